@@ -1,4 +1,4 @@
-/* Collects the declarations of a file and its imports, and has them checked. */
+/* Collects the declarations of a file and its imports and runs the checks on them. */
 #include "frontend/read_program.h"
 
 #include <string.h>
@@ -14,7 +14,8 @@ static void report_twice(sc_declarations *program, sc_name name, sc_loc first)
     sc_report_note(diag, first, "'%s' is first declared here", sc_text(program->context, name.text));
 }
 
-/* A dim without a size may get one from another file, which imports it. */
+/* True if `def` gives a size to a dim that another file declares without one: an importing file may
+ * do so. */
 static bool gives_size(const sc_dim_decl *old, const sc_dim_def *def, const sc_file *file)
 {
     return old->form == SC_DIM_FREE && old->file != file && (def->size != NULL || def->parts.count > 0 || def->alias.text != 0);

@@ -104,7 +104,8 @@ sc_arena_mark sc_arena_mark_here(const sc_arena *arena)
 
 void sc_arena_release(sc_arena *arena, sc_arena_mark mark)
 {
-    /* Of the marked chunk all that may have been used: what is asked for later is zero again. */
+    /* Bytes of the marked chunk that may have been used: cleared, so that later allocations are
+     * zero. */
     char *used = arena->chunks == mark.chunk || mark.chunk == NULL ? arena->next : mark.chunk->data + mark.chunk->size;
     while (arena->chunks != mark.chunk) {
         sc_arena_chunk *older = arena->chunks->older;
@@ -150,7 +151,7 @@ void sc_vec_reserve_raw(sc_arena *arena, void **data, uint32_t count, uint32_t *
 {
     if (wanted <= *capacity)
         return;
-    if (wanted < count) /* 32 bits wrapped */
+    if (wanted < count) /* 32-bit overflow */
         arena->on_failure(arena->user);
     uint64_t doubled = (uint64_t)*capacity * 2;
     uint64_t next = doubled > wanted ? doubled : wanted;

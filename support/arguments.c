@@ -120,7 +120,7 @@ static void set(sc_context *context, const sc_option_row *row, const char *value
 
 /* ---- options ---- */
 
-/* `text` ends at its length, where a value may follow after =. */
+/* Compares an option's text, up to `length`, with a name; a value may follow after `=`. */
 static bool is_same(const char *text, const char *name, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
@@ -188,7 +188,8 @@ static bool is_given(const sc_arguments *arguments, const char *name)
     return false;
 }
 
-/* `next` is the argument after it, NULL for none. True if that is its value. */
+/* Parses one option. `next` is the following argument or NULL. Returns true if it consumed `next`
+ * as the value. */
 static bool take(sc_context *context, const sc_command_line *line, const char *text, const char *next, sc_arguments *out)
 {
     const sc_option_table *table, *other;
@@ -237,9 +238,9 @@ uint32_t sc_arguments_command(sc_context *context, const sc_command_line *line, 
     return UINT32_MAX;
 }
 
-/* ---- who takes what ---- */
+/* ---- options of commands ---- */
 
-/* The next of some words with blanks between; *words is what comes after it. NULL: no more. */
+/* Returns the next of blank-separated words and advances *words; NULL at the end. */
 static const char *next_word(sc_context *context, const char **words)
 {
     const char *begin = *words + strspn(*words, " ");
@@ -248,7 +249,7 @@ static const char *next_word(sc_context *context, const char **words)
     return length == 0 ? NULL : sc_arena_copy_text(&context->arena, begin, length);
 }
 
-/* Without words (NULL): whatever it is. */
+/* True if the list has the word, or is NULL (any word). */
 static bool has_word(const char *words, const char *word)
 {
     size_t length = strlen(word);
@@ -261,7 +262,8 @@ static bool has_word(const char *words, const char *word)
     return words == NULL;
 }
 
-/* Those of the row's takers that are commands of this program, in its order. */
+/* Appends the row's takers that are commands of this program, in the program's order. Returns their
+ * number. */
 static uint32_t add_takers(const sc_command_line *line, const sc_option_row *row, sc_strbuf *out)
 {
     uint32_t count = 0;
@@ -327,7 +329,7 @@ bool sc_arguments_listed(const sc_option_table *table, const sc_option_row *row,
     return table->owner == NULL && row->summary != NULL && (command == NULL || has_word(row->takers, command));
 }
 
-/* An option of few commands names them. */
+/* Adds the help line of an option; if few commands take it, their names too. */
 static void add_line(const sc_command_line *line, const sc_option_row *row, const char *command, int name, int argument, sc_strbuf *out)
 {
     enum { FEW = 8 };

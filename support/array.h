@@ -1,4 +1,4 @@
-/* A row-major dense array of doubles: how values travel between files, commands and whatever runs a program. */
+/* A dense row-major array of doubles: exchanges values between files, commands and executors. */
 #ifndef SHARDC_SUPPORT_ARRAY_H
 #define SHARDC_SUPPORT_ARRAY_H
 
@@ -10,10 +10,11 @@ typedef struct sc_array {
     uint32_t rank;
     int64_t sizes[SC_ARRAY_MAX_RANK];
     int64_t count; /* product of sizes */
-    double *data;  /* malloc'd; NULL: absent */
+    double *data;  /* allocated with malloc; NULL: absent */
 } sc_array;
 
-sc_array sc_array_new(uint32_t rank, const int64_t *sizes); /* zeros; data NULL when memory ran out or the size overflows */
+/* returns zeros; data is NULL if memory runs out or the size overflows */
+sc_array sc_array_new(uint32_t rank, const int64_t *sizes);
 void sc_array_free(sc_array *array);
 
 #endif

@@ -12,7 +12,7 @@ static uint64_t rotate(uint64_t x, int by)
     return x << by | x >> (64 - by);
 }
 
-/* Little-endian, as every machine that this runs on. */
+/* Little-endian, like every supported machine. */
 static uint64_t read_64(const uint8_t *bytes)
 {
     uint64_t word;

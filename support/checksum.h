@@ -1,5 +1,5 @@
-/* XXH64 with seed 0, of files: it finds damage, not malice. The algorithm: https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md
- */
+/* XXH64 with seed 0, for files: detects damage, not tampering. Algorithm:
+ * https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md */
 #ifndef SHARDC_SUPPORT_CHECKSUM_H
 #define SHARDC_SUPPORT_CHECKSUM_H
 
@@ -14,7 +14,7 @@ typedef struct sc_checksum {
 
 void sc_checksum_begin(sc_checksum *sum);
 void sc_checksum_add(sc_checksum *sum, const void *bytes, size_t length);
-/* More may be added afterwards. */
+/* Returns the checksum so far; more bytes may be added afterwards. */
 uint64_t sc_checksum_value(const sc_checksum *sum);
 
 uint64_t sc_checksum_of(const void *bytes, size_t length);

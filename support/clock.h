@@ -1,4 +1,4 @@
-/* A clock that only goes forward. */
+/* A monotonic clock. */
 #ifndef SHARDC_SUPPORT_CLOCK_H
 #define SHARDC_SUPPORT_CLOCK_H
 

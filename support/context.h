@@ -1,4 +1,4 @@
-/* One compile: its memory, names, sources and messages. Nothing is shared between contexts. */
+/* One compile: its memory, names, sources and diagnostics. Contexts share nothing. */
 #ifndef SHARDC_SUPPORT_CONTEXT_H
 #define SHARDC_SUPPORT_CONTEXT_H
 
@@ -11,15 +11,16 @@
 
 typedef struct sc_context {
     sc_arena arena;
-    sc_arena scratch; /* what is released again before the compile ends: between a mark and its release (sc_arena_release) */
+    sc_arena scratch; /* temporary memory, used between a mark and its release (sc_arena_release) */
     sc_interner names;
     sc_sources sources;
     sc_diag diag;
     jmp_buf out_of_memory; /* set by sc_context_run only */
 } sc_context;
 
-/* Runs `work(context, user)` with running out of memory turned into `false` (nothing of the arena may be used then, only freed). All
- * use of a context happens inside such a call. `fail_at` makes the n-th allocation fail (tests), 0 for none. */
+/* Runs `work(context, user)`. Returns false if memory runs out; then arena memory must not be used,
+ * only freed. All use of a context happens inside such a call. `fail_at` makes the n-th allocation
+ * fail (tests); 0: none. */
 bool sc_context_run(sc_context *context, uint64_t fail_at, void (*work)(sc_context *, void *), void *user);
 void sc_context_free(sc_context *context);
 

@@ -17,7 +17,7 @@ void sc_diag_init(sc_diag *diag, sc_arena *arena)
 
 enum { MAX_ARGS = 8 };
 
-/* Replaces {0}..{7}; a brace that is no placeholder stands for itself. */
+/* Replaces {0}..{7}; other braces are literal. */
 static const char *fill_in(sc_arena *arena, const char *format, const char *const *args, int count)
 {
     sc_strbuf out;
@@ -124,7 +124,8 @@ static void render_place(sc_strbuf *out, const sc_line *line)
 
 enum { SHOWN_LINE = 160 };
 
-/* The source line and a caret; a very long line is cut around the place. Of a line that is not `text` only ASCII is shown. */
+/* Renders the source line and a caret; a very long line is cut around the location. If the line is
+ * not text, only its ASCII is shown. */
 static void render_caret(sc_strbuf *out, const sc_line *line, sc_loc loc, bool text)
 {
     if (line->source == NULL)
@@ -138,7 +139,8 @@ static void render_caret(sc_strbuf *out, const sc_line *line, sc_loc loc, bool t
     }
     sc_strbuf_add(out, "\n  ");
     for (uint32_t i = from; i < column; i++) {
-        if (!text || ((unsigned char)line->text[i] & 0xc0) != 0x80) /* one blank a character, not a byte */
+        /* one blank per character, not per byte */
+        if (!text || ((unsigned char)line->text[i] & 0xc0) != 0x80)
             sc_strbuf_add_char(out, ' ');
     }
     sc_strbuf_add_char(out, '^');
@@ -155,7 +157,8 @@ void sc_diag_render_text(const sc_diag *diag, sc_sources *sources, sc_strbuf *ou
         sc_line line = sc_sources_line(sources, d->loc.begin);
         render_place(out, &line);
         sc_strbuf_printf(out, "%s: %s [%s]\n", severity_names[row->severity], d->text, row->name);
-        if (row->severity != SC_NOTE) /* a note is one line: nothing is to be mended there */
+        /* a note is a single line: there is nothing to fix at its location */
+        if (row->severity != SC_NOTE)
             render_caret(out, &line, d->loc, d->id != SC_D_bad_utf8);
         for (uint32_t n = 0; n < d->notes.count; n++) {
             sc_line place = sc_sources_line(sources, d->notes.data[n].loc.begin);
@@ -178,7 +181,7 @@ static void render_json_place(sc_strbuf *out, sc_sources *sources, sc_loc loc)
     sc_strbuf_printf(out, ",\"line\":%u,\"column\":%u,\"end_line\":%u,\"end_column\":%u", line.line, line.column, end.line, end.column);
 }
 
-/* JSON has no \x escapes, so control characters get their own form. */
+/* JSON has no \x escapes, so control characters are escaped separately. */
 static void add_json_text(sc_strbuf *out, const char *text)
 {
     sc_strbuf_add_char(out, '"');

@@ -1,4 +1,5 @@
-/* Element types: what the language, the compiler and the runtime call by the same numbers (support/dtypes.def). */
+/* Element types. The language, the compiler and the runtime share these numbers
+ * (support/dtypes.def). */
 #ifndef SHARDC_SUPPORT_DTYPE_H
 #define SHARDC_SUPPORT_DTYPE_H
 
@@ -22,13 +23,13 @@ typedef struct sc_dtype_row {
 } sc_dtype_row;
 
 extern const sc_dtype_row sc_dtypes[SC_DTYPE_COUNT];
-/* SC_DTYPE_COUNT when there is none of that name. */
+/* Returns SC_DTYPE_COUNT if no dtype has this name. */
 sc_dtype sc_dtype_find(const char *name);
 static inline bool sc_dtype_is_float(sc_dtype dtype)
 {
     return sc_dtypes[dtype].kind == SC_DTYPE_FLOAT;
 }
-/* Whether `to` has every value of `from`, another dtype, and more: not bf16 and f16. */
+/* True if `to` is wider than `from` and has all its values; false between bf16 and f16. */
 static inline bool sc_dtype_widens(sc_dtype from, sc_dtype to)
 {
     return sc_dtypes[from].kind == sc_dtypes[to].kind && sc_dtypes[from].bytes < sc_dtypes[to].bytes;

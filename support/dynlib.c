@@ -18,7 +18,8 @@ static void *open_path(const char *path)
     return dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 }
 
-/* What is wrong with a file that is there, of the first that has something: one that is not there says only so. */
+/* Keeps the first error of a file that exists but cannot be loaded; a missing file only reports
+ * that it is missing. */
 static void keep_reason(const char *path, char *reason, size_t room)
 {
     const char *text = dlerror();
@@ -28,7 +29,8 @@ static void keep_reason(const char *path, char *reason, size_t room)
         snprintf(reason, room, "%s", text);
 }
 
-/* FOLDER/NAME with a leading variable put in; false when the variable is not set or there is no room. */
+/* Joins FOLDER/NAME, replacing a leading variable. Returns false if the variable is unset or the
+ * result does not fit. */
 static bool join(const char *folder, const char *name, char *out, size_t room)
 {
     const char *base = "";
@@ -64,7 +66,7 @@ static void *open_name(const sc_dynlib *what, const char *name, char *reason, si
     return library;
 }
 
-/* ---- messages: the remedy is whole, whatever else is cut ---- */
+/* ---- messages: the remedy is never cut ---- */
 static const char *separator(const sc_dynlib *what)
 {
     return what->variable != NULL ? ", or name its file in " : "";

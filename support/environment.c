@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN = 64 /* characters of a value, in a message */ };
+enum { SHOWN = 64 /* characters of a value shown in a message */ };
 
 const char *sc_environment_text(const char *name)
 {
@@ -13,7 +13,7 @@ const char *sc_environment_text(const char *name)
     return text == NULL || *text == 0 ? NULL : text;
 }
 
-/* Neither strtoll's blanks and plus signs nor its end in the middle are a number here. */
+/* Stricter than strtoll: no blanks, no plus sign, no trailing text. */
 static bool parse(const char *text, int64_t *out)
 {
     bool is_negative = *text == '-';

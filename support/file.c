@@ -51,7 +51,7 @@ bool sc_file_read_at(int file, void *out, size_t size, uint64_t offset, const ch
     return true;
 }
 
-/* Closes the file. */
+/* Closes `file`. */
 static char *read_whole(int file, uint64_t size, uint64_t most, size_t *out_size, const char **reason)
 {
     bool fits = size <= most && size < SIZE_MAX;
@@ -93,7 +93,7 @@ char *sc_file_read_own(const char *path, uint64_t most, size_t *out_size, const 
 
 /* ---- writing ---- */
 
-/* Of the folder of `path`, with the slash; 0: the folder where the process is. */
+/* Returns the length of the folder in `path`, with the slash; 0: the current folder. */
 static size_t folder_length(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -109,7 +109,7 @@ static bool may_replace(const char *path, const char **reason)
     return false;
 }
 
-/* The name that the file has while it is written; NULL: no memory. */
+/* Returns the temporary name of the file while it is written; NULL if memory runs out. */
 static char *name_beside(const char *path, uint64_t random)
 {
     size_t folder = folder_length(path), room = folder + 48;
@@ -121,7 +121,8 @@ static char *name_beside(const char *path, uint64_t random)
     return name;
 }
 
-/* The name is new: with one that is there, as a link may be, the random number was guessed or met. */
+/* Creates the temporary file under a new name. An existing name, such as a link, means that the
+ * random number collided or was guessed. */
 static int create_beside(sc_file_writing *writing, unsigned mode)
 {
     for (int attempt = 0; attempt < 8; attempt++) {
@@ -168,7 +169,8 @@ bool sc_sync_folder(const char *path)
     int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0)
         return false;
-    bool ok = fsync(folder) == 0 || errno == EINVAL; /* a file system that syncs no folders has nothing to sync */
+    /* EINVAL: the file system does not sync folders and does not need to */
+    bool ok = fsync(folder) == 0 || errno == EINVAL;
     int reason = errno;
     close(folder);
     errno = reason;
@@ -210,7 +212,7 @@ bool sc_file_end(sc_file_writing *writing, const char **reason)
         why = errno;
     }
     if (!ok) {
-        unlink(writing->made); /* not there any more where only the folder was not synced */
+        unlink(writing->made); /* already renamed if only syncing the folder failed */
         *reason = strerror(why);
     }
     forget(writing);

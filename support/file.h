@@ -1,5 +1,6 @@
-/* Files that strangers name, and files that are to last. A name may be a pipe, a device, a link or a folder: what is read is a regular
- * file, and opening never waits; what is written appears complete, synced and under its name, or not at all. No globals; any thread. */
+/* File access for untrusted names, and durable writes. A name may refer to a pipe, a device, a link
+ * or a folder; only regular files are read, and opening never blocks. A written file appears
+ * complete and synced under its name. No globals; thread-safe. */
 #ifndef SHARDC_SUPPORT_FILE_H
 #define SHARDC_SUPPORT_FILE_H
 
@@ -8,34 +9,42 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* The file's number, which the caller closes, and its size; -1 with *reason (static, or the system's words). */
+/* Opens a file and returns its descriptor, which the caller closes, and its size. Returns -1 and
+ * sets *reason (static, or the system's message). */
 int sc_file_open(const char *path, uint64_t *out_size, const char **reason);
-/* `size` bytes from `offset`; false with *reason: the file ends before, or the system's words. */
+/* Reads `size` bytes at `offset`. Returns false and sets *reason if the file is shorter or on a
+ * system error. */
 bool sc_file_read_at(int file, void *out, size_t size, uint64_t offset, const char **reason);
-/* All of a regular file of at most `most` bytes, malloc'd, with a 0 behind it; NULL with *reason. */
+/* Reads a whole regular file of at most `most` bytes. The result is allocated with malloc and
+ * followed by a 0. Returns NULL and sets *reason on failure. */
 char *sc_file_read(const char *path, uint64_t most, size_t *out_size, const char **reason);
 
-/* The same of a file that nobody but the user and root may write. */
+/* As sc_file_read, for a file that only the user and root can write. */
 char *sc_file_read_own(const char *path, uint64_t most, size_t *out_size, const char **reason);
 
-/* A file under way: beside its place, under a name of its own that nobody can guess, new. */
+/* A file being written: a new file in the target's folder, under an unpredictable temporary
+ * name. */
 typedef struct sc_file_writing {
     FILE *file;
-    char *path, *made; /* its place and its name until then */
+    char *path, *made; /* target name and temporary name */
 } sc_file_writing;
 
-/* The mode is what the process's mask leaves of `mode`. A link at `path` is replaced, never followed; a place where there is something else
- * than a regular file, or a link to something else, is refused. False with *reason. */
+/* Creates the temporary file, with `mode` restricted by the process's umask. A link at `path` will
+ * be replaced, never followed. Fails if `path` exists and is neither a regular file nor a link to
+ * one. Returns false and sets *reason. */
 bool sc_file_begin(sc_file_writing *writing, const char *path, unsigned mode, const char **reason);
-/* Syncs it, gives it its place and syncs the folder; false with *reason: the place is as it was. Either way nothing of it is left. */
+/* Syncs the file, renames it to its target name and syncs the folder. Returns false and sets
+ * *reason on failure; the target is then unchanged, unless only syncing the folder failed. The
+ * temporary file is gone either way. */
 bool sc_file_end(sc_file_writing *writing, const char **reason);
 void sc_file_drop(sc_file_writing *writing);
-/* All of that at once. */
+/* Writes a whole file with the functions above. */
 bool sc_file_write(const char *path, const void *bytes, size_t size, unsigned mode, const char **reason);
 
-/* What stands in the folder, names and their removal, is on the disk. False: errno. */
+/* Makes the folder's entries durable, including removed ones. Returns false with errno set. */
 bool sc_sync_folder(const char *path);
-/* The folder that the name `path` stands in: "." for a plain name. malloc'd; NULL: no memory. */
+/* Returns the folder of `path`, "." for a plain name. Allocated with malloc; NULL if memory runs
+ * out. */
 char *sc_parent_folder(const char *path);
 
 #endif

@@ -2,8 +2,9 @@
 
 #include <math.h>
 
-/* The nearest value of a float format with `fraction` stored bits, least normal 2^least and largest finite value `max`. Scaling by a
- * power of two is exact here, so the one rounding is rint's. */
+/* Rounds to the nearest value of a float format with `fraction` stored bits, smallest normal
+ * 2^least and largest finite value `max`. Scaling by a power of two is exact here, so rint is the
+ * only rounding. */
 static double round_to(double value, int fraction, int least, double max)
 {
     if (!isfinite(value) || value == 0)

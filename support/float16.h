@@ -1,4 +1,5 @@
-/* bf16 and f16, as bits. From and to f32 in loops that compilers turn into vectors; from f64 in one rounding. */
+/* bf16 and f16, stored as bits. Conversions from and to f32 are vectorizable in loops; conversions
+ * from f64 round once. */
 #ifndef SHARDC_SUPPORT_FLOAT16_H
 #define SHARDC_SUPPORT_FLOAT16_H
 
@@ -24,7 +25,7 @@ static inline float sc_f32_of_bf16(uint16_t bits)
     return sc_f32_of_bits((uint32_t)bits << 16);
 }
 
-/* To nearest, ties to even; a NaN stays one. */
+/* Rounds to nearest, ties to even; preserves NaN. */
 static inline uint16_t sc_bf16_of_f32(float value)
 {
     uint32_t bits = sc_bits_of_f32(value);
@@ -32,7 +33,7 @@ static inline uint16_t sc_bf16_of_f32(float value)
     return (uint16_t)(value != value ? bits >> 16 | 0x40 : rounded);
 }
 
-/* Without branches. The exponent moves by 112; subnormals are multiples of 2^-24. */
+/* Branch-free. Rebiases the exponent by 112; subnormals are multiples of 2^-24. */
 static inline float sc_f32_of_f16(uint16_t bits)
 {
     uint32_t sign = (uint32_t)(bits & 0x8000) << 16, magnitude = bits & 0x7fff;
@@ -41,7 +42,8 @@ static inline float sc_f32_of_f16(uint16_t bits)
     return sc_f32_of_bits(sign | (magnitude >= 0x7c00 ? special : magnitude < 0x0400 ? small : normal));
 }
 
-/* To nearest, ties to even; beyond 65504 to infinity; a NaN stays one. Below 2^-14 the sum with 1/2 leaves the 24 bits below the point. */
+/* Rounds to nearest, ties to even; above 65504 to infinity; preserves NaN. Below 2^-14, adding 1/2
+ * rounds to multiples of 2^-24. */
 static inline uint16_t sc_f16_of_f32(float value)
 {
     uint32_t bits = sc_bits_of_f32(value), magnitude = bits & 0x7fffffff;
@@ -52,7 +54,7 @@ static inline uint16_t sc_f16_of_f32(float value)
     return (uint16_t)((bits >> 16 & 0x8000) | out);
 }
 
-/* The same of doubles, rounded once: through f32 they would be rounded twice. */
+/* Conversions from double with a single rounding; going through f32 would round twice. */
 uint16_t sc_bf16_of_f64(double value);
 uint16_t sc_f16_of_f64(double value);
 

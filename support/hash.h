@@ -1,5 +1,6 @@
-/* Hashes of bytes and a map from 64-bit keys to 32-bit values. sc_hash_bytes may change between versions; sc_fnv1a64 is the
- * published 64-bit FNV-1a (offset basis 14695981039346656037, prime 1099511628211) and is part of how parameters get their values. */
+/* Hashes of bytes, and a map from 64-bit keys to 32-bit values. sc_hash_bytes may change between
+ * versions. sc_fnv1a64 is the published 64-bit FNV-1a (offset basis 14695981039346656037, prime
+ * 1099511628211); initial parameter values depend on it. */
 #ifndef SHARDC_SUPPORT_HASH_H
 #define SHARDC_SUPPORT_HASH_H
 
@@ -9,7 +10,7 @@
 
 uint64_t sc_hash_bytes(const void *bytes, size_t length, uint64_t seed);
 uint64_t sc_fnv1a64(const void *bytes, size_t length);
-/* Of what `hash` is of, with these bytes behind it. */
+/* Continues a hash with more bytes. */
 uint64_t sc_fnv1a64_more(uint64_t hash, const void *bytes, size_t length);
 
 static inline uint64_t sc_hash_mix(uint64_t a, uint64_t b)
@@ -18,7 +19,7 @@ static inline uint64_t sc_hash_mix(uint64_t a, uint64_t b)
     return x ^ (x >> 32);
 }
 
-/* Open addressing; a zeroed map with its arena set is empty. Any key is allowed. */
+/* Open addressing. A zeroed map with its arena set is empty. Any key is allowed. */
 typedef struct sc_map {
     sc_arena *arena;
     struct sc_map_slot {
@@ -29,9 +30,10 @@ typedef struct sc_map {
     uint32_t count, capacity;
 } sc_map;
 
-/* The value's address, or NULL. Valid until the next insertion. */
+/* Returns the value's address, or NULL. Valid until the next insertion. */
 uint32_t *sc_map_find(const sc_map *map, uint64_t key);
-/* The value's address, made with `value` when the key is new (`*is_new` tells, may be NULL). */
+/* Returns the value's address; inserts `value` if the key is new, and sets *is_new (may be
+ * NULL). */
 uint32_t *sc_map_insert(sc_map *map, uint64_t key, uint32_t value, bool *is_new);
 
 #endif

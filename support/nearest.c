@@ -1,11 +1,12 @@
-/* The name that was probably meant: the same in other letters, what another framework calls it, or one with few letters changed. */
+/* Finds the name that was probably meant: the same in other case, another framework's term, or one
+ * within a small edit distance. */
 #include <string.h>
 
 #include "support/diag.h"
 
 enum { LONGEST_NAME = 64 };
 
-/* Of ASCII, which names are made of; as no locale has it. */
+/* ASCII only, as in names, and independent of the locale. */
 static char lower(char c)
 {
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
@@ -20,7 +21,7 @@ static bool is_same_but_case(const char *a, const char *b)
     return *a == 0 && *b == 0;
 }
 
-/* What others call it. */
+/* True if `candidate` is this language's word for another framework's term. */
 static bool is_familiar(const char *name, const char *candidate)
 {
     static const struct {
@@ -62,7 +63,7 @@ static size_t common_prefix(const char *a, const char *b)
     return length;
 }
 
-/* NULL: none of them is it. */
+/* NULL if there is none. */
 static const char *find_exactly(const char *name, const char *const *candidates, size_t count, bool (*is_it)(const char *, const char *))
 {
     for (size_t i = 0; i < count; i++) {

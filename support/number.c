@@ -2,7 +2,8 @@
 
 #include <stdlib.h>
 
-/* The C locale is static in the C libraries that there are (glibc, musl): newlocale gives it without asking for memory. */
+/* In existing C libraries (glibc, musl) the C locale is static: newlocale returns it without
+ * allocating. */
 locale_t sc_plain_locale_enter(void)
 {
     return uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0));

@@ -4,7 +4,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* A product and a sum that are fused would round once where others round twice. GCC does not in ISO C mode. */
+/* No fused multiply-add: it would round once where separate operations round twice. GCC does not
+ * contract in ISO C mode. */
 #ifdef __clang__
 #pragma STDC FP_CONTRACT OFF
 #endif
@@ -27,8 +28,9 @@ void sc_rng_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t ou
     out[3] = c3;
 }
 
-/* The seed is mixed (the finaliser of splitmix64: Steele, Lea and Flood, OOPSLA 2014) before it meets the hash, so that neighbouring
- * seeds are far apart and no small difference of seeds equals one of paths. */
+/* Mixes the seed (the finaliser of splitmix64: Steele, Lea and Flood, OOPSLA 2014) before combining
+ * it with the hash, so that neighbouring seeds are far apart and a small difference of seeds does
+ * not equal one of paths. */
 void sc_rng_key(uint64_t seed, uint64_t path_hash, uint32_t key[2])
 {
     uint64_t x = seed + 0x9e3779b97f4a7c15u;
@@ -53,13 +55,14 @@ static double fraction(uint32_t high, uint32_t low)
     return ((double)(high >> 5) * 67108864.0 + (double)(low >> 6)) * (1.0 / 9007199254740992.0);
 }
 
-/* Normals are made several at a time: every step is a loop over lanes, which compilers turn into vectors. The arithmetic of a lane is that
- * of a value alone. `lanes` is a constant, 1 or LANES, wherever these are inlined. */
+/* Normals are computed several at a time: every step is a vectorizable loop over lanes, with the
+ * same arithmetic per lane as for a single value. `lanes` is a constant, 1 or LANES, wherever these
+ * functions are inlined. */
 enum { LANES = 8 };
 #define INLINE static inline __attribute__((always_inline))
 
-/* log(x) of a normal x > 0. x = m 2^e with m in [sqrt(1/2), sqrt(2)); log m = 2 atanh(s), s = (m - 1) / (m + 1), |s| < 0.1716: the
- * series to s^23 leaves less than 2^-60. */
+/* log(x) of a normal x > 0. x = m 2^e with m in [sqrt(1/2), sqrt(2)); log m = 2 atanh(s), s = (m -
+ * 1) / (m + 1), |s| < 0.1716. The error of the series to s^23 is below 2^-60. */
 INLINE void logarithms(int lanes, double *x)
 {
     double exponent[LANES], s[LANES], s2[LANES], series[LANES];
@@ -85,8 +88,8 @@ INLINE void logarithms(int lanes, double *x)
         x[l] = exponent[l] * 0.69314718055994530942 + 2.0 * s[l] * series[l];
 }
 
-/* cos(2 pi u), 0 <= u < 1. The nearest quarter turn is taken off exactly; what is left is at most pi/4, where Taylor's series to the
- * 18th power leaves less than 2^-60. */
+/* cos(2 pi u), 0 <= u < 1. Subtracts the nearest quarter turn exactly; the rest is at most pi/4,
+ * where the error of the Taylor series to the 18th power is below 2^-60. */
 INLINE void cosines_of_turns(int lanes, double *u)
 {
     int quarter[LANES];
@@ -109,7 +112,7 @@ INLINE void cosines_of_turns(int lanes, double *u)
     }
 }
 
-/* 1 - fraction is in (0, 1]: its logarithm is finite. */
+/* 1 - fraction is in (0, 1], so its logarithm is finite. */
 INLINE void draw_normals(int lanes, uint64_t seed, uint64_t path_hash, uint64_t first, double *out)
 {
     double radius[LANES], turn[LANES];

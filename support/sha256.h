@@ -1,4 +1,5 @@
-/* SHA-256 (FIPS 180-4) and HMAC with it (RFC 2104): who knows a secret shows it without saying it. */
+/* SHA-256 (FIPS 180-4) and HMAC-SHA-256 (RFC 2104), which proves knowledge of a secret without
+ * revealing it. */
 #ifndef SHARDC_SUPPORT_SHA256_H
 #define SHARDC_SUPPORT_SHA256_H
 
@@ -22,12 +23,12 @@ typedef struct sc_hmac {
     sc_sha256 inner, outer;
 } sc_hmac;
 
-/* A key of any length. */
+/* The key may have any length. */
 void sc_hmac_begin(sc_hmac *mac, const void *key, size_t length);
 void sc_hmac_add(sc_hmac *mac, const void *bytes, size_t length);
 void sc_hmac_end(sc_hmac *mac, uint8_t out[SC_SHA256_BYTES]);
 
-/* In a time that does not depend on where they differ. */
+/* Compares in constant time. */
 bool sc_sha256_equal(const uint8_t a[SC_SHA256_BYTES], const uint8_t b[SC_SHA256_BYTES]);
 
 #endif

@@ -51,7 +51,8 @@ sc_line sc_sources_line(sc_sources *sources, uint32_t position)
             else
                 high = middle;
         }
-        /* its end from the next line's start: a line of megabytes is not walked for each message */
+        /* the next line's start gives the end, so a line of megabytes is not scanned for each
+         * message */
         uint32_t start = source->line_starts[low];
         uint32_t end = low + 1 < source->line_count ? source->line_starts[low + 1] - 1 : source->length;
         return (sc_line){source, low + 1, offset - start + 1, source->text + start, end - start};

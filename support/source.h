@@ -1,5 +1,5 @@
-/* Source texts and positions in them. Positions of all files share one 32-bit space (like pages of one book), so that a location is
- * two integers and knows its file. Position 0 is "nowhere". */
+/* Source texts and positions in them. The positions of all files share one 32-bit space, so a
+ * location is two integers and identifies its file. Position 0 is "nowhere". */
 #ifndef SHARDC_SUPPORT_SOURCE_H
 #define SHARDC_SUPPORT_SOURCE_H
 
@@ -11,10 +11,10 @@ typedef struct sc_loc {
 } sc_loc;
 
 typedef struct sc_source {
-    const char *name;      /* as the user wrote it */
+    const char *name;      /* as the user gave it */
     const char *text;      /* 0-terminated copy */
     uint32_t length, base; /* position of the first byte */
-    uint32_t *line_starts; /* offsets; made on first use */
+    uint32_t *line_starts; /* offsets; computed on first use */
     uint32_t line_count;
 } sc_source;
 
@@ -26,16 +26,17 @@ typedef struct sc_sources {
 
 typedef struct sc_line {
     const sc_source *source; /* NULL: nowhere */
-    uint32_t line, column;   /* from 1; columns count bytes */
+    uint32_t line, column;   /* counted from 1; columns are in bytes */
     const char *text;        /* the line, not 0-terminated */
     uint32_t text_length;
 } sc_line;
 
 void sc_sources_init(sc_sources *sources, sc_arena *arena);
-/* Copies the text. NULL when the 32-bit space is exhausted. The address is stable. */
+/* Copies the text. Returns NULL if the 32-bit space is exhausted. The returned address is
+ * stable. */
 const sc_source *sc_sources_add(sc_sources *sources, const char *name, const char *text, size_t length);
 sc_line sc_sources_line(sc_sources *sources, uint32_t position);
-/* A copy of what stands at a location, in the sources' arena; NULL: nowhere. */
+/* Returns a copy of the text at a location, in the sources' arena; NULL: nowhere. */
 const char *sc_sources_text(sc_sources *sources, sc_loc loc);
 
 static inline sc_loc sc_loc_join(sc_loc a, sc_loc b)

@@ -1,4 +1,5 @@
-/* What kinds of state a program keeps, and what it begins with: the same numbers in the compiler and in the runtime. */
+/* Kinds of state of a program and of its initialisation. The compiler and the runtime share these
+ * numbers. */
 #ifndef SHARDC_SUPPORT_STATE_H
 #define SHARDC_SUPPORT_STATE_H
 
@@ -8,9 +9,9 @@ typedef enum sc_state_kind {
     SC_STATE_PARAM,
     SC_STATE_CACHE,
     SC_STATE_GRAD,     /* the gradient of a parameter, summed over micro-batches */
-    SC_STATE_OPT,      /* of the optimizer, for a parameter */
-    SC_STATE_SCALAR,   /* a number that every step is given: optimizer0.lr */
-    SC_STATE_GATHERED, /* a parameter, gathered for the whole of a step */
+    SC_STATE_OPT,      /* optimizer state of a parameter */
+    SC_STATE_SCALAR,   /* a number passed to every step: optimizer0.lr */
+    SC_STATE_GATHERED, /* a gathered copy of a parameter, for a whole step */
     SC_STATE_SUM,      /* a number summed over the micro-batches of a step: total, weight */
     SC_STATE_KINDS
 } sc_state_kind;
@@ -27,10 +28,11 @@ typedef enum sc_init_kind {
 
 extern const char *const sc_state_kind_names[SC_STATE_KINDS];
 extern const char *const sc_init_kind_names[SC_INIT_KINDS];
-extern const uint8_t sc_init_kind_args[SC_INIT_KINDS]; /* how many there are */
+extern const uint8_t sc_init_kind_args[SC_INIT_KINDS]; /* number of args */
 
-/* The initial values of the elements with the row-major indices first, first + 1, .. of the whole tensor; `stream` is sc_fnv1a64 of the
- * state's path. They are rounded to the dtype by whoever stores them. */
+/* Computes initial values of the elements with row-major indices first, first + 1, .. of the whole
+ * tensor. `stream` is sc_fnv1a64 of the state's path. The caller rounds them to the dtype it
+ * stores. */
 void sc_init_values(sc_init_kind kind, const double args[2], uint64_t seed, uint64_t stream, uint64_t first, uint64_t count, double *out);
 
 #endif

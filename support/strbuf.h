@@ -1,4 +1,4 @@
-/* Text under construction, in an arena. `data` is always 0-terminated once something was written. */
+/* A growable text in an arena. `data` is 0-terminated once something was added. */
 #ifndef SHARDC_SUPPORT_STRBUF_H
 #define SHARDC_SUPPORT_STRBUF_H
 
@@ -16,9 +16,10 @@ void sc_strbuf_add_bytes(sc_strbuf *buffer, const char *bytes, size_t length);
 void sc_strbuf_add_char(sc_strbuf *buffer, char c);
 void sc_strbuf_printf(sc_strbuf *buffer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void sc_strbuf_add_integer(sc_strbuf *buffer, int64_t value);
-/* The shortest decimal that reads back to the same double; always with a point or an exponent; inf, -inf and nan by name. */
+/* Adds the shortest decimal that reads back to the same double, always with a point or an exponent;
+ * inf, -inf and nan by name. */
 void sc_strbuf_add_double(sc_strbuf *buffer, double value);
-/* "text" with quotes, backslashes and control characters escaped. */
+/* Adds the text in quotes, with quotes, backslashes and control characters escaped. */
 void sc_strbuf_add_quoted(sc_strbuf *buffer, const char *text);
 
 #endif

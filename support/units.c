@@ -7,13 +7,13 @@ enum { UNITS = 7 };
 static const char *const byte_units[UNITS] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
 static const char *const flop_units[UNITS] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP"};
 
-/* Three digits; what rounds up to the next unit is written in it. */
+/* Three digits; a value that rounds up to the next unit is written in that unit. */
 static void in_units(double value, double step, const char *const units[UNITS], char out[SC_UNITS_TEXT])
 {
     size_t unit = 0;
     for (; value >= step - 0.5 && unit + 1 < UNITS; unit++)
         value /= step;
-    /* 4 bytes reduced by three ranks: 5.33 B */
+    /* e.g. 4 bytes reduced by three ranks: 5.33 B */
     if (value >= 99.95)
         sc_snprintf(out, SC_UNITS_TEXT, "%.0f %s", value, units[unit]);
     else

@@ -24,7 +24,7 @@ static void fill(request *r, shardc_status status, const char *text)
     r->failed = true;
 }
 
-/* What stays when the context's memory goes. */
+/* Data that outlives the context's memory. */
 static void *keep(request *r, const void *bytes, size_t size)
 {
     void *copy = malloc(size > 0 ? size : 1);

@@ -1,4 +1,4 @@
-/* shardc: the command line. The only place of the compiler that prints and exits. */
+/* shardc: the command line. The only part of the compiler that prints and exits. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -15,9 +15,9 @@
 typedef struct command_row {
     const char *name;
     sc_command *run;
-    const char *arguments, *summary; /* arguments in square brackets need not be given */
+    const char *arguments, *summary; /* arguments in square brackets are optional */
     const char *example;
-    bool writes; /* what -o names, by itself */
+    bool writes; /* the command itself writes the file of -o */
 } command_row;
 
 static const command_row commands[] = {
@@ -90,7 +90,7 @@ static const sc_option_row option_rows[] = {
 #include "runtime/drive/options.def"
 };
 
-/* Known, so that they are refused by what they are. */
+/* Options of built programs, listed so that they are rejected with a specific message. */
 static const sc_option_row program_rows[] = {
 #define PROGRAM(name, kind, field, argument, takers, summary) {name, SC_OPTION_##kind, 0, argument, takers, summary, NULL},
 #include "runtime/drive/options.def"
@@ -102,7 +102,7 @@ typedef struct own_line {
     sc_option_table tables[3];
 } own_line;
 
-/* `call` NULL: for help alone. */
+/* Describes the command line; `call` is NULL if only help is needed. */
 static void describe(invocation *call, own_line *out)
 {
     for (uint32_t i = 0; i < COMMAND_COUNT; i++)
@@ -156,7 +156,7 @@ static json_t *command_json(const command_row *command)
                      command->example);
 }
 
-/* `command` NULL: those of all. */
+/* `command` NULL: options of all commands. */
 static json_t *options_json(const own_line *own, const char *command)
 {
     json_t *list = json_array();
@@ -190,7 +190,8 @@ static void print_command_help_json(const own_line *own, const command_row *comm
     sc_print_json(root, out);
 }
 
-/* How many arguments may follow the first: one a word of the row's `arguments` but that. */
+/* Returns the maximum number of arguments after the first: one per further word in the row's
+ * `arguments`. */
 static uint32_t most_further(const command_row *command)
 {
     uint32_t count = 0;
@@ -215,7 +216,8 @@ static bool check_arguments(sc_context *context, const command_row *command, con
     return false;
 }
 
-/* Of `shardc help COMMAND` and `shardc COMMAND --help`: its own. NULL: the help of something else. */
+/* Returns the command whose help is requested by `shardc help COMMAND` or `shardc COMMAND --help`;
+ * NULL: another kind of help. */
 static const command_row *find_helped(const sc_options *options, bool asks)
 {
     const char *name = asks ? options->command : NULL;
@@ -228,7 +230,7 @@ static const command_row *find_helped(const sc_options *options, bool asks)
     return NULL;
 }
 
-/* What only some commands read is checked by all: a word that does nothing would not be noticed. */
+/* Checks every variable for all commands, because an ineffective value would go unnoticed. */
 static bool check_environment(sc_context *context)
 {
     sc_cpu_level level;
@@ -289,7 +291,7 @@ static void write_result(sc_context *context, const invocation *call, const sc_s
         sc_report(&context->diag, SC_D_cannot_write, (sc_loc){0}, path == NULL ? "standard output" : path, strerror(errno), NULL);
 }
 
-/* Before anything makes a team. */
+/* Must run before any OpenMP team is created. */
 static void bound_threads(sc_context *context)
 {
     char warning[160];

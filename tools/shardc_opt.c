@@ -1,5 +1,5 @@
-/* shardc-opt: reads IR text (or the text of a kernel), verifies it, runs passes, prints IR text. For those who write passes, and their
- * tests. */
+/* shardc-opt: reads IR text (or the text of a kernel), verifies it, runs passes and prints IR text.
+ * For pass development and tests. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ typedef struct job {
     options options;
     sc_context *context;
     FILE *out;
-    const sc_pass *print_after; /* NULL: after none, or all */
+    const sc_pass *print_after; /* NULL: after none, or after all */
     int exit_code;
 } job;
 
@@ -64,7 +64,7 @@ static bool unknown(job *j, const char *what, const char *name, const char *near
     return usage_error(j, sc_arena_printf(&j->context->arena, "there is no %s '%s'%s", what, name, hint));
 }
 
-/* `into` NULL: for help alone. */
+/* `into` is NULL if only help is needed. */
 static sc_command_line command_line(options *into, sc_option_table *table)
 {
     *table = (sc_option_table){option_rows, OPTION_COUNT, into, NULL};
@@ -149,7 +149,8 @@ static void unknown_pass(job *j, const char *name)
     unknown(j, "pass", name, sc_nearest(name, names, SC_PASS_COUNT));
 }
 
-/* In names - and _ are equal. NULL after saying which name was meant. */
+/* Finds a pass; - and _ are equal in names. Returns NULL after reporting an error with the nearest
+ * name. */
 static const sc_pass *find_pass(job *j, const char *text, size_t length)
 {
     char *name = sc_arena_copy_text(&j->context->arena, text, length);
@@ -198,7 +199,8 @@ static const char *module_text(job *j, const sc_module *m, bool fold)
     return out.data;
 }
 
-/* A text that does not read back is our bug: the text is the reproducer. */
+/* Checks that printed text parses to the same module; otherwise the text reproduces a compiler
+ * bug. */
 static bool reads_back(job *j, const sc_module *m)
 {
     const char *text = module_text(j, m, false);
@@ -305,7 +307,8 @@ static void run_kernel(job *j, const sc_strbuf *text)
 
 typedef struct expectation {
     int severity;
-    uint32_t at, line; /* where it stands, and the line it speaks of (0: no place) */
+    /* at: its own line; line: the line of the expected message (0: no location) */
+    uint32_t at, line;
     const char *text;
     bool met;
 } expectation;
@@ -316,7 +319,7 @@ typedef struct expectations {
 
 static const char *const severity_names[] = {"error", "warning", "note"};
 
-/* The line after @: +1, -2, unknown; nothing is the comment's own. */
+/* Reads the line after @: +1, -2 or unknown; without @ it is the comment's own line. */
 static const char *read_offset(const char *p, uint32_t at, uint32_t *out_line)
 {
     *out_line = at;
@@ -334,7 +337,8 @@ static const char *read_offset(const char *p, uint32_t at, uint32_t *out_line)
     return p;
 }
 
-/* One `expected-error@+1 {{text}}` from behind "expected-"; a comment of another form is none. */
+/* Reads one `expected-error@+1 {{text}}`, starting after "expected-"; comments of another form are
+ * ignored. */
 static void read_expectation(job *j, const char *p, uint32_t at, expectations *expected)
 {
     for (int severity = SC_ERROR; severity <= SC_NOTE; severity++) {
@@ -374,7 +378,7 @@ static bool meets(expectations *expected, const sc_diagnostic *d, uint32_t line)
     return false;
 }
 
-/* Exit code: 0 when every message was expected and every expected one came. */
+/* Returns the exit code: 0 if exactly the expected messages were reported. */
 static int compare_messages(job *j, const char *text)
 {
     const sc_diag *diag = &j->context->diag;
@@ -422,7 +426,7 @@ static void work_on(job *j)
     if (!j->options.verify_diagnostics || j->exit_code != 0)
         return;
     j->exit_code = compare_messages(j, text.data);
-    sc_diag_init(&j->context->diag, &j->context->arena); /* all of them are accounted for */
+    sc_diag_init(&j->context->diag, &j->context->arena); /* all of them were compared */
 }
 
 static void work(sc_context *context, void *user)

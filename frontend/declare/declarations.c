@@ -1,4 +1,4 @@
-/* Answers questions about the declarations of a file and its imports. */
+/* Queries on the declarations of a file and its imports. */
 #include "frontend/declare/internal.h"
 
 /* ---- names ---- */
@@ -36,7 +36,8 @@ uint32_t sc_declarations_dim(const sc_declarations *program, sc_sym name)
     return index == NULL ? SC_NONE : *index;
 }
 
-/* Messages beyond the limit are only counted: looking for the nearest name would be wasted on them. */
+/* True if the diagnostic limit is reached. Further errors are only counted, so skip searching for
+ * suggestions. */
 static bool is_wasted(const sc_context *context)
 {
     return context->diag.list.count >= SC_DIAG_LIMIT;
@@ -68,7 +69,7 @@ void sc_report_unknown_dim(const sc_declarations *program, sc_name name)
     sc_report(&context->diag, SC_D_unknown_dim, name.loc, sc_text(context, name.text), sc_suggest(context, name.text, &list), (char *)NULL);
 }
 
-/* ---- looking at a program ---- */
+/* ---- queries ---- */
 static const sc_minimize *minimize_of(const sc_declarations *program, sc_sym model, sc_sym entry)
 {
     for (uint32_t i = 0; i < program->minimizes.count; i++) {

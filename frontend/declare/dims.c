@@ -1,4 +1,4 @@
-/* Dims: what depends on what, and their sizes under bindings. */
+/* Dims: dependencies between them, and their sizes under bindings. */
 #include "frontend/declare/internal.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ static void report_text(const sc_declarations *program, sc_diag_id id, sc_loc lo
 
 typedef SC_VEC(uint32_t) index_list;
 
-/* Dims named in a size expression; reports what has no place in one. */
+/* Collects the dims named in a size expression; reports anything that is not allowed in one. */
 static void collect_expr(const sc_declarations *program, const sc_expr *expr, index_list *out, bool *bad)
 {
     uint32_t index;
@@ -107,7 +107,7 @@ static void check_form(sc_declarations *program, uint32_t index)
 enum { NEW, OPEN, DONE };
 
 typedef struct order_step {
-    uint32_t dim, next; /* next: which dependency to look at */
+    uint32_t dim, next; /* next: index of the next dependency to visit */
 } order_step;
 
 static void report_cycle(sc_declarations *program, uint32_t dim)
@@ -118,7 +118,7 @@ static void report_cycle(sc_declarations *program, uint32_t dim)
     decl->broken = true;
 }
 
-/* Depth first with its own stack: a chain of sizes may be as long as the file. */
+/* Depth-first search with an explicit stack: a chain of sizes can be as long as the file. */
 static void order_from(sc_declarations *program, uint32_t root, uint8_t *state)
 {
     sc_arena *arena = &program->context->arena;
@@ -146,7 +146,7 @@ static void order_from(sc_declarations *program, uint32_t root, uint8_t *state)
 
 enum { MAX_ALIAS_CHAIN = 64 };
 
-/* Whoever follows aliases later does it by recursion. */
+/* Limits the length of alias chains, because later code follows them recursively. */
 static void check_chain(sc_declarations *program, sc_dim_decl *decl)
 {
     decl->chain = program->dims.data[decl->original].chain + 1;
@@ -180,9 +180,9 @@ void sc_dims_check(sc_declarations *program)
 typedef struct size_eval {
     const sc_declarations *program;
     const int64_t *sizes;
-    const char *problem; /* not an integer, overflow */
+    const char *problem; /* not an integer, or overflow */
     sc_loc loc;
-    bool unknown; /* a dim without a size, or one that has its own message */
+    bool unknown; /* a dim without a size, or one whose error is already reported */
 } size_eval;
 
 static int64_t problem(size_eval *eval, sc_loc loc, const char *text)
@@ -275,7 +275,7 @@ static bool eval_composite(const sc_declarations *program, const sc_dim_decl *de
     return true;
 }
 
-/* Whether following aliases from `dim` leads to `to`. */
+/* True if the alias chain of `dim` leads to `to`. */
 static bool is_alias_of(const sc_declarations *program, uint32_t dim, uint32_t to)
 {
     uint32_t steps = 0;
@@ -333,7 +333,7 @@ bool sc_dims_sizes(const sc_declarations *program, const sc_binding_list *bindin
         if (decl->broken)
             continue;
         if (decl->form == SC_DIM_ALIAS) {
-            /* where no cache is live an alias has its original's size, whatever it is bound to elsewhere */
+            /* outside cached entries an alias has the size of its original, even if it is bound */
             bool capacity = along != SC_NONE && is_alias_of(program, dim, along);
             sizes[dim] = capacity || (along != SC_NONE && bound[dim] != 0) ? bound[dim] : sizes[decl->original];
         } else if (decl->form == SC_DIM_COMPOSITE) {

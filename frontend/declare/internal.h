@@ -1,4 +1,4 @@
-/* What the frontend knows of a program before any size: its declarations by name. Private to frontend/. */
+/* The declarations of a program, before any sizes are known. Private to frontend/. */
 #ifndef SHARDC_FRONTEND_DECLARE_INTERNAL_H
 #define SHARDC_FRONTEND_DECLARE_INTERNAL_H
 
@@ -6,24 +6,25 @@
 
 typedef enum sc_dim_form { SC_DIM_FREE, SC_DIM_SIZED, SC_DIM_ALIAS, SC_DIM_COMPOSITE } sc_dim_form;
 
-/* A declared dim. Other dims are indices in program->dims; SC_NONE stands for one that does not exist (reported). */
+/* A declared dim. References to other dims are indices into program->dims; SC_NONE refers to an
+ * undeclared dim (already reported). */
 typedef struct sc_dim_decl {
     sc_name name;
     sc_dim_form form;
     const sc_file *file;
     const sc_dim_def *def;
-    uint32_t original;                        /* ALIAS */
-    uint32_t chain;                           /* ALIAS: how many aliases lead to the dim that is none */
+    uint32_t original;                        /* ALIAS: the aliased dim */
+    uint32_t chain;                           /* ALIAS: aliases to follow to a dim that is not one */
     uint32_t part_count, *parts;              /* COMPOSITE */
-    uint32_t dependency_count, *dependencies; /* dims its size is computed from */
-    bool broken;                              /* in a cycle, or of a wrong form: has no size */
+    uint32_t dependency_count, *dependencies; /* dims that its size is computed from */
+    bool broken;                              /* in a cycle or malformed: has no size */
 } sc_dim_decl;
 
 struct sc_unit;
 
 typedef enum sc_member_kind { SC_MEMBER_PARAM, SC_MEMBER_CACHE, SC_MEMBER_SUB, SC_MEMBER_FN, SC_MEMBER_ENTRY } sc_member_kind;
 
-/* What a block or model owns. */
+/* A member of a block or model. */
 typedef struct sc_member {
     sc_member_kind kind;
     sc_name name;
@@ -32,7 +33,7 @@ typedef struct sc_member {
         const sc_sub *sub;
         const sc_callable *callable;
     };
-    const struct sc_unit *block; /* SUB: of which block; NULL when there is none of that name */
+    const struct sc_unit *block; /* SUB: its block; NULL if no block has that name */
 } sc_member;
 
 /* A block or a model. */
@@ -41,9 +42,9 @@ typedef struct sc_unit {
     const sc_callable *callable; /* NULL for a model */
     const sc_stmt_list *body;
     SC_VEC(sc_member) members;
-    sc_map member_map; /* symbol -> index in members */
-    uint32_t height;   /* levels of blocks in it, itself included; 0 while unknown */
-    bool broken;       /* contains itself, or nests too deep */
+    sc_map member_map; /* symbol -> index into members */
+    uint32_t height;   /* nesting depth of blocks, including this one; 0 while unknown */
+    bool broken;       /* contains itself, or nests too deeply */
     bool visiting;
 } sc_unit;
 
@@ -51,8 +52,8 @@ struct sc_declarations {
     sc_context *context;
     SC_VEC(sc_dim_decl) dims;
     sc_map dim_map;
-    sc_map *missing_dims;       /* names of dims that are not declared, told once */
-    SC_VEC(uint32_t) dim_order; /* each dim after those its size depends on */
+    sc_map *missing_dims;       /* names of undeclared dims, each reported once */
+    SC_VEC(uint32_t) dim_order; /* topological order: each dim after those its size depends on */
     SC_VEC(sc_unit *) blocks;
     sc_map block_map;
     SC_VEC(sc_unit *) models;
@@ -62,59 +63,65 @@ struct sc_declarations {
     SC_VEC(const sc_minimize *) minimizes;
     SC_VEC(const sc_plan *) plans;
     SC_VEC(const sc_weights *) weights;
-    sc_map seen;       /* hashes of the files read so far */
-    sc_map elaborated; /* callables and declarations that some elaboration has gone through, by their place */
+    sc_map seen; /* hashes of the files read so far */
+    /* callables and declarations that have been elaborated at least once, by source location */
+    sc_map elaborated;
 };
 
 enum { SC_MAX_INLINE_DEPTH = 64 };
 
 /* ---- names ---- */
-const sc_member *sc_unit_member(const sc_unit *unit, sc_sym name); /* NULL */
+const sc_member *sc_unit_member(const sc_unit *unit, sc_sym name); /* NULL if there is none */
 const sc_unit *sc_declarations_block(const sc_declarations *program, sc_sym name);
 const sc_unit *sc_declarations_model(const sc_declarations *program, sc_sym name);
 const sc_callable *sc_declarations_fn(const sc_declarations *program, sc_sym name);
-/* Index of a dim, or SC_NONE. */
+/* Returns the index of a dim, or SC_NONE. */
 uint32_t sc_declarations_dim(const sc_declarations *program, sc_sym name);
 
-/* Candidates for "did you mean": `; did you mean 'x'?` or the empty text. */
+/* Candidates for "did you mean". sc_suggest returns `; did you mean 'x'?` or an empty string. */
 typedef SC_VEC(const char *) sc_text_list;
 void sc_suggest_add(sc_context *context, sc_text_list *list, sc_sym name);
 const char *sc_suggest(sc_context *context, sc_sym wanted, const sc_text_list *list);
-/* A name that is not declared is one mistake, wherever it is used: only the first place is told. */
+/* Reports an undeclared dim. Only its first use is reported. */
 void sc_report_unknown_dim(const sc_declarations *program, sc_name name);
 
 /* ---- dims (dims.c) ---- */
-/* Resolves aliases and composites, finds cycles, orders the dims. */
+/* Resolves aliases and composites, finds cycles and sorts the dims topologically. */
 void sc_dims_check(sc_declarations *program);
-/* sizes[i] of each dim under the bindings, 0 when it has none. `along` is the position dim of a cached entry, or SC_NONE: its aliases
- * have only sizes of their own there. Reports sizes that are not integers >= 1 and bindings that make no sense; false then. */
+/* Computes sizes[i] of each dim under the bindings; 0 if it has none. `along` is the position dim
+ * of a cached entry, or SC_NONE; aliases of `along` have only sizes of their own. Reports sizes
+ * that are not integers >= 1 and invalid bindings, and then returns false. */
 bool sc_dims_sizes(const sc_declarations *program, const sc_binding_list *bindings, uint32_t along, int64_t *sizes);
 
 /* ---- checks without sizes (units.c) ---- */
-void sc_units_check(sc_declarations *program); /* subs exist, blocks do not contain themselves, statements stand where they may */
+/* Checks that subs exist, blocks do not contain themselves and statements are allowed where they
+ * are. */
+void sc_units_check(sc_declarations *program);
 
 /* ---- parameter paths (paths.c) ---- */
-/* A param of a model by the names on its way, outermost first; `stacks[i]` is the stack dim's name of segment i, or 0. */
+/* A param of a model. `names` are the segments of its path, outermost first; `stacks[i]` is the
+ * name of segment i's stack dim, or 0. */
 typedef struct sc_param_path {
     uint32_t count;
     const sc_sym *names, *stacks;
     const sc_pdecl *decl;
     sc_member_kind kind; /* PARAM or CACHE */
-    const sc_unit *unit; /* that declares it */
-    sc_sym text;         /* layers.attn.wq */
+    const sc_unit *unit; /* the unit that declares it */
+    sc_sym text;         /* e.g. layers.attn.wq */
     uint32_t dim_count;
-    const sc_sym *dims; /* of its shape, dim arguments and substitutions done */
+    const sc_sym *dims; /* of its shape, after dim arguments and substitutions */
 } sc_param_path;
 typedef SC_VEC(sc_param_path) sc_param_path_list;
 
-/* Params and caches of a model in order of declaration, each stack once. */
+/* Lists params and caches of a model in declaration order, each stack once. */
 void sc_param_paths(const sc_declarations *program, const sc_unit *model, sc_param_path_list *out);
-/* Whether a path as written covers (is a prefix of, or equals) a param. `whole` asks for equality. */
+/* True if a path as written covers a param (is a prefix of its path or equal to it); with `whole`,
+ * only if equal. */
 bool sc_path_covers(const sc_path *path, const sc_param_path *param, bool whole);
 const char *sc_path_text(sc_context *context, const sc_path *path);
-/* `; did you mean ..?` among the paths of params. */
+/* Returns `; did you mean ..?` with the nearest param path, or an empty string. */
 const char *sc_suggest_param(sc_context *context, const sc_path *path, const sc_param_path_list *params);
-/* Leaves of a dim by name: its own name, or those of its parts. */
+/* Lists the leaves of a dim by name: its own name, or those of its parts. */
 void sc_declarations_leaves(const sc_declarations *program, sc_sym dim, sc_sym_list *out);
 
 #endif

@@ -1,5 +1,6 @@
-/* Paths of the plan language against paths of things: `layers.attn.wq`, `layers[0..3]`, `layers.*.g`, `decode.layers` against
- * `layers[2].attn.wq`. Both are walked segment by segment; nothing is allocated. */
+/* Matches path patterns of the plan language (`layers.attn.wq`, `layers[0..3]`, `layers.*.g`,
+ * `decode.layers`) against paths such as `layers[2].attn.wq`. Walks both segment by segment;
+ * allocates nothing. */
 #include "frontend/declare/path_match.h"
 
 #include <string.h>
@@ -10,7 +11,7 @@ typedef struct segment {
     int64_t index; /* -1: none */
 } segment;
 
-/* Reads the segment at *text and moves behind it and its point; false at the end. */
+/* Reads the segment at *text and advances past it and its dot. Returns false at the end. */
 static bool next_segment(const char **text, segment *out)
 {
     const char *p = *text;
@@ -41,7 +42,8 @@ static bool segment_matches(const sc_context *context, const sc_seg *pattern, co
     return any_index || pattern->kind == SC_SEG_NAME || (thing->index >= pattern->first && thing->index <= pattern->last);
 }
 
-/* What of the path is left behind the pattern's segments from `first` on; NULL when they do not match. */
+/* Returns the rest of the path after matching the pattern's segments from `first` on, or NULL if
+ * they do not match. */
 static const char *rest_after(const sc_context *context, const sc_path *pattern, uint32_t first, const char *path, bool any_index)
 {
     for (uint32_t i = first; i < pattern->segs.count; i++) {

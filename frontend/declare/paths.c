@@ -1,4 +1,4 @@
-/* The parameters of a model by their paths, each stack once. */
+/* Paths of a model's parameters, each stack once. */
 #include "frontend/declare/internal.h"
 #include "frontend/declare/path_match.h"
 
@@ -8,7 +8,8 @@ typedef struct dim_names {
     sc_sym name, value;
 } dim_names;
 
-/* What dim names mean in one block on the way: its own parameters, and file-level dims replaced so far. */
+/* Scope of dim names in one block along a path: its dim parameters and the substitutions of
+ * file-level dims so far. */
 typedef struct dim_scope {
     SC_VEC(dim_names) params, substitutions;
 } dim_scope;
@@ -169,7 +170,7 @@ void sc_declarations_leaves(const sc_declarations *program, sc_sym dim, sc_sym_l
     const sc_dim_decl *decl = &program->dims.data[root];
     for (uint32_t i = 0; i < decl->part_count; i++) {
         sc_sym part = program->dims.data[decl->parts[i]].name.text;
-        if (root != index) /* as elaborate/dims.c names the leaves of an alias */
+        if (root != index) /* elaborate/dims.c names the leaves of an alias the same way */
             part = sc_intern_printf(&context->names, "%s.%s", sc_text(context, dim), sc_text(context, part));
         *sc_vec_push(&context->arena, out) = part;
     }

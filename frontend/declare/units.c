@@ -1,5 +1,5 @@
-/* Blocks, models and fns: what they own, that names and paths are unique, that statements stand where they may, that no block contains
- * itself. */
+/* Blocks, models and fns: collects their members. Checks that names and paths are unique,
+ * statements are allowed where they are, and no block contains itself. */
 #include "frontend/declare/internal.h"
 
 #include <stdlib.h>
@@ -105,12 +105,12 @@ static void collect_members(sc_declarations *program, sc_unit *unit)
 typedef struct body_check {
     sc_declarations *program;
     const sc_callable *callable;
-    const sc_unit *unit; /* whose block body this is; NULL for fns and entries */
+    const sc_unit *unit; /* the unit whose block body this is; NULL for fns and entries */
     uint32_t result_count;
     uint32_t returns;
 } body_check;
 
-/* `out`, or `out0`, `out1`, .. when there are several results. */
+/* True for `out`, or `out0`, `out1`, .. if there are several results. */
 static bool is_result_name(const body_check *check, const char *name)
 {
     if (check->result_count == 1)
@@ -122,7 +122,7 @@ static bool is_result_name(const body_check *check, const char *name)
     return *end == 0 && index < check->result_count;
 }
 
-/* A local's or formal's path must not be that of a result, and in a block not that of a member. */
+/* The path of a local or formal must differ from those of results and, in a block, of members. */
 static void check_local(const body_check *check, sc_name name, const char *what)
 {
     sc_declarations *program = check->program;

@@ -15,7 +15,8 @@ static void set_binding(sc_builder *b, sc_dim_binding_list *list, sc_sym name, s
     *sc_vec_push(&b->context->arena, list) = (sc_dim_binding){name, dim};
 }
 
-/* The instance's lists are shared with the one it was made from: copy before adding. */
+/* Copies a list before adding to it: an instance shares its lists with the one it was copied
+ * from. */
 static void copy_bindings(sc_builder *b, sc_dim_binding_list *list)
 {
     sc_dim_binding_list copy = {0};
@@ -24,7 +25,8 @@ static void copy_bindings(sc_builder *b, sc_dim_binding_list *list)
     *list = copy;
 }
 
-/* X = Y: a dim parameter, or a file-level dim replaced throughout the instance. */
+/* Handles `X = Y`: sets a dim parameter, or substitutes a file-level dim throughout the
+ * instance. */
 static bool named_argument(sc_frame *f, const sc_callable *callable, const sc_dim_arg *arg, sc_dim dim, sc_instance *instance)
 {
     sc_builder *b = f->b;

@@ -1,4 +1,5 @@
-/* Numbers and operators: constants are folded in f64, integers exactly while they fit; tensors become ops. */
+/* Numbers and operators. Constants are folded in f64; integers exactly while they fit. Operators on
+ * tensors become ops. */
 #include "frontend/elaborate/internal.h"
 
 #include <math.h>
@@ -32,7 +33,7 @@ static bool fold_integers(sc_op_kind kind, int64_t a, int64_t b, int64_t *out)
         return !__builtin_sub_overflow(a, b, out);
     case SC_OP_mul:
         return !__builtin_mul_overflow(a, b, out);
-    case SC_OP_div: /* a quotient that leaves a remainder is a number: 1/2 is 0.5 */
+    case SC_OP_div: /* an inexact quotient is a number: 1/2 is 0.5 */
         if (b == 0 || b == -1 || a % b != 0)
             return false;
         *out = a / b;

@@ -1,5 +1,6 @@
-/* The ops that know positions. In a cached entry `at pos[B] along S`, position i of S is pos + i, and caches hold what came before; the
- * ops then read pos and len. Everywhere else positions count from 0 and append only renames. */
+/* Builders of ops that depend on positions. In a cached entry `at pos[B] along S`, position i of S
+ * is pos + i, and caches hold earlier positions; the ops then have the operands pos and len. In
+ * other entries positions count from 0, and append is only a rename. */
 #include "frontend/elaborate/op.h"
 
 #include <math.h>
@@ -15,7 +16,7 @@ static bool is_along(const sc_op_call *c, sc_dim dim)
     return c->f->b->cached && dim == c->f->b->along;
 }
 
-/* Names of the operands after the fixed ones, as attribute `with`. */
+/* Optional operands after the fixed ones; attribute `with` lists their names. */
 typedef struct operand_list {
     uint32_t count, fixed;
     sc_value values[SC_MAX_FIXED_OPERANDS];
@@ -166,7 +167,7 @@ static const sc_member *named_cache(sc_op_call *c)
     return NULL;
 }
 
-/* The appended value and the cache must have the same dims, S standing for T. */
+/* Checks that the appended value has the dims of the cache, with S in place of T. */
 static bool fits_cache(sc_op_call *c, const sc_member *member, sc_value x)
 {
     sc_builder *b = c->f->b;
@@ -243,7 +244,8 @@ sc_bval_list build_append(sc_op_call *c)
 }
 
 /* ---- attention ---- */
-/* The dim of the queries whose positions T counts too: T's original, or a dim with the same original; SC_NONE without one. */
+/* Returns the dim of the queries that shares positions with T: T's original, or a dim with the same
+ * original; SC_NONE if there is none. */
 static sc_dim query_dim(const sc_builder *b, const sc_type_info *q, sc_dim t)
 {
     for (uint32_t i = 0; i < q->rank; i++) {
@@ -291,7 +293,8 @@ static bool attend_bias(sc_op_call *c, operand_list *operands)
     return true;
 }
 
-/* Segment ids come once, with the queries' dim; the keys' are the same under T. */
+/* Segment ids are given once, along the queries' dim; those of the keys are the same, renamed to
+ * T. */
 static bool attend_segments(sc_op_call *c, operand_list *operands, sc_dim s, bool live)
 {
     sc_builder *b = c->f->b;

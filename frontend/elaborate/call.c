@@ -1,4 +1,5 @@
-/* What the ops of the language ask of a call: its operands, its options, its dims as attributes; and what they answer. */
+/* Helpers for builders of language ops: read a call's operands and options, make attributes of its
+ * dims and wrap its results. */
 #include "frontend/elaborate/op.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Dims and shapes of the text as dims and types of the module. */
+/* Converts dims and shapes of the text to dims and types of the module. */
 #include "frontend/elaborate/internal.h"
 
 #include <string.h>
@@ -44,7 +44,7 @@ sc_dim sc_build_new_dim(sc_builder *b, sc_sym name)
     return dim;
 }
 
-/* Finds a dim that an earlier build on the same module made, or makes it. */
+/* Finds a dim that an earlier build added to the same module, or adds it. */
 static sc_dim find_or_add(sc_builder *b, sc_sym name, bool *is_new)
 {
     sc_dim dim = sc_module_find_dim(b->m, name);
@@ -67,7 +67,8 @@ static sc_dim add_composite(sc_builder *b, const sc_dim_decl *decl, sc_loc loc)
     return dim;
 }
 
-/* An alias of a composite has leaves of its own, J.K and J.G, so that it can stand beside the original in one tensor. */
+/* Adds an alias. An alias of a composite has its own leaves, J.K and J.G, so that both can be in
+ * one tensor. */
 static sc_dim add_alias(sc_builder *b, const sc_dim_decl *decl, sc_loc loc)
 {
     bool is_new;
@@ -206,7 +207,7 @@ bool sc_build_shape(sc_frame *f, const sc_shape *shape, sc_type_info *type, bool
         sc_dim dim = sc_build_dim(f, ref->dim);
         ok = dim != SC_NONE && append_dim(f->b, type, dim, ref->loc) && ok;
         if (!ok && type->rank == SC_MAX_RANK)
-            break; /* that there are too many is said once */
+            break; /* excess dims are reported once */
     }
     if (rest != NULL)
         *rest = open;

@@ -1,4 +1,5 @@
-/* An entry from its inputs to its return, and the same without sizes: to check what no plan reaches, and to see which dims it needs. */
+/* Elaborates an entry from its inputs to its return; also without sizes, to check what no plan
+ * reaches and to find the dims an entry needs. */
 #include "frontend/elaborate/internal.h"
 
 #include <string.h>
@@ -40,7 +41,8 @@ static sc_value add_input(sc_frame *f, sc_name name, const sc_type_info *info, s
     return value;
 }
 
-/* Dims that the formal leaves open are none when a block or fn is checked by itself. */
+/* Adds a formal as an input. With `open`, `..` in its shape stands for no dims (for a block or fn
+ * checked by itself); otherwise `..` is an error. */
 static void add_formal(sc_frame *f, const sc_formal *formal, bool open)
 {
     sc_builder *b = f->b;
@@ -63,7 +65,7 @@ static void add_formals(sc_frame *f, bool open)
     }
 }
 
-/* pos and pos_len, after the entry's own inputs. */
+/* Adds pos and pos_len, after the entry's own inputs. */
 static void add_positions(sc_frame *f)
 {
     sc_builder *b = f->b;
@@ -117,7 +119,7 @@ static void finish(sc_frame *f, const sc_bval_list *results)
         sc_build_finish_fans(b);
 }
 
-/* Runs a callable as the outermost: its formals are inputs. `open` allows `..` in them. */
+/* Runs a callable as the outermost frame: its formals are inputs. `open` allows `..` in them. */
 static void run_outermost(sc_builder *b, const sc_callable *callable, const sc_instance *instance, bool open)
 {
     sc_sym path = instance->path;
@@ -170,7 +172,7 @@ bool sc_build_entry(sc_declarations *program, const sc_build_request *request, s
     return ok;
 }
 
-/* ---- which dims an entry needs ---- */
+/* ---- dims that an entry needs ---- */
 static bool has_own_size(const sc_declarations *program, uint32_t index, uint32_t along)
 {
     const sc_dim_decl *decl = &program->dims.data[index];
@@ -182,7 +184,7 @@ static bool has_own_size(const sc_declarations *program, uint32_t index, uint32_
     return own;
 }
 
-/* Of the needed dims, those that have to be bound for the others to have sizes, in order of declaration. */
+/* Lists the needed dims that must be bound for the others to have sizes, in declaration order. */
 static void list_unbound(const sc_declarations *program, bool *needed, uint32_t along, const int64_t *sizes, sc_sym_list *out)
 {
     for (uint32_t i = program->dim_order.count; i-- > 0;) {
@@ -220,7 +222,7 @@ void sc_declarations_unbound_dims(sc_declarations *program, sc_sym model, sc_sym
     list_unbound(program, b->needed, along, sizes, out);
 }
 
-/* ---- numbers outside of any body ---- */
+/* ---- numbers outside bodies ---- */
 bool sc_declarations_eval_number(sc_declarations *program, const sc_expr *expr, sc_sym entry, const sc_binding_list *bindings, double *out,
                                  bool *unknown)
 {
@@ -260,10 +262,11 @@ static bool is_elaborated(const sc_declarations *program, const void *node)
     return sc_map_find(&program->elaborated, (uint64_t)(uintptr_t)node) != NULL;
 }
 
-/* A builder for what stands in `unit`, or outside of any, with what is left of `steps`. NULL: there are none. */
+/* Returns a builder to check code in `unit` or at file level with the remaining `steps`; NULL if
+ * none remain. */
 static sc_builder *new_checker(sc_declarations *program, sc_sym name, uint32_t *steps)
 {
-    uint32_t cost = program->dims.count / 4; /* a builder has tables of dims */
+    uint32_t cost = program->dims.count / 4; /* a builder has tables indexed by dim */
     if (*steps <= cost)
         return NULL;
     *steps -= cost;
@@ -275,8 +278,9 @@ static sc_builder *new_checker(sc_declarations *program, sc_sym name, uint32_t *
     return b;
 }
 
-/* An instance of a unit by itself: dim parameters are dims of their names, statics have their defaults. `callable`: a fn of the unit or of
- * a file, which has some of its own; or NULL. */
+/* Returns a frame of an instance of a unit by itself: dim parameters become dims of the same names,
+ * statics have their defaults. `callable` is a fn of the unit or the file, with dim parameters and
+ * statics of its own, or NULL. */
 static sc_frame stand_in(sc_builder *b, const sc_unit *unit, const sc_callable *callable, sc_instance *instance)
 {
     sc_context *context = b->context;
@@ -295,7 +299,8 @@ static sc_frame stand_in(sc_builder *b, const sc_unit *unit, const sc_callable *
     return f;
 }
 
-/* A block or fn that no entry reaches, by itself. All of them together get `steps`, which no program that people write uses up. */
+/* Checks a block or fn that no entry reaches. All these checks share `steps`, a limit that no
+ * realistic program reaches. */
 static void check_alone(sc_declarations *program, const sc_callable *callable, const sc_unit *unit, uint32_t *steps)
 {
     bool is_block = unit != NULL && unit->callable == callable;
@@ -310,7 +315,7 @@ static void check_alone(sc_declarations *program, const sc_callable *callable, c
     *steps -= b->steps < *steps ? b->steps : *steps;
 }
 
-/* Params, caches and subs that nothing reads. */
+/* Checks params, caches and subs that nothing reads. */
 static void check_declarations(sc_declarations *program, const sc_unit *unit, uint32_t *steps)
 {
     sc_builder *b = NULL;

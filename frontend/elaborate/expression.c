@@ -24,7 +24,8 @@ static void report_unknown_name(sc_frame *f, const sc_expr *expr)
     for (uint32_t i = 0; i < f->b->program->dims.count; i++)
         sc_suggest_add(context, &list, f->b->program->dims.data[i].name.text);
     sc_build_error(f->b, SC_D_unknown_name, expr->loc, sc_name_text(f->b, expr->name), sc_suggest(context, expr->name, &list));
-    sc_build_set_local(f, (sc_name){expr->name, expr->loc}, nothing); /* told once a function */
+    /* reported once per function */
+    sc_build_set_local(f, (sc_name){expr->name, expr->loc}, nothing);
 }
 
 static sc_bval build_cache_name(sc_frame *f, const sc_expr *expr, const sc_member *member)

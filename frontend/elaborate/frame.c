@@ -1,4 +1,5 @@
-/* Frames: what a body that is being run sees by name, the paths and dtypes of what it makes, and how far it may go. */
+/* Frames: the names visible in a running body, paths and dtypes of the values it creates, and
+ * limits. */
 #include "frontend/elaborate/internal.h"
 
 sc_sym sc_build_path(sc_builder *b, sc_sym prefix, sc_sym name)

@@ -1,19 +1,24 @@
-/* Elaboration: what its parts share. A *frame* is one body being run (an entry's, a fn's, a block instance's); an *instance* is a block
- * or model with its path, dims and statics. Everything is inlined, so a frame's locals are values of the one function being built.
+/* Shared by the parts of elaboration. A *frame* is the execution of one body (of an entry, a fn, a
+ * block instance). An *instance* is a block or model with its path, dims and statics. Everything is
+ * inlined: a frame's locals are values of the one function being built.
  *
- *   entry.c       an entry from inputs to return; symbolic checks
- *   statement.c   statements, calls of subs and fns; arguments.c their dim and static arguments
- *   expression.c  expressions
- *   op.c          the language's ops (lang_ops.def); ops.c makes them, attention_ops.c those that know positions and caches, call.c is what
- *                 both read a call with
- *   state.c       parameters and caches
- *   arithmetic.c  numbers and operators
- *   value.c       making ops, casts, constants; rounding
- *   frame.c       frames: locals, statics, paths; limits
- *   dims.c        dims and shapes of the text as dims and types of the module
+ *   entry.c          an entry from inputs to return; symbolic checks
+ *   statement.c      statements, calls of subs and fns
+ *   arguments.c      dim and static arguments of these calls
+ *   expression.c     expressions
+ *   op.c             calls of language ops (lang_ops.def)
+ *   ops.c            builders of language ops
+ *   attention_ops.c  builders of ops that depend on positions and caches
+ *   call.c           operands, options and results of an op call, for the builders
+ *   state.c          parameters and caches
+ *   arithmetic.c     numbers and operators
+ *   value.c          creates ops, casts, constants; rounding
+ *   frame.c          frames: locals, statics, paths; limits
+ *   dims.c           from dims and shapes of the text to dims and types of the module
  *
- * expression.c, statement.c, arguments.c, state.c, op.c, ops.c, attention_ops.c and call.c call each other in a circle. It is the
- * language's own recursion: an expression calls a fn, whose body, arguments, operands and initialisers are expressions. */
+ * expression.c, statement.c, arguments.c, state.c, op.c, ops.c, attention_ops.c and call.c call
+ * each other in a cycle. It is the recursion of the language: an expression calls a fn, whose body,
+ * arguments, operands and initialisers are expressions. */
 #ifndef SHARDC_FRONTEND_ELABORATE_INTERNAL_H
 #define SHARDC_FRONTEND_ELABORATE_INTERNAL_H
 
@@ -22,23 +27,24 @@
 
 /* ---- values ---- */
 typedef enum sc_bval_kind {
-    SC_BVAL_NONE,   /* an error was reported: whatever uses it keeps quiet */
-    SC_BVAL_NUMBER, /* a constant, not yet of any dtype */
+    SC_BVAL_NONE,   /* an error was reported: users of the value report nothing further */
+    SC_BVAL_NUMBER, /* a constant without a dtype yet */
     SC_BVAL_WORD,   /* a static argument such as `causal` */
     SC_BVAL_TENSOR
 } sc_bval_kind;
 
-/* Whether a value keeps its dtype where others are rounded to `act`. */
+/* Whether a value keeps its dtype where others are rounded to `act`: because of a cast in this
+ * expression, or because of its op, and then under any name. */
 typedef enum sc_fixed { SC_ROUNDS, SC_FIXED_BY_CAST /* here */, SC_FIXED_BY_OP /* under any name */ } sc_fixed;
 
 typedef struct sc_bval {
     sc_bval_kind kind;
     sc_fixed fixed;
-    bool is_integer, unknown; /* NUMBER; unknown: made of a dim without a size */
+    bool is_integer, unknown; /* NUMBER; unknown: depends on a dim without a size */
     sc_sym word;
     sc_value value;
     int64_t integer;
-    double number; /* of integers too */
+    double number; /* set for integers too */
 } sc_bval;
 
 typedef struct sc_bval_list {
@@ -60,20 +66,22 @@ typedef struct sc_static {
 typedef SC_VEC(sc_static) sc_static_list;
 
 typedef struct sc_instance {
-    const sc_unit *unit;               /* NULL: a fn at file level sees no params */
-    sc_sym path;                       /* layers[0].attn; 0 for a model */
+    const sc_unit *unit;               /* NULL: a fn at file level, which sees no params */
+    sc_sym path;                       /* e.g. layers[0].attn; 0 for a model */
     sc_dim_binding_list params;        /* the block's own dim parameters */
-    sc_dim_binding_list substitutions; /* of file-level dims, inherited by subs */
+    sc_dim_binding_list substitutions; /* of file-level dims; inherited by subs */
     sc_static_list statics;
-    const struct sc_instance *home; /* a fn's: the instance it stands in, without the fn's own arguments; NULL: this one */
+    /* of a fn: the instance that contains it, without the fn's own arguments; NULL: this
+     * instance */
+    const struct sc_instance *home;
 } sc_instance;
 
 typedef struct sc_local {
     sc_sym name;
     sc_bval value;
     sc_loc loc;
-    uint32_t depth; /* of repeats where it was first assigned */
-    sc_name dtype;  /* declared with it: holds for every later assignment too; 0 for none */
+    uint32_t depth; /* number of enclosing repeats at its first assignment */
+    sc_name dtype;  /* declared dtype, which also applies to later assignments; 0: none */
 } sc_local;
 
 typedef struct sc_repeat {
@@ -88,12 +96,12 @@ typedef struct sc_frame {
     const struct sc_frame *caller;
     const sc_callable *callable;
     const sc_instance *instance;
-    sc_sym path;  /* prefix of what has a path here: layers[0].attn, trunk, loss */
-    sc_sym scope; /* of ops made here */
+    sc_sym path;  /* prefix of paths in this frame: layers[0].attn, trunk, loss */
+    sc_sym scope; /* of ops created in this frame */
     sc_dtype act;
-    uint32_t level; /* frames below */
+    uint32_t level; /* number of callers */
     SC_VEC(sc_local) locals;
-    sc_map local_map; /* symbol -> index in locals, SC_NONE when out of sight */
+    sc_map local_map; /* symbol -> index into locals; SC_NONE if no longer visible */
     SC_VEC(sc_repeat) repeats;
     bool returned;
     sc_bval_list results;
@@ -106,25 +114,25 @@ typedef struct sc_builder {
     sc_build_result *result;
     sc_module *m;
     sc_func_id func;
-    int64_t *program_sizes;           /* by program dim; 0 unknown */
+    int64_t *program_sizes;           /* by program dim; 0: unknown */
     sc_dim *module_dims;              /* by program dim; SC_NONE until used */
     SC_VEC(int64_t) sizes;            /* by module dim */
-    bool *needed;                     /* by program dim: named by what was elaborated; may be NULL */
+    bool *needed;                     /* by program dim: used by what was elaborated; may be NULL */
     sc_map casts;                     /* value << 8 | dtype -> value */
     sc_map constants[SC_DTYPE_COUNT]; /* bits of the number -> value */
     sc_map params;                    /* path -> value as read (after its cast) */
-    sc_map caches;                    /* path -> value of cache dtype: as read, or as last appended to */
-    sc_map dropouts;                  /* path -> how many so far */
+    sc_map caches;                    /* path -> value in the cache's dtype: as read, or as last appended to */
+    sc_map dropouts;                  /* path -> number of dropouts so far */
     sc_map pins;                      /* path << 32 | place: already in result->pins */
     SC_VEC(uint32_t) states;          /* used by this function */
     bool cached;
-    sc_dim along; /* of a cached entry; SC_NONE */
+    sc_dim along; /* of a cached entry, else SC_NONE */
     sc_value pos, len;
-    uint32_t depth;             /* of the C stack: nested expressions of all frames */
+    uint32_t depth;             /* recursion depth on the C stack: nested expressions of all frames */
     uint32_t steps, step_limit; /* statements and expressions so far */
-    bool may_stop;              /* running out of steps is no error */
+    bool may_stop;              /* running out of steps is not an error */
     uint32_t checked_types;
-    uint32_t noted; /* messages before the newest report */
+    uint32_t noted; /* number of messages before the newest report */
     bool failed, stopped;
 } sc_builder;
 
@@ -132,7 +140,8 @@ enum { SC_MAX_EVAL_DEPTH = 1024, SC_MAX_OPS = 1 << 20, SC_MAX_STEPS = 1 << 22 };
 
 /* ---- messages ---- */
 #define sc_build_text(b, ...) sc_arena_printf(&(b)->context->arena, __VA_ARGS__)
-/* Reports and marks the build as failed. Notes follow with sc_build_note, only when the message was not a repetition. */
+/* Reports an error and marks the build as failed. Add notes with sc_build_note; they are dropped if
+ * the message was a repetition. */
 #define sc_build_error(b, id, loc, ...)                                                                                                    \
     ((b)->failed = true, (b)->noted = (b)->context->diag.list.count, sc_report(&(b)->context->diag, id, loc, __VA_ARGS__, (char *)NULL))
 
@@ -143,23 +152,26 @@ static inline const char *sc_name_text(const sc_builder *b, sc_sym name)
     return sc_text(b->context, name);
 }
 
-/* 1 value, 2 values */
+/* "1 value", "2 values" */
 #define sc_build_count(b, n, word) sc_build_text(b, "%u " word "%s", (unsigned)(n), (n) == 1 ? "" : "s")
-/* 1 is given, 2 are given */
+/* "1 is given", "2 are given" */
 #define sc_build_given(b, n) sc_build_text(b, "%u %s given", (unsigned)(n), (n) == 1 ? "is" : "are")
 
 /* ---- frame.c ---- */
-sc_sym sc_build_path(sc_builder *b, sc_sym prefix, sc_sym name); /* prefix.name; name when prefix is 0 */
+/* returns prefix.name; name if prefix is 0 */
+sc_sym sc_build_path(sc_builder *b, sc_sym prefix, sc_sym name);
 sc_dtype sc_build_dtype_of(sc_builder *b, sc_tensor_kind kind, sc_sym path);
-/* In the context's scratch. */
+/* Returns a new frame in the context's scratch memory. */
 sc_frame *sc_build_frame(sc_builder *b, const sc_frame *caller, const sc_callable *callable, const sc_instance *instance, sc_sym path,
                          sc_sym scope);
-/* A frame that sees what the declarations of the unit see: no locals, no arguments of the fn that f runs. */
+/* Returns a frame with the scope of the unit's declarations: no locals, no arguments of the fn that
+ * f runs. */
 sc_frame sc_build_home(const sc_frame *f);
 const sc_local *sc_build_find_local(const sc_frame *f, sc_sym name);
 void sc_build_set_local(sc_frame *f, sc_name name, sc_bval value);
 const sc_bval *sc_build_find_static(const sc_frame *f, sc_sym name);
-/* Counts a step and a level; false (after a message, once) when there are too many. Each true one is ended by sc_build_leave. */
+/* Counts a step and a level. Returns false (after reporting it once) at the limits. Each successful
+ * call is paired with sc_build_leave. */
 bool sc_build_enter(sc_builder *b, sc_loc loc);
 static inline void sc_build_leave(sc_builder *b)
 {
@@ -167,31 +179,34 @@ static inline void sc_build_leave(sc_builder *b)
 }
 
 /* ---- dims.c ---- */
-/* A dim of the program or a dim parameter, as a dim of the module; SC_NONE after a message. */
+/* Resolves a dim of the program or a dim parameter to a dim of the module. SC_NONE after reporting
+ * an error. */
 sc_dim sc_build_dim(sc_frame *f, sc_name name);
-/* The same without a message. */
+/* As sc_build_dim, without reporting errors. */
 sc_dim sc_build_find_dim(sc_frame *f, sc_name name);
-/* A program dim by its name, whatever a frame substitutes. */
+/* Resolves a program dim by index, ignoring a frame's substitutions. */
 sc_dim sc_build_program_dim(sc_builder *b, uint32_t index, sc_loc loc);
-/* A dim that nothing declares: a parameter of a block that is checked by itself. */
+/* Returns a dim for an undeclared name: a dim parameter of a block that is checked by itself. */
 sc_dim sc_build_new_dim(sc_builder *b, sc_sym name);
-int64_t sc_build_size(const sc_builder *b, sc_dim dim); /* 0 unknown */
-/* Leaves of a dim: itself, or its parts. */
+int64_t sc_build_size(const sc_builder *b, sc_dim dim); /* 0: unknown */
+/* Lists the leaves of a dim: itself, or its parts. Returns their number. */
 uint32_t sc_build_leaves(const sc_builder *b, sc_dim dim, const sc_dim **leaves);
-/* The dim at the end of its chain of aliases. */
+/* Follows aliases to the dim that is not an alias. */
 sc_dim sc_build_root(const sc_builder *b, sc_dim dim);
 bool sc_build_is_alias_of(const sc_builder *b, sc_dim dim, sc_dim of);
 
-/* A shape's dims (dtype is the caller's). `rest` tells that it begins with `..`; NULL: that is an error. False after a message. */
+/* Converts a shape to the dims of a type; the caller sets the dtype. Sets *rest if the shape starts
+ * with `..`; with rest NULL that is an error. Returns false after reporting an error. */
 bool sc_build_shape(sc_frame *f, const sc_shape *shape, sc_type_info *type, bool *rest);
-/* The type a declaration gives, of dtype `otherwise` when it names none; false after a message. */
+/* As sc_build_shape, for a declared type; its dtype is `otherwise` if the declaration has none. */
 bool sc_build_declared(sc_frame *f, const sc_type_ref *ref, sc_dtype otherwise, sc_type_info *type, bool *rest);
 bool sc_build_dtype(sc_builder *b, sc_name name, sc_dtype *dtype);
-/* `what` (a value of a place) against its declared shape; false after a message. */
+/* Checks a value against its declared shape. `what` names it in messages. Returns false after
+ * reporting an error. */
 bool sc_build_check_shape(sc_frame *f, const char *what, sc_value value, sc_loc loc, const sc_shape *declared, sc_frame *declared_in);
-/* [B, S, H] of a type, [.., N] with rest. */
+/* Formats a type's shape: [B, S, H], or [.., N] with `rest`. */
 const char *sc_build_shape_text(const sc_builder *b, const sc_type_info *type, bool rest);
-/* Records `@axis` annotations of a shape as pins of the value at `path`. */
+/* Records the `@axis` annotations of a shape as pins of the value at `path`. */
 void sc_build_pins(sc_frame *f, const sc_shape *shape, sc_sym path);
 
 /* ---- value.c ---- */
@@ -203,24 +218,28 @@ static inline sc_bval sc_bval_tensor(sc_value value)
 {
     return value == SC_NONE ? (sc_bval){.kind = SC_BVAL_NONE} : (sc_bval){.kind = SC_BVAL_TENSOR, .value = value};
 }
-/* An op whose result types its row infers; SC_NONE after a message. Its first result. */
+/* Emits an op and infers its result types from the op's row. Returns its first result; SC_NONE
+ * after reporting an error. */
 sc_value sc_emit(sc_frame *f, sc_loc loc, sc_op_kind kind, const sc_value *operands, uint32_t operand_count, const sc_attr *attrs,
                  uint32_t attr_count, int64_t new_size);
-/* An op with given result type (count 0 or 1). */
+/* Emits an op with a given result type (NULL: no result). */
 sc_value sc_emit_typed(sc_frame *f, sc_loc loc, sc_op_kind kind, const sc_value *operands, uint32_t operand_count, const sc_attr *attrs,
                        uint32_t attr_count, const sc_type *type);
 sc_value sc_emit_cast(sc_frame *f, sc_loc loc, sc_value value, sc_dtype dtype);
 sc_value sc_emit_use(sc_frame *f, sc_loc loc, sc_value value, sc_sym path);
 sc_value sc_emit_constant(sc_frame *f, sc_loc loc, double number, sc_dtype dtype);
-/* A number or tensor as a tensor of this dtype; SC_NONE (quietly for an error already reported) when it is none. */
+/* Converts a number or tensor to a tensor of this dtype. SC_NONE if that is impossible, after
+ * reporting an error unless one was reported for the value. */
 sc_value sc_build_as(sc_frame *f, sc_loc loc, const sc_bval *value, sc_dtype dtype);
-/* The dtype that elementwise ops and reductions over these operands compute in: f64, f32, or the widest integer, or bool. `needs_float`
- * makes integers float. SC_DTYPE_COUNT after a message when bools meet numbers. */
+/* Returns the dtype in which elementwise ops and reductions over these operands compute: f64, f32,
+ * the widest integer, or bool. `needs_float` makes integers float. SC_DTYPE_COUNT after reporting
+ * an error if bools and numbers are mixed. */
 sc_dtype sc_build_compute_dtype(sc_frame *f, sc_loc loc, const sc_bval *values, uint32_t count, bool needs_float);
-/* Whether the types made since the last call have element counts that fit; false after a message. */
+/* Checks that element counts of the types added since the last call do not overflow. Returns false
+ * after reporting an error. */
 bool sc_build_check_sizes(sc_builder *b, sc_loc loc);
-/* A value on its way to a name: shape checked, rounded to `act`, or to its declared dtype. `declared` may be NULL. SC_NONE after a message.
- */
+/* Prepares a value for assignment to a name: checks its shape, rounds it to `act` or to its
+ * declared dtype. `declared` may be NULL. SC_NONE after reporting an error. */
 sc_value sc_build_round(sc_frame *f, const char *what, const sc_bval *value, const sc_type_ref *declared, sc_frame *declared_in,
                         sc_dtype act, sc_loc loc);
 
@@ -231,22 +250,24 @@ sc_bval sc_build_binary(sc_frame *f, sc_loc loc, sc_op_kind kind, sc_bval a, sc_
 sc_bval sc_build_negative(sc_frame *f, sc_loc loc, sc_bval value);
 
 /* ---- state.c ---- */
-/* A param as it is read: in the act dtype. */
+/* Returns a param as it is read: in the act dtype. */
 sc_bval sc_build_param(sc_frame *f, sc_loc loc, const sc_member *member);
-/* A cache in its own dtype: read once, then as last written. */
+/* Returns a cache in its own dtype: its value at entry, or as last written. */
 sc_value sc_build_cache(sc_frame *f, sc_loc loc, const sc_member *member);
 void sc_build_write_cache(sc_frame *f, sc_loc loc, const sc_member *member, sc_value value);
-/* Tells xavier() what a parameter is contracted or gathered over. */
+/* Records the dims that a parameter is contracted or gathered over, for xavier(). */
 void sc_build_note_fan(sc_builder *b, sc_value operand, const sc_dim *dims, uint32_t count);
-/* Gives fan-in 1 to the xavier parameters that nothing contracts. */
+/* Sets fan-in 1 for xavier parameters that nothing contracts. */
 void sc_build_finish_fans(sc_builder *b);
 
 /* ---- expression.c ---- */
 sc_bval sc_build_expr(sc_frame *f, const sc_expr *expr);
-sc_bval_list sc_build_exprs(sc_frame *f, const sc_expr *expr); /* all results of a call */
-/* A constant number; false after a message. `*unknown` (may be NULL): made of a dim without a size. */
+sc_bval_list sc_build_exprs(sc_frame *f, const sc_expr *expr); /* returns all results of a call */
+/* Evaluates a constant number. Returns false after reporting an error. Sets *unknown (may be NULL)
+ * if it depends on a dim without a size. */
 bool sc_build_constant(sc_frame *f, const sc_expr *expr, const char *what, sc_bval *out);
-/* A static argument: a number, or a word (an enclosing static of that name wins). */
+/* Evaluates a static argument: a number, or a word. An enclosing static of that name takes
+ * precedence over the word. */
 sc_bval sc_build_static(sc_frame *f, const sc_expr *expr);
 
 /* ---- op.c ---- */
@@ -256,13 +277,14 @@ void sc_lang_op_names(sc_context *context, sc_text_list *out);
 
 /* ---- statement.c ---- */
 void sc_build_body(sc_frame *f, const sc_stmt_list *body);
-/* Runs the frame's body to its return; results are checked against `->`, rounded, and given the path `..out`. */
+/* Runs the frame's body to its return. Results are checked against `->`, rounded, and given the
+ * path `..out`. */
 sc_bval_list sc_build_run(sc_frame *f);
-/* A param, cache or sub by itself, in a frame of sc_build_home: messages on what its declaration says. */
+/* Checks the declaration of a param, cache or sub by itself, in a frame of sc_build_home. */
 void sc_build_declaration(sc_frame *home, const sc_member *member);
-/* Calls a member or a file-level fn by its name; false when there is none (no message). */
+/* Calls a member or a file-level fn by name. Returns false, without a message, if there is none. */
 bool sc_build_call(sc_frame *f, const sc_expr *call, sc_bval_list *out);
-/* Dim and static arguments of a block's instance or a fn's call (arguments.c). */
+/* Evaluate dim and static arguments of a block instance or a fn call (arguments.c). */
 bool sc_build_dim_args(sc_frame *f, const sc_callable *callable, const sc_dim_arg *args, uint32_t count, sc_loc loc, sc_instance *instance);
 bool sc_build_statics(sc_frame *f, const sc_callable *callable, const sc_arg_list *args, sc_instance *instance);
 

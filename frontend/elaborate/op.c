@@ -1,4 +1,5 @@
-/* Calls of language ops: which op, which dims, which arguments. What each makes of them is in ops.c and attention_ops.c. */
+/* Calls of language ops: finds the op, its dims and its arguments. The builders are in ops.c and
+ * attention_ops.c. */
 #include "frontend/elaborate/op.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
-/* What each language op becomes, but for those that know positions (attention_ops.c). Number rules (LANGUAGE 3.1) are here: elementwise
- * ops and reductions get their operands in f32 or f64, dot in the act dtype; ops that only move elements keep the dtype. */
+/* Builders of language ops, except those that depend on positions (attention_ops.c). Implements the
+ * number rules (LANGUAGE 3.1): elementwise ops and reductions get their operands in f32 or f64, dot
+ * in the act dtype; ops that only move elements keep the dtype. */
 #include "frontend/elaborate/op.h"
 
 #include <math.h>
@@ -178,7 +179,7 @@ sc_bval_list build_moved(sc_op_call *c)
 }
 
 /* ---- contractions and reductions ---- */
-/* The operand must have all the dims in brackets; says so in words that name the op as it is written. */
+/* Checks that the operand has all dims in brackets. The message names the op as it is written. */
 static bool has_dims(sc_op_call *c, sc_value value)
 {
     sc_builder *b = c->f->b;
@@ -216,7 +217,7 @@ sc_bval_list build_dot(sc_op_call *c)
     return sc_one_tensor(c, sc_emit(c->f, c->loc, SC_OP_dot, operands, 2, &attr, 1, 0));
 }
 
-/* The operand of a reduction in the dtype it computes in. */
+/* Returns the operand of a reduction in the dtype it is computed in. */
 static sc_value reduced_operand(sc_op_call *c, bool needs_float)
 {
     sc_bval x = sc_call_value(c, 0);
@@ -225,7 +226,8 @@ static sc_value reduced_operand(sc_op_call *c, bool needs_float)
     return has_dims(c, operand) ? operand : SC_NONE;
 }
 
-/* A sum of bools counts: it is f32, whatever it is named. *counts tells. */
+/* As reduced_operand, for a sum. A sum of bools is a count: it stays f32 under any name, and
+ * *counts is set. */
 static sc_value summed_operand(sc_op_call *c, bool needs_float, bool *counts)
 {
     sc_bval x = sc_call_value(c, 0);
@@ -305,7 +307,7 @@ sc_bval_list build_xent(sc_op_call *c)
 }
 
 /* ---- moving elements ---- */
-/* The dim that an op introduces must be new to its operand, but for the dims it replaces. */
+/* Checks that the dim an op introduces is new to its operand, except for the dims it replaces. */
 static bool is_new_dim(sc_op_call *c, sc_value operand, sc_dim from, sc_dim to)
 {
     sc_builder *b = c->f->b;
@@ -395,7 +397,7 @@ sc_bval_list build_rename(sc_op_call *c)
     return sc_one_tensor(c, sc_emit(c->f, c->loc, SC_OP_rename, &operand, 1, attrs, 2, 0));
 }
 
-/* split takes the group off the composite's leaves, merge puts it on; nothing moves. */
+/* split removes the grouping of a composite's leaves, merge adds it; no elements move. */
 sc_bval_list build_regroup(sc_op_call *c)
 {
     sc_builder *b = c->f->b;

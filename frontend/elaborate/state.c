@@ -1,4 +1,5 @@
-/* Parameters and caches: declared on first use with their initialisers, read, written, and the fans that xavier() needs. */
+/* Parameters and caches: declares them on first use with their initialisers, reads and writes them,
+ * and records the fans for xavier(). */
 #include "frontend/elaborate/internal.h"
 
 #include <string.h>
@@ -47,7 +48,8 @@ static void build_init(sc_frame *f, const sc_expr *init, sc_state *state)
     }
 }
 
-/* Entries share parameters and caches, so the dims of these have one size for all. */
+/* Checks a state against its first declaration: entries share parameters and caches, so the dims
+ * must have the same sizes in all of them. */
 static bool check_shared(sc_builder *b, const sc_state *old, const sc_type_info *info)
 {
     sc_type type = sc_type_intern(b->m, info);
@@ -111,7 +113,7 @@ sc_bval sc_build_param(sc_frame *f, sc_loc loc, const sc_member *member)
     if (known != NULL)
         return sc_bval_tensor(*known);
     sc_value value = read_state(f, loc, member, path);
-    /* a declared dtype is how the parameter is meant to be read, too */
+    /* a declared dtype is also the dtype the parameter is read in */
     if (value != SC_NONE && member->decl->dtype.text == 0 && sc_dtype_is_float(sc_build_type(b, value)->dtype))
         value = sc_emit_cast(f, loc, value, sc_build_dtype_of(b, SC_KIND_ACT, path));
     sc_map_insert(&b->params, path, value, NULL);

@@ -1,8 +1,8 @@
-/* Statements, and calls of subs and fns. A call runs the callee's body in a frame of its own; nothing remains of it in the IR but
- * the paths of its values and the scope of its ops. */
+/* Statements, and calls of subs and fns. A call runs the callee's body in a frame of its own; in
+ * the IR only the paths of its values and the scope of its ops show it. */
 #include "frontend/elaborate/internal.h"
 
-/* Names first assigned inside a repeat are not visible after it. */
+/* Hides names first assigned inside a repeat after its end. */
 static void forget_locals(sc_frame *f, uint32_t kept)
 {
     for (uint32_t i = kept; i < f->locals.count; i++)
@@ -11,7 +11,8 @@ static void forget_locals(sc_frame *f, uint32_t kept)
 }
 
 /* ---- assignments ---- */
-/* Whether the value can carry the name itself: made by this very expression, and nobody else's. */
+/* True if the name can become the value's path: the expression is not just another name, the value
+ * has no path yet, and its op (before rounding) is not one that is shared between uses. */
 static bool is_own(const sc_builder *b, const sc_expr *expr, sc_value before, sc_value value)
 {
     const sc_op *op = sc_op_at(b->m, sc_def(b->m, before));
@@ -28,7 +29,7 @@ static bool same_shape(const sc_type_info *a, const sc_type_info *b)
     return same && sc_dtypes[a->dtype].kind == sc_dtypes[b->dtype].kind;
 }
 
-/* A name that a repeat carries keeps its shape, so that every iteration does the same. */
+/* Checks that a name carried by a repeat keeps its shape, so that all iterations are the same. */
 static bool check_carried(sc_frame *f, const sc_lhs *lhs, sc_value value)
 {
     sc_builder *b = f->b;
@@ -46,7 +47,8 @@ static bool check_carried(sc_frame *f, const sc_lhs *lhs, sc_value value)
     return false;
 }
 
-/* The dtype that a name was declared with before holds on: `tot: f32[B] = ..; repeat L { tot = tot + ..; }` adds up in f32. */
+/* Returns the dtype the name was declared with, which persists: `tot: f32[B] = ..; repeat L { tot =
+ * tot + ..; }` accumulates in f32. */
 static sc_name declared_dtype(const sc_frame *f, const sc_lhs *lhs)
 {
     const sc_local *old = sc_build_find_local(f, lhs->name.text);
@@ -83,7 +85,7 @@ static void assign_tensor(sc_frame *f, const sc_lhs *lhs, const sc_expr *expr, s
 
 static void assign(sc_frame *f, const sc_lhs *lhs, const sc_expr *expr, sc_bval value)
 {
-    /* a number stays a weak literal under its name, unless a type is declared */
+    /* a number remains a weak literal under its name, unless a type is declared */
     bool weak = value.kind == SC_BVAL_NUMBER && lhs->kind == SC_LHS_NAME && declared_dtype(f, lhs).text == 0;
     if (value.kind == SC_BVAL_NONE || value.kind == SC_BVAL_WORD || weak)
         sc_build_set_local(f, lhs->name, value);
@@ -139,7 +141,8 @@ static void build_return(sc_frame *f, const sc_stmt *stmt)
     uint32_t count = stmt->results.count;
     sc_bval_list list = {0};
     if (count == 1) {
-        list = sc_build_exprs(f, stmt->results.data[0]); /* return topk[..](..); passes both on */
+        /* e.g. `return topk[..](..);`, which returns both results */
+        list = sc_build_exprs(f, stmt->results.data[0]);
     } else {
         list = (sc_bval_list){sc_arena_array(&b->context->arena, count, sizeof *list.data), count};
         for (uint32_t i = 0; i < count; i++)
@@ -161,7 +164,7 @@ static void build_stmt(sc_frame *f, const sc_stmt *stmt)
     case SC_STMT_RETURN:
         build_return(f, stmt);
         break;
-    default: /* declarations are collected before */
+    default: /* declarations are already collected */
         break;
     }
 }
@@ -273,7 +276,8 @@ static void report_argument_count(sc_frame *f, const sc_expr *call, const sc_cal
     sc_build_note(b, callable->name.loc, "'%s' is declared here", sc_name_text(b, callable->name.text));
 }
 
-/* Arguments that are statics of a fn go to `statics`; the others must be as many as formals that hold values. */
+/* Separates arguments that are statics of a fn into `statics`; the number of others must match the
+ * formals that hold values. */
 static bool sort_arguments(sc_frame *f, const sc_expr *call, const sc_callable *callable, bool takes_statics, sc_arg_list *statics)
 {
     uint32_t wanted = 0, given = 0;
@@ -321,7 +325,8 @@ static bool bind_formal(sc_frame *f, sc_frame *callee, const sc_formal *formal, 
     return true;
 }
 
-/* Arguments are evaluated in the caller's frame before anything of the callee. */
+/* Evaluates the arguments in the caller's frame, before anything of the callee, and binds the
+ * formals. */
 static bool bind_formals(sc_frame *f, sc_frame *callee, const sc_expr *call)
 {
     const sc_callable *callable = callee->callable;
@@ -348,7 +353,7 @@ static bool bind_formals(sc_frame *f, sc_frame *callee, const sc_expr *call)
     return ok;
 }
 
-/* The body in a frame of its own, which is gone when it has run. */
+/* Runs the body in a temporary frame of its own. */
 static sc_bval_list run_call(sc_frame *f, const sc_expr *call, const sc_callable *callable, const sc_instance *instance, sc_sym path,
                              sc_sym scope)
 {
@@ -360,7 +365,7 @@ static sc_bval_list run_call(sc_frame *f, const sc_expr *call, const sc_callable
     return results;
 }
 
-/* The instance's index: of the innermost repeat over the stack's dim. */
+/* Finds the instance's index: that of the innermost repeat over the stack's dim. */
 static bool stack_index(sc_frame *f, const sc_sub *sub, sc_loc loc, int64_t *index)
 {
     sc_builder *b = f->b;
@@ -384,7 +389,8 @@ static bool stack_index(sc_frame *f, const sc_sub *sub, sc_loc loc, int64_t *ind
     return false;
 }
 
-/* An instance as its declaration says, which `home` sees. NULL after a message. */
+/* Creates the instance that a sub declares, in the scope of `home`. NULL after reporting an
+ * error. */
 static sc_instance *instantiate(sc_frame *home, const sc_member *member, sc_sym path)
 {
     sc_builder *b = home->b;
@@ -454,7 +460,8 @@ static bool fn_dim_args(sc_frame *f, const sc_expr *call, const sc_callable *cal
     return sc_build_dim_args(f, callable, args, count, call->loc, instance);
 }
 
-/* A fn of the unit sees its params; one at file level sees none, but the dims that the instance substitutes. */
+/* Calls a fn. A fn of the unit sees its params; a file-level fn sees none, only the dims that the
+ * instance substitutes. */
 static sc_bval_list call_fn(sc_frame *f, const sc_expr *call, const sc_callable *callable, bool of_unit)
 {
     sc_builder *b = f->b;

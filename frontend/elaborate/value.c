@@ -1,5 +1,5 @@
-/* Making ops, casts and constants, and rounding. Casts and constants are made once a function: the code is straight-line, so the first use
- * dominates the rest. */
+/* Creates ops, casts and constants, and rounds values. Casts and constants are created once per
+ * function: the code is straight-line, so the first use dominates the others. */
 #include "frontend/elaborate/internal.h"
 
 #include <string.h>
@@ -17,7 +17,8 @@ static bool check_count(sc_builder *b, sc_loc loc)
     return false;
 }
 
-/* Element counts must fit, so that no later stage has to check its products. Each type is looked at once. */
+/* Checks that element counts fit, so that later stages need not check theirs. Each type is checked
+ * once. */
 bool sc_build_check_sizes(sc_builder *b, sc_loc loc)
 {
     bool ok = true;
@@ -75,7 +76,7 @@ sc_value sc_emit_typed(sc_frame *f, sc_loc loc, sc_op_kind kind, const sc_value 
 }
 
 /* ---- casts and constants ---- */
-/* Every value of `from` is one of `to`. */
+/* True if `from` converts to `to` without loss. */
 static bool widens(sc_dtype from, sc_dtype to)
 {
     const sc_dtype_row *a = &sc_dtypes[from], *b = &sc_dtypes[to];
@@ -145,7 +146,8 @@ sc_value sc_build_as(sc_frame *f, sc_loc loc, const sc_bval *value, sc_dtype dty
     sc_builder *b = f->b;
     switch (value->kind) {
     case SC_BVAL_NUMBER:
-        /* a number made of a size that is not known yet is any number: 1 divides and has a logarithm */
+        /* the number depends on an unknown size: use 1, which is a valid divisor and has a
+         * logarithm */
         return sc_emit_constant(f, loc, value->unknown ? 1.0 : value->number, dtype);
     case SC_BVAL_TENSOR:
         return sc_emit_cast(f, loc, value->value, dtype);

@@ -1,4 +1,5 @@
-/* `accumulate n over B`: a step's batch in n micro-batches, one after the other. The program is built with the size of one of them. */
+/* `accumulate n over B`: runs a step's batch as n micro-batches in sequence. The program is built
+ * with the size of one micro-batch. */
 #include "frontend/plan/internal.h"
 
 #include <inttypes.h>
@@ -25,7 +26,8 @@ int64_t sc_plan_micro_batches(const sc_resolved_plan *plan, sc_sym *dim)
     return plan->accumulate == NULL ? 1 : plan->accumulate->accumulate.count;
 }
 
-/* A composite and its parts are never cut, and an alias follows its original. */
+/* True if the dim can be cut: composites and their parts never are, and an alias follows its
+ * original. */
 static bool has_own_size(const sc_resolved_plan *plan, uint32_t dim)
 {
     const sc_declarations *program = plan->program;
@@ -83,7 +85,7 @@ bool sc_plan_train_bindings(sc_resolved_plan *plan, sc_sym entry, sc_binding_lis
     if (!has_own_size(plan, dim) || !sc_dims_sizes(plan->program, out, SC_NONE, sizes))
         return false;
     if (sizes[dim] == 0)
-        return true; /* what needs it says so */
+        return true; /* reported where the size is needed */
     if (sizes[dim] % count != 0)
         return report_indivisible(plan, sizes[dim]);
     *sc_vec_push(arena, out) = (sc_binding){name->text, sizes[dim] / count, name->loc};

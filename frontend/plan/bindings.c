@@ -1,4 +1,5 @@
-/* The sizes that an entry gets: of the plan's defaults, of its `bind` lines, of the command line. The later ones win. */
+/* The sizes for an entry: defaults, then `bind` lines, then the command line. Later ones override
+ * earlier ones. */
 #include "frontend/plan/internal.h"
 
 void sc_plan_bindings(const sc_resolved_plan *plan, sc_sym entry, sc_binding_list *out)

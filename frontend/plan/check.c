@@ -1,5 +1,5 @@
-/* Names of a plan against what the model has: every entry is elaborated once without sizes, and a path, a dim or a rule that no entry
- * has anything for is an error, whichever entry is compiled. */
+/* Checks the names of a plan against the model. Every entry is elaborated once without sizes; a
+ * path, dim or rule that matches nothing in any entry is an error, whichever entry is compiled. */
 #include "frontend/declare/path_match.h"
 #include "frontend/plan/internal.h"
 
@@ -41,7 +41,7 @@ static void add_match(sc_resolved_plan *plan, const char *path, sc_path_match ma
     *known = (uint32_t)match > *known ? (uint32_t)match : *known;
 }
 
-/* Listed once for all paths of the plan. */
+/* Returns the model's parameter paths, listed once per plan. */
 static const sc_param_path_list *param_paths(sc_resolved_plan *plan)
 {
     const sc_unit *model = sc_declarations_model(plan->program, plan->model);
@@ -60,7 +60,7 @@ static const sc_param_path_list *param_paths(sc_resolved_plan *plan)
     return plan->params;
 }
 
-/* How well the path matches a parameter, whatever its indices. */
+/* Returns the best match of the path with a parameter, ignoring indices. */
 static sc_path_match match_param(sc_resolved_plan *plan, const sc_path *path)
 {
     sc_path_match best = SC_PATH_NO;
@@ -102,7 +102,7 @@ static bool exists(sc_resolved_plan *plan, const sc_path *path, bool whole)
 typedef struct candidates {
     sc_context *context;
     sc_map seen;
-    SC_VEC(const char *) paths, segments; /* of each path: its last segment */
+    SC_VEC(const char *) paths, segments; /* the last segment of each path */
 } candidates;
 
 static void add_candidate(candidates *list, const char *path)
@@ -116,7 +116,7 @@ static void add_candidate(candidates *list, const char *path)
     *sc_vec_push(&list->context->arena, &list->segments) = point == NULL ? path : point + 1;
 }
 
-/* The path and, unless only whole ones are wanted, what it stands in. */
+/* Adds the path and, unless `whole`, its prefixes. */
 static void add_candidates(candidates *list, const char *path, bool whole)
 {
     const char *bare = sc_path_without_indices(list->context, path);
@@ -143,7 +143,8 @@ static void collect(sc_resolved_plan *plan, bool whole, candidates *list)
     }
 }
 
-/* Whole paths first; else the last segment alone, for a path whose front was left out or is wrong. */
+/* Returns the nearest whole path, else the nearest by last segment alone, for a path whose front is
+ * missing or wrong. */
 static const char *nearest_path(sc_resolved_plan *plan, const sc_path *path, bool whole)
 {
     candidates list;
@@ -195,7 +196,8 @@ bool sc_plan_check_dim(sc_resolved_plan *plan, const sc_name *dim)
     return false;
 }
 
-/* A parameter stands for its gradient and its optimizer state. */
+/* Returns the kinds that a rule applies to. `param` includes the gradient and the optimizer
+ * state. */
 static uint32_t kinds_of_rule(const sc_plan_stmt *stmt)
 {
     const uint32_t with_param = 1u << SC_KIND_GRAD | 1u << SC_KIND_OPT;
@@ -203,7 +205,7 @@ static uint32_t kinds_of_rule(const sc_plan_stmt *stmt)
     return mask == 0 ? UINT32_MAX : (mask & with_param) != 0 ? mask | 1u << SC_KIND_PARAM : mask;
 }
 
-/* Whether any value in the rule's scope has the dim (0: any dim at all). */
+/* True if a value in the rule's scope has the dim (name 0: any dim). */
 static bool rule_reaches(sc_resolved_plan *plan, const sc_plan_stmt *stmt, sc_sym name)
 {
     for (uint32_t e = 0; e < plan->entries.count; e++) {
@@ -235,7 +237,7 @@ static const char *kinds_text(const sc_resolved_plan *plan, const sc_plan_stmt *
     return text.length == 0 ? "tensor" : text.data;
 }
 
-/* `shard params, D over dp;` reads as a rule about a dim `params`. */
+/* True for `shard params, D over dp;`, which parses as a rule about a dim `params`. */
 static bool is_misspelt_kind(sc_resolved_plan *plan, const sc_name *dim)
 {
     static const char *const kinds[SC_KIND_COUNT] = {"param", "act", "grad", "opt", "cache", "input", "output"};

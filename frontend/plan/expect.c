@@ -1,4 +1,4 @@
-/* `expect` lines: their form, checked once, so that whoever knows the collectives only has to count. */
+/* `expect` lines: checks their form once, so that evaluating them is only counting. */
 #include "frontend/plan/internal.h"
 
 #include <inttypes.h>
@@ -26,7 +26,7 @@ static int find_word(const char *text, const char *const *words, size_t count)
     return -1;
 }
 
-/* A bare name among `words`. */
+/* Reads a bare name, one of `words`. */
 static bool read_word(sc_resolved_plan *plan, const sc_arg *arg, const char *what, const char *const *words, size_t count, sc_sym *out)
 {
     sc_arena *arena = &plan->context->arena;
@@ -43,7 +43,7 @@ static bool read_word(sc_resolved_plan *plan, const sc_arg *arg, const char *wha
                              : sc_arena_printf(arena, "'%s' is no %s; did you mean '%s'?", text, what, near));
 }
 
-/* One axis, (x, y), or any. */
+/* Reads one axis, (x, y), or any. */
 static bool read_axes(sc_resolved_plan *plan, const sc_arg *arg, sc_expect *out)
 {
     sc_name_list names = {0};

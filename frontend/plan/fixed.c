@@ -1,6 +1,7 @@
-/* State that an earlier entry of the plan has placed stays where it is. The other module has its own dims and sub-axes: dims are found by
- * name, sub-axes as ranges of their axis. What this plan only stores (`shard param D over fsdp`) is not part of it: the parameter is
- * gathered where it is used, here as there. */
+/* Keeps state where an earlier entry of the plan placed it. The other module has its own dims and
+ * sub-axes: dims are matched by name, sub-axes as ranges of their axis. Splits that this plan makes
+ * only for storage (`shard param D over fsdp`) are excluded: in both entries the parameter is
+ * gathered where it is used. */
 #include "frontend/plan/internal.h"
 
 static const sc_state *fixed_state(const sc_seeding *s, const sc_module *fixed, sc_value value)
@@ -19,7 +20,7 @@ void sc_seeding_mark_fixed(sc_seeding *s, const sc_module *fixed)
         s->is_fixed[s->view->values.data[i]] = fixed_state(s, fixed, s->view->values.data[i]) != NULL;
 }
 
-/* A sub-axis of the other module's mesh as a range of its axis. */
+/* Returns a sub-axis of the other module's mesh as a range of its axis. */
 static sc_axis_range range_of(const sc_mesh *mesh, uint8_t sub_axis)
 {
     sc_axis_range range = {mesh->sub_axes[sub_axis].axis, 1, 1};
@@ -38,13 +39,14 @@ void sc_seeding_cut_for_fixed(sc_seeding *s, const sc_module *fixed)
     }
 }
 
-/* ---- what is only stored ---- */
-/* Of placed state: what this entry's storage lines name, and how much of that stands somewhere. */
+/* ---- storage ---- */
+/* For placed state: the sub-axes that this entry's storage lines name, and those of them that the
+ * placement uses. */
 typedef struct stored_value {
     sc_sub_axis_set named, placed;
-    sc_split minor[SC_MAX_RANK]; /* the placed ones, by dim */
+    sc_split minor[SC_MAX_RANK]; /* of the placed sub-axes, by dim */
     uint32_t minor_count;
-    bool is_told; /* a storage seed has the minor splits */
+    bool is_told; /* a storage seed already has the minor splits */
 } stored_value;
 
 static sc_sub_axis_set split_sub_axes(const sc_split *split)
@@ -60,7 +62,7 @@ static bool is_stored_state(const sc_seeding *s, const sc_seed *seed)
     return seed->strength == SC_SEED_STORAGE && seed->value < s->view->value_count && s->is_fixed[seed->value];
 }
 
-/* By value. */
+/* Indexed by value. */
 static stored_value **find_stored(const sc_seeding *s, const sc_seeds *seeds)
 {
     stored_value **stored = sc_arena_array(&s->context->arena, s->view->value_count, sizeof *stored);
@@ -76,7 +78,8 @@ static stored_value **find_stored(const sc_seeding *s, const sc_seeds *seeds)
     return stored;
 }
 
-/* What stands somewhere is stored there, whatever dim this entry's lines would choose. */
+/* Replaces the splits of a storage seed by those of the placed state, whatever dim this entry's
+ * lines would choose. */
 static void move_stored(const sc_seeding *s, stored_value *of, sc_seed *seed)
 {
     sc_split *splits = sc_arena_array(&s->context->arena, 2 * SC_MAX_RANK, sizeof *splits);
@@ -97,7 +100,7 @@ static void move_stored(const sc_seeding *s, stored_value *of, sc_seed *seed)
     seed->split_count = count;
 }
 
-/* The sub-axes of this mesh for one dim of the placed state. */
+/* Returns the sub-axes of this mesh for one dim of the placed state. */
 static sc_sub_axis_list translate(const sc_seeding *s, const sc_module *fixed, const sc_sub_axis_list *sub_axes)
 {
     sc_sub_axis_list all = {0};
@@ -106,7 +109,7 @@ static sc_sub_axis_list translate(const sc_seeding *s, const sc_module *fixed, c
     return all;
 }
 
-/* How many of the list's sub-axes, from its end, are only stored. */
+/* Returns how many sub-axes at the end of the list are for storage only. */
 static uint32_t stored_tail(const sc_sub_axis_list *list, sc_sub_axis_set stored)
 {
     uint32_t count = 0;

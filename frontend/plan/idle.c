@@ -1,4 +1,5 @@
-/* What a plan says twice, and axes of its mesh of which it says nothing. Both are seen from the text alone: whatever entry is compiled. */
+/* Reports repeated lines of a plan and axes of its mesh that no line uses. Both depend on the text
+ * alone, not on the compiled entry. */
 #include "frontend/plan/internal.h"
 
 #include <inttypes.h>
@@ -17,7 +18,8 @@ static void mark_one(sc_resolved_plan *plan, sc_name name)
     mark(plan, &(sc_name_list){.data = &name, .count = 1});
 }
 
-/* What an expect says of an axis uses it for nothing. A pin without `over` speaks of every axis, and keeps the value whole on most. */
+/* Marks the axes that a statement uses. An `expect` uses none. A pin without `over` concerns every
+ * axis but keeps the value whole on most, so only the axes in its shape count. */
 static void mark_statement(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
 {
     switch (stmt->kind) {
@@ -42,7 +44,8 @@ static void mark_statement(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
     }
 }
 
-/* The first dim of the first input that has any: what a batch mostly is. NULL: no input has dims. */
+/* Returns the first dim of the first input that has one (usually the batch); NULL if no input has
+ * dims. */
 static const char *first_input_dim(const sc_resolved_plan *plan)
 {
     for (uint32_t e = 0; e < plan->entries.count; e++) {
@@ -91,7 +94,7 @@ bool sc_plan_splits_over(const sc_resolved_plan *plan, uint32_t axis)
 }
 
 /* ---- lines ---- */
-/* The texts of what a line says, each by itself: of a rule with several dims one a dim. */
+/* Splits a line into independent parts as text: a rule with several dims yields one per dim. */
 static uint32_t say_apart(sc_context *context, const sc_plan_stmt *stmt, const char ***out)
 {
     bool apart = stmt->kind == SC_PLAN_SHARD && !stmt->shard.star;
@@ -110,7 +113,8 @@ static uint32_t say_apart(sc_context *context, const sc_plan_stmt *stmt, const c
 
 enum { NOTED_REPEATS = 10 };
 
-/* Neither the order of the lines nor that of the dims of a rule means anything. */
+/* Notes lines that repeat earlier ones. Neither the order of lines nor that of a rule's dims
+ * matters. */
 void sc_plan_note_repeated_lines(sc_resolved_plan *plan)
 {
     sc_context *context = plan->context;

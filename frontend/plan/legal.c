@@ -1,5 +1,6 @@
-/* Which sizes an axis over a dim may have. Every size is tried as if the plan had a mesh of that one axis, through the same functions that
- * decide on the plan's own lines (split.c and padding.c), so that the answer is what a plan would get. */
+/* Lists the sizes that an axis over a dim may have. Tries each size as if the plan's mesh were that
+ * one axis, through the functions that decide on the plan's own lines (split.c and padding.c), so
+ * the answer is the same as for a real plan. */
 #include "frontend/plan/internal.h"
 
 enum { MAX_TRIED = 1 << 20, MAX_PADDED = 64 };
@@ -14,11 +15,11 @@ typedef struct legal_walk {
 static bool fits(legal_walk *w, uint32_t axis, const sc_axis_list *axes)
 {
     w->trial->mesh.axes[0].size = axis;
-    w->s->composites.count = 0; /* they are remembered by axes, not by sizes */
+    w->s->composites.count = 0; /* cached by axes, not by sizes */
     return sc_seeding_divides(w->s, w->dim, axes);
 }
 
-/* How much of a leaf is split: the product of the ranges of the axis that lie on it. */
+/* Returns the number of shards of a leaf: the product of the axis ranges on it. */
 static uint32_t shards_of_leaf(const sc_leaf_split *leaf)
 {
     uint32_t shards = 1;
@@ -39,7 +40,8 @@ static void add_fit(legal_walk *w, uint32_t axis, const sc_axis_list *axes, sc_l
     *sc_vec_push(&w->s->context->arena, &out->fits) = size;
 }
 
-/* 128 is what matrix units like; a smaller dim would only be blown up by it. */
+/* Prefers multiples of 128, which suit matrix units, except for smaller dims, which it would only
+ * inflate. */
 static void add_padded(legal_walk *w, uint32_t axis, sc_legal *out)
 {
     int64_t multiple = 128 % axis == 0 && w->size >= 128 ? 128 : axis;

@@ -1,4 +1,4 @@
-/* The mesh of a plan: axes, their sizes, `auto`, and what --mesh changes. */
+/* The mesh of a plan: axes, their sizes, `auto`, and the effect of --mesh. */
 #include "frontend/plan/internal.h"
 
 #include <inttypes.h>
@@ -21,7 +21,7 @@ static int find_axis(const sc_resolved_plan *plan, sc_sym name)
     return -1;
 }
 
-/* "; did you mean 'tp'?", "; its axes are dp, tp" or "; it has none". */
+/* Returns "; did you mean 'tp'?", "; its axes are dp, tp" or "; it has none". */
 static const char *axis_hint(const sc_resolved_plan *plan, sc_sym name)
 {
     if (plan->mesh.axis_count == 0)
@@ -153,7 +153,7 @@ static bool fits_mesh(sc_resolved_plan *plan, sc_loc loc, const char *name, int6
     return true;
 }
 
-/* Adds one axis; `auto` gets its size once the others are known. */
+/* Adds one axis. The size of `auto` is set once the others are known. */
 static bool add_axis(sc_resolved_plan *plan, const sc_axis_def *def, uint64_t *ranks)
 {
     sc_diag *diag = &plan->context->diag;
@@ -179,7 +179,7 @@ static bool add_axis(sc_resolved_plan *plan, const sc_axis_def *def, uint64_t *r
     return true;
 }
 
-/* The one `auto` axis is what the others leave of the ranks at hand. */
+/* Sets the size of the one `auto` axis: the number of ranks divided by the other axes' sizes. */
 static bool set_auto(sc_resolved_plan *plan, uint64_t ranks)
 {
     sc_diag *diag = &plan->context->diag;

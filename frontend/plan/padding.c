@@ -1,4 +1,5 @@
-/* Padding dims so that axes divide them: by `pad` lines, with --allow-padding, and where a parameter is only stored split. */
+/* Pads dims so that axes divide them: by `pad` lines, with --allow-padding, and where a parameter
+ * is split only for storage. */
 #include "frontend/plan/internal.h"
 
 static bool moves_activations(const sc_plan_stmt *rule)
@@ -7,7 +8,8 @@ static bool moves_activations(const sc_plan_stmt *rule)
     return rule->shard.kinds.mask == 0 || (rule->shard.kinds.mask & ~stored) != 0;
 }
 
-/* A rule that moves activations splits this dim too: padding it for storage would pad them. */
+/* True if a rule that places activations splits this dim: padding it for storage would pad
+ * activations too. */
 static bool splits_activations(const sc_seeding *s, sc_dim dim)
 {
     for (uint32_t i = 0; i < s->plan->lines.count; i++) {
@@ -21,7 +23,8 @@ static bool splits_activations(const sc_seeding *s, sc_dim dim)
     return false;
 }
 
-/* The least common multiple with what a dim is padded to already, so that what divided before divides still. */
+/* Pads to the least common multiple with the current padding, so that what divided before still
+ * divides. */
 static bool add_multiple(sc_module *m, sc_dim dim, uint64_t wanted)
 {
     sc_dim_info *info = &m->dims.data[dim];
@@ -48,8 +51,8 @@ bool sc_seeding_pad_as_needed(sc_seeding *s, sc_dim dim, uint64_t product, bool 
     return add_multiple(s->m, dim, product);
 }
 
-/* ---- what is only stored ---- */
-/* The shards that a split makes of a leaf. */
+/* ---- storage ---- */
+/* Returns the number of shards of a leaf under a split. */
 static uint64_t shards_of(sc_seeding *s, const sc_claim_split *split, sc_dim leaf)
 {
     const sc_dim_info *info = &s->m->dims.data[split->dim];
@@ -62,7 +65,7 @@ static uint64_t shards_of(sc_seeding *s, const sc_claim_split *split, sc_dim lea
     return shards;
 }
 
-/* The shards that lines make of a value's leaf so far. */
+/* Returns the number of shards of a value's leaf under the lines so far. */
 static uint64_t taken_shards(sc_seeding *s, sc_value value, sc_dim leaf)
 {
     uint64_t shards = 1;
@@ -71,7 +74,8 @@ static uint64_t taken_shards(sc_seeding *s, sc_value value, sc_dim leaf)
     return shards;
 }
 
-/* Whether a line that moves activations splits a part of a composite: padding it for storage would pad them. */
+/* True if a line that places activations splits a part of the composite: padding it for storage
+ * would pad activations too. */
 static bool moves_part(sc_seeding *s, sc_dim leaf)
 {
     for (uint32_t l = 0; l < s->lines.count; l++) {
@@ -83,7 +87,7 @@ static bool moves_part(sc_seeding *s, sc_dim leaf)
             }
         }
     }
-    for (uint32_t l = 0; l < s->plan->lines.count; l++) { /* those that are read later */
+    for (uint32_t l = 0; l < s->plan->lines.count; l++) { /* lines that are read later */
         const sc_plan_stmt *stmt = s->plan->lines.data[l].stmt;
         bool is_later = stmt->kind == SC_PLAN_SHARD && stmt->shard.if_free && moves_activations(stmt);
         for (uint32_t d = 0; is_later && d < stmt->shard.dims.count; d++) {
@@ -95,7 +99,7 @@ static bool moves_part(sc_seeding *s, sc_dim leaf)
     return false;
 }
 
-/* The largest that may be padded, the first of equals: least is wasted on it. */
+/* Returns the largest part that may be padded, the first if equal: it wastes the least. */
 static sc_dim uneven_part(sc_seeding *s, const sc_dim_info *composite)
 {
     sc_dim found = SC_NONE;
@@ -112,7 +116,8 @@ sc_dim sc_seeding_stored_dim(sc_seeding *s, sc_value value, const sc_group_dim *
     const sc_dim_info *info = &s->m->dims.data[dim->dim];
     uint64_t shards = sc_plan_axes_size(s->plan, axes), taken = 1;
     uint32_t part_count = info->part_count > 0 ? info->part_count : 1;
-    if ((s->used_axes[value] & sc_axis_list_set(axes)) != 0) /* one of them has its dim already */
+    /* one of the axes already has its dim */
+    if ((s->used_axes[value] & sc_axis_list_set(axes)) != 0)
         return how == SC_STORE_IN_ONE && sc_seeding_fits(s, dim->dim, axes, true) ? dim->dim : SC_NONE;
     for (uint32_t p = 0; p < part_count; p++) {
         sc_dim part = info->part_count > 0 ? info->parts[p] : dim->dim;
@@ -131,10 +136,11 @@ sc_dim sc_seeding_stored_dim(sc_seeding *s, sc_value value, const sc_group_dim *
     return part != SC_NONE && add_multiple(s->m, part, taken_shards(s, value, part) * shards) ? part : SC_NONE;
 }
 
-/* What holds of two dims that one op splits as one (a rename); whether that is new. */
+/* Applies a property of one dim to another that some op splits together with it (a rename). Returns
+ * true if anything changed. */
 typedef bool tie_function(void *what, sc_dim a, sc_dim b);
 
-/* They are padded alike. */
+/* Equalizes their padding. */
 static bool tie_paddings(void *module, sc_dim a, sc_dim b)
 {
     sc_module *m = module;
@@ -146,7 +152,7 @@ static bool tie_paddings(void *module, sc_dim a, sc_dim b)
     return m->dims.data[a].multiple != x || m->dims.data[b].multiple != y;
 }
 
-/* Whoever splits one splits the other. */
+/* If one is split, so is the other. */
 static bool tie_splits(void *dims, sc_dim a, sc_dim b)
 {
     bool *splits = dims, changed = splits[a] != splits[b];
@@ -176,7 +182,7 @@ static bool tie_all_renamed(sc_seeding *s, tie_function *tie, void *what)
     return changed;
 }
 
-/* A line that divided the size has to divide what it is padded to. */
+/* Rechecks lines: one that divided the size must also divide the padded size. */
 static bool fit_lines(sc_seeding *s, const sc_seeds *seeds)
 {
     bool changed = false;
@@ -195,7 +201,8 @@ static bool fit_lines(sc_seeding *s, const sc_seeds *seeds)
 void sc_seeding_settle_padding(sc_seeding *s, const sc_module *fixed, const sc_seeds *seeds)
 {
     bool padded = false;
-    for (uint32_t d = 0; fixed != NULL && d < fixed->dims.count; d++) { /* placed parameters keep their padding */
+    /* placed parameters keep their padding */
+    for (uint32_t d = 0; fixed != NULL && d < fixed->dims.count; d++) {
         sc_dim dim = fixed->dims.data[d].multiple > 1 ? sc_module_find_dim(s->m, fixed->dims.data[d].name) : SC_NONE;
         if (dim != SC_NONE)
             add_multiple(s->m, dim, (uint64_t)fixed->dims.data[d].multiple);

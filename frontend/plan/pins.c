@@ -1,11 +1,12 @@
-/* Pins: `pin PATH: [B, S@tp, D]` of the plan and `@axis` of the model. */
+/* Pins: `pin PATH: [B, S@tp, D]` in the plan and `@axis` in the model. */
 #include "frontend/declare/path_match.h"
 #include "frontend/plan/internal.h"
 
 #include <string.h>
 
 /* ---- before sizes ---- */
-/* Index in the shape of each of its dims' place in the type; `..` stands for any leading dims. */
+/* Matches the shape of a pin with the dims of a type. `..` stands for any number of leading dims,
+ * returned in *leading. */
 static bool shape_fits(const sc_module *m, const sc_shape *shape, const sc_group_dims *dims, uint32_t *leading)
 {
     bool rest = shape->dims.count > 0 && shape->dims.data[0].rest;
@@ -20,7 +21,7 @@ static bool shape_fits(const sc_module *m, const sc_shape *shape, const sc_group
     return true;
 }
 
-/* An axis of the shape that `over` leaves out. */
+/* Reports an axis in the shape that `over` does not list. */
 static bool check_covered(sc_resolved_plan *plan, const sc_plan_line *line, const sc_name *name)
 {
     int axis = sc_plan_axis(plan, name);
@@ -109,7 +110,7 @@ void sc_plan_check_pin(sc_resolved_plan *plan, sc_plan_line *line)
 }
 
 /* ---- on a function ---- */
-/* The splits of a pin on a value; false when one does not fit. */
+/* Computes the splits of a pin on a value. Returns false if one does not fit. */
 static bool pin_splits(sc_seeding *s, const sc_plan_stmt *stmt, sc_value value, sc_claim_split *splits, uint32_t *count)
 {
     const sc_shape *shape = stmt->pin.shape;
@@ -135,7 +136,8 @@ static bool pin_splits(sc_seeding *s, const sc_plan_stmt *stmt, sc_value value, 
     return true;
 }
 
-/* The dim that a pin splits over an axis, and which of the dim's axes in `both` come before it. */
+/* Returns the dim that a pin splits over an axis. *majors: the dim's axes within `both` that come
+ * before it. */
 static sc_dim pinned_dim(const sc_pin_claim *pin, uint32_t axis, sc_axis_set both, sc_axis_set *majors)
 {
     for (uint32_t i = 0; i < pin->count; i++) {
@@ -150,7 +152,7 @@ static sc_dim pinned_dim(const sc_pin_claim *pin, uint32_t axis, sc_axis_set bot
     return SC_NONE;
 }
 
-/* Whether two pins of one value say the same of the axes that both fix. */
+/* True if two pins of one value agree on the axes that both fix. */
 static bool pins_agree(const sc_pin_claim *a, const sc_pin_claim *b)
 {
     sc_axis_set both = sc_axis_list_set(&a->source->axes) & sc_axis_list_set(&b->source->axes);
@@ -163,8 +165,8 @@ static bool pins_agree(const sc_pin_claim *a, const sc_pin_claim *b)
     return true;
 }
 
-/* False after a message. A pin that says nothing of its value beyond an earlier one is not remembered: whoever agrees with that one agrees
- * with it. */
+/* Adds a pin to a value. Returns false after reporting a conflict. A pin that adds nothing to an
+ * earlier one is not recorded: whatever agrees with the earlier one agrees with it. */
 static bool add_pin(sc_seeding *s, const sc_pin_claim *pin, sc_value value)
 {
     bool is_new;
@@ -220,7 +222,7 @@ void sc_seeding_pin(sc_seeding *s, const sc_plan_line *source, uint32_t line)
 }
 
 /* ---- @axis ---- */
-/* The axes of an annotation that the plan has; the others are ignored with a note. */
+/* Returns the axes of an annotation that the plan has; others are ignored with a note. */
 static sc_axis_list known_axes(sc_seeding *s, const sc_inline_pin *pin)
 {
     sc_axis_list axes = {0};

@@ -1,5 +1,6 @@
-/* The places of a view sorted by their paths without indices: what `layers.attn` may mean is one run of that order, found by bisection,
- * because a point sorts before whatever else may stand in a name. */
+/* The places of a view, sorted by path without indices. The matches of `layers.attn` are a
+ * contiguous range, found by binary search, because a dot sorts before every character of a
+ * name. */
 #include "frontend/plan/place_index.h"
 
 #include <stdlib.h>

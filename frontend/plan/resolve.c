@@ -1,4 +1,4 @@
-/* A plan before any function is built: its mesh, sizes, dtypes and numbers, and every name in it. */
+/* Resolves a plan before any function is built: mesh, sizes, dtypes, numbers, and every name. */
 #include "frontend/plan/internal.h"
 
 #include <string.h>
@@ -67,7 +67,7 @@ sc_resolved_plan *sc_plan_resolve(sc_declarations *program, const sc_plan *plan,
         return resolved;
     sc_plan_elaborate_entries(resolved);
     resolve_statements(resolved);
-    if (context->diag.errors == 0) /* a line that is wrong may have been meant for the axis */
+    if (context->diag.errors == 0) /* an erroneous line may have been meant for the axis */
         sc_plan_report_unused_axes(resolved);
     sc_plan_note_repeated_lines(resolved);
     return resolved;

@@ -1,5 +1,6 @@
-/* `shard` rules on one function: a claim for each value of a rule's kinds and scope that has one of its dims. What a rule does depends on
- * the value's kinds, its place and its type alone, so each is looked up once and the walk over values compares integers. */
+/* Applies `shard` rules to one function: a claim for each value of the rule's kinds and scope that
+ * has one of its dims. The effect of a rule depends only on the value's kinds, place and type; each
+ * is looked up once, so the walk over values compares integers. */
 #include "frontend/plan/internal.h"
 
 #include <string.h>
@@ -11,7 +12,7 @@ static bool storage_only(uint32_t mask)
     return mask != 0 && (mask & ~(uint32_t)(PARAM | GRAD | OPT)) == 0;
 }
 
-/* Whether the rule speaks of such values, and how strongly. */
+/* True if the rule applies to values of these kinds; sets the strength. */
 static bool strength_for(const sc_plan_stmt *stmt, uint32_t kinds, sc_seed_strength *strength)
 {
     uint32_t mask = stmt->shard.kinds.mask;
@@ -31,8 +32,8 @@ typedef struct rule_dims {
     sc_seeding *s;
     const sc_plan_line *source;
     uint32_t line;
-    sc_dim *dims;  /* of the module; SC_NONE: this function has none of that name */
-    uint8_t *fits; /* by dim of the rule: 0 not yet known, 1 yes, 2 no */
+    sc_dim *dims;  /* dims of the module; SC_NONE: this function has no dim of that name */
+    uint8_t *fits; /* by dim of the rule: 0 unknown, 1 fits, 2 does not */
     bool two_reported;
     struct rule_type {
         bool known;
@@ -53,7 +54,8 @@ static rule_dims rule_begin(sc_seeding *s, const sc_plan_line *source, uint32_t 
     return rule;
 }
 
-/* Which dim of the rule speaks of this dim of a type: one of its name, else a composite whose part it is, else a part of it. */
+/* Returns the rule's dim that applies to a dim of a type: the same dim, else a composite that
+ * contains it, else a part of it; -1 if there is none. */
 static int dim_for(const rule_dims *rule, const sc_group_dim *dim)
 {
     const sc_module *m = rule->s->m;
@@ -100,7 +102,7 @@ static bool check_fit(rule_dims *rule, uint32_t at, bool stored)
     return rule->fits[at] == 1;
 }
 
-/* What the rule splits of this value's type. */
+/* Returns the split that the rule gives to values of this type. */
 static const sc_claim_split *split_for(rule_dims *rule, sc_value value, bool stored)
 {
     sc_seeding *s = rule->s;
@@ -152,8 +154,8 @@ static bool is_claimed(const sc_seeding *s, sc_value value, const sc_group_dim *
     return (s->claimed[value] & bits) != 0;
 }
 
-/* Of the dims that no other line splits, the one behind `above` (NULL: the first), the largest before the others, ties to the left. NULL:
- * there is none. */
+/* Iterates over the dims that no other line splits, largest first, leftmost first if equal. Returns
+ * the one after `above` (NULL: the first), or NULL. */
 static const sc_group_dim *next_free(const sc_seeding *s, sc_value value, const sc_group_dims *dims, const sc_group_dim *above)
 {
     const sc_group_dim *found = NULL;
@@ -166,8 +168,10 @@ static const sc_group_dim *next_free(const sc_seeding *s, sc_value value, const 
     return found;
 }
 
-/* The largest dim that no other line splits and that the axes divide; else the largest; where that cannot be split so, the largest that no
- * other line splits and that can. Ties to the left. SC_NONE: none can, after a message unless the line says `if free`. */
+/* Chooses the dim for `*`: the largest dim that no other line splits and that the axes divide; else
+ * the largest dim; if that cannot be split, the largest that no other line splits and that can be.
+ * Ties go to the left. If there is none, returns SC_NONE and reports an error unless the line has
+ * `if free`. */
 static sc_dim choose_used_dim(sc_seeding *s, sc_value value, const sc_group_dims *dims, const sc_plan_line *source)
 {
     const sc_axis_list *axes = &source->axes;
@@ -189,8 +193,9 @@ static sc_dim choose_used_dim(sc_seeding *s, sc_value value, const sc_group_dims
     return SC_NONE;
 }
 
-/* Likewise for what is only stored, also of a dim that other lines split, where they leave a part of it. A vector over a composite is
- * rather padded than split in several parts: its bytes are few, and it is gathered in its unit's one call. SC_NONE: nothing is left. */
+/* Likewise for storage, also on a dim that other lines split, as far as a part of it remains. A
+ * vector over a composite is padded rather than split over several parts: its bytes are few, and it
+ * is gathered in the one call of its FSDP unit. SC_NONE if nothing is left. */
 static sc_dim choose_stored_dim(sc_seeding *s, sc_value value, const sc_group_dims *dims, const sc_axis_list *axes)
 {
     bool is_vector = dims->count == 1;

@@ -1,12 +1,12 @@
-/* Which values the paths of a plan's line may mean: the index finds the candidates, the match of each place decides. Indices and what comes
- * behind a `*` are left to that match. */
+/* Values that the paths of a plan's line may match: the index finds candidates, then the match of
+ * each place decides. Indices and segments after a `*` are checked only by the match. */
 #include "frontend/declare/path_match.h"
 #include "frontend/plan/internal.h"
 #include "frontend/plan/place_index.h"
 
 #include <stdlib.h>
 
-/* The names of a pattern from a segment on, up to the first `*`. */
+/* Returns the names of a pattern from a segment up to the first `*`. */
 static const char *key_of(sc_context *context, const sc_path *pattern, uint32_t first)
 {
     sc_strbuf text;

@@ -1,10 +1,11 @@
-/* plan_seed: the lines of a plan on one built function.
+/* sc_plan_seed: applies the lines of a plan to one built function.
  *
- *   shard H over tp;                   wq: {K: tp.0, G: tp.1} STRONG, line 1
- *   pin layers.attn.x: [B, S, D];      layers[0].attn.x: {} PIN, closed on every sub-axis, line 2
+ *   shard H over tp;                  wq: {K: tp.0, G: tp.1} STRONG, line 1
+ *   pin layers.attn.x: [B, S, D];     layers[0].attn.x: {} PIN, closed on every sub-axis, line 2
  *
- * Lines first make claims in terms of axes and of dims as written; when all are known the axes are cut into sub-axes and claims become
- * seeds. Lines are read in the order of the plan, but `*` and what is stored `if free` last, because they depend on the others. */
+ * Lines first make claims on axes and on dims as written. Once all claims are known, the axes are
+ * cut into sub-axes and claims become seeds. Lines are processed in plan order, except that rules
+ * with `*` or `if free` come last, because they depend on the others. */
 #include "frontend/declare/path_match.h"
 #include "frontend/plan/internal.h"
 
@@ -34,7 +35,8 @@ static void emit_claim(sc_seeding *s, uint32_t rule, const sc_claim *claim, sc_s
         (sc_seed){.value = claim->value, .strength = claim->strength, .rule = rule, .closed = closed, .split_count = count, .splits = kept};
 }
 
-/* A lock names factors, which are leaves; the op has those of its operands. */
+/* Converts a lock claim. A lock names factors, which are leaves; an op's factors are the leaves of
+ * its operands. */
 static void emit_lock(sc_seeding *s, uint32_t rule, const sc_lock_claim *lock, sc_seeds *seeds)
 {
     const sc_op *op = sc_op_at(s->m, lock->op);
@@ -62,10 +64,11 @@ static void emit(sc_seeding *s, sc_seeds *seeds)
 }
 
 /* ---- lines together ---- */
-/* Each line divides its dim alone; several lines on one dim must divide it together. Values that a pin fixes are the pin's alone. */
+/* Checks the lines together. Each line alone divides its dim; several lines on one dim must divide
+ * it together. On a pinned value only the pin counts. */
 typedef struct shared_dim {
     sc_sub_axis_set sub_axes;
-    uint32_t rule; /* of the first line */
+    uint32_t rule; /* the first line */
 } shared_dim;
 
 static void report_together(sc_seeding *s, const sc_seed *seed, sc_dim dim, const shared_dim *shared, int64_t size)
@@ -81,7 +84,8 @@ static void report_together(sc_seeding *s, const sc_seed *seed, sc_dim dim, cons
                    sc_text(s->context, first->text));
 }
 
-/* The sub-axes of a seed that it will be laid with: a stronger line has had its say on those that it closes or takes. */
+/* Returns the sub-axes of a seed that take effect: without those that a stronger line closes or
+ * takes. */
 static sc_sub_axis_set laid_sub_axes(const sc_seed *seed, const sc_split *split, const sc_sub_axis_set *closed,
                                      const sc_sub_axis_set *output)
 {
@@ -133,7 +137,8 @@ static void check_together(sc_seeding *s, const sc_seeds *seeds)
     }
 }
 
-/* A `pad` line over a dim that stays whole, which is easily mistaken for one that pads. */
+/* Reports a `pad` line over a dim that is not split: it has no effect, which is easily
+ * overlooked. */
 static void report_idle_pads(sc_seeding *s, const sc_seeds *seeds)
 {
     const bool *splits = sc_seeding_split_dims(s, seeds);
@@ -147,7 +152,7 @@ static void report_idle_pads(sc_seeding *s, const sc_seeds *seeds)
     }
 }
 
-/* What padding costs is said once for each dim that has it. */
+/* Reports the cost of padding once per padded dim. */
 static void report_padding(const sc_seeding *s, const sc_seeds *seeds)
 {
     sc_arena *arena = &s->context->arena;
@@ -177,7 +182,7 @@ static bool has_index(const sc_path *path)
     return false;
 }
 
-/* A path whose names this function has, but not at these indices. */
+/* Reports a path whose names exist in this function, but not with these indices. */
 void sc_plan_check_indices(sc_context *context, const sc_plan_view *view, const sc_path *path)
 {
     if (!has_index(path))
@@ -275,12 +280,14 @@ bool sc_plan_seed(sc_resolved_plan *plan, sc_module *m, const sc_build_result *b
     if (!sc_seeding_cut_axes(&s))
         return false;
     emit(&s, seeds);
-    for (int round = 0; round < 2; round++) { /* what one pads for its lines, the other carries to dims that are renamed to it */
+    /* padding in round one spreads to dims that are renamed to the padded one */
+    for (int round = 0; round < 2; round++) {
         check_together(&s, seeds);
         sc_seeding_settle_padding(&s, fixed, seeds);
     }
     report_padding(&s, seeds);
-    if (fixed == NULL && context->diag.errors == errors) /* what another entry leaves whole this one may split */
+    /* not for later entries: a dim that is whole in one of them may be split in the first */
+    if (fixed == NULL && context->diag.errors == errors)
         report_idle_pads(&s, seeds);
     sc_seeding_fixed_seeds(&s, fixed, seeds);
     return context->diag.errors == errors;

@@ -1,4 +1,5 @@
-/* The claims of lines on values: what each line takes of a value, remembered for those that depend on what others have taken. */
+/* Claims of lines on values. Records what each line takes of a value, for the lines that depend on
+ * it. */
 #include "frontend/plan/internal.h"
 
 static sc_axis_set without_unit_axes(const sc_seeding *s, sc_axis_set axes)
@@ -77,7 +78,7 @@ void sc_seeding_find_followers(sc_seeding *s)
     }
 }
 
-/* A line takes the split of the value. */
+/* Records that a line takes this split of the value. */
 static void note_split(sc_seeding *s, sc_value value, const sc_claim_split *split)
 {
     s->claimed[value] = (uint16_t)(s->claimed[value] | claimed_bits(s, sc_type_of(s->m, value), split->dim));
@@ -85,7 +86,8 @@ static void note_split(sc_seeding *s, sc_value value, const sc_claim_split *spli
     s->last_taken[value] = s->taken.count;
 }
 
-/* Gradients and optimizer state lie like their parameter, so what a line takes of it is taken of them; storage is each one's own. */
+/* Records a claim on a parameter for its gradients and optimizer state too, because they follow its
+ * placement. Storage claims are not shared. */
 static void note_followers(sc_seeding *s, const sc_claim *claim, const sc_claim_split *split, sc_axis_set used)
 {
     if (s->view->kinds[claim->value] != 1u << SC_KIND_PARAM || claim->strength == SC_SEED_STORAGE)
@@ -98,7 +100,8 @@ static void note_followers(sc_seeding *s, const sc_claim *claim, const sc_claim_
     }
 }
 
-/* Remembers for `*` and `if free` what the line takes of the value; false when it has no effect. */
+/* Records what the line takes of the value, for `*` and `if free`. Returns false if the claim has
+ * no effect. */
 static bool note_claim(sc_seeding *s, uint32_t line, const sc_claim *claim)
 {
     bool known = claim->value < s->view->value_count, effect = claim->closed != 0;

@@ -1,13 +1,14 @@
-/* Splitting dims over axes, and axes into sub-axes.
+/* Splits dims over axes, and axes into sub-axes.
  *
- * A composite is split major first: the axes of a line, in its order, walk over its leaves. With r the part of a leaf that is still
- * whole, an axis of n ranks lies on that leaf alone if n divides r; it covers the leaf and goes on to the next if r divides n, and is
- * then cut at r; else it does not fit. H = (K=2, G=4) over tp = 8:
+ * A composite is split major first: the axes of a line, in order, are assigned to its leaves. Let r
+ * be the unsplit part of the current leaf. An axis of n ranks is assigned to this leaf alone if n
+ * divides r. If r divides n, it covers the rest of the leaf and continues on the next; the axis
+ * must then be cut at r. Otherwise the axes do not fit. Example, H = (K=2, G=4) over tp = 8:
  *
  *   K takes tp's major 2, G the other 4        tp = 8 is cut at 2: sub-axes tp.0 = 2, tp.1 = 4
  *
- * Every line's cuts of an axis are merged, so the cuts must divide each other. Only then do sub-axes exist; until then a line's wish is
- * kept as ranges of axes. */
+ * The cuts of an axis by all lines are merged, so they must divide each other. Sub-axes exist only
+ * after that; until then claims are kept as ranges of axes. */
 #include "frontend/plan/internal.h"
 
 #include <inttypes.h>
@@ -29,7 +30,7 @@ void sc_group_dims_of(const sc_type_info *type, sc_group_dims *out)
     }
 }
 
-/* A leaf that no tensor of the function has may still have a size in the plan. */
+/* Returns the plan's size of a leaf that no tensor of the function has. */
 static int64_t declared_size(sc_seeding *s, sc_dim dim)
 {
     sc_sym name = s->m->dims.data[dim].name;
@@ -75,8 +76,8 @@ typedef struct walk {
     const sc_seeding *s;
     const sc_dim_info *dim;
     uint32_t leaf;
-    uint64_t rest;         /* what is left of that leaf */
-    sc_leaf_split *leaves; /* NULL: only whether it fits */
+    uint64_t rest;         /* unsplit part of the current leaf */
+    sc_leaf_split *leaves; /* NULL: only test whether it fits */
 } walk;
 
 static bool walk_axis(walk *w, uint8_t axis, uint64_t size)
@@ -133,10 +134,10 @@ bool sc_seeding_divides(sc_seeding *s, sc_dim dim, const sc_axis_list *axes)
     return (uint64_t)s->sizes[dim] % sc_plan_axes_size(s->plan, axes) == 0;
 }
 
-/* ---- what would fit ---- */
+/* ---- sizes that fit ---- */
 enum { MAX_LISTED = 96, MAX_TRIED = 1 << 20 };
 
-/* Divisors in ascending order; of very large sizes only those with a small one of a pair. */
+/* Lists divisors in ascending order. Of a very large size, only pairs with a small divisor. */
 static uint32_t divisors_of(uint64_t size, uint64_t *out)
 {
     uint32_t small = 0, large = 0;
@@ -170,7 +171,7 @@ static const char *legal_sizes(const sc_seeding *s, sc_dim dim)
     return text.data;
 }
 
-/* K=2 groups of G=4 */
+/* Formats a composite: "K=2 groups of G=4". */
 static const char *parts_text(const sc_seeding *s, sc_dim dim)
 {
     sc_strbuf text;
@@ -182,7 +183,8 @@ static const char *parts_text(const sc_seeding *s, sc_dim dim)
     return text.data;
 }
 
-/* The `pad` line that would do. 128 is what matrix units like; a smaller dim would only be blown up by it. */
+/* Adds a note with the `pad` line that would make it fit. Suggests a multiple of 128, which suits
+ * matrix units, except for smaller dims, which it would only inflate. */
 static void note_padding(sc_seeding *s, sc_dim dim, uint64_t size, uint64_t product)
 {
     for (uint32_t d = 0; d < s->m->dims.count; d++) {
@@ -198,7 +200,7 @@ static void note_padding(sc_seeding *s, sc_dim dim, uint64_t size, uint64_t prod
                    sc_text(s->context, s->m->dims.data[dim].name), multiple, padded, waste < 10 ? 2 : 0, waste);
 }
 
-/* A step's micro-batches are smaller than the dim that the plan speaks of. */
+/* Adds a note that the size is that of a micro-batch, a part of the dim in the plan. */
 static void note_micro_batches(sc_seeding *s, sc_dim dim, int64_t size)
 {
     sc_sym split;

@@ -1,5 +1,6 @@
-/* Styles: `style layers.attn.wq: colwise over tp;` says how a weight is placed and which dim of the ops that read it is split. What colwise
- * and rowwise mean follows from the roles of the reading op: a dim that it passes on is kept, one that it sums over is contracted. */
+/* Styles: `style layers.attn.wq: colwise over tp;` places a weight and splits a dim of the ops that
+ * read it. The meaning of colwise and rowwise follows from the reading op's roles: colwise splits a
+ * dim of the weight that the op keeps, rowwise one that it contracts. */
 #include "frontend/declare/path_match.h"
 #include "frontend/plan/internal.h"
 
@@ -10,7 +11,7 @@ static const char *const style_words[STYLE_COUNT] = {"colwise", "rowwise", "sequ
 
 typedef struct style {
     style_kind kind;
-    sc_name dim;      /* sequence */
+    sc_name dim;      /* of `sequence` */
     sc_name from, to; /* 0: not given */
     sc_axis_list axes;
 } style;
@@ -42,7 +43,7 @@ static bool read_kind(sc_context *context, const sc_plan_stmt *stmt, style *out)
     return false;
 }
 
-/* One argument: a bare name, sequence's dim or from/to. */
+/* Reads one argument: a bare name, the dim of `sequence`, or from/to. */
 static bool read_arg(sc_context *context, const sc_arg *arg, style *out)
 {
     const sc_expr *value = arg->values.count == 1 ? arg->values.data[0] : NULL;
@@ -79,7 +80,7 @@ static bool read_style(sc_resolved_plan *plan, const sc_plan_stmt *stmt, style *
     return fine;
 }
 
-/* `from` and `to` are a dim or a word. */
+/* Checks `from` or `to`, which is a dim or a word. */
 static bool check_end(sc_resolved_plan *plan, const sc_name *end)
 {
     if (end->text == 0 || is_text(plan->context, end->text, "replicate"))
@@ -97,7 +98,7 @@ static bool is_direct_member(const sc_plan_view *view, const sc_path *pattern, s
 
 typedef struct path_kind {
     bool weight, block, has_dim;
-    SC_VEC(const char *) weights; /* that the path covers */
+    SC_VEC(const char *) weights; /* covered by the path */
 } path_kind;
 
 static void look_at_value(sc_resolved_plan *plan, const sc_plan_view *view, const sc_path *path, sc_sym dim, sc_value value, path_kind *out)
@@ -171,18 +172,19 @@ void sc_plan_check_style(sc_resolved_plan *plan, sc_plan_line *line)
     line->broken = !fine;
 }
 
-/* ---- who reads a weight ---- */
+/* ---- readers of weights ---- */
 typedef struct reader {
     sc_op_id op;
     uint32_t operand;
     uint32_t next; /* of the same weight; SC_NONE at the end */
 } reader;
 
-/* Readers of each parameter, through casts and uses. */
+/* The readers of each parameter, through casts and uses. */
 struct sc_weight_readers {
     uint32_t value_count;
-    sc_map by_name;      /* of a parameter -> the first value that reads it, which stands for all */
-    sc_value *weight_of; /* by value: the parameter that it is, or SC_NONE */
+    /* of a parameter -> the first value that reads it, which represents all of them */
+    sc_map by_name;
+    sc_value *weight_of; /* by value: the parameter that it holds, or SC_NONE */
     uint32_t *first;     /* by parameter value */
     SC_VEC(reader) list;
 };
@@ -192,7 +194,7 @@ static bool passes_weight_on(const sc_op *op)
     return op->kind == SC_OP_cast || op->kind == SC_OP_use || op->kind == SC_OP_regroup;
 }
 
-/* What a weight is contracted over is said by the forward pass; the rest of a train step follows it. */
+/* Adds the readers in a function. Only forward ops count; the rest of a train step follows them. */
 static void add_readers(sc_seeding *s, sc_func_id func, struct sc_weight_readers *readers)
 {
     sc_arena *arena = &s->context->arena;
@@ -234,7 +236,7 @@ static const struct sc_weight_readers *weight_readers(sc_seeding *s)
     return readers;
 }
 
-/* Whether the op sums over a leaf of this operand. */
+/* True if the op sums over a leaf of this operand. */
 static bool contracts(const sc_factors *factors, uint32_t operand, uint32_t index)
 {
     for (uint32_t i = 0; i < factors->count; i++) {
@@ -246,7 +248,8 @@ static bool contracts(const sc_factors *factors, uint32_t operand, uint32_t inde
 
 typedef enum weight_use { NO_WEIGHT_USE, NO_SUCH_DIM, HAS_DIM } weight_use;
 
-/* The dim of the weight that the style means for this reader. A reader that contracts nothing of it (a bias, a gain) is no weight's. */
+/* Finds the dim of the weight that the style splits for this reader. A reader that contracts
+ * nothing of the weight uses it as a bias or gain. */
 static weight_use dim_for_reader(const sc_seeding *s, style_kind kind, const reader *r, sc_dim *dim)
 {
     const sc_op *op = sc_op_at(s->m, r->op);
@@ -300,7 +303,7 @@ static void close_axis(const styling *t, sc_value value)
     sc_seeding_claim(t->s, t->line, value, SC_SEED_PIN, t->axes, NULL, 0);
 }
 
-/* Places one end of an op: a dim of it, or replicated. */
+/* Places an input or output of an op: split along a dim, or replicated. */
 static void place_end(const styling *t, const sc_name *end, sc_value value, const char *what)
 {
     sc_seeding *s = t->s;
@@ -325,7 +328,7 @@ static void place_end(const styling *t, const sc_name *end, sc_value value, cons
     sc_report_note(&s->context->diag, sc_op_at(s->m, sc_def(s->m, value))->loc, "it is here");
 }
 
-/* `from` constrains this use of the operand alone: it gets a value of its own. */
+/* Applies `from` to this use of the operand alone, by giving it a value of its own. */
 static void place_input(const styling *t, const reader *r)
 {
     sc_module *m = t->s->m;
@@ -350,7 +353,7 @@ static void report_roles(const styling *t, sc_value weight, sc_dim first, sc_dim
     sc_report_note(&s->context->diag, sc_op_at(s->m, second_op)->loc, "%s here", dim_name(s, second));
 }
 
-/* A bias or gain that the style names itself: colwise splits its first dim, rowwise keeps it whole. */
+/* Places a bias or gain named in the style: colwise splits its first dim, rowwise replicates it. */
 static void style_bias(const styling *t, sc_value weight)
 {
     const sc_type_info *type = sc_type_of(t->s->m, weight);
@@ -364,7 +367,8 @@ static void style_bias(const styling *t, sc_value weight)
         sc_seeding_report_misfit(t->s, dims.list[0].dim, &t->style.axes, t->stmt->loc);
 }
 
-/* The one dim that all readers of a weight agree on; false after a message, SC_NONE for a bias. */
+/* Finds the dim on which all readers of a weight agree; SC_NONE for a bias. Returns false after
+ * reporting an error. */
 static bool agree_on_dim(const styling *t, sc_value weight, const struct sc_weight_readers *readers, sc_dim *out)
 {
     sc_seeding *s = t->s;
@@ -411,7 +415,7 @@ static void style_weight(const styling *t, sc_value weight)
     }
     claim_dim(t, weight, dim);
     if (first != NULL && *first != weight)
-        return; /* its readers are those of the first */
+        return; /* readers are recorded at the first value */
     for (uint32_t i = readers->first[weight]; i != SC_NONE; i = readers->list.data[i].next) {
         const reader *r = &readers->list.data[i];
         sc_dim same;
@@ -461,7 +465,7 @@ void sc_seeding_style(sc_seeding *s, const sc_plan_line *source, uint32_t line)
     t.axes = sc_axis_list_set(&t.style.axes);
     sc_dim dim = t.style.kind == SEQUENCE ? sc_module_find_dim(s->m, t.style.dim.text) : SC_NONE;
     if (t.style.kind == SEQUENCE && (dim == SC_NONE || s->sizes[dim] == 0))
-        return; /* another entry has it */
+        return; /* used by another entry */
     if (t.style.kind == SEQUENCE && !sc_seeding_fits(s, dim, &t.style.axes, false)) {
         sc_seeding_report_misfit(s, dim, &t.style.axes, t.style.dim.loc);
         return;

@@ -1,4 +1,4 @@
-/* Lines of a plan and shapes as text, for messages and reports. */
+/* Formats lines of a plan and shapes as text, for messages and reports. */
 #include "frontend/plan/internal.h"
 
 #include <inttypes.h>
@@ -52,7 +52,8 @@ const char *sc_plan_pin_shape_text(sc_context *context, const sc_shape *shape)
     return out.data;
 }
 
-/* Arguments and what is expected: names, numbers, calls of them; nothing deeper stands in a plan that was accepted. */
+/* Appends arguments and values of `expect`: names, numbers and calls of them; an accepted plan has
+ * nothing more deeply nested. */
 static void add_value(sc_context *context, sc_strbuf *out, const sc_expr *value);
 
 static void add_args(sc_context *context, sc_strbuf *out, const sc_arg_list *args)

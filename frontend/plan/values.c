@@ -1,4 +1,5 @@
-/* The statements of a plan that give sizes, dtypes and numbers, and those that this version does not compile. */
+/* Statements of a plan that give sizes, dtypes and numbers, and those that this version does not
+ * compile. */
 #include "frontend/plan/internal.h"
 
 #include <inttypes.h>
@@ -46,7 +47,7 @@ static bool check_word(sc_resolved_plan *plan, sc_sym word, sc_loc loc, const ch
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
 /* ---- bind ---- */
-/* `in` of a bind names entries of the model. */
+/* Finds the entry that `in` of a `bind` names. */
 static bool find_entry(sc_resolved_plan *plan, const sc_path *path, sc_sym *entry)
 {
     sc_entry_list entries = {0};
@@ -103,7 +104,8 @@ static const char *const precision_words[] = {"param", "act", "grad", "opt", "ca
 static const char *const float_words[] = {"f32", "f64", "bf16", "f16"};
 static const char *const kind_words[SC_KIND_COUNT] = {"param", "act", "grad", "opt", "cache", "input", "output"};
 
-/* An entry's name in `in` would give one path several dtypes. */
+/* True if the path names an entry, which `in` of a precision line may not: one path would get
+ * several dtypes. */
 static bool names_entry(const sc_resolved_plan *plan, const sc_path *path)
 {
     sc_entry_list entries = {0};
@@ -152,7 +154,8 @@ static void resolve_precision(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
     }
 }
 
-/* How specific a precision line is for a path: 0 does not apply, 1 has no paths, else 1 + the longest path's segments. */
+/* Ranks a precision line for a path: 0 does not apply, 1 has no paths, else 1 + the segments of the
+ * longest matching pattern. */
 static uint32_t specificity(const sc_resolved_plan *plan, const sc_plan_dtype *line, sc_sym path)
 {
     if (line->in->count == 0)
@@ -244,8 +247,8 @@ sc_plan_tuning sc_plan_tune(const sc_resolved_plan *plan)
     return plan->tuning;
 }
 
-/* ---- statements that only later versions compile: their names are checked all the same ---- */
-/* Padding a part of a composite would pad the composite. */
+/* ---- statements not compiled by this version; their names are checked all the same ---- */
+/* True if the dim is part of a composite, which padding it would pad too. */
 static bool in_composite(const sc_declarations *program, uint32_t dim)
 {
     for (uint32_t i = 0; i < program->dims.count; i++) {

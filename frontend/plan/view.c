@@ -1,6 +1,7 @@
-/* Built functions as plans see them: of each value, the kinds that rules name and the place that paths are compared with. Of a train step
- * these are the values of the forward pass, and the state that its functions read: what autodiff and the optimizer make of them follows
- * them, and no line speaks of it. */
+/* Views of built functions for plans: for each value the kinds that rules name and the place that
+ * paths are compared with. For a train step the view has the values of the forward pass and the
+ * state that its functions read. Values created by autodiff and the optimizer follow these; no line
+ * refers to them. */
 #include "frontend/declare/path_match.h"
 #include "frontend/plan/internal.h"
 #include "frontend/plan/place_index.h"
@@ -17,7 +18,7 @@ enum {
     CACHE = 1 << SC_KIND_CACHE
 };
 
-/* <entry>.out, <entry>.out0, .. */
+/* True for <entry>.out, <entry>.out0, .. */
 static bool is_output_path(const sc_context *context, sc_sym entry, sc_sym path)
 {
     const char *name = sc_text(context, entry), *text = sc_text(context, path);
@@ -28,7 +29,8 @@ static bool is_output_path(const sc_context *context, sc_sym entry, sc_sym path)
     return text[strspn(text, "0123456789")] == 0;
 }
 
-/* A parameter is one `param` op and its cast to the act dtype; both are the parameter, and rules speak of the first. */
+/* True for a `param` op and its cast to the act dtype; both are the parameter, but rules apply only
+ * to the first. */
 static bool is_param(const sc_module *m, sc_value value)
 {
     const sc_op *op = sc_op_at(m, sc_def(m, value));
@@ -37,7 +39,8 @@ static bool is_param(const sc_module *m, sc_value value)
     return op->kind == SC_OP_param;
 }
 
-/* A formal names its argument, to which the rules have applied; so does a local that is another name of a parameter. */
+/* Returns the kinds of a `use` op. A formal is another name of its argument, to which the rules
+ * were already applied; likewise a local that is another name of a parameter. */
 static uint8_t kinds_of_use(const sc_plan_view *view, const sc_op *op, sc_value value)
 {
     if (is_output_path(view->context, view->entry, view->m->values.data[value].path))
@@ -83,7 +86,7 @@ static uint8_t kinds_of(const sc_plan_view *view, const sc_op *op, sc_value valu
         return kinds_of_use(view, op, value);
     default:
         if ((sc_op_traits(op) & SC_KEEPS_LSE) != 0 && value > op->first_result)
-            return SC_KIND_NO_RULES; /* a statistic for the backward pass: whole, as it is computed */
+            return SC_KIND_NO_RULES; /* a statistic for the backward pass, replicated as it is computed */
         return (sc_op_traits(op) & SC_CONSTANT) != 0 || (op->kind == SC_OP_cast && is_param(view->m, value)) ? SC_KIND_NO_RULES : ACT;
     }
 }
@@ -106,7 +109,8 @@ bool sc_plan_in_forward(const sc_context *context, const sc_op *op)
     return phase == 0 || strcmp(sc_text(context, phase), "forward") == 0;
 }
 
-/* Gradients and optimizer state stand where their parameter does: layers[0].wq for layers[0].wq.grad. */
+/* Returns a value's place. Gradients and optimizer state have their parameter's: layers[0].wq for
+ * layers[0].wq.grad. */
 static sc_sym place_of(const sc_plan_view *view, const sc_op *op, sc_value value)
 {
     sc_sym path = sc_plan_value_path(view->m, value);

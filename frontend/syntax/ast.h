@@ -1,5 +1,6 @@
-/* The syntax tree of one .shard file, as parser.y produces it: plain structs in the context's arena, lists as SC_VEC, each node with
- * its place. Names are symbols; nothing is resolved here. An omitted optional part is NULL, an empty list or symbol 0. */
+/* The syntax tree of one .shard file, as parser.y builds it: plain structs in the context's arena,
+ * lists as SC_VEC, each node with its source location. Names are symbols and not resolved. An
+ * omitted part is NULL, an empty list or symbol 0. */
 #ifndef SHARDC_FRONTEND_SYNTAX_AST_H
 #define SHARDC_FRONTEND_SYNTAX_AST_H
 
@@ -29,7 +30,7 @@ typedef struct sc_callable {
     sc_name name;
     sc_name_list dim_params;
     SC_VEC(sc_formal) formals;
-    sc_name at_name; /* at pos[B] along S; 0 without */
+    sc_name at_name; /* at pos[B] along S; 0 if absent */
     sc_shape *at_shape;
     sc_name along;
     SC_VEC(sc_type_ref) results; /* -> types */
@@ -49,13 +50,13 @@ typedef struct sc_lhs {
 typedef struct sc_pdecl {
     sc_name name, dtype;
     sc_shape *shape;
-    sc_expr *init; /* NULL without */
+    sc_expr *init; /* NULL if absent */
     sc_loc loc;
 } sc_pdecl;
 
 /* A dim argument of an instance: `E`, or `S = Sv` (name = S, value = Sv). */
 typedef struct sc_dim_arg {
-    sc_name name, value; /* name.text is 0 for a positional one */
+    sc_name name, value; /* name.text is 0 for a positional argument */
 } sc_dim_arg;
 
 /* layers: layer[S = Sv](eps = 1e-6) * L */
@@ -64,7 +65,7 @@ typedef struct sc_sub {
     bool has_dim_args, has_statics;
     SC_VEC(sc_dim_arg) dim_args;
     sc_arg_list statics;
-    sc_name stack; /* 0 without */
+    sc_name stack; /* 0 if absent */
     sc_loc loc;
 } sc_sub;
 
@@ -131,7 +132,7 @@ typedef struct sc_item {
         struct {
             sc_sym path; /* unescaped */
             sc_sym spelling;
-            struct sc_file *file; /* filled by sc_load_file */
+            struct sc_file *file; /* set by sc_load_file */
         } import;
         SC_VEC(sc_dim_def) dims;
         sc_callable *callable;
@@ -142,10 +143,10 @@ typedef struct sc_item {
     };
 } sc_item;
 
-/* A comment, for fmt: text without the line's end, // or # included. */
+/* A comment, for the formatter: its text with // or # and without the newline. */
 typedef struct sc_comment {
     sc_loc loc;
-    bool own_line; /* nothing but blanks before it on its line */
+    bool own_line; /* only blanks before it on its line */
 } sc_comment;
 
 typedef struct sc_file {
@@ -153,24 +154,26 @@ typedef struct sc_file {
     int64_t lang;
     sc_loc lang_loc; /* lang 1; */
     SC_VEC(sc_item *) items;
-    SC_VEC(sc_comment) comments; /* in order of place */
+    SC_VEC(sc_comment) comments; /* in source order */
 } sc_file;
 
-/* Parses one text (name is for messages). Messages go to context->diag; the tree of what could be read is returned even then, never
- * NULL. Imports are not followed. */
+/* Parses one text; `name` is for messages. Errors go to context->diag. Never returns NULL: after
+ * errors the tree has what could be parsed. Imports are not followed. */
 sc_file *sc_parse_text(sc_context *context, const char *name, const char *text, size_t length);
 
-/* Reads and parses one file; imports are not followed. NULL, with a message, when it cannot be read. */
+/* Reads and parses one file without following imports. Returns NULL after reporting an error if the
+ * file cannot be read. */
 sc_file *sc_parse_file(sc_context *context, const char *path);
 
-/* Reads and parses a file and, depth first, everything it imports (each file once; a cycle is an error); `more` (may be NULL) is a second
- * file, read as if the first imported it at its end. NULL when one of the two cannot be read. */
+/* Reads and parses a file and, depth first, all its imports, each once; an import cycle is an
+ * error. `more` (may be NULL) is a second file, read as if the first imported it at its end.
+ * Returns NULL if one of the two cannot be read. */
 sc_file *sc_load_file(sc_context *context, const char *path, const char *more);
-/* The same of a text in memory; what it imports is looked for as if it were the file of that name. */
+/* As sc_load_file, for a text in memory. Imports are resolved relative to the file name `name`. */
 sc_file *sc_load_text(sc_context *context, const char *name, const char *text, size_t length);
 
-/* The canonical form of the file, comments kept; formatting the result again gives the same text. Only for files that parsed without
- * errors. */
+/* Appends the canonical form of the file, with comments, to `out`. Idempotent. Only for files
+ * parsed without errors. */
 void sc_format_file(sc_context *context, const sc_file *file, sc_strbuf *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* The syntax tree: names, expressions and types, which statements and plans share. */
+/* Syntax tree: names, expressions and types, used by statements and plans. */
 #ifndef SHARDC_FRONTEND_SYNTAX_AST_EXPR_H
 #define SHARDC_FRONTEND_SYNTAX_AST_EXPR_H
 
@@ -24,13 +24,15 @@ typedef enum sc_expr_kind {
     SC_EXPR_CALL
 } sc_expr_kind;
 
-/* D, E -> R (slice, concat, rename, append, topk) or D = X (a dim argument by name). `to` is empty without an arrow or `=`. */
+/* D, E -> R (slice, concat, rename, append, topk) or D = X (a named dim argument). `to` is empty
+ * without an arrow or `=`. */
 typedef struct sc_op_dim {
     sc_name from, to;
     bool arrow; /* from -> to; else from = to */
 } sc_op_dim;
 
-/* An argument: a value (name is 0), a named one, or a parenthesised tuple of two or more values. */
+/* An argument: a value (name is 0), a named value, or a parenthesised tuple of two or more
+ * values. */
 typedef struct sc_arg {
     sc_name name;
     sc_expr_list values; /* one, or several for a tuple */
@@ -41,8 +43,8 @@ typedef SC_VEC(sc_arg) sc_arg_list;
 struct sc_expr {
     sc_expr_kind kind;
     sc_loc loc;
-    uint32_t depth;     /* of this tree; capped at 256 by the parser */
-    bool parenthesised; /* as written, for fmt */
+    uint32_t depth;     /* of this subtree; the parser limits it to 256 */
+    bool parenthesised; /* in the source; for the formatter */
     union {
         sc_sym name; /* NAME; STRING: the unescaped text */
         int64_t integer;
@@ -54,12 +56,12 @@ struct sc_expr {
         sc_expr *operand; /* NEG */
         struct {
             sc_name callee;
-            bool has_dims; /* f[..](..) against f(..) */
+            bool has_dims; /* f[..](..) rather than f(..) */
             SC_VEC(sc_op_dim) dims;
             sc_arg_list args;
         } call;
     };
-    sc_sym spelling; /* INT, FLOAT, STRING: as written, for fmt */
+    sc_sym spelling; /* INT, FLOAT, STRING: as written, for the formatter */
 };
 
 /* ---- types ---- */

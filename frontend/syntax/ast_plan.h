@@ -1,4 +1,4 @@
-/* The syntax tree: paths, minimize, plans and weights. */
+/* Syntax tree: paths, minimize, plans and weights. */
 #ifndef SHARDC_FRONTEND_SYNTAX_AST_PLAN_H
 #define SHARDC_FRONTEND_SYNTAX_AST_PLAN_H
 
@@ -47,8 +47,8 @@ typedef enum sc_tensor_kind {
 } sc_tensor_kind;
 
 typedef struct sc_kind_list {
-    uint32_t mask;                /* bit per sc_tensor_kind; 0: none named */
-    SC_VEC(sc_tensor_kind) order; /* as written, for fmt */
+    uint32_t mask;                /* one bit per sc_tensor_kind; 0: none named */
+    SC_VEC(sc_tensor_kind) order; /* as written, for the formatter */
 } sc_kind_list;
 
 typedef enum sc_plan_stmt_kind {
@@ -139,7 +139,7 @@ typedef struct sc_plan_stmt {
             int64_t integer;
             double number;
             sc_sym spelling; /* of the number */
-            sc_name unit;    /* 0 without */
+            sc_name unit;    /* 0 if absent */
         } expect;
     };
 } sc_plan_stmt;
@@ -162,7 +162,8 @@ typedef struct sc_wdim {
 } sc_wdim;
 
 typedef struct sc_wmap {
-    bool is_ignore; /* there is no path: the pattern says which tensors may stay unread */
+    /* an `ignore` line: no path; the pattern names tensors that may remain unread */
+    bool is_ignore;
     sc_path path;
     sc_sym pattern; /* the unescaped string */
     sc_sym pattern_spelling;

@@ -1,6 +1,6 @@
-/* fmt: the canonical form of a file. One statement a line; a body stays on the line of its head when it was written there, has at most
- * one statement and fits. What is written where is here and in ast_print_code.c and ast_print_plan.c; where lines end and where comments
- * go is layout.c's. */
+/* The formatter: the canonical form of a file. One statement per line. A body stays on the line of
+ * its head if it was written there, has at most one statement and fits. This file, ast_print_code.c
+ * and ast_print_plan.c produce the text; layout.c places line breaks and comments. */
 #include "frontend/syntax/ast_print.h"
 
 #include <string.h>
@@ -74,7 +74,7 @@ static void put_item_head(sc_layout *l, const sc_item *item)
 
 typedef enum body_kind { BODY_ITEMS, BODY_STMTS, BODY_PLAN, BODY_WEIGHTS } body_kind;
 
-/* A sequence of things that stand on lines of their own. */
+/* A sequence of nodes, each on lines of its own. */
 typedef struct body {
     body_kind kind;
     union {
@@ -84,7 +84,7 @@ typedef struct body {
         const sc_wmap *maps;
     };
     uint32_t count;
-    uint32_t end; /* place of the closing brace */
+    uint32_t end; /* position of the closing brace */
 } body;
 
 static sc_loc place_in(const body *b, uint32_t i)
@@ -143,7 +143,7 @@ static bool body_of_item(const sc_item *item, body *out)
     return false;
 }
 
-/* The body that the i-th thing of b has, if it has one. */
+/* Sets *out to the body of the i-th node of b. Returns false if it has none. */
 static bool inner_body(const body *b, uint32_t i, body *out)
 {
     if (b->kind == BODY_ITEMS)
@@ -169,7 +169,8 @@ static void put_head(sc_layout *l, const body *b, uint32_t i)
     }
 }
 
-/* Whether a body was written on one line with at most one thing in it, and that so too. */
+/* True if a body was written on one line with at most one node in it, whose own body is short
+ * too. */
 static bool is_short(const sc_layout *l, const body *b)
 {
     enum { LONGEST = 4 * SC_LINE_WIDTH };
@@ -204,7 +205,7 @@ static void put_inline(sc_layout *l, const body *b)
     sc_put(l, "}");
 }
 
-/* Tries `head { body }` on one line; when that does not fit, the statement is the head alone again. */
+/* Tries `head { body }` on one line. If it does not fit, the statement is reset to the head. */
 static bool put_on_one_line(sc_layout *l, const body *b)
 {
     if (sc_layout_has_comment(l, b->end) || !is_short(l, b))

@@ -1,4 +1,4 @@
-/* fmt: expressions, types, and the statements of functions, blocks and models. */
+/* The formatter: expressions, types, and statements of functions, blocks and models. */
 #include "frontend/syntax/ast_print.h"
 
 /* ---- expressions ---- */
@@ -77,7 +77,7 @@ static bool is_product(const sc_expr *expr)
     return expr->kind == SC_EXPR_BINARY && !expr->parenthesised && (expr->binary.op == '*' || expr->binary.op == '/');
 }
 
-/* A sum is broken at its signs rather than inside its terms. */
+/* Prints an operand; a sum breaks at its signs rather than inside its terms. */
 static void put_operand(sc_layout *l, const sc_expr *operand, bool of_sum)
 {
     uint32_t deeper = of_sum && is_product(operand);
@@ -263,7 +263,7 @@ static void put_sub(sc_layout *l, const sc_sub *sub)
 
 static void put_assignment(sc_layout *l, const sc_stmt *stmt)
 {
-    l->depth += 2; /* a line is broken on the right first */
+    l->depth += 2; /* prefer breaks on the right-hand side */
     for (uint32_t i = 0; i < stmt->assign.targets.count; i++) {
         const sc_lhs *target = &stmt->assign.targets.data[i];
         sc_put_comma(l, i);

@@ -1,4 +1,4 @@
-/* fmt: paths, minimize, and the statements of plans and weights. */
+/* The formatter: paths, minimize, and statements of plans and weights. */
 #include "frontend/syntax/ast_print.h"
 
 /* ---- paths and plans ---- */

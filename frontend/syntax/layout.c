@@ -188,7 +188,8 @@ static void put_own_line_comment(sc_layout *layout, const sc_comment *comment, u
     layout->finished = comment->loc.end;
 }
 
-/* Comments between two pieces: the first stays behind the line that was just ended, if that is where it stood. */
+/* Puts the comments between two pieces. The first trails the line just ended if it did so in the
+ * source. */
 static void put_inner_comments(sc_layout *layout, uint32_t first, uint32_t count, uint32_t indent)
 {
     for (uint32_t i = first; i < first + count; i++) {
@@ -200,7 +201,8 @@ static void put_inner_comments(sc_layout *layout, uint32_t first, uint32_t count
     }
 }
 
-/* One past the last piece of the line that starts with `first`: all that fit, or up to the break of least depth among them. */
+/* Returns one past the last piece of the line that starts at `first`: all that fit, or up to the
+ * shallowest break among them. */
 static uint32_t last_of_line(const sc_layout *layout, uint32_t first, uint32_t indent)
 {
     const sc_piece *pieces = layout->pieces.data;
@@ -326,7 +328,8 @@ void sc_layout_close(sc_layout *layout, uint32_t place)
 
 /* ---- the text ---- */
 
-/* Lines wider than this keep their comment to themselves, so that one of them does not push all others to the right. */
+/* Comments of wider lines are not aligned, so that one long line does not push all others to the
+ * right. */
 enum { ALIGNED_WIDTH = 80, COMMENT_GAP = 2 };
 
 static bool is_aligned(const sc_out_line *line)
@@ -334,8 +337,8 @@ static bool is_aligned(const sc_out_line *line)
     return line->trailing != NULL && line->width <= ALIGNED_WIDTH;
 }
 
-/* One past the last line of the paragraph that starts at `first`: up to an empty line or another indentation. Sets the column of its
- * trailing comments. */
+/* Returns one past the last line of the paragraph that starts at `first`; a paragraph ends at an
+ * empty line or another indentation. Sets the column of its trailing comments. */
 static uint32_t end_of_paragraph(const sc_layout *layout, uint32_t first, uint32_t *column)
 {
     const sc_out_line *lines = layout->lines.data;

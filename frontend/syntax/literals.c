@@ -1,4 +1,4 @@
-/* The values of literals, and comments on their way to the formatter: what the scanner's rules call. */
+/* Values of literals, and comments recorded for the formatter; called by the scanner's rules. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,7 +58,8 @@ static void report_escape(sc_parser *parser, const char *escape, sc_loc loc)
     sc_report(&parser->context->diag, SC_D_bad_string, loc, text, NULL);
 }
 
-/* The text between the quotes without its escapes. The scanner hands over what starts with a quote and ends with one or with its line. */
+/* Unescapes a string literal. The scanner's text starts with a quote and ends with a quote or at
+ * the end of the line. */
 sc_string_token sc_read_string(sc_parser *parser, const char *text, size_t length, sc_loc loc)
 {
     sc_string_token token = {0, sc_intern(&parser->context->names, text, length)};

@@ -1,6 +1,6 @@
-/* Files and what they import. Each file is read once, by its canonical path; a file met again while its own imports are still being read
- * closes a cycle. */
-#define _XOPEN_SOURCE 700 /* realpath */
+/* Loads files and their imports. Each file is read once, identified by its canonical path. A file
+ * that is met again while its own imports are being read closes a cycle. */
+#define _XOPEN_SOURCE 700 /* for realpath */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,12 +17,12 @@
 typedef struct loaded_file {
     sc_file *file;
     bool loading;
-    sc_loc import; /* where it was first asked for */
+    sc_loc import; /* location of its first import */
 } loaded_file;
 
 typedef struct sc_importer {
     sc_context *context;
-    sc_map by_path; /* symbol of the canonical path -> index in files */
+    sc_map by_path; /* symbol of the canonical path -> index into files */
     SC_VEC(loaded_file) files;
     uint32_t depth;
 } sc_importer;
@@ -33,8 +33,8 @@ typedef struct file_text {
     int error; /* errno, or 0 */
 } file_text;
 
-/* Nothing is allocated while the file is open, because running out of memory would jump past the close. A pipe is waited for as long as
- * somebody may still write to it. */
+/* Reads an open file into `bytes`. Allocates nothing, because an out-of-memory jump would skip
+ * closing the file. Waits for a pipe as long as it has a writer. */
 static file_text read_open_file(int descriptor, char *bytes, size_t room)
 {
     file_text text = {.bytes = bytes};
@@ -53,9 +53,10 @@ static file_text read_open_file(int descriptor, char *bytes, size_t room)
     return text;
 }
 
-/* At most one byte more than a file may have. What is not a regular file, a pipe for example, has no size to go by: it gets the most (the
- * arena's zeroed pages cost nothing until they are written). The command's own file may be such a one; imports may not, and no pipe is
- * waited for that nobody has opened to write. */
+/* Reads a file, up to one byte more than the maximum size. A file that is not regular, such as a
+ * pipe, has no known size and gets the maximum buffer (the arena's zeroed pages cost nothing until
+ * written). Only the file given on the command line may be irregular; imports may not, so an import
+ * never blocks on a pipe without a writer. */
 static file_text read_file(sc_context *context, const char *path, bool is_import)
 {
     enum { MOST = SC_MAX_FILE_SIZE + 1 };
@@ -85,7 +86,7 @@ static const char *error_text(sc_context *context, int error)
     return sc_arena_copy_text(&context->arena, buffer, strlen(buffer));
 }
 
-/* `import` as seen from the folder of the file that has it. */
+/* Resolves an import relative to the directory of the importing file. */
 static const char *resolve(sc_context *context, const char *importer, const char *import)
 {
     const char *slash = strrchr(importer, '/');
@@ -114,7 +115,7 @@ sc_file *sc_parse_file(sc_context *context, const char *path)
     return read_and_parse(context, path, (sc_loc){0});
 }
 
-/* Pipes have none: what /dev/stdin leads to may be no path. */
+/* Finds the canonical path. Pipes have none: /dev/stdin may not resolve to a path. */
 static bool canonical_path(const char *path, char canonical[PATH_MAX])
 {
     struct stat status;
@@ -129,7 +130,7 @@ static bool canonical_path(const char *path, char canonical[PATH_MAX])
     return false;
 }
 
-/* The files between the two mentions of one file, outermost first. */
+/* Reports the import cycle: the files between the two occurrences of one file, outermost first. */
 static void report_cycle(sc_importer *importer, uint32_t index, const char *path, sc_loc import)
 {
     sc_diag *diag = &importer->context->diag;

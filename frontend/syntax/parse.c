@@ -1,4 +1,4 @@
-/* From a text to its tree: checks of the bytes, then the parser. */
+/* From text to syntax tree: checks the bytes, then runs the parser. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 /* ---- the bytes ---- */
 
-/* The length of the well-formed UTF-8 sequence at text (Unicode 15, table 3-7), or 0. */
+/* Returns the length of the well-formed UTF-8 sequence at `text` (Unicode 15, table 3-7), or 0. */
 static size_t utf8_sequence(const unsigned char *text, size_t length)
 {
     unsigned char first = text[0];
@@ -26,7 +26,8 @@ static size_t utf8_sequence(const unsigned char *text, size_t length)
     return size;
 }
 
-/* Whether the text is UTF-8 without zeros (which would end texts early, and which the scanner is slow on). */
+/* Checks that the text is UTF-8 without zero bytes (which would truncate strings, and slow the
+ * scanner). */
 static bool check_bytes(sc_parser *parser)
 {
     const unsigned char *text = (const unsigned char *)parser->source->text;
@@ -66,7 +67,7 @@ static void parse(sc_parser *parser)
     static const char byte_order_mark[] = "\xef\xbb\xbf";
     const sc_source *source = parser->source;
     uint32_t skipped = source->length >= 3 && memcmp(source->text, byte_order_mark, 3) == 0 ? 3 : 0;
-    /* The scanner writes into its text, and wants two zeros behind it. */
+    /* The scanner writes into its text and needs two zero bytes after it. */
     char *text = sc_arena_alloc(&parser->context->arena, (size_t)source->length + 2);
     memcpy(text, source->text + skipped, source->length - skipped);
     parser->scanner = sc_scanner_make(parser, text, source->length - skipped);

@@ -1,5 +1,5 @@
-/* Nodes of expressions and statements. Each knows how deep it is, so that whoever walks a tree may recurse: the parser refuses what is
- * deeper than SC_MAX_DEPTH, and stops there. */
+/* Constructors of expressions and statements. Each node records its depth. The parser rejects nodes
+ * deeper than SC_MAX_DEPTH and stops, so later code can walk trees recursively. */
 #include "frontend/syntax/parser_state.h"
 
 static uint32_t deeper(uint32_t a, uint32_t b)
@@ -71,7 +71,8 @@ sc_expr *sc_make_call(sc_parser *parser, sc_name callee, sc_arg_list args, sc_lo
 sc_arg sc_make_arg(sc_parser *parser, sc_name name, sc_expr *value, sc_loc loc)
 {
     sc_arg arg = {.name = name, .loc = loc};
-    /* Nearly every argument has one value: room for just that one, where a push would make room for eight. */
+    /* Nearly every argument has one value: allocate room for one, where a push would allocate for
+     * eight. */
     arg.values.data = sc_arena_alloc(&parser->context->arena, sizeof *arg.values.data);
     arg.values.data[0] = value;
     arg.values.count = arg.values.capacity = 1;
@@ -109,7 +110,8 @@ static uint32_t depth_of_parts(const sc_stmt *stmt)
 sc_deep_stmt sc_make_stmt(sc_parser *parser, sc_stmt *node, uint32_t body_depth)
 {
     sc_deep_stmt stmt = {node, 1 + deeper(body_depth, depth_of_parts(node))};
-    /* One level is the statement's own: an expression of the full depth is fine at the top of a body. */
+    /* The statement itself is one level: an expression of the full depth is allowed at the top of a
+     * body. */
     if (stmt.depth > SC_MAX_DEPTH + 1)
         sc_report_too_deep(parser, node->loc);
     return stmt;

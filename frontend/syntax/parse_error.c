@@ -1,13 +1,15 @@
-/* Messages of the parser. A syntax error says what was found and what could stand there: the grammar's list of tokens is folded into a
- * few ideas ("an expression", "a statement"), and notes name the likely cause: a missing ';', an open bracket, a misspelt word. */
+/* Messages of the parser. A syntax error names the token found and what is allowed there. The
+ * grammar's list of tokens is condensed to a few groups ("an expression", "a statement"). Notes
+ * name a likely cause: a missing ';', an open bracket, a misspelt word. */
 #include <string.h>
 
 #include "frontend/syntax/parser_state.h"
 #include "parser.h"
 
-/* Tokens that together are one idea, by the grammar's names. A group is recognised when all its tokens are expected. */
+/* A group of tokens with a common name; the tokens are those of the grammar. A group is used if all
+ * its tokens are expected. */
 typedef struct token_group {
-    const char *name; /* NULL: the tokens say nothing that `identifier`, expected beside them, does not */
+    const char *name; /* NULL: drop the tokens, because the expected `identifier` covers them */
     const char *tokens[30];
 } token_group;
 
@@ -25,7 +27,7 @@ static const token_group groups[] = {
     {"an operator", {"'+'", "'-'", "'*'", "'/'"}},
 };
 
-/* What ends a list or a statement is the most useful to know; these are named first. */
+/* Tokens that end a list or a statement are the most useful and named first. */
 static const char *const first_named[] = {"';'", "','", "')'", "']'", "'}'", "'='", "<=", "==", "intra", "inter", "an operator"};
 
 enum { MAX_TOKENS = 128 }; /* more than the grammar has */
@@ -109,7 +111,8 @@ static void put_end_of_file_last(token_set *set)
     set->names[set->count++] = "end of file";
 }
 
-/* A token's name for a reader: words and signs in quotes, kinds of tokens with their article. */
+/* Appends a token as shown to users: words and signs in quotes, token classes with their
+ * article. */
 static void add_wanted(sc_strbuf *out, const char *name)
 {
     static const char *const spoken[][2] = {{"identifier", "a name"},
@@ -134,7 +137,7 @@ static void add_found(sc_strbuf *out, const sc_parser *parser, const char *found
         sc_strbuf_add(out, "found the end of the file");
         return;
     }
-    if (loc.begin == loc.end) { /* a token that the token stream put in */
+    if (loc.begin == loc.end) { /* a token that the token stream inserted */
         sc_strbuf_printf(out, "found %s", found);
         return;
     }
@@ -174,7 +177,8 @@ static bool on_one_line(const sc_parser *parser, uint32_t from, uint32_t to)
     return memchr(sc_source_text(parser, from), '\n', to - from) == NULL;
 }
 
-/* The parser has asked for the unexpected token, so the one before it is before_last. */
+/* True if a semicolon is missing. The parser has already requested the unexpected token, so the
+ * token before it is before_last. */
 static bool misses_semicolon(const sc_parser *parser, const token_set *expected, int found, sc_loc loc)
 {
     const sc_past_token *before = &parser->before_last;
@@ -182,7 +186,7 @@ static bool misses_semicolon(const sc_parser *parser, const token_set *expected,
            (found == '}' || !on_one_line(parser, before->loc.end, loc.begin));
 }
 
-/* The open bracket that should have been closed before the unexpected token, or 0. */
+/* Returns the bracket that must be closed before the unexpected token, or 0. */
 static char wanted_bracket(const token_set *expected, int found)
 {
     bool ends = found == ';' || found == '{' || found == '}' || found == SC_T_ARROW || found == 0;
@@ -239,7 +243,8 @@ bool sc_starts_plan_statement(const sc_parser *parser, sc_loc loc)
     return is_one_of(plan_statements, sizeof plan_statements / sizeof *plan_statements, text, loc.end - loc.begin);
 }
 
-/* `shard params, opt D over dp;` fails behind the word that is wrong: one that was meant as a kind. True after a message. */
+/* Handles `shard params, opt D over dp;`, where parsing fails after the wrong word, which was meant
+ * as a kind. Returns true after reporting an error. */
 static bool report_misspelt_kind(sc_parser *parser, sc_loc found)
 {
     static const char *const kinds[] = {"param", "act", "grad", "opt", "cache", "input", "output", "over", "free"}; /* and other words */
@@ -266,7 +271,7 @@ static bool report_misspelt_kind(sc_parser *parser, sc_loc found)
     return false;
 }
 
-/* A statement where only declarations stand. */
+/* Adds a note about a statement where only declarations are allowed. */
 static void note_missing_braces(sc_parser *parser, const token_set *expected, sc_loc loc)
 {
     if (parser->brace_depth > 0 || !has(expected, "import"))
@@ -281,7 +286,8 @@ static void note_missing_braces(sc_parser *parser, const token_set *expected, sc
         sc_report_note(&parser->context->diag, (sc_loc){0}, "'%.*s' stands inside the braces of a %s", (int)length, text, place);
 }
 
-/* `parm w[D];` fails at w, `shrad H over tp;` at once. */
+/* Adds a note about a misspelt statement: `parm w[D];` fails at w, `shrad H over tp;` at its first
+ * token. */
 static void note_misspelt_statement(sc_parser *parser, sc_loc loc)
 {
     const sc_past_token *first = &parser->statement;
@@ -323,7 +329,7 @@ static void note_causes(sc_parser *parser, const token_set *expected, const char
 
 /* ---- reserved words ---- */
 
-/* Where statements start, a keyword is only meant as a name when it goes on like one: `state = 3;`. */
+/* True if a keyword at the start of a statement continues like a name: `state = 3;`. */
 static bool goes_on_as_name(const sc_parser *parser, sc_loc loc)
 {
     const char *next = sc_source_text(parser, loc.end);
@@ -337,14 +343,16 @@ static bool is_keyword(int kind)
     return kind >= SC_T_LANG && kind <= SC_T_INTER;
 }
 
-/* `over tp` where a dim should stand: the name is missing, rather than `over` meant as one. */
+/* True for `over tp` where a dim is expected: the name is missing, and `over` is not meant as
+ * one. */
 static bool is_clause(const sc_parser *parser, int kind, sc_loc loc)
 {
     static const int clauses[] = {SC_T_AT, SC_T_ALONG, SC_T_WITH, SC_T_IN, SC_T_OVER, SC_T_FOR};
     static const int named[] = {SC_T_PLAN, SC_T_MODEL, SC_T_WEIGHTS, SC_T_BLOCK, SC_T_FN, SC_T_ENTRY};
     const char *next = sc_source_text(parser, loc.end);
     for (size_t i = 0; i < sizeof named / sizeof *named; i++) {
-        if (kind != SC_T_FOR && parser->before_last.kind == named[i]) /* a name must follow these; before `for` it is missing */
+        /* a name must follow these; before `for` it is missing */
+        if (kind != SC_T_FOR && parser->before_last.kind == named[i])
             return false;
     }
     if (*next != ' ' || !((next[1] >= 'a' && next[1] <= 'z') || (next[1] >= 'A' && next[1] <= 'Z')))
@@ -370,7 +378,7 @@ static void report_reserved_word(sc_parser *parser, sc_loc loc)
     sc_report(&parser->context->diag, SC_D_reserved_word, loc, word, NULL);
 }
 
-/* `cache = 3;` fails at '=': the word before it was meant as a name. */
+/* Handles `cache = 3;`, which fails at '=': the word before it was meant as a name. */
 static bool follows_reserved_word(const sc_parser *parser, int found, const token_set *expected)
 {
     const sc_past_token *before = &parser->before_last;
@@ -382,11 +390,12 @@ void sc_report_syntax(sc_parser *parser, const char *found, sc_loc loc, const ch
     sc_diag *diag = &parser->context->diag;
     token_set wanted = {expected, expected_count};
     int kind = parser->last.kind;
-    if (diag->list.count >= SC_DIAG_LIMIT) { /* only counted: spare the work */
+    if (diag->list.count >= SC_DIAG_LIMIT) { /* only counted: skip the work */
         sc_report(diag, SC_D_syntax, loc, "", NULL);
         return;
     }
-    if (kind == SC_T_BADCHAR || parser->before_last.loc.end == parser->broken_end) /* have their own message */
+    /* these have their own messages */
+    if (kind == SC_T_BADCHAR || parser->before_last.loc.end == parser->broken_end)
         return;
     if (report_misspelt_kind(parser, loc))
         return;

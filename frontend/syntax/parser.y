@@ -1,9 +1,10 @@
-/* The grammar of the shardc language, version 1 (design: grammar.y), with the actions that build ast.h. Beyond the language's own
- * rules there are only error rules, which let the parser go on after a mistake: at the next ';', at the end of the enclosing braces, or
- * inside the braces that follow.
+/* The grammar of the shardc language, version 1 (design: grammar.y), with actions that build ast.h.
+ * Besides the language's own rules there are only error rules, which resume parsing after a mistake:
+ * at the next ';', at the end of the enclosing braces, or inside the braces that follow.
  *
- * Canonical LR keeps apart what LALR would merge, so that a message lists just the tokens that could stand in this very place. All
- * memory is the arena's or this function's frame (the stack has a fixed size), so that running out of memory may jump out of here. */
+ * Canonical LR keeps states apart that LALR would merge, so that a message lists exactly the tokens
+ * allowed at that point. All memory is in the arena or in this function's frame (the stack has a
+ * fixed size), so an out-of-memory jump may leave it. */
 %require "3.8"
 %define api.pure full
 %define api.prefix {sc_yy}
@@ -23,7 +24,8 @@
 %code {
 #include <string.h>
 
-/* 256 nested nodes need at most 12 entries each (`f[D](a, (b, c,` in one another), so the depth of trees ends before the stack. */
+/* 256 nested nodes need at most 12 entries each (nested `f[D](a, (b, c,`), so the limit on tree
+ * depth is reached before that of the stack. */
 #define YYINITDEPTH 4096
 #define YYMAXDEPTH  YYINITDEPTH
 
@@ -33,7 +35,8 @@
 
 #define ARENA               (&parser->context->arena)
 #define NEW(type)           ((type *)sc_arena_alloc(ARENA, sizeof(type)))
-/* Most lists have one or two elements: a first push makes room for two, where sc_vec_push would make room for eight. */
+/* Most lists have one or two elements: the first push allocates two, where sc_vec_push would
+ * allocate eight. */
 #define PUSH(list, element)                                                                                                                \
     do {                                                                                                                                   \
         if ((list).capacity == 0) {                                                                                                        \
@@ -42,7 +45,7 @@
         }                                                                                                                                  \
         *sc_vec_push(ARENA, &(list)) = (element);                                                                                          \
     } while (0)
-/* Lists of one element type have several C types; this copies from one to another. */
+/* Copies between the several C types of lists with one element type. */
 #define MOVE(to, from)      ((to).data = (from).data, (to).count = (from).count, (to).capacity = (from).capacity)
 #define DEEPER(a, b)        ((a) > (b) ? (a) : (b))
 #define STOP_IF_STOPPED()                                                                                                                 \
@@ -56,7 +59,7 @@ static int sc_yylex(sc_value *value, sc_loc *loc, sc_parser *parser)
     return sc_next_token(value, loc, parser);
 }
 
-/* Called only when the stack is full: see yyreport_syntax_error for the rest. */
+/* Called only if the stack is full; yyreport_syntax_error reports all other errors. */
 static void sc_yyerror(sc_loc *loc, sc_parser *parser, const char *message)
 {
     (void)message;
@@ -279,7 +282,7 @@ dimref: DOTDOT          { $$ = (sc_dimref){.rest = true, .loc = @$}; }
     | IDENT '@' '(' idlist ')' { $$ = (sc_dimref){.dim = $1, .axes = $4, .axes_parenthesised = true, .loc = @$}; }
     ;
 
-/* A body ends at its brace even when the last statement has no ';'. */
+/* A body ends at its brace even if the last statement lacks its ';'. */
 body: '{' stmts '}'     { $$ = $2; $$.end = @3; }
     | '{' stmts error '}' { $$ = $2; $$.end = @4; yyerrok; }
     ;

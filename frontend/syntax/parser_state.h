@@ -1,13 +1,14 @@
-/* What the scanner (lexer.l), the token stream (parse.c), the grammar (parser.y) and their messages (parse_error.c) share. Internal to
- * the frontend. Everything is allocated in the context's arena, so that a parse can be abandoned at any point. */
+/* Shared by the scanner (lexer.l), the token stream (tokens.c), the grammar (parser.y) and its
+ * messages (parse_error.c). Internal to the frontend. All memory is from the context's arena, so a
+ * parse can be abandoned at any point. */
 #ifndef SHARDC_FRONTEND_SYNTAX_PARSER_STATE_H
 #define SHARDC_FRONTEND_SYNTAX_PARSER_STATE_H
 
 #include "frontend/syntax/ast.h"
 
 enum {
-    SC_MAX_DEPTH = 256,         /* of statements, expressions and parentheses in one another */
-    SC_MAX_FILE_SIZE = 1 << 25, /* bytes; a tree takes up to 120 times as many */
+    SC_MAX_DEPTH = 256,         /* of nested statements, expressions and parentheses */
+    SC_MAX_FILE_SIZE = 1 << 25, /* in bytes; a syntax tree takes up to 120 times as much memory */
 };
 
 /* ---- semantic values ---- */
@@ -25,7 +26,8 @@ typedef struct sc_string_token {
     sc_sym text, spelling;
 } sc_string_token;
 
-/* `{ statements }`, with the depth of the deepest and the place of the brace that closes it. */
+/* `{ statements }`, with the depth of the deepest statement and the location of the closing
+ * brace. */
 typedef struct sc_body {
     sc_stmt_list list;
     uint32_t depth;
@@ -50,7 +52,8 @@ typedef struct sc_quantity {
     sc_name unit;
 } sc_quantity;
 
-/* What a symbol of the grammar carries. Small, because the parser's stack has SC_STACK_DEPTH of them on the C stack. */
+/* The semantic value of a grammar symbol. Kept small, because the parser's stack holds YYMAXDEPTH
+ * (parser.y) of them on the C stack. */
 typedef union sc_value {
     sc_name name;
     sc_int_token integer;
@@ -72,7 +75,7 @@ typedef union sc_value {
     SC_VEC(sc_type_ref) types;
     sc_formal *formal;
     SC_VEC(sc_formal) formals;
-    sc_callable *at; /* only its at_name, at_shape and along */
+    sc_callable *at; /* only at_name, at_shape and along are set */
     sc_deep_callable callable;
     sc_body body;
     sc_deep_stmt stmt;
@@ -111,17 +114,17 @@ typedef union sc_value {
 
 /* ---- the parser ---- */
 typedef struct sc_bracket {
-    char kind; /* ( [ { */
+    char kind; /* one of ( [ { */
     sc_loc loc;
 } sc_bracket;
 
 typedef struct sc_token {
-    int kind; /* as the scanner returns it; 0 at the end of the file */
+    int kind; /* as returned by the scanner; 0 at the end of the file */
     sc_loc loc;
     sc_value value;
 } sc_token;
 
-/* A token that was handed out. */
+/* A token already handed to the parser. */
 typedef struct sc_past_token {
     int kind;
     sc_loc loc;
@@ -133,32 +136,35 @@ typedef struct sc_parser {
     const sc_source *source;
     sc_file *file;
     void *scanner;
-    uint32_t scanned;    /* place of the scanner's next byte */
-    uint32_t broken_end; /* of the newest string without a closing quote: what follows it is no news */
-    bool stopped;        /* a message was given after which nothing can be read */
+    uint32_t scanned; /* position of the scanner's next byte */
+    /* end of the newest unterminated string; errors right after it are not reported */
+    uint32_t broken_end;
+    bool stopped; /* an error was reported after which parsing cannot continue */
 
     /* the token stream */
     SC_VEC(sc_bracket) open;
-    sc_bracket unclosed; /* the innermost ( or [ that the newest token, ; or }, left open */
+    sc_bracket unclosed; /* the innermost ( or [ left open, if the newest token is ; or } */
     uint32_t brace_depth;
-    bool plan_pending;  /* after `plan` or `weights`, until its brace */
-    bool in_plan;       /* inside its braces, or right before them: the scanner knows more words */
-    bool started;       /* the first token was seen */
-    int version_tokens; /* of `lang 1 ;` that are still to be handed out in place of a missing one */
-    bool opening;       /* a brace is to be handed out before `held` */
-    uint32_t closing;   /* closing ones that still are */
+    bool plan_pending;  /* between `plan` or `weights` and the brace */
+    bool in_plan;       /* inside the braces or right before them: the scanner knows more keywords */
+    bool started;       /* the first token was read */
+    int version_tokens; /* remaining tokens of a missing `lang 1 ;` to insert */
+    bool opening;       /* an opening brace is to be inserted before `held` */
+    uint32_t closing;   /* number of closing braces to insert */
     bool past_formals;  /* a parenthesis was closed in this statement */
     bool holds;
     sc_token held;
-    sc_past_token last, before_last, statement; /* the newest two and the first of its statement, for messages */
+    /* the last two tokens and the first of the current statement, for messages */
+    sc_past_token last, before_last, statement;
 } sc_parser;
 
 /* ---- lexer.l ---- */
 int sc_scan(sc_value *value, sc_loc *loc, void *scanner);
-/* Makes a scanner over bytes that end in two zeros beyond `length`; both live as long as the arena. */
+/* Creates a scanner over bytes followed by two zero bytes after `length`. Both live as long as the
+ * arena. */
 void *sc_scanner_make(sc_parser *parser, char *text, size_t length);
 
-/* ---- parse.c ---- */
+/* ---- tokens.c, literals.c ---- */
 int sc_next_token(sc_value *value, sc_loc *loc, sc_parser *parser);
 sc_int_token sc_read_integer(sc_parser *parser, const char *text, size_t length, sc_loc loc);
 sc_float_token sc_read_float(sc_parser *parser, const char *text, size_t length, sc_loc loc);
@@ -169,28 +175,29 @@ void sc_record_comment(sc_parser *parser, sc_loc loc);
 sc_expr *sc_make_leaf(sc_parser *parser, sc_expr_kind kind, sc_loc loc);
 sc_expr *sc_make_negation(sc_parser *parser, sc_expr *operand, sc_loc loc);
 sc_expr *sc_make_binary(sc_parser *parser, char op, sc_expr *left, sc_expr *right, sc_loc loc);
-/* The depth counts what the parser's stack must hold, so that parentheses count too. */
+/* Increases the depth: it counts entries of the parser's stack, which parentheses also use. */
 sc_expr *sc_make_parenthesised(sc_parser *parser, sc_expr *expr, sc_loc loc);
 sc_expr *sc_make_call(sc_parser *parser, sc_name callee, sc_arg_list args, sc_loc loc);
 sc_arg sc_make_arg(sc_parser *parser, sc_name name, sc_expr *value, sc_loc loc);
-/* Also measures the statement's depth. */
+/* Also computes the statement's depth. */
 sc_deep_stmt sc_make_stmt(sc_parser *parser, sc_stmt *node, uint32_t body_depth);
 uint32_t sc_formals_depth(const sc_formal *formals, uint32_t count);
 
 /* ---- parse_error.c ---- */
-/* The text of the source from a position on. */
+/* Returns the source text from a position on. */
 const char *sc_source_text(const sc_parser *parser, uint32_t position);
-/* `found` and `expected` are the grammar's names of tokens. Reorders `expected`. */
+/* Reports a syntax error. `found` and `expected` are token names of the grammar. Reorders
+ * `expected`. */
 void sc_report_syntax(sc_parser *parser, const char *found, sc_loc loc, const char **expected, int expected_count);
 void sc_report_too_deep(sc_parser *parser, sc_loc loc);
-/* What is written between these signs elsewhere; it is skipped. */
+/* Reports a C-style block comment, which the language does not have; the comment is skipped. */
 void sc_report_block_comment(sc_parser *parser, sc_loc loc);
 void sc_report_bad_characters(sc_parser *parser, sc_loc loc);
-/* A declaration inside braces: a closing one is probably missing. */
+/* Reports a declaration inside braces: a closing brace is probably missing. */
 void sc_report_misplaced_declaration(sc_parser *parser, sc_loc loc);
-/* Whether what stands there is the first word of a plan's statement. */
+/* True if the text at `loc` is the first word of a plan statement. */
 bool sc_starts_plan_statement(const sc_parser *parser, sc_loc loc);
-/* The first statement of a body that has no opening brace. */
+/* Reports a missing opening brace before the first statement of a body. */
 void sc_report_missing_brace(sc_parser *parser, sc_loc loc);
 
 #endif

@@ -1,13 +1,13 @@
-/* The stream of tokens between the scanner and the grammar. It does what neither can do alone: it counts brackets, so that the scanner
- * knows when it is inside a plan, and it corrects the mistakes that would otherwise make every later line look wrong: a file without `lang
- * 1;`, a misspelt declaration, an opening brace that is missing before the first statement of a body, and a closing one before the next
- * declaration. */
+/* The token stream between scanner and grammar. Tracks brackets, so that the scanner knows when it
+ * is inside a plan, and repairs mistakes that would otherwise cause errors on every later line: a
+ * file without `lang 1;`, a misspelt declaration keyword, a missing opening brace before the first
+ * statement of a body, a missing closing brace before the next declaration. */
 #include <string.h>
 
 #include "frontend/syntax/parser_state.h"
 #include "parser.h"
 
-/* Whether a token starts a declaration that cannot stand inside braces. */
+/* True if a token starts a declaration that is not allowed inside braces. */
 static bool is_declaration(const sc_parser *parser, int kind)
 {
     return kind == SC_T_IMPORT || kind == SC_T_DIM || kind == SC_T_BLOCK || kind == SC_T_MODEL || kind == SC_T_MINIMIZE ||
@@ -19,7 +19,8 @@ static bool starts_statement(const sc_parser *parser)
     return parser->last.kind == ';' || parser->last.kind == '{' || parser->last.kind == '}';
 }
 
-/* A declaration goes on with a name or, for import, a string; `dim = 3` is a word used as a name. */
+/* True if a name follows (for import a string), as in a declaration; in `dim = 3` the keyword is
+ * used as a name. */
 static bool goes_on_as_declaration(const sc_parser *parser, const sc_token *token)
 {
     const char *next = sc_source_text(parser, token->loc.end);
@@ -28,7 +29,7 @@ static bool goes_on_as_declaration(const sc_parser *parser, const sc_token *toke
     return (*next >= 'a' && *next <= 'z') || (*next >= 'A' && *next <= 'Z') || *next == '_' || *next == '"';
 }
 
-/* No declaration starts with a name: one that is nearly the right word is read as that word. */
+/* Corrects a name at the start of a declaration, where no name is allowed, to a similar keyword. */
 static void correct_declaration(sc_parser *parser, sc_token *token)
 {
     static const char *const words[] = {"import", "dim", "fn", "block", "model", "minimize", "plan", "weights"};
@@ -52,7 +53,8 @@ static void close_bracket(sc_parser *parser, char kind)
         parser->open.count--;
 }
 
-/* Gives up round and square brackets that were never closed; the innermost is kept for a message. */
+/* Drops unclosed parentheses and square brackets up to the brace; keeps the innermost for a
+ * message. */
 static void close_up_to_brace(sc_parser *parser)
 {
     while (parser->open.count > 0 && parser->open.data[parser->open.count - 1].kind != '{') {
@@ -107,7 +109,7 @@ static void track_brackets(sc_parser *parser, const sc_token *token)
     }
 }
 
-/* The next token of the text, or one that was put before it: `lang 1 ;` or braces. */
+/* Reads the next token of the text, or an inserted one: `lang 1 ;` or a brace. */
 static void read_token(sc_parser *parser, sc_token *token)
 {
     static const int version[] = {';', SC_T_INT, SC_T_LANG};
@@ -128,7 +130,7 @@ static void read_token(sc_parser *parser, sc_token *token)
     }
 }
 
-/* Puts aside a token that others have to come before. */
+/* Holds back a token until others are inserted before it. */
 static void hold(sc_parser *parser, sc_token *token)
 {
     parser->held = *token;
@@ -136,13 +138,14 @@ static void hold(sc_parser *parser, sc_token *token)
     read_token(parser, token);
 }
 
-/* `plan p for m`, or of weights: what comes is a brace, or belongs behind one that is missing. */
+/* True after `plan p for m` (or weights): a brace must follow. */
 static bool ends_plan_header(const sc_parser *parser)
 {
     return parser->plan_pending && parser->before_last.kind == SC_T_FOR && parser->last.kind == SC_T_IDENT;
 }
 
-/* Whether a token starts a statement of a model's or function's body, and can be nothing of its header. */
+/* True if a token starts a statement of a model's or function's body and cannot be part of its
+ * header. */
 static bool starts_body(const sc_parser *parser, const sc_token *token)
 {
     static const int kinds[] = {SC_T_PARAM, SC_T_CACHE, SC_T_SUB, SC_T_FN, SC_T_ENTRY, SC_T_REPEAT, SC_T_RETURN};
@@ -156,7 +159,7 @@ static bool starts_body(const sc_parser *parser, const sc_token *token)
     return token->kind == SC_T_IDENT && (*next == '=' || *next == ',' || *next == ':');
 }
 
-/* The header of a body is complete, and what comes is the body's first statement. */
+/* True if the header of a body is complete and the next token starts a statement of the body. */
 static bool lacks_brace(const sc_parser *parser, const sc_token *token)
 {
     int last = parser->last.kind, before = parser->before_last.kind;

@@ -1,14 +1,15 @@
-/* What `minimize` says, checked and read. Private to frontend/. */
+/* Checks and evaluates `minimize` statements. Private to frontend/. */
 #ifndef SHARDC_FRONTEND_TRAIN_CHECK_H
 #define SHARDC_FRONTEND_TRAIN_CHECK_H
 
 #include "frontend/declare/declarations.h"
 #include "program/optimizer.h"
 
-/* Targets, optimizers and paths, as far as no size is needed. */
+/* Checks targets, optimizers and paths as far as possible without sizes. */
 void sc_minimize_check(sc_declarations *program);
-/* What an optimizer's arguments say, defaults filled in. The names of dims are their sizes in the entry; bindings NULL: what depends on
- * a dim is not looked at, and `out` is of no use. False after messages. */
+/* Evaluates an optimizer's arguments, filling in defaults. Names of dims evaluate to their sizes in
+ * the entry. If `bindings` is NULL, arguments that depend on a dim are skipped and `out` must not
+ * be used. Returns false after reporting errors. */
 bool sc_optimizer_read(sc_declarations *program, const sc_optimizer *optimizer, sc_sym entry, const sc_binding_list *bindings,
                        sc_optimizer_settings *out);
 

@@ -1,4 +1,4 @@
-/* What `minimize` names: an entry, optimizers, parameters. */
+/* Checks what `minimize` names: an entry, optimizers, parameters. */
 #include "frontend/declare/internal.h"
 #include "frontend/train/check.h"
 

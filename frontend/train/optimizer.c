@@ -1,5 +1,6 @@
-/* The arguments of an optimizer: their names, then their numbers. Numbers may depend on the sizes of dims, so they are read twice: when a
- * program is checked, as far as no size is needed, and for a plan, with its sizes. */
+/* Arguments of an optimizer: names, then numbers. Numbers may depend on sizes of dims, so arguments
+ * are read twice: when the program is checked, as far as possible without sizes, and for a plan,
+ * with its sizes. */
 #include "frontend/elaborate/internal.h"
 #include "frontend/train/check.h"
 
@@ -8,14 +9,14 @@
 
 enum { MAX_ARGUMENTS = 8 };
 
-/* The arguments of one call: an optimizer's or a schedule's. */
+/* The arguments of one call, of an optimizer or a schedule. */
 typedef struct reader {
     sc_declarations *program;
     sc_sym entry;
     const sc_binding_list *bindings;
     const char *owner;
-    sc_text_list known;                 /* names that there are */
-    const sc_arg *given[MAX_ARGUMENTS]; /* by name; NULL: not given */
+    sc_text_list known;                 /* names that exist */
+    const sc_arg *given[MAX_ARGUMENTS]; /* by index of the name; NULL: not given */
     bool failed;
 } reader;
 
@@ -46,7 +47,8 @@ static int find_word(const sc_text_list *words, const char *word)
     return -1;
 }
 
-/* Named arguments out of `words`; `positional` of them may stand without a name, in order. The first `required` have to be given. */
+/* Sorts arguments by the names in `words`. The first `positional` may be given without a name, in
+ * order; the first `required` must be given. */
 static reader read_names(const reader *outer, const char *owner, sc_loc loc, const sc_arg_list *args, const char *words,
                          uint32_t positional, uint32_t required)
 {
@@ -74,7 +76,8 @@ static reader read_names(const reader *outer, const char *owner, sc_loc loc, con
             r.given[at] = arg;
     }
     for (uint32_t i = 0; i < required; i++) {
-        if (r.given[i] != NULL || unnamed || (i > 0 && r.failed)) /* what was not understood may be the missing one */
+        /* an argument that was not understood may be the missing one */
+        if (r.given[i] != NULL || unnamed || (i > 0 && r.failed))
             continue;
         r.failed = true;
         sc_report(&context->diag, SC_D_wrong_count, args->count > 0 ? args->data[0].loc : loc, owner,
@@ -84,7 +87,7 @@ static reader read_names(const reader *outer, const char *owner, sc_loc loc, con
 }
 
 /* ---- numbers ---- */
-/* Only dims and the operations on numbers: what else has a name has no value outside of a body. */
+/* Only dims and operators on numbers: no other name has a value outside a body. */
 static bool check_constant(reader *r, const sc_expr *expr)
 {
     bool fine = false;
@@ -118,7 +121,8 @@ static bool check_constant(reader *r, const sc_expr *expr)
     return fine;
 }
 
-/* False when the number is not known: after a message, or for want of a size. */
+/* Returns false if the number is unknown: after reporting an error, or because a size is
+ * missing. */
 static bool number_of(reader *r, const sc_expr *expr, double *out)
 {
     bool unknown = false;
@@ -151,7 +155,8 @@ static const range hyper_ranges[SC_HYPER_COUNT] = {
     [SC_HYPER_EPS] = AT_LEAST_0,      [SC_HYPER_DECAY] = AT_LEAST_0,     [SC_HYPER_CLIP] = AT_LEAST_0, [SC_HYPER_DECAY_ALL] = ZERO_OR_ONE,
 };
 
-/* The number of argument `at`, which keeps its value when it is not given. False when it is not known. */
+/* Reads argument `at`; *out keeps its value if the argument is not given. Returns false if the
+ * number is unknown. */
 static bool read_number(reader *r, uint32_t at, range wanted, double *out)
 {
     const sc_arg *arg = r->given[at];

@@ -1,5 +1,6 @@
-/* `remat PATHS [save PATHS]`: which ops of a built entry are recomputed in the backward pass, and together with which. A region is
- * what one instance of a path covers: of `remat layers` every layers[i] is one. Of two lines for an op the first one holds. */
+/* `remat PATHS [save PATHS]`: which ops of a built entry are recomputed in the backward pass, and
+ * in which regions. A region is what one instance of a path covers: with `remat layers` every
+ * layers[i] is a region. If two lines cover an op, the first applies. */
 #include "frontend/train/remat.h"
 
 #include "frontend/declare/path_match.h"
@@ -11,12 +12,13 @@ typedef struct remat {
     sc_context *context;
     const sc_module *m;
     sc_sym entry;
-    sc_map regions; /* path of an instance -> its number */
+    sc_map regions; /* path of an instance -> region number */
     uint32_t region_count;
     sc_training *out;
 } remat;
 
-/* What is there again without computing: inputs, state, constants; and a parameter's cast, which is made where it is read. */
+/* True for values that need no recomputation: inputs, state, constants, and casts of parameters
+ * (cast where they are read). */
 static bool stays(const remat *r, const sc_op *op)
 {
     const uint32_t kept = SC_FROM_OUTSIDE | SC_STATE_READ | SC_CONSTANT;
@@ -34,7 +36,8 @@ static uint32_t region_named(remat *r, const char *path, size_t length)
     return *region;
 }
 
-/* The instance of the path that the op stands in; else the value of that path, if it makes it. 0: neither. */
+/* Returns the region of the path's instance that contains the op, or of the value of that path if
+ * the op produces it; 0 if neither. */
 static uint32_t region_of(remat *r, const sc_op *op, const sc_path *path)
 {
     const char *scope = sc_text(r->context, op->scope);

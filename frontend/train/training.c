@@ -1,5 +1,6 @@
-/* What a minimize statement and the training lines of a plan say of one built entry: which parameters are trained by which optimizer, in
- * which dtypes, in how many micro-batches, what is recomputed (remat.c) and how long gathered parameters live. */
+/* Evaluates a minimize statement and the training lines of a plan for one built entry: which
+ * optimizer trains each parameter, dtypes, micro-batches, recompute (remat.c), and how long
+ * gathered parameters live. */
 #include "frontend/plan/internal.h"
 #include "frontend/train/check.h"
 #include "frontend/train/remat.h"
@@ -31,13 +32,14 @@ static bool covers(const training *t, const sc_path_list *paths, uint32_t state)
 }
 
 /* ---- roles ---- */
-/* Ops whose result is the operand's elements, moved or rounded: what reads it reads the parameter. */
+/* True for ops whose result is the operand's elements, moved or rounded: reading the result is
+ * reading the parameter. */
 static bool passes_on(const sc_op *op)
 {
     return (sc_op_traits(op) & (SC_VIEW | SC_NAMESAKE)) != 0 || op->kind == SC_OP_slice || op->kind == SC_OP_concat;
 }
 
-/* By value: a dot contracts it, or a gather reads it as its table. */
+/* By value: true if a dot contracts it or a gather uses it as its table. */
 static const bool *contracted_values(const training *t)
 {
     bool *contracted = sc_arena_array(&t->context->arena, t->m->values.count, sizeof *contracted);
@@ -76,7 +78,7 @@ static bool read_groups(training *t)
     return fine;
 }
 
-/* The last optimizer that is for this parameter; SC_NONE: none is. */
+/* Returns the last optimizer that covers this parameter; SC_NONE if none does. */
 static uint32_t group_of(const training *t, uint32_t state)
 {
     uint32_t group = SC_NONE;
@@ -110,7 +112,7 @@ static void add_param(training *t, uint32_t state, uint32_t group, bool contract
                            .opt = sc_plan_dtype_of(t->plan, SC_KIND_OPT, path)};
 }
 
-/* Parameters that the entry reads, in the order of the module's state. */
+/* Lists the parameters that the entry reads, in the order of the module's state. */
 static bool read_params(training *t)
 {
     sc_arena *arena = &t->context->arena;
@@ -191,7 +193,7 @@ static bool read_micro_batches(training *t)
     return false;
 }
 
-/* ---- what only training would do ---- */
+/* ---- lines that apply to training only ---- */
 static void report_offload(const training *t)
 {
     const uint32_t training_only = 1u << SC_KIND_GRAD | 1u << SC_KIND_OPT;

@@ -1,5 +1,5 @@
-/* Lines of `weights` blocks, as far as they can be checked without sizes and files: the path is a parameter, `as` gives its dims, each
- * once, and the tensor's name can be filled in. */
+/* Checks lines of `weights` blocks as far as possible without sizes and files: the path is a
+ * parameter, `as` lists each of its dims once, and the tensor's name can be filled in. */
 #include "frontend/weights/check.h"
 
 #include "frontend/declare/internal.h"
@@ -20,7 +20,8 @@ static bool report(const line_check *check, sc_loc loc, const char *text)
     return false;
 }
 
-/* Takes the leaves of a dim from those that are left; false when it has others. */
+/* Marks the leaves of a dim as covered. Returns false if one of them is not a leaf of the
+ * parameter. */
 static bool cover(line_check *check, sc_sym dim, bool *twice)
 {
     sc_sym_list leaves = {0};
@@ -38,7 +39,7 @@ static bool cover(line_check *check, sc_sym dim, bool *twice)
     return true;
 }
 
-/* Every name is worth 1 here; that it exists is what counts. */
+/* Every known name evaluates to 1; only its existence is checked here. */
 static bool name_value(void *user, sc_sym name, int64_t *out)
 {
     line_check *check = user;
@@ -101,7 +102,8 @@ static bool check_as(line_check *check)
     return true;
 }
 
-/* Dims that nothing declares were told where they are used: what a line makes of them is no news. */
+/* True if a dim of the parameter is undeclared. That is reported where it is used; errors in the
+ * line would only follow from it. */
 static bool has_missing_dims(const sc_declarations *program, const sc_param_path *param)
 {
     for (uint32_t i = 0; i < param->count; i++) {
@@ -141,7 +143,7 @@ static void report_path(sc_declarations *program, const sc_wmap *map, const sc_p
               (char *)NULL);
 }
 
-/* A hole of an ignored name stands for any index; what it names has to be a dim all the same. */
+/* A hole in a name of an `ignore` line matches any index, but it must still name a dim. */
 static bool dim_value(void *user, sc_sym name, int64_t *out)
 {
     *out = 1;

@@ -4,7 +4,8 @@
 
 #include "frontend/declare/declarations.h"
 
-/* Lines of `weights` blocks without sizes and files: paths, dims, patterns of names. */
+/* Checks lines of `weights` blocks as far as possible without sizes and files: paths, dims,
+ * patterns of names. */
 void sc_weights_check(sc_declarations *program);
 
 #endif

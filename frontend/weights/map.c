@@ -1,5 +1,7 @@
-/* Weight maps: `as [D, 0 of 3, H, E]` says the axes of the file, major first, a merged axis as its parts. Going through them from the
- * last, a dim's stride is the product of what follows; `a..b of n` is a window on n parts, of which what follows fills b - a + 1. */
+/* Weight maps: `as [D, 0 of 3, H, E]` lists the axes of the file's tensor, major first, with a
+ * merged axis written as its parts. Strides are computed from the last axis backwards: a dim's
+ * stride is the product of all that follow it. `a..b of n` selects parts a to b of n; the axes that
+ * follow it span b - a + 1 parts. */
 #include "frontend/weights/map.h"
 
 #include <string.h>
@@ -51,15 +53,15 @@ void sc_param_patterns(const sc_declarations *program, sc_sym model, sc_param_pa
 /* ---- names ---- */
 typedef struct name_user {
     const sc_declarations *program;
-    const sc_param_path *param; /* whose stacks give the instance's indices */
-    const char *path;           /* layers[3].attn.wq */
+    const sc_param_path *param; /* its stacks give the instance's indices */
+    const char *path;           /* e.g. layers[3].attn.wq */
     const sc_module *m;
     const sc_type_info *type;
     const int64_t *index;
-    bool *indexed; /* by dim of the type: named; may be NULL */
+    bool *indexed; /* by dim of the type: true if the name contains it; may be NULL */
 } name_user;
 
-/* The index of segment i of a path with indices. */
+/* Returns the index of segment i of a path with indices. */
 static int64_t segment_index(const char *path, uint32_t i)
 {
     int64_t index = 0;
@@ -197,7 +199,7 @@ static bool place_dim(layout_walk *walk, sc_sym dim)
     return true;
 }
 
-/* A window of parts: what follows is `last - first + 1` of them. */
+/* Places a window of parts: what follows spans `last - first + 1` of them. */
 static bool place_part(layout_walk *walk, const sc_wdim *dim)
 {
     const sc_declarations *program = walk->program;
@@ -223,7 +225,7 @@ static bool place_part(layout_walk *walk, const sc_wdim *dim)
     walk->out->elements = part;
     if (!multiply(walk, of))
         return false;
-    /* the file's axis may be cut between parts, nowhere else above them */
+    /* the file's axis may be cut between parts, and nowhere else above them */
     while (walk->out->boundary_count > 0 && walk->out->boundaries[walk->out->boundary_count - 1] >= part)
         walk->out->boundary_count--;
     walk->out->boundaries[walk->out->boundary_count++] = part;

@@ -5,12 +5,13 @@
 #include "frontend/declare/internal.h"
 
 typedef struct sc_pattern_names {
-    /* The value of a name in a hole; false when there is none of that name. */
+    /* Looks up the value of a name in a hole. Returns false if there is no such name. */
     bool (*value)(void *user, sc_sym name, int64_t *out);
     void *user;
 } sc_pattern_names;
 
-/* The text with its holes filled in; NULL with *problem in the arena. */
+/* Returns the text with its holes filled in. On failure returns NULL and sets *problem (in the
+ * arena). */
 const char *sc_pattern_fill(sc_context *context, const char *pattern, const sc_pattern_names *names, const char **problem);
 
 #endif

@@ -1,4 +1,4 @@
-/* shardc build: a program as one executable file. */
+/* shardc build: writes a program as one executable file. */
 #define _GNU_SOURCE /* memrchr */
 #include <errno.h>
 #include <limits.h>
@@ -19,7 +19,7 @@ static bool fail(sc_context *context, sc_diag_id id, const char *path, const cha
     return false;
 }
 
-/* ---- the runtime's executable: beside this one, or where an installation has it ---- */
+/* ---- the runtime's executable: beside this one, or in an installation ---- */
 
 static const char *find_stub(sc_context *context)
 {

@@ -1,4 +1,4 @@
-/* shardc check: everything that can be wrong with a file, without running it. */
+/* shardc check: reports all errors in a file without running it. */
 #include <string.h>
 
 #include "tools/commands/commands.h"
@@ -6,7 +6,7 @@
 #include "tools/explain/report.h"
 #include "tools/explain/waste.h"
 
-/* Entries of one plan that lack sizes, and of what: one note. */
+/* Entries of one plan that lack the same sizes; reported in one note. */
 typedef struct unbound_entries {
     sc_entry_list entries;
     sc_sym_list dims;
@@ -43,7 +43,7 @@ static void note_unbound(sc_context *context, const sc_plan *plan, const unbound
 /* ---- one plan ---- */
 typedef struct checked_entry {
     sc_entry_info entry;
-    sc_sym_list unbound;         /* dims; of those that have all: */
+    sc_sym_list unbound;         /* dims without sizes; if there are none: */
     const sc_compiled *compiled; /* NULL: it does not compile, or --entry names another */
 } checked_entry;
 

@@ -1,4 +1,4 @@
-/* shardc comm: the table of collectives, for people and for programs. */
+/* shardc comm: the table of collectives, as text and JSON. */
 #include <string.h>
 
 #include "tools/commands/commands.h"
@@ -37,7 +37,7 @@ static const char *op_text(sc_arena *arena, const sc_comm_row *row)
     return sums ? row->name : sc_arena_printf(arena, "%s(%s)", row->name, row->reduce);
 }
 
-/* Columns as wide as what stands in them. */
+/* Column widths, determined by the contents. */
 typedef struct widths {
     int op, axes, calls;
 } widths;

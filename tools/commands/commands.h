@@ -1,5 +1,5 @@
-/* The commands of shardc. Each writes its result to `out` and its messages to context->diag; the exit code is that of the worst message,
- * unless the command returns another. */
+/* The commands of shardc. Each writes its result to `out` and its messages to context->diag. The
+ * exit code is that of the worst message, unless the command returns another. */
 #ifndef SHARDC_TOOLS_COMMANDS_COMMANDS_H
 #define SHARDC_TOOLS_COMMANDS_COMMANDS_H
 

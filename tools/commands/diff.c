@@ -1,4 +1,4 @@
-/* shardc diff: what two plans make of one program, side by side. */
+/* shardc diff: compares the programs that two plans produce, side by side. */
 #include <string.h>
 
 #include "tools/commands/commands.h"
@@ -14,7 +14,8 @@ typedef struct side {
     sc_memory_report memory;
 } side;
 
-/* Calls of one op over one set of axes in one phase, in either program; axes are compared by name, for the meshes may differ. */
+/* Calls of one op over one set of axes in one phase, in either program. Axes are compared by name,
+ * because the meshes may differ. */
 typedef struct line {
     const char *op, *axes, *phase;
     const sc_comm_total *total[2]; /* NULL: none */
@@ -118,7 +119,7 @@ static void print_json(const sc_options *options, const side *sides, const lines
     sc_print_json(root, out);
 }
 
-/* Columns as wide as what stands in them. */
+/* Column widths, determined by the contents. */
 typedef struct widths {
     int op, axes, side[2];
 } widths;
@@ -128,7 +129,7 @@ static int wider(int width, const char *text)
     return (int)strlen(text) > width ? (int)strlen(text) : width;
 }
 
-/* What stands left of the two columns. */
+/* Width of everything left of the two columns. */
 static int left(const widths *w)
 {
     return 13 + w->op + w->axes;

@@ -1,4 +1,4 @@
-/* shardc eval: run an entry here; what it returns, as numbers or as a file of tensors. */
+/* shardc eval: runs an entry here and writes its results as numbers or as a file of tensors. */
 #include "tools/commands/commands.h"
 #include "tools/explain/expect.h"
 #include "tools/run/facts.h"

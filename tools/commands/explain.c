@@ -1,5 +1,5 @@
-/* shardc explain: where each value stands, and the chain of lines and ops that put it there; for each collective why it is there, and the
- * edit of the plan that would do without it. */
+/* shardc explain: the placement of each value with the chain of plan lines and ops that caused it;
+ * the reason for each collective, and the plan edit that would remove it. */
 #include <string.h>
 
 #include "ir/text/text.h"
@@ -17,8 +17,8 @@ typedef struct explained {
     sc_sym path;
     sc_value value;
     sc_type type;
-    sc_loc loc;        /* of its op, or of the declaration of what it reads */
-    bool is_passed_on; /* a partial sum that is never reduced itself: what its readers make of it is */
+    sc_loc loc;        /* of its op, or of the declaration that it reads */
+    bool is_passed_on; /* a partial sum that is not reduced itself; its readers' results are */
 } explained;
 
 typedef struct explaining {
@@ -26,12 +26,13 @@ typedef struct explaining {
     SC_VEC(explained) values;
     sc_asked asked;
     sc_comm_rows rows;
-    sc_comm_groups groups; /* of rows */
-    sc_map states;         /* those that are among the values */
+    sc_comm_groups groups; /* groups of rows */
+    sc_map states;         /* states already in the list of values */
     sc_adviser *adviser;
 } explaining;
 
-/* Sums that were to be reduced where they are made, and are passed on as they are. */
+/* Collects partial sums that the plan reduces where they are produced, but that are passed on
+ * unreduced. */
 static void collect_passed_on(sc_module *m, explaining *e)
 {
     sc_map by_path = {.arena = &e->context->arena};
@@ -48,7 +49,8 @@ static void collect_passed_on(sc_module *m, explaining *e)
     }
 }
 
-/* Placements are whole once the update has its own: names that later passes fold are still there. */
+/* Collects values after the update is placed: then placements are complete, and names that later
+ * passes fold still exist. */
 static void collect(sc_module *m, const sc_pass *pass, void *user)
 {
     explaining *e = user;
@@ -69,7 +71,8 @@ static void collect(sc_module *m, const sc_pass *pass, void *user)
                 if (state != SC_NONE) {
                     x.type = m->state.data[state].type;
                     x.loc = m->state.data[state].loc;
-                    sc_map_insert(&e->states, state, 0, &is_new); /* as stored, once, wherever it is read */
+                    /* each state once, as stored, wherever it is read */
+                    sc_map_insert(&e->states, state, 0, &is_new);
                 }
                 if (path != 0 && is_new)
                     *sc_vec_push(&e->context->arena, &e->values) = x;
@@ -142,7 +145,7 @@ static const char *group_name(const sc_module *m, const sc_type_dim *dim)
     return sc_text(m->context, m->dims.data[dim->group != SC_NONE ? dim->group : dim->dim].name);
 }
 
-/* Sizes by dim as written: a composite's is the product of its leaves. */
+/* Sizes by dim as written; a composite's size is the product of its leaves. */
 static json_t *sizes_json(const sc_module *m, const sc_type_info *type, bool local)
 {
     json_t *sizes = json_object();
@@ -243,7 +246,8 @@ static void print_json(const sc_compiled *c, explaining *e, sc_strbuf *out)
 }
 
 /* ---- text ---- */
-/* What instances of one thing share when one line is enough for them: the type and the lines of the plan at its root. */
+/* Hashes what instances must share to be printed on one line: the type and the plan lines that
+ * caused the placement. */
 static uint64_t look_of(const sc_compiled *c, const explained *x)
 {
     const sc_placing *placing = c->env.placing;
@@ -274,7 +278,7 @@ static void print_values(const sc_compiled *c, explaining *e, sc_strbuf *out)
     }
 }
 
-/* Of a rank; what is no longer split is computed by every rank. */
+/* FLOPs of a rank; what is no longer split is computed by every rank. */
 static void print_compute(sc_arena *arena, double before, double after, sc_strbuf *out)
 {
     const char *was = sc_flops_text(arena, before), *is = sc_flops_text(arena, after);
@@ -341,7 +345,7 @@ static void print_group(const sc_compiled *c, explaining *e, const sc_comm_group
     print_answer(e, &answer, out);
 }
 
-/* ---- what was asked ---- */
+/* ---- queries ---- */
 static void keep_asked(const sc_compiled *c, explaining *e)
 {
     uint32_t values = 0, rows = 0;
@@ -355,7 +359,8 @@ static void keep_asked(const sc_compiled *c, explaining *e)
         if (sc_asked_means_row(&e->asked, c, &row))
             e->rows.data[rows++] = row;
     }
-    if (values == 0 && rows == 0 && e->asked.column != 0) { /* between two things: what else stands on the line */
+    /* nothing at this column: use everything on the line */
+    if (values == 0 && rows == 0 && e->asked.column != 0) {
         e->asked.column = 0;
         keep_asked(c, e);
         return;

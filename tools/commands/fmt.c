@@ -1,4 +1,4 @@
-/* shardc fmt: the file in canonical form. */
+/* shardc fmt: prints the file in canonical form. */
 #include <string.h>
 
 #include "tools/commands/commands.h"

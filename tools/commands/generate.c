@@ -1,4 +1,4 @@
-/* shardc generate: tokens from a cached entry, run here. */
+/* shardc generate: generates tokens with a cached entry, run here. */
 #include "runtime/drive/generate.h"
 #include "tools/commands/commands.h"
 #include "tools/explain/expect.h"
@@ -6,7 +6,7 @@
 #include "tools/run/facts.h"
 #include "tools/run/run.h"
 
-/* Each prompt is a row of the batch, so where nothing else gives the batch a size, their number does. */
+/* Sets the batch size to the number of prompts (one row each), if nothing else gives it. */
 static void size_batch(sc_context *context, sc_declarations *program, sc_sym model, sc_options *options)
 {
     sc_entry_list entries = {0};

@@ -1,4 +1,4 @@
-/* shardc help: a paragraph on each diagnostic (support/help.def). */
+/* shardc help: explains each diagnostic in a paragraph (support/help.def). */
 #include <string.h>
 
 #include "tools/commands/commands.h"
@@ -15,7 +15,7 @@ static const help_row help_rows[SC_D_COUNT] = {
 #undef HELP
 };
 
-/* A row twice is refused by the compiler's own warnings, so as many rows as ids means one each. */
+/* The compiler rejects duplicate rows, so an equal number of rows and ids means one row per id. */
 enum {
 #define HELP(id, stage, meaning, remedy, example) HELP_ROW_##id,
 #include "support/help.def"
@@ -28,7 +28,7 @@ static const char *const severity_names[] = {"error", "warning", "note"};
 
 enum { WIDTH = 96 };
 
-/* One paragraph, broken between words. */
+/* Appends one paragraph, wrapped between words. */
 static void add_wrapped(sc_strbuf *out, const char *text)
 {
     size_t column = 0;
@@ -79,14 +79,14 @@ static void print_row(int id, sc_strbuf *out)
     }
 }
 
-/* How long it is, with its full stop. */
+/* Returns the length of the first sentence with its full stop. */
 static int first_sentence(const char *text)
 {
     const char *end = strstr(text, ". ");
     return end == NULL ? (int)strlen(text) : (int)(end - text) + 1;
 }
 
-/* Rows of one stage stand together in the table. */
+/* Rows of one stage are consecutive in the table. */
 static void print_list(sc_strbuf *out)
 {
     for (int id = 0; id < SC_D_COUNT; id++) {

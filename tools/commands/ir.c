@@ -1,4 +1,4 @@
-/* shardc ir: the module after any pass. */
+/* shardc ir: prints the module after any pass. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -60,7 +60,7 @@ static bool check_pass_name(sc_context *context, const char *name)
     return false;
 }
 
-/* `text` NULL: it is in the files. */
+/* `text` NULL: it was written to files. */
 static void print_json(const dumping *d, const sc_compiled *c, const char *text, sc_strbuf *out)
 {
     json_t *root = json_pack("{s:i,s:s,s:o,s:s,s:s?}", "version", 1, "file", d->options->file, "plan", sc_plan_json(d->context, c->plan),

@@ -1,4 +1,5 @@
-/* shardc kernels: what the program's kernels are, their sources, and with --compile their code. */
+/* shardc kernels: lists the program's kernels with their sources; with --compile also their machine
+ * code. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +17,7 @@ typedef struct listing {
     const sc_options *options;
     const sc_target *target;
     sc_generated generated;
-    sc_cubins cubins; /* of the kernels, in their order; none without --compile */
+    sc_cubins cubins; /* by kernel; empty without --compile */
 } listing;
 
 static bool write_file(const listing *l, const char *name, const void *bytes, size_t length)
@@ -37,7 +38,7 @@ static const char *source_name(const listing *l, const sc_generated_kernel *kern
     return sc_arena_printf(&l->context->arena, "%s.%s", kernel->symbol, sc_target_is_cuda(l->target) ? "cu" : "c");
 }
 
-/* The kernel IR as a comment, what the function calls, the function. */
+/* Writes the kernel IR as a comment, the helpers that the function calls, and the function. */
 static bool write_source(const listing *l, const sc_generated_kernel *kernel)
 {
     sc_arena *arena = &l->context->arena;

@@ -1,4 +1,4 @@
-/* shardc legal: the sizes that an axis over a dim may have, in each entry that has the dim. */
+/* shardc legal: the sizes that an axis over a dim may have, for each entry with that dim. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ typedef struct asking {
     sc_sym model, dim;
 } asking;
 
-/* An entry that is not bound, or does not have the dim, has nothing to say. */
+/* Skips entries that are not bound or do not have the dim. */
 static void ask_entry(asking *q, sc_sym entry, answers *out)
 {
     sc_binding_list bindings = {0};
@@ -132,7 +132,7 @@ static bool same_answer(const answer *a, const answer *b)
     return a->legal.size == b->legal.size && a->legal.fits.count == b->legal.fits.count;
 }
 
-/* Entries in which the dim has one size share a table. */
+/* Entries in which the dim has the same size share a table. */
 static void print_text(const asking *q, const answers *all, sc_strbuf *out)
 {
     for (uint32_t i = 0; i < all->count; i++) {

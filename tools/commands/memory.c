@@ -1,4 +1,4 @@
-/* shardc memory: bytes per rank, what makes the peak, and which parameters stay whole. */
+/* shardc memory: bytes per rank, the contents of the peak, and parameters that are not sharded. */
 #include <string.h>
 
 #include "runtime/files/durable.h"
@@ -9,8 +9,8 @@
 
 enum { SHOWN = 8 };
 
-/* ---- parameters that stay whole ---- */
-/* Instances of a stack with the same path, axes and bytes: one line. */
+/* ---- unsharded parameters ---- */
+/* Instances of a stack with equal paths, axes and bytes, printed on one line. */
 typedef struct whole_group {
     const char *path;
     sc_sub_axis_set on;
@@ -48,7 +48,7 @@ static void print_group(const sc_module *m, const whole_group *group, int width,
                      sc_bytes_text(&m->context->arena, total_bytes(group)), path);
 }
 
-/* ---- what `param` rules leave out ---- */
+/* ---- parameters that `param` rules miss ---- */
 static int axis_index(const sc_module *m, sc_sym name)
 {
     for (uint32_t a = 0; a < m->mesh.axis_count; a++) {
@@ -58,7 +58,7 @@ static int axis_index(const sc_module *m, sc_sym name)
     return -1;
 }
 
-/* The largest first, a few of them. */
+/* Notes a few groups, largest first. */
 static void note_groups(sc_context *context, const whole_groups *groups)
 {
     bool *said = sc_arena_array(&context->arena, groups->count, sizeof *said);
@@ -89,7 +89,7 @@ static void warn_of_axis(sc_context *context, const sc_module *m, const sc_memor
     note_groups(context, &groups);
 }
 
-/* A rule that is there to divide the parameters and misses a good part of them is worth a word. */
+/* Warns if a rule meant to shard the parameters misses a large part of them. */
 static void warn_of_whole(sc_context *context, const sc_compiled *c, const sc_memory_report *report)
 {
     uint32_t seen = 0;
@@ -157,7 +157,7 @@ static void print_json(const sc_module *m, const sc_memory_report *report, sc_st
     sc_print_json(root, out);
 }
 
-/* What is on a CPU is written from where it lies; of a GPU it comes through the host's memory. */
+/* State on a CPU is written directly; state of a GPU is copied through host memory. */
 static void print_saving(sc_arena *arena, const sc_memory_report *report, sc_strbuf *out)
 {
     if (report->largest_saved == 0)

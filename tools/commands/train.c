@@ -1,4 +1,4 @@
-/* shardc train: the train step of an entry, run here. */
+/* shardc train: runs the train step of an entry here. */
 #include <string.h>
 
 #include "runtime/drive/train.h"
@@ -25,7 +25,8 @@ static const char *entry_names(sc_context *context, const sc_entry_list *entries
     return text.data;
 }
 
-/* Without --entry the minimised one is meant, even where a plan gives it no sizes: then that is what is wrong. */
+/* Chooses the entry. Without --entry it is the minimised one, even if a plan gives it no sizes:
+ * then the missing sizes are the error. */
 static bool choose_entry(sc_context *context, sc_options *options, sc_declarations *program, sc_sym model)
 {
     sc_entry_list entries = {0};
@@ -39,7 +40,8 @@ static bool choose_entry(sc_context *context, sc_options *options, sc_declaratio
         if (entries.data[i].minimised && count++ == 0)
             only = name;
     }
-    if (entries.count == 0 || (count > 0 && named == NULL)) { /* no entry at all is reported by who compiles */
+    /* a file without any entry is reported when compiling */
+    if (entries.count == 0 || (count > 0 && named == NULL)) {
         if (options->entry == NULL && count == 1)
             options->entry = only;
         return true;
@@ -55,8 +57,9 @@ static bool choose_entry(sc_context *context, sc_options *options, sc_declaratio
     return false;
 }
 
-/* The train step of the minimised entry that the options mean; they say afterwards which it is. `last` as of sc_driver_compile. Its expect
- * statements hold. False after messages. */
+/* Compiles the train step of the minimised entry chosen by the options and stores its name in them.
+ * `last` as in sc_driver_compile. Also checks its `expect` statements. Returns false after
+ * reporting errors. */
 static bool compile_train(sc_context *context, sc_declarations *program, const sc_plan *plan, sc_options *options, const char *last,
                           sc_compiled *c)
 {
@@ -71,12 +74,13 @@ static bool compile_train(sc_context *context, sc_declarations *program, const s
         return usage(context, sc_arena_printf(&context->arena, "several entries are minimised: %s; choose one with --entry NAME",
                                               entry_names(context, &entries)));
     uint32_t errors = context->diag.errors;
-    sc_check_expects(context, c, SC_D_expect_fails); /* before a run that takes long, not after it */
+    sc_check_expects(context, c, SC_D_expect_fails); /* before the long run, not after it */
     sc_warn_of_repeated_work(context, &(sc_compiled_list){.data = (const sc_compiled *[]){c}, .count = 1});
     return context->diag.errors == errors;
 }
 
-/* Parameters that the entry does not read are none of this program: a file of this run lacks them. */
+/* Warns about parameters that the entry does not read: they are not in the program, so files
+ * written by this run lack them. */
 static void warn_of_unread(sc_context *context, const sc_compiled *whole, const char *path)
 {
     sc_sym_list unread = {0};

@@ -156,7 +156,8 @@ static void report_difference(sc_context *context, const char *what, const sc_di
     sc_report(&context->diag, SC_D_verify_failed, difference->loc, text.data, NULL);
 }
 
-/* Without memory nothing is known of the program: that is no mistake of the compiler. */
+/* Running out of memory reveals nothing about the program and is not reported as a compiler
+ * error. */
 static bool report_memory(sc_context *context, const sc_difference *difference)
 {
     if (difference->run == NULL || !difference->is_memory)

@@ -16,7 +16,8 @@ static bool is_meant(const sc_options *options, const char *plan)
     return is_named;
 }
 
-/* What only compiles takes --ranks for an `auto` axis; without one nothing depends on it. */
+/* For commands that only compile, --ranks sizes an `auto` axis; without such an axis it has no
+ * effect. */
 static bool check_ranks(sc_context *context, const sc_declarations *program, const sc_options *options)
 {
     sc_plan_list plans = {0};
@@ -99,8 +100,9 @@ static bool is_bound(sc_declarations *program, const sc_resolved_plan *plan, con
     return unbound.count == 0;
 }
 
-/* The entry that places parameters first: the minimised one if bound, else the first bound one; 0 when there is none. *is_default:
- * it is also the plan's default entry, which the first of several is not. */
+/* Returns the entry for which parameters are placed first: the minimised one if bound, else the
+ * first bound one; 0 if there is none. *is_default: it is also the plan's default entry, which is
+ * not the case for the first of several. */
 static sc_sym placing_entry(sc_declarations *program, const sc_resolved_plan *plan, const sc_entry_list *entries, bool *is_default)
 {
     sc_sym first = 0;
@@ -117,7 +119,7 @@ static sc_sym placing_entry(sc_declarations *program, const sc_resolved_plan *pl
     return first;
 }
 
-/* The entry that places caches first: the first bound cached one. */
+/* Returns the entry for which caches are placed first: the first bound cached one. */
 static sc_sym caching_entry(sc_declarations *program, const sc_resolved_plan *plan, const sc_entry_list *entries)
 {
     for (uint32_t i = 0; i < entries->count; i++) {
@@ -169,7 +171,7 @@ static bool add_step(sc_context *context, const sc_compiled *c, sc_module *m, co
     return sc_train_step_build(m, built->func, training, step);
 }
 
-/* The global program of an entry; with `step`, its train step. */
+/* Builds the global program of an entry; with `step`, its train step. */
 static sc_module *build(sc_context *context, const sc_compiled *c, sc_sym entry, sc_train_step *step, sc_build_result *built)
 {
     sc_binding_list bindings = {0};
@@ -194,7 +196,7 @@ static sc_module *build(sc_context *context, const sc_compiled *c, sc_sym entry,
     return context->diag.errors == c->errors_before && sc_verify_module(m, step == NULL ? "elaboration" : "differentiation") ? m : NULL;
 }
 
-/* Builds and places an entry, through `last`. */
+/* Builds and places an entry, up to the pass `last`. */
 static sc_module *place(sc_context *context, sc_compiled *c, sc_sym entry, sc_train_step *step, const sc_module *fixed, const char *last,
                         sc_after_pass *after, void *user, sc_build_result *built, sc_pass_env *env)
 {
@@ -218,7 +220,7 @@ static bool choose_entry(sc_context *context, sc_compiled *c, const sc_options *
     return c->entry != 0;
 }
 
-/* Without --entry a minimised entry means its train step. */
+/* Without --entry, a minimised entry means its train step. */
 static void find_step(sc_compiled *c, const sc_options *options, const sc_entry_list *entries)
 {
     for (uint32_t i = 0; i < entries->count; i++) {
@@ -228,7 +230,7 @@ static void find_step(sc_compiled *c, const sc_options *options, const sc_entry_
     }
 }
 
-/* Without a plan, nothing else says which of several models is meant. */
+/* Without a plan, nothing else determines which of several models is meant. */
 static void report_no_model(sc_context *context, const sc_declarations *program)
 {
     sc_entry_list all = {0};

@@ -1,5 +1,5 @@
-/* What the commands share: options, loading, compiling one entry under one plan. A library of its own (sc_driver), so that tests use the
- * same steps as the command line. Nothing here prints or exits. */
+/* Shared by the commands: options, loading, compiling one entry under one plan. A library of its
+ * own (sc_driver), so that tests take the same steps as the command line. Never prints or exits. */
 #ifndef SHARDC_TOOLS_DRIVER_DRIVER_H
 #define SHARDC_TOOLS_DRIVER_DRIVER_H
 
@@ -10,26 +10,27 @@
 
 typedef struct sc_options {
     const char *command, *file;
-    const char *const *commands; /* all of them: help */
+    const char *const *commands; /* names of all commands, for help */
     uint32_t command_count;
-    const char *text; /* of the file, when it is not on disk */
+    const char *text; /* contents of the file, if it is not on disk */
     size_t text_length;
     const char *plan, *plan_file, *entry; /* NULL: not given; plan "none": one device */
-    sc_text_list plans;                   /* --plan as often as given (diff) */
+    sc_text_list plans;                   /* every --plan given (diff) */
     sc_text_list rest;                    /* arguments after FILE */
     sc_plan_options plan_options;         /* --bind, --mesh, --allow-padding */
-    sc_run_options run;                   /* what `shardc` and built programs both take; its seed is verify's, too */
-    bool forward;                         /* the command runs an entry, never its train step */
-    bool compiled;                        /* verify emitted code */
-    bool compile;                         /* kernels: their code, too */
-    bool interpret;                       /* run on the interpreter instead of emitted code */
-    bool trains;                          /* the train step of a minimised entry even where --entry names it */
+    /* options shared by `shardc` and built programs; verify uses its seed too */
+    sc_run_options run;
+    bool forward;   /* compile the entry itself, never its train step */
+    bool compiled;  /* verify emitted code */
+    bool compile;   /* kernels: also compile them */
+    bool interpret; /* run on the interpreter instead of emitted code */
+    bool trains;    /* compile the train step of a minimised entry even if --entry names it */
     bool fold, full, dtypes;
     const char *after, *dump_dir;
     const char *target; /* cpu, cuda:sm_90a; NULL: not given */
-    const char *map;    /* of weights: the block */
+    const char *map;    /* name of the weights block */
     uint64_t ranks;
-    bool runs_ranks; /* the command runs as many, so that --ranks may also say what the plan says */
+    bool runs_ranks; /* the command runs the ranks, so --ranks may repeat what the plan says */
 } sc_options;
 
 /* A program compiled for one entry and plan. */
@@ -38,39 +39,44 @@ typedef struct sc_compiled {
     const sc_plan *plan; /* NULL: none */
     sc_resolved_plan *resolved;
     sc_sym model, entry;
-    bool is_default;   /* the entry that expect statements speak of: the minimised one, or the only bound one */
-    sc_module *global; /* before placement: the reference, on no mesh */
+    /* the entry that `expect` statements apply to: the minimised one, or the only bound one */
+    bool is_default;
+    sc_module *global; /* before placement: the reference, without a mesh */
     sc_module *local;  /* after the last pass: the per-rank program */
     const sc_options *options;
-    sc_func_id func;                   /* the entry, in both; of a train step the micro-batch */
+    sc_func_id func;                   /* the entry, in both modules; in a train step the micro-batch */
     const sc_minimize *minimize;       /* of a train step; NULL: the entry runs forward only */
     sc_train_step *step, *global_step; /* of `local` and `global`; NULL: forward only */
     sc_build_result built;             /* of `local` */
-    sc_pass_env env;                   /* of `local`: how placements were decided */
-    uint32_t errors_before;            /* messages of other plans and entries do not stop this one */
+    sc_pass_env env;                   /* of `local`: records how placements were decided */
+    /* error count before compiling; errors of other plans and entries do not stop this one */
+    uint32_t errors_before;
 } sc_compiled;
 
-/* Reads the file (and --plan-file), collects declarations. NULL after messages. */
+/* Reads the file (and --plan-file) and collects declarations. Returns NULL after reporting
+ * errors. */
 sc_declarations *sc_driver_load(sc_context *context, const sc_options *options);
-/* The plan that options name, or the file's only one, or none (*out NULL). False after messages. */
+/* Finds the plan: the one named in the options, else the file's only one, else none (*out NULL).
+ * Returns false after reporting errors. */
 bool sc_driver_choose_plan(sc_context *context, sc_declarations *program, const sc_options *options, const sc_plan **out);
 
-/* Sees the module after each pass (`pass` NULL: as built). */
+/* Called with the module after each pass (`pass` NULL: as built). */
 typedef void sc_after_pass(sc_module *m, const sc_pass *pass, void *user);
 
-/* Compiles one entry (options->entry, or the default) under a plan. False after messages. `after` may be NULL; `last` names the last pass
- * to run, NULL all. Parameters and caches are placed through the plan's default entry first. */
+/* Compiles one entry (options->entry, or the default) under a plan. Parameters and caches are first
+ * placed for the plan's default entry. `after` may be NULL; `last` is the last pass to run (NULL:
+ * all). Returns false after reporting errors. */
 bool sc_driver_compile(sc_context *context, sc_declarations *program, const sc_plan *plan, const sc_options *options, sc_after_pass *after,
                        void *user, const char *last, sc_compiled *out);
 
-/* What --target names, the CPU by default. NULL after a message. */
+/* Returns the target of --target, by default the CPU. NULL after reporting an error. */
 const sc_target *sc_driver_target(sc_context *context, const sc_options *options);
 
-/* Load, choose the plan, compile: what most commands begin with. */
+/* Loads the file, chooses the plan and compiles: the first steps of most commands. */
 bool sc_driver_compile_file(sc_context *context, const sc_options *options, sc_after_pass *after, void *user, const char *last,
                             sc_compiled *out);
 
-/* The forward entry of a train step, under the same plan. */
+/* Compiles the forward entry of a train step under the same plan. */
 bool sc_compile_forward(sc_context *context, const sc_compiled *step, const sc_options *options, const char *last, sc_compiled *out);
 
 #endif

@@ -1,6 +1,6 @@
 #include "tools/driver/flops.h"
 
-/* The size of a dim that counts: over all ranks, or of a rank's shard. */
+/* The size of a dim to count: over all ranks, or of one rank's shard. */
 typedef int64_t size_of(const sc_module *m, const sc_type_info *type, uint32_t i);
 
 static int64_t whole_size(const sc_module *m, const sc_type_info *type, uint32_t i)
@@ -18,7 +18,7 @@ static double elements(const sc_module *m, sc_value value, size_of *size)
     return product;
 }
 
-/* Sizes of the op's named dims, as the operand has them. */
+/* Product of the sizes of the op's named dims, as in the operand. */
 static double named_sizes(const sc_module *m, const sc_op *op, uint32_t operand, size_of *size)
 {
     const sc_attr *dims = sc_op_attr(op, SC_ATTR_dims);
@@ -31,7 +31,7 @@ static double named_sizes(const sc_module *m, const sc_op *op, uint32_t operand,
     return product;
 }
 
-/* attend[T, E]: keys for each query. */
+/* Number of keys per query of attend[T, E]. */
 static double key_count(const sc_module *m, const sc_op *op, size_of *size)
 {
     const sc_attr *dims = sc_op_attr(op, SC_ATTR_dims);
@@ -52,7 +52,8 @@ static double op_flops(const sc_module *m, const sc_op *op, size_of *size)
     return is_forward ? scores + sums : 3 * scores + 2 * sums;
 }
 
-/* Whether each rank along these sub-axes computes another part: each dim of an operand or a result is one of the op's loop. */
+/* True if each rank along these sub-axes computes a different part: each dim of an operand or a
+ * result is a dim of the op's loop. */
 static bool splits_op(const sc_module *m, const sc_op *op, sc_sub_axis_set sub_axes)
 {
     sc_sub_axis_set split = 0;
@@ -63,7 +64,7 @@ static bool splits_op(const sc_module *m, const sc_op *op, sc_sub_axis_set sub_a
     return (split & sub_axes) != 0;
 }
 
-/* Without what is split over `unsplit`. */
+/* Counts the FLOPs of ops that are not split over `unsplit`. */
 static double func_flops(const sc_module *m, sc_func_id func, size_of *size, sc_sub_axis_set unsplit)
 {
     double flops = 0;

@@ -15,7 +15,7 @@ typedef struct use_lists {
     const sc_module *m;
     uint32_t *first;
     reader *readers;
-    bool *seen; /* by value, of the search in progress */
+    bool *seen; /* by value, in the current search */
 } use_lists;
 
 static use_lists list_uses(const sc_module *m, sc_func_id func)
@@ -40,7 +40,7 @@ static use_lists list_uses(const sc_module *m, sc_func_id func)
 
 /* ---- integers ---- */
 
-/* A value that holds the input plus something of at most `slack`. */
+/* A value that equals the input plus something of at most `slack`. */
 typedef struct reached {
     sc_value value;
     int64_t slack;
@@ -50,8 +50,8 @@ typedef struct int_search {
     use_lists *uses;
     sc_draw *draw;
     SC_VEC(reached) work;
-    int64_t limit;  /* values must be below it; INT64_MAX: nobody minds */
-    bool is_picked; /* somebody reads it as an index, so that `ignore` is no good */
+    int64_t limit;  /* exclusive upper bound of values; INT64_MAX: none */
+    bool is_picked; /* some op uses it as an index, so `ignore` is not a valid value */
 } int_search;
 
 static void limit_to(int_search *s, int64_t limit)
@@ -59,7 +59,7 @@ static void limit_to(int_search *s, int64_t limit)
     s->limit = limit < s->limit ? limit : s->limit;
 }
 
-/* Size of the first dim of an attribute, in any type of the op. 0: it has none. */
+/* Returns the size of the first dim of an attribute, in any type of the op; 0 if it has none. */
 static int64_t attr_size(const sc_module *m, const sc_op *op, sc_attr_key key)
 {
     const sc_attr *attr = sc_op_attr(op, key);
@@ -72,7 +72,7 @@ static int64_t attr_size(const sc_module *m, const sc_op *op, sc_attr_key key)
     return 0;
 }
 
-/* The largest that positions and constants can be; 0 for what is not known. */
+/* Returns an upper bound of positions and constants; 0 if unknown. */
 static int64_t largest(const sc_module *m, sc_value value)
 {
     for (uint32_t depth = 0; depth < 64; depth++) {
@@ -118,11 +118,12 @@ static void read_by(int_search *s, const sc_op *op, uint32_t operand, int64_t sl
     bool is_ids = operand == 1 && (op->kind == SC_OP_gather || op->kind == SC_OP_scatter_add || op->kind == SC_OP_xent);
     if (is_ids || op->kind == SC_OP_onehot) {
         limit_to(s, attr_size(m, op, SC_ATTR_dims) - slack);
-        /* a backward op reads what a forward one read, with what was ignored there replaced */
+        /* a backward op reads what a forward one read, with ignored ids replaced */
         s->is_picked |= (op->kind != SC_OP_xent || slack > 0) && sc_op_is_forward(m, op);
         if (op->kind == SC_OP_xent) {
             double ignore = (double)sc_op_int(op, SC_ATTR_ignore, -100);
-            s->is_picked |= s->draw->may_ignore && s->draw->ignore != ignore; /* what one ignores, another would refuse */
+            /* an id ignored by one op is invalid for the other */
+            s->is_picked |= s->draw->may_ignore && s->draw->ignore != ignore;
             s->draw->may_ignore = true;
             s->draw->ignore = ignore;
         }
@@ -170,7 +171,8 @@ static double contracted(const sc_module *m, const sc_op *dot)
     return product;
 }
 
-/* A weight keeps the size of what goes through it, whatever its initialiser says: values must neither vanish nor overflow with depth. */
+/* Chooses the scale of a weight to preserve the magnitude of what passes through it, whatever its
+ * initialiser: values must neither vanish nor overflow with depth. */
 static void search_weight(use_lists *uses, sc_value value, sc_draw *draw)
 {
     const sc_module *m = uses->m;
@@ -180,7 +182,7 @@ static void search_weight(use_lists *uses, sc_value value, sc_draw *draw)
             continue;
         if (op->kind == SC_OP_dot)
             *draw = (sc_draw){.stream = draw->stream, .spread = 1 / sqrt(contracted(m, op))};
-        else if (((sc_op_traits(op) & SC_VIEW) != 0 || op->kind == SC_OP_cast) && op->first_result > value) /* values grow: it ends */
+        else if (((sc_op_traits(op) & SC_VIEW) != 0 || op->kind == SC_OP_cast) && op->first_result > value) /* value ids grow: it ends */
             search_weight(uses, op->first_result, draw);
     }
 }

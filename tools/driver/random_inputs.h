@@ -1,4 +1,4 @@
-/* How inputs and state of a function are drawn at random, from what the function does with them. */
+/* Chooses the distributions of random inputs and state of a function from how it uses them. */
 #ifndef SHARDC_TOOLS_DRIVER_RANDOM_INPUTS_H
 #define SHARDC_TOOLS_DRIVER_RANDOM_INPUTS_H
 
@@ -7,10 +7,10 @@
 
 typedef struct sc_draws {
     SC_VEC(sc_draw) inputs; /* in function order */
-    sc_draw *state;         /* by state */
+    sc_draw *state;         /* indexed by state */
 } sc_draws;
 
-/* Looks at what the function does with its inputs and parameters. */
+/* Analyses how the function uses its inputs and parameters. */
 void sc_draws_find(const sc_module *m, sc_func_id func, sc_draws *out);
 
 #endif

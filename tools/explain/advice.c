@@ -1,10 +1,11 @@
-/* Edits are tried, never guessed: each candidate is applied to the plan's statements as they were read and compiled like the plan itself,
- * in a context of its own, so that its messages and its memory go with it. A new statement is parsed from the text that will be printed:
- * what is advised is what was tried.
+/* Finds edits by compiling them. Each candidate is applied to the plan's statements as parsed and
+ * compiled like the plan itself, in a context of its own, which keeps its messages and memory
+ * separate. A new statement is parsed from the text that will be printed, so the advice is exactly
+ * what was compiled.
  *
- * Candidates for a collective over an axis are the lines that name the axis (dropped; made `if free`; without one of their dims, axes or
- * `param`) and new lines: `shard act DIM over AXIS if free;` for the dims of what moves, and pins of it, whole or as the collective leaves
- * it. */
+ * Candidates for a collective over an axis are the lines that name the axis (dropped; with `if
+ * free`; without one of their dims, axes or `param`) and new lines: `shard act DIM over AXIS if
+ * free;` for the dims of what moves, and pins of it, replicated or as the collective leaves it. */
 #include "tools/explain/advice.h"
 
 #include <string.h>
@@ -16,14 +17,14 @@
 #include "tools/explain/query.h"
 #include "tools/explain/report.h"
 
-enum { MAX_TRIALS = 128 }; /* of a command, however large the program: each is a compile */
+enum { MAX_TRIALS = 128 }; /* per command, however large the program: each trial is a compile */
 
 typedef struct trial {
-    const sc_edit *edit; /* NULL: the plan as it is */
+    const sc_edit *edit; /* NULL: the unedited plan */
     bool compiles, measured;
-    int64_t estimate;  /* of the peak, from before there are kernels: edits are compared by it */
-    sc_plan_cost cost; /* its peak once it is measured */
-    sc_map moved;      /* call << 32 | value, both as names: what collectives move */
+    int64_t estimate;  /* of the peak, before kernels are known; used to compare edits */
+    sc_plan_cost cost; /* with the measured peak once there is one */
+    sc_map moved;      /* call << 32 | value, both as names: the values that collectives move */
 } trial;
 
 struct sc_adviser {
@@ -96,7 +97,7 @@ static void drop_param_kind(sc_arena *arena, const sc_kind_list *kinds, sc_kind_
     }
 }
 
-/* The smallest changes first: of equal ones the first is advised. */
+/* Weakens a rule by the smallest changes first: if equal, the first is advised. */
 static void weaken_rule(sc_adviser *a, const sc_edit *like, const sc_plan_stmt *stmt, edits *out)
 {
     sc_arena *arena = &a->context->arena;
@@ -121,14 +122,15 @@ static void weaken_rule(sc_adviser *a, const sc_edit *like, const sc_plan_stmt *
         add_replacement(a, like, &changed, out);
 }
 
-/* A pin of something else hardly decides of a collective, and a plan may have thousands. */
+/* False for a pin of values that the collective does not involve: it hardly affects it, and a plan
+ * may have thousands. */
 static bool is_near(const sc_adviser *a, const sc_comm_row *row, const sc_plan_stmt *stmt, bool is_rule)
 {
     sc_asked pinned = {.text = "", .path = &stmt->pin.path};
     return stmt->kind != SC_PLAN_PIN || is_rule || sc_asked_means_row(&pinned, a->c, row);
 }
 
-/* The line that the collective is there for, or all the others. */
+/* Adds edits of the line that caused the collective (`rule`), or of all others. */
 static void change_lines(sc_adviser *a, const sc_comm_row *row, const sc_sym *axes, uint32_t axis_count, bool rule, edits *out)
 {
     const sc_plan *plan = a->c->plan;
@@ -173,7 +175,7 @@ static void add_free_rules(sc_adviser *a, const sc_type_info *type, sc_sym axis,
     }
 }
 
-/* [B, S@tp, D]: the dims of a type, with the axes in question as the placement has them. */
+/* Formats [B, S@tp, D]: the dims of a type, with the given axes as in the placement. */
 static const char *pin_shape(sc_adviser *a, const sc_type_info *type, const sc_placement *placement, uint32_t axes)
 {
     const sc_module *m = a->c->local;
@@ -231,7 +233,7 @@ typedef struct attempt {
     trial *result;
 } attempt;
 
-/* Names are of a context: those on the command line are told again to the trial's. */
+/* Symbols belong to a context: names from the command line are interned again in the trial's. */
 static sc_options options_for(sc_context *context, const sc_adviser *a)
 {
     sc_options options = *a->options;
@@ -277,7 +279,8 @@ static const sc_plan *edited(sc_context *context, const sc_plan *plan, const sc_
     return copy;
 }
 
-/* What is moved, as names of the adviser's context, which outlives the trial's. */
+/* Returns the key of a moved value, in symbols of the adviser's context, which outlives the
+ * trial's. */
 static uint64_t moved_key(sc_context *context, const char *op, const char *scope, const char *value)
 {
     sc_sym call = sc_intern_printf(&context->names, "%s %s", op, scope);
@@ -294,7 +297,7 @@ static void keep(sc_context *context, const sc_comm_rows *rows, trial *t)
     }
 }
 
-/* Compiles the file again in a context of its own, the plan edited. */
+/* Compiles the file again with the edited plan, in a context of its own. */
 static bool compile_edited(sc_context *context, const sc_adviser *a, const sc_edit *edit, sc_options *options, sc_compiled *out)
 {
     const sc_plan *plan;
@@ -334,7 +337,8 @@ static void measure_edit(sc_context *context, void *user)
         try->result->cost.peak = memory.peak;
 }
 
-/* An edit that was not tried for want of memory would be missing without a word: then the whole command fails. */
+/* Runs a trial. If memory runs out the whole command fails, because an untried edit would be
+ * missing silently. */
 static void run_attempt(void (*what)(sc_context *, void *), const sc_adviser *a, trial *t)
 {
     sc_context context;
@@ -345,7 +349,7 @@ static void run_attempt(void (*what)(sc_context *, void *), const sc_adviser *a,
         sc_arena_fail(&a->context->arena);
 }
 
-/* The peak that `memory` shows, of the few edits that are shown. */
+/* Measures the peak as `memory` does, for the few edits that are shown. */
 static void measure(sc_adviser *a, trial *t)
 {
     if (t->measured)
@@ -362,7 +366,7 @@ static bool same_edit(const sc_edit *a, const sc_edit *b)
     return a->kind == SC_EDIT_REMOVE || strcmp(a->line, b->line) == 0;
 }
 
-/* NULL when enough have been tried. */
+/* Returns NULL when the limit of trials is reached. */
 static trial *trial_of(sc_adviser *a, const sc_edit *edit)
 {
     for (uint32_t i = 0; i < a->trials.count; i++) {
@@ -400,7 +404,7 @@ static bool is_gone(sc_context *context, const sc_comm_row *row, const trial *t)
     return true;
 }
 
-/* Fewer bytes by more than a reader would call the same. */
+/* True if the bytes decrease visibly, as printed. */
 static bool saves(const sc_adviser *a, double before, double after)
 {
     sc_arena *arena = &a->context->arena;
@@ -432,7 +436,8 @@ static sc_advice *advise(sc_adviser *a, trial *t)
     return advice;
 }
 
-/* The best edit, and the one that needs less memory than it, or than the plan as it is where there is no best one. */
+/* Returns the best edit with, as `leaner`, the one that needs less memory than it; or the latter
+ * alone, if it needs less than the unedited plan and there is no best one. */
 static sc_advice *choose(sc_adviser *a, trial *best, trial *leanest)
 {
     sc_advice *advice = best == NULL ? NULL : advise(a, best), *leaner = leanest == NULL || leanest == best ? NULL : advise(a, leanest);

@@ -1,4 +1,4 @@
-/* expect: contracts of a plan, compared with the collectives and the memory of the compiled entry. */
+/* Evaluates `expect` statements on the collectives and the memory of the compiled entry. */
 #include "tools/explain/expect.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@ enum { SHOWN = 12 };
 
 typedef struct tally {
     double found;
-    SC_VEC(const sc_comm_row *) rows; /* what was counted */
+    SC_VEC(const sc_comm_row *) rows; /* the rows counted */
 } tally;
 
 static bool counts(const sc_module *m, const sc_expect *expect, const sc_comm_row *row)
@@ -34,7 +34,8 @@ static bool holds(const sc_expect *expect, double found)
     return expect->exactly ? found == wanted : found <= wanted;
 }
 
-/* In units for people; the bytes tell what is just above a bound from the bound. */
+/* Formats bytes with a unit, and exactly, to distinguish a value just above a bound from the
+ * bound. */
 static const char *found_bytes(sc_context *context, double bytes)
 {
     return sc_arena_printf(&context->arena, "%s (%.0f bytes)", sc_bytes_text(&context->arena, bytes), bytes);
@@ -56,14 +57,15 @@ static void report(sc_context *context, const sc_module *m, sc_diag_id id, const
         sc_report_note(&context->diag, (sc_loc){0}, "and %u more", t->rows.count - SHOWN);
 }
 
-/* The instance of a stack that a scope covered by a path belongs to: `layers[3]` of layers[3].attn. */
+/* Returns the instance of a stack that contains a scope covered by a path: `layers[3]` for
+ * layers[3].attn. */
 static sc_sym instance_of(sc_context *context, sc_sym scope)
 {
     const char *text = sc_text(context, scope), *bracket = strrchr(text, ']');
     return bracket == NULL ? scope : sc_intern(&context->names, text, (size_t)(bracket - text) + 1);
 }
 
-/* With `in`, each instance of a stack must hold it. Instances without any such collective count 0. */
+/* With `in`, checks each instance of a stack. Instances without such a collective count 0. */
 static sc_expect_result check_instances(sc_context *context, const sc_compiled *c, sc_diag_id id, const sc_expect *expect,
                                         const sc_comm_rows *rows)
 {
@@ -101,7 +103,7 @@ static sc_expect_result check_instances(sc_context *context, const sc_compiled *
     return result;
 }
 
-/* What is stored, then what lives at the peak, the largest first. */
+/* Lists stored bytes, then what is live at the peak, largest first. */
 static void report_memory(sc_context *context, sc_diag_id id, const sc_expect *expect, const sc_memory_report *memory)
 {
     sc_report(&context->diag, id, expect->loc, expect->text, found_bytes(context, (double)memory->peak), NULL);

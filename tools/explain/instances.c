@@ -6,14 +6,14 @@
 #include "frontend/plan/plan.h"
 #include "support/strbuf.h"
 
-enum { STACKS = 8 }; /* nested stacks whose instances are folded */
+enum { STACKS = 8 }; /* maximum number of nested stacks */
 
-/* Members that may share a line. */
+/* Instances that may share a line. */
 typedef struct members {
     SC_VEC(uint32_t) list;
 } members;
 
-/* The indices of a path, outermost first; false when it has none or too many. */
+/* Reads the indices of a path, outermost first. Returns false if it has none or too many. */
 static bool read_indices(const char *path, int64_t *indices, uint32_t *count)
 {
     *count = 0;
@@ -25,7 +25,7 @@ static bool read_indices(const char *path, int64_t *indices, uint32_t *count)
     return *count > 0;
 }
 
-/* The path with the text of `lists` in its brackets. */
+/* Returns the path with the texts of `lists` in its brackets. */
 static const char *with_lists(sc_context *context, const char *path, const char *const *lists)
 {
     sc_strbuf text;
@@ -49,7 +49,7 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* 0..3, 5 of some numbers; *distinct: how many there are. */
+/* Formats numbers as a list, e.g. 0..3, 5. *distinct: the number of different ones. */
 static const char *list_text(sc_context *context, int64_t *numbers, uint32_t count, uint32_t *distinct)
 {
     sc_strbuf text;
@@ -69,7 +69,8 @@ static const char *list_text(sc_context *context, int64_t *numbers, uint32_t cou
     return text.data;
 }
 
-/* All of them as one path: every combination of the indices is there. NULL when one is missing. */
+/* Joins all paths of a group into one, if every combination of the indices exists; otherwise
+ * returns NULL. */
 static const char *joined(sc_context *context, const sc_instance *instances, const members *group)
 {
     int64_t indices[STACKS];
@@ -94,7 +95,8 @@ static const char *joined(sc_context *context, const sc_instance *instances, con
 void sc_instances_group(sc_context *context, const sc_instance *instances, uint32_t count, sc_instance_groups *out)
 {
     sc_arena *arena = &context->arena;
-    sc_map by_look = {.arena = arena}, seen = {.arena = arena}; /* a path may come several times: recomputed, say */
+    /* a path may occur several times, e.g. recomputed */
+    sc_map by_look = {.arena = arena}, seen = {.arena = arena};
     SC_VEC(members) groups = {0};
     uint32_t *group_of = sc_arena_array(arena, count, sizeof *group_of);
     *out = (sc_instance_groups){0};

@@ -2,7 +2,7 @@
 
 #include "codegen/program/generate.h"
 
-/* Kinds of buffers whose lives end; of state, the types say how much there is. */
+/* Kinds of buffers that are not live throughout; the size of state follows from types. */
 static bool kind_of(sc_image_buffer_kind kind, sc_memory_kind *out)
 {
     static const struct {
@@ -51,7 +51,7 @@ static void read_plan(sc_context *context, const sc_generated *generated, sc_mem
     out->bytes[SC_MEMORY_WORKSPACE] = rest;
 }
 
-/* Of a train step: what `train --state` writes. */
+/* For a train step: finds the state that `train --state` writes. */
 static void find_saved(sc_context *context, const sc_image *image, sc_memory_report *out)
 {
     uint32_t largest = sc_image_largest_saved(image);

@@ -5,7 +5,7 @@
 
 #include "passes/reason.h"
 
-/* The digits that end `text[0..*length)` behind a colon, which are taken off; 0 when there are none. */
+/* Parses and removes a trailing ":DIGITS" of text[0..*length). Returns 0 if there is none. */
 static uint32_t take_number(const char *text, size_t *length)
 {
     size_t begin = *length;
@@ -17,7 +17,7 @@ static uint32_t take_number(const char *text, size_t *length)
     return (uint32_t)strtoul(text + begin, NULL, 10);
 }
 
-/* The path of `remat PATH;` is one of the language. */
+/* Parses a path of the language, as in `remat PATH;`. */
 static const sc_path *parse_path(sc_context *context, const char *text)
 {
     const char *source = sc_arena_printf(&context->arena, "lang 1; plan p for m {\nremat %s;\n}", text);
@@ -52,7 +52,8 @@ bool sc_asked_parse(sc_context *context, const char *text, sc_asked *out)
     return true;
 }
 
-/* model.shard is ../x/model.shard, and the other way round. */
+/* True if one name is a suffix of the other in whole segments: model.shard matches
+ * ../x/model.shard. */
 static bool same_file(const char *a, const char *b)
 {
     size_t x = strlen(a), y = strlen(b);
@@ -105,7 +106,8 @@ static const char *last_segment(const char *path)
     return point == NULL ? path : point + 1;
 }
 
-/* Whole paths first, then the last segment alone: of a path whose front was left out. */
+/* Returns the nearest whole path, else the nearest by last segment, for a path whose front is
+ * missing. */
 static const char *nearest(sc_context *context, const char *text, const sc_sym *paths, uint32_t count)
 {
     const char **names = sc_arena_array(&context->arena, count + 1, sizeof *names),

@@ -74,7 +74,7 @@ json_t *sc_plan_json(const sc_context *context, const sc_plan *plan)
 }
 
 /* ---- instances of a stack ---- */
-/* Whether two rows differ in nothing but the instance of a stack they stand in. */
+/* True if two rows differ only in the stack instance they are in. */
 static bool same_call(const sc_comm_row *a, const sc_comm_row *b)
 {
     if (strcmp(a->name, b->name) != 0 || strcmp(a->scope, b->scope) != 0 || strcmp(a->phase, b->phase) != 0 || strcmp(a->why, b->why) != 0)
@@ -105,7 +105,7 @@ static uint64_t hash_of_call(const sc_comm_row *row)
     return hash;
 }
 
-/* The group of a row, found by its hash; of equal hashes the groups are chained. */
+/* Finds the group of a row by its hash; groups with equal hashes are chained. */
 static uint32_t find_group(sc_context *context, sc_map *by_hash, uint32_t *next, const sc_comm_row *row, sc_comm_groups *out)
 {
     bool is_new;
@@ -147,7 +147,7 @@ const char *sc_comm_values_text(sc_arena *arena, const sc_comm_row *row)
 }
 
 /* ---- totals ---- */
-/* The order in which phases run, whatever stands where in the text. */
+/* Phases in execution order, regardless of the order in the text. */
 static uint32_t phase_rank(const char *phase)
 {
     static const char *const phases[] = {"init", "forward", "recompute", "backward", "update"};

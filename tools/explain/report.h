@@ -1,4 +1,4 @@
-/* What the commands that print tables share: numbers for people, collectives for programs. */
+/* Shared by the commands that print tables: amounts as text, collectives as JSON. */
 #ifndef SHARDC_TOOLS_EXPLAIN_REPORT_H
 #define SHARDC_TOOLS_EXPLAIN_REPORT_H
 
@@ -8,29 +8,30 @@
 #include "support/units.h"
 #include "tools/driver/driver.h"
 
-/* The names of the axes of a row's group. */
+/* Returns the names of the axes of a row's group. */
 json_t *sc_axes_json(const sc_module *m, const sc_comm_row *row);
-/* A row as `comm` prints it. */
+/* Returns a row as `comm` prints it. */
 json_t *sc_comm_row_json(const sc_module *m, const sc_comm_row *row);
-/* The plan's name, or null. */
+/* Returns the plan's name, or null. */
 json_t *sc_plan_json(const sc_context *context, const sc_plan *plan);
 
-/* The rows of a report, instances of a stack once. */
+/* The rows of a report, with instances of a stack grouped. */
 typedef struct sc_comm_group {
-    const sc_comm_row *row; /* the first instance's */
+    const sc_comm_row *row; /* of the first instance */
     uint32_t calls;         /* of all instances */
 } sc_comm_group;
 
 typedef struct sc_comm_groups {
     SC_VEC(sc_comm_group) list; /* in the order of the rows */
-    uint32_t *of_row;           /* per row: its group */
+    uint32_t *of_row;           /* by row: index of its group */
 } sc_comm_groups;
 
 void sc_comm_group_rows(sc_context *context, const sc_comm_rows *rows, sc_comm_groups *out);
-/* What moves: scope and values, "layers.attn: wq, wk"; of many values "update: norm.g.grad and 250 more". */
+/* Describes what moves, by scope and values: "layers.attn: wq, wk"; for many values "update:
+ * norm.g.grad and 250 more". */
 const char *sc_comm_values_text(sc_arena *arena, const sc_comm_row *row);
 
-/* Calls that share op, axes and phase, added up. */
+/* Totals over calls with the same op, axes and phase. */
 typedef struct sc_comm_total {
     const sc_comm_row *first;
     uint32_t count;

@@ -1,13 +1,13 @@
-/* Both questions are asked of programs that are compiled already: contractions by the axes that their operands and results are split over,
- * lines by what placement noted of them (passes/placing.h). */
+/* Works on compiled programs: repeated work from the axes that operands and results of contractions
+ * are split over, idle lines from the record of placement (passes/placing.h). */
 #include "tools/explain/waste.h"
 
 #include "tools/driver/flops.h"
 
-static const double NEARLY_ALL = 0.95; /* of a rank's FLOPs; norms and routers that ranks repeat are not worth a word */
+static const double NEARLY_ALL = 0.95; /* share of a rank's FLOPs; repeated norms and routers are not reported */
 
 /* ---- work that ranks repeat ---- */
-/* Elements of all that one call of the entry computes on a rank. */
+/* Number of elements computed by a rank in one call of the entry. */
 static double elements(const sc_compiled *c)
 {
     const sc_module *m = c->local;
@@ -23,8 +23,8 @@ static double elements(const sc_compiled *c)
     return sum;
 }
 
-/* The part of a rank's FLOPs that all ranks along the axis do alike; 0 where that is no news, or not much, or
- * where contractions are not what the program does. */
+/* Share of a rank's FLOPs that all ranks along the axis repeat; 0 if that is expected or small, or
+ * if contractions do not dominate the program. */
 static double repeated(const sc_compiled *c, uint32_t axis)
 {
     double all = sc_rank_flops(c->local);
@@ -34,8 +34,9 @@ static double repeated(const sc_compiled *c, uint32_t axis)
     return part >= NEARLY_ALL ? part : 0;
 }
 
-/* A dim of the entry's inputs that the axis divides, behind what splits it already: of a train step any, of other entries only the first of
- * an input, which counts its rows. One row can be computed by one rank only: that is no waste. SC_NONE: there is none. */
+/* Returns a dim of the entry's inputs that the axis divides, after what splits it already: in a
+ * train step any dim, in other entries only the first of an input, its rows. A single row can only
+ * be computed by one rank, which is not waste. SC_NONE if there is none. */
 static sc_dim divisible_dim(const sc_compiled *c, uint32_t axis)
 {
     const sc_module *m = c->local;

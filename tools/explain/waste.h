@@ -1,4 +1,4 @@
-/* What of a plan is in vain: ranks that compute the same, lines that change nothing. */
+/* Finds waste in a plan: repeated computation, and lines without effect. */
 #ifndef SHARDC_TOOLS_EXPLAIN_WASTE_H
 #define SHARDC_TOOLS_EXPLAIN_WASTE_H
 
@@ -6,10 +6,12 @@
 
 typedef SC_VEC(const sc_compiled *) sc_compiled_list;
 
-/* Warns of axes along which (nearly) all contractions of the program are repeated: of the default entry among those compiled under one
- * plan, else, of axes of which that is true in every one. */
+/* Warns about axes along which ranks repeat (nearly) all contractions of the program. Considers the
+ * default entry if it is among those compiled under the plan, else reports axes for which this is
+ * true in every entry. */
 void sc_warn_of_repeated_work(sc_context *context, const sc_compiled_list *entries);
-/* Warns of rules, pins and styles that speak of values of these entries, all that the plan was compiled for, and place none of them. */
+/* Warns about rules, pins and styles that match values of these entries (all entries compiled for
+ * the plan) but place none of them. */
 void sc_warn_of_idle_lines(sc_context *context, const sc_compiled_list *entries);
 
 #endif

@@ -1,5 +1,6 @@
-/* PROG bench: steps on random inputs, and what takes their time. Of an entry with caches then tokens, one after the other, beside the rate
- * at which memory is read: what a token takes at least is the time in which the weights come. */
+/* PROG bench: times steps on random inputs and profiles them. For an entry with caches, then times
+ * single tokens, compared with the memory read rate: the time to read the weights is a lower bound
+ * for a token. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,12 +24,12 @@
 enum { DEFAULT_STEPS = 10, DEFAULT_TOKENS = 64, READINGS = 8 };
 
 typedef struct timing {
-    double seconds, cpu; /* CPU: seconds of all threads of this process */
-    double gemms;        /* seconds of the same step's products alone; 0: not asked */
+    double seconds, cpu; /* cpu: CPU seconds of all threads of this process */
+    double gemms;        /* seconds of the step's matmuls alone; 0: not requested */
     double loss;
 } timing;
 
-/* Of this thread, as large as the ranks' together. */
+/* Sets this thread's OpenMP team to --threads, the total over all ranks. */
 static void set_team(const sc_prog *prog)
 {
 #ifdef _OPENMP
@@ -134,7 +135,7 @@ static void print_line(json_t *line)
     free(text);
 }
 
-/* As steps end: who measures from outside waits for them. */
+/* Prints each step as it ends, for external measurements that wait for it. */
 static void print_step(const sc_bench *b, uint64_t step, const timing *t)
 {
     json_t *line = json_pack("{s:I, s:f, s:f}", "step", (json_int_t)step, "seconds", t->seconds, "cpu", t->cpu);
@@ -162,7 +163,7 @@ static void print_summary(sc_bench *b, const summary *s, uint64_t count)
 
 /* ---- --calibrate ---- */
 
-/* The best of repetitions: what the machine gives when nobody disturbs it. */
+/* Takes the best of several repetitions: the machine's rate when undisturbed. */
 static bool calibrate(sc_prog *prog)
 {
     enum { M = 1024, K = 768, N = 3072, LEAST_ROUNDS = 10 };
@@ -202,12 +203,12 @@ static bool calibrate(sc_prog *prog)
 
 typedef struct token_run {
     sc_array *positions;
-    uint64_t count, first, room;  /* token i stands at first + i % room */
-    double parameters;            /* bytes that the products of a token read, of all ranks here */
-    double reading, best_reading; /* seconds in which SC_READ_BYTES are read */
+    uint64_t count, first, room;  /* token i is at position first + i % room */
+    double parameters;            /* bytes that the matmuls of a token read, over all ranks here */
+    double reading, best_reading; /* seconds to read SC_READ_BYTES */
 } token_run;
 
-/* The whole prompt's inputs with one position. False: no memory. */
+/* Copies the prompt's inputs with a single position. Returns false if memory runs out. */
 static bool new_token_inputs(sc_bench *b)
 {
     const sc_machine_func *func = &b->prog->machine->funcs[b->func];
@@ -231,7 +232,7 @@ static bool new_token_inputs(sc_bench *b)
     return ok || sc_prog_fail(b->prog, SC_D_run_failed, "there is not enough memory for the inputs");
 }
 
-/* After the prompt where the caches have room for all of them, else at the caches' end. */
+/* Places tokens after the prompt if the caches have room for all, else at the caches' end. */
 static void place_tokens(const sc_bench *b, token_run *t)
 {
     const sc_prog *prog = b->prog;
@@ -242,7 +243,7 @@ static void place_tokens(const sc_bench *b, token_run *t)
     t->positions = &b->inputs[b->input_count - 2];
 }
 
-/* Of what products read; the rows that gathers pick are nothing beside it. */
+/* Counts the bytes that matmuls read; rows picked by gathers are negligible. */
 static double parameter_bytes(const sc_bench *b)
 {
     const sc_image *image = b->prog->program->image;
@@ -268,7 +269,7 @@ static bool do_token(sc_bench *b, const token_run *t, uint64_t i, timing *out)
     return do_step(b, out);
 }
 
-/* Reading takes turns with tokens, so that what else the machine does falls on both. */
+/* Alternates reading with tokens, so that other load on the machine affects both. */
 static bool time_tokens(sc_bench *b, token_run *t, timing *timings)
 {
     uint64_t *memory = sc_read_memory();
@@ -377,7 +378,8 @@ static bool prepare(sc_bench *b)
     return b->trainer != NULL;
 }
 
-/* The first step warms up: caches, pages, clocks. As lines of JSON it is one of the steps asked for; else it comes before them. */
+/* The first step warms up caches, pages and clocks. With JSON lines it is one of the requested
+ * steps; otherwise it comes in addition. */
 static bool measure(sc_bench *b)
 {
     sc_prog *prog = b->prog;

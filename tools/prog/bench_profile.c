@@ -1,4 +1,5 @@
-/* bench --profile: what every instruction of rank 0 of this process took, summed over the same work in different places. */
+/* bench --profile: the time of every instruction of rank 0 of this process, summed over
+ * instructions that do the same work in different places. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,12 +9,12 @@
 #include "runtime/session/session.h"
 #include "tools/prog/bench.h"
 
-enum { MOST_ROWS = 10 /* as text; JSON has all */ };
+enum { MOST_ROWS = 10 /* in text output; JSON has all rows */ };
 
 /* Over all timed steps. */
 struct sc_bench_spent {
     shardc_work work;
-    double seconds, least; /* least: of a call */
+    double seconds, least; /* least: minimum of one call */
     uint64_t calls;
 };
 
@@ -45,9 +46,9 @@ void sc_bench_begin_profile(sc_bench *b)
 typedef struct profile_row {
     const char *what;
     shardc_work work;
-    bool is_bound_by_bytes; /* flops are not what takes its time */
-    double seconds, least;  /* least: of a call */
-    double bytes, flops;    /* of a call: what must be moved and computed; 0: not known */
+    bool is_bound_by_bytes; /* limited by memory rather than FLOPs */
+    double seconds, least;  /* least: minimum of one call */
+    double bytes, flops;    /* of one call: bytes to move and FLOPs; 0: unknown */
     uint64_t calls;
 } profile_row;
 
@@ -61,7 +62,7 @@ static double kernel_bytes(const sc_image_kernel *kernel)
     return bytes;
 }
 
-/* Products of a few rows are as fast as what they read comes. */
+/* True for GEMMs with few rows, which are memory-bound. */
 static bool is_skinny(const sc_gemm *gemm)
 {
     bool swapped;
@@ -77,7 +78,7 @@ static double gemm_bytes(const sc_gemm *gemm)
     return bytes;
 }
 
-/* Of the larger of what a rank gives and gets. */
+/* Returns the larger of the bytes a rank sends and receives. */
 static double collective_bytes(const sc_image *image, const sc_image_collective *collective)
 {
     double bytes = 0;
@@ -121,7 +122,7 @@ static profile_row describe(sc_bench *b, const sc_image_func *func, const sc_ima
     }
 }
 
-/* What a profile says of a row's speed: in 1e9 of the unit a second. NULL: nothing. */
+/* Returns the unit of a row's speed and the speed in 1e9 of it per second; NULL if it has none. */
 static const char *speed_of(const profile_row *row, double *out)
 {
     bool has_speed = row->seconds > 0 && row->work != SHARDC_WORK_COMM && row->work != SHARDC_WORK_WAIT && row->work != SHARDC_WORK_COPY;
@@ -173,7 +174,7 @@ static const char *const work_names[SHARDC_WORK_KINDS] = {
     [SHARDC_WORK_KERNEL] = "kernel", [SHARDC_WORK_ATTENTION] = "attention", [SHARDC_WORK_GEMM] = "gemm",
     [SHARDC_WORK_COMM] = "comm",     [SHARDC_WORK_WAIT] = "wait",           [SHARDC_WORK_COPY] = "copy"};
 
-/* A GPU moves data on a stream of its own, while another one computes. */
+/* True if the work overlaps computation: a GPU moves data on a separate stream. */
 static bool is_beside(const sc_bench *b, int work)
 {
     return work == SHARDC_WORK_COMM && strcmp(shardc_executable_target(b->prog->program), "cpu") != 0;
@@ -202,7 +203,7 @@ void sc_bench_print_profile(sc_bench *b, sc_strbuf *out)
     }
 }
 
-/* In seconds, bytes and flops; `total` is of all calls, the others of one. */
+/* Units: seconds, bytes and FLOPs. `total` is over all calls, the others per call. */
 static json_t *row_json(const profile_row *row)
 {
     json_t *item = json_pack("{s:s, s:s, s:I, s:f, s:f}", "kind", work_names[row->work], "what", row->what, "calls", (json_int_t)row->calls,

@@ -1,11 +1,11 @@
-/* PROG info: what the program is, without running it. */
+/* PROG info: describes the program without running it. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/drive/json.h"
 #include "tools/prog/prog.h"
 
-/* ---- what a step, or the entry's call, does ---- */
+/* ---- work of a step, or of the entry's call ---- */
 
 static void count_calls(const sc_prog *prog, uint64_t counts[SC_IMAGE_COLLECTIVES])
 {

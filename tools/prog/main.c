@@ -1,4 +1,5 @@
-/* The runtime's executable. `shardc build` copies it and appends a program: this file then runs that, and needs nothing else. */
+/* The runtime's executable. `shardc build` copies it and appends a program; the copy runs that
+ * program and needs no other files. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,9 +10,9 @@
 #include "runtime/session/team.h"
 #include "tools/prog/prog.h"
 
-/* ---- what it is asked to do ---- */
+/* ---- checking options ---- */
 
-/* Options whose effect depends on the program. */
+/* Checks options whose effect depends on the program. */
 static bool check_effects(sc_prog *prog, const sc_prog_verb *verb)
 {
     const char *name = shardc_executable_target(prog->program);
@@ -72,7 +73,7 @@ typedef struct invocation {
     int exit_code;
 } invocation;
 
-/* Before anything makes a team. */
+/* Must run before any OpenMP team is created. */
 static void bound_threads(sc_prog *prog)
 {
     char warning[160];

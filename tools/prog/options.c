@@ -10,7 +10,8 @@ static const sc_option_row rows[] = {
 #include "runtime/drive/options.def"
 };
 
-/* Known, so that they are refused by what they are: sizes and plans were decided when the program was built. */
+/* Options of the compiler, listed so that they are rejected with a specific message: sizes and
+ * plans were fixed when the program was built. */
 static const sc_option_row compiler_rows[] = {
 #define COMPILER(name, kind, field, argument, takers, summary)   {name, SC_OPTION_##kind, 0, argument, takers, summary, NULL},
 #define COMPILER_SET(name, kind, set, argument, takers, summary) {name, SC_OPTION_##kind, 0, argument, takers, summary, NULL},
@@ -51,7 +52,7 @@ const char *sc_prog_started_with(sc_prog *prog)
     return sc_started_with(prog->context, prog->command, tables, 2);
 }
 
-/* Its own, of a verb where one is given. */
+/* Returns the verb to run; NULL after printing help or the version, or reporting an error. */
 static const sc_prog_verb *choose(sc_prog *prog, const sc_prog_verb *verbs, const sc_command_line *line, int *exit_code)
 {
     *exit_code = prog->help || prog->version ? 0 : 2;

@@ -1,4 +1,4 @@
-/* A compiled program as a command: what its verbs share. */
+/* A compiled program as a command: shared by its verbs. */
 #ifndef SHARDC_TOOLS_PROG_H
 #define SHARDC_TOOLS_PROG_H
 
@@ -10,7 +10,7 @@ typedef struct sc_prog {
     shardc_executable *program;
     sc_facts facts;
     shardc_session *session; /* NULL until a verb opens it */
-    sc_machine *machine;     /* of the session */
+    sc_machine *machine;     /* executor of the session */
     const char *command;
     sc_arguments arguments;
     sc_run_options run;
@@ -23,21 +23,23 @@ typedef struct sc_prog {
 typedef struct sc_prog_verb {
     const char *name;
     void (*run)(sc_prog *prog);
-    const char *summary, *example; /* the options of an example */
+    const char *summary, *example; /* options for an example command line */
 } sc_prog_verb;
 enum { SC_PROG_VERBS = 6 };
 
-/* The command line, one of the verbs in it. NULL: there is nothing to run, after a message or (--help, --version) a result in prog->out. */
+/* Parses the command line and returns its verb. Returns NULL if there is nothing to run: after an
+ * error, or with a result in prog->out (--help, --version). */
 const sc_prog_verb *sc_prog_parse(sc_prog *prog, const sc_prog_verb *verbs, int argc, char **argv, int *exit_code);
-/* What its session is started with: lines for shardc_session_options. */
+/* Returns the options of the session as lines for shardc_session_options. */
 const char *sc_prog_started_with(sc_prog *prog);
 
-/* The program at the end of this file, into prog->program and prog->facts. False after a message. */
+/* Reads the program at the end of this file into prog->program and prog->facts. Returns false after
+ * reporting an error. */
 bool sc_prog_read(sc_prog *prog);
-/* An sc_open_machine: `user` is the program. */
+/* An sc_open_machine; `user` is the sc_prog. */
 sc_machine *sc_prog_open(void *user);
 
-/* The verbs; results are added to prog->out. */
+/* The verbs. Results are appended to prog->out. */
 void sc_prog_info(sc_prog *prog);
 void sc_prog_bench(sc_prog *prog);
 void sc_prog_tune(sc_prog *prog);

@@ -1,4 +1,4 @@
-/* The program behind this executable, read from its end, and the session that runs it. */
+/* The program appended to this executable, read from its end, and the session that runs it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -29,7 +29,7 @@ typedef struct own_file {
     size_t size;
 } own_file;
 
-/* NULL, or why this file cannot be mapped. */
+/* Maps this executable. Returns NULL, or why it cannot be mapped. */
 static const char *map_own_file(own_file *out)
 {
     struct stat about;
@@ -49,8 +49,9 @@ static void unmap_own_file(const own_file *file)
     munmap((void *)(uintptr_t)file->bytes, file->size);
 }
 
-/* Before anything else of this file runs: a runtime that is damaged must not compute. What the system's loader stumbles over comes even
- * earlier. A file without a program goes on, and says so when one is wanted. */
+/* Runs before any other code of this file, because a damaged runtime must not compute. (Damage that
+ * the system's loader detects is reported even earlier.) A file without a program continues; that
+ * is reported when a program is needed. */
 __attribute__((constructor(101))) static void check_own_file(void)
 {
     static const char message[] = "error: this file is damaged: its hash is another; build it again [run_failed]\n";
@@ -92,7 +93,8 @@ bool sc_prog_read(sc_prog *prog)
 
 /* ---- its session ---- */
 
-/* As threads of this process, or as one of several that a launcher started. */
+/* Sets up the ranks: as threads of this process, or as one of several processes started by a
+ * launcher. */
 static bool choose_world(sc_prog *prog, shardc_session_options *options)
 {
     sc_launch launch;
@@ -113,7 +115,7 @@ static bool choose_world(sc_prog *prog, shardc_session_options *options)
     return true;
 }
 
-/* Beside this file, if its name is known. */
+/* Returns the name of the file beside this executable, if the executable's name is known. */
 static const char *products_file(sc_prog *prog)
 {
     enum { ROOM = 4096 };
@@ -124,7 +126,8 @@ static const char *products_file(sc_prog *prog)
     return length <= 0 || length == ROOM - 1 ? NULL : sc_arena_printf(&prog->context->arena, "%.*s.products", (int)length, path);
 }
 
-/* A folder that cannot be written to is as good as another, but for who asked for the file. */
+/* Reports errors of the algorithm file. Failing to write it is reported only if the user named the
+ * file. */
 static void say_products(const sc_prog *prog)
 {
     shardc_gemm_tuning products;

@@ -1,4 +1,5 @@
-/* PROG tune: of the algorithms that cuBLASLt has for each product the fastest on this machine's GPUs, for all later runs. */
+/* PROG tune: finds the fastest cuBLASLt algorithm for each matmul on this machine's GPUs, for later
+ * runs. */
 #include <stdlib.h>
 
 #include "program/target.h"

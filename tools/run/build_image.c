@@ -5,8 +5,8 @@
 #include "tools/run/cached_entries.h"
 #include "tools/run/facts.h"
 
-/* The program's second module, if it has one: a train step takes its forward entry along, a cached entry itself with another number of
- * positions. */
+/* Compiles the program's second module, if it has one: the forward entry of a train step, or a
+ * cached entry with another number of positions. */
 static bool find_facts(sc_context *context, const sc_options *options, const sc_compiled *c, sc_compiled *second, bool *has_second,
                        sc_facts *facts)
 {

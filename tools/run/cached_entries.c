@@ -33,7 +33,7 @@ const char *sc_choose_cached(sc_context *context, sc_declarations *program, sc_s
     return NULL;
 }
 
-/* The dims of caches that are aliases: of what positions they are, and how many fit. */
+/* Finds the dims of caches that are aliases: of which position dim, and their capacity. */
 static bool find_positions(const sc_module *m, sc_dim *out_dim, int64_t *out_capacity)
 {
     for (uint32_t s = 0; s < m->state.count; s++) {
@@ -49,7 +49,8 @@ static bool find_positions(const sc_module *m, sc_dim *out_dim, int64_t *out_cap
     return false;
 }
 
-/* Positions of one call: what the first input that has the dim has of it. */
+/* Returns the number of positions of one call: the size of the dim in the first input that has
+ * it. */
 static int64_t positions_of(const sc_compiled *c, sc_dim dim)
 {
     const sc_module *m = c->global;
@@ -61,7 +62,8 @@ static int64_t positions_of(const sc_compiled *c, sc_dim dim)
     return 0;
 }
 
-/* An alias without a size of its own would follow: it keeps the one that it has. */
+/* Binds the dim to `size`. Aliases in caches are bound to their current sizes, because without a
+ * size of their own they would follow the dim. */
 static void rebind(sc_context *context, const sc_compiled *c, const sc_options *options, sc_dim dim, int64_t size, sc_options *out)
 {
     const sc_module *m = c->global;

@@ -1,4 +1,4 @@
-/* What a compiled program's facts are (runtime/drive/facts.h). */
+/* Collects the facts of a compiled program (runtime/drive/facts.h). */
 #include "tools/run/facts.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ static sc_entry_info find_entry(const sc_compiled *c)
     return (sc_entry_info){0};
 }
 
-/* The parts of a composite stand together. */
+/* Parts of a composite are adjacent. */
 static sc_fact_type whole_type(const sc_module *m, sc_type id)
 {
     const sc_type_info *type = &m->types.data[id];
@@ -36,7 +36,8 @@ static sc_fact_type whole_type(const sc_module *m, sc_type id)
     return whole;
 }
 
-/* Inputs and outputs of a function of a module whose sizes are whole; it is in no program. */
+/* Collects inputs and outputs of a function, from a module with full sizes that is not in the
+ * program. */
 static void entry_facts(const sc_compiled *c, const sc_module *m, sc_func_id func, sc_fact_entry *out)
 {
     sc_draws draws;
@@ -68,7 +69,8 @@ static void entry_facts(const sc_compiled *c, const sc_module *m, sc_func_id fun
 
 /* ---- the train step ---- */
 
-/* Which optimizer has which parameters, in which dtypes: with the program, all that a state depends on. */
+/* Describes which optimizer trains which parameters in which dtypes; together with the program it
+ * determines the format of saved state. */
 static void print_trained(const sc_compiled *c, sc_strbuf *out)
 {
     const sc_training *trained = c->global_step->training;
@@ -80,8 +82,8 @@ static void print_trained(const sc_compiled *c, sc_strbuf *out)
     }
 }
 
-/* The compiled step is of one micro-batch, and holds what the plan does to it: the entry before it is differentiated or placed has the
- * whole batch. */
+/* Builds the entry before differentiation and placement, with the whole batch; the compiled step is
+ * that of one micro-batch, placed by the plan. */
 bool sc_build_whole(const sc_compiled *c, sc_compiled *out)
 {
     sc_binding_list bindings = {0};
@@ -97,7 +99,7 @@ bool sc_build_whole(const sc_compiled *c, sc_compiled *out)
     return true;
 }
 
-/* State of the step, of what runs, that does not begin with 0. */
+/* Lists the state of the running step that is not initialised to 0. */
 static void find_constants(const sc_module *m, sc_fact_train *out)
 {
     for (uint32_t s = 0; s < m->state.count; s++) {
@@ -107,7 +109,8 @@ static void find_constants(const sc_module *m, sc_fact_train *out)
     }
 }
 
-/* By what is returned, where the names differ from each other and from places among the results. */
+/* Names metrics after what the entry returns. A name is used only if it is unique and differs from
+ * the default names (places among the results). */
 static const char *const *metric_names(const sc_compiled *c, uint32_t count)
 {
     enum { BEFORE = 2 }; /* total and weight */

@@ -1,5 +1,5 @@
-/* The reference interpreter as a machine. With a train step there are two programs, the step and the forward entry: the second one gets
- * the first one's parameters when they have changed. */
+/* The reference interpreter as an executor. A train step comes with two programs, the step and the
+ * forward entry; the second is given the first one's parameters whenever they have changed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,10 +10,11 @@
 enum { PROGRAMS = 2 };
 
 typedef struct interpreter {
-    const sc_module *modules[PROGRAMS]; /* the per-rank programs, or the global ones on one device; NULL: none */
-    sc_interp *interps[PROGRAMS];       /* the second: NULL until it is wanted */
-    uint32_t first_func;                /* of the second program */
-    bool is_stale;                      /* the second program's parameters are old */
+    /* the per-rank programs, or the global ones for one device; NULL: none */
+    const sc_module *modules[PROGRAMS];
+    sc_interp *interps[PROGRAMS]; /* the second is NULL until needed */
+    uint32_t first_func;          /* index of the second program's first function */
+    bool is_stale;                /* the second program's parameters are out of date */
 } interpreter;
 
 static const sc_module *module_of(const sc_compiled *c)
@@ -34,7 +35,7 @@ static bool no_memory(shardc_error *error)
     return false;
 }
 
-/* A parameter's value, for its master copy too. */
+/* Sets a parameter's value, and that of its master copy. */
 static bool set_state(void *self, uint32_t state, const double *values, shardc_error *error)
 {
     interpreter *in = self;
@@ -55,7 +56,7 @@ static sc_array get_state(void *self, uint32_t state, shardc_error *error)
     return array;
 }
 
-/* ---- shards: one, which is the whole; elements of the state's dtype instead of doubles ---- */
+/* ---- shards: a single one, the whole tensor, with elements of the state's dtype ---- */
 
 static const sc_type_info *type_of(const interpreter *in, uint32_t state)
 {
@@ -194,7 +195,7 @@ static const sc_machine_verbs verbs = {
     .free = free_interpreter,
 };
 
-/* ---- what there is ---- */
+/* ---- descriptions ---- */
 
 static shardc_tensor_info info_of(const sc_module *m, sc_sym name, const sc_type_info *type)
 {

@@ -19,7 +19,7 @@ static sc_machine *failed(sc_context *context, const char *text)
 
 /* ---- the interpreter ---- */
 
-/* State, and the largest op with what it reads. */
+/* Estimates the interpreter's memory: state, and the largest op with its operands. */
 static double interpreted_bytes(const sc_module *m)
 {
     double state = 0, largest = 0;
@@ -49,7 +49,7 @@ static sc_machine *interpret(sc_local_run *run)
 
 /* ---- emitted code ---- */
 
-/* For a GPU: what its library says of the products is kept where the kernels are. NULL: nowhere. */
+/* Returns the file for cuBLASLt's algorithm choices on a GPU, in the kernel cache. NULL: none. */
 static const char *products_file(sc_context *context, const shardc_executable *program)
 {
     uint64_t hash = shardc_executable_hash(program);
@@ -83,7 +83,7 @@ static sc_machine *load(sc_local_run *run)
     return machine != NULL ? machine : failed(context, "there is not enough memory");
 }
 
-/* --ranks decides an `auto` axis; else the plan has said how many there are. */
+/* Checks --ranks: it sizes an `auto` axis; otherwise the plan determines the number of ranks. */
 static bool has_ranks(sc_local_run *run)
 {
     uint64_t asked = run->options->ranks, ranks = sc_mesh_ranks(&run->c->local->mesh);

@@ -22,7 +22,7 @@ static int64_t size_in(const sc_module *m, const sc_type_info *type, sc_sym name
     return size;
 }
 
-/* [D=64, part 0, H=4]: what the line says. */
+/* Formats the expected shape, as the line gives it: [D=64, part 0, H=4]. */
 static const char *wanted_text(const sc_module *m, uint32_t state, const sc_wmap *line, const sc_weight_layout *layout)
 {
     const sc_type_info *type = &m->types.data[m->state.data[state].type];
@@ -48,7 +48,8 @@ static const char *wanted_text(const sc_module *m, uint32_t state, const sc_wmap
     return text.data;
 }
 
-/* Without a weights block: the parameter's own dims, composites as one: what the model text declares. */
+/* Without a weights block: the shape by the parameter's own dims as declared, with composites as
+ * one dim. */
 static uint32_t own_shape(const sc_type_info *type, uint64_t *shape)
 {
     uint32_t rank = 0;
@@ -88,14 +89,15 @@ static bool find_param(sc_declarations *program, const sc_weights *weights, cons
     return true;
 }
 
-/* ---- what parameters of other entries read ---- */
+/* ---- parameters read by other entries only ---- */
 
 static void add_pattern(sc_context *context, const char *text, bool is_ignore, sc_loc loc, sc_fact_weights *out)
 {
     *sc_vec_push(&context->arena, &out->patterns) = (sc_fact_pattern){.text = text, .is_ignore = is_ignore, .loc = loc};
 }
 
-/* Lines that no parameter of the module has: 'ignore' lines, and lines of parameters that only other entries use. */
+/* Adds the lines that match no parameter of the module: `ignore` lines, and lines of parameters
+ * that only other entries use. */
 static void add_other_lines(const sc_module *m, const sc_weights *weights, const sc_wmap **lines, sc_fact_weights *out)
 {
     sc_map used = {.arena = &m->context->arena};
@@ -111,7 +113,7 @@ static void add_other_lines(const sc_module *m, const sc_weights *weights, const
     }
 }
 
-/* Without a block tensors are called like parameters: layers[{L}].attn.wq. */
+/* Without a block, tensors are named like parameters: layers[{L}].attn.wq. */
 static void add_other_params(sc_declarations *program, sc_sym model, const sc_module *m, sc_fact_weights *out)
 {
     sc_map others = {.arena = &m->context->arena};

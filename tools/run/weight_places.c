@@ -4,7 +4,7 @@
 
 #include "support/strbuf.h"
 
-enum { MOST_TENSORS = 1 << 20 }; /* that one parameter may be spread over */
+enum { MOST_TENSORS = 1 << 20 }; /* maximum number of tensors per parameter */
 
 bool sc_weights_choose(sc_context *context, sc_declarations *program, sc_sym model, const char *name, const sc_weights **out)
 {
@@ -50,7 +50,7 @@ static bool is_param(const sc_module *m, uint32_t state)
     return m->state.data[state].kind == SC_STATE_PARAM;
 }
 
-/* Instances of one declaration are one message. */
+/* Reports all instances of one declaration in one message. */
 static void report_without_line(sc_context *context, const sc_weights *weights, const sc_module *m, const sc_wmap **lines, uint32_t state)
 {
     const sc_state *first = &m->state.data[state];
@@ -85,7 +85,7 @@ const sc_wmap **sc_weights_lines(sc_context *context, const sc_weights *weights,
 
 /* ---- tensors ---- */
 
-/* The next index of the dims that the tensor's name holds; false after the last. */
+/* Advances to the next index of the dims in the tensor's name. Returns false after the last. */
 static bool next_tensor(const sc_weight_layout *layout, const sc_type_info *type, int64_t *index)
 {
     for (uint32_t i = layout->rank; i-- > 0;) {
@@ -98,7 +98,7 @@ static bool next_tensor(const sc_weight_layout *layout, const sc_type_info *type
     return false;
 }
 
-/* Without a line: one tensor called like the parameter, in its own order. */
+/* Without a line: one tensor named like the parameter, with its own layout. */
 static void name_after_path(const sc_module *m, uint32_t state, sc_weight_tensors *out)
 {
     const sc_type_info *type = &m->types.data[m->state.data[state].type];

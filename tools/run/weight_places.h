@@ -1,24 +1,29 @@
-/* Which line of a `weights` block a parameter has, which tensors that line names, and where in them each element lies. */
+/* Maps each parameter to its line in a `weights` block, the tensors that the line names, and the
+ * positions of its elements in them. */
 #ifndef SHARDC_TOOLS_RUN_WEIGHT_PLACES_H
 #define SHARDC_TOOLS_RUN_WEIGHT_PLACES_H
 
 #include "frontend/elaborate/build.h"
 #include "frontend/weights/map.h"
 
-/* The block called `name`, or with NULL the model's only one; *out NULL: it has none, and tensors are called like parameters. False after a
- * message. */
+/* Finds the block called `name`, or the model's only one if NULL. *out is NULL if there is none;
+ * tensors are then named like parameters. Returns false after reporting an error. */
 bool sc_weights_choose(sc_context *context, sc_declarations *program, sc_sym model, const char *name, const sc_weights **out);
 
-/* The line of each parameter, by state of the module (NULL: no parameter, or a line is missing, which is reported). */
+/* Returns the line of each parameter, by state of the module. NULL for a state that is no
+ * parameter, and for a parameter without a line, which is reported. */
 const sc_wmap **sc_weights_lines(sc_context *context, const sc_weights *weights, const sc_module *m);
 
 typedef struct sc_weight_tensors {
     sc_weight_layout layout;
-    uint32_t count; /* of tensors: one, or one an index of the dims in the tensor's name, the last of them fastest */
+    /* number of tensors: one, or one per index of the dims in the tensor's name, the last dim
+     * fastest */
+    uint32_t count;
     sc_sym *names;
 } sc_weight_tensors;
 
-/* The tensors of one parameter under its line; without a line (NULL), one that is called like the parameter. False after messages. */
+/* Finds the tensors of one parameter under its line; without a line (NULL), one tensor named like
+ * the parameter. Returns false after reporting errors. */
 bool sc_weights_tensors(sc_declarations *program, const sc_weights *weights, const sc_wmap *line, const sc_module *m, uint32_t state,
                         sc_weight_tensors *out);
 

@@ -1,8 +1,8 @@
 #include "tools/run/weight_shape.h"
 
-/* ---- how dims are used ---- */
+/* ---- roles of dims ---- */
 
-/* The parameter that a value is, through casts and views; SC_NONE: none. */
+/* Returns the parameter that a value is, through casts and views; SC_NONE if it is none. */
 static uint32_t state_of(const sc_module *m, sc_value value)
 {
     for (;;) {
@@ -75,7 +75,7 @@ void sc_weight_roles_find(const sc_module *m, sc_weight_roles *out)
 
 /* ---- shapes ---- */
 
-/* The dim whose elements are this far apart, or -1: a part. Dims of one entry are nowhere. */
+/* Returns the dim with this stride; -1: none, so it is a part. Dims of size 1 are skipped. */
 static int dim_at(const sc_weight_layout *layout, const sc_type_info *type, int64_t stride)
 {
     for (uint32_t i = 0; i < type->rank; i++) {

@@ -6,7 +6,7 @@
 #include "support/rng.h"
 #include "tools/verify/compiled_internal.h"
 
-/* ---- what is compared ---- */
+/* ---- values to compare ---- */
 
 static bool is_last_call(const sc_compiled_check *c, uint32_t call)
 {
@@ -23,7 +23,8 @@ static void add_place(sc_compiled_check *c, const sc_compiled_place *at)
     *sc_vec_push(&c->context->arena, &c->places) = *at;
 }
 
-/* What is known of a value of both programs: the per-rank one may compute in narrower dtypes, as gradients travel. */
+/* Combines the error bounds of a value in both programs: the per-rank one may compute in narrower
+ * dtypes, as gradients are reduced in. */
 static sc_reach reach_of(const sc_reach *global, sc_value value, const sc_reach *local, sc_value other)
 {
     sc_reach reach = value == SC_NONE ? (sc_reach){0} : global[value];
@@ -39,7 +40,7 @@ static void add_states(sc_compiled_check *c, sc_func_id func, const sc_reach *re
         const sc_state *state = &c->global->state.data[s];
         if (written[s] == SC_NONE && also[s] == SC_NONE)
             continue;
-        if (written[s] == SC_NONE) /* and so must stay as it is */
+        if (written[s] == SC_NONE) /* and so must not change */
             add_place(c, &(sc_compiled_place){func, s, {0}, {state->path, -1, state->loc}});
         else
             add_place(c, &(sc_compiled_place){func, s, reach_of(reach, written[s], local, also[s]), {state->path, -1, state->loc}});
@@ -47,7 +48,7 @@ static void add_states(sc_compiled_check *c, sc_func_id func, const sc_reach *re
     }
 }
 
-/* State that nobody writes stays as it is. */
+/* Adds the states that no function writes; they must not change. */
 static void add_constant_states(sc_compiled_check *c, const bool *seen)
 {
     for (uint32_t s = 0; s < c->global->state.count; s++) {
@@ -101,8 +102,9 @@ static void clear(const sc_compiled_check *c, sc_compiled_record *of)
 
 /* ---- starts ---- */
 
-/* Rounds values to their dtype; for a start nearby, moves each then by half its last place, up or down; for one of the further ones, by
- * half the last place of the narrowest dtype. What is an integer is one for a reason, and stays. */
+/* Rounds values to their dtype. In a perturbed start, then moves each by half an ulp up or down; in
+ * further ones, by half an ulp of the narrowest dtype. Integer values are left unchanged, because
+ * they are integers for a reason. */
 static void settle(const sc_compiled_check *c, const sc_type_info *type, const sc_draw *draw, uint32_t nearby, sc_array *values)
 {
     double unit = sc_dtype_is_float(type->dtype) ? ldexp(1, -sc_dtypes[type->dtype].significand) : 0;
@@ -151,7 +153,8 @@ static bool draw_inputs(sc_compiled_check *c, int32_t micro_batch, uint32_t near
 
 /* ---- runs ---- */
 
-/* Whether the place is a state after the function; or after the one that is joined with it (SC_NONE: none is), if it leaves it alone. */
+/* True if the place is a state after `func`, or after `joined` (SC_NONE: none) if `func` leaves it
+ * unchanged. */
 static bool is_left_by(const sc_compiled_check *c, const sc_compiled_place *at, sc_func_id func, sc_func_id joined)
 {
     bool is_left = at->func == func || at->func == joined;
@@ -188,8 +191,8 @@ static void note_outputs(sc_compiled_check *c, sc_array *outputs, uint32_t count
     }
 }
 
-/* One call; what is compared after it is noted when it is its function's last. `with`: the call of the function's other half, where the
- * program has one for both; NULL: it is itself. */
+/* Runs one call and records the values to compare if it is the function's last call. `with`: the
+ * call of the function's other half, if the program joins the two; NULL: the call alone. */
 static bool run_call(sc_compiled_check *c, sc_runner *runner, const sc_call *call, const sc_call *with, bool is_last, uint32_t nearby,
                      sc_compiled_record *out, char *error, size_t error_size)
 {
@@ -214,7 +217,7 @@ static bool run_call(sc_compiled_check *c, sc_runner *runner, const sc_call *cal
     return ok;
 }
 
-/* The step as the program calls it: the last micro-batch and the update are one function. */
+/* Runs a step as the program calls it, with the last micro-batch and the update joined. */
 static bool run_joined(sc_compiled_check *c, sc_runner *runner, sc_compiled_record *out, char *error, size_t error_size)
 {
     const sc_call *calls = c->local->schedule.data;
@@ -230,7 +233,7 @@ static bool run_joined(sc_compiled_check *c, sc_runner *runner, sc_compiled_reco
     return run_call(c, runner, &calls[last], &calls[last - 1], true, 0, out, error, error_size);
 }
 
-/* The whole schedule, or at a limit the update by itself. */
+/* Runs the whole schedule or, at a limit, the update alone. */
 static bool run(sc_compiled_check *c, sc_runner *runner, uint32_t nearby, sc_compiled_record *out, char *error, size_t error_size)
 {
     const sc_module *m = sc_runner_module(runner);
@@ -248,7 +251,7 @@ static bool run(sc_compiled_check *c, sc_runner *runner, uint32_t nearby, sc_com
     return true;
 }
 
-/* Until there are `count`. */
+/* Adds perturbed runs until there are `count`. */
 static bool run_nearby(sc_compiled_check *c, uint32_t count, char *error, size_t error_size)
 {
     for (; c->nears < count; c->nears++) {
@@ -272,7 +275,7 @@ static bool is_joined(const sc_compiled_check *c)
     return last != SC_NONE && last >= c->local->funcs.count;
 }
 
-/* The function that steps call last, from the same start: to the bit what its halves gave one after the other. */
+/* Compares the joined function, run from the same start, with its two halves, bit for bit. */
 static void compare_joined(sc_compiled_check *c)
 {
     char error[512];
@@ -289,9 +292,10 @@ static void compare_joined(sc_compiled_check *c)
     }
 }
 
-/* Code that rounds differently may take a decision of almost equal numbers differently. Where further runs nearby take it differently, too,
- * this start says nothing of what follows from it: others are drawn, until one is decided. An error would be there at each of them, and
- * where the further runs do not explain a difference, it is one. False: a run failed. */
+/* Draws other inputs while a decision is open. Code that rounds differently may decide differently
+ * between almost equal numbers. If the further perturbed runs also decide differently, this start
+ * does not determine what follows. A real error would show with every start, and a difference that
+ * the further runs do not explain is an error. Returns false if a run failed. */
 static bool settle_decisions(sc_compiled_check *c)
 {
     enum { MOST_DRAWS = 8 };
@@ -312,7 +316,7 @@ static bool settle_decisions(sc_compiled_check *c)
     return ok;
 }
 
-/* The same start on emitted code, three times. */
+/* Runs emitted code three times from the same start. */
 static void run_and_compare(sc_compiled_check *c)
 {
     char error[512];
@@ -338,7 +342,8 @@ static void run_and_compare(sc_compiled_check *c)
     }
 }
 
-/* Ids that are no input may be out of range on some inputs, so smaller integers are tried. */
+/* Finds a start. Ids that are not inputs may be out of range for some inputs, so smaller integers
+ * are tried. */
 static bool find_start(sc_compiled_check *c)
 {
     char error[512];

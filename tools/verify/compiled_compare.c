@@ -4,7 +4,8 @@
 #include "passes/comm_report.h"
 #include "tools/verify/compiled_internal.h"
 
-/* Of the rule in validate_compiled.h: the terms' factors, and the share of a tensor beyond which it is undecided. */
+/* Constants of the rule in compiled.h: the factors of its terms, and the share of a tensor beyond
+ * which it is undecided. */
 static const double stability = 8, flipped = 2, cancelled = 4, undecided_share = 0.1;
 
 /* ---- values ---- */
@@ -17,7 +18,8 @@ static double norm_of(const sc_array *array)
     return sqrt(sum);
 }
 
-/* Of the largest tensor of each kind of state, and of outputs at the end, the root mean square. */
+/* Computes the root mean square of the largest tensor of each kind of state, and last of
+ * outputs. */
 static void find_scales(const sc_compiled_check *c, double scales[SC_STATE_KINDS + 1])
 {
     memset(scales, 0, (SC_STATE_KINDS + 1) * sizeof *scales);
@@ -36,13 +38,15 @@ static double tolerance_of(double unit)
 }
 
 typedef struct comparison {
-    double norm, error, spread; /* of what is expected; of the difference; how far it is to runs nearby */
-    double flips;               /* how far it is to the further ones, with decisions that are open taken differently */
-    int64_t worst;              /* element, -1: none differs */
-    bool is_hopeless;           /* that element is not finite on one side only */
+    /* norm of the expected value; of the difference; distance to the perturbed runs */
+    double norm, error, spread;
+    double flips;     /* distance to the further runs, with open decisions taken differently */
+    int64_t worst;    /* index of the element, -1: none differs */
+    bool is_hopeless; /* that element is non-finite on one side only */
 } comparison;
 
-/* Elements that overflow in runs nearby are beyond the dtype, and say nothing. */
+/* True for elements that overflow in perturbed runs: they are out of the dtype's range and not
+ * informative. */
 static bool is_beyond(const sc_compiled_check *c, uint32_t p, int64_t i)
 {
     bool is_finite = isfinite(c->expected.values[p].data[i]);
@@ -53,7 +57,8 @@ static bool is_beyond(const sc_compiled_check *c, uint32_t p, int64_t i)
     return false;
 }
 
-/* Whether a place's value hangs on what the micro-batches left, whatever the update itself does. */
+/* True if a place's value depends on what the micro-batches left, whatever the update itself
+ * does. */
 static bool is_of_step(const sc_compiled_check *c, const sc_compiled_place *at)
 {
     return c->limit == SC_LIMIT_NONE && c->has_step && at->func == c->last && at->reach.unit > 0;
@@ -117,7 +122,7 @@ static sc_type type_here(const sc_compiled_check *c, const sc_compiled_place *at
     return m->state.data[sc_module_find_state(m, at->what.path)].type;
 }
 
-/* Both programs have to return as many values. */
+/* Checks that both programs return the same number of values. */
 static bool same_outputs(sc_compiled_check *c)
 {
     uint32_t global = sc_output_count(c->global, c->last), local = sc_output_count(c->local, c->last);
@@ -126,7 +131,7 @@ static bool same_outputs(sc_compiled_check *c)
     return global == local;
 }
 
-/* And how large the difference may be. */
+/* Also returns the allowed difference. */
 static comparison compare_within(const sc_compiled_check *c, uint32_t p, const double *scales, double *allowed)
 {
     const sc_compiled_place *at = &c->places.data[p];
@@ -241,14 +246,16 @@ static traffic traffic_of(const sc_compiled_check *c, const sc_comm_rows *rows, 
     return sum;
 }
 
-/* What a rank sends is a multiple of 1/n bytes, n the size of a group: 4 bytes reduced by three ranks are 16/3. Sums of such numbers are
- * rounded; what is less than a quarter of the smallest part apart is the same number. */
+/* What a rank sends is a multiple of 1/n bytes, n the size of a group: 4 bytes reduced by three
+ * ranks are 16/3. Sums of such numbers are rounded, so numbers closer than a quarter of the
+ * smallest part are equal. */
 static double slack_of(const sc_compiled_check *c, double bytes)
 {
     return fmax(0.25 / (double)c->result->ranks, 1e-12 * bytes);
 }
 
-/* The table says what a rank sends at most: at the end of a line, a permutation has nowhere to go. */
+/* Compares bytes sent with the report, which has the maximum over ranks: the ranks at the end of a
+ * line have no target for a permutation. */
 static bool is_as_told(const sc_compiled_check *c, int kind, double sent, double told)
 {
     bool may_be_less = strcmp(kind_names[kind], "permute") == 0;

@@ -6,13 +6,13 @@
 
 #include "support/number.h"
 
-/* Why a run failed comes as a text; these are the words for memory wherever one is made. */
+/* Errors of runs are texts; these are all the texts for running out of memory. */
 static bool says_memory(const char *text)
 {
     return strstr(text, "out of memory") != NULL || strstr(text, "not enough memory") != NULL;
 }
 
-/* NULL: there is one already. */
+/* Returns NULL if there already is a difference. */
 static sc_difference *new_difference(const sc_differences *to)
 {
     if (to->first->run != NULL)

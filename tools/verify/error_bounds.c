@@ -19,7 +19,7 @@ static double size_of(const sc_module *m, const sc_op *op, sc_attr_key key)
     return product;
 }
 
-/* Product of the dims of operand 0 that the result lacks. */
+/* Product of the sizes of operand 0's dims that the result lacks. */
 static double size_summed(const sc_module *m, const sc_op *op)
 {
     const sc_type_info *result = sc_type_of(m, op->first_result), *x = sc_type_of(m, op->operands[0]);
@@ -29,7 +29,7 @@ static double size_summed(const sc_module *m, const sc_op *op)
     return product;
 }
 
-/* Of the sums on the way too, in any order: magnitudes are added. */
+/* Bounds the result and its partial sums in any order, by adding magnitudes. */
 static double bound_of(const sc_module *m, const sc_op *op, const sc_reach *all)
 {
     double a = op->operand_count > 0 ? all[op->operands[0]].bound : 0, b = op->operand_count > 1 ? all[op->operands[1]].bound : 0,

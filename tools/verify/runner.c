@@ -13,7 +13,7 @@ struct sc_runner {
     sc_interp *interp;
     shardc_executable *program;
     shardc_session *session;
-    bool is_shared; /* the program is another runner's */
+    bool is_shared; /* the program belongs to another runner */
 };
 
 const sc_module *sc_runner_module(const sc_runner *runner)
@@ -28,7 +28,7 @@ static sc_runner *failed(sc_context *context, sc_runner *runner, const char *tex
     return NULL;
 }
 
-/* The machine would rather end the process than give no memory. */
+/* Checks in advance, because the system may kill the process rather than refuse memory. */
 bool sc_fits_here(double needed)
 {
     return needed <= (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);

@@ -1,5 +1,5 @@
-/* A compiled entry or train step, ready to run here: as emitted code, every rank in a thread, or on the interpreter. Values are whole, as
- * f64, whatever holds them. */
+/* Runs a compiled entry or train step here: as emitted code with one thread per rank, or on the
+ * interpreter. Values are passed as full (unsharded) f64 arrays. */
 #ifndef SHARDC_TOOLS_VERIFY_RUNNER_H
 #define SHARDC_TOOLS_VERIFY_RUNNER_H
 
@@ -11,30 +11,33 @@ typedef struct sc_runner sc_runner;
 
 void sc_runner_free(sc_runner *runner); /* NULL is allowed */
 
-/* Whether so many bytes are this machine's at all, and what to say when not; `how` is "as a thread". */
+/* sc_fits_here: true if the machine has that much physical memory. sc_too_large: the message if
+ * not; `how` is e.g. "as a thread". */
 bool sc_fits_here(double needed);
 const char *sc_too_large(sc_context *context, const char *how, double needed);
 
-/* ---- by what runs it ---- */
-/* `m` itself on the interpreter, however large. NULL: no memory. */
+/* ---- kinds of runners ---- */
+/* Interprets `m` itself, at any size. Returns NULL if memory runs out. */
 sc_runner *sc_runner_interpret(const sc_module *m, const sc_interp_options *options);
-/* Emitted code of a FUSED module for a target of this machine (NULL: the CPU), with so many threads for all ranks; 0: one a core.
- * NULL after messages. */
+/* Loads the emitted code of a FUSED module for a target of this machine (NULL: the CPU), with
+ * `threads` threads over all ranks; 0: one per core. Returns NULL after reporting errors. */
 sc_runner *sc_runner_load(sc_context *context, sc_module *m, const sc_target *target, uint32_t threads);
-/* The same emitted code once more, with its own state. `of` is freed later. NULL after messages. */
+/* Loads the same emitted code again, with its own state. `of` must be freed after it. Returns NULL
+ * after reporting errors. */
 sc_runner *sc_runner_again(sc_context *context, const sc_runner *of, uint32_t threads);
-/* NULL: it interprets. */
+/* NULL for an interpreter. */
 shardc_session *sc_runner_session(const sc_runner *runner);
 const shardc_executable *sc_runner_program(const sc_runner *runner);
 
-/* Of emitted code of a train step: the function that its schedule calls last, which is none of the module's where the last micro-batch and
- * the update are one (codegen/program/join_update.c). SC_NONE: none is scheduled. */
+/* For emitted code of a train step: the last function of its schedule. It is not one of the
+ * module's if the last micro-batch and the update are joined (codegen/program/join_update.c).
+ * SC_NONE if none is scheduled. */
 sc_func_id sc_runner_last(const sc_runner *runner);
 
-/* What is run; state and functions are counted as there. */
+/* The module that runs; it defines the numbering of state and functions. */
 const sc_module *sc_runner_module(const sc_runner *runner);
 
-/* As the interpreter's: see ir/interp/interp.h. A false set is a lack of memory. */
+/* As for the interpreter, see ir/interp/interp.h. Setting state fails only if memory runs out. */
 bool sc_runner_set_state(sc_runner *runner, uint32_t state, const double *global);
 sc_array sc_runner_get_state(const sc_runner *runner, uint32_t state);
 void sc_runner_set_random(sc_runner *runner, uint64_t seed, uint64_t step, uint32_t micro_batch);

@@ -1,13 +1,16 @@
-/* Shrinking: every dim gets the smallest size that keeps the program what it is.
+/* Shrinks every dim to the smallest size that preserves the structure of the program.
  *
- *   D = 8192 split over fsdp = 128 and tp = 8   ->   fsdp = 2, tp = 2, D = 8 (two elements for each of the four shards)
+ *   D = 8192 split over fsdp = 128 and tp = 8   ->   fsdp = 2, tp = 2, D = 8 (two elements per shard)
  *
- * Dims that must have equal sizes (rename) are one class. Classes that slice, concat or topk relate are scaled by one divisor, so that sums
- * and ranges of sizes still hold. A table that computed positions index stays at least as large as these positions; where nothing is
- * known of the ids, it keeps its size. Sizes only grow while the conditions are met, and none beyond what it was, so this terminates.
+ * Dims that must have equal sizes (rename) form a class. Classes related by slice, concat or topk
+ * are scaled by one divisor, so that sums and ranges of sizes still hold. A table that computed
+ * positions index stays at least as large as the positions; if nothing is known about the ids, it
+ * keeps its size. Sizes only grow until the conditions are met, and never beyond the original, so
+ * this terminates.
  *
- * Sums of rows are what norms divide by. Of few elements they come out almost anything, so that one row's error is a hundred times
- * another's: dims that rows are summed along keep more elements, as many as are cheap enough. */
+ * Norms divide by sums of rows. With few elements such a sum may be near zero, so that the error of
+ * one row is a hundred times another's. Dims along which rows are summed therefore keep more
+ * elements, as many as the cost limit allows. */
 #include "tools/verify/shrink.h"
 
 #include <assert.h>
@@ -16,27 +19,27 @@
 
 enum { MOST_SCALES = 1 << 20, MOST_ROOM = 32, LEAST_ROOM = 8 };
 
-/* A dim, or at its root a class of dims of one size. */
+/* A dim or, at its root, a class of dims of equal size. */
 typedef struct dim_class {
     sc_sym name;
-    uint32_t parent; /* class */
-    uint32_t scale;  /* parent of the classes that are scaled together; itself when it is alone */
+    uint32_t parent; /* of the class */
+    uint32_t scale;  /* parent in the set of classes scaled together; itself if alone */
     int64_t from, to;
     int64_t minimum;
-    int64_t multiple; /* of the sizes of the shards that divide it */
-    int64_t uneven;   /* the one number of shards that does not divide it; 0 none, -1 several */
+    int64_t multiple; /* multiple of all numbers of shards that divide the size */
+    int64_t uneven;   /* the one number of shards that does not divide it; 0: none, -1: several */
     bool fixed, scaled;
     bool averaged; /* rows are summed along it */
 } dim_class;
 
-/* to(dim) >= the sum of to(terms) + extra. */
+/* The condition to(dim) >= sum of to(terms) + extra. */
 typedef struct at_least {
     uint32_t dim, term_count;
     uint32_t terms[4];
     int64_t extra;
 } at_least;
 
-/* `from` of a slice or unslice: scaled with its dim. */
+/* `from` of a slice or unslice; scaled with its dim. */
 typedef struct slice_start {
     uint32_t dim;
     int64_t value;
@@ -50,12 +53,12 @@ typedef struct shrinking {
     SC_VEC(at_least) bounds;
     SC_VEC(slice_start) starts;
     sc_mesh mesh; /* of the per-rank module, as shrunk so far */
-    int64_t room; /* what averaged dims keep at least */
+    int64_t room; /* minimum size of averaged dims */
 } shrinking;
 
 /* ---- cost ---- */
 
-/* Size of the space that an op walks: the product of all dims that it sees. */
+/* Returns the size of an op's iteration space: the product of all its dims. */
 static double space_of(const sc_module *m, const sc_op *op)
 {
     sc_dim seen[SC_MAX_RANK * 3];
@@ -76,7 +79,7 @@ static double space_of(const sc_module *m, const sc_op *op)
     return op->kind == SC_OP_dot ? space : 4 * space;
 }
 
-/* Of every call of the schedule. */
+/* Sums the cost of all calls of the schedule. */
 static double cost_of(const sc_module *m)
 {
     const double per_op = 500, per_state = 20;
@@ -109,7 +112,7 @@ static uint32_t root_of(shrinking *s, uint32_t dim)
     return dim;
 }
 
-/* SC_NONE for a dim that no value has. */
+/* Returns SC_NONE for a dim that no value has. */
 static uint32_t find_dim(const shrinking *s, const sc_module *m, sc_dim dim)
 {
     const uint32_t *found = dim < m->dims.count ? sc_map_find(&s->by_name, m->dims.data[dim].name) : NULL;
@@ -134,7 +137,8 @@ static void add_size(shrinking *s, const sc_module *m, const sc_type_dim *dim)
                                                        .to = dim->size,
                                                        .multiple = 1,
                                                        .fixed = dim->size < 1};
-    if (s->dims.data[at].from != dim->size || m->dims.data[dim->dim].multiple > 1) /* a padded dim is uneven as it is */
+    /* a padded dim is already uneven */
+    if (s->dims.data[at].from != dim->size || m->dims.data[dim->dim].multiple > 1)
         s->dims.data[at].fixed = true;
 }
 
@@ -156,7 +160,7 @@ static void collect_dims(shrinking *s, const sc_module *m)
         add_type(s, m, m->state.data[i].type);
 }
 
-/* ---- what ops ask of sizes ---- */
+/* ---- constraints of ops on sizes ---- */
 
 static void tie(shrinking *s, uint32_t a, uint32_t b)
 {
@@ -182,7 +186,7 @@ static uint32_t scale_root(shrinking *s, uint32_t dim)
     return dim;
 }
 
-/* Dims that one divisor must divide. */
+/* Puts two dims into one set, whose sizes are divided by the same divisor. */
 static void scale_together(shrinking *s, uint32_t a, uint32_t b)
 {
     if (a == SC_NONE || b == SC_NONE)
@@ -225,7 +229,7 @@ static void read_resize(shrinking *s, const sc_module *m, const sc_op *op)
         for (uint32_t i = 0; i < attr_count(op, keys[k]); i++) {
             uint32_t dim = attr_dim(s, m, op, keys[k], i);
             scale_together(s, first, dim);
-            if (!is_plain) /* the product of several scales otherwise */
+            if (!is_plain) /* otherwise it is a product of several scales */
                 fix(s, dim);
         }
     }
@@ -241,7 +245,8 @@ static bool add_term(at_least *bound, uint32_t dim)
     return true;
 }
 
-/* How large integers can be, as a sum of sizes; false when it cannot be told. What is an input is drawn to fit, and counts nothing. */
+/* Bounds integer values by a sum of sizes. Inputs are drawn to fit and add nothing. Returns false
+ * if no bound is known. */
 static bool bound_ids(const shrinking *s, const sc_module *m, sc_value value, at_least *bound, uint32_t depth)
 {
     const sc_op *op = sc_op_at(m, sc_def(m, value));
@@ -282,7 +287,7 @@ static void read_ids(shrinking *s, const sc_module *m, const sc_op *op)
         *sc_vec_push(s->arena, &s->bounds) = bound;
 }
 
-/* Room for two sets of new positions, so that rows can start at several places. */
+/* Requires room for two sets of new positions, so that rows can start at several places. */
 static void read_append(shrinking *s, const sc_module *m, const sc_op *op)
 {
     uint32_t from = attr_dim(s, m, op, SC_ATTR_dims, 0), to = attr_dim(s, m, op, SC_ATTR_to, 0);
@@ -290,7 +295,7 @@ static void read_append(shrinking *s, const sc_module *m, const sc_op *op)
         *sc_vec_push(s->arena, &s->bounds) = (at_least){.dim = to, .term_count = 2, .terms = {from, from}};
 }
 
-/* Sizes that ops relate to each other. Classes first: how they are scaled refers to them. */
+/* Reads the relations of sizes in ops. Classes come first, because scaling refers to them. */
 static void read_relations(shrinking *s, const sc_module *m)
 {
     sc_for_each_op_of_all(m, op)
@@ -306,7 +311,8 @@ static void read_relations(shrinking *s, const sc_module *m)
     }
 }
 
-/* Dims along which rows are summed, forward. A sum of everything is a loss. */
+/* Finds the dims along which forward ops sum rows. A sum over everything is a loss and does not
+ * count. */
 static void read_averages(shrinking *s, const sc_module *m)
 {
     sc_for_each_op_of_all(m, id)
@@ -322,7 +328,7 @@ static void read_averages(shrinking *s, const sc_module *m)
     }
 }
 
-/* Sizes that integers must stay below. */
+/* Reads the sizes that bound integers. */
 static void read_bounds(shrinking *s, const sc_module *m, const sc_op *op)
 {
     switch (op->kind) {
@@ -343,7 +349,8 @@ static void read_bounds(shrinking *s, const sc_module *m, const sc_op *op)
 
 /* ---- mesh ---- */
 
-/* The largest sub-axis becomes its smallest prime factor: what it divided, that divides too. False when no sub-axis is left to shrink. */
+/* Shrinks the largest sub-axis to its smallest prime factor, which divides whatever the original
+ * size divided. Returns false if no sub-axis can be shrunk. */
 static bool shrink_sub_axis(shrinking *s)
 {
     uint32_t best = SC_NONE, factor = 2;
@@ -412,10 +419,10 @@ static void read_placements(shrinking *s, sc_shrink_side *side)
         read_shards(s, m, m->state.data[i].type, &side->types[m->state.data[i].type], &side->mesh);
 }
 
-/* What a class must be a multiple of. */
+/* Returns the number of which a class must be a multiple. */
 static int64_t step_of(const dim_class *dim)
 {
-    return dim->multiple % 2 == 0 ? dim->multiple : lcm(dim->multiple, 2); /* rope's pairs */
+    return dim->multiple % 2 == 0 ? dim->multiple : lcm(dim->multiple, 2); /* rope needs pairs */
 }
 
 static void start_sizes(shrinking *s)
@@ -428,7 +435,8 @@ static void start_sizes(shrinking *s)
         dim_class *dim = &s->dims.data[i];
         if (dim->parent != i)
             continue;
-        /* Two elements a shard: one would hide which of them it is. A dim that is stored unevenly stays so. */
+        /* Two elements per shard: with one, its position would not be tested. A dim that is stored
+         * unevenly stays uneven. */
         dim->minimum = dim->multiple > 1 ? 2 * dim->multiple : 4;
         if (dim->uneven > 1 && dim->multiple == 1)
             dim->minimum = 2 * dim->uneven - 1;
@@ -442,21 +450,21 @@ static bool stays(const dim_class *dim, int64_t size)
     return size == dim->from;
 }
 
-/* The smallest size of a class that is not scaled with others. */
+/* Returns the smallest size of a class that is not scaled with others. */
 static int64_t size_alone(const dim_class *dim)
 {
     if (dim->fixed || dim->uneven < 0)
         return dim->from;
     bool is_uneven = dim->uneven > 1 && dim->multiple == 1;
     int64_t step = is_uneven ? 2 * dim->uneven : step_of(dim), size;
-    if (is_uneven) /* the last shard lacks one element */
+    if (is_uneven) /* the last shard has one element less */
         size = (dim->minimum + step) / step * step - 1;
     else
         size = (dim->minimum + step - 1) / step * step;
     return size < dim->from ? size : dim->from;
 }
 
-/* Whether every class that is scaled with `root` may be divided by d. */
+/* True if all classes scaled with `root` can be divided by d. */
 static bool divides_all(shrinking *s, uint32_t root, int64_t d)
 {
     for (uint32_t i = 0; i < s->dims.count; i++) {
@@ -502,7 +510,7 @@ static void choose_sizes(shrinking *s)
     }
 }
 
-/* Raises the minimum of what is too small; false when nothing was. */
+/* Raises minimums that violate a condition. Returns false if there was none. */
 static bool raise_minimums(shrinking *s)
 {
     bool raised = false;
@@ -533,7 +541,7 @@ static void find_sizes(shrinking *s)
     while (raise_minimums(s));
 }
 
-/* ---- writing the sizes into the modules ---- */
+/* ---- writing the sizes to the modules ---- */
 
 static void save_side(shrinking *s, sc_shrink_side *side, sc_module *m)
 {
@@ -577,7 +585,7 @@ static void change_slice(shrinking *s, sc_shrink_side *side, sc_op_id op)
     change_attr(s, side, op, SC_ATTR_from, sc_attr_int(SC_ATTR_from, from / (dim->from / dim->to)));
 }
 
-/* A window keeps its share of the keys, and scores their spread. */
+/* Keeps a window's share of the keys, and the spread of the scores. */
 static void change_attend(shrinking *s, sc_shrink_side *side, sc_op_id op)
 {
     const sc_op *attend = sc_op_at(side->m, op);
@@ -603,9 +611,9 @@ static void change_attend(shrinking *s, sc_shrink_side *side, sc_op_id op)
 
 /* ---- reciprocals of means ---- */
 
-/* A constant's new value, by its old one and its place. */
+/* The new values of constants, by their old value and location. */
 typedef struct reciprocals {
-    sc_map map; /* -> index in values, or SC_NONE where two disagree */
+    sc_map map; /* -> index into values, or SC_NONE on conflict */
     SC_VEC(double) values;
 } reciprocals;
 
@@ -617,7 +625,7 @@ static uint64_t constant_key(const sc_op *op)
     return sc_hash_mix(sc_hash_mix(bits, op->scope), (uint64_t)op->loc.begin << 32 | op->loc.end);
 }
 
-/* The op that makes a value, whatever names, casts and moves stand between. */
+/* Returns the op that produces a value, skipping uses, casts and moves. */
 static const sc_op *maker_of(const sc_module *m, sc_value value)
 {
     const sc_op *op = sc_op_at(m, sc_def(m, value));
@@ -632,7 +640,8 @@ static const sc_op *maker_of(const sc_module *m, sc_value value)
     return op;
 }
 
-/* 1 / 8192 becomes 1 / 16 where it multiplies a sum over 8192 elements; NAN when it is no mean. */
+/* Returns the new reciprocal of a mean: 1 / 8192 becomes 1 / 16 if it multiplies a sum over 8192
+ * elements that becomes one over 16; NAN if it is not a mean. */
 static double new_reciprocal(shrinking *s, const sc_module *m, const sc_op *sum, double old)
 {
     double before = 1, after = 1;
@@ -655,8 +664,9 @@ static void add_reciprocal(shrinking *s, const sc_op *constant, double value, re
         *at = SC_NONE;
 }
 
-/* A mean is how sizes get into the program's numbers; with the old reciprocal every norm would give much too large values. Its cotangent
- * is multiplied by the same constant, and is no sum: only forward ops tell. */
+/* Finds the reciprocals of means. Through them sizes enter the program's numbers; with the old
+ * reciprocal every norm would be far too large. The cotangent is multiplied by the same constant
+ * but is not a sum, so only forward ops are examined. */
 static void find_reciprocals(shrinking *s, const sc_module *m, reciprocals *found)
 {
     found->map.arena = s->arena;
@@ -672,7 +682,7 @@ static void find_reciprocals(shrinking *s, const sc_module *m, reciprocals *foun
     }
 }
 
-/* A constant that says which sizes it is made of. */
+/* Recomputes a constant that records the sizes it is made of. */
 static void change_sized_constant(shrinking *s, sc_shrink_side *side, sc_op_id op)
 {
     const sc_op *constant = sc_op_at(side->m, op);
@@ -746,7 +756,7 @@ static void list_changes(shrinking *s)
     }
 }
 
-/* The most room for what may be spent. */
+/* Finds the largest room for averaged dims within the cost limit. */
 static void give_room(shrinking *s, const sc_module *global, const sc_module *local, double limit)
 {
     for (s->room = MOST_ROOM; s->room > 0; s->room = s->room > LEAST_ROOM ? s->room / 2 : 0) {

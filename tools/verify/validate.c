@@ -17,23 +17,23 @@ static const char *const run_names[] = {"random", "integers", "dtypes"};
 
 typedef struct named {
     sc_sym path;
-    uint32_t order; /* in the function */
+    uint32_t order; /* position in the function */
     sc_value value;
 } named;
 typedef SC_VEC(named) named_list;
 
-/* A named value of the per-rank program, and the values of the global one that it may be: several when a name is assigned often and some
- * of these values are gone. */
+/* A named value of the per-rank program, and the values of the global one that it may correspond
+ * to: several if the name is assigned repeatedly and some of the values were eliminated. */
 typedef struct name_pair {
     named local;
-    uint32_t first, count; /* in the sorted list of the global program */
-    uint32_t matched;      /* of these, the one that it equals on random inputs; SC_NONE: not known */
+    uint32_t first, count; /* range in the sorted list of the global program */
+    uint32_t matched;      /* the one that it equals on random inputs; SC_NONE: unknown */
 } name_pair;
 
 typedef struct validation {
     sc_module *global, *local;
-    sc_func_id func; /* whose inputs are drawn: the entry, or a step's micro-batch */
-    sc_func_id last; /* whose outputs are compared: the entry, or a step's update */
+    sc_func_id func; /* function that gets random inputs: the entry, or a step's micro-batch */
+    sc_func_id last; /* function whose outputs are compared: the entry, or a step's update */
     sc_validate_result *result;
     sc_differences differences;
     sc_draws draws;
@@ -46,15 +46,16 @@ typedef struct validation {
     bool has_exact;
     /* the run in progress */
     run_kind kind;
-    sc_limit limit; /* of an update by itself, after the schedule */
-    bool stopped;   /* the per-rank program failed: only what it had computed by then can be compared */
+    sc_limit limit; /* of an update alone, after the schedule */
+    /* the per-rank program failed: only what it computed until then can be compared */
+    bool stopped;
     sc_interp *one, *all;
-    sc_interp *truth;                                /* of a run with the casts in force: the global program without them; else NULL */
+    sc_interp *truth;                                /* if casts are applied: the global program without them; else NULL */
     sc_array *inputs, *expected, *found, *unrounded; /* unrounded: outputs of `truth` */
     bool *kept_global, *kept_local;                  /* by value */
 } validation;
 
-/* ---- what is compared ---- */
+/* ---- values to compare ---- */
 
 static int by_path_and_order(const void *a, const void *b)
 {
@@ -95,7 +96,7 @@ static uint32_t group_end(const named_list *list, uint32_t first)
     return end;
 }
 
-/* Equal paths, in order; where the counts differ, any of them. */
+/* Pairs values of equal paths in order; if the counts differ, each may match any of them. */
 static void pair_names(validation *v)
 {
     named_list locals = {0};
@@ -146,8 +147,8 @@ static double largest_of(const sc_array *array)
 }
 
 typedef struct comparison {
-    double error; /* the largest, over what is allowed */
-    int64_t at;   /* first element above it, or -1 */
+    double error; /* largest error relative to the allowed one */
+    int64_t at;   /* first element above the allowed error, or -1 */
 } comparison;
 
 static double error_between(double a, double b, double allowed)
@@ -185,8 +186,9 @@ static bool same_shape(const sc_array *a, const sc_array *b)
     return a->rank == b->rank && memcmp(a->sizes, b->sizes, a->rank * sizeof *a->sizes) == 0;
 }
 
-/* The largest |a - b| that is equal; without `reach` nothing was computed. `unrounded` is what the global program gives without casts (no
- * data: not known): how far its own roundings carry it from there says how much this program makes of small errors. */
+/* Returns the largest |a - b| that counts as equal. `reach` NULL: the value was not computed and
+ * must be identical. `unrounded` is the result of the global program without casts (no data:
+ * unknown): its distance from `expected` measures how much this program amplifies small errors. */
 static double allowed_error(const validation *v, const sc_reach *reach, const sc_array *expected, const sc_array *unrounded, double largest)
 {
     double scale = largest_of(expected) + share_of_kind * largest;
@@ -202,7 +204,7 @@ static double allowed_error(const validation *v, const sc_reach *reach, const sc
     }
 }
 
-/* Whether this run says anything of a value. */
+/* True if this kind of run is informative about a value. */
 static bool is_compared(validation *v, const sc_reach *reach)
 {
     if (v->kind == RUN_INTEGERS)
@@ -226,7 +228,7 @@ static void count_one(validation *v, uint32_t *random, double error)
     }
 }
 
-/* ---- comparing what two runs left behind ---- */
+/* ---- comparing the results of two runs ---- */
 
 static double largest_named(const validation *v)
 {
@@ -241,7 +243,7 @@ static double largest_named(const validation *v)
     return largest;
 }
 
-/* Against one of the values that it may be; false when that has another shape. */
+/* Compares with one of the candidate values. Returns false if its shape differs. */
 static bool compare_candidate(validation *v, sc_value candidate, sc_type local_type, const sc_array *found, double largest,
                               sc_array *expected, comparison *out)
 {
@@ -259,8 +261,8 @@ static bool compare_candidate(validation *v, sc_value candidate, sc_type local_t
     return true;
 }
 
-/* Which values of the name this run compares with: on integers, the one that it was found to be on random inputs; else each has to be one
- * that the run decides. */
+/* True if this run can compare with the candidates: on integers with the one found to match on
+ * random inputs, otherwise only if the run is informative about each of them. */
 static bool may_compare(validation *v, const name_pair *pair)
 {
     for (uint32_t i = 0; i < pair->count; i++) {
@@ -353,7 +355,8 @@ static void compare_state(validation *v, uint32_t state, const sc_reach *reach, 
     sc_array_free(&found);
 }
 
-/* State of each kind that the function writes, and state that it leaves alone but that the per-rank program writes. */
+/* Compares the state of each kind that the function writes, and state that it leaves unchanged but
+ * that the per-rank program writes. */
 static void compare_states(validation *v, sc_func_id func, const sc_reach *reach)
 {
     double largest[SC_STATE_KINDS] = {0};
@@ -432,7 +435,8 @@ static bool fill_inputs(validation *v, const sc_draw_options *options)
     return true;
 }
 
-/* The same global values into both; what the other program lacks or holds in another shape stays zero there. */
+/* Sets the same global values in both programs; state that the other program lacks or has with
+ * another shape stays zero there. */
 static bool fill_state(validation *v, const sc_draw_options *options)
 {
     for (uint32_t s = 0; s < v->global->state.count; s++) {
@@ -496,7 +500,8 @@ static bool run_global(validation *v, sc_func_id func, char *error, size_t error
            (v->truth == NULL || run_one(v, v->truth, func, v->unrounded, v->global_outputs, error, error_size));
 }
 
-/* The first call; ids that are no input of it may be out of range on some inputs, so smaller integers are tried. */
+/* Runs the first call. Ids that are not its inputs may be out of range for some inputs, so smaller
+ * integers are tried. */
 static bool start_global(validation *v, sc_draw_options *options, char *error, size_t error_size)
 {
     for (options->attempt = 0; options->attempt < SC_DRAW_ATTEMPTS; options->attempt++) {
@@ -519,8 +524,9 @@ static void set_random(validation *v, uint64_t seed, int32_t micro_batch)
     }
 }
 
-/* One call of the schedule on both sides; false when there is nothing more to compare. `done`: the global program has run it. A function
- * that only the per-rank program has prepares what the others read. */
+/* Runs one call of the schedule in both programs. `done`: the global program has already run it. A
+ * function that only the per-rank program has prepares what the others read. Returns false if
+ * nothing more can be compared. */
 static bool run_call(validation *v, const sc_call *call, bool done, const sc_draw_options *options)
 {
     char error[512] = "";
@@ -552,7 +558,7 @@ static void compare_call(validation *v, sc_func_id func)
         compare_outputs(v);
 }
 
-/* An update by itself, of state drawn again. */
+/* Runs an update alone, on newly drawn state. */
 static void run_limit(validation *v, sc_limit which, const sc_draw_options *options)
 {
     char error[512] = "";
@@ -576,8 +582,8 @@ static void run_limit(validation *v, sc_limit which, const sc_draw_options *opti
     v->differences.run = run_names[v->kind];
 }
 
-/* The whole schedule, once; functions are compared after their last call. Integers and casts say something of a micro-batch, not of the
- * optimizer. */
+/* Runs the whole schedule once and compares functions after their last call. Runs on integers and
+ * with casts are informative about a micro-batch but not about the optimizer. */
 static void run_schedule(validation *v, sc_draw_options *options)
 {
     const sc_call only = {.func = v->func};
@@ -585,7 +591,7 @@ static void run_schedule(validation *v, sc_draw_options *options)
     char error[512] = "";
     set_random(v, options->seed, 0);
     if (!start_global(v, options, error, sizeof error)) {
-        if (v->kind != RUN_INTEGERS) /* integers are not what every program is made for */
+        if (v->kind != RUN_INTEGERS) /* not every program accepts integers */
             sc_differ_because(&v->differences, "the global program itself fails on random inputs: %s", error);
         return;
     }

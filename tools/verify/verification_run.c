@@ -60,7 +60,7 @@ static void set_limit(const sc_module *m, const sc_state *state, sc_limit limit,
     if (limit == SC_LIMIT_UNCLIPPED && strcmp(path, SC_SCALE_GOOD_STATE) == 0)
         data[0] = SC_SCALE_INTERVAL;
     if (limit == SC_LIMIT_OVERFLOW && state->kind == SC_STATE_GRAD)
-        data[0] = INFINITY; /* on one rank, where gradients are split */
+        data[0] = INFINITY; /* on one rank only, if gradients are sharded */
 }
 
 sc_array sc_trial_state(const sc_module *m, uint32_t state, const sc_draws *draws, sc_limit limit, const sc_draw_options *options)
@@ -72,7 +72,7 @@ sc_array sc_trial_state(const sc_module *m, uint32_t state, const sc_draws *draw
     return values;
 }
 
-/* ---- what is comparable ---- */
+/* ---- comparable results ---- */
 
 const sc_op *sc_returned(const sc_module *m, sc_func_id func)
 {
