@@ -22,8 +22,7 @@ typedef struct sc_attention_cuda_tile {
 typedef struct sc_attention_cuda_tiles {
     sc_attention_cuda_tile forward, d_q, d_k_d_v; /* rows are queries, queries, keys; the last has 2
                                                    * stages */
-    int parts; /* forward: parts that the keys of a block of queries are split into, each a block of
-                * its own, combined by one more stage; 1 .. 32 */
+    int parts;                                    /* forward: parts of the keys, each a block; 1 .. 32 */
 } sc_attention_cuda_tiles;
 
 /* Default tiles for an op that has this form, given the shared memory available to a block in
