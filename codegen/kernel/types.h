@@ -105,8 +105,7 @@ typedef struct sc_kernel {
     sc_arena *arena;               /* the kernel's own memory, also for analyses of it */
     sc_sym name;                   /* of the function: a C identifier */
     const char *title;             /* a line for users */
-    SC_VEC(const char *) comments; /* the model's source lines: "examples/gpt2.shard:7: c = x -
-                                    * mean[D](x)" */
+    SC_VEC(const char *) comments; /* "examples/gpt2.shard:7: c = x - mean[D](x)" */
     SC_VEC(sc_kernel_dim) dims;
     uint32_t outer_count;
     SC_VEC(sc_kernel_arg) args;
