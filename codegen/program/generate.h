@@ -41,8 +41,7 @@ typedef struct sc_generated {
     sc_image *image;
     sc_memory_plan memory;
     SC_VEC(sc_generated_kernel) kernels; /* as image->kernels */
-    SC_VEC(sc_loc) buffer_locs;          /* as image->buffers: location of the op that each is
-                                          * for */
+    SC_VEC(sc_loc) buffer_locs;          /* as image->buffers: of the op each is for */
     uint32_t compiled;                   /* functions that were not in the cache */
 } sc_generated;
 
