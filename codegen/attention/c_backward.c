@@ -3,9 +3,9 @@
  * scores, weights, cotangents of weights, and sums for queries; vectors over head elements compute
  * sums for keys and values, over the queries of a block.
  *
- *     block of queries              on the stack: queries and cotangents of the result, both as rows
- *                                   and as panels; sums for queries
- *       for each tile of keys       read once; sums for keys and values
+ *     block of queries            on the stack: queries and cotangents of the result, both as rows
+ *                                 and as panels; sums for queries
+ *       for each tile of keys     read once; sums for keys and values
  *         for each panel: weights, cotangents of scores; three matmuls
  *         add the tile's sums for keys and values to those of earlier blocks
  *

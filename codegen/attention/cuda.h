@@ -20,13 +20,13 @@ typedef struct sc_attention_cuda_tile {
 } sc_attention_cuda_tile;
 
 typedef struct sc_attention_cuda_tiles {
-    sc_attention_cuda_tile forward, d_q, d_k_d_v; /* rows are queries, queries, keys; the last has 2
-                                                   * stages */
+    sc_attention_cuda_tile forward, d_q, d_k_d_v; /* rows: queries, queries, keys; 2 stages in the
+                                                   * last */
     int parts;                                    /* forward: parts of the keys, each a block; 1 .. 32 */
 } sc_attention_cuda_tiles;
 
 /* Default tiles for an op that has this form, given the shared memory available to a block in
- * bytes; a multiprocessor has SC_ATTENTION_CUDA_RESERVED more per block (program/target.h). */
+ * bytes; a multiprocessor has SC_ATTENTION_CUDA_RESERVED more in total (program/target.h). */
 enum { SC_ATTENTION_CUDA_MAX_HEAD = 256, SC_ATTENTION_CUDA_RESERVED = 1 << 10 /* bytes that the system reserves per block */ };
 sc_attention_cuda_tiles sc_attention_cuda_default_tiles(const sc_attention_desc *desc, uint32_t shared_bytes);
 

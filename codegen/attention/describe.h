@@ -51,8 +51,7 @@ typedef struct sc_attention_dim {
     int64_t size, global;                /* local; of the global array, without padding */
     int64_t strides[SC_ATTENTION_ROLES]; /* in elements; 0 if the array lacks the dim */
     uint32_t has;                        /* a bit per role */
-    uint32_t first;                      /* parameter: global index of local element 0; SC_NONE:
-                                          * 0 */
+    uint32_t first;                      /* param: global index of element 0; SC_NONE: 0 */
     bool is_uneven;                      /* the last shards hold padding */
     int64_t dropout_stride;              /* in the global array of weights */
 } sc_attention_dim;
@@ -74,8 +73,7 @@ typedef struct sc_attention_desc {
     bool is_causal;
     int64_t window;           /* keys at <= position - window are masked; 0: no window */
     double scale, softcap, p; /* softcap 0, p 0: none */
-    uint32_t param_count;     /* params of the function: `first` of dims; then, if p > 0, key, step,
-                               * micro-batch */
+    uint32_t param_count;     /* `first` of dims; if p > 0 then key, step, micro-batch */
     sc_image_param params[SC_MAX_RANK + 4];
     uint32_t key_param; /* step and micro-batch follow */
     uint32_t arg_count; /* without scratch, which follows them */
