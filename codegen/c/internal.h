@@ -11,21 +11,15 @@ struct sc_c_limits {
     int64_t shares;                     /* pieces that suffice for any team */
     int64_t block;                      /* of an outer dim, with reductions: some KiB of L1 */
     int64_t shortest_block;             /* without reductions */
-    int64_t few, piece;                 /* elements that f32 lanes sum accurately; size of a part of
-                                         * a longer sum */
+    int64_t few, piece;                 /* elements that f32 lanes sum accurately; of a part */
     int64_t few_rows, piece_rows;       /* the same where each sum has its own accumulator */
-    int64_t split_work, split_shares;   /* kernels with more work and fewer shares have their phases
-                                         * split */
-    int64_t split_points, split_memory; /* least points of a split; most partial results of a
-                                         * reduction */
+    int64_t split_work, split_shares;   /* more work and fewer shares: phases are split */
+    int64_t split_points, split_memory; /* least points of a split; most partial results */
     int64_t split_block;
-    int64_t tile, tile_block; /* most indices of a tile: along the dim contiguous on one side, and
-                               * along the other */
+    int64_t tile, tile_block; /* most indices of a tile: contiguous dim, other dim */
     int64_t stream;           /* bytes of an array that no cache retains until its next read */
-    int64_t kept;             /* elements of a row whose expensive values are cached for later
-                               * phases */
-    int64_t ahead, ahead_row; /* prefetch: least bytes of the array; most bytes of one of its
-                               * rows */
+    int64_t kept;             /* most elements of a row with cached values */
+    int64_t ahead, ahead_row; /* prefetch: least bytes of the array, most of a row */
 };
 
 extern const sc_c_limits sc_c_default_limits;
