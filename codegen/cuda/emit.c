@@ -48,8 +48,7 @@ static int64_t held_elements(const sc_cuda *c)
 static int blocks_together(const sc_cuda *c)
 {
     if (sc_cuda_has_many_phases(c))
-        return 1; /* the compiler keeps common subexpressions in registers, which several blocks
-                   * would not leave */
+        return 1; /* common subexpressions take the registers of further blocks */
     if (c->form.threads < 512)
         return 512 / c->form.threads > 16 ? 16 : 512 / c->form.threads;
     bool is_row = c->form.team == SC_CUDA_ROWS && c->form.parts == 1 && c->teams > 1;

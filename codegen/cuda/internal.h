@@ -17,8 +17,7 @@ typedef struct sc_cuda_limits {
     int threads;    /* of a block with several teams: a multiple of 32 */
     int team;       /* most threads of a team: a power of 2, at least 32 */
     int ways;       /* most warps of a team whose lanes are iterations: a power of 2, at most 32 */
-    int kept;       /* most elements of a row that a thread caches between phases, over all
-                     * values */
+    int kept;       /* most elements of a row that a thread caches, over all values */
     int row;        /* points of a row that suffice for one thread */
     int64_t wanted; /* threads that keep a GPU busy */
     int64_t parts;  /* most parts of a phase with partial sums in scratch */
@@ -71,29 +70,22 @@ typedef struct sc_cuda {
     sc_cuda_form form;      /* of the stage being written */
     sc_cuda_form stages[SC_CUDA_MAX_STAGES];
     uint32_t stage_count;
-    uint32_t apart; /* leading phases of checks with a stage of their own: the others do nothing if
-                     * one fails */
+    uint32_t apart; /* leading phases, only checks: a stage; later ones stop if one fails */
     int lanes;      /* along the vector dim */
     int64_t teams;
-    uint32_t tile_rows, tile_columns;                /* TILES: the dims along which loads and stores
-                                                      * are contiguous */
-    uint32_t order[SC_KERNEL_MAX_DIMS], order_count; /* outer dims, slowest first, the vector dim
-                                                      * last */
-    bool exchange;                                   /* phases access elements that other threads of
-                                                      * the team write, or write elements that
-                                                      * others read */
+    uint32_t tile_rows, tile_columns;                /* TILES: contiguous in loads, in stores */
+    uint32_t order[SC_KERNEL_MAX_DIMS], order_count; /* outer, slowest first, vector last */
+    bool exchange;                                   /* the team's threads share elements */
     bool wide;                                       /* indices need 64 bits */
     sc_cuda_phase *phases;
-    int64_t *partials; /* per item: offset in scratch of its partial results for later stages, or
-                        * -1 */
+    int64_t *partials; /* per item: offset in scratch of its partial results, or -1 */
     int64_t scratch_bytes;
     /* Exchanges of a team alternate between two slots in shared memory: when the third begins, all
      * threads have read the first one's. */
     int slot_bytes, exchanges;
     int shared_bytes;
     bool *run_of_load, *run_of_item; /* lanes go through registers in this phase */
-    bool ordered;                    /* in the text: a block barrier follows everything emitted so
-                                      * far */
+    bool ordered;                    /* in the text: a block barrier comes last */
     const char *why_simple;
 } sc_cuda;
 

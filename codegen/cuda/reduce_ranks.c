@@ -1,3 +1,4 @@
+/* Emits the kernels that reduce between ranks sharing a GPU. */
 #include "codegen/cuda/reduce_ranks.h"
 
 typedef struct element {

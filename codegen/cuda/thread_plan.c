@@ -208,8 +208,7 @@ static void plan_rows(sc_cuda *c)
     while (ways < c->limits->team && c->teams * ways < c->limits->wanted && most > ways)
         ways *= 2;
     while (ways > c->limits->team / 2 && elements > (int64_t)ways * c->limits->kept && c->teams * ways / 2 >= c->limits->wanted)
-        ways /= 2; /* rows that are read again: smaller blocks, so that one loads while another
-                    * reduces */
+        ways /= 2; /* rows read again: smaller blocks overlap loads and reductions */
     ways = has_checks(c) && ways < SC_CUDA_WARP ? SC_CUDA_WARP : ways;
     c->form.team = SC_CUDA_ROWS;
     c->form.ways = ways;
@@ -329,8 +328,8 @@ static void cut_phase(const sc_cuda *c, sc_cuda_form *form, uint32_t phase)
     form->whole = points;
 }
 
-/* Makes a stage of each heavy phase and of the phases between; false: too many, or nothing is
- * split. */
+/* Makes a stage of each heavy phase; light phases join the stage before them if it is not split.
+ * False: too many, or nothing is split. */
 static bool plan_stages(sc_cuda *c)
 {
     const sc_kernel *k = c->e.k;
