@@ -62,8 +62,7 @@ typedef struct sc_access_list {
     const sc_kernel *k;
     SC_VEC(sc_access) list;
     uint64_t *depends;             /* per node: bit d if it depends on dim d */
-    bool *changes;                 /* per node: it loads what the kernel writes, so its value may
-                                    * change */
+    bool *changes;                 /* per node: it loads what the kernel writes */
     bool *written;                 /* per argument */
     SC_VEC(sc_access_forms) forms; /* computed on demand */
 } sc_access_list;

@@ -28,8 +28,7 @@ sc_kernel *sc_kernel_new_in(sc_context *context, sc_arena *arena, sc_sym name)
     k->arena = arena;
     k->name = name;
     k->unique.arena = arena;
-    sc_vec_reserve(arena, &k->operands, 1); /* so that an empty list of operands has an address,
-                                             * too */
+    sc_vec_reserve(arena, &k->operands, 1); /* so that empty lists have an address */
     return k;
 }
 

@@ -25,8 +25,7 @@ typedef struct machine {
     const int64_t *params;
     bool round;
     step *steps;
-    uint32_t *step_ends;    /* per item: end of its steps, which begin at the end of the previous
-                             * item's */
+    uint32_t *step_ends;    /* per item: end of its steps; they begin at the previous end */
     double *values;         /* per node */
     double *reductions;     /* per item */
     int64_t *at;            /* per dim */

@@ -33,7 +33,7 @@ static bool is_index_of(const sc_kernel *k, sc_knode n, uint32_t dim)
     return k->nodes.data[n].kind == SC_NODE_index && k->nodes.data[n].index == dim;
 }
 
-/* ---- what is merged ---- */
+/* ---- choice of merges ---- */
 
 /* True if in each phase the two dims are adjacent or both absent. Outer dims have no order. */
 static bool follow_each_other(const sc_kernel *k, uint32_t slow, uint32_t fast)
