@@ -1,3 +1,4 @@
+/* Activations and their derivatives as nodes of kernel IR. */
 #include "codegen/lower/activation.h"
 
 static sc_knode one(sc_kernel *k, sc_node_kind kind, sc_knode a)

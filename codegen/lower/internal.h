@@ -46,8 +46,7 @@ struct sc_lowering {
     uint32_t op_count;
     uint32_t *depth;          /* by op: number of reduction phases before it */
     uint32_t *item;           /* by op: the reduction's item; SC_NONE before its phase */
-    uint32_t *saved;          /* by op: 1 + the argument that already holds its first result; 0:
-                               * none */
+    uint32_t *saved;          /* by op: 1 + the argument with its first result; 0: none */
     SC_VEC(sc_loop_dim) dims; /* as kernel->dims */
     SC_VEC(sc_lower_memo) memo;
     sc_map memo_map;
