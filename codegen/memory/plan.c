@@ -104,8 +104,7 @@ static void make_axis(planning *p)
             p->schedule_end = at - 1;
     }
     p->times = at;
-    for (uint32_t f = 0; f < image->func_count; f++) { /* binary search: the first function whose
-                                                        * last call is after f's first */
+    for (uint32_t f = 0; f < image->func_count; f++) { /* first last call after f's first */
         if (first[f] == NONE)
             continue;
         uint32_t low = 0, high = image->func_count;
@@ -148,8 +147,7 @@ static void find_ends(const planning *p, uint32_t f, uint32_t *ends)
         bool waits = func->instrs[i].kind == SC_INSTR_COLLECTIVE || func->instrs[i].stream != 0;
         ends[i] = waits ? p->ends[f] : p->starts[f] + 1 + i;
     }
-    for (uint32_t i = func->instr_count; i-- > 0;) { /* backwards, so that the first FINISH
-                                                      * counts */
+    for (uint32_t i = func->instr_count; i-- > 0;) { /* so that the first FINISH counts */
         const sc_image_instr *instr = &func->instrs[i];
         if (instr->kind == SC_INSTR_FINISH && instr->index < i)
             ends[instr->index] = p->starts[f] + 1 + i;

@@ -25,8 +25,7 @@ typedef struct holder {
     uint32_t func;                 /* that uses it; NONE: not used yet, or a state */
     uint32_t born;                 /* the replay in which it took its bytes; 0: never */
     uint32_t lost_to;              /* NONE: it holds all its bytes */
-    uint32_t moved_from, moved_to; /* number of in-flight instructions that read it; that write
-                                    * it */
+    uint32_t moved_from, moved_to; /* counts of in-flight readers, writers */
     bool state, output;
 } holder;
 
