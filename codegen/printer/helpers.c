@@ -1,3 +1,4 @@
+/* The table of helpers: their texts and what they call. */
 #include "codegen/printer/helpers.h"
 
 #include <math.h>

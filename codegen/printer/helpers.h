@@ -24,11 +24,9 @@ typedef enum sc_helper {
     SC_HELPER_f32_to_f16,  /* uint16_t sc_f32_to_f16(float): to nearest even, with subnormals; beyond 65504 to infinity */
     SC_HELPER_f64_to_bf16, /* uint16_t sc_f64_to_bf16(double), sc_f64_to_f16: rounded once */
     SC_HELPER_f64_to_f16,
-    SC_HELPER_i64_to_f64, /* double sc_i64_to_f64(int64_t), like a cast; AVX2 has no vector form of
-                           * the cast */
+    SC_HELPER_i64_to_f64, /* double sc_i64_to_f64(int64_t); AVX2 cannot vectorize a cast */
     SC_HELPER_i64_to_f32, /* via f64 */
-    SC_HELPER_f64_to_i32, /* int32_t sc_f64_to_i32(double) etc., like sc_round_to: truncates; i32,
-                           * u8 and i64 wrap; */
+    SC_HELPER_f64_to_i32, /* int32_t sc_f64_to_i32(double) ..: as sc_round_to: truncates, wraps; */
     SC_HELPER_f64_to_i64, /* infinities and NaN give 0 */
     SC_HELPER_f64_to_u8,
     SC_HELPER_f32_to_i32,
@@ -42,8 +40,7 @@ typedef enum sc_helper {
     SC_HELPER_sign_f64,
     SC_HELPER_mod_f64, /* double sc_mod_f64(double x, double y): x - floor(x / y) y */
     SC_HELPER_mod_f32,
-    SC_HELPER_div_int,       /* sc_div_int(x, y) for i32 or i64: truncates, 0 if y is 0, wraps; not
-                              * vectorized for i64 */
+    SC_HELPER_div_int,       /* sc_div_int(x, y): truncates, wraps, 0 by 0; scalar for i64 */
     SC_HELPER_mod_int,       /* sc_mod_int(x, y): has the divisor's sign, 0 if y is 0 */
     SC_HELPER_exp_f32,       /* float sc_exp_f32(float) */
     SC_HELPER_exp_below_f32, /* the same for x < 88: faster; flushes below 2^-126 to 0 */

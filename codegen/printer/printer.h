@@ -74,8 +74,7 @@ typedef struct sc_printer_shape {
     uint32_t vector; /* an outer dim that is the innermost loop of every phase; SC_IMAGE_NONE: it is
                       * the phases' last dims */
     int64_t block;   /* of its indices per block */
-    uint32_t tile;   /* an outer dim that is tiled together with the vector dim's blocks;
-                      * SC_IMAGE_NONE */
+    uint32_t tile;   /* an outer dim that is tiled with the vector dim's blocks; SC_IMAGE_NONE */
     int64_t tile_size;
     uint32_t order[64], order_count; /* the other outer dims */
     uint32_t shared;                 /* how many of these loops, and then the loop over blocks, are
@@ -125,8 +124,7 @@ struct sc_kernel_printer {
     uint64_t scope_dims[SC_PRINTER_MAX_SCOPES];
     uint32_t body, inner; /* scopes: of an outer iteration; of the phase's innermost loop */
     uint32_t pass, visit, indent;
-    uint32_t cut; /* the dim that the phase splits into blocks of `cut_size` indices;
-                   * SC_IMAGE_NONE */
+    uint32_t cut; /* the dim that the phase splits by `cut_size`; SC_IMAGE_NONE */
     int64_t cut_size;
     bool leaves;      /* a `goto next` was emitted */
     bool writes_read; /* the kernel loads what it writes */
