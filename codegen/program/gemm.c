@@ -1,3 +1,4 @@
+/* Builds GEMM descriptors from contractions of the per-rank IR. */
 #include "codegen/program/gemm.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Builds kernels for GEMMs and epilogue steps that the GEMM library does not support. */
 #include "codegen/program/gemm_kernel.h"
 
 #include "codegen/lower/activation.h"

@@ -1,3 +1,5 @@
+/* Generates a program from per-rank modules: units in order, then the memory plan, its check and the
+ * object. */
 #include "codegen/program/generate.h"
 
 #include <string.h>

@@ -40,10 +40,9 @@ typedef struct sc_generator_func {
     sc_op_id *last_write; /* by state: the write that provides its final value */
     SC_VEC(sc_fused_sum) fused_sums;
     uint32_t *fused_sum_of; /* by op: 1 + the fused sum that waits for this matmul */
-    bool *rides;            /* by unit: it is a fused sum */
+    bool *rides;            /* by unit: it is a fused sum, emitted with its matmul */
     /* updated from unit to unit */
-    uint32_t *last_read;       /* by root: the last unit that reads it; UINT32_MAX - 1: live to the
-                                * end */
+    uint32_t *last_read;       /* by root: the last unit that reads it; SC_LASTS: never dies */
     uint32_t *state_last_read; /* by state: likewise, for the value currently in its buffer */
     uint32_t *target;          /* by root: the state whose value it becomes; SC_NONE */
     uint32_t *flight;          /* by root: 1 + the in-flight collective that produces it */

@@ -13,7 +13,7 @@
 typedef struct joining {
     sc_generator *g;
     sc_image *image;
-    uint32_t func;   /* the new one */
+    uint32_t func;   /* the joined one */
     uint32_t *clone; /* by buffer; SC_NONE: not cloned yet */
     sc_image_func made;
 } joining;

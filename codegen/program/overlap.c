@@ -1,3 +1,4 @@
+/* Reorders instruction lists so that collectives overlap computation; the rules are in overlap.h. */
 #include "codegen/program/overlap.h"
 
 #include <stdbool.h>
@@ -6,7 +7,7 @@
 #define NONE SC_IMAGE_NONE
 
 typedef struct item {
-    const sc_image_instr *instr, *finish; /* finish: of a collective */
+    const sc_image_instr *instr, *finish; /* finish: the FINISH of a collective */
     uint32_t before;                      /* of a collective: the item that followed its FINISH */
     uint32_t at;                          /* the item that it moves behind; NONE: it stays */
     uint32_t next;                        /* the next item that moves behind the same one */
@@ -24,8 +25,7 @@ typedef struct overlapping {
     bool *is_state, *is_outside;     /* by buffer; outside: an input or output */
     uint32_t *wish_from;             /* by item: the buffers of its wish: to reuse, and to write */
     uint32_t *wish_into;
-    int64_t *live, peak;                    /* bytes, by position in the list; their maximum in the
-                                             * original list */
+    int64_t *live, peak;                    /* live bytes by position; original peak */
     int64_t limit;                          /* for live bytes after a move */
     uint32_t *members, member_count, group; /* of the current collective */
 } overlapping;
@@ -384,8 +384,7 @@ typedef struct writing {
     const life *lives;
     flight flights[SC_OVERLAP_FLIGHTS]; /* oldest first */
     uint32_t flying;
-    uint32_t *taken, *brought; /* by buffer: numbers of in-flight collectives that read it; that
-                                * write it */
+    uint32_t *taken, *brought; /* by buffer: counts of in-flight readers, writers */
     sc_image_instr *instrs;
     uint32_t count;
     uint32_t *place; /* by item: index of its instruction */
