@@ -307,8 +307,10 @@ bool sc_cache_keep(const char *written, const char *path)
     return ok && rename(written, path) == 0;
 }
 
-/* ---- scratch folders ---- A folder is locked while its compile runs, and gets its final name only
- * once it is locked: an unlocked one is a leftover. */
+/* ---- scratch folders ----
+ *
+ * A folder is locked while its compile runs, and gets its final name only once it is locked: an
+ * unlocked one is a leftover. */
 
 static void remove_folder(const char *folder)
 {

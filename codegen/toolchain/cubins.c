@@ -21,8 +21,7 @@ typedef struct cubin_unit {
     const char *symbol, *name; /* name: as shown by NVRTC */
     sc_strbuf source;
     const char *kept;              /* path in the cache, or NULL */
-    const char *file, *made, *log; /* paths in the folder: the source if it was rejected, the
-                                    * result, the log */
+    const char *file, *made, *log; /* in the folder: rejected source, result, log */
     bool missing;
     sc_cubin result;
     /* written by the compiling thread */

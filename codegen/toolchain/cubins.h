@@ -32,8 +32,7 @@ typedef struct sc_cubin {
 typedef struct sc_cubins {
     sc_cubin *cubins;    /* by function, as given */
     uint32_t compiled;   /* functions that were not in the cache */
-    const char *refused; /* why the cache is not used, in the arena; NULL: it is used, or there is
-                          * none */
+    const char *refused; /* why the cache is refused, in the arena, or NULL */
 } sc_cubins;
 
 /* Builds the source for a function: the wrappers of the machine, the helpers it does not define,

@@ -1,3 +1,4 @@
+/* Opens NVRTC, compiles with it, and reads resource usage from its log. */
 #include "codegen/toolchain/nvrtc.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* Compiles emitted C functions in parallel processes and links them into one shared object. */
 #include "codegen/toolchain/objects.h"
 
 #include <errno.h>

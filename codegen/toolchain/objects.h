@@ -25,11 +25,9 @@ typedef struct sc_object_options {
 typedef struct sc_object {
     const uint8_t *bytes; /* the shared object, in the arena */
     size_t byte_count;
-    const char *path;           /* of the cached file, which starts with these byte_count bytes;
-                                 * NULL: none */
+    const char *path;           /* of the cached file that starts with these bytes; NULL: none */
     uint32_t compiled, started; /* functions compiled; processes started */
-    const char *refused;        /* why the cache is not used, in the arena; NULL: it is used, or
-                                 * there is none */
+    const char *refused;        /* why the cache is refused, in the arena, or NULL */
 } sc_object;
 
 /* "sc_k_" and the hash of a function's text, emitted without comments under the name
