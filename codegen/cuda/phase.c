@@ -14,8 +14,8 @@ static bool is_one(const sc_kernel *k, sc_knode id)
     return k->nodes.data[id].kind == SC_NODE_constant && k->nodes.data[id].number == 1;
 }
 
-/* True if the node, or its square, is only ever added to 1: its absolute error then counts relative
- * to 1, as for tanh in gelu. */
+/* True if the node, maybe squared or negated first, is only added to 1: its absolute error then
+ * counts relative to 1, as for tanh in gelu. */
 static bool is_added_to_one(const sc_kernel_printer *e, sc_knode id)
 {
     const sc_kernel *k = e->k;
