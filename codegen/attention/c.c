@@ -1,4 +1,4 @@
-/* C for attention: the form that the descriptor names. */
+/* Emits C for attention in the form that the descriptor selects. */
 #include "codegen/attention/c_internal.h"
 
 void sc_attention_emit(sc_context *context, const sc_attention_desc *desc, const char *name, sc_strbuf *out, sc_helper_set *helpers)

@@ -1,18 +1,21 @@
-/* The tiled form, backward (Dao, "FlashAttention-2", 2023, algorithm 2): weights are recomputed from the logarithm of their sum, and every
- * cotangent is a product of small matrices again. With queries as vectors: scores, weights, cotangents of weights, and sums for queries;
- * with elements of heads as vectors: sums for keys and values, over the queries of a block.
+/* The tiled form, backward (Dao, "FlashAttention-2", 2023, algorithm 2): weights are recomputed
+ * from their log-sum, and every cotangent is again a small matmul. Vectors over queries compute
+ * scores, weights, cotangents of weights, and sums for queries; vectors over head elements compute
+ * sums for keys and values, over the queries of a block.
  *
- *     block of queries            on the stack: queries and cotangents of the result, both ways round; sums for queries
+ *     block of queries            on the stack: queries and cotangents of the result, both as rows
+ *                                 and as panels; sums for queries
  *       for each tile of keys     read once; sums for keys and values
- *         for each panel: weights, cotangents of scores; three products
- *         the tile's sums for keys and values are added to what earlier blocks gave
+ *         for each panel: weights, cotangents of scores; three matmuls
+ *         add the tile's sums for keys and values to those of earlier blocks
  *
- * Keys and values of a unit belong to one thread, which takes the blocks in order. Where units are few there are two passes: sums for
- * queries, by blocks; then sums for keys and values, by chunks of keys. Which of the two depends on the op alone, so the results of a team
- * do not depend on its size. */
+ * The keys and values of a unit belong to one thread, which runs the blocks in order. With few
+ * units there are two passes: sums for queries, by blocks; then sums for keys and values, by chunks
+ * of keys. The choice depends on the op alone, so results do not depend on the number of
+ * threads. */
 #include "codegen/attention/c_internal.h"
 
-enum { CHUNK_TILES = 4 /* of a chunk of keys */, FEW_UNITS = 8 };
+enum { CHUNK_TILES = 4 /* per chunk of keys */, FEW_UNITS = 8 };
 
 static void declare_block(sc_attention_text *text, const sc_attention_blocking *b)
 {
@@ -24,7 +27,7 @@ static void declare_block(sc_attention_text *text, const sc_attention_blocking *
     sc_attention_line(text, "__builtin_memset(d_out_rows, 0, sizeof d_out_rows);");
 }
 
-/* Queries that are not there, that are padding, or of which every key is masked, have weights exp(-inf). */
+/* Missing queries, padding, and queries with every key masked have weights exp(-inf). */
 static void read_queries(sc_attention_text *text, const sc_attention_blocking *b)
 {
     const sc_attention_desc *desc = text->desc;
@@ -57,7 +60,7 @@ static void read_queries(sc_attention_text *text, const sc_attention_blocking *b
     sc_attention_line(text, "    %s_to_panel(d_out_rows + p * lanes * own_width, d_outs + p * own_width * lanes, own_width);", text->name);
 }
 
-/* weights[t][query] and d_scores, from scores and the cotangents of weights. */
+/* Computes weights[t][query] and d_scores from scores and the cotangents of weights. */
 static void differentiate_tile(sc_attention_text *text)
 {
     const sc_attention_desc *desc = text->desc;
@@ -85,7 +88,8 @@ static void differentiate_tile(sc_attention_text *text)
     sc_attention_close(text);
 }
 
-/* sums[t][x] += sum over the panel's queries of left[t][query] right[query][x], in vectors of 16 elements, then of 8. */
+/* sums[t][x] += sum over the panel's queries of left[t][query] right[query][x], in vectors of 16
+ * elements, then 8. */
 static void add_products(sc_attention_text *text, const char *left, const char *right, const char *sums, const char *width,
                          int64_t elements)
 {
@@ -135,7 +139,7 @@ static void add_tile(sc_attention_text *text, sc_attention_role role, const char
     sc_attention_close(text);
 }
 
-/* One block of queries against the tiles of keys from first_key to end_key. */
+/* A block of queries against the tiles of keys from first_key to end_key. */
 static void emit_block(sc_attention_text *text, const sc_attention_blocking *b)
 {
     const sc_attention_desc *desc = text->desc;

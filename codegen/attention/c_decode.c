@@ -1,10 +1,12 @@
-/* Few queries a unit, as when one token is decoded against a long cache: keys and values are read once, and what limits is memory. Elements
- * of heads are vectors here. Keys are split into chunks with a softmax of their own each, and a second loop puts them together (Dao and
- * others, "Flash-Decoding", 2023): for work to share where units are few, and because in a cache the heads of a key stand side by side, so
- * that all heads should read the same pages soon after each other. How many chunks there are depends on the op alone. */
+/* Few queries per unit, as when decoding one token against a long cache: keys and values are read
+ * once and memory bandwidth is the limit. Vectors run over head elements. Keys are split into
+ * chunks, each with its own softmax, and a second loop combines them (Dao and others,
+ * "Flash-Decoding", 2023). This creates parallel work when units are few. It also keeps page
+ * accesses close in time: in a cache the heads of a key are adjacent, so all heads should read the
+ * same pages soon after each other. The number of chunks depends on the op alone. */
 #include "codegen/attention/c_internal.h"
 
-/* Keys that are read for every query before the next ones: they and the next ones stay in a cache of 32 KiB. */
+/* Keys per tile, read for every query before the next tile: two tiles fit in a 32 KiB cache. */
 static int64_t tile_keys(const sc_attention_desc *desc)
 {
     int64_t keys = 16384 / (4 * (desc->e.size + desc->own[0].size)) / 8 * 8;
@@ -70,7 +72,7 @@ static void read_queries(sc_attention_text *text)
     sc_attention_close(text);
 }
 
-/* An array that is not f32 with its elements side by side is read into a tile that is. */
+/* An array that is not contiguous f32 is first copied to a contiguous f32 tile. */
 static bool needs_tile(const sc_attention_desc *desc, sc_attention_role role, const sc_attention_dim *dim)
 {
     return desc->arrays[role].dtype != SC_DTYPE_f32 || (dim->strides[role] != 1 && dim->size > 1);
@@ -104,7 +106,7 @@ static void score_tile(sc_attention_text *text)
     long long step = (long long)tile_stride(desc, SC_ATTENTION_K, &desc->e);
     sc_attention_line(text, "const float *const row = queries + r * e_size;");
     sc_attention_line(text, "int64_t key = 0;");
-    sc_attention_open(text, "for (; key + 4 <= count; key += 4)"); /* four sums that do not wait for each other */
+    sc_attention_open(text, "for (; key + 4 <= count; key += 4)"); /* four independent sums */
     sc_attention_line(text, "const float *const of_key = k_tile + key * %lld;", step);
     sc_attention_line(text, "float sum0 = 0, sum1 = 0, sum2 = 0, sum3 = 0;");
     sc_attention_line(text, "#pragma omp simd reduction(+ : sum0, sum1, sum2, sum3)");
@@ -187,8 +189,8 @@ static void add_tile(sc_attention_text *text)
     sc_attention_line(text, "        sums[o] += scores[i] * v_tile[i * %lld + o];", step);
 }
 
-/* Rows of a head are far apart where another dim is inside, and no hardware follows them. Every query asks for its share of the next tile.
- */
+/* A head's rows are far apart if another dim is inside, which defeats the hardware prefetcher. Each
+ * query prefetches its share of the next tile. */
 static void prefetch_next(sc_attention_text *text)
 {
     static const struct {
@@ -209,7 +211,7 @@ static void prefetch_next(sc_attention_text *text)
     sc_attention_close(text);
 }
 
-/* parts[query]: sums over the chunk's keys, largest score, total. */
+/* parts[query]: sums over the chunk's keys, the largest score, the total. */
 static void emit_chunk(sc_attention_text *text)
 {
     const sc_attention_desc *desc = text->desc;
@@ -246,7 +248,7 @@ static void emit_chunk(sc_attention_text *text)
     sc_strbuf_add_char(text->out, '\n');
 }
 
-/* Puts the chunks of a unit together, in order. */
+/* Combines the chunks of a unit, in order. */
 static void emit_finish(sc_attention_text *text)
 {
     const sc_attention_desc *desc = text->desc;

@@ -1,16 +1,20 @@
-/* The tiled form: blocks of queries against tiles of keys (Dao, "FlashAttention-2", 2023, algorithms 1 and 2, on vectors of a CPU).
+/* The tiled form: blocks of queries against tiles of keys (Dao, "FlashAttention-2", 2023,
+ * algorithms 1 and 2, on CPU vectors).
  *
- * Everything is a product of small matrices whose vectors run over LANES queries, a *panel*: scores of a tile are keys (numbers, broadcast)
- * times the transposed queries of a panel (vectors), so the largest score, the sum of weights and the mask of each query are elements of
- * vectors and nothing is ever added across one. Weighted values are sums of values (numbers) times the weights (vectors), transposed, too.
- * Four rows of LANES sums stay in registers.
+ * All work is small matmuls whose vectors run over LANES queries, a *panel*. Scores of a tile are
+ * keys (broadcast scalars) times the transposed queries of a panel (vectors), so the largest score,
+ * the sum of weights and the mask of each query are vector elements, and there are no reductions
+ * across a vector. Weighted values are values (scalars) times the weights (vectors), also
+ * transposed. Four rows of LANES sums stay in registers.
  *
- *     block of queries (panels x LANES)          kept on the stack: queries, sums of values, largest score, total
- *       for each tile of keys that a mask leaves  read once into f32, dense
+ *     block of queries (panels x LANES)             on the stack: queries, sums of values, largest
+ *                                                   score, total
+ *       for each tile of keys with unmasked ones    read once, to contiguous f32
  *         for each panel: scores; mask; weights; sums = sums * correction + values * weights
  *
- * A block runs its tiles in order and shares nothing, so results do not depend on who runs it. Values of keys that a mask hides from some
- * queries of a block must be finite: their weight is 0, but it is a factor. */
+ * A block runs its tiles in order and shares nothing, so results do not depend on the schedule.
+ * Values of keys that a mask hides from some queries of a block must be finite: they are multiplied
+ * by a weight of 0. */
 #include "codegen/attention/c_internal.h"
 
 sc_attention_blocking sc_attention_blocking_of(const sc_attention_desc *desc)
@@ -20,7 +24,7 @@ sc_attention_blocking sc_attention_blocking_of(const sc_attention_desc *desc)
     int64_t most = b.e > b.own ? b.e : b.own;
     b.e_width = (b.e + 7) / 8 * 8;
     b.own_width = (b.own + 7) / 8 * 8;
-    int64_t room = (desc->is_grad ? 512 : 768) / most, limit = desc->is_grad ? 4 : 8; /* what a block keeps stays in a cache of 512 KiB */
+    int64_t room = (desc->is_grad ? 512 : 768) / most, limit = desc->is_grad ? 4 : 8; /* a block's working set stays in a 512 KiB cache */
     b.panels = room < 1 ? 1 : room > limit ? limit : room;
     int64_t needed = (b.rows + SC_ATTENTION_LANES - 1) / SC_ATTENTION_LANES;
     b.panels = needed < b.panels ? needed : b.panels;
@@ -29,10 +33,11 @@ sc_attention_blocking sc_attention_blocking_of(const sc_attention_desc *desc)
     return b;
 }
 
-/* ---- what forward and backward share ---- */
+/* ---- shared by forward and backward ---- */
 
-/* c[4][lanes] (+)= sum over j of a[i * row + j * step] b[j * b_step + ..]. The sums are 4 lanes / 8 registers. After the barrier, which is
- * no instruction, memory may have changed, so that what was loaded has to stay in registers: gcc would else load it again for every row. */
+/* c[4][lanes] (+)= sum over j of a[i * row + j * step] b[j * b_step + ..], with 4 lanes / 8 sum
+ * registers. The compiler barrier (no instruction) marks memory as changed, so loaded values have
+ * to stay in registers; without it gcc reloads them for every row. */
 void sc_attention_emit_product(sc_attention_text *text, int lanes)
 {
     sc_attention_line(text, "static inline __attribute__((always_inline)) void %s_product%d(", text->name, lanes);
@@ -71,7 +76,8 @@ static void emit_shuffles(sc_attention_text *text, char from, char to, const cha
     }
 }
 
-/* NAME_turn: b[j][i] = a[i][j] of 8 x 8. Rows in pairs, in fours, in halves; where the compiler has no shuffles, element by element. */
+/* NAME_turn: b[j][i] = a[i][j] for 8 x 8. Interleaves pairs, fours, halves; without compiler
+ * shuffles, element by element. */
 static void emit_turn(sc_attention_text *text)
 {
     sc_attention_line(text, "static inline void %s_turn(const float *a, int64_t a_step, float *b, int64_t b_step)", text->name);
@@ -99,7 +105,8 @@ static void emit_turn(sc_attention_text *text)
     sc_strbuf_add_char(text->out, '\n');
 }
 
-/* NAME_to_panel and NAME_from_panel: between rows[query][x] and panel[x][query], x below a multiple of 8. */
+/* NAME_to_panel and NAME_from_panel: between rows[query][x] and panel[x][query]; the number of x is
+ * a multiple of 8. */
 void sc_attention_emit_turns(sc_attention_text *text)
 {
     emit_turn(text);
@@ -125,8 +132,9 @@ static const struct {
                    {SC_ATTENTION_BIAS, "bias"}, {SC_ATTENTION_SEGMENTS, "segments"}, {SC_ATTENTION_KEY_SEGMENTS, "key_segments"},
                    {SC_ATTENTION_D_Q, "d_q"}};
 
-/* Of each query of the block: its row, times the scale; which keys positions leave; where arrays stand. Of
- * each panel: the keys that some query sees (from panel_low to panel_high) and those that all do (inner_). */
+/* Declares, per query of the block: its row, times the scale; the keys that position masks leave;
+ * the array offsets. Per panel: the keys that some query sees (panel_low to panel_high) and those
+ * that all queries see (inner_). */
 void sc_attention_declare_block(sc_attention_text *text, const sc_attention_blocking *b)
 {
     const sc_attention_desc *desc = text->desc;
@@ -151,7 +159,7 @@ void sc_attention_declare_block(sc_attention_text *text, const sc_attention_bloc
     sc_attention_close(text);
 }
 
-/* Opens the loop over the block's queries; after `continue` for those that are not there. */
+/* Opens the loop over the block's queries, with `continue` for missing ones. */
 void sc_attention_open_queries(sc_attention_text *text)
 {
     const sc_attention_desc *desc = text->desc;
@@ -166,7 +174,7 @@ void sc_attention_open_queries(sc_attention_text *text)
         sc_attention_line(text, "weight_row_of[r] = 0;");
 }
 
-/* In that loop, where the query is there and its s.. are declared. */
+/* Inside that loop; the query exists and its s.. are declared. */
 void sc_attention_read_query(sc_attention_text *text)
 {
     const sc_attention_desc *desc = text->desc;
@@ -201,7 +209,8 @@ void sc_attention_turn_queries(sc_attention_text *text)
     sc_attention_line(text, "    %s_to_panel(query_rows + p * lanes * e_width, queries + p * e_width * lanes, e_width);", text->name);
 }
 
-/* name[i][0 .. width), dense and in f32, of keys first .. first + count; further rows up to a multiple of 4 and columns are 0. */
+/* Fills name[i][0 .. width), contiguous f32, with keys first .. first + count; rows up to a
+ * multiple of 4 and columns up to width are 0. */
 static void read_tile(sc_attention_text *text, sc_attention_role role, const char *name, const char *source, const sc_attention_dim *dim,
                       const char *width)
 {
@@ -216,7 +225,8 @@ static void read_tile(sc_attention_text *text, sc_attention_role role, const cha
     sc_attention_close(text);
     sc_attention_line(text, "#pragma omp simd");
     sc_attention_line(text, "for (int64_t x = 0; x < %lld; x++)", (long long)dim->size);
-    /* The sum keeps gcc from calling memcpy for every row; it only makes -0 a 0. */
+    /* The addition keeps gcc from calling memcpy for every row; its only effect is to turn -0 into
+     * 0. */
     sc_attention_line(text, "    %s[i * %s + x] = %s%s;", name, width, sc_attention_read(text, role, index),
                       text->desc->arrays[role].dtype == SC_DTYPE_f32 ? " + 0.0f" : "");
     if (dim->size % 8 != 0) {
@@ -239,7 +249,8 @@ void sc_attention_declare_tiles(sc_attention_text *text)
     sc_attention_line(text, "float keys[tile * e_width]" ALIGNED ", values[tile * own_width]" ALIGNED ";");
 }
 
-/* A loop over the tile's keys and the panel's queries, around the lines that follow: i, t, l and, when asked for, r. */
+/* Opens loops over the tile's keys and the panel's queries; declares i, t, l and, if requested,
+ * r. */
 static void open_elements(sc_attention_text *text, bool is_vector)
 {
     sc_attention_open(text, "for (int64_t i = 0; i < seen; i++)");
@@ -256,7 +267,7 @@ static void close_elements(sc_attention_text *text)
     sc_attention_close(text);
 }
 
-/* Opens the loop over panels that see keys of the tile: its first `seen`, no others. */
+/* Opens the loop over panels that see keys of the tile: only its first `seen` ones. */
 void sc_attention_open_panels(sc_attention_text *text)
 {
     sc_attention_open(text, "for (int64_t p = 0; p < panels; p++)");
@@ -265,7 +276,8 @@ void sc_attention_open_panels(sc_attention_text *text)
     sc_attention_line(text, "const int64_t seen = panel_high[p] - first < count ? panel_high[p] - first : count;");
 }
 
-/* Scores of the tile for panel p, capped, with bias, masked keys -inf; slopes of the cap, when there is a place for them. */
+/* Scores of the tile for panel p, capped, with bias, masked keys -inf; also the slopes of the cap
+ * if there is an array for them. */
 void sc_attention_score_tile(sc_attention_text *text)
 {
     const sc_attention_desc *desc = text->desc;
@@ -321,8 +333,8 @@ const char *sc_attention_lane_factor(sc_attention_text *text)
 
 /* ---- forward ---- */
 
-/* Weights in place of scores, against a score that is at most 8 below the largest so far: weights below e^8 do no harm, and sums so far
- * seldom need a correction. */
+/* Replaces scores by weights relative to a base at most 8 below the largest score so far: weights
+ * below e^8 are harmless, and earlier sums seldom need a correction. */
 static void weigh_tile(sc_attention_text *text)
 {
     sc_attention_line(text, "float most[lanes]" ALIGNED ", base[lanes]" ALIGNED ", correction[lanes]" ALIGNED ", added[lanes]" ALIGNED ";");
@@ -432,7 +444,7 @@ void sc_attention_emit_tiled(sc_attention_text *text)
     sc_attention_line(text, "int64_t %s(void *const *args, const int64_t *params)", text->name);
     sc_attention_line(text, "{");
     text->depth++;
-    sc_attention_line(text, "#pragma omp parallel for schedule(dynamic, 1)"); /* the last blocks of a causal mask have most to do */
+    sc_attention_line(text, "#pragma omp parallel for schedule(dynamic, 1)"); /* the last blocks of a causal mask have the most work */
     sc_attention_line(text, "for (int64_t item = 0; item < %lld; item++)", (long long)(b.units * b.blocks));
     sc_attention_line(text, "    %s_block(args, params, item %% %lld, %lld - item / %lld);", text->name, (long long)b.units,
                       (long long)b.blocks - 1, (long long)b.units);

@@ -1,4 +1,4 @@
-/* What the forms of attention in C share while they are written: inside of codegen/attention only. */
+/* Shared by the C emitters of attention; internal to codegen/attention. */
 #ifndef SHARDC_CODEGEN_ATTENTION_C_INTERNAL_H
 #define SHARDC_CODEGEN_ATTENTION_C_INTERNAL_H
 
@@ -11,13 +11,13 @@ void sc_attention_emit_tiled_grad(sc_attention_text *text);
 void sc_attention_emit_decode(sc_attention_text *text);
 
 /* ---- tiles ---- */
-enum { SC_ATTENTION_LANES = 24 /* queries of a panel: three vectors of AVX2 */ };
+enum { SC_ATTENTION_LANES = 24 /* queries of a panel: three AVX2 vectors */ };
 
 typedef struct sc_attention_blocking {
     int64_t units, rows;     /* rows: queries of a unit */
-    int64_t panels, queries; /* of a block */
-    int64_t blocks;          /* of a unit */
-    int64_t e, own;          /* sizes, and rounded up to vectors: */
+    int64_t panels, queries; /* per block */
+    int64_t blocks;          /* per unit */
+    int64_t e, own;          /* sizes, then the same rounded up to full vectors */
     int64_t e_width, own_width;
 } sc_attention_blocking;
 

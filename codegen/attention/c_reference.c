@@ -1,16 +1,17 @@
-/* The simple form: a query at a time, by the definition, for every layout, mask and dtype. Forward, keys come in pieces of which the scores
- * fit on the stack; a piece with a larger score than all before scales what was summed (Milakov and Gimelshein, "Online normalizer
- * calculation for softmax", 2018). Backward, queries that add to the same elements of a cotangent run one after the other. */
+/* The simple form: one query at a time, by definition, for every layout, mask and dtype. Forward,
+ * keys are processed in pieces whose scores fit on the stack; a piece with a new largest score
+ * rescales the sums so far (Milakov and Gimelshein, "Online normalizer calculation for softmax",
+ * 2018). Backward, queries that add to the same cotangent elements run sequentially. */
 #include "codegen/attention/c_internal.h"
 
-enum { PIECE = 64 /* keys */, OWN_PIECE = 1024 /* elements of v; for more of them, scores are recomputed */ };
+enum { PIECE = 64 /* keys */, OWN_PIECE = 1024 /* elements of v; with more, scores are recomputed */ };
 
 static const char *place(sc_attention_text *text, const char *start, const char *a, const char *b)
 {
     return sc_arena_printf(text->arena, "%s + %s + %s", start, a, b);
 }
 
-/* `score` of key t: scaled and capped. */
+/* Computes `score` of key t: scaled and capped. */
 static void score_of_key(sc_attention_text *text)
 {
     const sc_attention_desc *desc = text->desc;
@@ -112,7 +113,7 @@ static void emit_forward(sc_attention_text *text)
 
 /* ---- backward ---- */
 
-/* What all scores of the query have in common. */
+/* The part of d_score that is common to all keys of the query. */
 static void declare_delta(sc_attention_text *text)
 {
     const char *out = sc_arena_printf(text->arena, "out_at + %s", sc_attention_own(text, SC_ATTENTION_OUT, "o"));
@@ -123,7 +124,7 @@ static void declare_delta(sc_attention_text *text)
                       sc_attention_read(text, SC_ATTENTION_OUT, out));
 }
 
-/* Adds to d_v, and gives d_weight. */
+/* Adds to d_v and computes d_weight. */
 static void through_values(sc_attention_text *text)
 {
     const sc_attention_desc *desc = text->desc;

@@ -1,19 +1,21 @@
-/* Which form attention gets on GPUs, and in which tiles. */
+/* Chooses the form and the tiles of attention on GPUs. */
 #include "codegen/attention/cuda.h"
 
 #include <string.h>
 
 #include "codegen/attention/cuda_internal.h"
 
-/* Few queries a head, as when text is generated: keys and values stream past them, one warp a block, many blocks. */
+/* Few queries per head, as in generation: keys and values are streamed past them, one warp per
+ * block, many blocks. */
 enum {
     FEW = 16,
-    MANY_BLOCKS = 1024 /* of one warp; of others a quarter: what fills a GPU */,
+    MANY_BLOCKS = 1024 /* with one warp; a quarter of it with more: enough to fill a GPU */,
     LEAST_PART = 128 /* keys */,
     MOST_PARTS = 32
 };
 
-/* Enough blocks to fill a GPU, where parts of the keys are long enough to be worth what putting them together costs. */
+/* Splits keys into enough parts to fill a GPU, but not so short that combining them costs more than
+ * it gains. */
 static int parts_of(const sc_attention_desc *desc, const sc_attention_cuda_tile *tile)
 {
     bool is_small = tile->warps == 1;
@@ -25,28 +27,29 @@ static int parts_of(const sc_attention_desc *desc, const sc_attention_cuda_tile 
 
 typedef enum stage_kind { FORWARD_FEW, FORWARD, D_Q, D_K_D_V } stage_kind;
 
-/* What a block of the stage takes of shared memory; a little more than it does. */
+/* An upper bound of the shared memory that a block of the stage uses. */
 static int64_t block_bytes(const sc_attention_desc *desc, stage_kind kind, const sc_attention_cuda_tile *tile)
 {
     enum { PLACES = 10, PLACE = 8, ALIGNMENT = 16 * 16 };
     int64_t e = sc_attention_head_of(desc->e.size).step, own = sc_attention_head_of(desc->own[0].size).step, both = 2 * (e + own);
     int64_t rows = 16 * tile->warps * tile->strips, columns = (int64_t)tile->stages * tile->tile;
     sc_attention_places places = sc_attention_places_of(desc, NULL, 0);
-    int64_t of_masks = PLACE * (places.count + places.has_weight_row), of_rows = PLACE * 4 /* three arrays' places, an interval */;
+    int64_t of_masks = PLACE * (places.count + places.has_weight_row), of_rows = PLACE * 4 /* the offsets of three arrays, an interval */;
     if (kind == D_K_D_V)
         return rows * both + columns * (both + 16 + of_masks) + ALIGNMENT;
     int64_t queries = kind == D_Q ? (e > own ? e : own) + own : e > own ? e : own;
     return rows * (2 * queries + of_rows + of_masks) + columns * both + ALIGNMENT;
 }
 
-/* In the order of preference, the last for GPUs with least memory. What there is to choose from keeps sums, weights and fragments in
- * registers (255 of a thread, so eight warps on a multiprocessor), as NVRTC says for sm_80, sm_90a and sm_100a. Eight warps come first, in
- * two blocks, which do not wait for each other; then two strips of a warp, which share what it loads of the other side; then long tiles,
- * since what a warp loads of its own rows serves a whole tile; then more of them on their way. */
+/* In order of preference, the last for GPUs with the least memory. All choices keep sums, weights
+ * and fragments in registers (255 per thread, so eight warps per multiprocessor), according to
+ * NVRTC for sm_80, sm_90a and sm_100a. Preferred are, in this order: eight warps in two blocks,
+ * which do not wait for each other; two strips per warp, which share loads of the other side; long
+ * tiles, as a warp's loads of its own rows serve a whole tile; more tiles in flight. */
 static const struct {
     stage_kind kind;
-    int64_t head; /* at most */
-    bool is_plain /* where scores take no more than a factor and an interval: the rest has registers of its own */;
+    int64_t head; /* upper bound */
+    bool is_plain /* scores need only a factor and an interval, which leaves more registers */;
     sc_attention_cuda_tile tile;
 } choices[] = {
     {FORWARD_FEW, 64, false, {1, 1, 64, 3, 4}},  {FORWARD_FEW, 128, false, {1, 1, 32, 3, 4}}, {FORWARD_FEW, 192, false, {1, 1, 16, 4, 4}},
@@ -69,7 +72,8 @@ static bool is_plain(const sc_attention_desc *desc)
            desc->scale > 0;
 }
 
-/* The first of the least head that fits, of which so many blocks as it names have room on a multiprocessor. */
+/* Returns the first choice with the smallest head that fits and enough shared memory for its
+ * resident blocks. */
 static sc_attention_cuda_tile choose(const sc_attention_desc *desc, stage_kind kind, uint32_t shared_bytes)
 {
     int64_t own = sc_attention_own_size(desc), size = desc->e.size > own ? desc->e.size : own, head = 0;

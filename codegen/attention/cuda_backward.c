@@ -1,31 +1,34 @@
-/* Attention of 16-bit elements on GPUs, backward (Dao, "FlashAttention-2", 2023, algorithm 2). Nothing is added in memory: weights are
- * recomputed where they are summed, twice.
+/* Attention with 16-bit elements on GPUs, backward (Dao, "FlashAttention-2", 2023, algorithm 2).
+ * There are no additions in memory: weights are recomputed for each of the two sums.
  *
- *     stage 0     of each query: the logarithm of its sum, delta, its keys - a *record* - and of each tile of queries, the hull of its keys
- *     stage 1     d_k and d_v: a block holds keys and values of a unit and runs over tiles of its queries, of all heads that share the
- * keys. Scores are transposed: rows are keys, so that weights are an A for both sums. Large heads take a stage for each sum the last d_q:
- * blocks of queries, as forward
+ * - Stage 0 computes a *record* of each query (its log-sum, delta and key interval) and the key
+ *   hull of each tile of queries.
+ * - Stage 1 computes d_k and d_v: a block holds keys and values of a unit and iterates over tiles
+ *   of its queries, of all heads that share the keys. Scores are transposed: rows are keys, so
+ *   weights are an A fragment for both sums. Large heads take one stage per sum.
+ * - The last stage computes d_q: blocks of queries, as in forward.
  *
- * Queries that are not there, that are padding, or whose every key is masked, have a sum of infinity, and so weights of 0. Where a mask
- * cuts through a tile, hidden elements get a score of -inf, and 0 for what came of the value, which may be anything. */
+ * Missing queries, padding, and queries with every key masked have an infinite log-sum and so
+ * weights of 0. Where a mask cuts through a tile, hidden elements get a score of -inf, and a 0 for
+ * what is computed from the value, which may be anything. */
 #include "codegen/attention/cuda_internal.h"
 
 enum { RECORD = 16 /* bytes: lse in base 2, delta (f32), low, high (i32) */, HULL = 16 /* low, high, inner low, inner high */ };
-enum { MAX_SUMS = 320 /* elements of a key in registers: d_k and d_v beyond these take a stage each */ };
+enum { MAX_SUMS = 320 /* elements per key in registers: beyond, d_k and d_v take a stage each */ };
 
 typedef struct grad {
     sc_attention_cuda *cuda;
     sc_attention_text *text;
     const sc_attention_desc *desc;
-    sc_attention_cuda_tile tile; /* of d_k, d_v */
+    sc_attention_cuda_tile tile; /* for d_k, d_v */
     sc_attention_head e, own;
     int64_t units, rows;
-    int64_t padded;   /* rows that have records: whole blocks of both stages */
-    int64_t tiles;    /* of queries, in which one is there */
-    int64_t hulls_at; /* byte of scratch */
-    bool has_interval, is_wide /* what elements do is more than a factor */;
+    int64_t padded;   /* rows with records: whole blocks of both stages */
+    int64_t tiles;    /* of queries, not counting tiles without any */
+    int64_t hulls_at; /* byte offset in scratch */
+    bool has_interval, is_wide /* scores need more than a factor */;
     const char *factor;
-    const char *unit; /* its number, narrow where what is reached from it is: registers are few */
+    const char *unit; /* its number, in a narrow type where possible, as registers are scarce */
     sc_attention_places places;
 } grad;
 
@@ -128,14 +131,16 @@ static void emit_records(grad *g)
     sc_attention_cuda_end(cuda);
 }
 
-/* ---- elements: scores and d_scores, products yet, become weights (with dropout) and the cotangents of products ---- */
+/* ---- elements: turns scores and d_scores, still raw dot products, into weights (with dropout) and
+ * cotangents of the dot products ---- */
 
-/* `inside`: whether the key is the query's; `row`: of places; `sum`, `delta`: of the element's query, after the lines `declares`. t is the
- * key. `has_scores`: d_scores is there. */
+/* `inside`: condition that the query sees the key; `row`: index into places; `sum`, `delta`: of the
+ * element's query, after the lines in `declares`. t is the key. `has_scores`: d_scores is
+ * computed. */
 typedef struct elements {
     const char *inside, *cut, *row, *t, *declares, *sum, *delta;
     bool has_scores;
-    const sc_attention_queries *queries; /* or NULL: rows are keys */
+    const sc_attention_queries *queries; /* NULL: rows are keys */
 } elements;
 
 static void differentiate_wide(grad *g, const elements *x)
@@ -204,8 +209,8 @@ static void differentiate(grad *g, const elements *x)
 
 /* ---- d_k, d_v ---- */
 
-/* NAME_next: the least tile of queries, from `at` on, of which one sees a key from low to high. Of the 32 tiles around, those are bits of
- * `found`. */
+/* NAME_next: the first tile of queries from `at` on in which some query sees a key in low .. high.
+ * `found` caches the answer for 32 tiles, one bit each. */
 static void emit_next(grad *g)
 {
     sc_attention_text *text = g->text;
@@ -232,7 +237,7 @@ static void emit_next(grad *g)
     sc_strbuf_add_char(text->out, '\n');
 }
 
-/* Rows of q or d_out of tile `ahead`, to `to`. */
+/* Copies the rows of q or d_out of tile `ahead` to `to`. */
 static void copy_heads(grad *g, sc_attention_role role, const char *to, const char *head)
 {
     sc_attention_text *text = g->text;
@@ -253,7 +258,8 @@ static void copy_heads(grad *g, sc_attention_role role, const char *to, const ch
     sc_attention_close(text);
 }
 
-/* Tile `tile_number` of queries, if it is one, with its records and places, to `slot_number`. */
+/* Copies tile `tile_number` of queries, if it exists, with its records and places, to
+ * `slot_number`. */
 static void copy_queries(grad *g, const char *tile_number, const char *slot_number)
 {
     sc_attention_text *text = g->text;
@@ -285,7 +291,7 @@ static void share_keys(grad *g, bool for_keys, uint32_t at[2])
     sc_attention_cuda *cuda = g->cuda;
     const sc_attention_cuda_tile *tile = &g->tile;
     int64_t block_keys = 16 * tile->warps * tile->strips;
-    at[0] = sc_attention_cuda_share(cuda, "uint16_t", "keys", 2, block_keys * g->e.step); /* then, the sums */
+    at[0] = sc_attention_cuda_share(cuda, "uint16_t", "keys", 2, block_keys * g->e.step); /* reused for the sums */
     at[1] = for_keys ? sc_attention_cuda_share(cuda, "uint16_t", "values", 2, block_keys * g->own.step) : 0;
     sc_attention_cuda_share(cuda, "uint16_t", "queries", 2, 2 * (int64_t)tile->tile * g->e.step);
     sc_attention_cuda_share(cuda, "uint16_t", "d_outs", 2, 2 * (int64_t)tile->tile * g->own.step);
@@ -306,7 +312,7 @@ static void begin_keys(grad *g, bool for_keys, uint32_t at[2])
     sc_attention_line(text, "constexpr int e_size = %d, e_width = %d, e_step = %d, own_size = %d, own_width = %d, own_step = %d;",
                       g->e.size, g->e.width, g->e.step, g->own.size, g->own.width, g->own.step);
     share_keys(g, for_keys, at);
-    /* The first keys of a causal mask have most to do. */
+    /* The first keys of a causal mask have the most work. */
     sc_attention_line(text, "const int64_t unit = sc_block() %% %lld;", (long long)g->units);
     sc_attention_line(text, "const int first_key = (int)(sc_block() / %lld) * block_keys, lane = sc_lane();", (long long)g->units);
     sc_attention_line(text, "const int warp_row = sc_warp() * 16 * strips, warp_low = first_key + warp_row;");
@@ -320,7 +326,7 @@ static void begin_keys(grad *g, bool for_keys, uint32_t at[2])
             text->name, sc_attention_at(text, SC_ATTENTION_V, sc_attention_of_unit), v_step, v_step, keys);
 }
 
-/* The loop over tiles of queries, around the products. */
+/* The loop over tiles of queries, around the matmuls. */
 static void run_queries(grad *g, bool for_keys, bool for_values)
 {
     sc_attention_text *text = g->text;
@@ -377,7 +383,8 @@ static void run_queries(grad *g, bool for_keys, bool for_values)
     sc_attention_close(text);
 }
 
-/* The warp's sums, by way of the rows of keys or values that nobody else reads. */
+/* Writes the warp's sums through its rows of keys or values in shared memory, which no other warp
+ * reads. */
 static void write_sums(grad *g, sc_attention_role role, const char *sums, const char *from, uint32_t at, const char *head, double factor)
 {
     sc_attention_text *text = g->text;

@@ -1,18 +1,21 @@
-/* Attention of 16-bit elements on GPUs, forward (Dao, "FlashAttention-2", 2023, algorithm 1): a block holds some queries of a unit - with
- * the heads that share keys, since these are rows as positions are - and runs over tiles of keys and values, which are on their way to
- * shared memory while earlier ones are used. A warp holds whole strips of 16 queries: scores, weights and sums stay in its registers, and
- * what a row needs of other lanes is in the three next to it.
+/* Attention with 16-bit elements on GPUs, forward (Dao, "FlashAttention-2", 2023, algorithm 1). A
+ * block holds queries of a unit (heads that share keys are rows, just as positions are) and
+ * iterates over tiles of keys and values, which are copied to shared memory while earlier ones are
+ * used. A warp holds whole strips of 16 queries: scores, weights and sums stay in its registers,
+ * and a row is spread over four neighbouring lanes.
  *
- * Scores are kept as products come, or in base 2 where caps and biases need a pass over them anyway; `factor` takes them to base 2. */
+ * Scores are kept as raw dot products, or in base 2 if caps and biases need a pass over them
+ * anyway; `factor` converts them to base 2. */
 #include "codegen/attention/cuda_internal.h"
 
 typedef struct forward {
     sc_attention_queries queries;
-    bool is_wide /* a pass over scores reads what elements have of their own */, is_based /* scores are in base 2 */;
+    bool is_wide /* scores need a pass for per-element terms */, is_based /* scores are in base 2 */;
     const char *factor;
 } forward;
 
-/* Where scores need more than a factor, and where a mask cuts through the warp's part of the tile. */
+/* Finishes scores that need more than a factor, and masks the warp's part of a tile cut by a
+ * mask. */
 static void finish_scores(forward *f)
 {
     sc_attention_text *text = f->queries.text;
@@ -49,8 +52,8 @@ static void finish_scores(forward *f)
     sc_attention_close(text);
 }
 
-/* Weights in place of scores, against a score that is at most 8 below the largest so far, in base 2: weights below 2^8 do no harm, and sums
- * so far seldom need a correction. */
+/* Replaces scores by weights relative to a base at most 8 below the largest score so far, in base
+ * 2: weights below 2^8 are harmless, and earlier sums seldom need a correction. */
 static void weigh_tile(forward *f)
 {
     sc_attention_text *text = f->queries.text;
@@ -113,7 +116,8 @@ static void write_block(forward *f)
     sc_attention_write_rows(&f->queries, SC_ATTENTION_OUT, "own");
 }
 
-/* ---- parts: sums and totals against the part's largest score, in scratch, put together in order by a warp a query ---- */
+/* ---- parts: sums and totals relative to the part's largest score, in scratch, combined in order
+ * by one warp per query ---- */
 
 static int64_t bytes_of_sums(const forward *f)
 {
@@ -121,7 +125,8 @@ static int64_t bytes_of_sums(const forward *f)
     return f->queries.parts * queries * f->queries.own.size * 4;
 }
 
-/* Where the rows of this part stand in scratch; below 0: nowhere. In shared memory: registers are few until they are wanted. */
+/* Stores the scratch offsets of this part's rows in shared memory, as registers are scarce until
+ * they are needed; negative: none. */
 static void keep_parts(forward *f)
 {
     sc_attention_text *text = f->queries.text;

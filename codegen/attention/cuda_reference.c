@@ -1,10 +1,12 @@
-/* The simple form on GPUs: by the definition, for every layout, mask and dtype. A warp takes a query, its lanes keys; then, for the
- * products with what these keys have, lanes take elements, and each key's number comes from its lane. Forward: online softmax (Milakov and
- * Gimelshein, "Online normalizer calculation for softmax", 2018). Backward nothing is added in memory: each cotangent is made where it is
- * summed, by a warp a query (d_q), a warp a key (d_k, d_v: lanes take queries), a warp some elements (d_bias). */
+/* The simple form on GPUs: by definition, for every layout, mask and dtype. A warp takes one query
+ * and its lanes take keys; for the weighted sums lanes take elements, and each key's weight is
+ * broadcast from its lane. Forward: online softmax (Milakov and Gimelshein, "Online normalizer
+ * calculation for softmax", 2018). Backward there are no additions in memory: each cotangent is
+ * summed by one warp per query (d_q), per key (d_k, d_v: lanes take queries) or per group of
+ * elements (d_bias). */
 #include "codegen/attention/cuda_internal.h"
 
-enum { WARPS = 4, PIECE = 256 /* elements that a warp sums at once; for more of them, weights are recomputed */ };
+enum { WARPS = 4, PIECE = 256 /* elements that a warp sums at once; with more, weights are recomputed */ };
 
 static const char *exponential(const sc_attention_text *text)
 {
@@ -57,9 +59,9 @@ static bool not_of_bias(const sc_attention_desc *desc, const sc_attention_dim *d
     return !has(dim, SC_ATTENTION_BIAS);
 }
 
-/* ---- a warp's work ---- */
+/* ---- the work of a warp ---- */
 
-/* Opens a stage in which warps take items; `item` and `lane` are there. */
+/* Opens a stage in which each warp takes an item; declares `item` and `lane`. */
 static void begin(sc_attention_cuda *cuda, int64_t items)
 {
     sc_attention_text *text = &cuda->text;
@@ -70,14 +72,15 @@ static void begin(sc_attention_cuda *cuda, int64_t items)
     sc_attention_line(text, "    return;");
 }
 
-/* The same for all lanes. */
+/* Butterfly sum; all lanes get the result. */
 static void sum_of_lanes(sc_attention_text *text, const char *name)
 {
     sc_attention_line(text, "for (int apart = 16; apart > 0; apart /= 2)");
     sc_attention_line(text, "    %s += sc_shuffle_xor(%s, apart);", name, name);
 }
 
-/* Opens the loop over pieces of `size` elements, of which a lane has those sums[j] of `at` = x + 32 j + lane below it. */
+/* Opens the loop over pieces of `size` elements; a lane holds sums[j] for `at` = x + 32 j + lane
+ * below size. */
 static void open_pieces(sc_attention_text *text, int64_t size)
 {
     int64_t piece = size < PIECE ? (size + 31) / 32 * 32 : PIECE;
@@ -94,7 +97,7 @@ static void open_elements(sc_attention_text *text, int64_t size)
     sc_attention_line(text, "    break;");
 }
 
-/* ---- a pair of a query, whose places are declared, and a key t ---- */
+/* ---- a query, whose places are declared, and a key t ---- */
 
 static const char *key_at(sc_attention_text *text, sc_attention_role role, const char *t, const char *rest)
 {
@@ -117,14 +120,15 @@ static void declare_score(sc_attention_text *text)
                           text->real[0] == 'f' ? "sc_tanh_f32" : "tanh", sc_attention_number(text, desc->softcap));
 }
 
-/* "t < high" and what else leaves the key. */
+/* "t < high" and the other masks of the key. */
 static const char *condition_of_key(sc_attention_text *text)
 {
     const char *visible = sc_attention_visible(text);
     return visible == NULL ? "t < high" : sc_arena_printf(text->arena, "t < high && %s", visible);
 }
 
-/* Sets weight, and with what is asked for factor (of dropout), d_score and d_dot, which have to be 0 (factor: 1) before. */
+/* Computes weight and, if requested, factor (of dropout), d_score and d_dot; these must be 0
+ * (factor: 1) before. */
 static void differentiate_pair(sc_attention_text *text, bool wants_scores)
 {
     const sc_attention_desc *desc = text->desc;
@@ -227,7 +231,7 @@ static void emit_forward(sc_attention_cuda *cuda)
 
 /* ---- backward ---- */
 
-/* The query's number among all, from its dims. */
+/* The row-major number of the query among all queries. */
 static const char *number_of_query(sc_attention_text *text)
 {
     const sc_attention_desc *desc = text->desc;
@@ -237,7 +241,8 @@ static const char *number_of_query(sc_attention_text *text)
     return sum;
 }
 
-/* delta[query]: what all scores of a query have in common. 0 for padding, which may be anything. */
+/* delta[query]: the part of d_score common to all keys of a query; 0 for padding, whose values may
+ * be anything. */
 static void emit_delta(sc_attention_cuda *cuda)
 {
     sc_attention_text *text = &cuda->text;
@@ -262,7 +267,8 @@ static void emit_delta(sc_attention_cuda *cuda)
     sc_attention_cuda_end(cuda);
 }
 
-/* After all dims: places, log_sum, delta, and `is_there`: false for queries that give nothing. */
+/* After all dims: declares the places, log_sum, delta, and `is_there`, false for queries that
+ * contribute nothing. */
 static void declare_query(sc_attention_text *text)
 {
     const char *beyond = sc_attention_beyond(text);
@@ -308,7 +314,7 @@ static void emit_d_q(sc_attention_cuda *cuda)
     sc_attention_cuda_end(cuda);
 }
 
-/* d_k or d_v of one key: the queries of the key's unit, 32 at a time. */
+/* d_k or d_v of one key: sums over the queries of the key's unit, 32 at a time. */
 static void sum_over_queries(sc_attention_text *text, bool is_values, sc_attention_choice *outside, sc_attention_choice *within)
 {
     const sc_attention_desc *desc = text->desc;
@@ -368,7 +374,7 @@ static void emit_d_k_d_v(sc_attention_cuda *cuda)
     sc_attention_cuda_end(cuda);
 }
 
-/* Lanes take keys; where the bias has none, the sum of the lanes is the result. */
+/* Lanes take keys; if the bias lacks T, the result is the sum over the lanes. */
 static void emit_d_bias(sc_attention_cuda *cuda)
 {
     sc_attention_text *text = &cuda->text;

@@ -1,4 +1,5 @@
-/* Blocks of queries against tiles of keys on GPUs, for forward and d_q: their rows, the keys these see, copies, masks, results. */
+/* Blocks of queries against tiles of keys on GPUs, for forward and d_q: row offsets, key intervals,
+ * copies, masks, results. */
 #include "codegen/attention/cuda_internal.h"
 
 sc_attention_places sc_attention_places_of(const sc_attention_desc *desc, const sc_attention_role *more, size_t count)
@@ -70,7 +71,7 @@ void sc_attention_cuda_score(sc_attention_text *text, bool has_slope)
 {
     const sc_attention_desc *desc = text->desc;
     if (desc->softcap != 0) {
-        /* tanh(x) = 1 - 2 / (exp(2 x) + 1); the score's error is 1e-7 of the cap. */
+        /* tanh(x) = 1 - 2 / (exp(2 x) + 1); the score's error is 1e-7 times the cap. */
         double times = 2 * SC_LOG2_E * desc->scale / desc->softcap;
         sc_attention_line(text, "const float part = 1.0f - 2.0f / (sc_exp2_fast(score * %s) + 1.0f);", sc_attention_number(text, times));
         sc_attention_line(text, "score = part * %s;", sc_attention_number(text, desc->softcap * SC_LOG2_E));
@@ -120,7 +121,7 @@ void sc_attention_share_queries(sc_attention_queries *q)
 {
     sc_attention_cuda *cuda = q->cuda;
     int64_t step = q->e.step > q->own.step ? q->e.step : q->own.step;
-    q->queries_at = sc_attention_cuda_share(cuda, "uint16_t", "queries", 2, q->block_rows * step); /* then, the results */
+    q->queries_at = sc_attention_cuda_share(cuda, "uint16_t", "queries", 2, q->block_rows * step); /* reused for the results */
     sc_attention_cuda_share(cuda, "uint16_t", "keys", 2, (int64_t)q->tile.stages * q->tile.tile * q->e.step);
     sc_attention_cuda_share(cuda, "uint16_t", "values", 2, (int64_t)q->tile.stages * q->tile.tile * q->own.step);
     sc_attention_share_places(cuda, &q->places, q->block_rows);
@@ -167,7 +168,7 @@ void sc_attention_keep_rows(sc_attention_queries *q)
     sc_attention_line(text, "sc_sync();");
 }
 
-/* Whole tiles to each part, but for the last. */
+/* Splits the keys into parts of whole tiles, except the last. */
 static void take_part(sc_attention_queries *q)
 {
     sc_attention_text *text = q->text;
@@ -215,7 +216,7 @@ void sc_attention_declare_hull(sc_attention_queries *q)
     take_part(q);
 }
 
-/* The tile that begins at key `from`, if it is one, to the slot. */
+/* Copies the tile that begins at key `from`, if there is one, to the slot. */
 static void copy_tile(sc_attention_queries *q, const char *from, const char *slot)
 {
     sc_attention_text *text = q->text;
@@ -237,7 +238,7 @@ void sc_attention_begin_queries(sc_attention_queries *q)
     long long units = (long long)sc_attention_units(q->desc), blocks = (long long)q->blocks;
     sc_attention_cuda_begin(q->cuda, units * blocks * q->parts, 32 * (uint32_t)q->tile.warps, q->tile.resident);
     sc_attention_declare_sizes(q);
-    /* The last blocks of a causal mask have most to do. */
+    /* The last blocks of a causal mask have the most work. */
     sc_attention_line(text, "const int64_t unit = sc_block() %% %lld, block = %lld - sc_block() / %lld %% %lld;", units, blocks - 1, units,
                       blocks);
     if (q->parts > 1)

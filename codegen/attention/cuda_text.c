@@ -1,4 +1,4 @@
-/* The functions of stages of attention on GPUs: parameters, shared memory, indices. */
+/* Function frames of attention stages on GPUs: parameters, shared memory, indices. */
 #include "codegen/attention/cuda_internal.h"
 
 static void add_parameters(sc_attention_cuda *cuda)

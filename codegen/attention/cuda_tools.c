@@ -1,9 +1,11 @@
-/* What the tiled forms of attention are made of on GPUs: copies of rows to shared memory, products of tiles by a warp, results by way of
- * shared memory.
+/* Building blocks of the tiled forms on GPUs: copies of rows to shared memory, matmuls of tiles by
+ * a warp, results through shared memory.
  *
- * Fragments (codegen/cuda/machine.cu.h): the sums c of a product are rows l / 4 and l / 4 + 8 of a strip of 16, and columns 2 (l % 4) + {0,
- * 1} of each 8. Two neighbouring eights of columns, rounded, are an A of 16 x 16: weights go from one product to the next in registers.
- * Rows of shared memory, as they are, are an A, or a B whose columns they are; loaded transposed they are a B whose rows they are. */
+ * Fragments (codegen/cuda/machine.cu.h): lane l holds, of the sums c, rows l / 4 and l / 4 + 8 of a
+ * strip of 16, and columns 2 (l % 4) + {0, 1} of each group of 8. Two adjacent groups of columns,
+ * rounded, form a 16 x 16 A fragment, so weights pass from one matmul to the next in registers.
+ * Rows of shared memory load as an A, or as a B of which they are the columns; loaded transposed
+ * they are the rows of a B. */
 #include "codegen/attention/cuda_internal.h"
 
 #include <string.h>

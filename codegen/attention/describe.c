@@ -1,4 +1,4 @@
-/* The descriptor of an attend or attend_grad, and which form it gets. */
+/* Builds the descriptor of an attend or attend_grad and chooses its form. */
 #include "codegen/attention/describe.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@ typedef struct sc_attention_maker {
     const sc_module *m;
     const sc_op *op;
     sc_attention_desc *desc;
-    const sc_type_info *types[SC_ATTENTION_ROLES]; /* NULL: not there */
+    const sc_type_info *types[SC_ATTENTION_ROLES]; /* NULL: absent */
 } sc_attention_maker;
 
 static void add_array(sc_attention_maker *maker, sc_attention_role role, sc_value value, uint32_t arg)
@@ -21,7 +21,7 @@ static void add_array(sc_attention_maker *maker, sc_attention_role role, sc_valu
     maker->desc->arrays[role] = (sc_attention_array){true, type->dtype, arg, sc_type_local_elements(maker->m, type)};
 }
 
-/* The operands after the fixed ones, by their names. */
+/* Adds an operand after the fixed ones, by name. */
 static void add_called(sc_attention_maker *maker, const char *word, sc_attention_role role, uint32_t fixed)
 {
     int at = sc_op_operand_called(maker->m, maker->op, word, fixed);
@@ -112,7 +112,7 @@ static bool take_dims(sc_attention_maker *maker)
     return true;
 }
 
-/* Every dim of every array has a part in the op. */
+/* True if every dim of every array has a part in the op. */
 static bool dims_are_known(const sc_attention_maker *maker)
 {
     const sc_attention_desc *desc = maker->desc;
@@ -139,7 +139,8 @@ static bool read_mask(sc_attention_maker *maker)
     return desc->is_causal ? sc_op_attr(maker->op, SC_ATTR_to) != NULL : mask[0] == 0 || strcmp(mask, "none") == 0;
 }
 
-/* Weights are counted as an array of q's dims without E, then T, of whole sizes. */
+/* Dropout numbers weights as elements of an array over q's dims without E, then T, with global
+ * sizes. */
 static void read_dropout(sc_attention_maker *maker)
 {
     sc_attention_desc *desc = maker->desc;
@@ -164,7 +165,8 @@ static void add_random(sc_attention_maker *maker)
 
 /* ---- forms ---- */
 
-/* A query dim that keys or values have: a *unit* is one point of all of these, with keys and values of its own. */
+/* A query dim that keys or values have. A *unit* is one point of all of these, with its own keys
+ * and values. */
 bool sc_attention_is_unit(const sc_attention_dim *dim)
 {
     return (dim->has & (1u << SC_ATTENTION_K | 1u << SC_ATTENTION_V)) != 0;
@@ -194,7 +196,7 @@ int64_t sc_attention_own_size(const sc_attention_desc *desc)
     return size;
 }
 
-enum { MAX_HEAD = 512, FEW_QUERIES = 8 /* of a unit: no more than these are decoded */ };
+enum { MAX_HEAD = 512, FEW_QUERIES = 8 /* per unit: most queries for the decode form */ };
 
 static const char *reason_for_simple(const sc_attention_desc *desc)
 {
@@ -277,7 +279,7 @@ sc_attention_desc *sc_attention_describe(const sc_module *m, sc_op_id id)
     const sc_op *op = sc_op_at(m, id);
     sc_attention_maker maker = {.m = m, .op = op, .desc = sc_arena_alloc(&m->context->arena, sizeof *maker.desc)};
     sc_attention_desc *desc = maker.desc;
-    desc->is_grad = (sc_op_traits(op) & SC_KEEPS_LSE) == 0; /* then it reads what was kept */
+    desc->is_grad = (sc_op_traits(op) & SC_KEEPS_LSE) == 0; /* attend_grad reads the saved LSE */
     add_arrays(&maker);
     if (!take_dims(&maker) || !dims_are_known(&maker) || !read_mask(&maker))
         return NULL;

@@ -1,15 +1,17 @@
-/* attend and attend_grad of a per-rank module as data, and the C that computes them.
+/* attend and attend_grad of a per-rank module as plain data, and the C emitter.
  *
- * Every dim of such an op has one part: T (keys) and E (contracted between q and k); the dims of v that stand in the result in E's place,
- * *own*; and the *query* dims, all others of q. One of these may be the position dim, which masks compare with T. Arrays are dense and
- * row-major in the order of their types' dims, of local sizes; where they stand along a dim is a stride.
+ * Each dim of the op plays one part: T (keys); E (contracted between q and k); the *own* dims,
+ * those of v that take E's place in the result; and the *query* dims, all other dims of q. One of
+ * the query dims may be the position dim, which position masks compare with T. Arrays are dense and
+ * row-major in the order of their types' dims, with local sizes; a dim's stride locates an element.
  *
- * All forms treat NaN and infinities of visible keys as the interpreter does. Of a key that is masked, the simple form reads nothing; the
- * others may multiply its value by a weight of 0, so values of masked keys have to be finite, but for keys that positions hide from
- * every query of a head.
+ * All forms treat NaN and infinities of visible keys as the interpreter does. The simple form reads
+ * nothing of a masked key. The others may multiply its value by a weight of 0, so values of masked
+ * keys must be finite, except for keys that position masks hide from every query of a head.
  *
- * Emitted functions are kernels of programs (sc_image_kernel in program/format.h). Their arguments are the op's operands, then its
- * results, then, if scratch_bytes > 0, a scratch buffer of so many bytes; results are written whole. No check can fail. */
+ * Emitted functions are program kernels (sc_image_kernel in program/format.h). Their arguments are
+ * the op's operands, its results and, if scratch_bytes > 0, a scratch buffer of that size. Results
+ * are written in full. There are no run-time checks. */
 #ifndef SHARDC_CODEGEN_ATTENTION_DESCRIBE_H
 #define SHARDC_CODEGEN_ATTENTION_DESCRIBE_H
 
@@ -21,7 +23,7 @@ typedef enum sc_attention_role {
     SC_ATTENTION_Q,
     SC_ATTENTION_K,
     SC_ATTENTION_V,
-    SC_ATTENTION_OUT, /* a result of attend, an operand of attend_grad; LSE, too */
+    SC_ATTENTION_OUT, /* a result of attend, an operand of attend_grad; so is LSE */
     SC_ATTENTION_LSE,
     SC_ATTENTION_D_OUT,
     SC_ATTENTION_KEEP,
@@ -41,23 +43,23 @@ typedef struct sc_attention_array {
     bool is_there;
     sc_dtype dtype;
     uint32_t arg;
-    int64_t count; /* elements */
+    int64_t count; /* of elements */
 } sc_attention_array;
 
 typedef struct sc_attention_dim {
     const char *name;
-    int64_t size, global;                /* local; of the whole array, without padding */
-    int64_t strides[SC_ATTENTION_ROLES]; /* in elements; 0 where the array lacks the dim */
-    uint32_t has;                        /* bit per role */
-    uint32_t first;                      /* parameter: global index of the local element 0; SC_NONE: 0 */
+    int64_t size, global;                /* local; of the global array, without padding */
+    int64_t strides[SC_ATTENTION_ROLES]; /* in elements; 0 if the array lacks the dim */
+    uint32_t has;                        /* a bit per role */
+    uint32_t first;                      /* param: global index of element 0; SC_NONE: 0 */
     bool is_uneven;                      /* the last shards hold padding */
-    int64_t dropout_stride;              /* in the whole array of weights */
+    int64_t dropout_stride;              /* in the global array of weights */
 } sc_attention_dim;
 
 typedef enum sc_attention_form {
-    SC_ATTENTION_SIMPLE, /* a query at a time */
+    SC_ATTENTION_SIMPLE, /* one query at a time */
     SC_ATTENTION_TILED,  /* blocks of queries against tiles of keys, in registers and caches */
-    SC_ATTENTION_DECODE  /* few queries a head: keys and values stream past them */
+    SC_ATTENTION_DECODE  /* few queries per head: keys and values are streamed past them */
 } sc_attention_form;
 
 typedef struct sc_attention_desc {
@@ -69,44 +71,45 @@ typedef struct sc_attention_desc {
     uint32_t own_e;                                          /* index of E in own; SC_NONE: v has no E */
     uint32_t position;                                       /* index of a query dim; SC_NONE: none */
     bool is_causal;
-    int64_t window;           /* keys at <= position - window are masked; 0: none are for that */
+    int64_t window;           /* keys at <= position - window are masked; 0: no window */
     double scale, softcap, p; /* softcap 0, p 0: none */
-    uint32_t param_count;     /* what the function is given: `first` of dims, then, with p, key, step, micro-batch */
+    uint32_t param_count;     /* `first` of dims; if p > 0 then key, step, micro-batch */
     sc_image_param params[SC_MAX_RANK + 4];
     uint32_t key_param; /* step and micro-batch follow */
     uint32_t arg_count; /* without scratch, which follows them */
     int64_t scratch_bytes;
     sc_attention_form form;
-    const char *why_simple; /* NULL unless SIMPLE: the reason, for people */
+    const char *why_simple; /* NULL unless SIMPLE: the reason, for users */
 } sc_attention_desc;
 
-/* In the context's arena. NULL when the op is not one that the verifier lets pass. */
+/* Allocates in the context's arena. NULL if the verifier would reject the op. */
 sc_attention_desc *sc_attention_describe(const sc_module *m, sc_op_id op);
 
-/* Gives it the simple form, whatever fits: what other forms are compared with. */
+/* Forces the simple form, which the other forms are tested against. */
 void sc_attention_make_simple(sc_attention_desc *desc);
 
-/* ---- what forms ask of it ---- */
+/* ---- queries of the emitters ---- */
 enum { SC_ATTENTION_TILE = 48 /* keys, in C */ };
 bool sc_attention_is_unit(const sc_attention_dim *dim);
 int64_t sc_attention_units(const sc_attention_desc *desc);
-/* Queries of a unit. */
+/* Queries per unit. */
 int64_t sc_attention_rows(const sc_attention_desc *desc);
 int64_t sc_attention_own_size(const sc_attention_desc *desc);
-/* Whether a cotangent is a sum that begins with zeros and grows in memory. */
+/* True if the cotangent of `role` is a sum accumulated in memory, starting from zeros. */
 bool sc_attention_is_summed(const sc_attention_desc *desc, sc_attention_role role);
-/* Whether that happens in scratch, in the dtype of arithmetic, as a copy of the array, and where that begins, in elements of that. */
+/* True if it is accumulated in scratch, in the arithmetic dtype, as a copy of the array; and the
+ * offset of that copy, in elements of that dtype. */
 bool sc_attention_needs_sum(const sc_attention_desc *desc, sc_attention_role role);
 int64_t sc_attention_sum_at(const sc_attention_desc *desc, sc_attention_role role);
-/* Decoding: into how many chunks keys are split; what a query keeps of one, in elements of f32: sums, the largest score, the total; and the
- * scratch for that, in bytes. */
+/* Decode form: the number of chunks that keys are split into; the f32 elements that a query keeps
+ * per chunk (sums, the largest score, the total); the bytes of scratch for them. */
 int64_t sc_attention_decode_chunks(const sc_attention_desc *desc);
 int64_t sc_attention_decode_part(const sc_attention_desc *desc);
 int64_t sc_attention_decode_scratch(const sc_attention_desc *desc);
 
 /* ---- C ---- */
-/* Writes static functions whose names begin with name_, and the function `name`. The helpers that they need are added to *helpers; they
- * and OpenMP's pragmas are all that the text needs. */
+/* Emits static functions with the prefix NAME_, and the function `name`. Adds the helpers they call
+ * to *helpers; the text needs nothing else but OpenMP pragmas. */
 void sc_attention_emit(sc_context *context, const sc_attention_desc *desc, const char *name, sc_strbuf *out, sc_helper_set *helpers);
 
 #endif

@@ -1,4 +1,4 @@
-/* Pieces of text that the forms of attention are made of: arguments, indices, masks, conversions, sums. */
+/* Text fragments shared by the forms of attention: arguments, indices, masks, conversions, sums. */
 #include "codegen/attention/text.h"
 
 #include <math.h>
@@ -111,7 +111,7 @@ bool sc_attention_of_row(const sc_attention_desc *desc, const sc_attention_dim *
     return !sc_attention_is_unit(dim);
 }
 
-/* Dims that every cotangent has: no element of one is a sum over these. */
+/* Dims that every cotangent has: no cotangent is summed over these. */
 bool sc_attention_of_sums(const sc_attention_desc *desc, const sc_attention_dim *dim)
 {
     uint32_t all =

@@ -1,4 +1,4 @@
-/* A kernel's function: arguments, the loops over outer dims, the phases. */
+/* The function of a kernel: arguments, loops over outer dims, phases. */
 #include "codegen/c/emit.h"
 
 #include "codegen/c/internal.h"
@@ -64,7 +64,7 @@ static void write_parallel(sc_kernel_printer *e)
     sc_strbuf_add(e->out, e->check_count > 0 ? " reduction(min : failed)\n" : "\n");
 }
 
-/* Scopes of the outer loops; what is not known in them stands for all that is deeper. */
+/* Plans the scopes of the outer loops; dims not covered by them belong to deeper scopes. */
 static void plan_scopes(sc_kernel_printer *e)
 {
     const sc_printer_shape *shape = &e->shape;

@@ -1,25 +1,25 @@
-/* What the files of C share. Nodes, scopes and the text of values are the printer's. */
+/* Shared by the C printer. Nodes, scopes and the text of values are in codegen/printer. */
 #ifndef SHARDC_CODEGEN_C_INTERNAL_H
 #define SHARDC_CODEGEN_C_INTERNAL_H
 
 #include "codegen/c/emit.h"
 #include "codegen/printer/printer.h"
 
-/* What decides between loops. Tests make them small, so that small kernels come in every form. */
+/* Thresholds for choosing loops. Tests lower them so that small kernels take every form. */
 struct sc_c_limits {
-    int64_t small_work;                 /* operations up to which a team is not worth waking */
-    int64_t shares;                     /* pieces that are enough for any team */
-    int64_t block;                      /* of an outer dim, with reductions: some KiB of the first cache */
-    int64_t shortest_block;             /* without */
-    int64_t few, piece;                 /* elements whose sum f32 lanes hold well; of a part of a longer one */
-    int64_t few_rows, piece_rows;       /* the same where each sum is added to by itself */
-    int64_t split_work, split_shares;   /* kernels of more work and fewer shares have their phases cut */
-    int64_t split_points, split_memory; /* points of a cut at least; partial results of a reduction at most */
+    int64_t small_work;                 /* operations below which waking a team does not pay */
+    int64_t shares;                     /* pieces that suffice for any team */
+    int64_t block;                      /* of an outer dim, with reductions: some KiB of L1 */
+    int64_t shortest_block;             /* without reductions */
+    int64_t few, piece;                 /* elements that f32 lanes sum accurately; of a part */
+    int64_t few_rows, piece_rows;       /* the same where each sum has its own accumulator */
+    int64_t split_work, split_shares;   /* more work and fewer shares: phases are split */
+    int64_t split_points, split_memory; /* least points of a split; most partial results */
     int64_t split_block;
-    int64_t tile, tile_block; /* indices of a tile, at most: of the dim along which one side lies, and the other */
-    int64_t stream;           /* bytes of an array that no cache holds until it is read again */
-    int64_t kept;             /* elements of a row of which a phase leaves to later ones what was expensive */
-    int64_t ahead, ahead_row; /* bytes of an array that memory is asked for ahead, at least; of a row of it, at most */
+    int64_t tile, tile_block; /* most indices of a tile: contiguous dim, other dim */
+    int64_t stream;           /* bytes of an array that no cache retains until its next read */
+    int64_t kept;             /* most elements of a row with cached values */
+    int64_t ahead, ahead_row; /* prefetch: least bytes of the array, most of a row */
 };
 
 extern const sc_c_limits sc_c_default_limits;
@@ -29,36 +29,38 @@ void sc_c_emit_within(const sc_kernel *k, const char *name, bool comments, const
 /* loop_order.c */
 void sc_c_choose_loop_order(sc_kernel_printer *e);
 
-/* loops.c: loops over outer dims, and where a cut or a block ends. */
+/* loops.c: loops over outer dims; ends of splits and blocks. */
 void sc_c_open_outer_loop(sc_kernel_printer *e, uint32_t loop);
 uint32_t sc_c_outer_loops(const sc_kernel_printer *e);
 void sc_c_block_end(sc_kernel_printer *e, uint32_t dim, int64_t block);
 bool sc_c_is_blocked(const sc_kernel_printer *e);
 
-/* transpose.c: tiles that lie one way in memory and are walked the other. */
-/* Marks the loads and stores that go by way of an array, and chooses the sizes of tiles, of which there are `others` times
- * those of two dims. Needs the rest of the shape. */
+/* transpose.c: tiles that are contiguous along one dim and walked along the other. */
+/* Marks the loads and stores that go through a staging array and chooses the tile sizes; the number
+ * of tiles is `others` times that of the two dims. Call after the rest of the loop order is
+ * chosen. */
 void sc_c_choose_transposes(sc_kernel_printer *e, int64_t others);
-/* q12[(D - D_from) * 144 + R - R_from], of the argument's type; without the tile: w3[R - R_from]. */
+/* Emits q12[(D - D_from) * 144 + R - R_from], of the argument's type; without the tile: w3[R -
+ * R_from]. */
 void sc_c_transposed_element(sc_kernel_printer *e, char letter, uint32_t id, uint32_t arg, bool tile);
-/* What stands before a tile's loop, behind a row of it, and behind the tile. */
+/* Emit the text before a tile's loop, after one of its rows, and after the tile. */
 void sc_c_transpose_in(sc_kernel_printer *e);
 void sc_c_stream_row(sc_kernel_printer *e);
 void sc_c_transpose_out(sc_kernel_printer *e);
 
-/* row_cache.c: what a phase leaves to later ones. */
+/* row_cache.c: values that a phase caches for later ones. */
 void sc_c_choose_kept(sc_kernel_printer *e);
 void sc_c_kept_element(sc_kernel_printer *e, sc_knode node);
-/* The arrays that the phase fills. */
+/* Declares the arrays that the phase fills. */
 void sc_c_declare_kept(sc_kernel_printer *e);
 
-/* prefetch.c: what a phase with much to compute fetches for others. */
+/* prefetch.c: data that a compute-bound phase prefetches for others. */
 void sc_c_choose_prefetch(sc_kernel_printer *e);
-/* What stands before the phase's loop, and before the lanes that begin at the index `at`. */
+/* Emit the text before the phase's loop, and before the lanes that start at index `at`. */
 void sc_c_prefetch_begin(sc_kernel_printer *e);
 void sc_c_prefetch(sc_kernel_printer *e, const char *at);
 
-/* split_phases.c: the function's phases, one after the other, each shared out. */
+/* split_phases.c: the function's phases, one after the other, each parallelized. */
 bool sc_c_may_split(const sc_kernel_printer *e);
 void sc_c_split(sc_kernel_printer *e);
 

@@ -1,4 +1,5 @@
-/* How outer iterations are walked: in blocks, in tiles, and what of them is shared out. printer/stride.c says which loop runs in lanes. */
+/* Chooses how outer iterations are walked: blocks, tiles, and parallel loops. printer/stride.c
+ * chooses the vectorized loop. */
 #include "codegen/c/internal.h"
 
 enum { LEAST_TILE = 16 };
@@ -20,8 +21,9 @@ static double operations(const sc_kernel_printer *e)
     return sum;
 }
 
-/* A dim along which an element's neighbours lie that are far apart along the vector dim: a transposition. What is read of a line of the
- * cache by one row is wanted by the next rows, too, so both dims are walked in tiles. */
+/* Chooses a dim along which neighbours are contiguous that are far apart along the vector dim: a
+ * transpose. The next rows reuse the cache lines that one row reads, so both dims are walked in
+ * tiles. */
 static uint32_t choose_tile(const sc_kernel_printer *e, uint32_t vector)
 {
     const sc_kernel *k = e->k;

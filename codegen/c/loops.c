@@ -6,7 +6,7 @@ bool sc_c_is_blocked(const sc_kernel_printer *e)
     return e->shape.vector != SC_IMAGE_NONE && e->shape.block < e->k->dims.data[e->shape.vector].size;
 }
 
-/* The other outer dims, blocks of the vector dim, tiles, a tile's indices. */
+/* Number of loops: the other outer dims, blocks of the vector dim, tiles, indices in a tile. */
 uint32_t sc_c_outer_loops(const sc_kernel_printer *e)
 {
     return e->shape.order_count + (e->shape.tile == SC_IMAGE_NONE ? 0 : 2) + sc_c_is_blocked(e);

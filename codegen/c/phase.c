@@ -1,25 +1,27 @@
-/* A phase: its loops, and what becomes of its reductions.
+/* A phase: its loops and its reductions.
  *
- * Item 3 reduces to r3. A row is reduced in lanes, t3[32], that are combined by halves in the end: so many chains of additions at once keep
- * a CPU busy, and their number does not depend on the width of its vectors. A sum of many f32 is s3, in f64, of sums t3 of parts: of
- * the innermost loop, in pieces if that is long. Where the innermost loop is over an outer dim, reductions are arrays over a block of it,
- * and memory is walked along rows however the reduction lies. */
+ * Item 3 reduces to r3. A row is reduced in parallel accumulators, t3[32], which are combined by
+ * halves at the end: this many independent chains keep a CPU busy, and their number does not depend
+ * on its vector width. A long f32 sum is s3, in f64, over partial sums t3 of the innermost loop, in
+ * pieces if that is long. If the innermost loop is over an outer dim, reductions are arrays over a
+ * block of it, so that memory is walked along rows whichever way the reduction runs. */
 #include "codegen/c/internal.h"
 
-enum { MANY_LANES = 32, FEW_LANES = 8, DEEPEST = 8 /* nodes that are looked through */ };
+enum { MANY_LANES = 32, FEW_LANES = 8, DEEPEST = 8 /* nodes that is_exact looks through */ };
 
 typedef struct sc_c_loops {
     uint32_t dims[SC_KERNEL_MAX_RANK + 1], count;
-    uint32_t part; /* the loop whose sums are parts */
+    uint32_t part; /* the loop whose sums are partial sums */
     bool parts, pieces;
     int64_t piece;
     uint32_t first, end; /* items */
 } sc_c_loops;
 
-/* ---- what C has for nodes and items ---- */
+/* ---- operations and elements in C ---- */
 
-/* Whether it is the same number wherever it is named: compilers may contract a product of floats with the sum that uses it, here and not
- * there. What is nested deeper is not looked at. */
+/* True if the node has the same value wherever it is recomputed: compilers may contract a
+ * floating-point multiplication with an addition in one place and not in another. Looks at most
+ * `depth` levels down. */
 static bool is_exact(const sc_kernel_printer *e, sc_knode id, uint32_t depth)
 {
     const sc_kernel_node *node = &e->k->nodes.data[id];
@@ -30,7 +32,7 @@ static bool is_exact(const sc_kernel_printer *e, sc_knode id, uint32_t depth)
     return exact;
 }
 
-/* x less the largest of all x: 0 at most, or NaN. */
+/* True for x - max(x): at most 0, or NaN. */
 static bool is_below(const sc_kernel_printer *e, sc_knode id)
 {
     const sc_kernel *k = e->k;
@@ -45,7 +47,7 @@ static bool is_below(const sc_kernel_printer *e, sc_knode id)
     return item->kind == SC_ITEM_MAX && item->value == x && is_exact(e, x, DEEPEST);
 }
 
-/* An exponential of what is not above 0 is less work. */
+/* exp has a cheaper form for arguments known not to exceed 0. */
 static const char *operation(const sc_kernel_printer *e, sc_knode id)
 {
     const sc_kernel_node *node = &e->k->nodes.data[id];
@@ -74,7 +76,7 @@ static void leave_iteration(sc_kernel_printer *e, uint32_t item)
     e->leaves |= !near;
 }
 
-/* Where the innermost loop adds to. */
+/* Emits the variable that the innermost loop accumulates in. */
 static void accumulator(sc_kernel_printer *e, uint32_t id)
 {
     const sc_printer_item *info = &e->items[id];
@@ -127,9 +129,9 @@ const sc_printer_target sc_c_target = {
     .kept = sc_c_kept_element,
 };
 
-/* ---- what holds reductions ---- */
+/* ---- accumulators ---- */
 
-/* Whether it stands in lanes, in this phase. */
+/* True if the item uses parallel accumulators in this phase. */
 static bool in_lanes(const sc_kernel_printer *e, uint32_t item)
 {
     return e->lanes > 0 && e->items[item].depth == e->inner;
@@ -215,7 +217,7 @@ static void end_parts(sc_kernel_printer *e, const sc_c_loops *loops)
 
 /* ---- loops ---- */
 
-/* The innermost loop in lanes: whole ones, then the rest. */
+/* The innermost loop with parallel accumulators: full groups, then the rest. */
 static void lane_loops(sc_kernel_printer *e, const sc_c_loops *loops, const char *from, const char *to)
 {
     uint32_t dim = loops->dims[loops->count - 1];
@@ -308,7 +310,7 @@ static void close_loop(sc_kernel_printer *e, const sc_c_loops *loops, uint32_t l
     }
 }
 
-/* Reductions of rows stand in lanes; a row too short for that is reduced in order. */
+/* Reductions of rows use parallel accumulators; a row too short for that is reduced in order. */
 static void plan_lanes(sc_kernel_printer *e, const sc_c_loops *loops)
 {
     bool any = false;

@@ -1,21 +1,23 @@
-/* What is fetched while a CPU has much to compute.
+/* Software prefetch during compute-bound phases.
  *
- * The phases of a row take turns: the first waits for memory, exponentials keep the CPU busy while memory idles, and the last waits
- * again for what it writes. So the first phase with something expensive asks, lanes by lanes, for the next row of what earlier phases load,
- * and for this row of what later ones load and store:
+ * The phases of a row alternate: the first waits for memory, exponentials keep the CPU busy while
+ * memory idles, and the last waits again for its stores. So the first phase with an expensive op
+ * prefetches, one group of lanes at a time, the next row of what earlier phases load, and this row
+ * of what later phases load and store:
  *
  *     for (D_at = 0; D_at < 768; D_at += 32) {
- *         __builtin_prefetch(x + R_next * 768 + D_at, 0, 2);
+ *       __builtin_prefetch(x + R_next * 768 + D_at, 0, 2);
+ *       ..
+ *       __builtin_prefetch(y + R * 768 + D_at, 1);
+ *       for (lane = 0; lane < 32; lane++)
  *         ..
- *         __builtin_prefetch(y + R * 768 + D_at, 1);
- *         for (lane = 0; lane < 32; lane++)
- *             ..
  *     }
  *
- * Nothing is fetched of arrays that a cache holds, nor of rows that push out what is in use. R_next is R in the last row. */
+ * Arrays that fit in a cache are not prefetched, nor rows that would evict data in use. R_next is R
+ * in the last row. */
 #include "codegen/c/internal.h"
 
-enum { MOST_AHEAD = 4 /* rows at once */, LINE = 64 /* bytes */, FEWEST_ROWS = 8 };
+enum { MOST_AHEAD = 4 /* arrays at once */, LINE = 64 /* bytes */, FEWEST_ROWS = 8 };
 
 static bool is_store(const sc_kernel_printer *e, uint32_t item)
 {
@@ -27,7 +29,7 @@ static uint32_t next_dim(const sc_kernel_printer *e)
     return e->shape.order[e->shape.order_count - 1];
 }
 
-/* Whether the phase walks one row of it, and the next outer iteration the next. */
+/* True if the phase walks one row of the array, and the next outer iteration the next row. */
 static bool is_row(const sc_kernel_printer *e, const sc_printer_access *access)
 {
     const sc_kernel_arg *arg = &e->k->args.data[access->arg];
@@ -69,7 +71,7 @@ void sc_c_choose_prefetch(sc_kernel_printer *e)
     }
 }
 
-/* Of the row: what the lanes that begin at `at` have. */
+/* Emits prefetches of the row's elements for the lanes that begin at `at`. */
 static void fetch(sc_kernel_printer *e, const sc_printer_access *access, const char *at, bool next, const char *how)
 {
     uint32_t dim = e->k->phases.data[e->ahead].dims[0];
@@ -123,7 +125,7 @@ static void add_row(const sc_kernel_printer *e, sc_rows *rows, const sc_printer_
     rows->rows[rows->count++].stored = stored;
 }
 
-/* What an earlier phase loads first: it is the one that waits. */
+/* Rows that earlier phases load come first: these phases wait for memory. */
 static sc_rows rows_of(const sc_kernel_printer *e)
 {
     const sc_kernel *k = e->k;

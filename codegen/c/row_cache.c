@@ -1,4 +1,4 @@
-/* What a phase leaves to later ones (printer/row_cache.c) stands in an array. */
+/* In C, the row cache (printer/row_cache.c) is an array. */
 #include "codegen/c/internal.h"
 
 static int64_t points_of(const sc_kernel *k, uint32_t phase)
@@ -9,7 +9,7 @@ static int64_t points_of(const sc_kernel *k, uint32_t phase)
     return points;
 }
 
-/* Nodes whose phases so far are one, and what they depend on does not change on the way. */
+/* True for expensive nodes over a short row that do not change between phases. */
 static bool may_keep(const sc_kernel_printer *e, sc_knode node, uint32_t phase)
 {
     const sc_printer_node *info = &e->nodes[node];
@@ -38,7 +38,7 @@ void sc_c_kept_element(sc_kernel_printer *e, sc_knode node)
     sc_strbuf_add_char(e->out, ']');
 }
 
-/* The arrays that this phase fills, in the body. */
+/* Declares, in the body, the arrays that this phase fills. */
 void sc_c_declare_kept(sc_kernel_printer *e)
 {
     for (sc_knode i = 0; i < e->k->nodes.count; i++) {

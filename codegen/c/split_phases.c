@@ -1,7 +1,8 @@
-/* Kernels with few outer iterations and much to do in each: a norm, the gradient of a bias. Each phase is shared out by itself, and within
- * an outer iteration by cuts of one of its dims. A cut leaves its reductions in c3, one for each outer iteration and cut; they are combined
- * in order to q3, which later phases read as r3. How many cuts there are depends on sizes alone, so that results do not depend on the
- * team. */
+/* Kernels with few outer iterations and much work in each: a norm, the gradient of a bias. Each
+ * phase is parallelized separately and, within an outer iteration, split along one of its dims. A
+ * split puts its partial results in c3, one per outer iteration and split; they are combined in
+ * order to q3, which later phases read as r3. The number of splits depends on sizes alone, so
+ * results do not depend on the number of threads. */
 #include "codegen/c/internal.h"
 
 static bool may_cut(const sc_kernel_printer *e, uint32_t phase_index)
@@ -31,7 +32,8 @@ static double phase_points(const sc_kernel_printer *e, uint32_t phase_index)
     return points;
 }
 
-/* Where most points are in phases that may be cut. An iteration that a check ends would have to be left out of later phases. */
+/* True if most points are in phases that can be split. With checks it is false: an iteration that a
+ * check ends would have to be skipped in later phases. */
 bool sc_c_may_split(const sc_kernel_printer *e)
 {
     double cut = 0, whole = 0;
@@ -47,7 +49,7 @@ static bool is_of_vector(const sc_kernel_printer *e, uint32_t item)
     return e->shape.vector != SC_IMAGE_NONE && (e->nodes[e->k->items.data[item].value].dims >> e->shape.vector & 1) != 0;
 }
 
-/* Of an item: outer iterations that it tells apart. */
+/* The number of distinct results of an item over the outer iterations. */
 static int64_t result_count(const sc_kernel_printer *e, uint32_t item)
 {
     int64_t count = is_of_vector(e, item) ? sc_printer_size_of(e, e->shape.vector) : 1;
@@ -62,7 +64,8 @@ static sc_dtype partial_dtype(const sc_kernel_printer *e, uint32_t item)
     return wide ? SC_DTYPE_f64 : sc_printer_dtype_of(e, item);
 }
 
-/* " + S * 768 + D_from": where the results of the outer iteration begin, after those of `cuts` if there is a cut. */
+/* " + S * 768 + D_from": the offset of the outer iteration's results; for a split, after the
+ * results of earlier ones. */
 static void result_offset(sc_kernel_printer *e, uint32_t item)
 {
     int64_t stride = is_of_vector(e, item) ? sc_printer_size_of(e, e->shape.vector) : 1;
@@ -97,7 +100,7 @@ static void read_results(sc_kernel_printer *e, uint32_t phase)
     }
 }
 
-/* Where the results of a cut begin. */
+/* The offset of a split's results. */
 static const char *cut_offset(sc_kernel_printer *e, uint32_t item)
 {
     int64_t count = result_count(e, item);
@@ -155,7 +158,7 @@ static void combine(sc_kernel_printer *e, uint32_t item, int64_t cuts)
 
 /* ---- phases ---- */
 
-/* The dim that is cut, in cuts of e->cut_size; their number, 1 without a cut. */
+/* Chooses the dim to split and e->cut_size; returns the number of splits, 1 for none. */
 static int64_t choose_cuts(sc_kernel_printer *e, uint32_t phase_index)
 {
     const sc_kernel_phase *phase = &e->k->phases.data[phase_index];

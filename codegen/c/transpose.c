@@ -1,22 +1,23 @@
-/* Tiles that lie one way in memory and are walked the other: transpositions, whatever else the kernel computes.
+/* Tiles that are contiguous along one dim and walked along another: transposes, possibly fused with
+ * other ops.
  *
- * Along the vector dim, neighbours of a load are far apart; along the tile's dim they are neighbours in memory. So the tile is turned, by
- * squares in registers, into an array q12 whose rows lie along the vector dim, before any of it is used; a store that lies so is left in
- * such an array, w3, and turned behind the tile:
+ * A load's neighbours along the vector dim are far apart; along the tile's dim they are adjacent.
+ * So the tile is first transposed, by squares in registers, into an array q12 whose rows run along
+ * the vector dim. A store with such a layout goes to an array w3 that is transposed after the tile:
  *
  *     for each block of R, each tile of D {
- *         float q2[36864], w0[144];
- *         sc_turn_b32(x + .., 768, q2, 144, R_to - R_from, D_to - D_from);
- *         for (D in the tile) {
- *             for (R in the block)
- *                 w0[R - R_from] = f(q2[(D - D_from) * 144 + R - R_from]);
- *             sc_stream(y + .., w0, ..);
- *         }
+ *       float q2[36864], w0[144];
+ *       sc_turn_b32(x + .., 768, q2, 144, R_to - R_from, D_to - D_from);
+ *       for (D in the tile) {
+ *         for (R in the block)
+ *           w0[R - R_from] = f(q2[(D - D_from) * 144 + R - R_from]);
+ *         sc_stream(y + .., w0, ..);
+ *       }
  *     }
  *
- * A tile is many lines of the cache wide, each of which is read once, and the rows to come are fetched meanwhile. What is written in
- * pieces of rows, far apart, is not recognised by the CPU as a stream, and each line would be read before it is written; so the rows
- * of a large array go around the caches. */
+ * A tile spans many cache lines, each of which is read once while later rows are prefetched. CPUs
+ * do not detect stores to distant pieces of rows as a stream and would read each line before
+ * writing it, so rows of a large array use non-temporal stores. */
 #include "codegen/c/internal.h"
 
 enum { MOST_TURNS = 8, SMALL_TILE = 16, SMALL_BLOCK = 64, LINE = 64 /* bytes */ };
@@ -34,7 +35,7 @@ static int64_t array_bytes(const sc_kernel_printer *e, uint32_t arg)
     return bytes;
 }
 
-/* Whether its offset is of dims and of numbers that the whole function knows. */
+/* True if the offset consists of dims and of params, which are known in the whole function. */
 static bool is_plain(const sc_kernel_printer *e, const sc_printer_access *access)
 {
     bool plain = true;
@@ -52,7 +53,7 @@ static bool lies_across(const sc_kernel_printer *e, const sc_printer_access *acc
            sc_printer_is_far(sc_printer_stride(e, access, e->shape.vector));
 }
 
-/* The array is written here alone, always, and read nowhere. */
+/* True if this is the only access to the array, unconditional. */
 static bool is_only_store(const sc_kernel_printer *e, uint32_t id)
 {
     const sc_kernel *k = e->k;
@@ -69,7 +70,8 @@ static bool is_only_store(const sc_kernel_printer *e, uint32_t id)
     return only;
 }
 
-/* The loads and stores that are turned, MOST_TURNS at most; how many these are. With a check, what it guards must not be read before. */
+/* Marks the loads and stores to transpose, at most MOST_TURNS, and returns their number. None with
+ * checks: guarded elements must not be read early. */
 static uint32_t mark_turns(sc_kernel_printer *e)
 {
     const sc_kernel *k = e->k;
@@ -111,7 +113,8 @@ static int64_t pieces(int64_t size, int64_t piece)
     return (size + piece - 1) / piece;
 }
 
-/* Without arrays a tile is to stay in the first cache, with them in the second; and there are to be tiles for every thread. */
+/* Tiles fit in L1 without staging arrays and in L2 with them, and there must be tiles for every
+ * thread. */
 void sc_c_choose_transposes(sc_kernel_printer *e, int64_t others)
 {
     sc_printer_shape *shape = &e->shape;
@@ -131,7 +134,8 @@ void sc_c_choose_transposes(sc_kernel_printer *e, int64_t others)
     shape->tile_size = least(shape->tile_size, rows);
 }
 
-/* Elements between rows of an array: whole squares, and a line, lest the rows of a square share a set of the cache. */
+/* Row stride of a staging array: whole squares plus a cache line, so that the rows of a square do
+ * not share a cache set. */
 static int64_t row_of(const sc_kernel_printer *e, uint32_t arg)
 {
     return pieces(e->shape.block, 8) * 8 + LINE / bytes_of(e, arg);
@@ -149,7 +153,8 @@ void sc_c_transposed_element(sc_kernel_printer *e, char letter, uint32_t id, uin
     sc_strbuf_add_char(e->out, ']');
 }
 
-/* x + D_from + R_from * 768: the block's first element, in the tile's first row or in this one. */
+/* x + D_from + R_from * 768: the block's first element, in the tile's first row or in the current
+ * one. */
 static void first_text(sc_kernel_printer *e, const sc_printer_access *access, bool tile)
 {
     sc_strbuf_add(e->out, e->arg_names[access->arg]);

@@ -1,4 +1,4 @@
-/* A kernel's stages: names, parameters, which team is where. */
+/* The stages of a kernel: names, parameters, assignment of teams. */
 #include "codegen/cuda/emit.h"
 
 #include "codegen/cuda/internal.h"
@@ -26,9 +26,9 @@ static void parameters(sc_cuda *c)
     sc_strbuf_add(e->out, "const int64_t *sc_call, uint64_t *sc_failure");
 }
 
-enum { MOST_OF_TWO = 48 /* elements that a thread holds, so that two blocks of 512 have room */ };
+enum { MOST_OF_TWO = 48 /* most elements held by a thread for two blocks of 512 to fit */ };
 
-/* What a thread keeps between phases, and what it loads for a point. */
+/* Elements that a thread caches between phases plus those it loads for a point. */
 static int64_t held_elements(const sc_cuda *c)
 {
     const sc_kernel *k = c->e.k;
@@ -43,11 +43,12 @@ static int64_t held_elements(const sc_cuda *c)
     return elements;
 }
 
-/* Blocks that should fit on a multiprocessor. Of long rows two, if they can: one loads while the other adds up. */
+/* Blocks that should be resident on a multiprocessor. For long rows two, if possible: one loads
+ * while the other reduces. */
 static int blocks_together(const sc_cuda *c)
 {
     if (sc_cuda_has_many_phases(c))
-        return 1; /* what they compute alike the compiler keeps, in registers that several blocks would not leave */
+        return 1; /* common subexpressions take the registers of further blocks */
     if (c->form.threads < 512)
         return 512 / c->form.threads > 16 ? 16 : 512 / c->form.threads;
     bool is_row = c->form.team == SC_CUDA_ROWS && c->form.parts == 1 && c->teams > 1;
@@ -68,9 +69,9 @@ static void head(sc_cuda *c, uint32_t stage)
     }
 }
 
-/* ---- who does what ---- */
+/* ---- assignment of work ---- */
 
-/* The outer indices of the team `at`. */
+/* Emits the outer indices of team `at`. */
 static void team_indices(sc_cuda *c)
 {
     sc_kernel_printer *e = &c->e;
@@ -93,7 +94,7 @@ static void team_indices(sc_cuda *c)
     }
 }
 
-/* Teams of a block. */
+/* Teams per block. */
 static int teams_of_block(const sc_cuda *c)
 {
     return c->form.team == SC_CUDA_COLUMNS ? SC_CUDA_WARP : c->form.threads / c->form.ways;
@@ -150,13 +151,13 @@ static void begin_stage(sc_cuda *c, uint32_t stage)
 {
     c->form = c->stages[stage];
     c->exchanges = 0;
-    if (c->form.checks) { /* of all teams, whose indices it does not know */
+    if (c->form.checks) { /* on behalf of all teams, without their indices */
         c->teams = 1;
         c->order_count = 0;
     }
 }
 
-/* The form is in place. */
+/* Emits a stage; c->form is set. */
 static void stage_text(sc_cuda *c, uint32_t stage, sc_cuda_code *code)
 {
     sc_kernel_printer *e = &c->e;

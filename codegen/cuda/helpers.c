@@ -1,4 +1,4 @@
-/* The helpers of kernels, behind the team's text. */
+/* Emits the helpers of kernels after the team text. */
 #include "codegen/cuda/emit.h"
 
 void sc_cuda_helpers_emit(sc_strbuf *out, sc_helper_set helpers)

@@ -12,7 +12,7 @@ typedef struct sc_cuda_code {
     uint32_t stage_count;
     sc_cuda_stage stages[SC_CUDA_MAX_STAGES];
     int64_t scratch_bytes;
-    const char *why_simple; /* NULL: it has a fast form; else the reason, for people */
+    const char *why_simple; /* NULL: the fast form; else the reason, for users */
 } sc_cuda_code;
 
 #endif

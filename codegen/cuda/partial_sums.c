@@ -1,6 +1,7 @@
-/* Reductions that go from stage to stage. Each part of a phase leaves its own in scratch, c3[part][team][lane] for item 3: sums of f32 in
- * f64, integers in 64 bits. A later stage that reads them combines the parts first, every team for itself, in an order that sizes
- * decide. */
+/* Reductions passed from stage to stage. Each part of a phase stores its partial result in scratch,
+ * c3[part][team][lane] for item 3: f32 sums in f64, integers in 64 bits. A later stage that reads
+ * them first combines the parts, redundantly in every team, in an order that depends on sizes
+ * alone. */
 #include "codegen/cuda/internal.h"
 
 static sc_dtype partial_dtype(const sc_cuda *c, uint32_t item)
@@ -22,7 +23,7 @@ static const sc_cuda_form *stage_of(const sc_cuda *c, uint32_t phase)
     return &c->stages[stage];
 }
 
-/* Whether a phase of the stages behind the item's reads it. */
+/* True if a phase of a later stage reads the item. */
 static bool crosses(sc_cuda *c, uint32_t item)
 {
     if (!sc_item_reduces(c->e.k->items.data[item].kind))
@@ -63,7 +64,7 @@ static const char *place(sc_cuda *c, uint32_t item, const char *cut)
     return sc_arena_printf(arena, cut == NULL ? "%s * %d + lane" : "(%s) * %d + lane", team, c->lanes);
 }
 
-/* Opens a loop over lanes where the reduction has a value for each; its end is the next line's. */
+/* Opens a loop over lanes if the reduction has a value per lane; the body is the next statement. */
 static void over_lanes(sc_cuda *c, uint32_t item)
 {
     if (!is_of_vector(c, item))
@@ -118,7 +119,7 @@ void sc_cuda_read_partials(sc_cuda *c)
     }
 }
 
-/* All ways have it; one writes. */
+/* All threads of the team have the value; one stores it. */
 void sc_cuda_write_partials(sc_cuda *c)
 {
     sc_kernel_printer *e = &c->e;

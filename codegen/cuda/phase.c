@@ -1,5 +1,5 @@
-/* A phase as CUDA: its loops, and what becomes of its reductions. Item 3 reduces to r3 (s3 in f64 where a thread adds up many f32); then
- * the team's ways exchange theirs, and all of them have the result. */
+/* A phase as CUDA: its loops and its reductions. Item 3 reduces to r3 (s3 in f64 if a thread sums
+ * many f32); then the team's threads exchange their values and all of them get the result. */
 #include "codegen/cuda/internal.h"
 
 static sc_cuda *cuda_of(sc_kernel_printer *e)
@@ -7,14 +7,15 @@ static sc_cuda *cuda_of(sc_kernel_printer *e)
     return (sc_cuda *)e;
 }
 
-/* ---- what CUDA has for items and elements ---- */
+/* ---- operations and elements in CUDA ---- */
 
 static bool is_one(const sc_kernel *k, sc_knode id)
 {
     return k->nodes.data[id].kind == SC_NODE_constant && k->nodes.data[id].number == 1;
 }
 
-/* Whether all that is made of the node, or of its square, is added to 1: its error counts beside 1 then, as of tanh in gelu. */
+/* True if the node, maybe squared or negated first, is only added to 1: its absolute error then
+ * counts relative to 1, as for tanh in gelu. */
 static bool is_added_to_one(const sc_kernel_printer *e, sc_knode id)
 {
     const sc_kernel *k = e->k;
@@ -38,7 +39,7 @@ static bool is_added_to_one(const sc_kernel_printer *e, sc_knode id)
     return true;
 }
 
-/* What a GPU does in a few instructions where C has many, or a branch for exact rounding. */
+/* GPU forms with a few instructions where C has many, or a branch for exact rounding. */
 static const char *of_machine(const sc_kernel_printer *e, sc_knode id)
 {
     switch (e->k->nodes.data[id].kind) {
@@ -80,13 +81,14 @@ static const char *operation(const sc_kernel_printer *e, sc_knode id)
     }
 }
 
-/* Whether ways look for the first check that fails. */
+/* True if the team's threads search for the first check that fails. */
 static bool finds(const sc_cuda *c, uint32_t phase)
 {
     return c->phases[phase].finds && c->form.ways > 1;
 }
 
-/* All that wait for each other leave together: the check is the same for them, or they find the first together. */
+/* Threads that wait for each other leave together: either the check is the same for all, or they
+ * determine the first failure together. */
 static void leave_iteration(sc_kernel_printer *e, uint32_t item)
 {
     if (finds(cuda_of(e), e->items[item].phase) && e->items[item].depth > SC_CUDA_READS) {
@@ -233,7 +235,8 @@ static void begin_finding(sc_cuda *c, uint32_t phase)
     sc_printer_line(&c->e, "int64_t failure = 0;");
 }
 
-/* Each way has stopped at its first; the first of all is told, and the team leaves. */
+/* Each thread has stopped at its first failure; the first of all is reported, and the team
+ * leaves. */
 static void end_finding(sc_cuda *c, uint32_t phase_index)
 {
     sc_kernel_printer *e = &c->e;
@@ -265,9 +268,9 @@ static uint32_t open_serial(sc_cuda *c, const sc_kernel_phase *phase)
     return phase->dim_count;
 }
 
-enum { UNROLLED = 64 /* elements that a thread has on the way */ };
+enum { UNROLLED = 64 /* most elements of a thread in flight */ };
 
-/* So many points of the phase at once that what they load has room. */
+/* Unrolls as many points of the phase as their loads leave registers for. */
 static void unroll(sc_cuda *c, uint32_t phase)
 {
     const sc_kernel_printer *e = &c->e;
@@ -280,8 +283,8 @@ static void unroll(sc_cuda *c, uint32_t phase)
         sc_strbuf_printf(e->out, "#pragma unroll %d\n", points);
 }
 
-/* Whether teams behind the last one stay out of the phase's points. Where it stores nothing they do what the last one does: what comes of
- * it may say where to read next. */
+/* True if threads beyond the last team must skip the phase's points. Without stores they repeat the
+ * last team's work, as its results may determine later loads. */
 static bool is_for_live(const sc_cuda *c, uint32_t phase_index)
 {
     const sc_kernel *k = c->e.k;
@@ -293,7 +296,8 @@ static bool is_for_live(const sc_cuda *c, uint32_t phase_index)
     return false;
 }
 
-/* The points of a way, every so-manieth. Returns the number of braces. */
+/* Opens the loop over a thread's points, strided by the team's size. Returns the number of
+ * braces. */
 static uint32_t open_shared(sc_cuda *c, uint32_t phase_index)
 {
     sc_kernel_printer *e = &c->e;
@@ -407,7 +411,7 @@ void sc_cuda_phase_text(sc_cuda *c, uint32_t phase_index)
     sc_printer_scope(e, SC_CUDA_READS, first, end);
     c->ordered = c->ordered && e->out->length == before;
     bool single = c->phases[phase_index].points * (e->shape.vector == SC_IMAGE_NONE ? c->phases[phase_index].lanes : 1) == 1;
-    if (single) /* all have read what one now writes */
+    if (single) /* all threads have read what one thread now writes */
         sync(c);
     begin_finding(c, phase_index);
     uint32_t braces = c->form.scatters    ? sc_cuda_open_scatter(c, phase_index)

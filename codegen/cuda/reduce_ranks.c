@@ -1,11 +1,12 @@
+/* Emits the kernels that reduce between ranks sharing a GPU. */
 #include "codegen/cuda/reduce_ranks.h"
 
 typedef struct element {
     const char *type, *wide;
-    const char *load, *store; /* functions; "": none */
+    const char *load, *store; /* conversion functions; "": none */
 } element;
 
-/* Sums of integers wrap, which only those without a sign do. */
+/* Integer sums wrap, which is defined only for unsigned types. */
 static element element_of(sc_dtype dtype, sc_image_reduce reduce, sc_helper_set *helpers)
 {
     bool sum = reduce == SC_IMAGE_SUM;

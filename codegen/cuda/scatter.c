@@ -1,17 +1,19 @@
-/* Kernels that add rows where ids say: the gradient of an embedding. Their phases store zeros along a dim of the argument that they write,
- * and add to places along it that are loaded. Additions to one place go in order, so a block has a range of places for itself, and of
- * points those that go there: a warp's lanes find them among 1024, of which lane i keeps the set of the i-th 32, and then all lanes do
- * them, one after the other, each for its own columns. */
+/* Kernels that add rows at given ids: the gradient of an embedding. Their phases store zeros along
+ * a dim of the written argument and add at loaded positions along it. Additions to one position are
+ * in order, so a block owns a range of positions and the points that go there. The lanes of a warp
+ * find these among 1024 points, lane i keeping a bit set of the i-th 32; then all lanes process
+ * them one after the other, each for its own columns. */
 #include "codegen/cuda/internal.h"
 
-enum { AT_ONCE = 8 /* points of a lane that are looked at while others are on their way */ };
+enum { AT_ONCE = 8 /* points that a lane examines at once, to overlap their loads */ };
 
 static sc_knode place_of(const sc_cuda *c, uint32_t item, uint32_t position)
 {
     return c->e.k->operands.data[c->e.k->items.data[item].first + position];
 }
 
-/* Whether lanes can tell it of points of their own: it is the same for all columns, and what it loads is there whatever is checked. */
+/* True if lanes can compute the node for their own points: it is the same for all columns, and its
+ * loads are valid regardless of checks. */
 static bool is_of_point(const sc_cuda *c, sc_knode id, uint64_t dims)
 {
     const sc_kernel *k = c->e.k;
@@ -27,7 +29,7 @@ static bool is_of_point(const sc_cuda *c, sc_knode id, uint64_t dims)
     return true;
 }
 
-/* The phase's first item that writes, or SC_IMAGE_NONE. */
+/* The phase's first item that writes; SC_IMAGE_NONE if none. */
 static uint32_t writer_of(const sc_kernel *k, uint32_t phase_index)
 {
     const sc_kernel_phase *phase = &k->phases.data[phase_index];
@@ -38,7 +40,7 @@ static uint32_t writer_of(const sc_kernel *k, uint32_t phase_index)
     return SC_IMAGE_NONE;
 }
 
-/* Whether the phase has checks, and at most one item besides, which writes. */
+/* True if the phase has only checks and at most one writing item. */
 static bool is_simple(const sc_kernel *k, uint32_t phase_index)
 {
     const sc_kernel_phase *phase = &k->phases.data[phase_index];
@@ -50,7 +52,7 @@ static bool is_simple(const sc_kernel *k, uint32_t phase_index)
     return true;
 }
 
-/* The phase's dim that walks along the position, all of it; or SC_IMAGE_NONE. */
+/* The phase's dim that covers all of the argument's `position`; SC_IMAGE_NONE if none. */
 static uint32_t walks(const sc_cuda *c, uint32_t phase_index, uint32_t position)
 {
     const sc_kernel *k = c->e.k;
@@ -128,7 +130,8 @@ bool sc_cuda_plan_scatter(sc_cuda *c)
 
 /* ---- text ---- */
 
-/* A point matters where a check fails, or where it writes into the range. */
+/* Emits the condition that a point is relevant: a check fails, or it writes into the block's
+ * range. */
 static void matters(sc_cuda *c, uint32_t phase_index)
 {
     sc_kernel_printer *e = &c->e;

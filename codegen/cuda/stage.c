@@ -1,4 +1,5 @@
-/* What the texts of a stage have in common: indices and lanes, and how a team's threads exchange what each has of a reduction. */
+/* Text shared by stages: indices, lanes, and the exchange of reductions between a team's
+ * threads. */
 #include "codegen/cuda/internal.h"
 
 enum { MANY_PHASES = 32 };
@@ -15,7 +16,6 @@ const char *sc_cuda_index_type(const sc_cuda *c)
     return c->wide ? "int64_t" : "int";
 }
 
-/* The indices of a point. */
 void sc_cuda_point_indices(sc_cuda *c, uint32_t phase_index)
 {
     sc_kernel_printer *e = &c->e;

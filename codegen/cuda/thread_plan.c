@@ -1,10 +1,12 @@
-/* Which threads do what.
+/* Assigns work to threads.
  *
- * An estimate, the one of printer/stride.c, says along which dim neighbours lie in memory. If that is an outer dim, each thread takes some
- * of its indices, and neighbours in a warp the next ones: elementwise kernels, sums of columns. Where columns are few their rows are shared
- * out among the warps of a block. If it is the phases' last dim, an outer iteration is a row for a team: as many threads as leave each of
- * them few enough elements to keep between phases; a long row is read again by each phase. Where the points of some phase must be done
- * in order, a thread goes through its iteration alone. */
+ * The cost estimate of printer/stride.c tells along which dim memory is contiguous. If that is an
+ * outer dim, each thread takes some of its indices, and neighbours in a warp take the next ones:
+ * elementwise kernels, column sums. If there are few columns, their rows are distributed over the
+ * warps of a block. If it is the phases' last dim, an outer iteration is a row for a team, with
+ * enough threads that each can cache its few elements between phases; a long row is read again by
+ * each phase. If the points of some phase must run in order, one thread executes the whole
+ * iteration. */
 #include "codegen/cuda/internal.h"
 
 const sc_cuda_limits sc_cuda_default_limits = {
@@ -41,9 +43,9 @@ static int64_t at_most(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* ---- what may be done ---- */
+/* ---- legality ---- */
 
-/* Whether the check is the same at all points of its phase. */
+/* True if the check is the same at all points of its phase. */
 static bool is_uniform(const sc_cuda *c, uint32_t item, uint64_t dims)
 {
     const sc_kernel_item *check = &c->e.k->items.data[item];
@@ -51,7 +53,7 @@ static bool is_uniform(const sc_cuda *c, uint32_t item, uint64_t dims)
     return (of_check & dims) == 0;
 }
 
-/* Additions at different points of a phase are to different elements. */
+/* True if additions at different points of a phase go to different elements. */
 static bool adds_apart(sc_access_list *accesses, uint32_t item, uint64_t dims)
 {
     for (uint32_t i = 0; i < accesses->list.count; i++) {
@@ -62,7 +64,7 @@ static bool adds_apart(sc_access_list *accesses, uint32_t item, uint64_t dims)
     return true;
 }
 
-/* NULL, or why the points of the phases are done in order. */
+/* NULL, or why the points of the phases must run in order. */
 static const char *why_in_order(sc_cuda *c)
 {
     const sc_kernel *k = c->e.k;
@@ -87,7 +89,7 @@ static const char *why_in_order(sc_cuda *c)
     return NULL;
 }
 
-/* Whether teams have some of their own. */
+/* True if teams execute checks of their own. */
 static bool has_checks(const sc_cuda *c)
 {
     return c->e.check_count > 0 && c->apart == 0;
@@ -99,8 +101,9 @@ static bool is_of_all(const sc_cuda *c, sc_knode node)
     return node == SC_IMAGE_NONE || ((c->e.nodes[node].dims & outer) == 0 && !c->e.nodes[node].late && !c->e.nodes[node].reads_written);
 }
 
-/* The phases in front that have all checks and nothing else, checks that say the same for every outer iteration, as ids that a sum of
- * columns reads its rows by: a block does them once, so that teams neither repeat them nor wait for each other's. */
+/* The number of leading phases that contain all checks, and nothing else, if these are the same for
+ * every outer iteration, like checks of ids that select the rows of a column sum. One block
+ * executes them once, so that teams neither repeat them nor wait for each other's. */
 static uint32_t checks_in_front(const sc_cuda *c)
 {
     const sc_kernel *k = c->e.k;
@@ -131,8 +134,8 @@ static bool has_inner_dims(const sc_kernel *k)
     return any;
 }
 
-/* So many neighbours are worth it: half of the accesses that they make one, or more, are of up to 16 bytes; of columns, whose sums take
- * their room in registers and in scratch, more than half. */
+/* True if this many lanes pay off: at least half of the accesses become vector accesses of up to 16
+ * bytes; for columns, whose sums take registers and scratch, more than half. */
 static bool worth_lanes(const sc_cuda *c, uint32_t dim, int lanes)
 {
     const sc_kernel *k = c->e.k;
@@ -185,7 +188,7 @@ static void plan_threads(sc_cuda *c)
         c->form.threads /= 2;
 }
 
-/* Of a row: its points are those of the phase that has most. */
+/* Plans a team per row; the largest phase determines its points. */
 static void plan_rows(sc_cuda *c)
 {
     int64_t most = 1, elements = 1;
@@ -205,7 +208,7 @@ static void plan_rows(sc_cuda *c)
     while (ways < c->limits->team && c->teams * ways < c->limits->wanted && most > ways)
         ways *= 2;
     while (ways > c->limits->team / 2 && elements > (int64_t)ways * c->limits->kept && c->teams * ways / 2 >= c->limits->wanted)
-        ways /= 2; /* of rows that are read again: blocks of less than all threads, one of which loads while another adds up */
+        ways /= 2; /* rows read again: smaller blocks overlap loads and reductions */
     ways = has_checks(c) && ways < SC_CUDA_WARP ? SC_CUDA_WARP : ways;
     c->form.team = SC_CUDA_ROWS;
     c->form.ways = ways;
@@ -213,7 +216,7 @@ static void plan_rows(sc_cuda *c)
     c->form.live = ways < SC_CUDA_WARP && c->teams % (SC_CUDA_WARP / ways) != 0;
 }
 
-/* Rows of the columns are shared out among warps where columns alone do not keep the machine busy. */
+/* Distributes the rows of columns over warps if columns alone do not fill the GPU. */
 static void plan_columns(sc_cuda *c)
 {
     int64_t most = 1;
@@ -233,7 +236,7 @@ static void plan_columns(sc_cuda *c)
     c->form.live = c->teams % SC_CUDA_WARP != 0;
 }
 
-/* ---- what is kept ---- */
+/* ---- row cache ---- */
 
 static bool may_keep(const sc_kernel_printer *e, sc_knode node, uint32_t phase)
 {
@@ -243,7 +246,7 @@ static bool may_keep(const sc_kernel_printer *e, sc_knode node, uint32_t phase)
            sc_printer_depends_on_all(e, node, phase);
 }
 
-/* What does not find room is recomputed: nodes in their order. */
+/* Nodes that do not fit are recomputed; earlier nodes are preferred. */
 static void choose_kept(sc_cuda *c)
 {
     const sc_kernel *k = c->e.k;
@@ -265,7 +268,7 @@ static void choose_kept(sc_cuda *c)
     }
 }
 
-/* ---- all ---- */
+/* ---- the plan ---- */
 
 static bool is_wide(const sc_cuda *c, const sc_printer_access *access)
 {
@@ -278,7 +281,7 @@ static bool is_wide(const sc_cuda *c, const sc_printer_access *access)
     return reach > 1e9;
 }
 
-/* Whether indices, and sums of them times numbers, may need 64 bits. */
+/* True if indices, or offsets computed from them, may need 64 bits. */
 static bool needs_wide(const sc_cuda *c)
 {
     double points = (double)outer_points(c);
@@ -310,7 +313,7 @@ static bool is_heavy(const sc_cuda *c, uint32_t phase)
     return c->e.k->phases.data[phase].dim_count > 0 && c->phases[phase].points >= 2 * (int64_t)c->form.ways * c->limits->row;
 }
 
-/* So many parts of the phase that the machine is busy, and no part is small. */
+/* Chooses enough parts of the phase to fill the GPU, none of them small. */
 static void cut_phase(const sc_cuda *c, sc_cuda_form *form, uint32_t phase)
 {
     int64_t points = c->phases[phase].points, threads = c->teams * form->ways;
@@ -325,7 +328,8 @@ static void cut_phase(const sc_cuda *c, sc_cuda_form *form, uint32_t phase)
     form->whole = points;
 }
 
-/* A stage for each heavy phase, and for what lies between; false: too many, or nothing is cut. */
+/* Makes a stage of each heavy phase; light phases join the stage before them if it is not split.
+ * False: too many, or nothing is split. */
 static bool plan_stages(sc_cuda *c)
 {
     const sc_kernel *k = c->e.k;
@@ -361,8 +365,8 @@ static void place_checks(sc_cuda *c)
     c->stages[0] = (sc_cuda_form){.end = c->apart, .team = SC_CUDA_ROWS, .ways = ways, .threads = ways, .parts = 1, .checks = true};
 }
 
-/* Few teams with much to do: phases become stages, and their points are cut for more blocks, none of which is so large that its threads
- * have few registers. */
+/* With few teams and much work, phases become stages whose points are split over more blocks.
+ * Blocks stay small enough that threads have enough registers. */
 static void split(sc_cuda *c)
 {
     bool small = c->teams * c->form.ways < c->limits->wanted / 2;
@@ -402,7 +406,7 @@ static int64_t most_points(const sc_cuda *c)
     return most;
 }
 
-/* Whether phases write to what an earlier one wrote: zeros, then what is added to them. */
+/* True if phases write to what an earlier one wrote, such as zeros that are then added to. */
 static bool writes_again(const sc_kernel *k)
 {
     for (uint32_t p = 0; p < k->phases.count; p++) {

@@ -1,6 +1,7 @@
-/* Transpositions: what is stored side by side along one dim is read side by side along another. A block takes a tile of both: its warps
- * read rows of the one, put them into shared memory - a row is one element longer than a warp, so that columns lie in different banks -
- * and take columns out of it, which are rows of the other. */
+/* Transposes: stores are contiguous along one dim, loads along another. A block takes a tile of
+ * both: its warps read rows along one dim into shared memory, whose rows are one element longer
+ * than a warp so that columns are in different banks, and read columns from it, which are rows
+ * along the other. */
 #include "codegen/cuda/internal.h"
 
 enum { TILE = SC_CUDA_WARP, ROW = TILE + 1, WARPS = 8, FAR = 8 /* elements */, MOST_TILES = 5 };
@@ -19,7 +20,7 @@ static bool is_plain(const sc_printer_access *access)
     return true;
 }
 
-/* A load whose elements lie in rows along `rows`, while `columns` are far apart. */
+/* A load that is contiguous along `rows` while neighbours along `columns` are far apart. */
 static bool is_turned(const sc_cuda *c, sc_knode id, uint32_t rows, uint32_t columns)
 {
     const sc_kernel *k = c->e.k;
@@ -97,7 +98,7 @@ static void find_tile(sc_cuda *c)
     }
 }
 
-/* Opens a loop over the tile: a warp has indices of `slow` of its own, its lanes are those of `fast`. */
+/* Opens a loop over the tile: warps take indices of `slow`, lanes those of `fast`. */
 static void open_tile(sc_cuda *c, uint32_t slow, uint32_t fast)
 {
     sc_kernel_printer *e = &c->e;

@@ -1,5 +1,6 @@
-/* A point's lanes: neighbours that a thread does in an unrolled loop. What they read side by side in memory is loaded at once in front of
- * the loop, to l5 for node 5; what they write so goes to w3, for item 3, and is stored behind it. */
+/* The lanes of a point: neighbours that a thread processes in an unrolled loop. Contiguous loads
+ * are done as one vector load before the loop, to l5 for node 5; contiguous stores go to w3, for
+ * item 3, and are stored after it. */
 #include <string.h>
 
 #include "codegen/cuda/internal.h"
@@ -16,7 +17,7 @@ static sc_knode guard_of(const sc_kernel *k, sc_knode id)
     return node->count > rank ? sc_kernel_operands(k, id)[rank] : SC_IMAGE_NONE;
 }
 
-/* What is added to is read before: no other item may write there in between. */
+/* An ADD reads its element first: no other item may write the argument in between. */
 static bool writes_alone(const sc_cuda *c, uint32_t item, uint32_t first, uint32_t end)
 {
     const sc_kernel *k = c->e.k;
@@ -45,7 +46,7 @@ static void choose_runs(sc_cuda *c, uint32_t dim, int lanes, uint32_t first, uin
     }
 }
 
-/* The address of the first lane's element. */
+/* Emits the address of the first lane's element. */
 static void address(sc_cuda *c, const sc_printer_access *access, uint32_t dim)
 {
     sc_kernel_printer *e = &c->e;

@@ -1,14 +1,15 @@
-/* Accesses, and whether two of them can meet.
+/* Accesses, and whether two of them can touch the same element.
  *
- * An index is written as a sum of terms: factors times sub-axes, which are indices of dims and whatever is no sum. If two accesses touch
- * one element, their indices are equal, position by position; so the difference of the sums is 0. At two points p and q, where c d is the
- * term of dim d in both:
+ * An index is a linear form: factors times sub-axes, which are indices of dims or nodes that are
+ * not sums. If two accesses touch one element, their indices are equal position by position, so the
+ * difference of the forms is 0. At two points p and q, where c d is the term of dim d in both:
  *
- *     c (d_p - d_q) = all the rest of the difference
+ *   c (d_p - d_q) = the rest of the difference
  *
- * What the points agree in drops out of the rest; if the rest then is nearer to 0 than c is, d_p = d_q, and d is one more thing in which
- * they agree. That goes on until nothing new is found. A quotient and a remainder by one number at two positions are as good as the number
- * that was divided, and an equation in the guards of both is as good as a position. */
+ * What the points agree in cancels in the rest. If |rest| < |c| then d_p = d_q, and the points
+ * agree in d as well. This repeats until nothing new is found. A quotient and a remainder by the
+ * same number at two positions determine the dividend, and an equation in the guards of both counts
+ * like a position. */
 #include "codegen/kernel/access.h"
 
 #include <string.h>
@@ -38,7 +39,7 @@ uint32_t sc_kernel_phase_of(const sc_kernel *k, uint32_t item)
     return phase;
 }
 
-/* From the last node down: operands are earlier. */
+/* Goes from the last node down, as operands come earlier. */
 void sc_kernel_mark_needed(const sc_kernel *k, const sc_kernel_item *item, bool *needed)
 {
     memset(needed, 0, k->nodes.count * sizeof *needed);
@@ -58,7 +59,7 @@ void sc_kernel_mark_needed(const sc_kernel *k, const sc_kernel_item *item, bool 
     }
 }
 
-/* Reductions of later nodes, which no good kernel has, depend on everything. */
+/* A `reduced` of a later node, which no valid kernel has, depends on every dim. */
 static void mark_dependence(sc_access_list *list)
 {
     const sc_kernel *k = list->k;
@@ -83,8 +84,9 @@ static void mark_dependence(sc_access_list *list)
     }
 }
 
-/* By node: how many phases have to end until what it is computed from is written no more; UINT32_MAX: it is not known. Within an outer
- * iteration, since others touch other elements. */
+/* By node: the number of phases after which the arguments it is computed from are no longer
+ * written; UINT32_MAX: unknown. This holds within an outer iteration, as other iterations touch
+ * other elements. */
 static uint32_t *find_settled(const sc_access_list *list, uint32_t also_written)
 {
     const sc_kernel *k = list->k;
@@ -117,14 +119,15 @@ static uint32_t *find_settled(const sc_access_list *list, uint32_t also_written)
 
 /* ---- accesses ---- */
 
-/* What is known grows with each check; guards are mostly few, and one after the other the same. */
+/* Facts grow with each check. Guards are mostly few, and consecutive ones equal, so the last
+ * intervals are reused. */
 typedef struct collector {
     sc_access_list *out;
     SC_VEC(sc_knode) facts;
     const uint32_t *settled;
-    const sc_interval *unguarded, *guarded; /* NULL: to be made */
+    const sc_interval *unguarded, *guarded; /* NULL: not computed yet */
     sc_knode guard;
-    bool never; /* the guard holds nowhere */
+    bool never; /* the guard is never true */
 } collector;
 
 static const sc_interval *known_at(collector *c, sc_knode guard)
@@ -145,7 +148,7 @@ static const sc_interval *known_at(collector *c, sc_knode guard)
 
 static void add_access(collector *c, sc_access access)
 {
-    if (access.guard != SC_IMAGE_NONE && sc_kernel_is_number(c->out->k, access.guard, 0)) /* never happens */
+    if (access.guard != SC_IMAGE_NONE && sc_kernel_is_number(c->out->k, access.guard, 0)) /* never executed */
         return;
     access.intervals = known_at(c, access.guard);
     if (access.guard != SC_IMAGE_NONE && c->never)
@@ -212,7 +215,7 @@ void sc_kernel_accesses(const sc_kernel *k, uint32_t also_written, sc_access_lis
 
 /* ---- two accesses ---- */
 
-/* Made once for each set of facts. */
+/* Computed once per set of facts. */
 static const sc_form *forms_of(sc_access_list *list, const sc_access *access)
 {
     for (uint32_t i = 0; i < list->forms.count; i++) {
@@ -232,14 +235,14 @@ typedef struct side {
 typedef struct meeting {
     const sc_access_list *list;
     side a, b;
-    uint64_t known;                   /* dims that the points agree in */
-    SC_VEC(sc_form) a_forms, b_forms; /* equal, one by one, where the two meet */
+    uint64_t known;                   /* dims in which the points agree */
+    SC_VEC(sc_form) a_forms, b_forms; /* equal pairwise if the accesses touch one element */
 } meeting;
 
 static bool scale(sc_interval x, int64_t factor, sc_interval *out)
 {
     int64_t low, high;
-    if (factor == 0) { /* even of what has no bounds */
+    if (factor == 0) { /* even if x is unbounded */
         *out = (sc_interval){0, 0};
         return true;
     }
@@ -249,7 +252,7 @@ static bool scale(sc_interval x, int64_t factor, sc_interval *out)
     return true;
 }
 
-/* False: the sum is too large to be told. */
+/* False: the sum overflows. */
 static bool grow(sc_interval *sum, sc_interval by)
 {
     return !__builtin_add_overflow(sum->low, by.low, &sum->low) && !__builtin_add_overflow(sum->high, by.high, &sum->high);
@@ -260,7 +263,7 @@ static sc_interval hull(sc_interval a, sc_interval b)
     return (sc_interval){a.low < b.low ? a.low : b.low, a.high > b.high ? a.high : b.high};
 }
 
-/* Adds what a sub-axis of both adds to the difference. */
+/* Adds to the difference what a sub-axis of both forms contributes. */
 static bool add_difference(const meeting *m, sc_knode sub_axis, int64_t a, int64_t b, sc_interval *sum)
 {
     bool agreed = (m->list->depends[sub_axis] & ~m->known) == 0 && !m->list->changes[sub_axis];
@@ -271,7 +274,7 @@ static bool add_difference(const meeting *m, sc_knode sub_axis, int64_t a, int64
     return scale(of_a, a, &product) && grow(sum, product) && b != INT64_MIN && scale(of_b, -b, &product) && grow(sum, product);
 }
 
-/* The difference of two forms without the terms of one sub-axis; false: it may be anything. */
+/* The difference of two forms without the terms of one sub-axis; false: unbounded. */
 static bool rest_of(const meeting *m, const sc_form *a, const sc_form *b, sc_knode without, sc_interval *out)
 {
     if (__builtin_sub_overflow(a->constant, b->constant, &out->low))
@@ -296,7 +299,7 @@ static bool never_equal(const meeting *m, const sc_form *a, const sc_form *b)
     return rest_of(m, a, b, SC_IMAGE_NONE, &rest) && (rest.low > 0 || rest.high < 0);
 }
 
-/* The dims that these two forms being equal tells. */
+/* The dims in which the points must agree if these two forms are equal. */
 static uint64_t told(const meeting *m, const sc_form *a, const sc_form *b)
 {
     const sc_kernel *k = m->list->k;
@@ -321,7 +324,7 @@ static void add_equation(meeting *m, const sc_form *a, const sc_form *b)
     *sc_vec_push(arena, &m->b_forms) = *b;
 }
 
-/* x when the node is x / c or x % c, with x >= 0 and c > 0. */
+/* Returns x if the node is x / c or x % c, with x >= 0 and c > 0. */
 static sc_knode divided(const sc_access_list *list, const sc_access *access, sc_knode n, sc_node_kind kind, double *out_by)
 {
     const sc_kernel_node *node = &list->k->nodes.data[n];
@@ -348,7 +351,7 @@ static void add_quotients(meeting *m)
     }
 }
 
-/* Equations x = y of a guard that both have: x - y is 0 here and there. */
+/* Adds equations x = y of a common guard: x - y is 0 at both points. */
 static void add_guard(meeting *m, sc_knode guard)
 {
     const sc_kernel *k = m->list->k;
@@ -368,7 +371,7 @@ static void add_guard(meeting *m, sc_knode guard)
     }
 }
 
-/* One position for all, of arguments of different shapes: the element's number. */
+/* For arguments of different shapes: one form, the row-major element number. */
 static bool flat_form(const sc_kernel *k, const side *s, sc_form *out)
 {
     const sc_kernel_arg *arg = &k->args.data[s->access->arg];
@@ -386,7 +389,7 @@ static bool same_shape(const sc_kernel_arg *a, const sc_kernel_arg *b)
     return a->rank == b->rank && memcmp(a->sizes, b->sizes, a->rank * sizeof *a->sizes) == 0;
 }
 
-/* Dims of one element, or that both accesses happen at one index of. */
+/* Dims of size 1, or that both accesses fix to one index. */
 static uint64_t fixed_dims(const sc_access_list *list, const sc_access *a, const sc_access *b)
 {
     const sc_kernel *k = list->k;

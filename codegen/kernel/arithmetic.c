@@ -1,4 +1,4 @@
-/* The arithmetic of nodes and reductions in f64. */
+/* Arithmetic of nodes and reductions in f64. */
 #include <assert.h>
 #include <math.h>
 
@@ -12,7 +12,7 @@ static double reference_mod(double x, double y)
     return x - floor(x / y) * y;
 }
 
-/* A NaN in either operand gives NaN, unlike fmin. */
+/* NaN in either operand yields NaN, unlike fmin. */
 static double reference_minimum(double x, double y)
 {
     return x < y || isnan(x) ? x : y;
@@ -41,7 +41,7 @@ static double reference(sc_node_kind kind, double x, double y, double z)
     }
 }
 
-/* fmod is exact, x / y need not be. */
+/* fmod is exact; x / y need not be. */
 static double integer_mod(double x, double y)
 {
     double rest = y == 0 ? 0 : fmod(x, y);

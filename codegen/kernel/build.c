@@ -1,4 +1,4 @@
-/* Making kernels: nodes are looked up before they are made, and fold where that changes nothing. */
+/* Constructors of kernels. Nodes are hash-consed, and folded where that is exact. */
 #include "codegen/kernel/kernel.h"
 
 #include <assert.h>
@@ -28,7 +28,7 @@ sc_kernel *sc_kernel_new_in(sc_context *context, sc_arena *arena, sc_sym name)
     k->arena = arena;
     k->name = name;
     k->unique.arena = arena;
-    sc_vec_reserve(arena, &k->operands, 1); /* so that no operands have an address, too */
+    sc_vec_reserve(arena, &k->operands, 1); /* so that empty lists have an address */
     return k;
 }
 
@@ -93,7 +93,7 @@ sc_dtype sc_kernel_result_dtype(const sc_kernel *k, sc_node_kind kind, const sc_
     return row->result == SC_RESULT_BOOL ? SC_DTYPE_bool : dtype_of(k, operands[row->result == SC_RESULT_LAST ? row->operands - 1 : 0]);
 }
 
-/* Truth values compare, choose and are chosen, and have a least and a largest. */
+/* Kinds that take bool: comparisons, logic, selection, minimum and maximum. */
 static bool takes_bool(sc_node_kind kind)
 {
     return (kind >= SC_NODE_lt && kind <= SC_NODE_where) || kind == SC_NODE_minimum || kind == SC_NODE_maximum;
@@ -109,7 +109,7 @@ const char *sc_kernel_operands_error(const sc_kernel *k, sc_node_kind kind, cons
     const sc_node_row *row = &sc_node_rows[kind];
     if (row->operands != SC_NODE_ANY && count != (uint32_t)row->operands)
         return "this is not the number of its operands";
-    if (kind == SC_NODE_random || kind == SC_NODE_load) { /* a load's guard is looked at where the argument is known */
+    if (kind == SC_NODE_random || kind == SC_NODE_load) { /* a load's guard is checked where the argument is known */
         for (uint32_t i = 0; i < count; i++) {
             if (dtype_of(k, operands[i]) != SC_DTYPE_i64)
                 return "an index is i64";
@@ -166,7 +166,7 @@ const char *sc_kernel_item_error(const sc_kernel *k, const sc_kernel_item *item,
 
 /* ---- unique nodes ---- */
 
-/* The bits by which nodes differ besides their operands. */
+/* The bits in which nodes differ besides their operands. */
 static uint64_t payload(const sc_kernel_node *node)
 {
     uint64_t bits = 0;
@@ -264,7 +264,7 @@ sc_knode sc_kernel_random(sc_kernel *k, sc_knode element, sc_knode key, sc_knode
     return sc_kernel_unique(k, (sc_kernel_node){.kind = SC_NODE_random, .dtype = SC_DTYPE_f64}, operands, 4);
 }
 
-/* ---- folding: each gives the node that stands for it, or SC_IMAGE_NONE ---- */
+/* ---- folding: each returns the equivalent node, or SC_IMAGE_NONE ---- */
 
 static sc_knode fold_constants(sc_kernel *k, sc_node_kind kind, const sc_knode *operands, uint32_t count)
 {
@@ -277,7 +277,7 @@ static sc_knode fold_constants(sc_kernel *k, sc_node_kind kind, const sc_knode *
     return sc_kernel_constant(k, dtype, sc_node_evaluate(kind, dtype, values[0], values[1], values[2]));
 }
 
-/* -(-x), not not x, | -x |, | |x| |; what is whole stays under floor; max(max(x, 0), 0). */
+/* -(-x), not not x, | -x |, | |x| |; floor of an integral value; max(max(x, 0), 0). */
 static sc_knode fold_unary(sc_kernel *k, sc_node_kind kind, sc_knode x)
 {
     const sc_kernel_node *inner = &k->nodes.data[x];
@@ -358,7 +358,7 @@ static sc_knode fold(sc_kernel *k, sc_node_kind kind, const sc_knode *operands, 
 
 /* ---- operations ---- */
 
-/* Maximum and minimum are not among them: of 0 and -0 they give the second. */
+/* Maximum and minimum do not commute: for 0 and -0 they return the second. */
 static bool commutes(sc_node_kind kind)
 {
     return kind == SC_NODE_add || kind == SC_NODE_mul || kind == SC_NODE_eq || kind == SC_NODE_ne || kind == SC_NODE_and ||
@@ -371,7 +371,7 @@ sc_knode sc_kernel_node_new(sc_kernel *k, sc_node_kind kind, const sc_knode *ope
     assert(sc_kernel_operands_error(k, kind, operands, count) == NULL);
     sc_knode own[3];
     memcpy(own, operands, count * sizeof *own);
-    if (commutes(kind)) { /* the older operand first, a constant last */
+    if (commutes(kind)) { /* canonical order: the older operand first, a constant last */
         bool first = k->nodes.data[own[0]].kind == SC_NODE_constant, second = k->nodes.data[own[1]].kind == SC_NODE_constant;
         if (first != second ? first : own[0] > own[1]) {
             own[0] = operands[1];
@@ -385,7 +385,7 @@ sc_knode sc_kernel_node_new(sc_kernel *k, sc_node_kind kind, const sc_knode *ope
     return sc_kernel_unique(k, (sc_kernel_node){.kind = (uint16_t)kind, .dtype = (uint8_t)dtype}, own, count);
 }
 
-/* Whether every value of `from` is one of `to`. */
+/* True if `to` represents every value of `from`. */
 static bool widens(sc_dtype from, sc_dtype to)
 {
     if (from == SC_DTYPE_bool || from == to)
@@ -404,7 +404,7 @@ sc_knode sc_kernel_convert(sc_kernel *k, sc_knode value, sc_dtype dtype)
         return value;
     if (node->kind == SC_NODE_constant)
         return sc_kernel_constant(k, dtype, node->number);
-    if (node->kind == SC_NODE_convert) { /* what the first conversion kept, the second can do alone */
+    if (node->kind == SC_NODE_convert) { /* a first conversion that is exact can be skipped */
         sc_knode inner = *sc_kernel_operands(k, value);
         if (widens(dtype_of(k, inner), from))
             return sc_kernel_convert(k, inner, dtype);
@@ -459,9 +459,9 @@ void sc_kernel_add_check(sc_kernel *k, sc_knode value, sc_knode shown, const cha
         sc_kernel_add_item(k, item, NULL);
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
-/* A reduction ends the dims of its phase; a running one keeps them. */
+/* A reduction removes the dims of its phase; a running one keeps them. */
 bool sc_kernel_depends(const sc_kernel *k, sc_knode node, uint32_t dim)
 {
     bool *depends = sc_arena_array(k->arena, k->nodes.count, sizeof *depends);

@@ -1,9 +1,10 @@
-/* The reference: a kernel run point by point, every value a double.
+/* The reference interpreter: executes a kernel point by point on doubles.
  *
- * For each phase there is a plan: the nodes that its items need, each with the item that needs it first and its level, which is the number
- * of the phase's dims up to the fastest that it depends on. From one point to the next a node is evaluated again only if a dim of its
- * level changed; before each item those nodes that nobody needed before, so that what stands behind a check is not touched where that
- * fails. */
+ * Each phase has a plan: the nodes that its items need, each with the first item that needs it and
+ * its level, which is 1 + the position of the fastest of the phase's dims that it depends on (0 if
+ * none). From one point to the next a node is evaluated again only if a dim up to its level
+ * changed. Before each item only the nodes that no earlier item needed are evaluated, so what
+ * follows a failed check is not touched. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,12 +25,12 @@ typedef struct machine {
     const int64_t *params;
     bool round;
     step *steps;
-    uint32_t *step_ends;    /* per item: its steps end here and begin where those of the item in front of it end */
+    uint32_t *step_ends;    /* per item: end of its steps; they begin at the previous end */
     double *values;         /* per node */
     double *reductions;     /* per item */
     int64_t *at;            /* per dim */
-    uint32_t *check_number; /* per item: how many checks stand in front of it */
-    int64_t failed;         /* least failure at which an iteration ended, or INT64_MAX */
+    uint32_t *check_number; /* per item: number of checks before it */
+    int64_t failed;         /* least failure at which an iteration ended; INT64_MAX if none */
 } machine;
 
 /* ---- plans ---- */
@@ -49,7 +50,7 @@ static uint32_t level_of(const sc_kernel *k, const sc_kernel_phase *phase, sc_kn
     return level;
 }
 
-/* A kernel's steps are at most its nodes times its phases. */
+/* The total number of steps is at most the kernel's nodes times its phases. */
 static void make_plan(machine *m, const sc_kernel_phase *phase, uint32_t *step_count, uint32_t *levels, bool *needed, bool *planned)
 {
     const sc_kernel *k = m->k;
@@ -90,7 +91,7 @@ static bool make_plans(machine *m)
 
 /* ---- one point ---- */
 
-/* The element at these indices; false when there is none. */
+/* Computes the offset of the element at these indices; false if it is outside the argument. */
 static bool locate(const machine *m, uint32_t arg, const sc_knode *indices, int64_t *out_offset)
 {
     const sc_kernel_arg *a = &m->k->args.data[arg];
@@ -131,7 +132,7 @@ static double draw(const machine *m, const sc_knode *operands)
     return sc_rng_uniform_at(counter, (uint32_t[]){(uint32_t)key, (uint32_t)(key >> 32)});
 }
 
-/* `item`: the one that is next; those in front of it have taken this point in. */
+/* `item`: the next one; earlier items have already accumulated this point. */
 static double running(const machine *m, const sc_kernel_node *node, uint32_t item)
 {
     const sc_kernel_item *of = &m->k->items.data[node->index];
@@ -209,7 +210,8 @@ static outcome do_item(machine *m, uint32_t number)
 
 /* ---- phases and outer iterations ---- */
 
-/* The next point, row-major: the position of the slowest dim that changed, or -1 behind the last point. */
+/* Advances to the next point in row-major order. Returns the position of the slowest dim that
+ * changed, or -1 after the last point. */
 static int64_t advance(machine *m, const uint32_t *dims, uint32_t count)
 {
     for (uint32_t i = count; i-- > 0;) {

@@ -1,5 +1,6 @@
-/* Intervals of integers. Each node's follows from those of its operands; where arithmetic could leave the dtype, it is the whole dtype.
- * Conditions that hold narrow the nodes that they compare, and so everything made of these. */
+/* Interval analysis of integers. A node's interval follows from those of its operands; if the
+ * operation may overflow the dtype, it is the dtype's full range. Conditions that hold narrow the
+ * nodes that they compare, and thereby all nodes computed from these. */
 #include <string.h>
 
 #include "codegen/kernel/access.h"
@@ -56,7 +57,7 @@ static bool at_corner(sc_node_kind kind, int64_t x, int64_t y, int64_t *out)
     }
 }
 
-/* Of what is monotone in each operand: the extremes are at the corners. */
+/* For operations monotone in each operand: the extremes are at the corners. */
 static bool of_corners(sc_node_kind kind, sc_interval x, sc_interval y, sc_interval *out)
 {
     int64_t xs[] = {x.low, x.high}, ys[] = {y.low, y.high}, value;
@@ -76,7 +77,8 @@ static bool of_magnitude(sc_interval x, int64_t *out)
     return true;
 }
 
-/* A divisor that may be 0 or have two signs at least makes nothing larger. */
+/* For a divisor that may be 0 or of either sign: the quotient's magnitude is at most the
+ * dividend's. */
 static bool of_quotient(sc_interval x, sc_interval y, sc_interval *out)
 {
     int64_t most;
@@ -110,7 +112,7 @@ static bool of_absolute(sc_interval x, sc_interval *out)
     return true;
 }
 
-/* x < y, or x <= y: always, never, or not to be told. */
+/* x < y, or x <= y: always, never, or unknown (false). */
 static bool of_order(sc_interval x, sc_interval y, bool strictly, sc_interval *out)
 {
     bool always = strictly ? x.high < y.low : x.high <= y.low, never = strictly ? x.low >= y.high : x.low > y.high;
@@ -126,7 +128,7 @@ static bool of_equality(sc_interval x, sc_interval y, bool when_equal, sc_interv
     return always || never;
 }
 
-/* Of truth values and comparisons. */
+/* Logical operations and comparisons. */
 static bool of_condition(sc_node_kind kind, sc_interval x, sc_interval y, sc_interval *out)
 {
     switch (kind) {
@@ -155,7 +157,7 @@ static bool of_condition(sc_node_kind kind, sc_interval x, sc_interval y, sc_int
     }
 }
 
-/* x, y: of the operands. False: nothing is known. */
+/* x, y: intervals of the operands. False: unknown. */
 static bool of_operation(sc_node_kind kind, sc_interval x, sc_interval y, sc_interval *out)
 {
     switch (kind) {
@@ -191,7 +193,7 @@ static bool of_operation(sc_node_kind kind, sc_interval x, sc_interval y, sc_int
     }
 }
 
-/* The terms' sum, each between 0 and (modulo - 1) times its factor. */
+/* The sum of the terms, each between 0 and (modulo - 1) times its factor. */
 static bool of_terms(const sc_image_terms *terms, sc_interval *out)
 {
     *out = (sc_interval){0, 0};
@@ -210,7 +212,7 @@ static bool of_param(const sc_image_param *param, sc_interval *out)
     return param->kind == SC_PARAM_STEP || (param->kind == SC_PARAM_RANK && of_terms(&param->terms, out));
 }
 
-/* A maximum or minimum is one of the values. */
+/* A maximum or minimum is one of the reduced values. */
 static bool of_reduction(const sc_kernel *k, sc_knode n, const sc_interval *intervals, sc_interval *out)
 {
     const sc_kernel_item *item = &k->items.data[k->nodes.data[n].index];
@@ -257,7 +259,8 @@ bool sc_kernel_stays(const sc_kernel *k, sc_knode node, const sc_interval *inter
     return of_node(k, node, intervals, &exact) && within(exact, whole((sc_dtype)k->nodes.data[node].dtype));
 }
 
-/* Each narrowed to what is known of it; an empty interval belongs to what never happens, and any will do. False: there was one. */
+/* Fills all intervals, narrowed to `known`. An empty interval belongs to unreachable code, where
+ * any interval is valid. False: there was one. */
 static bool fill(const sc_kernel *k, const sc_interval *known, sc_interval *out)
 {
     bool is_possible = true;
@@ -289,7 +292,7 @@ static int64_t above(int64_t x)
     return x == INT64_MAX ? x : x + 1;
 }
 
-/* x < y and x <= y; the others are these turned round. */
+/* x < y and x <= y; the other comparisons swap the operands. */
 static void narrow_ordered(sc_knode x, sc_knode y, bool strictly, const sc_interval *plain, sc_interval *known)
 {
     narrow(&known[x], INT64_MIN, strictly ? below(plain[y].high) : plain[y].high);
@@ -343,7 +346,8 @@ static void learn(const sc_kernel *k, sc_knode fact, const sc_interval *plain, u
     }
 }
 
-/* Of a fact that is an alternative, as a check where a guard holds: what is left when the other facts exclude one side. */
+/* For a fact that is a disjunction, such as a check under a guard: if the other facts refute one
+ * side, the other side holds. */
 static void learn_alternatives(const sc_kernel *k, const sc_knode *facts, uint32_t count, const sc_interval *plain, uint8_t *truth,
                                sc_interval *known)
 {
@@ -365,7 +369,7 @@ static void learn_alternatives(const sc_kernel *k, const sc_knode *facts, uint32
     }
 }
 
-/* What is known of a sum says something of each part: the sum less the other. */
+/* What is known of a sum narrows each operand: it is the sum minus the other. */
 static void learn_parts(const sc_kernel *k, const sc_interval *plain, sc_interval *known)
 {
     for (sc_knode n = k->nodes.count; n-- > 0;) {

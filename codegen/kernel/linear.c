@@ -1,4 +1,4 @@
-/* Integers as sums of terms. */
+/* Linear forms of integer nodes. */
 #include "codegen/kernel/access.h"
 #include "codegen/kernel/internal.h"
 
@@ -11,7 +11,7 @@ int64_t sc_form_factor(const sc_form *f, sc_knode sub_axis)
     return 0;
 }
 
-/* Factors that became 0 stay. */
+/* Terms whose factor becomes 0 stay. */
 static bool add_term(sc_form *out, sc_knode sub_axis, int64_t factor)
 {
     uint32_t i = 0;
@@ -57,7 +57,7 @@ static bool is_sum(const sc_kernel *k, sc_knode n, const sc_form *forms, sc_form
     }
 }
 
-/* A node that may have wrapped is no sum of its parts. */
+/* A node that may have wrapped is not the sum of its operands. */
 sc_form *sc_kernel_forms(const sc_kernel *k, const sc_interval *intervals)
 {
     sc_form *forms = sc_arena_array(k->arena, k->nodes.count, sizeof *forms);

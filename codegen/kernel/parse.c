@@ -1,6 +1,6 @@
-/* Reading a kernel's text: one pass, and the first error ends it. Everything goes through the constructors, so that a kernel from text is
- * like any other: equal nodes are one, constants fold. Items keep their numbers, since nodes in front of them speak of these; so none
- * is left out here for what its guard is. */
+/* The parser of the kernel text: one pass that stops at the first error. It uses the constructors,
+ * so a parsed kernel is like any other: nodes are unique and constants fold. Items keep their
+ * numbers, as earlier nodes refer to them, so none is dropped for its guard. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static sc_arena *arena_of(const kernel_parser *p)
 
 /* ---- names ---- */
 
-/* Without its article. */
+/* Without the article. */
 static const char *noun_of(const char *what)
 {
     return strchr(what, ' ') + 1;
@@ -52,7 +52,7 @@ static bool declare(kernel_parser *p, sc_map *map, const char *what, uint32_t nu
     return is_new || sc_parse_fail(&p->tokens, loc, "'%.40s' is declared twice", sc_text(p->k->context, *out_name));
 }
 
-/* The index of the word, which is one of `words`. */
+/* The index of the current word in `words`. */
 static bool parse_choice(kernel_parser *p, const char *what, const char *const *words, uint32_t count, uint32_t *out_index)
 {
     sc_parser *t = &p->tokens;
@@ -251,7 +251,7 @@ static bool parse_guard(kernel_parser *p, sc_knode *out_guard)
     return !sc_parse_accept_word(&p->tokens, "if") || parse_operand(p, out_guard);
 }
 
-/* `: f32`, the dtype that arithmetic is in */
+/* `: f32`, an arithmetic dtype */
 static bool parse_result(kernel_parser *p, sc_dtype *out_dtype)
 {
     sc_loc loc = sc_parse_loc(&p->tokens);
@@ -261,7 +261,7 @@ static bool parse_result(kernel_parser *p, sc_dtype *out_dtype)
            sc_parse_fail(&p->tokens, loc, "nothing is computed in %s", sc_dtypes[*out_dtype].name);
 }
 
-/* The node has the dtype that the text says. */
+/* Checks that the node has the dtype given in the text. */
 static bool parse_its_result(kernel_parser *p, sc_knode node)
 {
     sc_loc loc = sc_parse_loc(&p->tokens);
@@ -331,7 +331,8 @@ static bool parse_load(kernel_parser *p, sc_knode *out_node)
     return parse_its_result(p, *out_node);
 }
 
-/* reduced #0 : f32; that the item is one and has this dtype is seen when all items were read */
+/* reduced #0 : f32; whether the item is a reduction of this dtype is checked after all items are
+ * read */
 static bool parse_reduced(kernel_parser *p, sc_node_kind kind, sc_knode *out_node)
 {
     int64_t number;
@@ -398,7 +399,7 @@ static bool parse_node(kernel_parser *p)
 
 /* ---- phases ---- */
 
-/* #1 = sum %2, from behind the # */
+/* #1 = sum %2, after the # */
 static bool parse_reduction(kernel_parser *p, sc_kernel_item *item)
 {
     sc_parser *t = &p->tokens;
@@ -415,7 +416,7 @@ static bool parse_reduction(kernel_parser *p, sc_kernel_item *item)
     return parse_operand(p, &item->value);
 }
 
-/* store y %0, %1 = %4 if %5, from behind the first word */
+/* store y %0, %1 = %4 if %5, after the first word */
 static bool parse_store(kernel_parser *p, sc_kernel_item *item, operand_list *indices)
 {
     if (!find(p, &p->args, "an argument", &item->arg) || !parse_operands(p, indices) || !sc_parse_expect(&p->tokens, '=') ||

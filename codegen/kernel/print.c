@@ -1,4 +1,5 @@
-/* A kernel as text. Nodes are numbered as they lie, so that a node's name in the text is its number. */
+/* Prints a kernel as text. Nodes are numbered in order, so a node's name in the text is its
+ * number. */
 #include <string.h>
 
 #include "codegen/kernel/internal.h"
@@ -8,7 +9,7 @@ const char *const sc_kernel_mode_names[] = {"in", "out", "inout"};
 const char *const sc_kernel_item_names[] = {"sum", "max", "min", "store", "add", "check"};
 const char *const sc_kernel_param_names[] = {"rank", "key", "step", "micro_batch"};
 
-/* What the lexer takes as one word. */
+/* True if the lexer reads it as one word. */
 static bool is_word(const char *text)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_", digits[] = "0123456789";
@@ -34,7 +35,7 @@ static void print_arg_name(const sc_kernel *k, uint32_t arg, sc_strbuf *out)
 {
     if (arg < k->args.count)
         print_name(k, k->args.data[arg].name, out);
-    else /* broken kernels still print, for whoever debugs them */
+    else /* invalid kernels print, too, for debugging */
         sc_strbuf_printf(out, "?%u", arg);
 }
 

@@ -1,13 +1,15 @@
-/* Fewer dims, the same kernel: dims of size 1 go, integers that can have one value only are constants (so guards that always hold go, too),
- * and two dims that everybody walks as one become one.
+/* Reduces the number of dims: drops dims of size 1, turns integers with a single possible value
+ * into constants (so guards that always hold vanish), and merges two dims that every access walks
+ * as one.
  *
  *     dim B = 2, dim S = 3                          dim "B*S" = 6
- *     load x %b, %s, %d    of f32[2, 3, 64]   ->    load x %bs, %d     of f32[6, 64]
+ *     load x %b, %s, %d  of f32[2, 3, 64]     ->    load x %bs, %d   of f32[6, 64]
  *     %b * 192 + %s * 64 + %d                       %bs * 64 + %d
  *
- * A kernel is made anew with two dims merged: what its items need is translated from the items down, and when that meets an index of one of
- * the two that stands neither beside the other's in an argument nor with it in a sum, the attempt is given up. Items, params and arguments
- * keep their numbers; nodes that nobody needs are left behind. Every merge takes a dim away, so this ends. */
+ * A merge rebuilds the kernel: the nodes that items need are translated, and if that meets an index
+ * of one of the two dims that is neither next to the other's in an argument nor combined with it in
+ * a sum, the attempt is abandoned. Items, params and arguments keep their numbers; dead nodes are
+ * dropped. Every merge removes a dim, so this terminates. */
 #include <string.h>
 
 #include "codegen/kernel/access.h"
@@ -16,12 +18,12 @@
 typedef struct rewrite {
     const sc_kernel *from;
     sc_kernel *to;
-    uint32_t slow, fast;          /* dims that become one, or SC_IMAGE_NONE */
-    uint32_t *dims;               /* old to new; those of size 1 to SC_IMAGE_NONE */
+    uint32_t slow, fast;          /* dims to merge, or SC_IMAGE_NONE */
+    uint32_t *dims;               /* old to new; dims of size 1 to SC_IMAGE_NONE */
     uint32_t *drops;              /* per argument, bit j: position j has size 1 */
     uint32_t *merges;             /* bit j: positions j and j + 1 become one */
     sc_knode *nodes;              /* old to new */
-    bool *wanted;                 /* old nodes */
+    bool *wanted;                 /* per old node: it is needed */
     const sc_interval *intervals; /* of the old nodes */
     const sc_form *forms;
 } rewrite;
@@ -31,9 +33,9 @@ static bool is_index_of(const sc_kernel *k, sc_knode n, uint32_t dim)
     return k->nodes.data[n].kind == SC_NODE_index && k->nodes.data[n].index == dim;
 }
 
-/* ---- what is merged ---- */
+/* ---- choice of merges ---- */
 
-/* In each phase the two follow each other, or neither is there. Outer dims have no order. */
+/* True if in each phase the two dims are adjacent or both absent. Outer dims have no order. */
 static bool follow_each_other(const sc_kernel *k, uint32_t slow, uint32_t fast)
 {
     if ((slow < k->outer_count) != (fast < k->outer_count))
@@ -50,7 +52,7 @@ static bool follow_each_other(const sc_kernel *k, uint32_t slow, uint32_t fast)
     return true;
 }
 
-/* The positions at which this access walks the two as one. */
+/* The positions at which this access walks the two dims as one. */
 static uint32_t merges_of(const rewrite *r, uint32_t arg, const sc_knode *indices)
 {
     const sc_kernel_arg *a = &r->from->args.data[arg];
@@ -62,7 +64,7 @@ static uint32_t merges_of(const rewrite *r, uint32_t arg, const sc_knode *indice
     return merges;
 }
 
-/* Every access to an argument walks it alike. */
+/* True if all accesses to an argument merge the same positions. */
 static bool find_merges(rewrite *r)
 {
     const sc_kernel *k = r->from;
@@ -91,10 +93,10 @@ static void find_drops(rewrite *r)
     }
 }
 
-/* ---- what is wanted ---- */
+/* ---- needed nodes ---- */
 
-/* The node as a sum that has an index of one of the two, or NULL. It can be written with the merged dim when the slow one's factor is the
- * fast one's times its size. */
+/* The node's form if it has an index of one of the two dims, else NULL. The merged dim can express
+ * it if the slow dim's factor is the fast one's times its size. */
 static const sc_form *sum_to_merge(const rewrite *r, sc_knode n, bool *out_fits)
 {
     const sc_kernel *k = r->from;
@@ -110,7 +112,8 @@ static const sc_form *sum_to_merge(const rewrite *r, sc_knode n, bool *out_fits)
     return slow != 0 || fast != 0 ? f : NULL;
 }
 
-/* Position j of the access is read; those that go, or stand beside the one that stays, are not. */
+/* True if position j of the access stays; dropped positions, and the second of two merged ones, do
+ * not. */
 static bool keeps_position(const rewrite *r, uint32_t arg, uint32_t j)
 {
     bool second = j > 0 && (r->merges[arg] >> (j - 1) & 1) != 0;
@@ -125,13 +128,14 @@ static void want_indices(rewrite *r, uint32_t arg, const sc_knode *indices)
     }
 }
 
-/* An integer that has one value, whatever it is made of. */
+/* An integer with only one possible value. */
 static bool is_settled(const rewrite *r, sc_knode n)
 {
     return !sc_dtype_is_float((sc_dtype)r->from->nodes.data[n].dtype) && r->intervals[n].low == r->intervals[n].high;
 }
 
-/* A remainder that divides nothing, a minimum or maximum that is always the same operand: that, or SC_IMAGE_NONE. */
+/* For a remainder that is a no-op, or a minimum or maximum that always selects the same operand:
+ * that operand; else SC_IMAGE_NONE. */
 static sc_knode settled_operand(const rewrite *r, sc_knode n)
 {
     const sc_kernel_node *node = &r->from->nodes.data[n];
@@ -175,7 +179,7 @@ static bool want_parts(rewrite *r, sc_knode n)
     return true;
 }
 
-/* False: an index of the two stands alone. */
+/* False: an index of the two dims occurs by itself. */
 static bool find_wanted(rewrite *r)
 {
     const sc_kernel *k = r->from;
@@ -204,7 +208,7 @@ static sc_sym merged_name(const rewrite *r)
     sc_sym name = sc_intern_printf(&k->context->names, "%s*%s", sc_text(k->context, k->dims.data[r->slow].name),
                                    sc_text(k->context, k->dims.data[r->fast].name));
     for (uint32_t d = 0; d < k->dims.count; d++) {
-        if (k->dims.data[d].name == name) { /* another dim has it: once more round, with a name that is longer than any */
+        if (k->dims.data[d].name == name) { /* the name is taken: append to it and search again */
             name = sc_intern_printf(&k->context->names, "%s'", sc_text(k->context, name));
             d = UINT32_MAX;
         }
@@ -220,7 +224,8 @@ static bool runs(const sc_kernel *k, uint32_t dim)
     return found;
 }
 
-/* The merged dim stands where the first of the two stood. A dim that no phase runs over goes, too. */
+/* The merged dim goes where the first of the two was. A dim that no phase iterates over is dropped,
+ * too. */
 static void make_dims(rewrite *r)
 {
     const sc_kernel *k = r->from;
@@ -253,7 +258,7 @@ static void make_args(rewrite *r)
     }
 }
 
-/* The new indices; how many is the new argument's rank. */
+/* Translates indices; their number is the new argument's rank. */
 static void translate_indices(const rewrite *r, uint32_t arg, const sc_knode *indices, sc_knode *out)
 {
     uint32_t count = 0;
@@ -320,7 +325,7 @@ static sc_knode translate_node(const rewrite *r, sc_knode n)
     return sc_kernel_unique(r->to, *node, own, node->count);
 }
 
-/* Items keep their numbers, so none is left out; a guard that holds goes. */
+/* Items keep their numbers, so none is dropped; a guard that always holds is removed. */
 static void make_items(rewrite *r, const sc_kernel_phase *phase)
 {
     const sc_kernel *k = r->from;
@@ -357,7 +362,7 @@ static void make_phases(rewrite *r)
     }
 }
 
-/* NULL when the two dims cannot be one. */
+/* NULL if the two dims cannot be merged. */
 static sc_kernel *rewritten(const sc_kernel *k, uint32_t slow, uint32_t fast, const sc_interval *intervals, const sc_form *forms)
 {
     sc_arena *arena = k->arena;
@@ -399,7 +404,7 @@ static sc_kernel *merged_once(const sc_kernel *k)
     return NULL;
 }
 
-/* Until nothing is left behind by folding: each round has fewer nodes. */
+/* Repeats until folding leaves no dead nodes: each round has fewer nodes. */
 static const sc_kernel *tidied(const sc_kernel *k)
 {
     uint32_t before;

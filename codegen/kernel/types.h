@@ -1,4 +1,4 @@
-/* What a kernel is made of: kernel.h says what it means and has the functions on it. */
+/* The data structures of a kernel; semantics and functions are in kernel.h. */
 #ifndef SHARDC_CODEGEN_KERNEL_TYPES_H
 #define SHARDC_CODEGEN_KERNEL_TYPES_H
 
@@ -10,7 +10,7 @@
 
 typedef uint32_t sc_knode;
 
-/* One more dim than a value has: the pieces of a collective stand in front of it. */
+/* One more dim than a value has: the pieces of a collective are an extra leading dim. */
 enum { SC_KERNEL_MAX_RANK = SC_IMAGE_MAX_RANK + 1, SC_KERNEL_MAX_ARGS = 96 };
 
 typedef enum sc_node_kind {
@@ -20,7 +20,7 @@ typedef enum sc_node_kind {
     SC_NODE_COUNT
 } sc_node_kind;
 
-/* What nodes.def says. */
+/* Rows of nodes.def. */
 typedef enum sc_node_result { SC_RESULT_SAME, SC_RESULT_LAST, SC_RESULT_BOOL, SC_RESULT_GIVEN } sc_node_result;
 typedef struct sc_node_row {
     const char *name;
@@ -39,9 +39,10 @@ typedef struct sc_kernel_dim {
 
 typedef enum sc_kernel_arg_mode { SC_ARG_IN, SC_ARG_OUT, SC_ARG_INOUT } sc_kernel_arg_mode;
 
-/* A dense row-major array. OUT: every element that the kernel's purpose covers is stored before any is read. Arguments do not overlap,
- * except that an IN and an OUT may be the same array when every element is read only by the outer iteration that stores it, at or before
- * its store (sc_kernel_may_share says whether). */
+/* A dense row-major array. OUT: every element that the kernel covers is stored before any is read.
+ * Arguments do not overlap, except that an IN and an OUT may be the same array if every element is
+ * read only by the outer iteration that stores it, at or before its store (see
+ * sc_kernel_may_share). */
 typedef struct sc_kernel_arg {
     sc_sym name;
     sc_dtype dtype; /* as stored */
@@ -53,7 +54,7 @@ typedef struct sc_kernel_arg {
 typedef struct sc_kernel_node {
     uint16_t kind;
     uint8_t dtype;         /* f32, f64, i32, i64, bool */
-    uint32_t first, count; /* operands, in kernel->operands; always earlier nodes */
+    uint32_t first, count; /* operands, in kernel->operands; they precede the node */
     union {
         double number;  /* constant */
         uint32_t index; /* index: dim; param: param; load: argument; reduced, running: item */
@@ -61,12 +62,15 @@ typedef struct sc_kernel_node {
 } sc_kernel_node;
 
 typedef enum sc_item_kind {
-    SC_ITEM_SUM, /* reductions over the phase's dims, in the value's dtype; of nothing: 0, -inf, inf (integers: the least, the largest) */
-    SC_ITEM_MAX, /* NaN if any is, as the interpreter */
+    SC_ITEM_SUM, /* reductions over the phase's dims, in the value's dtype; empty: 0, -inf, inf
+                  * (integers: the least, the largest) */
+    SC_ITEM_MAX, /* NaN if any value is, as in the interpreter */
     SC_ITEM_MIN,
     SC_ITEM_STORE,
-    SC_ITEM_ADD,  /* to what stands there: INOUT or OUT; no two outer iterations add to one element, within one they add in order */
-    SC_ITEM_CHECK /* the kernel fails when value is false anywhere; it may store garbage then, but nowhere outside its arguments */
+    SC_ITEM_ADD,  /* to an element of an INOUT or OUT; no two outer iterations add to one element,
+                   * one iteration adds in order */
+    SC_ITEM_CHECK /* the kernel fails if value is false anywhere; it may then store garbage, but
+                   * only inside its arguments */
 } sc_item_kind;
 
 static inline bool sc_item_reduces(sc_item_kind kind)
@@ -83,10 +87,10 @@ typedef struct sc_kernel_item {
     sc_item_kind kind;
     sc_knode value;
     uint32_t arg;          /* STORE, ADD */
-    uint32_t first, count; /* indices, in kernel->operands, one a dim of the argument */
-    sc_knode guard;        /* STORE, ADD: only where it is true; SC_IMAGE_NONE: always */
-    sc_knode shown;        /* CHECK: an i64 that the message shows, of which 48 bits; SC_IMAGE_NONE: none */
-    const char *message;   /* CHECK: what is wrong when it fails: see sc_image_kernel */
+    uint32_t first, count; /* indices, in kernel->operands, one per dim of the argument */
+    sc_knode guard;        /* STORE, ADD: executed only where true; SC_IMAGE_NONE: always */
+    sc_knode shown;        /* CHECK: an i64 (48 bits) for the message; SC_IMAGE_NONE: none */
+    const char *message;   /* CHECK: the message on failure: see sc_image_kernel */
 } sc_kernel_item;
 
 typedef struct sc_kernel_phase {
@@ -97,10 +101,10 @@ typedef struct sc_kernel_phase {
 
 typedef struct sc_kernel {
     sc_context *context;
-    sc_arena *arena;               /* the kernel's own memory, and what is computed about it */
+    sc_arena *arena;               /* the kernel's own memory, also for analyses of it */
     sc_sym name;                   /* of the function: a C identifier */
-    const char *title;             /* a line for people */
-    SC_VEC(const char *) comments; /* lines of the model that it comes from: "examples/gpt2.shard:7: c = x - mean[D](x)" */
+    const char *title;             /* a line for users */
+    SC_VEC(const char *) comments; /* "examples/gpt2.shard:7: c = x - mean[D](x)" */
     SC_VEC(sc_kernel_dim) dims;
     uint32_t outer_count;
     SC_VEC(sc_kernel_arg) args;

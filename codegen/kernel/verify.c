@@ -1,11 +1,12 @@
-/* What a kernel must be: first that everything in it names something and fits, then that items read what is there, then that indices stay
- * inside their arguments, at last that iterations do not get into each other's way. Each step rests on those in front of it. */
+/* The verifier of kernels. It checks in order that all references are valid and dtypes match; that
+ * items read only what is available; that indices are inside their arguments; that iterations do
+ * not interfere. Each step relies on the previous ones. */
 #include <string.h>
 
 #include "codegen/kernel/access.h"
 #include "codegen/kernel/internal.h"
 
-/* Numbers of elements and points are exact as doubles. */
+/* So that numbers of elements and points are exact as doubles. */
 #define MOST_ELEMENTS ((int64_t)1 << 52)
 
 typedef struct verifier {
@@ -108,7 +109,7 @@ static bool is_key(const sc_kernel *k, sc_knode n)
     return k->nodes.data[n].kind == SC_NODE_param && k->params.data[k->nodes.data[n].index].kind == SC_PARAM_KEY;
 }
 
-/* What nodes point at, by kind; and the dtype that this gives. SC_DTYPE_COUNT: any. */
+/* Checks what a leaf refers to, by kind, and returns the resulting dtype; SC_DTYPE_COUNT: any. */
 static bool verify_leaf(verifier *v, sc_knode n, sc_dtype *out_dtype)
 {
     const sc_kernel *k = v->k;
@@ -211,7 +212,7 @@ static bool verify_phase(verifier *v, uint32_t number, uint32_t *next_item)
     if (phase->dim_count > SC_KERNEL_MAX_RANK)
         return fail(v, "phase %u has more than %d dims", number, SC_KERNEL_MAX_RANK);
     for (uint32_t d = 0; d < k->outer_count; d++)
-        multiply(&points, k->dims.data[d].size); /* which fits */
+        multiply(&points, k->dims.data[d].size); /* no overflow: verify_dims checked it */
     for (uint32_t i = 0; i < phase->dim_count; i++) {
         if (phase->dims[i] >= k->dims.count || phase->dims[i] < k->outer_count)
             return fail(v, "phase %u runs over what is no inner dim", number);
@@ -225,7 +226,8 @@ static bool verify_phase(verifier *v, uint32_t number, uint32_t *next_item)
     return true;
 }
 
-/* What the item needs is there: dims of the phase, reductions of phases that ended, running ones of this phase. */
+/* Checks that what the item needs is available: dims of the phase, reductions of finished phases,
+ * running ones of this phase. */
 static bool verify_needs(verifier *v, uint32_t phase, uint32_t number, bool *needed)
 {
     const sc_kernel *k = v->k;
@@ -300,7 +302,8 @@ static bool is_store(const sc_access *access)
     return access->writes && access->kind == SC_ITEM_STORE;
 }
 
-/* An OUT is stored in a phase in front of whoever needs its elements; in one phase, what is loaded is loaded before it is written. */
+/* An OUT is stored in an earlier phase than any that reads its elements; within one phase, an
+ * argument is loaded before it is written. */
 static bool verify_order(verifier *v, const sc_access_list *list, const sc_access *access)
 {
     bool stored = false;
@@ -349,7 +352,7 @@ static bool verify_accesses(verifier *v)
             continue;
         if (!verify_order(v, &list, a))
             return false;
-        for (uint32_t j = i + 1; j-- > 0;) { /* itself first */
+        for (uint32_t j = i + 1; j-- > 0;) { /* the pair with itself first */
             const sc_access *b = &list.list.data[j];
             if (b->arg == a->arg && (a->writes || b->writes) && !verify_pair(v, &list, a, b))
                 return false;
@@ -388,7 +391,8 @@ static int64_t elements_of(const sc_kernel_arg *arg)
     return count;
 }
 
-/* Whether no write gets in front of the load: each is of another iteration's elements, or of such as were loaded before. */
+/* True if no write destroys an element before the load: the write touches elements of other
+ * iterations, or elements that were already loaded. */
 static bool load_survives(sc_access_list *list, const sc_access *load, const sc_access *write)
 {
     uint64_t outer = sc_kernel_outer_dims(list->k);

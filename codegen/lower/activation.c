@@ -1,3 +1,4 @@
+/* Activations and their derivatives as nodes of kernel IR. */
 #include "codegen/lower/activation.h"
 
 static sc_knode one(sc_kernel *k, sc_node_kind kind, sc_knode a)
@@ -45,7 +46,7 @@ static sc_knode erf_of_normal(sc_kernel *k, sc_knode x)
     return one(k, SC_NODE_erf, times(k, x, 0.70710678118654752440));
 }
 
-/* Hendrycks and Gimpel, "Gaussian Error Linear Units", section 2, for this and the next. */
+/* Hendrycks and Gimpel, "Gaussian Error Linear Units", section 2; also for gelu_tanh. */
 static sc_knode gelu(sc_kernel *k, sc_knode x)
 {
     sc_knode erf = erf_of_normal(k, x);
@@ -78,7 +79,7 @@ sc_knode sc_activation_node(sc_kernel *k, sc_gemm_step_kind kind, sc_knode x)
     }
 }
 
-/* The slopes are those of ir/ops/eval_elementwise.c. */
+/* Derivatives as in ir/ops/eval_elementwise.c. */
 static sc_knode silu_slope(sc_kernel *k, sc_knode x)
 {
     sc_knode s = sigmoid(k, x);

@@ -1,4 +1,4 @@
-/* Activations, and their derivatives, as nodes of kernel IR: the same whether an op is one or a step of a product. */
+/* Activations and their derivatives as kernel IR, for ops and for matmul epilogue steps alike. */
 #ifndef SHARDC_CODEGEN_LOWER_ACTIVATION_H
 #define SHARDC_CODEGEN_LOWER_ACTIVATION_H
 
@@ -6,7 +6,7 @@
 
 /* f(x); kind: RELU, GELU, GELU_TANH, SILU, TANH, SIGMOID. */
 sc_knode sc_activation_node(sc_kernel *k, sc_gemm_step_kind kind, sc_knode x);
-/* dy times f'(x); kind: RELU, GELU, GELU_TANH, SILU. dy and x are of one dtype. */
+/* dy times f'(x); kind: RELU, GELU, GELU_TANH, SILU. dy and x have one dtype. */
 sc_knode sc_slope_node(sc_kernel *k, sc_gemm_step_kind kind, sc_knode dy, sc_knode x);
 
 #endif

@@ -1,4 +1,4 @@
-/* Ops whose elements come from the operands' elements at the same indices. */
+/* Ops that read their operands at the indices of the result. */
 #include "codegen/lower/rows.h"
 
 #include "codegen/lower/activation.h"
@@ -34,7 +34,7 @@ sc_knode lower_same(sc_lowering *l, const sc_op *op, const sc_knode *index)
     return sc_lower_operand(l, op, 0, index);
 }
 
-/* Integers narrower than what they are computed in wrap. */
+/* Wraps integers narrower than their arithmetic dtype. */
 static sc_knode wrapped(sc_lowering *l, const sc_op *op, sc_knode node)
 {
     return sc_lower_type(l, op->first_result)->dtype == SC_DTYPE_u8 ? sc_lower_with(l, SC_NODE_mod, node, 256) : node;
@@ -45,7 +45,7 @@ sc_knode lower_cast(sc_lowering *l, const sc_op *op, const sc_knode *index)
     sc_knode x = sc_lower_operand(l, op, 0, index);
     sc_dtype to = sc_lower_dtype(l, op->first_result);
     if (sc_lower_type(l, op->first_result)->dtype == SC_DTYPE_u8 && sc_dtype_is_float(dtype_of(l, x)))
-        to = SC_DTYPE_i64; /* what a byte holds of a large float */
+        to = SC_DTYPE_i64; /* so that large floats wrap to a byte */
     return sc_kernel_convert(l->k, wrapped(l, op, sc_kernel_convert(l->k, x, to)), sc_lower_dtype(l, op->first_result));
 }
 
@@ -62,7 +62,7 @@ static sc_knode in_result_dtype(sc_lowering *l, const sc_op *op, const sc_knode 
     return sc_kernel_convert(l->k, sc_lower_operand(l, op, 0, index), sc_lower_dtype(l, op->first_result));
 }
 
-/* The second operand: where the slope is taken. */
+/* The second operand is where the derivative is taken. */
 static sc_knode times_slope(sc_lowering *l, const sc_op *op, const sc_knode *index, sc_gemm_step_kind kind)
 {
     sc_knode x = sc_kernel_convert(l->k, sc_lower_operand(l, op, 1, index), sc_lower_dtype(l, op->first_result));
@@ -118,7 +118,7 @@ sc_knode lower_pow(sc_lowering *l, const sc_op *op, const sc_knode *index)
     return exponent == 1 ? x : sc_lower_with(l, SC_NODE_pow, x, exponent);
 }
 
-/* The wider of two that are compared; bools as integers. */
+/* The wider dtype of two that are compared; bools as integers. */
 static sc_dtype common_dtype(sc_dtype a, sc_dtype b)
 {
     static const sc_dtype order[] = {SC_DTYPE_f64, SC_DTYPE_f32, SC_DTYPE_i64};
@@ -153,7 +153,7 @@ sc_knode lower_where(sc_lowering *l, const sc_op *op, const sc_knode *index)
     return sc_lower_where(l, condition, yes, no);
 }
 
-/* Beyond the real size of one of the dims: the value. */
+/* Where an index is beyond the global size of one of the dims: the given value. */
 sc_knode lower_mask(sc_lowering *l, const sc_op *op, const sc_knode *index)
 {
     const sc_type_info *type = sc_lower_type(l, op->first_result);
@@ -168,7 +168,8 @@ sc_knode lower_mask(sc_lowering *l, const sc_op *op, const sc_knode *index)
     return real == SC_IMAGE_NONE ? x : sc_lower_where(l, real, x, value);
 }
 
-/* Which elements stay depends on the seed, the op's path, the step, the micro-batch and the element's index in the whole array. */
+/* The dropout mask depends on the seed, the op's path, the step, the micro-batch and the element's
+ * index in the global array. */
 sc_knode lower_dropout(sc_lowering *l, const sc_op *op, const sc_knode *index)
 {
     const sc_type_info *type = sc_lower_type(l, op->operands[0]);
@@ -193,7 +194,7 @@ sc_knode lower_dropout(sc_lowering *l, const sc_op *op, const sc_knode *index)
     return sc_lower_where(l, kept, sc_lower_with(l, SC_NODE_mul, x, 1 / (1 - p)), sc_kernel_constant(l->k, dtype_of(l, x), 0));
 }
 
-/* The term of a partial sum that the first rank of each group brings. */
+/* A term of a partial sum, contributed by the first rank of each group. */
 sc_knode lower_once(sc_lowering *l, const sc_op *op, const sc_knode *index)
 {
     const sc_attr *over = sc_op_attr(op, SC_ATTR_over);

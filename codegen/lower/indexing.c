@@ -1,4 +1,5 @@
-/* Ops that read their operands at other indices than their own. What lies outside a rank's part is 0, as in the interpreter. */
+/* Ops that read their operands at other indices than the result's. What is outside a rank's shard
+ * reads as 0, as in the interpreter. */
 #include "codegen/lower/rows.h"
 
 static sc_knode zero_like(sc_lowering *l, sc_value value)
@@ -6,7 +7,8 @@ static sc_knode zero_like(sc_lowering *l, sc_value value)
     return sc_kernel_constant(l->k, sc_lower_dtype(l, value), 0);
 }
 
-/* Operand i at the result's indices, its dim `at` at `there`, where `condition` (SC_IMAGE_NONE: everywhere); 0 elsewhere. */
+/* Operand i at the result's indices, except `there` along its dim `at`; 0 where `condition` is
+ * false (SC_IMAGE_NONE: always true). */
 static sc_knode read_at(sc_lowering *l, const sc_op *op, uint32_t i, const sc_knode *index, uint32_t at, sc_knode there, sc_knode condition)
 {
     sc_knode own[SC_MAX_RANK];
@@ -18,7 +20,7 @@ static sc_knode read_at(sc_lowering *l, const sc_op *op, uint32_t i, const sc_kn
     return sc_lower_where(l, condition, sc_lower_guarded(l, operand, own, condition), zero_like(l, operand));
 }
 
-/* The operand at the result's indices, dims that it alone has at 0. */
+/* The operand at the result's indices, 0 along dims that the result lacks. */
 static sc_knode integer_operand(sc_lowering *l, const sc_op *op, sc_value value, const sc_knode *index)
 {
     sc_knode own[SC_MAX_RANK];
@@ -51,7 +53,7 @@ sc_knode lower_onehot(sc_lowering *l, const sc_op *op, const sc_knode *index)
     return sc_kernel_convert(l->k, sc_lower_2(l, SC_NODE_eq, id, global), sc_lower_dtype(l, op->first_result));
 }
 
-/* A row of length 0 has no last element: 0. */
+/* A row of length 0 has no last element and yields 0. */
 sc_knode lower_last(sc_lowering *l, const sc_op *op, const sc_knode *index)
 {
     const sc_type_info *type = sc_lower_type(l, op->operands[0]);
@@ -76,7 +78,7 @@ sc_knode lower_slice(sc_lowering *l, const sc_op *op, const sc_knode *index)
     return read_at(l, op, 0, index, at, there, SC_IMAGE_NONE);
 }
 
-/* Zeros around the operand. */
+/* The operand surrounded by zeros. */
 sc_knode lower_unslice(sc_lowering *l, const sc_op *op, const sc_knode *index)
 {
     const sc_type_info *type = sc_lower_type(l, op->operands[0]);
@@ -101,7 +103,8 @@ sc_knode lower_concat(sc_lowering *l, const sc_op *op, const sc_knode *index)
     return sc_lower_where(l, is_first, sc_kernel_convert(l->k, a, dtype), sc_kernel_convert(l->k, b, dtype));
 }
 
-/* This rank's piece of what it holds whole; the last pieces of a dim that nothing divides hold padding. */
+/* This rank's piece of a replicated value; if the dim does not divide evenly, the last pieces are
+ * padded. */
 sc_knode lower_all_slice(sc_lowering *l, const sc_op *op, const sc_knode *index)
 {
     const sc_type_info *from = sc_lower_type(l, op->operands[0]), *to = sc_lower_type(l, op->first_result);
@@ -116,14 +119,14 @@ sc_knode lower_all_slice(sc_lowering *l, const sc_op *op, const sc_knode *index)
     return read_at(l, op, 0, index, at, there, real);
 }
 
-/* ---- another name ---- */
+/* ---- rename ---- */
 static int64_t local_of(const sc_lowering *l, sc_value value, sc_dim dim)
 {
     const sc_type_info *type = sc_lower_type(l, value);
     return sc_type_local_size(l->m, type, sc_lower_at(type, dim));
 }
 
-/* dims -> to: pairwise one dim under two names, or the same elements counted through in both. */
+/* dims -> to: pairwise renamed dims, or one row-major range of elements with different dims. */
 sc_knode lower_rename(sc_lowering *l, const sc_op *op, const sc_knode *index)
 {
     const sc_attr *from = sc_op_attr(op, SC_ATTR_dims), *to = sc_op_attr(op, SC_ATTR_to);

@@ -1,7 +1,8 @@
-/* Phases: when the loops of a kernel run, and over what.
+/* Phases: the loops of a kernel and their order.
  *
- * Outer dims are walked once; each iteration computes, depth by depth, what of the kernel needs the reductions of so many phases before:
- * first the values of the outer dims alone, then those along the inner ones too, with the reductions of that depth. */
+ * Outer dims are walked once. Each iteration computes, depth by depth, the values that need as many
+ * earlier reduction phases as the depth: first values over outer dims only, then those that also
+ * have inner dims, together with the reductions of that depth. */
 #include "codegen/lower/internal.h"
 
 static bool depends_on(const sc_lowering *l, sc_knode node, const uint32_t *dims, uint32_t count)
@@ -13,7 +14,8 @@ static bool depends_on(const sc_lowering *l, sc_knode node, const uint32_t *dims
     return false;
 }
 
-/* Checks have phases of their own, so that the loops with the work have none; those of the outer iteration come first. */
+/* Checks get phases of their own, so that the main loops have none; those of the outer iteration
+ * come first. */
 void sc_lower_phase(sc_lowering *l, const sc_loop_dims *inner)
 {
     uint32_t dims[SC_KERNEL_MAX_RANK], count = 0;
@@ -40,7 +42,7 @@ void sc_lower_store(sc_lowering *l, sc_item_kind kind, uint32_t arg, const sc_kn
     sc_kernel_add_store(l->k, kind, arg, index, value, guard);
 }
 
-/* Reductions before each op, and the most of any. */
+/* Sets the number of reduction phases before each op; returns the maximum. */
 static uint32_t find_depths(sc_lowering *l)
 {
     uint32_t most = 0;
@@ -63,7 +65,8 @@ typedef struct space {
     sc_loop_dims outer, inner;
 } space;
 
-/* The value that a kernel's op goes through: what a reduction reads, or what is stored; SC_NONE: neither. */
+/* The value whose loops an op needs: the operand of a reduction, or a stored result; SC_NONE:
+ * neither. */
 static sc_value value_through(const sc_lowering *l, uint32_t i)
 {
     const sc_op *op = sc_op_at(l->m, l->ops[i]);
@@ -72,7 +75,7 @@ static sc_value value_through(const sc_lowering *l, uint32_t i)
     return l->escapes[op->first_result] ? op->first_result : SC_NONE;
 }
 
-/* Dims of one element make no value larger: the largest may lack those of others. */
+/* Adds dims of size 1: the largest value may lack those of others. */
 static void add_single_dims(const sc_lowering *l, sc_loop_dims *lead)
 {
     for (uint32_t i = 0; i < l->op_count; i++) {
@@ -85,7 +88,8 @@ static void add_single_dims(const sc_lowering *l, sc_loop_dims *lead)
     }
 }
 
-/* Outer dims are those of the reductions' results; without any, of what is stored. Their order is that of the largest value. */
+/* Outer dims are those of the reductions' results or, without reductions, of the stored values.
+ * Their order is that of the largest value. */
 static space find_space(const sc_lowering *l)
 {
     sc_loop_dims lead = {0}, outer = {0};
@@ -112,7 +116,8 @@ static space find_space(const sc_lowering *l)
     return s;
 }
 
-/* The kernel's values of this depth: first those of the outer dims, then those of all. */
+/* Lowers the values of this depth: with `whole` false those over outer dims only, then the
+ * others. */
 static void lower_depth(sc_lowering *l, const space *s, uint32_t depth, bool whole)
 {
     sc_knode *values = sc_arena_array(l->k->arena, l->op_count, sizeof *values);
@@ -151,7 +156,7 @@ static void lower_depth(sc_lowering *l, const space *s, uint32_t depth, bool who
         sc_lower_store(l, SC_ITEM_STORE, arg, index, values[i], SC_IMAGE_NONE);
         l->saved[i] = arg + 1;
     }
-    /* what was computed so far and stored is loaded from now on */
+    /* values stored so far are loaded from now on */
     l->memo.count = 0;
     l->memo_map = (sc_map){.arena = l->k->arena};
 }

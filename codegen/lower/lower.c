@@ -1,4 +1,4 @@
-/* Kernels of ops: the table of what lowers which op, and what goes around its phases. */
+/* Lowers ops to kernels: the op table, and the kernel around its phases. */
 #include "codegen/lower/lower.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ const sc_lower_row sc_lower_rows[SC_OP_COUNT] = {
 #undef LOWER
 };
 
-/* ---- names for people ---- */
+/* ---- text for users ---- */
 static const char *title_of(const sc_lowering *l)
 {
     sc_strbuf text;
@@ -40,7 +40,7 @@ static const char *title_of(const sc_lowering *l)
     return text.data;
 }
 
-/* The lines of the model, each once. */
+/* Adds the model's source lines, each once. */
 static void add_comments(sc_lowering *l)
 {
     sc_context *context = l->m->context;

@@ -1,4 +1,5 @@
-/* Ops whose results are complete only in memory: each makes its whole kernel. Their operands are pulled as everywhere. */
+/* Ops whose results are complete only in memory; each builds its whole kernel. Operands are lowered
+ * on demand as elsewhere. */
 #include "codegen/lower/rows.h"
 
 #include <math.h>
@@ -10,7 +11,7 @@ static sc_loop_dim loop_of(const sc_lowering *l, sc_value value, sc_dim dim)
     return (sc_loop_dim){dim, sc_type_local_size(l->m, type, sc_lower_at(type, dim))};
 }
 
-/* All dims of the value but one are outer. */
+/* Makes all dims of the value except one outer. */
 static void outer_but(sc_lowering *l, sc_value value, sc_dim but)
 {
     sc_loop_dims dims = sc_loops_of(l->m, value);
@@ -21,7 +22,7 @@ static void outer_but(sc_lowering *l, sc_value value, sc_dim but)
     sc_lower_end_outer(l);
 }
 
-/* The loops' indices along the dims of a value, `there` along one of them. */
+/* The indices of the loops along the value's dims, `there` along `dim`. */
 static void own_index(sc_lowering *l, sc_value value, sc_dim dim, sc_knode there, sc_knode *out)
 {
     sc_loop_dims dims = sc_loops_of(l->m, value);
@@ -54,7 +55,8 @@ void root_cumsum(sc_lowering *l, const sc_op *op)
                    SC_IMAGE_NONE);
 }
 
-/* Zeros, then row after row. Dims of x or of the ids that the result lacks are added up along. */
+/* Stores zeros, then adds row after row. Dims of x or of the ids that the result lacks are summed
+ * over. */
 void root_scatter_add(sc_lowering *l, const sc_op *op)
 {
     sc_value result = op->first_result, x = op->operands[0], ids = op->operands[1];
@@ -90,7 +92,8 @@ void root_scatter_add(sc_lowering *l, const sc_op *op)
     sc_lower_store(l, SC_ITEM_ADD, arg, index, value, here);
 }
 
-/* One after the other: the largest that comes after the one before, of equals the one with the lowest index. NaN counts as the least. */
+/* Selects one by one: the largest value after the previous one; ties go to the lowest index. NaN
+ * counts as the least. */
 void root_topk(sc_lowering *l, const sc_op *op)
 {
     sc_value x = op->operands[0], values = op->first_result, ids = op->first_result + 1;
@@ -124,7 +127,7 @@ void root_topk(sc_lowering *l, const sc_op *op)
     }
 }
 
-/* Row s goes to position pos + s of the cache, in place, as far as the row's length reaches. */
+/* Writes row s to position pos + s of the cache, in place, up to the row's length. */
 void root_append(sc_lowering *l, const sc_op *op)
 {
     sc_value result = op->first_result, cache = op->operands[0], x = op->operands[1];
@@ -145,7 +148,7 @@ void root_append(sc_lowering *l, const sc_op *op)
     sc_lower_check(l, op, fits, position, "a row is at position {value}, outside its capacity %s = %lld", sc_lower_dim_name(l, t.dim),
                    (long long)size);
     const sc_type_info *rows = sc_lower_type(l, x);
-    if (pos != SC_NONE && len == SC_NONE) /* with lengths it depends on both */
+    if (pos != SC_NONE && len == SC_NONE) /* with lengths the bound depends on both */
         sc_lower_ids(l, pos, size - rows->dims[sc_lower_at(rows, s.dim)].size + 1);
     sc_knode there = sc_lower_2(l, SC_NODE_sub, position, sc_lower_offset(l, op, t.dim, t.size));
     bool split = sc_type_shards(&l->m->mesh, type, sc_lower_at(type, t.dim)) > 1;

@@ -1,4 +1,4 @@
-/* The functions that rows of lowering.def name. */
+/* The functions named in rows of lowering.def. */
 #ifndef SHARDC_CODEGEN_LOWER_ROWS_H
 #define SHARDC_CODEGEN_LOWER_ROWS_H
 

@@ -1,10 +1,11 @@
-/* What rows of lowering.def ask for: values and operands at indices, arguments, dims, checks and nodes of the kernel under construction. */
+/* Services for rows of lowering.def: values and operands at indices, arguments, dims, checks and
+ * nodes of the kernel under construction. */
 #include <string.h>
 
 #include "codegen/lower/internal.h"
 
 /* ---- args ---- */
-/* The last part of a value's path as a word of C; values without a name are t. */
+/* The last part of a value's path as a C identifier; "t" for values without a name. */
 static sc_sym arg_name(sc_lowering *l, sc_value value)
 {
     const sc_module *m = l->m;
@@ -16,7 +17,7 @@ static sc_sym arg_name(sc_lowering *l, sc_value value)
             word[n++] = *c;
     }
     word[n > 0 ? n : 1] = 0;
-    /* the number keeps names apart: from each other, and from what else stands in the C */
+    /* the number makes the name unique among arguments and other identifiers of the C text */
     return sc_intern_printf(&l->m->context->names, "%s%s_%u", word[0] >= '0' && word[0] <= '9' ? "t" : "", word, l->k->args.count);
 }
 
@@ -111,7 +112,7 @@ void sc_lower_add_scope(sc_strbuf *out, const char *scope)
     }
 }
 
-/* ---- asking ---- */
+/* ---- values ---- */
 static uint64_t memo_hash(const sc_lowering *l, sc_value value, const sc_knode *index)
 {
     uint64_t hash = sc_hash_mix(value, l->guard);
@@ -136,7 +137,8 @@ static sc_knode make_value(sc_lowering *l, sc_value value, const sc_knode *index
     uint32_t at = sc_lower_find_op(l, def);
     if (at == l->op_count)
         return sc_kernel_load(l->k, input_arg(l, value), index, l->guard);
-    /* a reduction that is stored as it is need not be loaded: threads that have it would wait for each other */
+    /* a stored reduction need not be loaded back: the threads that hold it would wait for each
+     * other */
     bool is_known = (sc_lower_fuse(l, at) & SC_FUSE_REDUCE) != 0 && l->item[at] != SC_NONE &&
                     sc_type_of(l->m, value)->dtype == sc_lower_dtype(l, value);
     if (l->saved[at] != 0 && !is_known && is_here(l, value, index))
@@ -170,7 +172,7 @@ sc_knode sc_lower_value(sc_lowering *l, sc_value value, const sc_knode *index)
     if (rank > 0)
         memcpy(kept, index, rank * sizeof *index);
     sc_knode node = make_value(l, value, kept);
-    first = sc_map_insert(&l->memo_map, hash, SC_NONE, &is_new); /* the map may have grown */
+    first = sc_map_insert(&l->memo_map, hash, SC_NONE, &is_new); /* the map may have been reallocated */
     *sc_vec_push(arena, &l->memo) = (sc_lower_memo){value, guard, node, kept, *first};
     *first = l->memo.count - 1;
     return node;
@@ -218,7 +220,8 @@ sc_value sc_lower_called(const sc_lowering *l, const sc_op *op, const char *word
     return at < 0 ? SC_NONE : op->operands[at];
 }
 
-/* Where the op stands: where its kernel does, or what is known of it for all instances that share the kernel. */
+/* The op's location: {where} for the kernel's own scope, else its scope, generalized over instances
+ * that share the kernel. */
 static const char *place_of(const sc_lowering *l, const sc_op *op)
 {
     sc_strbuf text;

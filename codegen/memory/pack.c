@@ -1,33 +1,36 @@
-/* Packing intervals of time into little space: dynamic storage allocation, NP-hard (Garey and Johnson, SR2), but what programs ask is
- * mostly easy, for the values of a forward pass nest, and nested intervals stack without a hole.
+/* Packing: dynamic storage allocation, NP-hard (Garey and Johnson, SR2). Programs are mostly easy,
+ * as the values of a forward pass nest, and nested live ranges stack without holes.
  *
- * From cheap to expensive; the best height wins, and whoever comes near the bound ends it:
+ * Heuristics from cheap to expensive; the smallest height wins, and one close to the bound ends the
+ * search:
  *
- * - The sweep: an allocator's view, forwards and backwards in time (sweep.c).
- * - The skyline: longest lifetimes first, each on top of all that it overlaps in time. O(log n) an item, with a tree of heights over time.
- *   It stacks what nests, and never fills a hole.
- * - First fit and best fit, in several orders: each item in the lowest or the narrowest hole among those that it overlaps in time. Looks at
- *   every item placed before, so only programs of a few thousand buffers get it.
- * - Improvement: first fit under a ceiling between the bound and the best height. The item that does not fit goes to the head of the order,
- *   and all are placed anew, some times; then the ceiling moves, by bisection. ("Squeaky wheel": Joslin and Clements, JAIR 10, 1999.)
+ * - Sweep: like an allocator, forwards and backwards in time (sweep.c).
+ * - Skyline: longest live ranges first, each on top of all that it overlaps in time. O(log n) per
+ *   item, with a tree of heights over time. It stacks what nests, and never fills a hole.
+ * - First fit and best fit, in several orders: each item goes to the lowest or the narrowest hole
+ *   among the items that it overlaps in time. This examines every item placed before, so only
+ *   programs of a few thousand buffers get it.
+ * - Improvement: first fit under a ceiling between the bound and the best height. An item that does
+ *   not fit moves to the head of the order and all are placed again, some times; then the ceiling
+ *   moves, by bisection. ("Squeaky wheel": Joslin and Clements, JAIR 10, 1999.)
  *
- * The expensive ones have an allowance of steps, not of seconds: a plan depends on its program only. */
+ * The expensive ones have a budget of steps, not of seconds: a plan depends on its program only. */
 #include "codegen/memory/pack.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS = 12 << 20 }; /* looks at a placed item; about a nanosecond each */
-enum { TRIES = 24 };       /* orders tried below one ceiling */
+enum { STEPS = 12 << 20 }; /* examined items; about a nanosecond each */
+enum { TRIES = 24 };       /* orders tried per ceiling */
 
 typedef struct packing {
     sc_arena *arena;
-    sc_memory_item *items; /* offset: of the best packing */
+    sc_memory_item *items; /* offset: in the best packing */
     uint32_t count, times;
-    int64_t bound, best; /* best: INT64_MAX before there is one */
-    int64_t steps;       /* left */
-    int64_t *offsets;    /* of the packing being made */
+    int64_t bound, best; /* best: INT64_MAX before the first packing */
+    int64_t steps;       /* remaining budget */
+    int64_t *offsets;    /* of the current packing */
     uint32_t *order;
     struct sort_key *keys;
     struct placed *placed;
@@ -37,7 +40,7 @@ typedef struct packing {
 
 /* ---- orders ---- */
 typedef struct sort_key {
-    double first, second; /* descending; then by index */
+    double first, second; /* descending; ties by index */
     uint32_t index;
 } sort_key;
 
@@ -80,7 +83,7 @@ static void make_order(packing *p, order_kind kind)
         p->order[i] = p->keys[i].index;
 }
 
-/* The packing in `offsets` becomes the best if it is. */
+/* Keeps the packing in `offsets` if it is the best so far. */
 static void keep(packing *p, int64_t height)
 {
     if (height >= p->best)
@@ -91,7 +94,8 @@ static void keep(packing *p, int64_t height)
 }
 
 /* ---- skyline ---- */
-/* Heights over time, which only grow. A node of the tree stands for a range of times: `whole` is under all of it, `any` is the highest. */
+/* Heights over time, which only grow. A node of the tree covers a range of times: `whole` is a
+ * lower bound for all of it, `any` is the maximum in it. */
 typedef struct heights {
     int64_t whole, any;
 } heights;
@@ -135,7 +139,7 @@ static void skyline_raise(packing *p, uint32_t first, uint32_t last, int64_t hei
         p->tree[l].any = height;
 }
 
-/* Sorts what `from` lists by descending keys below `limit`, into `to`; equal ones stay in order. */
+/* Stable counting sort of `from` into `to`, by descending keys below `limit`. */
 static void sort_counting(packing *p, const uint32_t *keys, uint32_t limit, const uint32_t *from, uint32_t *to)
 {
     uint32_t *starts = sc_arena_array(p->arena, (size_t)limit + 1, sizeof *starts);
@@ -147,7 +151,7 @@ static void sort_counting(packing *p, const uint32_t *keys, uint32_t limit, cons
         to[starts[limit - 1 - keys[from[i]]]++] = from[i];
 }
 
-/* By lifetime, longest first, of equal ones the largest. */
+/* Longest live range first, ties by size, largest first. */
 static void order_for_skyline(packing *p)
 {
     uint32_t *keys = sc_arena_array(p->arena, p->count, sizeof *keys), *by_size = sc_arena_array(p->arena, p->count, sizeof *by_size);
@@ -176,13 +180,13 @@ static void pack_skyline(packing *p)
 }
 
 /* ---- first fit, best fit ---- */
-/* What has its place, by offset. */
+/* Placed items, sorted by offset. */
 typedef struct placed {
     int64_t offset, end;
     uint32_t first, last;
 } placed;
 
-/* The lowest hole, or of the narrowest the lowest. */
+/* The lowest hole or, if `narrowest`, the lowest of the narrowest. */
 static int64_t find_hole(packing *p, uint32_t count, const sc_memory_item *item, bool narrowest, uint32_t *out_at)
 {
     int64_t top = 0, best = -1, best_room = INT64_MAX;
@@ -204,7 +208,7 @@ static int64_t find_hole(packing *p, uint32_t count, const sc_memory_item *item,
     p->steps -= best < 0 || narrowest ? count : 0;
     if (best < 0)
         best = top;
-    uint32_t low = 0, high = count; /* the first that lies higher */
+    uint32_t low = 0, high = count; /* binary search for the first at a higher offset */
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         if (p->placed[middle].offset > best)
@@ -216,7 +220,7 @@ static int64_t find_hole(packing *p, uint32_t count, const sc_memory_item *item,
     return best;
 }
 
-/* Places items in their order until one does not fit under the ceiling; how many did. */
+/* Places items in order until one does not fit under the ceiling; returns how many did. */
 static uint32_t pack_fit(packing *p, bool narrowest, int64_t ceiling)
 {
     int64_t height = 0;
@@ -242,7 +246,7 @@ static void to_the_head(packing *p, uint32_t at)
     p->order[0] = item;
 }
 
-/* Within a thousandth of the bound: what more could be won is not worth a compile's time. */
+/* Within a thousandth of the bound: further gains are not worth compile time. */
 static bool is_good(const packing *p)
 {
     return p->best - p->bound <= p->bound / 1024;
@@ -255,7 +259,7 @@ static bool affords_a_round(const packing *p)
 
 static void improve(packing *p)
 {
-    int64_t hopeless = p->bound - 1; /* no order found below it */
+    int64_t hopeless = p->bound - 1; /* ceilings up to this one have failed */
     for (bool first = true; affords_a_round(p) && p->best - hopeless > 1; first = false) {
         int64_t ceiling = first ? p->bound : hopeless + (p->best - hopeless) / 2;
         make_order(p, BY_AREA);
@@ -270,7 +274,7 @@ static void improve(packing *p)
     }
 }
 
-/* ---- all of it ---- */
+/* ---- interface ---- */
 int64_t sc_memory_bound(sc_arena *arena, const sc_memory_item *items, uint32_t count, uint32_t times, uint32_t *out_when)
 {
     int64_t *change = sc_arena_array(arena, (size_t)times + 1, sizeof *change), live = 0, most = 0;

@@ -1,12 +1,15 @@
-/* From an image to intervals of time and back to offsets; pack.c finds the places.
+/* Computes live ranges from a program and offsets from a packing (pack.c).
  *
- * All functions share one axis of time. A function of n instructions has n + 2 moments: its start (inputs are written), its instructions,
- * its end (outputs are fetched). Those of the schedule stand one after the other in the order of their last calls, for then an output's
- * life is one interval: of a function whose first call is number a, outputs must survive every function that has a call after a, and these
- * are the last ones on the axis. A function that is called again is itself among them, so its output is alive in it from the start.
- * Functions that the schedule lacks follow; nothing but states reaches into them.
+ * All functions share one time axis. A function of n instructions takes n + 2 times: its start
+ * (inputs are written), its instructions, its end (outputs are fetched). The functions of the
+ * schedule are ordered by their last calls, so that an output's live range is one interval: for a
+ * function whose first call is number a, outputs must survive every function with a call after a,
+ * and these are the last ones on the axis. A function that is called again is one of them, so its
+ * output is live in it from the start. Functions outside the schedule follow; only states are live
+ * in them.
  *
- * What shares a place by a granted wish is one interval from the first one's birth to the last one's death. */
+ * Buffers that share a place by a granted wish are one interval, from the start of the first live
+ * range to the end of the last. */
 #include "codegen/memory/plan.h"
 
 #include <assert.h>
@@ -17,12 +20,12 @@
 
 #define NONE SC_IMAGE_NONE
 
-/* Of a buffer. */
+/* The live range of a buffer. */
 typedef struct life {
     uint32_t func;        /* NONE: unused */
-    uint32_t first, last; /* on the axis */
+    uint32_t first, last; /* times on the axis */
     bool state;
-    uint32_t from, into; /* whose place it takes, who takes its; NONE */
+    uint32_t from, into; /* the buffers before and after it in a shared place; NONE */
 } life;
 
 typedef struct planning {
@@ -31,8 +34,9 @@ typedef struct planning {
     const sc_memory_wish *wishes;
     uint32_t wish_count;
     life *lives;
-    uint32_t *starts, *ends; /* of functions, on the axis */
-    uint32_t *survive_from;  /* of a function of the schedule: until its end, an output survives all from here; else NONE */
+    uint32_t *starts, *ends; /* by function: times on the axis */
+    uint32_t *survive_from;  /* by function of the schedule: time from which its outputs must
+                              * survive until the end of the schedule; else NONE */
     uint32_t schedule_end, times;
     const char *error;
 } planning;
@@ -64,9 +68,9 @@ sc_image_access sc_memory_access(const sc_image *image, const sc_image_instr *in
     }
 }
 
-/* ---- the axis ---- */
+/* ---- time axis ---- */
 typedef struct last_call {
-    uint32_t func, call; /* call: after all others outside the schedule */
+    uint32_t func, call; /* call: past all others for functions outside the schedule */
 } last_call;
 
 static int compare_calls(const void *left, const void *right)
@@ -100,7 +104,7 @@ static void make_axis(planning *p)
             p->schedule_end = at - 1;
     }
     p->times = at;
-    for (uint32_t f = 0; f < image->func_count; f++) { /* the first whose last call is after f's first */
+    for (uint32_t f = 0; f < image->func_count; f++) { /* first last call after f's first */
         if (first[f] == NONE)
             continue;
         uint32_t low = 0, high = image->func_count;
@@ -115,7 +119,7 @@ static void make_axis(planning *p)
     }
 }
 
-/* ---- lives ---- */
+/* ---- live ranges ---- */
 static void touch(planning *p, uint32_t func, uint32_t buffer, uint32_t first, uint32_t last)
 {
     life *of = &p->lives[buffer];
@@ -135,7 +139,7 @@ static void touch(planning *p, uint32_t func, uint32_t buffer, uint32_t first, u
     of->last = last > of->last ? last : of->last;
 }
 
-/* When the instruction has let go of its buffers: a collective at its FINISH. */
+/* Sets the time when each instruction releases its buffers: for a collective at its FINISH. */
 static void find_ends(const planning *p, uint32_t f, uint32_t *ends)
 {
     const sc_image_func *func = &p->image->funcs[f];
@@ -143,7 +147,7 @@ static void find_ends(const planning *p, uint32_t f, uint32_t *ends)
         bool waits = func->instrs[i].kind == SC_INSTR_COLLECTIVE || func->instrs[i].stream != 0;
         ends[i] = waits ? p->ends[f] : p->starts[f] + 1 + i;
     }
-    for (uint32_t i = func->instr_count; i-- > 0;) { /* backwards: the first FINISH counts */
+    for (uint32_t i = func->instr_count; i-- > 0;) { /* so that the first FINISH counts */
         const sc_image_instr *instr = &func->instrs[i];
         if (instr->kind == SC_INSTR_FINISH && instr->index < i)
             ends[instr->index] = p->starts[f] + 1 + i;
@@ -170,7 +174,7 @@ static void find_lives(planning *p, uint32_t f)
 }
 
 /* ---- wishes ---- */
-/* Whether the instruction has the buffer once, with this access. */
+/* True if the instruction uses the buffer exactly once, with this access. */
 static bool has_once(const planning *p, const sc_image_instr *instr, uint32_t buffer, sc_image_access access)
 {
     uint32_t count = 0;
@@ -217,8 +221,8 @@ static uint32_t grant_wishes(planning *p)
     return granted;
 }
 
-/* ---- places ---- */
-/* States lie at the bottom, in order. */
+/* ---- offsets ---- */
+/* Places states at the bottom, in order. */
 static int64_t place_states(const planning *p)
 {
     int64_t at = 0;
@@ -233,7 +237,7 @@ static int64_t place_states(const planning *p)
 
 typedef struct place_list {
     sc_memory_item *items;
-    uint32_t *heads, count; /* the buffer that is in the place first */
+    uint32_t *heads, count; /* heads: the first buffer of each place */
 } place_list;
 
 static place_list collect_items(const planning *p)
@@ -252,7 +256,7 @@ static place_list collect_items(const planning *p)
     return out;
 }
 
-/* What nobody uses lies at 0; the arena is still as large as the largest of it. */
+/* Unused buffers are at offset 0; the arena is still as large as the largest of them. */
 static void place_items(planning *p, const place_list *places, int64_t ground, int64_t height)
 {
     sc_image *image = p->image;
@@ -284,7 +288,8 @@ static int compare_live(const void *left, const void *right)
     return a->buffer < b->buffer ? -1 : 1;
 }
 
-/* Of those that share a place, the one that is in it; at the instruction that passes it on, the earlier. */
+/* The buffer that occupies a shared place at a time; at the instruction that passes it on, the
+ * earlier one. */
 static uint32_t occupant(const planning *p, uint32_t head, uint32_t when)
 {
     while (p->lives[head].last < when)
@@ -319,7 +324,7 @@ static void report(const planning *p, const place_list *places, uint32_t when, s
     }
 }
 
-/* ---- all of it ---- */
+/* ---- interface ---- */
 static const char *check_sizes(sc_arena *arena, const sc_image *image)
 {
     const int64_t most = (int64_t)1 << 62;

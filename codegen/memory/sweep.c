@@ -1,13 +1,15 @@
-/* Packing by a sweep over time, as an allocator would see it: items come and go in order, each takes the narrowest hole that is wide
- * enough. Holes are kept in classes of sizes (the two levels of Masmano et al., "TLSF: a new dynamic memory allocator for real-time
- * systems", ECRTS 2004) and know their neighbours, so a take or a give is a constant number of steps, whatever is alive. */
+/* Packing by a sweep over time, like an allocator: items are allocated and freed in order, each in
+ * the narrowest hole that fits. Holes are in lists by size class (the two levels of Masmano et al.,
+ * "TLSF: a new dynamic memory allocator for real-time systems", ECRTS 2004) and linked to their
+ * neighbours, so an allocation or release takes constant time. */
 #include "codegen/memory/pack.h"
 
 #include <stdbool.h>
 
-enum { SUBCLASSES = 16, CLASSES = SC_MEMORY_SIZE_CLASSES, LOOKS = 16 /* at holes of one class */ };
+enum { SUBCLASSES = 16, CLASSES = SC_MEMORY_SIZE_CLASSES, LOOKS = 16 /* holes examined per class */ };
 
-/* A piece of space, used or a hole; neighbours by address. Holes are also in the list of their class of sizes. */
+/* A range of the arena, used or a hole; `below` and `above` are its neighbours by address. Holes
+ * are also in the list of their size class. */
 typedef struct block {
     int64_t offset, bytes;
     uint32_t below, above; /* NO_BLOCK at the ends */
@@ -18,9 +20,9 @@ typedef struct block {
 
 typedef struct space {
     block *blocks;
-    uint32_t count, unused; /* unused: a list of blocks to be taken again, by `next` */
+    uint32_t count, unused; /* unused: free list of blocks, linked by `next` */
     uint32_t holes[CLASSES];
-    uint64_t filled[CLASSES / 64]; /* classes that have holes */
+    uint64_t filled[CLASSES / 64]; /* bit set of classes with holes */
     uint32_t highest;
     int64_t top;
 } space;
@@ -73,7 +75,8 @@ static uint32_t new_block(space *s, block value)
     return at;
 }
 
-/* The narrowest hole that is wide enough: of its own class the best of the first few, else any of the next class that has one. */
+/* The narrowest hole that fits: the best of the first few of its own class, else any of the next
+ * non-empty class. */
 static uint32_t narrow_hole(const space *s, int64_t bytes)
 {
     uint32_t class = sc_memory_size_class(bytes), best = NO_BLOCK, looks = 0;
@@ -92,12 +95,12 @@ static uint32_t narrow_hole(const space *s, int64_t bytes)
     }
 }
 
-/* A block of the size: the low end of a hole, or more space at the top. */
+/* Allocates a block: the low end of a hole, or new space at the top. */
 static uint32_t take_space(space *s, int64_t bytes)
 {
     uint32_t at = narrow_hole(s, bytes);
     if (at == NO_BLOCK) {
-        if (s->highest != NO_BLOCK && s->blocks[s->highest].hole) { /* it grows */
+        if (s->highest != NO_BLOCK && s->blocks[s->highest].hole) { /* grow the hole at the top */
             at = s->highest;
             remove_hole(s, at);
             s->top = s->blocks[at].offset + bytes;
@@ -126,7 +129,7 @@ static uint32_t take_space(space *s, int64_t bytes)
     return at;
 }
 
-/* `from`, a neighbour above, becomes part of `into`. */
+/* Merges `from`, the neighbour above, into `into`. */
 static void join(space *s, uint32_t into, uint32_t from)
 {
     s->blocks[into].bytes += s->blocks[from].bytes;
@@ -154,7 +157,7 @@ static void give_space(space *s, uint32_t at)
     add_hole(s, at);
 }
 
-/* Items in order of when they come, and when they go. */
+/* Sorts items by their first or last time. */
 static void sort_by_time(const sc_memory_item *items, uint32_t count, uint32_t times, bool by_last, uint32_t *starts, uint32_t *sorted)
 {
     for (uint32_t t = 0; t <= times; t++)

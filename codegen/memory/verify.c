@@ -1,13 +1,16 @@
-/* Replays a program on a map of the arena that says of every byte whose it is. A buffer takes its bytes when it is first written in a call;
- * whoever held one of them has lost it, and must not be touched again: every later access, the FINISH of a collective and the end of the
- * schedule ask whether the buffer is still whole. So two buffers that overlap while both are needed are found, whatever the planner
- * thought.
+/* Replays a program on a map of the arena that records the holder of every byte. A buffer takes its
+ * bytes when it is first written in a call; any other holder of one of these bytes has lost it, and
+ * must not be accessed again: every later access, the FINISH of a collective and the end of the
+ * schedule check that the buffer still holds all its bytes. This finds two buffers that overlap
+ * while both are needed, independently of the planner.
  *
- * The map is a list of segments between the buffers' sorted ends, each with its holder. Taking removes all segments within but one and
- * makes at most two, so a replay is linear in accesses but for the search of a segment, in a tree of bits with 64 children a node.
+ * The map is a list of segments between the buffers' sorted ends, each with its holder. Taking a
+ * range removes all inner segments but one and creates at most two, so a replay is linear in the
+ * number of accesses, apart from finding a segment, in a tree of bits with 64 children per node.
  *
- * What a call does depends on the functions called before it, whose outputs must survive. That set only grows, so a function is replayed
- * again only when it has grown: the length of a schedule does not matter. */
+ * The effect of a call depends on the functions called before it, whose outputs must survive. That
+ * set only grows, so a function is replayed again only when it has grown: the cost does not depend
+ * on the length of the schedule. */
 #include "codegen/memory/plan.h"
 
 #include <stdbool.h>
@@ -18,11 +21,11 @@
 enum { LEVELS = 6 /* 64 ^ 6 > 2 ^ 32 */ };
 
 typedef struct holder {
-    uint32_t first, end;           /* its bytes, as indices of the map's bounds */
-    uint32_t func;                 /* that uses it; NONE: no use seen, or a state */
-    uint32_t born;                 /* the replay in which it took its bytes; 0: none */
-    uint32_t lost_to;              /* NONE: it is whole */
-    uint32_t moved_from, moved_to; /* instructions in flight that read it, that write it */
+    uint32_t first, end;           /* its range, as indices of the map's bounds */
+    uint32_t func;                 /* that uses it; NONE: not used yet, or a state */
+    uint32_t born;                 /* the replay in which it took its bytes; 0: never */
+    uint32_t lost_to;              /* NONE: it holds all its bytes */
+    uint32_t moved_from, moved_to; /* counts of in-flight readers, writers */
     bool state, output;
 } holder;
 
@@ -33,11 +36,12 @@ typedef struct replay {
     holder *holders;
     uint32_t bound_count;
     uint32_t *segment_holder, *segment_end; /* by the segment's first bound */
-    uint64_t *starts[LEVELS];               /* which bounds begin a segment */
+    uint64_t *starts[LEVELS];               /* bit set of bounds that begin a segment */
     sc_memory_wish *wishes;                 /* sorted */
-    bool *flying;                           /* by instruction of the function being replayed */
-    uint32_t now, sequence;                 /* replays are counted from 1; the first of this schedule, or function on its own */
-    uint32_t func, instr;                   /* being replayed; NONE: none, not in the list */
+    bool *flying;                           /* in flight; by instruction of the current function */
+    uint32_t now, sequence;                 /* numbers of the current replay, from 1; of the first
+                                             * one of this schedule or separate function */
+    uint32_t func, instr;                   /* being replayed; NONE: none; not an instruction */
     const char *error;
 } replay;
 
@@ -48,7 +52,7 @@ static const char *name_of(const replay *r, uint32_t buffer)
     return name != NULL ? sc_arena_printf(r->arena, "buffer %u (%s)", buffer, name) : sc_arena_printf(r->arena, "buffer %u", buffer);
 }
 
-/* Only the first counts. */
+/* Records the first error only. */
 static void fail(replay *r, const char *what)
 {
     if (r->error != NULL)
@@ -81,7 +85,7 @@ static void clear_start(replay *r, uint32_t at)
     }
 }
 
-/* The last start at or before a bound; bound 0 always is one. */
+/* The last segment start at or before a bound; bound 0 always is one. */
 static uint32_t start_before(const replay *r, uint32_t at)
 {
     uint64_t among = ~(uint64_t)0 >> (63 - at % 64);
@@ -111,7 +115,7 @@ static void take(replay *r, uint32_t buffer)
     if (h->first == h->end)
         return;
     uint32_t last = start_before(r, h->end), at = start_before(r, h->first);
-    if (last != h->end) { /* what reaches beyond goes on from there */
+    if (last != h->end) { /* split the segment that extends beyond */
         r->segment_holder[h->end] = r->segment_holder[last];
         r->segment_end[h->end] = r->segment_end[last];
         r->segment_end[last] = h->end;
@@ -187,7 +191,7 @@ static int compare_wishes(const void *left, const void *right)
     return 0;
 }
 
-/* Whether the instruction has the buffer once, with this access. */
+/* True if the instruction uses the buffer exactly once, with this access. */
 static bool has_once(const replay *r, const sc_image_instr *instr, uint32_t buffer, sc_image_access access)
 {
     uint32_t count = 0;
@@ -201,7 +205,7 @@ static bool has_once(const replay *r, const sc_image_instr *instr, uint32_t buff
     return as_said && count == 1;
 }
 
-/* Whether the instruction may write `into` over the very bytes of `from`. */
+/* True if the instruction may write `into` to exactly the bytes of `from`. */
 static bool is_in_place(const replay *r, const sc_image_instr *instr, uint32_t into, uint32_t from)
 {
     const sc_image_buffer *a = &r->image->buffers[into], *b = &r->image->buffers[from];
@@ -238,7 +242,7 @@ static bool is_asynchronous(const sc_image_instr *instr)
     return instr->kind == SC_INSTR_COLLECTIVE || instr->stream != 0;
 }
 
-/* What was there before the instruction: wanted values, nothing on the move. */
+/* Checks the state before the instruction: operands are intact, and none is in flight. */
 static void check_before(replay *r, const sc_image_instr *instr, uint32_t arg)
 {
     uint32_t buffer = instr->args[arg].buffer;
@@ -332,7 +336,7 @@ static void replay_call(replay *r, uint32_t f)
     r->func = NONE;
 }
 
-/* After a schedule, or a function on its own: what must be there still is. */
+/* After a schedule, or a function outside it: checks that states and outputs are intact. */
 static void check_survivors(replay *r)
 {
     for (uint32_t b = 0; b < r->image->buffer_count; b++) {
@@ -358,7 +362,7 @@ static void replay_schedule(replay *r, bool *called)
     check_survivors(r);
 }
 
-/* ---- all of it ---- */
+/* ---- interface ---- */
 static void check_places(replay *r)
 {
     const sc_image *image = r->image;

@@ -1,4 +1,4 @@
-/* The text of nodes: of each by itself, with its operands' names or texts in it. */
+/* The text of nodes: each on its own, with the names or texts of its operands. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,7 +63,7 @@ void sc_printer_line(sc_kernel_printer *e, const char *format, ...)
     va_end(args);
 }
 
-/* The shortest decimal of the f32 or f64 that the number is rounded to. */
+/* The shortest decimal that reads back as the number, rounded to f32 or f64. */
 static void float_text(sc_kernel_printer *e, sc_dtype dtype, double number)
 {
     bool f32 = dtype == SC_DTYPE_f32;
@@ -127,7 +127,7 @@ static void convert_text(sc_kernel_printer *e, sc_dtype from, sc_dtype to, sc_kn
     sc_strbuf_add(e->out, helper ? ")" : "");
 }
 
-/* Whether the text is one call, one name or stands in parentheses. */
+/* True if the text is a single call, a name or parenthesized. */
 static bool template_is_atomic(const char *text)
 {
     const char *open = strchr(text, '(');
@@ -146,7 +146,7 @@ static bool template_is_atomic(const char *text)
     return false;
 }
 
-/* Whether C would take the text for an int: constants to choose from, and signs. */
+/* True if the text's C type would be int: a choice of constants, or a sign. */
 static bool is_narrow(const sc_kernel *k, sc_knode id)
 {
     const sc_kernel_node *node = &k->nodes.data[id];

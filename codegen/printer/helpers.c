@@ -1,3 +1,4 @@
+/* The table of helpers: their texts and what they call. */
 #include "codegen/printer/helpers.h"
 
 #include <math.h>
@@ -10,7 +11,7 @@ typedef struct sc_helper_row {
     const char *text;
 } sc_helper_row;
 
-/* Made of the sections of program/kernel_helpers.h and codegen/printer/array_helpers.h. */
+/* Generated from the sections of program/kernel_helpers.h and codegen/printer/array_helpers.h. */
 static const sc_helper_row rows[SC_HELPER_COUNT] = {
 #include "codegen/printer/helper_rows.inc"
 };
@@ -25,7 +26,7 @@ const char *sc_helper_text(sc_helper helper)
     return rows[helper].text;
 }
 
-/* A helper needs only such as stand before it. */
+/* A helper calls only earlier ones. */
 sc_helper_set sc_helpers_closed(sc_helper_set helpers)
 {
     for (int i = SC_HELPER_COUNT; i-- > 0;)
@@ -50,8 +51,8 @@ static bool is_name(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* Whether the helper's text defines a function or macro of this name: the name stands there after a blank, before a parenthesis, and the
- * line does not begin with one. */
+/* True if the helper's text defines a function or macro of this name: the name is on a line that
+ * starts a definition, after a blank and before a parenthesis. */
 static bool defines(const sc_helper_row *row, const char *name, size_t length)
 {
     for (const char *line = row->text; line != NULL && *line != 0; line = strchr(line, '\n'), line += line != NULL) {

@@ -1,7 +1,6 @@
-/* The text of items: of each by itself, where its value has a text. */
+/* The text of items, given the text of their values. */
 #include "codegen/printer/printer.h"
 
-/* What sc_image_failure is of it. */
 void sc_printer_failure(sc_kernel_printer *e, uint32_t item)
 {
     sc_knode shown = e->k->items.data[item].shown;
@@ -23,14 +22,14 @@ static void check(sc_kernel_printer *e, uint32_t item)
     sc_printer_line(e, "}");
 }
 
-/* An element of a tile that goes elsewhere as it is. */
+/* An element of a transposed tile that is stored unchanged. */
 static bool is_moved(const sc_kernel_printer *e, sc_dtype stored, sc_knode value)
 {
     const sc_printer_node *info = &e->nodes[value];
     return info->turned && !info->visible && e->k->args.data[info->access.arg].dtype == stored;
 }
 
-/* What a value becomes in memory. */
+/* Emits the value converted to the stored dtype. */
 static void stored_text(sc_kernel_printer *e, sc_dtype stored, sc_dtype dtype, sc_knode value)
 {
     if (is_moved(e, stored, value)) {

@@ -1,4 +1,5 @@
-/* What every kernel's text begins with: the names of its dims and arguments, the comment at its head. */
+/* The start of every kernel's text: names of dims and arguments, and the comment before the
+ * function. */
 #include <assert.h>
 #include <string.h>
 
@@ -9,7 +10,7 @@ static bool is_word(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* Words of C, what is always in scope, and the names that nodes and items take: a letter and digits. */
+/* C keywords, names always in scope, and names of nodes and items: a letter and digits. */
 static bool is_taken(const sc_kernel_printer *e, const char *name)
 {
     static const char *const words[] = {
@@ -90,7 +91,7 @@ static void choose_names(sc_kernel_printer *e)
         e->arg_names[i] = new_name(&names, k->args.data[i].name);
 }
 
-/* A line of a comment: what would end it does not. */
+/* Emits a line of a comment, with comment ends in the text made harmless. */
 static void comment_line(sc_kernel_printer *e, const char *before, const char *text)
 {
     sc_strbuf_add(e->out, before);

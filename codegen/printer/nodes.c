@@ -1,5 +1,6 @@
-/* What is known of a kernel's nodes before any text. Offsets are sums of dims and of nodes that are no sums, each times a
- * number: so equal parts of offsets are found, and what stands before the innermost loop. */
+/* Analysis of a kernel's nodes before printing. Offsets are sums of dims and of nodes that are not
+ * sums, each times a number, so that equal parts of offsets, and parts invariant in the innermost
+ * loop, can be found. */
 #include <string.h>
 
 #include "codegen/printer/printer.h"
@@ -160,7 +161,7 @@ static void analyse_node(sc_kernel_printer *e, sc_knode id)
     }
 }
 
-/* Uses by what is needed; each node once. */
+/* Counts uses by live nodes; visits each node once. */
 static void count_uses(sc_kernel_printer *e, sc_knode id)
 {
     sc_printer_node *info = &e->nodes[id];
@@ -198,7 +199,7 @@ static void analyse_item(sc_kernel_printer *e, uint32_t id)
         count_uses(e, item->guard);
 }
 
-/* Arrays of the same bytes: what sc_kernel_may_share could allow. */
+/* True for arrays of equal size in bytes: candidates for sc_kernel_may_share. */
 static bool could_share(const sc_kernel_arg *in, const sc_kernel_arg *out)
 {
     int64_t elements = 1, others = 1;
@@ -279,7 +280,6 @@ bool sc_printer_same_dims(const sc_kernel *k, uint32_t a, uint32_t b)
     return same;
 }
 
-/* Whether the phase that is being written finds it there. */
 bool sc_printer_is_kept(const sc_kernel_printer *e, sc_knode node)
 {
     uint32_t from = e->nodes[node].kept_from;

@@ -1,5 +1,6 @@
-/* What is expensive and needed by several phases over the same dims is computed by the first and left in an array, if the row is short: the
- * exponentials of softmax are summed, and then divided. All else is recomputed: the row is still in the first cache. */
+/* The row cache: an expensive value needed by several phases over the same dims is computed by the
+ * first and kept in an array if the row is short; softmax, for example, sums its exponentials and
+ * then divides them. All else is recomputed, as the row is still in L1. */
 #include "codegen/printer/printer.h"
 
 bool sc_printer_is_expensive(sc_node_kind kind)

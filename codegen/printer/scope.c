@@ -1,5 +1,6 @@
-/* Where nodes are computed: each in the shallowest scope that knows all that it depends on, behind the checks that it relies on. A node
- * gets a name when more than one text would name it, or one of an inner scope; else its text stands in its user's. */
+/* Assigns nodes to scopes: each is computed in the outermost scope in which all that it depends on
+ * is available, after the checks that it relies on. A node gets a name if it is used more than once
+ * or in an inner scope; else its text is inlined in its user's. */
 #include <stdlib.h>
 
 #include "codegen/printer/printer.h"
@@ -51,7 +52,7 @@ static void use_from(sc_kernel_printer *e, sc_knode id, uint32_t depth)
     e->nodes[id].user_depth = at_least(e->nodes[id].user_depth, depth);
 }
 
-/* The nodes that an item names itself; the count. */
+/* Collects the nodes that an item uses directly; returns the count. */
 static uint32_t roots_of(const sc_kernel_printer *e, uint32_t item_index, sc_knode roots[SC_KERNEL_MAX_RANK * 4])
 {
     const sc_kernel_item *item = &e->k->items.data[item_index];
@@ -143,7 +144,7 @@ static void declare(sc_kernel_printer *e, sc_knode id, uint32_t depth)
     sc_strbuf_printf(e->out, " = v%u;\n", id);
 }
 
-/* Names what the node needs of the scope, in order. */
+/* Emits declarations of what the node needs in this scope, in order. */
 static void need(sc_kernel_printer *e, sc_knode id, uint32_t depth)
 {
     sc_printer_node *info = &e->nodes[id];
@@ -167,7 +168,7 @@ static uint32_t scope_of_term(const sc_kernel_printer *e, const sc_printer_term 
     return term->dim != SC_IMAGE_NONE ? scope_of_dims(e, (uint64_t)1 << term->dim) : e->nodes[term->node].depth;
 }
 
-/* The terms that scopes in front of `depth` know; *scope: the deepest of these. */
+/* The terms available outside scope `depth`; *scope: the deepest scope that they need. */
 static sc_printer_access outer_part(sc_kernel_printer *e, const sc_printer_access *access, uint32_t depth, uint32_t *scope)
 {
     sc_printer_access part = {.arg = access->arg};
@@ -234,7 +235,7 @@ void sc_printer_offset_text(sc_kernel_printer *e, const sc_printer_access *acces
         sc_strbuf_printf(e->out, "%lld", (long long)access->constant);
 }
 
-/* Names the part of an offset that this scope completes, if that is more than a name. */
+/* Names the part of an offset that is complete in this scope, unless it is just a name. */
 static void name_offset(sc_kernel_printer *e, const sc_printer_access *access, uint32_t user, uint32_t depth)
 {
     uint32_t scope;
@@ -262,9 +263,9 @@ static void name_offsets(sc_kernel_printer *e, uint32_t depth, uint32_t first, u
     }
 }
 
-/* ---- a scope ---- */
+/* ---- scopes ---- */
 
-/* What reads an IN that may be the array of an OUT stands before the point's stores. */
+/* Loads of an IN that may share its array with an OUT go before the point's stores. */
 static void need_shared(sc_kernel_printer *e, sc_knode id, uint32_t depth)
 {
     const sc_kernel_node *node = &e->k->nodes.data[id];
@@ -285,7 +286,8 @@ static void need_item(sc_kernel_printer *e, uint32_t item, uint32_t depth, void 
         what(e, roots[i], depth);
 }
 
-/* Items are done in order; where nothing hinders, all that they need is computed first. */
+/* Emits items in order; if there are no running values or checks, everything they need is computed
+ * first. */
 void sc_printer_scope(sc_kernel_printer *e, uint32_t depth, uint32_t first, uint32_t end)
 {
     e->visit++;

@@ -1,8 +1,9 @@
-/* Which loop runs in lanes.
+/* Chooses the loop to vectorize.
  *
- * Every phase's innermost loop is either the phase's own last dim, or for all phases the same outer dim, of which a block is done at once.
- * An estimate decides: elements in a row cost a lane each, others a load each. Rows of layernorm take the first, sums of columns and
- * elementwise kernels the second. */
+ * Every phase's innermost loop is either its own last dim or, for all phases, the same outer dim,
+ * of which a block is processed at once. A cost estimate decides: contiguous elements cost a lane
+ * each, others a load each. Rows of layernorm use the former; column sums and elementwise kernels
+ * the latter. */
 #include "codegen/printer/printer.h"
 
 enum { FEWEST_LANES = 4, FAR = 8 /* elements */ };
@@ -35,7 +36,7 @@ bool sc_printer_is_far(int64_t stride)
     return stride != INT64_MAX && (stride > FAR || stride < -FAR);
 }
 
-/* Whether its failures differ along the dim. */
+/* True if the check's outcome depends on the dim. */
 static bool check_depends(const sc_kernel_printer *e, uint32_t item, uint32_t dim)
 {
     const sc_kernel_item *check = &e->k->items.data[item];
@@ -71,14 +72,14 @@ static double access_cost(const sc_kernel_printer *e, const sc_printer_access *a
     return points * (lanes && (stride == 0 || stride == 1 || stride == -1) ? LANE : 1);
 }
 
-/* A line that is written in pieces is read before, so of two dims the one that stores lie along is chosen. */
+/* A partially written cache line is read first, so stores are preferred to be contiguous. */
 static double store_cost(const sc_kernel_printer *e, const sc_printer_access *access, uint32_t dim, bool lanes)
 {
     bool far = lanes && sc_printer_is_far(sc_printer_stride(e, access, dim));
     return access_cost(e, access, dim, lanes) * (far ? 1 + LANE : 1);
 }
 
-/* The phase's, if `vector` (or, if that is none, its own last dim) is its innermost loop. */
+/* The cost of the phase with `vector` (if none, its own last dim) as its innermost loop. */
 static double phase_cost(sc_kernel_printer *e, uint32_t index, uint32_t vector)
 {
     const sc_kernel *k = e->k;
@@ -112,7 +113,8 @@ static double kernel_cost(sc_kernel_printer *e, uint32_t vector)
     return cost;
 }
 
-/* Indices of a block walk the phases side by side; one that ends early would have to be left out by the rest. */
+/* Indices of a block run through the phases together; an iteration that ends early would have to be
+ * masked. */
 static bool may_walk_side_by_side(const sc_kernel_printer *e, uint32_t dim)
 {
     const sc_kernel *k = e->k;

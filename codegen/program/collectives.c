@@ -1,11 +1,12 @@
-/* Collectives. Pieces travel as they stand in memory, so where a dim is cut that is not the slowest, a kernel brings each piece together
- * before, or puts them in order after:
+/* Collectives. Pieces are sent as contiguous memory, so if a dim other than the slowest is split, a
+ * kernel packs the pieces before the collective or unpacks them after it:
  *
- *   all_gather of [B, S/n, D] along S     pieces [n, B, S/n, D]  ->  [B, S, D]
- *   reduce_scatter of [B, S, D] along S   [B, S, D]  ->  pieces [n, B, S/n, D]
- *   all_to_all                            both
+ *     all_gather of [B, S/n, D] along S       pieces [n, B, S/n, D]  ->  [B, S, D]
+ *     reduce_scatter of [B, S, D] along S     [B, S, D]  ->  pieces [n, B, S/n, D]
+ *     all_to_all                              both
  *
- * Pieces of a dim that n does not divide reach beyond it: what is there is 0 when it is packed, and dropped when it is unpacked. */
+ * If n does not divide the dim, the last pieces are padded: packing writes zeros there, unpacking
+ * drops them. */
 #include <string.h>
 
 #include "codegen/program/internal.h"
@@ -63,8 +64,9 @@ static void add_array(sc_generator *g, sc_kernel *k, const char *name, sc_kernel
     sc_kernel_add_arg(k, &arg);
 }
 
-/* A kernel from array 0, of `from` sizes, to array 1, of `to` sizes. `pieces` > 0: one of the two has that many pieces in front; `packs`:
- * array 1 does. The whole has `cut` as one dim, of which the pieces' dim is a part. */
+/* Builds a kernel from array 0 to array 1: one has the `whole` sizes, the other `piece` sizes.
+ * pieces_count > 0: the latter has that many pieces as a leading dim. `packs`: array 1 has the
+ * pieces. Dim `cut` is split into the pieces. */
 static sc_kernel *rearrange(sc_generator *g, const sc_type_info *type, uint32_t cut, int64_t pieces_count, const int64_t *whole,
                             const int64_t *piece, bool packs)
 {
@@ -135,7 +137,7 @@ static int64_t product(const int64_t *sizes, uint32_t rank)
     return n;
 }
 
-/* Whether pieces along the dim stand one after the other in the whole. */
+/* True if pieces along the dim are contiguous in the whole, in order. */
 static bool in_order(const int64_t *whole, const int64_t *piece, uint32_t cut, int64_t members)
 {
     for (uint32_t i = 0; i < cut; i++) {
@@ -180,7 +182,8 @@ static sc_image_ref buffer_of(sc_generator *g, sc_value value, int64_t elements,
     return (sc_image_ref){sc_generator_buffer(g, SC_BUFFER_COMM, elements * sc_dtypes[dtype].bytes, name), 0};
 }
 
-/* So many collectives may be on their way at once: what they bring and take lives until they have landed. */
+/* The most collectives in flight at once: their operands and results stay live until they
+ * finish. */
 enum { MAX_FLIGHTS = 4 };
 
 static bool make_way(sc_generator *g)
@@ -211,8 +214,8 @@ static bool start(move *mv)
     return true;
 }
 
-/* Where the result of a collective stands that needs no unpacking. What runs until its first reader is not looked at: only a state that
- * nobody reads any more is written directly. */
+/* Where a result that needs no unpacking arrives. Units up to its first reader are not known yet,
+ * so it goes to a state's buffer only if the state has no later reader. */
 static sc_image_ref land(move *mv, uint32_t i)
 {
     return sc_generator_write(mv->g, sc_op_at(mv->g->m, mv->op)->first_result + i, SC_BUFFER_COMM, false);
@@ -261,7 +264,7 @@ static uint32_t dim_of(const sc_generator *g, const sc_op *o, sc_attr_key key, u
     return (uint32_t)sc_type_find_dim(sc_type_of(g->m, o->operands[i]), sc_op_attr(o, key)->dims[i]);
 }
 
-/* What a part gives: the pieces of the operand along `cut`, packed first where they do not stand one after the other. */
+/* Sends pieces of the operand along `cut`, packed first if they are not contiguous. */
 static bool give_pieces(move *mv, uint32_t i, uint32_t cut, const int64_t *whole, const int64_t *piece)
 {
     sc_generator *g = mv->g;
@@ -275,7 +278,7 @@ static bool give_pieces(move *mv, uint32_t i, uint32_t cut, const int64_t *whole
     return call(g, mv->op, rearrange(g, type, cut, mv->members, whole, piece, true), source, mv->args[2 * i]);
 }
 
-/* Where a part's pieces along `cut` arrive: in the result, or where they are put in order from. */
+/* Receives pieces along `cut`: directly in the result, or in a buffer that is unpacked later. */
 static void take_pieces(move *mv, uint32_t i, uint32_t cut, const int64_t *whole, const int64_t *piece)
 {
     sc_generator *g = mv->g;
@@ -354,8 +357,9 @@ bool sc_generate_all_to_all(sc_generator *g, sc_op_id op)
     return start(&mv);
 }
 
-/* ---- permute ---- */
-/* What a member of the group holds of a value of this type, as a number: its shards. Other ranks' digits are equal in a group. */
+/* ---- collective_permute ---- */
+/* The content of a member's value of this type, as a number that identifies its shards. Digits
+ * outside the group are equal for all members. */
 static int64_t content_of(const sc_generator *g, const sc_type_info *type, const sc_attr *over, const uint64_t *digits)
 {
     int64_t content = 0;
@@ -379,7 +383,8 @@ static void digits_of(const sc_generator *g, const sc_attr *over, uint64_t membe
     }
 }
 
-/* The member that each one receives from: itself if it has what it wants, else one of those that have it, each serving one. */
+/* The source of each member: itself if it has the shard it needs, else one of the members that have
+ * it, each of which sends to one. */
 static uint32_t *find_sources(const sc_generator *g, const sc_op *o, uint32_t members)
 {
     const sc_attr *over = sc_op_attr(o, SC_ATTR_over);

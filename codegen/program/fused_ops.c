@@ -1,11 +1,12 @@
-/* Ops that share a kernel: they are lowered to one, which is called. What it reads, and in which order, is known once it is lowered. */
+/* Ops that share a kernel: lowers them to one and calls it. The order of its arguments is known
+ * only after lowering. */
 #include "codegen/lower/lower.h"
 #include "codegen/program/internal.h"
 #include "ir/ops/expand.h"
 
-/* ---- what is known of inputs before anything runs ---- */
+/* ---- checks of inputs before a run ---- */
 
-/* The same elements under another name, in another place, or as wider integers. */
+/* True if the result has the same elements, renamed, moved, or as wider integers. */
 static bool is_same_elements(const sc_module *m, const sc_op *op, uint32_t result)
 {
     uint32_t traits = sc_op_traits(op);
@@ -16,7 +17,8 @@ static bool is_same_elements(const sc_module *m, const sc_op *op, uint32_t resul
     return (traits & SC_CONVERTS) == 0 || (from->kind == SC_DTYPE_INT && to->kind == SC_DTYPE_INT && from->bytes <= to->bytes);
 }
 
-/* The input whose elements the value's are, and what they may be besides; NULL: the value is computed. */
+/* The input that the value is a copy of, and which value its reader ignores; NULL: the value is
+ * computed. */
 static sc_image_value *input_behind(sc_generator *g, sc_value value, bool *may_ignore, double *ignore)
 {
     *may_ignore = false;
@@ -38,7 +40,8 @@ static sc_image_value *input_behind(sc_generator *g, sc_value value, bool *may_i
     return NULL;
 }
 
-/* What the kernel checks of an input the session checks before anything runs. What one reader ignores, another may refuse. */
+/* The session checks inputs before a run for what the kernel checks. A value ignored by one reader
+ * may be invalid for another. */
 static void limit_inputs(sc_generator *g, const sc_lowered *lowered)
 {
     for (uint32_t i = 0; i < lowered->ids.count; i++) {

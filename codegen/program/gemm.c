@@ -1,3 +1,4 @@
+/* Builds GEMM descriptors from contractions of the per-rank IR. */
 #include "codegen/program/gemm.h"
 
 #include <string.h>
@@ -11,7 +12,7 @@ sc_dtype sc_contract_sum(sc_dtype dtype)
     return dtype == SC_DTYPE_f64 ? SC_DTYPE_f64 : SC_DTYPE_f32;
 }
 
-/* Stride of each dim of a dense array of the type's local sizes; false on overflow. */
+/* Strides of a dense array with the type's local sizes; false on overflow. */
 static bool dense_strides(const sc_module *m, const sc_type_info *type, int64_t strides[SC_MAX_RANK])
 {
     int64_t stride = 1;
@@ -32,7 +33,8 @@ static int find_dim(const sc_contraction *contraction, sc_dim dim)
     return -1;
 }
 
-/* Gives every dim of an operand its stride, and appends those that c lacks: the contracted ones. */
+/* Sets an operand's stride along every dim, and appends the dims that c lacks: the contracted
+ * ones. */
 static bool add_operand(const sc_module *m, sc_contraction *contraction, sc_gemm_operand operand, const sc_type_info *type)
 {
     sc_gemm *gemm = &contraction->gemm;
@@ -57,7 +59,7 @@ static bool add_operand(const sc_module *m, sc_contraction *contraction, sc_gemm
     return true;
 }
 
-/* c's dims are those of the result, in an order of their own. */
+/* c has the result's dims, in the order of `stored_as`. */
 static bool add_result(const sc_module *m, sc_contraction *contraction, const sc_type_info *result, const sc_type_info *stored_as)
 {
     if (stored_as->rank != result->rank || !add_operand(m, contraction, SC_GEMM_C, stored_as))

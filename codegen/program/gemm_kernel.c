@@ -1,9 +1,10 @@
+/* Builds kernels for GEMMs and epilogue steps that the GEMM library does not support. */
 #include "codegen/program/gemm_kernel.h"
 
 #include "codegen/lower/activation.h"
 #include "codegen/program/gemm.h"
 
-/* The kernel's dim for a dim of the op, made when it is new. */
+/* The kernel's dim for a dim of the op; created when new. */
 static uint32_t dim_of(const sc_module *m, sc_kernel *k, const sc_type_info *type, uint32_t i, uint32_t *known)
 {
     sc_dim dim = type->dims[i].dim;
@@ -53,9 +54,9 @@ sc_kernel *sc_contract_kernel(const sc_module *m, const sc_op *dot)
     return k;
 }
 
-/* ---- from a descriptor ---- */
+/* ---- kernels of a descriptor ---- */
 
-/* The kernel's dims by dim of the descriptor; SC_NONE: it has none. */
+/* The kernel's dims by dim of the descriptor; SC_NONE: none. */
 typedef struct gemm_loops {
     sc_kernel *k;
     const sc_gemm *gemm;
@@ -82,7 +83,7 @@ static void add_loop(gemm_loops *l, uint32_t dim)
     l->loops[dim] = sc_kernel_add_dim(l->k, name, l->gemm->dims[dim].size);
 }
 
-/* The dims that an array walks along, the slowest first; false where it stands still between two of them, or overlaps. */
+/* The dims of an array, slowest first; false if it has gaps or overlaps. */
 static bool order_dims(const gemm_loops *l, const int64_t *strides, uint32_t *order, uint32_t *count)
 {
     *count = 0;
@@ -103,7 +104,8 @@ static bool order_dims(const gemm_loops *l, const int64_t *strides, uint32_t *or
     return *count <= SC_KERNEL_MAX_RANK;
 }
 
-/* An argument, and its indices at the loops; false: no kernel has it. */
+/* Adds an argument and computes its indices at the loops; false: a kernel cannot have this
+ * layout. */
 static bool add_array(gemm_loops *l, const char *name, sc_dtype dtype, sc_kernel_arg_mode mode, const int64_t *strides, uint32_t *out_arg,
                       sc_knode *index)
 {
@@ -125,7 +127,7 @@ static void operand_strides(const sc_gemm *gemm, sc_gemm_operand operand, int64_
         strides[i] = gemm->dims[i].strides[operand];
 }
 
-/* What a step makes of x, with its tensor's element. */
+/* Applies a step to x and the element of its tensor. */
 static sc_knode step_node(sc_kernel *k, const sc_gemm_step *step, sc_knode x, sc_knode tensor)
 {
     sc_gemm_step_kind activation = sc_gemm_step_slope_of(step->kind);

@@ -1,19 +1,20 @@
-/* Sums that a product takes along. The gradient of a bias is the sum of a cotangent over what the gradient of the weights contracts it
- * over, too; who multiplies the two matrices reads the cotangent anyway.
+/* Sums fused into matmuls. The gradient of a bias sums a cotangent over the same dims that the
+ * gradient of the weights contracts, and that matmul reads the cotangent anyway.
  *
- *   %3 = cast %2                                   (a kernel of its own: %2 is widened and summed)
- *   %4 "b.grad" = sum[B, S] %3
- *   %5 "w.grad" = dot[B, S] %1, %2           ->    gemm .. sum_b
+ *     %3 = cast %2                                (a kernel of its own: %2 is widened and summed)
+ *     %4 "b.grad" = sum[B, S] %3
+ *     %5 "w.grad" = dot[B, S] %1, %2              ->  gemm .. sum_b
  *
- * Such a sum is no unit by itself: it waits for the product, if nobody reads it before, and becomes a step of that (SC_GEMM_SUM_B) where
- * what multiplies on the target takes it, else a kernel behind it; so does what its unit does with it, such as adding it to other sums. On
- * CPUs there is none that waits: a kernel reads as fast as packing would. */
+ * Such a sum is not emitted as a unit: it waits for the matmul, if nothing reads it before, and
+ * becomes a step of it (SC_GEMM_SUM_B) if the target's GEMM library supports that, else a kernel
+ * after it. The rest of its unit, such as adding it to other sums, follows. On CPUs sums do not
+ * wait: a kernel is as fast as packing would be. */
 #include <string.h>
 
 #include "codegen/lower/internal.h"
 #include "codegen/program/internal.h"
 
-/* A contraction that reads a value, and the next that does. */
+/* A contraction that reads a value; `next` links those of the same value. */
 typedef struct reading {
     sc_op_id dot;
     uint32_t operand, next;
@@ -21,12 +22,12 @@ typedef struct reading {
 
 typedef struct search {
     sc_generator *g;
-    uint32_t *first_product; /* by root: 1 + index */
+    uint32_t *first_product; /* by root: 1 + index into products */
     SC_VEC(reading) products;
-    uint32_t *first_read; /* by root: the first other unit that reads it */
+    uint32_t *first_read; /* by root: the first unit other than the sum that reads it */
 } search;
 
-/* Whether the dims stand where the others do, however they are called. */
+/* True if the types have equal local sizes position by position, whatever their dims' names. */
 static bool same_places(const sc_module *m, const sc_type_info *a, const sc_type_info *b)
 {
     bool same = a->rank == b->rank;
@@ -41,7 +42,7 @@ static bool is_sum(const sc_op *op)
     return (sc_ops[op->kind].fuse & SC_FUSE_REDUCE) != 0 && row->node == SC_NODE_add;
 }
 
-/* Exactly every element, elsewhere in name only. */
+/* True for ops that pass on every element exactly, at the same position. */
 static bool passes_on(const sc_module *m, const sc_op *op)
 {
     sc_dtype from = sc_type_of(m, op->operands[0])->dtype, to = sc_type_of(m, op->first_result)->dtype;
@@ -49,7 +50,8 @@ static bool passes_on(const sc_module *m, const sc_op *op)
     return ((sc_op_traits(op) & SC_VIEW) != 0 || widens) && same_places(m, sc_type_of(m, op->operands[0]), sc_type_of(m, op->first_result));
 }
 
-/* Whether what stands behind the sum has to do with no more elements than it, and with nothing that was made for it. */
+/* True if the ops after the sum handle no more elements than the sum has, and none that the unit
+ * computed before the sum. */
 static bool only_finishes(const sc_module *m, const sc_op_id *ops, uint32_t count, uint32_t sum)
 {
     int64_t elements = sc_type_local_elements(m, sc_type_of(m, sc_op_at(m, ops[sum])->first_result));
@@ -66,7 +68,8 @@ static bool only_finishes(const sc_module *m, const sc_op_id *ops, uint32_t coun
     return true;
 }
 
-/* The root of what a unit adds up before it does anything else, and which op is the sum: SC_NONE where it is another kind of unit. */
+/* The root of what a unit sums before it does anything else, and the index of the sum; SC_NONE for
+ * other units. */
 static sc_value summed_root(const sc_module *m, const sc_generator_func *f, const sc_op_id *ops, uint32_t count, uint32_t *out_sum)
 {
     uint32_t at = 0;
@@ -87,7 +90,7 @@ static sc_value summed_root(const sc_module *m, const sc_generator_func *f, cons
     return same_places(m, sc_type_of(m, root), sc_type_of(m, sum->operands[0])) ? root : SC_NONE;
 }
 
-/* Whether the dot contracts, of its operand, what the sum adds up, and nothing else. */
+/* True if the dot contracts exactly the dims of its operand that the sum reduces. */
 static bool reduces_alike(const sc_module *m, const sc_op *dot, uint32_t operand, const sc_op *sum)
 {
     const sc_type_info *of_dot = sc_type_of(m, dot->operands[operand]), *of_sum = sc_type_of(m, sum->operands[0]);

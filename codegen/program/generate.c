@@ -1,3 +1,5 @@
+/* Generates a program from per-rank modules: units in order, then the memory plan, its check and the
+ * object. */
 #include "codegen/program/generate.h"
 
 #include <string.h>
@@ -22,7 +24,7 @@ static sc_unit_fn *const units[SC_OP_COUNT] = {
 };
 
 /* ---- one function ---- */
-/* Ops that share a kernel are one unit; so is every other op. */
+/* Ops that share a kernel are one unit; every other op is a unit by itself. */
 static void number_units(const sc_module *m, sc_generator_func *f)
 {
     int64_t last = -1;
@@ -50,7 +52,8 @@ static void find_roots(const sc_module *m, sc_generator_func *f)
     }
 }
 
-/* When values are read last; what a collective reads, until its results are, and what the function gives out, to the end. */
+/* Finds the last reader of each value. A collective's operands are live until its results are read;
+ * what the function returns is live to the end. */
 static void find_last_reads(const sc_module *m, sc_generator_func *f)
 {
     sc_for_each_op_reverse (m, f->id, op) {
@@ -81,7 +84,7 @@ static void find_last_reads_of_states(const sc_module *m, sc_generator_func *f)
     }
 }
 
-/* Which values are computed where a state stands. */
+/* Finds values that can be computed in a state's buffer. */
 static void find_targets(const sc_module *m, sc_generator_func *f)
 {
     sc_for_each_op (m, f->id, op) {
@@ -135,7 +138,7 @@ static void *fresh(sc_arena *arena, size_t count, size_t size, int byte)
     return made;
 }
 
-/* What is known of a function before any of it is emitted. */
+/* Analyses a function before emission. */
 static void begin_func(sc_generator *g, sc_func_id id)
 {
     const sc_module *m = g->m;
@@ -175,7 +178,7 @@ static bool generate_units(sc_generator *g)
     return count == 0 || generate_unit(g, ops, count);
 }
 
-/* What is left to do when all units are there. */
+/* Finishes collectives and copies states after the last unit. */
 static bool end_func(sc_generator *g)
 {
     for (uint32_t i = 0; i < g->func.flights.count; i++) {

@@ -1,4 +1,4 @@
-/* What is known of values while a function is generated, and what is added to its lists: look-ups and plain appends. */
+/* Look-ups of values while a function is generated, and plain appends to the program's lists. */
 #include "codegen/program/generator.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@ bool sc_generator_is_cuda(const sc_generator *g)
     return g->options->target != NULL && sc_target_is_cuda(g->options->target);
 }
 
-/* ---- values as the outside sees them ---- */
+/* ---- values of the program's interface ---- */
 static sc_image_terms terms_where(const sc_module *m, const sc_placement *at, bool (*wanted)(uint8_t on))
 {
     uint8_t sub_axes[SC_MAX_SUB_AXES];
@@ -106,7 +106,7 @@ sc_image_ref sc_generator_write(sc_generator *g, sc_value value, sc_image_buffer
             return g->func.place[value] = (sc_image_ref){g->state_buffer[state], 0};
         }
         g->func.target[value] = SC_NONE;
-        g->func.last_read[g->func.root[value]] = SC_LASTS; /* the state is copied from it at the end */
+        g->func.last_read[g->func.root[value]] = SC_LASTS; /* it is copied to the state at the end */
     }
     int64_t bytes = sc_type_local_bytes(g->m, sc_type_of(g->m, value));
     return g->func.place[value] = (sc_image_ref){sc_generator_buffer(g, kind, bytes, sc_generator_name(g, value)), 0};

@@ -1,64 +1,65 @@
-/* What is known while a program is generated: its lists so far, where the values of the function in hand are, and who reads them. Looking
- * up emits nothing. */
+/* The state of program generation: the program's lists so far, where the values of the current
+ * function are, and who reads them. Look-ups emit nothing. */
 #ifndef SHARDC_CODEGEN_PROGRAM_GENERATOR_H
 #define SHARDC_CODEGEN_PROGRAM_GENERATOR_H
 
 #include "codegen/kernel/kernel.h"
 #include "codegen/program/generate.h"
 
-/* A collective that was started: what is left to do where its first result is read. */
+/* An in-flight collective: what remains to be done before its first result is read. */
 typedef struct sc_flight {
     sc_op_id op;
-    uint32_t instr;       /* that started it; SC_NONE: finished */
+    uint32_t instr;       /* the start; SC_NONE: finished */
     sc_image_ref *landed; /* by result: where the pieces arrive */
-    sc_kernel **unpack;   /* by result: puts them in order; NULL: they are */
+    sc_kernel **unpack;   /* by result: puts them in order; NULL: they are in order */
 } sc_flight;
 
-/* A state's new value that could not be computed where it stands. */
+/* A state's new value that could not be computed in its buffer. */
 typedef struct sc_state_copy {
     sc_op_id op;
     sc_image_ref from, to;
 } sc_state_copy;
 
-/* A unit that is a sum, or begins with one, and waits for a product of what it sums. */
+/* A unit that is a sum, or begins with one, and waits for a matmul that reads what it sums. */
 typedef struct sc_fused_sum {
     const sc_op_id *ops;
-    uint32_t count, sum; /* which of them is the sum; what stands behind is done with it */
-    uint32_t operand;    /* of the product */
+    uint32_t count, sum; /* sum: index of the sum in ops; later ops use its result */
+    uint32_t operand;    /* of the matmul */
     bool rode, is_done;
 } sc_fused_sum;
 
-/* The function in hand. Its arrays are as long as the module's ops, values, states, or its own units. */
+/* The current function. Its arrays are indexed by the module's ops, values or states, or by the
+ * function's units. */
 typedef struct sc_generator_func {
     sc_func_id id;
-    /* what is known before the first unit */
-    bool *escapes; /* by value: whether another kernel or op reads it */
+    /* computed before the first unit */
+    bool *escapes; /* by value: another kernel or op reads it */
     uint32_t unit_count;
-    uint32_t *unit_of;    /* by op: kernels and single ops in order */
-    sc_value *root;       /* by value: the one whose bytes it is */
-    sc_op_id *last_write; /* by state: the write whose value it keeps */
+    uint32_t *unit_of;    /* by op: kernels and single ops, numbered in order */
+    sc_value *root;       /* by value: the value whose bytes it aliases */
+    sc_op_id *last_write; /* by state: the write that provides its final value */
     SC_VEC(sc_fused_sum) fused_sums;
-    uint32_t *fused_sum_of; /* by op: 1 + the fused sum that waits for the product */
-    bool *rides;            /* by unit */
-    /* what changes from unit to unit */
-    uint32_t *last_read;       /* by root: the last unit that reads it; UINT32_MAX - 1: it must last to the end */
-    uint32_t *state_last_read; /* by state: likewise, of the value that its buffer has at the moment */
-    uint32_t *target;          /* by root: the state that it will be the value of; SC_NONE */
-    uint32_t *flight;          /* by root: 1 + the flight that it comes with */
+    uint32_t *fused_sum_of; /* by op: 1 + the fused sum that waits for this matmul */
+    bool *rides;            /* by unit: it is a fused sum, emitted with its matmul */
+    /* updated from unit to unit */
+    uint32_t *last_read;       /* by root: the last unit that reads it; SC_LASTS: never dies */
+    uint32_t *state_last_read; /* by state: likewise, for the value currently in its buffer */
+    uint32_t *target;          /* by root: the state whose value it becomes; SC_NONE */
+    uint32_t *flight;          /* by root: 1 + the in-flight collective that produces it */
     sc_image_ref *place;       /* by value */
     SC_VEC(sc_flight) flights;
-    uint32_t landed; /* the first so many flights have finished */
-    /* what becomes of it */
+    uint32_t landed; /* all earlier collectives have finished */
+    /* results */
     SC_VEC(sc_image_instr) instrs;
     SC_VEC(sc_image_value) inputs, outputs;
     SC_VEC(sc_state_copy) state_copies;
 } sc_generator_func;
 
-/* The unit that is being emitted. */
+/* The unit being emitted. */
 typedef struct sc_generator_unit {
     uint32_t number;
-    sc_loc loc;   /* what buffers are for */
-    bool instead; /* what is being emitted stands in for the product before it */
+    sc_loc loc;   /* location recorded for its buffers */
+    bool instead; /* the code being emitted is the fallback of the preceding GEMM */
 } sc_generator_unit;
 
 typedef struct sc_generator {
@@ -74,11 +75,11 @@ typedef struct sc_generator {
     SC_VEC(sc_image_state) states;
     SC_VEC(sc_memory_wish) wishes;
     sc_map kernel_map, gemm_map;
-    /* of the module that its functions are taken from at the moment */
+    /* of the current module */
     sc_module *m;
     uint32_t *state_buffer; /* by state of the module */
-    uint32_t func_base;     /* of the program: the first function of the module */
-    sc_dim batch_dim;       /* that micro-batches split; SC_NONE */
+    uint32_t func_base;     /* index in the program of the module's first function */
+    sc_dim batch_dim;       /* split by micro-batches; SC_NONE */
     sc_generator_func func;
     sc_generator_unit unit;
 } sc_generator;
@@ -87,12 +88,12 @@ typedef struct sc_generator {
 
 /* ---- look-ups ---- */
 bool sc_generator_is_cuda(const sc_generator *g);
-/* Where a value is, or will be once the collective that brings it has finished. */
+/* Where a value is, or will be once its collective has finished. */
 sc_image_ref sc_generator_read(const sc_generator *g, sc_value value);
-/* Where an op's result is to stand: a new buffer, or the state's that it becomes the value of if `may_share` (the unit reads the state's
- * old value only where that is allowed). */
+/* Chooses where an op's result goes: a new buffer, or that of the state whose value it becomes if
+ * `may_share` (the unit then reads the state's old value only where in-place is allowed). */
 sc_image_ref sc_generator_write(sc_generator *g, sc_value value, sc_image_buffer_kind kind, bool may_share);
-/* Whether the result will stand in the state's buffer where this operand is. */
+/* True if the result will be in the state buffer that holds this operand. */
 bool sc_generator_overwrites(const sc_generator *g, sc_value result, sc_value operand);
 bool sc_generator_is_input(const sc_generator_func *f, uint32_t buffer);
 bool sc_generator_is_state(const sc_generator *g, uint32_t buffer);

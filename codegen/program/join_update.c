@@ -1,11 +1,11 @@
-/* The last micro-batch and the update as one function, so that what the update does first, the reductions of gradients, can begin while
- * the backward pass still computes (overlap.c).
+/* Joins the last micro-batch and the update into one function, so that the update's first step, the
+ * reductions of gradients, can overlap the backward pass (overlap.c).
  *
- *   schedule: micro 0, micro 1, update     ->     schedule: micro 0, micro+update 1
+ *   schedule: micro 0, micro 1, update   ->   schedule: micro 0, micro+update 1
  *
- * Its list is that of the first function, then that of the second: states are where they are for all, and what belongs to a call gets
- * buffers of its own. The two functions stay in the program, for whoever makes steps of calls; both are what the joined one is made of, so
- * that it costs no more memory than the larger of them. */
+ * Its list concatenates those of the two functions: states are shared, and other buffers are
+ * cloned. The two functions stay in the program for callers that compose steps of calls. The joined
+ * one needs no more memory than the larger of them. */
 #include <string.h>
 
 #include "codegen/program/internal.h"
@@ -13,8 +13,8 @@
 typedef struct joining {
     sc_generator *g;
     sc_image *image;
-    uint32_t func;   /* the new one */
-    uint32_t *clone; /* by buffer; SC_NONE: not yet */
+    uint32_t func;   /* the joined one */
+    uint32_t *clone; /* by buffer; SC_NONE: not cloned yet */
     sc_image_func made;
 } joining;
 
@@ -64,7 +64,8 @@ static void add_wishes(joining *j, uint32_t from, uint32_t base)
     }
 }
 
-/* A call of the joined function is of a micro-batch, one of the second function was not. */
+/* True if the function has a micro-batch param: calls of the joined function have a micro-batch,
+ * those of the second function did not. */
 static bool asks_for_micro_batch(const sc_image_func *func)
 {
     for (uint32_t i = 0; i < func->instr_count; i++) {

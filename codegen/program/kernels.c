@@ -1,4 +1,5 @@
-/* Calls of functions that codegen writes: each text is emitted once, and calls that differ in their arguments only share it. */
+/* Calls of emitted functions: equal texts are emitted once and shared by calls that differ in their
+ * arguments only. */
 #include <string.h>
 
 #include "codegen/c/emit.h"
@@ -16,7 +17,7 @@ void sc_generator_emit(sc_generator *g, const sc_emitters *emit, const void *wha
     const sc_arena_mark mark = sc_arena_mark_here(scratch);
     sc_strbuf_init(&bare, scratch);
     chosen(g, what, SC_OBJECT_NAME, false, &bare, NULL, &code);
-    /* Grids are not in the text. */
+    /* Launch grids are not in the text. */
     for (uint32_t s = 0; s < code.stage_count; s++)
         sc_strbuf_printf(&bare, "%lld %u %u\n", (long long)code.stages[s].blocks, code.stages[s].threads, code.stages[s].shared_bytes);
     const char *symbol = sc_object_symbol(scratch, bare.data);
@@ -60,7 +61,8 @@ const sc_image_ref *sc_generator_add_scratch(sc_generator *g, uint32_t kernel, c
     return more;
 }
 
-/* Functions may differ in what their text does not show: parameters that folded away are still given; checks say what is wrong. */
+/* Functions may differ in what their text does not show: params that folded away are still passed,
+ * and checks have messages. */
 static void add_hidden(const sc_kernel *k, sc_strbuf *out)
 {
     sc_strbuf_printf(out, "%u parameters\n", k->params.count);
@@ -90,7 +92,7 @@ static void emit_kernel_cuda(sc_generator *g, const void *what, const char *name
 
 static const sc_emitters kernel_emitters = {emit_kernel, emit_kernel_cuda};
 
-/* What the image says of the function: its arguments and checks. */
+/* The program's description of the function: its arguments and checks. */
 static void describe_kernel(sc_generator *g, const sc_kernel *k, int64_t scratch_bytes, sc_image_kernel *out)
 {
     out->arg_count = k->args.count;
@@ -112,7 +114,8 @@ static void describe_kernel(sc_generator *g, const sc_kernel *k, int64_t scratch
     }
 }
 
-/* What the kernel may write in place of an operand; a stub writes where the product did. */
+/* Adds wishes for operands that the kernel may overwrite; the fallback of a GEMM writes where the
+ * GEMM does. */
 static void wish(sc_generator *g, const sc_kernel *k, const sc_image_ref *args)
 {
     if (g->unit.instead)

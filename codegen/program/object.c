@@ -1,5 +1,5 @@
-/* The program's code: a shared object for CPUs; for GPUs an archive with the modules of each function, SYMBOL.cubin and SYMBOL.ptx.
- */
+/* The program's code: a shared object for CPUs; for GPUs an archive with the modules of each
+ * function, SYMBOL.cubin and SYMBOL.ptx. */
 #include "codegen/cuda/reduce_ranks.h"
 #include "codegen/program/internal.h"
 #include "codegen/toolchain/cubins.h"
@@ -32,7 +32,8 @@ static bool add_shared_object(sc_generator *g, sc_image *image)
     return true;
 }
 
-/* Ranks that share a GPU reduce by kernels that are no function's of the program; which ranks do is not known here. */
+/* Ranks that share a GPU reduce with kernels that belong to no function of the program; which ranks
+ * do is not known at compile time. */
 static bool add_reductions(sc_generator *g, const sc_image *image, sc_cubin_function *out)
 {
     sc_strbuf text;

@@ -1,4 +1,4 @@
-/* Ops that stand alone, but for collectives, and contractions with what is fused onto them. */
+/* Ops outside kernels except collectives, and contractions with their fused ops. */
 #include <string.h>
 
 #include "codegen/attention/cuda.h"
@@ -7,7 +7,7 @@
 #include "codegen/program/internal.h"
 #include "program/gemm_blas.h"
 
-/* ---- values from outside, state, and what leaves ---- */
+/* ---- inputs, states, outputs ---- */
 bool sc_generate_input(sc_generator *g, sc_op_id op)
 {
     sc_value value = sc_op_at(g->m, op)->first_result;
@@ -39,7 +39,7 @@ static bool is_written(const sc_generator *g, uint32_t buffer)
     return false;
 }
 
-/* What stands in a state that the function writes too must leave before it does. */
+/* Copies a value out of a state that the function also writes. */
 static sc_image_ref moved_out(sc_generator *g, sc_op_id op, sc_value value)
 {
     sc_image_ref at = sc_generator_read(g, value);
@@ -51,8 +51,8 @@ static sc_image_ref moved_out(sc_generator *g, sc_op_id op, sc_value value)
     return to;
 }
 
-/* The old values of all states are read before the first of the copies: a state that becomes another's old value goes through a buffer. Of
- * several values of one state the last one stays. */
+/* The old values of all states are read before the first copy: a state whose old value becomes
+ * another state's goes through a buffer. Of several writes to one state the last counts. */
 bool sc_generate_state_write(sc_generator *g, sc_op_id op)
 {
     const sc_op *o = sc_op_at(g->m, op);
@@ -111,8 +111,8 @@ static const step_row steps[SC_OP_COUNT] = {
 typedef struct contraction {
     sc_contraction c;
     sc_value result;
-    sc_value tensors[SC_GEMM_MAX_STEPS]; /* by step; SC_NONE: a step without one */
-    sc_value accumulated;                /* what c held before; SC_NONE: nothing */
+    sc_value tensors[SC_GEMM_MAX_STEPS]; /* by step; SC_NONE: none */
+    sc_value accumulated;                /* the initial value of c; SC_NONE: none */
 } contraction;
 
 static bool same_layout(const sc_module *m, const sc_type_info *a, const sc_type_info *b)
@@ -126,7 +126,7 @@ static bool same_layout(const sc_module *m, const sc_type_info *a, const sc_type
     return true;
 }
 
-/* Of a value that others read later, unless it is the result. */
+/* Stores an intermediate value that has later readers, unless it is the result. */
 static bool add_store(sc_generator *g, contraction *c, sc_value value)
 {
     uint32_t at = c->c.gemm.step_count;
@@ -158,7 +158,7 @@ static bool add_step(sc_generator *g, contraction *c, const sc_op *op, uint32_t 
     return sc_contract_add_tensor(m, &c->c, row->kind, sc_type_of(m, other));
 }
 
-/* The contraction of a kernel's ops, with the steps that follow it. */
+/* Reads a contraction and its epilogue steps from a kernel's ops. */
 static bool read_chain(sc_generator *g, const sc_op_id *ops, uint32_t count, contraction *c)
 {
     const sc_module *m = g->m;
@@ -184,7 +184,7 @@ static bool read_chain(sc_generator *g, const sc_op_id *ops, uint32_t count, con
     return value == c->result;
 }
 
-/* Whether the contraction reads the tensor's bytes besides in its last step, under whatever name. */
+/* True if the contraction also reads the tensor's bytes outside its last step, under any name. */
 static bool reads_elsewhere(const sc_generator *g, const sc_op *dot, const contraction *c, sc_value tensor)
 {
     sc_value root = g->func.root[tensor];
@@ -194,7 +194,7 @@ static bool reads_elsewhere(const sc_generator *g, const sc_op *dot, const contr
     return reads;
 }
 
-/* A last sum with a tensor that nobody reads any more, nor the contraction itself otherwise, is taken up where it stands. */
+/* A final addition of a tensor that has no other reader accumulates in place in that tensor. */
 static void take_over(sc_generator *g, const sc_op *dot, contraction *c)
 {
     sc_gemm *gemm = &c->c.gemm;
@@ -216,7 +216,7 @@ static void take_over(sc_generator *g, const sc_op *dot, contraction *c)
     gemm->step_count--;
 }
 
-/* Whether the value will stand where the product reads something. */
+/* True if the value's buffer is one that the GEMM reads. */
 static bool overwrites_operand(const sc_generator *g, const sc_op *dot, const contraction *c, sc_value value)
 {
     bool overwrites = sc_generator_overwrites(g, value, dot->operands[0]) || sc_generator_overwrites(g, value, dot->operands[1]);
@@ -228,8 +228,9 @@ static bool overwrites_operand(const sc_generator *g, const sc_op *dot, const co
     return overwrites;
 }
 
-/* NULL, or why what multiplies matrices on the target does not take it. On CPUs something takes everything; but what derivatives need
- * a kernel does faster: measured on AVX2, such a step costs a product 3 to 5 ns an element, and the kernel behind it takes 2. */
+/* NULL, or why the target's GEMM implementation does not support the contraction. CPUs support
+ * everything, but steps for derivatives are faster in a kernel: measured on AVX2, such a step costs
+ * a GEMM 3 to 5 ns per element, and a separate kernel 2. */
 static const char *refused(const sc_generator *g, const contraction *c)
 {
     sc_matmul form;
@@ -243,7 +244,8 @@ static const char *refused(const sc_generator *g, const contraction *c)
     return NULL;
 }
 
-/* The sum that waits for the product, where this may have such a step besides its others. */
+/* Fuses the sum that waits for the matmul, if the target supports that step together with the
+ * others. */
 static void take_fused_sum(sc_generator *g, sc_op_id dot, contraction *c)
 {
     sc_gemm *gemm = &c->c.gemm;
@@ -270,8 +272,9 @@ static uint32_t index_of(sc_generator *g, const sc_gemm *gemm)
     return *index;
 }
 
-/* What computes the same where the library turns out to lack the epilogue for these dtypes and layouts, which only it knows: the product
- * without, and kernels behind it. `args`: the product's, the workspace last. */
+/* Emits the fallback for a library that turns out not to support the epilogue for these dtypes and
+ * layouts, which only the library knows: the plain GEMM, then kernels. `args`: those of the GEMM,
+ * the workspace last. */
 static void emit_instead(sc_generator *g, sc_op_id op, const sc_gemm *gemm, const sc_image_ref *args, uint32_t count)
 {
     uint32_t first = gemm->step_count > 0 && gemm->steps[0].kind == SC_GEMM_SCALE ? 1 : 0, given = 0, sums = 0;
@@ -337,7 +340,7 @@ static void emit_gemm(sc_generator *g, sc_op_id op, sc_op_id dot_op, contraction
         emit_instead(g, op, &c->c.gemm, args, count);
 }
 
-/* As a kernel that multiplies and adds, one element of the result after the other. */
+/* Emits the matmul as a kernel that computes one element of the result after the other. */
 static void emit_simply(sc_generator *g, sc_op_id op, const sc_op *dot, const char *why)
 {
     sc_image_ref args[3] = {sc_generator_read(g, dot->operands[0]), sc_generator_read(g, dot->operands[1])};
@@ -366,7 +369,8 @@ bool sc_generate_dot(sc_generator *g, sc_op_id op)
     return sc_generator_leave_fused_sum(g, op);
 }
 
-/* Steps that no descriptor has, or nothing on the target takes, are a kernel behind those that something does. */
+/* Emits the longest supported prefix of the steps with the GEMM, and the remaining steps as a
+ * kernel. */
 static bool emit_prefix(sc_generator *g, const sc_op_id *ops, uint32_t count, uint32_t dot)
 {
     sc_op_id *rest = sc_arena_array(g->arena, count, sizeof *rest);

@@ -1,3 +1,4 @@
+/* Reorders instruction lists so that collectives overlap computation; the rules are in overlap.h. */
 #include "codegen/program/overlap.h"
 
 #include <stdbool.h>
@@ -6,11 +7,11 @@
 #define NONE SC_IMAGE_NONE
 
 typedef struct item {
-    const sc_image_instr *instr, *finish; /* finish: of a collective */
-    uint32_t before;                      /* of a collective: the item before which its FINISH stood */
-    uint32_t at;                          /* behind which item it goes; NONE: it stays */
-    uint32_t next;                        /* that goes behind the same item */
-    uint32_t group;                       /* the last one that it was found to be of; counted from 1 */
+    const sc_image_instr *instr, *finish; /* finish: the FINISH of a collective */
+    uint32_t before;                      /* of a collective: the item that followed its FINISH */
+    uint32_t at;                          /* the item that it moves behind; NONE: it stays */
+    uint32_t next;                        /* the next item that moves behind the same one */
+    uint32_t group;                       /* the last group that it was in; counted from 1 */
 } item;
 
 typedef struct overlapping {
@@ -19,14 +20,14 @@ typedef struct overlapping {
     const sc_image_func *func;
     item *items;
     uint32_t count;
-    uint32_t *item_of;               /* by instruction: the item, or the one after the FINISH */
-    uint32_t *touch_start, *touches; /* by buffer: the items that have it, in order */
-    bool *is_state, *is_outside;     /* by buffer; outside: an input, an output */
-    uint32_t *wish_from;             /* by item: the buffer in whose place it would like to write, and the one that it writes */
+    uint32_t *item_of;               /* by instruction: its item; for a FINISH the next item */
+    uint32_t *touch_start, *touches; /* by buffer: the items that use it, in order */
+    bool *is_state, *is_outside;     /* by buffer; outside: an input or output */
+    uint32_t *wish_from;             /* by item: the buffers of its wish: to reuse, and to write */
     uint32_t *wish_into;
-    int64_t *live, peak;                    /* bytes, by place in the list; the most of them, in the list as it was */
-    int64_t limit;                          /* what a move may make of them */
-    uint32_t *members, member_count, group; /* of the collective that is looked at */
+    int64_t *live, peak;                    /* live bytes by position; original peak */
+    int64_t limit;                          /* for live bytes after a move */
+    uint32_t *members, member_count, group; /* of the current collective */
 } overlapping;
 
 static int64_t bytes_of(const overlapping *o, uint32_t buffer)
@@ -49,7 +50,7 @@ static bool writes(const overlapping *o, uint32_t index, uint32_t buffer)
     return false;
 }
 
-/* ---- the list as it is ---- */
+/* ---- the original list ---- */
 static void list_items(overlapping *o)
 {
     const sc_image_func *func = o->func;
@@ -106,7 +107,7 @@ static bool has_once(const sc_image_instr *instr, uint32_t buffer)
     return count == 1;
 }
 
-/* The first of an item's wishes that can be granted is looked at. */
+/* Considers only the first wish of an item that can be granted. */
 static void list_wishes(overlapping *o, uint32_t func, const sc_memory_wish *wishes, uint32_t count)
 {
     o->wish_from = sc_arena_array(o->arena, o->count, sizeof *o->wish_from);
@@ -126,13 +127,14 @@ static void list_wishes(overlapping *o, uint32_t func, const sc_memory_wish *wis
     }
 }
 
-/* ---- what is alive ---- */
+/* ---- live ranges ---- */
 typedef struct life {
-    uint32_t first, last; /* first > last: never */
-    bool is_held;         /* beyond the last: until a FINISH behind it, or the end */
+    uint32_t first, last; /* first > last: never live */
+    bool is_held;         /* beyond `last`, until a later FINISH or the end */
 } life;
 
-/* Of the buffers that are no states, by place in the order. `waits`: what collectives have lives until their FINISH, where it stood. */
+/* Live ranges of buffers other than states, by position in `order`. `waits`: buffers of collectives
+ * live until the original position of their FINISH. */
 static life *find_lives(const overlapping *o, const uint32_t *order, bool waits)
 {
     life *lives = sc_arena_array(o->arena, o->image->buffer_count, sizeof *lives);
@@ -160,7 +162,7 @@ static life *find_lives(const overlapping *o, const uint32_t *order, bool waits)
     return lives;
 }
 
-/* Bytes alive by place in the order; what is written in place of another value begins after it. */
+/* Live bytes by position in the order; a buffer written in place of another starts after it. */
 static int64_t *find_live(const overlapping *o, const uint32_t *order, const life *lives)
 {
     int64_t *live = sc_arena_array(o->arena, (size_t)o->count + 2, sizeof *live);
@@ -182,7 +184,7 @@ static int64_t *find_live(const overlapping *o, const uint32_t *order, const lif
     return live;
 }
 
-/* The list as it is. */
+/* Measures the original list. */
 static void measure(overlapping *o)
 {
     uint32_t *order = sc_arena_array(o->arena, o->count, sizeof *order);
@@ -199,7 +201,7 @@ static int64_t share_of(const overlapping *o, uint32_t share)
 }
 
 /* ---- starts ---- */
-/* How many of the buffer's touches are before the item: the end of them in o->touches. */
+/* The end of the buffer's touches before the item, as an index into o->touches. */
 static uint32_t touches_before(const overlapping *o, uint32_t buffer, uint32_t index)
 {
     uint32_t low = o->touch_start[buffer], high = o->touch_start[buffer + 1];
@@ -213,7 +215,7 @@ static uint32_t touches_before(const overlapping *o, uint32_t buffer, uint32_t i
     return low;
 }
 
-/* Whether nobody but the group has what the item writes. */
+/* True if only the group uses what the item writes. */
 static bool prepares(const overlapping *o, uint32_t index)
 {
     const item *one = &o->items[index];
@@ -234,8 +236,8 @@ static bool prepares(const overlapping *o, uint32_t index)
 }
 
 typedef struct reason {
-    uint32_t behind; /* the item behind which it must stay; NONE: none */
-    bool waits;      /* for a collective */
+    uint32_t behind; /* the item that it must stay behind; NONE: none */
+    bool waits;      /* that item is a collective */
 } reason;
 
 static void stay_behind(overlapping *o, uint32_t index, reason *out)
@@ -252,8 +254,9 @@ static void stay_behind(overlapping *o, uint32_t index, reason *out)
     out->waits = out->waits || is_collective(o, index);
 }
 
-/* Gathers what moves with a collective into o->members, the collective first, and finds what they come after: of what is read, who wrote
- * it last; of what is written, also those who read it since. */
+/* Collects the items that move with a collective in o->members, the collective first, and finds
+ * what they depend on: the last writer of each operand and, for what is written, also the readers
+ * since. */
 static reason gather_group(overlapping *o, uint32_t collective)
 {
     reason found = {.behind = NONE};
@@ -275,7 +278,8 @@ static reason gather_group(overlapping *o, uint32_t collective)
     return found;
 }
 
-/* Takes the bytes of what the group writes, or gives them: by `sign`, from where each begins, or from `first`, to the collective. */
+/* Adds (sign) the bytes that the group writes to the live bytes up to the collective, from where
+ * each buffer begins, or from `first`. */
 static void count_group(overlapping *o, uint32_t first, int64_t sign)
 {
     uint32_t end = o->members[0];
@@ -304,7 +308,7 @@ static int64_t group_bytes(const overlapping *o)
     return sum;
 }
 
-/* Behind which item the next start after `behind` goes. */
+/* The position of the next start after `behind`. */
 static uint32_t next_start(const overlapping *o, uint32_t behind)
 {
     uint32_t next = NONE;
@@ -315,7 +319,7 @@ static uint32_t next_start(const overlapping *o, uint32_t behind)
     return next;
 }
 
-/* The group goes up as far as there is room, all of it or nothing. */
+/* Moves the group up as far as memory allows, as a whole or not at all. */
 static void move_up(overlapping *o, uint32_t behind)
 {
     uint32_t end = o->members[0], first = end, at = end;
@@ -371,20 +375,20 @@ static uint32_t *new_order(overlapping *o)
 
 /* ---- waits ---- */
 typedef struct flight {
-    uint32_t item, instr; /* instr: in the new list */
-    uint32_t due;         /* the place in the order before which it was waited for */
+    uint32_t item, instr; /* instr: index in the new list */
+    uint32_t due;         /* position in the order of the original wait */
 } flight;
 
 typedef struct writing {
     overlapping *o;
     const life *lives;
-    flight flights[SC_OVERLAP_FLIGHTS]; /* the oldest first */
+    flight flights[SC_OVERLAP_FLIGHTS]; /* oldest first */
     uint32_t flying;
-    uint32_t *taken, *brought; /* by buffer: how many of them read it, write it */
+    uint32_t *taken, *brought; /* by buffer: counts of in-flight readers, writers */
     sc_image_instr *instrs;
     uint32_t count;
-    uint32_t *place; /* by item: its instruction */
-    uint32_t *due;   /* by item, and at the end: the place behind all that stayed before it */
+    uint32_t *place; /* by item: index of its instruction */
+    uint32_t *due;   /* by item, and at the end: the position after all that stayed before it */
 } writing;
 
 static void mark(writing *w, uint32_t index, uint32_t by)
@@ -407,7 +411,8 @@ static void finish(writing *w, uint32_t which)
     memmove(&w->flights[which], &w->flights[which + 1], (--w->flying - which) * sizeof *w->flights);
 }
 
-/* Waits for those that have the buffer; where it is only read, for those that write it. `at`: for those that were waited for before it. */
+/* Waits for collectives that use the buffer; if it is only read, for those that write it. `at`:
+ * only for those originally waited for before it. */
 static void finish_for(writing *w, uint32_t buffer, bool is_written, uint32_t at)
 {
     for (uint32_t f = 0; f < w->flying && (w->brought[buffer] > 0 || (is_written && w->taken[buffer] > 0));) {
@@ -422,7 +427,7 @@ static void finish_for(writing *w, uint32_t buffer, bool is_written, uint32_t at
     }
 }
 
-/* Bytes of what lives only because a collective has it. */
+/* Bytes of buffers that are live only because the collective uses them. */
 static int64_t held_by(const writing *w, const flight *one, uint32_t at)
 {
     const sc_image_instr *instr = w->o->items[one->item].instr;
@@ -432,12 +437,12 @@ static int64_t held_by(const writing *w, const flight *one, uint32_t at)
     return sum;
 }
 
-/* Nothing is waited for earlier than before. */
+/* Frees memory by waiting, but never earlier than in the original list. */
 static void make_room(writing *w, uint32_t at, uint32_t index)
 {
     uint32_t from = w->o->wish_from[index];
     int64_t sum = w->o->live[at];
-    if (from != NONE && w->taken[from] + w->brought[from] > 0) /* which is not granted then */
+    if (from != NONE && w->taken[from] + w->brought[from] > 0) /* the wish is not granted in this case */
         sum += bytes_of(w->o, from);
     for (uint32_t f = 0; f < w->flying; f++)
         sum += held_by(w, &w->flights[f], at);
@@ -458,7 +463,7 @@ static void write_item(writing *w, uint32_t at, uint32_t index)
     const sc_image_instr *instr = o->items[index].instr;
     for (uint32_t a = 0; a < instr->arg_count; a++)
         finish_for(w, instr->args[a].buffer, sc_memory_access(o->image, instr, a) != SC_ACCESS_IN, NONE);
-    if (o->wish_from[index] != NONE) /* its place is to be written, as it was */
+    if (o->wish_from[index] != NONE) /* its place will be written, as in the original list */
         finish_for(w, o->wish_from[index], true, at);
     if (is_collective(o, index) && w->flying == SC_OVERLAP_FLIGHTS)
         finish(w, 0);

@@ -1,17 +1,18 @@
-/* Overlap and memory. Where starts and waits may stand is a matter of what is alive at once (overlap.c), but places are found by rules of
- * thumb, and another order of lives may leave more gaps between them. So each function is tried with all of its peak, then with less and
- * less of it, until the arena is as small as it was; what does not fit stays as it was. */
+/* Overlap and memory. Overlap limits live bytes (overlap.h), but the packing is heuristic, and
+ * other live ranges may leave more gaps. So each function is tried with the whole peak, then with
+ * smaller shares, until the arena is no larger than before; a function for which no share works
+ * stays as it was. */
 #include <string.h>
 
 #include "codegen/program/internal.h"
 #include "codegen/program/overlap.h"
 
-/* Waits that come late make more gaps than starts that come early. */
+/* Late waits cause more gaps than early starts. */
 static const sc_overlap_room rooms[] = {{256, 256}, {240, 120}, {224, 112}, {192, 96}, {128, 64}};
 
 _Static_assert(SC_OVERLAP_ALL == 256, "shares are written in 256ths");
 
-/* Plans are recomputed and again: of each no more is kept than what it says. */
+/* Plans are recomputed repeatedly, so only the report of each is kept. */
 static const char *plan(sc_generator *g, sc_image *image)
 {
     sc_arena *scratch = &g->m->context->scratch;
@@ -36,7 +37,8 @@ static bool has_collectives(const sc_image_func *func)
     return false;
 }
 
-/* Whether the function overlaps in an arena of `most` bytes; if not, it is as it was, and the plan is stale. */
+/* True if the function overlaps in an arena of at most `most` bytes. Otherwise it is restored and
+ * the plan is stale. */
 static bool overlap(sc_generator *g, sc_image *image, uint32_t func, int64_t most, const char **out_error)
 {
     sc_image_instr *instrs = image->funcs[func].instrs;

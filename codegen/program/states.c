@@ -1,4 +1,5 @@
-/* The states of a program. Its parts have some in common: a state that several modules declare is one, and must be the same in all. */
+/* The states of a program. A state that several modules declare is shared and must be the same in
+ * all. */
 #include <string.h>
 
 #include "codegen/program/internal.h"
@@ -34,7 +35,7 @@ static uint32_t find_state(const sc_generator *g, const char *path)
     return found < g->states.count ? found : SC_IMAGE_NONE;
 }
 
-/* A state of the module, which another module may have brought. */
+/* Adds a state of the module, or finds the one that another module added. */
 static bool add_state(sc_generator *g, const sc_state *state, uint32_t *out_buffer)
 {
     sc_module *m = g->m;

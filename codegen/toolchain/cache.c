@@ -1,5 +1,6 @@
-/* The cache's files. A kept file is its bytes and a tail of 24: a mark, their number, a hash of them and of the file's name, so that one
- * entry in another's place is seen. Linkers and loaders do not look behind the end of an object, so it is used as it lies there. */
+/* Files of the cache. A cached file is its bytes followed by a 24-byte tail: a mark, their number,
+ * and a hash of them and of the file's name, which detects an entry under another entry's name.
+ * Linkers and loaders ignore trailing bytes of an object, so it is used as it is. */
 #define _DEFAULT_SOURCE /* flock */
 #include "codegen/toolchain/cache.h"
 
@@ -31,13 +32,13 @@ enum { DEFAULT_MIB = 4096, MOST_MIB = 1 << 30 };
 
 static const char MARK[8] = {'s', 'h', 'a', 'r', 'd', 'c', 'o', '2'};
 
-/* Two hashes that have nothing in common. */
+/* Two independent hashes. */
 sc_cache_key sc_cache_key_of(const void *bytes, size_t count)
 {
     return (sc_cache_key){{sc_hash_bytes(bytes, count, 0x5ca1ab1e), sc_fnv1a64(bytes, count)}};
 }
 
-/* Behind the comment, or NULL where none begins. One that does not end is none. */
+/* Returns the end of a comment, or NULL if none begins here. An unterminated one does not count. */
 static const char *behind_comment(const char *text)
 {
     if (text[0] == '/' && text[1] == '/')
@@ -46,7 +47,7 @@ static const char *behind_comment(const char *text)
     return end == NULL ? NULL : end + 2;
 }
 
-/* Behind the literal; one that does not end on its line is a quote and no more. */
+/* Returns the end of a literal; one that does not end on its line is just a quote. */
 static const char *behind_literal(const char *text)
 {
     const char *at = text + 1;
@@ -86,15 +87,15 @@ const char *sc_cache_path(sc_arena *arena, const char *folder, sc_cache_key key,
                            ending);
 }
 
-/* ---- whose it is ---- */
+/* ---- ownership ---- */
 
-/* Nobody else may write it. */
+/* True if nobody else may write it. */
 static bool is_own(const struct stat *about)
 {
     return about->st_uid == geteuid() && (about->st_mode & 022) == 0;
 }
 
-/* A kept file, never through a link; -1: there is none that may be used. */
+/* Opens a cached file, never through a link; -1: none that may be used. */
 static int open_kept(const char *path, size_t *size)
 {
     struct stat about;
@@ -123,7 +124,7 @@ static bool make_folders(char *path)
     return mkdir(path, 0700) == 0 || errno == EEXIST;
 }
 
-/* NULL, or why not. A link to the folder is the user's affair: what it leads to counts. */
+/* NULL, or why the folder is not used. The folder itself may be a link: its target is checked. */
 static const char *refuse_folder(const char *path)
 {
     struct stat about;
@@ -138,7 +139,7 @@ static const char *refuse_folder(const char *path)
     return access(path, W_OK | X_OK) != 0 ? strerror(errno) : NULL;
 }
 
-/* The compiler must not take a path for an option, or for a file of options. */
+/* The compiler must not take a path for an option, or for a response file. */
 static char *plain_path(sc_arena *arena, const char *path)
 {
     return sc_arena_printf(arena, "%s%s", path[0] == '-' || path[0] == '@' ? "./" : "", path);
@@ -163,7 +164,7 @@ const char *sc_cache_open(sc_arena *arena, const char *given, const char **refus
     const char *reason = made ? refuse_folder(path) : strerror(errno);
     if (reason == NULL)
         return path;
-    if (made || given != NULL) /* a home that cannot be written is no mistake */
+    if (made || given != NULL) /* an unwritable home is not an error */
         *refused = sc_arena_printf(arena, "%s: %s", path, reason);
     return NULL;
 }
@@ -202,7 +203,7 @@ bool sc_cache_read(sc_arena *arena, const char *path, uint8_t **bytes, size_t *c
     close(file);
     if (!ok)
         return false;
-    /* Memory is asked for with nothing open: it may not come back. */
+    /* Allocate with no file open: allocation may not return. */
     *count = (size_t)status.st_size;
     *bytes = sc_arena_alloc(arena, *count + 1);
     file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -241,7 +242,7 @@ static cache_tail tail_of(const char *path, const void *bytes, size_t count)
     return tail;
 }
 
-/* Splits the sum off. */
+/* Verifies the tail and removes it from *count. */
 static bool check_kept(const char *path, const uint8_t *bytes, size_t *count)
 {
     if (*count < sizeof(cache_tail))
@@ -258,11 +259,11 @@ bool sc_cache_read_kept(sc_arena *arena, const char *path, uint8_t **bytes, size
         return false;
     close(file);
     size_t size = *count, again = 0;
-    *bytes = sc_arena_alloc(arena, size + 1); /* with nothing open, as above */
+    *bytes = sc_arena_alloc(arena, size + 1); /* with no file open, as above */
     file = open_kept(path, &again);
     bool ok = file >= 0 && again == size && read_all(file, *bytes, size);
     if (ok)
-        (void)futimens(file, NULL); /* used now: it goes last */
+        (void)futimens(file, NULL); /* mark as recently used */
     if (file >= 0)
         close(file);
     (*bytes)[size] = 0;
@@ -306,8 +307,10 @@ bool sc_cache_keep(const char *written, const char *path)
     return ok && rename(written, path) == 0;
 }
 
-/* ---- what is under way ----
- * A folder has a lock as long as its compile lives, and its final name only once it has: one without is a leftover. */
+/* ---- scratch folders ----
+ *
+ * A folder is locked while its compile runs, and gets its final name only once it is locked: an
+ * unlocked one is a leftover. */
 
 static void remove_folder(const char *folder)
 {
@@ -323,7 +326,7 @@ static void remove_folder(const char *folder)
     rmdir(folder);
 }
 
-/* Makes it under the first name, locks it and gives it the second; -1: not there. */
+/* Creates the folder under the first name, locks it and renames it to the second; -1 on failure. */
 static int make_scratch(char *first, char *second)
 {
     if (mkdtemp(first) == NULL)
@@ -371,7 +374,7 @@ void sc_cache_scratch_close(sc_cache_scratch *scratch, bool keep)
     *scratch = (sc_cache_scratch){NULL, -1};
 }
 
-/* ---- what goes ---- */
+/* ---- eviction ---- */
 
 typedef struct cache_entry {
     char name[48];
@@ -382,10 +385,10 @@ typedef struct cache_entry {
 typedef struct cache_entries {
     cache_entry *list;
     size_t count, room;
-    uint64_t bytes; /* of all */
+    uint64_t bytes; /* of all entries */
 } cache_entries;
 
-/* What sc_cache_path makes: 32 digits and an ending. */
+/* A name made by sc_cache_path: 32 digits and an extension. */
 static bool is_entry_name(const char *name)
 {
     size_t digits = strspn(name, "0123456789abcdef");
@@ -418,7 +421,7 @@ static int compare_used(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-/* A folder that nobody has locked: of a compile that was killed, or one that was left to be looked at, and a day is over. */
+/* Removes an unlocked folder: one of a killed compile or, after a day, one kept for inspection. */
 static void remove_leftover(int folder, const char *path, const char *name)
 {
     enum { DAY = 24 * 60 * 60 };

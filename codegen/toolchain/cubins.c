@@ -1,4 +1,5 @@
-/* A kept file is three numbers - bytes of the cubin, the PTX, the log - and these one behind the other. */
+/* A cached file is three numbers - the sizes of the cubin, the PTX and the log - followed by
+ * these. */
 #include "codegen/toolchain/cubins.h"
 
 #include <errno.h>
@@ -17,15 +18,15 @@ typedef struct cubin_sizes {
 } cubin_sizes;
 
 typedef struct cubin_unit {
-    const char *symbol, *name; /* name: in NVRTC's words */
+    const char *symbol, *name; /* name: as shown by NVRTC */
     sc_strbuf source;
-    const char *kept;              /* the cache's file, or NULL */
-    const char *file, *made, *log; /* of the folder: the source once it was refused, what it became, what was said */
+    const char *kept;              /* path in the cache, or NULL */
+    const char *file, *made, *log; /* in the folder: rejected source, result, log */
     bool missing;
     sc_cubin result;
-    /* written by the thread that compiles it */
-    const char *error; /* NULL: it went well */
-    int error_number;  /* of the system; 0: NVRTC's */
+    /* written by the compiling thread */
+    const char *error; /* NULL: success */
+    int error_number;  /* errno; 0: an error of NVRTC */
     bool is_kept;
 } cubin_unit;
 
@@ -44,7 +45,7 @@ typedef struct cubin_build {
     atomic_bool failed;
 } cubin_build;
 
-/* ---- what is compiled ---- */
+/* ---- source ---- */
 void sc_cuda_source(sc_strbuf *out, const char *text, sc_helper_set helpers)
 {
     sc_strbuf_add(out, sc_cuda_machine_text);
@@ -59,7 +60,7 @@ static sc_cache_key key_with_text(sc_cache_key key, const char *text)
     return sc_cache_key_with(key, sc_cache_key_of(text, strlen(text)));
 }
 
-/* NVRTC says a version, but not which build of it it is: its file's size and age do. */
+/* NVRTC reports a version but not its build; the library file's size and time identify that. */
 static sc_cache_key base_key(const cubin_build *build)
 {
     struct stat status;
@@ -94,7 +95,7 @@ static void add_units(cubin_build *build, const sc_cubin_function *functions, ui
 }
 
 /* ---- files ---- */
-/* The parts of a kept file's bytes; false: it is none. A byte more than `count` is there. */
+/* Splits the bytes of a cached file into its parts; false: invalid. bytes[count] is readable. */
 static bool read_parts(sc_arena *arena, const sc_target *target, uint8_t *bytes, size_t count, sc_cubin *out)
 {
     cubin_sizes sizes;
@@ -129,7 +130,8 @@ static bool write_parts(const char *path, const sc_nvrtc_code *code)
     return fclose(file) == 0 && ok;
 }
 
-/* All that the threads need is made before any is started: memory may run out, and they would be left. */
+/* Allocates everything that the threads need before any is started: running out of memory later
+ * would leave them behind. */
 static uint32_t prepare(cubin_build *build)
 {
     uint32_t missing = 0;
@@ -154,7 +156,7 @@ static uint32_t prepare(cubin_build *build)
     return missing;
 }
 
-/* ---- threads: no arena here ---- */
+/* ---- threads: these must not use an arena ---- */
 static void compile_unit(cubin_build *build, cubin_unit *unit)
 {
     sc_nvrtc_code code;
@@ -189,7 +191,7 @@ static void *work(void *user)
     return NULL;
 }
 
-/* This thread works, too: where no other can be started, it does everything. */
+/* This thread compiles, too; if no other can be started, it does everything. */
 static void compile_missing(cubin_build *build, uint32_t missing)
 {
     pthread_t threads[SC_MAX_JOBS];
@@ -201,7 +203,7 @@ static void compile_missing(cubin_build *build, uint32_t missing)
         pthread_join(threads[i], NULL);
 }
 
-/* ---- what came of it ---- */
+/* ---- results ---- */
 static const char *refusal(const cubin_build *build, const cubin_unit *unit)
 {
     uint8_t *words = NULL;
@@ -215,7 +217,8 @@ static const char *refusal(const cubin_build *build, const cubin_unit *unit)
                            words == NULL ? "" : (const char *)words);
 }
 
-/* The first that failed: those before it were begun before it, and nothing is given up that was begun. */
+/* Returns the first error in order of units. Units are started in order and always completed, so
+ * earlier ones have finished. */
 static const char *collect(cubin_build *build, bool *keep_folder)
 {
     for (uint32_t i = 0; i < build->units.count; i++) {

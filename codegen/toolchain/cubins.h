@@ -1,6 +1,7 @@
-/* Emitted CUDA functions as machine code: each becomes a cubin of its own, with its PTX and what its kernels take of a multiprocessor. They
- * are compiled by NVRTC, a thread a core, and kept on disk under the hash of all that they depend on (codegen/toolchain/cache.h), so that
- * only what is new is compiled. No GPU and no driver are needed. */
+/* Compiles emitted CUDA functions: each becomes its own cubin, with its PTX and its kernels'
+ * resource usage. NVRTC runs on one thread per core; results are cached on disk under the hash of
+ * all inputs (codegen/toolchain/cache.h), so only new functions are compiled. No GPU or driver is
+ * needed. */
 #ifndef SHARDC_CODEGEN_TOOLCHAIN_CUBINS_H
 #define SHARDC_CODEGEN_TOOLCHAIN_CUBINS_H
 
@@ -10,35 +11,36 @@
 typedef struct sc_cubin_function {
     const char *symbol;    /* equal symbols: one function */
     const char *text;      /* its stages: kernels SYMBOL_0, SYMBOL_1, .. */
-    sc_helper_set helpers; /* that the text calls */
+    sc_helper_set helpers; /* helpers that the text calls */
 } sc_cubin_function;
 
-/* NULL or 0: as the environment says. */
+/* NULL or 0: from the environment. */
 typedef struct sc_cubin_options {
     const char *cache; /* a folder; "": none */
     uint32_t jobs;
 } sc_cubin_options;
 
-/* In the arena. */
+/* Allocated in the arena. */
 typedef struct sc_cubin {
     const uint8_t *cubin; /* NULL: the target is virtual */
     size_t cubin_bytes;
-    const char *ptx;  /* a text, for the target's capability and later ones */
-    size_t ptx_bytes; /* its 0 counted, as the driver wants it */
+    const char *ptx;  /* 0-terminated, for the target's compute capability and later ones */
+    size_t ptx_bytes; /* counting the terminating 0, as the driver expects */
     sc_cuda_usages usages;
 } sc_cubin;
 
 typedef struct sc_cubins {
-    sc_cubin *cubins;    /* by function, as they were given */
-    uint32_t compiled;   /* that the cache did not have */
-    const char *refused; /* why the cache is not used, in the arena; NULL: nothing is wrong with it */
+    sc_cubin *cubins;    /* by function, as given */
+    uint32_t compiled;   /* functions that were not in the cache */
+    const char *refused; /* why the cache is refused, in the arena, or NULL */
 } sc_cubins;
 
-/* What is compiled for a function: the wrappers of the machine, the helpers but for those that the machine has, its stages. */
+/* Builds the source for a function: the wrappers of the machine, the helpers it does not define,
+ * the stages. */
 void sc_cuda_source(sc_strbuf *out, const char *text, sc_helper_set helpers);
 
-/* NULL, or what went wrong (in the arena): NVRTC is missing, or has something against a source, with its words and the path of the source,
- * which is kept. The target is one of CUDA's. */
+/* NULL, or what went wrong, in the arena: NVRTC is missing or rejected a source (with its log and
+ * the path of the source, which is kept). The target is a CUDA target. */
 const char *sc_cubins_build(sc_arena *arena, const sc_target *target, const sc_cubin_function *functions, uint32_t count,
                             const sc_cubin_options *options, sc_cubins *out);
 

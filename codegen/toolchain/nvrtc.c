@@ -1,3 +1,4 @@
+/* Opens NVRTC, compiles with it, and reads resource usage from its log. */
 #include "codegen/toolchain/nvrtc.h"
 
 #include <stdio.h>
@@ -20,8 +21,8 @@ static const sc_dynlib library = {.title = "NVRTC",
                                   .symbols = symbols,
                                   .symbol_count = sizeof symbols / sizeof *symbols};
 
-/* Functions without a mark are the device's, as helpers are that CPUs have in common; unused ones (177) are no news; -v: what kernels
- * take stands in the log. */
+/* -default-device: unmarked functions, such as helpers shared with CPUs, are device functions; 177:
+ * unused functions; -v: puts resource usage in the log. */
 const char *const sc_nvrtc_options[] = {"-std=c++17", "-default-device", "--diag-suppress=177", "--ptxas-options=-v", NULL};
 enum { MAX_OPTIONS = 16 };
 
@@ -54,7 +55,7 @@ static const char *words(const sc_nvrtc *nvrtc, sc_nvrtc_result result)
     return result == SC_NVRTC_SUCCESS ? NULL : nvrtc->nvrtcGetErrorString(result);
 }
 
-/* What one pair of functions gives, with a 0 behind it. */
+/* Fetches the output of one pair of NVRTC functions, 0-terminated. */
 static const char *fetch(const sc_nvrtc *nvrtc, sc_nvrtc_program program, size_function *size, copy_function *copy, char **out,
                          size_t *out_bytes)
 {
@@ -75,7 +76,7 @@ static const char *fetch(const sc_nvrtc *nvrtc, sc_nvrtc_program program, size_f
     return NULL;
 }
 
-/* The log is kept of the first compilation, or of one that fails. */
+/* Keeps the log of the first compilation, or of one that fails. */
 static const char *compile_program(const sc_nvrtc *nvrtc, sc_nvrtc_program program, const char *architecture, char **log)
 {
     char option[64];
@@ -95,7 +96,7 @@ static const char *compile_program(const sc_nvrtc *nvrtc, sc_nvrtc_program progr
     return error == NULL ? no_log : error;
 }
 
-/* What the source is for an architecture: machine code unless it is virtual, and PTX. */
+/* Compiles the source for an architecture: to machine code unless it is virtual, and to PTX. */
 static const char *compile_for(const sc_nvrtc *nvrtc, const char *source, const char *name, const char *architecture, bool wants_cubin,
                                bool wants_ptx, sc_nvrtc_code *out)
 {
@@ -112,7 +113,8 @@ static const char *compile_for(const sc_nvrtc *nvrtc, const char *source, const 
     return error;
 }
 
-/* The PTX of sm_90 is compute_90's; that of sm_90a is for no other GPU and has to be recomputed. */
+/* sm_90 yields the PTX of compute_90. The PTX of sm_90a works on no other GPU, so PTX needs a
+ * second compilation. */
 const char *sc_nvrtc_compile(const sc_nvrtc *nvrtc, const char *source, const char *name, const sc_target *target, sc_nvrtc_code *out)
 {
     *out = (sc_nvrtc_code){0};
@@ -130,7 +132,7 @@ void sc_nvrtc_code_free(sc_nvrtc_code *code)
 }
 
 /* ---- the log ---- */
-/* The number in front of the words in the line; 0: they are not there. */
+/* The number before the words `what` in the line; 0 if absent. */
 static uint32_t number_before(const char *line, size_t length, const char *what)
 {
     const char *end = line + length;
@@ -149,7 +151,7 @@ static uint32_t number_before(const char *line, size_t length, const char *what)
     return 0;
 }
 
-/* The text between quotes behind the words; NULL: the line does not have them. */
+/* The quoted text after the words `what`; NULL if absent. */
 static const char *name_after(sc_arena *arena, const char *line, size_t length, const char *what)
 {
     const char *end = line + length;
@@ -173,7 +175,7 @@ void sc_nvrtc_read_log(sc_arena *arena, const char *log, sc_cuda_usages *out)
             usage = sc_vec_push(arena, out);
             *usage = (sc_cuda_usage){.entry = entry};
         } else if (usage != NULL) {
-            /* Each stands in one line of an entry's. */
+            /* Each is on one of the entry's lines. */
             usage->registers += number_before(line, length, " registers");
             usage->spill_store_bytes += number_before(line, length, " bytes spill stores");
             usage->spill_load_bytes += number_before(line, length, " bytes spill loads");

@@ -1,6 +1,7 @@
-/* NVRTC, NVIDIA's compiler of CUDA C++, opened at run time ($SHARDC_NVRTC names another file): a source for a target becomes a cubin,
- * and PTX for later GPUs. The declarations are our own, of what is used; test/cuda/signatures.c compares them with the real header where
- * that is. */
+/* NVRTC, NVIDIA's CUDA C++ compiler library, opened at run time ($SHARDC_NVRTC names another file).
+ * It compiles a source to a cubin for the target, and to PTX for later GPUs. The declarations are
+ * our own and cover what is used; test/cuda/signatures.c compares them with the real header where
+ * it is installed. */
 #ifndef SHARDC_CODEGEN_TOOLCHAIN_NVRTC_H
 #define SHARDC_CODEGEN_TOOLCHAIN_NVRTC_H
 
@@ -24,37 +25,37 @@ typedef struct sc_nvrtc {
     int major, minor; /* its version */
 } sc_nvrtc;
 
-/* False after SHARDC_ERROR_UNAVAILABLE with what is missing and the remedy. */
+/* False with SHARDC_ERROR_UNAVAILABLE, naming what is missing and the remedy. */
 bool sc_nvrtc_open(sc_nvrtc *out, shardc_error *error);
 void sc_nvrtc_close(sc_nvrtc *nvrtc);
 
-/* What every source is compiled with, but for the architecture; NULL behind the last. */
+/* The options for every source except the architecture; NULL-terminated. */
 extern const char *const sc_nvrtc_options[];
 
-/* Memory of malloc: sc_nvrtc_code_free. */
+/* Allocated with malloc; release with sc_nvrtc_code_free. */
 typedef struct sc_nvrtc_code {
     char *cubin; /* NULL: the target is virtual */
     size_t cubin_bytes;
-    char *ptx; /* for target->ptx: a text, its 0 counted */
+    char *ptx; /* for target->ptx; 0-terminated, the 0 counted */
     size_t ptx_bytes;
-    char *log; /* a text; of refusals, too, and may be NULL for lack of memory */
+    char *log; /* text, also on failure; NULL if memory ran out */
 } sc_nvrtc_code;
 
-/* NULL, or what went wrong: a text of NVRTC's or ours that nobody frees; the log says more. `name` stands in the log in place of a path.
- * Any number of threads at once, on one sc_nvrtc. */
+/* NULL, or an error text (static; NVRTC's or ours); the log has the details. `name` stands for the
+ * path in the log. Thread-safe on one sc_nvrtc. */
 const char *sc_nvrtc_compile(const sc_nvrtc *nvrtc, const char *source, const char *name, const sc_target *target, sc_nvrtc_code *out);
 void sc_nvrtc_code_free(sc_nvrtc_code *code);
 
-/* What a kernel takes of its multiprocessor, as the log says: registers of a thread, bytes of a thread that did not fit in them (stored and
- * loaded again: of instructions, not of runs) and of its stack, static shared bytes of a block (those given at the launch are not there).
- */
+/* Resource usage of a kernel, from the log: registers per thread; static counts of spill stores and
+ * loads in bytes per thread; stack bytes per thread; static shared memory per block (not what is
+ * requested at launch). */
 typedef struct sc_cuda_usage {
     const char *entry;
     uint32_t registers, spill_store_bytes, spill_load_bytes, stack_bytes, shared_bytes;
 } sc_cuda_usage;
 typedef SC_VEC(sc_cuda_usage) sc_cuda_usages;
 
-/* In the log's order; those of PTX are none. */
+/* Appends the kernels of the log in its order; PTX has none. */
 void sc_nvrtc_read_log(sc_arena *arena, const char *log, sc_cuda_usages *out);
 
 #endif

@@ -1,3 +1,4 @@
+/* Compiles emitted C functions in parallel processes and links them into one shared object. */
 #include "codegen/toolchain/objects.h"
 
 #include <errno.h>
@@ -10,8 +11,9 @@
 #include "program/cpu_level.h"
 #include "support/vec.h"
 
-/* With the compiler in front and files behind. -fwrapv: integers of models wrap. -fno-thread-jumps, which gcc alone knows: a clamp in front
- * of a polynomial stays a selection, where paths of their own for what is clamped would become masks of whole vectors. */
+/* The compiler goes before these and the files after. -fwrapv: integers of models wrap.
+ * -fno-thread-jumps (gcc only): a clamp before a polynomial stays a select; otherwise separate
+ * paths for clamped values would become masks of whole vectors. */
 static const char *const COMPILE[] = {
     "-O3", "-fopenmp", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-fwrapv", "-fPIC", "-std=gnu11", "-c", "-o"};
 static const char GCC_FLAG[] = "-fno-thread-jumps";
@@ -22,9 +24,10 @@ typedef struct sc_object_unit {
     const char *symbol;
     sc_strbuf source;
     sc_cache_key key;
-    const char *kept;                /* the cache's file, or NULL */
-    const char *file, *object, *log; /* of the folder */
-    const char *linked;              /* the object that is linked: of the folder, so that nobody removes it meanwhile, or the cache's */
+    const char *kept;                /* path in the cache, or NULL */
+    const char *file, *object, *log; /* paths in the folder */
+    const char *linked;              /* the object to link: in the folder, so that it cannot be
+                                      * evicted meanwhile, or the cached one */
     sc_object_command command;
     bool missing;
 } sc_object_unit;
@@ -35,8 +38,8 @@ typedef struct sc_object_build {
     uint64_t cache_bytes;
     uint32_t jobs;
     bool is_gcc;
-    const char *march;          /* the instructions that may be used */
-    SC_VEC(const char *) flags; /* of the environment: behind all others, so that they prevail */
+    const char *march;          /* the instruction set */
+    SC_VEC(const char *) flags; /* of the environment; appended last to prevail */
     SC_VEC(sc_object_unit) units;
     sc_object *out;
 } sc_object_build;
@@ -115,7 +118,8 @@ static const char *refusal(sc_object_build *build, const char *what, const char 
                            words == NULL ? "" : (const char *)words);
 }
 
-/* Whether the cache has the object; it is linked from the folder where the two share a file system. */
+/* True if the cache has the object; it is hard-linked into the folder if both are on one file
+ * system. */
 static bool lend(sc_object_unit *unit)
 {
     if (!sc_cache_is_kept(unit->kept))
@@ -124,7 +128,8 @@ static bool lend(sc_object_unit *unit)
     return true;
 }
 
-/* All that a process needs is made before any is started: memory may run out, and processes would be left. */
+/* Allocates everything that a process needs before any is started: running out of memory later
+ * would leave processes behind. */
 static bool prepare(sc_object_build *build)
 {
     for (uint32_t i = 0; i < build->units.count; i++) {
@@ -154,7 +159,8 @@ static void rest(void)
     nanosleep(&(struct timespec){.tv_nsec = 300000}, NULL);
 }
 
-/* The unit that failed, or -1; *error when a process could not be started. No more are started after a failure. */
+/* Returns the unit that failed, or -1; *error if a process could not be started. Starts no more
+ * after a failure. */
 static int64_t compile_missing(sc_object_build *build, int *error)
 {
     pid_t pids[SC_MAX_JOBS];
@@ -192,7 +198,7 @@ static int64_t compile_missing(sc_object_build *build, int *error)
     }
 }
 
-/* Objects that were made move into the cache; where they cannot, they are used from where they are. */
+/* Moves new objects into the cache; those that cannot be moved are used where they are. */
 static void keep_objects(sc_object_build *build)
 {
     for (uint32_t i = 0; i < build->units.count; i++) {

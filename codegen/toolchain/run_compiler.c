@@ -1,4 +1,4 @@
-/* The compiler's processes, and what names it. */
+/* Runs the compiler's processes and computes its cache key. */
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -59,11 +59,11 @@ bool sc_object_end(pid_t pid, bool wait, bool *running)
         got = waitpid(pid, &status, wait ? 0 : WNOHANG);
     while (got < 0 && errno == EINTR);
     *running = got == 0;
-    /* Where the program ignores its children, none can be waited for: what it wrote tells. */
+    /* If the program ignores SIGCHLD, waiting fails: the output files show the outcome. */
     return got == pid ? WIFEXITED(status) && WEXITSTATUS(status) == 0 : got < 0;
 }
 
-/* The file that a name stands for, as the system looks it up. */
+/* The file that a command name refers to, looked up in PATH. */
 static const char *find_program(sc_arena *arena, const char *name)
 {
     const char *path = getenv("PATH");
@@ -79,7 +79,8 @@ static const char *find_program(sc_arena *arena, const char *name)
     return name;
 }
 
-/* What the compiler says of itself; kept under its path and age, since asking takes longer than all else. */
+/* The hash of the compiler's version text, cached under its path and time, as running it takes
+ * longer than all else. */
 static sc_cache_key version_key(sc_arena *arena, const char *compiler, const char *cache, uint32_t *started, bool *is_gcc)
 {
     struct stat status = {0};
@@ -110,7 +111,8 @@ static sc_cache_key version_key(sc_arena *arena, const char *compiler, const cha
     return known ? sc_cache_key_with(key, sc_cache_key_of(bytes, count)) : key;
 }
 
-/* The first CPU's lines that do not change from moment to moment: the model and its features. */
+/* The hash of the first CPU's lines in /proc/cpuinfo that do not vary over time: the model and its
+ * features. */
 static sc_cache_key cpu_key(void)
 {
     char text[8192];
