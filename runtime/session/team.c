@@ -27,7 +27,7 @@ uint32_t sc_team_most(void)
     return cores * A_CORE > LEAST ? cores * A_CORE : LEAST;
 }
 
-/* What OpenMP would take. */
+/* Returns the number of threads that OpenMP would use. */
 static uint32_t wanted(void)
 {
 #ifdef _OPENMP

@@ -16,9 +16,9 @@ typedef struct worker {
 struct sc_workers {
     pthread_mutex_t lock;
     pthread_cond_t begun, ended;
-    uint64_t round;   /* counts jobs: a worker does each once */
-    uint32_t working; /* that have not ended the job */
-    sc_job *job;      /* NULL: go home */
+    uint64_t round;   /* counts jobs; a worker runs each once */
+    uint32_t working; /* workers that have not finished the job */
+    sc_job *job;      /* NULL: exit */
     void *user;
     uint32_t count;
     worker *list;
