@@ -3,6 +3,6 @@
 
 #include "runtime/session/device.h"
 
-extern const sc_device sc_device_cpu; /* of images for target 'cpu' */
+extern const sc_device sc_device_cpu; /* for programs with target 'cpu' */
 
 #endif

@@ -102,13 +102,13 @@ void sc_cuda_close_gpus(shardc_session *session);
 /* The GPU that a rank of this process uses. */
 sc_cuda_gpu *sc_cuda_gpu_of(const sc_rank *rank);
 
-/* ---- cuda_matmul.c ---- */
+/* ---- gemm.c ---- */
 /* For all calls of the image's product `gemm`, whose addresses are bound. */
 shardc_status sc_cuda_matmul_new(sc_rank *rank, uint32_t gemm, sc_cuda_matmul **out, shardc_error *error);
 void sc_cuda_matmul_free(const sc_cublaslt *lt, sc_cuda_matmul *matmul);
 shardc_status sc_cuda_matmul_run(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul *matmul, shardc_error *error);
 
-/* ---- cuda_products.c ---- */
+/* ---- gemm_plans.c ---- */
 /* Where the program has products: cuBLASLt, what it is known to say of them. Closed after one that failed, too, and where there is none. */
 shardc_status sc_cuda_products_open(shardc_session *session, shardc_error *error);
 void sc_cuda_products_close(sc_cuda_session *session);
@@ -117,7 +117,7 @@ void sc_cuda_products_of(const shardc_session *session, shardc_gemm_tuning *out)
 shardc_status sc_cuda_products_make(sc_rank *rank, shardc_error *error);
 void sc_cuda_products_free(sc_rank *rank);
 
-/* ---- cuda_times.c ---- */
+/* ---- timing.c ---- */
 /* Two for what an instruction does, two for what its FINISH waits. */
 typedef enum sc_cuda_moment { SC_CUDA_RUNS, SC_CUDA_RAN, SC_CUDA_WAITS, SC_CUDA_WAITED, SC_CUDA_MOMENTS } sc_cuda_moment;
 

@@ -17,7 +17,7 @@
 
 enum { PREFIX = 8, TAIL = 48 };
 
-/* Texts from files reach a terminal through these lines, so control characters do not pass. */
+/* Replaces control characters: texts from files are printed to terminals. */
 static void make_printable(char *text)
 {
     for (; *text != '\0'; text++) {
@@ -90,7 +90,7 @@ static bool read_size(json_t *value, uint64_t *out)
     return true;
 }
 
-/* Writes the sizes to `shape`, which has room for all of the entry's. */
+/* Reads the sizes into `shape`, which has room for all of the entry's. */
 static bool read_shape(const sc_tensor_file *file, const char *name, json_t *entry, uint64_t *shape, sc_safetensors_error *error)
 {
     json_t *sizes = json_object_get(entry, "shape"), *size;
@@ -126,7 +126,8 @@ static bool read_offsets(const sc_tensor_file *file, const char *name, json_t *e
     return true;
 }
 
-/* Appends the entry to the file's tensors if its offsets are usable, so that the layout can be checked though its dtype is wrong. */
+/* Appends the entry to the file's tensors if its offsets are usable, even with an invalid dtype, so
+ * that the layout can still be checked. */
 static void read_tensor(sc_tensor_file *file, const char *name, json_t *entry, uint64_t *shape, uint64_t data_begin,
                         sc_safetensors_error *error)
 {
@@ -179,7 +180,8 @@ static size_t count_sizes(json_t *header)
     return total;
 }
 
-/* Empty tensors first among those that begin together, so that they do not look like overlaps; names make the order one order. */
+/* Orders by offset; at equal offsets empty tensors first, so that they do not look like overlaps,
+ * then by name. */
 static int compare_place(const void *left, const void *right)
 {
     const sc_safetensor *a = left, *b = right;
@@ -213,7 +215,7 @@ static void report_unread(const sc_tensor_file *file, const char *reason, sc_saf
     sc_safetensors_report(error, "%s: the header cannot be read: %s", file->label, reason);
 }
 
-/* The header's bytes; false after a message. */
+/* Reads the header's length; false after a message. */
 static bool read_length(const sc_tensor_file *file, uint64_t *out, sc_safetensors_error *error)
 {
     uint64_t length = 0, size = file->source.size;
