@@ -3,6 +3,6 @@
 
 #include "runtime/session/device.h"
 
-extern const sc_device sc_device_cuda; /* of images for target 'cuda' */
+extern const sc_device sc_device_cuda; /* for programs with target 'cuda' */
 
 #endif

@@ -1,9 +1,11 @@
-/* One safetensors file: from an untrusted header to a checked list of tensors.
+/* Parses one safetensors file: from an untrusted header to a checked list of tensors.
  *
- *   u64 n | n bytes of JSON {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, ..} | data
+ *   u64 n | n bytes of JSON | data
+ *   JSON: {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, ..}
  *
- * Checks go on after a failure as far as they mean anything: entries are independent of each other, and that the tensors cover the data
- * without gap or overlap is checked once every entry has offsets. */
+ * After a failure checks continue as far as they make sense: entries are independent of each other,
+ * and once every entry has offsets the tensors are checked to cover the data without gaps or
+ * overlaps. */
 #include "runtime/files/safetensors_internal.h"
 #include "support/file.h"
 #include "support/json.h"

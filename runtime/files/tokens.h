@@ -1,9 +1,13 @@
-/* Files of tokens, read as they are wanted. Three forms, none of which needs a header:
- *   NAME.bin   16-bit ids, little-endian; 32-bit ids when the caller says that the vocabulary needs them
- *   NAME.bin   with the header of llm.c (256 32-bit words: magic 20240520 or 20240801, version, count): the header says the width
+/* Files of tokens, read on request. There are three forms, and none needs a header:
+ *
+ *   NAME.bin   16-bit little-endian ids; 32-bit if the caller says that the vocabulary needs them
+ *   NAME.bin   with llm.c's header (256 32-bit words: magic 20240520 or 20240801, version, count);
+ *              the version gives the width
  *   any other  bytes, one token each
- * A file is not trusted: it is a regular file, sizes are checked, and one that is cut short while it is open is an error of the next
- * reading. Ids are compared by whoever knows the vocabulary. An open file may be read from many threads at once. */
+ *
+ * Files are not trusted: a file must be a regular file, its size is checked, and if it is truncated
+ * while open the next read fails. Ids are not checked against the vocabulary here; callers do that.
+ * An open file may be read by many threads at once. */
 #ifndef SHARDC_RUNTIME_FILES_TOKENS_H
 #define SHARDC_RUNTIME_FILES_TOKENS_H
 
