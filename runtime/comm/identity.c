@@ -81,7 +81,7 @@ bool sc_identity_differs(const char *a, uint32_t rank_a, const char *b, uint32_t
     return true;
 }
 
-/* ---- among all ranks of a world ---- */
+/* ---- comparison between ranks ---- */
 
 static shardc_status run(sc_comm *comm, sc_comm_kind kind, const void *source, void *destination, int64_t count, shardc_error *error)
 {

@@ -31,7 +31,7 @@ static uint32_t port_of(const struct sockaddr_storage *address)
                                                : ((const struct sockaddr_in6 *)(const void *)address)->sin6_port);
 }
 
-/* ---- where ---- */
+/* ---- addresses ---- */
 
 static shardc_status choose_port(const sc_launch *launch, uint32_t *out, shardc_error *error)
 {
@@ -81,7 +81,7 @@ static shardc_status choose_address(const sc_launch *launch, struct sockaddr_sto
     return is_known ? SHARDC_OK : sc_fail(error, SHARDC_ERROR_ARGUMENT, "MASTER_ADDR is '%s': no address of IP", host);
 }
 
-/* ---- who comes ---- */
+/* ---- joining ---- */
 
 /* Result of one attempt to join. */
 typedef enum attempt {
@@ -260,7 +260,7 @@ static shardc_status join(meeting *m, uint32_t rank, const struct sockaddr_stora
     }
 }
 
-/* ---- the whole ---- */
+/* ---- the meeting ---- */
 
 static shardc_status fail_unready(const meeting *m, const bool *is_ready, shardc_error *error)
 {

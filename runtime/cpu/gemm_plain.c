@@ -206,7 +206,7 @@ static void run_passes(const plain_run *run)
     }
 }
 
-/* ---- few rows ---- */
+/* ---- skinny GEMMs: few rows ---- */
 
 /* True if rows of a are read in place, without a copy. */
 static bool reads_a(const sc_gemm_plan *plan)

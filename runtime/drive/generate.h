@@ -5,11 +5,11 @@
 
 #include "runtime/drive/evaluate.h"
 
-/* Continues the prompts, one per row of the batch, each at its own position. Text goes to
- * options->text as it is generated; the remaining result is appended to `out`. Text is bytes if the
- * vocabulary has 256 entries, else ids separated by blanks. The next token is the most likely one
- * (the lowest of several), or with a temperature sampled, depending only on seed, row and position.
- * False after messages. */
+/* Continues the prompts, one per row of the batch, each at its own position. A single prompt's text
+ * goes to options->text, if set, as it is generated; otherwise the result is appended to `out`.
+ * Text is bytes if the vocabulary has 256 entries, else ids separated by blanks. The next token is
+ * the most likely one (the lowest of several), or with a temperature sampled, depending only on
+ * seed, row and position. False after messages. */
 bool sc_generate_text(sc_context *context, const sc_facts *facts, const sc_run_options *options, sc_open_machine *open, void *user,
                       sc_strbuf *out);
 

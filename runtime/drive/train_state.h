@@ -23,7 +23,7 @@ sc_state_saver *sc_state_saver_open(sc_context *context, const char *folder, con
 bool sc_state_saver_save(sc_state_saver *saver, const sc_train_state *state);
 void sc_state_saver_close(sc_state_saver *saver); /* NULL is allowed */
 
-/* ---- going on (resume_state.c) ---- */
+/* ---- resuming (resume_state.c) ---- */
 
 typedef struct sc_saved_state {
     const char *path; /* of the checkpoint: DIR or DIR/step-000400 */

@@ -132,7 +132,7 @@ bool sc_free_bytes(const char *folder, double *out)
     return true;
 }
 
-/* ---- a file in the place of another ---- */
+/* ---- replacing a file ---- */
 
 bool sc_may_replace(const char *path)
 {

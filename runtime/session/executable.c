@@ -70,7 +70,7 @@ void shardc_executable_free(shardc_executable *program)
     free(program);
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 uint64_t shardc_executable_ranks(const shardc_executable *program)
 {

@@ -54,7 +54,7 @@ static shardc_status bad_element(const char *name, const sc_whole *whole, int64_
                    sc_element_load(whole->element, whole->data, (uint64_t)at), dtype);
 }
 
-/* ---- memory of the host for what lies on a device ---- */
+/* ---- staging of device memory in host memory ---- */
 
 typedef struct staging {
     void *memory; /* NULL: buffers are in host memory */
@@ -83,7 +83,7 @@ static shardc_status give_staged(const staging *room, sc_rank *rank, uint32_t bu
     return room->memory == NULL ? SHARDC_OK : rank->session->device->write(rank, buffer, room->memory, room->bytes, error);
 }
 
-/* ---- whole values ---- */
+/* ---- full tensors ---- */
 
 shardc_status sc_session_scatter(shardc_session *session, const sc_image_tensor *tensor, uint32_t buffer, const sc_whole *whole,
                                  const char *name, shardc_error *error)

@@ -65,7 +65,7 @@ void sc_workers_run(sc_workers *workers, sc_job *job, void *user)
     pthread_mutex_unlock(&workers->lock);
 }
 
-/* ---- whether there is room ---- */
+/* ---- probing for threads ---- */
 
 typedef struct probe {
     pthread_mutex_t lock;
@@ -102,7 +102,7 @@ shardc_status sc_workers_probe(uint32_t count, shardc_error *error)
                : sc_fail(error, SHARDC_ERROR_MEMORY, "only %u of %u threads can be started: there is not enough memory", started, count);
 }
 
-/* ---- life ---- */
+/* ---- creation and destruction ---- */
 
 shardc_status sc_workers_new(uint32_t count, sc_workers **out, shardc_error *error)
 {

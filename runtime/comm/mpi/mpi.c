@@ -83,7 +83,7 @@ static void fail_world(sc_comm *comm, const shardc_error *error, bool tell)
     }
 }
 
-/* ---- who lives ---- */
+/* ---- heartbeats ---- */
 
 static uint32_t count_outbox(const mpi_world *world, uint32_t most)
 {
