@@ -1,3 +1,4 @@
+/* Opens sessions on a given communicator. */
 #ifndef SHARDC_RUNTIME_OPEN_SESSION_H
 #define SHARDC_RUNTIME_OPEN_SESSION_H
 

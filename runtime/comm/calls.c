@@ -1,3 +1,4 @@
+/* The table of calls and their notices; comparison of notices. */
 #include "runtime/comm/calls.h"
 
 #include <stdlib.h>

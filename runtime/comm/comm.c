@@ -1,3 +1,5 @@
+/* The part of communicators common to all backends: checks arguments, copies and counts calls,
+ * compares summaries, formats errors. */
 #include "runtime/comm/backend.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* Compares the identity lines of ranks and names the first difference. */
 #include "runtime/comm/identity.h"
 
 #include <stdio.h>

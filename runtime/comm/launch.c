@@ -1,3 +1,4 @@
+/* Recognizes the launcher by its environment variables. */
 #include "runtime/comm/launch.h"
 
 #include <stdio.h>

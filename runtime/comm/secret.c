@@ -1,3 +1,4 @@
+/* Reads or creates the secret that the ranks of a world share. */
 #define _GNU_SOURCE /* mkostemp */
 #include "runtime/comm/secret.h"
 

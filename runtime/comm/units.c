@@ -1,3 +1,4 @@
+/* Splits a call into units of work and runs them, with copies that use caches well. */
 #include "runtime/comm/units.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* The CPU device. */
 #ifndef SHARDC_RUNTIME_CPU_DEVICE_H
 #define SHARDC_RUNTIME_CPU_DEVICE_H
 

@@ -1,3 +1,4 @@
+/* Opens oneDNN and looks up its functions. */
 #ifdef SHARDC_ONEDNN
 #include "runtime/cpu/onednn.h"
 

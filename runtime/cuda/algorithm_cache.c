@@ -1,3 +1,4 @@
+/* The table of cuBLASLt algorithms and its file. */
 #define _GNU_SOURCE /* open_memstream, O_CLOEXEC */
 #include "runtime/cuda/algorithm_cache.h"
 

@@ -1,3 +1,4 @@
+/* The CUDA device. */
 #ifndef SHARDC_RUNTIME_CUDA_DEVICE_H
 #define SHARDC_RUNTIME_CUDA_DEVICE_H
 

@@ -1,3 +1,4 @@
+/* Opens the CUDA driver and looks up its functions. */
 #include "runtime/cuda/libcuda.h"
 
 #include "support/dynlib.h"

@@ -1,3 +1,4 @@
+/* Runs an entry over batches and prints or writes its results. */
 #include "runtime/drive/evaluate.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* The executor interface for a session. */
 #include "runtime/drive/executor.h"
 
 #include <stdlib.h>

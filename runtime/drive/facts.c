@@ -1,3 +1,4 @@
+/* Writes and reads a program's facts as JSON. */
 #include "runtime/drive/facts.h"
 
 #include <inttypes.h>

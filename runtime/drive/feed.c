@@ -1,3 +1,4 @@
+/* Opens, checks and reads the files that feed an entry's inputs. */
 #include "runtime/drive/feed.h"
 
 #include <string.h>

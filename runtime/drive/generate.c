@@ -1,3 +1,4 @@
+/* Generates tokens: prefill, decode, sampling, and text output. */
 #include "runtime/drive/generate.h"
 
 #include <errno.h>

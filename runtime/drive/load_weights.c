@@ -1,3 +1,4 @@
+/* Finds and checks the tensors of all parameters, then reads their values. */
 #include "runtime/drive/load_weights.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* Matches tensor names against patterns. */
 #include "runtime/drive/name_pattern.h"
 
 #include <stddef.h>

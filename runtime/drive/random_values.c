@@ -1,3 +1,4 @@
+/* Generates random inputs and states. */
 #include "runtime/drive/random_values.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Measures memory read bandwidth. */
 #define _DEFAULT_SOURCE /* madvise */
 #include "runtime/drive/read_speed.h"
 

@@ -1,3 +1,4 @@
+/* Plans the tensors of a weights file, and writes it one parameter at a time. */
 #include "runtime/drive/save_weights.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* Parses --set and learning rate schedules. */
 #include "runtime/drive/settings.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Builds the identity lines of a process from its options and files. */
 #include "runtime/drive/started.h"
 
 #include <dirent.h>

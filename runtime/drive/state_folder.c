@@ -1,3 +1,5 @@
+/* Manages a folder of checkpoints: lock, atomic renames, recovery after a killed run, removal of
+ * old checkpoints. */
 #define _GNU_SOURCE /* renameat2 */
 #include "runtime/drive/state_folder.h"
 

@@ -1,3 +1,4 @@
+/* Writes and reads index.json and state.json of a checkpoint. */
 #include "runtime/drive/state_index.h"
 
 #include <errno.h>

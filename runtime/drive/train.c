@@ -1,3 +1,4 @@
+/* A training run: options, feeds, steps, held-out losses, checkpoints, signals. */
 #include "runtime/drive/train.h"
 
 #include <errno.h>

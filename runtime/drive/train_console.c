@@ -1,3 +1,4 @@
+/* Prints a training run's progress. */
 #include "runtime/drive/train_console.h"
 
 #include <inttypes.h>

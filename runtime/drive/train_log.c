@@ -1,3 +1,4 @@
+/* Writes a training run's log as JSON lines. */
 #include "runtime/drive/train_log.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Runs the calls of a train step with an executor, and manages its state. */
 #include "runtime/drive/trainer.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Finds unread tensors of a weights file and reports them in few lines. */
 #include "runtime/drive/unread_tensors.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Synced, checksummed files and atomic replacement. */
 #include "runtime/files/durable.h"
 
 #include <dirent.h>

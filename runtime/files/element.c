@@ -1,3 +1,4 @@
+/* Element sizes, names, and conversions. */
 #include "runtime/files/element.h"
 
 #include <math.h>

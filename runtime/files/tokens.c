@@ -1,3 +1,4 @@
+/* Opens and reads token files. */
 #include "runtime/files/tokens.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* Windows of a token file, and the permutation that orders them. */
 #include "runtime/files/windows.h"
 
 #include <inttypes.h>

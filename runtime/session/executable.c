@@ -1,3 +1,4 @@
+/* Reads executables and answers queries about their contents. */
 #include "runtime/session/executable.h"
 #include "program/bytes.h"
 #include "program/file.h"

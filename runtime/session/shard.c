@@ -1,3 +1,4 @@
+/* Scatter, gather and initialization of one rank's shard. */
 #include "runtime/session/shard.h"
 
 #include <math.h>

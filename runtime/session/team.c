@@ -1,3 +1,4 @@
+/* Bounds for OpenMP thread teams. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "runtime/session/team.h"
 

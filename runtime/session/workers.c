@@ -1,3 +1,4 @@
+/* The thread pool of a session's ranks. */
 #include "runtime/session/workers.h"
 
 #include <pthread.h>
