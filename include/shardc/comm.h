@@ -46,8 +46,8 @@ typedef struct shardc_comm_request shardc_comm_request; /* a call in flight, as 
  *     all_reduce       count          count          the reduction of all sources
  *     all_to_all       count          count          slice i goes to member i; slice i comes from i
  *     broadcast        count (from)   count          member `from`'s source
- *     permute          count (to)     count (from)   sent to `to`, received from `from`; either may be
- *                                                   SHARDC_NOBODY: nothing is sent, or nothing written
+ *     permute          count (to)     count (from)   sent to `to`, received from `from`; if one is
+ *                                                    SHARDC_NOBODY, nothing is sent or written
  *     send, recv       count          count
  *
  * Arrays are contiguous and aligned to their elements. The call may be in place: destination ==

@@ -11,16 +11,14 @@
  *     all_gather       m             count          the members' sources, by group rank
  *     reduce_scatter   count         m              slice `group rank` of the reduction
  *     all_reduce       count         count          the reduction of all sources
- *     all_to_all       count         count          slice i of the source goes to member i; what comes
- *                                                   from member i becomes slice i
- *     broadcast        count (from)  count          member `from`'s source, on every member, including
- *                                                   `from`
- *     permute          count (to)    count (from)   sends to member `to`, receives from member `from`;
- *                                                   either may be this rank or nobody; without `from`
- *                                                   the destination is unchanged
+ *     all_to_all       count         count          slice i goes to member i; slice i comes from i
+ *     broadcast        count (from)  count          member `from`'s source, on every member
+ *     permute          count (to)    count (from)   sends to member `to`, receives from `from`;
+ *                                                   either may be this rank or nobody; without
+ *                                                   `from` the destination is unchanged
  *     send, recv       count         count          only the two peers call; messages between them
  *                                                   arrive in the order of the calls
- *     barrier                                       no parts; ends after every member has started it
+ *     barrier                                       no parts; ends after all have started it
  *
  * A reduction adds its terms in the order of the group ranks 0, 1, .. for every element: in f32 for
  * bf16 and f16 (rounded once, at the end), otherwise in the dtype itself (integers modulo 2^bits).

@@ -62,7 +62,7 @@ typedef struct sc_machine {
     sc_machine_func *funcs;
     sc_machine_call *calls;           /* of a step */
     uint64_t ranks;                   /* of the program's mesh */
-    uint32_t rank_count;              /* ranks of the program, for the purpose of checkpoint files */
+    uint32_t rank_count;              /* ranks that checkpoint files distinguish: the program's; for the interpreter 1 */
     uint32_t first_rank, local_ranks; /* ranks of this process */
     int64_t arena_bytes;              /* total memory of one rank; 0: unknown in advance */
     int64_t room_bytes;               /* for shards in device memory; 0: none are */
