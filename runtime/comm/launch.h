@@ -41,8 +41,8 @@ typedef const char *sc_launch_lookup(void *user, const char *name);
  * mpirun or srun. */
 shardc_status sc_launch_read(sc_launch_lookup *lookup, void *user, sc_launch *out, shardc_error *error);
 
-/* True if the ranks connect through MPI: mpirun or Slurm started them, and MASTER_PORT does not
- * select TCP. */
+/* True if the ranks connect through MPI: mpirun started them, or Slurm did and MASTER_PORT is not
+ * set. */
 bool sc_launch_is_by_mpi(const sc_launch *launch);
 
 #endif

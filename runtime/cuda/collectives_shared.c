@@ -5,8 +5,8 @@
  *
  *     start    record `ready`; meet; wait for all `ready`; [all_reduce: reduce one slice; record
  *              `half`; meet; wait for all `half`]; copy
- *     finish   meet, so that all have recorded `done`; stream 0 waits for all `done`: then all members
- *              have read what stream 0 may overwrite next
+ *     finish   meet, so that all have recorded `done`; stream 0 waits for all `done`: then all
+ *              members have read what stream 0 may overwrite next
  *
  * all_reduce is a reduce_scatter followed by an all_gather: before `half` member g writes only
  * slice g of its buffer, which only g reads. */

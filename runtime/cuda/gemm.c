@@ -248,8 +248,8 @@ static shardc_status time_calls(sc_rank *rank, sc_bound *bound, const sc_cuda_ma
     return status;
 }
 
-/* Measures several algorithms on this rank's buffers, which have no contents yet, and takes the
- * fastest. */
+/* Measures several algorithms on this rank's buffers, whose contents do not matter yet, and
+ * takes the fastest. */
 static shardc_status measure(sc_rank *rank, sc_cuda_matmul *m, const calls *all, const sc_lt_heuristic *found, int count,
                              sc_cuda_choice *out, shardc_error *error)
 {

@@ -56,7 +56,7 @@ struct shardc_session {
     uint32_t micro_batch;
     void (*trace)(void *user, const shardc_trace_event *event);
     void *trace_user;
-    bool gemms_only; /* measuring: skips all other instructions, so results are meaningless */
+    bool gemms_only; /* measuring: skips all instructions but GEMMs, so results are meaningless */
     bool no_graphs;  /* measuring: the GPU launches a function's kernels one by one, as on its first run */
 };
 
