@@ -59,7 +59,8 @@ static shardc_status identify(const sc_cuda *api, int ordinal, sc_cuda_gpu *out,
     return status;
 }
 
-/* Checks compute capability, compute mode and free memory for the ranks. */
+/* Checks compute capability, compute mode, shared memory of a block, and total memory for the
+ * ranks. */
 static shardc_status check_gpu(const sc_cuda *api, const sc_image *image, int ordinal, uint64_t ranks, shardc_error *error)
 {
     const sc_target *target = sc_target_find(image->target);

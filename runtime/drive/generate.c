@@ -56,7 +56,7 @@ static void swap(uint32_t *a, uint32_t *b)
     *b = kept;
 }
 
-/* Max-heap order: no child precedes its parent. */
+/* Restores heap order: every child precedes its parent, so the root is the last entry. */
 static void sift_down(const double *logits, uint32_t *order, uint32_t at, uint32_t count)
 {
     for (uint32_t child = 2 * at + 1; child < count; at = child, child = 2 * at + 1) {

@@ -211,7 +211,7 @@ bool sc_saved_state_read(sc_context *context, const char *given, sc_saved_state 
 
 /* ---- matching the program ---- */
 
-/* Returns the first line of `text`, without surrounding blanks. */
+/* Returns the first line of `text` without leading blanks; "nothing" if it is empty. */
 static const char *line_text(sc_context *context, const char *text)
 {
     size_t length = strcspn(text, "\n");
