@@ -30,8 +30,8 @@
 enum {
     BEAT_MS = 100,
     BEAT_A_RANK_MS = 2,  /* heartbeats are slower in large worlds */
-    SILENT_BEATS = 5,    /* a rank is silent after this many missed heartbeats, or after half the deadline */
-    SURE_SILENCE = 2000, /* silence of at least this many ms, too, fails the world before the deadline */
+    SILENT_BEATS = 5,    /* a rank that missed fewer heartbeats is not silent */
+    SURE_SILENCE = 2000, /* ms; a wait whose deadline exceeds twice this also fails early, when a rank is silent */
     PAUSE_MS = 1000,     /* if the thread ran this much later than its heartbeat, the process was stopped */
     LEAVE_MS = 5000      /* how long closing waits for the others to answer */
 };

@@ -32,7 +32,8 @@ typedef struct cpu_rank {
 
 /* ---- sessions ---- */
 
-/* Checks the memory before allocating: Linux overcommits and would end the process later. */
+/* Checks the CPU's instructions and the physical memory. Allocation would not fail: Linux
+ * overcommits and would end the process later. */
 static shardc_status check(const sc_image *image, uint32_t ranks, shardc_error *error)
 {
     size_t length = 0;
