@@ -1,5 +1,5 @@
-/* The opening of a session: which device runs the program, and how its ranks find each other. Above sessions and devices, which know
- * nothing of each other's kinds. */
+/* Opens a session: chooses the device for the program's target, and connects the ranks. This layer
+ * is above sessions and devices, which do not depend on particular devices or backends. */
 #include "runtime/open_session.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 static const sc_device *const devices[] = {&sc_device_cpu, &sc_device_cuda};
 
-/* The device of an image's target, or NULL with what is wrong. */
+/* Returns the device of a program's target; NULL with an error if there is none. */
 static const sc_device *find_device(const char *target, shardc_error *error)
 {
     size_t length = strcspn(target, ":");
@@ -40,7 +40,7 @@ shardc_status sc_session_new_with_comm(const shardc_executable *program, const s
     return status == SHARDC_OK ? sc_session_new_on(device, program, options, comm, out, error) : status;
 }
 
-/* What ranks of one job have in common: the program, and what the caller says. */
+/* What all ranks of a job must have in common: the program, and the caller's lines. */
 static void describe_start(const shardc_executable *program, const shardc_session_options *options, char out[SC_IDENTITY_ROOM])
 {
     const char *said = options->started_with == NULL ? "" : options->started_with;
@@ -51,7 +51,7 @@ static void describe_start(const shardc_executable *program, const shardc_sessio
                  (unsigned long long)sc_fnv1a64(said, strlen(said)));
 }
 
-/* This process's rank, by MPI or over TCP. */
+/* Opens this process's rank, with MPI or over TCP. */
 static shardc_status open_process_world(const shardc_executable *program, const shardc_session_options *options, sc_comm **out,
                                         shardc_error *error)
 {

@@ -1,8 +1,8 @@
-/* How calls of the runtime end. */
+/* Status codes and errors of the runtime. */
 #ifndef SHARDC_STATUS_H
 #define SHARDC_STATUS_H
 
-/* What the libraries give out; everything else in them is hidden. */
+/* Marks exported symbols; all others are hidden. */
 #if defined(__GNUC__)
 #define SHARDC_API __attribute__((visibility("default")))
 #else
@@ -20,7 +20,7 @@ typedef enum shardc_status {
     SHARDC_ERROR_UNAVAILABLE
 } shardc_status;
 
-/* Owned by the caller; filled by the call that fails. */
+/* Owned by the caller; filled only by a call that fails. */
 typedef struct shardc_error {
     shardc_status status;
     char text[512];

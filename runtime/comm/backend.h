@@ -1,5 +1,6 @@
-/* What a backend of communicators implements, and what runtime/comm/comm.c does for all of them: arguments are checked, calls copied and
- * counted before a backend sees them. A backend moves the bytes, and finds members that disagree or are missing. */
+/* The interface between comm.c and the backends of communicators. comm.c does what is common: it
+ * checks arguments, copies calls and counts them. A backend moves the bytes and detects members
+ * that disagree or are missing. */
 #ifndef SHARDC_RUNTIME_COMM_BACKEND_H
 #define SHARDC_RUNTIME_COMM_BACKEND_H
 
@@ -9,12 +10,16 @@
 #include "runtime/comm/comm.h"
 #include "support/error.h"
 
-enum { SC_COMM_ABI = 4 /* of this header, between the runtime and shardc_mpi.so */, SC_COMM_SHOWN_PARTS = 3, SC_COMM_WHAT = 64 };
+enum {
+    SC_COMM_ABI = 4 /* version of this header, compared between the runtime and shardc_mpi.so */,
+    SC_COMM_SHOWN_PARTS = 3,
+    SC_COMM_WHAT = 64
+};
 
-/* A call as the other members must see it: without pointers, so that it travels. */
+/* What members compare of a call. It contains no pointers, so it can be sent. */
 typedef struct sc_comm_summary {
-    uint64_t parts_hash;   /* of all dtypes and counts */
-    int64_t bytes;         /* of the full buffers */
+    uint64_t parts_hash;   /* hash of all dtypes and counts */
+    int64_t bytes;         /* bytes of the full buffers */
     uint32_t kind, reduce; /* sc_comm_kind, sc_comm_reduce */
     int32_t to, from;
     uint32_t part_count;
@@ -23,8 +28,9 @@ typedef struct sc_comm_summary {
     char what[SC_COMM_WHAT];
 } sc_comm_summary;
 
-/* Calls of one lane of a group are numbered from 0, by each member for itself: what has the same number belongs together. All
- * collectives are lane 0; sends from group rank f to group rank t are lane 1 + f * n + t, on both ends. */
+/* A call in flight. Calls in one lane of a group are numbered from 0 by each member; calls with the
+ * same number match. All collectives use lane 0. Sends from group rank f to group rank t use lane 1
+ * + f * n + t on both ends. */
 struct sc_comm_request {
     sc_comm_group *group;
     sc_comm_call call; /* call.parts == parts */
@@ -32,17 +38,17 @@ struct sc_comm_request {
     uint32_t part_room;
     uint64_t lane, number;
     sc_comm_summary summary;
-    void *work;                       /* the backend's, from start to the end of wait */
-    sc_comm_request *next, *previous; /* in flight; `next` among the free ones */
+    void *work;                       /* owned by the backend, from start to the end of wait */
+    sc_comm_request *next, *previous; /* list of calls in flight; free requests use `next` only */
 };
 
 struct sc_comm_group {
     sc_comm *comm;
     uint32_t size, rank;
     uint32_t *ranks;
-    uint32_t ordinal;                             /* how many groups of this list came before it */
-    uint64_t next_number, *next_send, *next_recv; /* of lane 0; by peer */
-    void *state;                                  /* the backend's */
+    uint32_t ordinal;                             /* number of earlier groups with the same list of ranks */
+    uint64_t next_number, *next_send, *next_recv; /* next number: of lane 0; of sends and receives, by peer */
+    void *state;                                  /* owned by the backend */
     sc_comm_group *next;
 };
 
@@ -52,15 +58,17 @@ typedef struct sc_comm_backend {
     shardc_status (*group_open)(sc_comm_group *group, shardc_error *error);
     void (*group_close)(sc_comm_group *group);
     shardc_status (*start)(sc_comm_request *request, shardc_error *error);
-    /* When it returns nobody uses the request any more, however it ends, nor its buffers, but as comm.h says. */
+    /* Waits for a call. After it returns, whatever the status, nobody uses the request or its
+     * buffers any more, except as comm.h describes for MPI. */
     shardc_status (*wait)(sc_comm_request *request, shardc_error *error);
-    /* Goes on with calls without waiting; NULL: only waits do. */
+    /* Makes progress on calls without blocking; NULL: only waits make progress. */
     void (*progress)(sc_comm *comm);
     void (*abort)(sc_comm *comm, const shardc_error *error);
-    /* `leave`: this rank makes no more calls; nothing is in flight any more. `close`, after the groups are closed, frees comm->state. */
+    /* `leave`: this rank makes no more calls; nothing is in flight. `close`: called after the
+     * groups are closed; frees comm->state. */
     void (*leave)(sc_comm *comm);
     void (*close)(sc_comm *comm);
-    /* From any thread. */
+    /* Callable from any thread. */
     shardc_status (*poll)(sc_comm *comm, shardc_error *error);
 } sc_comm_backend;
 
@@ -68,47 +76,55 @@ struct sc_comm {
     const sc_comm_backend *backend;
     uint32_t rank, size;
     _Atomic uint32_t deadline_ms;
-    void *state; /* the backend's */
+    void *state; /* owned by the backend */
     sc_comm_group *groups, *world;
     sc_comm_counter counters[SC_COMM_KINDS];
-    pthread_mutex_t lock; /* of the two lists below */
+    pthread_mutex_t lock; /* protects the two lists below */
     sc_comm_request *in_flight, *unused;
 };
 
-enum { SC_COMM_SILENCE_MS = 300000, SC_COMM_JOIN_MS = 120000 /* unless told otherwise */ };
+enum { SC_COMM_SILENCE_MS = 300000, SC_COMM_JOIN_MS = 120000 /* defaults */ };
 
-/* The options of a world of processes (NULL: all zero) with what the environment and the defaults say in place of zeros.
- * SHARDC_ERROR_ARGUMENT names a variable that is no such number. */
+/* Fills in the options of a world of processes: zeros are replaced from the environment or by
+ * defaults. `options` NULL: all zero. SHARDC_ERROR_ARGUMENT names a variable whose value is not a
+ * valid number. */
 shardc_status sc_comm_settle_options(const sc_comm_options *options, sc_comm_options *out, shardc_error *error);
 
-/* A backend opens with this: makes the end of `rank`, and its world group, which needs `state`. NULL with `error` filled; then the
- * state is still the caller's. */
+/* Creates the handle of `rank` and its world group, which needs `state`. Called by a backend's open
+ * function. NULL with `error` filled on failure; the caller then still owns `state`. */
 sc_comm *sc_comm_new(const sc_comm_backend *backend, uint32_t rank, uint32_t size, const sc_comm_options *options, void *state,
                      shardc_error *error);
 
-/* What shardc_mpi.so gives: its data symbol `shardc_mpi_module`. Its code has this file's structures compiled in, so `abi` is compared. */
+/* The data symbol `shardc_mpi_module` of shardc_mpi.so. The module is compiled with this header's
+ * structures, so `abi` is compared. */
 typedef struct sc_comm_module {
     uint32_t abi;
     shardc_status (*open)(const sc_comm_options *options, sc_comm **out, shardc_error *error);
 } sc_comm_module;
 
-/* Whether two members' calls of one lane and number fit; each with its group rank. Of a group's members compare each with one that came
- * before it, of a permute with all (sc_comm_compares_all). */
+/* True if two members' calls of one lane and number match; each comes with its group rank. Compare
+ * each member's call with one that arrived before it; for a permute with all of them
+ * (sc_comm_compares_all). */
 bool sc_comm_summaries_fit(const sc_comm_summary *a, uint32_t rank_a, const sc_comm_summary *b, uint32_t rank_b);
 bool sc_comm_compares_all(const sc_comm_summary *summary);
 
-/* Fill `error` with SHARDC_ERROR_COMM or SHARDC_ERROR_TIMEOUT; ranks are group ranks here, world ranks in the text. `is_missing` has one
- * flag a member. */
+/* Fill `error` with SHARDC_ERROR_COMM or SHARDC_ERROR_TIMEOUT. Parameters are group ranks; the text
+ * has world ranks. `is_missing` has one flag per member. */
 shardc_status sc_comm_fail_mismatch(shardc_error *error, const sc_comm_request *mine, const sc_comm_summary *a, uint32_t rank_a,
                                     const sc_comm_summary *b, uint32_t rank_b);
-typedef enum sc_comm_absence { SC_COMM_LATE, SC_COMM_STALLED /* it called, but does not move its bytes */, SC_COMM_GONE } sc_comm_absence;
+typedef enum sc_comm_absence {
+    SC_COMM_LATE,
+    SC_COMM_STALLED /* it made the call, but its bytes do not move */,
+    SC_COMM_GONE
+} sc_comm_absence;
 shardc_status sc_comm_fail_missing(shardc_error *error, sc_comm_absence absence, const sc_comm_request *mine, const bool *is_missing,
                                    uint32_t waited_ms);
-/* "all_reduce(sum) of f32[12] (layers[3].attn) in group 0, 1": of a call that other means carry out. */
+/* Formats "all_reduce(sum) of f32[12] (layers[3].attn) in group 0, 1". For calls that are not
+ * carried out by a communicator, such as NCCL's. */
 void sc_comm_describe(const sc_comm_group *group, const sc_comm_call *call, char *out, size_t size);
-/* Among the counters, one of those. */
+/* Counts one call of that kind. */
 void sc_comm_count(sc_comm_group *group, const sc_comm_call *call);
-/* World rank `lost` is not there any more, whatever its part in `mine` (NULL: in no call). */
+/* Reports that world rank `lost` is gone. `mine` is this rank's call, or NULL if it is in none. */
 shardc_status sc_comm_fail_lost(shardc_error *error, shardc_status status, const sc_comm_request *mine, uint32_t lost, const char *why);
 
 #endif

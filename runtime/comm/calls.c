@@ -1,3 +1,4 @@
+/* The table of calls and their notices; comparison of notices. */
 #include "runtime/comm/calls.h"
 
 #include <stdlib.h>
@@ -77,8 +78,8 @@ void sc_comm_free_calls(sc_comm_calls *calls, void (*free_own)(void *call))
 
 /* ---- notices ---- */
 
-/* Notice `index` against this rank's own call, and of a permute against those before it: two others that contradict each other would
- * leave this rank's messages as they are. */
+/* Compares notice `index` with this rank's own call and, for a permute, with the notices before it:
+ * two others can contradict each other even if both match this rank's call. */
 static shardc_status compare(const sc_comm_shared_call *call, uint32_t index, shardc_error *error)
 {
     const sc_comm_request *request = call->request;
@@ -98,7 +99,7 @@ static shardc_status compare(const sc_comm_shared_call *call, uint32_t index, sh
     return SHARDC_OK;
 }
 
-/* Texts of failures are made from it. */
+/* Checks values from the network that error messages are made from. */
 static shardc_status check_summary(const sc_comm_notice *notice, shardc_error *error)
 {
     const sc_comm_summary *summary = &notice->summary;

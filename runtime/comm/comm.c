@@ -1,3 +1,5 @@
+/* The part of communicators common to all backends: checks arguments, copies and counts calls,
+ * compares summaries, formats errors. */
 #include "runtime/comm/backend.h"
 
 #include <inttypes.h>
@@ -13,7 +15,7 @@ const char *const sc_comm_kind_names[SC_COMM_KINDS] = {"all_gather", "reduce_sca
                                                        "broadcast",  "send",           "recv",       "barrier"};
 const char *const sc_comm_reduce_names[SC_COMM_REDUCES] = {"", "sum", "max", "min"};
 
-/* Messages are made in a buffer of fixed size: what does not fit is cut. */
+/* A message under construction in a buffer of fixed size; truncated if it does not fit. */
 typedef struct message {
     char text[sizeof((shardc_error *)0)->text];
     size_t length;
@@ -47,7 +49,7 @@ static void add_summary(message *m, const sc_comm_group *group, const sc_comm_su
         add(m, " (%s)", s->what);
 }
 
-/* "2, 5" of the flagged members, or of all. */
+/* Appends the flagged members (NULL: all) as "2, 5". */
 static void add_ranks(message *m, const sc_comm_group *group, const bool *flags)
 {
     uint32_t shown = 0;
@@ -218,7 +220,7 @@ static shardc_status check_call(const sc_comm_group *group, const sc_comm_call *
 
 static void summarise(const sc_comm_call *call, sc_comm_summary *out)
 {
-    memset(out, 0, sizeof *out); /* it travels: no byte of it is left undefined */
+    memset(out, 0, sizeof *out); /* it is sent: leave no byte undefined */
     out->kind = call->kind;
     out->reduce = call->reduce;
     out->to = call->kind == SC_COMM_PERMUTE || call->kind == SC_COMM_SEND ? call->to : SC_COMM_NOBODY;
@@ -248,7 +250,7 @@ bool sc_comm_summaries_fit(const sc_comm_summary *a, uint32_t rank_a, const sc_c
 {
     if (a->part_count != b->part_count || a->bytes != b->bytes || a->parts_hash != b->parts_hash)
         return false;
-    if (a->kind == SC_COMM_SEND || a->kind == SC_COMM_RECV) /* the lane says who and to whom */
+    if (a->kind == SC_COMM_SEND || a->kind == SC_COMM_RECV) /* the lane identifies both peers */
         return b->kind == (a->kind == SC_COMM_SEND ? SC_COMM_RECV : SC_COMM_SEND);
     if (a->kind != b->kind || a->reduce != b->reduce)
         return false;
@@ -292,7 +294,7 @@ void sc_comm_count(sc_comm_group *group, const sc_comm_call *call)
     count_summary(group, &summary);
 }
 
-/* A request that is not in use, with room for the parts; NULL without memory. */
+/* Takes an unused request with memory for the parts; NULL: out of memory. */
 static sc_comm_request *take_request(sc_comm *comm, uint32_t part_count)
 {
     pthread_mutex_lock(&comm->lock);

@@ -1,4 +1,4 @@
-/* The life of communicators and groups, for every backend. */
+/* Creates and frees communicators and groups, for every backend. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +32,7 @@ static sc_comm_group *new_group(sc_comm *comm, const uint32_t *ranks, uint32_t c
     return group;
 }
 
-/* Finds this rank in the list; `seen` has a flag for each rank of the world. */
+/* Checks the list and finds this rank in it; `seen` has one flag per rank of the world. */
 static shardc_status check_ranks(const sc_comm *comm, const uint32_t *ranks, uint32_t count, bool *seen, uint32_t *out_rank,
                                  shardc_error *error)
 {
@@ -74,7 +74,7 @@ shardc_status sc_comm_group_new(sc_comm *comm, const uint32_t *ranks, uint32_t c
     return SHARDC_OK;
 }
 
-/* Without leaving the world and without the backend's state. */
+/* Frees the handle only: does not leave the world or free the backend's state. */
 static void free_comm(sc_comm *comm)
 {
     while (comm->groups != NULL) {

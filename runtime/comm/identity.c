@@ -1,3 +1,4 @@
+/* Compares the identity lines of ranks and names the first difference. */
 #include "runtime/comm/identity.h"
 
 #include <stdio.h>
@@ -7,14 +8,14 @@
 #include "runtime/comm/backend.h"
 #include "support/hash.h"
 
-enum { SHOWN = 100 /* characters of a line, in a message */ };
+enum { SHOWN = 100 /* characters of a line shown in messages */ };
 
 typedef struct line {
     const char *text;
     size_t length, name;
 } line;
 
-/* False at the end. */
+/* False at the end of the text. */
 static bool next_line(const char **at, line *out)
 {
     if (**at == 0)
@@ -34,7 +35,7 @@ static bool has_line(const char *text, const line *wanted)
     return false;
 }
 
-/* A line of that name which `but` has not. */
+/* Finds a line with the same name as `wanted` that the text `but` does not contain. */
 static bool find_name(const char *text, const line *wanted, const char *but, line *out)
 {
     while (next_line(&text, out)) {
@@ -52,7 +53,8 @@ static void describe(const line *l, bool is_there, const line *wanted, char out[
         snprintf(out, SHOWN + 8, "no %.*s", (int)(wanted->name < SHOWN ? wanted->name : SHOWN), wanted->text);
 }
 
-/* A line of `a` that `b` has not; the other rank's line of that name beside it. */
+/* Finds a line of `a` that `b` does not have, and describes it beside the other rank's line of that
+ * name. */
 static bool names_missing(const char *a, uint32_t rank_a, const char *b, uint32_t rank_b, char *out, size_t size)
 {
     line l, other = {0};
@@ -80,7 +82,7 @@ bool sc_identity_differs(const char *a, uint32_t rank_a, const char *b, uint32_t
     return true;
 }
 
-/* ---- among all ranks of a world ---- */
+/* ---- comparison between ranks ---- */
 
 static shardc_status run(sc_comm *comm, sc_comm_kind kind, const void *source, void *destination, int64_t count, shardc_error *error)
 {
@@ -89,7 +91,8 @@ static shardc_status run(sc_comm *comm, sc_comm_kind kind, const void *source, v
     return sc_comm_run(sc_comm_world(comm), &call, error);
 }
 
-/* Rank 0 shows its own, and each says what of it is different. `all`: room for a message of every rank. */
+/* Rank 0 sends its lines, and each rank reports its difference. `all`: memory for one message per
+ * rank. */
 static shardc_status name_difference(sc_comm *comm, const char *text, char *first, char *all, size_t room, shardc_error *error)
 {
     uint32_t rank = sc_comm_rank(comm), ranks = sc_comm_size(comm);

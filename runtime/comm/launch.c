@@ -1,3 +1,4 @@
+/* Recognizes the launcher by its environment variables. */
 #include "runtime/comm/launch.h"
 
 #include <stdio.h>
@@ -9,15 +10,16 @@
 
 typedef struct launcher_row {
     sc_launcher launcher;
-    const char *mark; /* the variable by which it is recognised; NULL: rank or size */
+    const char *mark; /* variable that identifies the launcher; NULL: use rank or size */
     const char *rank, *size, *local_rank, *local_size;
     const char *how;
-    const char *job[2]; /* together they name the job, the same on all its ranks and on no others; NULL: none does */
+    const char *job[2]; /* variables that together name the job, equal on all its ranks and different from other jobs; NULL: none */
 } launcher_row;
 
-/* The innermost first. Open MPI: its manual, "Environment variables set for MPI applications"; MVAPICH: its user guide, "mpirun_rsh
- * parameters"; PMI: what Hydra of MPICH and Intel MPI sets; torchrun: the page "Elastic launch" of PyTorch; Slurm: srun(1), "output
- * environment variables", of which those of steps are missing in batch scripts. */
+/* Innermost launcher first. Sources: Open MPI: its manual, "Environment variables set for MPI
+ * applications"; MVAPICH: its user guide, "mpirun_rsh parameters"; PMI: set by Hydra, of MPICH and
+ * Intel MPI; torchrun: PyTorch's page "Elastic launch"; Slurm: srun(1), "output environment
+ * variables" (batch scripts lack those of steps). */
 static const launcher_row rows[] = {
     {SC_LAUNCH_TORCHRUN,
      "TORCHELASTIC_RUN_ID",
@@ -68,7 +70,7 @@ static const char *text_of(const environment *e, const char *name)
     return text == NULL || *text == 0 ? NULL : text;
 }
 
-/* `*out` stays where the variable is not set. */
+/* `*out` is unchanged if the variable is not set. */
 static shardc_status read_number(const environment *e, const char *name, int64_t least, int64_t most, int64_t *out, shardc_error *error)
 {
     char why[SC_ENVIRONMENT_WHY];
@@ -144,7 +146,7 @@ static shardc_status read_address(const environment *e, sc_launch *out, shardc_e
     return status;
 }
 
-/* What was set by hand must be what mpirun or srun say of the same process. */
+/* Values set by hand must match those of mpirun or srun for the same process. */
 static shardc_status check_hand(const sc_launch *by, const sc_launch *hand, shardc_error *error)
 {
     if (by->rank == hand->rank && by->size == hand->size)
@@ -167,7 +169,7 @@ shardc_status sc_launch_read(sc_launch_lookup *lookup, void *user, sc_launch *ou
     read_job(&e, chosen == ROWS ? NULL : &rows[chosen], out);
     if (status != SHARDC_OK || chosen == TORCHRUN || chosen >= SLURM)
         return status;
-    /* RANK beside mpirun's own, or srun's beside RANK. */
+    /* RANK beside mpirun's variables, or srun's beside RANK. */
     int other = chosen < BY_HAND ? BY_HAND : SLURM;
     if (!is_present(&e, &rows[other]))
         return SHARDC_OK;

@@ -1,4 +1,4 @@
-/* Which rank of how many this process is, as whoever launched it says in the environment. */
+/* Reads this process's rank and the number of ranks from the launcher's environment variables. */
 #ifndef SHARDC_RUNTIME_COMM_LAUNCH_H
 #define SHARDC_RUNTIME_COMM_LAUNCH_H
 
@@ -8,7 +8,7 @@
 #include "shardc/status.h"
 
 typedef enum sc_launcher {
-    SC_LAUNCH_ALONE, /* nobody says anything: one rank */
+    SC_LAUNCH_ALONE, /* no launcher: one rank */
     SC_LAUNCH_TORCHRUN,
     SC_LAUNCH_OPEN_MPI,
     SC_LAUNCH_MVAPICH,
@@ -22,24 +22,27 @@ enum { SC_LAUNCH_TEXT = 256 };
 
 typedef struct sc_launch {
     sc_launcher launcher;
-    const char *how; /* to be shown: "mpirun (OMPI_COMM_WORLD_RANK)" */
+    const char *how; /* for messages: "mpirun (OMPI_COMM_WORLD_RANK)" */
     uint32_t rank, size;
-    int32_t local_rank, local_size; /* on this node; -1: not known */
+    int32_t local_rank, local_size; /* on this node; -1: unknown */
     char address[SC_LAUNCH_TEXT];   /* MASTER_ADDR; "": not set */
     uint32_t port;                  /* MASTER_PORT; 0: not set */
-    char job[SC_LAUNCH_TEXT];       /* what the launcher calls the job, or SHARDC_JOB; "": it does not */
+    char job[SC_LAUNCH_TEXT];       /* the launcher's name of the job, or SHARDC_JOB; "": none */
 } sc_launch;
 
-/* The value of a variable, or NULL. */
+/* Returns the value of a variable, or NULL. */
 typedef const char *sc_launch_lookup(void *user, const char *name);
 
-/* Reads the environment through `lookup` (NULL: getenv). The innermost launcher wins: torchrun, which may have been started by any of the
- * others; then mpirun, which may have been started in a step of Slurm; then RANK and WORLD_SIZE set by hand; then a step of Slurm (not a
- * batch script, which has its variables, too, but is one process). SHARDC_ERROR_ARGUMENT, naming the variable, when values are no numbers,
- * missing beside others or contradict each other: also RANK and WORLD_SIZE by hand against those of mpirun or srun. */
+/* Reads the environment through `lookup` (NULL: getenv). The innermost launcher wins, in this
+ * order: torchrun, which any of the others may have started; mpirun, which may run in a Slurm step;
+ * RANK and WORLD_SIZE set by hand; a Slurm step (not a batch script, which has Slurm's variables
+ * but is one process). SHARDC_ERROR_ARGUMENT names a variable that is not a number, is missing
+ * beside others, or contradicts another one, as RANK and WORLD_SIZE set by hand may contradict
+ * mpirun or srun. */
 shardc_status sc_launch_read(sc_launch_lookup *lookup, void *user, sc_launch *out, shardc_error *error);
 
-/* Whether the ranks find each other by MPI: mpirun started them, or Slurm, and nobody said by MASTER_PORT where to meet over TCP. */
+/* True if the ranks connect through MPI: mpirun started them, or Slurm did and MASTER_PORT is not
+ * set. */
 bool sc_launch_is_by_mpi(const sc_launch *launch);
 
 #endif

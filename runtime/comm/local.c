@@ -1,15 +1,20 @@
-/* Ranks as threads of one process. A start publishes the member's pointers in the group's record of the call; the last member to come makes
- * the call ready. Then the whole call is a list of units, pieces of buffers that depend on nothing else, and whoever waits takes the
- * next one until none is left: a unit of all_reduce reads its range of all sources and writes it to all destinations. So every byte is read
- * once and written once, a rank that comes late to its wait (or has no core at the moment) finds its share done, and no order of waits
- * can block: a thread in a unit never waits for anybody. Which thread takes a unit changes no bit.
+/* Backend for ranks that are threads of one process. Starting a call publishes the member's
+ * pointers in the group's record of the call; the last member to arrive makes the call ready. The
+ * call is then a list of units of work on independent pieces of the buffers, and every waiting
+ * thread takes the next unit until none is left. A unit of all_reduce, for example, reads its range
+ * of all sources and writes it to all destinations. So every byte is read once and written once; a
+ * rank that waits late, or has no core at the moment, finds its share done; and no order of waits
+ * can deadlock, because a thread inside a unit never waits. Which thread runs a unit does not
+ * change the result.
  *
- * Sleeping: each rank has a bell, a counter that others advance when something that it may wait for has changed: a call became ready, its
- * last unit is done, the world failed. A waiter reads the bell, looks, and sleeps only while the bell is what it was.
+ * Sleeping: each rank has a bell, a counter that others increment when a condition it may wait for
+ * has changed: a call became ready, a call's last unit is done, the world failed. A waiter reads
+ * the bell, checks its condition, and sleeps only while the bell is unchanged.
  *
- * Failing: the first error becomes the world's. Before a unit is taken a thread counts itself into the call's `active` and then looks
- * whether the world failed; who gives up its request first sees the failure and then waits until nobody is active. Then nobody touches its
- * buffers any more. */
+ * Failing: the first error becomes the world's. Before a thread takes a unit it increments the
+ * call's `active` and then checks whether the world has failed. A thread that abandons its request
+ * has seen the failure, and then waits until `active` is 0. From then on nobody accesses its
+ * buffers. */
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -18,12 +23,12 @@
 
 #include "runtime/comm/units.h"
 
-enum { SPINS = 64 /* yields before a sleep: they cost little where cores are free and give the core away where they are not */ };
+enum { SPINS = 64 /* yields before sleeping: cheap if cores are free, and they release the core otherwise */ };
 
 typedef struct local_rank {
     _Alignas(64) _Atomic uint32_t bell;
     _Atomic uint32_t sleepers;
-    _Atomic bool is_gone; /* closed: it starts nothing more */
+    _Atomic bool is_gone; /* closed: starts no more calls */
     pthread_mutex_t lock;
     pthread_cond_t rung;
 } local_rank;
@@ -32,9 +37,9 @@ typedef struct local_call {
     struct local_call *next;
     uint64_t lane, number;
     uint32_t expected, arrived, left;
-    sc_comm_request **members; /* by group rank; NULL: not there, or gone again */
-    bool *missing;             /* room for a message */
-    sc_comm_units units;       /* when it is ready */
+    sc_comm_request **members; /* by group rank; NULL: not arrived, or already left */
+    bool *missing;             /* scratch for a message */
+    sc_comm_units units;       /* valid once the call is ready */
     _Atomic bool is_ready;
     _Atomic uint32_t active;
     _Atomic int64_t next_unit, done_units;
@@ -44,12 +49,12 @@ typedef struct local_group {
     struct local_group *next;
     uint32_t size, ordinal, users;
     uint32_t *ranks;
-    pthread_mutex_t lock; /* of the calls, but for their atomics */
+    pthread_mutex_t lock; /* protects the calls, except their atomics */
     local_call *calls, *unused;
 } local_group;
 
 typedef struct local_world {
-    pthread_mutex_t lock; /* of groups, users, failure until has_failed */
+    pthread_mutex_t lock; /* protects groups and users, and failure until has_failed is set */
     uint32_t size, users;
     local_group *groups;
     _Atomic bool has_failed;
@@ -73,7 +78,8 @@ static void ring_members(local_world *world, const local_group *group)
         ring(&world->ranks[group->ranks[i]]);
 }
 
-/* Until the bell is no longer `seen`; NULL: without limit. False: the limit has passed. */
+/* Sleeps until the bell is no longer `seen`, or until `limit`; NULL: no limit. False: the limit has
+ * passed. */
 static bool sleep_until_rung(local_rank *rank, uint32_t seen, const struct timespec *limit)
 {
     for (int i = 0; i < SPINS; i++) {
@@ -91,7 +97,7 @@ static bool sleep_until_rung(local_rank *rank, uint32_t seen, const struct times
     return result != ETIMEDOUT;
 }
 
-/* The first error stays. */
+/* Marks the world failed; the first error is kept. */
 static void fail_world(local_world *world, const shardc_error *error)
 {
     pthread_mutex_lock(&world->lock);
@@ -111,7 +117,7 @@ static shardc_status give_failure(const local_world *world, shardc_error *error)
     return world->failure.status;
 }
 
-/* Takes units until there are no more, or until the world fails. */
+/* Runs units until none is left or the world fails. */
 static void work(local_world *world, const local_group *group, local_call *call, const sc_comm_request *request)
 {
     sc_comm_cursor cursor = {0};
@@ -147,7 +153,7 @@ static local_call *new_call(uint32_t group_size)
     return NULL;
 }
 
-/* The record of the request's call, made by the first member. The group is locked. */
+/* Finds the record of the request's call; the first member creates it. The group is locked. */
 static local_call *find_call(local_group *group, const sc_comm_request *request)
 {
     local_call *call = group->calls;
@@ -230,8 +236,9 @@ static shardc_status local_start(sc_comm_request *request, shardc_error *error)
     return SHARDC_OK;
 }
 
-/* Whether the call waits for members that have not started it: all of them (LATE), or those that are gone, which the error then names.
- * Nobody starts a call after it is gone, so who is gone and still missing stays missing. */
+/* True if the call lacks members that have not started it. LATE: flags all of them; GONE: only
+ * those that have closed, which the error then names. A closed rank starts no more calls, so it
+ * stays missing. */
 static bool lacks_members(const sc_comm_request *request, local_call *call, sc_comm_absence absence, uint32_t waited_ms,
                           shardc_error *error)
 {
@@ -289,7 +296,7 @@ static struct timespec after_ms(uint32_t ms)
     return t;
 }
 
-/* Until all units are done (true) or the world has failed. */
+/* Works on the call until all units are done (true) or the world has failed. */
 static bool wait_for_call(const sc_comm_request *request, local_call *call)
 {
     local_world *world = request->group->comm->state;
@@ -354,7 +361,7 @@ static local_group *new_local_group(const sc_comm_group *like)
     return group;
 }
 
-/* The group's shared half, made by the first member that needs it. */
+/* Finds the state shared by the group's members; the first member creates it. */
 static shardc_status local_group_open(sc_comm_group *group, shardc_error *error)
 {
     local_world *world = group->comm->state;
@@ -445,7 +452,7 @@ static const sc_comm_backend local_backend = {
     .poll = local_poll,
 };
 
-/* Deadlines are on the monotonic clock. */
+/* Deadlines use the monotonic clock. */
 static bool init_rank(local_rank *rank)
 {
     pthread_condattr_t attributes;
@@ -490,7 +497,7 @@ shardc_status sc_comm_open_local(uint32_t size, const sc_comm_options *options, 
     local_world *world = new_world(size);
     if (world == NULL)
         return sc_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: out of memory", size);
-    world->users = size + 1; /* this function, until all are open */
+    world->users = size + 1; /* plus this function, until all are open */
     uint32_t made = 0;
     while (made < size && (out[made] = sc_comm_new(&local_backend, made, size, options, world, error)) != NULL)
         made++;

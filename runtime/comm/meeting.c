@@ -1,4 +1,5 @@
-/* What both sides of a meeting need: clocks, codes of messages, bytes by a deadline, addresses. */
+/* Common to both sides of a rendezvous: clocks, message codes, transfers with a deadline,
+ * addresses. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>

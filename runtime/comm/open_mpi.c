@@ -1,5 +1,5 @@
-/* What worlds of processes have in common, and how shardc_mpi.so is found. MPI is not linked: a program runs where there is none until it
- * asks for it. */
+/* Options common to worlds of processes, and loading of shardc_mpi.so. MPI is not linked, so
+ * programs run without it as long as they do not use it. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ enum { PATH_ROOM = 4096 };
 
 static const char module_name[] = "shardc_mpi.so";
 
-/* The folder of the executable, without a slash at its end; "" when nobody knows. */
+/* Gets the executable's folder without a trailing slash; "" if unknown. */
 static void executable_folder(char *out, size_t size)
 {
     ssize_t length = readlink("/proc/self/exe", out, size - 1);
@@ -24,7 +24,7 @@ static void executable_folder(char *out, size_t size)
         *slash = 0;
 }
 
-/* DIRECTORY/BELOW/shardc_mpi.so into `out` when there is such a file. */
+/* Writes DIRECTORY/BELOW/shardc_mpi.so to `out`; true if it exists. */
 static bool is_module_in(const char *folder, size_t folder_length, const char *below, char *out, size_t size)
 {
     int length = snprintf(out, size, "%.*s%s/%s", (int)folder_length, folder, below, module_name);
@@ -82,7 +82,8 @@ shardc_status sc_comm_open_mpi(const sc_comm_options *options, sc_comm **out, sh
                        "../lib/shardc from there: build shardc where CMake finds MPI (Debian: libopenmpi-dev), or name the module's "
                        "folder in SHARDC_MODULES",
                        module_name);
-    /* Libraries of MPI look for their own symbols among the global ones. Never closed: MPI does not survive that. */
+    /* RTLD_GLOBAL: MPI libraries look up their own symbols globally. Never closed: MPI does not
+     * support unloading. */
     void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
     if (library == NULL)
         return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "%s does not load: %s (is the MPI library that it was built with installed?)", path,

@@ -1,11 +1,11 @@
-/* include/shardc/comm.h: the names of the outside for runtime/comm/comm.h. */
+/* Implements include/shardc/comm.h with runtime/comm/comm.h. */
 #include "shardc/comm.h"
 
 #include <stdlib.h>
 
 #include "runtime/comm/backend.h"
 
-enum { FEW_PARTS = 16 /* translated without allocating */ };
+enum { FEW_PARTS = 16 /* calls with up to this many parts are translated without allocating */ };
 
 _Static_assert((int)SHARDC_F32 == SC_DTYPE_f32 && (int)SHARDC_F64 == SC_DTYPE_f64 && (int)SHARDC_BF16 == SC_DTYPE_bf16, "dtypes");
 _Static_assert((int)SHARDC_F16 == SC_DTYPE_f16 && (int)SHARDC_I32 == SC_DTYPE_i32 && (int)SHARDC_I64 == SC_DTYPE_i64, "dtypes");
@@ -19,7 +19,7 @@ _Static_assert((int)SHARDC_NO_REDUCE == SC_COMM_NONE && (int)SHARDC_SUM == SC_CO
 _Static_assert((int)SHARDC_MAX == SC_COMM_MAX && (int)SHARDC_MIN == SC_COMM_MIN, "reductions");
 _Static_assert((int)SHARDC_NOBODY == SC_COMM_NOBODY, "nobody");
 
-/* The types of the outside are never completed: a handle is the inner one under another name. */
+/* The public handle types are never defined: a public handle is the internal one, cast. */
 static sc_comm *inner(const shardc_comm *comm)
 {
     return (sc_comm *)comm;

@@ -1,5 +1,5 @@
-/* Reductions as loops that compilers turn into vectors. Blocks are as small as the first cache: a block's partial result is read and
- * written there while each source streams by once. */
+/* Reduction loops that compilers vectorize. Arrays are processed in blocks that fit the L1 cache:
+ * the partial result stays there while each source is read once. */
 #include "runtime/comm/reduce.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ enum { BLOCK = 2048 /* elements */ };
     }
 /* NOLINTEND(bugprone-macro-parentheses) */
 
-/* y stands for the later term. Sums of signed integers wrap: they are made of unsigned ones. */
+/* y is the later term. Signed sums are computed in unsigned types, so that they wrap. */
 #define LOOPS(type, sum_type)                                                                                                              \
     LOOP(type##_sum, type, (sum_type)x + (sum_type)y)                                                                                      \
     LOOP(type##_max, type, y > x || y != y ? y : x)                                                                                        \
@@ -47,7 +47,7 @@ LOOP(bool_and, uint8_t, (x != 0) & (y != 0))
         return;                                                                                                                            \
     }
 
-/* In the dtype of the accumulation: bf16 and f16 do not come here. */
+/* `dtype` is the accumulator's: never bf16 or f16. */
 static void combine(sc_dtype dtype, sc_comm_reduce reduce, void *destination, const void *a, const void *b, int64_t count)
 {
     switch (dtype) {
@@ -104,7 +104,8 @@ static void reduce_half(sc_dtype dtype, sc_comm_reduce reduce, void *destination
     narrow(dtype, (uint16_t *)destination + first, sum, count);
 }
 
-/* The last term's loop writes the destination, which may be a source that was read before. */
+/* Only the last term's loop writes the destination, which may be a source that has been read by
+ * then. */
 static void reduce_whole(sc_dtype dtype, sc_comm_reduce reduce, void *destination, const void *const *sources, uint32_t source_count,
                          int64_t first, int64_t count)
 {

@@ -1,10 +1,16 @@
-/* A connection begins with three messages: whoever listens says hello, the other joins, and is welcomed when its code is right, its job is
- * this one, and it was started as rank 0 was. Rank 0 says welcome when all have come, and adds where each listens. Then rank k connects to
- * 1 .. k - 1 in this order and waits for those above it: who waits for a lower rank waits for one that has less left to do, so nobody
- * waits in a circle. At the end rank 0 hears from all that they are ready, closes its port, and lets them go; so a second meeting on the
- * same port cannot meet the first. Rank 0 is the one that finds who is lost meanwhile, and tells the others.
+/* The joining side of the rendezvous, and the protocol as a whole.
  *
- * Who is not let in comes again: it may have been dropped among strangers, or another job may have the port for now. */
+ * A connection begins with three messages. The listener says hello; the other side joins; it is
+ * welcomed if its code is right, its job is the same, and it was started as rank 0 was. Rank 0
+ * sends welcome once all ranks have joined, with every rank's listening address. Then rank k
+ * connects to 1 .. k - 1 in this order and accepts connections from higher ranks. A rank that waits
+ * for a lower rank waits for one with less left to do, so there is no cycle of waits. At the end
+ * rank 0 collects "ready" from all ranks, closes its port and releases them; so a second meeting on
+ * the same port cannot collide with the first. Meanwhile rank 0 detects lost ranks and tells the
+ * others.
+ *
+ * A rank that is refused tries again: it may have been dropped among strangers, or another job may
+ * own the port at the moment. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -25,7 +31,7 @@ static uint32_t port_of(const struct sockaddr_storage *address)
                                                : ((const struct sockaddr_in6 *)(const void *)address)->sin6_port);
 }
 
-/* ---- where ---- */
+/* ---- addresses ---- */
 
 static shardc_status choose_port(const sc_launch *launch, uint32_t *out, shardc_error *error)
 {
@@ -65,7 +71,7 @@ static shardc_status choose_address(const sc_launch *launch, struct sockaddr_sto
     if (code != 0)
         return sc_fail(error, SHARDC_ERROR_ARGUMENT, "MASTER_ADDR is '%s': %s", host, gai_strerror(code));
     const struct addrinfo *chosen = found;
-    while (chosen->ai_next != NULL && chosen->ai_family != AF_INET) /* a name has both kinds: all ranks take the same one */
+    while (chosen->ai_next != NULL && chosen->ai_family != AF_INET) /* the name has both address families; all ranks must choose the same */
         chosen = chosen->ai_next;
     memset(out, 0, sizeof *out);
     bool is_known = chosen->ai_family == AF_INET || chosen->ai_family == AF_INET6;
@@ -75,15 +81,15 @@ static shardc_status choose_address(const sc_launch *launch, struct sockaddr_sto
     return is_known ? SHARDC_OK : sc_fail(error, SHARDC_ERROR_ARGUMENT, "MASTER_ADDR is '%s': no address of IP", host);
 }
 
-/* ---- who comes ---- */
+/* ---- joining ---- */
 
-/* How one try to join ended. */
+/* Result of one attempt to join. */
 typedef enum attempt {
     JOINED,
-    NOT_THERE,  /* nobody listens */
-    NOT_HEARD,  /* somebody listens, and did not answer to the end */
+    NOT_THERE,  /* connection refused: no listener */
+    NOT_HEARD,  /* the listener did not complete the exchange */
     OTHER_JOB,  /* its own rank 0 may get the port later */
-    NOT_LET_IN, /* or, for some seconds, so it may be */
+    NOT_LET_IN, /* final, or for some seconds possibly another job's listener */
     NEVER
 } attempt;
 
@@ -96,14 +102,14 @@ static attempt not_let_in(const meeting *m, uint32_t rank, const struct sockaddr
     return how;
 }
 
-/* A trouble with the connection: its own words, until the deadline makes an error of them. */
+/* A connection error. Its text becomes the error if the deadline passes. */
 static attempt not_connected(attempt how, const char *what, shardc_error *error)
 {
     sc_fail(error, SHARDC_ERROR_TIMEOUT, "%s", what);
     return how;
 }
 
-/* A connection over which somebody said hello. */
+/* Connects, and reads the listener's hello. */
 static attempt connect_once(meeting *m, uint32_t rank, const struct sockaddr_storage *address, hello_message *hello, shardc_error *error)
 {
     int on = 1, why = 0;
@@ -134,7 +140,7 @@ static attempt connect_once(meeting *m, uint32_t rank, const struct sockaddr_sto
     return JOINED;
 }
 
-/* This rank listens on the address from which it reaches rank 0. */
+/* Listens on the local address from which this rank reaches rank 0. */
 static shardc_status listen_beside(meeting *m, uint32_t *out_port, shardc_error *error)
 {
     struct sockaddr_storage own = {0};
@@ -201,7 +207,7 @@ static attempt join_once(meeting *m, uint32_t rank, const struct sockaddr_storag
     memcpy(j.world, m->world, sizeof j.world);
     memcpy(nonce, j.nonce, MEET_NONCE);
     sc_meet_code(m, "join", hello.nonce, &j, offsetof(join_message, code), m->started_with, j.text_bytes, j.code);
-    sc_meet_move(m->sockets[rank], &j, sizeof j, true, m->deadline); /* the answer tells whether it arrived */
+    sc_meet_move(m->sockets[rank], &j, sizeof j, true, m->deadline); /* an error shows when the answer is read */
     sc_meet_move(m->sockets[rank], (char *)(uintptr_t)m->started_with, j.text_bytes, true, m->deadline);
     return read_welcome(m, rank, address, j.nonce, error);
 }
@@ -214,13 +220,14 @@ static shardc_status fail_late(const meeting *m, uint32_t rank, const struct soc
     return sc_fail(error, SHARDC_ERROR_TIMEOUT, "rank %u waited %u ms for rank %u (%s): %s", m->rank, m->join_ms, rank, name, last->text);
 }
 
-/* Again and again: who listens may not do so yet, may have dropped this rank among strangers, or may be of another job. */
+/* Joins, with retries: the listener may not be there yet, may have dropped this rank among
+ * strangers, or may belong to another job. */
 static shardc_status join(meeting *m, uint32_t rank, const struct sockaddr_storage *address, uint32_t *port, uint8_t nonce[MEET_NONCE],
                           shardc_error *error)
 {
     shardc_error last = {.status = SHARDC_OK, .text = ""}, refusal = {.status = SHARDC_OK};
     uint64_t refused_ms = 0, gone_ms = 0;
-    bool was_there = rank > 0; /* it listened before rank 0 gave out where */
+    bool was_there = rank > 0; /* it listened before rank 0 sent out its address */
     for (;;) {
         attempt how = join_once(m, rank, address, port, nonce, &last);
         uint64_t now = sc_milliseconds();
@@ -235,10 +242,10 @@ static shardc_status join(meeting *m, uint32_t rank, const struct sockaddr_stora
             refused_ms = refused_ms == 0 ? now : refused_ms;
             refusal = last;
         }
-        was_there = how == NOT_THERE ? was_there : rank > 0 || how == NOT_HEARD; /* another job's rank 0 is none of ours */
+        was_there = how == NOT_THERE ? was_there : rank > 0 || how == NOT_HEARD; /* a rank 0 of another job does not count */
         gone_ms = how != NOT_THERE || !was_there ? 0 : gone_ms == 0 ? now : gone_ms;
         struct pollfd first = {.fd = rank > 0 ? m->sockets[0] : -1, .events = POLLIN};
-        if (poll(&first, 1, 0) > 0) /* rank 0 knows more of whom this rank does not reach, or is lost itself */
+        if (poll(&first, 1, 0) > 0) /* rank 0 knows why this rank is unreachable, or is lost itself */
             return sc_meet_read_end(m, m->nonces[0], now + MEET_GRACE_MS, error);
         if (refused_ms != 0 && (now - refused_ms > MEET_REFUSED_MS || sc_meet_left_ms(m->deadline) == 0))
             return sc_fail(error, refusal.status, "%s", refusal.text);
@@ -253,7 +260,7 @@ static shardc_status join(meeting *m, uint32_t rank, const struct sockaddr_stora
     }
 }
 
-/* ---- the whole ---- */
+/* ---- the meeting ---- */
 
 static shardc_status fail_unready(const meeting *m, const bool *is_ready, shardc_error *error)
 {
@@ -266,7 +273,7 @@ static shardc_status fail_unready(const meeting *m, const bool *is_ready, shardc
     return sc_fail(error, SHARDC_ERROR_TIMEOUT, "ranks did not connect with all others within %u ms: %s", m->join_ms + MEET_GRACE_MS, list);
 }
 
-/* A word of each that it is connected with all others. */
+/* Waits until every rank reports that it is connected with all others. */
 static shardc_status wait_for_ready(meeting *m, bool *is_ready, uint64_t deadline, shardc_error *error)
 {
     for (uint32_t missing = m->size - 1; missing > 0;) {
@@ -320,7 +327,7 @@ static shardc_status meet_as_first(meeting *m, const struct sockaddr_storage *ad
     free(is_ready);
     close(m->listener);
     m->listener = -1;
-    tell_all(m, "end", status == SHARDC_OK ? &fine : error); /* who is gone by now is found by the first call */
+    tell_all(m, "end", status == SHARDC_OK ? &fine : error); /* ranks lost by now are detected by the first call */
     return status;
 }
 
@@ -339,7 +346,7 @@ static shardc_status meet_as_other(meeting *m, const struct sockaddr_storage *ad
     if (status != SHARDC_OK)
         return status;
     uint64_t deadline = m->deadline + 2 * MEET_GRACE_MS;
-    sc_meet_move(m->sockets[0], &word, sizeof word, true, deadline); /* the answer tells whether it arrived */
+    sc_meet_move(m->sockets[0], &word, sizeof word, true, deadline); /* an error shows when the answer is read */
     return sc_meet_read_end(m, m->nonces[0], deadline, error);
 }
 

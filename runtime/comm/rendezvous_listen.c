@@ -1,6 +1,7 @@
-/* Who listens. Anybody may connect; places are for those who know the secret. Those who have not shown it yet are bounded in number and in
- * time, and the oldest gives way; who was dropped though it knows the secret comes again. So a flood of connections makes a meeting slower,
- * and ends none. */
+/* The listening side of the rendezvous. Anybody may connect, but only ranks that know the secret
+ * are accepted. Connections that are not yet authenticated are limited in number and time, and the
+ * oldest is dropped first; a rank dropped that way connects again. So a flood of connections slows
+ * a meeting down but does not break it. */
 #define _GNU_SOURCE /* accept4 */
 #include <errno.h>
 #include <netinet/in.h>
@@ -14,7 +15,7 @@
 #include "runtime/comm/rendezvous_internal.h"
 #include "support/clock.h"
 
-enum { AT_ONCE = 32 /* connections that are taken before those who are there are heard again */, SHORTAGE_MS = 10, FLOODED = 1000 };
+enum { AT_ONCE = 32 /* connections accepted before pending ones are served again */, SHORTAGE_MS = 10, FLOODED = 1000 };
 
 shardc_status sc_meet_listen(meeting *m, const struct sockaddr_storage *address, uint32_t wait_ms, shardc_error *error)
 {
@@ -104,7 +105,8 @@ static uint32_t find_oldest(const meeting *m)
     return oldest;
 }
 
-/* Whether there is room for one more now; the oldest stranger makes it when it has had its time. */
+/* Makes room for one more connection, dropping the oldest stranger once its time is over. False: no
+ * room. */
 static bool make_room(meeting *m)
 {
     if (m->stranger_count < MEET_STRANGERS)
@@ -117,7 +119,7 @@ static bool make_room(meeting *m)
     return true;
 }
 
-/* False: no more for now. */
+/* Accepts a connection. False: none for now. */
 static bool take_connection(meeting *m)
 {
     hello_message hello = {.magic = MEET_MAGIC, .version = MEET_VERSION};
@@ -125,7 +127,7 @@ static bool take_connection(meeting *m)
     if (!make_room(m))
         return false;
     int socket = accept4(m->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (socket < 0 && (errno == EMFILE || errno == ENFILE)) { /* others' places are worth more than strangers' */
+    if (socket < 0 && (errno == EMFILE || errno == ENFILE)) { /* out of descriptors: drop strangers, keep ranks */
         if (m->stranger_count > 0)
             drop_stranger(m, find_oldest(m), true);
         else
@@ -150,7 +152,7 @@ static bool take_connection(meeting *m)
 
 /* ---- joins ---- */
 
-/* Why somebody who knows the secret is not let in; OK: it is. */
+/* Decides about a peer that knows the secret: OK, or why it is refused. */
 static sc_meet_verdict judge(meeting *m, const stranger *s, uint32_t first, shardc_error *why)
 {
     const join_message *j = &s->said.join;
@@ -184,7 +186,7 @@ static sc_meet_verdict judge(meeting *m, const stranger *s, uint32_t first, shar
     return MEET_OTHER_START;
 }
 
-/* All of a join has been read. */
+/* Handles a join that has been read completely. */
 static void take_join(meeting *m, uint32_t index, uint32_t first)
 {
     stranger *s = &m->strangers[index];
@@ -210,7 +212,7 @@ static void take_join(meeting *m, uint32_t index, uint32_t first)
     drop_stranger(m, index, false);
 }
 
-/* How much a stranger has to say; 0: what it said so far is nonsense. */
+/* Returns how many bytes a stranger has to send in total; 0: what it sent is invalid. */
 static size_t wanted_bytes(meeting *m, const stranger *s)
 {
     const join_message *j = &s->said.join;
@@ -229,7 +231,7 @@ static size_t wanted_bytes(meeting *m, const stranger *s)
     return 0;
 }
 
-/* Reads what a stranger sent; it goes when that is wrong, or takes too long. */
+/* Reads from a stranger, and drops it if that is invalid or took too long. */
 static void hear_stranger(meeting *m, uint32_t index, uint32_t first)
 {
     stranger *s = &m->strangers[index];
@@ -265,7 +267,7 @@ static size_t add_count(char *out, size_t size, size_t length, uint32_t count, c
     return written > 0 && (size_t)written < size - length ? length + (size_t)written : length;
 }
 
-/* What else came to the port, as far as it may be the reason. */
+/* Describes other connections to the port, as a possible reason. */
 static void name_others(const meeting *m, char *out, size_t size)
 {
     const turned_away *t = &m->turned_away;
@@ -298,7 +300,8 @@ static shardc_status fail_absent(const meeting *m, uint32_t first, shardc_error 
                    m->rank, m->where, m->join_ms, count == 1 ? "rank" : "ranks", list, others);
 }
 
-/* Those who have joined stay, and rank 0 has nothing to say before all are connected. */
+/* Checks ranks that have joined: they must stay connected, and rank 0 must not send anything before
+ * all are connected. */
 static shardc_status check_watched(meeting *m, uint32_t first, const struct pollfd *polls, shardc_error *error)
 {
     if (m->rank > 0)
@@ -319,11 +322,12 @@ static uint32_t fill_polls(meeting *m, uint32_t first, bool is_full)
     if (m->rank > 0)
         m->polls[polls++] = (struct pollfd){.fd = m->sockets[0], .events = POLLIN};
     for (uint32_t r = first; m->rank == 0 && r < m->size; r++)
-        m->polls[polls++] = (struct pollfd){.fd = m->sockets[r], .events = POLLIN}; /* negative: passed over */
+        m->polls[polls++] = (struct pollfd){.fd = m->sockets[r], .events = POLLIN}; /* negative descriptors are ignored by poll */
     return polls;
 }
 
-/* Takes what comes within `wait` ms. What the watched say, `check_watched` finds in the polls behind those of the strangers. */
+/* Serves connections for up to `wait` ms. Watched connections follow the strangers' in `polls`;
+ * check_watched looks at them. */
 static uint32_t serve(meeting *m, uint32_t first, int wait)
 {
     bool is_full = !make_room(m);
@@ -331,7 +335,7 @@ static uint32_t serve(meeting *m, uint32_t first, int wait)
     int most = is_full ? SHORTAGE_MS : heard > 0 || m->refused_ms != 0 ? MEET_VERDICT_MS : wait;
     poll(m->polls, polls, wait < most ? wait : most);
     bool has_come = m->polls[0].revents != 0;
-    for (uint32_t i = heard; i-- > 0;) /* a removal moves a later one, which was heard already */
+    for (uint32_t i = heard; i-- > 0;) /* backwards: a removal moves a later entry, already served, here */
         hear_stranger(m, i, first);
     for (int i = 0; has_come && i < AT_ONCE && take_connection(m); i++)
         ;
@@ -361,7 +365,7 @@ void sc_meet_refuse_late(meeting *m, const shardc_error *error)
 {
     uint64_t until = sc_milliseconds() + MEET_VERDICT_MS;
     m->over = error;
-    for (uint32_t r = 1; r < m->size; r++) { /* they have been told */
+    for (uint32_t r = 1; r < m->size; r++) { /* they have been notified */
         if (m->sockets[r] >= 0)
             close(m->sockets[r]);
         m->sockets[r] = -1;

@@ -1,3 +1,4 @@
+/* Reads or creates the secret that the ranks of a world share. */
 #define _GNU_SOURCE /* mkostemp */
 #include "runtime/comm/secret.h"
 
@@ -28,7 +29,8 @@ shardc_status sc_secret_random(void *out, size_t size, shardc_error *error)
     return SHARDC_OK;
 }
 
-/* Complete, then under its name: nobody ever reads half of it, and of two who make it the first wins. */
+/* The file is written completely, then linked under its name: nobody reads half of it, and if two
+ * ranks create it the first wins. */
 static shardc_status make_file(const char *path, shardc_error *error)
 {
     uint8_t bytes[SC_SECRET_BYTES];

@@ -1,13 +1,16 @@
-/* Ranks as processes without MPI: a connection between every two, made by rendezvous.c.
+/* Backend for ranks that are processes, without MPI. rendezvous.c connects every two ranks.
  *
- * A start tells every other member of the call; bytes move once all have said so and agree (tcp_move.c). A thread of the communicator
- * moves them and hears the others whatever the rank itself does; waits only sleep. It also sends a beat where nothing else was sent for a
- * while: a rank that computes for long is heard, one that is stopped is not, so that of a chain of ranks that wait for each other the right
- * one is named. A call takes as long as its members live; who was silent for long is lost. A rank that was stopped itself has heard nobody
- * meanwhile, and compares that with nobody.
+ * Starting a call notifies the other members; bytes move once all have announced the call and agree
+ * (tcp_move.c). A thread of the communicator moves bytes and receives messages whatever the rank
+ * itself does; waits only sleep. It sends a heartbeat when nothing else was sent for a while. So a
+ * rank that computes for long is heard and a stopped one is not, and in a chain of ranks that wait
+ * for each other the right one is named. There is no limit on a call as long as its members live; a
+ * rank that is silent for long is lost. A process that was itself stopped received nothing
+ * meanwhile, and does not count that time as silence.
  *
- * A connection that closes without a BYE is a rank that died: that ends the world at once. Whoever finds a failure tells everybody; before
- * a failure counts, what has arrived is read, since calls that it completes came before it. */
+ * A connection that closes without BYE is a dead rank: the world fails at once. A rank that detects
+ * a failure tells all others. Before a failure takes effect everything that has arrived is read,
+ * since calls that it completes precede the failure. */
 #include "runtime/comm/tcp.h"
 
 #include <errno.h>
@@ -26,11 +29,11 @@
 
 enum {
     BEAT_MS = 100,
-    BEAT_A_RANK_MS = 2,  /* the beat of large worlds is slower */
-    SILENT_BEATS = 5,    /* who was not heard for as many, or half the deadline, is silent */
-    SURE_SILENCE = 2000, /* and after so many ms, too, nobody waits for the deadline */
-    PAUSE_MS = 1000,     /* a thread that did not run for as long beyond its beat was stopped */
-    LEAVE_MS = 5000      /* how long closing waits for others to hear of it */
+    BEAT_A_RANK_MS = 2,  /* heartbeats are slower in large worlds */
+    SILENT_BEATS = 5,    /* a rank that missed fewer heartbeats is not silent */
+    SURE_SILENCE = 2000, /* ms; a wait whose deadline exceeds twice this also fails early, when a rank is silent */
+    PAUSE_MS = 1000,     /* if the thread ran this much later than its heartbeat, the process was stopped */
+    LEAVE_MS = 5000      /* how long closing waits for the others to answer */
 };
 
 /* ---- failures ---- */
@@ -45,7 +48,7 @@ static void fail_world(tcp_world *world)
     sc_tcp_give_up_data(world);
     for (uint32_t r = 0; r < world->size; r++) {
         if (world->peers[r].socket >= 0)
-            sc_tcp_send(world, r, &header, &world->failure, NULL); /* who does not hear of it has its deadline */
+            sc_tcp_send(world, r, &header, &world->failure, NULL); /* a rank that does not receive it has its deadline */
     }
     pthread_cond_broadcast(&world->changed);
 }
@@ -57,7 +60,7 @@ static void fail_with(tcp_world *world, const shardc_error *error)
     fail_world(world);
 }
 
-/* Of a lost rank every call has its own words. */
+/* Reports the world's failure. For a lost rank the text names the request's call. */
 static shardc_status give_failure(const tcp_world *world, const sc_comm_request *request, shardc_error *error)
 {
     const tcp_failure *f = &world->failure;
@@ -105,7 +108,7 @@ static shardc_status tcp_start(sc_comm_request *request, shardc_error *error)
     tcp_world *world = request->group->comm->state;
     shardc_error failure;
     pthread_mutex_lock(&world->lock);
-    shardc_status status = world->has_failed ? SHARDC_OK : begin_call(world, request, &failure); /* which sets request->work */
+    shardc_status status = world->has_failed ? SHARDC_OK : begin_call(world, request, &failure); /* sets request->work */
     if (status != SHARDC_OK)
         fail_with(world, &failure);
     if (world->has_failed) {
@@ -122,7 +125,7 @@ static bool is_gone(const void *world, uint32_t rank)
     return ((const tcp_world *)world)->peers[rank].is_gone;
 }
 
-/* The rank that was not heard for the longest time, if that is `ms` or more; else the size of the world. */
+/* Returns the rank that was silent longest, if for at least `ms`; else the size of the world. */
 static uint32_t find_silent(const tcp_world *world, uint64_t ms, uint64_t *out_ms)
 {
     uint64_t now = world->looked_ms, most = 0;
@@ -154,7 +157,7 @@ static bool fail_for_silence(tcp_world *world, uint64_t ms)
     return true;
 }
 
-/* How long a rank may be silent, also for who has a deadline (0: none). */
+/* Returns how long a rank may be silent, given a deadline (0: none). */
 static uint64_t silence_of(const tcp_world *world, uint32_t deadline)
 {
     uint64_t least = (uint64_t)world->beat_ms * SILENT_BEATS, silence = world->silence_ms;
@@ -163,7 +166,8 @@ static uint64_t silence_of(const tcp_world *world, uint32_t deadline)
     return silence > least ? silence : least;
 }
 
-/* The world is locked. The rank waits in vain: for `waited_ms`, or (0) perhaps for somebody who is gone. */
+/* Fails the world for missing ranks: after a wait of `waited_ms`, or (0) because a rank may be
+ * gone. The world is locked. */
 static void fail_for_missing(tcp_world *world, sc_comm_request *request, uint32_t waited_ms)
 {
     const tcp_call *call = request->work;
@@ -194,7 +198,7 @@ static bool is_any_gone(const tcp_world *world, const sc_comm_group *group)
     return false;
 }
 
-/* Until something has changed, for at most `ms`. */
+/* Sleeps until something has changed, for at most `ms`. */
 static void sleep_for(tcp_world *world, uint64_t ms)
 {
     struct timespec limit;
@@ -266,7 +270,8 @@ static void send_beats(tcp_world *world)
     }
 }
 
-/* What had arrived is read. Time in which this process did not run is nobody's silence. */
+/* Notes that all that had arrived is read. Time during which this process did not run does not
+ * count as the others' silence. */
 static void note_look(tcp_world *world)
 {
     uint64_t now = sc_milliseconds(), pause = now - world->looked_ms;
@@ -336,7 +341,7 @@ static void tcp_group_close(sc_comm_group *group)
     free(group->state);
 }
 
-/* Nobody is left without the news while this rank's end of the connections closes. */
+/* Announces that this rank leaves, and waits until every other rank has received it. */
 static void tcp_leave(sc_comm *comm)
 {
     tcp_world *world = comm->state;
@@ -405,7 +410,7 @@ static const sc_comm_backend tcp_backend = {
     .poll = tcp_poll,
 };
 
-/* Deadlines are on the monotonic clock. */
+/* Deadlines use the monotonic clock. */
 static bool init_condition(tcp_world *world)
 {
     pthread_condattr_t attributes;
@@ -426,7 +431,7 @@ static void name_host(tcp_peer *peer)
         getnameinfo((const struct sockaddr *)&address, length, peer->host, sizeof peer->host, NULL, 0, NI_NUMERICHOST);
 }
 
-/* Takes the sockets, whatever becomes of it. */
+/* Takes ownership of the sockets, even on failure. */
 static tcp_world *new_world(uint32_t rank, uint32_t size, const int *sockets)
 {
     tcp_world *world = calloc(1, sizeof *world);

@@ -1,9 +1,11 @@
-/* What moves, in a group of n: every member sends its piece of each part straight to the member that needs it. all_reduce goes in two
- * phases: member i gets everybody's i-th slice (0), adds them in the order of the group, and sends the result to all (1); reduce_scatter is
- * the first of them. A piece of phase 1 comes from a member that had this rank's piece of phase 0 already, so that source and destination
- * may be the same array.
+/* Moves data, in a group of n: every member sends its piece of each part directly to the member
+ * that needs it. all_reduce has two phases: in phase 0 member i receives everybody's slice i and
+ * reduces them in group order; in phase 1 it sends the result to all. reduce_scatter is phase 0
+ * alone. A piece of phase 1 comes from a member that has already received this rank's piece of
+ * phase 0, so the call can be in place.
  *
- * Pieces may arrive before this rank has all notices, never before it has started the call: who sends has seen its notice. */
+ * Pieces may arrive before this rank has all notices, but never before it has started the call: the
+ * sender has seen its notice. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,14 +46,14 @@ static bool reduces(const tcp_call *call)
     return kind == SC_COMM_ALL_REDUCE || kind == SC_COMM_REDUCE_SCATTER;
 }
 
-/* Elements [begin, begin + count) of an array of the part. */
+/* Returns elements [begin, begin + count) of an array of the part. */
 static piece stretch(const sc_comm_part *part, const void *base, int64_t begin, int64_t count)
 {
     int64_t size = sc_dtypes[part->dtype].bytes;
     return base == NULL || count == 0 ? (piece){NULL, 0} : (piece){(char *)(uintptr_t)base + begin * size, count * size};
 }
 
-/* A member's slice of a part that is reduced. */
+/* Returns a member's slice of a part that is reduced. */
 static piece slice_of(const tcp_call *call, uint32_t part, const void *base, uint32_t member)
 {
     uint32_t n = call->shared.request->group->size;
@@ -60,7 +62,7 @@ static piece slice_of(const tcp_call *call, uint32_t part, const void *base, uin
     return stretch(p, base, begin, slice_begin(p->count, n, member + 1) - begin);
 }
 
-/* What this rank sends to `member` of a part. */
+/* Returns what this rank sends to `member` of a part. */
 static piece outgoing(const tcp_call *call, uint32_t phase, uint32_t part, uint32_t member)
 {
     const sc_comm_call *c = &call->shared.request->call;
@@ -87,7 +89,7 @@ static piece outgoing(const tcp_call *call, uint32_t phase, uint32_t part, uint3
     }
 }
 
-/* Where what `member` sends goes. */
+/* Returns where data from `member` go. */
 static piece incoming(const tcp_call *call, uint32_t phase, uint32_t part, uint32_t member)
 {
     const sc_comm_call *c = &call->shared.request->call;
@@ -134,7 +136,7 @@ bool sc_tcp_find_target(tcp_world *world, uint32_t rank, const tcp_header *h, ch
     return true;
 }
 
-/* What stays on this rank. */
+/* Copies what stays on this rank. */
 static void move_own(const tcp_call *call)
 {
     sc_comm_kind kind = call->shared.request->call.kind;
@@ -168,7 +170,7 @@ static shardc_status no_memory(shardc_error *error)
     return sc_fail(error, SHARDC_ERROR_MEMORY, "a call between processes: out of memory");
 }
 
-/* Keeps nothing of what was there. */
+/* Grows a block; its contents are lost. */
 static bool make_room(void **block, uint32_t *room, size_t count, size_t size)
 {
     if (*room >= count)
@@ -291,7 +293,7 @@ static size_t frame_bytes(const tcp_header *header)
     return sizeof *header + header->bytes + (header->kind == TCP_DATA ? sizeof(uint32_t) : 0);
 }
 
-/* What is left of the frame, as far as it goes in one call. */
+/* Returns the rest of the current frame as buffers for one system call. */
 static int frame_pieces(tcp_peer *peer, struct iovec out[3])
 {
     static const char zeros[ZEROS];
@@ -334,13 +336,13 @@ static void end_frame(tcp_world *world, tcp_peer *peer)
             return;
         call->unsent--;
         drop_first(world, peer);
-        sc_tcp_advance(world, call, &error); /* it may have been the last; nothing more can fail then */
+        sc_tcp_advance(world, call, &error); /* this may have completed the call; no failure is possible then */
         return;
     }
     drop_first(world, peer);
 }
 
-/* The other end is gone, or something is broken: reading finds out which. */
+/* Sending failed: the peer is gone or the connection is broken. Reading finds out which. */
 void sc_tcp_go_mute(tcp_world *world, tcp_peer *peer)
 {
     peer->is_mute = true;
@@ -379,7 +381,7 @@ static void wake_thread(tcp_world *world, const tcp_peer *peer)
 {
     uint64_t one = 1;
     if (peer->first != NULL && write(world->bell, &one, sizeof one) < 0)
-        return; /* it is rung already */
+        return; /* already signalled */
 }
 
 shardc_status sc_tcp_send(tcp_world *world, uint32_t rank, const tcp_header *header, const void *payload, shardc_error *error)
@@ -426,7 +428,7 @@ static shardc_status post_phase(tcp_world *world, tcp_call *call, uint32_t phase
             add_item(world, rank, item);
         }
     }
-    call->unsent++; /* this function: the call is not done before it ends */
+    call->unsent++; /* held by this function, so that the call is not done before it ends */
     for (uint32_t k = 0; k < group->size; k++) {
         if (k == group->rank)
             continue;
@@ -484,7 +486,7 @@ uint32_t sc_tcp_find_stalled(const tcp_world *world, const tcp_call *call, bool 
         is_stalled[k] = k != group->rank && (sends || call->incoming[k] > 0);
         count += is_stalled[k];
     }
-    for (uint32_t k = 0; k < n && count == 0; k++) /* who waits for others itself comes last */
+    for (uint32_t k = 0; k < n && count == 0; k++) /* phase 1 only now: such a member may itself be waiting for others */
         is_stalled[k] = call->incoming[n + k] > 0;
     for (uint32_t k = 0; k < n && count == 0; k++)
         count += is_stalled[k];

@@ -1,4 +1,5 @@
-/* What arrives: frames are read off the connections, and what they bring goes to its call, whether this rank has started it or not. */
+/* Reads frames from connections and delivers them to their calls, whether or not this rank has
+ * started them. */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -7,7 +8,7 @@
 #include "runtime/comm/tcp.h"
 #include "support/clock.h"
 
-enum { DIRECT = 16 << 10 }; /* bytes still to come of an array from which on they are read into it */
+enum { DIRECT = 16 << 10 }; /* when at least this many bytes of an array remain, read into it directly */
 
 static shardc_status take_notice(tcp_world *world, uint32_t sender, const tcp_header *header, const sc_comm_summary *summary,
                                  shardc_error *error)
@@ -79,7 +80,7 @@ static shardc_status end_payload(tcp_world *world, uint32_t rank, uint32_t trail
     }
 }
 
-/* The frames in the buffer; false: the connection makes no sense. */
+/* Handles the frames in the buffer; false: the stream is invalid. */
 static bool read_frames(tcp_world *world, uint32_t rank)
 {
     tcp_peer *peer = &world->peers[rank];
@@ -118,7 +119,7 @@ static bool read_frames(tcp_world *world, uint32_t rank)
     }
 }
 
-/* One read: into the array itself when much of it is to come. */
+/* Reads once, directly into the array if much of it remains. */
 static ssize_t read_some(tcp_peer *peer)
 {
     size_t left = peer->has_header ? peer->receiving.bytes - peer->got : 0;

@@ -1,3 +1,4 @@
+/* Splits a call into units of work and runs them, with copies that use caches well. */
 #include "runtime/comm/units.h"
 
 #include <string.h>
@@ -9,14 +10,15 @@
 #include "runtime/comm/reduce.h"
 
 enum {
-    COPY_BYTES = 16 << 10, /* what stays in the first cache between reading and the last writing */
+    COPY_BYTES = 16 << 10, /* stays in the L1 cache between reading and the last write */
     LEAST_UNIT = 16 << 10, /* bytes */
     MOST_UNIT = 256 << 10,
     UNITS_A_RANK = 4,
-    STREAM_BYTES = 4 << 20 /* calls from here on do not fit into caches, with all their members' buffers */
+    STREAM_BYTES = 4 << 20 /* from this size on a call with all members' buffers does not fit the caches */
 };
 
-/* Of each part its blocks, of each block pieces of unit_bytes. A block is what one member gives or gets, as the kind divides it. */
+/* Returns the number of blocks of a part: what one member sends or receives, depending on the kind.
+ * Each block is divided into pieces of unit_bytes. */
 static int64_t block_count(const sc_comm_units *units, sc_comm_kind kind)
 {
     int64_t n = units->group_size;
@@ -74,7 +76,8 @@ static const char *source_at(const sc_comm_units *units, uint32_t member, uint32
     return (const char *)p->source + element * sc_dtypes[p->dtype].bytes;
 }
 
-/* Stores that do not read what they overwrite save a third of a copy's traffic. */
+/* Copies with non-temporal stores: the destination is not read first, which saves a third of the
+ * traffic. */
 static void stream(char *to, const char *from, int64_t bytes)
 {
 #ifdef __SSE2__
@@ -96,7 +99,7 @@ static void stream(char *to, const char *from, int64_t bytes)
 #endif
 }
 
-/* `is_cold`: the destination's old bytes are in no cache. */
+/* `is_cold`: the destination is in no cache. */
 static void copy(const sc_comm_units *units, char *to, const char *from, int64_t bytes, bool is_cold)
 {
     if (to == from)
@@ -107,7 +110,8 @@ static void copy(const sc_comm_units *units, char *to, const char *from, int64_t
         memcpy(to, from, (size_t)bytes);
 }
 
-/* From `source` to element `at` of every member's destination; the source is one of them, or overlaps none. */
+/* Copies `source` to element `at` of every member's destination. The source is one of them, or
+ * overlaps none. */
 static void copy_to_all(const sc_comm_units *units, uint32_t part, const char *source, int64_t at, int64_t bytes)
 {
     for (int64_t done = 0; done < bytes; done += COPY_BYTES) {
@@ -117,8 +121,9 @@ static void copy_to_all(const sc_comm_units *units, uint32_t part, const char *s
     }
 }
 
-/* Elements `at` .. of all sources to element `to` of destinations first_member .. end_member - 1, some at a time: all sources of a range
- * are read before any destination of it is written, since they may be the same. */
+/* Reduces elements from `at` on, of all sources, to element `to` on of the destinations of members
+ * first_member .. end_member - 1, a range at a time. All sources of a range are read before any
+ * destination of it is written, because they may be the same. */
 static void reduce_to(const sc_comm_units *units, const sc_comm_call *c, uint32_t part, int64_t at, int64_t to, int64_t length,
                       uint32_t first_member, uint32_t end_member)
 {
@@ -139,7 +144,7 @@ static void reduce_to(const sc_comm_units *units, const sc_comm_call *c, uint32_
     }
 }
 
-/* Elements first .. first + length - 1 of a block. */
+/* Runs elements first .. first + length - 1 of a block. */
 static void run_piece(const sc_comm_units *units, const sc_comm_request *request, uint32_t part, int64_t block, int64_t first,
                       int64_t length)
 {
@@ -196,6 +201,6 @@ void sc_comm_units_run(const sc_comm_units *units, const sc_comm_request *reques
     run_piece(units, request, cursor->part, block, first, rest < piece ? rest : piece);
 #ifdef __SSE2__
     if (units->streams)
-        _mm_sfence(); /* streamed bytes are there before the unit counts as done */
+        _mm_sfence(); /* non-temporal stores must be visible before the unit counts as done */
 #endif
 }

@@ -1,5 +1,6 @@
-/* The CPU: kernels are functions of a shared object, products run in this thread's team, collectives move bytes of this memory. An
- * instruction is done when its function returns; collectives from start to finish. */
+/* The CPU device: kernels are functions of a shared object, GEMMs run on the rank thread's OpenMP
+ * team, collectives move host memory. An instruction is complete when its function returns;
+ * collectives run from start to finish. */
 #define _GNU_SOURCE /* madvise, MAP_ANONYMOUS */
 #include <stdlib.h>
 #include <string.h>
@@ -19,19 +20,20 @@
 enum { HUGE_PAGE = 1 << 21 };
 
 typedef struct cpu_code {
-    sc_loader *object;            /* NULL: the image has none */
-    sc_kernel_function **kernels; /* by kernel of the image */
+    sc_loader *object;            /* NULL: the program has no kernels */
+    sc_kernel_function **kernels; /* by kernel of the program */
 } cpu_code;
 
 typedef struct cpu_rank {
-    void *mapping; /* what the arena is in */
+    void *mapping; /* the memory mapping that contains the arena */
     size_t mapping_bytes;
-    sc_gemm_plan **plans; /* by gemm of the image */
+    sc_gemm_plan **plans; /* by GEMM of the program */
 } cpu_rank;
 
 /* ---- sessions ---- */
 
-/* The system would rather end the process later than say no now. */
+/* Checks the CPU's instructions and the physical memory. Allocation would not fail: Linux
+ * overcommits and would end the process later. */
 static shardc_status check(const sc_image *image, uint32_t ranks, shardc_error *error)
 {
     size_t length = 0;
@@ -62,10 +64,11 @@ static shardc_status load_kernels(const sc_image *image, cpu_code *code, shardc_
     return reason.status == SHARDC_OK ? SHARDC_OK : sc_fail(error, SHARDC_ERROR_DEVICE, "%s", reason.text);
 }
 
-/* At the end of a parallel loop GNU's OpenMP spins for milliseconds before it sleeps, unless it knows of more threads than there are cores:
- * then for microseconds. Where other processes want the cores, too, the long way makes a loop a hundred times slower (the thread that is
- * waited for waits for the one that spins). So it gets to know of threads that have nothing to do. OMP_WAIT_POLICY still decides where it
- * is set. */
+/* Shortens the spinning of OpenMP threads. At the end of a parallel region libgomp spins for
+ * milliseconds before it sleeps, unless it knows of more threads than cores; then only for
+ * microseconds. If other processes need the cores, long spinning makes a loop a hundred times
+ * slower, because the thread waited for is waiting for the one that spins. So this registers idle
+ * threads with libgomp. OMP_WAIT_POLICY, if set, takes precedence. */
 static void calm_teams(const shardc_session *session)
 {
 #ifdef _OPENMP
@@ -73,7 +76,7 @@ static void calm_teams(const shardc_session *session)
         return;
 #pragma omp parallel num_threads((int)session->rank_count + 1)
     {
-        (void)omp_get_thread_num(); /* so that the region is not empty */
+        (void)omp_get_thread_num(); /* keeps the region from being empty */
     }
 #else
     (void)session;
@@ -108,7 +111,8 @@ static void close_session(shardc_session *session)
 
 /* ---- ranks ---- */
 
-/* Pages come to the CPU that first writes to them: this thread. Large ones where the system has them. */
+/* Maps the arena. Pages are placed at the CPU that first writes to them, which is this thread's.
+ * Uses huge pages if available. */
 static shardc_status map_arena(sc_rank *rank, cpu_rank *own, shardc_error *error)
 {
     size_t bytes = (size_t)rank->session->image->arena_bytes, page = (size_t)sysconf(_SC_PAGESIZE);
@@ -127,7 +131,8 @@ static shardc_status map_arena(sc_rank *rank, cpu_rank *own, shardc_error *error
     return SHARDC_OK;
 }
 
-/* The team of this thread, in the library that the kernels were linked with, and in ours where that is another one. */
+/* Sets this thread's team size, both in the OpenMP library that the kernels use and in ours if they
+ * differ. */
 static void set_team(const shardc_session *session)
 {
     const cpu_code *code = session->device_state;
@@ -143,7 +148,8 @@ static void set_team(const shardc_session *session)
 #endif
 }
 
-/* The threads of the rank's team, now: OpenMP ends the process where it cannot start one, and what was started stays. */
+/* Starts the team's threads now: OpenMP ends the process when it cannot start one. They are kept
+ * for later regions. */
 static shardc_status start_team(const shardc_session *session, shardc_error *error)
 {
     uint32_t threads = session->options.threads / session->rank_count;
@@ -186,7 +192,7 @@ static shardc_status make_plans(sc_rank *rank, shardc_error *error)
     return SHARDC_OK;
 }
 
-/* Plans are freed where they were made. */
+/* Plans are freed on the thread that created them. */
 static void close_rank(sc_rank *rank)
 {
     cpu_rank *own = rank->device_state;
@@ -243,7 +249,7 @@ static shardc_status copy(sc_rank *rank, sc_bound *bound, shardc_error *error)
     return SHARDC_OK;
 }
 
-/* What the ranks said to each other failed: that counts more than what a check found before. */
+/* Reports an error of communication; it takes precedence over a failed check. */
 static shardc_status lose_world(sc_rank *rank, shardc_status status, const shardc_error *reason, shardc_error *error)
 {
     rank->has_lost_world = true;
@@ -251,7 +257,8 @@ static shardc_status lose_world(sc_rank *rank, shardc_status status, const shard
     return status;
 }
 
-/* A call that fails here failed before anything began: nobody else can know. */
+/* An error here occurs before the call starts, so the other ranks cannot know of it: aborts the
+ * world. */
 static shardc_status start(sc_rank *rank, sc_bound *bound, shardc_error *error)
 {
     shardc_error reason = {.status = SHARDC_OK};
@@ -273,7 +280,7 @@ static shardc_status finish(sc_rank *rank, sc_bound *started, shardc_error *erro
     return status == SHARDC_OK ? SHARDC_OK : lose_world(rank, status, &reason, error);
 }
 
-/* What is in flight must be waited for, also when it has failed. */
+/* Collectives in flight must be waited for even after an error. */
 static shardc_status end(sc_rank *rank, uint32_t func, bool failed, shardc_error *error)
 {
     (void)error;

@@ -1,4 +1,5 @@
-/* Plans of contractions: the canonical descriptor, where its elements stand, who executes it. */
+/* Creates GEMM plans: canonicalizes the descriptor, computes offset tables, and chooses the
+ * backend. */
 #include "runtime/cpu/gemm.h"
 
 #include <stdio.h>
@@ -11,7 +12,7 @@
 #include "program/cpu_level.h"
 #include "runtime/cpu/gemm_types.h"
 
-/* Stride of dim `i` in an array. */
+/* Returns the stride of dim `i` in an array. */
 static int64_t stride_of(const sc_gemm *gemm, uint32_t i, int array)
 {
     return array < SC_GEMM_OPERANDS ? gemm->dims[i].strides[array] : gemm->steps[array - SC_GEMM_OPERANDS].strides[i];
@@ -25,7 +26,8 @@ static uint32_t dims_of(const sc_gemm *gemm, int role)
     return count;
 }
 
-/* Whether a role of several dims needs a table of this array's offsets: c has none along k, .. */
+/* True if a role with several dims needs an offset table for this array; c, for example, has no
+ * offsets along k. */
 static bool has_array(int role, int array)
 {
     static const bool has[SC_GEMM_ROLES][SC_GEMM_OPERANDS] = {
@@ -33,7 +35,7 @@ static bool has_array(int role, int array)
     return has[role][array < SC_GEMM_OPERANDS ? array : SC_GEMM_C];
 }
 
-/* Offsets of all indices of a role in one array, the last dim fastest. */
+/* Fills in the offsets of all indices of a role in one array, last dim fastest. */
 static void fill_offsets(const sc_gemm *gemm, int role, int array, int64_t *out)
 {
     int64_t count = 1;
@@ -90,9 +92,10 @@ static const sc_gemm_kernels *find_kernels(sc_dtype sum)
     return sum == SC_DTYPE_f32 ? &sc_gemm_f32_base : &sc_gemm_f64_base;
 }
 
-/* Which backend `auto` is. bench/gemm.c measures: on AVX2 the plain kernels are as fast as oneDNN's in f32 whatever is transposed (they
- * copy both operands anyway), do the epilogue while a tile is in the cache and allocate nothing; narrower floats they widen while copying,
- * which is as fast as f32. What they lack is instructions that multiply bf16. */
+/* Chooses the backend for `auto`. Measured by bench/gemm.c: on AVX2 the plain f32 kernels are as
+ * fast as oneDNN's for any transposition (they copy both operands anyway), apply the epilogue while
+ * a tile is in the cache, and allocate nothing. Narrower floats are widened while copied, which is
+ * as fast as f32. What the plain kernels lack are bf16 multiply instructions. */
 static bool library_wins(const sc_gemm_plan *plan)
 {
     const sc_dtype *dtypes = plan->gemm.dtypes;
@@ -100,7 +103,8 @@ static bool library_wins(const sc_gemm_plan *plan)
 }
 
 #ifdef SHARDC_ONEDNN
-/* All of it, or what stands before the first step that the library lacks: the product is what it is good at. */
+/* Uses the library for the matmul and all its epilogue steps, or for the steps before the first one
+ * that the library lacks. */
 static void choose_library(sc_gemm_plan *plan)
 {
     sc_gemm part = plan->gemm;
@@ -114,7 +118,7 @@ static void choose_library(sc_gemm_plan *plan)
         return;
     for (uint32_t s = part.step_count; s < plan->gemm.step_count; s++) {
         if (plan->gemm.steps[s].kind == SC_GEMM_STORE && plan->gemm.steps[s].dtype != plan->gemm.dtypes[SC_GEMM_C])
-            return; /* it would get what was rounded to another dtype */
+            return; /* the step would get values already rounded to another dtype */
     }
     plan->onednn = sc_gemm_onednn_new(&part, plan->blocks.bytes);
     plan->onednn_steps = part.step_count;

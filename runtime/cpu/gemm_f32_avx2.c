@@ -1,4 +1,4 @@
-/* Contractions that sum in f32, with AVX2 and FMA: 12 of 16 registers are sums. */
+/* GEMM kernels with f32 accumulators for AVX2 and FMA: 12 of 16 registers are accumulators. */
 #if defined(__AVX2__) && defined(__FMA__)
 #define SUM          float
 #define FLOATS       32
@@ -9,5 +9,5 @@
 #define KERNELS_NAME "f32 avx2"
 #include "runtime/cpu/gemm_kernels.inc"
 #else
-typedef int sc_gemm_not_for_this_target; /* a file is never empty */
+typedef int sc_gemm_not_for_this_target; /* ISO C forbids an empty file */
 #endif

@@ -1,4 +1,4 @@
-/* Contractions that sum in f32, with AVX-512: 24 of 32 registers are sums. */
+/* GEMM kernels with f32 accumulators for AVX-512: 24 of 32 registers are accumulators. */
 #if defined(__AVX512F__)
 #define SUM          float
 #define FLOATS       32
@@ -9,5 +9,5 @@
 #define KERNELS_NAME "f32 avx512"
 #include "runtime/cpu/gemm_kernels.inc"
 #else
-typedef int sc_gemm_not_for_this_target; /* a file is never empty */
+typedef int sc_gemm_not_for_this_target; /* ISO C forbids an empty file */
 #endif

@@ -1,4 +1,4 @@
-/* Contractions that sum in f32, with whatever vectors the compiler may assume. */
+/* GEMM kernels with f32 accumulators for the baseline instruction set. */
 #define SUM          float
 #define FLOATS       32
 #define LANES        4

@@ -1,4 +1,4 @@
-/* Contractions that sum in f64, with AVX2 and FMA: 12 of 16 registers are sums. */
+/* GEMM kernels with f64 accumulators for AVX2 and FMA: 12 of 16 registers are accumulators. */
 #if defined(__AVX2__) && defined(__FMA__)
 #define SUM          double
 #define FLOATS       64
@@ -9,5 +9,5 @@
 #define KERNELS_NAME "f64 avx2"
 #include "runtime/cpu/gemm_kernels.inc"
 #else
-typedef int sc_gemm_not_for_this_target; /* a file is never empty */
+typedef int sc_gemm_not_for_this_target; /* ISO C forbids an empty file */
 #endif

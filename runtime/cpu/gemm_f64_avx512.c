@@ -1,4 +1,4 @@
-/* Contractions that sum in f64, with AVX-512: 24 of 32 registers are sums. */
+/* GEMM kernels with f64 accumulators for AVX-512: 24 of 32 registers are accumulators. */
 #if defined(__AVX512F__)
 #define SUM          double
 #define FLOATS       64
@@ -9,5 +9,5 @@
 #define KERNELS_NAME "f64 avx512"
 #include "runtime/cpu/gemm_kernels.inc"
 #else
-typedef int sc_gemm_not_for_this_target; /* a file is never empty */
+typedef int sc_gemm_not_for_this_target; /* ISO C forbids an empty file */
 #endif

@@ -1,4 +1,4 @@
-/* Contractions that sum in f64, with whatever vectors the compiler may assume. */
+/* GEMM kernels with f64 accumulators for the baseline instruction set. */
 #define SUM          double
 #define FLOATS       64
 #define LANES        2

@@ -1,4 +1,4 @@
-/* Contractions that sum in i64, with whatever vectors the compiler may assume. */
+/* GEMM kernels with i64 accumulators for the baseline instruction set. */
 #define SUM          uint64_t
 #define FLOATS       0
 #define LANES        2

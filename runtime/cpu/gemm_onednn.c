@@ -1,10 +1,12 @@
-/* Contractions as oneDNN's matmul primitive: one dim of m, n and k each, any batch dims, rows or columns that are contiguous; the epilogue
- * becomes post-operations. The library decides by refusing to make the primitive; what it refuses is left to the plain kernels, and so
- * is what it would only take in its reference code. Its scratchpad is ours, but its gemm allocates packed copies itself.
+/* GEMMs with oneDNN's matmul primitive: one dim each of m, n and k, any batch dims, rows or columns
+ * contiguous; the epilogue becomes post-ops. The library decides by refusing to create the
+ * primitive; refused descriptors are left to the plain kernels, and so are those for which it only
+ * has reference code. Its scratchpad is ours, but its gemm allocates packed copies itself.
  *
- * What the library computes depends on the threads that it has: it picks kernels, and cuts k, by their number. So it never has more than
- * one. c is cut into pieces that depend on the descriptor alone, along one batch dim, m and n; a piece is one primitive's run, and the team
- * shares the pieces out. Pieces differ in shape only at the ends of the dims that are cut, which makes up to eight primitives. */
+ * The library's result depends on its number of threads, by which it chooses kernels and splits k.
+ * So it always gets one thread. c is split into pieces along one batch dim, m and n, by the
+ * descriptor alone; each piece is one run of a primitive, and the team shares the pieces. Only
+ * pieces at the ends of the split dims have other shapes, so there are up to eight primitives. */
 #ifdef SHARDC_ONEDNN
 #include "runtime/cpu/gemm_onednn.h"
 
@@ -17,17 +19,18 @@
 
 enum { MAX_ARGS = 4 + SC_GEMM_MAX_STEPS, SCRATCHPAD = -1, MAX_CUTS = 3, SHAPES = 1 << MAX_CUTS };
 
-/* Pieces: large enough that packing an operand again for each costs little, small enough for a team to share. Of a batch dim, as many as
- * make up for the call. */
+/* Sizes of pieces: large enough that packing operands once per piece is cheap, small enough for a
+ * team to share. Along a batch dim, enough to amortize the call. */
 enum { PIECE_ROWS = 256, PIECE_COLUMNS = 768, PIECE_FLOPS = 1 << 22, PIECE_STEP = 32 };
 
-/* An argument of the primitive; `array` says which of ours it is: SC_GEMM_A .., a step's tensor, or the scratchpad. */
+/* An argument of the primitive. `array` is our array: SC_GEMM_A .., a step's tensor, or the
+ * scratchpad. */
 typedef struct library_arg {
     int number, array;
     dnnl_memory_desc_t desc;
 } library_arg;
 
-/* Pieces of one shape. */
+/* All pieces of one shape. */
 typedef struct library_shape {
     dnnl_primitive_t primitive;
     size_t scratch_bytes;
@@ -35,7 +38,8 @@ typedef struct library_shape {
     library_arg args[MAX_ARGS];
 } library_shape;
 
-/* A dim of the descriptor in `count` pieces of `part` elements; the last one has what is left. */
+/* A dim of the descriptor, split into `count` pieces of `part` elements; the last has the
+ * remainder. */
 typedef struct library_cut {
     uint32_t dim;
     int64_t part, count;
@@ -48,13 +52,14 @@ struct sc_gemm_onednn {
     int cut_count;
     library_cut cuts[MAX_CUTS];
     int64_t pieces;
-    library_shape *shapes[SHAPES]; /* by the set of cuts at whose end a piece stands; NULL: there is none */
-    int64_t workers;               /* that the scratch is enough for */
-    size_t scratch_bytes;          /* each */
+    library_shape *shapes[SHAPES]; /* by the set of splits at whose end a piece is; NULL: none */
+    int64_t workers;               /* number for which the scratch memory suffices */
+    size_t scratch_bytes;          /* per worker */
     char name[40];
 };
 
-/* Not f16: 2.6 takes it as a tensor of a post-operation on CPUs that it cannot multiply it on, and computes zeros. */
+/* Excludes f16: oneDNN 2.6 accepts it as a post-op tensor on CPUs without f16 multiplication, and
+ * then computes zeros. */
 static dnnl_data_type_t library_dtype(sc_dtype dtype)
 {
     return dtype == SC_DTYPE_f32 ? dnnl_f32 : dtype == SC_DTYPE_bf16 ? dnnl_bf16 : dnnl_data_type_undef;
@@ -65,8 +70,9 @@ static int64_t stride_of(const sc_gemm *gemm, uint32_t i, int array)
     return array < SC_GEMM_OPERANDS ? gemm->dims[i].strides[array] : gemm->steps[array - SC_GEMM_OPERANDS].strides[i];
 }
 
-/* What the library calls an array: its batch dims, then its rows and its columns (a role without dims is one of size 1). Of a step's tensor
- * a dim that it lacks has size 1. False when a role has several dims, or an operand's elements are nowhere contiguous. */
+/* Describes an array to the library: its batch dims, then rows and columns (a role without dims has
+ * size 1). Dims that a step's tensor lacks have size 1. False if a role has several dims, or if
+ * neither rows nor columns of an operand are contiguous. */
 static bool describe(const sc_onednn *api, const sc_gemm *gemm, int array, dnnl_memory_desc_t *out)
 {
     static const sc_gemm_role sides[SC_GEMM_OPERANDS][2] = {{SC_GEMM_M, SC_GEMM_K}, {SC_GEMM_K, SC_GEMM_N}, {SC_GEMM_M, SC_GEMM_N}};
@@ -95,7 +101,7 @@ static bool describe(const sc_onednn *api, const sc_gemm *gemm, int array, dnnl_
         }
     }
     count += 2;
-    /* A dim of size 1 stands as if it were the outer one of a dense matrix. */
+    /* A dim of size 1 gets the stride of the outer dim of a dense matrix. */
     int64_t rows = sizes[at[0]], columns = sizes[at[1]];
     strides[at[1]] = columns == 1 ? (rows == 1 ? 1 : rows * strides[at[0]]) : strides[at[1]];
     strides[at[0]] = rows == 1 ? columns * strides[at[1]] : strides[at[0]];
@@ -106,7 +112,7 @@ static bool describe(const sc_onednn *api, const sc_gemm *gemm, int array, dnnl_
            api->dnnl_memory_desc_init_by_strides(out, count, sizes, library_dtype(dtype), strides) == dnnl_success;
 }
 
-/* What the library calls a step; 0: it has none. */
+/* The library's kind of a step; 0: none. */
 static const dnnl_alg_kind_t kinds[SC_GEMM_STEP_KINDS] = {
     [SC_GEMM_ADD] = dnnl_binary_add,     [SC_GEMM_MUL] = dnnl_binary_mul,        [SC_GEMM_SCALE] = dnnl_eltwise_linear,
     [SC_GEMM_RELU] = dnnl_eltwise_relu,  [SC_GEMM_GELU] = dnnl_eltwise_gelu_erf, [SC_GEMM_GELU_TANH] = dnnl_eltwise_gelu_tanh,
@@ -118,7 +124,7 @@ bool sc_gemm_onednn_has_step(sc_gemm_step_kind kind)
     return kinds[kind] != dnnl_alg_kind_undef;
 }
 
-/* The post-operation of a step; a tensor's description goes with it. */
+/* Appends the post-op of a step, with its tensor's descriptor. */
 static bool append_step(const sc_onednn *api, const sc_gemm *gemm, uint32_t s, dnnl_post_ops_t ops)
 {
     const sc_gemm_step *step = &gemm->steps[s];
@@ -166,7 +172,7 @@ static bool add_step_args(const sc_onednn *api, const sc_gemm *gemm, library_sha
     return ok;
 }
 
-/* Makes the primitive of a piece, unless the library has no fast code for it. */
+/* Creates the primitive of a piece. False if the library has no optimized code for it. */
 static bool make_primitive(sc_gemm_onednn *o, const sc_gemm *gemm, library_shape *shape)
 {
     static const int numbers[SC_GEMM_OPERANDS] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
@@ -211,14 +217,15 @@ static void cut(sc_gemm_onednn *o, uint32_t dim, int64_t part)
     o->pieces *= (size + part - 1) / part;
 }
 
-/* Pieces of about equal sizes, none above `most`. */
+/* Returns a size for nearly equal pieces, none above `most`. */
 static int64_t even_part(int64_t size, int64_t most)
 {
     int64_t count = (size + most - 1) / most, part = (size + count - 1) / count;
     return (part + PIECE_STEP - 1) / PIECE_STEP * PIECE_STEP;
 }
 
-/* What a team of one and a team of many compute alike: this looks at the descriptor alone. */
+/* Splits c. Depends on the descriptor only, so that the result does not depend on the team's
+ * size. */
 static void cut_pieces(sc_gemm_onednn *o)
 {
     const sc_gemm *gemm = &o->gemm;
@@ -238,7 +245,7 @@ static void cut_pieces(sc_gemm_onednn *o)
     cut(o, batch, flops >= PIECE_FLOPS ? 1 : (int64_t)((double)PIECE_FLOPS / flops));
 }
 
-/* Which shape a piece has, and the descriptor of that shape. */
+/* Returns the shape index of a piece, and the descriptor of that shape. */
 static int shape_of(const sc_gemm_onednn *o, int64_t piece, sc_gemm *out)
 {
     int shape = 0;
@@ -254,7 +261,7 @@ static int shape_of(const sc_gemm_onednn *o, int64_t piece, sc_gemm *out)
     return shape;
 }
 
-/* Where a piece of an array begins, in elements. */
+/* Returns where a piece of an array begins, in elements. */
 static int64_t start_of(const sc_gemm_onednn *o, int64_t piece, int array)
 {
     int64_t start = 0;
@@ -266,7 +273,8 @@ static int64_t start_of(const sc_gemm_onednn *o, int64_t piece, int array)
     return start;
 }
 
-/* The last piece along every cut has another shape, if any has: of each set of ends, one piece shows it. */
+/* Creates the primitives. Only the last piece along a split has another shape, so one piece for
+ * each set of ends is enough. */
 static bool make_shapes(sc_gemm_onednn *o)
 {
     for (int ends = 0; ends < 1 << o->cut_count; ends++) {
@@ -287,7 +295,8 @@ static bool make_shapes(sc_gemm_onednn *o)
     return true;
 }
 
-/* The library reads the number of threads when a primitive is made, and again when it runs: both times in a task that has one. */
+/* The library reads the number of threads when a primitive is created and when it runs; both happen
+ * in a task with one thread. */
 static bool make_for_one_thread(sc_gemm_onednn *o)
 {
     bool ok = false;
@@ -299,7 +308,7 @@ static bool make_for_one_thread(sc_gemm_onednn *o)
     return ok;
 }
 
-/* False where the scratch is not enough for one worker. */
+/* False if the scratch memory is too small for one worker. */
 static bool share_scratch(sc_gemm_onednn *o, int64_t scratch_bytes)
 {
     o->scratch_bytes = (o->scratch_bytes + 63) / 64 * 64;
@@ -414,5 +423,5 @@ bool sc_gemm_onednn_multiplies_bf16(void)
     return (isa & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16;
 }
 #else
-typedef int sc_gemm_onednn_is_not_there; /* a file is never empty */
+typedef int sc_gemm_onednn_is_not_there; /* ISO C forbids an empty file */
 #endif

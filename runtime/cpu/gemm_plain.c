@@ -1,18 +1,20 @@
-/* Contractions by our own kernels: any descriptor, whatever its dtypes and strides.
+/* GEMMs with our own kernels: any descriptor, with any dtypes and strides.
  *
- * The team goes through the passes together (program/gemm_blocks.h: a pass is some batches, rows and columns of c and one block of k). In
- * each it first packs the blocks of a and of b, then computes the parts of c; who does which piece does not matter to the result, since
- * pieces share nothing that they write and every element's terms are added in one order. A pass ends when all of its pieces have. */
+ * The team goes through the passes together (program/gemm_blocks.h: a pass covers some batches,
+ * rows and columns of c and one block of k). In each pass it packs the blocks of a and b, then
+ * computes the parts of c. Which thread takes which piece does not affect the result: pieces write
+ * disjoint memory, and every element's terms are added in a fixed order. A pass ends when all its
+ * pieces are done. */
 #include "runtime/cpu/gemm_types.h"
 #include "support/min.h"
 
 enum { PART_ROWS = 192, PART_COLUMNS = 256, PACK_TILES = 8, SMALL_FLOPS = 1 << 17 };
 
-/* What all passes share. */
+/* State shared by all passes. */
 typedef struct plain_run {
     const sc_gemm_plan *plan;
     const char *arrays[SC_GEMM_ARRAYS]; /* a, b, c, tensors of steps */
-    char *a, *b, *beside;               /* scratch */
+    char *a, *b, *beside;               /* scratch memory */
     char *c;
 } plain_run;
 
@@ -21,7 +23,7 @@ typedef struct plain_pass {
     int64_t row, rows, column, columns;
     int64_t term, depth;
     bool first, last;
-    bool packs_a, packs_b; /* else what an earlier pass packed is still there */
+    bool packs_a, packs_b; /* false: the block that an earlier pass packed is still there */
 } plain_pass;
 
 static int64_t pieces(int64_t size, int64_t piece)
@@ -40,7 +42,7 @@ static int64_t bytes_of(const sc_gemm_plan *plan, int array)
     return sc_dtypes[dtype].bytes;
 }
 
-/* An array of one batch; NULL stays NULL. */
+/* Returns an array's address for one batch; NULL stays NULL. */
 static const char *of_batch(const plain_run *run, int array, int64_t batch)
 {
     const char *data = run->arrays[array];
@@ -54,13 +56,14 @@ static sc_gemm_lines lines_of(const plain_run *run, sc_gemm_operand operand, int
                            plan->walks[operand == SC_GEMM_A ? SC_GEMM_M : SC_GEMM_N][operand], plan->walks[SC_GEMM_K][operand]};
 }
 
-/* Bytes of one batch's packed block: all lines of a pass over its depth. */
+/* Returns the bytes of one batch's packed block: all lines of a pass, `depth` terms each. */
 static int64_t block_bytes(const sc_gemm_plan *plan, int64_t lines, int64_t depth)
 {
     return sc_gemm_packed(lines) * depth * sc_dtypes[plan->gemm.sum].bytes;
 }
 
-/* Where a batch's packed block of a, or of b, stands. All of k's blocks do when they are kept. */
+/* Return the address of a batch's packed block of a or b. If blocks are kept, those of all k are
+ * there. */
 static char *packed_a(const plain_run *run, const plain_pass *pass, int64_t batch)
 {
     const sc_gemm_blocks *blocks = &run->plan->blocks;
@@ -75,7 +78,7 @@ static char *packed_b(const plain_run *run, const plain_pass *pass, int64_t batc
     return run->b + before + batch * block_bytes(run->plan, pass->columns, pass->depth);
 }
 
-/* Pieces of a's packing in one batch, and of b's. */
+/* Return the number of packing pieces of a and b in one batch. */
 static int64_t pack_pieces_a(const sc_gemm_plan *plan, const plain_pass *pass)
 {
     return pass->packs_a ? pieces(pass->rows, PACK_TILES * plan->kernels->rows) : 0;
@@ -86,7 +89,7 @@ static int64_t pack_pieces_b(const sc_gemm_plan *plan, const plain_pass *pass)
     return pass->packs_b ? pieces(pass->columns, PACK_TILES * plan->kernels->columns) : 0;
 }
 
-/* Piece i of the packing: some tiles of a's block of a batch, or of b's. */
+/* Packs piece i: some tiles of a batch's block of a or b. */
 static void pack_piece(const plain_run *run, const plain_pass *pass, int64_t i)
 {
     const sc_gemm_plan *plan = run->plan;
@@ -112,7 +115,8 @@ static int64_t pack_pieces(const sc_gemm_plan *plan, const plain_pass *pass)
     return pass->batches * (pack_pieces_a(plan, pass) + pack_pieces_b(plan, pass));
 }
 
-/* Rows of a part of c: about PART_ROWS, the parts of a pass being as equal as whole tiles allow. */
+/* Returns the rows of a part of c: about PART_ROWS, with parts of a pass as equal as whole tiles
+ * allow. */
 static int64_t part_rows(const sc_gemm_plan *plan, const plain_pass *pass)
 {
     return round_up(pieces(pass->rows, pieces(pass->rows, PART_ROWS)), plan->kernels->rows);
@@ -157,7 +161,8 @@ static void multiply_piece(const plain_run *run, const plain_pass *pass, int64_t
     plan->kernels->multiply(&block);
 }
 
-/* The next pass; k fastest, so that sums do not wait long. False after the last one. */
+/* Advances to the next pass, k fastest, so that partial sums are kept briefly. False after the
+ * last. */
 static bool next_pass(const sc_gemm_plan *plan, plain_pass *pass, bool begin)
 {
     const sc_gemm_blocks *blocks = &plan->blocks;
@@ -186,7 +191,7 @@ static bool next_pass(const sc_gemm_plan *plan, plain_pass *pass, bool begin)
     return true;
 }
 
-/* What every thread of the team does. */
+/* Runs on every thread of the team. */
 static void run_passes(const plain_run *run)
 {
     plain_pass pass;
@@ -201,9 +206,9 @@ static void run_passes(const plain_run *run)
     }
 }
 
-/* ---- few rows ---- */
+/* ---- skinny GEMMs: few rows ---- */
 
-/* Whether rows of a are read where they stand. */
+/* True if rows of a are read in place, without a copy. */
 static bool reads_a(const sc_gemm_plan *plan)
 {
     return plan->gemm.dtypes[SC_GEMM_A] == SC_DTYPE_f32 && sc_gemm_runs(&plan->walks[SC_GEMM_K][SC_GEMM_A]) &&
@@ -219,7 +224,7 @@ static void copy_lines(const plain_run *run, int64_t batch, int64_t i)
                              run->a + i * plan->blocks.depth * (int64_t)sizeof(float));
 }
 
-/* Of batch + within; its columns and terms are left to set. */
+/* Returns the strip of batch + within; the caller sets columns and terms. */
 static sc_gemm_strip strip_of(const plain_run *run, int64_t batch, int64_t within)
 {
     const sc_gemm_plan *plan = run->plan;

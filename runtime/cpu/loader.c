@@ -1,5 +1,6 @@
-/* The bytes become a file without a name, which the system's loader opens by its number. It knows objects by their paths, so that the file
- * stays open: its number names no other object as long as this one lives. */
+/* Loads a shared object from memory: the bytes are written to an anonymous file, which dlopen opens
+ * by its descriptor's path. The dynamic loader identifies objects by path, so the file stays open:
+ * its number must not be reused while the object is loaded. */
 #define _GNU_SOURCE
 #include "runtime/cpu/loader.h"
 
@@ -25,7 +26,8 @@ static void set_error(shardc_error *error, shardc_status status, const char *wha
     snprintf(error->text, sizeof error->text, "%s: %s", what, why == NULL ? "unknown" : why);
 }
 
-/* Whether what the headers say is loaded is there: the system maps what is not, and stumbles when it is read. */
+/* True if everything that the headers load is present. dlopen maps missing parts without an error,
+ * and reading them crashes. */
 static bool is_whole(const char *bytes, size_t count)
 {
     ElfW(Ehdr) head;
@@ -61,7 +63,8 @@ static int write_file(const char *bytes, size_t count)
     return file;
 }
 
-/* The OpenMP runtime came with the object, and would leave with it, from under the threads that it keeps. */
+/* Keeps the OpenMP runtime loaded. It was loaded with the object, and unloading it would remove the
+ * code of threads that it keeps. */
 static void keep_openmp(void *handle)
 {
     Dl_info info;

@@ -1,3 +1,4 @@
+/* Opens oneDNN and looks up its functions. */
 #ifdef SHARDC_ONEDNN
 #include "runtime/cpu/onednn.h"
 
@@ -14,7 +15,8 @@ static const sc_dynlib library = {
     .title = "oneDNN", .remedy = "install oneDNN 2", .names = names, .symbols = symbols, .symbol_count = sizeof symbols / sizeof *symbols};
 
 #if defined(__x86_64__)
-/* Whether the library keeps to what $SHARDC_CPU allows. It can be told so only before its first use in the process. */
+/* Limits the library to the instructions that $SHARDC_CPU allows. That only works before its first
+ * use in the process; false if it is too late. */
 static bool is_allowed(const sc_onednn *onednn)
 {
     static const dnnl_cpu_isa_t isas[] = {[SC_CPU_BASE] = dnnl_cpu_isa_sse41,
@@ -52,5 +54,5 @@ void sc_onednn_close(sc_onednn *onednn)
     sc_dynlib_close(&library, onednn);
 }
 #else
-typedef int sc_onednn_is_not_there; /* a file is never empty */
+typedef int sc_onednn_is_not_there; /* ISO C forbids an empty file */
 #endif

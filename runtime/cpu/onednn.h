@@ -1,4 +1,5 @@
-/* oneDNN 2, opened at run time. Included only where its headers were there to compile with (SHARDC_ONEDNN). */
+/* oneDNN 2, opened at run time. Included only if its headers were found at build time
+ * (SHARDC_ONEDNN). */
 #ifndef SHARDC_RUNTIME_CPU_ONEDNN_H
 #define SHARDC_RUNTIME_CPU_ONEDNN_H
 
@@ -13,8 +14,9 @@ typedef struct sc_onednn {
 #undef SYMBOL
 } sc_onednn;
 
-/* False when there is no libdnnl.so.2, it lacks a function, or it was used in this process with instructions that $SHARDC_CPU does not
- * allow. The library stays in the process once opened: closing only counts. */
+/* False if there is no libdnnl.so.2, it lacks a function, or this process has already used it with
+ * instructions that $SHARDC_CPU excludes. The library is never unloaded; closing only decrements a
+ * count. */
 bool sc_onednn_open(sc_onednn *out);
 void sc_onednn_close(sc_onednn *onednn);
 

@@ -1,3 +1,4 @@
+/* The table of cuBLASLt algorithms and its file. */
 #define _GNU_SOURCE /* open_memstream, O_CLOEXEC */
 #include "runtime/cuda/algorithm_cache.h"
 
@@ -35,7 +36,7 @@ void sc_cuda_choices_free(sc_cuda_choices *choices)
     *choices = (sc_cuda_choices){.product_count = 0};
 }
 
-/* Room for one more; NULL: no memory. */
+/* Grows a list for one more element; NULL: out of memory. */
 static void *grown(void *list, uint32_t count, uint32_t *room, size_t size)
 {
     if (count < *room)
@@ -120,7 +121,7 @@ char *sc_cuda_choices_print(const sc_cuda_choices *choices, size_t *out_size)
     return ok ? text : NULL;
 }
 
-/* What is left to read; every line of it ends. */
+/* The text still to be read; every line of it is terminated. */
 typedef struct reader {
     const char *at, *end;
     uint32_t line;
@@ -138,7 +139,7 @@ static bool fail(const reader *r, const char *format, ...)
     return false;
 }
 
-/* The next line, without its end, as text; false: there is none that short. */
+/* Copies the next line without its terminator. False: no line, or it is too long. */
 static bool next_line(reader *r, char *out, size_t room)
 {
     const char *end = r->at == r->end ? NULL : memchr(r->at, '\n', (size_t)(r->end - r->at));
@@ -206,7 +207,7 @@ static bool parse_lines(sc_cuda_choices *choices, reader *r)
     return true;
 }
 
-/* "program 0123456789abcdef" and the like. */
+/* Parses a line such as "program 0123456789abcdef". */
 static bool parse_sum(const char *line, const char *word, uint64_t *out)
 {
     int length = -1;
@@ -215,7 +216,7 @@ static bool parse_sum(const char *line, const char *word, uint64_t *out)
            line[begin + 16] == 0;
 }
 
-/* The sum is the last line: without its end a file is not whole. */
+/* The checksum is the last line, so a truncated file has none. */
 static bool is_whole(const char *text, size_t size)
 {
     enum { LAST = sizeof "end 0123456789abcdef\n" - 1 };
@@ -268,7 +269,7 @@ void sc_cuda_choices_read(sc_cuda_choices *choices, const char *path)
     free(text);
 }
 
-/* Whether nothing is lost: no file, an empty one, or one of choices. */
+/* True if nothing of value is lost: no file, an empty one, or a cache file. */
 static bool may_replace(const char *path)
 {
     uint64_t size = 0;

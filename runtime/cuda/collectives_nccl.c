@@ -1,6 +1,7 @@
-/* Collectives by NCCL: a GPU a rank. The world's communicator is made non-blocking from an id that rank 0 gives out through the ranks' own
- * connection; groups are split from it. Calls are put on stream 1; what goes wrong later is found by asking. Sums are added in the
- * library's order: the same on all members, not necessarily that of the group ranks. */
+/* Collectives with NCCL, one GPU per rank. The world's ncclComm_t is created non-blocking from an
+ * id that rank 0 broadcasts over the ranks' own communicator; groups are split from it. Calls go to
+ * stream 1; later errors are found by polling. The order of a sum's terms is NCCL's: all members
+ * get the same bits, but not necessarily those of the group order. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #include "runtime/cuda/rank.h"
 #include "support/clock.h"
 
-/* A communicator's end, on a thread of its own. */
+/* Aborts one communicator, on a thread of its own. */
 typedef struct abortion {
     const sc_nccl *nccl;
     sc_nccl_comm comm;
@@ -20,10 +21,10 @@ typedef struct abortion {
 
 typedef struct nccl_rank {
     sc_nccl_comm world;
-    sc_nccl_comm *groups; /* by group of the image; the world's may stand there, too */
+    sc_nccl_comm *groups; /* by group of the program; may contain the world's as well */
     uint32_t group_count;
-    bool is_open;     /* all are there, and none has failed */
-    abortion *aborts; /* room for all */
+    bool is_open;     /* all are created, and none has failed */
+    abortion *aborts; /* scratch for aborting all of them */
 } nccl_rank;
 
 static const sc_nccl *library(const sc_rank *rank)
@@ -42,7 +43,7 @@ static shardc_status nccl_check(const sc_nccl *nccl, sc_nccl_comm comm, sc_nccl_
 }
 #define NCCL(nccl, comm, error, what, name, ...) nccl_check(nccl, comm, (nccl)->name(__VA_ARGS__), #name, what, error)
 
-/* Until the communicator has done what a non-blocking call began. */
+/* Waits until a non-blocking operation on the communicator is complete. */
 static shardc_status settle(const sc_rank *rank, sc_nccl_comm comm, const char *what, shardc_error *error)
 {
     const sc_nccl *nccl = library(rank);
@@ -84,7 +85,8 @@ static shardc_status open_world(sc_rank *rank, nccl_rank *own, shardc_error *err
     return status == SHARDC_OK ? settle(rank, own->world, "joining NCCL's world", error) : status;
 }
 
-/* Whether the group is all ranks in their order: the answer is the same on every rank, since a split is a call of all. */
+/* True if the group is all ranks in order. All ranks get the same answer, as needed because
+ * ncclCommSplit is a collective call. */
 static bool is_world(const sc_image_group *group, uint64_t ranks)
 {
     bool is = sc_image_group_size(group) == ranks;
@@ -93,7 +95,8 @@ static bool is_world(const sc_image_group *group, uint64_t ranks)
     return is;
 }
 
-/* The lowest member tells a group from the others of its kind. A split is made in the parent, and there only when the parent says so. */
+/* Opens the group with ncclCommSplit: the lowest member's rank is the colour that separates groups
+ * of one kind. A non-blocking split completes only while the parent is polled. */
 static shardc_status open_group(sc_rank *rank, nccl_rank *own, uint32_t index, shardc_error *error)
 {
     const sc_image_group *group = &rank->session->image->groups[index];
@@ -118,8 +121,9 @@ static void *abort_one(void *user)
     return NULL;
 }
 
-/* The abort of a communicator waits for what the GPU is busy with, which may be a call of another one: all have to be told at once. It
- * also waits for the end of graphs that have its calls: these must be gone before. */
+/* Aborts all communicators at once: an abort waits for the GPU, which may be busy with another
+ * communicator's call. An abort also waits for graphs that contain the communicator's calls, so
+ * those must be destroyed before. */
 static void abort_all(sc_rank *rank, nccl_rank *own)
 {
     uint32_t count = 0;
@@ -141,7 +145,8 @@ static void abort_all(sc_rank *rank, nccl_rank *own)
     own->is_open = false;
 }
 
-/* In peace: what is under way on all members ends first. False: this one has to be aborted. */
+/* Closes a communicator after everything in flight on all members has ended. False: it must be
+ * aborted. */
 static bool leave(sc_rank *rank, sc_nccl_comm comm)
 {
     const sc_nccl *nccl = library(rank);
@@ -178,7 +183,7 @@ static shardc_status open_groups(sc_rank *rank, shardc_error *error)
     const sc_image *image = rank->session->image;
     sc_cuda_rank *device = rank->device_state;
     nccl_rank *own = device->comm_state;
-    if (own != NULL) /* again: other ranks have lost theirs */
+    if (own != NULL) /* reopened after other ranks lost their world */
         own->is_open = false;
     close_groups(rank);
     own = device->comm_state = calloc(1, sizeof *own);
@@ -213,7 +218,7 @@ static sc_nccl_dtype dtype_of(sc_dtype dtype)
     return dtypes[dtype];
 }
 
-/* Of truth values, sum and max are `or`, min is `and`: bytes of 0 and 1. */
+/* For bool (bytes 0 and 1) sum and max are `or`, min is `and`. */
 static sc_nccl_reduce reduce_of(sc_comm_reduce reduce, sc_dtype dtype)
 {
     if (reduce == SC_COMM_SUM && dtype != SC_DTYPE_bool)
@@ -303,7 +308,7 @@ static shardc_status poll(sc_rank *rank, shardc_error *error)
     const nccl_rank *own = ((const sc_cuda_rank *)rank->device_state)->comm_state;
     const sc_nccl *nccl = library(rank);
     shardc_error reason = {.status = SHARDC_OK};
-    shardc_status status = sc_comm_poll(rank->comm, &reason); /* the processes; the library hears of the end of one much later, if at all */
+    shardc_status status = sc_comm_poll(rank->comm, &reason); /* polls the processes: NCCL detects the death of one much later, if at all */
     if (status != SHARDC_OK)
         return sc_fail(error, status, "%s", reason.text);
     for (uint32_t i = 0; status == SHARDC_OK && i < own->group_count; i++) {
@@ -315,7 +320,8 @@ static shardc_status poll(sc_rank *rank, shardc_error *error)
     return status;
 }
 
-/* Others may wait for this rank in the library: they find out by their own polling; this rank's own calls end here. */
+/* Ends this rank's NCCL calls. Other ranks that wait for it in NCCL find out by their own
+ * polling. */
 static void abort_world(sc_rank *rank)
 {
     nccl_rank *own = ((sc_cuda_rank *)rank->device_state)->comm_state;

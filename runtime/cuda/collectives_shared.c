@@ -1,11 +1,15 @@
-/* Collectives of ranks that share a GPU: their buffers lie in one address space, so each rank's stream reads the others' directly. What
- * belongs to one call is ordered by events, which the ranks' threads record before they meet: behind the meeting every member may wait for
- * every member's event.
+/* Collectives between ranks that share a GPU. Buffers are in one address space, so each rank's
+ * stream reads the others' buffers directly. Events order the work of a call: the ranks' threads
+ * record theirs before a barrier (meet), after which every member may wait for every other member's
+ * event.
  *
- *     start    record `ready`; meet; wait for all `ready`; [all_reduce: reduce one part; record `half`; meet; wait for all `half`]; copy
- *     finish   meet, so that all have recorded `done`; stream 0 waits for all `done`: members have read what it may write to next
+ *     start    record `ready`; meet; wait for all `ready`; [all_reduce: reduce one slice; record
+ *              `half`; meet; wait for all `half`]; copy
+ *     finish   meet, so that all have recorded `done`; stream 0 waits for all `done`: then all
+ *              members have read what stream 0 may overwrite next
  *
- * all_reduce is a reduce_scatter and an all_gather: member g writes only part g of its buffer before `half`, which only it reads. */
+ * all_reduce is a reduce_scatter followed by an all_gather: before `half` member g writes only
+ * slice g of its buffer, which only g reads. */
 #include "runtime/cuda/rank.h"
 
 static shardc_status meet(sc_rank *rank, const sc_bound *bound, shardc_error *error)
@@ -15,7 +19,7 @@ static shardc_status meet(sc_rank *rank, const sc_bound *bound, shardc_error *er
     return sc_comm_run(bound->group, &call, error);
 }
 
-/* The same instruction of another member. */
+/* Returns the same instruction of another member. */
 static const sc_bound *peer_of(const sc_rank *rank, const sc_bound *bound, uint32_t member)
 {
     const sc_image *image = rank->session->image;
@@ -26,7 +30,7 @@ static const sc_bound *peer_of(const sc_rank *rank, const sc_bound *bound, uint3
         if (at < image->funcs[f].instr_count)
             return &rank->session->ranks[peer - rank->session->first_rank].funcs[f][at];
     }
-    return NULL; /* bound is none of the rank's */
+    return NULL; /* bound does not belong to the rank */
 }
 
 static shardc_status wait_for_members(const sc_rank *rank, const sc_bound *bound, size_t event, sc_cu_stream stream, shardc_error *error)
@@ -50,7 +54,7 @@ static shardc_status move(const sc_rank *rank, const sc_bound *bound, void *to, 
                    (sc_cu_address)(uintptr_t)from, (size_t)bytes, own->streams[1]);
 }
 
-/* `to` becomes the reduction of elements first .. first + count of the members' sources, in their order. */
+/* Reduces elements first .. first + count of the members' sources into `to`, in group order. */
 static shardc_status reduce(const sc_rank *rank, const sc_bound *bound, uint32_t p, int64_t first, int64_t count, void *to,
                             shardc_error *error)
 {
@@ -77,7 +81,7 @@ static shardc_status reduce(const sc_rank *rank, const sc_bound *bound, uint32_t
                    (unsigned)((count + THREADS - 1) / THREADS), 1, 1, THREADS, 1, 1, 0, own->streams[1], values, NULL);
 }
 
-/* Where part i of n of so many elements begins. */
+/* Returns where slice i of n begins. */
 static int64_t begin_of(int64_t count, int64_t i, int64_t n)
 {
     return count / n * i + (count % n < i ? count % n : i);
@@ -113,7 +117,7 @@ static shardc_status all_reduce(sc_rank *rank, const sc_bound *bound, shardc_err
     return status;
 }
 
-/* What comes from member i. */
+/* Copies what comes from member i. */
 static shardc_status take(sc_rank *rank, const sc_bound *bound, uint32_t p, uint32_t i, shardc_error *error)
 {
     const sc_comm_part *part = &bound->parts[p], *peer = &peer_of(rank, bound, i)->parts[p];
@@ -126,7 +130,7 @@ static shardc_status take(sc_rank *rank, const sc_bound *bound, uint32_t p, uint
         return move(rank, bound, to + i * piece, from, piece, error);
     case SC_COMM_ALL_TO_ALL:
         return move(rank, bound, to + i * piece, from + g * piece, piece, error);
-    default: /* all of it, from one: broadcast, permute, recv */
+    default: /* everything, from one member: broadcast, permute, recv */
         return (int32_t)i == bound->call.from ? move(rank, bound, to, from, bytes, error) : SHARDC_OK;
     }
 }

@@ -1,4 +1,4 @@
-/* GPUs: whether this machine has what a program needs, contexts, code. */
+/* Checks GPUs against a program's needs, creates contexts, loads code. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,8 @@ static shardc_status start_driver(sc_cuda *api, shardc_error *error)
     return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "there is no GPU that CUDA's driver would use: %s", reason.text);
 }
 
-/* Ranks of this process take GPUs in turn; a process that is one of several on its machine begins at its own. */
+/* Ranks of this process take GPUs round-robin, starting at the process's own GPU if there are
+ * several processes on the machine. */
 static uint32_t first_gpu(const sc_image *image, uint32_t ranks)
 {
     sc_launch launch;
@@ -58,7 +59,8 @@ static shardc_status identify(const sc_cuda *api, int ordinal, sc_cuda_gpu *out,
     return status;
 }
 
-/* The GPU is new enough, lets us in, and has room for so many ranks. */
+/* Checks compute capability, compute mode, shared memory of a block, and total memory for the
+ * ranks. */
 static shardc_status check_gpu(const sc_cuda *api, const sc_image *image, int ordinal, uint64_t ranks, shardc_error *error)
 {
     const sc_target *target = sc_target_find(image->target);
@@ -97,7 +99,8 @@ static shardc_status check_gpu(const sc_cuda *api, const sc_image *image, int or
     return SHARDC_OK;
 }
 
-/* The driver that knows CUDA 11.4's functions is asked for; programs in machine code need no newer one, and the loader says if they do. */
+/* Requires a driver with CUDA 11.4's functions. Machine code needs nothing newer; if it does,
+ * loading it reports that. */
 static shardc_status check_driver(const sc_cuda *api, shardc_error *error)
 {
     enum { LEAST = 11040 };
@@ -109,7 +112,7 @@ static shardc_status check_driver(const sc_cuda *api, shardc_error *error)
     return status;
 }
 
-/* What ranks that share a GPU cannot do. */
+/* Rejects what ranks that share a GPU cannot do. */
 static shardc_status check_sharing(const sc_image *image, uint32_t ranks, shardc_error *error)
 {
     if (ranks > SC_CUDA_MAX_SHARING)
@@ -148,8 +151,9 @@ shardc_status sc_cuda_check_machine(const sc_image *image, uint32_t ranks, shard
 
 /* ---- code ---- */
 
-/* Whether a GPU of the capability takes machine code of the target (CUDA C++ programming guide, "Binary compatibility"): of its own
- * generation, made for no later one of it; with an `a`, of its own capability. */
+/* True if the GPU can run the target's machine code (CUDA C++ programming guide, "Binary
+ * compatibility"): the same major capability and at least the same minor one; with suffix `a` the
+ * same capability exactly. */
 static bool takes_machine_code(const sc_target *target, uint32_t capability)
 {
     if (sc_target_is_virtual(target))
@@ -159,7 +163,7 @@ static bool takes_machine_code(const sc_target *target, uint32_t capability)
     return capability / 10 == target->capability / 10 && capability >= target->capability;
 }
 
-/* Machine code where the GPU takes it, else PTX, which the driver compiles. */
+/* Loads machine code if the GPU can run it, else PTX, which the driver compiles. */
 static shardc_status load_module(const sc_cuda *api, const sc_image *image, const sc_cuda_gpu *gpu, const char *name, sc_cu_module *out,
                                  shardc_error *error)
 {
@@ -201,7 +205,7 @@ static shardc_status load_kernel(const sc_cuda *api, const sc_image *image, sc_c
     return status;
 }
 
-/* The reductions that the image's collectives ask for. */
+/* Loads the reduction kernels that the program's collectives use. */
 static shardc_status load_reductions(const sc_cuda *api, const sc_image *image, sc_cuda_gpu *gpu, shardc_error *error)
 {
     sc_cu_module *module = &gpu->modules[image->kernel_count];

@@ -1,6 +1,6 @@
-/* GPUs: every instruction is put on a stream and runs when its turn comes; the host waits at the end of a call. What a call leaves behind
- * for the host are the failures of its checks. A function that ran once as it is becomes a graph, where its collectives may be part of one.
- */
+/* The CUDA device: instructions are enqueued on streams, and the host waits at the end of a call. A
+ * call returns the failures of its checks to the host. After a function has run once it is captured
+ * as a graph, provided its collectives can be captured. */
 #define _GNU_SOURCE
 #include "runtime/cuda/device.h"
 #include "runtime/comm/backend.h"
@@ -64,7 +64,7 @@ static shardc_status allocate(sc_rank *rank, sc_cuda_rank *own, shardc_error *er
     size_t bytes = (size_t)rank->session->image->arena_bytes;
     char what[64];
     snprintf(what, sizeof what, "the %zu bytes of rank %u", bytes, rank->rank);
-    /* What cuMemAlloc gives is aligned to 256 bytes at least. */
+    /* cuMemAlloc returns addresses aligned to at least 256 bytes. */
     shardc_status status = SC_CUDA(api, error, what, cuMemAlloc_v2, &own->memory, bytes + 1);
     if (status == SHARDC_OK)
         status = SC_CUDA(api, error, what, cuMemsetD8Async, own->memory, 0, bytes + 1, own->streams[0]);
@@ -102,7 +102,7 @@ static shardc_status open_rank(sc_rank *rank, shardc_error *error)
 
 /* ---- ranks: instructions ---- */
 
-/* The parameters of a kernel's launches: their values in a row, and the address of each. */
+/* Lays out a kernel's launch parameters: the values in a row, and the address of each. */
 static shardc_status bind_kernel(const sc_image *image, sc_cuda_rank *own, sc_bound *bound, sc_cuda_bound *extra, shardc_error *error)
 {
     const sc_image_instr *instr = bound->instr;
@@ -154,7 +154,7 @@ static shardc_status bind_one(sc_rank *rank, sc_bound *bound, shardc_error *erro
     return bind_kernel(rank->session->image, own, bound, extra, error);
 }
 
-/* Where failures stand is known when all kernels that can fail have been counted. */
+/* Sets the failure addresses, which are known once all kernels that can fail are counted. */
 static shardc_status point_to_failures(sc_rank *rank, sc_bound *bound, shardc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
@@ -212,8 +212,8 @@ static void drop_graph(const sc_cuda *api, sc_cuda_graph *graph)
     graph->exec = NULL;
 }
 
-/* What they have recorded are calls of communicators, which nobody may replay when these are gone, and which these wait for before they
- * go. One that runs goes when it is done. */
+/* Destroys the graphs. They contain calls of communicators: they must not be replayed after those
+ * are closed, and closing waits for them. A graph that is running is freed when it ends. */
 static void drop_graphs(sc_rank *rank)
 {
     sc_cuda_rank *own = rank->device_state;
@@ -272,7 +272,8 @@ static void close_rank(sc_rank *rank)
 
 /* ---- waiting ---- */
 
-/* The collective that a function waits for: the first that is not done; of a graph, whose events nobody can ask, the first of all. */
+/* Names the collective that a function is waiting for: the first that is not done. Events inside a
+ * graph cannot be queried, so for a graph it is the function's first collective. */
 static void name_collective(const sc_rank *rank, uint32_t func, char *out, size_t size)
 {
     const sc_cuda_rank *own = rank->device_state;
@@ -293,11 +294,12 @@ static void name_collective(const sc_rank *rank, uint32_t func, char *out, size_
     }
 }
 
-/* Until all that is on stream 0 is done. A call with collectives may wait for ranks that do not come, where they do not meet before: it
- * asks how they are, and has the session's deadline. A short wait burns the CPU, a long one sleeps. */
+/* Waits for all work on stream 0. With collectives, ranks may be missing if they do not meet
+ * before; so it polls them, and applies the session's deadline. Short waits spin, long ones
+ * sleep. */
 static shardc_status wait_for_stream(sc_rank *rank, uint32_t func, bool has_collectives, shardc_error *error)
 {
-    enum { BURN_US = 2000, SLEEP_US = 50 /* with what the system adds about 0.1 ms: little beside what is waited for */ };
+    enum { BURN_US = 2000, SLEEP_US = 50 /* about 0.1 ms with the system's overhead: little compared with the wait */ };
     sc_cuda_rank *own = rank->device_state;
     const sc_cuda *api = &own->session->api;
     double begin = sc_seconds(), deadline = rank->session->options.deadline_ms * 1e-3;
@@ -338,7 +340,7 @@ static bool has_collectives(const sc_image *image, uint32_t func)
 
 /* ---- calls ---- */
 
-/* The step, and a clean slate for failures. */
+/* Uploads the step number and clears the failures. */
 static shardc_status set_call(sc_rank *rank, shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
@@ -352,7 +354,8 @@ static shardc_status set_call(sc_rank *rank, shardc_error *error)
     return status;
 }
 
-/* Whether kernels of the function are given such a parameter, which a graph keeps as it was. The step is none: they read it. */
+/* True if a kernel of the function has a parameter of this kind, whose value a graph would freeze.
+ * The step is not one: kernels read it from memory. */
 static bool has_param(const sc_image *image, uint32_t func, sc_image_param_kind kind)
 {
     for (uint32_t i = 0; i < image->funcs[func].instr_count; i++) {
@@ -365,7 +368,7 @@ static bool has_param(const sc_image *image, uint32_t func, sc_image_param_kind 
     return false;
 }
 
-/* Whether what was recorded is still what this call does. */
+/* True if the captured graph still matches this call. */
 static bool is_current(const sc_rank *rank, const sc_cuda_graph *graph, uint32_t func, uint32_t micro_batch)
 {
     const sc_image *image = rank->session->image;
@@ -373,7 +376,8 @@ static bool is_current(const sc_rank *rank, const sc_cuda_graph *graph, uint32_t
            (graph->micro_batch == micro_batch || !has_param(image, func, SC_PARAM_MICRO_BATCH));
 }
 
-/* Whether the function may be recorded. The first run is not: libraries make up their minds in it. */
+/* True if the function may be captured. Never on its first run, in which libraries select
+ * algorithms. */
 static bool may_capture(const sc_rank *rank, const sc_cuda_graph *graph, uint32_t func)
 {
     const sc_cuda_rank *own = rank->device_state;
@@ -409,14 +413,15 @@ static shardc_status begin(sc_rank *rank, uint32_t func, uint32_t micro_batch, b
     return status;
 }
 
-/* Recording has rules of its own: what breaks them may well run otherwise. */
+/* Adds to an error that it occurred during capture: code that breaks capture's rules may run
+ * without. */
 static void name_recording(const char *name, shardc_error *error)
 {
     size_t length = strlen(error->text);
     snprintf(error->text + length, sizeof error->text - length, " (while %s was recorded as a graph; --no-graph runs without)", name);
 }
 
-/* What was recorded becomes a graph and runs. */
+/* Ends the capture, instantiates the graph and launches it. */
 static shardc_status end_capture(sc_rank *rank, uint32_t func, bool failed, shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
@@ -439,13 +444,13 @@ static shardc_status end_capture(sc_rank *rank, uint32_t func, bool failed, shar
         graph->exec = NULL;
         name_recording(name, error);
     }
-    graph->is_refused = status != SHARDC_OK; /* the next call goes without */
+    graph->is_refused = status != SHARDC_OK; /* the next call runs without a graph */
     if (recorded != NULL)
         api->cuGraphDestroy(recorded);
     return status == SHARDC_OK ? SC_CUDA(api, error, name, cuGraphLaunch, graph->exec, own->streams[0]) : status;
 }
 
-/* Of the instructions that failed, the first. */
+/* Reports the first instruction that failed. */
 static void find_failure(sc_rank *rank, uint32_t func, shardc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
@@ -457,7 +462,8 @@ static void find_failure(sc_rank *rank, uint32_t func, shardc_error *error)
     }
 }
 
-/* After an error: what the streams hold must not run into the next call, nor outlive the buffers. */
+/* After an error: waits for the streams, so that their work does not run into the next call or
+ * outlive the buffers. */
 static void give_up(sc_rank *rank)
 {
     const sc_cuda_rank *own = rank->device_state;
@@ -467,7 +473,7 @@ static void give_up(sc_rank *rank)
         own->session->api.cuStreamSynchronize(own->streams[s]);
 }
 
-/* What was carried out on the GPU: a graph's, too. */
+/* Counts the collectives that the GPU executed, those of a graph included. */
 static void count_collectives(sc_rank *rank, uint32_t func)
 {
     const sc_image *image = rank->session->image;
@@ -559,7 +565,7 @@ static shardc_status lost(sc_rank *rank, shardc_status status)
     return status;
 }
 
-/* The collective's stream waits for all that computes its operands. */
+/* The collective's stream waits for the computation of its operands. */
 static shardc_status start(sc_rank *rank, sc_bound *bound, shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
@@ -607,7 +613,7 @@ static shardc_status each_piece(sc_rank *rank, uint32_t buffer, char *host, int6
     const sc_cuda *api = &own->session->api;
     const char *what = rank->session->image->buffers[buffer].name;
     sc_cu_address at = (sc_cu_address)(uintptr_t)sc_rank_buffer(rank, buffer);
-    sc_cu_context callers = NULL; /* this may be the application's thread */
+    sc_cu_context callers = NULL; /* this may be an application's thread */
     shardc_status status = SC_CUDA(api, error, "", cuCtxGetCurrent, &callers);
     if (status == SHARDC_OK)
         status = SC_CUDA(api, error, "", cuCtxSetCurrent, own->gpu->context);

@@ -1,4 +1,5 @@
-/* Products by cuBLASLt: descriptors and an algorithm a product, made when a rank starts; a call then only brings addresses. */
+/* GEMMs with cuBLASLt. Descriptors and the algorithm of each GEMM are set up when a rank starts; a
+ * call only supplies addresses. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -84,7 +85,7 @@ static shardc_status make_desc(const sc_cublaslt *lt, sc_cuda_matmul *m, shardc_
     return status;
 }
 
-/* A workspace begins at a multiple of 256, which is more than buffers do. */
+/* The workspace must be aligned to 256 bytes, more than buffers are. */
 enum { WORKSPACE = SC_MATMUL_WORKSPACE - (256 - SC_IMAGE_ALIGN) };
 
 static void *workspace_of(const sc_bound *bound)
@@ -92,13 +93,13 @@ static void *workspace_of(const sc_bound *bound)
     return (void *)(((uintptr_t)bound->scratch + 255) / 256 * 256);
 }
 
-/* The vector of an epilogue: a bias, or sums that are one's gradient. */
+/* Returns the step with the epilogue's vector: a bias, or the sums that are a bias gradient. */
 static uint32_t vector_of(const sc_matmul *form)
 {
     return form->total != SC_GEMM_MAX_STEPS ? form->total : form->bias;
 }
 
-/* The addresses that an epilogue has besides. */
+/* Sets the addresses of the epilogue's tensors. */
 static shardc_status set_tensors(const sc_cublaslt *lt, const sc_cuda_matmul *m, const void *bias, const void *aux, shardc_error *error)
 {
     shardc_status status = SHARDC_OK;
@@ -114,14 +115,14 @@ static const void *step_tensor(const sc_bound *bound, uint32_t step)
     return step == SC_GEMM_MAX_STEPS ? NULL : bound->steps[step];
 }
 
-/* What the calls of a product have in common. */
+/* Properties common to all calls of a GEMM. */
 typedef struct calls {
-    uint64_t addresses[SC_GEMM_OPERANDS]; /* or'd: their lowest bit is what all are aligned to */
-    const void *bias, *aux;               /* those that are aligned to the least */
+    uint64_t addresses[SC_GEMM_OPERANDS]; /* or'd together: the lowest set bit is the common alignment */
+    const void *bias, *aux;               /* the least aligned ones */
     sc_bound *one;
 } calls;
 
-/* The library takes 256 bytes for granted where nothing is said, which is as much as it asks for. */
+/* 256 bytes is the library's default, and the most that it makes use of. */
 static uint32_t alignment_of(uint64_t addresses)
 {
     const uint64_t most = 256, bits = addresses | most;
@@ -156,7 +157,8 @@ static calls calls_of(const sc_rank *rank, uint32_t gemm, const sc_matmul *form)
     return all;
 }
 
-/* The library is free to add parts of a sum up in the result: of 16 bits they would be rounded one by one. */
+/* By default the library may accumulate split-k parts in the result: with 16 bits each part would
+ * be rounded. */
 static uint32_t reductions_of(const sc_matmul *form)
 {
     return sc_dtypes[form->d.dtype].bytes < sc_dtypes[form->sum].bytes ? SC_LT_REDUCE_AS_COMPUTED : SC_LT_REDUCE_ANY;
@@ -187,8 +189,9 @@ static shardc_status prefer(const sc_cublaslt *lt, sc_lt_preference preference, 
 
 enum { MOST_CHOICES = 8 };
 
-/* The library's choices for the addresses that calls will bring, within the workspace: the best first, at most as many as wanted. None
- * where it does not compute such a product, which it says in several ways. */
+/* Queries the library's algorithms for the alignment of the calls' addresses, within the workspace
+ * limit: best first, at most `wanted`. *count is 0 if it does not support the GEMM, which it
+ * reports in several ways. */
 static shardc_status ask(const sc_cublaslt *lt, sc_lt_handle handle, const sc_cuda_matmul *m, const calls *all, int wanted,
                          sc_lt_heuristic found[MOST_CHOICES], int *count, shardc_error *error)
 {
@@ -215,7 +218,8 @@ static shardc_status ask(const sc_cublaslt *lt, sc_lt_handle handle, const sc_cu
     return status;
 }
 
-/* Seconds of a call, the least of some rounds; each takes about as long as a clock needs to be believed. */
+/* Measures the seconds of one call: the minimum of several rounds, each long enough for the clock's
+ * resolution. */
 static shardc_status time_calls(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul *m, const sc_cu_event events[2], double *out,
                                 shardc_error *error)
 {
@@ -224,7 +228,7 @@ static shardc_status time_calls(sc_rank *rank, sc_bound *bound, const sc_cuda_ma
     const sc_cuda *api = &own->session->api;
     const float round_ms = 5;
     shardc_status status = SHARDC_OK;
-    int count = 1; /* the first round warms up, and says how many fill one */
+    int count = 1; /* the first round warms up, and determines how many calls fill a round */
     for (int round = 0; status == SHARDC_OK && round < ROUNDS; round++) {
         float ms = 0;
         status = SC_CUDA(api, error, "", cuEventRecord, events[0], own->streams[0]);
@@ -244,7 +248,8 @@ static shardc_status time_calls(sc_rank *rank, sc_bound *bound, const sc_cuda_ma
     return status;
 }
 
-/* The fastest of several on this rank's buffers, which hold nothing yet. */
+/* Measures several algorithms on this rank's buffers, whose contents do not matter yet, and
+ * takes the fastest. */
 static shardc_status measure(sc_rank *rank, sc_cuda_matmul *m, const calls *all, const sc_lt_heuristic *found, int count,
                              sc_cuda_choice *out, shardc_error *error)
 {
@@ -272,7 +277,7 @@ static shardc_status measure(sc_rank *rank, sc_cuda_matmul *m, const calls *all,
     return status;
 }
 
-/* Whether the library still takes an answer that a file has. */
+/* True if the library still accepts an algorithm from the file. */
 static bool is_sure(const sc_cuda_rank *own, const sc_cuda_matmul *m, sc_cuda_choice *choice)
 {
     sc_lt_heuristic checked = {.status = SC_LT_NOT_SUPPORTED};
@@ -284,7 +289,7 @@ static bool is_sure(const sc_cuda_rank *own, const sc_cuda_matmul *m, sc_cuda_ch
     return choice->is_sure;
 }
 
-/* *out_none: the library does not compute it. */
+/* Queries or measures an algorithm. *out_none: the library does not support the GEMM. */
 static shardc_status make_choice(sc_rank *rank, sc_cuda_matmul *m, const calls *all, sc_cuda_choice *out, bool *out_none,
                                  shardc_error *error)
 {
@@ -312,8 +317,9 @@ static shardc_status make_choice(sc_rank *rank, sc_cuda_matmul *m, const calls *
                : sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the products' algorithms");
 }
 
-/* As it was chosen before, for a rank of the same GPU or at an earlier start; else the library says. One rank at a time, so that none asks
- * what another is being told, and none disturbs what is measured. */
+/* Chooses the algorithm: from the cache (another rank on the same kind of GPU, or an earlier run),
+ * else from the library. One rank at a time, so that nothing is queried twice and measurements are
+ * undisturbed. */
 static shardc_status choose(sc_rank *rank, uint32_t gemm, sc_cuda_matmul *m, const calls *all, bool *out_none, shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
@@ -325,7 +331,7 @@ static shardc_status choose(sc_rank *rank, uint32_t gemm, sc_cuda_matmul *m, con
         wanted.aligned[i] = alignment_of(all->addresses[operands[i]]);
     wanted.aligned[3] = all->bias == NULL ? 0 : alignment_of((uintptr_t)all->bias);
     wanted.aligned[4] = all->aux == NULL ? 0 : alignment_of((uintptr_t)all->aux);
-    status = set_tensors(&own->session->lt, m, all->bias, all->aux, error); /* the library looks at what they are aligned to */
+    status = set_tensors(&own->session->lt, m, all->bias, all->aux, error); /* the library checks their alignment */
     if (status != SHARDC_OK)
         return status;
     pthread_mutex_lock(&choices->lock);

@@ -1,4 +1,5 @@
-/* The products of a session and of its ranks: the library, its answers and the file of them, a plan a product. */
+/* The GEMMs of a session and its ranks: opens the library, manages the algorithm cache and its
+ * file, and creates a plan for each GEMM. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -6,7 +7,7 @@
 
 /* ---- sessions ---- */
 
-/* What cuBLASLt's answers depend on besides the program, in words. */
+/* Describes what cuBLASLt's choice depends on besides the program. */
 static shardc_status name_gpu(sc_cuda_session *own, sc_cuda_gpu *gpu, shardc_error *error)
 {
     const sc_cuda *api = &own->api;
@@ -28,7 +29,7 @@ static shardc_status name_gpu(sc_cuda_session *own, sc_cuda_gpu *gpu, shardc_err
                : sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the products' algorithms");
 }
 
-/* Those that the library is asked for; what stands in for one is no more than that. */
+/* Counts the GEMMs for which the library is queried; fallbacks do not count. */
 static uint32_t count_products(const sc_image *image)
 {
     uint32_t count = 0;
@@ -71,7 +72,8 @@ void sc_cuda_products_close(sc_cuda_session *own)
 
 /* ---- ranks ---- */
 
-/* While nothing runs. Of 0x3c are numbers that are neither zeros nor large, whatever their dtype. */
+/* Fills the arena while nothing runs. With bytes 0x3c every element is a number of moderate size,
+ * whatever its dtype. */
 static shardc_status fill_arena(sc_rank *rank, unsigned char byte, shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
@@ -81,7 +83,7 @@ static shardc_status fill_arena(sc_rank *rank, unsigned char byte, shardc_error 
     return status == SHARDC_OK ? SC_CUDA(api, error, "", cuStreamSynchronize, own->streams[0]) : status;
 }
 
-/* The last of the ranks here that has what it needs writes what was asked. */
+/* The last rank of this process to finish writes the cache file. */
 static void keep_choices(shardc_session *session)
 {
     sc_cuda_session *own = session->device_state;
@@ -93,7 +95,8 @@ static void keep_choices(shardc_session *session)
     pthread_mutex_unlock(&choices->lock);
 }
 
-/* A product that the library does not compute with all of its steps is computed by what stands behind it in the list, where that is. */
+/* A GEMM that the library does not support with all its epilogue steps is executed by the fallback
+ * instructions that follow it in the list, if there are any. */
 typedef struct product_state {
     bool is_made, is_lacking;
 } product_state;
@@ -129,7 +132,7 @@ static bool has_stand_in(const sc_image_func *f, uint32_t product)
 static shardc_status make_func_products(sc_rank *rank, uint32_t func, product_state *products, shardc_error *error)
 {
     const sc_image_func *f = &rank->session->image->funcs[func];
-    bool is_lacking = false; /* the nearest product that stands in for none */
+    bool is_lacking = false; /* whether the last GEMM that is no fallback is unsupported */
     shardc_status status = SHARDC_OK;
     for (uint32_t i = 0; status == SHARDC_OK && i < f->instr_count; i++) {
         sc_bound *bound = &rank->funcs[func][i];

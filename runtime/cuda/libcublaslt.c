@@ -1,3 +1,4 @@
+/* Opens cuBLASLt and looks up its functions. */
 #include "runtime/cuda/libcublaslt.h"
 
 #include "support/dynlib.h"

@@ -1,5 +1,5 @@
-/* cuBLASLt, opened at run time ($SHARDC_CUBLASLT names another file). As runtime/cuda/libcuda.h: own declarations, compared with the real
- * headers by test/cuda/signatures.c. */
+/* cuBLASLt, opened at run time ($SHARDC_CUBLASLT overrides the file). As in libcuda.h the
+ * declarations are our own; test/cuda/signatures.c compares them with the real headers. */
 #ifndef SHARDC_RUNTIME_CUDA_LIBCUBLASLT_H
 #define SHARDC_RUNTIME_CUDA_LIBCUBLASLT_H
 
@@ -11,7 +11,7 @@ typedef struct sc_lt_desc_object *sc_lt_desc;
 typedef struct sc_lt_layout_object *sc_lt_layout;
 typedef struct sc_lt_preference_object *sc_lt_preference;
 
-/* Plain numbers: may be kept in a file, for the same version of the library. */
+/* Plain data: may be stored in a file and used with the same library version. */
 typedef struct sc_lt_algo {
     uint64_t data[8];
 } sc_lt_algo;
@@ -19,26 +19,26 @@ typedef struct sc_lt_algo {
 typedef struct sc_lt_heuristic {
     sc_lt_algo algo;
     size_t workspace_bytes;
-    sc_lt_status status; /* of this one: others may stand behind it that are none */
+    sc_lt_status status; /* of this result; the array may contain failed ones */
     float waves;
     int reserved[4];
 } sc_lt_heuristic;
 
 enum { SC_LT_SUCCESS = 0, SC_LT_ALLOC_FAILED = 3, SC_LT_INVALID_VALUE = 7, SC_LT_NOT_SUPPORTED = 15 };
-/* sc_lt_compute: what products are added up in; TF32 takes f32 with 10 bits of mantissa */
+/* sc_lt_compute: accumulation type; TF32 reads f32 with a mantissa of 10 bits */
 enum { SC_LT_COMPUTE_32F = 68, SC_LT_COMPUTE_64F = 70, SC_LT_COMPUTE_32F_FAST_TF32 = 77 };
 /* sc_lt_dtype */
 enum { SC_LT_F32 = 0, SC_LT_F64 = 1, SC_LT_F16 = 2, SC_LT_BF16 = 14 };
-/* Values of attributes TRANSPOSE_A, TRANSPOSE_B (int32_t) */
+/* Values of TRANSPOSE_A and TRANSPOSE_B (int32_t) */
 enum { SC_LT_AS_IS = 0, SC_LT_TRANSPOSED = 1 };
-/* sc_lt_desc_attribute, with what their values are */
+/* sc_lt_desc_attribute, with the type of each value */
 enum {
     SC_LT_DESC_TRANSPOSE_A = 3,
     SC_LT_DESC_TRANSPOSE_B = 4,
     SC_LT_DESC_EPILOGUE = 7,           /* uint32_t */
-    SC_LT_DESC_BIAS = 8,               /* an address: a vector over the rows of D */
+    SC_LT_DESC_BIAS = 8,               /* address of a vector over the rows of D */
     SC_LT_DESC_BIAS_BATCH_STRIDE = 10, /* int64_t, elements */
-    SC_LT_DESC_AUX = 11,               /* an address: what an epilogue keeps for its derivative, or reads as such */
+    SC_LT_DESC_AUX = 11,               /* address of the auxiliary tensor: written for a gelu or relu derivative, or read by it */
     SC_LT_DESC_AUX_STRIDE = 12,        /* int64_t, elements */
     SC_LT_DESC_AUX_BATCH_STRIDE = 13,
     SC_LT_DESC_BIAS_DTYPE = 26 /* sc_lt_dtype, as int32_t */
@@ -49,7 +49,7 @@ enum {
     SC_LT_EPILOGUE_RELU = 2,
     SC_LT_EPILOGUE_BIAS = 4,
     SC_LT_EPILOGUE_RELU_BIAS = 6,
-    SC_LT_EPILOGUE_GELU = 32, /* the form with tanh */
+    SC_LT_EPILOGUE_GELU = 32, /* the tanh approximation */
     SC_LT_EPILOGUE_GELU_BIAS = 36,
     SC_LT_EPILOGUE_RELU_AUX = 130,
     SC_LT_EPILOGUE_RELU_AUX_BIAS = 134,
@@ -71,15 +71,16 @@ enum {
 enum { SC_LT_ORDER_COLUMN = 0, SC_LT_ORDER_ROW = 1 };
 /* sc_lt_preference_attribute */
 enum {
-    SC_LT_PREFER_WORKSPACE_BYTES = 1, /* uint64_t: at most so many */
-    SC_LT_PREFER_REDUCTIONS = 3,      /* uint32_t: those that may be taken where the sums are computed in parts; all, if not set */
-    SC_LT_PREFER_ALIGN_A = 5,         /* uint32_t: bytes that addresses are multiples of */
+    SC_LT_PREFER_WORKSPACE_BYTES = 1, /* uint64_t: upper limit */
+    SC_LT_PREFER_REDUCTIONS = 3,      /* uint32_t: permitted split-k reductions; default: all */
+    SC_LT_PREFER_ALIGN_A = 5,         /* uint32_t: guaranteed alignment of addresses in bytes */
     SC_LT_PREFER_ALIGN_B = 6,
     SC_LT_PREFER_ALIGN_C = 7,
     SC_LT_PREFER_ALIGN_D = 8
 };
 
-/* How parts of sums come together: in the result and its dtype, in the dtype that they are added up in, in the result's elsewhere. */
+/* How split-k parts are combined: in the result in its dtype, in the compute type, or in the
+ * result's dtype elsewhere. */
 enum { SC_LT_REDUCE_IN_PLACE = 1, SC_LT_REDUCE_AS_COMPUTED = 2, SC_LT_REDUCE_AS_RESULT = 4, SC_LT_REDUCE_ANY = 7 };
 
 typedef struct sc_cublaslt {
@@ -89,7 +90,7 @@ typedef struct sc_cublaslt {
 #undef SYMBOL
 } sc_cublaslt;
 
-/* False after SHARDC_ERROR_UNAVAILABLE with what is missing and the remedy. */
+/* Opens the library. False with SHARDC_ERROR_UNAVAILABLE: what is missing, and the remedy. */
 bool sc_cublaslt_open(sc_cublaslt *out, shardc_error *error);
 void sc_cublaslt_close(sc_cublaslt *cublaslt);
 

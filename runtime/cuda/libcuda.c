@@ -1,3 +1,4 @@
+/* Opens the CUDA driver and looks up its functions. */
 #include "runtime/cuda/libcuda.h"
 
 #include "support/dynlib.h"
@@ -8,9 +9,9 @@ static const sc_dynlib_symbol symbols[] = {
 #include "runtime/cuda/libcuda.def"
 #undef SYMBOL
 };
-/* Comes with the driver, not with the toolkit, whose folder has a stub of that name that does nothing. */
+/* The driver's library. The toolkit's folder contains a stub of the same name that does nothing. */
 static const char *const names[] = {"libcuda.so.1", NULL};
-/* Where containers are given it, whose loader need not know. */
+/* Where container runtimes mount the driver, which the loader's configuration need not include. */
 static const char *const folders[] = {"/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", NULL};
 static const sc_dynlib library = {.title = "the driver of NVIDIA's GPUs",
                                   .variable = "SHARDC_LIBCUDA",

@@ -1,3 +1,4 @@
+/* Opens NCCL and looks up its functions. */
 #include "runtime/cuda/libnccl.h"
 
 #include "support/dynlib.h"

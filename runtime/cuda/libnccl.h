@@ -1,5 +1,5 @@
-/* NCCL, opened at run time ($SHARDC_NCCL names another file). As runtime/cuda/libcuda.h: own declarations, compared with the real headers
- * by test/cuda/signatures.c. */
+/* NCCL, opened at run time ($SHARDC_NCCL overrides the file). As in libcuda.h the declarations are
+ * our own; test/cuda/signatures.c compares them with the real headers. */
 #ifndef SHARDC_RUNTIME_CUDA_LIBNCCL_H
 #define SHARDC_RUNTIME_CUDA_LIBNCCL_H
 
@@ -14,15 +14,16 @@ typedef struct sc_nccl_id {
     char bytes[128];
 } sc_nccl_id;
 
-/* The configuration as of 2.18. It says its own size and version: a newer library takes what it lacks as not set. */
+/* ncclConfig_t as of 2.18. It contains its size and version; newer libraries treat missing fields
+ * as unset. */
 typedef struct sc_nccl_config {
     size_t size;
     unsigned magic, version;
-    int blocking; /* 0: initialising and finalising go on behind the call, ncclInProgress until then */
+    int blocking; /* 0: non-blocking: init and finalize return early, with ncclInProgress until done */
     int cga_cluster_size, min_ctas, max_ctas;
     const char *net_name;
     int split_share;
-    int not_ours; /* what a newer library has here must find nothing set */
+    int not_ours; /* padding: fields of newer libraries must read as unset */
 } sc_nccl_config;
 
 enum { SC_NCCL_UNSET = INT_MIN, SC_NCCL_NO_COLOR = -1, SC_NCCL_LEAST_VERSION = 21800 };
@@ -63,7 +64,7 @@ typedef struct sc_nccl {
 #undef SYMBOL
 } sc_nccl;
 
-/* False after SHARDC_ERROR_UNAVAILABLE with what is missing and the remedy. */
+/* Opens the library. False with SHARDC_ERROR_UNAVAILABLE: what is missing, and the remedy. */
 bool sc_nccl_open(sc_nccl *out, shardc_error *error);
 void sc_nccl_close(sc_nccl *nccl);
 

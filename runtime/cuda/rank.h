@@ -1,5 +1,5 @@
-/* The inside of the device `cuda`: what a session and its ranks have on GPUs. The driver's functions come from runtime/cuda/libcuda.h;
- * every result is checked and named. */
+/* Internals of the CUDA device: the state of a session and its ranks on GPUs. Driver functions come
+ * from runtime/cuda/libcuda.h; every result is checked, and errors name the call. */
 #ifndef SHARDC_RUNTIME_CUDA_RANK_H
 #define SHARDC_RUNTIME_CUDA_RANK_H
 
@@ -9,48 +9,49 @@
 #include "runtime/cuda/libnccl.h"
 #include "runtime/session/device.h"
 
-/* A GPU that ranks of this process use, with the program's code on it. */
+/* A GPU used by ranks of this process, with the program's code loaded. */
 typedef struct sc_cuda_gpu {
     int ordinal;
     char name[64];
-    uint32_t capability; /* 90 is 9.0 */
+    uint32_t capability; /* 90 for 9.0 */
     sc_cu_device device;
     sc_cu_context context;
-    uint32_t kind;                                               /* of the session's choices */
-    sc_cu_module *modules;                                       /* by kernel of the image, then that of reductions */
+    uint32_t kind;                                               /* index of its kind in the algorithm cache */
+    sc_cu_module *modules;                                       /* by kernel of the program, then the module of reductions */
     sc_cu_function (*functions)[SC_IMAGE_MAX_STAGES];            /* by kernel and stage */
-    sc_cu_function reductions[SC_DTYPE_COUNT][SC_IMAGE_REDUCES]; /* where ranks share the GPU */
+    sc_cu_function reductions[SC_DTYPE_COUNT][SC_IMAGE_REDUCES]; /* if ranks share the GPU */
 } sc_cuda_gpu;
 
 typedef struct sc_cuda_session {
     sc_cuda api;
-    sc_cublaslt lt;          /* library NULL: the program has no products */
-    sc_nccl nccl;            /* library NULL: ranks share a GPU, or there is one */
-    sc_cuda_choices choices; /* where there are products */
+    sc_cublaslt lt;          /* library NULL: the program has no GEMMs */
+    sc_nccl nccl;            /* library NULL: ranks share a GPU, or there is only one rank */
+    sc_cuda_choices choices; /* if the program has GEMMs */
     uint32_t gpu_count;
     sc_cuda_gpu *gpus;
 } sc_cuda_session;
 
 typedef struct sc_cuda_matmul sc_cuda_matmul; /* runtime/cuda/gemm.c */
 
-/* How collectives of a rank's stream 1 run: among ranks that share a GPU, or by NCCL. What `start` puts on the stream stands behind all
- * that the members' streams 0 held when they started; `finish` has stream 0 wait for it. */
+/* How a rank's collectives run on stream 1: between ranks that share a GPU, or by NCCL. Work that
+ * `start` puts on the stream is ordered after everything on the members' streams 0 at that time;
+ * `finish` makes stream 0 wait for it. */
 typedef struct sc_cuda_comm {
     const char *name;
-    bool is_captured;                                          /* its calls may be part of a graph */
-    shardc_status (*open)(sc_rank *rank, shardc_error *error); /* again after the world was lost */
-    void (*close)(sc_rank *rank);                              /* this and `abort`: no graph has its calls any more */
+    bool is_captured;                                          /* its calls can be captured in a graph */
+    shardc_status (*open)(sc_rank *rank, shardc_error *error); /* called again after the world was lost */
+    void (*close)(sc_rank *rank);                              /* close and `abort`: by then no graph contains its calls */
     shardc_status (*start)(sc_rank *rank, sc_bound *bound, shardc_error *error);
     shardc_status (*finish)(sc_rank *rank, sc_bound *started, shardc_error *error);
-    /* Whether all is well while the host waits: SHARDC_OK, or what went wrong elsewhere. NULL: members meet before anything waits for them.
-     */
+    /* Checks for errors elsewhere while the host waits. NULL: not needed, because members meet
+     * before anything waits for them. */
     shardc_status (*poll)(sc_rank *rank, shardc_error *error);
     void (*abort)(sc_rank *rank);
 } sc_cuda_comm;
 
 extern const sc_cuda_comm sc_cuda_comm_local, sc_cuda_comm_nccl;
 
-/* A function as a graph: after it ran once as it is. */
+/* A function captured as a graph, after it ran once without. */
 typedef struct sc_cuda_graph {
     sc_cu_graph_exec exec; /* NULL: none yet */
     uint32_t runs;
@@ -59,11 +60,11 @@ typedef struct sc_cuda_graph {
     bool is_refused;
 } sc_cuda_graph;
 
-/* Of an instruction. */
+/* Device data of a bound instruction. */
 typedef struct sc_cuda_bound {
-    void **launch;                 /* KERNEL: addresses of the parameters' values */
+    void **launch;                 /* KERNEL: addresses of the parameters' values, for cuLaunchKernel */
     uint64_t *values;              /* KERNEL: arguments, params, sc_call, sc_failure */
-    uint32_t slot;                 /* KERNEL: of its failure; 0: it cannot fail */
+    uint32_t slot;                 /* KERNEL: index in `failures`; 0: it cannot fail */
     sc_cu_event ready, half, done; /* COLLECTIVE */
 } sc_cuda_bound;
 
@@ -76,59 +77,62 @@ typedef struct sc_cuda_rank {
     void *comm_state;
     sc_cu_stream streams[SC_IMAGE_STREAMS];
     sc_cu_event finished;
-    sc_cu_address memory;    /* what the arena is in */
-    sc_cu_address call;      /* int64_t: the step */
+    sc_cu_address memory;    /* the allocation that contains the arena */
+    sc_cu_address call;      /* int64_t: the train step number */
     sc_cu_address failures;  /* uint64_t: by slot */
-    uint32_t slot_count;     /* the first is nobody's */
-    uint64_t *host_failures; /* pinned: slot_count, then the step */
+    uint32_t slot_count;     /* slot 0 is unused */
+    uint64_t *host_failures; /* pinned: slot_count failures, then the step */
     void *staging;           /* pinned */
     sc_lt_handle lt;
-    sc_cuda_matmul **matmuls; /* by gemm of the image */
-    uint32_t batches;         /* micro-batches of a step: each has graphs of its own */
+    sc_cuda_matmul **matmuls; /* by GEMM of the program */
+    uint32_t batches;         /* micro-batches per step: each has its own graphs */
     sc_cuda_graph *graphs;    /* by function and micro-batch */
-    sc_cuda_graph *graph;     /* of the call under way */
+    sc_cuda_graph *graph;     /* of the current call */
     bool is_capturing;
-    sc_cuda_times *times; /* NULL: nothing was measured yet */
+    sc_cuda_times *times; /* NULL: nothing measured yet */
 } sc_cuda_rank;
 
-enum { SC_CUDA_STAGING = 16 << 20, SC_CUDA_MAX_SHARING = 16 /* ranks on a GPU; codegen/cuda/reduce_ranks.h takes as many sources */ };
+enum { SC_CUDA_STAGING = 16 << 20, SC_CUDA_MAX_SHARING = 16 /* ranks per GPU; codegen/cuda/reduce_ranks.h has as many sources */ };
 
 /* ---- context.c ---- */
-/* At the end of what an application's thread does: it has the context again that it had. `status`, or that this failed. */
+/* Restores the context that an application's thread had. Returns `status`, or the failure to
+ * restore. */
 shardc_status sc_cuda_give_back(const sc_cuda *api, sc_cu_context context, shardc_status status, shardc_error *error);
 shardc_status sc_cuda_check_machine(const sc_image *image, uint32_t ranks, shardc_error *error);
 shardc_status sc_cuda_open_gpus(shardc_session *session, shardc_error *error);
 void sc_cuda_close_gpus(shardc_session *session);
-/* The GPU that a rank of this process uses. */
+/* Returns the GPU of a rank of this process. */
 sc_cuda_gpu *sc_cuda_gpu_of(const sc_rank *rank);
 
-/* ---- cuda_matmul.c ---- */
-/* For all calls of the image's product `gemm`, whose addresses are bound. */
+/* ---- gemm.c ---- */
+/* Creates the plan for all calls of GEMM `gemm`, whose addresses are bound. */
 shardc_status sc_cuda_matmul_new(sc_rank *rank, uint32_t gemm, sc_cuda_matmul **out, shardc_error *error);
 void sc_cuda_matmul_free(const sc_cublaslt *lt, sc_cuda_matmul *matmul);
 shardc_status sc_cuda_matmul_run(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul *matmul, shardc_error *error);
 
-/* ---- cuda_products.c ---- */
-/* Where the program has products: cuBLASLt, what it is known to say of them. Closed after one that failed, too, and where there is none. */
+/* ---- gemm_plans.c ---- */
+/* If the program has GEMMs, opens cuBLASLt and reads the algorithm cache. Close it after a failure
+ * too, and when there are no GEMMs. */
 shardc_status sc_cuda_products_open(shardc_session *session, shardc_error *error);
 void sc_cuda_products_close(sc_cuda_session *session);
 void sc_cuda_products_of(const shardc_session *session, shardc_gemm_tuning *out);
-/* A rank's, whose instructions are bound. */
+/* Creates the GEMM plans of a rank whose instructions are bound. */
 shardc_status sc_cuda_products_make(sc_rank *rank, shardc_error *error);
 void sc_cuda_products_free(sc_rank *rank);
 
-/* ---- cuda_times.c ---- */
-/* Two for what an instruction does, two for what its FINISH waits. */
+/* ---- timing.c ---- */
+/* Two for the instruction itself, two for the wait of its FINISH. */
 typedef enum sc_cuda_moment { SC_CUDA_RUNS, SC_CUDA_RAN, SC_CUDA_WAITS, SC_CUDA_WAITED, SC_CUDA_MOMENTS } sc_cuda_moment;
 
-/* Whether instructions are measured. Only then: a call begins; its instructions are marked (else that does nothing); when all of them are
- * on the streams, or the call is given up, it opens; after its end the times are there. */
+/* Returns whether instructions are measured. If so, for each call: sc_cuda_times_begin;
+ * sc_cuda_times_mark around each instruction (otherwise a no-op); sc_cuda_times_open once all are
+ * on the streams or the call is abandoned; the times are available after the call. */
 bool sc_cuda_times_wanted(const sc_rank *rank);
 shardc_status sc_cuda_times_begin(sc_rank *rank, uint32_t func, bool ran_before, shardc_error *error);
 shardc_status sc_cuda_times_mark(sc_rank *rank, const sc_bound *bound, sc_cuda_moment moment, uint32_t stream, shardc_error *error);
 void sc_cuda_times_open(sc_rank *rank);
 shardc_status sc_cuda_times_of(sc_rank *rank, uint32_t func, uint32_t instr, bool *out_ran, double *out_begin, double *out_end,
                                shardc_error *error);
-void sc_cuda_times_free(sc_rank *rank); /* there may be none */
+void sc_cuda_times_free(sc_rank *rank); /* NULL is allowed */
 
 #endif

@@ -1,7 +1,9 @@
-/* When instructions ran, by the GPU's clock: an event before and behind each, read when the call is over. The stream runs on, so that what
- * is measured is what a GPU does otherwise; only that a short kernel would end before the host has brought the next one, and the time
- * between two events be the host's. So a function that ran before is put on the stream in bunches, each behind a gate that is opened when
- * all of the bunch is there. A gate that nobody opens opens by itself. */
+/* Measures when instructions ran, by the GPU's clock: an event before and after each instruction,
+ * read when the call is over. The streams run as usual, so the measurement is realistic, except
+ * that a short kernel could end before the host has enqueued the next one, and the time between two
+ * events would be the host's. So a function that ran before is enqueued in batches, each behind a
+ * gate (a host function) that opens once the whole batch is enqueued. A gate that is not opened
+ * opens itself after a timeout. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -11,7 +13,7 @@
 #include "runtime/cuda/rank.h"
 #include "support/clock.h"
 
-enum { BUNCH = 100 /* instructions: a stream holds about a thousand things */, GATE_SECONDS = 1 };
+enum { BUNCH = 100 /* instructions: a stream holds about a thousand entries */, GATE_SECONDS = 1 };
 
 typedef struct moments {
     sc_cu_event events[SC_CUDA_MOMENTS];
@@ -24,15 +26,15 @@ typedef struct gate {
 } gate;
 
 struct sc_cuda_times {
-    moments **funcs; /* by function: its instructions; NULL: never measured */
-    uint32_t func;   /* of the call under way */
+    moments **funcs; /* by function and instruction; NULL: never measured */
+    uint32_t func;   /* of the current call */
     sc_cu_event base;
-    double base_time; /* of the host, when the GPU came to base */
+    double base_time; /* host time at which the GPU reached `base` */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    gate *gates; /* of the call under way */
+    gate *gates; /* of the current call */
     uint32_t gate_room, gate_count, queued;
-    uint64_t made, opened; /* gates, since the beginning */
+    uint64_t made, opened; /* numbers of gates so far */
     bool has_gates;
 };
 
@@ -67,7 +69,7 @@ void sc_cuda_times_open(sc_rank *rank)
     pthread_mutex_unlock(&times->lock);
 }
 
-/* The bunch before it is complete. */
+/* Opens the previous gate, whose batch is complete, and enqueues a new one. */
 static shardc_status next_gate(sc_rank *rank, shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
@@ -98,7 +100,7 @@ static shardc_status make_times(sc_cuda_rank *own, uint32_t func_count, shardc_e
     return SC_CUDA(&own->session->api, error, "", cuEventCreate, &times->base, 0);
 }
 
-/* What a FINISH took is noted with its collective. */
+/* The wait of a FINISH is recorded with its collective. */
 static uint32_t moment_count(const sc_image_instr *instr)
 {
     return instr->kind == SC_INSTR_FINISH ? 0 : instr->kind == SC_INSTR_COLLECTIVE ? SC_CUDA_MOMENTS : SC_CUDA_WAITS;
@@ -141,8 +143,8 @@ shardc_status sc_cuda_times_begin(sc_rank *rank, uint32_t func, bool ran_before,
         for (int e = 0; e < SC_CUDA_MOMENTS; e++)
             times->funcs[func][i].is_marked[e] = false;
     }
-    /* The clock is read before the event is recorded, so that nothing is said to have ended later than it did; twice, because the first
-     * may wait for what was queued before. */
+    /* Read the clock before recording the event, so that no end time is too late; twice, because
+     * the first time may include waiting for earlier work. */
     for (int i = 0; i < 2 && status == SHARDC_OK; i++) {
         times->base_time = sc_seconds();
         status = SC_CUDA(&own->session->api, error, "", cuEventRecord, times->base, own->streams[0]);

@@ -1,3 +1,4 @@
+/* Runs an entry over batches and prints or writes its results. */
 #include "runtime/drive/evaluate.h"
 
 #include <string.h>
@@ -14,11 +15,11 @@ typedef struct evaluation {
     const sc_run_options *options;
     sc_machine *machine;
     const sc_machine_func *func;
-    sc_array *arrays;         /* by output: of the last batch, whole; malloc'd */
-    double *sums;             /* by output, over the batches; of scalars */
+    sc_array *arrays;         /* by output: full tensors of the last batch; malloc'd */
+    double *sums;             /* by output: sums of scalars over the batches */
     uint64_t batches;         /* that were run */
-    uint64_t batches_in_file; /* that --data holds; 0 without */
-    bool is_scalar;           /* every output is one number */
+    uint64_t batches_in_file; /* in the file of --data; 0: no --data */
+    bool is_scalar;           /* every output is a single number */
 } evaluation;
 
 static bool fail(sc_context *context, const char *text)
@@ -112,11 +113,12 @@ static void write_outputs(const evaluation *e, const char *path)
                   sc_arena_printf(arena, "%.*s", (int)error.length - 1, error.text), NULL);
 }
 
-/* A scalar entry's results over all batches: the mean of one number; of (total, weight), total / weight, 0 for no weight. */
+/* Results of a scalar entry over all batches: the mean of a number; of (total, weight), total /
+ * weight, or 0 if the weight is 0. */
 typedef struct objective {
     bool has_loss;
     double loss;
-    uint32_t metrics; /* index of the first result that is a metric */
+    uint32_t metrics; /* index of the first output that is a metric */
 } objective;
 
 static objective find_objective(const evaluation *e, bool minimised)

@@ -1,3 +1,4 @@
+/* The executor interface for a session. */
 #include "runtime/drive/executor.h"
 
 #include <stdlib.h>
@@ -62,7 +63,7 @@ typedef struct session_machine {
     const sc_machine *machine;
 } session_machine;
 
-/* As doubles. */
+/* Size of the full tensor as doubles. */
 static size_t whole_bytes(const shardc_tensor_info *info)
 {
     return (size_t)info->count * sizeof(double);
@@ -82,7 +83,8 @@ static bool set_state(void *self, uint32_t state, const double *values, shardc_e
     return shardc_session_set_state(m->session, state, values, whole_bytes(&m->machine->states[state]), "f64", error) == SHARDC_OK;
 }
 
-/* Other processes wait for this one's part of the value, also where it has no room for the whole. */
+/* Every process takes part even if it has no memory for the full tensor, because the others wait
+ * for its shards. */
 static sc_array get_state(void *self, uint32_t state, shardc_error *error)
 {
     session_machine *m = self;
@@ -196,7 +198,7 @@ static const sc_machine_verbs session_verbs = {
     .free = free,
 };
 
-/* What a GPU holds comes through the host's memory, a shard at a time. */
+/* Shards in GPU memory are copied through host memory, one at a time. */
 static int64_t room_bytes(const shardc_session *session)
 {
     uint32_t largest = session->device->is_host ? SC_IMAGE_NONE : sc_image_largest_saved(session->image);

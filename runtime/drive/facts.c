@@ -1,3 +1,4 @@
+/* Writes and reads a program's facts as JSON. */
 #include "runtime/drive/facts.h"
 
 #include <inttypes.h>
@@ -23,7 +24,7 @@ uint64_t sc_entry_tokens(const sc_fact_entry *entry)
 
 void sc_metric_place(uint32_t metric, char out[SC_METRIC_NAME])
 {
-    snprintf(out, SC_METRIC_NAME, "out%" PRIu32, metric + 2); /* total and weight come first */
+    snprintf(out, SC_METRIC_NAME, "out%" PRIu32, metric + 2); /* total and weight precede the metrics */
 }
 
 const char *sc_metric_name(const sc_fact_train *train, uint32_t metric, char out[SC_METRIC_NAME])
@@ -44,7 +45,7 @@ static json_t *sizes_json(const int64_t *sizes, uint32_t count)
     return list;
 }
 
-/* Streams have 64 bits without a sign. */
+/* Streams are unsigned 64-bit numbers, which JSON integers cannot hold. */
 static json_t *draw_json(const sc_draw *draw)
 {
     return json_pack("{s:i, s:I, s:f, s:f, s:b, s:I, s:I, s:b, s:f}", "form", (int)draw->form, "stream", (json_int_t)draw->stream, "mean",
@@ -141,11 +142,11 @@ const char *sc_facts_write(const sc_facts *facts, sc_arena *arena)
     return copy;
 }
 
-/* ---- reading: nobody vouches for it ---- */
+/* ---- reading, untrusted ---- */
 
 typedef struct reading {
     sc_arena *arena;
-    const char *error; /* the first */
+    const char *error; /* the first one */
 } reading;
 
 static bool fail(reading *r, const char *what)
@@ -160,7 +161,7 @@ static const char *copy_of(reading *r, const char *text)
     return sc_arena_copy_text(r->arena, text, strlen(text));
 }
 
-/* At most `most` integers of at least `least`. */
+/* Reads at most `most` integers, each at least `least`. */
 static bool read_sizes(reading *r, const json_t *list, int64_t least, uint32_t most, int64_t *out, uint32_t *out_count)
 {
     size_t count = json_array_size(list);
@@ -268,7 +269,7 @@ static bool read_group(reading *r, json_t *from, sc_optimizer_settings *out)
     return found < SC_OPTIMIZER_COUNT || fail(r, "there is no such optimizer");
 }
 
-/* Programs that were built before have none. */
+/* Programs built by older versions have none. */
 static bool read_metric_names(reading *r, json_t *from, sc_fact_train *out)
 {
     if (json_array_size(from) == 0)
@@ -317,7 +318,7 @@ static bool read_train(reading *r, json_t *from, sc_fact_train *out)
     return out->groups.count > 0 || fail(r, "the train step has no optimizer");
 }
 
-/* Every element of the parameter lies in its tensor. */
+/* Checks that every element of the parameter is within its tensor. */
 static bool check_layout(reading *r, const sc_fact_param *param)
 {
     int64_t last = param->layout.offset, tensors = 1;

@@ -1,3 +1,4 @@
+/* Opens, checks and reads the files that feed an entry's inputs. */
 #include "runtime/drive/feed.h"
 
 #include <string.h>
@@ -53,7 +54,8 @@ static bool new_array(feeding *f, uint32_t input)
 
 /* ---- --input NAME=FILE[:TENSOR] ---- */
 
-/* A path may have a colon in it: what exists as it is written is a file. */
+/* Splits FILE:TENSOR. Paths may contain colons: if the whole text names an existing file, it is the
+ * path. */
 static const char *split_tensor(feeding *f, const char *text, const char **tensor)
 {
     const char *colon = strrchr(text, ':');
@@ -76,7 +78,7 @@ static const char *list_tensors(feeding *f, const sc_safetensors *file)
     return count == 0 ? "none" : text.data;
 }
 
-/* The tensor named, or the file's only one, or the one called like the input. */
+/* Returns the named tensor, or the file's only one, or the one with the input's name. */
 static const sc_safetensor *choose_tensor(feeding *f, const sc_safetensors *file, const char *path, const char *name, const char *input)
 {
     const sc_safetensor *found = name != NULL                      ? sc_safetensors_find(file, name)
@@ -103,7 +105,8 @@ static bool has_sizes(const sc_safetensor *tensor, uint32_t first, const int64_t
     return same;
 }
 
-/* Whether the tensor's dims from `first` on are the input's, its composite ones as one axis or as their parts. */
+/* True if the tensor's dims from `first` on are the input's, with composite dims as one axis or as
+ * their parts. */
 static bool has_shape(const sc_fact_input *input, const sc_safetensor *tensor, uint32_t first)
 {
     return has_sizes(tensor, first, input->type.sizes, input->type.rank) || has_sizes(tensor, first, input->sizes, input->rank);
@@ -145,7 +148,7 @@ static bool read_values(sc_context *context, double *values, uint64_t count, con
     return false;
 }
 
-/* Of the first `count` elements, those that the input's dtype does not hold. */
+/* Reports those of the first `count` elements that the input's dtype cannot represent. */
 static void check_values(feeding *f, uint32_t input, const sc_safetensors *file, const sc_safetensor *tensor, uint64_t count)
 {
     enum { AT_ONCE = 1024 };
@@ -153,7 +156,7 @@ static void check_values(feeding *f, uint32_t input, const sc_safetensors *file,
     sc_dtype dtype = input_of(f, input)->dtype;
     for (uint64_t i = 0; i < count && !sc_dtype_is_float(dtype); i++) {
         uint64_t left = count - i;
-        int64_t stored; /* as wide as any */
+        int64_t stored; /* large enough for any element */
         if (i % AT_ONCE == 0 && !read_values(f->context, values, left < AT_ONCE ? left : AT_ONCE, file, tensor, i))
             return;
         if (sc_element_store(sc_element_of_dtype(dtype), &stored, 0, values[i % AT_ONCE]))
@@ -164,7 +167,7 @@ static void check_values(feeding *f, uint32_t input, const sc_safetensors *file,
     }
 }
 
-/* Takes the file over: it stays open while steps are read from it. */
+/* Takes ownership of the file, which stays open while steps are read from it. */
 static void feed_steps(feeding *f, uint32_t input, sc_safetensors *file, const sc_safetensor *tensor)
 {
     uint64_t held = tensor->shape[0], wanted = (uint64_t)f->options->steps;
@@ -240,7 +243,7 @@ static void find_token_inputs(feeding *f)
     }
 }
 
-/* Into batches, of which there must be one. */
+/* Divides the tokens into batches; there must be at least one. */
 static void cut_tokens(feeding *f)
 {
     sc_feed *feed = f->feed;
@@ -315,7 +318,7 @@ static bool read_tokens(sc_context *context, sc_feed *feed, uint64_t batch)
     return true;
 }
 
-/* ---- ids that the model has no row for ---- */
+/* ---- limits of ids ---- */
 
 static bool report_id(sc_context *context, const sc_feed *feed, uint32_t input, double id, const char *where)
 {
@@ -326,7 +329,7 @@ static bool report_id(sc_context *context, const sc_feed *feed, uint32_t input, 
     return false;
 }
 
-/* The place of element `e` of a token input in the file. */
+/* Returns the position in the file of element `e` of a token input. */
 static uint64_t token_place(const sc_feed *feed, uint64_t batch, uint32_t shift, int64_t e)
 {
     uint64_t row = (uint64_t)e / feed->row_length;
@@ -360,7 +363,7 @@ static bool check_ids(sc_context *context, const sc_feed *feed, uint32_t input, 
     return true;
 }
 
-/* The tokens of a file that batches are made of, where reading them takes no more than a moment. */
+/* Checks the tokens that batches use, if the file is small enough to read quickly. */
 static bool check_file(sc_context *context, const sc_feed *feed)
 {
     enum { QUICK_BYTES = 1 << 28 };
@@ -371,7 +374,7 @@ static bool check_file(sc_context *context, const sc_feed *feed)
     for (uint32_t i = 0; i < feed->token_input_count && count * sc_tokens_width(feed->tokens) <= QUICK_BYTES; i++) {
         uint32_t input = feed->token_inputs[i];
         const sc_feed_limit *limit = &feed->limits[input];
-        if (limit->below == 0 || (limit->may_ignore && limit->ignore >= limit->below)) /* looked at batch by batch */
+        if (limit->below == 0 || (limit->may_ignore && limit->ignore >= limit->below)) /* not here: each batch is checked when it is read */
             continue;
         if (!sc_tokens_find_beyond(feed->tokens, i, count, (uint64_t)limit->below, &at, &id, &reason)) {
             sc_report(&context->diag, SC_D_bad_data, (sc_loc){0}, sc_arena_printf(&context->arena, "%s: %s", feed->data, reason), NULL);
@@ -408,9 +411,9 @@ bool sc_feed_batch(sc_context *context, sc_feed *feed, uint64_t batch)
     return ok;
 }
 
-/* ---- the whole ---- */
+/* ---- opening and filling ---- */
 
-/* pos stays 0; pos_len is all of the new positions. */
+/* pos stays 0; pos_len is the number of new positions. */
 static void feed_positions(feeding *f)
 {
     sc_feed *feed = f->feed;

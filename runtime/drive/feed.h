@@ -1,4 +1,4 @@
-/* Inputs of an entry from files: tensors by name, tokens in windows. */
+/* Reads an entry's inputs from files: tensors by name, tokens in windows. */
 #ifndef SHARDC_RUNTIME_DRIVE_FEED_H
 #define SHARDC_RUNTIME_DRIVE_FEED_H
 
@@ -10,49 +10,51 @@
 #include "runtime/files/windows.h"
 #include "support/context.h"
 
-/* In which order tokens come, and what --input may hold. */
+/* The order of tokens, and the shape of --input tensors. */
 typedef enum sc_feed_order {
-    SC_FEED_AS_STORED, /* rows one after the other; tensors have the inputs' shapes */
-    SC_FEED_TRAINING   /* rows in the order of runtime/files/windows.h; a tensor with one dim more holds a step per index */
+    SC_FEED_AS_STORED, /* rows in file order; tensors have the inputs' shapes */
+    SC_FEED_TRAINING   /* rows in the order of runtime/files/windows.h; a tensor with an extra leading dim has one index per step */
 } sc_feed_order;
 
-/* A tensor that holds a step per index. */
+/* A tensor with one index per step. */
 typedef struct sc_feed_steps {
     sc_safetensors *file;        /* NULL: the input is the same in every step, or is tokens */
-    const sc_safetensor *tensor; /* of it */
+    const sc_safetensor *tensor; /* in `file` */
 } sc_feed_steps;
 
-/* What an input may hold, once the program says it. */
+/* Limits of an input's integers, from the program. */
 typedef struct sc_feed_limit {
-    int64_t below; /* 0: anything */
+    int64_t below; /* 0: no limit */
     bool may_ignore;
     int64_t ignore;
 } sc_feed_limit;
 
 typedef struct sc_feed {
     uint32_t count;
-    const char **names;    /* of the inputs */
-    sc_array *arrays;      /* by input, in function order: what the next run gets; malloc'd */
+    const char **names;    /* by input */
+    sc_array *arrays;      /* by input, in function order: values of the next run; malloc'd */
     sc_feed_steps *steps;  /* by input */
     sc_feed_limit *limits; /* by input */
-    const char *data;      /* the path of the tokens */
+    const char *data;      /* path of the tokens */
     sc_feed_order order;
     sc_tokens *tokens;  /* NULL: none */
     sc_windows windows; /* of the tokens, in training */
     uint32_t token_inputs[2], token_input_count;
-    uint64_t rows, row_length, batches; /* of tokens: of one batch, of one row; batches that the file holds */
+    uint64_t rows, row_length, batches; /* rows per batch, tokens per row, complete batches in the file */
 } sc_feed;
 
-/* Opens and checks everything that the options name for the inputs of the entry, whose batch is whole: `steps`, if given, are there. False
- * after messages. Close it in any case. */
+/* Opens and checks all files that the options name for the entry's inputs, for the global batch.
+ * `steps`, if given, must be in them. False after messages. Close it in any case. */
 bool sc_feed_open(sc_context *context, const sc_fact_entry *entry, const sc_run_options *options, sc_feed_order order, sc_feed *feed);
-/* Random values for every input, as its readers accept them: for measuring. */
+/* Fills every input with random values that its consumers accept, for benchmarks. */
 bool sc_feed_draw(sc_context *context, const sc_fact_entry *entry, uint64_t seed, sc_feed *feed);
-/* Takes over what the function of the program says of its inputs' values, and checks the files by it, as far as that is quick: an id that
- * the model has no row for must not end a run after hours. False after messages that name file and position. */
+/* Takes the limits of the function's inputs and checks the files against them, as far as that is
+ * quick: an id without a row in the model must not end a run after hours. False after messages that
+ * name file and position. */
 bool sc_feed_limit_to(sc_context *context, const sc_machine_func *func, sc_feed *feed);
-/* Puts batch or step `batch`, counted from 0, into the arrays: its tokens and what holds a step per index. False after messages: a file
- * that has changed, or an id out of range, with the step. */
+/* Fills the arrays with batch or step `batch`, counted from 0: its tokens, and tensors with one
+ * index per step. False after messages, with the step: the file changed, or an id is out of
+ * range. */
 bool sc_feed_batch(sc_context *context, sc_feed *feed, uint64_t batch);
 void sc_feed_close(sc_feed *feed);
 

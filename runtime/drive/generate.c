@@ -1,3 +1,4 @@
+/* Generates tokens: prefill, decode, sampling, and text output. */
 #include "runtime/drive/generate.h"
 
 #include <errno.h>
@@ -15,9 +16,9 @@ enum { DEFAULT_TOKENS = 64, BYTES = 256 };
 typedef SC_VEC(uint32_t) token_list;
 
 typedef struct gen_row {
-    token_list tokens; /* the prompt and what follows */
+    token_list tokens; /* the prompt and its continuation */
     uint32_t prompt;   /* tokens of the prompt */
-    uint32_t done;     /* tokens that the caches hold */
+    uint32_t done;     /* tokens already in the caches */
     bool is_over;
 } gen_row;
 
@@ -29,9 +30,9 @@ typedef struct generating {
     uint32_t batch, vocabulary;
     gen_row *rows;
     uint32_t row_count;
-    uint32_t *order; /* room for a draw */
+    uint32_t *order; /* scratch for sampling */
     double *weights;
-    FILE *shown; /* NULL: rows are results */
+    FILE *shown; /* NULL: rows are part of the result */
 } generating;
 
 static bool fail(generating *g, sc_diag_id id, const char *text)
@@ -40,9 +41,9 @@ static bool fail(generating *g, sc_diag_id id, const char *text)
     return false;
 }
 
-/* ---- drawing ---- */
+/* ---- sampling ---- */
 
-/* Whether entry a comes before b: larger, or as large and with a lower index. */
+/* True if entry a precedes b: it is larger, or equal with a lower index. */
 static bool is_before(const double *logits, uint32_t a, uint32_t b)
 {
     return logits[a] > logits[b] || (!(logits[a] < logits[b]) && a < b);
@@ -55,7 +56,7 @@ static void swap(uint32_t *a, uint32_t *b)
     *b = kept;
 }
 
-/* Below a node comes only what is before it. */
+/* Restores heap order: every child precedes its parent, so the root is the last entry. */
 static void sift_down(const double *logits, uint32_t *order, uint32_t at, uint32_t count)
 {
     for (uint32_t child = 2 * at + 1; child < count; at = child, child = 2 * at + 1) {
@@ -68,7 +69,7 @@ static void sift_down(const double *logits, uint32_t *order, uint32_t at, uint32
     }
 }
 
-/* Heap sort, what comes first first: no memory, and the same order everywhere. */
+/* Heap sort: needs no memory and gives the same order on every platform. */
 static void sort_entries(const double *logits, uint32_t *order, uint32_t count)
 {
     for (uint32_t i = count / 2; i-- > 0;)
@@ -176,7 +177,8 @@ static void stream(generating *g, uint32_t token, bool is_first)
 
 /* ---- calls ---- */
 
-/* Row by row: the tokens from `done` on, as many as the function takes; rows that are over, or wait, are idle. */
+/* Calls a function with each row's tokens from `done` on, as many as it takes. Rows that are
+ * finished or waiting are idle. */
 static bool call(generating *g, uint32_t func, bool is_prefill, sc_array *logits)
 {
     const sc_machine_func *about = &g->machine->funcs[func];
@@ -207,7 +209,7 @@ static bool call(generating *g, uint32_t func, bool is_prefill, sc_array *logits
     return ok || fail(g, SC_D_run_failed, sc_arena_printf(&g->context->arena, "%s", error.text));
 }
 
-/* The next token of a row whose last one was just given. */
+/* Appends the next token to a row, given the logits of its last one. */
 static void extend(generating *g, uint32_t index, const double *logits)
 {
     static const char path[] = "generate";
@@ -271,7 +273,7 @@ static bool decode(generating *g)
     return true;
 }
 
-/* ---- the whole ---- */
+/* ---- generating ---- */
 
 static bool is_tokens(const sc_machine_func *func)
 {
@@ -328,7 +330,7 @@ static void print_json(const generating *g, sc_strbuf *out)
     sc_print_json(root, out);
 }
 
-/* Of several rows each begins with its prompt, which says whose it is. */
+/* With several rows each starts with its prompt, to tell them apart. */
 static void print_rows(const generating *g, sc_strbuf *out)
 {
     for (uint32_t r = 0; r < g->row_count && g->shown == NULL; r++) {

@@ -1,18 +1,21 @@
-/* Generating tokens: a cached entry is called with the prompts, a chunk of positions at a time, and then with each new token alone. */
+/* Generates tokens with a cached entry: first the prompts, a chunk of positions per call, then one
+ * new token per call. */
 #ifndef SHARDC_RUNTIME_DRIVE_GENERATE_H
 #define SHARDC_RUNTIME_DRIVE_GENERATE_H
 
 #include "runtime/drive/evaluate.h"
 
-/* Continues the prompts, each in a row of the batch, at its own position. The result, where it was not written to options->text, is
- * added to `out`. Text is bytes where the vocabulary has 256 entries, else ids with blanks between. The next token is the most likely one,
- * the lowest of several, or with a temperature drawn: by the seed, the row and the position alone. False after messages. */
+/* Continues the prompts, one per row of the batch, each at its own position. A single prompt's text
+ * goes to options->text, if set, as it is generated; otherwise the result is appended to `out`.
+ * Text is bytes if the vocabulary has 256 entries, else ids separated by blanks. The next token is
+ * the most likely one (the lowest of several), or with a temperature sampled, depending only on
+ * seed, row and position. False after messages. */
 bool sc_generate_text(sc_context *context, const sc_facts *facts, const sc_run_options *options, sc_open_machine *open, void *user,
                       sc_strbuf *out);
 
-/* One draw from logits, by index below `count`; `u` is uniform in [0, 1). temperature 0: the largest. top_k 0, top_p 0: no limit; both:
- * what is among the k largest, and of these the fewest that have at least p of the probability. `order` and `weights` have room for count.
- */
+/* Samples an index below `count` from logits; `u` is uniform in [0, 1). temperature 0: the largest
+ * logit. top_k 0, top_p 0: no limit; with both: of the k largest, the fewest whose probability is
+ * at least p. `order` and `weights` are scratch for `count` elements. */
 uint32_t sc_sample(const double *logits, uint32_t count, double temperature, int64_t top_k, double top_p, double u, uint32_t *order,
                    double *weights);
 

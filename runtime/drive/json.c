@@ -1,3 +1,4 @@
+/* JSON numbers and output. */
 #include "runtime/drive/json.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* JSON as every command writes it. */
+/* JSON output shared by all commands. */
 #ifndef SHARDC_RUNTIME_DRIVE_JSON_H
 #define SHARDC_RUNTIME_DRIVE_JSON_H
 
@@ -6,9 +6,9 @@
 
 #include "support/strbuf.h"
 
-/* Any double: "nan", "inf" and "-inf", which JSON lacks, as texts. */
+/* Converts any double: "nan", "inf" and "-inf", which JSON lacks, become strings. */
 json_t *sc_number_json(double value);
-/* Adds the text of `root` and drops it. */
+/* Appends the text of `root`, and releases it. */
 void sc_print_json(json_t *root, sc_strbuf *out);
 
 #endif

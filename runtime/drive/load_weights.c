@@ -1,3 +1,4 @@
+/* Finds and checks the tensors of all parameters, then reads their values. */
 #include "runtime/drive/load_weights.h"
 
 #include <stdlib.h>
@@ -9,7 +10,8 @@
 #include "support/hash.h"
 #include "support/strbuf.h"
 
-/* What is wrong with a parameter's tensor, and with how many others that differ in the instance alone. */
+/* A problem of a parameter's tensor, and the number of others with the same problem in other
+ * instances. */
 typedef struct problem {
     sc_loc loc;
     const char *text;
@@ -21,10 +23,10 @@ typedef struct loading {
     const sc_fact_weights *weights;
     sc_safetensors *file;
     const char *path;
-    const sc_safetensor ***tensors; /* by parameter, as its facts name them */
-    const char **names;             /* of all tensors; made when one is missing */
+    const sc_safetensor ***tensors; /* by parameter, in the order of its facts */
+    const char **names;             /* of all tensors; built when one is missing */
     SC_VEC(problem) problems;
-    sc_map problem_kinds; /* symbol of the parameter without indices and the kind -> problem */
+    sc_map problem_kinds; /* key: symbol of the parameter without indices, and the kind of problem */
 } loading;
 
 /* ---- tensors ---- */
@@ -142,7 +144,8 @@ static void find_tensors(loading *l, uint32_t index)
 
 /* ---- the report ---- */
 
-/* A page: a file of another model fails in hundreds of tensors. A message that shows its place in the text takes three lines. */
+/* Limits the report to a page: a file of another model fails in hundreds of tensors. A message that
+ * quotes its source line takes three lines. */
 enum { MOST_LINES = 10, LEAST_LINES = 5, LINES_OF_PLACE = 3 };
 
 static void report_problems(loading *l, uint32_t most_lines)
@@ -217,7 +220,8 @@ static void report_file(sc_context *context, const sc_safetensors_error *error)
     }
 }
 
-/* A state is a folder, too, but its tensors are laid out and named for going on. */
+/* True if the path is a checkpoint. It is a folder, too, but its tensors are named and laid out for
+ * resuming. */
 static bool is_state(sc_context *context, const char *path)
 {
     static const char *const files[] = {"state.json", "latest"};

@@ -1,9 +1,10 @@
+/* Matches tensor names against patterns. */
 #include "runtime/drive/name_pattern.h"
 
 #include <stddef.h>
 #include <string.h>
 
-/* One step of both: a hole takes all digits that stand there. False: they differ. */
+/* Advances both by one step; a braced expression consumes all digits. False: mismatch. */
 static bool step(const char **pattern, const char **name)
 {
     if (**pattern != '{') {
@@ -18,7 +19,8 @@ static bool step(const char **pattern, const char **name)
     return digits > 0;
 }
 
-/* A `*` takes as little as it can; where the rest then differs, the last one takes a character more. */
+/* A `*` first matches as little as possible; after a mismatch the last `*` consumes one more
+ * character. */
 bool sc_name_is_like(const char *pattern, const char *name)
 {
     const char *after_star = NULL, *taken_to = NULL;

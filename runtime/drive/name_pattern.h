@@ -1,12 +1,14 @@
-/* Patterns of tensor names: `*` is any run of characters, a hole in braces ({L}, {2*L+1}) any number. */
+/* Patterns of tensor names: `*` matches any characters, an expression in braces ({L}, {2*L+1}) any
+ * number. */
 #ifndef SHARDC_RUNTIME_DRIVE_NAME_PATTERN_H
 #define SHARDC_RUNTIME_DRIVE_NAME_PATTERN_H
 
 #include <stdbool.h>
 
-/* Whether the whole name is like the pattern. */
+/* True if the pattern matches the whole name. */
 bool sc_name_is_like(const char *pattern, const char *name);
-/* Whether the name, or what follows one of its dots, is like the pattern: `rotary_emb.*` is in every layer. */
+/* True if the pattern matches the whole name, or what follows one of its dots: `rotary_emb.*`
+ * matches in every layer. */
 bool sc_name_ends_like(const char *pattern, const char *name);
 
 #endif

@@ -1,3 +1,4 @@
+/* The option tables, generated from options.def. */
 #include "runtime/drive/options.h"
 
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* Generates random inputs and states. */
 #include "runtime/drive/random_values.h"
 
 #include <math.h>
@@ -11,7 +12,7 @@ static double draw_int(const sc_draw *draw, const sc_draw_options *options, int6
     double v = sc_rng_uniform(options->seed, draw->stream, (uint64_t)index * 2 + 1);
     int64_t span = draw->high - draw->low;
     span = span < spans[options->attempt] ? span : spans[options->attempt];
-    bool is_first = index == 0; /* something is always there to compare */
+    bool is_first = index == 0; /* the first is always valid, so there is something to compare */
     if (draw->form == SC_DRAW_LENGTH && (is_first || v >= 0.375))
         return (double)(draw->high - 1);
     if (draw->form == SC_DRAW_LENGTH && v < 0.125)

@@ -1,4 +1,5 @@
-/* Random values: floats as they are in a trained model, integers in the range that their consumers accept. */
+/* Random values: floats distributed as in a trained model, integers in the range that their
+ * consumers accept. */
 #ifndef SHARDC_RUNTIME_DRIVE_RANDOM_VALUES_H
 #define SHARDC_RUNTIME_DRIVE_RANDOM_VALUES_H
 
@@ -8,31 +9,31 @@
 typedef enum sc_draw_form {
     SC_DRAW_FLOAT,  /* mean + spread * normal */
     SC_DRAW_INT,    /* uniform in [low, high), sometimes `ignore` */
-    SC_DRAW_LENGTH, /* mostly high - 1 (the first always), sometimes 0, sometimes between */
+    SC_DRAW_LENGTH, /* mostly high - 1 (always the first), sometimes 0, sometimes between */
     SC_DRAW_BOOL
 } sc_draw_form;
 
-/* How one input or state is drawn. */
+/* Distribution of one input or state. */
 typedef struct sc_draw {
     sc_draw_form form;
-    uint64_t stream; /* hash of its path */
+    uint64_t stream; /* hash of its path; selects the random stream */
     double mean, spread;
-    bool is_positive; /* magnitudes of floats, none 0: what is divided by, or a root is taken of */
+    bool is_positive; /* positive floats: divisors, or operands of a root */
     int64_t low, high;
     bool may_ignore;
-    double ignore; /* xent's: what stands for "no target" */
+    double ignore; /* xent: the id that means "no target" */
 } sc_draw;
 
 typedef struct sc_draw_options {
     uint64_t seed;
     bool integers;    /* floats are integers from -SC_DRAW_LARGEST to SC_DRAW_LARGEST */
-    uint32_t attempt; /* integers from a smaller range each time: 0 all, 1 two of them, 2 one */
+    uint32_t attempt; /* reduces the range of integers: 0 full, 1 two of them, 2 one */
 } sc_draw_options;
 
 enum { SC_DRAW_LARGEST = 3, SC_DRAW_ATTEMPTS = 3 };
 
 void sc_draw_fill(const sc_draw *draw, const sc_draw_options *options, double *data, int64_t count);
-/* The largest magnitude that integers of it have. */
+/* Returns the largest magnitude of the generated integers. */
 double sc_draw_bound(const sc_draw *draw);
 
 #endif

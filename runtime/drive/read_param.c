@@ -1,5 +1,6 @@
-/* Values are read in the order in which they lie in the file, through a window that moves on, and each is put where it belongs: a
- * transposed or interleaved parameter takes one pass over its part of the file, and no memory but its own. */
+/* Reads values in file order through a moving window and stores each at its destination. So a
+ * transposed or interleaved parameter takes one pass over its part of the file, and no memory
+ * beyond its own. */
 #include "runtime/drive/read_param.h"
 
 #include <string.h>
@@ -11,13 +12,13 @@ typedef struct reading {
     const sc_fact_param *param;
     double *values;
     sc_read_failure *failure;
-    int64_t steps[SC_ARRAY_MAX_RANK];  /* by dim: from a value to the next one along it */
-    uint32_t order[SC_ARRAY_MAX_RANK]; /* dims: of tensors' names, then those with the larger strides first */
-    uint32_t block;                    /* dims order[block ..] lie so close together that what is between them is read, too */
-    int64_t block_span;                /* elements from the first of such a block to behind its last */
+    int64_t steps[SC_ARRAY_MAX_RANK];  /* by dim: distance between neighbouring values */
+    uint32_t order[SC_ARRAY_MAX_RANK]; /* dims in loop order: those of tensor names, then by decreasing stride */
+    uint32_t block;                    /* dims order[block ..] are so dense in the file that the gaps between them are read, too */
+    int64_t block_span;                /* elements from the start of such a block to its end */
     sc_weight_place place;
-    const sc_safetensor *tensor; /* of the window; NULL: it is empty */
-    int64_t begin, end;          /* the window's elements */
+    const sc_safetensor *tensor; /* tensor of the window; NULL: the window is empty */
+    int64_t begin, end;          /* the window's range of elements */
     char window[WINDOW_BYTES];
 } reading;
 
@@ -44,7 +45,7 @@ static void order_dims(reading *r)
     }
 }
 
-/* The most dims whose values are dense enough, or all in a page. */
+/* Chooses the largest block whose values are dense enough or within a page. */
 static void find_block(reading *r, size_t element_bytes)
 {
     const sc_weight_layout *layout = &r->param->layout;
@@ -79,7 +80,7 @@ static bool move_window(reading *r, const sc_safetensor *tensor, int64_t element
     return false;
 }
 
-/* `count` elements of the tensor from one on, `stride` apart, as values that are `step` apart. */
+/* Reads `count` elements of the tensor, `stride` apart, and stores them `step` apart. */
 static bool read_row(reading *r, const sc_safetensor *tensor, int64_t element, int64_t stride, double *values, int64_t step, int64_t count)
 {
     while (count > 0) {
@@ -97,7 +98,7 @@ static bool read_row(reading *r, const sc_safetensor *tensor, int64_t element, i
     return true;
 }
 
-/* The next row; false: it was the last. */
+/* Advances to the next row; false after the last. */
 static bool next_row(reading *r, uint32_t rows_rank)
 {
     for (uint32_t i = rows_rank; i-- > 0;) {

@@ -1,3 +1,4 @@
+/* Measures memory read bandwidth. */
 #define _DEFAULT_SOURCE /* madvise */
 #include "runtime/drive/read_speed.h"
 
@@ -10,7 +11,7 @@
 
 enum { HUGE_PAGE = 1 << 21 };
 
-/* In large pages, as a session's arena is. */
+/* Uses huge pages, as a session's arena does. */
 uint64_t *sc_read_memory(void)
 {
     uint64_t *memory = aligned_alloc(HUGE_PAGE, SC_READ_BYTES);

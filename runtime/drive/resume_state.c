@@ -1,4 +1,5 @@
-/* Going on: which state is meant, whether it is whole, and its values into the ranks' shards, whatever mesh they were written on. */
+/* Resumes a run: selects the checkpoint, checks it, and loads its values into the ranks' shards,
+ * whatever mesh they were written on. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -23,11 +24,11 @@ static const char *inside(sc_context *context, const char *folder, const char *n
     return sc_arena_printf(&context->arena, "%s/%s", folder, name);
 }
 
-/* ---- files of a state ---- */
+/* ---- checking files ---- */
 
 enum { BLOCK = 1 << 20 };
 
-/* Reads the bytes at `at`. False: errno, 0 where the file ends before. */
+/* Reads bytes at offset `at`. False: errno, or 0 at the end of the file. */
 static bool read_at(int file, void *to, size_t length, uint64_t at)
 {
     for (char *next = to; length > 0;) {
@@ -58,7 +59,7 @@ static int open_file(const char *path, uint64_t bytes, const char **wrong, sc_ar
     return file;
 }
 
-/* Why the checksum may be wrong: the file begins with the identity of another state. */
+/* Explains a wrong checksum: the file may begin with another checkpoint's id. */
 static const char *mismatch(int file, const char *id)
 {
     char begin[sizeof SC_STATE_SHARDS_BEGIN + SC_STATE_ID];
@@ -69,7 +70,7 @@ static const char *mismatch(int file, const char *id)
     return "its checksum is wrong: it is damaged";
 }
 
-/* NULL, or what is wrong with the file. */
+/* Checks a file. NULL, or what is wrong with it. */
 static const char *check_file(sc_arena *arena, const char *path, const sc_saved_file *about, const char *id, void *block)
 {
     const char *wrong;
@@ -90,7 +91,8 @@ static const char *check_file(sc_arena *arena, const char *path, const sc_saved_
     return wrong;
 }
 
-/* Of every `of` files the `part`-th. *which: the first that is wrong. */
+/* Checks the files of this process's share, number `part` of `of`. *which: the first file that is
+ * wrong. */
 static const char *check_files(sc_context *context, const char *folder, const sc_saved_index *index, uint32_t part, uint32_t of,
                                const char **which)
 {
@@ -107,9 +109,9 @@ static const char *check_files(sc_context *context, const char *folder, const sc
     return wrong;
 }
 
-/* ---- which state is meant ---- */
+/* ---- selecting the checkpoint ---- */
 
-/* After a refusal: which other state of the folder can be taken. */
+/* After an error: names another checkpoint of the folder that is complete. */
 static void note_whole(sc_context *context, const char *folder, const char *refused)
 {
     sc_state_entries entries = {0};
@@ -128,7 +130,7 @@ static void note_whole(sc_context *context, const char *folder, const char *refu
     sc_report_note(&context->diag, (sc_loc){0}, "%s has no other state that is whole", folder);
 }
 
-/* The folder of states that the state stands in. */
+/* Returns the folder of checkpoints that contains this one. */
 static const char *folder_of(sc_context *context, const char *state)
 {
     const char *slash = strrchr(state, '/');
@@ -149,7 +151,7 @@ static const char *choose_entry(sc_context *context, const char *folder, const s
         return NULL;
     }
     if (named != NULL && named->wrong != NULL)
-        return named->path; /* its index is refused by name */
+        return named->path; /* its index is rejected later, by name */
     if (named != NULL && named != newest)
         sc_report(&context->diag, SC_D_newer_state, (sc_loc){0}, inside(context, folder, SC_STATE_LATEST), latest, newest->name, NULL);
     return newest->path;
@@ -207,9 +209,9 @@ bool sc_saved_state_read(sc_context *context, const char *given, sc_saved_state 
     return false;
 }
 
-/* ---- whose state it is ---- */
+/* ---- matching the program ---- */
 
-/* The line that `text` begins, without the blanks at its ends. */
+/* Returns the first line of `text` without leading blanks; "nothing" if it is empty. */
 static const char *line_text(sc_context *context, const char *text)
 {
     size_t length = strcspn(text, "\n");
@@ -241,12 +243,12 @@ bool sc_saved_state_fits(sc_context *context, const sc_saved_state *saved, const
 
 /* ---- values ---- */
 
-/* A file that is read a block at a time: rows of a shard are often shorter. */
+/* A file read in blocks, because rows of a shard are often shorter. */
 typedef struct block_file {
-    uint32_t index; /* of the state's files; UINT32_MAX: none */
+    uint32_t index; /* among the checkpoint's files; UINT32_MAX: none */
     int file;
-    uint64_t data, size; /* where the tensors' bytes begin; the end of the file */
-    uint64_t at;         /* of the block */
+    uint64_t data, size; /* where the tensors' data begin; size of the file */
+    uint64_t at;         /* offset of the block */
     size_t held;
     char *block;
 } block_file;
@@ -259,7 +261,7 @@ typedef struct restoring {
     sc_trainer *trainer;
     const sc_machine *machine;
     void *room;
-    block_file files[OPEN_FILES]; /* by number of the file, modulo */
+    block_file files[OPEN_FILES]; /* cache of open files, by file number modulo OPEN_FILES */
 } restoring;
 
 static bool open_block_file(restoring *r, block_file *file, uint32_t index)
@@ -302,7 +304,7 @@ static bool read_bytes(restoring *r, uint32_t index, uint64_t at, size_t length,
     return ok || refuse(r->context, inside(r->context, r->saved->path, r->saved->index.files.data[index].name), "it cannot be read again");
 }
 
-/* What a saved shard has of this rank's. */
+/* Reads the part of a saved shard that belongs to this rank's shard. */
 static bool read_part(restoring *r, const sc_saved_shard *shard, const sc_shard_place *place, size_t size, char *local)
 {
     int64_t sizes[SHARDC_TENSOR_MAX_RANK], from[SHARDC_TENSOR_MAX_RANK], to[SHARDC_TENSOR_MAX_RANK];
@@ -334,7 +336,7 @@ static bool restore_shard(restoring *r, uint32_t state, uint32_t rank, const sc_
     size_t bytes = size;
     for (uint32_t d = 0; d < place.rank; d++)
         bytes *= (size_t)place.local[d];
-    memset(local, 0, bytes); /* there may be padding */
+    memset(local, 0, bytes); /* clears the padding */
     for (uint32_t i = 0; i < tensor->shards.count; i++) {
         if (!read_part(r, &tensor->shards.data[i], &place, size, local))
             return false;
@@ -398,9 +400,9 @@ static bool restore_values(restoring *r)
     return ok;
 }
 
-/* ---- the whole ---- */
+/* ---- restoring ---- */
 
-/* All processes must mean the same state. The first one says which it has. */
+/* Checks that all processes resume from the same checkpoint, the first one's. */
 static bool same_everywhere(restoring *r)
 {
     int64_t id = (int64_t)sc_checksum_of(r->saved->index.id, SC_STATE_ID), first = r->machine->is_first ? id : 0;
@@ -412,7 +414,7 @@ static bool same_everywhere(restoring *r)
     return first == id || refuse(r->context, r->saved->path, "rank 0 goes on from another state");
 }
 
-/* Whether it went well on all processes. */
+/* True if all processes succeeded. */
 static bool agree(restoring *r, bool ok)
 {
     int64_t failures = !ok;
@@ -424,7 +426,7 @@ static bool agree(restoring *r, bool ok)
     return failures == 0 || (ok && refuse(r->context, r->saved->path, "another rank cannot go on from it: its message says why"));
 }
 
-/* The processes share the work of reading every byte. */
+/* Checks all files; the processes share the work. */
 static bool is_whole(restoring *r)
 {
     const sc_machine *machine = r->machine;

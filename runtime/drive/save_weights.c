@@ -1,3 +1,4 @@
+/* Plans the tensors of a weights file, and writes it one parameter at a time. */
 #include "runtime/drive/save_weights.h"
 
 #include <stdlib.h>
@@ -15,19 +16,19 @@ typedef struct target {
     sc_element element;
     uint32_t rank;
     uint64_t shape[SC_MAX_WEIGHT_DIMS];
-    int64_t elements, given; /* given: by parameters so far */
-    uint64_t *bits;          /* which are given; NULL while one parameter gives all or none does */
-    uint32_t first, last;    /* the parameters that give it, in their order */
+    int64_t elements, given; /* given: filled by parameters so far */
+    uint64_t *bits;          /* which elements are filled; NULL while one parameter fills all or none do */
+    uint32_t first, last;    /* the parameters that fill it, in order */
     bool is_listed;
 } target;
 
 struct sc_weights_file {
     sc_context *context;
     const sc_fact_weights *weights;
-    uint32_t **shares; /* by parameter, as its tensors: the targets that it gives */
+    uint32_t **shares; /* by parameter and tensor: the targets that it fills */
     SC_VEC(target) targets;
     sc_map by_name;  /* symbol -> target */
-    uint32_t *order; /* targets, as they are written */
+    uint32_t *order; /* targets in the order of the file */
 };
 
 static const sc_fact_param *param_of(const sc_weights_file *f, uint32_t param)
@@ -42,7 +43,7 @@ static void report(sc_weights_file *f, uint32_t param, const char *text)
 
 /* ---- targets ---- */
 
-/* One that holds the values of both exactly. */
+/* Returns an element type that represents the values of both exactly. */
 static sc_element wider(sc_element a, sc_element b)
 {
     if (a == b)
@@ -75,9 +76,9 @@ static uint32_t add_target(sc_weights_file *f, uint32_t index, const char *name)
     return NO_TARGET;
 }
 
-/* ---- who gives which elements ---- */
+/* ---- which parameter fills which elements ---- */
 
-/* False: another parameter gave it. */
+/* False: another parameter has filled the element. */
 static bool give_element(sc_weights_file *f, target *into, int64_t element)
 {
     if (into->given == into->elements)
@@ -150,7 +151,7 @@ static void check_complete(sc_weights_file *f)
     }
 }
 
-/* ---- shapes of another file ---- */
+/* ---- shapes taken from another file ---- */
 
 static bool fits_all(const sc_weights_file *f, uint32_t index, const sc_safetensor *tensor)
 {
@@ -168,7 +169,7 @@ static bool fits_all(const sc_weights_file *f, uint32_t index, const sc_safetens
     return true;
 }
 
-/* A file that cannot be read has been reported by whoever loaded it. */
+/* Unreadable files have already been reported by the loader. */
 static void take_shapes(sc_weights_file *f, const char *like)
 {
     sc_safetensors_error error = {0};
@@ -185,9 +186,9 @@ static void take_shapes(sc_weights_file *f, const char *like)
     sc_safetensors_close(file);
 }
 
-/* ---- the whole ---- */
+/* ---- planning the file ---- */
 
-/* In the order in which they are written: those that the first parameter completes, then those of the second, .. */
+/* Orders targets by the parameter that completes them. */
 static void order_targets(sc_weights_file *f)
 {
     uint32_t count = 0;
@@ -221,7 +222,7 @@ sc_weights_file *sc_weights_file_new(sc_context *context, const sc_fact_weights 
     return f;
 }
 
-/* ---- before the values are there ---- */
+/* ---- checks before the run ---- */
 
 static bool report_unwritten(const sc_weights_file *f, const char *path, const char *reason)
 {
@@ -250,10 +251,10 @@ bool sc_weights_file_try(const sc_weights_file *f, const char *path)
 
 /* ---- writing ---- */
 
-/* A parameter at a time; a tensor is written when its last parameter has filled its part. */
+/* Parameters are processed one at a time; a tensor is written when its last parameter has been. */
 typedef struct saving {
     const sc_weights_file *file;
-    void **raw; /* by target: memory of those that are being filled */
+    void **raw; /* by target: memory of those being filled */
     sc_safetensors_writer writer;
     bool writes;
 } saving;
@@ -298,7 +299,8 @@ static void write_complete(saving *s, uint32_t param)
     }
 }
 
-/* Every process asks for every parameter, also when writing has failed: the others count on it. */
+/* Every process requests every parameter, even after a write error, because the other processes
+ * take part. */
 static bool save_all(saving *s, sc_weights_source *source, void *user)
 {
     bool ok = true;
@@ -314,7 +316,7 @@ static bool save_all(saving *s, sc_weights_source *source, void *user)
 
 static bool open_file(saving *s, const char *path, sc_safetensors_error *error)
 {
-    /* readers of Hugging Face's files refuse one that does not say this */
+    /* Hugging Face readers require this key */
     static const sc_safetensors_pair metadata[] = {{"format", "pt"}};
     const sc_weights_file *f = s->file;
     sc_safetensors_item *items = sc_arena_array(&f->context->arena, f->targets.count + 1u, sizeof *items);

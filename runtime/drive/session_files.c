@@ -1,4 +1,5 @@
-/* State of sessions in safetensors files: parameters through the weights map that the program carries, all of a session by its paths. */
+/* Loads and saves session state as safetensors files: parameters through the program's weights map,
+ * or all state by its paths. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,8 @@
 
 /* ---- by paths ---- */
 
-/* What a file holds: parameters, or also optimizer state. Masters are among that: they are the values, parameters only their roundings. */
+/* True if the file contains the state: parameters, and with `all` optimizer state. That includes
+ * master copies, which have the exact values; parameters are roundings of them. */
 static bool is_saved(const sc_image_state *state, bool all)
 {
     return state->kind == SC_STATE_PARAM || (all && state->kind == SC_STATE_OPT);
@@ -69,7 +71,8 @@ static shardc_status set_state(shardc_session *session, uint32_t index, const sc
     return status;
 }
 
-/* Parameters first: what sets a master with its parameter's value must not come after the master's own. */
+/* Sets parameters first: setting a parameter also sets its master copy, which must then be
+ * overwritten by its own value. */
 static shardc_status set_states(shardc_session *session, const sc_safetensors *file, bool all, shardc_error *error)
 {
     const sc_image *image = session->image;
@@ -101,10 +104,10 @@ typedef struct saving {
     uint32_t count, *states; /* by item */
     sc_safetensors_item *items;
     uint64_t (*shapes)[SC_IMAGE_MAX_RANK];
-    void *room; /* for the largest of them */
+    void *room; /* scratch for the largest of them */
     size_t room_bytes;
     sc_safetensors_writer writer;
-    bool writes; /* what is gathered is written here, as far as that went well */
+    bool writes; /* this process writes, unless an error occurred */
 } saving;
 
 static uint64_t add_item(const sc_image_state *state, uint32_t index, saving *s)
@@ -139,7 +142,8 @@ static shardc_status list_items(const shardc_session *session, bool all, saving 
     return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory to write the state: %llu bytes", (unsigned long long)largest);
 }
 
-/* A value at a time. Whoever writes goes on gathering after a write has failed: the other ranks count on it. */
+/* Gathers one value at a time. After a write error gathering continues, because the other ranks
+ * take part. */
 static shardc_status save_items(shardc_session *session, saving *s, shardc_error *error)
 {
     shardc_status status = SHARDC_OK;
@@ -165,7 +169,7 @@ static shardc_status save_paths(shardc_session *session, const char *path, bool 
         status = save_items(session, &s, error);
     if (s.writes && !sc_safetensors_end(&s.writer, status == SHARDC_OK) && status == SHARDC_OK)
         status = refuse_file(&reason, error);
-    status = sc_session_agree(session, status, error); /* and wait until the file is there */
+    status = sc_session_agree(session, status, error); /* also waits until the file exists */
     free(s.items);
     free(s.shapes);
     free(s.states);
@@ -178,14 +182,14 @@ static shardc_status save_paths(shardc_session *session, const char *path, bool 
 typedef struct mapping {
     shardc_session *session;
     const char *path;
-    bool saves, is_agreed; /* is_agreed: all ranks know whether the file, or the map, will do */
-    bool is_refused;       /* it will not: nothing more is said among the ranks */
+    bool saves, is_agreed; /* is_agreed: all ranks know whether file and map are usable */
+    bool is_refused;       /* they are not: no more communication */
     sc_facts facts;
     shardc_status status;
     shardc_error *error;
 } mapping;
 
-/* The first message, as a line. */
+/* Takes the first message as the error text. */
 static void take_message(mapping *m, const sc_context *context)
 {
     if (m->status != SHARDC_OK || context->diag.errors == 0)
@@ -200,7 +204,7 @@ static void take_message(mapping *m, const sc_context *context)
     }
 }
 
-/* Once on every rank: what fails on one must fail on all before anything changes. */
+/* Called once on every rank: an error on one must fail all before anything changes. */
 static bool agree(mapping *m)
 {
     if (!m->is_agreed) {
@@ -211,7 +215,8 @@ static bool agree(mapping *m)
     return m->status == SHARDC_OK;
 }
 
-/* The state of a parameter of the map; a program need not have all of the model's. */
+/* Returns the state of a parameter of the map, which may also contain parameters that the program
+ * lacks. */
 static uint32_t state_of(const mapping *m, uint32_t param)
 {
     return shardc_executable_find_state(m->session->program, m->facts.weights.params[param].path);
@@ -262,7 +267,7 @@ static void go_through_map(sc_context *context, void *user)
     take_message(m, context);
 }
 
-/* Programs that were made by hand carry nothing. */
+/* Programs made by hand contain no facts. */
 static bool has_map(const shardc_session *session)
 {
     const char *facts = shardc_executable_facts(session->program);
@@ -278,11 +283,11 @@ static shardc_status map_file(shardc_session *session, const char *path, bool sa
         m.status = sc_fail(&reason, SHARDC_ERROR_MEMORY, "there is not enough memory for the parameters");
     sc_context_free(&context);
     if (!m.is_refused)
-        m.status = sc_session_agree(session, m.status, &reason); /* all was read; and, of writing, the file is there */
+        m.status = sc_session_agree(session, m.status, &reason); /* loading: everything was read; saving: the file exists */
     return m.status == SHARDC_OK ? SHARDC_OK : sc_fail(error, m.status, "%s", reason.text);
 }
 
-/* ---- either ---- */
+/* ---- public functions ---- */
 
 shardc_status shardc_session_load(shardc_session *session, const char *path, bool all, shardc_error *error)
 {

@@ -1,3 +1,4 @@
+/* Parses --set and learning rate schedules. */
 #include "runtime/drive/settings.h"
 
 #include <errno.h>
@@ -10,8 +11,8 @@
 typedef struct setting_row {
     const char *name;
     int hyper;         /* sc_hyper; -1: the learning rate */
-    double below;      /* values are at least 0 and below this */
-    const char *range; /* in words */
+    double below;      /* valid values are at least 0 and below this */
+    const char *range; /* the range in words */
 } setting_row;
 
 static const setting_row rows[] = {
@@ -88,7 +89,7 @@ static bool no_word(sc_context *context, const char *pair, const char *kind, con
                                       near == NULL ? "" : sc_arena_printf(&context->arena, "; did you mean '%s'?", near)));
 }
 
-/* warmup=10, or, of the peak, the number alone. */
+/* Reads warmup=10 or, for the first argument (the peak), a bare number. */
 static bool read_rate_argument(sc_context *context, const char *pair, const char *text, bool is_first, double *values, bool *given)
 {
     size_t length = strcspn(text, "=");
@@ -145,7 +146,7 @@ static bool read_schedule(sc_context *context, const char *pair, const char *tex
     return check_rate(context, pair, values, given);
 }
 
-/* What stands behind the =: a number, of lr also a schedule. */
+/* Reads what follows the =: a number, or for lr also a schedule. */
 static bool read_value(sc_context *context, const setting_row *row, const char *pair, sc_rate *out)
 {
     const char *text = strchr(pair, '=') + 1;
@@ -161,7 +162,7 @@ static bool read_value(sc_context *context, const setting_row *row, const char *
     return false;
 }
 
-/* ---- what takes them ---- */
+/* ---- applying settings ---- */
 
 static bool takes(const sc_optimizer_settings *group, const char *name)
 {
@@ -194,7 +195,7 @@ static bool apply(sc_context *context, const setting_row *row, sc_rate value, sc
                                           optimizer->name, optimizer->arguments));
 }
 
-/* To the next comma that is in no parentheses. */
+/* Returns the length up to the next comma outside parentheses. */
 static size_t pair_length(const char *text)
 {
     size_t length = 0;

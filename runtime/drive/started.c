@@ -1,3 +1,4 @@
+/* Builds the identity lines of a process from its options and files. */
 #include "runtime/drive/started.h"
 
 #include <dirent.h>
@@ -14,19 +15,17 @@
 #include "support/sha256.h"
 #include "support/strbuf.h"
 
-/* What is not simply the same on all ranks. */
+/* Options whose value need not simply be equal on all ranks. */
 static const struct {
     const char *name;
     sc_started_kind kind;
 } exceptions[] = {
-    {"--weights", SC_STARTED_CONTENTS}, {"--data", SC_STARTED_CONTENTS},
-    {"--input", SC_STARTED_CONTENTS},   {"--eval-data", SC_STARTED_CONTENTS},
-    {"--resume", SC_STARTED_CONTENTS},  {"--log", SC_STARTED_FREE}, /* rank 0 writes it */
-    {"--format", SC_STARTED_FREE},      {"--json", SC_STARTED_FREE},
-    {"--diagnostics", SC_STARTED_FREE}, {"--products", SC_STARTED_FREE},
-    {"--profile", SC_STARTED_FREE},     {"--threads", SC_STARTED_FREE}, /* results do not depend on it */
-    {"--deadline", SC_STARTED_FREE},    {"--ranks", SC_STARTED_FREE},   /* each compares it with the program's */
-    {"--help", SC_STARTED_FREE},        {"--version", SC_STARTED_FREE},
+    {"--weights", SC_STARTED_CONTENTS},   {"--data", SC_STARTED_CONTENTS},   {"--input", SC_STARTED_CONTENTS},
+    {"--eval-data", SC_STARTED_CONTENTS}, {"--resume", SC_STARTED_CONTENTS}, {"--log", SC_STARTED_FREE}, /* only rank 0 writes it */
+    {"--format", SC_STARTED_FREE},        {"--json", SC_STARTED_FREE},       {"--diagnostics", SC_STARTED_FREE},
+    {"--products", SC_STARTED_FREE},      {"--profile", SC_STARTED_FREE},    {"--threads", SC_STARTED_FREE}, /* does not affect results */
+    {"--deadline", SC_STARTED_FREE},      {"--ranks", SC_STARTED_FREE}, /* each rank compares it with the program */
+    {"--help", SC_STARTED_FREE},          {"--version", SC_STARTED_FREE},
 };
 
 sc_started_kind sc_started_kind_of(const char *option)
@@ -41,11 +40,11 @@ sc_started_kind sc_started_kind_of(const char *option)
 /* ---- contents ---- */
 
 enum {
-    WHOLE_BYTES = 16 << 20, /* of a file that is read entirely */
-    SAMPLES = 1024,         /* of a larger one, at equal distances, the first and the last bytes among them */
-    SAMPLE_BYTES = 4096,    /* each */
-    MOST_DEPTH = 2,         /* folders below the one that is named */
-    LONGEST = 160,          /* characters of a value that are compared as they are */
+    WHOLE_BYTES = 16 << 20, /* files up to this size are hashed completely */
+    SAMPLES = 1024,         /* number of samples of a larger file, equally spaced, including its first and last bytes */
+    SAMPLE_BYTES = 4096,    /* of one sample */
+    MOST_DEPTH = 2,         /* levels of subfolders that are included */
+    LONGEST = 160,          /* characters up to which a value is compared verbatim */
     HASH_TEXT = 16          /* characters of a hash */
 };
 
@@ -57,7 +56,7 @@ static bool add_sample(sc_sha256 *hash, int file, off_t at, char *buffer)
     return got >= 0;
 }
 
-/* Whoever reads the file says what is wrong with it: here it is only that it cannot be read. */
+/* Only detects an unreadable file; its reader reports what is wrong. */
 static bool add_file(sc_sha256 *hash, int file, const struct stat *about)
 {
     char buffer[SAMPLE_BYTES];
@@ -82,7 +81,8 @@ static int by_name(const void *a, const void *b)
 
 static bool add_path(sc_context *context, sc_sha256 *hash, int folder, const char *name, int depth, uint64_t *bytes);
 
-/* The folder that a file `latest` names: of a run's states that is the one to go on from. NULL: there is none. */
+/* Returns the folder named by a file `latest`: in a folder of checkpoints, the one to resume from.
+ * NULL: none. */
 static const char *latest_of(sc_context *context, int folder)
 {
     char name[NAME_MAX + 1];
@@ -97,14 +97,14 @@ static const char *latest_of(sc_context *context, int folder)
     return length == 0 ? NULL : sc_arena_copy_text(&context->arena, name, length);
 }
 
-/* Not locks, nor what is hidden: a run that begins may just be writing it. */
+/* Excludes locks and hidden files, which a starting run may be writing. */
 static bool counts(const char *name)
 {
     const char *dot = strrchr(name, '.');
     return name[0] != '.' && (dot == NULL || strcmp(dot, ".lock") != 0);
 }
 
-/* In the order of names. */
+/* Hashes entries in name order. */
 static bool add_folder(sc_context *context, sc_sha256 *hash, int file, int depth, uint64_t *bytes)
 {
     sc_text_list names = {0};
@@ -147,7 +147,7 @@ static bool add_path(sc_context *context, sc_sha256 *hash, int folder, const cha
     return ok;
 }
 
-/* "of 1024 bytes, hash 0123456789abcdef" */
+/* Returns "of 1024 bytes, hash 0123456789abcdef". */
 static const char *contents_of(sc_context *context, const char *path)
 {
     sc_sha256 hash;
@@ -163,7 +163,8 @@ static const char *contents_of(sc_context *context, const char *path)
     return sc_arena_printf(&context->arena, "of %" PRIu64 " bytes, hash %s", bytes, text);
 }
 
-/* NAME=FILE[:TENSOR]; a path may have a colon in it: what exists as it is written is a file. */
+/* Parses NAME=FILE[:TENSOR]. Paths may contain colons: if the whole text names an existing file, it
+ * is the path. */
 static const char *input_of(sc_context *context, const sc_named_text *input)
 {
     const char *colon = strrchr(input->value, ':'), *path = input->value;
@@ -176,7 +177,7 @@ static const char *input_of(sc_context *context, const sc_named_text *input)
 
 /* ---- lines ---- */
 
-/* A line each; what is long, or has line breaks in it, by its hash. */
+/* Appends a line; a long value, or one with line breaks, is replaced by its hash. */
 static void add_line(sc_strbuf *out, const char *name, const char *value)
 {
     if (strlen(value) <= LONGEST && strchr(value, '\n') == NULL)
@@ -197,7 +198,7 @@ static void add_option(sc_context *context, const sc_option_row *row, const void
         break;
     case SC_OPTION_TEXT:
     case SC_OPTION_JOINED:
-    case SC_OPTION_OWN: /* the text that it keeps */
+    case SC_OPTION_OWN: /* the option's original text */
     case SC_OPTION_OWN_LIST:
         text = *(const char *const *)field;
         if (text != NULL && has_contents)

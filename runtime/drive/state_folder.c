@@ -1,3 +1,5 @@
+/* Manages a folder of checkpoints: lock, atomic renames, recovery after a killed run, removal of
+ * old checkpoints. */
 #define _GNU_SOURCE /* renameat2 */
 #include "runtime/drive/state_folder.h"
 
@@ -35,7 +37,8 @@ static const char *inside(sc_arena *arena, const char *folder, const char *name)
     return sc_arena_printf(arena, "%s/%s", folder, name);
 }
 
-/* Without the arena: saving must not use memory that only the end of the run gives back. */
+/* Does not use the arena: memory allocated there while saving would only be freed at the end of the
+ * run. */
 static bool join(char out[LONGEST], const char *folder, const char *name)
 {
     int length = snprintf(out, LONGEST, "%s/%s", folder, name);
@@ -60,7 +63,7 @@ static bool is_tmp_name(const char *name)
     return strncmp(name, TMP_BEGIN, length) == 0 && sc_is_id(name + length) && name[length + SC_DURABLE_ID] == 0;
 }
 
-/* What a state consists of: by name, and by how it begins. */
+/* True if the file is part of a checkpoint, judged by its name and its first bytes. */
 static bool is_file_of_state(const char *folder, const char *name)
 {
     char path[LONGEST], same[64];
@@ -80,7 +83,7 @@ static bool is_dot(const char *name)
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-/* A folder, not a link to one. */
+/* True for a folder, false for a link to one. */
 static bool is_folder(const char *path)
 {
     struct stat about;
@@ -98,7 +101,7 @@ bool sc_state_is_ours(const char *folder)
     return ours;
 }
 
-/* Nothing, where anything else is in it. */
+/* Removes nothing if the folder contains anything else. */
 static void remove_state(const char *folder)
 {
     char path[LONGEST];
@@ -113,9 +116,9 @@ static void remove_state(const char *folder)
     (void)rmdir(folder);
 }
 
-/* ---- what is there ---- */
+/* ---- listing checkpoints ---- */
 
-/* The last written first; then what cannot be read. */
+/* Most recently written first, then those whose index is invalid. */
 static int compare_entries(const void *left, const void *right)
 {
     const sc_state_entry *a = left, *b = right;
@@ -171,7 +174,7 @@ const char *sc_state_latest(sc_arena *arena, const char *folder, const char **wr
 
 /* ---- the lock ---- */
 
-/* Who holds it, from its second line. */
+/* Returns the owner of the lock, from the file's second line. */
 static const char *owner(sc_context *context, int lock)
 {
     char text[512];
@@ -227,17 +230,17 @@ bool sc_state_folder_has(const char *path, const char *token)
     return strstr(text, token) != NULL;
 }
 
-/* ---- names that change at once ---- */
+/* ---- atomic renames ---- */
 
-/* A new name, by which nothing stands. */
+/* Generates an unused name. */
 static bool draw_name(char out[LONGEST], const char *folder)
 {
     char name[sizeof TMP_BEGIN + SC_DURABLE_ID] = TMP_BEGIN;
     return sc_draw_id(name + strlen(TMP_BEGIN)) && join(out, folder, name);
 }
 
-/* The folder that was made becomes `path`. A state that stands there changes places with it, in one step where the system can do that; it
- * is removed then. */
+/* Renames the new folder to `path`. An existing checkpoint there is exchanged with it, atomically
+ * if the system supports that, and then removed. */
 static bool put_in_place(const char *folder, const char *made, const char *path)
 {
     char aside[LONGEST];
@@ -279,7 +282,7 @@ static bool write_latest(const char *folder, const char *name)
 
 /* ---- after a killed run ---- */
 
-/* A state that was complete gets its name, unless that is taken; everything else goes. */
+/* Publishes a leftover checkpoint if it is complete and its name is free; otherwise removes it. */
 static void settle_leftover(sc_context *context, const char *folder, const char *path)
 {
     sc_saved_index index;
@@ -312,7 +315,7 @@ static bool settle_leftovers(sc_context *context, const char *folder)
     return found.count == 0 || sc_sync_folder(folder) || report(context, folder, errno);
 }
 
-/* ---- life ---- */
+/* ---- creation and destruction ---- */
 
 static bool create_folder(sc_context *context, const char *path)
 {
@@ -330,7 +333,8 @@ static bool create_folder(sc_context *context, const char *path)
     return report(context, path, reason);
 }
 
-/* A state that is newer than what `latest` says was written by a run that was killed before it could say so. */
+/* If a checkpoint is newer than the one in `latest`, its run was killed before updating `latest`;
+ * does so now. */
 static bool settle_latest(sc_context *context, sc_state_folder *folder)
 {
     sc_state_entries entries = {0};
@@ -364,7 +368,7 @@ void sc_state_folder_close(sc_state_folder *folder)
     *folder = (sc_state_folder){.lock = -1};
 }
 
-/* ---- a state ---- */
+/* ---- one checkpoint ---- */
 
 bool sc_state_folder_begin(sc_context *context, sc_state_folder *folder, const char *id)
 {
@@ -386,7 +390,7 @@ void sc_state_folder_drop(sc_state_folder *folder)
     folder->made = NULL;
 }
 
-/* Out of the way first, so that one that is half removed has no name of a state. */
+/* Renames first, so that no half-removed folder has a checkpoint's name. */
 static void remove_entry(const sc_state_folder *folder, const sc_state_entry *entry)
 {
     char aside[LONGEST];
@@ -405,7 +409,7 @@ static const sc_state_entry *find_best(const sc_state_entries *entries)
     return best;
 }
 
-/* Damaged ones stay: nobody knows what they are. */
+/* Damaged checkpoints are kept: their contents are unknown. */
 static bool remove_older(sc_context *context, const sc_state_folder *folder, uint32_t keep, bool best)
 {
     sc_state_entries entries = {0};

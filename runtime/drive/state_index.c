@@ -1,3 +1,4 @@
+/* Writes and reads index.json and state.json of a checkpoint. */
 #include "runtime/drive/state_index.h"
 
 #include <errno.h>
@@ -24,21 +25,22 @@ const char *sc_state_rank_file(sc_arena *arena, uint32_t rank)
 
 /* ---- JSON that begins with the checksum of what follows ---- */
 
-/* {"checksum": "0123456789abcdef", then the rest of the object, as jansson's flags say. Drops `root`. */
+/* Returns {"checksum": "0123456789abcdef", followed by the rest of the object, printed with
+ * jansson's `flags`. Releases `root`. */
 static const char *checked_text(sc_arena *arena, json_t *root, size_t flags)
 {
     char *text = sc_json_write(root, flags);
     const char *result = NULL;
     json_decref(root);
     if (text != NULL) {
-        const char *rest = sc_arena_printf(arena, "%s\n", text + 1); /* without the brace */
+        const char *rest = sc_arena_printf(arena, "%s\n", text + 1); /* without the opening brace */
         result = sc_arena_printf(arena, "%s%016" PRIx64 "%s%s", SC_STATE_JSON_BEGIN, sc_checksum_of(rest, strlen(rest)), after_sum, rest);
     }
     free(text);
     return result;
 }
 
-/* All of a regular file. NULL, or what is wrong. */
+/* Reads a regular file completely. NULL, or what is wrong. */
 static const char *read_file(sc_arena *arena, const char *path, const char **out, size_t *length)
 {
     struct stat about;
@@ -112,7 +114,7 @@ static json_t *held_out_json(bool has, double loss)
     return has ? sc_number_json(loss) : json_null();
 }
 
-/* A loss that is not finite is none that others are compared with. */
+/* A loss that is not finite is ignored: it cannot be compared with others. */
 static void read_held_out(json_t *root, bool *has, double *out)
 {
     json_t *value = json_object_get(root, "held_out_loss");
@@ -227,7 +229,7 @@ static bool read_shard(sc_context *context, json_t *from, const sc_saved_index *
            (uint64_t)end == (uint64_t)begin + bytes;
 }
 
-/* Whether the shards have as many elements as the tensor. */
+/* True if the shards have as many elements as the tensor. */
 static bool is_covered(const sc_saved_tensor *tensor)
 {
     uint64_t whole = 1, given = 0;

@@ -1,4 +1,5 @@
-/* The optimizers of a train step, for applications that drive sessions themselves: see include/shardc/runtime.h. */
+/* Optimizer scalars of a train step, for applications that run sessions themselves: see
+ * include/shardc/runtime.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 #include "support/context.h"
 
 struct shardc_stepper {
-    sc_context context; /* of the facts */
+    sc_context context; /* owns the facts */
     const shardc_executable *program;
     sc_facts facts;
     const char *wrong;
@@ -56,7 +57,7 @@ void shardc_stepper_free(shardc_stepper *s)
     free(s);
 }
 
-/* With loss scaling, steps that were not taken do not count for the optimizer. */
+/* With loss scaling, skipped steps do not count for the optimizer. */
 static shardc_status count_taken(shardc_stepper *s, shardc_session *session, uint64_t step, int64_t *taken, shardc_error *error)
 {
     uint32_t state = s->facts.train.scales ? shardc_executable_find_state(s->program, SC_SCALE_TAKEN_STATE) : SHARDC_NOT_FOUND;

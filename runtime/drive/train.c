@@ -1,3 +1,4 @@
+/* A training run: options, feeds, steps, held-out losses, checkpoints, signals. */
 #include "runtime/drive/train.h"
 
 #include <errno.h>
@@ -21,25 +22,25 @@ struct sc_training_run {
     sc_run_options options;
     sc_saved_state saved;  /* of --resume */
     sc_state_saver *saver; /* of --state */
-    uint64_t saved_step;   /* the last that is in a state of this run */
-    uint64_t diverging;    /* steps in a row */
+    uint64_t saved_step;   /* last step saved in a checkpoint of this run */
+    uint64_t diverging;    /* diverging steps in a row */
     bool gave_up;
     sc_feed feed, held_out;
     sc_weights_file *file; /* of --save */
     sc_train_log log;
     sc_train_console console;
     sc_trainer *trainer;
-    sc_train_record last; /* step; 0: none was done */
+    sc_train_record last; /* step 0: none was done */
     double held_out_loss;
-    uint64_t held_out_step; /* that it is of */
+    uint64_t held_out_step; /* step of the last held-out loss */
     bool has_held_out_loss, writes;
-    int stopped_by; /* the signal that came, here or to another process of the run; 0: none */
+    int stopped_by; /* signal received by this process or another one of the run; 0: none */
     const sc_machine *machine;
 };
 
 typedef struct sc_training_run training;
 
-enum { KEEP = 2, GIVE_UP = 5 }; /* without --keep, --give-up */
+enum { KEEP = 2, GIVE_UP = 5 }; /* defaults of --keep and --give-up */
 
 static bool usage(sc_context *context, const char *text)
 {
@@ -49,9 +50,9 @@ static bool usage(sc_context *context, const char *text)
 
 /* ---- signals: the step is finished, then everything is saved ---- */
 
-static volatile sig_atomic_t stop_signal; /* of the process, as handlers are: the one thing that is not a run's own */
+static volatile sig_atomic_t stop_signal; /* signal handlers belong to the process: the only global state */
 
-/* A second signal, of either kind, ends the process at once. */
+/* A second signal of either kind ends the process at once. */
 static void on_signal(int number)
 {
     const struct sigaction action = {.sa_handler = SIG_DFL};
@@ -77,7 +78,7 @@ static void release_signals(const struct sigaction old[2])
     sigaction(SIGTERM, &old[1], NULL);
 }
 
-/* ---- what is asked ---- */
+/* ---- options ---- */
 
 static bool check_options(training *t)
 {
@@ -94,7 +95,7 @@ static bool check_options(training *t)
 
 /* ---- before the first step ---- */
 
-/* The seed of a run that goes on is the one it began with. */
+/* A resumed run keeps its original seed. */
 static bool read_resumed(training *t)
 {
     sc_context *context = t->context;
@@ -113,7 +114,8 @@ static bool read_resumed(training *t)
                                           t->options.resume, (unsigned long long)t->saved.counts.steps, (long long)t->options.steps));
 }
 
-/* Other data may be meant; then it begins where as many rows of it would have been read. */
+/* Reports other data than the original run's as a warning: it may be intended. The data order
+ * continues after as many rows as were read so far. */
 static void compare_data(training *t)
 {
     uint64_t tokens = t->feed.tokens == NULL ? 0 : sc_tokens_count(t->feed.tokens);
@@ -146,7 +148,7 @@ static bool open_feeds(training *t)
     return sc_feed_open(context, &t->facts->entry, &held_out, SC_FEED_AS_STORED, &t->held_out);
 }
 
-/* By what the program says of its inputs: the step's own, and those of the forward function. */
+/* Applies the limits of the program's inputs, for both the step and the forward function. */
 static bool limit_feeds(training *t)
 {
     const sc_machine *machine = t->machine;
@@ -156,7 +158,7 @@ static bool limit_feeds(training *t)
                   sc_feed_limit_to(t->context, &machine->funcs[forward], &t->held_out));
 }
 
-/* What cannot be written at the end is said at the beginning. */
+/* Detects before the run what could not be written at its end. */
 static bool check_outputs(training *t)
 {
     sc_context *context = t->context;
@@ -171,7 +173,8 @@ static bool check_outputs(training *t)
 
 /* ---- steps ---- */
 
-/* Processes hear a signal at different times, but all stop after the same step. False after a message: the others could not be asked. */
+/* Makes all processes stop after the same step, although signals arrive at different times. False
+ * after a message: communication failed. */
 static bool ask_for_stop(training *t)
 {
     int32_t mine = stop_signal, most = mine;
@@ -186,7 +189,8 @@ static bool ask_for_stop(training *t)
     return is_known;
 }
 
-/* The objective over the whole batches of the held-out file; nothing when a signal comes between. */
+/* Computes the objective over the complete batches of the held-out file; stops without a result on
+ * a signal. */
 static bool evaluate(training *t, uint64_t step)
 {
     double totals = 0, weights = 0, total, weight;
@@ -225,7 +229,7 @@ static bool do_step(training *t, uint64_t tokens)
     return sc_train_log_step(&t->log, record);
 }
 
-/* The state of the steps done so far, unless it has been written. */
+/* Saves a checkpoint of the steps done so far, unless it exists already. */
 static bool save_state(training *t)
 {
     uint64_t steps = sc_trainer_steps(t->trainer);
@@ -269,7 +273,7 @@ static bool do_steps(training *t)
     return true;
 }
 
-/* ---- afterwards ---- */
+/* ---- after the last step ---- */
 
 static sc_array parameter_values(void *user, uint32_t param)
 {
@@ -284,7 +288,7 @@ static sc_array parameter_values(void *user, uint32_t param)
     return (sc_array){0};
 }
 
-/* Both are tried: where one cannot be written, the other may. */
+/* Tries both: if one cannot be written, the other may. */
 static void save(training *t)
 {
     if (t->file != NULL)
@@ -343,7 +347,7 @@ static void print_json(const training *t, bool is_stopped, sc_strbuf *out)
     sc_print_json(root, out);
 }
 
-/* ---- the whole ---- */
+/* ---- the run ---- */
 
 sc_training_run *sc_train_begin(sc_context *context, const sc_run_options *options)
 {
@@ -352,7 +356,7 @@ sc_training_run *sc_train_begin(sc_context *context, const sc_run_options *optio
     return check_options(t) && read_resumed(t) ? t : NULL;
 }
 
-/* Saving is tried before the first step. */
+/* Tests saving before the first step. */
 static bool open_saver(training *t)
 {
     const sc_run_options *o = &t->options;
@@ -404,7 +408,7 @@ static bool prepare(training *t, sc_open_machine *open, void *user)
     t->trainer = machine == NULL ? NULL : sc_trainer_new(t->context, t->facts, o, machine);
     if (t->trainer == NULL || (o->resume != NULL && !sc_saved_state_restore(t->context, &t->saved, t->trainer)) || !open_saver(t))
         return false;
-    /* the last: a log that was there is written over */
+    /* opened last, because it overwrites an existing log */
     if (!sc_train_log_open(t->context, t->writes ? o->log : NULL, o->resume != NULL, &t->facts->train, &t->log))
         return false;
     open_console(t);

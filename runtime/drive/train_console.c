@@ -1,3 +1,4 @@
+/* Prints a training run's progress. */
 #include "runtime/drive/train_console.h"
 
 #include <inttypes.h>
@@ -9,11 +10,11 @@
 #include "support/units.h"
 
 static const double LINE_SECONDS = 10, TERMINAL_SECONDS = 0.1;
-static const double LATE = 0.1; /* what the newest step weighs in a speed */
+static const double LATE = 0.1; /* weight of the newest step in a moving average */
 
 /* ---- a line ---- */
 
-/* What does not fit is left out. */
+/* Text that does not fit is dropped. */
 static void add(sc_train_console *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void add(sc_train_console *c, const char *format, ...)
 {
@@ -28,7 +29,7 @@ static void add(sc_train_console *c, const char *format, ...)
     c->length += (size_t)length;
 }
 
-/* 1:02:03, or 2:03 */
+/* Formats as 1:02:03 or 2:03. */
 static void add_time(sc_train_console *c, double seconds)
 {
     static const double LONGEST = 1e9;
@@ -81,7 +82,7 @@ static void write_step(sc_train_console *c, const sc_train_record *record, doubl
 
 /* ---- on the console ---- */
 
-/* A line that is written over must be one line. */
+/* An overwritten line must fit the terminal's width. */
 static int columns(const sc_train_console *c)
 {
     struct winsize size = {0};

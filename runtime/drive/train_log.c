@@ -1,3 +1,4 @@
+/* Writes a training run's log as JSON lines. */
 #include "runtime/drive/train_log.h"
 
 #include <errno.h>
@@ -32,7 +33,7 @@ static bool write_line(sc_train_log *log, json_t *line)
     return ok || report(log);
 }
 
-/* Each by its place, and again by its name. */
+/* Lists each metric by position, and again by name. */
 static json_t *metrics_json(const sc_fact_train *train, const sc_step_result *result)
 {
     json_t *metrics = json_object();

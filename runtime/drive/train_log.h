@@ -1,4 +1,4 @@
-/* What a training run says to programs while it goes on: a line of JSON a step. What it says to people is train_console.h. */
+/* Logs a training run for programs: one line of JSON per step. For people see train_console.h. */
 #ifndef SHARDC_RUNTIME_DRIVE_TRAIN_LOG_H
 #define SHARDC_RUNTIME_DRIVE_TRAIN_LOG_H
 
@@ -9,20 +9,21 @@
 typedef struct sc_train_log {
     sc_context *context;
     const char *path;
-    const sc_fact_train *train; /* names of metrics */
+    const sc_fact_train *train; /* for the names of metrics */
     FILE *file;                 /* NULL: no --log */
 } sc_train_log;
 
 typedef struct sc_train_record {
     uint64_t step; /* from 1 */
     sc_step_result result;
-    uint64_t tokens;       /* of the step's batch */
-    double seconds, flops; /* of the step; flops over all ranks */
+    uint64_t tokens;       /* in the step's batch */
+    double seconds, flops; /* of the step; flops of all ranks */
 } sc_train_record;
 
-/* `path` NULL: no file. `append`: a run that goes on adds to what is there. False after a message. */
+/* Opens the log. `path` NULL: no file. `append`: a resumed run appends to the file. False after a
+ * message. */
 bool sc_train_log_open(sc_context *context, const char *path, bool append, const sc_fact_train *train, sc_train_log *log);
-/* One line each, on the disk's way before the call returns. False after a message. */
+/* Append one line each, flushed before the call returns. False after a message. */
 bool sc_train_log_step(sc_train_log *log, const sc_train_record *record);
 bool sc_train_log_held_out(sc_train_log *log, uint64_t step, double loss);
 void sc_train_log_close(sc_train_log *log);

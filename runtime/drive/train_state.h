@@ -1,6 +1,7 @@
-/* A training run on disk, so that it can go on: what its steps change, in the dtypes that it has in memory, and what it counts. Each rank
- * writes the shards that it gives out (rank-00003.safetensors), each element is in one file; index.json says where, so that a run may go
- * on under another plan, on another mesh. Of several processes all call these functions together. */
+/* Checkpoints of a training run: the state that its steps change, in the dtypes in memory, and its
+ * progress. Each rank writes the shards of which it is the first holder (rank-00003.safetensors),
+ * so every element is in one file; index.json tells where, so that a run may be resumed with
+ * another plan on another mesh. All processes of a run call these functions together. */
 #ifndef SHARDC_RUNTIME_DRIVE_TRAIN_STATE_H
 #define SHARDC_RUNTIME_DRIVE_TRAIN_STATE_H
 
@@ -11,29 +12,31 @@
 
 typedef struct sc_state_saver sc_state_saver;
 
-/* Holds `folder` for the run, after everything that saving needs was tried: the lock, writing, room on the disk for `saves` states of
- * which `keep` stay (the best by held-out loss, too, if `best`). `goes_on`: a state of the folder may be what the run goes on from.
- * NULL after messages. */
+/* Opens `folder` for the run after checking everything that saving needs: the lock, write access,
+ * free space for `saves` checkpoints of which `keep` remain (plus the best by held-out loss, if
+ * `best`). `goes_on`: the run may be resumed from a checkpoint of this folder. NULL after
+ * messages. */
 sc_state_saver *sc_state_saver_open(sc_context *context, const char *folder, const sc_trainer *trainer, uint32_t keep, bool best,
                                     uint64_t saves, bool goes_on);
-/* A state of the steps done so far; its id is drawn here. False after a message: the states before it are as they were. */
+/* Writes a checkpoint of the steps done so far and generates its id. False after a message; earlier
+ * checkpoints are then unchanged. */
 bool sc_state_saver_save(sc_state_saver *saver, const sc_train_state *state);
 void sc_state_saver_close(sc_state_saver *saver); /* NULL is allowed */
 
-/* ---- going on (resume_state.c) ---- */
+/* ---- resuming (resume_state.c) ---- */
 
 typedef struct sc_saved_state {
-    const char *path; /* of the state: DIR or DIR/step-000400 */
+    const char *path; /* of the checkpoint: DIR or DIR/step-000400 */
     sc_train_state counts;
     sc_saved_index index;
 } sc_saved_state;
 
-/* What `path` has: a state, or a folder of them, of which the last one is meant. False after messages, which say which older one is
- * whole. */
+/* Reads the checkpoint at `path`, or the last one if `path` is a folder of checkpoints. False after
+ * messages, which name an older one that is complete. */
 bool sc_saved_state_read(sc_context *context, const char *path, sc_saved_state *out);
-/* Whether it is a state of this program. False after a message that names what differs. */
+/* True if it is a checkpoint of this program. False after a message that names the difference. */
 bool sc_saved_state_fits(sc_context *context, const sc_saved_state *saved, const char *program);
-/* Checks every file and gives the trainer values and counts. False after messages. */
+/* Checks every file, then loads state and progress into the trainer. False after messages. */
 bool sc_saved_state_restore(sc_context *context, const sc_saved_state *saved, sc_trainer *trainer);
 
 #endif

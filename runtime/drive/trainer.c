@@ -1,3 +1,4 @@
+/* Runs the calls of a train step with an executor, and manages its state. */
 #include "runtime/drive/trainer.h"
 
 #include <math.h>
@@ -15,10 +16,10 @@ struct sc_trainer {
     const sc_run_options *options;
     sc_machine *machine;
     sc_optimizer_settings *groups;
-    uint32_t (*scalars)[SC_SCALAR_COUNT]; /* by group: the states that a step reads them from */
-    uint32_t group_count, taken;          /* taken: the state that counts steps; SHARDC_NOT_FOUND: all are taken */
+    uint32_t (*scalars)[SC_SCALAR_COUNT]; /* by group: the states from which a step reads them */
+    uint32_t group_count, taken;          /* taken: the state that counts applied steps; SHARDC_NOT_FOUND: all are applied */
     uint64_t steps, skipped;
-    uint32_t *states, state_count; /* those that a checkpoint holds */
+    uint32_t *states, state_count; /* states in a checkpoint */
     uint32_t input_count;
     sc_array *parts; /* by input: of one micro-batch */
     int *split_dim;  /* by input: the dim that micro-batches split, or -1 */
@@ -47,7 +48,7 @@ typedef struct filling {
     shardc_error *error;
 } filling;
 
-/* A program need not read every parameter that a file has. */
+/* The program may lack parameters that a file has. */
 static bool set_param(void *user, uint32_t param, const double *values)
 {
     filling *f = user;
@@ -158,7 +159,7 @@ static bool list_inputs(sc_trainer *t)
     return true;
 }
 
-/* The micro-batch's rows of one whole input. */
+/* Copies the micro-batch's rows of a full input. */
 static void take_part(const sc_array *whole, int dim, int32_t micro_batch, sc_array *part)
 {
     if (dim < 0) {
@@ -189,9 +190,10 @@ static bool check_inputs(sc_trainer *t, const sc_array *inputs, uint32_t count)
     return true;
 }
 
-/* ---- a step ---- */
+/* ---- train step ---- */
 
-/* Steps that were not taken do not count for the optimizer; with loss scaling the program counts them itself. */
+/* Gets the steps that count for the optimizer, without skipped ones; with loss scaling the program
+ * counts them itself. */
 static bool steps_taken(const sc_trainer *t, int64_t *out)
 {
     shardc_error error = {.text = ""};
@@ -244,7 +246,7 @@ static void free_outputs(sc_trainer *t)
         sc_array_free(&t->outputs[i]);
 }
 
-/* Calls of a micro-batch take its inputs; the last call gives the results. */
+/* Calls of a micro-batch get its inputs; results come from the last call. */
 static bool run_call(sc_trainer *t, uint32_t index, const sc_array *inputs)
 {
     const sc_machine_verbs *verbs = t->machine->verbs;
@@ -259,7 +261,8 @@ static bool run_call(sc_trainer *t, uint32_t index, const sc_array *inputs)
            failed(t->context, &error);
 }
 
-/* Whether smaller gradients might be finite: with loss scaling, while there is a scale. False after a message: it cannot be read. */
+/* Sets *can_fall if a lower loss scale could make the gradients finite. False after a message: the
+ * scale cannot be read. */
 static bool ask_scale(const sc_trainer *t, bool *can_fall)
 {
     shardc_error error = {.text = ""};
@@ -322,9 +325,9 @@ bool sc_trainer_evaluate(sc_trainer *t, const sc_array *inputs, uint32_t count, 
     return ok || failed(t->context, &error);
 }
 
-/* ---- life ---- */
+/* ---- creation and destruction ---- */
 
-/* State of the step that does not begin with 0. */
+/* Sets the states whose initial value is not 0. */
 static bool set_constants(sc_trainer *t)
 {
     shardc_error error;
@@ -337,7 +340,7 @@ static bool set_constants(sc_trainer *t)
     return true;
 }
 
-/* Facts of a program that somebody else made. */
+/* The program may come from elsewhere, so its facts are checked. */
 static bool check_facts(sc_trainer *t)
 {
     const sc_machine *machine = t->machine;

@@ -1,3 +1,4 @@
+/* Finds unread tensors of a weights file and reports them in few lines. */
 #include "runtime/drive/unread_tensors.h"
 
 #include <string.h>
@@ -6,7 +7,7 @@
 #include "support/hash.h"
 #include "support/strbuf.h"
 
-/* ---- which ---- */
+/* ---- finding them ---- */
 
 static void find_read(sc_context *context, const sc_fact_weights *weights, sc_map *out)
 {
@@ -18,7 +19,7 @@ static void find_read(sc_context *context, const sc_fact_weights *weights, sc_ma
     }
 }
 
-/* Every pattern is tried: each has to have an effect. */
+/* Tries every pattern, because each must match something. */
 static bool may_stay_unread(const sc_fact_weights *weights, const char *name, bool *used)
 {
     bool may = false;
@@ -39,7 +40,7 @@ static void note_idle_patterns(sc_context *context, const sc_fact_weights *weigh
     }
 }
 
-/* ---- names that differ in numbers alone ---- */
+/* ---- names that differ only in numbers ---- */
 
 enum { MAX_NUMBERS = 8, MAX_DIGITS = 9, MAX_SHOWN = 160 };
 
@@ -51,7 +52,7 @@ typedef struct name_group {
 
 typedef SC_VEC(name_group) name_group_list;
 
-/* The name with '0' for each number that is read into `numbers`. */
+/* Returns the name with every number replaced by '0'; the numbers are stored in `numbers`. */
 static const char *without_numbers(sc_arena *arena, const char *name, uint32_t *numbers, uint32_t *count)
 {
     sc_strbuf text;
@@ -143,7 +144,7 @@ void sc_unread_report(sc_context *context, const sc_fact_weights *weights, const
     uint32_t most = most_lines > REMEDY_LINES ? most_lines - REMEDY_LINES : 1, shown = unread->lines.count;
     if (unread->count == 0)
         return;
-    if (shown > most + 1) /* a line for the last takes no more than one that counts it */
+    if (shown > most + 1) /* listing the last one takes no more space than counting it */
         shown = most;
     sc_report(&context->diag, SC_D_unread_tensors, (sc_loc){0}, path,
               unread->count == 1 ? "a tensor" : sc_arena_printf(&context->arena, "%zu tensors", unread->count),

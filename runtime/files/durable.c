@@ -1,3 +1,4 @@
+/* Synced, checksummed files and atomic replacement. */
 #include "runtime/files/durable.h"
 
 #include <dirent.h>
@@ -132,7 +133,7 @@ bool sc_free_bytes(const char *folder, double *out)
     return true;
 }
 
-/* ---- a file in the place of another ---- */
+/* ---- replacing a file ---- */
 
 bool sc_may_replace(const char *path)
 {
@@ -157,7 +158,7 @@ static char *join(const char *folder, const char *name)
     return path;
 }
 
-/* Who writes it holds its lock. */
+/* The writer of a temporary file holds its lock. */
 static void remove_abandoned(const char *path)
 {
     int file = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -183,13 +184,13 @@ static void remove_leftovers(const char *path, uint64_t offset, const char *begi
     free(folder);
 }
 
-/* Somebody may have taken it for a leftover before it was locked. */
+/* Another process may remove the file as a leftover before it is locked; then retry. */
 static bool create_locked(sc_replacement *out)
 {
     struct stat about;
     if (!sc_durable_create(&out->file, out->made))
         return false;
-    (void)flock(out->file.file, LOCK_EX | LOCK_NB); /* where there are no locks, nobody removes anything either */
+    (void)flock(out->file.file, LOCK_EX | LOCK_NB); /* without lock support nobody removes leftovers either */
     if (fstat(out->file.file, &about) == 0 && about.st_nlink > 0)
         return true;
     errno = ESTALE;

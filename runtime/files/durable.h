@@ -1,4 +1,5 @@
-/* Files that must survive a crash: written once, summed while they are written, synced before they are named. */
+/* Files that must survive a crash: checksummed while they are written, synced before they get their
+ * name. */
 #ifndef SHARDC_RUNTIME_FILES_DURABLE_H
 #define SHARDC_RUNTIME_FILES_DURABLE_H
 
@@ -8,49 +9,51 @@
 #include "support/file.h"
 
 enum {
-    SC_DURABLE_ID = 16,          /* hexadecimal digits of what makes a name unique */
-    SC_DURABLE_BUFFER = 1 << 18, /* bytes of memory of an open file */
+    SC_DURABLE_ID = 16,          /* hexadecimal digits that make a name unique */
+    SC_DURABLE_BUFFER = 1 << 18, /* bytes of the buffer of an open file */
 };
 
 typedef struct sc_durable {
     int file;       /* -1: not open */
-    int reason;     /* errno of the first failure; 0: none. After one nothing more is written */
-    uint64_t bytes; /* added so far */
+    int reason;     /* errno of the first failure; 0: none. After a failure nothing more is written */
+    uint64_t bytes; /* bytes added so far */
     sc_checksum sum;
     char *buffer;
     size_t held;
 } sc_durable;
 
-/* Creates the file: nothing may have its name, a link included. False: out->reason. */
+/* Creates the file; fails if the name exists, even as a link. False: see out->reason. */
 bool sc_durable_create(sc_durable *out, const char *path);
 void sc_durable_add(sc_durable *file, const void *bytes, size_t length);
-/* Writes the rest, syncs and closes. False: file->reason; the file is there all the same. */
+/* Writes what is buffered, syncs and closes. False: see file->reason; the file still exists. */
 bool sc_durable_end(sc_durable *file);
 
-/* SC_DURABLE_ID random digits and a 0. False: errno. */
+/* Writes SC_DURABLE_ID random digits and a terminating 0. False: errno. */
 bool sc_draw_id(char out[SC_DURABLE_ID + 1]);
-bool sc_is_id(const char *text); /* its first SC_DURABLE_ID characters are such digits */
+bool sc_is_id(const char *text); /* true if its first SC_DURABLE_ID characters are such digits */
 
-/* Whether a regular file holds what a write of `begin` at `offset` may have left there when it was cut short: as far as it goes, these
- * bytes. Links are not followed. */
+/* True if the path is a regular file that a truncated write of `begin` at `offset` may have left:
+ * as far as it goes, it has these bytes. Does not follow links. */
 bool sc_file_may_begin(const char *path, uint64_t offset, const char *begin);
 
-/* Free bytes of the file system that the folder is on. False: errno. */
+/* Gets the free bytes of the file system of `folder`. False: errno. */
 bool sc_free_bytes(const char *folder, double *out);
 
-/* Whether a file may take the place of what has the name: not that of a device or a pipe, which it would replace for everybody. */
+/* True if a file may replace what has this name. A device or a pipe must not be replaced. */
 bool sc_may_replace(const char *path);
 
-/* A file that takes the place of another, complete or not at all: it is written beside it, synced and renamed. */
+/* A file that atomically replaces another: it is written beside it, synced, then renamed over
+ * it. */
 typedef struct sc_replacement {
     sc_durable file;
-    char *path, *made; /* NULL after it has ended */
+    char *path, *made; /* NULL after the end */
 } sc_replacement;
 
-/* What killed writers left beside `path` is removed: files with such names, which nobody is writing and which hold `begin` at `offset` as
- * far as they go. False: out->file.reason, and nothing is to be ended. */
+/* Begins a replacement. First removes leftovers of killed writers beside `path`: files with such
+ * names that no process is writing and that have `begin` at `offset` as far as they go. False: see
+ * out->file.reason; do not call sc_replacement_end. */
 bool sc_replacement_begin(sc_replacement *out, const char *path, uint64_t offset, const char *begin);
-/* `keep` false: what stood at the path stays. False: nothing was replaced. */
+/* Ends it. `keep` false: the old file at the path stays. False: nothing was replaced. */
 bool sc_replacement_end(sc_replacement *file, bool keep);
 
 #endif

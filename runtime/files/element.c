@@ -1,3 +1,4 @@
+/* Element sizes, names, and conversions. */
 #include "runtime/files/element.h"
 
 #include <math.h>
@@ -86,7 +87,7 @@ double sc_element_load(sc_element element, const void *array, uint64_t index)
     return (double)NAN;
 }
 
-/* Two's complement makes the low bytes of the 64-bit value right for every narrower integer. */
+/* In two's complement the low bytes of the 64-bit value are the value of every narrower type. */
 static void store_integer(void *at, size_t size, double value)
 {
     uint64_t bits = value < 0 ? (uint64_t)(int64_t)value : (uint64_t)value;

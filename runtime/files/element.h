@@ -1,4 +1,5 @@
-/* Elements of stored tensors: names, sizes, and conversion from and to double. Little-endian, at any alignment. */
+/* Elements of stored tensors: names, sizes, and conversion from and to double. Little-endian, at
+ * any alignment. */
 #ifndef SHARDC_RUNTIME_FILES_ELEMENT_H
 #define SHARDC_RUNTIME_FILES_ELEMENT_H
 
@@ -17,11 +18,11 @@ const char *sc_element_name(sc_element element);
 size_t sc_element_size(sc_element element);
 bool sc_element_from_name(const char *name, sc_element *out_element);
 
-/* Element `index` of an array. 64-bit integers beyond 2^53 are rounded to the nearest double. */
+/* Returns element `index`. 64-bit integers beyond 2^53 are rounded to the nearest double. */
 double sc_element_load(sc_element element, const void *array, uint64_t index);
 
-/* Rounds to nearest, ties to even, straight from the double (never through a type between). False, and nothing is written, when the
- * type is an integer and the value is not one of its values. Floats overflow to infinity as IEEE 754 rounding does. */
+/* Stores a value, rounded to nearest even directly from the double. False, with nothing written, if
+ * an integer type cannot represent the value. Floats overflow to infinity as in IEEE 754. */
 bool sc_element_store(sc_element element, void *array, uint64_t index, double value);
 
 #endif

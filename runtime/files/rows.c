@@ -1,3 +1,4 @@
+/* Iteration over a box shared by two arrays. */
 #include "runtime/files/rows.h"
 
 sc_rows sc_rows_begin(uint32_t rank, const int64_t *sizes, sc_rows_place a, sc_rows_place b)

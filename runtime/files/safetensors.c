@@ -1,4 +1,4 @@
-/* Safetensors, the reader's outside: files and folders opened and joined to one set of names. */
+/* The public part of the safetensors reader: opens files and folders and merges their names. */
 #include "runtime/files/safetensors_internal.h"
 #include "support/file.h"
 #include "support/json.h"
@@ -15,14 +15,14 @@ static const char index_name[] = "model.safetensors.index.json";
 
 typedef struct opened_file {
     sc_tensor_file file;
-    char *path; /* NULL when the bytes are the caller's */
+    char *path; /* NULL: the caller's bytes */
 } opened_file;
 
 struct sc_safetensors {
     opened_file *files;
     size_t file_count;
-    const sc_safetensor **tensors; /* those that are visible, in order */
-    const sc_safetensor **by_name; /* the same, sorted */
+    const sc_safetensor **tensors; /* the visible ones, in order */
+    const sc_safetensor **by_name; /* the same, sorted by name */
     size_t count;
 };
 
@@ -116,7 +116,8 @@ static char *join_path(const char *folder, const char *name)
     return path;
 }
 
-/* Adds an empty place for one file more, which takes over `path`. NULL when memory is out, and `path` is freed. */
+/* Appends an empty entry for a file; takes ownership of `path`. NULL: out of memory, and `path` is
+ * freed. */
 static opened_file *add_file(sc_safetensors *tensors, char *path)
 {
     opened_file *files = realloc(tensors->files, (tensors->file_count + 1) * sizeof *files);
@@ -160,7 +161,8 @@ static bool has_suffix(const char *text, const char *suffix)
     return length >= tail && strcmp(text + length - tail, suffix) == 0;
 }
 
-/* The *.safetensors of the folder as an array of names that the caller frees, sorted so that the order is not the file system's. */
+/* Returns the names of the folder's *.safetensors files, which the caller frees; sorted, so that
+ * the order does not depend on the file system. */
 static char **list_folder(const char *folder, size_t *out_count, sc_safetensors_error *error)
 {
     char **names = NULL;
@@ -208,7 +210,7 @@ static const char *base_name(const char *path)
     return slash == NULL ? path : slash + 1;
 }
 
-/* Of a file's path: malloc'd, NULL without memory. */
+/* Returns the folder of a path; malloc'd, NULL: out of memory. */
 static char *folder_of(const char *path)
 {
     size_t length = (size_t)(base_name(path) - path);
@@ -223,7 +225,7 @@ static bool is_plain_name(const char *name)
     return name[0] != '\0' && strchr(name, '/') == NULL;
 }
 
-/* Opens each file that the weight map names, once, in the order of their names. */
+/* Opens every file that the weight map names, once, in name order. */
 static void open_listed_files(sc_safetensors *tensors, const char *folder, json_t *weight_map, sc_safetensors_error *error)
 {
     size_t count = 0;
@@ -248,7 +250,7 @@ static void open_listed_files(sc_safetensors *tensors, const char *folder, json_
     free(files);
 }
 
-/* The index's root, or NULL when there is no index (nothing reported) or it is unusable (reported). */
+/* Returns the index's root. NULL: there is no index (no error), or it is invalid (reported). */
 static json_t *load_index(const char *folder, sc_safetensors_error *error)
 {
     struct stat info;
@@ -289,7 +291,7 @@ static int compare_name(const void *left, const void *right)
     return strcmp((*a)->name, (*b)->name);
 }
 
-/* Joins the files' tensors to one list; `weight_map` (may be NULL) says which of them count. */
+/* Merges the files' tensors; `weight_map`, if not NULL, selects which are visible. */
 static void join_files(sc_safetensors *tensors, json_t *weight_map, sc_safetensors_error *error)
 {
     size_t total = 0;
@@ -347,7 +349,8 @@ done:
     json_decref(index);
 }
 
-/* The result of an open that reported nothing since `problems`, else NULL with everything released. */
+/* Ends an open: returns `tensors` if nothing was reported since `problems`; else frees everything
+ * and returns NULL. */
 static sc_safetensors *finish(sc_safetensors *tensors, uint32_t problems, const sc_safetensors_error *error)
 {
     if (error->count == problems)
@@ -368,7 +371,7 @@ sc_safetensors *sc_safetensors_open(const char *path, sc_safetensors_error *erro
     bool exists = stat(path, &info) == 0;
     if (exists && S_ISDIR(info.st_mode)) {
         open_folder(tensors, path, error);
-    } else if (exists && strcmp(base_name(path), index_name) == 0) { /* it names files beside it */
+    } else if (exists && strcmp(base_name(path), index_name) == 0) { /* its files are in the same folder */
         char *folder = folder_of(path);
         if (folder != NULL)
             open_folder(tensors, folder, error);

@@ -1,9 +1,11 @@
-/* One safetensors file: from an untrusted header to a checked list of tensors.
+/* Parses one safetensors file: from an untrusted header to a checked list of tensors.
  *
- *   u64 n | n bytes of JSON {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, ..} | data
+ *   u64 n | n bytes of JSON | data
+ *   JSON: {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, ..}
  *
- * Checks go on after a failure as far as they mean anything: entries are independent of each other, and that the tensors cover the data
- * without gap or overlap is checked once every entry has offsets. */
+ * After a failure checks continue as far as they make sense: entries are independent of each other,
+ * and once every entry has offsets the tensors are checked to cover the data without gaps or
+ * overlaps. */
 #include "runtime/files/safetensors_internal.h"
 #include "support/file.h"
 #include "support/json.h"
@@ -17,7 +19,7 @@
 
 enum { PREFIX = 8, TAIL = 48 };
 
-/* Texts from files reach a terminal through these lines, so control characters do not pass. */
+/* Replaces control characters: texts from files are printed to terminals. */
 static void make_printable(char *text)
 {
     for (; *text != '\0'; text++) {
@@ -90,7 +92,7 @@ static bool read_size(json_t *value, uint64_t *out)
     return true;
 }
 
-/* Writes the sizes to `shape`, which has room for all of the entry's. */
+/* Reads the sizes into `shape`, which has room for all of the entry's. */
 static bool read_shape(const sc_tensor_file *file, const char *name, json_t *entry, uint64_t *shape, sc_safetensors_error *error)
 {
     json_t *sizes = json_object_get(entry, "shape"), *size;
@@ -126,7 +128,8 @@ static bool read_offsets(const sc_tensor_file *file, const char *name, json_t *e
     return true;
 }
 
-/* Appends the entry to the file's tensors if its offsets are usable, so that the layout can be checked though its dtype is wrong. */
+/* Appends the entry to the file's tensors if its offsets are usable, even with an invalid dtype, so
+ * that the layout can still be checked. */
 static void read_tensor(sc_tensor_file *file, const char *name, json_t *entry, uint64_t *shape, uint64_t data_begin,
                         sc_safetensors_error *error)
 {
@@ -179,7 +182,8 @@ static size_t count_sizes(json_t *header)
     return total;
 }
 
-/* Empty tensors first among those that begin together, so that they do not look like overlaps; names make the order one order. */
+/* Orders by offset; at equal offsets empty tensors first, so that they do not look like overlaps,
+ * then by name. */
 static int compare_place(const void *left, const void *right)
 {
     const sc_safetensor *a = left, *b = right;
@@ -213,7 +217,7 @@ static void report_unread(const sc_tensor_file *file, const char *reason, sc_saf
     sc_safetensors_report(error, "%s: the header cannot be read: %s", file->label, reason);
 }
 
-/* The header's bytes; false after a message. */
+/* Reads the header's length; false after a message. */
 static bool read_length(const sc_tensor_file *file, uint64_t *out, sc_safetensors_error *error)
 {
     uint64_t length = 0, size = file->source.size;

@@ -1,4 +1,4 @@
-/* Safetensors, the writer. */
+/* Writes safetensors files. */
 #include "runtime/files/safetensors_internal.h"
 #include "support/json.h"
 
@@ -33,7 +33,7 @@ static bool add_metadata(json_t *header, const sc_safetensors_pair *metadata, si
     return json_object_set_new(header, "__metadata__", pairs) == 0 && done;
 }
 
-/* JSON's integers are signed; only a size beside a 0 can be that large. */
+/* JSON integers are signed. Sizes beyond that occur only beside a size of 0. */
 static bool sizes_fit(const sc_safetensors_item *item)
 {
     for (uint32_t i = 0; i < item->rank; i++) {
@@ -43,7 +43,7 @@ static bool sizes_fit(const sc_safetensors_item *item)
     return true;
 }
 
-/* Adds one item behind `*end` and moves that. */
+/* Adds an item at offset `*end`, and advances it. */
 static bool add_item(json_t *header, const sc_safetensors_item *item, uint64_t *end, sc_safetensors_error *error)
 {
     uint64_t count = 0, bytes = 0, begin = *end;
@@ -63,7 +63,7 @@ static bool add_item(json_t *header, const sc_safetensors_item *item, uint64_t *
     return true;
 }
 
-/* The header's text, which the caller frees, or NULL. */
+/* Returns the header's text, which the caller frees, or NULL. */
 static char *header_text(const sc_safetensors_item *items, size_t item_count, const sc_safetensors_pair *metadata, size_t metadata_count,
                          sc_safetensors_error *error)
 {
@@ -127,7 +127,7 @@ bool sc_safetensors_create(sc_safetensors_writer *out, const char *path, const s
     return out->good;
 }
 
-/* The item's `values` as its element, a chunk at a time. */
+/* Writes the item's `values`, converted in chunks. */
 static bool add_values(sc_safetensors_writer *writer, const sc_safetensors_item *item, uint64_t count)
 {
     size_t size = sc_element_size(item->element);

@@ -1,3 +1,4 @@
+/* Opens and reads token files. */
 #include "runtime/files/tokens.h"
 
 #include <inttypes.h>
@@ -12,7 +13,7 @@ enum { HEADER_BYTES = 1024, MAGIC_NARROW = 20240520, MAGIC_WIDE = 20240801 };
 
 struct sc_tokens {
     int file;
-    uint64_t size, begin; /* begin: of the ids */
+    uint64_t size, begin; /* begin: offset of the first id */
     uint64_t count;
     uint32_t width;
 };
@@ -31,7 +32,7 @@ static bool ends_with(const char *text, const char *end)
     return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
-/* Finds width and count; the header wins over `wide`. */
+/* Determines width and count; a header overrides `wide`. */
 static bool read_form(sc_tokens *tokens, bool is_binary, bool wide, char *error, size_t error_size)
 {
     uint64_t bytes = tokens->size;

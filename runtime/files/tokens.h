@@ -1,9 +1,13 @@
-/* Files of tokens, read as they are wanted. Three forms, none of which needs a header:
- *   NAME.bin   16-bit ids, little-endian; 32-bit ids when the caller says that the vocabulary needs them
- *   NAME.bin   with the header of llm.c (256 32-bit words: magic 20240520 or 20240801, version, count): the header says the width
+/* Files of tokens, read on request. There are three forms, and none needs a header:
+ *
+ *   NAME.bin   16-bit little-endian ids; 32-bit if the caller says that the vocabulary needs them
+ *   NAME.bin   with llm.c's header (256 32-bit words: magic 20240520 or 20240801, version, count);
+ *              the version gives the width
  *   any other  bytes, one token each
- * A file is not trusted: it is a regular file, sizes are checked, and one that is cut short while it is open is an error of the next
- * reading. Ids are compared by whoever knows the vocabulary. An open file may be read from many threads at once. */
+ *
+ * Files are not trusted: a file must be a regular file, its size is checked, and if it is truncated
+ * while open the next read fails. Ids are not checked against the vocabulary here; callers do that.
+ * An open file may be read by many threads at once. */
 #ifndef SHARDC_RUNTIME_FILES_TOKENS_H
 #define SHARDC_RUNTIME_FILES_TOKENS_H
 
@@ -11,20 +15,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SC_TOKENS_NARROW_LIMIT = 65536 }; /* ids that 16 bits hold */
+enum { SC_TOKENS_NARROW_LIMIT = 65536 }; /* number of ids that 16 bits can represent */
 
 typedef struct sc_tokens sc_tokens;
 
-/* `wide`: ids of a .bin without header have 32 bits. NULL with `error` filled; the caller closes the result. */
+/* Opens a file. `wide`: a .bin file without a header has 32-bit ids. NULL with `error` filled; the
+ * caller closes the result. */
 sc_tokens *sc_tokens_open(const char *path, bool wide, char *error, size_t error_size);
 void sc_tokens_close(sc_tokens *tokens); /* NULL is allowed */
 
 uint64_t sc_tokens_count(const sc_tokens *tokens);
-/* Bytes of one id in the file: 1, 2 or 4. */
+/* Returns the bytes of one id in the file: 1, 2 or 4. */
 uint32_t sc_tokens_width(const sc_tokens *tokens);
-/* Tokens [first, first + count), below count. False with *reason: the file is shorter now, or the system's words. */
+/* Reads tokens [first, first + count), within count. False with *reason: the file was truncated, or
+ * a system error. */
 bool sc_tokens_read(const sc_tokens *tokens, uint64_t first, uint64_t count, double *out, const char **reason);
-/* The first of these tokens that is not below `below`; *out_at UINT64_MAX: there is none. False as above. */
+/* Finds the first of these tokens that is not below `below`; *out_at is UINT64_MAX if there is
+ * none. False as above. */
 bool sc_tokens_find_beyond(const sc_tokens *tokens, uint64_t first, uint64_t count, uint64_t below, uint64_t *out_at, double *out_id,
                            const char **reason);
 

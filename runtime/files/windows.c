@@ -1,3 +1,4 @@
+/* Windows of a token file, and the permutation that orders them. */
 #include "runtime/files/windows.h"
 
 #include <inttypes.h>
@@ -7,7 +8,8 @@
 
 enum { ROUNDS = 8 };
 
-/* A stream of its own: sc_fnv1a64 of "data.windows". No parameter's path gives the same key but by chance. */
+/* The random stream's key: sc_fnv1a64 of "data.windows". A parameter's path has the same key only
+ * by chance. */
 static const uint64_t stream = 0x73f1906780357486u;
 
 static uint64_t feistel(const uint32_t key[2], uint64_t epoch, unsigned half, uint64_t index)

@@ -1,12 +1,13 @@
-/* From an image's instructions to one rank's addresses. */
+/* Binds a program's instructions to the addresses of one rank. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/session/session.h"
 
-/* Everything that instructions need is carved out of one block, whose size is found by the same walk with no block. */
+/* All bound instructions are carved out of one block. A first walk without a block computes its
+ * size. */
 typedef struct carver {
-    char *block; /* NULL: only counting */
+    char *block; /* NULL: only count */
     size_t used;
 } carver;
 
@@ -34,7 +35,7 @@ static void bind_gemm(const sc_rank *rank, sc_bound *bound, const void **steps)
     bound->scratch = at < bound->instr->arg_count ? bound->args[at] : NULL;
 }
 
-/* The members that a permutation sends to and receives from. */
+/* Finds the members that a permute sends to and receives from. */
 static void bind_permute(const sc_rank *rank, const sc_image_collective *collective, sc_comm_call *call)
 {
     const sc_image *image = rank->session->image;
@@ -99,7 +100,7 @@ static void bind_instr(const sc_rank *rank, const sc_image_instr *instr, sc_boun
         bound->bytes = image->buffers[instr->args[0].buffer].bytes - instr->args[0].at;
 }
 
-/* Returns the bytes that all of it takes. */
+/* Returns the size of all bound instructions, in bytes. */
 static size_t bind_funcs(sc_rank *rank, char *block)
 {
     const sc_image *image = rank->session->image;

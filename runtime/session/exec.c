@@ -1,4 +1,4 @@
-/* The machine: a list of instructions, one after the other, on whatever device. */
+/* Executes a function: its instructions one after the other, on any device. */
 #include <stdio.h>
 #include <string.h>
 
@@ -32,7 +32,8 @@ void sc_rank_set_params(sc_rank *rank, const sc_image_instr *instr, uint32_t mic
     }
 }
 
-/* The check's message with the place and the value in it. A value that a kernel cannot hand over whole is the nearest that it can. */
+/* Fills place and value into a check's message. A value too wide for a kernel's return value is
+ * clamped to the nearest one that fits. */
 static void write_failure(const char *message, const char *where, int64_t value, char *out, size_t size)
 {
     static const char *const marks[] = {"{where}", "{value}"};
@@ -138,7 +139,7 @@ static void note_time(sc_rank *rank, uint32_t func, uint32_t index, double begin
                                                               .end = end});
 }
 
-/* What the device's clock says of a call that has ended. */
+/* Records the device's timings of a call that has ended. */
 static shardc_status note_times(sc_rank *rank, uint32_t func, shardc_error *error)
 {
     shardc_status status = SHARDC_OK;
@@ -157,7 +158,7 @@ static bool is_measured(const shardc_session *session)
     return session->options.profile || session->trace != NULL;
 }
 
-/* Processes move bytes only when they are asked to. */
+/* Lets collectives make progress: processes move bytes only when called. */
 static void go_on(sc_rank *rank, uint32_t func, bool is_timed)
 {
     double begin = is_timed ? sc_seconds() : 0;

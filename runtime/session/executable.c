@@ -1,3 +1,4 @@
+/* Reads executables and answers queries about their contents. */
 #include "runtime/session/executable.h"
 #include "program/bytes.h"
 #include "program/file.h"
@@ -70,7 +71,7 @@ void shardc_executable_free(shardc_executable *program)
     free(program);
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 uint64_t shardc_executable_ranks(const shardc_executable *program)
 {

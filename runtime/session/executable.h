@@ -1,4 +1,4 @@
-/* An executable is an image in an arena of its own. */
+/* An executable is a compiled program together with the arena that holds it. */
 #ifndef SHARDC_RUNTIME_SESSION_EXECUTABLE_H
 #define SHARDC_RUNTIME_SESSION_EXECUTABLE_H
 

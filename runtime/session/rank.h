@@ -1,4 +1,4 @@
-/* What a session and its ranks are made of, for devices and for the files of sessions. */
+/* Structures of sessions and ranks, shared by devices and the files of this folder. */
 #ifndef SHARDC_RUNTIME_SESSION_RANK_H
 #define SHARDC_RUNTIME_SESSION_RANK_H
 
@@ -7,34 +7,34 @@
 #include "runtime/session/shard.h"
 #include "runtime/session/workers.h"
 
-/* An instruction with its addresses on one rank. */
+/* An instruction bound to the addresses of one rank. */
 typedef struct sc_bound {
     const sc_image_instr *instr;
-    bool is_idle;             /* passed over: a stub, where the device computes the product, or a product that it does not */
-    void **args;              /* addresses of the device */
-    const void **steps;       /* GEMM: by step of the descriptor */
+    bool is_idle;             /* skipped: a fallback for a matmul that the device executes, or a matmul replaced by its fallback */
+    void **args;              /* device addresses */
+    const void **steps;       /* GEMM: by epilogue step of the descriptor */
     void *scratch;            /* GEMM */
     sc_comm_call call;        /* COLLECTIVE */
     sc_comm_group *group;     /* COLLECTIVE */
     sc_comm_part *parts;      /* COLLECTIVE */
-    sc_comm_request *request; /* COLLECTIVE, from start to finish */
+    sc_comm_request *request; /* COLLECTIVE; set from start to finish */
     int64_t bytes;            /* COPY */
-    void *device;             /* of the device: see there */
+    void *device;             /* owned by the device */
 } sc_bound;
 
 typedef struct sc_device sc_device; /* runtime/session/device.h */
 
 typedef struct sc_rank {
     shardc_session *session;
-    uint32_t rank; /* of the mesh */
-    char *arena;   /* arena_bytes of the device, aligned to SC_IMAGE_ALIGN */
+    uint32_t rank; /* in the mesh */
+    char *arena;   /* arena_bytes of device memory, aligned to SC_IMAGE_ALIGN */
     void *device_state;
-    sc_comm *comm;                /* of the ranks' threads or processes */
-    sc_comm_group **groups;       /* by group of the image */
-    sc_bound **funcs;             /* by function: its instructions */
-    void *bound_memory;           /* of all bound instructions */
-    int64_t *params;              /* room for those of one kernel */
-    uint32_t in_flight;           /* collectives that were started and not waited for */
+    sc_comm *comm;                /* connects the ranks' threads or processes */
+    sc_comm_group **groups;       /* by group of the program */
+    sc_bound **funcs;             /* the bound instructions, by function */
+    void *bound_memory;           /* memory of all bound instructions */
+    int64_t *params;              /* scratch for the parameters of one kernel call */
+    uint32_t in_flight;           /* collectives started and not yet waited for */
     shardc_func_profile *profile; /* by function */
     shardc_status status;         /* of the last job */
     shardc_error error;
@@ -48,19 +48,19 @@ struct shardc_session {
     const sc_device *device;
     void *device_state;
     sc_workers *workers;
-    sc_rank *ranks; /* those of this process */
+    sc_rank *ranks; /* the ranks of this process */
     uint32_t rank_count, first_rank;
     bool is_world_lost; /* collectives no longer work */
-    bool owns_world;    /* closes it */
+    bool owns_world;    /* the session closes the communicator */
     uint64_t seed, step;
     uint32_t micro_batch;
     void (*trace)(void *user, const shardc_trace_event *event);
     void *trace_user;
-    bool gemms_only; /* measuring: every other instruction is passed over, so that results mean nothing */
-    bool no_graphs;  /* measuring: GPUs get a function's launches one by one, as on its first run */
+    bool gemms_only; /* measuring: skips all instructions but GEMMs, so results are meaningless */
+    bool no_graphs;  /* measuring: the GPU launches a function's kernels one by one, as on its first run */
 };
 
-/* A buffer's address, of the device. */
+/* Returns the device address of a buffer. */
 static inline void *sc_rank_buffer(const sc_rank *rank, uint32_t buffer)
 {
     return rank->arena + rank->session->image->buffers[buffer].offset;

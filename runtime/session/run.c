@@ -1,4 +1,4 @@
-/* Calls of functions: inputs in, every rank runs, outputs out. */
+/* Calls functions: scatters inputs, runs every rank, gathers outputs. */
 #include <stdio.h>
 #include <string.h>
 
@@ -34,7 +34,8 @@ static bool has_input(const sc_image_func *func, const char *name)
     return false;
 }
 
-/* Of all calls, each once, as "tokens, targets"; cut short where there is no room. */
+/* Lists the inputs of all calls, each once, as "tokens, targets"; truncated if `room` is too
+ * small. */
 static void list_inputs(const sc_image *image, const sc_image_call *calls, uint32_t count, char *out, size_t room)
 {
     size_t at = 0;
@@ -59,7 +60,7 @@ static shardc_status refuse_name(const sc_image *image, const sc_image_call *cal
                    image->funcs[calls[count - 1].func].name, names[0] == 0 ? "none" : names);
 }
 
-/* Where element `at` is: "[B = 1, S = 5]". */
+/* Describes the position of element `at`: "[B = 1, S = 5]". */
 static void describe_place(const sc_image_value *input, const sc_whole *whole, int64_t at, char *out, size_t room)
 {
     int64_t places[SC_IMAGE_MAX_RANK];
@@ -76,7 +77,7 @@ static void describe_place(const sc_image_value *input, const sc_whole *whole, i
         snprintf(out + length, room - length, "]");
 }
 
-/* Integers: whether each is one of the input's dtype, and an id in range. */
+/* Checks integers: each must be representable in the input's dtype, and ids must be in range. */
 static shardc_status check_values(const sc_image_value *input, const sc_whole *whole, size_t bytes, shardc_error *error)
 {
     char place[200], limit[64] = "";
@@ -99,7 +100,7 @@ static shardc_status check_values(const sc_image_value *input, const sc_whole *w
     return SHARDC_OK;
 }
 
-/* What a call takes of the caller's memory. */
+/* Describes the part of the caller's array that one call reads. */
 static sc_whole whole_of(const sc_image_value *input, const shardc_feed_value *feed, const sc_image_call *call, int64_t batches)
 {
     return (sc_whole){.data = (void *)feed->data,
@@ -120,8 +121,8 @@ static shardc_status check_feed(const sc_image_func *func, const sc_image_value 
     return status == SHARDC_OK ? check_values(input, &whole, feed->bytes, error) : status;
 }
 
-/* Every input has its value, whole and of values that it may have; the functions are those of `calls`. A function that several
- * micro-batches call is looked at once. */
+/* Checks that every input of `calls` has a feed of the right size with valid values. A function
+ * called for several micro-batches is checked once. */
 static shardc_status check_feeds(const sc_image *image, const sc_image_call *calls, uint32_t call_count, int64_t batches,
                                  const shardc_feed_value *feeds, size_t feed_count, shardc_error *error)
 {
@@ -149,7 +150,7 @@ static shardc_status check_feeds(const sc_image *image, const sc_image_call *cal
     return SHARDC_OK;
 }
 
-/* `batches`: how many micro-batches the values hold. */
+/* `batches`: the number of micro-batches that the arrays hold. */
 static shardc_status feed_call(shardc_session *session, const sc_image_call *call, int64_t batches, const shardc_feed_value *feeds,
                                size_t feed_count, shardc_error *error)
 {
@@ -217,7 +218,7 @@ static shardc_status run_calls(shardc_session *session, const sc_image_call *cal
     status = check_feeds(session->image, calls, count, batches, feeds, feed_count, error);
     if (status == SHARDC_OK)
         status = check_fetches(last, fetches, fetch_count, error);
-    status = sc_session_agree(session, status, error); /* a rank that was given other values fails alone: the others must not wait for it */
+    status = sc_session_agree(session, status, error); /* if one process got invalid values, the others must not wait for it */
     for (uint32_t i = 0; status == SHARDC_OK && i < count; i++) {
         run_call call = {calls[i].func, calls[i].micro_batch < 0 ? 0 : (uint32_t)calls[i].micro_batch};
         status = sc_session_agree(session, feed_call(session, &calls[i], batches, feeds, feed_count, error), error);

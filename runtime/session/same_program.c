@@ -1,4 +1,5 @@
-/* Ranks that run different programs would wait for each other for ever, or worse: before they begin they compare what they have. */
+/* Compares the ranks' programs before they run: ranks with different programs could wait for each
+ * other for ever, or compute garbage. */
 #include <stdlib.h>
 
 #include "runtime/session/session.h"
@@ -32,7 +33,8 @@ static uint64_t mix_collective(uint64_t hash, const sc_image *image, const sc_im
     return hash;
 }
 
-/* Of what ranks say to each other: each function's collectives in their order, and the calls of a step. */
+/* Hashes everything that concerns other ranks: each function's collectives in order, and the calls
+ * of a step. */
 static uint64_t hash_of_collectives(const sc_image *image)
 {
     uint64_t hash = sc_hash_mix(image->func_count, image->call_count);

@@ -1,4 +1,4 @@
-/* The life of a session: its device, threads, ranks, the world. */
+/* Creates and frees sessions: device, threads, ranks, world. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +49,8 @@ shardc_status sc_session_agree(shardc_session *session, shardc_status status, sh
                                            : status;
 }
 
-/* The first rank that failed by itself; else the first that others left alone. */
+/* Prefers the first rank with an error of its own over ranks that failed because another one
+ * did. */
 shardc_status sc_session_outcome(shardc_session *session, shardc_error *error)
 {
     shardc_status status = SHARDC_OK;
@@ -86,7 +87,7 @@ static void close_local_world(shardc_session *session)
     }
 }
 
-/* Others may wait in the opening of groups for this rank, which does not come there any more. */
+/* Aborts the world if this rank failed: others may be waiting for it while they open groups. */
 static shardc_status come_or_abort(sc_rank *rank, shardc_status status, const shardc_error *error)
 {
     if (status != SHARDC_OK) {
@@ -168,7 +169,7 @@ static shardc_status start_session(shardc_session *session, sc_comm *comm, shard
     return sc_session_outcome(session, error);
 }
 
-/* Ranks elsewhere wait for this one: they must hear that it is not coming. */
+/* Tells waiting ranks that this one is not coming. */
 static void give_up(sc_comm *comm)
 {
     if (comm != NULL)
@@ -196,7 +197,7 @@ shardc_status sc_session_new_on(const sc_device *device, const shardc_executable
     if (session->options.threads > sc_team_most())
         session->options.threads = sc_team_most();
     shardc_status status = start_session(session, comm, error);
-    session->options.gemm_cache = session->options.started_with = NULL; /* the caller's, for as long as this call */
+    session->options.gemm_cache = session->options.started_with = NULL; /* the strings are the caller's, valid only during this call */
     if (status == SHARDC_OK) {
         *out = session;
         return SHARDC_OK;

@@ -1,3 +1,4 @@
+/* Scatter, gather and initialization of one rank's shard. */
 #include "runtime/session/shard.h"
 
 #include <math.h>
@@ -27,7 +28,7 @@ void sc_shard_box(const sc_image_tensor *tensor, uint64_t rank, int64_t *first, 
     }
 }
 
-/* The rows that whole (a) and shard (b) share. */
+/* Describes the rows common to the full tensor (a) and the shard (b). */
 static sc_rows walk_rows(const sc_image_tensor *tensor, uint64_t rank, const sc_whole *whole)
 {
     int64_t first[SC_IMAGE_MAX_RANK], sizes[SC_IMAGE_MAX_RANK], whole_dims[SC_IMAGE_MAX_RANK], local[SC_IMAGE_MAX_RANK];
@@ -44,7 +45,7 @@ static sc_rows walk_rows(const sc_image_tensor *tensor, uint64_t rank, const sc_
 
 /* ---- elements ---- */
 
-/* Floats become integers only where they are some: sc_element_store sees to it. */
+/* sc_element_store rejects floats that are no integers where the target is an integer type. */
 static bool copy_row(sc_element to, void *to_data, int64_t to_at, sc_element from, const void *from_data, int64_t from_at, int64_t count,
                      int64_t *bad)
 {
@@ -88,7 +89,8 @@ static bool reduce_row(sc_image_reduce reduce, const sc_whole *whole, int64_t at
     return true;
 }
 
-/* What a reduction does not see: of integers the least and the largest, which a double may not hold. */
+/* Fills in the neutral element of the reduction. For integers these are the least and largest
+ * values, which a double may not represent. */
 static void fill_neutral(const sc_image_tensor *tensor, void *local)
 {
     sc_element element = sc_element_of_dtype(tensor->dtype);
@@ -148,7 +150,7 @@ bool sc_shard_gather(const sc_image_tensor *tensor, uint64_t rank, const void *l
     return true;
 }
 
-/* Elements of a row that are drawn at once. */
+/* Number of random elements of a row that are generated at once. */
 enum { DRAWN = 1024 };
 
 static void seek_row(sc_rows *walk, int64_t row)

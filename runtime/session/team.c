@@ -1,3 +1,4 @@
+/* Bounds for OpenMP thread teams. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "runtime/session/team.h"
 
@@ -27,7 +28,7 @@ uint32_t sc_team_most(void)
     return cores * A_CORE > LEAST ? cores * A_CORE : LEAST;
 }
 
-/* What OpenMP would take. */
+/* Returns the number of threads that OpenMP would use. */
 static uint32_t wanted(void)
 {
 #ifdef _OPENMP

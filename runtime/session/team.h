@@ -1,5 +1,5 @@
-/* How many threads a team of OpenMP may have. A runtime of OpenMP that cannot start a thread ends the process, so what the environment or
- * an option asks for is bounded before a team is made. */
+/* Limits of OpenMP thread teams. An OpenMP runtime that cannot start a thread ends the process, so
+ * the number requested by the environment or an option is bounded before a team is created. */
 #ifndef SHARDC_RUNTIME_SESSION_TEAM_H
 #define SHARDC_RUNTIME_SESSION_TEAM_H
 
@@ -7,11 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Eight a core that this process may use, and at least 64: more threads only wait for each other. */
+/* Returns eight threads for each core that this process may use, at least 64. More threads would
+ * only wait for each other. */
 uint32_t sc_team_most(void);
-/* As OMP_NUM_THREADS says, else a thread a core; within sc_team_most(). */
+/* Returns OMP_NUM_THREADS, by default one thread a core, bounded by sc_team_most(). */
 uint32_t sc_team_size(void);
-/* Makes this thread's own teams no larger than sc_team_most(). True: they would have been, and `warning` says so. */
+/* Bounds the teams that the calling thread creates by sc_team_most(). True if they would have been
+ * larger; `warning` then holds the text. */
 bool sc_team_bound(char *warning, size_t size);
 
 #endif

@@ -1,4 +1,5 @@
-/* Whole values in and out of a session's ranks, and the state that they are. */
+/* Scatters full tensors to a session's ranks and gathers them; sets, reads and initializes
+ * state. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@ shardc_status sc_element_named(const char *dtype, sc_dtype stored, sc_element *o
 
 /* ---- sizes ---- */
 
-/* f32[B = 2, D = 4]; cut short where there is no room. */
+/* Formats a type as f32[B = 2, D = 4]; truncated if `room` is too small. */
 static void describe_tensor(const sc_image_tensor *tensor, int32_t batch_dim, int64_t batches, char *out, size_t room)
 {
     size_t at = (size_t)snprintf(out, room, "%s[", sc_dtypes[tensor->dtype].name);
@@ -53,10 +54,10 @@ static shardc_status bad_element(const char *name, const sc_whole *whole, int64_
                    sc_element_load(whole->element, whole->data, (uint64_t)at), dtype);
 }
 
-/* ---- memory of the host for what lies on a device ---- */
+/* ---- staging of device memory in host memory ---- */
 
 typedef struct staging {
-    void *memory; /* NULL: buffers are the host's */
+    void *memory; /* NULL: buffers are in host memory */
     int64_t bytes;
 } staging;
 
@@ -71,7 +72,7 @@ static shardc_status open_staging(const shardc_session *session, const sc_image_
                : sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for a shard of %lld bytes", (long long)out->bytes);
 }
 
-/* Where the host writes what the buffer is to hold; give_staged brings it there. */
+/* Returns host memory to fill with the buffer's new contents; give_staged copies it there. */
 static void *staged(const staging *room, const sc_rank *rank, uint32_t buffer)
 {
     return room->memory != NULL ? room->memory : sc_rank_buffer(rank, buffer);
@@ -82,7 +83,7 @@ static shardc_status give_staged(const staging *room, sc_rank *rank, uint32_t bu
     return room->memory == NULL ? SHARDC_OK : rank->session->device->write(rank, buffer, room->memory, room->bytes, error);
 }
 
-/* ---- whole values ---- */
+/* ---- full tensors ---- */
 
 shardc_status sc_session_scatter(shardc_session *session, const sc_image_tensor *tensor, uint32_t buffer, const sc_whole *whole,
                                  const char *name, shardc_error *error)
@@ -101,7 +102,8 @@ shardc_status sc_session_scatter(shardc_session *session, const sc_image_tensor 
     return status;
 }
 
-/* The shard of a rank: where it lies, or a copy: of what lies on a device, and of a rank elsewhere, which sends it to everybody. */
+/* Gets the shard of a rank: the buffer itself if it is in host memory, otherwise a copy. The shard
+ * of another process is broadcast by its owner. */
 static shardc_status fetch_shard(shardc_session *session, const sc_image_tensor *tensor, uint32_t buffer, uint64_t rank, void *copy,
                                  const void **out, shardc_error *error)
 {
@@ -145,7 +147,8 @@ shardc_status sc_session_gather(shardc_session *session, const sc_image_tensor *
         if (!sc_shard_is_given(tensor, rank))
             continue;
         status = fetch_shard(session, tensor, buffer, rank, copy, &local, error);
-        /* Among processes the others count on this rank's part in every broadcast, whatever it thinks of the value. */
+        /* Keep taking part in the broadcasts even after a bad value: the other processes wait for
+         * this rank. */
         if (status == SHARDC_OK && bad < 0)
             sc_shard_gather(tensor, rank, local, whole, &bad);
     }
@@ -204,7 +207,7 @@ static shardc_status check_state(const shardc_session *session, uint32_t state, 
     return sc_fail(error, SHARDC_ERROR_ARGUMENT, "there is no state %u", state);
 }
 
-/* Sets whole->element. */
+/* Checks dtype and size. Sets whole->element. */
 static shardc_status check_whole(const sc_image_state *state, sc_whole *whole, size_t bytes, const char *dtype, bool is_room,
                                  shardc_error *error)
 {

@@ -1,3 +1,4 @@
+/* The thread pool of a session's ranks. */
 #include "runtime/session/workers.h"
 
 #include <pthread.h>
@@ -16,9 +17,9 @@ typedef struct worker {
 struct sc_workers {
     pthread_mutex_t lock;
     pthread_cond_t begun, ended;
-    uint64_t round;   /* counts jobs: a worker does each once */
-    uint32_t working; /* that have not ended the job */
-    sc_job *job;      /* NULL: go home */
+    uint64_t round;   /* counts jobs; a worker runs each once */
+    uint32_t working; /* workers that have not finished the job */
+    sc_job *job;      /* NULL: exit */
     void *user;
     uint32_t count;
     worker *list;
@@ -65,7 +66,7 @@ void sc_workers_run(sc_workers *workers, sc_job *job, void *user)
     pthread_mutex_unlock(&workers->lock);
 }
 
-/* ---- whether there is room ---- */
+/* ---- probing for threads ---- */
 
 typedef struct probe {
     pthread_mutex_t lock;
@@ -102,7 +103,7 @@ shardc_status sc_workers_probe(uint32_t count, shardc_error *error)
                : sc_fail(error, SHARDC_ERROR_MEMORY, "only %u of %u threads can be started: there is not enough memory", started, count);
 }
 
-/* ---- life ---- */
+/* ---- creation and destruction ---- */
 
 shardc_status sc_workers_new(uint32_t count, sc_workers **out, shardc_error *error)
 {

@@ -1,17 +1,20 @@
-/* Ranks as processes of an MPI job: the module shardc_mpi.so.
+/* Backend for ranks that are processes of an MPI job: the module shardc_mpi.so.
  *
- * A start sends a notice of the call to every other member, and a call moves its bytes once all notices are there and fit: so members that
- * disagree find out before anything is overwritten, a missing one can be named, and no member's buffer is touched that did not call.
- * Notices arrive at one receive that is always posted, whatever the rank is waiting for; data follow in messages of their own.
+ * Starting a call sends a notice to every other member, and bytes move once all notices have
+ * arrived and match. So members that disagree find out before anything is overwritten, missing
+ * members can be named, and no buffer of a member that did not call is touched. Notices arrive at
+ * one receive that is always posted; data follow in messages of their own.
  *
- * Every wait drives all calls of its rank, a start and a poll those that they can. Waits poll, at first eagerly, then with sleeps between:
- * ranks may be more than cores. Where MPI lets several threads call it, one of the module's own tells the others now and then that this
- * rank lives, whatever it computes, and finds who has not been heard for long.
+ * Every wait makes progress on all calls of its rank; a start and a poll do what they can without
+ * blocking. Waits poll, eagerly at first, then with sleeps, since there may be more ranks than
+ * cores. If MPI supports calls from several threads, a thread of the module sends heartbeats while
+ * the rank computes, and detects ranks that are silent for long.
  *
- * The first failure that a rank finds or hears of is its world's; who finds one tells everybody. Messages of its calls under way are then
- * cancelled as far as MPI can. It cannot take back what another process may be reading at that moment, straight from the sender's memory:
- * such calls are abandoned, not freed, until they are quiet, and closing waits for that as long as all ranks close theirs within LEAVE_MS.
- */
+ * The first failure that a rank detects or is told of becomes its world's; the rank that detects
+ * one tells all others. Messages of its calls in flight are then cancelled as far as MPI can. MPI
+ * cannot cancel a message whose memory another process may be reading at that moment. Such calls
+ * are abandoned, not freed, until no message of theirs is in flight; closing waits for that, as
+ * long as all ranks close within LEAVE_MS. */
 #include "runtime/comm/mpi/internal.h"
 #include "support/clock.h"
 
@@ -22,17 +25,18 @@
 #include <time.h>
 
 enum {
-    EAGER_POLLS = 2000, /* with a yield after each */
+    EAGER_POLLS = 2000, /* each followed by a yield */
     SLEEP_NS = 50000,
     BEAT_MS = 1000,
-    BEAT_A_RANK_MS = 10, /* the beat of large worlds is slower */
-    SILENT_BEATS = 5,    /* nobody is lost who missed fewer */
-    PAUSE_MS = 2000,     /* a thread that did not run for as long beyond its beat was stopped */
-    BACKLOG = 4,         /* notices to each rank that MPI has not sent: then no more beats */
-    LEAVE_MS = 5000      /* how long the ranks of a failed world are waited for when one closes */
+    BEAT_A_RANK_MS = 10, /* heartbeats are slower in large worlds */
+    SILENT_BEATS = 5,    /* nobody is lost with fewer missed heartbeats */
+    PAUSE_MS = 2000,     /* if the thread ran this much later than its heartbeat, the process was stopped */
+    BACKLOG = 4,         /* unsent notices to a rank; from then on no more heartbeats */
+    LEAVE_MS = 5000      /* how long closing waits for the other ranks of a failed world */
 };
 
-/* Takes its own copy. Without memory the notice is lost, which the caller must make a failure. */
+/* Sends a copy of the notice. Out of memory: the notice is lost, and the caller must fail the
+ * world. */
 static shardc_status send_notice(mpi_world *world, uint32_t rank, const notice *n, shardc_error *error)
 {
     outgoing *o = world->unused_outgoing;
@@ -64,7 +68,7 @@ static void empty_outbox(mpi_world *world)
     }
 }
 
-/* Of this rank's own finding when `tell`; else another one told. */
+/* `tell`: this rank detected the failure, and tells the others. Else another rank told this one. */
 static void fail_world(sc_comm *comm, const shardc_error *error, bool tell)
 {
     mpi_world *world = comm->state;
@@ -75,11 +79,11 @@ static void fail_world(sc_comm *comm, const shardc_error *error, bool tell)
     world->failure = *error;
     for (uint32_t i = 0; tell && i < comm->size; i++) {
         if (i != comm->rank && !world->is_gone[i])
-            send_notice(world, i, &n, NULL); /* who does not hear of it has its deadline */
+            send_notice(world, i, &n, NULL); /* a rank that does not receive it has its deadline */
     }
 }
 
-/* ---- who lives ---- */
+/* ---- heartbeats ---- */
 
 static uint32_t count_outbox(const mpi_world *world, uint32_t most)
 {
@@ -89,7 +93,8 @@ static uint32_t count_outbox(const mpi_world *world, uint32_t most)
     return count;
 }
 
-/* To all who are there, when it is time. One that is not sent is no failure: the next one may be. */
+/* Sends due heartbeats to all ranks that are left. Losing one is no failure: the next may
+ * arrive. */
 static void send_beats(sc_comm *comm)
 {
     mpi_world *world = comm->state;
@@ -106,7 +111,8 @@ static void send_beats(sc_comm *comm)
     }
 }
 
-/* What had arrived is read. Time in which this process did not run is nobody's silence. */
+/* Notes that all that had arrived is read. Time during which this process did not run does not
+ * count as the others' silence. */
 static void note_look(sc_comm *comm)
 {
     mpi_world *world = comm->state;
@@ -142,7 +148,8 @@ static void drop_call(mpi_world *world, mpi_call *call)
     sc_comm_drop_call(&world->calls, call);
 }
 
-/* After a failure: the request is the caller's again, though messages may still be under way. */
+/* Detaches a failed call from its request, which the caller gets back although messages may still
+ * be in flight. */
 static void abandon(mpi_world *world, mpi_call *call)
 {
     call->shared.request = NULL;
@@ -172,7 +179,7 @@ static bool has_abandoned(const mpi_world *world)
     return call != NULL;
 }
 
-/* The call begins to move if all have said that they make it. */
+/* Starts to move the call's data if all members have announced it. */
 static shardc_status begin_if_agreed(mpi_world *world, mpi_call *call, shardc_error *error)
 {
     if (!sc_comm_is_agreed(&call->shared))
@@ -218,7 +225,7 @@ static shardc_status read_inbox(sc_comm *comm, bool *out_moved, shardc_error *er
     }
 }
 
-/* What the others have said, and that this rank lives. */
+/* Reads the others' messages, and sends heartbeats. */
 static shardc_status hear(sc_comm *comm, bool *out_moved, shardc_error *error)
 {
     empty_outbox(comm->state);
@@ -228,14 +235,15 @@ static shardc_status hear(sc_comm *comm, bool *out_moved, shardc_error *error)
     return status;
 }
 
-/* All that can be done without waiting; what fails becomes the world's failure. */
+/* Does everything possible without blocking; an error fails the world. */
 static bool make_progress(sc_comm *comm)
 {
     mpi_world *world = comm->state;
     bool moved = false;
     shardc_error error;
     shardc_status status = hear(comm, &moved, &error);
-    /* In a failed world, too: what all members have agreed on and is there has not failed. */
+    /* Also in a failed world: calls that all members agreed on and whose data have arrived still
+     * succeed. */
     for (sc_comm_shared_call *shared = world->calls.first; shared != NULL && status == SHARDC_OK; shared = shared->next) {
         mpi_call *call = (mpi_call *)shared;
         if (call->is_moving && !call->is_done && !call->is_abandoned)
@@ -276,7 +284,8 @@ static void *thread_main(void *user)
     return NULL;
 }
 
-/* Where MPI does not take calls of several threads nobody is watched: only a deadline finds who is stopped. */
+/* Without MPI support for threads there is no watching of ranks: only a deadline detects one that
+ * is stopped. */
 static void start_thread(sc_comm *comm)
 {
     mpi_world *world = comm->state;
@@ -354,7 +363,7 @@ static shardc_status mpi_start(sc_comm_request *request, shardc_error *error)
     shardc_error failure;
     pthread_mutex_lock(&world->lock);
     make_progress(comm);
-    shardc_status status = world->has_failed ? SHARDC_OK : begin_call(world, request, &failure); /* which sets request->work */
+    shardc_status status = world->has_failed ? SHARDC_OK : begin_call(world, request, &failure); /* sets request->work */
     if (status != SHARDC_OK)
         fail_world(comm, &failure, true);
     if (world->has_failed) {
@@ -371,7 +380,8 @@ static bool is_gone(const void *world, uint32_t rank)
     return ((const mpi_world *)world)->is_gone[rank];
 }
 
-/* The world is locked. The rank waits in vain: for `waited_ms`, or (0) perhaps for somebody who is gone. */
+/* Fails the world for missing ranks: after a wait of `waited_ms`, or (0) because a rank may be
+ * gone. The world is locked. */
 static void fail_for_missing(sc_comm_request *request, uint32_t waited_ms)
 {
     sc_comm *comm = request->group->comm;
@@ -393,7 +403,7 @@ static void fail_for_missing(sc_comm_request *request, uint32_t waited_ms)
     free(missing);
 }
 
-/* Between two looks at what has arrived. */
+/* Pauses between two polls. */
 static void rest(uint32_t *idle_polls)
 {
     if (++*idle_polls < EAGER_POLLS)
@@ -419,7 +429,7 @@ static shardc_status mpi_wait(sc_comm_request *request, shardc_error *error)
             fail_for_missing(request, 0);
         if (moved) {
             idle_polls = 0;
-            since = call->is_moving ? sc_milliseconds() : since; /* a deadline of moving begins again with each step */
+            since = call->is_moving ? sc_milliseconds() : since; /* while moving, the deadline restarts with each step */
         } else if (deadline > 0 && sc_milliseconds() - since >= deadline) {
             fail_for_missing(request, deadline);
         }
@@ -481,7 +491,8 @@ static void mpi_group_close(sc_comm_group *group)
     free(group->state);
 }
 
-/* Says so, and waits until all have said it: afterwards nothing is under way. A failed world is not waited for for ever. */
+/* Sends goodbye and waits for everybody's: afterwards nothing is in flight. In a failed world the
+ * wait is limited. */
 static void mpi_leave(sc_comm *comm)
 {
     mpi_world *world = comm->state;
@@ -538,7 +549,7 @@ static void free_world(mpi_world *world)
 static void mpi_close(sc_comm *comm)
 {
     mpi_world *world = comm->state;
-    if (world->has_lost_messages) /* MPI still knows of memory in it, and cannot be ended in order */
+    if (world->has_lost_messages) /* MPI still references memory in it, and cannot be finalized properly */
         return;
     MPI_Cancel(&world->inbox_request);
     MPI_Wait(&world->inbox_request, MPI_STATUS_IGNORE);
@@ -575,7 +586,7 @@ static shardc_status start_mpi(bool *out_started, shardc_error *error)
     return sc_mpi_check(MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread", error);
 }
 
-/* The world's own communicator: nobody else's messages are in it. */
+/* Duplicates the communicator, so that no foreign messages arrive in it. */
 static shardc_status make_comm(mpi_world *world, shardc_error *error)
 {
     void *limit;
@@ -585,14 +596,14 @@ static shardc_status make_comm(mpi_world *world, shardc_error *error)
         return status;
     MPI_Comm_set_errhandler(world->comm, MPI_ERRORS_RETURN);
     MPI_Comm_get_attr(world->comm, MPI_TAG_UB, &limit, &is_set);
-    world->last_tag = is_set ? *(int *)limit : 32767; /* the least that the standard allows */
+    world->last_tag = is_set ? *(int *)limit : 32767; /* the minimum that the MPI standard guarantees */
     world->next_tag = FIRST_DATA_TAG;
     return sc_mpi_check(
         MPI_Irecv(&world->inbox, (int)sizeof world->inbox, MPI_BYTE, MPI_ANY_SOURCE, CONTROL_TAG, world->comm, &world->inbox_request),
         "MPI_Irecv", error);
 }
 
-/* Waits are on the monotonic clock. */
+/* Waits use the monotonic clock. */
 static bool init_lock(mpi_world *world)
 {
     pthread_condattr_t attributes;

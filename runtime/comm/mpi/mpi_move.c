@@ -1,15 +1,19 @@
-/* How the bytes of a call move between processes, once all members are known to want the same. Everything is made of messages between two
- * members; both know from the call alone which there are and how long they are. A call's messages from one member to another have one
- * tag and are posted in the same order on both ends, which is the order in which MPI matches them.
+/* Moves the data of a call between processes, once all members are known to agree on it. Everything
+ * consists of messages between two members, and both derive their number and lengths from the call
+ * alone. A call's messages from one member to another have one tag and are posted in the same order
+ * on both ends, which is the order in which MPI matches them.
  *
- *     all_gather, all_to_all, permute, send    each block straight to where it goes
- *     broadcast                                small: from the root to all; large: slice i to member i, then every slice to all
- *     reduce_scatter                           in rounds: of its slice a member gets a window of all sources and reduces them in the order
- *                                              of the group ranks, while the next window is under way
- *     all_reduce                               small: one round in which everybody's slice is the whole; large: a reduce_scatter of
- *                                              slices, then every slice to all
+ *     all_gather, all_to_all, permute, send    each block directly to its destination
+ *     broadcast                                small: from the root to all; large: slice i to
+ *                                              member i, then every slice to all
+ *     reduce_scatter                           in rounds: a member receives a window of its slice
+ *                                              from all sources and reduces them in group order
+ *                                              while the next window is in flight
+ *     all_reduce                               small: one round on the whole array; large: a
+ *                                              reduce_scatter of slices, then every slice to all
  *
- * The order of the terms is ours: MPI_Reduce would choose its own, and another one for another number of ranks. */
+ * MPI_Reduce is not used because its order of terms is unspecified and may change with the number
+ * of ranks. */
 #include "runtime/comm/mpi/internal.h"
 
 #include <assert.h>
@@ -20,17 +24,18 @@
 
 enum {
     MOST_MESSAGE = 1 << 30,  /* bytes: MPI counts in int */
-    MOST_PACKED = 64 << 10,  /* bytes of a message whose pieces are copied together */
-    SMALL_CALL = 8 << 10,    /* bytes up to which one step is worth more messages */
+    MOST_PACKED = 64 << 10,  /* small pieces are packed into messages of up to this many bytes */
+    SMALL_CALL = 8 << 10,    /* bytes up to which fewer steps are worth more messages */
     ROUND_BYTES = 1 << 20,   /* of all members' windows */
     LEAST_WINDOW = 64 << 10, /* bytes */
-    LEAST_BLOCK = 256 << 10, /* of scratch */
+    LEAST_BLOCK = 256 << 10, /* of scratch memory */
     ALIGN = 64
 };
 
 typedef enum phase { PHASE_ONLY, PHASE_ROUNDS, PHASE_SCATTER, PHASE_GATHER } phase;
 
-/* Elements of a part. BLOCK: of count / n; SLICE: as even as it goes, the first count % n slices are one element longer. */
+/* A range of elements of a part. BLOCK: of count / n; SLICE: as even as possible, the first count %
+ * n slices have one element more. */
 typedef enum range_kind { RANGE_WHOLE, RANGE_BLOCK, RANGE_FIRST_BLOCK, RANGE_SLICE } range_kind;
 
 typedef struct range {
@@ -71,7 +76,7 @@ static shardc_status no_memory(shardc_error *error)
     return sc_fail(error, SHARDC_ERROR_MEMORY, "messages between ranks: out of memory");
 }
 
-/* Lives until the batch is used again; NULL without memory. */
+/* Returns memory that is valid until the batch is used again; NULL: out of memory. */
 static void *take_scratch(mpi_batch *batch, size_t bytes)
 {
     bytes = (size_t)aligned((int64_t)bytes);
@@ -122,8 +127,9 @@ static bool is_sliced(const mpi_call *call)
     return s->kind == SC_COMM_REDUCE_SCATTER || s->bytes > SMALL_CALL;
 }
 
-/* What a round reduces of a member's slice. Rounds go through a row of all parts' slices, each as long as the part's longest one, aligned;
- * the row is the same for all members, and where a member's own slice is shorter the window has less of it. */
+/* Returns what a round reduces of a member's slice. Rounds advance through a row of all parts'
+ * slices, each padded to the part's longest slice and aligned. The row is the same for all members;
+ * if a member's own slice is shorter its window is, too. */
 static range window_of(const mpi_call *call, int64_t round, uint32_t part, uint32_t block)
 {
     range slice = range_of(call, is_sliced(call) ? RANGE_SLICE : RANGE_WHOLE, part, block);
@@ -135,7 +141,7 @@ static range window_of(const mpi_call *call, int64_t round, uint32_t part, uint3
     return (range){slice.first + low, high - low};
 }
 
-/* Where a part begins in a window's memory. */
+/* Returns where a part begins in a window's memory. */
 static int64_t offset_in_window(const mpi_call *call, int64_t round, uint32_t part)
 {
     int64_t offset = call->offsets[part] - round * call->window;
@@ -148,7 +154,7 @@ static mpi_piece piece_at(const sc_comm_part *part, const void *array, range r)
     return (mpi_piece){.at = r.length == 0 ? NULL : (char *)array + r.first * element, .bytes = (size_t)(r.length * element)};
 }
 
-/* Posts one piece as a message, or several when MPI cannot count its bytes. */
+/* Posts one piece as a message, or as several if it exceeds MPI's int count. */
 static shardc_status post_piece(mpi_world *world, mpi_call *call, mpi_batch *batch, uint32_t peer, bool is_send, mpi_piece piece,
                                 shardc_error *error)
 {
@@ -186,7 +192,8 @@ static shardc_status pack(mpi_batch *batch, bool is_send, const mpi_piece *piece
     return SHARDC_OK;
 }
 
-/* Posts call->pieces, one a part, to or from a member. Several small ones travel as one message. */
+/* Posts call->pieces, one per part, to or from a member. Several small ones are packed into one
+ * message. */
 static shardc_status post_pieces(mpi_world *world, mpi_call *call, mpi_batch *batch, uint32_t peer, bool is_send, shardc_error *error)
 {
     uint32_t count = call->shared.request->call.part_count, filled = 0;
@@ -226,7 +233,7 @@ static shardc_status move_destinations(mpi_world *world, mpi_call *call, uint32_
     return post_pieces(world, call, &call->batches[0], peer, is_send, error);
 }
 
-/* What a member gives to itself. */
+/* Copies what a member sends to itself. */
 static void copy_own(const mpi_call *call, range_kind from_kind, range_kind to_kind, uint32_t block)
 {
     const sc_comm_call *c = &call->shared.request->call;
@@ -238,7 +245,8 @@ static void copy_own(const mpi_call *call, range_kind from_kind, range_kind to_k
     }
 }
 
-/* all_gather and all_to_all: a block to each member and one from each. Begins with the next member, so that not all send to one at once. */
+/* all_gather and all_to_all: one block to each member and one from each. Starts with the next rank,
+ * so that not all send to the same one at once. */
 static shardc_status post_exchange(mpi_world *world, mpi_call *call, shardc_error *error)
 {
     const sc_comm_group *group = call->shared.request->group;
@@ -256,7 +264,7 @@ static shardc_status post_exchange(mpi_world *world, mpi_call *call, shardc_erro
 
 static shardc_status post_pair(mpi_world *world, mpi_call *call, shardc_error *error)
 {
-    const sc_comm_summary *s = &call->shared.request->summary; /* its `to` and `from` are NOBODY where they mean nothing */
+    const sc_comm_summary *s = &call->shared.request->summary; /* its `to` and `from` are NOBODY if the kind does not use them */
     int32_t self = (int32_t)call->shared.request->group->rank;
     shardc_status status = SHARDC_OK;
     if (s->from == self)
@@ -268,7 +276,7 @@ static shardc_status post_pair(mpi_world *world, mpi_call *call, shardc_error *e
     return status;
 }
 
-/* From the root: everything, or to each member its slice. */
+/* Sends from the root: everything to each member, or each member its slice. */
 static shardc_status post_from_root(mpi_world *world, mpi_call *call, range_kind kind, shardc_error *error)
 {
     const sc_comm_group *group = call->shared.request->group;
@@ -284,7 +292,7 @@ static shardc_status post_from_root(mpi_world *world, mpi_call *call, range_kind
     return status;
 }
 
-/* Every slice to all; the root of a broadcast has them. */
+/* Sends every slice to all members; the root of a broadcast already has them. */
 static shardc_status post_gather(mpi_world *world, mpi_call *call, shardc_error *error)
 {
     const sc_comm_group *group = call->shared.request->group;
@@ -302,13 +310,13 @@ static shardc_status post_gather(mpi_world *world, mpi_call *call, shardc_error 
     return status;
 }
 
-/* The memory where a member's terms of a round arrive. */
+/* Returns where a member's terms of a round arrive. */
 static char *terms_of(const mpi_call *call, const mpi_batch *batch, uint32_t member)
 {
     return batch->terms + (size_t)(member - (member > call->shared.request->group->rank)) * (size_t)call->window;
 }
 
-/* Of each slice a window to the member that reduces it. */
+/* Posts a round: a window of each slice, to the member that reduces it. */
 static shardc_status post_round(mpi_world *world, mpi_call *call, int64_t round, shardc_error *error)
 {
     const sc_comm_call *c = &call->shared.request->call;
@@ -407,7 +415,8 @@ shardc_status sc_mpi_begin(mpi_world *world, mpi_call *call, shardc_error *error
     }
 }
 
-/* Whether all messages of the batch are there; then what was packed is unpacked. */
+/* Sets *out_is_complete if all messages of the batch are complete; packed messages are then
+ * unpacked. */
 static shardc_status test_batch(mpi_batch *batch, bool *out_moved, bool *out_is_complete, shardc_error *error)
 {
     for (uint32_t i = 0; i < batch->count && batch->left > 0; i++) {
@@ -428,7 +437,7 @@ static shardc_status test_batch(mpi_batch *batch, bool *out_moved, bool *out_is_
     return SHARDC_OK;
 }
 
-/* A phase whose messages are there: reduces, and posts what follows. */
+/* Ends a phase whose messages are complete: reduces, and posts the next. */
 static shardc_status advance(mpi_world *world, mpi_call *call, shardc_error *error)
 {
     switch ((phase)call->phase) {
@@ -480,7 +489,7 @@ uint32_t sc_mpi_find_stalled(mpi_call *call, bool *is_stalled)
     memset(is_stalled, 0, call->shared.request->group->size * sizeof *is_stalled);
     for (int b = 0; b < 2; b++) {
         mpi_batch *batch = &call->batches[b];
-        test_batch(batch, &moved, &is_complete, NULL); /* the round after the present one is not looked at otherwise */
+        test_batch(batch, &moved, &is_complete, NULL); /* otherwise messages of the round after the current one would not make progress */
         for (uint32_t i = 0; i < batch->count; i++) {
             if (batch->messages[i].request == MPI_REQUEST_NULL || is_stalled[batch->messages[i].peer])
                 continue;
