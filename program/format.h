@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "program/collective.h"
 #include "program/gemm.h"
 #include "shardc/status.h"
 #include "support/arena.h"
@@ -147,20 +148,6 @@ typedef struct sc_image_kernel {
     bool simple;    /* correct, not fast: no other form fits */
     bool attention; /* profiles tell it apart */
 } sc_image_kernel;
-
-typedef enum sc_image_collective_kind {
-    SC_IMAGE_ALL_GATHER,
-    SC_IMAGE_REDUCE_SCATTER,
-    SC_IMAGE_ALL_REDUCE,
-    SC_IMAGE_ALL_TO_ALL,
-    SC_IMAGE_PERMUTE,
-    SC_IMAGE_BROADCAST,
-    SC_IMAGE_SEND,
-    SC_IMAGE_RECV,
-    SC_IMAGE_COLLECTIVES
-} sc_image_collective_kind;
-
-extern const char *const sc_image_collective_names[SC_IMAGE_COLLECTIVES];
 
 /* One call: parts travel together. Buffers are contiguous: all_gather concatenates by group rank, reduce_scatter gives the part of the
  * group rank, all_to_all exchanges equal parts; kernels before and after put dims in order. `count`: elements of the full buffer of each

@@ -116,6 +116,9 @@ static inline uint32_t sc_op_traits(const sc_op *op)
     return sc_ops[op->kind].traits;
 }
 
+/* The collective of programs (program/collective.h) that an op of this kind is; -1: none. */
+int sc_op_collective(sc_op_kind kind);
+
 /* Whether the op computes what a program without a train step would: its phase is none, forward or recompute. */
 bool sc_op_is_forward(const sc_module *m, const sc_op *op);
 
