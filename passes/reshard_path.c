@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "program/collective.h"
 #include "support/hash.h"
 
 enum { MAX_STATES = 4096 };
@@ -61,18 +62,8 @@ int sc_cost_compare(const sc_cost *a, const sc_cost *b)
 
 double sc_sent_bytes(sc_op_kind kind, double buffer, double group)
 {
-    switch (kind) {
-    case SC_OP_all_gather:
-    case SC_OP_reduce_scatter:
-    case SC_OP_all_to_all:
-        return buffer * (group - 1) / group;
-    case SC_OP_all_reduce:
-        return 2 * buffer * (group - 1) / group;
-    case SC_OP_permute:
-        return buffer;
-    default:
-        return 0;
-    }
+    int collective = sc_op_collective(kind);
+    return collective < 0 ? 0 : sc_collective_sent((sc_image_collective_kind)collective, buffer, group);
 }
 
 /* all_slice first, all_gather last: SHARDING 2.3. */

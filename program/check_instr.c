@@ -62,7 +62,7 @@ bool sc_check_collectives(sc_checker *c)
 {
     for (uint32_t i = 0; i < c->image->collective_count; i++) {
         const sc_image_collective *collective = &c->image->collectives[i];
-        sc_checker_at(c, "collective", i, sc_image_collective_names[collective->kind]);
+        sc_checker_at(c, "collective", i, sc_collectives[collective->kind].name);
         if (collective->group >= c->image->group_count)
             return sc_checker_fail(c, "group %u, of %u", collective->group, c->image->group_count);
         if ((collective->reduce != SC_IMAGE_WHOLE) != reduces(collective->kind))

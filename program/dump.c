@@ -114,7 +114,7 @@ static void put_collectives(sc_strbuf *out, const sc_image *image)
     for (uint32_t i = 0; i < image->collective_count; i++) {
         const sc_image_collective *collective = &image->collectives[i];
         const sc_image_group *group = &image->groups[collective->group];
-        sc_strbuf_printf(out, "  c%-4u %s", i, sc_image_collective_names[collective->kind]);
+        sc_strbuf_printf(out, "  c%-4u %s", i, sc_collectives[collective->kind].name);
         if (collective->reduce != SC_IMAGE_WHOLE)
             sc_strbuf_printf(out, " %s", sc_image_reduce_names[collective->reduce]);
         sc_strbuf_printf(out, " over %s, %" PRIu64 " ranks (", collective->axes, sc_image_group_size(group));

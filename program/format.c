@@ -10,17 +10,6 @@ const char *const sc_image_buffer_kind_names[SC_BUFFER_KINDS] = {
     [SC_BUFFER_OTHER_STATE] = "state", [SC_BUFFER_ACT] = "act",   [SC_BUFFER_COMM] = "comm", [SC_BUFFER_WORKSPACE] = "workspace",
 };
 
-const char *const sc_image_collective_names[SC_IMAGE_COLLECTIVES] = {
-    [SC_IMAGE_ALL_GATHER] = "all_gather",
-    [SC_IMAGE_REDUCE_SCATTER] = "reduce_scatter",
-    [SC_IMAGE_ALL_REDUCE] = "all_reduce",
-    [SC_IMAGE_ALL_TO_ALL] = "all_to_all",
-    [SC_IMAGE_PERMUTE] = "permute",
-    [SC_IMAGE_BROADCAST] = "broadcast",
-    [SC_IMAGE_SEND] = "send",
-    [SC_IMAGE_RECV] = "recv",
-};
-
 const char *const sc_image_reduce_names[SC_IMAGE_REDUCES] = {"whole", "sum", "max", "min"};
 
 int64_t sc_image_terms_value(const sc_image_terms *terms, uint64_t rank)

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "program/collective.h"
 #include "program/gemm.h"
 #include "shardc/status.h"
 #include "support/arena.h"
@@ -158,20 +159,6 @@ typedef struct sc_image_kernel {
     bool simple;    /* reference form, correct but slow: no other form fits */
     bool attention; /* reported separately in profiles */
 } sc_image_kernel;
-
-typedef enum sc_image_collective_kind {
-    SC_IMAGE_ALL_GATHER,
-    SC_IMAGE_REDUCE_SCATTER,
-    SC_IMAGE_ALL_REDUCE,
-    SC_IMAGE_ALL_TO_ALL,
-    SC_IMAGE_PERMUTE,
-    SC_IMAGE_BROADCAST,
-    SC_IMAGE_SEND,
-    SC_IMAGE_RECV,
-    SC_IMAGE_COLLECTIVES
-} sc_image_collective_kind;
-
-extern const char *const sc_image_collective_names[SC_IMAGE_COLLECTIVES];
 
 /* One call; its parts are communicated together. Buffers are contiguous: all_gather concatenates by
  * group rank, reduce_scatter returns the piece of the group rank, all_to_all exchanges equal

@@ -4,7 +4,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-static const char *const op_words[] = {"all_gather", "reduce_scatter", "all_reduce", "all_to_all", "permute", "broadcast", "send", "recv"};
+static const char *const op_words[] = {
+#define COLLECTIVE(name, NAME, traits, shares, whole) #name,
+#include "program/collectives.def"
+};
 static const char *const phase_words[] = {"forward", "recompute", "backward", "update"};
 static const char *const form_words[] = {"count", "bytes", "memory"};
 static const char *const forms[] = {"count(OP, AXIS) == N", "bytes(AXIS) <= N MiB", "memory() <= N GiB"};

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "program/collective.h"
+
 /* The words in the last column of ops.def. */
 enum {
     ALONE = 0,
@@ -23,6 +25,16 @@ const sc_op_row sc_ops[SC_OP_COUNT] = {
 #include "ir/ops/ops.def"
 #undef OP
 };
+
+int sc_op_collective(sc_op_kind kind)
+{
+    static const uint8_t one_more[SC_OP_COUNT] = {
+#define COLLECTIVE(name, NAME, traits, shares, whole)
+#define COLLECTIVE_OP(name, NAME, traits, shares, whole) [SC_OP_##name] = SC_IMAGE_##NAME + 1,
+#include "program/collectives.def"
+    };
+    return one_more[kind] - 1;
+}
 
 bool sc_op_is_forward(const sc_module *m, const sc_op *op)
 {

@@ -118,6 +118,9 @@ static inline uint32_t sc_op_traits(const sc_op *op)
     return sc_ops[op->kind].traits;
 }
 
+/* The collective of programs (program/collective.h) that an op of this kind is; -1: none. */
+int sc_op_collective(sc_op_kind kind);
+
 /* True if the phase of the op is none, forward or recompute: it computes what a program without a
  * train step would. */
 bool sc_op_is_forward(const sc_module *m, const sc_op *op);

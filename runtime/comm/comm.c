@@ -8,11 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "program/collective.h"
 #include "support/hash.h"
 #include "support/number.h"
 
-const char *const sc_comm_kind_names[SC_COMM_KINDS] = {"all_gather", "reduce_scatter", "all_reduce", "all_to_all", "permute",
-                                                       "broadcast",  "send",           "recv",       "barrier"};
+const char *const sc_comm_kind_names[SC_COMM_KINDS] = {
+#define COLLECTIVE(name, NAME, traits, shares, whole) #name,
+#include "program/collectives.def"
+    "barrier"};
 const char *const sc_comm_reduce_names[SC_COMM_REDUCES] = {"", "sum", "max", "min"};
 
 /* A message under construction in a buffer of fixed size; truncated if it does not fit. */
@@ -40,10 +43,10 @@ static void add_summary(message *m, const sc_comm_group *group, const sc_comm_su
         add(m, "%s%s[%" PRId64 "]", i == 0 ? " of " : ", ", sc_dtypes[s->dtypes[i]].name, s->counts[i]);
     if (s->part_count > SC_COMM_SHOWN_PARTS)
         add(m, " and %u more, %" PRId64 " bytes", s->part_count - SC_COMM_SHOWN_PARTS, s->bytes);
-    bool has_from = s->kind == SC_COMM_PERMUTE || s->kind == SC_COMM_BROADCAST || s->kind == SC_COMM_RECV;
+    bool has_from = sc_collective_has(s->kind, SC_COLLECTIVE_FROM);
     if (has_from && s->from >= 0)
         add(m, " from rank %u", group->ranks[s->from]);
-    if ((s->kind == SC_COMM_PERMUTE || s->kind == SC_COMM_SEND) && s->to >= 0)
+    if (sc_collective_has(s->kind, SC_COLLECTIVE_TO) && s->to >= 0)
         add(m, " to rank %u", group->ranks[s->to]);
     if (s->what[0] != 0)
         add(m, " (%s)", s->what);
@@ -131,16 +134,6 @@ shardc_status sc_comm_fail_lost(shardc_error *error, shardc_status status, const
     return sc_fail(error, status, "%s", m.text);
 }
 
-static bool is_divided(sc_comm_kind kind)
-{
-    return kind == SC_COMM_ALL_GATHER || kind == SC_COMM_REDUCE_SCATTER || kind == SC_COMM_ALL_TO_ALL;
-}
-
-static bool is_reduction(sc_comm_kind kind)
-{
-    return kind == SC_COMM_REDUCE_SCATTER || kind == SC_COMM_ALL_REDUCE;
-}
-
 static bool reads_source(const sc_comm_group *group, const sc_comm_call *call)
 {
     switch (call->kind) {
@@ -167,7 +160,7 @@ static shardc_status check_part(const sc_comm_group *group, const sc_comm_call *
     uint8_t bytes = sc_dtypes[part->dtype].bytes;
     if (part->count < 0 || part->count > INT64_MAX / bytes)
         return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s: part %u has %" PRId64 " elements", name, index, part->count);
-    if (is_divided(call->kind) && part->count % group->size != 0)
+    if (sc_collective_has(call->kind, SC_COLLECTIVE_DIVIDES) && part->count % group->size != 0)
         return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s: the %" PRId64 " elements of part %u do not divide by the %u ranks of the group",
                        name, part->count, index, group->size);
     bool has_source = reads_source(group, call), has_destination = writes_destination(call);
@@ -198,16 +191,17 @@ static shardc_status check_call(const sc_comm_group *group, const sc_comm_call *
         return sc_fail(error, SHARDC_ERROR_ARGUMENT, "no such kind of call: %d", (int)call->kind);
     const char *name = sc_comm_kind_names[call->kind];
     bool is_reduce = (uint32_t)call->reduce < SC_COMM_REDUCES && call->reduce != SC_COMM_NONE;
-    if (is_reduction(call->kind) ? !is_reduce : call->reduce != SC_COMM_NONE)
+    if (sc_collective_has(call->kind, SC_COLLECTIVE_REDUCES) ? !is_reduce : call->reduce != SC_COMM_NONE)
         return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s: %s (%d)", name,
-                       is_reduction(call->kind) ? "no such reduction" : "it reduces nothing", (int)call->reduce);
+                       sc_collective_has(call->kind, SC_COLLECTIVE_REDUCES) ? "no such reduction" : "it reduces nothing",
+                       (int)call->reduce);
     if (call->kind == SC_COMM_BARRIER && call->part_count != 0)
         return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s: it has no parts", name);
     if (call->part_count > 0 && call->parts == NULL)
         return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s: the parts are missing", name);
-    if (call->kind == SC_COMM_PERMUTE || call->kind == SC_COMM_SEND)
+    if (sc_collective_has(call->kind, SC_COLLECTIVE_TO))
         status = check_peer(group, call, call->to, "to", error);
-    if (status == SHARDC_OK && (call->kind == SC_COMM_PERMUTE || call->kind == SC_COMM_RECV || call->kind == SC_COMM_BROADCAST))
+    if (status == SHARDC_OK && sc_collective_has(call->kind, SC_COLLECTIVE_FROM))
         status = check_peer(group, call, call->from, "from", error);
     int64_t total = 0;
     for (uint32_t i = 0; status == SHARDC_OK && i < call->part_count; i++) {
@@ -223,9 +217,8 @@ static void summarise(const sc_comm_call *call, sc_comm_summary *out)
     memset(out, 0, sizeof *out); /* it is sent: leave no byte undefined */
     out->kind = call->kind;
     out->reduce = call->reduce;
-    out->to = call->kind == SC_COMM_PERMUTE || call->kind == SC_COMM_SEND ? call->to : SC_COMM_NOBODY;
-    out->from =
-        call->kind == SC_COMM_PERMUTE || call->kind == SC_COMM_RECV || call->kind == SC_COMM_BROADCAST ? call->from : SC_COMM_NOBODY;
+    out->to = sc_collective_has(call->kind, SC_COLLECTIVE_TO) ? call->to : SC_COMM_NOBODY;
+    out->from = sc_collective_has(call->kind, SC_COLLECTIVE_FROM) ? call->from : SC_COMM_NOBODY;
     out->part_count = call->part_count;
     for (uint32_t i = 0; i < call->part_count; i++) {
         const sc_comm_part *part = &call->parts[i];
@@ -262,29 +255,12 @@ bool sc_comm_summaries_fit(const sc_comm_summary *a, uint32_t rank_a, const sc_c
 static void count_summary(sc_comm_group *group, const sc_comm_summary *summary)
 {
     sc_comm_counter *counter = &group->comm->counters[summary->kind];
-    double buffer = (double)summary->bytes, n = (double)group->size, sent = 0;
-    switch ((sc_comm_kind)summary->kind) {
-    case SC_COMM_ALL_GATHER:
-    case SC_COMM_REDUCE_SCATTER:
-    case SC_COMM_ALL_TO_ALL:
-        sent = buffer * (n - 1) / n;
-        break;
-    case SC_COMM_ALL_REDUCE:
-        sent = 2 * buffer * (n - 1) / n;
-        break;
-    case SC_COMM_BROADCAST:
-        sent = group->size == 1 ? 0 : buffer;
-        break;
-    case SC_COMM_PERMUTE:
-    case SC_COMM_SEND:
-        sent = summary->to == SC_COMM_NOBODY || summary->to == (int32_t)group->rank ? 0 : buffer;
-        break;
-    default:
-        break;
-    }
+    bool is_to_nobody =
+        sc_collective_has(summary->kind, SC_COLLECTIVE_TO) && (summary->to == SC_COMM_NOBODY || summary->to == (int32_t)group->rank);
     counter->calls++;
     counter->bytes += (uint64_t)summary->bytes;
-    counter->sent += sent;
+    if (summary->kind != SC_COMM_BARRIER && !is_to_nobody)
+        counter->sent += sc_collective_sent((sc_image_collective_kind)summary->kind, (double)summary->bytes, (double)group->size);
 }
 
 void sc_comm_count(sc_comm_group *group, const sc_comm_call *call)

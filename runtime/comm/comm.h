@@ -57,21 +57,15 @@
 #include "shardc/status.h"
 #include "support/dtype.h"
 
-/* Same order as sc_image_collective_kind and sc_image_reduce: compiled programs use these
- * numbers. */
+/* The collectives of compiled programs, by the same numbers, and the barrier. */
 typedef enum sc_comm_kind {
-    SC_COMM_ALL_GATHER,
-    SC_COMM_REDUCE_SCATTER,
-    SC_COMM_ALL_REDUCE,
-    SC_COMM_ALL_TO_ALL,
-    SC_COMM_PERMUTE,
-    SC_COMM_BROADCAST,
-    SC_COMM_SEND,
-    SC_COMM_RECV,
+#define COLLECTIVE(name, NAME, traits, shares, whole) SC_COMM_##NAME,
+#include "program/collectives.def"
     SC_COMM_BARRIER,
     SC_COMM_KINDS
 } sc_comm_kind;
 
+/* In the order of sc_image_reduce: a program's numbers are these. */
 typedef enum sc_comm_reduce { SC_COMM_NONE, SC_COMM_SUM, SC_COMM_MAX, SC_COMM_MIN, SC_COMM_REDUCES } sc_comm_reduce;
 
 extern const char *const sc_comm_kind_names[SC_COMM_KINDS];

@@ -7,6 +7,7 @@
 #include <emmintrin.h>
 #endif
 
+#include "program/collective.h"
 #include "runtime/comm/reduce.h"
 
 enum {
@@ -36,7 +37,7 @@ static int64_t block_count(const sc_comm_units *units, sc_comm_kind kind)
 
 static int64_t block_length(const sc_comm_units *units, sc_comm_kind kind, const sc_comm_part *part)
 {
-    bool is_divided = kind == SC_COMM_ALL_GATHER || kind == SC_COMM_REDUCE_SCATTER || kind == SC_COMM_ALL_TO_ALL;
+    bool is_divided = sc_collective_has(kind, SC_COLLECTIVE_DIVIDES);
     return is_divided ? part->count / units->group_size : part->count;
 }
 

@@ -120,8 +120,7 @@ static shardc_status check_sharing(const sc_image *image, uint32_t ranks, shardc
     for (uint32_t c = 0; c < image->collective_count; c++) {
         sc_image_collective_kind kind = image->collectives[c].kind;
         if (kind == SC_IMAGE_SEND || kind == SC_IMAGE_RECV)
-            return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "ranks that share a GPU do not %s to one another",
-                           sc_image_collective_names[kind]);
+            return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "ranks that share a GPU do not %s to one another", sc_collectives[kind].name);
     }
     return SHARDC_OK;
 }

@@ -96,7 +96,7 @@ static const char *title_of(const sc_image *image, const sc_bound *list, const s
     case SC_INSTR_GEMM:
         return "gemm";
     case SC_INSTR_COLLECTIVE:
-        return sc_image_collective_names[image->collectives[instr->index].kind];
+        return sc_collectives[image->collectives[instr->index].kind].name;
     case SC_INSTR_FINISH:
         return title_of(image, list, list[instr->index].instr);
     default:

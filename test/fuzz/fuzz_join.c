@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "runtime/comm/rendezvous_internal.h"
+#include "support/clock.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
@@ -71,9 +72,9 @@ static void join(meeting *m, uint8_t *bytes, size_t size, unsigned flags)
     sign_join(m, m->strangers, bytes, size, flags);
     m->stranger_count = (flags & COMES_TWICE) != 0 ? 2 : 1;
     for (uint32_t i = 0; i < m->stranger_count; i++) {
-        m->strangers[i] = (stranger){.socket = connection(bytes, size, &far[i]), .since_ms = sc_meet_now_ms()};
+        m->strangers[i] = (stranger){.socket = connection(bytes, size, &far[i]), .since_ms = sc_milliseconds()};
     }
-    m->deadline = sc_meet_now_ms() + WAIT_MS;
+    m->deadline = sc_milliseconds() + WAIT_MS;
     if (sc_meet_wait_for_joins(m, m->rank + 1, &error) == SHARDC_OK && m->rank == 0)
         abort(); /* two are missing, and one came at most */
     for (uint32_t r = m->rank + 1; r < m->size; r++)
@@ -97,7 +98,7 @@ static void read_end(meeting *m, uint8_t *bytes, size_t size, unsigned flags)
         memcpy(bytes, &end, sizeof end);
     }
     m->sockets[0] = connection(bytes, size, &far);
-    if (sc_meet_read_end(m, m->nonces[0], sc_meet_now_ms() + WAIT_MS, &error) == SHARDC_OK &&
+    if (sc_meet_read_end(m, m->nonces[0], sc_milliseconds() + WAIT_MS, &error) == SHARDC_OK &&
         ((flags & IS_SIGNED) == 0 || size < sizeof end))
         abort();
     close(far);

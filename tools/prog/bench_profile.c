@@ -110,7 +110,7 @@ static profile_row describe(sc_bench *b, const sc_image_func *func, const sc_ima
         row.flops = sc_gemm_flops(gemm);
         return row;
     case SC_INSTR_COLLECTIVE:
-        row.what = sc_image_collective_names[image->collectives[instr->index].kind];
+        row.what = sc_collectives[image->collectives[instr->index].kind].name;
         row.bytes = collective_bytes(image, &image->collectives[instr->index]);
         return row;
     case SC_INSTR_FINISH:

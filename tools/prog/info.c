@@ -75,7 +75,7 @@ static void print_json(const sc_prog *prog, const uint64_t *counts, sc_strbuf *o
         json_array_append_new(states, tensor_json(&info));
     }
     for (int k = 0; k < SC_IMAGE_COLLECTIVES; k++)
-        json_object_set_new(collectives, sc_image_collective_names[k], json_integer((json_int_t)counts[k]));
+        json_object_set_new(collectives, sc_collectives[k].name, json_integer((json_int_t)counts[k]));
     json_object_set_new(root, "version", json_integer(1));
     json_object_set_new(root, "target", json_string(image->target));
     json_object_set_new(root, "model", json_string(prog->facts.model));
@@ -122,7 +122,7 @@ static void print_text(const sc_prog *prog, const uint64_t *counts, sc_strbuf *o
     bool any = false;
     for (int k = 0; k < SC_IMAGE_COLLECTIVES; k++) {
         if (counts[k] > 0)
-            sc_strbuf_printf(out, "%s %llu %s", any ? "," : ":", (unsigned long long)counts[k], sc_image_collective_names[k]);
+            sc_strbuf_printf(out, "%s %llu %s", any ? "," : ":", (unsigned long long)counts[k], sc_collectives[k].name);
         any = any || counts[k] > 0;
     }
     sc_strbuf_add(out, any ? "\n" : ": none\n");

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "passes/comm_report.h"
+#include "program/collective.h"
 #include "tools/verify/compiled_internal.h"
 
 /* Constants of the rule in compiled.h: the factors of its terms, and the share of a tensor beyond
@@ -223,9 +224,7 @@ void sc_compiled_compare_bits(sc_compiled_check *c)
 
 /* ---- collectives ---- */
 
-enum { KINDS = 8 };
-static const char *const kind_names[KINDS] = {"all_gather", "reduce_scatter", "all_reduce", "all_to_all",
-                                              "permute",    "broadcast",      "send",       "recv"};
+enum { KINDS = SC_IMAGE_COLLECTIVES };
 
 typedef struct traffic {
     uint64_t calls[KINDS];
@@ -238,7 +237,7 @@ static traffic traffic_of(const sc_compiled_check *c, const sc_comm_rows *rows, 
     for (uint32_t r = 0; r < rows->count; r++) {
         const sc_comm_row *row = &rows->data[r];
         for (int k = 0; k < KINDS && sc_op_at(c->local, row->op)->func == func; k++) {
-            bool is_kind = strcmp(kind_names[k], row->name) == 0;
+            bool is_kind = strcmp(sc_collectives[k].name, row->name) == 0;
             sum.calls[k] += is_kind ? row->count : 0;
             sum.sent[k] += is_kind ? row->sent * row->count : 0;
         }
@@ -258,7 +257,7 @@ static double slack_of(const sc_compiled_check *c, double bytes)
  * line have no target for a permutation. */
 static bool is_as_told(const sc_compiled_check *c, int kind, double sent, double told)
 {
-    bool may_be_less = strcmp(kind_names[kind], "permute") == 0;
+    bool may_be_less = kind == SC_IMAGE_PERMUTE;
     return sent <= told + slack_of(c, told) && (may_be_less || sent >= told - slack_of(c, told));
 }
 
@@ -277,7 +276,7 @@ void sc_compiled_compare_joined_traffic(sc_compiled_check *c)
             if (of[0].collectives[k] != calls || fabs(of[0].sent[k] - sent) > slack_of(c, sent))
                 sc_differ_because(&c->differences,
                                   "'%s' of rank %u calls %s %llu times and sends %.15g bytes, its halves %llu times, %.15g bytes",
-                                  shardc_executable_func(sc_runner_program(c->code), funcs[0]), rank, kind_names[k],
+                                  shardc_executable_func(sc_runner_program(c->code), funcs[0]), rank, sc_collectives[k].name,
                                   (unsigned long long)of[0].collectives[k], of[0].sent[k], (unsigned long long)calls, sent);
         }
     }
@@ -300,7 +299,7 @@ void sc_compiled_compare_traffic(sc_compiled_check *c)
                     sc_differ_because(
                         &c->differences,
                         "in '%s' rank %u calls %s %llu times and sends %.15g bytes; `shardc comm` says %llu times, %.15g bytes",
-                        sc_text(c->context, c->local->funcs.data[func].name), rank, kind_names[k],
+                        sc_text(c->context, c->local->funcs.data[func].name), rank, sc_collectives[k].name,
                         (unsigned long long)profile.collectives[k], profile.sent[k], (unsigned long long)told.calls[k], told.sent[k]);
                 sent += profile.sent[k];
                 c->result->collectives += rank == 0 ? profile.collectives[k] : 0;

@@ -132,7 +132,7 @@ static void add_move(image_case *c, int n, sc_image_collective_kind kind, sc_ima
     uint32_t x = image_input(c, "x", from, -1), y = image_buffer(c, SC_BUFFER_COMM, gets * 4, "y");
     image_move(c, move, x, y);
     image_output(c, "y", to, y);
-    image_func(c, sc_image_collective_names[kind]);
+    image_func(c, sc_collectives[kind].name);
 }
 
 /* What the collective makes element k of row r. */
@@ -205,7 +205,7 @@ static void messages_go_nowhere(void **state)
             uint32_t start = image_instr(&c, SC_INSTR_COLLECTIVE, one, 1, (uint32_t[]){image_buffer(&c, SC_BUFFER_COMM, 4, "message")});
             c.instrs.data[start].stream = 1;
             image_instr(&c, SC_INSTR_FINISH, start, 0, NULL);
-            image_func(&c, sc_image_collective_names[kind]);
+            image_func(&c, sc_collectives[kind].name);
         }
         shardc_executable *program = image_executable(&c);
         shardc_session *session = session_of(program);
