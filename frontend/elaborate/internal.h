@@ -18,7 +18,8 @@
  *
  * expression.c, statement.c, arguments.c, state.c, op.c, ops.c, attention_ops.c and call.c call
  * each other in a cycle. It is the recursion of the language: an expression calls a fn, whose body,
- * arguments, operands and initialisers are expressions. */
+ * arguments, operands and initialisers are expressions. No other files may (test/lint/layers.py
+ * reads this sentence). */
 #ifndef SHARDC_FRONTEND_ELABORATE_INTERNAL_H
 #define SHARDC_FRONTEND_ELABORATE_INTERNAL_H
 

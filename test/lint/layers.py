@@ -2,7 +2,7 @@
 """layers.py BUILD ROOT: the layers of the source as the linker sees them. From the symbols of the objects in BUILD:
 
 - a file calls only what its folder's library may use, which BUILD/layers.txt has from CMakeLists.txt: a line `FOLDER USED..` a library;
-- folders do not call each other in a circle, and files do not either, but for the files that HEADER names, which are the recursion of the
+- folders do not call each other in a c(?:ycle|ircle), and files do not either, but for the files that HEADER names, which are the recursion of the
   language itself.
 With --print, prints the calls between folders instead."""
 import collections
@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 HEADER = 'frontend/elaborate/internal.h'
-RECURSION = re.compile(r'((?:\w+\.c(?:, | and )?)+) call each other in a circle')
+RECURSION = re.compile(r'((?:\w+\.c(?:, | and )?)+) call each other in a c(?:ycle|ircle)')
 
 
 def objects(build, root):
@@ -137,11 +137,11 @@ def check(build, root):
             source, target, name = min(called[other])
             wrong.append('%s may not use %s: %s calls %s of %s' % (folder, other, source, name, target))
     for part in circles(folders):
-        wrong.append('folders call each other in a circle: ' + ', '.join(part))
+        wrong.append('folders call each other in a c(?:ycle|ircle): ' + ', '.join(part))
     allowed = recursion(root)
     for part in circles(graph):
         if not set(part) <= allowed:
-            wrong.append('\n'.join(['files call each other in a circle: ' + ', '.join(part)] + edges_of(part, graph)))
+            wrong.append('\n'.join(['files call each other in a c(?:ycle|ircle): ' + ', '.join(part)] + edges_of(part, graph)))
     return wrong, folders, len(table)
 
 
