@@ -1,7 +1,8 @@
-/* How fast emitted attention is, forward and backward, against the unfused form in the same run: two matmuls (oneDNN's, where
- * it is installed, else loops) around a softmax in f32, with the scores of a head in memory; backward four products, from weights that were
- * kept. Both go over heads in parallel. A product that a causal mask makes useless counts for neither: GFLOP/s are of the half that
- * matters.
+/* How fast emitted attention is, forward and backward, against the unfused form in the same run:
+ * two matmuls (oneDNN's, where it is installed, else loops) around a softmax in f32, with the
+ * scores of a head in memory; backward four products, from weights that were kept. Both go over
+ * heads in parallel. A product that a causal mask makes useless counts for neither: GFLOP/s are of
+ * the half that matters.
  *
  *     bench/attend                      the shapes below
  *     bench/attend B H S E [layout]     one other, causal; layout bshe (default) or bhse */
@@ -23,9 +24,11 @@ typedef struct shape {
 
 typedef int64_t kernel_function(void *const *args, const int64_t *params);
 /* scores: S x S of every head. */
-typedef void forward_function(const float *q, const float *k, const float *v, float *out, float *scores);
-typedef void backward_function(const float *q, const float *k, const float *v, const float *out, const float *d_out, const float *weights,
-                               float *d_q, float *d_k, float *d_v, float *scratch);
+typedef void forward_function(const float *q, const float *k, const float *v, float *out,
+                              float *scores);
+typedef void backward_function(const float *q, const float *k, const float *v, const float *out,
+                               const float *d_out, const float *weights, float *d_q, float *d_k,
+                               float *d_v, float *scratch);
 
 typedef struct bench {
     shape shape;
@@ -40,91 +43,95 @@ typedef struct bench {
 } bench;
 
 /* The other form. multiply: c = alpha op(a) op(b), row-major. */
-static const char *const peer_text = "#include <stdlib.h>\n"
-                                     "#include <dlfcn.h>\n"
-                                     "typedef int sgemm(char ta, char tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, "
-                                     "int64_t lda, const float *b, int64_t ldb,\n"
-                                     "                  float beta, float *c, int64_t ldc);\n"
-                                     "static sgemm *library;\n"
-                                     "int peer_open(void)\n"
-                                     "{\n"
-                                     "    void *handle = dlopen(\"libdnnl.so.2\", RTLD_NOW);\n"
-                                     "    handle = handle ? handle : dlopen(\"libdnnl.so.3\", RTLD_NOW);\n"
-                                     "    library = handle ? (sgemm *)dlsym(handle, \"dnnl_sgemm\") : NULL;\n"
-                                     "    return library != NULL;\n"
-                                     "}\n"
-                                     "static void multiply(char ta, char tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, "
-                                     "int64_t lda, const float *b, int64_t ldb,\n"
-                                     "                     float *c, int64_t ldc)\n"
-                                     "{\n"
-                                     "    if (library) {\n"
-                                     "        library(ta, tb, m, n, k, alpha, a, lda, b, ldb, 0.0f, c, ldc);\n"
-                                     "        return;\n"
-                                     "    }\n"
-                                     "    float *rows = malloc((size_t)(n * k) * sizeof *rows); /* of b, not transposed */\n"
-                                     "    for (int64_t i = 0; i < k; i++)\n"
-                                     "        for (int64_t j = 0; j < n; j++)\n"
-                                     "            rows[i * n + j] = tb == 'N' ? b[i * ldb + j] : b[j * ldb + i];\n"
-                                     "    for (int64_t i = 0; i < m; i++) {\n"
-                                     "        for (int64_t j = 0; j < n; j++)\n"
-                                     "            c[i * ldc + j] = 0;\n"
-                                     "        for (int64_t x = 0; x < k; x++) {\n"
-                                     "            const float y = alpha * (ta == 'N' ? a[i * lda + x] : a[x * lda + i]);\n"
-                                     "#pragma omp simd\n"
-                                     "            for (int64_t j = 0; j < n; j++)\n"
-                                     "                c[i * ldc + j] += y * rows[x * n + j];\n"
-                                     "        }\n"
-                                     "    }\n"
-                                     "    free(rows);\n"
-                                     "}\n"
-                                     "void peer_forward(const float *q, const float *k, const float *v, float *out, float *scores)\n"
-                                     "{\n"
-                                     "#pragma omp parallel for schedule(dynamic, 1)\n"
-                                     "    for (int64_t head = 0; head < B * H; head++) {\n"
-                                     "        const int64_t at = PLACE(head);\n"
-                                     "        float *p = scores + head * S * S;\n"
-                                     "        multiply('N', 'T', S, S, E, SCALE, q + at, STEP, k + at, STEP, p, S);\n"
-                                     "        for (int64_t s = 0; s < S; s++) {\n"
-                                     "            float *row = p + s * S, most = -INFINITY, total = 0;\n"
-                                     "#pragma omp simd reduction(max : most)\n"
-                                     "            for (int64_t t = 0; t <= s; t++)\n"
-                                     "                most = row[t] > most ? row[t] : most;\n"
-                                     "#pragma omp simd reduction(+ : total)\n"
-                                     "            for (int64_t t = 0; t <= s; t++) {\n"
-                                     "                row[t] = sc_exp_f32(row[t] - most);\n"
-                                     "                total += row[t];\n"
-                                     "            }\n"
-                                     "            for (int64_t t = 0; t <= s; t++)\n"
-                                     "                row[t] *= 1.0f / total;\n"
-                                     "            for (int64_t t = s + 1; t < S; t++)\n"
-                                     "                row[t] = 0;\n"
-                                     "        }\n"
-                                     "        multiply('N', 'N', S, E, S, 1, p, S, v + at, STEP, out + at, STEP);\n"
-                                     "    }\n"
-                                     "}\n"
-                                     "void peer_backward(const float *q, const float *k, const float *v, const float *out, const float "
-                                     "*d_out, const float *weights, float *d_q,\n"
-                                     "                   float *d_k, float *d_v, float *scratch)\n"
-                                     "{\n"
-                                     "#pragma omp parallel for schedule(dynamic, 1)\n"
-                                     "    for (int64_t head = 0; head < B * H; head++) {\n"
-                                     "        const int64_t at = PLACE(head);\n"
-                                     "        const float *p = weights + head * S * S;\n"
-                                     "        float *d = scratch + head * S * S;\n"
-                                     "        multiply('T', 'N', S, E, S, 1, p, S, d_out + at, STEP, d_v + at, STEP);\n"
-                                     "        multiply('N', 'T', S, S, E, 1, d_out + at, STEP, v + at, STEP, d, S);\n"
-                                     "        for (int64_t s = 0; s < S; s++) {\n"
-                                     "            float delta = 0;\n"
-                                     "#pragma omp simd reduction(+ : delta)\n"
-                                     "            for (int64_t e = 0; e < E; e++)\n"
-                                     "                delta += out[at + s * STEP + e] * d_out[at + s * STEP + e];\n"
-                                     "            for (int64_t t = 0; t < S; t++)\n"
-                                     "                d[s * S + t] = p[s * S + t] * (d[s * S + t] - delta);\n"
-                                     "        }\n"
-                                     "        multiply('N', 'N', S, E, S, SCALE, d, S, k + at, STEP, d_q + at, STEP);\n"
-                                     "        multiply('T', 'N', S, E, S, SCALE, d, S, q + at, STEP, d_k + at, STEP);\n"
-                                     "    }\n"
-                                     "}\n";
+static const char *const peer_text =
+    "#include <stdlib.h>\n"
+    "#include <dlfcn.h>\n"
+    "typedef int sgemm(char ta, char tb, int64_t m, int64_t n, int64_t k, float alpha, const float "
+    "*a, "
+    "int64_t lda, const float *b, int64_t ldb,\n"
+    "                  float beta, float *c, int64_t ldc);\n"
+    "static sgemm *library;\n"
+    "int peer_open(void)\n"
+    "{\n"
+    "    void *handle = dlopen(\"libdnnl.so.2\", RTLD_NOW);\n"
+    "    handle = handle ? handle : dlopen(\"libdnnl.so.3\", RTLD_NOW);\n"
+    "    library = handle ? (sgemm *)dlsym(handle, \"dnnl_sgemm\") : NULL;\n"
+    "    return library != NULL;\n"
+    "}\n"
+    "static void multiply(char ta, char tb, int64_t m, int64_t n, int64_t k, float alpha, const "
+    "float *a, "
+    "int64_t lda, const float *b, int64_t ldb,\n"
+    "                     float *c, int64_t ldc)\n"
+    "{\n"
+    "    if (library) {\n"
+    "        library(ta, tb, m, n, k, alpha, a, lda, b, ldb, 0.0f, c, ldc);\n"
+    "        return;\n"
+    "    }\n"
+    "    float *rows = malloc((size_t)(n * k) * sizeof *rows); /* of b, not transposed */\n"
+    "    for (int64_t i = 0; i < k; i++)\n"
+    "        for (int64_t j = 0; j < n; j++)\n"
+    "            rows[i * n + j] = tb == 'N' ? b[i * ldb + j] : b[j * ldb + i];\n"
+    "    for (int64_t i = 0; i < m; i++) {\n"
+    "        for (int64_t j = 0; j < n; j++)\n"
+    "            c[i * ldc + j] = 0;\n"
+    "        for (int64_t x = 0; x < k; x++) {\n"
+    "            const float y = alpha * (ta == 'N' ? a[i * lda + x] : a[x * lda + i]);\n"
+    "#pragma omp simd\n"
+    "            for (int64_t j = 0; j < n; j++)\n"
+    "                c[i * ldc + j] += y * rows[x * n + j];\n"
+    "        }\n"
+    "    }\n"
+    "    free(rows);\n"
+    "}\n"
+    "void peer_forward(const float *q, const float *k, const float *v, float *out, float *scores)\n"
+    "{\n"
+    "#pragma omp parallel for schedule(dynamic, 1)\n"
+    "    for (int64_t head = 0; head < B * H; head++) {\n"
+    "        const int64_t at = PLACE(head);\n"
+    "        float *p = scores + head * S * S;\n"
+    "        multiply('N', 'T', S, S, E, SCALE, q + at, STEP, k + at, STEP, p, S);\n"
+    "        for (int64_t s = 0; s < S; s++) {\n"
+    "            float *row = p + s * S, most = -INFINITY, total = 0;\n"
+    "#pragma omp simd reduction(max : most)\n"
+    "            for (int64_t t = 0; t <= s; t++)\n"
+    "                most = row[t] > most ? row[t] : most;\n"
+    "#pragma omp simd reduction(+ : total)\n"
+    "            for (int64_t t = 0; t <= s; t++) {\n"
+    "                row[t] = sc_exp_f32(row[t] - most);\n"
+    "                total += row[t];\n"
+    "            }\n"
+    "            for (int64_t t = 0; t <= s; t++)\n"
+    "                row[t] *= 1.0f / total;\n"
+    "            for (int64_t t = s + 1; t < S; t++)\n"
+    "                row[t] = 0;\n"
+    "        }\n"
+    "        multiply('N', 'N', S, E, S, 1, p, S, v + at, STEP, out + at, STEP);\n"
+    "    }\n"
+    "}\n"
+    "void peer_backward(const float *q, const float *k, const float *v, const float *out, const "
+    "float "
+    "*d_out, const float *weights, float *d_q,\n"
+    "                   float *d_k, float *d_v, float *scratch)\n"
+    "{\n"
+    "#pragma omp parallel for schedule(dynamic, 1)\n"
+    "    for (int64_t head = 0; head < B * H; head++) {\n"
+    "        const int64_t at = PLACE(head);\n"
+    "        const float *p = weights + head * S * S;\n"
+    "        float *d = scratch + head * S * S;\n"
+    "        multiply('T', 'N', S, E, S, 1, p, S, d_out + at, STEP, d_v + at, STEP);\n"
+    "        multiply('N', 'T', S, S, E, 1, d_out + at, STEP, v + at, STEP, d, S);\n"
+    "        for (int64_t s = 0; s < S; s++) {\n"
+    "            float delta = 0;\n"
+    "#pragma omp simd reduction(+ : delta)\n"
+    "            for (int64_t e = 0; e < E; e++)\n"
+    "                delta += out[at + s * STEP + e] * d_out[at + s * STEP + e];\n"
+    "            for (int64_t t = 0; t < S; t++)\n"
+    "                d[s * S + t] = p[s * S + t] * (d[s * S + t] - delta);\n"
+    "        }\n"
+    "        multiply('N', 'N', S, E, S, SCALE, d, S, k + at, STEP, d_q + at, STEP);\n"
+    "        multiply('T', 'N', S, E, S, SCALE, d, S, q + at, STEP, d_k + at, STEP);\n"
+    "    }\n"
+    "}\n";
 
 static double now(clockid_t clock)
 {
@@ -140,18 +147,27 @@ static void write_model(bench *b)
     char q[128], k[128], lse[128];
     const shape *s = &b->shape;
     if (s->is_head_major) {
-        snprintf(q, sizeof q, "f32[B=%lld, K=%lld, S=%lld, E=%lld]", (long long)s->b, (long long)s->h, (long long)s->s, (long long)s->e);
-        snprintf(k, sizeof k, "f32[B=%lld, K=%lld, T=%lld, E=%lld]", (long long)s->b, (long long)s->h, (long long)s->s, (long long)s->e);
-        snprintf(lse, sizeof lse, "f32[B=%lld, K=%lld, S=%lld]", (long long)s->b, (long long)s->h, (long long)s->s);
+        snprintf(q, sizeof q, "f32[B=%lld, K=%lld, S=%lld, E=%lld]", (long long)s->b,
+                 (long long)s->h, (long long)s->s, (long long)s->e);
+        snprintf(k, sizeof k, "f32[B=%lld, K=%lld, T=%lld, E=%lld]", (long long)s->b,
+                 (long long)s->h, (long long)s->s, (long long)s->e);
+        snprintf(lse, sizeof lse, "f32[B=%lld, K=%lld, S=%lld]", (long long)s->b, (long long)s->h,
+                 (long long)s->s);
     } else {
-        snprintf(q, sizeof q, "f32[B=%lld, S=%lld, K=%lld, E=%lld]", (long long)s->b, (long long)s->s, (long long)s->h, (long long)s->e);
-        snprintf(k, sizeof k, "f32[B=%lld, T=%lld, K=%lld, E=%lld]", (long long)s->b, (long long)s->s, (long long)s->h, (long long)s->e);
-        snprintf(lse, sizeof lse, "f32[B=%lld, S=%lld, K=%lld]", (long long)s->b, (long long)s->s, (long long)s->h);
+        snprintf(q, sizeof q, "f32[B=%lld, S=%lld, K=%lld, E=%lld]", (long long)s->b,
+                 (long long)s->s, (long long)s->h, (long long)s->e);
+        snprintf(k, sizeof k, "f32[B=%lld, T=%lld, K=%lld, E=%lld]", (long long)s->b,
+                 (long long)s->s, (long long)s->h, (long long)s->e);
+        snprintf(lse, sizeof lse, "f32[B=%lld, S=%lld, K=%lld]", (long long)s->b, (long long)s->s,
+                 (long long)s->h);
     }
     snprintf(b->model, sizeof b->model,
-             "shardc.ir 1\ndim B\ndim K\ndim S\ndim T = alias S\ndim E\nfunc @f {\n%%q = input : %s\n%%k = input : %s\n%%v = input : %s\n"
-             "%%d = input : %s\n%%o, %%l = attend[T, E -> S] %%q, %%k, %%v {mask = causal, lse = 1} : %s, %s\n"
-             "%%x, %%y, %%z = attend_grad[T, E -> S] %%q, %%k, %%v, %%o, %%l, %%d {mask = causal} : %s, %s, %s\nreturn %%x, %%y, %%z\n}\n",
+             "shardc.ir 1\ndim B\ndim K\ndim S\ndim T = alias S\ndim E\nfunc @f {\n%%q = input : "
+             "%s\n%%k = input : %s\n%%v = input : %s\n"
+             "%%d = input : %s\n%%o, %%l = attend[T, E -> S] %%q, %%k, %%v {mask = causal, lse = "
+             "1} : %s, %s\n"
+             "%%x, %%y, %%z = attend_grad[T, E -> S] %%q, %%k, %%v, %%o, %%l, %%d {mask = causal} "
+             ": %s, %s, %s\nreturn %%x, %%y, %%z\n}\n",
              q, k, k, q, q, lse, q, k, k);
 }
 
@@ -172,15 +188,19 @@ static void emit(sc_context *context, void *user)
             continue;
         sc_attention_desc *desc = sc_attention_describe(m, op);
         b->scratch_bytes[kind == SC_OP_attend_grad] = desc->scratch_bytes;
-        sc_attention_emit(context, desc, kind == SC_OP_attend ? "attend" : "attend_grad", &kernels, &helpers);
+        sc_attention_emit(context, desc, kind == SC_OP_attend ? "attend" : "attend_grad", &kernels,
+                          &helpers);
     }
     sc_helpers_emit(&text, helpers);
     sc_strbuf_add(&text, kernels.data);
-    sc_strbuf_printf(&text, "enum { B = %lld, H = %lld, S = %lld, E = %lld, STEP = %lld };\n#define SCALE %.9ff\n", (long long)s->b,
-                     (long long)s->h, (long long)s->s, (long long)s->e, (long long)(s->is_head_major ? s->e : s->h * s->e),
-                     1 / sqrt((double)s->e));
-    sc_strbuf_add(&text, s->is_head_major ? "#define PLACE(head) ((head) * S * E)\n"
-                                          : "#define PLACE(head) ((head) / H * S * STEP + (head) % H * E)\n");
+    sc_strbuf_printf(
+        &text,
+        "enum { B = %lld, H = %lld, S = %lld, E = %lld, STEP = %lld };\n#define SCALE %.9ff\n",
+        (long long)s->b, (long long)s->h, (long long)s->s, (long long)s->e,
+        (long long)(s->is_head_major ? s->e : s->h * s->e), 1 / sqrt((double)s->e));
+    sc_strbuf_add(&text, s->is_head_major
+                             ? "#define PLACE(head) ((head) * S * E)\n"
+                             : "#define PLACE(head) ((head) / H * S * STEP + (head) % H * E)\n");
     sc_strbuf_add(&text, peer_text);
     b->code = strdup(text.data);
 }
@@ -199,8 +219,9 @@ static bool load(bench *b)
     fputs(b->code, file);
     fclose(file);
     snprintf(command, sizeof command,
-             "cc -O3 -march=native -fno-math-errno -fno-trapping-math -fopenmp -shared -fPIC -o %s/code.so %s/code.c -lm -ldl", folder,
-             folder);
+             "cc -O3 -march=native -fno-math-errno -fno-trapping-math -fopenmp -shared -fPIC -o "
+             "%s/code.so %s/code.c -lm -ldl",
+             folder, folder);
     ok = system(command) == 0;
     snprintf(path, sizeof path, "%s/code.so", folder);
     void *library = ok ? dlopen(path, RTLD_NOW) : NULL;
@@ -208,8 +229,9 @@ static bool load(bench *b)
     if (system(command) != 0 || library == NULL)
         return false;
     int (*open)(void);
-    void *symbols[] = {dlsym(library, "attend"),        dlsym(library, "attend_grad"), dlsym(library, "peer_forward"),
-                       dlsym(library, "peer_backward"), dlsym(library, "peer_open"),   dlsym(library, "omp_get_max_threads")};
+    void *symbols[] = {dlsym(library, "attend"),       dlsym(library, "attend_grad"),
+                       dlsym(library, "peer_forward"), dlsym(library, "peer_backward"),
+                       dlsym(library, "peer_open"),    dlsym(library, "omp_get_max_threads")};
     memcpy(&b->attend, &symbols[0], sizeof symbols[0]);
     memcpy(&b->attend_grad, &symbols[1], sizeof symbols[1]);
     memcpy(&b->forward, &symbols[2], sizeof symbols[2]);
@@ -241,7 +263,8 @@ static float *floats(int64_t count)
 static void run(bench *b, arrays *a, int what)
 {
     void *forward[] = {a->x[Q], a->x[K], a->x[V], a->x[OUT], a->lse, a->own_scratch[0]};
-    void *backward[] = {a->x[Q], a->x[K], a->x[V], a->x[OUT], a->lse, a->x[D_OUT], a->x[D_Q], a->x[D_K], a->x[D_V], a->own_scratch[1]};
+    void *backward[] = {a->x[Q],     a->x[K],   a->x[V],   a->x[OUT], a->lse,
+                        a->x[D_OUT], a->x[D_Q], a->x[D_K], a->x[D_V], a->own_scratch[1]};
     if (what == 0)
         b->attend(forward, NULL);
     if (what == 1)
@@ -249,11 +272,12 @@ static void run(bench *b, arrays *a, int what)
     if (what == 2)
         b->attend_grad(backward, NULL);
     if (what == 3)
-        b->backward(a->x[Q], a->x[K], a->x[V], a->x[PEER_OUT], a->x[D_OUT], a->weights, a->x[PEER_Q], a->x[PEER_K], a->x[PEER_V],
-                    a->scratch);
+        b->backward(a->x[Q], a->x[K], a->x[V], a->x[PEER_OUT], a->x[D_OUT], a->weights,
+                    a->x[PEER_Q], a->x[PEER_K], a->x[PEER_V], a->scratch);
 }
 
-/* Of mine, then of the peer: by the clock, and of CPUs, which others that use the machine disturb less. */
+/* Of mine, then of the peer: by the clock, and of CPUs, which others that use the machine disturb
+ * less. */
 typedef struct timing {
     double clock[2], cpus[2];
 } timing;
@@ -299,9 +323,11 @@ static double difference(const float *x, const float *y, int64_t count)
 
 static void report(const char *name, const timing *t, double flops)
 {
-    printf("  %-9s %8.2f ms %6.1f GFLOP/s, unfused %8.2f ms, ratio %.2f; of CPUs %8.2f ms %6.1f GFLOP/s, unfused %8.2f ms, ratio %.2f\n",
-           name, t->clock[0] * 1e3, flops / t->clock[0] * 1e-9, t->clock[1] * 1e3, t->clock[1] / t->clock[0], t->cpus[0] * 1e3,
-           flops / t->cpus[0] * 1e-9, t->cpus[1] * 1e3, t->cpus[1] / t->cpus[0]);
+    printf("  %-9s %8.2f ms %6.1f GFLOP/s, unfused %8.2f ms, ratio %.2f; of CPUs %8.2f ms %6.1f "
+           "GFLOP/s, unfused %8.2f ms, ratio %.2f\n",
+           name, t->clock[0] * 1e3, flops / t->clock[0] * 1e-9, t->clock[1] * 1e3,
+           t->clock[1] / t->clock[0], t->cpus[0] * 1e3, flops / t->cpus[0] * 1e-9, t->cpus[1] * 1e3,
+           t->cpus[1] / t->cpus[0]);
 }
 
 static int compare(const shape *s)
@@ -322,12 +348,14 @@ static int compare(const shape *s)
     a.own_scratch[1] = floats(b.scratch_bytes[1] / 4 + 1);
     double product = (double)pairs * (double)s->e; /* 2 flops of half of the pairs */
     timing forward = measure(&b, &a, 0, 1), backward = measure(&b, &a, 2, 3);
-    printf("B %lld H %lld S %lld E %lld %s, causal, a team of %d; unfused by %s\n", (long long)s->b, (long long)s->h, (long long)s->s,
-           (long long)s->e, s->is_head_major ? "bhse" : "bshe", b.team(), b.has_onednn ? "oneDNN" : "loops");
+    printf("B %lld H %lld S %lld E %lld %s, causal, a team of %d; unfused by %s\n", (long long)s->b,
+           (long long)s->h, (long long)s->s, (long long)s->e, s->is_head_major ? "bhse" : "bshe",
+           b.team(), b.has_onednn ? "oneDNN" : "loops");
     report("forward", &forward, 2 * product);
     report("backward", &backward, 5 * product);
-    printf("  differences: out %.1e, d_q %.1e, d_k %.1e, d_v %.1e\n", difference(a.x[OUT], a.x[PEER_OUT], count),
-           difference(a.x[D_Q], a.x[PEER_Q], count), difference(a.x[D_K], a.x[PEER_K], count), difference(a.x[D_V], a.x[PEER_V], count));
+    printf("  differences: out %.1e, d_q %.1e, d_k %.1e, d_v %.1e\n",
+           difference(a.x[OUT], a.x[PEER_OUT], count), difference(a.x[D_Q], a.x[PEER_Q], count),
+           difference(a.x[D_K], a.x[PEER_K], count), difference(a.x[D_V], a.x[PEER_V], count));
     for (int i = 0; i < ARRAYS; i++)
         free(a.x[i]);
     free(a.lse);
@@ -344,7 +372,8 @@ int main(int argc, char **argv)
     setenv("OMP_WAIT_POLICY", "passive", 0); /* who waits uses no CPU */
     static const shape shapes[] = {{1, 12, 4096, 64, false}, {4, 12, 256, 64, false}};
     if (argc >= 5) {
-        shape s = {atoll(argv[1]), atoll(argv[2]), atoll(argv[3]), atoll(argv[4]), argc > 5 && strcmp(argv[5], "bhse") == 0};
+        shape s = {atoll(argv[1]), atoll(argv[2]), atoll(argv[3]), atoll(argv[4]),
+                   argc > 5 && strcmp(argv[5], "bhse") == 0};
         return compare(&s);
     }
     return compare(&shapes[0]) + compare(&shapes[1]);

@@ -1,8 +1,10 @@
-/* How fast ranks talk to each other, against memcpy on all of them at the same time: comm [RANKS] for threads, mpirun -n RANKS comm mpi for
- * processes. Counted are the bytes that must be read and written at least: all_reduce of b bytes on n ranks reads and writes n b,
- * all_gather reads b and writes n b, reduce_scatter reads n b and writes b; memcpy of b reads and writes b. Of buffers that fit into no
- * cache the goal between threads is a ratio of 1; smaller ones stay in each core's own cache under memcpy, and must go from core to core
- * between ranks. Then what a call costs that moves nothing. */
+/* How fast ranks talk to each other, against memcpy on all of them at the same time: comm [RANKS]
+ * for threads, mpirun -n RANKS comm mpi for processes. Counted are the bytes that must be read and
+ * written at least: all_reduce of b bytes on n ranks reads and writes n b, all_gather reads b and
+ * writes n b, reduce_scatter reads n b and writes b; memcpy of b reads and writes b. Of buffers
+ * that fit into no cache the goal between threads is a ratio of 1; smaller ones stay in each core's
+ * own cache under memcpy, and must go from core to core between ranks. Then what a call costs that
+ * moves nothing. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,9 +46,14 @@ static void run_once(bench *b)
         return;
     }
     bool reduces = b->kind == SC_COMM_ALL_REDUCE || b->kind == SC_COMM_REDUCE_SCATTER;
-    sc_comm_part part = {.source = b->source, .destination = b->destination, .count = (int64_t)b->bytes / 4, .dtype = SC_DTYPE_f32};
-    sc_comm_call call = {
-        .kind = b->kind, .reduce = reduces ? SC_COMM_SUM : SC_COMM_NONE, .part_count = b->kind != SC_COMM_BARRIER, .parts = &part};
+    sc_comm_part part = {.source = b->source,
+                         .destination = b->destination,
+                         .count = (int64_t)b->bytes / 4,
+                         .dtype = SC_DTYPE_f32};
+    sc_comm_call call = {.kind = b->kind,
+                         .reduce = reduces ? SC_COMM_SUM : SC_COMM_NONE,
+                         .part_count = b->kind != SC_COMM_BARRIER,
+                         .parts = &part};
     check(sc_comm_run(sc_comm_world(b->comm), &call, &error), &error);
 }
 
@@ -55,7 +62,8 @@ static void *rank_main(void *user)
 {
     bench *b = user;
     shardc_error error;
-    int calls = b->kind == SC_COMM_BARRIER || b->bytes < 65536 ? CALLS : 1 + (int)((64u << 20) / b->bytes);
+    int calls =
+        b->kind == SC_COMM_BARRIER || b->bytes < 65536 ? CALLS : 1 + (int)((64u << 20) / b->bytes);
     run_once(b);
     b->seconds = 1e9;
     for (int repeat = 0; repeat < REPEATS; repeat++) {
@@ -88,18 +96,22 @@ static double time_of(bench *ranks, uint32_t threads, sc_comm_kind kind, size_t 
 
 static void measure(bench *ranks, uint32_t threads, size_t size)
 {
-    static const sc_comm_kind kinds[] = {SC_COMM_ALL_REDUCE, SC_COMM_ALL_GATHER, SC_COMM_REDUCE_SCATTER};
+    static const sc_comm_kind kinds[] = {SC_COMM_ALL_REDUCE, SC_COMM_ALL_GATHER,
+                                         SC_COMM_REDUCE_SCATTER};
     uint32_t n = sc_comm_size(ranks[0].comm);
     bool prints = sc_comm_rank(ranks[0].comm) == 0;
     size_t bytes = size / 4 / n * 4 * n;
     double b = (double)bytes, copy_rate = 2 * n * b / time_of(ranks, threads, SC_COMM_KINDS, bytes);
     if (prints)
-        printf("%9.0f bytes, %u ranks: memcpy on all at once       %6.1f GB/s\n", b, n, 1e-9 * copy_rate);
+        printf("%9.0f bytes, %u ranks: memcpy on all at once       %6.1f GB/s\n", b, n,
+               1e-9 * copy_rate);
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-        double seconds = time_of(ranks, threads, kinds[k], bytes), touched = (kinds[k] == SC_COMM_ALL_REDUCE ? 2 * n : n + 1) * b;
+        double seconds = time_of(ranks, threads, kinds[k], bytes),
+               touched = (kinds[k] == SC_COMM_ALL_REDUCE ? 2 * n : n + 1) * b;
         if (prints)
-            printf("%9.0f bytes, %u ranks: %-14s %9.1f us  %6.1f GB/s  %4.2f of memcpy\n", b, n, sc_comm_kind_names[kinds[k]],
-                   1e6 * seconds, 1e-9 * touched / seconds, touched / seconds / copy_rate);
+            printf("%9.0f bytes, %u ranks: %-14s %9.1f us  %6.1f GB/s  %4.2f of memcpy\n", b, n,
+                   sc_comm_kind_names[kinds[k]], 1e6 * seconds, 1e-9 * touched / seconds,
+                   touched / seconds / copy_rate);
     }
 }
 
@@ -113,9 +125,12 @@ int main(int argc, char **argv)
     shardc_error error;
     if (threads < 1 || threads > MOST_RANKS)
         return 2;
-    check(is_mpi ? sc_comm_open_mpi(NULL, comms, &error) : sc_comm_open_local(threads, NULL, comms, &error), &error);
+    check(is_mpi ? sc_comm_open_mpi(NULL, comms, &error)
+                 : sc_comm_open_local(threads, NULL, comms, &error),
+          &error);
     for (uint32_t i = 0; i < threads; i++) {
-        ranks[i] = (bench){.comm = comms[i], .source = malloc(MOST_BYTES), .destination = malloc(MOST_BYTES)};
+        ranks[i] = (bench){
+            .comm = comms[i], .source = malloc(MOST_BYTES), .destination = malloc(MOST_BYTES)};
         if (ranks[i].source == NULL || ranks[i].destination == NULL)
             return 1;
         memset(ranks[i].source, 0, MOST_BYTES);
@@ -123,9 +138,11 @@ int main(int argc, char **argv)
     }
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         measure(ranks, threads, sizes[s]);
-    double barrier = time_of(ranks, threads, SC_COMM_BARRIER, 0), reduce = time_of(ranks, threads, SC_COMM_ALL_REDUCE, 4);
+    double barrier = time_of(ranks, threads, SC_COMM_BARRIER, 0),
+           reduce = time_of(ranks, threads, SC_COMM_ALL_REDUCE, 4);
     if (sc_comm_rank(comms[0]) == 0)
-        printf("a barrier %.1f us, an all_reduce of 4 bytes %.1f us\n", 1e6 * barrier, 1e6 * reduce);
+        printf("a barrier %.1f us, an all_reduce of 4 bytes %.1f us\n", 1e6 * barrier,
+               1e6 * reduce);
     for (uint32_t i = 0; i < threads; i++) {
         sc_comm_close(comms[i]);
         free(ranks[i].source);

@@ -1,9 +1,11 @@
-/* bench/compile: how long a file takes from its text to the final per-rank IR, verifier included, and how that grows.
+/* bench/compile: how long a file takes from its text to the final per-rank IR, verifier included,
+ * and how that grows.
  *
  *   compile MODEL [RUNS]      MODEL is bench/llama_405b.shard: 126 layers on 16,384 ranks
  *
- * Prints medians of RUNS in-process compiles (default 15), the ratio of the full depth to half of it, of all ranks to 128 of them, the
- * peak memory, and the parser's rate on the file repeated to 16 MB. */
+ * Prints medians of RUNS in-process compiles (default 15), the ratio of the full depth to half of
+ * it, of all ranks to 128 of them, the peak memory, and the parser's rate on the file repeated to
+ * 16 MB. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +49,8 @@ static double median(double *values, size_t count)
 
 static void bind(sc_context *context, sc_binding_list *list, const char *name, int64_t size)
 {
-    *sc_vec_push(&context->arena, list) = (sc_binding){.dim = sc_intern_text(&context->names, name), .size = size};
+    *sc_vec_push(&context->arena, list) =
+        (sc_binding){.dim = sc_intern_text(&context->names, name), .size = size};
 }
 
 static void compile(sc_context *context, void *user)
@@ -77,11 +80,13 @@ static void compile(sc_context *context, void *user)
     sc_for_each_op_of_all(c.local, op) j->ops++;
 }
 
-static bool measure(const char *file, const shape *shapes, size_t count, int runs, double *medians, uint32_t *ops)
+static bool measure(const char *file, const shape *shapes, size_t count, int runs, double *medians,
+                    uint32_t *ops)
 {
     double *times = calloc(count * (size_t)runs, sizeof *times);
     bool fine = times != NULL;
-    for (int r = 0; fine && r < runs; r++) { /* interleaved, so that drift of the machine touches all alike */
+    /* interleaved, so that drift of the machine touches all alike */
+    for (int r = 0; fine && r < runs; r++) {
         for (size_t s = 0; fine && s < count; s++) {
             sc_context context;
             job j = {.file = file, .shape = &shapes[s]};
@@ -151,8 +156,8 @@ static void measure_parser(const char *file)
         times[r] = seconds() - start;
         sc_context_free(&context);
     }
-    printf("parse            %6.1f MB/s (%.1f MB, %u errors)\n", (double)t.length / 1e6 / median(times, 5), (double)t.length / 1e6,
-           t.errors);
+    printf("parse            %6.1f MB/s (%.1f MB, %u errors)\n",
+           (double)t.length / 1e6 / median(times, 5), (double)t.length / 1e6, t.errors);
     free(t.data);
 }
 
@@ -162,10 +167,12 @@ int main(int argc, char **argv)
         fputs("usage: compile MODEL [RUNS]\n", stderr);
         return 2;
     }
-    static const shape shapes[] = {
-        {"126 layers, 16384 ranks", 126, 16, 128, false, 4096}, {"63 layers, 16384 ranks", 63, 16, 128, false, 4096},
-        {"126 layers, 128 ranks", 126, 2, 8, false, 4096},      {"train step, 126 layers", 126, 16, 128, true, 4096},
-        {"train step, 63 layers", 63, 16, 128, true, 4096},     {"train step, 128 ranks", 126, 2, 8, true, 4096}};
+    static const shape shapes[] = {{"126 layers, 16384 ranks", 126, 16, 128, false, 4096},
+                                   {"63 layers, 16384 ranks", 63, 16, 128, false, 4096},
+                                   {"126 layers, 128 ranks", 126, 2, 8, false, 4096},
+                                   {"train step, 126 layers", 126, 16, 128, true, 4096},
+                                   {"train step, 63 layers", 63, 16, 128, true, 4096},
+                                   {"train step, 128 ranks", 126, 2, 8, true, 4096}};
     enum { COUNT = sizeof shapes / sizeof *shapes, STEP = 3 };
     double medians[COUNT];
     uint32_t ops[COUNT];
@@ -173,10 +180,12 @@ int main(int argc, char **argv)
     if (runs < 1 || !measure(argv[1], shapes, COUNT, runs, medians, ops))
         return 1;
     for (size_t s = 0; s < COUNT; s++)
-        printf("%-24s %7.1f ms  %u ops in the per-rank program\n", shapes[s].what, medians[s] * 1e3, ops[s]);
+        printf("%-24s %7.1f ms  %u ops in the per-rank program\n", shapes[s].what, medians[s] * 1e3,
+               ops[s]);
     printf("full depth / half        %6.2f   (linear: 2)\n", medians[0] / medians[1]);
     printf("16384 ranks / 128        %6.2f   (independent: 1)\n", medians[0] / medians[2]);
-    printf("train step: full / half  %6.2f   ranks %.2f\n", medians[STEP] / medians[STEP + 1], medians[STEP] / medians[STEP + 2]);
+    printf("train step: full / half  %6.2f   ranks %.2f\n", medians[STEP] / medians[STEP + 1],
+           medians[STEP] / medians[STEP + 2]);
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     printf("peak memory              %6.1f MB\n", (double)usage.ru_maxrss / 1e3);

@@ -1,13 +1,16 @@
-/* What a GPU gives, for the rates of programs to be compared with: how fast memory is copied on it, and how fast cuBLASLt multiplies when
- * it is called for one product alone.
+/* What a GPU gives, for the rates of programs to be compared with: how fast memory is copied on it,
+ * and how fast cuBLASLt multiplies when it is called for one product alone.
  *
  *     cuda_rates                                 the GPU
- *     cuda_rates --copy 1024 'gemm bf16 [m 4096 | n 4096 | k 4096] a(4096,1) b(4096,1) c(4096,1)' ..
+ *     cuda_rates --copy 1024 'gemm bf16 [m 4096 | n 4096 | k 4096] a(4096,1) b(4096,1) c(4096,1)'
+ * ..
  *
- * --copy MIB: of each of two buffers; bytes read and bytes written are counted. Products are written as `bench --profile` prints them
- * (program/gemm.h); epilogues that stand behind are left out, sums with what the result held are not. Of the algorithms that the library
- * proposes (at most CHOICES) the fastest counts, of repetitions the best; --seconds S: how long each is repeated. Numbers are random, since
- * zeros take less power. The result is one line of JSON; what fails is said on standard error, with status 7. */
+ * --copy MIB: of each of two buffers; bytes read and bytes written are counted. Products are
+ * written as `bench --profile` prints them (program/gemm.h); epilogues that stand behind are left
+ * out, sums with what the result held are not. Of the algorithms that the library proposes (at most
+ * CHOICES) the fastest counts, of repetitions the best; --seconds S: how long each is repeated.
+ * Numbers are random, since zeros take less power. The result is one line of JSON; what fails is
+ * said on standard error, with status 7. */
 #include <ctype.h>
 #include <jansson.h>
 #include <math.h>
@@ -18,7 +21,12 @@
 #include "program/gemm_blas.h"
 #include "runtime/cuda/rank.h"
 
-enum { CHOICES = 8, REPEATS = 5, BLOCK = 1 << 22 /* bytes of random numbers */, MOST_CALLS = 1 << 16 };
+enum {
+    CHOICES = 8,
+    REPEATS = 5,
+    BLOCK = 1 << 22 /* bytes of random numbers */,
+    MOST_CALLS = 1 << 16
+};
 
 typedef struct gpu {
     sc_cuda api;
@@ -39,10 +47,10 @@ static void check(shardc_status status, const shardc_error *error)
     exit(7);
 }
 
-#define CU(gpu, name, ...)                                                                                                                 \
-    do {                                                                                                                                   \
-        shardc_error why;                                                                                                                  \
-        check(sc_cuda_check(&(gpu)->api, (gpu)->api.name(__VA_ARGS__), #name, "", &why), &why);                                            \
+#define CU(gpu, name, ...)                                                                         \
+    do {                                                                                           \
+        shardc_error why;                                                                          \
+        check(sc_cuda_check(&(gpu)->api, (gpu)->api.name(__VA_ARGS__), #name, "", &why), &why);    \
     } while (0)
 
 static void lt_check(const gpu *c, sc_lt_status status, const char *call)
@@ -104,9 +112,11 @@ static json_t *describe(const gpu *c)
     CU(c, cuDeviceGetName, name, (int)sizeof name, c->device);
     CU(c, cuDeviceTotalMem_v2, &bytes, c->device);
     CU(c, cuDriverGetVersion, &driver);
-    snprintf(capability, sizeof capability, "%d.%d", attribute(c, SC_CU_CAPABILITY_MAJOR), attribute(c, SC_CU_CAPABILITY_MINOR));
-    return json_pack("{s:s, s:s, s:i, s:I, s:i}", "gpu", name, "capability", capability, "multiprocessors",
-                     attribute(c, SC_CU_MULTIPROCESSORS), "memory", (json_int_t)bytes, "driver", driver);
+    snprintf(capability, sizeof capability, "%d.%d", attribute(c, SC_CU_CAPABILITY_MAJOR),
+             attribute(c, SC_CU_CAPABILITY_MINOR));
+    return json_pack("{s:s, s:s, s:i, s:I, s:i}", "gpu", name, "capability", capability,
+                     "multiprocessors", attribute(c, SC_CU_MULTIPROCESSORS), "memory",
+                     (json_int_t)bytes, "driver", driver);
 }
 
 /* ---- time ---- */
@@ -200,7 +210,9 @@ static void copy_once(const gpu *c, const void *user)
 /* Bytes read and written a second. */
 static double copy_rate(const gpu *c, size_t bytes)
 {
-    copying m = {.from = new_numbers(c, SC_DTYPE_f32, bytes), .to = new_numbers(c, SC_DTYPE_f32, bytes), .bytes = bytes};
+    copying m = {.from = new_numbers(c, SC_DTYPE_f32, bytes),
+                 .to = new_numbers(c, SC_DTYPE_f32, bytes),
+                 .bytes = bytes};
     double rate = 2 * (double)bytes / best_seconds(c, copy_once, &m);
     CU(c, cuMemFree_v2, m.from);
     CU(c, cuMemFree_v2, m.to);
@@ -213,7 +225,8 @@ static bool skip(const char **at, const char *word)
 {
     size_t length = strlen(word);
     *at += strspn(*at, " ");
-    if (strncmp(*at, word, length) != 0 || (isalnum((unsigned char)word[length - 1]) && isalnum((unsigned char)(*at)[length])))
+    if (strncmp(*at, word, length) != 0 ||
+        (isalnum((unsigned char)word[length - 1]) && isalnum((unsigned char)(*at)[length])))
         return false;
     *at += length;
     return true;
@@ -245,7 +258,8 @@ static bool read_sizes(const char **at, sc_gemm *out)
             char *end;
             if (out->dim_count == SC_GEMM_MAX_DIMS)
                 return false;
-            out->dims[out->dim_count++] = (sc_gemm_dim){.size = strtoll(*at, &end, 10), .role = (sc_gemm_role)role};
+            out->dims[out->dim_count++] =
+                (sc_gemm_dim){.size = strtoll(*at, &end, 10), .role = (sc_gemm_role)role};
             *at = end;
         }
         skip(at, "|");
@@ -299,7 +313,9 @@ static const char *read_gemm(const char *text, sc_gemm *out)
         return "it is not written as `bench --profile` prints products";
     bool is_wide = out->dtypes[SC_GEMM_A] == SC_DTYPE_f64 || out->dtypes[SC_GEMM_B] == SC_DTYPE_f64;
     if (out->sum == SC_DTYPE_COUNT)
-        out->sum = !sc_dtype_is_float(out->dtypes[SC_GEMM_A]) ? SC_DTYPE_i64 : is_wide ? SC_DTYPE_f64 : SC_DTYPE_f32;
+        out->sum = !sc_dtype_is_float(out->dtypes[SC_GEMM_A]) ? SC_DTYPE_i64
+                   : is_wide                                  ? SC_DTYPE_f64
+                                                              : SC_DTYPE_f32;
     return sc_gemm_invalid(out);
 }
 
@@ -316,17 +332,23 @@ typedef struct product {
 
 static sc_lt_dtype lt_dtype(sc_dtype dtype)
 {
-    return dtype == SC_DTYPE_f64 ? SC_LT_F64 : dtype == SC_DTYPE_bf16 ? SC_LT_BF16 : dtype == SC_DTYPE_f16 ? SC_LT_F16 : SC_LT_F32;
+    return dtype == SC_DTYPE_f64    ? SC_LT_F64
+           : dtype == SC_DTYPE_bf16 ? SC_LT_BF16
+           : dtype == SC_DTYPE_f16  ? SC_LT_F16
+                                    : SC_LT_F32;
 }
 
 static sc_lt_layout new_layout(const gpu *c, const sc_matmul_matrix *matrix, int64_t batches)
 {
     sc_lt_layout layout;
     int32_t count = (int32_t)batches;
-    LT(c, cublasLtMatrixLayoutCreate, &layout, lt_dtype(matrix->dtype), (uint64_t)matrix->rows, (uint64_t)matrix->columns, matrix->stride);
+    LT(c, cublasLtMatrixLayoutCreate, &layout, lt_dtype(matrix->dtype), (uint64_t)matrix->rows,
+       (uint64_t)matrix->columns, matrix->stride);
     if (batches > 1) {
-        LT(c, cublasLtMatrixLayoutSetAttribute, layout, SC_LT_LAYOUT_BATCH_COUNT, &count, sizeof count);
-        LT(c, cublasLtMatrixLayoutSetAttribute, layout, SC_LT_LAYOUT_BATCH_STRIDE, &matrix->batch_stride, sizeof matrix->batch_stride);
+        LT(c, cublasLtMatrixLayoutSetAttribute, layout, SC_LT_LAYOUT_BATCH_COUNT, &count,
+           sizeof count);
+        LT(c, cublasLtMatrixLayoutSetAttribute, layout, SC_LT_LAYOUT_BATCH_STRIDE,
+           &matrix->batch_stride, sizeof matrix->batch_stride);
     }
     return layout;
 }
@@ -337,15 +359,19 @@ static void open_product(const gpu *c, product *p)
     int32_t transpose_a = form->a.is_transposed ? SC_LT_TRANSPOSED : SC_LT_AS_IS;
     int32_t transpose_b = form->b.is_transposed ? SC_LT_TRANSPOSED : SC_LT_AS_IS;
     bool wide = form->sum == SC_DTYPE_f64;
-    LT(c, cublasLtMatmulDescCreate, &p->desc, wide ? SC_LT_COMPUTE_64F : SC_LT_COMPUTE_32F, wide ? SC_LT_F64 : SC_LT_F32);
-    LT(c, cublasLtMatmulDescSetAttribute, p->desc, SC_LT_DESC_TRANSPOSE_A, &transpose_a, sizeof transpose_a);
-    LT(c, cublasLtMatmulDescSetAttribute, p->desc, SC_LT_DESC_TRANSPOSE_B, &transpose_b, sizeof transpose_b);
+    LT(c, cublasLtMatmulDescCreate, &p->desc, wide ? SC_LT_COMPUTE_64F : SC_LT_COMPUTE_32F,
+       wide ? SC_LT_F64 : SC_LT_F32);
+    LT(c, cublasLtMatmulDescSetAttribute, p->desc, SC_LT_DESC_TRANSPOSE_A, &transpose_a,
+       sizeof transpose_a);
+    LT(c, cublasLtMatmulDescSetAttribute, p->desc, SC_LT_DESC_TRANSPOSE_B, &transpose_b,
+       sizeof transpose_b);
     p->a = new_layout(c, &form->a, form->batches);
     p->b = new_layout(c, &form->b, form->batches);
     p->d = new_layout(c, &form->d, form->batches);
     for (int o = 0; o < SC_GEMM_OPERANDS; o++) {
         sc_dtype dtype = p->gemm->dtypes[o];
-        p->operands[o] = new_numbers(c, dtype, (size_t)sc_gemm_extent(p->gemm, (sc_gemm_operand)o) * sc_dtypes[dtype].bytes);
+        p->operands[o] = new_numbers(
+            c, dtype, (size_t)sc_gemm_extent(p->gemm, (sc_gemm_operand)o) * sc_dtypes[dtype].bytes);
     }
     CU(c, cuMemAlloc_v2, &p->workspace, SC_MATMUL_WORKSPACE);
 }
@@ -380,20 +406,23 @@ static void multiply_once(const gpu *c, const void *user)
             uint32_t operand = matrices[o]->operand;
             for (uint32_t l = form->loop_count; l-- > 0; rest /= form->loops[l].size)
                 offset += rest % form->loops[l].size * form->loops[l].strides[operand];
-            at[o] = (char *)(uintptr_t)p->operands[operand] + offset * sc_dtypes[matrices[o]->dtype].bytes;
+            at[o] = (char *)(uintptr_t)p->operands[operand] +
+                    offset * sc_dtypes[matrices[o]->dtype].bytes;
         }
-        LT(c, cublasLtMatmul, c->handle, p->desc, is_wide ? (const void *)&wide[0] : &narrow[0], at[0], p->a, at[1], p->b,
-           is_wide ? (const void *)&wide[1] : &narrow[1], at[2], p->d, at[2], p->d, &p->algo, (void *)(uintptr_t)p->workspace,
-           SC_MATMUL_WORKSPACE, c->stream);
+        LT(c, cublasLtMatmul, c->handle, p->desc, is_wide ? (const void *)&wide[0] : &narrow[0],
+           at[0], p->a, at[1], p->b, is_wide ? (const void *)&wide[1] : &narrow[1], at[2], p->d,
+           at[2], p->d, &p->algo, (void *)(uintptr_t)p->workspace, SC_MATMUL_WORKSPACE, c->stream);
     }
 }
 
-/* Bytes that all addresses of an operand are multiples of, as runtime/cuda/gemm.c says it; the library asks for 256 at most. */
+/* Bytes that all addresses of an operand are multiples of, as runtime/cuda/gemm.c says it; the
+ * library asks for 256 at most. */
 static uint32_t alignment(const product *p, uint32_t operand)
 {
     uint64_t bits = 256;
     for (uint32_t l = 0; l < p->form.loop_count; l++)
-        bits |= (uint64_t)(p->form.loops[l].strides[operand] * sc_dtypes[p->gemm->dtypes[operand]].bytes);
+        bits |= (uint64_t)(p->form.loops[l].strides[operand] *
+                           sc_dtypes[p->gemm->dtypes[operand]].bytes);
     return (uint32_t)(bits & -bits);
 }
 
@@ -403,14 +432,18 @@ static sc_lt_preference new_preference(const gpu *c, const product *p)
     /* As programs have it: sums that end as 16 bits are not added up in these. */
     bool is_rounded = sc_dtypes[p->form.d.dtype].bytes < sc_dtypes[p->form.sum].bytes;
     const uint32_t reductions = is_rounded ? SC_LT_REDUCE_AS_COMPUTED : SC_LT_REDUCE_ANY;
-    const uint32_t operands[] = {p->form.a.operand, p->form.b.operand, p->form.d.operand, p->form.d.operand};
+    const uint32_t operands[] = {p->form.a.operand, p->form.b.operand, p->form.d.operand,
+                                 p->form.d.operand};
     sc_lt_preference preference;
     LT(c, cublasLtMatmulPreferenceCreate, &preference);
-    LT(c, cublasLtMatmulPreferenceSetAttribute, preference, SC_LT_PREFER_WORKSPACE_BYTES, &workspace, sizeof workspace);
-    LT(c, cublasLtMatmulPreferenceSetAttribute, preference, SC_LT_PREFER_REDUCTIONS, &reductions, sizeof reductions);
+    LT(c, cublasLtMatmulPreferenceSetAttribute, preference, SC_LT_PREFER_WORKSPACE_BYTES,
+       &workspace, sizeof workspace);
+    LT(c, cublasLtMatmulPreferenceSetAttribute, preference, SC_LT_PREFER_REDUCTIONS, &reductions,
+       sizeof reductions);
     for (unsigned i = 0; i < sizeof operands / sizeof *operands; i++) {
         uint32_t bytes = alignment(p, operands[i]);
-        LT(c, cublasLtMatmulPreferenceSetAttribute, preference, SC_LT_PREFER_ALIGN_A + i, &bytes, sizeof bytes);
+        LT(c, cublasLtMatmulPreferenceSetAttribute, preference, SC_LT_PREFER_ALIGN_A + i, &bytes,
+           sizeof bytes);
     }
     return preference;
 }
@@ -422,8 +455,8 @@ static double product_seconds(const gpu *c, product *p)
     sc_lt_preference preference = new_preference(c, p);
     double best = INFINITY;
     int count = 0;
-    sc_lt_status answer =
-        c->lt.cublasLtMatmulAlgoGetHeuristic(c->handle, p->desc, p->a, p->b, p->d, p->d, preference, CHOICES, found, &count);
+    sc_lt_status answer = c->lt.cublasLtMatmulAlgoGetHeuristic(
+        c->handle, p->desc, p->a, p->b, p->d, p->d, preference, CHOICES, found, &count);
     if (answer == SC_LT_NOT_SUPPORTED || answer == SC_LT_INVALID_VALUE)
         count = 0;
     else
@@ -464,7 +497,8 @@ static json_t *measure_gemm(gpu *c, const char *text)
     close_product(c, &p);
     if (!isfinite(seconds))
         return json_pack("{s:s, s:s}", "what", text, "refused", "cuBLASLt has no algorithm for it");
-    return json_pack("{s:s, s:f, s:f}", "what", text, "seconds", seconds, "flops", sc_gemm_flops(&gemm));
+    return json_pack("{s:s, s:f, s:f}", "what", text, "seconds", seconds, "flops",
+                     sc_gemm_flops(&gemm));
 }
 
 /* ---- the command line ---- */
@@ -503,7 +537,8 @@ int main(int argc, char **argv)
     for (int i = first; i < argc; i++)
         json_array_append_new(gemms, measure_gemm(&c, argv[i]));
     if (first < argc)
-        json_object_set_new(result, "cublaslt", json_integer((json_int_t)c.lt.cublasLtGetVersion()));
+        json_object_set_new(result, "cublaslt",
+                            json_integer((json_int_t)c.lt.cublasLtGetVersion()));
     json_object_set_new(result, "gemms", gemms);
     close_gpu(&c);
     char *line = json_dumps(result, JSON_COMPACT);

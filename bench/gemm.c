@@ -1,7 +1,9 @@
-/* Contractions of GPT-2 124M at batch 4 and 256 positions, forward and both backward forms: GFLOP/s of a plan as the runtime makes it,
- * beside oneDNN called directly in the same run: sgemm, the matmul primitive on the same strides, and the primitive with weights in
- * whatever layout it likes best (reordering them is not counted). Then the same in bf16, and a few rows against large weights, as decoding
- * does, beside the rate at which all threads together read memory. Medians; every row's candidates take turns. */
+/* Contractions of GPT-2 124M at batch 4 and 256 positions, forward and both backward forms: GFLOP/s
+ * of a plan as the runtime makes it, beside oneDNN called directly in the same run: sgemm, the
+ * matmul primitive on the same strides, and the primitive with weights in whatever layout it likes
+ * best (reordering them is not counted). Then the same in bf16, and a few rows against large
+ * weights, as decoding does, beside the rate at which all threads together read memory. Medians;
+ * every row's candidates take turns. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,17 +20,25 @@ enum { REPEATS = 9, CANDIDATES = 4 };
 typedef struct product {
     const char *name;
     int64_t m, n, k;
-    bool a_transposed, b_transposed, gelu; /* stored as [k][m]; as [n][k]; bias and gelu in the epilogue */
+    /* stored as [k][m]; as [n][k]; bias and gelu in the epilogue */
+    bool a_transposed, b_transposed, gelu;
 } product;
 
 static const product products[] = {
-    {"qkv", 1024, 2304, 768, false, false, false},       {"qkv dx", 1024, 768, 2304, false, true, false},
-    {"qkv dw", 768, 2304, 1024, true, false, false},     {"proj", 1024, 768, 768, false, false, false},
-    {"proj dx", 1024, 768, 768, false, true, false},     {"proj dw", 768, 768, 1024, true, false, false},
-    {"up, gelu", 1024, 3072, 768, false, false, true},   {"up dx", 1024, 768, 3072, false, true, false},
-    {"up dw", 768, 3072, 1024, true, false, false},      {"down", 1024, 768, 3072, false, false, false},
-    {"down dx", 1024, 3072, 768, false, true, false},    {"down dw", 3072, 768, 1024, true, false, false},
-    {"tied head", 1024, 50257, 768, false, true, false}, {"head dx", 1024, 768, 50257, false, false, false},
+    {"qkv", 1024, 2304, 768, false, false, false},
+    {"qkv dx", 1024, 768, 2304, false, true, false},
+    {"qkv dw", 768, 2304, 1024, true, false, false},
+    {"proj", 1024, 768, 768, false, false, false},
+    {"proj dx", 1024, 768, 768, false, true, false},
+    {"proj dw", 768, 768, 1024, true, false, false},
+    {"up, gelu", 1024, 3072, 768, false, false, true},
+    {"up dx", 1024, 768, 3072, false, true, false},
+    {"up dw", 768, 3072, 1024, true, false, false},
+    {"down", 1024, 768, 3072, false, false, false},
+    {"down dx", 1024, 3072, 768, false, true, false},
+    {"down dw", 3072, 768, 1024, true, false, false},
+    {"tied head", 1024, 50257, 768, false, true, false},
+    {"head dx", 1024, 768, 50257, false, false, false},
     {"head dw", 50257, 768, 1024, true, false, false},
 };
 
@@ -67,19 +77,22 @@ static void *numbers(int64_t count, sc_dtype dtype)
     char *data = allocate(count * sc_dtypes[dtype].bytes);
     for (int64_t i = 0; i < count; i++) {
         float x = (float)(i % 997) * 0.002F - 0.9973F;
-        memcpy(data + i * sc_dtypes[dtype].bytes, dtype == SC_DTYPE_f32 ? (const char *)&x : (const char *)&x + 2, sc_dtypes[dtype].bytes);
+        memcpy(data + i * sc_dtypes[dtype].bytes,
+               dtype == SC_DTYPE_f32 ? (const char *)&x : (const char *)&x + 2,
+               sc_dtypes[dtype].bytes);
     }
     return data;
 }
 
 static sc_gemm describe(const product *p, sc_dtype dtype)
 {
-    sc_gemm gemm = {.dim_count = 3,
-                    .dims = {{p->m, SC_GEMM_M, {p->a_transposed ? 1 : p->k, 0, p->n}},
-                             {p->n, SC_GEMM_N, {0, p->b_transposed ? p->k : 1, 1}},
-                             {p->k, SC_GEMM_K, {p->a_transposed ? p->m : 1, p->b_transposed ? 1 : p->n, 0}}},
-                    .dtypes = {dtype, dtype, dtype},
-                    .sum = SC_DTYPE_f32};
+    sc_gemm gemm = {
+        .dim_count = 3,
+        .dims = {{p->m, SC_GEMM_M, {p->a_transposed ? 1 : p->k, 0, p->n}},
+                 {p->n, SC_GEMM_N, {0, p->b_transposed ? p->k : 1, 1}},
+                 {p->k, SC_GEMM_K, {p->a_transposed ? p->m : 1, p->b_transposed ? 1 : p->n, 0}}},
+        .dtypes = {dtype, dtype, dtype},
+        .sum = SC_DTYPE_f32};
     if (p->gelu) {
         gemm.step_count = 2;
         gemm.steps[0] = (sc_gemm_step){.kind = SC_GEMM_ADD, .dtype = dtype, .strides = {0, 1, 0}};
@@ -108,11 +121,14 @@ static void must(dnnl_status_t status)
     exit(1);
 }
 
-/* matmul with bias (as a 4th argument of zeros when there is none to speak of, the same work) and gelu. */
-static void pack(const sc_onednn *api, packed *out, const product *p, void *a, void *b, void *c, void *bias)
+/* matmul with bias (as a 4th argument of zeros when there is none to speak of, the same work) and
+ * gelu. */
+static void pack(const sc_onednn *api, packed *out, const product *p, void *a, void *b, void *c,
+                 void *bias)
 {
     dnnl_memory_desc_t descs[4], any, given;
-    dnnl_dims_t a_sizes = {p->m, p->k}, b_sizes = {p->k, p->n}, c_sizes = {p->m, p->n}, bias_sizes = {1, p->n};
+    dnnl_dims_t a_sizes = {p->m, p->k}, b_sizes = {p->k, p->n}, c_sizes = {p->m, p->n},
+                bias_sizes = {1, p->n};
     dnnl_dims_t a_strides = {p->a_transposed ? 1 : p->k, p->a_transposed ? p->m : 1};
     dnnl_dims_t b_strides = {p->b_transposed ? 1 : p->n, p->b_transposed ? p->k : 1};
     dnnl_matmul_desc_t desc;
@@ -144,7 +160,8 @@ static void pack(const sc_onednn *api, packed *out, const product *p, void *a, v
     }
     dnnl_memory_t from;
     must(api->dnnl_memory_create(&from, &given, out->engine, b));
-    must(api->dnnl_reorder_primitive_desc_create(&reorder_made, &given, out->engine, &descs[1], out->engine, NULL));
+    must(api->dnnl_reorder_primitive_desc_create(&reorder_made, &given, out->engine, &descs[1],
+                                                 out->engine, NULL));
     must(api->dnnl_primitive_create(&reorder, reorder_made));
     dnnl_exec_arg_t moved[2] = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, out->memories[1]}};
     must(api->dnnl_primitive_execute(reorder, out->stream, 2, moved));
@@ -178,13 +195,15 @@ static void unpack(const sc_onednn *api, packed *x)
 
 static void bench_product(const product *p, void *library)
 {
-    float *a = numbers(p->m * p->k, SC_DTYPE_f32), *b = numbers(p->k * p->n, SC_DTYPE_f32), *c = numbers(p->m * p->n, SC_DTYPE_f32);
+    float *a = numbers(p->m * p->k, SC_DTYPE_f32), *b = numbers(p->k * p->n, SC_DTYPE_f32),
+          *c = numbers(p->m * p->n, SC_DTYPE_f32);
     float *bias = numbers(p->n, SC_DTYPE_f32);
     const void *steps[SC_GEMM_MAX_STEPS] = {bias};
     sc_gemm gemm = describe(p, SC_DTYPE_f32);
     double flops = sc_gemm_flops(&gemm), seconds[CANDIDATES][REPEATS];
     void *scratch = allocate(sc_gemm_scratch_bytes(&gemm));
-    sc_gemm_plan *ours = sc_gemm_plan_new(&gemm, SC_GEMM_AUTO), *strided = sc_gemm_plan_new(&gemm, SC_GEMM_ONEDNN);
+    sc_gemm_plan *ours = sc_gemm_plan_new(&gemm, SC_GEMM_AUTO),
+                 *strided = sc_gemm_plan_new(&gemm, SC_GEMM_ONEDNN);
     int repeats = flops > 5e10 ? 5 : REPEATS;
 #ifdef SHARDC_ONEDNN
     const sc_onednn *api = library;
@@ -203,8 +222,9 @@ static void bench_product(const product *p, void *library)
         at[1] = at[2] = at[3] = at[4] = now();
 #ifdef SHARDC_ONEDNN
         if (api != NULL && strided != NULL) {
-            must(api->dnnl_sgemm(p->a_transposed ? 'T' : 'N', p->b_transposed ? 'T' : 'N', p->m, p->n, p->k, 1, a,
-                                 p->a_transposed ? p->m : p->k, b, p->b_transposed ? p->k : p->n, 0, c, p->n));
+            must(api->dnnl_sgemm(p->a_transposed ? 'T' : 'N', p->b_transposed ? 'T' : 'N', p->m,
+                                 p->n, p->k, 1, a, p->a_transposed ? p->m : p->k, b,
+                                 p->b_transposed ? p->k : p->n, 0, c, p->n));
             at[2] = now();
             if (!sc_gemm_run(strided, a, b, c, steps, scratch))
                 exit(1);
@@ -216,8 +236,8 @@ static void bench_product(const product *p, void *library)
         for (int i = 0; r >= 0 && i < CANDIDATES; i++)
             seconds[i][r] = at[i + 1] - at[i];
     }
-    printf("%-10s %6lld %6lld %6lld %s%s ", p->name, (long long)p->m, (long long)p->n, (long long)p->k, p->a_transposed ? "T" : "N",
-           p->b_transposed ? "T" : "N");
+    printf("%-10s %6lld %6lld %6lld %s%s ", p->name, (long long)p->m, (long long)p->n,
+           (long long)p->k, p->a_transposed ? "T" : "N", p->b_transposed ? "T" : "N");
     double ours_seconds = median(seconds[0], repeats), best_seconds = 0;
     printf("%7.1f", 1e-9 * flops / ours_seconds);
     for (int i = 1; i < CANDIDATES && seconds[i][0] > 0; i++) {
@@ -260,7 +280,8 @@ static void open_trial(trial *t, const sc_gemm *gemm)
 static double time_trial(const trial *t)
 {
     double start = now();
-    if (t->plan == NULL || !sc_gemm_run(t->plan, t->arrays[0], t->arrays[1], t->arrays[2], NULL, t->scratch))
+    if (t->plan == NULL ||
+        !sc_gemm_run(t->plan, t->arrays[0], t->arrays[1], t->arrays[2], NULL, t->scratch))
         exit(1);
     return now() - start;
 }
@@ -287,9 +308,11 @@ static void bench_bf16(const product *p)
         for (int i = 0; i < 2; i++)
             seconds[i][r] = time_trial(&trials[i]);
     }
-    double f32 = median(seconds[0], REPEATS), bf16 = median(seconds[1], REPEATS), flops = sc_gemm_flops(&gemm[0]);
-    printf("%-10s %6lld %6lld %6lld %s%s %7.1f %7.1f   %5.2f\n", p->name, (long long)p->m, (long long)p->n, (long long)p->k,
-           p->a_transposed ? "T" : "N", p->b_transposed ? "T" : "N", 1e-9 * flops / f32, 1e-9 * flops / bf16, f32 / bf16);
+    double f32 = median(seconds[0], REPEATS), bf16 = median(seconds[1], REPEATS),
+           flops = sc_gemm_flops(&gemm[0]);
+    printf("%-10s %6lld %6lld %6lld %s%s %7.1f %7.1f   %5.2f\n", p->name, (long long)p->m,
+           (long long)p->n, (long long)p->k, p->a_transposed ? "T" : "N",
+           p->b_transposed ? "T" : "N", 1e-9 * flops / f32, 1e-9 * flops / bf16, f32 / bf16);
     close_trial(&trials[0]);
     close_trial(&trials[1]);
 }
@@ -309,9 +332,10 @@ static void bench_rows(int64_t m, sc_dtype dtype, bool transposed, const uint64_
         seconds[r] = time_trial(&t);
         reading[r] = sc_read_seconds(memory);
     }
-    double rate = (double)(p.n * p.k) * sc_dtypes[dtype].bytes / median(seconds, REPEATS), limit = SC_READ_BYTES / median(reading, REPEATS);
-    printf("%lld rows, %-4s weights as %s  %6.1f GB/s   %5.2f\n", (long long)m, sc_dtypes[dtype].name, transposed ? "[n][k]" : "[k][n]",
-           1e-9 * rate, rate / limit);
+    double rate = (double)(p.n * p.k) * sc_dtypes[dtype].bytes / median(seconds, REPEATS),
+           limit = SC_READ_BYTES / median(reading, REPEATS);
+    printf("%lld rows, %-4s weights as %s  %6.1f GB/s   %5.2f\n", (long long)m,
+           sc_dtypes[dtype].name, transposed ? "[n][k]" : "[k][n]", 1e-9 * rate, rate / limit);
     close_trial(&t);
 }
 
@@ -337,7 +361,8 @@ int main(int argc, char **argv)
     library = sc_onednn_open(&api) ? &api : NULL;
 #endif
     if (strcmp(only, "bf16") != 0 && strcmp(only, "rows") != 0) {
-        printf("GFLOP/s         m      n      k        ours   sgemm  matmul  packed   ours / oneDNN's best\n");
+        printf("GFLOP/s         m      n      k        ours   sgemm  matmul  packed   ours / "
+               "oneDNN's best\n");
         for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
             if (strncmp(products[i].name, only, strlen(only)) == 0)
                 bench_product(&products[i], library);

@@ -1,5 +1,6 @@
-/* How fast the reference interpreter multiplies, and what an op costs: GFLOP/s of dot for a few shapes, on one core, and nanoseconds
- * for each op and rank of a program of scalars. The goal is 1 GFLOP/s and a few microseconds. */
+/* How fast the reference interpreter multiplies, and what an op costs: GFLOP/s of dot for a few
+ * shapes, on one core, and nanoseconds for each op and rank of a program of scalars. The goal is 1
+ * GFLOP/s and a few microseconds. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,8 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Seconds of one run of the text's first function, or -1 when it does not run. The inputs are small integers. */
+/* Seconds of one run of the text's first function, or -1 when it does not run. The inputs are small
+ * integers. */
 static double time_text(sc_bench *bench, bool ranks)
 {
     sc_context context;
@@ -71,33 +73,38 @@ done:
 
 static bool bench_dot(sc_bench *bench, int b, int m, int n, int k)
 {
-    snprintf(
-        bench->text, sizeof bench->text,
-        "shardc.ir 1\ndim B\ndim M\ndim N\ndim K\nfunc @f {\n %%0 = input : f64[B=%d, M=%d, K=%d]\n %%1 = input : f64[B=%d, N=%d, K=%d]\n"
-        "%%2 = dot[K] %%0, %%1 : f64[B=%d, M=%d, N=%d]\n return %%2\n}\n",
-        b, m, k, b, n, k, b, m, n);
+    snprintf(bench->text, sizeof bench->text,
+             "shardc.ir 1\ndim B\ndim M\ndim N\ndim K\nfunc @f {\n %%0 = input : f64[B=%d, M=%d, "
+             "K=%d]\n %%1 = input : f64[B=%d, N=%d, K=%d]\n"
+             "%%2 = dot[K] %%0, %%1 : f64[B=%d, M=%d, N=%d]\n return %%2\n}\n",
+             b, m, k, b, n, k, b, m, n);
     double seconds = time_text(bench, false);
-    printf("dot %3d x [%4d x %4d x %4d]  %6.2f GFLOP/s\n", b, m, n, k, 2e-9 * b * m * n * k / seconds);
+    printf("dot %3d x [%4d x %4d x %4d]  %6.2f GFLOP/s\n", b, m, n, k,
+           2e-9 * b * m * n * k / seconds);
     return seconds > 0;
 }
 
 static bool bench_chain(sc_bench *bench)
 {
-    size_t at = (size_t)snprintf(bench->text, sizeof bench->text,
-                                 "shardc.ir 1\nmesh x = %d\ndim A\nfunc @f {\n %%0 = input : f64[A=%d@x]\n", RANKS, RANKS);
+    size_t at = (size_t)snprintf(
+        bench->text, sizeof bench->text,
+        "shardc.ir 1\nmesh x = %d\ndim A\nfunc @f {\n %%0 = input : f64[A=%d@x]\n", RANKS, RANKS);
     for (int i = 1; i <= CHAIN; i++)
-        at += (size_t)snprintf(bench->text + at, sizeof bench->text - at, " %%%d = add %%%d, %%%d : f64[A=%d@x]\n", i, i - 1, i - 1, RANKS);
+        at += (size_t)snprintf(bench->text + at, sizeof bench->text - at,
+                               " %%%d = add %%%d, %%%d : f64[A=%d@x]\n", i, i - 1, i - 1, RANKS);
     snprintf(bench->text + at, sizeof bench->text - at, " return %%%d\n}\n", CHAIN);
     double seconds = time_text(bench, true);
-    printf("add of scalars, %d ranks         %6.0f ns for each op and rank\n", RANKS, 1e9 * seconds / CHAIN / RANKS);
+    printf("add of scalars, %d ranks         %6.0f ns for each op and rank\n", RANKS,
+           1e9 * seconds / CHAIN / RANKS);
     return seconds > 0;
 }
 
 int main(void)
 {
     sc_bench *bench = calloc(1, sizeof *bench);
-    bool ok = bench != NULL && bench_dot(bench, 1, 512, 512, 512) && bench_dot(bench, 1, 64, 4096, 256) &&
-              bench_dot(bench, 1, 33, 1000, 511) && bench_dot(bench, 32, 64, 64, 64) && bench_dot(bench, 512, 8, 8, 8) &&
+    bool ok = bench != NULL && bench_dot(bench, 1, 512, 512, 512) &&
+              bench_dot(bench, 1, 64, 4096, 256) && bench_dot(bench, 1, 33, 1000, 511) &&
+              bench_dot(bench, 32, 64, 64, 64) && bench_dot(bench, 512, 8, 8, 8) &&
               bench_chain(bench);
     free(bench);
     return ok ? 0 : 1;

@@ -1,5 +1,6 @@
-/* write_helper_rows OUT FILES..: writes the sections of files of helpers (program/kernel_helpers.h says what a section is) as rows of the
- * table in codegen/printer/helpers.c: [SC_HELPER_name] = {"name", the set of needs, text}. */
+/* write_helper_rows OUT FILES..: writes the sections of files of helpers (program/kernel_helpers.h
+ * says what a section is) as rows of the table in codegen/printer/helpers.c: [SC_HELPER_name] =
+ * {"name", the set of needs, text}. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,17 +1,19 @@
-/* A model compiled and run from within a program: two ranks, each with half of the hidden dim, are threads of this process. */
+/* A model compiled and run from within a program: two ranks, each with half of the hidden dim, are
+ * threads of this process. */
 #include <stdio.h>
 #include <string.h>
 
 #include "shardc/compiler.h"
 #include "shardc/runtime.h"
 
-static const char model[] = "lang 1;\n"
-                            "dim B = 2, D = 4, F = 8;\n"
-                            "model mlp {\n"
-                            "  param w1[D, F] = normal(0.5), w2[F, D] = normal(0.5);\n"
-                            "  entry forward(x: f32[B, D]) -> [B, D] { return dot[F](relu(dot[D](x, w1)), w2); }\n"
-                            "}\n"
-                            "plan tp2 for mlp { mesh tp = 2; shard F over tp; }\n";
+static const char model[] =
+    "lang 1;\n"
+    "dim B = 2, D = 4, F = 8;\n"
+    "model mlp {\n"
+    "  param w1[D, F] = normal(0.5), w2[F, D] = normal(0.5);\n"
+    "  entry forward(x: f32[B, D]) -> [B, D] { return dot[F](relu(dot[D](x, w1)), w2); }\n"
+    "}\n"
+    "plan tp2 for mlp { mesh tp = 2; shard F over tp; }\n";
 
 static int failed(const shardc_error *error)
 {
@@ -26,7 +28,8 @@ static void show(const shardc_executable *program)
         shardc_executable_state(program, i, &info);
         printf("%s %s:", info.kind, info.name);
         for (uint32_t d = 0; d < info.rank; d++)
-            printf(" %s = %lld of %lld", info.dims[d].name, (long long)info.dims[d].local, (long long)info.dims[d].size);
+            printf(" %s = %lld of %lld", info.dims[d].name, (long long)info.dims[d].local,
+                   (long long)info.dims[d].size);
         printf("\n");
     }
 }
@@ -41,7 +44,8 @@ int main(void)
     shardc_session *session;
     float w1[4 * 8], w2[8 * 4], x[2 * 4], y[2 * 4];
 
-    shardc_status status = shardc_compile("mlp.shard", model, strlen(model), NULL, &bytes, &size, &messages, &error);
+    shardc_status status =
+        shardc_compile("mlp.shard", model, strlen(model), NULL, &bytes, &size, &messages, &error);
     if (messages != NULL)
         fputs(messages, stderr);
     shardc_compile_free(messages);
@@ -60,9 +64,12 @@ int main(void)
         w1[i] = 1, w2[i] = (float)i;
     for (int i = 0; i < 8; i++)
         x[i] = i < 4 ? 0.25f : -1;
-    if (shardc_session_set_state(session, shardc_executable_find_state(program, "w1"), w1, sizeof w1, "f32", &error) != SHARDC_OK ||
-        shardc_session_set_state(session, shardc_executable_find_state(program, "w2"), w2, sizeof w2, "f32", &error) != SHARDC_OK ||
-        shardc_session_run(session, shardc_executable_find_func(program, "forward"), &(shardc_feed_value){"x", x, sizeof x, "f32"}, 1,
+    if (shardc_session_set_state(session, shardc_executable_find_state(program, "w1"), w1,
+                                 sizeof w1, "f32", &error) != SHARDC_OK ||
+        shardc_session_set_state(session, shardc_executable_find_state(program, "w2"), w2,
+                                 sizeof w2, "f32", &error) != SHARDC_OK ||
+        shardc_session_run(session, shardc_executable_find_func(program, "forward"),
+                           &(shardc_feed_value){"x", x, sizeof x, "f32"}, 1,
                            &(shardc_fetch_value){0, y, sizeof y, "f32"}, 1, &error) != SHARDC_OK)
         return failed(&error);
     printf("y = %g %g %g %g, %g %g %g %g\n", y[0], y[1], y[2], y[3], y[4], y[5], y[6], y[7]);

@@ -1,4 +1,5 @@
-/* Training from within a program: a model of two ranks learns y = x0 - x1 from random points; the optimizer is the model's. */
+/* Training from within a program: a model of two ranks learns y = x0 - x1 from random points; the
+ * optimizer is the model's. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,17 +8,18 @@
 
 enum { ROWS = 32, STEPS = 200 };
 
-static const char model[] = "lang 1;\n"
-                            "dim B = 32, X = 2, F = 16;\n"
-                            "model net {\n"
-                            "  param w1[X, F] = normal(0.7), b1[F] = zeros(), w2[F] = normal(0.3);\n"
-                            "  entry loss(x: f32[B, X], y: f32[B]) -> f32[] {\n"
-                            "    e = dot[F](tanh(dot[X](x, w1) + b1), w2) - y;\n"
-                            "    return mean[B](e * e);\n"
-                            "  }\n"
-                            "}\n"
-                            "minimize net.loss with adamw(lr = 1e-2);\n"
-                            "plan tp2 for net { mesh tp = 2; shard F over tp; }\n";
+static const char model[] =
+    "lang 1;\n"
+    "dim B = 32, X = 2, F = 16;\n"
+    "model net {\n"
+    "  param w1[X, F] = normal(0.7), b1[F] = zeros(), w2[F] = normal(0.3);\n"
+    "  entry loss(x: f32[B, X], y: f32[B]) -> f32[] {\n"
+    "    e = dot[F](tanh(dot[X](x, w1) + b1), w2) - y;\n"
+    "    return mean[B](e * e);\n"
+    "  }\n"
+    "}\n"
+    "minimize net.loss with adamw(lr = 1e-2);\n"
+    "plan tp2 for net { mesh tp = 2; shard F over tp; }\n";
 
 /* Numerical Recipes' generator: any would do. */
 static float draw(unsigned *state)
@@ -54,7 +56,10 @@ static int train(const shardc_executable *program, shardc_session *session, shar
     printf("step %d: the loss is %s\n", STEPS, loss < 0.01f ? "below 0.01" : "still large");
     uint32_t w2 = shardc_executable_find_state(program, "w2");
     float weights[16];
-    return shardc_session_get_state(session, w2, weights, sizeof weights, "f32", &error) == SHARDC_OK ? 0 : failed("w2", &error);
+    return shardc_session_get_state(session, w2, weights, sizeof weights, "f32", &error) ==
+                   SHARDC_OK
+               ? 0
+               : failed("w2", &error);
 }
 
 int main(void)
@@ -67,7 +72,8 @@ int main(void)
     shardc_session *session = NULL;
     shardc_stepper *stepper = NULL;
 
-    shardc_status status = shardc_compile("net.shard", model, strlen(model), NULL, &bytes, &size, &messages, &error);
+    shardc_status status =
+        shardc_compile("net.shard", model, strlen(model), NULL, &bytes, &size, &messages, &error);
     if (messages != NULL)
         fputs(messages, stderr);
     shardc_compile_free(messages);

@@ -10,15 +10,18 @@
 static void report_twice(sc_declarations *program, sc_name name, sc_loc first)
 {
     sc_diag *diag = &program->context->diag;
-    sc_report(diag, SC_D_duplicate_name, name.loc, sc_text(program->context, name.text), (char *)NULL);
-    sc_report_note(diag, first, "'%s' is first declared here", sc_text(program->context, name.text));
+    sc_report(diag, SC_D_duplicate_name, name.loc, sc_text(program->context, name.text),
+              (char *)NULL);
+    sc_report_note(diag, first, "'%s' is first declared here",
+                   sc_text(program->context, name.text));
 }
 
 /* True if `def` gives a size to a dim that another file declares without one: an importing file may
  * do so. */
 static bool gives_size(const sc_dim_decl *old, const sc_dim_def *def, const sc_file *file)
 {
-    return old->form == SC_DIM_FREE && old->file != file && (def->size != NULL || def->parts.count > 0 || def->alias.text != 0);
+    return old->form == SC_DIM_FREE && old->file != file &&
+           (def->size != NULL || def->parts.count > 0 || def->alias.text != 0);
 }
 
 static void set_form(sc_dim_decl *decl, const sc_dim_def *def, const sc_file *file)
@@ -35,7 +38,8 @@ static void set_form(sc_dim_decl *decl, const sc_dim_def *def, const sc_file *fi
 static void add_dim(sc_declarations *program, const sc_dim_def *def, const sc_file *file)
 {
     bool is_new;
-    uint32_t index = *sc_map_insert(&program->dim_map, def->name.text, program->dims.count, &is_new);
+    uint32_t index =
+        *sc_map_insert(&program->dim_map, def->name.text, program->dims.count, &is_new);
     if (is_new) {
         sc_dim_decl *decl = sc_vec_push(&program->context->arena, &program->dims);
         *decl = (sc_dim_decl){.original = SC_NONE};
@@ -43,14 +47,16 @@ static void add_dim(sc_declarations *program, const sc_dim_def *def, const sc_fi
         return;
     }
     sc_dim_decl *old = &program->dims.data[index];
-    bool restated = old->file != file && def->size == NULL && def->parts.count == 0 && def->alias.text == 0;
+    bool restated =
+        old->file != file && def->size == NULL && def->parts.count == 0 && def->alias.text == 0;
     if (gives_size(old, def, file))
         set_form(old, def, file);
     else if (!restated)
         report_twice(program, def->name, old->name.loc);
 }
 
-static sc_unit *new_unit(sc_declarations *program, sc_name name, const sc_callable *callable, const sc_stmt_list *body)
+static sc_unit *new_unit(sc_declarations *program, sc_name name, const sc_callable *callable,
+                         const sc_stmt_list *body)
 {
     sc_unit *unit = sc_arena_alloc(&program->context->arena, sizeof *unit);
     unit->name = name;
@@ -63,9 +69,11 @@ static sc_unit *new_unit(sc_declarations *program, sc_name name, const sc_callab
 static void add_block(sc_declarations *program, const sc_callable *callable)
 {
     bool is_new;
-    uint32_t index = *sc_map_insert(&program->block_map, callable->name.text, program->blocks.count, &is_new);
+    uint32_t index =
+        *sc_map_insert(&program->block_map, callable->name.text, program->blocks.count, &is_new);
     if (is_new)
-        *sc_vec_push(&program->context->arena, &program->blocks) = new_unit(program, callable->name, callable, &callable->body);
+        *sc_vec_push(&program->context->arena, &program->blocks) =
+            new_unit(program, callable->name, callable, &callable->body);
     else
         report_twice(program, callable->name, program->blocks.data[index]->name.loc);
 }
@@ -73,9 +81,11 @@ static void add_block(sc_declarations *program, const sc_callable *callable)
 static void add_model(sc_declarations *program, const sc_model *model)
 {
     bool is_new;
-    uint32_t index = *sc_map_insert(&program->model_map, model->name.text, program->models.count, &is_new);
+    uint32_t index =
+        *sc_map_insert(&program->model_map, model->name.text, program->models.count, &is_new);
     if (is_new)
-        *sc_vec_push(&program->context->arena, &program->models) = new_unit(program, model->name, NULL, &model->body);
+        *sc_vec_push(&program->context->arena, &program->models) =
+            new_unit(program, model->name, NULL, &model->body);
     else
         report_twice(program, model->name, program->models.data[index]->name.loc);
 }
@@ -83,7 +93,8 @@ static void add_model(sc_declarations *program, const sc_model *model)
 static void add_fn(sc_declarations *program, const sc_callable *callable)
 {
     bool is_new;
-    uint32_t index = *sc_map_insert(&program->fn_map, callable->name.text, program->fns.count, &is_new);
+    uint32_t index =
+        *sc_map_insert(&program->fn_map, callable->name.text, program->fns.count, &is_new);
     if (is_new)
         *sc_vec_push(&program->context->arena, &program->fns) = callable;
     else
@@ -149,7 +160,8 @@ static void collect_file(sc_declarations *program, const sc_file *file)
     }
 }
 
-static void check_model_named(sc_declarations *program, const char *what, sc_name name, sc_name model)
+static void check_model_named(sc_declarations *program, const char *what, sc_name name,
+                              sc_name model)
 {
     sc_context *context = program->context;
     if (sc_declarations_model(program, model.text) != NULL)
@@ -159,12 +171,13 @@ static void check_model_named(sc_declarations *program, const char *what, sc_nam
         sc_suggest_add(context, &list, program->models.data[i]->name.text);
     const char *suggestion = sc_suggest(context, model.text, &list);
     if (strcmp(what, "plan") == 0)
-        sc_report(&context->diag, SC_D_plan_for_other_model, model.loc, sc_text(context, name.text), sc_text(context, model.text),
-                  suggestion, (char *)NULL);
+        sc_report(&context->diag, SC_D_plan_for_other_model, model.loc, sc_text(context, name.text),
+                  sc_text(context, model.text), suggestion, (char *)NULL);
     else
         sc_report(&context->diag, SC_D_bad_weights, model.loc,
-                  sc_arena_printf(&context->arena, "weights '%s' are for model '%s', which is not declared%s", sc_text(context, name.text),
-                                  sc_text(context, model.text), suggestion),
+                  sc_arena_printf(
+                      &context->arena, "weights '%s' are for model '%s', which is not declared%s",
+                      sc_text(context, name.text), sc_text(context, model.text), suggestion),
                   (char *)NULL);
 }
 
@@ -174,15 +187,18 @@ sc_declarations *sc_declarations_new(sc_context *context, const sc_file *file)
     program->context = context;
     program->missing_dims = sc_arena_alloc(&context->arena, sizeof *program->missing_dims);
     *program->missing_dims = (sc_map){.arena = &context->arena};
-    program->dim_map.arena = program->block_map.arena = program->model_map.arena = program->fn_map.arena = &context->arena;
+    program->dim_map.arena = program->block_map.arena = program->model_map.arena =
+        program->fn_map.arena = &context->arena;
     program->seen.arena = program->elaborated.arena = &context->arena;
     collect_file(program, file);
     sc_dims_check(program);
     sc_units_check(program);
     for (uint32_t i = 0; i < program->plans.count; i++)
-        check_model_named(program, "plan", program->plans.data[i]->name, program->plans.data[i]->model);
+        check_model_named(program, "plan", program->plans.data[i]->name,
+                          program->plans.data[i]->model);
     for (uint32_t i = 0; i < program->weights.count; i++)
-        check_model_named(program, "weights", program->weights.data[i]->name, program->weights.data[i]->model);
+        check_model_named(program, "weights", program->weights.data[i]->name,
+                          program->weights.data[i]->model);
     sc_minimize_check(program);
     sc_weights_check(program);
     return program;

@@ -25,7 +25,8 @@ sc_module *sc_module_new(sc_context *context)
 sc_dim sc_module_add_dim(sc_module *m, sc_sym name)
 {
     sc_dim dim = m->dims.count;
-    *sc_vec_push(&m->context->arena, &m->dims) = (sc_dim_info){.name = name, .alias_of = SC_NONE, .part_of = SC_NONE};
+    *sc_vec_push(&m->context->arena, &m->dims) =
+        (sc_dim_info){.name = name, .alias_of = SC_NONE, .part_of = SC_NONE};
     sc_map_insert(&m->dim_map, name, dim, NULL);
     return dim;
 }
@@ -58,10 +59,12 @@ static uint64_t hash_type(const sc_type_info *info)
 
 static bool same_type(const sc_type_info *a, const sc_type_info *b)
 {
-    if (a->dtype != b->dtype || a->rank != b->rank || !sc_placement_equal(&a->placement, &b->placement))
+    if (a->dtype != b->dtype || a->rank != b->rank ||
+        !sc_placement_equal(&a->placement, &b->placement))
         return false;
     for (uint32_t i = 0; i < a->rank; i++) {
-        if (a->dims[i].dim != b->dims[i].dim || a->dims[i].group != b->dims[i].group || a->dims[i].size != b->dims[i].size)
+        if (a->dims[i].dim != b->dims[i].dim || a->dims[i].group != b->dims[i].group ||
+            a->dims[i].size != b->dims[i].size)
             return false;
     }
     return true;
@@ -118,7 +121,8 @@ uint32_t sc_module_find_state(const sc_module *m, sc_sym path)
 sc_func_id sc_module_add_func(sc_module *m, sc_sym name)
 {
     sc_func_id func = m->funcs.count;
-    *sc_vec_push(&m->context->arena, &m->funcs) = (sc_func){.name = name, .first = SC_NONE, .last = SC_NONE};
+    *sc_vec_push(&m->context->arena, &m->funcs) =
+        (sc_func){.name = name, .first = SC_NONE, .last = SC_NONE};
     return func;
 }
 
@@ -149,8 +153,10 @@ static void sort_attrs(sc_attr *attrs, uint32_t count)
     }
 }
 
-sc_op_id sc_op_new(sc_module *m, sc_func_id func, sc_op_id before, sc_op_kind kind, const sc_value *operands, uint32_t operand_count,
-                   const sc_attr *attrs, uint32_t attr_count, const sc_type *result_types, uint32_t result_count, sc_op_id like)
+sc_op_id sc_op_new(sc_module *m, sc_func_id func, sc_op_id before, sc_op_kind kind,
+                   const sc_value *operands, uint32_t operand_count, const sc_attr *attrs,
+                   uint32_t attr_count, const sc_type *result_types, uint32_t result_count,
+                   sc_op_id like)
 {
     sc_arena *arena = &m->context->arena;
     sc_op_id id = m->ops.count;
@@ -173,7 +179,8 @@ sc_op_id sc_op_new(sc_module *m, sc_func_id func, sc_op_id before, sc_op_kind ki
     }
     *sc_vec_push(arena, &m->ops) = op;
     for (uint32_t i = 0; i < result_count; i++)
-        *sc_vec_push(arena, &m->values) = (sc_value_info){.type = result_types[i], .def = id, .index = i};
+        *sc_vec_push(arena, &m->values) =
+            (sc_value_info){.type = result_types[i], .def = id, .index = i};
     link_before(m, id, before);
     return id;
 }
@@ -292,27 +299,35 @@ static void *copy_list(sc_module *m, const void *items, uint32_t count, size_t s
 
 sc_attr sc_attr_dims(sc_module *m, sc_attr_key key, const sc_dim *dims, uint32_t count)
 {
-    return (sc_attr){.key = (uint16_t)key, .count = count, .dims = copy_list(m, dims, count, sizeof *dims)};
+    return (sc_attr){
+        .key = (uint16_t)key, .count = count, .dims = copy_list(m, dims, count, sizeof *dims)};
 }
 
 sc_attr sc_attr_sub_axes(sc_module *m, sc_attr_key key, const uint8_t *sub_axes, uint32_t count)
 {
-    return (sc_attr){.key = (uint16_t)key, .count = count, .sub_axes = copy_list(m, sub_axes, count, sizeof *sub_axes)};
+    return (sc_attr){.key = (uint16_t)key,
+                     .count = count,
+                     .sub_axes = copy_list(m, sub_axes, count, sizeof *sub_axes)};
 }
 
 sc_attr sc_attr_numbers(sc_module *m, sc_attr_key key, const double *numbers, uint32_t count)
 {
-    return (sc_attr){.key = (uint16_t)key, .count = count, .numbers = copy_list(m, numbers, count, sizeof *numbers)};
+    return (sc_attr){.key = (uint16_t)key,
+                     .count = count,
+                     .numbers = copy_list(m, numbers, count, sizeof *numbers)};
 }
 
 sc_attr sc_attr_words(sc_module *m, sc_attr_key key, const sc_sym *words, uint32_t count)
 {
-    return (sc_attr){.key = (uint16_t)key, .count = count, .words = copy_list(m, words, count, sizeof *words)};
+    return (sc_attr){
+        .key = (uint16_t)key, .count = count, .words = copy_list(m, words, count, sizeof *words)};
 }
 
 sc_attr sc_attr_splits(sc_module *m, sc_attr_key key, const sc_split *splits, uint32_t count)
 {
-    return (sc_attr){.key = (uint16_t)key, .count = count, .splits = copy_list(m, splits, count, sizeof *splits)};
+    return (sc_attr){.key = (uint16_t)key,
+                     .count = count,
+                     .splits = copy_list(m, splits, count, sizeof *splits)};
 }
 
 bool sc_attr_equal(const sc_attr *a, const sc_attr *b)
@@ -335,7 +350,8 @@ bool sc_attr_equal(const sc_attr *a, const sc_attr *b)
         return a->text == b->text;
     case SC_ATTR_KIND_SPLITS: /* a length prefix, then the elements */
         for (uint32_t i = 0; i < a->count; i++) {
-            if (a->splits[i].dim != b->splits[i].dim || !sc_sub_axis_list_equal(&a->splits[i].sub_axes, &b->splits[i].sub_axes))
+            if (a->splits[i].dim != b->splits[i].dim ||
+                !sc_sub_axis_list_equal(&a->splits[i].sub_axes, &b->splits[i].sub_axes))
                 return false;
         }
         return true;

@@ -74,8 +74,9 @@ typedef struct sc_op {
     sc_value *operands;
     sc_value first_result; /* results are consecutive */
     sc_attr *attrs;
-    sc_loc loc;   /* in the model text */
-    sc_sym scope; /* path of the instance that contains the op, layers[3].attn, or the name of the entry or fn */
+    sc_loc loc; /* in the model text */
+    /* path of the instance that contains the op, layers[3].attn, or the name of the entry or fn */
+    sc_sym scope;
     sc_func_id func;
     sc_op_id prev, next; /* SC_NONE at the ends */
 } sc_op;
@@ -93,7 +94,8 @@ typedef struct sc_state {
     sc_state_kind kind;
     sc_type type; /* as stored; replicated until PLACED */
     sc_init_kind init;
-    double init_args[2]; /* constant: v; normal: std; uniform: lo, hi; xavier: fan-in, fan-out (0 until known) */
+    /* constant: v; normal: std; uniform: lo, hi; xavier: fan-in, fan-out (0 until known) */
+    double init_args[2];
     sc_loc loc;
 } sc_state;
 
@@ -124,8 +126,9 @@ typedef struct sc_slot {
 /* State bits: properties that hold for every function of the module. The verifier checks each
  * one. */
 enum {
-    SC_SHAPES = 1,            /* every value has its type; sizes known */
-    SC_PLACED = 2,            /* every value has a placement; a reshard op is wherever producer and consumer differ */
+    SC_SHAPES = 1, /* every value has its type; sizes known */
+    /* every value has a placement; a reshard op is wherever producer and consumer differ */
+    SC_PLACED = 2,
     SC_RESHARDS_EXPLICIT = 4, /* only collectives, no reshard ops */
     SC_LOCAL = 8,             /* per-rank program: ops that need a global index have `offset` */
     SC_FUSED = 16,            /* the ops of one kernel are adjacent and have its number */
@@ -187,8 +190,10 @@ static inline sc_op_id sc_def(const sc_module *m, sc_value value)
 /* Creates an op with results of types result_types[0..result_count) and inserts it before `before`
  * in func (SC_NONE: appends it). attrs need not be sorted; lists in them must be in the arena. loc
  * and scope are copied from `like` unless that is SC_NONE. */
-sc_op_id sc_op_new(sc_module *m, sc_func_id func, sc_op_id before, sc_op_kind kind, const sc_value *operands, uint32_t operand_count,
-                   const sc_attr *attrs, uint32_t attr_count, const sc_type *result_types, uint32_t result_count, sc_op_id like);
+sc_op_id sc_op_new(sc_module *m, sc_func_id func, sc_op_id before, sc_op_kind kind,
+                   const sc_value *operands, uint32_t operand_count, const sc_attr *attrs,
+                   uint32_t attr_count, const sc_type *result_types, uint32_t result_count,
+                   sc_op_id like);
 void sc_op_unlink(sc_module *m, sc_op_id id);
 void sc_op_move(sc_module *m, sc_op_id op, sc_op_id before);
 
@@ -219,16 +224,18 @@ bool sc_attr_has_dim(const sc_attr *dims, sc_dim dim);
 
 /* Iterates over a function in order. The body may unlink the current op or insert ops before it. */
 /* NOLINTBEGIN(bugprone-macro-parentheses): op is declared here */
-#define sc_for_each_op(m, f, op)                                                                                                           \
-    for (sc_op_id op = (m)->funcs.data[f].first, op##_next_; op != SC_NONE && (op##_next_ = (m)->ops.data[op].next, true); op = op##_next_)
+#define sc_for_each_op(m, f, op)                                                                   \
+    for (sc_op_id op = (m)->funcs.data[f].first, op##_next_;                                       \
+         op != SC_NONE && (op##_next_ = (m)->ops.data[op].next, true); op = op##_next_)
 
 /* Iterates over all functions in turn; `break` leaves only the current function. */
-#define sc_for_each_op_of_all(m, op)                                                                                                       \
-    for (sc_func_id op##_func_ = 0; op##_func_ < (m)->funcs.count; op##_func_++)                                                           \
+#define sc_for_each_op_of_all(m, op)                                                               \
+    for (sc_func_id op##_func_ = 0; op##_func_ < (m)->funcs.count; op##_func_++)                   \
         sc_for_each_op (m, op##_func_, op)
 
-#define sc_for_each_op_reverse(m, f, op)                                                                                                   \
-    for (sc_op_id op = (m)->funcs.data[f].last, op##_prev_; op != SC_NONE && (op##_prev_ = (m)->ops.data[op].prev, true); op = op##_prev_)
+#define sc_for_each_op_reverse(m, f, op)                                                           \
+    for (sc_op_id op = (m)->funcs.data[f].last, op##_prev_;                                        \
+         op != SC_NONE && (op##_prev_ = (m)->ops.data[op].prev, true); op = op##_prev_)
 /* NOLINTEND(bugprone-macro-parentheses) */
 
 /* Replaces every use of a value by map[value], following chains, in one walk. SC_NONE: unchanged;

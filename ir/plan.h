@@ -7,7 +7,8 @@
 #include "ir/graph.h"
 
 typedef enum sc_seed_strength {
-    SC_SEED_FIXED,  /* state already placed by an earlier entry of the plan: takes precedence over everything */
+    /* state already placed by an earlier entry of the plan: takes precedence over everything */
+    SC_SEED_FIXED,
     SC_SEED_PIN,    /* pins, inline @axis */
     SC_SEED_OUTPUT, /* `output` rules: take precedence over act rules on entry outputs */
     SC_SEED_STRONG, /* rules and styles */

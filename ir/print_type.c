@@ -9,7 +9,8 @@
 
 /* ---- shared with the parser ---- */
 
-const char *const sc_text_state_names[SC_TEXT_STATES] = {"shapes", "placed", "reshards_explicit", "local", "fused"};
+const char *const sc_text_state_names[SC_TEXT_STATES] = {"shapes", "placed", "reshards_explicit",
+                                                         "local", "fused"};
 
 bool sc_text_is_word(const char *text, bool dots)
 {
@@ -27,8 +28,8 @@ bool sc_text_is_word(const char *text, bool dots)
     return !start;
 }
 
-bool sc_text_distribute(const sc_mesh *mesh, const int64_t *sizes, uint32_t leaf_count, const sc_sub_axis_list *sub_axes,
-                        sc_sub_axis_list *leaves)
+bool sc_text_distribute(const sc_mesh *mesh, const int64_t *sizes, uint32_t leaf_count,
+                        const sc_sub_axis_list *sub_axes, sc_sub_axis_list *leaves)
 {
     memset(leaves, 0, leaf_count * sizeof *leaves);
     uint32_t leaf = 0;
@@ -123,7 +124,8 @@ void sc_print_sub_axis_items(sc_printer *p, const uint8_t *sub_axes, uint32_t co
 
 void sc_print_sub_axis_list(sc_printer *p, const sc_sub_axis_list *list)
 {
-    bool single = list->count == 1 || (list->count > 0 && whole_axis(&p->m->mesh, list->sub_axes, list->count) == list->count);
+    bool single = list->count == 1 || (list->count > 0 && whole_axis(&p->m->mesh, list->sub_axes,
+                                                                     list->count) == list->count);
     if (!single)
         sc_strbuf_add_char(p->out, '(');
     sc_print_sub_axis_items(p, list->sub_axes, list->count);
@@ -165,12 +167,14 @@ static void print_leaf(sc_printer *p, const sc_type_info *type, uint32_t i)
 static uint32_t group_length(const sc_type_info *type, uint32_t i)
 {
     uint32_t end = i + 1;
-    while (type->dims[i].group != SC_NONE && end < type->rank && type->dims[end].group == type->dims[i].group)
+    while (type->dims[i].group != SC_NONE && end < type->rank &&
+           type->dims[end].group == type->dims[i].group)
         end++;
     return end - i;
 }
 
-static bool is_whole_group(const sc_module *m, const sc_type_info *type, uint32_t i, uint32_t length)
+static bool is_whole_group(const sc_module *m, const sc_type_info *type, uint32_t i,
+                           uint32_t length)
 {
     const sc_dim_info *composite = &m->dims.data[type->dims[i].group];
     if (composite->part_count != length)
@@ -189,7 +193,8 @@ typedef struct composite {
 } composite;
 
 /* Fills in the short form of a whole group; false if it would not mean the same. */
-static bool short_form(sc_printer *p, const sc_type_info *type, uint32_t i, uint32_t length, composite *c)
+static bool short_form(sc_printer *p, const sc_type_info *type, uint32_t i, uint32_t length,
+                       composite *c)
 {
     sc_sub_axis_list lists[SC_MAX_RANK], again[SC_MAX_RANK];
     int64_t local[SC_MAX_RANK];
@@ -210,7 +215,8 @@ static bool short_form(sc_printer *p, const sc_type_info *type, uint32_t i, uint
             return false;
     }
     const int64_t *declared = p->leaf_sizes == NULL ? NULL : p->leaf_sizes[type->dims[i].group];
-    return c->global == 0 || p->leaf_sizes == NULL || (declared != NULL && memcmp(declared, c->sizes, length * sizeof *declared) == 0);
+    return c->global == 0 || p->leaf_sizes == NULL ||
+           (declared != NULL && memcmp(declared, c->sizes, length * sizeof *declared) == 0);
 }
 
 static void print_group(sc_printer *p, const sc_type_info *type, uint32_t i, uint32_t length)
@@ -316,12 +322,14 @@ void sc_print_note_type(sc_printer *p, sc_type handle, bool *seen)
     for (uint32_t i = 0, length; i < type->rank; i += length) {
         length = group_length(type, i);
         sc_dim group = type->dims[i].group;
-        if (group == SC_NONE || p->leaf_sizes[group] != NULL || !is_whole_group(p->m, type, i, length))
+        if (group == SC_NONE || p->leaf_sizes[group] != NULL ||
+            !is_whole_group(p->m, type, i, length))
             continue;
         int64_t *sizes = sc_arena_array(&p->m->context->arena, length, sizeof *sizes);
         for (uint32_t k = 0; k < length; k++)
             sizes[k] = type->dims[i + k].size;
-        p->leaf_sizes[group] = sc_text_product(sizes, length) > 0 ? sizes : NULL; /* only if all are known */
+        /* only if all are known */
+        p->leaf_sizes[group] = sc_text_product(sizes, length) > 0 ? sizes : NULL;
     }
 }
 

@@ -28,8 +28,8 @@ bool sc_text_is_word(const char *text, bool dots);
  * only once the previous one is split down to single elements. Hence `H=8@tp` means contiguous
  * parts of H; the printer uses that form only if it yields the same lists. False if a sub-axis does
  * not divide what is left of the current leaf. */
-bool sc_text_distribute(const sc_mesh *mesh, const int64_t *sizes, uint32_t leaf_count, const sc_sub_axis_list *sub_axes,
-                        sc_sub_axis_list *leaves);
+bool sc_text_distribute(const sc_mesh *mesh, const int64_t *sizes, uint32_t leaf_count,
+                        const sc_sub_axis_list *sub_axes, sc_sub_axis_list *leaves);
 
 /* Upper limit of sizes, so that adding two or rounding up to a multiple of shards cannot
  * overflow. */
@@ -55,7 +55,8 @@ void sc_print_quoted(sc_printer *p, sc_sym name);
 void sc_print_dim_name(sc_printer *p, sc_dim dim);
 void sc_print_axis_name(sc_printer *p, uint32_t axis);
 void sc_print_sub_axis_items(sc_printer *p, const uint8_t *sub_axes, uint32_t count); /* tp, dp.0 */
-void sc_print_sub_axis_list(sc_printer *p, const sc_sub_axis_list *list);             /* tp or (tp, dp.0) */
+/* tp or (tp, dp.0) */
+void sc_print_sub_axis_list(sc_printer *p, const sc_sub_axis_list *list);
 void sc_print_type_handle(sc_printer *p, sc_type handle);
 void sc_print_dim_list(sc_printer *p, const sc_dim *dims, uint32_t count);
 /* Sets leaf_sizes for the composites of a type that have none yet. `seen` has one flag per type. */

@@ -7,7 +7,11 @@
 #include "program/optimizer.h"
 
 /* `reshard after ..`: when the gathered copy of a stored parameter is dropped. */
-typedef enum sc_reshard_after { SC_RESHARD_AFTER_FORWARD, SC_RESHARD_AFTER_USE, SC_RESHARD_AFTER_STEP } sc_reshard_after;
+typedef enum sc_reshard_after {
+    SC_RESHARD_AFTER_FORWARD,
+    SC_RESHARD_AFTER_USE,
+    SC_RESHARD_AFTER_STEP
+} sc_reshard_after;
 
 typedef struct sc_trained_param {
     uint32_t state;  /* in module->state */
@@ -15,31 +19,43 @@ typedef struct sc_trained_param {
     bool decays;     /* weight decay applies: a dot contracts it, a gather reads it, or decay_all */
     sc_dtype grad;   /* dtype in which its gradient is accumulated */
     sc_dtype reduce; /* dtype in which its gradient is communicated */
-    sc_dtype opt;    /* dtype of its optimizer state, and of a master copy if wider than the parameter */
+    /* dtype of its optimizer state, and of a master copy if wider than the parameter */
+    sc_dtype opt;
 } sc_trained_param;
 
 typedef struct sc_training {
     SC_VEC(sc_optimizer_settings) groups; /* groups[0] has the default clip */
-    SC_VEC(sc_trained_param) params;      /* in the order of module->state; parameters not listed are frozen */
-    int64_t micro_batches;                /* at least 1 */
-    sc_loc accumulate;                    /* location of the `accumulate` line */
-    sc_dim batch_dim;                     /* the dim that micro-batches split; SC_NONE without `accumulate` */
-    uint32_t *region;                     /* by op of the entry: its recomputed region, from 1; 0: none. NULL: no `remat` */
-    bool *saved;                          /* by value: saved for the backward pass despite `remat`; NULL: none */
-    uint8_t *reshard;                     /* by state: sc_reshard_after; NULL: all after forward */
+    /* in the order of module->state; parameters not listed are frozen */
+    SC_VEC(sc_trained_param) params;
+    int64_t micro_batches; /* at least 1 */
+    sc_loc accumulate;     /* location of the `accumulate` line */
+    /* the dim that micro-batches split; SC_NONE without `accumulate` */
+    sc_dim batch_dim;
+    /* by op of the entry: its recomputed region, from 1; 0: none. NULL: no `remat` */
+    uint32_t *region;
+    /* by value: saved for the backward pass despite `remat`; NULL: none */
+    bool *saved;
+    uint8_t *reshard; /* by state: sc_reshard_after; NULL: all after forward */
 } sc_training;
 
 /* A train step that has been built: its two functions and facts about their values. */
 typedef struct sc_train_step {
-    sc_func_id micro;  /* forward and backward of one micro-batch; adds gradients and the objective to accumulators */
-    sc_func_id update; /* once per step: reduces, scales, clips, updates; returns loss, gradient norm, metrics */
+    /* forward and backward of one micro-batch; adds gradients and the objective to accumulators */
+    sc_func_id micro;
+    /* once per step: reduces, scales, clips, updates; returns loss, gradient norm, metrics */
+    sc_func_id update;
     uint32_t metric_count;
-    bool scales; /* dynamic loss scaling, because f16 overflows; after the norm `update` returns whether the step was taken */
+    /* dynamic loss scaling, because f16 overflows; after the norm `update` returns whether the step
+     * was taken */
+    bool scales;
     const sc_training *training;
     SC_VEC(sc_value)
-    like; /* by value: the value whose placement it copies (a cotangent: its primal's; a recomputed value: the original's), or SC_NONE */
-    SC_VEC(sc_op_id) origin;   /* by op: the forward op that it differentiates or recomputes, or SC_NONE */
-    SC_VEC(uint32_t) param_of; /* by state: the parameter that a gradient or optimizer state belongs to, or SC_NONE */
+    like; /* by value: the value whose placement it copies (a cotangent: its primal's; a recomputed
+             value: the original's), or SC_NONE */
+    /* by op: the forward op that it differentiates or recomputes, or SC_NONE */
+    SC_VEC(sc_op_id) origin;
+    /* by state: the parameter that a gradient or optimizer state belongs to, or SC_NONE */
+    SC_VEC(uint32_t) param_of;
 } sc_train_step;
 
 static inline sc_value sc_like_of(const sc_train_step *step, sc_value value)

@@ -93,7 +93,8 @@ sc_placement sc_placement_with(const sc_placement *placement, sc_sub_axis_set su
         if ((sub_axes >> a & 1) == 0)
             continue;
         for (uint32_t b = 0; b < SC_MAX_SUB_AXES && at.on[a] < SC_MAX_RANK; b++)
-            at.order[b] = (uint8_t)(at.order[b] - (at.on[b] == at.on[a] && at.order[b] > at.order[a]));
+            at.order[b] =
+                (uint8_t)(at.order[b] - (at.on[b] == at.on[a] && at.order[b] > at.order[a]));
         at.on[a] = on;
         at.order[a] = 0;
     }
@@ -212,11 +213,13 @@ int64_t sc_type_local_bytes(const sc_module *m, const sc_type_info *type)
     return saturating_product(sc_type_local_elements(m, type), sc_dtypes[type->dtype].bytes);
 }
 
-int64_t sc_shard_offset(const sc_mesh *mesh, const sc_sub_axis_list *sub_axes, uint64_t rank, int64_t local_size)
+int64_t sc_shard_offset(const sc_mesh *mesh, const sc_sub_axis_list *sub_axes, uint64_t rank,
+                        int64_t local_size)
 {
     int64_t index = 0;
     for (uint32_t i = 0; i < sub_axes->count; i++)
-        index = index * mesh->sub_axes[sub_axes->sub_axes[i]].size + sc_mesh_coordinate(mesh, rank, sub_axes->sub_axes[i]);
+        index = index * mesh->sub_axes[sub_axes->sub_axes[i]].size +
+                sc_mesh_coordinate(mesh, rank, sub_axes->sub_axes[i]);
     return index * local_size;
 }
 
@@ -233,7 +236,8 @@ bool sc_dim_has_part(const sc_module *m, sc_dim composite, sc_dim leaf)
 bool sc_type_has_dim(const sc_module *m, const sc_type_info *type, sc_dim dim)
 {
     for (uint32_t i = 0; i < type->rank; i++) {
-        if (type->dims[i].dim == dim || type->dims[i].group == dim || sc_dim_has_part(m, dim, type->dims[i].dim))
+        if (type->dims[i].dim == dim || type->dims[i].group == dim ||
+            sc_dim_has_part(m, dim, type->dims[i].dim))
             return true;
     }
     return false;

@@ -89,7 +89,8 @@ static inline bool sc_is_partial(uint8_t on)
 sc_sub_axis_list sc_placement_dim(const sc_placement *placement, uint32_t dim_index);
 /* Replaces the sub-axes of one dim. The sub-axes of the list must be free or already on that
  * dim. */
-void sc_placement_set_dim(sc_placement *placement, uint32_t dim_index, const sc_sub_axis_list *list);
+void sc_placement_set_dim(sc_placement *placement, uint32_t dim_index,
+                          const sc_sub_axis_list *list);
 /* Appends a sub-axis as the minor one of a dim. */
 void sc_placement_append(sc_placement *placement, uint32_t dim_index, uint32_t sub_axis);
 /* Returns the sub-axes with a partial reduction of this kind (SC_PARTIAL_..), or of any kind if
@@ -138,6 +139,7 @@ bool sc_dim_divides(const sc_module *m, sc_dim dim, int64_t size, uint64_t shard
 /* True if dim i is split and its last shards contain padding. */
 bool sc_type_is_uneven(const sc_module *m, const sc_type_info *type, uint32_t i);
 /* Returns the index of the first element of dim i on this rank, given the dim's sub-axes. */
-int64_t sc_shard_offset(const sc_mesh *mesh, const sc_sub_axis_list *sub_axes, uint64_t rank, int64_t local_size);
+int64_t sc_shard_offset(const sc_mesh *mesh, const sc_sub_axis_list *sub_axes, uint64_t rank,
+                        int64_t local_size);
 
 #endif

@@ -55,7 +55,8 @@ bool sc_run_add_early(sc_module *m, sc_pass_env *env)
             int old = sum == SC_NONE ? -1 : old_value(m, sum, state);
             if (old < 0 || is_brought(m, sc_op_at(m, sum)->operands[1 - old]))
                 continue;
-            sc_op_id read = sc_def(m, sc_op_at(m, sum)->operands[old]), made = sc_def(m, sc_op_at(m, sum)->operands[1 - old]);
+            sc_op_id read = sc_def(m, sc_op_at(m, sum)->operands[old]),
+                     made = sc_def(m, sc_op_at(m, sum)->operands[1 - old]);
             sc_op_move(m, sum, sc_op_at(m, made)->next);
             if (position[read] > position[made])
                 sc_op_move(m, read, sum);

@@ -43,7 +43,8 @@ static int dim_at(const sc_op *op, const sc_factor *factor, uint32_t v)
 }
 
 /* True if every dim of the factor divides by this number of shards. */
-static bool factor_divides(const sc_module *m, const sc_op *op, const sc_factor *factor, uint64_t shards)
+static bool factor_divides(const sc_module *m, const sc_op *op, const sc_factor *factor,
+                           uint64_t shards)
 {
     for (uint32_t v = 0; v < value_count(op); v++) {
         int dim = dim_at(op, factor, v);
@@ -56,12 +57,15 @@ static bool factor_divides(const sc_module *m, const sc_op *op, const sc_factor 
     return true;
 }
 
-static void find_candidates(const sc_assigner *assigner, sc_op_id id, const sc_factors *factors, uint32_t sub_axis, candidates *out)
+static void find_candidates(const sc_assigner *assigner, sc_op_id id, const sc_factors *factors,
+                            uint32_t sub_axis, candidates *out)
 {
     const sc_op *op = sc_op_at(assigner->m, id);
     out->count = 0;
     sc_dim lock =
-        id < assigner->placing->op_count ? assigner->placing->locks[(size_t)id * assigner->placing->sub_axis_count + sub_axis] : SC_NONE;
+        id < assigner->placing->op_count
+            ? assigner->placing->locks[(size_t)id * assigner->placing->sub_axis_count + sub_axis]
+            : SC_NONE;
     for (uint32_t f = 0; lock != SC_LOCKED_OUT && f < factors->count; f++) {
         const sc_factor *factor = &factors->list[f];
         if (!can_split(factor))
@@ -100,7 +104,8 @@ static sc_sub_axis_list ordered_as(const sc_placement *at, int dim, sc_sub_axis_
 }
 
 /* Drops sub-axes, minor ones first, until the size divides. */
-static void drop_indivisible(const sc_module *m, const sc_op *op, const sc_factor *factor, sc_sub_axis_list *list)
+static void drop_indivisible(const sc_module *m, const sc_op *op, const sc_factor *factor,
+                             sc_sub_axis_list *list)
 {
     while (list->count > 0 && !factor_divides(m, op, factor, sc_sub_axis_list_size(&m->mesh, list)))
         list->count--;
@@ -112,8 +117,8 @@ static void set_lists(sc_placement *at, int dim, const sc_sub_axis_list *list)
         sc_placement_set_dim(at, (uint32_t)dim, list);
 }
 
-sc_placement sc_assigned_operand(const sc_module *m, const sc_factors *factors, const sc_assignment *assignment, const sc_op *op,
-                                 uint32_t operand)
+sc_placement sc_assigned_operand(const sc_module *m, const sc_factors *factors,
+                                 const sc_assignment *assignment, const sc_op *op, uint32_t operand)
 {
     (void)m;
     (void)op;
@@ -125,11 +130,14 @@ sc_placement sc_assigned_operand(const sc_module *m, const sc_factors *factors, 
 
 static uint8_t partial_kind(sc_role role)
 {
-    return role == SC_ROLE_SUMS ? SC_PARTIAL_SUM : role == SC_ROLE_MAXES ? SC_PARTIAL_MAX : role == SC_ROLE_MINS ? SC_PARTIAL_MIN : 0;
+    return role == SC_ROLE_SUMS    ? SC_PARTIAL_SUM
+           : role == SC_ROLE_MAXES ? SC_PARTIAL_MAX
+           : role == SC_ROLE_MINS  ? SC_PARTIAL_MIN
+                                   : 0;
 }
 
-sc_placement sc_assigned_result(const sc_module *m, const sc_factors *factors, const sc_assignment *assignment, const sc_op *op,
-                                uint32_t result)
+sc_placement sc_assigned_result(const sc_module *m, const sc_factors *factors,
+                                const sc_assignment *assignment, const sc_op *op, uint32_t result)
 {
     (void)m;
     (void)op;
@@ -138,7 +146,8 @@ sc_placement sc_assigned_result(const sc_module *m, const sc_factors *factors, c
         const sc_factor *factor = &factors->list[f];
         uint8_t kind = partial_kind(factor->role);
         set_lists(&at, factor->result[result], &assignment->split[f]);
-        for (uint32_t i = 0; kind != 0 && factor->result[result] < 0 && i < assignment->split[f].count; i++)
+        for (uint32_t i = 0;
+             kind != 0 && factor->result[result] < 0 && i < assignment->split[f].count; i++)
             at.on[assignment->split[f].sub_axes[i]] = kind;
     }
     return at;
@@ -163,7 +172,8 @@ static sc_placement adopt(const sc_assigner *assigner, sc_value value, const sc_
     return at;
 }
 
-static sc_cost move_cost(sc_assigner *assigner, sc_value value, const sc_placement *from, const sc_placement *to)
+static sc_cost move_cost(sc_assigner *assigner, sc_value value, const sc_placement *from,
+                         const sc_placement *to)
 {
     if (sc_placement_equal(from, to))
         return (sc_cost){0};
@@ -172,17 +182,21 @@ static sc_cost move_cost(sc_assigner *assigner, sc_value value, const sc_placeme
 }
 
 /* A sharded form reduces a tensor of the result's shape twice. */
-static sc_cost form_cost(const sc_assigner *assigner, const sc_op *op, const sc_placement *result, const sc_sub_axis_list *split)
+static sc_cost form_cost(const sc_assigner *assigner, const sc_op *op, const sc_placement *result,
+                         const sc_sub_axis_list *split)
 {
     sc_type_info type = *sc_type_of(assigner->m, op->first_result);
     type.placement = *result;
     type.dtype = type.dtype == SC_DTYPE_f64 ? SC_DTYPE_f64 : SC_DTYPE_f32;
     double bytes = (double)sc_type_local_bytes(assigner->m, &type);
-    return (sc_cost){.bytes = 3 * sc_sent_bytes(SC_OP_all_reduce, bytes, (double)sc_sub_axis_list_size(&assigner->m->mesh, split)),
-                     .calls = 2};
+    return (sc_cost){
+        .bytes = 3 * sc_sent_bytes(SC_OP_all_reduce, bytes,
+                                   (double)sc_sub_axis_list_size(&assigner->m->mesh, split)),
+        .calls = 2};
 }
 
-sc_cost sc_assignment_cost(sc_assigner *assigner, sc_op_id id, const sc_factors *factors, const sc_assignment *assignment)
+sc_cost sc_assignment_cost(sc_assigner *assigner, sc_op_id id, const sc_factors *factors,
+                           const sc_assignment *assignment)
 {
     sc_cost total = {0};
     const sc_op *op = sc_op_at(assigner->m, id);
@@ -190,12 +204,14 @@ sc_cost sc_assignment_cost(sc_assigner *assigner, sc_op_id id, const sc_factors 
         sc_value value = op->operands[o];
         if (sc_is_made_anywhere(assigner->m, value))
             continue;
-        sc_placement needed = sc_assigned_operand(assigner->m, factors, assignment, op, o), at = adopt(assigner, value, &needed);
+        sc_placement needed = sc_assigned_operand(assigner->m, factors, assignment, op, o),
+                     at = adopt(assigner, value, &needed);
         sc_cost cost = move_cost(assigner, value, &at, &needed);
         sc_cost_add(&total, &cost);
     }
     for (uint32_t r = 0; r < op->result_count; r++) {
-        sc_placement made = sc_assigned_result(assigner->m, factors, assignment, op, r), at = adopt(assigner, op->first_result + r, &made);
+        sc_placement made = sc_assigned_result(assigner->m, factors, assignment, op, r),
+                     at = adopt(assigner, op->first_result + r, &made);
         sc_cost cost = move_cost(assigner, op->first_result + r, &made, &at);
         sc_cost_add(&total, &cost);
     }
@@ -210,8 +226,8 @@ sc_cost sc_assignment_cost(sc_assigner *assigner, sc_op_id id, const sc_factors 
 }
 
 /* The order of a factor's sub-axes in value v; false if v does not split the factor. */
-static bool order_in_value(const sc_assigner *assigner, const sc_op *op, const sc_factor *factor, uint32_t v, sc_sub_axis_set set,
-                           sc_sub_axis_list *list)
+static bool order_in_value(const sc_assigner *assigner, const sc_op *op, const sc_factor *factor,
+                           uint32_t v, sc_sub_axis_set set, sc_sub_axis_list *list)
 {
     int dim = dim_at(op, factor, v);
     const sc_placement *at = placement_of(assigner, value_at(op, v));
@@ -223,16 +239,19 @@ static bool order_in_value(const sc_assigner *assigner, const sc_op *op, const s
 }
 
 /* The order in which the op's locks were set; mesh order where that is unknown. */
-static sc_sub_axis_list order_in_locks(const sc_assigner *assigner, sc_op_id id, sc_sub_axis_set set)
+static sc_sub_axis_list order_in_locks(const sc_assigner *assigner, sc_op_id id,
+                                       sc_sub_axis_set set)
 {
     sc_sub_axis_list list = {0};
     const sc_placing *placing = assigner->placing;
-    const uint8_t *orders = id < placing->op_count ? placing->lock_orders + (size_t)id * placing->sub_axis_count : NULL;
+    const uint8_t *orders =
+        id < placing->op_count ? placing->lock_orders + (size_t)id * placing->sub_axis_count : NULL;
     for (uint32_t a = 0; a < SC_MAX_SUB_AXES; a++) {
         uint32_t at = list.count;
         if ((set >> a & 1) == 0)
             continue;
-        for (list.count++; orders != NULL && at > 0 && orders[list.sub_axes[at - 1]] > orders[a]; at--)
+        for (list.count++; orders != NULL && at > 0 && orders[list.sub_axes[at - 1]] > orders[a];
+             at--)
             list.sub_axes[at] = list.sub_axes[at - 1];
         list.sub_axes[at] = (uint8_t)a;
     }
@@ -241,8 +260,8 @@ static sc_sub_axis_list order_in_locks(const sc_assigner *assigner, sc_op_id id,
 
 /* Orders the sub-axes of each factor as in the first value that splits it, or else as they were
  * locked. */
-static void first_order(const sc_assigner *assigner, sc_op_id id, const sc_factors *factors, const sc_sub_axis_set *sets,
-                        sc_assignment *out)
+static void first_order(const sc_assigner *assigner, sc_op_id id, const sc_factors *factors,
+                        const sc_sub_axis_set *sets, sc_assignment *out)
 {
     const sc_op *op = sc_op_at(assigner->m, id);
     memset(out, 0, sizeof *out);
@@ -258,7 +277,8 @@ static void first_order(const sc_assigner *assigner, sc_op_id id, const sc_facto
 }
 
 /* If values order a factor's sub-axes differently, takes the cheapest order. */
-static void best_order(sc_assigner *assigner, sc_op_id id, const sc_factors *factors, const sc_sub_axis_set *sets, sc_assignment *out)
+static void best_order(sc_assigner *assigner, sc_op_id id, const sc_factors *factors,
+                       const sc_sub_axis_set *sets, sc_assignment *out)
 {
     const sc_op op = *sc_op_at(assigner->m, id);
     for (uint32_t f = 0; f < factors->count; f++) {
@@ -267,15 +287,16 @@ static void best_order(sc_assigner *assigner, sc_op_id id, const sc_factors *fac
             if (!order_in_value(assigner, &op, &factors->list[f], v, sets[f], &other.split[f]) ||
                 sc_sub_axis_list_equal(&other.split[f], &out->split[f]))
                 continue;
-            sc_cost now = sc_assignment_cost(assigner, id, factors, out), then = sc_assignment_cost(assigner, id, factors, &other);
+            sc_cost now = sc_assignment_cost(assigner, id, factors, out),
+                    then = sc_assignment_cost(assigner, id, factors, &other);
             if (sc_cost_compare(&then, &now) < 0)
                 *out = other;
         }
     }
 }
 
-static void combine(sc_assigner *assigner, sc_op_id id, const sc_factors *factors, const candidates *wanted, const uint32_t *choice,
-                    sc_assignment *out)
+static void combine(sc_assigner *assigner, sc_op_id id, const sc_factors *factors,
+                    const candidates *wanted, const uint32_t *choice, sc_assignment *out)
 {
     sc_sub_axis_set sets[SC_MAX_FACTORS] = {0};
     for (uint32_t a = 0; a < assigner->m->mesh.sub_axis_count; a++) {
@@ -289,7 +310,8 @@ static void combine(sc_assigner *assigner, sc_op_id id, const sc_factors *factor
 void sc_assign(sc_assigner *assigner, sc_op_id id, const sc_factors *factors, sc_assignment *out)
 {
     candidates wanted[SC_MAX_SUB_AXES] = {{0}};
-    uint32_t choice[SC_MAX_SUB_AXES] = {0}, sub_axis_count = assigner->m->mesh.sub_axis_count, combinations = 1;
+    uint32_t choice[SC_MAX_SUB_AXES] = {0}, sub_axis_count = assigner->m->mesh.sub_axis_count,
+             combinations = 1;
     for (uint32_t a = 0; a < sub_axis_count; a++) {
         find_candidates(assigner, id, factors, a, &wanted[a]);
         if (wanted[a].count > 1 && combinations <= MAX_COMBINATIONS)
@@ -315,7 +337,8 @@ void sc_assign(sc_assigner *assigner, sc_op_id id, const sc_factors *factors, sc
     }
 }
 
-void sc_assignment_store(sc_module *m, sc_op_id op, const sc_factors *factors, const sc_assignment *assignment)
+void sc_assignment_store(sc_module *m, sc_op_id op, const sc_factors *factors,
+                         const sc_assignment *assignment)
 {
     sc_split splits[SC_MAX_FACTORS];
     uint32_t count = 0;
@@ -327,7 +350,8 @@ void sc_assignment_store(sc_module *m, sc_op_id op, const sc_factors *factors, c
         sc_op_set_attr(m, op, sc_attr_splits(m, SC_ATTR_split, splits, count));
 }
 
-void sc_assignment_load(const sc_module *m, sc_op_id op, const sc_factors *factors, sc_assignment *out)
+void sc_assignment_load(const sc_module *m, sc_op_id op, const sc_factors *factors,
+                        sc_assignment *out)
 {
     memset(out, 0, sizeof *out);
     const sc_attr *attr = sc_op_attr(sc_op_at(m, op), SC_ATTR_split);

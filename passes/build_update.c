@@ -34,10 +34,13 @@ typedef struct update {
         sc_value value;
     } read[MAX_READ]; /* its values and its state: each is read once */
     uint32_t read_count;
-    sc_value (*scalars)[FACTOR_COUNT][2]; /* by group and scalar or factor, in f32 and f64; SC_NONE until created */
-    sc_value *written;                    /* by trained parameter: its new value; written last, so that they can share a collective */
-    sc_value scale, norm;                 /* the factor of gradients; their norm before clipping, after scaling */
-    sc_value taken;                       /* a bool scalar: the step is applied */
+    /* by group and scalar or factor, in f32 and f64; SC_NONE until created */
+    sc_value (*scalars)[FACTOR_COUNT][2];
+    /* by trained parameter: its new value; written last, so that they can share a collective */
+    sc_value *written;
+    /* the factor of gradients; their norm before clipping, after scaling */
+    sc_value scale, norm;
+    sc_value taken; /* a bool scalar: the step is applied */
     sc_sym phases[2];
     uint32_t phase; /* of emitted ops: 0 update, 1 backward (the reductions of gradients) */
 } update;
@@ -59,7 +62,8 @@ static sc_value read_state(update *u, sc_sym name, const sc_type_info *type)
 static void write_state(update *u, sc_sym name, sc_value value)
 {
     sc_attr attr = sc_attr_text(SC_ATTR_name, name);
-    u->e.made(&u->e, sc_op_new(u->e.m, u->e.func, SC_NONE, SC_OP_state_write, &value, 1, &attr, 1, NULL, 0, SC_NONE));
+    u->e.made(&u->e, sc_op_new(u->e.m, u->e.func, SC_NONE, SC_OP_state_write, &value, 1, &attr, 1,
+                               NULL, 0, SC_NONE));
 }
 
 /* The value already read under this name for the current parameter; SC_NONE: not yet. */
@@ -115,7 +119,8 @@ static sc_value scalar(update *u, sc_scalar which, sc_dtype dtype)
     if (*known != SC_NONE)
         return *known;
     sc_type_info type = {.dtype = SC_DTYPE_f64};
-    sc_sym name = sc_intern_printf(&m->context->names, "optimizer%u.%s", group, sc_scalar_names[which]);
+    sc_sym name =
+        sc_intern_printf(&m->context->names, "optimizer%u.%s", group, sc_scalar_names[which]);
     sc_step_state(m, u->step, name, SC_STATE_SCALAR, &type, SC_NONE);
     sc_value read = read_state(u, name, &type);
     return *known = sc_make_cast(&u->e, read, dtype);
@@ -157,7 +162,8 @@ static sc_value factor(update *u, uint32_t which, sc_dtype dtype)
     if (*known != SC_NONE)
         return *known;
     if (which == FACTOR_REST1 || which == FACTOR_REST2) {
-        x = one_minus(u, scalar(u, which == FACTOR_REST1 ? SC_SCALAR_BETA1 : SC_SCALAR_BETA2, dtype));
+        x = one_minus(u,
+                      scalar(u, which == FACTOR_REST1 ? SC_SCALAR_BETA1 : SC_SCALAR_BETA2, dtype));
     } else if (which == FACTOR_KEPT) {
         x = scalar(u, SC_SCALAR_LR, dtype);
         y = scalar(u, SC_SCALAR_DECAY, dtype);
@@ -199,9 +205,10 @@ static sc_value reciprocal_weight(update *u, uint32_t result_count, sc_dtype dty
 {
     if (result_count < 2)
         return sc_make_constant(&u->e, 1.0 / (double)u->training->micro_batches, dtype);
-    sc_value weight = sc_make_cast(&u->e, read_scalar(u, "weight"), dtype), zero = sc_make_constant(&u->e, 0, dtype),
-             one = sc_make_constant(&u->e, 1, dtype);
-    sc_value empty = sc_make2(&u->e, SC_OP_eq, weight, zero), safe = sc_make_where(&u->e, empty, one, weight);
+    sc_value weight = sc_make_cast(&u->e, read_scalar(u, "weight"), dtype),
+             zero = sc_make_constant(&u->e, 0, dtype), one = sc_make_constant(&u->e, 1, dtype);
+    sc_value empty = sc_make2(&u->e, SC_OP_eq, weight, zero),
+             safe = sc_make_where(&u->e, empty, one, weight);
     sc_value reciprocal = quotient(u, one, safe);
     return sc_make_where(&u->e, empty, zero, reciprocal);
 }
@@ -216,11 +223,14 @@ static sc_value read_gradient(update *u)
     sc_type_info type = m->types.data[m->state.data[u->param->state].type];
     type.dtype = u->param->grad;
     u->phase = 1;
-    sc_attr attrs[2] = {sc_attr_text(SC_ATTR_name, sc_state_name_of(m, u->param->state, "grad")), sc_attr_int(SC_ATTR_bucket, 0)};
+    sc_attr attrs[2] = {sc_attr_text(SC_ATTR_name, sc_state_name_of(m, u->param->state, "grad")),
+                        sc_attr_int(SC_ATTR_bucket, 0)};
     sc_value read = sc_make_as(&u->e, SC_OP_state_read, NULL, 0, attrs, 2, &type);
     attrs[0] = attrs[1];
-    attrs[1] = sc_attr_text(SC_ATTR_travels, sc_intern_text(&m->context->names, sc_dtypes[u->param->reduce].name));
-    sc_value whole = sc_make_value(&u->e, SC_OP_use, &read, 1, attrs, u->param->reduce != u->param->grad ? 2 : 1);
+    attrs[1] = sc_attr_text(SC_ATTR_travels,
+                            sc_intern_text(&m->context->names, sc_dtypes[u->param->reduce].name));
+    sc_value whole = sc_make_value(&u->e, SC_OP_use, &read, 1, attrs,
+                                   u->param->reduce != u->param->grad ? 2 : 1);
     u->phase = 0;
     return sc_make_cast(&u->e, whole, sc_wide(type.dtype));
 }
@@ -300,7 +310,8 @@ static sc_value step_lion(update *u, sc_value x, sc_value g, sc_dtype dtype)
     return descend(u, x, direction, dtype);
 }
 
-static sc_value (*const steps[SC_OPTIMIZER_COUNT])(update *u, sc_value x, sc_value g, sc_dtype dtype) = {
+static sc_value (*const steps[SC_OPTIMIZER_COUNT])(update *u, sc_value x, sc_value g,
+                                                   sc_dtype dtype) = {
     [SC_SGD] = step_sgd, [SC_ADAM] = step_adam, [SC_ADAMW] = step_adam, [SC_LION] = step_lion};
 
 /* ---- one parameter ---- */
@@ -312,7 +323,8 @@ static sc_value read_stored(update *u)
     sc_sym name = m->state.data[u->param->state].path;
     sc_attr attr = sc_attr_text(SC_ATTR_name, name);
     sc_value *known = known_read(u, name);
-    return *known != SC_NONE ? *known : (*known = sc_make_as(&u->e, SC_OP_param, NULL, 0, &attr, 1, &type));
+    return *known != SC_NONE ? *known
+                             : (*known = sc_make_as(&u->e, SC_OP_param, NULL, 0, &attr, 1, &type));
 }
 
 /* The value to update: the master copy if the optimizer keeps a wider one. */
@@ -378,7 +390,8 @@ static void set_back(update *u)
             continue;
         const sc_type_info type = m->types.data[m->state.data[s].type];
         sc_attr zero = sc_attr_number(SC_ATTR_value, 0);
-        write_state(u, m->state.data[s].path, sc_make_as(&u->e, SC_OP_constant, NULL, 0, &zero, 1, &type));
+        write_state(u, m->state.data[s].path,
+                    sc_make_as(&u->e, SC_OP_constant, NULL, 0, &zero, 1, &type));
     }
 }
 
@@ -391,7 +404,8 @@ static sc_value all_squares(update *u, const sc_value *gradients)
         if (gradients[i] == SC_NONE)
             continue;
         sc_value one = sum_of_squares(u, gradients[i]);
-        if (squares != SC_NONE && sc_type_of(u->e.m, one)->dtype != sc_type_of(u->e.m, squares)->dtype) {
+        if (squares != SC_NONE &&
+            sc_type_of(u->e.m, one)->dtype != sc_type_of(u->e.m, squares)->dtype) {
             one = sc_make_cast(&u->e, one, SC_DTYPE_f64);
             squares = sc_make_cast(&u->e, squares, SC_DTYPE_f64);
         }
@@ -406,9 +420,11 @@ static void finish_objective(update *u, sc_value squares, uint32_t result_count,
 {
     sc_value total = read_scalar(u, "total");
     sc_dtype dtype = sc_type_of(u->e.m, total)->dtype;
-    dtype = squares != SC_NONE && sc_type_of(u->e.m, squares)->dtype == SC_DTYPE_f64 ? SC_DTYPE_f64 : dtype;
+    dtype = squares != SC_NONE && sc_type_of(u->e.m, squares)->dtype == SC_DTYPE_f64 ? SC_DTYPE_f64
+                                                                                     : dtype;
     total = sc_make_cast(&u->e, total, dtype);
-    squares = squares == SC_NONE ? sc_make_constant(&u->e, 0, dtype) : sc_make_cast(&u->e, squares, dtype);
+    squares = squares == SC_NONE ? sc_make_constant(&u->e, 0, dtype)
+                                 : sc_make_cast(&u->e, squares, dtype);
     u->scale = reciprocal_weight(u, result_count, dtype);
     *loss = mul(u, total, u->scale);
     if (u->step->scales) { /* gradients include the loss scale */
@@ -423,8 +439,10 @@ static void finish_objective(update *u, sc_value squares, uint32_t result_count,
 static void find_taken(update *u, sc_value loss)
 {
     sc_emitter *e = &u->e;
-    sc_value difference = add(u, sub(u, loss, loss), sub(u, u->norm, u->norm)); /* inf - inf and NaN - NaN are NaN */
-    u->taken = sc_make2(e, SC_OP_eq, difference, sc_make_constant(e, 0, sc_type_of(e->m, difference)->dtype));
+    /* inf - inf and NaN - NaN are NaN */
+    sc_value difference = add(u, sub(u, loss, loss), sub(u, u->norm, u->norm));
+    u->taken = sc_make2(e, SC_OP_eq, difference,
+                        sc_make_constant(e, 0, sc_type_of(e->m, difference)->dtype));
 }
 
 /* Halves the scale after an overflow, doubles it after SC_SCALE_INTERVAL steps without one. */
@@ -436,7 +454,8 @@ static void step_scaling(update *u)
     sc_value scale = sc_read_scaling(e, u->step, SC_SCALE_STATE, SC_SCALE_INITIAL);
     sc_value good = sc_make_plus(e, sc_read_scaling(e, u->step, SC_SCALE_GOOD_STATE, 0), 1);
     sc_value count = sc_read_scaling(e, u->step, SC_SCALE_TAKEN_STATE, 0);
-    sc_value grows = sc_make2(e, SC_OP_ge, good, sc_make_constant(e, SC_SCALE_INTERVAL, SC_DTYPE_f64));
+    sc_value grows =
+        sc_make2(e, SC_OP_ge, good, sc_make_constant(e, SC_SCALE_INTERVAL, SC_DTYPE_f64));
     sc_value larger = sc_make_where(e, grows, sc_make_scaled(e, scale, 2), scale);
     sc_value next = sc_make_where(e, u->taken, larger, sc_make_scaled(e, scale, 0.5));
     good = sc_make_where(e, grows, zero, good);
@@ -461,12 +480,18 @@ static uint32_t read_metrics(update *u, uint32_t result_count, sc_value *out)
     return count;
 }
 
-void sc_build_update(sc_module *m, const sc_training *training, sc_train_step *step, const bool *has_gradient, uint32_t result_count)
+void sc_build_update(sc_module *m, const sc_training *training, sc_train_step *step,
+                     const bool *has_gradient, uint32_t result_count)
 {
     sc_arena *arena = &m->context->arena;
     update u = {.step = step, .training = training, .taken = SC_NONE};
     uint32_t count = 0;
-    u.e = (sc_emitter){.m = m, .func = step->update, .before = SC_NONE, .like = SC_NONE, .made = place_op, .user = &u};
+    u.e = (sc_emitter){.m = m,
+                       .func = step->update,
+                       .before = SC_NONE,
+                       .like = SC_NONE,
+                       .made = place_op,
+                       .user = &u};
     u.phases[0] = sc_intern_text(&m->context->names, "update");
     u.phases[1] = sc_intern_text(&m->context->names, "backward");
     u.scalars = sc_arena_array(arena, training->groups.count, sizeof *u.scalars);
@@ -474,7 +499,8 @@ void sc_build_update(sc_module *m, const sc_training *training, sc_train_step *s
     sc_value *gradients = sc_arena_array(arena, training->params.count + 1u, sizeof *gradients);
     u.written = sc_arena_array(arena, training->params.count + 1u, sizeof *u.written);
     sc_value *results = sc_arena_array(arena, result_count + 3u, sizeof *results);
-    for (uint32_t i = training->params.count; i-- > 0;) { /* gradients of the last layer are ready first */
+    /* gradients of the last layer are ready first */
+    for (uint32_t i = training->params.count; i-- > 0;) {
         u.param = &training->params.data[i];
         gradients[i] = has_gradient[u.param->state] ? read_gradient(&u) : SC_NONE;
     }
@@ -499,5 +525,6 @@ void sc_build_update(sc_module *m, const sc_training *training, sc_train_step *s
     step->metric_count = read_metrics(&u, result_count, &results[count]);
     if (training->micro_batches > 1)
         set_back(&u);
-    sc_op_new(m, step->update, SC_NONE, SC_OP_return, results, count + step->metric_count, NULL, 0, NULL, 0, SC_NONE);
+    sc_op_new(m, step->update, SC_NONE, SC_OP_return, results, count + step->metric_count, NULL, 0,
+              NULL, 0, SC_NONE);
 }

@@ -18,9 +18,11 @@
 
 typedef struct coalescing {
     sc_module *m;
-    uint32_t *position;     /* per op at the start; of a merged op: position of the merged call */
-    uint32_t *first_reader; /* per value at the start: a lower bound of the position of its first reader */
-    bool *is_early;         /* per op: a collective of values read from state, placed at the first one of its unit */
+    uint32_t *position; /* per op at the start; of a merged op: position of the merged call */
+    /* per value at the start: a lower bound of the position of its first reader */
+    uint32_t *first_reader;
+    /* per op: a collective of values read from state, placed at the first one of its unit */
+    bool *is_early;
     sc_value *map;
     uint32_t map_count;
     double limit; /* maximum bytes of a call with a bucket */
@@ -33,19 +35,23 @@ static sc_dtype dtype_of(const sc_module *m, sc_op_id op)
 
 static bool same_group(const sc_module *m, sc_op_id a, sc_op_id b)
 {
-    const sc_attr *x = sc_op_attr(sc_op_at(m, a), SC_ATTR_over), *y = sc_op_attr(sc_op_at(m, b), SC_ATTR_over);
+    const sc_attr *x = sc_op_attr(sc_op_at(m, a), SC_ATTR_over),
+                  *y = sc_op_attr(sc_op_at(m, b), SC_ATTR_over);
     return x->count == y->count && memcmp(x->sub_axes, y->sub_axes, x->count) == 0;
 }
 
 static bool go_together(const sc_module *m, sc_op_id a, sc_op_id b)
 {
     const sc_op *x = sc_op_at(m, a), *y = sc_op_at(m, b);
-    return x->kind == y->kind && sc_op_word(x, SC_ATTR_reduce) == sc_op_word(y, SC_ATTR_reduce) && dtype_of(m, a) == dtype_of(m, b) &&
-           sc_op_int(x, SC_ATTR_per_step, 0) == sc_op_int(y, SC_ATTR_per_step, 0) && same_group(m, a, b);
+    return x->kind == y->kind && sc_op_word(x, SC_ATTR_reduce) == sc_op_word(y, SC_ATTR_reduce) &&
+           dtype_of(m, a) == dtype_of(m, b) &&
+           sc_op_int(x, SC_ATTR_per_step, 0) == sc_op_int(y, SC_ATTR_per_step, 0) &&
+           same_group(m, a, b);
 }
 
 /* Sets attribute `key` of the merged op from those of the ops: one dim per operand. */
-static void join_dims(sc_module *m, sc_op_id made, sc_attr_key key, const sc_op_id *ops, uint32_t count)
+static void join_dims(sc_module *m, sc_op_id made, sc_attr_key key, const sc_op_id *ops,
+                      uint32_t count)
 {
     if (sc_op_attr(sc_op_at(m, ops[0]), key) == NULL)
         return;
@@ -67,9 +73,10 @@ static void merge(coalescing *c, const sc_op_id *ops, uint32_t count, sc_op_id b
         types[i] = m->values.data[sc_result(m, ops[i], 0)].type;
     }
     const sc_op first = *sc_op_at(m, ops[0]);
-    uint32_t at = c->position[ops[0]]; /* or later: a reader assumed too early only prevents a merge */
-    sc_op_id made =
-        sc_op_new(m, first.func, before, (sc_op_kind)first.kind, operands, count, first.attrs, first.attr_count, types, count, ops[0]);
+    /* or later: a reader assumed too early only prevents a merge */
+    uint32_t at = c->position[ops[0]];
+    sc_op_id made = sc_op_new(m, first.func, before, (sc_op_kind)first.kind, operands, count,
+                              first.attrs, first.attr_count, types, count, ops[0]);
     join_dims(m, made, SC_ATTR_gather, ops, count);
     join_dims(m, made, SC_ATTR_scatter, ops, count);
     sc_op_drop_attr(m, made, SC_ATTR_moves); /* it names only the first operand */
@@ -91,7 +98,8 @@ static op_list with_attr(const sc_module *m, sc_func_id func, sc_attr_key key)
     op_list list = {0};
     sc_for_each_op (m, func, op) {
         const sc_op *o = sc_op_at(m, op);
-        if ((sc_op_traits(o) & SC_COLLECTIVE) != 0 && o->operand_count == 1 && sc_op_attr(o, key) != NULL)
+        if ((sc_op_traits(o) & SC_COLLECTIVE) != 0 && o->operand_count == 1 &&
+            sc_op_attr(o, key) != NULL)
             *sc_vec_push(&m->context->arena, &list) = op;
     }
     return list;
@@ -104,7 +112,8 @@ static bool is_movable(const coalescing *c, sc_op_id op)
     const sc_op *o = sc_op_at(c->m, op);
     if ((sc_op_traits(o) & SC_STATE_READ) != 0 || c->is_early[op])
         return true;
-    return o->operand_count == 1 && (sc_op_traits(o) & SC_LOCAL_PURE) != 0 && is_movable(c, sc_def(c->m, o->operands[0]));
+    return o->operand_count == 1 && (sc_op_traits(o) & SC_LOCAL_PURE) != 0 &&
+           is_movable(c, sc_def(c->m, o->operands[0]));
 }
 
 static void move_up(coalescing *c, sc_op_id op, sc_op_id before)
@@ -160,7 +169,8 @@ static double *least_bytes(const coalescing *c, const op_list *list, sc_attr_key
     double *least = sc_arena_array(&c->m->context->arena, list->count, sizeof *least);
     for (uint32_t i = list->count; i-- > 0;) {
         least[i] = buffer_bytes(c->m, list->data[i]);
-        if (i + 1 < list->count && number_of(c, list, key, i + 1) == number_of(c, list, key, i) && least[i + 1] < least[i])
+        if (i + 1 < list->count && number_of(c, list, key, i + 1) == number_of(c, list, key, i) &&
+            least[i + 1] < least[i])
             least[i] = least[i + 1];
     }
     return least;
@@ -182,10 +192,13 @@ static void merge_family(coalescing *c, const op_list *list, sc_attr_key key, do
         double bytes = buffer_bytes(m, list->data[i]);
         uint32_t reader = earliest_reader(c, SC_NONE, list->data[i]);
         *sc_vec_push(&m->context->arena, &family) = list->data[i];
-        for (uint32_t j = i + 1; j < list->count && number_of(c, list, key, j) == number && bytes + least[j] <= limit; j++) {
+        for (uint32_t j = i + 1;
+             j < list->count && number_of(c, list, key, j) == number && bytes + least[j] <= limit;
+             j++) {
             double more = buffer_bytes(m, list->data[j]);
             if (gone[j] || !go_together(m, list->data[i], list->data[j]) || bytes + more > limit ||
-                !(early ? joins_unit(c, &family, list->data[j]) : c->position[list->data[j]] <= reader))
+                !(early ? joins_unit(c, &family, list->data[j])
+                        : c->position[list->data[j]] <= reader))
                 continue;
             bytes += more;
             reader = earliest_reader(c, reader, list->data[j]);
@@ -197,7 +210,8 @@ static void merge_family(coalescing *c, const op_list *list, sc_attr_key key, do
             c->is_early[family.data[f]] = true;
         }
         if (family.count > 1)
-            merge(c, family.data, family.count, early ? family.data[0] : m->ops.data[family.data[family.count - 1]].next);
+            merge(c, family.data, family.count,
+                  early ? family.data[0] : m->ops.data[family.data[family.count - 1]].next);
     }
 }
 
@@ -211,7 +225,8 @@ static void sink_casts(sc_module *m, sc_func_id func)
         const sc_op *op = sc_op_at(m, id);
         for (uint32_t i = 0; i < op->operand_count; i++)
             reader[op->operands[i]] = id;
-        bool sinks = (sc_op_traits(op) & SC_CONVERTS) != 0 && sc_op_attr(op, SC_ATTR_gradient) != NULL;
+        bool sinks =
+            (sc_op_traits(op) & SC_CONVERTS) != 0 && sc_op_attr(op, SC_ATTR_gradient) != NULL;
         if (sinks && reader[op->first_result] != SC_NONE)
             sc_op_move(m, id, reader[op->first_result]);
     }
@@ -226,7 +241,9 @@ static void sink_casts(sc_module *m, sc_func_id func)
  * so that a and b can be merged, and a' and b'. */
 typedef struct path_search {
     coalescing *c;
-    uint32_t *stage;    /* per op: index of the collective in its path, from 1; 0: none, or one of state, which is merged early */
+    /* per op: index of the collective in its path, from 1; 0: none, or one of state, which is
+     * merged early */
+    uint32_t *stage;
     uint32_t *order;    /* per op of the function */
     uint32_t *earliest; /* per value: its first reader that does not move */
     bool *moves;        /* per op */
@@ -250,7 +267,8 @@ static void find_stages(path_search *s, sc_func_id func)
         if ((sc_op_traits(o) & SC_COLLECTIVE) == 0 || o->operand_count != 1 || unit_of(m, op) < 0)
             continue;
         sc_op_id maker = sc_def(m, o->operands[0]);
-        bool goes_on = (sc_op_traits(sc_op_at(m, maker)) & SC_COLLECTIVE) != 0 && unit_of(m, maker) == unit_of(m, op);
+        bool goes_on = (sc_op_traits(sc_op_at(m, maker)) & SC_COLLECTIVE) != 0 &&
+                       unit_of(m, maker) == unit_of(m, op);
         if (goes_on ? s->stage[maker] == 0 : is_movable(s->c, maker))
             continue;
         s->stage[op] = goes_on ? s->stage[maker] + 1 : 1;
@@ -321,7 +339,8 @@ static void find_first_readers(coalescing *c)
 bool sc_run_coalesce(sc_module *m, sc_pass_env *env)
 {
     static const double default_bucket = 26214400;
-    coalescing c = {.m = m, .is_early = sc_arena_array(&m->context->arena, m->ops.count, sizeof(bool))};
+    coalescing c = {.m = m,
+                    .is_early = sc_arena_array(&m->context->arena, m->ops.count, sizeof(bool))};
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
         sink_casts(m, f);
         sort_paths(&c, f);
@@ -330,7 +349,8 @@ bool sc_run_coalesce(sc_module *m, sc_pass_env *env)
     c.position = sc_number_ops(m);
     find_first_readers(&c);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
-        op_list forms = with_attr(m, f, SC_ATTR_form), units = with_attr(m, f, SC_ATTR_unit), buckets = with_attr(m, f, SC_ATTR_bucket);
+        op_list forms = with_attr(m, f, SC_ATTR_form), units = with_attr(m, f, SC_ATTR_unit),
+                buckets = with_attr(m, f, SC_ATTR_bucket);
         merge_family(&c, &forms, SC_ATTR_form, INFINITY);
         merge_family(&c, &units, SC_ATTR_unit, INFINITY);
         merge_family(&c, &buckets, SC_ATTR_bucket, env->bucket > 0 ? env->bucket : default_bucket);

@@ -47,7 +47,8 @@ static void set_group(const sc_module *m, sc_comm_row *row)
  * Pieces of a dim that does not divide are padded; padding is sent too. */
 static double buffer_bytes(const sc_module *m, const sc_op *op, uint32_t i, uint64_t ranks)
 {
-    const sc_type_info *from = sc_type_of(m, op->operands[i]), *to = sc_type_of(m, op->first_result + i);
+    const sc_type_info *from = sc_type_of(m, op->operands[i]),
+                       *to = sc_type_of(m, op->first_result + i);
     const sc_attr *scatter = sc_op_attr(op, SC_ATTR_scatter);
     if (op->kind == SC_OP_all_gather)
         return (double)sc_type_local_bytes(m, from) * (double)ranks;
@@ -56,9 +57,10 @@ static double buffer_bytes(const sc_module *m, const sc_op *op, uint32_t i, uint
     if (op->kind != SC_OP_all_to_all)
         return (double)sc_type_local_bytes(m, from);
     sc_dim dim = scatter->dims[i];
-    uint32_t whole = (uint32_t)sc_type_find_dim(from, dim), piece = (uint32_t)sc_type_find_dim(to, dim);
-    return (double)sc_type_local_bytes(m, from) / (double)sc_type_local_size(m, from, whole) * (double)sc_type_local_size(m, to, piece) *
-           (double)ranks;
+    uint32_t whole = (uint32_t)sc_type_find_dim(from, dim),
+             piece = (uint32_t)sc_type_find_dim(to, dim);
+    return (double)sc_type_local_bytes(m, from) / (double)sc_type_local_size(m, from, whole) *
+           (double)sc_type_local_size(m, to, piece) * (double)ranks;
 }
 
 /* Looks through the casts, reshards and collectives of an unnamed value. */
@@ -87,17 +89,22 @@ static const char *value_name(const sc_module *m, const sc_op *op, uint32_t i)
     size_t length = strlen(scope);
     if (op->operand_count == 1 && strncmp(text, scope, length) == 0 && text[length] == '.')
         return text + length + 1;
-    const char *bracket = strchr(text, ']'); /* a parameter of a unit: its path within the instance */
-    bool in_unit = bracket != NULL && bracket[1] == '.' && strncmp(text, scope, (size_t)(bracket - text) + 1) == 0;
+    /* a parameter of a unit: its path within the instance */
+    const char *bracket = strchr(text, ']');
+    bool in_unit = bracket != NULL && bracket[1] == '.' &&
+                   strncmp(text, scope, (size_t)(bracket - text) + 1) == 0;
     return in_unit ? bracket + 2 : text;
 }
 
 static void set_scope(sc_module *m, const sc_op *op, sc_comm_row *row)
 {
     const char *scope = sc_text(m->context, op->scope);
-    if (sc_op_attr(op, SC_ATTR_unit) != NULL) { /* a unit's gather is attributed to the whole instance */
+    /* a unit's gather is attributed to the whole instance */
+    if (sc_op_attr(op, SC_ATTR_unit) != NULL) {
         const char *bracket = strchr(scope, ']');
-        scope = bracket == NULL ? scope : sc_arena_copy_text(&m->context->arena, scope, (size_t)(bracket - scope) + 1);
+        scope = bracket == NULL
+                    ? scope
+                    : sc_arena_copy_text(&m->context->arena, scope, (size_t)(bracket - scope) + 1);
     }
     row->scope = without_indices(&m->context->arena, scope, row);
 }
@@ -108,7 +115,9 @@ static void add_row(sc_module *m, sc_op_id id, uint32_t count, sc_comm_rows *out
     const sc_attr *over = sc_op_attr(op, SC_ATTR_over), *gather = sc_op_attr(op, SC_ATTR_gather),
                   *scatter = sc_op_attr(op, SC_ATTR_scatter);
     sc_comm_row row = {.op = id, .name = sc_ops[op->kind].name, .count = count, .control = true};
-    row.reduce = sc_op_attr(op, SC_ATTR_reduce) == NULL ? NULL : sc_text(m->context, sc_op_word(op, SC_ATTR_reduce));
+    row.reduce = sc_op_attr(op, SC_ATTR_reduce) == NULL
+                     ? NULL
+                     : sc_text(m->context, sc_op_word(op, SC_ATTR_reduce));
     row.group.count = (uint8_t)over->count;
     memcpy(row.group.sub_axes, over->sub_axes, over->count);
     set_group(m, &row);
@@ -156,7 +165,8 @@ const char *sc_comm_group_text(const sc_module *m, const sc_comm_row *row)
         if (row->whole_axes && sub_axis->axis == last_axis)
             continue;
         last_axis = sub_axis->axis;
-        sc_strbuf_printf(&text, "%s%s", text.length > 0 ? "+" : "", sc_text(m->context, m->mesh.axes[sub_axis->axis].name));
+        sc_strbuf_printf(&text, "%s%s", text.length > 0 ? "+" : "",
+                         sc_text(m->context, m->mesh.axes[sub_axis->axis].name));
         if (!row->whole_axes && m->mesh.axes[sub_axis->axis].sub_axis_count > 1)
             sc_strbuf_printf(&text, ".%u", sub_axis->index);
     }

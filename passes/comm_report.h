@@ -6,11 +6,12 @@
 
 typedef struct sc_comm_row {
     sc_op_id op;
-    const char *name;            /* all_gather, .. */
-    const char *reduce;          /* sum, max, min; NULL if it does not reduce */
-    sc_sub_axis_list group;      /* major first */
-    uint32_t axes;               /* one bit per mesh axis */
-    bool whole_axes;             /* true: every axis of the group with all its sub-axes; false: `sub` names the parts */
+    const char *name;       /* all_gather, .. */
+    const char *reduce;     /* sum, max, min; NULL if it does not reduce */
+    sc_sub_axis_list group; /* major first */
+    uint32_t axes;          /* one bit per mesh axis */
+    /* true: every axis of the group with all its sub-axes; false: `sub` names the parts */
+    bool whole_axes;
     uint64_t ranks;              /* per group */
     const char *phase;           /* forward, recompute, backward, update, init */
     const char *scope;           /* instance path without indices */

@@ -48,7 +48,8 @@ typedef struct deferring {
 static uint32_t accumulator_of(const deferring *d, const sc_op *op)
 {
     uint32_t state = sc_module_find_state(d->m, sc_op_word(op, SC_ATTR_name));
-    bool sums = state != SC_NONE && (d->m->state.data[state].kind == SC_STATE_GRAD || d->m->state.data[state].kind == SC_STATE_SUM);
+    bool sums = state != SC_NONE && (d->m->state.data[state].kind == SC_STATE_GRAD ||
+                                     d->m->state.data[state].kind == SC_STATE_SUM);
     return sums ? state : SC_NONE;
 }
 
@@ -93,9 +94,11 @@ static uint32_t passing_batch(const deferring *d, const sc_op *op)
     if (op->result_count != 1 || (traits & SC_SPREADS) != 0)
         return 0;
     for (uint32_t i = 0; i < 2 && i < op->operand_count; i++) {
-        bool is_linear = (traits & SC_BILINEAR) != 0 || ((traits & SC_LINEAR_FIRST) != 0 && i == 0), alone = true;
+        bool is_linear = (traits & SC_BILINEAR) != 0 || ((traits & SC_LINEAR_FIRST) != 0 && i == 0),
+             alone = true;
         for (uint32_t other = 0; other < op->operand_count; other++)
-            alone = alone && (other == i || (!d->may_sum[op->operands[other]] && op->operands[other] != op->operands[i]));
+            alone = alone && (other == i || (!d->may_sum[op->operands[other]] &&
+                                             op->operands[other] != op->operands[i]));
         passing |= is_linear && alone ? 1u << i : 0;
     }
     return passing;
@@ -121,7 +124,8 @@ static void mark_lazy(deferring *d, sc_func_id func)
 
 static void set_partial(deferring *d, sc_type *type, sc_sub_axis_set partial)
 {
-    const sc_placement at = sc_placement_with(&d->m->types.data[*type].placement, partial, SC_PARTIAL_SUM);
+    const sc_placement at =
+        sc_placement_with(&d->m->types.data[*type].placement, partial, SC_PARTIAL_SUM);
     *type = sc_type_with_placement(d->m, *type, &at);
 }
 
@@ -133,7 +137,8 @@ static void find_sums(deferring *d, sc_func_id func)
         const sc_op *op = sc_op_at(m, id);
         for (uint32_t r = 0; (sc_op_traits(op) & SC_FROM_OUTSIDE) != 0 && r < op->result_count; r++)
             d->batch |= sc_placement_split(&sc_type_of(m, sc_result(m, id, r))->placement);
-        if (sc_op_functions[op->kind].roles == NULL || (sc_op_traits(op) & (SC_CONSTANT | SC_STATE_READ | SC_EFFECT)) != 0)
+        if (sc_op_functions[op->kind].roles == NULL ||
+            (sc_op_traits(op) & (SC_CONSTANT | SC_STATE_READ | SC_EFFECT)) != 0)
             continue;
         sc_factors factors;
         sc_assignment assignment;
@@ -144,7 +149,8 @@ static void find_sums(deferring *d, sc_func_id func)
             sums = sums || d->may_sum[op->operands[i]];
         for (uint32_t r = 0; r < op->result_count; r++) {
             sc_placement made = sc_assigned_result(m, &factors, &assignment, op, r);
-            d->may_sum[sc_result(m, id, r)] = sums || (sc_placement_partial(&made, SC_PARTIAL_SUM) & d->batch) != 0;
+            d->may_sum[sc_result(m, id, r)] =
+                sums || (sc_placement_partial(&made, SC_PARTIAL_SUM) & d->batch) != 0;
         }
     }
 }
@@ -160,11 +166,15 @@ static sc_sub_axis_set partial_result(const deferring *d, sc_op_id id, uint32_t 
     sc_assignment_load(m, id, &factors, &assignment);
     const sc_op *op = sc_op_at(m, id);
     sc_placement made = sc_assigned_result(m, &factors, &assignment, op, result);
-    sc_sub_axis_set own = sc_placement_partial(&made, SC_PARTIAL_SUM), taken = sc_placement_split(&made), brought = 0;
+    sc_sub_axis_set own = sc_placement_partial(&made, SC_PARTIAL_SUM),
+                    taken = sc_placement_split(&made), brought = 0;
     uint32_t passing = passing_operands(d, op), batch = passing_batch(d, op);
     for (uint32_t i = 0; i < op->operand_count; i++) {
-        bool is_sum = (sc_op_traits(sc_op_at(m, sc_def(m, op->operands[i]))) & SC_STATE_READ) != 0; /* partial like the value added to it */
-        sc_sub_axis_set passed = (passing >> i & 1) != 0 ? ~(sc_sub_axis_set)0 : (batch >> i & 1) != 0 ? d->batch : 0;
+        /* partial like the value added to it */
+        bool is_sum = (sc_op_traits(sc_op_at(m, sc_def(m, op->operands[i]))) & SC_STATE_READ) != 0;
+        sc_sub_axis_set passed = (passing >> i & 1) != 0 ? ~(sc_sub_axis_set)0
+                                 : (batch >> i & 1) != 0 ? d->batch
+                                                         : 0;
         passed |= d->passed[op->operands[i]];
         brought |= is_sum ? 0 : d->partial[op->operands[i]] & passed;
     }
@@ -193,7 +203,8 @@ static void note_causes(deferring *d, sc_op_id id, uint32_t result)
             bool brings = (d->partial[op->operands[o]] >> a & 1) != 0;
             for (uint32_t f = 0; f < factors.count && !brings; f++)
                 brings = factors.list[f].operand[o] >= 0 && factors.list[f].result[result] < 0 &&
-                         sc_type_of(m, op->operands[o])->placement.on[a] == (uint8_t)factors.list[f].operand[o];
+                         sc_type_of(m, op->operands[o])->placement.on[a] ==
+                             (uint8_t)factors.list[f].operand[o];
             if (brings && source->rule != SC_NONE) {
                 *cause = (sc_cause){source->rule, id, op->operands[o]};
                 break;
@@ -217,7 +228,8 @@ typedef struct passage {
 
 /* Returns the sub-axes over which the op's own splits leave the result partial, and whether they
  * use any of `sub_axes`. */
-static sc_sub_axis_set own_sums(const deferring *d, sc_op_id id, uint32_t result, sc_sub_axis_set sub_axes, bool *uses)
+static sc_sub_axis_set own_sums(const deferring *d, sc_op_id id, uint32_t result,
+                                sc_sub_axis_set sub_axes, bool *uses)
 {
     sc_factors factors;
     sc_assignment assignment;
@@ -235,12 +247,15 @@ static sc_sub_axis_set own_sums(const deferring *d, sc_op_id id, uint32_t result
 
 /* True if a term of a sum is itself partial over the sub-axes: a sibling that is reduced over them
  * anyway. */
-static bool has_partial_term(const deferring *d, sc_value value, sc_sub_axis_set sub_axes, uint32_t depth)
+static bool has_partial_term(const deferring *d, sc_value value, sc_sub_axis_set sub_axes,
+                             uint32_t depth)
 {
     sc_op_id id = sc_def(d->m, value);
     const sc_op *op = sc_op_at(d->m, id);
-    bool ignored, adds = (sc_op_traits(op) & (SC_LINEAR | SC_COMMUTES)) == (SC_LINEAR | SC_COMMUTES);
-    if (d->uses[value] != 1 || op->result_count != 1 || depth == 0 || sc_op_functions[op->kind].roles == NULL)
+    bool ignored,
+        adds = (sc_op_traits(op) & (SC_LINEAR | SC_COMMUTES)) == (SC_LINEAR | SC_COMMUTES);
+    if (d->uses[value] != 1 || op->result_count != 1 || depth == 0 ||
+        sc_op_functions[op->kind].roles == NULL)
         return false;
     if ((sc_op_traits(op) & SC_VIEW) != 0 || adds) {
         bool any = has_partial_term(d, op->operands[0], sub_axes, depth - 1);
@@ -255,7 +270,8 @@ static bool has_sibling(const deferring *d, sc_value value, sc_sub_axis_set sub_
     for (uint32_t way = 0; way < MAX_WAY && d->uses[value] == 1; way++) {
         const sc_op *op = sc_op_at(d->m, d->readers.list[d->readers.first[value]]);
         uint32_t traits = sc_op_traits(op);
-        if ((traits & SC_LINEAR) == 0 || op->result_count != 1 || sc_op_attr(op, SC_ATTR_gradient) != NULL)
+        if ((traits & SC_LINEAR) == 0 || op->result_count != 1 ||
+            sc_op_attr(op, SC_ATTR_gradient) != NULL)
             return false;
         if ((traits & SC_COMMUTES) != 0 && op->operands[0] != op->operands[1] &&
             has_partial_term(d, op->operands[op->operands[0] == value], sub_axes, MAX_WAY))
@@ -270,7 +286,8 @@ static bool has_sibling(const deferring *d, sc_value value, sc_sub_axis_set sub_
 static double bytes_to_reduce(const deferring *d, sc_value value, sc_sub_axis_set partial)
 {
     sc_type home = d->m->values.data[value].type;
-    const sc_placement at = d->m->types.data[home].placement, raw = sc_placement_with(&at, partial, SC_PARTIAL_SUM);
+    const sc_placement at = d->m->types.data[home].placement,
+                       raw = sc_placement_with(&at, partial, SC_PARTIAL_SUM);
     return sc_reshard_find(d->planner, sc_type_with_placement(d->m, home, &raw), &at)->cost.bytes;
 }
 
@@ -283,22 +300,26 @@ static bool is_on(const passage *way, sc_value value)
     return false;
 }
 
-static bool pass(const deferring *d, passage *way, sc_value value, sc_sub_axis_set partial, uint32_t depth);
+static bool pass(const deferring *d, passage *way, sc_value value, sc_sub_axis_set partial,
+                 uint32_t depth);
 
 /* Checks one reader of the sum and follows its result. */
-static bool pass_through(const deferring *d, passage *way, sc_op_id reader, sc_value value, uint32_t depth)
+static bool pass_through(const deferring *d, passage *way, sc_op_id reader, sc_value value,
+                         uint32_t depth)
 {
     const sc_op *op = sc_op_at(d->m, reader);
     uint32_t traits = sc_op_traits(op);
-    bool splits, is_view = (traits & SC_LINEAR) != 0 && op->operand_count == 1 && (traits & SC_SPREADS) == 0,
-                 is_first = (traits & SC_LINEAR_FIRST) != 0 && op->operands[0] == value,
-                 is_one = (traits & SC_BILINEAR) != 0 && op->operands[0] != op->operands[1];
-    if (op->result_count != 1 || sc_op_attr(op, SC_ATTR_gradient) != NULL || sc_op_attr(op, SC_ATTR_unit) != NULL ||
-        (!is_view && !is_first && !is_one))
+    bool splits,
+        is_view = (traits & SC_LINEAR) != 0 && op->operand_count == 1 && (traits & SC_SPREADS) == 0,
+        is_first = (traits & SC_LINEAR_FIRST) != 0 && op->operands[0] == value,
+        is_one = (traits & SC_BILINEAR) != 0 && op->operands[0] != op->operands[1];
+    if (op->result_count != 1 || sc_op_attr(op, SC_ATTR_gradient) != NULL ||
+        sc_op_attr(op, SC_ATTR_unit) != NULL || (!is_view && !is_first && !is_one))
         return false;
     for (uint32_t i = 0; i < op->operand_count; i++) { /* not a matmul of two partial sums */
         sc_value other = op->operands[i];
-        if (other != value && (d->passed[other] != 0 || is_lazy(d, other) || is_batch_lazy(d, other) || is_on(way, other)))
+        if (other != value && (d->passed[other] != 0 || is_lazy(d, other) ||
+                               is_batch_lazy(d, other) || is_on(way, other)))
             return false;
     }
     sc_value result = op->first_result;
@@ -306,7 +327,8 @@ static bool pass_through(const deferring *d, passage *way, sc_op_id reader, sc_v
     if (splits)
         return false;
     if (is_lazy(d, result)) {
-        way->price += bytes_to_reduce(d, result, own | way->sub_axes) - bytes_to_reduce(d, result, own);
+        way->price +=
+            bytes_to_reduce(d, result, own | way->sub_axes) - bytes_to_reduce(d, result, own);
         return true;
     }
     if (has_sibling(d, result, own | way->sub_axes)) {
@@ -319,9 +341,11 @@ static bool pass_through(const deferring *d, passage *way, sc_op_id reader, sc_v
     return !is_one && own == 0 && depth > 0 && pass(d, way, result, way->sub_axes, depth - 1);
 }
 
-static bool pass(const deferring *d, passage *way, sc_value value, sc_sub_axis_set partial, uint32_t depth)
+static bool pass(const deferring *d, passage *way, sc_value value, sc_sub_axis_set partial,
+                 uint32_t depth)
 {
-    if (way->count == MAX_PASSED || d->uses[value] == 0 || (sc_placement_split(&sc_type_of(d->m, value)->placement) & partial) != 0)
+    if (way->count == MAX_PASSED || d->uses[value] == 0 ||
+        (sc_placement_split(&sc_type_of(d->m, value)->placement) & partial) != 0)
         return false;
     way->partial[way->count] = partial;
     way->values[way->count++] = value;
@@ -345,7 +369,8 @@ static void find_passages(deferring *d, sc_func_id func)
             bool ignored;
             sc_value value = op->first_result + r;
             passage way = {.source = value, .sub_axes = own_sums(d, id, r, 0, &ignored)};
-            if ((way.sub_axes & ~(is_batch_lazy(d, value) ? d->batch : 0)) == 0 || !pass(d, &way, value, way.sub_axes, MAX_WAY) ||
+            if ((way.sub_axes & ~(is_batch_lazy(d, value) ? d->batch : 0)) == 0 ||
+                !pass(d, &way, value, way.sub_axes, MAX_WAY) ||
                 way.price >= d->micro_batches * bytes_to_reduce(d, value, way.sub_axes))
                 continue;
             for (uint32_t i = 0; i < way.count; i++)
@@ -367,11 +392,14 @@ static void defer(deferring *d, sc_func_id func)
         }
         for (uint32_t r = 0; r < op->result_count && (sc_op_traits(op) & SC_STATE_READ) == 0; r++) {
             sc_value value = sc_result(m, id, r);
-            sc_sub_axis_set may = op->result_count == 1 && is_lazy(d, value) ? ~(sc_sub_axis_set)0 : is_batch_lazy(d, value) ? d->batch : 0;
+            sc_sub_axis_set may = op->result_count == 1 && is_lazy(d, value) ? ~(sc_sub_axis_set)0
+                                  : is_batch_lazy(d, value)                  ? d->batch
+                                                                             : 0;
             if ((may | d->passed[value]) == 0)
                 continue;
             const sc_placement at = sc_type_of(m, value)->placement;
-            d->partial[value] = partial_result(d, id, r) & ((may & ~sc_placement_split(&at)) | d->passed[value]);
+            d->partial[value] =
+                partial_result(d, id, r) & ((may & ~sc_placement_split(&at)) | d->passed[value]);
             set_partial(d, &m->values.data[value].type, d->partial[value]);
             note_causes(d, id, r);
         }

@@ -52,7 +52,12 @@ static void mark_backward(sc_emitter *e, sc_op_id made)
 
 static sc_emitter emitter(differentiation *d, sc_op_id like)
 {
-    return (sc_emitter){.m = d->m, .func = d->func, .before = SC_NONE, .like = like, .made = mark_backward, .user = d};
+    return (sc_emitter){.m = d->m,
+                        .func = d->func,
+                        .before = SC_NONE,
+                        .like = like,
+                        .made = mark_backward,
+                        .user = d};
 }
 
 static void set_like(differentiation *d, sc_value value, sc_value like)
@@ -88,7 +93,8 @@ static void keep_results_together(differentiation *d)
     sc_for_each_op (d->m, d->func, id) {
         const sc_op *op = sc_op_at(d->m, id);
         for (uint32_t r = 1; r < op->result_count && (sc_op_traits(op) & SC_KEEPS_LSE) != 0; r++)
-            d->kept[op->first_result + r] = d->kept[op->first_result + r] || d->kept[op->first_result];
+            d->kept[op->first_result + r] =
+                d->kept[op->first_result + r] || d->kept[op->first_result];
     }
 }
 
@@ -98,19 +104,22 @@ static void look_forward(differentiation *d)
     sc_for_each_op (m, d->func, id) {
         const sc_op *op = sc_op_at(m, id);
         uint32_t traits = sc_op_traits(op);
-        bool reaches = false, is_param = (traits & SC_STATE_READ) != 0 && trained(d, op) != NULL, of_param = is_param;
+        bool reaches = false, is_param = (traits & SC_STATE_READ) != 0 && trained(d, op) != NULL,
+             of_param = is_param;
         for (uint32_t i = 0; i < op->operand_count; i++) {
             sc_value value = op->operands[i];
             reaches = reaches || d->wanted[value];
             if (region_of(d, sc_def(m, value)) != region_of(d, id))
                 d->kept[value] = true;
         }
-        if (op->operand_count == 1 && d->widened[op->operands[0]] && ((traits & SC_CONVERTS) != 0 || is_view(m, op)))
+        if (op->operand_count == 1 && d->widened[op->operands[0]] &&
+            ((traits & SC_CONVERTS) != 0 || is_view(m, op)))
             of_param = true;
         for (uint32_t r = 0; r < op->result_count; r++) {
             sc_value value = op->first_result + r;
             bool is_float = sc_dtype_is_float(sc_type_of(m, value)->dtype);
-            d->wanted[value] = is_float && (is_param || reaches) && (traits & SC_STOPS_GRADIENT) == 0;
+            d->wanted[value] =
+                is_float && (is_param || reaches) && (traits & SC_STOPS_GRADIENT) == 0;
             d->widened[value] = of_param;
         }
     }
@@ -125,14 +134,15 @@ static sc_value recompute(differentiation *d, sc_value value)
     sc_module *m = d->m;
     sc_op_id id = sc_def(m, value);
     const sc_op op = *sc_op_at(m, id);
-    sc_value *operands = sc_arena_array(&m->context->arena, op.operand_count + 1u, sizeof *operands);
+    sc_value *operands =
+        sc_arena_array(&m->context->arena, op.operand_count + 1u, sizeof *operands);
     sc_type *types = sc_arena_array(&m->context->arena, op.result_count, sizeof *types);
     for (uint32_t i = 0; i < op.operand_count; i++)
         operands[i] = read_value(d, op.operands[i]);
     for (uint32_t r = 0; r < op.result_count; r++)
         types[r] = m->values.data[op.first_result + r].type;
-    sc_op_id made = sc_op_new(m, d->func, SC_NONE, (sc_op_kind)op.kind, operands, op.operand_count, op.attrs, op.attr_count, types,
-                              op.result_count, id);
+    sc_op_id made = sc_op_new(m, d->func, SC_NONE, (sc_op_kind)op.kind, operands, op.operand_count,
+                              op.attrs, op.attr_count, types, op.result_count, id);
     sc_op_set_attr(m, made, sc_attr_text(SC_ATTR_phase, d->recompute));
     set_origin(d, made, id);
     for (uint32_t r = 0; r < op.result_count; r++) {
@@ -181,7 +191,8 @@ static void add_cotangent(differentiation *d, sc_emitter *e, sc_value value, sc_
         more = sc_make_cast(e, more, dtype);
     more = sc_make_fit(e, more, &type);
     more = sc_make_cast(e, more, dtype);
-    if (sc_like_of(d->step, more) == SC_NONE && more >= d->value_count && !sc_is_made_anywhere(d->m, more))
+    if (sc_like_of(d->step, more) == SC_NONE && more >= d->value_count &&
+        !sc_is_made_anywhere(d->m, more))
         set_like(d, more, value);
     if (d->cotangent[value] != SC_NONE) {
         more = sc_make2(e, SC_OP_add, d->cotangent[value], more);
@@ -208,7 +219,9 @@ static void finish_param(differentiation *d, sc_op_id id)
         sum = sc_make_as(&e, SC_OP_cast, &sum, 1, &gradient, 1, &type);
         set_like(d, sum, value);
     }
-    sc_attr attrs[2] = {gradient, sc_attr_text(SC_ATTR_travels, sc_intern_text(&m->context->names, sc_dtypes[param->reduce].name))};
+    sc_attr attrs[2] = {
+        gradient, sc_attr_text(SC_ATTR_travels,
+                               sc_intern_text(&m->context->names, sc_dtypes[param->reduce].name))};
     sum = sc_make_value(&e, SC_OP_use, &sum, 1, attrs, param->reduce != param->grad ? 2 : 1);
     set_like(d, sum, value);
     m->values.data[sum].path = sc_state_name_of(m, state, "grad");
@@ -270,15 +283,21 @@ static bool derive_op(differentiation *d, sc_op_id id)
     }
     if (!arrives || is_view(m, &op))
         return true;
-    sc_derive derive = {.e = emitter(d, id), .op = id, .cotangents = cotangents, .read = read_for_derivative, .user = d};
+    sc_derive derive = {.e = emitter(d, id),
+                        .op = id,
+                        .cotangents = cotangents,
+                        .read = read_for_derivative,
+                        .user = d};
     for (uint32_t i = 0; i < op.operand_count && i < SC_MAX_FIXED_OPERANDS; i++) {
         derive.wanted[i] = d->wanted[op.operands[i]];
         derive.widened[i] = d->widened[op.operands[i]];
     }
     memset(derive.gradients, 0xff, sizeof derive.gradients);
     if (sc_op_functions[op.kind].derive == NULL) {
-        sc_report(&m->context->diag, SC_D_not_compiled, op.loc,
-                  sc_arena_printf(&m->context->arena, "the derivative of '%s'", sc_ops[op.kind].name), NULL);
+        sc_report(
+            &m->context->diag, SC_D_not_compiled, op.loc,
+            sc_arena_printf(&m->context->arena, "the derivative of '%s'", sc_ops[op.kind].name),
+            NULL);
         return false;
     }
     sc_op_functions[op.kind].derive(&derive);
@@ -305,7 +324,8 @@ static void prepare(differentiation *d)
     d->is_trained = sc_arena_array(arena, d->m->state.count, sizeof *d->is_trained);
     for (uint32_t i = 0; i < training->params.count; i++)
         d->is_trained[training->params.data[i].state] = &training->params.data[i];
-    d->gradients->of_state = sc_arena_array(arena, d->m->state.count, sizeof *d->gradients->of_state);
+    d->gradients->of_state =
+        sc_arena_array(arena, d->m->state.count, sizeof *d->gradients->of_state);
     memset(d->gradients->of_state, 0xff, d->m->state.count * sizeof *d->gradients->of_state);
 }
 
@@ -332,8 +352,11 @@ static bool sweep(differentiation *d, sc_value objective, sc_op_id last)
     if (!d->wanted[objective])
         return true;
     sc_dtype dtype = sc_type_of(m, objective)->dtype;
-    sc_value one = d->step->scales ? sc_make_cast(&e, sc_read_scaling(&e, d->step, SC_SCALE_STATE, SC_SCALE_INITIAL), dtype)
-                                   : sc_make_constant(&e, 1, dtype);
+    sc_value one =
+        d->step->scales
+            ? sc_make_cast(&e, sc_read_scaling(&e, d->step, SC_SCALE_STATE, SC_SCALE_INITIAL),
+                           dtype)
+            : sc_make_constant(&e, 1, dtype);
     add_cotangent(d, &e, objective, one);
     for (sc_op_id id = last; id != SC_NONE; id = m->ops.data[id].prev) {
         if ((sc_op_traits(sc_op_at(m, id)) & SC_STATE_READ) != 0)
@@ -352,15 +375,21 @@ static bool check_weight(const differentiation *d, sc_op_id end)
     const sc_op *returned = sc_op_at(m, end);
     if (returned->operand_count < 2 || !d->wanted[returned->operands[1]])
         return true;
-    sc_report(&m->context->diag, SC_D_bad_statement, sc_op_at(m, sc_def(m, returned->operands[1]))->loc,
-              "the weight of a minimised entry depends on its parameters, but only the total is differentiated", NULL);
-    sc_report_note(&m->context->diag, (sc_loc){0}, "return stop_gradient(weight), or one scalar: the total divided by it");
+    sc_report(&m->context->diag, SC_D_bad_statement,
+              sc_op_at(m, sc_def(m, returned->operands[1]))->loc,
+              "the weight of a minimised entry depends on its parameters, but only the total is "
+              "differentiated",
+              NULL);
+    sc_report_note(&m->context->diag, (sc_loc){0},
+                   "return stop_gradient(weight), or one scalar: the total divided by it");
     return false;
 }
 
-bool sc_differentiate(sc_module *m, sc_func_id func, const sc_training *training, sc_train_step *step, sc_gradients *gradients)
+bool sc_differentiate(sc_module *m, sc_func_id func, const sc_training *training,
+                      sc_train_step *step, sc_gradients *gradients)
 {
-    differentiation d = {.m = m, .func = func, .training = training, .step = step, .gradients = gradients};
+    differentiation d = {
+        .m = m, .func = func, .training = training, .step = step, .gradients = gradients};
     prepare(&d);
     make_tables(&d);
     keep_statistics(&d);

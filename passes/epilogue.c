@@ -21,14 +21,16 @@ static uint32_t traits_of(const sc_epilogues *e, sc_op_id op)
 static bool is_number(const sc_module *m, sc_value value)
 {
     const sc_op *def = sc_op_at(m, sc_def(m, value));
-    return sc_op_attr(def, SC_ATTR_value) != NULL && (sc_op_traits(def) & SC_CONSTANT) != 0 && sc_type_of(m, value)->rank == 0;
+    return sc_op_attr(def, SC_ATTR_value) != NULL && (sc_op_traits(def) & SC_CONSTANT) != 0 &&
+           sc_type_of(m, value)->rank == 0;
 }
 
 /* True for elementwise functions of one operand from whose result the operand cannot be
  * recovered. */
 static bool is_activation(const sc_op *op)
 {
-    return op->operand_count == 1 && (sc_op_traits(op) & SC_ELEMENTWISE) != 0 && (sc_op_traits(op) & (SC_LINEAR | SC_CONVERTS)) == 0;
+    return op->operand_count == 1 && (sc_op_traits(op) & SC_ELEMENTWISE) != 0 &&
+           (sc_op_traits(op) & (SC_LINEAR | SC_CONVERTS)) == 0;
 }
 
 /* True if a step of the chain ending at `last` may be applied to a value: nothing else reads it
@@ -37,7 +39,8 @@ static bool goes_on(const sc_epilogues *e, sc_value value, sc_op_id step, uint32
 {
     if (e->uses[value] == 1)
         return true;
-    return is_activation(sc_op_at(e->m, step)) && e->first_reader[value] == step && e->index[e->second_reader[value]] > last;
+    return is_activation(sc_op_at(e->m, step)) && e->first_reader[value] == step &&
+           e->index[e->second_reader[value]] > last;
 }
 
 static uint32_t bytes_of(const sc_epilogues *e, sc_value value)
@@ -73,7 +76,8 @@ static bool is_kept(const sc_epilogues *e, sc_value value)
         return is_kept(e, sc_op_at(e->m, def)->operands[0]);
     if ((traits & SC_FUSE_FREE) != 0)
         return false;
-    bool stored_on_the_way = is_activation(sc_op_at(e->m, reader)) && operand_of(e, reader, e->index[reader], 0) == 0;
+    bool stored_on_the_way =
+        is_activation(sc_op_at(e->m, reader)) && operand_of(e, reader, e->index[reader], 0) == 0;
     return (traits & SC_FUSE_MAP) == 0 || (traits & SC_FUSE_EXPENSIVE) != 0 || stored_on_the_way;
 }
 
@@ -90,13 +94,15 @@ static int operand_of(const sc_epilogues *e, sc_op_id op, uint32_t last, uint32_
     const sc_op *o = sc_op_at(m, op);
     int found = -1;
     bool found_contraction = false;
-    if ((traits_of(e, op) & SC_FUSE_EPILOGUE) == 0 || depth >= MOST_STEPS || !sc_dtype_is_float(sc_type_of(m, o->first_result)->dtype))
+    if ((traits_of(e, op) & SC_FUSE_EPILOGUE) == 0 || depth >= MOST_STEPS ||
+        !sc_dtype_is_float(sc_type_of(m, o->first_result)->dtype))
         return -1;
     for (uint32_t i = 0; i < o->operand_count; i++) {
         sc_op_id def = sc_def(m, o->operands[i]);
         sc_loop_dims from = sc_loops_of(m, o->operands[i]), to = sc_loops_of(m, o->first_result);
         bool contraction = (traits_of(e, def) & SC_FUSE_CONTRACT) != 0;
-        if (is_chained(o, i) && goes_on(e, o->operands[i], op, last) && sc_loops_equal(&from, &to) &&
+        if (is_chained(o, i) && goes_on(e, o->operands[i], op, last) &&
+            sc_loops_equal(&from, &to) &&
             sc_op_word(sc_op_at(m, def), SC_ATTR_phase) == sc_op_word(o, SC_ATTR_phase) &&
             (contraction || (!found_contraction && operand_of(e, def, last, depth + 1) >= 0))) {
             found = (int)i;
@@ -107,7 +113,8 @@ static int operand_of(const sc_epilogues *e, sc_op_id op, uint32_t last, uint32_
         return -1;
     sc_op_id contraction = contraction_of(e, sc_def(m, o->operands[found]), last, depth + 1);
     /* it is stored instead of the contraction's result */
-    if (e->uses[o->operands[found]] > 1 && bytes_of(e, o->operands[found]) > bytes_of(e, sc_result(m, contraction, 0)))
+    if (e->uses[o->operands[found]] > 1 &&
+        bytes_of(e, o->operands[found]) > bytes_of(e, sc_result(m, contraction, 0)))
         return -1;
     if ((sc_op_traits(o) & SC_LINEAR_FIRST) != 0 && !is_kept(e, o->operands[1]))
         return -1;
@@ -115,11 +122,14 @@ static int operand_of(const sc_epilogues *e, sc_op_id op, uint32_t last, uint32_
     for (uint32_t i = 0; i < o->operand_count; i++) {
         /* operands recomputed where they are read are not in memory, but may be scale factors;
          * multiplication by a large tensor belongs in a kernel */
-        bool made = (traits_of(e, sc_def(m, o->operands[i])) & SC_FUSE_FREE) != 0, scales = (sc_op_traits(o) & SC_BILINEAR) != 0;
+        bool made = (traits_of(e, sc_def(m, o->operands[i])) & SC_FUSE_FREE) != 0,
+             scales = (sc_op_traits(o) & SC_BILINEAR) != 0;
         if (!made && (int)i != found && !is_there(e, o->operands[i], contraction))
             return -1;
-        bool large = (int)i != found && sc_type_local_elements(m, sc_type_of(m, o->operands[i])) > size / 8;
-        if ((made && !(scales && is_number(m, o->operands[i]))) || (scales && large && !is_number(m, o->operands[i])))
+        bool large =
+            (int)i != found && sc_type_local_elements(m, sc_type_of(m, o->operands[i])) > size / 8;
+        if ((made && !(scales && is_number(m, o->operands[i]))) ||
+            (scales && large && !is_number(m, o->operands[i])))
             return -1;
     }
     return found;

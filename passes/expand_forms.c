@@ -62,15 +62,18 @@ static bool needs_form(const sc_factors *factors, const sc_assignment *assignmen
 }
 
 /* Makes the op gather the dims that the form would have split. */
-static void keep_whole(sc_module *m, sc_op_id op, const sc_factors *factors, sc_assignment *assignment)
+static void keep_whole(sc_module *m, sc_op_id op, const sc_factors *factors,
+                       sc_assignment *assignment)
 {
     for (uint32_t f = 0; f < factors->count; f++)
-        assignment->split[f].count = factors->list[f].role == SC_ROLE_FORM ? 0 : assignment->split[f].count;
+        assignment->split[f].count =
+            factors->list[f].role == SC_ROLE_FORM ? 0 : assignment->split[f].count;
     sc_op_drop_attr(m, op, SC_ATTR_split);
     sc_assignment_store(m, op, factors, assignment);
 }
 
-static uint64_t first_shards(const sc_module *m, sc_op_id op, const sc_factors *factors, const sc_assignment *assignment)
+static uint64_t first_shards(const sc_module *m, sc_op_id op, const sc_factors *factors,
+                             const sc_assignment *assignment)
 {
     const sc_attr *dims = sc_op_attr(sc_op_at(m, op), SC_ATTR_dims);
     for (uint32_t f = 0; f < factors->count; f++) {
@@ -84,7 +87,8 @@ static uint64_t first_shards(const sc_module *m, sc_op_id op, const sc_factors *
 static sc_value name_result(sc_module *m, sc_op_id op, sc_value made, sc_value old)
 {
     sc_type type = m->values.data[old].type;
-    sc_op_id use = sc_op_new(m, m->ops.data[op].func, op, SC_OP_use, &made, 1, NULL, 0, &type, 1, op);
+    sc_op_id use =
+        sc_op_new(m, m->ops.data[op].func, op, SC_OP_use, &made, 1, NULL, 0, &type, 1, op);
     sc_factors factors;
     sc_assignment assignment = {0};
     sc_op_factors(m, sc_op_at(m, use), &factors);
@@ -113,9 +117,12 @@ bool sc_run_expand_forms(sc_module *m, sc_pass_env *env)
             sc_assignment_load(m, op, &factors, &assignment);
             if (!needs_form(&factors, &assignment))
                 continue;
-            sc_expand expand = {.shards = first_shards(m, op, &factors, &assignment), .made_dim = SC_NONE, .may_decline = true};
+            sc_expand expand = {.shards = first_shards(m, op, &factors, &assignment),
+                                .made_dim = SC_NONE,
+                                .may_decline = true};
             expansion x = {m, op, &factors, &assignment, forms++, &expand};
-            expand.e = (sc_emitter){.m = m, .func = f, .before = op, .like = op, .made = place_made, .user = &x};
+            expand.e = (sc_emitter){
+                .m = m, .func = f, .before = op, .like = op, .made = place_made, .user = &x};
             row->expand(&expand);
             if (expand.results[0] == SC_NONE) {
                 keep_whole(m, op, &factors, &assignment);
@@ -127,7 +134,8 @@ bool sc_run_expand_forms(sc_module *m, sc_pass_env *env)
                     map[v] = SC_NONE;
             }
             for (uint32_t r = 0; r < m->ops.data[op].result_count; r++)
-                map[sc_result(m, op, r)] = name_result(m, op, expand.results[r], sc_result(m, op, r));
+                map[sc_result(m, op, r)] =
+                    name_result(m, op, expand.results[r], sc_result(m, op, r));
             sc_op_unlink(m, op);
         }
         if (map != NULL)

@@ -21,7 +21,9 @@ typedef struct placing_like {
 static sc_sub_axis_list split_of(const sc_module *m, const sc_op *op, sc_dim dim)
 {
     for (uint32_t i = 0; i < op->operand_count + op->result_count; i++) {
-        const sc_type_info *type = sc_type_of(m, i < op->operand_count ? op->operands[i] : op->first_result + (i - op->operand_count));
+        const sc_type_info *type =
+            sc_type_of(m, i < op->operand_count ? op->operands[i]
+                                                : op->first_result + (i - op->operand_count));
         int at = sc_type_find_dim(type, dim);
         if (at >= 0)
             return sc_placement_dim(&type->placement, (uint32_t)at);
@@ -62,7 +64,8 @@ static void expand(sc_module *m, sc_func_id f, sc_op_id op, sc_value *map)
 {
     placing_like like = {m, op};
     sc_expand expansion = {.shards = 1, .made_dim = SC_NONE};
-    expansion.e = (sc_emitter){.m = m, .func = f, .before = op, .like = op, .made = place_made, .user = &like};
+    expansion.e = (sc_emitter){
+        .m = m, .func = f, .before = op, .like = op, .made = place_made, .user = &like};
     sc_op_functions[sc_op_at(m, op)->kind].expand(&expansion);
     for (uint32_t r = 0; r < sc_op_at(m, op)->result_count; r++) {
         sc_value old = sc_result(m, op, r), made = expansion.results[r];
@@ -89,7 +92,8 @@ static bool makes_table(const tables *t, const sc_op *op)
         return true;
     if ((traits & SC_FROM_OUTSIDE) != 0)
         return !sc_dtype_is_float(sc_type_of(t->m, op->first_result)->dtype);
-    bool elementwise = (fuse & (SC_FUSE_MAP | SC_FUSE_FREE | SC_FUSE_VIEW)) != 0 && (traits & (SC_RANDOM | SC_EFFECT | SC_COLLECTIVE)) == 0;
+    bool elementwise = (fuse & (SC_FUSE_MAP | SC_FUSE_FREE | SC_FUSE_VIEW)) != 0 &&
+                       (traits & (SC_RANDOM | SC_EFFECT | SC_COLLECTIVE)) == 0;
     for (uint32_t i = 0; elementwise && i < op->operand_count; i++)
         elementwise = t->is_table[op->operands[i]];
     return elementwise;
@@ -98,13 +102,14 @@ static bool makes_table(const tables *t, const sc_op *op)
 /* Texts record only the origin of an op, not its meaning; so do phase and form. */
 static bool decides(const sc_attr *attr)
 {
-    return sc_attr_kinds[attr->key] != SC_ATTR_KIND_TEXT && attr->key != SC_ATTR_phase && attr->key != SC_ATTR_form &&
-           attr->key != SC_ATTR_formal;
+    return sc_attr_kinds[attr->key] != SC_ATTR_KIND_TEXT && attr->key != SC_ATTR_phase &&
+           attr->key != SC_ATTR_form && attr->key != SC_ATTR_formal;
 }
 
 static bool same_table(const sc_module *m, const sc_op *a, const sc_op *b)
 {
-    if (a->kind != b->kind || a->operand_count != b->operand_count || a->result_count != 1 || b->result_count != 1 ||
+    if (a->kind != b->kind || a->operand_count != b->operand_count || a->result_count != 1 ||
+        b->result_count != 1 ||
         m->values.data[a->first_result].type != m->values.data[b->first_result].type)
         return false;
     for (uint32_t i = 0; i < a->operand_count; i++) {
@@ -127,7 +132,8 @@ static bool same_table(const sc_module *m, const sc_op *a, const sc_op *b)
 static void share(tables *t, sc_op_id id)
 {
     sc_op *op = sc_op_at(t->m, id);
-    uint64_t print = sc_hash_mix(op->kind, op->result_count > 0 ? t->m->values.data[op->first_result].type : 0);
+    uint64_t print =
+        sc_hash_mix(op->kind, op->result_count > 0 ? t->m->values.data[op->first_result].type : 0);
     for (uint32_t i = 0; i < op->operand_count; i++) {
         while (t->map[op->operands[i]] != SC_NONE)
             op->operands[i] = t->map[op->operands[i]];
@@ -137,7 +143,8 @@ static void share(tables *t, sc_op_id id)
         return;
     t->is_table[op->first_result] = true;
     /* values that differ between ranks are cheap to compute, but take memory to keep */
-    if ((sc_op_traits(op) & SC_FROM_OUTSIDE) != 0 || sc_op_attr(op, SC_ATTR_over) != NULL || sc_op_attr(op, SC_ATTR_offset) != NULL)
+    if ((sc_op_traits(op) & SC_FROM_OUTSIDE) != 0 || sc_op_attr(op, SC_ATTR_over) != NULL ||
+        sc_op_attr(op, SC_ATTR_offset) != NULL)
         return;
     bool is_new;
     uint32_t *newest = sc_map_insert(&t->known, print, SC_NONE, &is_new);

@@ -23,7 +23,8 @@ static bool is_cast(sc_module *m, sc_op_id op)
 {
     if ((sc_op_traits(sc_op_at(m, op)) & SC_CONVERTS) == 0)
         return false;
-    sc_type from = m->values.data[sc_op_at(m, op)->operands[0]].type, to = m->values.data[sc_result(m, op, 0)].type;
+    sc_type from = m->values.data[sc_op_at(m, op)->operands[0]].type,
+            to = m->values.data[sc_result(m, op, 0)].type;
     return sc_type_with_dtype(m, from, sc_type_of(m, sc_result(m, op, 0))->dtype) == to;
 }
 
@@ -34,33 +35,39 @@ static sc_value widened_from(sc_module *m, sc_op_id cast, uint32_t *out_views)
     *out_views = 0;
     if (!is_cast(m, cast))
         return SC_NONE;
-    sc_dtype dtype = sc_type_of(m, sc_result(m, cast, 0))->dtype, wide = sc_type_of(m, sc_op_at(m, cast)->operands[0])->dtype;
+    sc_dtype dtype = sc_type_of(m, sc_result(m, cast, 0))->dtype,
+             wide = sc_type_of(m, sc_op_at(m, cast)->operands[0])->dtype;
     sc_op_id def = sc_def(m, sc_op_at(m, cast)->operands[0]);
     for (; is_view(m, def); def = sc_def(m, sc_op_at(m, def)->operands[0]))
         ++*out_views;
-    if (!sc_dtype_widens(dtype, wide) || !is_cast(m, def) || sc_type_of(m, sc_op_at(m, def)->operands[0])->dtype != dtype)
+    if (!sc_dtype_widens(dtype, wide) || !is_cast(m, def) ||
+        sc_type_of(m, sc_op_at(m, def)->operands[0])->dtype != dtype)
         return SC_NONE;
     return sc_op_at(m, def)->operands[0];
 }
 
 /* Applies the `count` views ending at `view` to the value before widening. Iterative, because IR
  * text may contain chains of any length. */
-static sc_value view_again(sc_module *m, sc_func_id f, sc_op_id before, sc_op_id view, uint32_t count, sc_value source)
+static sc_value view_again(sc_module *m, sc_func_id f, sc_op_id before, sc_op_id view,
+                           uint32_t count, sc_value source)
 {
     sc_op_id *views = sc_arena_array(&m->context->arena, count, sizeof *views);
     for (uint32_t i = count; i-- > 0; view = sc_def(m, sc_op_at(m, view)->operands[0]))
         views[i] = view;
     for (uint32_t i = 0; i < count; i++) {
         const sc_op o = *sc_op_at(m, views[i]);
-        sc_type type = sc_type_with_dtype(m, m->values.data[o.first_result].type, sc_type_of(m, source)->dtype);
-        sc_op_id made = sc_op_new(m, f, before, (sc_op_kind)o.kind, &source, 1, o.attrs, o.attr_count, &type, 1, views[i]);
+        sc_type type = sc_type_with_dtype(m, m->values.data[o.first_result].type,
+                                          sc_type_of(m, source)->dtype);
+        sc_op_id made = sc_op_new(m, f, before, (sc_op_kind)o.kind, &source, 1, o.attrs,
+                                  o.attr_count, &type, 1, views[i]);
         source = sc_result(m, made, 0);
     }
     return source;
 }
 
 /* Returns the replacement of the op's result; SC_NONE: none. */
-static sc_value meaning_of(sc_module *m, sc_func_id f, sc_op_id op, const sc_value *map, uint32_t count)
+static sc_value meaning_of(sc_module *m, sc_func_id f, sc_op_id op, const sc_value *map,
+                           uint32_t count)
 {
     uint32_t views;
     sc_value result = sc_result(m, op, 0), widened = widened_from(m, op, &views);

@@ -47,8 +47,9 @@ typedef struct region {
     sc_loop_dims outer, inner;
     sc_dim fastest; /* dim of the full-size results that it stores; SC_NONE: none yet */
     int64_t elements;
-    uint32_t root;                                   /* index of its last op */
-    uint32_t member_count, read_count, stored_count; /* values read from memory so far; values stored */
+    uint32_t root; /* index of its last op */
+    /* values read from memory so far; values stored */
+    uint32_t member_count, read_count, stored_count;
 } region;
 
 /* A region that reads a value; one entry per region. */
@@ -60,8 +61,9 @@ typedef struct reader {
 } reader;
 
 typedef struct member {
-    uint64_t position;             /* position of its region */
-    uint32_t first, region, index; /* first: the region's first op; index: in the function, of the op or of the one it copies */
+    uint64_t position; /* position of its region */
+    /* first: the region's first op; index: in the function, of the op or of the one it copies */
+    uint32_t first, region, index;
     sc_op_id op;
 } member;
 
@@ -107,7 +109,8 @@ static uint32_t moved_dims(const fusion *f, sc_op_id op, uint32_t i, uint32_t el
     const sc_op *o = sc_op_at(m, op);
     uint32_t traits = traits_of(f, op), moved = 0;
     sc_loop_dims from = sc_loops_of(m, o->operands[i]), to = sc_loops_of(m, o->first_result);
-    bool indexed = (traits & SC_FUSE_INDEXED) != 0 && (i == 0 || sc_op_attr(o, SC_ATTR_from_dims) != NULL);
+    bool indexed =
+        (traits & SC_FUSE_INDEXED) != 0 && (i == 0 || sc_op_attr(o, SC_ATTR_from_dims) != NULL);
     for (uint32_t d = 0; d < from.count; d++) {
         bool found = false;
         for (uint32_t r = 0; r < to.count; r++) {
@@ -139,7 +142,8 @@ static void read_operands(fusion *f, sc_op_id op, uint32_t in, uint32_t elsewher
         uint32_t moved = inside ? moved_dims(f, op, i, elsewhere) : 0;
         /* recomputed at each index where it is read, unless that is more often than it has
          * elements */
-        bool more = moved != 0 && sc_type_local_elements(f->m, sc_type_of(f->m, o->first_result)) > read_elsewhere;
+        bool more = moved != 0 && sc_type_local_elements(f->m, sc_type_of(f->m, o->first_result)) >
+                                      read_elsewhere;
         bool in_place = (traits & SC_FUSE_ROOT) != 0 && (traits & SC_FUSE_INDEXED) != 0 && i == 0;
         add_reader(f, o->operands[i], in, moved, !inside || more || in_place);
     }
@@ -150,7 +154,8 @@ static void stop_reading(fusion *f, sc_op_id op, uint32_t region_index)
 {
     const sc_op *o = sc_op_at(f->m, op);
     for (uint32_t v = 0; v < o->result_count; v++) {
-        for (uint32_t r = f->first_reader[o->first_result + v]; r != SC_NONE; r = f->readers.data[r].next)
+        for (uint32_t r = f->first_reader[o->first_result + v]; r != SC_NONE;
+             r = f->readers.data[r].next)
             f->regions.data[region_index].read_count -= f->readers.data[r].region == region_index;
     }
 }
@@ -162,7 +167,8 @@ static void join(fusion *f, sc_op_id op, uint32_t index, uint32_t into, uint32_t
     region *g = &f->regions.data[into];
     if (g->member_count++ == 0)
         g->root = index;
-    *sc_vec_push(&f->m->context->scratch, &f->members) = (member){g->position, g->root, into, index, op};
+    *sc_vec_push(&f->m->context->scratch, &f->members) =
+        (member){g->position, g->root, into, index, op};
     read_operands(f, op, into, elsewhere);
 }
 
@@ -197,7 +203,8 @@ static bool reads_little(const fusion *f, sc_op_id op)
 
 static bool has_room(const fusion *f, sc_op_id op, const region *g)
 {
-    return g->kind == KERNEL && g->member_count < MAX_MEMBERS && g->read_count + sc_op_at(f->m, op)->operand_count <= MAX_READ;
+    return g->kind == KERNEL && g->member_count < MAX_MEMBERS &&
+           g->read_count + sc_op_at(f->m, op)->operand_count <= MAX_READ;
 }
 
 static bool may_store(const fusion *f, sc_op_id op, const region *g)
@@ -214,16 +221,19 @@ static bool takes(const fusion *f, sc_op_id op, const reader *r)
         return false;
     if ((traits & (SC_FUSE_FREE | SC_FUSE_VIEW)) != 0)
         return true;
-    if ((traits & SC_FUSE_MAP) == 0 || (!same_phase(f, op, g) && ((traits & SC_FUSE_EXPENSIVE) != 0 || !reads_little(f, op))))
+    if ((traits & SC_FUSE_MAP) == 0 ||
+        (!same_phase(f, op, g) && ((traits & SC_FUSE_EXPENSIVE) != 0 || !reads_little(f, op))))
         return false;
     /* not if it has fewer elements than the region without being one per outer iteration: it would
      * be recomputed many times */
     sc_loop_dims own = sc_loops_of(f->m, sc_op_at(f->m, op)->first_result);
-    return (traits & SC_FUSE_EXPENSIVE) == 0 || sc_loops_elements(&own) >= g->elements || (g->reduces && sc_loops_within(&own, &g->outer));
+    return (traits & SC_FUSE_EXPENSIVE) == 0 || sc_loops_elements(&own) >= g->elements ||
+           (g->reduces && sc_loops_within(&own, &g->outer));
 }
 
 /* Splits the dims of a reduction into outer dims and reduced dims. */
-static void reduction_spaces(const sc_module *m, const sc_op *o, sc_loop_dims *outer, sc_loop_dims *inner)
+static void reduction_spaces(const sc_module *m, const sc_op *o, sc_loop_dims *outer,
+                             sc_loop_dims *inner)
 {
     sc_loop_dims from = sc_loops_of(m, o->operands[0]);
     *outer = sc_loops_of(m, o->first_result);
@@ -250,7 +260,8 @@ static bool takes_reduction(const fusion *f, sc_op_id op, const reader *r)
     if (g->reduces)
         return sc_loops_equal(&outer, &g->outer) && sc_loops_equal(&inner, &g->inner);
     sc_loop_dims all = sc_loops_plus(&outer, &inner);
-    return sc_loops_equal(&outer, &g->outer) || (sc_loops_equal(&all, &g->outer) && by_rows(&all, g->fastest, &outer));
+    return sc_loops_equal(&outer, &g->outer) ||
+           (sc_loops_equal(&all, &g->outer) && by_rows(&all, g->fastest, &outer));
 }
 
 static sc_dim fastest_dim(const sc_loop_dims *s)
@@ -262,7 +273,8 @@ static sc_dim fastest_dim(const sc_loop_dims *s)
 static bool takes_stored(const fusion *f, sc_op_id op, const reader *r)
 {
     const region *g = &f->regions.data[r->region];
-    if (r->whole || r->elsewhere != 0 || !g->open || !has_room(f, op, g) || !may_store(f, op, g) || !same_phase(f, op, g))
+    if (r->whole || r->elsewhere != 0 || !g->open || !has_room(f, op, g) || !may_store(f, op, g) ||
+        !same_phase(f, op, g))
         return false;
     if ((traits_of(f, op) & SC_FUSE_REDUCE) != 0)
         return takes_reduction(f, op, r);
@@ -305,7 +317,10 @@ static uint32_t start(fusion *f, sc_op_id op, uint32_t index, region_kind kind, 
 {
     const sc_op *o = sc_op_at(f->m, op);
     uint32_t traits = traits_of(f, op);
-    region g = {.kind = kind, .position = position, .phase = sc_op_word(o, SC_ATTR_phase), .fastest = SC_NONE};
+    region g = {.kind = kind,
+                .position = position,
+                .phase = sc_op_word(o, SC_ATTR_phase),
+                .fastest = SC_NONE};
     if (kind == KERNEL) {
         g.outer = sc_loops_of(f->m, o->first_result);
         g.open = (traits & SC_FUSE_ROOT) == 0;
@@ -330,7 +345,8 @@ static sc_op_id copy_of(fusion *f, sc_op_id op)
     sc_type types[SC_MAX_FIXED_RESULTS];
     for (uint32_t r = 0; r < o.result_count; r++)
         types[r] = m->values.data[o.first_result + r].type;
-    return sc_op_new(m, f->func, op, (sc_op_kind)o.kind, o.operands, o.operand_count, o.attrs, o.attr_count, types, o.result_count, op);
+    return sc_op_new(m, f->func, op, (sc_op_kind)o.kind, o.operands, o.operand_count, o.attrs,
+                     o.attr_count, types, o.result_count, op);
 }
 
 /* Summary of the readers of an op's results. */
@@ -346,7 +362,8 @@ static audience audience_of(const fusion *f, sc_op_id op)
     const sc_op *o = sc_op_at(f->m, op);
     audience a = {.first = SC_NONE, .all_take = true, .position = UINT64_MAX};
     for (uint32_t v = 0; v < o->result_count; v++) {
-        for (uint32_t r = f->first_reader[o->first_result + v]; r != SC_NONE; r = f->readers.data[r].next) {
+        for (uint32_t r = f->first_reader[o->first_result + v]; r != SC_NONE;
+             r = f->readers.data[r].next) {
             const reader *by = &f->readers.data[r];
             a.count++;
             a.all_take = a.all_take && takes(f, op, by);
@@ -378,7 +395,8 @@ static bool give_copies(fusion *f, sc_op_id op, uint32_t index, uint32_t readers
     }
     bool left = f->first_reader[value] != SC_NONE;
     for (uint32_t i = 0; i < count; i++)
-        join(f, left || i + 1 < count ? copy_of(f, op) : op, index, taking[i].region, taking[i].elsewhere);
+        join(f, left || i + 1 < count ? copy_of(f, op) : op, index, taking[i].region,
+             taking[i].elsewhere);
     return left;
 }
 
@@ -387,10 +405,12 @@ static bool give_copies(fusion *f, sc_op_id op, uint32_t index, uint32_t readers
 static uint32_t sibling_of(const fusion *f, sc_op_id op, uint64_t before)
 {
     uint32_t found = SC_NONE;
-    for (uint32_t r = f->first_reader[sc_op_at(f->m, op)->operands[0]]; r != SC_NONE; r = f->readers.data[r].next) {
+    for (uint32_t r = f->first_reader[sc_op_at(f->m, op)->operands[0]]; r != SC_NONE;
+         r = f->readers.data[r].next) {
         const reader *by = &f->readers.data[r];
         const region *g = &f->regions.data[by->region];
-        if (g->reduces && takes_reduction(f, op, by) && may_store(f, op, g) && g->position < before &&
+        if (g->reduces && takes_reduction(f, op, by) && may_store(f, op, g) &&
+            g->position < before &&
             (found == SC_NONE || g->position < f->regions.data[found].position))
             found = by->region;
     }
@@ -434,7 +454,8 @@ static void visit(fusion *f, sc_op_id op, uint32_t index)
         join(f, op, index, a.first, a.of_first->elsewhere);
         return;
     }
-    if (a.count > 1 && a.all_take && (traits & SC_FUSE_EXPENSIVE) == 0 && reads_little(f, op) && o->result_count == 1) {
+    if (a.count > 1 && a.all_take && (traits & SC_FUSE_EXPENSIVE) == 0 && reads_little(f, op) &&
+        o->result_count == 1) {
         give_copies(f, op, index, a.count);
         return;
     }
@@ -449,7 +470,8 @@ static void visit(fusion *f, sc_op_id op, uint32_t index)
         join(f, op, index, sibling, 0);
         f->regions.data[sibling].stored_count++;
     } else
-        start(f, op, index, sc_epilogue_operand(&f->epilogues, op, index) >= 0 ? EPILOGUE : KERNEL, position_of(index));
+        start(f, op, index, sc_epilogue_operand(&f->epilogues, op, index) >= 0 ? EPILOGUE : KERNEL,
+              position_of(index));
 }
 
 /* ---- the function in its new order ---- */
@@ -468,7 +490,8 @@ static void arrange(fusion *f, uint32_t old_values, int64_t *number)
 {
     sc_module *m = f->m;
     sc_value *copy = sc_arena_array(&m->context->scratch, old_values, sizeof *copy);
-    uint32_t *copied_in = sc_arena_array(&m->context->scratch, old_values, sizeof *copied_in), last = SC_NONE;
+    uint32_t *copied_in = sc_arena_array(&m->context->scratch, old_values, sizeof *copied_in),
+             last = SC_NONE;
     memset(copied_in, 0xff, old_values * sizeof *copied_in);
     if (f->members.count > 0)
         qsort(f->members.data, f->members.count, sizeof *f->members.data, by_position);

@@ -18,8 +18,10 @@ typedef struct hoisting {
     sc_func_id micro, begin; /* begin: SC_NONE until an op moves there */
     sc_value *moved;         /* by value at the start: its copy in `begin` */
     sc_value *map;           /* by value at the start: its replacement in `micro` */
-    bool *is_read;           /* by value at the start: read in `micro` by an op that does not move, directly or through a cast */
-    bool *hoists;            /* by op at the start */
+    /* by value at the start: read in `micro` by an op that does not move, directly or through a
+     * cast */
+    bool *is_read;
+    bool *hoists; /* by op at the start */
     uint32_t count;
 } hoisting;
 
@@ -45,8 +47,9 @@ static sc_op_id copy_op(hoisting *h, sc_op_id id)
     }
     for (uint32_t r = 0; r < op.result_count; r++)
         types[r] = m->values.data[op.first_result + r].type;
-    sc_op_id made = sc_op_new(m, begin_of(h), SC_NONE, (sc_op_kind)op.kind, operands, op.operand_count, op.attrs, op.attr_count, types,
-                              op.result_count, id);
+    sc_op_id made =
+        sc_op_new(m, begin_of(h), SC_NONE, (sc_op_kind)op.kind, operands, op.operand_count,
+                  op.attrs, op.attr_count, types, op.result_count, id);
     for (uint32_t r = 0; r < op.result_count; r++)
         h->moved[op.first_result + r] = sc_result(m, made, r);
     return made;
@@ -69,7 +72,8 @@ static bool is_there_before(const hoisting *h, sc_value value)
     const sc_op *op = sc_op_at(h->m, sc_def(h->m, value));
     if ((sc_op_traits(op) & SC_STATE_READ) != 0 || h->hoists[sc_def(h->m, value)])
         return true;
-    return op->operand_count == 1 && (sc_op_traits(op) & SC_CONVERTS) != 0 && is_there_before(h, op->operands[0]);
+    return op->operand_count == 1 && (sc_op_traits(op) & SC_CONVERTS) != 0 &&
+           is_there_before(h, op->operands[0]);
 }
 
 static bool can_hoist(const hoisting *h, sc_op_id id)
@@ -91,7 +95,11 @@ static sc_sym gathered_state(hoisting *h, sc_sym param, sc_type type, sc_loc loc
                              : sc_intern_printf(&m->context->names, "%s.gathered%u", text, n);
         uint32_t state = sc_module_find_state(m, name);
         if (state == SC_NONE)
-            sc_module_add_state(m, &(sc_state){.path = name, .kind = SC_STATE_GATHERED, .type = type, .init = SC_INIT_ZEROS, .loc = loc});
+            sc_module_add_state(m, &(sc_state){.path = name,
+                                               .kind = SC_STATE_GATHERED,
+                                               .type = type,
+                                               .init = SC_INIT_ZEROS,
+                                               .loc = loc});
         if (state == SC_NONE || m->state.data[state].type == type)
             return name;
     }
@@ -107,9 +115,12 @@ static void hoist(hoisting *h, sc_op_id id)
         if (!h->is_read[value])
             continue;
         sc_type type = m->values.data[value].type;
-        sc_attr attr = sc_attr_text(SC_ATTR_name, gathered_state(h, param_behind(m, op.operands[r]), type, op.loc));
-        sc_op_new(m, h->begin, SC_NONE, SC_OP_state_write, &h->moved[value], 1, &attr, 1, NULL, 0, id);
-        sc_op_id read = sc_op_new(m, h->micro, id, SC_OP_state_read, NULL, 0, &attr, 1, &type, 1, id);
+        sc_attr attr = sc_attr_text(
+            SC_ATTR_name, gathered_state(h, param_behind(m, op.operands[r]), type, op.loc));
+        sc_op_new(m, h->begin, SC_NONE, SC_OP_state_write, &h->moved[value], 1, &attr, 1, NULL, 0,
+                  id);
+        sc_op_id read =
+            sc_op_new(m, h->micro, id, SC_OP_state_read, NULL, 0, &attr, 1, &type, 1, id);
         h->map[value] = sc_result(m, read, 0);
     }
     sc_op_unlink(m, id);
@@ -150,7 +161,8 @@ bool sc_run_hoist_gathers(sc_module *m, sc_pass_env *env)
     sc_func_replace_uses(m, h.micro, h.map, h.count);
     sc_op_new(m, h.begin, SC_NONE, SC_OP_return, NULL, 0, NULL, 0, NULL, 0, SC_NONE);
     sc_vec_push(arena, &m->schedule);
-    memmove(&m->schedule.data[1], &m->schedule.data[0], (m->schedule.count - 1) * sizeof *m->schedule.data);
+    memmove(&m->schedule.data[1], &m->schedule.data[0],
+            (m->schedule.count - 1) * sizeof *m->schedule.data);
     m->schedule.data[0] = (sc_call){.func = h.begin, .microbatch = -1};
     return true;
 }

@@ -1,8 +1,8 @@
 /* insert-reshards: inserts a reshard where the placement of an operand differs from what its op
  * needs, and where a result is computed in a placement other than its value's.
  *
- *   %4 = dot[F] %2, %3 {split = [F@tp]} : f32[B, D]     ->     %4 = dot[F] %2, %3 : f32[B, D]{sum:tp}
- *                                                              %5 = reshard %4 : f32[B, D]
+ *   %4 = dot[F] %2, %3 {split = [F@tp]} : f32[B, D]     ->     %4 = dot[F] %2, %3 : f32[B,
+ * D]{sum:tp} %5 = reshard %4 : f32[B, D]
  *
  * A value is resharded to a placement once, right after its definition, for all its readers,
  * including those that read it as formals of blocks. An elementwise result is rematerialized from
@@ -34,7 +34,8 @@ typedef struct insertion {
     sc_sym recompute;
 } insertion;
 
-enum { MAX_REMADE = 12 }; /* maximum length of a chain of ops rematerialized instead of moving its result */
+/* maximum length of a chain of ops rematerialized instead of moving its result */
+enum { MAX_REMADE = 12 };
 
 static uint64_t key_of(sc_value value, sc_type type)
 {
@@ -55,7 +56,8 @@ static sc_sym known_as(const insertion *in, sc_value value, const char *scope)
     const sc_module *m = in->m;
     size_t length = instance_length(scope);
     sc_sym path = sc_value_path(m, value), first;
-    if (path == 0 && value < in->count && in->current[value] != SC_NONE) /* its reshard has the name */
+    /* its reshard has the name */
+    if (path == 0 && value < in->count && in->current[value] != SC_NONE)
         path = sc_value_path(m, in->current[value]);
     first = path;
     for (;;) {
@@ -88,22 +90,26 @@ static sc_sym derived_name(const insertion *in, sc_value value)
     sc_sym path = known_as(in, like, sc_text(m->context, op->scope));
     const char *scope = sc_text(m->context, primal->scope);
     if (path == 0)
-        path = sc_intern_printf(&m->context->names, "%s%s%s", scope, *scope != 0 ? "." : "", sc_ops[primal->kind].name);
+        path = sc_intern_printf(&m->context->names, "%s%s%s", scope, *scope != 0 ? "." : "",
+                                sc_ops[primal->kind].name);
     bool repeats = sc_op_word(op, SC_ATTR_phase) == in->recompute;
-    return repeats ? path : sc_intern_printf(&m->context->names, "%s.grad", sc_text(m->context, path));
+    return repeats ? path
+                   : sc_intern_printf(&m->context->names, "%s.grad", sc_text(m->context, path));
 }
 
 /* Fills in the attributes of a reshard: origin and reason, and the unit and form of its op. */
-static uint32_t reshard_attrs(const insertion *in, sc_op_id owner, sc_op_id reader, sc_value value, const sc_reason *reason,
-                              sc_sym consumer, sc_attr *attrs)
+static uint32_t reshard_attrs(const insertion *in, sc_op_id owner, sc_op_id reader, sc_value value,
+                              const sc_reason *reason, sc_sym consumer, sc_attr *attrs)
 {
     const sc_module *m = in->m;
     uint32_t count = 0;
-    static const sc_attr_key inherited[] = {SC_ATTR_unit, SC_ATTR_form, SC_ATTR_phase, SC_ATTR_bucket, SC_ATTR_per_step};
+    static const sc_attr_key inherited[] = {SC_ATTR_unit, SC_ATTR_form, SC_ATTR_phase,
+                                            SC_ATTR_bucket, SC_ATTR_per_step};
     for (size_t i = 0; i < sizeof inherited / sizeof *inherited; i++) {
         const sc_attr *attr = sc_op_attr(sc_op_at(m, owner), inherited[i]);
         if (attr == NULL && reader != SC_NONE && (sc_op_traits(sc_op_at(m, reader)) & SC_VIEW) != 0)
-            attr = sc_op_attr(sc_op_at(m, reader), inherited[i]); /* a gradient's `use` determines its bucket */
+            attr = sc_op_attr(sc_op_at(m, reader),
+                              inherited[i]); /* a gradient's `use` determines its bucket */
         if (attr != NULL)
             attrs[count++] = *attr;
     }
@@ -117,14 +123,15 @@ static uint32_t reshard_attrs(const insertion *in, sc_op_id owner, sc_op_id read
 }
 
 /* Emits a reshard of `value` right after its definition. */
-static sc_value reshard_after(insertion *in, sc_value value, sc_type type, sc_op_id owner, sc_op_id reader, const sc_reason *reason,
-                              sc_sym consumer)
+static sc_value reshard_after(insertion *in, sc_value value, sc_type type, sc_op_id owner,
+                              sc_op_id reader, const sc_reason *reason, sc_sym consumer)
 {
     sc_module *m = in->m;
     sc_attr attrs[12];
     uint32_t count = reshard_attrs(in, owner, reader, value, reason, consumer, attrs);
     sc_op_id def = sc_def(m, value);
-    sc_op_id op = sc_op_new(m, m->ops.data[def].func, m->ops.data[def].next, SC_OP_reshard, &value, 1, attrs, count, &type, 1, def);
+    sc_op_id op = sc_op_new(m, m->ops.data[def].func, m->ops.data[def].next, SC_OP_reshard, &value,
+                            1, attrs, count, &type, 1, def);
     return sc_result(m, op, 0);
 }
 
@@ -132,8 +139,9 @@ static sc_value copy_anywhere(insertion *in, sc_value value, sc_type type)
 {
     sc_module *m = in->m;
     const sc_op op = *sc_op_at(m, sc_def(m, value));
-    sc_op_id copy = sc_op_new(m, op.func, op.next, (sc_op_kind)op.kind, op.operands, op.operand_count, op.attrs, op.attr_count, &type, 1,
-                              sc_def(m, value));
+    sc_op_id copy =
+        sc_op_new(m, op.func, op.next, (sc_op_kind)op.kind, op.operands, op.operand_count, op.attrs,
+                  op.attr_count, &type, 1, sc_def(m, value));
     sc_op_drop_attr(m, copy, SC_ATTR_split);
     return sc_result(m, copy, 0);
 }
@@ -155,12 +163,14 @@ static bool operand_types(const insertion *in, sc_op_id id, sc_type type, sc_typ
                 continue;
             uint32_t dim = (uint32_t)factor->operand[o];
             bool is_kept = factor->result[0] >= 0;
-            const sc_sub_axis_list list = is_kept ? sc_placement_dim(&m->types.data[type].placement, (uint32_t)factor->result[0])
+            const sc_sub_axis_list list = is_kept ? sc_placement_dim(&m->types.data[type].placement,
+                                                                     (uint32_t)factor->result[0])
                                                   : sc_placement_dim(&operand->placement, dim);
             if (list.count == 0)
                 continue;
             if (!is_kept || factor->role == SC_ROLE_WHOLE || factor->role == SC_ROLE_FORM ||
-                !sc_dim_divides(m, operand->dims[dim].dim, operand->dims[dim].size, sc_sub_axis_list_size(&m->mesh, &list)))
+                !sc_dim_divides(m, operand->dims[dim].dim, operand->dims[dim].size,
+                                sc_sub_axis_list_size(&m->mesh, &list)))
                 return false;
             sc_placement_set_dim(&at, dim, &list);
         }
@@ -176,9 +186,11 @@ static sc_value named_value(const sc_module *m, sc_value value)
 {
     for (;;) {
         const sc_op *op = sc_op_at(m, sc_def(m, value));
-        if ((sc_op_traits(op) & SC_VIEW) == 0 || m->values.data[op->operands[0]].type != m->values.data[value].type ||
+        if ((sc_op_traits(op) & SC_VIEW) == 0 ||
+            m->values.data[op->operands[0]].type != m->values.data[value].type ||
             sc_op_attr(op, SC_ATTR_unit) != NULL || sc_op_attr(op, SC_ATTR_gradient) != NULL ||
-            sc_op_word(op, SC_ATTR_phase) != sc_op_word(sc_op_at(m, sc_def(m, op->operands[0])), SC_ATTR_phase))
+            sc_op_word(op, SC_ATTR_phase) !=
+                sc_op_word(sc_op_at(m, sc_def(m, op->operands[0])), SC_ATTR_phase))
             return value;
         value = op->operands[0];
     }
@@ -217,15 +229,20 @@ static bool can_be_remade(const insertion *in, sc_value value, sc_type type, sc_
     const sc_module *m = in->m;
     const sc_op *op = sc_op_at(m, sc_def(m, value));
     uint32_t fuse = sc_ops[op->kind].fuse;
-    bool is_cheap = (fuse & (SC_FUSE_FREE | SC_FUSE_VIEW | SC_FUSE_MAP | SC_FUSE_REDUCE)) != 0 && (fuse & SC_FUSE_INDEXED) == 0;
+    bool is_cheap = (fuse & (SC_FUSE_FREE | SC_FUSE_VIEW | SC_FUSE_MAP | SC_FUSE_REDUCE)) != 0 &&
+                    (fuse & SC_FUSE_INDEXED) == 0;
     if (!is_cheap || (sc_op_traits(op) & (SC_RANDOM | SC_RESHARD)) != 0 || op->result_count != 1 ||
-        op->operand_count > SC_MAX_FIXED_OPERANDS || sc_op_attr(op, SC_ATTR_unit) != NULL || sc_op_attr(op, SC_ATTR_gradient) != NULL ||
-        sc_placement_partial(&sc_type_of(m, value)->placement, 0) != 0 || sc_placement_partial(&m->types.data[type].placement, 0) != 0)
+        op->operand_count > SC_MAX_FIXED_OPERANDS || sc_op_attr(op, SC_ATTR_unit) != NULL ||
+        sc_op_attr(op, SC_ATTR_gradient) != NULL ||
+        sc_placement_partial(&sc_type_of(m, value)->placement, 0) != 0 ||
+        sc_placement_partial(&m->types.data[type].placement, 0) != 0)
         return false;
     for (uint32_t i = 0; i < op->operand_count; i++) {
-        sc_sym phase = sc_op_word(op, SC_ATTR_phase), before = sc_op_word(sc_op_at(m, sc_def(m, op->operands[i])), SC_ATTR_phase);
+        sc_sym phase = sc_op_word(op, SC_ATTR_phase),
+               before = sc_op_word(sc_op_at(m, sc_def(m, op->operands[i])), SC_ATTR_phase);
         bool is_partial = sc_placement_partial(&sc_type_of(m, op->operands[i])->placement, 0) != 0;
-        if (is_partial || (phase == in->recompute && before != phase && !sc_is_made_anywhere(m, op->operands[i])))
+        if (is_partial ||
+            (phase == in->recompute && before != phase && !sc_is_made_anywhere(m, op->operands[i])))
             return false;
     }
     return operand_types(in, sc_def(m, value), type, types);
@@ -233,7 +250,9 @@ static bool can_be_remade(const insertion *in, sc_value value, sc_type type, sc_
 
 static sc_cost cost_to_move(insertion *in, sc_value value, sc_type type)
 {
-    return sc_reshard_find(in->env->planner, in->m->values.data[value].type, &in->m->types.data[type].placement)->cost;
+    return sc_reshard_find(in->env->planner, in->m->values.data[value].type,
+                           &in->m->types.data[type].placement)
+        ->cost;
 }
 
 static sc_cost cost_to_have(insertion *in, sc_value value, sc_type type, uint32_t depth);
@@ -262,7 +281,8 @@ static sc_cost cost_to_have(insertion *in, sc_value value, sc_type type, uint32_
 {
     sc_module *m = in->m;
     const sc_op *op = sc_op_at(m, sc_def(m, value));
-    if (m->values.data[value].type == type || sc_is_made_anywhere(m, value) || find_made(in, value, type) != NULL)
+    if (m->values.data[value].type == type || sc_is_made_anywhere(m, value) ||
+        find_made(in, value, type) != NULL)
         return (sc_cost){0};
     if ((sc_op_traits(op) & SC_RESHARD) != 0 && m->values.data[op->operands[0]].type == type)
         return (sc_cost){0};
@@ -287,13 +307,15 @@ static sc_cost cost_to_have(insertion *in, sc_value value, sc_type type, uint32_
 
 /* True if rematerializing costs fewer bytes; or as many, if the value is a view with its own dims
  * of a value that others may view too: that value is then resharded once for all. */
-static bool is_better_remade(insertion *in, sc_value value, sc_type type, uint32_t depth, sc_type *types)
+static bool is_better_remade(insertion *in, sc_value value, sc_type type, uint32_t depth,
+                             sc_type *types)
 {
     const sc_module *m = in->m;
     if (depth == 0 || !can_be_remade(in, value, type, types))
         return false;
     const sc_op *op = sc_op_at(m, sc_def(m, value));
-    sc_cost of_operands = cost_of_operands(in, value, types, depth), own = cost_to_move(in, value, type);
+    sc_cost of_operands = cost_of_operands(in, value, types, depth),
+            own = cost_to_move(in, value, type);
     bool is_less = of_operands.bytes < own.bytes;
     if ((sc_op_traits(op) & SC_VIEW) == 0 || named_value(m, value) != value || is_less)
         return is_less;
@@ -305,12 +327,15 @@ static sc_sym consumer_name(sc_module *m, sc_op_id reader)
 {
     const sc_op *op = sc_op_at(m, reader);
     sc_sym path = op->result_count > 0 ? m->values.data[op->first_result].path : 0;
-    return path != 0 ? path : sc_intern_printf(&m->context->names, "%s in %s", sc_ops[op->kind].name, sc_text(m->context, op->scope));
+    return path != 0 ? path
+                     : sc_intern_printf(&m->context->names, "%s in %s", sc_ops[op->kind].name,
+                                        sc_text(m->context, op->scope));
 }
 
 /* Returns the dtype in which the reader wants a partial sum to be reduced; SC_DTYPE_COUNT: its
  * own. */
-static sc_dtype travel_dtype(const sc_module *m, sc_op_id reader, const sc_placement *has, const sc_placement *needed)
+static sc_dtype travel_dtype(const sc_module *m, sc_op_id reader, const sc_placement *has,
+                             const sc_placement *needed)
 {
     sc_sym word = sc_op_word(sc_op_at(m, reader), SC_ATTR_travels);
     bool reduces = (sc_placement_partial(has, 0) & ~sc_placement_partial(needed, 0)) != 0;
@@ -328,18 +353,20 @@ static sc_value cast_after(insertion *in, sc_value value, sc_type type, sc_op_id
     const sc_attr *phase = sc_op_attr(sc_op_at(m, reader), SC_ATTR_phase);
     if (phase != NULL)
         attrs[1] = *phase;
-    sc_op_id op =
-        sc_op_new(m, m->ops.data[def].func, m->ops.data[def].next, SC_OP_cast, &value, 1, attrs, phase != NULL ? 2 : 1, &type, 1, def);
+    sc_op_id op = sc_op_new(m, m->ops.data[def].func, m->ops.data[def].next, SC_OP_cast, &value, 1,
+                            attrs, phase != NULL ? 2 : 1, &type, 1, def);
     return sc_result(m, op, 0);
 }
 
 /* Sub-axes on which a replicated value should become a term of a partial sum. */
 static sc_sub_axis_set newly_partial(const sc_placement *has, const sc_placement *needed)
 {
-    return sc_placement_partial(needed, SC_PARTIAL_SUM) & ~sc_placement_partial(has, SC_PARTIAL_SUM);
+    return sc_placement_partial(needed, SC_PARTIAL_SUM) &
+           ~sc_placement_partial(has, SC_PARTIAL_SUM);
 }
 
-static sc_value keep_once(insertion *in, sc_op_id reader, sc_value value, sc_sub_axis_set sub_axes, sc_type type)
+static sc_value keep_once(insertion *in, sc_op_id reader, sc_value value, sc_sub_axis_set sub_axes,
+                          sc_type type)
 {
     sc_module *m = in->m;
     uint8_t list[SC_MAX_SUB_AXES];
@@ -352,7 +379,8 @@ static sc_value keep_once(insertion *in, sc_op_id reader, sc_value value, sc_sub
     const sc_attr *phase = sc_op_attr(sc_op_at(m, reader), SC_ATTR_phase);
     if (phase != NULL)
         attrs[1] = *phase;
-    sc_op_id op = sc_op_new(m, m->ops.data[reader].func, reader, SC_OP_once, &value, 1, attrs, phase != NULL ? 2 : 1, &type, 1, reader);
+    sc_op_id op = sc_op_new(m, m->ops.data[reader].func, reader, SC_OP_once, &value, 1, attrs,
+                            phase != NULL ? 2 : 1, &type, 1, reader);
     return sc_result(m, op, 0);
 }
 
@@ -361,32 +389,39 @@ static sc_value move_operand(insertion *in, sc_op_id reader, uint32_t operand, s
 {
     sc_module *m = in->m;
     sc_value value = m->ops.data[reader].operands[operand];
-    const sc_placement has = sc_type_of(m, value)->placement, needed = m->types.data[type].placement;
+    const sc_placement has = sc_type_of(m, value)->placement,
+                       needed = m->types.data[type].placement;
     sc_reason reason = sc_reason_of_operand(m, in->env->placing, reader, operand, &has, &needed);
     sc_dtype own = sc_type_of(m, value)->dtype, travels = travel_dtype(m, reader, &has, &needed);
     if (travels == SC_DTYPE_COUNT)
-        return reshard_after(in, value, type, sc_def(m, value), reader, &reason, consumer_name(m, reader));
-    sc_value rounded = cast_after(in, value, sc_type_with_dtype(m, m->values.data[value].type, travels), reader);
-    sc_value moved =
-        reshard_after(in, rounded, sc_type_with_dtype(m, type, travels), sc_def(m, rounded), reader, &reason, consumer_name(m, reader));
+        return reshard_after(in, value, type, sc_def(m, value), reader, &reason,
+                             consumer_name(m, reader));
+    sc_value rounded =
+        cast_after(in, value, sc_type_with_dtype(m, m->values.data[value].type, travels), reader);
+    sc_value moved = reshard_after(in, rounded, sc_type_with_dtype(m, type, travels),
+                                   sc_def(m, rounded), reader, &reason, consumer_name(m, reader));
     m->values.data[moved].path = m->values.data[sc_result(m, reader, 0)].path;
     return cast_after(in, moved, sc_type_with_dtype(m, type, own), reader);
 }
 
 /* Reshards the value for this operand of a reader, or a value that it is computed from. */
-static sc_value move_for(insertion *in, sc_op_id reader, uint32_t operand, sc_value value, sc_type type)
+static sc_value move_for(insertion *in, sc_op_id reader, uint32_t operand, sc_value value,
+                         sc_type type)
 {
     sc_module *m = in->m;
     if (m->ops.data[reader].operands[operand] == value)
         return move_operand(in, reader, operand, type);
-    const sc_placement has = sc_type_of(m, value)->placement, needed = m->types.data[type].placement;
+    const sc_placement has = sc_type_of(m, value)->placement,
+                       needed = m->types.data[type].placement;
     sc_reason reason = sc_reason_of_operand(m, in->env->placing, reader, operand, &has, &needed);
-    return reshard_after(in, value, type, sc_def(m, value), SC_NONE, &reason, consumer_name(m, reader));
+    return reshard_after(in, value, type, sc_def(m, value), SC_NONE, &reason,
+                         consumer_name(m, reader));
 }
 
 /* Returns a value in that type for this operand of a reader: the value itself or an earlier one, a
  * reshard, or a rematerialization. */
-static sc_value have(insertion *in, sc_op_id reader, uint32_t operand, sc_value value, sc_type type, uint32_t depth)
+static sc_value have(insertion *in, sc_op_id reader, uint32_t operand, sc_value value, sc_type type,
+                     uint32_t depth)
 {
     sc_module *m = in->m;
     const sc_op op = *sc_op_at(m, sc_def(m, value));
@@ -394,7 +429,8 @@ static sc_value have(insertion *in, sc_op_id reader, uint32_t operand, sc_value 
     sc_type types[SC_MAX_FIXED_OPERANDS];
     if (m->values.data[value].type == type)
         return value;
-    const uint32_t *own = sc_map_find(in->made, key_of(value, type)), *there = find_made(in, value, type);
+    const uint32_t *own = sc_map_find(in->made, key_of(value, type)),
+                   *there = find_made(in, value, type);
     if (own != NULL)
         return *own;
     if (there != NULL)
@@ -411,7 +447,8 @@ static sc_value have(insertion *in, sc_op_id reader, uint32_t operand, sc_value 
         made = copy_anywhere(in, value, type);
         for (uint32_t i = 0; i < op.operand_count; i++) {
             sc_value part = have(in, reader, operand, op.operands[i], types[i], depth - 1);
-            share_reshard(in, part, named_value(m, op.operands[i])); /* readers of another name may be after the copy */
+            /* readers of another name may be after the copy */
+            share_reshard(in, part, named_value(m, op.operands[i]));
             m->ops.data[sc_def(m, made)].operands[i] = part;
         }
     }
@@ -420,7 +457,8 @@ static sc_value have(insertion *in, sc_op_id reader, uint32_t operand, sc_value 
     return made;
 }
 
-static void bring_operand(insertion *in, sc_op_id reader, uint32_t operand, const sc_placement *needed)
+static void bring_operand(insertion *in, sc_op_id reader, uint32_t operand,
+                          const sc_placement *needed)
 {
     sc_module *m = in->m;
     sc_value value = m->ops.data[reader].operands[operand];
@@ -434,7 +472,8 @@ static void bring_operand(insertion *in, sc_op_id reader, uint32_t operand, cons
         for (uint32_t a = 0; a < SC_MAX_SUB_AXES; a++)
             rest.on[a] = (fresh >> a & 1) != 0 ? SC_ON_NOTHING : rest.on[a];
         bring_operand(in, reader, operand, &rest);
-        m->ops.data[reader].operands[operand] = keep_once(in, reader, m->ops.data[reader].operands[operand], fresh, type);
+        m->ops.data[reader].operands[operand] =
+            keep_once(in, reader, m->ops.data[reader].operands[operand], fresh, type);
         return;
     }
     sc_value there = have(in, reader, operand, value, type, MAX_REMADE);
@@ -482,13 +521,16 @@ static void add_partial(sc_placement *at, sc_sub_axis_set sub_axes)
 
 /* Returns the sums that stay partial in the result because operands are partial, not because of the
  * op itself. */
-static sc_sub_axis_set passed_sums(const sc_module *m, sc_op_id op, const sc_factors *factors, const sc_assignment *assignment)
+static sc_sub_axis_set passed_sums(const sc_module *m, sc_op_id op, const sc_factors *factors,
+                                   const sc_assignment *assignment)
 {
     const sc_op *o = sc_op_at(m, op);
     if (o->result_count != 1)
         return 0;
-    const sc_placement made = sc_assigned_result(m, factors, assignment, o, 0), *wanted = &sc_type_of(m, o->first_result)->placement;
-    return sc_placement_partial(wanted, SC_PARTIAL_SUM) & ~sc_placement_partial(&made, SC_PARTIAL_SUM);
+    const sc_placement made = sc_assigned_result(m, factors, assignment, o, 0),
+                       *wanted = &sc_type_of(m, o->first_result)->placement;
+    return sc_placement_partial(wanted, SC_PARTIAL_SUM) &
+           ~sc_placement_partial(&made, SC_PARTIAL_SUM);
 }
 
 static void visit(insertion *in, sc_op_id op)
@@ -503,13 +545,17 @@ static void visit(insertion *in, sc_op_id op)
     sc_factors factors;
     sc_assignment assignment;
     sc_op_factors(m, sc_op_at(m, op), &factors);
-    uint32_t state = (traits & SC_EFFECT) != 0 ? sc_module_find_state(m, sc_op_word(sc_op_at(m, op), SC_ATTR_name)) : SC_NONE;
-    if (state != SC_NONE && m->ops.data[op].operand_count == 1) { /* a write has the placement of its state */
+    uint32_t state = (traits & SC_EFFECT) != 0
+                         ? sc_module_find_state(m, sc_op_word(sc_op_at(m, op), SC_ATTR_name))
+                         : SC_NONE;
+    /* a write has the placement of its state */
+    if (state != SC_NONE && m->ops.data[op].operand_count == 1) {
         const sc_placement at = m->types.data[m->state.data[state].type].placement;
         bring_operand(in, op, 0, &at);
         return;
     }
-    if (sc_op_functions[sc_op_at(m, op)->kind].roles == NULL || (traits & (SC_CONSTANT | SC_STATE_READ | SC_EFFECT)) != 0)
+    if (sc_op_functions[sc_op_at(m, op)->kind].roles == NULL ||
+        (traits & (SC_CONSTANT | SC_STATE_READ | SC_EFFECT)) != 0)
         return;
     sc_assignment_load(m, op, &factors, &assignment);
     sc_op_drop_attr(m, op, SC_ATTR_split);
@@ -517,7 +563,8 @@ static void visit(insertion *in, sc_op_id op)
     for (uint32_t o = 0; o < m->ops.data[op].operand_count; o++) {
         sc_placement needed = sc_assigned_operand(m, &factors, &assignment, sc_op_at(m, op), o);
         const sc_placement has = sc_type_of(m, m->ops.data[op].operands[o])->placement;
-        bool brings = (traits & (SC_BILINEAR | SC_LINEAR_FIRST)) == 0 || (sc_placement_partial(&has, SC_PARTIAL_SUM) & passed) == passed;
+        bool brings = (traits & (SC_BILINEAR | SC_LINEAR_FIRST)) == 0 ||
+                      (sc_placement_partial(&has, SC_PARTIAL_SUM) & passed) == passed;
         add_partial(&needed, brings ? passed : 0);
         bring_operand(in, op, o, &needed);
     }

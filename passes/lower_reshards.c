@@ -12,12 +12,15 @@
 
 static sc_sym reduce_word(sc_module *m, uint8_t kind)
 {
-    return sc_intern_text(&m->context->names, kind == SC_PARTIAL_SUM ? "sum" : kind == SC_PARTIAL_MAX ? "max" : "min");
+    return sc_intern_text(&m->context->names, kind == SC_PARTIAL_SUM   ? "sum"
+                                              : kind == SC_PARTIAL_MAX ? "max"
+                                                                       : "min");
 }
 
 /* A value that is partial over several axes may have become so at different ops. Each collective
  * that reduces some of them gets the reason for those. */
-static void explain_part(sc_module *m, const sc_pass_env *env, sc_sub_axis_set partial, const sc_reshard_step *step, sc_op_id op)
+static void explain_part(sc_module *m, const sc_pass_env *env, sc_sub_axis_set partial,
+                         const sc_reshard_step *step, sc_op_id op)
 {
     sc_sub_axis_set part = 0;
     uint32_t first = SC_MAX_SUB_AXES;
@@ -37,7 +40,8 @@ static void explain_part(sc_module *m, const sc_pass_env *env, sc_sub_axis_set p
     sc_op_set_attr(m, op, sc_attr_text(SC_ATTR_why, reason.why));
 }
 
-static uint32_t step_attrs(sc_module *m, const sc_op *reshard, const sc_reshard_step *step, const sc_type_info *type, sc_attr *attrs)
+static uint32_t step_attrs(sc_module *m, const sc_op *reshard, const sc_reshard_step *step,
+                           const sc_type_info *type, sc_attr *attrs)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < reshard->attr_count; i++)
@@ -64,7 +68,8 @@ static sc_value lower(sc_module *m, const sc_pass_env *env, sc_op_id id)
         sc_attr attrs[16];
         uint32_t count = step_attrs(m, &reshard, &plan->steps[i], &before, attrs);
         sc_type type = sc_type_with_placement(m, m->values.data[value].type, &plan->steps[i].to);
-        sc_op_id op = sc_op_new(m, reshard.func, id, plan->steps[i].kind, &value, 1, attrs, count, &type, 1, id);
+        sc_op_id op = sc_op_new(m, reshard.func, id, plan->steps[i].kind, &value, 1, attrs, count,
+                                &type, 1, id);
         explain_part(m, env, partial, &plan->steps[i], op);
         value = sc_result(m, op, 0);
     }

@@ -23,7 +23,8 @@ static double neutral_value(sc_dtype dtype, neutral which)
 {
     if (which == NEUTRAL_ZERO)
         return 0;
-    double highest = sc_dtype_is_float(dtype) ? (double)INFINITY : ldexp(1, sc_dtypes[dtype].significand) - 1;
+    double highest =
+        sc_dtype_is_float(dtype) ? (double)INFINITY : ldexp(1, sc_dtypes[dtype].significand) - 1;
     return which == NEUTRAL_HIGHEST ? highest : sc_dtype_is_float(dtype) ? -highest : -highest - 1;
 }
 
@@ -47,18 +48,23 @@ static void mask_operand(masking *masked, sc_op_id reader, uint32_t operand, neu
     bool is_new;
     uint32_t *slot = sc_map_insert(&masked->made, (uint64_t)value << 2 | which, SC_NONE, &is_new);
     if (is_new) {
-        sc_attr attrs[] = {sc_attr_dims(m, SC_ATTR_dims, dims, count),
-                           sc_attr_number(SC_ATTR_value, neutral_value(sc_type_of(m, value)->dtype, which))};
+        sc_attr attrs[] = {
+            sc_attr_dims(m, SC_ATTR_dims, dims, count),
+            sc_attr_number(SC_ATTR_value, neutral_value(sc_type_of(m, value)->dtype, which))};
         sc_type type = m->values.data[value].type;
-        sc_op_id op = sc_op_new(m, m->ops.data[reader].func, reader, SC_OP_mask, &value, 1, attrs, 2, &type, 1, reader);
+        sc_op_id op = sc_op_new(m, m->ops.data[reader].func, reader, SC_OP_mask, &value, 1, attrs,
+                                2, &type, 1, reader);
         *slot = sc_result(m, op, 0);
     }
     m->ops.data[reader].operands[operand] = *slot;
 }
 
-static bool is_uneven_factor(const sc_module *m, const sc_op *op, const sc_factor *factor, uint32_t operand)
+static bool is_uneven_factor(const sc_module *m, const sc_op *op, const sc_factor *factor,
+                             uint32_t operand)
 {
-    return factor->operand[operand] >= 0 && sc_type_is_uneven(m, sc_type_of(m, op->operands[operand]), (uint32_t)factor->operand[operand]);
+    return factor->operand[operand] >= 0 &&
+           sc_type_is_uneven(m, sc_type_of(m, op->operands[operand]),
+                             (uint32_t)factor->operand[operand]);
 }
 
 static void visit(masking *masked, sc_op_id id)
@@ -77,7 +83,8 @@ static void visit(masking *masked, sc_op_id id)
             if ((checks && integers) || (factor->role == SC_ROLE_SUMS && !factor->offset))
                 mask_operand(masked, id, o, NEUTRAL_ZERO);
             else if (factor->role == SC_ROLE_MAXES || factor->role == SC_ROLE_MINS)
-                mask_operand(masked, id, o, factor->role == SC_ROLE_MAXES ? NEUTRAL_LOWEST : NEUTRAL_HIGHEST);
+                mask_operand(masked, id, o,
+                             factor->role == SC_ROLE_MAXES ? NEUTRAL_LOWEST : NEUTRAL_HIGHEST);
         }
     }
 }

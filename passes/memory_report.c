@@ -15,7 +15,8 @@
 
 #include "passes/reason.h"
 
-const char *const sc_memory_kind_names[SC_MEMORY_KINDS] = {"param", "grad", "opt", "act", "cache", "workspace", "comm", "host"};
+const char *const sc_memory_kind_names[SC_MEMORY_KINDS] = {"param", "grad",      "opt",  "act",
+                                                           "cache", "workspace", "comm", "host"};
 
 typedef struct buffers {
     const sc_module *m;
@@ -103,10 +104,13 @@ static const char *name_of(const sc_module *m, const sc_memory_live *live)
     sc_sym path = sc_value_path(m, live->value);
     if (path == 0 && live->kind == SC_MEMORY_COMM) /* one of several in a bucket */
         path = sc_value_path(m, op->operands[m->values.data[live->value].index]);
-    const char *name = path != 0 ? sc_text(m->context, path) : sc_ops[op->kind].name, *scope = sc_text(m->context, op->scope);
+    const char *name = path != 0 ? sc_text(m->context, path) : sc_ops[op->kind].name,
+               *scope = sc_text(m->context, op->scope);
     if (live->kind == SC_MEMORY_COMM && path != 0 && m->values.data[live->value].path == 0)
         return sc_arena_printf(&m->context->arena, "%s of %s", sc_ops[op->kind].name, name);
-    return path != 0 || *scope == 0 ? name : sc_arena_printf(&m->context->arena, "a %s in %s", name, scope);
+    return path != 0 || *scope == 0
+               ? name
+               : sc_arena_printf(&m->context->arena, "a %s in %s", name, scope);
 }
 
 /* Lists buffers defined up to the peak op and read there or later. */
@@ -126,7 +130,8 @@ static void list_live(const buffers *b, sc_op_id at, sc_memory_report *out)
             int64_t bytes = bytes_of(b, value);
             if (b->root[value] != value || bytes == 0 || numbers[b->last_use[value]] < peak)
                 continue;
-            sc_memory_kind kind = (sc_op_traits(op) & SC_COLLECTIVE) != 0 ? SC_MEMORY_COMM : SC_MEMORY_ACT;
+            sc_memory_kind kind =
+                (sc_op_traits(op) & SC_COLLECTIVE) != 0 ? SC_MEMORY_COMM : SC_MEMORY_ACT;
             sc_memory_live live = {.kind = kind, .bytes = bytes, .loc = op->loc, .value = value};
             live.name = name_of(m, &live);
             *sc_vec_push(&m->context->arena, &out->live) = live;
@@ -156,7 +161,8 @@ static int64_t padding_of(const sc_module *m, const sc_type_info *type)
 {
     int64_t padded = 1;
     for (uint32_t i = 0; i < type->rank; i++) {
-        int64_t size = sc_type_local_size(m, type, i), shards = (int64_t)sc_type_shards(&m->mesh, type, i);
+        int64_t size = sc_type_local_size(m, type, i),
+                shards = (int64_t)sc_type_shards(&m->mesh, type, i);
         if (size > 0 && padded > INT64_MAX / size / shards)
             return 0;
         padded *= size * shards;
@@ -179,9 +185,11 @@ static int64_t *reduced_bytes(const sc_module *m)
             const sc_op *op = sc_op_at(m, id);
             if ((sc_op_traits(op) & SC_STATE_READ) != 0)
                 state_of[op->first_result] = sc_module_find_state(m, sc_op_word(op, SC_ATTR_name));
-            for (uint32_t r = 0; (sc_op_traits(op) & SC_RESHARD) != 0 && r < op->result_count; r++) {
+            for (uint32_t r = 0; (sc_op_traits(op) & SC_RESHARD) != 0 && r < op->result_count;
+                 r++) {
                 uint32_t state = state_of[op->operands[r]];
-                if (state == SC_NONE || sc_placement_partial(&sc_type_of(m, op->operands[r])->placement, 0) == 0)
+                if (state == SC_NONE ||
+                    sc_placement_partial(&sc_type_of(m, op->operands[r])->placement, 0) == 0)
                     continue;
                 state_of[op->first_result + r] = state;
                 bytes[state] = sc_type_local_bytes(m, sc_type_of(m, op->first_result + r));
@@ -192,8 +200,9 @@ static int64_t *reduced_bytes(const sc_module *m)
 }
 
 static const sc_memory_kind kind_of_state[] = {
-    [SC_STATE_PARAM] = SC_MEMORY_PARAM,  [SC_STATE_CACHE] = SC_MEMORY_CACHE,      [SC_STATE_GRAD] = SC_MEMORY_GRAD,
-    [SC_STATE_OPT] = SC_MEMORY_OPT,      [SC_STATE_SCALAR] = SC_MEMORY_WORKSPACE, [SC_STATE_GATHERED] = SC_MEMORY_COMM,
+    [SC_STATE_PARAM] = SC_MEMORY_PARAM,      [SC_STATE_CACHE] = SC_MEMORY_CACHE,
+    [SC_STATE_GRAD] = SC_MEMORY_GRAD,        [SC_STATE_OPT] = SC_MEMORY_OPT,
+    [SC_STATE_SCALAR] = SC_MEMORY_WORKSPACE, [SC_STATE_GATHERED] = SC_MEMORY_COMM,
     [SC_STATE_SUM] = SC_MEMORY_WORKSPACE};
 
 static void add_state(const sc_module *m, sc_memory_report *out)
@@ -204,7 +213,8 @@ static void add_state(const sc_module *m, sc_memory_report *out)
         const sc_type_info *type = &m->types.data[state->type];
         int64_t bytes = sc_type_local_bytes(m, type);
         sc_memory_kind kind = kind_of_state[state->kind];
-        int64_t stored = kind == SC_MEMORY_GRAD && reduced[s] < bytes ? reduced[s] : bytes; /* the remainder is still to be reduced */
+        /* the remainder is still to be reduced */
+        int64_t stored = kind == SC_MEMORY_GRAD && reduced[s] < bytes ? reduced[s] : bytes;
         out->bytes[kind] = plus(out->bytes[kind], stored);
         out->bytes[SC_MEMORY_COMM] = plus(out->bytes[SC_MEMORY_COMM], bytes - stored);
         int64_t padding = padding_of(m, type);
@@ -249,7 +259,8 @@ void sc_memory_report_make(const sc_module *m, sc_memory_report *out)
     out->stored_comm = out->bytes[SC_MEMORY_COMM];
     if (at != SC_NONE) {
         const sc_op *op = sc_op_at(m, at);
-        out->at = sc_arena_printf(arena, "%s in %s", sc_ops[op->kind].name, sc_text(m->context, op->scope));
+        out->at = sc_arena_printf(arena, "%s in %s", sc_ops[op->kind].name,
+                                  sc_text(m->context, op->scope));
         list_live(&fullest, at, out);
     }
     for (sc_memory_kind k = 0; k < SC_MEMORY_KINDS; k++)
@@ -264,11 +275,13 @@ const char *sc_sub_axis_set_text(const sc_module *m, sc_sub_axis_set set)
     sc_strbuf_add(&text, "");
     for (uint32_t x = 0; x < m->mesh.axis_count; x++) {
         const sc_axis *axis = &m->mesh.axes[x];
-        sc_sub_axis_set all = ((sc_sub_axis_set)1 << axis->sub_axis_count) - 1, of_axis = set >> axis->first_sub_axis & all;
+        sc_sub_axis_set all = ((sc_sub_axis_set)1 << axis->sub_axis_count) - 1,
+                        of_axis = set >> axis->first_sub_axis & all;
         for (uint32_t a = 0; a < axis->sub_axis_count && of_axis != 0; a++) {
             if ((of_axis >> a & 1) == 0 || (of_axis == all && a > 0))
                 continue;
-            sc_strbuf_printf(&text, "%s%s", text.length > 0 ? ", " : "", sc_text(m->context, axis->name));
+            sc_strbuf_printf(&text, "%s%s", text.length > 0 ? ", " : "",
+                             sc_text(m->context, axis->name));
             if (of_axis != all)
                 sc_strbuf_printf(&text, ".%u", a);
         }
@@ -300,7 +313,8 @@ int64_t sc_memory_bytes_whole_on(const sc_module *m, uint32_t axis)
     for (uint32_t s = 0; s < m->state.count; s++) {
         const sc_type_info *type = &m->types.data[m->state.data[s].type];
         bool split = m->state.data[s].kind != SC_STATE_PARAM;
-        for (uint32_t a = of->first_sub_axis; a < (uint32_t)of->first_sub_axis + of->sub_axis_count; a++)
+        for (uint32_t a = of->first_sub_axis; a < (uint32_t)of->first_sub_axis + of->sub_axis_count;
+             a++)
             split = split || type->placement.on[a] != SC_ON_NOTHING;
         bytes = split ? bytes : plus(bytes, whole_bytes(type));
     }

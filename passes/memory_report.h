@@ -14,7 +14,8 @@ typedef enum sc_memory_kind {
     SC_MEMORY_ACT,   /* values of the program that are live at the peak */
     SC_MEMORY_CACHE, /* as stored */
     SC_MEMORY_WORKSPACE,
-    SC_MEMORY_COMM, /* results of collectives that are live at the peak: gathered copies, reduced buffers */
+    /* results of collectives that are live at the peak: gathered copies, reduced buffers */
+    SC_MEMORY_COMM,
     SC_MEMORY_HOST,
     SC_MEMORY_KINDS
 } sc_memory_kind;
@@ -46,8 +47,9 @@ typedef struct sc_memory_padding {
 typedef struct sc_memory_report {
     int64_t bytes[SC_MEMORY_KINDS]; /* their sum without HOST is `peak` */
     int64_t peak;
-    int64_t stored_comm;         /* part of COMM that is state, live at all times */
-    int64_t largest_saved;       /* largest shard of a parameter or optimizer state; 0: the program saves no training state */
+    int64_t stored_comm; /* part of COMM that is state, live at all times */
+    /* largest shard of a parameter or optimizer state; 0: the program saves no training state */
+    int64_t largest_saved;
     const char *saved_name;      /* its path */
     const char *at;              /* the op at the peak: "relu in f"; NULL: none */
     SC_VEC(sc_memory_live) live; /* buffers at the peak, largest first */

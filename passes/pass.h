@@ -14,11 +14,12 @@ typedef struct sc_pass_env {
     const sc_train_step *step; /* NULL: a forward program */
     double bucket;             /* bytes of gradients to reduce in one call; 0: the default */
     uint32_t prefetch;         /* number of FSDP units ahead that parameters are gathered */
-    sc_placing *placing;       /* created by store-params or propagate; how each placement was decided */
+    /* created by store-params or propagate; how each placement was decided */
+    sc_placing *placing;
     struct sc_planner *planner;
-    const struct sc_map
-        *brought;   /* filled by insert-reshards: value << 32 | type -> the value resharded to that type before any reader; NULL: unknown */
-    bool no_verify; /* for tests with invalid modules */
+    const struct sc_map *brought; /* filled by insert-reshards: value << 32 | type -> the value
+                                     resharded to that type before any reader; NULL: unknown */
+    bool no_verify;               /* for tests with invalid modules */
 } sc_pass_env;
 
 typedef struct sc_pass {
@@ -44,8 +45,8 @@ const sc_pass *sc_pass_find(const char *name);
 bool sc_pass_run(sc_module *m, const sc_pass *pass, sc_pass_env *env);
 /* Runs the passes up to and including `last`. NULL: all except kernel passes, which run only if
  * `last` is one. `after` (may be NULL) is called with the module after each pass. */
-bool sc_pipeline_run(sc_module *m, sc_pass_env *env, const char *last, void (*after)(sc_module *m, const sc_pass *pass, void *user),
-                     void *user);
+bool sc_pipeline_run(sc_module *m, sc_pass_env *env, const char *last,
+                     void (*after)(sc_module *m, const sc_pass *pass, void *user), void *user);
 
 bool sc_run_store_params(sc_module *m, sc_pass_env *env);
 bool sc_run_propagate(sc_module *m, sc_pass_env *env);

@@ -32,7 +32,8 @@ typedef struct input_search {
 static void keep_common_prefix(sc_sub_axis_list *list, const sc_sub_axis_list *other)
 {
     uint32_t common = 0;
-    while (common < list->count && common < other->count && list->sub_axes[common] == other->sub_axes[common])
+    while (common < list->count && common < other->count &&
+           list->sub_axes[common] == other->sub_axes[common])
         common++;
     list->count = (uint8_t)common;
 }
@@ -58,14 +59,17 @@ static void want(input_search *s, const input_name *name, const sc_placement *ne
 static bool is_function_of(const sc_module *m, const sc_op *op, uint32_t operand)
 {
     uint32_t fuse = sc_ops[op->kind].fuse;
-    bool is_function = (fuse & (SC_FUSE_VIEW | SC_FUSE_MAP)) != 0 && (fuse & SC_FUSE_INDEXED) == 0 && op->result_count == 1 &&
+    bool is_function = (fuse & (SC_FUSE_VIEW | SC_FUSE_MAP)) != 0 &&
+                       (fuse & SC_FUSE_INDEXED) == 0 && op->result_count == 1 &&
                        (sc_op_traits(op) & SC_RANDOM) == 0;
     for (uint32_t o = 0; is_function && o < op->operand_count; o++)
-        is_function = op->operands[o] == op->operands[operand] || sc_is_made_anywhere(m, op->operands[o]);
+        is_function =
+            op->operands[o] == op->operands[operand] || sc_is_made_anywhere(m, op->operands[o]);
     return is_function;
 }
 
-static void add_name(input_search *s, const input_name *name, const sc_op *op, uint32_t operand, const sc_factors *factors)
+static void add_name(input_search *s, const input_name *name, const sc_op *op, uint32_t operand,
+                     const sc_factors *factors)
 {
     input_name made = {.value = op->first_result};
     if (s->is_name[made.value])
@@ -101,7 +105,8 @@ static void ask_reader(input_search *s, const input_name *name, sc_op_id reader)
         if (!is_function_of(p->m, op, o))
             continue;
         const sc_placement made = sc_assigned_result(p->m, &factors, &assignment, op, 0);
-        if (sc_placement_equal(&made, &p->placing->at[op->first_result])) /* otherwise it is resharded */
+        /* otherwise it is resharded */
+        if (sc_placement_equal(&made, &p->placing->at[op->first_result]))
             add_name(s, name, op, o, &factors);
     }
 }
@@ -114,18 +119,24 @@ static void settle(const input_search *s)
     for (uint32_t d = 0; d < s->rank; d++) {
         const sc_sub_axis_list list = sc_placement_dim(&s->wanted, d);
         for (uint32_t i = sc_placement_dim(at, d).count; i < list.count; i++) {
-            if (at->on[list.sub_axes[i]] != SC_ON_NOTHING || (placing->closed[s->input] >> list.sub_axes[i] & 1) != 0)
+            if (at->on[list.sub_axes[i]] != SC_ON_NOTHING ||
+                (placing->closed[s->input] >> list.sub_axes[i] & 1) != 0)
                 break;
             sc_placement_append(at, d, list.sub_axes[i]);
-            *sc_cause_of(placing, s->input, list.sub_axes[i]) =
-                (sc_cause){placing->lock_rules[(size_t)reader * placing->sub_axis_count + list.sub_axes[i]], reader, SC_NONE};
+            *sc_cause_of(placing, s->input, list.sub_axes[i]) = (sc_cause){
+                placing->lock_rules[(size_t)reader * placing->sub_axis_count + list.sub_axes[i]],
+                reader, SC_NONE};
         }
     }
 }
 
 static void place_input(sc_propagation *p, sc_value input, bool *is_name)
 {
-    input_search s = {.p = p, .input = input, .rank = sc_type_of(p->m, input)->rank, .is_name = is_name, .wanted = p->placing->at[input]};
+    input_search s = {.p = p,
+                      .input = input,
+                      .rank = sc_type_of(p->m, input)->rank,
+                      .is_name = is_name,
+                      .wanted = p->placing->at[input]};
     input_name *own = sc_vec_push(&p->m->context->arena, &s.names);
     own->value = input;
     for (uint32_t d = 0; d < s.rank; d++)

@@ -36,7 +36,8 @@ static sc_value *writers_of_state(const sc_module *m, sc_func_id func)
     memset(writers, 0xff, m->state.count * sizeof *writers);
     sc_for_each_op (m, func, op) {
         if ((sc_op_traits(sc_op_at(m, op)) & SC_STATE_WRITE) != 0)
-            writers[sc_module_find_state(m, sc_op_word(sc_op_at(m, op), SC_ATTR_name))] = sc_op_at(m, op)->operands[0];
+            writers[sc_module_find_state(m, sc_op_word(sc_op_at(m, op), SC_ATTR_name))] =
+                sc_op_at(m, op)->operands[0];
     }
     return writers;
 }
@@ -49,7 +50,9 @@ static void place_update(sc_propagation *p, const sc_train_step *step)
     sc_for_each_op (m, step->update, op) {
         const sc_op *o = sc_op_at(m, op);
         uint32_t traits = sc_op_traits(o);
-        uint32_t state = (traits & (SC_STATE_READ | SC_STATE_WRITE)) == 0 ? SC_NONE : sc_module_find_state(m, sc_op_word(o, SC_ATTR_name));
+        uint32_t state = (traits & (SC_STATE_READ | SC_STATE_WRITE)) == 0
+                             ? SC_NONE
+                             : sc_module_find_state(m, sc_op_word(o, SC_ATTR_name));
         if (state == SC_NONE)
             continue;
         const sc_placement at = m->types.data[m->state.data[state].type].placement;
@@ -62,7 +65,8 @@ static void place_update(sc_propagation *p, const sc_train_step *step)
             place_at(p, o->operands[0], &at);
         if ((traits & SC_STATE_READ) != 0 && m->state.data[state].kind == SC_STATE_GRAD) {
             const sc_placement wanted = places[sc_param_of_state(step, state)];
-            for (uint32_t u = p->user_begin[o->first_result]; u < p->user_begin[o->first_result + 1]; u++)
+            for (uint32_t u = p->user_begin[o->first_result];
+                 u < p->user_begin[o->first_result + 1]; u++)
                 place_at(p, sc_result(m, p->users[u], 0), &wanted);
         }
     }

@@ -17,15 +17,21 @@ typedef struct sc_cause {
 #define SC_LOCKED_OUT (SC_NONE - 1)
 
 typedef struct sc_placing {
-    uint32_t value_count, op_count, sub_axis_count; /* counts of the module when propagation began */
-    sc_placement *at;                               /* per value, without storage-only splits */
-    sc_sub_axis_set *closed;                        /* per value: sub-axes on which nothing more may be placed */
-    sc_cause *causes;                               /* [value * sub_axis_count + sub-axis] */
-    sc_dim *locks; /* [op * sub_axis_count + sub-axis]: the factor that owns the sub-axis; SC_LOCKED_OUT: none may; SC_NONE: undecided */
-    sc_sub_axis_set *withdrawn; /* per op: sub-axes placed by `if free` lines and withdrawn; also holds for derivatives */
+    /* counts of the module when propagation began */
+    uint32_t value_count, op_count, sub_axis_count;
+    sc_placement *at; /* per value, without storage-only splits */
+    /* per value: sub-axes on which nothing more may be placed */
+    sc_sub_axis_set *closed;
+    sc_cause *causes; /* [value * sub_axis_count + sub-axis] */
+    /* [op * sub_axis_count + sub-axis]: the factor that owns the sub-axis; SC_LOCKED_OUT: none may;
+     * SC_NONE: undecided */
+    sc_dim *locks;
+    /* per op: sub-axes placed by `if free` lines and withdrawn; also holds for derivatives */
+    sc_sub_axis_set *withdrawn;
     uint32_t *lock_rules;
-    bool *acted;          /* per rule of the module: it placed or closed something first */
-    uint8_t *lock_orders; /* indexed like locks: position of the sub-axis among those of its factor, if known */
+    bool *acted; /* per rule of the module: it placed or closed something first */
+    /* indexed like locks: position of the sub-axis among those of its factor, if known */
+    uint8_t *lock_orders;
 } sc_placing;
 
 static inline sc_cause *sc_cause_of(const sc_placing *placing, sc_value value, uint32_t sub_axis)

@@ -18,7 +18,8 @@ static void move_after(sc_module *m, uint32_t *position, sc_op_id op, sc_op_id a
     }
     /* operands already moved are right after `after`: insert this op behind them */
     sc_op_id last = after;
-    while (m->ops.data[last].next != SC_NONE && m->ops.data[last].next != op && position[m->ops.data[last].next] == position[after])
+    while (m->ops.data[last].next != SC_NONE && m->ops.data[last].next != op &&
+           position[m->ops.data[last].next] == position[after])
         last = m->ops.data[last].next;
     if (m->ops.data[last].next != op)
         sc_op_move(m, op, m->ops.data[last].next);
@@ -34,11 +35,13 @@ static bool reads_parameters(const sc_module *m, sc_op_id id)
         const sc_op *def = sc_op_at(m, sc_def(m, op->operands[i]));
         while ((sc_op_traits(def) & SC_CONVERTS) != 0)
             def = sc_op_at(m, sc_def(m, def->operands[0]));
-        bool goes_on = (sc_op_traits(def) & SC_COLLECTIVE) != 0 && sc_op_attr(def, SC_ATTR_unit) != NULL;
+        bool goes_on =
+            (sc_op_traits(def) & SC_COLLECTIVE) != 0 && sc_op_attr(def, SC_ATTR_unit) != NULL;
         if (def == seen) /* the previous call produces all of them */
             continue;
         seen = def;
-        if (goes_on ? !reads_parameters(m, sc_def(m, def->first_result)) : (sc_op_traits(def) & SC_STATE_READ) == 0)
+        if (goes_on ? !reads_parameters(m, sc_def(m, def->first_result))
+                    : (sc_op_traits(def) & SC_STATE_READ) == 0)
             return false;
     }
     return true;
@@ -51,7 +54,8 @@ static bool *find_inner(const sc_module *m)
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
         sc_for_each_op (m, f, op) {
             const sc_op *o = sc_op_at(m, op);
-            bool of_unit = (sc_op_traits(o) & SC_COLLECTIVE) != 0 && sc_op_attr(o, SC_ATTR_unit) != NULL;
+            bool of_unit =
+                (sc_op_traits(o) & SC_COLLECTIVE) != 0 && sc_op_attr(o, SC_ATTR_unit) != NULL;
             for (uint32_t i = 0; of_unit && i < o->operand_count; i++)
                 inner[sc_def(m, o->operands[i])] = true;
         }
@@ -70,10 +74,12 @@ bool sc_run_prefetch(sc_module *m, sc_pass_env *env)
         gathers.count = 0;
         sc_for_each_op (m, f, op) {
             const sc_op *o = sc_op_at(m, op);
-            if (o->kind == SC_OP_all_gather && sc_op_attr(o, SC_ATTR_unit) != NULL && !inner[op] && reads_parameters(m, op))
+            if (o->kind == SC_OP_all_gather && sc_op_attr(o, SC_ATTR_unit) != NULL && !inner[op] &&
+                reads_parameters(m, op))
                 *sc_vec_push(&m->context->arena, &gathers) = op;
         }
-        for (uint32_t i = gathers.count; i-- > env->prefetch;) /* from the last, so that earlier gathers are still in place */
+        /* from the last, so that earlier gathers are still in place */
+        for (uint32_t i = gathers.count; i-- > env->prefetch;)
             move_after(m, position, gathers.data[i], gathers.data[i - env->prefetch]);
     }
     return true;

@@ -1,9 +1,9 @@
 /* propagate: derives a placement for every value and a split for every op from the plan's seeds.
  *
  *   %1 = param "w1": f32[D=32, F=64]               f32[D=32, F=64@tp]
- *   %2 = dot[D] %x, %1 : f32[B=4, F=64]      ->    dot[D] %x, %1 {split = [F@tp]} : f32[B=4, F=64@tp]
- *   %4 = dot[F] %2, %3 : f32[B=4, D=32]            dot[F] %2, %3 {split = [F@tp]} : f32[B=4, D=32]
- *                                                                     (a partial sum, reduced next)
+ *   %2 = dot[D] %x, %1 : f32[B=4, F=64]      ->    dot[D] %x, %1 {split = [F@tp]} : f32[B=4,
+ * F=64@tp] %4 = dot[F] %2, %3 : f32[B=4, D=32]            dot[F] %2, %3 {split = [F@tp]} : f32[B=4,
+ * D=32] (a partial sum, reduced next)
  *
  * Strong lines and pins run first, to a fixpoint; then every op's choice is locked; then `if free`
  * lines run to a fixpoint. Propagation works in rounds: all ops next to a change propose
@@ -48,7 +48,8 @@ static void carry_storage(sc_propagation *p, sc_func_id func)
         if ((sc_op_traits(sc_op_at(m, sc_def(m, source))) & SC_STATE_READ) == 0)
             continue;
         p->placing->at[result] = p->placing->at[source];
-        memcpy(sc_cause_of(p->placing, result, 0), sc_cause_of(p->placing, source, 0), p->placing->sub_axis_count * sizeof(sc_cause));
+        memcpy(sc_cause_of(p->placing, result, 0), sc_cause_of(p->placing, source, 0),
+               p->placing->sub_axis_count * sizeof(sc_cause));
     }
 }
 
@@ -76,7 +77,8 @@ bool sc_run_propagate(sc_module *m, sc_pass_env *env)
     sc_propagation_run(&p);
     for (sc_func_id f = 0; f < m->funcs.count; f++)
         lock_choices(&p, f);
-    sc_sub_axis_set *before = sc_arena_array(&m->context->arena, p.placing->value_count, sizeof *before);
+    sc_sub_axis_set *before =
+        sc_arena_array(&m->context->arena, p.placing->value_count, sizeof *before);
     for (sc_value v = 0; v < p.placing->value_count; v++)
         before[v] = sc_placement_split(&p.placing->at[v]);
     if (!sc_lay_weak_seeds(&p, seeds))

@@ -22,15 +22,21 @@ typedef struct sc_propagation {
     sc_op_id *users;
     bool *queued; /* per op */
     SC_VEC(sc_op_id) active, next;
-    bool *is_input;    /* per value: result of an input op, which propagation does not place */
-    uint8_t *stage_of; /* per op: sc_stage; ops and values of other stages than the current one are not changed */
+    bool *is_input; /* per value: result of an input op, which propagation does not place */
+    /* per op: sc_stage; ops and values of other stages than the current one are not changed */
+    uint8_t *stage_of;
     uint8_t stage;
     SC_VEC(sc_conflict) conflicts; /* not reported yet */
 } sc_propagation;
 
 /* The forward program is placed first, on its own, so training does not change it. The later stages
  * derive from it. */
-typedef enum sc_stage { SC_STAGE_FORWARD, SC_STAGE_BACKWARD, SC_STAGE_UPDATE, SC_STAGE_COUNT } sc_stage;
+typedef enum sc_stage {
+    SC_STAGE_FORWARD,
+    SC_STAGE_BACKWARD,
+    SC_STAGE_UPDATE,
+    SC_STAGE_COUNT
+} sc_stage;
 
 /* ---- propagation.c ---- */
 /* Initializes every placement to replicated except as given by types; creates env->placing and
@@ -46,7 +52,8 @@ void sc_propagation_finish(sc_propagation *p, sc_func_id func);
 /* Adds the defining op of a value and its readers to the worklist. */
 void sc_propagation_touch(sc_propagation *p, sc_value value);
 /* Locks the sub-axis to this factor of the op, as the order-th of the factor's sub-axes. */
-void sc_lock_sub_axis(sc_propagation *p, sc_op_id op, uint32_t sub_axis, sc_dim dim, uint32_t order);
+void sc_lock_sub_axis(sc_propagation *p, sc_op_id op, uint32_t sub_axis, sc_dim dim,
+                      uint32_t order);
 /* If an op uses part of an axis, locks the rest of the axis out of the op. */
 void sc_lock_out_rest(sc_propagation *p, sc_op_id op);
 

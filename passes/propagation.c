@@ -51,7 +51,8 @@ static sc_placing *placing_new(sc_module *m)
     placing->sub_axis_count = m->mesh.sub_axis_count;
     placing->at = sc_arena_array(arena, m->values.count, sizeof *placing->at);
     placing->closed = sc_arena_array(arena, m->values.count, sizeof *placing->closed);
-    size_t causes = (size_t)m->values.count * m->mesh.sub_axis_count, locks = (size_t)m->ops.count * m->mesh.sub_axis_count;
+    size_t causes = (size_t)m->values.count * m->mesh.sub_axis_count,
+           locks = (size_t)m->ops.count * m->mesh.sub_axis_count;
     placing->causes = sc_arena_array(arena, causes, sizeof *placing->causes);
     placing->locks = sc_arena_array(arena, locks, sizeof *placing->locks);
     placing->withdrawn = sc_arena_array(arena, m->ops.count, sizeof *placing->withdrawn);
@@ -133,41 +134,48 @@ void sc_propagation_touch(sc_propagation *p, sc_value value)
 static bool may_take(const sc_propagation *p, sc_value value, uint32_t dim, uint32_t sub_axis)
 {
     const sc_placement *at = &p->placing->at[value];
-    if (at->on[sub_axis] != SC_ON_NOTHING || (p->placing->closed[value] >> sub_axis & 1) != 0 || p->is_input[value])
+    if (at->on[sub_axis] != SC_ON_NOTHING || (p->placing->closed[value] >> sub_axis & 1) != 0 ||
+        p->is_input[value])
         return false;
     if (p->stage_of[sc_def(p->m, value)] != p->stage || sc_is_made_anywhere(p->m, value))
         return false;
     sc_type_info type = *sc_type_of(p->m, value);
     type.placement = *at;
     return sc_dim_divides(p->m, type.dims[dim].dim, type.dims[dim].size,
-                          sc_type_shards(&p->m->mesh, &type, dim) * p->m->mesh.sub_axes[sub_axis].size);
+                          sc_type_shards(&p->m->mesh, &type, dim) *
+                              p->m->mesh.sub_axes[sub_axis].size);
 }
 
 /* Returns a value of the op that has the sub-axis on this factor, from which the cause is
  * copied. */
-static sc_value source_of(const sc_propagation *p, const sc_op *op, const sc_factor *factor, uint32_t sub_axis)
+static sc_value source_of(const sc_propagation *p, const sc_op *op, const sc_factor *factor,
+                          uint32_t sub_axis)
 {
     for (uint32_t o = 0; o < op->operand_count; o++) {
-        if (factor->operand[o] >= 0 && p->placing->at[op->operands[o]].on[sub_axis] == (uint8_t)factor->operand[o])
+        if (factor->operand[o] >= 0 &&
+            p->placing->at[op->operands[o]].on[sub_axis] == (uint8_t)factor->operand[o])
             return op->operands[o];
     }
     for (uint32_t r = 0; r < op->result_count; r++) {
-        if (factor->result[r] >= 0 && p->placing->at[op->first_result + r].on[sub_axis] == (uint8_t)factor->result[r])
+        if (factor->result[r] >= 0 &&
+            p->placing->at[op->first_result + r].on[sub_axis] == (uint8_t)factor->result[r])
             return op->first_result + r;
     }
     return SC_NONE;
 }
 
-static void propose(sc_propagation *p, sc_op_id id, const sc_factor *factor, const sc_sub_axis_list *split, sc_value value, int dim,
-                    proposal_list *out)
+static void propose(sc_propagation *p, sc_op_id id, const sc_factor *factor,
+                    const sc_sub_axis_list *split, sc_value value, int dim, proposal_list *out)
 {
     for (uint32_t i = 0; dim >= 0 && i < split->count; i++) {
         uint32_t sub_axis = split->sub_axes[i];
         if (!may_take(p, value, (uint32_t)dim, sub_axis))
             continue;
         sc_value source = source_of(p, sc_op_at(p->m, id), factor, sub_axis);
-        uint32_t rule = source == SC_NONE ? p->placing->lock_rules[(size_t)id * p->placing->sub_axis_count + sub_axis]
-                                          : sc_cause_of(p->placing, source, sub_axis)->rule;
+        uint32_t rule =
+            source == SC_NONE
+                ? p->placing->lock_rules[(size_t)id * p->placing->sub_axis_count + sub_axis]
+                : sc_cause_of(p->placing, source, sub_axis)->rule;
         *sc_vec_push(&p->m->context->arena, out) = (proposal){.value = value,
                                                               .sub_axis = (uint8_t)sub_axis,
                                                               .dim = (uint8_t)dim,
@@ -191,9 +199,11 @@ static void visit(sc_propagation *p, sc_op_id id, proposal_list *out)
         if (assignment.split[f].count == 0)
             continue;
         for (uint32_t o = 0; o < op->operand_count; o++)
-            propose(p, id, &factors.list[f], &assignment.split[f], op->operands[o], factors.list[f].operand[o], out);
+            propose(p, id, &factors.list[f], &assignment.split[f], op->operands[o],
+                    factors.list[f].operand[o], out);
         for (uint32_t r = 0; r < op->result_count; r++)
-            propose(p, id, &factors.list[f], &assignment.split[f], op->first_result + r, factors.list[f].result[r], out);
+            propose(p, id, &factors.list[f], &assignment.split[f], op->first_result + r,
+                    factors.list[f].result[r], out);
     }
 }
 
@@ -312,9 +322,11 @@ void sc_lock_out_rest(sc_propagation *p, sc_op_id op)
     for (uint32_t x = 0; x < mesh->axis_count; x++) {
         const sc_axis *axis = &mesh->axes[x];
         bool used = false;
-        for (uint32_t a = axis->first_sub_axis; a < (uint32_t)axis->first_sub_axis + axis->sub_axis_count; a++)
+        for (uint32_t a = axis->first_sub_axis;
+             a < (uint32_t)axis->first_sub_axis + axis->sub_axis_count; a++)
             used = used || locks[a] != SC_NONE;
-        for (uint32_t a = axis->first_sub_axis; used && a < (uint32_t)axis->first_sub_axis + axis->sub_axis_count; a++)
+        for (uint32_t a = axis->first_sub_axis;
+             used && a < (uint32_t)axis->first_sub_axis + axis->sub_axis_count; a++)
             locks[a] = locks[a] == SC_NONE ? SC_LOCKED_OUT : locks[a];
     }
 }
@@ -329,7 +341,8 @@ void sc_propagation_finish(sc_propagation *p, sc_func_id func)
         sc_factors factors;
         sc_assignment assignment;
         sc_op_factors(m, sc_op_at(m, op), &factors);
-        bool anywhere = m->ops.data[op].result_count == 1 && sc_is_made_anywhere(m, sc_result(m, op, 0));
+        bool anywhere =
+            m->ops.data[op].result_count == 1 && sc_is_made_anywhere(m, sc_result(m, op, 0));
         if (factors.count > 0 && !anywhere) {
             sc_assign(&p->assigner, op, &factors, &assignment);
             sc_assignment_store(m, op, &factors, &assignment);
@@ -337,13 +350,15 @@ void sc_propagation_finish(sc_propagation *p, sc_func_id func)
         if ((sc_op_traits(sc_op_at(m, op)) & SC_STATE_READ) != 0) {
             uint32_t state = sc_module_find_state(m, sc_op_word(sc_op_at(m, op), SC_ATTR_name));
             if (state != SC_NONE)
-                m->state.data[state].type = sc_type_with_placement(m, m->state.data[state].type, &p->placing->at[sc_result(m, op, 0)]);
+                m->state.data[state].type = sc_type_with_placement(
+                    m, m->state.data[state].type, &p->placing->at[sc_result(m, op, 0)]);
         }
     }
     sc_for_each_op (m, func, op) {
         for (uint32_t r = 0; r < m->ops.data[op].result_count; r++) {
             sc_value value = sc_result(m, op, r);
-            m->values.data[value].type = sc_type_with_placement(m, m->values.data[value].type, &p->placing->at[value]);
+            m->values.data[value].type =
+                sc_type_with_placement(m, m->values.data[value].type, &p->placing->at[value]);
         }
     }
 }

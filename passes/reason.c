@@ -13,11 +13,14 @@ sc_sym sc_value_path(const sc_module *m, sc_value value)
     const sc_op *op = sc_op_at(m, sc_def(m, value));
     if ((sc_op_traits(op) & SC_STATE_READ) != 0)
         return sc_op_word(op, SC_ATTR_name);
-    return op->operand_count == 1 && (sc_op_traits(op) & SC_NAMESAKE) != 0 ? sc_value_path(m, op->operands[0]) : 0;
+    return op->operand_count == 1 && (sc_op_traits(op) & SC_NAMESAKE) != 0
+               ? sc_value_path(m, op->operands[0])
+               : 0;
 }
 
 /* Returns the plan line that put this sub-axis on the value, or on a value it was computed from. */
-static uint32_t rule_of(const sc_module *m, const sc_placing *placing, sc_value value, uint32_t sub_axis, int depth)
+static uint32_t rule_of(const sc_module *m, const sc_placing *placing, sc_value value,
+                        uint32_t sub_axis, int depth)
 {
     if (placing == NULL || depth == 0)
         return SC_NONE;
@@ -26,7 +29,9 @@ static uint32_t rule_of(const sc_module *m, const sc_placing *placing, sc_value 
     const sc_op *op = sc_op_at(m, sc_def(m, value));
     for (uint32_t i = 0; i < op->operand_count; i++) {
         uint8_t on = sc_type_of(m, op->operands[i])->placement.on[sub_axis];
-        uint32_t rule = on == SC_ON_NOTHING ? SC_NONE : rule_of(m, placing, op->operands[i], sub_axis, depth - 1);
+        uint32_t rule = on == SC_ON_NOTHING
+                            ? SC_NONE
+                            : rule_of(m, placing, op->operands[i], sub_axis, depth - 1);
         if (rule != SC_NONE)
             return rule;
     }
@@ -89,42 +94,53 @@ static const char *rule_text(const sc_module *m, uint32_t rule)
 static sc_reason compose(sc_module *m, uint32_t rule, const char *detail)
 {
     const char *text = rule_text(m, rule);
-    sc_sym why = text == NULL ? sc_intern_text(&m->context->names, detail) : sc_intern_printf(&m->context->names, "%s; %s", text, detail);
+    sc_sym why = text == NULL ? sc_intern_text(&m->context->names, detail)
+                              : sc_intern_printf(&m->context->names, "%s; %s", text, detail);
     return (sc_reason){rule, why};
 }
 
 /* Returns the style that decided how the op is computed. */
 static uint32_t lock_rule(const sc_placing *placing, sc_op_id op, uint32_t sub_axis)
 {
-    return placing == NULL || op >= placing->op_count ? SC_NONE : placing->lock_rules[(size_t)op * placing->sub_axis_count + sub_axis];
+    return placing == NULL || op >= placing->op_count
+               ? SC_NONE
+               : placing->lock_rules[(size_t)op * placing->sub_axis_count + sub_axis];
 }
 
 /* Reason for resharding a value computed in one placement to another: a stored parameter used by a
  * unit, a pin, a rule on the result. */
-static sc_reason reason_of_placement(sc_module *m, const sc_placing *placing, sc_value value, uint32_t sub_axis, const sc_placement *made,
-                                     uint32_t rule)
+static sc_reason reason_of_placement(sc_module *m, const sc_placing *placing, sc_value value,
+                                     uint32_t sub_axis, const sc_placement *made, uint32_t rule)
 {
     const sc_op *op = sc_op_at(m, sc_def(m, value));
     sc_arena *arena = &m->context->arena;
     const sc_type_info *type = sc_type_of(m, value);
     if (sc_op_attr(op, SC_ATTR_unit) != NULL)
         return compose(m, rule, "stored so, gathered for a unit that uses it");
-    uint32_t own = placing != NULL && value < placing->value_count ? sc_cause_of(placing, value, sub_axis)->rule : SC_NONE;
+    uint32_t own = placing != NULL && value < placing->value_count
+                       ? sc_cause_of(placing, value, sub_axis)->rule
+                       : SC_NONE;
     rule = own != SC_NONE ? own : rule;
     sc_value source = op->operand_count > 0 ? op->operands[0] : value;
-    for (uint32_t i = op->operand_count; i-- > 0;) { /* the first that has the split; constants are only fitted */
+    /* the first that has the split; constants are only fitted */
+    for (uint32_t i = op->operand_count; i-- > 0;) {
         const sc_type_info *operand = sc_type_of(m, op->operands[i]);
-        if (operand->placement.on[sub_axis] < operand->rank && (sc_op_traits(sc_op_at(m, sc_def(m, op->operands[i]))) & SC_CONSTANT) == 0)
+        if (operand->placement.on[sub_axis] < operand->rank &&
+            (sc_op_traits(sc_op_at(m, sc_def(m, op->operands[i]))) & SC_CONSTANT) == 0)
             source = op->operands[i];
     }
     if (made->on[sub_axis] < type->rank)
         return compose(m, rule,
-                       sc_arena_printf(arena, "%s has %s over %s", short_name(m, source), dim_shown(m, type, made->on[sub_axis]),
+                       sc_arena_printf(arena, "%s has %s over %s", short_name(m, source),
+                                       dim_shown(m, type, made->on[sub_axis]),
                                        axis_name(m, sub_axis)));
-    return compose(m, rule, sc_arena_printf(arena, "%s is whole on %s", short_name(m, source), axis_name(m, sub_axis)));
+    return compose(
+        m, rule,
+        sc_arena_printf(arena, "%s is whole on %s", short_name(m, source), axis_name(m, sub_axis)));
 }
 
-sc_reason sc_reason_of_result(sc_module *m, const sc_placing *placing, sc_value value, const sc_placement *made, const sc_placement *wanted)
+sc_reason sc_reason_of_result(sc_module *m, const sc_placing *placing, sc_value value,
+                              const sc_placement *made, const sc_placement *wanted)
 {
     uint32_t sub_axis = first_difference(&m->mesh, made, wanted);
     const sc_op *op = sc_op_at(m, sc_def(m, value));
@@ -139,14 +155,18 @@ sc_reason sc_reason_of_result(sc_module *m, const sc_placing *placing, sc_value 
         rule = rule_of(m, placing, op->operands[i], sub_axis, SEARCH_DEPTH);
         rule = rule != SC_NONE ? rule : lock_rule(placing, sc_def(m, value), sub_axis);
         return compose(m, rule,
-                       sc_arena_printf(&m->context->arena, "%s reduces over %s, which %s splits over %s", name,
-                                       dim_shown(m, type, type->placement.on[sub_axis]), short_name(m, op->operands[i]),
-                                       axis_name(m, sub_axis)));
+                       sc_arena_printf(&m->context->arena,
+                                       "%s reduces over %s, which %s splits over %s", name,
+                                       dim_shown(m, type, type->placement.on[sub_axis]),
+                                       short_name(m, op->operands[i]), axis_name(m, sub_axis)));
     }
-    return compose(m, rule, sc_arena_printf(&m->context->arena, "%s is a partial reduction over %s", name, axis_name(m, sub_axis)));
+    return compose(m, rule,
+                   sc_arena_printf(&m->context->arena, "%s is a partial reduction over %s", name,
+                                   axis_name(m, sub_axis)));
 }
 
-sc_reason sc_reason_of_operand(sc_module *m, const sc_placing *placing, sc_op_id reader, uint32_t operand, const sc_placement *has,
+sc_reason sc_reason_of_operand(sc_module *m, const sc_placing *placing, sc_op_id reader,
+                               uint32_t operand, const sc_placement *has,
                                const sc_placement *needed)
 {
     sc_op *op = sc_op_at(m, reader);
@@ -159,31 +179,40 @@ sc_reason sc_reason_of_operand(sc_module *m, const sc_placing *placing, sc_op_id
         if (i == operand || type->placement.on[sub_axis] >= type->rank)
             continue;
         return compose(m, rule,
-                       sc_arena_printf(&m->context->arena, "%s has %s over %s", short_name(m, op->operands[i]),
-                                       dim_shown(m, type, type->placement.on[sub_axis]), axis_name(m, sub_axis)));
+                       sc_arena_printf(&m->context->arena, "%s has %s over %s",
+                                       short_name(m, op->operands[i]),
+                                       dim_shown(m, type, type->placement.on[sub_axis]),
+                                       axis_name(m, sub_axis)));
     }
     const sc_type_info *type = sc_type_of(m, value);
     if (sc_is_partial(has->on[sub_axis])) {
         sc_sym path = sc_value_path(m, value);
-        path = path == 0 && op->result_count > 0 ? m->values.data[op->first_result].path : path; /* a gradient without a name yet */
+        /* a gradient without a name yet */
+        path = path == 0 && op->result_count > 0 ? m->values.data[op->first_result].path : path;
         return compose(m, rule,
-                       sc_arena_printf(&m->context->arena, "each rank of %s has its part of %s", axis_name(m, sub_axis),
-                                       path != 0 ? in_instance(sc_text(m->context, path)) : short_name(m, value)));
+                       sc_arena_printf(&m->context->arena, "each rank of %s has its part of %s",
+                                       axis_name(m, sub_axis),
+                                       path != 0 ? in_instance(sc_text(m->context, path))
+                                                 : short_name(m, value)));
     }
     if (has->on[sub_axis] < type->rank)
         return compose(m, rule,
-                       sc_arena_printf(&m->context->arena, "%s needs %s of %s whole", name, dim_shown(m, type, has->on[sub_axis]),
+                       sc_arena_printf(&m->context->arena, "%s needs %s of %s whole", name,
+                                       dim_shown(m, type, has->on[sub_axis]),
                                        short_name(m, value)));
     return compose(m, rule, sc_arena_printf(&m->context->arena, "%s reads it so", name));
 }
 
-sc_reason sc_reason_of_partial(sc_module *m, const sc_placing *placing, sc_value value, uint32_t sub_axis)
+sc_reason sc_reason_of_partial(sc_module *m, const sc_placing *placing, sc_value value,
+                               uint32_t sub_axis)
 {
     for (;;) { /* terminates: operands precede their op */
         const sc_op *op = sc_op_at(m, sc_def(m, value));
         sc_value brings = SC_NONE;
         for (uint32_t i = op->operand_count; i-- > 0;)
-            brings = sc_is_partial(sc_type_of(m, op->operands[i])->placement.on[sub_axis]) ? op->operands[i] : brings;
+            brings = sc_is_partial(sc_type_of(m, op->operands[i])->placement.on[sub_axis])
+                         ? op->operands[i]
+                         : brings;
         if (brings == SC_NONE)
             break;
         value = brings;
@@ -196,7 +225,8 @@ sc_reason sc_reason_of_partial(sc_module *m, const sc_placing *placing, sc_value
     return sc_reason_of_result(m, placing, value, &made, &wanted);
 }
 
-uint32_t sc_reason_attrs(const sc_module *m, sc_value value, const sc_reason *reason, sc_attr *attrs)
+uint32_t sc_reason_attrs(const sc_module *m, sc_value value, const sc_reason *reason,
+                         sc_attr *attrs)
 {
     uint32_t count = 0;
     sc_sym path = sc_value_path(m, value);

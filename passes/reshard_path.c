@@ -63,7 +63,8 @@ int sc_cost_compare(const sc_cost *a, const sc_cost *b)
 double sc_sent_bytes(sc_op_kind kind, double buffer, double group)
 {
     int collective = sc_op_collective(kind);
-    return collective < 0 ? 0 : sc_collective_sent((sc_image_collective_kind)collective, buffer, group);
+    return collective < 0 ? 0
+                          : sc_collective_sent((sc_image_collective_kind)collective, buffer, group);
 }
 
 /* all_slice first, all_gather last: SHARDING 2.3. */
@@ -99,7 +100,8 @@ static sc_cost step_cost(const search *s, const sc_placement *from, const sc_res
     if (step->kind == SC_OP_all_slice)
         return cost;
     double buffer = local_bytes(s, step->kind == SC_OP_all_gather ? &step->to : from);
-    double sent = sc_sent_bytes(step->kind, buffer, (double)sc_sub_axis_list_size(&s->m->mesh, &step->group));
+    double sent =
+        sc_sent_bytes(step->kind, buffer, (double)sc_sub_axis_list_size(&s->m->mesh, &step->group));
     cost.bytes = sent * (spans_inter(&s->m->mesh, &step->group) ? 8 : 1) + s->planner->call_cost;
     cost.calls = 1;
     return cost;
@@ -125,8 +127,10 @@ static void offer(search *s, uint32_t from, sc_reshard_step step)
         return;
     uint32_t index = *find_state(s, &step.to, &is_new);
     if (is_new) {
-        *sc_vec_push(&s->m->context->arena, &s->states) = (state){.at = step.to, .cost = cost, .parent = from, .step = step};
-    } else if (!s->states.data[index].done && sc_cost_compare(&cost, &s->states.data[index].cost) < 0) {
+        *sc_vec_push(&s->m->context->arena, &s->states) =
+            (state){.at = step.to, .cost = cost, .parent = from, .step = step};
+    } else if (!s->states.data[index].done &&
+               sc_cost_compare(&cost, &s->states.data[index].cost) < 0) {
         s->states.data[index].cost = cost;
         s->states.data[index].parent = from;
         s->states.data[index].step = step;
@@ -142,7 +146,8 @@ static bool divides(const search *s, const sc_placement *at, uint32_t dim, uint6
 {
     sc_type_info type = s->type;
     type.placement = *at;
-    return sc_dim_divides(s->m, type.dims[dim].dim, type.dims[dim].size, sc_type_shards(&s->m->mesh, &type, dim) * by);
+    return sc_dim_divides(s->m, type.dims[dim].dim, type.dims[dim].size,
+                          sc_type_shards(&s->m->mesh, &type, dim) * by);
 }
 
 /* Returns the last `count` sub-axes of a dim's list, or an empty list if one of them may not
@@ -179,9 +184,11 @@ static void offer_slices(search *s, uint32_t from)
     for (uint32_t a = 0; a < s->m->mesh.sub_axis_count; a++) {
         for (uint32_t d = 0; d < s->dim_count; d++) {
             uint8_t dim = (uint8_t)s->dims[d];
-            if (!is_moving(s, a) || at.on[a] != SC_ON_NOTHING || !divides(s, &at, dim, s->m->mesh.sub_axes[a].size))
+            if (!is_moving(s, a) || at.on[a] != SC_ON_NOTHING ||
+                !divides(s, &at, dim, s->m->mesh.sub_axes[a].size))
                 continue;
-            sc_reshard_step step = {.kind = SC_OP_all_slice, .to = at, .group = {1, {(uint8_t)a}}, .gather = dim};
+            sc_reshard_step step = {
+                .kind = SC_OP_all_slice, .to = at, .group = {1, {(uint8_t)a}}, .gather = dim};
             sc_placement_append(&step.to, dim, a);
             offer(s, from, step);
         }
@@ -197,7 +204,8 @@ static void offer_gathers(search *s, uint32_t from)
             sc_sub_axis_list tail = suffix(s, &list, count);
             if (tail.count == 0)
                 break;
-            sc_reshard_step step = {.kind = SC_OP_all_gather, .to = at, .group = tail, .gather = (uint8_t)s->dims[d]};
+            sc_reshard_step step = {
+                .kind = SC_OP_all_gather, .to = at, .group = tail, .gather = (uint8_t)s->dims[d]};
             release(&step.to, &tail);
             offer(s, from, step);
             for (uint32_t e = 0; e < s->dim_count; e++) {
@@ -227,20 +235,26 @@ static void offer_all_reduce(search *s, uint32_t from, uint8_t kind, sc_sub_axis
         offer(s, from, step);
 }
 
-static void offer_reduce_scatter(search *s, uint32_t from, uint8_t kind, const sc_sub_axis_list *group)
+static void offer_reduce_scatter(search *s, uint32_t from, uint8_t kind,
+                                 const sc_sub_axis_list *group)
 {
     const sc_placement at = s->states.data[from].at;
     for (uint32_t d = 0; d < s->dim_count; d++) {
         if (!divides(s, &at, s->dims[d], sc_sub_axis_list_size(&s->m->mesh, group)))
             continue;
-        sc_reshard_step step = {.kind = SC_OP_reduce_scatter, .to = at, .group = *group, .gather = (uint8_t)s->dims[d], .reduce = kind};
+        sc_reshard_step step = {.kind = SC_OP_reduce_scatter,
+                                .to = at,
+                                .group = *group,
+                                .gather = (uint8_t)s->dims[d],
+                                .reduce = kind};
         release(&step.to, group);
         append_all(&step.to, s->dims[d], group);
         offer(s, from, step);
     }
 }
 
-enum { MOST_ORDERED = 4 }; /* up to this many sub-axes all orders are tried; beyond, only mesh order and the goal's */
+/* up to this many sub-axes all orders are tried; beyond, only mesh order and the goal's */
+enum { MOST_ORDERED = 4 };
 
 static uint32_t count_sub_axes(sc_sub_axis_set set)
 {
@@ -251,12 +265,14 @@ static uint32_t count_sub_axes(sc_sub_axis_set set)
 }
 
 /* Offers every order of every nonempty subset of `rest`, appended to `chosen`. */
-static void offer_scattered(search *s, uint32_t from, uint8_t kind, sc_sub_axis_list *chosen, sc_sub_axis_set rest, bool every_order)
+static void offer_scattered(search *s, uint32_t from, uint8_t kind, sc_sub_axis_list *chosen,
+                            sc_sub_axis_set rest, bool every_order)
 {
     for (uint32_t a = 0; a < s->m->mesh.sub_axis_count; a++) {
         if ((rest >> a & 1) == 0)
             continue;
-        sc_sub_axis_set later = every_order ? rest & ~((sc_sub_axis_set)1 << a) : rest & ~(((sc_sub_axis_set)2 << a) - 1);
+        sc_sub_axis_set later = every_order ? rest & ~((sc_sub_axis_set)1 << a)
+                                            : rest & ~(((sc_sub_axis_set)2 << a) - 1);
         chosen->sub_axes[chosen->count++] = (uint8_t)a;
         offer_reduce_scatter(s, from, kind, chosen);
         offer_scattered(s, from, kind, chosen, later, every_order);
@@ -269,10 +285,12 @@ static void offer_scattered(search *s, uint32_t from, uint8_t kind, sc_sub_axis_
  * scattered. */
 static void offer_reductions(search *s, uint32_t from, uint8_t kind)
 {
-    sc_sub_axis_set partial = sc_placement_partial(&s->states.data[from].at, kind) & s->moving, to_dims = 0;
+    sc_sub_axis_set partial = sc_placement_partial(&s->states.data[from].at, kind) & s->moving,
+                    to_dims = 0;
     sc_sub_axis_list chosen = {0};
     for (uint32_t a = 0; a < s->m->mesh.sub_axis_count; a++)
-        to_dims |= (partial >> a & 1) != 0 && s->goal.on[a] < s->type.rank ? (sc_sub_axis_set)1 << a : 0;
+        to_dims |=
+            (partial >> a & 1) != 0 && s->goal.on[a] < s->type.rank ? (sc_sub_axis_set)1 << a : 0;
     offer_all_reduce(s, from, kind, partial & ~to_dims);
     if (to_dims != 0)
         offer_all_reduce(s, from, kind, partial);
@@ -292,7 +310,8 @@ static uint64_t stride_of(const search *s, const sc_placement *at, uint32_t sub_
 
 /* Returns the group of a permute: every sub-axis that changes its dim or its stride. In (x, z, y)
  * -> (y, z, x), z keeps its position, but not its stride if x and y differ in size. */
-static sc_sub_axis_list changed_sub_axes(const search *s, const sc_placement *a, const sc_placement *b)
+static sc_sub_axis_list changed_sub_axes(const search *s, const sc_placement *a,
+                                         const sc_placement *b)
 {
     sc_sub_axis_list list = {0};
     for (uint32_t i = 0; i < s->m->mesh.sub_axis_count; i++) {
@@ -324,12 +343,14 @@ static void offer_permute(search *s, uint32_t from, const sc_placement *to)
     const sc_placement at = s->states.data[from].at;
     if (sc_placement_equal(&at, to) || !same_local_shape(s, &at, to))
         return;
-    sc_reshard_step step = {.kind = SC_OP_permute, .to = *to, .group = changed_sub_axes(s, &at, to)};
+    sc_reshard_step step = {
+        .kind = SC_OP_permute, .to = *to, .group = changed_sub_axes(s, &at, to)};
     offer(s, from, step);
 }
 
 /* Offers every assignment of `sub_axes` to `places` that keeps local shapes. */
-static void offer_arrangements(search *s, uint32_t from, sc_placement *to, const sc_sub_axis_list *sub_axes, uint32_t next,
+static void offer_arrangements(search *s, uint32_t from, sc_placement *to,
+                               const sc_sub_axis_list *sub_axes, uint32_t next,
                                sc_sub_axis_set places)
 {
     const sc_placement at = s->states.data[from].at;
@@ -403,7 +424,9 @@ static uint32_t next_state(const search *s)
 {
     uint32_t best = SC_NONE;
     for (uint32_t i = 0; i < s->states.count; i++) {
-        if (!s->states.data[i].done && (best == SC_NONE || sc_cost_compare(&s->states.data[i].cost, &s->states.data[best].cost) < 0))
+        if (!s->states.data[i].done &&
+            (best == SC_NONE ||
+             sc_cost_compare(&s->states.data[i].cost, &s->states.data[best].cost) < 0))
             best = i;
     }
     return best;
@@ -435,7 +458,8 @@ static sc_reshard_plan *path_to(const search *s, uint32_t goal)
     return plan;
 }
 
-static sc_reshard_plan *find_path(sc_planner *planner, const sc_type_info *from, const sc_placement *to)
+static sc_reshard_plan *find_path(sc_planner *planner, const sc_type_info *from,
+                                  const sc_placement *to)
 {
     search s = {.planner = planner, .m = planner->m};
     s.seen.arena = &planner->m->context->arena;

@@ -21,9 +21,11 @@ typedef struct sc_reshard_step {
     sc_op_kind kind;
     sc_placement to;
     sc_sub_axis_list group; /* major first */
-    uint8_t gather;         /* index of the dim that is gathered, sliced or scattered; all_to_all: the dim that is gathered */
-    uint8_t scatter;        /* all_to_all: index of the dim that is split */
-    uint8_t reduce;         /* reductions: SC_PARTIAL_.. */
+    /* index of the dim that is gathered, sliced or scattered; all_to_all: the dim that is gathered
+     */
+    uint8_t gather;
+    uint8_t scatter; /* all_to_all: index of the dim that is split */
+    uint8_t reduce;  /* reductions: SC_PARTIAL_.. */
 } sc_reshard_step;
 
 typedef struct sc_reshard_plan {

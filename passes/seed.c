@@ -12,7 +12,8 @@ static const char *value_name(const sc_module *m, sc_value value)
     if (path != 0)
         return sc_text(m->context, path);
     const sc_op *op = sc_op_at(m, sc_def(m, value));
-    return sc_arena_printf(&m->context->arena, "a result of %s in %s", sc_ops[op->kind].name, sc_text(m->context, op->scope));
+    return sc_arena_printf(&m->context->arena, "a result of %s in %s", sc_ops[op->kind].name,
+                           sc_text(m->context, op->scope));
 }
 
 /* Returns the name of the composite that the leaf is printed as part of, or of the leaf. */
@@ -27,15 +28,19 @@ static const char *shown_dim(const sc_module *m, sc_value value, uint32_t index)
 static void note_conflict(sc_propagation *p, const sc_seed *seed, uint32_t sub_axis, uint32_t dim)
 {
     const sc_value_info *values = p->m->values.data;
-    uint32_t other = sc_cause_of(p->placing, seed->value, sub_axis)->rule, axis = p->m->mesh.sub_axes[sub_axis].axis;
-    sc_conflict conflict = {.seed = seed, .sub_axis = sub_axis, .dim = dim, .other = other, .last = seed->value};
+    uint32_t other = sc_cause_of(p->placing, seed->value, sub_axis)->rule,
+             axis = p->m->mesh.sub_axes[sub_axis].axis;
+    sc_conflict conflict = {
+        .seed = seed, .sub_axis = sub_axis, .dim = dim, .other = other, .last = seed->value};
     for (uint32_t i = 0; i < p->conflicts.count; i++) {
         sc_conflict *known = &p->conflicts.data[i];
-        if (known->seed->rule != seed->rule || known->other != other || p->m->mesh.sub_axes[known->sub_axis].axis != axis)
+        if (known->seed->rule != seed->rule || known->other != other ||
+            p->m->mesh.sub_axes[known->sub_axis].axis != axis)
             continue;
         conflict.more = known->more + (known->last != seed->value);
         if (values[known->seed->value].path != 0 || values[seed->value].path == 0)
-            conflict = (sc_conflict){known->seed, known->sub_axis, known->dim, other, seed->value, conflict.more};
+            conflict = (sc_conflict){known->seed, known->sub_axis, known->dim,
+                                     other,       seed->value,     conflict.more};
         *known = conflict;
         return;
     }
@@ -50,16 +55,18 @@ static void report_conflict(const sc_propagation *p, const sc_conflict *conflict
     sc_diag *diag = &m->context->diag;
     sc_report(diag, SC_D_two_dims_one_axis, mine->loc, value_name(m, seed->value),
               sc_text(m->context, m->mesh.axes[m->mesh.sub_axes[conflict->sub_axis].axis].name),
-              shown_dim(m, seed->value, p->placing->at[seed->value].on[conflict->sub_axis]), shown_dim(m, seed->value, conflict->dim),
-              NULL);
+              shown_dim(m, seed->value, p->placing->at[seed->value].on[conflict->sub_axis]),
+              shown_dim(m, seed->value, conflict->dim), NULL);
     if (conflict->other != SC_NONE) {
         const sc_rule_ref *other = &m->rules.data[conflict->other];
-        sc_report_note(diag, other->loc, "the other line is here: %s", sc_text(m->context, other->text));
+        sc_report_note(diag, other->loc, "the other line is here: %s",
+                       sc_text(m->context, other->text));
     }
     sc_loc place = m->ops.data[sc_def(m, seed->value)].loc;
     sc_report_note(diag, place, "the value: %s", sc_type_text(m, m->values.data[seed->value].type));
     if (conflict->more > 0)
-        sc_report_note(diag, (sc_loc){0}, "the same two lines meet on %u more value%s", conflict->more, conflict->more == 1 ? "" : "s");
+        sc_report_note(diag, (sc_loc){0}, "the same two lines meet on %u more value%s",
+                       conflict->more, conflict->more == 1 ? "" : "s");
 }
 
 /* Reports all conflicts; true if there are none. */
@@ -89,13 +96,15 @@ static void place_sub_axis(sc_propagation *p, const sc_seed *seed, uint32_t dim,
 
 /* True if a stronger line has decided the sub-axis: pins override rules, output rules override act
  * rules. */
-static bool is_settled(const sc_propagation *p, const sc_seed *seed, uint32_t sub_axis, const uint8_t *strength_of)
+static bool is_settled(const sc_propagation *p, const sc_seed *seed, uint32_t sub_axis,
+                       const uint8_t *strength_of)
 {
     const uint8_t on = p->placing->at[seed->value].on[sub_axis];
     if ((p->placing->closed[seed->value] >> sub_axis & 1) != 0)
         return true;
     return on != SC_ON_NOTHING && strength_of != NULL &&
-           strength_of[(size_t)seed->value * p->placing->sub_axis_count + sub_axis] < seed->strength;
+           strength_of[(size_t)seed->value * p->placing->sub_axis_count + sub_axis] <
+               seed->strength;
 }
 
 static void lay_seed(sc_propagation *p, const sc_seed *seed, uint8_t *strength_of)
@@ -113,11 +122,14 @@ static void lay_seed(sc_propagation *p, const sc_seed *seed, uint8_t *strength_o
             }
             sc_type_info type = *sc_type_of(p->m, seed->value);
             type.placement = *at;
-            uint64_t shards = sc_type_shards(&p->m->mesh, &type, (uint32_t)dim) * p->m->mesh.sub_axes[sub_axis].size;
-            if (seed->strength == SC_SEED_WEAK && !sc_dim_divides(p->m, type.dims[dim].dim, type.dims[dim].size, shards))
+            uint64_t shards = sc_type_shards(&p->m->mesh, &type, (uint32_t)dim) *
+                              p->m->mesh.sub_axes[sub_axis].size;
+            if (seed->strength == SC_SEED_WEAK &&
+                !sc_dim_divides(p->m, type.dims[dim].dim, type.dims[dim].size, shards))
                 continue; /* an earlier free line, in mesh order, left too little of the dim */
             place_sub_axis(p, seed, (uint32_t)dim, sub_axis);
-            strength_of[(size_t)seed->value * p->placing->sub_axis_count + sub_axis] = (uint8_t)seed->strength;
+            strength_of[(size_t)seed->value * p->placing->sub_axis_count + sub_axis] =
+                (uint8_t)seed->strength;
         }
     }
     sc_propagation_touch(p, seed->value);
@@ -143,9 +155,9 @@ static void sort_across_lines(sc_propagation *p, sc_value value)
     for (uint32_t d = 0; d < sc_type_of(p->m, value)->rank; d++) {
         sc_sub_axis_list list = sc_placement_dim(at, d);
         for (uint32_t i = 1; i < list.count; i++) {
-            for (uint32_t j = i;
-                 j > 0 && list.sub_axes[j - 1] > list.sub_axes[j] &&
-                 sc_cause_of(p->placing, value, list.sub_axes[j - 1])->rule != sc_cause_of(p->placing, value, list.sub_axes[j])->rule;
+            for (uint32_t j = i; j > 0 && list.sub_axes[j - 1] > list.sub_axes[j] &&
+                                 sc_cause_of(p->placing, value, list.sub_axes[j - 1])->rule !=
+                                     sc_cause_of(p->placing, value, list.sub_axes[j])->rule;
                  j--) {
                 uint8_t swap = list.sub_axes[j];
                 list.sub_axes[j] = list.sub_axes[j - 1];
@@ -159,7 +171,8 @@ static void sort_across_lines(sc_propagation *p, sc_value value)
 
 bool sc_lay_strong_seeds(sc_propagation *p, const sc_seeds *seeds)
 {
-    uint8_t *strength_of = sc_arena_array(&p->m->context->arena, (size_t)p->placing->value_count * p->placing->sub_axis_count, 1);
+    uint8_t *strength_of = sc_arena_array(
+        &p->m->context->arena, (size_t)p->placing->value_count * p->placing->sub_axis_count, 1);
     for (int strength = SC_SEED_FIXED; strength <= SC_SEED_STRONG; strength++) {
         for (uint32_t i = 0; i < seeds->list.count; i++) {
             const sc_seed *seed = &seeds->list.data[i];
@@ -186,8 +199,10 @@ static bool is_free(const sc_propagation *p, const sc_seed *seed)
     const sc_placement *at = &p->placing->at[seed->value];
     for (uint32_t s = 0; s < seed->split_count; s++) {
         for (uint32_t i = 0; i < seed->splits[s].sub_axes.count; i++) {
-            const sc_axis *axis = &mesh->axes[mesh->sub_axes[seed->splits[s].sub_axes.sub_axes[i]].axis];
-            for (uint32_t a = axis->first_sub_axis; a < (uint32_t)axis->first_sub_axis + axis->sub_axis_count; a++) {
+            const sc_axis *axis =
+                &mesh->axes[mesh->sub_axes[seed->splits[s].sub_axes.sub_axes[i]].axis];
+            for (uint32_t a = axis->first_sub_axis;
+                 a < (uint32_t)axis->first_sub_axis + axis->sub_axis_count; a++) {
                 if (at->on[a] != SC_ON_NOTHING || (p->placing->closed[seed->value] >> a & 1) != 0)
                     return false;
             }
@@ -196,7 +211,8 @@ static bool is_free(const sc_propagation *p, const sc_seed *seed)
         type.placement = *at;
         int dim = sc_type_find_dim(&type, seed->splits[s].dim);
         if (dim < 0 || !sc_dim_divides(p->m, type.dims[dim].dim, type.dims[dim].size,
-                                       sc_type_shards(mesh, &type, (uint32_t)dim) * sc_sub_axis_list_size(mesh, &seed->splits[s].sub_axes)))
+                                       sc_type_shards(mesh, &type, (uint32_t)dim) *
+                                           sc_sub_axis_list_size(mesh, &seed->splits[s].sub_axes)))
             return false;
     }
     return true;
@@ -205,11 +221,15 @@ static bool is_free(const sc_propagation *p, const sc_seed *seed)
 bool sc_lay_weak_seeds(sc_propagation *p, const sc_seeds *seeds)
 {
     sc_arena *arena = &p->m->context->arena;
-    bool *eligible = sc_arena_array(arena, seeds->list.count, sizeof *eligible); /* before any is applied, so order is irrelevant */
-    uint8_t *strength_of = sc_arena_array(arena, (size_t)p->placing->value_count * p->placing->sub_axis_count, 1);
+    /* before any is applied, so order is irrelevant */
+    bool *eligible = sc_arena_array(arena, seeds->list.count, sizeof *eligible);
+    uint8_t *strength_of =
+        sc_arena_array(arena, (size_t)p->placing->value_count * p->placing->sub_axis_count, 1);
     for (uint32_t i = 0; i < seeds->list.count; i++)
-        eligible[i] = seeds->list.data[i].strength == SC_SEED_WEAK && is_free(p, &seeds->list.data[i]);
-    for (uint32_t a = 0; a < p->placing->sub_axis_count; a++) { /* in mesh order, independent of the order of lines */
+        eligible[i] =
+            seeds->list.data[i].strength == SC_SEED_WEAK && is_free(p, &seeds->list.data[i]);
+    /* in mesh order, independent of the order of lines */
+    for (uint32_t a = 0; a < p->placing->sub_axis_count; a++) {
         for (uint32_t i = 0; i < seeds->list.count; i++) {
             const sc_seed *seed = &seeds->list.data[i];
             if (eligible[i] && seed->split_count > 0 && seed->splits[0].sub_axes.sub_axes[0] == a)
@@ -233,10 +253,13 @@ bool sc_lay_storage(sc_propagation *p, const sc_seeds *seeds)
                 uint32_t sub_axis = seed->splits[s].sub_axes.sub_axes[k];
                 const sc_cause *cause = sc_cause_of(p->placing, seed->value, sub_axis);
                 type.placement = *at;
-                uint64_t shards = sc_type_shards(&p->m->mesh, &type, (uint32_t)dim) * p->m->mesh.sub_axes[sub_axis].size;
-                if (at->on[sub_axis] == SC_ON_NOTHING && sc_dim_divides(p->m, type.dims[dim].dim, type.dims[dim].size, shards))
+                uint64_t shards = sc_type_shards(&p->m->mesh, &type, (uint32_t)dim) *
+                                  p->m->mesh.sub_axes[sub_axis].size;
+                if (at->on[sub_axis] == SC_ON_NOTHING &&
+                    sc_dim_divides(p->m, type.dims[dim].dim, type.dims[dim].size, shards))
                     place_sub_axis(p, seed, (uint32_t)dim, sub_axis);
-                else if (at->on[sub_axis] != SC_ON_NOTHING && at->on[sub_axis] != dim && cause->op == SC_NONE && cause->rule != SC_NONE)
+                else if (at->on[sub_axis] != SC_ON_NOTHING && at->on[sub_axis] != dim &&
+                         cause->op == SC_NONE && cause->rule != SC_NONE)
                     note_conflict(p, seed, sub_axis, (uint32_t)dim);
             }
         }

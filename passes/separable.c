@@ -33,7 +33,8 @@ static mixture of_rows(const separation *s, const sc_op *op, uint32_t result)
         const sc_factor *factor = &factors.list[f];
         if (factor->dim != s->batch)
             continue;
-        if (factor->role == SC_ROLE_PASSES || (factor->role == SC_ROLE_SUMS && factor->result[result] >= 0))
+        if (factor->role == SC_ROLE_PASSES ||
+            (factor->role == SC_ROLE_SUMS && factor->result[result] >= 0))
             return has_rows(s, op->first_result + result) ? ROWS : MIXED;
         return factor->role == SC_ROLE_SUMS ? SUM : MIXED;
     }
@@ -78,7 +79,8 @@ static mixture of_op(const separation *s, const sc_op *op, uint32_t result)
         return of_rows(s, op, result);
     if (!has_rows(s, op->first_result + result))
         return FREE_OF_ROWS;
-    bool by_index = (sc_op_traits(op) & SC_CONSTANT) != 0 && sc_op_attr(op, SC_ATTR_dims) != NULL; /* counts rows of its micro-batch */
+    /* counts rows of its micro-batch */
+    bool by_index = (sc_op_traits(op) & SC_CONSTANT) != 0 && sc_op_attr(op, SC_ATTR_dims) != NULL;
     return by_index ? MIXED : ROWS;
 }
 
@@ -117,8 +119,10 @@ static bool report(const separation *s, sc_value value, sc_loc line)
 {
     sc_module *m = (sc_module *)s->m; /* messages are allocated in its context */
     const sc_op *op = sc_op_at(m, s->of[value] == MIXED ? s->mixed_by[value] : sc_def(m, value));
-    sc_report(&m->context->diag, SC_D_mixes_rows, op->loc, written(m, op), sc_text(m->context, m->dims.data[s->batch].name), NULL);
-    sc_report_note(&m->context->diag, line, "the objective must be a sum of terms of single rows for this line");
+    sc_report(&m->context->diag, SC_D_mixes_rows, op->loc, written(m, op),
+              sc_text(m->context, m->dims.data[s->batch].name), NULL);
+    sc_report_note(&m->context->diag, line,
+                   "the objective must be a sum of terms of single rows for this line");
     return false;
 }
 

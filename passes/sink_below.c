@@ -28,11 +28,13 @@ static sc_value narrow_sum(sc_module *m, sc_op_id cast, const uint32_t *uses)
     const sc_op *op = sc_op_at(m, cast);
     if ((sc_op_traits(op) & SC_CONVERTS) == 0 || sc_op_attr(op, SC_ATTR_gradient) != NULL)
         return SC_NONE;
-    sc_dtype narrow = sc_type_of(m, op->first_result)->dtype, wide = sc_type_of(m, op->operands[0])->dtype;
+    sc_dtype narrow = sc_type_of(m, op->first_result)->dtype,
+             wide = sc_type_of(m, op->operands[0])->dtype;
     sc_op_id added = sc_def(m, op->operands[0]);
     const sc_op *sum = sc_op_at(m, added);
     const uint32_t wanted = SC_LINEAR | SC_ELEMENTWISE;
-    if (!sc_dtype_widens(narrow, wide) || (sc_op_traits(sum) & wanted) != wanted || sum->operand_count != 2 || uses[op->operands[0]] != 1)
+    if (!sc_dtype_widens(narrow, wide) || (sc_op_traits(sum) & wanted) != wanted ||
+        sum->operand_count != 2 || uses[op->operands[0]] != 1)
         return SC_NONE;
     sc_value terms[2];
     bool was_partial = false;
@@ -41,16 +43,18 @@ static sc_value narrow_sum(sc_module *m, sc_op_id cast, const uint32_t *uses)
         if (terms[i] == SC_NONE)
             return SC_NONE;
         const sc_op *maker = sc_op_at(m, sc_def(m, terms[i]));
-        was_partial = was_partial || (maker->kind == SC_OP_reshard &&
-                                      sc_placement_partial(&sc_type_of(m, maker->operands[0])->placement, SC_PARTIAL_SUM) != 0);
+        was_partial =
+            was_partial || (maker->kind == SC_OP_reshard &&
+                            sc_placement_partial(&sc_type_of(m, maker->operands[0])->placement,
+                                                 SC_PARTIAL_SUM) != 0);
     }
     if (!was_partial)
         return SC_NONE;
     const sc_op like = *sum;
     sc_value result = op->first_result;
     sc_type type = m->values.data[result].type;
-    sc_op_id made =
-        sc_op_new(m, like.func, m->ops.data[added].next, (sc_op_kind)like.kind, terms, 2, like.attrs, like.attr_count, &type, 1, added);
+    sc_op_id made = sc_op_new(m, like.func, m->ops.data[added].next, (sc_op_kind)like.kind, terms,
+                              2, like.attrs, like.attr_count, &type, 1, added);
     m->values.data[sc_result(m, made, 0)].path = m->values.data[result].path;
     m->values.data[result].path = 0;
     return sc_result(m, made, 0);
@@ -84,7 +88,8 @@ static bool is_reduced_next(const sc_sinking *s, sc_value value)
 {
     const sc_module *m = s->m;
     bool all = value < s->count && s->uses[value] > 0 && s->current[value] == SC_NONE;
-    for (uint32_t i = all ? s->readers.first[value] : 0; all && i < s->readers.first[value + 1]; i++)
+    for (uint32_t i = all ? s->readers.first[value] : 0; all && i < s->readers.first[value + 1];
+         i++)
         all = sc_op_at(m, s->readers.list[i])->kind == SC_OP_reshard;
     return all;
 }
@@ -119,7 +124,8 @@ static sc_value find_whole(const sc_sinking *s, sc_value value, sc_type type)
 static bool passes_sums(const sc_op *op)
 {
     uint32_t traits = sc_op_traits(op);
-    return (traits & SC_LINEAR) != 0 || ((traits & SC_BILINEAR) != 0 && op->operands[0] != op->operands[1]);
+    return (traits & SC_LINEAR) != 0 ||
+           ((traits & SC_BILINEAR) != 0 && op->operands[0] != op->operands[1]);
 }
 
 /* True if the value may become partial with the sum being moved, a few ops later. */
@@ -136,12 +142,14 @@ static bool comes_of_sum(const sc_sinking *s, sc_value value, uint32_t depth)
  * if the reader could take it partial there and itself be partial. Its other operands must be
  * replicated there or be resharded, which is added to `cost`. If every rank then computes what
  * before was split, it must do so once per element of `value`. Gradients are never passed. */
-static bool lets_pass(const sc_sinking *s, sc_op_id reader, sc_value value, sc_sub_axis_set sub_axes, sc_cost *cost)
+static bool lets_pass(const sc_sinking *s, sc_op_id reader, sc_value value,
+                      sc_sub_axis_set sub_axes, sc_cost *cost)
 {
     sc_module *m = s->m;
     const sc_op *op = sc_op_at(m, reader);
     sc_sub_axis_set scattered = sub_axes & sc_placement_split(&sc_type_of(m, value)->placement);
-    if (!passes_sums(op) || op->result_count != 1 || sc_op_attr(op, SC_ATTR_gradient) != NULL || sc_op_attr(op, SC_ATTR_unit) != NULL)
+    if (!passes_sums(op) || op->result_count != 1 || sc_op_attr(op, SC_ATTR_gradient) != NULL ||
+        sc_op_attr(op, SC_ATTR_unit) != NULL)
         return false;
     for (uint32_t i = 0; i < op->operand_count; i++) {
         sc_value other = op->operands[i];
@@ -157,7 +165,8 @@ static bool lets_pass(const sc_sinking *s, sc_op_id reader, sc_value value, sc_s
         sc_type wanted = sc_type_with_placement(m, m->values.data[as_read(s, other)].type, &whole);
         if (find_whole(s, other, wanted) != SC_NONE)
             continue;
-        sc_cost moves = sc_reshard_find(s->planner, m->values.data[as_read(s, other)].type, &whole)->cost;
+        sc_cost moves =
+            sc_reshard_find(s->planner, m->values.data[as_read(s, other)].type, &whole)->cost;
         sc_cost_add(cost, &moves);
     }
     const sc_type_info *result = sc_type_of(m, op->first_result);
@@ -165,7 +174,8 @@ static bool lets_pass(const sc_sinking *s, sc_op_id reader, sc_value value, sc_s
     if (sc_placement_equal(&partial, &result->placement))
         return true;
     sc_sub_axis_set already = sc_placement_partial(&result->placement, 0);
-    return (sc_placement_split(&result->placement) & sub_axes & ~scattered) == 0 && (already == 0 || is_reduced_next(s, op->first_result));
+    return (sc_placement_split(&result->placement) & sub_axes & ~scattered) == 0 &&
+           (already == 0 || is_reduced_next(s, op->first_result));
 }
 
 static sc_cost cost_from(const sc_sinking *s, sc_type belongs, const sc_placement *from)
@@ -185,7 +195,8 @@ static sc_cost own_cost(const sc_sinking *s, sc_value value, sc_sub_axis_set sub
     if (sc_placement_equal(&partial, &type->placement))
         return (sc_cost){0};
     sc_cost total = {0};
-    for (uint32_t i = value < s->count ? s->readers.first[value] : 0; value < s->count && i < s->readers.first[value + 1]; i++) {
+    for (uint32_t i = value < s->count ? s->readers.first[value] : 0;
+         value < s->count && i < s->readers.first[value + 1]; i++) {
         const sc_op *reader = sc_op_at(m, s->readers.list[i]);
         if (sc_op_attr(reader, SC_ATTR_gradient) != NULL)
             return never;
@@ -196,23 +207,30 @@ static sc_cost own_cost(const sc_sinking *s, sc_value value, sc_sub_axis_set sub
         total.bytes += then.bytes - now.bytes;
         total.calls += then.calls - now.calls;
     }
-    return sc_placement_partial(&type->placement, 0) != 0 ? total : cost_from(s, m->values.data[value].type, &partial);
+    return sc_placement_partial(&type->placement, 0) != 0
+               ? total
+               : cost_from(s, m->values.data[value].type, &partial);
 }
 
 /* Cost of this value being partial: its own reduction, or those of its readers' results if that is
  * less. */
-static sc_cost cost_below(const sc_sinking *s, sc_value value, sc_sub_axis_set sub_axes, uint32_t depth, bool *pass_on)
+static sc_cost cost_below(const sc_sinking *s, sc_value value, sc_sub_axis_set sub_axes,
+                          uint32_t depth, bool *pass_on)
 {
     const sc_module *m = s->m;
     sc_cost own = own_cost(s, value, sub_axes), below = {0};
     bool ignored;
-    *pass_on = depth > 0 && sc_placement_partial(&sc_type_of(m, value)->placement, 0) == 0 && value < s->count && s->uses[value] > 0 &&
-               s->readers.first[value + 1] - s->readers.first[value] == s->uses[value] && (s->pinned[value] & sub_axes) == 0;
-    for (uint32_t i = *pass_on ? s->readers.first[value] : 0; *pass_on && i < s->readers.first[value + 1]; i++) {
+    *pass_on = depth > 0 && sc_placement_partial(&sc_type_of(m, value)->placement, 0) == 0 &&
+               value < s->count && s->uses[value] > 0 &&
+               s->readers.first[value + 1] - s->readers.first[value] == s->uses[value] &&
+               (s->pinned[value] & sub_axes) == 0;
+    for (uint32_t i = *pass_on ? s->readers.first[value] : 0;
+         *pass_on && i < s->readers.first[value + 1]; i++) {
         sc_op_id reader = s->readers.list[i];
         *pass_on = lets_pass(s, reader, value, sub_axes, &below);
         if (*pass_on) {
-            sc_cost further = cost_below(s, m->ops.data[reader].first_result, sub_axes, depth - 1, &ignored);
+            sc_cost further =
+                cost_below(s, m->ops.data[reader].first_result, sub_axes, depth - 1, &ignored);
             sc_cost_add(&below, &further);
         }
         *pass_on = *pass_on && below.bytes < own.bytes;
@@ -231,13 +249,15 @@ static sc_value move_after(sc_sinking *s, sc_value value, sc_type type, const sc
     if (phase != NULL)
         attrs[count++] = *phase;
     count += sc_reason_attrs(m, value, reason, attrs + count);
-    sc_op_id op = sc_op_new(m, m->ops.data[def].func, m->ops.data[def].next, SC_OP_reshard, &value, 1, attrs, count, &type, 1, def);
+    sc_op_id op = sc_op_new(m, m->ops.data[def].func, m->ops.data[def].next, SC_OP_reshard, &value,
+                            1, attrs, count, &type, 1, def);
     return sc_result(m, op, 0);
 }
 
 /* Makes the other operands of a reader replicated over the axes that the sum was scattered over;
  * operands added to the sum become terms of it. */
-static void bring_whole(sc_sinking *s, sc_op_id reader, sc_value raw, sc_sub_axis_set scattered, sc_sub_axis_set sub_axes)
+static void bring_whole(sc_sinking *s, sc_op_id reader, sc_value raw, sc_sub_axis_set scattered,
+                        sc_sub_axis_set sub_axes)
 {
     sc_module *m = s->m;
     for (uint32_t i = 0; i < m->ops.data[reader].operand_count; i++) {
@@ -249,26 +269,30 @@ static void bring_whole(sc_sinking *s, sc_op_id reader, sc_value raw, sc_sub_axi
         sc_type wanted = sc_type_with_placement(m, m->values.data[as_read(s, other)].type, &whole);
         sc_value there = find_whole(s, other, wanted);
         if (there == SC_NONE) {
-            sc_reason reason = sc_reason_of_operand(m, s->placing, reader, i, &type.placement, &whole);
+            sc_reason reason =
+                sc_reason_of_operand(m, s->placing, reader, i, &type.placement, &whole);
             there = move_after(s, as_read(s, other), wanted, &reason);
             sc_map_insert(&s->moved, (uint64_t)other << 32 | wanted, there, NULL);
             s->uses[other] += other < s->count;
         } else if (there < s->count)
             s->uses[there] += there != other;
-        bool is_term = (sc_op_traits(sc_op_at(m, reader)) & SC_LINEAR) != 0; /* a bias is added once */
+        /* a bias is added once */
+        bool is_term = (sc_op_traits(sc_op_at(m, reader)) & SC_LINEAR) != 0;
         there = is_term ? sc_sink_spread(s, reader, there, sub_axes) : there;
         m->ops.data[reader].operands[i] = there;
     }
 }
 
-static void pass_on_to(sc_sinking *s, sc_value value, sc_value raw, sc_op_id like, sc_sub_axis_set sub_axes, uint32_t depth)
+static void pass_on_to(sc_sinking *s, sc_value value, sc_value raw, sc_op_id like,
+                       sc_sub_axis_set sub_axes, uint32_t depth)
 {
     sc_module *m = s->m;
     sc_sub_axis_set scattered = sub_axes & sc_placement_split(&sc_type_of(m, value)->placement);
     for (uint32_t i = s->readers.first[value]; i < s->readers.first[value + 1]; i++) {
         sc_op_id reader = s->readers.list[i];
         sc_value result = m->ops.data[reader].first_result;
-        const sc_placement at = sc_placement_with(&sc_type_of(m, result)->placement, sub_axes, SC_PARTIAL_SUM);
+        const sc_placement at =
+            sc_placement_with(&sc_type_of(m, result)->placement, sub_axes, SC_PARTIAL_SUM);
         bool further;
         cost_below(s, result, sub_axes, depth - 1, &further);
         for (uint32_t o = 0; o < m->ops.data[reader].operand_count; o++) {
@@ -280,7 +304,8 @@ static void pass_on_to(sc_sinking *s, sc_value value, sc_value raw, sc_op_id lik
         if (further)
             pass_on_to(s, result, result, like, sub_axes, depth - 1);
         if (further || is_partial) {
-            m->values.data[result].type = sc_type_with_placement(m, m->values.data[result].type, &at);
+            m->values.data[result].type =
+                sc_type_with_placement(m, m->values.data[result].type, &at);
             continue;
         }
         sc_sink_reduce_after(s, reader, like, &at);
@@ -299,10 +324,12 @@ void sc_sink_below(sc_sinking *s, sc_op_id op)
     sc_value raw = m->ops.data[op].operands[0], value = sc_result(m, op, 0);
     const sc_placement from = sc_type_of(m, raw)->placement;
     sc_sub_axis_set sub_axes = sc_placement_partial(&from, SC_PARTIAL_SUM);
-    const sc_placement partial = sc_placement_with(&sc_type_of(m, value)->placement, sub_axes, SC_PARTIAL_SUM);
+    const sc_placement partial =
+        sc_placement_with(&sc_type_of(m, value)->placement, sub_axes, SC_PARTIAL_SUM);
     bool pass_on;
-    if (sub_axes == 0 || !sc_placement_equal(&partial, &from) || value >= s->count || s->uses[value] == 0 ||
-        sc_op_attr(sc_op_at(m, op), SC_ATTR_form) != NULL || (raw < s->count && (s->pinned[raw] & sub_axes) != 0))
+    if (sub_axes == 0 || !sc_placement_equal(&partial, &from) || value >= s->count ||
+        s->uses[value] == 0 || sc_op_attr(sc_op_at(m, op), SC_ATTR_form) != NULL ||
+        (raw < s->count && (s->pinned[raw] & sub_axes) != 0))
         return;
     s->passing[0] = raw;
     s->passing[1] = value;

@@ -33,7 +33,8 @@ static sc_op_id sole_maker(const sc_sinking *s, sc_value value)
         if (!read_once(s, value))
             return SC_NONE;
         const sc_op *op = sc_op_at(s->m, sc_def(s->m, value));
-        if ((sc_op_traits(op) & SC_VIEW) == 0 || s->m->values.data[op->operands[0]].type != s->m->values.data[value].type)
+        if ((sc_op_traits(op) & SC_VIEW) == 0 ||
+            s->m->values.data[op->operands[0]].type != s->m->values.data[value].type)
             return sc_def(s->m, value);
         value = op->operands[0];
     }
@@ -59,7 +60,8 @@ static bool widens(const sc_module *m, sc_op_id id)
 {
     const sc_op *op = sc_op_at(m, id);
     return (sc_op_traits(op) & SC_CONVERTS) != 0 &&
-           sc_dtype_widens(sc_type_of(m, op->operands[0])->dtype, sc_type_of(m, op->first_result)->dtype);
+           sc_dtype_widens(sc_type_of(m, op->operands[0])->dtype,
+                           sc_type_of(m, op->first_result)->dtype);
 }
 
 /* The same for a term of a sum, possibly widened since: a partial sum is communicated in the dtype
@@ -83,11 +85,13 @@ static sc_value raw_of(const sc_sinking *s, sc_op_id reshard)
 static bool can_meet(const sc_sinking *s, sc_op_id a, sc_op_id b, sc_type *there)
 {
     sc_module *m = s->m;
-    if (a == SC_NONE || b == SC_NONE || a == b || m->values.data[sc_result(m, a, 0)].type != m->values.data[sc_result(m, b, 0)].type)
+    if (a == SC_NONE || b == SC_NONE || a == b ||
+        m->values.data[sc_result(m, a, 0)].type != m->values.data[sc_result(m, b, 0)].type)
         return false;
     sc_placement at = sc_type_of(m, sc_result(m, a, 0))->placement;
-    sc_sub_axis_set common = sc_placement_partial(&sc_type_of(m, raw_of(s, a))->placement, SC_PARTIAL_SUM) &
-                             sc_placement_partial(&sc_type_of(m, raw_of(s, b))->placement, SC_PARTIAL_SUM);
+    sc_sub_axis_set common =
+        sc_placement_partial(&sc_type_of(m, raw_of(s, a))->placement, SC_PARTIAL_SUM) &
+        sc_placement_partial(&sc_type_of(m, raw_of(s, b))->placement, SC_PARTIAL_SUM);
     for (uint32_t i = 0; i < m->mesh.sub_axis_count; i++) {
         if ((common >> i & 1) == 0)
             continue;
@@ -104,7 +108,8 @@ static bool can_meet(const sc_sinking *s, sc_op_id a, sc_op_id b, sc_type *there
 static bool includes(const sc_sinking *s, sc_op_id a, sc_op_id b)
 {
     sc_module *m = s->m;
-    if (a == SC_NONE || b == SC_NONE || a == b || m->values.data[sc_result(m, a, 0)].type != m->values.data[sc_result(m, b, 0)].type)
+    if (a == SC_NONE || b == SC_NONE || a == b ||
+        m->values.data[sc_result(m, a, 0)].type != m->values.data[sc_result(m, b, 0)].type)
         return false;
     const sc_type_info *wide = sc_type_of(m, raw_of(s, a));
     sc_placement at = sc_type_of(m, raw_of(s, b))->placement;
@@ -135,7 +140,8 @@ static sc_value bring(sc_sinking *s, sc_op_id before, sc_op_id partial, sc_type 
                            ~sc_placement_partial(&sc_type_of(m, raw)->placement, SC_PARTIAL_SUM);
     if (more != 0)
         return sc_sink_spread(s, before, raw, more);
-    return m->values.data[raw].type == there ? raw : sc_sink_reshard(s, before, partial, raw, there);
+    return m->values.data[raw].type == there ? raw
+                                             : sc_sink_reshard(s, before, partial, raw, there);
 }
 
 /* a + b, both partial: over the same sub-axes, over a superset, or over some common ones, each
@@ -144,7 +150,8 @@ static bool add_siblings(sc_sinking *s, sc_op_id op)
 {
     sc_module *m = s->m;
     sc_type there;
-    sc_op_id a = partial_term(s, m->ops.data[op].operands[0]), b = partial_term(s, m->ops.data[op].operands[1]);
+    sc_op_id a = partial_term(s, m->ops.data[op].operands[0]),
+             b = partial_term(s, m->ops.data[op].operands[1]);
     if (!find_meeting(s, a, b, &there))
         return false;
     sc_value terms[] = {bring(s, op, a, there), bring(s, op, b, there)};
@@ -169,15 +176,20 @@ static const sc_op *sum_behind(const sc_sinking *s, sc_op_id sum, sc_value value
     sc_op_id maker = sole_maker(s, value);
     if (maker != SC_NONE && widens(m, maker))
         maker = sole_maker(s, sc_op_at(m, maker)->operands[0]);
-    if (maker == SC_NONE || sc_op_at(m, maker)->kind != sc_op_at(m, sum)->kind || sc_op_attr(sc_op_at(m, maker), SC_ATTR_gradient) != NULL)
+    if (maker == SC_NONE || sc_op_at(m, maker)->kind != sc_op_at(m, sum)->kind ||
+        sc_op_attr(sc_op_at(m, maker), SC_ATTR_gradient) != NULL)
         return NULL;
-    sc_type type = m->values.data[sc_result(m, maker, 0)].type, last = m->values.data[sc_result(m, sum, 0)].type;
-    return sc_type_with_dtype(m, type, m->types.data[last].dtype) == last ? sc_op_at(m, maker) : NULL;
+    sc_type type = m->values.data[sc_result(m, maker, 0)].type,
+            last = m->values.data[sc_result(m, sum, 0)].type;
+    return sc_type_with_dtype(m, type, m->types.data[last].dtype) == last ? sc_op_at(m, maker)
+                                                                          : NULL;
 }
 
-static void find_terms(const sc_sinking *s, sc_op_id sum, sc_value value, uint32_t depth, term_list *out)
+static void find_terms(const sc_sinking *s, sc_op_id sum, sc_value value, uint32_t depth,
+                       term_list *out)
 {
-    const sc_op *op = depth > 0 && out->count + depth + 1 < MAX_TERMS ? sum_behind(s, sum, value) : NULL;
+    const sc_op *op =
+        depth > 0 && out->count + depth + 1 < MAX_TERMS ? sum_behind(s, sum, value) : NULL;
     if (op != NULL) {
         find_terms(s, sum, op->operands[0], depth - 1, out);
         find_terms(s, sum, op->operands[1], depth - 1, out);
@@ -194,7 +206,8 @@ static sc_value add_before(sc_sinking *s, sc_op_id sum, sc_value a, sc_value b)
     const sc_attr *phase = sc_op_attr(sc_op_at(m, sum), SC_ATTR_phase);
     sc_attr attr = phase != NULL ? *phase : (sc_attr){0};
     sc_type type = m->values.data[a].type;
-    sc_op_id op = sc_op_new(m, m->ops.data[sum].func, sum, (sc_op_kind)m->ops.data[sum].kind, both, 2, &attr, phase != NULL, &type, 1, sum);
+    sc_op_id op = sc_op_new(m, m->ops.data[sum].func, sum, (sc_op_kind)m->ops.data[sum].kind, both,
+                            2, &attr, phase != NULL, &type, 1, sum);
     return sc_result(m, op, 0);
 }
 
@@ -207,13 +220,16 @@ static bool ends_at(const sc_sinking *s, sc_op_id reshard, sc_type belongs)
 
 /* Chooses the largest set of terms that are partial over the same sub-axes as `like` or a subset of
  * them, or else two that can be added. They are added in type `there`. */
-static bool choose_together(const sc_sinking *s, const term_list *all, sc_type belongs, bool *is_chosen, uint32_t *like, sc_type *there)
+static bool choose_together(const sc_sinking *s, const term_list *all, sc_type belongs,
+                            bool *is_chosen, uint32_t *like, sc_type *there)
 {
     const sc_module *m = s->m;
     uint32_t widest = 0, most = 1;
     for (uint32_t i = 0; i < all->count; i++) {
         uint32_t count = 1;
-        for (uint32_t j = 0; j < all->count && all->partial[i] != SC_NONE && ends_at(s, all->partial[i], belongs); j++)
+        for (uint32_t j = 0;
+             j < all->count && all->partial[i] != SC_NONE && ends_at(s, all->partial[i], belongs);
+             j++)
             count += includes(s, all->partial[i], all->partial[j]);
         widest = count > most ? i : widest;
         most = count > most ? count : most;
@@ -226,7 +242,9 @@ static bool choose_together(const sc_sinking *s, const term_list *all, sc_type b
         return true;
     }
     for (uint32_t i = 0; i < all->count; i++) {
-        for (uint32_t j = i + 1; j < all->count && all->partial[i] != SC_NONE && ends_at(s, all->partial[i], belongs); j++) {
+        for (uint32_t j = i + 1;
+             j < all->count && all->partial[i] != SC_NONE && ends_at(s, all->partial[i], belongs);
+             j++) {
             if (!can_meet(s, all->partial[i], all->partial[j], there))
                 continue;
             is_chosen[i] = is_chosen[j] = true;
@@ -250,7 +268,8 @@ static bool add_across(sc_sinking *s, sc_op_id op)
     uint32_t first = 0, like;
     if (all.count < 3 || !choose_together(s, &all, belongs, is_chosen, &like, &there))
         return false;
-    while (first < all.count && (is_chosen[first] || m->values.data[all.list[first]].type != belongs))
+    while (first < all.count &&
+           (is_chosen[first] || m->values.data[all.list[first]].type != belongs))
         first++;
     if (first == all.count)
         return false;
@@ -264,7 +283,8 @@ static bool add_across(sc_sinking *s, sc_op_id op)
             rest = add_before(s, op, rest, term);
         }
     }
-    together = sc_sink_reshard(s, op, all.partial[like], together, sc_type_with_dtype(m, belongs, m->types.data[there].dtype));
+    together = sc_sink_reshard(s, op, all.partial[like], together,
+                               sc_type_with_dtype(m, belongs, m->types.data[there].dtype));
     m->ops.data[op].operands[0] = rest;
     m->ops.data[op].operands[1] = sc_sink_converted(s, op, together, m->types.data[belongs].dtype);
     return true;
@@ -305,14 +325,16 @@ static bool shrink_first(sc_sinking *s, sc_op_id op)
     sc_op_id partial = partial_behind(s, m->ops.data[op].operands[0]);
     if (partial == SC_NONE)
         return false;
-    const sc_type_info before = *sc_type_of(m, raw_of(s, partial)), reduced = *sc_type_of(m, sc_result(m, partial, 0)),
+    const sc_type_info before = *sc_type_of(m, raw_of(s, partial)),
+                       reduced = *sc_type_of(m, sc_result(m, partial, 0)),
                        after = *sc_type_of(m, sc_result(m, op, 0));
     if (sc_type_local_bytes(m, &after) >= sc_type_local_bytes(m, &reduced))
         return false;
     sc_placement raw = after.placement;
     for (uint32_t a = 0; a < m->mesh.sub_axis_count; a++) {
         bool is_partial = before.placement.on[a] == SC_PARTIAL_SUM;
-        if (is_partial && (reduced.placement.on[a] != SC_ON_NOTHING || after.placement.on[a] != SC_ON_NOTHING))
+        if (is_partial &&
+            (reduced.placement.on[a] != SC_ON_NOTHING || after.placement.on[a] != SC_ON_NOTHING))
             return false; /* scattered on the way: a reduce_scatter is already small */
         if (!is_partial && before.placement.on[a] != reduced.placement.on[a])
             return false;
@@ -327,7 +349,8 @@ static bool shrink_first(sc_sinking *s, sc_op_id op)
 static bool is_added(const sc_sinking *s, sc_value value)
 {
     const sc_module *m = s->m;
-    while (value < s->count && s->uses[value] == 1 && s->readers.first[value + 1] - s->readers.first[value] == 1) {
+    while (value < s->count && s->uses[value] == 1 &&
+           s->readers.first[value + 1] - s->readers.first[value] == 1) {
         const sc_op *reader = sc_op_at(m, s->readers.list[s->readers.first[value]]);
         if ((sc_op_traits(reader) & SC_VIEW) == 0 || sc_op_attr(reader, SC_ATTR_gradient) != NULL)
             return (sc_op_traits(reader) & (SC_LINEAR | SC_COMMUTES)) == (SC_LINEAR | SC_COMMUTES);
@@ -342,15 +365,17 @@ static bool view_first(sc_sinking *s, sc_op_id op)
 {
     sc_module *m = s->m;
     sc_op_id partial = partial_behind(s, m->ops.data[op].operands[0]);
-    if (partial == SC_NONE || (sc_op_traits(sc_op_at(m, op)) & SC_VIEW) == 0 || sc_op_attr(sc_op_at(m, op), SC_ATTR_gradient) != NULL ||
-        !is_added(s, sc_result(m, op, 0)))
+    if (partial == SC_NONE || (sc_op_traits(sc_op_at(m, op)) & SC_VIEW) == 0 ||
+        sc_op_attr(sc_op_at(m, op), SC_ATTR_gradient) != NULL || !is_added(s, sc_result(m, op, 0)))
         return false;
     const sc_type_info before = *sc_type_of(m, raw_of(s, partial));
     sc_sub_axis_set sub_axes = sc_placement_partial(&before.placement, SC_PARTIAL_SUM);
-    const sc_placement elsewhere = sc_placement_with(&sc_type_of(m, sc_result(m, partial, 0))->placement, sub_axes, SC_PARTIAL_SUM);
+    const sc_placement elsewhere = sc_placement_with(
+        &sc_type_of(m, sc_result(m, partial, 0))->placement, sub_axes, SC_PARTIAL_SUM);
     if (!sc_placement_equal(&elsewhere, &before.placement))
         return false;
-    const sc_placement raw = sc_placement_with(&sc_type_of(m, sc_result(m, op, 0))->placement, sub_axes, SC_PARTIAL_SUM);
+    const sc_placement raw =
+        sc_placement_with(&sc_type_of(m, sc_result(m, op, 0))->placement, sub_axes, SC_PARTIAL_SUM);
     m->ops.data[op].operands[0] = raw_of(s, partial);
     sc_sink_reduce_after(s, op, partial, &raw);
     return true;
@@ -360,7 +385,9 @@ static bool view_first(sc_sinking *s, sc_op_id op)
 static void join_reshards(sc_sinking *s, sc_op_id op)
 {
     sc_module *m = s->m;
-    sc_op_id first = sc_op_at(m, op)->kind == SC_OP_reshard ? partial_behind(s, m->ops.data[op].operands[0]) : SC_NONE;
+    sc_op_id first = sc_op_at(m, op)->kind == SC_OP_reshard
+                         ? partial_behind(s, m->ops.data[op].operands[0])
+                         : SC_NONE;
     if (first == SC_NONE)
         return;
     static const sc_attr_key reason[] = {SC_ATTR_rule, SC_ATTR_why};
@@ -391,7 +418,8 @@ static void visit(sc_sinking *s, sc_op_id op)
     if (m->ops.data[op].operand_count == 1) {
         if (!shrink_first(s, op))
             view_first(s, op);
-    } else if (m->ops.data[op].operand_count == 2 && (traits & SC_COMMUTES) != 0 && !add_scalars(s, op) && !add_siblings(s, op))
+    } else if (m->ops.data[op].operand_count == 2 && (traits & SC_COMMUTES) != 0 &&
+               !add_scalars(s, op) && !add_siblings(s, op))
         add_across(s, op);
 }
 
@@ -400,7 +428,11 @@ bool sc_run_sink_reductions(sc_module *m, sc_pass_env *env)
     if (env->planner == NULL)
         env->planner = sc_planner_new(m, env->seeds == NULL ? 0 : env->seeds->call_cost);
     sc_sink_narrow_sums(m);
-    sc_sinking s = {.m = m, .planner = env->planner, .placing = env->placing, .brought = env->brought, .uses = sc_count_uses(m)};
+    sc_sinking s = {.m = m,
+                    .planner = env->planner,
+                    .placing = env->placing,
+                    .brought = env->brought,
+                    .uses = sc_count_uses(m)};
     s.inherited.arena = s.moved.arena = &m->context->arena;
     s.current = sc_new_value_map(m, &s.count);
     s.pinned = sc_arena_array(&m->context->arena, s.count, sizeof *s.pinned);

@@ -2,10 +2,12 @@
  * later. */
 #include "passes/sinking.h"
 
-sc_value sc_sink_reshard(sc_sinking *s, sc_op_id before, sc_op_id like, sc_value value, sc_type type)
+sc_value sc_sink_reshard(sc_sinking *s, sc_op_id before, sc_op_id like, sc_value value,
+                         sc_type type)
 {
     const sc_op old = *sc_op_at(s->m, like);
-    sc_op_id op = sc_op_new(s->m, old.func, before, SC_OP_reshard, &value, 1, old.attrs, old.attr_count, &type, 1, like);
+    sc_op_id op = sc_op_new(s->m, old.func, before, SC_OP_reshard, &value, 1, old.attrs,
+                            old.attr_count, &type, 1, like);
     return sc_result(s->m, op, 0);
 }
 
@@ -18,7 +20,10 @@ sc_value sc_sink_converted(sc_sinking *s, sc_op_id before, sc_value value, sc_dt
     const sc_attr *phase = sc_op_attr(sc_op_at(m, def), SC_ATTR_phase);
     sc_attr attr = phase != NULL ? *phase : (sc_attr){0};
     sc_type type = sc_type_with_dtype(m, m->values.data[value].type, dtype);
-    return sc_result(m, sc_op_new(m, m->ops.data[def].func, before, SC_OP_cast, &value, 1, &attr, phase != NULL, &type, 1, def), 0);
+    return sc_result(m,
+                     sc_op_new(m, m->ops.data[def].func, before, SC_OP_cast, &value, 1, &attr,
+                               phase != NULL, &type, 1, def),
+                     0);
 }
 
 void sc_sink_reduce_as(sc_sinking *s, sc_op_id op, sc_op_id like, sc_type made)
@@ -42,7 +47,9 @@ void sc_sink_reduce_as(sc_sinking *s, sc_op_id op, sc_op_id like, sc_type made)
 
 void sc_sink_reduce_after(sc_sinking *s, sc_op_id op, sc_op_id like, const sc_placement *raw)
 {
-    sc_sink_reduce_as(s, op, like, sc_type_with_placement(s->m, s->m->values.data[sc_result(s->m, op, 0)].type, raw));
+    sc_sink_reduce_as(
+        s, op, like,
+        sc_type_with_placement(s->m, s->m->values.data[sc_result(s->m, op, 0)].type, raw));
 }
 
 sc_value sc_sink_spread(sc_sinking *s, sc_op_id before, sc_value value, sc_sub_axis_set more)
@@ -61,5 +68,8 @@ sc_value sc_sink_spread(sc_sinking *s, sc_op_id before, sc_value value, sc_sub_a
         return value;
     sc_attr over = sc_attr_sub_axes(m, SC_ATTR_over, sub_axes, count);
     sc_type type = sc_type_with_placement(m, m->values.data[value].type, &at);
-    return sc_result(m, sc_op_new(m, m->ops.data[before].func, before, SC_OP_once, &value, 1, &over, 1, &type, 1, before), 0);
+    return sc_result(m,
+                     sc_op_new(m, m->ops.data[before].func, before, SC_OP_once, &value, 1, &over, 1,
+                               &type, 1, before),
+                     0);
 }

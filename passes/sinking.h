@@ -11,8 +11,9 @@ enum { SC_MAX_SINK = 4 }; /* maximum number of consecutive ops that a reduction 
 
 typedef struct sc_sinking {
     sc_module *m;
-    uint32_t *uses;          /* by value at the start: its current number of readers */
-    sc_map inherited;        /* value created here -> number of readers, if it took over all of them; otherwise it has one */
+    uint32_t *uses; /* by value at the start: its current number of readers */
+    /* value created here -> number of readers, if it took over all of them; otherwise it has one */
+    sc_map inherited;
     sc_value *current;       /* per value at the start: its replacement, or SC_NONE */
     uint32_t count;          /* number of values at the start */
     sc_map moved;            /* value << 32 | type -> the reshard created by this pass */
@@ -26,7 +27,8 @@ typedef struct sc_sinking {
 
 /* ---- sinking.c ---- */
 /* Reshards `value` to `type` before op `before`, with the attributes of `like`. */
-sc_value sc_sink_reshard(sc_sinking *s, sc_op_id before, sc_op_id like, sc_value value, sc_type type);
+sc_value sc_sink_reshard(sc_sinking *s, sc_op_id before, sc_op_id like, sc_value value,
+                         sc_type type);
 /* Casts a value to another dtype. */
 sc_value sc_sink_converted(sc_sinking *s, sc_op_id before, sc_value value, sc_dtype dtype);
 /* Makes the op produce `made`, partial like its operands and perhaps narrower than its readers

@@ -43,7 +43,8 @@ static bool same_unit(const sc_module *m, sc_sym a, sc_sym b)
 static bool is_cast_of_state(const sc_module *m, sc_op_id op)
 {
     const sc_op *o = sc_op_at(m, op);
-    return (sc_op_traits(o) & SC_CONVERTS) != 0 && (sc_op_traits(sc_op_at(m, sc_def(m, o->operands[0]))) & SC_STATE_READ) != 0;
+    return (sc_op_traits(o) & SC_CONVERTS) != 0 &&
+           (sc_op_traits(sc_op_at(m, sc_def(m, o->operands[0]))) & SC_STATE_READ) != 0;
 }
 
 /* Returns when the gathered copy is dropped. */
@@ -54,19 +55,23 @@ static sc_reshard_after dropped_after(const storage *s, sc_value value)
     const sc_op *op = sc_op_at(s->m, sc_def(s->m, value));
     while ((sc_op_traits(op) & SC_STATE_READ) == 0)
         op = sc_op_at(s->m, sc_def(s->m, op->operands[0]));
-    return (sc_reshard_after)s->training->reshard[sc_module_find_state(s->m, sc_op_word(op, SC_ATTR_name))];
+    return (sc_reshard_after)
+        s->training->reshard[sc_module_find_state(s->m, sc_op_word(op, SC_ATTR_name))];
 }
 
 static sc_value use_in_unit(storage *s, sc_op_id reader, sc_value value, uint32_t unit)
 {
     sc_module *m = s->m;
     sc_reshard_after after = dropped_after(s, value);
-    if (after != SC_RESHARD_AFTER_USE && s->unit_of[value] != SC_NONE && (s->unit_of[value] == unit || after == SC_RESHARD_AFTER_STEP))
+    if (after != SC_RESHARD_AFTER_USE && s->unit_of[value] != SC_NONE &&
+        (s->unit_of[value] == unit || after == SC_RESHARD_AFTER_STEP))
         return s->in_unit[value];
     sc_attr attr = sc_attr_int(SC_ATTR_unit, unit);
     sc_type type = m->values.data[value].type;
-    bool alone = after == SC_RESHARD_AFTER_USE; /* gathered for this reader, not for the whole unit */
-    sc_op_id use = sc_op_new(m, m->ops.data[reader].func, reader, SC_OP_use, &value, 1, &attr, alone ? 0 : 1, &type, 1, reader);
+    /* gathered for this reader, not for the whole unit */
+    bool alone = after == SC_RESHARD_AFTER_USE;
+    sc_op_id use = sc_op_new(m, m->ops.data[reader].func, reader, SC_OP_use, &value, 1, &attr,
+                             alone ? 0 : 1, &type, 1, reader);
     const sc_attr *phase = sc_op_attr(sc_op_at(m, reader), SC_ATTR_phase);
     if (phase != NULL)
         sc_op_set_attr(m, use, *phase);
@@ -80,8 +85,10 @@ static void mark_stored(storage *s, const sc_seeds *seeds)
 {
     for (uint32_t i = 0; i < seeds->list.count; i++) {
         sc_value value = seeds->list.data[i].value;
-        uint32_t state = sc_module_find_state(s->m, sc_op_word(sc_op_at(s->m, sc_def(s->m, value)), SC_ATTR_name));
-        if (seeds->list.data[i].strength == SC_SEED_STORAGE && state != SC_NONE && s->m->state.data[state].kind == SC_STATE_PARAM)
+        uint32_t state = sc_module_find_state(
+            s->m, sc_op_word(sc_op_at(s->m, sc_def(s->m, value)), SC_ATTR_name));
+        if (seeds->list.data[i].strength == SC_SEED_STORAGE && state != SC_NONE &&
+            s->m->state.data[state].kind == SC_STATE_PARAM)
             s->stored[value] = true;
     }
 }
@@ -97,13 +104,15 @@ static void store_function(storage *s, sc_func_id func)
             s->stored[sc_result(m, op, 0)] = s->stored[m->ops.data[op].operands[0]];
             continue;
         }
-        if ((sc_op_traits(sc_op_at(m, op)) & (SC_STATE_READ | SC_STATE_WRITE | SC_CONSTANT | SC_FROM_OUTSIDE)) != 0)
+        if ((sc_op_traits(sc_op_at(m, op)) &
+             (SC_STATE_READ | SC_STATE_WRITE | SC_CONSTANT | SC_FROM_OUTSIDE)) != 0)
             continue; /* their position does not determine a unit */
         if (!first && !same_unit(m, scope, m->ops.data[op].scope))
             unit++;
         first = false;
         scope = m->ops.data[op].scope;
-        if (sc_op_attr(sc_op_at(m, op), SC_ATTR_gradient) != NULL) /* gradients of a unit are reduced together */
+        /* gradients of a unit are reduced together */
+        if (sc_op_attr(sc_op_at(m, op), SC_ATTR_gradient) != NULL)
             sc_op_set_attr(m, op, sc_attr_int(SC_ATTR_unit, unit));
         for (uint32_t i = 0; i < m->ops.data[op].operand_count; i++) {
             sc_value value = m->ops.data[op].operands[i];
@@ -120,7 +129,9 @@ bool sc_run_store_params(sc_module *m, sc_pass_env *env)
     if (env->seeds == NULL)
         return true;
     sc_arena *arena = &m->context->arena;
-    storage s = {.m = m, .count = m->values.count, .training = env->step == NULL ? NULL : env->step->training};
+    storage s = {.m = m,
+                 .count = m->values.count,
+                 .training = env->step == NULL ? NULL : env->step->training};
     s.stored = sc_arena_array(arena, s.count, sizeof *s.stored);
     s.in_unit = sc_arena_array(arena, s.count, sizeof *s.in_unit);
     s.unit_of = sc_arena_array(arena, s.count, sizeof *s.unit_of);

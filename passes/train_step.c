@@ -21,11 +21,13 @@ static bool needs_scaling(const sc_module *m)
 
 static void mark_backward(sc_emitter *e, sc_op_id made)
 {
-    sc_op_set_attr(e->m, made, sc_attr_text(SC_ATTR_phase, sc_intern_text(&e->m->context->names, "backward")));
+    sc_op_set_attr(e->m, made,
+                   sc_attr_text(SC_ATTR_phase, sc_intern_text(&e->m->context->names, "backward")));
 }
 
 /* state (+)= value, at the end of the function. */
-static void accumulate(sc_emitter *e, sc_train_step *step, sc_sym name, sc_state_kind kind, sc_value value, uint32_t param)
+static void accumulate(sc_emitter *e, sc_train_step *step, sc_sym name, sc_state_kind kind,
+                       sc_value value, uint32_t param)
 {
     sc_module *m = e->m;
     const sc_type_info type = *sc_type_of(m, value);
@@ -41,7 +43,8 @@ static void accumulate(sc_emitter *e, sc_train_step *step, sc_sym name, sc_state
 
 static void accumulate_gradients(sc_emitter *e, sc_train_step *step, const sc_gradients *gradients)
 {
-    for (uint32_t i = step->training->params.count; i-- > 0;) { /* gradients of the last layer are ready first */
+    /* gradients of the last layer are ready first */
+    for (uint32_t i = step->training->params.count; i-- > 0;) {
         uint32_t state = step->training->params.data[i].state;
         sc_value gradient = gradients->of_state[state];
         if (gradient == SC_NONE)
@@ -52,25 +55,28 @@ static void accumulate_gradients(sc_emitter *e, sc_train_step *step, const sc_gr
 }
 
 /* total, weight, metric0, ..: scalars in f32 or wider. */
-static void accumulate_results(sc_emitter *e, sc_train_step *step, const sc_value *results, uint32_t count)
+static void accumulate_results(sc_emitter *e, sc_train_step *step, const sc_value *results,
+                               uint32_t count)
 {
     sc_context *context = e->m->context;
     for (uint32_t i = 0; i < count; i++) {
         if (sc_type_of(e->m, results[i])->rank > 0)
             continue;
-        sc_sym name =
-            i < 2 ? sc_intern_text(&context->names, i == 0 ? "total" : "weight") : sc_intern_printf(&context->names, "metric%u", i - 2);
+        sc_sym name = i < 2 ? sc_intern_text(&context->names, i == 0 ? "total" : "weight")
+                            : sc_intern_printf(&context->names, "metric%u", i - 2);
         e->like = sc_def(e->m, results[i]);
         sc_value wide = sc_make_cast(e, results[i], sc_wide(sc_type_of(e->m, results[i])->dtype));
         accumulate(e, step, name, SC_STATE_SUM, wide, SC_NONE);
     }
 }
 
-bool sc_train_step_build(sc_module *m, sc_func_id entry, const sc_training *training, sc_train_step *out)
+bool sc_train_step_build(sc_module *m, sc_func_id entry, const sc_training *training,
+                         sc_train_step *out)
 {
     sc_arena *arena = &m->context->arena;
     sc_gradients gradients;
-    sc_run_drop_dead(m, NULL); /* ops that lead to no result have no gradient, and may be meaningless in a micro-batch */
+    /* ops that lead to no result have no gradient, and may be meaningless in a micro-batch */
+    sc_run_drop_dead(m, NULL);
     *out = (sc_train_step){.micro = entry, .training = training, .scales = needs_scaling(m)};
     while (out->param_of.count < m->state.count)
         *sc_vec_push(arena, &out->param_of) = SC_NONE;

@@ -10,7 +10,8 @@
 /* Turns the function of a forward entry into `micro` and adds `update`, state and schedule. The
  * entry returns a scalar, or (total, weight), then metrics. False after reporting errors (an op
  * without a derivative). */
-bool sc_train_step_build(sc_module *m, sc_func_id entry, const sc_training *training, sc_train_step *out);
+bool sc_train_step_build(sc_module *m, sc_func_id entry, const sc_training *training,
+                         sc_train_step *out);
 
 /* ---- its parts ---- */
 /* Result of the reverse sweep: by state, the gradient of a trained parameter (SC_NONE: zero). */
@@ -20,9 +21,11 @@ typedef struct sc_gradients {
 
 /* Appends the backward pass of func's first result, with cotangent 1, and removes its `return`.
  * False after reporting an error: the weight depends on a parameter, or an op has no derivative. */
-bool sc_differentiate(sc_module *m, sc_func_id func, const sc_training *training, sc_train_step *step, sc_gradients *gradients);
+bool sc_differentiate(sc_module *m, sc_func_id func, const sc_training *training,
+                      sc_train_step *step, sc_gradients *gradients);
 /* Fills the function `update`. */
-void sc_build_update(sc_module *m, const sc_training *training, sc_train_step *step, const bool *has_gradient, uint32_t result_count);
+void sc_build_update(sc_module *m, const sc_training *training, sc_train_step *step,
+                     const bool *has_gradient, uint32_t result_count);
 
 /* ---- step_state.c ---- */
 /* State for dynamic loss scaling: the scale, steps since it last changed, total steps taken.
@@ -36,6 +39,7 @@ sc_value sc_read_scaling(sc_emitter *e, sc_train_step *step, const char *name, d
 /* layers[0].attn.wq.m */
 sc_sym sc_state_name_of(sc_module *m, uint32_t param, const char *suffix);
 /* Returns a state of the step, created on first use. `param` SC_NONE: a scalar. */
-uint32_t sc_step_state(sc_module *m, sc_train_step *step, sc_sym name, sc_state_kind kind, const sc_type_info *type, uint32_t param);
+uint32_t sc_step_state(sc_module *m, sc_train_step *step, sc_sym name, sc_state_kind kind,
+                       const sc_type_info *type, uint32_t param);
 
 #endif

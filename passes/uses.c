@@ -18,7 +18,8 @@ sc_readers sc_find_readers(sc_module *m)
 {
     sc_arena *arena = &m->context->arena;
     const uint32_t *uses = sc_count_uses(m);
-    sc_readers readers = {.first = sc_arena_array(arena, m->values.count + 1, sizeof *readers.first)};
+    sc_readers readers = {.first =
+                              sc_arena_array(arena, m->values.count + 1, sizeof *readers.first)};
     for (uint32_t v = 0; v < m->values.count; v++)
         readers.first[v + 1] = readers.first[v] + uses[v];
     readers.list = sc_arena_array(arena, readers.first[m->values.count] + 1, sizeof *readers.list);

@@ -28,9 +28,11 @@ typedef struct withdrawal {
     sc_module *m;
     const sc_sub_axis_set *before; /* by value: sub-axes that split it without free lines */
     sc_sub_axis_set axis;
-    bool *is_member;       /* by op: its results become whole */
-    uint32_t *whole;       /* by op: operands it wants whole over the axis in any case, one bit each */
-    sc_sub_axis_set *sums; /* by op: sub-axes of the axis over which its results are partial when computed */
+    bool *is_member; /* by op: its results become whole */
+    /* by op: operands it wants whole over the axis in any case, one bit each */
+    uint32_t *whole;
+    /* by op: sub-axes of the axis over which its results are partial when computed */
+    sc_sub_axis_set *sums;
     sc_value *named;       /* by value: the value that it is a view of */
     bool *is_at_hand;      /* by non-view: some reader wants it or a view of it whole in any case */
     bool *is_beside;       /* by value: only read beside larger values */
@@ -67,7 +69,9 @@ static bool could_be_whole(withdrawal *w, sc_op_id id)
     if (factors.count == 0)
         return false;
     sc_assign(&w->p->assigner, id, &factors, &assignment);
-    bool could = (sc_op_traits(op) & (SC_STATE_READ | SC_EFFECT | SC_FROM_OUTSIDE | SC_CONSTANT | SC_RANDOM)) == 0 && op->result_count > 0;
+    bool could = (sc_op_traits(op) &
+                  (SC_STATE_READ | SC_EFFECT | SC_FROM_OUTSIDE | SC_CONSTANT | SC_RANDOM)) == 0 &&
+                 op->result_count > 0;
     for (uint32_t o = 0; o < op->operand_count; o++) {
         const sc_placement needed = sc_assigned_operand(m, &factors, &assignment, op, o);
         sc_sub_axis_set split = freely_split(w, op->operands[o]);
@@ -95,7 +99,8 @@ static bool nobody_wants_split(const withdrawal *w, sc_value value)
             continue;
         any = true;
         for (uint32_t o = 0; o < op->operand_count && !w->is_member[reader]; o++) {
-            if (op->operands[o] == value && (o >= SC_MAX_FIXED_OPERANDS || (w->whole[reader] >> o & 1) == 0))
+            if (op->operands[o] == value &&
+                (o >= SC_MAX_FIXED_OPERANDS || (w->whole[reader] >> o & 1) == 0))
                 return false;
         }
     }
@@ -114,7 +119,8 @@ static void note_reader(withdrawal *w, sc_value value, sc_op_id reader)
         bool wants = (w->whole[reader] >> o & 1) != 0;
         w->is_at_hand[w->named[value]] = w->is_at_hand[w->named[value]] || wants;
         w->is_beside[value] =
-            w->is_beside[value] && (wants ? (traits & SC_ELEMENTWISE) != 0 : w->is_member[reader] && w->is_beside[op->first_result]);
+            w->is_beside[value] && (wants ? (traits & SC_ELEMENTWISE) != 0
+                                          : w->is_member[reader] && w->is_beside[op->first_result]);
     }
 }
 
@@ -181,7 +187,8 @@ static void drop_members(withdrawal *w)
         for (uint32_t o = 0; o < op->operand_count; o++)
             look_again(w, sc_def(w->m, op->operands[o]));
         for (uint32_t r = 0; r < op->result_count; r++) {
-            for (uint32_t u = w->p->user_begin[op->first_result + r]; u < w->p->user_begin[op->first_result + r + 1]; u++)
+            for (uint32_t u = w->p->user_begin[op->first_result + r];
+                 u < w->p->user_begin[op->first_result + r + 1]; u++)
                 look_again(w, w->p->users[u]);
         }
     }
@@ -194,7 +201,8 @@ static sc_op_id root_of(withdrawal *w, sc_op_id op)
     return op;
 }
 
-static void add_cost(withdrawal *w, sc_cost *sum, sc_value value, const sc_placement *from, const sc_placement *to)
+static void add_cost(withdrawal *w, sc_cost *sum, sc_value value, const sc_placement *from,
+                     const sc_placement *to)
 {
     if (sc_placement_equal(from, to))
         return;
@@ -272,7 +280,9 @@ static void find_names(withdrawal *w, sc_func_id func)
     sc_for_each_op (w->m, func, id) {
         const sc_op *op = sc_op_at(w->m, id);
         for (uint32_t r = 0; r < op->result_count; r++)
-            w->named[op->first_result + r] = (sc_op_traits(op) & SC_VIEW) != 0 ? w->named[op->operands[0]] : op->first_result + r;
+            w->named[op->first_result + r] = (sc_op_traits(op) & SC_VIEW) != 0
+                                                 ? w->named[op->operands[0]]
+                                                 : op->first_result + r;
     }
 }
 

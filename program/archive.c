@@ -43,7 +43,8 @@ static uint64_t word(const unsigned char *bytes)
     return value;
 }
 
-bool sc_archive_next(const void *bytes, size_t size, size_t *cursor, sc_archive_entry *out, bool *out_broken)
+bool sc_archive_next(const void *bytes, size_t size, size_t *cursor, sc_archive_entry *out,
+                     bool *out_broken)
 {
     const unsigned char *at = (const unsigned char *)bytes + *cursor;
     size_t left = size - *cursor;
@@ -52,8 +53,8 @@ bool sc_archive_next(const void *bytes, size_t size, size_t *cursor, sc_archive_
         return false;
     uint64_t name = word(at), piece = word(at + 8);
     left -= HEAD;
-    if (name < 2 || name > left || filled(name) > left || piece > left - filled(name) || filled(piece) > left - filled(name) ||
-        memchr(at + HEAD, 0, name) != at + HEAD + name - 1)
+    if (name < 2 || name > left || filled(name) > left || piece > left - filled(name) ||
+        filled(piece) > left - filled(name) || memchr(at + HEAD, 0, name) != at + HEAD + name - 1)
         return false;
     *out_broken = false;
     *out = (sc_archive_entry){(const char *)at + HEAD, at + HEAD + filled(name), piece};

@@ -23,7 +23,8 @@ void sc_archive_write(const sc_archive_entry *entries, uint32_t count, sc_strbuf
 
 /* Iterates over the pieces of an untrusted archive; *cursor is 0 at first. False at the end, and
  * also if the archive is malformed: *out_broken is then true. The entry points into `bytes`. */
-bool sc_archive_next(const void *bytes, size_t size, size_t *cursor, sc_archive_entry *out, bool *out_broken);
+bool sc_archive_next(const void *bytes, size_t size, size_t *cursor, sc_archive_entry *out,
+                     bool *out_broken);
 
 /* Finds the first piece with that name; false if there is none. */
 bool sc_archive_find(const void *bytes, size_t size, const char *name, sc_archive_entry *out);

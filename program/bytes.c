@@ -27,7 +27,14 @@
 
 static const char magic[8] = {'s', 'h', 'a', 'r', 'd', 'c', '\x1a', '\n'};
 
-enum { AT_VERSION = 8, AT_BODY = 12, AT_BODY_HASH = 20, AT_CODE = 28, AT_CODE_HASH = 36, HEADER = 44 };
+enum {
+    AT_VERSION = 8,
+    AT_BODY = 12,
+    AT_BODY_HASH = 20,
+    AT_CODE = 28,
+    AT_CODE_HASH = 36,
+    HEADER = 44
+};
 
 typedef struct codec {
     sc_arena *arena;
@@ -49,7 +56,8 @@ static void fail(codec *c, const char *format, ...)
         return;
     c->failed = true;
     c->error->status = SHARDC_ERROR_DATA;
-    int length = snprintf(c->error->text, sizeof c->error->text, "not a valid program: byte %zu: ", HEADER + c->at);
+    int length = snprintf(c->error->text, sizeof c->error->text,
+                          "not a valid program: byte %zu: ", HEADER + c->at);
     va_start(args, format);
     sc_vsnprintf(c->error->text + length, sizeof c->error->text - (size_t)length, format, args);
     va_end(args);
@@ -127,12 +135,12 @@ static void code_i32(codec *c, int32_t *value)
         *value = (int32_t)wide;
 }
 
-#define CODE_CHOICE(c, type, field, limit, what)                                                                                           \
-    do {                                                                                                                                   \
-        uint64_t choice = (c)->out == NULL ? 0 : (uint64_t)(field);                                                                        \
-        code_below(c, &choice, limit, what);                                                                                               \
-        if ((c)->out == NULL)                                                                                                              \
-            (field) = (type)choice;                                                                                                        \
+#define CODE_CHOICE(c, type, field, limit, what)                                                   \
+    do {                                                                                           \
+        uint64_t choice = (c)->out == NULL ? 0 : (uint64_t)(field);                                \
+        code_below(c, &choice, limit, what);                                                       \
+        if ((c)->out == NULL)                                                                      \
+            (field) = (type)choice;                                                                \
     } while (0)
 #define CODE_DTYPE(c, field) CODE_CHOICE(c, sc_dtype, field, SC_DTYPE_COUNT, "dtype")
 #define CODE_BOOL(c, field)  CODE_CHOICE(c, bool, field, 2, "truth value")
@@ -169,7 +177,8 @@ static void code_double(codec *c, double *value)
 
 /* ---- lists ---- */
 
-static void code_list_raw(codec *c, void **items, uint32_t *count, size_t item_size, const char *what)
+static void code_list_raw(codec *c, void **items, uint32_t *count, size_t item_size,
+                          const char *what)
 {
     code_u32(c, count);
     if (c->out != NULL)
@@ -181,7 +190,8 @@ static void code_list_raw(codec *c, void **items, uint32_t *count, size_t item_s
     *items = sc_arena_array(c->arena, *count, item_size);
 }
 
-#define CODE_LIST(c, items, count, what) code_list_raw(c, (void **)&(items), &(count), sizeof *(items), what)
+#define CODE_LIST(c, items, count, what)                                                           \
+    code_list_raw(c, (void **)&(items), &(count), sizeof *(items), what)
 
 /* ---- texts ---- */
 
@@ -344,12 +354,14 @@ static void code_gemm(codec *c, sc_gemm *gemm)
 
 static void code_collective(codec *c, sc_image_collective *collective)
 {
-    CODE_CHOICE(c, sc_image_collective_kind, collective->kind, SC_IMAGE_COLLECTIVES, "kind of collective");
+    CODE_CHOICE(c, sc_image_collective_kind, collective->kind, SC_IMAGE_COLLECTIVES,
+                "kind of collective");
     CODE_CHOICE(c, sc_image_reduce, collective->reduce, SC_IMAGE_REDUCES, "reduction");
     code_u32(c, &collective->group);
     CODE_LIST(c, collective->dtypes, collective->part_count, "parts");
     if (c->out == NULL)
-        collective->counts = sc_arena_array(c->arena, collective->part_count, sizeof *collective->counts);
+        collective->counts =
+            sc_arena_array(c->arena, collective->part_count, sizeof *collective->counts);
     for (uint32_t i = 0; i < collective->part_count; i++) {
         CODE_DTYPE(c, collective->dtypes[i]);
         code_i64(c, &collective->counts[i]);
@@ -493,7 +505,8 @@ void sc_image_write(const sc_image *image, sc_strbuf *out)
 
 /* ---- reading ---- */
 
-static sc_image *refuse(shardc_error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static sc_image *refuse(shardc_error *error, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 static sc_image *refuse(shardc_error *error, const char *format, ...)
 {
     va_list args;
@@ -542,7 +555,11 @@ sc_image *sc_image_read(const void *data, size_t size, sc_arena *arena, shardc_e
     if (fault != NULL)
         return refuse(error, "not a valid program: %s", fault);
     size_t body = (size_t)get_word(bytes + AT_BODY, 8);
-    codec c = {.arena = arena, .bytes = bytes + HEADER, .size = body, .error = error, .text_map = {.arena = arena}};
+    codec c = {.arena = arena,
+               .bytes = bytes + HEADER,
+               .size = body,
+               .error = error,
+               .text_map = {.arena = arena}};
     sc_image *image = sc_arena_alloc(arena, sizeof *image);
     code_image(&c, image);
     if (c.at < c.size)

@@ -21,7 +21,8 @@ static bool is_text(const char *text)
 typedef struct digit_set {
     uint32_t count;
     uint64_t product;
-    sc_image_digit digits[64]; /* each at least doubles the product, so there can be no more below 2^32 ranks */
+    /* each at least doubles the product, so there can be no more below 2^32 ranks */
+    sc_image_digit digits[64];
 } digit_set;
 
 /* Sorted by `divide`: a digit must end at or before the start of the next. */
@@ -32,8 +33,10 @@ static bool add_digit(digit_set *set, uint64_t divide, uint64_t modulo)
         return true;
     while (at > 0 && set->digits[at - 1].divide > divide)
         at--;
-    const sc_image_digit *before = at > 0 ? &set->digits[at - 1] : NULL, *after = at < set->count ? &set->digits[at] : NULL;
-    if ((before != NULL && divide % (before->divide * before->modulo) != 0) || (after != NULL && after->divide % (divide * modulo) != 0))
+    const sc_image_digit *before = at > 0 ? &set->digits[at - 1] : NULL,
+                         *after = at < set->count ? &set->digits[at] : NULL;
+    if ((before != NULL && divide % (before->divide * before->modulo) != 0) ||
+        (after != NULL && after->divide % (divide * modulo) != 0))
         return false;
     memmove(&set->digits[at + 1], &set->digits[at], (set->count - at) * sizeof set->digits[0]);
     set->digits[at] = (sc_image_digit){divide, modulo};
@@ -69,7 +72,8 @@ static bool check_dim(sc_checker *c, const sc_image_dim *dim)
     int64_t least, most, reached = dim->local;
     uint32_t used = 0, moving = 0;
     if (dim->size < 1 || dim->local < 1)
-        return sc_checker_fail(c, "dim %s has size %lld, %lld on a rank", dim->name, (long long)dim->size, (long long)dim->local);
+        return sc_checker_fail(c, "dim %s has size %lld, %lld on a rank", dim->name,
+                               (long long)dim->size, (long long)dim->local);
     if (!sc_check_terms(c, &dim->first, &least, &most))
         return false;
     for (uint32_t i = 0; i < dim->first.count; i++)
@@ -89,7 +93,8 @@ static bool check_selector(sc_checker *c, const sc_image_terms *terms)
     int64_t least, most;
     for (uint32_t i = 0; i < terms->count; i++) {
         if (terms->terms[i].times < 1)
-            return sc_checker_fail(c, "a replica or part counts by %lld", (long long)terms->terms[i].times);
+            return sc_checker_fail(c, "a replica or part counts by %lld",
+                                   (long long)terms->terms[i].times);
     }
     return sc_check_terms(c, terms, &least, &most);
 }
@@ -103,7 +108,8 @@ static bool check_tensor(sc_checker *c, const sc_image_tensor *tensor)
     for (uint32_t i = 0; i < tensor->rank; i++) {
         if (!check_dim(c, &tensor->dims[i]))
             return false;
-        if (__builtin_mul_overflow(whole, tensor->dims[i].size, &whole) || __builtin_mul_overflow(local, tensor->dims[i].local, &local))
+        if (__builtin_mul_overflow(whole, tensor->dims[i].size, &whole) ||
+            __builtin_mul_overflow(local, tensor->dims[i].local, &local))
             return sc_checker_fail(c, "its size overflows");
     }
     if (!check_selector(c, &tensor->replica) || !check_selector(c, &tensor->part))
@@ -114,7 +120,8 @@ static bool check_tensor(sc_checker *c, const sc_image_tensor *tensor)
     if (!apart)
         return sc_checker_fail(c, "a digit of the rank means two things");
     if (digits.product != c->image->ranks)
-        return sc_checker_fail(c, "digits of %llu of %llu ranks are given a meaning", (unsigned long long)digits.product,
+        return sc_checker_fail(c, "digits of %llu of %llu ranks are given a meaning",
+                               (unsigned long long)digits.product,
                                (unsigned long long)c->image->ranks);
     if (tensor->partial == SC_IMAGE_WHOLE && tensor->part.count > 0)
         return sc_checker_fail(c, "it has parts, but no reduction is partial");
@@ -129,7 +136,8 @@ static bool check_placed(sc_checker *c, const sc_image_tensor *tensor, uint32_t 
     if (buffer >= c->image->buffer_count)
         return sc_checker_fail(c, "buffer %u, of %u", buffer, c->image->buffer_count);
     if (sc_image_tensor_bytes(tensor) > c->image->buffers[buffer].bytes)
-        return sc_checker_fail(c, "%lld bytes in buffer %u of %lld", (long long)sc_image_tensor_bytes(tensor), buffer,
+        return sc_checker_fail(c, "%lld bytes in buffer %u of %lld",
+                               (long long)sc_image_tensor_bytes(tensor), buffer,
                                (long long)c->image->buffers[buffer].bytes);
     return true;
 }
@@ -147,7 +155,8 @@ static bool check_mesh(sc_checker *c)
     }
     c->what = NULL;
     if (ranks != image->ranks || ranks > SC_IMAGE_MAX_RANKS)
-        return sc_checker_fail(c, "%llu ranks, but axes of %llu (at most %d)", (unsigned long long)image->ranks, (unsigned long long)ranks,
+        return sc_checker_fail(c, "%llu ranks, but axes of %llu (at most %d)",
+                               (unsigned long long)image->ranks, (unsigned long long)ranks,
                                SC_IMAGE_MAX_RANKS);
     if (image->arena_bytes < 0)
         return sc_checker_fail(c, "an arena of %lld bytes", (long long)image->arena_bytes);
@@ -161,7 +170,8 @@ static bool check_buffers(sc_checker *c)
         sc_checker_at(c, "buffer", i, buffer->name);
         if (buffer->bytes < 0 || buffer->offset < 0 || buffer->offset % SC_IMAGE_ALIGN != 0 ||
             buffer->bytes > c->image->arena_bytes - buffer->offset)
-            return sc_checker_fail(c, "%lld bytes at %lld, in an arena of %lld", (long long)buffer->bytes, (long long)buffer->offset,
+            return sc_checker_fail(c, "%lld bytes at %lld, in an arena of %lld",
+                                   (long long)buffer->bytes, (long long)buffer->offset,
                                    (long long)c->image->arena_bytes);
     }
     return true;
@@ -173,12 +183,15 @@ static bool check_master(sc_checker *c, const sc_image_state *state)
     if (state->master == SC_IMAGE_NONE)
         return true;
     if (state->master >= c->image->state_count || state->kind != SC_STATE_PARAM)
-        return sc_checker_fail(c, "its master is state %u, of %u", state->master, c->image->state_count);
+        return sc_checker_fail(c, "its master is state %u, of %u", state->master,
+                               c->image->state_count);
     const sc_image_state *master = &c->image->states[state->master];
-    bool same = master->master == SC_IMAGE_NONE && master != state && master->tensor.rank == state->tensor.rank;
+    bool same = master->master == SC_IMAGE_NONE && master != state &&
+                master->tensor.rank == state->tensor.rank;
     for (uint32_t i = 0; same && i < state->tensor.rank; i++)
         same = master->tensor.dims[i].size == state->tensor.dims[i].size;
-    return same || sc_checker_fail(c, "its master, %s, is of another shape or has one itself", master->path);
+    return same || sc_checker_fail(c, "its master, %s, is of another shape or has one itself",
+                                   master->path);
 }
 
 typedef struct placed_state {
@@ -208,7 +221,8 @@ static bool check_states_apart(sc_checker *c)
         if (placed[i].offset >= placed[i - 1].end)
             continue;
         sc_checker_at(c, "state", placed[i].state, image->states[placed[i].state].path);
-        return sc_checker_fail(c, "it is in the same place as %s", image->states[placed[i - 1].state].path);
+        return sc_checker_fail(c, "it is in the same place as %s",
+                               image->states[placed[i - 1].state].path);
     }
     return true;
 }
@@ -234,7 +248,9 @@ static bool check_states(sc_checker *c)
         if (!check_placed(c, &state->tensor, state->buffer) || !check_master(c, state))
             return false;
         if (c->image->buffers[state->buffer].kind >= SC_BUFFER_ACT)
-            return sc_checker_fail(c, "its buffer is of kind %s", sc_image_buffer_kind_names[c->image->buffers[state->buffer].kind]);
+            return sc_checker_fail(
+                c, "its buffer is of kind %s",
+                sc_image_buffer_kind_names[c->image->buffers[state->buffer].kind]);
     }
     return check_states_apart(c);
 }
@@ -243,7 +259,8 @@ static bool is_identifier(const char *text)
 {
     if (!is_text(text) || (text[0] >= '0' && text[0] <= '9'))
         return false;
-    return strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == strlen(text);
+    return strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") ==
+           strlen(text);
 }
 
 /* CPUs run functions, GPUs launch stages. */
@@ -251,12 +268,14 @@ static bool check_stages(sc_checker *c, const sc_image_kernel *kernel)
 {
     bool launches = strcmp(c->image->target, "cpu") != 0;
     if (launches != (kernel->stage_count > 0) || kernel->stage_count > SC_IMAGE_MAX_STAGES)
-        return sc_checker_fail(c, "it has %u stages, for target %s", kernel->stage_count, c->image->target);
+        return sc_checker_fail(c, "it has %u stages, for target %s", kernel->stage_count,
+                               c->image->target);
     for (uint32_t i = 0; i < kernel->stage_count; i++) {
         const sc_image_stage *stage = &kernel->stages[i];
-        if (stage->blocks < 1 || stage->blocks > SC_IMAGE_MAX_BLOCKS || stage->threads == 0 || stage->threads % 32 != 0 ||
-            stage->threads > SC_IMAGE_MAX_THREADS)
-            return sc_checker_fail(c, "stage %u: %lld blocks of %u threads", i, (long long)stage->blocks, stage->threads);
+        if (stage->blocks < 1 || stage->blocks > SC_IMAGE_MAX_BLOCKS || stage->threads == 0 ||
+            stage->threads % 32 != 0 || stage->threads > SC_IMAGE_MAX_THREADS)
+            return sc_checker_fail(c, "stage %u: %lld blocks of %u threads", i,
+                                   (long long)stage->blocks, stage->threads);
     }
     return true;
 }
@@ -267,13 +286,14 @@ static bool check_kernels(sc_checker *c)
         const sc_image_kernel *kernel = &c->image->kernels[i];
         sc_checker_at(c, "kernel", i, kernel->symbol);
         if (kernel->check_count > SC_IMAGE_MAX_CHECKS)
-            return sc_checker_fail(c, "it has %u checks, more than results tell apart", kernel->check_count);
+            return sc_checker_fail(c, "it has %u checks, more than results tell apart",
+                                   kernel->check_count);
         if (!is_identifier(kernel->symbol))
             return sc_checker_fail(c, "its symbol is no name of a C function");
         for (uint32_t a = 0; a < kernel->arg_count; a++) {
             if (kernel->args[a].bytes < 0 || kernel->args[a].access >= SC_ACCESS_KINDS)
-                return sc_checker_fail(c, "argument %u: %lld bytes, access %u", a, (long long)kernel->args[a].bytes,
-                                       kernel->args[a].access);
+                return sc_checker_fail(c, "argument %u: %lld bytes, access %u", a,
+                                       (long long)kernel->args[a].bytes, kernel->args[a].access);
         }
         if (!check_stages(c, kernel))
             return false;
@@ -310,23 +330,27 @@ static bool check_groups(sc_checker *c)
 
 /* ---- functions ---- */
 
-static bool check_values(sc_checker *c, const char *what, const sc_image_func *func, const sc_image_value *values, uint32_t count,
-                         bool is_input)
+static bool check_values(sc_checker *c, const char *what, const sc_image_func *func,
+                         const sc_image_value *values, uint32_t count, bool is_input)
 {
     sc_map names = {.arena = c->arena};
     for (uint32_t i = 0; i < count; i++) {
         const sc_image_value *value = &values[i];
-        sc_checker_at(c, sc_arena_printf(c->arena, "function '%s', %s", func->name, what), i, value->name);
+        sc_checker_at(c, sc_arena_printf(c->arena, "function '%s', %s", func->name, what), i,
+                      value->name);
         if (!check_placed(c, &value->tensor, value->buffer))
             return false;
         if (is_input && (!is_text(value->name) || !is_new_name(&names, value->name)))
             return sc_checker_fail(c, "it has no name, or another's");
         if (is_input && value->tensor.partial != SC_IMAGE_WHOLE)
             return sc_checker_fail(c, "a reduction is partial");
-        if (value->batch_dim < -1 || value->batch_dim >= (is_input ? (int64_t)value->tensor.rank : 0))
+        if (value->batch_dim < -1 ||
+            value->batch_dim >= (is_input ? (int64_t)value->tensor.rank : 0))
             return sc_checker_fail(c, "batch dim %d, of %u", value->batch_dim, value->tensor.rank);
-        if (value->below < 0 || ((value->below > 0 || value->may_ignore) && (!is_input || sc_dtype_is_float(value->tensor.dtype))))
-            return sc_checker_fail(c, "'%s' has ids below %lld", value->name, (long long)value->below);
+        if (value->below < 0 || ((value->below > 0 || value->may_ignore) &&
+                                 (!is_input || sc_dtype_is_float(value->tensor.dtype))))
+            return sc_checker_fail(c, "'%s' has ids below %lld", value->name,
+                                   (long long)value->below);
     }
     return true;
 }
@@ -340,7 +364,8 @@ static bool check_funcs(sc_checker *c)
         if (!is_text(func->name) || !is_new_name(&names, func->name))
             return sc_checker_fail(c, "it has no name, or another's");
         if (!check_values(c, "input", func, func->inputs, func->input_count, true) ||
-            !check_values(c, "output", func, func->outputs, func->output_count, false) || !sc_check_instrs(c, func))
+            !check_values(c, "output", func, func->outputs, func->output_count, false) ||
+            !sc_check_instrs(c, func))
             return false;
     }
     return true;
@@ -352,7 +377,8 @@ static bool check_schedule(sc_checker *c)
         const sc_image_call *call = &c->image->schedule[i];
         sc_checker_at(c, "call", i, NULL);
         if (call->func >= c->image->func_count || call->micro_batch < -1)
-            return sc_checker_fail(c, "of function %u, of %u, for micro-batch %d", call->func, c->image->func_count, call->micro_batch);
+            return sc_checker_fail(c, "of function %u, of %u, for micro-batch %d", call->func,
+                                   c->image->func_count, call->micro_batch);
     }
     return true;
 }
@@ -362,8 +388,9 @@ const char *sc_image_check(const sc_image *image, sc_arena *arena)
     sc_checker c = {.image = image, .arena = arena, .name = ""};
     if (!is_text(image->target))
         return "it has no target";
-    if (check_mesh(&c) && check_buffers(&c) && check_states(&c) && check_kernels(&c) && check_gemms(&c) && check_groups(&c) &&
-        sc_check_collectives(&c) && check_funcs(&c) && check_schedule(&c))
+    if (check_mesh(&c) && check_buffers(&c) && check_states(&c) && check_kernels(&c) &&
+        check_gemms(&c) && check_groups(&c) && sc_check_collectives(&c) && check_funcs(&c) &&
+        check_schedule(&c))
         return NULL;
     return c.fault;
 }

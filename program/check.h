@@ -20,7 +20,8 @@ bool sc_checker_fail(sc_checker *c, const char *format, ...) __attribute__((form
 
 bool sc_check_digit(sc_checker *c, uint64_t divide, uint64_t modulo);
 /* Checks the terms' digits and computes the range of the sum over all ranks. */
-bool sc_check_terms(sc_checker *c, const sc_image_terms *terms, int64_t *out_least, int64_t *out_most);
+bool sc_check_terms(sc_checker *c, const sc_image_terms *terms, int64_t *out_least,
+                    int64_t *out_most);
 /* ---- check_instr.c ---- */
 bool sc_check_collectives(sc_checker *c);
 bool sc_check_instrs(sc_checker *c, const sc_image_func *func);

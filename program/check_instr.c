@@ -9,7 +9,8 @@
 
 static bool splits(sc_image_collective_kind kind)
 {
-    return kind == SC_IMAGE_ALL_GATHER || kind == SC_IMAGE_REDUCE_SCATTER || kind == SC_IMAGE_ALL_TO_ALL;
+    return kind == SC_IMAGE_ALL_GATHER || kind == SC_IMAGE_REDUCE_SCATTER ||
+           kind == SC_IMAGE_ALL_TO_ALL;
 }
 
 static bool reduces(sc_image_collective_kind kind)
@@ -24,19 +25,22 @@ static bool check_peer(sc_checker *c, const sc_image_terms *terms, uint64_t size
     if (!sc_check_terms(c, terms, &least, &most))
         return false;
     return (least == 0 && (uint64_t)most < size) ||
-           sc_checker_fail(c, "a peer from %lld to %lld in a group of %llu", (long long)least, (long long)most, (unsigned long long)size);
+           sc_checker_fail(c, "a peer from %lld to %lld in a group of %llu", (long long)least,
+                           (long long)most, (unsigned long long)size);
 }
 
 /* Checks that each member receives from one member and none sends twice. */
 static bool check_sources(sc_checker *c, const sc_image_collective *collective, uint64_t size)
 {
     if (collective->source_count != (collective->kind == SC_IMAGE_PERMUTE ? size : 0))
-        return sc_checker_fail(c, "%u sources in a group of %llu", collective->source_count, (unsigned long long)size);
+        return sc_checker_fail(c, "%u sources in a group of %llu", collective->source_count,
+                               (unsigned long long)size);
     bool *sends = sc_arena_array(c->arena, collective->source_count, sizeof *sends);
     for (uint32_t i = 0; i < collective->source_count; i++) {
         if (collective->sources[i] >= size || sends[collective->sources[i]])
-            return sc_checker_fail(c, "member %u receives from %u, which is none of the group or sends to another", i,
-                                   collective->sources[i]);
+            return sc_checker_fail(
+                c, "member %u receives from %u, which is none of the group or sends to another", i,
+                collective->sources[i]);
         sends[collective->sources[i]] = true;
     }
     return true;
@@ -71,8 +75,10 @@ bool sc_check_collectives(sc_checker *c)
         for (uint32_t p = 0; p < collective->part_count; p++) {
             int64_t count = collective->counts[p];
             if (count < 0 || (splits(collective->kind) && count % size != 0) ||
-                __builtin_mul_overflow(count, (int64_t)sc_dtypes[collective->dtypes[p]].bytes, &bytes))
-                return sc_checker_fail(c, "part %u has %lld elements, in a group of %lld", p, (long long)count, (long long)size);
+                __builtin_mul_overflow(count, (int64_t)sc_dtypes[collective->dtypes[p]].bytes,
+                                       &bytes))
+                return sc_checker_fail(c, "part %u has %lld elements, in a group of %lld", p,
+                                       (long long)count, (long long)size);
         }
         if (collective->part_count == 0)
             return sc_checker_fail(c, "it has no parts");
@@ -91,17 +97,22 @@ typedef struct touched {
 
 /* Checks that `bytes` from the reference on are inside its buffer; -1: everything up to the end of
  * the buffer. */
-static bool check_ref(sc_checker *c, const sc_image_instr *instr, uint32_t arg, int64_t bytes, uint32_t align, touched *out)
+static bool check_ref(sc_checker *c, const sc_image_instr *instr, uint32_t arg, int64_t bytes,
+                      uint32_t align, touched *out)
 {
     const sc_image_ref *ref = &instr->args[arg];
     if (ref->buffer >= c->image->buffer_count)
-        return sc_checker_fail(c, "argument %u is buffer %u, of %u", arg, ref->buffer, c->image->buffer_count);
+        return sc_checker_fail(c, "argument %u is buffer %u, of %u", arg, ref->buffer,
+                               c->image->buffer_count);
     const sc_image_buffer *buffer = &c->image->buffers[ref->buffer];
     if (ref->at < 0 || ref->at > buffer->bytes || bytes > buffer->bytes - ref->at)
-        return sc_checker_fail(c, "argument %u touches %lld bytes at %lld of buffer %u (%s), which has %lld", arg, (long long)bytes,
-                               (long long)ref->at, ref->buffer, buffer->name, (long long)buffer->bytes);
+        return sc_checker_fail(
+            c, "argument %u touches %lld bytes at %lld of buffer %u (%s), which has %lld", arg,
+            (long long)bytes, (long long)ref->at, ref->buffer, buffer->name,
+            (long long)buffer->bytes);
     if (ref->at % align != 0)
-        return sc_checker_fail(c, "argument %u is at %lld of buffer %u, inside an element", arg, (long long)ref->at, ref->buffer);
+        return sc_checker_fail(c, "argument %u is at %lld of buffer %u, inside an element", arg,
+                               (long long)ref->at, ref->buffer);
     out->begin = buffer->offset + ref->at;
     out->end = out->begin + (bytes < 0 ? buffer->bytes - ref->at : bytes);
     return true;
@@ -114,7 +125,8 @@ static bool check_apart(sc_checker *c, const touched *args, uint32_t count, bool
     for (uint32_t i = 0; i < count; i++) {
         for (uint32_t j = 0; j < i; j++) {
             const touched *a = &args[i], *b = &args[j];
-            bool overlap = a->begin < b->end && b->begin < a->end && (a->is_written || b->is_written);
+            bool overlap =
+                a->begin < b->end && b->begin < a->end && (a->is_written || b->is_written);
             if (overlap && !(in_place && a->begin == b->begin && !(a->is_written && b->is_written)))
                 return sc_checker_fail(c, "arguments %u and %u overlap", j, i);
         }
@@ -126,10 +138,12 @@ static bool expect_args(sc_checker *c, const sc_image_instr *instr, uint32_t arg
 {
     if (instr->arg_count == args && instr->param_count == params)
         return true;
-    return sc_checker_fail(c, "%u arguments and %u parameters, but it takes %u and %u", instr->arg_count, instr->param_count, args, params);
+    return sc_checker_fail(c, "%u arguments and %u parameters, but it takes %u and %u",
+                           instr->arg_count, instr->param_count, args, params);
 }
 
-static bool check_index(sc_checker *c, const sc_image_instr *instr, uint32_t count, const char *what)
+static bool check_index(sc_checker *c, const sc_image_instr *instr, uint32_t count,
+                        const char *what)
 {
     return instr->index < count || sc_checker_fail(c, "%s %u, of %u", what, instr->index, count);
 }
@@ -172,7 +186,8 @@ static bool check_gemm(sc_checker *c, const sc_image_instr *instr)
         return false;
     for (uint32_t o = 0; o < SC_GEMM_OPERANDS; o++) {
         uint32_t bytes = sc_dtypes[gemm->dtypes[o]].bytes;
-        if (!check_ref(c, instr, o, sc_gemm_extent(gemm, (sc_gemm_operand)o) * bytes, bytes, &args[o]))
+        if (!check_ref(c, instr, o, sc_gemm_extent(gemm, (sc_gemm_operand)o) * bytes, bytes,
+                       &args[o]))
             return false;
     }
     for (uint32_t s = 0, at = SC_GEMM_OPERANDS; s < gemm->step_count; s++) {
@@ -195,43 +210,55 @@ static bool check_collective(sc_checker *c, const sc_image_instr *instr)
         return false;
     const sc_image_collective *collective = &c->image->collectives[instr->index];
     bool gives = collective->kind != SC_IMAGE_RECV, gets = collective->kind != SC_IMAGE_SEND;
-    if (collective->part_count > UINT32_MAX / 2 || !expect_args(c, instr, collective->part_count * (gives + gets), 0))
+    if (collective->part_count > UINT32_MAX / 2 ||
+        !expect_args(c, instr, collective->part_count * (gives + gets), 0))
         return false;
     touched *args = sc_arena_array(c->arena, instr->arg_count, sizeof *args);
     for (uint32_t p = 0, at = 0; p < collective->part_count; p++) {
         uint32_t bytes = sc_dtypes[collective->dtypes[p]].bytes;
-        if (gives && !check_ref(c, instr, at, sc_image_source_count(c->image, collective, p) * bytes, bytes, &args[at]))
+        if (gives &&
+            !check_ref(c, instr, at, sc_image_source_count(c->image, collective, p) * bytes, bytes,
+                       &args[at]))
             return false;
         at += gives;
-        if (gets && !check_ref(c, instr, at, sc_image_destination_count(c->image, collective, p) * bytes, bytes, &args[at]))
+        if (gets &&
+            !check_ref(c, instr, at, sc_image_destination_count(c->image, collective, p) * bytes,
+                       bytes, &args[at]))
             return false;
         if (gets)
             args[at++].is_written = true;
     }
-    return check_apart(c, args, instr->arg_count, collective->kind == SC_IMAGE_ALL_REDUCE || collective->kind == SC_IMAGE_BROADCAST);
+    return check_apart(c, args, instr->arg_count,
+                       collective->kind == SC_IMAGE_ALL_REDUCE ||
+                           collective->kind == SC_IMAGE_BROADCAST);
 }
 
 static bool check_copy(sc_checker *c, const sc_image_instr *instr)
 {
     touched args[2] = {{0}, {.is_written = true}};
     return expect_args(c, instr, 2, 0) && check_ref(c, instr, 0, -1, 1, &args[0]) &&
-           check_ref(c, instr, 1, args[0].end - args[0].begin, 1, &args[1]) && check_apart(c, args, 2, false);
+           check_ref(c, instr, 1, args[0].end - args[0].begin, 1, &args[1]) &&
+           check_apart(c, args, 2, false);
 }
 
 /* `is_open`: by instruction, a collective that was started and is not finished. */
-static bool check_finish(sc_checker *c, const sc_image_func *func, const sc_image_instr *instr, bool *is_open)
+static bool check_finish(sc_checker *c, const sc_image_func *func, const sc_image_instr *instr,
+                         bool *is_open)
 {
     if (!expect_args(c, instr, 0, 0))
         return false;
     if (instr->index >= func->instr_count || !is_open[instr->index])
-        return sc_checker_fail(c, "it ends instruction %u, which is no collective in flight", instr->index);
+        return sc_checker_fail(c, "it ends instruction %u, which is no collective in flight",
+                               instr->index);
     is_open[instr->index] = false;
     return true;
 }
 
-static bool is_written_by(const sc_image_instr *product, const sc_gemm *gemm, const sc_image_ref *ref)
+static bool is_written_by(const sc_image_instr *product, const sc_gemm *gemm,
+                          const sc_image_ref *ref)
 {
-    bool found = product->args[SC_GEMM_C].buffer == ref->buffer && product->args[SC_GEMM_C].at == ref->at;
+    bool found =
+        product->args[SC_GEMM_C].buffer == ref->buffer && product->args[SC_GEMM_C].at == ref->at;
     for (uint32_t s = 0, at = SC_GEMM_OPERANDS; s < gemm->step_count; s++) {
         bool same = product->args[at].buffer == ref->buffer && product->args[at].at == ref->at;
         found = found || (sc_gemm_step_writes(gemm->steps[s].kind) && same);
@@ -244,15 +271,21 @@ static bool is_written_by(const sc_image_instr *product, const sc_gemm *gemm, co
  * it. */
 static bool check_instead(sc_checker *c, const sc_image_instr *instr, const sc_image_instr *product)
 {
-    if (product == NULL || instr->stream != 0 || (instr->kind != SC_INSTR_KERNEL && instr->kind != SC_INSTR_GEMM))
+    if (product == NULL || instr->stream != 0 ||
+        (instr->kind != SC_INSTR_KERNEL && instr->kind != SC_INSTR_GEMM))
         return sc_checker_fail(c, "it stands in for no product");
     for (uint32_t a = 0; a < instr->arg_count; a++) {
-        bool is_read = instr->kind == SC_INSTR_KERNEL ? c->image->kernels[instr->index].args[a].access == SC_ACCESS_IN : a != SC_GEMM_C;
+        bool is_read = instr->kind == SC_INSTR_KERNEL
+                           ? c->image->kernels[instr->index].args[a].access == SC_ACCESS_IN
+                           : a != SC_GEMM_C;
         bool is_workspace = c->image->buffers[instr->args[a].buffer].kind == SC_BUFFER_WORKSPACE;
-        if (!is_read && !is_workspace && !is_written_by(product, &c->image->gemms[product->index], &instr->args[a]))
-            return sc_checker_fail(c, "argument %u is not what the product that it stands in for writes", a);
+        if (!is_read && !is_workspace &&
+            !is_written_by(product, &c->image->gemms[product->index], &instr->args[a]))
+            return sc_checker_fail(
+                c, "argument %u is not what the product that it stands in for writes", a);
     }
-    if (instr->kind == SC_INSTR_GEMM && c->image->gemms[instr->index].step_count > c->image->gemms[product->index].step_count)
+    if (instr->kind == SC_INSTR_GEMM &&
+        c->image->gemms[instr->index].step_count > c->image->gemms[product->index].step_count)
         return sc_checker_fail(c, "it does more than the product that it stands in for");
     return true;
 }
@@ -287,7 +320,8 @@ bool sc_check_instrs(sc_checker *c, const sc_image_func *func)
     for (uint32_t i = 0; i < func->instr_count; i++) {
         const sc_image_instr *instr = &func->instrs[i];
         sc_checker_at(c, what, i, instr->where);
-        if (!check_instr(c, func, i, is_open) || (instr->instead && !check_instead(c, instr, product)))
+        if (!check_instr(c, func, i, is_open) ||
+            (instr->instead && !check_instead(c, instr, product)))
             return false;
         product = instr->kind == SC_INSTR_GEMM && !instr->instead ? instr : product;
     }

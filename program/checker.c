@@ -12,7 +12,8 @@ bool sc_checker_fail(sc_checker *c, const char *format, ...)
     va_end(args);
     if (c->fault == NULL)
         c->fault = c->what == NULL ? text
-                                   : sc_arena_printf(c->arena, "%s %u%s%s%s: %s", c->what, c->index, c->name[0] != 0 ? " (" : "", c->name,
+                                   : sc_arena_printf(c->arena, "%s %u%s%s%s: %s", c->what, c->index,
+                                                     c->name[0] != 0 ? " (" : "", c->name,
                                                      c->name[0] != 0 ? ")" : "", text);
     return false;
 }
@@ -30,12 +31,14 @@ bool sc_check_digit(sc_checker *c, uint64_t divide, uint64_t modulo)
 {
     uint64_t ranks = c->image->ranks;
     if (divide == 0 || modulo == 0 || ranks % divide != 0 || ranks / divide % modulo != 0)
-        return sc_checker_fail(c, "(rank / %llu) %% %llu is no digit of %llu ranks", (unsigned long long)divide, (unsigned long long)modulo,
+        return sc_checker_fail(c, "(rank / %llu) %% %llu is no digit of %llu ranks",
+                               (unsigned long long)divide, (unsigned long long)modulo,
                                (unsigned long long)ranks);
     return true;
 }
 
-bool sc_check_terms(sc_checker *c, const sc_image_terms *terms, int64_t *out_least, int64_t *out_most)
+bool sc_check_terms(sc_checker *c, const sc_image_terms *terms, int64_t *out_least,
+                    int64_t *out_most)
 {
     *out_least = *out_most = 0;
     for (uint32_t i = 0; i < terms->count; i++) {
@@ -43,7 +46,8 @@ bool sc_check_terms(sc_checker *c, const sc_image_terms *terms, int64_t *out_lea
         int64_t reach, *end = term->times < 0 ? out_least : out_most;
         if (!sc_check_digit(c, term->divide, term->modulo))
             return false;
-        if (__builtin_mul_overflow((int64_t)(term->modulo - 1), term->times, &reach) || __builtin_add_overflow(*end, reach, end))
+        if (__builtin_mul_overflow((int64_t)(term->modulo - 1), term->times, &reach) ||
+            __builtin_add_overflow(*end, reach, end))
             return sc_checker_fail(c, "a number that depends on the rank overflows");
     }
     return true;

@@ -3,7 +3,8 @@
 #include <string.h>
 
 const sc_collective_row sc_collectives[SC_IMAGE_COLLECTIVES] = {
-#define COLLECTIVE(name, NAME, traits, shares, whole) [SC_IMAGE_##NAME] = {#name, traits, shares, whole},
+#define COLLECTIVE(name, NAME, traits, shares, whole)                                              \
+    [SC_IMAGE_##NAME] = {#name, traits, shares, whole},
 #include "program/collectives.def"
 };
 

@@ -42,7 +42,8 @@ static void list_words(char *problem, size_t size, const char *asked)
 {
     size_t length = (size_t)snprintf(problem, size, "SHARDC_CPU is '%s'; it is one of", asked);
     for (int i = 0; i < SC_CPU_LEVELS && length < size; i++)
-        length += (size_t)snprintf(problem + length, size - length, "%s %s", i == 0 ? "" : ",", levels[i].word);
+        length += (size_t)snprintf(problem + length, size - length, "%s %s", i == 0 ? "" : ",",
+                                   levels[i].word);
 }
 
 bool sc_cpu_allowed(sc_cpu_level *out, char *problem, size_t problem_size)
@@ -59,7 +60,8 @@ bool sc_cpu_allowed(sc_cpu_level *out, char *problem, size_t problem_size)
             return true;
         }
         if (problem != NULL)
-            snprintf(problem, problem_size, "SHARDC_CPU is '%s', instructions that this CPU lacks", asked);
+            snprintf(problem, problem_size, "SHARDC_CPU is '%s', instructions that this CPU lacks",
+                     asked);
         return false;
     }
     if (problem != NULL)
@@ -96,7 +98,8 @@ static void find_features(bool has[FEATURE_COUNT])
     sc_cpu_level allowed;
     sc_cpu_allowed(&allowed, NULL, 0);
     has[at++] = true;
-#define FEATURE(name, level) has[at++] = SC_CPU_##level <= allowed && __builtin_cpu_supports(name) != 0;
+#define FEATURE(name, level)                                                                       \
+    has[at++] = SC_CPU_##level <= allowed && __builtin_cpu_supports(name) != 0;
 #include "program/cpu_features.def"
 #undef FEATURE
 }
@@ -122,7 +125,8 @@ const char *sc_cpu_lacks(const char *features, size_t *out_length)
         size_t length = strcspn(word, " ");
         bool found = false;
         for (int i = 0; i < FEATURE_COUNT; i++)
-            found = found || (has[i] && strlen(names[i]) == length && memcmp(names[i], word, length) == 0);
+            found = found ||
+                    (has[i] && strlen(names[i]) == length && memcmp(names[i], word, length) == 0);
         if (!found) {
             *out_length = length;
             return word;

@@ -75,8 +75,9 @@ static void put_buffers(sc_strbuf *out, const sc_image *image)
     sc_strbuf_add(out, image->buffer_count > 0 ? "\nbuffers\n" : "");
     for (uint32_t i = 0; i < image->buffer_count; i++) {
         const sc_image_buffer *buffer = &image->buffers[i];
-        sc_strbuf_printf(out, "  b%-4u %-10s %12" PRId64 " at %12" PRId64 "  %s\n", i, sc_image_buffer_kind_names[buffer->kind],
-                         buffer->bytes, buffer->offset, buffer->name);
+        sc_strbuf_printf(out, "  b%-4u %-10s %12" PRId64 " at %12" PRId64 "  %s\n", i,
+                         sc_image_buffer_kind_names[buffer->kind], buffer->bytes, buffer->offset,
+                         buffer->name);
     }
 }
 
@@ -88,11 +89,15 @@ static void put_kernels(sc_strbuf *out, const sc_image *image)
         const sc_image_kernel *kernel = &image->kernels[i];
         sc_strbuf_printf(out, "  k%-4u %s(", i, kernel->symbol);
         for (uint32_t a = 0; a < kernel->arg_count; a++)
-            sc_strbuf_printf(out, "%s%s %" PRId64, a > 0 ? ", " : "", access_names[kernel->args[a].access], kernel->args[a].bytes);
-        sc_strbuf_printf(out, "; %u params)%s  %s\n", kernel->param_count, kernel->simple ? " simple" : "", kernel->title);
+            sc_strbuf_printf(out, "%s%s %" PRId64, a > 0 ? ", " : "",
+                             access_names[kernel->args[a].access], kernel->args[a].bytes);
+        sc_strbuf_printf(out, "; %u params)%s  %s\n", kernel->param_count,
+                         kernel->simple ? " simple" : "", kernel->title);
         for (uint32_t n = 0; n < kernel->stage_count; n++)
-            sc_strbuf_printf(out, "        stage %u: %" PRId64 " blocks of %u threads, %u bytes shared\n", n, kernel->stages[n].blocks,
-                             kernel->stages[n].threads, kernel->stages[n].shared_bytes);
+            sc_strbuf_printf(
+                out, "        stage %u: %" PRId64 " blocks of %u threads, %u bytes shared\n", n,
+                kernel->stages[n].blocks, kernel->stages[n].threads,
+                kernel->stages[n].shared_bytes);
         for (uint32_t n = 0; n < kernel->check_count; n++)
             sc_strbuf_printf(out, "        check %u: %s\n", n, kernel->checks[n]);
     }
@@ -117,12 +122,15 @@ static void put_collectives(sc_strbuf *out, const sc_image *image)
         sc_strbuf_printf(out, "  c%-4u %s", i, sc_collectives[collective->kind].name);
         if (collective->reduce != SC_IMAGE_WHOLE)
             sc_strbuf_printf(out, " %s", sc_image_reduce_names[collective->reduce]);
-        sc_strbuf_printf(out, " over %s, %" PRIu64 " ranks (", collective->axes, sc_image_group_size(group));
+        sc_strbuf_printf(out, " over %s, %" PRIu64 " ranks (", collective->axes,
+                         sc_image_group_size(group));
         for (uint32_t d = 0; d < group->digit_count; d++)
-            sc_strbuf_printf(out, "%sr/%" PRIu64 "%%%" PRIu64, d > 0 ? ", " : "", group->digits[d].divide, group->digits[d].modulo);
+            sc_strbuf_printf(out, "%sr/%" PRIu64 "%%%" PRIu64, d > 0 ? ", " : "",
+                             group->digits[d].divide, group->digits[d].modulo);
         sc_strbuf_add(out, "):");
         for (uint32_t p = 0; p < collective->part_count; p++)
-            sc_strbuf_printf(out, "%s %s %" PRId64, p > 0 ? "," : "", sc_dtypes[collective->dtypes[p]].name, collective->counts[p]);
+            sc_strbuf_printf(out, "%s %s %" PRId64, p > 0 ? "," : "",
+                             sc_dtypes[collective->dtypes[p]].name, collective->counts[p]);
         for (uint32_t s = 0; s < collective->source_count; s++)
             sc_strbuf_printf(out, "%s%u", s == 0 ? ", from " : " ", collective->sources[s]);
         if (collective->kind == SC_IMAGE_SEND) {
@@ -156,18 +164,24 @@ static void put_param(sc_strbuf *out, const sc_image_param *param)
         sc_strbuf_printf(out, "%016" PRIx64, param->path_hash);
 }
 
-static void put_instr(sc_strbuf *out, const sc_image *image, const sc_image_instr *instr, uint32_t index)
+static void put_instr(sc_strbuf *out, const sc_image *image, const sc_image_instr *instr,
+                      uint32_t index)
 {
     static const char *const names[SC_INSTR_KINDS] = {"kernel", "gemm", "start", "finish", "copy"};
     static const char letters[SC_INSTR_KINDS] = {'k', 'g', 'c'};
     size_t begin = out->length;
-    sc_strbuf_printf(out, "  %5u%s %-7s", index, instr->stream == 1 ? "'" : instr->instead ? "|" : " ", names[instr->kind]);
+    sc_strbuf_printf(out, "  %5u%s %-7s", index,
+                     instr->stream == 1 ? "'"
+                     : instr->instead   ? "|"
+                                        : " ",
+                     names[instr->kind]);
     if (letters[instr->kind] != 0)
         sc_strbuf_printf(out, " %c%u", letters[instr->kind], instr->index);
     else if (instr->kind == SC_INSTR_FINISH)
         sc_strbuf_printf(out, " %u", instr->index);
     /* A collective's arguments are pairs; a GEMM's third is c. */
-    bool pairs = instr->kind == SC_INSTR_COLLECTIVE && instr->arg_count == 2 * image->collectives[instr->index].part_count;
+    bool pairs = instr->kind == SC_INSTR_COLLECTIVE &&
+                 instr->arg_count == 2 * image->collectives[instr->index].part_count;
     for (uint32_t i = 0; i < instr->arg_count; i++) {
         bool arrow = instr->kind == SC_INSTR_COPY ? i == 1 : pairs && i % 2 == 1;
         sc_strbuf_add(out, arrow ? " -> " : pairs && i > 0 ? ", " : " ");
@@ -196,7 +210,8 @@ static void put_value(sc_strbuf *out, const char *what, const sc_image_value *va
     if (value->may_ignore)
         sc_strbuf_printf(out, " or %lld", (long long)value->ignore);
     if (value->batch_dim >= 0)
-        sc_strbuf_printf(out, ", micro-batches split %s", value->tensor.dims[value->batch_dim].name);
+        sc_strbuf_printf(out, ", micro-batches split %s",
+                         value->tensor.dims[value->batch_dim].name);
     sc_strbuf_add_char(out, '\n');
 }
 
@@ -215,8 +230,10 @@ void sc_image_dump(const sc_image *image, sc_strbuf *out)
 {
     sc_strbuf_printf(out, "program for %s, %" PRIu64 " ranks (", image->target, image->ranks);
     for (uint32_t i = 0; i < image->axis_count; i++)
-        sc_strbuf_printf(out, "%s%s=%" PRIu64, i > 0 ? ", " : "", image->axes[i].name, image->axes[i].size);
-    sc_strbuf_printf(out, "), arena of %" PRId64 " bytes, code of %zu\n", image->arena_bytes, image->object_bytes);
+        sc_strbuf_printf(out, "%s%s=%" PRIu64, i > 0 ? ", " : "", image->axes[i].name,
+                         image->axes[i].size);
+    sc_strbuf_printf(out, "), arena of %" PRId64 " bytes, code of %zu\n", image->arena_bytes,
+                     image->object_bytes);
     if (image->cpu != NULL && image->cpu[0] != 0)
         sc_strbuf_printf(out, "compiled for %s\n", image->cpu);
     put_states(out, image);

@@ -24,6 +24,7 @@ bool sc_program_has_trailer(const void *file, size_t size);
 
 /* Appends the image and the trailer to `out`, which already contains the `stub_size` bytes of
  * `stub`. False if writing fails. */
-bool sc_program_file_write(FILE *out, const void *stub, size_t stub_size, const void *image, size_t image_size);
+bool sc_program_file_write(FILE *out, const void *stub, size_t stub_size, const void *image,
+                           size_t image_size);
 
 #endif

@@ -6,8 +6,9 @@
 #include "program/gemm_blocks.h"
 
 const char *const sc_image_buffer_kind_names[SC_BUFFER_KINDS] = {
-    [SC_BUFFER_PARAM] = "param",       [SC_BUFFER_GRAD] = "grad", [SC_BUFFER_OPT] = "opt",   [SC_BUFFER_CACHE] = "cache",
-    [SC_BUFFER_OTHER_STATE] = "state", [SC_BUFFER_ACT] = "act",   [SC_BUFFER_COMM] = "comm", [SC_BUFFER_WORKSPACE] = "workspace",
+    [SC_BUFFER_PARAM] = "param", [SC_BUFFER_GRAD] = "grad",           [SC_BUFFER_OPT] = "opt",
+    [SC_BUFFER_CACHE] = "cache", [SC_BUFFER_OTHER_STATE] = "state",   [SC_BUFFER_ACT] = "act",
+    [SC_BUFFER_COMM] = "comm",   [SC_BUFFER_WORKSPACE] = "workspace",
 };
 
 const char *const sc_image_reduce_names[SC_IMAGE_REDUCES] = {"whole", "sum", "max", "min"};
@@ -16,7 +17,8 @@ int64_t sc_image_terms_value(const sc_image_terms *terms, uint64_t rank)
 {
     int64_t sum = 0;
     for (uint32_t i = 0; i < terms->count; i++)
-        sum += (int64_t)(rank / terms->terms[i].divide % terms->terms[i].modulo) * terms->terms[i].times;
+        sum += (int64_t)(rank / terms->terms[i].divide % terms->terms[i].modulo) *
+               terms->terms[i].times;
     return sum;
 }
 
@@ -35,7 +37,8 @@ uint32_t sc_image_largest_saved(const sc_image *image)
         const sc_image_state *state = &image->states[i];
         bool is_saved = state->kind == SC_STATE_PARAM || state->kind == SC_STATE_OPT;
         if (is_saved &&
-            (largest == SC_IMAGE_NONE || sc_image_tensor_bytes(&state->tensor) > sc_image_tensor_bytes(&image->states[largest].tensor)))
+            (largest == SC_IMAGE_NONE || sc_image_tensor_bytes(&state->tensor) >
+                                             sc_image_tensor_bytes(&image->states[largest].tensor)))
             largest = i;
     }
     return largest;
@@ -55,7 +58,8 @@ uint64_t sc_image_group_rank(const sc_image_group *group, uint64_t rank)
 {
     uint64_t index = 0;
     for (uint32_t i = 0; i < group->digit_count; i++)
-        index = index * group->digits[i].modulo + rank / group->digits[i].divide % group->digits[i].modulo;
+        index = index * group->digits[i].modulo +
+                rank / group->digits[i].divide % group->digits[i].modulo;
     return index;
 }
 
@@ -63,7 +67,8 @@ uint64_t sc_image_group_member(const sc_image_group *group, uint64_t rank, uint6
 {
     for (uint32_t i = group->digit_count; i-- > 0;) {
         const sc_image_digit *digit = &group->digits[i];
-        rank += (index % digit->modulo - rank / digit->divide % digit->modulo) * digit->divide; /* arithmetic modulo 2^64 */
+        /* arithmetic modulo 2^64 */
+        rank += (index % digit->modulo - rank / digit->divide % digit->modulo) * digit->divide;
         index /= digit->modulo;
     }
     return rank;
@@ -74,14 +79,18 @@ int64_t sc_image_gemm_scratch(const char *target, const sc_gemm *gemm)
     return strcmp(target, "cpu") == 0 ? sc_gemm_scratch_bytes(gemm) : SC_MATMUL_WORKSPACE;
 }
 
-int64_t sc_image_source_count(const sc_image *image, const sc_image_collective *collective, uint32_t part)
+int64_t sc_image_source_count(const sc_image *image, const sc_image_collective *collective,
+                              uint32_t part)
 {
     bool is_split = collective->kind == SC_IMAGE_ALL_GATHER;
-    return collective->counts[part] / (is_split ? (int64_t)sc_image_group_size(&image->groups[collective->group]) : 1);
+    return collective->counts[part] /
+           (is_split ? (int64_t)sc_image_group_size(&image->groups[collective->group]) : 1);
 }
 
-int64_t sc_image_destination_count(const sc_image *image, const sc_image_collective *collective, uint32_t part)
+int64_t sc_image_destination_count(const sc_image *image, const sc_image_collective *collective,
+                                   uint32_t part)
 {
     bool is_split = collective->kind == SC_IMAGE_REDUCE_SCATTER;
-    return collective->counts[part] / (is_split ? (int64_t)sc_image_group_size(&image->groups[collective->group]) : 1);
+    return collective->counts[part] /
+           (is_split ? (int64_t)sc_image_group_size(&image->groups[collective->group]) : 1);
 }

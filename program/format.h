@@ -48,7 +48,13 @@ typedef struct sc_image_terms {
 /* Returns the sum of the terms for a rank. */
 int64_t sc_image_terms_value(const sc_image_terms *terms, uint64_t rank);
 
-typedef enum sc_image_reduce { SC_IMAGE_WHOLE, SC_IMAGE_SUM, SC_IMAGE_MAX, SC_IMAGE_MIN, SC_IMAGE_REDUCES } sc_image_reduce;
+typedef enum sc_image_reduce {
+    SC_IMAGE_WHOLE,
+    SC_IMAGE_SUM,
+    SC_IMAGE_MAX,
+    SC_IMAGE_MIN,
+    SC_IMAGE_REDUCES
+} sc_image_reduce;
 
 extern const char *const sc_image_reduce_names[SC_IMAGE_REDUCES];
 
@@ -66,9 +72,12 @@ typedef struct sc_image_tensor {
     sc_dtype dtype;
     uint32_t rank;
     sc_image_dim dims[SC_IMAGE_MAX_RANK];
-    sc_image_terms replica;  /* 0 on exactly one of the ranks with the same shard, the one that returns it */
+    /* 0 on exactly one of the ranks with the same shard, the one that returns it */
+    sc_image_terms replica;
     sc_image_reduce partial; /* ranks hold terms of a reduction that has not been done */
-    sc_image_terms part;     /* 0 on the rank that takes the value when a partial tensor is set; others take the neutral element */
+    /* 0 on the rank that takes the value when a partial tensor is set; others take the neutral
+     * element */
+    sc_image_terms part;
 } sc_image_tensor;
 
 /* Size of the local array in bytes. */
@@ -103,7 +112,8 @@ typedef struct sc_image_state {
     double init_args[2];
     sc_image_tensor tensor;
     uint32_t buffer;
-    uint32_t master; /* of a parameter: its copy in a wider dtype, set together with it; otherwise SC_IMAGE_NONE */
+    /* of a parameter: its copy in a wider dtype, set together with it; otherwise SC_IMAGE_NONE */
+    uint32_t master;
 } sc_image_state;
 
 /* Kernel parameters other than buffers. */
@@ -122,7 +132,12 @@ typedef struct sc_image_param {
 } sc_image_param;
 
 /* How a kernel accesses an argument: the values of sc_kernel_arg_mode. */
-typedef enum sc_image_access { SC_ACCESS_IN, SC_ACCESS_OUT, SC_ACCESS_INOUT, SC_ACCESS_KINDS } sc_image_access;
+typedef enum sc_image_access {
+    SC_ACCESS_IN,
+    SC_ACCESS_OUT,
+    SC_ACCESS_INOUT,
+    SC_ACCESS_KINDS
+} sc_image_access;
 
 typedef struct sc_image_arg {
     int64_t bytes; /* bytes that the kernel may access */
@@ -153,7 +168,9 @@ typedef struct sc_image_kernel {
     uint32_t arg_count, param_count;
     sc_image_arg *args;
     uint32_t check_count;
-    const char **checks;  /* "gather in {where}: id {value} is outside ..", to be filled with the instruction's `where` and the value */
+    /* "gather in {where}: id {value} is outside ..", to be filled with the instruction's `where`
+     * and the value */
+    const char **checks;
     uint32_t stage_count; /* 0 on CPUs */
     sc_image_stage *stages;
     bool simple;    /* reference form, correct but slow: no other form fits */
@@ -190,13 +207,18 @@ typedef struct sc_image_group {
 } sc_image_group;
 
 typedef enum sc_image_instr_kind {
-    SC_INSTR_KERNEL,     /* index: kernel; args: its buffers */
-    SC_INSTR_GEMM,       /* index: gemm; args: a, b, c, epilogue operands, scratch (if sc_image_gemm_scratch is not 0) */
-    SC_INSTR_COLLECTIVE, /* index: collective; args: source and destination of each part (send: source; recv: destination). Starts it on its
-                            own stream, after the preceding instructions on stream 0; until its FINISH no other instruction accesses what it
-                            reads or writes */
-    SC_INSTR_FINISH,     /* index: the instruction (of this function) whose collective stream 0 waits for; one per collective */
-    SC_INSTR_COPY,       /* args: source, destination; copies the source's buffer from `at` to its end */
+    SC_INSTR_KERNEL, /* index: kernel; args: its buffers */
+    /* index: gemm; args: a, b, c, epilogue operands, scratch (if sc_image_gemm_scratch is not 0) */
+    SC_INSTR_GEMM,
+    SC_INSTR_COLLECTIVE, /* index: collective; args: source and destination of each part (send:
+                            source; recv: destination). Starts it on its own stream, after the
+                            preceding instructions on stream 0; until its FINISH no other
+                            instruction accesses what it reads or writes */
+    /* index: the instruction (of this function) whose collective stream 0 waits for; one per
+       collective */
+    SC_INSTR_FINISH,
+    /* args: source, destination; copies the source's buffer from `at` to its end */
+    SC_INSTR_COPY,
     SC_INSTR_KINDS
 } sc_image_instr_kind;
 
@@ -208,8 +230,9 @@ typedef struct sc_image_ref {
 typedef struct sc_image_instr {
     sc_image_instr_kind kind;
     uint8_t stream; /* 0 computes, 1 communicates; each runs in list order */
-    bool instead;   /* KERNEL, GEMM: fallback for the matmul before it, the nearest instruction without this mark; runs only if the device
-                       cannot compute that in one call. Writes only what the matmul would, and workspace */
+    bool instead;   /* KERNEL, GEMM: fallback for the matmul before it, the nearest instruction
+                       without this mark; runs only if the device   cannot compute that in one call.
+                       Writes only what the matmul would, and workspace */
     uint32_t index;
     uint32_t arg_count;
     sc_image_ref *args;
@@ -223,8 +246,8 @@ typedef struct sc_image_value {
     const char *name;
     sc_image_tensor tensor;
     uint32_t buffer;
-    int32_t batch_dim; /* of an input: the dim split by micro-batches, of which a step's input has as many times the size as there are
-                          micro-batches; -1: none */
+    int32_t batch_dim; /* of an input: the dim split by micro-batches, of which a step's input has
+                          as many times the size as there are micro-batches; -1: none */
     int64_t below;     /* of an input used as ids: valid values are 0 .. below - 1; 0: any value */
     bool may_ignore;   /* `ignore` is also valid and means no id */
     int64_t ignore;
@@ -234,7 +257,8 @@ typedef struct sc_image_func {
     const char *name;
     uint32_t instr_count, input_count, output_count;
     sc_image_instr *instrs;
-    sc_image_value *inputs, *outputs; /* in the order of the `input` ops; of the operands of `return` */
+    /* in the order of the `input` ops; of the operands of `return` */
+    sc_image_value *inputs, *outputs;
 } sc_image_func;
 
 typedef struct sc_image_call {
@@ -253,7 +277,8 @@ typedef struct sc_image {
     sc_image_axis *axes; /* slowest first */
     uint64_t ranks;
     int64_t arena_bytes; /* total memory of one rank */
-    uint32_t buffer_count, state_count, kernel_count, gemm_count, collective_count, group_count, func_count, call_count;
+    uint32_t buffer_count, state_count, kernel_count, gemm_count, collective_count, group_count,
+        func_count, call_count;
     sc_image_buffer *buffers;
     sc_image_state *states;
     sc_image_kernel *kernels;
@@ -263,10 +288,17 @@ typedef struct sc_image {
     sc_image_func *funcs;
     sc_image_call *schedule;
     size_t object_bytes;
-    const uint8_t *object; /* cpu: a shared object with the kernels' functions; cuda: an archive of modules (program/archive.h) */
-    const char *cpu;       /* CPU features that the object requires: sc_cpu_features of the machine it was compiled for; "": none */
-    uint64_t hash;         /* of everything except object and CPU; ranks compare it before the first step. Set by sc_image_read */
-    const char *facts;     /* JSON: the origin of the program and how it is run (entry, plan, optimizer, weights map) */
+    /* cpu: a shared object with the kernels' functions; cuda: an archive of modules
+     * (program/archive.h) */
+    const uint8_t *object;
+    /* CPU features that the object requires: sc_cpu_features of the machine it was compiled for;
+     * "": none */
+    const char *cpu;
+    /* of everything except object and CPU; ranks compare it before the first step. Set by
+     * sc_image_read */
+    uint64_t hash;
+    /* JSON: the origin of the program and how it is run (entry, plan, optimizer, weights map) */
+    const char *facts;
 } sc_image;
 
 /* (1 + check) << 48 | the low 48 bits of the value. Comparing these as integers orders failures. */
@@ -297,8 +329,10 @@ uint64_t sc_image_group_member(const sc_image_group *group, uint64_t rank, uint6
  * none. */
 uint32_t sc_image_largest_saved(const sc_image *image);
 /* Number of elements of one part that a rank sends, or receives. */
-int64_t sc_image_source_count(const sc_image *image, const sc_image_collective *collective, uint32_t part);
-int64_t sc_image_destination_count(const sc_image *image, const sc_image_collective *collective, uint32_t part);
+int64_t sc_image_source_count(const sc_image *image, const sc_image_collective *collective,
+                              uint32_t part);
+int64_t sc_image_destination_count(const sc_image *image, const sc_image_collective *collective,
+                                   uint32_t part);
 
 /* Returns the scratch bytes of a GEMM on the target, aligned to SC_IMAGE_ALIGN; 0: none. */
 int64_t sc_image_gemm_scratch(const char *target, const sc_gemm *gemm);

@@ -27,7 +27,8 @@ bool sc_gemm_step_writes(sc_gemm_step_kind kind)
 
 bool sc_gemm_step_has_tensor(sc_gemm_step_kind kind)
 {
-    return kind == SC_GEMM_ADD || kind == SC_GEMM_MUL || sc_gemm_step_writes(kind) || sc_gemm_step_slope_of(kind) != SC_GEMM_STEP_KINDS;
+    return kind == SC_GEMM_ADD || kind == SC_GEMM_MUL || sc_gemm_step_writes(kind) ||
+           sc_gemm_step_slope_of(kind) != SC_GEMM_STEP_KINDS;
 }
 
 static const bool *step_has(sc_gemm_step_kind kind)
@@ -76,13 +77,15 @@ static bool find_extent(const sc_gemm *gemm, const bool *own, const int64_t *str
         int64_t reach;
         if (!own[gemm->dims[i].role])
             continue;
-        if (__builtin_mul_overflow(gemm->dims[i].size - 1, strides[i], &reach) || __builtin_add_overflow(last, reach, &last))
+        if (__builtin_mul_overflow(gemm->dims[i].size - 1, strides[i], &reach) ||
+            __builtin_add_overflow(last, reach, &last))
             return false;
     }
     return !__builtin_add_overflow(last, 1, out);
 }
 
-static void operand_strides(const sc_gemm *gemm, sc_gemm_operand operand, int64_t strides[SC_GEMM_MAX_DIMS])
+static void operand_strides(const sc_gemm *gemm, sc_gemm_operand operand,
+                            int64_t strides[SC_GEMM_MAX_DIMS])
 {
     for (uint32_t i = 0; i < gemm->dim_count; i++)
         strides[i] = gemm->dims[i].strides[operand];
@@ -132,10 +135,12 @@ static const char *invalid_dims(const sc_gemm *gemm)
                 return "a stride is negative";
             if (!has[o][dim->role] && dim->strides[o] != 0)
                 return "an operand has a stride for a dim that it lacks";
-            if (has[o][dim->role] && dim->role != SC_GEMM_BATCH && dim->size > 1 && dim->strides[o] == 0)
+            if (has[o][dim->role] && dim->role != SC_GEMM_BATCH && dim->size > 1 &&
+                dim->strides[o] == 0)
                 return "an operand has no stride for a dim that it has";
         }
-        if (dim->role == SC_GEMM_BATCH && dim->size > 1 && dim->strides[SC_GEMM_A] == 0 && dim->strides[SC_GEMM_B] == 0)
+        if (dim->role == SC_GEMM_BATCH && dim->size > 1 && dim->strides[SC_GEMM_A] == 0 &&
+            dim->strides[SC_GEMM_B] == 0)
             return "neither a nor b has a batch dim";
     }
     return NULL;
@@ -143,13 +148,15 @@ static const char *invalid_dims(const sc_gemm *gemm)
 
 /* Returns the next of the roles' dims in order of stride, among those with more than one element
  * and a larger stride (or an equal one and a larger index). */
-static uint32_t next_by_stride(const sc_gemm *gemm, const bool *own, const int64_t *strides, uint32_t last)
+static uint32_t next_by_stride(const sc_gemm *gemm, const bool *own, const int64_t *strides,
+                               uint32_t last)
 {
     uint32_t next = SC_GEMM_MAX_DIMS;
     for (uint32_t i = 0; i < gemm->dim_count; i++) {
         if (!own[gemm->dims[i].role] || gemm->dims[i].size < 2)
             continue;
-        if (last != SC_GEMM_MAX_DIMS && (strides[i] < strides[last] || (strides[i] == strides[last] && i <= last)))
+        if (last != SC_GEMM_MAX_DIMS &&
+            (strides[i] < strides[last] || (strides[i] == strides[last] && i <= last)))
             continue;
         if (next == SC_GEMM_MAX_DIMS || strides[i] < strides[next])
             next = i;
@@ -187,10 +194,12 @@ static const char *invalid_extents(const sc_gemm *gemm)
 
 static const char *invalid_dtypes(const sc_gemm *gemm)
 {
-    if ((unsigned)gemm->sum >= SC_DTYPE_COUNT || (gemm->sum != SC_DTYPE_f32 && gemm->sum != SC_DTYPE_f64 && gemm->sum != SC_DTYPE_i64))
+    if ((unsigned)gemm->sum >= SC_DTYPE_COUNT ||
+        (gemm->sum != SC_DTYPE_f32 && gemm->sum != SC_DTYPE_f64 && gemm->sum != SC_DTYPE_i64))
         return "sums are of f32, f64 or i64";
     for (int o = 0; o < SC_GEMM_OPERANDS; o++) {
-        if ((unsigned)gemm->dtypes[o] >= SC_DTYPE_COUNT || sc_dtypes[gemm->dtypes[o]].kind == SC_DTYPE_BOOL)
+        if ((unsigned)gemm->dtypes[o] >= SC_DTYPE_COUNT ||
+            sc_dtypes[gemm->dtypes[o]].kind == SC_DTYPE_BOOL)
             return "an operand has no dtype of numbers";
         if (sc_dtype_is_float(gemm->dtypes[o]) != sc_dtype_is_float(gemm->sum))
             return "floats and integers are mixed";
@@ -210,11 +219,13 @@ static const char *invalid_step(const sc_gemm *gemm, const sc_gemm_step *step)
     sc_gemm_operand summed = sc_gemm_step_sums(step->kind);
     if (!floats && step->kind > SC_GEMM_RELU)
         return "a step wants floats";
-    if (!floats && step->kind == SC_GEMM_SCALE && !(step->scale == trunc(step->scale) && fabs(step->scale) < 0x1p63))
+    if (!floats && step->kind == SC_GEMM_SCALE &&
+        !(step->scale == trunc(step->scale) && fabs(step->scale) < 0x1p63))
         return "integers are scaled by no fraction";
     if (!sc_gemm_step_has_tensor(step->kind))
         return NULL;
-    if ((unsigned)step->dtype >= SC_DTYPE_COUNT || sc_dtypes[step->dtype].kind == SC_DTYPE_BOOL || sc_dtype_is_float(step->dtype) != floats)
+    if ((unsigned)step->dtype >= SC_DTYPE_COUNT || sc_dtypes[step->dtype].kind == SC_DTYPE_BOOL ||
+        sc_dtype_is_float(step->dtype) != floats)
         return "a step's tensor has another kind of dtype";
     for (uint32_t i = 0; i < gemm->dim_count; i++) {
         if (step->strides[i] < 0)
@@ -227,7 +238,8 @@ static const char *invalid_step(const sc_gemm *gemm, const sc_gemm_step *step)
         if (is_broadcast && summed != SC_GEMM_OPERANDS && gemm->dims[i].strides[summed] == 0)
             return "what is summed is the same for all of a batch dim";
     }
-    if (!find_extent(gemm, own, step->strides, &extent) || __builtin_mul_overflow(extent, (int64_t)sc_dtypes[step->dtype].bytes, &bytes))
+    if (!find_extent(gemm, own, step->strides, &extent) ||
+        __builtin_mul_overflow(extent, (int64_t)sc_dtypes[step->dtype].bytes, &bytes))
         return "a step's extent overflows";
     if (sc_gemm_step_writes(step->kind) && extent > 0 && !nests(gemm, own, step->strides))
         return "two elements that a step stores are in one place";
@@ -262,7 +274,8 @@ static wide_dim widen(const sc_gemm *gemm, uint32_t i)
     wide_dim dim = {.size = gemm->dims[i].size, .role = gemm->dims[i].role};
     memcpy(dim.strides, gemm->dims[i].strides, sizeof gemm->dims[i].strides);
     for (uint32_t s = 0; s < gemm->step_count; s++)
-        dim.strides[SC_GEMM_OPERANDS + s] = sc_gemm_step_has_tensor(gemm->steps[s].kind) ? gemm->steps[s].strides[i] : 0;
+        dim.strides[SC_GEMM_OPERANDS + s] =
+            sc_gemm_step_has_tensor(gemm->steps[s].kind) ? gemm->steps[s].strides[i] : 0;
     bool batch = dim.role == SC_GEMM_BATCH && dim.size > 0;
     if (batch && dim.strides[SC_GEMM_A] == 0)
         dim.role = SC_GEMM_N;
@@ -273,7 +286,8 @@ static wide_dim widen(const sc_gemm *gemm, uint32_t i)
 
 static void swap_operands(wide_dim *dims, uint32_t count)
 {
-    static const sc_gemm_role swapped[SC_GEMM_ROLES] = {SC_GEMM_BATCH, SC_GEMM_N, SC_GEMM_M, SC_GEMM_K};
+    static const sc_gemm_role swapped[SC_GEMM_ROLES] = {SC_GEMM_BATCH, SC_GEMM_N, SC_GEMM_M,
+                                                        SC_GEMM_K};
     for (uint32_t i = 0; i < count; i++) {
         int64_t a = dims[i].strides[SC_GEMM_A];
         dims[i].strides[SC_GEMM_A] = dims[i].strides[SC_GEMM_B];
@@ -345,7 +359,8 @@ static bool are_one(const wide_dim *outer, const wide_dim *inner)
     bool one = outer->role == inner->role;
     for (int o = 0; o < SC_GEMM_OPERANDS + SC_GEMM_MAX_STEPS; o++) {
         int64_t step;
-        one = one && !__builtin_mul_overflow(inner->size, inner->strides[o], &step) && outer->strides[o] == step;
+        one = one && !__builtin_mul_overflow(inner->size, inner->strides[o], &step) &&
+              outer->strides[o] == step;
     }
     return one;
 }
@@ -407,8 +422,9 @@ sc_gemm sc_gemm_canonical(const sc_gemm *gemm, bool *out_swapped)
 
 static const char *const role_names[SC_GEMM_ROLES] = {"batch", "m", "n", "k"};
 static const char *const step_names[SC_GEMM_STEP_KINDS] = {
-    "+",         "*",    "store", "sum_a",   "sum_b",     "*",         "relu",           "gelu",
-    "gelu_tanh", "silu", "tanh",  "sigmoid", "relu_grad", "gelu_grad", "gelu_tanh_grad", "silu_grad",
+    "+",         "*",         "store",          "sum_a",     "sum_b", "*",
+    "relu",      "gelu",      "gelu_tanh",      "silu",      "tanh",  "sigmoid",
+    "relu_grad", "gelu_grad", "gelu_tanh_grad", "silu_grad",
 };
 
 static void print_sizes(const sc_gemm *gemm, sc_strbuf *out)
@@ -429,7 +445,8 @@ static void print_sizes(const sc_gemm *gemm, sc_strbuf *out)
     sc_strbuf_add(out, gemm->dim_count == 0 ? " []" : "]");
 }
 
-static void print_strides(const sc_gemm *gemm, const bool *own, const int64_t *strides, sc_strbuf *out)
+static void print_strides(const sc_gemm *gemm, const bool *own, const int64_t *strides,
+                          sc_strbuf *out)
 {
     const char *before = "(";
     for (int role = 0; role < SC_GEMM_ROLES; role++) {
@@ -443,7 +460,8 @@ static void print_strides(const sc_gemm *gemm, const bool *own, const int64_t *s
     sc_strbuf_add(out, *before == '(' ? "()" : ")");
 }
 
-static void print_step(const sc_gemm *gemm, const sc_gemm_step *step, bool one_dtype, sc_strbuf *out)
+static void print_step(const sc_gemm *gemm, const sc_gemm_step *step, bool one_dtype,
+                       sc_strbuf *out)
 {
     sc_strbuf_printf(out, " %s", step_names[step->kind]);
     if (step->kind == SC_GEMM_SCALE) {
@@ -463,7 +481,9 @@ static sc_dtype usual_sum(const sc_gemm *gemm)
 {
     if (!sc_dtype_is_float(gemm->dtypes[SC_GEMM_A]))
         return SC_DTYPE_i64;
-    return gemm->dtypes[SC_GEMM_A] == SC_DTYPE_f64 || gemm->dtypes[SC_GEMM_B] == SC_DTYPE_f64 ? SC_DTYPE_f64 : SC_DTYPE_f32;
+    return gemm->dtypes[SC_GEMM_A] == SC_DTYPE_f64 || gemm->dtypes[SC_GEMM_B] == SC_DTYPE_f64
+               ? SC_DTYPE_f64
+               : SC_DTYPE_f32;
 }
 
 void sc_gemm_print(const sc_gemm *gemm, sc_strbuf *out)
@@ -473,7 +493,8 @@ void sc_gemm_print(const sc_gemm *gemm, sc_strbuf *out)
     for (int o = 0; o < SC_GEMM_OPERANDS; o++)
         one_dtype = one_dtype && gemm->dtypes[o] == gemm->dtypes[0];
     for (uint32_t s = 0; s < gemm->step_count; s++)
-        one_dtype = one_dtype && (!sc_gemm_step_has_tensor(gemm->steps[s].kind) || gemm->steps[s].dtype == gemm->dtypes[0]);
+        one_dtype = one_dtype && (!sc_gemm_step_has_tensor(gemm->steps[s].kind) ||
+                                  gemm->steps[s].dtype == gemm->dtypes[0]);
     sc_strbuf_add(out, "gemm");
     if (one_dtype)
         sc_strbuf_printf(out, " %s", sc_dtypes[gemm->dtypes[0]].name);
@@ -484,7 +505,8 @@ void sc_gemm_print(const sc_gemm *gemm, sc_strbuf *out)
         int64_t strides[SC_GEMM_MAX_DIMS];
         operand_strides(gemm, (sc_gemm_operand)o, strides);
         bool adds = o == SC_GEMM_C && gemm->accumulate;
-        sc_strbuf_printf(out, " %s%s%s", names[o], adds ? " +=" : "", adds || !one_dtype ? " " : "");
+        sc_strbuf_printf(out, " %s%s%s", names[o], adds ? " +=" : "",
+                         adds || !one_dtype ? " " : "");
         sc_strbuf_add(out, one_dtype ? "" : sc_dtypes[gemm->dtypes[o]].name);
         print_strides(gemm, has[o], strides, out);
     }

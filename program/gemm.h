@@ -18,21 +18,32 @@
 enum { SC_GEMM_MAX_DIMS = 24, SC_GEMM_MAX_STEPS = 8 };
 
 /* batch: in a, b and c; m: in a and c; n: in b and c; k: in a and b. */
-typedef enum sc_gemm_role { SC_GEMM_BATCH, SC_GEMM_M, SC_GEMM_N, SC_GEMM_K, SC_GEMM_ROLES } sc_gemm_role;
+typedef enum sc_gemm_role {
+    SC_GEMM_BATCH,
+    SC_GEMM_M,
+    SC_GEMM_N,
+    SC_GEMM_K,
+    SC_GEMM_ROLES
+} sc_gemm_role;
 
 typedef enum sc_gemm_operand { SC_GEMM_A, SC_GEMM_B, SC_GEMM_C, SC_GEMM_OPERANDS } sc_gemm_operand;
 
 typedef struct sc_gemm_dim {
     int64_t size;
     sc_gemm_role role;
-    int64_t strides[SC_GEMM_OPERANDS]; /* nonnegative; 0 if the operand lacks the dim, or (a, b) broadcasts a batch dim */
+    /* nonnegative; 0 if the operand lacks the dim, or (a, b) broadcasts a batch dim */
+    int64_t strides[SC_GEMM_OPERANDS];
 } sc_gemm_dim;
 
 typedef enum sc_gemm_step_kind {
-    SC_GEMM_ADD,   /* adds a tensor */
-    SC_GEMM_MUL,   /* multiplies by a tensor */
-    SC_GEMM_STORE, /* stores the current value to a tensor and passes it on unchanged: read later by a derivative */
-    SC_GEMM_SUM_A, /* stores the sum of a over k to a tensor [batch, m] (a bias gradient, with that of weights); c is unchanged */
+    SC_GEMM_ADD, /* adds a tensor */
+    SC_GEMM_MUL, /* multiplies by a tensor */
+    /* stores the current value to a tensor and passes it on unchanged: read later by a derivative
+     */
+    SC_GEMM_STORE,
+    /* stores the sum of a over k to a tensor [batch, m] (a bias gradient, with that of weights); c
+       is unchanged */
+    SC_GEMM_SUM_A,
     SC_GEMM_SUM_B, /* stores the sum of b over k to a tensor [batch, n] */
     SC_GEMM_SCALE, /* multiplies by a number */
     SC_GEMM_RELU,  /* the steps up to here also apply to integers */
@@ -41,7 +52,8 @@ typedef enum sc_gemm_step_kind {
     SC_GEMM_SILU,
     SC_GEMM_TANH,
     SC_GEMM_SIGMOID,
-    SC_GEMM_RELU_GRAD, /* this and the following: multiply by the activation's derivative at a tensor */
+    /* this and the following: multiply by the activation's derivative at a tensor */
+    SC_GEMM_RELU_GRAD,
     SC_GEMM_GELU_GRAD,
     SC_GEMM_GELU_TANH_GRAD,
     SC_GEMM_SILU_GRAD,
@@ -53,15 +65,17 @@ typedef struct sc_gemm_step {
     sc_gemm_step_kind kind;
     sc_dtype dtype;                    /* of the tensor */
     double scale;                      /* SCALE; a whole number if accumulating in integers */
-    int64_t strides[SC_GEMM_MAX_DIMS]; /* of the tensor, by dim of the descriptor; 0: broadcast (and for every k). STORE: like c's. SUM_A,
-                                          SUM_B: 0 if the tensor lacks the dim */
+    int64_t strides[SC_GEMM_MAX_DIMS]; /* of the tensor, by dim of the descriptor; 0: broadcast (and
+                                          for every k). STORE: like c's. SUM_A, SUM_B: 0 if the
+                                          tensor lacks the dim */
 } sc_gemm_step;
 
 typedef struct sc_gemm {
     uint32_t dim_count;
     sc_gemm_dim dims[SC_GEMM_MAX_DIMS];
     sc_dtype dtypes[SC_GEMM_OPERANDS];
-    sc_dtype sum;    /* dtype of accumulation and epilogue: f64, f32, or i64 if all dtypes are integers */
+    /* dtype of accumulation and epilogue: f64, f32, or i64 if all dtypes are integers */
+    sc_dtype sum;
     bool accumulate; /* c += ..: the old c is added last, before the single rounding to c's dtype */
     uint32_t step_count;
     sc_gemm_step steps[SC_GEMM_MAX_STEPS];

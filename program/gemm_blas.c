@@ -31,7 +31,8 @@ static uint32_t matrix_dim(const sc_gemm *gemm, sc_gemm_role role)
         const sc_gemm_dim *dim = &gemm->dims[i];
         if (dim->role != role)
             continue;
-        if (best == SC_GEMM_MAX_DIMS || (dim->strides[SC_GEMM_C] == 1 && gemm->dims[best].strides[SC_GEMM_C] != 1) ||
+        if (best == SC_GEMM_MAX_DIMS ||
+            (dim->strides[SC_GEMM_C] == 1 && gemm->dims[best].strides[SC_GEMM_C] != 1) ||
             (gemm->dims[best].strides[SC_GEMM_C] != 1 && dim->size > gemm->dims[best].size))
             best = i;
     }
@@ -45,14 +46,16 @@ static const char *set_batches(const sc_gemm *gemm, form_dims *dims, sc_matmul *
     dims->batch = SC_GEMM_MAX_DIMS;
     for (uint32_t i = 0; i < gemm->dim_count; i++) {
         bool is_kept = i == dims->m || i == dims->n || gemm->dims[i].role == SC_GEMM_K;
-        if (!is_kept && (dims->batch == SC_GEMM_MAX_DIMS || gemm->dims[i].size > gemm->dims[dims->batch].size))
+        if (!is_kept &&
+            (dims->batch == SC_GEMM_MAX_DIMS || gemm->dims[i].size > gemm->dims[dims->batch].size))
             dims->batch = i;
     }
     for (uint32_t i = 0; i < gemm->dim_count; i++) {
         const sc_gemm_dim *dim = &gemm->dims[i];
         if (i == dims->m || i == dims->n || i == dims->batch || dim->role == SC_GEMM_K)
             continue;
-        if (out->loop_count == SC_MATMUL_LOOPS || __builtin_mul_overflow(calls, dim->size, &calls) || calls > SC_MATMUL_MAX_CALLS)
+        if (out->loop_count == SC_MATMUL_LOOPS ||
+            __builtin_mul_overflow(calls, dim->size, &calls) || calls > SC_MATMUL_MAX_CALLS)
             return "its layouts leave too many matmuls";
         sc_matmul_loop *loop = &out->loops[out->loop_count++];
         loop->size = dim->size;
@@ -67,8 +70,8 @@ static sc_gemm_dim dim_at(const sc_gemm *gemm, uint32_t i, sc_gemm_role role)
 }
 
 /* Describes an operand as a matrix, with `row` along its rows as the matmul uses it. */
-static bool set_matrix(const sc_gemm *gemm, uint32_t operand, const sc_gemm_dim *row, const sc_gemm_dim *column, const sc_gemm_dim *batch,
-                       sc_matmul_matrix *out)
+static bool set_matrix(const sc_gemm *gemm, uint32_t operand, const sc_gemm_dim *row,
+                       const sc_gemm_dim *column, const sc_gemm_dim *batch, sc_matmul_matrix *out)
 {
     int64_t down = row->strides[operand], across = column->strides[operand];
     bool down_fits = row->size == 1 || down == 1, across_fits = column->size == 1 || across == 1;
@@ -81,7 +84,8 @@ static bool set_matrix(const sc_gemm *gemm, uint32_t operand, const sc_gemm_dim 
                               .dtype = gemm->dtypes[operand],
                               .rows = first->size,
                               .columns = second->size,
-                              .stride = second->size == 1 || stride < first->size ? first->size : stride,
+                              .stride =
+                                  second->size == 1 || stride < first->size ? first->size : stride,
                               .batch_stride = batch->strides[operand],
                               .is_transposed = !is_plain};
     return true;
@@ -99,14 +103,17 @@ static const char *set_aux(const sc_gemm *gemm, uint32_t at, const form_dims *di
     const sc_gemm_step *step = &gemm->steps[at];
     out->aux = at;
     out->aux_batch_stride = out->batches > 1 ? step_stride(step, dims->batch) : 0;
-    out->aux_stride =
-        out->columns > 1 ? step_stride(step, dims->m) : (out->rows + SC_MATMUL_AUX_UNIT - 1) / SC_MATMUL_AUX_UNIT * SC_MATMUL_AUX_UNIT;
+    out->aux_stride = out->columns > 1 ? step_stride(step, dims->m)
+                                       : (out->rows + SC_MATMUL_AUX_UNIT - 1) / SC_MATMUL_AUX_UNIT *
+                                             SC_MATMUL_AUX_UNIT;
     if (step->dtype != out->d.dtype)
         return "what its derivative needs has another dtype";
     if (out->loop_count > 0)
         return "what its derivative needs is several matrices";
-    if ((out->rows > 1 && step_stride(step, dims->n) != 1) || out->aux_stride < out->rows || out->aux_stride % SC_MATMUL_AUX_UNIT != 0 ||
-        out->aux_batch_stride % SC_MATMUL_AUX_UNIT != 0 || (out->batches > 1 && out->aux_batch_stride == 0))
+    if ((out->rows > 1 && step_stride(step, dims->n) != 1) || out->aux_stride < out->rows ||
+        out->aux_stride % SC_MATMUL_AUX_UNIT != 0 ||
+        out->aux_batch_stride % SC_MATMUL_AUX_UNIT != 0 ||
+        (out->batches > 1 && out->aux_batch_stride == 0))
         return "what its derivative needs is not laid out as the library wants it";
     return NULL;
 }
@@ -118,7 +125,8 @@ static bool is_kind(const sc_gemm *gemm, uint32_t at, sc_gemm_step_kind kind)
 
 /* Matches a scale, then a bias for each row of d, the stored operand of an activation and the
  * activation, in this order; or an activation's derivative. */
-static const char *set_epilogue(const sc_gemm *gemm, const form_dims *dims, sc_matmul *out, uint32_t *done)
+static const char *set_epilogue(const sc_gemm *gemm, const form_dims *dims, sc_matmul *out,
+                                uint32_t *done)
 {
     uint32_t at = 0;
     const char *fault = NULL;
@@ -147,7 +155,8 @@ static const char *set_epilogue(const sc_gemm *gemm, const form_dims *dims, sc_m
 }
 
 /* Matches a vector of sums, for a matmul of two matrices. */
-static const char *set_total(const sc_gemm *gemm, const form_dims *dims, sc_matmul *out, uint32_t *done)
+static const char *set_total(const sc_gemm *gemm, const form_dims *dims, sc_matmul *out,
+                             uint32_t *done)
 {
     const sc_gemm_step *step = &gemm->steps[0];
     out->total = 0;
@@ -157,7 +166,8 @@ static const char *set_total(const sc_gemm *gemm, const form_dims *dims, sc_matm
         return "what it sums is several matrices";
     if (step->dtype != out->d.dtype)
         return "what it sums has another dtype than the product";
-    if ((out->total_of_b ? out->columns : out->rows) > 1 && step_stride(step, out->total_of_b ? dims->m : dims->n) != 1)
+    if ((out->total_of_b ? out->columns : out->rows) > 1 &&
+        step_stride(step, out->total_of_b ? dims->m : dims->n) != 1)
         return "the sums are no neighbours";
     return NULL;
 }
@@ -171,7 +181,8 @@ static const char *set_steps(const sc_gemm *gemm, const form_dims *dims, sc_matm
     out->activation = SC_GEMM_STEP_KINDS;
     out->accumulate = gemm->accumulate;
     bool is_total = is_kind(gemm, 0, SC_GEMM_SUM_A) || is_kind(gemm, 0, SC_GEMM_SUM_B);
-    const char *fault = is_total ? set_total(gemm, dims, out, &done) : set_epilogue(gemm, dims, out, &done);
+    const char *fault =
+        is_total ? set_total(gemm, dims, out, &done) : set_epilogue(gemm, dims, out, &done);
     if (fault != NULL)
         return fault;
     if (done < gemm->step_count)
@@ -189,7 +200,8 @@ static bool fits_dtypes(const sc_gemm *gemm)
     if (gemm->sum == SC_DTYPE_f64)
         return in == SC_DTYPE_f64 && result == SC_DTYPE_f64;
     return gemm->sum == SC_DTYPE_f32 && ((in == SC_DTYPE_f32 && result == SC_DTYPE_f32) ||
-                                         ((in == SC_DTYPE_bf16 || in == SC_DTYPE_f16) && (result == in || result == SC_DTYPE_f32)));
+                                         ((in == SC_DTYPE_bf16 || in == SC_DTYPE_f16) &&
+                                          (result == in || result == SC_DTYPE_f32)));
 }
 
 const char *sc_matmul_of(const sc_gemm *gemm, sc_matmul *out)
@@ -212,9 +224,11 @@ const char *sc_matmul_of(const sc_gemm *gemm, sc_matmul *out)
     const char *fault = set_batches(&own, &dims, out);
     if (fault != NULL)
         return fault;
-    sc_gemm_dim m = dim_at(&own, dims.m, SC_GEMM_M), n = dim_at(&own, dims.n, SC_GEMM_N), batch = dim_at(&own, dims.batch, SC_GEMM_BATCH);
+    sc_gemm_dim m = dim_at(&own, dims.m, SC_GEMM_M), n = dim_at(&own, dims.n, SC_GEMM_N),
+                batch = dim_at(&own, dims.batch, SC_GEMM_BATCH);
     /* Column-major: d is n x m, a is the operand with n. */
-    if (!set_matrix(&own, SC_GEMM_B, &n, &k, &batch, &out->a) || !set_matrix(&own, SC_GEMM_A, &k, &m, &batch, &out->b) ||
+    if (!set_matrix(&own, SC_GEMM_B, &n, &k, &batch, &out->a) ||
+        !set_matrix(&own, SC_GEMM_A, &k, &m, &batch, &out->b) ||
         !set_matrix(&own, SC_GEMM_C, &n, &m, &batch, &out->d) || out->d.is_transposed)
         return "elements that are neighbours in its result, or in what it multiplies, stand apart";
     out->rows = n.size;
@@ -239,7 +253,8 @@ const sc_matmul_matrix *sc_matmul_uneven(const sc_matmul *form)
 {
     const sc_matmul_matrix *all[] = {&form->a, &form->b, &form->d};
     for (int i = 0; i < 3; i++) {
-        if (all[i]->columns > 1 && all[i]->stride * sc_dtypes[all[i]->dtype].bytes % SC_MATMUL_ROW_UNIT != 0)
+        if (all[i]->columns > 1 &&
+            all[i]->stride * sc_dtypes[all[i]->dtype].bytes % SC_MATMUL_ROW_UNIT != 0)
             return all[i];
     }
     return NULL;

@@ -15,8 +15,11 @@
 enum {
     SC_MATMUL_LOOPS = 4,
     SC_MATMUL_MAX_CALLS = 4096,
-    SC_MATMUL_ROW_UNIT = 16, /* bytes: matrices whose (column-major) columns are a multiple of this apart are read at full speed */
-    SC_MATMUL_AUX_UNIT = 8,  /* elements: columns and matrices of aux must be a multiple of this apart */
+    /* bytes: matrices whose (column-major) columns are a multiple of this apart are read at full
+       speed */
+    SC_MATMUL_ROW_UNIT = 16,
+    /* elements: columns and matrices of aux must be a multiple of this apart */
+    SC_MATMUL_AUX_UNIT = 8,
     /* For any matmul on a GPU, as the library's manual advises for compute capability 9.0. */
     SC_MATMUL_WORKSPACE = 32 << 20
 };
@@ -31,7 +34,8 @@ typedef struct sc_matmul_matrix {
 } sc_matmul_matrix;
 
 typedef struct sc_matmul_loop {
-    int64_t size, strides[SC_GEMM_OPERANDS]; /* by operand of the gemm, in elements; 0: the same in every iteration */
+    /* by operand of the gemm, in elements; 0: the same in every iteration */
+    int64_t size, strides[SC_GEMM_OPERANDS];
 } sc_matmul_loop;
 
 typedef struct sc_matmul {
@@ -41,12 +45,16 @@ typedef struct sc_matmul {
     sc_dtype sum; /* f32, f64 */
     double alpha;
     bool accumulate;
-    uint32_t bias;                /* step of the gemm whose tensor is added to each column of d; SC_GEMM_MAX_STEPS: none */
+    /* step of the gemm whose tensor is added to each column of d; SC_GEMM_MAX_STEPS: none */
+    uint32_t bias;
     sc_gemm_step_kind activation; /* RELU, GELU_TANH, GELU_TANH_GRAD; SC_GEMM_STEP_KINDS: none */
-    uint32_t aux;                 /* step that stores the operand of GELU_TANH, or is GELU_TANH_GRAD; SC_GEMM_MAX_STEPS: none */
-    uint32_t total;               /* step that stores the sums of op(a)'s rows or op(b)'s columns; SC_GEMM_MAX_STEPS: none */
+    /* step that stores the operand of GELU_TANH, or is GELU_TANH_GRAD; SC_GEMM_MAX_STEPS: none */
+    uint32_t aux;
+    /* step that stores the sums of op(a)'s rows or op(b)'s columns; SC_GEMM_MAX_STEPS: none */
+    uint32_t total;
     bool total_of_b;
-    int64_t aux_stride, aux_batch_stride; /* like d's: elements between its columns, between its matrices */
+    /* like d's: elements between its columns, between its matrices */
+    int64_t aux_stride, aux_batch_stride;
     uint32_t loop_count;
     sc_matmul_loop loops[SC_MATMUL_LOOPS];
 } sc_matmul;

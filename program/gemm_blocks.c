@@ -3,7 +3,15 @@
 
 /* In elements. DEPTH: terms for which tiles of rows and columns fit a core's first-level cache
  * together. BLOCK: packed a or b that still fits the last-level cache. */
-enum { DEPTH = 768, BLOCK = 1 << 21, KEPT = 1 << 21, SKINNY_BLOCK = 1 << 16, BESIDE_ROWS = 1024, BESIDE_COLUMNS = 2048, ALIGN = 64 };
+enum {
+    DEPTH = 768,
+    BLOCK = 1 << 21,
+    KEPT = 1 << 21,
+    SKINNY_BLOCK = 1 << 16,
+    BESIDE_ROWS = 1024,
+    BESIDE_COLUMNS = 2048,
+    ALIGN = 64
+};
 
 /* Skinny matmuls. PIECES: number of pieces to distribute over threads; a piece with fewer columns
  * or terms is not worth distributing. */
@@ -70,7 +78,8 @@ static void cut_strips(sc_gemm_blocks *blocks, const sc_gemm *gemm, int64_t m, i
     }
     blocks->columns = even_part(n, most, STRIP_UNIT);
     for (;;) {
-        int64_t pieces = (n + blocks->columns - 1) / blocks->columns * blocks->batch, wanted = (PIECES + pieces - 1) / pieces;
+        int64_t pieces = (n + blocks->columns - 1) / blocks->columns * blocks->batch,
+                wanted = (PIECES + pieces - 1) / pieces;
         blocks->part = round_up((k + wanted - 1) / wanted, TERMS_UNIT);
         if (blocks->part < LEAST_TERMS)
             blocks->part = LEAST_TERMS;
@@ -83,7 +92,8 @@ static void cut_strips(sc_gemm_blocks *blocks, const sc_gemm *gemm, int64_t m, i
 
 sc_gemm_blocks sc_gemm_cut(const sc_gemm *gemm)
 {
-    int64_t batch = sc_gemm_size(gemm, SC_GEMM_BATCH), m = sc_gemm_size(gemm, SC_GEMM_M), n = sc_gemm_size(gemm, SC_GEMM_N);
+    int64_t batch = sc_gemm_size(gemm, SC_GEMM_BATCH), m = sc_gemm_size(gemm, SC_GEMM_M),
+            n = sc_gemm_size(gemm, SC_GEMM_N);
     int64_t k = sc_gemm_size(gemm, SC_GEMM_K), bytes = sc_dtypes[gemm->sum].bytes;
     sc_gemm_blocks blocks = {.batch = 1, .depth_count = 1};
     if (batch == 0 || m == 0 || n == 0)
@@ -94,7 +104,8 @@ sc_gemm_blocks sc_gemm_cut(const sc_gemm *gemm)
         blocks.batch = sc_min_i64(batch, 1 + SKINNY_BLOCK / (m * k));
         cut_strips(&blocks, gemm, m, n, k);
         blocks.a_at = place(&blocks, blocks.batch * m * blocks.depth, bytes);
-        blocks.c_at = place(&blocks, blocks.parts > 1 ? blocks.batch * blocks.parts * m * n : 0, bytes);
+        blocks.c_at =
+            place(&blocks, blocks.parts > 1 ? blocks.batch * blocks.parts * m * n : 0, bytes);
         return blocks;
     }
     blocks.depth = even_part(k, DEPTH, 8);
@@ -103,7 +114,8 @@ sc_gemm_blocks sc_gemm_cut(const sc_gemm *gemm)
     int64_t most = BLOCK / DEPTH / SC_GEMM_PAD * SC_GEMM_PAD;
     blocks.rows = even_part(m, blocks.beside ? BESIDE_ROWS : most, SC_GEMM_PAD);
     blocks.columns = even_part(n, blocks.beside ? BESIDE_COLUMNS : most, SC_GEMM_PAD);
-    int64_t rows = sc_gemm_packed(blocks.rows), columns = sc_gemm_packed(blocks.columns), all = blocks.depth * blocks.depth_count;
+    int64_t rows = sc_gemm_packed(blocks.rows), columns = sc_gemm_packed(blocks.columns),
+            all = blocks.depth * blocks.depth_count;
     int64_t largest = rows > columns ? rows : columns;
     blocks.a_kept = k > 0 && blocks.columns < n && rows * all <= KEPT;
     blocks.b_kept = k > 0 && blocks.columns >= n && blocks.rows < m && columns * all <= KEPT;
@@ -113,7 +125,8 @@ sc_gemm_blocks sc_gemm_cut(const sc_gemm *gemm)
     if (blocks.a_kept || blocks.b_kept)
         blocks.batch = 1;
     blocks.a_at = place(&blocks, blocks.batch * rows * (blocks.a_kept ? all : blocks.depth), bytes);
-    blocks.b_at = place(&blocks, blocks.batch * columns * (blocks.b_kept ? all : blocks.depth), bytes);
+    blocks.b_at =
+        place(&blocks, blocks.batch * columns * (blocks.b_kept ? all : blocks.depth), bytes);
     blocks.c_at = place(&blocks, blocks.beside ? blocks.batch * rows * columns : 0, bytes);
     return blocks;
 }

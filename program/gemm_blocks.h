@@ -26,16 +26,19 @@ static inline int64_t sc_gemm_packed(int64_t lines)
 }
 
 typedef struct sc_gemm_blocks {
-    bool skinny; /* b is read in place; a is copied if it cannot be, as [batch][m][depth], depth = padded k; rows = 0, columns = c's per
-                    strip */
-    int64_t parts, part;             /* skinny: k is split into `parts` of `part` terms. With several parts, their sums are kept in scratch,
-                                        [batch][parts][m][n], until the last is complete */
-    bool beside;                     /* intermediate sums are in scratch: [batch][rows][columns], columns padded to PAD */
-    int64_t batch;                   /* batches per pass */
-    int64_t rows, columns;           /* of c per pass */
-    int64_t depth;                   /* of k per block */
-    int64_t depth_count;             /* number of blocks of k; 1 if k is empty */
-    bool a_kept;                     /* all blocks of a along k are in scratch: packed once for all passes over columns */
+    bool skinny; /* b is read in place; a is copied if it cannot be, as [batch][m][depth], depth =
+                    padded k; rows = 0, columns = c's per strip */
+    int64_t parts,
+        part; /* skinny: k is split into `parts` of `part` terms. With several parts, their sums are
+                 kept in scratch, [batch][parts][m][n], until the last is complete */
+    /* intermediate sums are in scratch: [batch][rows][columns], columns padded to PAD */
+    bool beside;
+    int64_t batch;         /* batches per pass */
+    int64_t rows, columns; /* of c per pass */
+    int64_t depth;         /* of k per block */
+    int64_t depth_count;   /* number of blocks of k; 1 if k is empty */
+    /* all blocks of a along k are in scratch: packed once for all passes over columns */
+    bool a_kept;
     bool b_kept;                     /* the same for b and passes over rows */
     int64_t a_at, b_at, c_at, bytes; /* offsets of these in scratch and its size; multiples of 64 */
 } sc_gemm_blocks;

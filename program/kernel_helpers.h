@@ -57,7 +57,8 @@ static inline float sc_bf16_to_f32(uint16_t x)
 }
 
 /*@ f32_to_bf16: bits */
-/* To nearest even; a carry out of the significand counts the exponent up, to infinity at the end. */
+/* To nearest even; a carry out of the significand counts the exponent up, to infinity at the end.
+ */
 static inline uint16_t sc_f32_to_bf16(float x)
 {
     uint32_t bits = sc_bits_of_f32(x), rounded = bits + 0x7fffu + (bits >> 16 & 1u);
@@ -75,8 +76,8 @@ static inline float sc_f16_to_f32(uint16_t x)
 }
 
 /*@ f32_to_f16: bits */
-/* Normal: the exponent rebased, rounded as integers are, a carry counts the exponent up. Below 2^-14 the sum with 1/2 rounds
- * to a multiple of 2^-24, which then is the low bits. */
+/* Normal: the exponent rebased, rounded as integers are, a carry counts the exponent up. Below
+ * 2^-14 the sum with 1/2 rounds to a multiple of 2^-24, which then is the low bits. */
 static inline uint16_t sc_f32_to_f16(float x)
 {
     uint32_t bits = sc_bits_of_f32(x), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
@@ -112,7 +113,8 @@ static inline uint16_t sc_f64_to_f16(double x)
 }
 
 /*@ i64_to_f64: bits64 */
-/* Halves of 32 bits, each exact; the sum rounds once. The low one is put into the significand of 2^52. */
+/* Halves of 32 bits, each exact; the sum rounds once. The low one is put into the significand of
+ * 2^52. */
 static inline double sc_i64_to_f64(int64_t x)
 {
     double low = sc_f64_of_bits(((uint64_t)x & 0xffffffffu) | 0x4330000000000000u) - 0x1p52;
@@ -126,7 +128,8 @@ static inline float sc_i64_to_f32(int64_t x)
 }
 
 /*@ f64_to_i32: math bits64 */
-/* The remainder of 2^32, which of infinities and NaN is a NaN, is put into the significand of 2^52. */
+/* The remainder of 2^32, which of infinities and NaN is a NaN, is put into the significand of 2^52.
+ */
 static inline int32_t sc_f64_to_i32(double x)
 {
     double whole = trunc(x), rest = whole - floor(whole * 0x1p-32) * 0x1p32;
@@ -142,7 +145,8 @@ static inline int64_t sc_f64_to_i64(double x)
     double low = whole - above * 0x1p32, high = above - floor(above * 0x1p-32) * 0x1p32;
     low = low == low ? low : 0.0;
     high = high == high ? high : 0.0;
-    return (int64_t)(sc_bits_of_f64(high + 0x1p52) << 32 | (sc_bits_of_f64(low + 0x1p52) & 0xffffffffu));
+    return (int64_t)(sc_bits_of_f64(high + 0x1p52) << 32 |
+                     (sc_bits_of_f64(low + 0x1p52) & 0xffffffffu));
 }
 
 /*@ f64_to_u8: f64_to_i32 */
@@ -226,8 +230,8 @@ static inline float sc_mod_f32(float x, float y)
 }
 
 /*@ div_int: math bits64 */
-/* Truncates; by 0 it gives 0; the quotient that does not fit wraps. The quotient of two i32 is exact enough in f64, which has vectors
- * of divisions.  */
+/* Truncates; by 0 it gives 0; the quotient that does not fit wraps. The quotient of two i32 is
+ * exact enough in f64, which has vectors of divisions.  */
 static inline int32_t sc_div_i32(int32_t x, int32_t y)
 {
     double quotient = y == 0 ? 0.0 : trunc((double)x / (double)y);
@@ -241,7 +245,7 @@ static inline int64_t sc_div_i64(int64_t x, int64_t y)
     return y == -1 ? (int64_t)(0 - (uint64_t)x) : x / y;
 }
 
-#define sc_div_int(x, y) _Generic((x) + (y), int: sc_div_i32, default: sc_div_i64)(x, y)
+#define sc_div_int(x, y) _Generic((x) + (y), int : sc_div_i32, default : sc_div_i64)(x, y)
 
 /*@ mod_int: math bits64 */
 /* The remainder has the sign of the divisor; by 0 it is 0. */
@@ -259,12 +263,13 @@ static inline int64_t sc_mod_i64(int64_t x, int64_t y)
     return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
 }
 
-#define sc_mod_int(x, y) _Generic((x) + (y), int: sc_mod_i32, default: sc_mod_i64)(x, y)
+#define sc_mod_int(x, y) _Generic((x) + (y), int : sc_mod_i32, default : sc_mod_i64)(x, y)
 
 /*@ exp_f32: bits */
-/* exp(x) = 2^n exp(r), n = floor(x / log 2), so 0 <= r < 0.694; exp(r) by a polynomial, its terms in pairs: short chains. n is
- * read out of the low bits of a sum that has no room for a fraction; n + 127 is the exponent of 2^n as it stands in an f32: 0
- * (n = -127) makes it 0, 255 (n = 128) infinity. */
+/* exp(x) = 2^n exp(r), n = floor(x / log 2), so 0 <= r < 0.694; exp(r) by a polynomial, its terms
+ * in pairs: short chains. n is read out of the low bits of a sum that has no room for a fraction; n
+ * + 127 is the exponent of 2^n as it stands in an f32: 0 (n = -127) makes it 0, 255 (n = 128)
+ * infinity. */
 static inline float sc_exp_f32(float x)
 {
     x = x > 89.0f ? 89.0f : x;
@@ -277,8 +282,8 @@ static inline float sc_exp_f32(float x)
 }
 
 /*@ exp_below_f32: bits */
-/* As exp, of what is below 88: n is the integer next to x / log 2, so |r| < 0.347 and fewer terms do, one after the other:
- * loops over it are bound by how much there is to compute. */
+/* As exp, of what is below 88: n is the integer next to x / log 2, so |r| < 0.347 and fewer terms
+ * do, one after the other: loops over it are bound by how much there is to compute. */
 static inline float sc_exp_below_f32(float x)
 {
     x = x < -88.0f ? -88.0f : x;
@@ -293,8 +298,8 @@ static inline float sc_exp_below_f32(float x)
 }
 
 /*@ expm1_f32: bits */
-/* As exp, but n is the integer next to x / log 2, so |r| < 0.347, and the 1 is taken off before anything is rounded:
- * 2^n (exp(r) - 1) + (2^n - 1). 2^n is two factors, since n may be 128. */
+/* As exp, but n is the integer next to x / log 2, so |r| < 0.347, and the 1 is taken off before
+ * anything is rounded: 2^n (exp(r) - 1) + (2^n - 1). 2^n is two factors, since n may be 128. */
 static inline float sc_expm1_f32(float x)
 {
     float given = x;
@@ -317,7 +322,8 @@ static inline float sc_expm1_f32(float x)
 }
 
 /*@ log_f32: bits */
-/* x = 2^n (1 + f), 1 + f between sqrt(1/2) and sqrt(2); log(1 + f) = f - f^2/2 + f^3 times a polynomial. */
+/* x = 2^n (1 + f), 1 + f between sqrt(1/2) and sqrt(2); log(1 + f) = f - f^2/2 + f^3 times a
+ * polynomial. */
 static inline float sc_log_f32(float x)
 {
     float scaled = x < 0x1p-126f ? x * 0x1p23f : x, lift = x < 0x1p-126f ? -23.0f : 0.0f;
@@ -340,9 +346,9 @@ static inline float sc_log_f32(float x)
 }
 
 /*@ tanh_f32: */
-/* tanh(x/2) = u = (a/2) / (1 + d), odd and even polynomials in x; tanh(x) = 2u / (1 + u^2), to which errors of u
- * mean the less, the nearer it is to 1. 1 and d are added late, so that d's rounding is none of the sum's. Where
- * x is cut off the result is 1. */
+/* tanh(x/2) = u = (a/2) / (1 + d), odd and even polynomials in x; tanh(x) = 2u / (1 + u^2), to
+ * which errors of u mean the less, the nearer it is to 1. 1 and d are added late, so that d's
+ * rounding is none of the sum's. Where x is cut off the result is 1. */
 static inline float sc_tanh_f32(float x)
 {
     x = x > 9.01f ? 9.01f : x;
@@ -386,16 +392,18 @@ static inline float sc_erf_f32(float x)
 }
 
 /*@ sin_f32: bits bits64 */
-/* The nearest quarter turn is taken off in f64, pi/2 being three numbers of which the first two have 33 bits; polynomials on
- * -pi/4 .. pi/4 for what is left. */
+/* The nearest quarter turn is taken off in f64, pi/2 being three numbers of which the first two
+ * have 33 bits; polynomials on -pi/4 .. pi/4 for what is left. */
 static inline float sc_sin_f32(float x)
 {
     double shifted = (double)x * 0.63661977236758134308 + 0x1.8p52, n = shifted - 0x1.8p52;
     uint32_t quarter = (uint32_t)sc_bits_of_f64(shifted);
-    float r = (float)(((double)x - n * 0x1.921fb544p+0) - n * 0x1.0b4611a6p-34 - n * 0x1.3198a2e037073p-69);
+    float r = (float)(((double)x - n * 0x1.921fb544p+0) - n * 0x1.0b4611a6p-34 -
+                      n * 0x1.3198a2e037073p-69);
     float z = r * r;
     float sine = r + r * z * ((-1.95878298e-4f * z + 0.00833274799f) * z - 0.166666647f);
-    float cosine = 1.0f + z * (((2.45478808e-5f * z - 0.00138883028f) * z + 0.0416666647f) * z - 0.5f);
+    float cosine =
+        1.0f + z * (((2.45478808e-5f * z - 0.00138883028f) * z + 0.0416666647f) * z - 0.5f);
     float result = (quarter & 1) != 0 ? cosine : sine;
     result = sc_f32_of_bits(sc_bits_of_f32(result) ^ (quarter & 2) << 30);
     result = x == 0.0f ? x : result;
@@ -408,24 +416,29 @@ static inline float sc_cos_f32(float x)
 {
     double shifted = (double)x * 0.63661977236758134308 + 0x1.8p52, n = shifted - 0x1.8p52;
     uint32_t quarter = (uint32_t)sc_bits_of_f64(shifted);
-    float r = (float)(((double)x - n * 0x1.921fb544p+0) - n * 0x1.0b4611a6p-34 - n * 0x1.3198a2e037073p-69);
+    float r = (float)(((double)x - n * 0x1.921fb544p+0) - n * 0x1.0b4611a6p-34 -
+                      n * 0x1.3198a2e037073p-69);
     float z = r * r;
     float sine = r + r * z * ((-1.95878298e-4f * z + 0.00833274799f) * z - 0.166666647f);
-    float cosine = 1.0f + z * (((2.45478808e-5f * z - 0.00138883028f) * z + 0.0416666647f) * z - 0.5f);
+    float cosine =
+        1.0f + z * (((2.45478808e-5f * z - 0.00138883028f) * z + 0.0416666647f) * z - 0.5f);
     float result = (quarter & 1) != 0 ? sine : cosine;
     result = sc_f32_of_bits(sc_bits_of_f32(result) ^ ((quarter + 1) & 2) << 30);
     return (x < 0x1p31f) & (x > -0x1p31f) ? result : __builtin_nanf("");
 }
 
 /*@ pow_f32: math bits bits64 */
-/* 2^(y log2 |x|), all in f64, rounded once. log2 of x = 2^n m by its series in (m - 1) / (m + 1), |..| < 0.172; 2^f by Taylor's
- * series, |f| < 1/2. The special cases are those of C, annex F.10.4.4. */
+/* 2^(y log2 |x|), all in f64, rounded once. log2 of x = 2^n m by its series in (m - 1) / (m + 1),
+ * |..| < 0.172; 2^f by Taylor's series, |f| < 1/2. The special cases are those of C, annex
+ * F.10.4.4. */
 static inline float sc_pow_f32(float x, float y)
 {
-    float a = sc_f32_of_bits(sc_bits_of_f32(x) & 0x7fffffffu), scaled = a < 0x1p-126f ? a * 0x1p23f : a;
+    float a = sc_f32_of_bits(sc_bits_of_f32(x) & 0x7fffffffu),
+          scaled = a < 0x1p-126f ? a * 0x1p23f : a;
     uint32_t bits = sc_bits_of_f32(scaled) - 0x3f3504f3u;
     double n = (double)((int32_t)bits >> 23) + (a < 0x1p-126f ? -23.0 : 0.0);
-    double m = (double)sc_f32_of_bits((bits & 0x007fffffu) + 0x3f3504f3u), s = (m - 1.0) / (m + 1.0), z = s * s;
+    double m = (double)sc_f32_of_bits((bits & 0x007fffffu) + 0x3f3504f3u),
+           s = (m - 1.0) / (m + 1.0), z = s * s;
     double p = 1.0 / 13;
     p = p * z + 1.0 / 11;
     p = p * z + 1.0 / 9;
@@ -440,7 +453,8 @@ static inline float sc_pow_f32(float x, float y)
     t = a == 1.0f ? 0.0 : t;
     t = t > 200.0 ? 200.0 : t;
     t = t < -200.0 ? -200.0 : t;
-    double shifted = t + 0x1.8p52, f = (t - (shifted - 0x1.8p52)) * 0.69314718055994530942, e = 1.0 / 362880;
+    double shifted = t + 0x1.8p52, f = (t - (shifted - 0x1.8p52)) * 0.69314718055994530942,
+           e = 1.0 / 362880;
     e = e * f + 1.0 / 40320;
     e = e * f + 1.0 / 5040;
     e = e * f + 1.0 / 720;
@@ -491,7 +505,8 @@ static inline uint64_t sc_rng_key(uint64_t seed, uint64_t path_hash)
 
 /*@ uniform53: philox */
 /* 53 random bits of the element with this index in the whole array. */
-static inline uint64_t sc_uniform53(int64_t index, uint32_t step, uint32_t micro_batch, uint64_t key)
+static inline uint64_t sc_uniform53(int64_t index, uint32_t step, uint32_t micro_batch,
+                                    uint64_t key)
 {
     uint32_t c[4] = {(uint32_t)index, (uint32_t)((uint64_t)index >> 32), step, micro_batch};
     sc_philox(c, (uint32_t)key, (uint32_t)(key >> 32));
@@ -500,7 +515,8 @@ static inline uint64_t sc_uniform53(int64_t index, uint32_t step, uint32_t micro
 
 /*@ uniform_f64: philox */
 /* In [0, 1), a multiple of 2^-53. */
-static inline double sc_uniform_f64(int64_t index, uint32_t step, uint32_t micro_batch, uint64_t key)
+static inline double sc_uniform_f64(int64_t index, uint32_t step, uint32_t micro_batch,
+                                    uint64_t key)
 {
     uint32_t c[4] = {(uint32_t)index, (uint32_t)((uint64_t)index >> 32), step, micro_batch};
     sc_philox(c, (uint32_t)key, (uint32_t)(key >> 32));

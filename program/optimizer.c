@@ -6,26 +6,35 @@
 
 const sc_optimizer_row sc_optimizers[SC_OPTIMIZER_COUNT] = {
     [SC_SGD] = {.name = "sgd", .arguments = "lr momentum nesterov decay clip decay_all"},
-    [SC_ADAM] = {.name = "adam",
-                 .arguments = ADAM_ARGUMENTS,
-                 .defaults = {[SC_HYPER_BETA1] = 0.9, [SC_HYPER_BETA2] = 0.999, [SC_HYPER_EPS] = 1e-8}},
+    [SC_ADAM] =
+        {.name = "adam",
+         .arguments = ADAM_ARGUMENTS,
+         .defaults = {[SC_HYPER_BETA1] = 0.9, [SC_HYPER_BETA2] = 0.999, [SC_HYPER_EPS] = 1e-8}},
     [SC_ADAMW] = {.name = "adamw",
                   .arguments = ADAM_ARGUMENTS,
-                  .defaults = {[SC_HYPER_BETA1] = 0.9, [SC_HYPER_BETA2] = 0.999, [SC_HYPER_EPS] = 1e-8, [SC_HYPER_DECAY] = 0.01}},
+                  .defaults = {[SC_HYPER_BETA1] = 0.9,
+                               [SC_HYPER_BETA2] = 0.999,
+                               [SC_HYPER_EPS] = 1e-8,
+                               [SC_HYPER_DECAY] = 0.01}},
     [SC_LION] = {.name = "lion",
                  .arguments = "lr beta1 beta2 decay clip decay_all",
                  .defaults = {[SC_HYPER_BETA1] = 0.9, [SC_HYPER_BETA2] = 0.99}},
 };
 
 const char *const sc_hyper_names[SC_HYPER_COUNT] = {
-    [SC_HYPER_MOMENTUM] = "momentum", [SC_HYPER_NESTEROV] = "nesterov", [SC_HYPER_BETA1] = "beta1", [SC_HYPER_BETA2] = "beta2",
-    [SC_HYPER_EPS] = "eps",           [SC_HYPER_DECAY] = "decay",       [SC_HYPER_CLIP] = "clip",   [SC_HYPER_DECAY_ALL] = "decay_all",
+    [SC_HYPER_MOMENTUM] = "momentum", [SC_HYPER_NESTEROV] = "nesterov",
+    [SC_HYPER_BETA1] = "beta1",       [SC_HYPER_BETA2] = "beta2",
+    [SC_HYPER_EPS] = "eps",           [SC_HYPER_DECAY] = "decay",
+    [SC_HYPER_CLIP] = "clip",         [SC_HYPER_DECAY_ALL] = "decay_all",
 };
 
-const char *const sc_rate_names[SC_RATE_KINDS] = {[SC_RATE_COSINE] = "cosine", [SC_RATE_LINEAR] = "linear"};
+const char *const sc_rate_names[SC_RATE_KINDS] = {
+    [SC_RATE_COSINE] = "cosine", [SC_RATE_LINEAR] = "linear"};
 
-const char *const sc_rate_argument_names[SC_RATE_ARGUMENTS] = {
-    [SC_RATE_PEAK] = "peak", [SC_RATE_WARMUP] = "warmup", [SC_RATE_TOTAL] = "total", [SC_RATE_FLOOR] = "floor"};
+const char *const sc_rate_argument_names[SC_RATE_ARGUMENTS] = {[SC_RATE_PEAK] = "peak",
+                                                               [SC_RATE_WARMUP] = "warmup",
+                                                               [SC_RATE_TOTAL] = "total",
+                                                               [SC_RATE_FLOOR] = "floor"};
 
 const char *const sc_scalar_names[SC_SCALAR_COUNT] = {
     [SC_SCALAR_LR] = "lr",
@@ -49,11 +58,13 @@ double sc_rate_at(const sc_rate *rate, int64_t step)
     if (t >= rate->total)
         return rate->floor;
     double progress = (t - rate->warmup) / (rate->total - rate->warmup);
-    double left = rate->kind == SC_RATE_LINEAR ? 1.0 - progress : 0.5 * (1.0 + cos(acos(-1.0) * progress));
+    double left =
+        rate->kind == SC_RATE_LINEAR ? 1.0 - progress : 0.5 * (1.0 + cos(acos(-1.0) * progress));
     return rate->floor + (rate->peak - rate->floor) * left;
 }
 
-void sc_optimizer_scalars(const sc_optimizer_settings *settings, int64_t step, double scalars[SC_SCALAR_COUNT])
+void sc_optimizer_scalars(const sc_optimizer_settings *settings, int64_t step,
+                          double scalars[SC_SCALAR_COUNT])
 {
     const double *hyper = settings->hyper;
     scalars[SC_SCALAR_LR] = sc_rate_at(&settings->lr, step);

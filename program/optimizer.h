@@ -6,7 +6,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef enum sc_optimizer_kind { SC_SGD, SC_ADAM, SC_ADAMW, SC_LION, SC_OPTIMIZER_COUNT } sc_optimizer_kind;
+typedef enum sc_optimizer_kind {
+    SC_SGD,
+    SC_ADAM,
+    SC_ADAMW,
+    SC_LION,
+    SC_OPTIMIZER_COUNT
+} sc_optimizer_kind;
 
 /* Numeric arguments; `lr` is separate because it may be a schedule. */
 typedef enum sc_hyper {
@@ -21,10 +27,21 @@ typedef enum sc_hyper {
     SC_HYPER_COUNT
 } sc_hyper;
 
-typedef enum sc_rate_kind { SC_RATE_CONSTANT, SC_RATE_COSINE, SC_RATE_LINEAR, SC_RATE_KINDS } sc_rate_kind;
+typedef enum sc_rate_kind {
+    SC_RATE_CONSTANT,
+    SC_RATE_COSINE,
+    SC_RATE_LINEAR,
+    SC_RATE_KINDS
+} sc_rate_kind;
 /* A schedule's arguments in order: the first may be given without its name, the last may be
  * omitted. */
-typedef enum sc_rate_argument { SC_RATE_PEAK, SC_RATE_WARMUP, SC_RATE_TOTAL, SC_RATE_FLOOR, SC_RATE_ARGUMENTS } sc_rate_argument;
+typedef enum sc_rate_argument {
+    SC_RATE_PEAK,
+    SC_RATE_WARMUP,
+    SC_RATE_TOTAL,
+    SC_RATE_FLOOR,
+    SC_RATE_ARGUMENTS
+} sc_rate_argument;
 
 typedef struct sc_rate {
     sc_rate_kind kind;
@@ -71,6 +88,7 @@ extern const char *const sc_scalar_names[SC_SCALAR_COUNT]; /* lr, momentum, .. c
 /* Returns the learning rate of step t, counted from 1: linear warm-up from 0 to peak at t = warmup,
  * then half a cosine or a line down to floor at t = total, then floor. */
 double sc_rate_at(const sc_rate *rate, int64_t step);
-void sc_optimizer_scalars(const sc_optimizer_settings *settings, int64_t step, double scalars[SC_SCALAR_COUNT]);
+void sc_optimizer_scalars(const sc_optimizer_settings *settings, int64_t step,
+                          double scalars[SC_SCALAR_COUNT]);
 
 #endif

@@ -5,7 +5,8 @@
 #include "support/diag.h"
 
 const sc_target sc_targets[] = {
-#define TARGET(name, architecture, capability, shared_kib) {name, architecture, "compute_" #capability, capability, (shared_kib)*1024u},
+#define TARGET(name, architecture, capability, shared_kib)                                         \
+    {name, architecture, "compute_" #capability, capability, (shared_kib)*1024u},
 #include "program/target.def"
 #undef TARGET
 };

@@ -15,11 +15,13 @@ bool sc_weight_layout_fits(const sc_weight_layout *layout, uint32_t rank, const 
     return elements == layout->elements;
 }
 
-uint64_t sc_weight_tensor(const sc_weight_layout *layout, const int64_t *sizes, const sc_weight_place *place)
+uint64_t sc_weight_tensor(const sc_weight_layout *layout, const int64_t *sizes,
+                          const sc_weight_place *place)
 {
     uint64_t tensor = 0;
     for (uint32_t i = 0; i < layout->rank; i++)
-        tensor = layout->indexed[i] ? tensor * (uint64_t)sizes[i] + (uint64_t)place->index[i] : tensor;
+        tensor =
+            layout->indexed[i] ? tensor * (uint64_t)sizes[i] + (uint64_t)place->index[i] : tensor;
     return tensor;
 }
 

@@ -16,9 +16,11 @@ typedef struct sc_weight_layout {
     uint32_t rank; /* of the parameter's type; its dims are used here */
     int64_t strides[SC_ARRAY_MAX_RANK];
     bool indexed[SC_ARRAY_MAX_RANK];
-    int64_t offset, elements;               /* elements: of the whole tensor */
-    uint32_t boundary_count;                /* the file may merge adjacent dims, but each of its axes begins at one of these boundaries */
-    int64_t boundaries[SC_MAX_WEIGHT_DIMS]; /* number of elements from the boundary to the next one of the preceding axis, ascending */
+    int64_t offset, elements; /* elements: of the whole tensor */
+    /* the file may merge adjacent dims, but each of its axes begins at one of these boundaries */
+    uint32_t boundary_count;
+    /* number of elements from the boundary to the next one of the preceding axis, ascending */
+    int64_t boundaries[SC_MAX_WEIGHT_DIMS];
 } sc_weight_layout;
 
 /* True if a tensor of the file has the shape required by the layout. */
@@ -32,7 +34,8 @@ typedef struct sc_weight_place {
 
 /* Returns the tensor (one per index of the indexed dims, the last of them fastest), and the element
  * within it. */
-uint64_t sc_weight_tensor(const sc_weight_layout *layout, const int64_t *sizes, const sc_weight_place *place);
+uint64_t sc_weight_tensor(const sc_weight_layout *layout, const int64_t *sizes,
+                          const sc_weight_place *place);
 int64_t sc_weight_element(const sc_weight_layout *layout, const sc_weight_place *place);
 void sc_weight_next(const sc_weight_layout *layout, const int64_t *sizes, sc_weight_place *place);
 

@@ -22,29 +22,35 @@ static const sc_device *find_device(const char *target, shardc_error *error)
         if (strlen(devices[i]->name) == length && strncmp(devices[i]->name, target, length) == 0)
             return devices[i];
     }
-    sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "the program is for target '%s', this library runs 'cpu' and 'cuda'", target);
+    sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
+            "the program is for target '%s', this library runs 'cpu' and 'cuda'", target);
     return NULL;
 }
 
-shardc_status sc_session_new_with_comm(const shardc_executable *program, const shardc_session_options *options, sc_comm *comm,
+shardc_status sc_session_new_with_comm(const shardc_executable *program,
+                                       const shardc_session_options *options, sc_comm *comm,
                                        shardc_session **out, shardc_error *error)
 {
     *out = NULL;
     const sc_device *device = find_device(program->image->target, error);
     shardc_status status = device == NULL ? SHARDC_ERROR_UNAVAILABLE : SHARDC_OK;
     if (status == SHARDC_OK && sc_comm_size(comm) != program->image->ranks)
-        status = sc_fail(error, SHARDC_ERROR_ARGUMENT, "the program is for %llu ranks, the job has %u",
-                         (unsigned long long)program->image->ranks, sc_comm_size(comm));
+        status =
+            sc_fail(error, SHARDC_ERROR_ARGUMENT, "the program is for %llu ranks, the job has %u",
+                    (unsigned long long)program->image->ranks, sc_comm_size(comm));
     if (status == SHARDC_OK)
         status = sc_session_same_program(comm, program->image, error);
-    return status == SHARDC_OK ? sc_session_new_on(device, program, options, comm, out, error) : status;
+    return status == SHARDC_OK ? sc_session_new_on(device, program, options, comm, out, error)
+                               : status;
 }
 
 /* What all ranks of a job must have in common: the program, and the caller's lines. */
-static void describe_start(const shardc_executable *program, const shardc_session_options *options, char out[SC_IDENTITY_ROOM])
+static void describe_start(const shardc_executable *program, const shardc_session_options *options,
+                           char out[SC_IDENTITY_ROOM])
 {
     const char *said = options->started_with == NULL ? "" : options->started_with;
-    int length = snprintf(out, SC_IDENTITY_ROOM, "program %016llx\n", (unsigned long long)program->image->hash);
+    int length = snprintf(out, SC_IDENTITY_ROOM, "program %016llx\n",
+                          (unsigned long long)program->image->hash);
     size_t room = SC_IDENTITY_ROOM - (size_t)length;
     if ((size_t)snprintf(out + length, room, "%s", said) >= room)
         snprintf(out + length, room, "options of %zu characters, hash %016llx\n", strlen(said),
@@ -52,7 +58,8 @@ static void describe_start(const shardc_executable *program, const shardc_sessio
 }
 
 /* Opens this process's rank, with MPI or over TCP. */
-static shardc_status open_process_world(const shardc_executable *program, const shardc_session_options *options, sc_comm **out,
+static shardc_status open_process_world(const shardc_executable *program,
+                                        const shardc_session_options *options, sc_comm **out,
                                         shardc_error *error)
 {
     char start[SC_IDENTITY_ROOM];
@@ -60,16 +67,19 @@ static shardc_status open_process_world(const shardc_executable *program, const 
     describe_start(program, options, start);
     sc_launch launch = {.size = 0};
     shardc_world world = options->world;
-    shardc_status status = world == SHARDC_WORLD_MPI ? SHARDC_OK : sc_launch_read(NULL, NULL, &launch, error);
+    shardc_status status =
+        world == SHARDC_WORLD_MPI ? SHARDC_OK : sc_launch_read(NULL, NULL, &launch, error);
     if (status == SHARDC_OK && world == SHARDC_WORLD_PROCESSES)
         world = sc_launch_is_by_mpi(&launch) ? SHARDC_WORLD_MPI : SHARDC_WORLD_TCP;
     if (status != SHARDC_OK)
         return status;
-    return world == SHARDC_WORLD_MPI ? sc_comm_open_mpi(&comm_options, out, error) : sc_comm_open_tcp(&launch, &comm_options, out, error);
+    return world == SHARDC_WORLD_MPI ? sc_comm_open_mpi(&comm_options, out, error)
+                                     : sc_comm_open_tcp(&launch, &comm_options, out, error);
 }
 
-static shardc_status new_process_session(const shardc_executable *program, const shardc_session_options *options, shardc_session **out,
-                                         shardc_error *error)
+static shardc_status new_process_session(const shardc_executable *program,
+                                         const shardc_session_options *options,
+                                         shardc_session **out, shardc_error *error)
 {
     shardc_error reason = {.status = SHARDC_OK};
     sc_comm *comm = NULL;
@@ -84,12 +94,14 @@ static shardc_status new_process_session(const shardc_executable *program, const
     return status;
 }
 
-shardc_status shardc_session_new(const shardc_executable *program, const shardc_session_options *options, shardc_session **out,
+shardc_status shardc_session_new(const shardc_executable *program,
+                                 const shardc_session_options *options, shardc_session **out,
                                  shardc_error *error)
 {
     *out = NULL;
     if (options != NULL && options->world != SHARDC_WORLD_LOCAL)
         return new_process_session(program, options, out, error);
     const sc_device *device = find_device(program->image->target, error);
-    return device == NULL ? SHARDC_ERROR_UNAVAILABLE : sc_session_new_on(device, program, options, NULL, out, error);
+    return device == NULL ? SHARDC_ERROR_UNAVAILABLE
+                          : sc_session_new_on(device, program, options, NULL, out, error);
 }

@@ -84,7 +84,8 @@ void *sc_arena_array(sc_arena *arena, size_t count, size_t size)
 
 void *sc_arena_grow(sc_arena *arena, void *block, size_t old_size, size_t new_size)
 {
-    if (block != NULL && (char *)block + align_up(old_size) == arena->next && new_size >= old_size && new_size <= SIZE_MAX / 2) {
+    if (block != NULL && (char *)block + align_up(old_size) == arena->next &&
+        new_size >= old_size && new_size <= SIZE_MAX / 2) {
         size_t more = align_up(new_size) - align_up(old_size);
         if ((size_t)(arena->end - arena->next) >= more) {
             arena->next += more;
@@ -106,7 +107,9 @@ void sc_arena_release(sc_arena *arena, sc_arena_mark mark)
 {
     /* Bytes of the marked chunk that may have been used: cleared, so that later allocations are
      * zero. */
-    char *used = arena->chunks == mark.chunk || mark.chunk == NULL ? arena->next : mark.chunk->data + mark.chunk->size;
+    char *used = arena->chunks == mark.chunk || mark.chunk == NULL
+                     ? arena->next
+                     : mark.chunk->data + mark.chunk->size;
     while (arena->chunks != mark.chunk) {
         sc_arena_chunk *older = arena->chunks->older;
         arena->total -= arena->chunks->size;
@@ -147,7 +150,8 @@ char *sc_arena_printf(sc_arena *arena, const char *format, ...)
     return text;
 }
 
-void sc_vec_reserve_raw(sc_arena *arena, void **data, uint32_t count, uint32_t *capacity, uint32_t wanted, size_t element_size)
+void sc_vec_reserve_raw(sc_arena *arena, void **data, uint32_t count, uint32_t *capacity,
+                        uint32_t wanted, size_t element_size)
 {
     if (wanted <= *capacity)
         return;
@@ -156,6 +160,7 @@ void sc_vec_reserve_raw(sc_arena *arena, void **data, uint32_t count, uint32_t *
     uint64_t doubled = (uint64_t)*capacity * 2;
     uint64_t next = doubled > wanted ? doubled : wanted;
     next = next < 8 ? 8 : next > UINT32_MAX ? UINT32_MAX : next;
-    *data = sc_arena_grow(arena, *data, (size_t)*capacity * element_size, (size_t)next * element_size);
+    *data =
+        sc_arena_grow(arena, *data, (size_t)*capacity * element_size, (size_t)next * element_size);
     *capacity = (uint32_t)next;
 }

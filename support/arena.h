@@ -53,7 +53,9 @@ void sc_arena_release(sc_arena *arena, sc_arena_mark mark);
 char *sc_arena_copy_text(sc_arena *arena, const char *text, size_t length);
 
 /* Formats text into the arena. */
-char *sc_arena_printf(sc_arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
-char *sc_arena_vprintf(sc_arena *arena, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
+char *sc_arena_printf(sc_arena *arena, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+char *sc_arena_vprintf(sc_arena *arena, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
 
 #endif

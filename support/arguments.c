@@ -28,12 +28,14 @@ bool sc_whole_number(const char *text, int64_t *out)
     return errno == 0 && end != text && *end == 0;
 }
 
-void sc_arguments_number(sc_context *context, const char *name, const char *value, int64_t least, int64_t *out)
+void sc_arguments_number(sc_context *context, const char *name, const char *value, int64_t least,
+                         int64_t *out)
 {
     if (sc_whole_number(value, out) && *out >= least)
         return;
     *out = 0;
-    sc_arguments_fail(context, "%s takes a number of at least %lld, not '%s'", name, (long long)least, value);
+    sc_arguments_fail(context, "%s takes a number of at least %lld, not '%s'", name,
+                      (long long)least, value);
 }
 
 static double real(sc_context *context, const char *name, const char *value)
@@ -64,13 +66,15 @@ static bool is_json(sc_context *context, const char *name, const char *value)
     return json;
 }
 
-static void add_named(sc_context *context, const sc_option_row *row, const char *value, sc_named_text_list *list)
+static void add_named(sc_context *context, const sc_option_row *row, const char *value,
+                      sc_named_text_list *list)
 {
     size_t name = strcspn(value, "=");
     if (value[name] != '=' || name == 0)
         sc_arguments_fail(context, "%s takes %s, not '%s'", row->name, row->argument, value);
     else
-        *sc_vec_push(&context->arena, list) = (sc_named_text){sc_arena_copy_text(&context->arena, value, name), value + name + 1};
+        *sc_vec_push(&context->arena, list) =
+            (sc_named_text){sc_arena_copy_text(&context->arena, value, name), value + name + 1};
 }
 
 static void set(sc_context *context, const sc_option_row *row, const char *value, void *into)
@@ -131,7 +135,8 @@ static bool is_same(const char *text, const char *name, size_t length)
     return name[length] == 0;
 }
 
-static const sc_option_row *find_row(const sc_command_line *line, const char *text, size_t length, const sc_option_table **table)
+static const sc_option_row *find_row(const sc_command_line *line, const char *text, size_t length,
+                                     const sc_option_table **table)
 {
     for (uint32_t t = 0; t < line->table_count; t++) {
         *table = &line->tables[t];
@@ -148,7 +153,8 @@ static const char *or_nearest(sc_context *context, const char *near)
     return near == NULL ? "" : sc_arena_printf(&context->arena, "; did you mean '%s'?", near);
 }
 
-static const char *nearest_option(sc_context *context, const sc_command_line *line, const char *text)
+static const char *nearest_option(sc_context *context, const sc_command_line *line,
+                                  const char *text)
 {
     uint32_t rows = 0, count = 0;
     for (uint32_t t = 0; t < line->table_count; t++)
@@ -161,14 +167,17 @@ static const char *nearest_option(sc_context *context, const sc_command_line *li
     return sc_nearest(text, names, count);
 }
 
-static const sc_option_row *find(sc_context *context, const sc_command_line *line, const char *text, const sc_option_table **table)
+static const sc_option_row *find(sc_context *context, const sc_command_line *line, const char *text,
+                                 const sc_option_table **table)
 {
     size_t length = strcspn(text, "=");
     const sc_option_row *row = find_row(line, text, length, table);
     if (row != NULL)
         return row;
-    const char *near = nearest_option(context, line, sc_arena_copy_text(&context->arena, text, length));
-    sc_arguments_fail(context, "there is no option '%.*s'%s", (int)length, text, or_nearest(context, near));
+    const char *near =
+        nearest_option(context, line, sc_arena_copy_text(&context->arena, text, length));
+    sc_arguments_fail(context, "there is no option '%.*s'%s", (int)length, text,
+                      or_nearest(context, near));
     if (near == NULL)
         sc_report_note(&context->diag, (sc_loc){0}, "'%s --help' lists the options", line->program);
     return NULL;
@@ -176,7 +185,8 @@ static const sc_option_row *find(sc_context *context, const sc_command_line *lin
 
 static bool collects(sc_option_kind kind)
 {
-    return kind == SC_OPTION_TEXTS || kind == SC_OPTION_JOINED || kind == SC_OPTION_NAMED || kind == SC_OPTION_OWN_LIST;
+    return kind == SC_OPTION_TEXTS || kind == SC_OPTION_JOINED || kind == SC_OPTION_NAMED ||
+           kind == SC_OPTION_OWN_LIST;
 }
 
 static bool is_given(const sc_arguments *arguments, const char *name)
@@ -190,23 +200,28 @@ static bool is_given(const sc_arguments *arguments, const char *name)
 
 /* Parses one option. `next` is the following argument or NULL. Returns true if it consumed `next`
  * as the value. */
-static bool take(sc_context *context, const sc_command_line *line, const char *text, const char *next, sc_arguments *out)
+static bool take(sc_context *context, const sc_command_line *line, const char *text,
+                 const char *next, sc_arguments *out)
 {
     const sc_option_table *table, *other;
     const sc_option_row *row = find(context, line, text, &table);
     if (row == NULL)
         return false;
     const char *value = strchr(text, '=') != NULL ? strchr(text, '=') + 1 : NULL;
-    bool wants_next = row->argument != NULL && value == NULL, is_again = is_given(out, row->name) && !collects(row->kind);
-    bool is_option = wants_next && next != NULL && strncmp(next, "--", 2) == 0 && find_row(line, next, strcspn(next, "="), &other) != NULL;
+    bool wants_next = row->argument != NULL && value == NULL,
+         is_again = is_given(out, row->name) && !collects(row->kind);
+    bool is_option = wants_next && next != NULL && strncmp(next, "--", 2) == 0 &&
+                     find_row(line, next, strcspn(next, "="), &other) != NULL;
     *sc_vec_push(&context->arena, &out->options) = (sc_given_option){row, table->owner};
     if (row->argument == NULL && value != NULL)
         sc_arguments_fail(context, "%s takes no value", row->name);
     else if (wants_next && next == NULL)
         sc_arguments_fail(context, "%s needs %s", row->name, row->argument);
     else if (is_option)
-        sc_arguments_fail(context, "%s needs %s, but '%s' is an option; a value that looks like one is written %s=%s", row->name,
-                          row->argument, next, row->name, next);
+        sc_arguments_fail(
+            context,
+            "%s needs %s, but '%s' is an option; a value that looks like one is written %s=%s",
+            row->name, row->argument, next, row->name, next);
     else if (is_again)
         sc_arguments_fail(context, "%s is given twice", row->name);
     else if (table->owner == NULL)
@@ -214,7 +229,8 @@ static bool take(sc_context *context, const sc_command_line *line, const char *t
     return wants_next && !is_option;
 }
 
-void sc_arguments_parse(sc_context *context, const sc_command_line *line, int argc, char **argv, sc_arguments *out)
+void sc_arguments_parse(sc_context *context, const sc_command_line *line, int argc, char **argv,
+                        sc_arguments *out)
 {
     *out = (sc_arguments){0};
     for (int i = 1; i < argc; i++) {
@@ -234,7 +250,8 @@ uint32_t sc_arguments_command(sc_context *context, const sc_command_line *line, 
     const char *near = sc_nearest(name, line->commands, line->command_count);
     sc_arguments_fail(context, "there is no command '%s'%s", name, or_nearest(context, near));
     if (near == NULL)
-        sc_report_note(&context->diag, (sc_loc){0}, "'%s --help' lists the commands", line->program);
+        sc_report_note(&context->diag, (sc_loc){0}, "'%s --help' lists the commands",
+                       line->program);
     return UINT32_MAX;
 }
 
@@ -274,24 +291,28 @@ static uint32_t add_takers(const sc_command_line *line, const sc_option_row *row
     return count;
 }
 
-static void refuse(sc_context *context, const sc_command_line *line, const sc_given_option *option, const char *command)
+static void refuse(sc_context *context, const sc_command_line *line, const sc_given_option *option,
+                   const char *command)
 {
     const sc_option_row *row = option->row;
     sc_strbuf takers;
     sc_strbuf_init(&takers, &context->arena);
     uint32_t count = option->owner == NULL ? add_takers(line, row, &takers) : 0;
     const char *rest = row->takers;
-    for (const char *word; count == 0 && rest != NULL && (word = next_word(context, &rest)) != NULL;)
+    for (const char *word;
+         count == 0 && rest != NULL && (word = next_word(context, &rest)) != NULL;)
         sc_strbuf_printf(&takers, "%s%s", takers.length > 0 ? ", " : "", word);
     if (count > 0)
-        sc_arguments_fail(context, "'%s' does not take %s; %s %s it", command, row->name, takers.data, count == 1 ? "takes" : "take");
+        sc_arguments_fail(context, "'%s' does not take %s; %s %s it", command, row->name,
+                          takers.data, count == 1 ? "takes" : "take");
     else
-        sc_arguments_fail(context, "'%s' does not take %s, an option of %s%s%s%s", command, row->name,
-                          option->owner != NULL ? option->owner : "other programs", takers.length > 0 ? " (" : "", takers.data,
-                          takers.length > 0 ? ")" : "");
+        sc_arguments_fail(context, "'%s' does not take %s, an option of %s%s%s%s", command,
+                          row->name, option->owner != NULL ? option->owner : "other programs",
+                          takers.length > 0 ? " (" : "", takers.data, takers.length > 0 ? ")" : "");
 }
 
-static void check_relation(sc_context *context, const sc_arguments *arguments, const sc_option_relation *relation)
+static void check_relation(sc_context *context, const sc_arguments *arguments,
+                           const sc_option_relation *relation)
 {
     const char *rest = relation->others, *found = NULL;
     sc_strbuf others;
@@ -301,12 +322,14 @@ static void check_relation(sc_context *context, const sc_arguments *arguments, c
         sc_strbuf_printf(&others, "%s%s", others.length > 0 ? " or " : "", word);
     }
     if (relation->excludes && found != NULL)
-        sc_arguments_fail(context, "%s makes no sense with %s: %s", relation->option, found, relation->why);
+        sc_arguments_fail(context, "%s makes no sense with %s: %s", relation->option, found,
+                          relation->why);
     else if (!relation->excludes && found == NULL)
         sc_arguments_fail(context, "%s needs %s: %s", relation->option, others.data, relation->why);
 }
 
-bool sc_arguments_check(sc_context *context, const sc_command_line *line, const sc_arguments *arguments, const char *command)
+bool sc_arguments_check(sc_context *context, const sc_command_line *line,
+                        const sc_arguments *arguments, const char *command)
 {
     uint32_t errors = context->diag.errors;
     for (uint32_t i = 0; i < arguments->options.count; i++) {
@@ -324,20 +347,24 @@ bool sc_arguments_check(sc_context *context, const sc_command_line *line, const 
 
 /* ---- help ---- */
 
-bool sc_arguments_listed(const sc_option_table *table, const sc_option_row *row, const char *command)
+bool sc_arguments_listed(const sc_option_table *table, const sc_option_row *row,
+                         const char *command)
 {
-    return table->owner == NULL && row->summary != NULL && (command == NULL || has_word(row->takers, command));
+    return table->owner == NULL && row->summary != NULL &&
+           (command == NULL || has_word(row->takers, command));
 }
 
 /* Adds the help line of an option; if few commands take it, their names too. */
-static void add_line(const sc_command_line *line, const sc_option_row *row, const char *command, int name, int argument, sc_strbuf *out)
+static void add_line(const sc_command_line *line, const sc_option_row *row, const char *command,
+                     int name, int argument, sc_strbuf *out)
 {
     enum { FEW = 8 };
     sc_strbuf takers;
     sc_strbuf_init(&takers, out->arena);
     bool names = command == NULL && row->takers != NULL && add_takers(line, row, &takers) <= FEW;
-    sc_strbuf_printf(out, "  %-*s  %-*s  %s%s%s\n", name, row->name, argument, row->argument == NULL ? "" : row->argument,
-                     names ? takers.data : "", names ? ": " : "", row->summary);
+    sc_strbuf_printf(out, "  %-*s  %-*s  %s%s%s\n", name, row->name, argument,
+                     row->argument == NULL ? "" : row->argument, names ? takers.data : "",
+                     names ? ": " : "", row->summary);
 }
 
 void sc_arguments_help(const sc_command_line *line, const char *command, sc_strbuf *out)
@@ -348,7 +375,8 @@ void sc_arguments_help(const sc_command_line *line, const char *command, sc_strb
             const sc_option_row *row = &line->tables[t].rows[i];
             if (!sc_arguments_listed(&line->tables[t], row, command))
                 continue;
-            size_t names = strlen(row->name), arguments = row->argument == NULL ? 0 : strlen(row->argument);
+            size_t names = strlen(row->name),
+                   arguments = row->argument == NULL ? 0 : strlen(row->argument);
             name = names > name ? names : name;
             argument = arguments > argument ? arguments : argument;
         }

@@ -84,27 +84,32 @@ typedef struct sc_arguments {
 /* Parses the arguments and stores the options' values. Errors have the id `usage`; an invalid value
  * is stored as 0, and parsing continues. Repeating an option is an error, except for kinds that
  * collect values. */
-void sc_arguments_parse(sc_context *context, const sc_command_line *line, int argc, char **argv, sc_arguments *out);
+void sc_arguments_parse(sc_context *context, const sc_command_line *line, int argc, char **argv,
+                        sc_arguments *out);
 
 /* Reports options that the command does not take or that conflict. Returns false if there were
  * any. */
-bool sc_arguments_check(sc_context *context, const sc_command_line *line, const sc_arguments *arguments, const char *command);
+bool sc_arguments_check(sc_context *context, const sc_command_line *line,
+                        const sc_arguments *arguments, const char *command);
 
 /* Returns the index of a command; UINT32_MAX after reporting an error. */
 uint32_t sc_arguments_command(sc_context *context, const sc_command_line *line, const char *name);
 
 /* True if help lists the option for a command (NULL: for any). */
-bool sc_arguments_listed(const sc_option_table *table, const sc_option_row *row, const char *command);
+bool sc_arguments_listed(const sc_option_table *table, const sc_option_row *row,
+                         const char *command);
 /* Appends one line per option: those that `command` takes, or (NULL) all, with the commands that
  * take them. */
 void sc_arguments_help(const sc_command_line *line, const char *command, sc_strbuf *out);
 
 /* Parses a number of at least `least`, for an OWN row. Otherwise reports an error and sets *out to
  * 0. */
-void sc_arguments_number(sc_context *context, const char *name, const char *value, int64_t least, int64_t *out);
+void sc_arguments_number(sc_context *context, const char *name, const char *value, int64_t least,
+                         int64_t *out);
 
 /* Reports an error with the id `usage`. */
-void sc_arguments_fail(sc_context *context, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void sc_arguments_fail(sc_context *context, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* Parses the whole text as a decimal number. Returns false if it is not one. */
 bool sc_whole_number(const char *text, int64_t *out);

@@ -4,7 +4,8 @@
 
 enum { BLOCK = 32 };
 
-static const uint64_t prime1 = 0x9e3779b185ebca87, prime2 = 0xc2b2ae3d27d4eb4f, prime3 = 0x165667b19e3779f9, prime4 = 0x85ebca77c2b2ae63,
+static const uint64_t prime1 = 0x9e3779b185ebca87, prime2 = 0xc2b2ae3d27d4eb4f,
+                      prime3 = 0x165667b19e3779f9, prime4 = 0x85ebca77c2b2ae63,
                       prime5 = 0x27d4eb2f165667c5;
 
 static uint64_t rotate(uint64_t x, int by)
@@ -67,7 +68,8 @@ void sc_checksum_add(sc_checksum *sum, const void *bytes, size_t length)
 
 static uint64_t join_lanes(const uint64_t lanes[4])
 {
-    uint64_t value = rotate(lanes[0], 1) + rotate(lanes[1], 7) + rotate(lanes[2], 12) + rotate(lanes[3], 18);
+    uint64_t value =
+        rotate(lanes[0], 1) + rotate(lanes[1], 7) + rotate(lanes[2], 12) + rotate(lanes[3], 18);
     for (int i = 0; i < 4; i++)
         value = (value ^ step(0, lanes[i])) * prime1 + prime4;
     return value;

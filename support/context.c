@@ -8,7 +8,8 @@ static void on_failure(void *user)
     longjmp(context->out_of_memory, 1);
 }
 
-bool sc_context_run(sc_context *context, uint64_t fail_at, void (*work)(sc_context *, void *), void *user)
+bool sc_context_run(sc_context *context, uint64_t fail_at, void (*work)(sc_context *, void *),
+                    void *user)
 {
     memset(context, 0, sizeof *context);
     sc_arena_init(&context->arena, on_failure, context);

@@ -21,7 +21,8 @@ typedef struct sc_context {
 /* Runs `work(context, user)`. Returns false if memory runs out; then arena memory must not be used,
  * only freed. All use of a context happens inside such a call. `fail_at` makes the n-th allocation
  * fail (tests); 0: none. */
-bool sc_context_run(sc_context *context, uint64_t fail_at, void (*work)(sc_context *, void *), void *user);
+bool sc_context_run(sc_context *context, uint64_t fail_at, void (*work)(sc_context *, void *),
+                    void *user);
 void sc_context_free(sc_context *context);
 
 static inline const char *sc_text(const sc_context *context, sc_sym sym)

@@ -68,7 +68,8 @@ void sc_report(sc_diag *diag, sc_diag_id id, sc_loc loc, ...)
     sc_diagnostic *d = sc_vec_push(diag->arena, &diag->list);
     *d = (sc_diagnostic){.id = id, .loc = loc, .text = text};
     if (row->note != NULL)
-        *sc_vec_push(diag->arena, &d->notes) = (sc_diag_note){.text = fill_in(diag->arena, row->note, args, count)};
+        *sc_vec_push(diag->arena, &d->notes) =
+            (sc_diag_note){.text = fill_in(diag->arena, row->note, args, count)};
 }
 
 void sc_report_note(sc_diag *diag, sc_loc loc, const char *format, ...)
@@ -94,10 +95,13 @@ void sc_diag_append(sc_diag *diag, const sc_diag *from)
     for (uint32_t i = 0; i < from->list.count; i++) {
         const sc_diagnostic *given = &from->list.data[i];
         sc_diagnostic *d = sc_vec_push(diag->arena, &diag->list);
-        *d = (sc_diagnostic){.id = given->id, .loc = given->loc, .text = sc_arena_printf(diag->arena, "%s", given->text)};
+        *d = (sc_diagnostic){.id = given->id,
+                             .loc = given->loc,
+                             .text = sc_arena_printf(diag->arena, "%s", given->text)};
         for (uint32_t n = 0; n < given->notes.count; n++) {
             const sc_diag_note *note = &given->notes.data[n];
-            *sc_vec_push(diag->arena, &d->notes) = (sc_diag_note){note->loc, sc_arena_printf(diag->arena, "%s", note->text)};
+            *sc_vec_push(diag->arena, &d->notes) =
+                (sc_diag_note){note->loc, sc_arena_printf(diag->arena, "%s", note->text)};
         }
     }
 }
@@ -130,12 +134,17 @@ static void render_caret(sc_strbuf *out, const sc_line *line, sc_loc loc, bool t
 {
     if (line->source == NULL)
         return;
-    uint32_t column = line->column - 1, from = column > SHOWN_LINE / 2 && line->text_length > SHOWN_LINE ? column - SHOWN_LINE / 2 : 0;
+    uint32_t column = line->column - 1,
+             from = column > SHOWN_LINE / 2 && line->text_length > SHOWN_LINE
+                        ? column - SHOWN_LINE / 2
+                        : 0;
     uint32_t to = line->text_length - from > SHOWN_LINE ? from + SHOWN_LINE : line->text_length;
     sc_strbuf_add(out, "  ");
     for (uint32_t i = from; i < to; i++) {
         unsigned char c = (unsigned char)line->text[i];
-        sc_strbuf_add_char(out, c == '\t' || c < 0x20 || c == 0x7f ? ' ' : c >= 0x80 && !text ? '?' : (char)c);
+        sc_strbuf_add_char(out, c == '\t' || c < 0x20 || c == 0x7f ? ' '
+                                : c >= 0x80 && !text               ? '?'
+                                                                   : (char)c);
     }
     sc_strbuf_add(out, "\n  ");
     for (uint32_t i = from; i < column; i++) {
@@ -173,12 +182,14 @@ void sc_diag_render_text(const sc_diag *diag, sc_sources *sources, sc_strbuf *ou
 
 static void render_json_place(sc_strbuf *out, sc_sources *sources, sc_loc loc)
 {
-    sc_line line = sc_sources_line(sources, loc.begin), end = sc_sources_line(sources, loc.end > loc.begin ? loc.end : loc.begin);
+    sc_line line = sc_sources_line(sources, loc.begin),
+            end = sc_sources_line(sources, loc.end > loc.begin ? loc.end : loc.begin);
     if (line.source == NULL)
         return;
     sc_strbuf_add(out, ",\"file\":");
     sc_strbuf_add_quoted(out, line.source->name);
-    sc_strbuf_printf(out, ",\"line\":%u,\"column\":%u,\"end_line\":%u,\"end_column\":%u", line.line, line.column, end.line, end.column);
+    sc_strbuf_printf(out, ",\"line\":%u,\"column\":%u,\"end_line\":%u,\"end_column\":%u", line.line,
+                     line.column, end.line, end.column);
 }
 
 /* JSON has no \x escapes, so control characters are escaped separately. */
@@ -203,8 +214,9 @@ void sc_diag_render_json(const sc_diag *diag, sc_sources *sources, sc_strbuf *ou
     for (uint32_t i = 0; i < diag->list.count; i++) {
         const sc_diagnostic *d = &diag->list.data[i];
         const sc_diag_row *row = &sc_diag_rows[d->id];
-        sc_strbuf_printf(out, "%s\n{\"id\":\"%s\",\"severity\":\"%s\",\"message\":", i > 0 ? "," : "", row->name,
-                         severity_names[row->severity]);
+        sc_strbuf_printf(out,
+                         "%s\n{\"id\":\"%s\",\"severity\":\"%s\",\"message\":", i > 0 ? "," : "",
+                         row->name, severity_names[row->severity]);
         add_json_text(out, d->text);
         render_json_place(out, sources, d->loc);
         sc_strbuf_add(out, ",\"notes\":[");

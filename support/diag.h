@@ -56,7 +56,8 @@ void sc_diag_init(sc_diag *diag, sc_arena *arena);
  * repetition (id, location, text) is dropped. */
 void sc_report(sc_diag *diag, sc_diag_id id, sc_loc loc, ...) __attribute__((sentinel));
 /* Adds a note to the newest diagnostic; ignored if that was dropped. */
-void sc_report_note(sc_diag *diag, sc_loc loc, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void sc_report_note(sc_diag *diag, sc_loc loc, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* Copies the diagnostics of another list, which may be freed afterwards. */
 void sc_diag_append(sc_diag *diag, const sc_diag *from);
@@ -68,7 +69,8 @@ int sc_diag_exit_code(const sc_diag *diag);
 /* Renders "file:line:col: error: message [id]", the source line with a caret, and notes. */
 void sc_diag_render_text(const sc_diag *diag, sc_sources *sources, sc_strbuf *out);
 /* Renders one JSON object:
- * {"version":1,"diagnostics":[{"id","severity","message","file","line","column","end_line","end_column","notes":[..]}]}. */
+ * {"version":1,"diagnostics":[{"id","severity","message","file","line","column","end_line","end_column","notes":[..]}]}.
+ */
 void sc_diag_render_json(const sc_diag *diag, sc_sources *sources, sc_strbuf *out);
 
 /* Returns the candidate that was probably meant, or NULL: the same name in other case, else the

@@ -32,7 +32,8 @@ static inline bool sc_dtype_is_float(sc_dtype dtype)
 /* True if `to` is wider than `from` and has all its values; false between bf16 and f16. */
 static inline bool sc_dtype_widens(sc_dtype from, sc_dtype to)
 {
-    return sc_dtypes[from].kind == sc_dtypes[to].kind && sc_dtypes[from].bytes < sc_dtypes[to].bytes;
+    return sc_dtypes[from].kind == sc_dtypes[to].kind &&
+           sc_dtypes[from].bytes < sc_dtypes[to].bytes;
 }
 
 #endif

@@ -9,8 +9,9 @@
 
 enum { PATH_ROOM = 4096, LIST_ROOM = 200 };
 
-const char *const sc_dynlib_cuda_folders[] = {"$CUDA_HOME/lib64", "$CUDA_HOME/lib",        "$CUDA_PATH/lib64",
-                                              "$CUDA_PATH/lib",   "/usr/local/cuda/lib64", NULL};
+const char *const sc_dynlib_cuda_folders[] = {"$CUDA_HOME/lib64",      "$CUDA_HOME/lib",
+                                              "$CUDA_PATH/lib64",      "$CUDA_PATH/lib",
+                                              "/usr/local/cuda/lib64", NULL};
 
 /* ---- opening ---- */
 static void *open_path(const char *path)
@@ -24,7 +25,8 @@ static void keep_reason(const char *path, char *reason, size_t room)
 {
     const char *text = dlerror();
     size_t length = strlen(path);
-    bool is_absent = text == NULL || (strncmp(text, path, length) == 0 && strstr(text, "No such file") != NULL);
+    bool is_absent =
+        text == NULL || (strncmp(text, path, length) == 0 && strstr(text, "No such file") != NULL);
     if (!is_absent && reason[0] == 0)
         snprintf(reason, room, "%s", text);
 }
@@ -96,7 +98,8 @@ static void *open_any(const sc_dynlib *what, shardc_error *error)
     if (given != NULL && given[0] != 0) {
         library = open_path(given);
         if (library == NULL)
-            snprintf(error->text, sizeof error->text, "%s: what %s names does not load: %.300s", what->title, what->variable, dlerror());
+            snprintf(error->text, sizeof error->text, "%s: what %s names does not load: %.300s",
+                     what->title, what->variable, dlerror());
         return library;
     }
     for (size_t i = 0; library == NULL && what->names[i] != NULL; i++)
@@ -105,11 +108,11 @@ static void *open_any(const sc_dynlib *what, shardc_error *error)
         return library;
     list_names(what, names, sizeof names);
     if (reason[0] != 0)
-        snprintf(error->text, sizeof error->text, "%s does not load: %s; %s%s%s", what->title, reason, what->remedy, separator(what),
-                 variable_of(what));
+        snprintf(error->text, sizeof error->text, "%s does not load: %s; %s%s%s", what->title,
+                 reason, what->remedy, separator(what), variable_of(what));
     else
-        snprintf(error->text, sizeof error->text, "%s is not here (looked for %s): %s%s%s", what->title, names, what->remedy,
-                 separator(what), variable_of(what));
+        snprintf(error->text, sizeof error->text, "%s is not here (looked for %s): %s%s%s",
+                 what->title, names, what->remedy, separator(what), variable_of(what));
     return NULL;
 }
 
@@ -130,8 +133,10 @@ bool sc_dynlib_open(const sc_dynlib *what, void *out, shardc_error *error)
     for (size_t i = 0; i < what->symbol_count; i++) {
         void *symbol = dlsym(library, what->symbols[i].name);
         if (symbol == NULL) {
-            snprintf(error->text, sizeof error->text, "%s: %.200s has no %s, so it is of another version: %s%s%s", what->title,
-                     sc_dynlib_path(library), what->symbols[i].name, what->remedy, separator(what), variable_of(what));
+            snprintf(error->text, sizeof error->text,
+                     "%s: %.200s has no %s, so it is of another version: %s%s%s", what->title,
+                     sc_dynlib_path(library), what->symbols[i].name, what->remedy, separator(what),
+                     variable_of(what));
             sc_dynlib_close(what, out);
             return false;
         }
@@ -154,5 +159,7 @@ void sc_dynlib_close(const sc_dynlib *what, void *out)
 const char *sc_dynlib_path(void *library)
 {
     struct link_map *map = NULL;
-    return dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && map != NULL && map->l_name != NULL ? map->l_name : "";
+    return dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && map != NULL && map->l_name != NULL
+               ? map->l_name
+               : "";
 }

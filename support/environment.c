@@ -31,7 +31,8 @@ static bool parse(const char *text, int64_t *out)
     return true;
 }
 
-bool sc_environment_number(const char *name, const char *text, int64_t least, int64_t most, int64_t *out, char why[SC_ENVIRONMENT_WHY])
+bool sc_environment_number(const char *name, const char *text, int64_t least, int64_t most,
+                           int64_t *out, char why[SC_ENVIRONMENT_WHY])
 {
     int64_t value;
     if (text == NULL || *text == 0)
@@ -40,12 +41,13 @@ bool sc_environment_number(const char *name, const char *text, int64_t least, in
         *out = value;
         return true;
     }
-    snprintf(why, SC_ENVIRONMENT_WHY, "%s is '%.*s%s': not a number from %" PRId64 " to %" PRId64, name, (int)SHOWN, text,
-             strlen(text) > SHOWN ? ".." : "", least, most);
+    snprintf(why, SC_ENVIRONMENT_WHY, "%s is '%.*s%s': not a number from %" PRId64 " to %" PRId64,
+             name, (int)SHOWN, text, strlen(text) > SHOWN ? ".." : "", least, most);
     return false;
 }
 
-bool sc_environment_i64(const char *name, int64_t least, int64_t most, int64_t *out, char why[SC_ENVIRONMENT_WHY])
+bool sc_environment_i64(const char *name, int64_t least, int64_t most, int64_t *out,
+                        char why[SC_ENVIRONMENT_WHY])
 {
     return sc_environment_number(name, getenv(name), least, most, out, why);
 }

@@ -15,9 +15,11 @@ const char *sc_environment_text(const char *name);
 /* Parses `text` as a decimal number from `least` to `most` into *out. NULL or empty text leaves
  * *out unchanged. On failure returns false and sets `why`: "NAME is '5x': not a number from 0 to
  * 7". */
-bool sc_environment_number(const char *name, const char *text, int64_t least, int64_t most, int64_t *out, char why[SC_ENVIRONMENT_WHY]);
+bool sc_environment_number(const char *name, const char *text, int64_t least, int64_t most,
+                           int64_t *out, char why[SC_ENVIRONMENT_WHY]);
 
 /* As sc_environment_number, for the process's own variable. */
-bool sc_environment_i64(const char *name, int64_t least, int64_t most, int64_t *out, char why[SC_ENVIRONMENT_WHY]);
+bool sc_environment_i64(const char *name, int64_t least, int64_t most, int64_t *out,
+                        char why[SC_ENVIRONMENT_WHY]);
 
 #endif

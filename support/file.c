@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char not_regular[] = "it is not a regular file", no_memory[] = "there is not enough memory for it";
+static const char not_regular[] = "it is not a regular file",
+                  no_memory[] = "there is not enough memory for it";
 
 /* ---- reading ---- */
 
@@ -52,7 +53,8 @@ bool sc_file_read_at(int file, void *out, size_t size, uint64_t offset, const ch
 }
 
 /* Closes `file`. */
-static char *read_whole(int file, uint64_t size, uint64_t most, size_t *out_size, const char **reason)
+static char *read_whole(int file, uint64_t size, uint64_t most, size_t *out_size,
+                        const char **reason)
 {
     bool fits = size <= most && size < SIZE_MAX;
     char *bytes = fits ? malloc((size_t)size + 1) : NULL;
@@ -81,7 +83,8 @@ char *sc_file_read_own(const char *path, uint64_t most, size_t *out_size, const 
     uint64_t size = 0;
     struct stat about;
     int file = sc_file_open(path, &size, reason);
-    bool is_own = file >= 0 && fstat(file, &about) == 0 && (about.st_uid == geteuid() || about.st_uid == 0) && (about.st_mode & 022) == 0;
+    bool is_own = file >= 0 && fstat(file, &about) == 0 &&
+                  (about.st_uid == geteuid() || about.st_uid == 0) && (about.st_mode & 022) == 0;
     if (is_own)
         return read_whole(file, size, most, out_size, reason);
     if (file >= 0) {
@@ -131,7 +134,10 @@ static int create_beside(sc_file_writing *writing, unsigned mode)
             return -1;
         free(writing->made);
         writing->made = name_beside(writing->path, random);
-        int file = writing->made == NULL ? -1 : open(writing->made, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, (mode_t)mode);
+        int file = writing->made == NULL
+                       ? -1
+                       : open(writing->made, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                              (mode_t)mode);
         if (file >= 0 || errno != EEXIST)
             return file;
     }
@@ -228,7 +234,8 @@ void sc_file_drop(sc_file_writing *writing)
     forget(writing);
 }
 
-bool sc_file_write(const char *path, const void *bytes, size_t size, unsigned mode, const char **reason)
+bool sc_file_write(const char *path, const void *bytes, size_t size, unsigned mode,
+                   const char **reason)
 {
     sc_file_writing writing;
     if (!sc_file_begin(&writing, path, mode, reason))

@@ -39,7 +39,8 @@ bool sc_file_begin(sc_file_writing *writing, const char *path, unsigned mode, co
 bool sc_file_end(sc_file_writing *writing, const char **reason);
 void sc_file_drop(sc_file_writing *writing);
 /* Writes a whole file with the functions above. */
-bool sc_file_write(const char *path, const void *bytes, size_t size, unsigned mode, const char **reason);
+bool sc_file_write(const char *path, const void *bytes, size_t size, unsigned mode,
+                   const char **reason);
 
 /* Makes the folder's entries durable, including removed ones. Returns false with errno set. */
 bool sc_sync_folder(const char *path);

@@ -39,7 +39,9 @@ static inline float sc_f32_of_f16(uint16_t bits)
     uint32_t sign = (uint32_t)(bits & 0x8000) << 16, magnitude = bits & 0x7fff;
     uint32_t normal = (magnitude << 13) + (112u << 23), special = magnitude << 13 | 0x7f800000;
     uint32_t small = sc_bits_of_f32((float)(int32_t)magnitude * 0x1p-24f);
-    return sc_f32_of_bits(sign | (magnitude >= 0x7c00 ? special : magnitude < 0x0400 ? small : normal));
+    return sc_f32_of_bits(sign | (magnitude >= 0x7c00  ? special
+                                  : magnitude < 0x0400 ? small
+                                                       : normal));
 }
 
 /* Rounds to nearest, ties to even; above 65504 to infinity; preserves NaN. Below 2^-14, adding 1/2

@@ -21,11 +21,14 @@ static void grow_slots(sc_interner *interner, uint32_t slot_count)
 static void grow_symbols(sc_interner *interner, uint32_t capacity)
 {
     const uint32_t old = interner->capacity;
-    interner->texts = sc_arena_grow(interner->arena, interner->texts, old * sizeof *interner->texts, capacity * sizeof *interner->texts);
+    interner->texts = sc_arena_grow(interner->arena, interner->texts, old * sizeof *interner->texts,
+                                    capacity * sizeof *interner->texts);
     interner->lengths =
-        sc_arena_grow(interner->arena, interner->lengths, old * sizeof *interner->lengths, capacity * sizeof *interner->lengths);
+        sc_arena_grow(interner->arena, interner->lengths, old * sizeof *interner->lengths,
+                      capacity * sizeof *interner->lengths);
     interner->hashes =
-        sc_arena_grow(interner->arena, interner->hashes, old * sizeof *interner->hashes, capacity * sizeof *interner->hashes);
+        sc_arena_grow(interner->arena, interner->hashes, old * sizeof *interner->hashes,
+                      capacity * sizeof *interner->hashes);
     interner->capacity = capacity;
 }
 
@@ -45,8 +48,10 @@ sc_sym sc_intern(sc_interner *interner, const char *text, size_t length)
         return 0;
     uint64_t hash = sc_hash_bytes(text, length, 0);
     uint32_t slot = (uint32_t)hash & (interner->slot_count - 1);
-    for (uint32_t sym; (sym = interner->slots[slot]) != 0; slot = (slot + 1) & (interner->slot_count - 1)) {
-        if (interner->hashes[sym] == hash && interner->lengths[sym] == length && memcmp(interner->texts[sym], text, length) == 0)
+    for (uint32_t sym; (sym = interner->slots[slot]) != 0;
+         slot = (slot + 1) & (interner->slot_count - 1)) {
+        if (interner->hashes[sym] == hash && interner->lengths[sym] == length &&
+            memcmp(interner->texts[sym], text, length) == 0)
             return sym;
     }
     if (interner->count == interner->capacity)

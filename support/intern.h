@@ -22,7 +22,8 @@ typedef struct sc_interner {
 void sc_interner_init(sc_interner *interner, sc_arena *arena);
 sc_sym sc_intern(sc_interner *interner, const char *text, size_t length);
 sc_sym sc_intern_text(sc_interner *interner, const char *text);
-sc_sym sc_intern_printf(sc_interner *interner, const char *format, ...) __attribute__((format(printf, 2, 3)));
+sc_sym sc_intern_printf(sc_interner *interner, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 /* 0-terminated; lives as long as the arena. */
 const char *sc_sym_text(const sc_interner *interner, sc_sym sym);
 

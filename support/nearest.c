@@ -64,7 +64,8 @@ static size_t common_prefix(const char *a, const char *b)
 }
 
 /* NULL if there is none. */
-static const char *find_exactly(const char *name, const char *const *candidates, size_t count, bool (*is_it)(const char *, const char *))
+static const char *find_exactly(const char *name, const char *const *candidates, size_t count,
+                                bool (*is_it)(const char *, const char *))
 {
     for (size_t i = 0; i < count; i++) {
         if (is_it(name, candidates[i]))
@@ -81,7 +82,8 @@ static const char *find_nearest(const char *name, const char *const *candidates,
         if (strlen(candidates[i]) > LONGEST_NAME)
             continue;
         size_t distance = edit_distance(name, candidates[i]);
-        bool begins_alike = best != NULL && common_prefix(name, candidates[i]) > common_prefix(name, best);
+        bool begins_alike =
+            best != NULL && common_prefix(name, candidates[i]) > common_prefix(name, best);
         if (distance < best_distance || (distance == best_distance && begins_alike)) {
             best = candidates[i];
             best_distance = distance;

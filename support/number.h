@@ -16,8 +16,10 @@ locale_t sc_plain_locale_enter(void);
 void sc_plain_locale_leave(locale_t before);
 
 /* As the C library functions of these names. */
-int sc_vsnprintf(char *out, size_t room, const char *format, va_list args) __attribute__((format(printf, 3, 0)));
-int sc_snprintf(char *out, size_t room, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int sc_vsnprintf(char *out, size_t room, const char *format, va_list args)
+    __attribute__((format(printf, 3, 0)));
+int sc_snprintf(char *out, size_t room, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 int sc_fprintf(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 double sc_strtod(const char *text, char **end);
 

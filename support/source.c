@@ -9,7 +9,8 @@ void sc_sources_init(sc_sources *sources, sc_arena *arena)
     sources->next_base = 1;
 }
 
-const sc_source *sc_sources_add(sc_sources *sources, const char *name, const char *text, size_t length)
+const sc_source *sc_sources_add(sc_sources *sources, const char *name, const char *text,
+                                size_t length)
 {
     if (length >= UINT32_MAX - 2 - sources->next_base)
         return NULL;
@@ -54,7 +55,8 @@ sc_line sc_sources_line(sc_sources *sources, uint32_t position)
         /* the next line's start gives the end, so a line of megabytes is not scanned for each
          * message */
         uint32_t start = source->line_starts[low];
-        uint32_t end = low + 1 < source->line_count ? source->line_starts[low + 1] - 1 : source->length;
+        uint32_t end =
+            low + 1 < source->line_count ? source->line_starts[low + 1] - 1 : source->length;
         return (sc_line){source, low + 1, offset - start + 1, source->text + start, end - start};
     }
     return (sc_line){0};
@@ -65,5 +67,6 @@ const char *sc_sources_text(sc_sources *sources, sc_loc loc)
     const sc_source *source = sc_sources_line(sources, loc.begin).source;
     if (source == NULL || loc.end < loc.begin || loc.end > source->base + source->length)
         return NULL;
-    return sc_arena_copy_text(sources->arena, source->text + (loc.begin - source->base), loc.end - loc.begin);
+    return sc_arena_copy_text(sources->arena, source->text + (loc.begin - source->base),
+                              loc.end - loc.begin);
 }

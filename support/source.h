@@ -34,7 +34,8 @@ typedef struct sc_line {
 void sc_sources_init(sc_sources *sources, sc_arena *arena);
 /* Copies the text. Returns NULL if the 32-bit space is exhausted. The returned address is
  * stable. */
-const sc_source *sc_sources_add(sc_sources *sources, const char *name, const char *text, size_t length);
+const sc_source *sc_sources_add(sc_sources *sources, const char *name, const char *text,
+                                size_t length);
 sc_line sc_sources_line(sc_sources *sources, uint32_t position);
 /* Returns a copy of the text at a location, in the sources' arena; NULL: nowhere. */
 const char *sc_sources_text(sc_sources *sources, sc_loc loc);

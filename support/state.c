@@ -10,8 +10,9 @@
 #endif
 
 const char *const sc_state_kind_names[SC_STATE_KINDS] = {
-    [SC_STATE_PARAM] = "param",   [SC_STATE_CACHE] = "cache",       [SC_STATE_GRAD] = "grad", [SC_STATE_OPT] = "opt",
-    [SC_STATE_SCALAR] = "scalar", [SC_STATE_GATHERED] = "gathered", [SC_STATE_SUM] = "sum",
+    [SC_STATE_PARAM] = "param", [SC_STATE_CACHE] = "cache",   [SC_STATE_GRAD] = "grad",
+    [SC_STATE_OPT] = "opt",     [SC_STATE_SCALAR] = "scalar", [SC_STATE_GATHERED] = "gathered",
+    [SC_STATE_SUM] = "sum",
 };
 
 const char *const sc_init_kind_names[SC_INIT_KINDS] = {
@@ -26,19 +27,22 @@ const uint8_t sc_init_kind_args[SC_INIT_KINDS] = {
     [SC_INIT_XAVIER] = 2,
 };
 
-static void fill_uniform(double low, double width, uint64_t seed, uint64_t stream, uint64_t first, uint64_t count, double *out)
+static void fill_uniform(double low, double width, uint64_t seed, uint64_t stream, uint64_t first,
+                         uint64_t count, double *out)
 {
     for (uint64_t i = 0; i < count; i++)
         out[i] = low + width * sc_rng_uniform(seed, stream, first + i);
 }
 
-static void fill_xavier(double bound, uint64_t seed, uint64_t stream, uint64_t first, uint64_t count, double *out)
+static void fill_xavier(double bound, uint64_t seed, uint64_t stream, uint64_t first,
+                        uint64_t count, double *out)
 {
     for (uint64_t i = 0; i < count; i++)
         out[i] = bound * (2 * sc_rng_uniform(seed, stream, first + i) - 1);
 }
 
-void sc_init_values(sc_init_kind kind, const double args[2], uint64_t seed, uint64_t stream, uint64_t first, uint64_t count, double *out)
+void sc_init_values(sc_init_kind kind, const double args[2], uint64_t seed, uint64_t stream,
+                    uint64_t first, uint64_t count, double *out)
 {
     double a = args[0], b = args[1], constant = 0;
     switch (kind) {

@@ -33,6 +33,7 @@ extern const uint8_t sc_init_kind_args[SC_INIT_KINDS]; /* number of args */
 /* Computes initial values of the elements with row-major indices first, first + 1, .. of the whole
  * tensor. `stream` is sc_fnv1a64 of the state's path. The caller rounds them to the dtype it
  * stores. */
-void sc_init_values(sc_init_kind kind, const double args[2], uint64_t seed, uint64_t stream, uint64_t first, uint64_t count, double *out);
+void sc_init_values(sc_init_kind kind, const double args[2], uint64_t seed, uint64_t stream,
+                    uint64_t first, uint64_t count, double *out);
 
 #endif

@@ -5,10 +5,12 @@
 enum { UNITS = 7 };
 
 static const char *const byte_units[UNITS] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-static const char *const flop_units[UNITS] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP"};
+static const char *const flop_units[UNITS] = {"FLOP",  "kFLOP", "MFLOP", "GFLOP",
+                                              "TFLOP", "PFLOP", "EFLOP"};
 
 /* Three digits; a value that rounds up to the next unit is written in that unit. */
-static void in_units(double value, double step, const char *const units[UNITS], char out[SC_UNITS_TEXT])
+static void in_units(double value, double step, const char *const units[UNITS],
+                     char out[SC_UNITS_TEXT])
 {
     size_t unit = 0;
     for (; value >= step - 0.5 && unit + 1 < UNITS; unit++)

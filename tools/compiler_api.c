@@ -51,7 +51,8 @@ static bool compile(sc_context *context, const request *r, sc_strbuf *program)
         sc_parse_bindings(context, "mesh", given->mesh, &mesh);
     for (uint32_t i = 0; i < mesh.count; i++)
         *sc_vec_push(&context->arena, &options.plan_options.mesh) = mesh.data[i];
-    if (context->diag.errors > 0 || !sc_driver_compile_file(context, &options, NULL, NULL, "fuse", &c) ||
+    if (context->diag.errors > 0 ||
+        !sc_driver_compile_file(context, &options, NULL, NULL, "fuse", &c) ||
         !sc_build_image(context, &options, &c, program))
         return false;
     return context->diag.errors == 0;
@@ -73,14 +74,19 @@ static void work(sc_context *context, void *user)
         return;
     }
     bool is_machine = sc_diag_exit_code(&context->diag) == 7;
-    fill(r, is_machine ? SHARDC_ERROR_UNAVAILABLE : SHARDC_ERROR_DATA, messages.length > 0 ? messages.data : "the model does not compile");
+    fill(r, is_machine ? SHARDC_ERROR_UNAVAILABLE : SHARDC_ERROR_DATA,
+         messages.length > 0 ? messages.data : "the model does not compile");
 }
 
-shardc_status shardc_compile(const char *name, const char *text, size_t length, const shardc_compile_options *options, void **out_program,
+shardc_status shardc_compile(const char *name, const char *text, size_t length,
+                             const shardc_compile_options *options, void **out_program,
                              size_t *out_size, char **out_messages, shardc_error *error)
 {
     static const shardc_compile_options defaults = {0};
-    request r = {.name = name != NULL ? name : "model", .text = text, .length = length, .options = options != NULL ? options : &defaults};
+    request r = {.name = name != NULL ? name : "model",
+                 .text = text,
+                 .length = length,
+                 .options = options != NULL ? options : &defaults};
     sc_context context;
     if (text == NULL || out_program == NULL || out_size == NULL)
         fill(&r, SHARDC_ERROR_ARGUMENT, "shardc_compile wants a text and a place for the program");

@@ -21,28 +21,40 @@ typedef struct command_row {
 } command_row;
 
 static const command_row commands[] = {
-    {"check", sc_cmd_check, "F", "parse, type-check, place; check every expect", "shardc check examples/bytes.shard --plan tp4_sp", false},
-    {"ir", sc_cmd_ir, "F", "the IR, final or after a pass", "shardc ir examples/bytes.shard --plan tp4_sp --after propagate --fold", false},
-    {"explain", sc_cmd_explain, "F [WHAT]", "where values are placed, and why; how to avoid a collective (WHAT: PATH or FILE:LINE[:COL])",
+    {"check", sc_cmd_check, "F", "parse, type-check, place; check every expect",
+     "shardc check examples/bytes.shard --plan tp4_sp", false},
+    {"ir", sc_cmd_ir, "F", "the IR, final or after a pass",
+     "shardc ir examples/bytes.shard --plan tp4_sp --after propagate --fold", false},
+    {"explain", sc_cmd_explain, "F [WHAT]",
+     "where values are placed, and why; how to avoid a collective (WHAT: PATH or FILE:LINE[:COL])",
      "shardc explain examples/bytes.shard layers.attn.wq --plan tp4_sp", false},
-    {"comm", sc_cmd_comm, "F", "the table of collectives", "shardc comm examples/bytes.shard --plan dp2_fsdp2_tp2 --format json", false},
-    {"verify", sc_cmd_verify, "F", "the per-rank programs against the global one, or (--compiled) the emitted code",
+    {"comm", sc_cmd_comm, "F", "the table of collectives",
+     "shardc comm examples/bytes.shard --plan dp2_fsdp2_tp2 --format json", false},
+    {"verify", sc_cmd_verify, "F",
+     "the per-rank programs against the global one, or (--compiled) the emitted code",
      "shardc verify examples/bytes.shard --plan tp4_sp --compiled", false},
-    {"eval", sc_cmd_eval, "F", "run an entry here", "shardc eval examples/bytes.shard --plan one --weights w.safetensors --data text.txt",
-     true},
-    {"fmt", sc_cmd_fmt, "F", "canonical formatting, comments kept", "shardc fmt model.shard -o model.shard", false},
-    {"memory", sc_cmd_memory, "F", "bytes per rank", "shardc memory examples/bytes.shard --plan dp2_fsdp2_tp2", false},
-    {"diff", sc_cmd_diff, "F", "two plans side by side", "shardc diff examples/bytes.shard --plan tp4_sp --plan dp2_fsdp2_tp2", false},
-    {"legal", sc_cmd_legal, "F DIM", "sizes that an axis over DIM may have", "shardc legal examples/bytes.shard H --plan tp4_sp", false},
-    {"kernels", sc_cmd_kernels, "F", "the emitted kernels", "shardc kernels examples/bytes.shard --plan one --target cuda:sm_90a -o out",
-     true},
-    {"train", sc_cmd_train, "F", "train here", "shardc train examples/bytes.shard --plan one --data text.txt --steps 100 --state run1",
+    {"eval", sc_cmd_eval, "F", "run an entry here",
+     "shardc eval examples/bytes.shard --plan one --weights w.safetensors --data text.txt", true},
+    {"fmt", sc_cmd_fmt, "F", "canonical formatting, comments kept",
+     "shardc fmt model.shard -o model.shard", false},
+    {"memory", sc_cmd_memory, "F", "bytes per rank",
+     "shardc memory examples/bytes.shard --plan dp2_fsdp2_tp2", false},
+    {"diff", sc_cmd_diff, "F", "two plans side by side",
+     "shardc diff examples/bytes.shard --plan tp4_sp --plan dp2_fsdp2_tp2", false},
+    {"legal", sc_cmd_legal, "F DIM", "sizes that an axis over DIM may have",
+     "shardc legal examples/bytes.shard H --plan tp4_sp", false},
+    {"kernels", sc_cmd_kernels, "F", "the emitted kernels",
+     "shardc kernels examples/bytes.shard --plan one --target cuda:sm_90a -o out", true},
+    {"train", sc_cmd_train, "F", "train here",
+     "shardc train examples/bytes.shard --plan one --data text.txt --steps 100 --state run1",
      false},
     {"generate", sc_cmd_generate, "F", "continue prompts with a cached entry",
-     "shardc generate chat.shard --weights w.safetensors --prompt 'once upon' --temperature 0.8", false},
-    {"build", sc_cmd_build, "F", "an executable that trains, evaluates, measures", "shardc build examples/bytes.shard --plan one -o step",
-     true},
-    {"help", sc_cmd_help, "[COMMAND|ID]", "a command's options, or a paragraph on a diagnostic; without either a list of those",
+     "shardc generate chat.shard --weights w.safetensors --prompt 'once upon' --temperature 0.8",
+     false},
+    {"build", sc_cmd_build, "F", "an executable that trains, evaluates, measures",
+     "shardc build examples/bytes.shard --plan one -o step", true},
+    {"help", sc_cmd_help, "[COMMAND|ID]",
+     "a command's options, or a paragraph on a diagnostic; without either a list of those",
      "shardc help train", false},
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
@@ -84,15 +96,17 @@ static void set_ranks(sc_context *context, void *into, const char *name, const c
 }
 
 static const sc_option_row option_rows[] = {
-#define COMPILER(name, kind, field, argument, takers, summary)                                                                             \
+#define COMPILER(name, kind, field, argument, takers, summary)                                     \
     {name, SC_OPTION_##kind, offsetof(invocation, field), argument, takers, summary, NULL},
-#define COMPILER_SET(name, kind, set, argument, takers, summary) {name, SC_OPTION_##kind, 0, argument, takers, summary, set},
+#define COMPILER_SET(name, kind, set, argument, takers, summary)                                   \
+    {name, SC_OPTION_##kind, 0, argument, takers, summary, set},
 #include "runtime/drive/options.def"
 };
 
 /* Options of built programs, listed so that they are rejected with a specific message. */
 static const sc_option_row program_rows[] = {
-#define PROGRAM(name, kind, field, argument, takers, summary) {name, SC_OPTION_##kind, 0, argument, takers, summary, NULL},
+#define PROGRAM(name, kind, field, argument, takers, summary)                                      \
+    {name, SC_OPTION_##kind, 0, argument, takers, summary, NULL},
 #include "runtime/drive/options.def"
 };
 
@@ -107,9 +121,12 @@ static void describe(invocation *call, own_line *out)
 {
     for (uint32_t i = 0; i < COMMAND_COUNT; i++)
         out->names[i] = commands[i].name;
-    out->tables[0] = (sc_option_table){option_rows, sizeof option_rows / sizeof *option_rows, call, NULL};
-    out->tables[1] = (sc_option_table){sc_run_option_rows, sc_run_option_count, call == NULL ? NULL : &call->options.run, NULL};
-    out->tables[2] = (sc_option_table){program_rows, sizeof program_rows / sizeof *program_rows, NULL, "programs of 'shardc build'"};
+    out->tables[0] =
+        (sc_option_table){option_rows, sizeof option_rows / sizeof *option_rows, call, NULL};
+    out->tables[1] = (sc_option_table){sc_run_option_rows, sc_run_option_count,
+                                       call == NULL ? NULL : &call->options.run, NULL};
+    out->tables[2] = (sc_option_table){program_rows, sizeof program_rows / sizeof *program_rows,
+                                       NULL, "programs of 'shardc build'"};
     out->line = (sc_command_line){.program = "shardc",
                                   .commands = out->names,
                                   .command_count = COMMAND_COUNT,
@@ -119,7 +136,8 @@ static void describe(invocation *call, own_line *out)
                                   .relation_count = sc_option_relation_count};
 }
 
-static void parse_arguments(sc_context *context, const own_line *own, invocation *call, sc_arguments *arguments)
+static void parse_arguments(sc_context *context, const own_line *own, invocation *call,
+                            sc_arguments *arguments)
 {
     sc_options *o = &call->options;
     sc_arguments_parse(context, &own->line, call->argc, call->argv, arguments);
@@ -134,17 +152,18 @@ static void print_help(const own_line *own, sc_strbuf *out)
 {
     sc_strbuf_add(out, "shardc COMMAND FILE [OPTIONS]\n\ncommands\n");
     for (size_t i = 0; i < COMMAND_COUNT; i++)
-        sc_strbuf_printf(out, "  %-8s %-12s %s\n", commands[i].name, commands[i].arguments, commands[i].summary);
+        sc_strbuf_printf(out, "  %-8s %-12s %s\n", commands[i].name, commands[i].arguments,
+                         commands[i].summary);
     sc_strbuf_add(out, "\noptions ('shardc help COMMAND' has a command's alone)\n");
     sc_arguments_help(&own->line, NULL, out);
-    sc_strbuf_add(
-        out,
-        "\nexit codes: 0 fine, 1 source, 2 usage, 3 expect, 4 infeasible, 5 verification, 6 not compiled by this version, 7 run time\n");
+    sc_strbuf_add(out, "\nexit codes: 0 fine, 1 source, 2 usage, 3 expect, 4 infeasible, 5 "
+                       "verification, 6 not compiled by this version, 7 run time\n");
 }
 
 static void print_command_help(const own_line *own, const command_row *command, sc_strbuf *out)
 {
-    sc_strbuf_printf(out, "shardc %s %s [OPTIONS]\n\n%s\n\noptions\n", command->name, command->arguments, command->summary);
+    sc_strbuf_printf(out, "shardc %s %s [OPTIONS]\n\n%s\n\noptions\n", command->name,
+                     command->arguments, command->summary);
     sc_arguments_help(&own->line, command->name, out);
     sc_strbuf_printf(out, "\nexample\n  %s\n", command->example);
 }
@@ -152,8 +171,8 @@ static void print_command_help(const own_line *own, const command_row *command, 
 /* ---- help as JSON ---- */
 static json_t *command_json(const command_row *command)
 {
-    return json_pack("{s:s,s:s,s:s,s:s}", "name", command->name, "arguments", command->arguments, "summary", command->summary, "example",
-                     command->example);
+    return json_pack("{s:s,s:s,s:s,s:s}", "name", command->name, "arguments", command->arguments,
+                     "summary", command->summary, "example", command->example);
 }
 
 /* `command` NULL: options of all commands. */
@@ -165,7 +184,8 @@ static json_t *options_json(const own_line *own, const char *command)
         for (uint32_t i = 0; i < table->count; i++) {
             const sc_option_row *row = &table->rows[i];
             if (sc_arguments_listed(table, row, command))
-                json_array_append_new(list, json_pack("{s:s,s:s?,s:s?,s:s}", "name", row->name, "argument", row->argument, "commands",
+                json_array_append_new(list, json_pack("{s:s,s:s?,s:s?,s:s}", "name", row->name,
+                                                      "argument", row->argument, "commands",
                                                       row->takers, "summary", row->summary));
         }
     }
@@ -177,7 +197,9 @@ static void print_help_json(const own_line *own, sc_strbuf *out)
     json_t *list = json_array();
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         json_array_append_new(list, command_json(&commands[i]));
-    sc_print_json(json_pack("{s:i,s:o,s:o}", "version", 1, "commands", list, "options", options_json(own, NULL)), out);
+    sc_print_json(json_pack("{s:i,s:o,s:o}", "version", 1, "commands", list, "options",
+                            options_json(own, NULL)),
+                  out);
 }
 
 static void print_command_help_json(const own_line *own, const command_row *command, sc_strbuf *out)
@@ -200,17 +222,20 @@ static uint32_t most_further(const command_row *command)
     return count;
 }
 
-static bool check_arguments(sc_context *context, const command_row *command, const sc_options *options)
+static bool check_arguments(sc_context *context, const command_row *command,
+                            const sc_options *options)
 {
     bool compares = strcmp(command->name, "diff") == 0;
     if (options->file == NULL && command->arguments[0] != '[')
         sc_arguments_fail(context, "shardc %s needs a file", command->name);
     else if (options->rest.count > most_further(command))
-        sc_arguments_fail(context, "'%s' is one argument too many: shardc %s %s", options->rest.data[most_further(command)], command->name,
+        sc_arguments_fail(context, "'%s' is one argument too many: shardc %s %s",
+                          options->rest.data[most_further(command)], command->name,
                           command->arguments);
     else if (options->plans.count > 1 && !compares)
-        sc_arguments_fail(context, "shardc %s works on one plan, but %u are given; 'shardc diff' compares two", command->name,
-                          options->plans.count);
+        sc_arguments_fail(
+            context, "shardc %s works on one plan, but %u are given; 'shardc diff' compares two",
+            command->name, options->plans.count);
     else
         return true;
     return false;
@@ -268,7 +293,8 @@ static int dispatch(sc_context *context, invocation *call, sc_strbuf *out)
         return call->help ? 0 : 2;
     }
     uint32_t command = sc_arguments_command(context, &own.line, options->command);
-    if (command == UINT32_MAX || !sc_arguments_check(context, &own.line, &arguments, options->command) ||
+    if (command == UINT32_MAX ||
+        !sc_arguments_check(context, &own.line, &arguments, options->command) ||
         !check_arguments(context, &commands[command], options) || !check_environment(context))
         return 0;
     return commands[command].run(context, options, out);
@@ -287,8 +313,10 @@ static void write_result(sc_context *context, const invocation *call, const sc_s
 {
     const char *path = writes_itself(call) ? NULL : call->options.run.output;
     FILE *file = path == NULL || out->length == 0 ? stdout : fopen(path, "w");
-    if (file == NULL || fwrite(out->data, 1, out->length, file) != out->length || (file != stdout ? fclose(file) : fflush(file)) != 0)
-        sc_report(&context->diag, SC_D_cannot_write, (sc_loc){0}, path == NULL ? "standard output" : path, strerror(errno), NULL);
+    if (file == NULL || fwrite(out->data, 1, out->length, file) != out->length ||
+        (file != stdout ? fclose(file) : fflush(file)) != 0)
+        sc_report(&context->diag, SC_D_cannot_write, (sc_loc){0},
+                  path == NULL ? "standard output" : path, strerror(errno), NULL);
 }
 
 /* Must run before any OpenMP team is created. */
@@ -296,7 +324,8 @@ static void bound_threads(sc_context *context)
 {
     char warning[160];
     if (sc_team_bound(warning, sizeof warning))
-        sc_report(&context->diag, SC_D_too_many_threads, (sc_loc){0}, sc_arena_printf(&context->arena, "%s", warning), NULL);
+        sc_report(&context->diag, SC_D_too_many_threads, (sc_loc){0},
+                  sc_arena_printf(&context->arena, "%s", warning), NULL);
 }
 
 static void work(sc_context *context, void *user)
@@ -313,13 +342,15 @@ static void work(sc_context *context, void *user)
     else
         sc_diag_render_text(&context->diag, &context->sources, &messages);
     fputs(messages.data, stderr);
-    call->exit_code = sc_diag_exit_code(&context->diag) != 0 ? sc_diag_exit_code(&context->diag) : code;
+    call->exit_code =
+        sc_diag_exit_code(&context->diag) != 0 ? sc_diag_exit_code(&context->diag) : code;
 }
 
 int main(int argc, char **argv)
 {
     sc_context context;
-    invocation call = {.argc = argc, .argv = argv, .options.run = {.text = stdout, .progress = stderr}};
+    invocation call = {
+        .argc = argc, .argv = argv, .options.run = {.text = stdout, .progress = stderr}};
     bool fine = sc_context_run(&context, 0, work, &call);
     sc_context_free(&context);
     if (!fine)

@@ -31,19 +31,24 @@ typedef struct job {
 
 /* ---- command line ---- */
 
-#define ROW(name, kind, field, value, summary)                                                                                             \
-    {                                                                                                                                      \
-        name, SC_OPTION_##kind, offsetof(options, field), value, NULL, summary, NULL                                                       \
+#define ROW(name, kind, field, value, summary)                                                     \
+    {                                                                                              \
+        name, SC_OPTION_##kind, offsetof(options, field), value, NULL, summary, NULL               \
     }
 
 static const sc_option_row option_rows[] = {
-    ROW("--passes", TEXT, passes, "A,B,..", "passes to run, in this order; `default` is the whole pipeline"),
-    ROW("--print-after", TEXT, print_after, "PASS", "print the module after this pass too (`all`: after each)"),
+    ROW("--passes", TEXT, passes, "A,B,..",
+        "passes to run, in this order; `default` is the whole pipeline"),
+    ROW("--print-after", TEXT, print_after, "PASS",
+        "print the module after this pass too (`all`: after each)"),
     ROW("--fold", FLAG, fold, NULL, "print repeated layers once"),
-    ROW("--verify-each", FLAG, verify_each, NULL, "the verifier runs after each pass (it always does)"),
-    ROW("--verify-roundtrip", FLAG, verify_roundtrip, NULL, "what is printed must read back to the same, after each pass"),
+    ROW("--verify-each", FLAG, verify_each, NULL,
+        "the verifier runs after each pass (it always does)"),
+    ROW("--verify-roundtrip", FLAG, verify_roundtrip, NULL,
+        "what is printed must read back to the same, after each pass"),
     ROW("--verify-diagnostics", FLAG, verify_diagnostics, NULL,
-        "exit 0 if the messages are those of the comments `// expected-error@+1 {{text}}` (@-1, @unknown; -warning, -note)"),
+        "exit 0 if the messages are those of the comments `// expected-error@+1 {{text}}` (@-1, "
+        "@unknown; -warning, -note)"),
     ROW("--kernel", FLAG, kernel, NULL, "the text is a kernel, which is verified and printed"),
     ROW("--simplify", FLAG, simplify, NULL, "with --kernel: dims that are walked as one merge"),
     ROW("--cuda", FLAG, cuda, NULL, "with --kernel: its CUDA is printed instead"),
@@ -60,8 +65,10 @@ static bool usage_error(job *j, const char *text)
 
 static bool unknown(job *j, const char *what, const char *name, const char *nearest)
 {
-    const char *hint = nearest == NULL ? "" : sc_arena_printf(&j->context->arena, "; did you mean '%s'?", nearest);
-    return usage_error(j, sc_arena_printf(&j->context->arena, "there is no %s '%s'%s", what, name, hint));
+    const char *hint =
+        nearest == NULL ? "" : sc_arena_printf(&j->context->arena, "; did you mean '%s'?", nearest);
+    return usage_error(
+        j, sc_arena_printf(&j->context->arena, "there is no %s '%s'%s", what, name, hint));
 }
 
 /* `into` is NULL if only help is needed. */
@@ -82,14 +89,16 @@ static bool read_options(job *j)
         return usage_error(j, "one file at a time");
     if (j->context->diag.errors > 0 || j->options.help)
         return j->context->diag.errors == 0;
-    return j->options.input != NULL || usage_error(j, "a file is wanted, or - for stdin; --help tells more");
+    return j->options.input != NULL ||
+           usage_error(j, "a file is wanted, or - for stdin; --help tells more");
 }
 
 static void print_help(job *j)
 {
     sc_strbuf text;
     sc_strbuf_init(&text, &j->context->arena);
-    sc_strbuf_add(&text, "usage: shardc-opt [options] FILE|-\nreads IR text (shardc.ir 1), runs passes over it and prints the result\n");
+    sc_strbuf_add(&text, "usage: shardc-opt [options] FILE|-\nreads IR text (shardc.ir 1), runs "
+                         "passes over it and prints the result\n");
     sc_option_table table;
     const sc_command_line line = command_line(NULL, &table);
     sc_arguments_help(&line, NULL, &text);
@@ -113,7 +122,8 @@ static bool read_input(job *j, sc_strbuf *text)
         if (!failed)
             return true;
     }
-    sc_report(&j->context->diag, SC_D_cannot_read, (sc_loc){0}, j->options.input, strerror(errno), NULL);
+    sc_report(&j->context->diag, SC_D_cannot_read, (sc_loc){0}, j->options.input, strerror(errno),
+              NULL);
     return false;
 }
 
@@ -122,7 +132,8 @@ static bool open_output(job *j)
     j->out = j->options.output == NULL ? stdout : fopen(j->options.output, "wb");
     if (j->out != NULL)
         return true;
-    sc_report(&j->context->diag, SC_D_cannot_write, (sc_loc){0}, j->options.output, strerror(errno), NULL);
+    sc_report(&j->context->diag, SC_D_cannot_write, (sc_loc){0}, j->options.output, strerror(errno),
+              NULL);
     return false;
 }
 
@@ -131,8 +142,8 @@ static void close_output(job *j)
     bool failed = fflush(j->out) != 0 || ferror(j->out) != 0;
     failed = (j->out != stdout && fclose(j->out) != 0) || failed;
     if (failed)
-        sc_report(&j->context->diag, SC_D_cannot_write, (sc_loc){0}, j->options.output == NULL ? "-" : j->options.output, strerror(errno),
-                  NULL);
+        sc_report(&j->context->diag, SC_D_cannot_write, (sc_loc){0},
+                  j->options.output == NULL ? "-" : j->options.output, strerror(errno), NULL);
 }
 
 /* ---- passes ---- */
@@ -178,7 +189,8 @@ static bool add_pass(job *j, pass_list *passes, const char *text, size_t length)
 
 static bool find_passes(job *j, pass_list *passes)
 {
-    const char *text = j->options.passes == NULL ? "" : j->options.passes, *after = j->options.print_after;
+    const char *text = j->options.passes == NULL ? "" : j->options.passes,
+               *after = j->options.print_after;
     while (*text != 0) {
         size_t length = strcspn(text, ",");
         if (!add_pass(j, passes, text, length))
@@ -207,7 +219,9 @@ static bool reads_back(job *j, const sc_module *m)
     sc_module *again = sc_parse_module(j->context, "(printed)", text, strlen(text));
     if (again != NULL && strcmp(text, module_text(j, again, false)) == 0)
         return true;
-    fprintf(stderr, "shardc-opt: internal error: this text does not read back to the same module:\n%s", text);
+    fprintf(stderr,
+            "shardc-opt: internal error: this text does not read back to the same module:\n%s",
+            text);
     j->exit_code = EXIT_INTERNAL;
     return false;
 }
@@ -230,7 +244,8 @@ static bool run_passes(job *j, const pass_list *passes, const sc_strbuf *text)
 {
     const char *name = input_name(j);
     sc_module *m = sc_parse_module(j->context, name, text->data, text->length);
-    if (m == NULL || (j->options.verify_roundtrip && !reads_back(j, m)) || !sc_verify_module(m, "reading"))
+    if (m == NULL || (j->options.verify_roundtrip && !reads_back(j, m)) ||
+        !sc_verify_module(m, "reading"))
         return false;
     sc_pass_env env = {0};
     for (uint32_t i = 0; i < passes->list.count; i++) {
@@ -258,7 +273,9 @@ static bool kernel_reads_back(job *j, const sc_kernel *k)
     sc_kernel *again = sc_kernel_parse(j->context, text, strlen(text), "(printed)");
     if (again != NULL && strcmp(text, kernel_text(again)) == 0)
         return true;
-    fprintf(stderr, "shardc-opt: internal error: this text does not read back to the same kernel:\n%s", text);
+    fprintf(stderr,
+            "shardc-opt: internal error: this text does not read back to the same kernel:\n%s",
+            text);
     j->exit_code = EXIT_INTERNAL;
     return false;
 }
@@ -282,8 +299,9 @@ static void print_cuda(job *j, const sc_kernel *k)
     if (code.scratch_bytes > 0)
         fprintf(j->out, "// %lld bytes of scratch\n", (long long)code.scratch_bytes);
     for (uint32_t i = 0; i < code.stage_count; i++)
-        fprintf(j->out, "// stage %u: %lld blocks of %u threads, %u bytes shared\n", i, (long long)code.stages[i].blocks,
-                code.stages[i].threads, code.stages[i].shared_bytes);
+        fprintf(j->out, "// stage %u: %lld blocks of %u threads, %u bytes shared\n", i,
+                (long long)code.stages[i].blocks, code.stages[i].threads,
+                code.stages[i].shared_bytes);
     fputs(text.data, j->out);
 }
 
@@ -299,7 +317,8 @@ static void run_kernel(job *j, const sc_strbuf *text)
     }
     if (j->options.cuda)
         print_cuda(j, k);
-    else if (!j->options.verify_diagnostics && (!j->options.verify_roundtrip || kernel_reads_back(j, k)))
+    else if (!j->options.verify_diagnostics &&
+             (!j->options.verify_roundtrip || kernel_reads_back(j, k)))
         fputs(kernel_text(k), j->out);
 }
 
@@ -372,7 +391,8 @@ static bool meets(expectations *expected, const sc_diagnostic *d, uint32_t line)
 {
     for (uint32_t i = 0; i < expected->list.count; i++) {
         expectation *e = &expected->list.data[i];
-        if (!e->met && e->severity == (int)sc_diag_rows[d->id].severity && e->line == line && strstr(d->text, e->text) != NULL)
+        if (!e->met && e->severity == (int)sc_diag_rows[d->id].severity && e->line == line &&
+            strstr(d->text, e->text) != NULL)
             return e->met = true;
     }
     return false;
@@ -389,14 +409,16 @@ static int compare_messages(job *j, const char *text)
         uint32_t line = sc_sources_line(&j->context->sources, d->loc.begin).line;
         if (meets(&expected, d, line))
             continue;
-        fprintf(stderr, "%s:%u: unexpected %s: %s\n", j->options.input, line, severity_names[sc_diag_rows[d->id].severity], d->text);
+        fprintf(stderr, "%s:%u: unexpected %s: %s\n", j->options.input, line,
+                severity_names[sc_diag_rows[d->id].severity], d->text);
         exit_code = EXIT_SOURCE;
     }
     for (uint32_t i = 0; i < expected.list.count; i++) {
         const expectation *e = &expected.list.data[i];
         if (e->met)
             continue;
-        fprintf(stderr, "%s:%u: this %s was not reported: %s\n", j->options.input, e->at, severity_names[e->severity], e->text);
+        fprintf(stderr, "%s:%u: this %s was not reported: %s\n", j->options.input, e->at,
+                severity_names[e->severity], e->text);
         exit_code = EXIT_SOURCE;
     }
     return exit_code;

@@ -21,8 +21,10 @@ static void declare_block(sc_attention_text *text, const sc_attention_blocking *
 {
     sc_attention_declare_block(text, b);
     sc_attention_line(text, "float d_queries[panels * e_width * lanes]" ALIGNED ";");
-    sc_attention_line(text, "float d_outs[panels * own_width * lanes]" ALIGNED ", d_out_rows[block_queries * own_width]" ALIGNED ";");
-    sc_attention_line(text, "float log_sum[block_queries]" ALIGNED ", delta[block_queries]" ALIGNED ";");
+    sc_attention_line(text, "float d_outs[panels * own_width * lanes]" ALIGNED
+                            ", d_out_rows[block_queries * own_width]" ALIGNED ";");
+    sc_attention_line(text,
+                      "float log_sum[block_queries]" ALIGNED ", delta[block_queries]" ALIGNED ";");
     sc_attention_line(text, "__builtin_memset(d_queries, 0, sizeof d_queries);");
     sc_attention_line(text, "__builtin_memset(d_out_rows, 0, sizeof d_out_rows);");
 }
@@ -32,9 +34,12 @@ static void read_queries(sc_attention_text *text, const sc_attention_blocking *b
 {
     const sc_attention_desc *desc = text->desc;
     const char *beyond = sc_attention_beyond(text);
-    const char *out = sc_arena_printf(text->arena, "out_of[r] + %s", sc_attention_times(text, "o", desc->own[0].strides[SC_ATTENTION_OUT]));
+    const char *out =
+        sc_arena_printf(text->arena, "out_of[r] + %s",
+                        sc_attention_times(text, "o", desc->own[0].strides[SC_ATTENTION_OUT]));
     const char *d_out =
-        sc_arena_printf(text->arena, "d_out_at + %s", sc_attention_times(text, "o", desc->own[0].strides[SC_ATTENTION_D_OUT]));
+        sc_arena_printf(text->arena, "d_out_at + %s",
+                        sc_attention_times(text, "o", desc->own[0].strides[SC_ATTENTION_D_OUT]));
     sc_attention_open_queries(text);
     sc_attention_line(text, "log_sum[r] = INFINITY;");
     sc_attention_line(text, "delta[r] = 0;");
@@ -46,18 +51,24 @@ static void read_queries(sc_attention_text *text, const sc_attention_blocking *b
         sc_attention_line(text, "    continue;");
     }
     sc_attention_read_query(text);
-    sc_attention_line(text, "const int64_t d_out_at = %s;", sc_attention_at(text, SC_ATTENTION_D_OUT, sc_attention_all));
+    sc_attention_line(text, "const int64_t d_out_at = %s;",
+                      sc_attention_at(text, SC_ATTENTION_D_OUT, sc_attention_all));
     sc_attention_open(text, "for (int64_t o = 0; o < own_size; o++)");
-    sc_attention_line(text, "const float d = %s;", sc_attention_read(text, SC_ATTENTION_D_OUT, d_out));
+    sc_attention_line(text, "const float d = %s;",
+                      sc_attention_read(text, SC_ATTENTION_D_OUT, d_out));
     sc_attention_line(text, "d_out_rows[r * own_width + o] = d;");
     sc_attention_line(text, "delta[r] += d * %s;", sc_attention_read(text, SC_ATTENTION_OUT, out));
     sc_attention_close(text);
-    sc_attention_line(text, "const float sum = %s;", sc_attention_read(text, SC_ATTENTION_LSE, "lse_of[r]"));
+    sc_attention_line(text, "const float sum = %s;",
+                      sc_attention_read(text, SC_ATTENTION_LSE, "lse_of[r]"));
     sc_attention_line(text, "log_sum[r] = sum == -INFINITY ? INFINITY : sum;");
     sc_attention_close(text);
     sc_attention_turn_queries(text);
     sc_attention_line(text, "for (int64_t p = 0; p < panels; p++)");
-    sc_attention_line(text, "    %s_to_panel(d_out_rows + p * lanes * own_width, d_outs + p * own_width * lanes, own_width);", text->name);
+    sc_attention_line(text,
+                      "    %s_to_panel(d_out_rows + p * lanes * own_width, d_outs + p * own_width "
+                      "* lanes, own_width);",
+                      text->name);
 }
 
 /* Computes weights[t][query] and d_scores from scores and the cotangents of weights. */
@@ -66,7 +77,8 @@ static void differentiate_tile(sc_attention_text *text)
     const sc_attention_desc *desc = text->desc;
     sc_attention_line(text, "for (int64_t i = 0; i < seen; i += 4)");
     sc_attention_line(text,
-                      "    %s_product%d(values + i * own_width, own_width, 1, d_outs + p * own_width * lanes, lanes, d_scores + i * lanes, "
+                      "    %s_product%d(values + i * own_width, own_width, 1, d_outs + p * "
+                      "own_width * lanes, lanes, d_scores + i * lanes, "
                       "lanes, own_size, 0);",
                       text->name, SC_ATTENTION_LANES);
     sc_attention_open(text, "for (int64_t i = 0; i < seen; i++)");
@@ -74,14 +86,22 @@ static void differentiate_tile(sc_attention_text *text)
         sc_attention_line(text, "const int64_t t = first + i;");
     sc_attention_line(text, "#pragma omp simd");
     sc_attention_open(text, "for (int64_t l = 0; l < lanes; l++)");
-    sc_attention_line(text, "const float weight = sc_exp_below_f32(scores[i * lanes + l] - log_sum[p * lanes + l]);");
+    sc_attention_line(
+        text,
+        "const float weight = sc_exp_below_f32(scores[i * lanes + l] - log_sum[p * lanes + l]);");
     const char *slope = desc->softcap != 0 ? " * slopes[i * lanes + l]" : "";
     if (desc->p > 0) {
         sc_attention_line(text, "const float factor = %s;", sc_attention_lane_factor(text));
-        sc_attention_line(text, "d_scores[i * lanes + l] = weight * (d_scores[i * lanes + l] * factor - delta[p * lanes + l])%s;", slope);
+        sc_attention_line(text,
+                          "d_scores[i * lanes + l] = weight * (d_scores[i * lanes + l] * factor - "
+                          "delta[p * lanes + l])%s;",
+                          slope);
         sc_attention_line(text, "scores[i * lanes + l] = weight * factor;");
     } else {
-        sc_attention_line(text, "d_scores[i * lanes + l] = weight * (d_scores[i * lanes + l] - delta[p * lanes + l])%s;", slope);
+        sc_attention_line(text,
+                          "d_scores[i * lanes + l] = weight * (d_scores[i * lanes + l] - delta[p * "
+                          "lanes + l])%s;",
+                          slope);
         sc_attention_line(text, "scores[i * lanes + l] = weight;");
     }
     sc_attention_close(text);
@@ -90,19 +110,24 @@ static void differentiate_tile(sc_attention_text *text)
 
 /* sums[t][x] += sum over the panel's queries of left[t][query] right[query][x], in vectors of 16
  * elements, then 8. */
-static void add_products(sc_attention_text *text, const char *left, const char *right, const char *sums, const char *width,
-                         int64_t elements)
+static void add_products(sc_attention_text *text, const char *left, const char *right,
+                         const char *sums, const char *width, int64_t elements)
 {
     long long sixteens = (long long)elements / 16 * 16;
     sc_attention_open(text, "for (int64_t i = 0; i < seen; i += 4)");
     if (sixteens > 0) {
         sc_attention_line(text, "for (int64_t x = 0; x < %lld; x += 16)", sixteens);
-        sc_attention_line(text, "    %s_product16(%s + i * lanes, lanes, 1, %s + p * lanes * %s + x, %s, %s + i * %s + x, %s, lanes, 1);",
+        sc_attention_line(text,
+                          "    %s_product16(%s + i * lanes, lanes, 1, %s + p * lanes * %s + x, %s, "
+                          "%s + i * %s + x, %s, lanes, 1);",
                           text->name, left, right, width, width, sums, width, width);
     }
     if (sixteens < elements)
-        sc_attention_line(text, "%s_product8(%s + i * lanes, lanes, 1, %s + p * lanes * %s + %lld, %s, %s + i * %s + %lld, %s, lanes, 1);",
-                          text->name, left, right, width, sixteens, width, sums, width, sixteens, width);
+        sc_attention_line(text,
+                          "%s_product8(%s + i * lanes, lanes, 1, %s + p * lanes * %s + %lld, %s, "
+                          "%s + i * %s + %lld, %s, lanes, 1);",
+                          text->name, left, right, width, sixteens, width, sums, width, sixteens,
+                          width);
     sc_attention_close(text);
 }
 
@@ -120,17 +145,20 @@ static void through_panels(sc_attention_text *text, const sc_attention_blocking 
     sc_attention_open(text, "if (for_queries)");
     sc_attention_line(text, "for (int64_t e = 0; e < e_size; e += 4)");
     sc_attention_line(text,
-                      "    %s_product%d(keys + e, 1, e_width, d_scores, lanes, d_queries + (p * e_width + e) * lanes, lanes, seen, 1);",
+                      "    %s_product%d(keys + e, 1, e_width, d_scores, lanes, d_queries + (p * "
+                      "e_width + e) * lanes, lanes, seen, 1);",
                       text->name, SC_ATTENTION_LANES);
     sc_attention_close(text);
     sc_attention_close(text);
 }
 
-static void add_tile(sc_attention_text *text, sc_attention_role role, const char *name, const char *sums, const char *at, const char *width,
+static void add_tile(sc_attention_text *text, sc_attention_role role, const char *name,
+                     const char *sums, const char *at, const char *width,
                      const sc_attention_dim *dim)
 {
     const char *index =
-        sc_arena_printf(text->arena, "%s + %s + %s", at, sc_attention_times(text, "(first + i)", text->desc->t.strides[role]),
+        sc_arena_printf(text->arena, "%s + %s + %s", at,
+                        sc_attention_times(text, "(first + i)", text->desc->t.strides[role]),
                         sc_attention_times(text, "x", dim->strides[role]));
     sc_attention_open(text, "for (int64_t i = 0; i < count; i++)");
     sc_attention_line(text, "#pragma omp simd");
@@ -143,9 +171,10 @@ static void add_tile(sc_attention_text *text, sc_attention_role role, const char
 static void emit_block(sc_attention_text *text, const sc_attention_blocking *b)
 {
     const sc_attention_desc *desc = text->desc;
-    sc_attention_line(text, "static inline __attribute__((always_inline)) void %s_block(", text->name);
-    sc_attention_line(text,
-                      "    void *const *args, const int64_t *params, int64_t unit, int64_t block, int64_t first_key, int64_t end_key,");
+    sc_attention_line(text, "static inline __attribute__((always_inline)) void %s_block(",
+                      text->name);
+    sc_attention_line(text, "    void *const *args, const int64_t *params, int64_t unit, int64_t "
+                            "block, int64_t first_key, int64_t end_key,");
     sc_attention_line(text, "    int for_queries, int for_keys)");
     sc_attention_line(text, "{");
     text->depth++;
@@ -155,16 +184,21 @@ static void emit_block(sc_attention_text *text, const sc_attention_blocking *b)
     declare_block(text, b);
     read_queries(text, b);
     sc_attention_declare_tiles(text);
-    sc_attention_line(text, "const int64_t d_k_at = %s, d_v_at = %s;", sc_attention_at(text, SC_ATTENTION_D_K, sc_attention_of_unit),
+    sc_attention_line(text, "const int64_t d_k_at = %s, d_v_at = %s;",
+                      sc_attention_at(text, SC_ATTENTION_D_K, sc_attention_of_unit),
                       sc_attention_at(text, SC_ATTENTION_D_V, sc_attention_of_unit));
-    sc_attention_line(text, "float scores[tile * lanes]" ALIGNED ", d_scores[tile * lanes]" ALIGNED ";");
+    sc_attention_line(text,
+                      "float scores[tile * lanes]" ALIGNED ", d_scores[tile * lanes]" ALIGNED ";");
     if (desc->softcap != 0)
         sc_attention_line(text, "float slopes[tile * lanes]" ALIGNED ";");
-    sc_attention_line(text, "float d_keys[tile * e_width]" ALIGNED ", d_values[tile * own_width]" ALIGNED ";");
-    sc_attention_line(text, "first_key = first_key > block_low - block_low %% tile ? first_key : block_low - block_low %% tile;");
+    sc_attention_line(text, "float d_keys[tile * e_width]" ALIGNED
+                            ", d_values[tile * own_width]" ALIGNED ";");
+    sc_attention_line(text, "first_key = first_key > block_low - block_low %% tile ? first_key : "
+                            "block_low - block_low %% tile;");
     sc_attention_line(text, "end_key = end_key < block_high ? end_key : block_high;");
     sc_attention_open(text, "for (int64_t first = first_key; first < end_key; first += tile)");
-    sc_attention_line(text, "const int64_t count = end_key - first < tile ? end_key - first : tile;");
+    sc_attention_line(text,
+                      "const int64_t count = end_key - first < tile ? end_key - first : tile;");
     sc_attention_read_tiles(text);
     sc_attention_line(text, "__builtin_memset(d_keys, 0, sizeof d_keys);");
     sc_attention_line(text, "__builtin_memset(d_values, 0, sizeof d_values);");
@@ -175,15 +209,23 @@ static void emit_block(sc_attention_text *text, const sc_attention_blocking *b)
     sc_attention_close(text);
     sc_attention_close(text);
     sc_attention_line(text, "for (int64_t p = 0; for_queries && p < panels; p++)");
-    sc_attention_line(text, "    %s_from_panel(query_rows + p * lanes * e_width, d_queries + p * e_width * lanes, e_width);", text->name);
-    sc_attention_open(text, "for (int64_t r = 0; for_queries && r < block_queries && block * block_queries + r < %lld; r++)",
+    sc_attention_line(text,
+                      "    %s_from_panel(query_rows + p * lanes * e_width, d_queries + p * e_width "
+                      "* lanes, e_width);",
+                      text->name);
+    sc_attention_open(text,
+                      "for (int64_t r = 0; for_queries && r < block_queries && block * "
+                      "block_queries + r < %lld; r++)",
                       (long long)b->rows);
     sc_attention_decode(text, sc_attention_of_row, "(block * block_queries + r)");
-    sc_attention_line(text, "const int64_t d_q_at = %s;", sc_attention_at(text, SC_ATTENTION_D_Q, sc_attention_all));
-    const char *value = sc_arena_printf(text->arena, "query_rows[r * e_width + e] * %s", sc_attention_number(text, desc->scale));
+    sc_attention_line(text, "const int64_t d_q_at = %s;",
+                      sc_attention_at(text, SC_ATTENTION_D_Q, sc_attention_all));
+    const char *value = sc_arena_printf(text->arena, "query_rows[r * e_width + e] * %s",
+                                        sc_attention_number(text, desc->scale));
     sc_attention_line(text, "#pragma omp simd");
     sc_attention_line(text, "for (int64_t e = 0; e < e_size; e++)");
-    sc_attention_line(text, "    d_q[d_q_at + %s] = %s;", sc_attention_times(text, "e", desc->e.strides[SC_ATTENTION_D_Q]),
+    sc_attention_line(text, "    d_q[d_q_at + %s] = %s;",
+                      sc_attention_times(text, "e", desc->e.strides[SC_ATTENTION_D_Q]),
                       sc_attention_stored(text, desc->arrays[SC_ATTENTION_D_Q].dtype, value));
     sc_attention_close(text);
     sc_attention_close(text);
@@ -194,24 +236,32 @@ static void one_pass(sc_attention_text *text, const sc_attention_blocking *b)
 {
     sc_attention_line(text, "#pragma omp parallel for schedule(dynamic, 1)");
     sc_attention_line(text, "for (int64_t unit = 0; unit < %lld; unit++)", (long long)b->units);
-    sc_attention_line(text, "    for (int64_t block = 0; block < %lld; block++)", (long long)b->blocks);
-    sc_attention_line(text, "        %s_block(args, params, unit, block, 0, %lld, 1, 1);", text->name, (long long)text->desc->t.size);
+    sc_attention_line(text, "    for (int64_t block = 0; block < %lld; block++)",
+                      (long long)b->blocks);
+    sc_attention_line(text, "        %s_block(args, params, unit, block, 0, %lld, 1, 1);",
+                      text->name, (long long)text->desc->t.size);
 }
 
 static void two_passes(sc_attention_text *text, const sc_attention_blocking *b)
 {
-    long long keys = (long long)text->desc->t.size, chunk = CHUNK_TILES * SC_ATTENTION_TILE, chunks = (keys + chunk - 1) / chunk;
+    long long keys = (long long)text->desc->t.size, chunk = CHUNK_TILES * SC_ATTENTION_TILE,
+              chunks = (keys + chunk - 1) / chunk;
     sc_attention_line(text, "#pragma omp parallel for schedule(dynamic, 1)");
-    sc_attention_line(text, "for (int64_t item = 0; item < %lld; item++)", (long long)(b->units * b->blocks));
-    sc_attention_line(text, "    %s_block(args, params, item %% %lld, %lld - item / %lld, 0, %lld, 1, 0);", text->name, (long long)b->units,
-                      (long long)b->blocks - 1, (long long)b->units, keys);
+    sc_attention_line(text, "for (int64_t item = 0; item < %lld; item++)",
+                      (long long)(b->units * b->blocks));
+    sc_attention_line(
+        text, "    %s_block(args, params, item %% %lld, %lld - item / %lld, 0, %lld, 1, 0);",
+        text->name, (long long)b->units, (long long)b->blocks - 1, (long long)b->units, keys);
     sc_attention_line(text, "#pragma omp parallel for schedule(dynamic, 1)");
-    sc_attention_open(text, "for (int64_t item = 0; item < %lld; item++)", (long long)b->units * chunks);
-    sc_attention_line(text, "const int64_t unit = item %% %lld, first = item / %lld * %lld;", (long long)b->units, (long long)b->units,
-                      chunk);
+    sc_attention_open(text, "for (int64_t item = 0; item < %lld; item++)",
+                      (long long)b->units * chunks);
+    sc_attention_line(text, "const int64_t unit = item %% %lld, first = item / %lld * %lld;",
+                      (long long)b->units, (long long)b->units, chunk);
     sc_attention_line(text, "for (int64_t block = 0; block < %lld; block++)", (long long)b->blocks);
-    sc_attention_line(text, "    %s_block(args, params, unit, block, first, first + %lld < %lld ? first + %lld : %lld, 0, 1);", text->name,
-                      chunk, keys, chunk, keys);
+    sc_attention_line(text,
+                      "    %s_block(args, params, unit, block, first, first + %lld < %lld ? first "
+                      "+ %lld : %lld, 0, 1);",
+                      text->name, chunk, keys, chunk, keys);
     sc_attention_close(text);
 }
 

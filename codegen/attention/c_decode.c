@@ -22,9 +22,10 @@ static int64_t chunk_keys(const sc_attention_desc *desc)
 static void declare_sizes(sc_attention_text *text)
 {
     const sc_attention_desc *desc = text->desc;
-    sc_attention_line(text, "enum { tile = %lld, rows = %lld, e_size = %lld, own_size = %lld, part = %lld };", (long long)tile_keys(desc),
-                      (long long)sc_attention_rows(desc), (long long)desc->e.size, (long long)desc->own[0].size,
-                      (long long)sc_attention_decode_part(desc));
+    sc_attention_line(
+        text, "enum { tile = %lld, rows = %lld, e_size = %lld, own_size = %lld, part = %lld };",
+        (long long)tile_keys(desc), (long long)sc_attention_rows(desc), (long long)desc->e.size,
+        (long long)desc->own[0].size, (long long)sc_attention_decode_part(desc));
     sc_attention_line(text, "(void)unit;");
     sc_attention_decode(text, sc_attention_of_unit, "unit");
 }
@@ -40,9 +41,11 @@ static const struct {
 static void read_queries(sc_attention_text *text)
 {
     const sc_attention_desc *desc = text->desc;
-    const char *q = sc_arena_printf(text->arena, "q_at + %s", sc_attention_times(text, "e", desc->e.strides[SC_ATTENTION_Q]));
+    const char *q = sc_arena_printf(text->arena, "q_at + %s",
+                                    sc_attention_times(text, "e", desc->e.strides[SC_ATTENTION_Q]));
     sc_attention_line(text, "float queries[rows * e_size]" ALIGNED ", largest[rows], total[rows];");
-    sc_attention_line(text, "int64_t low_of[rows], high_of[rows], least = %lld, most = 0;", (long long)desc->t.size);
+    sc_attention_line(text, "int64_t low_of[rows], high_of[rows], least = %lld, most = 0;",
+                      (long long)desc->t.size);
     for (size_t i = 0; i < sizeof kept_places / sizeof *kept_places; i++) {
         if (desc->arrays[kept_places[i].role].is_there)
             sc_attention_line(text, "int64_t %s_of[rows];", kept_places[i].name);
@@ -53,7 +56,8 @@ static void read_queries(sc_attention_text *text)
     sc_attention_decode(text, sc_attention_of_row, "r");
     sc_attention_declare_interval(text);
     sc_attention_declare_row(text);
-    sc_attention_line(text, "const int64_t q_at = %s;", sc_attention_at(text, SC_ATTENTION_Q, sc_attention_all));
+    sc_attention_line(text, "const int64_t q_at = %s;",
+                      sc_attention_at(text, SC_ATTENTION_Q, sc_attention_all));
     sc_attention_line(text, "low_of[r] = low;");
     sc_attention_line(text, "high_of[r] = high;");
     sc_attention_line(text, "least = low < least ? low : least;");
@@ -62,40 +66,47 @@ static void read_queries(sc_attention_text *text)
     sc_attention_line(text, "total[r] = 0;");
     for (size_t i = 0; i < sizeof kept_places / sizeof *kept_places; i++) {
         if (desc->arrays[kept_places[i].role].is_there)
-            sc_attention_line(text, "%s_of[r] = %s;", kept_places[i].name, sc_attention_at(text, kept_places[i].role, sc_attention_all));
+            sc_attention_line(text, "%s_of[r] = %s;", kept_places[i].name,
+                              sc_attention_at(text, kept_places[i].role, sc_attention_all));
     }
     if (desc->p > 0)
         sc_attention_line(text, "weight_row_of[r] = weight_row;");
     sc_attention_line(text, "for (int64_t e = 0; e < e_size; e++)");
-    sc_attention_line(text, "    queries[r * e_size + e] = %s * %s;", sc_attention_read(text, SC_ATTENTION_Q, q),
+    sc_attention_line(text, "    queries[r * e_size + e] = %s * %s;",
+                      sc_attention_read(text, SC_ATTENTION_Q, q),
                       sc_attention_number(text, desc->scale));
     sc_attention_close(text);
 }
 
 /* An array that is not contiguous f32 is first copied to a contiguous f32 tile. */
-static bool needs_tile(const sc_attention_desc *desc, sc_attention_role role, const sc_attention_dim *dim)
+static bool needs_tile(const sc_attention_desc *desc, sc_attention_role role,
+                       const sc_attention_dim *dim)
 {
     return desc->arrays[role].dtype != SC_DTYPE_f32 || (dim->strides[role] != 1 && dim->size > 1);
 }
 
-static void read_tile(sc_attention_text *text, sc_attention_role role, const char *array, const sc_attention_dim *dim, const char *size)
+static void read_tile(sc_attention_text *text, sc_attention_role role, const char *array,
+                      const sc_attention_dim *dim, const char *size)
 {
     const sc_attention_desc *desc = text->desc;
     const char *key = sc_attention_times(text, "(first + i)", desc->t.strides[role]);
     if (!needs_tile(desc, role, dim)) {
-        sc_attention_line(text, "const float *const %s_tile = %s + %s_at + %s;", array, array, array,
-                          sc_attention_times(text, "first", desc->t.strides[role]));
+        sc_attention_line(text, "const float *const %s_tile = %s + %s_at + %s;", array, array,
+                          array, sc_attention_times(text, "first", desc->t.strides[role]));
         return;
     }
-    const char *index = sc_arena_printf(text->arena, "%s_at + %s + %s", array, key, sc_attention_times(text, "x", dim->strides[role]));
+    const char *index = sc_arena_printf(text->arena, "%s_at + %s + %s", array, key,
+                                        sc_attention_times(text, "x", dim->strides[role]));
     sc_attention_line(text, "float %s_tile[tile * %s]" ALIGNED ";", array, size);
     sc_attention_line(text, "for (int64_t i = 0; i < count; i++)");
     sc_attention_line(text, "#pragma omp simd");
     sc_attention_line(text, "    for (int64_t x = 0; x < %s; x++)", size);
-    sc_attention_line(text, "        %s_tile[i * %s + x] = %s;", array, size, sc_attention_read(text, role, index));
+    sc_attention_line(text, "        %s_tile[i * %s + x] = %s;", array, size,
+                      sc_attention_read(text, role, index));
 }
 
-static int64_t tile_stride(const sc_attention_desc *desc, sc_attention_role role, const sc_attention_dim *dim)
+static int64_t tile_stride(const sc_attention_desc *desc, sc_attention_role role,
+                           const sc_attention_dim *dim)
 {
     return needs_tile(desc, role, dim) ? dim->size : desc->t.strides[role];
 }
@@ -127,7 +138,8 @@ static void score_tile(sc_attention_text *text)
     if (desc->softcap != 0) {
         sc_attention_line(text, "#pragma omp simd");
         sc_attention_line(text, "for (int64_t i = 0; i < count; i++)");
-        sc_attention_line(text, "    scores[i] = %s * sc_tanh_f32(scores[i] * %s);", sc_attention_number(text, desc->softcap),
+        sc_attention_line(text, "    scores[i] = %s * sc_tanh_f32(scores[i] * %s);",
+                          sc_attention_number(text, desc->softcap),
                           sc_attention_number(text, 1 / desc->softcap));
     }
     const char *visible = sc_attention_visible(text);
@@ -135,14 +147,19 @@ static void score_tile(sc_attention_text *text)
     sc_attention_line(text, "const int64_t t = first + i;");
     for (size_t i = 0; i < sizeof kept_places / sizeof *kept_places; i++) {
         if (desc->arrays[kept_places[i].role].is_there)
-            sc_attention_line(text, "const int64_t %s_at = %s_of[r];", kept_places[i].name, kept_places[i].name);
+            sc_attention_line(text, "const int64_t %s_at = %s_of[r];", kept_places[i].name,
+                              kept_places[i].name);
     }
     if (desc->arrays[SC_ATTENTION_BIAS].is_there) {
-        const char *index = sc_arena_printf(text->arena, "bias_at + %s", sc_attention_times(text, "t", desc->t.strides[SC_ATTENTION_BIAS]));
-        sc_attention_line(text, "scores[i] += %s;", sc_attention_read(text, SC_ATTENTION_BIAS, index));
+        const char *index =
+            sc_arena_printf(text->arena, "bias_at + %s",
+                            sc_attention_times(text, "t", desc->t.strides[SC_ATTENTION_BIAS]));
+        sc_attention_line(text, "scores[i] += %s;",
+                          sc_attention_read(text, SC_ATTENTION_BIAS, index));
     }
-    sc_attention_line(text, "scores[i] = t >= low_of[r] && t < high_of[r]%s%s%s ? scores[i] : -INFINITY;", visible == NULL ? "" : " && (",
-                      visible == NULL ? "" : visible, visible == NULL ? "" : ")");
+    sc_attention_line(
+        text, "scores[i] = t >= low_of[r] && t < high_of[r]%s%s%s ? scores[i] : -INFINITY;",
+        visible == NULL ? "" : " && (", visible == NULL ? "" : visible, visible == NULL ? "" : ")");
     sc_attention_close(text);
 }
 
@@ -154,7 +171,8 @@ static void add_tile(sc_attention_text *text)
     sc_attention_line(text, "#pragma omp simd reduction(max : best)");
     sc_attention_line(text, "for (int64_t i = 0; i < count; i++)");
     sc_attention_line(text, "    best = scores[i] > best ? scores[i] : best;");
-    sc_attention_line(text, "const float base = best == -INFINITY ? 0 : best, correction = sc_exp_below_f32(largest[r] - base);");
+    sc_attention_line(text, "const float base = best == -INFINITY ? 0 : best, correction = "
+                            "sc_exp_below_f32(largest[r] - base);");
     sc_attention_line(text, "#pragma omp simd reduction(+ : added)");
     sc_attention_open(text, "for (int64_t i = 0; i < count; i++)");
     sc_attention_line(text, "scores[i] = sc_exp_below_f32(scores[i] - base);");
@@ -168,10 +186,11 @@ static void add_tile(sc_attention_text *text)
         double p = desc->p;
         sc_attention_line(text, "#pragma omp simd");
         sc_attention_line(text, "for (int64_t i = 0; i < count; i++)");
-        sc_attention_line(
-            text,
-            "    scores[i] *= sc_uniform53(weight_row_of[r] + first + i, random_step, random_micro_batch, random_key) < %lluu ? 0.0f : %s;",
-            (unsigned long long)sc_uniform53_limit(p), sc_attention_number(text, p < 1 ? 1 / (1 - p) : 0));
+        sc_attention_line(text,
+                          "    scores[i] *= sc_uniform53(weight_row_of[r] + first + i, "
+                          "random_step, random_micro_batch, random_key) < %lluu ? 0.0f : %s;",
+                          (unsigned long long)sc_uniform53_limit(p),
+                          sc_attention_number(text, p < 1 ? 1 / (1 - p) : 0));
     }
     sc_attention_line(text, "int64_t i = 0;");
     sc_attention_open(text, "for (; i + 4 <= count; i += 4)");
@@ -179,7 +198,8 @@ static void add_tile(sc_attention_text *text)
     sc_attention_line(text, "#pragma omp simd");
     sc_attention_line(text, "for (int64_t o = 0; o < own_size; o++)");
     sc_attention_line(text,
-                      "    sums[o] += scores[i] * row[o] + scores[i + 1] * row[o + %lld] + scores[i + 2] * row[o + %lld] + scores[i + 3] * "
+                      "    sums[o] += scores[i] * row[o] + scores[i + 1] * row[o + %lld] + "
+                      "scores[i + 2] * row[o + %lld] + scores[i + 3] * "
                       "row[o + %lld];",
                       step, 2 * step, 3 * step);
     sc_attention_close(text);
@@ -198,14 +218,17 @@ static void prefetch_next(sc_attention_text *text)
         const char *name;
     } arrays[] = {{SC_ATTENTION_K, "k"}, {SC_ATTENTION_V, "v"}};
     const sc_attention_desc *desc = text->desc;
-    sc_attention_open(text, "for (int64_t next = first + tile + r; next < first + 2 * tile && next < most; next += rows)");
+    sc_attention_open(text, "for (int64_t next = first + tile + r; next < first + 2 * tile && next "
+                            "< most; next += rows)");
     for (int i = 0; i < 2; i++) {
         const sc_attention_dim *dim = i == 0 ? &desc->e : &desc->own[0];
         int64_t line = 64 / sc_dtypes[desc->arrays[arrays[i].role].dtype].bytes;
         if (dim->strides[arrays[i].role] != 1)
             continue;
-        sc_attention_line(text, "for (int64_t x = 0; x < %lld; x += %lld)", (long long)dim->size, (long long)line);
-        sc_attention_line(text, "    __builtin_prefetch(%s + %s_at + %s + x);", arrays[i].name, arrays[i].name,
+        sc_attention_line(text, "for (int64_t x = 0; x < %lld; x += %lld)", (long long)dim->size,
+                          (long long)line);
+        sc_attention_line(text, "    __builtin_prefetch(%s + %s_at + %s + x);", arrays[i].name,
+                          arrays[i].name,
                           sc_attention_times(text, "next", desc->t.strides[arrays[i].role]));
     }
     sc_attention_close(text);
@@ -216,7 +239,9 @@ static void emit_chunk(sc_attention_text *text)
 {
     const sc_attention_desc *desc = text->desc;
     long long keys = (long long)chunk_keys(desc);
-    sc_attention_line(text, "static void %s_chunk(void *const *args, const int64_t *params, int64_t unit, int64_t chunk, float *parts)",
+    sc_attention_line(text,
+                      "static void %s_chunk(void *const *args, const int64_t *params, int64_t "
+                      "unit, int64_t chunk, float *parts)",
                       text->name);
     sc_attention_line(text, "{");
     text->depth++;
@@ -224,10 +249,12 @@ static void emit_chunk(sc_attention_text *text)
     sc_attention_line(text, "(void)out;");
     declare_sizes(text);
     read_queries(text);
-    sc_attention_line(text, "const int64_t k_at = %s, v_at = %s;", sc_attention_at(text, SC_ATTENTION_K, sc_attention_of_unit),
+    sc_attention_line(text, "const int64_t k_at = %s, v_at = %s;",
+                      sc_attention_at(text, SC_ATTENTION_K, sc_attention_of_unit),
                       sc_attention_at(text, SC_ATTENTION_V, sc_attention_of_unit));
     sc_attention_line(text, "least = least > chunk * %lld ? least : chunk * %lld;", keys, keys);
-    sc_attention_line(text, "most = most < (chunk + 1) * %lld ? most : (chunk + 1) * %lld;", keys, keys);
+    sc_attention_line(text, "most = most < (chunk + 1) * %lld ? most : (chunk + 1) * %lld;", keys,
+                      keys);
     sc_attention_line(text, "__builtin_memset(parts, 0, rows * part * sizeof *parts);");
     sc_attention_open(text, "for (int64_t first = least; first < most; first += tile)");
     sc_attention_line(text, "const int64_t count = most - first < tile ? most - first : tile;");
@@ -252,28 +279,36 @@ static void emit_chunk(sc_attention_text *text)
 static void emit_finish(sc_attention_text *text)
 {
     const sc_attention_desc *desc = text->desc;
-    const char *index = sc_arena_printf(text->arena, "out_at + %s", sc_attention_times(text, "o", desc->own[0].strides[SC_ATTENTION_OUT]));
-    sc_attention_line(text, "static void %s_finish(void *const *args, const int64_t *params, int64_t unit, const float *parts)",
+    const char *index =
+        sc_arena_printf(text->arena, "out_at + %s",
+                        sc_attention_times(text, "o", desc->own[0].strides[SC_ATTENTION_OUT]));
+    sc_attention_line(text,
+                      "static void %s_finish(void *const *args, const int64_t *params, int64_t "
+                      "unit, const float *parts)",
                       text->name);
     sc_attention_line(text, "{");
     text->depth++;
     sc_attention_line(text, "enum { chunks = %lld };", (long long)sc_attention_decode_chunks(desc));
     for (int role = SC_ATTENTION_OUT; role <= SC_ATTENTION_LSE; role++) {
         if (desc->arrays[role].is_there)
-            sc_attention_line(text, "%s *const %s = args[%u];", sc_attention_type(desc->arrays[role].dtype),
+            sc_attention_line(text, "%s *const %s = args[%u];",
+                              sc_attention_type(desc->arrays[role].dtype),
                               role == SC_ATTENTION_OUT ? "out" : "lse", desc->arrays[role].arg);
     }
     sc_attention_line(text, "(void)params;");
     declare_sizes(text);
     sc_attention_open(text, "for (int64_t r = 0; r < rows; r++)");
     sc_attention_decode(text, sc_attention_of_row, "r");
-    sc_attention_line(text, "const int64_t out_at = %s;", sc_attention_at(text, SC_ATTENTION_OUT, sc_attention_all));
+    sc_attention_line(text, "const int64_t out_at = %s;",
+                      sc_attention_at(text, SC_ATTENTION_OUT, sc_attention_all));
     sc_attention_line(text, "const float *const of_row = parts + r * part;");
     sc_attention_line(text, "float largest = -INFINITY, total = 0, shares[chunks];");
     sc_attention_line(text, "for (int c = 0; c < chunks; c++)");
-    sc_attention_line(text, "    largest = of_row[c * rows * part + own_size] > largest ? of_row[c * rows * part + own_size] : largest;");
+    sc_attention_line(text, "    largest = of_row[c * rows * part + own_size] > largest ? of_row[c "
+                            "* rows * part + own_size] : largest;");
     sc_attention_open(text, "for (int c = 0; c < chunks; c++)");
-    sc_attention_line(text, "shares[c] = sc_exp_below_f32(of_row[c * rows * part + own_size] - (largest == -INFINITY ? 0 : largest));");
+    sc_attention_line(text, "shares[c] = sc_exp_below_f32(of_row[c * rows * part + own_size] - "
+                            "(largest == -INFINITY ? 0 : largest));");
     sc_attention_line(text, "total += shares[c] * of_row[c * rows * part + own_size + 1];");
     sc_attention_close(text);
     sc_attention_open(text, "for (int64_t o = 0; o < own_size; o++)");
@@ -281,10 +316,12 @@ static void emit_finish(sc_attention_text *text)
     sc_attention_line(text, "for (int c = 0; c < chunks; c++)");
     sc_attention_line(text, "    sum += shares[c] * of_row[c * rows * part + o];");
     sc_attention_line(text, "out[%s] = %s;", index,
-                      sc_attention_stored(text, desc->arrays[SC_ATTENTION_OUT].dtype, "(total == 0.0f ? 0.0f : sum / total)"));
+                      sc_attention_stored(text, desc->arrays[SC_ATTENTION_OUT].dtype,
+                                          "(total == 0.0f ? 0.0f : sum / total)"));
     sc_attention_close(text);
     if (desc->arrays[SC_ATTENTION_LSE].is_there)
-        sc_attention_line(text, "lse[%s] = sc_log_f32(total) + largest;", sc_attention_at(text, SC_ATTENTION_LSE, sc_attention_all));
+        sc_attention_line(text, "lse[%s] = sc_log_f32(total) + largest;",
+                          sc_attention_at(text, SC_ATTENTION_LSE, sc_attention_all));
     sc_attention_close(text);
     sc_attention_close(text);
     sc_strbuf_add_char(text->out, '\n');
@@ -293,7 +330,8 @@ static void emit_finish(sc_attention_text *text)
 void sc_attention_emit_decode(sc_attention_text *text)
 {
     const sc_attention_desc *desc = text->desc;
-    long long units = (long long)sc_attention_units(desc), chunks = (long long)sc_attention_decode_chunks(desc);
+    long long units = (long long)sc_attention_units(desc),
+              chunks = (long long)sc_attention_decode_chunks(desc);
     long long part = (long long)(sc_attention_rows(desc) * sc_attention_decode_part(desc));
     emit_chunk(text);
     emit_finish(text);
@@ -304,11 +342,13 @@ void sc_attention_emit_decode(sc_attention_text *text)
         sc_attention_line(text, "float *const parts = args[%u];", desc->arg_count);
         sc_attention_line(text, "#pragma omp parallel for schedule(dynamic, 1)");
         sc_attention_line(text, "for (int64_t item = 0; item < %lld; item++)", units * chunks);
-        sc_attention_line(text, "    %s_chunk(args, params, item / %lld, item %% %lld, parts + item * %lld);", text->name, chunks, chunks,
-                          part);
+        sc_attention_line(
+            text, "    %s_chunk(args, params, item / %lld, item %% %lld, parts + item * %lld);",
+            text->name, chunks, chunks, part);
         sc_attention_line(text, "#pragma omp parallel for schedule(static)");
         sc_attention_line(text, "for (int64_t unit = 0; unit < %lld; unit++)", units);
-        sc_attention_line(text, "    %s_finish(args, params, unit, parts + unit * %lld);", text->name, chunks * part);
+        sc_attention_line(text, "    %s_finish(args, params, unit, parts + unit * %lld);",
+                          text->name, chunks * part);
     } else {
         sc_attention_line(text, "#pragma omp parallel for schedule(dynamic, 1)");
         sc_attention_open(text, "for (int64_t unit = 0; unit < %lld; unit++)", units);

@@ -4,7 +4,10 @@
  * 2018). Backward, queries that add to the same cotangent elements run sequentially. */
 #include "codegen/attention/c_internal.h"
 
-enum { PIECE = 64 /* keys */, OWN_PIECE = 1024 /* elements of v; with more, scores are recomputed */ };
+enum {
+    PIECE = 64 /* keys */,
+    OWN_PIECE = 1024 /* elements of v; with more, scores are recomputed */
+};
 
 static const char *place(sc_attention_text *text, const char *start, const char *a, const char *b)
 {
@@ -16,7 +19,8 @@ static void score_of_key(sc_attention_text *text)
 {
     const sc_attention_desc *desc = text->desc;
     const sc_attention_dim *t = &desc->t, *e = &desc->e;
-    const char *q = sc_arena_printf(text->arena, "q_at + %s", sc_attention_times(text, "e", e->strides[SC_ATTENTION_Q]));
+    const char *q = sc_arena_printf(text->arena, "q_at + %s",
+                                    sc_attention_times(text, "e", e->strides[SC_ATTENTION_Q]));
     const char *k = place(text, "k_at", sc_attention_times(text, "t", t->strides[SC_ATTENTION_K]),
                           sc_attention_times(text, "e", e->strides[SC_ATTENTION_K]));
     sc_attention_line(text, "%s score = 0;", text->real);
@@ -26,8 +30,10 @@ static void score_of_key(sc_attention_text *text)
                       sc_attention_read(text, SC_ATTENTION_K, k));
     sc_attention_line(text, "score *= %s;", sc_attention_number(text, desc->scale));
     if (desc->softcap != 0)
-        sc_attention_line(text, "score = %s * %s(score / %s);", sc_attention_number(text, desc->softcap),
-                          text->real[0] == 'f' ? "sc_tanh_f32" : "tanh", sc_attention_number(text, desc->softcap));
+        sc_attention_line(text, "score = %s * %s(score / %s);",
+                          sc_attention_number(text, desc->softcap),
+                          text->real[0] == 'f' ? "sc_tanh_f32" : "tanh",
+                          sc_attention_number(text, desc->softcap));
 }
 
 static const char *exponential(const sc_attention_text *text)
@@ -64,10 +70,13 @@ static void scores_of_piece(sc_attention_text *text)
 static void add_piece(sc_attention_text *text)
 {
     const sc_attention_desc *desc = text->desc;
-    const char *v = place(text, "v_at", sc_attention_times(text, "t", desc->t.strides[SC_ATTENTION_V]),
-                          sc_attention_own(text, SC_ATTENTION_V, "(own + o)"));
+    const char *v =
+        place(text, "v_at", sc_attention_times(text, "t", desc->t.strides[SC_ATTENTION_V]),
+              sc_attention_own(text, SC_ATTENTION_V, "(own + o)"));
     sc_attention_line(text, "most = most > largest || most != most ? most : largest;");
-    sc_attention_line(text, "const %s base = most == -INFINITY ? 0 : most, scale = %s(largest - base);", text->real, exponential(text));
+    sc_attention_line(text,
+                      "const %s base = most == -INFINITY ? 0 : most, scale = %s(largest - base);",
+                      text->real, exponential(text));
     sc_attention_line(text, "largest = most;");
     sc_attention_line(text, "total *= scale;");
     sc_attention_line(text, "for (int64_t o = 0; o < width; o++)");
@@ -79,31 +88,39 @@ static void add_piece(sc_attention_text *text)
     if (desc->p > 0)
         sc_attention_line(text, "weight *= %s;", sc_attention_factor_of_key(text));
     sc_attention_line(text, "for (int64_t o = 0; o < width && weight != 0; o++)");
-    sc_attention_line(text, "    sums[o] += weight * %s;", sc_attention_read(text, SC_ATTENTION_V, v));
+    sc_attention_line(text, "    sums[o] += weight * %s;",
+                      sc_attention_read(text, SC_ATTENTION_V, v));
     sc_attention_close(text);
 }
 
 static void emit_forward(sc_attention_text *text)
 {
     const sc_attention_desc *desc = text->desc;
-    long long own = (long long)sc_attention_own_size(desc), piece = own < OWN_PIECE ? own : OWN_PIECE;
-    const char *out = sc_arena_printf(text->arena, "out_at + %s", sc_attention_own(text, SC_ATTENTION_OUT, "(own + o)"));
+    long long own = (long long)sc_attention_own_size(desc),
+              piece = own < OWN_PIECE ? own : OWN_PIECE;
+    const char *out = sc_arena_printf(text->arena, "out_at + %s",
+                                      sc_attention_own(text, SC_ATTENTION_OUT, "(own + o)"));
     sc_attention_begin(text);
     sc_attention_line(text, "#pragma omp parallel for schedule(dynamic, 4)");
-    sc_attention_open(text, "for (int64_t number = 0; number < %lld; number++)", (long long)sc_attention_product(desc, sc_attention_all));
+    sc_attention_open(text, "for (int64_t number = 0; number < %lld; number++)",
+                      (long long)sc_attention_product(desc, sc_attention_all));
     sc_attention_decode(text, sc_attention_all, "number");
     sc_attention_declare_places(text);
     sc_attention_open(text, "for (int64_t own = 0; own < %lld; own += %lld)", own, piece);
-    sc_attention_line(text, "const int64_t width = %lld - own < %lld ? %lld - own : %lld;", own, piece, own, piece);
-    sc_attention_line(text, "%s sums[%lld] = {0}, largest = -INFINITY, total = 0;", text->real, piece);
+    sc_attention_line(text, "const int64_t width = %lld - own < %lld ? %lld - own : %lld;", own,
+                      piece, own, piece);
+    sc_attention_line(text, "%s sums[%lld] = {0}, largest = -INFINITY, total = 0;", text->real,
+                      piece);
     sc_attention_open(text, "for (int64_t first = low; first < high; first += %d)", PIECE);
-    sc_attention_line(text, "const int64_t count = high - first < %d ? high - first : %d;", PIECE, PIECE);
+    sc_attention_line(text, "const int64_t count = high - first < %d ? high - first : %d;", PIECE,
+                      PIECE);
     scores_of_piece(text);
     add_piece(text);
     sc_attention_close(text);
     sc_attention_line(text, "for (int64_t o = 0; o < width; o++)");
     sc_attention_line(text, "    out[%s] = %s;", out,
-                      sc_attention_stored(text, desc->arrays[SC_ATTENTION_OUT].dtype, "(total == 0 ? 0 : sums[o] / total)"));
+                      sc_attention_stored(text, desc->arrays[SC_ATTENTION_OUT].dtype,
+                                          "(total == 0 ? 0 : sums[o] / total)"));
     if (desc->arrays[SC_ATTENTION_LSE].is_there)
         sc_attention_line(text, "lse[lse_at] = %s(total) + largest;", logarithm(text));
     sc_attention_close(text);
@@ -116,11 +133,15 @@ static void emit_forward(sc_attention_text *text)
 /* The part of d_score that is common to all keys of the query. */
 static void declare_delta(sc_attention_text *text)
 {
-    const char *out = sc_arena_printf(text->arena, "out_at + %s", sc_attention_own(text, SC_ATTENTION_OUT, "o"));
-    const char *d_out = sc_arena_printf(text->arena, "d_out_at + %s", sc_attention_own(text, SC_ATTENTION_D_OUT, "o"));
+    const char *out =
+        sc_arena_printf(text->arena, "out_at + %s", sc_attention_own(text, SC_ATTENTION_OUT, "o"));
+    const char *d_out = sc_arena_printf(text->arena, "d_out_at + %s",
+                                        sc_attention_own(text, SC_ATTENTION_D_OUT, "o"));
     sc_attention_line(text, "%s delta = 0;", text->real);
-    sc_attention_line(text, "for (int64_t o = 0; o < %lld; o++)", (long long)sc_attention_own_size(text->desc));
-    sc_attention_line(text, "    delta += %s * %s;", sc_attention_read(text, SC_ATTENTION_D_OUT, d_out),
+    sc_attention_line(text, "for (int64_t o = 0; o < %lld; o++)",
+                      (long long)sc_attention_own_size(text->desc));
+    sc_attention_line(text, "    delta += %s * %s;",
+                      sc_attention_read(text, SC_ATTENTION_D_OUT, d_out),
                       sc_attention_read(text, SC_ATTENTION_OUT, out));
 }
 
@@ -129,14 +150,18 @@ static void through_values(sc_attention_text *text)
 {
     const sc_attention_desc *desc = text->desc;
     const char *v =
-        place(text, "v_at", sc_attention_times(text, "t", desc->t.strides[SC_ATTENTION_V]), sc_attention_own(text, SC_ATTENTION_V, "o"));
-    const char *d_v = place(text, "d_v_at", sc_attention_times(text, "t", desc->t.strides[SC_ATTENTION_D_V]),
-                            sc_attention_own(text, SC_ATTENTION_D_V, "o"));
-    const char *d_out = sc_arena_printf(text->arena, "d_out_at + %s", sc_attention_own(text, SC_ATTENTION_D_OUT, "o"));
+        place(text, "v_at", sc_attention_times(text, "t", desc->t.strides[SC_ATTENTION_V]),
+              sc_attention_own(text, SC_ATTENTION_V, "o"));
+    const char *d_v =
+        place(text, "d_v_at", sc_attention_times(text, "t", desc->t.strides[SC_ATTENTION_D_V]),
+              sc_attention_own(text, SC_ATTENTION_D_V, "o"));
+    const char *d_out = sc_arena_printf(text->arena, "d_out_at + %s",
+                                        sc_attention_own(text, SC_ATTENTION_D_OUT, "o"));
     sc_attention_line(text, "%s d_weight = 0;", text->real);
-    sc_attention_open(text, "for (int64_t o = 0; o < %lld%s; o++)", (long long)sc_attention_own_size(desc),
-                      desc->p > 0 ? " && factor != 0" : "");
-    sc_attention_line(text, "d_weight += %s * %s;", sc_attention_read(text, SC_ATTENTION_D_OUT, d_out),
+    sc_attention_open(text, "for (int64_t o = 0; o < %lld%s; o++)",
+                      (long long)sc_attention_own_size(desc), desc->p > 0 ? " && factor != 0" : "");
+    sc_attention_line(text, "d_weight += %s * %s;",
+                      sc_attention_read(text, SC_ATTENTION_D_OUT, d_out),
                       sc_attention_read(text, SC_ATTENTION_V, v));
     sc_attention_line(text, "sum_d_v[%s] += weight%s * %s;", d_v, desc->p > 0 ? " * factor" : "",
                       sc_attention_read(text, SC_ATTENTION_D_OUT, d_out));
@@ -149,24 +174,31 @@ static void through_key(sc_attention_text *text)
 {
     const sc_attention_desc *desc = text->desc;
     const sc_attention_dim *t = &desc->t, *e = &desc->e;
-    const char *q = sc_arena_printf(text->arena, "q_at + %s", sc_attention_times(text, "e", e->strides[SC_ATTENTION_Q]));
-    const char *d_q = sc_arena_printf(text->arena, "d_q_at + %s", sc_attention_times(text, "e", e->strides[SC_ATTENTION_D_Q]));
+    const char *q = sc_arena_printf(text->arena, "q_at + %s",
+                                    sc_attention_times(text, "e", e->strides[SC_ATTENTION_Q]));
+    const char *d_q = sc_arena_printf(text->arena, "d_q_at + %s",
+                                      sc_attention_times(text, "e", e->strides[SC_ATTENTION_D_Q]));
     const char *k = place(text, "k_at", sc_attention_times(text, "t", t->strides[SC_ATTENTION_K]),
                           sc_attention_times(text, "e", e->strides[SC_ATTENTION_K]));
-    const char *d_k = place(text, "d_k_at", sc_attention_times(text, "t", t->strides[SC_ATTENTION_D_K]),
-                            sc_attention_times(text, "e", e->strides[SC_ATTENTION_D_K]));
+    const char *d_k =
+        place(text, "d_k_at", sc_attention_times(text, "t", t->strides[SC_ATTENTION_D_K]),
+              sc_attention_times(text, "e", e->strides[SC_ATTENTION_D_K]));
     const char *cap = sc_attention_number(text, desc->softcap);
     sc_attention_line(text, "const %s d_score = weight * (d_weight - delta);", text->real);
     if (desc->arrays[SC_ATTENTION_D_BIAS].is_there)
-        sc_attention_line(text, "sum_d_bias[d_bias_at + %s] += d_score;", sc_attention_times(text, "t", t->strides[SC_ATTENTION_D_BIAS]));
+        sc_attention_line(text, "sum_d_bias[d_bias_at + %s] += d_score;",
+                          sc_attention_times(text, "t", t->strides[SC_ATTENTION_D_BIAS]));
     if (desc->softcap != 0)
-        sc_attention_line(text, "const %s d_dot = d_score * (1 - score / %s * (score / %s)) * %s;", text->real, cap, cap,
-                          sc_attention_number(text, desc->scale));
+        sc_attention_line(text, "const %s d_dot = d_score * (1 - score / %s * (score / %s)) * %s;",
+                          text->real, cap, cap, sc_attention_number(text, desc->scale));
     else
-        sc_attention_line(text, "const %s d_dot = d_score * %s;", text->real, sc_attention_number(text, desc->scale));
+        sc_attention_line(text, "const %s d_dot = d_score * %s;", text->real,
+                          sc_attention_number(text, desc->scale));
     sc_attention_open(text, "for (int64_t e = 0; e < %lld; e++)", (long long)e->size);
-    sc_attention_line(text, "sum_d_q[%s] += d_dot * %s;", d_q, sc_attention_read(text, SC_ATTENTION_K, k));
-    sc_attention_line(text, "sum_d_k[%s] += d_dot * %s;", d_k, sc_attention_read(text, SC_ATTENTION_Q, q));
+    sc_attention_line(text, "sum_d_q[%s] += d_dot * %s;", d_q,
+                      sc_attention_read(text, SC_ATTENTION_K, k));
+    sc_attention_line(text, "sum_d_k[%s] += d_dot * %s;", d_k,
+                      sc_attention_read(text, SC_ATTENTION_Q, q));
     sc_attention_close(text);
 }
 
@@ -180,14 +212,16 @@ static void differentiate_key(sc_attention_text *text)
     }
     score_of_key(text);
     if (desc->arrays[SC_ATTENTION_BIAS].is_there)
-        sc_attention_line(text, "const %s weight = %s(score + %s - log_sum);", text->real, exponential(text),
-                          sc_attention_bias_of_key(text));
+        sc_attention_line(text, "const %s weight = %s(score + %s - log_sum);", text->real,
+                          exponential(text), sc_attention_bias_of_key(text));
     else
-        sc_attention_line(text, "const %s weight = %s(score - log_sum);", text->real, exponential(text));
+        sc_attention_line(text, "const %s weight = %s(score - log_sum);", text->real,
+                          exponential(text));
     sc_attention_line(text, "if (weight == 0)");
     sc_attention_line(text, "    continue;");
     if (desc->p > 0)
-        sc_attention_line(text, "const %s factor = %s;", text->real, sc_attention_factor_of_key(text));
+        sc_attention_line(text, "const %s factor = %s;", text->real,
+                          sc_attention_factor_of_key(text));
     through_values(text);
     through_key(text);
 }
@@ -199,13 +233,15 @@ static void emit_backward(sc_attention_text *text)
     sc_attention_begin(text);
     sc_attention_begin_sums(text);
     sc_attention_line(text, "#pragma omp parallel for schedule(dynamic, 1)");
-    sc_attention_open(text, "for (int64_t unit = 0; unit < %lld; unit++)", (long long)sc_attention_product(desc, sc_attention_of_sums));
+    sc_attention_open(text, "for (int64_t unit = 0; unit < %lld; unit++)",
+                      (long long)sc_attention_product(desc, sc_attention_of_sums));
     sc_attention_decode(text, sc_attention_of_sums, "unit");
     sc_attention_open(text, "for (int64_t number = 0; number < %lld; number++)",
                       (long long)sc_attention_product(desc, sc_attention_within_sums));
     sc_attention_decode(text, sc_attention_within_sums, "number");
     sc_attention_declare_places(text);
-    sc_attention_line(text, "const %s log_sum = %s;", text->real, sc_attention_read(text, SC_ATTENTION_LSE, "lse_at"));
+    sc_attention_line(text, "const %s log_sum = %s;", text->real,
+                      sc_attention_read(text, SC_ATTENTION_LSE, "lse_at"));
     if (beyond != NULL)
         sc_attention_line(text, "if (%s) /* padding */", beyond);
     if (beyond != NULL)

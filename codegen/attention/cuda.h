@@ -22,20 +22,27 @@ typedef struct sc_attention_cuda_tile {
 typedef struct sc_attention_cuda_tiles {
     sc_attention_cuda_tile forward, d_q, d_k_d_v; /* rows: queries, queries, keys; 2 stages in the
                                                    * last */
-    int parts;                                    /* forward: parts of the keys, each a block; 1 .. 32 */
+    /* forward: parts of the keys, each a block; 1 .. 32 */
+    int parts;
 } sc_attention_cuda_tiles;
 
 /* Default tiles for an op that has this form, given the shared memory available to a block in
  * bytes; a multiprocessor has SC_ATTENTION_CUDA_RESERVED more in total (program/target.h). */
-enum { SC_ATTENTION_CUDA_MAX_HEAD = 256, SC_ATTENTION_CUDA_RESERVED = 1 << 10 /* bytes that the system reserves per block */ };
-sc_attention_cuda_tiles sc_attention_cuda_default_tiles(const sc_attention_desc *desc, uint32_t shared_bytes);
+enum {
+    SC_ATTENTION_CUDA_MAX_HEAD = 256,
+    SC_ATTENTION_CUDA_RESERVED = 1 << 10 /* bytes that the system reserves per block */
+};
+sc_attention_cuda_tiles sc_attention_cuda_default_tiles(const sc_attention_desc *desc,
+                                                        uint32_t shared_bytes);
 
 /* Appends the functions of the stages, NAME_0, NAME_1, .. They must follow sc_cuda_machine_text and
  * the helpers added to *helpers (may be NULL). */
-void sc_attention_emit_cuda(sc_context *context, const sc_attention_desc *desc, uint32_t shared_bytes, const char *name, sc_strbuf *out,
+void sc_attention_emit_cuda(sc_context *context, const sc_attention_desc *desc,
+                            uint32_t shared_bytes, const char *name, sc_strbuf *out,
                             sc_helper_set *helpers, sc_cuda_code *code);
 /* The same with these tile sizes, if the op has a tiled form; for tests. */
-void sc_attention_emit_cuda_tiled(sc_context *context, const sc_attention_desc *desc, const sc_attention_cuda_tiles *tiles,
-                                  const char *name, sc_strbuf *out, sc_helper_set *helpers, sc_cuda_code *code);
+void sc_attention_emit_cuda_tiled(sc_context *context, const sc_attention_desc *desc,
+                                  const sc_attention_cuda_tiles *tiles, const char *name,
+                                  sc_strbuf *out, sc_helper_set *helpers, sc_cuda_code *code);
 
 #endif

@@ -10,7 +10,8 @@
 
 typedef struct forward {
     sc_attention_queries queries;
-    bool is_wide /* scores need a pass for per-element terms */, is_based /* scores are in base 2 */;
+    bool is_wide /* scores need a pass for per-element terms */,
+        is_based /* scores are in base 2 */;
     const char *factor;
 } forward;
 
@@ -64,7 +65,8 @@ static void weigh_tile(forward *f)
     sc_attention_line(text, "float most = -INFINITY, added = 0.0f;");
     sc_attention_line(text, "#pragma unroll");
     sc_attention_line(text, "for (int j = 0; j < tile / 8; j++)");
-    sc_attention_line(text, "    most = fmaxf(most, fmaxf(scores[r / 2][j][r %% 2 * 2], scores[r / 2][j][r %% 2 * 2 + 1]));");
+    sc_attention_line(text, "    most = fmaxf(most, fmaxf(scores[r / 2][j][r %% 2 * 2], scores[r / "
+                            "2][j][r %% 2 * 2 + 1]));");
     sc_attention_line(text, "most = fmaxf(most, sc_shuffle_xor(most, 1));");
     sc_attention_line(text, "most = fmaxf(most, sc_shuffle_xor(most, 2)) * %s;", f->factor);
     sc_attention_line(text, "most = most > largest[r] + 8.0f ? most : largest[r];");
@@ -83,14 +85,14 @@ static void weigh_tile(forward *f)
     sc_attention_open(text, "if (sc_ballot(corrects) != 0)");
     sc_attention_line(text, "#pragma unroll");
     sc_attention_line(text, "for (int x = 0; x < strips * (own_width / 8) * 4; x++)");
-    sc_attention_line(
-        text,
-        "    sums[x / 4 / (own_width / 8)][x / 4 %% (own_width / 8)][x %% 4] *= corrections[x / 4 / (own_width / 8) * 2 + x %% 4 / 2];");
+    sc_attention_line(text, "    sums[x / 4 / (own_width / 8)][x / 4 %% (own_width / 8)][x %% 4] "
+                            "*= corrections[x / 4 / (own_width / 8) * 2 + x %% 4 / 2];");
     sc_attention_close(text);
     if (f->queries.desc->p == 0)
         return;
     sc_attention_open_elements(text, "tile");
-    sc_attention_line(text, "const int64_t t = begin + column, weight_row = weight_row_of[warp_row + 8 * r + lane / 4];");
+    sc_attention_line(text, "const int64_t t = begin + column, weight_row = weight_row_of[warp_row "
+                            "+ 8 * r + lane / 4];");
     sc_attention_line(text, "scores[i][j][c] *= %s;", sc_attention_factor_of_key(text));
     sc_attention_close_elements(text);
 }
@@ -110,7 +112,8 @@ static void write_block(forward *f)
     if (desc->arrays[SC_ATTENTION_LSE].is_there) {
         sc_attention_line(text, "const int row = warp_row + 8 * r + lane / 4;");
         sc_attention_line(text, "if ((lane & 3) == 0 && out_of[row] >= 0)");
-        sc_attention_line(text, "    lse[lse_of[row]] = sc_log_f32(total[r]) + largest[r] * %s;", sc_attention_number(text, 1 / SC_LOG2_E));
+        sc_attention_line(text, "    lse[lse_of[row]] = sc_log_f32(total[r]) + largest[r] * %s;",
+                          sc_attention_number(text, 1 / SC_LOG2_E));
     }
     sc_attention_close(text);
     sc_attention_write_rows(&f->queries, SC_ATTENTION_OUT, "own");
@@ -130,11 +133,14 @@ static int64_t bytes_of_sums(const forward *f)
 static void keep_parts(forward *f)
 {
     sc_attention_text *text = f->queries.text;
-    long long units = (long long)sc_attention_units(f->queries.desc), rows = (long long)f->queries.rows;
+    long long units = (long long)sc_attention_units(f->queries.desc),
+              rows = (long long)f->queries.rows;
     sc_attention_cuda_share(f->queries.cuda, "int64_t", "part_of", 8, f->queries.block_rows);
     sc_attention_open(text, "for (int row = sc_thread(); row < block_rows; row += threads)");
     sc_attention_line(text, "const int64_t number = block * block_rows + row;");
-    sc_attention_line(text, "part_of[row] = number < %lld ? (part * %lldll + unit) * %lld + number : -1;", rows, units, rows);
+    sc_attention_line(text,
+                      "part_of[row] = number < %lld ? (part * %lldll + unit) * %lld + number : -1;",
+                      rows, units, rows);
     sc_attention_close(text);
 }
 
@@ -151,11 +157,14 @@ static void write_part(forward *f)
     sc_attention_line(text, "    continue;");
     sc_attention_line(text, "const sc_vec<float, 2> weight = {{largest[r], total[r]}};");
     sc_attention_line(text, "if ((lane & 3) == 0)");
-    sc_attention_line(text, "    sc_store((float *)(scratch + %lld) + 2 * place, weight);", (long long)bytes_of_sums(f));
+    sc_attention_line(text, "    sc_store((float *)(scratch + %lld) + 2 * place, weight);",
+                      (long long)bytes_of_sums(f));
     sc_attention_line(text, "#pragma unroll");
     sc_attention_open(text, "for (int x = 0; x < own_size / 8; x++)");
-    sc_attention_line(text, "const sc_vec<float, 2> pair = {{sums[r / 2][x][r %% 2 * 2], sums[r / 2][x][r %% 2 * 2 + 1]}};");
-    sc_attention_line(text, "sc_store((float *)scratch + place * own_size + 8 * x + 2 * (lane & 3), pair);");
+    sc_attention_line(text, "const sc_vec<float, 2> pair = {{sums[r / 2][x][r %% 2 * 2], sums[r / "
+                            "2][x][r %% 2 * 2 + 1]}};");
+    sc_attention_line(
+        text, "sc_store((float *)scratch + place * own_size + 8 * x + 2 * (lane & 3), pair);");
     sc_attention_close(text);
     sc_attention_close(text);
 }
@@ -166,24 +175,33 @@ static void emit_parts(forward *f)
     sc_attention_cuda *cuda = f->queries.cuda;
     sc_attention_text *text = f->queries.text;
     const sc_attention_desc *desc = f->queries.desc;
-    long long units = (long long)sc_attention_units(desc), rows = (long long)f->queries.rows, parts = f->queries.parts;
+    long long units = (long long)sc_attention_units(desc), rows = (long long)f->queries.rows,
+              parts = f->queries.parts;
     sc_attention_cuda_begin(cuda, (units * rows + WARPS - 1) / WARPS, 32 * WARPS, 4);
-    sc_attention_line(text, "constexpr int own_size = %d, parts = %lld;", f->queries.own.size, parts);
-    sc_attention_line(text, "const int64_t item = sc_block() * %d + sc_warp(), unit = item / %lld, number = item %% %lld;", WARPS, rows,
-                      rows);
+    sc_attention_line(text, "constexpr int own_size = %d, parts = %lld;", f->queries.own.size,
+                      parts);
+    sc_attention_line(text,
+                      "const int64_t item = sc_block() * %d + sc_warp(), unit = item / %lld, "
+                      "number = item %% %lld;",
+                      WARPS, rows, rows);
     sc_attention_line(text, "const int lane = sc_lane();");
     sc_attention_line(text, "if (item >= %lld)", units * rows);
     sc_attention_line(text, "    return;");
     sc_attention_cuda_decode(text, sc_attention_of_unit, "unit");
     sc_attention_cuda_decode(text, sc_attention_of_row, "number");
-    sc_attention_line(text, "sc_vec<float, 2> weight = {{-INFINITY, 0.0f}}; /* of part number `lane` */");
+    sc_attention_line(text,
+                      "sc_vec<float, 2> weight = {{-INFINITY, 0.0f}}; /* of part number `lane` */");
     sc_attention_line(text, "if (lane < parts)");
-    sc_attention_line(text, "    weight = sc_load<2>((const float *)(scratch + %lld) + 2 * (lane * %lldll + item));",
-                      (long long)bytes_of_sums(f), units * rows);
+    sc_attention_line(
+        text,
+        "    weight = sc_load<2>((const float *)(scratch + %lld) + 2 * (lane * %lldll + item));",
+        (long long)bytes_of_sums(f), units * rows);
     sc_attention_line(text, "float largest = weight[0];");
     sc_attention_line(text, "for (int apart = 16; apart > 0; apart /= 2)");
     sc_attention_line(text, "    largest = fmaxf(largest, sc_shuffle_xor(largest, apart));");
-    sc_attention_line(text, "const float factor = sc_exp2_fast(weight[0] - (largest == -INFINITY ? 0.0f : largest));");
+    sc_attention_line(
+        text,
+        "const float factor = sc_exp2_fast(weight[0] - (largest == -INFINITY ? 0.0f : largest));");
     sc_attention_line(text, "float total = weight[1] * factor, sums[(own_size + 31) / 32] = {};");
     sc_attention_line(text, "for (int apart = 16; apart > 0; apart /= 2)");
     sc_attention_line(text, "    total += sc_shuffle_xor(total, apart);");
@@ -193,19 +211,23 @@ static void emit_parts(forward *f)
     sc_attention_line(text, "for (int x = 0; x < own_size; x += 32)");
     sc_attention_line(text, "    if (x + lane < own_size)");
     sc_attention_line(text,
-                      "        sums[x / 32] += factor_of_part * ((const float *)scratch)[(part * %lldll + item) * own_size + x + lane];",
+                      "        sums[x / 32] += factor_of_part * ((const float *)scratch)[(part * "
+                      "%lldll + item) * own_size + x + lane];",
                       units * rows);
     sc_attention_close(text);
     sc_attention_line(text, "const float share = total == 0.0f ? 0.0f : 1.0f / total;");
     sc_attention_line(text, "#pragma unroll");
     sc_attention_line(text, "for (int x = 0; x < own_size; x += 32)");
     sc_attention_line(text, "    if (x + lane < own_size)");
-    sc_attention_line(text, "        out[%s + x + lane] = %s;", sc_attention_at(text, SC_ATTENTION_OUT, sc_attention_all),
-                      sc_attention_stored(text, desc->arrays[SC_ATTENTION_OUT].dtype, "sums[x / 32] * share"));
+    sc_attention_line(
+        text, "        out[%s + x + lane] = %s;",
+        sc_attention_at(text, SC_ATTENTION_OUT, sc_attention_all),
+        sc_attention_stored(text, desc->arrays[SC_ATTENTION_OUT].dtype, "sums[x / 32] * share"));
     if (desc->arrays[SC_ATTENTION_LSE].is_there) {
         sc_attention_line(text, "if (lane == 0)");
         sc_attention_line(text, "    lse[%s] = sc_log_f32(total) + largest * %s;",
-                          sc_attention_at(text, SC_ATTENTION_LSE, sc_attention_all), sc_attention_number(text, 1 / SC_LOG2_E));
+                          sc_attention_at(text, SC_ATTENTION_LSE, sc_attention_all),
+                          sc_attention_number(text, 1 / SC_LOG2_E));
     }
     sc_attention_cuda_end(cuda);
 }
@@ -215,30 +237,40 @@ void sc_attention_cuda_forward(sc_attention_cuda *cuda)
     static const sc_attention_role roles[] = {SC_ATTENTION_Q, SC_ATTENTION_OUT, SC_ATTENTION_LSE};
     sc_attention_text *text = &cuda->text;
     const sc_attention_desc *desc = text->desc;
-    forward f = {.queries = sc_attention_queries_of(cuda, &cuda->tiles->forward, cuda->tiles->parts, roles, sizeof roles / sizeof *roles),
-                 .is_wide = desc->arrays[SC_ATTENTION_BIAS].is_there || sc_attention_has_visible(desc)};
+    forward f = {.queries = sc_attention_queries_of(cuda, &cuda->tiles->forward, cuda->tiles->parts,
+                                                    roles, sizeof roles / sizeof *roles),
+                 .is_wide =
+                     desc->arrays[SC_ATTENTION_BIAS].is_there || sc_attention_has_visible(desc)};
     f.is_based = f.is_wide || desc->softcap != 0 || desc->scale <= 0;
     f.factor = sc_attention_number(text, f.is_based ? 1 : desc->scale * SC_LOG2_E);
     if (f.queries.parts > 1)
-        cuda->code->scratch_bytes =
-            bytes_of_sums(&f) + f.queries.parts * sc_attention_units(desc) * f.queries.rows * 2 * (int64_t)sizeof(float);
+        cuda->code->scratch_bytes = bytes_of_sums(&f) + f.queries.parts * sc_attention_units(desc) *
+                                                            f.queries.rows * 2 *
+                                                            (int64_t)sizeof(float);
     sc_attention_begin_queries(&f.queries);
     if (f.queries.parts > 1)
         keep_parts(&f);
     sc_attention_keep_rows(&f.queries);
     sc_attention_declare_hull(&f.queries);
     sc_attention_begin_copies(&f.queries);
-    sc_attention_line(text, "float sums[strips][own_width / 8][4] = {}, largest[2 * strips], total[2 * strips] = {};");
+    sc_attention_line(
+        text,
+        "float sums[strips][own_width / 8][4] = {}, largest[2 * strips], total[2 * strips] = {};");
     sc_attention_line(text, "#pragma unroll");
     sc_attention_line(text, "for (int r = 0; r < 2 * strips; r++)");
     sc_attention_line(text, "    largest[r] = -INFINITY;");
     sc_attention_open_tiles(&f.queries);
     sc_attention_line(text, "float scores[strips][tile / 8][4] = {};");
-    sc_attention_line(text, "%s_product<strips, tile, e_width>(scores, queries + warp_row * e_step, keys + slot * tile * e_step);",
+    sc_attention_line(text,
+                      "%s_product<strips, tile, e_width>(scores, queries + warp_row * e_step, keys "
+                      "+ slot * tile * e_step);",
                       text->name);
     finish_scores(&f);
     weigh_tile(&f);
-    sc_attention_line(text, "%s_add_weighted<strips, tile, own_width>(sums, scores, values + slot * tile * own_step);", text->name);
+    sc_attention_line(
+        text,
+        "%s_add_weighted<strips, tile, own_width>(sums, scores, values + slot * tile * own_step);",
+        text->name);
     sc_attention_close(text);
     if (f.queries.parts == 1)
         write_block(&f);

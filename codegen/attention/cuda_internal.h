@@ -14,13 +14,16 @@ typedef struct sc_attention_cuda {
 
 /* Begins the function of the next stage. Parameters are named after their roles, scratch is a byte
  * pointer, params[] holds the param values. */
-void sc_attention_cuda_begin(sc_attention_cuda *cuda, int64_t blocks, uint32_t threads, int resident);
+void sc_attention_cuda_begin(sc_attention_cuda *cuda, int64_t blocks, uint32_t threads,
+                             int resident);
 void sc_attention_cuda_end(sc_attention_cuda *cuda);
 /* Declares a shared memory array aligned to 16 bytes; returns its byte offset. */
-uint32_t sc_attention_cuda_share(sc_attention_cuda *cuda, const char *type, const char *name, uint32_t element_bytes, int64_t count);
+uint32_t sc_attention_cuda_share(sc_attention_cuda *cuda, const char *type, const char *name,
+                                 uint32_t element_bytes, int64_t count);
 /* Like sc_attention_decode, for a number less than the product of the sizes: uses narrow integers
  * where they suffice and as few divisions as possible. */
-void sc_attention_cuda_decode(sc_attention_text *text, sc_attention_choice *choice, const char *number);
+void sc_attention_cuda_decode(sc_attention_text *text, sc_attention_choice *choice,
+                              const char *number);
 
 void sc_attention_cuda_simple(sc_attention_cuda *cuda);
 
@@ -49,10 +52,13 @@ typedef struct sc_attention_places {
 } sc_attention_places;
 
 /* The masks and biases present, and those of `more` that are present. */
-sc_attention_places sc_attention_places_of(const sc_attention_desc *desc, const sc_attention_role *more, size_t count);
-void sc_attention_share_places(sc_attention_cuda *cuda, const sc_attention_places *places, int64_t rows);
+sc_attention_places sc_attention_places_of(const sc_attention_desc *desc,
+                                           const sc_attention_role *more, size_t count);
+void sc_attention_share_places(sc_attention_cuda *cuda, const sc_attention_places *places,
+                               int64_t rows);
 /* Stores the offsets of a row; all dims of its query are decoded and q_at, .. declared. */
-void sc_attention_keep_places(sc_attention_text *text, const sc_attention_places *places, const char *row);
+void sc_attention_keep_places(sc_attention_text *text, const sc_attention_places *places,
+                              const char *row);
 /* Declares keep_at, bias_at, .., weight_row of the row. */
 void sc_attention_read_places(sc_attention_text *text, const char *row);
 
@@ -72,7 +78,8 @@ typedef struct sc_attention_queries {
     uint32_t queries_at; /* byte offset in shared memory */
 } sc_attention_queries;
 
-sc_attention_queries sc_attention_queries_of(sc_attention_cuda *cuda, const sc_attention_cuda_tile *tile, int parts,
+sc_attention_queries sc_attention_queries_of(sc_attention_cuda *cuda,
+                                             const sc_attention_cuda_tile *tile, int parts,
                                              const sc_attention_role *roles, size_t count);
 void sc_attention_declare_sizes(sc_attention_queries *q);
 /* Emits the start of the function, up to decoding the unit's dims; then declares queries, keys,

@@ -6,7 +6,10 @@
  * elements (d_bias). */
 #include "codegen/attention/cuda_internal.h"
 
-enum { WARPS = 4, PIECE = 256 /* elements that a warp sums at once; with more, weights are recomputed */ };
+enum {
+    WARPS = 4,
+    PIECE = 256 /* elements that a warp sums at once; with more, weights are recomputed */
+};
 
 static const char *exponential(const sc_attention_text *text)
 {
@@ -84,7 +87,8 @@ static void sum_of_lanes(sc_attention_text *text, const char *name)
 static void open_pieces(sc_attention_text *text, int64_t size)
 {
     int64_t piece = size < PIECE ? (size + 31) / 32 * 32 : PIECE;
-    sc_attention_open(text, "for (int64_t x = 0; x < %lld; x += %lld)", (long long)size, (long long)piece);
+    sc_attention_open(text, "for (int64_t x = 0; x < %lld; x += %lld)", (long long)size,
+                      (long long)piece);
     sc_attention_line(text, "%s sums[%lld] = {0};", text->real, (long long)piece / 32);
 }
 
@@ -99,7 +103,8 @@ static void open_elements(sc_attention_text *text, int64_t size)
 
 /* ---- a query, whose places are declared, and a key t ---- */
 
-static const char *key_at(sc_attention_text *text, sc_attention_role role, const char *t, const char *rest)
+static const char *key_at(sc_attention_text *text, sc_attention_role role, const char *t,
+                          const char *rest)
 {
     return sc_arena_printf(text->arena, "%s_at + %s + %s", sc_attention_role_name(role),
                            sc_attention_times(text, t, text->desc->t.strides[role]), rest);
@@ -108,16 +113,20 @@ static const char *key_at(sc_attention_text *text, sc_attention_role role, const
 static void declare_score(sc_attention_text *text)
 {
     const sc_attention_desc *desc = text->desc;
-    const char *q = sc_arena_printf(text->arena, "q_at + %s", sc_attention_times(text, "e", desc->e.strides[SC_ATTENTION_Q]));
-    const char *k = key_at(text, SC_ATTENTION_K, "t", sc_attention_times(text, "e", desc->e.strides[SC_ATTENTION_K]));
+    const char *q = sc_arena_printf(text->arena, "q_at + %s",
+                                    sc_attention_times(text, "e", desc->e.strides[SC_ATTENTION_Q]));
+    const char *k = key_at(text, SC_ATTENTION_K, "t",
+                           sc_attention_times(text, "e", desc->e.strides[SC_ATTENTION_K]));
     sc_attention_line(text, "%s score = 0;", text->real);
     sc_attention_line(text, "for (int64_t e = 0; e < %lld; e++)", (long long)desc->e.size);
     sc_attention_line(text, "    score += %s * %s;", sc_attention_read(text, SC_ATTENTION_Q, q),
                       sc_attention_read(text, SC_ATTENTION_K, k));
     sc_attention_line(text, "score *= %s;", sc_attention_number(text, desc->scale));
     if (desc->softcap != 0)
-        sc_attention_line(text, "score = %s * %s(score / %s);", sc_attention_number(text, desc->softcap),
-                          text->real[0] == 'f' ? "sc_tanh_f32" : "tanh", sc_attention_number(text, desc->softcap));
+        sc_attention_line(text, "score = %s * %s(score / %s);",
+                          sc_attention_number(text, desc->softcap),
+                          text->real[0] == 'f' ? "sc_tanh_f32" : "tanh",
+                          sc_attention_number(text, desc->softcap));
 }
 
 /* "t < high" and the other masks of the key. */
@@ -133,11 +142,14 @@ static void differentiate_pair(sc_attention_text *text, bool wants_scores)
 {
     const sc_attention_desc *desc = text->desc;
     const char *v = key_at(text, SC_ATTENTION_V, "t", sc_attention_own(text, SC_ATTENTION_V, "o"));
-    const char *d_out = sc_arena_printf(text->arena, "d_out_at + %s", sc_attention_own(text, SC_ATTENTION_D_OUT, "o"));
-    const char *cap = sc_attention_number(text, desc->softcap), *scale = sc_attention_number(text, desc->scale);
+    const char *d_out = sc_arena_printf(text->arena, "d_out_at + %s",
+                                        sc_attention_own(text, SC_ATTENTION_D_OUT, "o"));
+    const char *cap = sc_attention_number(text, desc->softcap),
+               *scale = sc_attention_number(text, desc->scale);
     declare_score(text);
     if (desc->arrays[SC_ATTENTION_BIAS].is_there)
-        sc_attention_line(text, "weight = %s(score + %s - log_sum);", exponential(text), sc_attention_bias_of_key(text));
+        sc_attention_line(text, "weight = %s(score + %s - log_sum);", exponential(text),
+                          sc_attention_bias_of_key(text));
     else
         sc_attention_line(text, "weight = %s(score - log_sum);", exponential(text));
     if (desc->p > 0)
@@ -145,13 +157,15 @@ static void differentiate_pair(sc_attention_text *text, bool wants_scores)
     if (!wants_scores)
         return;
     sc_attention_line(text, "%s d_weight = 0;", text->real);
-    sc_attention_line(text, "for (int64_t o = 0; o < %lld && weight != 0%s; o++)", (long long)sc_attention_own_size(desc),
-                      desc->p > 0 ? " && factor != 0" : "");
-    sc_attention_line(text, "    d_weight += %s * %s;", sc_attention_read(text, SC_ATTENTION_D_OUT, d_out),
+    sc_attention_line(text, "for (int64_t o = 0; o < %lld && weight != 0%s; o++)",
+                      (long long)sc_attention_own_size(desc), desc->p > 0 ? " && factor != 0" : "");
+    sc_attention_line(text, "    d_weight += %s * %s;",
+                      sc_attention_read(text, SC_ATTENTION_D_OUT, d_out),
                       sc_attention_read(text, SC_ATTENTION_V, v));
     sc_attention_line(text, "d_score = weight == 0 ? 0 : weight * (d_weight * factor - delta);");
     if (desc->softcap != 0)
-        sc_attention_line(text, "d_dot = d_score * (1 - score / %s * (score / %s)) * %s;", cap, cap, scale);
+        sc_attention_line(text, "d_dot = d_score * (1 - score / %s * (score / %s)) * %s;", cap, cap,
+                          scale);
     else
         sc_attention_line(text, "d_dot = d_score * %s;", scale);
 }
@@ -167,16 +181,21 @@ static void declare_pair(sc_attention_text *text)
 static void add_keys(sc_attention_text *text)
 {
     const sc_attention_desc *desc = text->desc;
-    const char *v = key_at(text, SC_ATTENTION_V, "(first + i)", sc_attention_own(text, SC_ATTENTION_V, "at"));
+    const char *v =
+        key_at(text, SC_ATTENTION_V, "(first + i)", sc_attention_own(text, SC_ATTENTION_V, "at"));
     sc_attention_line(text, "%s most = score_of_lane;", text->real);
     sc_attention_open(text, "for (int apart = 16; apart > 0; apart /= 2)");
     sc_attention_line(text, "const %s other = sc_shuffle_xor(most, apart);", text->real);
     sc_attention_line(text, "most = other > most || other != other ? other : most;");
     sc_attention_close(text);
     sc_attention_line(text, "most = most > largest || most != most ? most : largest;");
-    sc_attention_line(text, "const %s base = most == -INFINITY ? 0 : most, scale = %s(largest - base);", text->real, exponential(text));
+    sc_attention_line(text,
+                      "const %s base = most == -INFINITY ? 0 : most, scale = %s(largest - base);",
+                      text->real, exponential(text));
     sc_attention_line(text, "largest = most;");
-    sc_attention_line(text, "%s weight = score_of_lane == -INFINITY ? 0 : %s(score_of_lane - base);", text->real, exponential(text));
+    sc_attention_line(text,
+                      "%s weight = score_of_lane == -INFINITY ? 0 : %s(score_of_lane - base);",
+                      text->real, exponential(text));
     sc_attention_line(text, "total = total * scale + weight;");
     if (desc->p > 0) {
         sc_attention_line(text, "if (weight != 0)");
@@ -189,7 +208,8 @@ static void add_keys(sc_attention_text *text)
     sc_attention_line(text, "if (weight_of_key == 0)");
     sc_attention_line(text, "    continue;");
     open_elements(text, sc_attention_own_size(desc));
-    sc_attention_line(text, "sums[j] += weight_of_key * %s;", sc_attention_read(text, SC_ATTENTION_V, v));
+    sc_attention_line(text, "sums[j] += weight_of_key * %s;",
+                      sc_attention_read(text, SC_ATTENTION_V, v));
     sc_attention_close(text);
     sc_attention_close(text);
 }
@@ -199,7 +219,8 @@ static void emit_forward(sc_attention_cuda *cuda)
     sc_attention_text *text = &cuda->text;
     const sc_attention_desc *desc = text->desc;
     int64_t own = sc_attention_own_size(desc);
-    const char *out = sc_arena_printf(text->arena, "out_at + %s", sc_attention_own(text, SC_ATTENTION_OUT, "at"));
+    const char *out =
+        sc_arena_printf(text->arena, "out_at + %s", sc_attention_own(text, SC_ATTENTION_OUT, "at"));
     begin(cuda, sc_attention_product(desc, sc_attention_all));
     sc_attention_decode(text, sc_attention_all, "item");
     sc_attention_declare_places(text);
@@ -219,7 +240,8 @@ static void emit_forward(sc_attention_cuda *cuda)
     sum_of_lanes(text, "total");
     open_elements(text, own);
     sc_attention_line(text, "out[%s] = %s;", out,
-                      sc_attention_stored(text, desc->arrays[SC_ATTENTION_OUT].dtype, "(total == 0 ? 0 : sums[j] / total)"));
+                      sc_attention_stored(text, desc->arrays[SC_ATTENTION_OUT].dtype,
+                                          "(total == 0 ? 0 : sums[j] / total)"));
     sc_attention_close(text);
     if (desc->arrays[SC_ATTENTION_LSE].is_there) {
         sc_attention_line(text, "if (lane == 0)");
@@ -237,7 +259,9 @@ static const char *number_of_query(sc_attention_text *text)
     const sc_attention_desc *desc = text->desc;
     const char *sum = "0";
     for (uint32_t i = 0; i < desc->query_count; i++)
-        sum = i == 0 ? "s0" : sc_arena_printf(text->arena, "(%s) * %lld + s%u", sum, (long long)desc->queries[i].size, i);
+        sum = i == 0 ? "s0"
+                     : sc_arena_printf(text->arena, "(%s) * %lld + s%u", sum,
+                                       (long long)desc->queries[i].size, i);
     return sum;
 }
 
@@ -247,20 +271,25 @@ static void emit_delta(sc_attention_cuda *cuda)
 {
     sc_attention_text *text = &cuda->text;
     const sc_attention_desc *desc = text->desc;
-    const char *beyond = sc_attention_beyond(text), *o = sc_attention_own(text, SC_ATTENTION_OUT, "o"),
+    const char *beyond = sc_attention_beyond(text),
+               *o = sc_attention_own(text, SC_ATTENTION_OUT, "o"),
                *d_o = sc_attention_own(text, SC_ATTENTION_D_OUT, "o");
     begin(cuda, sc_attention_product(desc, sc_attention_all));
     sc_attention_decode(text, sc_attention_all, "item");
-    sc_attention_line(text, "const int64_t out_at = %s, d_out_at = %s;", sc_attention_at(text, SC_ATTENTION_OUT, sc_attention_all),
+    sc_attention_line(text, "const int64_t out_at = %s, d_out_at = %s;",
+                      sc_attention_at(text, SC_ATTENTION_OUT, sc_attention_all),
                       sc_attention_at(text, SC_ATTENTION_D_OUT, sc_attention_all));
     sc_attention_line(text, "%s delta = 0;", text->real);
     if (beyond != NULL)
         sc_attention_line(text, "const bool is_beyond = %s;", beyond);
-    sc_attention_line(text, "for (int64_t o = lane; o < %lld%s; o += 32)", (long long)sc_attention_own_size(desc),
+    sc_attention_line(text, "for (int64_t o = lane; o < %lld%s; o += 32)",
+                      (long long)sc_attention_own_size(desc),
                       beyond == NULL ? "" : " && !is_beyond");
-    sc_attention_line(text, "    delta += %s * %s;",
-                      sc_attention_read(text, SC_ATTENTION_D_OUT, sc_arena_printf(text->arena, "d_out_at + %s", d_o)),
-                      sc_attention_read(text, SC_ATTENTION_OUT, sc_arena_printf(text->arena, "out_at + %s", o)));
+    sc_attention_line(
+        text, "    delta += %s * %s;",
+        sc_attention_read(text, SC_ATTENTION_D_OUT,
+                          sc_arena_printf(text->arena, "d_out_at + %s", d_o)),
+        sc_attention_read(text, SC_ATTENTION_OUT, sc_arena_printf(text->arena, "out_at + %s", o)));
     sum_of_lanes(text, "delta");
     sc_attention_line(text, "if (lane == 0)");
     sc_attention_line(text, "    ((%s *)scratch)[item] = delta;", text->real);
@@ -273,8 +302,10 @@ static void declare_query(sc_attention_text *text)
 {
     const char *beyond = sc_attention_beyond(text);
     sc_attention_declare_places(text);
-    sc_attention_line(text, "const %s delta = ((const %s *)scratch)[%s];", text->real, text->real, number_of_query(text));
-    sc_attention_line(text, "const %s log_sum = %s;", text->real, sc_attention_read(text, SC_ATTENTION_LSE, "lse_at"));
+    sc_attention_line(text, "const %s delta = ((const %s *)scratch)[%s];", text->real, text->real,
+                      number_of_query(text));
+    sc_attention_line(text, "const %s log_sum = %s;", text->real,
+                      sc_attention_read(text, SC_ATTENTION_LSE, "lse_at"));
     sc_attention_line(text, "(void)delta;");
     if (beyond == NULL)
         sc_attention_line(text, "const bool is_there = log_sum != -INFINITY;");
@@ -286,8 +317,11 @@ static void emit_d_q(sc_attention_cuda *cuda)
 {
     sc_attention_text *text = &cuda->text;
     const sc_attention_desc *desc = text->desc;
-    const char *k = key_at(text, SC_ATTENTION_K, "(first + i)", sc_attention_times(text, "at", desc->e.strides[SC_ATTENTION_K]));
-    const char *d_q = sc_arena_printf(text->arena, "d_q_at + %s", sc_attention_times(text, "at", desc->e.strides[SC_ATTENTION_D_Q]));
+    const char *k = key_at(text, SC_ATTENTION_K, "(first + i)",
+                           sc_attention_times(text, "at", desc->e.strides[SC_ATTENTION_K]));
+    const char *d_q =
+        sc_arena_printf(text->arena, "d_q_at + %s",
+                        sc_attention_times(text, "at", desc->e.strides[SC_ATTENTION_D_Q]));
     begin(cuda, sc_attention_product(desc, sc_attention_all));
     sc_attention_decode(text, sc_attention_all, "item");
     declare_query(text);
@@ -303,28 +337,36 @@ static void emit_d_q(sc_attention_cuda *cuda)
     sc_attention_line(text, "if (d_dot_of_key == 0)");
     sc_attention_line(text, "    continue;");
     open_elements(text, desc->e.size);
-    sc_attention_line(text, "sums[j] += d_dot_of_key * %s;", sc_attention_read(text, SC_ATTENTION_K, k));
+    sc_attention_line(text, "sums[j] += d_dot_of_key * %s;",
+                      sc_attention_read(text, SC_ATTENTION_K, k));
     sc_attention_close(text);
     sc_attention_close(text);
     sc_attention_close(text);
     open_elements(text, desc->e.size);
-    sc_attention_line(text, "d_q[%s] = %s;", d_q, sc_attention_stored(text, desc->arrays[SC_ATTENTION_D_Q].dtype, "sums[j]"));
+    sc_attention_line(text, "d_q[%s] = %s;", d_q,
+                      sc_attention_stored(text, desc->arrays[SC_ATTENTION_D_Q].dtype, "sums[j]"));
     sc_attention_close(text);
     sc_attention_close(text);
     sc_attention_cuda_end(cuda);
 }
 
 /* d_k or d_v of one key: sums over the queries of the key's unit, 32 at a time. */
-static void sum_over_queries(sc_attention_text *text, bool is_values, sc_attention_choice *outside, sc_attention_choice *within)
+static void sum_over_queries(sc_attention_text *text, bool is_values, sc_attention_choice *outside,
+                             sc_attention_choice *within)
 {
     const sc_attention_desc *desc = text->desc;
-    sc_attention_role from = is_values ? SC_ATTENTION_D_OUT : SC_ATTENTION_Q, to = is_values ? SC_ATTENTION_D_V : SC_ATTENTION_D_K;
+    sc_attention_role from = is_values ? SC_ATTENTION_D_OUT : SC_ATTENTION_Q,
+                      to = is_values ? SC_ATTENTION_D_V : SC_ATTENTION_D_K;
     int64_t size = is_values ? sc_attention_own_size(desc) : desc->e.size;
     long long queries = (long long)sc_attention_product(desc, within);
-    const char *to_element = is_values ? sc_attention_own(text, to, "at") : sc_attention_times(text, "at", desc->e.strides[to]);
-    const char *element = is_values ? sc_attention_own(text, from, "at") : sc_attention_times(text, "at", desc->e.strides[from]);
-    const char *index = sc_arena_printf(text->arena, "query_at + %s", element), *name = sc_attention_role_name(from);
-    sc_attention_line(text, "const int64_t t = number %% %lld, point = number / %lld;", (long long)desc->t.size, (long long)desc->t.size);
+    const char *to_element = is_values ? sc_attention_own(text, to, "at")
+                                       : sc_attention_times(text, "at", desc->e.strides[to]);
+    const char *element = is_values ? sc_attention_own(text, from, "at")
+                                    : sc_attention_times(text, "at", desc->e.strides[from]);
+    const char *index = sc_arena_printf(text->arena, "query_at + %s", element),
+               *name = sc_attention_role_name(from);
+    sc_attention_line(text, "const int64_t t = number %% %lld, point = number / %lld;",
+                      (long long)desc->t.size, (long long)desc->t.size);
     sc_attention_decode(text, outside, "point");
     open_pieces(text, size);
     sc_attention_open(text, "for (int64_t first = 0; first < %lld; first += 32)", queries);
@@ -339,17 +381,20 @@ static void sum_over_queries(sc_attention_text *text, bool is_values, sc_attenti
     sc_attention_close(text);
     sc_attention_close(text);
     sc_attention_open(text, "for (int i = 0; i < 32 && first + i < %lld; i++)", queries);
-    sc_attention_line(text, "const %s number_of_query = sc_shuffle(%s, i);", text->real, is_values ? "weight * factor" : "d_dot");
+    sc_attention_line(text, "const %s number_of_query = sc_shuffle(%s, i);", text->real,
+                      is_values ? "weight * factor" : "d_dot");
     sc_attention_line(text, "const int64_t query_at = sc_shuffle(query_of_lane, i);");
     sc_attention_line(text, "if (number_of_query == 0)");
     sc_attention_line(text, "    continue;");
     open_elements(text, size);
-    sc_attention_line(text, "sums[j] += number_of_query * %s;", sc_attention_read(text, from, index));
+    sc_attention_line(text, "sums[j] += number_of_query * %s;",
+                      sc_attention_read(text, from, index));
     sc_attention_close(text);
     sc_attention_close(text);
     sc_attention_close(text);
     open_elements(text, size);
-    sc_attention_line(text, "%s[%s + %s + %s] = %s;", sc_attention_role_name(to), sc_attention_at(text, to, outside),
+    sc_attention_line(text, "%s[%s + %s + %s] = %s;", sc_attention_role_name(to),
+                      sc_attention_at(text, to, outside),
                       sc_attention_times(text, "t", desc->t.strides[to]), to_element,
                       sc_attention_stored(text, desc->arrays[to].dtype, "sums[j]"));
     sc_attention_close(text);
@@ -380,17 +425,20 @@ static void emit_d_bias(sc_attention_cuda *cuda)
     sc_attention_text *text = &cuda->text;
     const sc_attention_desc *desc = text->desc;
     bool has_keys = has(&desc->t, SC_ATTENTION_BIAS);
-    long long pieces = has_keys ? (long long)(desc->t.size + 31) / 32 : 1, keys = (long long)desc->t.size;
+    long long pieces = has_keys ? (long long)(desc->t.size + 31) / 32 : 1,
+              keys = (long long)desc->t.size;
     const char *stored = sc_attention_stored(text, desc->arrays[SC_ATTENTION_D_BIAS].dtype, "sum");
     begin(cuda, pieces * sc_attention_product(desc, of_bias));
     sc_attention_line(text, "const int64_t point = item / %lld;", pieces);
     sc_attention_decode(text, of_bias, "point");
     sc_attention_line(text, "%s sum = 0;", text->real);
-    sc_attention_open(text, "for (int64_t within = 0; within < %lld; within++)", (long long)sc_attention_product(desc, not_of_bias));
+    sc_attention_open(text, "for (int64_t within = 0; within < %lld; within++)",
+                      (long long)sc_attention_product(desc, not_of_bias));
     sc_attention_decode(text, not_of_bias, "within");
     declare_query(text);
     if (has_keys)
-        sc_attention_line(text, "const int64_t first = item %% %lld * 32, end = first + 32;", pieces);
+        sc_attention_line(text, "const int64_t first = item %% %lld * 32, end = first + 32;",
+                          pieces);
     else
         sc_attention_line(text, "const int64_t first = 0, end = %lld;", keys);
     sc_attention_open(text, "for (int64_t t = first + lane; t < end && is_there; t += 32)");
@@ -406,7 +454,8 @@ static void emit_d_bias(sc_attention_cuda *cuda)
     if (has_keys)
         sc_attention_line(text, "const int64_t t = item %% %lld * 32 + lane;", pieces);
     sc_attention_line(text, has_keys ? "if (t < %lld)" : "if (lane == 0)", keys);
-    sc_attention_line(text, "    d_bias[%s + %s] = %s;", sc_attention_at(text, SC_ATTENTION_D_BIAS, of_bias),
+    sc_attention_line(text, "    d_bias[%s + %s] = %s;",
+                      sc_attention_at(text, SC_ATTENTION_D_BIAS, of_bias),
                       sc_attention_times(text, "t", desc->t.strides[SC_ATTENTION_D_BIAS]), stored);
     sc_attention_cuda_end(cuda);
 }
@@ -418,7 +467,8 @@ void sc_attention_cuda_simple(sc_attention_cuda *cuda)
         emit_forward(cuda);
         return;
     }
-    cuda->code->scratch_bytes = sc_attention_product(desc, sc_attention_all) * (cuda->text.real[0] == 'f' ? 4 : 8);
+    cuda->code->scratch_bytes =
+        sc_attention_product(desc, sc_attention_all) * (cuda->text.real[0] == 'f' ? 4 : 8);
     emit_delta(cuda);
     emit_d_q(cuda);
     emit_d_k_d_v(cuda);

@@ -8,8 +8,11 @@ static void add_parameters(sc_attention_cuda *cuda)
     for (uint32_t arg = 0; arg < desc->arg_count; arg++) {
         for (int role = 0; role < SC_ATTENTION_ROLES; role++) {
             if (desc->arrays[role].is_there && desc->arrays[role].arg == arg)
-                sc_strbuf_printf(text->out, "%s%s *%s, ", sc_attention_is_written(desc, (sc_attention_role)role) ? "" : "const ",
-                                 sc_attention_type(desc->arrays[role].dtype), sc_attention_role_name((sc_attention_role)role));
+                sc_strbuf_printf(text->out, "%s%s *%s, ",
+                                 sc_attention_is_written(desc, (sc_attention_role)role) ? ""
+                                                                                        : "const ",
+                                 sc_attention_type(desc->arrays[role].dtype),
+                                 sc_attention_role_name((sc_attention_role)role));
         }
     }
     if (cuda->code->scratch_bytes > 0)
@@ -24,26 +27,33 @@ static void declare_params(sc_attention_text *text)
     const sc_attention_desc *desc = text->desc;
     const char *all = "";
     for (uint32_t i = 0; i < desc->param_count; i++) {
-        const char *value =
-            desc->params[i].kind == SC_PARAM_STEP ? "sc_call[0]" : (const char *)sc_arena_printf(text->arena, "param_%u", i);
+        const char *value = desc->params[i].kind == SC_PARAM_STEP
+                                ? "sc_call[0]"
+                                : (const char *)sc_arena_printf(text->arena, "param_%u", i);
         all = sc_arena_printf(text->arena, "%s%s%s", all, i == 0 ? "" : ", ", value);
     }
     if (desc->param_count > 0)
         sc_attention_line(text, "const int64_t params[] = {%s};", all);
     if (desc->p > 0) {
-        sc_attention_line(text, "const uint64_t random_key = (uint64_t)params[%u];", desc->key_param);
-        sc_attention_line(text, "const uint32_t random_step = (uint32_t)params[%u];", desc->key_param + 1);
-        sc_attention_line(text, "const uint32_t random_micro_batch = (uint32_t)params[%u];", desc->key_param + 2);
+        sc_attention_line(text, "const uint64_t random_key = (uint64_t)params[%u];",
+                          desc->key_param);
+        sc_attention_line(text, "const uint32_t random_step = (uint32_t)params[%u];",
+                          desc->key_param + 1);
+        sc_attention_line(text, "const uint32_t random_micro_batch = (uint32_t)params[%u];",
+                          desc->key_param + 2);
     }
 }
 
-void sc_attention_cuda_begin(sc_attention_cuda *cuda, int64_t blocks, uint32_t threads, int resident)
+void sc_attention_cuda_begin(sc_attention_cuda *cuda, int64_t blocks, uint32_t threads,
+                             int resident)
 {
     sc_attention_text *text = &cuda->text;
     uint32_t number = cuda->code->stage_count++;
-    cuda->code->stages[number] = (sc_cuda_stage){.blocks = blocks < 1 ? 1 : blocks, .threads = threads};
+    cuda->code->stages[number] =
+        (sc_cuda_stage){.blocks = blocks < 1 ? 1 : blocks, .threads = threads};
     cuda->shared = 0;
-    sc_strbuf_printf(text->out, "SC_KERNEL(%u, %d) void %s_%u(", threads, resident, text->name, number);
+    sc_strbuf_printf(text->out, "SC_KERNEL(%u, %d) void %s_%u(", threads, resident, text->name,
+                     number);
     add_parameters(cuda);
     sc_attention_line(text, "{");
     text->depth++;
@@ -57,15 +67,18 @@ void sc_attention_cuda_end(sc_attention_cuda *cuda)
     cuda->code->stages[cuda->code->stage_count - 1].shared_bytes = cuda->shared;
 }
 
-uint32_t sc_attention_cuda_share(sc_attention_cuda *cuda, const char *type, const char *name, uint32_t element_bytes, int64_t count)
+uint32_t sc_attention_cuda_share(sc_attention_cuda *cuda, const char *type, const char *name,
+                                 uint32_t element_bytes, int64_t count)
 {
     uint32_t at = cuda->shared;
-    sc_attention_line(&cuda->text, "const sc_shared_ptr<%s> %s = sc_shared<%s>(%u);", type, name, type, at);
+    sc_attention_line(&cuda->text, "const sc_shared_ptr<%s> %s = sc_shared<%s>(%u);", type, name,
+                      type, at);
     cuda->shared = (uint32_t)(at + element_bytes * count + 15) / 16 * 16;
     return at;
 }
 
-void sc_attention_cuda_decode(sc_attention_text *text, sc_attention_choice *choice, const char *number)
+void sc_attention_cuda_decode(sc_attention_text *text, sc_attention_choice *choice,
+                              const char *number)
 {
     const sc_attention_desc *desc = text->desc;
     int64_t all = sc_attention_product(desc, choice), divide = 1;
@@ -80,6 +93,7 @@ void sc_attention_cuda_decode(sc_attention_text *text, sc_attention_choice *choi
         divide *= dim->size;
         if (divide < all)
             index = sc_arena_printf(text->arena, "%s %% %lld", index, (long long)dim->size);
-        sc_attention_line(text, "const int64_t s%u = %s; /* %s */", i, dim->size == 1 ? "0" : index, dim->name);
+        sc_attention_line(text, "const int64_t s%u = %s; /* %s */", i, dim->size == 1 ? "0" : index,
+                          dim->name);
     }
 }

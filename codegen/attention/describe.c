@@ -14,15 +14,18 @@ typedef struct sc_attention_maker {
     const sc_type_info *types[SC_ATTENTION_ROLES]; /* NULL: absent */
 } sc_attention_maker;
 
-static void add_array(sc_attention_maker *maker, sc_attention_role role, sc_value value, uint32_t arg)
+static void add_array(sc_attention_maker *maker, sc_attention_role role, sc_value value,
+                      uint32_t arg)
 {
     const sc_type_info *type = sc_type_of(maker->m, value);
     maker->types[role] = type;
-    maker->desc->arrays[role] = (sc_attention_array){true, type->dtype, arg, sc_type_local_elements(maker->m, type)};
+    maker->desc->arrays[role] =
+        (sc_attention_array){true, type->dtype, arg, sc_type_local_elements(maker->m, type)};
 }
 
 /* Adds an operand after the fixed ones, by name. */
-static void add_called(sc_attention_maker *maker, const char *word, sc_attention_role role, uint32_t fixed)
+static void add_called(sc_attention_maker *maker, const char *word, sc_attention_role role,
+                       uint32_t fixed)
 {
     int at = sc_op_operand_called(maker->m, maker->op, word, fixed);
     if (at >= 0)
@@ -32,10 +35,12 @@ static void add_called(sc_attention_maker *maker, const char *word, sc_attention
 static void add_arrays(sc_attention_maker *maker)
 {
     static const sc_attention_role forward[] = {SC_ATTENTION_Q, SC_ATTENTION_K, SC_ATTENTION_V};
-    static const sc_attention_role backward[] = {SC_ATTENTION_Q,   SC_ATTENTION_K,   SC_ATTENTION_V,
-                                                 SC_ATTENTION_OUT, SC_ATTENTION_LSE, SC_ATTENTION_D_OUT};
+    static const sc_attention_role backward[] = {SC_ATTENTION_Q,   SC_ATTENTION_K,
+                                                 SC_ATTENTION_V,   SC_ATTENTION_OUT,
+                                                 SC_ATTENTION_LSE, SC_ATTENTION_D_OUT};
     static const sc_attention_role made[] = {SC_ATTENTION_OUT, SC_ATTENTION_LSE},
-                                   cotangents[] = {SC_ATTENTION_D_Q, SC_ATTENTION_D_K, SC_ATTENTION_D_V, SC_ATTENTION_D_BIAS};
+                                   cotangents[] = {SC_ATTENTION_D_Q, SC_ATTENTION_D_K,
+                                                   SC_ATTENTION_D_V, SC_ATTENTION_D_BIAS};
     const sc_op *op = maker->op;
     bool is_grad = maker->desc->is_grad;
     uint32_t fixed = (uint32_t)sc_ops[op->kind].operands;
@@ -48,7 +53,8 @@ static void add_arrays(sc_attention_maker *maker)
     add_called(maker, "pos", SC_ATTENTION_POS, fixed);
     add_called(maker, "len", SC_ATTENTION_LEN, fixed);
     for (uint32_t i = 0; i < op->result_count; i++)
-        add_array(maker, is_grad ? cotangents[i] : made[i], op->first_result + i, op->operand_count + i);
+        add_array(maker, is_grad ? cotangents[i] : made[i], op->first_result + i,
+                  op->operand_count + i);
     maker->desc->arg_count = op->operand_count + op->result_count;
 }
 
@@ -60,7 +66,10 @@ static uint32_t add_param(sc_attention_desc *desc, const sc_image_param *param)
 
 static sc_attention_dim dim_of(sc_attention_maker *maker, sc_dim leaf)
 {
-    sc_attention_dim dim = {.name = sc_text(maker->m->context, maker->m->dims.data[leaf].name), .size = 1, .global = 1, .first = SC_NONE};
+    sc_attention_dim dim = {.name = sc_text(maker->m->context, maker->m->dims.data[leaf].name),
+                            .size = 1,
+                            .global = 1,
+                            .first = SC_NONE};
     for (int role = 0; role < SC_ATTENTION_ROLES; role++) {
         const sc_type_info *type = maker->types[role];
         int at = type == NULL ? -1 : sc_type_find_dim(type, leaf);
@@ -79,8 +88,10 @@ static sc_attention_dim dim_of(sc_attention_maker *maker, sc_dim leaf)
             continue;
         const sc_sub_axis_list *sub_axes = &offset->splits[i].sub_axes;
         sc_image_terms terms = sc_terms_of(maker->m, sub_axes->sub_axes, sub_axes->count, dim.size);
-        dim.first = add_param(maker->desc, &(sc_image_param){.kind = SC_PARAM_RANK, .terms = terms});
-        dim.is_uneven = (int64_t)sc_sub_axis_list_size(&maker->m->mesh, sub_axes) * dim.size != dim.global;
+        dim.first =
+            add_param(maker->desc, &(sc_image_param){.kind = SC_PARAM_RANK, .terms = terms});
+        dim.is_uneven =
+            (int64_t)sc_sub_axis_list_size(&maker->m->mesh, sub_axes) * dim.size != dim.global;
     }
     return dim;
 }
@@ -88,11 +99,13 @@ static sc_attention_dim dim_of(sc_attention_maker *maker, sc_dim leaf)
 static bool take_dims(sc_attention_maker *maker)
 {
     sc_attention_desc *desc = maker->desc;
-    const sc_attr *dims = sc_op_attr(maker->op, SC_ATTR_dims), *to = sc_op_attr(maker->op, SC_ATTR_to);
+    const sc_attr *dims = sc_op_attr(maker->op, SC_ATTR_dims),
+                  *to = sc_op_attr(maker->op, SC_ATTR_to);
     if (dims == NULL || dims->count != 2)
         return false;
     sc_dim t = dims->dims[0], e = dims->dims[1];
-    const sc_type_info *q = maker->types[SC_ATTENTION_Q], *k = maker->types[SC_ATTENTION_K], *v = maker->types[SC_ATTENTION_V];
+    const sc_type_info *q = maker->types[SC_ATTENTION_Q], *k = maker->types[SC_ATTENTION_K],
+                       *v = maker->types[SC_ATTENTION_V];
     desc->t = dim_of(maker, t);
     desc->e = dim_of(maker, e);
     desc->position = desc->own_e = SC_NONE;
@@ -136,7 +149,8 @@ static bool read_mask(sc_attention_maker *maker)
     bool is_window = strcmp(mask, "window") == 0;
     desc->is_causal = is_window || strcmp(mask, "causal") == 0;
     desc->window = is_window ? sc_op_int(maker->op, SC_ATTR_window, 0) : -1;
-    return desc->is_causal ? sc_op_attr(maker->op, SC_ATTR_to) != NULL : mask[0] == 0 || strcmp(mask, "none") == 0;
+    return desc->is_causal ? sc_op_attr(maker->op, SC_ATTR_to) != NULL
+                           : mask[0] == 0 || strcmp(mask, "none") == 0;
 }
 
 /* Dropout numbers weights as elements of an array over q's dims without E, then T, with global
@@ -158,7 +172,9 @@ static void add_random(sc_attention_maker *maker)
     if (maker->desc->p == 0)
         return;
     const char *path = sc_text(maker->m->context, sc_op_word(maker->op, SC_ATTR_seed));
-    maker->desc->key_param = add_param(maker->desc, &(sc_image_param){.kind = SC_PARAM_KEY, .path_hash = sc_fnv1a64(path, strlen(path))});
+    maker->desc->key_param =
+        add_param(maker->desc, &(sc_image_param){.kind = SC_PARAM_KEY,
+                                                 .path_hash = sc_fnv1a64(path, strlen(path))});
     add_param(maker->desc, &(sc_image_param){.kind = SC_PARAM_STEP});
     add_param(maker->desc, &(sc_image_param){.kind = SC_PARAM_MICRO_BATCH});
 }
@@ -220,7 +236,8 @@ static const char *reason_for_simple(const sc_attention_desc *desc)
 
 bool sc_attention_is_summed(const sc_attention_desc *desc, sc_attention_role role)
 {
-    return role >= SC_ATTENTION_D_Q && desc->arrays[role].is_there && (role != SC_ATTENTION_D_Q || desc->form == SC_ATTENTION_SIMPLE);
+    return role >= SC_ATTENTION_D_Q && desc->arrays[role].is_there &&
+           (role != SC_ATTENTION_D_Q || desc->form == SC_ATTENTION_SIMPLE);
 }
 
 static sc_dtype real_dtype(const sc_attention_desc *desc)
@@ -237,7 +254,9 @@ int64_t sc_attention_sum_at(const sc_attention_desc *desc, sc_attention_role rol
 {
     int64_t at = 0;
     for (int before = SC_ATTENTION_D_Q; before < (int)role; before++)
-        at += sc_attention_needs_sum(desc, (sc_attention_role)before) ? (desc->arrays[before].count + 15) / 16 * 16 : 0;
+        at += sc_attention_needs_sum(desc, (sc_attention_role)before)
+                  ? (desc->arrays[before].count + 15) / 16 * 16
+                  : 0;
     return at;
 }
 
@@ -245,7 +264,8 @@ enum { CHUNK_KEYS = 512, CHUNK_KEYS_OF_FEW = 256, FEW_UNITS = 16, MOST_CHUNKS = 
 
 int64_t sc_attention_decode_chunks(const sc_attention_desc *desc)
 {
-    int64_t keys = sc_attention_units(desc) < FEW_UNITS ? CHUNK_KEYS_OF_FEW : CHUNK_KEYS, chunks = (desc->t.size + keys - 1) / keys;
+    int64_t keys = sc_attention_units(desc) < FEW_UNITS ? CHUNK_KEYS_OF_FEW : CHUNK_KEYS,
+            chunks = (desc->t.size + keys - 1) / keys;
     return chunks > MOST_CHUNKS ? MOST_CHUNKS : chunks;
 }
 
@@ -257,12 +277,15 @@ int64_t sc_attention_decode_part(const sc_attention_desc *desc)
 int64_t sc_attention_decode_scratch(const sc_attention_desc *desc)
 {
     int64_t chunks = sc_attention_decode_chunks(desc);
-    return chunks == 1 ? 0 : 4 * sc_attention_units(desc) * chunks * sc_attention_rows(desc) * sc_attention_decode_part(desc);
+    return chunks == 1 ? 0
+                       : 4 * sc_attention_units(desc) * chunks * sc_attention_rows(desc) *
+                             sc_attention_decode_part(desc);
 }
 
 static void plan_scratch(sc_attention_desc *desc)
 {
-    desc->scratch_bytes = sc_dtypes[real_dtype(desc)].bytes * sc_attention_sum_at(desc, SC_ATTENTION_ROLES);
+    desc->scratch_bytes =
+        sc_dtypes[real_dtype(desc)].bytes * sc_attention_sum_at(desc, SC_ATTENTION_ROLES);
     if (desc->form == SC_ATTENTION_DECODE)
         desc->scratch_bytes = sc_attention_decode_scratch(desc);
 }
@@ -277,7 +300,8 @@ void sc_attention_make_simple(sc_attention_desc *desc)
 sc_attention_desc *sc_attention_describe(const sc_module *m, sc_op_id id)
 {
     const sc_op *op = sc_op_at(m, id);
-    sc_attention_maker maker = {.m = m, .op = op, .desc = sc_arena_alloc(&m->context->arena, sizeof *maker.desc)};
+    sc_attention_maker maker = {
+        .m = m, .op = op, .desc = sc_arena_alloc(&m->context->arena, sizeof *maker.desc)};
     sc_attention_desc *desc = maker.desc;
     desc->is_grad = (sc_op_traits(op) & SC_KEEPS_LSE) == 0; /* attend_grad reads the saved LSE */
     add_arrays(&maker);
@@ -289,7 +313,8 @@ sc_attention_desc *sc_attention_describe(const sc_module *m, sc_op_id id)
     desc->softcap = sc_op_number(op, SC_ATTR_softcap, 0);
     desc->why_simple = reason_for_simple(desc);
     desc->form = desc->why_simple != NULL ? SC_ATTENTION_SIMPLE : SC_ATTENTION_TILED;
-    if (desc->form == SC_ATTENTION_TILED && !desc->is_grad && sc_attention_rows(desc) <= FEW_QUERIES)
+    if (desc->form == SC_ATTENTION_TILED && !desc->is_grad &&
+        sc_attention_rows(desc) <= FEW_QUERIES)
         desc->form = SC_ATTENTION_DECODE;
     plan_scratch(desc);
     return desc;

@@ -68,8 +68,10 @@ typedef struct sc_attention_desc {
     sc_attention_dim t, e;
     uint32_t own_count, query_count;
     sc_attention_dim own[SC_MAX_RANK], queries[SC_MAX_RANK]; /* queries: in q's order */
-    uint32_t own_e;                                          /* index of E in own; SC_NONE: v has no E */
-    uint32_t position;                                       /* index of a query dim; SC_NONE: none */
+    /* index of E in own; SC_NONE: v has no E */
+    uint32_t own_e;
+    /* index of a query dim; SC_NONE: none */
+    uint32_t position;
     bool is_causal;
     int64_t window;           /* keys at <= position - window are masked; 0: no window */
     double scale, softcap, p; /* softcap 0, p 0: none */
@@ -110,6 +112,7 @@ int64_t sc_attention_decode_scratch(const sc_attention_desc *desc);
 /* ---- C ---- */
 /* Emits static functions with the prefix NAME_, and the function `name`. Adds the helpers they call
  * to *helpers; the text needs nothing else but OpenMP pragmas. */
-void sc_attention_emit(sc_context *context, const sc_attention_desc *desc, const char *name, sc_strbuf *out, sc_helper_set *helpers);
+void sc_attention_emit(sc_context *context, const sc_attention_desc *desc, const char *name,
+                       sc_strbuf *out, sc_helper_set *helpers);
 
 #endif

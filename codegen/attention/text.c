@@ -6,7 +6,8 @@
 #include <string.h>
 
 static const char *const role_names[SC_ATTENTION_ROLES] = {
-    "q", "k", "v", "out", "lse", "d_out", "keep", "bias", "segments", "key_segments", "pos", "len", "d_q", "d_k", "d_v", "d_bias"};
+    "q",   "k",   "v",   "out", "lse", "d_out", "keep", "bias", "segments", "key_segments",
+    "pos", "len", "d_q", "d_k", "d_v", "d_bias"};
 
 const char *sc_attention_role_name(sc_attention_role role)
 {
@@ -52,8 +53,9 @@ void sc_attention_close(sc_attention_text *text)
 const char *sc_attention_type(sc_dtype dtype)
 {
     static const char *const types[SC_DTYPE_COUNT] = {
-        [SC_DTYPE_f32] = "float",   [SC_DTYPE_f64] = "double",  [SC_DTYPE_bf16] = "uint16_t", [SC_DTYPE_f16] = "uint16_t",
-        [SC_DTYPE_i32] = "int32_t", [SC_DTYPE_i64] = "int64_t", [SC_DTYPE_u8] = "uint8_t",    [SC_DTYPE_bool] = "uint8_t"};
+        [SC_DTYPE_f32] = "float",    [SC_DTYPE_f64] = "double",  [SC_DTYPE_bf16] = "uint16_t",
+        [SC_DTYPE_f16] = "uint16_t", [SC_DTYPE_i32] = "int32_t", [SC_DTYPE_i64] = "int64_t",
+        [SC_DTYPE_u8] = "uint8_t",   [SC_DTYPE_bool] = "uint8_t"};
     return types[dtype];
 }
 
@@ -62,8 +64,10 @@ const char *sc_attention_read(sc_attention_text *text, sc_attention_role role, c
     sc_dtype dtype = text->desc->arrays[role].dtype;
     const char *name = role_names[role];
     if (dtype == SC_DTYPE_bf16 || dtype == SC_DTYPE_f16) {
-        const char *read = sc_arena_printf(text->arena, "sc_%s_to_f32(%s[%s])", dtype == SC_DTYPE_bf16 ? "bf16" : "f16", name, index);
-        return strcmp(text->real, "float") == 0 ? read : sc_arena_printf(text->arena, "(double)%s", read);
+        const char *read = sc_arena_printf(text->arena, "sc_%s_to_f32(%s[%s])",
+                                           dtype == SC_DTYPE_bf16 ? "bf16" : "f16", name, index);
+        return strcmp(text->real, "float") == 0 ? read
+                                                : sc_arena_printf(text->arena, "(double)%s", read);
     }
     if (strcmp(sc_attention_type(dtype), text->real) == 0)
         return sc_arena_printf(text->arena, "%s[%s]", name, index);
@@ -73,10 +77,12 @@ const char *sc_attention_read(sc_attention_text *text, sc_attention_role role, c
 const char *sc_attention_stored(sc_attention_text *text, sc_dtype dtype, const char *value)
 {
     if (dtype == SC_DTYPE_bf16 || dtype == SC_DTYPE_f16)
-        return sc_arena_printf(text->arena, "sc_%s_to_%s(%s)", strcmp(text->real, "float") == 0 ? "f32" : "f64",
+        return sc_arena_printf(text->arena, "sc_%s_to_%s(%s)",
+                               strcmp(text->real, "float") == 0 ? "f32" : "f64",
                                dtype == SC_DTYPE_bf16 ? "bf16" : "f16", value);
-    return strcmp(sc_attention_type(dtype), text->real) == 0 ? value
-                                                             : sc_arena_printf(text->arena, "(%s)(%s)", sc_attention_type(dtype), value);
+    return strcmp(sc_attention_type(dtype), text->real) == 0
+               ? value
+               : sc_arena_printf(text->arena, "(%s)(%s)", sc_attention_type(dtype), value);
 }
 
 const char *sc_attention_number(sc_attention_text *text, double number)
@@ -114,8 +120,8 @@ bool sc_attention_of_row(const sc_attention_desc *desc, const sc_attention_dim *
 /* Dims that every cotangent has: no cotangent is summed over these. */
 bool sc_attention_of_sums(const sc_attention_desc *desc, const sc_attention_dim *dim)
 {
-    uint32_t all =
-        1u << SC_ATTENTION_D_K | 1u << SC_ATTENTION_D_V | (desc->arrays[SC_ATTENTION_D_BIAS].is_there ? 1u << SC_ATTENTION_D_BIAS : 0);
+    uint32_t all = 1u << SC_ATTENTION_D_K | 1u << SC_ATTENTION_D_V |
+                   (desc->arrays[SC_ATTENTION_D_BIAS].is_there ? 1u << SC_ATTENTION_D_BIAS : 0);
     return (dim->has & all) == all;
 }
 
@@ -140,18 +146,21 @@ void sc_attention_decode(sc_attention_text *text, sc_attention_choice *choice, c
         const sc_attention_dim *dim = &desc->queries[i];
         if (!choice(desc, dim))
             continue;
-        sc_attention_line(text, "const int64_t s%u = %s / %lld %% %lld; /* %s */", i, number, (long long)divide, (long long)dim->size,
-                          dim->name);
+        sc_attention_line(text, "const int64_t s%u = %s / %lld %% %lld; /* %s */", i, number,
+                          (long long)divide, (long long)dim->size, dim->name);
         divide *= dim->size;
     }
 }
 
 const char *sc_attention_times(sc_attention_text *text, const char *index, int64_t stride)
 {
-    return stride == 0 ? "0" : stride == 1 ? index : sc_arena_printf(text->arena, "%s * %lld", index, (long long)stride);
+    return stride == 0   ? "0"
+           : stride == 1 ? index
+                         : sc_arena_printf(text->arena, "%s * %lld", index, (long long)stride);
 }
 
-const char *sc_attention_at(sc_attention_text *text, sc_attention_role role, sc_attention_choice *choice)
+const char *sc_attention_at(sc_attention_text *text, sc_attention_role role,
+                            sc_attention_choice *choice)
 {
     const sc_attention_desc *desc = text->desc;
     const char *sum = "";
@@ -160,7 +169,8 @@ const char *sc_attention_at(sc_attention_text *text, sc_attention_role role, sc_
         if (!choice(desc, dim) || (dim->has >> role & 1) == 0)
             continue;
         const char *index = sc_arena_printf(text->arena, "s%u", i);
-        sum = sc_arena_printf(text->arena, "%s%s%s", sum, sum[0] == 0 ? "" : " + ", sc_attention_times(text, index, dim->strides[role]));
+        sum = sc_arena_printf(text->arena, "%s%s%s", sum, sum[0] == 0 ? "" : " + ",
+                              sc_attention_times(text, index, dim->strides[role]));
     }
     return sum[0] == 0 ? "0" : sum;
 }
@@ -175,7 +185,8 @@ const char *sc_attention_own(sc_attention_text *text, sc_attention_role role, co
     const char *sum = "";
     int64_t divide = 1;
     for (uint32_t i = desc->own_count; i-- > 0;) {
-        const char *index = sc_arena_printf(text->arena, "%s / %lld %% %lld", o, (long long)divide, (long long)desc->own[i].size);
+        const char *index = sc_arena_printf(text->arena, "%s / %lld %% %lld", o, (long long)divide,
+                                            (long long)desc->own[i].size);
         sum = sc_arena_printf(text->arena, "%s%s%s", sum, sum[0] == 0 ? "" : " + ",
                               sc_attention_times(text, index, desc->own[i].strides[role]));
         divide *= desc->own[i].size;
@@ -193,23 +204,29 @@ static const char *first_of(sc_attention_text *text, const sc_attention_dim *dim
 void sc_attention_declare_interval(sc_attention_text *text)
 {
     const sc_attention_desc *desc = text->desc;
-    bool has_pos = desc->arrays[SC_ATTENTION_POS].is_there, has_len = desc->arrays[SC_ATTENTION_LEN].is_there;
+    bool has_pos = desc->arrays[SC_ATTENTION_POS].is_there,
+         has_len = desc->arrays[SC_ATTENTION_LEN].is_there;
     sc_attention_line(text, "int64_t low = 0, high = %lld;", (long long)desc->t.size);
     const char *pos = has_pos ? "position" : "0", *t_first = first_of(text, &desc->t);
     if (has_pos && (has_len || desc->is_causal))
-        sc_attention_line(text, "const int64_t position = (int64_t)pos[%s];", sc_attention_at(text, SC_ATTENTION_POS, sc_attention_all));
+        sc_attention_line(text, "const int64_t position = (int64_t)pos[%s];",
+                          sc_attention_at(text, SC_ATTENTION_POS, sc_attention_all));
     if (has_len) {
         sc_attention_line(text, "const int64_t filled = %s + (int64_t)len[%s] - %s;", pos,
                           sc_attention_at(text, SC_ATTENTION_LEN, sc_attention_all), t_first);
         sc_attention_line(text, "high = filled < high ? filled : high;");
     }
     if (desc->is_causal) {
-        const char *index = desc->position == SC_NONE ? "0" : sc_arena_printf(text->arena, "s%u", desc->position);
-        const char *first = desc->position == SC_NONE ? "0" : first_of(text, &desc->queries[desc->position]);
-        sc_attention_line(text, "const int64_t query = %s + %s + %s - %s;", first, index, pos, t_first);
+        const char *index =
+            desc->position == SC_NONE ? "0" : sc_arena_printf(text->arena, "s%u", desc->position);
+        const char *first =
+            desc->position == SC_NONE ? "0" : first_of(text, &desc->queries[desc->position]);
+        sc_attention_line(text, "const int64_t query = %s + %s + %s - %s;", first, index, pos,
+                          t_first);
         sc_attention_line(text, "high = query + 1 < high ? query + 1 : high;");
         if (desc->window >= 0)
-            sc_attention_line(text, "low = query - %lld > 0 ? query - %lld : 0;", (long long)desc->window - 1, (long long)desc->window - 1);
+            sc_attention_line(text, "low = query - %lld > 0 ? query - %lld : 0;",
+                              (long long)desc->window - 1, (long long)desc->window - 1);
     }
     sc_attention_line(text, "high = high > low ? high : low;");
 }
@@ -222,7 +239,8 @@ void sc_attention_declare_row(sc_attention_text *text)
     const char *sum = first_of(text, &desc->t);
     for (uint32_t i = 0; i < desc->query_count; i++) {
         const sc_attention_dim *dim = &desc->queries[i];
-        sum = sc_arena_printf(text->arena, "%s + (%s + s%u) * %lld", sum, first_of(text, dim), i, (long long)dim->dropout_stride);
+        sum = sc_arena_printf(text->arena, "%s + (%s + s%u) * %lld", sum, first_of(text, dim), i,
+                              (long long)dim->dropout_stride);
     }
     sc_attention_line(text, "const int64_t weight_row = %s;", sum);
 }
@@ -234,8 +252,10 @@ const char *sc_attention_beyond(sc_attention_text *text)
         const sc_attention_dim *dim = &text->desc->queries[i];
         if (!dim->is_uneven)
             continue;
-        const char *one = sc_arena_printf(text->arena, "params[%u] + s%u >= %lld", dim->first, i, (long long)dim->global);
-        condition = condition == NULL ? one : sc_arena_printf(text->arena, "%s || %s", condition, one);
+        const char *one = sc_arena_printf(text->arena, "params[%u] + s%u >= %lld", dim->first, i,
+                                          (long long)dim->global);
+        condition =
+            condition == NULL ? one : sc_arena_printf(text->arena, "%s || %s", condition, one);
     }
     return condition;
 }
@@ -246,19 +266,24 @@ const char *sc_attention_visible(sc_attention_text *text)
     const sc_attention_dim *t = &desc->t;
     const char *kept = NULL, *agree = NULL;
     if (desc->arrays[SC_ATTENTION_KEEP].is_there)
-        kept = sc_arena_printf(text->arena, "keep[keep_at + %s] != 0", sc_attention_times(text, "t", t->strides[SC_ATTENTION_KEEP]));
+        kept = sc_arena_printf(text->arena, "keep[keep_at + %s] != 0",
+                               sc_attention_times(text, "t", t->strides[SC_ATTENTION_KEEP]));
     if (desc->arrays[SC_ATTENTION_SEGMENTS].is_there)
-        agree = sc_arena_printf(text->arena, "segments[segments_at + %s] == key_segments[key_segments_at + %s]",
-                                sc_attention_times(text, "t", t->strides[SC_ATTENTION_SEGMENTS]),
-                                sc_attention_times(text, "t", t->strides[SC_ATTENTION_KEY_SEGMENTS]));
-    return kept == NULL ? agree : agree == NULL ? kept : sc_arena_printf(text->arena, "%s && %s", kept, agree);
+        agree = sc_arena_printf(
+            text->arena, "segments[segments_at + %s] == key_segments[key_segments_at + %s]",
+            sc_attention_times(text, "t", t->strides[SC_ATTENTION_SEGMENTS]),
+            sc_attention_times(text, "t", t->strides[SC_ATTENTION_KEY_SEGMENTS]));
+    return kept == NULL    ? agree
+           : agree == NULL ? kept
+                           : sc_arena_printf(text->arena, "%s && %s", kept, agree);
 }
 
 /* ---- functions ---- */
 
 bool sc_attention_is_written(const sc_attention_desc *desc, sc_attention_role role)
 {
-    return role >= SC_ATTENTION_D_Q || (!desc->is_grad && (role == SC_ATTENTION_OUT || role == SC_ATTENTION_LSE));
+    return role >= SC_ATTENTION_D_Q ||
+           (!desc->is_grad && (role == SC_ATTENTION_OUT || role == SC_ATTENTION_LSE));
 }
 
 void sc_attention_declare_arrays(sc_attention_text *text)
@@ -266,23 +291,30 @@ void sc_attention_declare_arrays(sc_attention_text *text)
     const sc_attention_desc *desc = text->desc;
     for (int role = 0; role < SC_ATTENTION_ROLES; role++) {
         const sc_attention_array *array = &desc->arrays[role];
-        const char *constant = sc_attention_is_written(desc, (sc_attention_role)role) ? "" : "const ";
+        const char *constant =
+            sc_attention_is_written(desc, (sc_attention_role)role) ? "" : "const ";
         if (array->is_there)
-            sc_attention_line(text, "%s%s *const %s = args[%u];", constant, sc_attention_type(array->dtype), role_names[role], array->arg);
+            sc_attention_line(text, "%s%s *const %s = args[%u];", constant,
+                              sc_attention_type(array->dtype), role_names[role], array->arg);
     }
     for (int role = SC_ATTENTION_D_Q; role < SC_ATTENTION_ROLES; role++) {
         if (!desc->arrays[role].is_there)
             continue;
         if (sc_attention_needs_sum(desc, (sc_attention_role)role))
-            sc_attention_line(text, "%s *const sum_%s = (%s *)args[%u] + %lld;", text->real, role_names[role], text->real, desc->arg_count,
+            sc_attention_line(text, "%s *const sum_%s = (%s *)args[%u] + %lld;", text->real,
+                              role_names[role], text->real, desc->arg_count,
                               (long long)sc_attention_sum_at(desc, (sc_attention_role)role));
         else if (sc_attention_is_summed(desc, (sc_attention_role)role))
-            sc_attention_line(text, "%s *const sum_%s = %s;", text->real, role_names[role], role_names[role]);
+            sc_attention_line(text, "%s *const sum_%s = %s;", text->real, role_names[role],
+                              role_names[role]);
     }
     if (desc->p > 0) {
-        sc_attention_line(text, "const uint64_t random_key = (uint64_t)params[%u];", desc->key_param);
-        sc_attention_line(text, "const uint32_t random_step = (uint32_t)params[%u];", desc->key_param + 1);
-        sc_attention_line(text, "const uint32_t random_micro_batch = (uint32_t)params[%u];", desc->key_param + 2);
+        sc_attention_line(text, "const uint64_t random_key = (uint64_t)params[%u];",
+                          desc->key_param);
+        sc_attention_line(text, "const uint32_t random_step = (uint32_t)params[%u];",
+                          desc->key_param + 1);
+        sc_attention_line(text, "const uint32_t random_micro_batch = (uint32_t)params[%u];",
+                          desc->key_param + 2);
     }
     sc_attention_line(text, "(void)params;");
 }
@@ -324,7 +356,8 @@ void sc_attention_declare_places(sc_attention_text *text)
                   {SC_ATTENTION_D_BIAS, "d_bias"}};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         if (text->desc->arrays[places[i].role].is_there)
-            sc_attention_line(text, "const int64_t %s_at = %s;", places[i].name, sc_attention_at(text, places[i].role, sc_attention_all));
+            sc_attention_line(text, "const int64_t %s_at = %s;", places[i].name,
+                              sc_attention_at(text, places[i].role, sc_attention_all));
     }
     sc_attention_declare_interval(text);
     sc_attention_declare_row(text);
@@ -333,15 +366,19 @@ void sc_attention_declare_places(sc_attention_text *text)
 const char *sc_attention_bias_of_key(sc_attention_text *text)
 {
     const char *index =
-        sc_arena_printf(text->arena, "bias_at + %s", sc_attention_times(text, "t", text->desc->t.strides[SC_ATTENTION_BIAS]));
+        sc_arena_printf(text->arena, "bias_at + %s",
+                        sc_attention_times(text, "t", text->desc->t.strides[SC_ATTENTION_BIAS]));
     return sc_attention_read(text, SC_ATTENTION_BIAS, index);
 }
 
 const char *sc_attention_factor_of_key(sc_attention_text *text)
 {
     double p = text->desc->p;
-    return sc_arena_printf(text->arena, "(sc_uniform53(weight_row + t, random_step, random_micro_batch, random_key) < %lluu ? 0 : %s)",
-                           (unsigned long long)sc_uniform53_limit(p), sc_attention_number(text, p < 1 ? 1 / (1 - p) : 0));
+    return sc_arena_printf(text->arena,
+                           "(sc_uniform53(weight_row + t, random_step, random_micro_batch, "
+                           "random_key) < %lluu ? 0 : %s)",
+                           (unsigned long long)sc_uniform53_limit(p),
+                           sc_attention_number(text, p < 1 ? 1 / (1 - p) : 0));
 }
 
 /* ---- cotangents that are sums ---- */
@@ -353,7 +390,8 @@ void sc_attention_begin_sums(sc_attention_text *text)
         if (!sc_attention_is_summed(text->desc, (sc_attention_role)role))
             continue;
         sc_attention_line(text, "#pragma omp parallel for simd");
-        sc_attention_line(text, "for (int64_t i = 0; i < %lld; i++)", (long long)text->desc->arrays[role].count);
+        sc_attention_line(text, "for (int64_t i = 0; i < %lld; i++)",
+                          (long long)text->desc->arrays[role].count);
         sc_attention_line(text, "    sum_d_%s[i] = 0;", names[role - SC_ATTENTION_D_Q]);
     }
 }
@@ -367,7 +405,9 @@ void sc_attention_end_sums(sc_attention_text *text)
             continue;
         const char *sum = sc_arena_printf(text->arena, "sum_d_%s[i]", name);
         sc_attention_line(text, "#pragma omp parallel for simd");
-        sc_attention_line(text, "for (int64_t i = 0; i < %lld; i++)", (long long)text->desc->arrays[role].count);
-        sc_attention_line(text, "    d_%s[i] = %s;", name, sc_attention_stored(text, text->desc->arrays[role].dtype, sum));
+        sc_attention_line(text, "for (int64_t i = 0; i < %lld; i++)",
+                          (long long)text->desc->arrays[role].count);
+        sc_attention_line(text, "    d_%s[i] = %s;", name,
+                          sc_attention_stored(text, text->desc->arrays[role].dtype, sum));
     }
 }

@@ -19,8 +19,11 @@ typedef struct sc_attention_text {
 } sc_attention_text;
 
 /* Emits a line, indented by the open braces. */
-void sc_attention_line(sc_attention_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void sc_attention_open(sc_attention_text *text, const char *format, ...) __attribute__((format(printf, 2, 3))); /* the same with " {" */
+void sc_attention_line(sc_attention_text *text, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* the same with " {" */
+void sc_attention_open(sc_attention_text *text, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 void sc_attention_close(sc_attention_text *text);
 
 /* The C type of a stored dtype; an expression of type `real` that reads an element; an expression
@@ -33,12 +36,14 @@ const char *sc_attention_number(sc_attention_text *text, double number);
 
 /* Selects the query dims that a function goes over. */
 typedef bool sc_attention_choice(const sc_attention_desc *desc, const sc_attention_dim *dim);
-sc_attention_choice sc_attention_all, sc_attention_of_unit, sc_attention_of_row, sc_attention_of_sums, sc_attention_within_sums;
+sc_attention_choice sc_attention_all, sc_attention_of_unit, sc_attention_of_row,
+    sc_attention_of_sums, sc_attention_within_sums;
 int64_t sc_attention_product(const sc_attention_desc *desc, sc_attention_choice *choice);
 /* Declares s0, s1, .. (numbered by query dim) from a row-major index over the chosen dims. */
 void sc_attention_decode(sc_attention_text *text, sc_attention_choice *choice, const char *number);
 /* The offset in an array along the chosen dims: s0 * 4096 + s2 * 64. */
-const char *sc_attention_at(sc_attention_text *text, sc_attention_role role, sc_attention_choice *choice);
+const char *sc_attention_at(sc_attention_text *text, sc_attention_role role,
+                            sc_attention_choice *choice);
 /* The offset of element o of the own dims. */
 const char *sc_attention_own(sc_attention_text *text, sc_attention_role role, const char *o);
 /* "index * stride", simplified when the stride is 0 or 1. */

@@ -38,7 +38,8 @@ static void write_head(sc_kernel_printer *e, const char *name)
     for (uint32_t i = 0; i < k->args.count; i++) {
         const sc_kernel_arg *arg = &k->args.data[i];
         if (e->arg_used[i])
-            sc_printer_line(e, "%s%s *%sconst %s = args[%u];", arg->mode == SC_ARG_IN ? "const " : "", sc_printer_stored(arg->dtype),
+            sc_printer_line(e, "%s%s *%sconst %s = args[%u];",
+                            arg->mode == SC_ARG_IN ? "const " : "", sc_printer_stored(arg->dtype),
                             e->arg_shared[i] ? "" : "restrict ", e->arg_names[i], i);
     }
     for (uint32_t i = 0; i < k->params.count; i++) {
@@ -127,14 +128,15 @@ static void write_function(sc_kernel_printer *e, const char *name)
         e->indent--;
         sc_printer_line(e, "}");
     }
-    bool fails = e->check_count > 0 && (e->shape.order_count > 0 || e->shape.vector != SC_IMAGE_NONE);
+    bool fails =
+        e->check_count > 0 && (e->shape.order_count > 0 || e->shape.vector != SC_IMAGE_NONE);
     sc_printer_line(e, fails ? "return failed == INT64_MAX ? 0 : failed;" : "return 0;");
     e->indent--;
     sc_printer_line(e, "}");
 }
 
-void sc_c_emit_within(const sc_kernel *k, const char *name, bool comments, const sc_c_limits *limits, sc_strbuf *out,
-                      sc_helper_set *helpers)
+void sc_c_emit_within(const sc_kernel *k, const char *name, bool comments,
+                      const sc_c_limits *limits, sc_strbuf *out, sc_helper_set *helpers)
 {
     size_t start = out->length;
     sc_kernel_printer e = {.target = &sc_c_target, .limits = limits};
@@ -147,7 +149,8 @@ void sc_c_emit_within(const sc_kernel *k, const char *name, bool comments, const
         *helpers |= SC_HELPER(headers) | sc_helpers_named_in(out->data + start);
 }
 
-void sc_c_emit(const sc_kernel *k, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers)
+void sc_c_emit(const sc_kernel *k, const char *name, bool comments, sc_strbuf *out,
+               sc_helper_set *helpers)
 {
     sc_c_emit_within(k, name, comments, &sc_c_default_limits, out, helpers);
 }

@@ -16,6 +16,7 @@
 
 /* Appends the function. The kernel must verify. Adds the helpers that the text calls to *helpers
  * (may be NULL). */
-void sc_c_emit(const sc_kernel *k, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers);
+void sc_c_emit(const sc_kernel *k, const char *name, bool comments, sc_strbuf *out,
+               sc_helper_set *helpers);
 
 #endif

@@ -23,8 +23,8 @@ struct sc_c_limits {
 };
 
 extern const sc_c_limits sc_c_default_limits;
-void sc_c_emit_within(const sc_kernel *k, const char *name, bool comments, const sc_c_limits *limits, sc_strbuf *out,
-                      sc_helper_set *helpers);
+void sc_c_emit_within(const sc_kernel *k, const char *name, bool comments,
+                      const sc_c_limits *limits, sc_strbuf *out, sc_helper_set *helpers);
 
 /* loop_order.c */
 void sc_c_choose_loop_order(sc_kernel_printer *e);
@@ -42,7 +42,8 @@ bool sc_c_is_blocked(const sc_kernel_printer *e);
 void sc_c_choose_transposes(sc_kernel_printer *e, int64_t others);
 /* Emits q12[(D - D_from) * 144 + R - R_from], of the argument's type; without the tile: w3[R -
  * R_from]. */
-void sc_c_transposed_element(sc_kernel_printer *e, char letter, uint32_t id, uint32_t arg, bool tile);
+void sc_c_transposed_element(sc_kernel_printer *e, char letter, uint32_t id, uint32_t arg,
+                             bool tile);
 /* Emit the text before a tile's loop, after one of its rows, and after the tile. */
 void sc_c_transpose_in(sc_kernel_printer *e);
 void sc_c_stream_row(sc_kernel_printer *e);

@@ -3,7 +3,8 @@
 
 bool sc_c_is_blocked(const sc_kernel_printer *e)
 {
-    return e->shape.vector != SC_IMAGE_NONE && e->shape.block < e->k->dims.data[e->shape.vector].size;
+    return e->shape.vector != SC_IMAGE_NONE &&
+           e->shape.block < e->k->dims.data[e->shape.vector].size;
 }
 
 /* Number of loops: the other outer dims, blocks of the vector dim, tiles, indices in a tile. */
@@ -15,7 +16,8 @@ uint32_t sc_c_outer_loops(const sc_kernel_printer *e)
 void sc_c_open_outer_loop(sc_kernel_printer *e, uint32_t l)
 {
     const sc_printer_shape *shape = &e->shape;
-    bool tiled = shape->tile != SC_IMAGE_NONE, whole = l < shape->order_count, within = tiled && l + 1 == sc_c_outer_loops(e);
+    bool tiled = shape->tile != SC_IMAGE_NONE, whole = l < shape->order_count,
+         within = tiled && l + 1 == sc_c_outer_loops(e);
     bool tiles = tiled && l + 2 == sc_c_outer_loops(e);
     uint32_t dim = whole ? shape->order[l] : tiles || within ? shape->tile : shape->vector;
     const char *name = e->dim_names[dim];
@@ -23,9 +25,11 @@ void sc_c_open_outer_loop(sc_kernel_printer *e, uint32_t l)
     if (whole)
         sc_printer_line(e, "for (int64_t %s = 0; %s < %lld; %s++) {", name, name, size, name);
     else if (within)
-        sc_printer_line(e, "for (int64_t %s = %s_from; %s < %s_to; %s++) {", name, name, name, name, name);
+        sc_printer_line(e, "for (int64_t %s = %s_from; %s < %s_to; %s++) {", name, name, name, name,
+                        name);
     else
-        sc_printer_line(e, "for (int64_t %s_from = 0; %s_from < %lld; %s_from += %lld) {", name, name, size, name, step);
+        sc_printer_line(e, "for (int64_t %s_from = 0; %s_from < %lld; %s_from += %lld) {", name,
+                        name, size, name, step);
     e->indent++;
 }
 
@@ -36,5 +40,6 @@ void sc_c_block_end(sc_kernel_printer *e, uint32_t dim, int64_t block)
     if (size % step == 0)
         sc_printer_line(e, "const int64_t %s_to = %s_from + %lld;", name, name, step);
     else
-        sc_printer_line(e, "const int64_t %s_to = %s_from < %lld ? %s_from + %lld : %lld;", name, name, size - step, name, step, size);
+        sc_printer_line(e, "const int64_t %s_to = %s_from < %lld ? %s_from + %lld : %lld;", name,
+                        name, size - step, name, step, size);
 }

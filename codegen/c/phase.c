@@ -25,8 +25,10 @@ typedef struct sc_c_loops {
 static bool is_exact(const sc_kernel_printer *e, sc_knode id, uint32_t depth)
 {
     const sc_kernel_node *node = &e->k->nodes.data[id];
-    bool chooses = node->kind == SC_NODE_where || node->kind == SC_NODE_load || node->kind == SC_NODE_constant;
-    bool exact = depth > 0 && !e->nodes[id].late && !e->nodes[id].reads_written && (chooses || !sc_dtype_is_float((sc_dtype)node->dtype));
+    bool chooses =
+        node->kind == SC_NODE_where || node->kind == SC_NODE_load || node->kind == SC_NODE_constant;
+    bool exact = depth > 0 && !e->nodes[id].late && !e->nodes[id].reads_written &&
+                 (chooses || !sc_dtype_is_float((sc_dtype)node->dtype));
     for (uint32_t i = 0; exact && i < node->count; i++)
         exact = is_exact(e, e->k->operands.data[node->first + i], depth - 1);
     return exact;
@@ -51,14 +53,16 @@ static bool is_below(const sc_kernel_printer *e, sc_knode id)
 static const char *operation(const sc_kernel_printer *e, sc_knode id)
 {
     const sc_kernel_node *node = &e->k->nodes.data[id];
-    bool below = node->kind == SC_NODE_exp && node->dtype == SC_DTYPE_f32 && is_below(e, e->k->operands.data[node->first]);
+    bool below = node->kind == SC_NODE_exp && node->dtype == SC_DTYPE_f32 &&
+                 is_below(e, e->k->operands.data[node->first]);
     return below ? "sc_exp_below_f32($0)" : sc_printer_template(e, id);
 }
 
 static void leave_iteration(sc_kernel_printer *e, uint32_t item)
 {
     uint32_t depth = e->items[item].depth;
-    bool lane = e->shape.vector != SC_IMAGE_NONE && (e->scope_dims[depth] >> e->shape.vector & 1) != 0 && depth > e->body;
+    bool lane = e->shape.vector != SC_IMAGE_NONE &&
+                (e->scope_dims[depth] >> e->shape.vector & 1) != 0 && depth > e->body;
     if (depth == 0 || (e->body == 0 && !lane)) {
         sc_printer_indent(e);
         sc_strbuf_add(e->out, "    return ");
@@ -101,7 +105,8 @@ static void memory_element(sc_kernel_printer *e, const sc_printer_access *access
     sc_strbuf_add_char(e->out, ']');
 }
 
-static void loaded(sc_kernel_printer *e, const sc_printer_access *access, uint32_t depth, uint32_t node)
+static void loaded(sc_kernel_printer *e, const sc_printer_access *access, uint32_t depth,
+                   uint32_t node)
 {
     if (e->nodes[node].turned)
         sc_c_transposed_element(e, 'q', node, access->arg, true);
@@ -109,9 +114,11 @@ static void loaded(sc_kernel_printer *e, const sc_printer_access *access, uint32
         memory_element(e, access, depth);
 }
 
-static void stored(sc_kernel_printer *e, const sc_printer_access *access, uint32_t depth, uint32_t item)
+static void stored(sc_kernel_printer *e, const sc_printer_access *access, uint32_t depth,
+                   uint32_t item)
 {
-    if (e->k->items.data[item].kind == SC_ITEM_STORE && (e->items[item].turned || e->items[item].streamed))
+    if (e->k->items.data[item].kind == SC_ITEM_STORE &&
+        (e->items[item].turned || e->items[item].streamed))
         sc_c_transposed_element(e, 'w', item, access->arg, e->items[item].turned);
     else
         memory_element(e, access, depth);
@@ -137,7 +144,8 @@ static bool in_lanes(const sc_kernel_printer *e, uint32_t item)
     return e->lanes > 0 && e->items[item].depth == e->inner;
 }
 
-static void declare_accumulator(sc_kernel_printer *e, uint32_t item, char letter, sc_dtype dtype, int64_t count)
+static void declare_accumulator(sc_kernel_printer *e, uint32_t item, char letter, sc_dtype dtype,
+                                int64_t count)
 {
     sc_item_kind kind = e->k->items.data[item].kind;
     const char *type = sc_printer_type(dtype), *nothing = sc_printer_identity(kind, dtype);
@@ -171,7 +179,8 @@ static const char *folded(sc_kernel_printer *e, uint32_t item)
 {
     sc_item_kind kind = e->k->items.data[item].kind;
     char how = (char)(kind == SC_ITEM_SUM ? '+' : kind == SC_ITEM_MAX ? '>' : '<');
-    return sc_arena_printf(e->arena, "sc_lanes_%s(t%u, %d, '%c')", sc_dtypes[sc_printer_dtype_of(e, item)].name, item, (int)e->lanes, how);
+    return sc_arena_printf(e->arena, "sc_lanes_%s(t%u, %d, '%c')",
+                           sc_dtypes[sc_printer_dtype_of(e, item)].name, item, (int)e->lanes, how);
 }
 
 static void end_reductions(sc_kernel_printer *e, const sc_c_loops *loops)
@@ -186,7 +195,8 @@ static void end_reductions(sc_kernel_printer *e, const sc_c_loops *loops)
         } else if (e->items[i].wide) {
             sc_printer_line(e, "const float r%u = (float)s%u;", i, i);
         } else if (in_lanes(e, i)) {
-            sc_printer_line(e, "const %s r%u = %s;", sc_printer_type(sc_printer_dtype_of(e, i)), i, folded(e, i));
+            sc_printer_line(e, "const %s r%u = %s;", sc_printer_type(sc_printer_dtype_of(e, i)), i,
+                            folded(e, i));
         }
     }
 }
@@ -195,7 +205,10 @@ static void begin_parts(sc_kernel_printer *e, const sc_c_loops *loops)
 {
     for (uint32_t i = loops->first; i < loops->end; i++) {
         if (e->items[i].parts)
-            declare_accumulator(e, i, 't', SC_DTYPE_f32, in_lanes(e, i) ? e->lanes : e->items[i].of_vector ? e->shape.block : 0);
+            declare_accumulator(e, i, 't', SC_DTYPE_f32,
+                                in_lanes(e, i)          ? e->lanes
+                                : e->items[i].of_vector ? e->shape.block
+                                                        : 0);
     }
 }
 
@@ -218,23 +231,26 @@ static void end_parts(sc_kernel_printer *e, const sc_c_loops *loops)
 /* ---- loops ---- */
 
 /* The innermost loop with parallel accumulators: full groups, then the rest. */
-static void lane_loops(sc_kernel_printer *e, const sc_c_loops *loops, const char *from, const char *to)
+static void lane_loops(sc_kernel_printer *e, const sc_c_loops *loops, const char *from,
+                       const char *to)
 {
     uint32_t dim = loops->dims[loops->count - 1];
     const char *name = e->dim_names[dim];
     long long lanes = e->lanes, size = e->k->dims.data[dim].size;
     bool fixed = from[0] == '0' && from[1] == 0 && to[0] <= '9';
-    bool whole =
-        size % lanes == 0 && (dim != e->cut || e->cut_size % lanes == 0) && (!loops->parts || !loops->pieces || loops->piece % lanes == 0);
+    bool whole = size % lanes == 0 && (dim != e->cut || e->cut_size % lanes == 0) &&
+                 (!loops->parts || !loops->pieces || loops->piece % lanes == 0);
     const char *main_end = to;
     if (!whole && fixed) {
         main_end = sc_arena_printf(e->arena, "%lld", size / lanes * lanes);
     } else if (!whole) {
         main_end = sc_arena_printf(e->arena, "%s_main", name);
-        sc_printer_line(e, "const int64_t %s_main = %s + (%s - %s) / %lld * %lld;", name, from, to, from, lanes, lanes);
+        sc_printer_line(e, "const int64_t %s_main = %s + (%s - %s) / %lld * %lld;", name, from, to,
+                        from, lanes, lanes);
     }
     sc_c_prefetch_begin(e);
-    sc_printer_line(e, "for (int64_t %s_at = %s; %s_at < %s; %s_at += %lld) {", name, from, name, main_end, name, lanes);
+    sc_printer_line(e, "for (int64_t %s_at = %s; %s_at < %s; %s_at += %lld) {", name, from, name,
+                    main_end, name, lanes);
     e->indent++;
     sc_c_prefetch(e, sc_arena_printf(e->arena, "%s_at", name));
     sc_strbuf_add(e->out, "#pragma omp simd\n");
@@ -275,9 +291,11 @@ static void open_loop(sc_kernel_printer *e, const sc_c_loops *loops, uint32_t l)
     if (loops->parts && l == loops->part) {
         if (loops->pieces) {
             long long piece = loops->piece;
-            sc_printer_line(e, "for (int64_t %s_from = %s; %s_from < %s; %s_from += %lld) {", name, from, name, to, name, piece);
+            sc_printer_line(e, "for (int64_t %s_from = %s; %s_from < %s; %s_from += %lld) {", name,
+                            from, name, to, name, piece);
             e->indent++;
-            sc_printer_line(e, "const int64_t %s_to = %s_from < %s - %lld ? %s_from + %lld : %s;", name, name, to, piece, name, piece, to);
+            sc_printer_line(e, "const int64_t %s_to = %s_from < %s - %lld ? %s_from + %lld : %s;",
+                            name, name, to, piece, name, piece, to);
             from = sc_arena_printf(e->arena, "%s_from", name);
             to = sc_arena_printf(e->arena, "%s_to", name);
         }
@@ -344,8 +362,11 @@ static void plan_loops(sc_kernel_printer *e, uint32_t phase_index, sc_c_loops *l
     }
     if (!rows)
         loops->dims[loops->count++] = e->shape.vector;
-    e->simd = loops->count > 0 && sc_printer_may_vectorise(e, phase_index, loops->dims[loops->count - 1]);
-    e->inner = loops->count > 0 ? e->body + 1 + loops->count : e->writes_read ? e->body + 1 : e->body;
+    e->simd =
+        loops->count > 0 && sc_printer_may_vectorise(e, phase_index, loops->dims[loops->count - 1]);
+    e->inner = loops->count > 0 ? e->body + 1 + loops->count
+               : e->writes_read ? e->body + 1
+                                : e->body;
     if (e->inner > e->body)
         e->scope_dims[e->body + 1] = 0;
     for (uint32_t i = 0; i < loops->count; i++)
@@ -353,12 +374,14 @@ static void plan_loops(sc_kernel_printer *e, uint32_t phase_index, sc_c_loops *l
     for (uint32_t i = loops->first; i < loops->end; i++) {
         sc_printer_item *item = &e->items[i];
         item->depth = e->inner;
-        item->of_vector =
-            !rows && sc_item_reduces(k->items.data[i].kind) && (e->nodes[k->items.data[i].value].dims >> e->shape.vector & 1) != 0;
+        item->of_vector = !rows && sc_item_reduces(k->items.data[i].kind) &&
+                          (e->nodes[k->items.data[i].value].dims >> e->shape.vector & 1) != 0;
         if (!rows && sc_item_reduces(k->items.data[i].kind) && !item->of_vector)
             item->depth--;
-        bool sum = k->items.data[i].kind == SC_ITEM_SUM && sc_printer_dtype_of(e, i) == SC_DTYPE_f32;
-        item->parts = sum && !item->running && points > (rows ? e->limits->few : e->limits->few_rows);
+        bool sum =
+            k->items.data[i].kind == SC_ITEM_SUM && sc_printer_dtype_of(e, i) == SC_DTYPE_f32;
+        item->parts =
+            sum && !item->running && points > (rows ? e->limits->few : e->limits->few_rows);
         item->wide = item->parts || (sum && item->running);
         loops->parts |= item->parts;
     }

@@ -21,7 +21,8 @@ enum { MOST_AHEAD = 4 /* arrays at once */, LINE = 64 /* bytes */, FEWEST_ROWS =
 
 static bool is_store(const sc_kernel_printer *e, uint32_t item)
 {
-    return e->k->items.data[item].kind == SC_ITEM_STORE && e->k->items.data[item].guard == SC_IMAGE_NONE;
+    return e->k->items.data[item].kind == SC_ITEM_STORE &&
+           e->k->items.data[item].guard == SC_IMAGE_NONE;
 }
 
 static uint32_t next_dim(const sc_kernel_printer *e)
@@ -40,11 +41,14 @@ static bool is_row(const sc_kernel_printer *e, const sc_printer_access *access)
     bool plain = access->count > 0;
     for (uint32_t i = 0; i < access->count; i++) {
         const sc_printer_term *term = &access->terms[i];
-        plain = plain && (term->dim != SC_IMAGE_NONE ? term->dim == dim || term->dim < e->k->outer_count
-                                                     : e->k->nodes.data[term->node].kind == SC_NODE_param);
+        plain = plain &&
+                (term->dim != SC_IMAGE_NONE ? term->dim == dim || term->dim < e->k->outer_count
+                                            : e->k->nodes.data[term->node].kind == SC_NODE_param);
     }
-    return plain && sc_printer_stride(e, access, dim) == 1 && sc_printer_stride(e, access, next_dim(e)) != 0 &&
-           e->lanes * sc_dtypes[arg->dtype].bytes >= LINE && row <= e->limits->ahead_row && bytes >= e->limits->ahead;
+    return plain && sc_printer_stride(e, access, dim) == 1 &&
+           sc_printer_stride(e, access, next_dim(e)) != 0 &&
+           e->lanes * sc_dtypes[arg->dtype].bytes >= LINE && row <= e->limits->ahead_row &&
+           bytes >= e->limits->ahead;
 }
 
 void sc_c_choose_prefetch(sc_kernel_printer *e)
@@ -54,7 +58,8 @@ void sc_c_choose_prefetch(sc_kernel_printer *e)
     e->ahead = SC_IMAGE_NONE;
     for (sc_knode i = 0; i < k->nodes.count; i++)
         e->nodes[i].first_phase = SC_IMAGE_NONE;
-    if (shape->vector != SC_IMAGE_NONE || shape->split || shape->order_count == 0 || k->dims.data[next_dim(e)].size < FEWEST_ROWS)
+    if (shape->vector != SC_IMAGE_NONE || shape->split || shape->order_count == 0 ||
+        k->dims.data[next_dim(e)].size < FEWEST_ROWS)
         return;
     e->body = 0, e->inner = 0;
     for (uint32_t p = 0; p < k->phases.count; p++) {
@@ -64,7 +69,8 @@ void sc_c_choose_prefetch(sc_kernel_printer *e)
             if (e->nodes[i].pass != e->pass || e->nodes[i].first_phase != SC_IMAGE_NONE)
                 continue;
             e->nodes[i].first_phase = p;
-            if (e->ahead == SC_IMAGE_NONE && phase->dim_count == 1 && sc_printer_is_expensive((sc_node_kind)k->nodes.data[i].kind) &&
+            if (e->ahead == SC_IMAGE_NONE && phase->dim_count == 1 &&
+                sc_printer_is_expensive((sc_node_kind)k->nodes.data[i].kind) &&
                 sc_printer_depends_on_all(e, i, p))
                 e->ahead = p;
         }
@@ -72,10 +78,12 @@ void sc_c_choose_prefetch(sc_kernel_printer *e)
 }
 
 /* Emits prefetches of the row's elements for the lanes that begin at `at`. */
-static void fetch(sc_kernel_printer *e, const sc_printer_access *access, const char *at, bool next, const char *how)
+static void fetch(sc_kernel_printer *e, const sc_printer_access *access, const char *at, bool next,
+                  const char *how)
 {
     uint32_t dim = e->k->phases.data[e->ahead].dims[0];
-    int64_t bytes = sc_dtypes[e->k->args.data[access->arg].dtype].bytes, lines = (e->lanes * bytes + LINE - 1) / LINE;
+    int64_t bytes = sc_dtypes[e->k->args.data[access->arg].dtype].bytes,
+            lines = (e->lanes * bytes + LINE - 1) / LINE;
     for (int64_t line = 0; line < lines; line++) {
         int64_t constant = access->constant + line * LINE / bytes;
         sc_printer_indent(e);
@@ -101,7 +109,8 @@ static bool same_row(const sc_printer_access *a, const sc_printer_access *b)
 {
     bool same = a->arg == b->arg && a->constant == b->constant && a->count == b->count;
     for (uint32_t i = 0; same && i < a->count; i++)
-        same = a->terms[i].dim == b->terms[i].dim && a->terms[i].node == b->terms[i].node && a->terms[i].times == b->terms[i].times;
+        same = a->terms[i].dim == b->terms[i].dim && a->terms[i].node == b->terms[i].node &&
+               a->terms[i].times == b->terms[i].times;
     return same;
 }
 
@@ -113,7 +122,8 @@ typedef struct sc_rows {
     uint32_t count;
 } sc_rows;
 
-static void add_row(const sc_kernel_printer *e, sc_rows *rows, const sc_printer_access *access, bool next, bool stored)
+static void add_row(const sc_kernel_printer *e, sc_rows *rows, const sc_printer_access *access,
+                    bool next, bool stored)
 {
     bool known = !is_row(e, access);
     for (uint32_t i = 0; i < rows->count; i++)
@@ -134,7 +144,8 @@ static sc_rows rows_of(const sc_kernel_printer *e)
         for (sc_knode i = 0; i < k->nodes.count; i++) {
             const sc_printer_node *info = &e->nodes[i];
             const sc_kernel_node *node = &k->nodes.data[i];
-            bool load = node->kind == SC_NODE_load && info->first_phase != SC_IMAGE_NONE && node->count == k->args.data[node->index].rank;
+            bool load = node->kind == SC_NODE_load && info->first_phase != SC_IMAGE_NONE &&
+                        node->count == k->args.data[node->index].rank;
             if (load && info->first_phase != e->ahead && (info->first_phase < e->ahead) == before)
                 add_row(e, &rows, &info->access, before, false);
         }
@@ -156,8 +167,8 @@ void sc_c_prefetch_begin(sc_kernel_printer *e)
         next |= rows.rows[i].next;
     const char *name = e->dim_names[next_dim(e)];
     if (next)
-        sc_printer_line(e, "const int64_t %s_next = %s < %lld ? %s + 1 : %s;", name, name, (long long)e->k->dims.data[next_dim(e)].size - 1,
-                        name, name);
+        sc_printer_line(e, "const int64_t %s_next = %s < %lld ? %s + 1 : %s;", name, name,
+                        (long long)e->k->dims.data[next_dim(e)].size - 1, name, name);
 }
 
 void sc_c_prefetch(sc_kernel_printer *e, const char *at)

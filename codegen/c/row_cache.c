@@ -13,8 +13,9 @@ static int64_t points_of(const sc_kernel *k, uint32_t phase)
 static bool may_keep(const sc_kernel_printer *e, sc_knode node, uint32_t phase)
 {
     const sc_printer_node *info = &e->nodes[node];
-    return sc_printer_is_expensive((sc_node_kind)e->k->nodes.data[node].kind) && !info->reads_written &&
-           e->k->phases.data[phase].dim_count > 0 && points_of(e->k, phase) <= e->limits->kept && sc_printer_depends_on_all(e, node, phase);
+    return sc_printer_is_expensive((sc_node_kind)e->k->nodes.data[node].kind) &&
+           !info->reads_written && e->k->phases.data[phase].dim_count > 0 &&
+           points_of(e->k, phase) <= e->limits->kept && sc_printer_depends_on_all(e, node, phase);
 }
 
 void sc_c_choose_kept(sc_kernel_printer *e)
@@ -43,7 +44,8 @@ void sc_c_declare_kept(sc_kernel_printer *e)
 {
     for (sc_knode i = 0; i < e->k->nodes.count; i++) {
         if (e->nodes[i].kept_from == e->phase)
-            sc_printer_line(e, "%s b%u[%lld];", sc_printer_type((sc_dtype)e->k->nodes.data[i].dtype), i,
+            sc_printer_line(e, "%s b%u[%lld];",
+                            sc_printer_type((sc_dtype)e->k->nodes.data[i].dtype), i,
                             (long long)points_of(e->k, e->phase));
     }
 }

@@ -46,7 +46,8 @@ bool sc_c_may_split(const sc_kernel_printer *e)
 
 static bool is_of_vector(const sc_kernel_printer *e, uint32_t item)
 {
-    return e->shape.vector != SC_IMAGE_NONE && (e->nodes[e->k->items.data[item].value].dims >> e->shape.vector & 1) != 0;
+    return e->shape.vector != SC_IMAGE_NONE &&
+           (e->nodes[e->k->items.data[item].value].dims >> e->shape.vector & 1) != 0;
 }
 
 /* The number of distinct results of an item over the outer iterations. */
@@ -60,7 +61,8 @@ static int64_t result_count(const sc_kernel_printer *e, uint32_t item)
 
 static sc_dtype partial_dtype(const sc_kernel_printer *e, uint32_t item)
 {
-    bool wide = e->k->items.data[item].kind == SC_ITEM_SUM && sc_printer_dtype_of(e, item) == SC_DTYPE_f32;
+    bool wide =
+        e->k->items.data[item].kind == SC_ITEM_SUM && sc_printer_dtype_of(e, item) == SC_DTYPE_f32;
     return wide ? SC_DTYPE_f64 : sc_printer_dtype_of(e, item);
 }
 
@@ -70,7 +72,8 @@ static void result_offset(sc_kernel_printer *e, uint32_t item)
 {
     int64_t stride = is_of_vector(e, item) ? sc_printer_size_of(e, e->shape.vector) : 1;
     int64_t strides[64];
-    for (uint32_t i = e->shape.order_count; i-- > 0; stride *= sc_printer_size_of(e, e->shape.order[i]))
+    for (uint32_t i = e->shape.order_count; i-- > 0;
+         stride *= sc_printer_size_of(e, e->shape.order[i]))
         strides[i] = stride;
     for (uint32_t i = 0; i < e->shape.order_count; i++) {
         sc_strbuf_printf(e->out, " + %s", e->dim_names[e->shape.order[i]]);
@@ -114,19 +117,22 @@ static void write_results(sc_kernel_printer *e, uint32_t phase_index, bool cut)
         if (!sc_item_reduces(e->k->items.data[i].kind))
             continue;
         const char *cuts = cut ? cut_offset(e, i) : "0";
-        bool blocked = is_of_vector(e, i) && e->shape.block < sc_printer_size_of(e, e->shape.vector);
+        bool blocked =
+            is_of_vector(e, i) && e->shape.block < sc_printer_size_of(e, e->shape.vector);
         const char *name = is_of_vector(e, i) ? e->dim_names[e->shape.vector] : "";
         char letter = cut && e->items[i].wide ? 's' : 'r';
         if (blocked)
             sc_printer_line(e, "for (int64_t i = 0; i < %s_to - %s_from; i++)", name, name);
         else if (is_of_vector(e, i))
-            sc_printer_line(e, "for (int64_t i = 0; i < %lld; i++)", (long long)sc_printer_size_of(e, e->shape.vector));
+            sc_printer_line(e, "for (int64_t i = 0; i < %lld; i++)",
+                            (long long)sc_printer_size_of(e, e->shape.vector));
         e->indent += is_of_vector(e, i);
         sc_printer_indent(e);
         e->indent -= is_of_vector(e, i);
         sc_strbuf_printf(e->out, "%c%u[%s", cut ? 'c' : 'q', i, cuts);
         result_offset(e, i);
-        sc_strbuf_printf(e->out, is_of_vector(e, i) ? " + i] = %c%u[i];\n" : "] = %c%u;\n", letter, i);
+        sc_strbuf_printf(e->out, is_of_vector(e, i) ? " + i] = %c%u[i];\n" : "] = %c%u;\n", letter,
+                         i);
     }
 }
 
@@ -150,8 +156,10 @@ static void combine(sc_kernel_printer *e, uint32_t item, int64_t cuts)
     else if (sc_dtype_is_float(dtype))
         sc_printer_line(e, "    r = sc_%s_%s(r, %s);", which, sc_dtypes[dtype].name, part);
     else
-        sc_printer_line(e, "    r = %s %s r ? %s : r;", part, kind == SC_ITEM_MAX ? ">" : "<", part);
-    sc_printer_line(e, "q%u[i] = %sr;", item, dtype == sc_printer_dtype_of(e, item) ? "" : "(float)");
+        sc_printer_line(e, "    r = %s %s r ? %s : r;", part, kind == SC_ITEM_MAX ? ">" : "<",
+                        part);
+    sc_printer_line(e, "q%u[i] = %sr;", item,
+                    dtype == sc_printer_dtype_of(e, item) ? "" : "(float)");
     e->indent--;
     sc_printer_line(e, "}");
 }
@@ -167,10 +175,13 @@ static int64_t choose_cuts(sc_kernel_printer *e, uint32_t phase_index)
         return 1;
     uint32_t dim = phase->dims[0];
     for (uint32_t i = 1; i < phase->dim_count; i++)
-        dim = sc_printer_size_of(e, phase->dims[i]) > sc_printer_size_of(e, dim) ? phase->dims[i] : dim;
+        dim = sc_printer_size_of(e, phase->dims[i]) > sc_printer_size_of(e, dim) ? phase->dims[i]
+                                                                                 : dim;
     double lanes = e->shape.vector == SC_IMAGE_NONE ? 1 : (double)e->shape.block;
     double most = phase_points(e, phase_index) * lanes / (double)e->limits->split_points;
-    int64_t shares = outer_points(e) / (e->shape.vector == SC_IMAGE_NONE ? 1 : sc_printer_size_of(e, e->shape.vector));
+    int64_t shares =
+        outer_points(e) /
+        (e->shape.vector == SC_IMAGE_NONE ? 1 : sc_printer_size_of(e, e->shape.vector));
     if (e->shape.vector != SC_IMAGE_NONE)
         shares *= (sc_printer_size_of(e, e->shape.vector) + e->shape.block - 1) / e->shape.block;
     int64_t cuts = (e->limits->shares + shares - 1) / shares;
@@ -205,7 +216,8 @@ static void begin_cut(sc_kernel_printer *e)
     if (size % part == 0)
         sc_printer_line(e, "const int64_t %s_end = %s_first + %lld;", name, name, part);
     else
-        sc_printer_line(e, "const int64_t %s_end = %s_first < %lld ? %s_first + %lld : %lld;", name, name, size - part, name, part, size);
+        sc_printer_line(e, "const int64_t %s_end = %s_first < %lld ? %s_first + %lld : %lld;", name,
+                        name, size - part, name, part, size);
 }
 
 static void split_phase(sc_kernel_printer *e, uint32_t phase_index)
@@ -239,7 +251,8 @@ static void split_phase(sc_kernel_printer *e, uint32_t phase_index)
         e->indent--;
         sc_printer_line(e, "}");
     }
-    for (uint32_t i = phase->first_item; cuts > 1 && i < phase->first_item + phase->item_count; i++) {
+    for (uint32_t i = phase->first_item; cuts > 1 && i < phase->first_item + phase->item_count;
+         i++) {
         if (sc_item_reduces(e->k->items.data[i].kind))
             combine(e, i, cuts);
     }
@@ -256,8 +269,10 @@ void sc_c_split(sc_kernel_printer *e)
                 continue;
             long long count = result_count(e, i);
             if (cuts > 1)
-                sc_printer_line(e, "%s c%u[%lld];", sc_printer_type(partial_dtype(e, i)), i, cuts * count);
-            sc_printer_line(e, "%s q%u[%lld];", sc_printer_type(sc_printer_dtype_of(e, i)), i, count);
+                sc_printer_line(e, "%s c%u[%lld];", sc_printer_type(partial_dtype(e, i)), i,
+                                cuts * count);
+            sc_printer_line(e, "%s q%u[%lld];", sc_printer_type(sc_printer_dtype_of(e, i)), i,
+                            count);
         }
     }
     sc_strbuf_add(e->out, "#pragma omp parallel\n");

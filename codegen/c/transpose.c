@@ -41,7 +41,8 @@ static bool is_plain(const sc_kernel_printer *e, const sc_printer_access *access
     bool plain = true;
     for (uint32_t i = 0; i < access->count; i++) {
         const sc_printer_term *term = &access->terms[i];
-        plain = plain && (term->dim != SC_IMAGE_NONE || e->k->nodes.data[term->node].kind == SC_NODE_param);
+        plain = plain &&
+                (term->dim != SC_IMAGE_NONE || e->k->nodes.data[term->node].kind == SC_NODE_param);
     }
     return plain;
 }
@@ -49,7 +50,8 @@ static bool is_plain(const sc_kernel_printer *e, const sc_printer_access *access
 static bool lies_across(const sc_kernel_printer *e, const sc_printer_access *access)
 {
     uint32_t bytes = bytes_of(e, access->arg);
-    return access->count > 0 && is_plain(e, access) && (bytes == 2 || bytes == 4) && sc_printer_stride(e, access, e->shape.tile) == 1 &&
+    return access->count > 0 && is_plain(e, access) && (bytes == 2 || bytes == 4) &&
+           sc_printer_stride(e, access, e->shape.tile) == 1 &&
            sc_printer_is_far(sc_printer_stride(e, access, e->shape.vector));
 }
 
@@ -58,7 +60,8 @@ static bool is_only_store(const sc_kernel_printer *e, uint32_t id)
 {
     const sc_kernel *k = e->k;
     const sc_kernel_item *item = &k->items.data[id];
-    if (item->kind != SC_ITEM_STORE || item->guard != SC_IMAGE_NONE || k->args.data[item->arg].mode != SC_ARG_OUT)
+    if (item->kind != SC_ITEM_STORE || item->guard != SC_IMAGE_NONE ||
+        k->args.data[item->arg].mode != SC_ARG_OUT)
         return false;
     bool only = true;
     for (uint32_t i = 0; i < k->items.count; i++) {
@@ -66,7 +69,8 @@ static bool is_only_store(const sc_kernel_printer *e, uint32_t id)
         only = only && (i == id || !writes || k->items.data[i].arg != item->arg);
     }
     for (sc_knode i = 0; i < k->nodes.count; i++)
-        only = only && (e->nodes[i].uses == 0 || k->nodes.data[i].kind != SC_NODE_load || k->nodes.data[i].index != item->arg);
+        only = only && (e->nodes[i].uses == 0 || k->nodes.data[i].kind != SC_NODE_load ||
+                        k->nodes.data[i].index != item->arg);
     return only;
 }
 
@@ -81,9 +85,11 @@ static uint32_t mark_turns(sc_kernel_printer *e)
     for (sc_knode i = 0; i < k->nodes.count && count < MOST_TURNS; i++) {
         const sc_kernel_node *node = &k->nodes.data[i];
         sc_printer_node *info = &e->nodes[i];
-        if (node->kind != SC_NODE_load || info->uses == 0 || k->args.data[node->index].mode != SC_ARG_IN)
+        if (node->kind != SC_NODE_load || info->uses == 0 ||
+            k->args.data[node->index].mode != SC_ARG_IN)
             continue;
-        info->turned = node->count == k->args.data[node->index].rank && lies_across(e, &info->access);
+        info->turned =
+            node->count == k->args.data[node->index].rank && lies_across(e, &info->access);
         count += info->turned;
     }
     for (uint32_t i = 0; i < k->items.count && count < MOST_TURNS; i++) {
@@ -98,8 +104,10 @@ static void mark_streams(sc_kernel_printer *e)
 {
     for (uint32_t i = 0; i < e->k->items.count; i++) {
         sc_printer_item *info = &e->items[i];
-        bool row = is_only_store(e, i) && is_plain(e, &info->access) && sc_printer_stride(e, &info->access, e->shape.vector) == 1;
-        info->streamed = (info->turned || row) && array_bytes(e, e->k->items.data[i].arg) >= e->limits->stream;
+        bool row = is_only_store(e, i) && is_plain(e, &info->access) &&
+                   sc_printer_stride(e, &info->access, e->shape.vector) == 1;
+        info->streamed =
+            (info->turned || row) && array_bytes(e, e->k->items.data[i].arg) >= e->limits->stream;
     }
 }
 
@@ -129,7 +137,9 @@ void sc_c_choose_transposes(sc_kernel_printer *e, int64_t others)
     int64_t smallest = shape->tile_size;
     while (shape->tile_size * 2 * count <= e->limits->tile)
         shape->tile_size *= 2;
-    while (shape->tile_size > smallest && others * pieces(columns, shape->block) * pieces(rows, shape->tile_size) < e->limits->split_shares)
+    while (shape->tile_size > smallest &&
+           others * pieces(columns, shape->block) * pieces(rows, shape->tile_size) <
+               e->limits->split_shares)
         shape->tile_size /= 2;
     shape->tile_size = least(shape->tile_size, rows);
 }
@@ -141,7 +151,8 @@ static int64_t row_of(const sc_kernel_printer *e, uint32_t arg)
     return pieces(e->shape.block, 8) * 8 + LINE / bytes_of(e, arg);
 }
 
-void sc_c_transposed_element(sc_kernel_printer *e, char letter, uint32_t id, uint32_t arg, bool tile)
+void sc_c_transposed_element(sc_kernel_printer *e, char letter, uint32_t id, uint32_t arg,
+                             bool tile)
 {
     const char *row = e->dim_names[e->shape.tile], *column = e->dim_names[e->shape.vector];
     sc_strbuf_printf(e->out, "%c%u[", letter, id);
@@ -169,7 +180,8 @@ static void first_text(sc_kernel_printer *e, const sc_printer_access *access, bo
         else
             sc_strbuf_printf(e->out, "%s%s", e->dim_names[term->dim], first ? "_from" : "");
         if (term->times != 1 && term->times != -1)
-            sc_strbuf_printf(e->out, " * %lld", (long long)(term->times < 0 ? -term->times : term->times));
+            sc_strbuf_printf(e->out, " * %lld",
+                             (long long)(term->times < 0 ? -term->times : term->times));
     }
     if (access->constant != 0)
         sc_strbuf_printf(e->out, access->constant < 0 ? " - %lld" : " + %lld",
@@ -186,7 +198,8 @@ static const char *count_text(const sc_kernel_printer *e, uint32_t dim)
 
 static void declare(sc_kernel_printer *e, char letter, uint32_t id, uint32_t arg, int64_t rows)
 {
-    sc_printer_line(e, "%s %c%u[%lld] __attribute__((aligned(%d)));", sc_printer_stored(e->k->args.data[arg].dtype), letter, id,
+    sc_printer_line(e, "%s %c%u[%lld] __attribute__((aligned(%d)));",
+                    sc_printer_stored(e->k->args.data[arg].dtype), letter, id,
                     (long long)(rows * row_of(e, arg)), LINE);
 }
 
@@ -201,8 +214,10 @@ void sc_c_transpose_in(sc_kernel_printer *e)
         sc_printer_indent(e);
         sc_strbuf_printf(e->out, "sc_turn_b%u(", 8 * bytes_of(e, access->arg));
         first_text(e, access, true);
-        sc_strbuf_printf(e->out, ", %lld, q%u, %lld, %s, %s);\n", (long long)sc_printer_stride(e, access, shape->vector), i,
-                         (long long)row_of(e, access->arg), count_text(e, shape->vector), count_text(e, shape->tile));
+        sc_strbuf_printf(e->out, ", %lld, q%u, %lld, %s, %s);\n",
+                         (long long)sc_printer_stride(e, access, shape->vector), i,
+                         (long long)row_of(e, access->arg), count_text(e, shape->vector),
+                         count_text(e, shape->tile));
     }
     for (uint32_t i = 0; i < e->k->items.count; i++) {
         if (e->items[i].turned || e->items[i].streamed)
@@ -219,7 +234,8 @@ void sc_c_stream_row(sc_kernel_printer *e)
         sc_strbuf_add(e->out, "sc_stream(");
         first_text(e, &e->items[i].access, false);
         const char *count = count_text(e, e->shape.vector);
-        sc_strbuf_printf(e->out, ", w%u, (%s) * %u);\n", i, count, bytes_of(e, e->k->items.data[i].arg));
+        sc_strbuf_printf(e->out, ", w%u, (%s) * %u);\n", i, count,
+                         bytes_of(e, e->k->items.data[i].arg));
     }
 }
 
@@ -233,11 +249,12 @@ void sc_c_transpose_out(sc_kernel_printer *e)
         if (!e->items[i].turned)
             continue;
         sc_printer_indent(e);
-        sc_strbuf_printf(e->out, "sc_turn_%sb%u(w%u, %lld, ", e->items[i].streamed ? "out_" : "", 8 * bytes_of(e, access->arg), i,
-                         (long long)row_of(e, access->arg));
+        sc_strbuf_printf(e->out, "sc_turn_%sb%u(w%u, %lld, ", e->items[i].streamed ? "out_" : "",
+                         8 * bytes_of(e, access->arg), i, (long long)row_of(e, access->arg));
         first_text(e, access, true);
-        sc_strbuf_printf(e->out, ", %lld, %s, %s);\n", (long long)sc_printer_stride(e, access, shape->vector), count_text(e, shape->tile),
-                         count_text(e, shape->vector));
+        sc_strbuf_printf(e->out, ", %lld, %s, %s);\n",
+                         (long long)sc_printer_stride(e, access, shape->vector),
+                         count_text(e, shape->tile), count_text(e, shape->vector));
     }
     if (streamed)
         sc_printer_line(e, "sc_streamed();");

@@ -11,8 +11,9 @@ static void parameters(sc_cuda *c)
     const sc_kernel *k = e->k;
     for (uint32_t i = 0; i < k->args.count; i++) {
         const sc_kernel_arg *arg = &k->args.data[i];
-        sc_strbuf_printf(e->out, "%s%s *%s%s, ", arg->mode == SC_ARG_IN ? "const " : "", sc_printer_stored(arg->dtype),
-                         e->arg_shared[i] ? "" : "__restrict__ ", e->arg_names[i]);
+        sc_strbuf_printf(e->out, "%s%s *%s%s, ", arg->mode == SC_ARG_IN ? "const " : "",
+                         sc_printer_stored(arg->dtype), e->arg_shared[i] ? "" : "__restrict__ ",
+                         e->arg_names[i]);
     }
     if (c->scratch_bytes > 0)
         sc_strbuf_add(e->out, "unsigned char *sc_scratch, ");
@@ -59,7 +60,8 @@ static void head(sc_cuda *c, uint32_t stage)
 {
     sc_kernel_printer *e = &c->e;
     const sc_kernel *k = e->k;
-    sc_strbuf_printf(e->out, "SC_KERNEL(%d, %d) void %s_%u(", c->form.threads, blocks_together(c), c->name, stage);
+    sc_strbuf_printf(e->out, "SC_KERNEL(%d, %d) void %s_%u(", c->form.threads, blocks_together(c),
+                     c->name, stage);
     parameters(c);
     sc_strbuf_add(e->out, ")\n{\n");
     e->indent++;
@@ -110,10 +112,13 @@ static void find_team(sc_cuda *c)
         sc_printer_line(e, "const int way = sc_warp();");
         within = " + sc_lane()";
     } else if (c->form.ways > 1) {
-        sc_printer_line(e, teams > 1 ? "const int way = sc_thread() %% %d;" : "const int way = sc_thread();", c->form.ways);
+        sc_printer_line(
+            e, teams > 1 ? "const int way = sc_thread() %% %d;" : "const int way = sc_thread();",
+            c->form.ways);
     }
     if (c->form.team != SC_CUDA_COLUMNS && teams > 1)
-        within = c->form.ways == 1 ? " + sc_thread()" : sc_arena_printf(e->arena, " + sc_thread() / %d", c->form.ways);
+        within = c->form.ways == 1 ? " + sc_thread()"
+                                   : sc_arena_printf(e->arena, " + sc_thread() / %d", c->form.ways);
     const char *times = teams > 1 ? sc_arena_printf(e->arena, " * %d", teams) : "";
     const char *block = c->wide ? "sc_block()" : "(int)sc_block()";
     if (c->form.parts > 1 || c->form.scatters) {
@@ -123,7 +128,8 @@ static void find_team(sc_cuda *c)
         if (points % per_part == 0)
             sc_printer_line(e, "const %s last = first + %lld;", type, per_part);
         else
-            sc_printer_line(e, "const %s last = first < %lld ? first + %lld : %lld;", type, points - per_part, per_part, points);
+            sc_printer_line(e, "const %s last = first < %lld ? first + %lld : %lld;", type,
+                            points - per_part, per_part, points);
         block = sc_arena_printf(e->arena, "%s / %lld", block, parts);
     }
     bool whole = c->teams % teams == 0;
@@ -131,7 +137,8 @@ static void find_team(sc_cuda *c)
         sc_printer_line(e, "const %s row = %s%s%s;", type, block, times, within);
         sc_printer_line(e, "const bool live = row < %lld;", (long long)c->teams);
         if (c->form.team == SC_CUDA_ROWS && teams > SC_CUDA_WARP / c->form.ways) {
-            sc_printer_line(e, "if (%s%s + sc_warp() * %d >= %lld)", block, times, SC_CUDA_WARP / c->form.ways, (long long)c->teams);
+            sc_printer_line(e, "if (%s%s + sc_warp() * %d >= %lld)", block, times,
+                            SC_CUDA_WARP / c->form.ways, (long long)c->teams);
             sc_printer_line(e, "    return;");
         }
         sc_printer_line(e, "const %s at = live ? row : %lld;", type, (long long)c->teams - 1);
@@ -194,13 +201,16 @@ static void stage_text(sc_cuda *c, uint32_t stage, sc_cuda_code *code)
     e->indent--;
     sc_printer_line(e, "}");
     int teams = teams_of_block(c);
-    int64_t blocks = c->form.team == SC_CUDA_TILES ? sc_cuda_tiles(c) : (c->teams + teams - 1) / teams * c->form.parts;
-    code->stages[stage] =
-        (sc_cuda_stage){.blocks = blocks, .threads = (uint32_t)c->form.threads, .shared_bytes = (uint32_t)c->shared_bytes};
+    int64_t blocks = c->form.team == SC_CUDA_TILES ? sc_cuda_tiles(c)
+                                                   : (c->teams + teams - 1) / teams * c->form.parts;
+    code->stages[stage] = (sc_cuda_stage){.blocks = blocks,
+                                          .threads = (uint32_t)c->form.threads,
+                                          .shared_bytes = (uint32_t)c->shared_bytes};
 }
 
-void sc_cuda_emit_within(const sc_kernel *k, const char *name, bool comments, const sc_cuda_limits *limits, sc_strbuf *out,
-                         sc_helper_set *helpers, sc_cuda_code *code)
+void sc_cuda_emit_within(const sc_kernel *k, const char *name, bool comments,
+                         const sc_cuda_limits *limits, sc_strbuf *out, sc_helper_set *helpers,
+                         sc_cuda_code *code)
 {
     sc_arena *arena = k->arena;
     size_t start = out->length;
@@ -211,7 +221,8 @@ void sc_cuda_emit_within(const sc_kernel *k, const char *name, bool comments, co
     c.run_of_item = sc_arena_array(arena, k->items.count + 1, sizeof *c.run_of_item);
     sc_printer_begin(&c.e, k, comments, out);
     sc_cuda_plan(&c);
-    *code = (sc_cuda_code){.stage_count = c.stage_count, .scratch_bytes = c.scratch_bytes, .why_simple = c.why_simple};
+    *code = (sc_cuda_code){
+        .stage_count = c.stage_count, .scratch_bytes = c.scratch_bytes, .why_simple = c.why_simple};
     const int64_t teams = c.teams;
     const uint32_t order_count = c.order_count;
     for (uint32_t s = 0; s < c.stage_count; s++) {
@@ -224,7 +235,8 @@ void sc_cuda_emit_within(const sc_kernel *k, const char *name, bool comments, co
         *helpers |= sc_helpers_named_in(out->data + start);
 }
 
-void sc_cuda_emit(const sc_kernel *k, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers, sc_cuda_code *code)
+void sc_cuda_emit(const sc_kernel *k, const char *name, bool comments, sc_strbuf *out,
+                  sc_helper_set *helpers, sc_cuda_code *code)
 {
     sc_cuda_emit_within(k, name, comments, &sc_cuda_default_limits, out, helpers, code);
 }

@@ -32,14 +32,15 @@ extern const char sc_cuda_team_text[];
 void sc_cuda_helpers_emit(sc_strbuf *out, sc_helper_set helpers);
 
 /* Helpers that the machine text defines itself, under the same names. */
-#define SC_CUDA_MACHINE_HELPERS                                                                                                            \
-    (SC_HELPER(headers) | SC_HELPER(math) | SC_HELPER(bits) | SC_HELPER(bits64) | SC_HELPER(f16_to_f32) | SC_HELPER(max_f32) |             \
-     SC_HELPER(min_f32) | SC_HELPER(exp_f32))
+#define SC_CUDA_MACHINE_HELPERS                                                                    \
+    (SC_HELPER(headers) | SC_HELPER(math) | SC_HELPER(bits) | SC_HELPER(bits64) |                  \
+     SC_HELPER(f16_to_f32) | SC_HELPER(max_f32) | SC_HELPER(min_f32) | SC_HELPER(exp_f32))
 /* Helpers for CPU caches: no GPU text calls them. */
 #define SC_CUDA_FOREIGN_HELPERS (SC_HELPER(stream) | SC_HELPER(turn_b32) | SC_HELPER(turn_b16))
 
 /* Appends the functions of the stages. The kernel must verify. Adds the helpers that the text calls
  * to *helpers (may be NULL). */
-void sc_cuda_emit(const sc_kernel *k, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers, sc_cuda_code *code);
+void sc_cuda_emit(const sc_kernel *k, const char *name, bool comments, sc_strbuf *out,
+                  sc_helper_set *helpers, sc_cuda_code *code);
 
 #endif

@@ -3,8 +3,10 @@
 
 void sc_cuda_helpers_emit(sc_strbuf *out, sc_helper_set helpers)
 {
-    const sc_helper_set machine = SC_CUDA_MACHINE_HELPERS | SC_HELPER(f32_to_bf16) | SC_HELPER(f32_to_f16) | SC_HELPER(div_int) |
-                                  SC_HELPER(mod_int) | SC_HELPER(exp_below_f32) | SC_HELPER(tanh_f32) | SC_HELPER(sigmoid_f32);
+    const sc_helper_set machine = SC_CUDA_MACHINE_HELPERS | SC_HELPER(f32_to_bf16) |
+                                  SC_HELPER(f32_to_f16) | SC_HELPER(div_int) | SC_HELPER(mod_int) |
+                                  SC_HELPER(exp_below_f32) | SC_HELPER(tanh_f32) |
+                                  SC_HELPER(sigmoid_f32);
     helpers = sc_helpers_closed(helpers & ~machine) & ~machine;
     sc_strbuf_add(out, sc_cuda_team_text);
     sc_strbuf_add_char(out, '\n');

@@ -27,8 +27,9 @@ typedef struct sc_cuda_limits {
 } sc_cuda_limits;
 
 extern const sc_cuda_limits sc_cuda_default_limits;
-void sc_cuda_emit_within(const sc_kernel *k, const char *name, bool comments, const sc_cuda_limits *limits, sc_strbuf *out,
-                         sc_helper_set *helpers, sc_cuda_code *code);
+void sc_cuda_emit_within(const sc_kernel *k, const char *name, bool comments,
+                         const sc_cuda_limits *limits, sc_strbuf *out, sc_helper_set *helpers,
+                         sc_cuda_code *code);
 
 enum { SC_CUDA_BODY = 1, SC_CUDA_READS = 2, SC_CUDA_POINT = 3, SC_CUDA_LANES = 4 };
 

@@ -12,7 +12,8 @@ static sc_dtype partial_dtype(const sc_cuda *c, uint32_t item)
 static bool is_of_vector(const sc_cuda *c, uint32_t item)
 {
     uint32_t vector = c->e.shape.vector;
-    return vector != SC_IMAGE_NONE && (c->e.nodes[c->e.k->items.data[item].value].dims >> vector & 1) != 0;
+    return vector != SC_IMAGE_NONE &&
+           (c->e.nodes[c->e.k->items.data[item].value].dims >> vector & 1) != 0;
 }
 
 static const sc_cuda_form *stage_of(const sc_cuda *c, uint32_t phase)
@@ -42,7 +43,8 @@ void sc_cuda_place_partials(sc_cuda *c)
         if (!crosses(c, i))
             continue;
         c->partials[i] = c->scratch_bytes;
-        int64_t bytes = 8 * stage_of(c, c->e.items[i].phase)->parts * c->teams * (is_of_vector(c, i) ? c->lanes : 1);
+        int64_t bytes = 8 * stage_of(c, c->e.items[i].phase)->parts * c->teams *
+                        (is_of_vector(c, i) ? c->lanes : 1);
         c->scratch_bytes += (bytes + SC_IMAGE_ALIGN - 1) / SC_IMAGE_ALIGN * SC_IMAGE_ALIGN;
     }
 }
@@ -50,18 +52,20 @@ void sc_cuda_place_partials(sc_cuda *c)
 static void declare_pointer(sc_cuda *c, uint32_t item, const char *constant)
 {
     const char *type = sc_printer_type(partial_dtype(c, item));
-    sc_printer_line(&c->e, "%s%s *const c%u = (%s%s *)(sc_scratch + %lld);", constant, type, item, constant, type,
-                    (long long)c->partials[item]);
+    sc_printer_line(&c->e, "%s%s *const c%u = (%s%s *)(sc_scratch + %lld);", constant, type, item,
+                    constant, type, (long long)c->partials[item]);
 }
 
 static const char *place(sc_cuda *c, uint32_t item, const char *cut)
 {
     sc_arena *arena = c->e.arena;
     const char *at = c->order_count == 0 ? "0" : "at";
-    const char *team = cut == NULL ? at : sc_arena_printf(arena, "%s * %lld + %s", cut, (long long)c->teams, at);
+    const char *team =
+        cut == NULL ? at : sc_arena_printf(arena, "%s * %lld + %s", cut, (long long)c->teams, at);
     if (!is_of_vector(c, item))
         return team;
-    return sc_arena_printf(arena, cut == NULL ? "%s * %d + lane" : "(%s) * %d + lane", team, c->lanes);
+    return sc_arena_printf(arena, cut == NULL ? "%s * %d + lane" : "(%s) * %d + lane", team,
+                           c->lanes);
 }
 
 /* Opens a loop over lanes if the reduction has a value per lane; the body is the next statement. */
@@ -78,7 +82,8 @@ static void read_partial(sc_cuda *c, uint32_t item)
     sc_kernel_printer *e = &c->e;
     sc_item_kind kind = e->k->items.data[item].kind;
     sc_dtype dtype = partial_dtype(c, item);
-    const char *type = sc_printer_type(dtype), *nothing = sc_printer_identity(kind, dtype), *index = is_of_vector(c, item) ? "[lane]" : "";
+    const char *type = sc_printer_type(dtype), *nothing = sc_printer_identity(kind, dtype),
+               *index = is_of_vector(c, item) ? "[lane]" : "";
     const char *indent = is_of_vector(c, item) ? "    " : "";
     long long parts = stage_of(c, e->items[item].phase)->parts;
     e->items[item].of_vector = is_of_vector(c, item);
@@ -93,8 +98,8 @@ static void read_partial(sc_cuda *c, uint32_t item)
     sc_printer_line(e, "for (int cut = way; cut < %lld; cut += %d) {", parts, c->form.ways);
     e->indent++;
     over_lanes(c, item);
-    sc_printer_line(e, "%ss%u%s = %s::of(s%u%s, c%u[%s]);", indent, item, index, sc_cuda_reducer(kind), item, index, item,
-                    place(c, item, "cut"));
+    sc_printer_line(e, "%ss%u%s = %s::of(s%u%s, c%u[%s]);", indent, item, index,
+                    sc_cuda_reducer(kind), item, index, item, place(c, item, "cut"));
     e->indent--;
     sc_printer_line(e, "}");
     sc_cuda_exchange(c, item, 's');
@@ -113,7 +118,8 @@ void sc_cuda_read_partials(sc_cuda *c)
     for (uint32_t i = 0; i < c->e.k->items.count; i++) {
         bool wanted = false;
         for (uint32_t p = c->form.first; p < c->form.end; p++)
-            wanted |= c->partials[i] >= 0 && c->e.items[i].phase < c->form.first && sc_printer_phase_reads(&c->e, p, i);
+            wanted |= c->partials[i] >= 0 && c->e.items[i].phase < c->form.first &&
+                      sc_printer_phase_reads(&c->e, p, i);
         if (wanted)
             read_partial(c, i);
     }
@@ -124,14 +130,17 @@ void sc_cuda_write_partials(sc_cuda *c)
 {
     sc_kernel_printer *e = &c->e;
     for (uint32_t i = 0; i < e->k->items.count; i++) {
-        if (c->partials[i] < 0 || e->items[i].phase < c->form.first || e->items[i].phase >= c->form.end)
+        if (c->partials[i] < 0 || e->items[i].phase < c->form.first ||
+            e->items[i].phase >= c->form.end)
             continue;
         declare_pointer(c, i, "");
         sc_printer_line(e, c->form.live ? "if (way == 0 && live) {" : "if (way == 0) {");
         e->indent++;
         over_lanes(c, i);
-        sc_printer_line(e, "%sc%u[%s] = (%s)r%u%s;", is_of_vector(c, i) ? "    " : "", i, place(c, i, c->form.parts > 1 ? "cut" : NULL),
-                        sc_printer_type(partial_dtype(c, i)), i, is_of_vector(c, i) ? "[lane]" : "");
+        sc_printer_line(e, "%sc%u[%s] = (%s)r%u%s;", is_of_vector(c, i) ? "    " : "", i,
+                        place(c, i, c->form.parts > 1 ? "cut" : NULL),
+                        sc_printer_type(partial_dtype(c, i)), i,
+                        is_of_vector(c, i) ? "[lane]" : "");
         e->indent--;
         sc_printer_line(e, "}");
     }

@@ -124,15 +124,18 @@ static void memory_element(sc_kernel_printer *e, const sc_printer_access *access
     sc_strbuf_add_char(e->out, ']');
 }
 
-static void loaded(sc_kernel_printer *e, const sc_printer_access *access, uint32_t depth, uint32_t node)
+static void loaded(sc_kernel_printer *e, const sc_printer_access *access, uint32_t depth,
+                   uint32_t node)
 {
     if (cuda_of(e)->run_of_load[node])
-        sc_strbuf_printf(e->out, cuda_of(e)->form.team == SC_CUDA_TILES ? "l%u" : "l%u[lane]", node);
+        sc_strbuf_printf(e->out, cuda_of(e)->form.team == SC_CUDA_TILES ? "l%u" : "l%u[lane]",
+                         node);
     else
         memory_element(e, access, depth);
 }
 
-static void stored(sc_kernel_printer *e, const sc_printer_access *access, uint32_t depth, uint32_t item)
+static void stored(sc_kernel_printer *e, const sc_printer_access *access, uint32_t depth,
+                   uint32_t item)
 {
     if (cuda_of(e)->run_of_item[item])
         sc_strbuf_printf(e->out, "w%u[lane]", item);
@@ -152,15 +155,20 @@ static void kept(sc_kernel_printer *e, sc_knode node)
 }
 
 static const char *const words[] = {
-    "alignas",  "alignof",   "and",       "and_eq",    "at",        "bitand",        "bitor",    "block",     "bool",      "catch",
-    "class",    "compl",     "concept",   "decltype",  "delete",    "explicit",      "export",   "false",     "friend",    "int8_t",
-    "int16_t",  "int32_t",   "int64_t",   "live",      "mutable",   "namespace",     "new",      "noexcept",  "not",       "not_eq",
-    "nullptr",  "operator",  "or",        "or_eq",     "part",      "point",         "private",  "protected", "public",    "requires",
-    "row",      "slot",      "step",      "template",  "this",      "threadIdx",     "blockIdx", "blockDim",  "gridDim",   "throw",
-    "true",     "try",       "typeid",    "typename",  "uint8_t",   "uint16_t",      "uint32_t", "uint64_t",  "using",     "virtual",
-    "way",      "some",      "wanted",    "set",       "place",     "failed_at",     "least",    "wchar_t",   "xor",       "xor_eq",
-    "warpSize", "SC_KERNEL", "SC_DEVICE", "SC_MEMBER", "SC_CALLED", "static_assert", "first",    "last",      "constexpr", "thread_local",
-    "found",    "parts",     NULL};
+    "alignas",   "alignof",      "and",       "and_eq",        "at",       "bitand",
+    "bitor",     "block",        "bool",      "catch",         "class",    "compl",
+    "concept",   "decltype",     "delete",    "explicit",      "export",   "false",
+    "friend",    "int8_t",       "int16_t",   "int32_t",       "int64_t",  "live",
+    "mutable",   "namespace",    "new",       "noexcept",      "not",      "not_eq",
+    "nullptr",   "operator",     "or",        "or_eq",         "part",     "point",
+    "private",   "protected",    "public",    "requires",      "row",      "slot",
+    "step",      "template",     "this",      "threadIdx",     "blockIdx", "blockDim",
+    "gridDim",   "throw",        "true",      "try",           "typeid",   "typename",
+    "uint8_t",   "uint16_t",     "uint32_t",  "uint64_t",      "using",    "virtual",
+    "way",       "some",         "wanted",    "set",           "place",    "failed_at",
+    "least",     "wchar_t",      "xor",       "xor_eq",        "warpSize", "SC_KERNEL",
+    "SC_DEVICE", "SC_MEMBER",    "SC_CALLED", "static_assert", "first",    "last",
+    "constexpr", "thread_local", "found",     "parts",         NULL};
 
 const sc_printer_target sc_cuda_target = {
     .letters = "vorstpqcblw",
@@ -231,7 +239,8 @@ static void begin_finding(sc_cuda *c, uint32_t phase)
         return;
     sc_printer_line(&c->e, "{");
     c->e.indent++;
-    sc_printer_line(&c->e, "%s failed_at = %lld;", sc_cuda_index_type(c), (long long)c->phases[phase].points);
+    sc_printer_line(&c->e, "%s failed_at = %lld;", sc_cuda_index_type(c),
+                    (long long)c->phases[phase].points);
     sc_printer_line(&c->e, "int64_t failure = 0;");
 }
 
@@ -243,8 +252,8 @@ static void end_finding(sc_cuda *c, uint32_t phase_index)
     if (!finds(c, phase_index))
         return;
     long long points = c->phases[phase_index].points;
-    sc_printer_line(e, "const %s least = sc_over_team<sc_min, %d>(failed_at, %d);", sc_cuda_index_type(c), c->form.ways,
-                    sc_cuda_next_slot(c));
+    sc_printer_line(e, "const %s least = sc_over_team<sc_min, %d>(failed_at, %d);",
+                    sc_cuda_index_type(c), c->form.ways, sc_cuda_next_slot(c));
     sc_printer_line(e, "if (failed_at == least && least < %lld)", points);
     sc_printer_line(e, "    sc_fail(sc_failure, (uint64_t)failure);");
     sc_printer_line(e, "if (least < %lld)", points);
@@ -276,7 +285,8 @@ static void unroll(sc_cuda *c, uint32_t phase)
     const sc_kernel_printer *e = &c->e;
     int loads = 1, points = c->limits->unroll;
     for (sc_knode i = 0; i < e->k->nodes.count; i++)
-        loads += e->k->nodes.data[i].kind == SC_NODE_load && e->nodes[i].pass == e->pass && e->nodes[i].depth >= SC_CUDA_POINT;
+        loads += e->k->nodes.data[i].kind == SC_NODE_load && e->nodes[i].pass == e->pass &&
+                 e->nodes[i].depth >= SC_CUDA_POINT;
     while (points > 1 && points * loads * c->phases[phase].lanes > UNROLLED)
         points /= 2;
     if (points > 1)
@@ -323,7 +333,8 @@ static uint32_t open_shared(sc_cuda *c, uint32_t phase_index)
         bool whole = phase->steps * c->form.ways == points && !live;
         if (phase->steps > 1) {
             sc_strbuf_add(e->out, "#pragma unroll\n");
-            sc_printer_line(e, "for (int step = 0; step < %lld; step++) {", (long long)phase->steps);
+            sc_printer_line(e, "for (int step = 0; step < %lld; step++) {",
+                            (long long)phase->steps);
             e->indent++;
             sc_printer_line(e, "const %s point = way + step * %d;", type, c->form.ways);
         } else {
@@ -332,7 +343,8 @@ static uint32_t open_shared(sc_cuda *c, uint32_t phase_index)
             sc_printer_line(e, "const %s point = way;", type);
         }
         if (!whole) {
-            sc_printer_line(e, live ? "if (point < %lld && live) {" : "if (point < %lld) {", points);
+            sc_printer_line(e, live ? "if (point < %lld && live) {" : "if (point < %lld) {",
+                            points);
             e->indent++;
             braces++;
         }
@@ -340,7 +352,8 @@ static uint32_t open_shared(sc_cuda *c, uint32_t phase_index)
         if (points > c->form.ways)
             unroll(c, phase_index);
         const char *from = live ? sc_arena_printf(e->arena, "live ? way : %lld", points) : "way";
-        sc_printer_line(e, "for (%s point = %s; point < %lld; point += %d) {", type, from, points, c->form.ways);
+        sc_printer_line(e, "for (%s point = %s; point < %lld; point += %d) {", type, from, points,
+                        c->form.ways);
         e->indent++;
     }
     sc_cuda_point_indices(c, phase_index);
@@ -356,10 +369,15 @@ static void plan_items(sc_cuda *c, uint32_t phase_index)
         sc_printer_item *item = &e->items[i];
         bool reduces = sc_item_reduces(k->items.data[i].kind);
         uint32_t vector = e->shape.vector;
-        item->of_vector = vector != SC_IMAGE_NONE && reduces && (e->nodes[k->items.data[i].value].dims >> vector & 1) != 0;
-        item->depth = reduces && vector != SC_IMAGE_NONE && !item->of_vector ? SC_CUDA_POINT : SC_CUDA_LANES;
-        bool sum = k->items.data[i].kind == SC_ITEM_SUM && sc_printer_dtype_of(e, i) == SC_DTYPE_f32;
-        item->wide = sum && (item->running || c->phases[phase_index].points / c->form.parts / c->form.ways > c->limits->few);
+        item->of_vector = vector != SC_IMAGE_NONE && reduces &&
+                          (e->nodes[k->items.data[i].value].dims >> vector & 1) != 0;
+        item->depth =
+            reduces && vector != SC_IMAGE_NONE && !item->of_vector ? SC_CUDA_POINT : SC_CUDA_LANES;
+        bool sum =
+            k->items.data[i].kind == SC_ITEM_SUM && sc_printer_dtype_of(e, i) == SC_DTYPE_f32;
+        item->wide =
+            sum && (item->running ||
+                    c->phases[phase_index].points / c->form.parts / c->form.ways > c->limits->few);
     }
 }
 
@@ -368,7 +386,8 @@ static void declare_kept(sc_cuda *c, uint32_t phase)
     const sc_kernel_printer *e = &c->e;
     for (sc_knode i = 0; i < e->k->nodes.count; i++) {
         if (e->nodes[i].kept_from == phase)
-            sc_printer_line(&c->e, "%s b%u[%lld];", sc_printer_type((sc_dtype)e->k->nodes.data[i].dtype), i,
+            sc_printer_line(&c->e, "%s b%u[%lld];",
+                            sc_printer_type((sc_dtype)e->k->nodes.data[i].dtype), i,
                             (long long)c->phases[phase].steps * c->phases[phase].lanes);
     }
 }
@@ -376,7 +395,9 @@ static void declare_kept(sc_cuda *c, uint32_t phase)
 static void sync(sc_cuda *c)
 {
     if (c->exchange && !c->ordered)
-        sc_printer_line(&c->e, c->form.team == SC_CUDA_ROWS && c->form.ways <= SC_CUDA_WARP ? "sc_sync_warp();" : "sc_sync();");
+        sc_printer_line(&c->e, c->form.team == SC_CUDA_ROWS && c->form.ways <= SC_CUDA_WARP
+                                   ? "sc_sync_warp();"
+                                   : "sc_sync();");
 }
 
 void sc_cuda_phase_text(sc_cuda *c, uint32_t phase_index)
@@ -390,7 +411,8 @@ void sc_cuda_phase_text(sc_cuda *c, uint32_t phase_index)
     e->inner = SC_CUDA_LANES;
     e->scope_dims[SC_CUDA_READS] = 0;
     e->scope_dims[SC_CUDA_POINT] = sc_kernel_phase_dims(k, phase_index);
-    e->scope_dims[SC_CUDA_LANES] = dim == SC_IMAGE_NONE ? e->scope_dims[SC_CUDA_POINT] : (uint64_t)1 << dim;
+    e->scope_dims[SC_CUDA_LANES] =
+        dim == SC_IMAGE_NONE ? e->scope_dims[SC_CUDA_POINT] : (uint64_t)1 << dim;
     e->scope_dims[SC_CUDA_POINT] &= ~e->scope_dims[SC_CUDA_LANES];
     plan_items(c, phase_index);
     sc_printer_place(e, first, end, e->floors[phase_index]);
@@ -410,7 +432,9 @@ void sc_cuda_phase_text(sc_cuda *c, uint32_t phase_index)
     }
     sc_printer_scope(e, SC_CUDA_READS, first, end);
     c->ordered = c->ordered && e->out->length == before;
-    bool single = c->phases[phase_index].points * (e->shape.vector == SC_IMAGE_NONE ? c->phases[phase_index].lanes : 1) == 1;
+    bool single = c->phases[phase_index].points *
+                      (e->shape.vector == SC_IMAGE_NONE ? c->phases[phase_index].lanes : 1) ==
+                  1;
     if (single) /* all threads have read what one thread now writes */
         sync(c);
     begin_finding(c, phase_index);

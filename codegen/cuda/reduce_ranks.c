@@ -22,9 +22,11 @@ static element element_of(sc_dtype dtype, sc_image_reduce reduce, sc_helper_set 
         *helpers |= SC_HELPER(f16_to_f32) | SC_HELPER(f32_to_f16);
         return (element){"uint16_t", "float", "sc_f16_to_f32", "sc_f32_to_f16"};
     case SC_DTYPE_i32:
-        return sum ? (element){"uint32_t", "uint32_t", "", ""} : (element){"int32_t", "int32_t", "", ""};
+        return sum ? (element){"uint32_t", "uint32_t", "", ""}
+                   : (element){"int32_t", "int32_t", "", ""};
     case SC_DTYPE_i64:
-        return sum ? (element){"uint64_t", "uint64_t", "", ""} : (element){"int64_t", "int64_t", "", ""};
+        return sum ? (element){"uint64_t", "uint64_t", "", ""}
+                   : (element){"int64_t", "int64_t", "", ""};
     default:
         return (element){"uint8_t", "uint8_t", "", ""};
     }
@@ -32,7 +34,8 @@ static element element_of(sc_dtype dtype, sc_image_reduce reduce, sc_helper_set 
 
 static const char *combine_of(sc_dtype dtype, sc_image_reduce reduce)
 {
-    bool is_float = dtype == SC_DTYPE_f32 || dtype == SC_DTYPE_f64 || dtype == SC_DTYPE_bf16 || dtype == SC_DTYPE_f16;
+    bool is_float = dtype == SC_DTYPE_f32 || dtype == SC_DTYPE_f64 || dtype == SC_DTYPE_bf16 ||
+                    dtype == SC_DTYPE_f16;
     if (dtype == SC_DTYPE_bool)
         return reduce == SC_IMAGE_MIN ? "x & y" : "x | y";
     if (reduce == SC_IMAGE_SUM)
@@ -42,19 +45,25 @@ static const char *combine_of(sc_dtype dtype, sc_image_reduce reduce)
     return is_float ? "y != y ? y : x != x ? x : y < x ? y : x" : "y < x ? y : x";
 }
 
-void sc_cuda_reduce_emit(sc_dtype dtype, sc_image_reduce reduce, sc_strbuf *out, sc_helper_set *helpers)
+void sc_cuda_reduce_emit(sc_dtype dtype, sc_image_reduce reduce, sc_strbuf *out,
+                         sc_helper_set *helpers)
 {
     element e = element_of(dtype, reduce, helpers);
-    sc_strbuf_printf(out, "\nSC_KERNEL(%d, 1) void sc_reduce_%s_%s(", SC_CUDA_REDUCE_THREADS, sc_image_reduce_names[reduce],
-                     sc_dtypes[dtype].name);
+    sc_strbuf_printf(out, "\nSC_KERNEL(%d, 1) void sc_reduce_%s_%s(", SC_CUDA_REDUCE_THREADS,
+                     sc_image_reduce_names[reduce], sc_dtypes[dtype].name);
     for (int s = 0; s < SC_CUDA_REDUCE_SOURCES; s++)
         sc_strbuf_printf(out, "const %s *s%d, ", e.type, s);
     sc_strbuf_printf(out, "int64_t members, %s *to, int64_t first, int64_t count)\n{\n", e.type);
-    sc_strbuf_printf(out, "    int64_t i = sc_block() * %d + sc_thread();\n    if (i >= count)\n        return;\n", SC_CUDA_REDUCE_THREADS);
+    sc_strbuf_printf(
+        out,
+        "    int64_t i = sc_block() * %d + sc_thread();\n    if (i >= count)\n        return;\n",
+        SC_CUDA_REDUCE_THREADS);
     sc_strbuf_printf(out, "    %s x = %s(s0[first + i]);\n", e.wide, e.load);
     for (int s = 1; s < SC_CUDA_REDUCE_SOURCES; s++)
-        sc_strbuf_printf(out, "    if (members > %d) {\n        %s y = %s(s%d[first + i]);\n        x = %s;\n    }\n", s, e.wide, e.load, s,
-                         combine_of(dtype, reduce));
+        sc_strbuf_printf(
+            out,
+            "    if (members > %d) {\n        %s y = %s(s%d[first + i]);\n        x = %s;\n    }\n",
+            s, e.wide, e.load, s, combine_of(dtype, reduce));
     sc_strbuf_printf(out, "    to[i] = %s(x);\n}\n", e.store);
 }
 
@@ -63,7 +72,8 @@ bool sc_cuda_reduce_text(const sc_image *image, sc_strbuf *out, sc_helper_set *h
     bool written[SC_DTYPE_COUNT][SC_IMAGE_REDUCES] = {{false}}, any = false;
     for (uint32_t c = 0; c < image->collective_count; c++) {
         const sc_image_collective *collective = &image->collectives[c];
-        for (uint32_t p = 0; p < collective->part_count && collective->reduce != SC_IMAGE_WHOLE; p++) {
+        for (uint32_t p = 0; p < collective->part_count && collective->reduce != SC_IMAGE_WHOLE;
+             p++) {
             bool *is_there = &written[collective->dtypes[p]][collective->reduce];
             if (!*is_there)
                 sc_cuda_reduce_emit(collective->dtypes[p], collective->reduce, out, helpers);

@@ -16,7 +16,8 @@
 enum { SC_CUDA_REDUCE_SOURCES = 16, SC_CUDA_REDUCE_THREADS = 256 };
 
 /* Appends one entry. It must follow sc_cuda_machine_text and the helpers added to *helpers. */
-void sc_cuda_reduce_emit(sc_dtype dtype, sc_image_reduce reduce, sc_strbuf *out, sc_helper_set *helpers);
+void sc_cuda_reduce_emit(sc_dtype dtype, sc_image_reduce reduce, sc_strbuf *out,
+                         sc_helper_set *helpers);
 /* Appends the entries that the program's collectives need, each once; false if none is needed. */
 bool sc_cuda_reduce_text(const sc_image *image, sc_strbuf *out, sc_helper_set *helpers);
 

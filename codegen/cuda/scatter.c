@@ -60,8 +60,10 @@ static uint32_t walks(const sc_cuda *c, uint32_t phase_index, uint32_t position)
     if (writer == SC_IMAGE_NONE)
         return SC_IMAGE_NONE;
     const sc_kernel_node *place = &k->nodes.data[place_of(c, writer, position)];
-    bool all = place->kind == SC_NODE_index && (sc_kernel_phase_dims(k, phase_index) >> place->index & 1) != 0 &&
-               k->dims.data[place->index].size == c->form.whole && k->phases.data[phase_index].item_count == 1;
+    bool all = place->kind == SC_NODE_index &&
+               (sc_kernel_phase_dims(k, phase_index) >> place->index & 1) != 0 &&
+               k->dims.data[place->index].size == c->form.whole &&
+               k->phases.data[phase_index].item_count == 1;
     return all ? place->index : SC_IMAGE_NONE;
 }
 
@@ -73,12 +75,14 @@ static bool phase_fits(const sc_cuda *c, uint32_t phase_index, uint32_t position
     if (walks(c, phase_index, position) != SC_IMAGE_NONE)
         return true;
     uint32_t writer = writer_of(k, phase_index);
-    if (phase->dim_count == 0 || (writer != SC_IMAGE_NONE && !is_of_point(c, place_of(c, writer, position), dims)))
+    if (phase->dim_count == 0 ||
+        (writer != SC_IMAGE_NONE && !is_of_point(c, place_of(c, writer, position), dims)))
         return false;
     for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
         const sc_kernel_item *item = &k->items.data[i];
-        bool fits = item->kind == SC_ITEM_CHECK ? is_of_point(c, item->value, dims)
-                                                : item->guard == SC_IMAGE_NONE || is_of_point(c, item->guard, dims);
+        bool fits = item->kind == SC_ITEM_CHECK
+                        ? is_of_point(c, item->value, dims)
+                        : item->guard == SC_IMAGE_NONE || is_of_point(c, item->guard, dims);
         if (!fits)
             return false;
     }
@@ -101,7 +105,8 @@ bool sc_cuda_plan_scatter(sc_cuda *c)
     for (uint32_t p = 0; p < k->phases.count; p++) {
         uint32_t writer = writer_of(k, p);
         bool writes = writer != SC_IMAGE_NONE;
-        if (!is_simple(k, p) || (writes && arg != SC_IMAGE_NONE && k->items.data[writer].arg != arg))
+        if (!is_simple(k, p) ||
+            (writes && arg != SC_IMAGE_NONE && k->items.data[writer].arg != arg))
             return false;
         arg = writes ? k->items.data[writer].arg : arg;
     }
@@ -171,15 +176,16 @@ uint32_t sc_cuda_open_scatter(sc_cuda *c, uint32_t phase_index)
         if (phase->dims[i] == along)
             sc_printer_line(e, "for (%s %s = first; %s < last; %s++) {", type, name, name, name);
         else
-            sc_printer_line(e, "for (%s %s = 0; %s < %lld; %s++) {", type, name, name, (long long)e->k->dims.data[phase->dims[i]].size,
-                            name);
+            sc_printer_line(e, "for (%s %s = 0; %s < %lld; %s++) {", type, name, name,
+                            (long long)e->k->dims.data[phase->dims[i]].size, name);
         e->indent++;
     }
     if (along != SC_IMAGE_NONE)
         return phase->dim_count;
     int64_t parts = (points + SC_CUDA_WARP - 1) / SC_CUDA_WARP;
     parts = parts < SC_CUDA_WARP ? parts : SC_CUDA_WARP;
-    sc_printer_line(e, "for (%s some = 0; some < %lld; some += %lld) {", type, points, (long long)parts * SC_CUDA_WARP);
+    sc_printer_line(e, "for (%s some = 0; some < %lld; some += %lld) {", type, points,
+                    (long long)parts * SC_CUDA_WARP);
     e->indent++;
     sc_printer_line(e, "uint32_t found = 0;");
     sc_strbuf_printf(e->out, "#pragma unroll %d\n", AT_ONCE);
@@ -197,12 +203,14 @@ uint32_t sc_cuda_open_scatter(sc_cuda *c, uint32_t phase_index)
     sc_printer_line(e, "found = part == sc_lane() ? set : found;");
     e->indent--;
     sc_printer_line(e, "}");
-    sc_printer_line(e, "for (uint32_t parts = sc_ballot(found != 0); parts != 0; parts &= parts - 1) {");
+    sc_printer_line(
+        e, "for (uint32_t parts = sc_ballot(found != 0); parts != 0; parts &= parts - 1) {");
     e->indent++;
     sc_printer_line(e, "const int part = sc_lowest_bit(parts);");
     sc_printer_line(e, "for (uint32_t set = sc_shuffle(found, part); set != 0; set &= set - 1) {");
     e->indent++;
-    sc_printer_line(e, "const %s point = some + part * %d + sc_lowest_bit(set);", type, SC_CUDA_WARP);
+    sc_printer_line(e, "const %s point = some + part * %d + sc_lowest_bit(set);", type,
+                    SC_CUDA_WARP);
     sc_cuda_point_indices(c, phase_index);
     return 3;
 }

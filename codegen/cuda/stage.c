@@ -28,7 +28,8 @@ void sc_cuda_point_indices(sc_cuda *c, uint32_t phase_index)
         bool in_lanes = lanes > 1 && i + 1 == phase->dim_count;
         size /= in_lanes ? lanes : 1;
         sc_printer_indent(e);
-        sc_strbuf_printf(e->out, "const %s %s = point", sc_cuda_index_type(c), in_lanes ? sc_cuda_first_lane(c, dim) : e->dim_names[dim]);
+        sc_strbuf_printf(e->out, "const %s %s = point", sc_cuda_index_type(c),
+                         in_lanes ? sc_cuda_first_lane(c, dim) : e->dim_names[dim]);
         if (slower > 1)
             sc_strbuf_printf(e->out, " / %lld", (long long)slower);
         if (i > 0)
@@ -47,7 +48,8 @@ uint32_t sc_cuda_lane_dim(const sc_cuda *c, uint32_t phase_index)
     const sc_kernel_phase *phase = &c->e.k->phases.data[phase_index];
     if (c->phases[phase_index].lanes == 1)
         return SC_IMAGE_NONE;
-    return c->e.shape.vector != SC_IMAGE_NONE ? c->e.shape.vector : phase->dims[phase->dim_count - 1];
+    return c->e.shape.vector != SC_IMAGE_NONE ? c->e.shape.vector
+                                              : phase->dims[phase->dim_count - 1];
 }
 
 const char *sc_cuda_first_lane(sc_cuda *c, uint32_t dim)
@@ -85,10 +87,13 @@ void sc_cuda_exchange(sc_cuda *c, uint32_t item, char letter)
     const char *how = sc_cuda_reducer(e->k->items.data[item].kind);
     bool is_bool = letter == 'r' && sc_printer_dtype_of(e, item) == SC_DTYPE_bool;
     if (e->items[item].of_vector && !is_bool) {
-        sc_printer_line(e, "sc_over_warps<%s, %d>(%c%u, %d);", how, c->form.ways, letter, item, slot);
+        sc_printer_line(e, "sc_over_warps<%s, %d>(%c%u, %d);", how, c->form.ways, letter, item,
+                        slot);
         return;
     }
-    const char *over = c->form.team != SC_CUDA_ROWS ? "sc_over_warps" : sc_cuda_has_many_phases(c) ? "sc_over_team_called" : "sc_over_team";
-    sc_printer_line(e, "%c%u = %s<%s, %d>(%s%c%u, %d)%s;", letter, item, over, how, c->form.ways, is_bool ? "(int32_t)" : "", letter, item,
-                    slot, is_bool ? " != 0" : "");
+    const char *over = c->form.team != SC_CUDA_ROWS ? "sc_over_warps"
+                       : sc_cuda_has_many_phases(c) ? "sc_over_team_called"
+                                                    : "sc_over_team";
+    sc_printer_line(e, "%c%u = %s<%s, %d>(%s%c%u, %d)%s;", letter, item, over, how, c->form.ways,
+                    is_bool ? "(int32_t)" : "", letter, item, slot, is_bool ? " != 0" : "");
 }

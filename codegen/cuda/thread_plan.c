@@ -49,7 +49,8 @@ static int64_t at_most(int64_t a, int64_t b)
 static bool is_uniform(const sc_cuda *c, uint32_t item, uint64_t dims)
 {
     const sc_kernel_item *check = &c->e.k->items.data[item];
-    uint64_t of_check = c->e.nodes[check->value].dims | (check->shown == SC_IMAGE_NONE ? 0 : c->e.nodes[check->shown].dims);
+    uint64_t of_check = c->e.nodes[check->value].dims |
+                        (check->shown == SC_IMAGE_NONE ? 0 : c->e.nodes[check->shown].dims);
     return (of_check & dims) == 0;
 }
 
@@ -98,7 +99,8 @@ static bool has_checks(const sc_cuda *c)
 static bool is_of_all(const sc_cuda *c, sc_knode node)
 {
     uint64_t outer = ((uint64_t)1 << c->e.k->outer_count) - 1;
-    return node == SC_IMAGE_NONE || ((c->e.nodes[node].dims & outer) == 0 && !c->e.nodes[node].late && !c->e.nodes[node].reads_written);
+    return node == SC_IMAGE_NONE || ((c->e.nodes[node].dims & outer) == 0 &&
+                                     !c->e.nodes[node].late && !c->e.nodes[node].reads_written);
 }
 
 /* The number of leading phases that contain all checks, and nothing else, if these are the same for
@@ -112,7 +114,8 @@ static uint32_t checks_in_front(const sc_cuda *c)
         const sc_kernel_phase *phase = &k->phases.data[phases];
         for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
             const sc_kernel_item *item = &k->items.data[i];
-            all = all && item->kind == SC_ITEM_CHECK && is_of_all(c, item->value) && is_of_all(c, item->shown);
+            all = all && item->kind == SC_ITEM_CHECK && is_of_all(c, item->value) &&
+                  is_of_all(c, item->shown);
         }
         checks += all ? phase->item_count : 0;
     }
@@ -142,9 +145,10 @@ static bool worth_lanes(const sc_cuda *c, uint32_t dim, int lanes)
     int fit = 0, all = 0;
     for (uint32_t i = 0; i < k->nodes.count + k->items.count; i++) {
         bool node = i < k->nodes.count;
-        bool counts =
-            node ? k->nodes.data[i].kind == SC_NODE_load && c->e.nodes[i].uses > 0 : sc_item_writes(k->items.data[i - k->nodes.count].kind);
-        const sc_printer_access *access = node ? &c->e.nodes[i].access : &c->e.items[i - k->nodes.count].access;
+        bool counts = node ? k->nodes.data[i].kind == SC_NODE_load && c->e.nodes[i].uses > 0
+                           : sc_item_writes(k->items.data[i - k->nodes.count].kind);
+        const sc_printer_access *access =
+            node ? &c->e.nodes[i].access : &c->e.items[i - k->nodes.count].access;
         if (!counts || !sc_cuda_is_run(c, access, dim, lanes))
             continue;
         fit += lanes * element_bytes(c, access) <= 16;
@@ -156,7 +160,8 @@ static bool worth_lanes(const sc_cuda *c, uint32_t dim, int lanes)
 static int choose_lanes(const sc_cuda *c, uint32_t dim)
 {
     int lanes = c->limits->lanes;
-    while (lanes > 1 && (sc_printer_size_of(&c->e, dim) % lanes != 0 || !worth_lanes(c, dim, lanes)))
+    while (lanes > 1 &&
+           (sc_printer_size_of(&c->e, dim) % lanes != 0 || !worth_lanes(c, dim, lanes)))
         lanes /= 2;
     return lanes;
 }
@@ -207,12 +212,15 @@ static void plan_rows(sc_cuda *c)
         ways *= 2;
     while (ways < c->limits->team && c->teams * ways < c->limits->wanted && most > ways)
         ways *= 2;
-    while (ways > c->limits->team / 2 && elements > (int64_t)ways * c->limits->kept && c->teams * ways / 2 >= c->limits->wanted)
+    while (ways > c->limits->team / 2 && elements > (int64_t)ways * c->limits->kept &&
+           c->teams * ways / 2 >= c->limits->wanted)
         ways /= 2; /* rows read again: smaller blocks overlap loads and reductions */
     ways = has_checks(c) && ways < SC_CUDA_WARP ? SC_CUDA_WARP : ways;
     c->form.team = SC_CUDA_ROWS;
     c->form.ways = ways;
-    c->form.threads = ways > SC_CUDA_WARP ? ways : (int)at_most(c->limits->threads, (c->teams * ways + 31) / 32 * 32);
+    c->form.threads = ways > SC_CUDA_WARP
+                          ? ways
+                          : (int)at_most(c->limits->threads, (c->teams * ways + 31) / 32 * 32);
     c->form.live = ways < SC_CUDA_WARP && c->teams % (SC_CUDA_WARP / ways) != 0;
 }
 
@@ -223,8 +231,8 @@ static void plan_columns(sc_cuda *c)
     for (uint32_t p = 0; p < c->e.k->phases.count; p++)
         most = c->phases[p].points > most ? c->phases[p].points : most;
     int ways = 1;
-    while (ways < c->limits->ways && c->teams * ways < c->limits->wanted && most >= 4 * (int64_t)ways &&
-           2 * 8 * 2 * ways * SC_CUDA_WARP * c->lanes <= 40 << 10)
+    while (ways < c->limits->ways && c->teams * ways < c->limits->wanted &&
+           most >= 4 * (int64_t)ways && 2 * 8 * 2 * ways * SC_CUDA_WARP * c->lanes <= 40 << 10)
         ways *= 2;
     if (ways == 1 || has_checks(c) || !c->parallel) {
         plan_threads(c);
@@ -242,7 +250,8 @@ static bool may_keep(const sc_kernel_printer *e, sc_knode node, uint32_t phase)
 {
     const sc_cuda *c = (const sc_cuda *)e;
     sc_node_kind kind = (sc_node_kind)e->k->nodes.data[node].kind;
-    return (kind == SC_NODE_load || sc_printer_is_expensive(kind)) && !e->nodes[node].reads_written && c->phases[phase].steps > 0 &&
+    return (kind == SC_NODE_load || sc_printer_is_expensive(kind)) &&
+           !e->nodes[node].reads_written && c->phases[phase].steps > 0 &&
            sc_printer_depends_on_all(e, node, phase);
 }
 
@@ -252,7 +261,8 @@ static void choose_kept(sc_cuda *c)
     const sc_kernel *k = c->e.k;
     for (uint32_t p = 0; p < k->phases.count; p++) {
         int64_t steps = (c->phases[p].points + c->form.ways - 1) / c->form.ways;
-        bool fits = p >= c->apart && c->form.team == SC_CUDA_ROWS && !c->phases[p].finds && k->phases.data[p].dim_count > 0 &&
+        bool fits = p >= c->apart && c->form.team == SC_CUDA_ROWS && !c->phases[p].finds &&
+                    k->phases.data[p].dim_count > 0 &&
                     steps * c->phases[p].lanes <= c->limits->kept;
         c->phases[p].steps = fits ? steps : 0;
     }
@@ -262,7 +272,8 @@ static void choose_kept(sc_cuda *c)
         uint32_t from = c->e.nodes[i].kept_from;
         if (from == SC_IMAGE_NONE)
             continue;
-        room -= c->phases[from].steps * c->phases[from].lanes * (k->nodes.data[i].dtype == SC_DTYPE_f64 ? 2 : 1);
+        room -= c->phases[from].steps * c->phases[from].lanes *
+                (k->nodes.data[i].dtype == SC_DTYPE_f64 ? 2 : 1);
         if (room < 0)
             c->e.nodes[i].kept_from = SC_IMAGE_NONE;
     }
@@ -276,7 +287,8 @@ static bool is_wide(const sc_cuda *c, const sc_printer_access *access)
     for (uint32_t i = 0; i < access->count; i++) {
         const sc_printer_term *term = &access->terms[i];
         double times = term->times < 0 ? -(double)term->times : (double)term->times;
-        reach += term->dim == SC_IMAGE_NONE ? times : times * (double)sc_printer_size_of(&c->e, term->dim);
+        reach += term->dim == SC_IMAGE_NONE ? times
+                                            : times * (double)sc_printer_size_of(&c->e, term->dim);
     }
     return reach > 1e9;
 }
@@ -310,7 +322,8 @@ static void size_slots(sc_cuda *c)
 
 static bool is_heavy(const sc_cuda *c, uint32_t phase)
 {
-    return c->e.k->phases.data[phase].dim_count > 0 && c->phases[phase].points >= 2 * (int64_t)c->form.ways * c->limits->row;
+    return c->e.k->phases.data[phase].dim_count > 0 &&
+           c->phases[phase].points >= 2 * (int64_t)c->form.ways * c->limits->row;
 }
 
 /* Chooses enough parts of the phase to fill the GPU, none of them small. */
@@ -362,7 +375,12 @@ static void place_checks(sc_cuda *c)
         points = c->phases[p].points > points ? c->phases[p].points : points;
     int ways = power_above(points, c->limits->team);
     ways = ways < SC_CUDA_WARP ? SC_CUDA_WARP : ways;
-    c->stages[0] = (sc_cuda_form){.end = c->apart, .team = SC_CUDA_ROWS, .ways = ways, .threads = ways, .parts = 1, .checks = true};
+    c->stages[0] = (sc_cuda_form){.end = c->apart,
+                                  .team = SC_CUDA_ROWS,
+                                  .ways = ways,
+                                  .threads = ways,
+                                  .parts = 1,
+                                  .checks = true};
 }
 
 /* With few teams and much work, phases become stages whose points are split over more blocks.
@@ -376,9 +394,11 @@ static void split(sc_cuda *c)
     c->form.end = c->e.k->phases.count;
     c->form.parts = c->form.scatters ? c->form.parts : 1;
     const sc_cuda_form whole = c->form;
-    if (c->form.team == SC_CUDA_ROWS && c->form.ways == c->limits->team && c->form.ways > SC_CUDA_WARP)
+    if (c->form.team == SC_CUDA_ROWS && c->form.ways == c->limits->team &&
+        c->form.ways > SC_CUDA_WARP)
         c->form.ways = c->form.threads = c->form.ways / 2;
-    if (small && c->parallel && !has_checks(c) && c->form.team != SC_CUDA_THREADS && plan_stages(c)) {
+    if (small && c->parallel && !has_checks(c) && c->form.team != SC_CUDA_THREADS &&
+        plan_stages(c)) {
         for (uint32_t p = 0; p < c->e.k->phases.count; p++)
             c->phases[p].steps = 0;
         for (sc_knode i = 0; i < c->e.k->nodes.count; i++)
@@ -394,7 +414,8 @@ static bool check_depends(const sc_cuda *c, uint32_t dim)
 {
     bool depends = false;
     for (uint32_t i = 0; i < c->e.k->items.count; i++)
-        depends |= c->e.k->items.data[i].kind == SC_ITEM_CHECK && !is_uniform(c, i, (uint64_t)1 << dim);
+        depends |=
+            c->e.k->items.data[i].kind == SC_ITEM_CHECK && !is_uniform(c, i, (uint64_t)1 << dim);
     return depends;
 }
 
@@ -413,7 +434,8 @@ static bool writes_again(const sc_kernel *k)
         uint32_t end = k->phases.data[p].first_item + k->phases.data[p].item_count;
         for (uint32_t i = k->phases.data[p].first_item; i < end; i++) {
             for (uint32_t later = end; later < k->items.count; later++) {
-                if (sc_item_writes(k->items.data[i].kind) && sc_item_writes(k->items.data[later].kind) &&
+                if (sc_item_writes(k->items.data[i].kind) &&
+                    sc_item_writes(k->items.data[later].kind) &&
                     k->items.data[i].arg == k->items.data[later].arg)
                     return true;
             }
@@ -430,14 +452,16 @@ void sc_cuda_plan(sc_cuda *c)
     uint32_t vector = sc_printer_choose_vector(&c->e);
     if (why == NULL && vector != SC_IMAGE_NONE)
         c->apart = checks_in_front(c);
-    for (uint32_t p = c->apart; vector != SC_IMAGE_NONE && p < k->phases.count; p++) /* warps that share columns would leave one by one */
+    /* warps that share columns would leave one by one */
+    for (uint32_t p = c->apart; vector != SC_IMAGE_NONE && p < k->phases.count; p++)
         why = c->phases[p].finds ? "the first check that fails is wanted" : why;
     c->parallel = why == NULL;
     c->lanes = 1;
     if (vector != SC_IMAGE_NONE && !check_depends(c, vector)) {
         int64_t points = outer_points(c) * (c->parallel && !has_checks(c) ? most_points(c) : 1);
         c->lanes = choose_lanes(c, vector);
-        while (c->lanes > 1 && (points / c->lanes < c->limits->wanted / 4 || sc_printer_size_of(&c->e, vector) / c->lanes < SC_CUDA_WARP))
+        while (c->lanes > 1 && (points / c->lanes < c->limits->wanted / 4 ||
+                                sc_printer_size_of(&c->e, vector) / c->lanes < SC_CUDA_WARP))
             c->lanes /= 2;
     }
     c->teams = outer_points(c) / c->lanes;
@@ -447,9 +471,12 @@ void sc_cuda_plan(sc_cuda *c)
     }
     if (vector != SC_IMAGE_NONE)
         c->order[c->order_count++] = vector;
-    c->e.shape = (sc_printer_shape){.vector = c->lanes > 1 ? vector : SC_IMAGE_NONE, .tile = SC_IMAGE_NONE, .block = c->lanes};
+    c->e.shape = (sc_printer_shape){
+        .vector = c->lanes > 1 ? vector : SC_IMAGE_NONE, .tile = SC_IMAGE_NONE, .block = c->lanes};
     for (uint32_t p = 0; p < k->phases.count; p++)
-        c->phases[p] = (sc_cuda_phase){.points = phase_points(c, p), .lanes = p < c->apart ? 1 : c->lanes, .finds = c->phases[p].finds};
+        c->phases[p] = (sc_cuda_phase){.points = phase_points(c, p),
+                                       .lanes = p < c->apart ? 1 : c->lanes,
+                                       .finds = c->phases[p].finds};
     if (vector == SC_IMAGE_NONE && has_inner_dims(k) && c->parallel)
         plan_rows(c);
     else

@@ -26,7 +26,8 @@ static bool is_turned(const sc_cuda *c, sc_knode id, uint32_t rows, uint32_t col
     const sc_kernel *k = c->e.k;
     const sc_kernel_node *node = &k->nodes.data[id];
     const sc_printer_node *info = &c->e.nodes[id];
-    return node->kind == SC_NODE_load && info->uses > 0 && node->count == k->args.data[node->index].rank && !info->reads_written &&
+    return node->kind == SC_NODE_load && info->uses > 0 &&
+           node->count == k->args.data[node->index].rank && !info->reads_written &&
            is_plain(&info->access) && sc_printer_stride(&c->e, &info->access, rows) == 1 &&
            is_far(sc_printer_stride(&c->e, &info->access, columns));
 }
@@ -36,7 +37,8 @@ static bool turns(const sc_cuda *c, uint32_t rows, uint32_t columns)
     const sc_kernel *k = c->e.k;
     int tiles = 0;
     for (uint32_t i = 0; i < k->items.count; i++) {
-        if (k->items.data[i].kind != SC_ITEM_STORE || sc_printer_stride(&c->e, &c->e.items[i].access, columns) != 1)
+        if (k->items.data[i].kind != SC_ITEM_STORE ||
+            sc_printer_stride(&c->e, &c->e.items[i].access, columns) != 1)
             return false;
     }
     for (sc_knode i = 0; i < k->nodes.count; i++)
@@ -51,17 +53,24 @@ bool sc_cuda_plan_tile(sc_cuda *c)
         return false;
     for (uint32_t columns = 0; columns < k->outer_count; columns++) {
         for (uint32_t rows = 0; rows < k->outer_count; rows++) {
-            bool large = sc_printer_size_of(&c->e, rows) >= c->limits->tile && sc_printer_size_of(&c->e, columns) >= c->limits->tile;
+            bool large = sc_printer_size_of(&c->e, rows) >= c->limits->tile &&
+                         sc_printer_size_of(&c->e, columns) >= c->limits->tile;
             if (rows == columns || !large || !turns(c, rows, columns))
                 continue;
             c->lanes = 1;
             c->e.shape.vector = SC_IMAGE_NONE;
             c->tile_rows = rows;
             c->tile_columns = columns;
-            c->form = (sc_cuda_form){.team = SC_CUDA_TILES, .ways = 1, .threads = WARPS * SC_CUDA_WARP, .end = 1, .parts = 1};
+            c->form = (sc_cuda_form){.team = SC_CUDA_TILES,
+                                     .ways = 1,
+                                     .threads = WARPS * SC_CUDA_WARP,
+                                     .end = 1,
+                                     .parts = 1};
             for (sc_knode i = 0; i < k->nodes.count; i++) {
                 if (is_turned(c, i, rows, columns))
-                    c->shared_bytes += (int)sc_dtypes[k->args.data[c->e.nodes[i].access.arg].dtype].bytes * TILE * ROW;
+                    c->shared_bytes +=
+                        (int)sc_dtypes[k->args.data[c->e.nodes[i].access.arg].dtype].bytes * TILE *
+                        ROW;
             }
             return true;
         }
@@ -71,8 +80,8 @@ bool sc_cuda_plan_tile(sc_cuda *c)
 
 int64_t sc_cuda_tiles(const sc_cuda *c)
 {
-    int64_t blocks =
-        ((sc_printer_size_of(&c->e, c->tile_rows) + TILE - 1) / TILE) * ((sc_printer_size_of(&c->e, c->tile_columns) + TILE - 1) / TILE);
+    int64_t blocks = ((sc_printer_size_of(&c->e, c->tile_rows) + TILE - 1) / TILE) *
+                     ((sc_printer_size_of(&c->e, c->tile_columns) + TILE - 1) / TILE);
     for (uint32_t i = 0; i < c->e.k->outer_count; i++)
         blocks *= i == c->tile_rows || i == c->tile_columns ? 1 : sc_printer_size_of(&c->e, i);
     return blocks;
@@ -88,12 +97,15 @@ static void find_tile(sc_cuda *c)
               rows = (sc_printer_size_of(&c->e, c->tile_rows) + TILE - 1) / TILE;
     long long faster = columns * rows;
     sc_printer_line(e, "const %s at = %ssc_block();", type, c->wide ? "" : "(int)");
-    sc_printer_line(e, "const %s %s_from = at %% %lld * %d;", type, e->dim_names[c->tile_columns], columns, TILE);
-    sc_printer_line(e, "const %s %s_from = at / %lld %% %lld * %d;", type, e->dim_names[c->tile_rows], columns, rows, TILE);
+    sc_printer_line(e, "const %s %s_from = at %% %lld * %d;", type, e->dim_names[c->tile_columns],
+                    columns, TILE);
+    sc_printer_line(e, "const %s %s_from = at / %lld %% %lld * %d;", type,
+                    e->dim_names[c->tile_rows], columns, rows, TILE);
     for (uint32_t i = e->k->outer_count; i-- > 0;) {
         if (i == c->tile_rows || i == c->tile_columns)
             continue;
-        sc_printer_line(e, "const %s %s = at / %lld %% %lld;", type, e->dim_names[i], faster, (long long)sc_printer_size_of(&c->e, i));
+        sc_printer_line(e, "const %s %s = at / %lld %% %lld;", type, e->dim_names[i], faster,
+                        (long long)sc_printer_size_of(&c->e, i));
         faster *= sc_printer_size_of(&c->e, i);
     }
 }
@@ -108,7 +120,8 @@ static void open_tile(sc_cuda *c, uint32_t slow, uint32_t fast)
     e->indent++;
     sc_printer_line(e, "const %s %s = %s_from + step;", type, s, s);
     sc_printer_line(e, "const %s %s = %s_from + sc_lane();", type, f, f);
-    sc_printer_line(e, "if (%s < %lld && %s < %lld) {", s, (long long)sc_printer_size_of(&c->e, slow), f,
+    sc_printer_line(e, "if (%s < %lld && %s < %lld) {", s,
+                    (long long)sc_printer_size_of(&c->e, slow), f,
                     (long long)sc_printer_size_of(&c->e, fast));
     e->indent++;
 }
@@ -142,7 +155,8 @@ static void fill_tiles(sc_cuda *c)
         if (!is_turned(c, i, c->tile_rows, c->tile_columns))
             continue;
         sc_printer_indent(e);
-        sc_strbuf_printf(e->out, "t%u[step * %d + sc_lane()] = %s[", i, ROW, e->arg_names[e->nodes[i].access.arg]);
+        sc_strbuf_printf(e->out, "t%u[step * %d + sc_lane()] = %s[", i, ROW,
+                         e->arg_names[e->nodes[i].access.arg]);
         sc_printer_offset_text(e, &e->nodes[i].access, SC_CUDA_LANES);
         sc_strbuf_add(e->out, "];\n");
     }
@@ -172,7 +186,8 @@ void sc_cuda_tile_text(sc_cuda *c)
     for (sc_knode i = 0; i < e->k->nodes.count; i++) {
         c->run_of_load[i] = is_turned(c, i, c->tile_rows, c->tile_columns);
         if (c->run_of_load[i])
-            sc_printer_line(e, "const %s l%u = t%u[sc_lane() * %d + step];", stored_type(c, i), i, i, ROW);
+            sc_printer_line(e, "const %s l%u = t%u[sc_lane() * %d + step];", stored_type(c, i), i,
+                            i, ROW);
     }
     sc_printer_scope(e, SC_CUDA_LANES, 0, end);
     sc_printer_leave(e, 0);

@@ -24,7 +24,8 @@ static bool writes_alone(const sc_cuda *c, uint32_t item, uint32_t first, uint32
     if (k->items.data[item].kind != SC_ITEM_ADD)
         return k->items.data[item].kind == SC_ITEM_STORE;
     for (uint32_t i = first; i < end; i++) {
-        if (i != item && sc_item_writes(k->items.data[i].kind) && k->items.data[i].arg == k->items.data[item].arg)
+        if (i != item && sc_item_writes(k->items.data[i].kind) &&
+            k->items.data[i].arg == k->items.data[item].arg)
             return false;
     }
     return true;
@@ -35,13 +36,16 @@ static void choose_runs(sc_cuda *c, uint32_t dim, int lanes, uint32_t first, uin
     const sc_kernel *k = c->e.k;
     for (sc_knode i = 0; i < k->nodes.count; i++) {
         const sc_printer_node *info = &c->e.nodes[i];
-        bool here = dim != SC_IMAGE_NONE && k->nodes.data[i].kind == SC_NODE_load && info->pass == c->e.pass &&
-                    info->depth == SC_CUDA_LANES && !sc_printer_is_kept(&c->e, i);
-        c->run_of_load[i] = here && at_point(c, guard_of(k, i)) && sc_cuda_is_run(c, &info->access, dim, lanes);
+        bool here = dim != SC_IMAGE_NONE && k->nodes.data[i].kind == SC_NODE_load &&
+                    info->pass == c->e.pass && info->depth == SC_CUDA_LANES &&
+                    !sc_printer_is_kept(&c->e, i);
+        c->run_of_load[i] =
+            here && at_point(c, guard_of(k, i)) && sc_cuda_is_run(c, &info->access, dim, lanes);
     }
     for (uint32_t i = first; i < end; i++) {
         const sc_kernel_item *item = &k->items.data[i];
-        c->run_of_item[i] = dim != SC_IMAGE_NONE && writes_alone(c, i, first, end) && at_point(c, item->guard) &&
+        c->run_of_item[i] = dim != SC_IMAGE_NONE && writes_alone(c, i, first, end) &&
+                            at_point(c, item->guard) &&
                             sc_cuda_is_run(c, &c->e.items[i].access, dim, lanes);
     }
 }
@@ -68,7 +72,8 @@ static void load_runs(sc_cuda *c, uint32_t dim, int lanes)
         sc_knode guard = guard_of(e->k, i);
         sc_printer_indent(e);
         if (guard == SC_IMAGE_NONE) {
-            sc_strbuf_printf(e->out, "const sc_run<%s, %d> l%u = sc_load_run<%d>(", type, lanes, i, lanes);
+            sc_strbuf_printf(e->out, "const sc_run<%s, %d> l%u = sc_load_run<%d>(", type, lanes, i,
+                             lanes);
         } else {
             sc_strbuf_printf(e->out, "sc_run<%s, %d> l%u = {};\n", type, lanes, i);
             sc_printer_indent(e);
@@ -90,7 +95,8 @@ static void declare_stored_runs(sc_cuda *c, uint32_t dim, int lanes, uint32_t fi
         if (!c->run_of_item[i])
             continue;
         const sc_kernel_item *item = &e->k->items.data[i];
-        sc_printer_line(e, "sc_run<%s, %d> w%u%s;", sc_printer_stored(e->k->args.data[item->arg].dtype), lanes, i,
+        sc_printer_line(e, "sc_run<%s, %d> w%u%s;",
+                        sc_printer_stored(e->k->args.data[item->arg].dtype), lanes, i,
                         item->guard == SC_IMAGE_NONE ? "" : " = {}");
         if (item->kind != SC_ITEM_ADD)
             continue;
@@ -142,7 +148,8 @@ void sc_cuda_point_text(sc_cuda *c, uint32_t phase_index, uint32_t first, uint32
         sc_strbuf_add(e->out, "#pragma unroll\n");
         sc_printer_line(e, "for (int lane = 0; lane < %d; lane++) {", lanes);
         e->indent++;
-        sc_printer_line(e, "const %s %s = %s + lane;", sc_cuda_index_type(c), e->dim_names[dim], sc_cuda_first_lane(c, dim));
+        sc_printer_line(e, "const %s %s = %s + lane;", sc_cuda_index_type(c), e->dim_names[dim],
+                        sc_cuda_first_lane(c, dim));
     }
     sc_printer_scope(e, SC_CUDA_LANES, first, end);
     sc_printer_leave(e, SC_CUDA_LANES);

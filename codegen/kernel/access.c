@@ -148,7 +148,8 @@ static const sc_interval *known_at(collector *c, sc_knode guard)
 
 static void add_access(collector *c, sc_access access)
 {
-    if (access.guard != SC_IMAGE_NONE && sc_kernel_is_number(c->out->k, access.guard, 0)) /* never executed */
+    /* never executed */
+    if (access.guard != SC_IMAGE_NONE && sc_kernel_is_number(c->out->k, access.guard, 0))
         return;
     access.intervals = known_at(c, access.guard);
     if (access.guard != SC_IMAGE_NONE && c->never)
@@ -163,7 +164,12 @@ static void add_load(collector *c, uint32_t phase, uint32_t item, sc_knode n)
     uint32_t rank = k->args.data[node->index].rank;
     const sc_knode *operands = sc_kernel_operands(k, n);
     sc_knode guard = node->count > rank ? operands[rank] : SC_IMAGE_NONE;
-    add_access(c, (sc_access){.node = n, .phase = phase, .item = item, .arg = node->index, .indices = operands, .guard = guard});
+    add_access(c, (sc_access){.node = n,
+                              .phase = phase,
+                              .item = item,
+                              .arg = node->index,
+                              .indices = operands,
+                              .guard = guard});
 }
 
 static void add_item(collector *c, uint32_t phase, uint32_t number)
@@ -188,7 +194,8 @@ static void add_item(collector *c, uint32_t phase, uint32_t number)
 void sc_kernel_accesses(const sc_kernel *k, uint32_t also_written, sc_access_list *out)
 {
     sc_arena *arena = k->arena;
-    bool *needed = sc_arena_array(arena, k->nodes.count, sizeof *needed), *seen = sc_arena_array(arena, k->nodes.count, sizeof *seen);
+    bool *needed = sc_arena_array(arena, k->nodes.count, sizeof *needed),
+         *seen = sc_arena_array(arena, k->nodes.count, sizeof *seen);
     collector c = {.out = out};
     *out = (sc_access_list){.k = k};
     out->depends = sc_arena_array(arena, k->nodes.count, sizeof *out->depends);
@@ -246,7 +253,8 @@ static bool scale(sc_interval x, int64_t factor, sc_interval *out)
         *out = (sc_interval){0, 0};
         return true;
     }
-    if (__builtin_mul_overflow(x.low, factor, &low) || __builtin_mul_overflow(x.high, factor, &high))
+    if (__builtin_mul_overflow(x.low, factor, &low) ||
+        __builtin_mul_overflow(x.high, factor, &high))
         return false;
     *out = low <= high ? (sc_interval){low, high} : (sc_interval){high, low};
     return true;
@@ -255,7 +263,8 @@ static bool scale(sc_interval x, int64_t factor, sc_interval *out)
 /* False: the sum overflows. */
 static bool grow(sc_interval *sum, sc_interval by)
 {
-    return !__builtin_add_overflow(sum->low, by.low, &sum->low) && !__builtin_add_overflow(sum->high, by.high, &sum->high);
+    return !__builtin_add_overflow(sum->low, by.low, &sum->low) &&
+           !__builtin_add_overflow(sum->high, by.high, &sum->high);
 }
 
 static sc_interval hull(sc_interval a, sc_interval b)
@@ -264,30 +273,37 @@ static sc_interval hull(sc_interval a, sc_interval b)
 }
 
 /* Adds to the difference what a sub-axis of both forms contributes. */
-static bool add_difference(const meeting *m, sc_knode sub_axis, int64_t a, int64_t b, sc_interval *sum)
+static bool add_difference(const meeting *m, sc_knode sub_axis, int64_t a, int64_t b,
+                           sc_interval *sum)
 {
     bool agreed = (m->list->depends[sub_axis] & ~m->known) == 0 && !m->list->changes[sub_axis];
-    sc_interval of_a = m->a.access->intervals[sub_axis], of_b = m->b.access->intervals[sub_axis], product;
+    sc_interval of_a = m->a.access->intervals[sub_axis], of_b = m->b.access->intervals[sub_axis],
+                product;
     int64_t factor;
     if (agreed)
-        return !__builtin_sub_overflow(a, b, &factor) && scale(hull(of_a, of_b), factor, &product) && grow(sum, product);
-    return scale(of_a, a, &product) && grow(sum, product) && b != INT64_MIN && scale(of_b, -b, &product) && grow(sum, product);
+        return !__builtin_sub_overflow(a, b, &factor) &&
+               scale(hull(of_a, of_b), factor, &product) && grow(sum, product);
+    return scale(of_a, a, &product) && grow(sum, product) && b != INT64_MIN &&
+           scale(of_b, -b, &product) && grow(sum, product);
 }
 
 /* The difference of two forms without the terms of one sub-axis; false: unbounded. */
-static bool rest_of(const meeting *m, const sc_form *a, const sc_form *b, sc_knode without, sc_interval *out)
+static bool rest_of(const meeting *m, const sc_form *a, const sc_form *b, sc_knode without,
+                    sc_interval *out)
 {
     if (__builtin_sub_overflow(a->constant, b->constant, &out->low))
         return false;
     out->high = out->low;
     for (uint32_t i = 0; i < a->count; i++) {
         sc_knode sub_axis = a->terms[i].sub_axis;
-        if (sub_axis != without && !add_difference(m, sub_axis, a->terms[i].factor, sc_form_factor(b, sub_axis), out))
+        if (sub_axis != without &&
+            !add_difference(m, sub_axis, a->terms[i].factor, sc_form_factor(b, sub_axis), out))
             return false;
     }
     for (uint32_t i = 0; i < b->count; i++) {
         sc_knode sub_axis = b->terms[i].sub_axis;
-        if (sub_axis != without && sc_form_factor(a, sub_axis) == 0 && !add_difference(m, sub_axis, 0, b->terms[i].factor, out))
+        if (sub_axis != without && sc_form_factor(a, sub_axis) == 0 &&
+            !add_difference(m, sub_axis, 0, b->terms[i].factor, out))
             return false;
     }
     return true;
@@ -307,7 +323,8 @@ static uint64_t told(const meeting *m, const sc_form *a, const sc_form *b)
     for (uint32_t i = 0; i < a->count; i++) {
         const sc_kernel_node *node = &k->nodes.data[a->terms[i].sub_axis];
         int64_t factor = a->terms[i].factor;
-        if (node->kind != SC_NODE_index || factor == 0 || factor == INT64_MIN || sc_form_factor(b, a->terms[i].sub_axis) != factor)
+        if (node->kind != SC_NODE_index || factor == 0 || factor == INT64_MIN ||
+            sc_form_factor(b, a->terms[i].sub_axis) != factor)
             continue;
         sc_interval rest;
         int64_t size = factor < 0 ? -factor : factor;
@@ -325,7 +342,8 @@ static void add_equation(meeting *m, const sc_form *a, const sc_form *b)
 }
 
 /* Returns x if the node is x / c or x % c, with x >= 0 and c > 0. */
-static sc_knode divided(const sc_access_list *list, const sc_access *access, sc_knode n, sc_node_kind kind, double *out_by)
+static sc_knode divided(const sc_access_list *list, const sc_access *access, sc_knode n,
+                        sc_node_kind kind, double *out_by)
 {
     const sc_kernel_node *node = &list->k->nodes.data[n];
     const sc_knode *operands = sc_kernel_operands(list->k, n);
@@ -343,7 +361,9 @@ static void add_quotients(meeting *m)
             double by[4] = {0};
             sc_knode x = divided(m->list, a, a->indices[i], SC_NODE_div, &by[0]),
                      y = divided(m->list, b, b->indices[i], SC_NODE_div, &by[1]);
-            bool whole = x != SC_IMAGE_NONE && x == divided(m->list, a, a->indices[j], SC_NODE_mod, &by[2]) && y != SC_IMAGE_NONE &&
+            bool whole = x != SC_IMAGE_NONE &&
+                         x == divided(m->list, a, a->indices[j], SC_NODE_mod, &by[2]) &&
+                         y != SC_IMAGE_NONE &&
                          y == divided(m->list, b, b->indices[j], SC_NODE_mod, &by[3]);
             if (whole && by[0] == by[1] && by[0] == by[2] && by[0] == by[3])
                 add_equation(m, &m->a.forms[x], &m->b.forms[y]);
@@ -366,7 +386,8 @@ static void add_guard(meeting *m, sc_knode guard)
         if (!equation || k->nodes.data[operands[0]].dtype != SC_DTYPE_i64)
             continue;
         sc_form a = m->a.forms[operands[0]], b = m->b.forms[operands[0]];
-        if (sc_form_add(&a, &m->a.forms[operands[1]], -1) && sc_form_add(&b, &m->b.forms[operands[1]], -1))
+        if (sc_form_add(&a, &m->a.forms[operands[1]], -1) &&
+            sc_form_add(&b, &m->b.forms[operands[1]], -1))
             add_equation(m, &a, &b);
     }
 }
@@ -398,13 +419,15 @@ static uint64_t fixed_dims(const sc_access_list *list, const sc_access *a, const
         dims |= (uint64_t)(k->dims.data[d].size == 1) << d;
     for (sc_knode n = 0; n < k->nodes.count; n++) {
         sc_interval of_a = a->intervals[n], of_b = b->intervals[n];
-        if (k->nodes.data[n].kind == SC_NODE_index && of_a.low == of_a.high && of_b.low == of_b.high && of_a.low == of_b.low)
+        if (k->nodes.data[n].kind == SC_NODE_index && of_a.low == of_a.high &&
+            of_b.low == of_b.high && of_a.low == of_b.low)
             dims |= (uint64_t)1 << k->nodes.data[n].index;
     }
     return dims;
 }
 
-bool sc_access_apart(sc_access_list *list, const sc_access *a, const sc_access *b, uint64_t dims, bool never)
+bool sc_access_apart(sc_access_list *list, const sc_access *a, const sc_access *b, uint64_t dims,
+                     bool never)
 {
     const sc_kernel *k = list->k;
     meeting m = {.list = list, .a = {a, forms_of(list, a)}, .b = {b, forms_of(list, b)}};

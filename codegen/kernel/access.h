@@ -13,7 +13,8 @@ typedef struct sc_interval {
 
 /* Intervals of all integer nodes under the facts (conditions that hold); allocated in the arena.
  * *never (may be NULL): the facts contradict each other and the intervals are meaningless. */
-sc_interval *sc_kernel_intervals(const sc_kernel *k, const sc_knode *facts, uint32_t fact_count, bool *never);
+sc_interval *sc_kernel_intervals(const sc_kernel *k, const sc_knode *facts, uint32_t fact_count,
+                                 bool *never);
 /* True if the node equals its operation in exact arithmetic: no wrapping. */
 bool sc_kernel_stays(const sc_kernel *k, sc_knode node, const sc_interval *intervals);
 
@@ -74,7 +75,8 @@ void sc_kernel_accesses(const sc_kernel *k, uint32_t also_written, sc_access_lis
 
 /* True if the two accesses touch a common element only at points that agree in all `dims` (or
  * never, if `never`). */
-bool sc_access_apart(sc_access_list *list, const sc_access *a, const sc_access *b, uint64_t dims, bool never);
+bool sc_access_apart(sc_access_list *list, const sc_access *a, const sc_access *b, uint64_t dims,
+                     bool never);
 
 /* Sets of dims as bit masks. */
 uint64_t sc_kernel_outer_dims(const sc_kernel *k);

@@ -31,8 +31,8 @@ static double reference_sign(double x)
 static double reference(sc_node_kind kind, double x, double y, double z)
 {
     switch (kind) {
-#define NODE(name, operands, type, f32, f64, integer, text)                                                                                \
-    case SC_NODE_##name:                                                                                                                   \
+#define NODE(name, operands, type, f32, f64, integer, text)                                        \
+    case SC_NODE_##name:                                                                           \
         return (double)(text);
 #include "codegen/kernel/nodes.def"
 #undef NODE
@@ -56,15 +56,20 @@ static double integer_div(double x, double y)
 double sc_node_evaluate(sc_node_kind kind, sc_dtype dtype, double x, double y, double z)
 {
     if (sc_dtypes[dtype].kind != SC_DTYPE_INT)
-        return dtype == SC_DTYPE_bool && kind == SC_NODE_convert ? x != 0 : reference(kind, x, y, z);
-    double value = kind == SC_NODE_mod ? integer_mod(x, y) : kind == SC_NODE_div ? integer_div(x, y) : reference(kind, x, y, z);
+        return dtype == SC_DTYPE_bool && kind == SC_NODE_convert ? x != 0
+                                                                 : reference(kind, x, y, z);
+    double value = kind == SC_NODE_mod   ? integer_mod(x, y)
+                   : kind == SC_NODE_div ? integer_div(x, y)
+                                         : reference(kind, x, y, z);
     bool fits = value > -0x1p31 && value < 0x1p31 && value == (double)(int32_t)value;
     return fits ? value + 0.0 : sc_round_to(dtype, value);
 }
 
 double sc_item_combine(sc_item_kind kind, sc_dtype dtype, double so_far, double value)
 {
-    sc_node_kind node = kind == SC_ITEM_MAX ? SC_NODE_maximum : kind == SC_ITEM_MIN ? SC_NODE_minimum : SC_NODE_add;
+    sc_node_kind node = kind == SC_ITEM_MAX   ? SC_NODE_maximum
+                        : kind == SC_ITEM_MIN ? SC_NODE_minimum
+                                              : SC_NODE_add;
     return sc_node_evaluate(node, dtype, so_far, value, 0);
 }
 
@@ -92,5 +97,6 @@ bool sc_kernel_is_constant(const sc_kernel *k, sc_knode node, double *out_number
 bool sc_kernel_is_number(const sc_kernel *k, sc_knode node, double number)
 {
     double value;
-    return sc_kernel_is_constant(k, node, &value) && value == number && signbit(value) == signbit(number);
+    return sc_kernel_is_constant(k, node, &value) && value == number &&
+           signbit(value) == signbit(number);
 }

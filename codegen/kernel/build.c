@@ -9,7 +9,8 @@
 #include "ir/interp/interp.h"
 
 const sc_node_row sc_node_rows[SC_NODE_COUNT] = {
-#define NODE(name, operands, type, f32, f64, integer, reference) {#name, operands, SC_RESULT_##type, f32, f64, integer},
+#define NODE(name, operands, type, f32, f64, integer, reference)                                   \
+    {#name, operands, SC_RESULT_##type, f32, f64, integer},
 #include "codegen/kernel/nodes.def"
 #undef NODE
 };
@@ -52,8 +53,8 @@ static bool same_terms(const sc_image_terms *a, const sc_image_terms *b)
 {
     bool same = a->count == b->count;
     for (uint32_t i = 0; same && i < a->count; i++)
-        same =
-            a->terms[i].divide == b->terms[i].divide && a->terms[i].modulo == b->terms[i].modulo && a->terms[i].times == b->terms[i].times;
+        same = a->terms[i].divide == b->terms[i].divide &&
+               a->terms[i].modulo == b->terms[i].modulo && a->terms[i].times == b->terms[i].times;
     return same;
 }
 
@@ -61,7 +62,8 @@ static bool same_param(const sc_image_param *a, const sc_image_param *b)
 {
     if (a->kind != b->kind)
         return false;
-    return a->kind == SC_PARAM_RANK ? same_terms(&a->terms, &b->terms) : a->kind != SC_PARAM_KEY || a->path_hash == b->path_hash;
+    return a->kind == SC_PARAM_RANK ? same_terms(&a->terms, &b->terms)
+                                    : a->kind != SC_PARAM_KEY || a->path_hash == b->path_hash;
 }
 
 uint32_t sc_kernel_add_param(sc_kernel *k, const sc_image_param *param)
@@ -78,7 +80,9 @@ uint32_t sc_kernel_add_param(sc_kernel *k, const sc_image_param *param)
 
 sc_dtype sc_kernel_dtype(sc_dtype stored)
 {
-    return stored == SC_DTYPE_bf16 || stored == SC_DTYPE_f16 ? SC_DTYPE_f32 : stored == SC_DTYPE_u8 ? SC_DTYPE_i32 : stored;
+    return stored == SC_DTYPE_bf16 || stored == SC_DTYPE_f16 ? SC_DTYPE_f32
+           : stored == SC_DTYPE_u8                           ? SC_DTYPE_i32
+                                                             : stored;
 }
 
 static sc_dtype dtype_of(const sc_kernel *k, sc_knode node)
@@ -90,13 +94,16 @@ sc_dtype sc_kernel_result_dtype(const sc_kernel *k, sc_node_kind kind, const sc_
 {
     const sc_node_row *row = &sc_node_rows[kind];
     assert(row->result != SC_RESULT_GIVEN);
-    return row->result == SC_RESULT_BOOL ? SC_DTYPE_bool : dtype_of(k, operands[row->result == SC_RESULT_LAST ? row->operands - 1 : 0]);
+    return row->result == SC_RESULT_BOOL
+               ? SC_DTYPE_bool
+               : dtype_of(k, operands[row->result == SC_RESULT_LAST ? row->operands - 1 : 0]);
 }
 
 /* Kinds that take bool: comparisons, logic, selection, minimum and maximum. */
 static bool takes_bool(sc_node_kind kind)
 {
-    return (kind >= SC_NODE_lt && kind <= SC_NODE_where) || kind == SC_NODE_minimum || kind == SC_NODE_maximum;
+    return (kind >= SC_NODE_lt && kind <= SC_NODE_where) || kind == SC_NODE_minimum ||
+           kind == SC_NODE_maximum;
 }
 
 static bool takes_only_bool(sc_node_kind kind)
@@ -104,12 +111,14 @@ static bool takes_only_bool(sc_node_kind kind)
     return kind == SC_NODE_and || kind == SC_NODE_or || kind == SC_NODE_not;
 }
 
-const char *sc_kernel_operands_error(const sc_kernel *k, sc_node_kind kind, const sc_knode *operands, uint32_t count)
+const char *sc_kernel_operands_error(const sc_kernel *k, sc_node_kind kind,
+                                     const sc_knode *operands, uint32_t count)
 {
     const sc_node_row *row = &sc_node_rows[kind];
     if (row->operands != SC_NODE_ANY && count != (uint32_t)row->operands)
         return "this is not the number of its operands";
-    if (kind == SC_NODE_random || kind == SC_NODE_load) { /* a load's guard is checked where the argument is known */
+    /* a load's guard is checked where the argument is known */
+    if (kind == SC_NODE_random || kind == SC_NODE_load) {
         for (uint32_t i = 0; i < count; i++) {
             if (dtype_of(k, operands[i]) != SC_DTYPE_i64)
                 return "an index is i64";
@@ -135,10 +144,12 @@ static bool fits_argument(sc_dtype value, sc_dtype stored)
     return sc_dtype_is_float(stored) ? sc_dtype_is_float(value) : value == sc_kernel_dtype(stored);
 }
 
-const char *sc_kernel_item_error(const sc_kernel *k, const sc_kernel_item *item, const sc_knode *indices)
+const char *sc_kernel_item_error(const sc_kernel *k, const sc_kernel_item *item,
+                                 const sc_knode *indices)
 {
     sc_dtype dtype = dtype_of(k, item->value);
-    if (item->kind == SC_ITEM_CHECK && item->shown != SC_IMAGE_NONE && dtype_of(k, item->shown) != SC_DTYPE_i64)
+    if (item->kind == SC_ITEM_CHECK && item->shown != SC_IMAGE_NONE &&
+        dtype_of(k, item->shown) != SC_DTYPE_i64)
         return "what a check shows is i64";
     if (item->kind == SC_ITEM_CHECK)
         return dtype == SC_DTYPE_bool ? NULL : "a check is bool";
@@ -177,14 +188,18 @@ static uint64_t payload(const sc_kernel_node *node)
     return bits;
 }
 
-static bool same_node(const sc_kernel *k, sc_knode other, const sc_kernel_node *node, const sc_knode *operands)
+static bool same_node(const sc_kernel *k, sc_knode other, const sc_kernel_node *node,
+                      const sc_knode *operands)
 {
     const sc_kernel_node *n = &k->nodes.data[other];
-    return n->kind == node->kind && n->dtype == node->dtype && n->count == node->count && payload(n) == payload(node) &&
-           (n->count == 0 || memcmp(k->operands.data + n->first, operands, n->count * sizeof *operands) == 0);
+    return n->kind == node->kind && n->dtype == node->dtype && n->count == node->count &&
+           payload(n) == payload(node) &&
+           (n->count == 0 ||
+            memcmp(k->operands.data + n->first, operands, n->count * sizeof *operands) == 0);
 }
 
-sc_knode sc_kernel_unique(sc_kernel *k, sc_kernel_node node, const sc_knode *operands, uint32_t count)
+sc_knode sc_kernel_unique(sc_kernel *k, sc_kernel_node node, const sc_knode *operands,
+                          uint32_t count)
 {
     sc_arena *arena = k->arena;
     node.first = k->operands.count;
@@ -194,7 +209,8 @@ sc_knode sc_kernel_unique(sc_kernel *k, sc_kernel_node node, const sc_knode *ope
         key = sc_hash_mix(key, sc_hash_bytes(operands, count * sizeof *operands, count));
     bool is_new;
     uint32_t *slot;
-    while (slot = sc_map_insert(&k->unique, key, k->nodes.count, &is_new), !is_new && !same_node(k, *slot, &node, operands))
+    while (slot = sc_map_insert(&k->unique, key, k->nodes.count, &is_new),
+           !is_new && !same_node(k, *slot, &node, operands))
         key++;
     if (!is_new)
         return *slot;
@@ -214,20 +230,25 @@ sc_knode sc_kernel_constant(sc_kernel *k, sc_dtype dtype, double number)
     assert(sc_kernel_dtype(dtype) == dtype);
     if (!sc_dtype_is_float(dtype))
         number = sc_round_to(dtype, number);
-    return sc_kernel_unique(k, (sc_kernel_node){.kind = SC_NODE_constant, .dtype = (uint8_t)dtype, .number = isnan(number) ? NAN : number},
+    return sc_kernel_unique(k,
+                            (sc_kernel_node){.kind = SC_NODE_constant,
+                                             .dtype = (uint8_t)dtype,
+                                             .number = isnan(number) ? NAN : number},
                             NULL, 0);
 }
 
 sc_knode sc_kernel_index(sc_kernel *k, uint32_t dim)
 {
     assert(dim < k->dims.count);
-    return sc_kernel_unique(k, (sc_kernel_node){.kind = SC_NODE_index, .dtype = SC_DTYPE_i64, .index = dim}, NULL, 0);
+    return sc_kernel_unique(
+        k, (sc_kernel_node){.kind = SC_NODE_index, .dtype = SC_DTYPE_i64, .index = dim}, NULL, 0);
 }
 
 sc_knode sc_kernel_param(sc_kernel *k, uint32_t param)
 {
     assert(param < k->params.count);
-    return sc_kernel_unique(k, (sc_kernel_node){.kind = SC_NODE_param, .dtype = SC_DTYPE_i64, .index = param}, NULL, 0);
+    return sc_kernel_unique(
+        k, (sc_kernel_node){.kind = SC_NODE_param, .dtype = SC_DTYPE_i64, .index = param}, NULL, 0);
 }
 
 sc_knode sc_kernel_load(sc_kernel *k, uint32_t arg, const sc_knode *indices, sc_knode guard)
@@ -246,7 +267,9 @@ sc_knode sc_kernel_load(sc_kernel *k, uint32_t arg, const sc_knode *indices, sc_
     guarded = guarded && !sc_kernel_is_number(k, guard, 1);
     if (guarded)
         operands[a->rank] = guard;
-    return sc_kernel_unique(k, (sc_kernel_node){.kind = SC_NODE_load, .dtype = (uint8_t)dtype, .index = arg}, operands, a->rank + guarded);
+    return sc_kernel_unique(
+        k, (sc_kernel_node){.kind = SC_NODE_load, .dtype = (uint8_t)dtype, .index = arg}, operands,
+        a->rank + guarded);
 }
 
 sc_knode sc_kernel_reduced(sc_kernel *k, uint32_t item, bool running)
@@ -254,19 +277,24 @@ sc_knode sc_kernel_reduced(sc_kernel *k, uint32_t item, bool running)
     assert(item < k->items.count && sc_item_reduces(k->items.data[item].kind));
     uint16_t kind = running ? SC_NODE_running : SC_NODE_reduced;
     uint8_t dtype = k->nodes.data[k->items.data[item].value].dtype;
-    return sc_kernel_unique(k, (sc_kernel_node){.kind = kind, .dtype = dtype, .index = item}, NULL, 0);
+    return sc_kernel_unique(k, (sc_kernel_node){.kind = kind, .dtype = dtype, .index = item}, NULL,
+                            0);
 }
 
-sc_knode sc_kernel_random(sc_kernel *k, sc_knode element, sc_knode key, sc_knode step, sc_knode micro_batch)
+sc_knode sc_kernel_random(sc_kernel *k, sc_knode element, sc_knode key, sc_knode step,
+                          sc_knode micro_batch)
 {
     const sc_knode operands[] = {element, key, step, micro_batch};
-    assert(sc_kernel_operands_error(k, SC_NODE_random, operands, 4) == NULL && k->nodes.data[key].kind == SC_NODE_param);
-    return sc_kernel_unique(k, (sc_kernel_node){.kind = SC_NODE_random, .dtype = SC_DTYPE_f64}, operands, 4);
+    assert(sc_kernel_operands_error(k, SC_NODE_random, operands, 4) == NULL &&
+           k->nodes.data[key].kind == SC_NODE_param);
+    return sc_kernel_unique(k, (sc_kernel_node){.kind = SC_NODE_random, .dtype = SC_DTYPE_f64},
+                            operands, 4);
 }
 
 /* ---- folding: each returns the equivalent node, or SC_IMAGE_NONE ---- */
 
-static sc_knode fold_constants(sc_kernel *k, sc_node_kind kind, const sc_knode *operands, uint32_t count)
+static sc_knode fold_constants(sc_kernel *k, sc_node_kind kind, const sc_knode *operands,
+                               uint32_t count)
 {
     double values[3] = {0};
     for (uint32_t i = 0; i < count; i++) {
@@ -274,7 +302,8 @@ static sc_knode fold_constants(sc_kernel *k, sc_node_kind kind, const sc_knode *
             return SC_IMAGE_NONE;
     }
     sc_dtype dtype = sc_kernel_result_dtype(k, kind, operands);
-    return sc_kernel_constant(k, dtype, sc_node_evaluate(kind, dtype, values[0], values[1], values[2]));
+    return sc_kernel_constant(k, dtype,
+                              sc_node_evaluate(kind, dtype, values[0], values[1], values[2]));
 }
 
 /* -(-x), not not x, | -x |, | |x| |; floor of an integral value; max(max(x, 0), 0). */
@@ -286,7 +315,8 @@ static sc_knode fold_unary(sc_kernel *k, sc_node_kind kind, sc_knode x)
         return *sc_kernel_operands(k, x);
     if (kind == SC_NODE_abs && inner->kind == SC_NODE_neg)
         return sc_kernel_node_new(k, SC_NODE_abs, sc_kernel_operands(k, x), 1);
-    bool twice = (kind == SC_NODE_abs || kind == SC_NODE_floor || kind == SC_NODE_relu) && inner->kind == kind;
+    bool twice = (kind == SC_NODE_abs || kind == SC_NODE_floor || kind == SC_NODE_relu) &&
+                 inner->kind == kind;
     return twice || (kind == SC_NODE_floor && integer) ? x : SC_IMAGE_NONE;
 }
 
@@ -294,7 +324,8 @@ static sc_knode fold_unary(sc_kernel *k, sc_node_kind kind, sc_knode x)
 static sc_knode fold_float(sc_kernel *k, sc_node_kind kind, sc_knode x, sc_knode y)
 {
     bool one = sc_kernel_is_number(k, y, 1);
-    if ((kind == SC_NODE_add && sc_kernel_is_number(k, y, -0.0)) || (kind == SC_NODE_sub && sc_kernel_is_number(k, y, 0)))
+    if ((kind == SC_NODE_add && sc_kernel_is_number(k, y, -0.0)) ||
+        (kind == SC_NODE_sub && sc_kernel_is_number(k, y, 0)))
         return x;
     if ((kind == SC_NODE_mul || kind == SC_NODE_div || kind == SC_NODE_pow) && one)
         return x;
@@ -328,7 +359,9 @@ static sc_knode fold_integer(sc_kernel *k, sc_node_kind kind, sc_knode x, sc_kno
     case SC_NODE_lt:
     case SC_NODE_gt:
     case SC_NODE_ne:
-        return x == y ? sc_kernel_constant(k, SC_DTYPE_bool, kind == SC_NODE_le || kind == SC_NODE_ge || kind == SC_NODE_eq)
+        return x == y ? sc_kernel_constant(k, SC_DTYPE_bool,
+                                           kind == SC_NODE_le || kind == SC_NODE_ge ||
+                                               kind == SC_NODE_eq)
                       : SC_IMAGE_NONE;
     case SC_NODE_and:
         return zero || x == y ? y : one ? x : SC_IMAGE_NONE;
@@ -348,12 +381,14 @@ static sc_knode fold(sc_kernel *k, sc_node_kind kind, const sc_knode *operands, 
         double chosen;
         if (operands[1] == operands[2])
             return operands[1];
-        return sc_kernel_is_constant(k, operands[0], &chosen) ? operands[chosen != 0 ? 1 : 2] : SC_IMAGE_NONE;
+        return sc_kernel_is_constant(k, operands[0], &chosen) ? operands[chosen != 0 ? 1 : 2]
+                                                              : SC_IMAGE_NONE;
     }
     if (count == 1)
         return fold_unary(k, kind, operands[0]);
     bool floats = sc_dtype_is_float((sc_dtype)k->nodes.data[operands[0]].dtype);
-    return floats ? fold_float(k, kind, operands[0], operands[1]) : fold_integer(k, kind, operands[0], operands[1]);
+    return floats ? fold_float(k, kind, operands[0], operands[1])
+                  : fold_integer(k, kind, operands[0], operands[1]);
 }
 
 /* ---- operations ---- */
@@ -361,18 +396,20 @@ static sc_knode fold(sc_kernel *k, sc_node_kind kind, const sc_knode *operands, 
 /* Maximum and minimum do not commute: for 0 and -0 they return the second. */
 static bool commutes(sc_node_kind kind)
 {
-    return kind == SC_NODE_add || kind == SC_NODE_mul || kind == SC_NODE_eq || kind == SC_NODE_ne || kind == SC_NODE_and ||
-           kind == SC_NODE_or;
+    return kind == SC_NODE_add || kind == SC_NODE_mul || kind == SC_NODE_eq || kind == SC_NODE_ne ||
+           kind == SC_NODE_and || kind == SC_NODE_or;
 }
 
-sc_knode sc_kernel_node_new(sc_kernel *k, sc_node_kind kind, const sc_knode *operands, uint32_t count)
+sc_knode sc_kernel_node_new(sc_kernel *k, sc_node_kind kind, const sc_knode *operands,
+                            uint32_t count)
 {
     assert(count > 0 && count <= 3 && kind > SC_NODE_convert);
     assert(sc_kernel_operands_error(k, kind, operands, count) == NULL);
     sc_knode own[3];
     memcpy(own, operands, count * sizeof *own);
     if (commutes(kind)) { /* canonical order: the older operand first, a constant last */
-        bool first = k->nodes.data[own[0]].kind == SC_NODE_constant, second = k->nodes.data[own[1]].kind == SC_NODE_constant;
+        bool first = k->nodes.data[own[0]].kind == SC_NODE_constant,
+             second = k->nodes.data[own[1]].kind == SC_NODE_constant;
         if (first != second ? first : own[0] > own[1]) {
             own[0] = operands[1];
             own[1] = operands[0];
@@ -382,7 +419,8 @@ sc_knode sc_kernel_node_new(sc_kernel *k, sc_node_kind kind, const sc_knode *ope
     if (folded != SC_IMAGE_NONE)
         return folded;
     sc_dtype dtype = sc_kernel_result_dtype(k, kind, own);
-    return sc_kernel_unique(k, (sc_kernel_node){.kind = (uint16_t)kind, .dtype = (uint8_t)dtype}, own, count);
+    return sc_kernel_unique(k, (sc_kernel_node){.kind = (uint16_t)kind, .dtype = (uint8_t)dtype},
+                            own, count);
 }
 
 /* True if `to` represents every value of `from`. */
@@ -409,7 +447,8 @@ sc_knode sc_kernel_convert(sc_kernel *k, sc_knode value, sc_dtype dtype)
         if (widens(dtype_of(k, inner), from))
             return sc_kernel_convert(k, inner, dtype);
     }
-    return sc_kernel_unique(k, (sc_kernel_node){.kind = SC_NODE_convert, .dtype = (uint8_t)dtype}, &value, 1);
+    return sc_kernel_unique(k, (sc_kernel_node){.kind = SC_NODE_convert, .dtype = (uint8_t)dtype},
+                            &value, 1);
 }
 
 /* ---- phases and items ---- */
@@ -437,24 +476,34 @@ uint32_t sc_kernel_add_item(sc_kernel *k, sc_kernel_item item, const sc_knode *i
 uint32_t sc_kernel_add_reduction(sc_kernel *k, sc_item_kind kind, sc_knode value)
 {
     assert(sc_item_reduces(kind));
-    return sc_kernel_add_item(k, (sc_kernel_item){.kind = kind, .value = value, .guard = SC_IMAGE_NONE, .shown = SC_IMAGE_NONE}, NULL);
+    return sc_kernel_add_item(
+        k,
+        (sc_kernel_item){
+            .kind = kind, .value = value, .guard = SC_IMAGE_NONE, .shown = SC_IMAGE_NONE},
+        NULL);
 }
 
-void sc_kernel_add_store(sc_kernel *k, sc_item_kind kind, uint32_t arg, const sc_knode *indices, sc_knode value, sc_knode guard)
+void sc_kernel_add_store(sc_kernel *k, sc_item_kind kind, uint32_t arg, const sc_knode *indices,
+                         sc_knode value, sc_knode guard)
 {
     assert(sc_item_writes(kind) && arg < k->args.count);
     if (guard != SC_IMAGE_NONE && sc_kernel_is_number(k, guard, 0))
         return;
     if (guard != SC_IMAGE_NONE && sc_kernel_is_number(k, guard, 1))
         guard = SC_IMAGE_NONE;
-    sc_kernel_item item = {.kind = kind, .value = value, .arg = arg, .guard = guard, .shown = SC_IMAGE_NONE};
+    sc_kernel_item item = {
+        .kind = kind, .value = value, .arg = arg, .guard = guard, .shown = SC_IMAGE_NONE};
     item.count = k->args.data[arg].rank;
     sc_kernel_add_item(k, item, indices);
 }
 
 void sc_kernel_add_check(sc_kernel *k, sc_knode value, sc_knode shown, const char *message)
 {
-    sc_kernel_item item = {.kind = SC_ITEM_CHECK, .value = value, .message = message, .guard = SC_IMAGE_NONE, .shown = shown};
+    sc_kernel_item item = {.kind = SC_ITEM_CHECK,
+                           .value = value,
+                           .message = message,
+                           .guard = SC_IMAGE_NONE,
+                           .shown = shown};
     if (!sc_kernel_is_number(k, value, 1))
         sc_kernel_add_item(k, item, NULL);
 }

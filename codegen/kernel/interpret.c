@@ -35,7 +35,8 @@ typedef struct machine {
 
 /* ---- plans ---- */
 
-static uint32_t level_of(const sc_kernel *k, const sc_kernel_phase *phase, sc_knode n, const uint32_t *levels)
+static uint32_t level_of(const sc_kernel *k, const sc_kernel_phase *phase, sc_knode n,
+                         const uint32_t *levels)
 {
     const sc_kernel_node *node = &k->nodes.data[n];
     uint32_t level = 0;
@@ -51,7 +52,8 @@ static uint32_t level_of(const sc_kernel *k, const sc_kernel_phase *phase, sc_kn
 }
 
 /* The total number of steps is at most the kernel's nodes times its phases. */
-static void make_plan(machine *m, const sc_kernel_phase *phase, uint32_t *step_count, uint32_t *levels, bool *needed, bool *planned)
+static void make_plan(machine *m, const sc_kernel_phase *phase, uint32_t *step_count,
+                      uint32_t *levels, bool *needed, bool *planned)
 {
     const sc_kernel *k = m->k;
     memset(planned, 0, k->nodes.count * sizeof *planned);
@@ -106,7 +108,8 @@ static bool locate(const machine *m, uint32_t arg, const sc_knode *indices, int6
     return true;
 }
 
-static bool load(const machine *m, const sc_kernel_node *node, const sc_knode *operands, double *out_value)
+static bool load(const machine *m, const sc_kernel_node *node, const sc_knode *operands,
+                 double *out_value)
 {
     uint32_t rank = m->k->args.data[node->index].rank;
     int64_t offset;
@@ -126,8 +129,10 @@ static uint64_t whole(double value)
 
 static double draw(const machine *m, const sc_knode *operands)
 {
-    uint64_t index = whole(m->values[operands[0]]), key = (uint64_t)m->params[m->k->nodes.data[operands[1]].index];
-    uint32_t counter[4] = {(uint32_t)index, (uint32_t)(index >> 32), (uint32_t)whole(m->values[operands[2]]),
+    uint64_t index = whole(m->values[operands[0]]),
+             key = (uint64_t)m->params[m->k->nodes.data[operands[1]].index];
+    uint32_t counter[4] = {(uint32_t)index, (uint32_t)(index >> 32),
+                           (uint32_t)whole(m->values[operands[2]]),
                            (uint32_t)whole(m->values[operands[3]])};
     return sc_rng_uniform_at(counter, (uint32_t[]){(uint32_t)key, (uint32_t)(key >> 32)});
 }
@@ -137,7 +142,9 @@ static double running(const machine *m, const sc_kernel_node *node, uint32_t ite
 {
     const sc_kernel_item *of = &m->k->items.data[node->index];
     double so_far = m->reductions[node->index];
-    return node->index < item ? so_far : sc_item_combine(of->kind, (sc_dtype)node->dtype, so_far, m->values[of->value]);
+    return node->index < item
+               ? so_far
+               : sc_item_combine(of->kind, (sc_dtype)node->dtype, so_far, m->values[of->value]);
 }
 
 static bool evaluate(machine *m, sc_knode n, uint32_t item)
@@ -169,7 +176,8 @@ static bool evaluate(machine *m, sc_knode n, uint32_t item)
     default:
         for (uint32_t i = 0; i < node->count; i++)
             x[i] = m->values[operands[i]];
-        m->values[n] = sc_node_evaluate((sc_node_kind)node->kind, (sc_dtype)node->dtype, x[0], x[1], x[2]);
+        m->values[n] =
+            sc_node_evaluate((sc_node_kind)node->kind, (sc_dtype)node->dtype, x[0], x[1], x[2]);
         return true;
     }
 }
@@ -241,7 +249,8 @@ static outcome do_phase(machine *m, const sc_kernel_phase *phase)
     int64_t changed = -1;
     for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
         const sc_kernel_item *item = &m->k->items.data[i];
-        m->reductions[i] = sc_item_nothing(item->kind, (sc_dtype)m->k->nodes.data[item->value].dtype);
+        m->reductions[i] =
+            sc_item_nothing(item->kind, (sc_dtype)m->k->nodes.data[item->value].dtype);
     }
     for (uint32_t i = 0; i < phase->dim_count; i++)
         m->at[phase->dims[i]] = 0;
@@ -271,7 +280,8 @@ static int64_t run(machine *m)
     return result == OUTSIDE ? SC_KERNEL_OUTSIDE : m->failed == INT64_MAX ? 0 : m->failed;
 }
 
-int64_t sc_kernel_interpret(const sc_kernel *k, double *const *args, const int64_t *params, bool round)
+int64_t sc_kernel_interpret(const sc_kernel *k, double *const *args, const int64_t *params,
+                            bool round)
 {
     size_t nodes = k->nodes.count, items = k->items.count;
     machine m = {.k = k, .args = args, .params = params, .round = round, .failed = INT64_MAX};
@@ -281,8 +291,8 @@ int64_t sc_kernel_interpret(const sc_kernel *k, double *const *args, const int64
     m.reductions = calloc(items + 1, sizeof *m.reductions);
     m.at = calloc((size_t)k->dims.count + 1, sizeof *m.at);
     m.check_number = calloc(items + 1, sizeof *m.check_number);
-    bool memory =
-        m.steps != NULL && m.step_ends != NULL && m.values != NULL && m.reductions != NULL && m.at != NULL && m.check_number != NULL;
+    bool memory = m.steps != NULL && m.step_ends != NULL && m.values != NULL &&
+                  m.reductions != NULL && m.at != NULL && m.check_number != NULL;
     int64_t result = memory && make_plans(&m) ? run(&m) : SC_KERNEL_NO_MEMORY;
     free(m.steps);
     free(m.step_ends);

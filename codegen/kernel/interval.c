@@ -115,14 +115,16 @@ static bool of_absolute(sc_interval x, sc_interval *out)
 /* x < y, or x <= y: always, never, or unknown (false). */
 static bool of_order(sc_interval x, sc_interval y, bool strictly, sc_interval *out)
 {
-    bool always = strictly ? x.high < y.low : x.high <= y.low, never = strictly ? x.low >= y.high : x.low > y.high;
+    bool always = strictly ? x.high < y.low : x.high <= y.low,
+         never = strictly ? x.low >= y.high : x.low > y.high;
     *out = (sc_interval){always, always};
     return always || never;
 }
 
 static bool of_equality(sc_interval x, sc_interval y, bool when_equal, sc_interval *out)
 {
-    bool always = x.low == x.high && y.low == y.high && x.low == y.low, never = x.high < y.low || y.high < x.low;
+    bool always = x.low == x.high && y.low == y.high && x.low == y.low,
+         never = x.high < y.low || y.high < x.low;
     bool value = always == when_equal;
     *out = (sc_interval){value, value};
     return always || never;
@@ -183,7 +185,12 @@ static bool of_operation(sc_node_kind kind, sc_interval x, sc_interval y, sc_int
     case SC_NODE_abs:
         return of_absolute(x, out);
     case SC_NODE_sign:
-        *out = (sc_interval){x.low > 0 ? 1 : x.low == 0 ? 0 : -1, x.high < 0 ? -1 : x.high == 0 ? 0 : 1};
+        *out = (sc_interval){x.low > 0    ? 1
+                             : x.low == 0 ? 0
+                                          : -1,
+                             x.high < 0    ? -1
+                             : x.high == 0 ? 0
+                                           : 1};
         return true;
     case SC_NODE_relu:
         *out = (sc_interval){largest(x.low, 0), largest(x.high, 0)};
@@ -199,8 +206,10 @@ static bool of_terms(const sc_image_terms *terms, sc_interval *out)
     *out = (sc_interval){0, 0};
     for (uint32_t i = 0; i < terms->count; i++) {
         const sc_image_term *term = &terms->terms[i];
-        sc_interval digit = {0, (int64_t)(term->modulo - 1)}, factor = {term->times, term->times}, product;
-        if (digit.high < 0 || !of_corners(SC_NODE_mul, digit, factor, &product) || !of_corners(SC_NODE_add, *out, product, out))
+        sc_interval digit = {0, (int64_t)(term->modulo - 1)}, factor = {term->times, term->times},
+                    product;
+        if (digit.high < 0 || !of_corners(SC_NODE_mul, digit, factor, &product) ||
+            !of_corners(SC_NODE_add, *out, product, out))
             return false;
     }
     return true;
@@ -209,11 +218,13 @@ static bool of_terms(const sc_image_terms *terms, sc_interval *out)
 static bool of_param(const sc_image_param *param, sc_interval *out)
 {
     *out = (sc_interval){0, UINT32_MAX};
-    return param->kind == SC_PARAM_STEP || (param->kind == SC_PARAM_RANK && of_terms(&param->terms, out));
+    return param->kind == SC_PARAM_STEP ||
+           (param->kind == SC_PARAM_RANK && of_terms(&param->terms, out));
 }
 
 /* A maximum or minimum is one of the reduced values. */
-static bool of_reduction(const sc_kernel *k, sc_knode n, const sc_interval *intervals, sc_interval *out)
+static bool of_reduction(const sc_kernel *k, sc_knode n, const sc_interval *intervals,
+                         sc_interval *out)
 {
     const sc_kernel_item *item = &k->items.data[k->nodes.data[n].index];
     if (item->kind == SC_ITEM_SUM || item->value >= n)
@@ -249,14 +260,16 @@ static bool of_node(const sc_kernel *k, sc_knode n, const sc_interval *intervals
     default:
         if (node->count == 0 || sc_dtype_is_float((sc_dtype)k->nodes.data[operands[0]].dtype))
             return false;
-        return of_operation((sc_node_kind)node->kind, intervals[operands[0]], intervals[operands[node->count - 1]], out);
+        return of_operation((sc_node_kind)node->kind, intervals[operands[0]],
+                            intervals[operands[node->count - 1]], out);
     }
 }
 
 bool sc_kernel_stays(const sc_kernel *k, sc_knode node, const sc_interval *intervals)
 {
     sc_interval exact;
-    return of_node(k, node, intervals, &exact) && within(exact, whole((sc_dtype)k->nodes.data[node].dtype));
+    return of_node(k, node, intervals, &exact) &&
+           within(exact, whole((sc_dtype)k->nodes.data[node].dtype));
 }
 
 /* Fills all intervals, narrowed to `known`. An empty interval belongs to unreachable code, where
@@ -266,9 +279,12 @@ static bool fill(const sc_kernel *k, const sc_interval *known, sc_interval *out)
     bool is_possible = true;
     for (sc_knode n = 0; n < k->nodes.count; n++) {
         sc_dtype dtype = (sc_dtype)k->nodes.data[n].dtype;
-        if (sc_dtype_is_float(dtype) || !of_node(k, n, out, &out[n]) || !within(out[n], whole(dtype)))
+        if (sc_dtype_is_float(dtype) || !of_node(k, n, out, &out[n]) ||
+            !within(out[n], whole(dtype)))
             out[n] = whole(dtype);
-        sc_interval narrowed = known == NULL ? out[n] : (sc_interval){largest(out[n].low, known[n].low), least(out[n].high, known[n].high)};
+        sc_interval narrowed = known == NULL ? out[n]
+                                             : (sc_interval){largest(out[n].low, known[n].low),
+                                                             least(out[n].high, known[n].high)};
         is_possible = is_possible && narrowed.low <= narrowed.high;
         if (narrowed.low <= narrowed.high)
             out[n] = narrowed;
@@ -293,13 +309,15 @@ static int64_t above(int64_t x)
 }
 
 /* x < y and x <= y; the other comparisons swap the operands. */
-static void narrow_ordered(sc_knode x, sc_knode y, bool strictly, const sc_interval *plain, sc_interval *known)
+static void narrow_ordered(sc_knode x, sc_knode y, bool strictly, const sc_interval *plain,
+                           sc_interval *known)
 {
     narrow(&known[x], INT64_MIN, strictly ? below(plain[y].high) : plain[y].high);
     narrow(&known[y], strictly ? above(plain[x].low) : plain[x].low, INT64_MAX);
 }
 
-static void learn_comparison(const sc_kernel *k, sc_knode condition, bool holds, const sc_interval *plain, sc_interval *known)
+static void learn_comparison(const sc_kernel *k, sc_knode condition, bool holds,
+                             const sc_interval *plain, sc_interval *known)
 {
     sc_node_kind kind = (sc_node_kind)k->nodes.data[condition].kind;
     sc_knode x = sc_kernel_operands(k, condition)[0], y = sc_kernel_operands(k, condition)[1];
@@ -325,8 +343,11 @@ void sc_kernel_mark_true(const sc_kernel *k, sc_knode fact, uint8_t *truth)
         const sc_kernel_node *node = &k->nodes.data[n];
         const sc_knode *operands = sc_kernel_operands(k, n);
         if (node->kind == SC_NODE_not && truth[n] != 0)
-            truth[operands[0]] |= (truth[n] & SC_TRUTH_HOLDS ? SC_TRUTH_FAILS : 0) | (truth[n] & SC_TRUTH_FAILS ? SC_TRUTH_HOLDS : 0);
-        uint8_t both = node->kind == SC_NODE_and ? SC_TRUTH_HOLDS : node->kind == SC_NODE_or ? SC_TRUTH_FAILS : 0;
+            truth[operands[0]] |= (truth[n] & SC_TRUTH_HOLDS ? SC_TRUTH_FAILS : 0) |
+                                  (truth[n] & SC_TRUTH_FAILS ? SC_TRUTH_HOLDS : 0);
+        uint8_t both = node->kind == SC_NODE_and  ? SC_TRUTH_HOLDS
+                       : node->kind == SC_NODE_or ? SC_TRUTH_FAILS
+                                                  : 0;
         if ((truth[n] & both) != 0) {
             truth[operands[0]] |= both;
             truth[operands[1]] |= both;
@@ -334,7 +355,8 @@ void sc_kernel_mark_true(const sc_kernel *k, sc_knode fact, uint8_t *truth)
     }
 }
 
-static void learn(const sc_kernel *k, sc_knode fact, const sc_interval *plain, uint8_t *truth, sc_interval *known)
+static void learn(const sc_kernel *k, sc_knode fact, const sc_interval *plain, uint8_t *truth,
+                  sc_interval *known)
 {
     sc_kernel_mark_true(k, fact, truth);
     for (sc_knode n = 0; n <= fact; n++) {
@@ -348,8 +370,8 @@ static void learn(const sc_kernel *k, sc_knode fact, const sc_interval *plain, u
 
 /* For a fact that is a disjunction, such as a check under a guard: if the other facts refute one
  * side, the other side holds. */
-static void learn_alternatives(const sc_kernel *k, const sc_knode *facts, uint32_t count, const sc_interval *plain, uint8_t *truth,
-                               sc_interval *known)
+static void learn_alternatives(const sc_kernel *k, const sc_knode *facts, uint32_t count,
+                               const sc_interval *plain, uint8_t *truth, sc_interval *known)
 {
     uint8_t *all = sc_arena_array(k->arena, k->nodes.count, sizeof *all);
     for (uint32_t i = 0; i < count; i++) {
@@ -362,7 +384,8 @@ static void learn_alternatives(const sc_kernel *k, const sc_knode *facts, uint32
         for (uint32_t side = 0; side < 2 && k->nodes.data[facts[i]].kind == SC_NODE_or; side++) {
             bool is_not = k->nodes.data[sides[side]].kind == SC_NODE_not;
             bool fails =
-                (all[sides[side]] & SC_TRUTH_FAILS) != 0 || (is_not && (all[sc_kernel_operands(k, sides[side])[0]] & SC_TRUTH_HOLDS) != 0);
+                (all[sides[side]] & SC_TRUTH_FAILS) != 0 ||
+                (is_not && (all[sc_kernel_operands(k, sides[side])[0]] & SC_TRUTH_HOLDS) != 0);
             if (fails)
                 learn(k, sides[1 - side], plain, truth, known);
         }
@@ -376,19 +399,23 @@ static void learn_parts(const sc_kernel *k, const sc_interval *plain, sc_interva
         sc_node_kind kind = (sc_node_kind)k->nodes.data[n].kind;
         const sc_knode *parts = sc_kernel_operands(k, n);
         sc_interval first, second;
-        bool sum = (kind == SC_NODE_add || kind == SC_NODE_sub) && !sc_dtype_is_float((sc_dtype)k->nodes.data[n].dtype);
+        bool sum = (kind == SC_NODE_add || kind == SC_NODE_sub) &&
+                   !sc_dtype_is_float((sc_dtype)k->nodes.data[n].dtype);
         if (!sum || !sc_kernel_stays(k, n, plain))
             continue;
-        sc_interval total = {largest(known[n].low, plain[n].low), least(known[n].high, plain[n].high)}, x = plain[parts[0]],
-                    y = plain[parts[1]];
+        sc_interval total = {largest(known[n].low, plain[n].low),
+                             least(known[n].high, plain[n].high)},
+                    x = plain[parts[0]], y = plain[parts[1]];
         if (of_corners(kind == SC_NODE_add ? SC_NODE_sub : SC_NODE_add, total, y, &first))
             narrow(&known[parts[0]], first.low, first.high);
-        if (kind == SC_NODE_add ? of_corners(SC_NODE_sub, total, x, &second) : of_corners(SC_NODE_sub, x, total, &second))
+        if (kind == SC_NODE_add ? of_corners(SC_NODE_sub, total, x, &second)
+                                : of_corners(SC_NODE_sub, x, total, &second))
             narrow(&known[parts[1]], second.low, second.high);
     }
 }
 
-sc_interval *sc_kernel_intervals(const sc_kernel *k, const sc_knode *facts, uint32_t fact_count, bool *never)
+sc_interval *sc_kernel_intervals(const sc_kernel *k, const sc_knode *facts, uint32_t fact_count,
+                                 bool *never)
 {
     sc_arena *arena = k->arena;
     sc_interval *plain = sc_arena_array(arena, k->nodes.count + 1u, sizeof *plain);
@@ -397,7 +424,8 @@ sc_interval *sc_kernel_intervals(const sc_kernel *k, const sc_knode *facts, uint
         *never = !is_possible;
     if (fact_count == 0)
         return plain;
-    sc_interval *known = sc_arena_array(arena, k->nodes.count, sizeof *known), *out = sc_arena_array(arena, k->nodes.count, sizeof *out);
+    sc_interval *known = sc_arena_array(arena, k->nodes.count, sizeof *known),
+                *out = sc_arena_array(arena, k->nodes.count, sizeof *out);
     uint8_t *truth = sc_arena_array(arena, k->nodes.count, sizeof *truth);
     for (sc_knode n = 0; n < k->nodes.count; n++)
         known[n] = whole(SC_DTYPE_i64);

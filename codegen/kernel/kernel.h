@@ -81,16 +81,19 @@ sc_knode sc_kernel_load(sc_kernel *k, uint32_t arg, const sc_knode *indices, sc_
 sc_knode sc_kernel_reduced(sc_kernel *k, uint32_t item, bool running);
 /* The key is a param of kind KEY that has no other use; step and micro_batch are words 2 and 3 of
  * the counter (a param, or constant 0). */
-sc_knode sc_kernel_random(sc_kernel *k, sc_knode element, sc_knode key, sc_knode step, sc_knode micro_batch);
+sc_knode sc_kernel_random(sc_kernel *k, sc_knode element, sc_knode key, sc_knode step,
+                          sc_knode micro_batch);
 /* Arithmetic: operands of binary nodes have one dtype. */
-sc_knode sc_kernel_node_new(sc_kernel *k, sc_node_kind kind, const sc_knode *operands, uint32_t count);
+sc_knode sc_kernel_node_new(sc_kernel *k, sc_node_kind kind, const sc_knode *operands,
+                            uint32_t count);
 sc_knode sc_kernel_convert(sc_kernel *k, sc_knode value, sc_dtype dtype);
 
 /* Begins a phase; items are added to the newest phase. A store whose guard is constant false and a
  * check of constant true are dropped. A reduction returns its item number. */
 void sc_kernel_add_phase(sc_kernel *k, const uint32_t *dims, uint32_t dim_count);
 uint32_t sc_kernel_add_reduction(sc_kernel *k, sc_item_kind kind, sc_knode value);
-void sc_kernel_add_store(sc_kernel *k, sc_item_kind kind, uint32_t arg, const sc_knode *indices, sc_knode value, sc_knode guard);
+void sc_kernel_add_store(sc_kernel *k, sc_item_kind kind, uint32_t arg, const sc_knode *indices,
+                         sc_knode value, sc_knode guard);
 void sc_kernel_add_check(sc_kernel *k, sc_knode value, sc_knode shown, const char *message);
 
 /* The arithmetic dtype for a stored dtype. */
@@ -125,6 +128,7 @@ enum { SC_KERNEL_NO_MEMORY = -1, SC_KERNEL_OUTSIDE = -2 };
  * int64 per param in the kernel's order; a KEY is the whole key, word 0 the low half. Returns 0; or
  * the least sc_image_failure at which an outer iteration ended (checks count in order of items); or
  * a negative number: out of memory, or an access outside its argument. The kernel must verify. */
-int64_t sc_kernel_interpret(const sc_kernel *k, double *const *args, const int64_t *params, bool round);
+int64_t sc_kernel_interpret(const sc_kernel *k, double *const *args, const int64_t *params,
+                            bool round);
 
 #endif

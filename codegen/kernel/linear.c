@@ -27,10 +27,12 @@ static bool add_term(sc_form *out, sc_knode sub_axis, int64_t factor)
 bool sc_form_add(sc_form *out, const sc_form *x, int64_t factor)
 {
     int64_t scaled;
-    if (__builtin_mul_overflow(x->constant, factor, &scaled) || __builtin_add_overflow(out->constant, scaled, &out->constant))
+    if (__builtin_mul_overflow(x->constant, factor, &scaled) ||
+        __builtin_add_overflow(out->constant, scaled, &out->constant))
         return false;
     for (uint32_t i = 0; i < x->count; i++) {
-        if (__builtin_mul_overflow(x->terms[i].factor, factor, &scaled) || !add_term(out, x->terms[i].sub_axis, scaled))
+        if (__builtin_mul_overflow(x->terms[i].factor, factor, &scaled) ||
+            !add_term(out, x->terms[i].sub_axis, scaled))
             return false;
     }
     return true;
@@ -43,15 +45,18 @@ static bool is_sum(const sc_kernel *k, sc_knode n, const sc_form *forms, sc_form
     *out = (sc_form){0};
     switch (node->kind) {
     case SC_NODE_constant:
-        out->constant = node->number >= -0x1p62 && node->number <= 0x1p62 ? (int64_t)node->number : 0;
+        out->constant =
+            node->number >= -0x1p62 && node->number <= 0x1p62 ? (int64_t)node->number : 0;
         return (double)out->constant == node->number;
     case SC_NODE_add:
     case SC_NODE_sub:
-        return sc_form_add(out, &forms[operands[0]], 1) && sc_form_add(out, &forms[operands[1]], node->kind == SC_NODE_add ? 1 : -1);
+        return sc_form_add(out, &forms[operands[0]], 1) &&
+               sc_form_add(out, &forms[operands[1]], node->kind == SC_NODE_add ? 1 : -1);
     case SC_NODE_neg:
         return sc_form_add(out, &forms[operands[0]], -1);
     case SC_NODE_mul:
-        return forms[operands[1]].count == 0 && sc_form_add(out, &forms[operands[0]], forms[operands[1]].constant);
+        return forms[operands[1]].count == 0 &&
+               sc_form_add(out, &forms[operands[0]], forms[operands[1]].constant);
     default:
         return false;
     }

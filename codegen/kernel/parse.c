@@ -37,23 +37,27 @@ static bool find(kernel_parser *p, const sc_map *map, const char *what, uint32_t
         return false;
     const uint32_t *number = sc_map_find(map, name);
     if (number == NULL)
-        return sc_parse_fail(&p->tokens, loc, "there is no %s '%.40s'", noun_of(what), sc_text(p->k->context, name));
+        return sc_parse_fail(&p->tokens, loc, "there is no %s '%.40s'", noun_of(what),
+                             sc_text(p->k->context, name));
     *out_number = *number;
     return true;
 }
 
-static bool declare(kernel_parser *p, sc_map *map, const char *what, uint32_t number, sc_sym *out_name)
+static bool declare(kernel_parser *p, sc_map *map, const char *what, uint32_t number,
+                    sc_sym *out_name)
 {
     sc_loc loc = sc_parse_loc(&p->tokens);
     bool is_new;
     if (!sc_parse_name(&p->tokens, what, out_name))
         return false;
     sc_map_insert(map, *out_name, number, &is_new);
-    return is_new || sc_parse_fail(&p->tokens, loc, "'%.40s' is declared twice", sc_text(p->k->context, *out_name));
+    return is_new || sc_parse_fail(&p->tokens, loc, "'%.40s' is declared twice",
+                                   sc_text(p->k->context, *out_name));
 }
 
 /* The index of the current word in `words`. */
-static bool parse_choice(kernel_parser *p, const char *what, const char *const *words, uint32_t count, uint32_t *out_index)
+static bool parse_choice(kernel_parser *p, const char *what, const char *const *words,
+                         uint32_t count, uint32_t *out_index)
 {
     sc_parser *t = &p->tokens;
     uint32_t i = 0;
@@ -88,7 +92,8 @@ static bool parse_dim(kernel_parser *p)
 {
     sc_sym name;
     int64_t size;
-    if (!declare(p, &p->dims, "a dim", p->k->dims.count, &name) || !sc_parse_expect(&p->tokens, '=') ||
+    if (!declare(p, &p->dims, "a dim", p->k->dims.count, &name) ||
+        !sc_parse_expect(&p->tokens, '=') ||
         !sc_parse_integer(&p->tokens, 1, SC_TEXT_MAX_SIZE, &size))
         return false;
     sc_kernel_add_dim(p->k, name, size);
@@ -104,7 +109,8 @@ static bool parse_sizes(kernel_parser *p, sc_kernel_arg *arg)
         return true;
     do {
         if (arg->rank == SC_KERNEL_MAX_RANK)
-            return sc_parse_fail(t, sc_parse_loc(t), "an argument has at most %d dims", SC_KERNEL_MAX_RANK);
+            return sc_parse_fail(t, sc_parse_loc(t), "an argument has at most %d dims",
+                                 SC_KERNEL_MAX_RANK);
         if (!sc_parse_integer(t, 1, SC_TEXT_MAX_SIZE, &arg->sizes[arg->rank++]))
             return false;
     } while (sc_parse_accept(t, ','));
@@ -118,9 +124,11 @@ static bool parse_arg(kernel_parser *p)
     sc_kernel_arg arg = {0};
     uint32_t mode;
     if (p->k->args.count == SC_KERNEL_MAX_ARGS)
-        return sc_parse_fail(t, sc_parse_loc(t), "a kernel has at most %d arguments", SC_KERNEL_MAX_ARGS);
-    if (!declare(p, &p->args, "an argument", p->k->args.count, &arg.name) || !sc_parse_expect(t, ':') || !parse_dtype(p, &arg.dtype) ||
-        !parse_sizes(p, &arg) || !parse_choice(p, "a mode", sc_kernel_mode_names, SC_ARG_MODES, &mode))
+        return sc_parse_fail(t, sc_parse_loc(t), "a kernel has at most %d arguments",
+                             SC_KERNEL_MAX_ARGS);
+    if (!declare(p, &p->args, "an argument", p->k->args.count, &arg.name) ||
+        !sc_parse_expect(t, ':') || !parse_dtype(p, &arg.dtype) || !parse_sizes(p, &arg) ||
+        !parse_choice(p, "a mode", sc_kernel_mode_names, SC_ARG_MODES, &mode))
         return false;
     arg.mode = (sc_kernel_arg_mode)mode;
     sc_kernel_add_arg(p->k, &arg);
@@ -132,9 +140,9 @@ static bool parse_term(kernel_parser *p, sc_image_term *out_term)
 {
     sc_parser *t = &p->tokens;
     int64_t divide, modulo;
-    if (!sc_parse_expect(t, '(') || !sc_parse_integer(t, 1, INT64_MAX, &divide) || !sc_parse_expect(t, ',') ||
-        !sc_parse_integer(t, 1, INT64_MAX, &modulo) || !sc_parse_expect(t, ',') ||
-        !sc_parse_integer(t, INT64_MIN, INT64_MAX, &out_term->times))
+    if (!sc_parse_expect(t, '(') || !sc_parse_integer(t, 1, INT64_MAX, &divide) ||
+        !sc_parse_expect(t, ',') || !sc_parse_integer(t, 1, INT64_MAX, &modulo) ||
+        !sc_parse_expect(t, ',') || !sc_parse_integer(t, INT64_MIN, INT64_MAX, &out_term->times))
         return false;
     out_term->divide = (uint64_t)divide;
     out_term->modulo = (uint64_t)modulo;
@@ -181,14 +189,16 @@ static bool parse_param(kernel_parser *p)
         return false;
     if (number != count)
         return sc_parse_fail(t, loc, "params count from 0: this is param %u", count);
-    if (!sc_parse_expect(t, ':') || !parse_choice(p, "a param", sc_kernel_param_names, SC_PARAM_KINDS, &kind))
+    if (!sc_parse_expect(t, ':') ||
+        !parse_choice(p, "a param", sc_kernel_param_names, SC_PARAM_KINDS, &kind))
         return false;
     param.kind = (sc_image_param_kind)kind;
     if (kind == SC_PARAM_RANK && (!sc_parse_expect(t, '=') || !parse_terms(p, &param.terms)))
         return false;
     if (kind == SC_PARAM_KEY && (!sc_parse_expect(t, '=') || !parse_hash(p, &param.path_hash)))
         return false;
-    return sc_kernel_add_param(p->k, &param) == count || sc_parse_fail(t, loc, "this param stands here for the second time");
+    return sc_kernel_add_param(p->k, &param) == count ||
+           sc_parse_fail(t, loc, "this param stands here for the second time");
 }
 
 /* outer S, T: the first dims, in order */
@@ -203,7 +213,10 @@ static bool parse_outer(kernel_parser *p)
         if (dim != p->k->outer_count)
             return sc_parse_fail(
                 t, loc, "outer dims are the first ones, in order: here '%.40s' is next",
-                sc_text(p->k->context, p->k->dims.data[p->k->outer_count < p->k->dims.count ? p->k->outer_count : dim].name));
+                sc_text(
+                    p->k->context,
+                    p->k->dims.data[p->k->outer_count < p->k->dims.count ? p->k->outer_count : dim]
+                        .name));
         p->k->outer_count++;
     } while (sc_parse_accept(t, ','));
     return true;
@@ -218,7 +231,8 @@ static bool parse_operand(kernel_parser *p, sc_knode *out_node)
         return sc_parse_expected(t, "a node");
     const uint32_t *node = sc_map_find(&p->nodes, t->token.sym);
     if (node == NULL)
-        return sc_parse_fail(t, sc_parse_loc(t), "%%%.40s is not defined above", sc_text(p->k->context, t->token.sym));
+        return sc_parse_fail(t, sc_parse_loc(t), "%%%.40s is not defined above",
+                             sc_text(p->k->context, t->token.sym));
     *out_node = *node;
     sc_parse_advance(t);
     return true;
@@ -286,7 +300,8 @@ static bool parse_constant(kernel_parser *p, sc_knode *out_node)
     if ((!truth && !sc_parse_number(t, &number)) || !parse_result(p, &dtype))
         return false;
     if (truth != (dtype == SC_DTYPE_bool))
-        return sc_parse_fail(t, loc, "constants of bool are 'true' and 'false', others are numbers");
+        return sc_parse_fail(t, loc,
+                             "constants of bool are 'true' and 'false', others are numbers");
     *out_node = sc_kernel_constant(p->k, dtype, number);
     return sc_dtype_is_float(dtype) || p->k->nodes.data[*out_node].number == number ||
            sc_parse_fail(t, loc, "this is not a number of %s", sc_dtypes[dtype].name);
@@ -318,10 +333,12 @@ static bool parse_load(kernel_parser *p, sc_knode *out_node)
     operand_list list;
     uint32_t arg;
     sc_knode guard;
-    if (!find(p, &p->args, "an argument", &arg) || !parse_operands(p, &list) || !parse_guard(p, &guard))
+    if (!find(p, &p->args, "an argument", &arg) || !parse_operands(p, &list) ||
+        !parse_guard(p, &guard))
         return false;
     if (list.count != p->k->args.data[arg].rank)
-        return sc_parse_fail(t, loc, "an index a dim of the argument is wanted: %u", p->k->args.data[arg].rank);
+        return sc_parse_fail(t, loc, "an index a dim of the argument is wanted: %u",
+                             p->k->args.data[arg].rank);
     const char *error = sc_kernel_operands_error(p->k, SC_NODE_load, list.nodes, list.count);
     if (error == NULL && guard != SC_IMAGE_NONE && p->k->nodes.data[guard].dtype != SC_DTYPE_bool)
         error = "a guard is bool";
@@ -337,9 +354,11 @@ static bool parse_reduced(kernel_parser *p, sc_node_kind kind, sc_knode *out_nod
 {
     int64_t number;
     sc_dtype dtype;
-    if (!sc_parse_expect(&p->tokens, '#') || !sc_parse_integer(&p->tokens, 0, UINT32_MAX - 1, &number) || !parse_result(p, &dtype))
+    if (!sc_parse_expect(&p->tokens, '#') ||
+        !sc_parse_integer(&p->tokens, 0, UINT32_MAX - 1, &number) || !parse_result(p, &dtype))
         return false;
-    sc_kernel_node node = {.kind = (uint16_t)kind, .dtype = (uint8_t)dtype, .index = (uint32_t)number};
+    sc_kernel_node node = {
+        .kind = (uint16_t)kind, .dtype = (uint8_t)dtype, .index = (uint32_t)number};
     *out_node = sc_kernel_unique(p->k, node, NULL, 0);
     return true;
 }
@@ -362,7 +381,8 @@ static bool parse_operation(kernel_parser *p, sc_loc loc, sc_node_kind kind, sc_
     }
     if (kind == SC_NODE_random && p->k->nodes.data[list.nodes[1]].kind != SC_NODE_param)
         return sc_parse_fail(t, loc, "random: the key is a param");
-    *out_node = kind == SC_NODE_random ? sc_kernel_random(p->k, list.nodes[0], list.nodes[1], list.nodes[2], list.nodes[3])
+    *out_node = kind == SC_NODE_random ? sc_kernel_random(p->k, list.nodes[0], list.nodes[1],
+                                                          list.nodes[2], list.nodes[3])
                                        : sc_kernel_node_new(p->k, kind, list.nodes, list.count);
     return parse_its_result(p, *out_node);
 }
@@ -376,7 +396,8 @@ static bool parse_node(kernel_parser *p)
     sc_sym name = t->token.sym;
     sc_knode node = SC_IMAGE_NONE;
     if (sc_map_find(&p->nodes, name) != NULL)
-        return sc_parse_fail(t, sc_parse_loc(t), "%%%.40s is defined twice", sc_text(p->k->context, name));
+        return sc_parse_fail(t, sc_parse_loc(t), "%%%.40s is defined twice",
+                             sc_text(p->k->context, name));
     sc_parse_advance(t);
     if (!sc_parse_expect(t, '='))
         return false;
@@ -409,8 +430,10 @@ static bool parse_reduction(kernel_parser *p, sc_kernel_item *item)
     if (!sc_parse_integer(t, 0, UINT32_MAX, &number))
         return false;
     if (number != p->k->items.count)
-        return sc_parse_fail(t, loc, "items count from 0 through all phases: this is #%u", p->k->items.count);
-    if (!sc_parse_expect(t, '=') || !parse_choice(p, "a reduction", sc_kernel_item_names, SC_ITEM_STORE, &kind))
+        return sc_parse_fail(t, loc, "items count from 0 through all phases: this is #%u",
+                             p->k->items.count);
+    if (!sc_parse_expect(t, '=') ||
+        !parse_choice(p, "a reduction", sc_kernel_item_names, SC_ITEM_STORE, &kind))
         return false;
     item->kind = (sc_item_kind)kind;
     return parse_operand(p, &item->value);
@@ -419,8 +442,9 @@ static bool parse_reduction(kernel_parser *p, sc_kernel_item *item)
 /* store y %0, %1 = %4 if %5, after the first word */
 static bool parse_store(kernel_parser *p, sc_kernel_item *item, operand_list *indices)
 {
-    if (!find(p, &p->args, "an argument", &item->arg) || !parse_operands(p, indices) || !sc_parse_expect(&p->tokens, '=') ||
-        !parse_operand(p, &item->value) || !parse_guard(p, &item->guard))
+    if (!find(p, &p->args, "an argument", &item->arg) || !parse_operands(p, indices) ||
+        !sc_parse_expect(&p->tokens, '=') || !parse_operand(p, &item->value) ||
+        !parse_guard(p, &item->guard))
         return false;
     item->count = indices->count;
     return true;
@@ -429,7 +453,8 @@ static bool parse_store(kernel_parser *p, sc_kernel_item *item, operand_list *in
 static bool parse_check(kernel_parser *p, sc_kernel_item *item)
 {
     sc_sym message;
-    if (!parse_operand(p, &item->value) || !sc_parse_string(&p->tokens, "what is wrong, in quotes", &message))
+    if (!parse_operand(p, &item->value) ||
+        !sc_parse_string(&p->tokens, "what is wrong, in quotes", &message))
         return false;
     item->message = sc_text(p->k->context, message);
     return !sc_parse_accept_word(&p->tokens, "shows") || parse_operand(p, &item->shown);
@@ -470,7 +495,8 @@ static bool parse_phase(kernel_parser *p)
         if (count > 0 && !sc_parse_expect(t, ','))
             return false;
         if (count == SC_KERNEL_MAX_RANK)
-            return sc_parse_fail(t, sc_parse_loc(t), "a phase has at most %d dims", SC_KERNEL_MAX_RANK);
+            return sc_parse_fail(t, sc_parse_loc(t), "a phase has at most %d dims",
+                                 SC_KERNEL_MAX_RANK);
         if (!find(p, &p->dims, "a dim", &dims[count++]))
             return false;
     }
@@ -498,7 +524,8 @@ static const struct {
     const char *word;
     bool (*parse)(kernel_parser *p);
 } statements[] = {
-    {"from", parse_comment}, {"dim", parse_dim}, {"arg", parse_arg}, {"param", parse_param}, {"outer", parse_outer}, {"phase", parse_phase},
+    {"from", parse_comment}, {"dim", parse_dim},     {"arg", parse_arg},
+    {"param", parse_param},  {"outer", parse_outer}, {"phase", parse_phase},
 };
 enum { STATEMENTS = sizeof statements / sizeof *statements };
 
@@ -523,9 +550,11 @@ static bool check_reduced(kernel_parser *p)
         const sc_kernel_node *node = &k->nodes.data[n];
         if (node->kind != SC_NODE_reduced && node->kind != SC_NODE_running)
             continue;
-        bool known = node->index < k->items.count && sc_item_reduces(k->items.data[node->index].kind);
+        bool known =
+            node->index < k->items.count && sc_item_reduces(k->items.data[node->index].kind);
         if (!known || k->nodes.data[k->items.data[node->index].value].dtype != node->dtype)
-            return sc_parse_fail(&p->tokens, sc_parse_loc(&p->tokens), "there is no reduction #%u of %s", node->index,
+            return sc_parse_fail(&p->tokens, sc_parse_loc(&p->tokens),
+                                 "there is no reduction #%u of %s", node->index,
                                  sc_dtypes[node->dtype].name);
     }
     return true;
@@ -565,7 +594,8 @@ sc_kernel *sc_kernel_parse(sc_context *context, const char *text, size_t length,
     }
     kernel_parser *p = sc_arena_alloc(&context->arena, sizeof *p);
     p->tokens.context = context;
-    p->tokens.lexer = (sc_text_lexer){.context = context, .text = source->text, .length = source->length};
+    p->tokens.lexer =
+        (sc_text_lexer){.context = context, .text = source->text, .length = source->length};
     p->tokens.base = source->base;
     p->dims.arena = p->args.arena = p->nodes.arena = &context->arena;
     p->k = sc_kernel_new(context, 0);

@@ -12,7 +12,8 @@ const char *const sc_kernel_param_names[] = {"rank", "key", "step", "micro_batch
 /* True if the lexer reads it as one word. */
 static bool is_word(const char *text)
 {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_", digits[] = "0123456789";
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_",
+                      digits[] = "0123456789";
     if (*text == 0 || strchr(letters, *text) == NULL)
         return false;
     for (const char *c = text + 1; *c != 0; c++) {
@@ -70,8 +71,9 @@ static void print_param(const sc_image_param *param, uint32_t number, sc_strbuf 
         sc_strbuf_add(out, " = 0");
     for (uint32_t i = 0; param->kind == SC_PARAM_RANK && i < param->terms.count; i++) {
         const sc_image_term *term = &param->terms.terms[i];
-        sc_strbuf_printf(out, "%s(%llu, %llu, %lld)", i == 0 ? " = " : " + ", (unsigned long long)term->divide,
-                         (unsigned long long)term->modulo, (long long)term->times);
+        sc_strbuf_printf(out, "%s(%llu, %llu, %lld)", i == 0 ? " = " : " + ",
+                         (unsigned long long)term->divide, (unsigned long long)term->modulo,
+                         (long long)term->times);
     }
     sc_strbuf_add_char(out, '\n');
 }
@@ -126,7 +128,8 @@ static void print_constant(const sc_kernel_node *node, sc_strbuf *out)
         sc_strbuf_printf(out, "%.0f", node->number);
 }
 
-static void print_load(const sc_kernel *k, const sc_kernel_node *node, const sc_knode *operands, sc_strbuf *out)
+static void print_load(const sc_kernel *k, const sc_kernel_node *node, const sc_knode *operands,
+                       sc_strbuf *out)
 {
     uint32_t rank = node->index < k->args.count ? k->args.data[node->index].rank : node->count;
     rank = rank > node->count ? node->count : rank;
@@ -174,7 +177,8 @@ static void print_item(const sc_kernel *k, uint32_t number, sc_strbuf *out)
 {
     const sc_kernel_item *item = &k->items.data[number];
     if (sc_item_reduces(item->kind)) {
-        sc_strbuf_printf(out, "    #%u = %s %%%u\n", number, sc_kernel_item_names[item->kind], item->value);
+        sc_strbuf_printf(out, "    #%u = %s %%%u\n", number, sc_kernel_item_names[item->kind],
+                         item->value);
         return;
     }
     sc_strbuf_printf(out, "    %s", sc_kernel_item_names[item->kind]);

@@ -58,7 +58,8 @@ static uint32_t merges_of(const rewrite *r, uint32_t arg, const sc_knode *indice
     const sc_kernel_arg *a = &r->from->args.data[arg];
     uint32_t merges = 0;
     for (uint32_t j = 0; j + 1 < a->rank; j++) {
-        bool beside = is_index_of(r->from, indices[j], r->slow) && is_index_of(r->from, indices[j + 1], r->fast);
+        bool beside = is_index_of(r->from, indices[j], r->slow) &&
+                      is_index_of(r->from, indices[j + 1], r->fast);
         merges |= (uint32_t)(beside && a->sizes[j + 1] == r->from->dims.data[r->fast].size) << j;
     }
     return merges;
@@ -75,7 +76,8 @@ static bool find_merges(rewrite *r)
         if (load ? k->nodes.data[n].kind != SC_NODE_load : !sc_item_writes(item->kind))
             continue;
         uint32_t arg = load ? k->nodes.data[n].index : item->arg;
-        uint32_t merges = merges_of(r, arg, load ? sc_kernel_operands(k, n) : k->operands.data + item->first);
+        uint32_t merges =
+            merges_of(r, arg, load ? sc_kernel_operands(k, n) : k->operands.data + item->first);
         if (met[arg] && r->merges[arg] != merges)
             return false;
         met[arg] = true;
@@ -131,7 +133,8 @@ static void want_indices(rewrite *r, uint32_t arg, const sc_knode *indices)
 /* An integer with only one possible value. */
 static bool is_settled(const rewrite *r, sc_knode n)
 {
-    return !sc_dtype_is_float((sc_dtype)r->from->nodes.data[n].dtype) && r->intervals[n].low == r->intervals[n].high;
+    return !sc_dtype_is_float((sc_dtype)r->from->nodes.data[n].dtype) &&
+           r->intervals[n].low == r->intervals[n].high;
 }
 
 /* For a remainder that is a no-op, or a minimum or maximum that always selects the same operand:
@@ -164,7 +167,8 @@ static bool want_parts(rewrite *r, sc_knode n)
     const sc_form *f = sum_to_merge(r, n, &fits);
     if (f != NULL) {
         for (uint32_t i = 0; i < f->count; i++) {
-            if (f->terms[i].factor != 0 && !is_index_of(k, f->terms[i].sub_axis, r->slow) && !is_index_of(k, f->terms[i].sub_axis, r->fast))
+            if (f->terms[i].factor != 0 && !is_index_of(k, f->terms[i].sub_axis, r->slow) &&
+                !is_index_of(k, f->terms[i].sub_axis, r->fast))
                 r->wanted[f->terms[i].sub_axis] = true;
         }
         return fits;
@@ -205,7 +209,8 @@ static bool find_wanted(rewrite *r)
 static sc_sym merged_name(const rewrite *r)
 {
     const sc_kernel *k = r->from;
-    sc_sym name = sc_intern_printf(&k->context->names, "%s*%s", sc_text(k->context, k->dims.data[r->slow].name),
+    sc_sym name = sc_intern_printf(&k->context->names, "%s*%s",
+                                   sc_text(k->context, k->dims.data[r->slow].name),
                                    sc_text(k->context, k->dims.data[r->fast].name));
     for (uint32_t d = 0; d < k->dims.count; d++) {
         if (k->dims.data[d].name == name) { /* the name is taken: append to it and search again */
@@ -237,7 +242,9 @@ static void make_dims(rewrite *r)
         else if (other != SC_IMAGE_NONE)
             r->dims[d] = sc_kernel_add_dim(r->to, merged_name(r), size * k->dims.data[other].size);
         else
-            r->dims[d] = size == 1 || !runs(k, d) ? SC_IMAGE_NONE : sc_kernel_add_dim(r->to, k->dims.data[d].name, size);
+            r->dims[d] = size == 1 || !runs(k, d)
+                             ? SC_IMAGE_NONE
+                             : sc_kernel_add_dim(r->to, k->dims.data[d].name, size);
         if (d + 1 == k->outer_count)
             r->to->outer_count = r->to->dims.count;
     }
@@ -252,19 +259,22 @@ static void make_args(rewrite *r)
         memset(arg.sizes, 0, sizeof arg.sizes);
         for (uint32_t j = 0; j < old->rank; j++) {
             if (keeps_position(r, a, j))
-                arg.sizes[arg.rank++] = old->sizes[j] * ((r->merges[a] >> j & 1) != 0 ? old->sizes[j + 1] : 1);
+                arg.sizes[arg.rank++] =
+                    old->sizes[j] * ((r->merges[a] >> j & 1) != 0 ? old->sizes[j + 1] : 1);
         }
         sc_kernel_add_arg(r->to, &arg);
     }
 }
 
 /* Translates indices; their number is the new argument's rank. */
-static void translate_indices(const rewrite *r, uint32_t arg, const sc_knode *indices, sc_knode *out)
+static void translate_indices(const rewrite *r, uint32_t arg, const sc_knode *indices,
+                              sc_knode *out)
 {
     uint32_t count = 0;
     for (uint32_t j = 0; j < r->from->args.data[arg].rank; j++) {
         if (keeps_position(r, arg, j))
-            out[count++] = (r->merges[arg] >> j & 1) != 0 ? sc_kernel_index(r->to, r->dims[r->slow]) : r->nodes[indices[j]];
+            out[count++] = (r->merges[arg] >> j & 1) != 0 ? sc_kernel_index(r->to, r->dims[r->slow])
+                                                          : r->nodes[indices[j]];
     }
 }
 
@@ -309,12 +319,14 @@ static sc_knode translate_node(const rewrite *r, sc_knode n)
         return make_sum(r, sum);
     if (node->kind == SC_NODE_index) {
         uint32_t dim = r->dims[node->index];
-        return dim == SC_IMAGE_NONE ? sc_kernel_constant(r->to, SC_DTYPE_i64, 0) : sc_kernel_index(r->to, dim);
+        return dim == SC_IMAGE_NONE ? sc_kernel_constant(r->to, SC_DTYPE_i64, 0)
+                                    : sc_kernel_index(r->to, dim);
     }
     if (node->kind == SC_NODE_load) {
         uint32_t rank = k->args.data[node->index].rank;
         translate_indices(r, node->index, operands, own);
-        return sc_kernel_load(r->to, node->index, own, node->count > rank ? r->nodes[operands[rank]] : SC_IMAGE_NONE);
+        return sc_kernel_load(r->to, node->index, own,
+                              node->count > rank ? r->nodes[operands[rank]] : SC_IMAGE_NONE);
     }
     for (uint32_t i = 0; i < node->count; i++)
         own[i] = r->nodes[operands[i]];
@@ -363,7 +375,8 @@ static void make_phases(rewrite *r)
 }
 
 /* NULL if the two dims cannot be merged. */
-static sc_kernel *rewritten(const sc_kernel *k, uint32_t slow, uint32_t fast, const sc_interval *intervals, const sc_form *forms)
+static sc_kernel *rewritten(const sc_kernel *k, uint32_t slow, uint32_t fast,
+                            const sc_interval *intervals, const sc_form *forms)
 {
     sc_arena *arena = k->arena;
     rewrite r = {.from = k, .slow = slow, .fast = fast, .intervals = intervals, .forms = forms};
@@ -396,7 +409,9 @@ static sc_kernel *merged_once(const sc_kernel *k)
     const sc_form *forms = sc_kernel_forms(k, intervals);
     for (uint32_t slow = 0; slow < k->dims.count; slow++) {
         for (uint32_t fast = 0; fast < k->dims.count; fast++) {
-            sc_kernel *merged = slow != fast && follow_each_other(k, slow, fast) ? rewritten(k, slow, fast, intervals, forms) : NULL;
+            sc_kernel *merged = slow != fast && follow_each_other(k, slow, fast)
+                                    ? rewritten(k, slow, fast, intervals, forms)
+                                    : NULL;
             if (merged != NULL)
                 return merged;
         }

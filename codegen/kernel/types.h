@@ -21,7 +21,12 @@ typedef enum sc_node_kind {
 } sc_node_kind;
 
 /* Rows of nodes.def. */
-typedef enum sc_node_result { SC_RESULT_SAME, SC_RESULT_LAST, SC_RESULT_BOOL, SC_RESULT_GIVEN } sc_node_result;
+typedef enum sc_node_result {
+    SC_RESULT_SAME,
+    SC_RESULT_LAST,
+    SC_RESULT_BOOL,
+    SC_RESULT_GIVEN
+} sc_node_result;
 typedef struct sc_node_row {
     const char *name;
     int8_t operands; /* SC_NODE_ANY: load */

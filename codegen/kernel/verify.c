@@ -106,7 +106,8 @@ static bool verify_declarations(verifier *v)
 
 static bool is_key(const sc_kernel *k, sc_knode n)
 {
-    return k->nodes.data[n].kind == SC_NODE_param && k->params.data[k->nodes.data[n].index].kind == SC_PARAM_KEY;
+    return k->nodes.data[n].kind == SC_NODE_param &&
+           k->params.data[k->nodes.data[n].index].kind == SC_PARAM_KEY;
 }
 
 /* Checks what a leaf refers to, by kind, and returns the resulting dtype; SC_DTYPE_COUNT: any. */
@@ -145,12 +146,16 @@ static bool verify_operands(verifier *v, sc_knode n)
             return fail(v, "%%%u stands in front of its operand %%%u", n, operands[i]);
         bool is_its_key = node->kind == SC_NODE_random && i == 1;
         if (is_key(k, operands[i]) != is_its_key)
-            return fail(v, is_its_key ? "%%%u: the key is a param of that kind" : "%%%u computes with a key", n);
+            return fail(v,
+                        is_its_key ? "%%%u: the key is a param of that kind"
+                                   : "%%%u computes with a key",
+                        n);
     }
     bool guarded = node->kind == SC_NODE_load && node->count > k->args.data[node->index].rank;
     if (guarded && k->nodes.data[operands[node->count - 1]].dtype != SC_DTYPE_bool)
         return fail(v, "%%%u: a guard is bool", n);
-    const char *error = sc_kernel_operands_error(k, (sc_node_kind)node->kind, operands, node->count - guarded);
+    const char *error =
+        sc_kernel_operands_error(k, (sc_node_kind)node->kind, operands, node->count - guarded);
     return error == NULL || fail(v, "%%%u: %s", n, error);
 }
 
@@ -159,7 +164,8 @@ static bool verify_node(verifier *v, sc_knode n)
     const sc_kernel *k = v->k;
     const sc_kernel_node *node = &k->nodes.data[n];
     sc_dtype dtype;
-    if (node->kind >= SC_NODE_COUNT || node->dtype >= SC_DTYPE_COUNT || sc_kernel_dtype((sc_dtype)node->dtype) != node->dtype)
+    if (node->kind >= SC_NODE_COUNT || node->dtype >= SC_DTYPE_COUNT ||
+        sc_kernel_dtype((sc_dtype)node->dtype) != node->dtype)
         return fail(v, "%%%u is no node", n);
     if (node->first > k->operands.count || node->count > k->operands.count - node->first)
         return fail(v, "%%%u has no operands", n);
@@ -168,7 +174,8 @@ static bool verify_node(verifier *v, sc_knode n)
     if (sc_node_rows[node->kind].result != SC_RESULT_GIVEN)
         dtype = sc_kernel_result_dtype(k, (sc_node_kind)node->kind, sc_kernel_operands(k, n));
     if (dtype != SC_DTYPE_COUNT && dtype != node->dtype)
-        return fail(v, "%%%u is %s, but gives %s", n, sc_dtypes[node->dtype].name, sc_dtypes[dtype].name);
+        return fail(v, "%%%u is %s, but gives %s", n, sc_dtypes[node->dtype].name,
+                    sc_dtypes[dtype].name);
     return true;
 }
 
@@ -182,11 +189,14 @@ static bool verify_item(verifier *v, uint32_t number)
         return fail(v, "#%u is no item", number);
     if (item->kind == SC_ITEM_CHECK && item->message == NULL)
         return fail(v, "#%u: a check without a message", number);
-    if (item->shown != SC_IMAGE_NONE && (item->kind != SC_ITEM_CHECK || item->shown >= k->nodes.count || is_key(k, item->shown)))
+    if (item->shown != SC_IMAGE_NONE &&
+        (item->kind != SC_ITEM_CHECK || item->shown >= k->nodes.count || is_key(k, item->shown)))
         return fail(v, "#%u shows no number", number);
     if (!sc_item_writes(item->kind) && item->count > 0)
         return fail(v, "#%u: only what stores has indices", number);
-    if (sc_item_writes(item->kind) && (item->arg >= k->args.count || (item->guard != SC_IMAGE_NONE && item->guard >= k->nodes.count)))
+    if (sc_item_writes(item->kind) &&
+        (item->arg >= k->args.count ||
+         (item->guard != SC_IMAGE_NONE && item->guard >= k->nodes.count)))
         return fail(v, "#%u writes to no argument", number);
     if (item->first > k->operands.count || item->count > k->operands.count - item->first)
         return fail(v, "#%u has no indices", number);
@@ -218,7 +228,8 @@ static bool verify_phase(verifier *v, uint32_t number, uint32_t *next_item)
             return fail(v, "phase %u runs over what is no inner dim", number);
         for (uint32_t j = 0; j < i; j++) {
             if (phase->dims[j] == phase->dims[i])
-                return fail(v, "phase %u runs over dim %s twice", number, dim_name(v, phase->dims[i]));
+                return fail(v, "phase %u runs over dim %s twice", number,
+                            dim_name(v, phase->dims[i]));
         }
         if (!multiply(&points, k->dims.data[phase->dims[i]].size))
             return fail(v, "phase %u has too many points", number);
@@ -238,10 +249,12 @@ static bool verify_needs(verifier *v, uint32_t phase, uint32_t number, bool *nee
         if (!needed[n])
             continue;
         if (node->kind == SC_NODE_index && (dims >> node->index & 1) == 0)
-            return fail(v, "#%u needs an index of dim %s, which its phase does not run over", number, dim_name(v, node->index));
+            return fail(v, "#%u needs an index of dim %s, which its phase does not run over",
+                        number, dim_name(v, node->index));
         if (node->kind == SC_NODE_reduced && sc_kernel_phase_of(k, node->index) >= phase)
             return fail(v, "#%u reads #%u before the phase of that ended", number, node->index);
-        if (node->kind == SC_NODE_running && (sc_kernel_phase_of(k, node->index) != phase || k->items.data[node->index].value >= n))
+        if (node->kind == SC_NODE_running &&
+            (sc_kernel_phase_of(k, node->index) != phase || k->items.data[node->index].value >= n))
             return fail(v, "#%u reads #%u running, which does not run here", number, node->index);
     }
     return true;
@@ -291,8 +304,9 @@ static bool verify_bounds(verifier *v, const sc_access *access)
     for (uint32_t d = 0; d < arg->rank; d++) {
         sc_interval index = access->intervals[access->indices[d]];
         if (index.low < 0 || index.high >= arg->sizes[d])
-            return fail(v, "%s: index %u of %s is between %lld and %lld, its dim has %lld", access_name(v, access), d,
-                        arg_name(v, access->arg), (long long)index.low, (long long)index.high, (long long)arg->sizes[d]);
+            return fail(v, "%s: index %u of %s is between %lld and %lld, its dim has %lld",
+                        access_name(v, access), d, arg_name(v, access->arg), (long long)index.low,
+                        (long long)index.high, (long long)arg->sizes[d]);
     }
     return true;
 }
@@ -313,11 +327,12 @@ static bool verify_order(verifier *v, const sc_access_list *list, const sc_acces
             continue;
         stored = stored || (is_store(other) && other->phase < access->phase);
         if (!access->writes && other->phase == access->phase && other->item < access->item)
-            return fail(v, "%s loads from %s behind #%u, which writes to it in the same phase", access_name(v, access),
-                        arg_name(v, access->arg), other->item);
+            return fail(v, "%s loads from %s behind #%u, which writes to it in the same phase",
+                        access_name(v, access), arg_name(v, access->arg), other->item);
     }
     if (v->k->args.data[access->arg].mode == SC_ARG_OUT && !is_store(access) && !stored)
-        return fail(v, "%s needs elements of %s, which no phase in front stores", access_name(v, access), arg_name(v, access->arg));
+        return fail(v, "%s needs elements of %s, which no phase in front stores",
+                    access_name(v, access), arg_name(v, access->arg));
     return true;
 }
 
@@ -367,7 +382,8 @@ static bool verify_stored(verifier *v)
     for (uint32_t a = 0; a < k->args.count; a++) {
         bool stored = k->args.data[a].mode != SC_ARG_OUT;
         for (uint32_t i = 0; i < k->items.count; i++)
-            stored = stored || (k->items.data[i].kind == SC_ITEM_STORE && k->items.data[i].arg == a);
+            stored =
+                stored || (k->items.data[i].kind == SC_ITEM_STORE && k->items.data[i].arg == a);
         if (!stored)
             return fail(v, "nothing is stored to %s", arg_name(v, a));
     }
@@ -377,7 +393,8 @@ static bool verify_stored(verifier *v)
 const char *sc_kernel_verify(const sc_kernel *k)
 {
     verifier v = {.k = k};
-    bool good = verify_dims(&v) && verify_declarations(&v) && verify_phases(&v) && verify_stored(&v) && verify_accesses(&v);
+    bool good = verify_dims(&v) && verify_declarations(&v) && verify_phases(&v) &&
+                verify_stored(&v) && verify_accesses(&v);
     return good ? NULL : v.error;
 }
 
@@ -407,7 +424,8 @@ bool sc_kernel_may_share(const sc_kernel *k, uint32_t in, uint32_t out)
 {
     const sc_kernel_arg *from = &k->args.data[in], *to = &k->args.data[out];
     sc_access_list list;
-    if (from->mode != SC_ARG_IN || to->mode != SC_ARG_OUT || from->dtype != to->dtype || elements_of(from) != elements_of(to))
+    if (from->mode != SC_ARG_IN || to->mode != SC_ARG_OUT || from->dtype != to->dtype ||
+        elements_of(from) != elements_of(to))
         return false;
     sc_kernel_accesses(k, in, &list);
     for (uint32_t i = 0; i < list.list.count; i++) {

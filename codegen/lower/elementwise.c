@@ -16,7 +16,8 @@ static sc_dtype dtype_of(const sc_lowering *l, sc_knode node)
 sc_knode lower_constant(sc_lowering *l, const sc_op *op, const sc_knode *index)
 {
     (void)index;
-    return sc_kernel_constant(l->k, sc_lower_dtype(l, op->first_result), sc_op_number(op, SC_ATTR_value, 0));
+    return sc_kernel_constant(l->k, sc_lower_dtype(l, op->first_result),
+                              sc_op_number(op, SC_ATTR_value, 0));
 }
 
 /* The global index along the one dim. */
@@ -26,7 +27,8 @@ sc_knode lower_index(sc_lowering *l, const sc_op *op, const sc_knode *index)
     sc_dim dim = sc_op_attr(op, SC_ATTR_dims)->dims[0];
     uint32_t at = sc_lower_at(type, dim);
     sc_knode offset = sc_lower_offset(l, op, dim, sc_type_local_size(l->m, type, at));
-    return sc_kernel_convert(l->k, sc_lower_2(l, SC_NODE_add, index[at], offset), sc_lower_dtype(l, op->first_result));
+    return sc_kernel_convert(l->k, sc_lower_2(l, SC_NODE_add, index[at], offset),
+                             sc_lower_dtype(l, op->first_result));
 }
 
 sc_knode lower_same(sc_lowering *l, const sc_op *op, const sc_knode *index)
@@ -37,35 +39,44 @@ sc_knode lower_same(sc_lowering *l, const sc_op *op, const sc_knode *index)
 /* Wraps integers narrower than their arithmetic dtype. */
 static sc_knode wrapped(sc_lowering *l, const sc_op *op, sc_knode node)
 {
-    return sc_lower_type(l, op->first_result)->dtype == SC_DTYPE_u8 ? sc_lower_with(l, SC_NODE_mod, node, 256) : node;
+    return sc_lower_type(l, op->first_result)->dtype == SC_DTYPE_u8
+               ? sc_lower_with(l, SC_NODE_mod, node, 256)
+               : node;
 }
 
 sc_knode lower_cast(sc_lowering *l, const sc_op *op, const sc_knode *index)
 {
     sc_knode x = sc_lower_operand(l, op, 0, index);
     sc_dtype to = sc_lower_dtype(l, op->first_result);
-    if (sc_lower_type(l, op->first_result)->dtype == SC_DTYPE_u8 && sc_dtype_is_float(dtype_of(l, x)))
+    if (sc_lower_type(l, op->first_result)->dtype == SC_DTYPE_u8 &&
+        sc_dtype_is_float(dtype_of(l, x)))
         to = SC_DTYPE_i64; /* so that large floats wrap to a byte */
-    return sc_kernel_convert(l->k, wrapped(l, op, sc_kernel_convert(l->k, x, to)), sc_lower_dtype(l, op->first_result));
+    return sc_kernel_convert(l->k, wrapped(l, op, sc_kernel_convert(l->k, x, to)),
+                             sc_lower_dtype(l, op->first_result));
 }
 
 sc_knode lower_node(sc_lowering *l, const sc_op *op, const sc_knode *index)
 {
     sc_knode operands[3];
     for (uint32_t i = 0; i < op->operand_count && i < 3; i++)
-        operands[i] = sc_kernel_convert(l->k, sc_lower_operand(l, op, i, index), sc_lower_dtype(l, op->first_result));
-    return wrapped(l, op, sc_kernel_node_new(l->k, l->rows[op->kind].node, operands, op->operand_count));
+        operands[i] = sc_kernel_convert(l->k, sc_lower_operand(l, op, i, index),
+                                        sc_lower_dtype(l, op->first_result));
+    return wrapped(l, op,
+                   sc_kernel_node_new(l->k, l->rows[op->kind].node, operands, op->operand_count));
 }
 
 static sc_knode in_result_dtype(sc_lowering *l, const sc_op *op, const sc_knode *index)
 {
-    return sc_kernel_convert(l->k, sc_lower_operand(l, op, 0, index), sc_lower_dtype(l, op->first_result));
+    return sc_kernel_convert(l->k, sc_lower_operand(l, op, 0, index),
+                             sc_lower_dtype(l, op->first_result));
 }
 
 /* The second operand is where the derivative is taken. */
-static sc_knode times_slope(sc_lowering *l, const sc_op *op, const sc_knode *index, sc_gemm_step_kind kind)
+static sc_knode times_slope(sc_lowering *l, const sc_op *op, const sc_knode *index,
+                            sc_gemm_step_kind kind)
 {
-    sc_knode x = sc_kernel_convert(l->k, sc_lower_operand(l, op, 1, index), sc_lower_dtype(l, op->first_result));
+    sc_knode x = sc_kernel_convert(l->k, sc_lower_operand(l, op, 1, index),
+                                   sc_lower_dtype(l, op->first_result));
     return sc_slope_node(l->k, kind, in_result_dtype(l, op, index), x);
 }
 
@@ -133,7 +144,8 @@ sc_knode lower_compare(sc_lowering *l, const sc_op *op, const sc_knode *index)
 {
     sc_knode x = sc_lower_operand(l, op, 0, index), y = sc_lower_operand(l, op, 1, index);
     sc_dtype dtype = common_dtype(dtype_of(l, x), dtype_of(l, y));
-    return sc_lower_2(l, l->rows[op->kind].node, sc_kernel_convert(l->k, x, dtype), sc_kernel_convert(l->k, y, dtype));
+    return sc_lower_2(l, l->rows[op->kind].node, sc_kernel_convert(l->k, x, dtype),
+                      sc_kernel_convert(l->k, y, dtype));
 }
 
 sc_knode lower_logical(sc_lowering *l, const sc_op *op, const sc_knode *index)
@@ -161,8 +173,11 @@ sc_knode lower_mask(sc_lowering *l, const sc_op *op, const sc_knode *index)
     sc_knode real = SC_IMAGE_NONE, x = sc_lower_operand(l, op, 0, index);
     for (uint32_t d = 0; dims != NULL && d < dims->count; d++) {
         uint32_t at = sc_lower_at(type, dims->dims[d]);
-        sc_knode global = sc_lower_2(l, SC_NODE_add, index[at], sc_lower_offset(l, op, dims->dims[d], sc_type_local_size(l->m, type, at)));
-        real = sc_lower_both(l, real, sc_lower_2(l, SC_NODE_lt, global, sc_lower_integer(l, type->dims[at].size)));
+        sc_knode global =
+            sc_lower_2(l, SC_NODE_add, index[at],
+                       sc_lower_offset(l, op, dims->dims[d], sc_type_local_size(l->m, type, at)));
+        real = sc_lower_both(
+            l, real, sc_lower_2(l, SC_NODE_lt, global, sc_lower_integer(l, type->dims[at].size)));
     }
     sc_knode value = sc_kernel_constant(l->k, dtype_of(l, x), sc_op_number(op, SC_ATTR_value, 0));
     return real == SC_IMAGE_NONE ? x : sc_lower_where(l, real, x, value);
@@ -174,24 +189,33 @@ sc_knode lower_dropout(sc_lowering *l, const sc_op *op, const sc_knode *index)
 {
     const sc_type_info *type = sc_lower_type(l, op->operands[0]);
     double p = sc_op_number(op, SC_ATTR_p, 0);
-    sc_knode x = sc_lower_operand(l, op, 0, index), element = sc_lower_integer(l, 0), own[SC_MAX_RANK];
+    sc_knode x = sc_lower_operand(l, op, 0, index), element = sc_lower_integer(l, 0),
+             own[SC_MAX_RANK];
     if (p == 0)
         return x;
-    sc_lower_map_index(l, type, sc_lower_type(l, op->first_result), index, sc_lower_integer(l, 0), own);
+    sc_lower_map_index(l, type, sc_lower_type(l, op->first_result), index, sc_lower_integer(l, 0),
+                       own);
     int64_t stride = 1;
     for (uint32_t i = type->rank; i-- > 0; stride *= type->dims[i].size) {
-        sc_knode offset = sc_lower_offset(l, op, type->dims[i].dim, sc_type_local_size(l->m, type, i));
+        sc_knode offset =
+            sc_lower_offset(l, op, type->dims[i].dim, sc_type_local_size(l->m, type, i));
         sc_knode global = sc_lower_2(l, SC_NODE_add, own[i], offset);
-        element = sc_lower_2(l, SC_NODE_add, sc_lower_2(l, SC_NODE_mul, global, sc_lower_integer(l, stride)), element);
+        element =
+            sc_lower_2(l, SC_NODE_add,
+                       sc_lower_2(l, SC_NODE_mul, global, sc_lower_integer(l, stride)), element);
     }
     const char *path = sc_text(l->m->context, sc_op_word(op, SC_ATTR_seed));
-    uint32_t key = sc_kernel_add_param(l->k, &(sc_image_param){.kind = SC_PARAM_KEY, .path_hash = sc_fnv1a64(path, strlen(path))});
+    uint32_t key = sc_kernel_add_param(
+        l->k, &(sc_image_param){.kind = SC_PARAM_KEY, .path_hash = sc_fnv1a64(path, strlen(path))});
     uint32_t step = sc_kernel_add_param(l->k, &(sc_image_param){.kind = SC_PARAM_STEP});
-    uint32_t micro_batch = sc_kernel_add_param(l->k, &(sc_image_param){.kind = SC_PARAM_MICRO_BATCH});
+    uint32_t micro_batch =
+        sc_kernel_add_param(l->k, &(sc_image_param){.kind = SC_PARAM_MICRO_BATCH});
     sc_knode random =
-        sc_kernel_random(l->k, element, sc_kernel_param(l->k, key), sc_kernel_param(l->k, step), sc_kernel_param(l->k, micro_batch));
+        sc_kernel_random(l->k, element, sc_kernel_param(l->k, key), sc_kernel_param(l->k, step),
+                         sc_kernel_param(l->k, micro_batch));
     sc_knode kept = sc_lower_with(l, SC_NODE_ge, random, p);
-    return sc_lower_where(l, kept, sc_lower_with(l, SC_NODE_mul, x, 1 / (1 - p)), sc_kernel_constant(l->k, dtype_of(l, x), 0));
+    return sc_lower_where(l, kept, sc_lower_with(l, SC_NODE_mul, x, 1 / (1 - p)),
+                          sc_kernel_constant(l->k, dtype_of(l, x), 0));
 }
 
 /* A term of a partial sum, contributed by the first rank of each group. */
@@ -200,5 +224,6 @@ sc_knode lower_once(sc_lowering *l, const sc_op *op, const sc_knode *index)
     const sc_attr *over = sc_op_attr(op, SC_ATTR_over);
     sc_knode x = sc_lower_operand(l, op, 0, index);
     sc_knode member = sc_lower_rank_param(l, sc_terms_of(l->m, over->sub_axes, over->count, 1));
-    return sc_lower_where(l, sc_lower_with(l, SC_NODE_eq, member, 0), x, sc_kernel_constant(l->k, dtype_of(l, x), 0));
+    return sc_lower_where(l, sc_lower_with(l, SC_NODE_eq, member, 0), x,
+                          sc_kernel_constant(l->k, dtype_of(l, x), 0));
 }

@@ -9,22 +9,27 @@ static sc_knode zero_like(sc_lowering *l, sc_value value)
 
 /* Operand i at the result's indices, except `there` along its dim `at`; 0 where `condition` is
  * false (SC_IMAGE_NONE: always true). */
-static sc_knode read_at(sc_lowering *l, const sc_op *op, uint32_t i, const sc_knode *index, uint32_t at, sc_knode there, sc_knode condition)
+static sc_knode read_at(sc_lowering *l, const sc_op *op, uint32_t i, const sc_knode *index,
+                        uint32_t at, sc_knode there, sc_knode condition)
 {
     sc_knode own[SC_MAX_RANK];
     sc_value operand = op->operands[i];
-    sc_lower_map_index(l, sc_lower_type(l, operand), sc_lower_type(l, op->first_result), index, sc_lower_integer(l, 0), own);
+    sc_lower_map_index(l, sc_lower_type(l, operand), sc_lower_type(l, op->first_result), index,
+                       sc_lower_integer(l, 0), own);
     own[at] = there;
     if (condition == SC_IMAGE_NONE)
         return sc_lower_value(l, operand, own);
-    return sc_lower_where(l, condition, sc_lower_guarded(l, operand, own, condition), zero_like(l, operand));
+    return sc_lower_where(l, condition, sc_lower_guarded(l, operand, own, condition),
+                          zero_like(l, operand));
 }
 
 /* The operand at the result's indices, 0 along dims that the result lacks. */
-static sc_knode integer_operand(sc_lowering *l, const sc_op *op, sc_value value, const sc_knode *index)
+static sc_knode integer_operand(sc_lowering *l, const sc_op *op, sc_value value,
+                                const sc_knode *index)
 {
     sc_knode own[SC_MAX_RANK];
-    sc_lower_map_index(l, sc_lower_type(l, value), sc_lower_type(l, op->first_result), index, sc_lower_integer(l, 0), own);
+    sc_lower_map_index(l, sc_lower_type(l, value), sc_lower_type(l, op->first_result), index,
+                       sc_lower_integer(l, 0), own);
     return sc_kernel_convert(l->k, sc_lower_value(l, value, own), SC_DTYPE_i64);
 }
 
@@ -35,12 +40,14 @@ sc_knode lower_gather(sc_lowering *l, const sc_op *op, const sc_knode *index)
     uint32_t at = sc_lower_at(table, dim);
     int64_t size = table->dims[at].size, local = sc_type_local_size(l->m, table, at);
     sc_knode id = integer_operand(l, op, op->operands[1], index);
-    sc_lower_check(l, op, sc_lower_within(l, id, size), id, "id {value} is outside 0 <= id < %s = %lld", sc_lower_dim_name(l, dim),
+    sc_lower_check(l, op, sc_lower_within(l, id, size), id,
+                   "id {value} is outside 0 <= id < %s = %lld", sc_lower_dim_name(l, dim),
                    (long long)size);
     sc_lower_ids(l, op->operands[1], size);
     bool split = sc_type_shards(&l->m->mesh, table, at) > 1;
     sc_knode there = sc_lower_2(l, SC_NODE_sub, id, sc_lower_offset(l, op, dim, local));
-    return read_at(l, op, 0, index, at, there, split ? sc_lower_within(l, there, local) : SC_IMAGE_NONE);
+    return read_at(l, op, 0, index, at, there,
+                   split ? sc_lower_within(l, there, local) : SC_IMAGE_NONE);
 }
 
 sc_knode lower_onehot(sc_lowering *l, const sc_op *op, const sc_knode *index)
@@ -49,8 +56,10 @@ sc_knode lower_onehot(sc_lowering *l, const sc_op *op, const sc_knode *index)
     sc_dim dim = sc_op_attr(op, SC_ATTR_dims)->dims[0];
     uint32_t at = sc_lower_at(type, dim);
     sc_knode id = integer_operand(l, op, op->operands[0], index);
-    sc_knode global = sc_lower_2(l, SC_NODE_add, index[at], sc_lower_offset(l, op, dim, sc_type_local_size(l->m, type, at)));
-    return sc_kernel_convert(l->k, sc_lower_2(l, SC_NODE_eq, id, global), sc_lower_dtype(l, op->first_result));
+    sc_knode global = sc_lower_2(l, SC_NODE_add, index[at],
+                                 sc_lower_offset(l, op, dim, sc_type_local_size(l->m, type, at)));
+    return sc_kernel_convert(l->k, sc_lower_2(l, SC_NODE_eq, id, global),
+                             sc_lower_dtype(l, op->first_result));
 }
 
 /* A row of length 0 has no last element and yields 0. */
@@ -61,20 +70,26 @@ sc_knode lower_last(sc_lowering *l, const sc_op *op, const sc_knode *index)
     sc_value len = sc_lower_called(l, op, "len");
     uint32_t at = sc_lower_at(type, dim);
     int64_t size = type->dims[at].size, local = sc_type_local_size(l->m, type, at);
-    sc_knode length = len == SC_NONE ? sc_lower_integer(l, size) : integer_operand(l, op, len, index);
-    sc_lower_check(l, op, sc_lower_within(l, length, size + 1), length, "length {value} is outside 0 <= length <= %s = %lld",
-                   sc_lower_dim_name(l, dim), (long long)size);
+    sc_knode length =
+        len == SC_NONE ? sc_lower_integer(l, size) : integer_operand(l, op, len, index);
+    sc_lower_check(l, op, sc_lower_within(l, length, size + 1), length,
+                   "length {value} is outside 0 <= length <= %s = %lld", sc_lower_dim_name(l, dim),
+                   (long long)size);
     if (len != SC_NONE)
         sc_lower_ids(l, len, size + 1);
-    sc_knode there = sc_lower_2(l, SC_NODE_sub, sc_lower_with(l, SC_NODE_sub, length, 1), sc_lower_offset(l, op, dim, local));
+    sc_knode there = sc_lower_2(l, SC_NODE_sub, sc_lower_with(l, SC_NODE_sub, length, 1),
+                                sc_lower_offset(l, op, dim, local));
     return read_at(l, op, 0, index, at, there, sc_lower_within(l, there, local));
 }
 
 sc_knode lower_slice(sc_lowering *l, const sc_op *op, const sc_knode *index)
 {
-    uint32_t at = sc_lower_at(sc_lower_type(l, op->operands[0]), sc_op_attr(op, SC_ATTR_dims)->dims[0]);
-    uint32_t to = sc_lower_at(sc_lower_type(l, op->first_result), sc_op_attr(op, SC_ATTR_to)->dims[0]);
-    sc_knode there = sc_lower_with(l, SC_NODE_add, index[to], (double)sc_op_int(op, SC_ATTR_from, 0));
+    uint32_t at =
+        sc_lower_at(sc_lower_type(l, op->operands[0]), sc_op_attr(op, SC_ATTR_dims)->dims[0]);
+    uint32_t to =
+        sc_lower_at(sc_lower_type(l, op->first_result), sc_op_attr(op, SC_ATTR_to)->dims[0]);
+    sc_knode there =
+        sc_lower_with(l, SC_NODE_add, index[to], (double)sc_op_int(op, SC_ATTR_from, 0));
     return read_at(l, op, 0, index, at, there, SC_IMAGE_NONE);
 }
 
@@ -83,39 +98,49 @@ sc_knode lower_unslice(sc_lowering *l, const sc_op *op, const sc_knode *index)
 {
     const sc_type_info *type = sc_lower_type(l, op->operands[0]);
     uint32_t at = sc_lower_at(type, sc_op_attr(op, SC_ATTR_dims)->dims[0]);
-    uint32_t to = sc_lower_at(sc_lower_type(l, op->first_result), sc_op_attr(op, SC_ATTR_to)->dims[0]);
-    sc_knode there = sc_lower_with(l, SC_NODE_sub, index[to], (double)sc_op_int(op, SC_ATTR_from, 0));
-    return read_at(l, op, 0, index, at, there, sc_lower_within(l, there, sc_type_local_size(l->m, type, at)));
+    uint32_t to =
+        sc_lower_at(sc_lower_type(l, op->first_result), sc_op_attr(op, SC_ATTR_to)->dims[0]);
+    sc_knode there =
+        sc_lower_with(l, SC_NODE_sub, index[to], (double)sc_op_int(op, SC_ATTR_from, 0));
+    return read_at(l, op, 0, index, at, there,
+                   sc_lower_within(l, there, sc_type_local_size(l->m, type, at)));
 }
 
 sc_knode lower_concat(sc_lowering *l, const sc_op *op, const sc_knode *index)
 {
-    const sc_type_info *first = sc_lower_type(l, op->operands[0]), *second = sc_lower_type(l, op->operands[1]);
+    const sc_type_info *first = sc_lower_type(l, op->operands[0]),
+                       *second = sc_lower_type(l, op->operands[1]);
     uint32_t at = sc_lower_at(first, sc_op_attr(op, SC_ATTR_dims)->dims[0]);
     uint32_t second_at = sc_lower_at(second, sc_op_attr(op, SC_ATTR_from_dims)->dims[0]);
-    uint32_t to = sc_lower_at(sc_lower_type(l, op->first_result), sc_op_attr(op, SC_ATTR_to)->dims[0]);
+    uint32_t to =
+        sc_lower_at(sc_lower_type(l, op->first_result), sc_op_attr(op, SC_ATTR_to)->dims[0]);
     int64_t size = sc_type_local_size(l->m, first, at);
     sc_knode is_first = sc_lower_2(l, SC_NODE_lt, index[to], sc_lower_integer(l, size));
     sc_knode a = read_at(l, op, 0, index, at, index[to], is_first);
     sc_knode rest = sc_lower_with(l, SC_NODE_sub, index[to], (double)size);
     sc_knode b = read_at(l, op, 1, index, second_at, rest, sc_lower_1(l, SC_NODE_not, is_first));
     sc_dtype dtype = sc_lower_dtype(l, op->first_result);
-    return sc_lower_where(l, is_first, sc_kernel_convert(l->k, a, dtype), sc_kernel_convert(l->k, b, dtype));
+    return sc_lower_where(l, is_first, sc_kernel_convert(l->k, a, dtype),
+                          sc_kernel_convert(l->k, b, dtype));
 }
 
 /* This rank's piece of a replicated value; if the dim does not divide evenly, the last pieces are
  * padded. */
 sc_knode lower_all_slice(sc_lowering *l, const sc_op *op, const sc_knode *index)
 {
-    const sc_type_info *from = sc_lower_type(l, op->operands[0]), *to = sc_lower_type(l, op->first_result);
+    const sc_type_info *from = sc_lower_type(l, op->operands[0]),
+                       *to = sc_lower_type(l, op->first_result);
     const sc_attr *over = sc_op_attr(op, SC_ATTR_over);
     uint32_t at = sc_lower_at(from, sc_op_attr(op, SC_ATTR_gather)->dims[0]);
-    int64_t whole = sc_type_local_size(l->m, from, at), piece = sc_type_local_size(l->m, to, at), pieces = 1;
+    int64_t whole = sc_type_local_size(l->m, from, at), piece = sc_type_local_size(l->m, to, at),
+            pieces = 1;
     for (uint32_t a = 0; a < over->count; a++)
         pieces *= (int64_t)l->m->mesh.sub_axes[over->sub_axes[a]].size;
     sc_knode first = sc_lower_rank_param(l, sc_terms_of(l->m, over->sub_axes, over->count, piece));
     sc_knode there = sc_lower_2(l, SC_NODE_add, index[at], first);
-    sc_knode real = piece * pieces > whole ? sc_lower_2(l, SC_NODE_lt, there, sc_lower_integer(l, whole)) : SC_IMAGE_NONE;
+    sc_knode real = piece * pieces > whole
+                        ? sc_lower_2(l, SC_NODE_lt, there, sc_lower_integer(l, whole))
+                        : SC_IMAGE_NONE;
     return read_at(l, op, 0, index, at, there, real);
 }
 
@@ -130,21 +155,25 @@ static int64_t local_of(const sc_lowering *l, sc_value value, sc_dim dim)
 sc_knode lower_rename(sc_lowering *l, const sc_op *op, const sc_knode *index)
 {
     const sc_attr *from = sc_op_attr(op, SC_ATTR_dims), *to = sc_op_attr(op, SC_ATTR_to);
-    const sc_type_info *source = sc_lower_type(l, op->operands[0]), *target = sc_lower_type(l, op->first_result);
+    const sc_type_info *source = sc_lower_type(l, op->operands[0]),
+                       *target = sc_lower_type(l, op->first_result);
     sc_knode own[SC_MAX_RANK], linear = sc_lower_integer(l, 0);
     sc_lower_map_index(l, source, target, index, linear, own);
     bool pairs = from->count == to->count;
     for (uint32_t d = 0; pairs && d < from->count; d++)
-        pairs = local_of(l, op->operands[0], from->dims[d]) == local_of(l, op->first_result, to->dims[d]);
+        pairs = local_of(l, op->operands[0], from->dims[d]) ==
+                local_of(l, op->first_result, to->dims[d]);
     for (uint32_t d = 0; pairs && d < from->count; d++)
         own[sc_lower_at(source, from->dims[d])] = index[sc_lower_at(target, to->dims[d])];
     for (uint32_t d = 0; !pairs && d < to->count; d++) {
         sc_knode size = sc_lower_integer(l, local_of(l, op->first_result, to->dims[d]));
-        linear = sc_lower_2(l, SC_NODE_add, sc_lower_2(l, SC_NODE_mul, linear, size), index[sc_lower_at(target, to->dims[d])]);
+        linear = sc_lower_2(l, SC_NODE_add, sc_lower_2(l, SC_NODE_mul, linear, size),
+                            index[sc_lower_at(target, to->dims[d])]);
     }
     for (uint32_t d = from->count; !pairs && d-- > 0;) {
         sc_knode size = sc_lower_integer(l, local_of(l, op->operands[0], from->dims[d]));
-        own[sc_lower_at(source, from->dims[d])] = d == 0 ? linear : sc_lower_2(l, SC_NODE_mod, linear, size);
+        own[sc_lower_at(source, from->dims[d])] =
+            d == 0 ? linear : sc_lower_2(l, SC_NODE_mod, linear, size);
         linear = sc_lower_2(l, SC_NODE_div, linear, size);
     }
     return sc_lower_value(l, op->operands[0], own);

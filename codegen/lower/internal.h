@@ -63,18 +63,19 @@ sc_knode sc_lower_value(sc_lowering *l, sc_value value, const sc_knode *index);
  * result lacks is read at index 0. */
 sc_knode sc_lower_operand(sc_lowering *l, const sc_op *op, uint32_t i, const sc_knode *index);
 /* Fills `out` with the indices of an operand as above; dims that the result lacks get `other`. */
-void sc_lower_map_index(sc_lowering *l, const sc_type_info *from, const sc_type_info *to, const sc_knode *index, sc_knode other,
-                        sc_knode *out);
+void sc_lower_map_index(sc_lowering *l, const sc_type_info *from, const sc_type_info *to,
+                        const sc_knode *index, sc_knode other, sc_knode *out);
 /* The value at the indices of the current loops. */
 sc_knode sc_lower_here(sc_lowering *l, sc_value value);
 /* The element, read only where `condition` also holds. */
-sc_knode sc_lower_guarded(sc_lowering *l, sc_value value, const sc_knode *index, sc_knode condition);
+sc_knode sc_lower_guarded(sc_lowering *l, sc_value value, const sc_knode *index,
+                          sc_knode condition);
 /* The operand named `word`, or SC_NONE. */
 sc_value sc_lower_called(const sc_lowering *l, const sc_op *op, const char *word);
 /* Makes the kernel fail where `holds` is false, with the op's name and location and this text;
  * {value} in it shows `shown`. */
-void sc_lower_check(sc_lowering *l, const sc_op *op, sc_knode holds, sc_knode shown, const char *format, ...)
-    __attribute__((format(printf, 5, 6)));
+void sc_lower_check(sc_lowering *l, const sc_op *op, sc_knode holds, sc_knode shown,
+                    const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /* Records that the op checks each element of the value: 0 <= element < below. */
 void sc_lower_ids(sc_lowering *l, sc_value value, int64_t below);
@@ -121,7 +122,8 @@ sc_knode sc_lower_loop(sc_lowering *l, sc_loop_dim dim);
 uint32_t sc_lower_out(sc_lowering *l, sc_value value, sc_kernel_arg_mode mode, sc_value in_place);
 /* Begins a phase over these dims, starting with the checks collected since the last one. */
 void sc_lower_phase(sc_lowering *l, const sc_loop_dims *dims);
-void sc_lower_store(sc_lowering *l, sc_item_kind kind, uint32_t arg, const sc_knode *index, sc_knode value, sc_knode guard);
+void sc_lower_store(sc_lowering *l, sc_item_kind kind, uint32_t arg, const sc_knode *index,
+                    sc_knode value, sc_knode guard);
 
 /* Builds all phases of a kernel whose last op is not a root. */
 void sc_lower_phases(sc_lowering *l);

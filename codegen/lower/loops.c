@@ -29,14 +29,16 @@ void sc_lower_phase(sc_lowering *l, const sc_loop_dims *inner)
             if (!begun)
                 sc_kernel_add_phase(l->k, dims, pass == 1 ? count : 0);
             begun = true;
-            sc_kernel_add_check(l->k, l->checks.data[i].holds, l->checks.data[i].shown, l->checks.data[i].message);
+            sc_kernel_add_check(l->k, l->checks.data[i].holds, l->checks.data[i].shown,
+                                l->checks.data[i].message);
         }
     }
     l->checks.count = 0;
     sc_kernel_add_phase(l->k, dims, count);
 }
 
-void sc_lower_store(sc_lowering *l, sc_item_kind kind, uint32_t arg, const sc_knode *index, sc_knode value, sc_knode guard)
+void sc_lower_store(sc_lowering *l, sc_item_kind kind, uint32_t arg, const sc_knode *index,
+                    sc_knode value, sc_knode guard)
 {
     value = sc_kernel_convert(l->k, value, sc_kernel_dtype(l->k->args.data[arg].dtype));
     sc_kernel_add_store(l->k, kind, arg, index, value, guard);
@@ -52,7 +54,8 @@ static uint32_t find_depths(sc_lowering *l)
             uint32_t from = sc_lower_find_op(l, sc_def(l->m, op->operands[v]));
             if (from == l->op_count)
                 continue;
-            uint32_t depth = l->depth[from] + ((sc_lower_fuse(l, from) & SC_FUSE_REDUCE) != 0 ? 1 : 0);
+            uint32_t depth =
+                l->depth[from] + ((sc_lower_fuse(l, from) & SC_FUSE_REDUCE) != 0 ? 1 : 0);
             l->depth[i] = depth > l->depth[i] ? depth : l->depth[i];
         }
         uint32_t needed = l->depth[i] + ((sc_lower_fuse(l, i) & SC_FUSE_REDUCE) != 0 ? 1 : 0);
@@ -80,7 +83,8 @@ static void add_single_dims(const sc_lowering *l, sc_loop_dims *lead)
 {
     for (uint32_t i = 0; i < l->op_count; i++) {
         sc_value value = value_through(l, i);
-        sc_loop_dims own = value == SC_NONE ? (sc_loop_dims){0} : sc_loops_of(l->m, value), left = sc_loops_minus(&own, lead);
+        sc_loop_dims own = value == SC_NONE ? (sc_loop_dims){0} : sc_loops_of(l->m, value),
+                     left = sc_loops_minus(&own, lead);
         for (uint32_t d = 0; d < left.count; d++) {
             if (left.dims[d].size == 1)
                 lead->dims[lead->count++] = left.dims[d];
@@ -97,7 +101,8 @@ static space find_space(const sc_lowering *l)
     bool reduces = false;
     for (uint32_t i = 0; i < l->op_count; i++) {
         const sc_op *op = sc_op_at(l->m, l->ops[i]);
-        bool reduction = (sc_lower_fuse(l, i) & SC_FUSE_REDUCE) != 0, stored = l->escapes[op->first_result];
+        bool reduction = (sc_lower_fuse(l, i) & SC_FUSE_REDUCE) != 0,
+             stored = l->escapes[op->first_result];
         sc_value largest = value_through(l, i);
         if (largest == SC_NONE)
             continue;
@@ -125,9 +130,10 @@ static void lower_depth(sc_lowering *l, const space *s, uint32_t depth, bool who
     for (uint32_t i = 0; i < l->op_count; i++) {
         const sc_op *op = sc_op_at(l->m, l->ops[i]);
         bool reduction = (sc_lower_fuse(l, i) & SC_FUSE_REDUCE) != 0;
-        sc_loop_dims own = sc_loops_of(l->m, op->first_result), inner = sc_loops_minus(&own, &s->outer);
-        bool stored =
-            l->escapes[op->first_result] && (inner.count > 0) == whole && (reduction ? depth == l->depth[i] + 1 : depth == l->depth[i]);
+        sc_loop_dims own = sc_loops_of(l->m, op->first_result),
+                     inner = sc_loops_minus(&own, &s->outer);
+        bool stored = l->escapes[op->first_result] && (inner.count > 0) == whole &&
+                      (reduction ? depth == l->depth[i] + 1 : depth == l->depth[i]);
         bool reduced = reduction && whole && depth == l->depth[i];
         if (!stored && !reduced)
             continue;
@@ -144,8 +150,12 @@ static void lower_depth(sc_lowering *l, const space *s, uint32_t depth, bool who
             continue;
         if ((sc_lower_fuse(l, i) & SC_FUSE_REDUCE) != 0 && depth == l->depth[i]) {
             sc_node_kind node = l->rows[op->kind].node;
-            sc_item_kind kind = node == SC_NODE_add ? SC_ITEM_SUM : node == SC_NODE_maximum ? SC_ITEM_MAX : SC_ITEM_MIN;
-            l->item[i] = sc_kernel_add_reduction(l->k, kind, sc_kernel_convert(l->k, values[i], sc_lower_dtype(l, op->first_result)));
+            sc_item_kind kind = node == SC_NODE_add       ? SC_ITEM_SUM
+                                : node == SC_NODE_maximum ? SC_ITEM_MAX
+                                                          : SC_ITEM_MIN;
+            l->item[i] = sc_kernel_add_reduction(
+                l->k, kind,
+                sc_kernel_convert(l->k, values[i], sc_lower_dtype(l, op->first_result)));
             continue;
         }
         sc_knode index[SC_MAX_RANK];

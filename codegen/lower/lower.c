@@ -55,7 +55,8 @@ static void add_comments(sc_lowering *l)
             line.text++, line.text_length--;
         if (is_new)
             *sc_vec_push(l->k->arena, &l->k->comments) =
-                sc_arena_printf(l->k->arena, "%s:%u: %.*s", line.source->name, line.line, (int)line.text_length, line.text);
+                sc_arena_printf(l->k->arena, "%s:%u: %.*s", line.source->name, line.line,
+                                (int)line.text_length, line.text);
     }
 }
 
@@ -73,11 +74,13 @@ bool *sc_find_escaping(const sc_module *m, sc_func_id func)
     return escapes;
 }
 
-bool sc_lower_kernel(const sc_module *m, const sc_op_id *ops, uint32_t count, const bool *escapes, sc_lowered *out)
+bool sc_lower_kernel(const sc_module *m, const sc_op_id *ops, uint32_t count, const bool *escapes,
+                     sc_lowered *out)
 {
     sc_arena *arena = &m->context->scratch;
     const sc_op *last = sc_op_at(m, ops[count - 1]);
-    *out = (sc_lowered){.kernel = sc_kernel_new_in(m->context, arena, sc_intern_text(&m->context->names, "kernel"))};
+    *out = (sc_lowered){.kernel = sc_kernel_new_in(m->context, arena,
+                                                   sc_intern_text(&m->context->names, "kernel"))};
     sc_lowering l = {.m = m,
                      .k = out->kernel,
                      .out = out,
@@ -103,7 +106,8 @@ bool sc_lower_kernel(const sc_module *m, const sc_op_id *ops, uint32_t count, co
         sc_strbuf text;
         sc_strbuf_init(&text, arena);
         sc_kernel_print(l.k, &text);
-        sc_report(&m->context->diag, SC_D_ir_invalid, last->loc, "kernel", sc_arena_printf(arena, "%s:\n%s", error, text.data), NULL);
+        sc_report(&m->context->diag, SC_D_ir_invalid, last->loc, "kernel",
+                  sc_arena_printf(arena, "%s:\n%s", error, text.data), NULL);
     }
     return error == NULL;
 }

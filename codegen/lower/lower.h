@@ -34,10 +34,12 @@ bool *sc_find_escaping(const sc_module *m, sc_func_id func);
 
 /* Lowers ops[0..count), which are adjacent and in order, to a kernel in the context's scratch
  * arena. False after a diagnostic: no row of lowering.def fits (a compiler bug). */
-bool sc_lower_kernel(const sc_module *m, const sc_op_id *ops, uint32_t count, const bool *escapes, sc_lowered *out);
+bool sc_lower_kernel(const sc_module *m, const sc_op_id *ops, uint32_t count, const bool *escapes,
+                     sc_lowered *out);
 
 /* Terms in a rank's digits that sum to the rank's offset along the sub-axes: its shard index times
  * `local`. */
-sc_image_terms sc_terms_of(const sc_module *m, const uint8_t *sub_axes, uint32_t count, int64_t local);
+sc_image_terms sc_terms_of(const sc_module *m, const uint8_t *sub_axes, uint32_t count,
+                           int64_t local);
 
 #endif

@@ -51,8 +51,8 @@ void root_cumsum(sc_lowering *l, const sc_op *op)
     sc_knode value = sc_kernel_convert(l->k, sc_lower_value(l, x, from), sc_lower_dtype(l, result));
     phase_over(l, &s, 1);
     uint32_t sum = sc_kernel_add_reduction(l->k, SC_ITEM_SUM, value);
-    sc_lower_store(l, SC_ITEM_STORE, sc_lower_out(l, result, SC_ARG_OUT, SC_NONE), index, sc_kernel_reduced(l->k, sum, true),
-                   SC_IMAGE_NONE);
+    sc_lower_store(l, SC_ITEM_STORE, sc_lower_out(l, result, SC_ARG_OUT, SC_NONE), index,
+                   sc_kernel_reduced(l->k, sum, true), SC_IMAGE_NONE);
 }
 
 /* Stores zeros, then adds row after row. Dims of x or of the ids that the result lacks are summed
@@ -78,14 +78,18 @@ void root_scatter_add(sc_lowering *l, const sc_op *op)
     sc_knode index[SC_MAX_RANK];
     own_index(l, result, v.dim, sc_lower_loop(l, v), index);
     phase_over(l, &v, 1);
-    sc_lower_store(l, SC_ITEM_STORE, arg, index, sc_kernel_constant(l->k, sc_lower_dtype(l, result), 0), SC_IMAGE_NONE);
+    sc_lower_store(l, SC_ITEM_STORE, arg, index,
+                   sc_kernel_constant(l->k, sc_lower_dtype(l, result), 0), SC_IMAGE_NONE);
 
     sc_knode id = sc_kernel_convert(l->k, sc_lower_here(l, ids), SC_DTYPE_i64);
-    sc_lower_check(l, op, sc_lower_within(l, id, size), id, "id {value} is outside 0 <= id < %s = %lld", sc_lower_dim_name(l, v.dim),
+    sc_lower_check(l, op, sc_lower_within(l, id, size), id,
+                   "id {value} is outside 0 <= id < %s = %lld", sc_lower_dim_name(l, v.dim),
                    (long long)size);
     sc_lower_ids(l, ids, size);
     sc_knode there = sc_lower_2(l, SC_NODE_sub, id, sc_lower_offset(l, op, v.dim, v.size));
-    sc_knode here = sc_type_shards(&l->m->mesh, type, sc_lower_at(type, v.dim)) > 1 ? sc_lower_within(l, there, v.size) : SC_IMAGE_NONE;
+    sc_knode here = sc_type_shards(&l->m->mesh, type, sc_lower_at(type, v.dim)) > 1
+                        ? sc_lower_within(l, there, v.size)
+                        : SC_IMAGE_NONE;
     sc_knode value = sc_lower_here(l, x);
     own_index(l, result, v.dim, there, index);
     sc_lower_phase(l, &rows);
@@ -97,23 +101,29 @@ void root_scatter_add(sc_lowering *l, const sc_op *op)
 void root_topk(sc_lowering *l, const sc_op *op)
 {
     sc_value x = op->operands[0], values = op->first_result, ids = op->first_result + 1;
-    sc_loop_dim from = loop_of(l, x, sc_op_attr(op, SC_ATTR_dims)->dims[0]), to = loop_of(l, values, sc_op_attr(op, SC_ATTR_to)->dims[0]);
+    sc_loop_dim from = loop_of(l, x, sc_op_attr(op, SC_ATTR_dims)->dims[0]),
+                to = loop_of(l, values, sc_op_attr(op, SC_ATTR_to)->dims[0]);
     sc_dtype dtype = sc_lower_dtype(l, x);
     outer_but(l, x, from.dim);
     sc_knode i = sc_lower_loop(l, from), raw = sc_lower_here(l, x), index[SC_MAX_RANK];
-    sc_knode least = sc_kernel_constant(l->k, dtype, sc_dtype_is_float(dtype) ? -(double)INFINITY : -2147483648.0);
-    sc_knode value = sc_dtype_is_float(dtype) ? sc_lower_where(l, sc_lower_2(l, SC_NODE_eq, raw, raw), raw, least) : raw;
+    sc_knode least = sc_kernel_constant(
+        l->k, dtype, sc_dtype_is_float(dtype) ? -(double)INFINITY : -2147483648.0);
+    sc_knode value = sc_dtype_is_float(dtype)
+                         ? sc_lower_where(l, sc_lower_2(l, SC_NODE_eq, raw, raw), raw, least)
+                         : raw;
     uint32_t value_arg = l->escapes[values] ? sc_lower_out(l, values, SC_ARG_OUT, SC_NONE) : 0;
     uint32_t id_arg = l->escapes[ids] ? sc_lower_out(l, ids, SC_ARG_OUT, SC_NONE) : 0;
     sc_knode offset = sc_lower_offset(l, op, from.dim, from.size), left = SC_IMAGE_NONE;
     for (int64_t q = 0; q < to.size; q++) {
         phase_over(l, &from, 1);
         sc_knode candidate = left == SC_IMAGE_NONE ? value : sc_lower_where(l, left, value, least);
-        sc_knode best = sc_kernel_reduced(l->k, sc_kernel_add_reduction(l->k, SC_ITEM_MAX, candidate), false);
+        sc_knode best =
+            sc_kernel_reduced(l->k, sc_kernel_add_reduction(l->k, SC_ITEM_MAX, candidate), false);
         phase_over(l, &from, 1);
         sc_knode is_best = sc_lower_both(l, left, sc_lower_2(l, SC_NODE_eq, value, best));
         sc_knode place = sc_lower_where(l, is_best, i, sc_lower_integer(l, from.size - 1));
-        sc_knode pick = sc_kernel_reduced(l->k, sc_kernel_add_reduction(l->k, SC_ITEM_MIN, place), false);
+        sc_knode pick =
+            sc_kernel_reduced(l->k, sc_kernel_add_reduction(l->k, SC_ITEM_MIN, place), false);
         own_index(l, x, from.dim, pick, index);
         sc_knode picked = sc_lower_value(l, x, index);
         phase_over(l, NULL, 0);
@@ -121,8 +131,10 @@ void root_topk(sc_lowering *l, const sc_op *op)
         if (l->escapes[values])
             sc_lower_store(l, SC_ITEM_STORE, value_arg, index, picked, SC_IMAGE_NONE);
         if (l->escapes[ids])
-            sc_lower_store(l, SC_ITEM_STORE, id_arg, index, sc_lower_2(l, SC_NODE_add, pick, offset), SC_IMAGE_NONE);
-        sc_knode after = sc_lower_2(l, SC_NODE_and, sc_lower_2(l, SC_NODE_eq, value, best), sc_lower_2(l, SC_NODE_gt, i, pick));
+            sc_lower_store(l, SC_ITEM_STORE, id_arg, index,
+                           sc_lower_2(l, SC_NODE_add, pick, offset), SC_IMAGE_NONE);
+        sc_knode after = sc_lower_2(l, SC_NODE_and, sc_lower_2(l, SC_NODE_eq, value, best),
+                                    sc_lower_2(l, SC_NODE_gt, i, pick));
         left = sc_lower_2(l, SC_NODE_or, sc_lower_2(l, SC_NODE_lt, value, best), after);
     }
 }
@@ -133,27 +145,34 @@ void root_append(sc_lowering *l, const sc_op *op)
     sc_value result = op->first_result, cache = op->operands[0], x = op->operands[1];
     sc_value pos = sc_lower_called(l, op, "pos"), len = sc_lower_called(l, op, "len");
     const sc_type_info *type = sc_lower_type(l, result);
-    sc_loop_dim s = loop_of(l, x, sc_op_attr(op, SC_ATTR_dims)->dims[0]), t = loop_of(l, result, sc_op_attr(op, SC_ATTR_to)->dims[0]);
+    sc_loop_dim s = loop_of(l, x, sc_op_attr(op, SC_ATTR_dims)->dims[0]),
+                t = loop_of(l, result, sc_op_attr(op, SC_ATTR_to)->dims[0]);
     int64_t size = type->dims[sc_lower_at(type, t.dim)].size;
     outer_but(l, x, s.dim);
-    sc_knode row = sc_lower_2(l, SC_NODE_add, sc_lower_loop(l, s), sc_lower_offset(l, op, s.dim, s.size)), position = row;
+    sc_knode row = sc_lower_2(l, SC_NODE_add, sc_lower_loop(l, s),
+                              sc_lower_offset(l, op, s.dim, s.size)),
+             position = row;
     sc_knode written = SC_IMAGE_NONE;
     if (pos != SC_NONE)
-        position = sc_lower_2(l, SC_NODE_add, sc_kernel_convert(l->k, sc_lower_here(l, pos), SC_DTYPE_i64), row);
+        position = sc_lower_2(l, SC_NODE_add,
+                              sc_kernel_convert(l->k, sc_lower_here(l, pos), SC_DTYPE_i64), row);
     if (len != SC_NONE)
-        written = sc_lower_2(l, SC_NODE_lt, row, sc_kernel_convert(l->k, sc_lower_here(l, len), SC_DTYPE_i64));
+        written = sc_lower_2(l, SC_NODE_lt, row,
+                             sc_kernel_convert(l->k, sc_lower_here(l, len), SC_DTYPE_i64));
     sc_knode fits = sc_lower_within(l, position, size);
     if (written != SC_IMAGE_NONE)
         fits = sc_lower_2(l, SC_NODE_or, sc_lower_1(l, SC_NODE_not, written), fits);
-    sc_lower_check(l, op, fits, position, "a row is at position {value}, outside its capacity %s = %lld", sc_lower_dim_name(l, t.dim),
-                   (long long)size);
+    sc_lower_check(l, op, fits, position,
+                   "a row is at position {value}, outside its capacity %s = %lld",
+                   sc_lower_dim_name(l, t.dim), (long long)size);
     const sc_type_info *rows = sc_lower_type(l, x);
     if (pos != SC_NONE && len == SC_NONE) /* with lengths the bound depends on both */
         sc_lower_ids(l, pos, size - rows->dims[sc_lower_at(rows, s.dim)].size + 1);
     sc_knode there = sc_lower_2(l, SC_NODE_sub, position, sc_lower_offset(l, op, t.dim, t.size));
     bool split = sc_type_shards(&l->m->mesh, type, sc_lower_at(type, t.dim)) > 1;
-    sc_knode here = split || written != SC_IMAGE_NONE ? sc_lower_within(l, there, t.size) : SC_IMAGE_NONE, value = sc_lower_here(l, x),
-             index[SC_MAX_RANK];
+    sc_knode here = split || written != SC_IMAGE_NONE ? sc_lower_within(l, there, t.size)
+                                                      : SC_IMAGE_NONE,
+             value = sc_lower_here(l, x), index[SC_MAX_RANK];
     uint32_t arg = sc_lower_out(l, result, SC_ARG_INOUT, cache);
     own_index(l, result, t.dim, there, index);
     phase_over(l, &s, 1);

@@ -13,18 +13,21 @@ static sc_sym arg_name(sc_lowering *l, sc_value value)
     char word[32] = "t";
     size_t n = 0;
     for (const char *c = last != NULL ? last + 1 : path; *c != 0 && n + 1 < sizeof word; c++) {
-        if ((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') || *c == '_')
+        if ((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') ||
+            *c == '_')
             word[n++] = *c;
     }
     word[n > 0 ? n : 1] = 0;
     /* the number makes the name unique among arguments and other identifiers of the C text */
-    return sc_intern_printf(&l->m->context->names, "%s%s_%u", word[0] >= '0' && word[0] <= '9' ? "t" : "", word, l->k->args.count);
+    return sc_intern_printf(&l->m->context->names, "%s%s_%u",
+                            word[0] >= '0' && word[0] <= '9' ? "t" : "", word, l->k->args.count);
 }
 
 static uint32_t add_arg(sc_lowering *l, sc_value value, sc_kernel_arg_mode mode, sc_value in_place)
 {
     const sc_type_info *type = sc_lower_type(l, value);
-    sc_kernel_arg arg = {.name = arg_name(l, value), .dtype = type->dtype, .mode = mode, .rank = type->rank};
+    sc_kernel_arg arg = {
+        .name = arg_name(l, value), .dtype = type->dtype, .mode = mode, .rank = type->rank};
     for (uint32_t i = 0; i < type->rank; i++)
         arg.sizes[i] = sc_type_local_size(l->m, type, i);
     *sc_vec_push(l->k->arena, &l->out->args) = (sc_lowered_arg){value, in_place};
@@ -60,7 +63,8 @@ uint32_t sc_lower_at(const sc_type_info *type, sc_dim dim)
 static uint32_t find_dim(const sc_lowering *l, sc_loop_dim dim)
 {
     uint32_t i = 0;
-    while (i < l->dims.count && (l->dims.data[i].dim != dim.dim || l->dims.data[i].size != dim.size))
+    while (i < l->dims.count &&
+           (l->dims.data[i].dim != dim.dim || l->dims.data[i].size != dim.size))
         i++;
     return i;
 }
@@ -125,7 +129,8 @@ static bool is_here(sc_lowering *l, sc_value value, const sc_knode *index)
 {
     sc_loop_dims dims = sc_loops_of(l->m, value);
     for (uint32_t i = 0; i < dims.count; i++) {
-        if (find_dim(l, dims.dims[i]) == l->dims.count || index[i] != sc_lower_loop(l, dims.dims[i]))
+        if (find_dim(l, dims.dims[i]) == l->dims.count ||
+            index[i] != sc_lower_loop(l, dims.dims[i]))
             return false;
     }
     return true;
@@ -147,7 +152,8 @@ static sc_knode make_value(sc_lowering *l, sc_value value, const sc_knode *index
     if ((sc_lower_fuse(l, at) & SC_FUSE_REDUCE) != 0) {
         if (l->item[at] == SC_NONE || !is_here(l, value, index))
             l->error = "a reduction is read before it is complete, or at other indices";
-        return l->item[at] == SC_NONE ? sc_kernel_constant(l->k, sc_lower_dtype(l, value), 0) : sc_kernel_reduced(l->k, l->item[at], false);
+        return l->item[at] == SC_NONE ? sc_kernel_constant(l->k, sc_lower_dtype(l, value), 0)
+                                      : sc_kernel_reduced(l->k, l->item[at], false);
     }
     if (l->rows[op->kind].lower == NULL) {
         l->error = "an op of it has no row in lowering.def";
@@ -165,14 +171,16 @@ sc_knode sc_lower_value(sc_lowering *l, sc_value value, const sc_knode *index)
     uint32_t *first = sc_map_insert(&l->memo_map, hash, SC_NONE, &is_new), known = *first;
     for (uint32_t i = known; i != SC_NONE; i = l->memo.data[i].next) {
         const sc_lower_memo *it = &l->memo.data[i];
-        if (it->value == value && it->guard == l->guard && (rank == 0 || memcmp(it->index, index, rank * sizeof *index) == 0))
+        if (it->value == value && it->guard == l->guard &&
+            (rank == 0 || memcmp(it->index, index, rank * sizeof *index) == 0))
             return it->node;
     }
     sc_knode *kept = sc_arena_array(arena, rank + 1, sizeof *kept), guard = l->guard;
     if (rank > 0)
         memcpy(kept, index, rank * sizeof *index);
     sc_knode node = make_value(l, value, kept);
-    first = sc_map_insert(&l->memo_map, hash, SC_NONE, &is_new); /* the map may have been reallocated */
+    /* the map may have been reallocated */
+    first = sc_map_insert(&l->memo_map, hash, SC_NONE, &is_new);
     *sc_vec_push(arena, &l->memo) = (sc_lower_memo){value, guard, node, kept, *first};
     *first = l->memo.count - 1;
     return node;
@@ -187,8 +195,8 @@ sc_knode sc_lower_guarded(sc_lowering *l, sc_value value, const sc_knode *index,
     return node;
 }
 
-void sc_lower_map_index(sc_lowering *l, const sc_type_info *from, const sc_type_info *to, const sc_knode *index, sc_knode other,
-                        sc_knode *out)
+void sc_lower_map_index(sc_lowering *l, const sc_type_info *from, const sc_type_info *to,
+                        const sc_knode *index, sc_knode other, sc_knode *out)
 {
     (void)l;
     for (uint32_t i = 0; i < from->rank; i++) {
@@ -200,7 +208,8 @@ void sc_lower_map_index(sc_lowering *l, const sc_type_info *from, const sc_type_
 sc_knode sc_lower_operand(sc_lowering *l, const sc_op *op, uint32_t i, const sc_knode *index)
 {
     sc_knode own[SC_MAX_RANK];
-    sc_lower_map_index(l, sc_lower_type(l, op->operands[i]), sc_lower_type(l, op->first_result), index, sc_lower_integer(l, 0), own);
+    sc_lower_map_index(l, sc_lower_type(l, op->operands[i]), sc_lower_type(l, op->first_result),
+                       index, sc_lower_integer(l, 0), own);
     return sc_lower_value(l, op->operands[i], own);
 }
 
@@ -233,7 +242,8 @@ static const char *place_of(const sc_lowering *l, const sc_op *op)
     return text.data;
 }
 
-void sc_lower_check(sc_lowering *l, const sc_op *op, sc_knode holds, sc_knode shown, const char *format, ...)
+void sc_lower_check(sc_lowering *l, const sc_op *op, sc_knode holds, sc_knode shown,
+                    const char *format, ...)
 {
     sc_arena *arena = l->k->arena;
     const int64_t most = ((int64_t)1 << (SC_IMAGE_VALUE_BITS - 1)) - 1;
@@ -248,8 +258,9 @@ void sc_lower_check(sc_lowering *l, const sc_op *op, sc_knode holds, sc_knode sh
         holds = sc_lower_2(l, SC_NODE_or, sc_lower_1(l, SC_NODE_not, l->guard), holds);
     sc_map_insert(&l->checked, holds, 0, &is_new);
     if (is_new)
-        *sc_vec_push(arena, &l->checks) =
-            (sc_pending_check){holds, shown, sc_arena_printf(arena, "%s in %s: %s", sc_ops[op->kind].name, place_of(l, op), what)};
+        *sc_vec_push(arena, &l->checks) = (sc_pending_check){
+            holds, shown,
+            sc_arena_printf(arena, "%s in %s: %s", sc_ops[op->kind].name, place_of(l, op), what)};
 }
 
 void sc_lower_ids(sc_lowering *l, sc_value value, int64_t below)
@@ -281,7 +292,8 @@ sc_knode sc_lower_where(sc_lowering *l, sc_knode condition, sc_knode yes, sc_kno
 
 sc_knode sc_lower_with(sc_lowering *l, sc_node_kind kind, sc_knode a, double number)
 {
-    return sc_lower_2(l, kind, a, sc_kernel_constant(l->k, (sc_dtype)l->k->nodes.data[a].dtype, number));
+    return sc_lower_2(l, kind, a,
+                      sc_kernel_constant(l->k, (sc_dtype)l->k->nodes.data[a].dtype, number));
 }
 
 sc_knode sc_lower_integer(sc_lowering *l, int64_t number)
@@ -300,14 +312,17 @@ sc_knode sc_lower_within(sc_lowering *l, sc_knode index, int64_t size)
                       sc_lower_2(l, SC_NODE_lt, index, sc_lower_integer(l, size)));
 }
 
-sc_image_terms sc_terms_of(const sc_module *m, const uint8_t *sub_axes, uint32_t count, int64_t local)
+sc_image_terms sc_terms_of(const sc_module *m, const uint8_t *sub_axes, uint32_t count,
+                           int64_t local)
 {
     const sc_mesh *mesh = &m->mesh;
-    sc_image_terms terms = {.terms = sc_arena_array(&m->context->arena, count, sizeof *terms.terms)};
+    sc_image_terms terms = {.terms =
+                                sc_arena_array(&m->context->arena, count, sizeof *terms.terms)};
     int64_t times = local;
     for (uint32_t i = count; i-- > 0;) {
         if (mesh->sub_axes[sub_axes[i]].size > 1)
-            terms.terms[terms.count++] = (sc_image_term){sc_mesh_stride(mesh, sub_axes[i]), mesh->sub_axes[sub_axes[i]].size, times};
+            terms.terms[terms.count++] = (sc_image_term){sc_mesh_stride(mesh, sub_axes[i]),
+                                                         mesh->sub_axes[sub_axes[i]].size, times};
         times *= (int64_t)mesh->sub_axes[sub_axes[i]].size;
     }
     return terms;
@@ -317,7 +332,8 @@ sc_knode sc_lower_rank_param(sc_lowering *l, sc_image_terms terms)
 {
     if (terms.count == 0)
         return sc_lower_integer(l, 0);
-    return sc_kernel_param(l->k, sc_kernel_add_param(l->k, &(sc_image_param){.kind = SC_PARAM_RANK, .terms = terms}));
+    return sc_kernel_param(
+        l->k, sc_kernel_add_param(l->k, &(sc_image_param){.kind = SC_PARAM_RANK, .terms = terms}));
 }
 
 sc_knode sc_lower_offset(sc_lowering *l, const sc_op *op, sc_dim dim, int64_t local)
@@ -325,7 +341,8 @@ sc_knode sc_lower_offset(sc_lowering *l, const sc_op *op, sc_dim dim, int64_t lo
     const sc_attr *offset = sc_op_attr(op, SC_ATTR_offset);
     for (uint32_t i = 0; offset != NULL && i < offset->count; i++) {
         if (offset->splits[i].dim == dim)
-            return sc_lower_rank_param(l, sc_terms_of(l->m, offset->splits[i].sub_axes.sub_axes, offset->splits[i].sub_axes.count, local));
+            return sc_lower_rank_param(l, sc_terms_of(l->m, offset->splits[i].sub_axes.sub_axes,
+                                                      offset->splits[i].sub_axes.count, local));
     }
     return sc_lower_integer(l, 0);
 }

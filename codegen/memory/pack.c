@@ -140,7 +140,8 @@ static void skyline_raise(packing *p, uint32_t first, uint32_t last, int64_t hei
 }
 
 /* Stable counting sort of `from` into `to`, by descending keys below `limit`. */
-static void sort_counting(packing *p, const uint32_t *keys, uint32_t limit, const uint32_t *from, uint32_t *to)
+static void sort_counting(packing *p, const uint32_t *keys, uint32_t limit, const uint32_t *from,
+                          uint32_t *to)
 {
     uint32_t *starts = sc_arena_array(p->arena, (size_t)limit + 1, sizeof *starts);
     for (uint32_t i = 0; i < p->count; i++)
@@ -154,7 +155,8 @@ static void sort_counting(packing *p, const uint32_t *keys, uint32_t limit, cons
 /* Longest live range first, ties by size, largest first. */
 static void order_for_skyline(packing *p)
 {
-    uint32_t *keys = sc_arena_array(p->arena, p->count, sizeof *keys), *by_size = sc_arena_array(p->arena, p->count, sizeof *by_size);
+    uint32_t *keys = sc_arena_array(p->arena, p->count, sizeof *keys),
+             *by_size = sc_arena_array(p->arena, p->count, sizeof *by_size);
     for (uint32_t i = 0; i < p->count; i++) {
         p->order[i] = i;
         keys[i] = sc_memory_size_class(p->items[i].bytes);
@@ -187,7 +189,8 @@ typedef struct placed {
 } placed;
 
 /* The lowest hole or, if `narrowest`, the lowest of the narrowest. */
-static int64_t find_hole(packing *p, uint32_t count, const sc_memory_item *item, bool narrowest, uint32_t *out_at)
+static int64_t find_hole(packing *p, uint32_t count, const sc_memory_item *item, bool narrowest,
+                         uint32_t *out_at)
 {
     int64_t top = 0, best = -1, best_room = INT64_MAX;
     for (uint32_t i = 0; i < count; i++) {
@@ -275,7 +278,8 @@ static void improve(packing *p)
 }
 
 /* ---- interface ---- */
-int64_t sc_memory_bound(sc_arena *arena, const sc_memory_item *items, uint32_t count, uint32_t times, uint32_t *out_when)
+int64_t sc_memory_bound(sc_arena *arena, const sc_memory_item *items, uint32_t count,
+                        uint32_t times, uint32_t *out_when)
 {
     int64_t *change = sc_arena_array(arena, (size_t)times + 1, sizeof *change), live = 0, most = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -293,9 +297,16 @@ int64_t sc_memory_bound(sc_arena *arena, const sc_memory_item *items, uint32_t c
     return most;
 }
 
-int64_t sc_memory_pack(sc_arena *arena, sc_memory_item *items, uint32_t count, uint32_t times, int64_t bound)
+int64_t sc_memory_pack(sc_arena *arena, sc_memory_item *items, uint32_t count, uint32_t times,
+                       int64_t bound)
 {
-    packing p = {.arena = arena, .items = items, .count = count, .times = times, .bound = bound, .best = INT64_MAX, .steps = STEPS};
+    packing p = {.arena = arena,
+                 .items = items,
+                 .count = count,
+                 .times = times,
+                 .bound = bound,
+                 .best = INT64_MAX,
+                 .steps = STEPS};
     if (count == 0)
         return 0;
     for (p.leaves = 1; p.leaves < times; p.leaves *= 2)

@@ -132,8 +132,9 @@ static void touch(planning *p, uint32_t func, uint32_t buffer, uint32_t first, u
         of->last = last;
     } else if (of->func != func) {
         const sc_image_func *funcs = p->image->funcs;
-        p->error = sc_arena_printf(p->arena, "buffer %u (%s) is used by @%s and @%s, but is no state", buffer,
-                                   p->image->buffers[buffer].name, funcs[of->func].name, funcs[func].name);
+        p->error = sc_arena_printf(
+            p->arena, "buffer %u (%s) is used by @%s and @%s, but is no state", buffer,
+            p->image->buffers[buffer].name, funcs[of->func].name, funcs[func].name);
     }
     of->first = first < of->first ? first : of->first;
     of->last = last > of->last ? last : of->last;
@@ -157,7 +158,8 @@ static void find_ends(const planning *p, uint32_t f, uint32_t *ends)
 static void find_lives(planning *p, uint32_t f)
 {
     const sc_image_func *func = &p->image->funcs[f];
-    uint32_t *ends = sc_arena_array(p->arena, func->instr_count, sizeof *ends), start = p->starts[f], end = p->ends[f];
+    uint32_t *ends = sc_arena_array(p->arena, func->instr_count, sizeof *ends),
+             start = p->starts[f], end = p->ends[f];
     find_ends(p, f, ends);
     for (uint32_t i = 0; i < func->input_count; i++)
         touch(p, f, func->inputs[i].buffer, start, start);
@@ -175,7 +177,8 @@ static void find_lives(planning *p, uint32_t f)
 
 /* ---- wishes ---- */
 /* True if the instruction uses the buffer exactly once, with this access. */
-static bool has_once(const planning *p, const sc_image_instr *instr, uint32_t buffer, sc_image_access access)
+static bool has_once(const planning *p, const sc_image_instr *instr, uint32_t buffer,
+                     sc_image_access access)
 {
     uint32_t count = 0;
     bool as_said = true;
@@ -198,11 +201,14 @@ static bool grants(const planning *p, const sc_memory_wish *wish)
     const sc_image_instr *instr = &p->image->funcs[wish->func].instrs[wish->instr];
     const life *into = &p->lives[wish->into], *from = &p->lives[wish->from];
     uint32_t now = p->starts[wish->func] + 1 + wish->instr;
-    if (into->state || from->state || into->from != NONE || from->into != NONE || wish->into == wish->from)
+    if (into->state || from->state || into->from != NONE || from->into != NONE ||
+        wish->into == wish->from)
         return false;
-    if (into->func != wish->func || from->func != wish->func || into->first != now || from->last != now || from->first == now)
+    if (into->func != wish->func || from->func != wish->func || into->first != now ||
+        from->last != now || from->first == now)
         return false;
-    if (!has_once(p, instr, wish->into, SC_ACCESS_OUT) || !has_once(p, instr, wish->from, SC_ACCESS_IN))
+    if (!has_once(p, instr, wish->into, SC_ACCESS_OUT) ||
+        !has_once(p, instr, wish->from, SC_ACCESS_IN))
         return false;
     return p->image->buffers[wish->into].bytes == p->image->buffers[wish->from].bytes;
 }
@@ -246,12 +252,14 @@ static place_list collect_items(const planning *p)
                       .heads = sc_arena_array(p->arena, p->image->buffer_count, sizeof *out.heads)};
     for (uint32_t b = 0; b < p->image->buffer_count; b++) {
         const life *first = &p->lives[b], *last = first;
-        if (first->state || first->func == NONE || first->from != NONE || p->image->buffers[b].bytes == 0)
+        if (first->state || first->func == NONE || first->from != NONE ||
+            p->image->buffers[b].bytes == 0)
             continue;
         while (last->into != NONE)
             last = &p->lives[last->into];
         out.heads[out.count] = b;
-        out.items[out.count++] = (sc_memory_item){.first = first->first, .last = last->last, .bytes = taken_bytes(p->image, b)};
+        out.items[out.count++] = (sc_memory_item){
+            .first = first->first, .last = last->last, .bytes = taken_bytes(p->image, b)};
     }
     return out;
 }
@@ -320,7 +328,8 @@ static void report(const planning *p, const place_list *places, uint32_t when, s
             continue;
         out->func = f;
         if (when > p->starts[f])
-            out->instr = when < p->ends[f] ? when - p->starts[f] - 1 : image->funcs[f].instr_count - 1;
+            out->instr =
+                when < p->ends[f] ? when - p->starts[f] - 1 : image->funcs[f].instr_count - 1;
     }
 }
 
@@ -348,14 +357,22 @@ static void begin(planning *p)
     p->ends = sc_arena_array(p->arena, image->func_count, sizeof *p->ends);
     p->survive_from = sc_arena_array(p->arena, image->func_count, sizeof *p->survive_from);
     for (uint32_t b = 0; b < image->buffer_count; b++)
-        p->lives[b] = (life){.func = NONE, .from = NONE, .into = NONE, .state = image->buffers[b].kind < SC_BUFFER_ACT};
+        p->lives[b] = (life){.func = NONE,
+                             .from = NONE,
+                             .into = NONE,
+                             .state = image->buffers[b].kind < SC_BUFFER_ACT};
     for (uint32_t s = 0; s < image->state_count; s++)
         p->lives[image->states[s].buffer].state = true;
 }
 
-const char *sc_memory_plan_make(sc_arena *arena, sc_image *image, const sc_memory_wish *wishes, uint32_t wish_count, sc_memory_plan *out)
+const char *sc_memory_plan_make(sc_arena *arena, sc_image *image, const sc_memory_wish *wishes,
+                                uint32_t wish_count, sc_memory_plan *out)
 {
-    planning p = {.arena = arena, .image = image, .wishes = wishes, .wish_count = wish_count, .error = check_sizes(arena, image)};
+    planning p = {.arena = arena,
+                  .image = image,
+                  .wishes = wishes,
+                  .wish_count = wish_count,
+                  .error = check_sizes(arena, image)};
     uint32_t when = 0;
     if (p.error != NULL)
         return p.error;

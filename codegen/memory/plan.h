@@ -43,13 +43,15 @@ typedef struct sc_memory_plan {
  * the arena: a buffer that is used by two functions but is not a state, sizes beyond 2^62 bytes.
  * Wishes are in any order; of contradicting ones the first is granted. Instructions, states,
  * inputs, outputs and wishes must refer to what the program has. */
-const char *sc_memory_plan_make(sc_arena *arena, sc_image *image, const sc_memory_wish *wishes, uint32_t wish_count, sc_memory_plan *out);
+const char *sc_memory_plan_make(sc_arena *arena, sc_image *image, const sc_memory_wish *wishes,
+                                uint32_t wish_count, sc_memory_plan *out);
 
 /* Returns NULL, or what is wrong with the program's offsets, in the arena. Independent of the
  * planner: replays the schedule and every function outside it, tracks the last writer of each byte
  * of the arena, and reports accesses to a buffer that another one has overwritten, reads of bytes
  * that were never written, and instructions (collectives included) that access what an in-flight
  * collective moves. */
-const char *sc_memory_plan_verify(sc_arena *arena, const sc_image *image, const sc_memory_wish *wishes, uint32_t wish_count);
+const char *sc_memory_plan_verify(sc_arena *arena, const sc_image *image,
+                                  const sc_memory_wish *wishes, uint32_t wish_count);
 
 #endif

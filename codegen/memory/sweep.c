@@ -6,7 +6,11 @@
 
 #include <stdbool.h>
 
-enum { SUBCLASSES = 16, CLASSES = SC_MEMORY_SIZE_CLASSES, LOOKS = 16 /* holes examined per class */ };
+enum {
+    SUBCLASSES = 16,
+    CLASSES = SC_MEMORY_SIZE_CLASSES,
+    LOOKS = 16 /* holes examined per class */
+};
 
 /* A range of the arena, used or a hole; `below` and `above` are its neighbours by address. Holes
  * are also in the list of their size class. */
@@ -80,8 +84,10 @@ static uint32_t new_block(space *s, block value)
 static uint32_t narrow_hole(const space *s, int64_t bytes)
 {
     uint32_t class = sc_memory_size_class(bytes), best = NO_BLOCK, looks = 0;
-    for (uint32_t at = s->holes[class]; at != NO_BLOCK && looks < LOOKS; at = s->blocks[at].next, looks++) {
-        if (s->blocks[at].bytes >= bytes && (best == NO_BLOCK || s->blocks[at].bytes < s->blocks[best].bytes))
+    for (uint32_t at = s->holes[class]; at != NO_BLOCK && looks < LOOKS;
+         at = s->blocks[at].next, looks++) {
+        if (s->blocks[at].bytes >= bytes &&
+            (best == NO_BLOCK || s->blocks[at].bytes < s->blocks[best].bytes))
             best = at;
     }
     if (best != NO_BLOCK || ++class == CLASSES)
@@ -107,7 +113,8 @@ static uint32_t take_space(space *s, int64_t bytes)
             s->blocks[at].bytes = bytes;
             return at;
         }
-        at = new_block(s, (block){.offset = s->top, .bytes = bytes, .below = s->highest, .above = NO_BLOCK});
+        at = new_block(
+            s, (block){.offset = s->top, .bytes = bytes, .below = s->highest, .above = NO_BLOCK});
         if (s->highest != NO_BLOCK)
             s->blocks[s->highest].above = at;
         s->highest = at;
@@ -118,7 +125,10 @@ static uint32_t take_space(space *s, int64_t bytes)
     int64_t room = s->blocks[at].bytes, offset = s->blocks[at].offset;
     if (room == bytes)
         return at;
-    uint32_t left = new_block(s, (block){.offset = offset + bytes, .bytes = room - bytes, .below = at, .above = s->blocks[at].above});
+    uint32_t left = new_block(s, (block){.offset = offset + bytes,
+                                         .bytes = room - bytes,
+                                         .below = at,
+                                         .above = s->blocks[at].above});
     if (s->blocks[left].above != NO_BLOCK)
         s->blocks[s->blocks[left].above].below = left;
     else
@@ -158,7 +168,8 @@ static void give_space(space *s, uint32_t at)
 }
 
 /* Sorts items by their first or last time. */
-static void sort_by_time(const sc_memory_item *items, uint32_t count, uint32_t times, bool by_last, uint32_t *starts, uint32_t *sorted)
+static void sort_by_time(const sc_memory_item *items, uint32_t count, uint32_t times, bool by_last,
+                         uint32_t *starts, uint32_t *sorted)
 {
     for (uint32_t t = 0; t <= times; t++)
         starts[t] = 0;
@@ -170,11 +181,16 @@ static void sort_by_time(const sc_memory_item *items, uint32_t count, uint32_t t
         sorted[starts[by_last ? items[i].last : items[i].first]++] = i;
 }
 
-int64_t sc_memory_sweep(sc_arena *arena, const sc_memory_item *items, uint32_t count, uint32_t times, bool backwards, int64_t *offsets)
+int64_t sc_memory_sweep(sc_arena *arena, const sc_memory_item *items, uint32_t count,
+                        uint32_t times, bool backwards, int64_t *offsets)
 {
-    space s = {.blocks = sc_arena_array(arena, count, sizeof *s.blocks), .unused = NO_BLOCK, .highest = NO_BLOCK};
-    uint32_t *starts = sc_arena_array(arena, (size_t)times + 1, sizeof *starts), *blocks = sc_arena_array(arena, count, sizeof *blocks);
-    uint32_t *come = sc_arena_array(arena, count, sizeof *come), *go = sc_arena_array(arena, count, sizeof *go);
+    space s = {.blocks = sc_arena_array(arena, count, sizeof *s.blocks),
+               .unused = NO_BLOCK,
+               .highest = NO_BLOCK};
+    uint32_t *starts = sc_arena_array(arena, (size_t)times + 1, sizeof *starts),
+             *blocks = sc_arena_array(arena, count, sizeof *blocks);
+    uint32_t *come = sc_arena_array(arena, count, sizeof *come),
+             *go = sc_arena_array(arena, count, sizeof *go);
     for (uint32_t c = 0; c < CLASSES; c++)
         s.holes[c] = NO_BLOCK;
     sort_by_time(items, count, times, backwards, starts, come);
@@ -183,7 +199,8 @@ int64_t sc_memory_sweep(sc_arena *arena, const sc_memory_item *items, uint32_t c
         uint32_t item = come[backwards ? count - 1 - i : i];
         for (;; gone++) {
             uint32_t other = go[backwards ? count - 1 - gone : gone];
-            if (backwards ? items[other].first <= items[item].last : items[other].last >= items[item].first)
+            if (backwards ? items[other].first <= items[item].last
+                          : items[other].last >= items[item].first)
                 break;
             give_space(&s, blocks[other]);
         }

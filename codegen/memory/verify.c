@@ -49,7 +49,8 @@ typedef struct replay {
 static const char *name_of(const replay *r, uint32_t buffer)
 {
     const char *name = r->image->buffers[buffer].name;
-    return name != NULL ? sc_arena_printf(r->arena, "buffer %u (%s)", buffer, name) : sc_arena_printf(r->arena, "buffer %u", buffer);
+    return name != NULL ? sc_arena_printf(r->arena, "buffer %u (%s)", buffer, name)
+                        : sc_arena_printf(r->arena, "buffer %u", buffer);
 }
 
 /* Records the first error only. */
@@ -61,7 +62,8 @@ static void fail(replay *r, const char *what)
     if (r->func != NONE && r->instr == NONE)
         r->error = sc_arena_printf(r->arena, "@%s: %s", r->image->funcs[r->func].name, what);
     else if (r->func != NONE)
-        r->error = sc_arena_printf(r->arena, "@%s, instruction %u: %s", r->image->funcs[r->func].name, r->instr, what);
+        r->error = sc_arena_printf(r->arena, "@%s, instruction %u: %s",
+                                   r->image->funcs[r->func].name, r->instr, what);
 }
 
 static void fail_of(replay *r, uint32_t buffer, const char *what)
@@ -170,7 +172,8 @@ static void make_map(replay *r)
         else
             h->first = r->bound_count - 1;
     }
-    r->segment_holder = sc_arena_array(r->arena, (size_t)r->bound_count + 1, sizeof *r->segment_holder);
+    r->segment_holder =
+        sc_arena_array(r->arena, (size_t)r->bound_count + 1, sizeof *r->segment_holder);
     r->segment_end = sc_arena_array(r->arena, (size_t)r->bound_count + 1, sizeof *r->segment_end);
     for (uint32_t l = 0, words = r->bound_count / 64 + 1; l < LEVELS; l++, words = words / 64 + 1)
         r->starts[l] = sc_arena_array(r->arena, words, sizeof *r->starts[l]);
@@ -183,7 +186,8 @@ static void make_map(replay *r)
 static int compare_wishes(const void *left, const void *right)
 {
     const sc_memory_wish *a = left, *b = right;
-    const uint32_t keys[][2] = {{a->func, b->func}, {a->instr, b->instr}, {a->into, b->into}, {a->from, b->from}};
+    const uint32_t keys[][2] = {
+        {a->func, b->func}, {a->instr, b->instr}, {a->into, b->into}, {a->from, b->from}};
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
         if (keys[k][0] != keys[k][1])
             return keys[k][0] < keys[k][1] ? -1 : 1;
@@ -192,7 +196,8 @@ static int compare_wishes(const void *left, const void *right)
 }
 
 /* True if the instruction uses the buffer exactly once, with this access. */
-static bool has_once(const replay *r, const sc_image_instr *instr, uint32_t buffer, sc_image_access access)
+static bool has_once(const replay *r, const sc_image_instr *instr, uint32_t buffer,
+                     sc_image_access access)
 {
     uint32_t count = 0;
     bool as_said = true;
@@ -210,8 +215,9 @@ static bool is_in_place(const replay *r, const sc_image_instr *instr, uint32_t i
 {
     const sc_image_buffer *a = &r->image->buffers[into], *b = &r->image->buffers[from];
     sc_memory_wish wish = {r->func, r->instr, into, from};
-    return a->offset == b->offset && a->bytes == b->bytes && has_once(r, instr, into, SC_ACCESS_OUT) &&
-           has_once(r, instr, from, SC_ACCESS_IN) && r->wish_count > 0 &&
+    return a->offset == b->offset && a->bytes == b->bytes &&
+           has_once(r, instr, into, SC_ACCESS_OUT) && has_once(r, instr, from, SC_ACCESS_IN) &&
+           r->wish_count > 0 &&
            bsearch(&wish, r->wishes, r->wish_count, sizeof wish, compare_wishes) != NULL;
 }
 
@@ -225,14 +231,17 @@ static void want_whole(replay *r, uint32_t buffer)
 {
     uint32_t other = r->holders[buffer].lost_to;
     if (other != NONE)
-        fail(r, sc_arena_printf(r->arena, "%s is overwritten by %s while it is needed", name_of(r, buffer), name_of(r, other)));
+        fail(r, sc_arena_printf(r->arena, "%s is overwritten by %s while it is needed",
+                                name_of(r, buffer), name_of(r, other)));
 }
 
 static void own(replay *r, uint32_t buffer)
 {
     holder *h = &r->holders[buffer];
     if (h->func != NONE && h->func != r->func)
-        fail_of(r, buffer, sc_arena_printf(r->arena, "belongs to @%s, and is no state", r->image->funcs[h->func].name));
+        fail_of(r, buffer,
+                sc_arena_printf(r->arena, "belongs to @%s, and is no state",
+                                r->image->funcs[h->func].name));
     if (!h->state)
         h->func = r->func;
 }
@@ -348,7 +357,8 @@ static void check_survivors(replay *r)
 static void replay_schedule(replay *r, bool *called)
 {
     const sc_image *image = r->image;
-    uint32_t *replayed_with = sc_arena_array(r->arena, image->func_count, sizeof *replayed_with), distinct = 0;
+    uint32_t *replayed_with = sc_arena_array(r->arena, image->func_count, sizeof *replayed_with),
+             distinct = 0;
     r->sequence = r->now + 1;
     for (uint32_t c = 0; c < image->call_count && r->error == NULL; c++) {
         uint32_t f = image->schedule[c].func;
@@ -370,7 +380,8 @@ static void check_places(replay *r)
         const sc_image_buffer *buffer = &image->buffers[b];
         if (buffer->offset < 0 || buffer->offset % SC_IMAGE_ALIGN != 0)
             fail_of(r, b, "has an offset that is no place for a buffer");
-        else if (buffer->bytes < 0 || buffer->bytes > image->arena_bytes || buffer->offset > image->arena_bytes - buffer->bytes)
+        else if (buffer->bytes < 0 || buffer->bytes > image->arena_bytes ||
+                 buffer->offset > image->arena_bytes - buffer->bytes)
             fail_of(r, b, "reaches beyond the arena");
     }
 }
@@ -380,7 +391,8 @@ static void begin(replay *r, const sc_memory_wish *wishes)
     const sc_image *image = r->image;
     r->holders = sc_arena_array(r->arena, image->buffer_count, sizeof *r->holders);
     for (uint32_t b = 0; b < image->buffer_count; b++)
-        r->holders[b] = (holder){.func = NONE, .lost_to = NONE, .state = image->buffers[b].kind < SC_BUFFER_ACT};
+        r->holders[b] = (holder){
+            .func = NONE, .lost_to = NONE, .state = image->buffers[b].kind < SC_BUFFER_ACT};
     for (uint32_t s = 0; s < image->state_count; s++)
         r->holders[image->states[s].buffer].state = true;
     for (uint32_t f = 0; f < image->func_count; f++) {
@@ -394,9 +406,11 @@ static void begin(replay *r, const sc_memory_wish *wishes)
     make_map(r);
 }
 
-const char *sc_memory_plan_verify(sc_arena *arena, const sc_image *image, const sc_memory_wish *wishes, uint32_t wish_count)
+const char *sc_memory_plan_verify(sc_arena *arena, const sc_image *image,
+                                  const sc_memory_wish *wishes, uint32_t wish_count)
 {
-    replay r = {.arena = arena, .image = image, .wish_count = wish_count, .func = NONE, .instr = NONE};
+    replay r = {
+        .arena = arena, .image = image, .wish_count = wish_count, .func = NONE, .instr = NONE};
     check_places(&r);
     if (r.error != NULL)
         return r.error;

@@ -1,5 +1,5 @@
-/* The functions that emitted C calls for arrays: sums of lanes, copies around the caches, transposes. In sections, as
- * program/kernel_helpers.h. */
+/* The functions that emitted C calls for arrays: sums of lanes, copies around the caches,
+ * transposes. In sections, as program/kernel_helpers.h. */
 #ifndef SHARDC_CODEGEN_PRINTER_ARRAY_HELPERS_H
 #define SHARDC_CODEGEN_PRINTER_ARRAY_HELPERS_H
 #pragma GCC system_header
@@ -57,7 +57,8 @@ static inline int32_t sc_lane_i32(int32_t x, int32_t y, char how)
     return how == '+' ? x + y : how == '>' ? (x > y ? x : y) : (x < y ? x : y);
 }
 
-static inline __attribute__((always_inline)) int32_t sc_lanes_i32(int32_t *lanes, int count, char how)
+static inline __attribute__((always_inline)) int32_t sc_lanes_i32(int32_t *lanes, int count,
+                                                                  char how)
 {
 #pragma omp simd
     for (int i = 0; i < (count == 32 ? 16 : 0); i++)
@@ -80,7 +81,8 @@ static inline int64_t sc_lane_i64(int64_t x, int64_t y, char how)
     return how == '+' ? x + y : how == '>' ? (x > y ? x : y) : (x < y ? x : y);
 }
 
-static inline __attribute__((always_inline)) int64_t sc_lanes_i64(int64_t *lanes, int count, char how)
+static inline __attribute__((always_inline)) int64_t sc_lanes_i64(int64_t *lanes, int count,
+                                                                  char how)
 {
 #pragma omp simd
     for (int i = 0; i < (count == 32 ? 16 : 0); i++)
@@ -151,23 +153,30 @@ static inline void sc_turn_b32_8(const sc_b32 *from, int64_t from_row, sc_b32 *t
     }
     for (int i = 0; i < 8; i += 4) {
         for (int j = 0; j < 2; j++) {
-            x[i + 2 * j] = __builtin_shufflevector(y[i + j], y[i + j + 2], 0, 1, 8, 9, 4, 5, 12, 13);
-            x[i + 2 * j + 1] = __builtin_shufflevector(y[i + j], y[i + j + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+            x[i + 2 * j] =
+                __builtin_shufflevector(y[i + j], y[i + j + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+            x[i + 2 * j + 1] =
+                __builtin_shufflevector(y[i + j], y[i + j + 2], 2, 3, 10, 11, 6, 7, 14, 15);
         }
     }
     for (int i = 0; i < 4; i++) {
-        *(sc_b32x8 *)(to + i * to_row) = __builtin_shufflevector(x[i], x[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-        *(sc_b32x8 *)(to + (i + 4) * to_row) = __builtin_shufflevector(x[i], x[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+        *(sc_b32x8 *)(to + i * to_row) =
+            __builtin_shufflevector(x[i], x[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        *(sc_b32x8 *)(to + (i + 4) * to_row) =
+            __builtin_shufflevector(x[i], x[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
     }
 }
 
-/* In squares of 8; later rows are fetched meanwhile, at the end those of the columns that are likely to be next. */
-static inline void sc_turn_b32(const void *from, int64_t from_row, void *to, int64_t to_row, int64_t rows, int64_t columns)
+/* In squares of 8; later rows are fetched meanwhile, at the end those of the columns that are
+ * likely to be next. */
+static inline void sc_turn_b32(const void *from, int64_t from_row, void *to, int64_t to_row,
+                               int64_t rows, int64_t columns)
 {
     const sc_b32 *x = from;
     sc_b32 *y = to;
     for (int64_t r = 0; r < rows; r += 8) {
-        const sc_b32 *later = x + (r + 16 < rows ? (r + 16) * from_row : (r + 16 - rows) * from_row + columns);
+        const sc_b32 *later =
+            x + (r + 16 < rows ? (r + 16) * from_row : (r + 16 - rows) * from_row + columns);
         for (int64_t c = 0; c < columns; c += 8) {
             for (int64_t i = 0; c % (64 / (int64_t)sizeof *x) == 0 && i < 8; i++)
                 __builtin_prefetch(later + i * from_row + c);
@@ -183,16 +192,19 @@ static inline void sc_turn_b32(const void *from, int64_t from_row, void *to, int
 }
 
 /* The same; what it writes goes around the caches. */
-static inline void sc_turn_out_b32(const void *from, int64_t from_row, void *to, int64_t to_row, int64_t rows, int64_t columns)
+static inline void sc_turn_out_b32(const void *from, int64_t from_row, void *to, int64_t to_row,
+                                   int64_t rows, int64_t columns)
 {
     sc_b32 strip[8 * 256];
     for (int64_t r = 0; r < rows; r += 256) {
         int64_t length = rows - r < 256 ? rows - r : 256;
         for (int64_t c = 0; c < columns; c += 8) {
             int64_t width = columns - c < 8 ? columns - c : 8;
-            sc_turn_b32((const sc_b32 *)from + r * from_row + c, from_row, strip, 256, length, width);
+            sc_turn_b32((const sc_b32 *)from + r * from_row + c, from_row, strip, 256, length,
+                        width);
             for (int64_t i = 0; i < width; i++)
-                sc_stream((sc_b32 *)to + (c + i) * to_row + r, strip + 256 * i, length * (int64_t)sizeof *strip);
+                sc_stream((sc_b32 *)to + (c + i) * to_row + r, strip + 256 * i,
+                          length * (int64_t)sizeof *strip);
         }
     }
 }
@@ -201,7 +213,8 @@ static inline void sc_turn_out_b32(const void *from, int64_t from_row, void *to,
 typedef uint16_t sc_b16 __attribute__((may_alias));
 typedef uint16_t sc_b16x8 __attribute__((vector_size(16), aligned(2), may_alias));
 
-/* 8 rows of 8: thrice, each row of the upper half and one of the lower become two that take turns. */
+/* 8 rows of 8: thrice, each row of the upper half and one of the lower become two that take turns.
+ */
 static inline void sc_turn_b16_8(const sc_b16 *from, int64_t from_row, sc_b16 *to, int64_t to_row)
 {
     sc_b16x8 x[8], y[8];
@@ -220,12 +233,14 @@ static inline void sc_turn_b16_8(const sc_b16 *from, int64_t from_row, sc_b16 *t
 }
 
 /* As sc_turn_b32. */
-static inline void sc_turn_b16(const void *from, int64_t from_row, void *to, int64_t to_row, int64_t rows, int64_t columns)
+static inline void sc_turn_b16(const void *from, int64_t from_row, void *to, int64_t to_row,
+                               int64_t rows, int64_t columns)
 {
     const sc_b16 *x = from;
     sc_b16 *y = to;
     for (int64_t r = 0; r < rows; r += 8) {
-        const sc_b16 *later = x + (r + 16 < rows ? (r + 16) * from_row : (r + 16 - rows) * from_row + columns);
+        const sc_b16 *later =
+            x + (r + 16 < rows ? (r + 16) * from_row : (r + 16 - rows) * from_row + columns);
         for (int64_t c = 0; c < columns; c += 8) {
             for (int64_t i = 0; c % (64 / (int64_t)sizeof *x) == 0 && i < 8; i++)
                 __builtin_prefetch(later + i * from_row + c);
@@ -241,16 +256,19 @@ static inline void sc_turn_b16(const void *from, int64_t from_row, void *to, int
 }
 
 /* The same; what it writes goes around the caches. */
-static inline void sc_turn_out_b16(const void *from, int64_t from_row, void *to, int64_t to_row, int64_t rows, int64_t columns)
+static inline void sc_turn_out_b16(const void *from, int64_t from_row, void *to, int64_t to_row,
+                                   int64_t rows, int64_t columns)
 {
     sc_b16 strip[8 * 256];
     for (int64_t r = 0; r < rows; r += 256) {
         int64_t length = rows - r < 256 ? rows - r : 256;
         for (int64_t c = 0; c < columns; c += 8) {
             int64_t width = columns - c < 8 ? columns - c : 8;
-            sc_turn_b16((const sc_b16 *)from + r * from_row + c, from_row, strip, 256, length, width);
+            sc_turn_b16((const sc_b16 *)from + r * from_row + c, from_row, strip, 256, length,
+                        width);
             for (int64_t i = 0; i < width; i++)
-                sc_stream((sc_b16 *)to + (c + i) * to_row + r, strip + 256 * i, length * (int64_t)sizeof *strip);
+                sc_stream((sc_b16 *)to + (c + i) * to_row + r, strip + 256 * i,
+                          length * (int64_t)sizeof *strip);
         }
     }
 }

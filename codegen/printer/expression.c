@@ -69,7 +69,9 @@ static void float_text(sc_kernel_printer *e, sc_dtype dtype, double number)
     bool f32 = dtype == SC_DTYPE_f32;
     double value = f32 ? (double)(float)number : number;
     if (isnan(value) || isinf(value)) {
-        sc_strbuf_add(e->out, isnan(value) ? (f32 ? "NAN" : "(double)NAN") : value > 0 ? "INFINITY" : "-INFINITY");
+        sc_strbuf_add(e->out, isnan(value) ? (f32 ? "NAN" : "(double)NAN")
+                              : value > 0  ? "INFINITY"
+                                           : "-INFINITY");
         return;
     }
     if (!f32) {
@@ -110,7 +112,8 @@ static void convert_text(sc_kernel_printer *e, sc_dtype from, sc_dtype to, sc_kn
         sc_printer_value(e, node, false);
         return;
     }
-    bool helper = (sc_dtype_is_float(from) && !sc_dtype_is_float(to)) || (from == SC_DTYPE_i64 && sc_dtype_is_float(to));
+    bool helper = (sc_dtype_is_float(from) && !sc_dtype_is_float(to)) ||
+                  (from == SC_DTYPE_i64 && sc_dtype_is_float(to));
     if (to == SC_DTYPE_bool) {
         sc_strbuf_add_char(e->out, '(');
         sc_printer_value(e, node, false);
@@ -153,8 +156,9 @@ static bool is_narrow(const sc_kernel *k, sc_knode id)
     const sc_knode *operands = k->operands.data + node->first;
     if (node->dtype != SC_DTYPE_i64)
         return false;
-    return node->kind == SC_NODE_sign || (node->kind == SC_NODE_where && k->nodes.data[operands[1]].kind == SC_NODE_constant &&
-                                          k->nodes.data[operands[2]].kind == SC_NODE_constant);
+    return node->kind == SC_NODE_sign ||
+           (node->kind == SC_NODE_where && k->nodes.data[operands[1]].kind == SC_NODE_constant &&
+            k->nodes.data[operands[2]].kind == SC_NODE_constant);
 }
 
 static bool is_atomic(const sc_kernel_printer *e, sc_knode id)
@@ -173,7 +177,8 @@ static bool is_atomic(const sc_kernel_printer *e, sc_knode id)
     case SC_NODE_random:
         return true;
     case SC_NODE_load:
-        return e->k->args.data[node->index].rank == node->count && e->k->args.data[node->index].dtype != SC_DTYPE_bool;
+        return e->k->args.data[node->index].rank == node->count &&
+               e->k->args.data[node->index].dtype != SC_DTYPE_bool;
     default:
         return is_narrow(e->k, id) || template_is_atomic(e->target->operation(e, id));
     }
@@ -220,12 +225,15 @@ static void load_text(sc_kernel_printer *e, sc_knode id)
     e->target->loaded(e, &info->access, info->depth, id);
     sc_strbuf_add(e->out, after);
     if (guarded)
-        sc_strbuf_add(e->out, node->dtype == SC_DTYPE_f32 ? " : 0.0f" : node->dtype == SC_DTYPE_f64 ? " : 0.0" : " : 0");
+        sc_strbuf_add(e->out, node->dtype == SC_DTYPE_f32   ? " : 0.0f"
+                              : node->dtype == SC_DTYPE_f64 ? " : 0.0"
+                                                            : " : 0");
 }
 
 static void random_text(sc_kernel_printer *e, const sc_printer_node *info)
 {
-    static const char *const before[] = {"sc_uniform_f64(", ", (uint32_t)", ", (uint32_t)", ", (uint64_t)"};
+    static const char *const before[] = {"sc_uniform_f64(", ", (uint32_t)", ", (uint32_t)",
+                                         ", (uint64_t)"};
     static const uint32_t order[] = {0, 2, 3, 1};
     for (uint32_t i = 0; i < 4; i++) {
         sc_strbuf_add(e->out, before[i]);
@@ -274,7 +282,8 @@ void sc_printer_value(sc_kernel_printer *e, sc_knode id, bool bare)
         random_text(e, info);
         break;
     case SC_NODE_convert:
-        convert_text(e, (sc_dtype)e->k->nodes.data[info->children[0]].dtype, (sc_dtype)node->dtype, info->children[0]);
+        convert_text(e, (sc_dtype)e->k->nodes.data[info->children[0]].dtype, (sc_dtype)node->dtype,
+                     info->children[0]);
         break;
     default:
         expand_template(e, id);

@@ -55,13 +55,16 @@ static bool is_name(char c)
  * starts a definition, after a blank and before a parenthesis. */
 static bool defines(const sc_helper_row *row, const char *name, size_t length)
 {
-    for (const char *line = row->text; line != NULL && *line != 0; line = strchr(line, '\n'), line += line != NULL) {
+    for (const char *line = row->text; line != NULL && *line != 0;
+         line = strchr(line, '\n'), line += line != NULL) {
         if (strncmp(line, "static inline ", 14) != 0 && strncmp(line, "#define ", 8) != 0)
             continue;
         const char *attribute = strstr(line, ")) "), *stop = strchr(line, '\n');
-        bool has_attribute = strncmp(line, "static inline __attribute__", 27) == 0 && attribute != NULL && attribute < stop;
+        bool has_attribute = strncmp(line, "static inline __attribute__", 27) == 0 &&
+                             attribute != NULL && attribute < stop;
         const char *end = strchr(has_attribute ? attribute + 2 : line, '(');
-        if (end != NULL && (size_t)(end - line) > length && end[-(ptrdiff_t)length - 1] == ' ' && memcmp(end - length, name, length) == 0)
+        if (end != NULL && (size_t)(end - line) > length && end[-(ptrdiff_t)length - 1] == ' ' &&
+            memcmp(end - length, name, length) == 0)
             return true;
     }
     return false;
@@ -69,8 +72,10 @@ static bool defines(const sc_helper_row *row, const char *name, size_t length)
 
 static bool is_of_libm(const char *name, size_t length)
 {
-    static const char *const names[] = {"INFINITY", "NAN",   "ceil", "cos",   "erf", "exp", "expm1", "fabs",  "fabsf", "floor", "floorf",
-                                        "isinf",    "isnan", "log",  "log1p", "pow", "sin", "sqrt",  "sqrtf", "tanh",  "trunc", "truncf"};
+    static const char *const names[] = {"INFINITY", "NAN",  "ceil",  "cos",   "erf",    "exp",
+                                        "expm1",    "fabs", "fabsf", "floor", "floorf", "isinf",
+                                        "isnan",    "log",  "log1p", "pow",   "sin",    "sqrt",
+                                        "sqrtf",    "tanh", "trunc", "truncf"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (names[i][0] == name[0] && strncmp(names[i], name, length) == 0 && names[i][length] == 0)
             return true;

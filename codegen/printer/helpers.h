@@ -21,7 +21,8 @@ typedef enum sc_helper {
     SC_HELPER_bf16_to_f32, /* float sc_bf16_to_f32(uint16_t) */
     SC_HELPER_f32_to_bf16, /* uint16_t sc_f32_to_bf16(float): to nearest even; a NaN stays one */
     SC_HELPER_f16_to_f32,  /* float sc_f16_to_f32(uint16_t), with subnormals */
-    SC_HELPER_f32_to_f16,  /* uint16_t sc_f32_to_f16(float): to nearest even, with subnormals; beyond 65504 to infinity */
+    /* uint16_t sc_f32_to_f16(float): to nearest even, with subnormals; beyond 65504 to infinity */
+    SC_HELPER_f32_to_f16,
     SC_HELPER_f64_to_bf16, /* uint16_t sc_f64_to_bf16(double), sc_f64_to_f16: rounded once */
     SC_HELPER_f64_to_f16,
     SC_HELPER_i64_to_f64, /* double sc_i64_to_f64(int64_t); AVX2 cannot vectorize a cast */
@@ -52,10 +53,12 @@ typedef enum sc_helper {
     SC_HELPER_sin_f32, /* sin and cos: argument reduction in f64; relative error for |x| < 1e6,
                         * absolute error 3e-7 for < 2^31, NaN beyond */
     SC_HELPER_cos_f32,
-    SC_HELPER_pow_f32,     /* float sc_pow_f32(float x, float y) */
-    SC_HELPER_philox,      /* void sc_philox(uint32_t counter[4] in and out, uint32_t key0, uint32_t
-                            * key1): as in support/rng.h */
-    SC_HELPER_rng_key,     /* uint64_t sc_rng_key(uint64_t seed, uint64_t path_hash): key[0] the low word, key[1] the high one */
+    SC_HELPER_pow_f32, /* float sc_pow_f32(float x, float y) */
+    SC_HELPER_philox,  /* void sc_philox(uint32_t counter[4] in and out, uint32_t key0, uint32_t
+                        * key1): as in support/rng.h */
+    /* uint64_t sc_rng_key(uint64_t seed, uint64_t path_hash): key[0] the low word, key[1] the high
+       one */
+    SC_HELPER_rng_key,
     SC_HELPER_uniform53,   /* uint64_t sc_uniform53(int64_t index, uint32_t step, uint32_t
                             * micro_batch, uint64_t key): a 53-bit number, 2^53 times
                             * sc_rng_uniform_at of that counter. Comparing it with ceil(p 2^53) is

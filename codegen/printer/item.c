@@ -4,12 +4,15 @@
 void sc_printer_failure(sc_kernel_printer *e, uint32_t item)
 {
     sc_knode shown = e->k->items.data[item].shown;
-    sc_strbuf_printf(e->out, "0x%llx", (unsigned long long)sc_image_failure(e->items[item].check, 0));
+    sc_strbuf_printf(e->out, "0x%llx",
+                     (unsigned long long)sc_image_failure(e->items[item].check, 0));
     if (shown == SC_IMAGE_NONE)
         return;
     sc_strbuf_add(e->out, " | (");
     sc_printer_value(e, shown, false);
-    sc_strbuf_printf(e->out, " & 0x%llx)", (unsigned long long)sc_image_failure(0, -1) ^ (unsigned long long)sc_image_failure(0, 0));
+    sc_strbuf_printf(e->out, " & 0x%llx)",
+                     (unsigned long long)sc_image_failure(0, -1) ^
+                         (unsigned long long)sc_image_failure(0, 0));
 }
 
 static void check(sc_kernel_printer *e, uint32_t item)
@@ -113,7 +116,8 @@ static void reduce(sc_kernel_printer *e, uint32_t id)
     }
     sc_strbuf_add(e->out, " = ");
     if (sc_dtype_is_float(dtype)) {
-        sc_strbuf_printf(e->out, "sc_%s_%s(", item->kind == SC_ITEM_MAX ? "max" : "min", sc_dtypes[dtype].name);
+        sc_strbuf_printf(e->out, "sc_%s_%s(", item->kind == SC_ITEM_MAX ? "max" : "min",
+                         sc_dtypes[dtype].name);
         sc_printer_value(e, item->value, true);
         sc_strbuf_add(e->out, ", ");
         e->target->accumulator(e, id);

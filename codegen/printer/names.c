@@ -14,11 +14,14 @@ static bool is_word(char c)
 static bool is_taken(const sc_kernel_printer *e, const char *name)
 {
     static const char *const words[] = {
-        "args",   "lane",   "cut",      "r",      "auto",      "break",     "case",      "char",      "const",    "continue", "default",
-        "do",     "double", "else",     "enum",   "extern",    "failed",    "failure",   "float",     "for",      "goto",     "i",
-        "if",     "inline", "int",      "long",   "next",      "params",    "return",    "register",  "short",    "restrict", "signed",
-        "sizeof", "static", "struct",   "switch", "typedef",   "union",     "unsigned",  "void",      "volatile", "while",    "asm",
-        "unix",   "linux",  "INFINITY", "NAN",    "INT32_MIN", "INT32_MAX", "INT64_MIN", "INT64_MAX",
+        "args",      "lane",      "cut",       "r",        "auto",     "break",  "case",
+        "char",      "const",     "continue",  "default",  "do",       "double", "else",
+        "enum",      "extern",    "failed",    "failure",  "float",    "for",    "goto",
+        "i",         "if",        "inline",    "int",      "long",     "next",   "params",
+        "return",    "register",  "short",     "restrict", "signed",   "sizeof", "static",
+        "struct",    "switch",    "typedef",   "union",    "unsigned", "void",   "volatile",
+        "while",     "asm",       "unix",      "linux",    "INFINITY", "NAN",    "INT32_MIN",
+        "INT32_MAX", "INT64_MIN", "INT64_MAX",
     };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         if (strcmp(name, words[i]) == 0)
@@ -31,7 +34,8 @@ static bool is_taken(const sc_kernel_printer *e, const char *name)
     const sc_helper_set any = sc_helpers_named_in(name);
     if (any != 0 || strncmp(name, "sc_", 3) == 0 || name[0] == '_')
         return true;
-    return strchr(e->target->letters, name[0]) != NULL && name[1 + strspn(name + 1, "0123456789")] == 0 && name[1] != 0;
+    return strchr(e->target->letters, name[0]) != NULL &&
+           name[1 + strspn(name + 1, "0123456789")] == 0 && name[1] != 0;
 }
 
 typedef struct sc_names {
@@ -41,7 +45,8 @@ typedef struct sc_names {
 
 static bool is_bound(const char *ending)
 {
-    static const char *const endings[] = {"_from", "_to", "_first", "_end", "_at", "_main", "_next"};
+    static const char *const endings[] = {"_from", "_to",   "_first", "_end",
+                                          "_at",   "_main", "_next"};
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
         if (strcmp(ending, endings[i]) == 0)
             return true;
@@ -68,13 +73,16 @@ static const char *new_name(sc_names *names, sc_sym sym)
 {
     sc_arena *arena = names->e->arena;
     const char *text = sc_text(names->e->context, sym);
-    char *name = sc_arena_printf(arena, "%s%s", text[0] == 0 || (text[0] >= '0' && text[0] <= '9') ? "x" : "", text);
+    char *name = sc_arena_printf(
+        arena, "%s%s", text[0] == 0 || (text[0] >= '0' && text[0] <= '9') ? "x" : "", text);
     for (char *c = name; *c != 0; c++)
         *c = (char)(is_word(*c) ? *c : '_');
     const char *base = name;
     if (is_taken(names->e, name))
-        base = name =
-            sc_arena_printf(arena, "%s_", name[0] == '_' || strncmp(name, "sc_", 3) == 0 ? sc_arena_printf(arena, "x%s", name) : name);
+        base = name = sc_arena_printf(arena, "%s_",
+                                      name[0] == '_' || strncmp(name, "sc_", 3) == 0
+                                          ? sc_arena_printf(arena, "x%s", name)
+                                          : name);
     for (int i = 2; is_used(names, name); i++)
         name = sc_arena_printf(arena, "%s_%d", base, i);
     *sc_vec_push(arena, &names->all) = name;

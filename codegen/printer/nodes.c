@@ -52,7 +52,8 @@ static void linearise(sc_linear *linear, sc_knode id, int64_t times)
         add_term(linear, SC_IMAGE_NONE, id, times);
 }
 
-static sc_printer_access access_of(sc_kernel_printer *e, uint32_t arg_index, const sc_knode *indices)
+static sc_printer_access access_of(sc_kernel_printer *e, uint32_t arg_index,
+                                   const sc_knode *indices)
 {
     const sc_kernel_arg *arg = &e->k->args.data[arg_index];
     sc_linear linear = {.e = e};
@@ -63,7 +64,8 @@ static sc_printer_access access_of(sc_kernel_printer *e, uint32_t arg_index, con
         if (arg->sizes[i] > 1)
             linearise(&linear, indices[i], strides[i]);
     }
-    sc_printer_access access = {.arg = arg_index, .constant = linear.constant, .terms = linear.terms.data};
+    sc_printer_access access = {
+        .arg = arg_index, .constant = linear.constant, .terms = linear.terms.data};
     for (uint32_t i = 0; i < linear.terms.count; i++) {
         if (linear.terms.data[i].times != 0)
             access.terms[access.count++] = linear.terms.data[i];
@@ -226,7 +228,8 @@ void sc_printer_analyse(sc_kernel_printer *e)
         analyse_item(e, i);
     for (uint32_t i = 0; i < k->args.count; i++) {
         for (uint32_t j = 0; j < k->args.count; j++) {
-            if (!e->arg_used[i] || !e->arg_used[j] || !could_share(&k->args.data[i], &k->args.data[j]))
+            if (!e->arg_used[i] || !e->arg_used[j] ||
+                !could_share(&k->args.data[i], &k->args.data[j]))
                 continue;
             e->arg_shared[i] = true;
             e->arg_shared[j] = true;
@@ -260,7 +263,8 @@ bool sc_printer_phase_reads(sc_kernel_printer *e, uint32_t phase_index, uint32_t
     for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
         const sc_kernel_item *it = &e->k->items.data[i];
         bool writes = sc_item_writes(it->kind);
-        if (node_reads(e, it->value, item) || (writes && it->guard != SC_IMAGE_NONE && node_reads(e, it->guard, item)))
+        if (node_reads(e, it->value, item) ||
+            (writes && it->guard != SC_IMAGE_NONE && node_reads(e, it->guard, item)))
             return true;
         const sc_printer_access *access = &e->items[i].access;
         for (uint32_t t = 0; t < access->count; t++) {

@@ -101,8 +101,10 @@ typedef struct sc_printer_target {
     void (*reduction_index)(sc_kernel_printer *e);
     /* Emit the element of a load (id: the node), of an item (id: the item), of a node cached by an
      * earlier phase. */
-    void (*loaded)(sc_kernel_printer *e, const sc_printer_access *access, uint32_t depth, uint32_t id);
-    void (*stored)(sc_kernel_printer *e, const sc_printer_access *access, uint32_t depth, uint32_t id);
+    void (*loaded)(sc_kernel_printer *e, const sc_printer_access *access, uint32_t depth,
+                   uint32_t id);
+    void (*stored)(sc_kernel_printer *e, const sc_printer_access *access, uint32_t depth,
+                   uint32_t id);
     void (*kept)(sc_kernel_printer *e, sc_knode node);
 } sc_printer_target;
 
@@ -165,7 +167,8 @@ const char *sc_printer_type(sc_dtype dtype);   /* of arithmetic */
 const char *sc_printer_stored(sc_dtype dtype); /* of elements */
 void sc_printer_value(sc_kernel_printer *e, sc_knode id, bool bare);
 void sc_printer_offset_text(sc_kernel_printer *e, const sc_printer_access *access, uint32_t depth);
-void sc_printer_line(sc_kernel_printer *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void sc_printer_line(sc_kernel_printer *e, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 void sc_printer_indent(sc_kernel_printer *e);
 /* r3, or r3[D - D_from]: the result of an item; s3, t3: see c/phase.c. */
 void sc_printer_reduction_name(sc_kernel_printer *e, char letter, uint32_t item);
@@ -194,13 +197,15 @@ double sc_printer_points_of(const sc_kernel_printer *e, uint64_t dims);
 /* The outer dim to vectorize along, or SC_IMAGE_NONE: the phases' last dims. */
 uint32_t sc_printer_choose_vector(sc_kernel_printer *e);
 /* The distance of neighbours along the dim, in elements; irregular: INT64_MAX. */
-int64_t sc_printer_stride(const sc_kernel_printer *e, const sc_printer_access *access, uint32_t dim);
+int64_t sc_printer_stride(const sc_kernel_printer *e, const sc_printer_access *access,
+                          uint32_t dim);
 bool sc_printer_is_far(int64_t stride);
 /* True if iterations of the phase's loop over a dim may run in SIMD lanes. */
 bool sc_printer_may_vectorise(const sc_kernel_printer *e, uint32_t phase, uint32_t dim);
 
 /* row_cache.c: caches nodes that `may` accepts and that several phases over the same dims need. */
-void sc_printer_keep(sc_kernel_printer *e, bool (*may)(const sc_kernel_printer *e, sc_knode node, uint32_t phase));
+void sc_printer_keep(sc_kernel_printer *e,
+                     bool (*may)(const sc_kernel_printer *e, sc_knode node, uint32_t phase));
 bool sc_printer_is_expensive(sc_node_kind kind);
 bool sc_printer_depends_on_all(const sc_kernel_printer *e, sc_knode node, uint32_t phase);
 

@@ -53,7 +53,8 @@ static void use_from(sc_kernel_printer *e, sc_knode id, uint32_t depth)
 }
 
 /* Collects the nodes that an item uses directly; returns the count. */
-static uint32_t roots_of(const sc_kernel_printer *e, uint32_t item_index, sc_knode roots[SC_KERNEL_MAX_RANK * 4])
+static uint32_t roots_of(const sc_kernel_printer *e, uint32_t item_index,
+                         sc_knode roots[SC_KERNEL_MAX_RANK * 4])
 {
     const sc_kernel_item *item = &e->k->items.data[item_index];
     const sc_printer_access *access = &e->items[item_index].access;
@@ -102,7 +103,8 @@ void sc_printer_place_all(sc_kernel_printer *e)
         e->items[i].depth = e->inner;
     for (uint32_t p = 0; p < k->phases.count; p++) {
         uint32_t first = k->phases.data[p].first_item;
-        uint32_t floor = sc_printer_place(e, first, first + k->phases.data[p].item_count, e->floors[p]);
+        uint32_t floor =
+            sc_printer_place(e, first, first + k->phases.data[p].item_count, e->floors[p]);
         e->floors[p + 1] = floor < e->body ? floor : e->body;
     }
     for (uint32_t i = 0; i < k->items.count; i++)
@@ -123,15 +125,18 @@ static bool wants_name(const sc_kernel_printer *e, sc_knode id)
     const sc_kernel_node *node = &e->k->nodes.data[id];
     if (is_leaf(node))
         return false;
-    if (info->kept_from != SC_IMAGE_NONE || info->uses > 1 || info->sub_axis || info->user_depth > info->depth || info->size > LONGEST_TEXT)
+    if (info->kept_from != SC_IMAGE_NONE || info->uses > 1 || info->sub_axis ||
+        info->user_depth > info->depth || info->size > LONGEST_TEXT)
         return true;
-    return node->kind == SC_NODE_load && (info->reads_written || (e->arg_shared[node->index] && !info->turned));
+    return node->kind == SC_NODE_load &&
+           (info->reads_written || (e->arg_shared[node->index] && !info->turned));
 }
 
 static void declare(sc_kernel_printer *e, sc_knode id, uint32_t depth)
 {
     sc_printer_indent(e);
-    sc_strbuf_printf(e->out, "const %s v%u = ", sc_printer_type((sc_dtype)e->k->nodes.data[id].dtype), id);
+    sc_strbuf_printf(e->out,
+                     "const %s v%u = ", sc_printer_type((sc_dtype)e->k->nodes.data[id].dtype), id);
     sc_printer_value(e, id, true);
     sc_strbuf_add(e->out, ";\n");
     e->nodes[id].visible = true;
@@ -155,7 +160,8 @@ static void need(sc_kernel_printer *e, sc_knode id, uint32_t depth)
     for (uint32_t i = 0; i < info->child_count && !sc_printer_is_kept(e, id); i++) {
         const sc_printer_node *child = &e->nodes[info->children[i]];
         need(e, info->children[i], depth);
-        info->size += child->visible || is_leaf(&e->k->nodes.data[info->children[i]]) ? 0 : child->size;
+        info->size +=
+            child->visible || is_leaf(&e->k->nodes.data[info->children[i]]) ? 0 : child->size;
     }
     if (info->depth == depth && wants_name(e, id))
         declare(e, id, depth);
@@ -165,11 +171,13 @@ static void need(sc_kernel_printer *e, sc_knode id, uint32_t depth)
 
 static uint32_t scope_of_term(const sc_kernel_printer *e, const sc_printer_term *term)
 {
-    return term->dim != SC_IMAGE_NONE ? scope_of_dims(e, (uint64_t)1 << term->dim) : e->nodes[term->node].depth;
+    return term->dim != SC_IMAGE_NONE ? scope_of_dims(e, (uint64_t)1 << term->dim)
+                                      : e->nodes[term->node].depth;
 }
 
 /* The terms available outside scope `depth`; *scope: the deepest scope that they need. */
-static sc_printer_access outer_part(sc_kernel_printer *e, const sc_printer_access *access, uint32_t depth, uint32_t *scope)
+static sc_printer_access outer_part(sc_kernel_printer *e, const sc_printer_access *access,
+                                    uint32_t depth, uint32_t *scope)
 {
     sc_printer_access part = {.arg = access->arg};
     part.terms = sc_arena_array(e->arena, access->count + 1, sizeof *part.terms);
@@ -188,11 +196,13 @@ static bool same_terms(const sc_printer_access *a, const sc_printer_access *b)
 {
     bool same = a->count == b->count;
     for (uint32_t i = 0; same && i < a->count; i++)
-        same = a->terms[i].dim == b->terms[i].dim && a->terms[i].node == b->terms[i].node && a->terms[i].times == b->terms[i].times;
+        same = a->terms[i].dim == b->terms[i].dim && a->terms[i].node == b->terms[i].node &&
+               a->terms[i].times == b->terms[i].times;
     return same;
 }
 
-static const sc_printer_offset *find_offset(const sc_kernel_printer *e, const sc_printer_access *part)
+static const sc_printer_offset *find_offset(const sc_kernel_printer *e,
+                                            const sc_printer_access *part)
 {
     for (uint32_t i = 0; i < e->offsets.count; i++) {
         if (same_terms(&e->offsets.data[i].access, part))
@@ -201,7 +211,8 @@ static const sc_printer_offset *find_offset(const sc_kernel_printer *e, const sc
     return NULL;
 }
 
-static void add_terms(sc_kernel_printer *e, const sc_printer_access *access, uint32_t from_depth, bool *begun)
+static void add_terms(sc_kernel_printer *e, const sc_printer_access *access, uint32_t from_depth,
+                      bool *begun)
 {
     for (uint32_t i = 0; i < access->count; i++) {
         const sc_printer_term *term = &access->terms[i];
@@ -230,17 +241,20 @@ void sc_printer_offset_text(sc_kernel_printer *e, const sc_printer_access *acces
         sc_strbuf_printf(e->out, "o%u", offset->number);
     add_terms(e, access, offset == NULL ? 0 : depth, &begun);
     if (access->constant != 0 && begun)
-        sc_strbuf_printf(e->out, access->constant < 0 ? " - %lld" : " + %lld", llabs((long long)access->constant));
+        sc_strbuf_printf(e->out, access->constant < 0 ? " - %lld" : " + %lld",
+                         llabs((long long)access->constant));
     else if (!begun)
         sc_strbuf_printf(e->out, "%lld", (long long)access->constant);
 }
 
 /* Names the part of an offset that is complete in this scope, unless it is just a name. */
-static void name_offset(sc_kernel_printer *e, const sc_printer_access *access, uint32_t user, uint32_t depth)
+static void name_offset(sc_kernel_printer *e, const sc_printer_access *access, uint32_t user,
+                        uint32_t depth)
 {
     uint32_t scope;
     sc_printer_access part = outer_part(e, access, user, &scope);
-    if (scope != depth || part.count == 0 || (part.count == 1 && part.terms[0].times == 1) || find_offset(e, &part) != NULL)
+    if (scope != depth || part.count == 0 || (part.count == 1 && part.terms[0].times == 1) ||
+        find_offset(e, &part) != NULL)
         return;
     sc_printer_indent(e);
     sc_strbuf_printf(e->out, "const int64_t o%u = ", e->offset_number);
@@ -254,11 +268,13 @@ static void name_offsets(sc_kernel_printer *e, uint32_t depth, uint32_t first, u
 {
     for (sc_knode id = 0; id < e->k->nodes.count; id++) {
         const sc_printer_node *info = &e->nodes[id];
-        if (info->pass == e->pass && e->k->nodes.data[id].kind == SC_NODE_load && info->depth > depth && !info->turned)
+        if (info->pass == e->pass && e->k->nodes.data[id].kind == SC_NODE_load &&
+            info->depth > depth && !info->turned)
             name_offset(e, &info->access, info->depth, depth);
     }
     for (uint32_t i = first; i < end; i++) {
-        if (e->items[i].depth > depth && e->items[i].access.count > 0 && !e->items[i].turned && !e->items[i].streamed)
+        if (e->items[i].depth > depth && e->items[i].access.count > 0 && !e->items[i].turned &&
+            !e->items[i].streamed)
             name_offset(e, &e->items[i].access, e->items[i].depth, depth);
     }
 }
@@ -278,7 +294,8 @@ static void need_shared(sc_kernel_printer *e, sc_knode id, uint32_t depth)
         need_shared(e, info->children[i], depth);
 }
 
-static void need_item(sc_kernel_printer *e, uint32_t item, uint32_t depth, void (*what)(sc_kernel_printer *, sc_knode, uint32_t))
+static void need_item(sc_kernel_printer *e, uint32_t item, uint32_t depth,
+                      void (*what)(sc_kernel_printer *, sc_knode, uint32_t))
 {
     sc_knode roots[SC_KERNEL_MAX_RANK * 4];
     uint32_t count = roots_of(e, item, roots);
@@ -293,7 +310,8 @@ void sc_printer_scope(sc_kernel_printer *e, uint32_t depth, uint32_t first, uint
     e->visit++;
     bool in_order = false;
     for (uint32_t i = first; i < end; i++)
-        in_order |= e->items[i].running || (e->k->items.data[i].kind == SC_ITEM_CHECK && e->items[i].depth == depth);
+        in_order |= e->items[i].running ||
+                    (e->k->items.data[i].kind == SC_ITEM_CHECK && e->items[i].depth == depth);
     for (uint32_t i = first; !in_order && i < end; i++)
         need_item(e, i, depth, need);
     for (uint32_t i = first; i < end; i++) {

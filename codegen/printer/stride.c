@@ -40,7 +40,8 @@ bool sc_printer_is_far(int64_t stride)
 static bool check_depends(const sc_kernel_printer *e, uint32_t item, uint32_t dim)
 {
     const sc_kernel_item *check = &e->k->items.data[item];
-    uint64_t dims = e->nodes[check->value].dims | (check->shown == SC_IMAGE_NONE ? 0 : e->nodes[check->shown].dims);
+    uint64_t dims = e->nodes[check->value].dims |
+                    (check->shown == SC_IMAGE_NONE ? 0 : e->nodes[check->shown].dims);
     return (dims >> dim & 1) != 0;
 }
 
@@ -58,14 +59,16 @@ bool sc_printer_may_vectorise(const sc_kernel_printer *e, uint32_t phase_index, 
         bool reduction = sc_item_reduces(item->kind);
         if (e->items[i].running || (reduction && k->nodes.data[item->value].dtype == SC_DTYPE_bool))
             return false;
-        int64_t stride = item->kind == SC_ITEM_ADD ? sc_printer_stride(e, &e->items[i].access, dim) : 1;
+        int64_t stride =
+            item->kind == SC_ITEM_ADD ? sc_printer_stride(e, &e->items[i].access, dim) : 1;
         if (stride == 0 || stride == INT64_MAX)
             return false;
     }
     return true;
 }
 
-static double access_cost(const sc_kernel_printer *e, const sc_printer_access *access, uint32_t dim, bool lanes)
+static double access_cost(const sc_kernel_printer *e, const sc_printer_access *access, uint32_t dim,
+                          bool lanes)
 {
     double points = sc_printer_points_of(e, sc_printer_dims_of(e, access));
     int64_t stride = dim == SC_IMAGE_NONE ? 0 : sc_printer_stride(e, access, dim);
@@ -73,7 +76,8 @@ static double access_cost(const sc_kernel_printer *e, const sc_printer_access *a
 }
 
 /* A partially written cache line is read first, so stores are preferred to be contiguous. */
-static double store_cost(const sc_kernel_printer *e, const sc_printer_access *access, uint32_t dim, bool lanes)
+static double store_cost(const sc_kernel_printer *e, const sc_printer_access *access, uint32_t dim,
+                         bool lanes)
 {
     bool far = lanes && sc_printer_is_far(sc_printer_stride(e, access, dim));
     return access_cost(e, access, dim, lanes) * (far ? 1 + LANE : 1);
@@ -84,8 +88,11 @@ static double phase_cost(sc_kernel_printer *e, uint32_t index, uint32_t vector)
 {
     const sc_kernel *k = e->k;
     const sc_kernel_phase *phase = &k->phases.data[index];
-    uint32_t dim = vector != SC_IMAGE_NONE ? vector : phase->dim_count > 0 ? phase->dims[phase->dim_count - 1] : SC_IMAGE_NONE;
-    bool lanes = dim != SC_IMAGE_NONE && sc_printer_size_of(e, dim) >= FEWEST_LANES && sc_printer_may_vectorise(e, index, dim);
+    uint32_t dim = vector != SC_IMAGE_NONE ? vector
+                   : phase->dim_count > 0  ? phase->dims[phase->dim_count - 1]
+                                           : SC_IMAGE_NONE;
+    bool lanes = dim != SC_IMAGE_NONE && sc_printer_size_of(e, dim) >= FEWEST_LANES &&
+                 sc_printer_may_vectorise(e, index, dim);
     double cost = 0;
     e->body = 0, e->inner = 0;
     sc_printer_place(e, phase->first_item, phase->first_item + phase->item_count, 0);

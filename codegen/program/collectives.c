@@ -25,17 +25,20 @@ static uint32_t group_of(sc_generator *g, const sc_op *op, int64_t *size)
     for (uint32_t i = 0; i < over->count; i++) {
         const sc_sub_axis *sub_axis = &mesh->sub_axes[over->sub_axes[i]];
         if (sub_axis->axis != last)
-            sc_strbuf_printf(&axes, "%s%s", axes.length > 0 ? ", " : "", sc_text(g->m->context, mesh->axes[sub_axis->axis].name));
+            sc_strbuf_printf(&axes, "%s%s", axes.length > 0 ? ", " : "",
+                             sc_text(g->m->context, mesh->axes[sub_axis->axis].name));
         last = sub_axis->axis;
         *size *= (int64_t)sub_axis->size;
         if (sub_axis->size > 1)
-            group.digits[group.digit_count++] = (sc_image_digit){sc_mesh_stride(mesh, over->sub_axes[i]), sub_axis->size};
+            group.digits[group.digit_count++] =
+                (sc_image_digit){sc_mesh_stride(mesh, over->sub_axes[i]), sub_axis->size};
     }
     group.axes = axes.data;
     for (uint32_t i = 0; i < g->groups.count; i++) {
         const sc_image_group *known = &g->groups.data[i];
         if (known->digit_count == group.digit_count &&
-            (group.digit_count == 0 || memcmp(known->digits, group.digits, group.digit_count * sizeof *group.digits) == 0))
+            (group.digit_count == 0 ||
+             memcmp(known->digits, group.digits, group.digit_count * sizeof *group.digits) == 0))
             return i;
     }
     *sc_vec_push(g->arena, &g->groups) = group;
@@ -53,10 +56,11 @@ static sc_knode node2(sc_kernel *k, sc_node_kind kind, sc_knode a, sc_knode b)
     return sc_kernel_node_new(k, kind, (sc_knode[]){a, b}, 2);
 }
 
-static void add_array(sc_generator *g, sc_kernel *k, const char *name, sc_kernel_arg_mode mode, sc_dtype dtype, int64_t count,
-                      const int64_t *sizes, uint32_t rank)
+static void add_array(sc_generator *g, sc_kernel *k, const char *name, sc_kernel_arg_mode mode,
+                      sc_dtype dtype, int64_t count, const int64_t *sizes, uint32_t rank)
 {
-    sc_kernel_arg arg = {.name = sc_intern_text(&g->m->context->names, name), .dtype = dtype, .mode = mode};
+    sc_kernel_arg arg = {
+        .name = sc_intern_text(&g->m->context->names, name), .dtype = dtype, .mode = mode};
     if (count > 0)
         arg.sizes[arg.rank++] = count;
     for (uint32_t i = 0; i < rank; i++)
@@ -67,24 +71,31 @@ static void add_array(sc_generator *g, sc_kernel *k, const char *name, sc_kernel
 /* Builds a kernel from array 0 to array 1: one has the `whole` sizes, the other `piece` sizes.
  * pieces_count > 0: the latter has that many pieces as a leading dim. `packs`: array 1 has the
  * pieces. Dim `cut` is split into the pieces. */
-static sc_kernel *rearrange(sc_generator *g, const sc_type_info *type, uint32_t cut, int64_t pieces_count, const int64_t *whole,
-                            const int64_t *piece, bool packs)
+static sc_kernel *rearrange(sc_generator *g, const sc_type_info *type, uint32_t cut,
+                            int64_t pieces_count, const int64_t *whole, const int64_t *piece,
+                            bool packs)
 {
     sc_context *context = g->m->context;
-    sc_kernel *k = sc_kernel_new(context, sc_intern_text(&context->names, packs ? "pack" : "unpack"));
+    sc_kernel *k =
+        sc_kernel_new(context, sc_intern_text(&context->names, packs ? "pack" : "unpack"));
     const int64_t *to = packs ? piece : whole;
-    sc_knode index[SC_KERNEL_MAX_RANK], there[SC_KERNEL_MAX_RANK], store[SC_KERNEL_MAX_RANK], j = SC_IMAGE_NONE, guard = SC_IMAGE_NONE;
+    sc_knode index[SC_KERNEL_MAX_RANK], there[SC_KERNEL_MAX_RANK], store[SC_KERNEL_MAX_RANK],
+        j = SC_IMAGE_NONE, guard = SC_IMAGE_NONE;
     uint32_t n = 0, s = 0;
     k->title = packs ? "pieces brought together" : "pieces put in order";
     if (packs)
-        store[s++] = j = sc_kernel_index(k, sc_kernel_add_dim(k, sc_intern_text(&context->names, "piece"), pieces_count));
+        store[s++] = j = sc_kernel_index(
+            k, sc_kernel_add_dim(k, sc_intern_text(&context->names, "piece"), pieces_count));
     for (uint32_t i = 0; i < type->rank; i++) {
-        index[i] = sc_kernel_index(k, sc_kernel_add_dim(k, g->m->dims.data[type->dims[i].dim].name, to[i]));
+        index[i] = sc_kernel_index(
+            k, sc_kernel_add_dim(k, g->m->dims.data[type->dims[i].dim].name, to[i]));
         store[s++] = index[i];
     }
     k->outer_count = k->dims.count;
-    add_array(g, k, packs ? "whole" : "pieces", SC_ARG_IN, type->dtype, packs ? 0 : pieces_count, packs ? whole : piece, type->rank);
-    add_array(g, k, packs ? "pieces" : "whole", SC_ARG_OUT, type->dtype, packs ? pieces_count : 0, to, type->rank);
+    add_array(g, k, packs ? "whole" : "pieces", SC_ARG_IN, type->dtype, packs ? 0 : pieces_count,
+              packs ? whole : piece, type->rank);
+    add_array(g, k, packs ? "pieces" : "whole", SC_ARG_OUT, type->dtype, packs ? pieces_count : 0,
+              to, type->rank);
     if (!packs)
         there[n++] = node2(k, SC_NODE_div, index[cut], integer(k, piece[cut]));
     for (uint32_t i = 0; i < type->rank; i++) {
@@ -106,7 +117,8 @@ static bool call(sc_generator *g, sc_op_id op, sc_kernel *k, sc_image_ref from, 
 {
     const char *error = sc_kernel_verify(k);
     if (error != NULL) {
-        sc_report(&g->m->context->diag, SC_D_ir_invalid, sc_op_at(g->m, op)->loc, "code generation", error, NULL);
+        sc_report(&g->m->context->diag, SC_D_ir_invalid, sc_op_at(g->m, op)->loc, "code generation",
+                  error, NULL);
         return false;
     }
     sc_generator_call(g, op, k, (sc_image_ref[]){from, to});
@@ -168,9 +180,10 @@ static move begin(sc_generator *g, sc_op_id op, sc_image_collective_kind kind)
     };
     mv.collective.axes = g->groups.data[mv.collective.group].axes;
     mv.args = sc_arena_array(g->arena, 2 * (size_t)o->operand_count, sizeof *mv.args);
-    mv.flight = (sc_flight){.op = op,
-                            .landed = sc_arena_array(g->arena, o->operand_count, sizeof *mv.flight.landed),
-                            .unpack = sc_arena_array(g->arena, o->operand_count, sizeof *mv.flight.unpack)};
+    mv.flight =
+        (sc_flight){.op = op,
+                    .landed = sc_arena_array(g->arena, o->operand_count, sizeof *mv.flight.landed),
+                    .unpack = sc_arena_array(g->arena, o->operand_count, sizeof *mv.flight.unpack)};
     for (uint32_t i = 0; i < o->operand_count; i++)
         mv.collective.dtypes[i] = sc_type_of(g->m, o->operands[i])->dtype;
     return mv;
@@ -179,7 +192,8 @@ static move begin(sc_generator *g, sc_op_id op, sc_image_collective_kind kind)
 static sc_image_ref buffer_of(sc_generator *g, sc_value value, int64_t elements, sc_dtype dtype)
 {
     const char *name = sc_arena_printf(g->arena, "pieces of %s", sc_generator_name(g, value));
-    return (sc_image_ref){sc_generator_buffer(g, SC_BUFFER_COMM, elements * sc_dtypes[dtype].bytes, name), 0};
+    return (sc_image_ref){
+        sc_generator_buffer(g, SC_BUFFER_COMM, elements * sc_dtypes[dtype].bytes, name), 0};
 }
 
 /* The most collectives in flight at once: their operands and results stay live until they
@@ -190,7 +204,8 @@ static bool make_way(sc_generator *g)
 {
     uint32_t flying = 0;
     bool ok = true;
-    while (g->func.landed < g->func.flights.count && g->func.flights.data[g->func.landed].instr == SC_NONE)
+    while (g->func.landed < g->func.flights.count &&
+           g->func.flights.data[g->func.landed].instr == SC_NONE)
         g->func.landed++;
     for (uint32_t f = g->func.flights.count; ok && f-- > g->func.landed;) {
         if (g->func.flights.data[f].instr != SC_NONE && ++flying >= MAX_FLIGHTS)
@@ -207,7 +222,8 @@ static bool start(move *mv)
     const sc_op *o = sc_op_at(g->m, mv->op);
     *sc_vec_push(g->arena, &g->collectives) = mv->collective;
     mv->flight.instr = g->func.instrs.count;
-    sc_generator_instr(g, SC_INSTR_COLLECTIVE, mv->op, g->collectives.count - 1, mv->args, 2 * o->operand_count);
+    sc_generator_instr(g, SC_INSTR_COLLECTIVE, mv->op, g->collectives.count - 1, mv->args,
+                       2 * o->operand_count);
     for (uint32_t r = 0; r < o->result_count; r++)
         g->func.flight[o->first_result + r] = g->func.flights.count + 1;
     *sc_vec_push(g->arena, &g->func.flights) = mv->flight;
@@ -218,7 +234,8 @@ static bool start(move *mv)
  * so it goes to a state's buffer only if the state has no later reader. */
 static sc_image_ref land(move *mv, uint32_t i)
 {
-    return sc_generator_write(mv->g, sc_op_at(mv->g->m, mv->op)->first_result + i, SC_BUFFER_COMM, false);
+    return sc_generator_write(mv->g, sc_op_at(mv->g->m, mv->op)->first_result + i, SC_BUFFER_COMM,
+                              false);
 }
 
 bool sc_generator_finish(sc_generator *g, uint32_t index)
@@ -261,11 +278,13 @@ bool sc_generator_finish_operands(sc_generator *g, const sc_op_id *ops, uint32_t
 
 static uint32_t dim_of(const sc_generator *g, const sc_op *o, sc_attr_key key, uint32_t i)
 {
-    return (uint32_t)sc_type_find_dim(sc_type_of(g->m, o->operands[i]), sc_op_attr(o, key)->dims[i]);
+    return (uint32_t)sc_type_find_dim(sc_type_of(g->m, o->operands[i]),
+                                      sc_op_attr(o, key)->dims[i]);
 }
 
 /* Sends pieces of the operand along `cut`, packed first if they are not contiguous. */
-static bool give_pieces(move *mv, uint32_t i, uint32_t cut, const int64_t *whole, const int64_t *piece)
+static bool give_pieces(move *mv, uint32_t i, uint32_t cut, const int64_t *whole,
+                        const int64_t *piece)
 {
     sc_generator *g = mv->g;
     sc_value value = sc_op_at(g->m, mv->op)->operands[i];
@@ -275,11 +294,13 @@ static bool give_pieces(move *mv, uint32_t i, uint32_t cut, const int64_t *whole
     if (in_order(whole, piece, cut, mv->members))
         return true;
     mv->args[2 * i] = buffer_of(g, value, mv->collective.counts[i], type->dtype);
-    return call(g, mv->op, rearrange(g, type, cut, mv->members, whole, piece, true), source, mv->args[2 * i]);
+    return call(g, mv->op, rearrange(g, type, cut, mv->members, whole, piece, true), source,
+                mv->args[2 * i]);
 }
 
 /* Receives pieces along `cut`: directly in the result, or in a buffer that is unpacked later. */
-static void take_pieces(move *mv, uint32_t i, uint32_t cut, const int64_t *whole, const int64_t *piece)
+static void take_pieces(move *mv, uint32_t i, uint32_t cut, const int64_t *whole,
+                        const int64_t *piece)
 {
     sc_generator *g = mv->g;
     sc_value value = sc_op_at(g->m, mv->op)->operands[i];
@@ -288,7 +309,8 @@ static void take_pieces(move *mv, uint32_t i, uint32_t cut, const int64_t *whole
         mv->args[2 * i + 1] = land(mv, i);
         return;
     }
-    mv->args[2 * i + 1] = mv->flight.landed[i] = buffer_of(g, value, mv->collective.counts[i], type->dtype);
+    mv->args[2 * i + 1] = mv->flight.landed[i] =
+        buffer_of(g, value, mv->collective.counts[i], type->dtype);
     mv->flight.unpack[i] = rearrange(g, type, cut, mv->members, whole, piece, false);
 }
 
@@ -343,7 +365,8 @@ bool sc_generate_all_to_all(sc_generator *g, sc_op_id op)
     const sc_op *o = sc_op_at(g->m, op);
     for (uint32_t i = 0; i < o->operand_count; i++) {
         const sc_type_info *from = sc_type_of(g->m, o->operands[i]);
-        uint32_t gather = dim_of(g, o, SC_ATTR_gather, i), scatter = dim_of(g, o, SC_ATTR_scatter, i);
+        uint32_t gather = dim_of(g, o, SC_ATTR_gather, i),
+                 scatter = dim_of(g, o, SC_ATTR_scatter, i);
         int64_t source[SC_MAX_RANK], target[SC_MAX_RANK], piece[SC_MAX_RANK];
         local_sizes(g, from, source);
         local_sizes(g, sc_type_of(g->m, o->first_result + i), target);
@@ -360,7 +383,8 @@ bool sc_generate_all_to_all(sc_generator *g, sc_op_id op)
 /* ---- collective_permute ---- */
 /* The content of a member's value of this type, as a number that identifies its shards. Digits
  * outside the group are equal for all members. */
-static int64_t content_of(const sc_generator *g, const sc_type_info *type, const sc_attr *over, const uint64_t *digits)
+static int64_t content_of(const sc_generator *g, const sc_type_info *type, const sc_attr *over,
+                          const uint64_t *digits)
 {
     int64_t content = 0;
     for (uint32_t i = 0; i < type->rank; i++) {
@@ -369,7 +393,8 @@ static int64_t content_of(const sc_generator *g, const sc_type_info *type, const
             uint64_t digit = 0;
             for (uint32_t d = 0; d < over->count; d++)
                 digit = over->sub_axes[d] == list.sub_axes[a] ? digits[d] : digit;
-            content = content * (int64_t)g->m->mesh.sub_axes[list.sub_axes[a]].size + (int64_t)digit;
+            content =
+                content * (int64_t)g->m->mesh.sub_axes[list.sub_axes[a]].size + (int64_t)digit;
         }
     }
     return content;
@@ -388,8 +413,10 @@ static void digits_of(const sc_generator *g, const sc_attr *over, uint64_t membe
 static uint32_t *find_sources(const sc_generator *g, const sc_op *o, uint32_t members)
 {
     const sc_attr *over = sc_op_attr(o, SC_ATTR_over);
-    const sc_type_info *from = sc_type_of(g->m, o->operands[0]), *to = sc_type_of(g->m, o->first_result);
-    int64_t *has = sc_arena_array(g->arena, members, sizeof *has), *wants = sc_arena_array(g->arena, members, sizeof *wants);
+    const sc_type_info *from = sc_type_of(g->m, o->operands[0]),
+                       *to = sc_type_of(g->m, o->first_result);
+    int64_t *has = sc_arena_array(g->arena, members, sizeof *has),
+            *wants = sc_arena_array(g->arena, members, sizeof *wants);
     uint32_t *source = sc_arena_array(g->arena, members, sizeof *source);
     bool *serves = sc_arena_array(g->arena, members, sizeof *serves);
     for (uint32_t m = 0; m < members; m++) {
@@ -420,7 +447,8 @@ bool sc_generate_permute(sc_generator *g, sc_op_id op)
     mv.collective.sources = find_sources(g, o, (uint32_t)mv.members);
     mv.collective.source_count = (uint32_t)mv.members;
     if (mv.collective.sources == NULL) {
-        sc_report(&g->m->context->diag, SC_D_ir_invalid, o->loc, "code generation", "a permutation that nobody can serve", NULL);
+        sc_report(&g->m->context->diag, SC_D_ir_invalid, o->loc, "code generation",
+                  "a permutation that nobody can serve", NULL);
         return false;
     }
     for (uint32_t i = 0; i < o->operand_count; i++) {

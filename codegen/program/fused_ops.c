@@ -14,12 +14,14 @@ static bool is_same_elements(const sc_module *m, const sc_op *op, uint32_t resul
         return false;
     const sc_dtype_row *from = &sc_dtypes[sc_type_of(m, op->operands[result])->dtype],
                        *to = &sc_dtypes[sc_type_of(m, op->first_result)->dtype];
-    return (traits & SC_CONVERTS) == 0 || (from->kind == SC_DTYPE_INT && to->kind == SC_DTYPE_INT && from->bytes <= to->bytes);
+    return (traits & SC_CONVERTS) == 0 ||
+           (from->kind == SC_DTYPE_INT && to->kind == SC_DTYPE_INT && from->bytes <= to->bytes);
 }
 
 /* The input that the value is a copy of, and which value its reader ignores; NULL: the value is
  * computed. */
-static sc_image_value *input_behind(sc_generator *g, sc_value value, bool *may_ignore, double *ignore)
+static sc_image_value *input_behind(sc_generator *g, sc_value value, bool *may_ignore,
+                                    double *ignore)
 {
     *may_ignore = false;
     for (;;) {
@@ -52,7 +54,8 @@ static void limit_inputs(sc_generator *g, const sc_lowered *lowered)
         if (input == NULL)
             continue;
         bool is_first = input->below == 0;
-        input->may_ignore = may_ignore && (is_first || (input->may_ignore && input->ignore == (int64_t)ignore));
+        input->may_ignore =
+            may_ignore && (is_first || (input->may_ignore && input->ignore == (int64_t)ignore));
         input->ignore = input->may_ignore ? (int64_t)ignore : 0;
         input->below = is_first || below < input->below ? below : input->below;
     }
@@ -87,12 +90,15 @@ static bool call_kernel(sc_generator *g, const sc_op_id *ops, uint32_t count)
                 continue;
             if (sc_generator_overwrites(g, value, lowered.args.data[j].value))
                 may_share = may_share && sc_kernel_may_share(k, j, i);
-            is_read_too = is_read_too || (before != SC_NONE && f->root[lowered.args.data[j].value] == f->root[before]);
+            is_read_too = is_read_too || (before != SC_NONE &&
+                                          f->root[lowered.args.data[j].value] == f->root[before]);
         }
         bool takes_place = before != SC_NONE && !is_read_too && f->target[value] == SC_NONE &&
-                           f->last_read[f->root[before]] == g->unit.number && !sc_generator_is_state(g, old.buffer) &&
+                           f->last_read[f->root[before]] == g->unit.number &&
+                           !sc_generator_is_state(g, old.buffer) &&
                            !sc_generator_is_input(f, old.buffer) && old.at == 0;
-        args[i] = takes_place ? (f->place[value] = old) : sc_generator_write(g, value, SC_BUFFER_ACT, may_share);
+        args[i] = takes_place ? (f->place[value] = old)
+                              : sc_generator_write(g, value, SC_BUFFER_ACT, may_share);
         if (before != SC_NONE && (args[i].buffer != old.buffer || args[i].at != old.at))
             sc_generator_copy(g, ops[count - 1], old, args[i]);
     }

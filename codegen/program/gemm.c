@@ -13,7 +13,8 @@ sc_dtype sc_contract_sum(sc_dtype dtype)
 }
 
 /* Strides of a dense array with the type's local sizes; false on overflow. */
-static bool dense_strides(const sc_module *m, const sc_type_info *type, int64_t strides[SC_MAX_RANK])
+static bool dense_strides(const sc_module *m, const sc_type_info *type,
+                          int64_t strides[SC_MAX_RANK])
 {
     int64_t stride = 1;
     for (uint32_t i = type->rank; i-- > 0;) {
@@ -35,7 +36,8 @@ static int find_dim(const sc_contraction *contraction, sc_dim dim)
 
 /* Sets an operand's stride along every dim, and appends the dims that c lacks: the contracted
  * ones. */
-static bool add_operand(const sc_module *m, sc_contraction *contraction, sc_gemm_operand operand, const sc_type_info *type)
+static bool add_operand(const sc_module *m, sc_contraction *contraction, sc_gemm_operand operand,
+                        const sc_type_info *type)
 {
     sc_gemm *gemm = &contraction->gemm;
     int64_t strides[SC_MAX_RANK];
@@ -60,7 +62,8 @@ static bool add_operand(const sc_module *m, sc_contraction *contraction, sc_gemm
 }
 
 /* c has the result's dims, in the order of `stored_as`. */
-static bool add_result(const sc_module *m, sc_contraction *contraction, const sc_type_info *result, const sc_type_info *stored_as)
+static bool add_result(const sc_module *m, sc_contraction *contraction, const sc_type_info *result,
+                       const sc_type_info *stored_as)
 {
     if (stored_as->rank != result->rank || !add_operand(m, contraction, SC_GEMM_C, stored_as))
         return false;
@@ -72,19 +75,22 @@ static bool add_result(const sc_module *m, sc_contraction *contraction, const sc
     return true;
 }
 
-bool sc_contract(const sc_module *m, const sc_op *op, const sc_type_info *stored_as, sc_contraction *out)
+bool sc_contract(const sc_module *m, const sc_op *op, const sc_type_info *stored_as,
+                 sc_contraction *out)
 {
     memset(out, 0, sizeof *out);
     if ((sc_ops[op->kind].fuse & SC_FUSE_CONTRACT) == 0)
         return false;
-    const sc_type_info *a = sc_type_of(m, op->operands[0]), *b = sc_type_of(m, op->operands[1]), *result = sc_type_of(m, op->first_result);
-    if (!add_result(m, out, result, stored_as != NULL ? stored_as : result) || !add_operand(m, out, SC_GEMM_A, a) ||
-        !add_operand(m, out, SC_GEMM_B, b))
+    const sc_type_info *a = sc_type_of(m, op->operands[0]), *b = sc_type_of(m, op->operands[1]),
+                       *result = sc_type_of(m, op->first_result);
+    if (!add_result(m, out, result, stored_as != NULL ? stored_as : result) ||
+        !add_operand(m, out, SC_GEMM_A, a) || !add_operand(m, out, SC_GEMM_B, b))
         return false;
     sc_gemm *gemm = &out->gemm;
     gemm->sum = sc_contract_sum(a->dtype);
     for (uint32_t i = 0; i < gemm->dim_count; i++) {
-        bool in_a = sc_type_find_dim(a, out->dims[i]) >= 0, in_b = sc_type_find_dim(b, out->dims[i]) >= 0;
+        bool in_a = sc_type_find_dim(a, out->dims[i]) >= 0,
+             in_b = sc_type_find_dim(b, out->dims[i]) >= 0;
         if (sc_type_find_dim(result, out->dims[i]) >= 0)
             gemm->dims[i].role = in_a && in_b ? SC_GEMM_BATCH : in_a ? SC_GEMM_M : SC_GEMM_N;
     }
@@ -103,7 +109,8 @@ static bool append(sc_contraction *contraction, const sc_gemm_step *step)
     return false;
 }
 
-bool sc_contract_add_tensor(const sc_module *m, sc_contraction *contraction, sc_gemm_step_kind kind, const sc_type_info *tensor)
+bool sc_contract_add_tensor(const sc_module *m, sc_contraction *contraction, sc_gemm_step_kind kind,
+                            const sc_type_info *tensor)
 {
     sc_gemm_step step = {.kind = kind, .dtype = tensor->dtype};
     int64_t strides[SC_MAX_RANK];
@@ -118,15 +125,18 @@ bool sc_contract_add_tensor(const sc_module *m, sc_contraction *contraction, sc_
     return append(contraction, &step);
 }
 
-bool sc_contract_add_sum(const sc_module *m, sc_contraction *contraction, sc_gemm_operand operand, const sc_type_info *own,
-                         const sc_type_info *summed, const sc_type_info *result)
+bool sc_contract_add_sum(const sc_module *m, sc_contraction *contraction, sc_gemm_operand operand,
+                         const sc_type_info *own, const sc_type_info *summed,
+                         const sc_type_info *result)
 {
-    sc_gemm_step step = {.kind = operand == SC_GEMM_A ? SC_GEMM_SUM_A : SC_GEMM_SUM_B, .dtype = result->dtype};
+    sc_gemm_step step = {.kind = operand == SC_GEMM_A ? SC_GEMM_SUM_A : SC_GEMM_SUM_B,
+                         .dtype = result->dtype};
     int64_t strides[SC_MAX_RANK];
     if (!dense_strides(m, result, strides))
         return false;
     for (uint32_t i = 0; i < summed->rank; i++) {
-        int at = find_dim(contraction, own->dims[i].dim), to = sc_type_find_dim(result, summed->dims[i].dim);
+        int at = find_dim(contraction, own->dims[i].dim),
+            to = sc_type_find_dim(result, summed->dims[i].dim);
         if (at < 0)
             return false;
         step.strides[at] = to < 0 ? 0 : strides[to];

@@ -23,16 +23,19 @@ sc_dtype sc_contract_sum(sc_dtype dtype);
  * transpose, cast or `wide`); NULL: the result's type. False if there is no such contraction:
  * another op, more dims than a descriptor has, `stored_as` has other dims than the result or other
  * local sizes. */
-bool sc_contract(const sc_module *m, const sc_op *op, const sc_type_info *stored_as, sc_contraction *out);
+bool sc_contract(const sc_module *m, const sc_op *op, const sc_type_info *stored_as,
+                 sc_contraction *out);
 
 /* Appends a step. False, with nothing changed, if it does not fit: no room, a dtype that cannot be
  * combined with the sum, a tensor with a dim that c lacks or of another local size. A tensor is
  * dense and row-major over its type; dims of c that it lacks are broadcast. */
-bool sc_contract_add_tensor(const sc_module *m, sc_contraction *contraction, sc_gemm_step_kind kind, const sc_type_info *tensor);
+bool sc_contract_add_tensor(const sc_module *m, sc_contraction *contraction, sc_gemm_step_kind kind,
+                            const sc_type_info *tensor);
 /* Appends a step that sums an operand, of type `own`, over all contracted dims: the result of a sum
  * whose operand has the dims of `own` in the same positions, maybe under other names. */
-bool sc_contract_add_sum(const sc_module *m, sc_contraction *contraction, sc_gemm_operand operand, const sc_type_info *own,
-                         const sc_type_info *summed, const sc_type_info *result);
+bool sc_contract_add_sum(const sc_module *m, sc_contraction *contraction, sc_gemm_operand operand,
+                         const sc_type_info *own, const sc_type_info *summed,
+                         const sc_type_info *result);
 bool sc_contract_add_scale(sc_contraction *contraction, double scale);
 bool sc_contract_add_activation(sc_contraction *contraction, sc_gemm_step_kind kind);
 

@@ -5,7 +5,8 @@
 #include "codegen/program/gemm.h"
 
 /* The kernel's dim for a dim of the op; created when new. */
-static uint32_t dim_of(const sc_module *m, sc_kernel *k, const sc_type_info *type, uint32_t i, uint32_t *known)
+static uint32_t dim_of(const sc_module *m, sc_kernel *k, const sc_type_info *type, uint32_t i,
+                       uint32_t *known)
 {
     sc_dim dim = type->dims[i].dim;
     for (uint32_t d = 0; d < k->dims.count; d++) {
@@ -16,10 +17,13 @@ static uint32_t dim_of(const sc_module *m, sc_kernel *k, const sc_type_info *typ
     return sc_kernel_add_dim(k, m->dims.data[dim].name, sc_type_local_size(m, type, i));
 }
 
-static uint32_t add_arg(const sc_module *m, sc_kernel *k, const sc_type_info *type, const char *name, sc_kernel_arg_mode mode,
-                        uint32_t *known, sc_knode *index)
+static uint32_t add_arg(const sc_module *m, sc_kernel *k, const sc_type_info *type,
+                        const char *name, sc_kernel_arg_mode mode, uint32_t *known, sc_knode *index)
 {
-    sc_kernel_arg arg = {.name = sc_intern_text(&m->context->names, name), .dtype = type->dtype, .mode = mode, .rank = type->rank};
+    sc_kernel_arg arg = {.name = sc_intern_text(&m->context->names, name),
+                         .dtype = type->dtype,
+                         .mode = mode,
+                         .rank = type->rank};
     for (uint32_t i = 0; i < type->rank; i++) {
         arg.sizes[i] = sc_type_local_size(m, type, i);
         index[i] = sc_kernel_index(k, dim_of(m, k, type, i, known));
@@ -29,7 +33,8 @@ static uint32_t add_arg(const sc_module *m, sc_kernel *k, const sc_type_info *ty
 
 sc_kernel *sc_contract_kernel(const sc_module *m, const sc_op *dot)
 {
-    const sc_type_info *types[] = {sc_type_of(m, dot->operands[0]), sc_type_of(m, dot->operands[1]), sc_type_of(m, dot->first_result)};
+    const sc_type_info *types[] = {sc_type_of(m, dot->operands[0]), sc_type_of(m, dot->operands[1]),
+                                   sc_type_of(m, dot->first_result)};
     sc_dtype sum = sc_contract_sum(types[0]->dtype);
     sc_kernel *k = sc_kernel_new(m->context, sc_intern_text(&m->context->names, "kernel"));
     sc_knode index[3][SC_MAX_RANK], value = 0;
@@ -44,13 +49,17 @@ sc_kernel *sc_contract_kernel(const sc_module *m, const sc_op *dot)
     for (uint32_t d = k->outer_count; d < k->dims.count; d++)
         inner[inner_count++] = d;
     for (uint32_t o = 0; o < 2; o++) {
-        sc_knode factor = sc_kernel_convert(k, sc_kernel_load(k, args[o], index[o], SC_IMAGE_NONE), sum);
-        value = o == 0 ? factor : sc_kernel_node_new(k, SC_NODE_mul, (sc_knode[]){value, factor}, 2);
+        sc_knode factor =
+            sc_kernel_convert(k, sc_kernel_load(k, args[o], index[o], SC_IMAGE_NONE), sum);
+        value =
+            o == 0 ? factor : sc_kernel_node_new(k, SC_NODE_mul, (sc_knode[]){value, factor}, 2);
     }
     sc_kernel_add_phase(k, inner, inner_count);
     sc_knode total = sc_kernel_reduced(k, sc_kernel_add_reduction(k, SC_ITEM_SUM, value), false);
     sc_kernel_add_phase(k, NULL, 0);
-    sc_kernel_add_store(k, SC_ITEM_STORE, args[2], index[2], sc_kernel_convert(k, total, sc_kernel_dtype(types[2]->dtype)), SC_IMAGE_NONE);
+    sc_kernel_add_store(k, SC_ITEM_STORE, args[2], index[2],
+                        sc_kernel_convert(k, total, sc_kernel_dtype(types[2]->dtype)),
+                        SC_IMAGE_NONE);
     return k;
 }
 
@@ -65,7 +74,8 @@ typedef struct gemm_loops {
 
 static gemm_loops new_loops(sc_context *context, const sc_gemm *gemm, const char *title)
 {
-    gemm_loops l = {.k = sc_kernel_new(context, sc_intern_text(&context->names, "kernel")), .gemm = gemm};
+    gemm_loops l = {.k = sc_kernel_new(context, sc_intern_text(&context->names, "kernel")),
+                    .gemm = gemm};
     l.k->title = title;
     for (uint32_t i = 0; i < gemm->dim_count; i++)
         l.loops[i] = SC_NONE;
@@ -84,7 +94,8 @@ static void add_loop(gemm_loops *l, uint32_t dim)
 }
 
 /* The dims of an array, slowest first; false if it has gaps or overlaps. */
-static bool order_dims(const gemm_loops *l, const int64_t *strides, uint32_t *order, uint32_t *count)
+static bool order_dims(const gemm_loops *l, const int64_t *strides, uint32_t *order,
+                       uint32_t *count)
 {
     *count = 0;
     for (uint32_t i = 0; i < l->gemm->dim_count; i++) {
@@ -106,13 +117,16 @@ static bool order_dims(const gemm_loops *l, const int64_t *strides, uint32_t *or
 
 /* Adds an argument and computes its indices at the loops; false: a kernel cannot have this
  * layout. */
-static bool add_array(gemm_loops *l, const char *name, sc_dtype dtype, sc_kernel_arg_mode mode, const int64_t *strides, uint32_t *out_arg,
-                      sc_knode *index)
+static bool add_array(gemm_loops *l, const char *name, sc_dtype dtype, sc_kernel_arg_mode mode,
+                      const int64_t *strides, uint32_t *out_arg, sc_knode *index)
 {
     uint32_t order[SC_GEMM_MAX_DIMS], count;
     if (!order_dims(l, strides, order, &count))
         return false;
-    sc_kernel_arg arg = {.name = sc_intern_text(&l->k->context->names, name), .dtype = dtype, .mode = mode, .rank = count};
+    sc_kernel_arg arg = {.name = sc_intern_text(&l->k->context->names, name),
+                         .dtype = dtype,
+                         .mode = mode,
+                         .rank = count};
     for (uint32_t i = 0; i < count; i++) {
         arg.sizes[i] = l->gemm->dims[order[i]].size;
         index[i] = sc_kernel_index(l->k, l->loops[order[i]]);
@@ -139,7 +153,10 @@ static sc_knode step_node(sc_kernel *k, const sc_gemm_step *step, sc_knode x, sc
     case SC_GEMM_MUL:
         return sc_kernel_node_new(k, SC_NODE_mul, (sc_knode[]){x, tensor}, 2);
     case SC_GEMM_SCALE:
-        return sc_kernel_node_new(k, SC_NODE_mul, (sc_knode[]){x, sc_kernel_constant(k, (sc_dtype)k->nodes.data[x].dtype, step->scale)}, 2);
+        return sc_kernel_node_new(
+            k, SC_NODE_mul,
+            (sc_knode[]){x, sc_kernel_constant(k, (sc_dtype)k->nodes.data[x].dtype, step->scale)},
+            2);
     default:
         return sc_activation_node(k, step->kind, x);
     }
@@ -153,15 +170,20 @@ static sc_knode add_step(gemm_loops *l, uint32_t s, sc_knode x, bool *ok)
     if (sc_gemm_step_sums(step->kind) != SC_GEMM_OPERANDS)
         return x;
     if (step->kind == SC_GEMM_STORE) {
-        *ok = *ok && add_array(l, numbered(l, "kept", s), step->dtype, SC_ARG_OUT, step->strides, &arg, index);
+        *ok = *ok && add_array(l, numbered(l, "kept", s), step->dtype, SC_ARG_OUT, step->strides,
+                               &arg, index);
         if (*ok)
-            sc_kernel_add_store(l->k, SC_ITEM_STORE, arg, index, sc_kernel_convert(l->k, x, sc_kernel_dtype(step->dtype)), SC_IMAGE_NONE);
+            sc_kernel_add_store(l->k, SC_ITEM_STORE, arg, index,
+                                sc_kernel_convert(l->k, x, sc_kernel_dtype(step->dtype)),
+                                SC_IMAGE_NONE);
         return x;
     }
     if (sc_gemm_step_has_tensor(step->kind)) {
-        *ok = *ok && add_array(l, numbered(l, "t", s), step->dtype, SC_ARG_IN, step->strides, &arg, index);
+        *ok = *ok &&
+              add_array(l, numbered(l, "t", s), step->dtype, SC_ARG_IN, step->strides, &arg, index);
         if (*ok)
-            tensor = sc_kernel_convert(l->k, sc_kernel_load(l->k, arg, index, SC_IMAGE_NONE), l->gemm->sum);
+            tensor = sc_kernel_convert(l->k, sc_kernel_load(l->k, arg, index, SC_IMAGE_NONE),
+                                       l->gemm->sum);
     }
     return *ok ? step_node(l->k, step, x, tensor) : x;
 }
@@ -179,13 +201,16 @@ sc_kernel *sc_steps_kernel(sc_context *context, const sc_gemm *gemm, uint32_t fi
             add_loop(&l, i);
     }
     l.k->outer_count = l.k->dims.count;
-    if (l.k->dims.count > SC_KERNEL_MAX_RANK || !add_array(&l, "c", gemm->dtypes[SC_GEMM_C], SC_ARG_INOUT, strides, &c, index))
+    if (l.k->dims.count > SC_KERNEL_MAX_RANK ||
+        !add_array(&l, "c", gemm->dtypes[SC_GEMM_C], SC_ARG_INOUT, strides, &c, index))
         return NULL;
     sc_kernel_add_phase(l.k, NULL, 0);
     sc_knode x = sc_kernel_convert(l.k, sc_kernel_load(l.k, c, index, SC_IMAGE_NONE), gemm->sum);
     for (uint32_t s = first; s < gemm->step_count; s++)
         x = add_step(&l, s, x, &ok);
-    sc_kernel_add_store(l.k, SC_ITEM_STORE, c, index, sc_kernel_convert(l.k, x, sc_kernel_dtype(gemm->dtypes[SC_GEMM_C])), SC_IMAGE_NONE);
+    sc_kernel_add_store(l.k, SC_ITEM_STORE, c, index,
+                        sc_kernel_convert(l.k, x, sc_kernel_dtype(gemm->dtypes[SC_GEMM_C])),
+                        SC_IMAGE_NONE);
     return ok ? l.k : NULL;
 }
 
@@ -216,6 +241,7 @@ sc_kernel *sc_sum_kernel(sc_context *context, const sc_gemm *gemm, uint32_t step
     sc_kernel_add_phase(l.k, inner, inner_count);
     sc_knode total = sc_kernel_reduced(l.k, sc_kernel_add_reduction(l.k, SC_ITEM_SUM, x), false);
     sc_kernel_add_phase(l.k, NULL, 0);
-    sc_kernel_add_store(l.k, SC_ITEM_STORE, out, to, sc_kernel_convert(l.k, total, sc_kernel_dtype(of->dtype)), SC_IMAGE_NONE);
+    sc_kernel_add_store(l.k, SC_ITEM_STORE, out, to,
+                        sc_kernel_convert(l.k, total, sc_kernel_dtype(of->dtype)), SC_IMAGE_NONE);
     return l.k;
 }

@@ -45,16 +45,20 @@ static bool is_sum(const sc_op *op)
 /* True for ops that pass on every element exactly, at the same position. */
 static bool passes_on(const sc_module *m, const sc_op *op)
 {
-    sc_dtype from = sc_type_of(m, op->operands[0])->dtype, to = sc_type_of(m, op->first_result)->dtype;
-    bool widens = (sc_op_traits(op) & SC_CONVERTS) != 0 && sc_dtype_is_float(from) && (from == to || sc_dtype_widens(from, to));
-    return ((sc_op_traits(op) & SC_VIEW) != 0 || widens) && same_places(m, sc_type_of(m, op->operands[0]), sc_type_of(m, op->first_result));
+    sc_dtype from = sc_type_of(m, op->operands[0])->dtype,
+             to = sc_type_of(m, op->first_result)->dtype;
+    bool widens = (sc_op_traits(op) & SC_CONVERTS) != 0 && sc_dtype_is_float(from) &&
+                  (from == to || sc_dtype_widens(from, to));
+    return ((sc_op_traits(op) & SC_VIEW) != 0 || widens) &&
+           same_places(m, sc_type_of(m, op->operands[0]), sc_type_of(m, op->first_result));
 }
 
 /* True if the ops after the sum handle no more elements than the sum has, and none that the unit
  * computed before the sum. */
 static bool only_finishes(const sc_module *m, const sc_op_id *ops, uint32_t count, uint32_t sum)
 {
-    int64_t elements = sc_type_local_elements(m, sc_type_of(m, sc_op_at(m, ops[sum])->first_result));
+    int64_t elements =
+        sc_type_local_elements(m, sc_type_of(m, sc_op_at(m, ops[sum])->first_result));
     for (uint32_t i = sum + 1; i < count; i++) {
         const sc_op *op = sc_op_at(m, ops[i]);
         for (uint32_t o = 0; o < op->operand_count; o++) {
@@ -70,7 +74,8 @@ static bool only_finishes(const sc_module *m, const sc_op_id *ops, uint32_t coun
 
 /* The root of what a unit sums before it does anything else, and the index of the sum; SC_NONE for
  * other units. */
-static sc_value summed_root(const sc_module *m, const sc_generator_func *f, const sc_op_id *ops, uint32_t count, uint32_t *out_sum)
+static sc_value summed_root(const sc_module *m, const sc_generator_func *f, const sc_op_id *ops,
+                            uint32_t count, uint32_t *out_sum)
 {
     uint32_t at = 0;
     while (at < count && !is_sum(sc_op_at(m, ops[at])))
@@ -82,7 +87,8 @@ static sc_value summed_root(const sc_module *m, const sc_generator_func *f, cons
     sc_value value = sum->operands[0];
     for (uint32_t i = at; i-- > 0;) {
         const sc_op *op = sc_op_at(m, ops[i]);
-        if (op->result_count != 1 || op->first_result != value || f->escapes[value] || !passes_on(m, op))
+        if (op->result_count != 1 || op->first_result != value || f->escapes[value] ||
+            !passes_on(m, op))
             return SC_NONE;
         value = op->operands[0];
     }
@@ -93,11 +99,14 @@ static sc_value summed_root(const sc_module *m, const sc_generator_func *f, cons
 /* True if the dot contracts exactly the dims of its operand that the sum reduces. */
 static bool reduces_alike(const sc_module *m, const sc_op *dot, uint32_t operand, const sc_op *sum)
 {
-    const sc_type_info *of_dot = sc_type_of(m, dot->operands[operand]), *of_sum = sc_type_of(m, sum->operands[0]);
-    const sc_type_info *product = sc_type_of(m, dot->first_result), *total = sc_type_of(m, sum->first_result);
+    const sc_type_info *of_dot = sc_type_of(m, dot->operands[operand]),
+                       *of_sum = sc_type_of(m, sum->operands[0]);
+    const sc_type_info *product = sc_type_of(m, dot->first_result),
+                       *total = sc_type_of(m, sum->first_result);
     bool alike = same_places(m, of_dot, of_sum);
     for (uint32_t i = 0; alike && i < of_sum->rank; i++)
-        alike = (sc_type_find_dim(product, of_dot->dims[i].dim) < 0) == (sc_type_find_dim(total, of_sum->dims[i].dim) < 0);
+        alike = (sc_type_find_dim(product, of_dot->dims[i].dim) < 0) ==
+                (sc_type_find_dim(total, of_sum->dims[i].dim) < 0);
     return alike;
 }
 
@@ -109,7 +118,9 @@ static void find_products(search *s)
         for (uint32_t i = 0; i < o->operand_count; i++) {
             sc_value root = g->func.root[o->operands[i]];
             uint32_t *first = &s->first_read[root], own = g->func.unit_of[sc_def(g->m, root)];
-            *first = g->func.unit_of[op] < *first && g->func.unit_of[op] != own ? g->func.unit_of[op] : *first;
+            *first = g->func.unit_of[op] < *first && g->func.unit_of[op] != own
+                         ? g->func.unit_of[op]
+                         : *first;
             if ((sc_ops[o->kind].fuse & SC_FUSE_CONTRACT) == 0)
                 continue;
             *sc_vec_push(g->arena, &s->products) = (reading){op, i, s->first_product[root]};
@@ -142,12 +153,14 @@ static void look_at(search *s, const sc_op_id *ops, uint32_t count)
     const sc_op *sum = sc_op_at(g->m, ops[sum_at]);
     for (uint32_t p = s->first_product[root]; p != 0; p = s->products.data[p - 1].next) {
         const reading *by = &s->products.data[p - 1];
-        if (g->func.fused_sum_of[by->dot] != 0 || first_wanted(s, ops, count) <= g->func.unit_of[by->dot] ||
+        if (g->func.fused_sum_of[by->dot] != 0 ||
+            first_wanted(s, ops, count) <= g->func.unit_of[by->dot] ||
             !reduces_alike(g->m, sc_op_at(g->m, by->dot), by->operand, sum))
             continue;
         sc_op_id *own = sc_arena_array(g->arena, count, sizeof *own);
         memcpy(own, ops, count * sizeof *own);
-        *sc_vec_push(g->arena, &g->func.fused_sums) = (sc_fused_sum){.ops = own, .count = count, .sum = sum_at, .operand = by->operand};
+        *sc_vec_push(g->arena, &g->func.fused_sums) =
+            (sc_fused_sum){.ops = own, .count = count, .sum = sum_at, .operand = by->operand};
         g->func.fused_sum_of[by->dot] = g->func.fused_sums.count;
         g->func.rides[unit] = true;
         return;
@@ -159,7 +172,9 @@ void sc_generator_find_fused_sums(sc_generator *g)
     const sc_module *m = g->m;
     if (!sc_generator_is_cuda(g))
         return;
-    search s = {.g = g, .first_product = sc_arena_array(g->arena, m->values.count, sizeof *s.first_product)};
+    search s = {.g = g,
+                .first_product =
+                    sc_arena_array(g->arena, m->values.count, sizeof *s.first_product)};
     s.first_read = sc_arena_array(g->arena, m->values.count, sizeof *s.first_read);
     memset(s.first_read, 0xff, m->values.count * sizeof *s.first_read);
     find_products(&s);
@@ -178,7 +193,8 @@ void sc_generator_find_fused_sums(sc_generator *g)
         look_at(&s, ops, count);
 }
 
-bool sc_generator_add_fused_sum(sc_generator *g, sc_op_id dot, sc_contraction *c, sc_value *out_value)
+bool sc_generator_add_fused_sum(sc_generator *g, sc_op_id dot, sc_contraction *c,
+                                sc_value *out_value)
 {
     if (g->func.fused_sum_of[dot] == 0)
         return false;
@@ -186,13 +202,16 @@ bool sc_generator_add_fused_sum(sc_generator *g, sc_op_id dot, sc_contraction *c
     const sc_op *sum = sc_op_at(g->m, fused_sum->ops[fused_sum->sum]);
     *out_value = sum->first_result;
     return sc_contract_add_sum(g->m, c, (sc_gemm_operand)fused_sum->operand,
-                               sc_type_of(g->m, sc_op_at(g->m, dot)->operands[fused_sum->operand]), sc_type_of(g->m, sum->operands[0]),
+                               sc_type_of(g->m, sc_op_at(g->m, dot)->operands[fused_sum->operand]),
+                               sc_type_of(g->m, sum->operands[0]),
                                sc_type_of(g->m, sum->first_result));
 }
 
 bool sc_generator_leave_fused_sum(sc_generator *g, sc_op_id dot)
 {
-    sc_fused_sum *fused_sum = g->func.fused_sum_of[dot] == 0 ? NULL : &g->func.fused_sums.data[g->func.fused_sum_of[dot] - 1];
+    sc_fused_sum *fused_sum = g->func.fused_sum_of[dot] == 0
+                                  ? NULL
+                                  : &g->func.fused_sums.data[g->func.fused_sum_of[dot] - 1];
     if (fused_sum == NULL || fused_sum->is_done)
         return true;
     fused_sum->is_done = true;

@@ -1,5 +1,5 @@
-/* Generates a program from per-rank modules: units in order, then the memory plan, its check and the
- * object. */
+/* Generates a program from per-rank modules: units in order, then the memory plan, its check and
+ * the object. */
 #include "codegen/program/generate.h"
 
 #include <string.h>
@@ -48,7 +48,8 @@ static void find_roots(const sc_module *m, sc_generator_func *f)
     sc_for_each_op (m, f->id, op) {
         const sc_op *o = sc_op_at(m, op);
         for (uint32_t r = 0; r < o->result_count; r++)
-            f->root[o->first_result + r] = is_view(o) ? f->root[o->operands[0]] : o->first_result + r;
+            f->root[o->first_result + r] =
+                is_view(o) ? f->root[o->operands[0]] : o->first_result + r;
     }
 }
 
@@ -61,7 +62,9 @@ static void find_last_reads(const sc_module *m, sc_generator_func *f)
         uint32_t at = f->unit_of[op], traits = sc_op_traits(o);
         if ((traits & SC_COLLECTIVE) != 0) {
             for (uint32_t r = 0; r < o->result_count; r++)
-                at = f->last_read[f->root[o->first_result + r]] > at ? f->last_read[f->root[o->first_result + r]] : at;
+                at = f->last_read[f->root[o->first_result + r]] > at
+                         ? f->last_read[f->root[o->first_result + r]]
+                         : at;
         }
         if ((traits & SC_EFFECT) != 0 && (traits & (SC_STATE_WRITE | SC_FROM_OUTSIDE)) == 0)
             at = SC_LASTS;
@@ -126,7 +129,9 @@ static bool generate_unit(sc_generator *g, const sc_op_id *ops, uint32_t count)
     if (units[first->kind] != NULL)
         return units[first->kind](g, ops[0]);
     sc_report(&g->m->context->diag, SC_D_ir_invalid, first->loc, "code generation",
-              sc_arena_printf(g->arena, "lowering.def has no row for %s on its own", sc_ops[first->kind].name), NULL);
+              sc_arena_printf(g->arena, "lowering.def has no row for %s on its own",
+                              sc_ops[first->kind].name),
+              NULL);
     return false;
 }
 
@@ -222,7 +227,8 @@ static void add_mesh(const sc_generator *g, sc_image *image)
     image->axis_count = mesh->axis_count;
     image->axes = sc_arena_array(g->arena, mesh->axis_count, sizeof *image->axes);
     for (uint32_t a = 0; a < mesh->axis_count; a++)
-        image->axes[a] = (sc_image_axis){sc_text(g->m->context, mesh->axes[a].name), mesh->axes[a].size};
+        image->axes[a] =
+            (sc_image_axis){sc_text(g->m->context, mesh->axes[a].name), mesh->axes[a].size};
     image->ranks = sc_mesh_ranks(mesh);
 }
 
@@ -248,12 +254,15 @@ static void add_schedule(const sc_generator *g, const sc_module *m, sc_image *im
     image->call_count = m->schedule.count;
     image->schedule = sc_arena_array(g->arena, m->schedule.count, sizeof *image->schedule);
     for (uint32_t c = 0; c < m->schedule.count; c++)
-        image->schedule[c] = (sc_image_call){m->schedule.data[c].func, m->schedule.data[c].microbatch};
+        image->schedule[c] =
+            (sc_image_call){m->schedule.data[c].func, m->schedule.data[c].microbatch};
 }
 
-bool sc_generate_parts(const sc_generate_part *parts, uint32_t count, const sc_generate_options *options, sc_generated *out)
+bool sc_generate_parts(const sc_generate_part *parts, uint32_t count,
+                       const sc_generate_options *options, sc_generated *out)
 {
-    sc_generator g = {.m = parts[0].m, .arena = &parts[0].m->context->arena, .options = options, .out = out};
+    sc_generator g = {
+        .m = parts[0].m, .arena = &parts[0].m->context->arena, .options = options, .out = out};
     sc_image *image = sc_arena_alloc(g.arena, sizeof *image);
     *out = (sc_generated){.image = image};
     g.kernel_map.arena = g.gemm_map.arena = g.arena;
@@ -277,8 +286,10 @@ bool sc_generate_parts(const sc_generate_part *parts, uint32_t count, const sc_g
     image->collectives = g.collectives.data, image->collective_count = g.collectives.count;
     image->groups = g.groups.data, image->group_count = g.groups.count;
     return report(&g, "memory plan", sc_generator_plan(&g, image)) &&
-           report(&g, "memory plan", sc_memory_plan_verify(g.arena, image, g.wishes.data, g.wishes.count)) &&
-           (options->no_object || sc_generator_add_object(&g, image)) && report(&g, "program", sc_image_check(image, g.arena));
+           report(&g, "memory plan",
+                  sc_memory_plan_verify(g.arena, image, g.wishes.data, g.wishes.count)) &&
+           (options->no_object || sc_generator_add_object(&g, image)) &&
+           report(&g, "program", sc_image_check(image, g.arena));
 }
 
 bool sc_generate(sc_module *m, const sc_generate_options *options, sc_generated *out)

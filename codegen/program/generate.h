@@ -58,6 +58,7 @@ typedef struct sc_generate_part {
 /* Generates one program from several modules of one context and mesh: it has the functions of all,
  * in order, and the first module's schedule. Modules share a state by its path; it is an error if
  * its type differs between two of them. */
-bool sc_generate_parts(const sc_generate_part *parts, uint32_t count, const sc_generate_options *options, sc_generated *out);
+bool sc_generate_parts(const sc_generate_part *parts, uint32_t count,
+                       const sc_generate_options *options, sc_generated *out);
 
 #endif

@@ -11,7 +11,8 @@ bool sc_generator_is_cuda(const sc_generator *g)
 }
 
 /* ---- values of the program's interface ---- */
-static sc_image_terms terms_where(const sc_module *m, const sc_placement *at, bool (*wanted)(uint8_t on))
+static sc_image_terms terms_where(const sc_module *m, const sc_placement *at,
+                                  bool (*wanted)(uint8_t on))
 {
     uint8_t sub_axes[SC_MAX_SUB_AXES];
     uint32_t count = 0;
@@ -34,10 +35,11 @@ sc_image_tensor sc_generator_tensor(const sc_generator *g, const sc_type_info *t
     for (uint32_t i = 0; i < type->rank; i++) {
         sc_sub_axis_list list = sc_placement_dim(&type->placement, i);
         int64_t local = sc_type_local_size(m, type, i);
-        tensor.dims[i] = (sc_image_dim){.name = sc_text(m->context, m->dims.data[type->dims[i].dim].name),
-                                        .size = type->dims[i].size,
-                                        .local = local,
-                                        .first = sc_terms_of(m, list.sub_axes, list.count, local)};
+        tensor.dims[i] =
+            (sc_image_dim){.name = sc_text(m->context, m->dims.data[type->dims[i].dim].name),
+                           .size = type->dims[i].size,
+                           .local = local,
+                           .first = sc_terms_of(m, list.sub_axes, list.count, local)};
     }
     tensor.replica = terms_where(m, &type->placement, is_nothing);
     tensor.part = terms_where(m, &type->placement, sc_is_partial);
@@ -59,14 +61,20 @@ const char *sc_generator_name(const sc_generator *g, sc_value value)
     if (path[0] != 0)
         return path;
     if ((sc_ops[def->kind].traits & SC_COLLECTIVE) != 0)
-        return sc_arena_printf(g->arena, "%s of %s", name, sc_generator_name(g, def->operands[g->m->values.data[value].index]));
-    return scope[0] == 0 ? name : sc_arena_printf(g->arena, "%s %s in %s", strchr("aeiou", name[0]) != NULL ? "an" : "a", name, scope);
+        return sc_arena_printf(g->arena, "%s of %s", name,
+                               sc_generator_name(g, def->operands[g->m->values.data[value].index]));
+    return scope[0] == 0
+               ? name
+               : sc_arena_printf(g->arena, "%s %s in %s",
+                                 strchr("aeiou", name[0]) != NULL ? "an" : "a", name, scope);
 }
 
 /* ---- buffers and places ---- */
-uint32_t sc_generator_buffer(sc_generator *g, sc_image_buffer_kind kind, int64_t bytes, const char *name)
+uint32_t sc_generator_buffer(sc_generator *g, sc_image_buffer_kind kind, int64_t bytes,
+                             const char *name)
 {
-    *sc_vec_push(g->arena, &g->buffers) = (sc_image_buffer){.kind = kind, .bytes = bytes, .name = name};
+    *sc_vec_push(g->arena, &g->buffers) =
+        (sc_image_buffer){.kind = kind, .bytes = bytes, .name = name};
     *sc_vec_push(g->arena, &g->out->buffer_locs) = g->unit.loc;
     return g->buffers.count - 1;
 }
@@ -96,7 +104,8 @@ bool sc_generator_is_state(const sc_generator *g, uint32_t buffer)
     return g->buffers.data[buffer].kind <= SC_BUFFER_OTHER_STATE;
 }
 
-sc_image_ref sc_generator_write(sc_generator *g, sc_value value, sc_image_buffer_kind kind, bool may_share)
+sc_image_ref sc_generator_write(sc_generator *g, sc_value value, sc_image_buffer_kind kind,
+                                bool may_share)
 {
     uint32_t state = g->func.target[value];
     if (state != SC_NONE) {
@@ -106,27 +115,31 @@ sc_image_ref sc_generator_write(sc_generator *g, sc_value value, sc_image_buffer
             return g->func.place[value] = (sc_image_ref){g->state_buffer[state], 0};
         }
         g->func.target[value] = SC_NONE;
-        g->func.last_read[g->func.root[value]] = SC_LASTS; /* it is copied to the state at the end */
+        /* it is copied to the state at the end */
+        g->func.last_read[g->func.root[value]] = SC_LASTS;
     }
     int64_t bytes = sc_type_local_bytes(g->m, sc_type_of(g->m, value));
-    return g->func.place[value] = (sc_image_ref){sc_generator_buffer(g, kind, bytes, sc_generator_name(g, value)), 0};
+    return g->func.place[value] =
+               (sc_image_ref){sc_generator_buffer(g, kind, bytes, sc_generator_name(g, value)), 0};
 }
 
 /* ---- instructions ---- */
-sc_image_instr *sc_generator_instr(sc_generator *g, sc_image_instr_kind kind, sc_op_id op, uint32_t index, const sc_image_ref *args,
-                                   uint32_t arg_count)
+sc_image_instr *sc_generator_instr(sc_generator *g, sc_image_instr_kind kind, sc_op_id op,
+                                   uint32_t index, const sc_image_ref *args, uint32_t arg_count)
 {
     const sc_op *o = sc_op_at(g->m, op);
     const char *phase = sc_text(g->m->context, sc_op_word(o, SC_ATTR_phase));
     sc_image_instr *made = sc_vec_push(g->arena, &g->func.instrs);
-    *made = (sc_image_instr){.kind = kind,
-                             .stream = kind == SC_INSTR_COLLECTIVE ? 1 : 0,
-                             .instead = g->unit.instead,
-                             .index = index,
-                             .arg_count = arg_count,
-                             .args = sc_arena_array(g->arena, arg_count, sizeof *args),
-                             .where = sc_text(g->m->context, o->scope != 0 ? o->scope : g->m->funcs.data[g->func.id].name),
-                             .phase = phase[0] != 0 ? phase : "forward"};
+    *made = (sc_image_instr){
+        .kind = kind,
+        .stream = kind == SC_INSTR_COLLECTIVE ? 1 : 0,
+        .instead = g->unit.instead,
+        .index = index,
+        .arg_count = arg_count,
+        .args = sc_arena_array(g->arena, arg_count, sizeof *args),
+        .where =
+            sc_text(g->m->context, o->scope != 0 ? o->scope : g->m->funcs.data[g->func.id].name),
+        .phase = phase[0] != 0 ? phase : "forward"};
     if (arg_count > 0)
         memcpy(made->args, args, arg_count * sizeof *args);
     return made;

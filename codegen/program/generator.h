@@ -92,18 +92,20 @@ bool sc_generator_is_cuda(const sc_generator *g);
 sc_image_ref sc_generator_read(const sc_generator *g, sc_value value);
 /* Chooses where an op's result goes: a new buffer, or that of the state whose value it becomes if
  * `may_share` (the unit then reads the state's old value only where in-place is allowed). */
-sc_image_ref sc_generator_write(sc_generator *g, sc_value value, sc_image_buffer_kind kind, bool may_share);
+sc_image_ref sc_generator_write(sc_generator *g, sc_value value, sc_image_buffer_kind kind,
+                                bool may_share);
 /* True if the result will be in the state buffer that holds this operand. */
 bool sc_generator_overwrites(const sc_generator *g, sc_value result, sc_value operand);
 bool sc_generator_is_input(const sc_generator_func *f, uint32_t buffer);
 bool sc_generator_is_state(const sc_generator *g, uint32_t buffer);
-uint32_t sc_generator_buffer(sc_generator *g, sc_image_buffer_kind kind, int64_t bytes, const char *name);
+uint32_t sc_generator_buffer(sc_generator *g, sc_image_buffer_kind kind, int64_t bytes,
+                             const char *name);
 const char *sc_generator_name(const sc_generator *g, sc_value value);
 sc_image_tensor sc_generator_tensor(const sc_generator *g, const sc_type_info *type);
 
 /* ---- instructions ---- */
-sc_image_instr *sc_generator_instr(sc_generator *g, sc_image_instr_kind kind, sc_op_id op, uint32_t index, const sc_image_ref *args,
-                                   uint32_t arg_count);
+sc_image_instr *sc_generator_instr(sc_generator *g, sc_image_instr_kind kind, sc_op_id op,
+                                   uint32_t index, const sc_image_ref *args, uint32_t arg_count);
 void sc_generator_copy(sc_generator *g, sc_op_id op, sc_image_ref from, sc_image_ref to);
 
 #endif

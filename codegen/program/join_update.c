@@ -40,7 +40,8 @@ static void add_instrs(joining *j, const sc_image_func *from)
         instr->index += instr->kind == SC_INSTR_FINISH ? base : 0;
         instr->args = sc_arena_array(j->g->arena, instr->arg_count, sizeof *instr->args);
         for (uint32_t a = 0; a < instr->arg_count; a++)
-            instr->args[a] = (sc_image_ref){own_buffer(j, from->instrs[i].args[a].buffer), from->instrs[i].args[a].at};
+            instr->args[a] = (sc_image_ref){own_buffer(j, from->instrs[i].args[a].buffer),
+                                            from->instrs[i].args[a].at};
     }
 }
 
@@ -59,8 +60,8 @@ static void add_wishes(joining *j, uint32_t from, uint32_t base)
     for (uint32_t w = 0, count = j->g->wishes.count; w < count; w++) {
         sc_memory_wish wish = j->g->wishes.data[w];
         if (wish.func == from)
-            *sc_vec_push(j->g->arena, &j->g->wishes) =
-                (sc_memory_wish){j->func, base + wish.instr, own_buffer(j, wish.into), own_buffer(j, wish.from)};
+            *sc_vec_push(j->g->arena, &j->g->wishes) = (sc_memory_wish){
+                j->func, base + wish.instr, own_buffer(j, wish.into), own_buffer(j, wish.from)};
     }
 }
 
@@ -80,18 +81,23 @@ static bool asks_for_micro_batch(const sc_image_func *func)
 void sc_generator_join(sc_generator *g, sc_image *image)
 {
     uint32_t last = image->call_count - 1;
-    if (image->call_count < 2 || image->schedule[last].micro_batch >= 0 || image->schedule[last - 1].micro_batch < 0)
+    if (image->call_count < 2 || image->schedule[last].micro_batch >= 0 ||
+        image->schedule[last - 1].micro_batch < 0)
         return;
     uint32_t from = image->schedule[last - 1].func, to = image->schedule[last].func;
     const sc_image_func *first = &image->funcs[from], *second = &image->funcs[to];
     if (second->input_count > 0 || asks_for_micro_batch(second))
         return;
-    joining j = {.g = g, .image = image, .func = image->func_count, .clone = sc_arena_array(g->arena, g->buffers.count, sizeof *j.clone)};
+    joining j = {.g = g,
+                 .image = image,
+                 .func = image->func_count,
+                 .clone = sc_arena_array(g->arena, g->buffers.count, sizeof *j.clone)};
     memset(j.clone, 0xff, g->buffers.count * sizeof *j.clone);
     j.made = (sc_image_func){.name = sc_arena_printf(g->arena, "%s+%s", first->name, second->name),
                              .input_count = first->input_count,
                              .output_count = second->output_count};
-    j.made.instrs = sc_arena_array(g->arena, (size_t)first->instr_count + second->instr_count, sizeof *j.made.instrs);
+    j.made.instrs = sc_arena_array(g->arena, (size_t)first->instr_count + second->instr_count,
+                                   sizeof *j.made.instrs);
     add_instrs(&j, first);
     add_instrs(&j, second);
     j.made.inputs = own_values(&j, first->inputs, first->input_count);

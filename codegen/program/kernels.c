@@ -6,8 +6,8 @@
 #include "codegen/cuda/emit.h"
 #include "codegen/program/internal.h"
 
-void sc_generator_emit(sc_generator *g, const sc_emitters *emit, const void *what, sc_generated_kernel *shown, uint32_t *out_kernel,
-                       bool *out_new)
+void sc_generator_emit(sc_generator *g, const sc_emitters *emit, const void *what,
+                       sc_generated_kernel *shown, uint32_t *out_kernel, bool *out_new)
 {
     sc_strbuf bare, text;
     sc_helper_set helpers = 0;
@@ -19,9 +19,11 @@ void sc_generator_emit(sc_generator *g, const sc_emitters *emit, const void *wha
     chosen(g, what, SC_OBJECT_NAME, false, &bare, NULL, &code);
     /* Launch grids are not in the text. */
     for (uint32_t s = 0; s < code.stage_count; s++)
-        sc_strbuf_printf(&bare, "%lld %u %u\n", (long long)code.stages[s].blocks, code.stages[s].threads, code.stages[s].shared_bytes);
+        sc_strbuf_printf(&bare, "%lld %u %u\n", (long long)code.stages[s].blocks,
+                         code.stages[s].threads, code.stages[s].shared_bytes);
     const char *symbol = sc_object_symbol(scratch, bare.data);
-    uint32_t *known = sc_map_insert(&g->kernel_map, sc_hash_bytes(symbol, strlen(symbol), 0), g->kernels.count, out_new);
+    uint32_t *known = sc_map_insert(&g->kernel_map, sc_hash_bytes(symbol, strlen(symbol), 0),
+                                    g->kernels.count, out_new);
     *out_kernel = *known;
     if (!*out_new) {
         g->out->kernels.data[*out_kernel].calls++;
@@ -41,7 +43,8 @@ void sc_generator_emit(sc_generator *g, const sc_emitters *emit, const void *wha
         shown->why_simple = code.why_simple;
     *sc_vec_push(g->arena, &g->out->kernels) = *shown;
     sc_image_kernel *kernel = sc_vec_push(g->arena, &g->kernels);
-    *kernel = (sc_image_kernel){.symbol = symbol, .title = shown->title, .simple = shown->why_simple != NULL};
+    *kernel = (sc_image_kernel){
+        .symbol = symbol, .title = shown->title, .simple = shown->why_simple != NULL};
     kernel->stage_count = code.stage_count;
     kernel->stages = sc_arena_array(g->arena, code.stage_count, sizeof *kernel->stages);
     if (code.stage_count > 0)
@@ -49,7 +52,9 @@ void sc_generator_emit(sc_generator *g, const sc_emitters *emit, const void *wha
     sc_arena_release(scratch, mark);
 }
 
-const sc_image_ref *sc_generator_add_scratch(sc_generator *g, uint32_t kernel, const sc_image_ref *args, uint32_t *count, const char *name)
+const sc_image_ref *sc_generator_add_scratch(sc_generator *g, uint32_t kernel,
+                                             const sc_image_ref *args, uint32_t *count,
+                                             const char *name)
 {
     int64_t bytes = g->out->kernels.data[kernel].code.scratch_bytes;
     if (bytes == 0)
@@ -72,8 +77,8 @@ static void add_hidden(const sc_kernel *k, sc_strbuf *out)
     }
 }
 
-static void emit_kernel(sc_generator *g, const void *what, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers,
-                        sc_cuda_code *code)
+static void emit_kernel(sc_generator *g, const void *what, const char *name, bool comments,
+                        sc_strbuf *out, sc_helper_set *helpers, sc_cuda_code *code)
 {
     (void)g, (void)code;
     sc_c_emit(what, name, comments, out, helpers);
@@ -81,8 +86,8 @@ static void emit_kernel(sc_generator *g, const void *what, const char *name, boo
         add_hidden(what, out);
 }
 
-static void emit_kernel_cuda(sc_generator *g, const void *what, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers,
-                             sc_cuda_code *code)
+static void emit_kernel_cuda(sc_generator *g, const void *what, const char *name, bool comments,
+                             sc_strbuf *out, sc_helper_set *helpers, sc_cuda_code *code)
 {
     (void)g;
     sc_cuda_emit(what, name, comments, out, helpers, code);
@@ -93,7 +98,8 @@ static void emit_kernel_cuda(sc_generator *g, const void *what, const char *name
 static const sc_emitters kernel_emitters = {emit_kernel, emit_kernel_cuda};
 
 /* The program's description of the function: its arguments and checks. */
-static void describe_kernel(sc_generator *g, const sc_kernel *k, int64_t scratch_bytes, sc_image_kernel *out)
+static void describe_kernel(sc_generator *g, const sc_kernel *k, int64_t scratch_bytes,
+                            sc_image_kernel *out)
 {
     out->arg_count = k->args.count;
     out->param_count = k->params.count;
@@ -103,14 +109,16 @@ static void describe_kernel(sc_generator *g, const sc_kernel *k, int64_t scratch
         int64_t elements = 1;
         for (uint32_t d = 0; d < k->args.data[i].rank; d++)
             elements *= k->args.data[i].sizes[d];
-        out->args[i] = (sc_image_arg){elements * sc_dtypes[k->args.data[i].dtype].bytes, (uint8_t)k->args.data[i].mode};
+        out->args[i] = (sc_image_arg){elements * sc_dtypes[k->args.data[i].dtype].bytes,
+                                      (uint8_t)k->args.data[i].mode};
     }
     if (scratch_bytes > 0)
         out->args[out->arg_count++] = (sc_image_arg){scratch_bytes, SC_ACCESS_OUT};
     for (uint32_t i = 0; i < k->items.count; i++) {
         const char *message = k->items.data[i].message;
         if (k->items.data[i].kind == SC_ITEM_CHECK)
-            out->checks[out->check_count++] = sc_arena_copy_text(g->arena, message, strlen(message));
+            out->checks[out->check_count++] =
+                sc_arena_copy_text(g->arena, message, strlen(message));
     }
 }
 
@@ -122,11 +130,15 @@ static void wish(sc_generator *g, const sc_kernel *k, const sc_image_ref *args)
         return;
     for (uint32_t o = 0; o < k->args.count; o++) {
         for (uint32_t i = 0; i < k->args.count; i++) {
-            const sc_image_buffer *out = &g->buffers.data[args[o].buffer], *in = &g->buffers.data[args[i].buffer];
-            if (k->args.data[o].mode == SC_ARG_OUT && k->args.data[i].mode == SC_ARG_IN && args[i].at == 0 && out->bytes == in->bytes &&
-                !sc_generator_is_state(g, args[o].buffer) && !sc_generator_is_state(g, args[i].buffer) && sc_kernel_may_share(k, i, o))
+            const sc_image_buffer *out = &g->buffers.data[args[o].buffer],
+                                  *in = &g->buffers.data[args[i].buffer];
+            if (k->args.data[o].mode == SC_ARG_OUT && k->args.data[i].mode == SC_ARG_IN &&
+                args[i].at == 0 && out->bytes == in->bytes &&
+                !sc_generator_is_state(g, args[o].buffer) &&
+                !sc_generator_is_state(g, args[i].buffer) && sc_kernel_may_share(k, i, o))
                 *sc_vec_push(g->arena, &g->wishes) =
-                    (sc_memory_wish){g->func_base + g->func.id, g->func.instrs.count, args[o].buffer, args[i].buffer};
+                    (sc_memory_wish){g->func_base + g->func.id, g->func.instrs.count,
+                                     args[o].buffer, args[i].buffer};
         }
     }
 }
@@ -146,7 +158,8 @@ void sc_generator_call(sc_generator *g, sc_op_id op, sc_kernel *k, const sc_imag
     if (is_new) {
         sc_kernel_print(k, &ir);
         g->out->kernels.data[index].ir = ir.data;
-        describe_kernel(g, k, g->out->kernels.data[index].code.scratch_bytes, &g->kernels.data[index]);
+        describe_kernel(g, k, g->out->kernels.data[index].code.scratch_bytes,
+                        &g->kernels.data[index]);
     }
     wish(g, k, args);
     args = sc_generator_add_scratch(g, index, args, &count, "scratch");

@@ -56,8 +56,10 @@ static bool add_modules(sc_generator *g, sc_image *image)
     count += add_reductions(g, image, &functions[count]);
     sc_archive_entry *entries = sc_arena_array(g->arena, count, 2 * sizeof *entries);
     sc_cubins cubins;
-    const sc_cubin_options options = {.cache = g->options->object == NULL ? NULL : g->options->object->cache};
-    const char *error = sc_cubins_build(g->arena, g->options->target, functions, count, &options, &cubins);
+    const sc_cubin_options options = {
+        .cache = g->options->object == NULL ? NULL : g->options->object->cache};
+    const char *error =
+        sc_cubins_build(g->arena, g->options->target, functions, count, &options, &cubins);
     if (error != NULL) {
         sc_report(&g->m->context->diag, SC_D_cuda_compiler_failed, (sc_loc){0}, error, NULL);
         return false;
@@ -67,8 +69,10 @@ static bool add_modules(sc_generator *g, sc_image *image)
         const sc_cubin *cubin = &cubins.cubins[i];
         if (cubin->cubin != NULL)
             entries[entry_count++] =
-                (sc_archive_entry){sc_arena_printf(g->arena, "%s.cubin", functions[i].symbol), cubin->cubin, cubin->cubin_bytes};
-        entries[entry_count++] = (sc_archive_entry){sc_arena_printf(g->arena, "%s.ptx", functions[i].symbol), cubin->ptx, cubin->ptx_bytes};
+                (sc_archive_entry){sc_arena_printf(g->arena, "%s.cubin", functions[i].symbol),
+                                   cubin->cubin, cubin->cubin_bytes};
+        entries[entry_count++] = (sc_archive_entry){
+            sc_arena_printf(g->arena, "%s.ptx", functions[i].symbol), cubin->ptx, cubin->ptx_bytes};
     }
     sc_strbuf archive;
     sc_strbuf_init(&archive, g->arena);

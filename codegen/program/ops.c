@@ -16,8 +16,8 @@ bool sc_generate_input(sc_generator *g, sc_op_id op)
     uint32_t buffer = sc_generator_buffer(g, SC_BUFFER_ACT, sc_type_local_bytes(g->m, type), name);
     int32_t batch = g->batch_dim == SC_NONE ? -1 : (int32_t)sc_type_find_dim(type, g->batch_dim);
     g->func.place[value] = (sc_image_ref){buffer, 0};
-    *sc_vec_push(g->arena, &g->func.inputs) =
-        (sc_image_value){.name = name, .tensor = sc_generator_tensor(g, type), .buffer = buffer, .batch_dim = batch};
+    *sc_vec_push(g->arena, &g->func.inputs) = (sc_image_value){
+        .name = name, .tensor = sc_generator_tensor(g, type), .buffer = buffer, .batch_dim = batch};
     return true;
 }
 
@@ -33,7 +33,8 @@ static bool is_written(const sc_generator *g, uint32_t buffer)
 {
     sc_for_each_op (g->m, g->func.id, op) {
         const sc_op *o = sc_op_at(g->m, op);
-        if ((sc_op_traits(o) & SC_STATE_WRITE) != 0 && g->state_buffer[sc_module_find_state(g->m, sc_op_word(o, SC_ATTR_name))] == buffer)
+        if ((sc_op_traits(o) & SC_STATE_WRITE) != 0 &&
+            g->state_buffer[sc_module_find_state(g->m, sc_op_word(o, SC_ATTR_name))] == buffer)
             return true;
     }
     return false;
@@ -46,7 +47,8 @@ static sc_image_ref moved_out(sc_generator *g, sc_op_id op, sc_value value)
     if (!is_written(g, at.buffer))
         return at;
     int64_t bytes = sc_type_local_bytes(g->m, sc_type_of(g->m, value));
-    sc_image_ref to = {sc_generator_buffer(g, SC_BUFFER_ACT, bytes, sc_generator_name(g, value)), 0};
+    sc_image_ref to = {sc_generator_buffer(g, SC_BUFFER_ACT, bytes, sc_generator_name(g, value)),
+                       0};
     sc_generator_copy(g, op, at, to);
     return to;
 }
@@ -56,7 +58,8 @@ static sc_image_ref moved_out(sc_generator *g, sc_op_id op, sc_value value)
 bool sc_generate_state_write(sc_generator *g, sc_op_id op)
 {
     const sc_op *o = sc_op_at(g->m, op);
-    uint32_t state = sc_module_find_state(g->m, sc_op_word(o, SC_ATTR_name)), buffer = g->state_buffer[state];
+    uint32_t state = sc_module_find_state(g->m, sc_op_word(o, SC_ATTR_name)),
+             buffer = g->state_buffer[state];
     if (g->func.last_write[state] != op)
         return true;
     sc_image_ref at = sc_generator_read(g, o->operands[0]);
@@ -73,10 +76,11 @@ bool sc_generate_return(sc_generator *g, sc_op_id op)
     for (uint32_t i = 0; i < o->operand_count; i++) {
         sc_value value = o->operands[i];
         sc_image_ref at = moved_out(g, op, value);
-        *sc_vec_push(g->arena, &g->func.outputs) = (sc_image_value){.name = sc_generator_name(g, value),
-                                                                    .tensor = sc_generator_tensor(g, sc_type_of(g->m, value)),
-                                                                    .buffer = at.buffer,
-                                                                    .batch_dim = -1};
+        *sc_vec_push(g->arena, &g->func.outputs) =
+            (sc_image_value){.name = sc_generator_name(g, value),
+                             .tensor = sc_generator_tensor(g, sc_type_of(g->m, value)),
+                             .buffer = at.buffer,
+                             .batch_dim = -1};
     }
     return true;
 }
@@ -120,7 +124,8 @@ static bool same_layout(const sc_module *m, const sc_type_info *a, const sc_type
     if (a->dtype != b->dtype || a->rank != b->rank)
         return false;
     for (uint32_t i = 0; i < a->rank; i++) {
-        if (a->dims[i].dim != b->dims[i].dim || sc_type_local_size(m, a, i) != sc_type_local_size(m, b, i))
+        if (a->dims[i].dim != b->dims[i].dim ||
+            sc_type_local_size(m, a, i) != sc_type_local_size(m, b, i))
             return false;
     }
     return true;
@@ -153,7 +158,8 @@ static bool add_step(sc_generator *g, contraction *c, const sc_op *op, uint32_t 
     sc_value other = op->operands[1 - chained];
     const sc_op *def = sc_op_at(m, sc_def(m, other));
     if ((sc_ops[def->kind].fuse & SC_FUSE_FREE) != 0 && sc_op_attr(def, SC_ATTR_kernel) != NULL)
-        return row->kind == SC_GEMM_MUL && sc_contract_add_scale(&c->c, sc_op_number(def, SC_ATTR_value, 1));
+        return row->kind == SC_GEMM_MUL &&
+               sc_contract_add_scale(&c->c, sc_op_number(def, SC_ATTR_value, 1));
     c->tensors[at] = other;
     return sc_contract_add_tensor(m, &c->c, row->kind, sc_type_of(m, other));
 }
@@ -168,7 +174,8 @@ static bool read_chain(sc_generator *g, const sc_op_id *ops, uint32_t count, con
     sc_value value = sc_op_at(m, ops[i])->first_result;
     c->result = sc_op_at(m, ops[count - 1])->first_result;
     c->accumulated = SC_NONE;
-    if (!sc_contract(m, sc_op_at(m, ops[i]), sc_type_of(m, c->result), &c->c) || !add_store(g, c, value))
+    if (!sc_contract(m, sc_op_at(m, ops[i]), sc_type_of(m, c->result), &c->c) ||
+        !add_store(g, c, value))
         return false;
     for (i++; i < count; i++) {
         const sc_op *op = sc_op_at(m, ops[i]);
@@ -185,7 +192,8 @@ static bool read_chain(sc_generator *g, const sc_op_id *ops, uint32_t count, con
 }
 
 /* True if the contraction also reads the tensor's bytes outside its last step, under any name. */
-static bool reads_elsewhere(const sc_generator *g, const sc_op *dot, const contraction *c, sc_value tensor)
+static bool reads_elsewhere(const sc_generator *g, const sc_op *dot, const contraction *c,
+                            sc_value tensor)
 {
     sc_value root = g->func.root[tensor];
     bool reads = g->func.root[dot->operands[0]] == root || g->func.root[dot->operands[1]] == root;
@@ -206,9 +214,11 @@ static void take_over(sc_generator *g, const sc_op *dot, contraction *c)
     sc_image_ref at = sc_generator_read(g, tensor);
     sc_image_buffer_kind kind = g->buffers.data[at.buffer].kind;
     bool whole = at.at == 0 && g->buffers.data[at.buffer].bytes == sc_type_local_bytes(g->m, to);
-    bool dead = g->func.last_read[g->func.root[tensor]] == g->unit.number && whole && g->func.target[c->result] == SC_NONE &&
-                kind > SC_BUFFER_OTHER_STATE && !sc_generator_is_input(&g->func, at.buffer);
-    bool own_state = sc_generator_overwrites(g, c->result, tensor) && g->func.last_read[g->func.root[tensor]] == g->unit.number;
+    bool dead = g->func.last_read[g->func.root[tensor]] == g->unit.number && whole &&
+                g->func.target[c->result] == SC_NONE && kind > SC_BUFFER_OTHER_STATE &&
+                !sc_generator_is_input(&g->func, at.buffer);
+    bool own_state = sc_generator_overwrites(g, c->result, tensor) &&
+                     g->func.last_read[g->func.root[tensor]] == g->unit.number;
     if (!same_layout(g->m, from, to) || !(dead || own_state) || reads_elsewhere(g, dot, c, tensor))
         return;
     c->accumulated = tensor;
@@ -217,13 +227,15 @@ static void take_over(sc_generator *g, const sc_op *dot, contraction *c)
 }
 
 /* True if the value's buffer is one that the GEMM reads. */
-static bool overwrites_operand(const sc_generator *g, const sc_op *dot, const contraction *c, sc_value value)
+static bool overwrites_operand(const sc_generator *g, const sc_op *dot, const contraction *c,
+                               sc_value value)
 {
-    bool overwrites = sc_generator_overwrites(g, value, dot->operands[0]) || sc_generator_overwrites(g, value, dot->operands[1]);
+    bool overwrites = sc_generator_overwrites(g, value, dot->operands[0]) ||
+                      sc_generator_overwrites(g, value, dot->operands[1]);
     for (uint32_t s = 0; s < c->c.gemm.step_count; s++) {
         sc_gemm_step_kind kind = c->c.gemm.steps[s].kind;
-        overwrites =
-            overwrites || (sc_gemm_step_has_tensor(kind) && !sc_gemm_step_writes(kind) && sc_generator_overwrites(g, value, c->tensors[s]));
+        overwrites = overwrites || (sc_gemm_step_has_tensor(kind) && !sc_gemm_step_writes(kind) &&
+                                    sc_generator_overwrites(g, value, c->tensors[s]));
     }
     return overwrites;
 }
@@ -238,7 +250,8 @@ static const char *refused(const sc_generator *g, const contraction *c)
     if (sc_generator_is_cuda(g))
         return sc_matmul_of(gemm, &form);
     for (uint32_t s = 0; s < gemm->step_count; s++) {
-        if (gemm->steps[s].kind == SC_GEMM_STORE || sc_gemm_step_slope_of(gemm->steps[s].kind) != SC_GEMM_STEP_KINDS)
+        if (gemm->steps[s].kind == SC_GEMM_STORE ||
+            sc_gemm_step_slope_of(gemm->steps[s].kind) != SC_GEMM_STEP_KINDS)
             return "a kernel behind it is faster";
     }
     return NULL;
@@ -266,7 +279,8 @@ static uint32_t index_of(sc_generator *g, const sc_gemm *gemm)
     sc_strbuf text;
     sc_strbuf_init(&text, g->arena);
     sc_gemm_print(gemm, &text);
-    uint32_t *index = sc_map_insert(&g->gemm_map, sc_hash_bytes(text.data, text.length, 0), g->gemms.count, &is_new);
+    uint32_t *index = sc_map_insert(&g->gemm_map, sc_hash_bytes(text.data, text.length, 0),
+                                    g->gemms.count, &is_new);
     if (is_new)
         *sc_vec_push(g->arena, &g->gemms) = *gemm;
     return *index;
@@ -275,9 +289,11 @@ static uint32_t index_of(sc_generator *g, const sc_gemm *gemm)
 /* Emits the fallback for a library that turns out not to support the epilogue for these dtypes and
  * layouts, which only the library knows: the plain GEMM, then kernels. `args`: those of the GEMM,
  * the workspace last. */
-static void emit_instead(sc_generator *g, sc_op_id op, const sc_gemm *gemm, const sc_image_ref *args, uint32_t count)
+static void emit_instead(sc_generator *g, sc_op_id op, const sc_gemm *gemm,
+                         const sc_image_ref *args, uint32_t count)
 {
-    uint32_t first = gemm->step_count > 0 && gemm->steps[0].kind == SC_GEMM_SCALE ? 1 : 0, given = 0, sums = 0;
+    uint32_t first = gemm->step_count > 0 && gemm->steps[0].kind == SC_GEMM_SCALE ? 1 : 0,
+             given = 0, sums = 0;
     sc_gemm bare = *gemm;
     bare.step_count = first;
     memset(&bare.steps[first], 0, (SC_GEMM_MAX_STEPS - first) * sizeof *bare.steps);
@@ -316,25 +332,30 @@ static void emit_gemm(sc_generator *g, sc_op_id op, sc_op_id dot_op, contraction
     sc_image_ref args[4 + SC_GEMM_MAX_STEPS];
     uint32_t count = 0;
     take_fused_sum(g, dot_op, c);
-    sc_image_ref before = c->accumulated != SC_NONE ? sc_generator_read(g, c->accumulated) : (sc_image_ref){0};
+    sc_image_ref before =
+        c->accumulated != SC_NONE ? sc_generator_read(g, c->accumulated) : (sc_image_ref){0};
     args[count++] = sc_generator_read(g, dot->operands[0]);
     args[count++] = sc_generator_read(g, dot->operands[1]);
     sc_image_ref *out = &args[count++];
     for (uint32_t s = 0; s < c->c.gemm.step_count; s++) {
         sc_gemm_step_kind kind = c->c.gemm.steps[s].kind;
         if (sc_gemm_step_writes(kind))
-            args[count++] = sc_generator_write(g, c->tensors[s], SC_BUFFER_ACT, !overwrites_operand(g, dot, c, c->tensors[s]));
+            args[count++] = sc_generator_write(g, c->tensors[s], SC_BUFFER_ACT,
+                                               !overwrites_operand(g, dot, c, c->tensors[s]));
         else if (sc_gemm_step_has_tensor(kind))
             args[count++] = sc_generator_read(g, c->tensors[s]);
     }
     bool shares = overwrites_operand(g, dot, c, c->result);
     bool dead = c->accumulated != SC_NONE && g->func.target[c->result] == SC_NONE;
-    *out = dead ? (g->func.place[c->result] = before) : sc_generator_write(g, c->result, SC_BUFFER_ACT, !shares);
+    *out = dead ? (g->func.place[c->result] = before)
+                : sc_generator_write(g, c->result, SC_BUFFER_ACT, !shares);
     if (c->accumulated != SC_NONE && (out->buffer != before.buffer || out->at != before.at))
         sc_generator_copy(g, op, before, *out);
-    int64_t scratch = sc_image_gemm_scratch(sc_generator_is_cuda(g) ? g->options->target->name : "cpu", &c->c.gemm);
+    int64_t scratch = sc_image_gemm_scratch(
+        sc_generator_is_cuda(g) ? g->options->target->name : "cpu", &c->c.gemm);
     if (scratch > 0)
-        args[count++] = (sc_image_ref){sc_generator_buffer(g, SC_BUFFER_WORKSPACE, scratch, "gemm"), 0};
+        args[count++] =
+            (sc_image_ref){sc_generator_buffer(g, SC_BUFFER_WORKSPACE, scratch, "gemm"), 0};
     sc_generator_instr(g, SC_INSTR_GEMM, op, index_of(g, &c->c.gemm), args, count);
     if (sc_generator_is_cuda(g))
         emit_instead(g, op, &c->c.gemm, args, count);
@@ -343,7 +364,8 @@ static void emit_gemm(sc_generator *g, sc_op_id op, sc_op_id dot_op, contraction
 /* Emits the matmul as a kernel that computes one element of the result after the other. */
 static void emit_simply(sc_generator *g, sc_op_id op, const sc_op *dot, const char *why)
 {
-    sc_image_ref args[3] = {sc_generator_read(g, dot->operands[0]), sc_generator_read(g, dot->operands[1])};
+    sc_image_ref args[3] = {sc_generator_read(g, dot->operands[0]),
+                            sc_generator_read(g, dot->operands[1])};
     args[2] = sc_generator_write(g, dot->first_result, SC_BUFFER_ACT, false);
     sc_kernel *k = sc_contract_kernel(g->m, dot);
     sc_generator_call(g, op, k, args);
@@ -357,8 +379,8 @@ bool sc_generate_dot(sc_generator *g, sc_op_id op)
     const sc_op *dot = sc_op_at(g->m, op);
     contraction c = {.result = dot->first_result, .accumulated = SC_NONE};
     if (!sc_contract(g->m, dot, NULL, &c.c)) {
-        sc_report(&g->m->context->diag, SC_D_ir_invalid, dot->loc, "code generation", "a contraction that no descriptor has room for",
-                  NULL);
+        sc_report(&g->m->context->diag, SC_D_ir_invalid, dot->loc, "code generation",
+                  "a contraction that no descriptor has room for", NULL);
         return false;
     }
     const char *why = refused(g, &c);
@@ -418,8 +440,8 @@ bool sc_generate_contraction(sc_generator *g, const sc_op_id *ops, uint32_t coun
 }
 
 /* ---- attention ---- */
-static void emit_attend(sc_generator *g, const void *what, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers,
-                        sc_cuda_code *code)
+static void emit_attend(sc_generator *g, const void *what, const char *name, bool comments,
+                        sc_strbuf *out, sc_helper_set *helpers, sc_cuda_code *code)
 {
     const sc_attention_desc *desc = what;
     (void)comments;
@@ -427,11 +449,12 @@ static void emit_attend(sc_generator *g, const void *what, const char *name, boo
     code->scratch_bytes = desc->scratch_bytes;
 }
 
-static void emit_attend_cuda(sc_generator *g, const void *what, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers,
-                             sc_cuda_code *code)
+static void emit_attend_cuda(sc_generator *g, const void *what, const char *name, bool comments,
+                             sc_strbuf *out, sc_helper_set *helpers, sc_cuda_code *code)
 {
     (void)comments;
-    sc_attention_emit_cuda(g->m->context, what, g->options->target->shared_bytes, name, out, helpers, code);
+    sc_attention_emit_cuda(g->m->context, what, g->options->target->shared_bytes, name, out,
+                           helpers, code);
 }
 
 static const sc_emitters attend_emitters = {emit_attend, emit_attend_cuda};
@@ -441,7 +464,8 @@ bool sc_generate_attend(sc_generator *g, sc_op_id op)
     const sc_op *o = sc_op_at(g->m, op);
     const sc_attention_desc *desc = sc_attention_describe(g->m, op);
     if (desc == NULL) {
-        sc_report(&g->m->context->diag, SC_D_ir_invalid, o->loc, "code generation", "an attention that has no descriptor", NULL);
+        sc_report(&g->m->context->diag, SC_D_ir_invalid, o->loc, "code generation",
+                  "an attention that has no descriptor", NULL);
         return false;
     }
     sc_image_ref *given = sc_arena_array(g->arena, desc->arg_count, sizeof *given);
@@ -451,7 +475,8 @@ bool sc_generate_attend(sc_generator *g, sc_op_id op)
         given[count++] = sc_generator_read(g, o->operands[i]);
     for (uint32_t r = 0; r < o->result_count; r++)
         given[count++] = sc_generator_write(g, o->first_result + r, SC_BUFFER_ACT, false);
-    sc_generated_kernel shown = {.title = sc_ops[o->kind].name, .why_simple = sc_generator_is_cuda(g) ? NULL : desc->why_simple};
+    sc_generated_kernel shown = {.title = sc_ops[o->kind].name,
+                                 .why_simple = sc_generator_is_cuda(g) ? NULL : desc->why_simple};
     sc_generator_emit(g, &attend_emitters, desc, &shown, &index, &is_new);
     const sc_image_ref *args = sc_generator_add_scratch(g, index, given, &count, "attend");
     if (is_new) {
@@ -462,7 +487,8 @@ bool sc_generate_attend(sc_generator *g, sc_op_id op)
         kernel->args = sc_arena_array(g->arena, count, sizeof *kernel->args);
         for (uint32_t i = 0; i < count; i++) {
             bool reads = i < o->operand_count;
-            kernel->args[i] = (sc_image_arg){g->buffers.data[args[i].buffer].bytes - args[i].at, reads ? SC_ACCESS_IN : SC_ACCESS_OUT};
+            kernel->args[i] = (sc_image_arg){g->buffers.data[args[i].buffer].bytes - args[i].at,
+                                             reads ? SC_ACCESS_IN : SC_ACCESS_OUT};
         }
     }
     sc_image_instr *instr = sc_generator_instr(g, SC_INSTR_KERNEL, op, index, args, count);

@@ -1,4 +1,5 @@
-/* Reorders instruction lists so that collectives overlap computation; the rules are in overlap.h. */
+/* Reorders instruction lists so that collectives overlap computation; the rules are in overlap.h.
+ */
 #include "codegen/program/overlap.h"
 
 #include <stdbool.h>
@@ -32,7 +33,9 @@ typedef struct overlapping {
 
 static int64_t bytes_of(const overlapping *o, uint32_t buffer)
 {
-    return o->is_state[buffer] ? 0 : (o->image->buffers[buffer].bytes + SC_IMAGE_ALIGN - 1) / SC_IMAGE_ALIGN * SC_IMAGE_ALIGN;
+    return o->is_state[buffer] ? 0
+                               : (o->image->buffers[buffer].bytes + SC_IMAGE_ALIGN - 1) /
+                                     SC_IMAGE_ALIGN * SC_IMAGE_ALIGN;
 }
 
 static bool is_collective(const overlapping *o, uint32_t index)
@@ -70,7 +73,9 @@ static void list_items(overlapping *o)
 
 static void list_touches(overlapping *o)
 {
-    uint32_t *start = o->touch_start = sc_arena_array(o->arena, (size_t)o->image->buffer_count + 2, sizeof *start), total = 0;
+    uint32_t *start = o->touch_start =
+                 sc_arena_array(o->arena, (size_t)o->image->buffer_count + 2, sizeof *start),
+             total = 0;
     for (uint32_t i = 0; i < o->count; i++) {
         for (uint32_t a = 0; a < o->items[i].instr->arg_count; a++, total++)
             start[o->items[i].instr->args[a].buffer + 2]++;
@@ -120,7 +125,8 @@ static void list_wishes(overlapping *o, uint32_t func, const sc_memory_wish *wis
             continue;
         uint32_t index = o->item_of[wish->instr];
         const sc_image_instr *instr = o->items[index].instr;
-        if (!has_once(instr, wish->from) || !has_once(instr, wish->into) || bytes_of(o, wish->from) != bytes_of(o, wish->into))
+        if (!has_once(instr, wish->from) || !has_once(instr, wish->into) ||
+            bytes_of(o, wish->from) != bytes_of(o, wish->into))
             continue;
         o->wish_from[index] = wish->from;
         o->wish_into[index] = wish->into;
@@ -174,7 +180,8 @@ static int64_t *find_live(const overlapping *o, const uint32_t *order, const lif
     }
     for (uint32_t at = 0; at < o->count; at++) {
         uint32_t into = o->wish_into[order[at]], from = o->wish_from[order[at]];
-        if (into == NONE || lives[into].first != at || lives[from].last != at || lives[from].first == at || lives[from].is_held)
+        if (into == NONE || lives[into].first != at || lives[from].last != at ||
+            lives[from].first == at || lives[from].is_held)
             continue;
         live[at] -= bytes_of(o, into);
         live[at + 1] += bytes_of(o, into);
@@ -219,7 +226,8 @@ static uint32_t touches_before(const overlapping *o, uint32_t buffer, uint32_t i
 static bool prepares(const overlapping *o, uint32_t index)
 {
     const item *one = &o->items[index];
-    if (one->at != NONE || (one->instr->kind != SC_INSTR_KERNEL && one->instr->kind != SC_INSTR_COPY))
+    if (one->at != NONE ||
+        (one->instr->kind != SC_INSTR_KERNEL && one->instr->kind != SC_INSTR_COPY))
         return false;
     for (uint32_t a = 0; a < one->instr->arg_count; a++) {
         uint32_t buffer = one->instr->args[a].buffer;
@@ -287,7 +295,8 @@ static void count_group(overlapping *o, uint32_t first, int64_t sign)
         const sc_image_instr *instr = o->items[o->members[m]].instr;
         for (uint32_t a = 0; a < instr->arg_count; a++) {
             uint32_t buffer = instr->args[a].buffer;
-            bool is_born = sc_memory_access(o->image, instr, a) == SC_ACCESS_OUT && o->touches[o->touch_start[buffer]] == o->members[m];
+            bool is_born = sc_memory_access(o->image, instr, a) == SC_ACCESS_OUT &&
+                           o->touches[o->touch_start[buffer]] == o->members[m];
             for (uint32_t t = first != NONE ? first : o->members[m]; is_born && t < end; t++)
                 o->live[t] += sign * bytes_of(o, buffer);
         }
@@ -301,7 +310,8 @@ static int64_t group_bytes(const overlapping *o)
         const sc_image_instr *instr = o->items[o->members[m]].instr;
         for (uint32_t a = 0; a < instr->arg_count; a++) {
             uint32_t buffer = instr->args[a].buffer;
-            bool is_born = sc_memory_access(o->image, instr, a) == SC_ACCESS_OUT && o->touches[o->touch_start[buffer]] == o->members[m];
+            bool is_born = sc_memory_access(o->image, instr, a) == SC_ACCESS_OUT &&
+                           o->touches[o->touch_start[buffer]] == o->members[m];
             sum += is_born ? bytes_of(o, buffer) : 0;
         }
     }
@@ -313,7 +323,8 @@ static uint32_t next_start(const overlapping *o, uint32_t behind)
 {
     uint32_t next = NONE;
     for (uint32_t i = 0; i < o->count; i++) {
-        if (is_collective(o, i) && o->items[i].at != NONE && o->items[i].at > behind && o->items[i].at < next)
+        if (is_collective(o, i) && o->items[i].at != NONE && o->items[i].at > behind &&
+            o->items[i].at < next)
             next = o->items[i].at;
     }
     return next;
@@ -415,11 +426,13 @@ static void finish(writing *w, uint32_t which)
  * only for those originally waited for before it. */
 static void finish_for(writing *w, uint32_t buffer, bool is_written, uint32_t at)
 {
-    for (uint32_t f = 0; f < w->flying && (w->brought[buffer] > 0 || (is_written && w->taken[buffer] > 0));) {
+    for (uint32_t f = 0;
+         f < w->flying && (w->brought[buffer] > 0 || (is_written && w->taken[buffer] > 0));) {
         const sc_image_instr *instr = w->o->items[w->flights[f].item].instr;
         bool has = false;
         for (uint32_t a = 0; a < instr->arg_count; a++)
-            has = has || (instr->args[a].buffer == buffer && (is_written || sc_memory_access(w->o->image, instr, a) != SC_ACCESS_IN));
+            has = has || (instr->args[a].buffer == buffer &&
+                          (is_written || sc_memory_access(w->o->image, instr, a) != SC_ACCESS_IN));
         if (has && w->flights[f].due <= at)
             finish(w, f);
         else
@@ -433,7 +446,8 @@ static int64_t held_by(const writing *w, const flight *one, uint32_t at)
     const sc_image_instr *instr = w->o->items[one->item].instr;
     int64_t sum = 0;
     for (uint32_t a = 0; a < instr->arg_count; a++)
-        sum += w->lives[instr->args[a].buffer].last < at ? bytes_of(w->o, instr->args[a].buffer) : 0;
+        sum +=
+            w->lives[instr->args[a].buffer].last < at ? bytes_of(w->o, instr->args[a].buffer) : 0;
     return sum;
 }
 
@@ -442,7 +456,8 @@ static void make_room(writing *w, uint32_t at, uint32_t index)
 {
     uint32_t from = w->o->wish_from[index];
     int64_t sum = w->o->live[at];
-    if (from != NONE && w->taken[from] + w->brought[from] > 0) /* the wish is not granted in this case */
+    /* the wish is not granted in this case */
+    if (from != NONE && w->taken[from] + w->brought[from] > 0)
         sum += bytes_of(w->o, from);
     for (uint32_t f = 0; f < w->flying; f++)
         sum += held_by(w, &w->flights[f], at);
@@ -462,7 +477,8 @@ static void write_item(writing *w, uint32_t at, uint32_t index)
     overlapping *o = w->o;
     const sc_image_instr *instr = o->items[index].instr;
     for (uint32_t a = 0; a < instr->arg_count; a++)
-        finish_for(w, instr->args[a].buffer, sc_memory_access(o->image, instr, a) != SC_ACCESS_IN, NONE);
+        finish_for(w, instr->args[a].buffer, sc_memory_access(o->image, instr, a) != SC_ACCESS_IN,
+                   NONE);
     if (o->wish_from[index] != NONE) /* its place will be written, as in the original list */
         finish_for(w, o->wish_from[index], true, at);
     if (is_collective(o, index) && w->flying == SC_OVERLAP_FLIGHTS)
@@ -495,7 +511,8 @@ static void write_list(overlapping *o, sc_image_func *out, const uint32_t *order
     out->instrs = w.instrs;
 }
 
-void sc_overlap(sc_arena *arena, sc_image *image, uint32_t func, const sc_overlap_room *room, sc_memory_wish *wishes, uint32_t wish_count)
+void sc_overlap(sc_arena *arena, sc_image *image, uint32_t func, const sc_overlap_room *room,
+                sc_memory_wish *wishes, uint32_t wish_count)
 {
     overlapping o = {.arena = arena, .image = image, .func = &image->funcs[func]};
     bool moves = false;

@@ -34,6 +34,7 @@ typedef struct sc_overlap_room {
 
 /* Replaces the function's list, in the arena, and leaves the old one intact; its wishes follow
  * their instructions. Every collective must be followed by exactly one FINISH. */
-void sc_overlap(sc_arena *arena, sc_image *image, uint32_t func, const sc_overlap_room *room, sc_memory_wish *wishes, uint32_t wish_count);
+void sc_overlap(sc_arena *arena, sc_image *image, uint32_t func, const sc_overlap_room *room,
+                sc_memory_wish *wishes, uint32_t wish_count);
 
 #endif

@@ -39,7 +39,8 @@ static bool has_collectives(const sc_image_func *func)
 
 /* True if the function overlaps in an arena of at most `most` bytes. Otherwise it is restored and
  * the plan is stale. */
-static bool overlap(sc_generator *g, sc_image *image, uint32_t func, int64_t most, const char **out_error)
+static bool overlap(sc_generator *g, sc_image *image, uint32_t func, int64_t most,
+                    const char **out_error)
 {
     sc_image_instr *instrs = image->funcs[func].instrs;
     size_t bytes = g->wishes.count * sizeof *g->wishes.data;
@@ -64,6 +65,7 @@ const char *sc_generator_plan(sc_generator *g, sc_image *image)
     int64_t most = image->arena_bytes;
     bool is_stale = false;
     for (uint32_t f = 0; f < image->func_count && error == NULL; f++)
-        is_stale = has_collectives(&image->funcs[f]) ? !overlap(g, image, f, most, &error) : is_stale;
+        is_stale =
+            has_collectives(&image->funcs[f]) ? !overlap(g, image, f, most, &error) : is_stale;
     return error == NULL && is_stale ? plan(g, image) : error;
 }

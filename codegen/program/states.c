@@ -7,23 +7,26 @@
 static sc_image_buffer_kind kind_of_state(sc_state_kind kind)
 {
     static const sc_image_buffer_kind kinds[SC_STATE_KINDS] = {
-        [SC_STATE_PARAM] = SC_BUFFER_PARAM,    [SC_STATE_CACHE] = SC_BUFFER_CACHE,        [SC_STATE_GRAD] = SC_BUFFER_GRAD,
-        [SC_STATE_OPT] = SC_BUFFER_OPT,        [SC_STATE_SCALAR] = SC_BUFFER_OTHER_STATE, [SC_STATE_GATHERED] = SC_BUFFER_OTHER_STATE,
+        [SC_STATE_PARAM] = SC_BUFFER_PARAM,        [SC_STATE_CACHE] = SC_BUFFER_CACHE,
+        [SC_STATE_GRAD] = SC_BUFFER_GRAD,          [SC_STATE_OPT] = SC_BUFFER_OPT,
+        [SC_STATE_SCALAR] = SC_BUFFER_OTHER_STATE, [SC_STATE_GATHERED] = SC_BUFFER_OTHER_STATE,
         [SC_STATE_SUM] = SC_BUFFER_OTHER_STATE};
     return kinds[kind];
 }
 
 static bool same_terms(const sc_image_terms *a, const sc_image_terms *b)
 {
-    return a->count == b->count && (a->count == 0 || memcmp(a->terms, b->terms, a->count * sizeof *a->terms) == 0);
+    return a->count == b->count &&
+           (a->count == 0 || memcmp(a->terms, b->terms, a->count * sizeof *a->terms) == 0);
 }
 
 static bool same_tensor(const sc_image_tensor *a, const sc_image_tensor *b)
 {
     bool same = a->dtype == b->dtype && a->rank == b->rank && a->partial == b->partial;
     for (uint32_t i = 0; same && i < a->rank; i++)
-        same = strcmp(a->dims[i].name, b->dims[i].name) == 0 && a->dims[i].size == b->dims[i].size &&
-               a->dims[i].local == b->dims[i].local && same_terms(&a->dims[i].first, &b->dims[i].first);
+        same = strcmp(a->dims[i].name, b->dims[i].name) == 0 &&
+               a->dims[i].size == b->dims[i].size && a->dims[i].local == b->dims[i].local &&
+               same_terms(&a->dims[i].first, &b->dims[i].first);
     return same && same_terms(&a->replica, &b->replica) && same_terms(&a->part, &b->part);
 }
 
@@ -44,21 +47,26 @@ static bool add_state(sc_generator *g, const sc_state *state, uint32_t *out_buff
     sc_image_tensor tensor = sc_generator_tensor(g, type);
     uint32_t found = g->func_base == 0 ? SC_IMAGE_NONE : find_state(g, path);
     if (found == SC_IMAGE_NONE) {
-        *out_buffer = sc_generator_buffer(g, kind_of_state(state->kind), sc_type_local_bytes(m, type), path);
-        *sc_vec_push(g->arena, &g->states) = (sc_image_state){.path = path,
-                                                              .kind = (uint8_t)state->kind,
-                                                              .init = (uint8_t)state->init,
-                                                              .init_args = {state->init_args[0], state->init_args[1]},
-                                                              .tensor = tensor,
-                                                              .buffer = *out_buffer,
-                                                              .master = SC_IMAGE_NONE};
+        *out_buffer =
+            sc_generator_buffer(g, kind_of_state(state->kind), sc_type_local_bytes(m, type), path);
+        *sc_vec_push(g->arena, &g->states) =
+            (sc_image_state){.path = path,
+                             .kind = (uint8_t)state->kind,
+                             .init = (uint8_t)state->init,
+                             .init_args = {state->init_args[0], state->init_args[1]},
+                             .tensor = tensor,
+                             .buffer = *out_buffer,
+                             .master = SC_IMAGE_NONE};
         return true;
     }
     *out_buffer = g->states.data[found].buffer;
-    if (g->states.data[found].kind == (uint8_t)state->kind && same_tensor(&g->states.data[found].tensor, &tensor))
+    if (g->states.data[found].kind == (uint8_t)state->kind &&
+        same_tensor(&g->states.data[found].tensor, &tensor))
         return true;
-    sc_report(&m->context->diag, SC_D_ir_invalid, state->loc, "code generation",
-              sc_arena_printf(g->arena, "'%s' is not the same in all functions of the program", path), NULL);
+    sc_report(
+        &m->context->diag, SC_D_ir_invalid, state->loc, "code generation",
+        sc_arena_printf(g->arena, "'%s' is not the same in all functions of the program", path),
+        NULL);
     return false;
 }
 
@@ -72,9 +80,11 @@ bool sc_generator_add_states(sc_generator *g)
     }
     for (uint32_t s = 0; s < m->state.count; s++) {
         const char *path = sc_text(m->context, m->state.data[s].path);
-        uint32_t wide = sc_module_find_state(m, sc_intern_printf(&m->context->names, "%s.master", path));
+        uint32_t wide =
+            sc_module_find_state(m, sc_intern_printf(&m->context->names, "%s.master", path));
         if (m->state.data[s].kind == SC_STATE_PARAM && wide != SC_NONE)
-            g->states.data[find_state(g, path)].master = find_state(g, sc_text(m->context, m->state.data[wide].path));
+            g->states.data[find_state(g, path)].master =
+                find_state(g, sc_text(m->context, m->state.data[wide].path));
     }
     return true;
 }

@@ -66,8 +66,12 @@ sc_cache_key sc_cache_key_of_code(sc_arena *arena, const char *text)
         sc_strbuf_add_bytes(&code, text, plain);
         text += plain;
         const char *comment = behind_comment(text);
-        const char *next = comment != NULL ? comment : *text == '/' ? text + 1 : *text == 0 ? text : behind_literal(text);
-        sc_strbuf_add_bytes(&code, comment != NULL ? " " : text, comment != NULL ? 1 : (size_t)(next - text));
+        const char *next = comment != NULL ? comment
+                           : *text == '/'  ? text + 1
+                           : *text == 0    ? text
+                                           : behind_literal(text);
+        sc_strbuf_add_bytes(&code, comment != NULL ? " " : text,
+                            comment != NULL ? 1 : (size_t)(next - text));
         text = next;
     }
     sc_cache_key key = sc_cache_key_of(code.data, code.length);
@@ -83,8 +87,8 @@ sc_cache_key sc_cache_key_with(sc_cache_key a, sc_cache_key b)
 
 const char *sc_cache_path(sc_arena *arena, const char *folder, sc_cache_key key, const char *ending)
 {
-    return sc_arena_printf(arena, "%s/%016llx%016llx%s", folder, (unsigned long long)key.words[0], (unsigned long long)key.words[1],
-                           ending);
+    return sc_arena_printf(arena, "%s/%016llx%016llx%s", folder, (unsigned long long)key.words[0],
+                           (unsigned long long)key.words[1], ending);
 }
 
 /* ---- ownership ---- */
@@ -237,7 +241,8 @@ bool sc_cache_write(const char *path, const void *bytes, size_t count)
 static cache_tail tail_of(const char *path, const void *bytes, size_t count)
 {
     const char *slash = strrchr(path, '/'), *name = slash == NULL ? path : slash + 1;
-    cache_tail tail = {.count = count, .hash = sc_hash_bytes(bytes, count, sc_hash_bytes(name, strlen(name), 0))};
+    cache_tail tail = {.count = count,
+                       .hash = sc_hash_bytes(bytes, count, sc_hash_bytes(name, strlen(name), 0))};
     memcpy(tail.mark, MARK, sizeof MARK);
     return tail;
 }
@@ -293,7 +298,8 @@ bool sc_cache_keep(const char *written, const char *path)
 {
     struct stat about;
     int file = open(written, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    bool ok = file >= 0 && fstat(file, &about) == 0 && S_ISREG(about.st_mode) && about.st_uid == geteuid() && fchmod(file, 0600) == 0;
+    bool ok = file >= 0 && fstat(file, &about) == 0 && S_ISREG(about.st_mode) &&
+              about.st_uid == geteuid() && fchmod(file, 0600) == 0;
     size_t count = ok ? (size_t)about.st_size : 0;
     uint8_t *bytes = ok ? malloc(count + 1) : NULL;
     ok = bytes != NULL && read_all(file, bytes, count);
@@ -318,7 +324,8 @@ static void remove_folder(const char *folder)
     DIR *dir = opendir(folder);
     for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
         bool is_file = strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
-        if (is_file && snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) < (int)sizeof path)
+        if (is_file &&
+            snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) < (int)sizeof path)
             unlink(path);
     }
     if (dir != NULL)
@@ -345,7 +352,8 @@ static int make_scratch(char *first, char *second)
 sc_cache_scratch sc_cache_scratch_open(sc_arena *arena, const char *cache)
 {
     const char *temporary = getenv("TMPDIR");
-    const char *places[] = {cache, temporary == NULL || *temporary == 0 ? NULL : plain_path(arena, temporary), "/tmp"};
+    const char *places[] = {
+        cache, temporary == NULL || *temporary == 0 ? NULL : plain_path(arena, temporary), "/tmp"};
     char *first[3] = {NULL, NULL, NULL}, *second[3] = {NULL, NULL, NULL};
     for (int i = 0; i < 3; i++) {
         if (places[i] != NULL) {
@@ -432,8 +440,10 @@ static void remove_leftover(int folder, const char *path, const char *name)
     if (lock < 0)
         return;
     bool is_old = fstat(lock, &about) == 0 && time(NULL) - about.st_mtime > DAY;
-    bool is_left = about.st_uid == geteuid() && (is_old || (!is_new && fstatat(lock, KEEP, &kept, AT_SYMLINK_NOFOLLOW) != 0));
-    if (is_left && flock(lock, LOCK_EX | LOCK_NB) == 0 && snprintf(inner, sizeof inner, "%s/%s", path, name) < (int)sizeof inner)
+    bool is_left = about.st_uid == geteuid() &&
+                   (is_old || (!is_new && fstatat(lock, KEEP, &kept, AT_SYMLINK_NOFOLLOW) != 0));
+    if (is_left && flock(lock, LOCK_EX | LOCK_NB) == 0 &&
+        snprintf(inner, sizeof inner, "%s/%s", path, name) < (int)sizeof inner)
         remove_folder(inner);
     close(lock);
 }
@@ -446,9 +456,11 @@ void sc_cache_clean(const char *path, uint64_t most)
     int folder = dir == NULL ? -1 : dirfd(dir);
     for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
         const char *name = entry->d_name;
-        if (strncmp(name, PREFIX, sizeof PREFIX - 1) == 0 || strncmp(name, NEW_PREFIX, sizeof NEW_PREFIX - 1) == 0)
+        if (strncmp(name, PREFIX, sizeof PREFIX - 1) == 0 ||
+            strncmp(name, NEW_PREFIX, sizeof NEW_PREFIX - 1) == 0)
             remove_leftover(folder, path, name);
-        else if (is_entry_name(name) && fstatat(folder, name, &about, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(about.st_mode))
+        else if (is_entry_name(name) && fstatat(folder, name, &about, AT_SYMLINK_NOFOLLOW) == 0 &&
+                 S_ISREG(about.st_mode))
             add_entry(&all, name, &about);
     }
     if (all.bytes > most)

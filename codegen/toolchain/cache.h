@@ -32,7 +32,8 @@ sc_cache_key sc_cache_key_with(sc_cache_key a, sc_cache_key b);
  * environment's; "": none. *refused: why an existing folder is not used, in the arena; else
  * NULL. */
 const char *sc_cache_open(sc_arena *arena, const char *given, const char **refused);
-const char *sc_cache_path(sc_arena *arena, const char *folder, sc_cache_key key, const char *ending);
+const char *sc_cache_path(sc_arena *arena, const char *folder, sc_cache_key key,
+                          const char *ending);
 /* Reads a file into the arena, 0-terminated; false if it cannot be read. */
 bool sc_cache_read(sc_arena *arena, const char *path, uint8_t **bytes, size_t *count);
 /* Writes a new file. */

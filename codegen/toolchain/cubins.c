@@ -66,8 +66,10 @@ static sc_cache_key base_key(const cubin_build *build)
     struct stat status;
     if (stat(sc_dynlib_path(build->nvrtc.library), &status) != 0)
         memset(&status, 0, sizeof status);
-    const char *version = sc_arena_printf(build->arena, "NVRTC %d.%d %lld %lld %lld", build->nvrtc.major, build->nvrtc.minor,
-                                          (long long)status.st_size, (long long)status.st_mtim.tv_sec, (long long)status.st_mtim.tv_nsec);
+    const char *version =
+        sc_arena_printf(build->arena, "NVRTC %d.%d %lld %lld %lld", build->nvrtc.major,
+                        build->nvrtc.minor, (long long)status.st_size,
+                        (long long)status.st_mtim.tv_sec, (long long)status.st_mtim.tv_nsec);
     sc_cache_key key = sc_cache_key_of(version, strlen(version));
     for (int i = 0; sc_nvrtc_options[i] != NULL; i++)
         key = key_with_text(key, sc_nvrtc_options[i]);
@@ -80,30 +82,36 @@ static void add_units(cubin_build *build, const sc_cubin_function *functions, ui
     build->unit_of = sc_arena_array(build->arena, count, sizeof *build->unit_of);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t at = 0;
-        while (at < build->units.count && strcmp(build->units.data[at].symbol, functions[i].symbol) != 0)
+        while (at < build->units.count &&
+               strcmp(build->units.data[at].symbol, functions[i].symbol) != 0)
             at++;
         build->unit_of[i] = at;
         if (at < build->units.count)
             continue;
         cubin_unit *unit = sc_vec_push(build->arena, &build->units);
-        *unit = (cubin_unit){.symbol = functions[i].symbol, .name = sc_arena_printf(build->arena, "%s.cu", functions[i].symbol)};
+        *unit = (cubin_unit){.symbol = functions[i].symbol,
+                             .name = sc_arena_printf(build->arena, "%s.cu", functions[i].symbol)};
         sc_strbuf_init(&unit->source, build->arena);
         sc_cuda_source(&unit->source, functions[i].text, functions[i].helpers);
-        sc_cache_key key = sc_cache_key_with(base, sc_cache_key_of_code(build->arena, unit->source.data));
-        unit->kept = build->cache == NULL ? NULL : sc_cache_path(build->arena, build->cache, key, ".cuda");
+        sc_cache_key key =
+            sc_cache_key_with(base, sc_cache_key_of_code(build->arena, unit->source.data));
+        unit->kept =
+            build->cache == NULL ? NULL : sc_cache_path(build->arena, build->cache, key, ".cuda");
     }
 }
 
 /* ---- files ---- */
 /* Splits the bytes of a cached file into its parts; false: invalid. bytes[count] is readable. */
-static bool read_parts(sc_arena *arena, const sc_target *target, uint8_t *bytes, size_t count, sc_cubin *out)
+static bool read_parts(sc_arena *arena, const sc_target *target, uint8_t *bytes, size_t count,
+                       sc_cubin *out)
 {
     cubin_sizes sizes;
     if (count < sizeof sizes)
         return false;
     memcpy(&sizes, bytes, sizeof sizes);
     size_t left = count - sizeof sizes;
-    if (sizes.cubin > left || sizes.ptx > left - sizes.cubin || sizes.log != left - sizes.cubin - sizes.ptx)
+    if (sizes.cubin > left || sizes.ptx > left - sizes.cubin ||
+        sizes.log != left - sizes.cubin - sizes.ptx)
         return false;
     const uint8_t *cubin = bytes + sizeof sizes;
     *out = (sc_cubin){.cubin = sc_target_is_virtual(target) ? NULL : cubin,
@@ -124,7 +132,8 @@ static bool write_parts(const char *path, const sc_nvrtc_code *code)
     if (file == NULL)
         return false;
     bool ok = fwrite(&sizes, sizeof sizes, 1, file) == 1;
-    ok = ok && (code->cubin_bytes == 0 || fwrite(code->cubin, 1, code->cubin_bytes, file) == code->cubin_bytes);
+    ok = ok && (code->cubin_bytes == 0 ||
+                fwrite(code->cubin, 1, code->cubin_bytes, file) == code->cubin_bytes);
     ok = ok && fwrite(code->ptx, 1, code->ptx_bytes, file) == code->ptx_bytes;
     ok = ok && fwrite(code->log, 1, sizes.log, file) == sizes.log;
     return fclose(file) == 0 && ok;
@@ -139,7 +148,8 @@ static uint32_t prepare(cubin_build *build)
         cubin_unit *unit = &build->units.data[i];
         uint8_t *bytes = NULL;
         size_t count = 0;
-        unit->missing = unit->kept == NULL || !sc_cache_read_kept(build->arena, unit->kept, &bytes, &count) ||
+        unit->missing = unit->kept == NULL ||
+                        !sc_cache_read_kept(build->arena, unit->kept, &bytes, &count) ||
                         !read_parts(build->arena, build->target, bytes, count, &unit->result);
         missing += unit->missing;
     }
@@ -160,7 +170,8 @@ static uint32_t prepare(cubin_build *build)
 static void compile_unit(cubin_build *build, cubin_unit *unit)
 {
     sc_nvrtc_code code;
-    unit->error = sc_nvrtc_compile(&build->nvrtc, unit->source.data, unit->name, build->target, &code);
+    unit->error =
+        sc_nvrtc_compile(&build->nvrtc, unit->source.data, unit->name, build->target, &code);
     if (unit->error != NULL) {
         sc_cache_write(unit->file, unit->source.data, unit->source.length);
         if (code.log != NULL)
@@ -212,9 +223,10 @@ static const char *refusal(const cubin_build *build, const cubin_unit *unit)
         return sc_arena_printf(build->arena, "%s: %s", unit->error, strerror(unit->error_number));
     if (!sc_cache_read(build->arena, unit->log, &words, &count) || count == 0)
         words = NULL;
-    return sc_arena_printf(build->arena, "NVRTC %d.%d does not compile a kernel for %s (%s): %s\n%s", build->nvrtc.major,
-                           build->nvrtc.minor, build->target->architecture, unit->error, unit->file,
-                           words == NULL ? "" : (const char *)words);
+    return sc_arena_printf(build->arena,
+                           "NVRTC %d.%d does not compile a kernel for %s (%s): %s\n%s",
+                           build->nvrtc.major, build->nvrtc.minor, build->target->architecture,
+                           unit->error, unit->file, words == NULL ? "" : (const char *)words);
 }
 
 /* Returns the first error in order of units. Units are started in order and always completed, so
@@ -236,7 +248,8 @@ static const char *collect(cubin_build *build, bool *keep_folder)
         bool read = unit->is_kept ? sc_cache_read_kept(build->arena, unit->kept, &bytes, &count)
                                   : sc_cache_read(build->arena, unit->made, &bytes, &count);
         if (!read || !read_parts(build->arena, build->target, bytes, count, &unit->result))
-            return sc_arena_printf(build->arena, "%s: cannot be read back", unit->is_kept ? unit->kept : unit->made);
+            return sc_arena_printf(build->arena, "%s: cannot be read back",
+                                   unit->is_kept ? unit->kept : unit->made);
         build->out->compiled++;
     }
     return NULL;
@@ -258,7 +271,8 @@ static const char *build_units(cubin_build *build)
     return error;
 }
 
-const char *sc_cubins_build(sc_arena *arena, const sc_target *target, const sc_cubin_function *functions, uint32_t count,
+const char *sc_cubins_build(sc_arena *arena, const sc_target *target,
+                            const sc_cubin_function *functions, uint32_t count,
                             const sc_cubin_options *options, sc_cubins *out)
 {
     static const sc_cubin_options none = {0};

@@ -41,7 +41,8 @@ void sc_cuda_source(sc_strbuf *out, const char *text, sc_helper_set helpers);
 
 /* NULL, or what went wrong, in the arena: NVRTC is missing or rejected a source (with its log and
  * the path of the source, which is kept). The target is a CUDA target. */
-const char *sc_cubins_build(sc_arena *arena, const sc_target *target, const sc_cubin_function *functions, uint32_t count,
+const char *sc_cubins_build(sc_arena *arena, const sc_target *target,
+                            const sc_cubin_function *functions, uint32_t count,
                             const sc_cubin_options *options, sc_cubins *out);
 
 #endif

@@ -24,6 +24,7 @@ pid_t sc_object_start(const sc_object_command *command, const char *log);
 bool sc_object_end(pid_t pid, bool wait, bool *running);
 /* A key that identifies the compiler and the CPU: the compiler's path, age and version, and what
  * -march=native depends on. */
-sc_cache_key sc_object_compiler_key(sc_arena *arena, const char *compiler, const char *cache, uint32_t *started, bool *is_gcc);
+sc_cache_key sc_object_compiler_key(sc_arena *arena, const char *compiler, const char *cache,
+                                    uint32_t *started, bool *is_gcc);
 
 #endif

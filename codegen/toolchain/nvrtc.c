@@ -13,17 +13,19 @@ static const sc_dynlib_symbol symbols[] = {
 #undef SYMBOL
 };
 static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", NULL};
-static const sc_dynlib library = {.title = "NVRTC",
-                                  .variable = "SHARDC_NVRTC",
-                                  .remedy = "install NVRTC of CUDA 12 or 13 (no GPU and no driver are needed)",
-                                  .names = names,
-                                  .folders = sc_dynlib_cuda_folders,
-                                  .symbols = symbols,
-                                  .symbol_count = sizeof symbols / sizeof *symbols};
+static const sc_dynlib library = {
+    .title = "NVRTC",
+    .variable = "SHARDC_NVRTC",
+    .remedy = "install NVRTC of CUDA 12 or 13 (no GPU and no driver are needed)",
+    .names = names,
+    .folders = sc_dynlib_cuda_folders,
+    .symbols = symbols,
+    .symbol_count = sizeof symbols / sizeof *symbols};
 
 /* -default-device: unmarked functions, such as helpers shared with CPUs, are device functions; 177:
  * unused functions; -v: puts resource usage in the log. */
-const char *const sc_nvrtc_options[] = {"-std=c++17", "-default-device", "--diag-suppress=177", "--ptxas-options=-v", NULL};
+const char *const sc_nvrtc_options[] = {"-std=c++17", "-default-device", "--diag-suppress=177",
+                                        "--ptxas-options=-v", NULL};
 enum { MAX_OPTIONS = 16 };
 
 bool sc_nvrtc_open(sc_nvrtc *out, shardc_error *error)
@@ -34,7 +36,8 @@ bool sc_nvrtc_open(sc_nvrtc *out, shardc_error *error)
     if (out->nvrtcVersion(&out->major, &out->minor) == SC_NVRTC_SUCCESS)
         return true;
     error->status = SHARDC_ERROR_UNAVAILABLE;
-    snprintf(error->text, sizeof error->text, "NVRTC: %.200s does not say its version", sc_dynlib_path(out->library));
+    snprintf(error->text, sizeof error->text, "NVRTC: %.200s does not say its version",
+             sc_dynlib_path(out->library));
     sc_nvrtc_close(out);
     return false;
 }
@@ -56,8 +59,8 @@ static const char *words(const sc_nvrtc *nvrtc, sc_nvrtc_result result)
 }
 
 /* Fetches the output of one pair of NVRTC functions, 0-terminated. */
-static const char *fetch(const sc_nvrtc *nvrtc, sc_nvrtc_program program, size_function *size, copy_function *copy, char **out,
-                         size_t *out_bytes)
+static const char *fetch(const sc_nvrtc *nvrtc, sc_nvrtc_program program, size_function *size,
+                         copy_function *copy, char **out, size_t *out_bytes)
 {
     size_t bytes = 0;
     const char *error = words(nvrtc, size(program, &bytes));
@@ -77,7 +80,8 @@ static const char *fetch(const sc_nvrtc *nvrtc, sc_nvrtc_program program, size_f
 }
 
 /* Keeps the log of the first compilation, or of one that fails. */
-static const char *compile_program(const sc_nvrtc *nvrtc, sc_nvrtc_program program, const char *architecture, char **log)
+static const char *compile_program(const sc_nvrtc *nvrtc, sc_nvrtc_program program,
+                                   const char *architecture, char **log)
 {
     char option[64];
     const char *options[MAX_OPTIONS] = {option}, *no_log = NULL;
@@ -92,35 +96,44 @@ static const char *compile_program(const sc_nvrtc *nvrtc, sc_nvrtc_program progr
         *log = NULL;
     }
     if (*log == NULL)
-        no_log = fetch(nvrtc, program, nvrtc->nvrtcGetProgramLogSize, nvrtc->nvrtcGetProgramLog, log, &log_bytes);
+        no_log = fetch(nvrtc, program, nvrtc->nvrtcGetProgramLogSize, nvrtc->nvrtcGetProgramLog,
+                       log, &log_bytes);
     return error == NULL ? no_log : error;
 }
 
 /* Compiles the source for an architecture: to machine code unless it is virtual, and to PTX. */
-static const char *compile_for(const sc_nvrtc *nvrtc, const char *source, const char *name, const char *architecture, bool wants_cubin,
-                               bool wants_ptx, sc_nvrtc_code *out)
+static const char *compile_for(const sc_nvrtc *nvrtc, const char *source, const char *name,
+                               const char *architecture, bool wants_cubin, bool wants_ptx,
+                               sc_nvrtc_code *out)
 {
     sc_nvrtc_program program = NULL;
-    const char *error = words(nvrtc, nvrtc->nvrtcCreateProgram(&program, source, name, 0, NULL, NULL));
+    const char *error =
+        words(nvrtc, nvrtc->nvrtcCreateProgram(&program, source, name, 0, NULL, NULL));
     if (error != NULL)
         return error;
     error = compile_program(nvrtc, program, architecture, &out->log);
     if (error == NULL && wants_cubin)
-        error = fetch(nvrtc, program, nvrtc->nvrtcGetCUBINSize, nvrtc->nvrtcGetCUBIN, &out->cubin, &out->cubin_bytes);
+        error = fetch(nvrtc, program, nvrtc->nvrtcGetCUBINSize, nvrtc->nvrtcGetCUBIN, &out->cubin,
+                      &out->cubin_bytes);
     if (error == NULL && wants_ptx)
-        error = fetch(nvrtc, program, nvrtc->nvrtcGetPTXSize, nvrtc->nvrtcGetPTX, &out->ptx, &out->ptx_bytes);
+        error = fetch(nvrtc, program, nvrtc->nvrtcGetPTXSize, nvrtc->nvrtcGetPTX, &out->ptx,
+                      &out->ptx_bytes);
     nvrtc->nvrtcDestroyProgram(&program);
     return error;
 }
 
 /* sm_90 yields the PTX of compute_90. The PTX of sm_90a works on no other GPU, so PTX needs a
  * second compilation. */
-const char *sc_nvrtc_compile(const sc_nvrtc *nvrtc, const char *source, const char *name, const sc_target *target, sc_nvrtc_code *out)
+const char *sc_nvrtc_compile(const sc_nvrtc *nvrtc, const char *source, const char *name,
+                             const sc_target *target, sc_nvrtc_code *out)
 {
     *out = (sc_nvrtc_code){0};
     bool is_special = sc_target_is_special(target);
-    const char *error = compile_for(nvrtc, source, name, target->architecture, !sc_target_is_virtual(target), !is_special, out);
-    return error == NULL && is_special ? compile_for(nvrtc, source, name, target->ptx, false, true, out) : error;
+    const char *error = compile_for(nvrtc, source, name, target->architecture,
+                                    !sc_target_is_virtual(target), !is_special, out);
+    return error == NULL && is_special
+               ? compile_for(nvrtc, source, name, target->ptx, false, true, out)
+               : error;
 }
 
 void sc_nvrtc_code_free(sc_nvrtc_code *code)

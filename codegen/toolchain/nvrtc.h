@@ -15,7 +15,12 @@
 typedef unsigned sc_nvrtc_result;
 typedef struct _nvrtcProgram *sc_nvrtc_program;
 
-enum { SC_NVRTC_SUCCESS = 0, SC_NVRTC_OUT_OF_MEMORY = 1, SC_NVRTC_INVALID_OPTION = 5, SC_NVRTC_COMPILATION = 6 };
+enum {
+    SC_NVRTC_SUCCESS = 0,
+    SC_NVRTC_OUT_OF_MEMORY = 1,
+    SC_NVRTC_INVALID_OPTION = 5,
+    SC_NVRTC_COMPILATION = 6
+};
 
 typedef struct sc_nvrtc {
     void *library;
@@ -43,7 +48,8 @@ typedef struct sc_nvrtc_code {
 
 /* NULL, or an error text (static; NVRTC's or ours); the log has the details. `name` stands for the
  * path in the log. Thread-safe on one sc_nvrtc. */
-const char *sc_nvrtc_compile(const sc_nvrtc *nvrtc, const char *source, const char *name, const sc_target *target, sc_nvrtc_code *out);
+const char *sc_nvrtc_compile(const sc_nvrtc *nvrtc, const char *source, const char *name,
+                             const sc_target *target, sc_nvrtc_code *out);
 void sc_nvrtc_code_free(sc_nvrtc_code *code);
 
 /* Resource usage of a kernel, from the log: registers per thread; static counts of spill stores and

@@ -14,8 +14,16 @@
 /* The compiler goes before these and the files after. -fwrapv: integers of models wrap.
  * -fno-thread-jumps (gcc only): a clamp before a polynomial stays a select; otherwise separate
  * paths for clamped values would become masks of whole vectors. */
-static const char *const COMPILE[] = {
-    "-O3", "-fopenmp", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-fwrapv", "-fPIC", "-std=gnu11", "-c", "-o"};
+static const char *const COMPILE[] = {"-O3",
+                                      "-fopenmp",
+                                      "-fno-math-errno",
+                                      "-fno-trapping-math",
+                                      "-ffp-contract=fast",
+                                      "-fwrapv",
+                                      "-fPIC",
+                                      "-std=gnu11",
+                                      "-c",
+                                      "-o"};
 static const char GCC_FLAG[] = "-fno-thread-jumps";
 static const char *const LINK[] = {"-shared", "-fopenmp", "-o"};
 enum { COMPILE_COUNT = sizeof COMPILE / sizeof *COMPILE, LINK_COUNT = sizeof LINK / sizeof *LINK };
@@ -50,7 +58,8 @@ const char *sc_object_symbol(sc_arena *arena, const char *text)
     return sc_arena_printf(arena, "sc_k_%016llx", (unsigned long long)key.words[0]);
 }
 
-static sc_object_command new_command(const sc_object_build *build, const char *const *flags, int flag_count)
+static sc_object_command new_command(const sc_object_build *build, const char *const *flags,
+                                     int flag_count)
 {
     sc_object_command command = sc_object_command_new(build->arena, build->compiler);
     for (int i = 0; i < flag_count; i++)
@@ -69,12 +78,14 @@ static void split_flags(sc_object_build *build, const char *text)
     while (text != NULL && *text != 0) {
         size_t blank = strspn(text, " \t\n"), length = strcspn(text + blank, " \t\n");
         if (length > 0)
-            *sc_vec_push(build->arena, &build->flags) = sc_arena_printf(build->arena, "%.*s", (int)length, text + blank);
+            *sc_vec_push(build->arena, &build->flags) =
+                sc_arena_printf(build->arena, "%.*s", (int)length, text + blank);
         text += blank + length;
     }
 }
 
-static void add_units(sc_object_build *build, const sc_object_function *functions, uint32_t count, sc_cache_key base)
+static void add_units(sc_object_build *build, const sc_object_function *functions, uint32_t count,
+                      sc_cache_key base)
 {
     for (uint32_t i = 0; i < count; i++) {
         bool known = false;
@@ -88,13 +99,16 @@ static void add_units(sc_object_build *build, const sc_object_function *function
         sc_helpers_emit(&unit->source, functions[i].helpers | SC_HELPER(headers));
         sc_strbuf_add(&unit->source, functions[i].text);
         unit->key = sc_cache_key_with(base, sc_cache_key_of_code(build->arena, unit->source.data));
-        unit->kept = build->cache == NULL ? NULL : sc_cache_path(build->arena, build->cache, unit->key, ".o");
+        unit->kept = build->cache == NULL
+                         ? NULL
+                         : sc_cache_path(build->arena, build->cache, unit->key, ".o");
     }
 }
 
 static sc_cache_key base_key(sc_object_build *build)
 {
-    sc_cache_key key = sc_object_compiler_key(build->arena, build->compiler, build->cache, &build->out->started, &build->is_gcc);
+    sc_cache_key key = sc_object_compiler_key(build->arena, build->compiler, build->cache,
+                                              &build->out->started, &build->is_gcc);
     key = sc_cache_key_with(key, sc_cache_key_of(GCC_FLAG, sizeof GCC_FLAG));
     key = sc_cache_key_with(key, sc_cache_key_of(build->march, strlen(build->march)));
     for (int i = 0; i < COMPILE_COUNT; i++)
@@ -102,19 +116,22 @@ static sc_cache_key base_key(sc_object_build *build)
     for (int i = 0; i < LINK_COUNT; i++)
         key = sc_cache_key_with(key, sc_cache_key_of(LINK[i], strlen(LINK[i])));
     for (uint32_t i = 0; i < build->flags.count; i++)
-        key = sc_cache_key_with(key, sc_cache_key_of(build->flags.data[i], strlen(build->flags.data[i])));
+        key = sc_cache_key_with(
+            key, sc_cache_key_of(build->flags.data[i], strlen(build->flags.data[i])));
     return key;
 }
 
 /* ---- compiling ---- */
 
-static const char *refusal(sc_object_build *build, const char *what, const char *log, const char *source)
+static const char *refusal(sc_object_build *build, const char *what, const char *log,
+                           const char *source)
 {
     uint8_t *words = NULL;
     size_t count = 0;
     if (!sc_cache_read(build->arena, log, &words, &count))
         words = NULL;
-    return sc_arena_printf(build->arena, "%s: %s%s%s\n%s", build->compiler, what, source == NULL ? "" : ": ", source == NULL ? "" : source,
+    return sc_arena_printf(build->arena, "%s: %s%s%s\n%s", build->compiler, what,
+                           source == NULL ? "" : ": ", source == NULL ? "" : source,
                            words == NULL ? "" : (const char *)words);
 }
 
@@ -244,20 +261,23 @@ static const char *compile_and_link(sc_object_build *build, const char *kept, bo
         return sc_arena_printf(build->arena, "%s: %s", build->compiler, strerror(error));
     if (failed >= 0) {
         *keep_folder = true;
-        return refusal(build, "does not compile a kernel", build->units.data[failed].log, build->units.data[failed].file);
+        return refusal(build, "does not compile a kernel", build->units.data[failed].log,
+                       build->units.data[failed].file);
     }
     keep_objects(build);
     return link_units(build, kept);
 }
 
-const char *sc_objects_build(sc_arena *arena, const sc_object_function *functions, uint32_t count, const sc_object_options *options,
-                             sc_object *out)
+const char *sc_objects_build(sc_arena *arena, const sc_object_function *functions, uint32_t count,
+                             const sc_object_options *options, sc_object *out)
 {
     static const sc_object_options none = {0};
     options = options == NULL ? &none : options;
     *out = (sc_object){0};
-    sc_object_build build = {
-        .arena = arena, .out = out, .jobs = sc_job_count(options->jobs), .cache = sc_cache_open(arena, options->cache, &out->refused)};
+    sc_object_build build = {.arena = arena,
+                             .out = out,
+                             .jobs = sc_job_count(options->jobs),
+                             .cache = sc_cache_open(arena, options->cache, &out->refused)};
     const char *ours = getenv("SHARDC_CC"), *common = getenv("CC");
     build.compiler = options->compiler != NULL          ? options->compiler
                      : ours != NULL && ours[0] != 0     ? ours

@@ -37,7 +37,7 @@ const char *sc_object_symbol(sc_arena *arena, const char *text);
 
 /* NULL, or what went wrong, in the arena, with the compiler's output and the path of the rejected
  * source, which is kept. */
-const char *sc_objects_build(sc_arena *arena, const sc_object_function *functions, uint32_t count, const sc_object_options *options,
-                             sc_object *out);
+const char *sc_objects_build(sc_arena *arena, const sc_object_function *functions, uint32_t count,
+                             const sc_object_options *options, sc_object *out);
 
 #endif

@@ -15,7 +15,8 @@ extern char **environ;
 
 void sc_object_command_add(sc_object_command *command, const char *word)
 {
-    *sc_vec_push(command->arena, &command->words) = sc_arena_copy_text(command->arena, word, strlen(word));
+    *sc_vec_push(command->arena, &command->words) =
+        sc_arena_copy_text(command->arena, word, strlen(word));
     *sc_vec_push(command->arena, &command->words) = NULL;
     command->words.count--;
 }
@@ -41,11 +42,13 @@ pid_t sc_object_start(const sc_object_command *command, const char *log)
         return -1;
     int error = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     if (error == 0)
-        error = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+        error = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log,
+                                                 O_WRONLY | O_CREAT | O_TRUNC, 0666);
     if (error == 0)
         error = posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
     if (error == 0)
-        error = posix_spawnp(&pid, command->words.data[0], &actions, NULL, command->words.data, environ);
+        error = posix_spawnp(&pid, command->words.data[0], &actions, NULL, command->words.data,
+                             environ);
     posix_spawn_file_actions_destroy(&actions);
     errno = error;
     return error == 0 ? pid : -1;
@@ -81,28 +84,32 @@ static const char *find_program(sc_arena *arena, const char *name)
 
 /* The hash of the compiler's version text, cached under its path and time, as running it takes
  * longer than all else. */
-static sc_cache_key version_key(sc_arena *arena, const char *compiler, const char *cache, uint32_t *started, bool *is_gcc)
+static sc_cache_key version_key(sc_arena *arena, const char *compiler, const char *cache,
+                                uint32_t *started, bool *is_gcc)
 {
     struct stat status = {0};
     sc_object_command command = sc_object_command_new(arena, compiler);
     const char *file = find_program(arena, command.words.data[0]);
     if (stat(file, &status) != 0)
         memset(&status, 0, sizeof status);
-    const char *name = sc_arena_printf(arena, "%s %s %lld %lld %lld", compiler, file, (long long)status.st_mtim.tv_sec,
-                                       (long long)status.st_mtim.tv_nsec, (long long)status.st_size);
+    const char *name = sc_arena_printf(
+        arena, "%s %s %lld %lld %lld", compiler, file, (long long)status.st_mtim.tv_sec,
+        (long long)status.st_mtim.tv_nsec, (long long)status.st_size);
     sc_cache_key key = sc_cache_key_of(name, strlen(name));
     const char *kept = cache == NULL ? NULL : sc_cache_path(arena, cache, key, ".version");
     uint8_t *bytes = NULL;
     size_t count = 0;
     bool known = kept != NULL && sc_cache_read_kept(arena, kept, &bytes, &count);
-    sc_cache_scratch scratch = known ? (sc_cache_scratch){NULL, -1} : sc_cache_scratch_open(arena, cache);
+    sc_cache_scratch scratch =
+        known ? (sc_cache_scratch){NULL, -1} : sc_cache_scratch_open(arena, cache);
     if (scratch.folder != NULL) {
         const char *log = sc_arena_printf(arena, "%s/version", scratch.folder);
         sc_object_command_add(&command, "--version");
         pid_t pid = sc_object_start(&command, log);
         bool running;
         ++*started;
-        known = pid > 0 && sc_object_end(pid, true, &running) && sc_cache_read(arena, log, &bytes, &count);
+        known = pid > 0 && sc_object_end(pid, true, &running) &&
+                sc_cache_read(arena, log, &bytes, &count);
         if (known && kept != NULL)
             sc_cache_keep(log, kept);
         sc_cache_scratch_close(&scratch, false);
@@ -126,7 +133,8 @@ static sc_cache_key cpu_key(void)
     }
     text[count] = 0;
     for (const char *line = text; *line != 0;) {
-        static const char *const names[] = {"vendor_id", "cpu family", "model", "model name", "stepping", "flags", "Features", "CPU part"};
+        static const char *const names[] = {"vendor_id", "cpu family", "model",    "model name",
+                                            "stepping",  "flags",      "Features", "CPU part"};
         size_t length = strcspn(line, "\n"), name = strcspn(line, "\t:\n");
         if (length == 0)
             break;
@@ -139,7 +147,8 @@ static sc_cache_key cpu_key(void)
     return key;
 }
 
-sc_cache_key sc_object_compiler_key(sc_arena *arena, const char *compiler, const char *cache, uint32_t *started, bool *is_gcc)
+sc_cache_key sc_object_compiler_key(sc_arena *arena, const char *compiler, const char *cache,
+                                    uint32_t *started, bool *is_gcc)
 {
     return sc_cache_key_with(version_key(arena, compiler, cache, started, is_gcc), cpu_key());
 }

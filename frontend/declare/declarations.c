@@ -66,7 +66,8 @@ void sc_report_unknown_dim(const sc_declarations *program, sc_name name)
         return;
     for (uint32_t i = 0; i < program->dims.count; i++)
         sc_suggest_add(context, &list, program->dims.data[i].name.text);
-    sc_report(&context->diag, SC_D_unknown_dim, name.loc, sc_text(context, name.text), sc_suggest(context, name.text, &list), (char *)NULL);
+    sc_report(&context->diag, SC_D_unknown_dim, name.loc, sc_text(context, name.text),
+              sc_suggest(context, name.text, &list), (char *)NULL);
 }
 
 /* ---- queries ---- */
@@ -74,7 +75,8 @@ static const sc_minimize *minimize_of(const sc_declarations *program, sc_sym mod
 {
     for (uint32_t i = 0; i < program->minimizes.count; i++) {
         const sc_path *target = &program->minimizes.data[i]->target;
-        if (target->segs.count == 2 && target->segs.data[0].name.text == model && target->segs.data[1].name.text == entry)
+        if (target->segs.count == 2 && target->segs.data[0].name.text == model &&
+            target->segs.data[1].name.text == entry)
             return program->minimizes.data[i];
     }
     return NULL;
@@ -90,35 +92,41 @@ void sc_declarations_entries(const sc_declarations *program, sc_sym model, sc_en
 {
     for (uint32_t u = 0; u < program->models.count; u++) {
         const sc_unit *unit = program->models.data[u];
-        for (uint32_t i = 0; (model == 0 || unit->name.text == model) && i < unit->members.count; i++) {
+        for (uint32_t i = 0; (model == 0 || unit->name.text == model) && i < unit->members.count;
+             i++) {
             const sc_member *member = &unit->members.data[i];
             if (member->kind != SC_MEMBER_ENTRY)
                 continue;
             const sc_minimize *minimize = minimize_of(program, unit->name.text, member->name.text);
-            *sc_vec_push(&program->context->arena, out) = (sc_entry_info){.model = unit->name.text,
-                                                                          .entry = member->name.text,
-                                                                          .minimised = minimize != NULL,
-                                                                          .cached = member->callable->at_name.text != 0,
-                                                                          .rows = rows_of(member->callable),
-                                                                          .loc = member->name.loc,
-                                                                          .minimize = minimize};
+            *sc_vec_push(&program->context->arena, out) =
+                (sc_entry_info){.model = unit->name.text,
+                                .entry = member->name.text,
+                                .minimised = minimize != NULL,
+                                .cached = member->callable->at_name.text != 0,
+                                .rows = rows_of(member->callable),
+                                .loc = member->name.loc,
+                                .minimize = minimize};
         }
     }
 }
 
-void sc_declarations_returned_names(const sc_declarations *program, sc_sym model, sc_sym entry, sc_sym_list *out)
+void sc_declarations_returned_names(const sc_declarations *program, sc_sym model, sc_sym entry,
+                                    sc_sym_list *out)
 {
     const sc_unit *unit = sc_declarations_model(program, model);
     const sc_member *member = unit == NULL ? NULL : sc_unit_member(unit, entry);
     if (member == NULL || member->kind != SC_MEMBER_ENTRY)
         return;
     const sc_callable *callable = member->callable;
-    const sc_stmt *last = callable->body.count == 0 ? NULL : callable->body.data[callable->body.count - 1];
-    if (last == NULL || last->kind != SC_STMT_RETURN || last->results.count != callable->results.count)
+    const sc_stmt *last =
+        callable->body.count == 0 ? NULL : callable->body.data[callable->body.count - 1];
+    if (last == NULL || last->kind != SC_STMT_RETURN ||
+        last->results.count != callable->results.count)
         return;
     for (uint32_t i = 0; i < last->results.count; i++) {
         const sc_expr *result = last->results.data[i];
-        *sc_vec_push(&program->context->arena, out) = result->kind == SC_EXPR_NAME ? result->name : 0;
+        *sc_vec_push(&program->context->arena, out) =
+            result->kind == SC_EXPR_NAME ? result->name : 0;
     }
 }
 

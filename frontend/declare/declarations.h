@@ -27,14 +27,16 @@ typedef SC_VEC(sc_sym) sc_sym_list;
 void sc_declarations_entries(const sc_declarations *program, sc_sym model, sc_entry_list *out);
 /* Lists the names an entry returns, one per result; 0 for a result that is an unnamed expression.
  * Empty if their number differs from the number of results (one call with several results). */
-void sc_declarations_returned_names(const sc_declarations *program, sc_sym model, sc_sym entry, sc_sym_list *out);
+void sc_declarations_returned_names(const sc_declarations *program, sc_sym model, sc_sym entry,
+                                    sc_sym_list *out);
 void sc_declarations_plans(const sc_declarations *program, sc_plan_list *out);
 void sc_declarations_weights(const sc_declarations *program, sc_weights_list *out);
 /* The file's only model, or 0 when there are none or several. */
 sc_sym sc_declarations_only_model(const sc_declarations *program);
 /* Lists the parameters of a model of which the module's state has no instance, as paths without
  * indices. */
-void sc_declarations_unread_params(const sc_declarations *program, sc_sym model, const sc_module *m, sc_sym_list *out);
+void sc_declarations_unread_params(const sc_declarations *program, sc_sym model, const sc_module *m,
+                                   sc_sym_list *out);
 bool sc_declarations_has_dim(const sc_declarations *program, sc_sym dim);
 
 /* ---- sizes ---- */
@@ -47,6 +49,7 @@ typedef SC_VEC(sc_binding) sc_binding_list;
 
 /* Evaluates a constant integer expression over dims and literals. Returns false after reporting an
  * error. */
-bool sc_declarations_eval_integer(const sc_declarations *program, const sc_expr *expr, const sc_binding_list *bindings, int64_t *out);
+bool sc_declarations_eval_integer(const sc_declarations *program, const sc_expr *expr,
+                                  const sc_binding_list *bindings, int64_t *out);
 
 #endif

@@ -20,7 +20,8 @@ static void report_text(const sc_declarations *program, sc_diag_id id, sc_loc lo
 typedef SC_VEC(uint32_t) index_list;
 
 /* Collects the dims named in a size expression; reports anything that is not allowed in one. */
-static void collect_expr(const sc_declarations *program, const sc_expr *expr, index_list *out, bool *bad)
+static void collect_expr(const sc_declarations *program, const sc_expr *expr, index_list *out,
+                         bool *bad)
 {
     uint32_t index;
     switch (expr->kind) {
@@ -42,7 +43,8 @@ static void collect_expr(const sc_declarations *program, const sc_expr *expr, in
         return;
     default:
         *bad = true;
-        report_text(program, SC_D_not_a_constant, expr->loc, "this part of a size (sizes are made of integers and dims with + - * /)");
+        report_text(program, SC_D_not_a_constant, expr->loc,
+                    "this part of a size (sizes are made of integers and dims with + - * /)");
     }
 }
 
@@ -62,7 +64,8 @@ static void check_composite(sc_declarations *program, sc_dim_decl *decl, index_l
     if (names->count > SC_MAX_RANK) {
         decl->broken = true;
         report_text(program, SC_D_bad_composite, decl->name.loc,
-                    sc_arena_printf(&context->arena, "dim '%s' has %u parts; a tensor has at most %d dims",
+                    sc_arena_printf(&context->arena,
+                                    "dim '%s' has %u parts; a tensor has at most %d dims",
                                     sc_text(context, decl->name.text), names->count, SC_MAX_RANK));
         return;
     }
@@ -76,12 +79,16 @@ static void check_composite(sc_declarations *program, sc_dim_decl *decl, index_l
             decl->broken = true;
         if (twice)
             report_text(program, SC_D_bad_composite, names->data[i].loc,
-                        sc_arena_printf(&context->arena, "dim '%s' has part '%s' twice", sc_text(context, decl->name.text),
+                        sc_arena_printf(&context->arena, "dim '%s' has part '%s' twice",
+                                        sc_text(context, decl->name.text),
                                         sc_text(context, names->data[i].text)));
         else if (part != SC_NONE && program->dims.data[part].form == SC_DIM_COMPOSITE)
             report_text(program, SC_D_bad_composite, names->data[i].loc,
-                        sc_arena_printf(&context->arena, "part '%s' of dim '%s' is itself a composite; name its parts instead",
-                                        sc_text(context, names->data[i].text), sc_text(context, decl->name.text)));
+                        sc_arena_printf(
+                            &context->arena,
+                            "part '%s' of dim '%s' is itself a composite; name its parts instead",
+                            sc_text(context, names->data[i].text),
+                            sc_text(context, decl->name.text)));
         decl->parts[i] = part;
         if (part != SC_NONE)
             *sc_vec_push(&context->arena, out) = part;
@@ -114,7 +121,8 @@ static void report_cycle(sc_declarations *program, uint32_t dim)
 {
     sc_dim_decl *decl = &program->dims.data[dim];
     if (!decl->broken)
-        sc_report(&program->context->diag, SC_D_dim_cycle, decl->name.loc, sc_text(program->context, decl->name.text), (char *)NULL);
+        sc_report(&program->context->diag, SC_D_dim_cycle, decl->name.loc,
+                  sc_text(program->context, decl->name.text), (char *)NULL);
     decl->broken = true;
 }
 
@@ -154,7 +162,8 @@ static void check_chain(sc_declarations *program, sc_dim_decl *decl)
         return;
     decl->broken = true;
     report_text(program, SC_D_bad_alias, decl->name.loc,
-                sc_arena_printf(&program->context->arena, "dim '%s' is an alias at the end of a chain of more than %d",
+                sc_arena_printf(&program->context->arena,
+                                "dim '%s' is an alias at the end of a chain of more than %d",
                                 sc_text(program->context, decl->name.text), MAX_ALIAS_CHAIN));
 }
 
@@ -212,7 +221,9 @@ static int64_t eval_binary(size_eval *eval, const sc_expr *expr, int64_t a, int6
         break;
     default:
         if (b == 0 || (a == INT64_MIN && b == -1) || a % b != 0)
-            return problem(eval, expr->loc, b == 0 ? "nothing (a division by zero)" : "a fraction (the division leaves a remainder)");
+            return problem(eval, expr->loc,
+                           b == 0 ? "nothing (a division by zero)"
+                                  : "a fraction (the division leaves a remainder)");
         result = a / b;
     }
     return overflow ? problem(eval, expr->loc, "a number that does not fit 64 bits") : result;
@@ -244,11 +255,13 @@ static int64_t eval_size(size_eval *eval, const sc_expr *expr)
 
 static bool report_size(const sc_declarations *program, sc_name dim, sc_loc loc, const char *size)
 {
-    sc_report(&program->context->diag, SC_D_bad_dim_size, loc, sc_text(program->context, dim.text), size, (char *)NULL);
+    sc_report(&program->context->diag, SC_D_bad_dim_size, loc, sc_text(program->context, dim.text),
+              size, (char *)NULL);
     return false;
 }
 
-static bool eval_sized(const sc_declarations *program, const sc_dim_decl *decl, int64_t *sizes, int64_t *out)
+static bool eval_sized(const sc_declarations *program, const sc_dim_decl *decl, int64_t *sizes,
+                       int64_t *out)
 {
     size_eval eval = {.program = program, .sizes = sizes};
     int64_t size = eval_size(&eval, decl->def->size);
@@ -258,18 +271,21 @@ static bool eval_sized(const sc_declarations *program, const sc_dim_decl *decl, 
     if (eval.unknown)
         return true;
     if (size < 1)
-        return report_size(program, decl->name, decl->def->size->loc, sc_arena_printf(&program->context->arena, "%lld", (long long)size));
+        return report_size(program, decl->name, decl->def->size->loc,
+                           sc_arena_printf(&program->context->arena, "%lld", (long long)size));
     *out = size;
     return true;
 }
 
-static bool eval_composite(const sc_declarations *program, const sc_dim_decl *decl, const int64_t *sizes, int64_t *out)
+static bool eval_composite(const sc_declarations *program, const sc_dim_decl *decl,
+                           const int64_t *sizes, int64_t *out)
 {
     int64_t size = 1;
     *out = 0;
     for (uint32_t i = 0; i < decl->part_count; i++) {
         if (__builtin_mul_overflow(size, sizes[decl->parts[i]], &size))
-            return report_size(program, decl->name, decl->name.loc, "a number that does not fit 64 bits");
+            return report_size(program, decl->name, decl->name.loc,
+                               "a number that does not fit 64 bits");
     }
     *out = size;
     return true;
@@ -279,7 +295,8 @@ static bool eval_composite(const sc_declarations *program, const sc_dim_decl *de
 static bool is_alias_of(const sc_declarations *program, uint32_t dim, uint32_t to)
 {
     uint32_t steps = 0;
-    while (dim != SC_NONE && program->dims.data[dim].form == SC_DIM_ALIAS && steps++ < program->dims.count) {
+    while (dim != SC_NONE && program->dims.data[dim].form == SC_DIM_ALIAS &&
+           steps++ < program->dims.count) {
         dim = program->dims.data[dim].original;
         if (dim == to)
             return true;
@@ -290,7 +307,8 @@ static bool is_alias_of(const sc_declarations *program, uint32_t dim, uint32_t t
 static bool has_composite_root(const sc_declarations *program, uint32_t dim)
 {
     uint32_t steps = 0;
-    while (dim != SC_NONE && program->dims.data[dim].form == SC_DIM_ALIAS && steps++ < program->dims.count)
+    while (dim != SC_NONE && program->dims.data[dim].form == SC_DIM_ALIAS &&
+           steps++ < program->dims.count)
         dim = program->dims.data[dim].original;
     return dim != SC_NONE && program->dims.data[dim].form == SC_DIM_COMPOSITE;
 }
@@ -303,10 +321,12 @@ static bool check_binding(const sc_declarations *program, const sc_binding *bind
         return false;
     }
     if (has_composite_root(program, dim)) {
-        sc_report(&context->diag, SC_D_bad_composite, binding->loc,
-                  sc_arena_printf(&context->arena, "'%s' is a composite; its size is the product of its parts: bind those",
-                                  sc_text(context, binding->dim)),
-                  (char *)NULL);
+        sc_report(
+            &context->diag, SC_D_bad_composite, binding->loc,
+            sc_arena_printf(&context->arena,
+                            "'%s' is a composite; its size is the product of its parts: bind those",
+                            sc_text(context, binding->dim)),
+            (char *)NULL);
         return false;
     }
     if (binding->size < 1)
@@ -315,7 +335,8 @@ static bool check_binding(const sc_declarations *program, const sc_binding *bind
     return true;
 }
 
-bool sc_dims_sizes(const sc_declarations *program, const sc_binding_list *bindings, uint32_t along, int64_t *sizes)
+bool sc_dims_sizes(const sc_declarations *program, const sc_binding_list *bindings, uint32_t along,
+                   int64_t *sizes)
 {
     bool ok = true;
     int64_t *bound = sc_arena_array(&program->context->arena, program->dims.count, sizeof *bound);
@@ -335,7 +356,8 @@ bool sc_dims_sizes(const sc_declarations *program, const sc_binding_list *bindin
         if (decl->form == SC_DIM_ALIAS) {
             /* outside cached entries an alias has the size of its original, even if it is bound */
             bool capacity = along != SC_NONE && is_alias_of(program, dim, along);
-            sizes[dim] = capacity || (along != SC_NONE && bound[dim] != 0) ? bound[dim] : sizes[decl->original];
+            sizes[dim] = capacity || (along != SC_NONE && bound[dim] != 0) ? bound[dim]
+                                                                           : sizes[decl->original];
         } else if (decl->form == SC_DIM_COMPOSITE) {
             ok = eval_composite(program, decl, sizes, &sizes[dim]) && ok;
         } else if (bound[dim] != 0) {
@@ -347,7 +369,8 @@ bool sc_dims_sizes(const sc_declarations *program, const sc_binding_list *bindin
     return ok;
 }
 
-bool sc_declarations_eval_integer(const sc_declarations *program, const sc_expr *expr, const sc_binding_list *bindings, int64_t *out)
+bool sc_declarations_eval_integer(const sc_declarations *program, const sc_expr *expr,
+                                  const sc_binding_list *bindings, int64_t *out)
 {
     sc_context *context = program->context;
     index_list used = {0};
@@ -361,13 +384,15 @@ bool sc_declarations_eval_integer(const sc_declarations *program, const sc_expr 
             continue;
         const char *name = sc_text(context, program->dims.data[used.data[i]].name.text);
         sc_report(&context->diag, SC_D_not_a_constant, expr->loc,
-                  sc_arena_printf(&context->arena, "dim '%s' has no size here, so this", name), (char *)NULL);
+                  sc_arena_printf(&context->arena, "dim '%s' has no size here, so this", name),
+                  (char *)NULL);
         return false;
     }
     size_eval eval = {.program = program, .sizes = sizes};
     *out = eval_size(&eval, expr);
     if (eval.problem == NULL)
         return true;
-    sc_report(&context->diag, SC_D_not_a_constant, eval.loc, sc_arena_printf(&context->arena, "%s", eval.problem), (char *)NULL);
+    sc_report(&context->diag, SC_D_not_a_constant, eval.loc,
+              sc_arena_printf(&context->arena, "%s", eval.problem), (char *)NULL);
     return false;
 }

@@ -13,8 +13,9 @@ typedef struct sc_dim_decl {
     sc_dim_form form;
     const sc_file *file;
     const sc_dim_def *def;
-    uint32_t original;                        /* ALIAS: the aliased dim */
-    uint32_t chain;                           /* ALIAS: aliases to follow to a dim that is not one */
+    uint32_t original; /* ALIAS: the aliased dim */
+    /* ALIAS: aliases to follow to a dim that is not one */
+    uint32_t chain;
     uint32_t part_count, *parts;              /* COMPOSITE */
     uint32_t dependency_count, *dependencies; /* dims that its size is computed from */
     bool broken;                              /* in a cycle or malformed: has no size */
@@ -22,7 +23,13 @@ typedef struct sc_dim_decl {
 
 struct sc_unit;
 
-typedef enum sc_member_kind { SC_MEMBER_PARAM, SC_MEMBER_CACHE, SC_MEMBER_SUB, SC_MEMBER_FN, SC_MEMBER_ENTRY } sc_member_kind;
+typedef enum sc_member_kind {
+    SC_MEMBER_PARAM,
+    SC_MEMBER_CACHE,
+    SC_MEMBER_SUB,
+    SC_MEMBER_FN,
+    SC_MEMBER_ENTRY
+} sc_member_kind;
 
 /* A member of a block or model. */
 typedef struct sc_member {
@@ -91,7 +98,8 @@ void sc_dims_check(sc_declarations *program);
 /* Computes sizes[i] of each dim under the bindings; 0 if it has none. `along` is the position dim
  * of a cached entry, or SC_NONE; aliases of `along` have only sizes of their own. Reports sizes
  * that are not integers >= 1 and invalid bindings, and then returns false. */
-bool sc_dims_sizes(const sc_declarations *program, const sc_binding_list *bindings, uint32_t along, int64_t *sizes);
+bool sc_dims_sizes(const sc_declarations *program, const sc_binding_list *bindings, uint32_t along,
+                   int64_t *sizes);
 
 /* ---- checks without sizes (units.c) ---- */
 /* Checks that subs exist, blocks do not contain themselves and statements are allowed where they
@@ -120,7 +128,8 @@ void sc_param_paths(const sc_declarations *program, const sc_unit *model, sc_par
 bool sc_path_covers(const sc_path *path, const sc_param_path *param, bool whole);
 const char *sc_path_text(sc_context *context, const sc_path *path);
 /* Returns `; did you mean ..?` with the nearest param path, or an empty string. */
-const char *sc_suggest_param(sc_context *context, const sc_path *path, const sc_param_path_list *params);
+const char *sc_suggest_param(sc_context *context, const sc_path *path,
+                             const sc_param_path_list *params);
 /* Lists the leaves of a dim by name: its own name, or those of its parts. */
 void sc_declarations_leaves(const sc_declarations *program, sc_sym dim, sc_sym_list *out);
 

@@ -32,23 +32,27 @@ static bool next_segment(const char **text, segment *out)
     return true;
 }
 
-static bool segment_matches(const sc_context *context, const sc_seg *pattern, const segment *thing, bool any_index)
+static bool segment_matches(const sc_context *context, const sc_seg *pattern, const segment *thing,
+                            bool any_index)
 {
     if (pattern->kind == SC_SEG_ANY)
         return true;
     const char *name = sc_text(context, pattern->name.text);
     if (strlen(name) != thing->length || memcmp(name, thing->name, thing->length) != 0)
         return false;
-    return any_index || pattern->kind == SC_SEG_NAME || (thing->index >= pattern->first && thing->index <= pattern->last);
+    return any_index || pattern->kind == SC_SEG_NAME ||
+           (thing->index >= pattern->first && thing->index <= pattern->last);
 }
 
 /* Returns the rest of the path after matching the pattern's segments from `first` on, or NULL if
  * they do not match. */
-static const char *rest_after(const sc_context *context, const sc_path *pattern, uint32_t first, const char *path, bool any_index)
+static const char *rest_after(const sc_context *context, const sc_path *pattern, uint32_t first,
+                              const char *path, bool any_index)
 {
     for (uint32_t i = first; i < pattern->segs.count; i++) {
         segment thing;
-        if (!next_segment(&path, &thing) || !segment_matches(context, &pattern->segs.data[i], &thing, any_index))
+        if (!next_segment(&path, &thing) ||
+            !segment_matches(context, &pattern->segs.data[i], &thing, any_index))
             return NULL;
     }
     return path;
@@ -56,10 +60,12 @@ static const char *rest_after(const sc_context *context, const sc_path *pattern,
 
 bool sc_path_begins_with(const sc_path *pattern, sc_sym entry)
 {
-    return entry != 0 && pattern->segs.count > 0 && pattern->segs.data[0].kind == SC_SEG_NAME && pattern->segs.data[0].name.text == entry;
+    return entry != 0 && pattern->segs.count > 0 && pattern->segs.data[0].kind == SC_SEG_NAME &&
+           pattern->segs.data[0].name.text == entry;
 }
 
-sc_path_match sc_path_match_text(const sc_context *context, const sc_path *pattern, sc_sym entry, const char *path, bool any_index)
+sc_path_match sc_path_match_text(const sc_context *context, const sc_path *pattern, sc_sym entry,
+                                 const char *path, bool any_index)
 {
     const char *rest = rest_after(context, pattern, 0, path, any_index);
     if (rest != NULL || !sc_path_begins_with(pattern, entry))
@@ -70,7 +76,8 @@ sc_path_match sc_path_match_text(const sc_context *context, const sc_path *patte
     return rest == NULL ? SC_PATH_NO : *rest == 0 ? SC_PATH_EXACT : SC_PATH_COVERS;
 }
 
-size_t sc_path_match_length(const sc_context *context, const sc_path *pattern, sc_sym entry, const char *path)
+size_t sc_path_match_length(const sc_context *context, const sc_path *pattern, sc_sym entry,
+                            const char *path)
 {
     const char *rest = rest_after(context, pattern, 0, path, false);
     if (rest == NULL && sc_path_begins_with(pattern, entry))
@@ -81,7 +88,8 @@ size_t sc_path_match_length(const sc_context *context, const sc_path *pattern, s
     return length > 0 && path[length - 1] == '.' ? length - 1 : length;
 }
 
-bool sc_path_matches_parent(const sc_context *context, const sc_path *pattern, sc_sym entry, const char *path, bool any_index)
+bool sc_path_matches_parent(const sc_context *context, const sc_path *pattern, sc_sym entry,
+                            const char *path, bool any_index)
 {
     const char *rest = rest_after(context, pattern, 0, path, any_index);
     if (rest == NULL && pattern->segs.count > 1 && sc_path_begins_with(pattern, entry))
@@ -90,7 +98,8 @@ bool sc_path_matches_parent(const sc_context *context, const sc_path *pattern, s
     return rest != NULL && next_segment(&rest, &last) && *rest == 0;
 }
 
-sc_path_match sc_path_matches(const sc_context *context, const sc_path *pattern, sc_sym entry, sc_sym path)
+sc_path_match sc_path_matches(const sc_context *context, const sc_path *pattern, sc_sym entry,
+                              sc_sym path)
 {
     return sc_path_match_text(context, pattern, entry, sc_text(context, path), false);
 }

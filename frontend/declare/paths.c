@@ -43,7 +43,8 @@ static bool is_param(const sc_callable *callable, sc_sym name)
     return false;
 }
 
-static dim_scope enter_sub(sc_context *context, const dim_scope *outer, const sc_sub *sub, const sc_callable *callable)
+static dim_scope enter_sub(sc_context *context, const dim_scope *outer, const sc_sub *sub,
+                           const sc_callable *callable)
 {
     dim_scope inner = {0};
     uint32_t position = 0;
@@ -62,7 +63,8 @@ static dim_scope enter_sub(sc_context *context, const dim_scope *outer, const sc
     return inner;
 }
 
-static void add_path(path_walk *walk, const sc_unit *unit, const sc_member *member, uint32_t depth, const dim_scope *scope)
+static void add_path(path_walk *walk, const sc_unit *unit, const sc_member *member, uint32_t depth,
+                     const dim_scope *scope)
 {
     sc_context *context = walk->program->context;
     sc_strbuf text;
@@ -70,7 +72,8 @@ static void add_path(path_walk *walk, const sc_unit *unit, const sc_member *memb
     walk->names[depth] = member->name.text;
     walk->stacks[depth] = 0;
     uint32_t count = depth + 1, dim_count = member->decl->shape->dims.count;
-    sc_sym *names = sc_arena_array(&context->arena, count, sizeof *names), *stacks = sc_arena_array(&context->arena, count, sizeof *stacks);
+    sc_sym *names = sc_arena_array(&context->arena, count, sizeof *names),
+           *stacks = sc_arena_array(&context->arena, count, sizeof *stacks);
     sc_sym *dims = sc_arena_array(&context->arena, dim_count, sizeof *dims);
     for (uint32_t i = 0; i < count; i++) {
         names[i] = walk->names[i];
@@ -80,15 +83,16 @@ static void add_path(path_walk *walk, const sc_unit *unit, const sc_member *memb
     }
     for (uint32_t i = 0; i < dim_count; i++)
         dims[i] = resolve(scope, member->decl->shape->dims.data[i].dim.text);
-    *sc_vec_push(&context->arena, walk->out) = (sc_param_path){.count = count,
-                                                               .names = names,
-                                                               .stacks = stacks,
-                                                               .decl = member->decl,
-                                                               .kind = member->kind,
-                                                               .unit = unit,
-                                                               .text = sc_intern_text(&context->names, text.data),
-                                                               .dim_count = dim_count,
-                                                               .dims = dims};
+    *sc_vec_push(&context->arena, walk->out) =
+        (sc_param_path){.count = count,
+                        .names = names,
+                        .stacks = stacks,
+                        .decl = member->decl,
+                        .kind = member->kind,
+                        .unit = unit,
+                        .text = sc_intern_text(&context->names, text.data),
+                        .dim_count = dim_count,
+                        .dims = dims};
 }
 
 static void walk_unit(path_walk *walk, const sc_unit *unit, uint32_t depth, const dim_scope *scope)
@@ -101,9 +105,11 @@ static void walk_unit(path_walk *walk, const sc_unit *unit, uint32_t depth, cons
         if (member->kind == SC_MEMBER_PARAM || member->kind == SC_MEMBER_CACHE) {
             add_path(walk, unit, member, depth, scope);
         } else if (member->kind == SC_MEMBER_SUB && member->block != NULL) {
-            dim_scope inner = enter_sub(walk->program->context, scope, member->sub, member->block->callable);
+            dim_scope inner =
+                enter_sub(walk->program->context, scope, member->sub, member->block->callable);
             walk->names[depth] = member->name.text;
-            walk->stacks[depth] = member->sub->stack.text == 0 ? 0 : resolve(scope, member->sub->stack.text);
+            walk->stacks[depth] =
+                member->sub->stack.text == 0 ? 0 : resolve(scope, member->sub->stack.text);
             walk_unit(walk, member->block, depth + 1, &inner);
         }
     }
@@ -147,7 +153,8 @@ const char *sc_path_text(sc_context *context, const sc_path *path)
     return out.data;
 }
 
-const char *sc_suggest_param(sc_context *context, const sc_path *path, const sc_param_path_list *params)
+const char *sc_suggest_param(sc_context *context, const sc_path *path,
+                             const sc_param_path_list *params)
 {
     sc_text_list list = {0};
     for (uint32_t i = 0; i < params->count; i++) {
@@ -161,7 +168,8 @@ void sc_declarations_leaves(const sc_declarations *program, sc_sym dim, sc_sym_l
 {
     sc_context *context = program->context;
     uint32_t index = sc_declarations_dim(program, dim), root = index;
-    while (root != SC_NONE && program->dims.data[root].form == SC_DIM_ALIAS && !program->dims.data[root].broken)
+    while (root != SC_NONE && program->dims.data[root].form == SC_DIM_ALIAS &&
+           !program->dims.data[root].broken)
         root = program->dims.data[root].original;
     if (root == SC_NONE || program->dims.data[root].form != SC_DIM_COMPOSITE) {
         *sc_vec_push(&context->arena, out) = dim;
@@ -171,23 +179,27 @@ void sc_declarations_leaves(const sc_declarations *program, sc_sym dim, sc_sym_l
     for (uint32_t i = 0; i < decl->part_count; i++) {
         sc_sym part = program->dims.data[decl->parts[i]].name.text;
         if (root != index) /* elaborate/dims.c names the leaves of an alias the same way */
-            part = sc_intern_printf(&context->names, "%s.%s", sc_text(context, dim), sc_text(context, part));
+            part = sc_intern_printf(&context->names, "%s.%s", sc_text(context, dim),
+                                    sc_text(context, part));
         *sc_vec_push(&context->arena, out) = part;
     }
 }
 
-void sc_declarations_unread_params(const sc_declarations *program, sc_sym model, const sc_module *m, sc_sym_list *out)
+void sc_declarations_unread_params(const sc_declarations *program, sc_sym model, const sc_module *m,
+                                   sc_sym_list *out)
 {
     sc_context *context = program->context;
     sc_param_path_list params = {0};
     sc_map read = {.arena = &context->arena};
     for (uint32_t s = 0; s < m->state.count; s++) {
-        const char *path = sc_path_without_indices(context, sc_text(context, m->state.data[s].path));
+        const char *path =
+            sc_path_without_indices(context, sc_text(context, m->state.data[s].path));
         sc_map_insert(&read, sc_intern_text(&context->names, path), 0, NULL);
     }
     sc_param_paths(program, sc_declarations_model(program, model), &params);
     for (uint32_t i = 0; i < params.count; i++) {
-        if (params.data[i].kind == SC_MEMBER_PARAM && sc_map_find(&read, params.data[i].text) == NULL)
+        if (params.data[i].kind == SC_MEMBER_PARAM &&
+            sc_map_find(&read, params.data[i].text) == NULL)
             *sc_vec_push(&context->arena, out) = params.data[i].text;
     }
 }

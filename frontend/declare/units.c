@@ -11,16 +11,19 @@ static void report_statement(sc_declarations *program, sc_loc loc, const char *t
 }
 
 /* ---- members ---- */
-static void report_taken(sc_declarations *program, const sc_unit *unit, const sc_member *old, sc_member_kind kind, sc_name name)
+static void report_taken(sc_declarations *program, const sc_unit *unit, const sc_member *old,
+                         sc_member_kind kind, sc_name name)
 {
     sc_context *context = program->context;
     if (old->kind == kind)
-        sc_report(&context->diag, SC_D_duplicate_name, name.loc, sc_text(context, name.text), (char *)NULL);
+        sc_report(&context->diag, SC_D_duplicate_name, name.loc, sc_text(context, name.text),
+                  (char *)NULL);
     else
         sc_report(&context->diag, SC_D_duplicate_path, name.loc,
                   unit->callable == NULL
                       ? sc_text(context, name.text)
-                      : sc_arena_printf(&context->arena, "%s.%s", sc_text(context, unit->name.text), sc_text(context, name.text)),
+                      : sc_arena_printf(&context->arena, "%s.%s", sc_text(context, unit->name.text),
+                                        sc_text(context, name.text)),
                   (char *)NULL);
     sc_report_note(&context->diag, old->name.loc, "the other one is here");
 }
@@ -28,7 +31,8 @@ static void report_taken(sc_declarations *program, const sc_unit *unit, const sc
 static void add_member(sc_declarations *program, sc_unit *unit, const sc_member *member)
 {
     bool is_new;
-    uint32_t index = *sc_map_insert(&unit->member_map, member->name.text, unit->members.count, &is_new);
+    uint32_t index =
+        *sc_map_insert(&unit->member_map, member->name.text, unit->members.count, &is_new);
     if (is_new)
         *sc_vec_push(&program->context->arena, &unit->members) = *member;
     else
@@ -54,7 +58,8 @@ static void add_sub(sc_declarations *program, sc_unit *unit, const sc_sub *sub)
         if (!is_param)
             sc_report_unknown_dim(program, sub->stack);
     }
-    add_member(program, unit, &(sc_member){.kind = SC_MEMBER_SUB, .name = sub->name, .sub = sub, .block = block});
+    add_member(program, unit,
+               &(sc_member){.kind = SC_MEMBER_SUB, .name = sub->name, .sub = sub, .block = block});
 }
 
 static void add_declarations(sc_declarations *program, sc_unit *unit, const sc_stmt *stmt)
@@ -65,7 +70,8 @@ static void add_declarations(sc_declarations *program, sc_unit *unit, const sc_s
         if (kind == SC_MEMBER_CACHE && unit->callable == NULL)
             report_statement(program, decl->loc, "caches belong to blocks, not to a model");
         if (kind == SC_MEMBER_CACHE && decl->init != NULL)
-            report_statement(program, decl->init->loc, "a cache starts as zeros and takes no initialiser");
+            report_statement(program, decl->init->loc,
+                             "a cache starts as zeros and takes no initialiser");
         add_member(program, unit, &(sc_member){.kind = kind, .name = decl->name, .decl = decl});
     }
 }
@@ -84,18 +90,26 @@ static void collect_members(sc_declarations *program, sc_unit *unit)
                 add_sub(program, unit, &stmt->subs.data[s]);
             break;
         case SC_STMT_FN:
-            add_member(program, unit, &(sc_member){.kind = SC_MEMBER_FN, .name = stmt->callable->name, .callable = stmt->callable});
+            add_member(program, unit,
+                       &(sc_member){.kind = SC_MEMBER_FN,
+                                    .name = stmt->callable->name,
+                                    .callable = stmt->callable});
             break;
         case SC_STMT_ENTRY:
             if (unit->callable != NULL)
-                report_statement(program, stmt->loc, "entry points belong to a model, not to a block");
+                report_statement(program, stmt->loc,
+                                 "entry points belong to a model, not to a block");
             else
-                add_member(program, unit, &(sc_member){.kind = SC_MEMBER_ENTRY, .name = stmt->callable->name, .callable = stmt->callable});
+                add_member(program, unit,
+                           &(sc_member){.kind = SC_MEMBER_ENTRY,
+                                        .name = stmt->callable->name,
+                                        .callable = stmt->callable});
             break;
         default:
             if (unit->callable == NULL)
                 report_statement(program, stmt->loc,
-                                 "a model holds params, subs, fns and entry points; computations stand in fns and entries");
+                                 "a model holds params, subs, fns and entry points; computations "
+                                 "stand in fns and entries");
             break;
         }
     }
@@ -115,7 +129,8 @@ static bool is_result_name(const body_check *check, const char *name)
 {
     if (check->result_count == 1)
         return strcmp(name, "out") == 0;
-    if (strncmp(name, "out", 3) != 0 || name[3] < '0' || name[3] > '9' || (name[3] == '0' && name[4] != 0))
+    if (strncmp(name, "out", 3) != 0 || name[3] < '0' || name[3] > '9' ||
+        (name[3] == '0' && name[4] != 0))
         return false;
     char *end;
     unsigned long index = strtoul(name + 3, &end, 10);
@@ -127,16 +142,19 @@ static void check_local(const body_check *check, sc_name name, const char *what)
 {
     sc_declarations *program = check->program;
     sc_context *context = program->context;
-    const char *text = sc_text(context, name.text), *owner = sc_text(context, check->callable->name.text);
+    const char *text = sc_text(context, name.text),
+               *owner = sc_text(context, check->callable->name.text);
     const sc_member *member = check->unit == NULL ? NULL : sc_unit_member(check->unit, name.text);
     if (member == NULL && !is_result_name(check, text))
         return;
-    sc_report(&context->diag, SC_D_duplicate_path, name.loc, sc_arena_printf(&context->arena, "%s.%s", owner, text), (char *)NULL);
+    sc_report(&context->diag, SC_D_duplicate_path, name.loc,
+              sc_arena_printf(&context->arena, "%s.%s", owner, text), (char *)NULL);
     if (member != NULL)
-        sc_report_note(&context->diag, member->name.loc, "the other one is here; give this %s another name", what);
+        sc_report_note(&context->diag, member->name.loc,
+                       "the other one is here; give this %s another name", what);
     else
-        sc_report_note(&context->diag, check->callable->name.loc, "the result of '%s' has this path; give this %s another name", owner,
-                       what);
+        sc_report_note(&context->diag, check->callable->name.loc,
+                       "the result of '%s' has this path; give this %s another name", owner, what);
 }
 
 static void check_body(body_check *check, const sc_stmt_list *body, bool repeated)
@@ -145,7 +163,8 @@ static void check_body(body_check *check, const sc_stmt_list *body, bool repeate
     for (uint32_t i = 0; i < body->count; i++) {
         const sc_stmt *stmt = body->data[i];
         bool owned = check->unit != NULL && !repeated;
-        if (check->returns > 0 && (stmt->kind == SC_STMT_ASSIGN || stmt->kind == SC_STMT_REPEAT || stmt->kind == SC_STMT_RETURN))
+        if (check->returns > 0 && (stmt->kind == SC_STMT_ASSIGN || stmt->kind == SC_STMT_REPEAT ||
+                                   stmt->kind == SC_STMT_RETURN))
             report_statement(program, stmt->loc, "nothing can follow a return");
         switch (stmt->kind) {
         case SC_STMT_ASSIGN:
@@ -163,9 +182,10 @@ static void check_body(body_check *check, const sc_stmt_list *body, bool repeate
             break;
         default:
             if (!owned)
-                report_statement(program, stmt->loc,
-                                 repeated ? "declarations cannot stand inside a repeat"
-                                          : "only blocks and models hold declarations, not fns and entries");
+                report_statement(
+                    program, stmt->loc,
+                    repeated ? "declarations cannot stand inside a repeat"
+                             : "only blocks and models hold declarations, not fns and entries");
             break;
         }
     }
@@ -185,7 +205,8 @@ static uint32_t count_results(const sc_callable *callable)
 static void report_formal(const body_check *check, sc_name name, sc_loc first)
 {
     sc_context *context = check->program->context;
-    sc_report(&context->diag, SC_D_duplicate_name, name.loc, sc_text(context, name.text), (char *)NULL);
+    sc_report(&context->diag, SC_D_duplicate_name, name.loc, sc_text(context, name.text),
+              (char *)NULL);
     sc_report_note(&context->diag, first, "the other one is here");
 }
 
@@ -194,7 +215,8 @@ static void check_positions(const body_check *check, const sc_map *seen)
 {
     sc_context *context = check->program->context;
     sc_name pos = check->callable->at_name;
-    sc_name length = {sc_intern_printf(&context->names, "%s_len", sc_text(context, pos.text)), pos.loc};
+    sc_name length = {sc_intern_printf(&context->names, "%s_len", sc_text(context, pos.text)),
+                      pos.loc};
     const uint32_t *first = sc_map_find(seen, pos.text), *second = sc_map_find(seen, length.text);
     if (first != NULL)
         report_formal(check, pos, check->callable->formals.data[*first].name.loc);
@@ -216,7 +238,9 @@ static void check_formals(const body_check *check, bool is_entry)
             report_formal(check, formal->name, callable->formals.data[first].name.loc);
         check_local(check, formal->name, "formal");
         if (is_entry && formal->kind == SC_FORMAL_STATIC)
-            report_statement(program, formal->loc, "an entry's inputs are tensors; static arguments are for blocks and fns");
+            report_statement(
+                program, formal->loc,
+                "an entry's inputs are tensors; static arguments are for blocks and fns");
     }
     if (is_entry && callable->at_name.text != 0)
         check_positions(check, &seen);
@@ -229,19 +253,25 @@ static void check_formals(const body_check *check, bool is_entry)
     }
 }
 
-static void check_callable(sc_declarations *program, const sc_callable *callable, const sc_unit *unit, bool is_entry)
+static void check_callable(sc_declarations *program, const sc_callable *callable,
+                           const sc_unit *unit, bool is_entry)
 {
-    body_check check = {.program = program, .callable = callable, .unit = unit, .result_count = count_results(callable)};
+    body_check check = {.program = program,
+                        .callable = callable,
+                        .unit = unit,
+                        .result_count = count_results(callable)};
     const char *name = sc_text(program->context, callable->name.text);
     check_formals(&check, is_entry);
     check_body(&check, &callable->body, false);
     if (check.returns == 0)
         report_statement(program, callable->name.loc,
-                         sc_arena_printf(&program->context->arena, "'%s' returns nothing; end it with 'return ..;'", name));
+                         sc_arena_printf(&program->context->arena,
+                                         "'%s' returns nothing; end it with 'return ..;'", name));
     if (callable->at_name.text != 0 && !is_entry)
         report_statement(program, callable->at_name.loc, "'at .. along ..' is for entry points");
     if (is_entry && callable->dim_params.count > 0)
-        report_statement(program, callable->dim_params.data[0].loc, "an entry has no dim parameters");
+        report_statement(program, callable->dim_params.data[0].loc,
+                         "an entry has no dim parameters");
 }
 
 static void check_unit(sc_declarations *program, const sc_unit *unit)
@@ -264,10 +294,13 @@ static void measure(sc_declarations *program, sc_unit *unit, uint32_t depth)
         const sc_member *member = &unit->members.data[i];
         if (member->kind != SC_MEMBER_SUB || member->block == NULL)
             continue;
-        sc_unit *block = program->blocks.data[*sc_map_find(&program->block_map, member->block->name.text)];
+        sc_unit *block =
+            program->blocks.data[*sc_map_find(&program->block_map, member->block->name.text)];
         if (block->visiting) {
-            sc_report(&program->context->diag, SC_D_recursion, member->sub->loc, sc_text(program->context, block->name.text), (char *)NULL);
-            sc_report_note(&program->context->diag, block->name.loc, "'%s' is declared here", sc_text(program->context, block->name.text));
+            sc_report(&program->context->diag, SC_D_recursion, member->sub->loc,
+                      sc_text(program->context, block->name.text), (char *)NULL);
+            sc_report_note(&program->context->diag, block->name.loc, "'%s' is declared here",
+                           sc_text(program->context, block->name.text));
             unit->broken = block->broken = true;
             continue;
         }
@@ -275,7 +308,8 @@ static void measure(sc_declarations *program, sc_unit *unit, uint32_t depth)
             measure(program, block, depth + 1);
         if (block->height == 0 || block->height >= SC_MAX_INLINE_DEPTH) {
             sc_report(&program->context->diag, SC_D_too_deep, member->sub->loc,
-                      sc_arena_printf(&program->context->arena, "%d", SC_MAX_INLINE_DEPTH), (char *)NULL);
+                      sc_arena_printf(&program->context->arena, "%d", SC_MAX_INLINE_DEPTH),
+                      (char *)NULL);
             unit->broken = true;
         }
         unit->broken = unit->broken || block->broken;

@@ -27,7 +27,8 @@ static void copy_bindings(sc_builder *b, sc_dim_binding_list *list)
 
 /* Handles `X = Y`: sets a dim parameter, or substitutes a file-level dim throughout the
  * instance. */
-static bool named_argument(sc_frame *f, const sc_callable *callable, const sc_dim_arg *arg, sc_dim dim, sc_instance *instance)
+static bool named_argument(sc_frame *f, const sc_callable *callable, const sc_dim_arg *arg,
+                           sc_dim dim, sc_instance *instance)
 {
     sc_builder *b = f->b;
     int index = param_index(callable, arg->name.text);
@@ -44,8 +45,8 @@ static bool named_argument(sc_frame *f, const sc_callable *callable, const sc_di
     return true;
 }
 
-static bool check_all_given(sc_frame *f, const sc_callable *callable, const sc_instance *instance, uint32_t inherited, uint32_t given,
-                            sc_loc loc)
+static bool check_all_given(sc_frame *f, const sc_callable *callable, const sc_instance *instance,
+                            uint32_t inherited, uint32_t given, sc_loc loc)
 {
     sc_builder *b = f->b;
     uint32_t wanted = callable->dim_params.count;
@@ -58,13 +59,17 @@ static bool check_all_given(sc_frame *f, const sc_callable *callable, const sc_i
     }
     if (ok)
         return true;
-    sc_build_error(b, SC_D_wrong_count, loc, sc_build_text(b, "'%s'", sc_name_text(b, callable->name.text)),
-                   sc_build_text(b, "%s in brackets, each once", sc_build_count(b, wanted, "dim")), sc_build_given(b, given));
-    sc_build_note(b, callable->name.loc, "'%s' is declared here", sc_name_text(b, callable->name.text));
+    sc_build_error(b, SC_D_wrong_count, loc,
+                   sc_build_text(b, "'%s'", sc_name_text(b, callable->name.text)),
+                   sc_build_text(b, "%s in brackets, each once", sc_build_count(b, wanted, "dim")),
+                   sc_build_given(b, given));
+    sc_build_note(b, callable->name.loc, "'%s' is declared here",
+                  sc_name_text(b, callable->name.text));
     return false;
 }
 
-bool sc_build_dim_args(sc_frame *f, const sc_callable *callable, const sc_dim_arg *args, uint32_t count, sc_loc loc, sc_instance *instance)
+bool sc_build_dim_args(sc_frame *f, const sc_callable *callable, const sc_dim_arg *args,
+                       uint32_t count, sc_loc loc, sc_instance *instance)
 {
     sc_builder *b = f->b;
     uint32_t positional = 0, params = 0, inherited = instance->params.count;
@@ -111,11 +116,14 @@ static void report_static(sc_frame *f, const sc_callable *callable, const sc_arg
             sc_suggest_add(b->context, &names, callable->formals.data[i].name.text);
     }
     const char *what = arg->name.text == 0 ? "such static argument: there are too many"
-                                           : sc_build_text(b, "static argument '%s'", sc_name_text(b, arg->name.text));
-    sc_build_error(b, SC_D_bad_argument, arg->loc,
-                   sc_build_text(b, "'%s' has no %s%s", sc_name_text(b, callable->name.text), what,
-                                 arg->name.text == 0 ? "" : sc_suggest(b->context, arg->name.text, &names)));
-    sc_build_note(b, callable->name.loc, "'%s' is declared here", sc_name_text(b, callable->name.text));
+                                           : sc_build_text(b, "static argument '%s'",
+                                                           sc_name_text(b, arg->name.text));
+    sc_build_error(
+        b, SC_D_bad_argument, arg->loc,
+        sc_build_text(b, "'%s' has no %s%s", sc_name_text(b, callable->name.text), what,
+                      arg->name.text == 0 ? "" : sc_suggest(b->context, arg->name.text, &names)));
+    sc_build_note(b, callable->name.loc, "'%s' is declared here",
+                  sc_name_text(b, callable->name.text));
 }
 
 static sc_static *find_static(sc_static_list *list, sc_sym name)
@@ -127,21 +135,24 @@ static sc_static *find_static(sc_static_list *list, sc_sym name)
     return NULL;
 }
 
-bool sc_build_statics(sc_frame *f, const sc_callable *callable, const sc_arg_list *args, sc_instance *instance)
+bool sc_build_statics(sc_frame *f, const sc_callable *callable, const sc_arg_list *args,
+                      sc_instance *instance)
 {
     sc_builder *b = f->b;
     sc_static_list given = {0};
     uint32_t position = 0;
     for (uint32_t i = 0; args != NULL && i < args->count; i++) {
         const sc_arg *arg = &args->data[i];
-        const sc_formal *formal = static_formal(callable, arg->name.text, arg->name.text == 0 ? position++ : 0);
+        const sc_formal *formal =
+            static_formal(callable, arg->name.text, arg->name.text == 0 ? position++ : 0);
         if (formal == NULL || arg->values.count != 1) {
             report_static(f, callable, arg);
             return false;
         }
         if (find_static(&given, formal->name.text) != NULL) {
             sc_build_error(b, SC_D_bad_argument, arg->loc,
-                           sc_build_text(b, "argument '%s' is given twice", sc_name_text(b, formal->name.text)));
+                           sc_build_text(b, "argument '%s' is given twice",
+                                         sc_name_text(b, formal->name.text)));
             return false;
         }
         sc_bval value = sc_build_static(f, arg->values.data[0]);
@@ -152,14 +163,19 @@ bool sc_build_statics(sc_frame *f, const sc_callable *callable, const sc_arg_lis
     sc_static_list all = {0};
     for (uint32_t i = 0; i < instance->statics.count; i++)
         *sc_vec_push(&b->context->arena, &all) = instance->statics.data[i];
-    sc_frame inside = {.b = b, .callable = callable, .instance = instance, .path = instance->path, .scope = f->scope};
+    sc_frame inside = {.b = b,
+                       .callable = callable,
+                       .instance = instance,
+                       .path = instance->path,
+                       .scope = f->scope};
     inside.local_map.arena = &b->context->arena;
     for (uint32_t i = 0; i < callable->formals.count; i++) {
         const sc_formal *formal = &callable->formals.data[i];
         const sc_static *known = find_static(&given, formal->name.text);
         if (formal->kind == SC_FORMAL_STATIC)
             *sc_vec_push(&b->context->arena, &all) =
-                (sc_static){formal->name.text, known != NULL ? known->value : sc_build_static(&inside, formal->value)};
+                (sc_static){formal->name.text,
+                            known != NULL ? known->value : sc_build_static(&inside, formal->value)};
     }
     instance->statics = all;
     return true;

@@ -8,7 +8,8 @@ static const sc_bval nothing = {.kind = SC_BVAL_NONE};
 
 sc_bval sc_build_integer(int64_t value)
 {
-    return (sc_bval){.kind = SC_BVAL_NUMBER, .is_integer = true, .integer = value, .number = (double)value};
+    return (sc_bval){
+        .kind = SC_BVAL_NUMBER, .is_integer = true, .integer = value, .number = (double)value};
 }
 
 sc_bval sc_build_number(double value)
@@ -77,8 +78,8 @@ static double fold_doubles(sc_op_kind kind, double a, double b)
 
 static bool folds(sc_op_kind kind)
 {
-    return kind == SC_OP_add || kind == SC_OP_sub || kind == SC_OP_mul || kind == SC_OP_div || kind == SC_OP_mod || kind == SC_OP_minimum ||
-           kind == SC_OP_maximum;
+    return kind == SC_OP_add || kind == SC_OP_sub || kind == SC_OP_mul || kind == SC_OP_div ||
+           kind == SC_OP_mod || kind == SC_OP_minimum || kind == SC_OP_maximum;
 }
 
 static sc_bval fold(sc_frame *f, sc_loc loc, sc_op_kind kind, const sc_bval *a, const sc_bval *b)
@@ -93,7 +94,9 @@ static sc_bval fold(sc_frame *f, sc_loc loc, sc_op_kind kind, const sc_bval *a, 
     result.unknown = unknown;
     if (!unknown && !isfinite(result.number)) {
         sc_build_error(f->b, SC_D_bad_operand, loc,
-                       sc_build_text(f->b, "this constant expression has no finite value: it gives %g", result.number));
+                       sc_build_text(f->b,
+                                     "this constant expression has no finite value: it gives %g",
+                                     result.number));
         return nothing;
     }
     return result;

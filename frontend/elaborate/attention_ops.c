@@ -32,7 +32,8 @@ static void add_operand(sc_op_call *c, operand_list *list, const char *word, sc_
 static uint32_t add_with(sc_op_call *c, const operand_list *list, sc_attr *attrs, uint32_t count)
 {
     if (list->count > list->fixed)
-        attrs[count++] = sc_attr_words(c->f->b->m, SC_ATTR_with, list->words, list->count - list->fixed);
+        attrs[count++] =
+            sc_attr_words(c->f->b->m, SC_ATTR_with, list->words, list->count - list->fixed);
     return count;
 }
 
@@ -43,8 +44,10 @@ sc_bval_list build_positions(sc_op_call *c)
     sc_type_info info = {.dtype = SC_DTYPE_i32, .rank = 1, .placement = sc_placement_replicated()};
     info.dims[0] = (sc_type_dim){c->from[0], SC_NONE, sc_build_size(b, c->from[0])};
     if (c->leaf_count != 1 || c->leaves[0] != c->from[0])
-        return sc_call_error(c, SC_D_bad_operand,
-                             sc_build_text(b, "positions count along a plain dim, but %s is a composite", dim_text(c, c->from[0])));
+        return sc_call_error(
+            c, SC_D_bad_operand,
+            sc_build_text(b, "positions count along a plain dim, but %s is a composite",
+                          dim_text(c, c->from[0])));
     sc_type type = sc_type_intern(b->m, &info);
     sc_attr attr = sc_call_leaves_attr(c, SC_ATTR_dims);
     sc_value index = sc_emit_typed(c->f, c->loc, SC_OP_index, NULL, 0, &attr, 1, &type);
@@ -65,16 +68,19 @@ static bool rope_scaling(sc_op_call *c, sc_attr *attrs, uint32_t *count)
     const char *word = sc_name_text(b, scaling.word);
     uint32_t wanted = strcmp(word, "linear") == 0 ? 1 : strcmp(word, "llama3") == 0 ? 4 : 0;
     if (scaling.count != wanted) {
-        sc_build_error(b, SC_D_wrong_count, sc_call_option(c, "scaling")->loc, word, sc_build_count(b, wanted, "number"),
-                       sc_build_given(b, scaling.count));
+        sc_build_error(b, SC_D_wrong_count, sc_call_option(c, "scaling")->loc, word,
+                       sc_build_count(b, wanted, "number"), sc_build_given(b, scaling.count));
         if (wanted > 0)
-            sc_build_note(b, (sc_loc){0}, wanted == 1 ? "write linear(factor)" : "write llama3(factor, low, high, original)");
+            sc_build_note(b, (sc_loc){0},
+                          wanted == 1 ? "write linear(factor)"
+                                      : "write llama3(factor, low, high, original)");
         return false;
     }
     for (uint32_t i = 0; i < wanted; i++) {
         numbers[i] = scaling.numbers[i].unknown ? 1.0 : scaling.numbers[i].number;
         if (!(numbers[i] > 0)) {
-            sc_build_error(b, SC_D_bad_argument, sc_call_option(c, "scaling")->loc, "the numbers of scaling are positive");
+            sc_build_error(b, SC_D_bad_argument, sc_call_option(c, "scaling")->loc,
+                           "the numbers of scaling are positive");
             return false;
         }
     }
@@ -99,9 +105,12 @@ static bool rope_dims(sc_op_call *c, sc_value x)
     if (c->leaf_count == 2 && size % 2 == 0)
         return true;
     sc_build_error(b, SC_D_bad_operand, c->loc,
-                   c->leaf_count != 2 ? "rope turns pairs along one plain dim by positions along another: rope[S, E](x, theta = 1e4)"
-                                      : sc_build_text(b, "rope turns pairs along %s, so its size is even, not %lld",
-                                                      dim_text(c, c->from[1]), (long long)size));
+                   c->leaf_count != 2
+                       ? "rope turns pairs along one plain dim by positions along another: rope[S, "
+                         "E](x, theta = 1e4)"
+                       : sc_build_text(b,
+                                       "rope turns pairs along %s, so its size is even, not %lld",
+                                       dim_text(c, c->from[1]), (long long)size));
     return false;
 }
 
@@ -115,11 +124,13 @@ sc_bval_list build_rope(sc_op_call *c)
     sc_bval x = sc_call_value(c, 0);
     if (sc_call_option(c, "theta") == NULL)
         return sc_call_error(c, SC_D_wrong_count, "rope", "an argument 'theta'", "none is given");
-    if (!sc_call_number(c, "theta", 1e4, &theta, NULL) || !sc_call_word(c, "pairs", "halves", "halves interleaved", &pairs) ||
+    if (!sc_call_number(c, "theta", 1e4, &theta, NULL) ||
+        !sc_call_word(c, "pairs", "halves", "halves interleaved", &pairs) ||
         !rope_scaling(c, attrs, &count) || x.kind == SC_BVAL_NONE)
         return sc_no_results(c);
     if (!(theta > 0))
-        return sc_call_error(c, SC_D_bad_argument, sc_build_text(b, "theta is positive, not %g", theta));
+        return sc_call_error(c, SC_D_bad_argument,
+                             sc_build_text(b, "theta is positive, not %g", theta));
     sc_dtype dtype = sc_build_compute_dtype(c->f, c->loc, &x, 1, true);
     operand_list operands = {.count = 1, .fixed = 1};
     operands.values[0] = dtype == SC_DTYPE_COUNT ? SC_NONE : sc_build_as(c->f, c->loc, &x, dtype);
@@ -131,7 +142,8 @@ sc_bval_list build_rope(sc_op_call *c)
     attrs[count++] = sc_attr_number(SC_ATTR_theta, theta);
     attrs[count++] = sc_attr_text(SC_ATTR_pairs, pairs.word);
     count = add_with(c, &operands, attrs, count);
-    return sc_one_tensor(c, sc_emit(c->f, c->loc, SC_OP_rope, operands.values, operands.count, attrs, count, 0));
+    return sc_one_tensor(
+        c, sc_emit(c->f, c->loc, SC_OP_rope, operands.values, operands.count, attrs, count, 0));
 }
 
 sc_bval_list build_last(sc_op_call *c)
@@ -143,8 +155,10 @@ sc_bval_list build_last(sc_op_call *c)
     if (operands.values[0] == SC_NONE)
         return sc_no_results(c);
     if (c->leaf_count != 1)
-        return sc_call_error(c, SC_D_bad_operand,
-                             sc_build_text(b, "positions count along a plain dim, but %s is a composite", dim_text(c, c->from[0])));
+        return sc_call_error(
+            c, SC_D_bad_operand,
+            sc_build_text(b, "positions count along a plain dim, but %s is a composite",
+                          dim_text(c, c->from[0])));
     if (sc_type_find_dim(sc_build_type(b, operands.values[0]), c->leaves[0]) < 0)
         return sc_call_error(c, SC_D_missing_dim, "last", dim_text(c, c->from[0]),
                              sc_build_shape_text(b, sc_build_type(b, operands.values[0]), false));
@@ -152,7 +166,8 @@ sc_bval_list build_last(sc_op_call *c)
         add_operand(c, &operands, "len", b->len);
     attrs[0] = sc_call_leaves_attr(c, SC_ATTR_dims);
     uint32_t count = add_with(c, &operands, attrs, 1);
-    return sc_one_tensor(c, sc_emit(c->f, c->loc, SC_OP_last, operands.values, operands.count, attrs, count, 0));
+    return sc_one_tensor(
+        c, sc_emit(c->f, c->loc, SC_OP_last, operands.values, operands.count, attrs, count, 0));
 }
 
 /* ---- caches ---- */
@@ -160,10 +175,12 @@ static const sc_member *named_cache(sc_op_call *c)
 {
     const sc_expr *expr = c->values[0];
     const sc_unit *unit = c->f->instance->unit;
-    const sc_member *member = expr->kind == SC_EXPR_NAME && unit != NULL ? sc_unit_member(unit, expr->name) : NULL;
+    const sc_member *member =
+        expr->kind == SC_EXPR_NAME && unit != NULL ? sc_unit_member(unit, expr->name) : NULL;
     if (member != NULL && member->kind == SC_MEMBER_CACHE)
         return member;
-    sc_build_error(c->f->b, SC_D_bad_operand, expr->loc, "append writes into a cache of this block: append[S -> T](cache, x)");
+    sc_build_error(c->f->b, SC_D_bad_operand, expr->loc,
+                   "append writes into a cache of this block: append[S -> T](cache, x)");
     return NULL;
 }
 
@@ -177,28 +194,32 @@ static bool fits_cache(sc_op_call *c, const sc_member *member, sc_value x)
         return false;
     const sc_type_info *type = sc_build_type(b, x);
     if (sc_type_find_dim(type, c->from[0]) < 0) {
-        sc_build_error(b, SC_D_missing_dim, c->loc, "append", dim_text(c, c->from[0]), sc_build_shape_text(b, type, false));
+        sc_build_error(b, SC_D_missing_dim, c->loc, "append", dim_text(c, c->from[0]),
+                       sc_build_shape_text(b, type, false));
         return false;
     }
     if (sc_type_find_dim(&cache, c->to[0]) < 0) {
         sc_build_error(b, SC_D_bad_operand, c->loc,
-                       sc_build_text(b, "append[%s -> %s] writes along %s, but cache '%s' is %s", dim_text(c, c->from[0]),
-                                     dim_text(c, c->to[0]), dim_text(c, c->to[0]), sc_name_text(b, member->name.text),
+                       sc_build_text(b, "append[%s -> %s] writes along %s, but cache '%s' is %s",
+                                     dim_text(c, c->from[0]), dim_text(c, c->to[0]),
+                                     dim_text(c, c->to[0]), sc_name_text(b, member->name.text),
                                      sc_build_shape_text(b, &cache, false)));
         sc_build_note(b, member->name.loc, "it is declared here");
         return false;
     }
     bool fits = type->rank == cache.rank;
     for (uint32_t i = 0; i < type->rank && fits; i++) {
-        int at = sc_type_find_dim(&cache, type->dims[i].dim == c->from[0] ? c->to[0] : type->dims[i].dim);
+        int at = sc_type_find_dim(&cache,
+                                  type->dims[i].dim == c->from[0] ? c->to[0] : type->dims[i].dim);
         fits = at >= 0 && cache.dims[at].group == type->dims[i].group;
     }
     if (fits)
         return true;
-    sc_build_error(b, SC_D_shape_mismatch, c->loc, "what is appended", sc_build_shape_text(b, type, false),
-                   sc_build_shape_text(b, &cache, false));
-    sc_build_note(b, member->name.loc, "cache '%s' is declared here; %s of the value becomes its %s", sc_name_text(b, member->name.text),
-                  dim_text(c, c->from[0]), dim_text(c, c->to[0]));
+    sc_build_error(b, SC_D_shape_mismatch, c->loc, "what is appended",
+                   sc_build_shape_text(b, type, false), sc_build_shape_text(b, &cache, false));
+    sc_build_note(
+        b, member->name.loc, "cache '%s' is declared here; %s of the value becomes its %s",
+        sc_name_text(b, member->name.text), dim_text(c, c->from[0]), dim_text(c, c->to[0]));
     return false;
 }
 
@@ -212,9 +233,11 @@ static sc_value append_to_cache(sc_op_call *c, const sc_member *member, sc_value
     operands.values[1] = sc_emit_cast(c->f, c->loc, x, sc_build_type(b, cache)->dtype);
     add_operand(c, &operands, "pos", b->pos);
     add_operand(c, &operands, "len", b->len);
-    sc_attr attrs[3] = {sc_call_leaves_attr(c, SC_ATTR_dims), sc_call_dim_attr(c, SC_ATTR_to, c->to[0])};
+    sc_attr attrs[3] = {sc_call_leaves_attr(c, SC_ATTR_dims),
+                        sc_call_dim_attr(c, SC_ATTR_to, c->to[0])};
     uint32_t count = add_with(c, &operands, attrs, 2);
-    sc_value result = sc_emit(c->f, c->loc, SC_OP_append, operands.values, operands.count, attrs, count, 0);
+    sc_value result =
+        sc_emit(c->f, c->loc, SC_OP_append, operands.values, operands.count, attrs, count, 0);
     if (result == SC_NONE)
         return SC_NONE;
     sc_build_write_cache(c->f, c->loc, member, result);
@@ -230,16 +253,19 @@ sc_bval_list build_append(sc_op_call *c)
     sc_value x = sc_call_tensor(c, 1);
     if (member == NULL || x == SC_NONE)
         return sc_no_results(c);
-    if (!sc_build_is_alias_of(b, c->to[0], c->from[0]) || c->to[0] == c->from[0] || c->leaf_count != 1)
-        return sc_call_error(c, SC_D_bad_operand,
-                             sc_build_text(b, "append[%s -> %s] needs %s to be an alias of %s: dim %s = alias %s;", dim_text(c, c->from[0]),
-                                           dim_text(c, c->to[0]), dim_text(c, c->to[0]), dim_text(c, c->from[0]), dim_text(c, c->to[0]),
-                                           dim_text(c, c->from[0])));
+    if (!sc_build_is_alias_of(b, c->to[0], c->from[0]) || c->to[0] == c->from[0] ||
+        c->leaf_count != 1)
+        return sc_call_error(
+            c, SC_D_bad_operand,
+            sc_build_text(b, "append[%s -> %s] needs %s to be an alias of %s: dim %s = alias %s;",
+                          dim_text(c, c->from[0]), dim_text(c, c->to[0]), dim_text(c, c->to[0]),
+                          dim_text(c, c->from[0]), dim_text(c, c->to[0]), dim_text(c, c->from[0])));
     if (!fits_cache(c, member, x))
         return sc_no_results(c);
     if (is_along(c, c->from[0]))
         return sc_one_tensor(c, append_to_cache(c, member, x));
-    sc_attr attrs[2] = {sc_call_leaves_attr(c, SC_ATTR_dims), sc_call_dim_attr(c, SC_ATTR_to, c->to[0])};
+    sc_attr attrs[2] = {sc_call_leaves_attr(c, SC_ATTR_dims),
+                        sc_call_dim_attr(c, SC_ATTR_to, c->to[0])};
     return sc_one_tensor(c, sc_emit(c->f, c->loc, SC_OP_rename, &x, 1, attrs, 2, 0));
 }
 
@@ -268,7 +294,10 @@ static bool attend_keep(sc_op_call *c, operand_list *operands)
     if (keep.kind != SC_BVAL_TENSOR || sc_build_type(c->f->b, keep.value)->dtype != SC_DTYPE_bool) {
         if (keep.kind != SC_BVAL_NONE)
             sc_build_error(c->f->b, SC_D_dtype_mismatch, expr->loc, "keep",
-                           keep.kind == SC_BVAL_TENSOR ? sc_dtypes[sc_build_type(c->f->b, keep.value)->dtype].name : "a number", "bool");
+                           keep.kind == SC_BVAL_TENSOR
+                               ? sc_dtypes[sc_build_type(c->f->b, keep.value)->dtype].name
+                               : "a number",
+                           "bool");
         return false;
     }
     add_operand(c, operands, "keep", keep.value);
@@ -309,12 +338,15 @@ static bool attend_segments(sc_op_call *c, operand_list *operands, sc_dim s, boo
         return false;
     }
     const sc_type_info *type = ids.kind == SC_BVAL_TENSOR ? sc_build_type(b, ids.value) : NULL;
-    if (type == NULL || sc_dtypes[type->dtype].kind != SC_DTYPE_INT || s == SC_NONE || sc_type_find_dim(type, s) < 0) {
+    if (type == NULL || sc_dtypes[type->dtype].kind != SC_DTYPE_INT || s == SC_NONE ||
+        sc_type_find_dim(type, s) < 0) {
         sc_build_error(b, SC_D_bad_operand, expr->loc,
-                       "segments are integer ids along the queries' position dim, of which the key dim is an alias");
+                       "segments are integer ids along the queries' position dim, of which the key "
+                       "dim is an alias");
         return false;
     }
-    sc_attr attrs[2] = {sc_attr_dims(b->m, SC_ATTR_dims, &s, 1), sc_call_dim_attr(c, SC_ATTR_to, c->from[0])};
+    sc_attr attrs[2] = {sc_attr_dims(b->m, SC_ATTR_dims, &s, 1),
+                        sc_call_dim_attr(c, SC_ATTR_to, c->from[0])};
     sc_value keys = sc_emit(c->f, expr->loc, SC_OP_rename, &ids.value, 1, attrs, 2, 0);
     if (keys == SC_NONE)
         return false;
@@ -333,21 +365,28 @@ static bool attend_mask(sc_op_call *c, sc_dim s, bool live, sc_attr *attrs, uint
     const char *word = sc_name_text(b, mask.word);
     bool window = strcmp(word, "window") == 0, none = strcmp(word, "none") == 0;
     if (mask.count != (window ? 1 : 0) ||
-        (window && !mask.numbers[0].unknown && (!mask.numbers[0].is_integer || mask.numbers[0].integer < 1))) {
+        (window && !mask.numbers[0].unknown &&
+         (!mask.numbers[0].is_integer || mask.numbers[0].integer < 1))) {
         sc_build_error(b, SC_D_bad_argument, expr->loc,
-                       window ? "a window has one size, an integer of at least 1: window(4096)" : "this mask takes no number");
+                       window ? "a window has one size, an integer of at least 1: window(4096)"
+                              : "this mask takes no number");
         return false;
     }
     if (s == SC_NONE && (!none || live)) {
-        sc_build_error(b, SC_D_bad_operand, c->loc,
-                       sc_build_text(b, "%s compares positions, so %s has to be an alias of a dim of the queries",
-                                     none ? "attention in a cached entry" : sc_build_text(b, "mask = %s", word), dim_text(c, c->from[0])));
-        sc_build_note(b, (sc_loc){0}, "declare it so: 'dim %s = alias S;'", dim_text(c, c->from[0]));
+        sc_build_error(
+            b, SC_D_bad_operand, c->loc,
+            sc_build_text(
+                b, "%s compares positions, so %s has to be an alias of a dim of the queries",
+                none ? "attention in a cached entry" : sc_build_text(b, "mask = %s", word),
+                dim_text(c, c->from[0])));
+        sc_build_note(b, (sc_loc){0}, "declare it so: 'dim %s = alias S;'",
+                      dim_text(c, c->from[0]));
         return false;
     }
     attrs[(*count)++] = sc_attr_text(SC_ATTR_mask, mask.word);
     if (window)
-        attrs[(*count)++] = sc_attr_int(SC_ATTR_window, mask.numbers[0].unknown ? 1 : mask.numbers[0].integer);
+        attrs[(*count)++] =
+            sc_attr_int(SC_ATTR_window, mask.numbers[0].unknown ? 1 : mask.numbers[0].integer);
     if (!none || live)
         attrs[(*count)++] = sc_attr_dims(b->m, SC_ATTR_to, &s, 1);
     return true;
@@ -359,10 +398,13 @@ static bool attend_numbers(sc_op_call *c, sc_attr *attrs, uint32_t *count)
     int64_t size = sc_build_size(b, c->from[1]);
     double scale, softcap, dropout;
     if (!sc_call_number(c, "scale", size > 0 ? 1 / sqrt((double)size) : 1, &scale, NULL) ||
-        !sc_call_number(c, "softcap", 0, &softcap, NULL) || !sc_call_number(c, "dropout", 0, &dropout, NULL))
+        !sc_call_number(c, "softcap", 0, &softcap, NULL) ||
+        !sc_call_number(c, "dropout", 0, &dropout, NULL))
         return false;
     if (!(softcap >= 0) || !(dropout >= 0 && dropout < 1)) {
-        sc_build_error(b, SC_D_bad_argument, c->loc, !(softcap >= 0) ? "softcap is positive" : "dropout drops a part p with 0 <= p < 1");
+        sc_build_error(b, SC_D_bad_argument, c->loc,
+                       !(softcap >= 0) ? "softcap is positive"
+                                       : "dropout drops a part p with 0 <= p < 1");
         return false;
     }
     attrs[(*count)++] = sc_attr_number(SC_ATTR_scale, scale);
@@ -385,20 +427,26 @@ sc_bval_list build_attend(sc_op_call *c)
         sc_bval value = sc_call_value(c, i);
         operands.values[i] = sc_build_as(c->f, c->values[i]->loc, &value, c->f->act);
     }
-    if (operands.values[0] == SC_NONE || operands.values[1] == SC_NONE || operands.values[2] == SC_NONE)
+    if (operands.values[0] == SC_NONE || operands.values[1] == SC_NONE ||
+        operands.values[2] == SC_NONE)
         return sc_no_results(c);
     if (c->leaf_count != 2)
-        return sc_call_error(c, SC_D_bad_operand, "attend works over one plain key dim and one plain head dim: attend[T, E](q, k, v)");
+        return sc_call_error(
+            c, SC_D_bad_operand,
+            "attend works over one plain key dim and one plain head dim: attend[T, E](q, k, v)");
     sc_dim s = query_dim(b, sc_build_type(b, operands.values[0]), c->from[0]);
-    bool live = b->cached && c->from[0] != b->along && sc_build_is_alias_of(b, c->from[0], b->along);
+    bool live =
+        b->cached && c->from[0] != b->along && sc_build_is_alias_of(b, c->from[0], b->along);
     attrs[count++] = sc_call_leaves_attr(c, SC_ATTR_dims);
-    if (!attend_mask(c, s, live, attrs, &count) || !attend_numbers(c, attrs, &count) || !attend_keep(c, &operands) ||
-        !attend_bias(c, &operands) || !attend_segments(c, &operands, s, live))
+    if (!attend_mask(c, s, live, attrs, &count) || !attend_numbers(c, attrs, &count) ||
+        !attend_keep(c, &operands) || !attend_bias(c, &operands) ||
+        !attend_segments(c, &operands, s, live))
         return sc_no_results(c);
     if (live) {
         add_operand(c, &operands, "pos", b->pos);
         add_operand(c, &operands, "len", b->len);
     }
     count = add_with(c, &operands, attrs, count);
-    return sc_one_tensor(c, sc_emit(c->f, c->loc, SC_OP_attend, operands.values, operands.count, attrs, count, 0));
+    return sc_one_tensor(
+        c, sc_emit(c->f, c->loc, SC_OP_attend, operands.values, operands.count, attrs, count, 0));
 }

@@ -8,12 +8,13 @@
 /* Folds a constant number in f64. Names of dims evaluate to their sizes in the entry. If `bindings`
  * is NULL no dim has a size, and *unknown is set if the number depends on one. Returns false after
  * reporting an error. */
-bool sc_declarations_eval_number(sc_declarations *program, const sc_expr *expr, sc_sym entry, const sc_binding_list *bindings, double *out,
-                                 bool *unknown);
+bool sc_declarations_eval_number(sc_declarations *program, const sc_expr *expr, sc_sym entry,
+                                 const sc_binding_list *bindings, double *out, bool *unknown);
 
 /* Lists the dims that the entry needs (in its tensors, stacks and expressions) and that have no
  * size under these bindings. */
-void sc_declarations_unbound_dims(sc_declarations *program, sc_sym model, sc_sym entry, const sc_binding_list *bindings, sc_sym_list *out);
+void sc_declarations_unbound_dims(sc_declarations *program, sc_sym model, sc_sym entry,
+                                  const sc_binding_list *bindings, sc_sym_list *out);
 
 /* ---- elaboration ---- */
 typedef struct sc_build_request {
@@ -57,7 +58,8 @@ typedef struct sc_build_result {
  *   fn or entry.
  * - Ops that read global positions in a cached entry have the operands pos, len.
  * - A mean is a sum times the reciprocal of the sizes. */
-bool sc_build_entry(sc_declarations *program, const sc_build_request *request, sc_module *m, sc_build_result *result);
+bool sc_build_entry(sc_declarations *program, const sc_build_request *request, sc_module *m,
+                    sc_build_result *result);
 
 /* Elaborates every entry, block and fn symbolically, so that code no plan reaches is checked
  * too. */

@@ -27,7 +27,8 @@ sc_attr sc_call_dim_attr(sc_op_call *call, sc_attr_key key, sc_dim dim)
 {
     const sc_dim *parts;
     uint32_t count = sc_build_leaves(call->f->b, dim, &parts);
-    return count == 0 ? sc_attr_dims(call->f->b->m, key, &dim, 1) : sc_attr_dims(call->f->b->m, key, parts, count);
+    return count == 0 ? sc_attr_dims(call->f->b->m, key, &dim, 1)
+                      : sc_attr_dims(call->f->b->m, key, parts, count);
 }
 
 sc_attr sc_call_leaves_attr(sc_op_call *call, sc_attr_key key)
@@ -94,7 +95,9 @@ bool sc_call_number(sc_op_call *call, const char *name, double otherwise, double
         *known = true;
     if (expr == NULL)
         return true;
-    if (!sc_build_constant(call->f, expr, sc_build_text(call->f->b, "argument '%s' of %s", name, call->row->name), &value))
+    if (!sc_build_constant(call->f, expr,
+                           sc_build_text(call->f->b, "argument '%s' of %s", name, call->row->name),
+                           &value))
         return false;
     if (known != NULL)
         *known = !value.unknown;
@@ -110,31 +113,37 @@ bool sc_call_integer(sc_op_call *call, const char *name, int64_t otherwise, int6
     *out = otherwise;
     if (expr == NULL)
         return true;
-    if (!sc_build_constant(call->f, expr, sc_build_text(call->f->b, "argument '%s' of %s", name, call->row->name), &value))
+    if (!sc_build_constant(call->f, expr,
+                           sc_build_text(call->f->b, "argument '%s' of %s", name, call->row->name),
+                           &value))
         return false;
     if (value.unknown)
         return true;
     if (!value.is_integer) {
-        sc_build_error(call->f->b, SC_D_bad_argument, expr->loc,
-                       sc_build_text(call->f->b, "argument '%s' of %s is an integer", name, call->row->name));
+        sc_build_error(
+            call->f->b, SC_D_bad_argument, expr->loc,
+            sc_build_text(call->f->b, "argument '%s' of %s is an integer", name, call->row->name));
         return false;
     }
     *out = value.integer;
     return true;
 }
 
-static bool word_numbers(sc_op_call *call, const char *name, const sc_expr *expr, sc_word_option *out)
+static bool word_numbers(sc_op_call *call, const char *name, const sc_expr *expr,
+                         sc_word_option *out)
 {
     sc_builder *b = call->f->b;
     uint32_t count = expr->call.args.count;
     if (count > 4 || expr->call.has_dims) {
-        sc_build_error(b, SC_D_bad_argument, expr->loc, sc_build_text(b, "argument '%s' of %s does not fit", name, call->row->name));
+        sc_build_error(b, SC_D_bad_argument, expr->loc,
+                       sc_build_text(b, "argument '%s' of %s does not fit", name, call->row->name));
         return false;
     }
     for (uint32_t i = 0; i < count; i++) {
         const sc_arg *arg = &expr->call.args.data[i];
         if (arg->name.text != 0 || arg->values.count != 1) {
-            sc_build_error(b, SC_D_bad_argument, arg->loc, sc_build_text(b, "%s takes plain numbers", sc_name_text(b, out->word)));
+            sc_build_error(b, SC_D_bad_argument, arg->loc,
+                           sc_build_text(b, "%s takes plain numbers", sc_name_text(b, out->word)));
             return false;
         }
         if (!sc_build_constant(call->f, arg->values.data[0], "this argument", &out->numbers[i]))
@@ -144,7 +153,8 @@ static bool word_numbers(sc_op_call *call, const char *name, const sc_expr *expr
     return true;
 }
 
-bool sc_call_word(sc_op_call *call, const char *name, const char *otherwise, const char *choices, sc_word_option *out)
+bool sc_call_word(sc_op_call *call, const char *name, const char *otherwise, const char *choices,
+                  sc_word_option *out)
 {
     sc_builder *b = call->f->b;
     const sc_expr *expr = sc_call_option(call, name);
@@ -164,6 +174,7 @@ bool sc_call_word(sc_op_call *call, const char *name, const char *otherwise, con
     if (out->word != 0 && sc_word_index(choices, sc_name_text(b, out->word)) >= 0)
         return true;
     sc_build_error(b, SC_D_bad_argument, expr->loc,
-                   sc_build_text(b, "argument '%s' of %s is one of %s", name, call->row->name, sc_word_list(b, choices)));
+                   sc_build_text(b, "argument '%s' of %s is one of %s", name, call->row->name,
+                                 sc_word_list(b, choices)));
     return false;
 }

@@ -83,9 +83,13 @@ static sc_dim add_alias(sc_builder *b, const sc_dim_decl *decl, sc_loc loc)
     sc_dim *parts = sc_arena_array(&b->context->arena, count, sizeof *parts);
     for (uint32_t i = 0; i < count; i++) {
         sc_dim leaf = b->m->dims.data[original].parts[i];
-        const char *suffix = sc_name_text(b, b->m->dims.data[leaf].name), *dot = strrchr(suffix, '.');
-        parts[i] = find_or_add(
-            b, sc_intern_printf(&b->context->names, "%s.%s", sc_name_text(b, decl->name.text), dot == NULL ? suffix : dot + 1), &is_new);
+        const char *suffix = sc_name_text(b, b->m->dims.data[leaf].name),
+                   *dot = strrchr(suffix, '.');
+        parts[i] = find_or_add(b,
+                               sc_intern_printf(&b->context->names, "%s.%s",
+                                                sc_name_text(b, decl->name.text),
+                                                dot == NULL ? suffix : dot + 1),
+                               &is_new);
         b->m->dims.data[parts[i]].part_of = dim;
         b->m->dims.data[parts[i]].alias_of = leaf;
         set_size(b, parts[i], sc_build_size(b, leaf));
@@ -97,7 +101,8 @@ static sc_dim add_alias(sc_builder *b, const sc_dim_decl *decl, sc_loc loc)
 
 static void report_unbound(sc_builder *b, const sc_dim_decl *decl, sc_loc loc)
 {
-    sc_build_error(b, SC_D_unbound_dim, loc, sc_name_text(b, b->request.entry), sc_name_text(b, decl->name.text));
+    sc_build_error(b, SC_D_unbound_dim, loc, sc_name_text(b, b->request.entry),
+                   sc_name_text(b, decl->name.text));
 }
 
 sc_dim sc_build_program_dim(sc_builder *b, uint32_t index, sc_loc loc)
@@ -158,14 +163,17 @@ sc_dim sc_build_dim(sc_frame *f, sc_name name)
 /* ---- shapes ---- */
 static bool report_rank(sc_builder *b, sc_loc loc)
 {
-    sc_build_error(b, SC_D_too_large, loc, sc_build_text(b, "a tensor has at most %d dims, the parts of composites counted", SC_MAX_RANK));
+    sc_build_error(b, SC_D_too_large, loc,
+                   sc_build_text(b, "a tensor has at most %d dims, the parts of composites counted",
+                                 SC_MAX_RANK));
     return false;
 }
 
 static bool append_leaf(sc_builder *b, sc_type_info *type, sc_dim leaf, sc_dim group, sc_loc loc)
 {
     if (sc_type_find_dim(type, leaf) >= 0) {
-        sc_build_error(b, SC_D_repeated_dim, loc, "this shape", sc_name_text(b, b->m->dims.data[leaf].name));
+        sc_build_error(b, SC_D_repeated_dim, loc, "this shape",
+                       sc_name_text(b, b->m->dims.data[leaf].name));
         return false;
     }
     if (type->rank == SC_MAX_RANK)
@@ -197,7 +205,8 @@ bool sc_build_shape(sc_frame *f, const sc_shape *shape, sc_type_info *type, bool
         if (ref->rest) {
             if (i > 0 || rest == NULL) {
                 sc_build_error(f->b, SC_D_bad_statement, ref->loc,
-                               rest == NULL ? "'..' has no meaning here: only formals and results of blocks and fns may leave dims open"
+                               rest == NULL ? "'..' has no meaning here: only formals and results "
+                                              "of blocks and fns may leave dims open"
                                             : "'..' stands for leading dims, so it comes first");
                 ok = false;
             }
@@ -227,12 +236,14 @@ bool sc_build_dtype(sc_builder *b, sc_name name, sc_dtype *dtype)
     sc_text_list list = {0};
     for (int i = 0; i < SC_DTYPE_COUNT; i++)
         *sc_vec_push(&b->context->arena, &list) = sc_dtypes[i].name;
-    sc_build_error(b, SC_D_unknown_name, name.loc, text, sc_build_text(b, "%s", sc_suggest(b->context, name.text, &list)));
+    sc_build_error(b, SC_D_unknown_name, name.loc, text,
+                   sc_build_text(b, "%s", sc_suggest(b->context, name.text, &list)));
     sc_build_note(b, (sc_loc){0}, "dtypes are f32, f64, bf16, f16, i32, i64, u8, bool");
     return false;
 }
 
-bool sc_build_declared(sc_frame *f, const sc_type_ref *ref, sc_dtype otherwise, sc_type_info *type, bool *rest)
+bool sc_build_declared(sc_frame *f, const sc_type_ref *ref, sc_dtype otherwise, sc_type_info *type,
+                       bool *rest)
 {
     type->dtype = otherwise;
     bool ok = ref->dtype.text == 0 || sc_build_dtype(f->b, ref->dtype, &type->dtype);
@@ -249,7 +260,9 @@ const char *sc_build_shape_text(const sc_builder *b, const sc_type_info *type, b
         if (group != SC_NONE && i > 0 && type->dims[i - 1].group == group)
             continue;
         sc_strbuf_add(&out, rest || i > 0 ? ", " : "");
-        sc_strbuf_add(&out, sc_name_text(b, b->m->dims.data[group != SC_NONE ? group : type->dims[i].dim].name));
+        sc_strbuf_add(
+            &out,
+            sc_name_text(b, b->m->dims.data[group != SC_NONE ? group : type->dims[i].dim].name));
     }
     sc_strbuf_add(&out, "]");
     return out.data;
@@ -261,13 +274,15 @@ static bool same_dims(const sc_type_info *actual, const sc_type_info *declared, 
         return false;
     uint32_t skipped = actual->rank - declared->rank;
     for (uint32_t i = 0; i < declared->rank; i++) {
-        if (actual->dims[skipped + i].dim != declared->dims[i].dim || actual->dims[skipped + i].group != declared->dims[i].group)
+        if (actual->dims[skipped + i].dim != declared->dims[i].dim ||
+            actual->dims[skipped + i].group != declared->dims[i].group)
             return false;
     }
     return true;
 }
 
-bool sc_build_check_shape(sc_frame *f, const char *what, sc_value value, sc_loc loc, const sc_shape *declared, sc_frame *declared_in)
+bool sc_build_check_shape(sc_frame *f, const char *what, sc_value value, sc_loc loc,
+                          const sc_shape *declared, sc_frame *declared_in)
 {
     sc_type_info wanted;
     bool rest;
@@ -293,6 +308,7 @@ void sc_build_pins(sc_frame *f, const sc_shape *shape, sc_sym path)
         sc_map_insert(&b->pins, ((uint64_t)path << 32) | ref->loc.begin, 0, &is_new);
         sc_dim dim = is_new ? sc_build_find_dim(f, ref->dim) : SC_NONE;
         if (dim != SC_NONE)
-            *sc_vec_push(&b->context->arena, &b->result->pins) = (sc_inline_pin){path, dim, ref->axes, ref->loc};
+            *sc_vec_push(&b->context->arena, &b->result->pins) =
+                (sc_inline_pin){path, dim, ref->axes, ref->loc};
     }
 }

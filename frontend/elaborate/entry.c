@@ -5,7 +5,8 @@
 #include <string.h>
 
 /* ---- builders ---- */
-static sc_builder *new_builder(sc_declarations *program, const sc_build_request *request, sc_module *m, sc_build_result *result)
+static sc_builder *new_builder(sc_declarations *program, const sc_build_request *request,
+                               sc_module *m, sc_build_result *result)
 {
     sc_context *context = program->context;
     sc_builder *b = sc_arena_alloc(&context->arena, sizeof *b);
@@ -19,10 +20,12 @@ static sc_builder *new_builder(sc_declarations *program, const sc_build_request 
     b->along = SC_NONE;
     b->pos = b->len = SC_NONE;
     b->checked_types = m->types.count;
-    b->casts.arena = b->params.arena = b->caches.arena = b->pins.arena = b->dropouts.arena = &context->arena;
+    b->casts.arena = b->params.arena = b->caches.arena = b->pins.arena = b->dropouts.arena =
+        &context->arena;
     for (int i = 0; i < SC_DTYPE_COUNT; i++)
         b->constants[i].arena = &context->arena;
-    b->program_sizes = sc_arena_array(&context->arena, program->dims.count, sizeof *b->program_sizes);
+    b->program_sizes =
+        sc_arena_array(&context->arena, program->dims.count, sizeof *b->program_sizes);
     b->module_dims = sc_arena_array(&context->arena, program->dims.count, sizeof *b->module_dims);
     for (uint32_t i = 0; i < program->dims.count; i++)
         b->module_dims[i] = SC_NONE;
@@ -49,7 +52,8 @@ static void add_formal(sc_frame *f, const sc_formal *formal, bool open)
     sc_type_info info;
     bool rest;
     sc_sym path = sc_build_path(b, f->path, formal->name.text);
-    if (!sc_build_declared(f, &formal->type, sc_build_dtype_of(b, SC_KIND_ACT, path), &info, open ? &rest : NULL)) {
+    if (!sc_build_declared(f, &formal->type, sc_build_dtype_of(b, SC_KIND_ACT, path), &info,
+                           open ? &rest : NULL)) {
         sc_build_set_local(f, formal->name, (sc_bval){.kind = SC_BVAL_NONE});
         return;
     }
@@ -74,8 +78,10 @@ static void add_positions(sc_frame *f)
     if (!sc_build_shape(f, callable->at_shape, &info, NULL))
         return;
     sc_sym name = callable->at_name.text;
-    sc_name length = {sc_intern_printf(&b->context->names, "%s_len", sc_name_text(b, name)), callable->at_name.loc};
-    sc_sym pos_path = sc_build_path(b, f->path, name), len_path = sc_build_path(b, f->path, length.text);
+    sc_name length = {sc_intern_printf(&b->context->names, "%s_len", sc_name_text(b, name)),
+                      callable->at_name.loc};
+    sc_sym pos_path = sc_build_path(b, f->path, name),
+           len_path = sc_build_path(b, f->path, length.text);
     sc_build_pins(f, callable->at_shape, pos_path);
     sc_build_pins(f, callable->at_shape, len_path);
     b->pos = add_input(f, callable->at_name, &info, pos_path);
@@ -83,7 +89,8 @@ static void add_positions(sc_frame *f)
 }
 
 /* ---- entries ---- */
-static const sc_member *find_entry(sc_declarations *program, const sc_build_request *request, const sc_unit **unit)
+static const sc_member *find_entry(sc_declarations *program, const sc_build_request *request,
+                                   const sc_unit **unit)
 {
     sc_context *context = program->context;
     sc_text_list list = {0};
@@ -95,8 +102,8 @@ static const sc_member *find_entry(sc_declarations *program, const sc_build_requ
         if ((*unit)->members.data[i].kind == SC_MEMBER_ENTRY)
             sc_suggest_add(context, &list, (*unit)->members.data[i].name.text);
     }
-    sc_report(&context->diag, SC_D_unknown_entry, (sc_loc){0}, sc_text(context, request->entry), sc_suggest(context, request->entry, &list),
-              (char *)NULL);
+    sc_report(&context->diag, SC_D_unknown_entry, (sc_loc){0}, sc_text(context, request->entry),
+              sc_suggest(context, request->entry, &list), (char *)NULL);
     return NULL;
 }
 
@@ -111,7 +118,8 @@ static void finish(sc_frame *f, const sc_bval_list *results)
         }
         values[i] = results->data[i].value;
     }
-    sc_op_new(b->m, b->func, SC_NONE, SC_OP_return, values, results->count, NULL, 0, NULL, 0, SC_NONE);
+    sc_op_new(b->m, b->func, SC_NONE, SC_OP_return, values, results->count, NULL, 0, NULL, 0,
+              SC_NONE);
     sc_op *op = sc_op_at(b->m, b->m->funcs.data[b->func].last);
     op->loc = f->callable->loc;
     op->scope = f->scope;
@@ -120,7 +128,8 @@ static void finish(sc_frame *f, const sc_bval_list *results)
 }
 
 /* Runs a callable as the outermost frame: its formals are inputs. `open` allows `..` in them. */
-static void run_outermost(sc_builder *b, const sc_callable *callable, const sc_instance *instance, bool open)
+static void run_outermost(sc_builder *b, const sc_callable *callable, const sc_instance *instance,
+                          bool open)
 {
     sc_sym path = instance->path;
     if (instance->unit == NULL || instance->unit->callable != callable)
@@ -141,8 +150,10 @@ static bool elaborate(sc_builder *b)
     if (entry == NULL)
         return false;
     const sc_callable *callable = entry->callable;
-    uint32_t along = callable->along.text == 0 ? SC_NONE : sc_declarations_dim(b->program, callable->along.text);
-    if (!b->request.symbolic && !sc_dims_sizes(b->program, b->request.bindings, along, b->program_sizes))
+    uint32_t along =
+        callable->along.text == 0 ? SC_NONE : sc_declarations_dim(b->program, callable->along.text);
+    if (!b->request.symbolic &&
+        !sc_dims_sizes(b->program, b->request.bindings, along, b->program_sizes))
         return false;
     sc_instance *instance = sc_arena_alloc(&b->context->arena, sizeof *instance);
     *instance = (sc_instance){.unit = unit};
@@ -158,7 +169,8 @@ static bool elaborate(sc_builder *b)
     return !b->failed;
 }
 
-bool sc_build_entry(sc_declarations *program, const sc_build_request *request, sc_module *m, sc_build_result *result)
+bool sc_build_entry(sc_declarations *program, const sc_build_request *request, sc_module *m,
+                    sc_build_result *result)
 {
     memset(result, 0, sizeof *result);
     result->entry = request->entry;
@@ -185,7 +197,8 @@ static bool has_own_size(const sc_declarations *program, uint32_t index, uint32_
 }
 
 /* Lists the needed dims that must be bound for the others to have sizes, in declaration order. */
-static void list_unbound(const sc_declarations *program, bool *needed, uint32_t along, const int64_t *sizes, sc_sym_list *out)
+static void list_unbound(const sc_declarations *program, bool *needed, uint32_t along,
+                         const int64_t *sizes, sc_sym_list *out)
 {
     for (uint32_t i = program->dim_order.count; i-- > 0;) {
         uint32_t index = program->dim_order.data[i];
@@ -203,10 +216,12 @@ static void list_unbound(const sc_declarations *program, bool *needed, uint32_t 
     }
 }
 
-void sc_declarations_unbound_dims(sc_declarations *program, sc_sym model, sc_sym entry, const sc_binding_list *bindings, sc_sym_list *out)
+void sc_declarations_unbound_dims(sc_declarations *program, sc_sym model, sc_sym entry,
+                                  const sc_binding_list *bindings, sc_sym_list *out)
 {
     sc_context *context = program->context;
-    sc_build_request request = {.model = model, .entry = entry, .bindings = bindings, .symbolic = true};
+    sc_build_request request = {
+        .model = model, .entry = entry, .bindings = bindings, .symbolic = true};
     sc_build_result result = {0};
     sc_builder *b = new_builder(program, &request, sc_module_new(context), &result);
     b->needed = sc_arena_array(&context->arena, program->dims.count, sizeof *b->needed);
@@ -223,8 +238,8 @@ void sc_declarations_unbound_dims(sc_declarations *program, sc_sym model, sc_sym
 }
 
 /* ---- numbers outside bodies ---- */
-bool sc_declarations_eval_number(sc_declarations *program, const sc_expr *expr, sc_sym entry, const sc_binding_list *bindings, double *out,
-                                 bool *unknown)
+bool sc_declarations_eval_number(sc_declarations *program, const sc_expr *expr, sc_sym entry,
+                                 const sc_binding_list *bindings, double *out, bool *unknown)
 {
     sc_context *context = program->context;
     sc_build_request request = {.entry = entry, .bindings = bindings, .symbolic = bindings == NULL};
@@ -249,7 +264,8 @@ static bool has_open_formal(const sc_callable *callable)
 {
     for (uint32_t i = 0; i < callable->formals.count; i++) {
         const sc_formal *formal = &callable->formals.data[i];
-        for (uint32_t d = 0; formal->kind != SC_FORMAL_STATIC && d < formal->type.shape->dims.count; d++) {
+        for (uint32_t d = 0; formal->kind != SC_FORMAL_STATIC && d < formal->type.shape->dims.count;
+             d++) {
             if (formal->type.shape->dims.data[d].rest)
                 return true;
         }
@@ -281,17 +297,20 @@ static sc_builder *new_checker(sc_declarations *program, sc_sym name, uint32_t *
 /* Returns a frame of an instance of a unit by itself: dim parameters become dims of the same names,
  * statics have their defaults. `callable` is a fn of the unit or the file, with dim parameters and
  * statics of its own, or NULL. */
-static sc_frame stand_in(sc_builder *b, const sc_unit *unit, const sc_callable *callable, sc_instance *instance)
+static sc_frame stand_in(sc_builder *b, const sc_unit *unit, const sc_callable *callable,
+                         sc_instance *instance)
 {
     sc_context *context = b->context;
-    *instance = (sc_instance){.unit = unit, .path = unit != NULL && unit->callable != NULL ? unit->name.text : 0};
+    *instance = (sc_instance){.unit = unit,
+                              .path = unit != NULL && unit->callable != NULL ? unit->name.text : 0};
     const sc_callable *owners[2] = {unit == NULL ? NULL : unit->callable, callable};
     sc_frame f = {.b = b, .instance = instance, .path = instance->path, .scope = instance->path};
     f.local_map.arena = &context->arena;
     for (uint32_t o = 0; o < 2; o++) {
         for (uint32_t i = 0; owners[o] != NULL && i < owners[o]->dim_params.count; i++) {
             sc_sym name = owners[o]->dim_params.data[i].text;
-            *sc_vec_push(&context->arena, &instance->params) = (sc_dim_binding){name, sc_build_new_dim(b, name)};
+            *sc_vec_push(&context->arena, &instance->params) =
+                (sc_dim_binding){name, sc_build_new_dim(b, name)};
         }
         if (owners[o] != NULL)
             sc_build_statics(&f, owners[o], NULL, instance);
@@ -301,10 +320,12 @@ static sc_frame stand_in(sc_builder *b, const sc_unit *unit, const sc_callable *
 
 /* Checks a block or fn that no entry reaches. All these checks share `steps`, a limit that no
  * realistic program reaches. */
-static void check_alone(sc_declarations *program, const sc_callable *callable, const sc_unit *unit, uint32_t *steps)
+static void check_alone(sc_declarations *program, const sc_callable *callable, const sc_unit *unit,
+                        uint32_t *steps)
 {
     bool is_block = unit != NULL && unit->callable == callable;
-    if (is_elaborated(program, callable) || (unit != NULL && unit->broken) || has_open_formal(callable))
+    if (is_elaborated(program, callable) || (unit != NULL && unit->broken) ||
+        has_open_formal(callable))
         return;
     sc_builder *b = new_checker(program, callable->name.text, steps);
     if (b == NULL)
@@ -322,13 +343,15 @@ static void check_declarations(sc_declarations *program, const sc_unit *unit, ui
     sc_frame f;
     for (uint32_t i = 0; i < unit->members.count && !unit->broken; i++) {
         const sc_member *member = &unit->members.data[i];
-        if (member->kind == SC_MEMBER_FN || member->kind == SC_MEMBER_ENTRY || is_elaborated(program, member->decl))
+        if (member->kind == SC_MEMBER_FN || member->kind == SC_MEMBER_ENTRY ||
+            is_elaborated(program, member->decl))
             continue;
         if (b == NULL && (b = new_checker(program, unit->name.text, steps)) == NULL)
             return;
         if (b->func == SC_NONE) {
             b->func = sc_module_add_func(b->m, unit->name.text);
-            f = stand_in(b, unit, NULL, sc_arena_alloc(&program->context->arena, sizeof *f.instance));
+            f = stand_in(b, unit, NULL,
+                         sc_arena_alloc(&program->context->arena, sizeof *f.instance));
         }
         sc_build_declaration(&f, member);
     }
@@ -350,7 +373,8 @@ void sc_declarations_check(sc_declarations *program)
     sc_entry_list entries = {0};
     sc_declarations_entries(program, 0, &entries);
     for (uint32_t i = 0; i < entries.count; i++) {
-        sc_build_request request = {.model = entries.data[i].model, .entry = entries.data[i].entry, .symbolic = true};
+        sc_build_request request = {
+            .model = entries.data[i].model, .entry = entries.data[i].entry, .symbolic = true};
         sc_build_result result;
         sc_build_entry(program, &request, sc_module_new(program->context), &result);
     }

@@ -23,7 +23,8 @@ static void report_unknown_name(sc_frame *f, const sc_expr *expr)
     }
     for (uint32_t i = 0; i < f->b->program->dims.count; i++)
         sc_suggest_add(context, &list, f->b->program->dims.data[i].name.text);
-    sc_build_error(f->b, SC_D_unknown_name, expr->loc, sc_name_text(f->b, expr->name), sc_suggest(context, expr->name, &list));
+    sc_build_error(f->b, SC_D_unknown_name, expr->loc, sc_name_text(f->b, expr->name),
+                   sc_suggest(context, expr->name, &list));
     /* reported once per function */
     sc_build_set_local(f, (sc_name){expr->name, expr->loc}, nothing);
 }
@@ -32,10 +33,13 @@ static sc_bval build_cache_name(sc_frame *f, const sc_expr *expr, const sc_membe
 {
     if (f->b->cached) {
         sc_value value = sc_build_cache(f, expr->loc, member);
-        return value == SC_NONE ? nothing : sc_bval_tensor(sc_emit_cast(f, expr->loc, value, f->act));
+        return value == SC_NONE ? nothing
+                                : sc_bval_tensor(sc_emit_cast(f, expr->loc, value, f->act));
     }
     sc_build_error(f->b, SC_D_bad_operand, expr->loc,
-                   sc_build_text(f->b, "cache '%s' has no value here: this entry has no live cache; write append[S -> T](%s, x)",
+                   sc_build_text(f->b,
+                                 "cache '%s' has no value here: this entry has no live cache; "
+                                 "write append[S -> T](%s, x)",
                                  sc_name_text(f->b, expr->name), sc_name_text(f->b, expr->name)));
     sc_build_note(f->b, member->name.loc, "the cache is declared here");
     return nothing;
@@ -47,9 +51,9 @@ static sc_bval build_member_name(sc_frame *f, const sc_expr *expr, const sc_memb
         return sc_build_param(f, expr->loc, member);
     if (member->kind == SC_MEMBER_CACHE)
         return build_cache_name(f, expr, member);
-    sc_build_error(
-        f->b, SC_D_bad_operand, expr->loc,
-        sc_build_text(f->b, "'%s' is not a value; call it: %s(..)", sc_name_text(f->b, expr->name), sc_name_text(f->b, expr->name)));
+    sc_build_error(f->b, SC_D_bad_operand, expr->loc,
+                   sc_build_text(f->b, "'%s' is not a value; call it: %s(..)",
+                                 sc_name_text(f->b, expr->name), sc_name_text(f->b, expr->name)));
     sc_build_note(f->b, member->name.loc, "it is declared here");
     return nothing;
 }
@@ -62,7 +66,8 @@ static sc_bval build_name(sc_frame *f, const sc_expr *expr)
     const sc_bval *word = sc_build_find_static(f, expr->name);
     if (word != NULL)
         return *word;
-    const sc_member *member = f->instance->unit == NULL ? NULL : sc_unit_member(f->instance->unit, expr->name);
+    const sc_member *member =
+        f->instance->unit == NULL ? NULL : sc_unit_member(f->instance->unit, expr->name);
     if (member != NULL)
         return build_member_name(f, expr, member);
     sc_dim dim = sc_build_find_dim(f, (sc_name){expr->name, expr->loc});
@@ -94,14 +99,17 @@ static void report_unknown_call(sc_frame *f, const sc_expr *expr)
     const sc_local *value = sc_build_find_local(f, callee.text);
     if (value != NULL && value->value.kind != SC_BVAL_NONE) {
         sc_build_error(f->b, SC_D_bad_call, callee.loc,
-                       sc_build_text(f->b, "'%s' is a value here, which cannot be called", sc_name_text(f->b, callee.text)));
+                       sc_build_text(f->b, "'%s' is a value here, which cannot be called",
+                                     sc_name_text(f->b, callee.text)));
         sc_build_note(f->b, value->loc, "it gets its value here");
         return;
     }
-    sc_build_error(f->b, SC_D_unknown_name, callee.loc, sc_name_text(f->b, callee.text), sc_suggest(context, callee.text, &list));
+    sc_build_error(f->b, SC_D_unknown_name, callee.loc, sc_name_text(f->b, callee.text),
+                   sc_suggest(context, callee.text, &list));
     const sc_unit *block = sc_declarations_block(f->b->program, callee.text);
     if (block != NULL)
-        sc_build_note(f->b, block->name.loc, "'%s' is a block; make an instance of it with 'sub' and call that",
+        sc_build_note(f->b, block->name.loc,
+                      "'%s' is a block; make an instance of it with 'sub' and call that",
                       sc_name_text(f->b, callee.text));
 }
 
@@ -140,10 +148,12 @@ static sc_bval build_single(sc_frame *f, const sc_expr *expr)
     if (results.count == 1)
         return results.data[0];
     if (results.count == 0 || results.data[0].kind != SC_BVAL_NONE)
-        sc_build_error(f->b, SC_D_bad_call, expr->loc,
-                       sc_build_text(f->b, "'%s' gives %u values where one is wanted; name them first: a, b = %s(..);",
-                                     sc_name_text(f->b, expr->call.callee.text), results.count,
-                                     sc_name_text(f->b, expr->call.callee.text)));
+        sc_build_error(
+            f->b, SC_D_bad_call, expr->loc,
+            sc_build_text(
+                f->b, "'%s' gives %u values where one is wanted; name them first: a, b = %s(..);",
+                sc_name_text(f->b, expr->call.callee.text), results.count,
+                sc_name_text(f->b, expr->call.callee.text)));
     return nothing;
 }
 
@@ -169,7 +179,8 @@ sc_bval sc_build_expr(sc_frame *f, const sc_expr *expr)
         result = sc_build_negative(f, expr->loc, sc_build_expr(f, expr->operand));
         break;
     case SC_EXPR_BINARY: {
-        sc_bval left = sc_build_expr(f, expr->binary.left), right = sc_build_expr(f, expr->binary.right);
+        sc_bval left = sc_build_expr(f, expr->binary.left),
+                right = sc_build_expr(f, expr->binary.right);
         result = sc_build_binary(f, expr->loc, operator_kind(expr->binary.op), left, right);
         break;
     }

@@ -6,16 +6,18 @@ sc_sym sc_build_path(sc_builder *b, sc_sym prefix, sc_sym name)
 {
     if (prefix == 0)
         return name;
-    return sc_intern_printf(&b->context->names, "%s.%s", sc_name_text(b, prefix), sc_name_text(b, name));
+    return sc_intern_printf(&b->context->names, "%s.%s", sc_name_text(b, prefix),
+                            sc_name_text(b, name));
 }
 
 sc_dtype sc_build_dtype_of(sc_builder *b, sc_tensor_kind kind, sc_sym path)
 {
-    return b->request.dtype_of == NULL ? SC_DTYPE_f32 : b->request.dtype_of(b->request.user, kind, path);
+    return b->request.dtype_of == NULL ? SC_DTYPE_f32
+                                       : b->request.dtype_of(b->request.user, kind, path);
 }
 
-sc_frame *sc_build_frame(sc_builder *b, const sc_frame *caller, const sc_callable *callable, const sc_instance *instance, sc_sym path,
-                         sc_sym scope)
+sc_frame *sc_build_frame(sc_builder *b, const sc_frame *caller, const sc_callable *callable,
+                         const sc_instance *instance, sc_sym path, sc_sym scope)
 {
     sc_arena *arena = &b->context->scratch;
     sc_frame *f = sc_arena_alloc(arena, sizeof *f);
@@ -61,8 +63,13 @@ const sc_bval *sc_build_find_static(const sc_frame *f, sc_sym name)
 sc_frame sc_build_home(const sc_frame *f)
 {
     const sc_instance *home = f->instance->home != NULL ? f->instance->home : f->instance;
-    sc_frame frame = {
-        .b = f->b, .caller = f, .callable = f->callable, .instance = home, .path = home->path, .scope = f->scope, .act = f->act};
+    sc_frame frame = {.b = f->b,
+                      .caller = f,
+                      .callable = f->callable,
+                      .instance = home,
+                      .path = home->path,
+                      .scope = f->scope,
+                      .act = f->act};
     frame.local_map.arena = &f->b->context->arena;
     return frame;
 }
@@ -74,8 +81,10 @@ bool sc_build_enter(sc_builder *b, sc_loc loc)
         return false;
     if (++b->steps > b->step_limit) {
         if (!b->may_stop)
-            sc_build_error(b, SC_D_too_large, loc,
-                           sc_build_text(b, "the program is too large: more than %u steps of elaboration", b->step_limit));
+            sc_build_error(
+                b, SC_D_too_large, loc,
+                sc_build_text(b, "the program is too large: more than %u steps of elaboration",
+                              b->step_limit));
         b->failed = b->stopped = true;
         return false;
     }

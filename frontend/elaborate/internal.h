@@ -36,7 +36,11 @@ typedef enum sc_bval_kind {
 
 /* Whether a value keeps its dtype where others are rounded to `act`: because of a cast in this
  * expression, or because of its op, and then under any name. */
-typedef enum sc_fixed { SC_ROUNDS, SC_FIXED_BY_CAST /* here */, SC_FIXED_BY_OP /* under any name */ } sc_fixed;
+typedef enum sc_fixed {
+    SC_ROUNDS,
+    SC_FIXED_BY_CAST /* here */,
+    SC_FIXED_BY_OP /* under any name */
+} sc_fixed;
 
 typedef struct sc_bval {
     sc_bval_kind kind;
@@ -122,14 +126,16 @@ typedef struct sc_builder {
     sc_map casts;                     /* value << 8 | dtype -> value */
     sc_map constants[SC_DTYPE_COUNT]; /* bits of the number -> value */
     sc_map params;                    /* path -> value as read (after its cast) */
-    sc_map caches;                    /* path -> value in the cache's dtype: as read, or as last appended to */
-    sc_map dropouts;                  /* path -> number of dropouts so far */
-    sc_map pins;                      /* path << 32 | place: already in result->pins */
-    SC_VEC(uint32_t) states;          /* used by this function */
+    /* path -> value in the cache's dtype: as read, or as last appended to */
+    sc_map caches;
+    sc_map dropouts;         /* path -> number of dropouts so far */
+    sc_map pins;             /* path << 32 | place: already in result->pins */
+    SC_VEC(uint32_t) states; /* used by this function */
     bool cached;
     sc_dim along; /* of a cached entry, else SC_NONE */
     sc_value pos, len;
-    uint32_t depth;             /* recursion depth on the C stack: nested expressions of all frames */
+    /* recursion depth on the C stack: nested expressions of all frames */
+    uint32_t depth;
     uint32_t steps, step_limit; /* statements and expressions so far */
     bool may_stop;              /* running out of steps is not an error */
     uint32_t checked_types;
@@ -143,10 +149,13 @@ enum { SC_MAX_EVAL_DEPTH = 1024, SC_MAX_OPS = 1 << 20, SC_MAX_STEPS = 1 << 22 };
 #define sc_build_text(b, ...) sc_arena_printf(&(b)->context->arena, __VA_ARGS__)
 /* Reports an error and marks the build as failed. Add notes with sc_build_note; they are dropped if
  * the message was a repetition. */
-#define sc_build_error(b, id, loc, ...)                                                                                                    \
-    ((b)->failed = true, (b)->noted = (b)->context->diag.list.count, sc_report(&(b)->context->diag, id, loc, __VA_ARGS__, (char *)NULL))
+#define sc_build_error(b, id, loc, ...)                                                            \
+    ((b)->failed = true, (b)->noted = (b)->context->diag.list.count,                               \
+     sc_report(&(b)->context->diag, id, loc, __VA_ARGS__, (char *)NULL))
 
-#define sc_build_note(b, ...) ((b)->context->diag.list.count > (b)->noted ? sc_report_note(&(b)->context->diag, __VA_ARGS__) : (void)0)
+#define sc_build_note(b, ...)                                                                      \
+    ((b)->context->diag.list.count > (b)->noted ? sc_report_note(&(b)->context->diag, __VA_ARGS__) \
+                                                : (void)0)
 
 static inline const char *sc_name_text(const sc_builder *b, sc_sym name)
 {
@@ -154,7 +163,8 @@ static inline const char *sc_name_text(const sc_builder *b, sc_sym name)
 }
 
 /* "1 value", "2 values" */
-#define sc_build_count(b, n, word) sc_build_text(b, "%u " word "%s", (unsigned)(n), (n) == 1 ? "" : "s")
+#define sc_build_count(b, n, word)                                                                 \
+    sc_build_text(b, "%u " word "%s", (unsigned)(n), (n) == 1 ? "" : "s")
 /* "1 is given", "2 are given" */
 #define sc_build_given(b, n) sc_build_text(b, "%u %s given", (unsigned)(n), (n) == 1 ? "is" : "are")
 
@@ -163,8 +173,8 @@ static inline const char *sc_name_text(const sc_builder *b, sc_sym name)
 sc_sym sc_build_path(sc_builder *b, sc_sym prefix, sc_sym name);
 sc_dtype sc_build_dtype_of(sc_builder *b, sc_tensor_kind kind, sc_sym path);
 /* Returns a new frame in the context's scratch memory. */
-sc_frame *sc_build_frame(sc_builder *b, const sc_frame *caller, const sc_callable *callable, const sc_instance *instance, sc_sym path,
-                         sc_sym scope);
+sc_frame *sc_build_frame(sc_builder *b, const sc_frame *caller, const sc_callable *callable,
+                         const sc_instance *instance, sc_sym path, sc_sym scope);
 /* Returns a frame with the scope of the unit's declarations: no locals, no arguments of the fn that
  * f runs. */
 sc_frame sc_build_home(const sc_frame *f);
@@ -200,11 +210,13 @@ bool sc_build_is_alias_of(const sc_builder *b, sc_dim dim, sc_dim of);
  * with `..`; with rest NULL that is an error. Returns false after reporting an error. */
 bool sc_build_shape(sc_frame *f, const sc_shape *shape, sc_type_info *type, bool *rest);
 /* As sc_build_shape, for a declared type; its dtype is `otherwise` if the declaration has none. */
-bool sc_build_declared(sc_frame *f, const sc_type_ref *ref, sc_dtype otherwise, sc_type_info *type, bool *rest);
+bool sc_build_declared(sc_frame *f, const sc_type_ref *ref, sc_dtype otherwise, sc_type_info *type,
+                       bool *rest);
 bool sc_build_dtype(sc_builder *b, sc_name name, sc_dtype *dtype);
 /* Checks a value against its declared shape. `what` names it in messages. Returns false after
  * reporting an error. */
-bool sc_build_check_shape(sc_frame *f, const char *what, sc_value value, sc_loc loc, const sc_shape *declared, sc_frame *declared_in);
+bool sc_build_check_shape(sc_frame *f, const char *what, sc_value value, sc_loc loc,
+                          const sc_shape *declared, sc_frame *declared_in);
 /* Formats a type's shape: [B, S, H], or [.., N] with `rest`. */
 const char *sc_build_shape_text(const sc_builder *b, const sc_type_info *type, bool rest);
 /* Records the `@axis` annotations of a shape as pins of the value at `path`. */
@@ -217,15 +229,18 @@ static inline const sc_type_info *sc_build_type(const sc_builder *b, sc_value va
 }
 static inline sc_bval sc_bval_tensor(sc_value value)
 {
-    return value == SC_NONE ? (sc_bval){.kind = SC_BVAL_NONE} : (sc_bval){.kind = SC_BVAL_TENSOR, .value = value};
+    return value == SC_NONE ? (sc_bval){.kind = SC_BVAL_NONE}
+                            : (sc_bval){.kind = SC_BVAL_TENSOR, .value = value};
 }
 /* Emits an op and infers its result types from the op's row. Returns its first result; SC_NONE
  * after reporting an error. */
-sc_value sc_emit(sc_frame *f, sc_loc loc, sc_op_kind kind, const sc_value *operands, uint32_t operand_count, const sc_attr *attrs,
-                 uint32_t attr_count, int64_t new_size);
+sc_value sc_emit(sc_frame *f, sc_loc loc, sc_op_kind kind, const sc_value *operands,
+                 uint32_t operand_count, const sc_attr *attrs, uint32_t attr_count,
+                 int64_t new_size);
 /* Emits an op with a given result type (NULL: no result). */
-sc_value sc_emit_typed(sc_frame *f, sc_loc loc, sc_op_kind kind, const sc_value *operands, uint32_t operand_count, const sc_attr *attrs,
-                       uint32_t attr_count, const sc_type *type);
+sc_value sc_emit_typed(sc_frame *f, sc_loc loc, sc_op_kind kind, const sc_value *operands,
+                       uint32_t operand_count, const sc_attr *attrs, uint32_t attr_count,
+                       const sc_type *type);
 sc_value sc_emit_cast(sc_frame *f, sc_loc loc, sc_value value, sc_dtype dtype);
 sc_value sc_emit_use(sc_frame *f, sc_loc loc, sc_value value, sc_sym path);
 sc_value sc_emit_constant(sc_frame *f, sc_loc loc, double number, sc_dtype dtype);
@@ -235,14 +250,16 @@ sc_value sc_build_as(sc_frame *f, sc_loc loc, const sc_bval *value, sc_dtype dty
 /* Returns the dtype in which elementwise ops and reductions over these operands compute: f64, f32,
  * the widest integer, or bool. `needs_float` makes integers float. SC_DTYPE_COUNT after reporting
  * an error if bools and numbers are mixed. */
-sc_dtype sc_build_compute_dtype(sc_frame *f, sc_loc loc, const sc_bval *values, uint32_t count, bool needs_float);
+sc_dtype sc_build_compute_dtype(sc_frame *f, sc_loc loc, const sc_bval *values, uint32_t count,
+                                bool needs_float);
 /* Checks that element counts of the types added since the last call do not overflow. Returns false
  * after reporting an error. */
 bool sc_build_check_sizes(sc_builder *b, sc_loc loc);
 /* Prepares a value for assignment to a name: checks its shape, rounds it to `act` or to its
  * declared dtype. `declared` may be NULL. SC_NONE after reporting an error. */
-sc_value sc_build_round(sc_frame *f, const char *what, const sc_bval *value, const sc_type_ref *declared, sc_frame *declared_in,
-                        sc_dtype act, sc_loc loc);
+sc_value sc_build_round(sc_frame *f, const char *what, const sc_bval *value,
+                        const sc_type_ref *declared, sc_frame *declared_in, sc_dtype act,
+                        sc_loc loc);
 
 /* ---- arithmetic.c ---- */
 sc_bval sc_build_integer(int64_t value);
@@ -286,7 +303,9 @@ void sc_build_declaration(sc_frame *home, const sc_member *member);
 /* Calls a member or a file-level fn by name. Returns false, without a message, if there is none. */
 bool sc_build_call(sc_frame *f, const sc_expr *call, sc_bval_list *out);
 /* Evaluate dim and static arguments of a block instance or a fn call (arguments.c). */
-bool sc_build_dim_args(sc_frame *f, const sc_callable *callable, const sc_dim_arg *args, uint32_t count, sc_loc loc, sc_instance *instance);
-bool sc_build_statics(sc_frame *f, const sc_callable *callable, const sc_arg_list *args, sc_instance *instance);
+bool sc_build_dim_args(sc_frame *f, const sc_callable *callable, const sc_dim_arg *args,
+                       uint32_t count, sc_loc loc, sc_instance *instance);
+bool sc_build_statics(sc_frame *f, const sc_callable *callable, const sc_arg_list *args,
+                      sc_instance *instance);
 
 #endif

@@ -5,7 +5,8 @@
 #include <string.h>
 
 static const sc_lang_op lang_ops[] = {
-#define LANG(name, builder, kind, dims, values, options) {#name, builder, kind, dims, values, options},
+#define LANG(name, builder, kind, dims, values, options)                                           \
+    {#name, builder, kind, dims, values, options},
 #include "frontend/elaborate/lang_ops.def"
 #undef LANG
     {"min", build_pair, SC_OP_minimum, 0, 2, ""},
@@ -18,7 +19,8 @@ static const sc_lang_op *find_op(const char *name, bool has_dims)
 {
     const sc_lang_op *found = NULL;
     for (int i = 0; i < LANG_OP_COUNT; i++) {
-        if (lang_ops[i].name[0] == name[0] && strcmp(lang_ops[i].name, name) == 0 && (found == NULL || (lang_ops[i].dims > 0) == has_dims))
+        if (lang_ops[i].name[0] == name[0] && strcmp(lang_ops[i].name, name) == 0 &&
+            (found == NULL || (lang_ops[i].dims > 0) == has_dims))
             found = &lang_ops[i];
     }
     return found;
@@ -47,8 +49,9 @@ static bool check_dim_count(sc_op_call *c)
         found = "some stand here";
     sc_build_error(b, SC_D_wrong_count, c->expr->call.callee.loc, c->row->name,
                    wanted == SC_SOME ? "one or more dims in brackets"
-                   : wanted == 0     ? "no dims in brackets"
-                                     : sc_build_text(b, "%s in brackets", sc_build_count(b, wanted, "dim")),
+                   : wanted == 0
+                       ? "no dims in brackets"
+                       : sc_build_text(b, "%s in brackets", sc_build_count(b, wanted, "dim")),
                    found);
     if (wanted > 0 && given == 0)
         sc_build_note(b, (sc_loc){0}, "name them: %s[D](..)", c->row->name);
@@ -57,8 +60,8 @@ static bool check_dim_count(sc_op_call *c)
 
 static bool wants_arrow(const sc_lang_op *row)
 {
-    return row->kind == SC_OP_slice || row->kind == SC_OP_concat || row->kind == SC_OP_rename || row->kind == SC_OP_append ||
-           row->kind == SC_OP_topk;
+    return row->kind == SC_OP_slice || row->kind == SC_OP_concat || row->kind == SC_OP_rename ||
+           row->kind == SC_OP_append || row->kind == SC_OP_topk;
 }
 
 static bool add_leaves(sc_op_call *c, sc_dim dim, sc_loc loc)
@@ -71,7 +74,8 @@ static bool add_leaves(sc_op_call *c, sc_dim dim, sc_loc loc)
         for (uint32_t j = 0; j < c->leaf_count && wants_arrow(c->row) == false; j++) {
             if (c->leaves[j] == leaf) {
                 sc_build_error(b, SC_D_bad_operand, loc,
-                               sc_build_text(b, "dim %s stands twice in the brackets", sc_name_text(b, b->m->dims.data[leaf].name)));
+                               sc_build_text(b, "dim %s stands twice in the brackets",
+                                             sc_name_text(b, b->m->dims.data[leaf].name)));
                 return false;
             }
         }
@@ -93,14 +97,18 @@ static bool resolve_dims(sc_op_call *c)
         const sc_op_dim *dim = &c->expr->call.dims.data[i];
         bool arrow = wants_arrow(c->row);
         if ((dim->to.text != 0) != arrow || dim->arrow != arrow) {
-            sc_build_error(b, SC_D_bad_argument, dim->from.loc,
-                           arrow ? sc_build_text(b, "%s goes from one dim to another: write %s[A -> B](..)", c->row->name, c->row->name)
-                                 : sc_build_text(b, "%s takes dims as they are, without '->' or '='", c->row->name));
+            sc_build_error(
+                b, SC_D_bad_argument, dim->from.loc,
+                arrow ? sc_build_text(b, "%s goes from one dim to another: write %s[A -> B](..)",
+                                      c->row->name, c->row->name)
+                      : sc_build_text(b, "%s takes dims as they are, without '->' or '='",
+                                      c->row->name));
             return false;
         }
         c->from[i] = sc_build_dim(c->f, dim->from);
         c->to[i] = arrow ? sc_build_dim(c->f, dim->to) : SC_NONE;
-        if (c->from[i] == SC_NONE || (arrow && c->to[i] == SC_NONE) || !add_leaves(c, c->from[i], dim->from.loc))
+        if (c->from[i] == SC_NONE || (arrow && c->to[i] == SC_NONE) ||
+            !add_leaves(c, c->from[i], dim->from.loc))
             return false;
         c->dim_count++;
     }
@@ -116,11 +124,13 @@ static void report_option(sc_op_call *c, const sc_arg *arg)
     sc_text_list names = {0};
     for (const char *p = list; *p != 0;) {
         size_t length = strcspn(p, " ");
-        *sc_vec_push(&b->context->arena, &names) = sc_arena_copy_text(&b->context->arena, p, length);
+        *sc_vec_push(&b->context->arena, &names) =
+            sc_arena_copy_text(&b->context->arena, p, length);
         p += length + (p[length] == ' ');
     }
     sc_build_error(b, SC_D_bad_argument, arg->name.loc,
-                   sc_build_text(b, "%s has no argument '%s'%s", c->row->name, name, sc_suggest(b->context, arg->name.text, &names)));
+                   sc_build_text(b, "%s has no argument '%s'%s", c->row->name, name,
+                                 sc_suggest(b->context, arg->name.text, &names)));
     if (list[0] != 0)
         sc_build_note(b, (sc_loc){0}, "its named arguments are %s", sc_word_list(b, list));
 }
@@ -129,7 +139,8 @@ static bool take_argument(sc_op_call *c, const sc_arg *arg)
 {
     sc_builder *b = c->f->b;
     if (arg->values.count != 1) {
-        sc_build_error(b, SC_D_bad_argument, arg->loc, sc_build_text(b, "%s takes no tuple", c->row->name));
+        sc_build_error(b, SC_D_bad_argument, arg->loc,
+                       sc_build_text(b, "%s takes no tuple", c->row->name));
         return false;
     }
     if (arg->name.text == 0) {
@@ -144,7 +155,9 @@ static bool take_argument(sc_op_call *c, const sc_arg *arg)
         return false;
     }
     if (c->options[index] != NULL) {
-        sc_build_error(b, SC_D_bad_argument, arg->loc, sc_build_text(b, "argument '%s' is given twice", sc_name_text(b, arg->name.text)));
+        sc_build_error(
+            b, SC_D_bad_argument, arg->loc,
+            sc_build_text(b, "argument '%s' is given twice", sc_name_text(b, arg->name.text)));
         sc_build_note(b, c->options[index]->loc, "first here");
         return false;
     }
@@ -160,10 +173,11 @@ static bool take_arguments(sc_op_call *c)
         ok = take_argument(c, &c->expr->call.args.data[i]) && ok;
     if (!ok || c->value_count == c->row->values)
         return ok;
-    sc_build_error(b, SC_D_wrong_count, c->loc, c->row->name, sc_build_count(b, c->row->values, "operand"),
-                   sc_build_given(b, c->value_count));
+    sc_build_error(b, SC_D_wrong_count, c->loc, c->row->name,
+                   sc_build_count(b, c->row->values, "operand"), sc_build_given(b, c->value_count));
     if (c->row->options[0] != 0 && c->value_count > c->row->values)
-        sc_build_note(b, (sc_loc){0}, "further arguments are named: %s", sc_word_list(b, c->row->options));
+        sc_build_note(b, (sc_loc){0}, "further arguments are named: %s",
+                      sc_word_list(b, c->row->options));
     return false;
 }
 

@@ -31,7 +31,8 @@ typedef struct sc_op_call {
     sc_dim leaves[SC_MAX_RANK]; /* of all `from` */
 } sc_op_call;
 
-#define sc_call_error(c, id, ...) (sc_build_error((c)->f->b, id, (c)->loc, __VA_ARGS__), sc_no_results(c))
+#define sc_call_error(c, id, ...)                                                                  \
+    (sc_build_error((c)->f->b, id, (c)->loc, __VA_ARGS__), sc_no_results(c))
 
 /* ---- call.c ---- */
 /* one result that stands for an error already reported */
@@ -62,13 +63,16 @@ typedef struct sc_word_option {
     uint32_t count;
     sc_bval numbers[4];
 } sc_word_option;
-bool sc_call_word(sc_op_call *call, const char *name, const char *otherwise, const char *choices, sc_word_option *out);
+bool sc_call_word(sc_op_call *call, const char *name, const char *otherwise, const char *choices,
+                  sc_word_option *out);
 /* Returns the seed of a dropout op: its path and its index among the dropouts of that path. Each
  * dropout of a function thus has its own mask. */
 sc_sym sc_call_dropout_seed(const sc_op_call *call);
 
-sc_op_builder build_unary, build_float, build_pair, build_logical, build_pow, build_where, build_cast, build_dropout, build_moved,
-    build_dot, build_sum, build_mean, build_reduction, build_normalised, build_gather, build_xent, build_onehot, build_topk, build_slice,
-    build_concat, build_rename, build_regroup, build_positions, build_rope, build_attend, build_append, build_last;
+sc_op_builder build_unary, build_float, build_pair, build_logical, build_pow, build_where,
+    build_cast, build_dropout, build_moved, build_dot, build_sum, build_mean, build_reduction,
+    build_normalised, build_gather, build_xent, build_onehot, build_topk, build_slice, build_concat,
+    build_rename, build_regroup, build_positions, build_rope, build_attend, build_append,
+    build_last;
 
 #endif

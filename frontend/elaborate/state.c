@@ -10,13 +10,16 @@ static const struct {
     const char *name;
     sc_init_kind kind;
     uint32_t arguments;
-} inits[] = {{"zeros", SC_INIT_ZEROS, 0},   {"ones", SC_INIT_ONES, 0},       {"constant", SC_INIT_CONSTANT, 1},
-             {"normal", SC_INIT_NORMAL, 1}, {"uniform", SC_INIT_UNIFORM, 2}, {"xavier", SC_INIT_XAVIER, 0}};
+} inits[] = {{"zeros", SC_INIT_ZEROS, 0},       {"ones", SC_INIT_ONES, 0},
+             {"constant", SC_INIT_CONSTANT, 1}, {"normal", SC_INIT_NORMAL, 1},
+             {"uniform", SC_INIT_UNIFORM, 2},   {"xavier", SC_INIT_XAVIER, 0}};
 
 static void report_init(sc_builder *b, const sc_expr *init)
 {
     sc_build_error(b, SC_D_bad_argument, init->loc, "this is no initialiser");
-    sc_build_note(b, (sc_loc){0}, "initialisers are zeros(), ones(), constant(v), normal(std), uniform(lo, hi), xavier()");
+    sc_build_note(
+        b, (sc_loc){0},
+        "initialisers are zeros(), ones(), constant(v), normal(std), uniform(lo, hi), xavier()");
 }
 
 static void build_init(sc_frame *f, const sc_expr *init, sc_state *state)
@@ -36,14 +39,16 @@ static void build_init(sc_frame *f, const sc_expr *init, sc_state *state)
     state->init = inits[row].kind;
     state->init_args[0] = state->init_args[1] = 0.0;
     if (init->call.args.count != inits[row].arguments) {
-        sc_build_error(b, SC_D_wrong_count, init->loc, inits[row].name, sc_build_count(b, inits[row].arguments, "argument"),
+        sc_build_error(b, SC_D_wrong_count, init->loc, inits[row].name,
+                       sc_build_count(b, inits[row].arguments, "argument"),
                        sc_build_given(b, init->call.args.count));
         return;
     }
     for (uint32_t i = 0; i < inits[row].arguments; i++) {
         const sc_arg *arg = &init->call.args.data[i];
         sc_bval value;
-        if (arg->values.count == 1 && sc_build_constant(f, arg->values.data[0], "an initialiser's argument", &value))
+        if (arg->values.count == 1 &&
+            sc_build_constant(f, arg->values.data[0], "an initialiser's argument", &value))
             state->init_args[i] = value.number;
     }
 }
@@ -55,10 +60,12 @@ static bool check_shared(sc_builder *b, const sc_state *old, const sc_type_info 
     sc_type type = sc_type_intern(b->m, info);
     if (old->type == type)
         return true;
-    sc_build_error(b, SC_D_bad_statement, old->loc,
-                   sc_build_text(b, "'%s' is shared by entries, but is %s in one and %s in '%s'; bind its dims alike",
-                                 sc_name_text(b, old->path), sc_type_text(b->m, old->type), sc_type_text(b->m, type),
-                                 sc_name_text(b, b->request.entry)));
+    sc_build_error(
+        b, SC_D_bad_statement, old->loc,
+        sc_build_text(
+            b, "'%s' is shared by entries, but is %s in one and %s in '%s'; bind its dims alike",
+            sc_name_text(b, old->path), sc_type_text(b->m, old->type), sc_type_text(b->m, type),
+            sc_name_text(b, b->request.entry)));
     return false;
 }
 
@@ -77,7 +84,9 @@ static uint32_t declare_state(sc_frame *f, const sc_member *member, sc_sym path)
     sc_build_pins(&home, decl->shape, path);
     uint32_t state = sc_module_find_state(b->m, path);
     if (state == SC_NONE) {
-        sc_state made = {.path = path, .kind = is_param ? SC_STATE_PARAM : SC_STATE_CACHE, .loc = decl->name.loc};
+        sc_state made = {.path = path,
+                         .kind = is_param ? SC_STATE_PARAM : SC_STATE_CACHE,
+                         .loc = decl->name.loc};
         made.type = sc_type_intern(b->m, &info);
         made.init = is_param ? SC_INIT_NORMAL : SC_INIT_ZEROS;
         made.init_args[0] = is_param ? 0.02 : 0.0;
@@ -99,7 +108,9 @@ static sc_value read_state(sc_frame *f, sc_loc loc, const sc_member *member, sc_
         return SC_NONE;
     sc_attr name = sc_attr_text(SC_ATTR_name, path);
     sc_type type = b->m->state.data[state].type;
-    sc_value value = sc_emit_typed(f, loc, member->kind == SC_MEMBER_PARAM ? SC_OP_param : SC_OP_cache_read, NULL, 0, &name, 1, &type);
+    sc_value value =
+        sc_emit_typed(f, loc, member->kind == SC_MEMBER_PARAM ? SC_OP_param : SC_OP_cache_read,
+                      NULL, 0, &name, 1, &type);
     if (value != SC_NONE)
         b->m->values.data[value].path = path;
     return value;
@@ -114,7 +125,8 @@ sc_bval sc_build_param(sc_frame *f, sc_loc loc, const sc_member *member)
         return sc_bval_tensor(*known);
     sc_value value = read_state(f, loc, member, path);
     /* a declared dtype is also the dtype the parameter is read in */
-    if (value != SC_NONE && member->decl->dtype.text == 0 && sc_dtype_is_float(sc_build_type(b, value)->dtype))
+    if (value != SC_NONE && member->decl->dtype.text == 0 &&
+        sc_dtype_is_float(sc_build_type(b, value)->dtype))
         value = sc_emit_cast(f, loc, value, sc_build_dtype_of(b, SC_KIND_ACT, path));
     sc_map_insert(&b->params, path, value, NULL);
     return sc_bval_tensor(value);
@@ -150,7 +162,9 @@ static sc_state *xavier_state(sc_builder *b, sc_value operand)
     if (op->kind != SC_OP_param)
         return NULL;
     uint32_t state = sc_module_find_state(b->m, sc_op_word(op, SC_ATTR_name));
-    return state != SC_NONE && b->m->state.data[state].init == SC_INIT_XAVIER ? &b->m->state.data[state] : NULL;
+    return state != SC_NONE && b->m->state.data[state].init == SC_INIT_XAVIER
+               ? &b->m->state.data[state]
+               : NULL;
 }
 
 void sc_build_note_fan(sc_builder *b, sc_value operand, const sc_dim *dims, uint32_t count)

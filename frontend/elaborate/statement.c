@@ -16,8 +16,8 @@ static void forget_locals(sc_frame *f, uint32_t kept)
 static bool is_own(const sc_builder *b, const sc_expr *expr, sc_value before, sc_value value)
 {
     const sc_op *op = sc_op_at(b->m, sc_def(b->m, before));
-    bool shared = op->kind == SC_OP_cast || op->kind == SC_OP_constant || op->kind == SC_OP_param || op->kind == SC_OP_cache_read ||
-                  op->kind == SC_OP_append;
+    bool shared = op->kind == SC_OP_cast || op->kind == SC_OP_constant || op->kind == SC_OP_param ||
+                  op->kind == SC_OP_cache_read || op->kind == SC_OP_append;
     return expr->kind != SC_EXPR_NAME && !shared && b->m->values.data[value].path == 0;
 }
 
@@ -36,13 +36,16 @@ static bool check_carried(sc_frame *f, const sc_lhs *lhs, sc_value value)
     const sc_local *old = sc_build_find_local(f, lhs->name.text);
     if (old == NULL || old->depth >= f->repeats.count || old->value.kind != SC_BVAL_TENSOR)
         return true;
-    const sc_type_info *before = sc_build_type(b, old->value.value), *after = sc_build_type(b, value);
+    const sc_type_info *before = sc_build_type(b, old->value.value),
+                       *after = sc_build_type(b, value);
     if (same_shape(before, after))
         return true;
-    sc_build_error(b, SC_D_bad_statement, lhs->name.loc,
-                   sc_build_text(b, "'%s' is carried through the repeat as %s%s, but this makes it %s%s", sc_name_text(b, lhs->name.text),
-                                 sc_dtypes[before->dtype].name, sc_build_shape_text(b, before, false), sc_dtypes[after->dtype].name,
-                                 sc_build_shape_text(b, after, false)));
+    sc_build_error(
+        b, SC_D_bad_statement, lhs->name.loc,
+        sc_build_text(b, "'%s' is carried through the repeat as %s%s, but this makes it %s%s",
+                      sc_name_text(b, lhs->name.text), sc_dtypes[before->dtype].name,
+                      sc_build_shape_text(b, before, false), sc_dtypes[after->dtype].name,
+                      sc_build_shape_text(b, after, false)));
     sc_build_note(b, old->loc, "'%s' gets its first value here", sc_name_text(b, lhs->name.text));
     return false;
 }
@@ -67,7 +70,8 @@ static void assign_tensor(sc_frame *f, const sc_lhs *lhs, const sc_expr *expr, s
                         .loc = lhs->kind == SC_LHS_NAME ? dtype.loc : lhs->type.loc};
     const sc_type_ref *declared = lhs->kind == SC_LHS_NAME && dtype.text == 0 ? NULL : &type;
     const char *what = sc_build_text(b, "'%s'", sc_name_text(b, lhs->name.text));
-    sc_value result = sc_build_round(f, what, &value, declared, f, sc_build_dtype_of(b, SC_KIND_ACT, path), expr->loc);
+    sc_value result = sc_build_round(f, what, &value, declared, f,
+                                     sc_build_dtype_of(b, SC_KIND_ACT, path), expr->loc);
     sc_bval named = {.kind = SC_BVAL_NONE};
     if (result != SC_NONE && check_carried(f, lhs, result)) {
         if (value.kind == SC_BVAL_TENSOR && is_own(b, expr, value.value, result))
@@ -86,7 +90,8 @@ static void assign_tensor(sc_frame *f, const sc_lhs *lhs, const sc_expr *expr, s
 static void assign(sc_frame *f, const sc_lhs *lhs, const sc_expr *expr, sc_bval value)
 {
     /* a number remains a weak literal under its name, unless a type is declared */
-    bool weak = value.kind == SC_BVAL_NUMBER && lhs->kind == SC_LHS_NAME && declared_dtype(f, lhs).text == 0;
+    bool weak = value.kind == SC_BVAL_NUMBER && lhs->kind == SC_LHS_NAME &&
+                declared_dtype(f, lhs).text == 0;
     if (value.kind == SC_BVAL_NONE || value.kind == SC_BVAL_WORD || weak)
         sc_build_set_local(f, lhs->name, value);
     else
@@ -101,11 +106,12 @@ static void build_assign(sc_frame *f, const sc_stmt *stmt)
     uint32_t wanted = stmt->assign.targets.count;
     bool poisoned = values.count > 0 && values.data[0].kind == SC_BVAL_NONE;
     if (values.count != wanted && !poisoned)
-        sc_build_error(b, SC_D_wrong_count, stmt->loc, "this assignment", sc_build_count(b, wanted, "value"),
-                       sc_build_given(b, values.count));
+        sc_build_error(b, SC_D_wrong_count, stmt->loc, "this assignment",
+                       sc_build_count(b, wanted, "value"), sc_build_given(b, values.count));
     for (uint32_t i = 0; i < wanted; i++) {
         bool usable = values.count == wanted;
-        assign(f, &stmt->assign.targets.data[i], expr, usable ? values.data[i] : (sc_bval){.kind = SC_BVAL_NONE});
+        assign(f, &stmt->assign.targets.data[i], expr,
+               usable ? values.data[i] : (sc_bval){.kind = SC_BVAL_NONE});
     }
 }
 
@@ -119,7 +125,8 @@ static void build_repeat(sc_frame *f, const sc_stmt *stmt)
     int64_t count = b->request.symbolic ? 1 : sc_build_size(b, dim);
     if (count > SC_MAX_OPS) {
         sc_build_error(b, SC_D_too_large, stmt->repeat.dim.loc,
-                       sc_build_text(b, "a repeat of %lld times is too large: the limit is %d", (long long)count, SC_MAX_OPS));
+                       sc_build_text(b, "a repeat of %lld times is too large: the limit is %d",
+                                     (long long)count, SC_MAX_OPS));
         return;
     }
     for (int64_t i = 0; i < count && !b->stopped; i++) {
@@ -183,7 +190,8 @@ static const sc_expr *result_expr(const sc_frame *f, uint32_t i)
     const sc_stmt_list *body = &f->callable->body;
     for (uint32_t s = 0; s < body->count; s++) {
         if (body->data[s]->kind == SC_STMT_RETURN)
-            return body->data[s]->results.count == 1 ? body->data[s]->results.data[0] : body->data[s]->results.data[i];
+            return body->data[s]->results.count == 1 ? body->data[s]->results.data[0]
+                                                     : body->data[s]->results.data[i];
     }
     return NULL;
 }
@@ -195,11 +203,14 @@ static sc_bval finish_result(sc_frame *f, uint32_t i)
     const sc_bval *value = &f->results.data[i];
     const sc_expr *expr = result_expr(f, i);
     const char *name = f->results.count == 1 ? "out" : sc_build_text(b, "out%u", i);
-    const char *what = f->results.count == 1 ? sc_build_text(b, "the result of '%s'", sc_name_text(b, callable->name.text))
-                                             : sc_build_text(b, "result %u of '%s'", i + 1, sc_name_text(b, callable->name.text));
+    const char *what =
+        f->results.count == 1
+            ? sc_build_text(b, "the result of '%s'", sc_name_text(b, callable->name.text))
+            : sc_build_text(b, "result %u of '%s'", i + 1, sc_name_text(b, callable->name.text));
     sc_sym path = sc_build_path(b, f->path, sc_intern_text(&b->context->names, name));
     const sc_type_ref *declared = i < callable->results.count ? &callable->results.data[i] : NULL;
-    sc_value rounded = sc_build_round(f, what, value, declared, f, sc_build_dtype_of(b, SC_KIND_ACT, path), expr->loc);
+    sc_value rounded = sc_build_round(f, what, value, declared, f,
+                                      sc_build_dtype_of(b, SC_KIND_ACT, path), expr->loc);
     if (rounded == SC_NONE)
         return (sc_bval){.kind = SC_BVAL_NONE};
     if (declared != NULL)
@@ -226,9 +237,11 @@ sc_bval_list sc_build_run(sc_frame *f)
     bool poisoned = f->results.count > 0 && f->results.data[0].kind == SC_BVAL_NONE;
     if (callable->results.count > 0 && callable->results.count != f->results.count) {
         if (!poisoned) {
-            sc_build_error(b, SC_D_wrong_count, result_expr(f, 0)->loc,
-                           sc_build_text(b, "the return of '%s'", sc_name_text(b, callable->name.text)),
-                           sc_build_count(b, callable->results.count, "value"), sc_build_given(b, f->results.count));
+            sc_build_error(
+                b, SC_D_wrong_count, result_expr(f, 0)->loc,
+                sc_build_text(b, "the return of '%s'", sc_name_text(b, callable->name.text)),
+                sc_build_count(b, callable->results.count, "value"),
+                sc_build_given(b, f->results.count));
             sc_build_note(b, callable->results.data[0].loc, "the results are declared here");
         }
         return no_results(b, callable);
@@ -245,7 +258,8 @@ static bool check_callable(sc_frame *f, const sc_callable *callable, sc_loc loc)
     for (const sc_frame *g = f; g != NULL; g = g->caller) {
         if (g->callable == callable) {
             sc_build_error(b, SC_D_recursion, loc, sc_name_text(b, callable->name.text));
-            sc_build_note(b, callable->name.loc, "'%s' is declared here", sc_name_text(b, callable->name.text));
+            sc_build_note(b, callable->name.loc, "'%s' is declared here",
+                          sc_name_text(b, callable->name.text));
             return false;
         }
     }
@@ -255,30 +269,36 @@ static bool check_callable(sc_frame *f, const sc_callable *callable, sc_loc loc)
     return false;
 }
 
-static const sc_arg *find_argument(const sc_expr *call, const sc_callable *callable, uint32_t formal)
+static const sc_arg *find_argument(const sc_expr *call, const sc_callable *callable,
+                                   uint32_t formal)
 {
     uint32_t position = 0, passed = 0;
     for (uint32_t i = 0; i < formal; i++)
         position += callable->formals.data[i].kind != SC_FORMAL_STATIC;
     for (uint32_t i = 0; i < call->call.args.count; i++) {
         const sc_arg *arg = &call->call.args.data[i];
-        if (arg->name.text != 0 ? arg->name.text == callable->formals.data[formal].name.text : passed++ == position)
+        if (arg->name.text != 0 ? arg->name.text == callable->formals.data[formal].name.text
+                                : passed++ == position)
             return arg;
     }
     return NULL;
 }
 
-static void report_argument_count(sc_frame *f, const sc_expr *call, const sc_callable *callable, uint32_t wanted, uint32_t given)
+static void report_argument_count(sc_frame *f, const sc_expr *call, const sc_callable *callable,
+                                  uint32_t wanted, uint32_t given)
 {
     sc_builder *b = f->b;
-    sc_build_error(b, SC_D_wrong_count, call->loc, sc_build_text(b, "'%s'", sc_name_text(b, call->call.callee.text)),
+    sc_build_error(b, SC_D_wrong_count, call->loc,
+                   sc_build_text(b, "'%s'", sc_name_text(b, call->call.callee.text)),
                    sc_build_count(b, wanted, "argument"), sc_build_given(b, given));
-    sc_build_note(b, callable->name.loc, "'%s' is declared here", sc_name_text(b, callable->name.text));
+    sc_build_note(b, callable->name.loc, "'%s' is declared here",
+                  sc_name_text(b, callable->name.text));
 }
 
 /* Separates arguments that are statics of a fn into `statics`; the number of others must match the
  * formals that hold values. */
-static bool sort_arguments(sc_frame *f, const sc_expr *call, const sc_callable *callable, bool takes_statics, sc_arg_list *statics)
+static bool sort_arguments(sc_frame *f, const sc_expr *call, const sc_callable *callable,
+                           bool takes_statics, sc_arg_list *statics)
 {
     uint32_t wanted = 0, given = 0;
     for (uint32_t i = 0; i < callable->formals.count; i++)
@@ -287,16 +307,20 @@ static bool sort_arguments(sc_frame *f, const sc_expr *call, const sc_callable *
         const sc_arg *arg = &call->call.args.data[i];
         bool is_value = arg->name.text == 0;
         for (uint32_t k = 0; k < callable->formals.count && !is_value; k++)
-            is_value = callable->formals.data[k].kind != SC_FORMAL_STATIC && callable->formals.data[k].name.text == arg->name.text;
+            is_value = callable->formals.data[k].kind != SC_FORMAL_STATIC &&
+                       callable->formals.data[k].name.text == arg->name.text;
         if (is_value) {
             given++;
         } else if (takes_statics) {
             *sc_vec_push(&f->b->context->arena, statics) = *arg;
         } else {
             sc_build_error(f->b, SC_D_bad_argument, arg->loc,
-                           sc_build_text(f->b, "'%s' is no argument of this call; static arguments stand where the instance is declared",
+                           sc_build_text(f->b,
+                                         "'%s' is no argument of this call; static arguments stand "
+                                         "where the instance is declared",
                                          sc_name_text(f->b, arg->name.text)));
-            sc_build_note(f->b, callable->name.loc, "'%s' is declared here", sc_name_text(f->b, callable->name.text));
+            sc_build_note(f->b, callable->name.loc, "'%s' is declared here",
+                          sc_name_text(f->b, callable->name.text));
             return false;
         }
     }
@@ -305,13 +329,15 @@ static bool sort_arguments(sc_frame *f, const sc_expr *call, const sc_callable *
     return wanted == given;
 }
 
-static bool bind_formal(sc_frame *f, sc_frame *callee, const sc_formal *formal, const sc_bval *value, sc_loc loc)
+static bool bind_formal(sc_frame *f, sc_frame *callee, const sc_formal *formal,
+                        const sc_bval *value, sc_loc loc)
 {
     sc_builder *b = f->b;
     sc_sym path = sc_build_path(b, callee->path, formal->name.text);
-    const char *what =
-        sc_build_text(b, "argument '%s' of '%s'", sc_name_text(b, formal->name.text), sc_name_text(b, callee->callable->name.text));
-    sc_value rounded = sc_build_round(callee, what, value, &formal->type, callee, sc_build_dtype_of(b, SC_KIND_ACT, path), loc);
+    const char *what = sc_build_text(b, "argument '%s' of '%s'", sc_name_text(b, formal->name.text),
+                                     sc_name_text(b, callee->callable->name.text));
+    sc_value rounded = sc_build_round(callee, what, value, &formal->type, callee,
+                                      sc_build_dtype_of(b, SC_KIND_ACT, path), loc);
     if (rounded == SC_NONE)
         return false;
     sc_value named = sc_emit_use(callee, loc, rounded, path);
@@ -330,7 +356,8 @@ static bool bind_formal(sc_frame *f, sc_frame *callee, const sc_formal *formal, 
 static bool bind_formals(sc_frame *f, sc_frame *callee, const sc_expr *call)
 {
     const sc_callable *callable = callee->callable;
-    sc_bval *values = sc_arena_array(&f->b->context->arena, callable->formals.count, sizeof *values);
+    sc_bval *values =
+        sc_arena_array(&f->b->context->arena, callable->formals.count, sizeof *values);
     bool ok = true;
     for (uint32_t i = 0; i < callable->formals.count; i++) {
         if (callable->formals.data[i].kind == SC_FORMAL_STATIC)
@@ -339,7 +366,8 @@ static bool bind_formals(sc_frame *f, sc_frame *callee, const sc_expr *call)
         if (arg == NULL || arg->values.count != 1) {
             sc_build_error(f->b, SC_D_bad_call, call->loc,
                            sc_build_text(f->b, "argument '%s' of '%s' wants one value",
-                                         sc_name_text(f->b, callable->formals.data[i].name.text), sc_name_text(f->b, callable->name.text)));
+                                         sc_name_text(f->b, callable->formals.data[i].name.text),
+                                         sc_name_text(f->b, callable->name.text)));
             return false;
         }
         values[i] = sc_build_expr(f, arg->values.data[0]);
@@ -348,19 +376,22 @@ static bool bind_formals(sc_frame *f, sc_frame *callee, const sc_expr *call)
     for (uint32_t i = 0; i < callable->formals.count && ok; i++) {
         const sc_formal *formal = &callable->formals.data[i];
         if (formal->kind != SC_FORMAL_STATIC)
-            ok = bind_formal(f, callee, formal, &values[i], find_argument(call, callable, i)->values.data[0]->loc) && ok;
+            ok = bind_formal(f, callee, formal, &values[i],
+                             find_argument(call, callable, i)->values.data[0]->loc) &&
+                 ok;
     }
     return ok;
 }
 
 /* Runs the body in a temporary frame of its own. */
-static sc_bval_list run_call(sc_frame *f, const sc_expr *call, const sc_callable *callable, const sc_instance *instance, sc_sym path,
-                             sc_sym scope)
+static sc_bval_list run_call(sc_frame *f, const sc_expr *call, const sc_callable *callable,
+                             const sc_instance *instance, sc_sym path, sc_sym scope)
 {
     sc_arena *scratch = &f->b->context->scratch;
     const sc_arena_mark mark = sc_arena_mark_here(scratch);
     sc_frame *callee = sc_build_frame(f->b, f, callable, instance, path, scope);
-    sc_bval_list results = bind_formals(f, callee, call) ? sc_build_run(callee) : no_results(f->b, callable);
+    sc_bval_list results =
+        bind_formals(f, callee, call) ? sc_build_run(callee) : no_results(f->b, callable);
     sc_arena_release(scratch, mark);
     return results;
 }
@@ -380,11 +411,15 @@ static bool stack_index(sc_frame *f, const sc_sub *sub, sc_loc loc, int64_t *ind
         }
     }
     const char *name = sc_name_text(b, sub->name.text), *stack = sc_name_text(b, sub->stack.text);
-    sc_build_error(b, SC_D_bad_call, loc,
-                   f->repeats.count == 0
-                       ? sc_build_text(b, "'%s' is a stack of %s instances; use it inside 'repeat %s { .. }'", name, stack, stack)
-                       : sc_build_text(b, "'%s' is a stack of %s instances, but this repeat is over %s", name, stack,
-                                       sc_name_text(b, b->m->dims.data[f->repeats.data[f->repeats.count - 1].dim].name)));
+    sc_build_error(
+        b, SC_D_bad_call, loc,
+        f->repeats.count == 0
+            ? sc_build_text(b, "'%s' is a stack of %s instances; use it inside 'repeat %s { .. }'",
+                            name, stack, stack)
+            : sc_build_text(
+                  b, "'%s' is a stack of %s instances, but this repeat is over %s", name, stack,
+                  sc_name_text(b,
+                               b->m->dims.data[f->repeats.data[f->repeats.count - 1].dim].name)));
     sc_build_note(b, sub->name.loc, "the stack is declared here");
     return false;
 }
@@ -397,9 +432,11 @@ static sc_instance *instantiate(sc_frame *home, const sc_member *member, sc_sym 
     const sc_sub *sub = member->sub;
     const sc_callable *callable = member->block->callable;
     sc_instance *instance = sc_arena_alloc(&b->context->arena, sizeof *instance);
-    *instance = (sc_instance){.unit = member->block, .path = path, .substitutions = home->instance->substitutions};
+    *instance = (sc_instance){
+        .unit = member->block, .path = path, .substitutions = home->instance->substitutions};
     sc_map_insert(&b->program->elaborated, (uint64_t)(uintptr_t)sub, 0, NULL);
-    bool fine = sc_build_dim_args(home, callable, sub->dim_args.data, sub->dim_args.count, sub->loc, instance) &&
+    bool fine = sc_build_dim_args(home, callable, sub->dim_args.data, sub->dim_args.count, sub->loc,
+                                  instance) &&
                 sc_build_statics(home, callable, &sub->statics, instance);
     return fine ? instance : NULL;
 }
@@ -427,24 +464,29 @@ static sc_bval_list call_sub(sc_frame *f, const sc_expr *call, const sc_member *
     const sc_callable *callable = member->block->callable;
     if (call->call.has_dims) {
         sc_build_error(b, SC_D_bad_call, call->loc,
-                       sc_build_text(b, "dims of '%s' are given where it is declared", sc_name_text(b, sub->name.text)));
-        sc_build_note(b, sub->loc, "here: %s: %s[..]", sc_name_text(b, sub->name.text), sc_name_text(b, sub->block.text));
+                       sc_build_text(b, "dims of '%s' are given where it is declared",
+                                     sc_name_text(b, sub->name.text)));
+        sc_build_note(b, sub->loc, "here: %s: %s[..]", sc_name_text(b, sub->name.text),
+                      sc_name_text(b, sub->block.text));
         return no_results(b, callable);
     }
-    if (!sort_arguments(f, call, callable, false, &statics) || !check_callable(f, callable, call->loc) ||
+    if (!sort_arguments(f, call, callable, false, &statics) ||
+        !check_callable(f, callable, call->loc) ||
         (sub->stack.text != 0 && !stack_index(f, sub, call->loc, &index)))
         return no_results(b, callable);
     sc_frame home = sc_build_home(f);
     sc_sym path = sc_build_path(b, f->instance->path, sub->name.text);
     if (sub->stack.text != 0)
-        path = sc_intern_printf(&b->context->names, "%s[%lld]", sc_name_text(b, path), (long long)index);
+        path = sc_intern_printf(&b->context->names, "%s[%lld]", sc_name_text(b, path),
+                                (long long)index);
     const sc_instance *instance = instantiate(&home, member, path);
     if (instance == NULL)
         return no_results(b, callable);
     return run_call(f, call, callable, instance, instance->path, instance->path);
 }
 
-static bool fn_dim_args(sc_frame *f, const sc_expr *call, const sc_callable *callable, sc_instance *instance)
+static bool fn_dim_args(sc_frame *f, const sc_expr *call, const sc_callable *callable,
+                        sc_instance *instance)
 {
     sc_builder *b = f->b;
     uint32_t count = call->call.dims.count;
@@ -452,26 +494,31 @@ static bool fn_dim_args(sc_frame *f, const sc_expr *call, const sc_callable *cal
     for (uint32_t i = 0; i < count; i++) {
         const sc_op_dim *dim = &call->call.dims.data[i];
         if (dim->arrow) {
-            sc_build_error(b, SC_D_bad_argument, dim->from.loc, sc_build_text(b, "dims of a fn are given as D or N = D, without '->'"));
+            sc_build_error(b, SC_D_bad_argument, dim->from.loc,
+                           sc_build_text(b, "dims of a fn are given as D or N = D, without '->'"));
             return false;
         }
-        args[i] = dim->to.text == 0 ? (sc_dim_arg){.value = dim->from} : (sc_dim_arg){.name = dim->from, .value = dim->to};
+        args[i] = dim->to.text == 0 ? (sc_dim_arg){.value = dim->from}
+                                    : (sc_dim_arg){.name = dim->from, .value = dim->to};
     }
     return sc_build_dim_args(f, callable, args, count, call->loc, instance);
 }
 
 /* Calls a fn. A fn of the unit sees its params; a file-level fn sees none, only the dims that the
  * instance substitutes. */
-static sc_bval_list call_fn(sc_frame *f, const sc_expr *call, const sc_callable *callable, bool of_unit)
+static sc_bval_list call_fn(sc_frame *f, const sc_expr *call, const sc_callable *callable,
+                            bool of_unit)
 {
     sc_builder *b = f->b;
     sc_arg_list statics = {0};
     sc_instance *instance = sc_arena_alloc(&b->context->arena, sizeof *instance);
-    *instance = of_unit ? *f->instance : (sc_instance){.path = f->instance->path, .substitutions = f->instance->substitutions};
+    *instance = of_unit ? *f->instance
+                        : (sc_instance){.path = f->instance->path,
+                                        .substitutions = f->instance->substitutions};
     if (of_unit && instance->home == NULL)
         instance->home = f->instance;
-    if (!sort_arguments(f, call, callable, true, &statics) || !check_callable(f, callable, call->loc) ||
-        !fn_dim_args(f, call, callable, instance))
+    if (!sort_arguments(f, call, callable, true, &statics) ||
+        !check_callable(f, callable, call->loc) || !fn_dim_args(f, call, callable, instance))
         return no_results(b, callable);
     if (!sc_build_statics(f, callable, &statics, instance))
         return no_results(b, callable);
@@ -482,12 +529,14 @@ static sc_bval_list call_fn(sc_frame *f, const sc_expr *call, const sc_callable 
 bool sc_build_call(sc_frame *f, const sc_expr *call, sc_bval_list *out)
 {
     sc_sym name = call->call.callee.text;
-    const sc_member *member = f->instance->unit == NULL ? NULL : sc_unit_member(f->instance->unit, name);
+    const sc_member *member =
+        f->instance->unit == NULL ? NULL : sc_unit_member(f->instance->unit, name);
     if (member != NULL && member->kind == SC_MEMBER_SUB) {
         *out = call_sub(f, call, member);
         return true;
     }
-    bool is_entry = member != NULL && member->kind == SC_MEMBER_ENTRY && member->callable->at_name.text == 0;
+    bool is_entry =
+        member != NULL && member->kind == SC_MEMBER_ENTRY && member->callable->at_name.text == 0;
     if (is_entry || (member != NULL && member->kind == SC_MEMBER_FN)) {
         *out = call_fn(f, call, member->callable, true);
         return true;

@@ -12,7 +12,9 @@ static bool check_count(sc_builder *b, sc_loc loc)
     if (b->m->ops.count < SC_MAX_OPS)
         return !b->stopped;
     if (!b->stopped)
-        sc_build_error(b, SC_D_too_large, loc, sc_build_text(b, "the program would have more than %d operations", SC_MAX_OPS));
+        sc_build_error(
+            b, SC_D_too_large, loc,
+            sc_build_text(b, "the program would have more than %d operations", SC_MAX_OPS));
     b->stopped = true;
     return false;
 }
@@ -26,7 +28,9 @@ bool sc_build_check_sizes(sc_builder *b, sc_loc loc)
         const sc_type_info *type = &b->m->types.data[b->checked_types];
         if (sc_type_elements(type) <= INT64_MAX / 16)
             continue;
-        sc_build_error(b, SC_D_too_large, loc, sc_build_text(b, "%s has more elements than fit", sc_type_text(b->m, b->checked_types)));
+        sc_build_error(b, SC_D_too_large, loc,
+                       sc_build_text(b, "%s has more elements than fit",
+                                     sc_type_text(b->m, b->checked_types)));
         ok = false;
     }
     return ok;
@@ -40,8 +44,9 @@ static sc_value finish_op(sc_frame *f, sc_loc loc, sc_op_id id)
     return sc_build_check_sizes(f->b, loc) && op->result_count > 0 ? op->first_result : SC_NONE;
 }
 
-sc_value sc_emit(sc_frame *f, sc_loc loc, sc_op_kind kind, const sc_value *operands, uint32_t operand_count, const sc_attr *attrs,
-                 uint32_t attr_count, int64_t new_size)
+sc_value sc_emit(sc_frame *f, sc_loc loc, sc_op_kind kind, const sc_value *operands,
+                 uint32_t operand_count, const sc_attr *attrs, uint32_t attr_count,
+                 int64_t new_size)
 {
     sc_builder *b = f->b;
     for (uint32_t i = 0; i < operand_count; i++) {
@@ -65,13 +70,14 @@ sc_value sc_emit(sc_frame *f, sc_loc loc, sc_op_kind kind, const sc_value *opera
     return finish_op(f, loc, id);
 }
 
-sc_value sc_emit_typed(sc_frame *f, sc_loc loc, sc_op_kind kind, const sc_value *operands, uint32_t operand_count, const sc_attr *attrs,
-                       uint32_t attr_count, const sc_type *type)
+sc_value sc_emit_typed(sc_frame *f, sc_loc loc, sc_op_kind kind, const sc_value *operands,
+                       uint32_t operand_count, const sc_attr *attrs, uint32_t attr_count,
+                       const sc_type *type)
 {
     if (!check_count(f->b, loc))
         return SC_NONE;
-    sc_op_id id =
-        sc_op_new(f->b->m, f->b->func, SC_NONE, kind, operands, operand_count, attrs, attr_count, type, type == NULL ? 0 : 1, SC_NONE);
+    sc_op_id id = sc_op_new(f->b->m, f->b->func, SC_NONE, kind, operands, operand_count, attrs,
+                            attr_count, type, type == NULL ? 0 : 1, SC_NONE);
     return finish_op(f, loc, id);
 }
 
@@ -80,8 +86,8 @@ sc_value sc_emit_typed(sc_frame *f, sc_loc loc, sc_op_kind kind, const sc_value 
 static bool widens(sc_dtype from, sc_dtype to)
 {
     const sc_dtype_row *a = &sc_dtypes[from], *b = &sc_dtypes[to];
-    return a->kind == SC_DTYPE_FLOAT && b->kind == SC_DTYPE_FLOAT && a->significand <= b->significand && a->low >= b->low &&
-           a->high <= b->high;
+    return a->kind == SC_DTYPE_FLOAT && b->kind == SC_DTYPE_FLOAT &&
+           a->significand <= b->significand && a->low >= b->low && a->high <= b->high;
 }
 
 sc_value sc_emit_cast(sc_frame *f, sc_loc loc, sc_value value, sc_dtype dtype)
@@ -93,7 +99,8 @@ sc_value sc_emit_cast(sc_frame *f, sc_loc loc, sc_value value, sc_dtype dtype)
     if (from == dtype)
         return value;
     const sc_op *def = sc_op_at(b->m, sc_def(b->m, value));
-    if (def->kind == SC_OP_cast && sc_build_type(b, def->operands[0])->dtype == dtype && widens(dtype, from))
+    if (def->kind == SC_OP_cast && sc_build_type(b, def->operands[0])->dtype == dtype &&
+        widens(dtype, from))
         return def->operands[0];
     uint64_t key = (uint64_t)value << 8 | (uint64_t)dtype;
     const uint32_t *known = sc_map_find(&b->casts, key);
@@ -117,8 +124,12 @@ static bool fits(double number, sc_dtype dtype)
 {
     if (sc_dtypes[dtype].kind == SC_DTYPE_FLOAT)
         return true;
-    double limit = dtype == SC_DTYPE_u8 ? 256.0 : dtype == SC_DTYPE_bool ? 2.0 : dtype == SC_DTYPE_i64 ? 9007199254740992.0 : 2147483648.0;
-    return number < limit && number >= (dtype == SC_DTYPE_u8 || dtype == SC_DTYPE_bool ? 0.0 : -limit);
+    double limit = dtype == SC_DTYPE_u8     ? 256.0
+                   : dtype == SC_DTYPE_bool ? 2.0
+                   : dtype == SC_DTYPE_i64  ? 9007199254740992.0
+                                            : 2147483648.0;
+    return number < limit &&
+           number >= (dtype == SC_DTYPE_u8 || dtype == SC_DTYPE_bool ? 0.0 : -limit);
 }
 
 sc_value sc_emit_constant(sc_frame *f, sc_loc loc, double number, sc_dtype dtype)
@@ -126,7 +137,8 @@ sc_value sc_emit_constant(sc_frame *f, sc_loc loc, double number, sc_dtype dtype
     sc_builder *b = f->b;
     uint64_t bits;
     if (!fits(number, dtype)) {
-        sc_build_error(b, SC_D_bad_operand, loc, sc_build_text(b, "%.17g does not fit %s", number, sc_dtypes[dtype].name));
+        sc_build_error(b, SC_D_bad_operand, loc,
+                       sc_build_text(b, "%.17g does not fit %s", number, sc_dtypes[dtype].name));
         return SC_NONE;
     }
     memcpy(&bits, &number, sizeof bits);
@@ -152,14 +164,17 @@ sc_value sc_build_as(sc_frame *f, sc_loc loc, const sc_bval *value, sc_dtype dty
     case SC_BVAL_TENSOR:
         return sc_emit_cast(f, loc, value->value, dtype);
     case SC_BVAL_WORD:
-        sc_build_error(b, SC_D_bad_operand, loc, sc_build_text(b, "'%s' is a word, not a value", sc_name_text(b, value->word)));
+        sc_build_error(
+            b, SC_D_bad_operand, loc,
+            sc_build_text(b, "'%s' is a word, not a value", sc_name_text(b, value->word)));
         return SC_NONE;
     default:
         return SC_NONE;
     }
 }
 
-sc_dtype sc_build_compute_dtype(sc_frame *f, sc_loc loc, const sc_bval *values, uint32_t count, bool needs_float)
+sc_dtype sc_build_compute_dtype(sc_frame *f, sc_loc loc, const sc_bval *values, uint32_t count,
+                                bool needs_float)
 {
     sc_builder *b = f->b;
     bool is_float = needs_float, is_double = false, is_number = false;
@@ -178,7 +193,8 @@ sc_dtype sc_build_compute_dtype(sc_frame *f, sc_loc loc, const sc_bval *values, 
                 truth = v;
             else
                 is_number = true;
-            if (sc_dtypes[dtype].kind == SC_DTYPE_INT && (integer == SC_DTYPE_COUNT || sc_dtypes[dtype].bytes > sc_dtypes[integer].bytes))
+            if (sc_dtypes[dtype].kind == SC_DTYPE_INT &&
+                (integer == SC_DTYPE_COUNT || sc_dtypes[dtype].bytes > sc_dtypes[integer].bytes))
                 integer = dtype;
         }
     }
@@ -205,7 +221,8 @@ static bool converts(sc_dtype from, sc_dtype to)
     return b->kind == SC_DTYPE_FLOAT || (a->kind == SC_DTYPE_INT && a->bytes < b->bytes);
 }
 
-static bool check_dtype(sc_frame *f, const char *what, const sc_bval *value, sc_dtype wanted, const sc_type_ref *declared, sc_loc loc)
+static bool check_dtype(sc_frame *f, const char *what, const sc_bval *value, sc_dtype wanted,
+                        const sc_type_ref *declared, sc_loc loc)
 {
     sc_builder *b = f->b;
     const char *found;
@@ -224,15 +241,17 @@ static bool check_dtype(sc_frame *f, const char *what, const sc_bval *value, sc_
     return false;
 }
 
-sc_value sc_build_round(sc_frame *f, const char *what, const sc_bval *value, const sc_type_ref *declared, sc_frame *declared_in,
-                        sc_dtype act, sc_loc loc)
+sc_value sc_build_round(sc_frame *f, const char *what, const sc_bval *value,
+                        const sc_type_ref *declared, sc_frame *declared_in, sc_dtype act,
+                        sc_loc loc)
 {
     sc_builder *b = f->b;
     sc_dtype dtype;
     if (value->kind == SC_BVAL_NONE)
         return SC_NONE;
     if (declared != NULL && declared->dtype.text != 0) {
-        if (!sc_build_dtype(b, declared->dtype, &dtype) || !check_dtype(f, what, value, dtype, declared, loc))
+        if (!sc_build_dtype(b, declared->dtype, &dtype) ||
+            !check_dtype(f, what, value, dtype, declared, loc))
             return SC_NONE;
     } else if (value->kind == SC_BVAL_TENSOR) {
         dtype = sc_build_type(b, value->value)->dtype;

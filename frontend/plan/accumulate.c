@@ -9,11 +9,13 @@ void sc_plan_resolve_accumulate(sc_resolved_plan *plan, const sc_plan_stmt *stmt
     sc_diag *diag = &plan->context->diag;
     bool fine = sc_plan_check_dim(plan, &stmt->accumulate.dim);
     if (stmt->accumulate.count < 1) {
-        sc_report(diag, SC_D_bad_plan_statement, stmt->loc, "the number of micro-batches is at least 1", NULL);
+        sc_report(diag, SC_D_bad_plan_statement, stmt->loc,
+                  "the number of micro-batches is at least 1", NULL);
         fine = false;
     }
     if (plan->accumulate != NULL) {
-        sc_report(diag, SC_D_bad_plan_statement, stmt->loc, "a plan has one 'accumulate' line", NULL);
+        sc_report(diag, SC_D_bad_plan_statement, stmt->loc, "a plan has one 'accumulate' line",
+                  NULL);
         sc_report_note(diag, plan->accumulate->loc, "the first one is here");
     } else if (fine) {
         plan->accumulate = stmt;
@@ -38,13 +40,19 @@ static bool has_own_size(const sc_resolved_plan *plan, uint32_t dim)
         return true;
     const char *text = sc_text(context, name->text);
     if (decl->form == SC_DIM_ALIAS && decl->original != SC_NONE)
-        sc_report(&context->diag, SC_D_bad_plan_statement, name->loc,
-                  sc_arena_printf(&context->arena, "micro-batches split a dim with a size of its own, and '%s' is an alias of '%s'", text,
-                                  sc_text(context, program->dims.data[decl->original].name.text)),
-                  NULL);
+        sc_report(
+            &context->diag, SC_D_bad_plan_statement, name->loc,
+            sc_arena_printf(
+                &context->arena,
+                "micro-batches split a dim with a size of its own, and '%s' is an alias of '%s'",
+                text, sc_text(context, program->dims.data[decl->original].name.text)),
+            NULL);
     else
         sc_report(&context->diag, SC_D_bad_plan_statement, name->loc,
-                  sc_arena_printf(&context->arena, "micro-batches split a dim with a size of its own, and '%s' is a composite", text),
+                  sc_arena_printf(
+                      &context->arena,
+                      "micro-batches split a dim with a size of its own, and '%s' is a composite",
+                      text),
                   NULL);
     sc_report_note(&context->diag, decl->name.loc, "it is declared here");
     return false;
@@ -67,8 +75,10 @@ static bool report_indivisible(const sc_resolved_plan *plan, int64_t size)
 {
     sc_context *context = plan->context;
     const sc_plan_stmt *stmt = plan->accumulate;
-    sc_report(&context->diag, SC_D_micro_batches_do_not_divide, stmt->loc, sc_text(context, stmt->accumulate.dim.text),
-              sc_arena_printf(&context->arena, "%" PRId64, size), sc_arena_printf(&context->arena, "%" PRId64, stmt->accumulate.count),
+    sc_report(&context->diag, SC_D_micro_batches_do_not_divide, stmt->loc,
+              sc_text(context, stmt->accumulate.dim.text),
+              sc_arena_printf(&context->arena, "%" PRId64, size),
+              sc_arena_printf(&context->arena, "%" PRId64, stmt->accumulate.count),
               divisors_text(context, size), NULL);
     return false;
 }
@@ -81,7 +91,8 @@ bool sc_plan_train_bindings(sc_resolved_plan *plan, sc_sym entry, sc_binding_lis
         return true;
     const sc_name *name = &plan->accumulate->accumulate.dim;
     uint32_t dim = sc_declarations_dim(plan->program, name->text);
-    int64_t *sizes = sc_arena_array(arena, plan->program->dims.count, sizeof *sizes), count = plan->accumulate->accumulate.count;
+    int64_t *sizes = sc_arena_array(arena, plan->program->dims.count, sizeof *sizes),
+            count = plan->accumulate->accumulate.count;
     if (!has_own_size(plan, dim) || !sc_dims_sizes(plan->program, out, SC_NONE, sizes))
         return false;
     if (sizes[dim] == 0)

@@ -18,8 +18,11 @@ void sc_plan_elaborate_entries(sc_resolved_plan *plan)
     sc_binding_list none = {0};
     sc_module *m = sc_module_new(plan->context);
     for (uint32_t i = 0; i < entries.count; i++) {
-        sc_build_request request = {
-            .model = plan->model, .entry = entries.data[i].entry, .bindings = &none, .dtype_of = any_dtype, .symbolic = true};
+        sc_build_request request = {.model = plan->model,
+                                    .entry = entries.data[i].entry,
+                                    .bindings = &none,
+                                    .dtype_of = any_dtype,
+                                    .symbolic = true};
         sc_build_result result = {0};
         if (!sc_build_entry(plan->program, &request, m, &result)) {
             plan->entries.count = 0;
@@ -27,9 +30,11 @@ void sc_plan_elaborate_entries(sc_resolved_plan *plan)
         }
         for (uint32_t p = 0; p < result.pins.count; p++) {
             for (uint32_t a = 0; a < result.pins.data[p].axes.count; a++)
-                *sc_vec_push(&plan->context->arena, &plan->pinned_axes) = result.pins.data[p].axes.data[a].text;
+                *sc_vec_push(&plan->context->arena, &plan->pinned_axes) =
+                    result.pins.data[p].axes.data[a].text;
         }
-        *sc_vec_push(&plan->context->arena, &plan->entries) = sc_plan_view_make_symbolic(plan->context, m, result.func);
+        *sc_vec_push(&plan->context->arena, &plan->entries) =
+            sc_plan_view_make_symbolic(plan->context, m, result.func);
     }
 }
 
@@ -37,7 +42,8 @@ void sc_plan_elaborate_entries(sc_resolved_plan *plan)
 static void add_match(sc_resolved_plan *plan, const char *path, sc_path_match match)
 {
     bool is_new;
-    uint32_t *known = sc_map_insert(&plan->param_matches, sc_intern_text(&plan->context->names, path), match, &is_new);
+    uint32_t *known = sc_map_insert(&plan->param_matches,
+                                    sc_intern_text(&plan->context->names, path), match, &is_new);
     *known = (uint32_t)match > *known ? (uint32_t)match : *known;
 }
 
@@ -51,10 +57,14 @@ static const sc_param_path_list *param_paths(sc_resolved_plan *plan)
             sc_param_paths(plan->program, model, plan->params);
         plan->param_matches = (sc_map){.arena = &plan->context->arena};
         for (uint32_t i = 0; i < plan->params->count; i++) {
-            const char *bare = sc_path_without_indices(plan->context, sc_text(plan->context, plan->params->data[i].text));
+            const char *bare = sc_path_without_indices(
+                plan->context, sc_text(plan->context, plan->params->data[i].text));
             add_match(plan, bare, SC_PATH_EXACT);
-            for (const char *point = strchr(bare, '.'); point != NULL; point = strchr(point + 1, '.'))
-                add_match(plan, sc_arena_copy_text(&plan->context->arena, bare, (size_t)(point - bare)), SC_PATH_COVERS);
+            for (const char *point = strchr(bare, '.'); point != NULL;
+                 point = strchr(point + 1, '.'))
+                add_match(plan,
+                          sc_arena_copy_text(&plan->context->arena, bare, (size_t)(point - bare)),
+                          SC_PATH_COVERS);
         }
     }
     return plan->params;
@@ -69,12 +79,15 @@ static sc_path_match match_param(sc_resolved_plan *plan, const sc_path *path)
     for (uint32_t i = 0; i < path->segs.count && !has_any; i++)
         has_any = path->segs.data[i].kind == SC_SEG_ANY;
     if (!has_any) {
-        const char *bare = sc_path_without_indices(plan->context, sc_path_text(plan->context, path));
-        const uint32_t *known = sc_map_find(&plan->param_matches, sc_intern_text(&plan->context->names, bare));
+        const char *bare =
+            sc_path_without_indices(plan->context, sc_path_text(plan->context, path));
+        const uint32_t *known =
+            sc_map_find(&plan->param_matches, sc_intern_text(&plan->context->names, bare));
         return known == NULL ? SC_PATH_NO : (sc_path_match)*known;
     }
     for (uint32_t i = 0; i < params->count && best < SC_PATH_EXACT; i++) {
-        sc_path_match match = sc_path_match_text(plan->context, path, 0, sc_text(plan->context, params->data[i].text), true);
+        sc_path_match match = sc_path_match_text(
+            plan->context, path, 0, sc_text(plan->context, params->data[i].text), true);
         best = match > best ? match : best;
     }
     return best;
@@ -121,8 +134,10 @@ static void add_candidates(candidates *list, const char *path, bool whole)
 {
     const char *bare = sc_path_without_indices(list->context, path);
     add_candidate(list, bare);
-    for (const char *point = whole ? NULL : strchr(bare, '.'); point != NULL; point = strchr(point + 1, '.'))
-        add_candidate(list, sc_arena_copy_text(&list->context->arena, bare, (size_t)(point - bare)));
+    for (const char *point = whole ? NULL : strchr(bare, '.'); point != NULL;
+         point = strchr(point + 1, '.'))
+        add_candidate(list,
+                      sc_arena_copy_text(&list->context->arena, bare, (size_t)(point - bare)));
 }
 
 static void collect(sc_resolved_plan *plan, bool whole, candidates *list)
@@ -152,7 +167,8 @@ static const char *nearest_path(sc_resolved_plan *plan, const sc_path *path, boo
     const char *text = sc_path_without_indices(plan->context, sc_path_text(plan->context, path));
     const char *point = strrchr(text, '.'), *last = point == NULL ? text : point + 1;
     for (uint32_t i = 0; i < list.paths.count; i++) {
-        if (strcmp(list.segments.data[i], last) == 0 && sc_nearest(text, &list.paths.data[i], 1) != NULL)
+        if (strcmp(list.segments.data[i], last) == 0 &&
+            sc_nearest(text, &list.paths.data[i], 1) != NULL)
             return list.paths.data[i];
     }
     const char *near = sc_nearest(text, list.paths.data, list.paths.count);
@@ -171,10 +187,13 @@ bool sc_plan_check_path(sc_resolved_plan *plan, const sc_path *path, bool whole)
     if (plan->entries.count == 0 || exists(plan, path, whole))
         return true;
     const char *near = nearest_path(plan, path, whole);
-    sc_report(&plan->context->diag, SC_D_matches_nothing, path->loc, sc_path_text(plan->context, path),
-              near == NULL ? "" : sc_arena_printf(&plan->context->arena, "; did you mean '%s'?", near), NULL);
+    sc_report(
+        &plan->context->diag, SC_D_matches_nothing, path->loc, sc_path_text(plan->context, path),
+        near == NULL ? "" : sc_arena_printf(&plan->context->arena, "; did you mean '%s'?", near),
+        NULL);
     if (whole && exists(plan, path, false))
-        sc_report_note(&plan->context->diag, (sc_loc){0}, "'%s' is a part of the model, not a value: name a value in it",
+        sc_report_note(&plan->context->diag, (sc_loc){0},
+                       "'%s' is a part of the model, not a value: name a value in it",
                        sc_path_text(plan->context, path));
     return false;
 }
@@ -217,7 +236,8 @@ static bool rule_reaches(sc_resolved_plan *plan, const sc_plan_stmt *stmt, sc_sy
         for (uint32_t i = 0; i < scope.count; i++) {
             sc_value value = sc_plan_scope_value(&scope, i);
             const sc_type_info *type = sc_type_of(view->m, value);
-            if ((view->kinds[value] & kinds_of_rule(stmt)) != 0 && (name == 0 ? type->rank > 0 : sc_type_has_dim(view->m, type, dim)) &&
+            if ((view->kinds[value] & kinds_of_rule(stmt)) != 0 &&
+                (name == 0 ? type->rank > 0 : sc_type_has_dim(view->m, type, dim)) &&
                 sc_plan_scope_match(&scope, view->places[value]) != SC_PATH_NO)
                 return true;
         }
@@ -227,7 +247,8 @@ static bool rule_reaches(sc_resolved_plan *plan, const sc_plan_stmt *stmt, sc_sy
 
 static const char *kinds_text(const sc_resolved_plan *plan, const sc_plan_stmt *stmt)
 {
-    static const char *const words[SC_KIND_COUNT] = {"param", "activation", "gradient", "optimizer state", "cache", "input", "output"};
+    static const char *const words[SC_KIND_COUNT] = {
+        "param", "activation", "gradient", "optimizer state", "cache", "input", "output"};
     sc_strbuf text;
     sc_strbuf_init(&text, &plan->context->arena);
     for (uint32_t k = 0; k < SC_KIND_COUNT; k++) {
@@ -240,16 +261,22 @@ static const char *kinds_text(const sc_resolved_plan *plan, const sc_plan_stmt *
 /* True for `shard params, D over dp;`, which parses as a rule about a dim `params`. */
 static bool is_misspelt_kind(sc_resolved_plan *plan, const sc_name *dim)
 {
-    static const char *const kinds[SC_KIND_COUNT] = {"param", "act", "grad", "opt", "cache", "input", "output"};
+    static const char *const kinds[SC_KIND_COUNT] = {"param", "act",   "grad",  "opt",
+                                                     "cache", "input", "output"};
     enum { SHORTEST = 3 };
     const char *text = sc_text(plan->context, dim->text);
-    const char *near =
-        strlen(text) < SHORTEST || sc_declarations_has_dim(plan->program, dim->text) ? NULL : sc_nearest(text, kinds, SC_KIND_COUNT);
+    const char *near = strlen(text) < SHORTEST || sc_declarations_has_dim(plan->program, dim->text)
+                           ? NULL
+                           : sc_nearest(text, kinds, SC_KIND_COUNT);
     if (near == NULL)
         return false;
     sc_report(&plan->context->diag, SC_D_bad_plan_statement, dim->loc,
-              sc_arena_printf(&plan->context->arena, "'%s' is no dim and no kind of tensor; did you mean '%s'?", text, near), NULL);
-    sc_report_note(&plan->context->diag, (sc_loc){0}, "the kinds are param, act, grad, opt, cache, input and output; then come dims");
+              sc_arena_printf(&plan->context->arena,
+                              "'%s' is no dim and no kind of tensor; did you mean '%s'?", text,
+                              near),
+              NULL);
+    sc_report_note(&plan->context->diag, (sc_loc){0},
+                   "the kinds are param, act, grad, opt, cache, input and output; then come dims");
     return true;
 }
 
@@ -261,14 +288,16 @@ static bool check_rule_dim(sc_resolved_plan *plan, const sc_plan_stmt *stmt, uin
     for (uint32_t i = 0; i < at; i++) {
         if (stmt->shard.dims.data[i].text == dim->text) {
             sc_report(&plan->context->diag, SC_D_bad_plan_statement, dim->loc,
-                      sc_arena_printf(&plan->context->arena, "dim '%s' stands twice in this rule", sc_text(plan->context, dim->text)),
+                      sc_arena_printf(&plan->context->arena, "dim '%s' stands twice in this rule",
+                                      sc_text(plan->context, dim->text)),
                       NULL);
             return false;
         }
     }
     if (plan->entries.count == 0 || rule_reaches(plan, stmt, dim->text))
         return true;
-    sc_report(&plan->context->diag, SC_D_rule_matches_nothing, dim->loc, sc_text(plan->context, dim->text), kinds_text(plan, stmt), NULL);
+    sc_report(&plan->context->diag, SC_D_rule_matches_nothing, dim->loc,
+              sc_text(plan->context, dim->text), kinds_text(plan, stmt), NULL);
     return false;
 }
 
@@ -279,10 +308,11 @@ void sc_plan_check_rule(sc_resolved_plan *plan, sc_plan_line *line)
     for (uint32_t i = 0; fine && i < stmt->shard.dims.count; i++)
         fine = check_rule_dim(plan, stmt, i) && fine;
     if (fine && stmt->shard.star && plan->entries.count > 0 && !rule_reaches(plan, stmt, 0)) {
-        sc_report(
-            &plan->context->diag, SC_D_bad_plan_statement, stmt->loc,
-            sc_arena_printf(&plan->context->arena, "no %s in this rule's scope has a dim that could be split", kinds_text(plan, stmt)),
-            NULL);
+        sc_report(&plan->context->diag, SC_D_bad_plan_statement, stmt->loc,
+                  sc_arena_printf(&plan->context->arena,
+                                  "no %s in this rule's scope has a dim that could be split",
+                                  kinds_text(plan, stmt)),
+                  NULL);
         fine = false;
     }
     line->broken = line->broken || !fine;

@@ -10,7 +10,8 @@ static const char *const op_words[] = {
 };
 static const char *const phase_words[] = {"forward", "recompute", "backward", "update"};
 static const char *const form_words[] = {"count", "bytes", "memory"};
-static const char *const forms[] = {"count(OP, AXIS) == N", "bytes(AXIS) <= N MiB", "memory() <= N GiB"};
+static const char *const forms[] = {"count(OP, AXIS) == N", "bytes(AXIS) <= N MiB",
+                                    "memory() <= N GiB"};
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
@@ -30,12 +31,14 @@ static int find_word(const char *text, const char *const *words, size_t count)
 }
 
 /* Reads a bare name, one of `words`. */
-static bool read_word(sc_resolved_plan *plan, const sc_arg *arg, const char *what, const char *const *words, size_t count, sc_sym *out)
+static bool read_word(sc_resolved_plan *plan, const sc_arg *arg, const char *what,
+                      const char *const *words, size_t count, sc_sym *out)
 {
     sc_arena *arena = &plan->context->arena;
     const sc_expr *value = arg->values.count == 1 ? arg->values.data[0] : NULL;
     if (arg->name.text != 0 || value == NULL || value->kind != SC_EXPR_NAME)
-        return fail(plan, arg->loc, sc_arena_printf(arena, "this should be the name of a %s", what));
+        return fail(plan, arg->loc,
+                    sc_arena_printf(arena, "this should be the name of a %s", what));
     const char *text = sc_text(plan->context, value->name);
     *out = value->name;
     if (find_word(text, words, count) >= 0)
@@ -43,7 +46,8 @@ static bool read_word(sc_resolved_plan *plan, const sc_arg *arg, const char *wha
     const char *near = sc_nearest(text, words, count);
     return fail(plan, arg->loc,
                 near == NULL ? sc_arena_printf(arena, "'%s' is no %s", text, what)
-                             : sc_arena_printf(arena, "'%s' is no %s; did you mean '%s'?", text, what, near));
+                             : sc_arena_printf(arena, "'%s' is no %s; did you mean '%s'?", text,
+                                               what, near));
 }
 
 /* Reads one axis, (x, y), or any. */
@@ -53,7 +57,8 @@ static bool read_axes(sc_resolved_plan *plan, const sc_arg *arg, sc_expect *out)
     for (uint32_t i = 0; i < arg->values.count; i++) {
         const sc_expr *value = arg->values.data[i];
         if (arg->name.text != 0 || value->kind != SC_EXPR_NAME)
-            return fail(plan, arg->loc, "this should be an axis, a set of axes like (x, y), or 'any'");
+            return fail(plan, arg->loc,
+                        "this should be an axis, a set of axes like (x, y), or 'any'");
         *sc_vec_push(&plan->context->arena, &names) = (sc_name){value->name, value->loc};
     }
     if (names.count == 1 && strcmp(sc_text(plan->context, names.data[0].text), "any") == 0) {
@@ -71,14 +76,18 @@ static bool read_axes(sc_resolved_plan *plan, const sc_arg *arg, sc_expect *out)
 static bool read_call(sc_resolved_plan *plan, const sc_plan_stmt *stmt, sc_expect *out)
 {
     const sc_expr *what = stmt->expect.what;
-    const char *name = what->kind == SC_EXPR_CALL ? sc_text(plan->context, what->call.callee.text) : "";
+    const char *name =
+        what->kind == SC_EXPR_CALL ? sc_text(plan->context, what->call.callee.text) : "";
     int form = find_word(name, form_words, COUNT_OF(form_words));
     if (form < 0) {
         const char *near = sc_nearest(name, form_words, COUNT_OF(form_words));
         fail(plan, what->loc,
-             near == NULL ? "nothing can be expected of this"
-                          : sc_arena_printf(&plan->context->arena, "'%s' is nothing to expect; did you mean '%s'?", name, near));
-        sc_report_note(&plan->context->diag, (sc_loc){0}, "there are %s, %s and %s", forms[0], forms[1], forms[2]);
+             near == NULL
+                 ? "nothing can be expected of this"
+                 : sc_arena_printf(&plan->context->arena,
+                                   "'%s' is nothing to expect; did you mean '%s'?", name, near));
+        sc_report_note(&plan->context->diag, (sc_loc){0}, "there are %s, %s and %s", forms[0],
+                       forms[1], forms[2]);
         return false;
     }
     out->kind = (sc_expect_kind)form;
@@ -91,11 +100,13 @@ static bool read_call(sc_resolved_plan *plan, const sc_plan_stmt *stmt, sc_expec
                                     form == 0   ? "count(OP, AXIS) or count(OP, AXIS, PHASE)"
                                     : form == 1 ? "bytes(AXIS) or bytes(AXIS, PHASE)"
                                                 : "memory()"));
-    if (out->kind == SC_EXPECTS_COUNT && !read_word(plan, &args[next++], "collective", op_words, COUNT_OF(op_words), &out->op))
+    if (out->kind == SC_EXPECTS_COUNT &&
+        !read_word(plan, &args[next++], "collective", op_words, COUNT_OF(op_words), &out->op))
         return false;
     if (out->kind != SC_EXPECTS_MEMORY && !read_axes(plan, &args[next++], out))
         return false;
-    return next == count || read_word(plan, &args[next], "phase", phase_words, COUNT_OF(phase_words), &out->phase);
+    return next == count ||
+           read_word(plan, &args[next], "phase", phase_words, COUNT_OF(phase_words), &out->phase);
 }
 
 static bool read_quantity(sc_resolved_plan *plan, const sc_plan_stmt *stmt, sc_expect *out)
@@ -103,7 +114,8 @@ static bool read_quantity(sc_resolved_plan *plan, const sc_plan_stmt *stmt, sc_e
     static const struct {
         const char *name;
         double bytes;
-    } units[] = {{"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}};
+    } units[] = {{"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30},
+                 {"KB", 1e3},     {"MB", 1e6},     {"GB", 1e9}};
     double value = stmt->expect.is_float ? stmt->expect.number : (double)stmt->expect.integer;
     if (value < 0)
         return fail(plan, stmt->loc, "what is expected is at least 0");
@@ -124,22 +136,27 @@ static bool read_quantity(sc_resolved_plan *plan, const sc_plan_stmt *stmt, sc_e
         }
     }
     return fail(plan, unit->loc,
-                sc_arena_printf(&plan->context->arena, "'%s' is no unit: there are KiB, MiB, GiB, KB, MB and GB",
+                sc_arena_printf(&plan->context->arena,
+                                "'%s' is no unit: there are KiB, MiB, GiB, KB, MB and GB",
                                 sc_text(plan->context, unit->text)));
 }
 
 void sc_plan_resolve_expect(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
 {
-    sc_expect expect = {.in = &stmt->in, .loc = stmt->loc, .exactly = stmt->expect.relation == SC_EXPECT_EQ};
+    sc_expect expect = {
+        .in = &stmt->in, .loc = stmt->loc, .exactly = stmt->expect.relation == SC_EXPECT_EQ};
     if (!read_call(plan, stmt, &expect))
         return;
     if (stmt->expect.relation == SC_EXPECT_NONE) {
-        fail(plan, stmt->loc, "an expect needs a relation: nothing is said of how much this should be");
-        sc_report_note(&plan->context->diag, (sc_loc){0}, "write for example '%s;'", forms[expect.kind]);
+        fail(plan, stmt->loc,
+             "an expect needs a relation: nothing is said of how much this should be");
+        sc_report_note(&plan->context->diag, (sc_loc){0}, "write for example '%s;'",
+                       forms[expect.kind]);
         return;
     }
     if (stmt->in.count > 0 && expect.kind != SC_EXPECTS_COUNT) {
-        fail(plan, stmt->in.data[0].loc, "only count takes 'in PATHS': bytes and memory are of the whole rank");
+        fail(plan, stmt->in.data[0].loc,
+             "only count takes 'in PATHS': bytes and memory are of the whole rank");
         return;
     }
     if (!read_quantity(plan, stmt, &expect) || !sc_plan_check_paths(plan, &stmt->in, false))

@@ -17,7 +17,8 @@ static const sc_state *fixed_state(const sc_seeding *s, const sc_module *fixed, 
 void sc_seeding_mark_fixed(sc_seeding *s, const sc_module *fixed)
 {
     for (uint32_t i = 0; i < s->view->values.count; i++)
-        s->is_fixed[s->view->values.data[i]] = fixed_state(s, fixed, s->view->values.data[i]) != NULL;
+        s->is_fixed[s->view->values.data[i]] =
+            fixed_state(s, fixed, s->view->values.data[i]) != NULL;
 }
 
 /* Returns a sub-axis of the other module's mesh as a range of its axis. */
@@ -59,13 +60,15 @@ static sc_sub_axis_set split_sub_axes(const sc_split *split)
 
 static bool is_stored_state(const sc_seeding *s, const sc_seed *seed)
 {
-    return seed->strength == SC_SEED_STORAGE && seed->value < s->view->value_count && s->is_fixed[seed->value];
+    return seed->strength == SC_SEED_STORAGE && seed->value < s->view->value_count &&
+           s->is_fixed[seed->value];
 }
 
 /* Indexed by value. */
 static stored_value **find_stored(const sc_seeding *s, const sc_seeds *seeds)
 {
-    stored_value **stored = sc_arena_array(&s->context->arena, s->view->value_count, sizeof *stored);
+    stored_value **stored =
+        sc_arena_array(&s->context->arena, s->view->value_count, sizeof *stored);
     for (uint32_t i = 0; i < seeds->list.count; i++) {
         const sc_seed *seed = &seeds->list.data[i];
         if (!is_stored_state(s, seed))
@@ -91,7 +94,8 @@ static void move_stored(const sc_seeding *s, stored_value *of, sc_seed *seed)
         sc_split kept = {.dim = seed->splits[k].dim};
         for (uint32_t a = 0; a < seed->splits[k].sub_axes.count; a++) {
             if ((of->placed >> seed->splits[k].sub_axes.sub_axes[a] & 1) == 0)
-                kept.sub_axes.sub_axes[kept.sub_axes.count++] = seed->splits[k].sub_axes.sub_axes[a];
+                kept.sub_axes.sub_axes[kept.sub_axes.count++] =
+                    seed->splits[k].sub_axes.sub_axes[a];
         }
         if (kept.sub_axes.count > 0)
             splits[count++] = kept;
@@ -101,7 +105,8 @@ static void move_stored(const sc_seeding *s, stored_value *of, sc_seed *seed)
 }
 
 /* Returns the sub-axes of this mesh for one dim of the placed state. */
-static sc_sub_axis_list translate(const sc_seeding *s, const sc_module *fixed, const sc_sub_axis_list *sub_axes)
+static sc_sub_axis_list translate(const sc_seeding *s, const sc_module *fixed,
+                                  const sc_sub_axis_list *sub_axes)
 {
     sc_sub_axis_list all = {0};
     for (uint32_t i = 0; i < sub_axes->count; i++)
@@ -118,7 +123,8 @@ static uint32_t stored_tail(const sc_sub_axis_list *list, sc_sub_axis_set stored
     return count;
 }
 
-static void add_split(sc_split *splits, uint32_t *count, sc_dim dim, const sc_sub_axis_list *list, uint32_t first, uint32_t end)
+static void add_split(sc_split *splits, uint32_t *count, sc_dim dim, const sc_sub_axis_list *list,
+                      uint32_t first, uint32_t end)
 {
     sc_split split = {.dim = dim};
     for (uint32_t i = first; i < end; i++)
@@ -127,8 +133,8 @@ static void add_split(sc_split *splits, uint32_t *count, sc_dim dim, const sc_su
         splits[(*count)++] = split;
 }
 
-static void add_seed(sc_seeding *s, const sc_module *fixed, const sc_state *state, sc_value value, uint32_t rule, stored_value *stored,
-                     sc_seeds *seeds)
+static void add_seed(sc_seeding *s, const sc_module *fixed, const sc_state *state, sc_value value,
+                     uint32_t rule, stored_value *stored, sc_seeds *seeds)
 {
     const sc_type_info *type = sc_type_of(s->m, value), *placed = &fixed->types.data[state->type];
     sc_split *splits = sc_arena_array(&s->context->arena, SC_MAX_RANK, sizeof *splits);
@@ -139,18 +145,24 @@ static void add_seed(sc_seeding *s, const sc_module *fixed, const sc_state *stat
         for (uint32_t k = 0; k < placed->rank; k++) {
             if (fixed->dims.data[placed->dims[k].dim].name != name)
                 continue;
-            const sc_sub_axis_list at = sc_placement_dim(&placed->placement, k), sub_axes = translate(s, fixed, &at);
+            const sc_sub_axis_list at = sc_placement_dim(&placed->placement, k),
+                                   sub_axes = translate(s, fixed, &at);
             uint32_t tail = stored_tail(&sub_axes, named);
             add_split(splits, &count, type->dims[i].dim, &sub_axes, 0, sub_axes.count - tail);
             if (stored != NULL)
-                add_split(stored->minor, &stored->minor_count, type->dims[i].dim, &sub_axes, sub_axes.count - tail, sub_axes.count);
+                add_split(stored->minor, &stored->minor_count, type->dims[i].dim, &sub_axes,
+                          sub_axes.count - tail, sub_axes.count);
             for (uint32_t a = 0; stored != NULL && a < sub_axes.count; a++)
                 stored->placed |= (sc_sub_axis_set)1 << sub_axes.sub_axes[a];
         }
     }
     sc_sub_axis_set all = (sc_sub_axis_set)((1u << s->m->mesh.sub_axis_count) - 1);
-    *sc_vec_push(&s->context->arena, &seeds->list) =
-        (sc_seed){.value = value, .strength = SC_SEED_FIXED, .rule = rule, .closed = all & ~named, .split_count = count, .splits = splits};
+    *sc_vec_push(&s->context->arena, &seeds->list) = (sc_seed){.value = value,
+                                                               .strength = SC_SEED_FIXED,
+                                                               .rule = rule,
+                                                               .closed = all & ~named,
+                                                               .split_count = count,
+                                                               .splits = splits};
 }
 
 void sc_seeding_fixed_seeds(sc_seeding *s, const sc_module *fixed, sc_seeds *seeds)
@@ -159,7 +171,8 @@ void sc_seeding_fixed_seeds(sc_seeding *s, const sc_module *fixed, sc_seeds *see
         return;
     stored_value **stored = find_stored(s, seeds);
     const char *text = "placed by the plan's default entry";
-    uint32_t line = sc_seeding_add_line(s, text, s->plan->plan == NULL ? (sc_loc){0} : s->plan->plan->loc);
+    uint32_t line =
+        sc_seeding_add_line(s, text, s->plan->plan == NULL ? (sc_loc){0} : s->plan->plan->loc);
     for (uint32_t i = 0; i < s->view->values.count; i++) {
         sc_value value = s->view->values.data[i];
         const sc_state *state = fixed_state(s, fixed, value);

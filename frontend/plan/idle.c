@@ -9,7 +9,8 @@ static void mark(sc_resolved_plan *plan, const sc_name_list *names)
 {
     for (uint32_t i = 0; i < names->count; i++) {
         for (uint32_t a = 0; a < plan->mesh.axis_count; a++)
-            plan->axis_used[a] = plan->axis_used[a] || plan->mesh.axes[a].name == names->data[i].text;
+            plan->axis_used[a] =
+                plan->axis_used[a] || plan->mesh.axes[a].name == names->data[i].text;
     }
 }
 
@@ -37,7 +38,8 @@ static void mark_statement(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
     case SC_PLAN_STAGE:
         mark_one(plan, stmt->stage.axis);
         for (uint32_t a = 0; a < plan->mesh.axis_count; a++)
-            plan->axis_staged[a] = plan->axis_staged[a] || plan->mesh.axes[a].name == stmt->stage.axis.text;
+            plan->axis_staged[a] =
+                plan->axis_staged[a] || plan->mesh.axes[a].name == stmt->stage.axis.text;
         break;
     default:
         break;
@@ -76,10 +78,12 @@ void sc_plan_report_unused_axes(sc_resolved_plan *plan)
         if (plan->axis_used[a] || axis->size == 1)
             continue;
         const char *name = sc_text(context, axis->name);
-        sc_report(&context->diag, SC_D_axis_unused, plan->axis_locs[a], name, sc_arena_printf(&context->arena, "%" PRIu32, axis->size),
-                  NULL);
-        sc_report_note(&context->diag, (sc_loc){0}, "split something over it, as 'shard %s over %s;' does, or leave it out of the mesh",
-                       dim == NULL ? "DIM" : dim, name);
+        sc_report(&context->diag, SC_D_axis_unused, plan->axis_locs[a], name,
+                  sc_arena_printf(&context->arena, "%" PRIu32, axis->size), NULL);
+        sc_report_note(
+            &context->diag, (sc_loc){0},
+            "split something over it, as 'shard %s over %s;' does, or leave it out of the mesh",
+            dim == NULL ? "DIM" : dim, name);
     }
 }
 
@@ -106,7 +110,8 @@ static uint32_t say_apart(sc_context *context, const sc_plan_stmt *stmt, const c
             one.shard.dims.data = &stmt->shard.dims.data[i];
             one.shard.dims.count = 1;
         }
-        (*out)[i] = sc_arena_printf(&context->arena, "%d %s", (int)stmt->kind, sc_plan_line_text(context, &one));
+        (*out)[i] = sc_arena_printf(&context->arena, "%d %s", (int)stmt->kind,
+                                    sc_plan_line_text(context, &one));
     }
     return count;
 }
@@ -123,10 +128,12 @@ void sc_plan_note_repeated_lines(sc_resolved_plan *plan)
     uint32_t repeats = 0;
     for (uint32_t i = 0; i < plan->lines.count; i++) {
         const char **texts;
-        uint32_t count = say_apart(context, plan->lines.data[i].stmt, &texts), known = 0, first = SC_NONE;
+        uint32_t count = say_apart(context, plan->lines.data[i].stmt, &texts), known = 0,
+                 first = SC_NONE;
         for (uint32_t k = 0; k < count; k++) {
             bool is_new;
-            uint32_t by = *sc_map_insert(&said, sc_intern_text(&context->names, texts[k]), i, &is_new);
+            uint32_t by =
+                *sc_map_insert(&said, sc_intern_text(&context->names, texts[k]), i, &is_new);
             known += !is_new;
             first = !is_new && first == SC_NONE ? by : first;
         }
@@ -140,7 +147,8 @@ void sc_plan_note_repeated_lines(sc_resolved_plan *plan)
         sc_report_note(&context->diag, plan->lines.data[first].stmt->loc, "it is said here first");
     }
     if (repeats > NOTED_REPEATS)
-        sc_report_note(&context->diag, (sc_loc){0}, "and %u more lines of this plan say nothing new", repeats - NOTED_REPEATS);
+        sc_report_note(&context->diag, (sc_loc){0},
+                       "and %u more lines of this plan say nothing new", repeats - NOTED_REPEATS);
 }
 
 bool sc_plan_repeats_line(const sc_resolved_plan *plan, const sc_plan_stmt *stmt)

@@ -53,7 +53,8 @@ struct sc_resolved_plan {
     /* of the model, without sizes; empty if the model has errors, and then names are not checked */
     SC_VEC(sc_plan_view *) entries;
     sc_param_path_list *params; /* of the model; NULL: not listed yet */
-    sc_map param_matches;       /* paths of params and their prefixes, without indices -> sc_path_match */
+    /* paths of params and their prefixes, without indices -> sc_path_match */
+    sc_map param_matches;
 };
 
 /* mesh.c */
@@ -193,7 +194,8 @@ typedef struct sc_seeding {
     sc_binding_list bindings;
     /* by dim: of leaves and composites in this function; 0 if no tensor has the dim */
     int64_t *sizes;
-    uint16_t *claimed;      /* by value: bit mask of the leaf dims of its type that some line splits */
+    /* by value: bit mask of the leaf dims of its type that some line splits */
+    uint16_t *claimed;
     sc_axis_set *used_axes; /* by value: axes used by lines without `if free` */
     SC_VEC(sc_taken_split) taken;
     uint32_t *last_taken; /* by value: 1 + index in taken; 0: none */
@@ -215,9 +217,10 @@ void sc_seeding_find_followers(sc_seeding *s);
 /* Adds the claim of a line on a value. Splits and closings over axes of size one are removed. A
  * claim without effect is dropped, and so is one on fixed state, except for storage. `splits` is
  * kept by reference. */
-void sc_seeding_claim(sc_seeding *s, uint32_t line, sc_value value, sc_seed_strength strength, sc_axis_set closed,
-                      const sc_claim_split *splits, uint32_t split_count);
-void sc_seeding_lock(sc_seeding *s, uint32_t line, sc_op_id op, sc_dim dim, const sc_axis_list *axes);
+void sc_seeding_claim(sc_seeding *s, uint32_t line, sc_value value, sc_seed_strength strength,
+                      sc_axis_set closed, const sc_claim_split *splits, uint32_t split_count);
+void sc_seeding_lock(sc_seeding *s, uint32_t line, sc_op_id op, sc_dim dim,
+                     const sc_axis_list *axes);
 /* Adds a line and its entry in module->rules. Returns the line's index. */
 uint32_t sc_seeding_add_line(sc_seeding *s, const char *text, sc_loc loc);
 sc_loc sc_seeding_line_loc(const sc_seeding *s, uint32_t line);
@@ -234,14 +237,16 @@ bool sc_seeding_divides(sc_seeding *s, sc_dim dim, const sc_axis_list *axes);
 /* Reports at `loc` that the axes do not divide the dim; `stored` if only storage would be split. */
 void sc_seeding_report_misfit(sc_seeding *s, sc_dim dim, const sc_axis_list *axes, sc_loc loc);
 /* As sc_seeding_report_misfit, for the axes of several lines together. */
-void sc_seeding_report_shards(sc_seeding *s, sc_dim dim, int64_t size, const sc_axis_list *axes, uint64_t product, sc_loc loc);
+void sc_seeding_report_shards(sc_seeding *s, sc_dim dim, int64_t size, const sc_axis_list *axes,
+                              uint64_t product, sc_loc loc);
 /* Requires a boundary between sub-axes where the product of the axis's major parts is `at`. */
 void sc_seeding_add_cut(sc_seeding *s, uint8_t axis, uint32_t at, sc_loc loc);
 /* Cuts the axes into sub-axes and sets module->mesh. Returns false after reporting an error. */
 bool sc_seeding_cut_axes(sc_seeding *s);
 /* Converts a claimed split to leaves and sub-axes, for the leaves that the type has (at most
  * SC_MAX_RANK). Returns the number of splits. */
-uint32_t sc_seeding_splits(sc_seeding *s, const sc_type_info *type, const sc_claim_split *claim, sc_split *out);
+uint32_t sc_seeding_splits(sc_seeding *s, const sc_type_info *type, const sc_claim_split *claim,
+                           sc_split *out);
 sc_sub_axis_set sc_seeding_sub_axes(const sc_seeding *s, sc_axis_set axes);
 /* Appends the sub-axes of a range of an axis. */
 void sc_seeding_add_range(const sc_seeding *s, sc_axis_range range, sc_sub_axis_list *list);
@@ -257,7 +262,8 @@ bool sc_seeding_pad_as_needed(sc_seeding *s, sc_dim dim, uint64_t product, bool 
  * composite that takes all axes; IN_ALL_PARTS: all parts of a composite, major first; UNEVENLY: a
  * dim that must be padded for it and that only storage splits. SC_NONE if there is none. */
 typedef enum sc_storing { SC_STORE_IN_ONE, SC_STORE_IN_ALL_PARTS, SC_STORE_UNEVENLY } sc_storing;
-sc_dim sc_seeding_stored_dim(sc_seeding *s, sc_value value, const sc_group_dim *dim, const sc_axis_list *axes, sc_storing how);
+sc_dim sc_seeding_stored_dim(sc_seeding *s, sc_value value, const sc_group_dim *dim,
+                             const sc_axis_list *axes, sc_storing how);
 /* Equalizes the padding of dims that are renamed to each other, and adopts that of the placed
  * module `fixed` (may be NULL). Call once all lines are read. */
 void sc_seeding_settle_padding(sc_seeding *s, const sc_module *fixed, const sc_seeds *seeds);

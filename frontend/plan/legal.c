@@ -30,7 +30,8 @@ static uint32_t shards_of_leaf(const sc_leaf_split *leaf)
 
 static void add_fit(legal_walk *w, uint32_t axis, const sc_axis_list *axes, sc_legal *out)
 {
-    sc_legal_size size = {.axis = axis, .local = w->size / axis, .replicated = 1, .padded = w->size};
+    sc_legal_size size = {
+        .axis = axis, .local = w->size / axis, .replicated = 1, .padded = w->size};
     if (out->composite) {
         const sc_composite_split *split = sc_seeding_composite(w->s, w->dim, axes);
         uint32_t shards = shards_of_leaf(&split->leaves[0]);
@@ -69,7 +70,8 @@ static bool is_part(const sc_module *m, sc_dim dim)
     return part;
 }
 
-void sc_plan_legal_sizes(sc_resolved_plan *plan, sc_module *m, const sc_build_result *built, sc_sym dim, sc_legal *out)
+void sc_plan_legal_sizes(sc_resolved_plan *plan, sc_module *m, const sc_build_result *built,
+                         sc_sym dim, sc_legal *out)
 {
     sc_resolved_plan trial = *plan;
     sc_seeding s = {.plan = &trial, .context = plan->context, .m = m, .built = built};

@@ -34,15 +34,16 @@ static const char *axis_hint(const sc_resolved_plan *plan, sc_sym name)
     sc_axis_list all = {.count = plan->mesh.axis_count};
     for (uint8_t i = 0; i < all.count; i++)
         all.axes[i] = i;
-    return sc_arena_printf(&plan->context->arena, "; its axes are %s", sc_plan_axes_text(plan, &all));
+    return sc_arena_printf(&plan->context->arena, "; its axes are %s",
+                           sc_plan_axes_text(plan, &all));
 }
 
 int sc_plan_axis(const sc_resolved_plan *plan, const sc_name *name)
 {
     int axis = find_axis(plan, name->text);
     if (axis < 0)
-        sc_report(&plan->context->diag, SC_D_unknown_axis, name->loc, sc_text(plan->context, name->text), axis_hint(plan, name->text),
-                  NULL);
+        sc_report(&plan->context->diag, SC_D_unknown_axis, name->loc,
+                  sc_text(plan->context, name->text), axis_hint(plan, name->text), NULL);
     return axis;
 }
 
@@ -55,7 +56,8 @@ bool sc_plan_axes(const sc_resolved_plan *plan, const sc_name_list *names, sc_ax
         int axis = sc_plan_axis(plan, name);
         bool twice = axis >= 0 && memchr(out->axes, axis, out->count) != NULL;
         if (twice)
-            sc_report(&plan->context->diag, SC_D_axis_twice, name->loc, sc_text(plan->context, name->text), NULL);
+            sc_report(&plan->context->diag, SC_D_axis_twice, name->loc,
+                      sc_text(plan->context, name->text), NULL);
         if (axis >= 0 && !twice)
             out->axes[out->count++] = (uint8_t)axis;
         else
@@ -95,8 +97,8 @@ void sc_plan_note_axes(const sc_resolved_plan *plan, const sc_axis_list *axes)
 {
     for (uint32_t i = 0; i < axes->count; i++) {
         const sc_axis *axis = &plan->mesh.axes[axes->axes[i]];
-        sc_report_note(&plan->context->diag, plan->axis_locs[axes->axes[i]], "%s = %" PRIu32 " is here", sc_text(plan->context, axis->name),
-                       axis->size);
+        sc_report_note(&plan->context->diag, plan->axis_locs[axes->axes[i]],
+                       "%s = %" PRIu32 " is here", sc_text(plan->context, axis->name), axis->size);
     }
 }
 
@@ -112,7 +114,8 @@ static const sc_binding *override_of(const sc_plan_options *options, sc_sym axis
 
 static bool is_auto(sc_context *context, const sc_axis_def *def, const sc_plan_options *options)
 {
-    bool says_auto = def->size->kind == SC_EXPR_NAME && strcmp(sc_text(context, def->size->name), "auto") == 0;
+    bool says_auto =
+        def->size->kind == SC_EXPR_NAME && strcmp(sc_text(context, def->size->name), "auto") == 0;
     return says_auto && override_of(options, def->name.text) == NULL;
 }
 
@@ -127,25 +130,32 @@ bool sc_plan_has_auto(sc_context *context, const sc_plan *plan, const sc_plan_op
     return has;
 }
 
-static bool fits_mesh(sc_resolved_plan *plan, sc_loc loc, const char *name, int64_t size, uint64_t *ranks)
+static bool fits_mesh(sc_resolved_plan *plan, sc_loc loc, const char *name, int64_t size,
+                      uint64_t *ranks)
 {
     if (size < 1) {
-        sc_report(
-            &plan->context->diag, SC_D_bad_mesh, loc,
-            sc_arena_printf(&plan->context->arena, "axis '%s' would have size %" PRId64 "; a size is an integer of at least 1", name, size),
-            NULL);
+        sc_report(&plan->context->diag, SC_D_bad_mesh, loc,
+                  sc_arena_printf(&plan->context->arena,
+                                  "axis '%s' would have size %" PRId64
+                                  "; a size is an integer of at least 1",
+                                  name, size),
+                  NULL);
         return false;
     }
     if (size > UINT32_MAX) {
         sc_report(&plan->context->diag, SC_D_bad_mesh, loc,
-                  sc_arena_printf(&plan->context->arena, "axis '%s' = %" PRId64 " is too large: an axis has at most %" PRIu32 " ranks",
+                  sc_arena_printf(&plan->context->arena,
+                                  "axis '%s' = %" PRId64
+                                  " is too large: an axis has at most %" PRIu32 " ranks",
                                   name, size, UINT32_MAX),
                   NULL);
         return false;
     }
     if ((uint64_t)size > LARGEST_MESH / *ranks) {
         sc_report(&plan->context->diag, SC_D_bad_mesh, loc,
-                  sc_arena_printf(&plan->context->arena, "with axis '%s' = %" PRId64 " the mesh has more than 2^40 ranks", name, size),
+                  sc_arena_printf(&plan->context->arena,
+                                  "with axis '%s' = %" PRId64 " the mesh has more than 2^40 ranks",
+                                  name, size),
                   NULL);
         return false;
     }
@@ -160,7 +170,9 @@ static bool add_axis(sc_resolved_plan *plan, const sc_axis_def *def, uint64_t *r
     const char *name = sc_text(plan->context, def->name.text);
     int before = find_axis(plan, def->name.text);
     if (before >= 0) {
-        sc_report(diag, SC_D_bad_mesh, def->name.loc, sc_arena_printf(&plan->context->arena, "axis '%s' is declared twice", name), NULL);
+        sc_report(diag, SC_D_bad_mesh, def->name.loc,
+                  sc_arena_printf(&plan->context->arena, "axis '%s' is declared twice", name),
+                  NULL);
         sc_report_note(diag, plan->axis_locs[before], "the first is here");
         return false;
     }
@@ -169,13 +181,14 @@ static bool add_axis(sc_resolved_plan *plan, const sc_axis_def *def, uint64_t *r
     bool automatic = is_auto(plan->context, def, &plan->options);
     if (override != NULL)
         size = override->size;
-    else if (!automatic && !sc_declarations_eval_integer(plan->program, def->size, &plan->options.binds, &size))
+    else if (!automatic &&
+             !sc_declarations_eval_integer(plan->program, def->size, &plan->options.binds, &size))
         return false;
     if (!automatic && !fits_mesh(plan, def->name.loc, name, size, ranks))
         return false;
     plan->axis_locs[plan->mesh.axis_count] = def->name.loc;
-    plan->mesh.axes[plan->mesh.axis_count++] =
-        (sc_axis){.name = def->name.text, .size = (uint32_t)size, .inter = def->link == SC_LINK_INTER};
+    plan->mesh.axes[plan->mesh.axis_count++] = (sc_axis){
+        .name = def->name.text, .size = (uint32_t)size, .inter = def->link == SC_LINK_INTER};
     return true;
 }
 
@@ -189,7 +202,8 @@ static bool set_auto(sc_resolved_plan *plan, uint64_t ranks)
         if (plan->mesh.axes[i].size != 0)
             continue;
         if (automatic >= 0) {
-            sc_report(diag, SC_D_bad_mesh, plan->axis_locs[i], "two axes are 'auto': only one size can follow from the number of ranks",
+            sc_report(diag, SC_D_bad_mesh, plan->axis_locs[i],
+                      "two axes are 'auto': only one size can follow from the number of ranks",
                       NULL);
             sc_report_note(diag, plan->axis_locs[automatic], "the first is here");
             return false;
@@ -207,13 +221,16 @@ static bool set_auto(sc_resolved_plan *plan, uint64_t ranks)
     }
     if (at_hand % ranks != 0) {
         sc_report(diag, SC_D_bad_mesh, plan->axis_locs[automatic],
-                  sc_arena_printf(arena, "%" PRIu64 " ranks are at hand, which the other axes (%" PRIu64 " together) do not divide",
+                  sc_arena_printf(arena,
+                                  "%" PRIu64 " ranks are at hand, which the other axes (%" PRIu64
+                                  " together) do not divide",
                                   at_hand, ranks),
                   NULL);
         return false;
     }
     uint64_t size = at_hand / ranks;
-    if (!fits_mesh(plan, plan->axis_locs[automatic], name, size > INT64_MAX ? INT64_MAX : (int64_t)size, &ranks))
+    if (!fits_mesh(plan, plan->axis_locs[automatic], name,
+                   size > INT64_MAX ? INT64_MAX : (int64_t)size, &ranks))
         return false;
     axis->size = (uint32_t)size;
     return true;
@@ -240,7 +257,8 @@ bool sc_plan_resolve_mesh(sc_resolved_plan *plan)
         if (stmt->kind != SC_PLAN_MESH)
             continue;
         if (first != NULL) {
-            sc_report(&plan->context->diag, SC_D_bad_mesh, stmt->loc, "a plan has one mesh; put all axes into one line", NULL);
+            sc_report(&plan->context->diag, SC_D_bad_mesh, stmt->loc,
+                      "a plan has one mesh; put all axes into one line", NULL);
             sc_report_note(&plan->context->diag, first->loc, "the first is here");
             return false;
         }
@@ -248,7 +266,9 @@ bool sc_plan_resolve_mesh(sc_resolved_plan *plan)
         for (uint32_t i = 0; i < stmt->axes.count; i++) {
             if (plan->mesh.axis_count == SC_MAX_AXES) {
                 sc_report(&plan->context->diag, SC_D_bad_mesh, stmt->axes.data[i].name.loc,
-                          sc_arena_printf(&plan->context->arena, "a mesh has at most %d axes", SC_MAX_AXES), NULL);
+                          sc_arena_printf(&plan->context->arena, "a mesh has at most %d axes",
+                                          SC_MAX_AXES),
+                          NULL);
                 return false;
             }
             fine = add_axis(plan, &stmt->axes.data[i], &ranks) && fine;
@@ -260,7 +280,8 @@ bool sc_plan_resolve_mesh(sc_resolved_plan *plan)
     for (uint8_t i = 0; i < plan->mesh.axis_count; i++) {
         plan->mesh.axes[i].first_sub_axis = i;
         plan->mesh.axes[i].sub_axis_count = 1;
-        plan->mesh.sub_axes[i] = (sc_sub_axis){.axis = i, .index = 0, .size = plan->mesh.axes[i].size};
+        plan->mesh.sub_axes[i] =
+            (sc_sub_axis){.axis = i, .index = 0, .size = plan->mesh.axes[i].size};
     }
     return true;
 }

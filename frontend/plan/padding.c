@@ -42,7 +42,8 @@ static bool add_multiple(sc_module *m, sc_dim dim, uint64_t wanted)
 
 bool sc_seeding_pad_as_needed(sc_seeding *s, sc_dim dim, uint64_t product, bool stored)
 {
-    if (s->m->dims.data[dim].part_count > 0 || !(s->plan->options.allow_padding || (stored && !splits_activations(s, dim))))
+    if (s->m->dims.data[dim].part_count > 0 ||
+        !(s->plan->options.allow_padding || (stored && !splits_activations(s, dim))))
         return false;
     for (uint32_t d = 0; d < s->m->dims.count; d++) {
         if (sc_dim_has_part(s->m, d, dim))
@@ -57,7 +58,8 @@ static uint64_t shards_of(sc_seeding *s, const sc_claim_split *split, sc_dim lea
 {
     const sc_dim_info *info = &s->m->dims.data[split->dim];
     uint64_t shards = split->dim == leaf ? sc_plan_axes_size(s->plan, &split->axes) : 1;
-    const sc_leaf_split *leaves = info->part_count > 0 ? sc_seeding_composite(s, split->dim, &split->axes)->leaves : NULL;
+    const sc_leaf_split *leaves =
+        info->part_count > 0 ? sc_seeding_composite(s, split->dim, &split->axes)->leaves : NULL;
     for (uint32_t k = 0; leaves != NULL && k < info->part_count; k++) {
         for (uint32_t r = 0; info->parts[k] == leaf && r < leaves[k].count; r++)
             shards *= leaves[k].ranges[r].to / leaves[k].ranges[r].from;
@@ -81,7 +83,9 @@ static bool moves_part(sc_seeding *s, sc_dim leaf)
     for (uint32_t l = 0; l < s->lines.count; l++) {
         const sc_line_claims *line = &s->lines.data[l];
         for (uint32_t c = 0; c < line->list.count; c++) {
-            for (uint32_t k = 0; line->list.data[c].strength != SC_SEED_STORAGE && k < line->list.data[c].split_count; k++) {
+            for (uint32_t k = 0; line->list.data[c].strength != SC_SEED_STORAGE &&
+                                 k < line->list.data[c].split_count;
+                 k++) {
                 if (shards_of(s, &line->list.data[c].splits[k], leaf) > 1)
                     return true;
             }
@@ -89,10 +93,12 @@ static bool moves_part(sc_seeding *s, sc_dim leaf)
     }
     for (uint32_t l = 0; l < s->plan->lines.count; l++) { /* lines that are read later */
         const sc_plan_stmt *stmt = s->plan->lines.data[l].stmt;
-        bool is_later = stmt->kind == SC_PLAN_SHARD && stmt->shard.if_free && moves_activations(stmt);
+        bool is_later =
+            stmt->kind == SC_PLAN_SHARD && stmt->shard.if_free && moves_activations(stmt);
         for (uint32_t d = 0; is_later && d < stmt->shard.dims.count; d++) {
             sc_dim dim = sc_module_find_dim(s->m, stmt->shard.dims.data[d].text);
-            if (dim != SC_NONE && shards_of(s, &(sc_claim_split){dim, s->plan->lines.data[l].axes}, leaf) > 1)
+            if (dim != SC_NONE &&
+                shards_of(s, &(sc_claim_split){dim, s->plan->lines.data[l].axes}, leaf) > 1)
                 return true;
         }
     }
@@ -111,14 +117,16 @@ static sc_dim uneven_part(sc_seeding *s, const sc_dim_info *composite)
     return found;
 }
 
-sc_dim sc_seeding_stored_dim(sc_seeding *s, sc_value value, const sc_group_dim *dim, const sc_axis_list *axes, sc_storing how)
+sc_dim sc_seeding_stored_dim(sc_seeding *s, sc_value value, const sc_group_dim *dim,
+                             const sc_axis_list *axes, sc_storing how)
 {
     const sc_dim_info *info = &s->m->dims.data[dim->dim];
     uint64_t shards = sc_plan_axes_size(s->plan, axes), taken = 1;
     uint32_t part_count = info->part_count > 0 ? info->part_count : 1;
     /* one of the axes already has its dim */
     if ((s->used_axes[value] & sc_axis_list_set(axes)) != 0)
-        return how == SC_STORE_IN_ONE && sc_seeding_fits(s, dim->dim, axes, true) ? dim->dim : SC_NONE;
+        return how == SC_STORE_IN_ONE && sc_seeding_fits(s, dim->dim, axes, true) ? dim->dim
+                                                                                  : SC_NONE;
     for (uint32_t p = 0; p < part_count; p++) {
         sc_dim part = info->part_count > 0 ? info->parts[p] : dim->dim;
         uint64_t of_part = taken_shards(s, value, part);
@@ -127,13 +135,17 @@ sc_dim sc_seeding_stored_dim(sc_seeding *s, sc_value value, const sc_group_dim *
             return part;
     }
     if (how == SC_STORE_IN_ALL_PARTS)
-        return info->part_count > 0 && taken == 1 && sc_seeding_divides(s, dim->dim, axes) ? dim->dim : SC_NONE;
+        return info->part_count > 0 && taken == 1 && sc_seeding_divides(s, dim->dim, axes)
+                   ? dim->dim
+                   : SC_NONE;
     if (how != SC_STORE_UNEVENLY)
         return SC_NONE;
     if (info->part_count == 0)
         return sc_seeding_pad_as_needed(s, dim->dim, taken * shards, true) ? dim->dim : SC_NONE;
     sc_dim part = uneven_part(s, info);
-    return part != SC_NONE && add_multiple(s->m, part, taken_shards(s, value, part) * shards) ? part : SC_NONE;
+    return part != SC_NONE && add_multiple(s->m, part, taken_shards(s, value, part) * shards)
+               ? part
+               : SC_NONE;
 }
 
 /* Applies a property of one dim to another that some op splits together with it (a rename). Returns
@@ -166,7 +178,8 @@ static bool tie_renamed(sc_seeding *s, sc_func_id func, tie_function *tie, void 
     sc_for_each_op (s->m, func, op) {
         const sc_op *o = sc_op_at(s->m, op);
         const sc_attr *from = sc_op_attr(o, SC_ATTR_dims), *to = sc_op_attr(o, SC_ATTR_to);
-        if ((sc_op_traits(o) & SC_VIEW) == 0 || from == NULL || to == NULL || from->count != to->count)
+        if ((sc_op_traits(o) & SC_VIEW) == 0 || from == NULL || to == NULL ||
+            from->count != to->count)
             continue;
         for (uint32_t i = 0; i < from->count; i++)
             changed = tie(what, from->dims[i], to->dims[i]) || changed;
@@ -191,7 +204,8 @@ static bool fit_lines(sc_seeding *s, const sc_seeds *seeds)
         for (uint32_t k = 0; k < seed->split_count; k++) {
             const sc_split *split = &seed->splits[k];
             uint64_t shards = sc_sub_axis_list_size(&s->m->mesh, &split->sub_axes);
-            if (s->m->dims.data[split->dim].multiple > 1 && !sc_dim_divides(s->m, split->dim, s->sizes[split->dim], shards))
+            if (s->m->dims.data[split->dim].multiple > 1 &&
+                !sc_dim_divides(s->m, split->dim, s->sizes[split->dim], shards))
                 changed = add_multiple(s->m, split->dim, shards) || changed;
         }
     }
@@ -203,7 +217,9 @@ void sc_seeding_settle_padding(sc_seeding *s, const sc_module *fixed, const sc_s
     bool padded = false;
     /* placed parameters keep their padding */
     for (uint32_t d = 0; fixed != NULL && d < fixed->dims.count; d++) {
-        sc_dim dim = fixed->dims.data[d].multiple > 1 ? sc_module_find_dim(s->m, fixed->dims.data[d].name) : SC_NONE;
+        sc_dim dim = fixed->dims.data[d].multiple > 1
+                         ? sc_module_find_dim(s->m, fixed->dims.data[d].name)
+                         : SC_NONE;
         if (dim != SC_NONE)
             add_multiple(s->m, dim, (uint64_t)fixed->dims.data[d].multiple);
     }
@@ -231,16 +247,20 @@ bool sc_seeding_fits(sc_seeding *s, sc_dim dim, const sc_axis_list *axes, bool s
     if (s->m->dims.data[dim].part_count > 0)
         return sc_seeding_composite(s, dim, axes)->leaves != NULL;
     uint64_t product = sc_plan_axes_size(s->plan, axes);
-    return sc_dim_divides(s->m, dim, s->sizes[dim], product) || sc_seeding_pad_as_needed(s, dim, product, stored);
+    return sc_dim_divides(s->m, dim, s->sizes[dim], product) ||
+           sc_seeding_pad_as_needed(s, dim, product, stored);
 }
 
 void sc_seeding_pad(sc_seeding *s)
 {
     for (uint32_t i = 0; s->plan->plan != NULL && i < s->plan->plan->body.count; i++) {
         const sc_plan_stmt *stmt = s->plan->plan->body.data[i];
-        sc_dim dim = stmt->kind == SC_PLAN_PAD ? sc_module_find_dim(s->m, stmt->pad.dim.text) : SC_NONE;
+        sc_dim dim =
+            stmt->kind == SC_PLAN_PAD ? sc_module_find_dim(s->m, stmt->pad.dim.text) : SC_NONE;
         int64_t multiple;
-        if (dim != SC_NONE && sc_declarations_eval_integer(s->plan->program, stmt->pad.multiple, &s->plan->options.binds, &multiple) &&
+        if (dim != SC_NONE &&
+            sc_declarations_eval_integer(s->plan->program, stmt->pad.multiple,
+                                         &s->plan->options.binds, &multiple) &&
             multiple > 1)
             s->m->dims.data[dim].multiple = multiple;
     }

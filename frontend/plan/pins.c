@@ -7,7 +7,8 @@
 /* ---- before sizes ---- */
 /* Matches the shape of a pin with the dims of a type. `..` stands for any number of leading dims,
  * returned in *leading. */
-static bool shape_fits(const sc_module *m, const sc_shape *shape, const sc_group_dims *dims, uint32_t *leading)
+static bool shape_fits(const sc_module *m, const sc_shape *shape, const sc_group_dims *dims,
+                       uint32_t *leading)
 {
     bool rest = shape->dims.count > 0 && shape->dims.data[0].rest;
     uint32_t count = shape->dims.count - rest;
@@ -28,8 +29,9 @@ static bool check_covered(sc_resolved_plan *plan, const sc_plan_line *line, cons
     if (axis < 0 || memchr(line->axes.axes, axis, line->axes.count) != NULL)
         return axis >= 0;
     sc_report(&plan->context->diag, SC_D_bad_pin, name->loc,
-              sc_arena_printf(&plan->context->arena, "axis '%s' is not among those this pin fixes (over %s)",
-                              sc_text(plan->context, name->text), sc_plan_axes_text(plan, &line->axes)),
+              sc_arena_printf(
+                  &plan->context->arena, "axis '%s' is not among those this pin fixes (over %s)",
+                  sc_text(plan->context, name->text), sc_plan_axes_text(plan, &line->axes)),
               NULL);
     return false;
 }
@@ -63,7 +65,8 @@ static bool check_dims(sc_resolved_plan *plan, const sc_shape *shape)
         if (!dim->rest) {
             fine = sc_plan_check_dim(plan, &dim->dim) && fine;
         } else if (i > 0) {
-            sc_report(&plan->context->diag, SC_D_bad_pin, dim->loc, "'..' stands first, for any leading dims", NULL);
+            sc_report(&plan->context->diag, SC_D_bad_pin, dim->loc,
+                      "'..' stands first, for any leading dims", NULL);
             fine = false;
         }
     }
@@ -89,11 +92,14 @@ static bool check_shapes(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
             if (shape_fits(view->m, stmt->pin.shape, &dims, &leading))
                 continue;
             sc_report(&plan->context->diag, SC_D_bad_pin, stmt->pin.shape->loc,
-                      sc_arena_printf(&plan->context->arena, "'%s' has shape %s, but the pin says %s",
-                                      sc_path_text(plan->context, &stmt->pin.path), sc_plan_shape_text(view->m, type),
+                      sc_arena_printf(&plan->context->arena,
+                                      "'%s' has shape %s, but the pin says %s",
+                                      sc_path_text(plan->context, &stmt->pin.path),
+                                      sc_plan_shape_text(view->m, type),
                                       sc_plan_pin_shape_text(plan->context, stmt->pin.shape)),
                       NULL);
-            sc_report_note(&plan->context->diag, sc_op_at(view->m, sc_def(view->m, value))->loc, "it is here");
+            sc_report_note(&plan->context->diag, sc_op_at(view->m, sc_def(view->m, value))->loc,
+                           "it is here");
             return false;
         }
     }
@@ -111,7 +117,8 @@ void sc_plan_check_pin(sc_resolved_plan *plan, sc_plan_line *line)
 
 /* ---- on a function ---- */
 /* Computes the splits of a pin on a value. Returns false if one does not fit. */
-static bool pin_splits(sc_seeding *s, const sc_plan_stmt *stmt, sc_value value, sc_claim_split *splits, uint32_t *count)
+static bool pin_splits(sc_seeding *s, const sc_plan_stmt *stmt, sc_value value,
+                       sc_claim_split *splits, uint32_t *count)
 {
     const sc_shape *shape = stmt->pin.shape;
     sc_group_dims dims;
@@ -138,7 +145,8 @@ static bool pin_splits(sc_seeding *s, const sc_plan_stmt *stmt, sc_value value, 
 
 /* Returns the dim that a pin splits over an axis. *majors: the dim's axes within `both` that come
  * before it. */
-static sc_dim pinned_dim(const sc_pin_claim *pin, uint32_t axis, sc_axis_set both, sc_axis_set *majors)
+static sc_dim pinned_dim(const sc_pin_claim *pin, uint32_t axis, sc_axis_set both,
+                         sc_axis_set *majors)
 {
     for (uint32_t i = 0; i < pin->count; i++) {
         *majors = 0;
@@ -159,7 +167,8 @@ static bool pins_agree(const sc_pin_claim *a, const sc_pin_claim *b)
     for (uint32_t axis = 0; axis < SC_MAX_AXES; axis++) {
         sc_axis_set before_a, before_b;
         if ((both >> axis & 1) != 0 &&
-            (pinned_dim(a, axis, both, &before_a) != pinned_dim(b, axis, both, &before_b) || before_a != before_b))
+            (pinned_dim(a, axis, both, &before_a) != pinned_dim(b, axis, both, &before_b) ||
+             before_a != before_b))
             return false;
     }
     return true;
@@ -178,10 +187,13 @@ static bool add_pin(sc_seeding *s, const sc_pin_claim *pin, sc_value value)
         if (!pins_agree(pin, &s->pins.data[i])) {
             const sc_shape *mine = pin->source->stmt->pin.shape, *its = other->stmt->pin.shape;
             sc_report(&s->context->diag, SC_D_bad_pin, mine->loc,
-                      sc_arena_printf(&s->context->arena, "%s is pinned as %s, and as %s before", sc_seeding_value_text(s, value),
-                                      sc_plan_pin_shape_text(s->context, mine), sc_plan_pin_shape_text(s->context, its)),
+                      sc_arena_printf(&s->context->arena, "%s is pinned as %s, and as %s before",
+                                      sc_seeding_value_text(s, value),
+                                      sc_plan_pin_shape_text(s->context, mine),
+                                      sc_plan_pin_shape_text(s->context, its)),
                       NULL);
-            sc_report_note(&s->context->diag, its->loc, "the other pin is here; 'over AXES' limits a pin to these");
+            sc_report_note(&s->context->diag, its->loc,
+                           "the other pin is here; 'over AXES' limits a pin to these");
             return false;
         }
         if ((axes & ~sc_axis_list_set(&other->axes)) == 0)
@@ -204,7 +216,8 @@ void sc_seeding_pin(sc_seeding *s, const sc_plan_line *source, uint32_t line)
     uint32_t count = 0;
     for (uint32_t i = 0; i < scope.count; i++) {
         sc_value value = sc_plan_scope_value(&scope, i);
-        if (sc_plan_value_path(s->m, value) == 0 || (s->view->kinds[value] & SC_KINDS_FOLLOWING) != 0 ||
+        if (sc_plan_value_path(s->m, value) == 0 ||
+            (s->view->kinds[value] & SC_KINDS_FOLLOWING) != 0 ||
             sc_plan_scope_match(&scope, s->view->places[value]) != SC_PATH_EXACT)
             continue;
         sc_type type = s->m->values.data[value].type;
@@ -217,7 +230,8 @@ void sc_seeding_pin(sc_seeding *s, const sc_plan_line *source, uint32_t line)
         }
         if (!add_pin(s, &(sc_pin_claim){.source = source, .splits = splits, .count = count}, value))
             return;
-        sc_seeding_claim(s, line, value, SC_SEED_PIN, sc_axis_list_set(&source->axes), splits, count);
+        sc_seeding_claim(s, line, value, SC_SEED_PIN, sc_axis_list_set(&source->axes), splits,
+                         count);
     }
 }
 
@@ -233,9 +247,11 @@ static sc_axis_list known_axes(sc_seeding *s, const sc_inline_pin *pin)
             a++;
         if (a == s->plan->mesh.axis_count) {
             if (s->plan->plan != NULL)
-                sc_report(&s->context->diag, SC_D_axis_ignored, name->loc, sc_text(s->context, name->text), NULL);
+                sc_report(&s->context->diag, SC_D_axis_ignored, name->loc,
+                          sc_text(s->context, name->text), NULL);
         } else if (memchr(axes.axes, a, axes.count) != NULL) {
-            sc_report(&s->context->diag, SC_D_axis_twice, name->loc, sc_text(s->context, name->text), NULL);
+            sc_report(&s->context->diag, SC_D_axis_twice, name->loc,
+                      sc_text(s->context, name->text), NULL);
         } else {
             axes.axes[axes.count++] = a;
         }
@@ -249,9 +265,13 @@ static uint32_t line_of(sc_seeding *s, sc_map *lines, const sc_inline_pin *pin)
     uint32_t *line = sc_map_insert(lines, pin->loc.begin, s->lines.count, &is_new);
     if (is_new) {
         const char *path = sc_path_without_indices(s->context, sc_text(s->context, pin->path));
-        const char *dim = sc_text(s->context, s->m->dims.data[pin->dim].name), *axes = sc_plan_names_text(s->context, &pin->axes);
+        const char *dim = sc_text(s->context, s->m->dims.data[pin->dim].name),
+                   *axes = sc_plan_names_text(s->context, &pin->axes);
         bool several = pin->axes.count > 1;
-        sc_seeding_add_line(s, sc_arena_printf(&s->context->arena, several ? "%s: %s@(%s)" : "%s: %s@%s", path, dim, axes), pin->loc);
+        sc_seeding_add_line(s,
+                            sc_arena_printf(&s->context->arena,
+                                            several ? "%s: %s@(%s)" : "%s: %s@%s", path, dim, axes),
+                            pin->loc);
     }
     return *line;
 }
@@ -271,10 +291,12 @@ void sc_seeding_inline_pins(sc_seeding *s)
         sc_claim_split *split = sc_arena_alloc(&s->context->arena, sizeof *split);
         *split = (sc_claim_split){pin->dim, axes};
         const uint32_t *first = sc_map_find(&s->view->by_path, pin->path);
-        for (uint32_t i = first == NULL ? SC_NONE : *first; i != SC_NONE; i = s->view->next_same.data[i]) {
+        for (uint32_t i = first == NULL ? SC_NONE : *first; i != SC_NONE;
+             i = s->view->next_same.data[i]) {
             sc_value value = s->view->values.data[i];
             if (sc_type_has_dim(s->m, sc_type_of(s->m, value), pin->dim))
-                sc_seeding_claim(s, line_of(s, &lines, pin), value, SC_SEED_PIN, sc_axis_list_set(&axes), split, 1);
+                sc_seeding_claim(s, line_of(s, &lines, pin), value, SC_SEED_PIN,
+                                 sc_axis_list_set(&axes), split, 1);
         }
     }
 }

@@ -30,7 +30,10 @@ void sc_place_index_fill(const sc_plan_view *view)
     index->first_value = sc_arena_array(arena, count + 1u, sizeof *index->first_value);
     index->values = sc_arena_array(arena, view->values.count, sizeof *index->values);
     for (uint32_t i = 0; i < count; i++)
-        index->places[i] = (sc_named_place){sc_path_without_indices(index->context, sc_text(index->context, view->place_paths.data[i])), i};
+        index->places[i] = (sc_named_place){
+            sc_path_without_indices(index->context,
+                                    sc_text(index->context, view->place_paths.data[i])),
+            i};
     qsort(index->places, count, sizeof *index->places, by_path);
     for (uint32_t i = 0; i < view->values.count; i++)
         index->first_value[view->places[view->values.data[i]]]++;
@@ -57,7 +60,8 @@ void sc_place_index_find(const sc_plan_view *view, const char *key, sc_place_val
     }
     for (; low < view->place_paths.count; low++) {
         const sc_named_place *at = &index->places[low];
-        if (strncmp(at->path, key, length) != 0 || (length > 0 && at->path[length] != 0 && at->path[length] != '.'))
+        if (strncmp(at->path, key, length) != 0 ||
+            (length > 0 && at->path[length] != 0 && at->path[length] != '.'))
             return;
         for (uint32_t v = index->first_value[at->place]; v < index->first_value[at->place + 1]; v++)
             *sc_vec_push(&index->context->arena, out) = index->values[v];

@@ -24,7 +24,8 @@ typedef struct sc_resolved_plan sc_resolved_plan;
  * at their line (stage, pad, accumulate > 1 only where an entry is trained, offload, reshard..,
  * each only if it would change the requested function). Returns NULL after errors that leave
  * nothing usable. */
-sc_resolved_plan *sc_plan_resolve(sc_declarations *program, const sc_plan *plan, const sc_plan_options *options);
+sc_resolved_plan *sc_plan_resolve(sc_declarations *program, const sc_plan *plan,
+                                  const sc_plan_options *options);
 
 /* True if an axis of the plan is `auto` and --mesh does not give its size, so that the number of
  * ranks determines it. */
@@ -58,12 +59,14 @@ sc_sym sc_plan_default_entry(sc_declarations *program, const sc_resolved_plan *p
  * composites need it; axes of size one remain. Reports lines that match nothing, sizes that do not
  * divide, and pins and styles that do not fit. `fixed` (may be NULL) is a module whose state was
  * placed for the plan's default entry: parameters and caches keep those placements. */
-bool sc_plan_seed(sc_resolved_plan *plan, sc_module *m, const sc_build_result *built, const sc_module *fixed, sc_seeds *seeds);
+bool sc_plan_seed(sc_resolved_plan *plan, sc_module *m, const sc_build_result *built,
+                  const sc_module *fixed, sc_seeds *seeds);
 
 /* Evaluates the minimize statement and the plan's training lines for its entry as built (training =
  * true, with the sizes above), before conversion to a train step. Returns false after reporting
  * errors. */
-bool sc_plan_training(sc_resolved_plan *plan, const sc_minimize *minimize, sc_module *m, const sc_build_result *built, sc_training *out);
+bool sc_plan_training(sc_resolved_plan *plan, const sc_minimize *minimize, sc_module *m,
+                      const sc_build_result *built, sc_training *out);
 
 /* Formats a `shard`, `pin`, `style` or `expect` line in canonical form without its semicolon; for
  * `shard` and `expect` without the first word. Allocated in the arena. */
@@ -96,10 +99,15 @@ typedef struct sc_legal {
 bool sc_plan_check_dim(sc_resolved_plan *plan, const sc_name *dim);
 /* Lists the sizes that one mesh axis over a dim of a built function may have, by the rules that
  * apply to the plan's own lines. */
-void sc_plan_legal_sizes(sc_resolved_plan *plan, sc_module *m, const sc_build_result *built, sc_sym dim, sc_legal *out);
+void sc_plan_legal_sizes(sc_resolved_plan *plan, sc_module *m, const sc_build_result *built,
+                         sc_sym dim, sc_legal *out);
 
 /* ---- contracts ---- */
-typedef enum sc_expect_kind { SC_EXPECTS_COUNT, SC_EXPECTS_BYTES, SC_EXPECTS_MEMORY } sc_expect_kind;
+typedef enum sc_expect_kind {
+    SC_EXPECTS_COUNT,
+    SC_EXPECTS_BYTES,
+    SC_EXPECTS_MEMORY
+} sc_expect_kind;
 
 /* One `expect` line, checked but not evaluated. */
 typedef struct sc_expect {

@@ -52,11 +52,13 @@ static void check_given_dims(sc_resolved_plan *plan)
     }
 }
 
-sc_resolved_plan *sc_plan_resolve(sc_declarations *program, const sc_plan *plan, const sc_plan_options *options)
+sc_resolved_plan *sc_plan_resolve(sc_declarations *program, const sc_plan *plan,
+                                  const sc_plan_options *options)
 {
     sc_context *context = program->context;
     sc_resolved_plan *resolved = sc_arena_alloc(&context->arena, sizeof *resolved);
-    *resolved = (sc_resolved_plan){.context = context, .program = program, .plan = plan, .options = *options};
+    *resolved = (sc_resolved_plan){
+        .context = context, .program = program, .plan = plan, .options = *options};
     resolved->dtype_memo.arena = &context->arena;
     resolved->tuning = (sc_plan_tuning){.bucket = 26214400, .prefetch = 1, .call_cost = 0};
     resolved->model = plan != NULL ? plan->model.text : sc_declarations_only_model(program);
@@ -74,7 +76,8 @@ sc_resolved_plan *sc_plan_resolve(sc_declarations *program, const sc_plan *plan,
 }
 
 /* ---- the default entry ---- */
-static void unbound(sc_declarations *program, const sc_resolved_plan *plan, sc_sym model, sc_sym entry, sc_sym_list *out)
+static void unbound(sc_declarations *program, const sc_resolved_plan *plan, sc_sym model,
+                    sc_sym entry, sc_sym_list *out)
 {
     sc_binding_list bindings = {0};
     sc_plan_bindings(plan, entry, &bindings);
@@ -90,25 +93,31 @@ static const char *dims_text(sc_context *context, const sc_sym_list *dims)
     return text.data;
 }
 
-static void report_choice(sc_declarations *program, const sc_resolved_plan *plan, sc_sym model, const sc_entry_list *entries,
-                          uint32_t bound)
+static void report_choice(sc_declarations *program, const sc_resolved_plan *plan, sc_sym model,
+                          const sc_entry_list *entries, uint32_t bound)
 {
     sc_context *context = program->context;
-    sc_loc loc = plan->plan != NULL ? plan->plan->loc : entries->count > 0 ? entries->data[0].loc : (sc_loc){0};
+    sc_loc loc = plan->plan != NULL   ? plan->plan->loc
+                 : entries->count > 0 ? entries->data[0].loc
+                                      : (sc_loc){0};
     const char *name = sc_text(context, model);
-    const char *text = entries->count == 0 ? sc_arena_printf(&context->arena, "model '%s' has no entry", name)
-                       : bound == 0        ? sc_arena_printf(&context->arena, "no entry of '%s' has all its sizes", name)
-                                           : sc_arena_printf(&context->arena, "several entries of '%s' have all their sizes", name);
-    const char *remedy = entries->count == 0 ? "declare one in the model: 'entry f(x: f32[B]) -> [B] { .. }'"
-                         : bound == 0        ? "bind them in the plan, or give them with --bind"
-                                             : "choose one with --entry NAME";
+    const char *text =
+        entries->count == 0 ? sc_arena_printf(&context->arena, "model '%s' has no entry", name)
+        : bound == 0 ? sc_arena_printf(&context->arena, "no entry of '%s' has all its sizes", name)
+                     : sc_arena_printf(&context->arena,
+                                       "several entries of '%s' have all their sizes", name);
+    const char *remedy = entries->count == 0
+                             ? "declare one in the model: 'entry f(x: f32[B]) -> [B] { .. }'"
+                         : bound == 0 ? "bind them in the plan, or give them with --bind"
+                                      : "choose one with --entry NAME";
     sc_report(&context->diag, SC_D_choose_entry, loc, text, remedy, NULL);
     for (uint32_t i = 0; i < entries->count; i++) {
         sc_sym_list dims = {0};
         unbound(program, plan, model, entries->data[i].entry, &dims);
         const char *entry = sc_text(context, entries->data[i].entry);
         if (dims.count > 0)
-            sc_report_note(&context->diag, entries->data[i].loc, "'%s' needs sizes for %s", entry, dims_text(context, &dims));
+            sc_report_note(&context->diag, entries->data[i].loc, "'%s' needs sizes for %s", entry,
+                           dims_text(context, &dims));
         else
             sc_report_note(&context->diag, entries->data[i].loc, "'%s' is here", entry);
     }
@@ -136,7 +145,8 @@ sc_sym sc_plan_default_entry(sc_declarations *program, const sc_resolved_plan *p
         sc_sym_list dims = {0};
         unbound(program, plan, model, entries.data[0].entry, &dims);
         for (uint32_t i = 0; i < dims.count; i++)
-            sc_report(&program->context->diag, SC_D_unbound_dim, entries.data[0].loc, sc_text(program->context, entries.data[0].entry),
+            sc_report(&program->context->diag, SC_D_unbound_dim, entries.data[0].loc,
+                      sc_text(program->context, entries.data[0].entry),
                       sc_text(program->context, dims.data[i]), NULL);
         return 0;
     }

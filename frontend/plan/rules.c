@@ -5,7 +5,12 @@
 
 #include <string.h>
 
-enum { PARAM = 1 << SC_KIND_PARAM, GRAD = 1 << SC_KIND_GRAD, OPT = 1 << SC_KIND_OPT, OUTPUT = 1 << SC_KIND_OUTPUT };
+enum {
+    PARAM = 1 << SC_KIND_PARAM,
+    GRAD = 1 << SC_KIND_GRAD,
+    OPT = 1 << SC_KIND_OPT,
+    OUTPUT = 1 << SC_KIND_OUTPUT
+};
 
 static bool storage_only(uint32_t mask)
 {
@@ -84,8 +89,8 @@ static void report_two(rule_dims *rule, sc_value value, int first, int second)
     rule->two_reported = true;
     const sc_name *a = &stmt->shard.dims.data[first], *b = &stmt->shard.dims.data[second];
     const char *name_a = sc_text(s->context, a->text), *name_b = sc_text(s->context, b->text);
-    sc_report(diag, SC_D_two_dims_one_axis, b->loc, sc_seeding_value_text(s, value), sc_plan_axes_text(s->plan, &rule->source->axes),
-              name_a, name_b, NULL);
+    sc_report(diag, SC_D_two_dims_one_axis, b->loc, sc_seeding_value_text(s, value),
+              sc_plan_axes_text(s->plan, &rule->source->axes), name_a, name_b, NULL);
     sc_report_note(diag, a->loc, "%s is wanted here, by the same rule", name_a);
     sc_report_note(diag, sc_op_at(s->m, sc_def(s->m, value))->loc, "the tensor is here");
 }
@@ -97,7 +102,8 @@ static bool check_fit(rule_dims *rule, uint32_t at, bool stored)
         bool fits = sc_seeding_fits(rule->s, rule->dims[at], &rule->source->axes, stored);
         rule->fits[at] = fits ? 1 : 2;
         if (!fits && !stmt->shard.if_free)
-            sc_seeding_report_misfit(rule->s, rule->dims[at], &rule->source->axes, stmt->shard.dims.data[at].loc);
+            sc_seeding_report_misfit(rule->s, rule->dims[at], &rule->source->axes,
+                                     stmt->shard.dims.data[at].loc);
     }
     return rule->fits[at] == 1;
 }
@@ -137,7 +143,8 @@ void sc_seeding_rule(sc_seeding *s, const sc_plan_line *source, uint32_t line)
     for (uint32_t i = 0; i < scope.count; i++) {
         sc_value value = sc_plan_scope_value(&scope, i);
         sc_seed_strength strength;
-        if (!strength_for(stmt, s->view->kinds[value], &strength) || sc_plan_scope_match(&scope, s->view->places[value]) == SC_PATH_NO)
+        if (!strength_for(stmt, s->view->kinds[value], &strength) ||
+            sc_plan_scope_match(&scope, s->view->places[value]) == SC_PATH_NO)
             continue;
         if (strength == SC_SEED_STORAGE && stmt->shard.if_free && (s->used_axes[value] & axes) != 0)
             continue; /* not free */
@@ -156,12 +163,14 @@ static bool is_claimed(const sc_seeding *s, sc_value value, const sc_group_dim *
 
 /* Iterates over the dims that no other line splits, largest first, leftmost first if equal. Returns
  * the one after `above` (NULL: the first), or NULL. */
-static const sc_group_dim *next_free(const sc_seeding *s, sc_value value, const sc_group_dims *dims, const sc_group_dim *above)
+static const sc_group_dim *next_free(const sc_seeding *s, sc_value value, const sc_group_dims *dims,
+                                     const sc_group_dim *above)
 {
     const sc_group_dim *found = NULL;
     for (uint32_t i = 0; i < dims->count; i++) {
         const sc_group_dim *dim = &dims->list[i];
-        bool is_behind = above == NULL || dim->size < above->size || (dim->size == above->size && dim > above);
+        bool is_behind =
+            above == NULL || dim->size < above->size || (dim->size == above->size && dim > above);
         if (is_behind && !is_claimed(s, value, dim) && (found == NULL || dim->size > found->size))
             found = dim;
     }
@@ -172,11 +181,13 @@ static const sc_group_dim *next_free(const sc_seeding *s, sc_value value, const 
  * the largest dim; if that cannot be split, the largest that no other line splits and that can be.
  * Ties go to the left. If there is none, returns SC_NONE and reports an error unless the line has
  * `if free`. */
-static sc_dim choose_used_dim(sc_seeding *s, sc_value value, const sc_group_dims *dims, const sc_plan_line *source)
+static sc_dim choose_used_dim(sc_seeding *s, sc_value value, const sc_group_dims *dims,
+                              const sc_plan_line *source)
 {
     const sc_axis_list *axes = &source->axes;
     const sc_group_dim *largest = NULL, *free;
-    for (free = next_free(s, value, dims, NULL); free != NULL; free = next_free(s, value, dims, free)) {
+    for (free = next_free(s, value, dims, NULL); free != NULL;
+         free = next_free(s, value, dims, free)) {
         if (sc_seeding_divides(s, free->dim, axes))
             return free->dim;
     }
@@ -184,7 +195,8 @@ static sc_dim choose_used_dim(sc_seeding *s, sc_value value, const sc_group_dims
         largest = largest == NULL || dims->list[i].size > largest->size ? &dims->list[i] : largest;
     if (largest == NULL || sc_seeding_fits(s, largest->dim, axes, false))
         return largest == NULL ? SC_NONE : largest->dim;
-    for (free = next_free(s, value, dims, NULL); free != NULL; free = next_free(s, value, dims, free)) {
+    for (free = next_free(s, value, dims, NULL); free != NULL;
+         free = next_free(s, value, dims, free)) {
         if (sc_seeding_fits(s, free->dim, axes, false))
             return free->dim;
     }
@@ -196,16 +208,20 @@ static sc_dim choose_used_dim(sc_seeding *s, sc_value value, const sc_group_dims
 /* Likewise for storage, also on a dim that other lines split, as far as a part of it remains. A
  * vector over a composite is padded rather than split over several parts: its bytes are few, and it
  * is gathered in the one call of its FSDP unit. SC_NONE if nothing is left. */
-static sc_dim choose_stored_dim(sc_seeding *s, sc_value value, const sc_group_dims *dims, const sc_axis_list *axes)
+static sc_dim choose_stored_dim(sc_seeding *s, sc_value value, const sc_group_dims *dims,
+                                const sc_axis_list *axes)
 {
     bool is_vector = dims->count == 1;
     const sc_storing last[] = {is_vector ? SC_STORE_UNEVENLY : SC_STORE_IN_ALL_PARTS,
                                is_vector ? SC_STORE_IN_ALL_PARTS : SC_STORE_UNEVENLY};
     const sc_group_dim *largest = NULL, *free;
     sc_dim found = SC_NONE;
-    for (free = next_free(s, value, dims, NULL); found == SC_NONE && free != NULL; free = next_free(s, value, dims, free)) {
-        found = is_vector ? SC_NONE : sc_seeding_stored_dim(s, value, free, axes, SC_STORE_IN_ALL_PARTS);
-        found = found != SC_NONE ? found : sc_seeding_stored_dim(s, value, free, axes, SC_STORE_IN_ONE);
+    for (free = next_free(s, value, dims, NULL); found == SC_NONE && free != NULL;
+         free = next_free(s, value, dims, free)) {
+        found = is_vector ? SC_NONE
+                          : sc_seeding_stored_dim(s, value, free, axes, SC_STORE_IN_ALL_PARTS);
+        found =
+            found != SC_NONE ? found : sc_seeding_stored_dim(s, value, free, axes, SC_STORE_IN_ONE);
     }
     for (uint32_t i = 0; i < dims->count; i++)
         largest = largest == NULL || dims->list[i].size > largest->size ? &dims->list[i] : largest;
@@ -213,7 +229,8 @@ static sc_dim choose_stored_dim(sc_seeding *s, sc_value value, const sc_group_di
         found = sc_seeding_stored_dim(s, value, largest, axes, SC_STORE_IN_ONE);
     for (uint32_t i = 0; i < 2 && found == SC_NONE && largest != NULL; i++)
         found = sc_seeding_stored_dim(s, value, largest, axes, last[i]);
-    for (free = next_free(s, value, dims, NULL); found == SC_NONE && free != NULL; free = next_free(s, value, dims, free))
+    for (free = next_free(s, value, dims, NULL); found == SC_NONE && free != NULL;
+         free = next_free(s, value, dims, free))
         found = sc_seeding_stored_dim(s, value, free, axes, SC_STORE_UNEVENLY);
     return found;
 }
@@ -225,14 +242,16 @@ void sc_seeding_star_rule(sc_seeding *s, const sc_plan_line *source, uint32_t li
     for (uint32_t i = 0; i < scope.count; i++) {
         sc_value value = sc_plan_scope_value(&scope, i);
         sc_seed_strength strength;
-        if (!strength_for(stmt, s->view->kinds[value], &strength) || sc_plan_scope_match(&scope, s->view->places[value]) == SC_PATH_NO)
+        if (!strength_for(stmt, s->view->kinds[value], &strength) ||
+            sc_plan_scope_match(&scope, s->view->places[value]) == SC_PATH_NO)
             continue;
         if (stmt->shard.if_free && (s->used_axes[value] & sc_axis_list_set(&source->axes)) != 0)
             continue;
         sc_group_dims dims;
         sc_group_dims_of(sc_type_of(s->m, value), &dims);
-        sc_dim chosen =
-            strength == SC_SEED_STORAGE ? choose_stored_dim(s, value, &dims, &source->axes) : choose_used_dim(s, value, &dims, source);
+        sc_dim chosen = strength == SC_SEED_STORAGE
+                            ? choose_stored_dim(s, value, &dims, &source->axes)
+                            : choose_used_dim(s, value, &dims, source);
         if (chosen == SC_NONE)
             continue;
         sc_claim_split *split = sc_arena_alloc(&s->context->arena, sizeof *split);

@@ -12,8 +12,10 @@ static const char *key_of(sc_context *context, const sc_path *pattern, uint32_t 
     sc_strbuf text;
     sc_strbuf_init(&text, &context->arena);
     sc_strbuf_add(&text, "");
-    for (uint32_t i = first; i < pattern->segs.count && pattern->segs.data[i].kind != SC_SEG_ANY; i++)
-        sc_strbuf_printf(&text, "%s%s", i > first ? "." : "", sc_text(context, pattern->segs.data[i].name.text));
+    for (uint32_t i = first; i < pattern->segs.count && pattern->segs.data[i].kind != SC_SEG_ANY;
+         i++)
+        sc_strbuf_printf(&text, "%s%s", i > first ? "." : "",
+                         sc_text(context, pattern->segs.data[i].name.text));
     return text.data;
 }
 
@@ -23,7 +25,8 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-sc_plan_scope sc_plan_scope_make(sc_context *context, const sc_plan_view *view, const sc_path_list *paths)
+sc_plan_scope sc_plan_scope_make(sc_context *context, const sc_plan_view *view,
+                                 const sc_path_list *paths)
 {
     sc_plan_scope scope = {.view = view, .paths = paths, .count = view->values.count};
     sc_place_values found = {0};
@@ -61,7 +64,8 @@ sc_path_match sc_plan_scope_match(sc_plan_scope *scope, uint32_t place)
     if (memo->scope != scope->number) {
         sc_path_match best = SC_PATH_NO;
         for (uint32_t i = 0; i < scope->paths->count; i++) {
-            sc_path_match match = sc_plan_view_match(scope->view, &scope->paths->data[i], scope->view->place_paths.data[place]);
+            sc_path_match match = sc_plan_view_match(scope->view, &scope->paths->data[i],
+                                                     scope->view->place_paths.data[place]);
             best = match > best ? match : best;
         }
         *memo = (sc_place_memo){scope->number, (uint8_t)best};

@@ -31,8 +31,12 @@ static void emit_claim(sc_seeding *s, uint32_t rule, const sc_claim *claim, sc_s
     sc_split *kept = sc_arena_array(arena, count, sizeof *kept);
     if (count > 0)
         memcpy(kept, splits, count * sizeof *kept);
-    *sc_vec_push(arena, &seeds->list) =
-        (sc_seed){.value = claim->value, .strength = claim->strength, .rule = rule, .closed = closed, .split_count = count, .splits = kept};
+    *sc_vec_push(arena, &seeds->list) = (sc_seed){.value = claim->value,
+                                                  .strength = claim->strength,
+                                                  .rule = rule,
+                                                  .closed = closed,
+                                                  .split_count = count,
+                                                  .splits = kept};
 }
 
 /* Converts a lock claim. A lock names factors, which are leaves; an op's factors are the leaves of
@@ -42,10 +46,12 @@ static void emit_lock(sc_seeding *s, uint32_t rule, const sc_lock_claim *lock, s
     const sc_op *op = sc_op_at(s->m, lock->op);
     for (uint32_t o = 0; o < op->operand_count; o++) {
         sc_split splits[SC_MAX_RANK];
-        uint32_t count = sc_seeding_splits(s, sc_type_of(s->m, op->operands[o]), &lock->split, splits);
+        uint32_t count =
+            sc_seeding_splits(s, sc_type_of(s->m, op->operands[o]), &lock->split, splits);
         for (uint32_t i = 0; i < count; i++) {
             for (uint32_t a = 0; a < splits[i].sub_axes.count; a++)
-                *sc_vec_push(&s->context->arena, &seeds->locks) = (sc_lock){lock->op, splits[i].dim, splits[i].sub_axes.sub_axes[a], rule};
+                *sc_vec_push(&s->context->arena, &seeds->locks) =
+                    (sc_lock){lock->op, splits[i].dim, splits[i].sub_axes.sub_axes[a], rule};
         }
         if (count > 0)
             return;
@@ -71,23 +77,27 @@ typedef struct shared_dim {
     uint32_t rule; /* the first line */
 } shared_dim;
 
-static void report_together(sc_seeding *s, const sc_seed *seed, sc_dim dim, const shared_dim *shared, int64_t size)
+static void report_together(sc_seeding *s, const sc_seed *seed, sc_dim dim,
+                            const shared_dim *shared, int64_t size)
 {
     sc_axis_list axes = {0};
     for (uint8_t a = 0; a < s->m->mesh.axis_count; a++) {
         if ((sc_seeding_sub_axes(s, (sc_axis_set)(1u << a)) & shared->sub_axes) != 0)
             axes.axes[axes.count++] = a;
     }
-    sc_seeding_report_shards(s, dim, size, &axes, sc_sub_axis_set_size(&s->m->mesh, shared->sub_axes), s->m->rules.data[seed->rule].loc);
+    sc_seeding_report_shards(s, dim, size, &axes,
+                             sc_sub_axis_set_size(&s->m->mesh, shared->sub_axes),
+                             s->m->rules.data[seed->rule].loc);
     const sc_rule_ref *first = &s->m->rules.data[shared->rule];
-    sc_report_note(&s->context->diag, first->loc, "this line splits %s too: %s", sc_text(s->context, s->m->dims.data[dim].name),
+    sc_report_note(&s->context->diag, first->loc, "this line splits %s too: %s",
+                   sc_text(s->context, s->m->dims.data[dim].name),
                    sc_text(s->context, first->text));
 }
 
 /* Returns the sub-axes of a seed that take effect: without those that a stronger line closes or
  * takes. */
-static sc_sub_axis_set laid_sub_axes(const sc_seed *seed, const sc_split *split, const sc_sub_axis_set *closed,
-                                     const sc_sub_axis_set *output)
+static sc_sub_axis_set laid_sub_axes(const sc_seed *seed, const sc_split *split,
+                                     const sc_sub_axis_set *closed, const sc_sub_axis_set *output)
 {
     sc_sub_axis_set sub_axes = 0;
     for (uint32_t a = 0; a < split->sub_axes.count; a++)
@@ -122,7 +132,8 @@ static void check_together(sc_seeding *s, const sc_seeds *seeds)
         for (uint32_t k = 0; k < seed->split_count; k++) {
             const sc_split *split = &seed->splits[k];
             bool is_new;
-            shared_dim *dim = &dims[*sc_map_insert(&map, ((uint64_t)seed->value << 32) | split->dim, known, &is_new)];
+            shared_dim *dim = &dims[*sc_map_insert(&map, ((uint64_t)seed->value << 32) | split->dim,
+                                                   known, &is_new)];
             if (is_new) {
                 dim->rule = seed->rule;
                 known++;
@@ -145,9 +156,12 @@ static void report_idle_pads(sc_seeding *s, const sc_seeds *seeds)
     const sc_plan *plan = s->plan->plan;
     for (uint32_t i = 0; plan != NULL && i < plan->body.count; i++) {
         const sc_plan_stmt *stmt = plan->body.data[i];
-        sc_dim dim = stmt->kind == SC_PLAN_PAD ? sc_module_find_dim(s->m, stmt->pad.dim.text) : SC_NONE;
-        if (dim != SC_NONE && !splits[dim] && sc_dim_padded(s->m, dim, s->sizes[dim]) != s->sizes[dim])
-            sc_report(&s->context->diag, SC_D_pad_is_idle, stmt->loc, sc_text(s->context, s->m->dims.data[dim].name),
+        sc_dim dim =
+            stmt->kind == SC_PLAN_PAD ? sc_module_find_dim(s->m, stmt->pad.dim.text) : SC_NONE;
+        if (dim != SC_NONE && !splits[dim] &&
+            sc_dim_padded(s->m, dim, s->sizes[dim]) != s->sizes[dim])
+            sc_report(&s->context->diag, SC_D_pad_is_idle, stmt->loc,
+                      sc_text(s->context, s->m->dims.data[dim].name),
                       sc_arena_printf(&s->context->arena, "%" PRId64, s->sizes[dim]), NULL);
     }
 }
@@ -165,9 +179,13 @@ static void report_padding(const sc_seeding *s, const sc_seeds *seeds)
             if (said[dim] || padded == size || seed->strength == SC_SEED_WEAK)
                 continue;
             said[dim] = true;
-            sc_report(&s->context->diag, SC_D_padded, s->m->rules.data[seed->rule].loc, sc_text(s->context, s->m->dims.data[dim].name),
-                      sc_arena_printf(arena, "%" PRId64, size), sc_arena_printf(arena, "%" PRId64, padded),
-                      sc_arena_printf(arena, "%.3g", 100.0 * (double)(padded - size) / (double)size), NULL);
+            sc_report(
+                &s->context->diag, SC_D_padded, s->m->rules.data[seed->rule].loc,
+                sc_text(s->context, s->m->dims.data[dim].name),
+                sc_arena_printf(arena, "%" PRId64, size),
+                sc_arena_printf(arena, "%" PRId64, padded),
+                sc_arena_printf(arena, "%.3g", 100.0 * (double)(padded - size) / (double)size),
+                NULL);
         }
     }
 }
@@ -192,13 +210,16 @@ void sc_plan_check_indices(sc_context *context, const sc_plan_view *view, const 
         sc_sym place = view->place_paths.data[i];
         if (sc_plan_view_match(view, path, place) != SC_PATH_NO)
             return;
-        if (sc_path_match_text(context, path, view->entry, sc_text(context, place), true) != SC_PATH_NO)
+        if (sc_path_match_text(context, path, view->entry, sc_text(context, place), true) !=
+            SC_PATH_NO)
             without = sc_text(context, place);
     }
     if (without == NULL)
         return;
-    sc_report(&context->diag, SC_D_matches_nothing, path->loc, sc_path_text(context, path), "", NULL);
-    sc_report_note(&context->diag, (sc_loc){0}, "an index counts from 0; the last thing of that name is '%s'", without);
+    sc_report(&context->diag, SC_D_matches_nothing, path->loc, sc_path_text(context, path), "",
+              NULL);
+    sc_report_note(&context->diag, (sc_loc){0},
+                   "an index counts from 0; the last thing of that name is '%s'", without);
 }
 
 static void check_all_indices(sc_seeding *s)
@@ -245,7 +266,8 @@ static void read_lines(sc_seeding *s)
 {
     const sc_resolved_plan *plan = s->plan;
     for (uint32_t i = 0; i < plan->lines.count; i++)
-        sc_seeding_add_line(s, sc_plan_line_text(s->context, plan->lines.data[i].stmt), plan->lines.data[i].stmt->loc);
+        sc_seeding_add_line(s, sc_plan_line_text(s->context, plan->lines.data[i].stmt),
+                            plan->lines.data[i].stmt->loc);
     for (uint32_t i = 0; i < plan->lines.count; i++) {
         if (!plan->lines.data[i].broken && !is_late(plan->lines.data[i].stmt))
             read_line(s, &plan->lines.data[i], i);
@@ -257,7 +279,8 @@ static void read_lines(sc_seeding *s)
     }
 }
 
-bool sc_plan_seed(sc_resolved_plan *plan, sc_module *m, const sc_build_result *built, const sc_module *fixed, sc_seeds *seeds)
+bool sc_plan_seed(sc_resolved_plan *plan, sc_module *m, const sc_build_result *built,
+                  const sc_module *fixed, sc_seeds *seeds)
 {
     sc_context *context = plan->context;
     uint32_t errors = context->diag.errors;

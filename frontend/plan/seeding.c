@@ -17,11 +17,11 @@ uint32_t sc_seeding_add_line(sc_seeding *s, const char *text, sc_loc loc)
     sc_arena *arena = &s->context->arena;
     sc_line place = sc_sources_line(&s->context->sources, loc.begin);
     uint32_t line = s->lines.count, rule = s->m->rules.count;
-    *sc_vec_push(arena, &s->m->rules) =
-        (sc_rule_ref){.text = sc_intern_text(&s->context->names, text),
-                      .file = sc_intern_text(&s->context->names, place.source == NULL ? "" : place.source->name),
-                      .line = place.line,
-                      .loc = loc};
+    *sc_vec_push(arena, &s->m->rules) = (sc_rule_ref){
+        .text = sc_intern_text(&s->context->names, text),
+        .file = sc_intern_text(&s->context->names, place.source == NULL ? "" : place.source->name),
+        .line = place.line,
+        .loc = loc};
     *sc_vec_push(arena, &s->lines) = (sc_line_claims){.rule = rule};
     return line;
 }
@@ -38,7 +38,8 @@ const char *sc_seeding_value_text(const sc_seeding *s, sc_value value)
     const char *shape = sc_plan_shape_text(s->m, sc_type_of(s->m, value));
     if (path != 0)
         return sc_arena_printf(&s->context->arena, "%s %s", sc_text(s->context, path), shape);
-    return sc_arena_printf(&s->context->arena, "the %s in %s, %s,", sc_ops[op->kind].name, sc_text(s->context, op->scope), shape);
+    return sc_arena_printf(&s->context->arena, "the %s in %s, %s,", sc_ops[op->kind].name,
+                           sc_text(s->context, op->scope), shape);
 }
 
 static void mark_used(sc_seeding *s, uint32_t line, const sc_claim_split *split)
@@ -65,8 +66,10 @@ static uint32_t claimed_bits(const sc_seeding *s, const sc_type_info *type, sc_d
 void sc_seeding_find_followers(sc_seeding *s)
 {
     const sc_plan_view *view = s->view;
-    s->first_follower = sc_arena_array(&s->context->arena, view->place_paths.count, sizeof *s->first_follower);
-    s->next_follower = sc_arena_array(&s->context->arena, view->value_count, sizeof *s->next_follower);
+    s->first_follower =
+        sc_arena_array(&s->context->arena, view->place_paths.count, sizeof *s->first_follower);
+    s->next_follower =
+        sc_arena_array(&s->context->arena, view->value_count, sizeof *s->next_follower);
     for (uint32_t i = 0; i < view->place_paths.count; i++)
         s->first_follower[i] = SC_NONE;
     for (uint32_t i = 0; i < view->values.count; i++) {
@@ -81,18 +84,21 @@ void sc_seeding_find_followers(sc_seeding *s)
 /* Records that a line takes this split of the value. */
 static void note_split(sc_seeding *s, sc_value value, const sc_claim_split *split)
 {
-    s->claimed[value] = (uint16_t)(s->claimed[value] | claimed_bits(s, sc_type_of(s->m, value), split->dim));
+    s->claimed[value] =
+        (uint16_t)(s->claimed[value] | claimed_bits(s, sc_type_of(s->m, value), split->dim));
     *sc_vec_push(&s->context->arena, &s->taken) = (sc_taken_split){split, s->last_taken[value]};
     s->last_taken[value] = s->taken.count;
 }
 
 /* Records a claim on a parameter for its gradients and optimizer state too, because they follow its
  * placement. Storage claims are not shared. */
-static void note_followers(sc_seeding *s, const sc_claim *claim, const sc_claim_split *split, sc_axis_set used)
+static void note_followers(sc_seeding *s, const sc_claim *claim, const sc_claim_split *split,
+                           sc_axis_set used)
 {
     if (s->view->kinds[claim->value] != 1u << SC_KIND_PARAM || claim->strength == SC_SEED_STORAGE)
         return;
-    for (uint32_t v = s->first_follower[s->view->places[claim->value]]; v != SC_NONE; v = s->next_follower[v]) {
+    for (uint32_t v = s->first_follower[s->view->places[claim->value]]; v != SC_NONE;
+         v = s->next_follower[v]) {
         if (split != NULL)
             note_split(s, v, split);
         if (claim->strength != SC_SEED_WEAK)
@@ -125,17 +131,22 @@ static bool note_claim(sc_seeding *s, uint32_t line, const sc_claim *claim)
     return effect;
 }
 
-void sc_seeding_claim(sc_seeding *s, uint32_t line, sc_value value, sc_seed_strength strength, sc_axis_set closed,
-                      const sc_claim_split *splits, uint32_t split_count)
+void sc_seeding_claim(sc_seeding *s, uint32_t line, sc_value value, sc_seed_strength strength,
+                      sc_axis_set closed, const sc_claim_split *splits, uint32_t split_count)
 {
-    const sc_claim claim = {
-        .value = value, .strength = strength, .closed = without_unit_axes(s, closed), .split_count = split_count, .splits = splits};
-    bool settled = value < s->view->value_count && s->is_fixed[value] && strength != SC_SEED_STORAGE;
+    const sc_claim claim = {.value = value,
+                            .strength = strength,
+                            .closed = without_unit_axes(s, closed),
+                            .split_count = split_count,
+                            .splits = splits};
+    bool settled =
+        value < s->view->value_count && s->is_fixed[value] && strength != SC_SEED_STORAGE;
     if (note_claim(s, line, &claim) && !settled)
         *sc_vec_push(&s->context->arena, &s->lines.data[line].list) = claim;
 }
 
-void sc_seeding_lock(sc_seeding *s, uint32_t line, sc_op_id op, sc_dim dim, const sc_axis_list *axes)
+void sc_seeding_lock(sc_seeding *s, uint32_t line, sc_op_id op, sc_dim dim,
+                     const sc_axis_list *axes)
 {
     const sc_claim_split split = {dim, *axes};
     mark_used(s, line, &split);

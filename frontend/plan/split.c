@@ -23,10 +23,13 @@ void sc_group_dims_of(const sc_type_info *type, sc_group_dims *out)
         sc_group_dim *last = out->count > 0 ? &out->list[out->count - 1] : NULL;
         if (dim->group != SC_NONE && last != NULL && last->dim == dim->group) {
             last->count++;
-            last->size = dim->size > 0 && last->size > INT64_MAX / dim->size ? INT64_MAX : last->size * dim->size;
+            last->size = dim->size > 0 && last->size > INT64_MAX / dim->size
+                             ? INT64_MAX
+                             : last->size * dim->size;
             continue;
         }
-        out->list[out->count++] = (sc_group_dim){dim->group != SC_NONE ? dim->group : dim->dim, i, 1, dim->size};
+        out->list[out->count++] =
+            (sc_group_dim){dim->group != SC_NONE ? dim->group : dim->dim, i, 1, dim->size};
     }
 }
 
@@ -38,7 +41,9 @@ static int64_t declared_size(sc_seeding *s, sc_dim dim)
         return 1;
     const sc_expr expr = {.kind = SC_EXPR_NAME, .name = name, .depth = 1};
     int64_t size;
-    return sc_declarations_eval_integer(s->plan->program, &expr, &s->bindings, &size) && size >= 1 ? size : 1;
+    return sc_declarations_eval_integer(s->plan->program, &expr, &s->bindings, &size) && size >= 1
+               ? size
+               : 1;
 }
 
 void sc_seeding_find_sizes(sc_seeding *s)
@@ -95,7 +100,8 @@ static bool walk_axis(walk *w, uint8_t axis, uint64_t size)
             return false;
         if (w->leaves != NULL) {
             sc_leaf_split *leaf = &w->leaves[w->leaf];
-            leaf->ranges[leaf->count++] = (sc_axis_range){axis, (uint32_t)(size / left), (uint32_t)(size / left * taken)};
+            leaf->ranges[leaf->count++] =
+                (sc_axis_range){axis, (uint32_t)(size / left), (uint32_t)(size / left * taken)};
         }
         left /= taken;
         w->rest /= taken;
@@ -113,7 +119,8 @@ sc_composite_split *sc_seeding_composite(sc_seeding *s, sc_dim dim, const sc_axi
 {
     for (uint32_t i = 0; i < s->composites.count; i++) {
         sc_composite_split *known = &s->composites.data[i];
-        if (known->dim == dim && known->axes.count == axes->count && memcmp(known->axes.axes, axes->axes, axes->count) == 0)
+        if (known->dim == dim && known->axes.count == axes->count &&
+            memcmp(known->axes.axes, axes->axes, axes->count) == 0)
             return known;
     }
     sc_arena *arena = &s->context->arena;
@@ -178,7 +185,8 @@ static const char *parts_text(const sc_seeding *s, sc_dim dim)
     sc_strbuf_init(&text, &s->context->arena);
     const sc_dim_info *info = &s->m->dims.data[dim];
     for (uint32_t i = 0; i < info->part_count; i++)
-        sc_strbuf_printf(&text, "%s%s=%" PRId64, i > 0 ? " groups of " : "", sc_text(s->context, s->m->dims.data[info->parts[i]].name),
+        sc_strbuf_printf(&text, "%s%s=%" PRId64, i > 0 ? " groups of " : "",
+                         sc_text(s->context, s->m->dims.data[info->parts[i]].name),
                          s->sizes[info->parts[i]]);
     return text.data;
 }
@@ -196,8 +204,11 @@ static void note_padding(sc_seeding *s, sc_dim dim, uint64_t size, uint64_t prod
         return;
     uint64_t padded = (size + multiple - 1) / multiple * multiple;
     double waste = 100.0 * (double)(padded - size) / (double)size;
-    sc_report_note(&s->context->diag, (sc_loc){0}, "or pad it: 'pad %s to multiple %" PRIu64 ";' makes it %" PRIu64 ", %.*f %% more",
-                   sc_text(s->context, s->m->dims.data[dim].name), multiple, padded, waste < 10 ? 2 : 0, waste);
+    sc_report_note(&s->context->diag, (sc_loc){0},
+                   "or pad it: 'pad %s to multiple %" PRIu64 ";' makes it %" PRIu64
+                   ", %.*f %% more",
+                   sc_text(s->context, s->m->dims.data[dim].name), multiple, padded,
+                   waste < 10 ? 2 : 0, waste);
 }
 
 /* Adds a note that the size is that of a micro-batch, a part of the dim in the plan. */
@@ -208,24 +219,30 @@ static void note_micro_batches(sc_seeding *s, sc_dim dim, int64_t size)
     const sc_declarations *program = s->plan->program;
     uint32_t whole = count > 1 ? sc_declarations_dim(program, split) : SC_NONE;
     int64_t *sizes = sc_arena_array(&s->context->arena, program->dims.count, sizeof *sizes);
-    if (whole == SC_NONE || s->m->dims.data[dim].name != split || !sc_dims_sizes(program, &s->bindings, SC_NONE, sizes) ||
-        sizes[whole] / count != size)
+    if (whole == SC_NONE || s->m->dims.data[dim].name != split ||
+        !sc_dims_sizes(program, &s->bindings, SC_NONE, sizes) || sizes[whole] / count != size)
         return;
-    sc_report_note(&s->context->diag, s->plan->accumulate->loc, "a micro-batch has %" PRId64 " of %s = %" PRId64, size,
+    sc_report_note(&s->context->diag, s->plan->accumulate->loc,
+                   "a micro-batch has %" PRId64 " of %s = %" PRId64, size,
                    sc_text(s->context, split), sizes[whole]);
 }
 
-void sc_seeding_report_shards(sc_seeding *s, sc_dim dim, int64_t size, const sc_axis_list *axes, uint64_t product, sc_loc loc)
+void sc_seeding_report_shards(sc_seeding *s, sc_dim dim, int64_t size, const sc_axis_list *axes,
+                              uint64_t product, sc_loc loc)
 {
     sc_diag *diag = &s->context->diag;
     sc_arena *arena = &s->context->arena;
-    const char *name = sc_text(s->context, s->m->dims.data[dim].name), *size_text = sc_arena_printf(arena, "%" PRId64, size);
-    const char *wanted = sc_plan_axes_text(s->plan, axes), *shards = sc_arena_printf(arena, "%" PRIu64, product);
+    const char *name = sc_text(s->context, s->m->dims.data[dim].name),
+               *size_text = sc_arena_printf(arena, "%" PRId64, size);
+    const char *wanted = sc_plan_axes_text(s->plan, axes),
+               *shards = sc_arena_printf(arena, "%" PRIu64, product);
     bool composite = s->m->dims.data[dim].part_count > 0;
     if (composite) {
-        sc_report(diag, SC_D_heads_do_not_divide, loc, name, size_text, wanted, shards, legal_sizes(s, dim), parts_text(s, dim), NULL);
+        sc_report(diag, SC_D_heads_do_not_divide, loc, name, size_text, wanted, shards,
+                  legal_sizes(s, dim), parts_text(s, dim), NULL);
     } else {
-        sc_report(diag, SC_D_does_not_divide, loc, name, size_text, wanted, shards, legal_sizes(s, dim), NULL);
+        sc_report(diag, SC_D_does_not_divide, loc, name, size_text, wanted, shards,
+                  legal_sizes(s, dim), NULL);
         note_padding(s, dim, (uint64_t)size, product);
     }
     note_micro_batches(s, dim, size);
@@ -247,7 +264,8 @@ void sc_seeding_add_cut(sc_seeding *s, uint8_t axis, uint32_t at, sc_loc loc)
             return;
     }
     *sc_vec_push(&s->context->arena, &s->cuts) = (sc_cut){axis, at, loc};
-    for (uint32_t i = s->cuts.count - 1; i > 0 && s->cuts.data[i - 1].at > s->cuts.data[i].at; i--) {
+    for (uint32_t i = s->cuts.count - 1; i > 0 && s->cuts.data[i - 1].at > s->cuts.data[i].at;
+         i--) {
         sc_cut swapped = s->cuts.data[i];
         s->cuts.data[i] = s->cuts.data[i - 1];
         s->cuts.data[i - 1] = swapped;
@@ -272,8 +290,9 @@ static bool report_cuts(sc_seeding *s, const sc_axis *axis, const sc_cut *a, con
 {
     sc_arena *arena = &s->context->arena;
     sc_report(&s->context->diag, SC_D_axis_cut_twice, b->loc, sc_text(s->context, axis->name),
-              sc_arena_printf(arena, "%" PRIu32, axis->size), sc_arena_printf(arena, "%" PRIu32, a->at),
-              sc_arena_printf(arena, "%" PRIu32, b->at), NULL);
+              sc_arena_printf(arena, "%" PRIu32, axis->size),
+              sc_arena_printf(arena, "%" PRIu32, a->at), sc_arena_printf(arena, "%" PRIu32, b->at),
+              NULL);
     sc_report_note(&s->context->diag, a->loc, "this line divides it at %" PRIu32, a->at);
     return false;
 }
@@ -282,10 +301,13 @@ static bool add_sub_axis(sc_seeding *s, sc_mesh *mesh, uint8_t axis, uint32_t si
 {
     if (mesh->sub_axis_count == SC_MAX_SUB_AXES) {
         sc_report(&s->context->diag, SC_D_bad_mesh, s->plan->axis_locs[axis],
-                  "too many axes and composites together: the mesh would have more than 16 axes and parts of axes", NULL);
+                  "too many axes and composites together: the mesh would have more than 16 axes "
+                  "and parts of axes",
+                  NULL);
         return false;
     }
-    mesh->sub_axes[mesh->sub_axis_count++] = (sc_sub_axis){axis, mesh->axes[axis].sub_axis_count++, size};
+    mesh->sub_axes[mesh->sub_axis_count++] =
+        (sc_sub_axis){axis, mesh->axes[axis].sub_axis_count++, size};
     return true;
 }
 
@@ -342,13 +364,17 @@ sc_sub_axis_set sc_seeding_sub_axes(const sc_seeding *s, sc_axis_set axes)
     return set;
 }
 
-uint32_t sc_seeding_splits(sc_seeding *s, const sc_type_info *type, const sc_claim_split *claim, sc_split *out)
+uint32_t sc_seeding_splits(sc_seeding *s, const sc_type_info *type, const sc_claim_split *claim,
+                           sc_split *out)
 {
     const sc_dim_info *info = &s->m->dims.data[claim->dim];
     if (info->part_count == 0) {
         out[0] = (sc_split){.dim = claim->dim};
         for (uint32_t i = 0; i < claim->axes.count; i++)
-            sc_seeding_add_range(s, (sc_axis_range){claim->axes.axes[i], 1, s->m->mesh.axes[claim->axes.axes[i]].size}, &out[0].sub_axes);
+            sc_seeding_add_range(
+                s,
+                (sc_axis_range){claim->axes.axes[i], 1, s->m->mesh.axes[claim->axes.axes[i]].size},
+                &out[0].sub_axes);
         return sc_type_find_dim(type, claim->dim) >= 0 && out[0].sub_axes.count > 0;
     }
     const sc_composite_split *split = sc_seeding_composite(s, claim->dim, &claim->axes);

@@ -38,8 +38,10 @@ static bool read_kind(sc_context *context, const sc_plan_stmt *stmt, style *out)
     const char *near = sc_nearest(name, style_words, STYLE_COUNT);
     fail(context, stmt->style.style.loc,
          near == NULL ? sc_arena_printf(&context->arena, "there is no style '%s'", name)
-                      : sc_arena_printf(&context->arena, "there is no style '%s'; did you mean '%s'?", name, near));
-    sc_report_note(&context->diag, (sc_loc){0}, "there are colwise, rowwise, sequence(DIM) and replicate");
+                      : sc_arena_printf(&context->arena,
+                                        "there is no style '%s'; did you mean '%s'?", name, near));
+    sc_report_note(&context->diag, (sc_loc){0},
+                   "there are colwise, rowwise, sequence(DIM) and replicate");
     return false;
 }
 
@@ -48,18 +50,22 @@ static bool read_arg(sc_context *context, const sc_arg *arg, style *out)
 {
     const sc_expr *value = arg->values.count == 1 ? arg->values.data[0] : NULL;
     if (value == NULL || value->kind != SC_EXPR_NAME)
-        return fail(context, arg->loc, "a style's argument is the name of a dim, or 'replicate' or 'partial'");
+        return fail(context, arg->loc,
+                    "a style's argument is the name of a dim, or 'replicate' or 'partial'");
     const sc_name name = {value->name, value->loc};
     if (out->kind == SEQUENCE && arg->name.text == 0 && out->dim.text == 0)
         out->dim = name;
-    else if (out->kind <= ROWWISE && is_text(context, arg->name.text, "from") && out->from.text == 0)
+    else if (out->kind <= ROWWISE && is_text(context, arg->name.text, "from") &&
+             out->from.text == 0)
         out->from = name;
     else if (out->kind <= ROWWISE && is_text(context, arg->name.text, "to") && out->to.text == 0)
         out->to = name;
     else
         return fail(context, arg->loc,
                     out->kind <= ROWWISE
-                        ? sc_arena_printf(&context->arena, "%s takes 'from = ..' and 'to = ..', each once", style_words[out->kind])
+                        ? sc_arena_printf(&context->arena,
+                                          "%s takes 'from = ..' and 'to = ..', each once",
+                                          style_words[out->kind])
                     : out->kind == SEQUENCE ? "sequence takes one dim: sequence(S)"
                                             : "replicate takes no arguments");
     return true;
@@ -76,7 +82,8 @@ static bool read_style(sc_resolved_plan *plan, const sc_plan_stmt *stmt, style *
     for (uint32_t i = 0; i < stmt->style.args.count; i++)
         fine = read_arg(plan->context, &stmt->style.args.data[i], out) && fine;
     if (fine && out->kind == SEQUENCE && out->dim.text == 0)
-        fine = fail(plan->context, stmt->style.style.loc, "sequence names the dim that it splits: sequence(S)");
+        fine = fail(plan->context, stmt->style.style.loc,
+                    "sequence names the dim that it splits: sequence(S)");
     return fine;
 }
 
@@ -93,7 +100,8 @@ static bool check_end(sc_resolved_plan *plan, const sc_name *end)
 
 static bool is_direct_member(const sc_plan_view *view, const sc_path *pattern, sc_sym path)
 {
-    return sc_path_matches_parent(view->context, pattern, view->entry, sc_text(view->context, path), view->symbolic);
+    return sc_path_matches_parent(view->context, pattern, view->entry, sc_text(view->context, path),
+                                  view->symbolic);
 }
 
 typedef struct path_kind {
@@ -101,7 +109,8 @@ typedef struct path_kind {
     SC_VEC(const char *) weights; /* covered by the path */
 } path_kind;
 
-static void look_at_value(sc_resolved_plan *plan, const sc_plan_view *view, const sc_path *path, sc_sym dim, sc_value value, path_kind *out)
+static void look_at_value(sc_resolved_plan *plan, const sc_plan_view *view, const sc_path *path,
+                          sc_sym dim, sc_value value, path_kind *out)
 {
     sc_sym name = sc_plan_value_path(view->m, value);
     if (name == 0)
@@ -110,12 +119,16 @@ static void look_at_value(sc_resolved_plan *plan, const sc_plan_view *view, cons
     if (!state && is_direct_member(view, path, name)) {
         out->block = true;
         sc_dim id = sc_module_find_dim(view->m, dim);
-        out->has_dim = out->has_dim || (id != SC_NONE && sc_type_has_dim(view->m, sc_type_of(view->m, value), id));
+        out->has_dim = out->has_dim ||
+                       (id != SC_NONE && sc_type_has_dim(view->m, sc_type_of(view->m, value), id));
     }
-    sc_path_match match = (view->kinds[value] & 1u << SC_KIND_PARAM) != 0 ? sc_plan_view_match(view, path, name) : SC_PATH_NO;
+    sc_path_match match = (view->kinds[value] & 1u << SC_KIND_PARAM) != 0
+                              ? sc_plan_view_match(view, path, name)
+                              : SC_PATH_NO;
     out->weight = out->weight || match == SC_PATH_EXACT;
     if (match == SC_PATH_COVERS)
-        *sc_vec_push(&plan->context->arena, &out->weights) = sc_path_without_indices(plan->context, sc_text(plan->context, name));
+        *sc_vec_push(&plan->context->arena, &out->weights) =
+            sc_path_without_indices(plan->context, sc_text(plan->context, name));
 }
 
 static path_kind classify(sc_resolved_plan *plan, const sc_path *path, sc_sym dim)
@@ -132,8 +145,10 @@ static path_kind classify(sc_resolved_plan *plan, const sc_path *path, sc_sym di
         sc_param_paths(plan->program, model, &params);
     for (uint32_t i = 0; i < params.count; i++)
         kind.weight =
-            kind.weight || (params.data[i].kind == SC_MEMBER_PARAM &&
-                            sc_path_match_text(plan->context, path, 0, sc_text(plan->context, params.data[i].text), true) == SC_PATH_EXACT);
+            kind.weight ||
+            (params.data[i].kind == SC_MEMBER_PARAM &&
+             sc_path_match_text(plan->context, path, 0, sc_text(plan->context, params.data[i].text),
+                                true) == SC_PATH_EXACT);
     return kind;
 }
 
@@ -143,18 +158,25 @@ static bool check_target(sc_resolved_plan *plan, const style *st, const sc_path 
     path_kind kind = classify(plan, path, st->dim.text);
     const char *text = sc_path_text(context, path);
     if (st->kind <= ROWWISE && !kind.weight) {
-        fail(context, path->loc, sc_arena_printf(&context->arena, "'%s' is no parameter: %s places a weight", text, style_words[st->kind]));
+        fail(context, path->loc,
+             sc_arena_printf(&context->arena, "'%s' is no parameter: %s places a weight", text,
+                             style_words[st->kind]));
         for (uint32_t i = 0; i < kind.weights.count && i < 4; i++)
-            sc_report_note(&context->diag, (sc_loc){0}, "a parameter in it is '%s'", kind.weights.data[i]);
+            sc_report_note(&context->diag, (sc_loc){0}, "a parameter in it is '%s'",
+                           kind.weights.data[i]);
         return false;
     }
     if (st->kind == SEQUENCE && !kind.block)
-        return fail(context, path->loc,
-                    sc_arena_printf(&context->arena, "'%s' is no block: sequence places what a block takes, gives and names", text));
-    if (st->kind == SEQUENCE && !kind.has_dim)
         return fail(
-            context, st->dim.loc,
-            sc_arena_printf(&context->arena, "no formal, result or local of '%s' has dim %s", text, sc_text(context, st->dim.text)));
+            context, path->loc,
+            sc_arena_printf(&context->arena,
+                            "'%s' is no block: sequence places what a block takes, gives and names",
+                            text));
+    if (st->kind == SEQUENCE && !kind.has_dim)
+        return fail(context, st->dim.loc,
+                    sc_arena_printf(&context->arena,
+                                    "no formal, result or local of '%s' has dim %s", text,
+                                    sc_text(context, st->dim.text)));
     return true;
 }
 
@@ -166,7 +188,8 @@ void sc_plan_check_style(sc_resolved_plan *plan, sc_plan_line *line)
     line->broken = true;
     if (!fine || !sc_plan_check_paths(plan, &line->stmt->in, false))
         return;
-    fine = check_end(plan, &st.from) && check_end(plan, &st.to) && (st.dim.text == 0 || sc_plan_check_dim(plan, &st.dim));
+    fine = check_end(plan, &st.from) && check_end(plan, &st.to) &&
+           (st.dim.text == 0 || sc_plan_check_dim(plan, &st.dim));
     for (uint32_t i = 0; fine && plan->entries.count > 0 && i < line->stmt->in.count; i++)
         fine = check_target(plan, &st, &line->stmt->in.data[i]);
     line->broken = !fine;
@@ -201,7 +224,8 @@ static void add_readers(sc_seeding *s, sc_func_id func, struct sc_weight_readers
     sc_for_each_op (s->m, func, id) {
         const sc_op *op = sc_op_at(s->m, id);
         if (op->kind == SC_OP_param) {
-            sc_value first = *sc_map_insert(&readers->by_name, sc_op_word(op, SC_ATTR_name), op->first_result, NULL);
+            sc_value first = *sc_map_insert(&readers->by_name, sc_op_word(op, SC_ATTR_name),
+                                            op->first_result, NULL);
             readers->weight_of[op->first_result] = first;
         }
         for (uint32_t o = 0; o < op->operand_count && sc_plan_in_forward(s->context, op); o++) {
@@ -240,7 +264,8 @@ static const struct sc_weight_readers *weight_readers(sc_seeding *s)
 static bool contracts(const sc_factors *factors, uint32_t operand, uint32_t index)
 {
     for (uint32_t i = 0; i < factors->count; i++) {
-        if (factors->list[i].role == SC_ROLE_SUMS && factors->list[i].operand[operand] == (int)index)
+        if (factors->list[i].role == SC_ROLE_SUMS &&
+            factors->list[i].operand[operand] == (int)index)
             return true;
     }
     return false;
@@ -283,7 +308,8 @@ typedef struct styling {
 
 static const char *bare_path(const sc_seeding *s, sc_value value)
 {
-    return sc_path_without_indices(s->context, sc_text(s->context, sc_plan_value_path(s->m, value)));
+    return sc_path_without_indices(s->context,
+                                   sc_text(s->context, sc_plan_value_path(s->m, value)));
 }
 
 static const char *dim_name(const sc_seeding *s, sc_dim dim)
@@ -324,7 +350,8 @@ static void place_end(const styling *t, const sc_name *end, sc_value value, cons
     }
     fail(s->context, end->loc,
          sc_arena_printf(&s->context->arena, "the op's %s has shape %s, without dim %s", what,
-                         sc_plan_shape_text(s->m, sc_type_of(s->m, value)), sc_text(s->context, end->text)));
+                         sc_plan_shape_text(s->m, sc_type_of(s->m, value)),
+                         sc_text(s->context, end->text)));
     sc_report_note(&s->context->diag, sc_op_at(s->m, sc_def(s->m, value))->loc, "it is here");
 }
 
@@ -338,19 +365,25 @@ static void place_input(const styling *t, const reader *r)
     sc_value operand = sc_op_at(m, r->op)->operands[other];
     sc_type type = m->values.data[operand].type;
     sc_attr formal = sc_attr_int(SC_ATTR_formal, 1);
-    sc_op_id use = sc_op_new(m, sc_op_at(m, r->op)->func, r->op, SC_OP_use, &operand, 1, &formal, 1, &type, 1, r->op);
+    sc_op_id use = sc_op_new(m, sc_op_at(m, r->op)->func, r->op, SC_OP_use, &operand, 1, &formal, 1,
+                             &type, 1, r->op);
     sc_op_at(m, r->op)->operands[other] = sc_result(m, use, 0);
     place_end(t, &t->style.from, sc_result(m, use, 0), "input");
 }
 
-static void report_roles(const styling *t, sc_value weight, sc_dim first, sc_dim second, sc_op_id first_op, sc_op_id second_op)
+static void report_roles(const styling *t, sc_value weight, sc_dim first, sc_dim second,
+                         sc_op_id first_op, sc_op_id second_op)
 {
     sc_seeding *s = t->s;
     fail(s->context, t->stmt->loc,
-         sc_arena_printf(&s->context->arena, "'%s' is used in conflicting roles: %s means dim %s in one use and %s in another",
-                         bare_path(s, weight), style_words[t->style.kind], dim_name(s, first), dim_name(s, second)));
+         sc_arena_printf(
+             &s->context->arena,
+             "'%s' is used in conflicting roles: %s means dim %s in one use and %s in another",
+             bare_path(s, weight), style_words[t->style.kind], dim_name(s, first),
+             dim_name(s, second)));
     sc_report_note(&s->context->diag, sc_op_at(s->m, first_op)->loc, "%s here", dim_name(s, first));
-    sc_report_note(&s->context->diag, sc_op_at(s->m, second_op)->loc, "%s here", dim_name(s, second));
+    sc_report_note(&s->context->diag, sc_op_at(s->m, second_op)->loc, "%s here",
+                   dim_name(s, second));
 }
 
 /* Places a bias or gain named in the style: colwise splits its first dim, rowwise replicates it. */
@@ -369,7 +402,8 @@ static void style_bias(const styling *t, sc_value weight)
 
 /* Finds the dim on which all readers of a weight agree; SC_NONE for a bias. Returns false after
  * reporting an error. */
-static bool agree_on_dim(const styling *t, sc_value weight, const struct sc_weight_readers *readers, sc_dim *out)
+static bool agree_on_dim(const styling *t, sc_value weight, const struct sc_weight_readers *readers,
+                         sc_dim *out)
 {
     sc_seeding *s = t->s;
     sc_op_id decided = SC_NONE;
@@ -382,7 +416,8 @@ static bool agree_on_dim(const styling *t, sc_value weight, const struct sc_weig
             continue;
         if (use == NO_SUCH_DIM) {
             fail(s->context, t->stmt->loc,
-                 sc_arena_printf(&s->context->arena, "'%s' has no dim for %s: all of it is contracted where it is used",
+                 sc_arena_printf(&s->context->arena,
+                                 "'%s' has no dim for %s: all of it is contracted where it is used",
                                  bare_path(s, weight), style_words[t->style.kind]));
             sc_report_note(&s->context->diag, sc_op_at(s->m, r->op)->loc, "it is used here");
             return false;
@@ -401,7 +436,8 @@ static void style_weight(const styling *t, sc_value weight)
 {
     sc_seeding *s = t->s;
     const struct sc_weight_readers *readers = weight_readers(s);
-    const uint32_t *first = sc_map_find(&readers->by_name, sc_op_word(sc_op_at(s->m, sc_def(s->m, weight)), SC_ATTR_name));
+    const uint32_t *first = sc_map_find(
+        &readers->by_name, sc_op_word(sc_op_at(s->m, sc_def(s->m, weight)), SC_ATTR_name));
     sc_dim dim;
     if (!agree_on_dim(t, first == NULL ? weight : *first, readers, &dim))
         return;
@@ -447,7 +483,8 @@ static void style_sequence(const styling *t, sc_value value, sc_dim dim)
     sc_seeding *s = t->s;
     uint32_t traits = sc_op_traits(sc_op_at(s->m, sc_def(s->m, value)));
     sc_sym path = sc_plan_value_path(s->m, value);
-    if (path == 0 || (traits & (SC_STATE_READ | SC_CONSTANT)) != 0 || !sc_type_has_dim(s->m, sc_type_of(s->m, value), dim))
+    if (path == 0 || (traits & (SC_STATE_READ | SC_CONSTANT)) != 0 ||
+        !sc_type_has_dim(s->m, sc_type_of(s->m, value), dim))
         return;
     for (uint32_t i = 0; i < t->stmt->in.count; i++) {
         if (is_direct_member(s->view, &t->stmt->in.data[i], path)) {

@@ -19,7 +19,8 @@ const char *sc_plan_names_text(sc_context *context, const sc_name_list *names)
     return out.data;
 }
 
-static void add_paths(sc_context *context, sc_strbuf *out, const char *before, const sc_path_list *paths)
+static void add_paths(sc_context *context, sc_strbuf *out, const char *before,
+                      const sc_path_list *paths)
 {
     for (uint32_t i = 0; i < paths->count; i++) {
         sc_strbuf_add(out, i > 0 ? ", " : before);
@@ -96,7 +97,8 @@ static void add_value(sc_context *context, sc_strbuf *out, const sc_expr *value)
 
 static void add_rule(sc_context *context, sc_strbuf *out, const sc_plan_stmt *stmt)
 {
-    static const char *const kinds[SC_KIND_COUNT] = {"param", "act", "grad", "opt", "cache", "input", "output"};
+    static const char *const kinds[SC_KIND_COUNT] = {"param", "act",   "grad",  "opt",
+                                                     "cache", "input", "output"};
     for (uint32_t i = 0; i < stmt->shard.kinds.order.count; i++)
         sc_strbuf_printf(out, "%s%s", i > 0 ? ", " : "", kinds[stmt->shard.kinds.order.data[i]]);
     sc_strbuf_add(out, stmt->shard.kinds.order.count > 0 ? " " : "");
@@ -133,7 +135,8 @@ static void add_style(sc_context *context, sc_strbuf *out, const sc_plan_stmt *s
 static void add_expect(sc_context *context, sc_strbuf *out, const sc_plan_stmt *stmt)
 {
     add_value(context, out, stmt->expect.what);
-    sc_strbuf_printf(out, " %s %s", stmt->expect.relation == SC_EXPECT_EQ ? "==" : "<=", sc_text(context, stmt->expect.spelling));
+    sc_strbuf_printf(out, " %s %s", stmt->expect.relation == SC_EXPECT_EQ ? "==" : "<=",
+                     sc_text(context, stmt->expect.spelling));
     if (stmt->expect.unit.text != 0)
         sc_strbuf_printf(out, " %s", sc_text(context, stmt->expect.unit.text));
     add_paths(context, out, " in ", &stmt->in);
@@ -162,7 +165,8 @@ const char *sc_plan_shape_text(const sc_module *m, const sc_type_info *type)
     sc_group_dims_of(type, &dims);
     sc_strbuf_add_char(&out, '[');
     for (uint32_t i = 0; i < dims.count; i++)
-        sc_strbuf_printf(&out, "%s%s", i > 0 ? ", " : "", sc_text(m->context, m->dims.data[dims.list[i].dim].name));
+        sc_strbuf_printf(&out, "%s%s", i > 0 ? ", " : "",
+                         sc_text(m->context, m->dims.data[dims.list[i].dim].name));
     sc_strbuf_add_char(&out, ']');
     return out.data;
 }

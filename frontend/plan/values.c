@@ -7,13 +7,15 @@
 #include <string.h>
 
 /* ---- words ---- */
-static const char *suggest_word(sc_resolved_plan *plan, sc_sym word, const char *const *words, size_t count)
+static const char *suggest_word(sc_resolved_plan *plan, sc_sym word, const char *const *words,
+                                size_t count)
 {
     const char *near = sc_nearest(sc_text(plan->context, word), words, count);
     return near == NULL ? "" : sc_arena_printf(&plan->context->arena, "; did you mean '%s'?", near);
 }
 
-static bool is_word(const sc_resolved_plan *plan, sc_sym word, const char *const *words, size_t count)
+static bool is_word(const sc_resolved_plan *plan, sc_sym word, const char *const *words,
+                    size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (strcmp(sc_text(plan->context, word), words[i]) == 0)
@@ -31,16 +33,20 @@ static const char *word_list(sc_resolved_plan *plan, const char *const *words, s
     return text.data;
 }
 
-static bool check_word(sc_resolved_plan *plan, sc_sym word, sc_loc loc, const char *what, const char *const *words, size_t count)
+static bool check_word(sc_resolved_plan *plan, sc_sym word, sc_loc loc, const char *what,
+                       const char *const *words, size_t count)
 {
     if (is_word(plan, word, words, count))
         return true;
     sc_report(&plan->context->diag, SC_D_bad_plan_statement, loc,
               sc_arena_printf(&plan->context->arena, "%s is no %s%s",
-                              word == 0 ? "this" : sc_arena_printf(&plan->context->arena, "'%s'", sc_text(plan->context, word)), what,
-                              word == 0 ? "" : suggest_word(plan, word, words, count)),
+                              word == 0 ? "this"
+                                        : sc_arena_printf(&plan->context->arena, "'%s'",
+                                                          sc_text(plan->context, word)),
+                              what, word == 0 ? "" : suggest_word(plan, word, words, count)),
               NULL);
-    sc_report_note(&plan->context->diag, (sc_loc){0}, "there are %s", word_list(plan, words, count));
+    sc_report_note(&plan->context->diag, (sc_loc){0}, "there are %s",
+                   word_list(plan, words, count));
     return false;
 }
 
@@ -55,15 +61,17 @@ static bool find_entry(sc_resolved_plan *plan, const sc_path *path, sc_sym *entr
     sc_text_list names = {0};
     for (uint32_t i = 0; i < entries.count; i++) {
         *entry = entries.data[i].entry;
-        if (path->segs.count == 1 && path->segs.data[0].kind == SC_SEG_NAME && path->segs.data[0].name.text == *entry)
+        if (path->segs.count == 1 && path->segs.data[0].kind == SC_SEG_NAME &&
+            path->segs.data[0].name.text == *entry)
             return true;
         sc_suggest_add(plan->context, &names, *entry);
     }
     const char *text = sc_path_text(plan->context, path);
     sc_report(&plan->context->diag, SC_D_bad_path, path->loc,
-              sc_arena_printf(&plan->context->arena, "sizes are bound in entries, and '%s' has no entry '%s'%s",
-                              sc_text(plan->context, plan->model), text,
-                              sc_suggest(plan->context, sc_intern_text(&plan->context->names, text), &names)),
+              sc_arena_printf(
+                  &plan->context->arena, "sizes are bound in entries, and '%s' has no entry '%s'%s",
+                  sc_text(plan->context, plan->model), text,
+                  sc_suggest(plan->context, sc_intern_text(&plan->context->names, text), &names)),
               NULL);
     return false;
 }
@@ -76,11 +84,13 @@ static void add_binding(sc_resolved_plan *plan, sc_sym entry, const sc_bind *bin
     if (!sc_declarations_eval_integer(plan->program, bind->value, &so_far, &size))
         return;
     if (size < 1) {
-        sc_report(&plan->context->diag, SC_D_bad_dim_size, bind->dim.loc, sc_text(plan->context, bind->dim.text),
+        sc_report(&plan->context->diag, SC_D_bad_dim_size, bind->dim.loc,
+                  sc_text(plan->context, bind->dim.text),
                   sc_arena_printf(&plan->context->arena, "%" PRId64, size), NULL);
         return;
     }
-    *sc_vec_push(&plan->context->arena, &plan->bindings) = (sc_plan_binding){entry, {bind->dim.text, size, bind->dim.loc}};
+    *sc_vec_push(&plan->context->arena, &plan->bindings) =
+        (sc_plan_binding){entry, {bind->dim.text, size, bind->dim.loc}};
 }
 
 static void resolve_bind(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
@@ -102,7 +112,8 @@ static void resolve_bind(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
 /* ---- precision ---- */
 static const char *const precision_words[] = {"param", "act", "grad", "opt", "cache", "reduce"};
 static const char *const float_words[] = {"f32", "f64", "bf16", "f16"};
-static const char *const kind_words[SC_KIND_COUNT] = {"param", "act", "grad", "opt", "cache", "input", "output"};
+static const char *const kind_words[SC_KIND_COUNT] = {"param", "act",   "grad",  "opt",
+                                                      "cache", "input", "output"};
 
 /* True if the path names an entry, which `in` of a precision line may not: one path would get
  * several dtypes. */
@@ -111,7 +122,8 @@ static bool names_entry(const sc_resolved_plan *plan, const sc_path *path)
     sc_entry_list entries = {0};
     sc_declarations_entries(plan->program, plan->model, &entries);
     for (uint32_t i = 0; i < entries.count && path->segs.count > 0; i++) {
-        if (path->segs.data[0].kind == SC_SEG_NAME && path->segs.data[0].name.text == entries.data[i].entry)
+        if (path->segs.data[0].kind == SC_SEG_NAME &&
+            path->segs.data[0].name.text == entries.data[i].entry)
             return true;
     }
     return false;
@@ -121,7 +133,8 @@ static bool check_dtype(sc_resolved_plan *plan, const sc_name *name, sc_dtype *d
 {
     const char *text = sc_text(plan->context, name->text);
     if (strcmp(text, "f8e4m3") == 0 || strcmp(text, "f8e5m2") == 0) {
-        sc_report(&plan->context->diag, SC_D_not_compiled, name->loc, sc_arena_printf(&plan->context->arena, "dtype '%s'", text), NULL);
+        sc_report(&plan->context->diag, SC_D_not_compiled, name->loc,
+                  sc_arena_printf(&plan->context->arena, "dtype '%s'", text), NULL);
         return false;
     }
     *dtype = sc_dtype_find(text);
@@ -130,8 +143,11 @@ static bool check_dtype(sc_resolved_plan *plan, const sc_name *name, sc_dtype *d
     if (sc_dtype_is_float(*dtype))
         return true;
     sc_report(&plan->context->diag, SC_D_bad_plan_statement, name->loc,
-              sc_arena_printf(&plan->context->arena, "a precision is a float dtype, and '%s' is none", text), NULL);
-    sc_report_note(&plan->context->diag, (sc_loc){0}, "there are %s", word_list(plan, float_words, COUNT_OF(float_words)));
+              sc_arena_printf(&plan->context->arena,
+                              "a precision is a float dtype, and '%s' is none", text),
+              NULL);
+    sc_report_note(&plan->context->diag, (sc_loc){0}, "there are %s",
+                   word_list(plan, float_words, COUNT_OF(float_words)));
     return false;
 }
 
@@ -142,15 +158,18 @@ static void resolve_precision(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
     for (uint32_t i = 0; i < stmt->in.count; i++) {
         if (!names_entry(plan, &stmt->in.data[i]))
             continue;
-        sc_report(&plan->context->diag, SC_D_not_compiled, stmt->in.data[i].loc, "a precision for one entry only", NULL);
+        sc_report(&plan->context->diag, SC_D_not_compiled, stmt->in.data[i].loc,
+                  "a precision for one entry only", NULL);
         return;
     }
     for (uint32_t i = 0; i < stmt->precisions.count; i++) {
         const sc_precision *p = &stmt->precisions.data[i];
         sc_dtype dtype;
-        if (check_word(plan, p->what.text, p->what.loc, "kind that has a precision", precision_words, COUNT_OF(precision_words)) &&
+        if (check_word(plan, p->what.text, p->what.loc, "kind that has a precision",
+                       precision_words, COUNT_OF(precision_words)) &&
             check_dtype(plan, &p->dtype, &dtype))
-            *sc_vec_push(&plan->context->arena, &plan->dtypes) = (sc_plan_dtype){p->what.text, dtype, &stmt->in};
+            *sc_vec_push(&plan->context->arena, &plan->dtypes) =
+                (sc_plan_dtype){p->what.text, dtype, &stmt->in};
     }
 }
 
@@ -163,13 +182,15 @@ static uint32_t specificity(const sc_resolved_plan *plan, const sc_plan_dtype *l
     uint32_t best = 0;
     for (uint32_t i = 0; i < line->in->count; i++) {
         const sc_path *pattern = &line->in->data[i];
-        if (sc_path_matches(plan->context, pattern, 0, path) != SC_PATH_NO && pattern->segs.count + 1 > best)
+        if (sc_path_matches(plan->context, pattern, 0, path) != SC_PATH_NO &&
+            pattern->segs.count + 1 > best)
             best = pattern->segs.count + 1;
     }
     return best;
 }
 
-static sc_dtype dtype_of_word(const sc_resolved_plan *plan, const char *word, sc_sym path, sc_dtype otherwise)
+static sc_dtype dtype_of_word(const sc_resolved_plan *plan, const char *word, sc_sym path,
+                              sc_dtype otherwise)
 {
     sc_sym what = sc_intern_text(&plan->context->names, word);
     sc_dtype dtype = otherwise;
@@ -191,7 +212,8 @@ sc_dtype sc_plan_dtype_of(void *user, sc_tensor_kind kind, sc_sym path)
     if (plan->dtypes.count == 0)
         return SC_DTYPE_f32;
     bool is_new;
-    uint32_t *memo = sc_map_insert(&plan->dtype_memo, ((uint64_t)kind << 32) | path, SC_DTYPE_f32, &is_new);
+    uint32_t *memo =
+        sc_map_insert(&plan->dtype_memo, ((uint64_t)kind << 32) | path, SC_DTYPE_f32, &is_new);
     if (is_new)
         *memo = dtype_of_word(plan, kind_words[kind], path, SC_DTYPE_f32);
     return (sc_dtype)*memo;
@@ -219,20 +241,25 @@ static bool number_of(sc_resolved_plan *plan, const sc_expr *expr, double *out)
 static void resolve_tune(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
 {
     static const char *const words[] = {"bucket", "prefetch", "call_cost"};
-    double *const targets[] = {&plan->tuning.bucket, &plan->tuning.prefetch, &plan->tuning.call_cost};
+    double *const targets[] = {&plan->tuning.bucket, &plan->tuning.prefetch,
+                               &plan->tuning.call_cost};
     for (uint32_t i = 0; i < stmt->tune.count; i++) {
         const sc_arg *arg = &stmt->tune.data[i];
         if (arg->name.text == 0 || arg->values.count != 1) {
-            sc_report(&plan->context->diag, SC_D_bad_plan_statement, arg->loc, "tune takes 'name = number'", NULL);
-            sc_report_note(&plan->context->diag, (sc_loc){0}, "there are %s", word_list(plan, words, COUNT_OF(words)));
+            sc_report(&plan->context->diag, SC_D_bad_plan_statement, arg->loc,
+                      "tune takes 'name = number'", NULL);
+            sc_report_note(&plan->context->diag, (sc_loc){0}, "there are %s",
+                           word_list(plan, words, COUNT_OF(words)));
             continue;
         }
         double value;
-        if (!check_word(plan, arg->name.text, arg->name.loc, "name of a choice", words, COUNT_OF(words)) ||
+        if (!check_word(plan, arg->name.text, arg->name.loc, "name of a choice", words,
+                        COUNT_OF(words)) ||
             !number_of(plan, arg->values.data[0], &value))
             continue;
         if (!(value >= 0) || !isfinite(value)) {
-            sc_report(&plan->context->diag, SC_D_bad_plan_statement, arg->values.data[0]->loc, "a tuned number is at least 0", NULL);
+            sc_report(&plan->context->diag, SC_D_bad_plan_statement, arg->values.data[0]->loc,
+                      "a tuned number is at least 0", NULL);
             continue;
         }
         for (size_t w = 0; w < COUNT_OF(words); w++) {
@@ -266,39 +293,48 @@ static void resolve_pad(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
     if (!sc_plan_check_dim(plan, &stmt->pad.dim))
         return;
     if (in_composite(plan->program, sc_declarations_dim(plan->program, stmt->pad.dim.text))) {
-        sc_report(&plan->context->diag, SC_D_bad_plan_statement, stmt->pad.dim.loc, "composite dims and their parts are never padded",
-                  NULL);
+        sc_report(&plan->context->diag, SC_D_bad_plan_statement, stmt->pad.dim.loc,
+                  "composite dims and their parts are never padded", NULL);
         return;
     }
     int64_t multiple;
-    if (sc_declarations_eval_integer(plan->program, stmt->pad.multiple, &plan->options.binds, &multiple) && multiple < 1)
-        sc_report(&plan->context->diag, SC_D_bad_plan_statement, stmt->pad.multiple->loc, "a dim is padded to a multiple of at least 1",
-                  NULL);
+    if (sc_declarations_eval_integer(plan->program, stmt->pad.multiple, &plan->options.binds,
+                                     &multiple) &&
+        multiple < 1)
+        sc_report(&plan->context->diag, SC_D_bad_plan_statement, stmt->pad.multiple->loc,
+                  "a dim is padded to a multiple of at least 1", NULL);
 }
 
 static void check_option(sc_resolved_plan *plan, const sc_arg *arg)
 {
-    static const char *const options[] = {"schedule", "microbatches", "batch"}, *const schedules[] = {"gpipe", "one_f_one_b", "interleaved",
-                                                                                                      "zero_bubble"};
+    static const char *const options[] = {"schedule", "microbatches", "batch"},
+                             *const schedules[] = {"gpipe", "one_f_one_b", "interleaved",
+                                                   "zero_bubble"};
     const sc_expr *value = arg->values.count == 1 ? arg->values.data[0] : NULL;
     if (arg->name.text == 0 || value == NULL) {
         sc_report(&plan->context->diag, SC_D_bad_plan_statement, arg->loc,
                   "a stage takes 'schedule = ..', 'microbatches = ..' and 'batch = ..'", NULL);
         return;
     }
-    if (!check_word(plan, arg->name.text, arg->name.loc, "option of a stage", options, COUNT_OF(options)))
+    if (!check_word(plan, arg->name.text, arg->name.loc, "option of a stage", options,
+                    COUNT_OF(options)))
         return;
     const char *name = sc_text(plan->context, arg->name.text);
     int64_t count;
     if (strcmp(name, "schedule") == 0) {
-        sc_sym word = value->kind == SC_EXPR_NAME ? value->name : value->kind == SC_EXPR_CALL ? value->call.callee.text : 0;
+        sc_sym word = value->kind == SC_EXPR_NAME   ? value->name
+                      : value->kind == SC_EXPR_CALL ? value->call.callee.text
+                                                    : 0;
         check_word(plan, word, value->loc, "schedule", schedules, COUNT_OF(schedules));
     } else if (strcmp(name, "batch") == 0 && value->kind == SC_EXPR_NAME) {
         sc_plan_check_dim(plan, &(sc_name){value->name, value->loc});
     } else if (strcmp(name, "batch") == 0) {
-        sc_report(&plan->context->diag, SC_D_bad_plan_statement, value->loc, "batch is the dim that micro-batches split", NULL);
-    } else if (sc_declarations_eval_integer(plan->program, value, &plan->options.binds, &count) && count < 1) {
-        sc_report(&plan->context->diag, SC_D_bad_plan_statement, value->loc, "the number of micro-batches is at least 1", NULL);
+        sc_report(&plan->context->diag, SC_D_bad_plan_statement, value->loc,
+                  "batch is the dim that micro-batches split", NULL);
+    } else if (sc_declarations_eval_integer(plan->program, value, &plan->options.binds, &count) &&
+               count < 1) {
+        sc_report(&plan->context->diag, SC_D_bad_plan_statement, value->loc,
+                  "the number of micro-batches is at least 1", NULL);
     }
 }
 
@@ -315,7 +351,8 @@ static void resolve_stage_at(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
     static const char *const places[] = {"first", "last"};
     const sc_expr *value = stmt->stage.value;
     sc_plan_check_paths(plan, &stmt->in, false);
-    check_word(plan, value->kind == SC_EXPR_NAME ? value->name : 0, value->loc, "place of a stage", places, COUNT_OF(places));
+    check_word(plan, value->kind == SC_EXPR_NAME ? value->name : 0, value->loc, "place of a stage",
+               places, COUNT_OF(places));
 }
 
 void sc_plan_resolve_values(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
@@ -352,7 +389,8 @@ void sc_plan_resolve_values(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
         break;
     case SC_PLAN_RESHARD:
         sc_plan_check_paths(plan, &stmt->in, false);
-        check_word(plan, stmt->reshard.text, stmt->reshard.loc, "moment after which a gathered parameter is dropped", moments,
+        check_word(plan, stmt->reshard.text, stmt->reshard.loc,
+                   "moment after which a gathered parameter is dropped", moments,
                    COUNT_OF(moments));
         break;
     default:
@@ -364,7 +402,8 @@ static void report_stage(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
 {
     for (uint32_t i = 0; i < plan->mesh.axis_count; i++) {
         if (plan->mesh.axes[i].name == stmt->stage.axis.text && plan->mesh.axes[i].size > 1)
-            sc_report(&plan->context->diag, SC_D_not_compiled, stmt->loc, "a pipeline ('stage')", NULL);
+            sc_report(&plan->context->diag, SC_D_not_compiled, stmt->loc, "a pipeline ('stage')",
+                      NULL);
     }
 }
 
@@ -376,6 +415,7 @@ void sc_plan_report_not_compiled(sc_resolved_plan *plan)
         if (stmt->kind == SC_PLAN_STAGE)
             report_stage(plan, stmt);
         else if (stmt->kind == SC_PLAN_OFFLOAD && (stmt->offload.mask & ~training_only) != 0)
-            sc_report(&plan->context->diag, SC_D_not_compiled, stmt->loc, "'offload' of what a forward pass needs", NULL);
+            sc_report(&plan->context->diag, SC_D_not_compiled, stmt->loc,
+                      "'offload' of what a forward pass needs", NULL);
     }
 }

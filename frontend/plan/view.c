@@ -86,8 +86,12 @@ static uint8_t kinds_of(const sc_plan_view *view, const sc_op *op, sc_value valu
         return kinds_of_use(view, op, value);
     default:
         if ((sc_op_traits(op) & SC_KEEPS_LSE) != 0 && value > op->first_result)
-            return SC_KIND_NO_RULES; /* a statistic for the backward pass, replicated as it is computed */
-        return (sc_op_traits(op) & SC_CONSTANT) != 0 || (op->kind == SC_OP_cast && is_param(view->m, value)) ? SC_KIND_NO_RULES : ACT;
+            return SC_KIND_NO_RULES; /* a statistic for the backward pass, replicated as it is
+                                        computed */
+        return (sc_op_traits(op) & SC_CONSTANT) != 0 ||
+                       (op->kind == SC_OP_cast && is_param(view->m, value))
+                   ? SC_KIND_NO_RULES
+                   : ACT;
     }
 }
 
@@ -147,7 +151,8 @@ static void add_func(sc_plan_view *view, sc_map *place_map, sc_func_id func)
 {
     sc_for_each_op (view->m, func, id) {
         const sc_op *op = sc_op_at(view->m, id);
-        bool seen = (sc_op_traits(op) & SC_STATE_READ) != 0 || sc_plan_in_forward(view->context, op);
+        bool seen =
+            (sc_op_traits(op) & SC_STATE_READ) != 0 || sc_plan_in_forward(view->context, op);
         for (uint32_t r = 0; seen && r < op->result_count; r++)
             add_value(view, place_map, op, op->first_result + r);
     }
@@ -186,5 +191,6 @@ sc_plan_view *sc_plan_view_make_symbolic(sc_context *context, sc_module *m, sc_f
 
 sc_path_match sc_plan_view_match(const sc_plan_view *view, const sc_path *pattern, sc_sym path)
 {
-    return sc_path_match_text(view->context, pattern, view->entry, sc_text(view->context, path), view->symbolic);
+    return sc_path_match_text(view->context, pattern, view->entry, sc_text(view->context, path),
+                              view->symbolic);
 }

@@ -27,7 +27,8 @@ typedef struct sc_plan_view {
     uint32_t *places; /* by value: index into place_paths */
     SC_VEC(sc_sym) place_paths;
     SC_VEC(sc_value) values; /* of the functions, in order */
-    sc_map by_path;          /* path -> its first value (index into `values`); next_same links the others */
+    /* path -> its first value (index into `values`); next_same links the others */
+    sc_map by_path;
     SC_VEC(uint32_t) next_same;
     /* finds the places that a path may match; filled when first needed */
     struct sc_place_index *index;
@@ -57,7 +58,8 @@ typedef struct sc_plan_scope {
     const uint32_t *values;    /* indices into view->values, ascending; NULL: all of them */
     uint32_t count, number;    /* number: identifies the scope in cached matches */
 } sc_plan_scope;
-sc_plan_scope sc_plan_scope_make(sc_context *context, const sc_plan_view *view, const sc_path_list *paths);
+sc_plan_scope sc_plan_scope_make(sc_context *context, const sc_plan_view *view,
+                                 const sc_path_list *paths);
 /* Returns the i-th of the `count` values. */
 sc_value sc_plan_scope_value(const sc_plan_scope *scope, uint32_t i);
 /* Returns the best match of any of the paths. */

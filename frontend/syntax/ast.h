@@ -38,7 +38,11 @@ typedef struct sc_callable {
     sc_loc loc, end; /* end: the closing brace */
 } sc_callable;
 
-typedef enum sc_lhs_kind { SC_LHS_NAME, SC_LHS_SHAPED /* x[B, S] = */, SC_LHS_TYPED /* x: f32[B] = */ } sc_lhs_kind;
+typedef enum sc_lhs_kind {
+    SC_LHS_NAME,
+    SC_LHS_SHAPED /* x[B, S] = */,
+    SC_LHS_TYPED /* x: f32[B] = */
+} sc_lhs_kind;
 
 typedef struct sc_lhs {
     sc_lhs_kind kind;

@@ -5,7 +5,12 @@
 #include "frontend/syntax/ast_expr.h"
 
 /* ---- paths ---- */
-typedef enum sc_seg_kind { SC_SEG_NAME, SC_SEG_ANY /* * */, SC_SEG_RANGE /* w[a..b], inclusive */, SC_SEG_INDEX /* w[a] */ } sc_seg_kind;
+typedef enum sc_seg_kind {
+    SC_SEG_NAME,
+    SC_SEG_ANY /* * */,
+    SC_SEG_RANGE /* w[a..b], inclusive */,
+    SC_SEG_INDEX /* w[a] */
+} sc_seg_kind;
 
 typedef struct sc_seg {
     sc_seg_kind kind;
@@ -91,7 +96,9 @@ typedef enum sc_expect_relation { SC_EXPECT_NONE, SC_EXPECT_LE, SC_EXPECT_EQ } s
 typedef struct sc_plan_stmt {
     sc_plan_stmt_kind kind;
     sc_loc loc;
-    sc_path_list in; /* in PATHS of bind, shard, offload, reshard, precision, expect; the paths of style, stage, remat */
+    /* in PATHS of bind, shard, offload, reshard, precision, expect; the paths of style, stage,
+     * remat */
+    sc_path_list in;
     union {
         SC_VEC(sc_axis_def) axes;
         SC_VEC(sc_bind) binds;
@@ -151,7 +158,11 @@ typedef struct sc_plan {
 } sc_plan;
 
 /* ---- weights ---- */
-typedef enum sc_wdim_kind { SC_WDIM_NAME, SC_WDIM_PART /* 0 of 3 */, SC_WDIM_RANGE /* 0..3 of 5 */ } sc_wdim_kind;
+typedef enum sc_wdim_kind {
+    SC_WDIM_NAME,
+    SC_WDIM_PART /* 0 of 3 */,
+    SC_WDIM_RANGE /* 0..3 of 5 */
+} sc_wdim_kind;
 
 typedef struct sc_wdim {
     sc_wdim_kind kind;

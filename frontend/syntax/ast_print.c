@@ -129,11 +129,16 @@ static bool body_of_item(const sc_item *item, body *out)
         *out = stmts_body(&item->model->body, item->model->end);
         return true;
     case SC_ITEM_PLAN:
-        *out = (body){.kind = BODY_PLAN, .plan = item->plan->body.data, .count = item->plan->body.count, .end = item->plan->end.begin};
+        *out = (body){.kind = BODY_PLAN,
+                      .plan = item->plan->body.data,
+                      .count = item->plan->body.count,
+                      .end = item->plan->end.begin};
         return true;
     case SC_ITEM_WEIGHTS:
-        *out = (body){
-            .kind = BODY_WEIGHTS, .maps = item->weights->maps.data, .count = item->weights->maps.count, .end = item->weights->end.begin};
+        *out = (body){.kind = BODY_WEIGHTS,
+                      .maps = item->weights->maps.data,
+                      .count = item->weights->maps.count,
+                      .end = item->weights->end.begin};
         return true;
     case SC_ITEM_IMPORT:
     case SC_ITEM_DIM:
@@ -178,7 +183,8 @@ static bool is_short(const sc_layout *l, const body *b)
         return true;
     body inner;
     uint32_t begin = place_in(b, 0).begin;
-    if (b->count > 1 || b->end - begin > LONGEST || (inner_body(b, 0, &inner) && !is_short(l, &inner)))
+    if (b->count > 1 || b->end - begin > LONGEST ||
+        (inner_body(b, 0, &inner) && !is_short(l, &inner)))
         return false;
     const char *text = l->file->source->text + (begin - l->file->source->base);
     if (memchr(text, '\n', b->end - begin) != NULL)
@@ -257,8 +263,10 @@ void sc_format_file(sc_context *context, const sc_file *file, sc_strbuf *out)
     sc_layout_begin(&layout, file->lang_loc.begin);
     sc_put(&layout, sc_arena_printf(&context->arena, "lang %lld;", (long long)file->lang));
     sc_layout_end_statement(&layout, file->lang_loc.end);
-    body items = {
-        .kind = BODY_ITEMS, .items = file->items.data, .count = file->items.count, .end = file->source->base + file->source->length + 1};
+    body items = {.kind = BODY_ITEMS,
+                  .items = file->items.data,
+                  .count = file->items.count,
+                  .end = file->source->base + file->source->length + 1};
     print_body(&layout, &items);
     sc_layout_write(&layout, out);
 }

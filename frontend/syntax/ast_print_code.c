@@ -74,7 +74,8 @@ static void put_call(sc_layout *l, const sc_expr *expr)
 
 static bool is_product(const sc_expr *expr)
 {
-    return expr->kind == SC_EXPR_BINARY && !expr->parenthesised && (expr->binary.op == '*' || expr->binary.op == '/');
+    return expr->kind == SC_EXPR_BINARY && !expr->parenthesised &&
+           (expr->binary.op == '*' || expr->binary.op == '/');
 }
 
 /* Prints an operand; a sum breaks at its signs rather than inside its terms. */
@@ -282,8 +283,9 @@ static void put_assignment(sc_layout *l, const sc_stmt *stmt)
 void sc_print_stmt_head(sc_layout *l, const sc_stmt *stmt)
 {
     static const char *const words[] = {
-        [SC_STMT_PARAM] = "param", [SC_STMT_CACHE] = "cache",   [SC_STMT_SUB] = "sub",      [SC_STMT_FN] = "fn",
-        [SC_STMT_ENTRY] = "entry", [SC_STMT_REPEAT] = "repeat", [SC_STMT_RETURN] = "return"};
+        [SC_STMT_PARAM] = "param",  [SC_STMT_CACHE] = "cache", [SC_STMT_SUB] = "sub",
+        [SC_STMT_FN] = "fn",        [SC_STMT_ENTRY] = "entry", [SC_STMT_REPEAT] = "repeat",
+        [SC_STMT_RETURN] = "return"};
     if (stmt->kind != SC_STMT_ASSIGN) {
         sc_put_word(l, words[stmt->kind]);
     }

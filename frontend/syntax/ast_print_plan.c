@@ -9,7 +9,8 @@ static void put_path(sc_layout *l, const sc_path *path)
         const sc_seg *seg = &path->segs.data[i];
         if (i > 0)
             sc_put(l, ".");
-        sc_layout_add(l, seg->name.loc.begin, seg->kind == SC_SEG_ANY ? "*" : sc_layout_text_of(l, seg->name.text));
+        sc_layout_add(l, seg->name.loc.begin,
+                      seg->kind == SC_SEG_ANY ? "*" : sc_layout_text_of(l, seg->name.text));
         if (seg->kind != SC_SEG_RANGE && seg->kind != SC_SEG_INDEX)
             continue;
         sc_put(l, "[");
@@ -42,7 +43,8 @@ static void put_optional_paths(sc_layout *l, const char *word, const sc_path_lis
 
 static void put_kinds(sc_layout *l, const sc_kind_list *kinds)
 {
-    static const char *const names[SC_KIND_COUNT] = {"param", "act", "grad", "opt", "cache", "input", "output"};
+    static const char *const names[SC_KIND_COUNT] = {"param", "act",   "grad",  "opt",
+                                                     "cache", "input", "output"};
     for (uint32_t i = 0; i < kinds->order.count; i++) {
         sc_put_comma(l, i);
         sc_put(l, names[kinds->order.data[i]]);

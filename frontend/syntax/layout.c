@@ -4,7 +4,8 @@
 
 void sc_layout_init(sc_layout *layout, sc_context *context, const sc_file *file)
 {
-    *layout = (sc_layout){.context = context, .file = file, .finished = file->source->base, .opened = true};
+    *layout = (sc_layout){
+        .context = context, .file = file, .finished = file->source->base, .opened = true};
     sc_strbuf_init(&layout->text, &context->arena);
     sc_strbuf_init(&layout->code, &context->arena);
 }
@@ -22,7 +23,8 @@ static uint32_t width_of(const char *text, size_t length)
 static uint32_t take_comments(sc_layout *layout, uint32_t place)
 {
     uint32_t first = layout->next_comment;
-    while (layout->next_comment < layout->file->comments.count && layout->file->comments.data[layout->next_comment].loc.begin < place)
+    while (layout->next_comment < layout->file->comments.count &&
+           layout->file->comments.data[layout->next_comment].loc.begin < place)
         layout->next_comment++;
     return layout->next_comment - first;
 }
@@ -30,14 +32,18 @@ static uint32_t take_comments(sc_layout *layout, uint32_t place)
 static sc_piece *start_piece(sc_layout *layout, uint32_t comments)
 {
     sc_piece *piece = sc_vec_push(&layout->context->arena, &layout->pieces);
-    *piece = (sc_piece){.begin = (uint32_t)layout->text.length, .depth = layout->depth, .comments = comments, .space = layout->wants_space};
+    *piece = (sc_piece){.begin = (uint32_t)layout->text.length,
+                        .depth = layout->depth,
+                        .comments = comments,
+                        .space = layout->wants_space};
     return piece;
 }
 
 void sc_layout_add(sc_layout *layout, uint32_t place, const char *text)
 {
     uint32_t comments = take_comments(layout, place);
-    sc_piece *piece = layout->pieces.count > 0 ? &layout->pieces.data[layout->pieces.count - 1] : NULL;
+    sc_piece *piece =
+        layout->pieces.count > 0 ? &layout->pieces.data[layout->pieces.count - 1] : NULL;
     if (piece == NULL || comments > 0 || layout->may_break) {
         piece = start_piece(layout, comments);
     } else if (layout->wants_space) {
@@ -150,14 +156,16 @@ bool sc_layout_has_comment(const sc_layout *layout, uint32_t before)
         if (layout->pieces.data[i].comments > 0)
             return true;
     }
-    return layout->next_comment < layout->file->comments.count && layout->file->comments.data[layout->next_comment].loc.begin < before;
+    return layout->next_comment < layout->file->comments.count &&
+           layout->file->comments.data[layout->next_comment].loc.begin < before;
 }
 
 /* ---- lines ---- */
 
 static void start_line(sc_layout *layout, uint32_t indent)
 {
-    *sc_vec_push(&layout->context->arena, &layout->lines) = (sc_out_line){.begin = layout->code.length, .width = indent, .indent = indent};
+    *sc_vec_push(&layout->context->arena, &layout->lines) =
+        (sc_out_line){.begin = layout->code.length, .width = indent, .indent = indent};
     for (uint32_t i = 0; i < indent; i++)
         sc_strbuf_add_char(&layout->code, ' ');
     layout->opened = false;
@@ -183,7 +191,8 @@ static const char *source_at(const sc_layout *layout, uint32_t place)
 static void put_own_line_comment(sc_layout *layout, const sc_comment *comment, uint32_t indent)
 {
     start_line(layout, indent);
-    sc_strbuf_add_bytes(&layout->code, source_at(layout, comment->loc.begin), comment->loc.end - comment->loc.begin);
+    sc_strbuf_add_bytes(&layout->code, source_at(layout, comment->loc.begin),
+                        comment->loc.end - comment->loc.begin);
     end_line(layout);
     layout->finished = comment->loc.end;
 }
@@ -307,7 +316,8 @@ static void keep_empty_line(sc_layout *layout, uint32_t place)
 
 static void put_comments(sc_layout *layout, uint32_t place)
 {
-    while (layout->next_comment < layout->file->comments.count && layout->file->comments.data[layout->next_comment].loc.begin < place) {
+    while (layout->next_comment < layout->file->comments.count &&
+           layout->file->comments.data[layout->next_comment].loc.begin < place) {
         const sc_comment *comment = &layout->file->comments.data[layout->next_comment++];
         keep_empty_line(layout, comment->loc.begin);
         put_own_line_comment(layout, comment, layout->indent);
@@ -343,7 +353,9 @@ static uint32_t end_of_paragraph(const sc_layout *layout, uint32_t first, uint32
 {
     const sc_out_line *lines = layout->lines.data;
     uint32_t widest = 0, i = first;
-    for (; i < layout->lines.count && lines[i].indent == lines[first].indent && (lines[i].length > 0 || i == first); i++) {
+    for (; i < layout->lines.count && lines[i].indent == lines[first].indent &&
+           (lines[i].length > 0 || i == first);
+         i++) {
         if (is_aligned(&lines[i]) && lines[i].width > widest)
             widest = lines[i].width;
     }
@@ -351,14 +363,16 @@ static uint32_t end_of_paragraph(const sc_layout *layout, uint32_t first, uint32
     return i;
 }
 
-static void write_line(const sc_layout *layout, const sc_out_line *line, uint32_t column, sc_strbuf *out)
+static void write_line(const sc_layout *layout, const sc_out_line *line, uint32_t column,
+                       sc_strbuf *out)
 {
     sc_strbuf_add_bytes(out, layout->code.data + line->begin, line->length);
     if (line->trailing != NULL) {
         uint32_t gap = is_aligned(line) ? column - line->width : COMMENT_GAP;
         for (uint32_t i = 0; i < gap; i++)
             sc_strbuf_add_char(out, ' ');
-        sc_strbuf_add_bytes(out, source_at(layout, line->trailing->loc.begin), line->trailing->loc.end - line->trailing->loc.begin);
+        sc_strbuf_add_bytes(out, source_at(layout, line->trailing->loc.begin),
+                            line->trailing->loc.end - line->trailing->loc.begin);
     }
     sc_strbuf_add_char(out, '\n');
 }

@@ -16,7 +16,8 @@ typedef struct sc_piece {
     uint32_t begin, length, width; /* begin: offset in `text`; width in characters */
     uint32_t depth;                /* nesting depth at its start */
     uint32_t comments;             /* number of comments before it */
-    bool space;                    /* separated by a blank from the piece before it on the same line */
+    /* separated by a blank from the piece before it on the same line */
+    bool space;
 } sc_piece;
 
 typedef struct sc_out_line {

@@ -23,7 +23,8 @@ sc_int_token sc_read_integer(sc_parser *parser, const char *text, size_t length,
             continue;
         int digit = text[i] - '0';
         if (token.value > (INT64_MAX - digit) / 10) {
-            sc_report(&parser->context->diag, SC_D_bad_number, loc, shortened(parser, text, length), NULL);
+            sc_report(&parser->context->diag, SC_D_bad_number, loc, shortened(parser, text, length),
+                      NULL);
             token.value = 0;
             return token;
         }
@@ -40,9 +41,11 @@ sc_float_token sc_read_float(sc_parser *parser, const char *text, size_t length,
             *end++ = *c;
     }
     *end = 0;
-    sc_float_token token = {sc_strtod(digits, NULL), sc_intern(&parser->context->names, text, length)};
+    sc_float_token token = {sc_strtod(digits, NULL),
+                            sc_intern(&parser->context->names, text, length)};
     if (!isfinite(token.value)) {
-        sc_report(&parser->context->diag, SC_D_bad_number, loc, shortened(parser, text, length), NULL);
+        sc_report(&parser->context->diag, SC_D_bad_number, loc, shortened(parser, text, length),
+                  NULL);
         token.value = 0;
     }
     return token;
@@ -53,8 +56,9 @@ static void report_escape(sc_parser *parser, const char *escape, sc_loc loc)
     int bytes = 1;
     while (((unsigned char)escape[bytes] & 0xc0) == 0x80)
         bytes++;
-    const char *text =
-        sc_arena_printf(&parser->context->arena, "'\\%.*s' is not an escape: a string knows '\\\"' and '\\\\'", bytes, escape);
+    const char *text = sc_arena_printf(
+        &parser->context->arena, "'\\%.*s' is not an escape: a string knows '\\\"' and '\\\\'",
+        bytes, escape);
     sc_report(&parser->context->diag, SC_D_bad_string, loc, text, NULL);
 }
 
@@ -69,12 +73,14 @@ sc_string_token sc_read_string(sc_parser *parser, const char *text, size_t lengt
         if (text[i] == '\\' && i + 1 < length) {
             i++;
             if (text[i] != '"' && text[i] != '\\')
-                report_escape(parser, text + i, (sc_loc){loc.begin + (uint32_t)i - 1, loc.begin + (uint32_t)i + 1});
+                report_escape(parser, text + i,
+                              (sc_loc){loc.begin + (uint32_t)i - 1, loc.begin + (uint32_t)i + 1});
         }
         plain[count++] = text[i];
     }
     if (i >= length) {
-        sc_report(&parser->context->diag, SC_D_bad_string, loc, "this string has no closing '\"' on its line", NULL);
+        sc_report(&parser->context->diag, SC_D_bad_string, loc,
+                  "this string has no closing '\"' on its line", NULL);
         parser->broken_end = loc.end;
     }
     token.text = sc_intern(&parser->context->names, plain, count);
@@ -85,10 +91,13 @@ void sc_record_comment(sc_parser *parser, sc_loc loc)
 {
     const char *text = parser->source->text;
     uint32_t at = loc.begin - parser->source->base, length = loc.end - loc.begin, before = at;
-    while (length > 0 && (text[at + length - 1] == ' ' || text[at + length - 1] == '\t' || text[at + length - 1] == '\r'))
+    while (length > 0 && (text[at + length - 1] == ' ' || text[at + length - 1] == '\t' ||
+                          text[at + length - 1] == '\r'))
         length--;
-    while (before > 0 && (text[before - 1] == ' ' || text[before - 1] == '\t' || text[before - 1] == '\r'))
+    while (before > 0 &&
+           (text[before - 1] == ' ' || text[before - 1] == '\t' || text[before - 1] == '\r'))
         before--;
     *sc_vec_push(&parser->context->arena, &parser->file->comments) =
-        (sc_comment){.loc = {loc.begin, loc.begin + length}, .own_line = before == 0 || text[before - 1] == '\n'};
+        (sc_comment){.loc = {loc.begin, loc.begin + length},
+                     .own_line = before == 0 || text[before - 1] == '\n'};
 }

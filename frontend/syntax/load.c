@@ -42,7 +42,8 @@ static file_text read_open_file(int descriptor, char *bytes, size_t room)
         ssize_t got = read(descriptor, bytes + text.length, room - text.length);
         if (got < 0 && errno == EINTR)
             continue;
-        if (got < 0 && errno == EAGAIN && poll(&(struct pollfd){.fd = descriptor, .events = POLLIN}, 1, -1) >= 0)
+        if (got < 0 && errno == EAGAIN &&
+            poll(&(struct pollfd){.fd = descriptor, .events = POLLIN}, 1, -1) >= 0)
             continue;
         if (got < 0)
             text.error = errno;
@@ -122,7 +123,8 @@ static bool canonical_path(const char *path, char canonical[PATH_MAX])
     if (realpath(path, canonical) != NULL)
         return true;
     int error = errno;
-    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode) && strlen(path) < PATH_MAX) {
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode) &&
+        strlen(path) < PATH_MAX) {
         strcpy(canonical, path);
         return true;
     }
@@ -137,7 +139,8 @@ static void report_cycle(sc_importer *importer, uint32_t index, const char *path
     sc_report(diag, SC_D_import_cycle, import, path, NULL);
     for (uint32_t i = index + 1; i < importer->files.count; i++) {
         if (importer->files.data[i].loading)
-            sc_report_note(diag, importer->files.data[i].import, "'%s' is imported here", importer->files.data[i].file->source->name);
+            sc_report_note(diag, importer->files.data[i].import, "'%s' is imported here",
+                           importer->files.data[i].file->source->name);
     }
 }
 
@@ -147,12 +150,16 @@ static void load_imports(sc_importer *importer, sc_file *file)
 {
     sc_context *context = importer->context;
     if (++importer->depth > SC_MAX_DEPTH) {
-        sc_report(&context->diag, SC_D_imports_too_deep, file->lang_loc, sc_arena_printf(&context->arena, "%d", SC_MAX_DEPTH), NULL);
+        sc_report(&context->diag, SC_D_imports_too_deep, file->lang_loc,
+                  sc_arena_printf(&context->arena, "%d", SC_MAX_DEPTH), NULL);
     } else {
         for (uint32_t i = 0; i < file->items.count; i++) {
             sc_item *item = file->items.data[i];
             if (item->kind == SC_ITEM_IMPORT)
-                item->import.file = load(importer, resolve(context, file->source->name, sc_text(context, item->import.path)), item->loc);
+                item->import.file =
+                    load(importer,
+                         resolve(context, file->source->name, sc_text(context, item->import.path)),
+                         item->loc);
         }
     }
     importer->depth--;
@@ -167,13 +174,15 @@ static sc_file *load(sc_importer *importer, const char *path, sc_loc import)
         return NULL;
     }
     bool is_new;
-    uint32_t index = *sc_map_insert(&importer->by_path, sc_intern_text(&context->names, canonical), importer->files.count, &is_new);
+    uint32_t index = *sc_map_insert(&importer->by_path, sc_intern_text(&context->names, canonical),
+                                    importer->files.count, &is_new);
     if (!is_new) {
         if (importer->files.data[index].loading)
             report_cycle(importer, index, path, import);
         return importer->files.data[index].file;
     }
-    *sc_vec_push(&context->arena, &importer->files) = (loaded_file){.loading = true, .import = import};
+    *sc_vec_push(&context->arena, &importer->files) =
+        (loaded_file){.loading = true, .import = import};
     sc_file *file = read_and_parse(context, path, import);
     importer->files.data[index].file = file;
     if (file != NULL)

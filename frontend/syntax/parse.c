@@ -13,10 +13,18 @@ static size_t utf8_sequence(const unsigned char *text, size_t length)
     unsigned char first = text[0];
     if (first < 0x80)
         return 1;
-    size_t size = first >= 0xc2 && first <= 0xdf ? 2 : first >= 0xe0 && first <= 0xef ? 3 : first >= 0xf0 && first <= 0xf4 ? 4 : 0;
+    size_t size = first >= 0xc2 && first <= 0xdf   ? 2
+                  : first >= 0xe0 && first <= 0xef ? 3
+                  : first >= 0xf0 && first <= 0xf4 ? 4
+                                                   : 0;
     if (size == 0 || size > length)
         return 0;
-    unsigned char low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80, high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    unsigned char low = first == 0xe0   ? 0xa0
+                        : first == 0xf0 ? 0x90
+                                        : 0x80,
+                  high = first == 0xed   ? 0x9f
+                         : first == 0xf4 ? 0x8f
+                                         : 0xbf;
     if (text[1] < low || text[1] > high)
         return 0;
     for (size_t i = 2; i < size; i++) {
@@ -41,23 +49,27 @@ static bool check_bytes(sc_parser *parser)
         if (text[i] == 0)
             sc_report(diag, SC_D_bad_character, loc, "with code 0", NULL);
         else
-            sc_report(diag, SC_D_bad_utf8, loc, sc_arena_printf(&parser->context->arena, "0x%02x", text[i]),
+            sc_report(diag, SC_D_bad_utf8, loc,
+                      sc_arena_printf(&parser->context->arena, "0x%02x", text[i]),
                       sc_arena_printf(&parser->context->arena, "%zu", i), NULL);
         return false;
     }
     return true;
 }
 
-static const sc_source *add_source(sc_context *context, const char *name, const char *text, size_t length)
+static const sc_source *add_source(sc_context *context, const char *name, const char *text,
+                                   size_t length)
 {
-    const sc_source *source = length <= SC_MAX_FILE_SIZE ? sc_sources_add(&context->sources, name, text, length) : NULL;
+    const sc_source *source =
+        length <= SC_MAX_FILE_SIZE ? sc_sources_add(&context->sources, name, text, length) : NULL;
     if (source != NULL)
         return source;
     source = sc_sources_add(&context->sources, name, "", 0);
     sc_loc loc = {0};
     if (source != NULL)
         loc = (sc_loc){source->base, source->base};
-    sc_report(&context->diag, SC_D_file_too_large, loc, name, sc_arena_printf(&context->arena, "%zu", length),
+    sc_report(&context->diag, SC_D_file_too_large, loc, name,
+              sc_arena_printf(&context->arena, "%zu", length),
               sc_arena_printf(&context->arena, "%d", SC_MAX_FILE_SIZE), NULL);
     return NULL;
 }
@@ -77,7 +89,8 @@ static void parse(sc_parser *parser)
 
 sc_file *sc_parse_text(sc_context *context, const char *name, const char *text, size_t length)
 {
-    sc_parser parser = {.context = context, .file = sc_arena_alloc(&context->arena, sizeof(sc_file))};
+    sc_parser parser = {.context = context,
+                        .file = sc_arena_alloc(&context->arena, sizeof(sc_file))};
     parser.source = add_source(context, name, text, length);
     if (parser.source == NULL)
         return parser.file;

@@ -86,7 +86,8 @@ static uint32_t depth_of_parts(const sc_stmt *stmt)
     case SC_STMT_PARAM:
     case SC_STMT_CACHE:
         for (uint32_t i = 0; i < stmt->decls.count; i++)
-            depth = deeper(depth, stmt->decls.data[i].init != NULL ? stmt->decls.data[i].init->depth : 0);
+            depth = deeper(depth,
+                           stmt->decls.data[i].init != NULL ? stmt->decls.data[i].init->depth : 0);
         break;
     case SC_STMT_SUB:
         for (uint32_t i = 0; i < stmt->subs.count; i++)

@@ -14,21 +14,25 @@ typedef struct token_group {
 } token_group;
 
 static const token_group groups[] = {
-    {NULL, {"mesh",  "bind",     "shard", "free",   "act",     "grad",    "opt",   "input",     "output",     "pin",
-            "style", "stage",    "remat", "save",   "offload", "reshard", "after", "precision", "accumulate", "pad",
-            "to",    "multiple", "tune",  "expect", "as",      "of",      "intra", "inter",     "ignore"}},
+    {NULL, {"mesh",   "bind",      "shard",      "free",  "act",   "grad",     "opt",     "input",
+            "output", "pin",       "style",      "stage", "remat", "save",     "offload", "reshard",
+            "after",  "precision", "accumulate", "pad",   "to",    "multiple", "tune",    "expect",
+            "as",     "of",        "intra",      "inter", "ignore"}},
     {"a plan statement",
-     {"mesh", "bind", "shard", "pin", "style", "stage", "remat", "offload", "reshard", "precision", "accumulate", "pad", "tune", "expect"}},
+     {"mesh", "bind", "shard", "pin", "style", "stage", "remat", "offload", "reshard", "precision",
+      "accumulate", "pad", "tune", "expect"}},
     {"a declaration", {"import", "dim", "fn", "block", "model", "minimize", "plan", "weights"}},
     {"a statement", {"param", "cache", "sub", "fn", "entry", "repeat", "return", "identifier"}},
-    {"a kind of tensor (param, act, ..)", {"param", "act", "grad", "opt", "cache", "input", "output"}},
+    {"a kind of tensor (param, act, ..)",
+     {"param", "act", "grad", "opt", "cache", "input", "output"}},
     {"an expression", {"identifier", "integer", "number", "string", "'('", "'-'"}},
     {"a number", {"integer", "number"}},
     {"an operator", {"'+'", "'-'", "'*'", "'/'"}},
 };
 
 /* Tokens that end a list or a statement are the most useful and named first. */
-static const char *const first_named[] = {"';'", "','", "')'", "']'", "'}'", "'='", "<=", "==", "intra", "inter", "an operator"};
+static const char *const first_named[] = {"';'", "','", "')'",   "']'",   "'}'",        "'='",
+                                          "<=",  "==",  "intra", "inter", "an operator"};
 
 enum { MAX_TOKENS = 128 }; /* more than the grammar has */
 
@@ -149,7 +153,8 @@ static void add_found(sc_strbuf *out, const sc_parser *parser, const char *found
             shown--;
     }
     const char *quote = text[0] == '"' ? "" : "'";
-    sc_strbuf_printf(out, "found %s%.*s%s%s", quote, (int)shown, text, shown < length ? ".." : "", quote);
+    sc_strbuf_printf(out, "found %s%.*s%s%s", quote, (int)shown, text, shown < length ? ".." : "",
+                     quote);
 }
 
 static const char *compose(sc_parser *parser, const char *found, sc_loc loc, token_set *expected)
@@ -179,10 +184,12 @@ static bool on_one_line(const sc_parser *parser, uint32_t from, uint32_t to)
 
 /* True if a semicolon is missing. The parser has already requested the unexpected token, so the
  * token before it is before_last. */
-static bool misses_semicolon(const sc_parser *parser, const token_set *expected, int found, sc_loc loc)
+static bool misses_semicolon(const sc_parser *parser, const token_set *expected, int found,
+                             sc_loc loc)
 {
     const sc_past_token *before = &parser->before_last;
-    return has(expected, "';'") && before->loc.end != 0 && before->loc.end <= loc.begin && loc.begin < loc.end &&
+    return has(expected, "';'") && before->loc.end != 0 && before->loc.end <= loc.begin &&
+           loc.begin < loc.end &&
            (found == '}' || !on_one_line(parser, before->loc.end, loc.begin));
 }
 
@@ -216,16 +223,20 @@ static void note_open_bracket(sc_parser *parser, const token_set *expected, int 
         sc_report_note(&parser->context->diag, open, "this '%c' is not closed", kind);
 }
 
-static const char *const statements[] = {"param", "cache", "sub", "fn", "entry", "repeat", "return"};
-static const char *const plan_statements[] = {"mesh",    "bind",    "shard",     "pin",        "style", "stage", "remat",
-                                              "offload", "reshard", "precision", "accumulate", "pad",   "tune",  "expect"};
+static const char *const statements[] = {"param", "cache",  "sub",   "fn",
+                                         "entry", "repeat", "return"};
+static const char *const plan_statements[] = {
+    "mesh",    "bind",    "shard",     "pin",        "style", "stage", "remat",
+    "offload", "reshard", "precision", "accumulate", "pad",   "tune",  "expect"};
 
 static const char *nearest_statement(const sc_parser *parser, sc_sym name)
 {
     const char *text = sc_text(parser->context, name);
     if (parser->in_plan)
         return sc_nearest(text, plan_statements, sizeof plan_statements / sizeof *plan_statements);
-    return parser->brace_depth > 0 ? sc_nearest(text, statements, sizeof statements / sizeof *statements) : NULL;
+    return parser->brace_depth > 0
+               ? sc_nearest(text, statements, sizeof statements / sizeof *statements)
+               : NULL;
 }
 
 static bool is_one_of(const char *const *words, size_t count, const char *text, size_t length)
@@ -240,30 +251,40 @@ static bool is_one_of(const char *const *words, size_t count, const char *text, 
 bool sc_starts_plan_statement(const sc_parser *parser, sc_loc loc)
 {
     const char *text = sc_source_text(parser, loc.begin);
-    return is_one_of(plan_statements, sizeof plan_statements / sizeof *plan_statements, text, loc.end - loc.begin);
+    return is_one_of(plan_statements, sizeof plan_statements / sizeof *plan_statements, text,
+                     loc.end - loc.begin);
 }
 
 /* Handles `shard params, opt D over dp;`, where parsing fails after the wrong word, which was meant
  * as a kind. Returns true after reporting an error. */
 static bool report_misspelt_kind(sc_parser *parser, sc_loc found)
 {
-    static const char *const kinds[] = {"param", "act", "grad", "opt", "cache", "input", "output", "over", "free"}; /* and other words */
+    /* and other words */
+    static const char *const kinds[] = {"param", "act",    "grad", "opt", "cache",
+                                        "input", "output", "over", "free"};
     enum { COUNT = sizeof kinds / sizeof *kinds, KINDS = COUNT - 2, SHORTEST = 3 };
     if (parser->statement.kind != SC_T_SHARD || found.begin <= parser->statement.loc.end)
         return false;
-    const char *text = sc_source_text(parser, parser->statement.loc.end), *end = sc_source_text(parser, found.begin);
+    const char *text = sc_source_text(parser, parser->statement.loc.end),
+               *end = sc_source_text(parser, found.begin);
     while (text < end) {
         size_t blank = strspn(text, " \t\n,"), length = strcspn(text + blank, " \t\n,");
         const char *word = sc_arena_copy_text(&parser->context->arena, text + blank, length);
-        const char *near = length < SHORTEST || is_one_of(kinds, COUNT, word, length) ? NULL : sc_nearest(word, kinds, COUNT);
+        const char *near = length < SHORTEST || is_one_of(kinds, COUNT, word, length)
+                               ? NULL
+                               : sc_nearest(word, kinds, COUNT);
         if (text + blank >= end)
             return false;
         uint32_t begin = found.begin - (uint32_t)(end - text) + (uint32_t)blank;
         if (near != NULL && is_one_of(kinds, KINDS, near, strlen(near))) {
-            const char *message = sc_arena_printf(&parser->context->arena, "'%s' is no kind of tensor; did you mean '%s'?", word, near);
-            sc_report(&parser->context->diag, SC_D_syntax, (sc_loc){begin, begin + (uint32_t)length}, message, NULL);
-            sc_report_note(&parser->context->diag, (sc_loc){0},
-                           "the kinds are param, act, grad, opt, cache, input and output; then come dims");
+            const char *message =
+                sc_arena_printf(&parser->context->arena,
+                                "'%s' is no kind of tensor; did you mean '%s'?", word, near);
+            sc_report(&parser->context->diag, SC_D_syntax,
+                      (sc_loc){begin, begin + (uint32_t)length}, message, NULL);
+            sc_report_note(
+                &parser->context->diag, (sc_loc){0},
+                "the kinds are param, act, grad, opt, cache, input and output; then come dims");
             return true;
         }
         text += blank + length;
@@ -283,7 +304,8 @@ static void note_missing_braces(sc_parser *parser, const token_set *expected, sc
     else if (sc_starts_plan_statement(parser, loc))
         place = "plan";
     if (place != NULL)
-        sc_report_note(&parser->context->diag, (sc_loc){0}, "'%.*s' stands inside the braces of a %s", (int)length, text, place);
+        sc_report_note(&parser->context->diag, (sc_loc){0},
+                       "'%.*s' stands inside the braces of a %s", (int)length, text, place);
 }
 
 /* Adds a note about a misspelt statement: `parm w[D];` fails at w, `shrad H over tp;` at its first
@@ -292,7 +314,8 @@ static void note_misspelt_statement(sc_parser *parser, sc_loc loc)
 {
     const sc_past_token *first = &parser->statement;
     bool near = first->loc.begin == loc.begin || first->loc.begin == parser->before_last.loc.begin;
-    const char *nearest = near && first->kind == SC_T_IDENT ? nearest_statement(parser, first->name) : NULL;
+    const char *nearest =
+        near && first->kind == SC_T_IDENT ? nearest_statement(parser, first->name) : NULL;
     if (nearest != NULL)
         sc_report_note(&parser->context->diag, first->loc, "did you mean '%s'?", nearest);
 }
@@ -301,22 +324,27 @@ static void note_reserved_for_later(sc_parser *parser, const char *found)
 {
     for (size_t i = 0; i < sizeof reserved_for_later / sizeof *reserved_for_later; i++) {
         if (strcmp(found, reserved_for_later[i]) == 0)
-            sc_report_note(&parser->context->diag, (sc_loc){0}, "'%s' is reserved for a later version of the language", found);
+            sc_report_note(&parser->context->diag, (sc_loc){0},
+                           "'%s' is reserved for a later version of the language", found);
     }
 }
 
 static void note_lonely_point(sc_parser *parser, int found)
 {
     int before = parser->before_last.kind;
-    if (found == '.' && (before == SC_T_INT || before == '=' || before == '(' || before == ',' || before == '*'))
-        sc_report_note(&parser->context->diag, (sc_loc){0}, "a number has a digit on both sides of its point: 1.0, 0.5");
+    if (found == '.' &&
+        (before == SC_T_INT || before == '=' || before == '(' || before == ',' || before == '*'))
+        sc_report_note(&parser->context->diag, (sc_loc){0},
+                       "a number has a digit on both sides of its point: 1.0, 0.5");
 }
 
-static void note_causes(sc_parser *parser, const token_set *expected, const char *found_name, int found, sc_loc loc)
+static void note_causes(sc_parser *parser, const token_set *expected, const char *found_name,
+                        int found, sc_loc loc)
 {
     sc_diag *diag = &parser->context->diag;
     if (misses_semicolon(parser, expected, found, loc))
-        sc_report_note(diag, (sc_loc){parser->before_last.loc.end, parser->before_last.loc.end}, "is a ';' missing here?");
+        sc_report_note(diag, (sc_loc){parser->before_last.loc.end, parser->before_last.loc.end},
+                       "is a ';' missing here?");
     else
         note_open_bracket(parser, expected, found);
     if (found == '}' && parser->brace_depth == 0 && has(expected, "import"))
@@ -348,7 +376,8 @@ static bool is_keyword(int kind)
 static bool is_clause(const sc_parser *parser, int kind, sc_loc loc)
 {
     static const int clauses[] = {SC_T_AT, SC_T_ALONG, SC_T_WITH, SC_T_IN, SC_T_OVER, SC_T_FOR};
-    static const int named[] = {SC_T_PLAN, SC_T_MODEL, SC_T_WEIGHTS, SC_T_BLOCK, SC_T_FN, SC_T_ENTRY};
+    static const int named[] = {SC_T_PLAN,  SC_T_MODEL, SC_T_WEIGHTS,
+                                SC_T_BLOCK, SC_T_FN,    SC_T_ENTRY};
     const char *next = sc_source_text(parser, loc.end);
     for (size_t i = 0; i < sizeof named / sizeof *named; i++) {
         /* a name must follow these; before `for` it is missing */
@@ -364,17 +393,20 @@ static bool is_clause(const sc_parser *parser, int kind, sc_loc loc)
     return false;
 }
 
-static bool is_reserved_word_as_name(const sc_parser *parser, int found, sc_loc loc, const token_set *expected)
+static bool is_reserved_word_as_name(const sc_parser *parser, int found, sc_loc loc,
+                                     const token_set *expected)
 {
     if (!is_keyword(found) || !has(expected, "identifier") || is_clause(parser, found, loc))
         return false;
-    bool statement_starts = has(expected, "repeat") || has(expected, "dim") || (has(expected, "remat") && !has(expected, "to"));
+    bool statement_starts = has(expected, "repeat") || has(expected, "dim") ||
+                            (has(expected, "remat") && !has(expected, "to"));
     return !statement_starts || goes_on_as_name(parser, loc);
 }
 
 static void report_reserved_word(sc_parser *parser, sc_loc loc)
 {
-    const char *word = sc_arena_copy_text(&parser->context->arena, sc_source_text(parser, loc.begin), loc.end - loc.begin);
+    const char *word = sc_arena_copy_text(&parser->context->arena,
+                                          sc_source_text(parser, loc.begin), loc.end - loc.begin);
     sc_report(&parser->context->diag, SC_D_reserved_word, loc, word, NULL);
 }
 
@@ -382,10 +414,12 @@ static void report_reserved_word(sc_parser *parser, sc_loc loc)
 static bool follows_reserved_word(const sc_parser *parser, int found, const token_set *expected)
 {
     const sc_past_token *before = &parser->before_last;
-    return found == '=' && is_keyword(before->kind) && before->loc.begin == parser->statement.loc.begin && has(expected, "identifier");
+    return found == '=' && is_keyword(before->kind) &&
+           before->loc.begin == parser->statement.loc.begin && has(expected, "identifier");
 }
 
-void sc_report_syntax(sc_parser *parser, const char *found, sc_loc loc, const char **expected, int expected_count)
+void sc_report_syntax(sc_parser *parser, const char *found, sc_loc loc, const char **expected,
+                      int expected_count)
 {
     sc_diag *diag = &parser->context->diag;
     token_set wanted = {expected, expected_count};
@@ -427,8 +461,10 @@ void sc_report_too_deep(sc_parser *parser, sc_loc loc)
 void sc_report_misplaced_declaration(sc_parser *parser, sc_loc loc)
 {
     sc_diag *diag = &parser->context->diag;
-    const char *text = sc_arena_printf(&parser->context->arena, "found '%.*s' inside braces, but it stands only at the top of a file",
-                                       (int)(loc.end - loc.begin), sc_source_text(parser, loc.begin));
+    const char *text =
+        sc_arena_printf(&parser->context->arena,
+                        "found '%.*s' inside braces, but it stands only at the top of a file",
+                        (int)(loc.end - loc.begin), sc_source_text(parser, loc.begin));
     sc_report(diag, SC_D_syntax, loc, text, NULL);
     for (uint32_t i = parser->open.count; i-- > 0;) {
         if (parser->open.data[i].kind == '{') {
@@ -442,15 +478,19 @@ void sc_report_missing_brace(sc_parser *parser, sc_loc loc)
 {
     sc_diag *diag = &parser->context->diag;
     const char *text =
-        sc_arena_printf(&parser->context->arena, "found '%.*s', wanted '{'", (int)(loc.end - loc.begin), sc_source_text(parser, loc.begin));
+        sc_arena_printf(&parser->context->arena, "found '%.*s', wanted '{'",
+                        (int)(loc.end - loc.begin), sc_source_text(parser, loc.begin));
     sc_report(diag, SC_D_syntax, loc, text, NULL);
-    sc_report_note(diag, (sc_loc){parser->last.loc.end, parser->last.loc.end}, "is a '{' missing here?");
+    sc_report_note(diag, (sc_loc){parser->last.loc.end, parser->last.loc.end},
+                   "is a '{' missing here?");
 }
 
 void sc_report_block_comment(sc_parser *parser, sc_loc loc)
 {
-    sc_report(&parser->context->diag, SC_D_syntax, (sc_loc){loc.begin, loc.begin + 2}, "'/*' does not start a comment", NULL);
-    sc_report_note(&parser->context->diag, (sc_loc){0}, "comments start with '//' or '#' and end with their line");
+    sc_report(&parser->context->diag, SC_D_syntax, (sc_loc){loc.begin, loc.begin + 2},
+              "'/*' does not start a comment", NULL);
+    sc_report_note(&parser->context->diag, (sc_loc){0},
+                   "comments start with '//' or '#' and end with their line");
 }
 
 static uint32_t first_code_point(const char *text, uint32_t length)
@@ -487,7 +527,8 @@ void sc_report_bad_characters(sc_parser *parser, sc_loc loc)
     const char *text = sc_source_text(parser, loc.begin);
     uint32_t code = first_code_point(text, loc.end - loc.begin);
     sc_arena *arena = &parser->context->arena;
-    const char *shown = code > 0x20 && code < 0x7f ? sc_arena_printf(arena, "'%c'", (char)code) : sc_arena_printf(arena, "U+%04X", code);
+    const char *shown = code > 0x20 && code < 0x7f ? sc_arena_printf(arena, "'%c'", (char)code)
+                                                   : sc_arena_printf(arena, "U+%04X", code);
     sc_report(&parser->context->diag, SC_D_bad_character, loc, shown, NULL);
     if (code == '<' && parser->in_plan) {
         sc_report_note(&parser->context->diag, (sc_loc){0}, "an expectation is '<=' or '=='");

@@ -145,8 +145,9 @@ typedef struct sc_parser {
     SC_VEC(sc_bracket) open;
     sc_bracket unclosed; /* the innermost ( or [ left open, if the newest token is ; or } */
     uint32_t brace_depth;
-    bool plan_pending;  /* between `plan` or `weights` and the brace */
-    bool in_plan;       /* inside the braces or right before them: the scanner knows more keywords */
+    bool plan_pending; /* between `plan` or `weights` and the brace */
+    /* inside the braces or right before them: the scanner knows more keywords */
+    bool in_plan;
     bool started;       /* the first token was read */
     int version_tokens; /* remaining tokens of a missing `lang 1 ;` to insert */
     bool opening;       /* an opening brace is to be inserted before `held` */
@@ -188,7 +189,8 @@ uint32_t sc_formals_depth(const sc_formal *formals, uint32_t count);
 const char *sc_source_text(const sc_parser *parser, uint32_t position);
 /* Reports a syntax error. `found` and `expected` are token names of the grammar. Reorders
  * `expected`. */
-void sc_report_syntax(sc_parser *parser, const char *found, sc_loc loc, const char **expected, int expected_count);
+void sc_report_syntax(sc_parser *parser, const char *found, sc_loc loc, const char **expected,
+                      int expected_count);
 void sc_report_too_deep(sc_parser *parser, sc_loc loc);
 /* Reports a C-style block comment, which the language does not have; the comment is skipped. */
 void sc_report_block_comment(sc_parser *parser, sc_loc loc);

@@ -10,8 +10,9 @@
 /* True if a token starts a declaration that is not allowed inside braces. */
 static bool is_declaration(const sc_parser *parser, int kind)
 {
-    return kind == SC_T_IMPORT || kind == SC_T_DIM || kind == SC_T_BLOCK || kind == SC_T_MODEL || kind == SC_T_MINIMIZE ||
-           kind == SC_T_PLAN || kind == SC_T_WEIGHTS || (kind == SC_T_FN && parser->in_plan);
+    return kind == SC_T_IMPORT || kind == SC_T_DIM || kind == SC_T_BLOCK || kind == SC_T_MODEL ||
+           kind == SC_T_MINIMIZE || kind == SC_T_PLAN || kind == SC_T_WEIGHTS ||
+           (kind == SC_T_FN && parser->in_plan);
 }
 
 static bool starts_statement(const sc_parser *parser)
@@ -26,19 +27,23 @@ static bool goes_on_as_declaration(const sc_parser *parser, const sc_token *toke
     const char *next = sc_source_text(parser, token->loc.end);
     while (*next == ' ' || *next == '\t')
         next++;
-    return (*next >= 'a' && *next <= 'z') || (*next >= 'A' && *next <= 'Z') || *next == '_' || *next == '"';
+    return (*next >= 'a' && *next <= 'z') || (*next >= 'A' && *next <= 'Z') || *next == '_' ||
+           *next == '"';
 }
 
 /* Corrects a name at the start of a declaration, where no name is allowed, to a similar keyword. */
 static void correct_declaration(sc_parser *parser, sc_token *token)
 {
-    static const char *const words[] = {"import", "dim", "fn", "block", "model", "minimize", "plan", "weights"};
-    static const int kinds[] = {SC_T_IMPORT, SC_T_DIM, SC_T_FN, SC_T_BLOCK, SC_T_MODEL, SC_T_MINIMIZE, SC_T_PLAN, SC_T_WEIGHTS};
+    static const char *const words[] = {"import", "dim",      "fn",   "block",
+                                        "model",  "minimize", "plan", "weights"};
+    static const int kinds[] = {SC_T_IMPORT, SC_T_DIM,      SC_T_FN,   SC_T_BLOCK,
+                                SC_T_MODEL,  SC_T_MINIMIZE, SC_T_PLAN, SC_T_WEIGHTS};
     const char *name = sc_text(parser->context, token->value.name.text);
     const char *nearest = sc_nearest(name, words, sizeof words / sizeof *words);
     if (nearest == NULL || !goes_on_as_declaration(parser, token))
         return;
-    const char *text = sc_arena_printf(&parser->context->arena, "found '%s', wanted a declaration", name);
+    const char *text =
+        sc_arena_printf(&parser->context->arena, "found '%s', wanted a declaration", name);
     sc_report(&parser->context->diag, SC_D_syntax, token->loc, text, NULL);
     sc_report_note(&parser->context->diag, (sc_loc){0}, "did you mean '%s'?", nearest);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
@@ -84,7 +89,8 @@ static void track_brackets(sc_parser *parser, const sc_token *token)
         /* fallthrough */
     case '(':
     case '[':
-        *sc_vec_push(&parser->context->arena, &parser->open) = (sc_bracket){(char)token->kind, token->loc};
+        *sc_vec_push(&parser->context->arena, &parser->open) =
+            (sc_bracket){(char)token->kind, token->loc};
         break;
     case ')':
         close_bracket(parser, '(');
@@ -117,7 +123,8 @@ static void read_token(sc_parser *parser, sc_token *token)
     if (!parser->holds) {
         token->kind = sc_scan(&token->value, &token->loc, parser->scanner);
     } else if (parser->version_tokens > 0) {
-        *token = (sc_token){.kind = version[--parser->version_tokens], .loc = nothing, .value.integer = {1, 0}};
+        *token = (sc_token){
+            .kind = version[--parser->version_tokens], .loc = nothing, .value.integer = {1, 0}};
     } else if (parser->opening) {
         parser->opening = false;
         *token = (sc_token){.kind = '{', .loc = nothing};
@@ -141,14 +148,16 @@ static void hold(sc_parser *parser, sc_token *token)
 /* True after `plan p for m` (or weights): a brace must follow. */
 static bool ends_plan_header(const sc_parser *parser)
 {
-    return parser->plan_pending && parser->before_last.kind == SC_T_FOR && parser->last.kind == SC_T_IDENT;
+    return parser->plan_pending && parser->before_last.kind == SC_T_FOR &&
+           parser->last.kind == SC_T_IDENT;
 }
 
 /* True if a token starts a statement of a model's or function's body and cannot be part of its
  * header. */
 static bool starts_body(const sc_parser *parser, const sc_token *token)
 {
-    static const int kinds[] = {SC_T_PARAM, SC_T_CACHE, SC_T_SUB, SC_T_FN, SC_T_ENTRY, SC_T_REPEAT, SC_T_RETURN};
+    static const int kinds[] = {SC_T_PARAM, SC_T_CACHE,  SC_T_SUB,   SC_T_FN,
+                                SC_T_ENTRY, SC_T_REPEAT, SC_T_RETURN};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (token->kind == kinds[i])
             return true;
@@ -176,7 +185,8 @@ static bool lacks_brace(const sc_parser *parser, const sc_token *token)
     case SC_T_FN:
     case SC_T_BLOCK:
     case SC_T_ENTRY:
-        return parser->past_formals && (last == ')' || last == ']' || before == SC_T_ALONG) && starts_body(parser, token);
+        return parser->past_formals && (last == ')' || last == ']' || before == SC_T_ALONG) &&
+               starts_body(parser, token);
     default:
         return false;
     }
@@ -195,13 +205,14 @@ static void mend(sc_parser *parser, sc_token *token)
         parser->started = true;
         if (token->kind == SC_T_LANG)
             return;
-        sc_report(&parser->context->diag, SC_D_missing_version, (sc_loc){token->loc.begin, token->loc.begin}, NULL);
+        sc_report(&parser->context->diag, SC_D_missing_version,
+                  (sc_loc){token->loc.begin, token->loc.begin}, NULL);
         parser->version_tokens = 3;
         hold(parser, token);
     } else if (token->kind == SC_T_IDENT && parser->brace_depth == 0 && starts_statement(parser)) {
         correct_declaration(parser, token);
-    } else if (parser->brace_depth > 0 && is_declaration(parser, token->kind) && starts_statement(parser) &&
-               goes_on_as_declaration(parser, token)) {
+    } else if (parser->brace_depth > 0 && is_declaration(parser, token->kind) &&
+               starts_statement(parser) && goes_on_as_declaration(parser, token)) {
         sc_report_misplaced_declaration(parser, token->loc);
         parser->closing = parser->brace_depth;
         hold(parser, token);
@@ -220,7 +231,8 @@ int sc_next_token(sc_value *value, sc_loc *loc, sc_parser *parser)
     if (from_text)
         mend(parser, &token);
     track_brackets(parser, &token);
-    sc_past_token past = {token.kind, token.loc, token.kind == SC_T_IDENT ? token.value.name.text : 0};
+    sc_past_token past = {token.kind, token.loc,
+                          token.kind == SC_T_IDENT ? token.value.name.text : 0};
     if (starts_statement(parser)) {
         parser->statement = past;
         parser->past_formals = false;

@@ -49,10 +49,14 @@ static int find_word(const sc_text_list *words, const char *word)
 
 /* Sorts arguments by the names in `words`. The first `positional` may be given without a name, in
  * order; the first `required` must be given. */
-static reader read_names(const reader *outer, const char *owner, sc_loc loc, const sc_arg_list *args, const char *words,
-                         uint32_t positional, uint32_t required)
+static reader read_names(const reader *outer, const char *owner, sc_loc loc,
+                         const sc_arg_list *args, const char *words, uint32_t positional,
+                         uint32_t required)
 {
-    reader r = {.program = outer->program, .entry = outer->entry, .bindings = outer->bindings, .owner = owner};
+    reader r = {.program = outer->program,
+                .entry = outer->entry,
+                .bindings = outer->bindings,
+                .owner = owner};
     sc_context *context = r.program->context;
     list_words(context, words, &r.known);
     assert(r.known.data != NULL); /* every owner has arguments */
@@ -60,18 +64,22 @@ static reader read_names(const reader *outer, const char *owner, sc_loc loc, con
     for (uint32_t i = 0; i < args->count; i++) {
         const sc_arg *arg = &args->data[i];
         bool placed = i < positional && arg->values.count == 1;
-        const char *name = arg->name.text != 0 ? sc_text(context, arg->name.text) : placed ? r.known.data[i] : NULL;
+        const char *name = arg->name.text != 0 ? sc_text(context, arg->name.text)
+                           : placed            ? r.known.data[i]
+                                               : NULL;
         int at = name == NULL ? -1 : find_word(&r.known, name);
         if (at < 0) {
             unnamed = unnamed || name == NULL;
             fail(&r, SC_D_bad_argument, arg->loc,
                  name == NULL ? text_of(&r, "arguments of %s are named", owner)
-                              : text_of(&r, "%s has no argument '%s'%s", owner, name, sc_suggest(context, arg->name.text, &r.known)));
+                              : text_of(&r, "%s has no argument '%s'%s", owner, name,
+                                        sc_suggest(context, arg->name.text, &r.known)));
             sc_report_note(&context->diag, (sc_loc){0}, "arguments of %s are: %s", owner, words);
             continue;
         }
         if (r.given[at] != NULL)
-            fail(&r, SC_D_bad_argument, arg->loc, text_of(&r, "argument '%s' is given twice", name));
+            fail(&r, SC_D_bad_argument, arg->loc,
+                 text_of(&r, "argument '%s' is given twice", name));
         else
             r.given[at] = arg;
     }
@@ -80,8 +88,9 @@ static reader read_names(const reader *outer, const char *owner, sc_loc loc, con
         if (r.given[i] != NULL || unnamed || (i > 0 && r.failed))
             continue;
         r.failed = true;
-        sc_report(&context->diag, SC_D_wrong_count, args->count > 0 ? args->data[0].loc : loc, owner,
-                  text_of(&r, "an argument '%s'", r.known.data[i]), "none is given", (char *)NULL);
+        sc_report(&context->diag, SC_D_wrong_count, args->count > 0 ? args->data[0].loc : loc,
+                  owner, text_of(&r, "an argument '%s'", r.known.data[i]), "none is given",
+                  (char *)NULL);
     }
     return r;
 }
@@ -104,7 +113,8 @@ static bool check_constant(reader *r, const sc_expr *expr)
         fine = sc_declarations_has_dim(r->program, expr->name);
         break;
     case SC_EXPR_CALL:
-        fine = !expr->call.has_dims && sc_lang_op_exists(sc_text(r->program->context, expr->call.callee.text)) &&
+        fine = !expr->call.has_dims &&
+               sc_lang_op_exists(sc_text(r->program->context, expr->call.callee.text)) &&
                sc_declarations_fn(r->program, expr->call.callee.text) == NULL;
         for (uint32_t i = 0; fine && i < expr->call.args.count; i++) {
             const sc_arg *arg = &expr->call.args.data[i];
@@ -136,7 +146,8 @@ static bool number_of(reader *r, const sc_expr *expr, double *out)
 
 typedef enum range { AT_LEAST_0, BELOW_1, ZERO_OR_ONE } range;
 
-static const char *const range_texts[] = {[AT_LEAST_0] = "at least 0", [BELOW_1] = "at least 0 and below 1", [ZERO_OR_ONE] = "0 or 1"};
+static const char *const range_texts[] = {
+    [AT_LEAST_0] = "at least 0", [BELOW_1] = "at least 0 and below 1", [ZERO_OR_ONE] = "0 or 1"};
 
 static bool in_range(double x, range wanted)
 {
@@ -151,8 +162,10 @@ static bool in_range(double x, range wanted)
 }
 
 static const range hyper_ranges[SC_HYPER_COUNT] = {
-    [SC_HYPER_MOMENTUM] = AT_LEAST_0, [SC_HYPER_NESTEROV] = ZERO_OR_ONE, [SC_HYPER_BETA1] = BELOW_1,   [SC_HYPER_BETA2] = BELOW_1,
-    [SC_HYPER_EPS] = AT_LEAST_0,      [SC_HYPER_DECAY] = AT_LEAST_0,     [SC_HYPER_CLIP] = AT_LEAST_0, [SC_HYPER_DECAY_ALL] = ZERO_OR_ONE,
+    [SC_HYPER_MOMENTUM] = AT_LEAST_0, [SC_HYPER_NESTEROV] = ZERO_OR_ONE,
+    [SC_HYPER_BETA1] = BELOW_1,       [SC_HYPER_BETA2] = BELOW_1,
+    [SC_HYPER_EPS] = AT_LEAST_0,      [SC_HYPER_DECAY] = AT_LEAST_0,
+    [SC_HYPER_CLIP] = AT_LEAST_0,     [SC_HYPER_DECAY_ALL] = ZERO_OR_ONE,
 };
 
 /* Reads argument `at`; *out keeps its value if the argument is not given. Returns false if the
@@ -167,7 +180,8 @@ static bool read_number(reader *r, uint32_t at, range wanted, double *out)
         return false;
     if (!in_range(value, wanted)) {
         fail(r, SC_D_bad_argument, arg->values.data[0]->loc,
-             text_of(r, "'%s' of %s is %s, and this is %g", r->known.data[at], r->owner, range_texts[wanted], value));
+             text_of(r, "'%s' of %s is %s, and this is %g", r->known.data[at], r->owner,
+                     range_texts[wanted], value));
         return false;
     }
     *out = value;
@@ -177,20 +191,25 @@ static bool read_number(reader *r, uint32_t at, range wanted, double *out)
 /* ---- lr ---- */
 static void read_schedule(reader *r, const sc_expr *expr, sc_rate *rate)
 {
-    double *const numbers[SC_RATE_ARGUMENTS] = {&rate->peak, &rate->warmup, &rate->total, &rate->floor};
+    double *const numbers[SC_RATE_ARGUMENTS] = {&rate->peak, &rate->warmup, &rate->total,
+                                                &rate->floor};
     const char *words = "";
     for (int i = 0; i < SC_RATE_ARGUMENTS; i++)
         words = text_of(r, "%s%s%s", words, i > 0 ? " " : "", sc_rate_argument_names[i]);
-    reader inner = read_names(r, sc_rate_names[rate->kind], expr->loc, &expr->call.args, words, 1, SC_RATE_FLOOR);
+    reader inner = read_names(r, sc_rate_names[rate->kind], expr->loc, &expr->call.args, words, 1,
+                              SC_RATE_FLOOR);
     bool known = !inner.failed;
     for (uint32_t i = 0; i < SC_RATE_ARGUMENTS; i++)
         known = read_number(&inner, i, AT_LEAST_0, numbers[i]) && known;
     if (known && rate->total <= rate->warmup) {
         fail(&inner, SC_D_bad_argument, inner.given[SC_RATE_TOTAL]->loc,
-             text_of(r, "the rate falls from step 'warmup' = %.17g to step 'total' = %.17g, which has to be later", rate->warmup,
-                     rate->total));
-        sc_report_note(&r->program->context->diag, inner.given[SC_RATE_WARMUP]->loc,
-                       "make 'total' the number of all steps, warm-up included, or the warm-up shorter");
+             text_of(r,
+                     "the rate falls from step 'warmup' = %.17g to step 'total' = %.17g, which has "
+                     "to be later",
+                     rate->warmup, rate->total));
+        sc_report_note(
+            &r->program->context->diag, inner.given[SC_RATE_WARMUP]->loc,
+            "make 'total' the number of all steps, warm-up included, or the warm-up shorter");
     }
     r->failed = r->failed || inner.failed;
 }
@@ -199,8 +218,10 @@ static void read_schedule(reader *r, const sc_expr *expr, sc_rate *rate)
 static void read_rate(reader *r, const sc_expr *expr, sc_rate *rate)
 {
     sc_context *context = r->program->context;
-    for (int kind = SC_RATE_CONSTANT + 1; expr->kind == SC_EXPR_CALL && kind < SC_RATE_KINDS; kind++) {
-        if (strcmp(sc_rate_names[kind], sc_text(context, expr->call.callee.text)) == 0 && !expr->call.has_dims) {
+    for (int kind = SC_RATE_CONSTANT + 1; expr->kind == SC_EXPR_CALL && kind < SC_RATE_KINDS;
+         kind++) {
+        if (strcmp(sc_rate_names[kind], sc_text(context, expr->call.callee.text)) == 0 &&
+            !expr->call.has_dims) {
             rate->kind = (sc_rate_kind)kind;
             read_schedule(r, expr, rate);
             return;
@@ -210,15 +231,19 @@ static void read_rate(reader *r, const sc_expr *expr, sc_rate *rate)
         read_number(r, 0, AT_LEAST_0, &rate->peak);
         return;
     }
-    fail(r, SC_D_bad_argument, expr->loc, text_of(r, "'%s' is no learning rate schedule", sc_text(context, expr->call.callee.text)));
+    fail(r, SC_D_bad_argument, expr->loc,
+         text_of(r, "'%s' is no learning rate schedule", sc_text(context, expr->call.callee.text)));
     sc_report_note(&context->diag, (sc_loc){0},
-                   "lr is a number, cosine(peak, warmup = .., total = ..) or linear(peak, warmup = .., total = ..)");
+                   "lr is a number, cosine(peak, warmup = .., total = ..) or linear(peak, warmup = "
+                   ".., total = ..)");
 }
 
 /* ---- optimizers ---- */
-static bool read_settings(reader *outer, const sc_optimizer *optimizer, const sc_optimizer_row *row, sc_optimizer_settings *out)
+static bool read_settings(reader *outer, const sc_optimizer *optimizer, const sc_optimizer_row *row,
+                          sc_optimizer_settings *out)
 {
-    reader r = read_names(outer, row->name, optimizer->name.loc, &optimizer->args, row->arguments, 0, 1);
+    reader r =
+        read_names(outer, row->name, optimizer->name.loc, &optimizer->args, row->arguments, 0, 1);
     memcpy(out->hyper, row->defaults, sizeof out->hyper);
     for (int h = 0; h < SC_HYPER_COUNT; h++) {
         int at = find_word(&r.known, sc_hyper_names[h]);
@@ -230,8 +255,8 @@ static bool read_settings(reader *outer, const sc_optimizer *optimizer, const sc
     return !r.failed;
 }
 
-bool sc_optimizer_read(sc_declarations *program, const sc_optimizer *optimizer, sc_sym entry, const sc_binding_list *bindings,
-                       sc_optimizer_settings *out)
+bool sc_optimizer_read(sc_declarations *program, const sc_optimizer *optimizer, sc_sym entry,
+                       const sc_binding_list *bindings, sc_optimizer_settings *out)
 {
     sc_context *context = program->context;
     reader outer = {.program = program, .entry = entry, .bindings = bindings};
@@ -245,7 +270,8 @@ bool sc_optimizer_read(sc_declarations *program, const sc_optimizer *optimizer, 
         out->kind = (sc_optimizer_kind)i;
         return read_settings(&outer, optimizer, &sc_optimizers[i], out);
     }
-    sc_report(&context->diag, SC_D_unknown_name, optimizer->name.loc, sc_arena_printf(&context->arena, "optimizer %s", name),
+    sc_report(&context->diag, SC_D_unknown_name, optimizer->name.loc,
+              sc_arena_printf(&context->arena, "optimizer %s", name),
               sc_suggest(context, optimizer->name.text, &known), (char *)NULL);
     sc_report_note(&context->diag, (sc_loc){0}, "optimizers are sgd, adam, adamw and lion");
     return false;

@@ -24,7 +24,8 @@ static bool stays(const remat *r, const sc_op *op)
     const uint32_t kept = SC_FROM_OUTSIDE | SC_STATE_READ | SC_CONSTANT;
     if (op->result_count == 0 || (sc_op_traits(op) & kept) != 0)
         return true;
-    return op->kind == SC_OP_cast && sc_op_at(r->m, sc_def(r->m, op->operands[0]))->kind == SC_OP_param;
+    return op->kind == SC_OP_cast &&
+           sc_op_at(r->m, sc_def(r->m, op->operands[0]))->kind == SC_OP_param;
 }
 
 static uint32_t region_named(remat *r, const char *path, size_t length)
@@ -72,14 +73,20 @@ static void read_line(remat *r, sc_func_id func, const sc_plan_stmt *stmt)
         for (uint32_t i = 0; i < stmt->in.count && *region == 0; i++)
             *region = region_of(r, op, &stmt->in.data[i]);
         for (uint32_t i = 0; i < op->result_count && *region != 0; i++)
-            r->out->saved[op->first_result + i] = is_saved(r, &stmt->remat.save, op->first_result + i);
+            r->out->saved[op->first_result + i] =
+                is_saved(r, &stmt->remat.save, op->first_result + i);
     }
 }
 
-void sc_plan_read_remat(sc_resolved_plan *plan, sc_module *m, const sc_build_result *built, sc_training *out)
+void sc_plan_read_remat(sc_resolved_plan *plan, sc_module *m, const sc_build_result *built,
+                        sc_training *out)
 {
     sc_arena *arena = &plan->context->arena;
-    remat r = {.context = plan->context, .m = m, .entry = built->entry, .regions = {.arena = arena}, .out = out};
+    remat r = {.context = plan->context,
+               .m = m,
+               .entry = built->entry,
+               .regions = {.arena = arena},
+               .out = out};
     for (uint32_t i = 0; plan->plan != NULL && i < plan->plan->body.count; i++) {
         const sc_plan_stmt *stmt = plan->plan->body.data[i];
         if (stmt->kind != SC_PLAN_REMAT)

@@ -5,6 +5,7 @@
 #include "frontend/plan/plan.h"
 
 /* Reads the regions and saved values of `remat` lines. */
-void sc_plan_read_remat(sc_resolved_plan *plan, sc_module *m, const sc_build_result *built, sc_training *out);
+void sc_plan_read_remat(sc_resolved_plan *plan, sc_module *m, const sc_build_result *built,
+                        sc_training *out);
 
 #endif

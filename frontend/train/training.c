@@ -25,7 +25,8 @@ static const char *path_text(const training *t, uint32_t state)
 static bool covers(const training *t, const sc_path_list *paths, uint32_t state)
 {
     for (uint32_t i = 0; i < paths->count; i++) {
-        if (sc_path_matches(t->context, &paths->data[i], t->built->entry, t->m->state.data[state].path) != SC_PATH_NO)
+        if (sc_path_matches(t->context, &paths->data[i], t->built->entry,
+                            t->m->state.data[state].path) != SC_PATH_NO)
             return true;
     }
     return false;
@@ -36,7 +37,8 @@ static bool covers(const training *t, const sc_path_list *paths, uint32_t state)
  * reading the parameter. */
 static bool passes_on(const sc_op *op)
 {
-    return (sc_op_traits(op) & (SC_VIEW | SC_NAMESAKE)) != 0 || op->kind == SC_OP_slice || op->kind == SC_OP_concat;
+    return (sc_op_traits(op) & (SC_VIEW | SC_NAMESAKE)) != 0 || op->kind == SC_OP_slice ||
+           op->kind == SC_OP_concat;
 }
 
 /* By value: true if a dot contracts it or a gather uses it as its table. */
@@ -46,7 +48,8 @@ static const bool *contracted_values(const training *t)
     sc_for_each_op_reverse (t->m, t->built->func, id) {
         const sc_op *op = sc_op_at(t->m, id);
         for (uint32_t i = 0; i < op->operand_count; i++) {
-            if (op->kind == SC_OP_dot || (op->kind == SC_OP_gather && i == 0) || (passes_on(op) && contracted[op->first_result]))
+            if (op->kind == SC_OP_dot || (op->kind == SC_OP_gather && i == 0) ||
+                (passes_on(op) && contracted[op->first_result]))
                 contracted[op->operands[i]] = true;
         }
     }
@@ -73,7 +76,9 @@ static bool read_groups(training *t)
     sc_plan_bindings(t->plan, t->built->entry, &bindings);
     for (uint32_t i = 0; i < t->minimize->optimizers.count; i++) {
         sc_optimizer_settings *settings = sc_vec_push(&t->context->arena, &t->out->groups);
-        fine = sc_optimizer_read(t->plan->program, &t->minimize->optimizers.data[i], t->built->entry, &bindings, settings) && fine;
+        fine = sc_optimizer_read(t->plan->program, &t->minimize->optimizers.data[i],
+                                 t->built->entry, &bindings, settings) &&
+               fine;
     }
     return fine;
 }
@@ -93,9 +98,12 @@ static uint32_t group_of(const training *t, uint32_t state)
 static void report_without_optimizer(const training *t, uint32_t state)
 {
     sc_report(&t->context->diag, SC_D_bad_statement, t->minimize->loc,
-              sc_arena_printf(&t->context->arena, "'%s' is trained, and no optimizer is for it", path_text(t, state)), NULL);
+              sc_arena_printf(&t->context->arena, "'%s' is trained, and no optimizer is for it",
+                              path_text(t, state)),
+              NULL);
     sc_report_note(&t->context->diag, t->m->state.data[state].loc,
-                   "give a first optimizer without 'in', for what no other one is for, or leave the parameter out of 'over'");
+                   "give a first optimizer without 'in', for what no other one is for, or leave "
+                   "the parameter out of 'over'");
 }
 
 /* ---- parameters ---- */
@@ -103,13 +111,13 @@ static void add_param(training *t, uint32_t state, uint32_t group, bool contract
 {
     sc_sym path = t->m->state.data[state].path;
     sc_dtype grad = sc_plan_dtype_of(t->plan, SC_KIND_GRAD, path);
-    *sc_vec_push(&t->context->arena, &t->out->params) =
-        (sc_trained_param){.state = state,
-                           .group = group,
-                           .decays = contracted || t->out->groups.data[group].hyper[SC_HYPER_DECAY_ALL] != 0.0,
-                           .grad = grad,
-                           .reduce = sc_plan_reduce_dtype(t->plan, path, grad),
-                           .opt = sc_plan_dtype_of(t->plan, SC_KIND_OPT, path)};
+    *sc_vec_push(&t->context->arena, &t->out->params) = (sc_trained_param){
+        .state = state,
+        .group = group,
+        .decays = contracted || t->out->groups.data[group].hyper[SC_HYPER_DECAY_ALL] != 0.0,
+        .grad = grad,
+        .reduce = sc_plan_reduce_dtype(t->plan, path, grad),
+        .opt = sc_plan_dtype_of(t->plan, SC_KIND_OPT, path)};
 }
 
 /* Lists the parameters that the entry reads, in the order of the module's state. */
@@ -117,10 +125,13 @@ static bool read_params(training *t)
 {
     sc_arena *arena = &t->context->arena;
     const bool *contracted = contracted_values(t);
-    bool *read = sc_arena_array(arena, t->m->state.count, sizeof *read), *decays = sc_arena_array(arena, t->m->state.count, sizeof *decays);
+    bool *read = sc_arena_array(arena, t->m->state.count, sizeof *read),
+         *decays = sc_arena_array(arena, t->m->state.count, sizeof *decays);
     sc_for_each_op (t->m, t->built->func, id) {
         const sc_op *op = sc_op_at(t->m, id);
-        uint32_t state = op->kind == SC_OP_param ? sc_module_find_state(t->m, sc_op_word(op, SC_ATTR_name)) : SC_NONE;
+        uint32_t state = op->kind == SC_OP_param
+                             ? sc_module_find_state(t->m, sc_op_word(op, SC_ATTR_name))
+                             : SC_NONE;
         if (state == SC_NONE || !sc_dtype_is_float(sc_type_of(t->m, op->first_result)->dtype))
             continue;
         read[state] = true;
@@ -139,8 +150,10 @@ static bool read_params(training *t)
     if (t->out->params.count > 0)
         return true;
     sc_report(&t->context->diag, SC_D_bad_statement, t->minimize->loc,
-              sc_arena_printf(&t->context->arena, "there is nothing to train: '%s' reads no parameter%s",
-                              sc_text(t->context, t->built->entry), t->minimize->over.count > 0 ? " that 'over' names" : ""),
+              sc_arena_printf(&t->context->arena,
+                              "there is nothing to train: '%s' reads no parameter%s",
+                              sc_text(t->context, t->built->entry),
+                              t->minimize->over.count > 0 ? " that 'over' names" : ""),
               NULL);
     return false;
 }
@@ -158,9 +171,11 @@ static void read_reshards(training *t)
                                   : strcmp(word, "use") == 0 ? SC_RESHARD_AFTER_USE
                                                              : SC_RESHARD_AFTER_FORWARD;
         if (t->out->reshard == NULL)
-            t->out->reshard = sc_arena_array(&t->context->arena, t->m->state.count, sizeof *t->out->reshard);
+            t->out->reshard =
+                sc_arena_array(&t->context->arena, t->m->state.count, sizeof *t->out->reshard);
         for (uint32_t state = 0; state < t->m->state.count; state++) {
-            if (t->m->state.data[state].kind == SC_STATE_PARAM && (stmt->in.count == 0 || covers(t, &stmt->in, state)))
+            if (t->m->state.data[state].kind == SC_STATE_PARAM &&
+                (stmt->in.count == 0 || covers(t, &stmt->in, state)))
                 t->out->reshard[state] = (uint8_t)moment;
         }
     }
@@ -171,7 +186,8 @@ static bool has_dim_in_inputs(const training *t, sc_dim dim)
 {
     sc_for_each_op (t->m, t->built->func, id) {
         const sc_op *op = sc_op_at(t->m, id);
-        if (op->kind == SC_OP_input && sc_type_find_dim(sc_type_of(t->m, op->first_result), dim) >= 0)
+        if (op->kind == SC_OP_input &&
+            sc_type_find_dim(sc_type_of(t->m, op->first_result), dim) >= 0)
             return true;
     }
     return false;
@@ -185,11 +201,14 @@ static bool read_micro_batches(training *t)
     t->out->batch_dim = name == 0 ? SC_NONE : sc_module_find_dim(t->m, name);
     if (name == 0 || (t->out->batch_dim != SC_NONE && has_dim_in_inputs(t, t->out->batch_dim)))
         return true;
-    sc_report(&t->context->diag, SC_D_bad_plan_statement, t->plan->accumulate->accumulate.dim.loc,
-              sc_arena_printf(&t->context->arena, "no input of '%s' has dim %s: there is nothing to split into micro-batches",
-                              sc_text(t->context, t->built->entry), sc_text(t->context, name)),
-              NULL);
-    sc_report_note(&t->context->diag, (sc_loc){0}, "name the dim that counts the examples of a batch");
+    sc_report(
+        &t->context->diag, SC_D_bad_plan_statement, t->plan->accumulate->accumulate.dim.loc,
+        sc_arena_printf(&t->context->arena,
+                        "no input of '%s' has dim %s: there is nothing to split into micro-batches",
+                        sc_text(t->context, t->built->entry), sc_text(t->context, name)),
+        NULL);
+    sc_report_note(&t->context->diag, (sc_loc){0},
+                   "name the dim that counts the examples of a batch");
     return false;
 }
 
@@ -201,11 +220,13 @@ static void report_offload(const training *t)
     for (uint32_t i = 0; plan != NULL && i < plan->body.count; i++) {
         const sc_plan_stmt *stmt = plan->body.data[i];
         if (stmt->kind == SC_PLAN_OFFLOAD && (stmt->offload.mask & ~training_only) == 0)
-            sc_report(&t->context->diag, SC_D_not_compiled, stmt->loc, "'offload' of gradients or optimizer state", NULL);
+            sc_report(&t->context->diag, SC_D_not_compiled, stmt->loc,
+                      "'offload' of gradients or optimizer state", NULL);
     }
 }
 
-bool sc_plan_training(sc_resolved_plan *plan, const sc_minimize *minimize, sc_module *m, const sc_build_result *built, sc_training *out)
+bool sc_plan_training(sc_resolved_plan *plan, const sc_minimize *minimize, sc_module *m,
+                      const sc_build_result *built, sc_training *out)
 {
     uint32_t errors = plan->context->diag.errors;
     training t = {plan, plan->context, minimize, m, built, out};

@@ -16,7 +16,8 @@ typedef struct line_check {
 static bool report(const line_check *check, sc_loc loc, const char *text)
 {
     sc_report(&check->program->context->diag, SC_D_bad_weights, loc, text, (char *)NULL);
-    sc_report_note(&check->program->context->diag, check->param->decl->loc, "the parameter is declared here");
+    sc_report_note(&check->program->context->diag, check->param->decl->loc,
+                   "the parameter is declared here");
     return false;
 }
 
@@ -59,7 +60,8 @@ static bool check_name(line_check *check)
     sc_pattern_names names = {name_value, check};
     if (sc_pattern_fill(context, sc_text(context, check->map->pattern), &names, &problem) != NULL)
         return true;
-    return report(check, check->map->pattern_loc, sc_arena_printf(&context->arena, "this name does not fit: %s", problem));
+    return report(check, check->map->pattern_loc,
+                  sc_arena_printf(&context->arena, "this name does not fit: %s", problem));
 }
 
 static bool check_part(line_check *check, const sc_wdim *dim)
@@ -69,9 +71,9 @@ static bool check_part(line_check *check, const sc_wdim *dim)
         return report(check, dim->loc, "a range of parts goes from a part to a later one");
     if (dim->of->kind != SC_EXPR_INT || dim->last < dim->of->integer)
         return true;
-    return report(
-        check, dim->loc,
-        sc_arena_printf(&context->arena, "of %lld parts the last is %lld", (long long)dim->of->integer, (long long)dim->of->integer - 1));
+    return report(check, dim->loc,
+                  sc_arena_printf(&context->arena, "of %lld parts the last is %lld",
+                                  (long long)dim->of->integer, (long long)dim->of->integer - 1));
 }
 
 static bool check_as(line_check *check)
@@ -88,15 +90,19 @@ static bool check_as(line_check *check)
         const char *name = sc_text(context, dim->dim.text);
         if (!cover(check, dim->dim.text, &twice))
             return report(check, dim->dim.loc,
-                          sc_arena_printf(&context->arena, "'%s' is no dim of '%s'", name, sc_text(context, check->param->text)));
+                          sc_arena_printf(&context->arena, "'%s' is no dim of '%s'", name,
+                                          sc_text(context, check->param->text)));
         if (twice)
             return report(check, dim->dim.loc,
-                          sc_arena_printf(&context->arena, "dim '%s' stands twice here, or in the tensor's name too", name));
+                          sc_arena_printf(&context->arena,
+                                          "dim '%s' stands twice here, or in the tensor's name too",
+                                          name));
     }
     for (uint32_t i = 0; i < check->leaves.count; i++) {
         if (!check->covered.data[i])
             return report(check, check->map->loc,
-                          sc_arena_printf(&context->arena, "'as' lacks dim '%s' of '%s'", sc_text(context, check->leaves.data[i]),
+                          sc_arena_printf(&context->arena, "'as' lacks dim '%s' of '%s'",
+                                          sc_text(context, check->leaves.data[i]),
                                           sc_text(context, check->param->text)));
     }
     return true;
@@ -129,17 +135,20 @@ static bool check_line(sc_declarations *program, const sc_wmap *map, const sc_pa
     return check_name(&check) && (!map->has_as || check_as(&check));
 }
 
-static void report_path(sc_declarations *program, const sc_wmap *map, const sc_param_path_list *params, const sc_param_path *part)
+static void report_path(sc_declarations *program, const sc_wmap *map,
+                        const sc_param_path_list *params, const sc_param_path *part)
 {
     sc_context *context = program->context;
     if (part == NULL) {
-        sc_report(&context->diag, SC_D_matches_nothing, map->path.loc, sc_path_text(context, &map->path),
-                  sc_suggest_param(context, &map->path, params), (char *)NULL);
+        sc_report(&context->diag, SC_D_matches_nothing, map->path.loc,
+                  sc_path_text(context, &map->path), sc_suggest_param(context, &map->path, params),
+                  (char *)NULL);
         return;
     }
     sc_report(&context->diag, SC_D_bad_weights, map->path.loc,
-              sc_arena_printf(&context->arena, "'%s' is no parameter but holds some, for example '%s'", sc_path_text(context, &map->path),
-                              sc_text(context, part->text)),
+              sc_arena_printf(&context->arena,
+                              "'%s' is no parameter but holds some, for example '%s'",
+                              sc_path_text(context, &map->path), sc_text(context, part->text)),
               (char *)NULL);
 }
 
@@ -160,7 +169,8 @@ static void check_ignore(sc_declarations *program, const sc_wmap *map)
     else if (sc_pattern_fill(context, sc_text(context, map->pattern), &names, &problem) != NULL)
         return;
     sc_report(&context->diag, SC_D_bad_weights, map->pattern_loc,
-              sc_arena_printf(&context->arena, "this pattern matches no tensor: %s", problem), (char *)NULL);
+              sc_arena_printf(&context->arena, "this pattern matches no tensor: %s", problem),
+              (char *)NULL);
 }
 
 static void check_block(sc_declarations *program, const sc_weights *weights, const sc_unit *model)
@@ -177,13 +187,16 @@ static void check_block(sc_declarations *program, const sc_weights *weights, con
             check_ignore(program, map);
             continue;
         }
-        uint32_t first = *sc_map_insert(&seen, sc_intern_text(&context->names, sc_path_text(context, &map->path)), i, &is_new);
+        uint32_t first = *sc_map_insert(
+            &seen, sc_intern_text(&context->names, sc_path_text(context, &map->path)), i, &is_new);
         if (!is_new) {
-            sc_report(&context->diag, SC_D_bad_weights, map->path.loc, "this parameter has a line already", (char *)NULL);
+            sc_report(&context->diag, SC_D_bad_weights, map->path.loc,
+                      "this parameter has a line already", (char *)NULL);
             sc_report_note(&context->diag, weights->maps.data[first].path.loc, "the first is here");
         }
         for (uint32_t p = 0; p < params.count; p++) {
-            if (params.data[p].kind != SC_MEMBER_PARAM || !sc_path_covers(&map->path, &params.data[p], false))
+            if (params.data[p].kind != SC_MEMBER_PARAM ||
+                !sc_path_covers(&map->path, &params.data[p], false))
                 continue;
             part = &params.data[p];
             if (sc_path_covers(&map->path, part, true)) {

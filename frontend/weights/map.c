@@ -19,7 +19,8 @@ const sc_wmap *sc_weights_find(const sc_context *context, const sc_weights *weig
 {
     for (uint32_t i = 0; i < weights->maps.count; i++) {
         const sc_wmap *map = &weights->maps.data[i];
-        if (!map->is_ignore && sc_path_match_text(context, &map->path, 0, sc_text(context, path), false) == SC_PATH_EXACT)
+        if (!map->is_ignore && sc_path_match_text(context, &map->path, 0, sc_text(context, path),
+                                                  false) == SC_PATH_EXACT)
             return map;
     }
     return NULL;
@@ -46,7 +47,9 @@ void sc_param_patterns(const sc_declarations *program, sc_sym model, sc_param_pa
         const sc_param_path *param = &params.data[i];
         if (param->kind == SC_MEMBER_PARAM)
             *sc_vec_push(&context->arena, out) =
-                (sc_param_pattern){.path = param->text, .pattern = pattern_of(context, param), .loc = param->decl->loc};
+                (sc_param_pattern){.path = param->text,
+                                   .pattern = pattern_of(context, param),
+                                   .loc = param->decl->loc};
     }
 }
 
@@ -111,14 +114,16 @@ static bool name_value(void *user, sc_sym name, int64_t *out)
     return true;
 }
 
-static const sc_param_path *find_param(const sc_declarations *program, sc_sym model, const char *path)
+static const sc_param_path *find_param(const sc_declarations *program, sc_sym model,
+                                       const char *path)
 {
     const sc_unit *unit = sc_declarations_model(program, model);
     sc_param_path_list params = {0};
     if (unit == NULL)
         return NULL;
     sc_param_paths(program, unit, &params);
-    sc_sym text = sc_intern_text(&program->context->names, sc_path_without_indices(program->context, path));
+    sc_sym text =
+        sc_intern_text(&program->context->names, sc_path_without_indices(program->context, path));
     for (uint32_t i = 0; i < params.count; i++) {
         if (params.data[i].text == text)
             return &params.data[i];
@@ -126,16 +131,20 @@ static const sc_param_path *find_param(const sc_declarations *program, sc_sym mo
     return NULL;
 }
 
-static bool fill(const sc_declarations *program, const sc_wmap *map, name_user *user, const char **text)
+static bool fill(const sc_declarations *program, const sc_wmap *map, name_user *user,
+                 const char **text)
 {
     const char *problem;
     sc_pattern_names names = {name_value, user};
-    *text = sc_pattern_fill(program->context, sc_text(program->context, map->pattern), &names, &problem);
-    return *text != NULL || report(program, map, sc_arena_printf(&program->context->arena, "the tensor's name does not fit: %s", problem));
+    *text = sc_pattern_fill(program->context, sc_text(program->context, map->pattern), &names,
+                            &problem);
+    return *text != NULL || report(program, map,
+                                   sc_arena_printf(&program->context->arena,
+                                                   "the tensor's name does not fit: %s", problem));
 }
 
-bool sc_wmap_tensor_name(const sc_declarations *program, const sc_wmap *map, sc_sym model, const sc_module *m, uint32_t state,
-                         const int64_t *index, sc_sym *name)
+bool sc_wmap_tensor_name(const sc_declarations *program, const sc_wmap *map, sc_sym model,
+                         const sc_module *m, uint32_t state, const int64_t *index, sc_sym *name)
 {
     const char *text, *path = sc_text(program->context, m->state.data[state].path);
     name_user user = {.program = program,
@@ -192,7 +201,8 @@ static bool place_dim(layout_walk *walk, sc_sym dim)
         if (at < 0 || walk->placed[at] || walk->out->indexed[at])
             return report(walk->program, walk->map,
                           sc_arena_printf(&context->arena, "dim '%s' %s", sc_text(context, dim),
-                                          at < 0 ? "is no dim of the parameter" : "stands twice, or in the tensor's name too"));
+                                          at < 0 ? "is no dim of the parameter"
+                                                 : "stands twice, or in the tensor's name too"));
         if (!place_leaf(walk, at))
             return false;
     }
@@ -209,31 +219,36 @@ static bool place_part(layout_walk *walk, const sc_wdim *dim)
     for (uint32_t i = 0; i < walk->type->rank; i++) {
         sc_sym name = walk->m->dims.data[walk->type->dims[i].dim].name;
         if (sc_declarations_dim(program, name) != SC_NONE)
-            *sc_vec_push(&context->arena, &sizes) = (sc_binding){name, walk->type->dims[i].size, dim->loc};
+            *sc_vec_push(&context->arena, &sizes) =
+                (sc_binding){name, walk->type->dims[i].size, dim->loc};
     }
     if (!sc_declarations_eval_integer(program, dim->of, &sizes, &of))
         return false;
     if (dim->first < 0 || count < 1 || dim->last >= of)
         return report(program, walk->map,
-                      sc_arena_printf(&context->arena, "there are parts 0 to %lld of %lld", (long long)of - 1, (long long)of));
+                      sc_arena_printf(&context->arena, "there are parts 0 to %lld of %lld",
+                                      (long long)of - 1, (long long)of));
     if (walk->out->elements % count != 0)
         return report(program, walk->map,
-                      sc_arena_printf(&context->arena, "%lld elements do not divide into %lld parts", (long long)walk->out->elements,
-                                      (long long)count));
+                      sc_arena_printf(&context->arena,
+                                      "%lld elements do not divide into %lld parts",
+                                      (long long)walk->out->elements, (long long)count));
     int64_t part = walk->out->elements / count;
     walk->out->offset += dim->first * part;
     walk->out->elements = part;
     if (!multiply(walk, of))
         return false;
     /* the file's axis may be cut between parts, and nowhere else above them */
-    while (walk->out->boundary_count > 0 && walk->out->boundaries[walk->out->boundary_count - 1] >= part)
+    while (walk->out->boundary_count > 0 &&
+           walk->out->boundaries[walk->out->boundary_count - 1] >= part)
         walk->out->boundary_count--;
     walk->out->boundaries[walk->out->boundary_count++] = part;
     add_boundary(walk->out);
     return true;
 }
 
-bool sc_wmap_layout(const sc_declarations *program, const sc_wmap *map, const sc_module *m, uint32_t state, sc_weight_layout *out)
+bool sc_wmap_layout(const sc_declarations *program, const sc_wmap *map, const sc_module *m,
+                    uint32_t state, sc_weight_layout *out)
 {
     const sc_type_info *type = &m->types.data[m->state.data[state].type];
     layout_walk walk = {.program = program, .map = map, .m = m, .type = type, .out = out};
@@ -245,12 +260,18 @@ bool sc_wmap_layout(const sc_declarations *program, const sc_wmap *map, const sc
         if (map >= weights->maps.data && map < weights->maps.data + weights->maps.count)
             model = weights->model.text;
     }
-    name_user user = {
-        .program = program, .param = find_param(program, model, path), .path = path, .m = m, .type = type, .indexed = out->indexed};
+    name_user user = {.program = program,
+                      .param = find_param(program, model, path),
+                      .path = path,
+                      .m = m,
+                      .type = type,
+                      .indexed = out->indexed};
     if (!fill(program, map, &user, &text))
         return false;
     if (map->as.count > SC_MAX_RANK)
-        return report(program, map, sc_arena_printf(&program->context->arena, "'as' names at most %d axes", SC_MAX_RANK));
+        return report(
+            program, map,
+            sc_arena_printf(&program->context->arena, "'as' names at most %d axes", SC_MAX_RANK));
     for (uint32_t i = map->as.count; map->has_as && i-- > 0;) {
         const sc_wdim *dim = &map->as.data[i];
         if (!(dim->kind == SC_WDIM_NAME ? place_dim(&walk, dim->dim.text) : place_part(&walk, dim)))
@@ -262,9 +283,10 @@ bool sc_wmap_layout(const sc_declarations *program, const sc_wmap *map, const sc
     }
     for (uint32_t i = 0; i < type->rank; i++) {
         if (!walk.placed[i] && !out->indexed[i])
-            return report(program, map,
-                          sc_arena_printf(&program->context->arena, "'as' lacks dim '%s' of the parameter",
-                                          sc_text(program->context, m->dims.data[type->dims[i].dim].name)));
+            return report(
+                program, map,
+                sc_arena_printf(&program->context->arena, "'as' lacks dim '%s' of the parameter",
+                                sc_text(program->context, m->dims.data[type->dims[i].dim].name)));
     }
     return true;
 }

@@ -23,11 +23,12 @@ void sc_param_patterns(const sc_declarations *program, sc_sym model, sc_param_pa
 
 /* Computes the layout of a state of the module under its line. Returns false after reporting an
  * error (bad_weights, at the line). */
-bool sc_wmap_layout(const sc_declarations *program, const sc_wmap *map, const sc_module *m, uint32_t state, sc_weight_layout *out);
+bool sc_wmap_layout(const sc_declarations *program, const sc_wmap *map, const sc_module *m,
+                    uint32_t state, sc_weight_layout *out);
 
 /* Computes the tensor's name for one instance of the parameter; index[d] is read if the name
  * contains dim d. Returns false after reporting an error. */
-bool sc_wmap_tensor_name(const sc_declarations *program, const sc_wmap *map, sc_sym model, const sc_module *m, uint32_t state,
-                         const int64_t *index, sc_sym *name);
+bool sc_wmap_tensor_name(const sc_declarations *program, const sc_wmap *map, sc_sym model,
+                         const sc_module *m, uint32_t state, const int64_t *index, sc_sym *name);
 
 #endif

@@ -47,7 +47,8 @@ static int64_t read_name(hole *h)
     sc_sym name = sc_intern(&h->context->names, begin, (size_t)(h->p - begin));
     if (!h->names->value(h->names->user, name, &value))
         return fail(h, sc_arena_printf(&h->context->arena,
-                                       "'%s' is neither the dim of a stack on the parameter's path nor a dim of the parameter",
+                                       "'%s' is neither the dim of a stack on the parameter's path "
+                                       "nor a dim of the parameter",
                                        sc_text(h->context, name)));
     return value;
 }
@@ -56,7 +57,8 @@ static int64_t read_integer(hole *h)
 {
     int64_t value = 0;
     for (; is_digit(*h->p); h->p++) {
-        if (__builtin_mul_overflow(value, (int64_t)10, &value) || __builtin_add_overflow(value, (int64_t)(*h->p - '0'), &value))
+        if (__builtin_mul_overflow(value, (int64_t)10, &value) ||
+            __builtin_add_overflow(value, (int64_t)(*h->p - '0'), &value))
             return fail(h, "a number does not fit 64 bits");
     }
     return value;
@@ -71,7 +73,8 @@ static int64_t factor(hole *h)
     if (is_digit(*h->p))
         return read_integer(h);
     if (*h->p != '(' || h->depth == MAX_DEPTH)
-        return fail(h, h->depth == MAX_DEPTH ? "it nests too deep" : "an integer or a name is missing");
+        return fail(h, h->depth == MAX_DEPTH ? "it nests too deep"
+                                             : "an integer or a name is missing");
     h->p++;
     h->depth++;
     value = sum(h);
@@ -112,12 +115,14 @@ static int64_t sum(hole *h)
             return value;
         h->p++;
         int64_t other = product(h);
-        if (op == '+' ? __builtin_add_overflow(value, other, &value) : __builtin_sub_overflow(value, other, &value))
+        if (op == '+' ? __builtin_add_overflow(value, other, &value)
+                      : __builtin_sub_overflow(value, other, &value))
             return fail(h, "a number does not fit 64 bits");
     }
 }
 
-const char *sc_pattern_fill(sc_context *context, const char *pattern, const sc_pattern_names *names, const char **problem)
+const char *sc_pattern_fill(sc_context *context, const char *pattern, const sc_pattern_names *names,
+                            const char **problem)
 {
     sc_strbuf out;
     sc_strbuf_init(&out, &context->arena);

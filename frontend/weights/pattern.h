@@ -12,6 +12,7 @@ typedef struct sc_pattern_names {
 
 /* Returns the text with its holes filled in. On failure returns NULL and sets *problem (in the
  * arena). */
-const char *sc_pattern_fill(sc_context *context, const char *pattern, const sc_pattern_names *names, const char **problem);
+const char *sc_pattern_fill(sc_context *context, const char *pattern, const sc_pattern_names *names,
+                            const char **problem);
 
 #endif

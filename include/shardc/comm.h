@@ -34,9 +34,12 @@ typedef enum shardc_comm_kind {
 
 typedef enum shardc_reduce { SHARDC_NO_REDUCE, SHARDC_SUM, SHARDC_MAX, SHARDC_MIN } shardc_reduce;
 
-typedef struct shardc_comm shardc_comm;                 /* one rank's handle of a world, as MPI_Comm; the caller closes it */
-typedef struct shardc_comm_group shardc_comm_group;     /* one rank's handle of a group, as ncclComm_t; owned by the communicator */
-typedef struct shardc_comm_request shardc_comm_request; /* a call in flight, as MPI_Request; freed by shardc_comm_wait */
+/* one rank's handle of a world, as MPI_Comm; the caller closes it */
+typedef struct shardc_comm shardc_comm;
+/* one rank's handle of a group, as ncclComm_t; owned by the communicator */
+typedef struct shardc_comm_group shardc_comm_group;
+/* a call in flight, as MPI_Request; freed by shardc_comm_wait */
+typedef struct shardc_comm_request shardc_comm_request;
 
 /* One array of a call, with `count` elements in full (n members, m = count / n):
  *
@@ -57,7 +60,8 @@ typedef struct shardc_comm_request shardc_comm_request; /* a call in flight, as 
 typedef struct shardc_comm_part {
     const void *source;
     void *destination;
-    int64_t count; /* elements of the full array; a multiple of n for all_gather, reduce_scatter, all_to_all */
+    /* elements of the full array; a multiple of n for all_gather, reduce_scatter, all_to_all */
+    int64_t count;
     shardc_dtype dtype;
 } shardc_comm_part;
 
@@ -76,13 +80,15 @@ typedef struct shardc_comm_call {
  * limits how long a wait waits for other ranks. 0: no limit between threads; between processes a
  * rank counts as lost after SHARDC_SILENCE_MS (default five minutes) without any message from it.
  * Errors: MEMORY; ARGUMENT (size 0 or above 1024). */
-SHARDC_API shardc_status shardc_comm_open_local(uint32_t size, uint32_t deadline_ms, shardc_comm **out, shardc_error *error);
+SHARDC_API shardc_status shardc_comm_open_local(uint32_t size, uint32_t deadline_ms,
+                                                shardc_comm **out, shardc_error *error);
 
 /* Opens this process's rank of its MPI job. Every process must open the same number of
  * communicators. If MPI is not initialized yet, the first call initializes it, and closing that
  * communicator finalizes MPI: close it last. UNAVAILABLE, with the remedy, if the module
  * shardc_mpi.so or MPI itself is missing. */
-SHARDC_API shardc_status shardc_comm_open_mpi(uint32_t deadline_ms, shardc_comm **out, shardc_error *error);
+SHARDC_API shardc_status shardc_comm_open_mpi(uint32_t deadline_ms, shardc_comm **out,
+                                              shardc_error *error);
 
 /* Opens this process's rank over TCP, among processes started by torchrun, by Slurm or with RANK
  * and WORLD_SIZE. They meet at MASTER_ADDR (default: this machine) and MASTER_PORT, and must share
@@ -90,7 +96,8 @@ SHARDC_API shardc_status shardc_comm_open_mpi(uint32_t deadline_ms, shardc_comm 
  * same number of communicators. If a process ends without closing, the world fails for all others
  * at once. Errors: ARGUMENT (the environment is invalid), TIMEOUT (names the missing ranks), COMM
  * (refused). */
-SHARDC_API shardc_status shardc_comm_open_tcp(uint32_t deadline_ms, shardc_comm **out, shardc_error *error);
+SHARDC_API shardc_status shardc_comm_open_tcp(uint32_t deadline_ms, shardc_comm **out,
+                                              shardc_error *error);
 
 /* Closes the communicator and frees its groups. Calls in flight are abandoned, and the other ranks
  * then fail. MPI: waits until all ranks close. NULL is allowed. */
@@ -107,7 +114,8 @@ SHARDC_API shardc_comm_group *shardc_comm_world(shardc_comm *comm);
  * list; calling it again with an equal list creates another group, and the k-th such group of one
  * member matches the k-th of the others. Errors: MEMORY; ARGUMENT (a duplicate rank, one outside
  * the world, or this rank missing). */
-SHARDC_API shardc_status shardc_comm_group_new(shardc_comm *comm, const uint32_t *ranks, uint32_t count, shardc_comm_group **out,
+SHARDC_API shardc_status shardc_comm_group_new(shardc_comm *comm, const uint32_t *ranks,
+                                               uint32_t count, shardc_comm_group **out,
                                                shardc_error *error);
 SHARDC_API uint32_t shardc_comm_group_rank(const shardc_comm_group *group);
 SHARDC_API uint32_t shardc_comm_group_size(const shardc_comm_group *group);
@@ -116,8 +124,8 @@ SHARDC_API uint32_t shardc_comm_group_size(const shardc_comm_group *group);
  * order; for send and recv only the two peers call. The call and its parts are copied; the arrays
  * must stay valid, and sources unchanged, until the wait. Errors: ARGUMENT (only this call fails),
  * MEMORY, and those of shardc_comm_wait. */
-SHARDC_API shardc_status shardc_comm_start(shardc_comm_group *group, const shardc_comm_call *call, shardc_comm_request **out,
-                                           shardc_error *error);
+SHARDC_API shardc_status shardc_comm_start(shardc_comm_group *group, const shardc_comm_call *call,
+                                           shardc_comm_request **out, shardc_error *error);
 
 /* Waits for a call, as MPI_Wait, and frees the request. Wait for every request exactly once, in any
  * order, from any thread. Errors, each of which fails the world for all ranks: COMM (the members'
@@ -127,7 +135,8 @@ SHARDC_API shardc_status shardc_comm_start(shardc_comm_group *group, const shard
 SHARDC_API shardc_status shardc_comm_wait(shardc_comm_request *request, shardc_error *error);
 
 /* shardc_comm_start, then shardc_comm_wait. */
-SHARDC_API shardc_status shardc_comm_run(shardc_comm_group *group, const shardc_comm_call *call, shardc_error *error);
+SHARDC_API shardc_status shardc_comm_run(shardc_comm_group *group, const shardc_comm_call *call,
+                                         shardc_error *error);
 SHARDC_API shardc_status shardc_comm_barrier(shardc_comm_group *group, shardc_error *error);
 
 /* Fails the world, as MPI_Abort without ending the process: all other ranks, including those in a

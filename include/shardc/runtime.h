@@ -1,11 +1,13 @@
 /* Running compiled programs.
  *
- * An executable is a compiled program, read and checked. A session holds one in memory, ready to run: its ranks (threads of this process,
- * or this process as one rank of several processes), their arenas with all state, and their threads. Once a session has started, running
- * it allocates nothing.
+ * An executable is a compiled program, read and checked. A session holds one in memory, ready to
+ * run: its ranks (threads of this process, or this process as one rank of several processes), their
+ * arenas with all state, and their threads. Once a session has started, running it allocates
+ * nothing.
  *
- * Tensors are passed as full (unsharded) arrays, row-major, in the order of the tensor's dims, in the dtype that the caller names;
- * sharding and padding are handled internally. A rank's own shard can be read as well (shardc_session_local_state).
+ * Tensors are passed as full (unsharded) arrays, row-major, in the order of the tensor's dims, in
+ * the dtype that the caller names; sharding and padding are handled internally. A rank's own shard
+ * can be read as well (shardc_session_local_state).
  *
  *     #include <shardc/runtime.h>
  *
@@ -31,12 +33,14 @@
  *         return status;
  *     }
  *
- * Ownership: whoever creates an object frees it; arguments are not kept after the call returns, unless said otherwise. Threads: an
- * executable may be used by many threads at once, a session by one at a time; sessions are independent of each other. Errors: a call that
- * fails returns its status and fills `error` (which may be NULL); outputs are then undefined. Statuses: SHARDC_ERROR_MEMORY;
- * SHARDC_ERROR_ARGUMENT, the call is invalid; SHARDC_ERROR_DATA, a file or a value is invalid; SHARDC_ERROR_COMM and SHARDC_ERROR_TIMEOUT,
- * a rank was lost; SHARDC_ERROR_DEVICE, the kernels cannot be loaded or failed; SHARDC_ERROR_UNAVAILABLE, this machine lacks something (a
- * CPU that executes the kernels, a GPU, MPI). */
+ * Ownership: whoever creates an object frees it; arguments are not kept after the call returns,
+ * unless said otherwise. Threads: an executable may be used by many threads at once, a session by
+ * one at a time; sessions are independent of each other. Errors: a call that fails returns its
+ * status and fills `error` (which may be NULL); outputs are then undefined. Statuses:
+ * SHARDC_ERROR_MEMORY; SHARDC_ERROR_ARGUMENT, the call is invalid; SHARDC_ERROR_DATA, a file or a
+ * value is invalid; SHARDC_ERROR_COMM and SHARDC_ERROR_TIMEOUT, a rank was lost;
+ * SHARDC_ERROR_DEVICE, the kernels cannot be loaded or failed; SHARDC_ERROR_UNAVAILABLE, this
+ * machine lacks something (a CPU that executes the kernels, a GPU, MPI). */
 #ifndef SHARDC_RUNTIME_H
 #define SHARDC_RUNTIME_H
 
@@ -44,111 +48,65 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "shardc/executable.h"
 #include "shardc/status.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum { SHARDC_TENSOR_MAX_RANK = 15 };
-#define SHARDC_NOT_FOUND UINT32_MAX
-
-/* ---- executables ---- */
-
-typedef struct shardc_executable shardc_executable; /* as a CUmodule or an ncclComm_t: opaque, made and freed by calls */
-
-/* Reads and checks a program: what shardc_compile returned, or a whole file that `shardc build` wrote, whose checksum covers all of it. The
- * object code is trusted once its checksum matches. `bytes` may be freed afterwards. */
-SHARDC_API shardc_status shardc_executable_read(const void *bytes, size_t size, shardc_executable **out, shardc_error *error);
-SHARDC_API shardc_status shardc_executable_open(const char *path, shardc_executable **out, shardc_error *error);
-SHARDC_API void shardc_executable_free(shardc_executable *program); /* NULL is allowed; after its sessions */
-
-SHARDC_API uint64_t shardc_executable_ranks(const shardc_executable *program);
-SHARDC_API int64_t shardc_executable_arena_bytes(const shardc_executable *program); /* memory of one rank, all of it */
-SHARDC_API uint64_t shardc_executable_hash(const shardc_executable *program);       /* of everything but the object code */
-SHARDC_API const char *shardc_executable_target(const shardc_executable *program);  /* cpu, cuda:sm_90a, .. */
-SHARDC_API const char *shardc_executable_facts(const shardc_executable *program);   /* JSON; the executable's */
-
-/* A state, an input or an output. The strings belong to the executable. */
-typedef struct shardc_tensor_info {
-    const char *name;  /* of a state its path, layers[0].attn.wq; "" for an output without a name */
-    const char *kind;  /* of a state: param, cache, grad, opt, scalar, gathered, sum; else input, output */
-    const char *dtype; /* f32, f64, bf16, f16, i32, i64, u8, bool */
-    uint32_t rank;
-    struct {
-        const char *name;
-        int64_t size;  /* of the full tensor */
-        int64_t local; /* of a rank's shard, with padding */
-    } dims[SHARDC_TENSOR_MAX_RANK];
-    int64_t count, local_count; /* elements: of the full tensor, of a rank's shard */
-    int32_t batch_dim;          /* of an input: the dim that micro-batches split, or -1 */
-    int64_t below;              /* of an input of ids: valid ids are 0 .. below - 1; 0: the input has no such bound */
-    bool may_ignore;            /* the id `ignore` is valid, too: no row */
-    int64_t ignore;
-    bool is_partial;    /* ranks hold partial sums (DTensor's Partial placement); values pass this interface reduced */
-    const void *tensor; /* for shardc_tensor_shard */
-} shardc_tensor_info;
-
-SHARDC_API uint32_t shardc_executable_state_count(const shardc_executable *program);
-SHARDC_API uint32_t shardc_executable_find_state(const shardc_executable *program, const char *path); /* SHARDC_NOT_FOUND */
-SHARDC_API void shardc_executable_state(const shardc_executable *program, uint32_t state, shardc_tensor_info *out);
-
-SHARDC_API uint32_t shardc_executable_func_count(const shardc_executable *program);
-SHARDC_API uint32_t shardc_executable_find_func(const shardc_executable *program, const char *name); /* SHARDC_NOT_FOUND */
-SHARDC_API const char *shardc_executable_func(const shardc_executable *program, uint32_t func);
-SHARDC_API uint32_t shardc_executable_input_count(const shardc_executable *program, uint32_t func);
-SHARDC_API uint32_t shardc_executable_output_count(const shardc_executable *program, uint32_t func);
-SHARDC_API void shardc_executable_input(const shardc_executable *program, uint32_t func, uint32_t input, shardc_tensor_info *out);
-SHARDC_API void shardc_executable_output(const shardc_executable *program, uint32_t func, uint32_t output, shardc_tensor_info *out);
-
-/* The calls of a step, in order: the function and its micro-batch, or -1. */
-SHARDC_API uint32_t shardc_executable_call_count(const shardc_executable *program);
-SHARDC_API uint32_t shardc_executable_call(const shardc_executable *program, uint32_t call, int32_t *out_micro_batch);
-SHARDC_API uint32_t shardc_executable_micro_batches(const shardc_executable *program); /* of a step; 1 when nothing is split */
-
-/* Where the rank's shard begins, by dim: element i of the shard is element first + i of the full tensor; elements past its end are padding.
- * Returns whether this rank is the first of those that hold the same shard. */
-SHARDC_API bool shardc_tensor_shard(const shardc_tensor_info *info, uint64_t rank, int64_t first[SHARDC_TENSOR_MAX_RANK]);
-
 /* ---- sessions ---- */
 
 typedef struct shardc_session shardc_session;
 
 typedef enum shardc_world {
-    SHARDC_WORLD_LOCAL,    /* all ranks are threads of this process */
-    SHARDC_WORLD_MPI,      /* this process is one rank of the MPI job in which it was started */
-    SHARDC_WORLD_TCP,      /* one of those that torchrun, Slurm or RANK and WORLD_SIZE started, which find each other over TCP */
-    SHARDC_WORLD_PROCESSES /* MPI when mpirun, or Slurm without MASTER_PORT, started this process; else TCP */
+    SHARDC_WORLD_LOCAL, /* all ranks are threads of this process */
+    SHARDC_WORLD_MPI,   /* this process is one rank of the MPI job in which it was started */
+    /* one of those that torchrun, Slurm or RANK and WORLD_SIZE started, which find each other over
+       TCP */
+    SHARDC_WORLD_TCP,
+    /* MPI when mpirun, or Slurm without MASTER_PORT, started this process; else TCP */
+    SHARDC_WORLD_PROCESSES
 } shardc_world;
 
 typedef struct shardc_session_options {
     shardc_world world;
-    uint32_t threads;         /* of this process, for all its ranks; 0: OMP_NUM_THREADS, else one a core */
-    uint32_t deadline_ms;     /* of one collective; 0: none, but a process that is silent for five minutes counts as lost */
-    bool profile;             /* measure instructions, for shardc_session_profile */
-    const char *gemm_cache;   /* GPUs: the file of the GEMM algorithms that cuBLASLt chose. It is read first, and rewritten when more were
-                                 queried; several processes may share it. NULL: none */
-    const char *started_with; /* processes: lines "NAME VALUE" that must be the same on all ranks; the first that differs is named in an
-                                 error on all of them. NULL: none */
-    bool tune_gemms;          /* GPUs: measure several algorithms of each GEMM and take the fastest; of several processes the first writes
-                                 the file */
+    /* of this process, for all its ranks; 0: OMP_NUM_THREADS, else one a core */
+    uint32_t threads;
+    /* of one collective; 0: none, but a process that is silent for five minutes counts as lost */
+    uint32_t deadline_ms;
+    bool profile; /* measure instructions, for shardc_session_profile */
+    /* GPUs: the file of the GEMM algorithms that cuBLASLt chose. It is read first, and rewritten
+     * when more were queried; several processes may share it. NULL: none */
+    const char *gemm_cache;
+    /* processes: lines "NAME VALUE" that must be the same on all ranks; the first that differs is
+     * named in an error on all of them. NULL: none */
+    const char *started_with;
+    /* GPUs: measure several algorithms of each GEMM and take the fastest; of several processes the
+     * first writes the file */
+    bool tune_gemms;
 } shardc_session_options;
 
-/* `options` NULL: all zero. State begins as zeros. Fails with SHARDC_ERROR_ARGUMENT when the job has another number of ranks, or another
- * program. */
-SHARDC_API shardc_status shardc_session_new(const shardc_executable *program, const shardc_session_options *options, shardc_session **out,
-                                            shardc_error *error);
+/* `options` NULL: all zero. State begins as zeros. Fails with SHARDC_ERROR_ARGUMENT when the job
+ * has another number of ranks, or another program. */
+SHARDC_API shardc_status shardc_session_new(const shardc_executable *program,
+                                            const shardc_session_options *options,
+                                            shardc_session **out, shardc_error *error);
 SHARDC_API void shardc_session_free(shardc_session *session); /* NULL is allowed */
 
-/* How the GEMMs of a program for GPUs got their algorithms. cuBLASLt is queried once a program, kind of GPU and version of the library,
- * when options.gemm_cache names a file (cublasLtMatmulAlgoGetHeuristic). Counts cover all GPUs of this process. */
+/* How the GEMMs of a program for GPUs got their algorithms. cuBLASLt is queried once a program,
+ * kind of GPU and version of the library, when options.gemm_cache names a file
+ * (cublasLtMatmulAlgoGetHeuristic). Counts cover all GPUs of this process. */
 typedef struct shardc_gemm_tuning {
-    uint32_t gemms;                         /* of the program; 0: it is not for GPUs */
-    uint32_t from_cache, queried;           /* algorithms from the file, and from the library */
-    uint32_t measured, improved;            /* of the queried ones: measured, and then not the library's first choice */
-    double first_seconds, best_seconds;     /* of one call of each measured GEMM: by the library's first choice, and by the one taken */
-    bool is_saved;                          /* the file was written */
-    char read_error[400], write_error[400]; /* why the file was not used, or not written; "": no failure */
+    uint32_t gemms;               /* of the program; 0: it is not for GPUs */
+    uint32_t from_cache, queried; /* algorithms from the file, and from the library */
+    /* of the queried ones: measured, and then not the library's first choice */
+    uint32_t measured, improved;
+    /* of one call of each measured GEMM: by the library's first choice, and by the one taken */
+    double first_seconds, best_seconds;
+    bool is_saved; /* the file was written */
+    /* why the file was not used, or not written; "": no failure */
+    char read_error[400], write_error[400];
 } shardc_gemm_tuning;
 
 SHARDC_API void shardc_session_gemm_tuning(const shardc_session *session, shardc_gemm_tuning *out);
@@ -156,39 +114,50 @@ SHARDC_API void shardc_session_gemm_tuning(const shardc_session *session, shardc
 /* Ranks of this process: all of them, or one. */
 SHARDC_API uint32_t shardc_session_local_ranks(const shardc_session *session, uint32_t *out_first);
 
-/* Seeds random numbers: initial parameters depend on the seed, dropout on all three. A step sets the micro-batch itself. All are 0 at
- * first. */
-SHARDC_API void shardc_session_set_random(shardc_session *session, uint64_t seed, uint64_t step, uint32_t micro_batch);
+/* Seeds random numbers: initial parameters depend on the seed, dropout on all three. A step sets
+ * the micro-batch itself. All are 0 at first. */
+SHARDC_API void shardc_session_set_random(shardc_session *session, uint64_t seed, uint64_t step,
+                                          uint32_t micro_batch);
 
 /* ---- state ----
- * `dtype` is that of the elements at `data`; NULL: the state's own. `bytes` is the size of the array at `data`: exactly the full tensor's
- * where it is read, at least that where it is written; else SHARDC_ERROR_ARGUMENT. Integers that the state's dtype cannot represent are
- * SHARDC_ERROR_DATA; floats round to nearest even. With several processes every rank makes the same calls, with full tensors. */
+ * `dtype` is that of the elements at `data`; NULL: the state's own. `bytes` is the size of the
+ * array at `data`: exactly the full tensor's where it is read, at least that where it is written;
+ * else SHARDC_ERROR_ARGUMENT. Integers that the state's dtype cannot represent are
+ * SHARDC_ERROR_DATA; floats round to nearest even. With several processes every rank makes the same
+ * calls, with full tensors. */
 
-/* Sets initial values from the seed: the same bits on every mesh. A master copy gets its parameter's, in its own precision. */
+/* Sets initial values from the seed: the same bits on every mesh. A master copy gets its
+ * parameter's, in its own precision. */
 SHARDC_API shardc_status shardc_session_initialise(shardc_session *session, shardc_error *error);
 /* A parameter's master copy is set as well. */
-SHARDC_API shardc_status shardc_session_set_state(shardc_session *session, uint32_t state, const void *data, size_t bytes,
-                                                  const char *dtype, shardc_error *error);
-SHARDC_API shardc_status shardc_session_get_state(shardc_session *session, uint32_t state, void *data, size_t bytes, const char *dtype,
+SHARDC_API shardc_status shardc_session_set_state(shardc_session *session, uint32_t state,
+                                                  const void *data, size_t bytes, const char *dtype,
                                                   shardc_error *error);
-/* A rank's shard in place; the rank is one of this process. The pointer is valid as long as the session, and may be written through while
- * nothing runs. NULL: no such rank or state, or the memory is a GPU's. */
+SHARDC_API shardc_status shardc_session_get_state(shardc_session *session, uint32_t state,
+                                                  void *data, size_t bytes, const char *dtype,
+                                                  shardc_error *error);
+/* A rank's shard in place; the rank is one of this process. The pointer is valid as long as the
+ * session, and may be written through while nothing runs. NULL: no such rank or state, or the
+ * memory is a GPU's. */
 SHARDC_API void *shardc_session_local_state(shardc_session *session, uint32_t state, uint32_t rank);
 
-/* Loads parameters from a safetensors file or folder through the program's weights map; without a map, tensors are named as the parameters.
- * With `all`, loads every parameter and all optimizer state by their paths, as shardc_session_save wrote them. All or nothing: a missing
- * tensor or one of another shape is an error before anything changes. */
-SHARDC_API shardc_status shardc_session_load(shardc_session *session, const char *path, bool all, shardc_error *error);
-/* Saves parameters through the program's weights map; with `all`, parameters and optimizer state by their paths; in their own dtypes. Of
- * several processes rank 0 writes. */
-SHARDC_API shardc_status shardc_session_save(shardc_session *session, const char *path, bool all, shardc_error *error);
+/* Loads parameters from a safetensors file or folder through the program's weights map; without a
+ * map, tensors are named as the parameters. With `all`, loads every parameter and all optimizer
+ * state by their paths, as shardc_session_save wrote them. All or nothing: a missing tensor or one
+ * of another shape is an error before anything changes. */
+SHARDC_API shardc_status shardc_session_load(shardc_session *session, const char *path, bool all,
+                                             shardc_error *error);
+/* Saves parameters through the program's weights map; with `all`, parameters and optimizer state by
+ * their paths; in their own dtypes. Of several processes rank 0 writes. */
+SHARDC_API shardc_status shardc_session_save(shardc_session *session, const char *path, bool all,
+                                             shardc_error *error);
 
 /* ---- running ---- */
 
 typedef struct shardc_feed_value {
-    const char *name;  /* of the input */
-    const void *data;  /* the full tensor; for a step, of all micro-batches: the batch dim is that many times larger */
+    const char *name; /* of the input */
+    /* the full tensor; for a step, of all micro-batches: the batch dim is that many times larger */
+    const void *data;
     size_t bytes;      /* of the array at data: exactly the full tensor's */
     const char *dtype; /* of the elements at data; NULL: as the input's */
 } shardc_feed_value;
@@ -200,29 +169,38 @@ typedef struct shardc_fetch_value {
     const char *dtype; /* wanted; NULL: as the output's */
 } shardc_fetch_value;
 
-/* Runs one function. Feeds: each input once, in any order. Fetches: any outputs. Inputs are checked before anything runs (sizes, dtypes,
- * ids out of range, of all micro-batches): after SHARDC_ERROR_ARGUMENT, or SHARDC_ERROR_DATA that names an element of an input, all state
- * is unchanged. Values that the model computes are checked where they are used: a check that fails is SHARDC_ERROR_DATA with the check, the
- * place in the model and the rank. The function then still runs to its end on all ranks, the state that it changes is undefined, and the
- * session stays usable. */
-SHARDC_API shardc_status shardc_session_run(shardc_session *session, uint32_t func, const shardc_feed_value *feeds, size_t feed_count,
-                                            const shardc_fetch_value *fetches, size_t fetch_count, shardc_error *error);
+/* Runs one function. Feeds: each input once, in any order. Fetches: any outputs. Inputs are checked
+ * before anything runs (sizes, dtypes, ids out of range, of all micro-batches): after
+ * SHARDC_ERROR_ARGUMENT, or SHARDC_ERROR_DATA that names an element of an input, all state is
+ * unchanged. Values that the model computes are checked where they are used: a check that fails is
+ * SHARDC_ERROR_DATA with the check, the place in the model and the rank. The function then still
+ * runs to its end on all ranks, the state that it changes is undefined, and the session stays
+ * usable. */
+SHARDC_API shardc_status shardc_session_run(shardc_session *session, uint32_t func,
+                                            const shardc_feed_value *feeds, size_t feed_count,
+                                            const shardc_fetch_value *fetches, size_t fetch_count,
+                                            shardc_error *error);
 /* Runs a step: every call of the schedule. Stops after a call that fails. */
-SHARDC_API shardc_status shardc_session_step(shardc_session *session, const shardc_feed_value *feeds, size_t feed_count,
-                                             const shardc_fetch_value *fetches, size_t fetch_count, shardc_error *error);
+SHARDC_API shardc_status shardc_session_step(shardc_session *session,
+                                             const shardc_feed_value *feeds, size_t feed_count,
+                                             const shardc_fetch_value *fetches, size_t fetch_count,
+                                             shardc_error *error);
 
 /* ---- training ---- */
 
-/* The optimizers' scalars of a train step, as the model's `minimize` says: learning rates, bias corrections. */
+/* The optimizers' scalars of a train step, as the model's `minimize` says: learning rates, bias
+ * corrections. */
 typedef struct shardc_stepper shardc_stepper;
 
 /* `program` must outlive the stepper. SHARDC_ERROR_ARGUMENT: the program is not a train step. */
-SHARDC_API shardc_status shardc_stepper_new(const shardc_executable *program, shardc_stepper **out, shardc_error *error);
+SHARDC_API shardc_status shardc_stepper_new(const shardc_executable *program, shardc_stepper **out,
+                                            shardc_error *error);
 SHARDC_API void shardc_stepper_free(shardc_stepper *stepper); /* NULL is allowed */
 
-/* Sets what step number `step` (from 1) needs, before shardc_session_step: learning rates, bias corrections, random numbers. */
-SHARDC_API shardc_status shardc_stepper_begin(shardc_stepper *stepper, shardc_session *session, uint64_t seed, uint64_t step,
-                                              shardc_error *error);
+/* Sets what step number `step` (from 1) needs, before shardc_session_step: learning rates, bias
+ * corrections, random numbers. */
+SHARDC_API shardc_status shardc_stepper_begin(shardc_stepper *stepper, shardc_session *session,
+                                              uint64_t seed, uint64_t step, shardc_error *error);
 
 /* ---- measuring ---- */
 
@@ -239,13 +217,17 @@ typedef enum shardc_work {
 /* What one rank of this process did in calls of a function since the last reset. */
 typedef struct shardc_func_profile {
     uint64_t calls;
-    double seconds;                 /* of calls from begin to end */
-    double work[SHARDC_WORK_KINDS]; /* seconds; zeros unless options.profile. COMM: starting collectives; WAIT: waiting for them */
-    uint64_t collectives[8];        /* calls, by kind: all_gather, reduce_scatter, all_reduce, all_to_all, permute, broadcast, send, recv */
-    double sent[8];                 /* bytes that the rank sends, as `shardc comm` counts them */
+    double seconds; /* of calls from begin to end */
+    /* seconds; zeros unless options.profile. COMM: starting collectives; WAIT: waiting for them */
+    double work[SHARDC_WORK_KINDS];
+    /* calls, by kind: all_gather, reduce_scatter, all_reduce, all_to_all, permute, broadcast, send,
+     * recv */
+    uint64_t collectives[8];
+    double sent[8]; /* bytes that the rank sends, as `shardc comm` counts them */
 } shardc_func_profile;
 
-SHARDC_API void shardc_session_profile(const shardc_session *session, uint32_t func, uint32_t rank, shardc_func_profile *out);
+SHARDC_API void shardc_session_profile(const shardc_session *session, uint32_t func, uint32_t rank,
+                                       shardc_func_profile *out);
 SHARDC_API void shardc_session_reset_profile(shardc_session *session);
 
 /* One instruction, when it ends. The strings belong to the executable. */
@@ -257,8 +239,11 @@ typedef struct shardc_trace_event {
     double begin, end; /* seconds of a monotonic clock */
 } shardc_trace_event;
 
-/* `trace` is called from the ranks' threads, several at once; NULL turns it off. Must not be called while something runs. */
-SHARDC_API void shardc_session_set_trace(shardc_session *session, void (*trace)(void *user, const shardc_trace_event *event), void *user);
+/* `trace` is called from the ranks' threads, several at once; NULL turns it off. Must not be called
+ * while something runs. */
+SHARDC_API void shardc_session_set_trace(shardc_session *session,
+                                         void (*trace)(void *user, const shardc_trace_event *event),
+                                         void *user);
 
 #ifdef __cplusplus
 }

@@ -32,7 +32,8 @@ static uint64_t member_index(const sc_interp *interp, const sc_group *group, uin
 {
     uint64_t index = 0;
     for (uint32_t i = 0; i < group->sub_axis_count; i++)
-        index = index * interp->m->mesh.sub_axes[group->sub_axes[i]].size + sc_interp_coordinate(interp, rank, group->sub_axes[i]);
+        index = index * interp->m->mesh.sub_axes[group->sub_axes[i]].size +
+                sc_interp_coordinate(interp, rank, group->sub_axes[i]);
     return index;
 }
 
@@ -47,10 +48,13 @@ static bool find_group(sc_interp *interp, sc_op_id id, sc_group *group)
     const sc_mesh *mesh = &interp->m->mesh;
     const sc_attr *over = sc_op_attr(sc_op_at(interp->m, id), SC_ATTR_over);
     sc_sub_axis_set seen = 0;
-    *group = (sc_group){.sub_axis_count = over == NULL ? 0 : over->count, .sub_axes = over == NULL ? NULL : over->sub_axes, .size = 1};
+    *group = (sc_group){.sub_axis_count = over == NULL ? 0 : over->count,
+                        .sub_axes = over == NULL ? NULL : over->sub_axes,
+                        .size = 1};
     for (uint32_t i = 0; i < group->sub_axis_count; i++) {
         if (group->sub_axes[i] >= mesh->sub_axis_count || (seen >> group->sub_axes[i] & 1) != 0)
-            return sc_interp_fail(interp, id, SC_NO_RANK, "its sub-axes are not of the mesh, or not different");
+            return sc_interp_fail(interp, id, SC_NO_RANK,
+                                  "its sub-axes are not of the mesh, or not different");
         seen |= (sc_sub_axis_set)1 << group->sub_axes[i];
         group->size *= mesh->sub_axes[group->sub_axes[i]].size;
     }
@@ -72,7 +76,8 @@ static bool find_arrays(sc_transfer *t, uint32_t index)
 {
     sc_interp *interp = t->interp;
     const sc_op *op = sc_op_at(interp->m, t->op);
-    const sc_held *source = &interp->values[op->operands[index]], *target = &interp->values[op->first_result + index];
+    const sc_held *source = &interp->values[op->operands[index]],
+                  *target = &interp->values[op->first_result + index];
     t->index = index;
     t->from = sc_interp_layout(interp, source->type);
     t->to = sc_interp_layout(interp, target->type);
@@ -83,7 +88,8 @@ static bool find_arrays(sc_transfer *t, uint32_t index)
     bool same = t->from->rank == t->to->rank;
     for (uint32_t i = 0; same && i < t->from->rank; i++)
         same = t->from_type->dims[i].dim == t->to_type->dims[i].dim;
-    return same || sc_interp_fail(interp, t->op, SC_NO_RANK, "operand %u and its result have different dims", index + 1);
+    return same || sc_interp_fail(interp, t->op, SC_NO_RANK,
+                                  "operand %u and its result have different dims", index + 1);
 }
 
 static bool move_each(sc_interp *interp, sc_op_id id, bool (*move)(const sc_transfer *))
@@ -91,7 +97,8 @@ static bool move_each(sc_interp *interp, sc_op_id id, bool (*move)(const sc_tran
     const sc_op *op = sc_op_at(interp->m, id);
     sc_transfer t = {.interp = interp, .op = id};
     if (op->operand_count != op->result_count)
-        return sc_interp_fail(interp, id, SC_NO_RANK, "%u operands and %u results", op->operand_count, op->result_count);
+        return sc_interp_fail(interp, id, SC_NO_RANK, "%u operands and %u results",
+                              op->operand_count, op->result_count);
     bool ok = find_group(interp, id, &t.group);
     for (uint32_t i = 0; ok && i < op->operand_count; i++)
         ok = find_arrays(&t, i) && move(&t);
@@ -103,9 +110,12 @@ static bool move_each(sc_interp *interp, sc_op_id id, bool (*move)(const sc_tran
 static bool find_dim(const sc_transfer *t, sc_attr_key key, uint32_t *dim)
 {
     const sc_attr *attr = sc_op_attr(sc_op_at(t->interp->m, t->op), key);
-    int at = attr == NULL || t->index >= attr->count ? -1 : sc_type_find_dim(t->from_type, attr->dims[t->index]);
+    int at = attr == NULL || t->index >= attr->count
+                 ? -1
+                 : sc_type_find_dim(t->from_type, attr->dims[t->index]);
     *dim = (uint32_t)at;
-    return at >= 0 || sc_interp_fail(t->interp, t->op, SC_NO_RANK, "%s names no dim of operand %u", sc_attr_names[key], t->index + 1);
+    return at >= 0 || sc_interp_fail(t->interp, t->op, SC_NO_RANK, "%s names no dim of operand %u",
+                                     sc_attr_names[key], t->index + 1);
 }
 
 /* Checks that every dim except these two (SC_NONE: none) keeps its size. */
@@ -113,22 +123,26 @@ static bool other_sizes_stay(const sc_transfer *t, uint32_t a, uint32_t b)
 {
     for (uint32_t i = 0; i < t->from->rank; i++) {
         if (i != a && i != b && t->from->sizes[i] != t->to->sizes[i])
-            return sc_interp_fail(t->interp, t->op, SC_NO_RANK, "dim %u of operand %u has local size %lld, but %lld in the result", i + 1,
-                                  t->index + 1, (long long)t->from->sizes[i], (long long)t->to->sizes[i]);
+            return sc_interp_fail(
+                t->interp, t->op, SC_NO_RANK,
+                "dim %u of operand %u has local size %lld, but %lld in the result", i + 1,
+                t->index + 1, (long long)t->from->sizes[i], (long long)t->to->sizes[i]);
     }
     return true;
 }
 
 /* Checks that a group's pieces make up the whole. Only a dim that is unsplit afterwards may have
  * padding in its last pieces. */
-static bool pieces_fit(const sc_transfer *t, uint32_t dim, int64_t piece, const sc_type_info *whole_type, int64_t whole)
+static bool pieces_fit(const sc_transfer *t, uint32_t dim, int64_t piece,
+                       const sc_type_info *whole_type, int64_t whole)
 {
     int64_t n = (int64_t)t->group.size;
     bool is_even = piece * n == whole;
     bool is_padded = sc_type_shards(&t->interp->m->mesh, whole_type, dim) == 1 && piece * n > whole;
     return is_even || is_padded ||
-           sc_interp_fail(t->interp, t->op, SC_NO_RANK, "%lld pieces of %lld do not make %lld, along dim %u of operand %u", (long long)n,
-                          (long long)piece, (long long)whole, dim + 1, t->index + 1);
+           sc_interp_fail(t->interp, t->op, SC_NO_RANK,
+                          "%lld pieces of %lld do not make %lld, along dim %u of operand %u",
+                          (long long)n, (long long)piece, (long long)whole, dim + 1, t->index + 1);
 }
 
 static double *target_of(const sc_transfer *t, uint64_t rank)
@@ -194,7 +208,8 @@ static bool all_slice(const sc_transfer *t)
 
 static sc_box_row *find_reduction(const sc_transfer *t)
 {
-    const char *word = sc_text(t->interp->m->context, sc_op_word(sc_op_at(t->interp->m, t->op), SC_ATTR_reduce));
+    const char *word =
+        sc_text(t->interp->m->context, sc_op_word(sc_op_at(t->interp->m, t->op), SC_ATTR_reduce));
     sc_box_row *row = strcmp(word, "sum") == 0   ? sc_row_sum
                       : strcmp(word, "max") == 0 ? sc_row_max
                       : strcmp(word, "min") == 0 ? sc_row_min
@@ -222,7 +237,8 @@ static bool all_reduce(const sc_transfer *t)
         if (first == r)
             reduce_group(t, r, reduce, target_of(t, r));
         else
-            sc_row_copy(target_of(t, r), target_of(t, first), t->to->count); /* first < r: already reduced */
+            sc_row_copy(target_of(t, r), target_of(t, first),
+                        t->to->count); /* first < r: already reduced */
     }
     return true;
 }
@@ -231,7 +247,8 @@ static bool reduce_scatter(const sc_transfer *t)
 {
     uint32_t dim;
     sc_box_row *reduce = find_reduction(t);
-    if (reduce == NULL || !find_dim(t, SC_ATTR_gather, &dim) || !other_sizes_stay(t, dim, SC_NONE) ||
+    if (reduce == NULL || !find_dim(t, SC_ATTR_gather, &dim) ||
+        !other_sizes_stay(t, dim, SC_NONE) ||
         !pieces_fit(t, dim, t->to->sizes[dim], t->from_type, t->from->sizes[dim]))
         return false;
     double *sum = malloc((size_t)t->from->count * sizeof *sum);
@@ -254,7 +271,8 @@ static bool reduce_scatter(const sc_transfer *t)
 static bool all_to_all(const sc_transfer *t)
 {
     uint32_t gather, scatter;
-    if (!find_dim(t, SC_ATTR_gather, &gather) || !find_dim(t, SC_ATTR_scatter, &scatter) || !other_sizes_stay(t, gather, scatter) ||
+    if (!find_dim(t, SC_ATTR_gather, &gather) || !find_dim(t, SC_ATTR_scatter, &scatter) ||
+        !other_sizes_stay(t, gather, scatter) ||
         !pieces_fit(t, gather, t->from->sizes[gather], t->to_type, t->to->sizes[gather]) ||
         !pieces_fit(t, scatter, t->to->sizes[scatter], t->from_type, t->from->sizes[scatter]))
         return false;
@@ -276,10 +294,12 @@ static int64_t content_of(const sc_interp *interp, const sc_type_info *type, uin
 {
     int64_t content = 0;
     for (uint32_t i = 0; i < type->rank; i++)
-        content = content * (int64_t)sc_type_shards(&interp->m->mesh, type, i) + sc_interp_shard(interp, type, i, rank);
+        content = content * (int64_t)sc_type_shards(&interp->m->mesh, type, i) +
+                  sc_interp_shard(interp, type, i, rank);
     for (uint32_t a = 0; a < interp->m->mesh.sub_axis_count; a++) {
         if (sc_is_partial(type->placement.on[a]))
-            content = content * interp->m->mesh.sub_axes[a].size + sc_interp_coordinate(interp, rank, a);
+            content =
+                content * interp->m->mesh.sub_axes[a].size + sc_interp_coordinate(interp, rank, a);
     }
     return content;
 }
@@ -287,11 +307,17 @@ static int64_t content_of(const sc_interp *interp, const sc_type_info *type, uin
 static bool permutes_shards(const sc_transfer *t)
 {
     for (uint32_t i = 0; i < t->from->rank; i++) {
-        if (sc_type_shards(&t->interp->m->mesh, t->from_type, i) != sc_type_shards(&t->interp->m->mesh, t->to_type, i))
-            return sc_interp_fail(t->interp, t->op, SC_NO_RANK, "operand %u and its result have different numbers of shards", t->index + 1);
+        if (sc_type_shards(&t->interp->m->mesh, t->from_type, i) !=
+            sc_type_shards(&t->interp->m->mesh, t->to_type, i))
+            return sc_interp_fail(t->interp, t->op, SC_NO_RANK,
+                                  "operand %u and its result have different numbers of shards",
+                                  t->index + 1);
     }
-    if (sc_placement_partial(&t->from_type->placement, 0) != sc_placement_partial(&t->to_type->placement, 0))
-        return sc_interp_fail(t->interp, t->op, SC_NO_RANK, "operand %u and its result have different partial reductions", t->index + 1);
+    if (sc_placement_partial(&t->from_type->placement, 0) !=
+        sc_placement_partial(&t->to_type->placement, 0))
+        return sc_interp_fail(t->interp, t->op, SC_NO_RANK,
+                              "operand %u and its result have different partial reductions",
+                              t->index + 1);
     return true;
 }
 
@@ -319,7 +345,8 @@ static bool permute(const sc_transfer *t)
         if (found)
             sc_row_copy(target_of(t, r), source_of(t, from), t->to->count);
         else
-            sc_interp_fail(t->interp, t->op, (int64_t)r, "no rank of its group has the shard that it wants");
+            sc_interp_fail(t->interp, t->op, (int64_t)r,
+                           "no rank of its group has the shard that it wants");
     }
     free(contents);
     return found;
@@ -377,17 +404,21 @@ static bool reshard(const sc_transfer *t)
     int64_t count = sc_type_elements(t->from_type), first, second;
     for (uint32_t i = 0; i < t->from->rank; i++) {
         if (t->from_type->dims[i].size != t->to_type->dims[i].size)
-            return sc_interp_fail(t->interp, t->op, SC_NO_RANK, "operand and result differ in size");
+            return sc_interp_fail(t->interp, t->op, SC_NO_RANK,
+                                  "operand and result differ in size");
     }
     double *global = calloc((size_t)count, sizeof *global);
     if (global == NULL)
         return sc_interp_fail(t->interp, t->op, SC_NO_RANK, "out of memory");
-    bool agree = sc_interp_assemble(t->interp, t->interp->values[op->operands[t->index]].type, t->source, global, &first, &second);
+    bool agree = sc_interp_assemble(t->interp, t->interp->values[op->operands[t->index]].type,
+                                    t->source, global, &first, &second);
     if (agree)
-        sc_interp_split(t->interp, t->interp->values[op->first_result + t->index].type, global, t->target);
+        sc_interp_split(t->interp, t->interp->values[op->first_result + t->index].type, global,
+                        t->target);
     else
-        sc_interp_fail(t->interp, t->op, second, "the replicas of its operand on ranks %lld and %lld differ", (long long)first,
-                       (long long)second);
+        sc_interp_fail(t->interp, t->op, second,
+                       "the replicas of its operand on ranks %lld and %lld differ",
+                       (long long)first, (long long)second);
     free(global);
     return agree;
 }

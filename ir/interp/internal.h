@@ -25,10 +25,11 @@ struct sc_interp {
     const sc_module *m;
     sc_interp_options options;
     sc_random random;
-    uint64_t ranks;                             /* 1 for one device */
-    uint64_t sub_axis_strides[SC_MAX_SUB_AXES]; /* distance between ranks adjacent on the sub-axis */
-    uint32_t *coordinates;                      /* [rank][SC_MAX_SUB_AXES] */
-    sc_layout *layouts;                         /* by type */
+    uint64_t ranks; /* 1 for one device */
+    /* distance between ranks adjacent on the sub-axis */
+    uint64_t sub_axis_strides[SC_MAX_SUB_AXES];
+    uint32_t *coordinates; /* [rank][SC_MAX_SUB_AXES] */
+    sc_layout *layouts;    /* by type */
     sc_held *values, *state;
     uint32_t layout_count, value_count, state_count;
     bool (*keep)(const sc_module *m, sc_value value, void *user);
@@ -41,7 +42,8 @@ struct sc_interp {
     size_t error_size;
 };
 
-static inline uint32_t sc_interp_coordinate(const sc_interp *interp, uint64_t rank, uint32_t sub_axis)
+static inline uint32_t sc_interp_coordinate(const sc_interp *interp, uint64_t rank,
+                                            uint32_t sub_axis)
 {
     return interp->coordinates[rank * SC_MAX_SUB_AXES + sub_axis];
 }
@@ -51,7 +53,8 @@ enum { SC_NO_RANK = -1 };
 /* ---- layout.c ---- */
 /* Formats the error of a failed run with the op, the rank (or SC_NO_RANK) and the reason. Returns
  * false. */
-bool sc_interp_fail(sc_interp *interp, sc_op_id op, int64_t rank, const char *format, ...) __attribute__((format(printf, 4, 5)));
+bool sc_interp_fail(sc_interp *interp, sc_op_id op, int64_t rank, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
 /* False if a size is unknown or the arrays of all ranks together would overflow. */
 bool sc_interp_find_layout(const sc_interp *interp, sc_type type, sc_layout *layout);
@@ -82,7 +85,8 @@ sc_box_row *sc_row_of_partial(uint8_t kind);
 
 /* ---- placements ---- */
 /* Returns the index of a rank's shard of dim i. */
-int64_t sc_interp_shard(const sc_interp *interp, const sc_type_info *type, uint32_t i, uint64_t rank);
+int64_t sc_interp_shard(const sc_interp *interp, const sc_type_info *type, uint32_t i,
+                        uint64_t rank);
 /* Copies a global array to the local arrays of all ranks, which must be zero. For a partial
  * reduction one rank gets the value, the others get the neutral element. */
 void sc_interp_split(const sc_interp *interp, sc_type type, const double *global, double *local);
@@ -90,11 +94,13 @@ void sc_interp_split(const sc_interp *interp, sc_type type, const double *global
 void sc_interp_poison(const sc_interp *interp, sc_type type, double *local);
 /* The reverse of sc_interp_split; local is only read. Reduces partial reductions. If two replicas
  * disagree, returns false with their ranks in *first and *second. */
-bool sc_interp_assemble(const sc_interp *interp, sc_type type, double *local, double *global, int64_t *first, int64_t *second);
+bool sc_interp_assemble(const sc_interp *interp, sc_type type, double *local, double *global,
+                        int64_t *first, int64_t *second);
 
 /* ---- collectives: ops without an eval function; results are already allocated ---- */
 typedef bool sc_interp_handler(sc_interp *interp, sc_op_id op);
-sc_interp_handler sc_interp_all_gather, sc_interp_all_slice, sc_interp_reduce_scatter, sc_interp_all_reduce, sc_interp_all_to_all,
-    sc_interp_permute, sc_interp_once, sc_interp_reshard;
+sc_interp_handler sc_interp_all_gather, sc_interp_all_slice, sc_interp_reduce_scatter,
+    sc_interp_all_reduce, sc_interp_all_to_all, sc_interp_permute, sc_interp_once,
+    sc_interp_reshard;
 
 #endif

@@ -25,7 +25,8 @@ static bool same_shards(const sc_interp *interp, sc_type a, sc_type b)
     const sc_type_info *x = &interp->m->types.data[a], *y = &interp->m->types.data[b];
     if (a == b)
         return true;
-    if (x->rank != y->rank || (interp->options.ranks && !sc_placement_equal(&x->placement, &y->placement)))
+    if (x->rank != y->rank ||
+        (interp->options.ranks && !sc_placement_equal(&x->placement, &y->placement)))
         return false;
     for (uint32_t i = 0; i < x->rank; i++) {
         if (x->dims[i].dim != y->dims[i].dim || x->dims[i].size != y->dims[i].size)
@@ -43,7 +44,8 @@ static bool is_rounded(const sc_interp *interp, sc_type type)
 static void round_held(const sc_interp *interp, const sc_held *held, const sc_layout *layout)
 {
     if (is_rounded(interp, held->type))
-        sc_round_array(interp->m->types.data[held->type].dtype, held->data, (int64_t)interp->ranks * layout->count);
+        sc_round_array(interp->m->types.data[held->type].dtype, held->data,
+                       (int64_t)interp->ranks * layout->count);
 }
 
 /* ---- ops implemented by the executor ---- */
@@ -55,11 +57,13 @@ static sc_held *find_state(sc_interp *interp, sc_op_id id, sc_type type)
     sc_sym name = sc_op_word(sc_op_at(m, id), SC_ATTR_name);
     uint32_t state = sc_module_find_state(m, name);
     if (state >= interp->state_count || interp->state[state].data == NULL) {
-        sc_interp_fail(interp, id, SC_NO_RANK, "there is no state '%s', or its sizes are not known", sc_text(m->context, name));
+        sc_interp_fail(interp, id, SC_NO_RANK, "there is no state '%s', or its sizes are not known",
+                       sc_text(m->context, name));
         return NULL;
     }
     if (!same_shards(interp, interp->state[state].type, type)) {
-        sc_interp_fail(interp, id, SC_NO_RANK, "state '%s' has another shape or placement", sc_text(m->context, name));
+        sc_interp_fail(interp, id, SC_NO_RANK, "state '%s' has another shape or placement",
+                       sc_text(m->context, name));
         return NULL;
     }
     return &interp->state[state];
@@ -71,13 +75,15 @@ static bool run_state_read(sc_interp *interp, sc_op_id id)
     const sc_held *state = find_state(interp, id, result->type);
     if (state == NULL)
         return false;
-    return sc_row_copy(result->data, state->data, (int64_t)interp->ranks * sc_interp_layout(interp, result->type)->count);
+    return sc_row_copy(result->data, state->data,
+                       (int64_t)interp->ranks * sc_interp_layout(interp, result->type)->count);
 }
 
 /* State changes at the end of the run: see commit_writes. */
 static bool run_state_write(sc_interp *interp, sc_op_id id)
 {
-    return find_state(interp, id, interp->values[sc_op_at(interp->m, id)->operands[0]].type) != NULL;
+    return find_state(interp, id, interp->values[sc_op_at(interp->m, id)->operands[0]].type) !=
+           NULL;
 }
 
 static bool run_input(sc_interp *interp, sc_op_id id)
@@ -85,7 +91,8 @@ static bool run_input(sc_interp *interp, sc_op_id id)
     const sc_held *result = &interp->values[sc_result(interp->m, id, 0)];
     const sc_type_info *type = &interp->m->types.data[result->type];
     if (interp->next_input >= interp->input_count)
-        return sc_interp_fail(interp, id, SC_NO_RANK, "only %u inputs were given", interp->input_count);
+        return sc_interp_fail(interp, id, SC_NO_RANK, "only %u inputs were given",
+                              interp->input_count);
     const sc_array *input = &interp->inputs[interp->next_input++];
     bool fits = input->data != NULL && input->rank == type->rank;
     for (uint32_t i = 0; fits && i < type->rank; i++)
@@ -105,20 +112,23 @@ static bool assemble_output(sc_interp *interp, sc_op_id id, const sc_held *value
     for (uint32_t i = 0; i < type->rank; i++)
         sizes[i] = type->dims[i].size;
     if (interp->options.ranks && sc_placement_partial(&type->placement, 0) != 0)
-        return sc_interp_fail(interp, id, SC_NO_RANK, "a result is returned with its reduction partial");
+        return sc_interp_fail(interp, id, SC_NO_RANK,
+                              "a result is returned with its reduction partial");
     *output = sc_array_new(type->rank, sizes);
     if (output->data == NULL)
         return sc_interp_fail(interp, id, SC_NO_RANK, "out of memory");
     return sc_interp_assemble(interp, value->type, value->data, output->data, &first, &second) ||
-           sc_interp_fail(interp, id, second, "the replicas of a result on ranks %lld and %lld differ", (long long)first,
-                          (long long)second);
+           sc_interp_fail(interp, id, second,
+                          "the replicas of a result on ranks %lld and %lld differ",
+                          (long long)first, (long long)second);
 }
 
 static bool run_return(sc_interp *interp, sc_op_id id)
 {
     const sc_op *op = sc_op_at(interp->m, id);
     if (op->operand_count != interp->output_count)
-        return sc_interp_fail(interp, id, SC_NO_RANK, "%u results, but room for %u", op->operand_count, interp->output_count);
+        return sc_interp_fail(interp, id, SC_NO_RANK, "%u results, but room for %u",
+                              op->operand_count, interp->output_count);
     for (uint32_t i = 0; i < op->operand_count; i++) {
         if (!assemble_output(interp, id, &interp->values[op->operands[i]], &interp->outputs[i]))
             return false;
@@ -132,9 +142,12 @@ static bool run_identity(sc_interp *interp, sc_op_id id)
     const sc_op *op = sc_op_at(interp->m, id);
     for (uint32_t i = 0; i < op->result_count; i++) {
         const sc_held *to = &interp->values[op->first_result + i];
-        if (i >= op->operand_count || !same_shards(interp, interp->values[op->operands[i]].type, to->type))
-            return sc_interp_fail(interp, id, SC_NO_RANK, "result %u is not of its operand's shape", i + 1);
-        sc_row_copy(to->data, interp->values[op->operands[i]].data, sc_interp_layout(interp, to->type)->count);
+        if (i >= op->operand_count ||
+            !same_shards(interp, interp->values[op->operands[i]].type, to->type))
+            return sc_interp_fail(interp, id, SC_NO_RANK, "result %u is not of its operand's shape",
+                                  i + 1);
+        sc_row_copy(to->data, interp->values[op->operands[i]].data,
+                    sc_interp_layout(interp, to->type)->count);
     }
     return true;
 }
@@ -172,9 +185,12 @@ static bool run_eval(sc_interp *interp, sc_op_id id)
 {
     const sc_module *m = interp->m;
     const sc_op *op = sc_op_at(m, id);
-    if (op->operand_count > SC_MAX_FIXED_OPERANDS || op->result_count > SC_MAX_FIXED_RESULTS || op->result_count == 0 ||
-        (sc_ops[op->kind].operands != SC_ANY && op->operand_count < (uint32_t)sc_ops[op->kind].operands))
-        return sc_interp_fail(interp, id, SC_NO_RANK, "%u operands and %u results", op->operand_count, op->result_count);
+    if (op->operand_count > SC_MAX_FIXED_OPERANDS || op->result_count > SC_MAX_FIXED_RESULTS ||
+        op->result_count == 0 ||
+        (sc_ops[op->kind].operands != SC_ANY &&
+         op->operand_count < (uint32_t)sc_ops[op->kind].operands))
+        return sc_interp_fail(interp, id, SC_NO_RANK, "%u operands and %u results",
+                              op->operand_count, op->result_count);
     sc_array operands[SC_MAX_FIXED_OPERANDS] = {{0}};
     sc_eval eval;
     eval.m = m;
@@ -192,7 +208,9 @@ static bool run_eval(sc_interp *interp, sc_op_id id)
     }
     for (eval.rank = 0; eval.rank < interp->ranks; eval.rank++) {
         if (!sc_op_functions[op->kind].eval(&eval))
-            return sc_interp_fail(interp, id, interp->options.ranks ? (int64_t)eval.rank : SC_NO_RANK, "%s", eval.error);
+            return sc_interp_fail(interp, id,
+                                  interp->options.ranks ? (int64_t)eval.rank : SC_NO_RANK, "%s",
+                                  eval.error);
         for (uint32_t i = 0; i < op->operand_count; i++)
             operands[i].data += operands[i].count;
         for (uint32_t i = 0; i < op->result_count; i++)
@@ -208,7 +226,8 @@ static bool make_results(sc_interp *interp, sc_op_id id)
         sc_held *held = &interp->values[op->first_result + i];
         const sc_layout *layout = sc_interp_layout(interp, held->type);
         if (layout == NULL)
-            return sc_interp_fail(interp, id, SC_NO_RANK, "a size is not known, or the arrays of all ranks are too large");
+            return sc_interp_fail(interp, id, SC_NO_RANK,
+                                  "a size is not known, or the arrays of all ranks are too large");
         held->data = new_data(interp, layout);
         if (held->data == NULL)
             return sc_interp_fail(interp, id, SC_NO_RANK, "out of memory");
@@ -226,7 +245,9 @@ static bool run_op(sc_interp *interp, sc_op_id id)
 {
     const sc_op *op = sc_op_at(interp->m, id);
     bool is_move = !interp->options.ranks && (sc_op_traits(op) & SC_RESHARD) != 0;
-    sc_interp_handler *handler = is_move ? run_identity : handlers[op->kind] != NULL ? handlers[op->kind] : run_eval;
+    sc_interp_handler *handler = is_move                      ? run_identity
+                                 : handlers[op->kind] != NULL ? handlers[op->kind]
+                                                              : run_eval;
     if (handler == run_eval && sc_op_functions[op->kind].eval == NULL)
         return sc_interp_fail(interp, id, SC_NO_RANK, "the interpreter has no meaning for it");
     for (uint32_t i = 0; i < op->operand_count; i++) {
@@ -306,7 +327,8 @@ static bool start_run(sc_interp *interp, sc_func_id func)
             held->keep = interp->keep != NULL && interp->keep(m, value, interp->keep_user);
         }
         for (uint32_t i = 0; i < op->operand_count; i++)
-            interp->values[op->operands[i]].uses += (sc_op_traits(op) & SC_STATE_WRITE) != 0 ? 2 : 1;
+            interp->values[op->operands[i]].uses +=
+                (sc_op_traits(op) & SC_STATE_WRITE) != 0 ? 2 : 1;
     }
     return true;
 }
@@ -318,8 +340,10 @@ static void commit_writes(sc_interp *interp, sc_func_id func)
         if ((sc_op_traits(op) & SC_STATE_WRITE) == 0)
             continue;
         const sc_held *value = &interp->values[op->operands[0]];
-        const sc_held *state = &interp->state[sc_module_find_state(interp->m, sc_op_word(op, SC_ATTR_name))];
-        sc_row_copy(state->data, value->data, (int64_t)interp->ranks * interp->layouts[value->type].count);
+        const sc_held *state =
+            &interp->state[sc_module_find_state(interp->m, sc_op_word(op, SC_ATTR_name))];
+        sc_row_copy(state->data, value->data,
+                    (int64_t)interp->ranks * interp->layouts[value->type].count);
     }
 }
 
@@ -346,12 +370,13 @@ static bool run_ops(sc_interp *interp, sc_func_id func)
     }
     if (interp->next_input == interp->input_count)
         return true;
-    snprintf(interp->error, interp->error_size, "%u inputs were given, but %u are read", interp->input_count, interp->next_input);
+    snprintf(interp->error, interp->error_size, "%u inputs were given, but %u are read",
+             interp->input_count, interp->next_input);
     return false;
 }
 
-bool sc_interp_run(sc_interp *interp, sc_func_id func, const sc_array *inputs, uint32_t input_count, sc_array *outputs,
-                   uint32_t output_count, char *error, size_t error_size)
+bool sc_interp_run(sc_interp *interp, sc_func_id func, const sc_array *inputs, uint32_t input_count,
+                   sc_array *outputs, uint32_t output_count, char *error, size_t error_size)
 {
     interp->inputs = inputs;
     interp->input_count = input_count;
@@ -381,7 +406,8 @@ static void find_coordinates(sc_interp *interp)
         interp->sub_axis_strides[a] = sc_mesh_stride(mesh, a);
     for (uint64_t r = 0; r < interp->ranks; r++) {
         for (uint32_t a = 0; a < mesh->sub_axis_count; a++)
-            interp->coordinates[r * SC_MAX_SUB_AXES + a] = (uint32_t)(r / interp->sub_axis_strides[a] % mesh->sub_axes[a].size);
+            interp->coordinates[r * SC_MAX_SUB_AXES + a] =
+                (uint32_t)(r / interp->sub_axis_strides[a] % mesh->sub_axes[a].size);
     }
 }
 
@@ -468,7 +494,9 @@ static sc_array fetch(const sc_interp *interp, const sc_held *held, bool *agree)
     if (held->data == NULL)
         return (sc_array){0};
     sc_array array = sc_array_new(type->rank, sizes);
-    if (array.data != NULL && !sc_interp_assemble(interp, held->type, held->data, array.data, &first, &second) && agree != NULL)
+    if (array.data != NULL &&
+        !sc_interp_assemble(interp, held->type, held->data, array.data, &first, &second) &&
+        agree != NULL)
         *agree = false;
     return array;
 }
@@ -480,10 +508,12 @@ void sc_interp_set_random(sc_interp *interp, uint64_t seed, uint64_t step, uint3
 
 sc_array sc_interp_get_state(const sc_interp *interp, uint32_t state, bool *agree)
 {
-    return state < interp->state_count ? fetch(interp, &interp->state[state], agree) : (sc_array){0};
+    return state < interp->state_count ? fetch(interp, &interp->state[state], agree)
+                                       : (sc_array){0};
 }
 
-void sc_interp_keep(sc_interp *interp, bool (*keep)(const sc_module *m, sc_value value, void *user), void *user)
+void sc_interp_keep(sc_interp *interp, bool (*keep)(const sc_module *m, sc_value value, void *user),
+                    void *user)
 {
     interp->keep = keep;
     interp->keep_user = user;
@@ -492,5 +522,6 @@ void sc_interp_keep(sc_interp *interp, bool (*keep)(const sc_module *m, sc_value
 
 sc_array sc_interp_get_value(const sc_interp *interp, sc_value value, bool *agree)
 {
-    return value < interp->value_count ? fetch(interp, &interp->values[value], agree) : (sc_array){0};
+    return value < interp->value_count ? fetch(interp, &interp->values[value], agree)
+                                       : (sc_array){0};
 }

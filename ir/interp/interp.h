@@ -11,10 +11,13 @@
 #include "ir/ops/eval.h"
 
 typedef struct sc_interp_options {
-    bool ranks;               /* false: one device, ignoring placements, with collectives as identities; true: all ranks */
-    bool poison;              /* fill the padding of every result with NaN (integers: 2^30) to expose ops that read it */
-    bool round;               /* round each result to its dtype; false: floats stay f64 */
-    bool (*tick)(void *user); /* optional; called between ops; returning false stops the run with an error */
+    /* false: one device, ignoring placements, with collectives as identities; true: all ranks */
+    bool ranks;
+    /* fill the padding of every result with NaN (integers: 2^30) to expose ops that read it */
+    bool poison;
+    bool round; /* round each result to its dtype; false: floats stay f64 */
+    /* optional; called between ops; returning false stops the run with an error */
+    bool (*tick)(void *user);
     void *user;
 } sc_interp_options;
 
@@ -37,13 +40,14 @@ void sc_interp_set_random(sc_interp *interp, uint64_t seed, uint64_t step, uint3
 /* Runs one function. inputs[i] is the global value of the i-th `input` op in function order.
  * outputs (the caller's array, one per operand of `return`) receive global values, malloc'd. On
  * failure `error` (at least 512 bytes) names the op, value and rank. */
-bool sc_interp_run(sc_interp *interp, sc_func_id func, const sc_array *inputs, uint32_t input_count, sc_array *outputs,
-                   uint32_t output_count, char *error, size_t error_size);
+bool sc_interp_run(sc_interp *interp, sc_func_id func, const sc_array *inputs, uint32_t input_count,
+                   sc_array *outputs, uint32_t output_count, char *error, size_t error_size);
 
 /* Keeps the op results for which `keep(m, value, user)` is true in subsequent runs, for
  * sc_interp_get_value. That reduces partial reductions and sets *agree to false if replicas
  * disagree. */
-void sc_interp_keep(sc_interp *interp, bool (*keep)(const sc_module *m, sc_value value, void *user), void *user);
+void sc_interp_keep(sc_interp *interp, bool (*keep)(const sc_module *m, sc_value value, void *user),
+                    void *user);
 sc_array sc_interp_get_value(const sc_interp *interp, sc_value value, bool *agree);
 
 /* Communicated bytes are not counted here: see passes/comm_report.h. */

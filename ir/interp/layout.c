@@ -8,7 +8,8 @@
 static uint32_t printed_number(const sc_module *m, sc_value value)
 {
     uint32_t number = m->values.data[value].index;
-    for (sc_op_id op = sc_op_at(m, sc_def(m, value))->prev; op != SC_NONE; op = sc_op_at(m, op)->prev)
+    for (sc_op_id op = sc_op_at(m, sc_def(m, value))->prev; op != SC_NONE;
+         op = sc_op_at(m, op)->prev)
         number += sc_op_at(m, op)->result_count;
     return number;
 }
@@ -24,11 +25,12 @@ bool sc_interp_fail(sc_interp *interp, sc_op_id id, int64_t rank, const char *fo
     va_end(args);
     sc_sym path = op->result_count > 0 ? m->values.data[op->first_result].path : 0;
     if (op->result_count > 0)
-        snprintf(name, sizeof name, " %%%u%s%.200s", printed_number(m, op->first_result), path == 0 ? "" : " ", sc_text(m->context, path));
+        snprintf(name, sizeof name, " %%%u%s%.200s", printed_number(m, op->first_result),
+                 path == 0 ? "" : " ", sc_text(m->context, path));
     if (rank != SC_NO_RANK)
         snprintf(where, sizeof where, " on rank %lld", (long long)rank);
-    snprintf(interp->error, interp->error_size, "%s%s%s%.100s%s: %s", sc_ops[op->kind].name, name, op->scope == 0 ? "" : " in ",
-             sc_text(m->context, op->scope), where, text);
+    snprintf(interp->error, interp->error_size, "%s%s%s%.100s%s: %s", sc_ops[op->kind].name, name,
+             op->scope == 0 ? "" : " in ", sc_text(m->context, op->scope), where, text);
     return false;
 }
 
@@ -38,7 +40,8 @@ bool sc_interp_find_layout(const sc_interp *interp, sc_type type, sc_layout *lay
     int64_t count = 1, total;
     layout->rank = info->rank;
     for (uint32_t i = 0; i < info->rank; i++) {
-        int64_t size = interp->options.ranks ? sc_type_local_size(interp->m, info, i) : info->dims[i].size;
+        int64_t size =
+            interp->options.ranks ? sc_type_local_size(interp->m, info, i) : info->dims[i].size;
         layout->sizes[i] = size;
         if (size < 1 || __builtin_mul_overflow(count, size, &count))
             return false;

@@ -50,7 +50,10 @@ bool sc_row_agrees(double *to, const double *from, int64_t count)
 
 sc_box_row *sc_row_of_partial(uint8_t kind)
 {
-    return kind == SC_PARTIAL_SUM ? sc_row_sum : kind == SC_PARTIAL_MAX ? sc_row_max : kind == SC_PARTIAL_MIN ? sc_row_min : NULL;
+    return kind == SC_PARTIAL_SUM   ? sc_row_sum
+           : kind == SC_PARTIAL_MAX ? sc_row_max
+           : kind == SC_PARTIAL_MIN ? sc_row_min
+                                    : NULL;
 }
 
 sc_box sc_box_of(uint32_t rank, const int64_t *to_sizes, const int64_t *from_sizes)
@@ -100,23 +103,27 @@ bool sc_box_apply(const sc_box *box, double *to, const double *from, sc_box_row 
     }
 }
 
-int64_t sc_interp_shard(const sc_interp *interp, const sc_type_info *type, uint32_t i, uint64_t rank)
+int64_t sc_interp_shard(const sc_interp *interp, const sc_type_info *type, uint32_t i,
+                        uint64_t rank)
 {
     sc_sub_axis_list sub_axes = sc_placement_dim(&type->placement, i);
     int64_t shard = 0;
     for (uint32_t a = 0; a < sub_axes.count; a++)
-        shard = shard * interp->m->mesh.sub_axes[sub_axes.sub_axes[a]].size + sc_interp_coordinate(interp, rank, sub_axes.sub_axes[a]);
+        shard = shard * interp->m->mesh.sub_axes[sub_axes.sub_axes[a]].size +
+                sc_interp_coordinate(interp, rank, sub_axes.sub_axes[a]);
     return shard;
 }
 
 /* Returns the box of a rank's real elements (without padding) and their location in the global
  * array. */
-static sc_box shard_box(const sc_interp *interp, const sc_type_info *type, const sc_layout *layout, uint64_t rank, bool to_global)
+static sc_box shard_box(const sc_interp *interp, const sc_type_info *type, const sc_layout *layout,
+                        uint64_t rank, bool to_global)
 {
     int64_t global[SC_MAX_RANK] = {0};
     for (uint32_t i = 0; i < type->rank; i++)
         global[i] = type->dims[i].size;
-    sc_box box = to_global ? sc_box_of(type->rank, global, layout->sizes) : sc_box_of(type->rank, layout->sizes, global);
+    sc_box box = to_global ? sc_box_of(type->rank, global, layout->sizes)
+                           : sc_box_of(type->rank, layout->sizes, global);
     for (uint32_t i = 0; i < type->rank; i++) {
         int64_t offset = sc_interp_shard(interp, type, i, rank) * layout->sizes[i];
         if (box.sizes[i] > global[i] - offset)
@@ -129,7 +136,8 @@ static sc_box shard_box(const sc_interp *interp, const sc_type_info *type, const
 
 /* Returns the rank whose coordinates equal those of `rank`, except 0 on the sub-axes for which
  * `wanted` is true. */
-static uint64_t lowest_twin(const sc_interp *interp, const sc_type_info *type, uint64_t rank, bool (*wanted)(uint8_t on))
+static uint64_t lowest_twin(const sc_interp *interp, const sc_type_info *type, uint64_t rank,
+                            bool (*wanted)(uint8_t on))
 {
     uint64_t twin = rank;
     for (uint32_t a = 0; a < interp->m->mesh.sub_axis_count; a++) {
@@ -154,7 +162,8 @@ static uint8_t partial_kind(const sc_interp *interp, const sc_type_info *type)
     return kind;
 }
 
-void sc_interp_split(const sc_interp *interp, sc_type type_handle, const double *global, double *local)
+void sc_interp_split(const sc_interp *interp, sc_type type_handle, const double *global,
+                     double *local)
 {
     const sc_type_info *type = &interp->m->types.data[type_handle];
     sc_layout layout;
@@ -179,15 +188,18 @@ void sc_interp_split(const sc_interp *interp, sc_type type_handle, const double 
 }
 
 /* Compares the real elements of two replicas. */
-static bool replicas_agree(const sc_interp *interp, const sc_type_info *type, const sc_layout *layout, double *local, uint64_t a,
-                           uint64_t b)
+static bool replicas_agree(const sc_interp *interp, const sc_type_info *type,
+                           const sc_layout *layout, double *local, uint64_t a, uint64_t b)
 {
-    sc_box real = shard_box(interp, type, layout, a, false), box = sc_box_of(layout->rank, layout->sizes, layout->sizes);
+    sc_box real = shard_box(interp, type, layout, a, false),
+           box = sc_box_of(layout->rank, layout->sizes, layout->sizes);
     memcpy(box.sizes, real.sizes, layout->rank * sizeof *box.sizes);
-    return sc_box_apply(&box, local + (int64_t)a * layout->count, local + (int64_t)b * layout->count, sc_row_agrees);
+    return sc_box_apply(&box, local + (int64_t)a * layout->count,
+                        local + (int64_t)b * layout->count, sc_row_agrees);
 }
 
-bool sc_interp_assemble(const sc_interp *interp, sc_type type_handle, double *local, double *global, int64_t *first, int64_t *second)
+bool sc_interp_assemble(const sc_interp *interp, sc_type type_handle, double *local, double *global,
+                        int64_t *first, int64_t *second)
 {
     const sc_type_info *type = &interp->m->types.data[type_handle];
     sc_layout layout;
@@ -210,7 +222,8 @@ bool sc_interp_assemble(const sc_interp *interp, sc_type type_handle, double *lo
         }
         bool is_first = lowest_twin(interp, type, r, sc_is_partial) == r;
         sc_box box = shard_box(interp, type, &layout, r, true);
-        sc_box_apply(&box, global, local + (int64_t)r * layout.count, is_first ? sc_row_copy : reduce);
+        sc_box_apply(&box, global, local + (int64_t)r * layout.count,
+                     is_first ? sc_row_copy : reduce);
     }
     return agree;
 }

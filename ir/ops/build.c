@@ -8,8 +8,8 @@ static void note(sc_emitter *e, sc_op_id made)
         e->made(e, made);
 }
 
-sc_op_id sc_make_sized(sc_emitter *e, sc_op_kind kind, const sc_value *operands, uint32_t count, const sc_attr *attrs, uint32_t attr_count,
-                       int64_t new_size)
+sc_op_id sc_make_sized(sc_emitter *e, sc_op_kind kind, const sc_value *operands, uint32_t count,
+                       const sc_attr *attrs, uint32_t attr_count, int64_t new_size)
 {
     sc_shape_request request = {.m = e->m,
                                 .kind = kind,
@@ -23,12 +23,14 @@ sc_op_id sc_make_sized(sc_emitter *e, sc_op_kind kind, const sc_value *operands,
     return made;
 }
 
-sc_op_id sc_make_op(sc_emitter *e, sc_op_kind kind, const sc_value *operands, uint32_t count, const sc_attr *attrs, uint32_t attr_count)
+sc_op_id sc_make_op(sc_emitter *e, sc_op_kind kind, const sc_value *operands, uint32_t count,
+                    const sc_attr *attrs, uint32_t attr_count)
 {
     return sc_make_sized(e, kind, operands, count, attrs, attr_count, 0);
 }
 
-sc_value sc_make_value(sc_emitter *e, sc_op_kind kind, const sc_value *operands, uint32_t count, const sc_attr *attrs, uint32_t attr_count)
+sc_value sc_make_value(sc_emitter *e, sc_op_kind kind, const sc_value *operands, uint32_t count,
+                       const sc_attr *attrs, uint32_t attr_count)
 {
     return sc_result(e->m, sc_make_op(e, kind, operands, count, attrs, attr_count), 0);
 }
@@ -43,13 +45,14 @@ sc_value sc_make2(sc_emitter *e, sc_op_kind kind, sc_value x, sc_value y)
     return sc_make_value(e, kind, (sc_value[]){x, y}, 2, NULL, 0);
 }
 
-sc_value sc_make_as(sc_emitter *e, sc_op_kind kind, const sc_value *operands, uint32_t count, const sc_attr *attrs, uint32_t attr_count,
-                    const sc_type_info *type)
+sc_value sc_make_as(sc_emitter *e, sc_op_kind kind, const sc_value *operands, uint32_t count,
+                    const sc_attr *attrs, uint32_t attr_count, const sc_type_info *type)
 {
     sc_type_info whole = *type;
     whole.placement = sc_placement_replicated();
     sc_type result = sc_type_intern(e->m, &whole);
-    sc_op_id made = sc_op_new(e->m, e->func, e->before, kind, operands, count, attrs, attr_count, &result, 1, e->like);
+    sc_op_id made = sc_op_new(e->m, e->func, e->before, kind, operands, count, attrs, attr_count,
+                              &result, 1, e->like);
     note(e, made);
     return sc_result(e->m, made, 0);
 }
@@ -59,9 +62,10 @@ sc_value sc_make_cast(sc_emitter *e, sc_value x, sc_dtype dtype)
     sc_type_info type = *sc_type_of(e->m, x);
     if (type.dtype == dtype)
         return x;
-    const sc_op *op = sc_op_at(e->m, sc_def(e->m, x)); /* narrowing a widened value gives back the original */
-    if (op->kind == SC_OP_cast && sc_type_of(e->m, op->operands[0])->dtype == dtype && sc_dtype_is_float(dtype) &&
-        sc_dtypes[type.dtype].bytes > sc_dtypes[dtype].bytes)
+    /* narrowing a widened value gives back the original */
+    const sc_op *op = sc_op_at(e->m, sc_def(e->m, x));
+    if (op->kind == SC_OP_cast && sc_type_of(e->m, op->operands[0])->dtype == dtype &&
+        sc_dtype_is_float(dtype) && sc_dtypes[type.dtype].bytes > sc_dtypes[dtype].bytes)
         return op->operands[0];
     type.dtype = dtype;
     return sc_make_as(e, SC_OP_cast, &x, 1, NULL, 0, &type);
@@ -77,9 +81,11 @@ sc_value sc_make_constant(sc_emitter *e, double value, sc_dtype dtype)
 sc_value sc_make_sized_constant(sc_emitter *e, const sc_sized_number *number, sc_dtype dtype)
 {
     double size = (double)number->like->dims[sc_type_find_dim(number->like, number->dim)].size;
-    double value = number->exponent < 0 ? number->factor / pow(size, -number->exponent) : number->factor * pow(size, number->exponent);
+    double value = number->exponent < 0 ? number->factor / pow(size, -number->exponent)
+                                        : number->factor * pow(size, number->exponent);
     sc_type_info type = {.dtype = dtype};
-    sc_attr attrs[4] = {sc_attr_number(SC_ATTR_value, value + number->plus), sc_attr_dims(e->m, SC_ATTR_sizes, &number->dim, 1)};
+    sc_attr attrs[4] = {sc_attr_number(SC_ATTR_value, value + number->plus),
+                        sc_attr_dims(e->m, SC_ATTR_sizes, &number->dim, 1)};
     uint32_t count = 2;
     if (number->exponent != 1)
         attrs[count++] = sc_attr_number(SC_ATTR_exponent, number->exponent);
@@ -113,7 +119,8 @@ sc_value sc_make_index(sc_emitter *e, const sc_type_info *type, sc_dim dim)
 
 sc_value sc_make_wide_ids(sc_emitter *e, sc_value ids)
 {
-    return sc_dtypes[sc_type_of(e->m, ids)->dtype].bytes < 4 ? sc_make_cast(e, ids, SC_DTYPE_i32) : ids;
+    return sc_dtypes[sc_type_of(e->m, ids)->dtype].bytes < 4 ? sc_make_cast(e, ids, SC_DTYPE_i32)
+                                                             : ids;
 }
 
 sc_value sc_make_where(sc_emitter *e, sc_value condition, sc_value yes, sc_value no)

@@ -9,17 +9,19 @@
 #include "ir/ops/ops.h"
 
 /* Result types are inferred by the op's row. */
-sc_op_id sc_make_op(sc_emitter *e, sc_op_kind kind, const sc_value *operands, uint32_t count, const sc_attr *attrs, uint32_t attr_count);
+sc_op_id sc_make_op(sc_emitter *e, sc_op_kind kind, const sc_value *operands, uint32_t count,
+                    const sc_attr *attrs, uint32_t attr_count);
 /* The same for an op that creates a dim, of size new_size. */
-sc_op_id sc_make_sized(sc_emitter *e, sc_op_kind kind, const sc_value *operands, uint32_t count, const sc_attr *attrs, uint32_t attr_count,
-                       int64_t new_size);
+sc_op_id sc_make_sized(sc_emitter *e, sc_op_kind kind, const sc_value *operands, uint32_t count,
+                       const sc_attr *attrs, uint32_t attr_count, int64_t new_size);
 /* The same, returning the first result. */
-sc_value sc_make_value(sc_emitter *e, sc_op_kind kind, const sc_value *operands, uint32_t count, const sc_attr *attrs, uint32_t attr_count);
+sc_value sc_make_value(sc_emitter *e, sc_op_kind kind, const sc_value *operands, uint32_t count,
+                       const sc_attr *attrs, uint32_t attr_count);
 sc_value sc_make1(sc_emitter *e, sc_op_kind kind, sc_value x);
 sc_value sc_make2(sc_emitter *e, sc_op_kind kind, sc_value x, sc_value y);
 /* The result type is given; its placement is ignored. */
-sc_value sc_make_as(sc_emitter *e, sc_op_kind kind, const sc_value *operands, uint32_t count, const sc_attr *attrs, uint32_t attr_count,
-                    const sc_type_info *type);
+sc_value sc_make_as(sc_emitter *e, sc_op_kind kind, const sc_value *operands, uint32_t count,
+                    const sc_attr *attrs, uint32_t attr_count, const sc_type_info *type);
 /* Returns x itself if it already has the dtype. */
 sc_value sc_make_cast(sc_emitter *e, sc_value x, sc_dtype dtype);
 sc_value sc_make_constant(sc_emitter *e, double value, sc_dtype dtype);

@@ -68,12 +68,14 @@ void derive_dot(sc_derive *d)
                 dims[count++] = other.dims[k].dim;
         }
         sc_value x = apart(d, in(d, 1 - i)), y = d->cotangents[0];
-        sc_value operands[2] = {i == 0 ? y : x, i == 0 ? x : y}; /* this order gives the result the operand's dim order */
+        /* this order gives the result the operand's dim order */
+        sc_value operands[2] = {i == 0 ? y : x, i == 0 ? x : y};
         if (count == 0) {
             d->gradients[i] = mul(d, operands[0], operands[1]);
             continue;
         }
-        sc_attr attrs[2] = {sc_attr_dims(d->e.m, SC_ATTR_dims, dims, count), sc_attr_int(SC_ATTR_wide, 1)};
+        sc_attr attrs[2] = {sc_attr_dims(d->e.m, SC_ATTR_dims, dims, count),
+                            sc_attr_int(SC_ATTR_wide, 1)};
         bool wide = d->widened[i] && type.dtype != sc_wide(type.dtype);
         d->gradients[i] = sc_make_value(&d->e, SC_OP_dot, operands, 2, attrs, wide ? 2 : 1);
     }
@@ -136,7 +138,8 @@ void derive_softmax(sc_derive *d)
 {
     const sc_attr dims = attr_of(d, SC_ATTR_dims);
     sc_dtype wide = sc_wide(operand_type(d, 0)->dtype);
-    sc_value y = apart(d, sc_make_cast(&d->e, out(d, 0), wide)), dy = apart(d, sc_make_cast(&d->e, d->cotangents[0], wide));
+    sc_value y = apart(d, sc_make_cast(&d->e, out(d, 0), wide)),
+             dy = apart(d, sc_make_cast(&d->e, d->cotangents[0], wide));
     sc_value mean = sum(d, mul(d, dy, y), &dims);
     sc_value centred = sub(d, dy, mean);
     d->gradients[0] = mul(d, centred, y);
@@ -147,7 +150,8 @@ void derive_log_softmax(sc_derive *d)
 {
     const sc_attr dims = attr_of(d, SC_ATTR_dims);
     sc_dtype wide = sc_wide(operand_type(d, 0)->dtype);
-    sc_value y = apart(d, sc_make_cast(&d->e, out(d, 0), wide)), dy = apart(d, sc_make_cast(&d->e, d->cotangents[0], wide));
+    sc_value y = apart(d, sc_make_cast(&d->e, out(d, 0), wide)),
+             dy = apart(d, sc_make_cast(&d->e, d->cotangents[0], wide));
     sc_value weights = sc_make1(&d->e, SC_OP_exp, y), total = sum(d, dy, &dims);
     sc_value share = mul(d, weights, total);
     d->gradients[0] = sub(d, dy, share);
@@ -157,15 +161,18 @@ void derive_log_softmax(sc_derive *d)
 static sc_value weights_of(sc_derive *d, sc_value x, sc_value lse)
 {
     sc_dtype dtype = sc_type_of(d->e.m, lse)->dtype;
-    sc_value lowest = sc_make_constant(&d->e, dtype == SC_DTYPE_f64 ? -DBL_MAX : -(double)FLT_MAX, dtype);
-    sc_value finite = sc_make2(&d->e, SC_OP_maximum, lse, lowest), wide = sc_make_cast(&d->e, apart(d, x), dtype);
+    sc_value lowest =
+        sc_make_constant(&d->e, dtype == SC_DTYPE_f64 ? -DBL_MAX : -(double)FLT_MAX, dtype);
+    sc_value finite = sc_make2(&d->e, SC_OP_maximum, lse, lowest),
+             wide = sc_make_cast(&d->e, apart(d, x), dtype);
     return sc_make1(&d->e, SC_OP_exp, sub(d, wide, finite));
 }
 
 void derive_logsumexp(sc_derive *d)
 {
     sc_dtype wide = sc_wide(operand_type(d, 0)->dtype);
-    sc_value lse = sc_make_cast(&d->e, out(d, 0), wide), dy = sc_make_cast(&d->e, d->cotangents[0], wide);
+    sc_value lse = sc_make_cast(&d->e, out(d, 0), wide),
+             dy = sc_make_cast(&d->e, d->cotangents[0], wide);
     sc_value weights = weights_of(d, in(d, 0), lse);
     d->gradients[0] = mul(d, weights, dy);
 }
@@ -174,18 +181,23 @@ void derive_logsumexp(sc_derive *d)
 void derive_xent(sc_derive *d)
 {
     const sc_op *op = sc_op_at(d->e.m, d->op);
-    double ignore = (double)sc_op_int(op, SC_ATTR_ignore, -100), smoothing = sc_op_number(op, SC_ATTR_smoothing, 0);
+    double ignore = (double)sc_op_int(op, SC_ATTR_ignore, -100),
+           smoothing = sc_op_number(op, SC_ATTR_smoothing, 0);
     const sc_attr dims = attr_of(d, SC_ATTR_dims);
     const sc_type_info logits = *operand_type(d, 0);
-    sc_value target = sc_make_wide_ids(&d->e, in(d, 1)), weights = weights_of(d, in(d, 0), out(d, 1));
-    sc_dtype dtype = sc_type_of(d->e.m, weights)->dtype, id_dtype = sc_type_of(d->e.m, target)->dtype;
+    sc_value target = sc_make_wide_ids(&d->e, in(d, 1)),
+             weights = weights_of(d, in(d, 0), out(d, 1));
+    sc_dtype dtype = sc_type_of(d->e.m, weights)->dtype,
+             id_dtype = sc_type_of(d->e.m, target)->dtype;
     sc_value index = sc_make_index(&d->e, &logits, dims.dims[0]);
     sc_value hit = sc_make2(&d->e, SC_OP_eq, target, sc_make_cast(&d->e, index, id_dtype));
     sc_value onehot = sc_make_scaled(&d->e, sc_make_cast(&d->e, hit, dtype), 1 - smoothing);
     sc_value slope = sub(d, weights, onehot);
     if (smoothing != 0)
-        slope = sc_make2(&d->e, SC_OP_add, slope,
-                         sc_make_sized_constant(&d->e, &(sc_sized_number){&logits, dims.dims[0], -smoothing, -1, 0}, dtype));
+        slope = sc_make2(
+            &d->e, SC_OP_add, slope,
+            sc_make_sized_constant(
+                &d->e, &(sc_sized_number){&logits, dims.dims[0], -smoothing, -1, 0}, dtype));
     sc_value ignored = sc_make2(&d->e, SC_OP_eq, target, sc_make_constant(&d->e, ignore, id_dtype));
     sc_value zero = zero_like(d, d->cotangents[0]);
     sc_value dy = sc_make_where(&d->e, ignored, zero, d->cotangents[0]);
@@ -256,7 +268,8 @@ void derive_last(sc_derive *d)
     if (length >= 0)
         at = sc_make_plus(&d->e, in(d, (uint32_t)length), -1);
     else
-        at = sc_make_sized_constant(&d->e, &(sc_sized_number){&type, dims.dims[0], 1, 1, -1}, SC_DTYPE_i32);
+        at = sc_make_sized_constant(&d->e, &(sc_sized_number){&type, dims.dims[0], 1, 1, -1},
+                                    SC_DTYPE_i32);
     sc_value is_last = sc_make2(&d->e, SC_OP_eq, at, index), zero = zero_like(d, d->cotangents[0]);
     d->gradients[0] = sc_make_where(&d->e, is_last, d->cotangents[0], zero);
 }
@@ -266,25 +279,30 @@ void derive_slice(sc_derive *d)
 {
     const sc_attr dims = attr_of(d, SC_ATTR_dims), to = attr_of(d, SC_ATTR_to);
     const sc_type_info type = *operand_type(d, 0);
-    sc_attr attrs[3] = {sc_attr_dims(d->e.m, SC_ATTR_dims, to.dims, 1), sc_attr_dims(d->e.m, SC_ATTR_to, dims.dims, 1),
-                        sc_attr_int(SC_ATTR_from, sc_op_int(sc_op_at(d->e.m, d->op), SC_ATTR_from, 0))};
+    sc_attr attrs[3] = {
+        sc_attr_dims(d->e.m, SC_ATTR_dims, to.dims, 1),
+        sc_attr_dims(d->e.m, SC_ATTR_to, dims.dims, 1),
+        sc_attr_int(SC_ATTR_from, sc_op_int(sc_op_at(d->e.m, d->op), SC_ATTR_from, 0))};
     d->gradients[0] = sc_make_as(&d->e, SC_OP_unslice, &d->cotangents[0], 1, attrs, 3, &type);
 }
 
 /* Each operand gets its slice of the cotangent. */
 void derive_concat(sc_derive *d)
 {
-    const sc_attr to = attr_of(d, SC_ATTR_to), dims[2] = {attr_of(d, SC_ATTR_dims), attr_of(d, SC_ATTR_from_dims)};
+    const sc_attr to = attr_of(d, SC_ATTR_to),
+                  dims[2] = {attr_of(d, SC_ATTR_dims), attr_of(d, SC_ATTR_from_dims)};
     int64_t from = 0;
     for (uint32_t i = 0; i < 2; i++) {
         const sc_type_info *part = operand_type(d, i);
         const sc_type_dim dim = part->dims[sc_type_find_dim(part, dims[i].dims[0])];
-        sc_attr attrs[3] = {sc_attr_dims(d->e.m, SC_ATTR_dims, to.dims, 1), sc_attr_dims(d->e.m, SC_ATTR_to, &dim.dim, 1),
+        sc_attr attrs[3] = {sc_attr_dims(d->e.m, SC_ATTR_dims, to.dims, 1),
+                            sc_attr_dims(d->e.m, SC_ATTR_to, &dim.dim, 1),
                             sc_attr_int(SC_ATTR_from, from)};
         sc_type_info type = *sc_type_of(d->e.m, d->cotangents[0]);
         type.dims[sc_type_find_dim(&type, to.dims[0])] = (sc_type_dim){dim.dim, SC_NONE, dim.size};
         if (d->wanted[i])
-            d->gradients[i] = sc_make_as(&d->e, SC_OP_slice, &d->cotangents[0], 1, attrs, from == 0 ? 2 : 3, &type);
+            d->gradients[i] = sc_make_as(&d->e, SC_OP_slice, &d->cotangents[0], 1, attrs,
+                                         from == 0 ? 2 : 3, &type);
         from += dim.size;
     }
 }
@@ -294,7 +312,8 @@ void derive_rename(sc_derive *d)
 {
     const sc_attr dims = attr_of(d, SC_ATTR_dims), to = attr_of(d, SC_ATTR_to);
     const sc_type_info type = *operand_type(d, 0);
-    sc_attr attrs[2] = {sc_attr_dims(d->e.m, SC_ATTR_dims, to.dims, to.count), sc_attr_dims(d->e.m, SC_ATTR_to, dims.dims, dims.count)};
+    sc_attr attrs[2] = {sc_attr_dims(d->e.m, SC_ATTR_dims, to.dims, to.count),
+                        sc_attr_dims(d->e.m, SC_ATTR_to, dims.dims, dims.count)};
     if (dims.count > to.count)
         d->gradients[0] = sc_make_as(&d->e, SC_OP_unfold, &d->cotangents[0], 1, attrs, 2, &type);
     else

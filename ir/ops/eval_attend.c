@@ -14,14 +14,32 @@
 
 /* Arrays of the walks, in the order in which they are added; operands that the op lacks are
  * absent. */
-enum { OUT, Q, K, V, LSE, KEEP, BIAS, SEGMENTS, KEY_SEGMENTS, POS, LEN, D_OUT, D_Q, D_K, D_V, D_BIAS };
+enum {
+    OUT,
+    Q,
+    K,
+    V,
+    LSE,
+    KEEP,
+    BIAS,
+    SEGMENTS,
+    KEY_SEGMENTS,
+    POS,
+    LEN,
+    D_OUT,
+    D_Q,
+    D_K,
+    D_V,
+    D_BIAS
+};
 
 typedef struct sc_attention {
     sc_walk queries; /* every dim except T, E and v's own */
     sc_walk own;     /* v's own dims, which replace E in the result */
     sc_walk_dim t, e;
-    int64_t left[SC_WALK_DIMS]; /* by dim of queries: elements from this rank's first one to the global end */
-    sc_dim position_dim;        /* SC_NONE: no mask needs it */
+    /* by dim of queries: elements from this rank's first one to the global end */
+    int64_t left[SC_WALK_DIMS];
+    sc_dim position_dim; /* SC_NONE: no mask needs it */
     int64_t s_offset, t_offset;
     double scale, softcap; /* softcap 0: none */
     bool is_causal;
@@ -42,10 +60,12 @@ static bool add_inputs(sc_eval *eval, sc_attention *a)
 
 static bool add_called(sc_eval *eval, sc_attention *a)
 {
-    return sc_walk_add_called(eval, &a->queries, "keep", &a->keep) && sc_walk_add_called(eval, &a->queries, "bias", &a->bias) &&
+    return sc_walk_add_called(eval, &a->queries, "keep", &a->keep) &&
+           sc_walk_add_called(eval, &a->queries, "bias", &a->bias) &&
            sc_walk_add_called(eval, &a->queries, "segments", &a->segments) &&
            sc_walk_add_called(eval, &a->queries, "key_segments", &a->key_segments) &&
-           sc_walk_add_called(eval, &a->queries, "pos", &a->pos) && sc_walk_add_called(eval, &a->queries, "len", &a->len);
+           sc_walk_add_called(eval, &a->queries, "pos", &a->pos) &&
+           sc_walk_add_called(eval, &a->queries, "len", &a->len);
 }
 
 /* E is contracted between q and k. v may have a dim of the same name as its own dim, which goes to
@@ -55,11 +75,13 @@ static bool take_dims(sc_eval *eval, sc_attention *a)
     const sc_attr *dims = sc_op_attr(eval->op, SC_ATTR_dims);
     if (dims == NULL || dims->count != 2)
         return sc_eval_fail(eval, "its dims need to be a key and a head dim");
-    if (!sc_walk_take(eval, &a->queries, dims->dims[0], &a->t) || !sc_walk_take(eval, &a->queries, dims->dims[1], &a->e))
+    if (!sc_walk_take(eval, &a->queries, dims->dims[0], &a->t) ||
+        !sc_walk_take(eval, &a->queries, dims->dims[1], &a->e))
         return false;
     sc_walk_init(&a->own);
     a->own.arrays = a->queries.arrays;
-    const sc_type_info *q = eval->operand_types[0], *k = eval->operand_types[1], *v = eval->operand_types[2];
+    const sc_type_info *q = eval->operand_types[0], *k = eval->operand_types[1],
+                       *v = eval->operand_types[2];
     for (uint32_t i = 0; i < v->rank; i++) {
         sc_dim dim = v->dims[i].dim;
         if (dim == a->e.dim)
@@ -111,7 +133,8 @@ static bool prepare(sc_eval *eval, sc_attention *a)
     if (!take_dims(eval, a) || !read_mask(eval, a))
         return false;
     for (uint32_t i = 0; i < a->queries.rank; i++)
-        a->left[i] = sc_eval_global_size(eval, a->queries.dims[i].dim) - sc_eval_offset(eval, a->queries.dims[i].dim);
+        a->left[i] = sc_eval_global_size(eval, a->queries.dims[i].dim) -
+                     sc_eval_offset(eval, a->queries.dims[i].dim);
     a->scale = sc_op_number(eval->op, SC_ATTR_scale, 1 / sqrt((double)a->e.size));
     a->softcap = sc_op_number(eval->op, SC_ATTR_softcap, 0);
     read_dropout(eval, a);
@@ -133,7 +156,8 @@ static bool is_visible(const sc_attention *a, int64_t t)
         return false;
     if (a->keep != NULL && array_at(a->keep, a, KEEP, t) == 0)
         return false;
-    return a->segments == NULL || array_at(a->segments, a, SEGMENTS, t) == array_at(a->key_segments, a, KEY_SEGMENTS, t);
+    return a->segments == NULL ||
+           array_at(a->segments, a, SEGMENTS, t) == array_at(a->key_segments, a, KEY_SEGMENTS, t);
 }
 
 /* The scaled and capped score, without bias. */
@@ -204,7 +228,8 @@ static void attend_rows(sc_eval *eval, sc_attention *a)
     do {
         double most, total = weigh(a, &most);
         if (eval->op->result_count > 1)
-            eval->results[1].data[a->queries.at[LSE]] = log(total) + most; /* -inf if every key is masked */
+            eval->results[1].data[a->queries.at[LSE]] =
+                log(total) + most; /* -inf if every key is masked */
         if (total == 0)
             continue;
         if (a->dropout.p != 0)
@@ -217,8 +242,8 @@ bool eval_attend(sc_eval *eval)
 {
     sc_attention a;
     sc_walk_init(&a.queries);
-    if (!sc_walk_add_result(eval, &a.queries, 0) || !add_inputs(eval, &a) || !sc_walk_add_optional(eval, &a.queries, 1) ||
-        !add_called(eval, &a) || !prepare(eval, &a))
+    if (!sc_walk_add_result(eval, &a.queries, 0) || !add_inputs(eval, &a) ||
+        !sc_walk_add_optional(eval, &a.queries, 1) || !add_called(eval, &a) || !prepare(eval, &a))
         return false;
     a.weights = malloc((size_t)a.t.size * sizeof *a.weights);
     if (a.weights == NULL)
@@ -245,8 +270,9 @@ static bool add_cotangents(sc_eval *eval, sc_attention *a, sc_cotangents *c)
                          eval->results[2].data,
                          eval->op->result_count > 3 ? eval->results[3].data : NULL};
     sc_walk_init(&a->queries);
-    return sc_walk_add_operand(eval, &a->queries, 3) && add_inputs(eval, a) && sc_walk_add_operand(eval, &a->queries, 4) &&
-           add_called(eval, a) && sc_walk_add_operand(eval, &a->queries, 5) && sc_walk_add_result(eval, &a->queries, 0) &&
+    return sc_walk_add_operand(eval, &a->queries, 3) && add_inputs(eval, a) &&
+           sc_walk_add_operand(eval, &a->queries, 4) && add_called(eval, a) &&
+           sc_walk_add_operand(eval, &a->queries, 5) && sc_walk_add_result(eval, &a->queries, 0) &&
            sc_walk_add_result(eval, &a->queries, 1) && sc_walk_add_result(eval, &a->queries, 2) &&
            sc_walk_add_optional(eval, &a->queries, 3);
 }
@@ -268,7 +294,8 @@ static double find_delta(sc_attention *a, const sc_cotangents *c)
     double sum = 0;
     sc_walk_start(&a->own);
     do
-        sum += c->d_out[a->queries.at[D_OUT] + a->own.at[D_OUT]] * c->out[a->queries.at[OUT] + a->own.at[OUT]];
+        sum += c->d_out[a->queries.at[D_OUT] + a->own.at[D_OUT]] *
+               c->out[a->queries.at[OUT] + a->own.at[OUT]];
     while (sc_walk_next(&a->own));
     return sum;
 }
@@ -276,7 +303,8 @@ static double find_delta(sc_attention *a, const sc_cotangents *c)
 /* Adds a key's contribution to dv and returns the cotangent of its weight. */
 static double through_values(sc_attention *a, const sc_cotangents *c, int64_t t, double weight)
 {
-    int64_t from = a->queries.at[V] + t * a->t.strides[V], to = a->queries.at[D_V] + t * a->t.strides[D_V];
+    int64_t from = a->queries.at[V] + t * a->t.strides[V],
+            to = a->queries.at[D_V] + t * a->t.strides[D_V];
     double sum = 0;
     sc_walk_start(&a->own);
     do {
@@ -291,7 +319,8 @@ static double through_values(sc_attention *a, const sc_cotangents *c, int64_t t,
 static void through_dot(const sc_attention *a, const sc_cotangents *c, int64_t t, double d_dot)
 {
     const double *q = a->q + a->queries.at[Q], *k = a->k + a->queries.at[K] + t * a->t.strides[K];
-    double *d_q = c->d_q + a->queries.at[D_Q], *d_k = c->d_k + a->queries.at[D_K] + t * a->t.strides[D_K];
+    double *d_q = c->d_q + a->queries.at[D_Q],
+           *d_k = c->d_k + a->queries.at[D_K] + t * a->t.strides[D_K];
     for (int64_t e = 0; e < a->e.size; e++) {
         d_q[e * a->e.strides[D_Q]] += d_dot * k[e * a->e.strides[K]];
         d_k[e * a->e.strides[D_K]] += d_dot * q[e * a->e.strides[Q]];
@@ -305,10 +334,13 @@ static void differentiate_row(sc_attention *a, const sc_cotangents *c)
     for (int64_t t = 0; t < a->t.size; t++) {
         if (!is_visible(a, t))
             continue;
-        double capped = score(a, t), weight = exp(capped + bias_at(a, t) - lse), factor = kept(a, row, t);
+        double capped = score(a, t), weight = exp(capped + bias_at(a, t) - lse),
+               factor = kept(a, row, t);
         if (weight == 0)
             continue;
-        double d_score = weight * ((factor == 0 ? 0 : factor * through_values(a, c, t, weight * factor)) - delta);
+        double d_score =
+            weight *
+            ((factor == 0 ? 0 : factor * through_values(a, c, t, weight * factor)) - delta);
         if (c->d_bias != NULL)
             c->d_bias[a->queries.at[D_BIAS] + t * a->t.strides[D_BIAS]] += d_score;
         double slope = a->softcap == 0 ? 1 : 1 - capped / a->softcap * (capped / a->softcap);
@@ -326,7 +358,8 @@ bool eval_attend_grad(sc_eval *eval)
         return false;
     sc_walk_start(&a.queries);
     do {
-        if (!is_beyond(&a) && c.lse[a.queries.at[LSE]] != -INFINITY) /* nor if every key is masked */
+        /* nor if every key is masked */
+        if (!is_beyond(&a) && c.lse[a.queries.at[LSE]] != -INFINITY)
             differentiate_row(&a, &c);
     } while (sc_walk_next(&a.queries));
     return true;

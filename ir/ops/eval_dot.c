@@ -26,7 +26,9 @@ enum { BATCH, M, N, K, PARTS };
 typedef struct sc_product {
     sc_part parts[PARTS];
     int64_t *tables;
-    double *panel_a, *panel_b; /* packed tile of rows and packed block of columns, in the order in which the kernel reads them */
+    /* packed tile of rows and packed block of columns, in the order in which the kernel reads them
+     */
+    double *panel_a, *panel_b;
 } sc_product;
 
 static bool sort_dims(sc_eval *eval, sc_product *product)
@@ -34,7 +36,8 @@ static bool sort_dims(sc_eval *eval, sc_product *product)
     const sc_attr *dims = sc_op_attr(eval->op, SC_ATTR_dims);
     sc_walk walk;
     sc_walk_init(&walk);
-    if (!sc_walk_add_result(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 1))
+    if (!sc_walk_add_result(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 0) ||
+        !sc_walk_add_operand(eval, &walk, 1))
         return false;
     for (int part = 0; part < PARTS; part++) {
         sc_walk_init(&product->parts[part].dims);
@@ -43,10 +46,13 @@ static bool sort_dims(sc_eval *eval, sc_product *product)
     }
     for (uint32_t i = 0; i < walk.rank; i++) {
         const sc_walk_dim *dim = &walk.dims[i];
-        bool in_a = sc_type_find_dim(eval->operand_types[0], dim->dim) >= 0, in_b = sc_type_find_dim(eval->operand_types[1], dim->dim) >= 0;
-        bool in_result = sc_type_find_dim(eval->result_types[0], dim->dim) >= 0, is_k = sc_attr_has_dim(dims, dim->dim);
+        bool in_a = sc_type_find_dim(eval->operand_types[0], dim->dim) >= 0,
+             in_b = sc_type_find_dim(eval->operand_types[1], dim->dim) >= 0;
+        bool in_result = sc_type_find_dim(eval->result_types[0], dim->dim) >= 0,
+             is_k = sc_attr_has_dim(dims, dim->dim);
         if (in_result == is_k || (is_k && !(in_a && in_b)))
-            return sc_eval_fail(eval, "dim %s is neither contracted nor in the result, or both", sc_eval_dim_name(eval, dim->dim));
+            return sc_eval_fail(eval, "dim %s is neither contracted nor in the result, or both",
+                                sc_eval_dim_name(eval, dim->dim));
         sc_part *part = &product->parts[is_k ? K : in_a && in_b ? BATCH : in_a ? M : N];
         part->dims.dims[part->dims.rank++] = *dim;
         part->size *= dim->size;
@@ -70,8 +76,10 @@ static void fill_offsets(sc_part *part)
 
 static bool make_tables(sc_eval *eval, sc_product *product)
 {
-    static const bool has[PARTS][ARRAYS] = {
-        [BATCH] = {true, true, true}, [M] = {true, true, false}, [N] = {true, false, true}, [K] = {false, true, true}};
+    static const bool has[PARTS][ARRAYS] = {[BATCH] = {true, true, true},
+                                            [M] = {true, true, false},
+                                            [N] = {true, false, true},
+                                            [K] = {false, true, true}};
     int64_t total = 0, depth = sc_min_i64(BLOCK_K, product->parts[K].size);
     for (int part = 0; part < PARTS; part++)
         total += product->parts[part].size * (part == BATCH ? 3 : 2);
@@ -92,8 +100,9 @@ static bool make_tables(sc_eval *eval, sc_product *product)
 }
 
 /* out += a b over depth terms; a is [depth][TILE_M], b is [depth][TILE_N], both padded. */
-static void multiply_tile(double *out, const int64_t *row_offsets, int64_t rows, const int64_t *column_offsets, int64_t columns,
-                          const double *restrict a, const double *restrict b, int64_t depth)
+static void multiply_tile(double *out, const int64_t *row_offsets, int64_t rows,
+                          const int64_t *column_offsets, int64_t columns, const double *restrict a,
+                          const double *restrict b, int64_t depth)
 {
     double sum[TILE_M][TILE_N] = {{0}};
     for (int64_t i = 0; i < rows; i++) {
@@ -113,7 +122,8 @@ static void multiply_tile(double *out, const int64_t *row_offsets, int64_t rows,
 }
 
 /* Packs `width` (at most `tile`) rows or columns over `depth` terms and pads with zeros. */
-static void pack(double *panel, const double *x, const int64_t *offsets, int64_t width, int64_t tile, const int64_t *terms, int64_t depth)
+static void pack(double *panel, const double *x, const int64_t *offsets, int64_t width,
+                 int64_t tile, const int64_t *terms, int64_t depth)
 {
     for (int64_t p = 0; p < depth; p++) {
         const double *term = x + terms[p];
@@ -130,13 +140,15 @@ static void multiply(const sc_product *product, double *out, const double *a, co
         for (int64_t j = 0; j < n->size; j += BLOCK_N) {
             int64_t width = sc_min_i64(BLOCK_N, n->size - j);
             for (int64_t t = 0; t < width; t += TILE_N)
-                pack(product->panel_b + t * depth, b, n->offsets[B] + j + t, sc_min_i64(TILE_N, width - t), TILE_N, k->offsets[B] + p,
-                     depth);
+                pack(product->panel_b + t * depth, b, n->offsets[B] + j + t,
+                     sc_min_i64(TILE_N, width - t), TILE_N, k->offsets[B] + p, depth);
             for (int64_t i = 0; i < m->size; i += TILE_M) {
                 int64_t rows = sc_min_i64(TILE_M, m->size - i);
-                pack(product->panel_a, a, m->offsets[A] + i, rows, TILE_M, k->offsets[A] + p, depth);
+                pack(product->panel_a, a, m->offsets[A] + i, rows, TILE_M, k->offsets[A] + p,
+                     depth);
                 for (int64_t t = 0; t < width; t += TILE_N)
-                    multiply_tile(out, m->offsets[OUT] + i, rows, n->offsets[OUT] + j + t, sc_min_i64(TILE_N, width - t), product->panel_a,
+                    multiply_tile(out, m->offsets[OUT] + i, rows, n->offsets[OUT] + j + t,
+                                  sc_min_i64(TILE_N, width - t), product->panel_a,
                                   product->panel_b + t * depth, depth);
             }
         }
@@ -167,7 +179,8 @@ bool eval_dot(sc_eval *eval)
     const sc_part *batch = &product.parts[BATCH];
     for (int64_t i = 0; ok && i < batch->size; i++) {
         double *out = eval->results[0].data + batch->offsets[OUT][i];
-        const double *a = eval->operands[0]->data + batch->offsets[A][i], *b = eval->operands[1]->data + batch->offsets[B][i];
+        const double *a = eval->operands[0]->data + batch->offsets[A][i],
+                     *b = eval->operands[1]->data + batch->offsets[B][i];
         if (product.parts[M].size * product.parts[N].size * product.parts[K].size < SMALL)
             multiply_small(&product, out, a, b);
         else

@@ -31,7 +31,8 @@ int64_t sc_dropout_index(const sc_dropout *dropout, const sc_walk *walk)
 
 double sc_dropout_factor(const sc_dropout *dropout, int64_t index)
 {
-    uint32_t counter[4] = {(uint32_t)index, (uint32_t)((uint64_t)index >> 32), dropout->step, dropout->micro_batch};
+    uint32_t counter[4] = {(uint32_t)index, (uint32_t)((uint64_t)index >> 32), dropout->step,
+                           dropout->micro_batch};
     return sc_rng_uniform_at(counter, dropout->key) >= dropout->p ? 1 / (1 - dropout->p) : 0;
 }
 
@@ -49,8 +50,10 @@ bool eval_dropout(sc_eval *eval)
         return false;
     sc_walk_start(&walk);
     do {
-        double factor = dropout.p == 0 ? 1 : sc_dropout_factor(&dropout, sc_dropout_index(&dropout, &walk));
-        eval->results[0].data[walk.at[0]] = factor == 0 ? 0 : factor * eval->operands[0]->data[walk.at[1]];
+        double factor =
+            dropout.p == 0 ? 1 : sc_dropout_factor(&dropout, sc_dropout_index(&dropout, &walk));
+        eval->results[0].data[walk.at[0]] =
+            factor == 0 ? 0 : factor * eval->operands[0]->data[walk.at[1]];
     } while (sc_walk_next(&walk));
     return true;
 }

@@ -15,7 +15,8 @@ bool eval_constant(sc_eval *eval)
 bool eval_index(sc_eval *eval)
 {
     const sc_attr *dims = sc_op_attr(eval->op, SC_ATTR_dims);
-    if (dims == NULL || dims->count != 1 || eval->result_types[0]->rank != 1 || eval->result_types[0]->dims[0].dim != dims->dims[0])
+    if (dims == NULL || dims->count != 1 || eval->result_types[0]->rank != 1 ||
+        eval->result_types[0]->dims[0].dim != dims->dims[0])
         return sc_eval_fail(eval, "its result needs to be its dim");
     int64_t offset = sc_eval_offset(eval, dims->dims[0]);
     for (int64_t i = 0; i < eval->results[0].count; i++)
@@ -28,7 +29,8 @@ bool eval_copy(sc_eval *eval)
 {
     const sc_array *x = eval->operands[0];
     if (x->count != eval->results[0].count)
-        return sc_eval_fail(eval, "%lld elements become %lld", (long long)x->count, (long long)eval->results[0].count);
+        return sc_eval_fail(eval, "%lld elements become %lld", (long long)x->count,
+                            (long long)eval->results[0].count);
     memcpy(eval->results[0].data, x->data, (size_t)x->count * sizeof *x->data);
     return true;
 }
@@ -91,7 +93,8 @@ static bool binary(sc_eval *eval, double (*f)(double, double))
     sc_walk_start(&walk);
     do {
         double *out = eval->results[0].data + walk.at[0];
-        const double *x = eval->operands[0]->data + walk.at[1], *y = eval->operands[1]->data + walk.at[2];
+        const double *x = eval->operands[0]->data + walk.at[1],
+                     *y = eval->operands[1]->data + walk.at[2];
         for (int64_t i = 0; i < row.size; i++)
             out[i * row.strides[0]] = f(x[i * row.strides[1]], y[i * row.strides[2]]);
     } while (sc_walk_next(&walk));
@@ -106,7 +109,8 @@ bool eval_where(sc_eval *eval)
     sc_walk_start(&walk);
     do {
         const sc_array *chosen = eval->operands[eval->operands[0]->data[walk.at[1]] != 0 ? 1 : 2];
-        eval->results[0].data[walk.at[0]] = chosen->data[walk.at[chosen == eval->operands[1] ? 2 : 3]];
+        eval->results[0].data[walk.at[0]] =
+            chosen->data[walk.at[chosen == eval->operands[1] ? 2 : 3]];
     } while (sc_walk_next(&walk));
     return true;
 }
@@ -283,15 +287,15 @@ static double logical_or(double x, double y)
     return x != 0 || y != 0;
 }
 
-#define UNARY(name, function)                                                                                                              \
-    bool eval_##name(sc_eval *eval)                                                                                                        \
-    {                                                                                                                                      \
-        return unary(eval, function);                                                                                                      \
+#define UNARY(name, function)                                                                      \
+    bool eval_##name(sc_eval *eval)                                                                \
+    {                                                                                              \
+        return unary(eval, function);                                                              \
     }
-#define BINARY(name, function)                                                                                                             \
-    bool eval_##name(sc_eval *eval)                                                                                                        \
-    {                                                                                                                                      \
-        return binary(eval, function);                                                                                                     \
+#define BINARY(name, function)                                                                     \
+    bool eval_##name(sc_eval *eval)                                                                \
+    {                                                                                              \
+        return binary(eval, function);                                                             \
     }
 
 UNARY(neg, negated)

@@ -11,8 +11,8 @@ bool eval_gather(sc_eval *eval)
     sc_walk walk;
     sc_walk_dim v;
     sc_walk_init(&walk);
-    if (!sc_walk_add_result(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 1) ||
-        !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &v))
+    if (!sc_walk_add_result(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 0) ||
+        !sc_walk_add_operand(eval, &walk, 1) || !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &v))
         return false;
     int at = sc_type_find_dim(eval->operand_types[0], v.dim);
     if (at < 0)
@@ -22,10 +22,12 @@ bool eval_gather(sc_eval *eval)
     do {
         double id = eval->operands[1]->data[walk.at[2]];
         if (!(id >= 0 && id < (double)size))
-            return sc_eval_fail(eval, "id %.17g is outside 0 <= id < %s = %lld", id, sc_eval_dim_name(eval, v.dim), (long long)size);
+            return sc_eval_fail(eval, "id %.17g is outside 0 <= id < %s = %lld", id,
+                                sc_eval_dim_name(eval, v.dim), (long long)size);
         int64_t local = (int64_t)id - offset;
         if (local >= 0 && local < v.size)
-            eval->results[0].data[walk.at[0]] = eval->operands[0]->data[walk.at[1] + local * v.strides[1]];
+            eval->results[0].data[walk.at[0]] =
+                eval->operands[0]->data[walk.at[1] + local * v.strides[1]];
     } while (sc_walk_next(&walk));
     return true;
 }
@@ -36,18 +38,20 @@ bool eval_scatter_add(sc_eval *eval)
     sc_walk walk;
     sc_walk_dim v;
     sc_walk_init(&walk);
-    if (!sc_walk_add_operand(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 1) || !sc_walk_add_result(eval, &walk, 0) ||
-        !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &v))
+    if (!sc_walk_add_operand(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 1) ||
+        !sc_walk_add_result(eval, &walk, 0) || !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &v))
         return false;
     int64_t size = sc_eval_global_size(eval, v.dim), offset = sc_eval_offset(eval, v.dim);
     sc_walk_start(&walk);
     do {
         double id = eval->operands[1]->data[walk.at[1]];
         if (!(id >= 0 && id < (double)size))
-            return sc_eval_fail(eval, "id %.17g is outside 0 <= id < %s = %lld", id, sc_eval_dim_name(eval, v.dim), (long long)size);
+            return sc_eval_fail(eval, "id %.17g is outside 0 <= id < %s = %lld", id,
+                                sc_eval_dim_name(eval, v.dim), (long long)size);
         int64_t local = (int64_t)id - offset;
         if (local >= 0 && local < v.size)
-            eval->results[0].data[walk.at[2] + local * v.strides[2]] += eval->operands[0]->data[walk.at[0]];
+            eval->results[0].data[walk.at[2] + local * v.strides[2]] +=
+                eval->operands[0]->data[walk.at[0]];
     } while (sc_walk_next(&walk));
     return true;
 }
@@ -58,7 +62,8 @@ bool eval_onehot(sc_eval *eval)
     sc_walk walk;
     sc_walk_dim v;
     sc_walk_init(&walk);
-    if (!sc_walk_add_result(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 0) || !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &v))
+    if (!sc_walk_add_result(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 0) ||
+        !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &v))
         return false;
     int64_t offset = sc_eval_offset(eval, v.dim);
     sc_walk_start(&walk);
@@ -73,7 +78,8 @@ bool eval_onehot(sc_eval *eval)
 /* topk's order: larger first; ties by lower index; NaN is -inf. */
 static bool comes_before(const double *x, int64_t stride, int64_t i, int64_t j)
 {
-    double a = isnan(x[i * stride]) ? -INFINITY : x[i * stride], b = isnan(x[j * stride]) ? -INFINITY : x[j * stride];
+    double a = isnan(x[i * stride]) ? -INFINITY : x[i * stride],
+           b = isnan(x[j * stride]) ? -INFINITY : x[j * stride];
     return a > b || (a == b && i < j);
 }
 
@@ -94,11 +100,14 @@ bool eval_topk(sc_eval *eval)
     sc_walk walk;
     sc_walk_dim from, to;
     sc_walk_init(&walk);
-    if (!sc_walk_add_operand(eval, &walk, 0) || !sc_walk_add_result(eval, &walk, 0) || !sc_walk_add_result(eval, &walk, 1) ||
-        !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &from) || !sc_walk_take_attr(eval, &walk, SC_ATTR_to, &to))
+    if (!sc_walk_add_operand(eval, &walk, 0) || !sc_walk_add_result(eval, &walk, 0) ||
+        !sc_walk_add_result(eval, &walk, 1) ||
+        !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &from) ||
+        !sc_walk_take_attr(eval, &walk, SC_ATTR_to, &to))
         return false;
     if (to.size > from.size)
-        return sc_eval_fail(eval, "%lld of %lld elements", (long long)to.size, (long long)from.size);
+        return sc_eval_fail(eval, "%lld of %lld elements", (long long)to.size,
+                            (long long)from.size);
     int64_t offset = sc_eval_offset(eval, from.dim);
     sc_walk_start(&walk);
     do {
@@ -123,15 +132,19 @@ typedef struct sc_append {
 
 static bool append_row(sc_eval *eval, const sc_append *append, const int64_t at[4])
 {
-    double position = append->pos == NULL ? 0 : append->pos[at[2]], length = append->len == NULL ? INFINITY : append->len[at[3]];
+    double position = append->pos == NULL ? 0 : append->pos[at[2]],
+           length = append->len == NULL ? INFINITY : append->len[at[3]];
     for (int64_t i = 0; i < append->s.size && (double)(append->s_offset + i) < length; i++) {
         double t = position + (double)(append->s_offset + i);
         if (!(t >= 0 && t < (double)append->t_size))
-            return sc_eval_fail(eval, "row %lld is at position %.17g, outside its capacity %s = %lld", (long long)at[2], t,
-                                sc_eval_dim_name(eval, append->t.dim), (long long)append->t_size);
+            return sc_eval_fail(eval,
+                                "row %lld is at position %.17g, outside its capacity %s = %lld",
+                                (long long)at[2], t, sc_eval_dim_name(eval, append->t.dim),
+                                (long long)append->t_size);
         int64_t local = (int64_t)t - append->t_offset;
         if (local >= 0 && local < append->t.size)
-            eval->results[0].data[at[0] + local * append->t.strides[0]] = eval->operands[1]->data[at[1] + i * append->s.strides[1]];
+            eval->results[0].data[at[0] + local * append->t.strides[0]] =
+                eval->operands[1]->data[at[1] + i * append->s.strides[1]];
     }
     return true;
 }
@@ -143,11 +156,14 @@ bool eval_append(sc_eval *eval)
     sc_append append;
     if (eval->operands[0]->count != eval->results[0].count)
         return sc_eval_fail(eval, "the cache and the result differ in size");
-    memcpy(eval->results[0].data, eval->operands[0]->data, (size_t)eval->results[0].count * sizeof *eval->results[0].data);
+    memcpy(eval->results[0].data, eval->operands[0]->data,
+           (size_t)eval->results[0].count * sizeof *eval->results[0].data);
     sc_walk_init(&walk);
     if (!sc_walk_add_result(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 1) ||
-        !sc_walk_add_called(eval, &walk, "pos", &append.pos) || !sc_walk_add_called(eval, &walk, "len", &append.len) ||
-        !sc_walk_take_attr(eval, &walk, SC_ATTR_to, &append.t) || !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &append.s))
+        !sc_walk_add_called(eval, &walk, "pos", &append.pos) ||
+        !sc_walk_add_called(eval, &walk, "len", &append.len) ||
+        !sc_walk_take_attr(eval, &walk, SC_ATTR_to, &append.t) ||
+        !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &append.s))
         return false;
     int at = sc_type_find_dim(eval->result_types[0], append.t.dim);
     if (at < 0)
@@ -170,7 +186,8 @@ bool eval_last(sc_eval *eval)
     sc_walk_dim s;
     const double *len;
     sc_walk_init(&walk);
-    if (!sc_walk_add_result(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 0) || !sc_walk_add_called(eval, &walk, "len", &len) ||
+    if (!sc_walk_add_result(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 0) ||
+        !sc_walk_add_called(eval, &walk, "len", &len) ||
         !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &s))
         return false;
     int dim = sc_type_find_dim(eval->operand_types[0], s.dim);
@@ -181,11 +198,12 @@ bool eval_last(sc_eval *eval)
     do {
         double length = len == NULL ? (double)size : len[walk.at[2]];
         if (!(length >= 0 && length <= (double)size))
-            return sc_eval_fail(eval, "length %.17g is outside 0 <= length <= %s = %lld", length, sc_eval_dim_name(eval, s.dim),
-                                (long long)size);
+            return sc_eval_fail(eval, "length %.17g is outside 0 <= length <= %s = %lld", length,
+                                sc_eval_dim_name(eval, s.dim), (long long)size);
         int64_t local = (int64_t)length - 1 - offset;
         if (length >= 1 && local >= 0 && local < s.size)
-            eval->results[0].data[walk.at[0]] = eval->operands[0]->data[walk.at[1] + local * s.strides[1]];
+            eval->results[0].data[walk.at[0]] =
+                eval->operands[0]->data[walk.at[1] + local * s.strides[1]];
     } while (sc_walk_next(&walk));
     return true;
 }
@@ -196,16 +214,18 @@ bool eval_slice(sc_eval *eval)
     sc_walk_dim from, to;
     sc_walk_init(&walk);
     if (!sc_walk_add_result(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 0) ||
-        !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &from) || !sc_walk_take_attr(eval, &walk, SC_ATTR_to, &to))
+        !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &from) ||
+        !sc_walk_take_attr(eval, &walk, SC_ATTR_to, &to))
         return false;
     int64_t first = sc_op_int(eval->op, SC_ATTR_from, 0);
     if (first < 0 || first > from.size - to.size)
-        return sc_eval_fail(eval, "elements %lld to %lld of %lld", (long long)first, (long long)first + (long long)to.size,
-                            (long long)from.size);
+        return sc_eval_fail(eval, "elements %lld to %lld of %lld", (long long)first,
+                            (long long)first + (long long)to.size, (long long)from.size);
     sc_walk_start(&walk);
     do {
         for (int64_t i = 0; i < to.size; i++)
-            eval->results[0].data[walk.at[0] + i * to.strides[0]] = eval->operands[0]->data[walk.at[1] + (first + i) * from.strides[1]];
+            eval->results[0].data[walk.at[0] + i * to.strides[0]] =
+                eval->operands[0]->data[walk.at[1] + (first + i) * from.strides[1]];
     } while (sc_walk_next(&walk));
     return true;
 }
@@ -216,16 +236,18 @@ bool eval_unslice(sc_eval *eval)
     sc_walk_dim part, whole;
     sc_walk_init(&walk);
     if (!sc_walk_add_result(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 0) ||
-        !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &part) || !sc_walk_take_attr(eval, &walk, SC_ATTR_to, &whole))
+        !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &part) ||
+        !sc_walk_take_attr(eval, &walk, SC_ATTR_to, &whole))
         return false;
     int64_t first = sc_op_int(eval->op, SC_ATTR_from, 0);
     if (first < 0 || first + part.size > whole.size)
-        return sc_eval_fail(eval, "%lld elements from %lld on do not fit into %lld", (long long)part.size, (long long)first,
-                            (long long)whole.size);
+        return sc_eval_fail(eval, "%lld elements from %lld on do not fit into %lld",
+                            (long long)part.size, (long long)first, (long long)whole.size);
     sc_walk_start(&walk);
     do {
         for (int64_t i = 0; i < part.size; i++)
-            eval->results[0].data[walk.at[0] + (first + i) * whole.strides[0]] = eval->operands[0]->data[walk.at[1] + i * part.strides[1]];
+            eval->results[0].data[walk.at[0] + (first + i) * whole.strides[0]] =
+                eval->operands[0]->data[walk.at[1] + i * part.strides[1]];
     } while (sc_walk_next(&walk));
     return true;
 }
@@ -235,7 +257,8 @@ static bool take_second(sc_eval *eval, sc_walk *walk, const sc_walk_dim *first, 
 {
     const sc_attr *attr = sc_op_attr(eval->op, SC_ATTR_from_dims);
     *second = *first;
-    return (attr != NULL && attr->count == 1 && attr->dims[0] == first->dim) || sc_walk_take_attr(eval, walk, SC_ATTR_from_dims, second);
+    return (attr != NULL && attr->count == 1 && attr->dims[0] == first->dim) ||
+           sc_walk_take_attr(eval, walk, SC_ATTR_from_dims, second);
 }
 
 bool eval_concat(sc_eval *eval)
@@ -243,18 +266,23 @@ bool eval_concat(sc_eval *eval)
     sc_walk walk;
     sc_walk_dim first, second, to;
     sc_walk_init(&walk);
-    if (!sc_walk_add_result(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 1) ||
-        !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &first) || !take_second(eval, &walk, &first, &second) ||
+    if (!sc_walk_add_result(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 0) ||
+        !sc_walk_add_operand(eval, &walk, 1) ||
+        !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &first) ||
+        !take_second(eval, &walk, &first, &second) ||
         !sc_walk_take_attr(eval, &walk, SC_ATTR_to, &to))
         return false;
     if (first.size + second.size != to.size)
-        return sc_eval_fail(eval, "%lld and %lld elements make %lld", (long long)first.size, (long long)second.size, (long long)to.size);
+        return sc_eval_fail(eval, "%lld and %lld elements make %lld", (long long)first.size,
+                            (long long)second.size, (long long)to.size);
     sc_walk_start(&walk);
     do {
         for (int64_t i = 0; i < to.size; i++) {
             bool is_second = i >= first.size;
-            const double *x = is_second ? eval->operands[1]->data + walk.at[2] + (i - first.size) * second.strides[2]
-                                        : eval->operands[0]->data + walk.at[1] + i * first.strides[1];
+            const double *x =
+                is_second
+                    ? eval->operands[1]->data + walk.at[2] + (i - first.size) * second.strides[2]
+                    : eval->operands[0]->data + walk.at[1] + i * first.strides[1];
             eval->results[0].data[walk.at[0] + i * to.strides[0]] = *x;
         }
     } while (sc_walk_next(&walk));

@@ -60,7 +60,8 @@ bool eval_argmax(sc_eval *eval)
     sc_walk walk;
     sc_walk_dim v;
     sc_walk_init(&walk);
-    if (!sc_walk_add_operand(eval, &walk, 0) || !sc_walk_add_result(eval, &walk, 0) || !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &v))
+    if (!sc_walk_add_operand(eval, &walk, 0) || !sc_walk_add_result(eval, &walk, 0) ||
+        !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &v))
         return false;
     sc_walk_start(&walk);
     do {
@@ -105,11 +106,13 @@ bool eval_logsumexp(sc_eval *eval)
 {
     sc_walk walk, inner;
     sc_walk_init(&walk);
-    if (!sc_walk_add_operand(eval, &walk, 0) || !sc_walk_add_result(eval, &walk, 0) || !sc_walk_split(eval, &walk, &inner))
+    if (!sc_walk_add_operand(eval, &walk, 0) || !sc_walk_add_result(eval, &walk, 0) ||
+        !sc_walk_split(eval, &walk, &inner))
         return false;
     sc_walk_start(&walk);
     do
-        eval->results[0].data[walk.at[1]] = log_sum(sum_exponentials(eval->operands[0]->data + walk.at[0], &inner));
+        eval->results[0].data[walk.at[1]] =
+            log_sum(sum_exponentials(eval->operands[0]->data + walk.at[0], &inner));
     while (sc_walk_next(&walk));
     return true;
 }
@@ -128,7 +131,8 @@ static bool normalise(sc_eval *eval, double (*f)(double, sc_exponentials))
 {
     sc_walk walk, inner;
     sc_walk_init(&walk);
-    if (!sc_walk_add_operand(eval, &walk, 0) || !sc_walk_add_result(eval, &walk, 0) || !sc_walk_split(eval, &walk, &inner))
+    if (!sc_walk_add_operand(eval, &walk, 0) || !sc_walk_add_result(eval, &walk, 0) ||
+        !sc_walk_split(eval, &walk, &inner))
         return false;
     sc_walk_start(&walk);
     do {
@@ -154,7 +158,8 @@ bool eval_log_softmax(sc_eval *eval)
 }
 
 /* (1 - e) * nll(target) + e * mean of nll over V, with nll(v) = log(sum exp) - x[v]. */
-static double smoothed_loss(const double *x, const sc_walk_dim *v, int64_t target, double log_total, double smoothing)
+static double smoothed_loss(const double *x, const sc_walk_dim *v, int64_t target, double log_total,
+                            double smoothing)
 {
     double sum = 0;
     for (int64_t i = 0; smoothing != 0 && i < v->size; i++)
@@ -165,16 +170,19 @@ static double smoothed_loss(const double *x, const sc_walk_dim *v, int64_t targe
 
 bool eval_xent(sc_eval *eval)
 {
-    double ignore = (double)sc_op_int(eval->op, SC_ATTR_ignore, -100), smoothing = sc_op_number(eval->op, SC_ATTR_smoothing, 0);
+    double ignore = (double)sc_op_int(eval->op, SC_ATTR_ignore, -100),
+           smoothing = sc_op_number(eval->op, SC_ATTR_smoothing, 0);
     sc_walk walk, row;
     sc_walk_dim v;
     sc_walk_init(&walk);
-    if (!sc_walk_add_operand(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 1) || !sc_walk_add_result(eval, &walk, 0) ||
-        !sc_walk_add_optional(eval, &walk, 1) || !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &v))
+    if (!sc_walk_add_operand(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 1) ||
+        !sc_walk_add_result(eval, &walk, 0) || !sc_walk_add_optional(eval, &walk, 1) ||
+        !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &v))
         return false;
     int at = sc_type_find_dim(eval->operand_types[0], v.dim);
     if (at < 0 || v.size != eval->operand_types[0]->dims[at].size)
-        return sc_eval_fail(eval, "dim %s is split here; xent needs it whole", sc_eval_dim_name(eval, v.dim));
+        return sc_eval_fail(eval, "dim %s is split here; xent needs it whole",
+                            sc_eval_dim_name(eval, v.dim));
     sc_walk_init(&row);
     row.arrays = walk.arrays;
     row.dims[row.rank++] = v;
@@ -190,9 +198,10 @@ bool eval_xent(sc_eval *eval)
         if (target == ignore)
             continue; /* the result is already zero */
         if (!(target >= 0 && target < (double)v.size))
-            return sc_eval_fail(eval, "target %.17g is outside 0 <= id < %s = %lld", target, sc_eval_dim_name(eval, v.dim),
-                                (long long)v.size);
-        eval->results[0].data[walk.at[2]] = smoothed_loss(x, &v, (int64_t)target, log_total, smoothing);
+            return sc_eval_fail(eval, "target %.17g is outside 0 <= id < %s = %lld", target,
+                                sc_eval_dim_name(eval, v.dim), (long long)v.size);
+        eval->results[0].data[walk.at[2]] =
+            smoothed_loss(x, &v, (int64_t)target, log_total, smoothing);
     } while (sc_walk_next(&walk));
     return true;
 }
@@ -202,7 +211,8 @@ bool eval_cumsum(sc_eval *eval)
     sc_walk walk;
     sc_walk_dim s;
     sc_walk_init(&walk);
-    if (!sc_walk_add_operand(eval, &walk, 0) || !sc_walk_add_result(eval, &walk, 0) || !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &s))
+    if (!sc_walk_add_operand(eval, &walk, 0) || !sc_walk_add_result(eval, &walk, 0) ||
+        !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &s))
         return false;
     bool is_reverse = sc_op_int(eval->op, SC_ATTR_reverse, 0) != 0;
     sc_walk_start(&walk);

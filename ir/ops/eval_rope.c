@@ -13,7 +13,8 @@ typedef struct sc_rope {
     double position;                       /* for which cosines and sines are computed */
     double direction;                      /* -1: rotate back */
     bool narrow;                           /* angles are rounded to f32 */
-    int64_t first_step, second;            /* pair i is elements i * first_step and i * first_step + second */
+    /* pair i is elements i * first_step and i * first_step + second */
+    int64_t first_step, second;
 } sc_rope;
 
 /* Hugging Face transformers, modeling_rope_utils.py, _compute_llama3_parameters: long wavelengths
@@ -69,8 +70,8 @@ static bool prepare(sc_eval *eval, sc_rope *rope, const sc_walk_dim *e)
 {
     int at = sc_type_find_dim(eval->operand_types[0], e->dim);
     if (at < 0 || eval->operand_types[0]->dims[at].size != e->size || e->size % 2 != 0)
-        return sc_eval_fail(eval, "dim %s needs to be whole and even, but is %lld here", sc_eval_dim_name(eval, e->dim),
-                            (long long)e->size);
+        return sc_eval_fail(eval, "dim %s needs to be whole and even, but is %lld here",
+                            sc_eval_dim_name(eval, e->dim), (long long)e->size);
     const char *pairs = sc_text(eval->m->context, sc_op_word(eval->op, SC_ATTR_pairs));
     bool is_interleaved = strcmp(pairs, "interleaved") == 0;
     rope->pairs = e->size / 2;
@@ -87,7 +88,8 @@ static bool prepare(sc_eval *eval, sc_rope *rope, const sc_walk_dim *e)
     return set_frequencies(eval, rope);
 }
 
-static void rotate(const sc_rope *rope, double *out, int64_t out_stride, const double *x, int64_t x_stride)
+static void rotate(const sc_rope *rope, double *out, int64_t out_stride, const double *x,
+                   int64_t x_stride)
 {
     for (int64_t i = 0; i < rope->pairs; i++) {
         int64_t first = i * rope->first_step, second = first + rope->second;
@@ -106,7 +108,8 @@ bool eval_rope(sc_eval *eval)
     sc_walk_dim e;
     const double *pos;
     sc_walk_init(&walk);
-    if (!sc_walk_add_result(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 0) || !sc_walk_add_called(eval, &walk, "pos", &pos) ||
+    if (!sc_walk_add_result(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 0) ||
+        !sc_walk_add_called(eval, &walk, "pos", &pos) ||
         !sc_walk_take(eval, &walk, dims->dims[1], &e))
         return false;
     sc_rope rope = {0};
@@ -116,9 +119,11 @@ bool eval_rope(sc_eval *eval)
     do {
         if (!is_ready)
             break;
-        double position = (double)(offset + sc_walk_index(&walk, dims->dims[0])) + (pos == NULL ? 0 : pos[walk.at[2]]);
+        double position = (double)(offset + sc_walk_index(&walk, dims->dims[0])) +
+                          (pos == NULL ? 0 : pos[walk.at[2]]);
         set_position(&rope, position);
-        rotate(&rope, eval->results[0].data + walk.at[0], e.strides[0], eval->operands[0]->data + walk.at[1], e.strides[1]);
+        rotate(&rope, eval->results[0].data + walk.at[0], e.strides[0],
+               eval->operands[0]->data + walk.at[1], e.strides[1]);
     } while (sc_walk_next(&walk));
     free(rope.frequencies);
     return is_ready;

@@ -40,7 +40,8 @@ int64_t sc_eval_global_size(const sc_eval *eval, sc_dim leaf)
 {
     for (uint32_t i = 0; i < eval->op->operand_count + eval->op->result_count; i++) {
         bool is_operand = i < eval->op->operand_count;
-        const sc_type_info *type = is_operand ? eval->operand_types[i] : eval->result_types[i - eval->op->operand_count];
+        const sc_type_info *type =
+            is_operand ? eval->operand_types[i] : eval->result_types[i - eval->op->operand_count];
         int at = sc_type_find_dim(type, leaf);
         if (at >= 0)
             return type->dims[at].size;
@@ -53,7 +54,8 @@ int64_t sc_eval_offset(const sc_eval *eval, sc_dim leaf)
     const sc_attr *offset = sc_op_attr(eval->op, SC_ATTR_offset);
     for (uint32_t i = 0; offset != NULL && i < offset->count; i++) {
         if (offset->splits[i].dim == leaf)
-            return sc_shard_offset(&eval->m->mesh, &offset->splits[i].sub_axes, eval->rank, local_size(eval, leaf));
+            return sc_shard_offset(&eval->m->mesh, &offset->splits[i].sub_axes, eval->rank,
+                                   local_size(eval, leaf));
     }
     return 0;
 }
@@ -82,8 +84,9 @@ static bool add_dim(sc_eval *eval, sc_walk *walk, sc_dim dim, int64_t size, int6
         *known = (sc_walk_dim){.dim = dim, .size = size};
     }
     if (known->size != size)
-        return sc_eval_fail(eval, "dim %s is %lld in one operand or result and %lld in another on this rank", sc_eval_dim_name(eval, dim),
-                            (long long)known->size, (long long)size);
+        return sc_eval_fail(
+            eval, "dim %s is %lld in one operand or result and %lld in another on this rank",
+            sc_eval_dim_name(eval, dim), (long long)known->size, (long long)size);
     known->strides[walk->arrays] = stride;
     return true;
 }
@@ -113,7 +116,8 @@ bool sc_walk_add_result(sc_eval *eval, sc_walk *walk, uint32_t result)
 
 bool sc_walk_add_optional(sc_eval *eval, sc_walk *walk, uint32_t result)
 {
-    return result < eval->op->result_count ? sc_walk_add_result(eval, walk, result) : sc_walk_add(eval, walk, NULL, NULL);
+    return result < eval->op->result_count ? sc_walk_add_result(eval, walk, result)
+                                           : sc_walk_add(eval, walk, NULL, NULL);
 }
 
 bool sc_walk_add_operand(sc_eval *eval, sc_walk *walk, uint32_t operand)
@@ -128,7 +132,8 @@ bool sc_walk_add_called(sc_eval *eval, sc_walk *walk, const char *word, const do
     if (operand >= (int)eval->op->operand_count)
         return sc_eval_fail(eval, "its operand %s is missing", word);
     *data = operand < 0 ? NULL : eval->operands[operand]->data;
-    return operand < 0 ? sc_walk_add(eval, walk, NULL, NULL) : sc_walk_add_operand(eval, walk, (uint32_t)operand);
+    return operand < 0 ? sc_walk_add(eval, walk, NULL, NULL)
+                       : sc_walk_add_operand(eval, walk, (uint32_t)operand);
 }
 
 bool sc_walk_take(sc_eval *eval, sc_walk *walk, sc_dim dim, sc_walk_dim *taken)

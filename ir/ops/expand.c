@@ -11,7 +11,8 @@
 #include <float.h>
 #include <math.h>
 
-static sc_value emit(sc_expand *e, sc_op_kind kind, const sc_value *operands, uint32_t count, const sc_attr *attrs, uint32_t attr_count)
+static sc_value emit(sc_expand *e, sc_op_kind kind, const sc_value *operands, uint32_t count,
+                     const sc_attr *attrs, uint32_t attr_count)
 {
     return sc_make_value(&e->e, kind, operands, count, attrs, attr_count);
 }
@@ -31,8 +32,8 @@ static sc_value reduce(sc_expand *e, sc_op_kind kind, sc_value x, const sc_attr 
     return emit(e, kind, &x, 1, dims, 1);
 }
 
-static sc_value emit_typed(sc_expand *e, sc_op_kind kind, const sc_value *operands, uint32_t count, const sc_attr *attrs,
-                           uint32_t attr_count, const sc_type_info *type)
+static sc_value emit_typed(sc_expand *e, sc_op_kind kind, const sc_value *operands, uint32_t count,
+                           const sc_attr *attrs, uint32_t attr_count, const sc_type_info *type)
 {
     return sc_make_as(&e->e, kind, operands, count, attrs, attr_count, type);
 }
@@ -48,10 +49,12 @@ static sc_value constant(sc_expand *e, double value, sc_dtype dtype)
 }
 
 /* factor * size ^ exponent, for a dim of x. */
-static sc_value sized_constant(sc_expand *e, sc_value x, sc_dim dim, double factor, double exponent, sc_dtype dtype)
+static sc_value sized_constant(sc_expand *e, sc_value x, sc_dim dim, double factor, double exponent,
+                               sc_dtype dtype)
 {
     const sc_type_info type = *sc_type_of(e->e.m, x);
-    return sc_make_sized_constant(&e->e, &(sc_sized_number){&type, dim, factor, exponent, 0}, dtype);
+    return sc_make_sized_constant(&e->e, &(sc_sized_number){&type, dim, factor, exponent, 0},
+                                  dtype);
 }
 
 static sc_value operand(const sc_expand *e, uint32_t i)
@@ -111,7 +114,8 @@ void expand_argmax(sc_expand *e)
     sc_attr dims = dims_of(e);
     sc_value x = operand_along(e, &dims);
     const sc_type_info *type = sc_type_of(e->e.m, x);
-    sc_type_info index_type = {.dtype = SC_DTYPE_i32, .rank = 1, .placement = sc_placement_replicated()};
+    sc_type_info index_type = {
+        .dtype = SC_DTYPE_i32, .rank = 1, .placement = sc_placement_replicated()};
     index_type.dims[0] = type->dims[sc_type_find_dim(type, dims.dims[0])];
     sc_value maximum = reduce(e, SC_OP_max, x, &dims);
     sc_value is_maximum = emit2(e, SC_OP_eq, x, maximum);
@@ -148,7 +152,8 @@ void expand_logsumexp(sc_expand *e)
     sc_attr dims = dims_of(e);
     sc_dtype dtype = sc_type_of(e->e.m, operand(e, 0))->dtype;
     sc_value x = cast(e, operand_along(e, &dims), sc_wide(dtype)), maximum;
-    sc_value total = reduce(e, SC_OP_sum, emit1(e, SC_OP_exp, shifted(e, x, &dims, &maximum)), &dims);
+    sc_value total =
+        reduce(e, SC_OP_sum, emit1(e, SC_OP_exp, shifted(e, x, &dims, &maximum)), &dims);
     e->results[0] = cast(e, emit2(e, SC_OP_add, emit1(e, SC_OP_log, total), maximum), dtype);
 }
 
@@ -158,14 +163,16 @@ void expand_logsumexp(sc_expand *e)
 void expand_xent(sc_expand *e)
 {
     const sc_op *op = sc_op_at(e->e.m, e->e.before);
-    double ignore = (double)sc_op_int(op, SC_ATTR_ignore, -100), smoothing = sc_op_number(op, SC_ATTR_smoothing, 0);
+    double ignore = (double)sc_op_int(op, SC_ATTR_ignore, -100),
+           smoothing = sc_op_number(op, SC_ATTR_smoothing, 0);
     sc_attr dims = dims_of(e);
     sc_dtype dtype = sc_type_of(e->e.m, op->first_result)->dtype;
     sc_value target = sc_make_wide_ids(&e->e, operand(e, 1)), maximum;
     sc_dtype id_dtype = sc_type_of(e->e.m, target)->dtype;
     sc_value low = shifted(e, cast(e, operand_along(e, &dims), dtype), &dims, &maximum);
     sc_value ignored = emit2(e, SC_OP_eq, target, constant(e, ignore, id_dtype));
-    sc_value id = emit(e, SC_OP_where, (sc_value[]){ignored, constant(e, 0, id_dtype), target}, 3, NULL, 0);
+    sc_value id =
+        emit(e, SC_OP_where, (sc_value[]){ignored, constant(e, 0, id_dtype), target}, 3, NULL, 0);
     sc_value total = reduce(e, SC_OP_sum, emit1(e, SC_OP_exp, low), &dims);
     sc_value picked = emit(e, SC_OP_gather, (sc_value[]){low, id}, 2, &dims, 1);
     if (smoothing != 0) {
@@ -176,18 +183,22 @@ void expand_xent(sc_expand *e)
     }
     sc_value log_total = emit1(e, SC_OP_log, total);
     sc_value loss = emit2(e, SC_OP_sub, log_total, picked);
-    sc_value masked = emit(e, SC_OP_where, (sc_value[]){ignored, constant(e, 0, dtype), loss}, 3, NULL, 0);
+    sc_value masked =
+        emit(e, SC_OP_where, (sc_value[]){ignored, constant(e, 0, dtype), loss}, 3, NULL, 0);
     e->results[0] = in_order_of(e, masked, sc_op_at(e->e.m, e->e.before)->first_result);
     if (sc_op_at(e->e.m, e->e.before)->result_count > 1)
-        e->results[1] = in_order_of(e, emit2(e, SC_OP_add, log_total, maximum), sc_result(e->e.m, e->e.before, 1));
+        e->results[1] = in_order_of(e, emit2(e, SC_OP_add, log_total, maximum),
+                                    sc_result(e->e.m, e->e.before, 1));
 }
 
 bool sc_is_ignoring(const sc_module *m, const sc_op *op, sc_value *x, double *ignore)
 {
     if (op->kind != SC_OP_where)
         return false;
-    const sc_op *condition = sc_op_at(m, sc_def(m, op->operands[0])), *instead = sc_op_at(m, sc_def(m, op->operands[1]));
-    if (condition->kind != SC_OP_eq || instead->kind != SC_OP_constant || sc_op_number(instead, SC_ATTR_value, -1) != 0)
+    const sc_op *condition = sc_op_at(m, sc_def(m, op->operands[0])),
+                *instead = sc_op_at(m, sc_def(m, op->operands[1]));
+    if (condition->kind != SC_OP_eq || instead->kind != SC_OP_constant ||
+        sc_op_number(instead, SC_ATTR_value, -1) != 0)
         return false;
     const sc_op *second = sc_op_at(m, sc_def(m, condition->operands[1]));
     if (second->kind != SC_OP_constant || condition->operands[0] != op->operands[2])
@@ -200,13 +211,15 @@ bool sc_is_ignoring(const sc_module *m, const sc_op *op, sc_value *x, double *ig
 /* Returns a dim of the expansion, named after the one it derives from. */
 static sc_dim fresh_dim(sc_expand *e, sc_dim like, const char *suffix)
 {
-    sc_sym name = sc_intern_printf(&e->e.m->context->names, "%s.%s", sc_text(e->e.m->context, e->e.m->dims.data[like].name), suffix);
+    sc_sym name = sc_intern_printf(&e->e.m->context->names, "%s.%s",
+                                   sc_text(e->e.m->context, e->e.m->dims.data[like].name), suffix);
     sc_dim known = sc_module_find_dim(e->e.m, name);
     return known != SC_NONE ? known : sc_module_add_dim(e->e.m, name);
 }
 
 /* `type` with `removed` dims at index `at` replaced by `dims`. */
-static sc_type_info with_dims(const sc_type_info *type, uint32_t at, uint32_t removed, const sc_type_dim *dims, uint32_t count)
+static sc_type_info with_dims(const sc_type_info *type, uint32_t at, uint32_t removed,
+                              const sc_type_dim *dims, uint32_t count)
 {
     sc_type_info result = *type;
     result.rank = 0;
@@ -230,19 +243,25 @@ void expand_topk(sc_expand *e)
     sc_value x = operand(e, 0);
     const sc_type_info type = *sc_type_of(e->e.m, x);
     uint32_t at = (uint32_t)sc_type_find_dim(&type, dims.dims[0]);
-    int64_t shards = (int64_t)e->shards, part = sc_dim_padded(e->e.m, type.dims[at].dim, type.dims[at].size) / shards,
+    int64_t shards = (int64_t)e->shards,
+            part = sc_dim_padded(e->e.m, type.dims[at].dim, type.dims[at].size) / shards,
             wanted = size_along(e, sc_op_at(e->e.m, e->e.before)->first_result, &to);
     int64_t travels = shards * (wanted < part ? wanted : part);
     uint32_t each = sc_dtypes[type.dtype].bytes;
-    bool is_expensive = travels * (each + sc_dtypes[SC_DTYPE_i32].bytes) >= type.dims[at].size * each, is_full = type.rank == SC_MAX_RANK;
-    if (e->may_decline && (is_expensive || is_full)) { /* full: no room for shards and parts as dims */
+    bool is_expensive =
+             travels * (each + sc_dtypes[SC_DTYPE_i32].bytes) >= type.dims[at].size * each,
+         is_full = type.rank == SC_MAX_RANK;
+    /* full: no room for shards and parts as dims */
+    if (e->may_decline && (is_expensive || is_full)) {
         e->results[0] = SC_NONE;
         return;
     }
     sc_dim shard = fresh_dim(e, dims.dims[0], "shard"), inner = fresh_dim(e, dims.dims[0], "part"),
-           best = fresh_dim(e, dims.dims[0], "best"), candidate = fresh_dim(e, dims.dims[0], "candidate");
+           best = fresh_dim(e, dims.dims[0], "best"),
+           candidate = fresh_dim(e, dims.dims[0], "candidate");
     e->made_dim = shard;
-    if (part * shards != type.dims[at].size) { /* parts are treated as complete: padding must lose against every element */
+    /* parts are treated as complete: padding must lose against every element */
+    if (part * shards != type.dims[at].size) {
         double least = sc_dtype_is_float(type.dtype) ? -(double)INFINITY : -2147483648.0;
         sc_attr padding[] = {dims, sc_attr_number(SC_ATTR_value, least)};
         x = emit(e, SC_OP_mask, &x, 1, padding, 2);
@@ -252,22 +271,29 @@ void expand_topk(sc_expand *e)
     sc_attr unfold[] = {dims, sc_attr_dims(e->e.m, SC_ATTR_to, (sc_dim[]){shard, inner}, 2)};
     x = emit_typed(e, SC_OP_unfold, &x, 1, unfold, 2, &unfolded);
 
-    sc_attr local[] = {sc_attr_dims(e->e.m, SC_ATTR_dims, &inner, 1), sc_attr_dims(e->e.m, SC_ATTR_to, &best, 1)};
-    sc_op_id made = sc_make_sized(&e->e, SC_OP_topk, &x, 1, local, 2, wanted < part ? wanted : part);
-    sc_type_info index_type = {
-        .dtype = SC_DTYPE_i32, .rank = 1, .dims = {{shard, SC_NONE, shards}}, .placement = sc_placement_replicated()};
+    sc_attr local[] = {sc_attr_dims(e->e.m, SC_ATTR_dims, &inner, 1),
+                       sc_attr_dims(e->e.m, SC_ATTR_to, &best, 1)};
+    sc_op_id made =
+        sc_make_sized(&e->e, SC_OP_topk, &x, 1, local, 2, wanted < part ? wanted : part);
+    sc_type_info index_type = {.dtype = SC_DTYPE_i32,
+                               .rank = 1,
+                               .dims = {{shard, SC_NONE, shards}},
+                               .placement = sc_placement_replicated()};
     sc_attr shard_dims = sc_attr_dims(e->e.m, SC_ATTR_dims, &shard, 1);
     sc_value factor = sized_constant(e, x, inner, 1, 1, SC_DTYPE_i32);
     sc_value index = emit_typed(e, SC_OP_index, NULL, 0, &shard_dims, 1, &index_type);
     sc_value first = emit2(e, SC_OP_mul, index, factor);
-    sc_value values = sc_result(e->e.m, made, 0), ids = emit2(e, SC_OP_add, sc_result(e->e.m, made, 1), first);
+    sc_value values = sc_result(e->e.m, made, 0),
+             ids = emit2(e, SC_OP_add, sc_result(e->e.m, made, 1), first);
 
-    sc_attr fold[] = {sc_attr_dims(e->e.m, SC_ATTR_dims, (sc_dim[]){shard, best}, 2), sc_attr_dims(e->e.m, SC_ATTR_to, &candidate, 1)};
+    sc_attr fold[] = {sc_attr_dims(e->e.m, SC_ATTR_dims, (sc_dim[]){shard, best}, 2),
+                      sc_attr_dims(e->e.m, SC_ATTR_to, &candidate, 1)};
     values = emit(e, SC_OP_rename, &values, 1, fold, 2);
     ids = emit(e, SC_OP_rename, &ids, 1, fold, 2);
     sc_attr last[] = {sc_attr_dims(e->e.m, SC_ATTR_dims, &candidate, 1), to};
     made = sc_make_sized(&e->e, SC_OP_topk, &values, 1, last, 2, wanted);
     sc_attr candidates = sc_attr_dims(e->e.m, SC_ATTR_dims, &candidate, 1);
     e->results[0] = sc_result(e->e.m, made, 0);
-    e->results[1] = emit(e, SC_OP_gather, (sc_value[]){ids, sc_result(e->e.m, made, 1)}, 2, &candidates, 1);
+    e->results[1] =
+        emit(e, SC_OP_gather, (sc_value[]){ids, sc_result(e->e.m, made, 1)}, 2, &candidates, 1);
 }

@@ -7,7 +7,8 @@
 
 typedef void sc_expand_fn(sc_expand *expand);
 
-sc_expand_fn expand_argmax, expand_softmax, expand_log_softmax, expand_logsumexp, expand_xent, expand_topk, expand_rope;
+sc_expand_fn expand_argmax, expand_softmax, expand_log_softmax, expand_logsumexp, expand_xent,
+    expand_topk, expand_rope;
 
 /* True if the op is `where (eq x, ignore), 0, x`, the way expand_xent reads targets: the elements
  * of x with `ignore` replaced by 0. */

@@ -33,7 +33,8 @@ static sc_value with_size(rope *r, sc_op_kind kind, sc_value x, double factor, d
 {
     const sc_type_info type = *sc_type_of(r->e->e.m, r->x);
     sc_dtype dtype = sc_type_of(r->e->e.m, x)->dtype;
-    sc_value y = sc_make_sized_constant(&r->e->e, &(sc_sized_number){&type, r->d, factor, exponent, 0}, dtype);
+    sc_value y = sc_make_sized_constant(
+        &r->e->e, &(sc_sized_number){&type, r->d, factor, exponent, 0}, dtype);
     return sc_make2(&r->e->e, kind, x, y);
 }
 
@@ -70,7 +71,8 @@ static sc_value scaled(rope *r, sc_value frequency)
         return with(r, SC_OP_div, frequency, args->numbers[0]);
     if (strcmp(scaling, "llama3") != 0)
         return frequency;
-    const double factor = args->numbers[0], low = args->numbers[1], high = args->numbers[2], original = args->numbers[3];
+    const double factor = args->numbers[0], low = args->numbers[1], high = args->numbers[2],
+                 original = args->numbers[3];
     const double turn = 2 * 3.14159265358979323846;
     sc_value is_short = with(r, SC_OP_gt, frequency, turn * high / original);
     sc_value is_long = with(r, SC_OP_lt, frequency, turn * low / original);
@@ -105,7 +107,8 @@ static sc_value angles(rope *r, sc_value element)
 static sc_dim part_of(rope *r, const char *suffix)
 {
     sc_module *m = r->e->e.m;
-    sc_sym name = sc_intern_printf(&m->context->names, "%s.%s", sc_text(m->context, m->dims.data[r->d].name), suffix);
+    sc_sym name = sc_intern_printf(&m->context->names, "%s.%s",
+                                   sc_text(m->context, m->dims.data[r->d].name), suffix);
     sc_dim known = sc_module_find_dim(m, name);
     return known != SC_NONE ? known : sc_module_add_dim(m, name);
 }
@@ -113,7 +116,8 @@ static sc_dim part_of(rope *r, const char *suffix)
 static sc_value half_of(rope *r, sc_value x, sc_dim dim, sc_dim to, int64_t from, int64_t size)
 {
     sc_module *m = r->e->e.m;
-    sc_attr attrs[] = {sc_attr_dims(m, SC_ATTR_dims, &dim, 1), sc_attr_dims(m, SC_ATTR_to, &to, 1), sc_attr_int(SC_ATTR_from, from)};
+    sc_attr attrs[] = {sc_attr_dims(m, SC_ATTR_dims, &dim, 1), sc_attr_dims(m, SC_ATTR_to, &to, 1),
+                       sc_attr_int(SC_ATTR_from, from)};
     return sc_result(m, sc_make_sized(&r->e->e, SC_OP_slice, &x, 1, attrs, 3, size), 0);
 }
 
@@ -124,7 +128,8 @@ static sc_value swapped(rope *r, sc_value x, sc_dim dim, int64_t size)
     sc_dim half = part_of(r, "half");
     sc_value second = half_of(r, x, dim, half, size / 2, size / 2);
     sc_value first = half_of(r, x, dim, half, 0, size / 2);
-    sc_attr attrs[] = {sc_attr_dims(m, SC_ATTR_dims, &half, 1), sc_attr_dims(m, SC_ATTR_from_dims, &half, 1),
+    sc_attr attrs[] = {sc_attr_dims(m, SC_ATTR_dims, &half, 1),
+                       sc_attr_dims(m, SC_ATTR_from_dims, &half, 1),
                        sc_attr_dims(m, SC_ATTR_to, &dim, 1)};
     return sc_make_value(&r->e->e, SC_OP_concat, (sc_value[]){second, first}, 2, attrs, 3);
 }
@@ -149,10 +154,12 @@ static sc_value partner_of(rope *r, sc_value x)
         }
     }
     sc_dim both[] = {pair, two};
-    sc_attr unfold[] = {sc_attr_dims(m, SC_ATTR_dims, &r->d, 1), sc_attr_dims(m, SC_ATTR_to, both, 2)};
+    sc_attr unfold[] = {sc_attr_dims(m, SC_ATTR_dims, &r->d, 1),
+                        sc_attr_dims(m, SC_ATTR_to, both, 2)};
     x = sc_make_as(&r->e->e, SC_OP_unfold, &x, 1, unfold, 2, &unfolded);
     x = swapped(r, x, two, 2);
-    sc_attr fold[] = {sc_attr_dims(m, SC_ATTR_dims, both, 2), sc_attr_dims(m, SC_ATTR_to, &r->d, 1)};
+    sc_attr fold[] = {sc_attr_dims(m, SC_ATTR_dims, both, 2),
+                      sc_attr_dims(m, SC_ATTR_to, &r->d, 1)};
     return sc_make_value(&r->e->e, SC_OP_rename, &x, 1, fold, 2);
 }
 
@@ -165,8 +172,13 @@ void expand_rope(sc_expand *expand)
     const sc_dtype dtype = sc_type_of(e->m, result)->dtype;
     int pos = sc_op_operand_called(e->m, op, "pos", 1);
     sc_attr paired = sc_attr_dims(e->m, SC_ATTR_dims, &dims.dims[1], 1);
-    rope r = {.e = expand, .pos = pos < 0 ? SC_NONE : op->operands[pos], .s = dims.dims[0], .d = dims.dims[1], .wide = sc_wide(dtype)};
-    r.interleaved = strcmp(sc_text(e->m->context, sc_op_word(op, SC_ATTR_pairs)), "interleaved") == 0;
+    rope r = {.e = expand,
+              .pos = pos < 0 ? SC_NONE : op->operands[pos],
+              .s = dims.dims[0],
+              .d = dims.dims[1],
+              .wide = sc_wide(dtype)};
+    r.interleaved =
+        strcmp(sc_text(e->m->context, sc_op_word(op, SC_ATTR_pairs)), "interleaved") == 0;
     r.back = sc_op_int(op, SC_ATTR_inverse, 0) != 0;
     r.x = sc_make_apart(e, op->operands[0], &paired);
     const sc_type_info type = *sc_type_of(e->m, r.x);
@@ -177,8 +189,10 @@ void expand_rope(sc_expand *expand)
     sc_value cosine = sc_make1(e, SC_OP_cos, angle);
     sc_value sine = sc_make1(e, SC_OP_sin, angle);
     sc_value minus = sc_make1(e, SC_OP_neg, sine);
-    sc_value is_first = r.interleaved ? with(&r, SC_OP_lt, with(&r, SC_OP_mod, element, 2), 1) : with_size(&r, SC_OP_lt, element, 0.5, 1);
-    sine = r.back ? sc_make_where(e, is_first, sine, minus) : sc_make_where(e, is_first, minus, sine);
+    sc_value is_first = r.interleaved ? with(&r, SC_OP_lt, with(&r, SC_OP_mod, element, 2), 1)
+                                      : with_size(&r, SC_OP_lt, element, 0.5, 1);
+    sine =
+        r.back ? sc_make_where(e, is_first, sine, minus) : sc_make_where(e, is_first, minus, sine);
 
     sc_value x = sc_make_cast(e, r.x, r.wide);
     sc_value partner = sc_make_cast(e, partner_of(&r, r.x), r.wide);

@@ -62,6 +62,7 @@ sc_op_id sc_op_build(sc_shape_request *request, sc_func_id func, sc_op_id before
     sc_type types[SC_MAX_FIXED_RESULTS];
     for (uint32_t r = 0; r < request->result_count; r++)
         types[r] = sc_type_intern(request->m, &request->results[r]);
-    return sc_op_new(request->m, func, before, request->kind, request->operands, request->operand_count, request->attrs,
-                     request->attr_count, types, request->result_count, like);
+    return sc_op_new(request->m, func, before, request->kind, request->operands,
+                     request->operand_count, request->attrs, request->attr_count, types,
+                     request->result_count, like);
 }

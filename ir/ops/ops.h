@@ -6,9 +6,10 @@
 #include "ir/graph.h"
 
 enum {
-    SC_ELEMENTWISE = 1, /* each result element depends only on operand elements with the same index */
-    SC_LINEAR = 2,      /* f(a + b) = f(a) + f(b) in all operands jointly: a partial sum may pass */
-    SC_COMMUTES = 4,    /* operands may be swapped */
+    /* each result element depends only on operand elements with the same index */
+    SC_ELEMENTWISE = 1,
+    SC_LINEAR = 2,   /* f(a + b) = f(a) + f(b) in all operands jointly: a partial sum may pass */
+    SC_COMMUTES = 4, /* operands may be swapped */
     SC_RANDOM = 8,
     SC_CONSTANT = 16,   /* no tensor operands: created in whatever placement the consumer wants */
     SC_COLLECTIVE = 32, /* moves data between ranks */
@@ -16,9 +17,10 @@ enum {
     SC_EFFECT = 128,    /* not dead if unused */
     SC_VIEW = 256,      /* the result is the operand under other dim names or groups */
     SC_STATE_READ = 512,
-    SC_EXACT = 1024,             /* integer operands give exact integer results */
-    SC_COMPARES = 2048,          /* the result is bool */
-    SC_BILINEAR = 4096,          /* linear in each operand separately: one of them may be a partial sum */
+    SC_EXACT = 1024,    /* integer operands give exact integer results */
+    SC_COMPARES = 2048, /* the result is bool */
+    /* linear in each operand separately: one of them may be a partial sum */
+    SC_BILINEAR = 4096,
     SC_LOCAL_PURE = 8192,        /* deterministic per rank: ops with equal operands may be merged */
     SC_NAMESAKE = 16384,         /* messages name the result after its operand */
     SC_CONVERTS = 32768,         /* changes only the dtype */
@@ -28,13 +30,16 @@ enum {
     SC_SPREADS = 4194304,        /* repeats its operand along dims */
     SC_STOPS_GRADIENT = 2097152, /* constant almost everywhere: no gradient flows through it */
     SC_KEEPS_LSE = 1048576,      /* lse = 1 gives it another result, which its derivative reads */
-    SC_STATE_WRITE = 524288,     /* operand 0 is the new value of the state that it names, after the call */
-    SC_CHECKS_INTEGERS = 131072  /* out-of-range integer operands are a run-time error: padding must not trigger it */
+    /* operand 0 is the new value of the state that it names, after the call */
+    SC_STATE_WRITE = 524288,
+    /* out-of-range integer operands are a run-time error: padding must not trigger it */
+    SC_CHECKS_INTEGERS = 131072
 };
 
 /* How an op is fused into kernels: one of the first seven, plus flags. */
 enum {
-    SC_FUSE_ALONE = 0,      /* never in a shared kernel: state, contractions, attention, collectives */
+    /* never in a shared kernel: state, contractions, attention, collectives */
+    SC_FUSE_ALONE = 0,
     SC_FUSE_FREE = 1,       /* recomputed wherever it is read */
     SC_FUSE_VIEW = 2,       /* a view of the same bytes; inside a kernel, index arithmetic only */
     SC_FUSE_MAP = 4,        /* elements of the result from elements of the operands */
@@ -63,7 +68,8 @@ enum { SC_MAX_FACTORS = 24, SC_MAX_FIXED_OPERANDS = 12, SC_MAX_FIXED_RESULTS = 4
 /* A factor: dims of operands and results that must be split together. */
 typedef struct sc_factor {
     sc_role role;
-    bool offset;                           /* if sharded, the op needs its global index on this dim */
+    /* if sharded, the op needs its global index on this dim */
+    bool offset;
     sc_dim dim;                            /* identifies the factor */
     int8_t operand[SC_MAX_FIXED_OPERANDS]; /* index of the dim in each operand's type, or -1 */
     int8_t result[SC_MAX_FIXED_RESULTS];
@@ -83,11 +89,13 @@ typedef struct sc_shape_request {
     uint32_t operand_count;
     const sc_attr *attrs; /* sorted */
     uint32_t attr_count;
-    int64_t new_size;                           /* size of a dim that no operand has: `to` of slice and topk, onehot's dim; 0: unknown */
+    /* size of a dim that no operand has: `to` of slice and topk, onehot's dim; 0: unknown */
+    int64_t new_size;
     sc_type_info results[SC_MAX_FIXED_RESULTS]; /* out; the caller sets placements to replicated */
     uint32_t result_count;                      /* out */
     const char *error;                          /* out: the error message, in the arena */
-    sc_diag_id error_id;                        /* out: its row in diag.def, with `error` as the only argument */
+    /* out: its row in diag.def, with `error` as the only argument */
+    sc_diag_id error_id;
 } sc_shape_request;
 
 struct sc_eval;
@@ -102,10 +110,14 @@ typedef struct sc_op_row {
 } sc_op_row;
 
 typedef struct sc_op_function_row {
-    void (*roles)(const sc_module *m, const sc_op *op, sc_factors *factors); /* NULL: no roles (collectives, effects) */
-    bool (*eval)(struct sc_eval *eval);                                      /* NULL: implemented by the interpreter (state, collectives) */
-    void (*expand)(struct sc_expand *expand);                                /* NULL: no expansion */
-    void (*derive)(struct sc_derive *derive);                                /* NULL: no derivative */
+    /* NULL: no roles (collectives, effects) */
+    void (*roles)(const sc_module *m, const sc_op *op, sc_factors *factors);
+    /* NULL: implemented by the interpreter (state, collectives) */
+    bool (*eval)(struct sc_eval *eval);
+    /* NULL: no expansion */
+    void (*expand)(struct sc_expand *expand);
+    /* NULL: no derivative */
+    void (*derive)(struct sc_derive *derive);
 } sc_op_function_row;
 
 enum { SC_ANY = -1 };
@@ -162,10 +174,12 @@ typedef struct sc_emitter {
 /* The row's function emits ops before the op and sets `results`. Differentiation and sharding use
  * the same sequence. */
 typedef struct sc_expand {
-    sc_emitter e;     /* e.before is the op being expanded */
-    uint64_t shards;  /* number of shards of the op's first dim */
-    sc_dim made_dim;  /* a dim created by the expansion and split like the op's first one, or SC_NONE */
-    bool may_decline; /* may emit nothing and set results[0] to SC_NONE, if the op is cheaper or the rank too large */
+    sc_emitter e;    /* e.before is the op being expanded */
+    uint64_t shards; /* number of shards of the op's first dim */
+    /* a dim created by the expansion and split like the op's first one, or SC_NONE */
+    sc_dim made_dim;
+    /* may emit nothing and set results[0] to SC_NONE, if the op is cheaper or the rank too large */
+    bool may_decline;
     sc_value results[SC_MAX_FIXED_RESULTS];
 } sc_expand;
 
@@ -176,10 +190,12 @@ typedef struct sc_expand {
 typedef struct sc_derive {
     sc_emitter e;
     sc_op_id op;
-    const sc_value *cotangents;                             /* by result; SC_NONE: zero */
-    bool wanted[SC_MAX_FIXED_OPERANDS];                     /* by operand */
-    bool widened[SC_MAX_FIXED_OPERANDS];                    /* by operand: its cotangent is kept in f32 or wider */
-    sc_value (*read)(struct sc_derive *derive, sc_value v); /* the value to read in the backward pass, maybe recomputed */
+    const sc_value *cotangents;         /* by result; SC_NONE: zero */
+    bool wanted[SC_MAX_FIXED_OPERANDS]; /* by operand */
+    /* by operand: its cotangent is kept in f32 or wider */
+    bool widened[SC_MAX_FIXED_OPERANDS];
+    /* the value to read in the backward pass, maybe recomputed */
+    sc_value (*read)(struct sc_derive *derive, sc_value v);
     void *user;
     sc_value gradients[SC_MAX_FIXED_OPERANDS]; /* SC_NONE: none */
 } sc_derive;

@@ -45,7 +45,8 @@ static void set_role(sc_factors *factors, const sc_attr *dims, sc_role role, boo
     }
 }
 
-static void roles_over_dims(const sc_module *m, const sc_op *op, sc_factors *factors, sc_role role, bool offset)
+static void roles_over_dims(const sc_module *m, const sc_op *op, sc_factors *factors, sc_role role,
+                            bool offset)
 {
     roles_by_name(m, op, factors);
     set_role(factors, sc_op_attr(op, SC_ATTR_dims), role, offset);
@@ -153,7 +154,8 @@ static void count_for_dropout(const sc_op *op, sc_factors *factors)
 {
     for (uint32_t i = 0; sc_op_number(op, SC_ATTR_p, 0) > 0 && i < factors->count; i++) {
         sc_factor *factor = &factors->list[i];
-        factor->offset = factor->offset || (factor->operand[0] >= 0 && factor->role != SC_ROLE_WHOLE);
+        factor->offset =
+            factor->offset || (factor->operand[0] >= 0 && factor->role != SC_ROLE_WHOLE);
     }
 }
 

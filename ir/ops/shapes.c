@@ -30,7 +30,8 @@ static const char *operand_text(const sc_shape_request *request, uint32_t i)
     return sc_type_text(request->m, request->m->values.data[request->operands[i]].type);
 }
 
-#define fail(request, ...) ((request)->error = sc_arena_printf(&(request)->m->context->arena, __VA_ARGS__), false)
+#define fail(request, ...)                                                                         \
+    ((request)->error = sc_arena_printf(&(request)->m->context->arena, __VA_ARGS__), false)
 
 static const char *op_name(const sc_shape_request *request)
 {
@@ -59,7 +60,8 @@ static bool wants_float(sc_shape_request *request, uint32_t i)
 {
     if (sc_dtype_is_float(operand(request, i)->dtype))
         return true;
-    return fail(request, "%s needs numbers of a float dtype, but operand %u is %s", op_name(request), i + 1, operand_text(request, i));
+    return fail(request, "%s needs numbers of a float dtype, but operand %u is %s",
+                op_name(request), i + 1, operand_text(request, i));
 }
 
 bool shape_float(sc_shape_request *request)
@@ -71,10 +73,12 @@ bool shape_float(sc_shape_request *request)
 bool shape_rope(sc_shape_request *request)
 {
     const sc_attr *pairs = attribute(request, SC_ATTR_pairs);
-    bool unfolds = pairs != NULL && strcmp(sc_text(request->m->context, pairs->text), "interleaved") == 0;
+    bool unfolds =
+        pairs != NULL && strcmp(sc_text(request->m->context, pairs->text), "interleaved") == 0;
     if (unfolds && operand(request, 0)->rank == SC_MAX_RANK)
-        return fail(request, "%s: a value of interleaved pairs has at most %d dims, but this one has %d", op_name(request), SC_MAX_RANK - 1,
-                    SC_MAX_RANK);
+        return fail(request,
+                    "%s: a value of interleaved pairs has at most %d dims, but this one has %d",
+                    op_name(request), SC_MAX_RANK - 1, SC_MAX_RANK);
     return shape_same(request);
 }
 
@@ -88,17 +92,22 @@ static bool add_dim(sc_shape_request *request, sc_type_info *type, const sc_type
         if (type->dims[i].size == 0)
             type->dims[i].size = dim->size;
         if (dim->size != 0 && type->dims[i].size != dim->size)
-            return fail(request, "%s: dim %s has size %lld in one operand and %lld in another", op_name(request), dim_name(m, dim->dim),
-                        (long long)type->dims[i].size, (long long)dim->size);
+            return fail(request, "%s: dim %s has size %lld in one operand and %lld in another",
+                        op_name(request), dim_name(m, dim->dim), (long long)type->dims[i].size,
+                        (long long)dim->size);
         if (type->dims[i].group != dim->group) {
             sc_dim group = type->dims[i].group != SC_NONE ? type->dims[i].group : dim->group;
-            return fail(request, "%s: %s stands alone in one operand and inside %s in another; split[%s](..) the one that has %s",
-                        op_name(request), dim_name(m, dim->dim), dim_name(m, group), dim_name(m, group), dim_name(m, group));
+            return fail(request,
+                        "%s: %s stands alone in one operand and inside %s in another; "
+                        "split[%s](..) the one that has %s",
+                        op_name(request), dim_name(m, dim->dim), dim_name(m, group),
+                        dim_name(m, group), dim_name(m, group));
         }
         return true;
     }
     if (type->rank == SC_MAX_RANK)
-        return fail(request, "%s: the result would have more than %d dims", op_name(request), SC_MAX_RANK);
+        return fail(request, "%s: the result would have more than %d dims", op_name(request),
+                    SC_MAX_RANK);
     type->dims[type->rank++] = *dim;
     return true;
 }
@@ -120,8 +129,8 @@ static bool same_dtypes(sc_shape_request *request, uint32_t a, uint32_t b)
 {
     if (operand(request, a)->dtype == operand(request, b)->dtype)
         return true;
-    return fail(request, "%s needs operands of one dtype, but they are %s and %s", op_name(request), operand_text(request, a),
-                operand_text(request, b));
+    return fail(request, "%s needs operands of one dtype, but they are %s and %s", op_name(request),
+                operand_text(request, a), operand_text(request, b));
 }
 
 bool shape_broadcast(sc_shape_request *request)
@@ -130,7 +139,8 @@ bool shape_broadcast(sc_shape_request *request)
     if (!same_dtypes(request, 0, 1) || !broadcast(request, 0, 2, &type))
         return false;
     if (type.dtype == SC_DTYPE_bool)
-        return fail(request, "%s does not take bools; cast(x, f32) makes them numbers", op_name(request));
+        return fail(request, "%s does not take bools; cast(x, f32) makes them numbers",
+                    op_name(request));
     one_result(request, &type);
     return true;
 }
@@ -155,7 +165,8 @@ bool shape_logical(sc_shape_request *request)
     sc_type_info type;
     for (uint32_t i = 0; i < request->operand_count; i++) {
         if (operand(request, i)->dtype != SC_DTYPE_bool)
-            return fail(request, "%s needs bools, but operand %u is %s", op_name(request), i + 1, operand_text(request, i));
+            return fail(request, "%s needs bools, but operand %u is %s", op_name(request), i + 1,
+                        operand_text(request, i));
     }
     if (!broadcast(request, 0, request->operand_count, &type))
         return false;
@@ -167,7 +178,8 @@ bool shape_where(sc_shape_request *request)
 {
     sc_type_info type;
     if (operand(request, 0)->dtype != SC_DTYPE_bool)
-        return fail(request, "where chooses by a bool, but operand 1 is %s", operand_text(request, 0));
+        return fail(request, "where chooses by a bool, but operand 1 is %s",
+                    operand_text(request, 0));
     if (!same_dtypes(request, 1, 2) || !broadcast(request, 0, 3, &type))
         return false;
     type.dtype = operand(request, 1)->dtype;
@@ -182,8 +194,8 @@ static bool has_dims(sc_shape_request *request, const sc_attr *dims, uint32_t o)
         return fail(request, "%s: its dims are missing", op_name(request));
     for (uint32_t i = 0; i < dims->count; i++) {
         if (sc_type_find_dim(operand(request, o), dims->dims[i]) < 0)
-            return fail(request, "%s: operand %u, %s, has no dim %s", op_name(request), o + 1, operand_text(request, o),
-                        dim_name(request->m, dims->dims[i]));
+            return fail(request, "%s: operand %u, %s, has no dim %s", op_name(request), o + 1,
+                        operand_text(request, o), dim_name(request->m, dims->dims[i]));
     }
     return true;
 }
@@ -228,7 +240,8 @@ bool shape_dot(sc_shape_request *request)
 {
     const sc_attr *dims = attribute(request, SC_ATTR_dims);
     sc_type_info type;
-    if (!same_dtypes(request, 0, 1) || !has_dims(request, dims, 0) || !has_dims(request, dims, 1) || !broadcast(request, 0, 2, &type))
+    if (!same_dtypes(request, 0, 1) || !has_dims(request, dims, 0) || !has_dims(request, dims, 1) ||
+        !broadcast(request, 0, 2, &type))
         return false;
     if (type.dtype == SC_DTYPE_bool)
         return fail(request, "dot does not take bools; cast(x, f32) makes them numbers");
@@ -275,9 +288,10 @@ bool shape_xent(sc_shape_request *request)
         return false;
     if (dims->count != 1)
         return fail(request, "xent works along one plain dim");
-    if (sc_dtypes[operand(request, 1)->dtype].kind != SC_DTYPE_INT || sc_type_find_dim(operand(request, 1), dims->dims[0]) >= 0)
-        return fail(request, "xent needs integer targets without dim %s, but they are %s", dim_name(request->m, dims->dims[0]),
-                    operand_text(request, 1));
+    if (sc_dtypes[operand(request, 1)->dtype].kind != SC_DTYPE_INT ||
+        sc_type_find_dim(operand(request, 1), dims->dims[0]) >= 0)
+        return fail(request, "xent needs integer targets without dim %s, but they are %s",
+                    dim_name(request->m, dims->dims[0]), operand_text(request, 1));
     if (!broadcast(request, 0, 2, &type))
         return false;
     type.dtype = wide_dtype(operand(request, 0)->dtype);
@@ -290,8 +304,9 @@ bool shape_xent(sc_shape_request *request)
 
 /* Copies `source`, replacing the dim at `at` by `replacement` (the leaves of a composite are
  * consecutive from there). */
-static bool replace_dim(sc_shape_request *request, const sc_type_info *source, uint32_t at, uint32_t removed,
-                        const sc_type_dim *replacement, uint32_t count, sc_type_info *type)
+static bool replace_dim(sc_shape_request *request, const sc_type_info *source, uint32_t at,
+                        uint32_t removed, const sc_type_dim *replacement, uint32_t count,
+                        sc_type_info *type)
 {
     *type = *source;
     type->rank = 0;
@@ -303,7 +318,8 @@ static bool replace_dim(sc_shape_request *request, const sc_type_info *source, u
         if (i >= at && i < at + removed)
             continue;
         if (sc_type_find_dim(type, source->dims[i].dim) >= 0)
-            return fail(request, "%s: the result would have dim %s twice", op_name(request), dim_name(request->m, source->dims[i].dim));
+            return fail(request, "%s: the result would have dim %s twice", op_name(request),
+                        dim_name(request->m, source->dims[i].dim));
         if (!add_dim(request, type, &source->dims[i]))
             return false;
     }
@@ -320,8 +336,8 @@ bool shape_gather(sc_shape_request *request)
     if (dims->count != 1)
         return fail(request, "gather works along one plain dim");
     if (sc_dtypes[ids->dtype].kind != SC_DTYPE_INT || sc_type_find_dim(ids, dims->dims[0]) >= 0)
-        return fail(request, "gather needs integer ids without dim %s, but they are %s", dim_name(request->m, dims->dims[0]),
-                    operand_text(request, 1));
+        return fail(request, "gather needs integer ids without dim %s, but they are %s",
+                    dim_name(request->m, dims->dims[0]), operand_text(request, 1));
     sc_type_dim fresh[SC_MAX_RANK];
     uint32_t count = 0;
     for (uint32_t i = 0; i < ids->rank; i++) {
@@ -343,8 +359,8 @@ bool shape_onehot(sc_shape_request *request)
     if (dims == NULL || dims->count != 1)
         return fail(request, "onehot works along one plain dim");
     if (sc_dtypes[type.dtype].kind != SC_DTYPE_INT || sc_type_find_dim(&type, dims->dims[0]) >= 0)
-        return fail(request, "onehot needs integers without dim %s, but they are %s", dim_name(request->m, dims->dims[0]),
-                    operand_text(request, 0));
+        return fail(request, "onehot needs integers without dim %s, but they are %s",
+                    dim_name(request->m, dims->dims[0]), operand_text(request, 0));
     if (!add_dim(request, &type, &(sc_type_dim){dims->dims[0], SC_NONE, request->new_size}))
         return false;
     type.dtype = SC_DTYPE_f32;
@@ -361,7 +377,8 @@ static bool resize(sc_shape_request *request, int64_t size, sc_type_info *type)
     if (dims->count != 1 || to == NULL || to->count != 1)
         return fail(request, "%s works along one plain dim", op_name(request));
     uint32_t at = (uint32_t)sc_type_find_dim(operand(request, 0), dims->dims[0]);
-    return replace_dim(request, operand(request, 0), at, 1, &(sc_type_dim){to->dims[0], SC_NONE, size}, 1, type);
+    return replace_dim(request, operand(request, 0), at, 1,
+                       &(sc_type_dim){to->dims[0], SC_NONE, size}, 1, type);
 }
 
 static int64_t dim_size(const sc_type_info *type, sc_dim dim)
@@ -377,7 +394,8 @@ bool shape_topk(sc_shape_request *request)
         return false;
     int64_t size = dim_size(operand(request, 0), attribute(request, SC_ATTR_dims)->dims[0]);
     if (size != 0 && request->new_size > size)
-        return fail(request, "topk cannot take %lld of %lld", (long long)request->new_size, (long long)size);
+        return fail(request, "topk cannot take %lld of %lld", (long long)request->new_size,
+                    (long long)size);
     request->results[0] = request->results[1] = type;
     request->results[1].dtype = SC_DTYPE_i32;
     request->result_count = 2;
@@ -390,30 +408,36 @@ bool shape_slice(sc_shape_request *request)
     if (!resize(request, request->new_size, &type))
         return false;
     const sc_attr *from = attribute(request, SC_ATTR_from);
-    int64_t size = dim_size(operand(request, 0), attribute(request, SC_ATTR_dims)->dims[0]), first = from == NULL ? 0 : from->integer;
+    int64_t size = dim_size(operand(request, 0), attribute(request, SC_ATTR_dims)->dims[0]),
+            first = from == NULL ? 0 : from->integer;
     if (first < 0)
-        return fail(request, "slice begins at an element of at least 0, not at %lld", (long long)first);
+        return fail(request, "slice begins at an element of at least 0, not at %lld",
+                    (long long)first);
     if (size != 0 && request->new_size != 0 && first > size - request->new_size)
-        return fail(request, "slice takes %lld elements from %lld on of a dim of %lld", (long long)request->new_size, (long long)first,
-                    (long long)size);
+        return fail(request, "slice takes %lld elements from %lld on of a dim of %lld",
+                    (long long)request->new_size, (long long)first, (long long)size);
     one_result(request, &type);
     return true;
 }
 
 bool shape_concat(sc_shape_request *request)
 {
-    const sc_attr *dims = attribute(request, SC_ATTR_dims), *second = attribute(request, SC_ATTR_from_dims);
+    const sc_attr *dims = attribute(request, SC_ATTR_dims),
+                  *second = attribute(request, SC_ATTR_from_dims);
     if (!same_dtypes(request, 0, 1) || !has_dims(request, dims, 0) || !has_dims(request, second, 1))
         return false;
     if (second->count != 1 || dims->count != 1)
         return fail(request, "concat works along one plain dim");
-    int64_t a = dim_size(operand(request, 0), dims->dims[0]), b = dim_size(operand(request, 1), second->dims[0]);
+    int64_t a = dim_size(operand(request, 0), dims->dims[0]),
+            b = dim_size(operand(request, 1), second->dims[0]);
     sc_type_info type;
     if (!resize(request, a != 0 && b != 0 ? a + b : 0, &type))
         return false;
     if (a != 0 && b != 0 && request->new_size != 0 && request->new_size != a + b)
-        return fail(request, "concat makes %lld of %lld and %lld, but %s has size %lld", (long long)(a + b), (long long)a, (long long)b,
-                    dim_name(request->m, attribute(request, SC_ATTR_to)->dims[0]), (long long)request->new_size);
+        return fail(request, "concat makes %lld of %lld and %lld, but %s has size %lld",
+                    (long long)(a + b), (long long)a, (long long)b,
+                    dim_name(request->m, attribute(request, SC_ATTR_to)->dims[0]),
+                    (long long)request->new_size);
     const sc_type_info *other = operand(request, 1);
     for (uint32_t i = 0; i < other->rank; i++) {
         if (other->dims[i].dim != second->dims[0] && !add_dim(request, &type, &other->dims[i]))
@@ -442,14 +466,16 @@ bool shape_rename(sc_shape_request *request)
     uint32_t at = (uint32_t)sc_type_find_dim(source, dims->dims[0]);
     for (uint32_t i = 0; i < dims->count; i++) {
         if (at + i >= source->rank || source->dims[at + i].dim != dims->dims[i])
-            return fail(request, "rename: %s does not have these dims next to each other", operand_text(request, 0));
+            return fail(request, "rename: %s does not have these dims next to each other",
+                        operand_text(request, 0));
     }
     if (to->count != dims->count && to->count != 1)
         return fail(request, "rename: the two sides are composites of different parts");
     sc_type_dim fresh[SC_MAX_RANK];
     sc_dim group = sc_module_group_of(request->m, to->dims, to->count);
     for (uint32_t i = 0; i < to->count; i++) {
-        int64_t size = to->count == dims->count ? source->dims[at + i].size : product(source, at, dims->count);
+        int64_t size =
+            to->count == dims->count ? source->dims[at + i].size : product(source, at, dims->count);
         fresh[i] = (sc_type_dim){to->dims[i], group, size};
     }
     sc_type_info type;
@@ -466,10 +492,12 @@ bool shape_append(sc_shape_request *request)
         return false;
     const sc_type_info *cache = operand(request, 0), *x = operand(request, 1);
     if (dims->count != 1 || to->count != 1 || cache->rank != x->rank)
-        return fail(request, "append needs %s to be %s but for its position dim", operand_text(request, 1), operand_text(request, 0));
+        return fail(request, "append needs %s to be %s but for its position dim",
+                    operand_text(request, 1), operand_text(request, 0));
     for (uint32_t i = 0; i < x->rank; i++) {
         if (x->dims[i].dim != dims->dims[0] && sc_type_find_dim(cache, x->dims[i].dim) < 0)
-            return fail(request, "append: the cache, %s, has no dim %s", operand_text(request, 0), dim_name(request->m, x->dims[i].dim));
+            return fail(request, "append: the cache, %s, has no dim %s", operand_text(request, 0),
+                        dim_name(request->m, x->dims[i].dim));
     }
     one_result(request, cache);
     return true;
@@ -485,18 +513,24 @@ static bool attended(sc_shape_request *request, sc_type_info *out)
         return fail(request, "attend works over one key dim and one head dim: attend[T, E]");
     const sc_type_info *q = operand(request, 0), *k = operand(request, 1), *v = operand(request, 2);
     sc_dim t = dims->dims[0], e = dims->dims[1];
-    if (sc_type_find_dim(k, t) < 0 || sc_type_find_dim(v, t) < 0 || sc_type_find_dim(q, e) < 0 || sc_type_find_dim(k, e) < 0 ||
-        sc_type_find_dim(q, t) >= 0)
-        return fail(request, "attend[%s, %s] needs %s in keys and values only and %s in queries and keys, but they are %s, %s and %s",
-                    dim_name(request->m, t), dim_name(request->m, e), dim_name(request->m, t), dim_name(request->m, e),
-                    operand_text(request, 0), operand_text(request, 1), operand_text(request, 2));
+    if (sc_type_find_dim(k, t) < 0 || sc_type_find_dim(v, t) < 0 || sc_type_find_dim(q, e) < 0 ||
+        sc_type_find_dim(k, e) < 0 || sc_type_find_dim(q, t) >= 0)
+        return fail(request,
+                    "attend[%s, %s] needs %s in keys and values only and %s in queries and keys, "
+                    "but they are %s, %s and %s",
+                    dim_name(request->m, t), dim_name(request->m, e), dim_name(request->m, t),
+                    dim_name(request->m, e), operand_text(request, 0), operand_text(request, 1),
+                    operand_text(request, 2));
     for (uint32_t i = 0; i < k->rank; i++) {
         if (k->dims[i].dim != t && sc_type_find_dim(q, k->dims[i].dim) < 0)
-            return fail(request, "attend: the keys, %s, have dim %s, which the queries, %s, lack", operand_text(request, 1),
-                        dim_name(request->m, k->dims[i].dim), operand_text(request, 0));
+            return fail(request, "attend: the keys, %s, have dim %s, which the queries, %s, lack",
+                        operand_text(request, 1), dim_name(request->m, k->dims[i].dim),
+                        operand_text(request, 0));
         int j = sc_type_find_dim(q, k->dims[i].dim);
-        if (j >= 0 && q->dims[j].size != k->dims[i].size && q->dims[j].size != 0 && k->dims[i].size != 0)
-            return fail(request, "attend: dim %s has two sizes", dim_name(request->m, k->dims[i].dim));
+        if (j >= 0 && q->dims[j].size != k->dims[i].size && q->dims[j].size != 0 &&
+            k->dims[i].size != 0)
+            return fail(request, "attend: dim %s has two sizes",
+                        dim_name(request->m, k->dims[i].dim));
     }
     sc_type_dim fresh[SC_MAX_RANK];
     uint32_t count = 0;
@@ -534,11 +568,13 @@ static bool wants_type(sc_shape_request *request, uint32_t i, sc_type_info type)
     bool same = given->dtype == type.dtype && given->rank == type.rank;
     for (uint32_t d = 0; same && d < type.rank; d++)
         same = given->dims[d].dim == type.dims[d].dim &&
-               (given->dims[d].size == type.dims[d].size || given->dims[d].size == 0 || type.dims[d].size == 0);
+               (given->dims[d].size == type.dims[d].size || given->dims[d].size == 0 ||
+                type.dims[d].size == 0);
     if (same)
         return true;
     type.placement = sc_placement_replicated();
-    return fail(request, "%s: operand %u is %s, but should be %s", op_name(request), i + 1, operand_text(request, i),
+    return fail(request, "%s: operand %u is %s, but should be %s", op_name(request), i + 1,
+                operand_text(request, i),
                 sc_type_text(request->m, sc_type_intern(request->m, &type)));
 }
 
@@ -546,7 +582,8 @@ static bool wants_type(sc_shape_request *request, uint32_t i, sc_type_info type)
 static uint32_t operand_called(const sc_shape_request *request, const char *word, uint32_t fixed)
 {
     const sc_attr *with = attribute(request, SC_ATTR_with);
-    for (uint32_t i = 0; with != NULL && i < with->count && fixed + i < request->operand_count; i++) {
+    for (uint32_t i = 0; with != NULL && i < with->count && fixed + i < request->operand_count;
+         i++) {
         if (strcmp(sc_text(request->m->context, with->words[i]), word) == 0)
             return fixed + i;
     }
@@ -558,8 +595,8 @@ bool shape_attend_grad(sc_shape_request *request)
 {
     enum { Q, K, V, OUT, LSE, D_OUT, FIXED };
     sc_type_info out;
-    if (!attended(request, &out) || !wants_type(request, OUT, out) || !wants_type(request, LSE, log_sum_type(request)) ||
-        !wants_type(request, D_OUT, out))
+    if (!attended(request, &out) || !wants_type(request, OUT, out) ||
+        !wants_type(request, LSE, log_sum_type(request)) || !wants_type(request, D_OUT, out))
         return false;
     uint32_t bias = operand_called(request, "bias", FIXED);
     for (uint32_t i = Q; i <= V; i++)

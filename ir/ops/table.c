@@ -6,7 +6,8 @@
 #include "ir/ops/roles.h"
 
 const sc_op_function_row sc_op_functions[SC_OP_COUNT] = {
-#define OP(name, in, traits, roles, shape, eval, expand, derive, fuse) {roles, eval, expand, derive},
+#define OP(name, in, traits, roles, shape, eval, expand, derive, fuse)                             \
+    {roles, eval, expand, derive},
 #include "ir/ops/ops.def"
 #undef OP
 };
@@ -18,15 +19,18 @@ void sc_op_factors(const sc_module *m, const sc_op *op, sc_factors *factors)
         sc_op_functions[op->kind].roles(m, op, factors);
 }
 
-static sc_sub_axis_list factor_sub_axes(const sc_module *m, const sc_op *op, const sc_factor *factor)
+static sc_sub_axis_list factor_sub_axes(const sc_module *m, const sc_op *op,
+                                        const sc_factor *factor)
 {
     for (uint32_t o = 0; o < op->operand_count; o++) {
         if (factor->operand[o] >= 0)
-            return sc_placement_dim(&sc_type_of(m, op->operands[o])->placement, (uint32_t)factor->operand[o]);
+            return sc_placement_dim(&sc_type_of(m, op->operands[o])->placement,
+                                    (uint32_t)factor->operand[o]);
     }
     for (uint32_t r = 0; r < op->result_count; r++) {
         if (factor->result[r] >= 0)
-            return sc_placement_dim(&sc_type_of(m, op->first_result + r)->placement, (uint32_t)factor->result[r]);
+            return sc_placement_dim(&sc_type_of(m, op->first_result + r)->placement,
+                                    (uint32_t)factor->result[r]);
     }
     return (sc_sub_axis_list){0};
 }

@@ -15,7 +15,8 @@ typedef struct verification {
     uint32_t reports;
     uint32_t *defined; /* per value: position of its op in its function, SC_NONE if not seen yet */
     bool *sound;       /* per type: checked and valid */
-    sc_map checked;    /* fingerprint -> a valid op: ops with the same types and attributes are valid too */
+    /* fingerprint -> a valid op: ops with the same types and attributes are valid too */
+    sc_map checked;
 } verification;
 
 #define wrong(v, op, ...) report((v), (op), sc_arena_printf(&(v)->m->context->arena, __VA_ARGS__))
@@ -30,12 +31,13 @@ static void report(verification *v, sc_op_id op, const char *text)
         sc_report(&context->diag, SC_D_ir_invalid, (sc_loc){0}, v->after, text, NULL);
         return;
     }
-    sc_report(
-        &context->diag, SC_D_ir_invalid, o->loc, v->after,
-        sc_arena_printf(&context->arena, "%s%s%s: %s", sc_ops[o->kind].name, o->scope != 0 ? " in " : "", sc_text(context, o->scope), text),
-        NULL);
+    sc_report(&context->diag, SC_D_ir_invalid, o->loc, v->after,
+              sc_arena_printf(&context->arena, "%s%s%s: %s", sc_ops[o->kind].name,
+                              o->scope != 0 ? " in " : "", sc_text(context, o->scope), text),
+              NULL);
     for (uint32_t i = 0; i < o->operand_count && i < SC_MAX_FIXED_OPERANDS; i++)
-        sc_report_note(&context->diag, (sc_loc){0}, "operand %u: %s", i + 1, sc_type_text(v->m, v->m->values.data[o->operands[i]].type));
+        sc_report_note(&context->diag, (sc_loc){0}, "operand %u: %s", i + 1,
+                       sc_type_text(v->m, v->m->values.data[o->operands[i]].type));
     for (uint32_t i = 0; i < o->result_count && i < SC_MAX_FIXED_OPERANDS; i++)
         sc_report_note(&context->diag, (sc_loc){0}, "result %u: %s", i + 1,
                        sc_type_text(v->m, v->m->values.data[o->first_result + i].type));
@@ -49,10 +51,13 @@ static void check_type(verification *v, sc_op_id op, sc_type type)
     sc_sub_axis_set seen = 0;
     for (uint32_t i = 0; i < info->rank; i++) {
         if (info->dims[i].size < 1)
-            wrong(v, op, "dim %s has size %lld", sc_text(m->context, m->dims.data[info->dims[i].dim].name), (long long)info->dims[i].size);
+            wrong(v, op, "dim %s has size %lld",
+                  sc_text(m->context, m->dims.data[info->dims[i].dim].name),
+                  (long long)info->dims[i].size);
         for (uint32_t j = 0; j < i; j++) {
             if (info->dims[j].dim == info->dims[i].dim)
-                wrong(v, op, "dim %s stands twice in a type", sc_text(m->context, m->dims.data[info->dims[i].dim].name));
+                wrong(v, op, "dim %s stands twice in a type",
+                      sc_text(m->context, m->dims.data[info->dims[i].dim].name));
         }
         sc_sub_axis_list list = sc_placement_dim(&info->placement, i);
         for (uint32_t a = 0; a < list.count; a++) {
@@ -62,8 +67,10 @@ static void check_type(verification *v, sc_op_id op, sc_type type)
                 seen |= (sc_sub_axis_set)1 << list.sub_axes[a];
         }
         int64_t shards = (int64_t)sc_type_shards(&m->mesh, info, i);
-        if (info->dims[i].size > 0 && !sc_dim_divides(m, info->dims[i].dim, info->dims[i].size, (uint64_t)shards))
-            wrong(v, op, "%lld shards do not divide dim %s", (long long)shards, sc_text(m->context, m->dims.data[info->dims[i].dim].name));
+        if (info->dims[i].size > 0 &&
+            !sc_dim_divides(m, info->dims[i].dim, info->dims[i].size, (uint64_t)shards))
+            wrong(v, op, "%lld shards do not divide dim %s", (long long)shards,
+                  sc_text(m->context, m->dims.data[info->dims[i].dim].name));
     }
     for (uint32_t a = 0; a < SC_MAX_SUB_AXES; a++) {
         uint8_t on = info->placement.on[a];
@@ -77,7 +84,8 @@ static bool same_shape(const sc_type_info *a, const sc_type_info *b)
     if (a->dtype != b->dtype || a->rank != b->rank)
         return false;
     for (uint32_t i = 0; i < a->rank; i++) {
-        if (a->dims[i].dim != b->dims[i].dim || a->dims[i].group != b->dims[i].group || a->dims[i].size != b->dims[i].size)
+        if (a->dims[i].dim != b->dims[i].dim || a->dims[i].group != b->dims[i].group ||
+            a->dims[i].size != b->dims[i].size)
             return false;
     }
     return true;
@@ -99,7 +107,8 @@ static void check_shapes(verification *v, sc_op_id op)
     }
     for (uint32_t r = 0; r < request.result_count; r++) {
         if (!same_shape(&request.results[r], sc_type_of(m, sc_result(m, op, r))))
-            wrong(v, op, "result %u should be %s", r + 1, sc_type_text(m, sc_type_intern(m, &request.results[r])));
+            wrong(v, op, "result %u should be %s", r + 1,
+                  sc_type_text(m, sc_type_intern(m, &request.results[r])));
     }
 }
 
@@ -108,7 +117,8 @@ static void check_structure(verification *v, sc_op_id op, uint32_t position)
     const sc_module *m = v->m;
     const sc_op *o = sc_op_at(m, op);
     int wanted = sc_ops[o->kind].operands;
-    if (wanted != SC_ANY && (o->operand_count < (uint32_t)wanted || o->operand_count > SC_MAX_FIXED_OPERANDS))
+    if (wanted != SC_ANY &&
+        (o->operand_count < (uint32_t)wanted || o->operand_count > SC_MAX_FIXED_OPERANDS))
         wrong(v, op, "it has %u operands", o->operand_count);
     for (uint32_t i = 0; i < o->operand_count; i++) {
         if (o->operands[i] >= m->values.count || v->defined[o->operands[i]] == SC_NONE)
@@ -127,11 +137,15 @@ static void check_structure(verification *v, sc_op_id op, uint32_t position)
 /* ---- PLACED: operands and results of computing ops agree with the roles ---- */
 static uint8_t partial_kind(sc_role role)
 {
-    return role == SC_ROLE_SUMS ? SC_PARTIAL_SUM : role == SC_ROLE_MAXES ? SC_PARTIAL_MAX : role == SC_ROLE_MINS ? SC_PARTIAL_MIN : 0;
+    return role == SC_ROLE_SUMS    ? SC_PARTIAL_SUM
+           : role == SC_ROLE_MAXES ? SC_PARTIAL_MAX
+           : role == SC_ROLE_MINS  ? SC_PARTIAL_MIN
+                                   : 0;
 }
 
 /* Checks that all dims of a factor are split the same way and returns the split. */
-static bool factor_split(verification *v, sc_op_id op, const sc_factor *factor, sc_sub_axis_list *split)
+static bool factor_split(verification *v, sc_op_id op, const sc_factor *factor,
+                         sc_sub_axis_list *split)
 {
     const sc_module *m = v->m;
     const sc_op *o = sc_op_at(m, op);
@@ -144,7 +158,8 @@ static bool factor_split(verification *v, sc_op_id op, const sc_factor *factor, 
         sc_value value = is_operand ? o->operands[i] : o->first_result + (i - o->operand_count);
         sc_sub_axis_list list = sc_placement_dim(&sc_type_of(m, value)->placement, (uint32_t)dim);
         if (found && !sc_sub_axis_list_equal(&list, split)) {
-            wrong(v, op, "dim %s is split differently in its operands and results", sc_text(m->context, m->dims.data[factor->dim].name));
+            wrong(v, op, "dim %s is split differently in its operands and results",
+                  sc_text(m->context, m->dims.data[factor->dim].name));
             return false;
         }
         *split = list;
@@ -170,14 +185,17 @@ static sc_sub_axis_set passed_sums(verification *v, sc_op_id op)
         any |= partial;
         all &= partial;
     }
-    if (any == 0 || (traits & SC_STATE_WRITE) != 0) /* state may be partial according to its type, see check_state */
+    /* state may be partial according to its type, see check_state */
+    if (any == 0 || (traits & SC_STATE_WRITE) != 0)
         return 0;
-    bool rounds = (traits & SC_CONVERTS) != 0 && sc_op_attr(o, SC_ATTR_gradient) != NULL; /* rounds each rank's term of a gradient */
+    /* rounds each rank's term of a gradient */
+    bool rounds = (traits & SC_CONVERTS) != 0 && sc_op_attr(o, SC_ATTR_gradient) != NULL;
     if (((traits & SC_LINEAR) != 0 || rounds) && any == all)
         return any;
     if ((traits & SC_BILINEAR) != 0 && twice == 0)
         return any;
-    if ((traits & SC_LINEAR_FIRST) != 0 && twice == 0 && sc_placement_partial(&sc_type_of(m, o->operands[0])->placement, 0) == any)
+    if ((traits & SC_LINEAR_FIRST) != 0 && twice == 0 &&
+        sc_placement_partial(&sc_type_of(m, o->operands[0])->placement, 0) == any)
         return any;
     wrong(v, op, "a partial sum enters an op that is not linear in it");
     return 0;
@@ -187,7 +205,8 @@ static sc_sub_axis_set passed_sums(verification *v, sc_op_id op)
 static bool may_be_partial(const sc_op *op)
 {
     return (sc_op_traits(op) & SC_STATE_READ) != 0 ||
-           ((sc_op_traits(op) & SC_CONSTANT) != 0 && sc_op_attr(op, SC_ATTR_value) != NULL && sc_op_number(op, SC_ATTR_value, 1) == 0);
+           ((sc_op_traits(op) & SC_CONSTANT) != 0 && sc_op_attr(op, SC_ATTR_value) != NULL &&
+            sc_op_number(op, SC_ATTR_value, 1) == 0);
 }
 
 static void check_placement(verification *v, sc_op_id op)
@@ -206,11 +225,13 @@ static void check_placement(verification *v, sc_op_id op)
         if (!factor_split(v, op, factor, &split))
             return;
         if (split.count > 0 && (factor->role == SC_ROLE_WHOLE || factor->role == SC_ROLE_FORM))
-            wrong(v, op, "dim %s must be whole here", sc_text(m->context, m->dims.data[factor->dim].name));
+            wrong(v, op, "dim %s must be whole here",
+                  sc_text(m->context, m->dims.data[factor->dim].name));
         for (uint32_t i = 0; i < split.count; i++) {
             sc_sub_axis_set bit = (sc_sub_axis_set)1 << split.sub_axes[i];
             if (((used | sums) & bit) != 0)
-                wrong(v, op, "two of its dims, or a dim and a partial sum, are split over one axis");
+                wrong(v, op,
+                      "two of its dims, or a dim and a partial sum, are split over one axis");
             used |= bit;
             for (uint32_t r = 0; r < o->result_count && r < SC_MAX_FIXED_RESULTS; r++) {
                 if (partial_kind(factor->role) != 0 && factor->result[r] < 0)
@@ -218,13 +239,15 @@ static void check_placement(verification *v, sc_op_id op)
             }
         }
     }
-    for (uint32_t r = 0; r < o->result_count && r < SC_MAX_FIXED_RESULTS && !may_be_partial(o); r++) {
+    for (uint32_t r = 0; r < o->result_count && r < SC_MAX_FIXED_RESULTS && !may_be_partial(o);
+         r++) {
         const sc_placement *at = &sc_type_of(m, o->first_result + r)->placement;
         for (uint32_t a = 0; a < m->mesh.sub_axis_count; a++) {
             uint8_t partial = (sums >> a & 1) != 0 ? SC_PARTIAL_SUM : expected[r].on[a];
             uint8_t actual = sc_is_partial(at->on[a]) ? at->on[a] : SC_ON_NOTHING;
             if (partial != actual)
-                wrong(v, op, "its result %s a partial reduction over %s", partial == SC_ON_NOTHING ? "is not" : "must be",
+                wrong(v, op, "its result %s a partial reduction over %s",
+                      partial == SC_ON_NOTHING ? "is not" : "must be",
                       sc_text(m->context, m->mesh.axes[m->mesh.sub_axes[a].axis].name));
         }
     }
@@ -235,7 +258,8 @@ static void check_state(verification *v, sc_op_id op)
     const sc_module *m = v->m;
     const sc_op *o = sc_op_at(m, op);
     const sc_attr *name = sc_op_attr(o, SC_ATTR_name);
-    bool reads = (sc_op_traits(o) & SC_STATE_READ) != 0, writes = (sc_op_traits(o) & SC_STATE_WRITE) != 0;
+    bool reads = (sc_op_traits(o) & SC_STATE_READ) != 0,
+         writes = (sc_op_traits(o) & SC_STATE_WRITE) != 0;
     if (!reads && !writes)
         return;
     uint32_t state = name == NULL ? SC_NONE : sc_module_find_state(m, name->text);
@@ -263,7 +287,8 @@ static bool move_group(sc_placement *at, const sc_attr *over, uint8_t from, uint
 {
     if (from != SC_ON_NOTHING && !sc_is_partial(from)) {
         const sc_sub_axis_list rest = sc_placement_dim(at, from);
-        if (rest.count < over->count || memcmp(&rest.sub_axes[rest.count - over->count], over->sub_axes, over->count) != 0)
+        if (rest.count < over->count ||
+            memcmp(&rest.sub_axes[rest.count - over->count], over->sub_axes, over->count) != 0)
             return false; /* only the minor sub-axes, in this order, can be removed from a dim */
     }
     for (uint32_t i = 0; i < over->count; i++) {
@@ -289,7 +314,9 @@ static uint8_t reduction_of(const sc_module *m, const sc_op *op)
 static uint8_t dim_named(const sc_module *m, const sc_op *op, sc_attr_key key, uint32_t i)
 {
     const sc_attr *attr = sc_op_attr(op, key);
-    int dim = attr == NULL || i >= attr->count ? -1 : sc_type_find_dim(sc_type_of(m, op->operands[i]), attr->dims[i]);
+    int dim = attr == NULL || i >= attr->count
+                  ? -1
+                  : sc_type_find_dim(sc_type_of(m, op->operands[i]), attr->dims[i]);
     return dim < 0 ? SC_MAX_RANK : (uint8_t)dim;
 }
 
@@ -297,7 +324,8 @@ static uint8_t dim_named(const sc_module *m, const sc_op *op, sc_attr_key key, u
 static bool collective_result(const sc_module *m, const sc_op *op, uint32_t i, sc_placement *at)
 {
     const sc_attr *over = sc_op_attr(op, SC_ATTR_over);
-    uint8_t gather = dim_named(m, op, SC_ATTR_gather, i), scatter = dim_named(m, op, SC_ATTR_scatter, i), reduce = reduction_of(m, op);
+    uint8_t gather = dim_named(m, op, SC_ATTR_gather, i),
+            scatter = dim_named(m, op, SC_ATTR_scatter, i), reduce = reduction_of(m, op);
     *at = sc_type_of(m, op->operands[i])->placement;
     if (over == NULL || over->count == 0)
         return false;
@@ -318,7 +346,8 @@ static bool collective_result(const sc_module *m, const sc_op *op, uint32_t i, s
         }
         return true;
     case SC_OP_all_to_all:
-        return gather < SC_MAX_RANK && scatter < SC_MAX_RANK && move_group(at, over, gather, scatter);
+        return gather < SC_MAX_RANK && scatter < SC_MAX_RANK &&
+               move_group(at, over, gather, scatter);
     default:
         return false;
     }
@@ -352,24 +381,29 @@ static uint64_t shards_apart(const sc_module *m, const sc_placement *at, uint32_
 
 /* Ranks of a group differ only on its sub-axes: what other sub-axes split before a permute, they
  * must split the same way after it. */
-static bool permutes_within(const sc_module *m, const sc_attr *over, const sc_placement *a, const sc_placement *b)
+static bool permutes_within(const sc_module *m, const sc_attr *over, const sc_placement *a,
+                            const sc_placement *b)
 {
     if (over == NULL || over->count == 0)
         return false;
     for (uint32_t i = 0; i < m->mesh.sub_axis_count; i++) {
-        bool moves = memchr(over->sub_axes, (int)i, over->count) != NULL, splits = a->on[i] < SC_MAX_RANK && m->mesh.sub_axes[i].size > 1;
-        if (splits && !moves && (a->on[i] != b->on[i] || shards_apart(m, a, i) != shards_apart(m, b, i)))
+        bool moves = memchr(over->sub_axes, (int)i, over->count) != NULL,
+             splits = a->on[i] < SC_MAX_RANK && m->mesh.sub_axes[i].size > 1;
+        if (splits && !moves &&
+            (a->on[i] != b->on[i] || shards_apart(m, a, i) != shards_apart(m, b, i)))
             return false;
     }
     return true;
 }
 
-static void check_permute(verification *v, sc_op_id op, const sc_type_info *from, const sc_type_info *to)
+static void check_permute(verification *v, sc_op_id op, const sc_type_info *from,
+                          const sc_type_info *to)
 {
     const sc_module *m = v->m;
     if (!is_permutation(m, from, to))
         wrong(v, op, "it is not a permutation of shards");
-    else if (!permutes_within(m, sc_op_attr(sc_op_at(m, op), SC_ATTR_over), &from->placement, &to->placement))
+    else if (!permutes_within(m, sc_op_attr(sc_op_at(m, op), SC_ATTR_over), &from->placement,
+                              &to->placement))
         wrong(v, op, "its groups lack shards that their ranks get");
 }
 
@@ -382,7 +416,8 @@ static void check_collective(verification *v, sc_op_id op)
         return;
     }
     for (uint32_t i = 0; i < o->operand_count; i++) {
-        const sc_type_info *from = sc_type_of(m, o->operands[i]), *to = sc_type_of(m, o->first_result + i);
+        const sc_type_info *from = sc_type_of(m, o->operands[i]),
+                           *to = sc_type_of(m, o->first_result + i);
         sc_placement at;
         if (!same_shape(from, to)) {
             wrong(v, op, "it changes more than a placement");
@@ -406,7 +441,8 @@ static void check_offsets(verification *v, sc_op_id op)
     const sc_attr *attr = sc_op_attr(sc_op_at(m, op), SC_ATTR_offset);
     for (uint32_t i = 0; i < count; i++) {
         for (uint32_t j = 0; attr != NULL && j < attr->count; j++)
-            found += attr->splits[j].dim == needed[i].dim && sc_sub_axis_list_equal(&attr->splits[j].sub_axes, &needed[i].sub_axes);
+            found += attr->splits[j].dim == needed[i].dim &&
+                     sc_sub_axis_list_equal(&attr->splits[j].sub_axes, &needed[i].sub_axes);
     }
     if (found != count || (attr != NULL && attr->count != count))
         wrong(v, op, "its offsets are not those of its split dims");
@@ -422,7 +458,8 @@ static bool same_attr(const sc_attr *a, const sc_attr *b)
 
 static bool same_op(const sc_module *m, const sc_op *a, const sc_op *b)
 {
-    if (a->kind != b->kind || a->operand_count != b->operand_count || a->result_count != b->result_count || a->attr_count != b->attr_count)
+    if (a->kind != b->kind || a->operand_count != b->operand_count ||
+        a->result_count != b->result_count || a->attr_count != b->attr_count)
         return false;
     for (uint32_t i = 0; i < a->operand_count; i++) {
         if (m->values.data[a->operands[i]].type != m->values.data[b->operands[i]].type)
@@ -457,13 +494,15 @@ static void check_by_itself(verification *v, sc_op_id op)
 {
     const sc_module *m = v->m;
     bool is_new;
-    uint32_t reports = v->reports, *like = sc_map_insert(&v->checked, fingerprint(m, sc_op_at(m, op)), op, &is_new);
+    uint32_t reports = v->reports,
+             *like = sc_map_insert(&v->checked, fingerprint(m, sc_op_at(m, op)), op, &is_new);
     if (!is_new && same_op(m, sc_op_at(m, op), sc_op_at(m, *like)))
         return;
     *like = op;
     if ((m->states & SC_SHAPES) != 0)
         check_shapes(v, op);
-    if ((m->states & SC_PLACED) != 0 && v->reports == 0 && sc_op_functions[sc_op_at(m, op)->kind].roles != NULL)
+    if ((m->states & SC_PLACED) != 0 && v->reports == 0 &&
+        sc_op_functions[sc_op_at(m, op)->kind].roles != NULL)
         check_placement(v, op);
     if ((m->states & SC_PLACED) != 0 && v->reports == 0 && (m->states & SC_LOCAL) != 0)
         check_offsets(v, op);
@@ -504,7 +543,8 @@ static void check_kernels(verification *v, sc_func_id f)
 
 bool sc_verify_module(const sc_module *module, const char *after)
 {
-    verification v = {.m = (sc_module *)module, .after = after}; /* interning a type for a message does not change the program */
+    /* interning a type for a message does not change the program */
+    verification v = {.m = (sc_module *)module, .after = after};
     v.defined = sc_arena_array(&module->context->arena, module->values.count, sizeof *v.defined);
     memset(v.defined, 0xff, module->values.count * sizeof *v.defined);
     v.sound = sc_arena_array(&module->context->arena, module->types.count, sizeof *v.sound);

@@ -63,14 +63,17 @@ bool sc_parse_expected(sc_parser *p, const char *what)
         return sc_parse_fail(p, sc_parse_loc(p), "%s", p->token.error);
     if (p->token.kind == SC_TOKEN_END)
         return sc_parse_fail(p, sc_parse_loc(p), "expected %s, found the end of the text", what);
-    return sc_parse_fail(p, sc_parse_loc(p), "expected %s, found '%.*s'%s", what, (int)(length < SC_PARSE_SHOWN ? length : SC_PARSE_SHOWN),
+    return sc_parse_fail(p, sc_parse_loc(p), "expected %s, found '%.*s'%s", what,
+                         (int)(length < SC_PARSE_SHOWN ? length : SC_PARSE_SHOWN),
                          p->lexer.text + p->token.begin, length > SC_PARSE_SHOWN ? ".." : "");
 }
 
-bool sc_parse_unknown(sc_parser *p, sc_loc loc, const char *what, sc_sym name, const char *const *candidates, size_t count)
+bool sc_parse_unknown(sc_parser *p, sc_loc loc, const char *what, sc_sym name,
+                      const char *const *candidates, size_t count)
 {
     const char *text = sc_text(p->context, name);
-    const char *nearest = strlen(text) <= SC_PARSE_SHOWN ? sc_nearest(text, candidates, count) : NULL;
+    const char *nearest =
+        strlen(text) <= SC_PARSE_SHOWN ? sc_nearest(text, candidates, count) : NULL;
     if (nearest == NULL)
         return sc_parse_fail(p, loc, "there is no %s '%.*s'", what, SC_PARSE_SHOWN, text);
     return sc_parse_fail(p, loc, "there is no %s '%s'; did you mean '%s'?", what, text, nearest);

@@ -17,7 +17,8 @@ static void skip_line(sc_parser *p, uint32_t begin)
 
 static bool ends_line(sc_parser *p)
 {
-    return p->token.first_on_line || p->token.kind == SC_TOKEN_END || sc_parse_expected(p, "the end of the line");
+    return p->token.first_on_line || p->token.kind == SC_TOKEN_END ||
+           sc_parse_expected(p, "the end of the line");
 }
 
 /* ---- states and mesh ---- */
@@ -29,7 +30,8 @@ static bool parse_states(sc_parser *p)
         while (bit < SC_TEXT_STATES && !sc_parse_at_word(p, sc_text_state_names[bit]))
             bit++;
         if (bit == SC_TEXT_STATES)
-            return sc_parse_unknown(p, sc_parse_loc(p), "state", p->token.sym, sc_text_state_names, SC_TEXT_STATES);
+            return sc_parse_unknown(p, sc_parse_loc(p), "state", p->token.sym, sc_text_state_names,
+                                    SC_TEXT_STATES);
         p->m->states |= 1u << bit;
         sc_parse_advance(p);
     }
@@ -40,8 +42,10 @@ static bool add_mesh_sub_axis(sc_parser *p, sc_loc loc, sc_axis *axis, uint32_t 
 {
     sc_mesh *mesh = &p->m->mesh;
     if (mesh->sub_axis_count == SC_MAX_SUB_AXES)
-        return sc_parse_fail(p, loc, "a mesh has at most %d axes and parts of axes", SC_MAX_SUB_AXES);
-    mesh->sub_axes[mesh->sub_axis_count++] = (sc_sub_axis){(uint8_t)(axis - mesh->axes), axis->sub_axis_count++, size};
+        return sc_parse_fail(p, loc, "a mesh has at most %d axes and parts of axes",
+                             SC_MAX_SUB_AXES);
+    mesh->sub_axes[mesh->sub_axis_count++] =
+        (sc_sub_axis){(uint8_t)(axis - mesh->axes), axis->sub_axis_count++, size};
     return true;
 }
 
@@ -56,12 +60,14 @@ static bool parse_split_sizes(sc_parser *p, sc_axis *axis)
         return false;
     do {
         int64_t size;
-        if (!sc_parse_integer(p, 1, UINT32_MAX, &size) || !add_mesh_sub_axis(p, loc, axis, (uint32_t)size))
+        if (!sc_parse_integer(p, 1, UINT32_MAX, &size) ||
+            !add_mesh_sub_axis(p, loc, axis, (uint32_t)size))
             return false;
         product = product > UINT32_MAX ? product : product * (uint64_t)size;
     } while (sc_parse_accept(p, ','));
     if (product != axis->size)
-        return sc_parse_fail(p, loc, "the parts of axis '%s' do not make %u", sc_text(p->context, axis->name), axis->size);
+        return sc_parse_fail(p, loc, "the parts of axis '%s' do not make %u",
+                             sc_text(p->context, axis->name), axis->size);
     return sc_parse_expect(p, ')');
 }
 
@@ -88,7 +94,8 @@ static bool parse_axis(sc_parser *p)
         sc_parse_accept_word(p, "intra");
     if (!parse_split_sizes(p, axis))
         return false;
-    return sc_mesh_ranks(mesh) <= SC_TEXT_MAX_RANKS || sc_parse_fail(p, loc, "a mesh has at most %d ranks", INT32_MAX);
+    return sc_mesh_ranks(mesh) <= SC_TEXT_MAX_RANKS ||
+           sc_parse_fail(p, loc, "a mesh has at most %d ranks", INT32_MAX);
 }
 
 static bool parse_mesh(sc_parser *p)
@@ -115,7 +122,8 @@ static bool parse_part(sc_parser *p, sc_dim_line *line)
     if (sized && !sc_parse_integer(p, 1, SC_TEXT_MAX_SIZE, &size))
         return false;
     if (i > 0 && sized != (line->sizes[0] != 0))
-        return sc_parse_fail(p, line->part_locs[i], "either all leaves of a composite have a size here or none");
+        return sc_parse_fail(p, line->part_locs[i],
+                             "either all leaves of a composite have a size here or none");
     line->sizes[line->part_count++] = size;
     return true;
 }
@@ -190,7 +198,8 @@ static bool find_dim(sc_parser *p, sc_loc loc, sc_sym name, sc_dim *out_dim)
     if (loc.begin == 0)
         return true;
     *out_dim = sc_module_find_dim(p->m, name);
-    return *out_dim != SC_NONE || sc_parse_fail(p, loc, "there is no dim '%.*s'", SC_PARSE_SHOWN, sc_text(p->context, name));
+    return *out_dim != SC_NONE || sc_parse_fail(p, loc, "there is no dim '%.*s'", SC_PARSE_SHOWN,
+                                                sc_text(p->context, name));
 }
 
 static bool resolve_parts(sc_parser *p, sc_dim dim, const sc_dim_line *line)
@@ -201,7 +210,8 @@ static bool resolve_parts(sc_parser *p, sc_dim dim, const sc_dim_line *line)
         if (!find_dim(p, line->part_locs[i], line->parts[i], &parts[i]))
             return false;
         if (p->dim_lines.data[parts[i]].part_count > 0)
-            return sc_parse_fail(p, line->part_locs[i], "'%s' is a composite itself; leaves stand here", name);
+            return sc_parse_fail(p, line->part_locs[i],
+                                 "'%s' is a composite itself; leaves stand here", name);
         for (uint32_t k = 0; k < i; k++) {
             if (parts[k] == parts[i])
                 return sc_parse_fail(p, line->part_locs[i], "'%s' stands twice here", name);
@@ -224,7 +234,8 @@ static bool check_alias_cycles(sc_parser *p)
             at = p->m->dims.data[at].alias_of;
         }
         if (at != SC_NONE && walk[at] == d + 1)
-            return sc_parse_fail(p, p->dim_lines.data[d].alias_loc, "dim '%s' is an alias of itself",
+            return sc_parse_fail(p, p->dim_lines.data[d].alias_loc,
+                                 "dim '%s' is an alias of itself",
                                  sc_text(p->context, p->m->dims.data[d].name));
     }
     return true;
@@ -235,8 +246,8 @@ static bool resolve_dims(sc_parser *p)
     for (sc_dim d = 0; d < p->m->dims.count; d++) {
         const sc_dim_line *line = &p->dim_lines.data[d];
         sc_dim_info *info = &p->m->dims.data[d];
-        if (!find_dim(p, line->alias_loc, line->alias, &info->alias_of) || !find_dim(p, line->of_loc, line->of, &info->part_of) ||
-            !resolve_parts(p, d, line))
+        if (!find_dim(p, line->alias_loc, line->alias, &info->alias_of) ||
+            !find_dim(p, line->of_loc, line->of, &info->part_of) || !resolve_parts(p, d, line))
             return false;
     }
     return check_alias_cycles(p);
@@ -275,7 +286,8 @@ static bool parse_init(sc_parser *p, sc_state *state)
     while (kind < SC_INIT_KINDS && !sc_parse_at_word(p, sc_init_kind_names[kind]))
         kind++;
     if (kind == SC_INIT_KINDS)
-        return sc_parse_unknown(p, sc_parse_loc(p), "initialiser", p->token.sym, sc_init_kind_names, SC_INIT_KINDS);
+        return sc_parse_unknown(p, sc_parse_loc(p), "initialiser", p->token.sym, sc_init_kind_names,
+                                SC_INIT_KINDS);
     sc_parse_advance(p);
     state->init = (sc_init_kind)kind;
     if (sc_init_kind_args[kind] == 0)
@@ -303,8 +315,10 @@ static bool parse_state(sc_parser *p)
     if (!sc_parse_string(p, "a path in quotes", &state.path))
         return false;
     if (sc_module_find_state(p->m, state.path) != SC_NONE)
-        return sc_parse_fail(p, state.loc, "state '%.200s' is declared twice", sc_text(p->context, state.path));
-    if (!sc_parse_expect(p, ':') || !sc_parse_type(p, &state.type) || !sc_parse_expect(p, '=') || !parse_init(p, &state))
+        return sc_parse_fail(p, state.loc, "state '%.200s' is declared twice",
+                             sc_text(p->context, state.path));
+    if (!sc_parse_expect(p, ':') || !sc_parse_type(p, &state.type) || !sc_parse_expect(p, '=') ||
+        !parse_init(p, &state))
         return false;
     sc_module_add_state(p->m, &state);
     return true;
@@ -315,11 +329,13 @@ static bool parse_slot(sc_parser *p)
     sc_slot slot;
     sc_loc loc = sc_parse_loc(p);
     bool is_new;
-    if (!sc_parse_string(p, "a name in quotes", &slot.name) || !sc_parse_expect(p, ':') || !sc_parse_type(p, &slot.type))
+    if (!sc_parse_string(p, "a name in quotes", &slot.name) || !sc_parse_expect(p, ':') ||
+        !sc_parse_type(p, &slot.type))
         return false;
     sc_map_insert(&p->slots, slot.name, p->m->slots.count, &is_new);
     if (!is_new)
-        return sc_parse_fail(p, loc, "slot '%.200s' is declared twice", sc_text(p->context, slot.name));
+        return sc_parse_fail(p, loc, "slot '%.200s' is declared twice",
+                             sc_text(p->context, slot.name));
     *sc_vec_push(&p->context->arena, &p->m->slots) = slot;
     return true;
 }
@@ -333,7 +349,8 @@ static bool too_many_errors(const sc_parser *p)
 
 static bool parse_func_line(sc_parser *p, sc_sym *scope)
 {
-    bool good = sc_parse_accept_word(p, "scope") ? sc_parse_string(p, "a path in quotes", scope) : sc_parse_op(p, *scope);
+    bool good = sc_parse_accept_word(p, "scope") ? sc_parse_string(p, "a path in quotes", scope)
+                                                 : sc_parse_op(p, *scope);
     return good && ends_line(p);
 }
 
@@ -376,7 +393,8 @@ static bool parse_call(sc_parser *p)
     const uint32_t *func = sc_map_find(&p->funcs, name);
     if (func == NULL)
         return sc_parse_fail(p, loc, "there is no function '%.200s'", sc_text(p->context, name));
-    if (sc_parse_accept_word(p, "microbatch") && !sc_parse_integer(p, INT32_MIN, INT32_MAX, &microbatch))
+    if (sc_parse_accept_word(p, "microbatch") &&
+        !sc_parse_integer(p, INT32_MIN, INT32_MAX, &microbatch))
         return false;
     *sc_vec_push(&p->context->arena, &p->m->schedule) = (sc_call){*func, (int32_t)microbatch};
     return true;
@@ -401,8 +419,9 @@ static const struct statement {
     bool (*parse)(sc_parser *p);
     bool once;
 } statements[] = {
-    {"states", parse_states, true}, {"mesh", parse_mesh, true},  {"dim", parse_dim, false},   {"rule", parse_rule, false},
-    {"state", parse_state, false},  {"slot", parse_slot, false}, {"func", parse_func, false}, {"schedule", parse_schedule, true},
+    {"states", parse_states, true}, {"mesh", parse_mesh, true},         {"dim", parse_dim, false},
+    {"rule", parse_rule, false},    {"state", parse_state, false},      {"slot", parse_slot, false},
+    {"func", parse_func, false},    {"schedule", parse_schedule, true},
 };
 enum { STATEMENTS = sizeof statements / sizeof *statements, LAST_OF_DIMS = 2 };
 
@@ -422,12 +441,15 @@ static bool parse_statement(sc_parser *p)
     if (kind == STATEMENTS) {
         bool said = p->lost;
         p->lost = true;
-        return said ? false : sc_parse_expected(p, "a statement (dim, rule, state, slot, func, ..)");
+        return said ? false
+                    : sc_parse_expected(p, "a statement (dim, rule, state, slot, func, ..)");
     }
     p->lost = false;
     if (kind < p->stage || (kind == p->stage && statements[kind].once))
         return sc_parse_fail(p, sc_parse_loc(p), "'%s' stands %s", statements[kind].word,
-                             kind == p->stage ? "here for the second time" : "above: states, mesh, dim, rule, state, slot, func, schedule");
+                             kind == p->stage
+                                 ? "here for the second time"
+                                 : "above: states, mesh, dim, rule, state, slot, func, schedule");
     if (!enter_stage(p, kind))
         return false;
     sc_parse_advance(p);
@@ -442,7 +464,9 @@ static bool parse_header(sc_parser *p)
     sc_loc loc = sc_parse_loc(p);
     if (!sc_parse_integer(p, 0, INT64_MAX, &version))
         return false;
-    return version == 1 || sc_parse_fail(p, loc, "this is version %lld of the text; version 1 is read here", (long long)version);
+    return version == 1 ||
+           sc_parse_fail(p, loc, "this is version %lld of the text; version 1 is read here",
+                         (long long)version);
 }
 
 static void parse_text(sc_parser *p)

@@ -32,8 +32,9 @@ typedef struct sc_parser {
     SC_VEC(sc_dim_line) dim_lines;
     sc_map op_names, attr_names; /* symbol -> kind, key */
     sc_map funcs, slots;         /* symbol -> index */
-    sc_map values;               /* function and symbol -> value; SC_NONE if its definition had an error */
-    sc_func_id func;             /* the function being read */
+    /* function and symbol -> value; SC_NONE if its definition had an error */
+    sc_map values;
+    sc_func_id func; /* the function being read */
     /* parts of the op being read */
     SC_VEC(sc_token) results;
     SC_VEC(sc_sym) paths;
@@ -57,9 +58,11 @@ bool sc_parse_accept(sc_parser *p, int kind);
 bool sc_parse_accept_word(sc_parser *p, const char *word);
 bool sc_parse_expect(sc_parser *p, int kind);
 /* All three return false. */
-bool sc_parse_fail(sc_parser *p, sc_loc loc, const char *format, ...) __attribute__((format(printf, 3, 4)));
+bool sc_parse_fail(sc_parser *p, sc_loc loc, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 bool sc_parse_expected(sc_parser *p, const char *what); /* "expected {what}, found {token}" */
-bool sc_parse_unknown(sc_parser *p, sc_loc loc, const char *what, sc_sym name, const char *const *candidates, size_t count);
+bool sc_parse_unknown(sc_parser *p, sc_loc loc, const char *what, sc_sym name,
+                      const char *const *candidates, size_t count);
 
 /* ---- names and numbers ---- */
 bool sc_parse_name(sc_parser *p, const char *what, sc_sym *out_name); /* a word or a string */
@@ -68,10 +71,12 @@ bool sc_parse_integer(sc_parser *p, int64_t low, int64_t high, int64_t *out_valu
 bool sc_parse_number(sc_parser *p, double *out_value);
 
 /* ---- mesh, dims, types ---- */
-bool sc_parse_sub_axis_items(sc_parser *p, int end, sc_sub_axis_list *list); /* up to and including the closing token */
-bool sc_parse_sub_axis_list(sc_parser *p, sc_sub_axis_list *list);           /* tp or (x, y) */
+/* up to and including the closing token */
+bool sc_parse_sub_axis_items(sc_parser *p, int end, sc_sub_axis_list *list);
+bool sc_parse_sub_axis_list(sc_parser *p, sc_sub_axis_list *list); /* tp or (x, y) */
 bool sc_parse_leaf(sc_parser *p, sc_dim *out_dim);
-bool sc_parse_dims(sc_parser *p); /* comma-separated names, appended to p->dims; composites as their leaves */
+/* comma-separated names, appended to p->dims; composites as their leaves */
+bool sc_parse_dims(sc_parser *p);
 bool sc_parse_type(sc_parser *p, sc_type *out_type);
 
 /* ---- ops ---- */

@@ -9,7 +9,8 @@ void sc_parse_op_start(sc_parser *p)
     for (uint32_t k = 0; k < SC_OP_COUNT; k++)
         sc_map_insert(&p->op_names, sc_intern_text(&p->context->names, sc_ops[k].name), k, NULL);
     for (uint32_t k = 0; k < SC_ATTR_COUNT; k++)
-        sc_map_insert(&p->attr_names, sc_intern_text(&p->context->names, sc_attr_names[k]), k, NULL);
+        sc_map_insert(&p->attr_names, sc_intern_text(&p->context->names, sc_attr_names[k]), k,
+                      NULL);
 }
 
 /* ---- values ---- */
@@ -31,7 +32,8 @@ static bool parse_results(sc_parser *p)
         *sc_vec_push(&p->context->arena, &p->results) = p->token;
         *sc_vec_push(&p->context->arena, &p->paths) = 0;
         sc_parse_advance(p);
-        if (p->token.kind == SC_TOKEN_STRING && !sc_parse_name(p, "a path", &p->paths.data[p->paths.count - 1]))
+        if (p->token.kind == SC_TOKEN_STRING &&
+            !sc_parse_name(p, "a path", &p->paths.data[p->paths.count - 1]))
             return false;
     } while (sc_parse_accept(p, ','));
     return sc_parse_expect(p, '=');
@@ -43,7 +45,8 @@ static bool parse_operand(sc_parser *p)
         return sc_parse_expected(p, "a value");
     const uint32_t *value = sc_map_find(&p->values, value_key(p, p->token.sym));
     if (value == NULL)
-        return sc_parse_fail(p, sc_parse_loc(p), "%%%.40s is not defined above", sc_text(p->context, p->token.sym));
+        return sc_parse_fail(p, sc_parse_loc(p), "%%%.40s is not defined above",
+                             sc_text(p->context, p->token.sym));
     if (*value == SC_NONE) /* already reported at its definition */
         return false;
     *sc_vec_push(&p->context->arena, &p->operands) = *value;
@@ -118,7 +121,8 @@ static bool parse_brackets(sc_parser *p)
 static bool parse_split(sc_parser *p)
 {
     sc_split split = {0};
-    if (!sc_parse_leaf(p, &split.dim) || !sc_parse_expect(p, '@') || !sc_parse_sub_axis_list(p, &split.sub_axes))
+    if (!sc_parse_leaf(p, &split.dim) || !sc_parse_expect(p, '@') ||
+        !sc_parse_sub_axis_list(p, &split.sub_axes))
         return false;
     *sc_vec_push(&p->context->arena, &p->splits) = split;
     return true;
@@ -238,7 +242,9 @@ static bool parse_attr_key(sc_parser *p, sc_attr_key *out_key)
     if (key == NULL)
         return sc_parse_unknown(p, loc, "attribute", name, sc_attr_names, SC_ATTR_COUNT);
     if (*key == SC_ATTR_dims || *key == SC_ATTR_from_dims || *key == SC_ATTR_to)
-        return sc_parse_fail(p, loc, "'%s' stands in brackets behind the op: [dims + from_dims -> to]", sc_attr_names[*key]);
+        return sc_parse_fail(p, loc,
+                             "'%s' stands in brackets behind the op: [dims + from_dims -> to]",
+                             sc_attr_names[*key]);
     for (uint32_t i = 0; i < p->attr_count; i++) {
         if (p->attrs[i].key == *key)
             return sc_parse_fail(p, loc, "'%s' stands twice here", sc_attr_names[*key]);
@@ -280,10 +286,12 @@ static bool check_counts(sc_parser *p, sc_loc loc, sc_op_kind kind)
             named = p->attrs[i].count;
     }
     if (named > SC_MAX_FIXED_OPERANDS || p->operands.count != (uint32_t)row->operands + named)
-        return sc_parse_fail(p, loc, "'%s' has %d operands and one for each name of 'with': %u, not %u", row->name, row->operands,
-                             (uint32_t)row->operands + named, p->operands.count);
+        return sc_parse_fail(
+            p, loc, "'%s' has %d operands and one for each name of 'with': %u, not %u", row->name,
+            row->operands, (uint32_t)row->operands + named, p->operands.count);
     if (p->operands.count > SC_MAX_FIXED_OPERANDS || p->results.count > SC_MAX_FIXED_RESULTS)
-        return sc_parse_fail(p, loc, "'%s' has at most %d operands and %d results", row->name, SC_MAX_FIXED_OPERANDS, SC_MAX_FIXED_RESULTS);
+        return sc_parse_fail(p, loc, "'%s' has at most %d operands and %d results", row->name,
+                             SC_MAX_FIXED_OPERANDS, SC_MAX_FIXED_RESULTS);
     return true;
 }
 
@@ -310,10 +318,11 @@ static bool define_results(sc_parser *p, sc_op_id op)
     for (uint32_t r = 0; r < p->results.count; r++) {
         sc_token token = p->results.data[r];
         bool is_new;
-        sc_map_insert(&p->values, value_key(p, token.sym), op == SC_NONE ? SC_NONE : sc_result(p->m, op, r), &is_new);
+        sc_map_insert(&p->values, value_key(p, token.sym),
+                      op == SC_NONE ? SC_NONE : sc_result(p->m, op, r), &is_new);
         if (!is_new && op != SC_NONE)
-            good = sc_parse_fail(p, (sc_loc){p->base + token.begin, p->base + token.end}, "%%%.40s is defined twice",
-                                 sc_text(p->context, token.sym));
+            good = sc_parse_fail(p, (sc_loc){p->base + token.begin, p->base + token.end},
+                                 "%%%.40s is defined twice", sc_text(p->context, token.sym));
         if (op != SC_NONE)
             p->m->values.data[sc_result(p->m, op, r)].path = p->paths.data[r];
     }
@@ -326,8 +335,8 @@ static bool parse_op_text(sc_parser *p, sc_op_kind *out_kind, sc_loc *out_loc)
     if (!parse_results(p))
         return false;
     *out_loc = sc_parse_loc(p);
-    return parse_op_kind(p, out_kind) && parse_brackets(p) && parse_operands(p) && parse_attrs(p) && parse_types(p) &&
-           check_counts(p, *out_loc, *out_kind);
+    return parse_op_kind(p, out_kind) && parse_brackets(p) && parse_operands(p) && parse_attrs(p) &&
+           parse_types(p) && check_counts(p, *out_loc, *out_kind);
 }
 
 bool sc_parse_op(sc_parser *p, sc_sym scope)
@@ -338,8 +347,8 @@ bool sc_parse_op(sc_parser *p, sc_sym scope)
         define_results(p, SC_NONE);
         return false;
     }
-    sc_op_id op = sc_op_new(p->m, p->func, SC_NONE, kind, p->operands.data, p->operands.count, p->attrs, p->attr_count, p->types.data,
-                            p->results.count, SC_NONE);
+    sc_op_id op = sc_op_new(p->m, p->func, SC_NONE, kind, p->operands.data, p->operands.count,
+                            p->attrs, p->attr_count, p->types.data, p->results.count, SC_NONE);
     sc_op_at(p->m, op)->loc = loc;
     sc_op_at(p->m, op)->scope = scope;
     return define_results(p, op);

@@ -36,11 +36,13 @@ bool sc_parse_integer(sc_parser *p, int64_t low, int64_t high, int64_t *out_valu
         if (text[i] < '0' || text[i] > '9')
             return sc_parse_expected(p, "an integer");
         int digit = text[i] - '0';
-        if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, negative ? -digit : digit, &value))
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, negative ? -digit : digit, &value))
             return sc_parse_fail(p, loc, "this number does not fit 64 bits");
     }
     if (value < low || value > high)
-        return sc_parse_fail(p, loc, "%lld is not between %lld and %lld", (long long)value, (long long)low, (long long)high);
+        return sc_parse_fail(p, loc, "%lld is not between %lld and %lld", (long long)value,
+                             (long long)low, (long long)high);
     sc_parse_advance(p);
     *out_value = value;
     return true;
@@ -108,10 +110,12 @@ static bool add_axis(sc_parser *p, sc_loc loc, sc_sub_axis_list *list, const sc_
     return true;
 }
 
-static bool add_axis_sub_axis(sc_parser *p, sc_loc loc, sc_sub_axis_list *list, const sc_axis *axis, int64_t index)
+static bool add_axis_sub_axis(sc_parser *p, sc_loc loc, sc_sub_axis_list *list, const sc_axis *axis,
+                              int64_t index)
 {
     if (index >= axis->sub_axis_count)
-        return sc_parse_fail(p, loc, "axis '%s' is split in %u", sc_text(p->context, axis->name), axis->sub_axis_count);
+        return sc_parse_fail(p, loc, "axis '%s' is split in %u", sc_text(p->context, axis->name),
+                             axis->sub_axis_count);
     return add_sub_axis(p, loc, list, axis->first_sub_axis + (uint32_t)index);
 }
 
@@ -124,7 +128,8 @@ static bool quoted_sub_axis(sc_parser *p, sc_loc loc, sc_sym name, sc_sub_axis_l
         return unknown_axis(p, loc, name);
     if (!sc_parse_accept(p, '.'))
         return add_axis(p, loc, list, &p->m->mesh.axes[axis]);
-    return sc_parse_integer(p, 0, SC_MAX_SUB_AXES, &index) && add_axis_sub_axis(p, loc, list, &p->m->mesh.axes[axis], index);
+    return sc_parse_integer(p, 0, SC_MAX_SUB_AXES, &index) &&
+           add_axis_sub_axis(p, loc, list, &p->m->mesh.axes[axis], index);
 }
 
 /* tp or tp.0. A dot in a word always precedes the number of a sub-axis, as axes with a dot in their
@@ -168,7 +173,8 @@ bool sc_parse_sub_axis_items(sc_parser *p, int end, sc_sub_axis_list *list)
 bool sc_parse_sub_axis_list(sc_parser *p, sc_sub_axis_list *list)
 {
     memset(list, 0, sizeof *list);
-    return sc_parse_accept(p, '(') ? sc_parse_sub_axis_items(p, ')', list) : parse_sub_axis(p, list);
+    return sc_parse_accept(p, '(') ? sc_parse_sub_axis_items(p, ')', list)
+                                   : parse_sub_axis(p, list);
 }
 
 /* ---- dims ---- */
@@ -194,7 +200,9 @@ bool sc_parse_leaf(sc_parser *p, sc_dim *out_dim)
     if (!parse_dim_name(p, out_dim))
         return false;
     const sc_dim_info *info = &p->m->dims.data[*out_dim];
-    return info->part_count == 0 || sc_parse_fail(p, loc, "'%s' is a composite; its leaves stand here", sc_text(p->context, info->name));
+    return info->part_count == 0 ||
+           sc_parse_fail(p, loc, "'%s' is a composite; its leaves stand here",
+                         sc_text(p->context, info->name));
 }
 
 bool sc_parse_dims(sc_parser *p)
@@ -240,8 +248,8 @@ static bool check_local(sc_parser *p, const written_size *written, int64_t local
 {
     if ((p->m->states & SC_LOCAL) == 0 || local == global || written->local == local)
         return true;
-    return sc_parse_fail(p, written->loc, "the local size is %lld: expected '%lld/%lld'", (long long)local, (long long)local,
-                         (long long)global);
+    return sc_parse_fail(p, written->loc, "the local size is %lld: expected '%lld/%lld'",
+                         (long long)local, (long long)local, (long long)global);
 }
 
 static bool parse_dim_sub_axes(sc_parser *p, sc_sub_axis_list *sub_axes)
@@ -250,25 +258,29 @@ static bool parse_dim_sub_axes(sc_parser *p, sc_sub_axis_list *sub_axes)
     return !sc_parse_accept(p, '@') || sc_parse_sub_axis_list(p, sub_axes);
 }
 
-static bool use_sub_axes(sc_parser *p, sc_loc loc, sc_type_info *type, const sc_sub_axis_list *sub_axes, uint8_t on)
+static bool use_sub_axes(sc_parser *p, sc_loc loc, sc_type_info *type,
+                         const sc_sub_axis_list *sub_axes, uint8_t on)
 {
     for (uint32_t i = 0; i < sub_axes->count; i++) {
         uint8_t sub_axis = sub_axes->sub_axes[i];
         if (type->placement.on[sub_axis] != SC_ON_NOTHING)
-            return sc_parse_fail(p, loc, "axis '%s' is used twice in this type",
-                                 sc_text(p->context, p->m->mesh.axes[p->m->mesh.sub_axes[sub_axis].axis].name));
+            return sc_parse_fail(
+                p, loc, "axis '%s' is used twice in this type",
+                sc_text(p->context, p->m->mesh.axes[p->m->mesh.sub_axes[sub_axis].axis].name));
         type->placement.on[sub_axis] = on;
         type->placement.order[sub_axis] = (uint8_t)(sc_is_partial(on) ? 0 : i);
     }
     return true;
 }
 
-static bool add_leaf(sc_parser *p, sc_loc loc, sc_type_info *type, sc_type_dim dim, const sc_sub_axis_list *sub_axes)
+static bool add_leaf(sc_parser *p, sc_loc loc, sc_type_info *type, sc_type_dim dim,
+                     const sc_sub_axis_list *sub_axes)
 {
     if (type->rank == SC_MAX_RANK)
         return sc_parse_fail(p, loc, "a type has at most %d dims", SC_MAX_RANK);
     if (sc_type_find_dim(type, dim.dim) >= 0)
-        return sc_parse_fail(p, loc, "dim '%s' stands twice in this type", sc_text(p->context, p->m->dims.data[dim.dim].name));
+        return sc_parse_fail(p, loc, "dim '%s' stands twice in this type",
+                             sc_text(p->context, p->m->dims.data[dim.dim].name));
     type->dims[type->rank] = dim;
     return use_sub_axes(p, loc, type, sub_axes, (uint8_t)type->rank++);
 }
@@ -281,7 +293,8 @@ static bool parse_leaf_rest(sc_parser *p, sc_loc loc, sc_type_info *type, sc_dim
     if ((sc_parse_accept(p, '=') && !parse_size(p, &size)) || !parse_dim_sub_axes(p, &sub_axes) ||
         !add_leaf(p, loc, type, (sc_type_dim){dim, group, size.global}, &sub_axes))
         return false;
-    return size.global == 0 || check_local(p, &size, sc_type_local_size(p->m, type, type->rank - 1), size.global);
+    return size.global == 0 ||
+           check_local(p, &size, sc_type_local_size(p->m, type, type->rank - 1), size.global);
 }
 
 /* H=(K=2, G=4@tp), after the opening parenthesis */
@@ -294,7 +307,8 @@ static bool parse_group_leaves(sc_parser *p, sc_type_info *type, sc_dim group)
         if ((i > 0 && !sc_parse_expect(p, ',')) || !sc_parse_leaf(p, &dim))
             return false;
         if (dim != info->parts[i])
-            return sc_parse_fail(p, loc, "leaf %u of '%s' is '%s'", i + 1, sc_text(p->context, info->name),
+            return sc_parse_fail(p, loc, "leaf %u of '%s' is '%s'", i + 1,
+                                 sc_text(p->context, info->name),
                                  sc_text(p->context, p->m->dims.data[info->parts[i]].name));
         if (!parse_leaf_rest(p, loc, type, dim, group))
             return false;
@@ -303,7 +317,8 @@ static bool parse_group_leaves(sc_parser *p, sc_type_info *type, sc_dim group)
 }
 
 /* Returns the leaf sizes of a composite in short form; all 0 without a size. */
-static bool leaf_sizes(sc_parser *p, sc_loc loc, sc_dim group, int64_t product, int64_t sizes[SC_MAX_RANK])
+static bool leaf_sizes(sc_parser *p, sc_loc loc, sc_dim group, int64_t product,
+                       int64_t sizes[SC_MAX_RANK])
 {
     const sc_dim_info *info = &p->m->dims.data[group];
     const int64_t *declared = p->dim_lines.data[group].sizes;
@@ -312,13 +327,18 @@ static bool leaf_sizes(sc_parser *p, sc_loc loc, sc_dim group, int64_t product, 
     if (product == 0)
         return true;
     if (declared == NULL)
-        return sc_parse_fail(p, loc, "the 'dim' line of '%s' gives no sizes of its leaves; write them here: %s=(.. = .., ..)", name, name);
+        return sc_parse_fail(p, loc,
+                             "the 'dim' line of '%s' gives no sizes of its leaves; write them "
+                             "here: %s=(.. = .., ..)",
+                             name, name);
     memcpy(sizes, declared, info->part_count * sizeof *sizes);
     int64_t expected = sc_text_product(sizes, info->part_count);
     if (product == expected)
         return true;
-    return sc_parse_fail(p, loc, "the leaves of '%s' make %lld, not %lld; for other leaves write them here: %s=(.. = .., ..)", name,
-                         (long long)expected, (long long)product, name);
+    return sc_parse_fail(p, loc,
+                         "the leaves of '%s' make %lld, not %lld; for other leaves write them "
+                         "here: %s=(.. = .., ..)",
+                         name, (long long)expected, (long long)product, name);
 }
 
 /* H=8@tp, after the name and `=` */
@@ -328,10 +348,12 @@ static bool parse_group_rest(sc_parser *p, sc_loc loc, sc_type_info *type, sc_di
     written_size size = {0};
     sc_sub_axis_list sub_axes, leaves[SC_MAX_RANK];
     int64_t sizes[SC_MAX_RANK], local = 1;
-    if ((sized && !parse_size(p, &size)) || !parse_dim_sub_axes(p, &sub_axes) || !leaf_sizes(p, size.loc, group, size.global, sizes))
+    if ((sized && !parse_size(p, &size)) || !parse_dim_sub_axes(p, &sub_axes) ||
+        !leaf_sizes(p, size.loc, group, size.global, sizes))
         return false;
     if (!sc_text_distribute(&p->m->mesh, sizes, info->part_count, &sub_axes, leaves))
-        return sc_parse_fail(p, loc, "these axes do not divide the leaves of '%s' major first", sc_text(p->context, info->name));
+        return sc_parse_fail(p, loc, "these axes do not divide the leaves of '%s' major first",
+                             sc_text(p->context, info->name));
     for (uint32_t i = 0; i < info->part_count; i++) {
         if (!add_leaf(p, loc, type, (sc_type_dim){info->parts[i], group, sizes[i]}, &leaves[i]))
             return false;

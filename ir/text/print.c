@@ -18,7 +18,8 @@ static void print_bracket_dims(sc_printer *p, const sc_attr *attr)
 /* [D], [A + R -> E] for concat, [S -> T]. */
 static void print_brackets(sc_printer *p, const sc_op *op)
 {
-    const sc_attr *dims = sc_op_attr(op, SC_ATTR_dims), *from = sc_op_attr(op, SC_ATTR_from_dims), *to = sc_op_attr(op, SC_ATTR_to);
+    const sc_attr *dims = sc_op_attr(op, SC_ATTR_dims), *from = sc_op_attr(op, SC_ATTR_from_dims),
+                  *to = sc_op_attr(op, SC_ATTR_to);
     if (dims == NULL && from == NULL && to == NULL)
         return;
     sc_strbuf_add_char(p->out, '[');
@@ -128,7 +129,8 @@ static void print_value(sc_printer *p, const op_list *list, sc_value value)
 {
     const sc_module *m = p->m;
     sc_strbuf_add_char(p->out, '%');
-    if (value < m->values.count && list->numbers[value] != SC_NONE && m->ops.data[m->values.data[value].def].func == list->func)
+    if (value < m->values.count && list->numbers[value] != SC_NONE &&
+        m->ops.data[m->values.data[value].def].func == list->func)
         sc_strbuf_add_integer(p->out, list->numbers[value]);
     else /* invalid IR still prints, for debugging */
         sc_strbuf_printf(p->out, "?%u", value);
@@ -167,7 +169,8 @@ static void print_op(sc_printer *p, const op_list *list, const sc_op *op)
 static void print_fold(sc_printer *p, const sc_fold *fold)
 {
     if (fold->count > 1)
-        sc_strbuf_printf(p->out, "  // x %u: %.*s[%lld..%lld]\n", fold->count, (int)fold->stack_length, fold->stack, (long long)fold->from,
+        sc_strbuf_printf(p->out, "  // x %u: %.*s[%lld..%lld]\n", fold->count,
+                         (int)fold->stack_length, fold->stack, (long long)fold->from,
                          (long long)fold->to);
 }
 
@@ -209,7 +212,8 @@ static void print_op_line(sc_printer *p, const op_list *list, uint32_t i, sc_sym
 /* Prints items from..end, repeats once. A printed repeat may contain repeats itself. */
 typedef void print_item(sc_printer *p, void *user, uint32_t i);
 
-static void print_items(sc_printer *p, const sc_folder *folder, uint32_t from, uint32_t end, print_item *print, void *user)
+static void print_items(sc_printer *p, const sc_folder *folder, uint32_t from, uint32_t end,
+                        print_item *print, void *user)
 {
     for (uint32_t i = from; i < end;) {
         sc_fold fold = {.length = 1, .count = 1};
@@ -246,7 +250,11 @@ static void print_op_item(sc_printer *p, void *user, uint32_t i)
 
 static void print_func(sc_printer *p, op_list *list)
 {
-    sc_folder folder = {.m = p->m, .kind = SC_FOLD_OPS, .count = list->count, .ops = list->ops, .place = list->places};
+    sc_folder folder = {.m = p->m,
+                        .kind = SC_FOLD_OPS,
+                        .count = list->count,
+                        .ops = list->ops,
+                        .place = list->places};
     func_printing f = {.list = list};
     sc_strbuf_add(p->out, "\nfunc @");
     sc_print_name(p, p->m->funcs.data[list->func].name);
@@ -273,7 +281,8 @@ static void print_axis_split(sc_printer *p, const sc_axis *axis)
 {
     sc_strbuf_add(p->out, " split (");
     for (uint32_t i = 0; i < axis->sub_axis_count; i++)
-        sc_strbuf_printf(p->out, "%s%u", i > 0 ? ", " : "", p->m->mesh.sub_axes[axis->first_sub_axis + i].size);
+        sc_strbuf_printf(p->out, "%s%u", i > 0 ? ", " : "",
+                         p->m->mesh.sub_axes[axis->first_sub_axis + i].size);
     sc_strbuf_add_char(p->out, ')');
 }
 
@@ -414,8 +423,10 @@ void sc_print_module(const sc_module *m, const sc_print_options *options, sc_str
         print_dim_line(&p, d);
     for (uint32_t i = 0; i < m->rules.count; i++)
         print_rule(&p, i);
-    print_all(&p, &(sc_folder){.m = m, .kind = SC_FOLD_STATES, .count = m->state.count}, print_state, NULL);
-    print_all(&p, &(sc_folder){.m = m, .kind = SC_FOLD_SLOTS, .count = m->slots.count}, print_slot, NULL);
+    print_all(&p, &(sc_folder){.m = m, .kind = SC_FOLD_STATES, .count = m->state.count},
+              print_state, NULL);
+    print_all(&p, &(sc_folder){.m = m, .kind = SC_FOLD_SLOTS, .count = m->slots.count}, print_slot,
+              NULL);
     op_list list = make_tables(m);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
         number_function(m, f, &list);

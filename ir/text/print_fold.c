@@ -36,7 +36,8 @@ typedef struct shift {
 /* True for characters of a path or word that may precede a bracket or a dot. */
 static bool is_of_path(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == ']';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '.' || c == ']';
 }
 
 /* True if text[0..at) ends with the name of the stack. */
@@ -61,7 +62,8 @@ static bool same_text(const sc_module *m, const shift *s, sc_sym x, sc_sym y)
         q += length;
         if (*p == 0 || *q != '[')
             return *p == *q;
-        bool moved = names_stack(s, a, p) && isdigit((unsigned char)p[1]) && isdigit((unsigned char)q[1]);
+        bool moved =
+            names_stack(s, a, p) && isdigit((unsigned char)p[1]) && isdigit((unsigned char)q[1]);
         p++;
         q++;
         if (!moved)
@@ -85,13 +87,17 @@ static bool find_difference(const sc_module *m, sc_sym x, sc_sym y, shift *out)
         at++;
     while (at > 0 && isdigit((unsigned char)a[at - 1]))
         at--;
-    if (at < 2 || a[at - 1] != '[' || !isdigit((unsigned char)a[at]) || !isdigit((unsigned char)b[at]))
+    if (at < 2 || a[at - 1] != '[' || !isdigit((unsigned char)a[at]) ||
+        !isdigit((unsigned char)b[at]))
         return false;
     const char *begin = a + at - 1;
     while (begin > a && begin[-1] != ' ')
         begin--;
     int64_t from = strtoll(a + at, NULL, 10);
-    *out = (shift){.prefix = begin, .length = (size_t)(a + at - 1 - begin), .by = strtoll(b + at, NULL, 10) - from, .from = from};
+    *out = (shift){.prefix = begin,
+                   .length = (size_t)(a + at - 1 - begin),
+                   .by = strtoll(b + at, NULL, 10) - from,
+                   .from = from};
     return true;
 }
 
@@ -126,7 +132,8 @@ static bool same_numbers(const double *x, const double *y, uint32_t count)
 static bool same_splits(const sc_attr *x, const sc_attr *y)
 {
     for (uint32_t i = 0; i < x->count; i++) {
-        if (x->splits[i].dim != y->splits[i].dim || !sc_sub_axis_list_equal(&x->splits[i].sub_axes, &y->splits[i].sub_axes))
+        if (x->splits[i].dim != y->splits[i].dim ||
+            !sc_sub_axis_list_equal(&x->splits[i].sub_axes, &y->splits[i].sub_axes))
             return false;
     }
     return true;
@@ -224,7 +231,8 @@ static bool text_of_op(const sc_folder *f, uint32_t i, uint32_t n, sc_sym *out)
         *out = f->m->values.data[op->first_result + n - 1].path;
     } else if (n - 1 - op->result_count < op->attr_count) {
         const sc_attr *attr = &op->attrs[n - 1 - op->result_count];
-        bool is_text = sc_attr_kinds[attr->key] == SC_ATTR_KIND_WORD || sc_attr_kinds[attr->key] == SC_ATTR_KIND_TEXT;
+        bool is_text = sc_attr_kinds[attr->key] == SC_ATTR_KIND_WORD ||
+                       sc_attr_kinds[attr->key] == SC_ATTR_KIND_TEXT;
         *out = is_text ? attr->text : 0;
     } else if (n - 1 - op->result_count - op->attr_count < op->operand_count) {
         *out = name_of(f->m, op->operands[n - 1 - op->result_count - op->attr_count]);
@@ -259,8 +267,9 @@ static bool same_op(const pair *p, uint32_t k)
 {
     const sc_folder *f = p->folder;
     const sc_op *x = &f->m->ops.data[f->ops[p->a + k]], *y = &f->m->ops.data[f->ops[p->b + k]];
-    if (x->kind != y->kind || x->operand_count != y->operand_count || x->result_count != y->result_count ||
-        x->attr_count != y->attr_count || !same_text(f->m, &p->shift, x->scope, y->scope))
+    if (x->kind != y->kind || x->operand_count != y->operand_count ||
+        x->result_count != y->result_count || x->attr_count != y->attr_count ||
+        !same_text(f->m, &p->shift, x->scope, y->scope))
         return false;
     for (uint32_t i = 0; i < x->operand_count; i++) {
         if (!same_operand(p, k, x->operands[i], y->operands[i]))
@@ -271,7 +280,8 @@ static bool same_op(const pair *p, uint32_t k)
             return false;
     }
     for (uint32_t r = 0; r < x->result_count; r++) {
-        const sc_value_info *v = &f->m->values.data[x->first_result + r], *w = &f->m->values.data[y->first_result + r];
+        const sc_value_info *v = &f->m->values.data[x->first_result + r],
+                            *w = &f->m->values.data[y->first_result + r];
         if (v->type != w->type || !same_text(f->m, &p->shift, v->path, w->path))
             return false;
     }
@@ -282,7 +292,8 @@ static bool same_op(const pair *p, uint32_t k)
 static uint64_t hash_state(const sc_folder *f, uint32_t i)
 {
     const sc_state *state = &f->m->state.data[i];
-    return hash_text(f->m, state->path, sc_hash_mix(state->kind, (uint64_t)state->type << 32 | state->init));
+    return hash_text(f->m, state->path,
+                     sc_hash_mix(state->kind, (uint64_t)state->type << 32 | state->init));
 }
 
 static bool text_of_state(const sc_folder *f, uint32_t i, uint32_t n, sc_sym *out)
@@ -295,8 +306,8 @@ static bool same_state(const pair *p, uint32_t k)
 {
     const sc_module *m = p->folder->m;
     const sc_state *x = &m->state.data[p->a + k], *y = &m->state.data[p->b + k];
-    return x->kind == y->kind && x->type == y->type && x->init == y->init && same_numbers(x->init_args, y->init_args, 2) &&
-           same_text(m, &p->shift, x->path, y->path);
+    return x->kind == y->kind && x->type == y->type && x->init == y->init &&
+           same_numbers(x->init_args, y->init_args, 2) && same_text(m, &p->shift, x->path, y->path);
 }
 
 static uint64_t hash_slot(const sc_folder *f, uint32_t i)
@@ -382,7 +393,9 @@ static bool find_shift(const pair *p, uint32_t length, shift *out)
     const sc_folder *f = p->folder;
     for (uint32_t k = 0; k < length; k++) {
         sc_sym x, y;
-        for (uint32_t n = 0; kinds[f->kind].text(f, p->a + k, n, &x) && kinds[f->kind].text(f, p->b + k, n, &y); n++) {
+        for (uint32_t n = 0;
+             kinds[f->kind].text(f, p->a + k, n, &x) && kinds[f->kind].text(f, p->b + k, n, &y);
+             n++) {
             if (find_difference(f->m, x, y, out))
                 return true;
         }
@@ -448,7 +461,8 @@ sc_fold sc_fold_at(const sc_folder *f, uint32_t first, uint32_t end)
 {
     sc_fold best = {.length = 1, .count = 1};
     uint32_t next = f->next[first], best_items = 1;
-    for (uint32_t tried = 0; tried < STARTS && next != SC_NONE && next < end; tried++, next = f->next[next]) {
+    for (uint32_t tried = 0; tried < STARTS && next != SC_NONE && next < end;
+         tried++, next = f->next[next]) {
         uint32_t length = next - first;
         if (best.count > 1 && length % best.length == 0)
             continue;

@@ -24,10 +24,11 @@ typedef struct sc_folder {
 
 /* A run of items, printed once for `count` consecutive runs. */
 typedef struct sc_fold {
-    uint32_t skip;     /* items before the first run */
-    uint32_t length;   /* items per run */
-    uint32_t count;    /* consecutive equal runs; 1: nothing to fold */
-    const char *stack; /* name of the stack (stack_length bytes); the indices of the first and the last run */
+    uint32_t skip;   /* items before the first run */
+    uint32_t length; /* items per run */
+    uint32_t count;  /* consecutive equal runs; 1: nothing to fold */
+    /* name of the stack (stack_length bytes); the indices of the first and the last run */
+    const char *stack;
     size_t stack_length;
     int64_t from, to;
 } sc_fold;

@@ -60,7 +60,8 @@ static sc_sym intern_span(sc_text_lexer *lexer, uint32_t begin)
 
 static sc_token lex_word(sc_text_lexer *lexer, sc_token token)
 {
-    while (is_word(peek(lexer)) || (peek(lexer) == '.' && is_word(lexer->text[lexer->position + 1])))
+    while (is_word(peek(lexer)) ||
+           (peek(lexer) == '.' && is_word(lexer->text[lexer->position + 1])))
         lexer->position++;
     token.kind = SC_TOKEN_WORD;
     token.sym = intern_span(lexer, token.begin);
@@ -186,7 +187,8 @@ static sc_token lex_punctuation(sc_text_lexer *lexer, sc_token token)
     }
     if (c == 0 || strchr("=,:()[]{}@/+-.#", c) == NULL) {
         unsigned char byte = (unsigned char)c;
-        const char *format = byte > 0x20 && byte < 0x7f ? "'%c' has no meaning here" : "byte 0x%02x has no meaning here";
+        const char *format = byte > 0x20 && byte < 0x7f ? "'%c' has no meaning here"
+                                                        : "byte 0x%02x has no meaning here";
         return bad(token, sc_arena_printf(&lexer->context->arena, format, byte));
     }
     token.kind = (unsigned char)c;

@@ -46,9 +46,11 @@ struct sc_comm_group {
     sc_comm *comm;
     uint32_t size, rank;
     uint32_t *ranks;
-    uint32_t ordinal;                             /* number of earlier groups with the same list of ranks */
-    uint64_t next_number, *next_send, *next_recv; /* next number: of lane 0; of sends and receives, by peer */
-    void *state;                                  /* owned by the backend */
+    /* number of earlier groups with the same list of ranks */
+    uint32_t ordinal;
+    /* next number: of lane 0; of sends and receives, by peer */
+    uint64_t next_number, *next_send, *next_recv;
+    void *state; /* owned by the backend */
     sc_comm_group *next;
 };
 
@@ -88,12 +90,13 @@ enum { SC_COMM_SILENCE_MS = 300000, SC_COMM_JOIN_MS = 120000 /* defaults */ };
 /* Fills in the options of a world of processes: zeros are replaced from the environment or by
  * defaults. `options` NULL: all zero. SHARDC_ERROR_ARGUMENT names a variable whose value is not a
  * valid number. */
-shardc_status sc_comm_settle_options(const sc_comm_options *options, sc_comm_options *out, shardc_error *error);
+shardc_status sc_comm_settle_options(const sc_comm_options *options, sc_comm_options *out,
+                                     shardc_error *error);
 
 /* Creates the handle of `rank` and its world group, which needs `state`. Called by a backend's open
  * function. NULL with `error` filled on failure; the caller then still owns `state`. */
-sc_comm *sc_comm_new(const sc_comm_backend *backend, uint32_t rank, uint32_t size, const sc_comm_options *options, void *state,
-                     shardc_error *error);
+sc_comm *sc_comm_new(const sc_comm_backend *backend, uint32_t rank, uint32_t size,
+                     const sc_comm_options *options, void *state, shardc_error *error);
 
 /* The data symbol `shardc_mpi_module` of shardc_mpi.so. The module is compiled with this header's
  * structures, so `abi` is compared. */
@@ -105,19 +108,22 @@ typedef struct sc_comm_module {
 /* True if two members' calls of one lane and number match; each comes with its group rank. Compare
  * each member's call with one that arrived before it; for a permute with all of them
  * (sc_comm_compares_all). */
-bool sc_comm_summaries_fit(const sc_comm_summary *a, uint32_t rank_a, const sc_comm_summary *b, uint32_t rank_b);
+bool sc_comm_summaries_fit(const sc_comm_summary *a, uint32_t rank_a, const sc_comm_summary *b,
+                           uint32_t rank_b);
 bool sc_comm_compares_all(const sc_comm_summary *summary);
 
 /* Fill `error` with SHARDC_ERROR_COMM or SHARDC_ERROR_TIMEOUT. Parameters are group ranks; the text
  * has world ranks. `is_missing` has one flag per member. */
-shardc_status sc_comm_fail_mismatch(shardc_error *error, const sc_comm_request *mine, const sc_comm_summary *a, uint32_t rank_a,
+shardc_status sc_comm_fail_mismatch(shardc_error *error, const sc_comm_request *mine,
+                                    const sc_comm_summary *a, uint32_t rank_a,
                                     const sc_comm_summary *b, uint32_t rank_b);
 typedef enum sc_comm_absence {
     SC_COMM_LATE,
     SC_COMM_STALLED /* it made the call, but its bytes do not move */,
     SC_COMM_GONE
 } sc_comm_absence;
-shardc_status sc_comm_fail_missing(shardc_error *error, sc_comm_absence absence, const sc_comm_request *mine, const bool *is_missing,
+shardc_status sc_comm_fail_missing(shardc_error *error, sc_comm_absence absence,
+                                   const sc_comm_request *mine, const bool *is_missing,
                                    uint32_t waited_ms);
 /* Formats "all_reduce(sum) of f32[12] (layers[3].attn) in group 0, 1". For calls that are not
  * carried out by a communicator, such as NCCL's. */
@@ -125,6 +131,7 @@ void sc_comm_describe(const sc_comm_group *group, const sc_comm_call *call, char
 /* Counts one call of that kind. */
 void sc_comm_count(sc_comm_group *group, const sc_comm_call *call);
 /* Reports that world rank `lost` is gone. `mine` is this rank's call, or NULL if it is in none. */
-shardc_status sc_comm_fail_lost(shardc_error *error, shardc_status status, const sc_comm_request *mine, uint32_t lost, const char *why);
+shardc_status sc_comm_fail_lost(shardc_error *error, shardc_status status,
+                                const sc_comm_request *mine, uint32_t lost, const char *why);
 
 #endif

@@ -22,12 +22,14 @@ bool sc_comm_takes_part(const sc_comm_request *request, uint32_t member)
 {
     const sc_comm_group *group = request->group;
     uint64_t pair = request->lane - 1; /* of a message: from * n + to */
-    return member != group->rank && (request->lane == 0 || member == pair / group->size || member == pair % group->size);
+    return member != group->rank &&
+           (request->lane == 0 || member == pair / group->size || member == pair % group->size);
 }
 
 /* ---- the table ---- */
 
-void *sc_comm_find_call(sc_comm_calls *calls, uint64_t group, uint64_t lane, uint64_t number, bool makes)
+void *sc_comm_find_call(sc_comm_calls *calls, uint64_t group, uint64_t lane, uint64_t number,
+                        bool makes)
 {
     sc_comm_shared_call *call = calls->first;
     while (call != NULL && (call->group != group || call->lane != lane || call->number != number))
@@ -87,14 +89,17 @@ static shardc_status compare(const sc_comm_shared_call *call, uint32_t index, sh
     const sc_comm_notice *n = &call->notices[index];
     uint32_t sender = sc_comm_member(group, n->sender);
     if (sender == group->size)
-        return sc_fail(error, SHARDC_ERROR_COMM, "rank %u takes part in a group that it is not in", n->sender);
+        return sc_fail(error, SHARDC_ERROR_COMM, "rank %u takes part in a group that it is not in",
+                       n->sender);
     if (!sc_comm_summaries_fit(&request->summary, group->rank, &n->summary, sender))
-        return sc_comm_fail_mismatch(error, request, &request->summary, group->rank, &n->summary, sender);
+        return sc_comm_fail_mismatch(error, request, &request->summary, group->rank, &n->summary,
+                                     sender);
     for (uint32_t i = 0; i < index && sc_comm_compares_all(&request->summary); i++) {
         const sc_comm_notice *other = &call->notices[i];
         uint32_t rank = sc_comm_member(group, other->sender);
         if (!sc_comm_summaries_fit(&other->summary, rank, &n->summary, sender))
-            return sc_comm_fail_mismatch(error, request, &other->summary, rank, &n->summary, sender);
+            return sc_comm_fail_mismatch(error, request, &other->summary, rank, &n->summary,
+                                         sender);
     }
     return SHARDC_OK;
 }
@@ -104,10 +109,12 @@ static shardc_status check_summary(const sc_comm_notice *notice, shardc_error *e
 {
     const sc_comm_summary *summary = &notice->summary;
     if (summary->kind >= SC_COMM_KINDS || summary->reduce >= SC_COMM_REDUCES)
-        return sc_fail(error, SHARDC_ERROR_COMM, "rank %u calls something that is not known here", notice->sender);
+        return sc_fail(error, SHARDC_ERROR_COMM, "rank %u calls something that is not known here",
+                       notice->sender);
     for (uint32_t i = 0; i < SC_COMM_SHOWN_PARTS; i++) {
         if (summary->dtypes[i] >= SC_DTYPE_COUNT)
-            return sc_fail(error, SHARDC_ERROR_COMM, "rank %u calls with a dtype that is not known here", notice->sender);
+            return sc_fail(error, SHARDC_ERROR_COMM,
+                           "rank %u calls with a dtype that is not known here", notice->sender);
     }
     return SHARDC_OK;
 }
@@ -125,7 +132,8 @@ static bool has_room(sc_comm_shared_call *call)
     return true;
 }
 
-shardc_status sc_comm_take_notice(sc_comm_shared_call *call, const sc_comm_notice *notice, shardc_error *error)
+shardc_status sc_comm_take_notice(sc_comm_shared_call *call, const sc_comm_notice *notice,
+                                  shardc_error *error)
 {
     shardc_status status = check_summary(notice, error);
     if (status != SHARDC_OK)
@@ -149,16 +157,19 @@ shardc_status sc_comm_compare_notices(sc_comm_shared_call *call, shardc_error *e
 
 bool sc_comm_is_agreed(const sc_comm_shared_call *call)
 {
-    return call->request != NULL && !call->disagrees && call->notice_count == (call->lane == 0 ? call->request->group->size - 1 : 1);
+    return call->request != NULL && !call->disagrees &&
+           call->notice_count == (call->lane == 0 ? call->request->group->size - 1 : 1);
 }
 
-uint32_t sc_comm_find_missing(const sc_comm_shared_call *call, bool (*is_gone)(const void *world, uint32_t rank), const void *world,
+uint32_t sc_comm_find_missing(const sc_comm_shared_call *call,
+                              bool (*is_gone)(const void *world, uint32_t rank), const void *world,
                               bool *missing)
 {
     const sc_comm_group *group = call->request->group;
     uint32_t count = 0;
     for (uint32_t i = 0; i < group->size; i++)
-        missing[i] = sc_comm_takes_part(call->request, i) && (is_gone == NULL || is_gone(world, group->ranks[i]));
+        missing[i] = sc_comm_takes_part(call->request, i) &&
+                     (is_gone == NULL || is_gone(world, group->ranks[i]));
     for (uint32_t i = 0; i < call->notice_count; i++) {
         uint32_t sender = sc_comm_member(group, call->notices[i].sender);
         if (sender < group->size)

@@ -20,7 +20,9 @@ typedef struct sc_comm_shared_call {
     sc_comm_request *request;     /* NULL: not yet started by this rank */
     sc_comm_notice *notices;      /* of the other members, in order of arrival */
     uint32_t notice_count, notice_room;
-    bool disagrees; /* the members' calls differ, so it never moves, even if the world is marked failed only later */
+    /* the members' calls differ, so it never moves, even if the world is marked failed only later
+     */
+    bool disagrees;
 } sc_comm_shared_call;
 
 /* Initialize with zeros and set `bytes`. */
@@ -38,7 +40,8 @@ bool sc_comm_takes_part(const sc_comm_request *request, uint32_t member);
 
 /* Finds a call. If it does not exist and `makes` is set, creates it, zeroed or reused as
  * sc_comm_drop_call left it. NULL: not found, or out of memory. */
-void *sc_comm_find_call(sc_comm_calls *calls, uint64_t group, uint64_t lane, uint64_t number, bool makes);
+void *sc_comm_find_call(sc_comm_calls *calls, uint64_t group, uint64_t lane, uint64_t number,
+                        bool makes);
 /* Puts a call on the free list; the backend's fields are kept for its next use. */
 void sc_comm_drop_call(sc_comm_calls *calls, void *call);
 /* Frees all calls, running `free_own` on each first. */
@@ -47,14 +50,16 @@ void sc_comm_free_calls(sc_comm_calls *calls, void (*free_own)(void *call));
 /* Takes another rank's notice, which is not trusted. Notices are compared now, and again when this
  * rank starts its own call. They are compared with each other only if the kind requires it, because
  * every rank does the same. */
-shardc_status sc_comm_take_notice(sc_comm_shared_call *call, const sc_comm_notice *notice, shardc_error *error);
+shardc_status sc_comm_take_notice(sc_comm_shared_call *call, const sc_comm_notice *notice,
+                                  shardc_error *error);
 shardc_status sc_comm_compare_notices(sc_comm_shared_call *call, shardc_error *error);
 /* True if this rank has started the call and all other members have sent matching notices. */
 bool sc_comm_is_agreed(const sc_comm_shared_call *call);
 
 /* Flags the members that have not announced the call, and returns their number; one flag per
  * member. With `is_gone`, flags only those for which it returns true; it takes world ranks. */
-uint32_t sc_comm_find_missing(const sc_comm_shared_call *call, bool (*is_gone)(const void *world, uint32_t rank), const void *world,
+uint32_t sc_comm_find_missing(const sc_comm_shared_call *call,
+                              bool (*is_gone)(const void *world, uint32_t rank), const void *world,
                               bool *missing);
 
 #endif

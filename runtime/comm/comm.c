@@ -40,7 +40,8 @@ static void add_summary(message *m, const sc_comm_group *group, const sc_comm_su
     if (s->reduce != SC_COMM_NONE)
         add(m, "(%s)", sc_comm_reduce_names[s->reduce]);
     for (uint32_t i = 0; i < s->part_count && i < SC_COMM_SHOWN_PARTS; i++)
-        add(m, "%s%s[%" PRId64 "]", i == 0 ? " of " : ", ", sc_dtypes[s->dtypes[i]].name, s->counts[i]);
+        add(m, "%s%s[%" PRId64 "]", i == 0 ? " of " : ", ", sc_dtypes[s->dtypes[i]].name,
+            s->counts[i]);
     if (s->part_count > SC_COMM_SHOWN_PARTS)
         add(m, " and %u more, %" PRId64 " bytes", s->part_count - SC_COMM_SHOWN_PARTS, s->bytes);
     bool has_from = sc_collective_has(s->kind, SC_COLLECTIVE_FROM);
@@ -78,7 +79,8 @@ static void add_place(message *m, const sc_comm_request *request)
         add(m, " (its group %u)", request->group->ordinal);
 }
 
-shardc_status sc_comm_fail_mismatch(shardc_error *error, const sc_comm_request *mine, const sc_comm_summary *a, uint32_t rank_a,
+shardc_status sc_comm_fail_mismatch(shardc_error *error, const sc_comm_request *mine,
+                                    const sc_comm_summary *a, uint32_t rank_a,
                                     const sc_comm_summary *b, uint32_t rank_b)
 {
     message m = {.length = 0};
@@ -95,7 +97,8 @@ shardc_status sc_comm_fail_mismatch(shardc_error *error, const sc_comm_request *
     return sc_fail(error, SHARDC_ERROR_COMM, "%s", m.text);
 }
 
-shardc_status sc_comm_fail_missing(shardc_error *error, sc_comm_absence absence, const sc_comm_request *mine, const bool *is_missing,
+shardc_status sc_comm_fail_missing(shardc_error *error, sc_comm_absence absence,
+                                   const sc_comm_request *mine, const bool *is_missing,
                                    uint32_t waited_ms)
 {
     message m = {.length = 0};
@@ -118,10 +121,12 @@ shardc_status sc_comm_fail_missing(shardc_error *error, sc_comm_absence absence,
         add(&m, " closed %s communicator before", missing == 1 ? "its" : "their");
         break;
     }
-    return sc_fail(error, absence == SC_COMM_GONE ? SHARDC_ERROR_COMM : SHARDC_ERROR_TIMEOUT, "%s", m.text);
+    return sc_fail(error, absence == SC_COMM_GONE ? SHARDC_ERROR_COMM : SHARDC_ERROR_TIMEOUT, "%s",
+                   m.text);
 }
 
-shardc_status sc_comm_fail_lost(shardc_error *error, shardc_status status, const sc_comm_request *mine, uint32_t lost, const char *why)
+shardc_status sc_comm_fail_lost(shardc_error *error, shardc_status status,
+                                const sc_comm_request *mine, uint32_t lost, const char *why)
 {
     message m = {.length = 0};
     if (mine != NULL) {
@@ -148,52 +153,67 @@ static bool reads_source(const sc_comm_group *group, const sc_comm_call *call)
 
 static bool writes_destination(const sc_comm_call *call)
 {
-    return call->kind == SC_COMM_PERMUTE ? call->from != SC_COMM_NOBODY : call->kind != SC_COMM_SEND;
+    return call->kind == SC_COMM_PERMUTE ? call->from != SC_COMM_NOBODY
+                                         : call->kind != SC_COMM_SEND;
 }
 
-static shardc_status check_part(const sc_comm_group *group, const sc_comm_call *call, uint32_t index, shardc_error *error)
+static shardc_status check_part(const sc_comm_group *group, const sc_comm_call *call,
+                                uint32_t index, shardc_error *error)
 {
     const sc_comm_part *part = &call->parts[index];
     const char *name = sc_comm_kind_names[call->kind];
     if ((uint32_t)part->dtype >= SC_DTYPE_COUNT)
-        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s: part %u has no known dtype (%d)", name, index, (int)part->dtype);
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s: part %u has no known dtype (%d)", name,
+                       index, (int)part->dtype);
     uint8_t bytes = sc_dtypes[part->dtype].bytes;
     if (part->count < 0 || part->count > INT64_MAX / bytes)
-        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s: part %u has %" PRId64 " elements", name, index, part->count);
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s: part %u has %" PRId64 " elements", name,
+                       index, part->count);
     if (sc_collective_has(call->kind, SC_COLLECTIVE_DIVIDES) && part->count % group->size != 0)
-        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s: the %" PRId64 " elements of part %u do not divide by the %u ranks of the group",
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT,
+                       "%s: the %" PRId64
+                       " elements of part %u do not divide by the %u ranks of the group",
                        name, part->count, index, group->size);
     bool has_source = reads_source(group, call), has_destination = writes_destination(call);
-    if (part->count > 0 && ((has_source && part->source == NULL) || (has_destination && part->destination == NULL)))
+    if (part->count > 0 &&
+        ((has_source && part->source == NULL) || (has_destination && part->destination == NULL)))
         return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s: part %u has no %s", name, index,
                        has_source && part->source == NULL ? "source" : "destination");
-    if ((has_source && (uintptr_t)part->source % bytes != 0) || (has_destination && (uintptr_t)part->destination % bytes != 0))
-        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s: part %u is not aligned to its %u-byte elements", name, index, (unsigned)bytes);
+    if ((has_source && (uintptr_t)part->source % bytes != 0) ||
+        (has_destination && (uintptr_t)part->destination % bytes != 0))
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT,
+                       "%s: part %u is not aligned to its %u-byte elements", name, index,
+                       (unsigned)bytes);
     return SHARDC_OK;
 }
 
-static shardc_status check_peer(const sc_comm_group *group, const sc_comm_call *call, int32_t peer, const char *name, shardc_error *error)
+static shardc_status check_peer(const sc_comm_group *group, const sc_comm_call *call, int32_t peer,
+                                const char *name, shardc_error *error)
 {
     if (call->kind == SC_COMM_PERMUTE && peer == SC_COMM_NOBODY)
         return SHARDC_OK;
     if (peer < 0 || (uint32_t)peer >= group->size)
-        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s: `%s` is %d in a group of %u ranks", sc_comm_kind_names[call->kind], name,
-                       (int)peer, group->size);
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s: `%s` is %d in a group of %u ranks",
+                       sc_comm_kind_names[call->kind], name, (int)peer, group->size);
     if ((call->kind == SC_COMM_SEND || call->kind == SC_COMM_RECV) && (uint32_t)peer == group->rank)
-        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s: `%s` is the rank itself", sc_comm_kind_names[call->kind], name);
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s: `%s` is the rank itself",
+                       sc_comm_kind_names[call->kind], name);
     return SHARDC_OK;
 }
 
-static shardc_status check_call(const sc_comm_group *group, const sc_comm_call *call, shardc_error *error)
+static shardc_status check_call(const sc_comm_group *group, const sc_comm_call *call,
+                                shardc_error *error)
 {
     shardc_status status = SHARDC_OK;
     if ((uint32_t)call->kind >= SC_COMM_KINDS)
         return sc_fail(error, SHARDC_ERROR_ARGUMENT, "no such kind of call: %d", (int)call->kind);
     const char *name = sc_comm_kind_names[call->kind];
     bool is_reduce = (uint32_t)call->reduce < SC_COMM_REDUCES && call->reduce != SC_COMM_NONE;
-    if (sc_collective_has(call->kind, SC_COLLECTIVE_REDUCES) ? !is_reduce : call->reduce != SC_COMM_NONE)
+    if (sc_collective_has(call->kind, SC_COLLECTIVE_REDUCES) ? !is_reduce
+                                                             : call->reduce != SC_COMM_NONE)
         return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s: %s (%d)", name,
-                       sc_collective_has(call->kind, SC_COLLECTIVE_REDUCES) ? "no such reduction" : "it reduces nothing",
+                       sc_collective_has(call->kind, SC_COLLECTIVE_REDUCES) ? "no such reduction"
+                                                                            : "it reduces nothing",
                        (int)call->reduce);
     if (call->kind == SC_COMM_BARRIER && call->part_count != 0)
         return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s: it has no parts", name);
@@ -206,8 +226,11 @@ static shardc_status check_call(const sc_comm_group *group, const sc_comm_call *
     int64_t total = 0;
     for (uint32_t i = 0; status == SHARDC_OK && i < call->part_count; i++) {
         status = check_part(group, call, i, error);
-        if (status == SHARDC_OK && __builtin_add_overflow(total, call->parts[i].count * sc_dtypes[call->parts[i].dtype].bytes, &total))
-            status = sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s: the parts have more bytes than 64 bits count", name);
+        if (status == SHARDC_OK &&
+            __builtin_add_overflow(
+                total, call->parts[i].count * sc_dtypes[call->parts[i].dtype].bytes, &total))
+            status = sc_fail(error, SHARDC_ERROR_ARGUMENT,
+                             "%s: the parts have more bytes than 64 bits count", name);
     }
     return status;
 }
@@ -239,7 +262,8 @@ bool sc_comm_compares_all(const sc_comm_summary *summary)
     return summary->kind == SC_COMM_PERMUTE;
 }
 
-bool sc_comm_summaries_fit(const sc_comm_summary *a, uint32_t rank_a, const sc_comm_summary *b, uint32_t rank_b)
+bool sc_comm_summaries_fit(const sc_comm_summary *a, uint32_t rank_a, const sc_comm_summary *b,
+                           uint32_t rank_b)
 {
     if (a->part_count != b->part_count || a->bytes != b->bytes || a->parts_hash != b->parts_hash)
         return false;
@@ -248,19 +272,21 @@ bool sc_comm_summaries_fit(const sc_comm_summary *a, uint32_t rank_a, const sc_c
     if (a->kind != b->kind || a->reduce != b->reduce)
         return false;
     if (a->kind == SC_COMM_PERMUTE)
-        return (a->to == (int32_t)rank_b) == (b->from == (int32_t)rank_a) && (b->to == (int32_t)rank_a) == (a->from == (int32_t)rank_b);
+        return (a->to == (int32_t)rank_b) == (b->from == (int32_t)rank_a) &&
+               (b->to == (int32_t)rank_a) == (a->from == (int32_t)rank_b);
     return a->from == b->from;
 }
 
 static void count_summary(sc_comm_group *group, const sc_comm_summary *summary)
 {
     sc_comm_counter *counter = &group->comm->counters[summary->kind];
-    bool is_to_nobody =
-        sc_collective_has(summary->kind, SC_COLLECTIVE_TO) && (summary->to == SC_COMM_NOBODY || summary->to == (int32_t)group->rank);
+    bool is_to_nobody = sc_collective_has(summary->kind, SC_COLLECTIVE_TO) &&
+                        (summary->to == SC_COMM_NOBODY || summary->to == (int32_t)group->rank);
     counter->calls++;
     counter->bytes += (uint64_t)summary->bytes;
     if (summary->kind != SC_COMM_BARRIER && !is_to_nobody)
-        counter->sent += sc_collective_sent((sc_image_collective_kind)summary->kind, (double)summary->bytes, (double)group->size);
+        counter->sent += sc_collective_sent((sc_image_collective_kind)summary->kind,
+                                            (double)summary->bytes, (double)group->size);
 }
 
 void sc_comm_count(sc_comm_group *group, const sc_comm_call *call)
@@ -344,7 +370,8 @@ void sc_comm_describe(const sc_comm_group *group, const sc_comm_call *call, char
     snprintf(out, size, "%s", m.text);
 }
 
-shardc_status sc_comm_start(sc_comm_group *group, const sc_comm_call *call, sc_comm_request **out, shardc_error *error)
+shardc_status sc_comm_start(sc_comm_group *group, const sc_comm_call *call, sc_comm_request **out,
+                            shardc_error *error)
 {
     sc_comm *comm = group->comm;
     shardc_status status = check_call(group, call, error);
@@ -352,7 +379,8 @@ shardc_status sc_comm_start(sc_comm_group *group, const sc_comm_call *call, sc_c
         return status;
     sc_comm_request *request = take_request(comm, call->part_count);
     if (request == NULL)
-        return sc_fail(error, SHARDC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[call->kind]);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "%s: out of memory",
+                       sc_comm_kind_names[call->kind]);
     request->group = group;
     request->call = *call;
     request->call.parts = request->parts;

@@ -66,7 +66,13 @@ typedef enum sc_comm_kind {
 } sc_comm_kind;
 
 /* In the order of sc_image_reduce: a program's numbers are these. */
-typedef enum sc_comm_reduce { SC_COMM_NONE, SC_COMM_SUM, SC_COMM_MAX, SC_COMM_MIN, SC_COMM_REDUCES } sc_comm_reduce;
+typedef enum sc_comm_reduce {
+    SC_COMM_NONE,
+    SC_COMM_SUM,
+    SC_COMM_MAX,
+    SC_COMM_MIN,
+    SC_COMM_REDUCES
+} sc_comm_reduce;
 
 extern const char *const sc_comm_kind_names[SC_COMM_KINDS];
 extern const char *const sc_comm_reduce_names[SC_COMM_REDUCES];
@@ -79,16 +85,23 @@ typedef struct sc_comm_group sc_comm_group;     /* one rank's handle of a group 
 typedef struct sc_comm_request sc_comm_request; /* a call in flight */
 
 typedef struct sc_comm_options {
-    uint32_t deadline_ms;     /* limit of one wait; 0: none */
-    uint32_t join_ms;         /* TCP: limit until all ranks have joined; 0: SHARDC_JOIN_MS, by default two minutes */
-    uint32_t silence_ms;      /* processes: a rank silent for this long is lost; 0: SHARDC_SILENCE_MS, by default five minutes */
-    const char *started_with; /* processes: lines of runtime/comm/identity.h, which must be equal on all; NULL: none */
+    uint32_t deadline_ms; /* limit of one wait; 0: none */
+    /* TCP: limit until all ranks have joined; 0: SHARDC_JOIN_MS, by default two minutes */
+    uint32_t join_ms;
+    /* processes: a rank silent for this long is lost; 0: SHARDC_SILENCE_MS, by default five minutes
+     */
+    uint32_t silence_ms;
+    /* processes: lines of runtime/comm/identity.h, which must be equal on all; NULL: none */
+    const char *started_with;
 } sc_comm_options;
 
 typedef struct sc_comm_part {
-    const void *source; /* may be NULL if it is not read (recv, count 0, ..); likewise destination if it is not written */
+    /* may be NULL if it is not read (recv, count 0, ..); likewise destination if it is not written
+     */
+    const void *source;
     void *destination;
-    int64_t count; /* elements of the full buffer; a multiple of n for all_gather, reduce_scatter, all_to_all */
+    /* elements of the full buffer; a multiple of n for all_gather, reduce_scatter, all_to_all */
+    int64_t count;
     sc_dtype dtype;
 } sc_comm_part;
 
@@ -97,13 +110,16 @@ typedef struct sc_comm_call {
     sc_comm_reduce reduce; /* all_reduce, reduce_scatter; else SC_COMM_NONE */
     uint32_t part_count;
     const sc_comm_part *parts;
-    int32_t to, from; /* group ranks: permute reads both, send `to`, recv and broadcast `from`; otherwise ignored */
-    const char *what; /* name for messages, as "layers[3].attn", or NULL; must outlive the request */
+    /* group ranks: permute reads both, send `to`, recv and broadcast `from`; otherwise ignored */
+    int32_t to, from;
+    /* name for messages, as "layers[3].attn", or NULL; must outlive the request */
+    const char *what;
 } sc_comm_call;
 
 /* Opens a world of `size` ranks as threads of this process. out[r] is rank r's handle; rank r
  * closes it. On failure nothing is open. */
-shardc_status sc_comm_open_local(uint32_t size, const sc_comm_options *options, sc_comm **out, shardc_error *error);
+shardc_status sc_comm_open_local(uint32_t size, const sc_comm_options *options, sc_comm **out,
+                                 shardc_error *error);
 
 /* Opens this process's rank of the MPI job that started it (mpirun, srun). The module shardc_mpi.so
  * is searched in the folders of $SHARDC_MODULES (separated by ':'), beside the executable, in
@@ -119,7 +135,8 @@ shardc_status sc_comm_open_mpi(const sc_comm_options *options, sc_comm **out, sh
  * they connect; its errors are returned. Every rank must open the same number of communicators, in
  * the same order. A rank whose process ends without closing fails the world at once; a rank that is
  * stopped fails it at the deadline. The error names the rank. */
-shardc_status sc_comm_open_tcp(const struct sc_launch *launch, const sc_comm_options *options, sc_comm **out, shardc_error *error);
+shardc_status sc_comm_open_tcp(const struct sc_launch *launch, const sc_comm_options *options,
+                               sc_comm **out, shardc_error *error);
 
 /* Frees the sc_comm and its groups. Calls in flight are abandoned, which fails the world for the
  * others. MPI: waits until all ranks close theirs; in a failed world for a few seconds only. NULL
@@ -136,14 +153,16 @@ void sc_comm_set_deadline(sc_comm *comm, uint32_t deadline_ms);
  * this rank. Every member calls it with the same list; the k-th group of a list on one member
  * matches the k-th group of that list on the others. Does not wait for the other members. The
  * sc_comm owns the group. */
-shardc_status sc_comm_group_new(sc_comm *comm, const uint32_t *ranks, uint32_t count, sc_comm_group **out, shardc_error *error);
+shardc_status sc_comm_group_new(sc_comm *comm, const uint32_t *ranks, uint32_t count,
+                                sc_comm_group **out, shardc_error *error);
 uint32_t sc_comm_group_rank(const sc_comm_group *group);
 uint32_t sc_comm_group_size(const sc_comm_group *group);
 
 /* Starts a call and returns at once; `call` and its parts are copied. Requests are recycled: once
  * the maximum number of requests and parts has been in flight, nothing more is allocated (except by
  * MPI). Every started request must be waited for, in any order, even after an error. */
-shardc_status sc_comm_start(sc_comm_group *group, const sc_comm_call *call, sc_comm_request **out, shardc_error *error);
+shardc_status sc_comm_start(sc_comm_group *group, const sc_comm_call *call, sc_comm_request **out,
+                            shardc_error *error);
 /* Waits for the request and frees it. The other members must have started the call. Under MPI, for
  * more than a small message, they must also be in a wait or in sc_comm_progress, because nobody
  * else moves their bytes; there the deadline restarts whenever bytes have moved. */

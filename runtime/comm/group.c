@@ -33,13 +33,14 @@ static sc_comm_group *new_group(sc_comm *comm, const uint32_t *ranks, uint32_t c
 }
 
 /* Checks the list and finds this rank in it; `seen` has one flag per rank of the world. */
-static shardc_status check_ranks(const sc_comm *comm, const uint32_t *ranks, uint32_t count, bool *seen, uint32_t *out_rank,
-                                 shardc_error *error)
+static shardc_status check_ranks(const sc_comm *comm, const uint32_t *ranks, uint32_t count,
+                                 bool *seen, uint32_t *out_rank, shardc_error *error)
 {
     bool has_self = false;
     for (uint32_t i = 0; i < count; i++) {
         if (ranks[i] >= comm->size)
-            return sc_fail(error, SHARDC_ERROR_ARGUMENT, "a group has rank %u, the world has %u ranks", ranks[i], comm->size);
+            return sc_fail(error, SHARDC_ERROR_ARGUMENT,
+                           "a group has rank %u, the world has %u ranks", ranks[i], comm->size);
         if (seen[ranks[i]])
             return sc_fail(error, SHARDC_ERROR_ARGUMENT, "a group has rank %u twice", ranks[i]);
         seen[ranks[i]] = true;
@@ -48,15 +49,20 @@ static shardc_status check_ranks(const sc_comm *comm, const uint32_t *ranks, uin
             has_self = true;
         }
     }
-    return has_self ? SHARDC_OK : sc_fail(error, SHARDC_ERROR_ARGUMENT, "rank %u makes a group that it is not in", comm->rank);
+    return has_self ? SHARDC_OK
+                    : sc_fail(error, SHARDC_ERROR_ARGUMENT,
+                              "rank %u makes a group that it is not in", comm->rank);
 }
 
-shardc_status sc_comm_group_new(sc_comm *comm, const uint32_t *ranks, uint32_t count, sc_comm_group **out, shardc_error *error)
+shardc_status sc_comm_group_new(sc_comm *comm, const uint32_t *ranks, uint32_t count,
+                                sc_comm_group **out, shardc_error *error)
 {
     uint32_t rank = 0;
     bool *seen = calloc(comm->size, sizeof *seen);
-    shardc_status status = seen != NULL ? check_ranks(comm, ranks, count, seen, &rank, error) : SHARDC_OK;
-    sc_comm_group *group = seen != NULL && status == SHARDC_OK ? new_group(comm, ranks, count) : NULL;
+    shardc_status status =
+        seen != NULL ? check_ranks(comm, ranks, count, seen, &rank, error) : SHARDC_OK;
+    sc_comm_group *group =
+        seen != NULL && status == SHARDC_OK ? new_group(comm, ranks, count) : NULL;
     free(seen);
     if (status != SHARDC_OK)
         return status;
@@ -92,8 +98,8 @@ static void free_comm(sc_comm *comm)
     pthread_mutex_destroy(&comm->lock);
 }
 
-sc_comm *sc_comm_new(const sc_comm_backend *backend, uint32_t rank, uint32_t size, const sc_comm_options *options, void *state,
-                     shardc_error *error)
+sc_comm *sc_comm_new(const sc_comm_backend *backend, uint32_t rank, uint32_t size,
+                     const sc_comm_options *options, void *state, shardc_error *error)
 {
     sc_comm *comm = calloc(1, sizeof *comm);
     uint32_t *ranks = calloc(size, sizeof *ranks);

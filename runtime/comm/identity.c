@@ -39,7 +39,8 @@ static bool has_line(const char *text, const line *wanted)
 static bool find_name(const char *text, const line *wanted, const char *but, line *out)
 {
     while (next_line(&text, out)) {
-        if (out->name == wanted->name && memcmp(out->text, wanted->text, out->name) == 0 && !has_line(but, out))
+        if (out->name == wanted->name && memcmp(out->text, wanted->text, out->name) == 0 &&
+            !has_line(but, out))
             return true;
     }
     return false;
@@ -48,14 +49,17 @@ static bool find_name(const char *text, const line *wanted, const char *but, lin
 static void describe(const line *l, bool is_there, const line *wanted, char out[SHOWN + 8])
 {
     if (is_there)
-        snprintf(out, SHOWN + 8, "%.*s%s", (int)(l->length < SHOWN ? l->length : SHOWN), l->text, l->length > SHOWN ? ".." : "");
+        snprintf(out, SHOWN + 8, "%.*s%s", (int)(l->length < SHOWN ? l->length : SHOWN), l->text,
+                 l->length > SHOWN ? ".." : "");
     else
-        snprintf(out, SHOWN + 8, "no %.*s", (int)(wanted->name < SHOWN ? wanted->name : SHOWN), wanted->text);
+        snprintf(out, SHOWN + 8, "no %.*s", (int)(wanted->name < SHOWN ? wanted->name : SHOWN),
+                 wanted->text);
 }
 
 /* Finds a line of `a` that `b` does not have, and describes it beside the other rank's line of that
  * name. */
-static bool names_missing(const char *a, uint32_t rank_a, const char *b, uint32_t rank_b, char *out, size_t size)
+static bool names_missing(const char *a, uint32_t rank_a, const char *b, uint32_t rank_b, char *out,
+                          size_t size)
 {
     line l, other = {0};
     char mine[SHOWN + 8], theirs[SHOWN + 8];
@@ -71,7 +75,8 @@ static bool names_missing(const char *a, uint32_t rank_a, const char *b, uint32_
     return false;
 }
 
-bool sc_identity_differs(const char *a, uint32_t rank_a, const char *b, uint32_t rank_b, char *out, size_t size)
+bool sc_identity_differs(const char *a, uint32_t rank_a, const char *b, uint32_t rank_b, char *out,
+                         size_t size)
 {
     if (strcmp(a, b) == 0)
         return false;
@@ -84,16 +89,19 @@ bool sc_identity_differs(const char *a, uint32_t rank_a, const char *b, uint32_t
 
 /* ---- comparison between ranks ---- */
 
-static shardc_status run(sc_comm *comm, sc_comm_kind kind, const void *source, void *destination, int64_t count, shardc_error *error)
+static shardc_status run(sc_comm *comm, sc_comm_kind kind, const void *source, void *destination,
+                         int64_t count, shardc_error *error)
 {
     sc_comm_part part = {source, destination, count, SC_DTYPE_u8};
-    sc_comm_call call = {.kind = kind, .part_count = 1, .parts = &part, .what = "what the ranks were started with"};
+    sc_comm_call call = {
+        .kind = kind, .part_count = 1, .parts = &part, .what = "what the ranks were started with"};
     return sc_comm_run(sc_comm_world(comm), &call, error);
 }
 
 /* Rank 0 sends its lines, and each rank reports its difference. `all`: memory for one message per
  * rank. */
-static shardc_status name_difference(sc_comm *comm, const char *text, char *first, char *all, size_t room, shardc_error *error)
+static shardc_status name_difference(sc_comm *comm, const char *text, char *first, char *all,
+                                     size_t room, shardc_error *error)
 {
     uint32_t rank = sc_comm_rank(comm), ranks = sc_comm_size(comm);
     char mine[sizeof error->text / 2] = "";
@@ -105,7 +113,8 @@ static shardc_status name_difference(sc_comm *comm, const char *text, char *firs
     status = run(comm, SC_COMM_ALL_GATHER, mine, all, (int64_t)(room * ranks), error);
     for (uint32_t r = 0; status == SHARDC_OK && r < ranks; r++) {
         if (all[room * r] != 0)
-            status = sc_fail(error, SHARDC_ERROR_ARGUMENT, "the ranks were started differently: %s", all + room * r);
+            status = sc_fail(error, SHARDC_ERROR_ARGUMENT, "the ranks were started differently: %s",
+                             all + room * r);
     }
     return status;
 }
@@ -121,8 +130,10 @@ shardc_status sc_identity_compare(sc_comm *comm, const char *text, shardc_error 
     bool is_same = true;
     shardc_status status = SHARDC_OK;
     if (all == NULL || first == NULL) {
-        sc_comm_abort(comm, "there is not enough memory to compare what the ranks were started with");
-        status = sc_fail(&reason, SHARDC_ERROR_MEMORY, "there is not enough memory to compare what the ranks were started with");
+        sc_comm_abort(comm,
+                      "there is not enough memory to compare what the ranks were started with");
+        status = sc_fail(&reason, SHARDC_ERROR_MEMORY,
+                         "there is not enough memory to compare what the ranks were started with");
     }
     if (status == SHARDC_OK)
         status = run(comm, SC_COMM_ALL_GATHER, &hash, all, (int64_t)HASH_BYTES * ranks, &reason);

@@ -9,7 +9,8 @@ enum { SC_IDENTITY_ROOM = 8192 /* including the terminating zero */ };
 
 /* True if two ranks' lines differ; `out` then names the first difference: "rank 2 has --seed 7,
  * rank 0 has --seed 5". */
-bool sc_identity_differs(const char *a, uint32_t rank_a, const char *b, uint32_t rank_b, char *out, size_t size);
+bool sc_identity_differs(const char *a, uint32_t rank_a, const char *b, uint32_t rank_b, char *out,
+                         size_t size);
 
 /* Compares the lines of all ranks. Every rank must call it; if any differ, all get
  * SHARDC_ERROR_ARGUMENT. */

@@ -13,7 +13,9 @@ typedef struct launcher_row {
     const char *mark; /* variable that identifies the launcher; NULL: use rank or size */
     const char *rank, *size, *local_rank, *local_size;
     const char *how;
-    const char *job[2]; /* variables that together name the job, equal on all its ranks and different from other jobs; NULL: none */
+    /* variables that together name the job, equal on all its ranks and different from other jobs;
+     * NULL: none */
+    const char *job[2];
 } launcher_row;
 
 /* Innermost launcher first. Sources: Open MPI: its manual, "Environment variables set for MPI
@@ -45,8 +47,22 @@ static const launcher_row rows[] = {
      "MV2_COMM_WORLD_LOCAL_SIZE",
      "mpirun (MV2_COMM_WORLD_RANK)",
      {NULL}},
-    {SC_LAUNCH_PMI, NULL, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "mpirun (PMI_RANK)", {NULL}},
-    {SC_LAUNCH_BY_HAND, NULL, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "RANK and WORLD_SIZE", {NULL}},
+    {SC_LAUNCH_PMI,
+     NULL,
+     "PMI_RANK",
+     "PMI_SIZE",
+     "MPI_LOCALRANKID",
+     "MPI_LOCALNRANKS",
+     "mpirun (PMI_RANK)",
+     {NULL}},
+    {SC_LAUNCH_BY_HAND,
+     NULL,
+     "RANK",
+     "WORLD_SIZE",
+     "LOCAL_RANK",
+     "LOCAL_WORLD_SIZE",
+     "RANK and WORLD_SIZE",
+     {NULL}},
     {SC_LAUNCH_SLURM,
      "SLURM_STEP_NUM_TASKS",
      "SLURM_PROCID",
@@ -66,16 +82,20 @@ typedef struct environment {
 
 static const char *text_of(const environment *e, const char *name)
 {
-    const char *text = name == NULL ? NULL : e->lookup == NULL ? getenv(name) : e->lookup(e->user, name);
+    const char *text = name == NULL        ? NULL
+                       : e->lookup == NULL ? getenv(name)
+                                           : e->lookup(e->user, name);
     return text == NULL || *text == 0 ? NULL : text;
 }
 
 /* `*out` is unchanged if the variable is not set. */
-static shardc_status read_number(const environment *e, const char *name, int64_t least, int64_t most, int64_t *out, shardc_error *error)
+static shardc_status read_number(const environment *e, const char *name, int64_t least,
+                                 int64_t most, int64_t *out, shardc_error *error)
 {
     char why[SC_ENVIRONMENT_WHY];
-    return sc_environment_number(name, text_of(e, name), least, most, out, why) ? SHARDC_OK
-                                                                                : sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s", why);
+    return sc_environment_number(name, text_of(e, name), least, most, out, why)
+               ? SHARDC_OK
+               : sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s", why);
 }
 
 static bool is_present(const environment *e, const launcher_row *row)
@@ -85,7 +105,8 @@ static bool is_present(const environment *e, const launcher_row *row)
     return text_of(e, row->rank) != NULL || text_of(e, row->size) != NULL;
 }
 
-static shardc_status read_row(const environment *e, const launcher_row *row, sc_launch *out, shardc_error *error)
+static shardc_status read_row(const environment *e, const launcher_row *row, sc_launch *out,
+                              shardc_error *error)
 {
     int64_t rank = -1, size = -1, local_rank = -1, local_size = -1;
     shardc_status status = read_number(e, row->rank, 0, UINT32_MAX - 1, &rank, error);
@@ -98,17 +119,20 @@ static shardc_status read_row(const environment *e, const launcher_row *row, sc_
     if (status != SHARDC_OK)
         return status;
     if (rank < 0 || size < 0)
-        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s is set, but %s is not: a rank needs both", rank < 0 ? row->size : row->rank,
-                       rank < 0 ? row->rank : row->size);
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s is set, but %s is not: a rank needs both",
+                       rank < 0 ? row->size : row->rank, rank < 0 ? row->rank : row->size);
     if (rank >= size)
-        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s is %lld, but %s is %lld: ranks go from 0 to one less than that", row->rank,
-                       (long long)rank, row->size, (long long)size);
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT,
+                       "%s is %lld, but %s is %lld: ranks go from 0 to one less than that",
+                       row->rank, (long long)rank, row->size, (long long)size);
     if (local_size >= 0 && (local_rank >= local_size || local_size > size))
-        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s is %lld, %s is %lld and %s is %lld: they contradict each other", row->local_rank,
-                       (long long)local_rank, row->local_size, (long long)local_size, row->size, (long long)size);
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT,
+                       "%s is %lld, %s is %lld and %s is %lld: they contradict each other",
+                       row->local_rank, (long long)local_rank, row->local_size,
+                       (long long)local_size, row->size, (long long)size);
     if (local_rank >= size)
-        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s is %lld, but %s is %lld", row->local_rank, (long long)local_rank, row->size,
-                       (long long)size);
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s is %lld, but %s is %lld", row->local_rank,
+                       (long long)local_rank, row->size, (long long)size);
     out->launcher = row->launcher;
     out->how = row->how;
     out->rank = (uint32_t)rank;
@@ -128,7 +152,9 @@ static void read_job(const environment *e, const launcher_row *row, sc_launch *o
     }
     for (int i = 0; row != NULL && i < 2; i++) {
         const char *part = text_of(e, row->job[i]);
-        int written = part == NULL ? 0 : snprintf(out->job + length, sizeof out->job - length, "%s%s", length > 0 ? "." : "", part);
+        int written = part == NULL ? 0
+                                   : snprintf(out->job + length, sizeof out->job - length, "%s%s",
+                                              length > 0 ? "." : "", part);
         length += written > 0 && (size_t)written < sizeof out->job - length ? (size_t)written : 0;
     }
 }
@@ -138,7 +164,8 @@ static shardc_status read_address(const environment *e, sc_launch *out, shardc_e
     const char *address = text_of(e, "MASTER_ADDR");
     int64_t port = 0;
     if (address != NULL && strlen(address) >= sizeof out->address)
-        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "MASTER_ADDR has %zu characters", strlen(address));
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "MASTER_ADDR has %zu characters",
+                       strlen(address));
     if (address != NULL)
         memcpy(out->address, address, strlen(address) + 1);
     shardc_status status = read_number(e, "MASTER_PORT", 1, 65535, &port, error);
@@ -151,15 +178,22 @@ static shardc_status check_hand(const sc_launch *by, const sc_launch *hand, shar
 {
     if (by->rank == hand->rank && by->size == hand->size)
         return SHARDC_OK;
-    return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s says rank %u of %u, RANK and WORLD_SIZE say rank %u of %u: unset one of them", by->how,
-                   by->rank, by->size, hand->rank, hand->size);
+    return sc_fail(
+        error, SHARDC_ERROR_ARGUMENT,
+        "%s says rank %u of %u, RANK and WORLD_SIZE say rank %u of %u: unset one of them", by->how,
+        by->rank, by->size, hand->rank, hand->size);
 }
 
-shardc_status sc_launch_read(sc_launch_lookup *lookup, void *user, sc_launch *out, shardc_error *error)
+shardc_status sc_launch_read(sc_launch_lookup *lookup, void *user, sc_launch *out,
+                             shardc_error *error)
 {
     environment e = {.lookup = lookup, .user = user};
     sc_launch second = {.local_rank = -1, .local_size = -1};
-    *out = (sc_launch){.launcher = SC_LAUNCH_ALONE, .how = "no launcher", .size = 1, .local_rank = 0, .local_size = 1};
+    *out = (sc_launch){.launcher = SC_LAUNCH_ALONE,
+                       .how = "no launcher",
+                       .size = 1,
+                       .local_rank = 0,
+                       .local_size = 1};
     int chosen = 0;
     while (chosen < ROWS && !is_present(&e, &rows[chosen]))
         chosen++;

@@ -39,7 +39,8 @@ typedef const char *sc_launch_lookup(void *user, const char *name);
  * but is one process). SHARDC_ERROR_ARGUMENT names a variable that is not a number, is missing
  * beside others, or contradicts another one, as RANK and WORLD_SIZE set by hand may contradict
  * mpirun or srun. */
-shardc_status sc_launch_read(sc_launch_lookup *lookup, void *user, sc_launch *out, shardc_error *error);
+shardc_status sc_launch_read(sc_launch_lookup *lookup, void *user, sc_launch *out,
+                             shardc_error *error);
 
 /* True if the ranks connect through MPI: mpirun started them, or Slurm did and MASTER_PORT is not
  * set. */

@@ -23,7 +23,10 @@
 
 #include "runtime/comm/units.h"
 
-enum { SPINS = 64 /* yields before sleeping: cheap if cores are free, and they release the core otherwise */ };
+enum {
+    SPINS = 64 /* yields before sleeping: cheap if cores are free, and they release the core
+                  otherwise */
+};
 
 typedef struct local_rank {
     _Alignas(64) _Atomic uint32_t bell;
@@ -91,7 +94,8 @@ static bool sleep_until_rung(local_rank *rank, uint32_t seen, const struct times
     pthread_mutex_lock(&rank->lock);
     atomic_fetch_add(&rank->sleepers, 1);
     while (atomic_load(&rank->bell) == seen && result != ETIMEDOUT)
-        result = limit == NULL ? pthread_cond_wait(&rank->rung, &rank->lock) : pthread_cond_timedwait(&rank->rung, &rank->lock, limit);
+        result = limit == NULL ? pthread_cond_wait(&rank->rung, &rank->lock)
+                               : pthread_cond_timedwait(&rank->rung, &rank->lock, limit);
     atomic_fetch_sub(&rank->sleepers, 1);
     pthread_mutex_unlock(&rank->lock);
     return result != ETIMEDOUT;
@@ -118,12 +122,14 @@ static shardc_status give_failure(const local_world *world, shardc_error *error)
 }
 
 /* Runs units until none is left or the world fails. */
-static void work(local_world *world, const local_group *group, local_call *call, const sc_comm_request *request)
+static void work(local_world *world, const local_group *group, local_call *call,
+                 const sc_comm_request *request)
 {
     sc_comm_cursor cursor = {0};
     for (bool goes_on = true; goes_on;) {
         atomic_fetch_add(&call->active, 1);
-        int64_t unit = atomic_load(&world->has_failed) ? call->units.count : atomic_fetch_add(&call->next_unit, 1);
+        int64_t unit = atomic_load(&world->has_failed) ? call->units.count
+                                                       : atomic_fetch_add(&call->next_unit, 1);
         goes_on = unit < call->units.count;
         if (goes_on)
             sc_comm_units_run(&call->units, request, &cursor, unit);
@@ -182,7 +188,8 @@ static local_call *find_call(local_group *group, const sc_comm_request *request)
 }
 
 /* The group is locked. */
-static shardc_status compare(const local_group *group, const local_call *call, const sc_comm_request *request, shardc_error *error)
+static shardc_status compare(const local_group *group, const local_call *call,
+                             const sc_comm_request *request, shardc_error *error)
 {
     bool all = sc_comm_compares_all(&request->summary);
     for (uint32_t i = 0; i < group->size; i++) {
@@ -190,7 +197,8 @@ static shardc_status compare(const local_group *group, const local_call *call, c
         if (other == NULL)
             continue;
         if (!sc_comm_summaries_fit(&other->summary, i, &request->summary, request->group->rank))
-            return sc_comm_fail_mismatch(error, request, &other->summary, i, &request->summary, request->group->rank);
+            return sc_comm_fail_mismatch(error, request, &other->summary, i, &request->summary,
+                                         request->group->rank);
         if (!all)
             break;
     }
@@ -201,7 +209,8 @@ static shardc_status join_call(local_group *group, sc_comm_request *request, sha
 {
     local_call *call = find_call(group, request);
     if (call == NULL)
-        return sc_fail(error, SHARDC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[request->call.kind]);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "%s: out of memory",
+                       sc_comm_kind_names[request->call.kind]);
     shardc_status status = compare(group, call, request, error);
     if (status != SHARDC_OK)
         return status;
@@ -239,8 +248,8 @@ static shardc_status local_start(sc_comm_request *request, shardc_error *error)
 /* True if the call lacks members that have not started it. LATE: flags all of them; GONE: only
  * those that have closed, which the error then names. A closed rank starts no more calls, so it
  * stays missing. */
-static bool lacks_members(const sc_comm_request *request, local_call *call, sc_comm_absence absence, uint32_t waited_ms,
-                          shardc_error *error)
+static bool lacks_members(const sc_comm_request *request, local_call *call, sc_comm_absence absence,
+                          uint32_t waited_ms, shardc_error *error)
 {
     const local_world *world = request->group->comm->state;
     local_group *group = request->group->state;
@@ -248,8 +257,10 @@ static bool lacks_members(const sc_comm_request *request, local_call *call, sc_c
     pthread_mutex_lock(&group->lock);
     for (uint32_t i = 0; i < n; i++) {
         bool is_gone = atomic_load(&world->ranks[group->ranks[i]].is_gone);
-        bool is_expected = call->lane == 0 || i == (call->lane - 1) / n || i == (call->lane - 1) % n;
-        call->missing[i] = is_expected && call->members[i] == NULL && (is_gone || absence == SC_COMM_LATE);
+        bool is_expected =
+            call->lane == 0 || i == (call->lane - 1) / n || i == (call->lane - 1) % n;
+        call->missing[i] =
+            is_expected && call->members[i] == NULL && (is_gone || absence == SC_COMM_LATE);
         count += call->missing[i];
     }
     bool lacks = count > 0 && !atomic_load(&call->is_ready);
@@ -315,7 +326,8 @@ static bool wait_for_call(const sc_comm_request *request, local_call *call)
         if (atomic_load(&world->has_failed))
             return false;
         bool has_limit = deadline > 0 && !is_ready;
-        bool is_left = !is_ready && is_any_gone(world, group) && lacks_members(request, call, SC_COMM_GONE, 0, &error);
+        bool is_left = !is_ready && is_any_gone(world, group) &&
+                       lacks_members(request, call, SC_COMM_GONE, 0, &error);
         bool is_late = !is_left && !sleep_until_rung(rank, seen, has_limit ? &limit : NULL) &&
                        lacks_members(request, call, SC_COMM_LATE, deadline, &error);
         if (is_left || is_late)
@@ -367,8 +379,8 @@ static shardc_status local_group_open(sc_comm_group *group, shardc_error *error)
     local_world *world = group->comm->state;
     pthread_mutex_lock(&world->lock);
     local_group *g = world->groups;
-    while (g != NULL &&
-           (g->size != group->size || g->ordinal != group->ordinal || memcmp(g->ranks, group->ranks, g->size * sizeof *g->ranks) != 0))
+    while (g != NULL && (g->size != group->size || g->ordinal != group->ordinal ||
+                         memcmp(g->ranks, group->ranks, g->size * sizeof *g->ranks) != 0))
         g = g->next;
     if (g == NULL && (g = new_local_group(group)) != NULL) {
         g->next = world->groups;
@@ -378,7 +390,9 @@ static shardc_status local_group_open(sc_comm_group *group, shardc_error *error)
         g->users++;
     pthread_mutex_unlock(&world->lock);
     group->state = g;
-    return g != NULL ? SHARDC_OK : sc_fail(error, SHARDC_ERROR_MEMORY, "a group of %u ranks: out of memory", group->size);
+    return g != NULL ? SHARDC_OK
+                     : sc_fail(error, SHARDC_ERROR_MEMORY, "a group of %u ranks: out of memory",
+                               group->size);
 }
 
 static void free_calls(local_call *calls)
@@ -458,7 +472,8 @@ static bool init_rank(local_rank *rank)
     pthread_condattr_t attributes;
     if (pthread_condattr_init(&attributes) != 0)
         return false;
-    bool has_condition = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 && pthread_cond_init(&rank->rung, &attributes) == 0;
+    bool has_condition = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
+                         pthread_cond_init(&rank->rung, &attributes) == 0;
     pthread_condattr_destroy(&attributes);
     if (has_condition && pthread_mutex_init(&rank->lock, NULL) == 0)
         return true;
@@ -471,7 +486,8 @@ static local_world *new_world(uint32_t size)
 {
     size_t bytes = sizeof(local_world) + size * sizeof(local_rank);
     local_world *world =
-        aligned_alloc(_Alignof(local_rank), (bytes + _Alignof(local_rank) - 1) / _Alignof(local_rank) * _Alignof(local_rank));
+        aligned_alloc(_Alignof(local_rank), (bytes + _Alignof(local_rank) - 1) /
+                                                _Alignof(local_rank) * _Alignof(local_rank));
     if (world == NULL)
         return NULL;
     memset(world, 0, bytes);
@@ -489,17 +505,20 @@ static local_world *new_world(uint32_t size)
     return world;
 }
 
-shardc_status sc_comm_open_local(uint32_t size, const sc_comm_options *options, sc_comm **out, shardc_error *error)
+shardc_status sc_comm_open_local(uint32_t size, const sc_comm_options *options, sc_comm **out,
+                                 shardc_error *error)
 {
     if (size == 0 || size > SC_COMM_MAX_LOCAL_RANKS)
-        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "a world in one process has 1 to %d ranks, not %u", (int)SC_COMM_MAX_LOCAL_RANKS,
-                       size);
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT,
+                       "a world in one process has 1 to %d ranks, not %u",
+                       (int)SC_COMM_MAX_LOCAL_RANKS, size);
     local_world *world = new_world(size);
     if (world == NULL)
         return sc_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: out of memory", size);
     world->users = size + 1; /* plus this function, until all are open */
     uint32_t made = 0;
-    while (made < size && (out[made] = sc_comm_new(&local_backend, made, size, options, world, error)) != NULL)
+    while (made < size &&
+           (out[made] = sc_comm_new(&local_backend, made, size, options, world, error)) != NULL)
         made++;
     bool is_complete = made == size;
     for (uint32_t i = 0; !is_complete && i < made; i++) {

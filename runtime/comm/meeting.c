@@ -14,8 +14,8 @@ int sc_meet_left_ms(uint64_t deadline)
     return now >= deadline ? 0 : deadline - now > INT32_MAX ? INT32_MAX : (int)(deadline - now);
 }
 
-void sc_meet_code(const meeting *m, const char *label, const void *nonce, const void *message, size_t size, const void *more,
-                  size_t more_size, uint8_t out[SC_SHA256_BYTES])
+void sc_meet_code(const meeting *m, const char *label, const void *nonce, const void *message,
+                  size_t size, const void *more, size_t more_size, uint8_t out[SC_SHA256_BYTES])
 {
     sc_hmac mac;
     sc_hmac_begin(&mac, m->secret, sizeof m->secret);
@@ -56,8 +56,8 @@ int sc_meet_move(int socket, void *bytes, size_t size, bool sends, uint64_t dead
 void sc_meet_name_address(const struct sockaddr_storage *address, char *out, size_t size)
 {
     char host[MEET_HOST] = "?", port[MEET_PORT] = "?";
-    getnameinfo((const struct sockaddr *)address, sc_meet_address_length(address), host, sizeof host, port, sizeof port,
-                NI_NUMERICHOST | NI_NUMERICSERV);
+    getnameinfo((const struct sockaddr *)address, sc_meet_address_length(address), host,
+                sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
     snprintf(out, size, strchr(host, ':') != NULL ? "[%s]:%s" : "%s:%s", host, port);
 }
 

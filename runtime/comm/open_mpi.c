@@ -25,7 +25,8 @@ static void executable_folder(char *out, size_t size)
 }
 
 /* Writes DIRECTORY/BELOW/shardc_mpi.so to `out`; true if it exists. */
-static bool is_module_in(const char *folder, size_t folder_length, const char *below, char *out, size_t size)
+static bool is_module_in(const char *folder, size_t folder_length, const char *below, char *out,
+                         size_t size)
 {
     int length = snprintf(out, size, "%.*s%s/%s", (int)folder_length, folder, below, module_name);
     return folder_length > 0 && length > 0 && (size_t)length < size && access(out, R_OK) == 0;
@@ -50,7 +51,8 @@ static bool find_module(char *out, size_t size)
     return false;
 }
 
-static shardc_status settle(const char *name, uint32_t otherwise, uint32_t *value, shardc_error *error)
+static shardc_status settle(const char *name, uint32_t otherwise, uint32_t *value,
+                            shardc_error *error)
 {
     char why[SC_ENVIRONMENT_WHY];
     int64_t said = otherwise;
@@ -62,11 +64,13 @@ static shardc_status settle(const char *name, uint32_t otherwise, uint32_t *valu
     return SHARDC_OK;
 }
 
-shardc_status sc_comm_settle_options(const sc_comm_options *options, sc_comm_options *out, shardc_error *error)
+shardc_status sc_comm_settle_options(const sc_comm_options *options, sc_comm_options *out,
+                                     shardc_error *error)
 {
     *out = options == NULL ? (sc_comm_options){.deadline_ms = 0} : *options;
     shardc_status status = settle("SHARDC_SILENCE_MS", SC_COMM_SILENCE_MS, &out->silence_ms, error);
-    return status == SHARDC_OK ? settle("SHARDC_JOIN_MS", SC_COMM_JOIN_MS, &out->join_ms, error) : status;
+    return status == SHARDC_OK ? settle("SHARDC_JOIN_MS", SC_COMM_JOIN_MS, &out->join_ms, error)
+                               : status;
 }
 
 shardc_status sc_comm_open_mpi(const sc_comm_options *options, sc_comm **out, shardc_error *error)
@@ -78,19 +82,24 @@ shardc_status sc_comm_open_mpi(const sc_comm_options *options, sc_comm **out, sh
         return status;
     if (!find_module(path, sizeof path))
         return sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
-                       "ranks in several processes need %s, which stands neither beside the executable nor in lib/shardc or "
-                       "../lib/shardc from there: build shardc where CMake finds MPI (Debian: libopenmpi-dev), or name the module's "
+                       "ranks in several processes need %s, which stands neither beside the "
+                       "executable nor in lib/shardc or "
+                       "../lib/shardc from there: build shardc where CMake finds MPI (Debian: "
+                       "libopenmpi-dev), or name the module's "
                        "folder in SHARDC_MODULES",
                        module_name);
     /* RTLD_GLOBAL: MPI libraries look up their own symbols globally. Never closed: MPI does not
      * support unloading. */
     void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
     if (library == NULL)
-        return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "%s does not load: %s (is the MPI library that it was built with installed?)", path,
-                       dlerror());
+        return sc_fail(
+            error, SHARDC_ERROR_UNAVAILABLE,
+            "%s does not load: %s (is the MPI library that it was built with installed?)", path,
+            dlerror());
     const sc_comm_module *module = dlsym(library, "shardc_mpi_module");
     if (module == NULL || module->abi != SC_COMM_ABI)
-        return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "%s is of another version of shardc: build and install both together", path);
+        return sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
+                       "%s is of another version of shardc: build and install both together", path);
     status = module->open(&settled, out, error);
     if (status != SHARDC_OK || settled.started_with == NULL)
         return status;

@@ -7,15 +7,28 @@
 
 enum { FEW_PARTS = 16 /* calls with up to this many parts are translated without allocating */ };
 
-_Static_assert((int)SHARDC_F32 == SC_DTYPE_f32 && (int)SHARDC_F64 == SC_DTYPE_f64 && (int)SHARDC_BF16 == SC_DTYPE_bf16, "dtypes");
-_Static_assert((int)SHARDC_F16 == SC_DTYPE_f16 && (int)SHARDC_I32 == SC_DTYPE_i32 && (int)SHARDC_I64 == SC_DTYPE_i64, "dtypes");
-_Static_assert((int)SHARDC_U8 == SC_DTYPE_u8 && (int)SHARDC_BOOL == SC_DTYPE_bool && (int)SC_DTYPE_COUNT == SHARDC_BOOL + 1, "dtypes");
-_Static_assert((int)SHARDC_ALL_GATHER == SC_COMM_ALL_GATHER && (int)SHARDC_REDUCE_SCATTER == SC_COMM_REDUCE_SCATTER, "kinds");
-_Static_assert((int)SHARDC_ALL_REDUCE == SC_COMM_ALL_REDUCE && (int)SHARDC_ALL_TO_ALL == SC_COMM_ALL_TO_ALL, "kinds");
-_Static_assert((int)SHARDC_PERMUTE == SC_COMM_PERMUTE && (int)SHARDC_BROADCAST == SC_COMM_BROADCAST, "kinds");
+_Static_assert((int)SHARDC_F32 == SC_DTYPE_f32 && (int)SHARDC_F64 == SC_DTYPE_f64 &&
+                   (int)SHARDC_BF16 == SC_DTYPE_bf16,
+               "dtypes");
+_Static_assert((int)SHARDC_F16 == SC_DTYPE_f16 && (int)SHARDC_I32 == SC_DTYPE_i32 &&
+                   (int)SHARDC_I64 == SC_DTYPE_i64,
+               "dtypes");
+_Static_assert((int)SHARDC_U8 == SC_DTYPE_u8 && (int)SHARDC_BOOL == SC_DTYPE_bool &&
+                   (int)SC_DTYPE_COUNT == SHARDC_BOOL + 1,
+               "dtypes");
+_Static_assert((int)SHARDC_ALL_GATHER == SC_COMM_ALL_GATHER &&
+                   (int)SHARDC_REDUCE_SCATTER == SC_COMM_REDUCE_SCATTER,
+               "kinds");
+_Static_assert((int)SHARDC_ALL_REDUCE == SC_COMM_ALL_REDUCE &&
+                   (int)SHARDC_ALL_TO_ALL == SC_COMM_ALL_TO_ALL,
+               "kinds");
+_Static_assert((int)SHARDC_PERMUTE == SC_COMM_PERMUTE && (int)SHARDC_BROADCAST == SC_COMM_BROADCAST,
+               "kinds");
 _Static_assert((int)SHARDC_SEND == SC_COMM_SEND && (int)SHARDC_RECV == SC_COMM_RECV, "kinds");
-_Static_assert((int)SHARDC_BARRIER == SC_COMM_BARRIER && (int)SC_COMM_KINDS == SHARDC_BARRIER + 1, "kinds");
-_Static_assert((int)SHARDC_NO_REDUCE == SC_COMM_NONE && (int)SHARDC_SUM == SC_COMM_SUM, "reductions");
+_Static_assert((int)SHARDC_BARRIER == SC_COMM_BARRIER && (int)SC_COMM_KINDS == SHARDC_BARRIER + 1,
+               "kinds");
+_Static_assert((int)SHARDC_NO_REDUCE == SC_COMM_NONE && (int)SHARDC_SUM == SC_COMM_SUM,
+               "reductions");
 _Static_assert((int)SHARDC_MAX == SC_COMM_MAX && (int)SHARDC_MIN == SC_COMM_MIN, "reductions");
 _Static_assert((int)SHARDC_NOBODY == SC_COMM_NOBODY, "nobody");
 
@@ -30,12 +43,14 @@ static sc_comm_group *inner_group(const shardc_comm_group *group)
     return (sc_comm_group *)group;
 }
 
-shardc_status shardc_comm_open_local(uint32_t size, uint32_t deadline_ms, shardc_comm **out, shardc_error *error)
+shardc_status shardc_comm_open_local(uint32_t size, uint32_t deadline_ms, shardc_comm **out,
+                                     shardc_error *error)
 {
     sc_comm **comms = calloc(size == 0 ? 1 : size, sizeof *comms);
     if (comms == NULL)
         return sc_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: out of memory", size);
-    shardc_status status = sc_comm_open_local(size, &(sc_comm_options){.deadline_ms = deadline_ms}, comms, error);
+    shardc_status status =
+        sc_comm_open_local(size, &(sc_comm_options){.deadline_ms = deadline_ms}, comms, error);
     for (uint32_t i = 0; status == SHARDC_OK && i < size; i++)
         out[i] = (shardc_comm *)comms[i];
     free(comms);
@@ -45,7 +60,8 @@ shardc_status shardc_comm_open_local(uint32_t size, uint32_t deadline_ms, shardc
 shardc_status shardc_comm_open_mpi(uint32_t deadline_ms, shardc_comm **out, shardc_error *error)
 {
     sc_comm *comm = NULL;
-    shardc_status status = sc_comm_open_mpi(&(sc_comm_options){.deadline_ms = deadline_ms}, &comm, error);
+    shardc_status status =
+        sc_comm_open_mpi(&(sc_comm_options){.deadline_ms = deadline_ms}, &comm, error);
     *out = (shardc_comm *)comm;
     return status;
 }
@@ -53,7 +69,8 @@ shardc_status shardc_comm_open_mpi(uint32_t deadline_ms, shardc_comm **out, shar
 shardc_status shardc_comm_open_tcp(uint32_t deadline_ms, shardc_comm **out, shardc_error *error)
 {
     sc_comm *comm = NULL;
-    shardc_status status = sc_comm_open_tcp(NULL, &(sc_comm_options){.deadline_ms = deadline_ms}, &comm, error);
+    shardc_status status =
+        sc_comm_open_tcp(NULL, &(sc_comm_options){.deadline_ms = deadline_ms}, &comm, error);
     *out = (shardc_comm *)comm;
     return status;
 }
@@ -88,7 +105,8 @@ shardc_comm_group *shardc_comm_world(shardc_comm *comm)
     return (shardc_comm_group *)sc_comm_world(inner(comm));
 }
 
-shardc_status shardc_comm_group_new(shardc_comm *comm, const uint32_t *ranks, uint32_t count, shardc_comm_group **out, shardc_error *error)
+shardc_status shardc_comm_group_new(shardc_comm *comm, const uint32_t *ranks, uint32_t count,
+                                    shardc_comm_group **out, shardc_error *error)
 {
     sc_comm_group *group = NULL;
     shardc_status status = sc_comm_group_new(inner(comm), ranks, count, &group, error);
@@ -106,14 +124,16 @@ uint32_t shardc_comm_group_size(const shardc_comm_group *group)
     return sc_comm_group_size(inner_group(group));
 }
 
-shardc_status shardc_comm_start(shardc_comm_group *group, const shardc_comm_call *call, shardc_comm_request **out, shardc_error *error)
+shardc_status shardc_comm_start(shardc_comm_group *group, const shardc_comm_call *call,
+                                shardc_comm_request **out, shardc_error *error)
 {
     sc_comm_part few[FEW_PARTS], *parts = few;
     sc_comm_request *request = NULL;
     if (call->part_count > FEW_PARTS)
         parts = calloc(call->part_count, sizeof *parts);
     if (parts == NULL)
-        return sc_fail(error, SHARDC_ERROR_MEMORY, "a call of %u parts: out of memory", call->part_count);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "a call of %u parts: out of memory",
+                       call->part_count);
     for (uint32_t i = 0; call->parts != NULL && i < call->part_count; i++)
         parts[i] = (sc_comm_part){.source = call->parts[i].source,
                                   .destination = call->parts[i].destination,
@@ -138,7 +158,8 @@ shardc_status shardc_comm_wait(shardc_comm_request *request, shardc_error *error
     return sc_comm_wait((sc_comm_request *)request, error);
 }
 
-shardc_status shardc_comm_run(shardc_comm_group *group, const shardc_comm_call *call, shardc_error *error)
+shardc_status shardc_comm_run(shardc_comm_group *group, const shardc_comm_call *call,
+                              shardc_error *error)
 {
     shardc_comm_request *request = NULL;
     shardc_status status = shardc_comm_start(group, call, &request, error);
@@ -163,5 +184,6 @@ shardc_status shardc_comm_poll(shardc_comm *comm, shardc_error *error)
 shardc_comm_counter shardc_comm_count(const shardc_comm *comm, shardc_comm_kind kind)
 {
     const sc_comm_counter *counter = &sc_comm_counters(inner(comm))[kind];
-    return (shardc_comm_counter){.calls = counter->calls, .bytes = counter->bytes, .sent = counter->sent};
+    return (shardc_comm_counter){
+        .calls = counter->calls, .bytes = counter->bytes, .sent = counter->sent};
 }

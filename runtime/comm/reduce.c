@@ -10,20 +10,20 @@ enum { BLOCK = 2048 /* elements */ };
 
 /* destination = a op b; all three may be the same array. */
 /* NOLINTBEGIN(bugprone-macro-parentheses): `type` is declared with here */
-#define LOOP(name, type, expression)                                                                                                       \
-    static void name(type *destination, const type *a, const type *b, int64_t count)                                                       \
-    {                                                                                                                                      \
-        for (int64_t i = 0; i < count; i++) {                                                                                              \
-            type x = a[i], y = b[i];                                                                                                       \
-            destination[i] = (type)(expression);                                                                                           \
-        }                                                                                                                                  \
+#define LOOP(name, type, expression)                                                               \
+    static void name(type *destination, const type *a, const type *b, int64_t count)               \
+    {                                                                                              \
+        for (int64_t i = 0; i < count; i++) {                                                      \
+            type x = a[i], y = b[i];                                                               \
+            destination[i] = (type)(expression);                                                   \
+        }                                                                                          \
     }
 /* NOLINTEND(bugprone-macro-parentheses) */
 
 /* y is the later term. Signed sums are computed in unsigned types, so that they wrap. */
-#define LOOPS(type, sum_type)                                                                                                              \
-    LOOP(type##_sum, type, (sum_type)x + (sum_type)y)                                                                                      \
-    LOOP(type##_max, type, y > x || y != y ? y : x)                                                                                        \
+#define LOOPS(type, sum_type)                                                                      \
+    LOOP(type##_sum, type, (sum_type)x + (sum_type)y)                                              \
+    LOOP(type##_max, type, y > x || y != y ? y : x)                                                \
     LOOP(type##_min, type, y < x || y != y ? y : x)
 
 LOOPS(float, float)
@@ -34,21 +34,22 @@ LOOPS(uint8_t, uint8_t)
 LOOP(bool_or, uint8_t, (x != 0) | (y != 0))
 LOOP(bool_and, uint8_t, (x != 0) & (y != 0))
 
-#define CALL(type, reduce)                                                                                                                 \
-    switch (reduce) {                                                                                                                      \
-    case SC_COMM_MAX:                                                                                                                      \
-        type##_max(destination, a, b, count);                                                                                              \
-        return;                                                                                                                            \
-    case SC_COMM_MIN:                                                                                                                      \
-        type##_min(destination, a, b, count);                                                                                              \
-        return;                                                                                                                            \
-    default:                                                                                                                               \
-        type##_sum(destination, a, b, count);                                                                                              \
-        return;                                                                                                                            \
+#define CALL(type, reduce)                                                                         \
+    switch (reduce) {                                                                              \
+    case SC_COMM_MAX:                                                                              \
+        type##_max(destination, a, b, count);                                                      \
+        return;                                                                                    \
+    case SC_COMM_MIN:                                                                              \
+        type##_min(destination, a, b, count);                                                      \
+        return;                                                                                    \
+    default:                                                                                       \
+        type##_sum(destination, a, b, count);                                                      \
+        return;                                                                                    \
     }
 
 /* `dtype` is the accumulator's: never bf16 or f16. */
-static void combine(sc_dtype dtype, sc_comm_reduce reduce, void *destination, const void *a, const void *b, int64_t count)
+static void combine(sc_dtype dtype, sc_comm_reduce reduce, void *destination, const void *a,
+                    const void *b, int64_t count)
 {
     switch (dtype) {
     case SC_DTYPE_f64:
@@ -92,8 +93,9 @@ static void narrow(sc_dtype dtype, uint16_t *to, const float *from, int64_t coun
     }
 }
 
-static void reduce_half(sc_dtype dtype, sc_comm_reduce reduce, void *destination, const void *const *sources, uint32_t source_count,
-                        int64_t first, int64_t count)
+static void reduce_half(sc_dtype dtype, sc_comm_reduce reduce, void *destination,
+                        const void *const *sources, uint32_t source_count, int64_t first,
+                        int64_t count)
 {
     float sum[BLOCK], term[BLOCK];
     widen(dtype, sum, (const uint16_t *)sources[0] + first, count);
@@ -106,8 +108,9 @@ static void reduce_half(sc_dtype dtype, sc_comm_reduce reduce, void *destination
 
 /* Only the last term's loop writes the destination, which may be a source that has been read by
  * then. */
-static void reduce_whole(sc_dtype dtype, sc_comm_reduce reduce, void *destination, const void *const *sources, uint32_t source_count,
-                         int64_t first, int64_t count)
+static void reduce_whole(sc_dtype dtype, sc_comm_reduce reduce, void *destination,
+                         const void *const *sources, uint32_t source_count, int64_t first,
+                         int64_t count)
 {
     _Alignas(64) char sum[BLOCK * 8];
     size_t at = (size_t)first * sc_dtypes[dtype].bytes;
@@ -119,8 +122,8 @@ static void reduce_whole(sc_dtype dtype, sc_comm_reduce reduce, void *destinatio
     }
 }
 
-void sc_comm_reduce_arrays(sc_dtype dtype, sc_comm_reduce reduce, void *destination, const void *const *sources, uint32_t source_count,
-                           int64_t count)
+void sc_comm_reduce_arrays(sc_dtype dtype, sc_comm_reduce reduce, void *destination,
+                           const void *const *sources, uint32_t source_count, int64_t count)
 {
     if (source_count == 1) {
         if (destination != sources[0])

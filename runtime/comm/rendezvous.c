@@ -27,8 +27,9 @@
 
 static uint32_t port_of(const struct sockaddr_storage *address)
 {
-    return ntohs(address->ss_family == AF_INET ? ((const struct sockaddr_in *)(const void *)address)->sin_port
-                                               : ((const struct sockaddr_in6 *)(const void *)address)->sin6_port);
+    return ntohs(address->ss_family == AF_INET
+                     ? ((const struct sockaddr_in *)(const void *)address)->sin_port
+                     : ((const struct sockaddr_in6 *)(const void *)address)->sin6_port);
 }
 
 /* ---- addresses ---- */
@@ -44,20 +45,24 @@ static shardc_status choose_port(const sc_launch *launch, uint32_t *out, shardc_
         return SHARDC_OK;
     }
     if (launch->port == 0)
-        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "MASTER_PORT is not set: it says on which port of rank 0 the %u ranks meet",
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT,
+                       "MASTER_PORT is not set: it says on which port of rank 0 the %u ranks meet",
                        launch->size);
-    *out = launch->launcher == SC_LAUNCH_TORCHRUN ? (launch->port < 65535 ? launch->port + 1 : 1024) : launch->port;
+    *out = launch->launcher == SC_LAUNCH_TORCHRUN ? (launch->port < 65535 ? launch->port + 1 : 1024)
+                                                  : launch->port;
     return SHARDC_OK;
 }
 
 static bool is_loopback(const struct sockaddr_storage *address)
 {
     if (address->ss_family == AF_INET)
-        return ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr) >> 24 == 127;
+        return ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr) >> 24 ==
+               127;
     return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
 }
 
-static shardc_status choose_address(const sc_launch *launch, struct sockaddr_storage *out, shardc_error *error)
+static shardc_status choose_address(const sc_launch *launch, struct sockaddr_storage *out,
+                                    shardc_error *error)
 {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *found = NULL;
     const char *host = launch->address[0] == 0 ? "127.0.0.1" : launch->address;
@@ -69,16 +74,20 @@ static shardc_status choose_address(const sc_launch *launch, struct sockaddr_sto
     snprintf(service, sizeof service, "%u", port);
     int code = getaddrinfo(host, service, &hints, &found);
     if (code != 0)
-        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "MASTER_ADDR is '%s': %s", host, gai_strerror(code));
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "MASTER_ADDR is '%s': %s", host,
+                       gai_strerror(code));
     const struct addrinfo *chosen = found;
-    while (chosen->ai_next != NULL && chosen->ai_family != AF_INET) /* the name has both address families; all ranks must choose the same */
+    /* the name has both address families; all ranks must choose the same */
+    while (chosen->ai_next != NULL && chosen->ai_family != AF_INET)
         chosen = chosen->ai_next;
     memset(out, 0, sizeof *out);
     bool is_known = chosen->ai_family == AF_INET || chosen->ai_family == AF_INET6;
     if (is_known)
         memcpy(out, chosen->ai_addr, chosen->ai_addrlen);
     freeaddrinfo(found);
-    return is_known ? SHARDC_OK : sc_fail(error, SHARDC_ERROR_ARGUMENT, "MASTER_ADDR is '%s': no address of IP", host);
+    return is_known ? SHARDC_OK
+                    : sc_fail(error, SHARDC_ERROR_ARGUMENT, "MASTER_ADDR is '%s': no address of IP",
+                              host);
 }
 
 /* ---- joining ---- */
@@ -93,12 +102,13 @@ typedef enum attempt {
     NEVER
 } attempt;
 
-static attempt not_let_in(const meeting *m, uint32_t rank, const struct sockaddr_storage *address, attempt how, const char *what,
-                          shardc_error *error)
+static attempt not_let_in(const meeting *m, uint32_t rank, const struct sockaddr_storage *address,
+                          attempt how, const char *what, shardc_error *error)
 {
     char name[MEET_ADDRESS_TEXT];
     sc_meet_name_address(address, name, sizeof name);
-    sc_fail(error, SHARDC_ERROR_COMM, "rank %u is not let in by rank %u (%s): %s", m->rank, rank, name, what);
+    sc_fail(error, SHARDC_ERROR_COMM, "rank %u is not let in by rank %u (%s): %s", m->rank, rank,
+            name, what);
     return how;
 }
 
@@ -110,16 +120,19 @@ static attempt not_connected(attempt how, const char *what, shardc_error *error)
 }
 
 /* Connects, and reads the listener's hello. */
-static attempt connect_once(meeting *m, uint32_t rank, const struct sockaddr_storage *address, hello_message *hello, shardc_error *error)
+static attempt connect_once(meeting *m, uint32_t rank, const struct sockaddr_storage *address,
+                            hello_message *hello, shardc_error *error)
 {
     int on = 1, why = 0;
     socklen_t size = sizeof why;
     uint64_t deadline = sc_milliseconds() + MEET_HELLO_MS;
     deadline = deadline < m->deadline ? deadline : m->deadline;
-    int to = m->sockets[rank] = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int to = m->sockets[rank] =
+        socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (to < 0)
         return not_let_in(m, rank, address, NEVER, strerror(errno), error);
-    if (connect(to, (const struct sockaddr *)address, sc_meet_address_length(address)) != 0 && errno != EINPROGRESS)
+    if (connect(to, (const struct sockaddr *)address, sc_meet_address_length(address)) != 0 &&
+        errno != EINPROGRESS)
         why = errno;
     struct pollfd p = {.fd = to, .events = POLLOUT};
     if (why == 0 && poll(&p, 1, sc_meet_left_ms(deadline)) == 0)
@@ -133,9 +146,12 @@ static attempt connect_once(meeting *m, uint32_t rank, const struct sockaddr_sto
         return not_connected(NOT_HEARD, "who listens there does not answer", error);
     if (hello->magic != MEET_MAGIC)
         return not_let_in(m, rank, address, NEVER,
-                          "something else listens there (set MASTER_PORT, or SHARDC_PORT, to another on all ranks)", error);
+                          "something else listens there (set MASTER_PORT, or SHARDC_PORT, to "
+                          "another on all ranks)",
+                          error);
     if (hello->version != MEET_VERSION)
-        return not_let_in(m, rank, address, NEVER, "it is of another version of shardc: all ranks need the same", error);
+        return not_let_in(m, rank, address, NEVER,
+                          "it is of another version of shardc: all ranks need the same", error);
     setsockopt(to, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     return JOINED;
 }
@@ -146,7 +162,8 @@ static shardc_status listen_beside(meeting *m, uint32_t *out_port, shardc_error 
     struct sockaddr_storage own = {0};
     socklen_t length = sizeof own;
     if (getsockname(m->sockets[0], (struct sockaddr *)&own, &length) != 0)
-        return sc_fail(error, SHARDC_ERROR_COMM, "rank %u has no address: %s", m->rank, strerror(errno));
+        return sc_fail(error, SHARDC_ERROR_COMM, "rank %u has no address: %s", m->rank,
+                       strerror(errno));
     sc_meet_set_port(&own, 0);
     shardc_status status = sc_meet_listen(m, &own, 0, error);
     length = sizeof own;
@@ -155,7 +172,8 @@ static shardc_status listen_beside(meeting *m, uint32_t *out_port, shardc_error 
     return status;
 }
 
-static attempt read_welcome(meeting *m, uint32_t rank, const struct sockaddr_storage *address, const uint8_t *nonce, shardc_error *error)
+static attempt read_welcome(meeting *m, uint32_t rank, const struct sockaddr_storage *address,
+                            const uint8_t *nonce, shardc_error *error)
 {
     welcome_message welcome = {0};
     uint8_t code[SC_SHA256_BYTES];
@@ -167,14 +185,19 @@ static attempt read_welcome(meeting *m, uint32_t rank, const struct sockaddr_sto
     if (why == 0 && table > 0)
         why = sc_meet_move(m->sockets[rank], m->places, table, false, deadline);
     if (why == ETIMEDOUT)
-        return not_let_in(m, rank, address, NEVER, "it does not say that all ranks have come", error);
+        return not_let_in(m, rank, address, NEVER, "it does not say that all ranks have come",
+                          error);
     if (why != 0)
-        return not_connected(NOT_HEARD, "who listens there closed the connection before it answered", error);
+        return not_connected(NOT_HEARD,
+                             "who listens there closed the connection before it answered", error);
     if (welcome.magic == MEET_MAGIC && welcome.verdict == MEET_NO_SECRET)
-        return not_let_in(m, rank, address, NOT_LET_IN, "it has another secret (SHARDC_SECRET)", error);
-    sc_meet_code(m, "welcome", nonce, &welcome, offsetof(welcome_message, code), m->places, table, code);
+        return not_let_in(m, rank, address, NOT_LET_IN, "it has another secret (SHARDC_SECRET)",
+                          error);
+    sc_meet_code(m, "welcome", nonce, &welcome, offsetof(welcome_message, code), m->places, table,
+                 code);
     if (welcome.magic != MEET_MAGIC || !sc_sha256_equal(code, welcome.code))
-        return not_let_in(m, rank, address, NOT_LET_IN, "it does not know the secret (SHARDC_SECRET)", error);
+        return not_let_in(m, rank, address, NOT_LET_IN,
+                          "it does not know the secret (SHARDC_SECRET)", error);
     welcome.text[sizeof welcome.text - 1] = 0;
     switch ((sc_meet_verdict)welcome.verdict) {
     case MEET_WELCOME:
@@ -184,16 +207,19 @@ static attempt read_welcome(meeting *m, uint32_t rank, const struct sockaddr_sto
     case MEET_OTHER_JOB:
         return not_let_in(m, rank, address, OTHER_JOB, welcome.text, error);
     default:
-        sc_fail(error, welcome.status == SHARDC_OK ? SHARDC_ERROR_COMM : (shardc_status)welcome.status, "%s", welcome.text);
+        sc_fail(error,
+                welcome.status == SHARDC_OK ? SHARDC_ERROR_COMM : (shardc_status)welcome.status,
+                "%s", welcome.text);
         return welcome.verdict == MEET_OTHER_START ? NOT_LET_IN : NEVER;
     }
 }
 
-static attempt join_once(meeting *m, uint32_t rank, const struct sockaddr_storage *address, uint32_t *port, uint8_t nonce[MEET_NONCE],
-                         shardc_error *error)
+static attempt join_once(meeting *m, uint32_t rank, const struct sockaddr_storage *address,
+                         uint32_t *port, uint8_t nonce[MEET_NONCE], shardc_error *error)
 {
     hello_message hello;
-    join_message j = {.magic = MEET_MAGIC, .version = MEET_VERSION, .rank = m->rank, .size = m->size, .to = rank};
+    join_message j = {
+        .magic = MEET_MAGIC, .version = MEET_VERSION, .rank = m->rank, .size = m->size, .to = rank};
     attempt how = connect_once(m, rank, address, &hello, error);
     if (how == JOINED && *port == 0 && listen_beside(m, port, error) != SHARDC_OK)
         how = NEVER;
@@ -206,24 +232,29 @@ static attempt join_once(meeting *m, uint32_t rank, const struct sockaddr_storag
     memcpy(j.job, m->job, sizeof j.job);
     memcpy(j.world, m->world, sizeof j.world);
     memcpy(nonce, j.nonce, MEET_NONCE);
-    sc_meet_code(m, "join", hello.nonce, &j, offsetof(join_message, code), m->started_with, j.text_bytes, j.code);
-    sc_meet_move(m->sockets[rank], &j, sizeof j, true, m->deadline); /* an error shows when the answer is read */
-    sc_meet_move(m->sockets[rank], (char *)(uintptr_t)m->started_with, j.text_bytes, true, m->deadline);
+    sc_meet_code(m, "join", hello.nonce, &j, offsetof(join_message, code), m->started_with,
+                 j.text_bytes, j.code);
+    /* an error shows when the answer is read */
+    sc_meet_move(m->sockets[rank], &j, sizeof j, true, m->deadline);
+    sc_meet_move(m->sockets[rank], (char *)(uintptr_t)m->started_with, j.text_bytes, true,
+                 m->deadline);
     return read_welcome(m, rank, address, j.nonce, error);
 }
 
-static shardc_status fail_late(const meeting *m, uint32_t rank, const struct sockaddr_storage *address, const shardc_error *last,
+static shardc_status fail_late(const meeting *m, uint32_t rank,
+                               const struct sockaddr_storage *address, const shardc_error *last,
                                shardc_error *error)
 {
     char name[MEET_ADDRESS_TEXT];
     sc_meet_name_address(address, name, sizeof name);
-    return sc_fail(error, SHARDC_ERROR_TIMEOUT, "rank %u waited %u ms for rank %u (%s): %s", m->rank, m->join_ms, rank, name, last->text);
+    return sc_fail(error, SHARDC_ERROR_TIMEOUT, "rank %u waited %u ms for rank %u (%s): %s",
+                   m->rank, m->join_ms, rank, name, last->text);
 }
 
 /* Joins, with retries: the listener may not be there yet, may have dropped this rank among
  * strangers, or may belong to another job. */
-static shardc_status join(meeting *m, uint32_t rank, const struct sockaddr_storage *address, uint32_t *port, uint8_t nonce[MEET_NONCE],
-                          shardc_error *error)
+static shardc_status join(meeting *m, uint32_t rank, const struct sockaddr_storage *address,
+                          uint32_t *port, uint8_t nonce[MEET_NONCE], shardc_error *error)
 {
     shardc_error last = {.status = SHARDC_OK, .text = ""}, refusal = {.status = SHARDC_OK};
     uint64_t refused_ms = 0, gone_ms = 0;
@@ -242,15 +273,19 @@ static shardc_status join(meeting *m, uint32_t rank, const struct sockaddr_stora
             refused_ms = refused_ms == 0 ? now : refused_ms;
             refusal = last;
         }
-        was_there = how == NOT_THERE ? was_there : rank > 0 || how == NOT_HEARD; /* a rank 0 of another job does not count */
+        /* a rank 0 of another job does not count */
+        was_there = how == NOT_THERE ? was_there : rank > 0 || how == NOT_HEARD;
         gone_ms = how != NOT_THERE || !was_there ? 0 : gone_ms == 0 ? now : gone_ms;
         struct pollfd first = {.fd = rank > 0 ? m->sockets[0] : -1, .events = POLLIN};
-        if (poll(&first, 1, 0) > 0) /* rank 0 knows why this rank is unreachable, or is lost itself */
+        /* rank 0 knows why this rank is unreachable, or is lost itself */
+        if (poll(&first, 1, 0) > 0)
             return sc_meet_read_end(m, m->nonces[0], now + MEET_GRACE_MS, error);
-        if (refused_ms != 0 && (now - refused_ms > MEET_REFUSED_MS || sc_meet_left_ms(m->deadline) == 0))
+        if (refused_ms != 0 &&
+            (now - refused_ms > MEET_REFUSED_MS || sc_meet_left_ms(m->deadline) == 0))
             return sc_fail(error, refusal.status, "%s", refusal.text);
         if (refused_ms == 0 && gone_ms != 0 && now - gone_ms > MEET_REFUSED_MS) {
-            not_let_in(m, rank, address, NEVER, "it was there and has ended before all ranks had come", error);
+            not_let_in(m, rank, address, NEVER,
+                       "it was there and has ended before all ranks had come", error);
             return SHARDC_ERROR_COMM;
         }
         if (sc_meet_left_ms(m->deadline) == 0)
@@ -268,13 +303,17 @@ static shardc_status fail_unready(const meeting *m, const bool *is_ready, shardc
     size_t length = 0;
     for (uint32_t r = 1; r < m->size && length + 16 < sizeof list; r++) {
         if (!is_ready[r])
-            length += (size_t)snprintf(list + length, sizeof list - length, "%s%u", length == 0 ? "" : ", ", r);
+            length += (size_t)snprintf(list + length, sizeof list - length, "%s%u",
+                                       length == 0 ? "" : ", ", r);
     }
-    return sc_fail(error, SHARDC_ERROR_TIMEOUT, "ranks did not connect with all others within %u ms: %s", m->join_ms + MEET_GRACE_MS, list);
+    return sc_fail(error, SHARDC_ERROR_TIMEOUT,
+                   "ranks did not connect with all others within %u ms: %s",
+                   m->join_ms + MEET_GRACE_MS, list);
 }
 
 /* Waits until every rank reports that it is connected with all others. */
-static shardc_status wait_for_ready(meeting *m, bool *is_ready, uint64_t deadline, shardc_error *error)
+static shardc_status wait_for_ready(meeting *m, bool *is_ready, uint64_t deadline,
+                                    shardc_error *error)
 {
     for (uint32_t missing = m->size - 1; missing > 0;) {
         for (uint32_t r = 1; r < m->size; r++)
@@ -286,8 +325,11 @@ static shardc_status wait_for_ready(meeting *m, bool *is_ready, uint64_t deadlin
             uint32_t word = 0;
             if (is_ready[r] || m->polls[r].revents == 0)
                 continue;
-            if (sc_meet_move(m->sockets[r], &word, sizeof word, false, deadline) != 0 || word != MEET_MAGIC)
-                return sc_fail(error, SHARDC_ERROR_COMM, "rank %u left before every two of the %u ranks were connected", r, m->size);
+            if (sc_meet_move(m->sockets[r], &word, sizeof word, false, deadline) != 0 ||
+                word != MEET_MAGIC)
+                return sc_fail(error, SHARDC_ERROR_COMM,
+                               "rank %u left before every two of the %u ranks were connected", r,
+                               m->size);
             is_ready[r] = true;
             missing--;
         }
@@ -299,11 +341,13 @@ static void tell_all(const meeting *m, const char *label, const shardc_error *er
 {
     for (uint32_t r = 1; r < m->size; r++) {
         if (m->sockets[r] >= 0)
-            sc_meet_answer(m, label, r, error->status == SHARDC_OK ? MEET_WELCOME : MEET_OVER, error, false, sc_milliseconds() + 100);
+            sc_meet_answer(m, label, r, error->status == SHARDC_OK ? MEET_WELCOME : MEET_OVER,
+                           error, false, sc_milliseconds() + 100);
     }
 }
 
-static shardc_status meet_as_first(meeting *m, const struct sockaddr_storage *address, shardc_error *error)
+static shardc_status meet_as_first(meeting *m, const struct sockaddr_storage *address,
+                                   shardc_error *error)
 {
     shardc_status status = sc_meet_listen(m, address, MEET_PORT_MS, error);
     if (status == SHARDC_OK)
@@ -322,16 +366,19 @@ static shardc_status meet_as_first(meeting *m, const struct sockaddr_storage *ad
     shardc_error fine = {.status = SHARDC_OK, .text = ""};
     for (uint32_t r = 1; r < m->size; r++)
         sc_meet_answer(m, "welcome", r, MEET_WELCOME, &fine, true, deadline);
-    status = is_ready == NULL ? sc_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: out of memory", m->size)
+    status = is_ready == NULL ? sc_fail(error, SHARDC_ERROR_MEMORY,
+                                        "a world of %u ranks: out of memory", m->size)
                               : wait_for_ready(m, is_ready, deadline, error);
     free(is_ready);
     close(m->listener);
     m->listener = -1;
-    tell_all(m, "end", status == SHARDC_OK ? &fine : error); /* ranks lost by now are detected by the first call */
+    /* ranks lost by now are detected by the first call */
+    tell_all(m, "end", status == SHARDC_OK ? &fine : error);
     return status;
 }
 
-static shardc_status meet_as_other(meeting *m, const struct sockaddr_storage *address, shardc_error *error)
+static shardc_status meet_as_other(meeting *m, const struct sockaddr_storage *address,
+                                   shardc_error *error)
 {
     uint32_t word = MEET_MAGIC, port = 0;
     uint8_t unused[MEET_NONCE];
@@ -346,7 +393,8 @@ static shardc_status meet_as_other(meeting *m, const struct sockaddr_storage *ad
     if (status != SHARDC_OK)
         return status;
     uint64_t deadline = m->deadline + 2 * MEET_GRACE_MS;
-    sc_meet_move(m->sockets[0], &word, sizeof word, true, deadline); /* an error shows when the answer is read */
+    /* an error shows when the answer is read */
+    sc_meet_move(m->sockets[0], &word, sizeof word, true, deadline);
     return sc_meet_read_end(m, m->nonces[0], deadline, error);
 }
 
@@ -355,7 +403,9 @@ static shardc_status meet(meeting *m, shardc_error *error)
     struct sockaddr_storage address;
     shardc_status status = choose_address(m->launch, &address, error);
     if (status == SHARDC_OK)
-        status = sc_secret_read(is_loopback(&address) || m->launch->local_size == (int32_t)m->launch->size, m->secret, error);
+        status = sc_secret_read(is_loopback(&address) ||
+                                    m->launch->local_size == (int32_t)m->launch->size,
+                                m->secret, error);
     if (status != SHARDC_OK)
         return status;
     sc_sha256 job;
@@ -366,10 +416,16 @@ static shardc_status meet(meeting *m, shardc_error *error)
     return m->rank == 0 ? meet_as_first(m, &address, error) : meet_as_other(m, &address, error);
 }
 
-shardc_status sc_rendezvous_meet(const sc_launch *launch, const char *started_with, uint32_t join_ms, int *sockets, shardc_error *error)
+shardc_status sc_rendezvous_meet(const sc_launch *launch, const char *started_with,
+                                 uint32_t join_ms, int *sockets, shardc_error *error)
 {
     shardc_error reason = {.status = SHARDC_OK};
-    meeting m = {.launch = launch, .rank = launch->rank, .size = launch->size, .listener = -1, .sockets = sockets, .join_ms = join_ms};
+    meeting m = {.launch = launch,
+                 .rank = launch->rank,
+                 .size = launch->size,
+                 .listener = -1,
+                 .sockets = sockets,
+                 .join_ms = join_ms};
     m.started_with = started_with == NULL ? "" : started_with;
     m.deadline = sc_milliseconds() + m.join_ms;
     for (uint32_t r = 0; r < m.size; r++)
@@ -377,14 +433,17 @@ shardc_status sc_rendezvous_meet(const sc_launch *launch, const char *started_wi
     if (m.size == 1)
         return SHARDC_OK;
     if (m.size > SC_RENDEZVOUS_MAX_RANKS)
-        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "a world over TCP has at most %d ranks, not %u", (int)SC_RENDEZVOUS_MAX_RANKS, m.size);
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT,
+                       "a world over TCP has at most %d ranks, not %u",
+                       (int)SC_RENDEZVOUS_MAX_RANKS, m.size);
     m.places = calloc(m.size, sizeof *m.places);
     m.nonces = calloc(m.size, sizeof *m.nonces);
     m.polls = calloc(m.size + MEET_STRANGERS + 2u, sizeof *m.polls);
     m.strangers = malloc(MEET_STRANGERS * sizeof *m.strangers);
     shardc_status status = SHARDC_OK;
     if (m.places == NULL || m.nonces == NULL || m.polls == NULL || m.strangers == NULL)
-        status = sc_fail(&reason, SHARDC_ERROR_MEMORY, "a world of %u ranks: out of memory", m.size);
+        status =
+            sc_fail(&reason, SHARDC_ERROR_MEMORY, "a world of %u ranks: out of memory", m.size);
     if (status == SHARDC_OK)
         status = meet(&m, &reason);
     sc_meet_drop_strangers(&m);

@@ -29,6 +29,7 @@ enum { SC_RENDEZVOUS_MAX_RANKS = 1024 };
  * SHARDC_ERROR_TIMEOUT names the ranks that did not join within `join_ms`; SHARDC_ERROR_ARGUMENT:
  * no address in the environment, an unreadable secret, or ranks started differently;
  * SHARDC_ERROR_COMM: refused, or a rank left. After an error no socket is open. */
-shardc_status sc_rendezvous_meet(const sc_launch *launch, const char *started_with, uint32_t join_ms, int *sockets, shardc_error *error);
+shardc_status sc_rendezvous_meet(const sc_launch *launch, const char *started_with,
+                                 uint32_t join_ms, int *sockets, shardc_error *error);
 
 #endif

@@ -17,17 +17,22 @@ enum {
     MEET_MAGIC = 0x73686472,
     MEET_VERSION = 2,
     MEET_NONCE = 16,
-    MEET_STRANGERS = 256,     /* connections not yet authenticated; beyond that the oldest is dropped */
+    /* connections not yet authenticated; beyond that the oldest is dropped */
+    MEET_STRANGERS = 256,
     MEET_STAY_MS = 100,       /* but each gets at least this long */
     MEET_STRANGER_MS = 10000, /* and at most this long */
-    MEET_DECIDE_MS = 4000,    /* after refusing a rank, how long to wait for another in its place: two jobs may share a port */
-    MEET_VERDICT_MS = 500,    /* after a failed meeting, how long late or returning ranks are told the reason */
-    MEET_REFUSED_MS = 10000,  /* how long a refused rank retries: its own job may get the port */
-    MEET_PORT_MS = 10000,     /* how long to wait for a port to become free */
-    MEET_HELLO_MS = 5000,     /* how long to wait for the listener's hello */
+    /* after refusing a rank, how long to wait for another in its place: two jobs may share a port
+     */
+    MEET_DECIDE_MS = 4000,
+    /* after a failed meeting, how long late or returning ranks are told the reason */
+    MEET_VERDICT_MS = 500,
+    MEET_REFUSED_MS = 10000, /* how long a refused rank retries: its own job may get the port */
+    MEET_PORT_MS = 10000,    /* how long to wait for a port to become free */
+    MEET_HELLO_MS = 5000,    /* how long to wait for the listener's hello */
     MEET_RETRY_MS = 50,
-    MEET_GRACE_MS = 5000, /* the others wait this much longer than rank 0, to learn from it who is missing */
-    MEET_HOST = 64,       /* characters: a numeric address */
+    /* the others wait this much longer than rank 0, to learn from it who is missing */
+    MEET_GRACE_MS = 5000,
+    MEET_HOST = 64, /* characters: a numeric address */
     MEET_PORT = 8,
     MEET_ADDRESS_TEXT = MEET_HOST + MEET_PORT + 4
 };
@@ -51,9 +56,10 @@ typedef struct join_message {
     uint32_t to;   /* the rank that the sender expects here */
     uint32_t port; /* port on which it listens */
     uint8_t nonce[MEET_NONCE];
-    uint8_t job[SC_SHA256_BYTES];  /* hash of the launcher's job name */
-    uint8_t world[MEET_NONCE];     /* rank 0's nonce for this meeting; zeros from rank 0 itself */
-    uint32_t text_bytes, unused;   /* length of the identity text that follows; only sent to rank 0 */
+    uint8_t job[SC_SHA256_BYTES]; /* hash of the launcher's job name */
+    uint8_t world[MEET_NONCE];    /* rank 0's nonce for this meeting; zeros from rank 0 itself */
+    /* length of the identity text that follows; only sent to rank 0 */
+    uint32_t text_bytes, unused;
     uint8_t code[SC_SHA256_BYTES]; /* over the hello's nonce, all fields above, and the text */
 } join_message;
 
@@ -61,7 +67,8 @@ typedef struct welcome_message {
     uint32_t magic, verdict, status, unused; /* shardc_status */
     uint8_t world[MEET_NONCE];
     char text[sizeof((shardc_error *)0)->text];
-    uint8_t code[SC_SHA256_BYTES]; /* over the join's nonce, all fields above, and the table if one follows */
+    /* over the join's nonce, all fields above, and the table if one follows */
+    uint8_t code[SC_SHA256_BYTES];
 } welcome_message;
 
 typedef struct place {
@@ -107,8 +114,8 @@ typedef struct meeting {
 
 /* ---- meeting.c ---- */
 int sc_meet_left_ms(uint64_t deadline);
-void sc_meet_code(const meeting *m, const char *label, const void *nonce, const void *message, size_t size, const void *more,
-                  size_t more_size, uint8_t out[SC_SHA256_BYTES]);
+void sc_meet_code(const meeting *m, const char *label, const void *nonce, const void *message,
+                  size_t size, const void *more, size_t more_size, uint8_t out[SC_SHA256_BYTES]);
 /* Sends or receives `size` bytes. 0: complete; else errno, ETIMEDOUT, or ECONNRESET at end of
  * stream. */
 int sc_meet_move(int socket, void *bytes, size_t size, bool sends, uint64_t deadline);
@@ -118,7 +125,8 @@ void sc_meet_set_port(struct sockaddr_storage *address, uint32_t port);
 
 /* ---- rendezvous_listen.c ---- */
 /* Listens on an address. Waits up to `wait_ms` for a port that is in use. */
-shardc_status sc_meet_listen(meeting *m, const struct sockaddr_storage *address, uint32_t wait_ms, shardc_error *error);
+shardc_status sc_meet_listen(meeting *m, const struct sockaddr_storage *address, uint32_t wait_ms,
+                             shardc_error *error);
 /* Waits until all ranks from `first` on have joined. Rank 0 watches their connections meanwhile;
  * the others watch rank 0's. */
 shardc_status sc_meet_wait_for_joins(meeting *m, uint32_t first, shardc_error *error);
@@ -126,10 +134,11 @@ shardc_status sc_meet_wait_for_joins(meeting *m, uint32_t first, shardc_error *e
  * know. */
 void sc_meet_refuse_late(meeting *m, const shardc_error *error);
 /* Sends "end" or "welcome" to a rank that has joined here. */
-void sc_meet_answer(const meeting *m, const char *label, uint32_t rank, sc_meet_verdict verdict, const shardc_error *error, bool has_table,
-                    uint64_t deadline);
+void sc_meet_answer(const meeting *m, const char *label, uint32_t rank, sc_meet_verdict verdict,
+                    const shardc_error *error, bool has_table, uint64_t deadline);
 /* Reads the "end" message from rank 0. */
-shardc_status sc_meet_read_end(meeting *m, const uint8_t *nonce, uint64_t deadline, shardc_error *error);
+shardc_status sc_meet_read_end(meeting *m, const uint8_t *nonce, uint64_t deadline,
+                               shardc_error *error);
 void sc_meet_drop_strangers(meeting *m);
 
 #endif

@@ -15,9 +15,14 @@
 #include "runtime/comm/rendezvous_internal.h"
 #include "support/clock.h"
 
-enum { AT_ONCE = 32 /* connections accepted before pending ones are served again */, SHORTAGE_MS = 10, FLOODED = 1000 };
+enum {
+    AT_ONCE = 32 /* connections accepted before pending ones are served again */,
+    SHORTAGE_MS = 10,
+    FLOODED = 1000
+};
 
-shardc_status sc_meet_listen(meeting *m, const struct sockaddr_storage *address, uint32_t wait_ms, shardc_error *error)
+shardc_status sc_meet_listen(meeting *m, const struct sockaddr_storage *address, uint32_t wait_ms,
+                             shardc_error *error)
 {
     char name[MEET_ADDRESS_TEXT];
     uint64_t until = sc_milliseconds() + wait_ms;
@@ -25,8 +30,10 @@ shardc_status sc_meet_listen(meeting *m, const struct sockaddr_storage *address,
     until = until < m->deadline ? until : m->deadline;
     for (;;) {
         m->listener = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (m->listener >= 0 && setsockopt(m->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
-            bind(m->listener, (const struct sockaddr *)address, sc_meet_address_length(address)) == 0 &&
+        if (m->listener >= 0 &&
+            setsockopt(m->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+            bind(m->listener, (const struct sockaddr *)address, sc_meet_address_length(address)) ==
+                0 &&
             listen(m->listener, SC_RENDEZVOUS_MAX_RANKS) == 0)
             return SHARDC_OK;
         why = errno;
@@ -38,47 +45,56 @@ shardc_status sc_meet_listen(meeting *m, const struct sockaddr_storage *address,
         poll(NULL, 0, MEET_RETRY_MS);
     }
     sc_meet_name_address(address, name, sizeof name);
-    return sc_fail(error, SHARDC_ERROR_COMM, "rank %u cannot listen on %s: %s%s", m->rank, name, strerror(why),
-                   why == EADDRINUSE ? " (another job or service has it: set MASTER_PORT, or SHARDC_PORT, to another on all ranks)" : "");
+    return sc_fail(error, SHARDC_ERROR_COMM, "rank %u cannot listen on %s: %s%s", m->rank, name,
+                   strerror(why),
+                   why == EADDRINUSE ? " (another job or service has it: set MASTER_PORT, or "
+                                       "SHARDC_PORT, to another on all ranks)"
+                                     : "");
 }
 
 /* ---- answers ---- */
 
-static void answer(const meeting *m, const char *label, int socket, const uint8_t *nonce, sc_meet_verdict verdict,
-                   const shardc_error *error, bool has_table, uint64_t deadline)
+static void answer(const meeting *m, const char *label, int socket, const uint8_t *nonce,
+                   sc_meet_verdict verdict, const shardc_error *error, bool has_table,
+                   uint64_t deadline)
 {
-    welcome_message welcome = {.magic = MEET_MAGIC, .verdict = (uint32_t)verdict, .status = (uint32_t)error->status};
+    welcome_message welcome = {
+        .magic = MEET_MAGIC, .verdict = (uint32_t)verdict, .status = (uint32_t)error->status};
     size_t table = has_table ? m->size * sizeof *m->places : 0;
     memcpy(welcome.world, m->world, sizeof welcome.world);
     snprintf(welcome.text, sizeof welcome.text, "%s", error->text);
     if (verdict != MEET_NO_SECRET)
-        sc_meet_code(m, label, nonce, &welcome, offsetof(welcome_message, code), m->places, table, welcome.code);
+        sc_meet_code(m, label, nonce, &welcome, offsetof(welcome_message, code), m->places, table,
+                     welcome.code);
     if (sc_meet_move(socket, &welcome, sizeof welcome, true, deadline) == 0 && table > 0)
         sc_meet_move(socket, m->places, table, true, deadline);
 }
 
-void sc_meet_answer(const meeting *m, const char *label, uint32_t rank, sc_meet_verdict verdict, const shardc_error *error, bool has_table,
-                    uint64_t deadline)
+void sc_meet_answer(const meeting *m, const char *label, uint32_t rank, sc_meet_verdict verdict,
+                    const shardc_error *error, bool has_table, uint64_t deadline)
 {
     answer(m, label, m->sockets[rank], m->nonces[rank], verdict, error, has_table, deadline);
 }
 
-shardc_status sc_meet_read_end(meeting *m, const uint8_t *nonce, uint64_t deadline, shardc_error *error)
+shardc_status sc_meet_read_end(meeting *m, const uint8_t *nonce, uint64_t deadline,
+                               shardc_error *error)
 {
     welcome_message end = {0};
     uint8_t code[SC_SHA256_BYTES];
     int why = sc_meet_move(m->sockets[0], &end, sizeof end, false, deadline);
     if (why != 0)
-        return sc_fail(error, why == ETIMEDOUT ? SHARDC_ERROR_TIMEOUT : SHARDC_ERROR_COMM,
-                       "rank %u lost rank 0 (%s) before every two of the %u ranks were connected: %s", m->rank, m->where, m->size,
-                       strerror(why));
+        return sc_fail(
+            error, why == ETIMEDOUT ? SHARDC_ERROR_TIMEOUT : SHARDC_ERROR_COMM,
+            "rank %u lost rank 0 (%s) before every two of the %u ranks were connected: %s", m->rank,
+            m->where, m->size, strerror(why));
     sc_meet_code(m, "end", nonce, &end, offsetof(welcome_message, code), NULL, 0, code);
     end.text[sizeof end.text - 1] = 0;
     if (end.magic != MEET_MAGIC || !sc_sha256_equal(code, end.code))
         return sc_fail(error, SHARDC_ERROR_COMM, "what rank 0 (%s) sent makes no sense", m->where);
     if (end.verdict == MEET_WELCOME)
         return SHARDC_OK;
-    return sc_fail(error, end.status == SHARDC_OK ? SHARDC_ERROR_COMM : (shardc_status)end.status, "%s", end.text);
+    return sc_fail(error, end.status == SHARDC_OK ? SHARDC_ERROR_COMM : (shardc_status)end.status,
+                   "%s", end.text);
 }
 
 /* ---- strangers ---- */
@@ -127,7 +143,8 @@ static bool take_connection(meeting *m)
     if (!make_room(m))
         return false;
     int socket = accept4(m->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (socket < 0 && (errno == EMFILE || errno == ENFILE)) { /* out of descriptors: drop strangers, keep ranks */
+    /* out of descriptors: drop strangers, keep ranks */
+    if (socket < 0 && (errno == EMFILE || errno == ENFILE)) {
         if (m->stranger_count > 0)
             drop_stranger(m, find_oldest(m), true);
         else
@@ -167,18 +184,24 @@ static sc_meet_verdict judge(meeting *m, const stranger *s, uint32_t first, shar
         return MEET_OVER;
     }
     if (j->size != m->size)
-        sc_fail(why, SHARDC_ERROR_COMM, "rank %u was started as one of %u ranks, rank %u as one of %u", j->rank, j->size, m->rank, m->size);
+        sc_fail(why, SHARDC_ERROR_COMM,
+                "rank %u was started as one of %u ranks, rank %u as one of %u", j->rank, j->size,
+                m->rank, m->size);
     else if (j->to != m->rank || j->rank >= m->size || j->rank < first)
-        sc_fail(why, SHARDC_ERROR_COMM, "rank %u took rank %u for rank %u", j->rank, m->rank, j->to);
+        sc_fail(why, SHARDC_ERROR_COMM, "rank %u took rank %u for rank %u", j->rank, m->rank,
+                j->to);
     else if (m->rank > 0 && memcmp(j->world, m->world, sizeof m->world) != 0)
-        sc_fail(why, SHARDC_ERROR_COMM, "rank %u met another rank 0 than rank %u", j->rank, m->rank);
+        sc_fail(why, SHARDC_ERROR_COMM, "rank %u met another rank 0 than rank %u", j->rank,
+                m->rank);
     else if (m->sockets[j->rank] >= 0)
         sc_fail(why, SHARDC_ERROR_COMM, "two processes say that they are rank %u", j->rank);
-    else if (m->rank == 0 && sc_identity_differs(s->said.text, j->rank, m->started_with, 0, difference, sizeof difference))
+    else if (m->rank == 0 && sc_identity_differs(s->said.text, j->rank, m->started_with, 0,
+                                                 difference, sizeof difference))
         sc_fail(why, SHARDC_ERROR_ARGUMENT, "the ranks were started differently: %s", difference);
     else
         return MEET_WELCOME;
-    if (m->rank == 0 && m->refused_ms == 0 && j->rank >= first && j->rank < m->size && m->sockets[j->rank] < 0) {
+    if (m->rank == 0 && m->refused_ms == 0 && j->rank >= first && j->rank < m->size &&
+        m->sockets[j->rank] < 0) {
         m->refused_ms = sc_milliseconds();
         m->refused_rank = j->rank;
         snprintf(m->refused_text, sizeof m->refused_text, "%s", why->text);
@@ -194,8 +217,10 @@ static void take_join(meeting *m, uint32_t index, uint32_t first)
     uint8_t code[SC_SHA256_BYTES];
     shardc_error why = {.status = SHARDC_OK, .text = ""};
     s->said.text[j->text_bytes] = 0;
-    sc_meet_code(m, "join", s->nonce, j, offsetof(join_message, code), s->said.text, j->text_bytes, code);
-    sc_meet_verdict verdict = sc_sha256_equal(code, j->code) ? judge(m, s, first, &why) : MEET_NO_SECRET;
+    sc_meet_code(m, "join", s->nonce, j, offsetof(join_message, code), s->said.text, j->text_bytes,
+                 code);
+    sc_meet_verdict verdict =
+        sc_sha256_equal(code, j->code) ? judge(m, s, first, &why) : MEET_NO_SECRET;
     m->turned_away.other_secret += verdict == MEET_NO_SECRET;
     if (verdict != MEET_WELCOME) {
         answer(m, "welcome", s->socket, j->nonce, verdict, &why, false, sc_milliseconds());
@@ -261,9 +286,12 @@ static void hear_stranger(meeting *m, uint32_t index, uint32_t first)
 
 /* ---- waiting ---- */
 
-static size_t add_count(char *out, size_t size, size_t length, uint32_t count, const char *one, const char *several)
+static size_t add_count(char *out, size_t size, size_t length, uint32_t count, const char *one,
+                        const char *several)
 {
-    int written = count == 0 ? 0 : snprintf(out + length, size - length, "; %u %s", count, count == 1 ? one : several);
+    int written = count == 0 ? 0
+                             : snprintf(out + length, size - length, "; %u %s", count,
+                                        count == 1 ? one : several);
     return written > 0 && (size_t)written < size - length ? length + (size_t)written : length;
 }
 
@@ -273,13 +301,18 @@ static void name_others(const meeting *m, char *out, size_t size)
     const turned_away *t = &m->turned_away;
     size_t length = 0;
     *out = 0;
-    length = add_count(out, size, length, t->other_secret, "came with another secret (SHARDC_SECRET)",
-                       "came with another secret (SHARDC_SECRET)");
-    length = add_count(out, size, length, t->other_version, "was of another version of shardc", "were of another version of shardc");
-    length = add_count(out, size, length, t->other_job, "came from another job", "came from another job");
-    length = add_count(out, size, length, t->nonsense, "connection sent nonsense", "connections sent nonsense");
+    length =
+        add_count(out, size, length, t->other_secret, "came with another secret (SHARDC_SECRET)",
+                  "came with another secret (SHARDC_SECRET)");
+    length = add_count(out, size, length, t->other_version, "was of another version of shardc",
+                       "were of another version of shardc");
+    length = add_count(out, size, length, t->other_job, "came from another job",
+                       "came from another job");
+    length = add_count(out, size, length, t->nonsense, "connection sent nonsense",
+                       "connections sent nonsense");
     if (t->silent > FLOODED)
-        add_count(out, size, length, t->silent, "", "connections said nothing in time: strangers flood the port");
+        add_count(out, size, length, t->silent, "",
+                  "connections said nothing in time: strangers flood the port");
 }
 
 static shardc_status fail_absent(const meeting *m, uint32_t first, shardc_error *error)
@@ -291,24 +324,31 @@ static shardc_status fail_absent(const meeting *m, uint32_t first, shardc_error 
         if (r == m->rank || m->sockets[r] >= 0)
             continue;
         if (count++ < 12)
-            length += (size_t)snprintf(list + length, sizeof list - length, "%s%u", count == 1 ? "" : ", ", r);
+            length += (size_t)snprintf(list + length, sizeof list - length, "%s%u",
+                                       count == 1 ? "" : ", ", r);
         else if (count == 14)
             length += (size_t)snprintf(list + length, sizeof list - length, ", ..");
     }
     name_others(m, others, sizeof others);
-    return sc_fail(error, SHARDC_ERROR_TIMEOUT, "%u of %u ranks did not come to rank %u (%s) within %u ms: %s %s%s", count, m->size,
-                   m->rank, m->where, m->join_ms, count == 1 ? "rank" : "ranks", list, others);
+    return sc_fail(error, SHARDC_ERROR_TIMEOUT,
+                   "%u of %u ranks did not come to rank %u (%s) within %u ms: %s %s%s", count,
+                   m->size, m->rank, m->where, m->join_ms, count == 1 ? "rank" : "ranks", list,
+                   others);
 }
 
 /* Checks ranks that have joined: they must stay connected, and rank 0 must not send anything before
  * all are connected. */
-static shardc_status check_watched(meeting *m, uint32_t first, const struct pollfd *polls, shardc_error *error)
+static shardc_status check_watched(meeting *m, uint32_t first, const struct pollfd *polls,
+                                   shardc_error *error)
 {
     if (m->rank > 0)
-        return polls[0].revents == 0 ? SHARDC_OK : sc_meet_read_end(m, m->nonces[0], sc_milliseconds() + MEET_GRACE_MS, error);
+        return polls[0].revents == 0
+                   ? SHARDC_OK
+                   : sc_meet_read_end(m, m->nonces[0], sc_milliseconds() + MEET_GRACE_MS, error);
     for (uint32_t r = first; r < m->size; r++) {
         if (polls[r - first].revents != 0)
-            return sc_fail(error, SHARDC_ERROR_COMM, "rank %u left before all %u ranks had come", r, m->size);
+            return sc_fail(error, SHARDC_ERROR_COMM, "rank %u left before all %u ranks had come", r,
+                           m->size);
     }
     return SHARDC_OK;
 }
@@ -322,7 +362,8 @@ static uint32_t fill_polls(meeting *m, uint32_t first, bool is_full)
     if (m->rank > 0)
         m->polls[polls++] = (struct pollfd){.fd = m->sockets[0], .events = POLLIN};
     for (uint32_t r = first; m->rank == 0 && r < m->size; r++)
-        m->polls[polls++] = (struct pollfd){.fd = m->sockets[r], .events = POLLIN}; /* negative descriptors are ignored by poll */
+        m->polls[polls++] = (struct pollfd){
+            .fd = m->sockets[r], .events = POLLIN}; /* negative descriptors are ignored by poll */
     return polls;
 }
 
@@ -335,7 +376,8 @@ static uint32_t serve(meeting *m, uint32_t first, int wait)
     int most = is_full ? SHORTAGE_MS : heard > 0 || m->refused_ms != 0 ? MEET_VERDICT_MS : wait;
     poll(m->polls, polls, wait < most ? wait : most);
     bool has_come = m->polls[0].revents != 0;
-    for (uint32_t i = heard; i-- > 0;) /* backwards: a removal moves a later entry, already served, here */
+    /* backwards: a removal moves a later entry, already served, here */
+    for (uint32_t i = heard; i-- > 0;)
         hear_stranger(m, i, first);
     for (int i = 0; has_come && i < AT_ONCE && take_connection(m); i++)
         ;

@@ -40,28 +40,32 @@ static shardc_status make_file(const char *path, shardc_error *error)
     int file = status == SHARDC_OK ? mkostemp(own, O_CLOEXEC) : -1; /* 0600 */
     if (status != SHARDC_OK)
         return status;
-    bool ok = file >= 0 && write(file, bytes, sizeof bytes) == (ssize_t)sizeof bytes && (link(own, path) == 0 || errno == EEXIST);
+    bool ok = file >= 0 && write(file, bytes, sizeof bytes) == (ssize_t)sizeof bytes &&
+              (link(own, path) == 0 || errno == EEXIST);
     int why = errno;
     if (file >= 0) {
         close(file);
         unlink(own);
     }
     return ok ? SHARDC_OK
-              : sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "%s cannot be made: %s; set SHARDC_SECRET instead", path, strerror(why));
+              : sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
+                        "%s cannot be made: %s; set SHARDC_SECRET instead", path, strerror(why));
 }
 
 static shardc_status read_file(const char *path, uint8_t out[SC_SECRET_BYTES], shardc_error *error)
 {
     struct stat about;
     int file = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    bool is_own = file >= 0 && fstat(file, &about) == 0 && S_ISREG(about.st_mode) && about.st_uid == geteuid() &&
-                  (about.st_mode & 077) == 0 && about.st_size == SC_SECRET_BYTES;
+    bool is_own = file >= 0 && fstat(file, &about) == 0 && S_ISREG(about.st_mode) &&
+                  about.st_uid == geteuid() && (about.st_mode & 077) == 0 &&
+                  about.st_size == SC_SECRET_BYTES;
     bool is_read = is_own && read(file, out, SC_SECRET_BYTES) == SC_SECRET_BYTES;
     if (file >= 0)
         close(file);
     return is_read ? SHARDC_OK
                    : sc_fail(error, SHARDC_ERROR_ARGUMENT,
-                             "%s is not a file of %d bytes that is yours and that nobody else may read: remove it, or set SHARDC_SECRET",
+                             "%s is not a file of %d bytes that is yours and that nobody else may "
+                             "read: remove it, or set SHARDC_SECRET",
                              path, (int)SC_SECRET_BYTES);
 }
 
@@ -78,7 +82,8 @@ shardc_status sc_secret_read(bool is_one_machine, uint8_t out[SC_SECRET_BYTES], 
     }
     if (!is_one_machine)
         return sc_fail(error, SHARDC_ERROR_ARGUMENT,
-                       "ranks on several machines need a secret: set SHARDC_SECRET to the same text on all of them");
+                       "ranks on several machines need a secret: set SHARDC_SECRET to the same "
+                       "text on all of them");
     snprintf(path, sizeof path, "/tmp/shardc-secret-%lu", (unsigned long)geteuid());
     shardc_status status = access(path, F_OK) == 0 ? SHARDC_OK : make_file(path, error);
     return status == SHARDC_OK ? read_file(path, out, error) : status;

@@ -15,7 +15,8 @@ enum { SC_SECRET_BYTES = 32 };
  * SHARDC_ERROR_ARGUMENT if that is not a plain file owned by the user and closed to everybody else,
  * or if there are several machines and no SHARDC_SECRET; SHARDC_ERROR_UNAVAILABLE if the file
  * cannot be created. */
-shardc_status sc_secret_read(bool is_one_machine, uint8_t out[SC_SECRET_BYTES], shardc_error *error);
+shardc_status sc_secret_read(bool is_one_machine, uint8_t out[SC_SECRET_BYTES],
+                             shardc_error *error);
 
 /* Fills `out` with cryptographically random bytes. */
 shardc_status sc_secret_random(void *out, size_t size, shardc_error *error);

@@ -29,11 +29,13 @@
 
 enum {
     BEAT_MS = 100,
-    BEAT_A_RANK_MS = 2,  /* heartbeats are slower in large worlds */
-    SILENT_BEATS = 5,    /* a rank that missed fewer heartbeats is not silent */
-    SURE_SILENCE = 2000, /* ms; a wait whose deadline exceeds twice this also fails early, when a rank is silent */
-    PAUSE_MS = 1000,     /* if the thread ran this much later than its heartbeat, the process was stopped */
-    LEAVE_MS = 5000      /* how long closing waits for the others to answer */
+    BEAT_A_RANK_MS = 2, /* heartbeats are slower in large worlds */
+    SILENT_BEATS = 5,   /* a rank that missed fewer heartbeats is not silent */
+    /* ms; a wait whose deadline exceeds twice this also fails early, when a rank is silent */
+    SURE_SILENCE = 2000,
+    /* if the thread ran this much later than its heartbeat, the process was stopped */
+    PAUSE_MS = 1000,
+    LEAVE_MS = 5000 /* how long closing waits for the others to answer */
 };
 
 /* ---- failures ---- */
@@ -48,7 +50,8 @@ static void fail_world(tcp_world *world)
     sc_tcp_give_up_data(world);
     for (uint32_t r = 0; r < world->size; r++) {
         if (world->peers[r].socket >= 0)
-            sc_tcp_send(world, r, &header, &world->failure, NULL); /* a rank that does not receive it has its deadline */
+            sc_tcp_send(world, r, &header, &world->failure,
+                        NULL); /* a rank that does not receive it has its deadline */
     }
     pthread_cond_broadcast(&world->changed);
 }
@@ -61,7 +64,8 @@ static void fail_with(tcp_world *world, const shardc_error *error)
 }
 
 /* Reports the world's failure. For a lost rank the text names the request's call. */
-static shardc_status give_failure(const tcp_world *world, const sc_comm_request *request, shardc_error *error)
+static shardc_status give_failure(const tcp_world *world, const sc_comm_request *request,
+                                  shardc_error *error)
 {
     const tcp_failure *f = &world->failure;
     if (f->lost >= 0)
@@ -90,9 +94,11 @@ static shardc_status announce(tcp_world *world, const sc_comm_request *request, 
 
 static shardc_status begin_call(tcp_world *world, sc_comm_request *request, shardc_error *error)
 {
-    tcp_call *call = sc_comm_find_call(&world->calls, *(const uint64_t *)request->group->state, request->lane, request->number, true);
+    tcp_call *call = sc_comm_find_call(&world->calls, *(const uint64_t *)request->group->state,
+                                       request->lane, request->number, true);
     if (call == NULL)
-        return sc_fail(error, SHARDC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[request->call.kind]);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "%s: out of memory",
+                       sc_comm_kind_names[request->call.kind]);
     call->shared.request = request;
     request->work = call;
     shardc_status status = sc_tcp_prepare(call, error);
@@ -100,7 +106,9 @@ static shardc_status begin_call(tcp_world *world, sc_comm_request *request, shar
         status = announce(world, request, error);
     if (status == SHARDC_OK)
         status = sc_comm_compare_notices(&call->shared, error);
-    return status == SHARDC_OK && sc_comm_is_agreed(&call->shared) ? sc_tcp_begin(world, call, error) : status;
+    return status == SHARDC_OK && sc_comm_is_agreed(&call->shared)
+               ? sc_tcp_begin(world, call, error)
+               : status;
 }
 
 static shardc_status tcp_start(sc_comm_request *request, shardc_error *error)
@@ -108,7 +116,8 @@ static shardc_status tcp_start(sc_comm_request *request, shardc_error *error)
     tcp_world *world = request->group->comm->state;
     shardc_error failure;
     pthread_mutex_lock(&world->lock);
-    shardc_status status = world->has_failed ? SHARDC_OK : begin_call(world, request, &failure); /* sets request->work */
+    /* sets request->work */
+    shardc_status status = world->has_failed ? SHARDC_OK : begin_call(world, request, &failure);
     if (status != SHARDC_OK)
         fail_with(world, &failure);
     if (world->has_failed) {
@@ -132,7 +141,8 @@ static uint32_t find_silent(const tcp_world *world, uint64_t ms, uint64_t *out_m
     uint32_t found = world->size;
     for (uint32_t r = 0; r < world->size; r++) {
         const tcp_peer *peer = &world->peers[r];
-        uint64_t silent = peer->socket < 0 || peer->is_gone || now < peer->heard_ms ? 0 : now - peer->heard_ms;
+        uint64_t silent =
+            peer->socket < 0 || peer->is_gone || now < peer->heard_ms ? 0 : now - peer->heard_ms;
         if (silent >= ms && silent > most) {
             most = silent;
             found = r;
@@ -150,7 +160,8 @@ static bool fail_for_silence(tcp_world *world, uint64_t ms)
     if (rank == world->size)
         return false;
     failure.lost = (int32_t)rank;
-    sc_fail(&failure.error, SHARDC_ERROR_TIMEOUT, "nothing was heard of it (%s) for %llu ms: it is stopped, or cut off",
+    sc_fail(&failure.error, SHARDC_ERROR_TIMEOUT,
+            "nothing was heard of it (%s) for %llu ms: it is stopped, or cut off",
             world->peers[rank].host, (unsigned long long)silent);
     sc_tcp_find_failure(world, &failure);
     fail_world(world);
@@ -171,15 +182,19 @@ static uint64_t silence_of(const tcp_world *world, uint32_t deadline)
 static void fail_for_missing(tcp_world *world, sc_comm_request *request, uint32_t waited_ms)
 {
     const tcp_call *call = request->work;
-    sc_comm_absence absence = waited_ms == 0 ? SC_COMM_GONE : call->is_moving ? SC_COMM_STALLED : SC_COMM_LATE;
+    sc_comm_absence absence = waited_ms == 0    ? SC_COMM_GONE
+                              : call->is_moving ? SC_COMM_STALLED
+                                                : SC_COMM_LATE;
     shardc_error error;
     if (waited_ms > 0 && fail_for_silence(world, silence_of(world, waited_ms)))
         return;
     bool *missing = calloc(request->group->size, sizeof *missing);
     uint32_t count = 0;
     if (missing != NULL)
-        count = absence == SC_COMM_STALLED ? sc_tcp_find_stalled(world, call, missing)
-                                           : sc_comm_find_missing(&call->shared, absence == SC_COMM_GONE ? is_gone : NULL, world, missing);
+        count = absence == SC_COMM_STALLED
+                    ? sc_tcp_find_stalled(world, call, missing)
+                    : sc_comm_find_missing(&call->shared, absence == SC_COMM_GONE ? is_gone : NULL,
+                                           world, missing);
     if (missing == NULL)
         sc_fail(&error, SHARDC_ERROR_MEMORY, "out of memory");
     else if (count > 0)
@@ -220,7 +235,8 @@ static shardc_status tcp_wait(sc_comm_request *request, shardc_error *error)
     pthread_mutex_lock(&world->lock);
     while (!call->is_done && !world->has_failed) {
         uint32_t deadline = atomic_load(&request->group->comm->deadline_ms);
-        uint64_t since = call->moved_ms > begin ? call->moved_ms : begin, now = sc_milliseconds(), waited = now > since ? now - since : 0;
+        uint64_t since = call->moved_ms > begin ? call->moved_ms : begin, now = sc_milliseconds(),
+                 waited = now > since ? now - since : 0;
         if (!call->is_moving && is_any_gone(world, request->group))
             fail_for_missing(world, request, 0);
         else if (deadline > 0 && waited >= deadline)
@@ -265,7 +281,8 @@ static void send_beats(tcp_world *world)
     uint64_t now = sc_milliseconds();
     for (uint32_t r = 0; r < world->size; r++) {
         tcp_peer *peer = &world->peers[r];
-        if (peer->socket >= 0 && peer->first == NULL && !peer->is_mute && now >= peer->told_ms + world->beat_ms)
+        if (peer->socket >= 0 && peer->first == NULL && !peer->is_mute &&
+            now >= peer->told_ms + world->beat_ms)
             sc_tcp_send(world, r, &(tcp_header){.kind = TCP_BEAT}, NULL, NULL);
     }
 }
@@ -288,8 +305,9 @@ static uint32_t fill_polls(const tcp_world *world)
     world->polls[0] = (struct pollfd){.fd = world->bell, .events = POLLIN};
     for (uint32_t r = 0; r < world->size; r++) {
         const tcp_peer *peer = &world->peers[r];
-        world->polls[count++] =
-            (struct pollfd){.fd = peer->socket, .events = (short)(POLLIN | (peer->first != NULL && !peer->is_mute ? POLLOUT : 0))};
+        world->polls[count++] = (struct pollfd){
+            .fd = peer->socket,
+            .events = (short)(POLLIN | (peer->first != NULL && !peer->is_mute ? POLLOUT : 0))};
     }
     return count;
 }
@@ -330,7 +348,8 @@ static shardc_status tcp_group_open(sc_comm_group *group, shardc_error *error)
 {
     uint64_t *key = malloc(sizeof *key);
     if (key == NULL)
-        return sc_fail(error, SHARDC_ERROR_MEMORY, "a group of %u ranks: out of memory", group->size);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "a group of %u ranks: out of memory",
+                       group->size);
     *key = sc_comm_group_key(group);
     group->state = key;
     return SHARDC_OK;
@@ -351,11 +370,13 @@ static void tcp_leave(sc_comm *comm)
         if (world->peers[r].socket >= 0)
             sc_tcp_send(world, r, &(tcp_header){.kind = TCP_BYE}, NULL, NULL);
     }
-    for (uint32_t waits = world->size; waits > 0 && now - begin < LEAVE_MS; now = sc_milliseconds()) {
+    for (uint32_t waits = world->size; waits > 0 && now - begin < LEAVE_MS;
+         now = sc_milliseconds()) {
         waits = 0;
         for (uint32_t r = 0; r < world->size; r++) {
             const tcp_peer *peer = &world->peers[r];
-            bool is_lost = world->has_failed && now > peer->heard_ms + (uint64_t)SILENT_BEATS * world->beat_ms;
+            bool is_lost =
+                world->has_failed && now > peer->heard_ms + (uint64_t)SILENT_BEATS * world->beat_ms;
             waits += peer->socket >= 0 && !peer->has_heard && !peer->is_mute && !is_lost;
         }
         if (waits > 0)
@@ -416,8 +437,8 @@ static bool init_condition(tcp_world *world)
     pthread_condattr_t attributes;
     if (pthread_condattr_init(&attributes) != 0)
         return false;
-    world->has_changed =
-        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 && pthread_cond_init(&world->changed, &attributes) == 0;
+    world->has_changed = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
+                         pthread_cond_init(&world->changed, &attributes) == 0;
     pthread_condattr_destroy(&attributes);
     return world->has_changed;
 }
@@ -428,7 +449,8 @@ static void name_host(tcp_peer *peer)
     socklen_t length = sizeof address;
     snprintf(peer->host, sizeof peer->host, "?");
     if (getpeername(peer->socket, (struct sockaddr *)&address, &length) == 0)
-        getnameinfo((const struct sockaddr *)&address, length, peer->host, sizeof peer->host, NULL, 0, NI_NUMERICHOST);
+        getnameinfo((const struct sockaddr *)&address, length, peer->host, sizeof peer->host, NULL,
+                    0, NI_NUMERICHOST);
 }
 
 /* Takes ownership of the sockets, even on failure. */
@@ -445,7 +467,8 @@ static tcp_world *new_world(uint32_t rank, uint32_t size, const int *sockets)
         world->has_lock = pthread_mutex_init(&world->lock, NULL) == 0;
         world->beat_ms = size * BEAT_A_RANK_MS > BEAT_MS ? size * BEAT_A_RANK_MS : BEAT_MS;
     }
-    bool ok = world != NULL && world->bell >= 0 && world->polls != NULL && world->has_lock && init_condition(world);
+    bool ok = world != NULL && world->bell >= 0 && world->polls != NULL && world->has_lock &&
+              init_condition(world);
     if (world == NULL || world->peers == NULL) {
         for (uint32_t r = 0; r < size; r++) {
             if (sockets[r] >= 0)
@@ -468,28 +491,32 @@ static tcp_world *new_world(uint32_t rank, uint32_t size, const int *sockets)
     return NULL;
 }
 
-static shardc_status open_world(const sc_launch *launch, const sc_comm_options *options, const int *sockets, sc_comm **out,
-                                shardc_error *error)
+static shardc_status open_world(const sc_launch *launch, const sc_comm_options *options,
+                                const int *sockets, sc_comm **out, shardc_error *error)
 {
     tcp_world *world = new_world(launch->rank, launch->size, sockets);
     if (world == NULL)
-        return sc_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: out of memory", launch->size);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: out of memory",
+                       launch->size);
     world->silence_ms = options->silence_ms;
     world->comm = sc_comm_new(&tcp_backend, launch->rank, launch->size, options, world, error);
     if (world->comm == NULL) {
         free_world(world);
         return SHARDC_ERROR_MEMORY;
     }
-    world->has_thread = launch->size > 1 && pthread_create(&world->thread, NULL, thread_main, world) == 0;
+    world->has_thread =
+        launch->size > 1 && pthread_create(&world->thread, NULL, thread_main, world) == 0;
     if (launch->size > 1 && !world->has_thread) {
         sc_comm_close(world->comm);
-        return sc_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: no thread can be started", launch->size);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: no thread can be started",
+                       launch->size);
     }
     *out = world->comm;
     return SHARDC_OK;
 }
 
-shardc_status sc_comm_open_tcp(const sc_launch *launch, const sc_comm_options *options, sc_comm **out, shardc_error *error)
+shardc_status sc_comm_open_tcp(const sc_launch *launch, const sc_comm_options *options,
+                               sc_comm **out, shardc_error *error)
 {
     sc_launch read;
     sc_comm_options settled;
@@ -501,7 +528,8 @@ shardc_status sc_comm_open_tcp(const sc_launch *launch, const sc_comm_options *o
         return status;
     int *sockets = calloc(launch->size, sizeof *sockets);
     if (sockets == NULL)
-        return sc_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: out of memory", launch->size);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: out of memory",
+                       launch->size);
     status = sc_rendezvous_meet(launch, settled.started_with, settled.join_ms, sockets, error);
     if (status == SHARDC_OK)
         status = open_world(launch, &settled, sockets, out, error);

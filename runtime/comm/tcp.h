@@ -8,9 +8,10 @@
 
 enum {
     SC_TCP_MAGIC = 0x73686474,
-    SC_TCP_HOST = 48,         /* fits an IPv6 address */
-    SC_TCP_CHUNK = 1 << 20,   /* most bytes of an array in one frame */
-    SC_TCP_BUFFER = 64 << 10, /* receive buffer; long arrays are read directly into their destination */
+    SC_TCP_HOST = 48,       /* fits an IPv6 address */
+    SC_TCP_CHUNK = 1 << 20, /* most bytes of an array in one frame */
+    /* receive buffer; long arrays are read directly into their destination */
+    SC_TCP_BUFFER = 64 << 10,
     SC_TCP_GOOD_TRAILER = 0x676f6f64,
     SC_TCP_VOID_TRAILER = 0x766f6964 /* trailer of a payload that was abandoned */
 };
@@ -31,8 +32,9 @@ typedef enum tcp_kind {
 typedef struct tcp_header {
     uint32_t magic, kind;
     uint64_t group, lane, number; /* CALL, DATA; `group`: sc_comm_group_key */
-    int64_t offset;               /* DATA: in bytes, within what the sender sends this receiver of the part */
-    uint32_t part, phase;         /* DATA */
+    /* DATA: in bytes, within what the sender sends this receiver of the part */
+    int64_t offset;
+    uint32_t part, phase; /* DATA */
     uint32_t bytes, unused;
 } tcp_header;
 
@@ -107,8 +109,10 @@ typedef struct tcp_world {
     bool has_thread, stops;
     int bell; /* eventfd that wakes the thread */
     uint32_t beat_ms, silence_ms;
-    uint64_t looked_ms;          /* when the thread last read everything that had arrived; silence is measured up to then */
-    bool has_failed, is_failing; /* is_failing: a failure was found, and what arrived before it is still being read */
+    /* when the thread last read everything that had arrived; silence is measured up to then */
+    uint64_t looked_ms;
+    /* is_failing: a failure was found, and what arrived before it is still being read */
+    bool has_failed, is_failing;
     tcp_failure failure;
     tcp_peer *peers;     /* by world rank */
     sc_comm_calls calls; /* of tcp_call */
@@ -131,7 +135,8 @@ shardc_status sc_tcp_advance(tcp_world *world, tcp_call *call, shardc_error *err
  * number. */
 uint32_t sc_tcp_find_stalled(const tcp_world *world, const tcp_call *call, bool *is_stalled);
 /* Queues a frame without an array, and sends as much as the socket takes. The payload is copied. */
-shardc_status sc_tcp_send(tcp_world *world, uint32_t rank, const tcp_header *header, const void *payload, shardc_error *error);
+shardc_status sc_tcp_send(tcp_world *world, uint32_t rank, const tcp_header *header,
+                          const void *payload, shardc_error *error);
 /* Sends queued frames without blocking, as much as the socket takes. */
 void sc_tcp_send_more(tcp_world *world, uint32_t rank);
 /* Marks that nothing more can be sent to the peer. */

@@ -50,7 +50,9 @@ static bool reduces(const tcp_call *call)
 static piece stretch(const sc_comm_part *part, const void *base, int64_t begin, int64_t count)
 {
     int64_t size = sc_dtypes[part->dtype].bytes;
-    return base == NULL || count == 0 ? (piece){NULL, 0} : (piece){(char *)(uintptr_t)base + begin * size, count * size};
+    return base == NULL || count == 0
+               ? (piece){NULL, 0}
+               : (piece){(char *)(uintptr_t)base + begin * size, count * size};
 }
 
 /* Returns a member's slice of a part that is reduced. */
@@ -70,7 +72,8 @@ static piece outgoing(const tcp_call *call, uint32_t phase, uint32_t part, uint3
     uint32_t n = call->shared.request->group->size, rank = call->shared.request->group->rank;
     int64_t m = p->count / n;
     if (phase == 1)
-        return c->kind == SC_COMM_ALL_REDUCE ? slice_of(call, part, p->destination, rank) : (piece){NULL, 0};
+        return c->kind == SC_COMM_ALL_REDUCE ? slice_of(call, part, p->destination, rank)
+                                             : (piece){NULL, 0};
     switch (c->kind) {
     case SC_COMM_ALL_GATHER:
         return stretch(p, p->source, 0, m);
@@ -97,7 +100,8 @@ static piece incoming(const tcp_call *call, uint32_t phase, uint32_t part, uint3
     uint32_t n = call->shared.request->group->size, rank = call->shared.request->group->rank;
     int64_t m = p->count / n;
     if (phase == 1)
-        return c->kind == SC_COMM_ALL_REDUCE ? slice_of(call, part, p->destination, member) : (piece){NULL, 0};
+        return c->kind == SC_COMM_ALL_REDUCE ? slice_of(call, part, p->destination, member)
+                                             : (piece){NULL, 0};
     switch (c->kind) {
     case SC_COMM_ALL_GATHER:
     case SC_COMM_ALL_TO_ALL:
@@ -105,13 +109,17 @@ static piece incoming(const tcp_call *call, uint32_t phase, uint32_t part, uint3
     case SC_COMM_REDUCE_SCATTER:
     case SC_COMM_ALL_REDUCE: {
         piece own = slice_of(call, part, p->source, rank);
-        return own.bytes == 0 ? own : (piece){call->terms + call->row * member + call->offsets[part], own.bytes};
+        return own.bytes == 0
+                   ? own
+                   : (piece){call->terms + call->row * member + call->offsets[part], own.bytes};
     }
     case SC_COMM_BROADCAST:
-        return c->from == (int32_t)member ? stretch(p, p->destination, 0, p->count) : (piece){NULL, 0};
+        return c->from == (int32_t)member ? stretch(p, p->destination, 0, p->count)
+                                          : (piece){NULL, 0};
     case SC_COMM_PERMUTE:
     case SC_COMM_RECV:
-        return c->from == (int32_t)member ? stretch(p, p->destination, 0, p->count) : (piece){NULL, 0};
+        return c->from == (int32_t)member ? stretch(p, p->destination, 0, p->count)
+                                          : (piece){NULL, 0};
     default:
         return (piece){NULL, 0};
     }
@@ -126,7 +134,8 @@ bool sc_tcp_find_target(tcp_world *world, uint32_t rank, const tcp_header *h, ch
     if (call == NULL || call->shared.request == NULL || call->is_done || h->phase >= PHASES ||
         h->part >= call->shared.request->call.part_count)
         return false;
-    uint32_t member = sc_comm_member(call->shared.request->group, rank), n = call->shared.request->group->size;
+    uint32_t member = sc_comm_member(call->shared.request->group, rank),
+             n = call->shared.request->group->size;
     if (member == n || h->bytes > call->incoming[h->phase * n + member])
         return false;
     piece to = incoming(call, h->phase, h->part, member);
@@ -142,7 +151,8 @@ static void move_own(const tcp_call *call)
     sc_comm_kind kind = call->shared.request->call.kind;
     uint32_t rank = call->shared.request->group->rank;
     bool is_message = kind == SC_COMM_SEND || kind == SC_COMM_RECV;
-    for (uint32_t i = 0; !reduces(call) && !is_message && i < call->shared.request->call.part_count; i++) {
+    for (uint32_t i = 0; !reduces(call) && !is_message && i < call->shared.request->call.part_count;
+         i++) {
         piece from = outgoing(call, 0, i, rank), to = incoming(call, 0, i, rank);
         if (to.bytes > 0 && from.bytes == to.bytes && from.at != to.at)
             memcpy(to.at, from.at, (size_t)to.bytes);
@@ -155,11 +165,13 @@ static void reduce(tcp_call *call)
     uint32_t n = call->shared.request->group->size, rank = call->shared.request->group->rank;
     for (uint32_t i = 0; i < c->part_count; i++) {
         const sc_comm_part *p = &call->shared.request->parts[i];
-        int64_t begin = slice_begin(p->count, n, rank), count = slice_begin(p->count, n, rank + 1) - begin;
+        int64_t begin = slice_begin(p->count, n, rank),
+                count = slice_begin(p->count, n, rank + 1) - begin;
         if (count == 0)
             continue;
         for (uint32_t k = 0; k < n; k++)
-            call->sources[k] = k == rank ? stretch(p, p->source, begin, count).at : incoming(call, 0, i, k).at;
+            call->sources[k] =
+                k == rank ? stretch(p, p->source, begin, count).at : incoming(call, 0, i, k).at;
         piece to = stretch(p, p->destination, c->kind == SC_COMM_ALL_REDUCE ? begin : 0, count);
         sc_comm_reduce_arrays(p->dtype, c->reduce, to.at, call->sources, n, count);
     }
@@ -185,14 +197,18 @@ shardc_status sc_tcp_prepare(tcp_call *call, shardc_error *error)
 {
     const sc_comm_call *c = &call->shared.request->call;
     uint32_t n = call->shared.request->group->size, rank = call->shared.request->group->rank;
-    if (!make_room((void **)&call->incoming, &call->incoming_room, (size_t)PHASES * n, sizeof *call->incoming) ||
-        !make_room((void **)&call->offsets, &call->offset_room, c->part_count + 1u, sizeof *call->offsets) ||
+    if (!make_room((void **)&call->incoming, &call->incoming_room, (size_t)PHASES * n,
+                   sizeof *call->incoming) ||
+        !make_room((void **)&call->offsets, &call->offset_room, c->part_count + 1u,
+                   sizeof *call->offsets) ||
         !make_room((void **)&call->sources, &call->source_room, n, sizeof *call->sources))
         return no_memory(error);
     call->row = 0;
     for (uint32_t i = 0; i < c->part_count && reduces(call); i++) {
         call->offsets[i] = call->row;
-        call->row += (slice_of(call, i, call->shared.request->parts[i].source, rank).bytes + ALIGN - 1) / ALIGN * ALIGN;
+        call->row +=
+            (slice_of(call, i, call->shared.request->parts[i].source, rank).bytes + ALIGN - 1) /
+            ALIGN * ALIGN;
     }
     size_t terms = (size_t)call->row * n;
     if (terms > call->term_room) {
@@ -305,7 +321,8 @@ static int frame_pieces(tcp_peer *peer, struct iovec out[3])
     }
     size_t done = at - header;
     if (done < payload) {
-        const char *from = peer->first->header.kind == TCP_DATA ? peer->first->data : (const char *)&peer->first->small;
+        const char *from = peer->first->header.kind == TCP_DATA ? peer->first->data
+                                                                : (const char *)&peer->first->small;
         size_t left = payload - done;
         if (peer->is_void) {
             out[count++] = (struct iovec){(char *)(uintptr_t)zeros, left < ZEROS ? left : ZEROS};
@@ -317,7 +334,8 @@ static int frame_pieces(tcp_peer *peer, struct iovec out[3])
         done = payload;
     }
     if (peer->sending.kind == TCP_DATA)
-        out[count++] = (struct iovec){(char *)&peer->trailer + (done - payload), sizeof peer->trailer - (done - payload)};
+        out[count++] = (struct iovec){(char *)&peer->trailer + (done - payload),
+                                      sizeof peer->trailer - (done - payload)};
     return count;
 }
 
@@ -336,7 +354,8 @@ static void end_frame(tcp_world *world, tcp_peer *peer)
             return;
         call->unsent--;
         drop_first(world, peer);
-        sc_tcp_advance(world, call, &error); /* this may have completed the call; no failure is possible then */
+        /* this may have completed the call; no failure is possible then */
+        sc_tcp_advance(world, call, &error);
         return;
     }
     drop_first(world, peer);
@@ -360,7 +379,8 @@ void sc_tcp_send_more(tcp_world *world, uint32_t rank)
     }
     while (peer->is_sending || begin_frame(peer)) {
         struct iovec pieces[3];
-        struct msghdr message = {.msg_iov = pieces, .msg_iovlen = (size_t)frame_pieces(peer, pieces)};
+        struct msghdr message = {.msg_iov = pieces,
+                                 .msg_iovlen = (size_t)frame_pieces(peer, pieces)};
         ssize_t sent = sendmsg(peer->socket, &message, MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR)
             continue;
@@ -384,7 +404,8 @@ static void wake_thread(tcp_world *world, const tcp_peer *peer)
         return; /* already signalled */
 }
 
-shardc_status sc_tcp_send(tcp_world *world, uint32_t rank, const tcp_header *header, const void *payload, shardc_error *error)
+shardc_status sc_tcp_send(tcp_world *world, uint32_t rank, const tcp_header *header,
+                          const void *payload, shardc_error *error)
 {
     tcp_item *item = new_item(world);
     if (item == NULL)
@@ -401,7 +422,8 @@ shardc_status sc_tcp_send(tcp_world *world, uint32_t rank, const tcp_header *hea
     return SHARDC_OK;
 }
 
-static shardc_status post_phase(tcp_world *world, tcp_call *call, uint32_t phase, shardc_error *error)
+static shardc_status post_phase(tcp_world *world, tcp_call *call, uint32_t phase,
+                                shardc_error *error)
 {
     const sc_comm_group *group = call->shared.request->group;
     uint32_t part_count = call->shared.request->call.part_count;
@@ -481,12 +503,14 @@ uint32_t sc_tcp_find_stalled(const tcp_world *world, const tcp_call *call, bool 
     uint32_t count = 0, n = group->size;
     for (uint32_t k = 0; k < n; k++) {
         bool sends = false;
-        for (const tcp_item *item = world->peers[group->ranks[k]].first; item != NULL; item = item->next)
+        for (const tcp_item *item = world->peers[group->ranks[k]].first; item != NULL;
+             item = item->next)
             sends = sends || item->call == call;
         is_stalled[k] = k != group->rank && (sends || call->incoming[k] > 0);
         count += is_stalled[k];
     }
-    for (uint32_t k = 0; k < n && count == 0; k++) /* phase 1 only now: such a member may itself be waiting for others */
+    /* phase 1 only now: such a member may itself be waiting for others */
+    for (uint32_t k = 0; k < n && count == 0; k++)
         is_stalled[k] = call->incoming[n + k] > 0;
     for (uint32_t k = 0; k < n && count == 0; k++)
         count += is_stalled[k];

@@ -8,14 +8,19 @@
 #include "runtime/comm/tcp.h"
 #include "support/clock.h"
 
-enum { DIRECT = 16 << 10 }; /* when at least this many bytes of an array remain, read into it directly */
+/* when at least this many bytes of an array remain, read into it directly */
+enum { DIRECT = 16 << 10 };
 
-static shardc_status take_notice(tcp_world *world, uint32_t sender, const tcp_header *header, const sc_comm_summary *summary,
-                                 shardc_error *error)
+static shardc_status take_notice(tcp_world *world, uint32_t sender, const tcp_header *header,
+                                 const sc_comm_summary *summary, shardc_error *error)
 {
-    sc_comm_shared_call *call = sc_comm_find_call(&world->calls, header->group, header->lane, header->number, true);
-    shardc_status status = sc_comm_take_notice(call, &(sc_comm_notice){.sender = sender, .summary = *summary}, error);
-    return status == SHARDC_OK && sc_comm_is_agreed(call) ? sc_tcp_begin(world, (tcp_call *)call, error) : status;
+    sc_comm_shared_call *call =
+        sc_comm_find_call(&world->calls, header->group, header->lane, header->number, true);
+    shardc_status status =
+        sc_comm_take_notice(call, &(sc_comm_notice){.sender = sender, .summary = *summary}, error);
+    return status == SHARDC_OK && sc_comm_is_agreed(call)
+               ? sc_tcp_begin(world, (tcp_call *)call, error)
+               : status;
 }
 
 static void lose(tcp_world *world, uint32_t rank, const char *why)
@@ -37,24 +42,28 @@ static bool begin_payload(tcp_world *world, uint32_t rank)
 {
     tcp_peer *peer = &world->peers[rank];
     const tcp_header *h = &peer->receiving;
-    static const uint32_t sizes[TCP_KINDS] = {[TCP_CALL] = sizeof(sc_comm_summary), [TCP_FAILURE] = sizeof(tcp_failure)};
+    static const uint32_t sizes[TCP_KINDS] = {
+        [TCP_CALL] = sizeof(sc_comm_summary), [TCP_FAILURE] = sizeof(tcp_failure)};
     if (h->magic != SC_TCP_MAGIC || h->kind >= TCP_KINDS)
         return false;
     peer->got = 0;
     if (h->kind == TCP_DATA)
-        return h->bytes > 0 && h->bytes <= SC_TCP_CHUNK && sc_tcp_find_target(world, rank, h, &peer->target);
+        return h->bytes > 0 && h->bytes <= SC_TCP_CHUNK &&
+               sc_tcp_find_target(world, rank, h, &peer->target);
     peer->target = (char *)&peer->small;
     return h->bytes == sizes[h->kind];
 }
 
-static shardc_status end_payload(tcp_world *world, uint32_t rank, uint32_t trailer, shardc_error *error)
+static shardc_status end_payload(tcp_world *world, uint32_t rank, uint32_t trailer,
+                                 shardc_error *error)
 {
     tcp_peer *peer = &world->peers[rank];
     const tcp_header *h = &peer->receiving;
     switch ((tcp_kind)h->kind) {
     case TCP_CALL:
         peer->small.summary.what[SC_COMM_WHAT - 1] = 0;
-        return world->has_failed ? SHARDC_OK : take_notice(world, rank, h, &peer->small.summary, error);
+        return world->has_failed ? SHARDC_OK
+                                 : take_notice(world, rank, h, &peer->small.summary, error);
     case TCP_FAILURE:
         peer->small.failure.error.text[sizeof peer->small.failure.error.text - 1] = 0;
         sc_tcp_find_failure(world, &peer->small.failure);
@@ -71,7 +80,8 @@ static shardc_status end_payload(tcp_world *world, uint32_t rank, uint32_t trail
         if (world->has_failed || peer->target == NULL || trailer != SC_TCP_GOOD_TRAILER)
             return SHARDC_OK;
         tcp_call *call = sc_comm_find_call(&world->calls, h->group, h->lane, h->number, false);
-        call->incoming[h->phase * call->shared.request->group->size + sc_comm_member(call->shared.request->group, rank)] -= h->bytes;
+        call->incoming[h->phase * call->shared.request->group->size +
+                       sc_comm_member(call->shared.request->group, rank)] -= h->bytes;
         call->moved_ms = sc_milliseconds();
         return sc_tcp_advance(world, call, error);
     }
@@ -103,7 +113,8 @@ static bool read_frames(tcp_world *world, uint32_t rank)
         peer->got += some;
         peer->begin += some;
         there -= some;
-        if (peer->got < peer->receiving.bytes || (peer->receiving.kind == TCP_DATA && there < sizeof trailer))
+        if (peer->got < peer->receiving.bytes ||
+            (peer->receiving.kind == TCP_DATA && there < sizeof trailer))
             return true;
         if (peer->receiving.kind == TCP_DATA) {
             memcpy(&trailer, peer->buffer + peer->begin, sizeof trailer);

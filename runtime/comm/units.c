@@ -15,7 +15,8 @@ enum {
     LEAST_UNIT = 16 << 10, /* bytes */
     MOST_UNIT = 256 << 10,
     UNITS_A_RANK = 4,
-    STREAM_BYTES = 4 << 20 /* from this size on a call with all members' buffers does not fit the caches */
+    /* from this size on a call with all members' buffers does not fit the caches */
+    STREAM_BYTES = 4 << 20
 };
 
 /* Returns the number of blocks of a part: what one member sends or receives, depending on the kind.
@@ -46,13 +47,15 @@ static int64_t piece_length(const sc_comm_units *units, const sc_comm_part *part
     return units->unit_bytes / sc_dtypes[part->dtype].bytes;
 }
 
-static int64_t pieces_a_block(const sc_comm_units *units, sc_comm_kind kind, const sc_comm_part *part)
+static int64_t pieces_a_block(const sc_comm_units *units, sc_comm_kind kind,
+                              const sc_comm_part *part)
 {
     int64_t piece = piece_length(units, part);
     return (block_length(units, kind, part) + piece - 1) / piece;
 }
 
-void sc_comm_units_init(sc_comm_units *units, const sc_comm_request *request, sc_comm_request *const *members)
+void sc_comm_units_init(sc_comm_units *units, const sc_comm_request *request,
+                        sc_comm_request *const *members)
 {
     const sc_comm_call *c = &request->call;
     units->members = members;
@@ -65,13 +68,15 @@ void sc_comm_units_init(sc_comm_units *units, const sc_comm_request *request, sc
         units->count += pieces_a_block(units, c->kind, &c->parts[i]) * block_count(units, c->kind);
 }
 
-static char *destination_at(const sc_comm_units *units, uint32_t member, uint32_t part, int64_t element)
+static char *destination_at(const sc_comm_units *units, uint32_t member, uint32_t part,
+                            int64_t element)
 {
     const sc_comm_part *p = &units->members[member]->parts[part];
     return (char *)p->destination + element * sc_dtypes[p->dtype].bytes;
 }
 
-static const char *source_at(const sc_comm_units *units, uint32_t member, uint32_t part, int64_t element)
+static const char *source_at(const sc_comm_units *units, uint32_t member, uint32_t part,
+                             int64_t element)
 {
     const sc_comm_part *p = &units->members[member]->parts[part];
     return (const char *)p->source + element * sc_dtypes[p->dtype].bytes;
@@ -87,8 +92,9 @@ static void stream(char *to, const char *from, int64_t bytes)
     memcpy(to, from, (size_t)head);
     for (; head + 64 <= bytes; head += 64) {
         const __m128i *source = (const __m128i *)(const void *)(from + head);
-        __m128i a = _mm_loadu_si128(source), b = _mm_loadu_si128(source + 1), c = _mm_loadu_si128(source + 2),
-                d = _mm_loadu_si128(source + 3), *target = (__m128i *)(void *)(to + head);
+        __m128i a = _mm_loadu_si128(source), b = _mm_loadu_si128(source + 1),
+                c = _mm_loadu_si128(source + 2), d = _mm_loadu_si128(source + 3),
+                *target = (__m128i *)(void *)(to + head);
         _mm_stream_si128(target, a);
         _mm_stream_si128(target + 1, b);
         _mm_stream_si128(target + 2, c);
@@ -101,7 +107,8 @@ static void stream(char *to, const char *from, int64_t bytes)
 }
 
 /* `is_cold`: the destination is in no cache. */
-static void copy(const sc_comm_units *units, char *to, const char *from, int64_t bytes, bool is_cold)
+static void copy(const sc_comm_units *units, char *to, const char *from, int64_t bytes,
+                 bool is_cold)
 {
     if (to == from)
         return;
@@ -113,7 +120,8 @@ static void copy(const sc_comm_units *units, char *to, const char *from, int64_t
 
 /* Copies `source` to element `at` of every member's destination. The source is one of them, or
  * overlaps none. */
-static void copy_to_all(const sc_comm_units *units, uint32_t part, const char *source, int64_t at, int64_t bytes)
+static void copy_to_all(const sc_comm_units *units, uint32_t part, const char *source, int64_t at,
+                        int64_t bytes)
 {
     for (int64_t done = 0; done < bytes; done += COPY_BYTES) {
         int64_t some = bytes - done < COPY_BYTES ? bytes - done : COPY_BYTES;
@@ -125,8 +133,8 @@ static void copy_to_all(const sc_comm_units *units, uint32_t part, const char *s
 /* Reduces elements from `at` on, of all sources, to element `to` on of the destinations of members
  * first_member .. end_member - 1, a range at a time. All sources of a range are read before any
  * destination of it is written, because they may be the same. */
-static void reduce_to(const sc_comm_units *units, const sc_comm_call *c, uint32_t part, int64_t at, int64_t to, int64_t length,
-                      uint32_t first_member, uint32_t end_member)
+static void reduce_to(const sc_comm_units *units, const sc_comm_call *c, uint32_t part, int64_t at,
+                      int64_t to, int64_t length, uint32_t first_member, uint32_t end_member)
 {
     const void *sources[SC_COMM_MAX_LOCAL_RANKS];
     _Alignas(64) char result[COPY_BYTES];
@@ -136,7 +144,8 @@ static void reduce_to(const sc_comm_units *units, const sc_comm_call *c, uint32_
         int64_t some = length - done < step ? length - done : step;
         for (uint32_t i = 0; i < units->group_size; i++)
             sources[i] = source_at(units, i, part, at + done);
-        char *first = units->streams ? result : destination_at(units, first_member, part, to + done);
+        char *first =
+            units->streams ? result : destination_at(units, first_member, part, to + done);
         sc_comm_reduce_arrays(dtype, c->reduce, first, sources, units->group_size, some);
         for (uint32_t i = first_member; i < end_member; i++) {
             char *destination = destination_at(units, i, part, to + done);
@@ -146,12 +155,13 @@ static void reduce_to(const sc_comm_units *units, const sc_comm_call *c, uint32_
 }
 
 /* Runs elements first .. first + length - 1 of a block. */
-static void run_piece(const sc_comm_units *units, const sc_comm_request *request, uint32_t part, int64_t block, int64_t first,
-                      int64_t length)
+static void run_piece(const sc_comm_units *units, const sc_comm_request *request, uint32_t part,
+                      int64_t block, int64_t first, int64_t length)
 {
     const sc_comm_call *c = &request->call;
     uint32_t n = units->group_size, member = (uint32_t)block;
-    int64_t m = block_length(units, c->kind, &c->parts[part]), bytes = length * sc_dtypes[c->parts[part].dtype].bytes;
+    int64_t m = block_length(units, c->kind, &c->parts[part]),
+            bytes = length * sc_dtypes[c->parts[part].dtype].bytes;
     int64_t at = block * m + first;
     switch (c->kind) {
     case SC_COMM_ALL_GATHER:
@@ -165,7 +175,8 @@ static void run_piece(const sc_comm_units *units, const sc_comm_request *request
         return;
     case SC_COMM_ALL_TO_ALL: {
         uint32_t to = (uint32_t)(block % n), from = (uint32_t)(block / n);
-        copy(units, destination_at(units, to, part, from * m + first), source_at(units, from, part, to * m + first), bytes, true);
+        copy(units, destination_at(units, to, part, from * m + first),
+             source_at(units, from, part, to * m + first), bytes, true);
         return;
     }
     case SC_COMM_BROADCAST:
@@ -174,13 +185,16 @@ static void run_piece(const sc_comm_units *units, const sc_comm_request *request
     case SC_COMM_PERMUTE: {
         int32_t to = units->members[member]->call.to;
         if (to != SC_COMM_NOBODY)
-            copy(units, destination_at(units, (uint32_t)to, part, first), source_at(units, member, part, first), bytes, true);
+            copy(units, destination_at(units, (uint32_t)to, part, first),
+                 source_at(units, member, part, first), bytes, true);
         return;
     }
     case SC_COMM_SEND:
     case SC_COMM_RECV: {
-        uint32_t from = (uint32_t)((request->lane - 1) / n), to = (uint32_t)((request->lane - 1) % n);
-        copy(units, destination_at(units, to, part, first), source_at(units, from, part, first), bytes, true);
+        uint32_t from = (uint32_t)((request->lane - 1) / n),
+                 to = (uint32_t)((request->lane - 1) % n);
+        copy(units, destination_at(units, to, part, first), source_at(units, from, part, first),
+             bytes, true);
         return;
     }
     default:
@@ -188,16 +202,19 @@ static void run_piece(const sc_comm_units *units, const sc_comm_request *request
     }
 }
 
-void sc_comm_units_run(const sc_comm_units *units, const sc_comm_request *request, sc_comm_cursor *cursor, int64_t unit)
+void sc_comm_units_run(const sc_comm_units *units, const sc_comm_request *request,
+                       sc_comm_cursor *cursor, int64_t unit)
 {
     const sc_comm_call *c = &request->call;
-    int64_t blocks = block_count(units, c->kind), pieces = pieces_a_block(units, c->kind, &c->parts[cursor->part]);
+    int64_t blocks = block_count(units, c->kind),
+            pieces = pieces_a_block(units, c->kind, &c->parts[cursor->part]);
     while (unit - cursor->before >= pieces * blocks) {
         cursor->before += pieces * blocks;
         pieces = pieces_a_block(units, c->kind, &c->parts[++cursor->part]);
     }
     const sc_comm_part *part = &c->parts[cursor->part];
-    int64_t block = (unit - cursor->before) / pieces, piece = piece_length(units, part), first = (unit - cursor->before) % pieces * piece,
+    int64_t block = (unit - cursor->before) / pieces, piece = piece_length(units, part),
+            first = (unit - cursor->before) % pieces * piece,
             rest = block_length(units, c->kind, part) - first;
     run_piece(units, request, cursor->part, block, first, rest < piece ? rest : piece);
 #ifdef __SSE2__

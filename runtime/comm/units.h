@@ -22,10 +22,12 @@ typedef struct sc_comm_cursor {
 } sc_comm_cursor;
 
 /* `request` is any member's. */
-void sc_comm_units_init(sc_comm_units *units, const sc_comm_request *request, sc_comm_request *const *members);
+void sc_comm_units_init(sc_comm_units *units, const sc_comm_request *request,
+                        sc_comm_request *const *members);
 
 /* Runs one unit, whose number must be above all that the cursor has seen. Reads all its sources
  * before it writes any destination. */
-void sc_comm_units_run(const sc_comm_units *units, const sc_comm_request *request, sc_comm_cursor *cursor, int64_t unit);
+void sc_comm_units_run(const sc_comm_units *units, const sc_comm_request *request,
+                       sc_comm_cursor *cursor, int64_t unit);
 
 #endif

@@ -45,12 +45,15 @@ static shardc_status check(const sc_image *image, uint32_t ranks, shardc_error *
     if (!sc_cpu_allowed(&level, problem, sizeof problem))
         return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "%s", problem);
     if (missing != NULL)
-        return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "the program's kernels were compiled for a CPU with '%.*s', which this one lacks",
-                       (int)length, missing);
+        return sc_fail(
+            error, SHARDC_ERROR_UNAVAILABLE,
+            "the program's kernels were compiled for a CPU with '%.*s', which this one lacks",
+            (int)length, missing);
     if (needed <= available)
         return SHARDC_OK;
-    return sc_fail(error, SHARDC_ERROR_MEMORY, "%u ranks need %.4g GiB of memory; this machine has %.4g GiB", ranks, needed / 0x1p30,
-                   available / 0x1p30);
+    return sc_fail(error, SHARDC_ERROR_MEMORY,
+                   "%u ranks need %.4g GiB of memory; this machine has %.4g GiB", ranks,
+                   needed / 0x1p30, available / 0x1p30);
 }
 
 static shardc_status load_kernels(const sc_image *image, cpu_code *code, shardc_error *error)
@@ -59,9 +62,11 @@ static shardc_status load_kernels(const sc_image *image, cpu_code *code, shardc_
     if (image->kernel_count == 0)
         return SHARDC_OK;
     code->object = sc_loader_open(image->object, image->object_bytes, &reason);
-    for (uint32_t i = 0; code->object != NULL && i < image->kernel_count && reason.status == SHARDC_OK; i++)
+    for (uint32_t i = 0;
+         code->object != NULL && i < image->kernel_count && reason.status == SHARDC_OK; i++)
         code->kernels[i] = sc_loader_symbol(code->object, image->kernels[i].symbol, &reason);
-    return reason.status == SHARDC_OK ? SHARDC_OK : sc_fail(error, SHARDC_ERROR_DEVICE, "%s", reason.text);
+    return reason.status == SHARDC_OK ? SHARDC_OK
+                                      : sc_fail(error, SHARDC_ERROR_DEVICE, "%s", reason.text);
 }
 
 /* Shortens the spinning of OpenMP threads. At the end of a parallel region libgomp spins for
@@ -117,10 +122,13 @@ static shardc_status map_arena(sc_rank *rank, cpu_rank *own, shardc_error *error
 {
     size_t bytes = (size_t)rank->session->image->arena_bytes, page = (size_t)sysconf(_SC_PAGESIZE);
     own->mapping_bytes = bytes + (bytes >= HUGE_PAGE ? HUGE_PAGE : 0) + page;
-    own->mapping = mmap(NULL, own->mapping_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    own->mapping =
+        mmap(NULL, own->mapping_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (own->mapping == MAP_FAILED) {
         own->mapping = NULL;
-        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the %zu bytes of rank %u", bytes, rank->rank);
+        return sc_fail(error, SHARDC_ERROR_MEMORY,
+                       "there is not enough memory for the %zu bytes of rank %u", bytes,
+                       rank->rank);
     }
     size_t skip = bytes >= HUGE_PAGE ? HUGE_PAGE - (uintptr_t)own->mapping % HUGE_PAGE : 0;
     rank->arena = (char *)own->mapping + skip;
@@ -139,7 +147,9 @@ static void set_team(const shardc_session *session)
     uint32_t threads = session->options.threads / session->rank_count;
     shardc_error ignored = {.status = SHARDC_OK};
     int size = threads > 1 ? (int)threads : 1;
-    sc_kernel_function *found = code->object == NULL ? NULL : sc_loader_symbol(code->object, "omp_set_num_threads", &ignored);
+    sc_kernel_function *found =
+        code->object == NULL ? NULL
+                             : sc_loader_symbol(code->object, "omp_set_num_threads", &ignored);
     void (*set_num_threads)(int) = (void (*)(int))(void (*)(void))found;
     if (set_num_threads != NULL)
         set_num_threads(size);
@@ -172,7 +182,8 @@ static shardc_status open_rank(sc_rank *rank, shardc_error *error)
     set_team(rank->session);
     cpu_rank *own = rank->device_state = calloc(1, sizeof *own);
     if (own == NULL)
-        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for rank %u", rank->rank);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for rank %u",
+                       rank->rank);
     shardc_status status = map_arena(rank, own, error);
     return status == SHARDC_OK ? start_team(rank->session, error) : status;
 }
@@ -183,11 +194,13 @@ static shardc_status make_plans(sc_rank *rank, shardc_error *error)
     cpu_rank *own = rank->device_state;
     own->plans = calloc(image->gemm_count + 1u, sizeof *own->plans);
     if (own->plans == NULL)
-        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the products' plans");
+        return sc_fail(error, SHARDC_ERROR_MEMORY,
+                       "there is not enough memory for the products' plans");
     for (uint32_t i = 0; i < image->gemm_count; i++) {
         own->plans[i] = sc_gemm_plan_new(&image->gemms[i], SC_GEMM_AUTO);
         if (own->plans[i] == NULL)
-            return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the plan of product %u", i);
+            return sc_fail(error, SHARDC_ERROR_MEMORY,
+                           "there is not enough memory for the plan of product %u", i);
     }
     return SHARDC_OK;
 }
@@ -214,14 +227,16 @@ static shardc_status open_groups(sc_rank *rank, shardc_error *error)
 
 /* ---- instructions ---- */
 
-static shardc_status begin(sc_rank *rank, uint32_t func, uint32_t micro_batch, bool *out_done, shardc_error *error)
+static shardc_status begin(sc_rank *rank, uint32_t func, uint32_t micro_batch, bool *out_done,
+                           shardc_error *error)
 {
     (void)rank, (void)func, (void)micro_batch, (void)error;
     *out_done = false;
     return SHARDC_OK;
 }
 
-static shardc_status kernel(sc_rank *rank, sc_bound *bound, uint32_t micro_batch, shardc_error *error)
+static shardc_status kernel(sc_rank *rank, sc_bound *bound, uint32_t micro_batch,
+                            shardc_error *error)
 {
     const cpu_code *code = rank->session->device_state;
     sc_rank_set_params(rank, bound->instr, micro_batch);
@@ -235,10 +250,11 @@ static shardc_status gemm(sc_rank *rank, sc_bound *bound, shardc_error *error)
 {
     const cpu_rank *own = rank->device_state;
     const sc_gemm_plan *plan = own->plans[bound->instr->index];
-    if (!sc_gemm_run(plan, bound->args[SC_GEMM_A], bound->args[SC_GEMM_B], bound->args[SC_GEMM_C], bound->steps, bound->scratch) &&
+    if (!sc_gemm_run(plan, bound->args[SC_GEMM_A], bound->args[SC_GEMM_B], bound->args[SC_GEMM_C],
+                     bound->steps, bound->scratch) &&
         error->status == SHARDC_OK)
-        sc_fail(error, SHARDC_ERROR_DEVICE, "%s: the product %s failed (rank %u)", bound->instr->where, sc_gemm_plan_name(plan),
-                rank->rank);
+        sc_fail(error, SHARDC_ERROR_DEVICE, "%s: the product %s failed (rank %u)",
+                bound->instr->where, sc_gemm_plan_name(plan), rank->rank);
     return SHARDC_OK;
 }
 
@@ -250,7 +266,8 @@ static shardc_status copy(sc_rank *rank, sc_bound *bound, shardc_error *error)
 }
 
 /* Reports an error of communication; it takes precedence over a failed check. */
-static shardc_status lose_world(sc_rank *rank, shardc_status status, const shardc_error *reason, shardc_error *error)
+static shardc_status lose_world(sc_rank *rank, shardc_status status, const shardc_error *reason,
+                                shardc_error *error)
 {
     rank->has_lost_world = true;
     *error = *reason;
@@ -297,14 +314,16 @@ static shardc_status end(sc_rank *rank, uint32_t func, bool failed, shardc_error
 
 /* ---- memory ---- */
 
-static shardc_status read_buffer(sc_rank *rank, uint32_t buffer, void *to, int64_t bytes, shardc_error *error)
+static shardc_status read_buffer(sc_rank *rank, uint32_t buffer, void *to, int64_t bytes,
+                                 shardc_error *error)
 {
     (void)error;
     memcpy(to, sc_rank_buffer(rank, buffer), (size_t)bytes);
     return SHARDC_OK;
 }
 
-static shardc_status write_buffer(sc_rank *rank, uint32_t buffer, const void *from, int64_t bytes, shardc_error *error)
+static shardc_status write_buffer(sc_rank *rank, uint32_t buffer, const void *from, int64_t bytes,
+                                  shardc_error *error)
 {
     (void)error;
     memcpy(sc_rank_buffer(rank, buffer), from, (size_t)bytes);

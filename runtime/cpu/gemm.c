@@ -15,7 +15,8 @@
 /* Returns the stride of dim `i` in an array. */
 static int64_t stride_of(const sc_gemm *gemm, uint32_t i, int array)
 {
-    return array < SC_GEMM_OPERANDS ? gemm->dims[i].strides[array] : gemm->steps[array - SC_GEMM_OPERANDS].strides[i];
+    return array < SC_GEMM_OPERANDS ? gemm->dims[i].strides[array]
+                                    : gemm->steps[array - SC_GEMM_OPERANDS].strides[i];
 }
 
 static uint32_t dims_of(const sc_gemm *gemm, int role)
@@ -68,7 +69,8 @@ static bool make_walks(sc_gemm_plan *plan)
         for (int array = 0; array < arrays; array++) {
             sc_gemm_walk *walk = &plan->walks[role][array];
             for (uint32_t i = 0; i < gemm->dim_count; i++)
-                walk->stride = (int)gemm->dims[i].role == role ? stride_of(gemm, i, array) : walk->stride;
+                walk->stride =
+                    (int)gemm->dims[i].role == role ? stride_of(gemm, i, array) : walk->stride;
             if (dims_of(gemm, role) < 2 || !has_array(role, array) || plan->sizes[role] == 0)
                 continue;
             fill_offsets(gemm, role, array, plan->offsets + at);
@@ -99,7 +101,8 @@ static const sc_gemm_kernels *find_kernels(sc_dtype sum)
 static bool library_wins(const sc_gemm_plan *plan)
 {
     const sc_dtype *dtypes = plan->gemm.dtypes;
-    return dtypes[SC_GEMM_A] == SC_DTYPE_bf16 && dtypes[SC_GEMM_B] == SC_DTYPE_bf16 && !plan->blocks.skinny;
+    return dtypes[SC_GEMM_A] == SC_DTYPE_bf16 && dtypes[SC_GEMM_B] == SC_DTYPE_bf16 &&
+           !plan->blocks.skinny;
 }
 
 #ifdef SHARDC_ONEDNN
@@ -117,7 +120,8 @@ static void choose_library(sc_gemm_plan *plan)
     if (plan->onednn != NULL || part.step_count == plan->gemm.step_count || part.accumulate)
         return;
     for (uint32_t s = part.step_count; s < plan->gemm.step_count; s++) {
-        if (plan->gemm.steps[s].kind == SC_GEMM_STORE && plan->gemm.steps[s].dtype != plan->gemm.dtypes[SC_GEMM_C])
+        if (plan->gemm.steps[s].kind == SC_GEMM_STORE &&
+            plan->gemm.steps[s].dtype != plan->gemm.dtypes[SC_GEMM_C])
             return; /* the step would get values already rounded to another dtype */
     }
     plan->onednn = sc_gemm_onednn_new(&part, plan->blocks.bytes);
@@ -127,9 +131,11 @@ static void choose_library(sc_gemm_plan *plan)
 
 static bool choose_backend(sc_gemm_plan *plan, sc_gemm_backend backend)
 {
-    snprintf(plan->name, sizeof plan->name, "plain %s%s", plan->kernels->name, plan->blocks.skinny ? ", skinny" : "");
+    snprintf(plan->name, sizeof plan->name, "plain %s%s", plan->kernels->name,
+             plan->blocks.skinny ? ", skinny" : "");
 #ifdef SHARDC_ONEDNN
-    if (backend == SC_GEMM_ONEDNN || (backend == SC_GEMM_AUTO && library_wins(plan) && sc_gemm_onednn_multiplies_bf16()))
+    if (backend == SC_GEMM_ONEDNN ||
+        (backend == SC_GEMM_AUTO && library_wins(plan) && sc_gemm_onednn_multiplies_bf16()))
         choose_library(plan);
     if (plan->onednn != NULL)
         snprintf(plan->name, sizeof plan->name, "%s", sc_gemm_onednn_name(plan->onednn));
@@ -164,7 +170,8 @@ void sc_gemm_plan_free(sc_gemm_plan *plan)
     free(plan);
 }
 
-bool sc_gemm_run(const sc_gemm_plan *plan, const void *a, const void *b, void *c, const void *const *steps, void *scratch)
+bool sc_gemm_run(const sc_gemm_plan *plan, const void *a, const void *b, void *c,
+                 const void *const *steps, void *scratch)
 {
     const void *left = plan->swapped ? b : a, *right = plan->swapped ? a : b;
     sc_gemm_sum_plain(plan, left, right, steps);

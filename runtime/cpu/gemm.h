@@ -28,7 +28,8 @@ void sc_gemm_plan_free(sc_gemm_plan *plan);
  * steps[i] is the tensor of step i, or NULL if it has none; `steps` may be NULL if no step has one.
  * c and stored results must not overlap anything else. False: the library failed, and c is
  * undefined. */
-bool sc_gemm_run(const sc_gemm_plan *plan, const void *a, const void *b, void *c, const void *const *steps, void *scratch);
+bool sc_gemm_run(const sc_gemm_plan *plan, const void *a, const void *b, void *c,
+                 const void *const *steps, void *scratch);
 
 /* Returns how the plan is executed, for dumps: "plain f32 avx2", "plain f32 avx2, skinny", "onednn
  * sgemm". */

@@ -62,12 +62,15 @@ struct sc_gemm_onednn {
  * then computes zeros. */
 static dnnl_data_type_t library_dtype(sc_dtype dtype)
 {
-    return dtype == SC_DTYPE_f32 ? dnnl_f32 : dtype == SC_DTYPE_bf16 ? dnnl_bf16 : dnnl_data_type_undef;
+    return dtype == SC_DTYPE_f32    ? dnnl_f32
+           : dtype == SC_DTYPE_bf16 ? dnnl_bf16
+                                    : dnnl_data_type_undef;
 }
 
 static int64_t stride_of(const sc_gemm *gemm, uint32_t i, int array)
 {
-    return array < SC_GEMM_OPERANDS ? gemm->dims[i].strides[array] : gemm->steps[array - SC_GEMM_OPERANDS].strides[i];
+    return array < SC_GEMM_OPERANDS ? gemm->dims[i].strides[array]
+                                    : gemm->steps[array - SC_GEMM_OPERANDS].strides[i];
 }
 
 /* Describes an array to the library: its batch dims, then rows and columns (a role without dims has
@@ -75,9 +78,11 @@ static int64_t stride_of(const sc_gemm *gemm, uint32_t i, int array)
  * neither rows nor columns of an operand are contiguous. */
 static bool describe(const sc_onednn *api, const sc_gemm *gemm, int array, dnnl_memory_desc_t *out)
 {
-    static const sc_gemm_role sides[SC_GEMM_OPERANDS][2] = {{SC_GEMM_M, SC_GEMM_K}, {SC_GEMM_K, SC_GEMM_N}, {SC_GEMM_M, SC_GEMM_N}};
+    static const sc_gemm_role sides[SC_GEMM_OPERANDS][2] = {
+        {SC_GEMM_M, SC_GEMM_K}, {SC_GEMM_K, SC_GEMM_N}, {SC_GEMM_M, SC_GEMM_N}};
     const sc_gemm_role *side = sides[array < SC_GEMM_OPERANDS ? array : SC_GEMM_C];
-    sc_dtype dtype = array < SC_GEMM_OPERANDS ? gemm->dtypes[array] : gemm->steps[array - SC_GEMM_OPERANDS].dtype;
+    sc_dtype dtype = array < SC_GEMM_OPERANDS ? gemm->dtypes[array]
+                                              : gemm->steps[array - SC_GEMM_OPERANDS].dtype;
     dnnl_dims_t sizes, strides;
     int count = 0, at[2], dims[2] = {0, 0};
     for (uint32_t i = 0; i < gemm->dim_count; i++) {
@@ -85,7 +90,8 @@ static bool describe(const sc_onednn *api, const sc_gemm *gemm, int array, dnnl_
             continue;
         if (count + 2 == DNNL_MAX_NDIMS)
             return false;
-        sizes[count] = array >= SC_GEMM_OPERANDS && stride_of(gemm, i, array) == 0 ? 1 : gemm->dims[i].size;
+        sizes[count] =
+            array >= SC_GEMM_OPERANDS && stride_of(gemm, i, array) == 0 ? 1 : gemm->dims[i].size;
         strides[count++] = stride_of(gemm, i, array);
     }
     for (int s = 0; s < 2; s++) {
@@ -97,7 +103,8 @@ static bool describe(const sc_onednn *api, const sc_gemm *gemm, int array, dnnl_
                 continue;
             dims[s]++;
             strides[at[s]] = stride_of(gemm, i, array);
-            sizes[at[s]] = array >= SC_GEMM_OPERANDS && strides[at[s]] == 0 ? 1 : gemm->dims[i].size;
+            sizes[at[s]] =
+                array >= SC_GEMM_OPERANDS && strides[at[s]] == 0 ? 1 : gemm->dims[i].size;
         }
     }
     count += 2;
@@ -108,15 +115,19 @@ static bool describe(const sc_onednn *api, const sc_gemm *gemm, int array, dnnl_
     for (int i = 0; i < count - 2; i++)
         strides[i] = sizes[i] == 1 ? rows * strides[at[0]] : strides[i];
     bool contiguous = strides[at[1]] == 1 || (strides[at[0]] == 1 && array != SC_GEMM_C);
-    return dims[0] < 2 && dims[1] < 2 && contiguous && library_dtype(dtype) != dnnl_data_type_undef &&
-           api->dnnl_memory_desc_init_by_strides(out, count, sizes, library_dtype(dtype), strides) == dnnl_success;
+    return dims[0] < 2 && dims[1] < 2 && contiguous &&
+           library_dtype(dtype) != dnnl_data_type_undef &&
+           api->dnnl_memory_desc_init_by_strides(out, count, sizes, library_dtype(dtype),
+                                                 strides) == dnnl_success;
 }
 
 /* The library's kind of a step; 0: none. */
 static const dnnl_alg_kind_t kinds[SC_GEMM_STEP_KINDS] = {
-    [SC_GEMM_ADD] = dnnl_binary_add,     [SC_GEMM_MUL] = dnnl_binary_mul,        [SC_GEMM_SCALE] = dnnl_eltwise_linear,
-    [SC_GEMM_RELU] = dnnl_eltwise_relu,  [SC_GEMM_GELU] = dnnl_eltwise_gelu_erf, [SC_GEMM_GELU_TANH] = dnnl_eltwise_gelu_tanh,
-    [SC_GEMM_SILU] = dnnl_eltwise_swish, [SC_GEMM_TANH] = dnnl_eltwise_tanh,     [SC_GEMM_SIGMOID] = dnnl_eltwise_logistic,
+    [SC_GEMM_ADD] = dnnl_binary_add,           [SC_GEMM_MUL] = dnnl_binary_mul,
+    [SC_GEMM_SCALE] = dnnl_eltwise_linear,     [SC_GEMM_RELU] = dnnl_eltwise_relu,
+    [SC_GEMM_GELU] = dnnl_eltwise_gelu_erf,    [SC_GEMM_GELU_TANH] = dnnl_eltwise_gelu_tanh,
+    [SC_GEMM_SILU] = dnnl_eltwise_swish,       [SC_GEMM_TANH] = dnnl_eltwise_tanh,
+    [SC_GEMM_SIGMOID] = dnnl_eltwise_logistic,
 };
 
 bool sc_gemm_onednn_has_step(sc_gemm_step_kind kind)
@@ -134,8 +145,11 @@ static bool append_step(const sc_onednn *api, const sc_gemm *gemm, uint32_t s, d
     if (sc_gemm_step_has_tensor(step->kind))
         return describe(api, gemm, SC_GEMM_OPERANDS + (int)s, &tensor) &&
                api->dnnl_post_ops_append_binary(ops, kinds[step->kind], &tensor) == dnnl_success;
-    float alpha = step->kind == SC_GEMM_SCALE ? (float)step->scale : step->kind == SC_GEMM_SILU ? 1.0F : 0.0F;
-    return api->dnnl_post_ops_append_eltwise(ops, 1.0F, kinds[step->kind], alpha, 0.0F) == dnnl_success;
+    float alpha = step->kind == SC_GEMM_SCALE  ? (float)step->scale
+                  : step->kind == SC_GEMM_SILU ? 1.0F
+                                               : 0.0F;
+    return api->dnnl_post_ops_append_eltwise(ops, 1.0F, kinds[step->kind], alpha, 0.0F) ==
+           dnnl_success;
 }
 
 static bool set_attributes(const sc_onednn *api, const sc_gemm *gemm, dnnl_primitive_attr_t attr)
@@ -147,7 +161,8 @@ static bool set_attributes(const sc_onednn *api, const sc_gemm *gemm, dnnl_primi
     if (ok && gemm->accumulate)
         ok = api->dnnl_post_ops_append_sum(ops, 1.0F) == dnnl_success;
     ok = ok && api->dnnl_primitive_attr_set_post_ops(attr, ops) == dnnl_success &&
-         api->dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user) == dnnl_success;
+         api->dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user) ==
+             dnnl_success;
     if (ops != NULL)
         api->dnnl_post_ops_destroy(ops);
     return ok;
@@ -167,7 +182,8 @@ static bool add_step_args(const sc_onednn *api, const sc_gemm *gemm, library_sha
             continue;
         ok = describe(api, gemm, SC_GEMM_OPERANDS + (int)s, &tensor);
         if (ok)
-            add_arg(shape, DNNL_ARG_ATTR_MULTIPLE_POST_OP((int)s) | DNNL_ARG_SRC_1, SC_GEMM_OPERANDS + (int)s, &tensor);
+            add_arg(shape, DNNL_ARG_ATTR_MULTIPLE_POST_OP((int)s) | DNNL_ARG_SRC_1,
+                    SC_GEMM_OPERANDS + (int)s, &tensor);
     }
     return ok;
 }
@@ -181,23 +197,27 @@ static bool make_primitive(sc_gemm_onednn *o, const sc_gemm *gemm, library_shape
     dnnl_matmul_desc_t desc;
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t made = NULL;
-    bool ok = api->dnnl_primitive_attr_create(&attr) == dnnl_success && set_attributes(api, gemm, attr);
+    bool ok =
+        api->dnnl_primitive_attr_create(&attr) == dnnl_success && set_attributes(api, gemm, attr);
     for (int operand = 0; ok && operand < SC_GEMM_OPERANDS; operand++) {
         ok = describe(api, gemm, operand, &operands[operand]);
         if (ok)
             add_arg(shape, numbers[operand], operand, &operands[operand]);
     }
     ok = ok && add_step_args(api, gemm, shape) &&
-         api->dnnl_matmul_desc_init(&desc, &operands[SC_GEMM_A], &operands[SC_GEMM_B], NULL, &operands[SC_GEMM_C]) == dnnl_success &&
+         api->dnnl_matmul_desc_init(&desc, &operands[SC_GEMM_A], &operands[SC_GEMM_B], NULL,
+                                    &operands[SC_GEMM_C]) == dnnl_success &&
          api->dnnl_primitive_desc_create(&made, &desc, attr, o->engine, NULL) == dnnl_success;
     if (ok) {
         const char *implementation = "";
-        const dnnl_memory_desc_t *scratchpad = api->dnnl_primitive_desc_query_md(made, dnnl_query_scratchpad_md, 0);
+        const dnnl_memory_desc_t *scratchpad =
+            api->dnnl_primitive_desc_query_md(made, dnnl_query_scratchpad_md, 0);
         api->dnnl_primitive_desc_query(made, dnnl_query_impl_info_str, 0, (void *)&implementation);
         snprintf(o->name, sizeof o->name, "onednn %s", implementation);
         add_arg(shape, DNNL_ARG_SCRATCHPAD, SCRATCHPAD, scratchpad);
         shape->scratch_bytes = api->dnnl_memory_desc_get_size(scratchpad);
-        ok = strncmp(implementation, "ref", 3) != 0 && api->dnnl_primitive_create(&shape->primitive, made) == dnnl_success;
+        ok = strncmp(implementation, "ref", 3) != 0 &&
+             api->dnnl_primitive_create(&shape->primitive, made) == dnnl_success;
     }
     if (made != NULL)
         api->dnnl_primitive_desc_destroy(made);
@@ -236,7 +256,8 @@ static void cut_pieces(sc_gemm_onednn *o)
             cut(o, i, even_part(gemm->dims[i].size, PIECE_ROWS));
         else if (gemm->dims[i].role == SC_GEMM_N)
             cut(o, i, even_part(gemm->dims[i].size, PIECE_COLUMNS));
-        else if (gemm->dims[i].role == SC_GEMM_BATCH && (batch == SC_GEMM_MAX_DIMS || gemm->dims[i].size > gemm->dims[batch].size))
+        else if (gemm->dims[i].role == SC_GEMM_BATCH &&
+                 (batch == SC_GEMM_MAX_DIMS || gemm->dims[i].size > gemm->dims[batch].size))
             batch = i;
     }
     if (batch == SC_GEMM_MAX_DIMS)
@@ -290,7 +311,8 @@ static bool make_shapes(sc_gemm_onednn *o)
         *shape = calloc(1, sizeof **shape);
         if (*shape == NULL || !make_primitive(o, &gemm, *shape))
             return false;
-        o->scratch_bytes = (*shape)->scratch_bytes > o->scratch_bytes ? (*shape)->scratch_bytes : o->scratch_bytes;
+        o->scratch_bytes =
+            (*shape)->scratch_bytes > o->scratch_bytes ? (*shape)->scratch_bytes : o->scratch_bytes;
     }
     return true;
 }
@@ -320,7 +342,8 @@ static bool share_scratch(sc_gemm_onednn *o, int64_t scratch_bytes)
 sc_gemm_onednn *sc_gemm_onednn_new(const sc_gemm *gemm, int64_t scratch_bytes)
 {
     sc_gemm_onednn *o = calloc(1, sizeof *o);
-    bool ok = o != NULL && gemm->sum == SC_DTYPE_f32 && sc_gemm_flops(gemm) > 0 && sc_onednn_open(&o->api) &&
+    bool ok = o != NULL && gemm->sum == SC_DTYPE_f32 && sc_gemm_flops(gemm) > 0 &&
+              sc_onednn_open(&o->api) &&
               o->api.dnnl_engine_create(&o->engine, dnnl_cpu, 0) == dnnl_success;
     if (ok) {
         o->gemm = *gemm;
@@ -362,9 +385,12 @@ static void *address_of(const library_run *run, int64_t piece, int array, int wo
     const sc_gemm *gemm = &run->o->gemm;
     if (array == SCRATCHPAD)
         return run->scratch + (size_t)worker * run->o->scratch_bytes;
-    sc_dtype dtype = array < SC_GEMM_OPERANDS ? gemm->dtypes[array] : gemm->steps[array - SC_GEMM_OPERANDS].dtype;
-    const char *data = array < SC_GEMM_OPERANDS ? run->arrays[array] : run->steps[array - SC_GEMM_OPERANDS];
-    return (void *)(uintptr_t)(data + start_of(run->o, piece, array) * (int64_t)sc_dtypes[dtype].bytes);
+    sc_dtype dtype = array < SC_GEMM_OPERANDS ? gemm->dtypes[array]
+                                              : gemm->steps[array - SC_GEMM_OPERANDS].dtype;
+    const char *data =
+        array < SC_GEMM_OPERANDS ? run->arrays[array] : run->steps[array - SC_GEMM_OPERANDS];
+    return (void *)(uintptr_t)(data +
+                               start_of(run->o, piece, array) * (int64_t)sc_dtypes[dtype].bytes);
 }
 
 static bool run_piece(const library_run *run, int64_t piece, int worker, dnnl_stream_t stream)
@@ -377,8 +403,8 @@ static bool run_piece(const library_run *run, int64_t piece, int worker, dnnl_st
     while (ok && made < shape->arg_count) {
         const library_arg *arg = &shape->args[made];
         args[made].arg = arg->number;
-        ok = api->dnnl_memory_create(&args[made].memory, &arg->desc, run->o->engine, address_of(run, piece, arg->array, worker)) ==
-             dnnl_success;
+        ok = api->dnnl_memory_create(&args[made].memory, &arg->desc, run->o->engine,
+                                     address_of(run, piece, arg->array, worker)) == dnnl_success;
         made += ok;
     }
     ok = ok && api->dnnl_primitive_execute(shape->primitive, stream, made, args) == dnnl_success &&
@@ -388,7 +414,8 @@ static bool run_piece(const library_run *run, int64_t piece, int worker, dnnl_st
     return ok;
 }
 
-bool sc_gemm_onednn_run(const sc_gemm_onednn *o, const void *a, const void *b, void *c, const void *const *steps, void *scratch)
+bool sc_gemm_onednn_run(const sc_gemm_onednn *o, const void *a, const void *b, void *c,
+                        const void *const *steps, void *scratch)
 {
     const library_run run = {o, {a, b, c}, steps, scratch};
     int team = omp_get_max_threads(), failures = 0;
@@ -397,7 +424,8 @@ bool sc_gemm_onednn_run(const sc_gemm_onednn *o, const void *a, const void *b, v
     {
         dnnl_stream_t stream = NULL;
         omp_set_num_threads(1);
-        bool ok = o->api.dnnl_stream_create(&stream, o->engine, dnnl_stream_default_flags) == dnnl_success;
+        bool ok = o->api.dnnl_stream_create(&stream, o->engine, dnnl_stream_default_flags) ==
+                  dnnl_success;
 #pragma omp for schedule(dynamic)
         for (int64_t piece = 0; piece < o->pieces; piece++)
             ok = ok && run_piece(&run, piece, omp_get_thread_num(), stream);

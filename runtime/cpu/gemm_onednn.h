@@ -10,7 +10,8 @@ typedef struct sc_gemm_onednn sc_gemm_onednn;
  * out of memory, no library, or an unsupported descriptor. */
 sc_gemm_onednn *sc_gemm_onednn_new(const sc_gemm *gemm, int64_t scratch_bytes);
 void sc_gemm_onednn_free(sc_gemm_onednn *o);
-bool sc_gemm_onednn_run(const sc_gemm_onednn *o, const void *a, const void *b, void *c, const void *const *steps, void *scratch);
+bool sc_gemm_onednn_run(const sc_gemm_onednn *o, const void *a, const void *b, void *c,
+                        const void *const *steps, void *scratch);
 /* True if the library supports this kind of epilogue step. */
 bool sc_gemm_onednn_has_step(sc_gemm_step_kind kind);
 /* Returns "onednn " and the library's name of the implementation. */

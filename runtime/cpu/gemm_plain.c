@@ -38,7 +38,8 @@ static int64_t round_up(int64_t x, int64_t to)
 
 static int64_t bytes_of(const sc_gemm_plan *plan, int array)
 {
-    sc_dtype dtype = array < SC_GEMM_OPERANDS ? plan->gemm.dtypes[array] : plan->gemm.steps[array - SC_GEMM_OPERANDS].dtype;
+    sc_dtype dtype = array < SC_GEMM_OPERANDS ? plan->gemm.dtypes[array]
+                                              : plan->gemm.steps[array - SC_GEMM_OPERANDS].dtype;
     return sc_dtypes[dtype].bytes;
 }
 
@@ -46,14 +47,17 @@ static int64_t bytes_of(const sc_gemm_plan *plan, int array)
 static const char *of_batch(const plain_run *run, int array, int64_t batch)
 {
     const char *data = run->arrays[array];
-    return data == NULL ? NULL : data + sc_gemm_at(&run->plan->walks[SC_GEMM_BATCH][array], batch) * bytes_of(run->plan, array);
+    return data == NULL ? NULL
+                        : data + sc_gemm_at(&run->plan->walks[SC_GEMM_BATCH][array], batch) *
+                                     bytes_of(run->plan, array);
 }
 
 static sc_gemm_lines lines_of(const plain_run *run, sc_gemm_operand operand, int64_t batch)
 {
     const sc_gemm_plan *plan = run->plan;
     return (sc_gemm_lines){of_batch(run, (int)operand, batch), plan->gemm.dtypes[operand],
-                           plan->walks[operand == SC_GEMM_A ? SC_GEMM_M : SC_GEMM_N][operand], plan->walks[SC_GEMM_K][operand]};
+                           plan->walks[operand == SC_GEMM_A ? SC_GEMM_M : SC_GEMM_N][operand],
+                           plan->walks[SC_GEMM_K][operand]};
 }
 
 /* Returns the bytes of one batch's packed block: all lines of a pass, `depth` terms each. */
@@ -67,14 +71,18 @@ static int64_t block_bytes(const sc_gemm_plan *plan, int64_t lines, int64_t dept
 static char *packed_a(const plain_run *run, const plain_pass *pass, int64_t batch)
 {
     const sc_gemm_blocks *blocks = &run->plan->blocks;
-    int64_t before = blocks->a_kept ? pass->term / blocks->depth * block_bytes(run->plan, blocks->rows, blocks->depth) : 0;
+    int64_t before = blocks->a_kept ? pass->term / blocks->depth *
+                                          block_bytes(run->plan, blocks->rows, blocks->depth)
+                                    : 0;
     return run->a + before + batch * block_bytes(run->plan, pass->rows, pass->depth);
 }
 
 static char *packed_b(const plain_run *run, const plain_pass *pass, int64_t batch)
 {
     const sc_gemm_blocks *blocks = &run->plan->blocks;
-    int64_t before = blocks->b_kept ? pass->term / blocks->depth * block_bytes(run->plan, blocks->columns, blocks->depth) : 0;
+    int64_t before = blocks->b_kept ? pass->term / blocks->depth *
+                                          block_bytes(run->plan, blocks->columns, blocks->depth)
+                                    : 0;
     return run->b + before + batch * block_bytes(run->plan, pass->columns, pass->depth);
 }
 
@@ -96,7 +104,8 @@ static void pack_piece(const plain_run *run, const plain_pass *pass, int64_t i)
     const sc_gemm_kernels *kernels = plan->kernels;
     int64_t piece_rows = PACK_TILES * kernels->rows, piece_columns = PACK_TILES * kernels->columns;
     int64_t of_a = pack_pieces_a(plan, pass), of_b = pack_pieces_b(plan, pass);
-    int64_t batch = i / (of_a + of_b), piece = i % (of_a + of_b), bytes = sc_dtypes[plan->gemm.sum].bytes;
+    int64_t batch = i / (of_a + of_b), piece = i % (of_a + of_b),
+            bytes = sc_dtypes[plan->gemm.sum].bytes;
     if (piece < of_a) {
         sc_gemm_lines lines = lines_of(run, SC_GEMM_A, pass->batch + batch);
         int64_t at = piece * piece_rows, count = sc_min_i64(piece_rows, pass->rows - at);
@@ -104,7 +113,8 @@ static void pack_piece(const plain_run *run, const plain_pass *pass, int64_t i)
         kernels->pack_rows(&lines, pass->row + at, count, pass->term, pass->depth, out);
     } else {
         sc_gemm_lines lines = lines_of(run, SC_GEMM_B, pass->batch + batch);
-        int64_t at = (piece - of_a) * piece_columns, count = sc_min_i64(piece_columns, pass->columns - at);
+        int64_t at = (piece - of_a) * piece_columns,
+                count = sc_min_i64(piece_columns, pass->columns - at);
         char *out = packed_b(run, pass, batch) + at * pass->depth * bytes;
         kernels->pack_columns(&lines, pass->column + at, count, pass->term, pass->depth, out);
     }
@@ -124,7 +134,8 @@ static int64_t part_rows(const sc_gemm_plan *plan, const plain_pass *pass)
 
 static int64_t multiply_pieces(const sc_gemm_plan *plan, const plain_pass *pass)
 {
-    return pass->batches * pieces(pass->rows, part_rows(plan, pass)) * pieces(pass->columns, PART_COLUMNS);
+    return pass->batches * pieces(pass->rows, part_rows(plan, pass)) *
+           pieces(pass->columns, PART_COLUMNS);
 }
 
 static void set_steps(const plain_run *run, int64_t batch, const void **steps)
@@ -136,8 +147,10 @@ static void set_steps(const plain_run *run, int64_t batch, const void **steps)
 static void multiply_piece(const plain_run *run, const plain_pass *pass, int64_t i)
 {
     const sc_gemm_plan *plan = run->plan;
-    int64_t rows = part_rows(plan, pass), along = pieces(pass->columns, PART_COLUMNS), down = pieces(pass->rows, rows);
-    int64_t batch = i / (down * along), row = i / along % down * rows, column = i % along * PART_COLUMNS;
+    int64_t rows = part_rows(plan, pass), along = pieces(pass->columns, PART_COLUMNS),
+            down = pieces(pass->rows, rows);
+    int64_t batch = i / (down * along), row = i / along % down * rows,
+            column = i % along * PART_COLUMNS;
     int64_t bytes = sc_dtypes[plan->gemm.sum].bytes, c_bytes = bytes_of(plan, SC_GEMM_C);
     sc_gemm_block block = {
         .plan = plan,
@@ -148,7 +161,8 @@ static void multiply_piece(const plain_run *run, const plain_pass *pass, int64_t
         .rows = sc_min_i64(rows, pass->rows - row),
         .column = pass->column + column,
         .columns = sc_min_i64(PART_COLUMNS, pass->columns - column),
-        .c = run->c + sc_gemm_at(&plan->walks[SC_GEMM_BATCH][SC_GEMM_C], pass->batch + batch) * c_bytes,
+        .c = run->c +
+             sc_gemm_at(&plan->walks[SC_GEMM_BATCH][SC_GEMM_C], pass->batch + batch) * c_bytes,
         .first = pass->first,
         .last = pass->last,
     };
@@ -195,7 +209,8 @@ static bool next_pass(const sc_gemm_plan *plan, plain_pass *pass, bool begin)
 static void run_passes(const plain_run *run)
 {
     plain_pass pass;
-    for (bool more = next_pass(run->plan, &pass, true); more; more = next_pass(run->plan, &pass, false)) {
+    for (bool more = next_pass(run->plan, &pass, true); more;
+         more = next_pass(run->plan, &pass, false)) {
         int64_t packs = pack_pieces(run->plan, &pass), parts = multiply_pieces(run->plan, &pass);
 #pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < packs; i++)
@@ -211,7 +226,8 @@ static void run_passes(const plain_run *run)
 /* True if rows of a are read in place, without a copy. */
 static bool reads_a(const sc_gemm_plan *plan)
 {
-    return plan->gemm.dtypes[SC_GEMM_A] == SC_DTYPE_f32 && sc_gemm_runs(&plan->walks[SC_GEMM_K][SC_GEMM_A]) &&
+    return plan->gemm.dtypes[SC_GEMM_A] == SC_DTYPE_f32 &&
+           sc_gemm_runs(&plan->walks[SC_GEMM_K][SC_GEMM_A]) &&
            plan->walks[SC_GEMM_M][SC_GEMM_A].offsets == NULL;
 }
 
@@ -236,8 +252,11 @@ static sc_gemm_strip strip_of(const plain_run *run, int64_t batch, int64_t withi
                            : (const float *)(const void *)run->a + within * m * blocks->depth,
         .a_stride = reads_a(plan) ? plan->walks[SC_GEMM_M][SC_GEMM_A].stride : blocks->depth,
         .b = of_batch(run, SC_GEMM_B, batch + within),
-        .parts = blocks->parts == 1 ? NULL : (float *)(void *)run->beside + within * blocks->parts * m * plan->sizes[SC_GEMM_N],
-        .c = run->c + sc_gemm_at(&plan->walks[SC_GEMM_BATCH][SC_GEMM_C], batch + within) * bytes_of(plan, SC_GEMM_C),
+        .parts = blocks->parts == 1 ? NULL
+                                    : (float *)(void *)run->beside +
+                                          within * blocks->parts * m * plan->sizes[SC_GEMM_N],
+        .c = run->c + sc_gemm_at(&plan->walks[SC_GEMM_BATCH][SC_GEMM_C], batch + within) *
+                          bytes_of(plan, SC_GEMM_C),
     };
     set_steps(run, batch + within, strip.steps);
     return strip;
@@ -273,7 +292,8 @@ static void run_strips(const plain_run *run)
     int64_t m = plan->sizes[SC_GEMM_M], n = plan->sizes[SC_GEMM_N];
     for (int64_t batch = 0; batch < plan->sizes[SC_GEMM_BATCH]; batch += blocks->batch) {
         int64_t batches = sc_min_i64(blocks->batch, plan->sizes[SC_GEMM_BATCH] - batch);
-        int64_t strips = batches * pieces(n, blocks->columns) * blocks->parts, sums = batches * pieces(n, PART_COLUMNS);
+        int64_t strips = batches * pieces(n, blocks->columns) * blocks->parts,
+                sums = batches * pieces(n, PART_COLUMNS);
         if (!reads_a(plan)) {
 #pragma omp for schedule(static)
             for (int64_t i = 0; i < batches * m; i++)
@@ -295,7 +315,8 @@ static void set_arrays(plain_run *run, const void *const *steps)
     const sc_gemm *gemm = &run->plan->gemm;
     run->arrays[SC_GEMM_C] = run->c;
     for (uint32_t s = 0; s < gemm->step_count; s++)
-        run->arrays[SC_GEMM_OPERANDS + s] = sc_gemm_step_has_tensor(gemm->steps[s].kind) ? steps[s] : NULL;
+        run->arrays[SC_GEMM_OPERANDS + s] =
+            sc_gemm_step_has_tensor(gemm->steps[s].kind) ? steps[s] : NULL;
 }
 
 static void sum_operand(const plain_run *run, uint32_t s)
@@ -304,16 +325,19 @@ static void sum_operand(const plain_run *run, uint32_t s)
     const sc_gemm_step *step = &plan->gemm.steps[s];
     sc_gemm_operand operand = sc_gemm_step_sums(step->kind);
     int role = operand == SC_GEMM_A ? SC_GEMM_M : SC_GEMM_N, array = SC_GEMM_OPERANDS + (int)s;
-    int64_t lines = plan->sizes[role], depth = plan->sizes[SC_GEMM_K], count = plan->sizes[SC_GEMM_BATCH] * lines;
+    int64_t lines = plan->sizes[role], depth = plan->sizes[SC_GEMM_K],
+            count = plan->sizes[SC_GEMM_BATCH] * lines;
 #pragma omp parallel for if (count > SMALL_FLOPS / (depth + 1))
     for (int64_t i = 0; i < count; i++) {
         sc_gemm_lines of = lines_of(run, operand, i / lines);
         void *out = (void *)(uintptr_t)of_batch(run, array, i / lines);
-        plan->kernels->sum_line(&of, i % lines, depth, step->dtype, out, sc_gemm_at(&plan->walks[role][array], i % lines));
+        plan->kernels->sum_line(&of, i % lines, depth, step->dtype, out,
+                                sc_gemm_at(&plan->walks[role][array], i % lines));
     }
 }
 
-void sc_gemm_sum_plain(const sc_gemm_plan *plan, const void *a, const void *b, const void *const *steps)
+void sc_gemm_sum_plain(const sc_gemm_plan *plan, const void *a, const void *b,
+                       const void *const *steps)
 {
     plain_run run = {.plan = plan, .arrays = {[SC_GEMM_A] = a, [SC_GEMM_B] = b}};
     set_arrays(&run, steps);
@@ -323,10 +347,12 @@ void sc_gemm_sum_plain(const sc_gemm_plan *plan, const void *a, const void *b, c
     }
 }
 
-void sc_gemm_finish_plain(const sc_gemm_plan *plan, void *c, const void *const *steps, uint32_t first)
+void sc_gemm_finish_plain(const sc_gemm_plan *plan, void *c, const void *const *steps,
+                          uint32_t first)
 {
     plain_run run = {.plan = plan, .c = c};
-    int64_t m = plan->sizes[SC_GEMM_M], rows = m == 0 ? 0 : pieces(m, PART_ROWS), count = plan->sizes[SC_GEMM_BATCH] * rows;
+    int64_t m = plan->sizes[SC_GEMM_M], rows = m == 0 ? 0 : pieces(m, PART_ROWS),
+            count = plan->sizes[SC_GEMM_BATCH] * rows;
     set_arrays(&run, steps);
 #pragma omp parallel for if (sc_gemm_flops(&plan->gemm) > SMALL_FLOPS)
     for (int64_t i = 0; i < count; i++) {
@@ -335,13 +361,16 @@ void sc_gemm_finish_plain(const sc_gemm_plan *plan, void *c, const void *const *
                                .row = row,
                                .rows = sc_min_i64(PART_ROWS, m - row),
                                .columns = plan->sizes[SC_GEMM_N],
-                               .c = run.c + sc_gemm_at(&plan->walks[SC_GEMM_BATCH][SC_GEMM_C], batch) * bytes_of(plan, SC_GEMM_C)};
+                               .c = run.c +
+                                    sc_gemm_at(&plan->walks[SC_GEMM_BATCH][SC_GEMM_C], batch) *
+                                        bytes_of(plan, SC_GEMM_C)};
         set_steps(&run, batch, block.steps);
         plan->kernels->finish(&block, first);
     }
 }
 
-void sc_gemm_run_plain(const sc_gemm_plan *plan, const void *a, const void *b, void *c, const void *const *steps, void *scratch)
+void sc_gemm_run_plain(const sc_gemm_plan *plan, const void *a, const void *b, void *c,
+                       const void *const *steps, void *scratch)
 {
     plain_run run = {.plan = plan, .c = c};
     const sc_gemm_blocks *blocks = &plan->blocks;

@@ -81,27 +81,35 @@ struct sc_gemm_kernels {
     int rows, columns; /* of a tile */
     /* Packs whole tiles of lines, filling missing lines with zeros: [tile][depth][rows or
      * columns]. */
-    void (*pack_rows)(const sc_gemm_lines *lines, int64_t line, int64_t count, int64_t first, int64_t depth, void *out);
-    void (*pack_columns)(const sc_gemm_lines *lines, int64_t line, int64_t count, int64_t first, int64_t depth, void *out);
+    void (*pack_rows)(const sc_gemm_lines *lines, int64_t line, int64_t count, int64_t first,
+                      int64_t depth, void *out);
+    void (*pack_columns)(const sc_gemm_lines *lines, int64_t line, int64_t count, int64_t first,
+                         int64_t depth, void *out);
     void (*multiply)(const sc_gemm_block *block);
     /* Copies one line in the accumulator type, padded with zeros up to `padded`. */
-    void (*copy_line)(const sc_gemm_lines *lines, int64_t line, int64_t depth, int64_t padded, void *out);
+    void (*copy_line)(const sc_gemm_lines *lines, int64_t line, int64_t depth, int64_t padded,
+                      void *out);
     /* Stores the sum of a line as element `at` of an array. */
-    void (*sum_line)(const sc_gemm_lines *lines, int64_t line, int64_t depth, sc_dtype dtype, void *out, int64_t at);
+    void (*sum_line)(const sc_gemm_lines *lines, int64_t line, int64_t depth, sc_dtype dtype,
+                     void *out, int64_t at);
     void (*multiply_strip)(const sc_gemm_strip *strip); /* NULL: no skinny form */
-    void (*add_parts)(const sc_gemm_strip *strip);      /* computes c from the partial sums, after all of k */
+    /* computes c from the partial sums, after all of k */
+    void (*add_parts)(const sc_gemm_strip *strip);
     /* Applies the epilogue steps from `first` on to the contents of c. Reads only the block's rows,
      * columns and arrays. */
     void (*finish)(const sc_gemm_block *block, uint32_t first);
 };
 
-extern const sc_gemm_kernels sc_gemm_f32_base, sc_gemm_f32_avx2, sc_gemm_f32_avx512, sc_gemm_f64_base, sc_gemm_f64_avx2, sc_gemm_f64_avx512,
-    sc_gemm_i64_base;
+extern const sc_gemm_kernels sc_gemm_f32_base, sc_gemm_f32_avx2, sc_gemm_f32_avx512,
+    sc_gemm_f64_base, sc_gemm_f64_avx2, sc_gemm_f64_avx512, sc_gemm_i64_base;
 
 /* Computes the epilogue steps that are sums of an operand. */
-void sc_gemm_sum_plain(const sc_gemm_plan *plan, const void *a, const void *b, const void *const *steps);
+void sc_gemm_sum_plain(const sc_gemm_plan *plan, const void *a, const void *b,
+                       const void *const *steps);
 /* Applies the epilogue steps from `first` on to the contents of c. */
-void sc_gemm_finish_plain(const sc_gemm_plan *plan, void *c, const void *const *steps, uint32_t first);
-void sc_gemm_run_plain(const sc_gemm_plan *plan, const void *a, const void *b, void *c, const void *const *steps, void *scratch);
+void sc_gemm_finish_plain(const sc_gemm_plan *plan, void *c, const void *const *steps,
+                          uint32_t first);
+void sc_gemm_run_plain(const sc_gemm_plan *plan, const void *a, const void *b, void *c,
+                       const void *const *steps, void *scratch);
 
 #endif

@@ -34,13 +34,14 @@ static bool is_whole(const char *bytes, size_t count)
     if (count < sizeof head)
         return false;
     memcpy(&head, bytes, sizeof head);
-    if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_phentsize != sizeof(ElfW(Phdr)) || head.e_phoff > count ||
-        head.e_phnum > (count - head.e_phoff) / sizeof(ElfW(Phdr)))
+    if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_phentsize != sizeof(ElfW(Phdr)) ||
+        head.e_phoff > count || head.e_phnum > (count - head.e_phoff) / sizeof(ElfW(Phdr)))
         return false;
     for (size_t i = 0; i < head.e_phnum; i++) {
         ElfW(Phdr) segment;
         memcpy(&segment, bytes + head.e_phoff + i * sizeof segment, sizeof segment);
-        if (segment.p_type == PT_LOAD && (segment.p_offset > count || segment.p_filesz > count - segment.p_offset))
+        if (segment.p_type == PT_LOAD &&
+            (segment.p_offset > count || segment.p_filesz > count - segment.p_offset))
             return false;
     }
     return true;
@@ -76,7 +77,8 @@ static void keep_openmp(void *handle)
 sc_loader *sc_loader_open(const void *bytes, size_t count, shardc_error *error)
 {
     if (!is_whole(bytes, count)) {
-        set_error(error, SHARDC_ERROR_DATA, "the program's kernels do not load", "they are no whole object");
+        set_error(error, SHARDC_ERROR_DATA, "the program's kernels do not load",
+                  "they are no whole object");
         return NULL;
     }
     sc_loader *loader = malloc(sizeof *loader);

@@ -11,8 +11,11 @@ static const sc_dynlib_symbol symbols[] = {
 #undef SYMBOL
 };
 static const char *const names[] = {"libdnnl.so.2", NULL};
-static const sc_dynlib library = {
-    .title = "oneDNN", .remedy = "install oneDNN 2", .names = names, .symbols = symbols, .symbol_count = sizeof symbols / sizeof *symbols};
+static const sc_dynlib library = {.title = "oneDNN",
+                                  .remedy = "install oneDNN 2",
+                                  .names = names,
+                                  .symbols = symbols,
+                                  .symbol_count = sizeof symbols / sizeof *symbols};
 
 #if defined(__x86_64__)
 /* Limits the library to the instructions that $SHARDC_CPU allows. That only works before its first

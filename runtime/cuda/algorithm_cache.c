@@ -23,7 +23,8 @@ enum { VERSION = 2, MOST_BYTES = 64 << 20, DIGITS = 2 * sizeof(sc_lt_algo) };
 
 void sc_cuda_choices_init(sc_cuda_choices *choices, uint64_t program, uint32_t product_count)
 {
-    *choices = (sc_cuda_choices){.program = program, .product_count = product_count, .info = {.gemms = product_count}};
+    *choices = (sc_cuda_choices){
+        .program = program, .product_count = product_count, .info = {.gemms = product_count}};
     pthread_mutex_init(&choices->lock, NULL);
 }
 
@@ -57,7 +58,8 @@ bool sc_cuda_choices_gpu(sc_cuda_choices *choices, const char *name, uint32_t *o
         if (strcmp(choices->gpus[*out], line) == 0)
             return true;
     }
-    void *gpus = grown(choices->gpus, choices->gpu_count, &choices->gpu_room, sizeof *choices->gpus);
+    void *gpus =
+        grown(choices->gpus, choices->gpu_count, &choices->gpu_room, sizeof *choices->gpus);
     if (gpus == NULL)
         return false;
     choices->gpus = gpus;
@@ -69,7 +71,8 @@ sc_cuda_choice *sc_cuda_choices_find(const sc_cuda_choices *choices, const sc_cu
 {
     for (uint32_t i = 0; i < choices->count; i++) {
         sc_cuda_choice *c = &choices->list[i];
-        if (c->gpu == wanted->gpu && c->product == wanted->product && memcmp(c->aligned, wanted->aligned, sizeof c->aligned) == 0)
+        if (c->gpu == wanted->gpu && c->product == wanted->product &&
+            memcmp(c->aligned, wanted->aligned, sizeof c->aligned) == 0)
             return c;
     }
     return NULL;
@@ -105,8 +108,9 @@ char *sc_cuda_choices_print(const sc_cuda_choices *choices, size_t *out_size)
             const sc_cuda_choice *c = &choices->list[i];
             if (c->gpu != gpu)
                 continue;
-            sc_fprintf(out, "product %u aligned %u %u %u %u %u ns %.0f %.0f algo ", c->product, c->aligned[0], c->aligned[1], c->aligned[2],
-                       c->aligned[3], c->aligned[4], 1e9 * c->first, 1e9 * c->least);
+            sc_fprintf(out, "product %u aligned %u %u %u %u %u ns %.0f %.0f algo ", c->product,
+                       c->aligned[0], c->aligned[1], c->aligned[2], c->aligned[3], c->aligned[4],
+                       1e9 * c->first, 1e9 * c->least);
             for (size_t b = 0; b < sizeof c->algo; b++)
                 fprintf(out, "%02x", ((const unsigned char *)&c->algo)[b]);
             fputc('\n', out);
@@ -143,7 +147,8 @@ static bool fail(const reader *r, const char *format, ...)
 static bool next_line(reader *r, char *out, size_t room)
 {
     const char *end = r->at == r->end ? NULL : memchr(r->at, '\n', (size_t)(r->end - r->at));
-    if (end == NULL || (size_t)(end - r->at) >= room || memchr(r->at, 0, (size_t)(end - r->at)) != NULL)
+    if (end == NULL || (size_t)(end - r->at) >= room ||
+        memchr(r->at, 0, (size_t)(end - r->at)) != NULL)
         return false;
     memcpy(out, r->at, (size_t)(end - r->at));
     out[end - r->at] = 0;
@@ -170,19 +175,21 @@ static bool parse_algo(const char *text, sc_lt_algo *out)
     return text[DIGITS] == 0;
 }
 
-static bool parse_product(const char *line, uint32_t gpu, uint32_t product_count, sc_cuda_choice *out)
+static bool parse_product(const char *line, uint32_t gpu, uint32_t product_count,
+                          sc_cuda_choice *out)
 {
     int length = -1;
     uint64_t first = 0, least = 0;
     *out = (sc_cuda_choice){.gpu = gpu};
     int fields = sscanf(line,
-                        "product %9" SCNu32 " aligned %3" SCNu32 " %3" SCNu32 " %3" SCNu32 " %3" SCNu32 " %3" SCNu32 " ns %18" SCNu64
-                        " %18" SCNu64 " algo %n",
-                        &out->product, &out->aligned[0], &out->aligned[1], &out->aligned[2], &out->aligned[3], &out->aligned[4], &first,
-                        &least, &length);
+                        "product %9" SCNu32 " aligned %3" SCNu32 " %3" SCNu32 " %3" SCNu32
+                        " %3" SCNu32 " %3" SCNu32 " ns %18" SCNu64 " %18" SCNu64 " algo %n",
+                        &out->product, &out->aligned[0], &out->aligned[1], &out->aligned[2],
+                        &out->aligned[3], &out->aligned[4], &first, &least, &length);
     out->first = 1e-9 * (double)first;
     out->least = 1e-9 * (double)least;
-    return fields == SC_CUDA_ALIGNED + 3 && length > 0 && out->product < product_count && parse_algo(line + length, &out->algo);
+    return fields == SC_CUDA_ALIGNED + 3 && length > 0 && out->product < product_count &&
+           parse_algo(line + length, &out->algo);
 }
 
 static bool parse_lines(sc_cuda_choices *choices, reader *r)
@@ -212,7 +219,8 @@ static bool parse_sum(const char *line, const char *word, uint64_t *out)
 {
     int length = -1;
     size_t begin = strlen(word);
-    return strncmp(line, word, begin) == 0 && sscanf(line + begin, "%16" SCNx64 "%n", out, &length) == 1 && length == 16 &&
+    return strncmp(line, word, begin) == 0 &&
+           sscanf(line + begin, "%16" SCNx64 "%n", out, &length) == 1 && length == 16 &&
            line[begin + 16] == 0;
 }
 
@@ -229,7 +237,8 @@ static bool is_whole(const char *text, size_t size)
     return parse_sum(line, "end ", &sum) && sum == sc_fnv1a64(text, size - LAST);
 }
 
-bool sc_cuda_choices_parse(sc_cuda_choices *choices, const char *text, size_t size, char *why, size_t room)
+bool sc_cuda_choices_parse(sc_cuda_choices *choices, const char *text, size_t size, char *why,
+                           size_t room)
 {
     enum { LAST = sizeof "end 0123456789abcdef\n" - 1 };
     reader r = {text, text + size, 0, why, room};
@@ -261,11 +270,14 @@ void sc_cuda_choices_read(sc_cuda_choices *choices, const char *path)
     size_t size = 0;
     char why[128];
     const char *reason;
-    char *text = access(path, F_OK) == 0 ? sc_file_read_own(path, MOST_BYTES, &size, &reason) : NULL;
+    char *text =
+        access(path, F_OK) == 0 ? sc_file_read_own(path, MOST_BYTES, &size, &reason) : NULL;
     if (text == NULL && access(path, F_OK) == 0)
-        snprintf(choices->info.read_error, sizeof choices->info.read_error, "%.200s is not used: %s", path, reason);
+        snprintf(choices->info.read_error, sizeof choices->info.read_error,
+                 "%.200s is not used: %s", path, reason);
     if (text != NULL && !sc_cuda_choices_parse(choices, text, size, why, sizeof why))
-        snprintf(choices->info.read_error, sizeof choices->info.read_error, "%.200s is not used: %s", path, why);
+        snprintf(choices->info.read_error, sizeof choices->info.read_error,
+                 "%.200s is not used: %s", path, why);
     free(text);
 }
 
@@ -298,6 +310,7 @@ void sc_cuda_choices_write(sc_cuda_choices *choices, const char *path)
         reason = errno == EEXIST ? "a file is there that is something else" : strerror(errno);
     choices->info.is_saved = may && sc_file_write(path, text, size, 0644, &reason);
     if (!choices->info.is_saved)
-        snprintf(choices->info.write_error, sizeof choices->info.write_error, "%.200s is not written: %s", path, reason);
+        snprintf(choices->info.write_error, sizeof choices->info.write_error,
+                 "%.200s is not written: %s", path, reason);
     free(text);
 }

@@ -26,7 +26,8 @@ enum { SC_CUDA_GPU_NAME = 192, SC_CUDA_ALIGNED = 5 };
 typedef struct sc_cuda_choice {
     uint32_t gpu, product; /* GPU: index in `gpus` */
     uint32_t aligned[SC_CUDA_ALIGNED];
-    double first, least; /* seconds per call, of the library's first choice and of this algorithm; 0: not measured */
+    /* seconds per call, of the library's first choice and of this algorithm; 0: not measured */
+    double first, least;
     sc_lt_algo algo;
     bool is_sure; /* queried or checked in this process */
 } sc_cuda_choice;
@@ -52,7 +53,8 @@ sc_cuda_choice *sc_cuda_choices_find(const sc_cuda_choices *choices, const sc_cu
 bool sc_cuda_choices_set(sc_cuda_choices *choices, const sc_cuda_choice *choice);
 
 /* Adds the entries of a file's text. On failure adds nothing and describes the problem in `why`. */
-bool sc_cuda_choices_parse(sc_cuda_choices *choices, const char *text, size_t size, char *why, size_t room);
+bool sc_cuda_choices_parse(sc_cuda_choices *choices, const char *text, size_t size, char *why,
+                           size_t room);
 /* Returns the file's text, malloc'd; NULL: out of memory. */
 char *sc_cuda_choices_print(const sc_cuda_choices *choices, size_t *out_size);
 

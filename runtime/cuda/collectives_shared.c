@@ -14,7 +14,10 @@
 
 static shardc_status meet(sc_rank *rank, const sc_bound *bound, shardc_error *error)
 {
-    sc_comm_call call = {.kind = SC_COMM_BARRIER, .to = SC_COMM_NOBODY, .from = SC_COMM_NOBODY, .what = bound->instr->where};
+    sc_comm_call call = {.kind = SC_COMM_BARRIER,
+                         .to = SC_COMM_NOBODY,
+                         .from = SC_COMM_NOBODY,
+                         .what = bound->instr->where};
     (void)rank;
     return sc_comm_run(bound->group, &call, error);
 }
@@ -33,7 +36,8 @@ static const sc_bound *peer_of(const sc_rank *rank, const sc_bound *bound, uint3
     return NULL; /* bound does not belong to the rank */
 }
 
-static shardc_status wait_for_members(const sc_rank *rank, const sc_bound *bound, size_t event, sc_cu_stream stream, shardc_error *error)
+static shardc_status wait_for_members(const sc_rank *rank, const sc_bound *bound, size_t event,
+                                      sc_cu_stream stream, shardc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
     shardc_status status = SHARDC_OK;
@@ -45,18 +49,20 @@ static shardc_status wait_for_members(const sc_rank *rank, const sc_bound *bound
     return status;
 }
 
-static shardc_status move(const sc_rank *rank, const sc_bound *bound, void *to, const void *from, int64_t bytes, shardc_error *error)
+static shardc_status move(const sc_rank *rank, const sc_bound *bound, void *to, const void *from,
+                          int64_t bytes, shardc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
     if (to == from || bytes == 0)
         return SHARDC_OK;
-    return SC_CUDA(&own->session->api, error, bound->instr->where, cuMemcpyDtoDAsync_v2, (sc_cu_address)(uintptr_t)to,
-                   (sc_cu_address)(uintptr_t)from, (size_t)bytes, own->streams[1]);
+    return SC_CUDA(&own->session->api, error, bound->instr->where, cuMemcpyDtoDAsync_v2,
+                   (sc_cu_address)(uintptr_t)to, (sc_cu_address)(uintptr_t)from, (size_t)bytes,
+                   own->streams[1]);
 }
 
 /* Reduces elements first .. first + count of the members' sources into `to`, in group order. */
-static shardc_status reduce(const sc_rank *rank, const sc_bound *bound, uint32_t p, int64_t first, int64_t count, void *to,
-                            shardc_error *error)
+static shardc_status reduce(const sc_rank *rank, const sc_bound *bound, uint32_t p, int64_t first,
+                            int64_t count, void *to, shardc_error *error)
 {
     enum { THREADS = 256 };
     const sc_cuda_rank *own = rank->device_state;
@@ -66,7 +72,8 @@ static shardc_status reduce(const sc_rank *rank, const sc_bound *bound, uint32_t
         sources[i] = (uint64_t)(uintptr_t)peer_of(rank, bound, i)->parts[p].source;
     if (members == 1) {
         int64_t size = sc_dtypes[part->dtype].bytes;
-        return move(rank, bound, to, (const char *)part->source + first * size, count * size, error);
+        return move(rank, bound, to, (const char *)part->source + first * size, count * size,
+                    error);
     }
     void *values[SC_CUDA_MAX_SHARING + 4];
     for (uint32_t i = 0; i < SC_CUDA_MAX_SHARING; i++)
@@ -77,8 +84,10 @@ static shardc_status reduce(const sc_rank *rank, const sc_bound *bound, uint32_t
     values[SC_CUDA_MAX_SHARING + 3] = &count;
     if (count == 0)
         return SHARDC_OK;
-    return SC_CUDA(&own->session->api, error, bound->instr->where, cuLaunchKernel, own->gpu->reductions[part->dtype][bound->call.reduce],
-                   (unsigned)((count + THREADS - 1) / THREADS), 1, 1, THREADS, 1, 1, 0, own->streams[1], values, NULL);
+    return SC_CUDA(&own->session->api, error, bound->instr->where, cuLaunchKernel,
+                   own->gpu->reductions[part->dtype][bound->call.reduce],
+                   (unsigned)((count + THREADS - 1) / THREADS), 1, 1, THREADS, 1, 1, 0,
+                   own->streams[1], values, NULL);
 }
 
 /* Returns where slice i of n begins. */
@@ -96,29 +105,35 @@ static shardc_status all_reduce(sc_rank *rank, const sc_bound *bound, shardc_err
     for (uint32_t p = 0; status == SHARDC_OK && p < bound->call.part_count; p++) {
         const sc_comm_part *part = &bound->parts[p];
         int64_t first = begin_of(part->count, g, n), end = begin_of(part->count, g + 1, n);
-        status = reduce(rank, bound, p, first, end - first, (char *)part->destination + first * sc_dtypes[part->dtype].bytes, error);
+        status = reduce(rank, bound, p, first, end - first,
+                        (char *)part->destination + first * sc_dtypes[part->dtype].bytes, error);
     }
     if (status == SHARDC_OK)
-        status = SC_CUDA(&own->session->api, error, bound->instr->where, cuEventRecord, extra->half, own->streams[1]);
+        status = SC_CUDA(&own->session->api, error, bound->instr->where, cuEventRecord, extra->half,
+                         own->streams[1]);
     if (status == SHARDC_OK)
         status = meet(rank, bound, error);
     if (status == SHARDC_OK)
-        status = wait_for_members(rank, bound, offsetof(sc_cuda_bound, half), own->streams[1], error);
+        status =
+            wait_for_members(rank, bound, offsetof(sc_cuda_bound, half), own->streams[1], error);
     for (uint32_t p = 0; status == SHARDC_OK && p < bound->call.part_count; p++) {
         const sc_comm_part *part = &bound->parts[p];
         int64_t size = sc_dtypes[part->dtype].bytes;
         for (uint32_t i = 0; status == SHARDC_OK && i < n; i++) {
             int64_t first = begin_of(part->count, i, n), end = begin_of(part->count, i + 1, n);
-            status = i == g ? SHARDC_OK
-                            : move(rank, bound, (char *)part->destination + first * size,
-                                   (char *)peer_of(rank, bound, i)->parts[p].destination + first * size, (end - first) * size, error);
+            status =
+                i == g ? SHARDC_OK
+                       : move(rank, bound, (char *)part->destination + first * size,
+                              (char *)peer_of(rank, bound, i)->parts[p].destination + first * size,
+                              (end - first) * size, error);
         }
     }
     return status;
 }
 
 /* Copies what comes from member i. */
-static shardc_status take(sc_rank *rank, const sc_bound *bound, uint32_t p, uint32_t i, shardc_error *error)
+static shardc_status take(sc_rank *rank, const sc_bound *bound, uint32_t p, uint32_t i,
+                          shardc_error *error)
 {
     const sc_comm_part *part = &bound->parts[p], *peer = &peer_of(rank, bound, i)->parts[p];
     uint32_t n = sc_comm_group_size(bound->group), g = sc_comm_group_rank(bound->group);
@@ -131,7 +146,8 @@ static shardc_status take(sc_rank *rank, const sc_bound *bound, uint32_t p, uint
     case SC_COMM_ALL_TO_ALL:
         return move(rank, bound, to + i * piece, from + g * piece, piece, error);
     default: /* everything, from one member: broadcast, permute, recv */
-        return (int32_t)i == bound->call.from ? move(rank, bound, to, from, bytes, error) : SHARDC_OK;
+        return (int32_t)i == bound->call.from ? move(rank, bound, to, from, bytes, error)
+                                              : SHARDC_OK;
     }
 }
 
@@ -141,14 +157,17 @@ static shardc_status start(sc_rank *rank, sc_bound *bound, shardc_error *error)
     uint32_t n = sc_comm_group_size(bound->group), g = sc_comm_group_rank(bound->group);
     shardc_status status = meet(rank, bound, error);
     if (status == SHARDC_OK)
-        status = wait_for_members(rank, bound, offsetof(sc_cuda_bound, ready), own->streams[1], error);
+        status =
+            wait_for_members(rank, bound, offsetof(sc_cuda_bound, ready), own->streams[1], error);
     if (bound->call.kind == SC_COMM_ALL_REDUCE)
         return status == SHARDC_OK ? all_reduce(rank, bound, error) : status;
     for (uint32_t p = 0; status == SHARDC_OK && p < bound->call.part_count; p++) {
         int64_t piece = bound->parts[p].count / n;
         if (bound->call.kind == SC_COMM_REDUCE_SCATTER)
             status = reduce(rank, bound, p, piece * g, piece, bound->parts[p].destination, error);
-        for (uint32_t i = 0; status == SHARDC_OK && i < n && bound->call.kind != SC_COMM_REDUCE_SCATTER && bound->call.kind != SC_COMM_SEND;
+        for (uint32_t i = 0;
+             status == SHARDC_OK && i < n && bound->call.kind != SC_COMM_REDUCE_SCATTER &&
+             bound->call.kind != SC_COMM_SEND;
              i++)
             status = take(rank, bound, p, i, error);
     }
@@ -159,7 +178,9 @@ static shardc_status finish(sc_rank *rank, sc_bound *started, shardc_error *erro
 {
     const sc_cuda_rank *own = rank->device_state;
     shardc_status status = meet(rank, started, error);
-    return status == SHARDC_OK ? wait_for_members(rank, started, offsetof(sc_cuda_bound, done), own->streams[0], error) : status;
+    return status == SHARDC_OK ? wait_for_members(rank, started, offsetof(sc_cuda_bound, done),
+                                                  own->streams[0], error)
+                               : status;
 }
 
 static shardc_status open_groups(sc_rank *rank, shardc_error *error)
@@ -175,7 +196,8 @@ static void close_groups(sc_rank *rank)
 
 static void abort_world(sc_rank *rank)
 {
-    sc_comm_abort(rank->comm, rank->error.text[0] != 0 ? rank->error.text : "its call on the GPU failed");
+    sc_comm_abort(rank->comm,
+                  rank->error.text[0] != 0 ? rank->error.text : "its call on the GPU failed");
 }
 
 const sc_cuda_comm sc_cuda_comm_local = {

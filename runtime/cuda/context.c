@@ -8,7 +8,8 @@
 #include "runtime/comm/launch.h"
 #include "runtime/cuda/rank.h"
 
-shardc_status sc_cuda_give_back(const sc_cuda *api, sc_cu_context context, shardc_status status, shardc_error *error)
+shardc_status sc_cuda_give_back(const sc_cuda *api, sc_cu_context context, shardc_status status,
+                                shardc_error *error)
 {
     sc_cu_result result = api->cuCtxSetCurrent(context);
     return status != SHARDC_OK ? status : sc_cuda_check(api, result, "cuCtxSetCurrent", "", error);
@@ -26,7 +27,8 @@ static shardc_status start_driver(sc_cuda *api, shardc_error *error)
     shardc_error reason;
     sc_cuda_check(api, result, "cuInit", "", &reason);
     sc_cuda_close(api);
-    return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "there is no GPU that CUDA's driver would use: %s", reason.text);
+    return sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
+                   "there is no GPU that CUDA's driver would use: %s", reason.text);
 }
 
 /* Ranks of this process take GPUs round-robin, starting at the process's own GPU if there are
@@ -34,23 +36,27 @@ static shardc_status start_driver(sc_cuda *api, shardc_error *error)
 static uint32_t first_gpu(const sc_image *image, uint32_t ranks)
 {
     sc_launch launch;
-    if (ranks == image->ranks || sc_launch_read(NULL, NULL, &launch, NULL) != SHARDC_OK || launch.local_rank < 0)
+    if (ranks == image->ranks || sc_launch_read(NULL, NULL, &launch, NULL) != SHARDC_OK ||
+        launch.local_rank < 0)
         return 0;
     return (uint32_t)launch.local_rank;
 }
 
-static shardc_status attribute(const sc_cuda *api, sc_cu_device device, sc_cu_device_attribute which, int *out, shardc_error *error)
+static shardc_status attribute(const sc_cuda *api, sc_cu_device device,
+                               sc_cu_device_attribute which, int *out, shardc_error *error)
 {
     return SC_CUDA(api, error, "", cuDeviceGetAttribute, out, which, device);
 }
 
-static shardc_status identify(const sc_cuda *api, int ordinal, sc_cuda_gpu *out, shardc_error *error)
+static shardc_status identify(const sc_cuda *api, int ordinal, sc_cuda_gpu *out,
+                              shardc_error *error)
 {
     int major = 0, minor = 0;
     *out = (sc_cuda_gpu){.ordinal = ordinal};
     shardc_status status = SC_CUDA(api, error, "", cuDeviceGet, &out->device, ordinal);
     if (status == SHARDC_OK)
-        status = SC_CUDA(api, error, "", cuDeviceGetName, out->name, (int)sizeof out->name, out->device);
+        status =
+            SC_CUDA(api, error, "", cuDeviceGetName, out->name, (int)sizeof out->name, out->device);
     if (status == SHARDC_OK)
         status = attribute(api, out->device, SC_CU_CAPABILITY_MAJOR, &major, error);
     if (status == SHARDC_OK)
@@ -61,7 +67,8 @@ static shardc_status identify(const sc_cuda *api, int ordinal, sc_cuda_gpu *out,
 
 /* Checks compute capability, compute mode, shared memory of a block, and total memory for the
  * ranks. */
-static shardc_status check_gpu(const sc_cuda *api, const sc_image *image, int ordinal, uint64_t ranks, shardc_error *error)
+static shardc_status check_gpu(const sc_cuda *api, const sc_image *image, int ordinal,
+                               uint64_t ranks, shardc_error *error)
 {
     const sc_target *target = sc_target_find(image->target);
     sc_cuda_gpu gpu;
@@ -78,24 +85,32 @@ static shardc_status check_gpu(const sc_cuda *api, const sc_image *image, int or
     if (status != SHARDC_OK)
         return status;
     if (target == NULL)
-        return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "the program is for target '%s', which this library does not know", image->target);
+        return sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
+                       "the program is for target '%s', which this library does not know",
+                       image->target);
     if (gpu.capability < target->capability)
-        return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "GPU %d (%s) has compute capability %u.%u; the program, for %s, needs %u.%u",
-                       ordinal, name, gpu.capability / 10, gpu.capability % 10, image->target, target->capability / 10,
-                       target->capability % 10);
+        return sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
+                       "GPU %d (%s) has compute capability %u.%u; the program, for %s, needs %u.%u",
+                       ordinal, name, gpu.capability / 10, gpu.capability % 10, image->target,
+                       target->capability / 10, target->capability % 10);
     if (mode == SC_CU_PROHIBITED)
-        return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "GPU %d (%s) is in a compute mode that prohibits its use", ordinal, name);
+        return sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
+                       "GPU %d (%s) is in a compute mode that prohibits its use", ordinal, name);
     for (uint32_t k = 0; k < image->kernel_count; k++) {
         for (uint32_t s = 0; s < image->kernels[k].stage_count; s++) {
             if (image->kernels[k].stages[s].shared_bytes > (uint32_t)shared)
-                return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "GPU %d (%s) gives a block %d bytes of shared memory; kernel %s needs %u",
-                               ordinal, name, shared, image->kernels[k].symbol, image->kernels[k].stages[s].shared_bytes);
+                return sc_fail(
+                    error, SHARDC_ERROR_UNAVAILABLE,
+                    "GPU %d (%s) gives a block %d bytes of shared memory; kernel %s needs %u",
+                    ordinal, name, shared, image->kernels[k].symbol,
+                    image->kernels[k].stages[s].shared_bytes);
         }
     }
     if ((double)image->arena_bytes * (double)ranks > (double)bytes)
-        return sc_fail(error, SHARDC_ERROR_MEMORY, "%llu rank%s on GPU %d (%s) need %.4g GiB of memory; it has %.4g GiB",
-                       (unsigned long long)ranks, ranks > 1 ? "s" : "", ordinal, name, (double)image->arena_bytes * (double)ranks / 0x1p30,
-                       (double)bytes / 0x1p30);
+        return sc_fail(error, SHARDC_ERROR_MEMORY,
+                       "%llu rank%s on GPU %d (%s) need %.4g GiB of memory; it has %.4g GiB",
+                       (unsigned long long)ranks, ranks > 1 ? "s" : "", ordinal, name,
+                       (double)image->arena_bytes * (double)ranks / 0x1p30, (double)bytes / 0x1p30);
     return SHARDC_OK;
 }
 
@@ -107,8 +122,10 @@ static shardc_status check_driver(const sc_cuda *api, shardc_error *error)
     int version = 0;
     shardc_status status = SC_CUDA(api, error, "", cuDriverGetVersion, &version);
     if (status == SHARDC_OK && version < LEAST)
-        status = sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "the driver is of CUDA %d.%d; a newer one is needed, of CUDA %d.%d at least",
-                         version / 1000, version % 1000 / 10, LEAST / 1000, LEAST % 1000 / 10);
+        status =
+            sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
+                    "the driver is of CUDA %d.%d; a newer one is needed, of CUDA %d.%d at least",
+                    version / 1000, version % 1000 / 10, LEAST / 1000, LEAST % 1000 / 10);
     return status;
 }
 
@@ -116,11 +133,14 @@ static shardc_status check_driver(const sc_cuda *api, shardc_error *error)
 static shardc_status check_sharing(const sc_image *image, uint32_t ranks, shardc_error *error)
 {
     if (ranks > SC_CUDA_MAX_SHARING)
-        return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "%u ranks on one GPU are more than %d", ranks, SC_CUDA_MAX_SHARING);
+        return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "%u ranks on one GPU are more than %d",
+                       ranks, SC_CUDA_MAX_SHARING);
     for (uint32_t c = 0; c < image->collective_count; c++) {
         sc_image_collective_kind kind = image->collectives[c].kind;
         if (kind == SC_IMAGE_SEND || kind == SC_IMAGE_RECV)
-            return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "ranks that share a GPU do not %s to one another", sc_collectives[kind].name);
+            return sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
+                           "ranks that share a GPU do not %s to one another",
+                           sc_collectives[kind].name);
     }
     return SHARDC_OK;
 }
@@ -136,14 +156,19 @@ shardc_status sc_cuda_check_machine(const sc_image *image, uint32_t ranks, shard
     if (status == SHARDC_OK)
         status = SC_CUDA(&api, error, "", cuDeviceGetCount, &count);
     if (status == SHARDC_OK && count == 0)
-        status = sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "there is no GPU that CUDA's driver would use");
+        status = sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
+                         "there is no GPU that CUDA's driver would use");
     if (status == SHARDC_OK && ranks > (uint32_t)count)
         status = check_sharing(image, ranks, error);
-    uint32_t first = first_gpu(image, ranks), gpus = (uint32_t)count < ranks ? (uint32_t)count : ranks;
+    uint32_t first = first_gpu(image, ranks),
+             gpus = (uint32_t)count < ranks ? (uint32_t)count : ranks;
     for (uint32_t c = 0; status == SHARDC_OK && c < gpus; c++)
-        status = check_gpu(&api, image, (int)((first + c) % (uint32_t)count), (ranks - c + gpus - 1) / gpus, error);
+        status = check_gpu(&api, image, (int)((first + c) % (uint32_t)count),
+                           (ranks - c + gpus - 1) / gpus, error);
     if (status == SHARDC_OK && ranks > (uint32_t)count && count > 1)
-        status = sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "%u ranks on %d GPUs: have a GPU for each rank, or one for all", ranks, count);
+        status =
+            sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
+                    "%u ranks on %d GPUs: have a GPU for each rank, or one for all", ranks, count);
     sc_cuda_close(&api);
     return status;
 }
@@ -163,15 +188,16 @@ static bool takes_machine_code(const sc_target *target, uint32_t capability)
 }
 
 /* Loads machine code if the GPU can run it, else PTX, which the driver compiles. */
-static shardc_status load_module(const sc_cuda *api, const sc_image *image, const sc_cuda_gpu *gpu, const char *name, sc_cu_module *out,
-                                 shardc_error *error)
+static shardc_status load_module(const sc_cuda *api, const sc_image *image, const sc_cuda_gpu *gpu,
+                                 const char *name, sc_cu_module *out, shardc_error *error)
 {
     const sc_target *target = sc_target_find(image->target);
     char file[160], log[1024] = "";
     sc_archive_entry entry;
     sc_cu_result result = SC_CU_NO_BINARY_FOR_GPU;
     snprintf(file, sizeof file, "%s.cubin", name);
-    if (takes_machine_code(target, gpu->capability) && sc_archive_find(image->object, image->object_bytes, file, &entry))
+    if (takes_machine_code(target, gpu->capability) &&
+        sc_archive_find(image->object, image->object_bytes, file, &entry))
         result = api->cuModuleLoadData(out, entry.bytes);
     snprintf(file, sizeof file, "%s.ptx", name);
     if ((result == SC_CU_NO_BINARY_FOR_GPU || result == SC_CU_NEEDS_NEWER_DRIVER) &&
@@ -185,36 +211,45 @@ static shardc_status load_module(const sc_cuda *api, const sc_image *image, cons
     *out = NULL;
     shardc_error reason;
     shardc_status status = sc_cuda_check(api, result, "cuModuleLoadData", name, &reason);
-    return sc_fail(error, status, "GPU %d (%s, compute capability %u.%u) does not take the program, for %s: %.200s%s%.200s", gpu->ordinal,
-                   gpu->name, gpu->capability / 10, gpu->capability % 10, image->target, reason.text, log[0] != 0 ? ": " : "", log);
+    return sc_fail(
+        error, status,
+        "GPU %d (%s, compute capability %u.%u) does not take the program, for %s: %.200s%s%.200s",
+        gpu->ordinal, gpu->name, gpu->capability / 10, gpu->capability % 10, image->target,
+        reason.text, log[0] != 0 ? ": " : "", log);
 }
 
-static shardc_status load_kernel(const sc_cuda *api, const sc_image *image, sc_cuda_gpu *gpu, uint32_t k, shardc_error *error)
+static shardc_status load_kernel(const sc_cuda *api, const sc_image *image, sc_cuda_gpu *gpu,
+                                 uint32_t k, shardc_error *error)
 {
     const sc_image_kernel *kernel = &image->kernels[k];
     shardc_status status = load_module(api, image, gpu, kernel->symbol, &gpu->modules[k], error);
     for (uint32_t s = 0; status == SHARDC_OK && s < kernel->stage_count; s++) {
         char entry[160];
         snprintf(entry, sizeof entry, "%s_%u", kernel->symbol, s);
-        status = SC_CUDA(api, error, entry, cuModuleGetFunction, &gpu->functions[k][s], gpu->modules[k], entry);
+        status = SC_CUDA(api, error, entry, cuModuleGetFunction, &gpu->functions[k][s],
+                         gpu->modules[k], entry);
         if (status == SHARDC_OK && kernel->stages[s].shared_bytes > SC_CU_SHARED_BYTES)
-            status = SC_CUDA(api, error, entry, cuFuncSetAttribute, gpu->functions[k][s], SC_CU_MAX_DYNAMIC_SHARED_BYTES,
-                             (int)kernel->stages[s].shared_bytes);
+            status = SC_CUDA(api, error, entry, cuFuncSetAttribute, gpu->functions[k][s],
+                             SC_CU_MAX_DYNAMIC_SHARED_BYTES, (int)kernel->stages[s].shared_bytes);
     }
     return status;
 }
 
 /* Loads the reduction kernels that the program's collectives use. */
-static shardc_status load_reductions(const sc_cuda *api, const sc_image *image, sc_cuda_gpu *gpu, shardc_error *error)
+static shardc_status load_reductions(const sc_cuda *api, const sc_image *image, sc_cuda_gpu *gpu,
+                                     shardc_error *error)
 {
     sc_cu_module *module = &gpu->modules[image->kernel_count];
     shardc_status status = SHARDC_OK;
     for (uint32_t c = 0; status == SHARDC_OK && c < image->collective_count; c++) {
         const sc_image_collective *collective = &image->collectives[c];
-        for (uint32_t p = 0; status == SHARDC_OK && collective->reduce != SC_IMAGE_WHOLE && p < collective->part_count; p++) {
+        for (uint32_t p = 0; status == SHARDC_OK && collective->reduce != SC_IMAGE_WHOLE &&
+                             p < collective->part_count;
+             p++) {
             sc_cu_function *function = &gpu->reductions[collective->dtypes[p]][collective->reduce];
             char entry[64];
-            snprintf(entry, sizeof entry, "sc_reduce_%s_%s", sc_image_reduce_names[collective->reduce],
+            snprintf(entry, sizeof entry, "sc_reduce_%s_%s",
+                     sc_image_reduce_names[collective->reduce],
                      sc_dtypes[collective->dtypes[p]].name);
             if (*module == NULL)
                 status = load_module(api, image, gpu, "sc_reduce", module, error);
@@ -225,7 +260,8 @@ static shardc_status load_reductions(const sc_cuda *api, const sc_image *image, 
     return status;
 }
 
-static shardc_status open_gpu(const sc_cuda *api, const sc_image *image, bool is_shared, sc_cuda_gpu *gpu, shardc_error *error)
+static shardc_status open_gpu(const sc_cuda *api, const sc_image *image, bool is_shared,
+                              sc_cuda_gpu *gpu, shardc_error *error)
 {
     shardc_status status = identify(api, gpu->ordinal, gpu, error);
     if (status != SHARDC_OK)

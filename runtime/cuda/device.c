@@ -35,8 +35,8 @@ static shardc_status open_session(shardc_session *session, shardc_error *error)
     shardc_status status = sc_cuda_open_gpus(session, error);
     if (status == SHARDC_OK && has_products(session->image))
         status = sc_cuda_products_open(session, error);
-    if (status == SHARDC_OK && session->image->collective_count > 0 && session->image->ranks > 1 && !ranks_share_a_gpu(session) &&
-        !sc_nccl_open(&own->nccl, error)) {
+    if (status == SHARDC_OK && session->image->collective_count > 0 && session->image->ranks > 1 &&
+        !ranks_share_a_gpu(session) && !sc_nccl_open(&own->nccl, error)) {
         own->nccl.library = NULL;
         status = SHARDC_ERROR_UNAVAILABLE;
     }
@@ -67,11 +67,13 @@ static shardc_status allocate(sc_rank *rank, sc_cuda_rank *own, shardc_error *er
     /* cuMemAlloc returns addresses aligned to at least 256 bytes. */
     shardc_status status = SC_CUDA(api, error, what, cuMemAlloc_v2, &own->memory, bytes + 1);
     if (status == SHARDC_OK)
-        status = SC_CUDA(api, error, what, cuMemsetD8Async, own->memory, 0, bytes + 1, own->streams[0]);
+        status =
+            SC_CUDA(api, error, what, cuMemsetD8Async, own->memory, 0, bytes + 1, own->streams[0]);
     if (status == SHARDC_OK)
         status = SC_CUDA(api, error, what, cuMemAlloc_v2, &own->call, 64);
     if (status == SHARDC_OK)
-        status = SC_CUDA(api, error, what, cuMemHostAlloc, &own->staging, SC_CUDA_STAGING, SC_CU_HOST_PORTABLE);
+        status = SC_CUDA(api, error, what, cuMemHostAlloc, &own->staging, SC_CUDA_STAGING,
+                         SC_CU_HOST_PORTABLE);
     if (status == SHARDC_OK)
         status = SC_CUDA(api, error, what, cuStreamSynchronize, own->streams[0]);
     rank->arena = (char *)(uintptr_t)own->memory;
@@ -82,19 +84,24 @@ static shardc_status open_rank(sc_rank *rank, shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state = calloc(1, sizeof *own);
     if (own == NULL)
-        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for rank %u", rank->rank);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for rank %u",
+                       rank->rank);
     own->session = rank->session->device_state;
     own->gpu = sc_cuda_gpu_of(rank);
     const sc_cuda *api = &own->session->api;
     bool is_alone = rank->session->image->ranks == 1;
-    own->comm = is_alone || ranks_share_a_gpu(rank->session) ? &sc_cuda_comm_local : &sc_cuda_comm_nccl;
+    own->comm =
+        is_alone || ranks_share_a_gpu(rank->session) ? &sc_cuda_comm_local : &sc_cuda_comm_nccl;
     own->batches = shardc_executable_micro_batches(rank->session->program);
-    own->graphs = calloc((size_t)rank->session->image->func_count * own->batches + 1, sizeof *own->graphs);
+    own->graphs =
+        calloc((size_t)rank->session->image->func_count * own->batches + 1, sizeof *own->graphs);
     if (own->graphs == NULL)
-        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for rank %u", rank->rank);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for rank %u",
+                       rank->rank);
     shardc_status status = SC_CUDA(api, error, "", cuCtxSetCurrent, own->gpu->context);
     for (int s = 0; status == SHARDC_OK && s < SC_IMAGE_STREAMS; s++)
-        status = SC_CUDA(api, error, "", cuStreamCreate, &own->streams[s], SC_CU_STREAM_NON_BLOCKING);
+        status =
+            SC_CUDA(api, error, "", cuStreamCreate, &own->streams[s], SC_CU_STREAM_NON_BLOCKING);
     if (status == SHARDC_OK)
         status = SC_CUDA(api, error, "", cuEventCreate, &own->finished, SC_CU_EVENT_NO_TIMING);
     return status == SHARDC_OK ? allocate(rank, own, error) : status;
@@ -103,7 +110,8 @@ static shardc_status open_rank(sc_rank *rank, shardc_error *error)
 /* ---- ranks: instructions ---- */
 
 /* Lays out a kernel's launch parameters: the values in a row, and the address of each. */
-static shardc_status bind_kernel(const sc_image *image, sc_cuda_rank *own, sc_bound *bound, sc_cuda_bound *extra, shardc_error *error)
+static shardc_status bind_kernel(const sc_image *image, sc_cuda_rank *own, sc_bound *bound,
+                                 sc_cuda_bound *extra, shardc_error *error)
 {
     const sc_image_instr *instr = bound->instr;
     uint32_t count = instr->arg_count + instr->param_count + 2;
@@ -129,7 +137,9 @@ static shardc_status bind_collective(const sc_cuda *api, sc_cuda_bound *extra, s
     return status;
 }
 
-static shardc_status each_bound(sc_rank *rank, shardc_status (*work)(sc_rank *rank, sc_bound *bound, shardc_error *error),
+static shardc_status each_bound(sc_rank *rank,
+                                shardc_status (*work)(sc_rank *rank, sc_bound *bound,
+                                                      shardc_error *error),
                                 shardc_error *error)
 {
     const sc_image *image = rank->session->image;
@@ -198,7 +208,8 @@ static shardc_status prepare_rank(sc_rank *rank, shardc_error *error)
     if (status == SHARDC_OK)
         status = SC_CUDA(api, error, "", cuMemAlloc_v2, &own->failures, bytes);
     if (status == SHARDC_OK)
-        status = SC_CUDA(api, error, "", cuMemHostAlloc, &pinned, bytes + sizeof(uint64_t), SC_CU_HOST_PORTABLE);
+        status = SC_CUDA(api, error, "", cuMemHostAlloc, &pinned, bytes + sizeof(uint64_t),
+                         SC_CU_HOST_PORTABLE);
     own->host_failures = pinned;
     if (status == SHARDC_OK)
         status = each_bound(rank, point_to_failures, error);
@@ -217,7 +228,8 @@ static void drop_graph(const sc_cuda *api, sc_cuda_graph *graph)
 static void drop_graphs(sc_rank *rank)
 {
     sc_cuda_rank *own = rank->device_state;
-    for (size_t g = 0; own->graphs != NULL && g < (size_t)rank->session->image->func_count * own->batches; g++) {
+    for (size_t g = 0;
+         own->graphs != NULL && g < (size_t)rank->session->image->func_count * own->batches; g++) {
         drop_graph(&own->session->api, &own->graphs[g]);
         own->graphs[g].runs = 0;
     }
@@ -226,7 +238,8 @@ static void drop_graphs(sc_rank *rank)
 static shardc_status open_groups(sc_rank *rank, shardc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
-    shardc_status status = SC_CUDA(&own->session->api, error, "", cuCtxSetCurrent, own->gpu->context);
+    shardc_status status =
+        SC_CUDA(&own->session->api, error, "", cuCtxSetCurrent, own->gpu->context);
     drop_graphs(rank);
     if (status == SHARDC_OK)
         status = sc_rank_bind_groups(rank, rank->comm, error);
@@ -297,9 +310,13 @@ static void name_collective(const sc_rank *rank, uint32_t func, char *out, size_
 /* Waits for all work on stream 0. With collectives, ranks may be missing if they do not meet
  * before; so it polls them, and applies the session's deadline. Short waits spin, long ones
  * sleep. */
-static shardc_status wait_for_stream(sc_rank *rank, uint32_t func, bool has_collectives, shardc_error *error)
+static shardc_status wait_for_stream(sc_rank *rank, uint32_t func, bool has_collectives,
+                                     shardc_error *error)
 {
-    enum { BURN_US = 2000, SLEEP_US = 50 /* about 0.1 ms with the system's overhead: little compared with the wait */ };
+    enum {
+        BURN_US = 2000,
+        SLEEP_US = 50 /* about 0.1 ms with the system's overhead: little compared with the wait */
+    };
     sc_cuda_rank *own = rank->device_state;
     const sc_cuda *api = &own->session->api;
     double begin = sc_seconds(), deadline = rank->session->options.deadline_ms * 1e-3;
@@ -314,12 +331,14 @@ static shardc_status wait_for_stream(sc_rank *rank, uint32_t func, bool has_coll
         if (may_hang)
             status = own->comm->poll(rank, &reason);
         if (status == SHARDC_OK && may_hang && deadline > 0 && waited > deadline)
-            status = sc_fail(&reason, SHARDC_ERROR_TIMEOUT, "not all ranks have come to it within %.3g s; the deadline is %.3g s", waited,
-                             deadline);
+            status = sc_fail(&reason, SHARDC_ERROR_TIMEOUT,
+                             "not all ranks have come to it within %.3g s; the deadline is %.3g s",
+                             waited, deadline);
         if (status != SHARDC_OK) {
             char what[256];
             name_collective(rank, func, what, sizeof what);
-            return sc_fail(error, status, "rank %u waits for %s: %s", rank->rank, what, reason.text);
+            return sc_fail(error, status, "rank %u waits for %s: %s", rank->rank, what,
+                           reason.text);
         }
         if (waited > BURN_US * 1e-6)
             nanosleep(&(struct timespec){.tv_nsec = SLEEP_US * 1000L}, NULL);
@@ -347,10 +366,11 @@ static shardc_status set_call(sc_rank *rank, shardc_error *error)
     const sc_cuda *api = &own->session->api;
     uint64_t *step = &own->host_failures[own->slot_count];
     *step = rank->session->step & UINT32_MAX;
-    shardc_status status = SC_CUDA(api, error, "", cuMemcpyHtoDAsync_v2, own->call, step, sizeof *step, own->streams[0]);
+    shardc_status status = SC_CUDA(api, error, "", cuMemcpyHtoDAsync_v2, own->call, step,
+                                   sizeof *step, own->streams[0]);
     if (status == SHARDC_OK)
-        status =
-            SC_CUDA(api, error, "", cuMemsetD8Async, own->failures, 0xff, own->slot_count * sizeof *own->host_failures, own->streams[0]);
+        status = SC_CUDA(api, error, "", cuMemsetD8Async, own->failures, 0xff,
+                         own->slot_count * sizeof *own->host_failures, own->streams[0]);
     return status;
 }
 
@@ -369,7 +389,8 @@ static bool has_param(const sc_image *image, uint32_t func, sc_image_param_kind 
 }
 
 /* True if the captured graph still matches this call. */
-static bool is_current(const sc_rank *rank, const sc_cuda_graph *graph, uint32_t func, uint32_t micro_batch)
+static bool is_current(const sc_rank *rank, const sc_cuda_graph *graph, uint32_t func,
+                       uint32_t micro_batch)
 {
     const sc_image *image = rank->session->image;
     return (graph->seed == rank->session->seed || !has_param(image, func, SC_PARAM_KEY)) &&
@@ -381,16 +402,19 @@ static bool is_current(const sc_rank *rank, const sc_cuda_graph *graph, uint32_t
 static bool may_capture(const sc_rank *rank, const sc_cuda_graph *graph, uint32_t func)
 {
     const sc_cuda_rank *own = rank->device_state;
-    return !graph->is_refused && graph->runs > 0 && !rank->session->gemms_only && !rank->session->no_graphs &&
-           !sc_cuda_times_wanted(rank) &&
-           (own->comm->is_captured || rank->session->image->ranks == 1 || !has_collectives(rank->session->image, func));
+    return !graph->is_refused && graph->runs > 0 && !rank->session->gemms_only &&
+           !rank->session->no_graphs && !sc_cuda_times_wanted(rank) &&
+           (own->comm->is_captured || rank->session->image->ranks == 1 ||
+            !has_collectives(rank->session->image, func));
 }
 
-static shardc_status begin(sc_rank *rank, uint32_t func, uint32_t micro_batch, bool *out_done, shardc_error *error)
+static shardc_status begin(sc_rank *rank, uint32_t func, uint32_t micro_batch, bool *out_done,
+                           shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
     const sc_cuda *api = &own->session->api;
-    sc_cuda_graph *graph = own->graph = &own->graphs[(size_t)func * own->batches + micro_batch % own->batches];
+    sc_cuda_graph *graph = own->graph =
+        &own->graphs[(size_t)func * own->batches + micro_batch % own->batches];
     bool may = may_capture(rank, graph, func);
     *out_done = false;
     shardc_status status = SC_CUDA(api, error, "", cuCtxSetCurrent, own->gpu->context);
@@ -398,14 +422,17 @@ static shardc_status begin(sc_rank *rank, uint32_t func, uint32_t micro_batch, b
         status = set_call(rank, error);
     if (status == SHARDC_OK && sc_cuda_times_wanted(rank))
         status = sc_cuda_times_begin(rank, func, graph->runs > 0, error);
-    if (status == SHARDC_OK && may && graph->exec != NULL && !is_current(rank, graph, func, micro_batch))
+    if (status == SHARDC_OK && may && graph->exec != NULL &&
+        !is_current(rank, graph, func, micro_batch))
         drop_graph(api, graph);
     if (status == SHARDC_OK && may && graph->exec != NULL) {
         *out_done = true;
-        return SC_CUDA(api, error, rank->session->image->funcs[func].name, cuGraphLaunch, graph->exec, own->streams[0]);
+        return SC_CUDA(api, error, rank->session->image->funcs[func].name, cuGraphLaunch,
+                       graph->exec, own->streams[0]);
     }
     if (status == SHARDC_OK && may) {
-        status = SC_CUDA(api, error, "", cuStreamBeginCapture_v2, own->streams[0], SC_CU_CAPTURE_THREAD);
+        status =
+            SC_CUDA(api, error, "", cuStreamBeginCapture_v2, own->streams[0], SC_CU_CAPTURE_THREAD);
         own->is_capturing = status == SHARDC_OK;
         graph->seed = rank->session->seed;
         graph->micro_batch = micro_batch;
@@ -418,7 +445,8 @@ static shardc_status begin(sc_rank *rank, uint32_t func, uint32_t micro_batch, b
 static void name_recording(const char *name, shardc_error *error)
 {
     size_t length = strlen(error->text);
-    snprintf(error->text + length, sizeof error->text - length, " (while %s was recorded as a graph; --no-graph runs without)", name);
+    snprintf(error->text + length, sizeof error->text - length,
+             " (while %s was recorded as a graph; --no-graph runs without)", name);
 }
 
 /* Ends the capture, instantiates the graph and launches it. */
@@ -447,17 +475,21 @@ static shardc_status end_capture(sc_rank *rank, uint32_t func, bool failed, shar
     graph->is_refused = status != SHARDC_OK; /* the next call runs without a graph */
     if (recorded != NULL)
         api->cuGraphDestroy(recorded);
-    return status == SHARDC_OK ? SC_CUDA(api, error, name, cuGraphLaunch, graph->exec, own->streams[0]) : status;
+    return status == SHARDC_OK
+               ? SC_CUDA(api, error, name, cuGraphLaunch, graph->exec, own->streams[0])
+               : status;
 }
 
 /* Reports the first instruction that failed. */
 static void find_failure(sc_rank *rank, uint32_t func, shardc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
-    for (uint32_t i = 0; i < rank->session->image->funcs[func].instr_count && error->status == SHARDC_OK; i++) {
+    for (uint32_t i = 0;
+         i < rank->session->image->funcs[func].instr_count && error->status == SHARDC_OK; i++) {
         const sc_bound *bound = &rank->funcs[func][i];
         const sc_cuda_bound *extra = bound->device;
-        if (bound->instr->kind == SC_INSTR_KERNEL && extra->slot != 0 && own->host_failures[extra->slot] != UINT64_MAX)
+        if (bound->instr->kind == SC_INSTR_KERNEL && extra->slot != 0 &&
+            own->host_failures[extra->slot] != UINT64_MAX)
             sc_rank_fail_check(rank, bound->instr, (int64_t)own->host_failures[extra->slot], error);
     }
 }
@@ -517,7 +549,8 @@ static shardc_status end(sc_rank *rank, uint32_t func, bool failed, shardc_error
 
 /* ---- instructions ---- */
 
-static shardc_status kernel(sc_rank *rank, sc_bound *bound, uint32_t micro_batch, shardc_error *error)
+static shardc_status kernel(sc_rank *rank, sc_bound *bound, uint32_t micro_batch,
+                            shardc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
     const sc_image_instr *instr = bound->instr;
@@ -529,11 +562,13 @@ static shardc_status kernel(sc_rank *rank, sc_bound *bound, uint32_t micro_batch
     shardc_status status = sc_cuda_times_mark(rank, bound, SC_CUDA_RUNS, instr->stream, error);
     for (uint32_t s = 0; status == SHARDC_OK && s < code->stage_count; s++) {
         const sc_image_stage *stage = &code->stages[s];
-        status =
-            SC_CUDA(&own->session->api, error, instr->where, cuLaunchKernel, own->gpu->functions[instr->index][s], (unsigned)stage->blocks,
-                    1, 1, stage->threads, 1, 1, stage->shared_bytes, own->streams[instr->stream], extra->launch, NULL);
+        status = SC_CUDA(&own->session->api, error, instr->where, cuLaunchKernel,
+                         own->gpu->functions[instr->index][s], (unsigned)stage->blocks, 1, 1,
+                         stage->threads, 1, 1, stage->shared_bytes, own->streams[instr->stream],
+                         extra->launch, NULL);
     }
-    return status == SHARDC_OK ? sc_cuda_times_mark(rank, bound, SC_CUDA_RAN, instr->stream, error) : status;
+    return status == SHARDC_OK ? sc_cuda_times_mark(rank, bound, SC_CUDA_RAN, instr->stream, error)
+                               : status;
 }
 
 static shardc_status gemm(sc_rank *rank, sc_bound *bound, shardc_error *error)
@@ -544,7 +579,8 @@ static shardc_status gemm(sc_rank *rank, sc_bound *bound, shardc_error *error)
     if (status == SHARDC_OK)
         status = sc_cuda_matmul_run(rank, bound, own->matmuls[bound->instr->index], &reason);
     if (status != SHARDC_OK)
-        return sc_fail(error, status, "%s: %s (rank %u)", bound->instr->where, reason.text, rank->rank);
+        return sc_fail(error, status, "%s: %s (rank %u)", bound->instr->where, reason.text,
+                       rank->rank);
     return sc_cuda_times_mark(rank, bound, SC_CUDA_RAN, 0, error);
 }
 
@@ -554,9 +590,12 @@ static shardc_status copy(sc_rank *rank, sc_bound *bound, shardc_error *error)
     uint8_t stream = bound->instr->stream;
     shardc_status status = sc_cuda_times_mark(rank, bound, SC_CUDA_RUNS, stream, error);
     if (status == SHARDC_OK)
-        status = SC_CUDA(&own->session->api, error, bound->instr->where, cuMemcpyDtoDAsync_v2, (sc_cu_address)(uintptr_t)bound->args[1],
-                         (sc_cu_address)(uintptr_t)bound->args[0], (size_t)bound->bytes, own->streams[stream]);
-    return status == SHARDC_OK ? sc_cuda_times_mark(rank, bound, SC_CUDA_RAN, stream, error) : status;
+        status = SC_CUDA(&own->session->api, error, bound->instr->where, cuMemcpyDtoDAsync_v2,
+                         (sc_cu_address)(uintptr_t)bound->args[1],
+                         (sc_cu_address)(uintptr_t)bound->args[0], (size_t)bound->bytes,
+                         own->streams[stream]);
+    return status == SHARDC_OK ? sc_cuda_times_mark(rank, bound, SC_CUDA_RAN, stream, error)
+                               : status;
 }
 
 static shardc_status lost(sc_rank *rank, shardc_status status)
@@ -572,9 +611,11 @@ static shardc_status start(sc_rank *rank, sc_bound *bound, shardc_error *error)
     const sc_cuda *api = &own->session->api;
     const sc_cuda_bound *extra = bound->device;
     shardc_error reason = {.status = SHARDC_OK};
-    shardc_status status = SC_CUDA(api, &reason, bound->instr->where, cuEventRecord, extra->ready, own->streams[0]);
+    shardc_status status =
+        SC_CUDA(api, &reason, bound->instr->where, cuEventRecord, extra->ready, own->streams[0]);
     if (status == SHARDC_OK)
-        status = SC_CUDA(api, &reason, bound->instr->where, cuStreamWaitEvent, own->streams[1], extra->ready, 0);
+        status = SC_CUDA(api, &reason, bound->instr->where, cuStreamWaitEvent, own->streams[1],
+                         extra->ready, 0);
     if (status == SHARDC_OK)
         status = sc_cuda_times_mark(rank, bound, SC_CUDA_RUNS, 1, &reason);
     if (status == SHARDC_OK)
@@ -582,7 +623,8 @@ static shardc_status start(sc_rank *rank, sc_bound *bound, shardc_error *error)
     if (status == SHARDC_OK)
         status = sc_cuda_times_mark(rank, bound, SC_CUDA_RAN, 1, &reason);
     if (status == SHARDC_OK)
-        status = SC_CUDA(api, &reason, bound->instr->where, cuEventRecord, extra->done, own->streams[1]);
+        status =
+            SC_CUDA(api, &reason, bound->instr->where, cuEventRecord, extra->done, own->streams[1]);
     if (status != SHARDC_OK)
         *error = reason;
     return lost(rank, status);
@@ -597,7 +639,8 @@ static shardc_status finish(sc_rank *rank, sc_bound *started, shardc_error *erro
     if (status == SHARDC_OK)
         status = own->comm->finish(rank, started, &reason);
     if (status == SHARDC_OK)
-        status = SC_CUDA(&own->session->api, &reason, started->instr->where, cuStreamWaitEvent, own->streams[0], extra->done, 0);
+        status = SC_CUDA(&own->session->api, &reason, started->instr->where, cuStreamWaitEvent,
+                         own->streams[0], extra->done, 0);
     if (status == SHARDC_OK)
         status = sc_cuda_times_mark(rank, started, SC_CUDA_WAITED, 0, &reason);
     if (status != SHARDC_OK)
@@ -607,7 +650,8 @@ static shardc_status finish(sc_rank *rank, sc_bound *started, shardc_error *erro
 
 /* ---- memory ---- */
 
-static shardc_status each_piece(sc_rank *rank, uint32_t buffer, char *host, int64_t bytes, bool to_host, shardc_error *error)
+static shardc_status each_piece(sc_rank *rank, uint32_t buffer, char *host, int64_t bytes,
+                                bool to_host, shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
     const sc_cuda *api = &own->session->api;
@@ -621,8 +665,10 @@ static shardc_status each_piece(sc_rank *rank, uint32_t buffer, char *host, int6
         size_t piece = bytes - done < SC_CUDA_STAGING ? (size_t)(bytes - done) : SC_CUDA_STAGING;
         if (!to_host)
             memcpy(own->staging, host + done, piece);
-        status = to_host ? SC_CUDA(api, error, what, cuMemcpyDtoHAsync_v2, own->staging, at + (uint64_t)done, piece, own->streams[0])
-                         : SC_CUDA(api, error, what, cuMemcpyHtoDAsync_v2, at + (uint64_t)done, own->staging, piece, own->streams[0]);
+        status = to_host ? SC_CUDA(api, error, what, cuMemcpyDtoHAsync_v2, own->staging,
+                                   at + (uint64_t)done, piece, own->streams[0])
+                         : SC_CUDA(api, error, what, cuMemcpyHtoDAsync_v2, at + (uint64_t)done,
+                                   own->staging, piece, own->streams[0]);
         if (status == SHARDC_OK)
             status = SC_CUDA(api, error, what, cuStreamSynchronize, own->streams[0]);
         if (status == SHARDC_OK && to_host)
@@ -632,12 +678,14 @@ static shardc_status each_piece(sc_rank *rank, uint32_t buffer, char *host, int6
     return sc_cuda_give_back(api, callers, status, error);
 }
 
-static shardc_status read_buffer(sc_rank *rank, uint32_t buffer, void *to, int64_t bytes, shardc_error *error)
+static shardc_status read_buffer(sc_rank *rank, uint32_t buffer, void *to, int64_t bytes,
+                                 shardc_error *error)
 {
     return each_piece(rank, buffer, to, bytes, true, error);
 }
 
-static shardc_status write_buffer(sc_rank *rank, uint32_t buffer, const void *from, int64_t bytes, shardc_error *error)
+static shardc_status write_buffer(sc_rank *rank, uint32_t buffer, const void *from, int64_t bytes,
+                                  shardc_error *error)
 {
     return each_piece(rank, buffer, (char *)from, bytes, false, error);
 }

@@ -13,37 +13,42 @@ struct sc_cuda_matmul {
     sc_lt_algo algo;
 };
 
-static shardc_status lt_check(const sc_cublaslt *lt, sc_lt_status result, const char *call, shardc_error *error)
+static shardc_status lt_check(const sc_cublaslt *lt, sc_lt_status result, const char *call,
+                              shardc_error *error)
 {
     if (result == SC_LT_SUCCESS)
         return SHARDC_OK;
-    return sc_fail(error, result == SC_LT_ALLOC_FAILED ? SHARDC_ERROR_MEMORY : SHARDC_ERROR_DEVICE, "%s: %s (%u)", call,
-                   lt->cublasLtGetStatusString(result), result);
+    return sc_fail(error, result == SC_LT_ALLOC_FAILED ? SHARDC_ERROR_MEMORY : SHARDC_ERROR_DEVICE,
+                   "%s: %s (%u)", call, lt->cublasLtGetStatusString(result), result);
 }
 #define LT(lt, error, name, ...) lt_check(lt, (lt)->name(__VA_ARGS__), #name, error)
 
 static sc_lt_dtype dtype_of(sc_dtype dtype)
 {
-    return dtype == SC_DTYPE_f64 ? SC_LT_F64 : dtype == SC_DTYPE_bf16 ? SC_LT_BF16 : dtype == SC_DTYPE_f16 ? SC_LT_F16 : SC_LT_F32;
+    return dtype == SC_DTYPE_f64    ? SC_LT_F64
+           : dtype == SC_DTYPE_bf16 ? SC_LT_BF16
+           : dtype == SC_DTYPE_f16  ? SC_LT_F16
+                                    : SC_LT_F32;
 }
 
-static shardc_status set_desc(const sc_cublaslt *lt, sc_lt_desc desc, sc_lt_desc_attribute which, const void *value, size_t bytes,
-                              shardc_error *error)
+static shardc_status set_desc(const sc_cublaslt *lt, sc_lt_desc desc, sc_lt_desc_attribute which,
+                              const void *value, size_t bytes, shardc_error *error)
 {
     return LT(lt, error, cublasLtMatmulDescSetAttribute, desc, which, value, bytes);
 }
 
-static shardc_status make_layout(const sc_cublaslt *lt, const sc_matmul_matrix *matrix, int64_t batches, sc_lt_layout *out,
-                                 shardc_error *error)
+static shardc_status make_layout(const sc_cublaslt *lt, const sc_matmul_matrix *matrix,
+                                 int64_t batches, sc_lt_layout *out, shardc_error *error)
 {
     int32_t count = (int32_t)batches;
-    shardc_status status = LT(lt, error, cublasLtMatrixLayoutCreate, out, dtype_of(matrix->dtype), (uint64_t)matrix->rows,
-                              (uint64_t)matrix->columns, matrix->stride);
+    shardc_status status = LT(lt, error, cublasLtMatrixLayoutCreate, out, dtype_of(matrix->dtype),
+                              (uint64_t)matrix->rows, (uint64_t)matrix->columns, matrix->stride);
     if (status == SHARDC_OK && batches > 1)
-        status = LT(lt, error, cublasLtMatrixLayoutSetAttribute, *out, SC_LT_LAYOUT_BATCH_COUNT, &count, sizeof count);
+        status = LT(lt, error, cublasLtMatrixLayoutSetAttribute, *out, SC_LT_LAYOUT_BATCH_COUNT,
+                    &count, sizeof count);
     if (status == SHARDC_OK && batches > 1)
-        status = LT(lt, error, cublasLtMatrixLayoutSetAttribute, *out, SC_LT_LAYOUT_BATCH_STRIDE, &matrix->batch_stride,
-                    sizeof matrix->batch_stride);
+        status = LT(lt, error, cublasLtMatrixLayoutSetAttribute, *out, SC_LT_LAYOUT_BATCH_STRIDE,
+                    &matrix->batch_stride, sizeof matrix->batch_stride);
     return status;
 }
 
@@ -71,17 +76,22 @@ static shardc_status make_desc(const sc_cublaslt *lt, sc_cuda_matmul *m, shardc_
     uint32_t epilogue = epilogue_of(form);
     bool wide = form->sum == SC_DTYPE_f64;
     shardc_status status =
-        LT(lt, error, cublasLtMatmulDescCreate, &m->desc, wide ? SC_LT_COMPUTE_64F : SC_LT_COMPUTE_32F, wide ? SC_LT_F64 : SC_LT_F32);
+        LT(lt, error, cublasLtMatmulDescCreate, &m->desc,
+           wide ? SC_LT_COMPUTE_64F : SC_LT_COMPUTE_32F, wide ? SC_LT_F64 : SC_LT_F32);
     if (status == SHARDC_OK)
-        status = set_desc(lt, m->desc, SC_LT_DESC_TRANSPOSE_A, &transpose_a, sizeof transpose_a, error);
+        status =
+            set_desc(lt, m->desc, SC_LT_DESC_TRANSPOSE_A, &transpose_a, sizeof transpose_a, error);
     if (status == SHARDC_OK)
-        status = set_desc(lt, m->desc, SC_LT_DESC_TRANSPOSE_B, &transpose_b, sizeof transpose_b, error);
+        status =
+            set_desc(lt, m->desc, SC_LT_DESC_TRANSPOSE_B, &transpose_b, sizeof transpose_b, error);
     if (status == SHARDC_OK)
         status = set_desc(lt, m->desc, SC_LT_DESC_EPILOGUE, &epilogue, sizeof epilogue, error);
     if (status == SHARDC_OK && form->aux != SC_GEMM_MAX_STEPS)
-        status = set_desc(lt, m->desc, SC_LT_DESC_AUX_STRIDE, &form->aux_stride, sizeof form->aux_stride, error);
+        status = set_desc(lt, m->desc, SC_LT_DESC_AUX_STRIDE, &form->aux_stride,
+                          sizeof form->aux_stride, error);
     if (status == SHARDC_OK && form->aux != SC_GEMM_MAX_STEPS && form->batches > 1)
-        status = set_desc(lt, m->desc, SC_LT_DESC_AUX_BATCH_STRIDE, &form->aux_batch_stride, sizeof form->aux_batch_stride, error);
+        status = set_desc(lt, m->desc, SC_LT_DESC_AUX_BATCH_STRIDE, &form->aux_batch_stride,
+                          sizeof form->aux_batch_stride, error);
     return status;
 }
 
@@ -100,7 +110,8 @@ static uint32_t vector_of(const sc_matmul *form)
 }
 
 /* Sets the addresses of the epilogue's tensors. */
-static shardc_status set_tensors(const sc_cublaslt *lt, const sc_cuda_matmul *m, const void *bias, const void *aux, shardc_error *error)
+static shardc_status set_tensors(const sc_cublaslt *lt, const sc_cuda_matmul *m, const void *bias,
+                                 const void *aux, shardc_error *error)
 {
     shardc_status status = SHARDC_OK;
     if (bias != NULL)
@@ -117,8 +128,9 @@ static const void *step_tensor(const sc_bound *bound, uint32_t step)
 
 /* Properties common to all calls of a GEMM. */
 typedef struct calls {
-    uint64_t addresses[SC_GEMM_OPERANDS]; /* or'd together: the lowest set bit is the common alignment */
-    const void *bias, *aux;               /* the least aligned ones */
+    /* or'd together: the lowest set bit is the common alignment */
+    uint64_t addresses[SC_GEMM_OPERANDS];
+    const void *bias, *aux; /* the least aligned ones */
     sc_bound *one;
 } calls;
 
@@ -131,7 +143,8 @@ static uint32_t alignment_of(uint64_t addresses)
 
 static const void *aligned_least(const void *a, const void *b)
 {
-    return a == NULL || (b != NULL && alignment_of((uintptr_t)b) < alignment_of((uintptr_t)a)) ? b : a;
+    return a == NULL || (b != NULL && alignment_of((uintptr_t)b) < alignment_of((uintptr_t)a)) ? b
+                                                                                               : a;
 }
 
 static calls calls_of(const sc_rank *rank, uint32_t gemm, const sc_matmul *form)
@@ -152,7 +165,8 @@ static calls calls_of(const sc_rank *rank, uint32_t gemm, const sc_matmul *form)
     }
     for (uint32_t l = 0; l < form->loop_count; l++) {
         for (int o = 0; o < SC_GEMM_OPERANDS; o++)
-            all.addresses[o] |= (uint64_t)(form->loops[l].strides[o] * sc_dtypes[image->gemms[gemm].dtypes[o]].bytes);
+            all.addresses[o] |= (uint64_t)(form->loops[l].strides[o] *
+                                           sc_dtypes[image->gemms[gemm].dtypes[o]].bytes);
     }
     return all;
 }
@@ -161,11 +175,12 @@ static calls calls_of(const sc_rank *rank, uint32_t gemm, const sc_matmul *form)
  * be rounded. */
 static uint32_t reductions_of(const sc_matmul *form)
 {
-    return sc_dtypes[form->d.dtype].bytes < sc_dtypes[form->sum].bytes ? SC_LT_REDUCE_AS_COMPUTED : SC_LT_REDUCE_ANY;
+    return sc_dtypes[form->d.dtype].bytes < sc_dtypes[form->sum].bytes ? SC_LT_REDUCE_AS_COMPUTED
+                                                                       : SC_LT_REDUCE_ANY;
 }
 
-static shardc_status prefer(const sc_cublaslt *lt, sc_lt_preference preference, const sc_matmul *form, const calls *all,
-                            shardc_error *error)
+static shardc_status prefer(const sc_cublaslt *lt, sc_lt_preference preference,
+                            const sc_matmul *form, const calls *all, shardc_error *error)
 {
     const uint64_t workspace = WORKSPACE;
     const uint32_t reductions = reductions_of(form);
@@ -176,13 +191,15 @@ static shardc_status prefer(const sc_cublaslt *lt, sc_lt_preference preference, 
                    {SC_LT_PREFER_ALIGN_B, form->b.operand},
                    {SC_LT_PREFER_ALIGN_C, form->d.operand},
                    {SC_LT_PREFER_ALIGN_D, form->d.operand}};
-    shardc_status status =
-        LT(lt, error, cublasLtMatmulPreferenceSetAttribute, preference, SC_LT_PREFER_WORKSPACE_BYTES, &workspace, sizeof workspace);
+    shardc_status status = LT(lt, error, cublasLtMatmulPreferenceSetAttribute, preference,
+                              SC_LT_PREFER_WORKSPACE_BYTES, &workspace, sizeof workspace);
     if (status == SHARDC_OK)
-        status = LT(lt, error, cublasLtMatmulPreferenceSetAttribute, preference, SC_LT_PREFER_REDUCTIONS, &reductions, sizeof reductions);
+        status = LT(lt, error, cublasLtMatmulPreferenceSetAttribute, preference,
+                    SC_LT_PREFER_REDUCTIONS, &reductions, sizeof reductions);
     for (size_t i = 0; status == SHARDC_OK && i < sizeof aligned / sizeof *aligned; i++) {
         uint32_t bytes = alignment_of(all->addresses[aligned[i].operand]);
-        status = LT(lt, error, cublasLtMatmulPreferenceSetAttribute, preference, aligned[i].which, &bytes, sizeof bytes);
+        status = LT(lt, error, cublasLtMatmulPreferenceSetAttribute, preference, aligned[i].which,
+                    &bytes, sizeof bytes);
     }
     return status;
 }
@@ -192,8 +209,9 @@ enum { MOST_CHOICES = 8 };
 /* Queries the library's algorithms for the alignment of the calls' addresses, within the workspace
  * limit: best first, at most `wanted`. *count is 0 if it does not support the GEMM, which it
  * reports in several ways. */
-static shardc_status ask(const sc_cublaslt *lt, sc_lt_handle handle, const sc_cuda_matmul *m, const calls *all, int wanted,
-                         sc_lt_heuristic found[MOST_CHOICES], int *count, shardc_error *error)
+static shardc_status ask(const sc_cublaslt *lt, sc_lt_handle handle, const sc_cuda_matmul *m,
+                         const calls *all, int wanted, sc_lt_heuristic found[MOST_CHOICES],
+                         int *count, shardc_error *error)
 {
     sc_lt_preference preference = NULL;
     int given = 0;
@@ -202,8 +220,8 @@ static shardc_status ask(const sc_cublaslt *lt, sc_lt_handle handle, const sc_cu
     if (status == SHARDC_OK)
         status = prefer(lt, preference, &m->form, all, error);
     if (status == SHARDC_OK) {
-        sc_lt_status answer =
-            lt->cublasLtMatmulAlgoGetHeuristic(handle, m->desc, m->a, m->b, m->d, m->d, preference, wanted, found, &given);
+        sc_lt_status answer = lt->cublasLtMatmulAlgoGetHeuristic(
+            handle, m->desc, m->a, m->b, m->d, m->d, preference, wanted, found, &given);
         if (answer == SC_LT_NOT_SUPPORTED || answer == SC_LT_INVALID_VALUE)
             given = 0;
         else
@@ -220,8 +238,8 @@ static shardc_status ask(const sc_cublaslt *lt, sc_lt_handle handle, const sc_cu
 
 /* Measures the seconds of one call: the minimum of several rounds, each long enough for the clock's
  * resolution. */
-static shardc_status time_calls(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul *m, const sc_cu_event events[2], double *out,
-                                shardc_error *error)
+static shardc_status time_calls(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul *m,
+                                const sc_cu_event events[2], double *out, shardc_error *error)
 {
     enum { ROUNDS = 4, MOST_CALLS = 50 };
     const sc_cuda_rank *own = rank->device_state;
@@ -243,15 +261,18 @@ static shardc_status time_calls(sc_rank *rank, sc_bound *bound, const sc_cuda_ma
         double seconds = 1e-3 * (double)ms / count;
         *out = round <= 1 || seconds < *out ? seconds : *out;
         if (round == 0)
-            count = ms * MOST_CALLS <= round_ms ? MOST_CALLS : ms >= round_ms ? 1 : (int)(round_ms / ms);
+            count = ms * MOST_CALLS <= round_ms ? MOST_CALLS
+                    : ms >= round_ms            ? 1
+                                                : (int)(round_ms / ms);
     }
     return status;
 }
 
 /* Measures several algorithms on this rank's buffers, whose contents do not matter yet, and
  * takes the fastest. */
-static shardc_status measure(sc_rank *rank, sc_cuda_matmul *m, const calls *all, const sc_lt_heuristic *found, int count,
-                             sc_cuda_choice *out, shardc_error *error)
+static shardc_status measure(sc_rank *rank, sc_cuda_matmul *m, const calls *all,
+                             const sc_lt_heuristic *found, int count, sc_cuda_choice *out,
+                             shardc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
     const sc_cuda *api = &own->session->api;
@@ -284,21 +305,23 @@ static bool is_sure(const sc_cuda_rank *own, const sc_cuda_matmul *m, sc_cuda_ch
     const sc_cublaslt *lt = &own->session->lt;
     if (choice->is_sure)
         return true;
-    choice->is_sure = lt->cublasLtMatmulAlgoCheck(own->lt, m->desc, m->a, m->b, m->d, m->d, &choice->algo, &checked) == SC_LT_SUCCESS &&
+    choice->is_sure = lt->cublasLtMatmulAlgoCheck(own->lt, m->desc, m->a, m->b, m->d, m->d,
+                                                  &choice->algo, &checked) == SC_LT_SUCCESS &&
                       checked.status == SC_LT_SUCCESS && checked.workspace_bytes <= WORKSPACE;
     return choice->is_sure;
 }
 
 /* Queries or measures an algorithm. *out_none: the library does not support the GEMM. */
-static shardc_status make_choice(sc_rank *rank, sc_cuda_matmul *m, const calls *all, sc_cuda_choice *out, bool *out_none,
-                                 shardc_error *error)
+static shardc_status make_choice(sc_rank *rank, sc_cuda_matmul *m, const calls *all,
+                                 sc_cuda_choice *out, bool *out_none, shardc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
     shardc_gemm_tuning *info = &own->session->choices.info;
     bool tunes = rank->session->options.tune_gemms && all->one != NULL;
     sc_lt_heuristic found[MOST_CHOICES];
     int count = 0;
-    shardc_status status = ask(&own->session->lt, own->lt, m, all, tunes ? MOST_CHOICES : 1, found, &count, error);
+    shardc_status status =
+        ask(&own->session->lt, own->lt, m, all, tunes ? MOST_CHOICES : 1, found, &count, error);
     *out_none = status == SHARDC_OK && count == 0;
     if (tunes && count > 0)
         status = measure(rank, m, all, found, count, out, error);
@@ -314,24 +337,28 @@ static shardc_status make_choice(sc_rank *rank, sc_cuda_matmul *m, const calls *
     out->is_sure = true;
     return sc_cuda_choices_set(&own->session->choices, out)
                ? SHARDC_OK
-               : sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the products' algorithms");
+               : sc_fail(error, SHARDC_ERROR_MEMORY,
+                         "there is not enough memory for the products' algorithms");
 }
 
 /* Chooses the algorithm: from the cache (another rank on the same kind of GPU, or an earlier run),
  * else from the library. One rank at a time, so that nothing is queried twice and measurements are
  * undisturbed. */
-static shardc_status choose(sc_rank *rank, uint32_t gemm, sc_cuda_matmul *m, const calls *all, bool *out_none, shardc_error *error)
+static shardc_status choose(sc_rank *rank, uint32_t gemm, sc_cuda_matmul *m, const calls *all,
+                            bool *out_none, shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
     sc_cuda_choices *choices = &own->session->choices;
-    const uint32_t *operands = (const uint32_t[]){m->form.a.operand, m->form.b.operand, m->form.d.operand};
+    const uint32_t *operands =
+        (const uint32_t[]){m->form.a.operand, m->form.b.operand, m->form.d.operand};
     sc_cuda_choice wanted = {.gpu = own->gpu->kind, .product = gemm};
     shardc_status status;
     for (int i = 0; i < 3; i++)
         wanted.aligned[i] = alignment_of(all->addresses[operands[i]]);
     wanted.aligned[3] = all->bias == NULL ? 0 : alignment_of((uintptr_t)all->bias);
     wanted.aligned[4] = all->aux == NULL ? 0 : alignment_of((uintptr_t)all->aux);
-    status = set_tensors(&own->session->lt, m, all->bias, all->aux, error); /* the library checks their alignment */
+    /* the library checks their alignment */
+    status = set_tensors(&own->session->lt, m, all->bias, all->aux, error);
     if (status != SHARDC_OK)
         return status;
     pthread_mutex_lock(&choices->lock);
@@ -348,7 +375,8 @@ static shardc_status choose(sc_rank *rank, uint32_t gemm, sc_cuda_matmul *m, con
     return status;
 }
 
-shardc_status sc_cuda_matmul_new(sc_rank *rank, uint32_t gemm, sc_cuda_matmul **out, shardc_error *error)
+shardc_status sc_cuda_matmul_new(sc_rank *rank, uint32_t gemm, sc_cuda_matmul **out,
+                                 shardc_error *error)
 {
     bool is_none = false;
     const sc_cuda_session *shared = rank->session->device_state;
@@ -356,11 +384,13 @@ shardc_status sc_cuda_matmul_new(sc_rank *rank, uint32_t gemm, sc_cuda_matmul **
     sc_cuda_matmul *m = calloc(1, sizeof *m);
     *out = NULL;
     if (m == NULL)
-        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for a product's plan");
+        return sc_fail(error, SHARDC_ERROR_MEMORY,
+                       "there is not enough memory for a product's plan");
     const char *fault = sc_matmul_of(&rank->session->image->gemms[gemm], &m->form);
     if (fault != NULL) {
         free(m);
-        return sc_fail(error, SHARDC_ERROR_DATA, "the program has a product that cuBLASLt does not compute: %s", fault);
+        return sc_fail(error, SHARDC_ERROR_DATA,
+                       "the program has a product that cuBLASLt does not compute: %s", fault);
     }
     shardc_status status = make_desc(lt, m, error);
     if (status == SHARDC_OK)
@@ -396,8 +426,8 @@ void sc_cuda_matmul_free(const sc_cublaslt *lt, sc_cuda_matmul *m)
     free(m);
 }
 
-static shardc_status one_call(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul *m, const int64_t at[SC_GEMM_OPERANDS],
-                              shardc_error *error)
+static shardc_status one_call(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul *m,
+                              const int64_t at[SC_GEMM_OPERANDS], shardc_error *error)
 {
     const sc_cuda_session *shared = rank->session->device_state;
     const sc_cuda_rank *own = rank->device_state;
@@ -408,18 +438,22 @@ static shardc_status one_call(sc_rank *rank, sc_bound *bound, const sc_cuda_matm
     char *operands[SC_GEMM_OPERANDS];
     const sc_matmul_matrix *matrices[] = {&form->a, &form->b, &form->d};
     for (int i = 0; i < SC_GEMM_OPERANDS; i++)
-        operands[i] = (char *)bound->args[matrices[i]->operand] + at[matrices[i]->operand] * sc_dtypes[matrices[i]->dtype].bytes;
-    return LT(&shared->lt, error, cublasLtMatmul, own->lt, m->desc, wide ? (const void *)&wide_alpha : &alpha, operands[0], m->a,
-              operands[1], m->b, wide ? (const void *)&wide_beta : &beta, operands[2], m->d, operands[2], m->d, &m->algo,
-              workspace_of(bound), WORKSPACE, own->streams[0]);
+        operands[i] = (char *)bound->args[matrices[i]->operand] +
+                      at[matrices[i]->operand] * sc_dtypes[matrices[i]->dtype].bytes;
+    return LT(&shared->lt, error, cublasLtMatmul, own->lt, m->desc,
+              wide ? (const void *)&wide_alpha : &alpha, operands[0], m->a, operands[1], m->b,
+              wide ? (const void *)&wide_beta : &beta, operands[2], m->d, operands[2], m->d,
+              &m->algo, workspace_of(bound), WORKSPACE, own->streams[0]);
 }
 
-shardc_status sc_cuda_matmul_run(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul *m, shardc_error *error)
+shardc_status sc_cuda_matmul_run(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul *m,
+                                 shardc_error *error)
 {
     const sc_cuda_session *shared = rank->session->device_state;
     const sc_matmul *form = &m->form;
     int64_t index[SC_MATMUL_LOOPS] = {0}, at[SC_GEMM_OPERANDS] = {0};
-    shardc_status status = set_tensors(&shared->lt, m, step_tensor(bound, vector_of(form)), step_tensor(bound, form->aux), error);
+    shardc_status status = set_tensors(&shared->lt, m, step_tensor(bound, vector_of(form)),
+                                       step_tensor(bound, form->aux), error);
     while (status == SHARDC_OK) {
         uint32_t loop = form->loop_count;
         status = one_call(rank, bound, m, at, error);

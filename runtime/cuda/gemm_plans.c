@@ -13,20 +13,25 @@ static shardc_status name_gpu(sc_cuda_session *own, sc_cuda_gpu *gpu, shardc_err
     const sc_cuda *api = &own->api;
     char name[128] = "", text[SC_CUDA_GPU_NAME];
     int major = 0, minor = 0, cpus = 0;
-    shardc_status status = SC_CUDA(api, error, "", cuDeviceGetName, name, (int)sizeof name, gpu->device);
+    shardc_status status =
+        SC_CUDA(api, error, "", cuDeviceGetName, name, (int)sizeof name, gpu->device);
     if (status == SHARDC_OK)
-        status = SC_CUDA(api, error, name, cuDeviceGetAttribute, &major, SC_CU_CAPABILITY_MAJOR, gpu->device);
+        status = SC_CUDA(api, error, name, cuDeviceGetAttribute, &major, SC_CU_CAPABILITY_MAJOR,
+                         gpu->device);
     if (status == SHARDC_OK)
-        status = SC_CUDA(api, error, name, cuDeviceGetAttribute, &minor, SC_CU_CAPABILITY_MINOR, gpu->device);
+        status = SC_CUDA(api, error, name, cuDeviceGetAttribute, &minor, SC_CU_CAPABILITY_MINOR,
+                         gpu->device);
     if (status == SHARDC_OK)
-        status = SC_CUDA(api, error, name, cuDeviceGetAttribute, &cpus, SC_CU_MULTIPROCESSORS, gpu->device);
+        status = SC_CUDA(api, error, name, cuDeviceGetAttribute, &cpus, SC_CU_MULTIPROCESSORS,
+                         gpu->device);
     if (status != SHARDC_OK)
         return status;
-    snprintf(text, sizeof text, "%s, capability %d.%d, %d multiprocessors, cuBLASLt %zu", name, major, minor, cpus,
-             own->lt.cublasLtGetVersion());
+    snprintf(text, sizeof text, "%s, capability %d.%d, %d multiprocessors, cuBLASLt %zu", name,
+             major, minor, cpus, own->lt.cublasLtGetVersion());
     return sc_cuda_choices_gpu(&own->choices, text, &gpu->kind)
                ? SHARDC_OK
-               : sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the products' algorithms");
+               : sc_fail(error, SHARDC_ERROR_MEMORY,
+                         "there is not enough memory for the products' algorithms");
 }
 
 /* Counts the GEMMs for which the library is queried; fallbacks do not count. */
@@ -78,9 +83,10 @@ static shardc_status fill_arena(sc_rank *rank, unsigned char byte, shardc_error 
 {
     sc_cuda_rank *own = rank->device_state;
     const sc_cuda *api = &own->session->api;
-    shardc_status status =
-        SC_CUDA(api, error, "", cuMemsetD8Async, own->memory, byte, (size_t)rank->session->image->arena_bytes + 1, own->streams[0]);
-    return status == SHARDC_OK ? SC_CUDA(api, error, "", cuStreamSynchronize, own->streams[0]) : status;
+    shardc_status status = SC_CUDA(api, error, "", cuMemsetD8Async, own->memory, byte,
+                                   (size_t)rank->session->image->arena_bytes + 1, own->streams[0]);
+    return status == SHARDC_OK ? SC_CUDA(api, error, "", cuStreamSynchronize, own->streams[0])
+                               : status;
 }
 
 /* The last rank of this process to finish writes the cache file. */
@@ -89,7 +95,8 @@ static void keep_choices(shardc_session *session)
     sc_cuda_session *own = session->device_state;
     sc_cuda_choices *choices = &own->choices;
     pthread_mutex_lock(&choices->lock);
-    bool is_new = choices->info.queried > 0 && (!session->options.tune_gemms || session->first_rank == 0);
+    bool is_new =
+        choices->info.queried > 0 && (!session->options.tune_gemms || session->first_rank == 0);
     if (++choices->ready == session->rank_count && is_new && session->options.gemm_cache != NULL)
         sc_cuda_choices_write(choices, session->options.gemm_cache);
     pthread_mutex_unlock(&choices->lock);
@@ -101,7 +108,8 @@ typedef struct product_state {
     bool is_made, is_lacking;
 } product_state;
 
-static shardc_status make_product(sc_rank *rank, uint32_t gemm, product_state *of, shardc_error *error)
+static shardc_status make_product(sc_rank *rank, uint32_t gemm, product_state *of,
+                                  shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
     if (of->is_made)
@@ -115,8 +123,10 @@ static shardc_status make_product(sc_rank *rank, uint32_t gemm, product_state *o
 static shardc_status lacks(const sc_rank *rank, const sc_image_instr *instr, shardc_error *error)
 {
     const sc_gemm *gemm = &rank->session->image->gemms[instr->index];
-    return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "%s: cuBLASLt has no algorithm for a product of %lld x %lld x %lld", instr->where,
-                   (long long)sc_gemm_size(gemm, SC_GEMM_M), (long long)sc_gemm_size(gemm, SC_GEMM_N),
+    return sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
+                   "%s: cuBLASLt has no algorithm for a product of %lld x %lld x %lld",
+                   instr->where, (long long)sc_gemm_size(gemm, SC_GEMM_M),
+                   (long long)sc_gemm_size(gemm, SC_GEMM_N),
                    (long long)sc_gemm_size(gemm, SC_GEMM_K));
 }
 
@@ -129,7 +139,8 @@ static bool has_stand_in(const sc_image_func *f, uint32_t product)
     return false;
 }
 
-static shardc_status make_func_products(sc_rank *rank, uint32_t func, product_state *products, shardc_error *error)
+static shardc_status make_func_products(sc_rank *rank, uint32_t func, product_state *products,
+                                        shardc_error *error)
 {
     const sc_image_func *f = &rank->session->image->funcs[func];
     bool is_lacking = false; /* whether the last GEMM that is no fallback is unsupported */
@@ -157,7 +168,8 @@ static shardc_status open_library(sc_cuda_rank *own, shardc_error *error)
     if (created == SC_LT_SUCCESS)
         return SHARDC_OK;
     own->lt = NULL;
-    return sc_fail(error, SHARDC_ERROR_DEVICE, "cublasLtCreate: %s (%u)", own->session->lt.cublasLtGetStatusString(created), created);
+    return sc_fail(error, SHARDC_ERROR_DEVICE, "cublasLtCreate: %s (%u)",
+                   own->session->lt.cublasLtGetStatusString(created), created);
 }
 
 shardc_status sc_cuda_products_make(sc_rank *rank, shardc_error *error)
@@ -169,7 +181,8 @@ shardc_status sc_cuda_products_make(sc_rank *rank, shardc_error *error)
     own->matmuls = calloc(image->gemm_count + 1u, sizeof(sc_cuda_matmul *));
     if (own->matmuls == NULL || products == NULL) {
         free(products);
-        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the products' plans");
+        return sc_fail(error, SHARDC_ERROR_MEMORY,
+                       "there is not enough memory for the products' plans");
     }
     shardc_status status = image->gemm_count > 0 ? open_library(own, error) : SHARDC_OK;
     bool tunes = image->gemm_count > 0 && session->options.tune_gemms;

@@ -8,7 +8,8 @@ static const sc_dynlib_symbol symbols[] = {
 #include "runtime/cuda/libcublaslt.def"
 #undef SYMBOL
 };
-static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", NULL};
+static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so",
+                                    NULL};
 static const sc_dynlib library = {.title = "cuBLASLt",
                                   .variable = "SHARDC_CUBLASLT",
                                   .remedy = "install cuBLAS of CUDA 12 or 13",

@@ -5,7 +5,8 @@
 
 #include "runtime/cuda/libcuda.h"
 
-typedef unsigned sc_lt_status, sc_lt_compute, sc_lt_dtype, sc_lt_desc_attribute, sc_lt_layout_attribute, sc_lt_preference_attribute;
+typedef unsigned sc_lt_status, sc_lt_compute, sc_lt_dtype, sc_lt_desc_attribute,
+    sc_lt_layout_attribute, sc_lt_preference_attribute;
 typedef struct cublasLtContext *sc_lt_handle;
 typedef struct sc_lt_desc_object *sc_lt_desc;
 typedef struct sc_lt_layout_object *sc_lt_layout;
@@ -24,7 +25,12 @@ typedef struct sc_lt_heuristic {
     int reserved[4];
 } sc_lt_heuristic;
 
-enum { SC_LT_SUCCESS = 0, SC_LT_ALLOC_FAILED = 3, SC_LT_INVALID_VALUE = 7, SC_LT_NOT_SUPPORTED = 15 };
+enum {
+    SC_LT_SUCCESS = 0,
+    SC_LT_ALLOC_FAILED = 3,
+    SC_LT_INVALID_VALUE = 7,
+    SC_LT_NOT_SUPPORTED = 15
+};
 /* sc_lt_compute: accumulation type; TF32 reads f32 with a mantissa of 10 bits */
 enum { SC_LT_COMPUTE_32F = 68, SC_LT_COMPUTE_64F = 70, SC_LT_COMPUTE_32F_FAST_TF32 = 77 };
 /* sc_lt_dtype */
@@ -38,8 +44,9 @@ enum {
     SC_LT_DESC_EPILOGUE = 7,           /* uint32_t */
     SC_LT_DESC_BIAS = 8,               /* address of a vector over the rows of D */
     SC_LT_DESC_BIAS_BATCH_STRIDE = 10, /* int64_t, elements */
-    SC_LT_DESC_AUX = 11,               /* address of the auxiliary tensor: written for a gelu or relu derivative, or read by it */
-    SC_LT_DESC_AUX_STRIDE = 12,        /* int64_t, elements */
+    /* address of the auxiliary tensor: written for a gelu or relu derivative, or read by it */
+    SC_LT_DESC_AUX = 11,
+    SC_LT_DESC_AUX_STRIDE = 12, /* int64_t, elements */
     SC_LT_DESC_AUX_BATCH_STRIDE = 13,
     SC_LT_DESC_BIAS_DTYPE = 26 /* sc_lt_dtype, as int32_t */
 };
@@ -81,7 +88,12 @@ enum {
 
 /* How split-k parts are combined: in the result in its dtype, in the compute type, or in the
  * result's dtype elsewhere. */
-enum { SC_LT_REDUCE_IN_PLACE = 1, SC_LT_REDUCE_AS_COMPUTED = 2, SC_LT_REDUCE_AS_RESULT = 4, SC_LT_REDUCE_ANY = 7 };
+enum {
+    SC_LT_REDUCE_IN_PLACE = 1,
+    SC_LT_REDUCE_AS_COMPUTED = 2,
+    SC_LT_REDUCE_AS_RESULT = 4,
+    SC_LT_REDUCE_ANY = 7
+};
 
 typedef struct sc_cublaslt {
     void *library;

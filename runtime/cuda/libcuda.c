@@ -31,7 +31,8 @@ void sc_cuda_close(sc_cuda *cuda)
     sc_dynlib_close(&library, cuda);
 }
 
-shardc_status sc_cuda_check(const sc_cuda *api, sc_cu_result result, const char *call, const char *what, shardc_error *error)
+shardc_status sc_cuda_check(const sc_cuda *api, sc_cu_result result, const char *call,
+                            const char *what, shardc_error *error)
 {
     const char *name = NULL, *text = NULL;
     if (result == SC_CU_SUCCESS)
@@ -40,6 +41,8 @@ shardc_status sc_cuda_check(const sc_cuda *api, sc_cu_result result, const char 
         name = "an unknown error";
     if (api->cuGetErrorString(result, &text) != SC_CU_SUCCESS || text == NULL)
         text = "the driver does not say more";
-    shardc_status status = result == SC_CU_OUT_OF_MEMORY ? SHARDC_ERROR_MEMORY : SHARDC_ERROR_DEVICE;
-    return sc_fail(error, status, "%s%s%s: %s (%s, %u)", what, *what == 0 ? "" : ": ", call, text, name, result);
+    shardc_status status =
+        result == SC_CU_OUT_OF_MEMORY ? SHARDC_ERROR_MEMORY : SHARDC_ERROR_DEVICE;
+    return sc_fail(error, status, "%s%s%s: %s (%s, %u)", what, *what == 0 ? "" : ": ", call, text,
+                   name, result);
 }

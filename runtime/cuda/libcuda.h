@@ -11,7 +11,8 @@
 #include "shardc/status.h"
 
 /* The header's enumerations are unsigned: none has negative values. */
-typedef unsigned sc_cu_result, sc_cu_device_attribute, sc_cu_function_attribute, sc_cu_jit_option, sc_cu_capture_mode;
+typedef unsigned sc_cu_result, sc_cu_device_attribute, sc_cu_function_attribute, sc_cu_jit_option,
+    sc_cu_capture_mode;
 typedef int sc_cu_device;
 typedef unsigned long long sc_cu_address; /* device memory; 0: none */
 typedef struct CUctx_st *sc_cu_context;
@@ -41,7 +42,8 @@ enum {
     SC_CU_COMPUTE_MODE = 20,
     SC_CU_CAPABILITY_MAJOR = 75,
     SC_CU_CAPABILITY_MINOR = 76,
-    SC_CU_MAX_SHARED_BYTES = 97 /* of a block, if the function requests more than SC_CU_SHARED_BYTES */
+    /* of a block, if the function requests more than SC_CU_SHARED_BYTES */
+    SC_CU_MAX_SHARED_BYTES = 97
 };
 enum { SC_CU_PROHIBITED = 2 }; /* a compute mode that allows no contexts */
 /* sc_cu_function_attribute, and the shared memory that a block may use without opting in */
@@ -50,7 +52,12 @@ enum { SC_CU_MAX_DYNAMIC_SHARED_BYTES = 8, SC_CU_SHARED_BYTES = 48 * 1024 };
  * pointer */
 enum { SC_CU_JIT_ERROR_LOG = 5, SC_CU_JIT_ERROR_LOG_BYTES = 6 };
 /* flags */
-enum { SC_CU_STREAM_NON_BLOCKING = 1, SC_CU_EVENT_BLOCKING_SYNC = 1, SC_CU_EVENT_NO_TIMING = 2, SC_CU_HOST_PORTABLE = 1 };
+enum {
+    SC_CU_STREAM_NON_BLOCKING = 1,
+    SC_CU_EVENT_BLOCKING_SYNC = 1,
+    SC_CU_EVENT_NO_TIMING = 2,
+    SC_CU_HOST_PORTABLE = 1
+};
 /* sc_cu_capture_mode */
 enum { SC_CU_CAPTURE_GLOBAL = 0, SC_CU_CAPTURE_THREAD = 1, SC_CU_CAPTURE_RELAXED = 2 };
 
@@ -68,7 +75,9 @@ void sc_cuda_close(sc_cuda *cuda);
 
 /* Turns a driver result into a status; *error names the call, the driver's reason and `what` (may
  * be ""). */
-shardc_status sc_cuda_check(const sc_cuda *api, sc_cu_result result, const char *call, const char *what, shardc_error *error);
-#define SC_CUDA(api, error, what, name, ...) sc_cuda_check(api, (api)->name(__VA_ARGS__), #name, what, error)
+shardc_status sc_cuda_check(const sc_cuda *api, sc_cu_result result, const char *call,
+                            const char *what, shardc_error *error);
+#define SC_CUDA(api, error, what, name, ...)                                                       \
+    sc_cuda_check(api, (api)->name(__VA_ARGS__), #name, what, error)
 
 #endif

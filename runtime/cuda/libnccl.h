@@ -19,7 +19,8 @@ typedef struct sc_nccl_id {
 typedef struct sc_nccl_config {
     size_t size;
     unsigned magic, version;
-    int blocking; /* 0: non-blocking: init and finalize return early, with ncclInProgress until done */
+    /* 0: non-blocking: init and finalize return early, with ncclInProgress until done */
+    int blocking;
     int cga_cluster_size, min_ctas, max_ctas;
     const char *net_name;
     int split_share;
@@ -28,9 +29,10 @@ typedef struct sc_nccl_config {
 
 enum { SC_NCCL_UNSET = INT_MIN, SC_NCCL_NO_COLOR = -1, SC_NCCL_LEAST_VERSION = 21800 };
 #define SC_NCCL_MAGIC 0xcafebeefu
-#define SC_NCCL_CONFIG                                                                                                                     \
-    ((sc_nccl_config){sizeof(sc_nccl_config), SC_NCCL_MAGIC, SC_NCCL_LEAST_VERSION, SC_NCCL_UNSET, SC_NCCL_UNSET, SC_NCCL_UNSET,           \
-                      SC_NCCL_UNSET, NULL, SC_NCCL_UNSET, SC_NCCL_UNSET})
+#define SC_NCCL_CONFIG                                                                             \
+    ((sc_nccl_config){sizeof(sc_nccl_config), SC_NCCL_MAGIC, SC_NCCL_LEAST_VERSION, SC_NCCL_UNSET, \
+                      SC_NCCL_UNSET, SC_NCCL_UNSET, SC_NCCL_UNSET, NULL, SC_NCCL_UNSET,            \
+                      SC_NCCL_UNSET})
 
 /* sc_nccl_result */
 enum {

@@ -16,8 +16,10 @@ typedef struct sc_cuda_gpu {
     uint32_t capability; /* 90 for 9.0 */
     sc_cu_device device;
     sc_cu_context context;
-    uint32_t kind;                                               /* index of its kind in the algorithm cache */
-    sc_cu_module *modules;                                       /* by kernel of the program, then the module of reductions */
+    /* index of its kind in the algorithm cache */
+    uint32_t kind;
+    /* by kernel of the program, then the module of reductions */
+    sc_cu_module *modules;
     sc_cu_function (*functions)[SC_IMAGE_MAX_STAGES];            /* by kernel and stage */
     sc_cu_function reductions[SC_DTYPE_COUNT][SC_IMAGE_REDUCES]; /* if ranks share the GPU */
 } sc_cuda_gpu;
@@ -38,9 +40,12 @@ typedef struct sc_cuda_matmul sc_cuda_matmul; /* runtime/cuda/gemm.c */
  * `finish` makes stream 0 wait for it. */
 typedef struct sc_cuda_comm {
     const char *name;
-    bool is_captured;                                          /* its calls can be captured in a graph */
-    shardc_status (*open)(sc_rank *rank, shardc_error *error); /* called again after the world was lost */
-    void (*close)(sc_rank *rank);                              /* close and `abort`: by then no graph contains its calls */
+    /* its calls can be captured in a graph */
+    bool is_captured;
+    /* called again after the world was lost */
+    shardc_status (*open)(sc_rank *rank, shardc_error *error);
+    /* close and `abort`: by then no graph contains its calls */
+    void (*close)(sc_rank *rank);
     shardc_status (*start)(sc_rank *rank, sc_bound *bound, shardc_error *error);
     shardc_status (*finish)(sc_rank *rank, sc_bound *started, shardc_error *error);
     /* Checks for errors elsewhere while the host waits. NULL: not needed, because members meet
@@ -62,7 +67,8 @@ typedef struct sc_cuda_graph {
 
 /* Device data of a bound instruction. */
 typedef struct sc_cuda_bound {
-    void **launch;                 /* KERNEL: addresses of the parameters' values, for cuLaunchKernel */
+    /* KERNEL: addresses of the parameters' values, for cuLaunchKernel */
+    void **launch;
     uint64_t *values;              /* KERNEL: arguments, params, sc_call, sc_failure */
     uint32_t slot;                 /* KERNEL: index in `failures`; 0: it cannot fail */
     sc_cu_event ready, half, done; /* COLLECTIVE */
@@ -92,12 +98,16 @@ typedef struct sc_cuda_rank {
     sc_cuda_times *times; /* NULL: nothing measured yet */
 } sc_cuda_rank;
 
-enum { SC_CUDA_STAGING = 16 << 20, SC_CUDA_MAX_SHARING = 16 /* ranks per GPU; codegen/cuda/reduce_ranks.h has as many sources */ };
+enum {
+    SC_CUDA_STAGING = 16 << 20,
+    SC_CUDA_MAX_SHARING = 16 /* ranks per GPU; codegen/cuda/reduce_ranks.h has as many sources */
+};
 
 /* ---- context.c ---- */
 /* Restores the context that an application's thread had. Returns `status`, or the failure to
  * restore. */
-shardc_status sc_cuda_give_back(const sc_cuda *api, sc_cu_context context, shardc_status status, shardc_error *error);
+shardc_status sc_cuda_give_back(const sc_cuda *api, sc_cu_context context, shardc_status status,
+                                shardc_error *error);
 shardc_status sc_cuda_check_machine(const sc_image *image, uint32_t ranks, shardc_error *error);
 shardc_status sc_cuda_open_gpus(shardc_session *session, shardc_error *error);
 void sc_cuda_close_gpus(shardc_session *session);
@@ -106,9 +116,11 @@ sc_cuda_gpu *sc_cuda_gpu_of(const sc_rank *rank);
 
 /* ---- gemm.c ---- */
 /* Creates the plan for all calls of GEMM `gemm`, whose addresses are bound. */
-shardc_status sc_cuda_matmul_new(sc_rank *rank, uint32_t gemm, sc_cuda_matmul **out, shardc_error *error);
+shardc_status sc_cuda_matmul_new(sc_rank *rank, uint32_t gemm, sc_cuda_matmul **out,
+                                 shardc_error *error);
 void sc_cuda_matmul_free(const sc_cublaslt *lt, sc_cuda_matmul *matmul);
-shardc_status sc_cuda_matmul_run(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul *matmul, shardc_error *error);
+shardc_status sc_cuda_matmul_run(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul *matmul,
+                                 shardc_error *error);
 
 /* ---- gemm_plans.c ---- */
 /* If the program has GEMMs, opens cuBLASLt and reads the algorithm cache. Close it after a failure
@@ -122,17 +134,25 @@ void sc_cuda_products_free(sc_rank *rank);
 
 /* ---- timing.c ---- */
 /* Two for the instruction itself, two for the wait of its FINISH. */
-typedef enum sc_cuda_moment { SC_CUDA_RUNS, SC_CUDA_RAN, SC_CUDA_WAITS, SC_CUDA_WAITED, SC_CUDA_MOMENTS } sc_cuda_moment;
+typedef enum sc_cuda_moment {
+    SC_CUDA_RUNS,
+    SC_CUDA_RAN,
+    SC_CUDA_WAITS,
+    SC_CUDA_WAITED,
+    SC_CUDA_MOMENTS
+} sc_cuda_moment;
 
 /* Returns whether instructions are measured. If so, for each call: sc_cuda_times_begin;
  * sc_cuda_times_mark around each instruction (otherwise a no-op); sc_cuda_times_open once all are
  * on the streams or the call is abandoned; the times are available after the call. */
 bool sc_cuda_times_wanted(const sc_rank *rank);
-shardc_status sc_cuda_times_begin(sc_rank *rank, uint32_t func, bool ran_before, shardc_error *error);
-shardc_status sc_cuda_times_mark(sc_rank *rank, const sc_bound *bound, sc_cuda_moment moment, uint32_t stream, shardc_error *error);
+shardc_status sc_cuda_times_begin(sc_rank *rank, uint32_t func, bool ran_before,
+                                  shardc_error *error);
+shardc_status sc_cuda_times_mark(sc_rank *rank, const sc_bound *bound, sc_cuda_moment moment,
+                                 uint32_t stream, shardc_error *error);
 void sc_cuda_times_open(sc_rank *rank);
-shardc_status sc_cuda_times_of(sc_rank *rank, uint32_t func, uint32_t instr, bool *out_ran, double *out_begin, double *out_end,
-                               shardc_error *error);
+shardc_status sc_cuda_times_of(sc_rank *rank, uint32_t func, uint32_t instr, bool *out_ran,
+                               double *out_begin, double *out_end, shardc_error *error);
 void sc_cuda_times_free(sc_rank *rank); /* NULL is allowed */
 
 #endif

@@ -53,7 +53,8 @@ static void pass(void *user)
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += GATE_SECONDS;
     pthread_mutex_lock(&times->lock);
-    while (g->number > times->opened && pthread_cond_timedwait(&times->changed, &times->lock, &until) != ETIMEDOUT) {
+    while (g->number > times->opened &&
+           pthread_cond_timedwait(&times->changed, &times->lock, &until) != ETIMEDOUT) {
     }
     pthread_mutex_unlock(&times->lock);
 }
@@ -103,10 +104,13 @@ static shardc_status make_times(sc_cuda_rank *own, uint32_t func_count, shardc_e
 /* The wait of a FINISH is recorded with its collective. */
 static uint32_t moment_count(const sc_image_instr *instr)
 {
-    return instr->kind == SC_INSTR_FINISH ? 0 : instr->kind == SC_INSTR_COLLECTIVE ? SC_CUDA_MOMENTS : SC_CUDA_WAITS;
+    return instr->kind == SC_INSTR_FINISH       ? 0
+           : instr->kind == SC_INSTR_COLLECTIVE ? SC_CUDA_MOMENTS
+                                                : SC_CUDA_WAITS;
 }
 
-static shardc_status make_func(sc_cuda_rank *own, const sc_image_func *f, uint32_t func, shardc_error *error)
+static shardc_status make_func(sc_cuda_rank *own, const sc_image_func *f, uint32_t func,
+                               shardc_error *error)
 {
     sc_cuda_times *times = own->times;
     uint32_t gates = f->instr_count / BUNCH + 1;
@@ -121,16 +125,19 @@ static shardc_status make_func(sc_cuda_rank *own, const sc_image_func *f, uint32
         return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory to measure");
     for (uint32_t i = 0; i < f->instr_count; i++) {
         for (uint32_t e = 0; status == SHARDC_OK && e < moment_count(&f->instrs[i]); e++)
-            status = SC_CUDA(&own->session->api, error, "", cuEventCreate, &times->funcs[func][i].events[e], 0);
+            status = SC_CUDA(&own->session->api, error, "", cuEventCreate,
+                             &times->funcs[func][i].events[e], 0);
     }
     return status;
 }
 
-shardc_status sc_cuda_times_begin(sc_rank *rank, uint32_t func, bool ran_before, shardc_error *error)
+shardc_status sc_cuda_times_begin(sc_rank *rank, uint32_t func, bool ran_before,
+                                  shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
     const sc_image *image = rank->session->image;
-    shardc_status status = own->times == NULL ? make_times(own, image->func_count, error) : SHARDC_OK;
+    shardc_status status =
+        own->times == NULL ? make_times(own, image->func_count, error) : SHARDC_OK;
     if (status == SHARDC_OK && own->times->funcs[func] == NULL)
         status = make_func(own, &image->funcs[func], func, error);
     if (status != SHARDC_OK)
@@ -147,14 +154,16 @@ shardc_status sc_cuda_times_begin(sc_rank *rank, uint32_t func, bool ran_before,
      * the first time may include waiting for earlier work. */
     for (int i = 0; i < 2 && status == SHARDC_OK; i++) {
         times->base_time = sc_seconds();
-        status = SC_CUDA(&own->session->api, error, "", cuEventRecord, times->base, own->streams[0]);
+        status =
+            SC_CUDA(&own->session->api, error, "", cuEventRecord, times->base, own->streams[0]);
         if (status == SHARDC_OK)
             status = SC_CUDA(&own->session->api, error, "", cuEventSynchronize, times->base);
     }
     return status;
 }
 
-shardc_status sc_cuda_times_mark(sc_rank *rank, const sc_bound *bound, sc_cuda_moment moment, uint32_t stream, shardc_error *error)
+shardc_status sc_cuda_times_mark(sc_rank *rank, const sc_bound *bound, sc_cuda_moment moment,
+                                 uint32_t stream, shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
     sc_cuda_times *times = own->times;
@@ -165,13 +174,13 @@ shardc_status sc_cuda_times_mark(sc_rank *rank, const sc_bound *bound, sc_cuda_m
     if (stream == 0 && moment % 2 == 0 && times->queued++ % BUNCH == 0)
         status = next_gate(rank, error);
     m->is_marked[moment] = true;
-    return status == SHARDC_OK
-               ? SC_CUDA(&own->session->api, error, bound->instr->where, cuEventRecord, m->events[moment], own->streams[stream])
-               : status;
+    return status == SHARDC_OK ? SC_CUDA(&own->session->api, error, bound->instr->where,
+                                         cuEventRecord, m->events[moment], own->streams[stream])
+                               : status;
 }
 
-shardc_status sc_cuda_times_of(sc_rank *rank, uint32_t func, uint32_t instr, bool *out_ran, double *out_begin, double *out_end,
-                               shardc_error *error)
+shardc_status sc_cuda_times_of(sc_rank *rank, uint32_t func, uint32_t instr, bool *out_ran,
+                               double *out_begin, double *out_end, shardc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
     const sc_cuda *api = &own->session->api;
@@ -183,9 +192,11 @@ shardc_status sc_cuda_times_of(sc_rank *rank, uint32_t func, uint32_t instr, boo
     *out_ran = m->is_marked[first] && m->is_marked[first + 1];
     if (!*out_ran)
         return SHARDC_OK;
-    shardc_status status = SC_CUDA(api, error, i->where, cuEventElapsedTime, &since_base, own->times->base, m->events[first]);
+    shardc_status status = SC_CUDA(api, error, i->where, cuEventElapsedTime, &since_base,
+                                   own->times->base, m->events[first]);
     if (status == SHARDC_OK)
-        status = SC_CUDA(api, error, i->where, cuEventElapsedTime, &length, m->events[first], m->events[first + 1]);
+        status = SC_CUDA(api, error, i->where, cuEventElapsedTime, &length, m->events[first],
+                         m->events[first + 1]);
     *out_begin = own->times->base_time + 1e-3 * (double)since_base;
     *out_end = *out_begin + (length > 0 ? 1e-3 * (double)length : 0);
     return status;

@@ -57,8 +57,8 @@ static bool run_batch(evaluation *e, const sc_feed *feed)
 {
     shardc_error error = {.text = ""};
     free_outputs(e);
-    if (!e->machine->verbs->run(e->machine->self, e->facts->entry.func, feed->arrays, feed->count, e->arrays, e->func->output_count,
-                                &error))
+    if (!e->machine->verbs->run(e->machine->self, e->facts->entry.func, feed->arrays, feed->count,
+                                e->arrays, e->func->output_count, &error))
         return fail(e->context, sc_arena_printf(&e->context->arena, "%s", error.text));
     for (uint32_t i = 0; i < e->func->output_count; i++)
         e->sums[i] += e->arrays[i].rank == 0 ? e->arrays[i].data[0] : 0;
@@ -66,14 +66,16 @@ static bool run_batch(evaluation *e, const sc_feed *feed)
     return true;
 }
 
-static bool count_batches(sc_context *context, const sc_run_options *options, const sc_feed *feed, uint64_t *batches)
+static bool count_batches(sc_context *context, const sc_run_options *options, const sc_feed *feed,
+                          uint64_t *batches)
 {
     *batches = options->steps > 0 ? (uint64_t)options->steps : 1;
     if (feed->tokens == NULL || *batches <= feed->batches)
         return true;
     sc_report(&context->diag, SC_D_bad_data, (sc_loc){0},
-              sc_arena_printf(&context->arena, "%s holds %llu batches, but --steps asks for %llu", options->data,
-                              (unsigned long long)feed->batches, (unsigned long long)*batches),
+              sc_arena_printf(&context->arena, "%s holds %llu batches, but --steps asks for %llu",
+                              options->data, (unsigned long long)feed->batches,
+                              (unsigned long long)*batches),
               NULL);
     return false;
 }
@@ -81,7 +83,8 @@ static bool count_batches(sc_context *context, const sc_run_options *options, co
 static bool run_batches(evaluation *e, sc_feed *feed)
 {
     uint64_t batches;
-    bool ok = count_batches(e->context, e->options, feed, &batches) && sc_feed_limit_to(e->context, e->func, feed) &&
+    bool ok = count_batches(e->context, e->options, feed, &batches) &&
+              sc_feed_limit_to(e->context, e->func, feed) &&
               sc_fill_parameters(e->context, e->facts, e->options, e->machine);
     for (uint64_t b = 0; ok && b < batches; b++) {
         ok = sc_feed_batch(e->context, feed, b) && run_batch(e, feed);
@@ -102,11 +105,12 @@ static void write_outputs(const evaluation *e, const char *path)
         uint64_t *shape = sc_arena_array(arena, type->rank + 1u, sizeof *shape);
         for (uint32_t d = 0; d < type->rank; d++)
             shape[d] = (uint64_t)type->sizes[d];
-        items[i] = (sc_safetensors_item){.name = sc_arena_printf(arena, "out%u", i),
-                                         .element = sc_element_of_dtype(sc_dtype_find(e->func->outputs[i].dtype)),
-                                         .rank = type->rank,
-                                         .shape = shape,
-                                         .values = e->arrays[i].data};
+        items[i] = (sc_safetensors_item){
+            .name = sc_arena_printf(arena, "out%u", i),
+            .element = sc_element_of_dtype(sc_dtype_find(e->func->outputs[i].dtype)),
+            .rank = type->rank,
+            .shape = shape,
+            .values = e->arrays[i].data};
     }
     if (!sc_safetensors_write(path, items, e->func->output_count, NULL, 0, &error))
         sc_report(&e->context->diag, SC_D_cannot_write, (sc_loc){0}, path,
@@ -127,7 +131,9 @@ static objective find_objective(const evaluation *e, bool minimised)
     if (e->func->output_count == 1 || minimised) {
         result.has_loss = true;
         result.metrics = e->func->output_count == 1 ? 1 : 2;
-        result.loss = e->func->output_count == 1 ? e->sums[0] / (double)e->batches : e->sums[1] == 0 ? 0 : e->sums[0] / e->sums[1];
+        result.loss = e->func->output_count == 1 ? e->sums[0] / (double)e->batches
+                      : e->sums[1] == 0          ? 0
+                                                 : e->sums[0] / e->sums[1];
     }
     return result;
 }
@@ -139,8 +145,8 @@ static void print_scalars(const evaluation *e, const objective *o, sc_strbuf *ou
     for (uint32_t i = o->metrics; i < e->func->output_count; i++)
         sc_strbuf_printf(out, "out%u %.10g\n", i, e->sums[i] / (double)e->batches);
     if (e->batches_in_file > 0)
-        sc_strbuf_printf(out, "%llu of %llu batches (--steps N for more)\n", (unsigned long long)e->batches,
-                         (unsigned long long)e->batches_in_file);
+        sc_strbuf_printf(out, "%llu of %llu batches (--steps N for more)\n",
+                         (unsigned long long)e->batches, (unsigned long long)e->batches_in_file);
 }
 
 static void print_shapes(const evaluation *e, sc_strbuf *out)
@@ -186,8 +192,8 @@ static void print(const evaluation *e, sc_strbuf *out)
         print_shapes(e, out);
 }
 
-bool sc_evaluate(sc_context *context, const sc_facts *facts, const sc_run_options *options, sc_open_machine *open, void *user,
-                 sc_strbuf *out)
+bool sc_evaluate(sc_context *context, const sc_facts *facts, const sc_run_options *options,
+                 sc_open_machine *open, void *user, sc_strbuf *out)
 {
     evaluation e = {.context = context, .facts = facts, .options = options};
     sc_feed feed;

@@ -19,7 +19,7 @@ typedef sc_machine *sc_open_machine(void *user);
  * inputs (rows in file order, the second input shifted by one token); in a cached entry also pos =
  * 0 and pos_len = S. All missing or mismatching inputs are reported. Values are rounded to the IR's
  * dtypes, as on a device. */
-bool sc_evaluate(sc_context *context, const sc_facts *facts, const sc_run_options *options, sc_open_machine *open, void *user,
-                 sc_strbuf *out);
+bool sc_evaluate(sc_context *context, const sc_facts *facts, const sc_run_options *options,
+                 sc_open_machine *open, void *user, sc_strbuf *out);
 
 #endif

@@ -80,7 +80,9 @@ static sc_array whole_array(const shardc_tensor_info *info)
 static bool set_state(void *self, uint32_t state, const double *values, shardc_error *error)
 {
     session_machine *m = self;
-    return shardc_session_set_state(m->session, state, values, whole_bytes(&m->machine->states[state]), "f64", error) == SHARDC_OK;
+    return shardc_session_set_state(m->session, state, values,
+                                    whole_bytes(&m->machine->states[state]), "f64",
+                                    error) == SHARDC_OK;
 }
 
 /* Every process takes part even if it has no memory for the full tensor, because the others wait
@@ -92,10 +94,12 @@ static sc_array get_state(void *self, uint32_t state, shardc_error *error)
     sc_array array = whole_array(info);
     shardc_status status = SHARDC_OK;
     if (array.data == NULL)
-        status = sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the values of '%s'", info->name);
+        status = sc_fail(error, SHARDC_ERROR_MEMORY,
+                         "there is not enough memory for the values of '%s'", info->name);
     status = sc_session_agree(m->session, status, error);
     if (status == SHARDC_OK)
-        status = shardc_session_get_state(m->session, state, array.data, whole_bytes(info), "f64", error);
+        status = shardc_session_get_state(m->session, state, array.data, whole_bytes(info), "f64",
+                                          error);
     if (status != SHARDC_OK)
         sc_array_free(&array);
     return array;
@@ -113,28 +117,35 @@ static void set_random(void *self, uint64_t seed, uint64_t step, uint32_t micro_
     shardc_session_set_random(((session_machine *)self)->session, seed, step, micro_batch);
 }
 
-static bool run_with(session_machine *m, uint32_t func, const sc_array *inputs, uint32_t input_count, sc_array *outputs,
-                     uint32_t output_count, shardc_feed_value *feeds, shardc_fetch_value *fetches, shardc_error *error)
+static bool run_with(session_machine *m, uint32_t func, const sc_array *inputs,
+                     uint32_t input_count, sc_array *outputs, uint32_t output_count,
+                     shardc_feed_value *feeds, shardc_fetch_value *fetches, shardc_error *error)
 {
     const sc_machine_func *about = &m->machine->funcs[func];
     for (uint32_t i = 0; i < input_count && i < about->input_count; i++)
-        feeds[i] = (shardc_feed_value){about->inputs[i].name, inputs[i].data, (size_t)inputs[i].count * sizeof(double), "f64"};
+        feeds[i] = (shardc_feed_value){about->inputs[i].name, inputs[i].data,
+                                       (size_t)inputs[i].count * sizeof(double), "f64"};
     for (uint32_t i = 0; i < output_count; i++) {
         outputs[i] = whole_array(&about->outputs[i]);
-        fetches[i] = (shardc_fetch_value){i, outputs[i].data, whole_bytes(&about->outputs[i]), "f64"};
+        fetches[i] =
+            (shardc_fetch_value){i, outputs[i].data, whole_bytes(&about->outputs[i]), "f64"};
         if (outputs[i].data == NULL)
             return false;
     }
-    return shardc_session_run(m->session, func, feeds, input_count, fetches, output_count, error) == SHARDC_OK;
+    return shardc_session_run(m->session, func, feeds, input_count, fetches, output_count, error) ==
+           SHARDC_OK;
 }
 
-static bool run(void *self, uint32_t func, const sc_array *inputs, uint32_t input_count, sc_array *outputs, uint32_t output_count,
-                shardc_error *error)
+static bool run(void *self, uint32_t func, const sc_array *inputs, uint32_t input_count,
+                sc_array *outputs, uint32_t output_count, shardc_error *error)
 {
     shardc_feed_value *feeds = calloc(input_count + 1u, sizeof *feeds);
     shardc_fetch_value *fetches = calloc(output_count + 1u, sizeof *fetches);
-    *error = (shardc_error){.status = SHARDC_ERROR_MEMORY, .text = "there is not enough memory for the results"};
-    bool ok = feeds != NULL && fetches != NULL && run_with(self, func, inputs, input_count, outputs, output_count, feeds, fetches, error);
+    *error = (shardc_error){.status = SHARDC_ERROR_MEMORY,
+                            .text = "there is not enough memory for the results"};
+    bool ok =
+        feeds != NULL && fetches != NULL &&
+        run_with(self, func, inputs, input_count, outputs, output_count, feeds, fetches, error);
     free(feeds);
     free(fetches);
     return ok;
@@ -144,7 +155,11 @@ static bool most(void *self, int32_t mine, int32_t *out, shardc_error *error)
 {
     shardc_session *session = ((session_machine *)self)->session;
     sc_comm_part part = {&mine, out, 1, SC_DTYPE_i32};
-    sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_MAX, .part_count = 1, .parts = &part, .what = "whether to stop"};
+    sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE,
+                         .reduce = SC_COMM_MAX,
+                         .part_count = 1,
+                         .parts = &part,
+                         .what = "whether to stop"};
     *out = mine;
     if (session->rank_count == session->image->ranks)
         return true;
@@ -156,16 +171,19 @@ static bool most(void *self, int32_t mine, int32_t *out, shardc_error *error)
 
 static void place(void *self, uint32_t state, uint64_t rank, sc_shard_place *out)
 {
-    const sc_image_tensor *tensor = &((session_machine *)self)->session->image->states[state].tensor;
+    const sc_image_tensor *tensor =
+        &((session_machine *)self)->session->image->states[state].tensor;
     *out = (sc_shard_place){.rank = tensor->rank, .is_given = sc_shard_is_given(tensor, rank)};
     sc_shard_box(tensor, rank, out->first, out->sizes);
     for (uint32_t i = 0; i < tensor->rank; i++)
         out->local[i] = tensor->dims[i].local;
 }
 
-static bool read_shard(void *self, uint32_t state, uint64_t rank, void *room, const void **out, shardc_error *error)
+static bool read_shard(void *self, uint32_t state, uint64_t rank, void *room, const void **out,
+                       shardc_error *error)
 {
-    return sc_session_read_shard(((session_machine *)self)->session, state, (uint32_t)rank, room, out, error) == SHARDC_OK;
+    return sc_session_read_shard(((session_machine *)self)->session, state, (uint32_t)rank, room,
+                                 out, error) == SHARDC_OK;
 }
 
 static void *shard_room(void *self, uint32_t state, uint64_t rank, void *room)
@@ -173,14 +191,17 @@ static void *shard_room(void *self, uint32_t state, uint64_t rank, void *room)
     return sc_session_shard_room(((session_machine *)self)->session, state, (uint32_t)rank, room);
 }
 
-static bool write_shard(void *self, uint32_t state, uint64_t rank, const void *filled, shardc_error *error)
+static bool write_shard(void *self, uint32_t state, uint64_t rank, const void *filled,
+                        shardc_error *error)
 {
-    return sc_session_write_shard(((session_machine *)self)->session, state, (uint32_t)rank, filled, error) == SHARDC_OK;
+    return sc_session_write_shard(((session_machine *)self)->session, state, (uint32_t)rank, filled,
+                                  error) == SHARDC_OK;
 }
 
 static bool sum(void *self, int64_t *values, uint32_t count, const char *what, shardc_error *error)
 {
-    return sc_session_sum(((session_machine *)self)->session, values, count, what, error) == SHARDC_OK;
+    return sc_session_sum(((session_machine *)self)->session, values, count, what, error) ==
+           SHARDC_OK;
 }
 
 static const sc_machine_verbs session_verbs = {
@@ -201,13 +222,17 @@ static const sc_machine_verbs session_verbs = {
 /* Shards in GPU memory are copied through host memory, one at a time. */
 static int64_t room_bytes(const shardc_session *session)
 {
-    uint32_t largest = session->device->is_host ? SC_IMAGE_NONE : sc_image_largest_saved(session->image);
-    return largest == SC_IMAGE_NONE ? 0 : sc_image_tensor_bytes(&session->image->states[largest].tensor);
+    uint32_t largest =
+        session->device->is_host ? SC_IMAGE_NONE : sc_image_largest_saved(session->image);
+    return largest == SC_IMAGE_NONE
+               ? 0
+               : sc_image_tensor_bytes(&session->image->states[largest].tensor);
 }
 
 static bool describe(const shardc_executable *program, sc_machine *machine)
 {
-    if (!sc_machine_reserve(machine, shardc_executable_state_count(program), shardc_executable_func_count(program),
+    if (!sc_machine_reserve(machine, shardc_executable_state_count(program),
+                            shardc_executable_func_count(program),
                             shardc_executable_call_count(program)))
         return false;
     machine->micro_batches = shardc_executable_micro_batches(program);
@@ -218,7 +243,8 @@ static bool describe(const shardc_executable *program, sc_machine *machine)
     for (uint32_t f = 0; f < machine->func_count; f++) {
         sc_machine_func *func = &machine->funcs[f];
         func->name = shardc_executable_func(program, f);
-        if (!sc_machine_reserve_func(func, shardc_executable_input_count(program, f), shardc_executable_output_count(program, f)))
+        if (!sc_machine_reserve_func(func, shardc_executable_input_count(program, f),
+                                     shardc_executable_output_count(program, f)))
             return false;
         for (uint32_t i = 0; i < func->input_count; i++)
             shardc_executable_input(program, f, i, &func->inputs[i]);

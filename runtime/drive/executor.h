@@ -10,20 +10,22 @@
  * `sizes` of them are those of the full tensor from `first` on, the rest is padding. */
 typedef struct sc_shard_place {
     uint32_t rank; /* number of dims */
-    int64_t first[SHARDC_TENSOR_MAX_RANK], sizes[SHARDC_TENSOR_MAX_RANK], local[SHARDC_TENSOR_MAX_RANK];
+    int64_t first[SHARDC_TENSOR_MAX_RANK], sizes[SHARDC_TENSOR_MAX_RANK],
+        local[SHARDC_TENSOR_MAX_RANK];
     bool is_given; /* this rank is the first of those that hold the shard */
 } sc_shard_place;
 
 /* Operations of an executor; errors are texts for the user. `self` is its own state. */
 typedef struct sc_machine_verbs {
     bool (*set_state)(void *self, uint32_t state, const double *values, shardc_error *error);
-    sc_array (*get_state)(void *self, uint32_t state, shardc_error *error); /* malloc'd; data NULL after an error */
+    /* malloc'd; data NULL after an error */
+    sc_array (*get_state)(void *self, uint32_t state, shardc_error *error);
     /* Sets the initial values of parameters and their master copies. */
     bool (*initialise)(void *self, uint64_t seed, shardc_error *error);
     void (*set_random)(void *self, uint64_t seed, uint64_t step, uint32_t micro_batch);
     /* `outputs`: the first ones of the function, as many as wanted; malloc'd by the executor. */
-    bool (*run)(void *self, uint32_t func, const sc_array *inputs, uint32_t input_count, sc_array *outputs, uint32_t output_count,
-                shardc_error *error);
+    bool (*run)(void *self, uint32_t func, const sc_array *inputs, uint32_t input_count,
+                sc_array *outputs, uint32_t output_count, shardc_error *error);
     /* Computes the maximum of `mine` over the processes that run the program; every process must
      * call it. False: communication failed. NULL: there is one process. */
     bool (*most)(void *self, int32_t mine, int32_t *out, shardc_error *error);
@@ -31,11 +33,13 @@ typedef struct sc_machine_verbs {
     void (*place)(void *self, uint32_t state, uint64_t rank, sc_shard_place *out);
     /* Gets the shard of a rank of this process, in the state's dtype: a pointer to it, or a copy in
      * `room`, of `room_bytes`. */
-    bool (*read_shard)(void *self, uint32_t state, uint64_t rank, void *room, const void **out, shardc_error *error);
+    bool (*read_shard)(void *self, uint32_t state, uint64_t rank, void *room, const void **out,
+                       shardc_error *error);
     /* Returns memory to fill with a shard (the executor's, or `room`); write_shard then stores it.
      * A parameter's master copy is a separate state here. */
     void *(*shard_room)(void *self, uint32_t state, uint64_t rank, void *room);
-    bool (*write_shard)(void *self, uint32_t state, uint64_t rank, const void *filled, shardc_error *error);
+    bool (*write_shard)(void *self, uint32_t state, uint64_t rank, const void *filled,
+                        shardc_error *error);
     /* Sums each value over the processes that run the program; every process must call it. NULL:
      * there is one process. */
     bool (*sum)(void *self, int64_t *values, uint32_t count, const char *what, shardc_error *error);
@@ -60,13 +64,15 @@ typedef struct sc_machine {
     uint32_t state_count, func_count, call_count, micro_batches;
     shardc_tensor_info *states;
     sc_machine_func *funcs;
-    sc_machine_call *calls;           /* of a step */
-    uint64_t ranks;                   /* of the program's mesh */
-    uint32_t rank_count;              /* ranks that checkpoint files distinguish: the program's; for the interpreter 1 */
+    sc_machine_call *calls; /* of a step */
+    uint64_t ranks;         /* of the program's mesh */
+    /* ranks that checkpoint files distinguish: the program's; for the interpreter 1 */
+    uint32_t rank_count;
     uint32_t first_rank, local_ranks; /* ranks of this process */
     int64_t arena_bytes;              /* total memory of one rank; 0: unknown in advance */
     int64_t room_bytes;               /* for shards in device memory; 0: none are */
-    bool is_first;                    /* this process prints and writes files: there is only one, or it is the first */
+    /* this process prints and writes files: there is only one, or it is the first */
+    bool is_first;
 } sc_machine;
 
 /* Allocates zeroed arrays of these counts; false: out of memory. */

@@ -24,7 +24,8 @@ uint64_t sc_entry_tokens(const sc_fact_entry *entry)
 
 void sc_metric_place(uint32_t metric, char out[SC_METRIC_NAME])
 {
-    snprintf(out, SC_METRIC_NAME, "out%" PRIu32, metric + 2); /* total and weight precede the metrics */
+    /* total and weight precede the metrics */
+    snprintf(out, SC_METRIC_NAME, "out%" PRIu32, metric + 2);
 }
 
 const char *sc_metric_name(const sc_fact_train *train, uint32_t metric, char out[SC_METRIC_NAME])
@@ -48,14 +49,17 @@ static json_t *sizes_json(const int64_t *sizes, uint32_t count)
 /* Streams are unsigned 64-bit numbers, which JSON integers cannot hold. */
 static json_t *draw_json(const sc_draw *draw)
 {
-    return json_pack("{s:i, s:I, s:f, s:f, s:b, s:I, s:I, s:b, s:f}", "form", (int)draw->form, "stream", (json_int_t)draw->stream, "mean",
-                     draw->mean, "spread", draw->spread, "positive", (int)draw->is_positive, "low", (json_int_t)draw->low, "high",
-                     (json_int_t)draw->high, "may_ignore", (int)draw->may_ignore, "ignore", draw->ignore);
+    return json_pack("{s:i, s:I, s:f, s:f, s:b, s:I, s:I, s:b, s:f}", "form", (int)draw->form,
+                     "stream", (json_int_t)draw->stream, "mean", draw->mean, "spread", draw->spread,
+                     "positive", (int)draw->is_positive, "low", (json_int_t)draw->low, "high",
+                     (json_int_t)draw->high, "may_ignore", (int)draw->may_ignore, "ignore",
+                     draw->ignore);
 }
 
 static json_t *type_json(const sc_fact_type *type)
 {
-    return json_pack("{s:s, s:o}", "text", type->text, "sizes", sizes_json(type->sizes, type->rank));
+    return json_pack("{s:s, s:o}", "text", type->text, "sizes",
+                     sizes_json(type->sizes, type->rank));
 }
 
 static json_t *entry_json(const sc_fact_entry *entry)
@@ -63,14 +67,18 @@ static json_t *entry_json(const sc_fact_entry *entry)
     json_t *inputs = json_array(), *outputs = json_array();
     for (uint32_t i = 0; i < entry->inputs.count; i++) {
         const sc_fact_input *input = &entry->inputs.data[i];
-        json_array_append_new(inputs, json_pack("{s:s, s:o, s:s, s:o, s:o}", "name", input->name, "type", type_json(&input->type), "dtype",
-                                                sc_dtypes[input->dtype].name, "sizes", sizes_json(input->sizes, input->rank), "draw",
+        json_array_append_new(inputs, json_pack("{s:s, s:o, s:s, s:o, s:o}", "name", input->name,
+                                                "type", type_json(&input->type), "dtype",
+                                                sc_dtypes[input->dtype].name, "sizes",
+                                                sizes_json(input->sizes, input->rank), "draw",
                                                 draw_json(&input->draw)));
     }
     for (uint32_t i = 0; i < entry->outputs.count; i++)
         json_array_append_new(outputs, type_json(&entry->outputs.data[i]));
-    return json_pack("{s:s, s:I, s:o, s:o, s:b, s:b, s:f}", "name", entry->name, "func", (json_int_t)entry->func, "inputs", inputs,
-                     "outputs", outputs, "cached", (int)entry->is_cached, "minimised", (int)entry->is_minimised, "flops", entry->flops);
+    return json_pack("{s:s, s:I, s:o, s:o, s:b, s:b, s:f}", "name", entry->name, "func",
+                     (json_int_t)entry->func, "inputs", inputs, "outputs", outputs, "cached",
+                     (int)entry->is_cached, "minimised", (int)entry->is_minimised, "flops",
+                     entry->flops);
 }
 
 static json_t *group_json(const sc_optimizer_settings *group)
@@ -78,9 +86,10 @@ static json_t *group_json(const sc_optimizer_settings *group)
     json_t *hyper = json_object();
     for (int i = 0; i < SC_HYPER_COUNT; i++)
         json_object_set_new(hyper, sc_hyper_names[i], json_real(group->hyper[i]));
-    return json_pack("{s:s, s:{s:i, s:f, s:f, s:f, s:f}, s:o}", "kind", sc_optimizers[group->kind].name, "lr", "kind", (int)group->lr.kind,
-                     "peak", group->lr.peak, "warmup", group->lr.warmup, "total", group->lr.total, "floor", group->lr.floor, "hyper",
-                     hyper);
+    return json_pack("{s:s, s:{s:i, s:f, s:f, s:f, s:f}, s:o}", "kind",
+                     sc_optimizers[group->kind].name, "lr", "kind", (int)group->lr.kind, "peak",
+                     group->lr.peak, "warmup", group->lr.warmup, "total", group->lr.total, "floor",
+                     group->lr.floor, "hyper", hyper);
 }
 
 static json_t *train_json(const sc_fact_train *train)
@@ -89,13 +98,18 @@ static json_t *train_json(const sc_fact_train *train)
     for (uint32_t i = 0; i < train->groups.count; i++)
         json_array_append_new(groups, group_json(&train->groups.data[i]));
     for (uint32_t i = 0; train->metric_names != NULL && i < train->metric_count; i++)
-        json_array_append_new(names, train->metric_names[i] == NULL ? json_null() : json_string(train->metric_names[i]));
+        json_array_append_new(names, train->metric_names[i] == NULL
+                                         ? json_null()
+                                         : json_string(train->metric_names[i]));
     for (uint32_t i = 0; i < train->constants.count; i++)
         json_array_append_new(constants,
-                              json_pack("{s:s, s:f}", "path", train->constants.data[i].path, "value", train->constants.data[i].value));
-    return json_pack("{s:I, s:I, s:o, s:o, s:I, s:o, s:b, s:f, s:s}", "micro", (json_int_t)train->micro, "update",
-                     (json_int_t)train->update, "groups", groups, "constants", constants, "metrics", (json_int_t)train->metric_count,
-                     "metric_names", names, "scales", (int)train->scales, "flops", train->flops, "program", train->program);
+                              json_pack("{s:s, s:f}", "path", train->constants.data[i].path,
+                                        "value", train->constants.data[i].value));
+    return json_pack("{s:I, s:I, s:o, s:o, s:I, s:o, s:b, s:f, s:s}", "micro",
+                     (json_int_t)train->micro, "update", (json_int_t)train->update, "groups",
+                     groups, "constants", constants, "metrics", (json_int_t)train->metric_count,
+                     "metric_names", names, "scales", (int)train->scales, "flops", train->flops,
+                     "program", train->program);
 }
 
 static json_t *param_json(const sc_fact_param *param)
@@ -107,11 +121,13 @@ static json_t *param_json(const sc_fact_param *param)
         json_array_append_new(indexed, json_boolean(param->layout.indexed[i]));
     for (uint32_t i = 0; i < param->shape_rank; i++)
         json_array_append_new(shape, json_integer((json_int_t)param->shape[i]));
-    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:s, s:o}", "path", param->path, "dtype", sc_dtypes[param->dtype].name,
-                     "sizes", sizes_json(param->sizes, param->rank), "strides", sizes_json(param->layout.strides, param->rank), "indexed",
-                     indexed, "offset", (json_int_t)param->layout.offset, "elements", (json_int_t)param->layout.elements, "boundaries",
-                     sizes_json(param->layout.boundaries, param->layout.boundary_count), "tensors", tensors, "wanted", param->wanted,
-                     "shape", shape);
+    return json_pack(
+        "{s:s, s:s, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:s, s:o}", "path", param->path, "dtype",
+        sc_dtypes[param->dtype].name, "sizes", sizes_json(param->sizes, param->rank), "strides",
+        sizes_json(param->layout.strides, param->rank), "indexed", indexed, "offset",
+        (json_int_t)param->layout.offset, "elements", (json_int_t)param->layout.elements,
+        "boundaries", sizes_json(param->layout.boundaries, param->layout.boundary_count), "tensors",
+        tensors, "wanted", param->wanted, "shape", shape);
 }
 
 static json_t *weights_json(const sc_fact_weights *weights)
@@ -120,20 +136,25 @@ static json_t *weights_json(const sc_fact_weights *weights)
     for (uint32_t i = 0; i < weights->count; i++)
         json_array_append_new(params, param_json(&weights->params[i]));
     for (uint32_t i = 0; i < weights->patterns.count; i++)
-        json_array_append_new(
-            patterns, json_pack("{s:s, s:b}", "name", weights->patterns.data[i].text, "ignore", (int)weights->patterns.data[i].is_ignore));
-    return json_pack("{s:b, s:o, s:o}", "block", (int)weights->has_block, "params", params, "patterns", patterns);
+        json_array_append_new(patterns,
+                              json_pack("{s:s, s:b}", "name", weights->patterns.data[i].text,
+                                        "ignore", (int)weights->patterns.data[i].is_ignore));
+    return json_pack("{s:b, s:o, s:o}", "block", (int)weights->has_block, "params", params,
+                     "patterns", patterns);
 }
 
 const char *sc_facts_write(const sc_facts *facts, sc_arena *arena)
 {
     const sc_fact_generate *how = &facts->generate;
-    json_t *generate = facts->generates ? json_pack("{s:I, s:I, s:I}", "prefill", (json_int_t)how->prefill, "decode",
-                                                    (json_int_t)how->decode, "capacity", (json_int_t)how->capacity)
-                                        : json_null();
+    json_t *generate =
+        facts->generates
+            ? json_pack("{s:I, s:I, s:I}", "prefill", (json_int_t)how->prefill, "decode",
+                        (json_int_t)how->decode, "capacity", (json_int_t)how->capacity)
+            : json_null();
     json_t *root =
-        json_pack("{s:i, s:s, s:s?, s:o, s:o, s:o, s:o}", "version", SC_FACTS_VERSION, "model", facts->model, "plan", facts->plan, "entry",
-                  entry_json(&facts->entry), "train", facts->trains ? train_json(&facts->train) : json_null(), "generate", generate,
+        json_pack("{s:i, s:s, s:s?, s:o, s:o, s:o, s:o}", "version", SC_FACTS_VERSION, "model",
+                  facts->model, "plan", facts->plan, "entry", entry_json(&facts->entry), "train",
+                  facts->trains ? train_json(&facts->train) : json_null(), "generate", generate,
                   "weights", facts->weights.is_known ? weights_json(&facts->weights) : json_null());
     char *text = sc_json_write(root, JSON_COMPACT);
     const char *copy = text == NULL ? NULL : sc_arena_copy_text(arena, text, strlen(text));
@@ -162,7 +183,8 @@ static const char *copy_of(reading *r, const char *text)
 }
 
 /* Reads at most `most` integers, each at least `least`. */
-static bool read_sizes(reading *r, const json_t *list, int64_t least, uint32_t most, int64_t *out, uint32_t *out_count)
+static bool read_sizes(reading *r, const json_t *list, int64_t least, uint32_t most, int64_t *out,
+                       uint32_t *out_count)
 {
     size_t count = json_array_size(list);
     if (!json_is_array(list) || count > most)
@@ -186,8 +208,9 @@ static bool read_draw(reading *r, json_t *from, sc_draw *out)
 {
     json_int_t stream, low, high;
     int form, positive, may_ignore;
-    if (json_unpack(from, "{s:i, s:I, s:F, s:F, s:b, s:I, s:I, s:b, s:F}", "form", &form, "stream", &stream, "mean", &out->mean, "spread",
-                    &out->spread, "positive", &positive, "low", &low, "high", &high, "may_ignore", &may_ignore, "ignore",
+    if (json_unpack(from, "{s:i, s:I, s:F, s:F, s:b, s:I, s:I, s:b, s:F}", "form", &form, "stream",
+                    &stream, "mean", &out->mean, "spread", &out->spread, "positive", &positive,
+                    "low", &low, "high", &high, "may_ignore", &may_ignore, "ignore",
                     &out->ignore) != 0 ||
         form < SC_DRAW_FLOAT || form > SC_DRAW_BOOL)
         return fail(r, "how an input is drawn");
@@ -214,11 +237,13 @@ static bool read_input(reading *r, json_t *from, sc_fact_input *out)
 {
     const char *name, *dtype;
     json_t *type, *sizes, *draw;
-    if (json_unpack(from, "{s:s, s:o, s:s, s:o, s:o}", "name", &name, "type", &type, "dtype", &dtype, "sizes", &sizes, "draw", &draw) != 0)
+    if (json_unpack(from, "{s:s, s:o, s:s, s:o, s:o}", "name", &name, "type", &type, "dtype",
+                    &dtype, "sizes", &sizes, "draw", &draw) != 0)
         return fail(r, "an input");
     out->name = copy_of(r, name);
     return read_type(r, type, &out->type) && read_dtype(r, dtype, &out->dtype) &&
-           read_sizes(r, sizes, 1, SC_ARRAY_MAX_RANK, out->sizes, &out->rank) && read_draw(r, draw, &out->draw);
+           read_sizes(r, sizes, 1, SC_ARRAY_MAX_RANK, out->sizes, &out->rank) &&
+           read_draw(r, draw, &out->draw);
 }
 
 static bool read_entry(reading *r, json_t *from, sc_fact_entry *out)
@@ -227,8 +252,9 @@ static bool read_entry(reading *r, json_t *from, sc_fact_entry *out)
     json_int_t func;
     json_t *inputs, *outputs;
     int cached, minimised;
-    if (json_unpack(from, "{s:s, s:I, s:o, s:o, s:b, s:b, s:F}", "name", &name, "func", &func, "inputs", &inputs, "outputs", &outputs,
-                    "cached", &cached, "minimised", &minimised, "flops", &out->flops) != 0 ||
+    if (json_unpack(from, "{s:s, s:I, s:o, s:o, s:b, s:b, s:F}", "name", &name, "func", &func,
+                    "inputs", &inputs, "outputs", &outputs, "cached", &cached, "minimised",
+                    &minimised, "flops", &out->flops) != 0 ||
         func < 0 || func > UINT32_MAX || !json_is_array(inputs) || !json_is_array(outputs))
         return fail(r, "the entry");
     out->name = copy_of(r, name);
@@ -255,8 +281,9 @@ static bool read_group(reading *r, json_t *from, sc_optimizer_settings *out)
     const char *kind;
     int rate;
     json_t *hyper;
-    if (json_unpack(from, "{s:s, s:{s:i, s:F, s:F, s:F, s:F}, s:o}", "kind", &kind, "lr", "kind", &rate, "peak", &out->lr.peak, "warmup",
-                    &out->lr.warmup, "total", &out->lr.total, "floor", &out->lr.floor, "hyper", &hyper) != 0 ||
+    if (json_unpack(from, "{s:s, s:{s:i, s:F, s:F, s:F, s:F}, s:o}", "kind", &kind, "lr", "kind",
+                    &rate, "peak", &out->lr.peak, "warmup", &out->lr.warmup, "total",
+                    &out->lr.total, "floor", &out->lr.floor, "hyper", &hyper) != 0 ||
         rate < SC_RATE_CONSTANT || rate > SC_RATE_LINEAR)
         return fail(r, "an optimizer");
     out->lr.kind = (sc_rate_kind)rate;
@@ -291,9 +318,11 @@ static bool read_train(reading *r, json_t *from, sc_fact_train *out)
     json_t *groups, *constants;
     const char *program;
     int scales;
-    if (json_unpack(from, "{s:I, s:I, s:o, s:o, s:I, s:b, s:F, s:s}", "micro", &micro, "update", &update, "groups", &groups, "constants",
-                    &constants, "metrics", &metrics, "scales", &scales, "flops", &out->flops, "program", &program) != 0 ||
-        micro < 0 || micro >= UINT32_MAX || update < 0 || update >= UINT32_MAX || metrics < 0 || metrics > 1 << 20)
+    if (json_unpack(from, "{s:I, s:I, s:o, s:o, s:I, s:b, s:F, s:s}", "micro", &micro, "update",
+                    &update, "groups", &groups, "constants", &constants, "metrics", &metrics,
+                    "scales", &scales, "flops", &out->flops, "program", &program) != 0 ||
+        micro < 0 || micro >= UINT32_MAX || update < 0 || update >= UINT32_MAX || metrics < 0 ||
+        metrics > 1 << 20)
         return fail(r, "the train step");
     out->micro = (uint32_t)micro;
     out->update = (uint32_t)update;
@@ -311,7 +340,8 @@ static bool read_train(reading *r, json_t *from, sc_fact_train *out)
     for (size_t i = 0; i < json_array_size(constants); i++) {
         sc_fact_constant *constant = sc_vec_push(r->arena, &out->constants);
         const char *path;
-        if (json_unpack(json_array_get(constants, i), "{s:s, s:F}", "path", &path, "value", &constant->value) != 0)
+        if (json_unpack(json_array_get(constants, i), "{s:s, s:F}", "path", &path, "value",
+                        &constant->value) != 0)
             return fail(r, "a constant");
         constant->path = copy_of(r, path);
     }
@@ -326,10 +356,12 @@ static bool check_layout(reading *r, const sc_fact_param *param)
         int64_t step;
         if (param->layout.indexed[i]
                 ? __builtin_mul_overflow(tensors, param->sizes[i], &tensors)
-                : __builtin_mul_overflow(param->sizes[i] - 1, param->layout.strides[i], &step) || __builtin_add_overflow(last, step, &last))
+                : __builtin_mul_overflow(param->sizes[i] - 1, param->layout.strides[i], &step) ||
+                      __builtin_add_overflow(last, step, &last))
             return fail(r, "a layout of weights is too large");
     }
-    return (last < param->layout.elements && tensors == (int64_t)param->tensor_count) || fail(r, "a layout of weights does not fit");
+    return (last < param->layout.elements && tensors == (int64_t)param->tensor_count) ||
+           fail(r, "a layout of weights does not fit");
 }
 
 static bool read_param(reading *r, json_t *from, sc_fact_param *out)
@@ -339,18 +371,21 @@ static bool read_param(reading *r, json_t *from, sc_fact_param *out)
     json_int_t offset, elements;
     int64_t written[SC_MAX_WEIGHT_DIMS];
     uint32_t strides_count;
-    if (json_unpack(from, "{s:s, s:s, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:s, s:o}", "path", &path, "dtype", &dtype, "sizes", &sizes,
-                    "strides", &strides, "indexed", &indexed, "offset", &offset, "elements", &elements, "boundaries", &boundaries,
-                    "tensors", &tensors, "wanted", &wanted, "shape", &shape) != 0 ||
+    if (json_unpack(from, "{s:s, s:s, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:s, s:o}", "path", &path,
+                    "dtype", &dtype, "sizes", &sizes, "strides", &strides, "indexed", &indexed,
+                    "offset", &offset, "elements", &elements, "boundaries", &boundaries, "tensors",
+                    &tensors, "wanted", &wanted, "shape", &shape) != 0 ||
         offset < 0 || elements < 1)
         return fail(r, "a parameter of the weights");
     out->path = copy_of(r, path);
     out->wanted = copy_of(r, wanted);
     out->layout.offset = offset;
     out->layout.elements = elements;
-    if (!read_dtype(r, dtype, &out->dtype) || !read_sizes(r, sizes, 1, SC_ARRAY_MAX_RANK, out->sizes, &out->rank) ||
+    if (!read_dtype(r, dtype, &out->dtype) ||
+        !read_sizes(r, sizes, 1, SC_ARRAY_MAX_RANK, out->sizes, &out->rank) ||
         !read_sizes(r, strides, 0, SC_ARRAY_MAX_RANK, out->layout.strides, &strides_count) ||
-        !read_sizes(r, boundaries, 1, SC_MAX_WEIGHT_DIMS, out->layout.boundaries, &out->layout.boundary_count) ||
+        !read_sizes(r, boundaries, 1, SC_MAX_WEIGHT_DIMS, out->layout.boundaries,
+                    &out->layout.boundary_count) ||
         !read_sizes(r, shape, 1, SC_MAX_WEIGHT_DIMS, written, &out->shape_rank))
         return false;
     out->layout.rank = out->rank;
@@ -376,9 +411,11 @@ static bool read_patterns(reading *r, json_t *from, sc_fact_weights *out)
     for (size_t i = 0; i < json_array_size(from); i++) {
         const char *text;
         int ignore;
-        if (json_unpack(json_array_get(from, i), "{s:s, s:b}", "name", &text, "ignore", &ignore) != 0)
+        if (json_unpack(json_array_get(from, i), "{s:s, s:b}", "name", &text, "ignore", &ignore) !=
+            0)
             return fail(r, "a pattern of the weights");
-        *sc_vec_push(r->arena, &out->patterns) = (sc_fact_pattern){.text = copy_of(r, text), .is_ignore = ignore != 0};
+        *sc_vec_push(r->arena, &out->patterns) =
+            (sc_fact_pattern){.text = copy_of(r, text), .is_ignore = ignore != 0};
     }
     return true;
 }
@@ -387,8 +424,9 @@ static bool read_weights(reading *r, json_t *from, sc_fact_weights *out)
 {
     int block;
     json_t *params, *patterns;
-    if (json_unpack(from, "{s:b, s:o, s:o}", "block", &block, "params", &params, "patterns", &patterns) != 0 || !json_is_array(params) ||
-        !json_is_array(patterns))
+    if (json_unpack(from, "{s:b, s:o, s:o}", "block", &block, "params", &params, "patterns",
+                    &patterns) != 0 ||
+        !json_is_array(params) || !json_is_array(patterns))
         return fail(r, "the weights");
     out->is_known = out->is_complete = true;
     out->has_block = block != 0;
@@ -404,8 +442,9 @@ static bool read_weights(reading *r, json_t *from, sc_fact_weights *out)
 static bool read_generate(reading *r, json_t *from, sc_fact_generate *out)
 {
     json_int_t prefill, decode, capacity;
-    if (json_unpack(from, "{s:I, s:I, s:I}", "prefill", &prefill, "decode", &decode, "capacity", &capacity) != 0 || prefill < 0 ||
-        prefill >= UINT32_MAX || decode < 0 || decode >= UINT32_MAX || capacity < 1)
+    if (json_unpack(from, "{s:I, s:I, s:I}", "prefill", &prefill, "decode", &decode, "capacity",
+                    &capacity) != 0 ||
+        prefill < 0 || prefill >= UINT32_MAX || decode < 0 || decode >= UINT32_MAX || capacity < 1)
         return fail(r, "how it generates");
     *out = (sc_fact_generate){(uint32_t)prefill, (uint32_t)decode, capacity};
     return true;
@@ -420,8 +459,8 @@ static void read_root(reading *r, json_t *root, sc_facts *out)
         fail(r, version == 0 ? "it was not made by 'shardc build'" : "they are of another version");
         return;
     }
-    if (json_unpack(root, "{s:s, s:o, s:o, s:o, s:o, s:o}", "model", &model, "plan", &plan, "entry", &entry, "train", &train, "generate",
-                    &generate, "weights", &weights) != 0) {
+    if (json_unpack(root, "{s:s, s:o, s:o, s:o, s:o, s:o}", "model", &model, "plan", &plan, "entry",
+                    &entry, "train", &train, "generate", &generate, "weights", &weights) != 0) {
         fail(r, "something is missing");
         return;
     }
@@ -431,7 +470,8 @@ static void read_root(reading *r, json_t *root, sc_facts *out)
     out->generates = !json_is_null(generate);
     if (out->generates && !read_generate(r, generate, &out->generate))
         return;
-    if (read_entry(r, entry, &out->entry) && (!out->trains || read_train(r, train, &out->train)) && !json_is_null(weights))
+    if (read_entry(r, entry, &out->entry) && (!out->trains || read_train(r, train, &out->train)) &&
+        !json_is_null(weights))
         read_weights(r, weights, &out->weights);
 }
 

@@ -49,18 +49,20 @@ typedef struct sc_fact_param {
     uint32_t rank;
     int64_t sizes[SC_ARRAY_MAX_RANK];
     sc_weight_layout layout;
-    uint32_t tensor_count; /* one, or one per index of the layout's indexed dims, the last of them fastest */
-    const char **tensors;  /* names */
-    const char *wanted;    /* the tensors' shape, printed */
-    uint32_t shape_rank;   /* shape to write when no existing file determines it */
+    /* one, or one per index of the layout's indexed dims, the last of them fastest */
+    uint32_t tensor_count;
+    const char **tensors; /* names */
+    const char *wanted;   /* the tensors' shape, printed */
+    uint32_t shape_rank;  /* shape to write when no existing file determines it */
     uint64_t shape[SC_MAX_WEIGHT_DIMS];
 } sc_fact_param;
 
 /* Tensors that may be in a file although no parameter of the program reads them. */
 typedef struct sc_fact_pattern {
     const char *text; /* see name_pattern.h */
-    bool is_ignore;   /* from an 'ignore' line; else read by parameters that only other entries use */
-    sc_loc loc;       /* unset after sc_facts_read */
+    /* from an 'ignore' line; else read by parameters that only other entries use */
+    bool is_ignore;
+    sc_loc loc; /* unset after sc_facts_read */
 } sc_fact_pattern;
 
 typedef struct sc_fact_weights {
@@ -83,10 +85,12 @@ typedef struct sc_fact_train {
     SC_VEC(sc_optimizer_settings) groups;
     SC_VEC(sc_fact_constant) constants;
     uint32_t metric_count;
-    const char *const *metric_names; /* an entry is NULL: the metric has no name; NULL: none has one */
-    bool scales;                     /* dynamic loss scaling: after the norm, `update` reports whether the step was applied */
-    double flops;                    /* of the GEMMs of all ranks in a step */
-    const char *program;             /* the global program's text, which a checkpoint must match */
+    /* an entry is NULL: the metric has no name; NULL: none has one */
+    const char *const *metric_names;
+    /* dynamic loss scaling: after the norm, `update` reports whether the step was applied */
+    bool scales;
+    double flops;        /* of the GEMMs of all ranks in a step */
+    const char *program; /* the global program's text, which a checkpoint must match */
 } sc_fact_train;
 
 /* A cached entry as two functions that share caches. */

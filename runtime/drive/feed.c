@@ -48,7 +48,8 @@ static bool new_array(feeding *f, uint32_t input)
 {
     f->feed->arrays[input] = sc_array_new(input_of(f, input)->rank, input_of(f, input)->sizes);
     if (f->feed->arrays[input].data == NULL)
-        sc_report(&f->context->diag, SC_D_run_failed, (sc_loc){0}, "there is not enough memory for the inputs", NULL);
+        sc_report(&f->context->diag, SC_D_run_failed, (sc_loc){0},
+                  "there is not enough memory for the inputs", NULL);
     return f->feed->arrays[input].data != NULL;
 }
 
@@ -79,13 +80,16 @@ static const char *list_tensors(feeding *f, const sc_safetensors *file)
 }
 
 /* Returns the named tensor, or the file's only one, or the one with the input's name. */
-static const sc_safetensor *choose_tensor(feeding *f, const sc_safetensors *file, const char *path, const char *name, const char *input)
+static const sc_safetensor *choose_tensor(feeding *f, const sc_safetensors *file, const char *path,
+                                          const char *name, const char *input)
 {
-    const sc_safetensor *found = name != NULL                      ? sc_safetensors_find(file, name)
-                                 : sc_safetensors_count(file) == 1 ? sc_safetensors_at(file, 0)
-                                                                   : sc_safetensors_find(file, input);
+    const sc_safetensor *found = name != NULL ? sc_safetensors_find(file, name)
+                                 : sc_safetensors_count(file) == 1
+                                     ? sc_safetensors_at(file, 0)
+                                     : sc_safetensors_find(file, input);
     if (found == NULL)
-        report_data(f, sc_arena_printf(&f->context->arena, "%s has no tensor '%s' for input '%s'; it has %s%s", path,
+        report_data(f, sc_arena_printf(&f->context->arena,
+                                       "%s has no tensor '%s' for input '%s'; it has %s%s", path,
                                        name != NULL ? name : input, input, list_tensors(f, file),
                                        name != NULL ? "" : "; say which with :TENSOR"));
     return found;
@@ -93,11 +97,15 @@ static const sc_safetensor *choose_tensor(feeding *f, const sc_safetensors *file
 
 static bool kind_fits(sc_dtype_kind kind, sc_element element)
 {
-    bool is_float = element == SC_ELEMENT_F64 || element == SC_ELEMENT_F32 || element == SC_ELEMENT_BF16 || element == SC_ELEMENT_F16;
-    return kind == SC_DTYPE_FLOAT ? is_float : kind == SC_DTYPE_INT ? !is_float && element != SC_ELEMENT_BOOL : !is_float;
+    bool is_float = element == SC_ELEMENT_F64 || element == SC_ELEMENT_F32 ||
+                    element == SC_ELEMENT_BF16 || element == SC_ELEMENT_F16;
+    return kind == SC_DTYPE_FLOAT ? is_float
+           : kind == SC_DTYPE_INT ? !is_float && element != SC_ELEMENT_BOOL
+                                  : !is_float;
 }
 
-static bool has_sizes(const sc_safetensor *tensor, uint32_t first, const int64_t *sizes, uint32_t rank)
+static bool has_sizes(const sc_safetensor *tensor, uint32_t first, const int64_t *sizes,
+                      uint32_t rank)
 {
     bool same = tensor->rank == rank + first;
     for (uint32_t i = 0; same && i < rank; i++)
@@ -109,7 +117,8 @@ static bool has_sizes(const sc_safetensor *tensor, uint32_t first, const int64_t
  * their parts. */
 static bool has_shape(const sc_fact_input *input, const sc_safetensor *tensor, uint32_t first)
 {
-    return has_sizes(tensor, first, input->type.sizes, input->type.rank) || has_sizes(tensor, first, input->sizes, input->rank);
+    return has_sizes(tensor, first, input->type.sizes, input->type.rank) ||
+           has_sizes(tensor, first, input->sizes, input->rank);
 }
 
 static bool check_tensor(feeding *f, uint32_t input, const sc_safetensor *tensor, bool *is_stepped)
@@ -122,34 +131,39 @@ static bool check_tensor(feeding *f, uint32_t input, const sc_safetensor *tensor
         sc_strbuf shape;
         sc_strbuf_init(&shape, arena);
         for (uint32_t i = 0; i < tensor->rank; i++)
-            sc_strbuf_printf(&shape, "%s%llu", i > 0 ? ", " : "", (unsigned long long)tensor->shape[i]);
-        report_data(f, sc_arena_printf(arena, "tensor '%s' has shape [%s], but input '%s' is %s", tensor->name,
-                                       shape.data == NULL ? "" : shape.data, f->feed->names[input], about->type.text));
+            sc_strbuf_printf(&shape, "%s%llu", i > 0 ? ", " : "",
+                             (unsigned long long)tensor->shape[i]);
+        report_data(f, sc_arena_printf(arena, "tensor '%s' has shape [%s], but input '%s' is %s",
+                                       tensor->name, shape.data == NULL ? "" : shape.data,
+                                       f->feed->names[input], about->type.text));
         if (f->feed->order == SC_FEED_TRAINING)
-            sc_report_note(&f->context->diag, (sc_loc){0}, "or that with a dim for steps before it");
+            sc_report_note(&f->context->diag, (sc_loc){0},
+                           "or that with a dim for steps before it");
     } else if (!kind_fits(sc_dtypes[about->dtype].kind, tensor->element)) {
         same = false;
-        report_data(f, sc_arena_printf(arena, "tensor '%s' holds %s, but input '%s' is %s", tensor->name, sc_element_name(tensor->element),
+        report_data(f, sc_arena_printf(arena, "tensor '%s' holds %s, but input '%s' is %s",
+                                       tensor->name, sc_element_name(tensor->element),
                                        f->feed->names[input], sc_dtypes[about->dtype].name));
     }
     return same;
 }
 
-static bool read_values(sc_context *context, double *values, uint64_t count, const sc_safetensors *file, const sc_safetensor *tensor,
-                        uint64_t first)
+static bool read_values(sc_context *context, double *values, uint64_t count,
+                        const sc_safetensors *file, const sc_safetensor *tensor, uint64_t first)
 {
     const char *reason;
     if (sc_safetensors_read(file, tensor, first, count, values, &reason))
         return true;
-    sc_report(
-        &context->diag, SC_D_bad_data, (sc_loc){0},
-        sc_arena_printf(&context->arena, "%s: tensor '%s' cannot be read: %s", sc_safetensors_label(file, tensor), tensor->name, reason),
-        NULL);
+    sc_report(&context->diag, SC_D_bad_data, (sc_loc){0},
+              sc_arena_printf(&context->arena, "%s: tensor '%s' cannot be read: %s",
+                              sc_safetensors_label(file, tensor), tensor->name, reason),
+              NULL);
     return false;
 }
 
 /* Reports those of the first `count` elements that the input's dtype cannot represent. */
-static void check_values(feeding *f, uint32_t input, const sc_safetensors *file, const sc_safetensor *tensor, uint64_t count)
+static void check_values(feeding *f, uint32_t input, const sc_safetensors *file,
+                         const sc_safetensor *tensor, uint64_t count)
 {
     enum { AT_ONCE = 1024 };
     double values[AT_ONCE];
@@ -157,24 +171,32 @@ static void check_values(feeding *f, uint32_t input, const sc_safetensors *file,
     for (uint64_t i = 0; i < count && !sc_dtype_is_float(dtype); i++) {
         uint64_t left = count - i;
         int64_t stored; /* large enough for any element */
-        if (i % AT_ONCE == 0 && !read_values(f->context, values, left < AT_ONCE ? left : AT_ONCE, file, tensor, i))
+        if (i % AT_ONCE == 0 &&
+            !read_values(f->context, values, left < AT_ONCE ? left : AT_ONCE, file, tensor, i))
             return;
         if (sc_element_store(sc_element_of_dtype(dtype), &stored, 0, values[i % AT_ONCE]))
             continue;
-        report_data(f, sc_arena_printf(&f->context->arena, "element %llu of tensor '%s' is %.17g, which %s does not hold",
-                                       (unsigned long long)i, tensor->name, values[i % AT_ONCE], sc_dtypes[dtype].name));
+        report_data(f,
+                    sc_arena_printf(&f->context->arena,
+                                    "element %llu of tensor '%s' is %.17g, which %s does not hold",
+                                    (unsigned long long)i, tensor->name, values[i % AT_ONCE],
+                                    sc_dtypes[dtype].name));
         return;
     }
 }
 
 /* Takes ownership of the file, which stays open while steps are read from it. */
-static void feed_steps(feeding *f, uint32_t input, sc_safetensors *file, const sc_safetensor *tensor)
+static void feed_steps(feeding *f, uint32_t input, sc_safetensors *file,
+                       const sc_safetensor *tensor)
 {
     uint64_t held = tensor->shape[0], wanted = (uint64_t)f->options->steps;
     f->feed->steps[input] = (sc_feed_steps){file, tensor};
     if (held < wanted)
-        report_data(f, sc_arena_printf(&f->context->arena, "tensor '%s' holds %llu steps for input '%s', but --steps asks for %llu",
-                                       tensor->name, (unsigned long long)held, f->feed->names[input], (unsigned long long)wanted));
+        report_data(f, sc_arena_printf(
+                           &f->context->arena,
+                           "tensor '%s' holds %llu steps for input '%s', but --steps asks for %llu",
+                           tensor->name, (unsigned long long)held, f->feed->names[input],
+                           (unsigned long long)wanted));
     else
         check_values(f, input, file, tensor, wanted * (uint64_t)f->feed->arrays[input].count);
 }
@@ -195,9 +217,11 @@ static uint32_t find_input(feeding *f, const char *name)
             return i;
     }
     const char *near = sc_nearest(name, f->feed->names, f->feed->count), *entry = f->entry->name;
-    const char *hint = near == NULL ? "" : sc_arena_printf(&f->context->arena, "; did you mean '%s'?", near);
+    const char *hint =
+        near == NULL ? "" : sc_arena_printf(&f->context->arena, "; did you mean '%s'?", near);
     sc_report(&f->context->diag, SC_D_usage, (sc_loc){0},
-              sc_arena_printf(&f->context->arena, "'%s' has no input '%s'%s", entry, name, hint), NULL);
+              sc_arena_printf(&f->context->arena, "'%s' has no input '%s'%s", entry, name, hint),
+              NULL);
     return UINT32_MAX;
 }
 
@@ -209,7 +233,8 @@ static void feed_input(feeding *f, const sc_named_text *given)
     if (input == UINT32_MAX)
         return;
     if (f->feed->arrays[input].data != NULL) {
-        sc_report(&f->context->diag, SC_D_usage, (sc_loc){0}, sc_arena_printf(&f->context->arena, "input '%s' is given twice", given->name),
+        sc_report(&f->context->diag, SC_D_usage, (sc_loc){0},
+                  sc_arena_printf(&f->context->arena, "input '%s' is given twice", given->name),
                   NULL);
         return;
     }
@@ -238,7 +263,8 @@ static void find_token_inputs(feeding *f)
     sc_feed *feed = f->feed;
     for (uint32_t i = 0; i < feed->count && feed->token_input_count < 2; i++) {
         bool is_position = f->entry->is_cached && i + 2 >= feed->count;
-        if (input_of(f, i)->dtype == SC_DTYPE_i32 && feed->arrays[i].data == NULL && !is_position && input_of(f, i)->rank > 0)
+        if (input_of(f, i)->dtype == SC_DTYPE_i32 && feed->arrays[i].data == NULL && !is_position &&
+            input_of(f, i)->rank > 0)
             feed->token_inputs[feed->token_input_count++] = i;
     }
 }
@@ -249,16 +275,20 @@ static void cut_tokens(feeding *f)
     sc_feed *feed = f->feed;
     sc_arena *arena = &f->context->arena;
     const char *path = f->options->data;
-    uint64_t shift = feed->token_input_count - 1, batch = feed->rows * feed->row_length, count = sc_tokens_count(feed->tokens);
+    uint64_t shift = feed->token_input_count - 1, batch = feed->rows * feed->row_length,
+             count = sc_tokens_count(feed->tokens);
     unsigned bits = 8 * sc_tokens_width(feed->tokens);
     char error[256];
     feed->batches = count < shift ? 0 : (count - shift) / batch;
     if (feed->order == SC_FEED_TRAINING) {
-        if (!sc_windows_find(count, feed->row_length, shift > 0, feed->rows, f->options->seed, &feed->windows, error, sizeof error))
+        if (!sc_windows_find(count, feed->row_length, shift > 0, feed->rows, f->options->seed,
+                             &feed->windows, error, sizeof error))
             report_data(f, sc_arena_printf(arena, "%s (ids of %u bits): %s", path, bits, error));
     } else if (feed->batches == 0) {
-        report_data(f, sc_arena_printf(arena, "%s holds %llu tokens (of %u bits), but one batch takes %llu", path,
-                                       (unsigned long long)count, bits, (unsigned long long)(batch + shift)));
+        report_data(
+            f, sc_arena_printf(arena, "%s holds %llu tokens (of %u bits), but one batch takes %llu",
+                               path, (unsigned long long)count, bits,
+                               (unsigned long long)(batch + shift)));
     }
 }
 
@@ -269,21 +299,26 @@ static void feed_tokens(feeding *f)
     char error[256];
     find_token_inputs(f);
     if (feed->token_input_count == 0) {
-        report_data(f, sc_arena_printf(arena, "'%s' has no i32 input for the tokens of --data", f->entry->name));
+        report_data(f, sc_arena_printf(arena, "'%s' has no i32 input for the tokens of --data",
+                                       f->entry->name));
         return;
     }
     uint32_t first = feed->token_inputs[0];
     const sc_fact_input *input = input_of(f, first);
     if (feed->token_input_count == 2 &&
-        (input_of(f, feed->token_inputs[1])->rank != input->rank || elements(input_of(f, feed->token_inputs[1])) != elements(input))) {
-        report_data(f, sc_arena_printf(arena, "inputs '%s' and '%s' differ in shape, so that --data cannot feed both",
-                                       f->feed->names[first], f->feed->names[feed->token_inputs[1]]));
+        (input_of(f, feed->token_inputs[1])->rank != input->rank ||
+         elements(input_of(f, feed->token_inputs[1])) != elements(input))) {
+        report_data(f, sc_arena_printf(
+                           arena,
+                           "inputs '%s' and '%s' differ in shape, so that --data cannot feed both",
+                           f->feed->names[first], f->feed->names[feed->token_inputs[1]]));
         return;
     }
     bool wide = input->draw.high > SC_TOKENS_NARROW_LIMIT;
     feed->tokens = sc_tokens_open(f->options->data, wide, error, sizeof error);
     if (feed->tokens == NULL) {
-        sc_report(&f->context->diag, SC_D_cannot_read, (sc_loc){0}, f->options->data, sc_arena_printf(arena, "%s", error), NULL);
+        sc_report(&f->context->diag, SC_D_cannot_read, (sc_loc){0}, f->options->data,
+                  sc_arena_printf(arena, "%s", error), NULL);
         return;
     }
     feed->data = f->options->data;
@@ -311,7 +346,9 @@ static bool read_tokens(sc_context *context, sc_feed *feed, uint64_t batch)
             if (sc_tokens_read(feed->tokens, first + i, feed->row_length, into, &reason))
                 continue;
             sc_report(&context->diag, SC_D_bad_data, (sc_loc){0},
-                      sc_arena_printf(&context->arena, "%s, for step %llu: %s", feed->data, (unsigned long long)batch + 1, reason), NULL);
+                      sc_arena_printf(&context->arena, "%s, for step %llu: %s", feed->data,
+                                      (unsigned long long)batch + 1, reason),
+                      NULL);
             return false;
         }
     }
@@ -320,12 +357,15 @@ static bool read_tokens(sc_context *context, sc_feed *feed, uint64_t batch)
 
 /* ---- limits of ids ---- */
 
-static bool report_id(sc_context *context, const sc_feed *feed, uint32_t input, double id, const char *where)
+static bool report_id(sc_context *context, const sc_feed *feed, uint32_t input, double id,
+                      const char *where)
 {
-    sc_report(&context->diag, SC_D_bad_data, (sc_loc){0},
-              sc_arena_printf(&context->arena, "%s is %.17g, but input '%s' takes ids of at least 0 and less than %lld", where, id,
-                              feed->names[input], (long long)feed->limits[input].below),
-              NULL);
+    sc_report(
+        &context->diag, SC_D_bad_data, (sc_loc){0},
+        sc_arena_printf(&context->arena,
+                        "%s is %.17g, but input '%s' takes ids of at least 0 and less than %lld",
+                        where, id, feed->names[input], (long long)feed->limits[input].below),
+        NULL);
     return false;
 }
 
@@ -336,18 +376,19 @@ static uint64_t token_place(const sc_feed *feed, uint64_t batch, uint32_t shift,
     return row_begin(feed, batch, row) + shift + (uint64_t)e % feed->row_length;
 }
 
-static const char *describe_element(sc_context *context, const sc_feed *feed, uint32_t input, uint64_t batch, int64_t e)
+static const char *describe_element(sc_context *context, const sc_feed *feed, uint32_t input,
+                                    uint64_t batch, int64_t e)
 {
     unsigned long long step = (unsigned long long)batch + 1;
     for (uint32_t i = 0; i < feed->token_input_count; i++) {
         if (feed->token_inputs[i] == input)
-            return sc_arena_printf(&context->arena, "%s, for step %llu: token %llu", feed->data, step,
-                                   (unsigned long long)token_place(feed, batch, i, e));
+            return sc_arena_printf(&context->arena, "%s, for step %llu: token %llu", feed->data,
+                                   step, (unsigned long long)token_place(feed, batch, i, e));
     }
     if (feed->steps[input].tensor == NULL)
         return sc_arena_printf(&context->arena, "element %lld of what --input gives", (long long)e);
-    return sc_arena_printf(&context->arena, "tensor '%s', for step %llu: element %lld", feed->steps[input].tensor->name, step,
-                           (long long)e);
+    return sc_arena_printf(&context->arena, "tensor '%s', for step %llu: element %lld",
+                           feed->steps[input].tensor->name, step, (long long)e);
 }
 
 static bool check_ids(sc_context *context, const sc_feed *feed, uint32_t input, uint64_t batch)
@@ -356,9 +397,11 @@ static bool check_ids(sc_context *context, const sc_feed *feed, uint32_t input, 
     const sc_array *array = &feed->arrays[input];
     for (int64_t e = 0; limit->below > 0 && e < array->count; e++) {
         double id = array->data[e];
-        bool is_right = (id >= 0 && id < (double)limit->below) || (limit->may_ignore && id == (double)limit->ignore);
+        bool is_right = (id >= 0 && id < (double)limit->below) ||
+                        (limit->may_ignore && id == (double)limit->ignore);
         if (!is_right)
-            return report_id(context, feed, input, id, describe_element(context, feed, input, batch, e));
+            return report_id(context, feed, input, id,
+                             describe_element(context, feed, input, batch, e));
     }
     return true;
 }
@@ -368,21 +411,27 @@ static bool check_file(sc_context *context, const sc_feed *feed)
 {
     enum { QUICK_BYTES = 1 << 28 };
     uint64_t each = feed->rows * feed->row_length, at;
-    uint64_t count = feed->order == SC_FEED_TRAINING ? feed->windows.count * feed->row_length : feed->batches * each;
+    uint64_t count = feed->order == SC_FEED_TRAINING ? feed->windows.count * feed->row_length
+                                                     : feed->batches * each;
     const char *reason;
     double id = 0;
-    for (uint32_t i = 0; i < feed->token_input_count && count * sc_tokens_width(feed->tokens) <= QUICK_BYTES; i++) {
+    for (uint32_t i = 0;
+         i < feed->token_input_count && count * sc_tokens_width(feed->tokens) <= QUICK_BYTES; i++) {
         uint32_t input = feed->token_inputs[i];
         const sc_feed_limit *limit = &feed->limits[input];
-        if (limit->below == 0 || (limit->may_ignore && limit->ignore >= limit->below)) /* not here: each batch is checked when it is read */
+        /* not here: each batch is checked when it is read */
+        if (limit->below == 0 || (limit->may_ignore && limit->ignore >= limit->below))
             continue;
-        if (!sc_tokens_find_beyond(feed->tokens, i, count, (uint64_t)limit->below, &at, &id, &reason)) {
-            sc_report(&context->diag, SC_D_bad_data, (sc_loc){0}, sc_arena_printf(&context->arena, "%s: %s", feed->data, reason), NULL);
+        if (!sc_tokens_find_beyond(feed->tokens, i, count, (uint64_t)limit->below, &at, &id,
+                                   &reason)) {
+            sc_report(&context->diag, SC_D_bad_data, (sc_loc){0},
+                      sc_arena_printf(&context->arena, "%s: %s", feed->data, reason), NULL);
             return false;
         }
         if (at != UINT64_MAX)
             return report_id(context, feed, input, id,
-                             sc_arena_printf(&context->arena, "%s: token %llu", feed->data, (unsigned long long)at));
+                             sc_arena_printf(&context->arena, "%s: token %llu", feed->data,
+                                             (unsigned long long)at));
     }
     return true;
 }
@@ -404,8 +453,9 @@ bool sc_feed_batch(sc_context *context, sc_feed *feed, uint64_t batch)
     bool ok = feed->tokens == NULL || read_tokens(context, feed, batch);
     for (uint32_t i = 0; i < feed->count && ok; i++) {
         const sc_feed_steps *steps = &feed->steps[i];
-        ok = steps->tensor == NULL || read_values(context, feed->arrays[i].data, (uint64_t)feed->arrays[i].count, steps->file,
-                                                  steps->tensor, batch * (uint64_t)feed->arrays[i].count);
+        ok = steps->tensor == NULL ||
+             read_values(context, feed->arrays[i].data, (uint64_t)feed->arrays[i].count,
+                         steps->file, steps->tensor, batch * (uint64_t)feed->arrays[i].count);
         ok = ok && check_ids(context, feed, i, batch);
     }
     return ok;
@@ -435,17 +485,20 @@ static void report_missing(feeding *f)
     sc_strbuf_init(&text, &f->context->arena);
     for (uint32_t i = 0; i < f->feed->count; i++) {
         if (f->feed->arrays[i].data == NULL)
-            sc_strbuf_printf(&text, "%s'%s' %s", missing++ > 0 ? ", " : "", f->feed->names[i], input_of(f, i)->type.text);
+            sc_strbuf_printf(&text, "%s'%s' %s", missing++ > 0 ? ", " : "", f->feed->names[i],
+                             input_of(f, i)->type.text);
     }
     if (missing > 0)
         sc_report(&f->context->diag, SC_D_usage, (sc_loc){0},
-                  sc_arena_printf(&f->context->arena, "'%s' needs %s %s; give --input NAME=FILE.safetensors[:TENSOR]%s", f->entry->name,
-                                  missing > 1 ? "inputs" : "input", text.data,
+                  sc_arena_printf(&f->context->arena,
+                                  "'%s' needs %s %s; give --input NAME=FILE.safetensors[:TENSOR]%s",
+                                  f->entry->name, missing > 1 ? "inputs" : "input", text.data,
                                   f->options->data == NULL ? ", or --data FILE for tokens" : ""),
                   NULL);
 }
 
-bool sc_feed_open(sc_context *context, const sc_fact_entry *entry, const sc_run_options *options, sc_feed_order order, sc_feed *feed)
+bool sc_feed_open(sc_context *context, const sc_fact_entry *entry, const sc_run_options *options,
+                  sc_feed_order order, sc_feed *feed)
 {
     feeding f = {.context = context, .entry = entry, .options = options, .feed = feed};
     uint32_t errors = context->diag.errors;
@@ -472,7 +525,8 @@ bool sc_feed_draw(sc_context *context, const sc_fact_entry *entry, uint64_t seed
             continue;
         if (!new_array(&f, i))
             return false;
-        sc_draw_fill(&input_of(&f, i)->draw, &(sc_draw_options){.seed = seed}, feed->arrays[i].data, feed->arrays[i].count);
+        sc_draw_fill(&input_of(&f, i)->draw, &(sc_draw_options){.seed = seed}, feed->arrays[i].data,
+                     feed->arrays[i].count);
     }
     return true;
 }

@@ -13,7 +13,9 @@
 /* The order of tokens, and the shape of --input tensors. */
 typedef enum sc_feed_order {
     SC_FEED_AS_STORED, /* rows in file order; tensors have the inputs' shapes */
-    SC_FEED_TRAINING   /* rows in the order of runtime/files/windows.h; a tensor with an extra leading dim has one index per step */
+    /* rows in the order of runtime/files/windows.h; a tensor with an extra leading dim has one
+       index per step */
+    SC_FEED_TRAINING
 } sc_feed_order;
 
 /* A tensor with one index per step. */
@@ -40,12 +42,14 @@ typedef struct sc_feed {
     sc_tokens *tokens;  /* NULL: none */
     sc_windows windows; /* of the tokens, in training */
     uint32_t token_inputs[2], token_input_count;
-    uint64_t rows, row_length, batches; /* rows per batch, tokens per row, complete batches in the file */
+    /* rows per batch, tokens per row, complete batches in the file */
+    uint64_t rows, row_length, batches;
 } sc_feed;
 
 /* Opens and checks all files that the options name for the entry's inputs, for the global batch.
  * `steps`, if given, must be in them. False after messages. Close it in any case. */
-bool sc_feed_open(sc_context *context, const sc_fact_entry *entry, const sc_run_options *options, sc_feed_order order, sc_feed *feed);
+bool sc_feed_open(sc_context *context, const sc_fact_entry *entry, const sc_run_options *options,
+                  sc_feed_order order, sc_feed *feed);
 /* Fills every input with random values that its consumers accept, for benchmarks. */
 bool sc_feed_draw(sc_context *context, const sc_fact_entry *entry, uint64_t seed, sc_feed *feed);
 /* Takes the limits of the function's inputs and checks the files against them, as far as that is

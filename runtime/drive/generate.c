@@ -80,15 +80,16 @@ static void sort_entries(const double *logits, uint32_t *order, uint32_t count)
     }
 }
 
-uint32_t sc_sample(const double *logits, uint32_t count, double temperature, int64_t top_k, double top_p, double u, uint32_t *order,
-                   double *weights)
+uint32_t sc_sample(const double *logits, uint32_t count, double temperature, int64_t top_k,
+                   double top_p, double u, uint32_t *order, double *weights)
 {
     uint32_t best = 0;
     for (uint32_t i = 1; i < count; i++)
         best = logits[i] > logits[best] ? i : best;
     if (!(temperature > 0))
         return best;
-    bool limits_p = top_p > 0 && top_p < 1, sorts = limits_p || (top_k > 0 && top_k < (int64_t)count);
+    bool limits_p = top_p > 0 && top_p < 1,
+         sorts = limits_p || (top_k > 0 && top_k < (int64_t)count);
     uint32_t kept = top_k > 0 && top_k < (int64_t)count ? (uint32_t)top_k : count;
     for (uint32_t i = 0; i < count; i++)
         order[i] = i;
@@ -129,10 +130,14 @@ static bool read_ids(generating *g, const char *text, token_list *out)
         char *end;
         errno = 0;
         unsigned long long id = strtoull(text, &end, 10);
-        if (errno != 0 || end == text || id >= g->vocabulary || (*end != 0 && strchr(" ,\t\n", *end) == NULL))
-            return fail(g, SC_D_usage,
-                        sc_arena_printf(&g->context->arena, "--prompt takes ids below %u, with blanks or commas between, not '%.*s'",
-                                        g->vocabulary, (int)strcspn(text, " ,\t\n"), text));
+        if (errno != 0 || end == text || id >= g->vocabulary ||
+            (*end != 0 && strchr(" ,\t\n", *end) == NULL))
+            return fail(
+                g, SC_D_usage,
+                sc_arena_printf(
+                    &g->context->arena,
+                    "--prompt takes ids below %u, with blanks or commas between, not '%.*s'",
+                    g->vocabulary, (int)strcspn(text, " ,\t\n"), text));
         *sc_vec_push(&g->context->arena, out) = (uint32_t)id;
         text = end;
     }
@@ -150,7 +155,8 @@ static bool read_prompt(generating *g, const char *text, gen_row *out)
         return fail(g, SC_D_usage, "--prompt is empty, and something must come first");
     if ((int64_t)out->prompt > g->facts->generate.capacity)
         return fail(g, SC_D_usage,
-                    sc_arena_printf(&g->context->arena, "a prompt has %u tokens, but the caches hold %lld", out->prompt,
+                    sc_arena_printf(&g->context->arena,
+                                    "a prompt has %u tokens, but the caches hold %lld", out->prompt,
                                     (long long)g->facts->generate.capacity));
     return true;
 }
@@ -172,7 +178,8 @@ static void stream(generating *g, uint32_t token, bool is_first)
     sc_strbuf_init(&text, &g->context->arena);
     add_text(g, token, is_first, &text);
     if (fwrite(text.data, 1, text.length, g->shown) != text.length || fflush(g->shown) != 0)
-        sc_report(&g->context->diag, SC_D_cannot_write, (sc_loc){0}, "standard output", strerror(errno), NULL);
+        sc_report(&g->context->diag, SC_D_cannot_write, (sc_loc){0}, "standard output",
+                  strerror(errno), NULL);
 }
 
 /* ---- calls ---- */
@@ -195,7 +202,9 @@ static bool call(generating *g, uint32_t func, bool is_prefill, sc_array *logits
     int64_t width = ok ? inputs[0].sizes[1] : 0;
     for (uint32_t r = 0; ok && r < g->row_count; r++) {
         gen_row *row = &g->rows[r];
-        int64_t left = row->is_over ? 0 : (int64_t)((is_prefill ? row->prompt : row->tokens.count) - row->done);
+        int64_t left = row->is_over
+                           ? 0
+                           : (int64_t)((is_prefill ? row->prompt : row->tokens.count) - row->done);
         int64_t count = left < width ? left : width;
         for (int64_t i = 0; i < count; i++)
             inputs[0].data[r * width + i] = row->tokens.data[row->done + i];
@@ -215,9 +224,12 @@ static void extend(generating *g, uint32_t index, const double *logits)
     static const char path[] = "generate";
     const sc_run_options *o = g->options;
     gen_row *row = &g->rows[index];
-    double u = sc_rng_uniform(o->seed, sc_fnv1a64(path, sizeof path - 1), (uint64_t)index << 32 | row->tokens.count);
-    uint32_t token = sc_sample(logits, g->vocabulary, o->temperature, o->top_k, o->top_p, u, g->order, g->weights);
-    int64_t made = (int64_t)(row->tokens.count - row->prompt), most = o->max_tokens > 0 ? o->max_tokens : DEFAULT_TOKENS;
+    double u = sc_rng_uniform(o->seed, sc_fnv1a64(path, sizeof path - 1),
+                              (uint64_t)index << 32 | row->tokens.count);
+    uint32_t token = sc_sample(logits, g->vocabulary, o->temperature, o->top_k, o->top_p, u,
+                               g->order, g->weights);
+    int64_t made = (int64_t)(row->tokens.count - row->prompt),
+            most = o->max_tokens > 0 ? o->max_tokens : DEFAULT_TOKENS;
     if (o->has_stop && (int64_t)token == o->stop) {
         row->is_over = true;
         return;
@@ -277,21 +289,25 @@ static bool decode(generating *g)
 
 static bool is_tokens(const sc_machine_func *func)
 {
-    return func->input_count == 3 && func->inputs[0].rank == 2 && strcmp(func->inputs[0].dtype, "i32") == 0 && func->inputs[1].rank == 1 &&
+    return func->input_count == 3 && func->inputs[0].rank == 2 &&
+           strcmp(func->inputs[0].dtype, "i32") == 0 && func->inputs[1].rank == 1 &&
            func->inputs[2].rank == 1 && func->output_count >= 1 && func->outputs[0].rank == 2 &&
-           func->inputs[0].dims[0].size == func->inputs[1].dims[0].size && func->outputs[0].dims[0].size == func->inputs[1].dims[0].size;
+           func->inputs[0].dims[0].size == func->inputs[1].dims[0].size &&
+           func->outputs[0].dims[0].size == func->inputs[1].dims[0].size;
 }
 
 static bool check(generating *g)
 {
     const sc_fact_generate *how = &g->facts->generate;
     const sc_machine_func *funcs = g->machine->funcs;
-    if (how->prefill >= g->machine->func_count || how->decode >= g->machine->func_count || !is_tokens(&funcs[how->prefill]) ||
-        !is_tokens(&funcs[how->decode]) || funcs[how->decode].inputs[0].dims[1].size != 1 ||
+    if (how->prefill >= g->machine->func_count || how->decode >= g->machine->func_count ||
+        !is_tokens(&funcs[how->prefill]) || !is_tokens(&funcs[how->decode]) ||
+        funcs[how->decode].inputs[0].dims[1].size != 1 ||
         funcs[how->prefill].outputs[0].dims[1].size != funcs[how->decode].outputs[0].dims[1].size ||
         funcs[how->prefill].inputs[0].dims[0].size != funcs[how->decode].inputs[0].dims[0].size)
         return fail(g, SC_D_usage,
-                    "to generate, an entry must be 'f(t: i32[B, S]) at pos[B] along S -> [B, V]', of tokens to their logits");
+                    "to generate, an entry must be 'f(t: i32[B, S]) at pos[B] along S -> [B, V]', "
+                    "of tokens to their logits");
     g->batch = (uint32_t)funcs[how->decode].inputs[0].dims[0].size;
     g->vocabulary = (uint32_t)funcs[how->decode].outputs[0].dims[1].size;
     g->order = sc_arena_array(&g->context->arena, g->vocabulary, sizeof *g->order);
@@ -305,9 +321,12 @@ static bool read_prompts(generating *g)
     if (g->row_count == 0)
         return fail(g, SC_D_usage, "generate needs --prompt TEXT");
     if (g->row_count > g->batch)
-        return fail(g, SC_D_usage,
-                    sc_arena_printf(&g->context->arena, "%u prompts are given, but the program's batch has %u row%s: bind its dim to %u",
-                                    g->row_count, g->batch, g->batch == 1 ? "" : "s", g->row_count));
+        return fail(
+            g, SC_D_usage,
+            sc_arena_printf(
+                &g->context->arena,
+                "%u prompts are given, but the program's batch has %u row%s: bind its dim to %u",
+                g->row_count, g->batch, g->batch == 1 ? "" : "s", g->row_count));
     g->rows = sc_arena_array(&g->context->arena, g->row_count, sizeof *g->rows);
     for (uint32_t r = 0; r < g->row_count; r++) {
         if (!read_prompt(g, g->options->prompts.data[r], &g->rows[r]))
@@ -334,25 +353,29 @@ static void print_json(const generating *g, sc_strbuf *out)
 static void print_rows(const generating *g, sc_strbuf *out)
 {
     for (uint32_t r = 0; r < g->row_count && g->shown == NULL; r++) {
-        for (uint32_t i = g->row_count > 1 ? 0 : g->rows[r].prompt; i < g->rows[r].tokens.count; i++)
-            add_text(g, g->rows[r].tokens.data[i], i == 0 || (g->row_count == 1 && i == g->rows[r].prompt), out);
+        for (uint32_t i = g->row_count > 1 ? 0 : g->rows[r].prompt; i < g->rows[r].tokens.count;
+             i++)
+            add_text(g, g->rows[r].tokens.data[i],
+                     i == 0 || (g->row_count == 1 && i == g->rows[r].prompt), out);
         sc_strbuf_add_char(out, '\n');
     }
     if (g->shown != NULL)
         sc_strbuf_add_char(out, '\n');
 }
 
-bool sc_generate_text(sc_context *context, const sc_facts *facts, const sc_run_options *options, sc_open_machine *open, void *user,
-                      sc_strbuf *out)
+bool sc_generate_text(sc_context *context, const sc_facts *facts, const sc_run_options *options,
+                      sc_open_machine *open, void *user, sc_strbuf *out)
 {
     generating g = {.context = context, .facts = facts, .options = options};
     g.shown = options->prompts.count == 1 && !options->json ? options->text : NULL;
     if (!facts->generates)
         return fail(&g, SC_D_usage,
-                    sc_arena_printf(&context->arena, "entry '%s' has no caches, so that it cannot generate", facts->entry.name));
+                    sc_arena_printf(&context->arena,
+                                    "entry '%s' has no caches, so that it cannot generate",
+                                    facts->entry.name));
     g.machine = open(user);
-    if (g.machine == NULL || !check(&g) || !read_prompts(&g) || !sc_fill_parameters(context, facts, options, g.machine) || !prefill(&g) ||
-        !decode(&g))
+    if (g.machine == NULL || !check(&g) || !read_prompts(&g) ||
+        !sc_fill_parameters(context, facts, options, g.machine) || !prefill(&g) || !decode(&g))
         return false;
     sc_note_initial_weights(context, facts, options, g.machine);
     if (g.machine->is_first)

@@ -10,13 +10,13 @@
  * Text is bytes if the vocabulary has 256 entries, else ids separated by blanks. The next token is
  * the most likely one (the lowest of several), or with a temperature sampled, depending only on
  * seed, row and position. False after messages. */
-bool sc_generate_text(sc_context *context, const sc_facts *facts, const sc_run_options *options, sc_open_machine *open, void *user,
-                      sc_strbuf *out);
+bool sc_generate_text(sc_context *context, const sc_facts *facts, const sc_run_options *options,
+                      sc_open_machine *open, void *user, sc_strbuf *out);
 
 /* Samples an index below `count` from logits; `u` is uniform in [0, 1). temperature 0: the largest
  * logit. top_k 0, top_p 0: no limit; with both: of the k largest, the fewest whose probability is
  * at least p. `order` and `weights` are scratch for `count` elements. */
-uint32_t sc_sample(const double *logits, uint32_t count, double temperature, int64_t top_k, double top_p, double u, uint32_t *order,
-                   double *weights);
+uint32_t sc_sample(const double *logits, uint32_t count, double temperature, int64_t top_k,
+                   double top_p, double u, uint32_t *order, double *weights);
 
 #endif

@@ -8,7 +8,10 @@
 
 json_t *sc_number_json(double value)
 {
-    return isfinite(value) ? json_real(value) : json_string(isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+    return isfinite(value) ? json_real(value)
+                           : json_string(isnan(value) ? "nan"
+                                         : value > 0  ? "inf"
+                                                      : "-inf");
 }
 
 void sc_print_json(json_t *root, sc_strbuf *out)

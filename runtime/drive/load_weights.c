@@ -26,7 +26,8 @@ typedef struct loading {
     const sc_safetensor ***tensors; /* by parameter, in the order of its facts */
     const char **names;             /* of all tensors; built when one is missing */
     SC_VEC(problem) problems;
-    sc_map problem_kinds; /* key: symbol of the parameter without indices, and the kind of problem */
+    /* key: symbol of the parameter without indices, and the kind of problem */
+    sc_map problem_kinds;
 } loading;
 
 /* ---- tensors ---- */
@@ -56,21 +57,28 @@ static const char *nearest_tensor(loading *l, const char *name)
 
 static const char *missing_text(loading *l, const sc_fact_param *param, const char *name)
 {
-    const char *rule = l->weights->has_block ? "" : " (without a 'weights' block tensors are called like parameters)";
-    return sc_arena_printf(&l->context->arena, "%s has no tensor '%s' for '%s'%s%s", l->path, name, param->path, rule,
-                           nearest_tensor(l, name));
+    const char *rule = l->weights->has_block
+                           ? ""
+                           : " (without a 'weights' block tensors are called like parameters)";
+    return sc_arena_printf(&l->context->arena, "%s has no tensor '%s' for '%s'%s%s", l->path, name,
+                           param->path, rule, nearest_tensor(l, name));
 }
 
-static const char *shape_problem_text(loading *l, const sc_fact_param *param, const char *name, const sc_safetensor *tensor)
+static const char *shape_problem_text(loading *l, const sc_fact_param *param, const char *name,
+                                      const sc_safetensor *tensor)
 {
     sc_arena *arena = &l->context->arena;
-    return sc_arena_printf(arena, "tensor '%s' has shape %s, but '%s' needs %s of %lld elements (neighbours may be merged)", name,
-                           shape_text(arena, tensor->rank, tensor->shape), param->path, param->wanted, (long long)param->layout.elements);
+    return sc_arena_printf(
+        arena,
+        "tensor '%s' has shape %s, but '%s' needs %s of %lld elements (neighbours may be merged)",
+        name, shape_text(arena, tensor->rank, tensor->shape), param->path, param->wanted,
+        (long long)param->layout.elements);
 }
 
 static bool is_float(sc_element element)
 {
-    return element == SC_ELEMENT_F64 || element == SC_ELEMENT_F32 || element == SC_ELEMENT_BF16 || element == SC_ELEMENT_F16;
+    return element == SC_ELEMENT_F64 || element == SC_ELEMENT_F32 || element == SC_ELEMENT_BF16 ||
+           element == SC_ELEMENT_F16;
 }
 
 static bool has_shape(const sc_fact_param *param, const sc_safetensor *tensor)
@@ -110,13 +118,15 @@ static sc_sym kind_of_problem(sc_context *context, const char *path, tensor_faul
     return sc_intern_text(&context->names, text.data);
 }
 
-static void check_tensor(loading *l, const sc_fact_param *param, const char *name, const sc_safetensor *tensor)
+static void check_tensor(loading *l, const sc_fact_param *param, const char *name,
+                         const sc_safetensor *tensor)
 {
     bool is_new;
     tensor_fault fault = fault_of(param, tensor);
     if (fault == FITS)
         return;
-    uint32_t at = *sc_map_insert(&l->problem_kinds, kind_of_problem(l->context, param->path, fault), l->problems.count, &is_new);
+    uint32_t at = *sc_map_insert(&l->problem_kinds, kind_of_problem(l->context, param->path, fault),
+                                 l->problems.count, &is_new);
     if (!is_new) {
         l->problems.data[at].others++;
         return;
@@ -128,14 +138,16 @@ static void check_tensor(loading *l, const sc_fact_param *param, const char *nam
     else if (fault == OTHER_SHAPE)
         made->text = shape_problem_text(l, param, name, tensor);
     else
-        made->text = sc_arena_printf(&l->context->arena, "tensor '%s' for '%s' holds %s, not floats", name, param->path,
-                                     sc_element_name(tensor->element));
+        made->text =
+            sc_arena_printf(&l->context->arena, "tensor '%s' for '%s' holds %s, not floats", name,
+                            param->path, sc_element_name(tensor->element));
 }
 
 static void find_tensors(loading *l, uint32_t index)
 {
     const sc_fact_param *param = &l->weights->params[index];
-    l->tensors[index] = sc_arena_array(&l->context->arena, param->tensor_count, sizeof *l->tensors[index]);
+    l->tensors[index] =
+        sc_arena_array(&l->context->arena, param->tensor_count, sizeof *l->tensors[index]);
     for (uint32_t i = 0; i < param->tensor_count; i++) {
         l->tensors[index][i] = sc_safetensors_find(l->file, param->tensors[i]);
         check_tensor(l, param, param->tensors[i], l->tensors[index][i]);
@@ -158,7 +170,9 @@ static void report_problems(loading *l, uint32_t most_lines)
             rest += 1 + p->others;
             continue;
         }
-        const char *more = p->others == 0 ? "" : sc_arena_printf(&l->context->arena, " (and %u more like it)", p->others);
+        const char *more = p->others == 0 ? ""
+                                          : sc_arena_printf(&l->context->arena,
+                                                            " (and %u more like it)", p->others);
         sc_report(&l->context->diag, SC_D_weights_file, has_places ? p->loc : (sc_loc){0},
                   sc_arena_printf(&l->context->arena, "%s%s", p->text, more), NULL);
     }
@@ -178,7 +192,8 @@ static bool check_file(loading *l)
     if (l->problems.count > 0 && lines > LEAST_LINES)
         lines = LEAST_LINES;
     report_problems(l, lines < MOST_LINES ? MOST_LINES - lines : MOST_LINES);
-    sc_unread_report(l->context, l->weights, l->path, &unread, l->problems.count > 0 ? lines : MOST_LINES);
+    sc_unread_report(l->context, l->weights, l->path, &unread,
+                     l->problems.count > 0 ? lines : MOST_LINES);
     return l->weights->is_complete && l->problems.count == 0 && unread.count == 0;
 }
 
@@ -187,8 +202,9 @@ static bool check_file(loading *l)
 static void report_unread(loading *l, const sc_read_failure *failure)
 {
     sc_report(&l->context->diag, SC_D_weights_file, (sc_loc){0},
-              sc_arena_printf(&l->context->arena, "%s: tensor '%s' cannot be read: %s", sc_safetensors_label(l->file, failure->tensor),
-                              failure->tensor->name, failure->reason),
+              sc_arena_printf(&l->context->arena, "%s: tensor '%s' cannot be read: %s",
+                              sc_safetensors_label(l->file, failure->tensor), failure->tensor->name,
+                              failure->reason),
               NULL);
 }
 
@@ -198,13 +214,15 @@ static bool give_values(loading *l, sc_weights_sink *sink, void *user)
         const sc_fact_param *param = &l->weights->params[i];
         sc_read_failure failure = {0};
         sc_array array = sc_array_new(param->rank, param->sizes);
-        bool is_read = array.data != NULL && sc_param_read(l->file, param, l->tensors[i], array.data, &failure);
+        bool is_read = array.data != NULL &&
+                       sc_param_read(l->file, param, l->tensors[i], array.data, &failure);
         bool ok = is_read && sink(user, i, array.data);
         sc_array_free(&array);
         if (failure.tensor != NULL)
             report_unread(l, &failure);
         else if (!ok)
-            sc_report(&l->context->diag, SC_D_run_failed, (sc_loc){0}, "there is not enough memory for the parameters", NULL);
+            sc_report(&l->context->diag, SC_D_run_failed, (sc_loc){0},
+                      "there is not enough memory for the parameters", NULL);
         if (!ok)
             return false;
     }
@@ -215,7 +233,8 @@ static void report_file(sc_context *context, const sc_safetensors_error *error)
 {
     for (const char *line = error->text; *line != 0;) {
         size_t length = strcspn(line, "\n");
-        sc_report(&context->diag, SC_D_weights_file, (sc_loc){0}, sc_arena_copy_text(&context->arena, line, length), NULL);
+        sc_report(&context->diag, SC_D_weights_file, (sc_loc){0},
+                  sc_arena_copy_text(&context->arena, line, length), NULL);
         line += length + (line[length] == '\n');
     }
 }
@@ -231,16 +250,21 @@ static bool is_state(sc_context *context, const char *path)
     if (found)
         sc_report(&context->diag, SC_D_weights_file, (sc_loc){0},
                   sc_arena_printf(&context->arena,
-                                  "%s is the state of a training run, not weights: 'train --resume %s --save FILE' writes its parameters",
+                                  "%s is the state of a training run, not weights: 'train --resume "
+                                  "%s --save FILE' writes its parameters",
                                   path, path),
                   NULL);
     return found;
 }
 
-bool sc_weights_load(sc_context *context, const sc_fact_weights *weights, const char *path, sc_weights_sink *sink, void *user)
+bool sc_weights_load(sc_context *context, const sc_fact_weights *weights, const char *path,
+                     sc_weights_sink *sink, void *user)
 {
     sc_safetensors_error error = {0};
-    loading l = {.context = context, .weights = weights, .path = path, .problem_kinds = {.arena = &context->arena}};
+    loading l = {.context = context,
+                 .weights = weights,
+                 .path = path,
+                 .problem_kinds = {.arena = &context->arena}};
     l.tensors = sc_arena_array(&context->arena, weights->count + 1u, sizeof *l.tensors);
     if (is_state(context, path))
         return false;

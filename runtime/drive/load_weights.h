@@ -14,6 +14,7 @@ typedef bool sc_weights_sink(void *user, uint32_t param, const double *values);
  * not floats. Tensors that no parameter reads are errors, too, unless an 'ignore' line permits
  * them. False after a problem (nothing was passed to `sink` then), out of memory, or if a file is
  * truncated while it is read. */
-bool sc_weights_load(sc_context *context, const sc_fact_weights *weights, const char *path, sc_weights_sink *sink, void *user);
+bool sc_weights_load(sc_context *context, const sc_fact_weights *weights, const char *path,
+                     sc_weights_sink *sink, void *user);
 
 #endif

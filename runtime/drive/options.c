@@ -12,9 +12,9 @@ static void set_stop(sc_context *context, void *into, const char *name, const ch
 }
 
 const sc_option_row sc_run_option_rows[] = {
-#define RUN(name, kind, field, argument, takers, summary)                                                                                  \
+#define RUN(name, kind, field, argument, takers, summary)                                          \
     {name, SC_OPTION_##kind, offsetof(sc_run_options, field), argument, takers, summary, NULL},
-#define RUN_SET(name, kind, field, set, argument, takers, summary)                                                                         \
+#define RUN_SET(name, kind, field, set, argument, takers, summary)                                 \
     {name, SC_OPTION_##kind, offsetof(sc_run_options, field), argument, takers, summary, set},
 #include "runtime/drive/options.def"
 };

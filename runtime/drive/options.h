@@ -12,19 +12,22 @@ typedef struct sc_run_options {
     const char *output, *weights, *data;
     sc_named_text_list inputs; /* --input NAME=FILE[:TENSOR] */
     int64_t steps;             /* 0: not given */
-    const char *set;           /* scalars of the optimizers: lr=1e-4,decay=0 (runtime/drive/settings.h) */
+    /* scalars of the optimizers: lr=1e-4,decay=0 (runtime/drive/settings.h) */
+    const char *set;
     const char *eval_data, *log, *save, *state, *resume;
     int64_t eval_every;                 /* in steps; 0: not given */
     int64_t state_every, keep, give_up; /* 0: not given */
     bool best;
     sc_text_list prompts;
     int64_t max_tokens, top_k, stop; /* 0: not given; stop is valid if has_stop */
-    double temperature, top_p;       /* temperature 0: take the most likely token; top_p 0: no limit */
+    /* temperature 0: take the most likely token; top_p 0: no limit */
+    double temperature, top_p;
     bool has_stop;
     const char *stop_text; /* as written by the user */
     /* Not options: set by callers that show output while the run goes on. NULL: not shown */
-    FILE *text;     /* generate: the text of a single prompt as it is generated */
-    FILE *progress; /* train: a line that is overwritten on a terminal, else one line every ten seconds */
+    FILE *text; /* generate: the text of a single prompt as it is generated */
+    /* train: a line that is overwritten on a terminal, else one line every ten seconds */
+    FILE *progress;
 } sc_run_options;
 
 /* Rows of options that set fields of sc_run_options, for a table of support/arguments.h. */

@@ -31,11 +31,14 @@ void sc_draw_fill(const sc_draw *draw, const sc_draw_options *options, double *d
         else if (draw->form != SC_DRAW_FLOAT)
             data[i] = draw_int(draw, options, i);
         else if (options->integers && draw->is_positive)
-            data[i] = 1 + floor(sc_rng_uniform(options->seed, draw->stream, (uint64_t)i) * SC_DRAW_LARGEST);
+            data[i] = 1 + floor(sc_rng_uniform(options->seed, draw->stream, (uint64_t)i) *
+                                SC_DRAW_LARGEST);
         else if (options->integers)
-            data[i] = floor(sc_rng_uniform(options->seed, draw->stream, (uint64_t)i) * choices) - SC_DRAW_LARGEST;
+            data[i] = floor(sc_rng_uniform(options->seed, draw->stream, (uint64_t)i) * choices) -
+                      SC_DRAW_LARGEST;
         else
-            data[i] = draw->mean + draw->spread * sc_rng_normal(options->seed, draw->stream, (uint64_t)i);
+            data[i] =
+                draw->mean + draw->spread * sc_rng_normal(options->seed, draw->stream, (uint64_t)i);
         if (draw->form == SC_DRAW_FLOAT && draw->is_positive)
             data[i] = fabs(data[i]);
     }

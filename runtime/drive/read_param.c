@@ -12,10 +12,12 @@ typedef struct reading {
     const sc_fact_param *param;
     double *values;
     sc_read_failure *failure;
-    int64_t steps[SC_ARRAY_MAX_RANK];  /* by dim: distance between neighbouring values */
-    uint32_t order[SC_ARRAY_MAX_RANK]; /* dims in loop order: those of tensor names, then by decreasing stride */
-    uint32_t block;                    /* dims order[block ..] are so dense in the file that the gaps between them are read, too */
-    int64_t block_span;                /* elements from the start of such a block to its end */
+    int64_t steps[SC_ARRAY_MAX_RANK]; /* by dim: distance between neighbouring values */
+    /* dims in loop order: those of tensor names, then by decreasing stride */
+    uint32_t order[SC_ARRAY_MAX_RANK];
+    /* dims order[block ..] are so dense in the file that the gaps between them are read, too */
+    uint32_t block;
+    int64_t block_span; /* elements from the start of such a block to its end */
     sc_weight_place place;
     const sc_safetensor *tensor; /* tensor of the window; NULL: the window is empty */
     int64_t begin, end;          /* the window's range of elements */
@@ -67,21 +69,25 @@ static void find_block(reading *r, size_t element_bytes)
 static bool move_window(reading *r, const sc_safetensor *tensor, int64_t element)
 {
     const sc_weight_layout *layout = &r->param->layout;
-    int64_t block_begin = sc_weight_element(layout, &r->place), most = (int64_t)(WINDOW_BYTES / sc_element_size(tensor->element));
+    int64_t block_begin = sc_weight_element(layout, &r->place),
+            most = (int64_t)(WINDOW_BYTES / sc_element_size(tensor->element));
     for (uint32_t i = r->block; i < r->param->rank; i++)
         block_begin -= r->place.index[r->order[i]] * layout->strides[r->order[i]];
-    int64_t left = r->block < r->param->rank ? block_begin + r->block_span - element : 1, count = left < most ? left : most;
+    int64_t left = r->block < r->param->rank ? block_begin + r->block_span - element : 1,
+            count = left < most ? left : most;
     r->tensor = tensor;
     r->begin = element;
     r->end = element + count;
-    if (sc_safetensors_read_stored(r->file, tensor, (uint64_t)element, (uint64_t)count, r->window, &r->failure->reason))
+    if (sc_safetensors_read_stored(r->file, tensor, (uint64_t)element, (uint64_t)count, r->window,
+                                   &r->failure->reason))
         return true;
     r->failure->tensor = tensor;
     return false;
 }
 
 /* Reads `count` elements of the tensor, `stride` apart, and stores them `step` apart. */
-static bool read_row(reading *r, const sc_safetensor *tensor, int64_t element, int64_t stride, double *values, int64_t step, int64_t count)
+static bool read_row(reading *r, const sc_safetensor *tensor, int64_t element, int64_t stride,
+                     double *values, int64_t step, int64_t count)
 {
     while (count > 0) {
         bool is_inside = r->tensor == tensor && element >= r->begin && element < r->end;
@@ -90,7 +96,8 @@ static bool read_row(reading *r, const sc_safetensor *tensor, int64_t element, i
         int64_t there = stride > 0 ? (r->end - element + stride - 1) / stride : 1;
         there = there < count ? there : count;
         for (int64_t i = 0; i < there; i++)
-            values[i * step] = sc_element_load(tensor->element, r->window, (uint64_t)(element - r->begin + i * stride));
+            values[i * step] = sc_element_load(tensor->element, r->window,
+                                               (uint64_t)(element - r->begin + i * stride));
         element += there * stride;
         values += there * step;
         count -= there;
@@ -110,8 +117,8 @@ static bool next_row(reading *r, uint32_t rows_rank)
     return false;
 }
 
-bool sc_param_read(const sc_safetensors *file, const sc_fact_param *param, const sc_safetensor *const *tensors, double *values,
-                   sc_read_failure *failure)
+bool sc_param_read(const sc_safetensors *file, const sc_fact_param *param,
+                   const sc_safetensor *const *tensors, double *values, sc_read_failure *failure)
 {
     const sc_weight_layout *layout = &param->layout;
     reading r = {.file = file, .param = param, .values = values, .failure = failure};
@@ -126,7 +133,8 @@ bool sc_param_read(const sc_safetensors *file, const sc_fact_param *param, const
         for (uint32_t d = 0; d < param->rank; d++)
             to += r.place.index[d] * r.steps[d];
         int64_t element = sc_weight_element(layout, &r.place);
-        bool ok = has_rows ? read_row(&r, tensor, element, layout->strides[last], to, r.steps[last], param->sizes[last])
+        bool ok = has_rows ? read_row(&r, tensor, element, layout->strides[last], to, r.steps[last],
+                                      param->sizes[last])
                            : read_row(&r, tensor, element, 1, to, 1, 1);
         if (!ok)
             return false;

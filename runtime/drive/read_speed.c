@@ -30,8 +30,9 @@ double sc_read_seconds(const uint64_t *memory)
 #pragma omp parallel for reduction(+ : total) schedule(dynamic)
     for (int64_t block = 0; block < COUNT; block += 8 * STREAM) {
         for (int64_t i = block; i < block + STREAM; i++)
-            total += memory[i] + memory[i + STREAM] + memory[i + 2 * STREAM] + memory[i + 3 * STREAM] + memory[i + 4 * STREAM] +
-                     memory[i + 5 * STREAM] + memory[i + 6 * STREAM] + memory[i + 7 * STREAM];
+            total += memory[i] + memory[i + STREAM] + memory[i + 2 * STREAM] +
+                     memory[i + 3 * STREAM] + memory[i + 4 * STREAM] + memory[i + 5 * STREAM] +
+                     memory[i + 6 * STREAM] + memory[i + 7 * STREAM];
     }
     return total == 0 ? 0 : sc_seconds() - start;
 }

@@ -55,7 +55,8 @@ static int open_file(const char *path, uint64_t bytes, const char **wrong, sc_ar
     else if (!S_ISREG(about.st_mode))
         *wrong = "it is no regular file";
     else if ((uint64_t)about.st_size != bytes)
-        *wrong = sc_arena_printf(arena, "it has %lld bytes, and its index says %" PRIu64, (long long)about.st_size, bytes);
+        *wrong = sc_arena_printf(arena, "it has %lld bytes, and its index says %" PRIu64,
+                                 (long long)about.st_size, bytes);
     return file;
 }
 
@@ -64,14 +65,16 @@ static const char *mismatch(int file, const char *id)
 {
     char begin[sizeof SC_STATE_SHARDS_BEGIN + SC_STATE_ID];
     size_t length = strlen(SC_STATE_SHARDS_BEGIN);
-    bool is_shards = read_at(file, begin, length + SC_STATE_ID, SC_STATE_SHARDS_AT) && memcmp(begin, SC_STATE_SHARDS_BEGIN, length) == 0;
+    bool is_shards = read_at(file, begin, length + SC_STATE_ID, SC_STATE_SHARDS_AT) &&
+                     memcmp(begin, SC_STATE_SHARDS_BEGIN, length) == 0;
     if (is_shards && memcmp(begin + length, id, SC_STATE_ID) != 0)
         return "it belongs to another state than its index";
     return "its checksum is wrong: it is damaged";
 }
 
 /* Checks a file. NULL, or what is wrong with it. */
-static const char *check_file(sc_arena *arena, const char *path, const sc_saved_file *about, const char *id, void *block)
+static const char *check_file(sc_arena *arena, const char *path, const sc_saved_file *about,
+                              const char *id, void *block)
 {
     const char *wrong;
     sc_checksum sum;
@@ -93,8 +96,8 @@ static const char *check_file(sc_arena *arena, const char *path, const sc_saved_
 
 /* Checks the files of this process's share, number `part` of `of`. *which: the first file that is
  * wrong. */
-static const char *check_files(sc_context *context, const char *folder, const sc_saved_index *index, uint32_t part, uint32_t of,
-                               const char **which)
+static const char *check_files(sc_context *context, const char *folder, const sc_saved_index *index,
+                               uint32_t part, uint32_t of, const char **which)
 {
     const char *wrong = NULL;
     void *block = malloc(BLOCK);
@@ -123,7 +126,8 @@ static void note_whole(sc_context *context, const char *folder, const char *refu
         if ((refused != NULL && strcmp(entry->path, refused) == 0) ||
             check_files(context, entry->path, &entry->index, 0, 1, &which) != NULL)
             continue;
-        sc_report_note(&context->diag, (sc_loc){0}, "the state of step %" PRIu64 " is whole: --resume %s goes on from it",
+        sc_report_note(&context->diag, (sc_loc){0},
+                       "the state of step %" PRIu64 " is whole: --resume %s goes on from it",
                        entry->index.step, entry->path);
         return;
     }
@@ -134,10 +138,13 @@ static void note_whole(sc_context *context, const char *folder, const char *refu
 static const char *folder_of(sc_context *context, const char *state)
 {
     const char *slash = strrchr(state, '/');
-    return slash == NULL ? "." : slash == state ? "/" : sc_arena_copy_text(&context->arena, state, (size_t)(slash - state));
+    return slash == NULL    ? "."
+           : slash == state ? "/"
+                            : sc_arena_copy_text(&context->arena, state, (size_t)(slash - state));
 }
 
-static const char *choose_entry(sc_context *context, const char *folder, const sc_state_entries *entries)
+static const char *choose_entry(sc_context *context, const char *folder,
+                                const sc_state_entries *entries)
 {
     const char *wrong, *latest = sc_state_latest(&context->arena, folder, &wrong);
     const sc_state_entry *newest = &entries->data[0], *named = NULL;
@@ -153,7 +160,8 @@ static const char *choose_entry(sc_context *context, const char *folder, const s
     if (named != NULL && named->wrong != NULL)
         return named->path; /* its index is rejected later, by name */
     if (named != NULL && named != newest)
-        sc_report(&context->diag, SC_D_newer_state, (sc_loc){0}, inside(context, folder, SC_STATE_LATEST), latest, newest->name, NULL);
+        sc_report(&context->diag, SC_D_newer_state, (sc_loc){0},
+                  inside(context, folder, SC_STATE_LATEST), latest, newest->name, NULL);
     return newest->path;
 }
 
@@ -170,24 +178,28 @@ static const char *choose_state(sc_context *context, const char *path)
         return choose_entry(context, path, &entries);
     refuse(context, path, "it has no state of a training run");
     if (access(inside(context, path, "state.safetensors"), F_OK) == 0)
-        sc_report_note(&context->diag, (sc_loc){0}, "it was written by an earlier version, whose states this one does not read");
+        sc_report_note(&context->diag, (sc_loc){0},
+                       "it was written by an earlier version, whose states this one does not read");
     return NULL;
 }
 
 static const char *read_parts(sc_context *context, sc_saved_state *out, const char **which)
 {
-    const char *wrong, *slash = strrchr(out->path, '/'), *name = slash == NULL ? out->path : slash + 1;
+    const char *wrong, *slash = strrchr(out->path, '/'),
+                       *name = slash == NULL ? out->path : slash + 1;
     *which = inside(context, out->path, SC_STATE_INDEX_NAME);
     if ((wrong = sc_state_index_read(context, *which, &out->index)) != NULL)
         return wrong;
-    if (strncmp(name, "step-", 5) == 0 && strcmp(name, sc_state_step_name(&context->arena, out->index.step)) != 0)
+    if (strncmp(name, "step-", 5) == 0 &&
+        strcmp(name, sc_state_step_name(&context->arena, out->index.step)) != 0)
         return sc_arena_printf(&context->arena, "it is that of step %" PRIu64, out->index.step);
     *which = inside(context, out->path, SC_STATE_COUNTS_NAME);
     if ((wrong = sc_state_counts_read(context, *which, &out->counts)) != NULL)
         return wrong;
     if (strcmp(out->counts.id, out->index.id) != 0 || out->counts.steps != out->index.step)
         return sc_arena_printf(&context->arena,
-                               "it belongs to another state than its index: it is of step %" PRIu64 ", that of step %" PRIu64,
+                               "it belongs to another state than its index: it is of step %" PRIu64
+                               ", that of step %" PRIu64,
                                out->counts.steps, out->index.step);
     return NULL;
 }
@@ -198,7 +210,8 @@ bool sc_saved_state_read(sc_context *context, const char *given, sc_saved_state 
     const char *which;
     while (length > 1 && given[length - 1] == '/')
         length--;
-    *out = (sc_saved_state){.path = choose_state(context, sc_arena_copy_text(&context->arena, given, length))};
+    *out = (sc_saved_state){
+        .path = choose_state(context, sc_arena_copy_text(&context->arena, given, length))};
     if (out->path == NULL)
         return false;
     const char *wrong = read_parts(context, out, &which);
@@ -232,12 +245,13 @@ bool sc_saved_state_fits(sc_context *context, const sc_saved_state *saved, const
         }
     }
     sc_report(&context->diag, SC_D_bad_data, (sc_loc){0},
-              sc_arena_printf(&context->arena, "%s is the state of another program: it has '%s', and this one '%s'", saved->path,
-                              line_text(context, a), line_text(context, b)),
+              sc_arena_printf(&context->arena,
+                              "%s is the state of another program: it has '%s', and this one '%s'",
+                              saved->path, line_text(context, a), line_text(context, b)),
               NULL);
-    sc_report_note(
-        &context->diag, (sc_loc){0},
-        "plan and mesh may change, the program, its sizes, precision and optimizers may not; --save and --weights carry parameters over");
+    sc_report_note(&context->diag, (sc_loc){0},
+                   "plan and mesh may change, the program, its sizes, precision and optimizers may "
+                   "not; --save and --weights carry parameters over");
     return false;
 }
 
@@ -273,10 +287,13 @@ static bool open_block_file(restoring *r, block_file *file, uint32_t index)
         close(file->file);
     if (file->block == NULL)
         file->block = malloc(BLOCK);
-    *file = (block_file){.index = index, .block = file->block, .file = open_file(path, about->bytes, &wrong, &r->context->arena)};
+    *file = (block_file){.index = index,
+                         .block = file->block,
+                         .file = open_file(path, about->bytes, &wrong, &r->context->arena)};
     if (wrong == NULL && file->block == NULL)
         wrong = "there is not enough memory to read it";
-    if (wrong == NULL && (!read_at(file->file, &header, sizeof header, 0) || header > about->bytes - sizeof header))
+    if (wrong == NULL &&
+        (!read_at(file->file, &header, sizeof header, 0) || header > about->bytes - sizeof header))
         wrong = "its header is wrong";
     file->data = sizeof header + header;
     file->size = about->bytes;
@@ -301,16 +318,20 @@ static bool read_bytes(restoring *r, uint32_t index, uint64_t at, size_t length,
         if (ok)
             memcpy(to, file->block + (at - file->at), length);
     }
-    return ok || refuse(r->context, inside(r->context, r->saved->path, r->saved->index.files.data[index].name), "it cannot be read again");
+    return ok || refuse(r->context,
+                        inside(r->context, r->saved->path, r->saved->index.files.data[index].name),
+                        "it cannot be read again");
 }
 
 /* Reads the part of a saved shard that belongs to this rank's shard. */
-static bool read_part(restoring *r, const sc_saved_shard *shard, const sc_shard_place *place, size_t size, char *local)
+static bool read_part(restoring *r, const sc_saved_shard *shard, const sc_shard_place *place,
+                      size_t size, char *local)
 {
     int64_t sizes[SHARDC_TENSOR_MAX_RANK], from[SHARDC_TENSOR_MAX_RANK], to[SHARDC_TENSOR_MAX_RANK];
     for (uint32_t d = 0; d < place->rank; d++) {
         int64_t first = shard->first[d] > place->first[d] ? shard->first[d] : place->first[d];
-        int64_t shard_end = shard->first[d] + shard->sizes[d], end = place->first[d] + place->sizes[d];
+        int64_t shard_end = shard->first[d] + shard->sizes[d],
+                end = place->first[d] + place->sizes[d];
         sizes[d] = (shard_end < end ? shard_end : end) - first;
         from[d] = first - shard->first[d];
         to[d] = first - place->first[d];
@@ -318,14 +339,16 @@ static bool read_part(restoring *r, const sc_saved_shard *shard, const sc_shard_
             return true;
     }
     bool ok = true;
-    sc_rows rows = sc_rows_begin(place->rank, sizes, (sc_rows_place){shard->sizes, from}, (sc_rows_place){place->local, to});
+    sc_rows rows = sc_rows_begin(place->rank, sizes, (sc_rows_place){shard->sizes, from},
+                                 (sc_rows_place){place->local, to});
     for (; ok && !rows.is_done; sc_rows_next(&rows))
-        ok = read_bytes(r, shard->file, shard->begin + (uint64_t)rows.a_at * size, (size_t)rows.length * size,
-                        local + (size_t)rows.b_at * size);
+        ok = read_bytes(r, shard->file, shard->begin + (uint64_t)rows.a_at * size,
+                        (size_t)rows.length * size, local + (size_t)rows.b_at * size);
     return ok;
 }
 
-static bool restore_shard(restoring *r, uint32_t state, uint32_t rank, const sc_saved_tensor *tensor)
+static bool restore_shard(restoring *r, uint32_t state, uint32_t rank,
+                          const sc_saved_tensor *tensor)
 {
     const sc_machine *machine = r->machine;
     shardc_error error = {.text = ""};
@@ -343,7 +366,8 @@ static bool restore_shard(restoring *r, uint32_t state, uint32_t rank, const sc_
     }
     if (machine->verbs->write_shard(machine->self, state, rank, local, &error))
         return true;
-    sc_report(&r->context->diag, SC_D_run_failed, (sc_loc){0}, sc_arena_printf(&r->context->arena, "%s", error.text), NULL);
+    sc_report(&r->context->diag, SC_D_run_failed, (sc_loc){0},
+              sc_arena_printf(&r->context->arena, "%s", error.text), NULL);
     return false;
 }
 
@@ -351,17 +375,21 @@ static bool restore_tensor(restoring *r, uint32_t index)
 {
     uint32_t state = sc_trainer_state(r->trainer, index);
     const shardc_tensor_info *info = &r->machine->states[state];
-    const uint32_t *found = sc_map_find(&r->saved->index.by_name, sc_intern_text(&r->context->names, info->name));
+    const uint32_t *found =
+        sc_map_find(&r->saved->index.by_name, sc_intern_text(&r->context->names, info->name));
     if (found == NULL)
         return refuse(r->context, r->saved->path,
-                      sc_arena_printf(&r->context->arena, "it has no '%s', which this program needs", info->name));
+                      sc_arena_printf(&r->context->arena,
+                                      "it has no '%s', which this program needs", info->name));
     const sc_saved_tensor *tensor = &r->saved->index.tensors.data[*found];
-    bool fits = tensor->rank == info->rank && tensor->element == sc_element_of_dtype(sc_dtype_find(info->dtype));
+    bool fits = tensor->rank == info->rank &&
+                tensor->element == sc_element_of_dtype(sc_dtype_find(info->dtype));
     for (uint32_t d = 0; fits && d < info->rank; d++)
         fits = tensor->sizes[d] == info->dims[d].size;
     if (!fits)
         return refuse(r->context, r->saved->path,
-                      sc_arena_printf(&r->context->arena, "'%s' is not of this program's shape or dtype", info->name));
+                      sc_arena_printf(&r->context->arena,
+                                      "'%s' is not of this program's shape or dtype", info->name));
     bool ok = true;
     for (uint32_t i = 0; ok && i < r->machine->local_ranks; i++)
         ok = restore_shard(r, state, r->machine->first_rank + i, tensor);
@@ -372,18 +400,23 @@ static bool has_no_more(restoring *r)
 {
     sc_map known = {.arena = &r->context->arena};
     for (uint32_t i = 0; i < sc_trainer_state_count(r->trainer); i++)
-        sc_map_insert(&known, sc_intern_text(&r->context->names, sc_trainer_state_name(r->trainer, i)), 0, NULL);
+        sc_map_insert(&known,
+                      sc_intern_text(&r->context->names, sc_trainer_state_name(r->trainer, i)), 0,
+                      NULL);
     for (uint32_t i = 0; i < r->saved->index.tensors.count; i++) {
         const char *name = r->saved->index.tensors.data[i].name;
         if (sc_map_find(&known, sc_intern_text(&r->context->names, name)) == NULL)
-            return refuse(r->context, r->saved->path, sc_arena_printf(&r->context->arena, "it has '%s', which this program lacks", name));
+            return refuse(
+                r->context, r->saved->path,
+                sc_arena_printf(&r->context->arena, "it has '%s', which this program lacks", name));
     }
     return true;
 }
 
 static bool restore_values(restoring *r)
 {
-    bool ok = r->machine->room_bytes == 0 || (r->room = malloc((size_t)r->machine->room_bytes)) != NULL;
+    bool ok =
+        r->machine->room_bytes == 0 || (r->room = malloc((size_t)r->machine->room_bytes)) != NULL;
     if (!ok)
         refuse(r->context, r->saved->path, "there is not enough memory for its largest shard");
     for (uint32_t i = 0; i < OPEN_FILES; i++)
@@ -405,12 +438,14 @@ static bool restore_values(restoring *r)
 /* Checks that all processes resume from the same checkpoint, the first one's. */
 static bool same_everywhere(restoring *r)
 {
-    int64_t id = (int64_t)sc_checksum_of(r->saved->index.id, SC_STATE_ID), first = r->machine->is_first ? id : 0;
+    int64_t id = (int64_t)sc_checksum_of(r->saved->index.id, SC_STATE_ID),
+            first = r->machine->is_first ? id : 0;
     shardc_error error = {.text = ""};
     if (r->machine->verbs->sum == NULL)
         return true;
     if (!r->machine->verbs->sum(r->machine->self, &first, 1, "which state is resumed", &error))
-        return refuse(r->context, r->saved->path, sc_arena_printf(&r->context->arena, "%s", error.text));
+        return refuse(r->context, r->saved->path,
+                      sc_arena_printf(&r->context->arena, "%s", error.text));
     return first == id || refuse(r->context, r->saved->path, "rank 0 goes on from another state");
 }
 
@@ -421,16 +456,21 @@ static bool agree(restoring *r, bool ok)
     shardc_error error = {.text = ""};
     if (r->machine->verbs->sum == NULL)
         return ok;
-    if (!r->machine->verbs->sum(r->machine->self, &failures, 1, "whether the state is whole", &error))
-        return refuse(r->context, r->saved->path, sc_arena_printf(&r->context->arena, "%s", error.text));
-    return failures == 0 || (ok && refuse(r->context, r->saved->path, "another rank cannot go on from it: its message says why"));
+    if (!r->machine->verbs->sum(r->machine->self, &failures, 1, "whether the state is whole",
+                                &error))
+        return refuse(r->context, r->saved->path,
+                      sc_arena_printf(&r->context->arena, "%s", error.text));
+    return failures == 0 ||
+           (ok && refuse(r->context, r->saved->path,
+                         "another rank cannot go on from it: its message says why"));
 }
 
 /* Checks all files; the processes share the work. */
 static bool is_whole(restoring *r)
 {
     const sc_machine *machine = r->machine;
-    const char *which, *wrong = check_files(r->context, r->saved->path, &r->saved->index, machine->first_rank / machine->local_ranks,
+    const char *which, *wrong = check_files(r->context, r->saved->path, &r->saved->index,
+                                            machine->first_rank / machine->local_ranks,
                                             machine->rank_count / machine->local_ranks, &which);
     if (wrong == NULL)
         return true;
@@ -441,8 +481,12 @@ static bool is_whole(restoring *r)
 
 bool sc_saved_state_restore(sc_context *context, const sc_saved_state *saved, sc_trainer *trainer)
 {
-    restoring r = {.context = context, .saved = saved, .trainer = trainer, .machine = sc_trainer_machine(trainer)};
-    if (!agree(&r, same_everywhere(&r)) || !agree(&r, is_whole(&r)) || !agree(&r, restore_values(&r)))
+    restoring r = {.context = context,
+                   .saved = saved,
+                   .trainer = trainer,
+                   .machine = sc_trainer_machine(trainer)};
+    if (!agree(&r, same_everywhere(&r)) || !agree(&r, is_whole(&r)) ||
+        !agree(&r, restore_values(&r)))
         return false;
     sc_trainer_set_steps(trainer, saved->counts.steps, saved->counts.skipped);
     return true;

@@ -32,7 +32,8 @@ static bool fail(sc_state_saver *s, const char *path, int reason)
 
 static bool failed(sc_state_saver *s, const char *text)
 {
-    sc_report(&s->context->diag, SC_D_run_failed, (sc_loc){0}, sc_arena_printf(&s->context->arena, "%s", text), NULL);
+    sc_report(&s->context->diag, SC_D_run_failed, (sc_loc){0},
+              sc_arena_printf(&s->context->arena, "%s", text), NULL);
     return false;
 }
 
@@ -47,13 +48,15 @@ static bool agree(sc_state_saver *s, bool ok, uint32_t count, const char *what)
     shardc_error error = {.text = ""};
     s->numbers[0] = !ok;
     s->numbers[1] = ok ? 0 : s->machine->first_rank;
-    if (s->machine->verbs->sum != NULL && !s->machine->verbs->sum(s->machine->self, s->numbers, AGREED + count, what, &error))
+    if (s->machine->verbs->sum != NULL &&
+        !s->machine->verbs->sum(s->machine->self, s->numbers, AGREED + count, what, &error))
         return failed(s, error.text);
     if (s->numbers[0] == 0 || !ok)
         return ok;
     if (s->numbers[0] == 1)
-        return failed(
-            s, sc_arena_printf(&s->context->arena, "rank %lld cannot save the state: its message says why", (long long)s->numbers[1]));
+        return failed(s, sc_arena_printf(&s->context->arena,
+                                         "rank %lld cannot save the state: its message says why",
+                                         (long long)s->numbers[1]));
     return failed(s, "several ranks cannot save the state: their messages say why");
 }
 
@@ -68,7 +71,8 @@ static bool share_id(sc_state_saver *s, char id[SC_STATE_ID + 1], bool ok)
         s->numbers[AGREED + i] = first ? (int64_t)strtoull(drawn[i], NULL, 16) : 0;
     if (!agree(s, ok, 2, "the name of a state"))
         return false;
-    snprintf(id, SC_STATE_ID + 1, "%016" PRIx64 "%016" PRIx64, (uint64_t)s->numbers[AGREED], (uint64_t)s->numbers[AGREED + 1]);
+    snprintf(id, SC_STATE_ID + 1, "%016" PRIx64 "%016" PRIx64, (uint64_t)s->numbers[AGREED],
+             (uint64_t)s->numbers[AGREED + 1]);
     return true;
 }
 
@@ -100,46 +104,56 @@ static uint64_t place_bytes(const sc_shard_place *place, sc_element element)
 
 /* ---- the file of a rank ---- */
 
-static char *header_of(sc_state_saver *s, sc_arena *arena, uint32_t rank, const sc_train_state *state, size_t *length)
+static char *header_of(sc_state_saver *s, sc_arena *arena, uint32_t rank,
+                       const sc_train_state *state, size_t *length)
 {
     uint32_t count = 0, all = sc_trainer_state_count(s->trainer);
     sc_safetensors_item *items = sc_arena_array(arena, all + 1u, sizeof *items);
     sc_safetensors_error error = {0};
     sc_shard_place place;
     const sc_safetensors_pair metadata[] = {
-        {"format", SC_STATE_FORMAT}, {"id", state->id}, {"step", sc_arena_printf(arena, "%" PRIu64, state->steps)}};
+        {"format", SC_STATE_FORMAT},
+        {"id", state->id},
+        {"step", sc_arena_printf(arena, "%" PRIu64, state->steps)}};
     for (uint32_t i = 0; i < all; i++) {
         if (!gives(s, i, rank, &place))
             continue;
         uint64_t *shape = sc_arena_array(arena, place.rank + 1u, sizeof *shape);
         for (uint32_t d = 0; d < place.rank; d++)
             shape[d] = (uint64_t)place.sizes[d];
-        items[count++] = (sc_safetensors_item){
-            .name = sc_trainer_state_name(s->trainer, i), .element = element_of(s, i), .rank = place.rank, .shape = shape};
+        items[count++] = (sc_safetensors_item){.name = sc_trainer_state_name(s->trainer, i),
+                                               .element = element_of(s, i),
+                                               .rank = place.rank,
+                                               .shape = shape};
     }
-    char *header = count == 0 ? NULL : sc_safetensors_header(items, count, metadata, 3, length, &error);
+    char *header =
+        count == 0 ? NULL : sc_safetensors_header(items, count, metadata, 3, length, &error);
     if (error.count > 0)
         failed(s, sc_arena_copy_text(arena, error.text, strcspn(error.text, "\n")));
     return header;
 }
 
 /* Writes the shard without its padding. */
-static bool add_shard(sc_state_saver *s, uint32_t index, uint32_t rank, const sc_shard_place *place, sc_durable *file)
+static bool add_shard(sc_state_saver *s, uint32_t index, uint32_t rank, const sc_shard_place *place,
+                      sc_durable *file)
 {
     shardc_error error = {.text = ""};
     const char *local;
     size_t size = sc_element_size(element_of(s, index));
     const void *read;
-    if (!s->machine->verbs->read_shard(s->machine->self, sc_trainer_state(s->trainer, index), rank, s->room, &read, &error))
+    if (!s->machine->verbs->read_shard(s->machine->self, sc_trainer_state(s->trainer, index), rank,
+                                       s->room, &read, &error))
         return failed(s, error.text);
     local = read;
-    sc_rows rows = sc_rows_begin(place->rank, place->sizes, (sc_rows_place){place->local, NULL}, (sc_rows_place){place->sizes, NULL});
+    sc_rows rows = sc_rows_begin(place->rank, place->sizes, (sc_rows_place){place->local, NULL},
+                                 (sc_rows_place){place->sizes, NULL});
     for (; !rows.is_done && file->reason == 0; sc_rows_next(&rows))
         sc_durable_add(file, local + (size_t)rows.a_at * size, (size_t)rows.length * size);
     return file->reason == 0;
 }
 
-static bool write_rank(sc_state_saver *s, sc_arena *arena, const char *folder, uint32_t rank, const sc_train_state *state)
+static bool write_rank(sc_state_saver *s, sc_arena *arena, const char *folder, uint32_t rank,
+                       const sc_train_state *state)
 {
     uint32_t errors = s->context->diag.errors;
     size_t length;
@@ -163,7 +177,8 @@ static bool write_rank(sc_state_saver *s, sc_arena *arena, const char *folder, u
 
 /* ---- files common to all ranks ---- */
 
-static bool write_text(sc_state_saver *s, const char *folder, const char *name, const char *text, sc_saved_file *out)
+static bool write_text(sc_state_saver *s, const char *folder, const char *name, const char *text,
+                       sc_saved_file *out)
 {
     sc_arena *arena = &s->context->arena;
     sc_durable file;
@@ -176,12 +191,14 @@ static bool write_text(sc_state_saver *s, const char *folder, const char *name, 
     return ok || fail(s, sc_arena_printf(arena, "%s/%s", folder, name), file.reason);
 }
 
-static void add_tensor(sc_state_saver *s, sc_arena *arena, uint32_t index, const uint32_t *files, uint64_t *ends, sc_saved_index *out)
+static void add_tensor(sc_state_saver *s, sc_arena *arena, uint32_t index, const uint32_t *files,
+                       uint64_t *ends, sc_saved_index *out)
 {
     const shardc_tensor_info *info = &s->machine->states[sc_trainer_state(s->trainer, index)];
     sc_saved_tensor *tensor = sc_vec_push(arena, &out->tensors);
     sc_shard_place place;
-    *tensor = (sc_saved_tensor){.name = info->name, .element = element_of(s, index), .rank = info->rank};
+    *tensor =
+        (sc_saved_tensor){.name = info->name, .element = element_of(s, index), .rank = info->rank};
     for (uint32_t d = 0; d < info->rank; d++)
         tensor->sizes[d] = info->dims[d].size;
     for (uint32_t rank = 0; rank < s->machine->rank_count; rank++) {
@@ -195,10 +212,14 @@ static void add_tensor(sc_state_saver *s, sc_arena *arena, uint32_t index, const
     }
 }
 
-static const char *index_text(sc_state_saver *s, sc_arena *arena, const sc_train_state *state, const sc_saved_file *counts)
+static const char *index_text(sc_state_saver *s, sc_arena *arena, const sc_train_state *state,
+                              const sc_saved_file *counts)
 {
-    sc_saved_index index = {
-        .id = state->id, .step = state->steps, .save = s->folder.save, .has_held_out = state->has_held_out, .held_out = state->held_out};
+    sc_saved_index index = {.id = state->id,
+                            .step = state->steps,
+                            .save = s->folder.save,
+                            .has_held_out = state->has_held_out,
+                            .held_out = state->held_out};
     uint32_t *files = sc_arena_array(arena, s->machine->rank_count, sizeof *files);
     uint64_t *ends = sc_arena_array(arena, s->machine->rank_count, sizeof *ends);
     *sc_vec_push(arena, &index.files) = *counts;
@@ -207,7 +228,8 @@ static const char *index_text(sc_state_saver *s, sc_arena *arena, const sc_train
         if (numbers[0] == 0)
             continue;
         files[rank] = index.files.count;
-        *sc_vec_push(arena, &index.files) = (sc_saved_file){sc_state_rank_file(arena, rank), (uint64_t)numbers[0], (uint64_t)numbers[1]};
+        *sc_vec_push(arena, &index.files) = (sc_saved_file){
+            sc_state_rank_file(arena, rank), (uint64_t)numbers[0], (uint64_t)numbers[1]};
     }
     for (uint32_t i = 0; i < sc_trainer_state_count(s->trainer); i++)
         add_tensor(s, arena, i, files, ends, &index);
@@ -218,8 +240,10 @@ static bool write_common(sc_state_saver *s, sc_arena *arena, const sc_train_stat
 {
     sc_saved_file counts, index;
     const char *folder = s->folder.made;
-    return write_text(s, folder, SC_STATE_COUNTS_NAME, sc_state_counts_text(arena, state), &counts) &&
-           write_text(s, folder, SC_STATE_INDEX_NAME, index_text(s, arena, state, &counts), &index) &&
+    return write_text(s, folder, SC_STATE_COUNTS_NAME, sc_state_counts_text(arena, state),
+                      &counts) &&
+           write_text(s, folder, SC_STATE_INDEX_NAME, index_text(s, arena, state, &counts),
+                      &index) &&
            sc_state_folder_publish(s->context, &s->folder, state->steps, s->keep, s->best);
 }
 
@@ -234,7 +258,8 @@ static bool save(sc_state_saver *s, const sc_train_state *given)
     if (!share_id(s, id, true))
         return false;
     state.id = id;
-    if (!agree(s, !machine->is_first || sc_state_folder_begin(s->context, &s->folder, id), 0, "the folder of a state"))
+    if (!agree(s, !machine->is_first || sc_state_folder_begin(s->context, &s->folder, id), 0,
+               "the folder of a state"))
         return false;
     const char *folder = sc_arena_printf(arena, "%s/tmp-%.*s", s->path, SC_DURABLE_ID, id);
     bool ok = true;
@@ -243,7 +268,8 @@ static bool save(sc_state_saver *s, const sc_train_state *given)
         ok = write_rank(s, arena, folder, machine->first_rank + i, &state);
     if (!agree(s, ok, 2 * machine->rank_count, "the files of a state"))
         return false;
-    return agree(s, !machine->is_first || write_common(s, arena, &state), 0, "the index of a state");
+    return agree(s, !machine->is_first || write_common(s, arena, &state), 0,
+                 "the index of a state");
 }
 
 typedef struct save_call {
@@ -290,8 +316,10 @@ static bool check_room(sc_state_saver *s, uint64_t saves)
     if (needed <= free_bytes)
         return true;
     sc_report(&s->context->diag, SC_D_cannot_write, (sc_loc){0}, s->path,
-              sc_arena_printf(&s->context->arena, "%llu state%s of %.0f bytes will be there, but the disk has %.0f free",
-                              (unsigned long long)more, more == 1 ? "" : "s", (double)s->bytes, free_bytes),
+              sc_arena_printf(
+                  &s->context->arena,
+                  "%llu state%s of %.0f bytes will be there, but the disk has %.0f free",
+                  (unsigned long long)more, more == 1 ? "" : "s", (double)s->bytes, free_bytes),
               NULL);
     return false;
 }
@@ -310,8 +338,13 @@ static bool see_folder(sc_state_saver *s, const char *token)
     if (sc_state_folder_has(s->path, token))
         return true;
     sc_report(&s->context->diag, SC_D_cannot_write, (sc_loc){0}, s->path,
-              sc_arena_printf(&s->context->arena, "rank %u does not see the folder that rank 0 has opened", s->machine->first_rank), NULL);
-    sc_report_note(&s->context->diag, (sc_loc){0}, "all ranks write their shards there: it must be on a file system that they share");
+              sc_arena_printf(&s->context->arena,
+                              "rank %u does not see the folder that rank 0 has opened",
+                              s->machine->first_rank),
+              NULL);
+    sc_report_note(
+        &s->context->diag, (sc_loc){0},
+        "all ranks write their shards there: it must be on a file system that they share");
     return false;
 }
 
@@ -320,7 +353,9 @@ static bool list_states(sc_state_saver *s)
     for (uint32_t i = 0; i < sc_trainer_state_count(s->trainer); i++) {
         const shardc_tensor_info *info = &s->machine->states[sc_trainer_state(s->trainer, i)];
         if (info->is_partial)
-            return failed(s, sc_arena_printf(&s->context->arena, "'%s' is a sum that is not done: it cannot be saved", info->name));
+            return failed(s, sc_arena_printf(&s->context->arena,
+                                             "'%s' is a sum that is not done: it cannot be saved",
+                                             info->name));
         s->bytes += (uint64_t)info->count * sc_element_size(element_of(s, i));
     }
     return true;
@@ -335,14 +370,19 @@ static bool open_saver(sc_state_saver *s, uint64_t saves, bool goes_on)
     if (s->machine->room_bytes > 0)
         s->room = malloc((size_t)s->machine->room_bytes);
     if (s->machine->room_bytes > 0 && s->room == NULL)
-        ok = failed(s, sc_arena_printf(&s->context->arena, "there is not enough memory to write states: %lld bytes for the largest shard",
-                                       (long long)s->machine->room_bytes));
+        ok = failed(
+            s, sc_arena_printf(
+                   &s->context->arena,
+                   "there is not enough memory to write states: %lld bytes for the largest shard",
+                   (long long)s->machine->room_bytes));
     return share_id(s, id, ok && list_states(s)) &&
-           agree(s, !s->machine->is_first || hold_folder(s, id, saves, goes_on), 0, "the folder of states") &&
+           agree(s, !s->machine->is_first || hold_folder(s, id, saves, goes_on), 0,
+                 "the folder of states") &&
            agree(s, s->machine->is_first || see_folder(s, id), 0, "the folder of states");
 }
 
-sc_state_saver *sc_state_saver_open(sc_context *context, const char *path, const sc_trainer *trainer, uint32_t keep, bool best,
+sc_state_saver *sc_state_saver_open(sc_context *context, const char *path,
+                                    const sc_trainer *trainer, uint32_t keep, bool best,
                                     uint64_t saves, bool goes_on)
 {
     size_t length = strlen(path);

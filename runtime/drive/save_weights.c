@@ -17,8 +17,9 @@ typedef struct target {
     uint32_t rank;
     uint64_t shape[SC_MAX_WEIGHT_DIMS];
     int64_t elements, given; /* given: filled by parameters so far */
-    uint64_t *bits;          /* which elements are filled; NULL while one parameter fills all or none do */
-    uint32_t first, last;    /* the parameters that fill it, in order */
+    /* which elements are filled; NULL while one parameter fills all or none do */
+    uint64_t *bits;
+    uint32_t first, last; /* the parameters that fill it, in order */
     bool is_listed;
 } target;
 
@@ -57,11 +58,16 @@ static uint32_t add_target(sc_weights_file *f, uint32_t index, const char *name)
     const sc_fact_param *param = param_of(f, index);
     sc_element element = sc_element_of_dtype(param->dtype);
     bool is_new;
-    uint32_t at = *sc_map_insert(&f->by_name, sc_intern_text(&f->context->names, name), f->targets.count, &is_new);
+    uint32_t at = *sc_map_insert(&f->by_name, sc_intern_text(&f->context->names, name),
+                                 f->targets.count, &is_new);
     if (is_new) {
         target *made = sc_vec_push(&f->context->arena, &f->targets);
-        *made = (target){
-            .name = name, .element = element, .elements = param->layout.elements, .first = index, .last = index, .rank = param->shape_rank};
+        *made = (target){.name = name,
+                         .element = element,
+                         .elements = param->layout.elements,
+                         .first = index,
+                         .last = index,
+                         .rank = param->shape_rank};
         memcpy(made->shape, param->shape, sizeof made->shape);
         return at;
     }
@@ -71,8 +77,10 @@ static uint32_t add_target(sc_weights_file *f, uint32_t index, const char *name)
     if (into->elements == param->layout.elements)
         return at;
     report(f, index,
-           sc_arena_printf(&f->context->arena, "tensor '%s' would have %lld elements for '%s', but %lld for '%s'", into->name,
-                           (long long)param->layout.elements, param->path, (long long)into->elements, param_of(f, into->first)->path));
+           sc_arena_printf(&f->context->arena,
+                           "tensor '%s' would have %lld elements for '%s', but %lld for '%s'",
+                           into->name, (long long)param->layout.elements, param->path,
+                           (long long)into->elements, param_of(f, into->first)->path));
     return NO_TARGET;
 }
 
@@ -84,7 +92,8 @@ static bool give_element(sc_weights_file *f, target *into, int64_t element)
     if (into->given == into->elements)
         return false;
     if (into->bits == NULL)
-        into->bits = sc_arena_array(&f->context->arena, (size_t)(into->elements / 64) + 1, sizeof *into->bits);
+        into->bits = sc_arena_array(&f->context->arena, (size_t)(into->elements / 64) + 1,
+                                    sizeof *into->bits);
     uint64_t bit = (uint64_t)1 << element % 64, *word = &into->bits[element / 64];
     if ((*word & bit) != 0)
         return false;
@@ -103,11 +112,13 @@ static bool give(sc_weights_file *f, uint32_t index, uint32_t *taken)
     int64_t each = count / param->tensor_count;
     bool whole = true;
     for (uint32_t i = 0; whole && i < param->tensor_count; i++)
-        whole = f->targets.data[targets[i]].given == 0 && f->targets.data[targets[i]].elements == each;
+        whole =
+            f->targets.data[targets[i]].given == 0 && f->targets.data[targets[i]].elements == each;
     for (uint32_t i = 0; whole && i < param->tensor_count; i++)
         f->targets.data[targets[i]].given = each;
     sc_weight_place place = {{0}};
-    for (int64_t e = 0; !whole && e < count; e++, sc_weight_next(&param->layout, param->sizes, &place)) {
+    for (int64_t e = 0; !whole && e < count;
+         e++, sc_weight_next(&param->layout, param->sizes, &place)) {
         *taken = targets[sc_weight_tensor(&param->layout, param->sizes, &place)];
         if (!give_element(f, &f->targets.data[*taken], sc_weight_element(&param->layout, &place)))
             return false;
@@ -119,7 +130,8 @@ static void add_param(sc_weights_file *f, uint32_t index)
 {
     const sc_fact_param *param = param_of(f, index);
     uint32_t taken;
-    f->shares[index] = sc_arena_array(&f->context->arena, param->tensor_count, sizeof *f->shares[index]);
+    f->shares[index] =
+        sc_arena_array(&f->context->arena, param->tensor_count, sizeof *f->shares[index]);
     for (uint32_t i = 0; i < param->tensor_count; i++) {
         f->shares[index][i] = add_target(f, index, param->tensors[i]);
         if (f->shares[index][i] == NO_TARGET)
@@ -129,9 +141,12 @@ static void add_param(sc_weights_file *f, uint32_t index)
         return;
     const target *into = &f->targets.data[taken];
     report(f, index,
-           sc_arena_printf(&f->context->arena, "'%s' and '%s' would be written to the same elements of tensor '%s'", param->path,
-                           param_of(f, into->first)->path, into->name));
-    sc_report_note(&f->context->diag, (sc_loc){0}, "a weights block that files are written through gives each parameter its own elements");
+           sc_arena_printf(&f->context->arena,
+                           "'%s' and '%s' would be written to the same elements of tensor '%s'",
+                           param->path, param_of(f, into->first)->path, into->name));
+    sc_report_note(
+        &f->context->diag, (sc_loc){0},
+        "a weights block that files are written through gives each parameter its own elements");
 }
 
 static void check_complete(sc_weights_file *f)
@@ -145,9 +160,12 @@ static void check_complete(sc_weights_file *f)
             missing++;
         report(f, into->first,
                sc_arena_printf(&f->context->arena,
-                               "tensor '%s' has %lld elements, but parameters give %lld of them; element %lld is none's", into->name,
-                               (long long)into->elements, (long long)into->given, (long long)missing));
-        sc_report_note(&f->context->diag, (sc_loc){0}, "give each part of it a line, or the parameters tensors of their own");
+                               "tensor '%s' has %lld elements, but parameters give %lld of them; "
+                               "element %lld is none's",
+                               into->name, (long long)into->elements, (long long)into->given,
+                               (long long)missing));
+        sc_report_note(&f->context->diag, (sc_loc){0},
+                       "give each part of it a line, or the parameters tensors of their own");
     }
 }
 
@@ -156,13 +174,15 @@ static void check_complete(sc_weights_file *f)
 static bool fits_all(const sc_weights_file *f, uint32_t index, const sc_safetensor *tensor)
 {
     int64_t sizes[SC_MAX_WEIGHT_DIMS];
-    if (tensor->rank > SC_MAX_WEIGHT_DIMS || tensor->count != (uint64_t)f->targets.data[index].elements)
+    if (tensor->rank > SC_MAX_WEIGHT_DIMS ||
+        tensor->count != (uint64_t)f->targets.data[index].elements)
         return false;
     for (uint32_t i = 0; i < tensor->rank; i++)
         sizes[i] = (int64_t)tensor->shape[i];
     for (uint32_t p = 0; p < f->weights->count; p++) {
         for (uint32_t i = 0; i < param_of(f, p)->tensor_count; i++) {
-            if (f->shares[p][i] == index && !sc_weight_layout_fits(&param_of(f, p)->layout, tensor->rank, sizes))
+            if (f->shares[p][i] == index &&
+                !sc_weight_layout_fits(&param_of(f, p)->layout, tensor->rank, sizes))
                 return false;
         }
     }
@@ -204,11 +224,13 @@ static void order_targets(sc_weights_file *f)
     }
 }
 
-sc_weights_file *sc_weights_file_new(sc_context *context, const sc_fact_weights *weights, const char *like)
+sc_weights_file *sc_weights_file_new(sc_context *context, const sc_fact_weights *weights,
+                                     const char *like)
 {
     uint32_t errors = context->diag.errors;
     sc_weights_file *f = sc_arena_alloc(&context->arena, sizeof *f);
-    *f = (sc_weights_file){.context = context, .weights = weights, .by_name = {.arena = &context->arena}};
+    *f = (sc_weights_file){
+        .context = context, .weights = weights, .by_name = {.arena = &context->arena}};
     f->shares = sc_arena_array(&context->arena, weights->count + 1u, sizeof *f->shares);
     for (uint32_t i = 0; i < weights->count; i++)
         add_param(f, i);
@@ -226,7 +248,8 @@ sc_weights_file *sc_weights_file_new(sc_context *context, const sc_fact_weights 
 
 static bool report_unwritten(const sc_weights_file *f, const char *path, const char *reason)
 {
-    sc_report(&f->context->diag, SC_D_cannot_write, (sc_loc){0}, path, sc_arena_printf(&f->context->arena, "%s", reason), NULL);
+    sc_report(&f->context->diag, SC_D_cannot_write, (sc_loc){0}, path,
+              sc_arena_printf(&f->context->arena, "%s", reason), NULL);
     return false;
 }
 
@@ -240,13 +263,16 @@ bool sc_weights_file_try(const sc_weights_file *f, const char *path)
         return report_unwritten(f, path, strerror(file.file.reason));
     (void)sc_replacement_end(&file, false);
     for (uint32_t i = 0; i < f->targets.count; i++)
-        needed += (double)f->targets.data[i].elements * (double)sc_element_size(f->targets.data[i].element);
+        needed += (double)f->targets.data[i].elements *
+                  (double)sc_element_size(f->targets.data[i].element);
     char *folder = sc_parent_folder(path);
     bool fits = folder == NULL || !sc_free_bytes(folder, &free_bytes) || needed <= free_bytes;
     free(folder);
     return fits ||
            report_unwritten(f, path,
-                            sc_arena_printf(&f->context->arena, "it will have %.0f bytes, but the disk has %.0f free", needed, free_bytes));
+                            sc_arena_printf(&f->context->arena,
+                                            "it will have %.0f bytes, but the disk has %.0f free",
+                                            needed, free_bytes));
 }
 
 /* ---- writing ---- */
@@ -274,14 +300,18 @@ static bool fill(saving *s, uint32_t param, const sc_array *array)
     for (uint32_t i = 0; i < about->tensor_count; i++) {
         const target *into = &f->targets.data[f->shares[param][i]];
         void **raw = &s->raw[f->shares[param][i]];
-        if (*raw == NULL && (*raw = calloc((size_t)into->elements, sc_element_size(into->element))) == NULL)
+        if (*raw == NULL &&
+            (*raw = calloc((size_t)into->elements, sc_element_size(into->element))) == NULL)
             return failed(f, "there is not enough memory to write the parameters");
     }
-    for (int64_t e = 0; e < array->count; e++, sc_weight_next(&about->layout, about->sizes, &place)) {
+    for (int64_t e = 0; e < array->count;
+         e++, sc_weight_next(&about->layout, about->sizes, &place)) {
         uint32_t into = f->shares[param][sc_weight_tensor(&about->layout, about->sizes, &place)];
         uint64_t element = (uint64_t)sc_weight_element(&about->layout, &place);
         if (!sc_element_store(f->targets.data[into].element, s->raw[into], element, array->data[e]))
-            return failed(f, sc_arena_printf(&f->context->arena, "'%s' has a value that its tensor does not hold", about->path));
+            return failed(f, sc_arena_printf(&f->context->arena,
+                                             "'%s' has a value that its tensor does not hold",
+                                             about->path));
     }
     return true;
 }
@@ -319,18 +349,22 @@ static bool open_file(saving *s, const char *path, sc_safetensors_error *error)
     /* Hugging Face readers require this key */
     static const sc_safetensors_pair metadata[] = {{"format", "pt"}};
     const sc_weights_file *f = s->file;
-    sc_safetensors_item *items = sc_arena_array(&f->context->arena, f->targets.count + 1u, sizeof *items);
+    sc_safetensors_item *items =
+        sc_arena_array(&f->context->arena, f->targets.count + 1u, sizeof *items);
     for (uint32_t i = 0; i < f->targets.count; i++) {
         const target *from = &f->targets.data[f->order[i]];
-        items[i] = (sc_safetensors_item){.name = from->name, .element = from->element, .rank = from->rank, .shape = from->shape};
+        items[i] = (sc_safetensors_item){
+            .name = from->name, .element = from->element, .rank = from->rank, .shape = from->shape};
     }
     return sc_safetensors_create(&s->writer, path, items, f->targets.count, metadata, 1, error);
 }
 
-bool sc_weights_save(const sc_weights_file *f, const char *path, sc_weights_source *source, void *user)
+bool sc_weights_save(const sc_weights_file *f, const char *path, sc_weights_source *source,
+                     void *user)
 {
     sc_safetensors_error error = {0};
-    saving s = {.file = f, .raw = sc_arena_array(&f->context->arena, f->targets.count + 1u, sizeof *s.raw)};
+    saving s = {.file = f,
+                .raw = sc_arena_array(&f->context->arena, f->targets.count + 1u, sizeof *s.raw)};
     s.writes = path != NULL && open_file(&s, path, &error);
     bool ok = save_all(&s, source, user);
     if (s.writes)

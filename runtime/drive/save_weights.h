@@ -11,7 +11,8 @@ typedef struct sc_weights_file sc_weights_file; /* allocated in the context's ar
  * before a run and not after it. Several parameters may fill parts of one tensor; elements that no
  * parameter fills, or that two fill, are errors. `like` (NULL: none) is a file or folder whose
  * tensors determine which dims are merged; without it the facts do. NULL after messages. */
-sc_weights_file *sc_weights_file_new(sc_context *context, const sc_fact_weights *weights, const char *like);
+sc_weights_file *sc_weights_file_new(sc_context *context, const sc_fact_weights *weights,
+                                     const char *like);
 
 /* Checks that the file can be written: creates a temporary file beside it and checks the free
  * space. False after a message. */
@@ -23,6 +24,7 @@ typedef sc_array sc_weights_source(void *user, uint32_t param);
 
 /* Writes the file, each tensor in its parameters' dtype. `path` NULL: requests all values but
  * writes nothing. The file appears at `path` complete or not at all. False after messages. */
-bool sc_weights_save(const sc_weights_file *file, const char *path, sc_weights_source *source, void *user);
+bool sc_weights_save(const sc_weights_file *file, const char *path, sc_weights_source *source,
+                     void *user);
 
 #endif

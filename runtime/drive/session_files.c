@@ -20,15 +20,18 @@ static bool is_saved(const sc_image_state *state, bool all)
 
 static shardc_status refuse_file(const sc_safetensors_error *reason, shardc_error *error)
 {
-    return sc_fail(error, SHARDC_ERROR_DATA, "%.*s", (int)strcspn(reason->text, "\n"), reason->text);
+    return sc_fail(error, SHARDC_ERROR_DATA, "%.*s", (int)strcspn(reason->text, "\n"),
+                   reason->text);
 }
 
 static bool is_float(sc_element element)
 {
-    return element == SC_ELEMENT_F64 || element == SC_ELEMENT_F32 || element == SC_ELEMENT_BF16 || element == SC_ELEMENT_F16;
+    return element == SC_ELEMENT_F64 || element == SC_ELEMENT_F32 || element == SC_ELEMENT_BF16 ||
+           element == SC_ELEMENT_F16;
 }
 
-static shardc_status check_tensor(const sc_image_state *state, const sc_safetensor *tensor, const char *path, shardc_error *error)
+static shardc_status check_tensor(const sc_image_state *state, const sc_safetensor *tensor,
+                                  const char *path, shardc_error *error)
 {
     if (tensor == NULL)
         return sc_fail(error, SHARDC_ERROR_DATA, "%s has no tensor '%s'", path, state->path);
@@ -36,35 +39,40 @@ static shardc_status check_tensor(const sc_image_state *state, const sc_safetens
     for (uint32_t i = 0; fits && i < tensor->rank; i++)
         fits = tensor->shape[i] == (uint64_t)state->tensor.dims[i].size;
     if (!fits)
-        return sc_fail(error, SHARDC_ERROR_DATA, "%s: tensor '%s' is of another shape than the program's", path, state->path);
+        return sc_fail(error, SHARDC_ERROR_DATA,
+                       "%s: tensor '%s' is of another shape than the program's", path, state->path);
     if (is_float(tensor->element) != sc_dtype_is_float(state->tensor.dtype))
-        return sc_fail(error, SHARDC_ERROR_DATA, "%s: tensor '%s' holds %s, the program's is %s", path, state->path,
-                       sc_element_name(tensor->element), sc_dtypes[state->tensor.dtype].name);
+        return sc_fail(error, SHARDC_ERROR_DATA, "%s: tensor '%s' holds %s, the program's is %s",
+                       path, state->path, sc_element_name(tensor->element),
+                       sc_dtypes[state->tensor.dtype].name);
     return SHARDC_OK;
 }
 
-static shardc_status check_file(const shardc_session *session, const sc_safetensors *file, const char *path, bool all, shardc_error *error)
+static shardc_status check_file(const shardc_session *session, const sc_safetensors *file,
+                                const char *path, bool all, shardc_error *error)
 {
     const sc_image *image = session->image;
     shardc_status status = SHARDC_OK;
     for (uint32_t i = 0; status == SHARDC_OK && i < image->state_count; i++) {
         if (is_saved(&image->states[i], all))
-            status = check_tensor(&image->states[i], sc_safetensors_find(file, image->states[i].path), path, error);
+            status = check_tensor(&image->states[i],
+                                  sc_safetensors_find(file, image->states[i].path), path, error);
     }
     return status;
 }
 
-static shardc_status set_state(shardc_session *session, uint32_t index, const sc_safetensors *file, const sc_safetensor *tensor,
-                               shardc_error *error)
+static shardc_status set_state(shardc_session *session, uint32_t index, const sc_safetensors *file,
+                               const sc_safetensor *tensor, shardc_error *error)
 {
     const char *reason;
     void *room = malloc((size_t)tensor->bytes + 1);
     shardc_status status;
     if (room == NULL)
-        status = sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for tensor '%s'", tensor->name);
+        status = sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for tensor '%s'",
+                         tensor->name);
     else if (!sc_safetensors_read_stored(file, tensor, 0, tensor->count, room, &reason))
-        status = sc_fail(error, SHARDC_ERROR_DATA, "%s: tensor '%s' cannot be read: %s", sc_safetensors_label(file, tensor), tensor->name,
-                         reason);
+        status = sc_fail(error, SHARDC_ERROR_DATA, "%s: tensor '%s' cannot be read: %s",
+                         sc_safetensors_label(file, tensor), tensor->name, reason);
     else
         status = sc_session_set_elements(session, index, room, tensor->element, error);
     free(room);
@@ -73,7 +81,8 @@ static shardc_status set_state(shardc_session *session, uint32_t index, const sc
 
 /* Sets parameters first: setting a parameter also sets its master copy, which must then be
  * overwritten by its own value. */
-static shardc_status set_states(shardc_session *session, const sc_safetensors *file, bool all, shardc_error *error)
+static shardc_status set_states(shardc_session *session, const sc_safetensors *file, bool all,
+                                shardc_error *error)
 {
     const sc_image *image = session->image;
     shardc_status status = SHARDC_OK;
@@ -88,11 +97,13 @@ static shardc_status set_states(shardc_session *session, const sc_safetensors *f
     return sc_session_agree(session, status, error);
 }
 
-static shardc_status load_paths(shardc_session *session, const char *path, bool all, shardc_error *error)
+static shardc_status load_paths(shardc_session *session, const char *path, bool all,
+                                shardc_error *error)
 {
     sc_safetensors_error reason = {0};
     sc_safetensors *file = sc_safetensors_open(path, &reason);
-    shardc_status status = file == NULL ? refuse_file(&reason, error) : check_file(session, file, path, all, error);
+    shardc_status status =
+        file == NULL ? refuse_file(&reason, error) : check_file(session, file, path, all, error);
     status = sc_session_agree(session, status, error);
     if (status == SHARDC_OK)
         status = set_states(session, file, all, error);
@@ -119,19 +130,24 @@ static uint64_t add_item(const sc_image_state *state, uint32_t index, saving *s)
         bytes *= s->shapes[at][i];
     }
     s->states[at] = index;
-    s->items[at] = (sc_safetensors_item){
-        .name = state->path, .element = sc_element_of_dtype(state->tensor.dtype), .rank = state->tensor.rank, .shape = s->shapes[at]};
+    s->items[at] = (sc_safetensors_item){.name = state->path,
+                                         .element = sc_element_of_dtype(state->tensor.dtype),
+                                         .rank = state->tensor.rank,
+                                         .shape = s->shapes[at]};
     return bytes;
 }
 
-static shardc_status list_items(const shardc_session *session, bool all, saving *s, shardc_error *error)
+static shardc_status list_items(const shardc_session *session, bool all, saving *s,
+                                shardc_error *error)
 {
     const sc_image *image = session->image;
     uint64_t largest = 1;
     s->items = calloc(image->state_count + 1u, sizeof *s->items);
     s->shapes = calloc(image->state_count + 1u, sizeof *s->shapes);
     s->states = calloc(image->state_count + 1u, sizeof *s->states);
-    for (uint32_t i = 0; s->items != NULL && s->shapes != NULL && s->states != NULL && i < image->state_count; i++) {
+    for (uint32_t i = 0;
+         s->items != NULL && s->shapes != NULL && s->states != NULL && i < image->state_count;
+         i++) {
         uint64_t bytes = is_saved(&image->states[i], all) ? add_item(&image->states[i], i, s) : 0;
         largest = bytes > largest ? bytes : largest;
     }
@@ -139,7 +155,9 @@ static shardc_status list_items(const shardc_session *session, bool all, saving 
     s->room = malloc(largest);
     if (s->items != NULL && s->shapes != NULL && s->states != NULL && s->room != NULL)
         return SHARDC_OK;
-    return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory to write the state: %llu bytes", (unsigned long long)largest);
+    return sc_fail(error, SHARDC_ERROR_MEMORY,
+                   "there is not enough memory to write the state: %llu bytes",
+                   (unsigned long long)largest);
 }
 
 /* Gathers one value at a time. After a write error gathering continues, because the other ranks
@@ -148,20 +166,23 @@ static shardc_status save_items(shardc_session *session, saving *s, shardc_error
 {
     shardc_status status = SHARDC_OK;
     for (uint32_t i = 0; status == SHARDC_OK && i < s->count; i++) {
-        status = shardc_session_get_state(session, s->states[i], s->room, s->room_bytes, NULL, error);
+        status =
+            shardc_session_get_state(session, s->states[i], s->room, s->room_bytes, NULL, error);
         if (status == SHARDC_OK && s->writes)
             sc_safetensors_add(&s->writer, s->room);
     }
     return status;
 }
 
-static shardc_status save_paths(shardc_session *session, const char *path, bool all, shardc_error *error)
+static shardc_status save_paths(shardc_session *session, const char *path, bool all,
+                                shardc_error *error)
 {
     saving s = {0};
     sc_safetensors_error reason = {0};
     shardc_status status = list_items(session, all, &s, error);
     bool is_writer = session->first_rank == 0 && status == SHARDC_OK;
-    s.writes = is_writer && sc_safetensors_create(&s.writer, path, s.items, s.count, NULL, 0, &reason);
+    s.writes =
+        is_writer && sc_safetensors_create(&s.writer, path, s.items, s.count, NULL, 0, &reason);
     if (is_writer && !s.writes)
         status = refuse_file(&reason, error);
     status = sc_session_agree(session, status, error);
@@ -238,11 +259,15 @@ static sc_array take_values(void *user, uint32_t param)
     uint32_t state = state_of(m, param);
     sc_array array = sc_array_new(about->rank, about->sizes);
     if (state == SHARDC_NOT_FOUND)
-        m->status = sc_fail(m->error, SHARDC_ERROR_ARGUMENT, "the program has no '%s', which the weights map writes", about->path);
+        m->status = sc_fail(m->error, SHARDC_ERROR_ARGUMENT,
+                            "the program has no '%s', which the weights map writes", about->path);
     else if (array.data == NULL)
-        m->status = sc_fail(m->error, SHARDC_ERROR_MEMORY, "there is not enough memory to write '%s'", about->path);
+        m->status = sc_fail(m->error, SHARDC_ERROR_MEMORY,
+                            "there is not enough memory to write '%s'", about->path);
     else
-        m->status = shardc_session_get_state(m->session, state, array.data, (size_t)array.count * sizeof *array.data, "f64", m->error);
+        m->status =
+            shardc_session_get_state(m->session, state, array.data,
+                                     (size_t)array.count * sizeof *array.data, "f64", m->error);
     if (m->status != SHARDC_OK)
         sc_array_free(&array);
     return array;
@@ -251,12 +276,14 @@ static sc_array take_values(void *user, uint32_t param)
 static void go_through_map(sc_context *context, void *user)
 {
     mapping *m = user;
-    const char *wrong = sc_facts_read(shardc_executable_facts(m->session->program), &context->arena, &m->facts);
+    const char *wrong =
+        sc_facts_read(shardc_executable_facts(m->session->program), &context->arena, &m->facts);
     if (wrong != NULL)
         m->status = sc_fail(m->error, SHARDC_ERROR_DATA, "%s", wrong);
     else if (!m->facts.weights.is_known)
-        m->status =
-            sc_fail(m->error, SHARDC_ERROR_ARGUMENT, "the program was built without one of the model's weights maps: build it with --map");
+        m->status = sc_fail(
+            m->error, SHARDC_ERROR_ARGUMENT,
+            "the program was built without one of the model's weights maps: build it with --map");
     if (m->status == SHARDC_OK && !m->saves)
         sc_weights_load(context, &m->facts.weights, m->path, give_values, m);
     if (m->status == SHARDC_OK && m->saves) {
@@ -274,27 +301,34 @@ static bool has_map(const shardc_session *session)
     return facts[0] != 0 && strcmp(facts, "{}") != 0;
 }
 
-static shardc_status map_file(shardc_session *session, const char *path, bool saves, shardc_error *error)
+static shardc_status map_file(shardc_session *session, const char *path, bool saves,
+                              shardc_error *error)
 {
     sc_context context;
     shardc_error reason = {.status = SHARDC_OK};
     mapping m = {.session = session, .path = path, .saves = saves, .error = &reason};
     if (!sc_context_run(&context, 0, go_through_map, &m))
-        m.status = sc_fail(&reason, SHARDC_ERROR_MEMORY, "there is not enough memory for the parameters");
+        m.status =
+            sc_fail(&reason, SHARDC_ERROR_MEMORY, "there is not enough memory for the parameters");
     sc_context_free(&context);
     if (!m.is_refused)
-        m.status = sc_session_agree(session, m.status, &reason); /* loading: everything was read; saving: the file exists */
+        m.status = sc_session_agree(
+            session, m.status, &reason); /* loading: everything was read; saving: the file exists */
     return m.status == SHARDC_OK ? SHARDC_OK : sc_fail(error, m.status, "%s", reason.text);
 }
 
 /* ---- public functions ---- */
 
-shardc_status shardc_session_load(shardc_session *session, const char *path, bool all, shardc_error *error)
+shardc_status shardc_session_load(shardc_session *session, const char *path, bool all,
+                                  shardc_error *error)
 {
-    return all || !has_map(session) ? load_paths(session, path, all, error) : map_file(session, path, false, error);
+    return all || !has_map(session) ? load_paths(session, path, all, error)
+                                    : map_file(session, path, false, error);
 }
 
-shardc_status shardc_session_save(shardc_session *session, const char *path, bool all, shardc_error *error)
+shardc_status shardc_session_save(shardc_session *session, const char *path, bool all,
+                                  shardc_error *error)
 {
-    return all || !has_map(session) ? save_paths(session, path, all, error) : map_file(session, path, true, error);
+    return all || !has_map(session) ? save_paths(session, path, all, error)
+                                    : map_file(session, path, true, error);
 }

@@ -41,10 +41,12 @@ static const setting_row *find_row(sc_context *context, const char *name)
             return &rows[i];
     }
     const char *near = sc_nearest(name, names, ROW_COUNT);
-    usage(context, sc_arena_printf(&context->arena, "--set has no '%s'%s%s%s", name, near != NULL ? "; did you mean '" : "",
-                                   near != NULL ? near : "", near != NULL ? "'?" : ""));
+    usage(context, sc_arena_printf(&context->arena, "--set has no '%s'%s%s%s", name,
+                                   near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
+                                   near != NULL ? "'?" : ""));
     if (near == NULL)
-        sc_report_note(&context->diag, (sc_loc){0}, "it sets lr, momentum, beta1, beta2, eps, decay and clip");
+        sc_report_note(&context->diag, (sc_loc){0},
+                       "it sets lr, momentum, beta1, beta2, eps, decay and clip");
     return NULL;
 }
 
@@ -58,9 +60,9 @@ static bool parse_value(const char *text, double *out)
 
 /* ---- schedules: lr=cosine(3e-4,warmup=10,total=100,floor=0) ---- */
 
-static const char rate_forms[] =
-    "lr is a number, linear(PEAK,warmup=STEPS,total=STEPS) or cosine(PEAK,warmup=STEPS,total=STEPS), both also "
-    "with floor=LEAST";
+static const char rate_forms[] = "lr is a number, linear(PEAK,warmup=STEPS,total=STEPS) or "
+                                 "cosine(PEAK,warmup=STEPS,total=STEPS), both also "
+                                 "with floor=LEAST";
 
 static const char *trimmed(sc_context *context, const char *text, size_t length)
 {
@@ -81,16 +83,20 @@ static bool wrong_rate(sc_context *context, const char *pair, const char *format
     return false;
 }
 
-static bool no_word(sc_context *context, const char *pair, const char *kind, const char *word, const char *const *known, size_t count)
+static bool no_word(sc_context *context, const char *pair, const char *kind, const char *word,
+                    const char *const *known, size_t count)
 {
     const char *near = sc_nearest(word, known, count);
-    return wrong_rate(context, pair, "%s",
-                      sc_arena_printf(&context->arena, "there is no %s '%s'%s", kind, word,
-                                      near == NULL ? "" : sc_arena_printf(&context->arena, "; did you mean '%s'?", near)));
+    return wrong_rate(
+        context, pair, "%s",
+        sc_arena_printf(
+            &context->arena, "there is no %s '%s'%s", kind, word,
+            near == NULL ? "" : sc_arena_printf(&context->arena, "; did you mean '%s'?", near)));
 }
 
 /* Reads warmup=10 or, for the first argument (the peak), a bare number. */
-static bool read_rate_argument(sc_context *context, const char *pair, const char *text, bool is_first, double *values, bool *given)
+static bool read_rate_argument(sc_context *context, const char *pair, const char *text,
+                               bool is_first, double *values, bool *given)
 {
     size_t length = strcspn(text, "=");
     int which = is_first && text[length] == 0 ? SC_RATE_PEAK : SC_RATE_ARGUMENTS;
@@ -112,7 +118,8 @@ static bool read_rate_argument(sc_context *context, const char *pair, const char
            wrong_rate(context, pair, "'%s' is no number of at least 0", value);
 }
 
-static bool check_rate(sc_context *context, const char *pair, const double *values, const bool *given)
+static bool check_rate(sc_context *context, const char *pair, const double *values,
+                       const bool *given)
 {
     for (int i = 0; i < SC_RATE_FLOOR; i++) {
         if (!given[i])
@@ -120,29 +127,36 @@ static bool check_rate(sc_context *context, const char *pair, const double *valu
     }
     return values[SC_RATE_TOTAL] > values[SC_RATE_WARMUP] ||
            wrong_rate(context, pair, "%s",
-                      "the rate falls from step 'warmup' to step 'total', which has to be later: it is the number of all steps");
+                      "the rate falls from step 'warmup' to step 'total', which has to be later: "
+                      "it is the number of all steps");
 }
 
-static bool read_schedule(sc_context *context, const char *pair, const char *text, size_t name_length, sc_rate *out)
+static bool read_schedule(sc_context *context, const char *pair, const char *text,
+                          size_t name_length, sc_rate *out)
 {
-    const char *name = trimmed(context, text, name_length), *rest = text + name_length + 1, *end = strrchr(rest, ')');
+    const char *name = trimmed(context, text, name_length), *rest = text + name_length + 1,
+               *end = strrchr(rest, ')');
     double values[SC_RATE_ARGUMENTS] = {0};
     bool given[SC_RATE_ARGUMENTS] = {false};
     int kind = SC_RATE_CONSTANT + 1;
     while (kind < SC_RATE_KINDS && strcmp(name, sc_rate_names[kind]) != 0)
         kind++;
     if (kind == SC_RATE_KINDS)
-        return no_word(context, pair, "schedule", name, &sc_rate_names[SC_RATE_CONSTANT + 1], SC_RATE_KINDS - SC_RATE_CONSTANT - 1);
+        return no_word(context, pair, "schedule", name, &sc_rate_names[SC_RATE_CONSTANT + 1],
+                       SC_RATE_KINDS - SC_RATE_CONSTANT - 1);
     if (end == NULL || end[1] != 0)
-        return wrong_rate(context, pair, "%s", end == NULL ? "the ')' is missing" : "something follows the ')'");
+        return wrong_rate(context, pair, "%s",
+                          end == NULL ? "the ')' is missing" : "something follows the ')'");
     for (bool is_first = true; rest <= end; is_first = false) {
         size_t length = strcspn(rest, ",");
         length = length < (size_t)(end - rest) ? length : (size_t)(end - rest);
-        if (!read_rate_argument(context, pair, trimmed(context, rest, length), is_first, values, given))
+        if (!read_rate_argument(context, pair, trimmed(context, rest, length), is_first, values,
+                                given))
             return false;
         rest += length + 1;
     }
-    *out = (sc_rate){(sc_rate_kind)kind, values[SC_RATE_PEAK], values[SC_RATE_WARMUP], values[SC_RATE_TOTAL], values[SC_RATE_FLOOR]};
+    *out = (sc_rate){(sc_rate_kind)kind, values[SC_RATE_PEAK], values[SC_RATE_WARMUP],
+                     values[SC_RATE_TOTAL], values[SC_RATE_FLOOR]};
     return check_rate(context, pair, values, given);
 }
 
@@ -156,7 +170,8 @@ static bool read_value(sc_context *context, const setting_row *row, const char *
         return read_schedule(context, pair, text, name_length, out);
     if (parse_value(text, &out->peak) && out->peak >= 0 && out->peak < row->below)
         return true;
-    usage(context, sc_arena_printf(&context->arena, "--set %s: %s is a number %s", pair, row->name, row->range));
+    usage(context, sc_arena_printf(&context->arena, "--set %s: %s is a number %s", pair, row->name,
+                                   row->range));
     if (row->hyper < 0)
         sc_report_note(&context->diag, (sc_loc){0}, "%s", rate_forms);
     return false;
@@ -176,7 +191,8 @@ static bool takes(const sc_optimizer_settings *group, const char *name)
     return false;
 }
 
-static bool apply(sc_context *context, const setting_row *row, sc_rate value, sc_optimizer_settings *groups, uint32_t count)
+static bool apply(sc_context *context, const setting_row *row, sc_rate value,
+                  sc_optimizer_settings *groups, uint32_t count)
 {
     uint32_t taken = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -191,8 +207,10 @@ static bool apply(sc_context *context, const setting_row *row, sc_rate value, sc
     if (taken > 0 || count == 0)
         return true;
     const sc_optimizer_row *optimizer = &sc_optimizers[groups[0].kind];
-    return usage(context, sc_arena_printf(&context->arena, "--set %s: no optimizer here has it; the arguments of %s are %s", row->name,
-                                          optimizer->name, optimizer->arguments));
+    return usage(context,
+                 sc_arena_printf(&context->arena,
+                                 "--set %s: no optimizer here has it; the arguments of %s are %s",
+                                 row->name, optimizer->name, optimizer->arguments));
 }
 
 /* Returns the length up to the next comma outside parentheses. */
@@ -208,7 +226,8 @@ static size_t pair_length(const char *text)
     return length;
 }
 
-bool sc_apply_settings(sc_context *context, const char *text, sc_optimizer_settings *groups, uint32_t count)
+bool sc_apply_settings(sc_context *context, const char *text, sc_optimizer_settings *groups,
+                       uint32_t count)
 {
     bool given[ROW_COUNT] = {false}, good = true;
     while (text != NULL && *text != 0) {
@@ -216,15 +235,18 @@ bool sc_apply_settings(sc_context *context, const char *text, sc_optimizer_setti
         const char *pair = sc_arena_copy_text(&context->arena, text, length);
         text += length + (text[length] == ',');
         if (name_length == 0 || name_length >= length) {
-            good = usage(context, sc_arena_printf(&context->arena, "--set takes NAME=VALUE,.., not '%s'", pair));
+            good = usage(context, sc_arena_printf(&context->arena,
+                                                  "--set takes NAME=VALUE,.., not '%s'", pair));
             continue;
         }
-        const setting_row *row = find_row(context, sc_arena_copy_text(&context->arena, pair, name_length));
+        const setting_row *row =
+            find_row(context, sc_arena_copy_text(&context->arena, pair, name_length));
         sc_rate value;
         if (row == NULL || !read_value(context, row, pair, &value))
             good = false;
         else if (given[row - rows])
-            good = usage(context, sc_arena_printf(&context->arena, "--set gives '%s' twice", row->name));
+            good = usage(context,
+                         sc_arena_printf(&context->arena, "--set gives '%s' twice", row->name));
         else
             good = apply(context, row, value, groups, count) && good;
         if (row != NULL)

@@ -9,6 +9,7 @@
  * constant or a schedule in the language's syntax, linear(3e-4,warmup=10,total=100). False after
  * usage messages: an unknown or repeated name, an invalid value or schedule, or a name that no
  * optimizer of the groups has. Without groups (count 0) it only checks the text. */
-bool sc_apply_settings(sc_context *context, const char *text, sc_optimizer_settings *groups, uint32_t count);
+bool sc_apply_settings(sc_context *context, const char *text, sc_optimizer_settings *groups,
+                       uint32_t count);
 
 #endif

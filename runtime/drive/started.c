@@ -20,12 +20,25 @@ static const struct {
     const char *name;
     sc_started_kind kind;
 } exceptions[] = {
-    {"--weights", SC_STARTED_CONTENTS},   {"--data", SC_STARTED_CONTENTS},   {"--input", SC_STARTED_CONTENTS},
-    {"--eval-data", SC_STARTED_CONTENTS}, {"--resume", SC_STARTED_CONTENTS}, {"--log", SC_STARTED_FREE}, /* only rank 0 writes it */
-    {"--format", SC_STARTED_FREE},        {"--json", SC_STARTED_FREE},       {"--diagnostics", SC_STARTED_FREE},
-    {"--products", SC_STARTED_FREE},      {"--profile", SC_STARTED_FREE},    {"--threads", SC_STARTED_FREE}, /* does not affect results */
-    {"--deadline", SC_STARTED_FREE},      {"--ranks", SC_STARTED_FREE}, /* each rank compares it with the program */
-    {"--help", SC_STARTED_FREE},          {"--version", SC_STARTED_FREE},
+    {"--weights", SC_STARTED_CONTENTS},
+    {"--data", SC_STARTED_CONTENTS},
+    {"--input", SC_STARTED_CONTENTS},
+    /* only rank 0 writes it */
+    {"--eval-data", SC_STARTED_CONTENTS},
+    {"--resume", SC_STARTED_CONTENTS},
+    {"--log", SC_STARTED_FREE},
+    {"--format", SC_STARTED_FREE},
+    {"--json", SC_STARTED_FREE},
+    {"--diagnostics", SC_STARTED_FREE},
+    /* does not affect results */
+    {"--products", SC_STARTED_FREE},
+    {"--profile", SC_STARTED_FREE},
+    {"--threads", SC_STARTED_FREE},
+    /* each rank compares it with the program */
+    {"--deadline", SC_STARTED_FREE},
+    {"--ranks", SC_STARTED_FREE},
+    {"--help", SC_STARTED_FREE},
+    {"--version", SC_STARTED_FREE},
 };
 
 sc_started_kind sc_started_kind_of(const char *option)
@@ -41,11 +54,12 @@ sc_started_kind sc_started_kind_of(const char *option)
 
 enum {
     WHOLE_BYTES = 16 << 20, /* files up to this size are hashed completely */
-    SAMPLES = 1024,         /* number of samples of a larger file, equally spaced, including its first and last bytes */
-    SAMPLE_BYTES = 4096,    /* of one sample */
-    MOST_DEPTH = 2,         /* levels of subfolders that are included */
-    LONGEST = 160,          /* characters up to which a value is compared verbatim */
-    HASH_TEXT = 16          /* characters of a hash */
+    /* number of samples of a larger file, equally spaced, including its first and last bytes */
+    SAMPLES = 1024,
+    SAMPLE_BYTES = 4096, /* of one sample */
+    MOST_DEPTH = 2,      /* levels of subfolders that are included */
+    LONGEST = 160,       /* characters up to which a value is compared verbatim */
+    HASH_TEXT = 16       /* characters of a hash */
 };
 
 static bool add_sample(sc_sha256 *hash, int file, off_t at, char *buffer)
@@ -70,7 +84,8 @@ static bool add_file(sc_sha256 *hash, int file, const struct stat *about)
     }
     off_t step = (about->st_size - SAMPLE_BYTES) / (SAMPLES - 1);
     for (int i = 0; ok && i < SAMPLES; i++)
-        ok = add_sample(hash, file, i == SAMPLES - 1 ? about->st_size - SAMPLE_BYTES : step * i, buffer);
+        ok = add_sample(hash, file, i == SAMPLES - 1 ? about->st_size - SAMPLE_BYTES : step * i,
+                        buffer);
     return ok;
 }
 
@@ -79,7 +94,8 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static bool add_path(sc_context *context, sc_sha256 *hash, int folder, const char *name, int depth, uint64_t *bytes);
+static bool add_path(sc_context *context, sc_sha256 *hash, int folder, const char *name, int depth,
+                     uint64_t *bytes);
 
 /* Returns the folder named by a file `latest`: in a folder of checkpoints, the one to resume from.
  * NULL: none. */
@@ -118,7 +134,8 @@ static bool add_folder(sc_context *context, sc_sha256 *hash, int file, int depth
         close(again);
     for (struct dirent *entry; ok && (entry = readdir(folder)) != NULL;) {
         if (counts(entry->d_name))
-            *sc_vec_push(&context->arena, &names) = sc_arena_copy_text(&context->arena, entry->d_name, strlen(entry->d_name));
+            *sc_vec_push(&context->arena, &names) =
+                sc_arena_copy_text(&context->arena, entry->d_name, strlen(entry->d_name));
     }
     if (folder != NULL)
         closedir(folder);
@@ -131,7 +148,8 @@ static bool add_folder(sc_context *context, sc_sha256 *hash, int file, int depth
     return ok;
 }
 
-static bool add_path(sc_context *context, sc_sha256 *hash, int folder, const char *name, int depth, uint64_t *bytes)
+static bool add_path(sc_context *context, sc_sha256 *hash, int folder, const char *name, int depth,
+                     uint64_t *bytes)
 {
     struct stat about;
     int file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -172,7 +190,8 @@ static const char *input_of(sc_context *context, const sc_named_text *input)
         path = sc_arena_copy_text(&context->arena, path, (size_t)(colon - path));
     else
         colon = "";
-    return sc_arena_printf(&context->arena, "%s=FILE%s %s", input->name, colon, contents_of(context, path));
+    return sc_arena_printf(&context->arena, "%s=FILE%s %s", input->name, colon,
+                           contents_of(context, path));
 }
 
 /* ---- lines ---- */
@@ -183,10 +202,12 @@ static void add_line(sc_strbuf *out, const char *name, const char *value)
     if (strlen(value) <= LONGEST && strchr(value, '\n') == NULL)
         sc_strbuf_printf(out, "%s%s%s\n", name, *value == 0 ? "" : " ", value);
     else
-        sc_strbuf_printf(out, "%s of %zu characters, hash %016" PRIx64 "\n", name, strlen(value), sc_fnv1a64(value, strlen(value)));
+        sc_strbuf_printf(out, "%s of %zu characters, hash %016" PRIx64 "\n", name, strlen(value),
+                         sc_fnv1a64(value, strlen(value)));
 }
 
-static void add_option(sc_context *context, const sc_option_row *row, const void *into, sc_strbuf *out)
+static void add_option(sc_context *context, const sc_option_row *row, const void *into,
+                       sc_strbuf *out)
 {
     const void *field = (const char *)into + row->field;
     const char *text = NULL;
@@ -206,11 +227,13 @@ static void add_option(sc_context *context, const sc_option_row *row, const void
         break;
     case SC_OPTION_TEXTS:
         for (uint32_t i = 0; i < ((const sc_text_list *)field)->count; i++)
-            text = sc_arena_printf(&context->arena, "%s'%s' ", text == NULL ? "" : text, ((const sc_text_list *)field)->data[i]);
+            text = sc_arena_printf(&context->arena, "%s'%s' ", text == NULL ? "" : text,
+                                   ((const sc_text_list *)field)->data[i]);
         break;
     case SC_OPTION_NAMED:
         for (uint32_t i = 0; i < ((const sc_named_text_list *)field)->count; i++)
-            add_line(out, row->name, input_of(context, &((const sc_named_text_list *)field)->data[i]));
+            add_line(out, row->name,
+                     input_of(context, &((const sc_named_text_list *)field)->data[i]));
         break;
     case SC_OPTION_NUMBER:
     case SC_OPTION_COUNT:
@@ -231,7 +254,8 @@ static void add_option(sc_context *context, const sc_option_row *row, const void
         add_line(out, row->name, text);
 }
 
-const char *sc_started_with(sc_context *context, const char *command, const sc_option_table *tables, uint32_t count)
+const char *sc_started_with(sc_context *context, const char *command, const sc_option_table *tables,
+                            uint32_t count)
 {
     sc_strbuf out;
     sc_strbuf_init(&out, &context->arena);

@@ -17,6 +17,7 @@ sc_started_kind sc_started_kind_of(const char *option);
 /* Returns "command train", then a line for each given option, in the order of the tables. For
  * files: their sizes, and a hash of all of a small one or of samples of a large one. In the
  * context's arena. */
-const char *sc_started_with(sc_context *context, const char *command, const sc_option_table *tables, uint32_t count);
+const char *sc_started_with(sc_context *context, const char *command, const sc_option_table *tables,
+                            uint32_t count);
 
 #endif

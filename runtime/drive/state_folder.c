@@ -54,13 +54,15 @@ const char *sc_state_step_name(sc_arena *arena, uint64_t step)
 static bool is_step_name(const char *name)
 {
     size_t length = strlen(STEP_BEGIN);
-    return strncmp(name, STEP_BEGIN, length) == 0 && strlen(name) >= length + 6 && name[length + strspn(name + length, "0123456789")] == 0;
+    return strncmp(name, STEP_BEGIN, length) == 0 && strlen(name) >= length + 6 &&
+           name[length + strspn(name + length, "0123456789")] == 0;
 }
 
 static bool is_tmp_name(const char *name)
 {
     size_t length = strlen(TMP_BEGIN);
-    return strncmp(name, TMP_BEGIN, length) == 0 && sc_is_id(name + length) && name[length + SC_DURABLE_ID] == 0;
+    return strncmp(name, TMP_BEGIN, length) == 0 && sc_is_id(name + length) &&
+           name[length + SC_DURABLE_ID] == 0;
 }
 
 /* True if the file is part of a checkpoint, judged by its name and its first bytes. */
@@ -75,7 +77,8 @@ static bool is_file_of_state(const char *folder, const char *name)
     if (sscanf(name, "rank-%u.safetensors", &rank) != 1)
         return false;
     snprintf(same, sizeof same, "rank-%05u.safetensors", rank);
-    return strcmp(name, same) == 0 && sc_file_may_begin(path, SC_STATE_SHARDS_AT, SC_STATE_SHARDS_BEGIN);
+    return strcmp(name, same) == 0 &&
+           sc_file_may_begin(path, SC_STATE_SHARDS_AT, SC_STATE_SHARDS_BEGIN);
 }
 
 static bool is_dot(const char *name)
@@ -109,7 +112,8 @@ static void remove_state(const char *folder)
     if (stream == NULL)
         return;
     for (struct dirent *entry; (entry = readdir(stream)) != NULL;) {
-        if (!is_dot(entry->d_name) && is_file_of_state(folder, entry->d_name) && join(path, folder, entry->d_name))
+        if (!is_dot(entry->d_name) && is_file_of_state(folder, entry->d_name) &&
+            join(path, folder, entry->d_name))
             (void)unlink(path);
     }
     closedir(stream);
@@ -142,9 +146,12 @@ bool sc_state_list(sc_context *context, const char *folder, sc_state_entries *ou
         sc_state_entry *entry = sc_vec_push(&context->arena, out);
         entry->name = path + strlen(folder) + 1;
         entry->path = path;
-        entry->wrong = sc_state_index_read(context, inside(&context->arena, path, SC_STATE_INDEX_NAME), &entry->index);
-        if (entry->wrong == NULL && strcmp(entry->name, sc_state_step_name(&context->arena, entry->index.step)) != 0)
-            entry->wrong = sc_arena_printf(&context->arena, "it is that of step %" PRIu64, entry->index.step);
+        entry->wrong = sc_state_index_read(
+            context, inside(&context->arena, path, SC_STATE_INDEX_NAME), &entry->index);
+        if (entry->wrong == NULL &&
+            strcmp(entry->name, sc_state_step_name(&context->arena, entry->index.step)) != 0)
+            entry->wrong =
+                sc_arena_printf(&context->arena, "it is that of step %" PRIu64, entry->index.step);
     }
     closedir(stream);
     if (out->count > 1)
@@ -193,10 +200,12 @@ static bool write_owner(int lock, const char *token)
     struct tm parts;
     (void)gethostname(host, sizeof host - 1);
     if (gmtime_r(&now, &parts) != NULL)
-        snprintf(since, sizeof since, "%04d-%02d-%02dT%02d:%02d:%02dZ", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
-                 parts.tm_hour, parts.tm_min, parts.tm_sec);
-    int length = snprintf(text, sizeof text, LOCK_BEGIN "process %ld on %s, since %s\n%s\n", (long)getpid(), host, since, token);
-    return ftruncate(lock, 0) == 0 && pwrite(lock, text, (size_t)length, 0) == length && fsync(lock) == 0;
+        snprintf(since, sizeof since, "%04d-%02d-%02dT%02d:%02d:%02dZ", parts.tm_year + 1900,
+                 parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
+    int length = snprintf(text, sizeof text, LOCK_BEGIN "process %ld on %s, since %s\n%s\n",
+                          (long)getpid(), host, since, token);
+    return ftruncate(lock, 0) == 0 && pwrite(lock, text, (size_t)length, 0) == length &&
+           fsync(lock) == 0;
 }
 
 static bool take_lock(sc_context *context, sc_state_folder *folder, const char *token)
@@ -206,12 +215,14 @@ static bool take_lock(sc_context *context, sc_state_folder *folder, const char *
     if (folder->lock < 0)
         return report(context, path, errno);
     if (!sc_file_may_begin(path, 0, LOCK_BEGIN)) {
-        sc_report(&context->diag, SC_D_cannot_write, (sc_loc){0}, path, "it is no lock of a training run", NULL);
+        sc_report(&context->diag, SC_D_cannot_write, (sc_loc){0}, path,
+                  "it is no lock of a training run", NULL);
         return false;
     }
     int reason = flock(folder->lock, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
     if (reason == EWOULDBLOCK) {
-        sc_report(&context->diag, SC_D_state_in_use, (sc_loc){0}, folder->path, owner(context, folder->lock), NULL);
+        sc_report(&context->diag, SC_D_state_in_use, (sc_loc){0}, folder->path,
+                  owner(context, folder->lock), NULL);
         return false;
     }
     if (reason != 0)
@@ -222,7 +233,9 @@ static bool take_lock(sc_context *context, sc_state_folder *folder, const char *
 bool sc_state_folder_has(const char *path, const char *token)
 {
     char name[LONGEST], text[512];
-    int file = join(name, path, LOCK_NAME) ? open(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
+    int file = join(name, path, LOCK_NAME)
+                   ? open(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+                   : -1;
     ssize_t got = file < 0 ? 0 : read(file, text, sizeof text - 1);
     if (file >= 0)
         close(file);
@@ -291,8 +304,11 @@ static void settle_leftover(sc_context *context, const char *folder, const char 
             (void)unlink(path);
         return;
     }
-    if (sc_state_is_ours(path) && sc_state_index_read(context, inside(&context->arena, path, SC_STATE_INDEX_NAME), &index) == NULL) {
-        const char *name = inside(&context->arena, folder, sc_state_step_name(&context->arena, index.step));
+    if (sc_state_is_ours(path) &&
+        sc_state_index_read(context, inside(&context->arena, path, SC_STATE_INDEX_NAME), &index) ==
+            NULL) {
+        const char *name =
+            inside(&context->arena, folder, sc_state_step_name(&context->arena, index.step));
         if (access(name, F_OK) != 0 && rename(path, name) == 0)
             return;
     }
@@ -340,8 +356,11 @@ static bool settle_latest(sc_context *context, sc_state_folder *folder)
     sc_state_entries entries = {0};
     const char *wrong, *latest = sc_state_latest(&context->arena, folder->path, &wrong);
     if (wrong != NULL) {
-        sc_report(&context->diag, SC_D_cannot_write, (sc_loc){0}, inside(&context->arena, folder->path, SC_STATE_LATEST), wrong, NULL);
-        sc_report_note(&context->diag, (sc_loc){0}, "the folder of --state has a file of this name; remove it, or choose another folder");
+        sc_report(&context->diag, SC_D_cannot_write, (sc_loc){0},
+                  inside(&context->arena, folder->path, SC_STATE_LATEST), wrong, NULL);
+        sc_report_note(
+            &context->diag, (sc_loc){0},
+            "the folder of --state has a file of this name; remove it, or choose another folder");
         return false;
     }
     if (!sc_state_list(context, folder->path, &entries))
@@ -350,14 +369,16 @@ static bool settle_latest(sc_context *context, sc_state_folder *folder)
     if (entries.count == 0 || entries.data[0].wrong != NULL)
         return true;
     folder->save = entries.data[0].index.save + 1;
-    return (latest != NULL && strcmp(latest, entries.data[0].name) == 0) || write_latest(folder->path, entries.data[0].name) ||
-           report(context, folder->path, errno);
+    return (latest != NULL && strcmp(latest, entries.data[0].name) == 0) ||
+           write_latest(folder->path, entries.data[0].name) || report(context, folder->path, errno);
 }
 
-bool sc_state_folder_open(sc_context *context, const char *path, const char *token, sc_state_folder *out)
+bool sc_state_folder_open(sc_context *context, const char *path, const char *token,
+                          sc_state_folder *out)
 {
     *out = (sc_state_folder){.path = path, .lock = -1};
-    return create_folder(context, path) && take_lock(context, out, token) && settle_leftovers(context, path) && settle_latest(context, out);
+    return create_folder(context, path) && take_lock(context, out, token) &&
+           settle_leftovers(context, path) && settle_latest(context, out);
 }
 
 void sc_state_folder_close(sc_state_folder *folder)
@@ -394,7 +415,8 @@ void sc_state_folder_drop(sc_state_folder *folder)
 static void remove_entry(const sc_state_folder *folder, const sc_state_entry *entry)
 {
     char aside[LONGEST];
-    if (sc_state_is_ours(entry->path) && draw_name(aside, folder->path) && rename(entry->path, aside) == 0)
+    if (sc_state_is_ours(entry->path) && draw_name(aside, folder->path) &&
+        rename(entry->path, aside) == 0)
         remove_state(aside);
 }
 
@@ -403,14 +425,16 @@ static const sc_state_entry *find_best(const sc_state_entries *entries)
     const sc_state_entry *best = NULL;
     for (uint32_t i = 0; i < entries->count; i++) {
         const sc_state_entry *entry = &entries->data[i];
-        if (entry->wrong == NULL && entry->index.has_held_out && (best == NULL || entry->index.held_out < best->index.held_out))
+        if (entry->wrong == NULL && entry->index.has_held_out &&
+            (best == NULL || entry->index.held_out < best->index.held_out))
             best = entry;
     }
     return best;
 }
 
 /* Damaged checkpoints are kept: their contents are unknown. */
-static bool remove_older(sc_context *context, const sc_state_folder *folder, uint32_t keep, bool best)
+static bool remove_older(sc_context *context, const sc_state_folder *folder, uint32_t keep,
+                         bool best)
 {
     sc_state_entries entries = {0};
     if (!sc_state_list(context, folder->path, &entries))
@@ -423,10 +447,13 @@ static bool remove_older(sc_context *context, const sc_state_folder *folder, uin
     return true;
 }
 
-bool sc_state_folder_publish(sc_context *context, sc_state_folder *folder, uint64_t step, uint32_t keep, bool best)
+bool sc_state_folder_publish(sc_context *context, sc_state_folder *folder, uint64_t step,
+                             uint32_t keep, bool best)
 {
-    const char *name = sc_state_step_name(&context->arena, step), *path = inside(&context->arena, folder->path, name);
-    if (!sc_sync_folder(folder->made) || !put_in_place(folder->path, folder->made, path) || !sc_sync_folder(folder->path))
+    const char *name = sc_state_step_name(&context->arena, step),
+               *path = inside(&context->arena, folder->path, name);
+    if (!sc_sync_folder(folder->made) || !put_in_place(folder->path, folder->made, path) ||
+        !sc_sync_folder(folder->path))
         return report(context, path, errno);
     free(folder->made);
     folder->made = NULL;

@@ -40,7 +40,8 @@ typedef struct sc_state_folder {
 /* Creates the folder (not its parents), takes the lock, and removes or completes what killed runs
  * left. False after a message. Close it in any case. `token` is written into the lock file, by
  * which other processes check that they see the same folder. */
-bool sc_state_folder_open(sc_context *context, const char *path, const char *token, sc_state_folder *out);
+bool sc_state_folder_open(sc_context *context, const char *path, const char *token,
+                          sc_state_folder *out);
 void sc_state_folder_close(sc_state_folder *folder);
 /* True if the folder's lock file contains the token. */
 bool sc_state_folder_has(const char *path, const char *token);
@@ -50,7 +51,8 @@ bool sc_state_folder_begin(sc_context *context, sc_state_folder *folder, const c
 /* Publishes the checkpoint: syncs its folder, renames it and updates DIR/latest. Then removes older
  * ones until `keep` remain, in addition to the one with the lowest held-out loss if `best`. False
  * after a message. */
-bool sc_state_folder_publish(sc_context *context, sc_state_folder *folder, uint64_t step, uint32_t keep, bool best);
+bool sc_state_folder_publish(sc_context *context, sc_state_folder *folder, uint64_t step,
+                             uint32_t keep, bool best);
 /* Removes the checkpoint being written. */
 void sc_state_folder_drop(sc_state_folder *folder);
 

@@ -34,7 +34,8 @@ static const char *checked_text(sc_arena *arena, json_t *root, size_t flags)
     json_decref(root);
     if (text != NULL) {
         const char *rest = sc_arena_printf(arena, "%s\n", text + 1); /* without the opening brace */
-        result = sc_arena_printf(arena, "%s%016" PRIx64 "%s%s", SC_STATE_JSON_BEGIN, sc_checksum_of(rest, strlen(rest)), after_sum, rest);
+        result = sc_arena_printf(arena, "%s%016" PRIx64 "%s%s", SC_STATE_JSON_BEGIN,
+                                 sc_checksum_of(rest, strlen(rest)), after_sum, rest);
     }
     free(text);
     return result;
@@ -50,7 +51,8 @@ static const char *read_file(sc_arena *arena, const char *path, const char **out
     bool ok = fstat(file, &about) == 0 && S_ISREG(about.st_mode) && about.st_size >= 0;
     char *bytes = ok ? sc_arena_alloc(arena, (size_t)about.st_size + 1) : NULL;
     *length = 0;
-    for (ssize_t got = 1; ok && got > 0 && *length<(size_t)about.st_size; *length += got> 0 ? (size_t)got : 0)
+    for (ssize_t got = 1;
+         ok && got > 0 && *length<(size_t)about.st_size; *length += got> 0 ? (size_t)got : 0)
         got = read(file, bytes + *length, (size_t)about.st_size - *length);
     close(file);
     *out = bytes;
@@ -61,14 +63,16 @@ static const char *read_checked(sc_arena *arena, const char *path, json_t **out)
 {
     const char *text = "", *problem;
     char sum[SUM_DIGITS + 1];
-    size_t length = 0, begin = strlen(SC_STATE_JSON_BEGIN), rest = begin + SUM_DIGITS + strlen(after_sum);
+    size_t length = 0, begin = strlen(SC_STATE_JSON_BEGIN),
+           rest = begin + SUM_DIGITS + strlen(after_sum);
     json_error_t error;
     if ((problem = read_file(arena, path, &text, &length)) != NULL)
         return problem;
     if (length < rest || memcmp(text, SC_STATE_JSON_BEGIN, begin) != 0)
         return "it is not part of a state that this version reads, or it is damaged";
     snprintf(sum, sizeof sum, "%016" PRIx64, sc_checksum_of(text + rest, length - rest));
-    if (memcmp(text + begin, sum, SUM_DIGITS) != 0 || memcmp(text + begin + SUM_DIGITS, after_sum, strlen(after_sum)) != 0)
+    if (memcmp(text + begin, sum, SUM_DIGITS) != 0 ||
+        memcmp(text + begin + SUM_DIGITS, after_sum, strlen(after_sum)) != 0)
         return "its checksum is wrong: it is damaged";
     *out = sc_json_read(text, length, JSON_REJECT_DUPLICATES, &error);
     return *out == NULL ? sc_arena_printf(arena, "it is no JSON: %s", error.text) : NULL;
@@ -126,10 +130,12 @@ static const char *check_kind(sc_arena *arena, json_t *root)
 {
     json_int_t version = 0;
     const char *format = "";
-    if (json_unpack(root, "{s:s, s:I}", "format", &format, "version", &version) != 0 || strcmp(format, SC_STATE_FORMAT) != 0)
+    if (json_unpack(root, "{s:s, s:I}", "format", &format, "version", &version) != 0 ||
+        strcmp(format, SC_STATE_FORMAT) != 0)
         return "it is no part of a training run's state";
     if (version != SC_STATE_VERSION)
-        return sc_arena_printf(arena, "it is of version %lld, and this program reads version %d", (long long)version, SC_STATE_VERSION);
+        return sc_arena_printf(arena, "it is of version %lld, and this program reads version %d",
+                               (long long)version, SC_STATE_VERSION);
     return NULL;
 }
 
@@ -149,12 +155,15 @@ static json_t *tensor_json(const sc_saved_index *index, const sc_saved_tensor *t
         int64_t bytes = (int64_t)sc_element_size(tensor->element);
         for (uint32_t d = 0; d < tensor->rank; d++)
             bytes *= shard->sizes[d];
-        json_array_append_new(shards, json_pack("{s:s, s:o, s:o, s:[I, I]}", "file", index->files.data[shard->file].name, "first",
-                                                sizes_json(tensor->rank, shard->first), "shape", sizes_json(tensor->rank, shard->sizes),
-                                                "data_offsets", (json_int_t)shard->begin, (json_int_t)shard->begin + (json_int_t)bytes));
+        json_array_append_new(shards, json_pack("{s:s, s:o, s:o, s:[I, I]}", "file",
+                                                index->files.data[shard->file].name, "first",
+                                                sizes_json(tensor->rank, shard->first), "shape",
+                                                sizes_json(tensor->rank, shard->sizes),
+                                                "data_offsets", (json_int_t)shard->begin,
+                                                (json_int_t)shard->begin + (json_int_t)bytes));
     }
-    return json_pack("{s:s, s:o, s:o}", "dtype", sc_element_name(tensor->element), "shape", sizes_json(tensor->rank, tensor->sizes),
-                     "shards", shards);
+    return json_pack("{s:s, s:o, s:o}", "dtype", sc_element_name(tensor->element), "shape",
+                     sizes_json(tensor->rank, tensor->sizes), "shards", shards);
 }
 
 const char *sc_state_index_text(sc_arena *arena, const sc_saved_index *index)
@@ -165,7 +174,9 @@ const char *sc_state_index_text(sc_arena *arena, const sc_saved_index *index)
         const sc_saved_file *file = &index->files.data[i];
         char sum[SUM_DIGITS + 1];
         snprintf(sum, sizeof sum, "%016" PRIx64, file->sum);
-        json_object_set_new(files, file->name, json_pack("{s:I, s:s}", "bytes", (json_int_t)file->bytes, "xxh64", sum));
+        json_object_set_new(
+            files, file->name,
+            json_pack("{s:I, s:s}", "bytes", (json_int_t)file->bytes, "xxh64", sum));
     }
     for (uint32_t i = 0; i < index->tensors.count; i++) {
         const sc_saved_tensor *tensor = &index->tensors.data[i];
@@ -175,12 +186,14 @@ const char *sc_state_index_text(sc_arena *arena, const sc_saved_index *index)
         total += bytes;
         json_object_set_new(tensors, tensor->name, tensor_json(index, tensor));
     }
-    return checked_text(arena,
-                        json_pack("{s:s, s:i, s:s, s:I, s:I, s:o, s:{s:I}, s:o, s:o}", "format", SC_STATE_FORMAT, "version",
-                                  SC_STATE_VERSION, "id", index->id, "step", (json_int_t)index->step, "save", (json_int_t)index->save,
-                                  "held_out_loss", held_out_json(index->has_held_out, index->held_out), "metadata", "total_size",
-                                  (json_int_t)total, "files", files, "weight_map", tensors),
-                        JSON_COMPACT);
+    return checked_text(
+        arena,
+        json_pack("{s:s, s:i, s:s, s:I, s:I, s:o, s:{s:I}, s:o, s:o}", "format", SC_STATE_FORMAT,
+                  "version", SC_STATE_VERSION, "id", index->id, "step", (json_int_t)index->step,
+                  "save", (json_int_t)index->save, "held_out_loss",
+                  held_out_json(index->has_held_out, index->held_out), "metadata", "total_size",
+                  (json_int_t)total, "files", files, "weight_map", tensors),
+        JSON_COMPACT);
 }
 
 static bool is_plain_name(const char *name)
@@ -196,7 +209,8 @@ static bool read_files(sc_context *context, json_t *files, sc_saved_index *out, 
         char *end = NULL;
         sc_saved_file *made = sc_vec_push(&context->arena, &out->files);
         if (!is_plain_name(name) || !read_count(file, "bytes", &made->bytes) ||
-            (sum = json_string_value(json_object_get(file, "xxh64"))) == NULL || strlen(sum) != SUM_DIGITS)
+            (sum = json_string_value(json_object_get(file, "xxh64"))) == NULL ||
+            strlen(sum) != SUM_DIGITS)
             return false;
         made->name = copy(&context->arena, name);
         made->sum = strtoull(sum, &end, 16);
@@ -207,15 +221,17 @@ static bool read_files(sc_context *context, json_t *files, sc_saved_index *out, 
     return json_is_object(files);
 }
 
-static bool read_shard(sc_context *context, json_t *from, const sc_saved_index *index, const sc_map *files, const sc_saved_tensor *tensor,
-                       sc_saved_shard *out)
+static bool read_shard(sc_context *context, json_t *from, const sc_saved_index *index,
+                       const sc_map *files, const sc_saved_tensor *tensor, sc_saved_shard *out)
 {
     const char *name = json_string_value(json_object_get(from, "file"));
-    const uint32_t *file = name == NULL ? NULL : sc_map_find(files, sc_intern_text(&context->names, name));
+    const uint32_t *file =
+        name == NULL ? NULL : sc_map_find(files, sc_intern_text(&context->names, name));
     json_int_t begin = -1, end = -1;
     uint64_t bytes = sc_element_size(tensor->element);
-    if (file == NULL || json_unpack(json_object_get(from, "data_offsets"), "[I, I]", &begin, &end) != 0 || begin < 0 ||
-        !read_sizes(json_object_get(from, "first"), tensor->rank, out->first) ||
+    if (file == NULL ||
+        json_unpack(json_object_get(from, "data_offsets"), "[I, I]", &begin, &end) != 0 ||
+        begin < 0 || !read_sizes(json_object_get(from, "first"), tensor->rank, out->first) ||
         !read_sizes(json_object_get(from, "shape"), tensor->rank, out->sizes))
         return false;
     out->file = *file;
@@ -225,7 +241,8 @@ static bool read_shard(sc_context *context, json_t *from, const sc_saved_index *
             __builtin_mul_overflow(bytes, (uint64_t)out->sizes[d], &bytes))
             return false;
     }
-    return bytes <= index->files.data[*file].bytes && (uint64_t)begin <= index->files.data[*file].bytes - bytes &&
+    return bytes <= index->files.data[*file].bytes &&
+           (uint64_t)begin <= index->files.data[*file].bytes - bytes &&
            (uint64_t)end == (uint64_t)begin + bytes;
 }
 
@@ -246,19 +263,23 @@ static bool is_covered(const sc_saved_tensor *tensor)
     return whole == given;
 }
 
-static bool read_tensor(sc_context *context, const char *name, json_t *from, const sc_map *files, sc_saved_index *index)
+static bool read_tensor(sc_context *context, const char *name, json_t *from, const sc_map *files,
+                        sc_saved_index *index)
 {
     const char *dtype = json_string_value(json_object_get(from, "dtype"));
     json_t *shape = json_object_get(from, "shape"), *shards = json_object_get(from, "shards");
     sc_saved_tensor *tensor = sc_vec_push(&context->arena, &index->tensors);
     tensor->name = copy(&context->arena, name);
     tensor->rank = (uint32_t)json_array_size(shape);
-    sc_map_insert(&index->by_name, sc_intern_text(&context->names, name), index->tensors.count - 1, NULL);
-    if (dtype == NULL || !sc_element_from_name(dtype, &tensor->element) || tensor->rank > SHARDC_TENSOR_MAX_RANK ||
-        !read_sizes(shape, tensor->rank, tensor->sizes) || !json_is_array(shards))
+    sc_map_insert(&index->by_name, sc_intern_text(&context->names, name), index->tensors.count - 1,
+                  NULL);
+    if (dtype == NULL || !sc_element_from_name(dtype, &tensor->element) ||
+        tensor->rank > SHARDC_TENSOR_MAX_RANK || !read_sizes(shape, tensor->rank, tensor->sizes) ||
+        !json_is_array(shards))
         return false;
     for (size_t i = 0; i < json_array_size(shards); i++) {
-        if (!read_shard(context, json_array_get(shards, i), index, files, tensor, sc_vec_push(&context->arena, &tensor->shards)))
+        if (!read_shard(context, json_array_get(shards, i), index, files, tensor,
+                        sc_vec_push(&context->arena, &tensor->shards)))
             return false;
     }
     return is_covered(tensor);
@@ -274,12 +295,14 @@ static const char *read_index(sc_context *context, json_t *root, sc_saved_index 
         return problem;
     out->id = read_id(&context->arena, root);
     read_held_out(root, &out->has_held_out, &out->held_out);
-    if (out->id == NULL || !read_count(root, "step", &out->step) || !read_count(root, "save", &out->save) || !json_is_object(tensors) ||
+    if (out->id == NULL || !read_count(root, "step", &out->step) ||
+        !read_count(root, "save", &out->save) || !json_is_object(tensors) ||
         !read_files(context, json_object_get(root, "files"), out, &files))
         return wrong;
     json_object_foreach (tensors, name, tensor) {
         if (!read_tensor(context, name, tensor, &files, out))
-            return sc_arena_printf(&context->arena, "what it says of '%s' does not go together", name);
+            return sc_arena_printf(&context->arena, "what it says of '%s' does not go together",
+                                   name);
     }
     return NULL;
 }
@@ -304,27 +327,31 @@ static const char *program_hash(sc_arena *arena, const char *program)
 
 const char *sc_state_counts_text(sc_arena *arena, const sc_train_state *state)
 {
-    return checked_text(arena,
-                        json_pack("{s:s, s:i, s:s, s:s, s:I, s:I, s:I, s:o, s:{s:I, s:I, s:I, s:I}, s:s, s:s}", "format", SC_STATE_FORMAT,
-                                  "version", SC_STATE_VERSION, "shardc", SHARDC_VERSION, "id", state->id, "steps", (json_int_t)state->steps,
-                                  "skipped", (json_int_t)state->skipped, "seed", (json_int_t)state->seed, "held_out_loss",
-                                  held_out_json(state->has_held_out, state->held_out), "data", "tokens", (json_int_t)state->tokens,
-                                  "row_length", (json_int_t)state->row_length, "rows", (json_int_t)state->rows, "next_row",
-                                  (json_int_t)(state->steps * state->rows), "program_hash", program_hash(arena, state->program), "program",
-                                  state->program),
-                        JSON_INDENT(1));
+    return checked_text(
+        arena,
+        json_pack("{s:s, s:i, s:s, s:s, s:I, s:I, s:I, s:o, s:{s:I, s:I, s:I, s:I}, s:s, s:s}",
+                  "format", SC_STATE_FORMAT, "version", SC_STATE_VERSION, "shardc", SHARDC_VERSION,
+                  "id", state->id, "steps", (json_int_t)state->steps, "skipped",
+                  (json_int_t)state->skipped, "seed", (json_int_t)state->seed, "held_out_loss",
+                  held_out_json(state->has_held_out, state->held_out), "data", "tokens",
+                  (json_int_t)state->tokens, "row_length", (json_int_t)state->row_length, "rows",
+                  (json_int_t)state->rows, "next_row", (json_int_t)(state->steps * state->rows),
+                  "program_hash", program_hash(arena, state->program), "program", state->program),
+        JSON_INDENT(1));
 }
 
 static const char *read_counts(sc_arena *arena, json_t *root, sc_train_state *out)
 {
-    const char *problem = check_kind(arena, root), *program = json_string_value(json_object_get(root, "program"));
+    const char *problem = check_kind(arena, root),
+               *program = json_string_value(json_object_get(root, "program"));
     json_t *data = json_object_get(root, "data");
     if (problem != NULL)
         return problem;
     read_held_out(root, &out->has_held_out, &out->held_out);
     out->id = read_id(arena, root);
-    if (program == NULL || out->id == NULL || !read_count(root, "steps", &out->steps) || !read_count(root, "skipped", &out->skipped) ||
-        !read_count(root, "seed", &out->seed) || !read_count(data, "tokens", &out->tokens) ||
+    if (program == NULL || out->id == NULL || !read_count(root, "steps", &out->steps) ||
+        !read_count(root, "skipped", &out->skipped) || !read_count(root, "seed", &out->seed) ||
+        !read_count(data, "tokens", &out->tokens) ||
         !read_count(data, "row_length", &out->row_length) || !read_count(data, "rows", &out->rows))
         return "it is no state of a training run";
     out->program = copy(arena, program);

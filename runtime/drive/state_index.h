@@ -25,8 +25,9 @@ enum { SC_STATE_SHARDS_AT = 8 };
 typedef struct sc_train_state {
     const char *id;                /* of this checkpoint: all its files contain it */
     uint64_t steps, seed, skipped; /* skipped: steps that were not applied */
-    const char *program;           /* the global program's text, and which optimizer has which parameters */
-    uint64_t tokens;               /* in the token file; 0: none */
+    /* the global program's text, and which optimizer has which parameters */
+    const char *program;
+    uint64_t tokens; /* in the token file; 0: none */
     uint64_t row_length, rows;
     bool has_held_out;
     double held_out; /* loss */

@@ -33,7 +33,8 @@ static void read_facts(sc_context *context, void *user)
         s->wrong = "the program is no train step: nothing in it is optimized";
 }
 
-shardc_status shardc_stepper_new(const shardc_executable *program, shardc_stepper **out, shardc_error *error)
+shardc_status shardc_stepper_new(const shardc_executable *program, shardc_stepper **out,
+                                 shardc_error *error)
 {
     shardc_stepper *s = calloc(1, sizeof *s);
     if (s == NULL)
@@ -44,7 +45,8 @@ shardc_status shardc_stepper_new(const shardc_executable *program, shardc_steppe
         *out = s;
         return SHARDC_OK;
     }
-    shardc_status status = fine ? fail(error, SHARDC_ERROR_ARGUMENT, s->wrong) : fail(error, SHARDC_ERROR_MEMORY, "out of memory");
+    shardc_status status = fine ? fail(error, SHARDC_ERROR_ARGUMENT, s->wrong)
+                                : fail(error, SHARDC_ERROR_MEMORY, "out of memory");
     shardc_stepper_free(s);
     return status;
 }
@@ -58,19 +60,24 @@ void shardc_stepper_free(shardc_stepper *s)
 }
 
 /* With loss scaling, skipped steps do not count for the optimizer. */
-static shardc_status count_taken(shardc_stepper *s, shardc_session *session, uint64_t step, int64_t *taken, shardc_error *error)
+static shardc_status count_taken(shardc_stepper *s, shardc_session *session, uint64_t step,
+                                 int64_t *taken, shardc_error *error)
 {
-    uint32_t state = s->facts.train.scales ? shardc_executable_find_state(s->program, SC_SCALE_TAKEN_STATE) : SHARDC_NOT_FOUND;
+    uint32_t state = s->facts.train.scales
+                         ? shardc_executable_find_state(s->program, SC_SCALE_TAKEN_STATE)
+                         : SHARDC_NOT_FOUND;
     double value;
     *taken = (int64_t)step - 1;
     if (state == SHARDC_NOT_FOUND)
         return SHARDC_OK;
-    shardc_status status = shardc_session_get_state(session, state, &value, sizeof value, "f64", error);
+    shardc_status status =
+        shardc_session_get_state(session, state, &value, sizeof value, "f64", error);
     *taken = status == SHARDC_OK ? (int64_t)value : *taken;
     return status;
 }
 
-shardc_status shardc_stepper_begin(shardc_stepper *s, shardc_session *session, uint64_t seed, uint64_t step, shardc_error *error)
+shardc_status shardc_stepper_begin(shardc_stepper *s, shardc_session *session, uint64_t seed,
+                                   uint64_t step, shardc_error *error)
 {
     int64_t taken;
     if (step == 0)
@@ -86,7 +93,8 @@ shardc_status shardc_stepper_begin(shardc_stepper *s, shardc_session *session, u
             snprintf(name, sizeof name, "optimizer%u.%s", g, sc_scalar_names[i]);
             uint32_t state = shardc_executable_find_state(s->program, name);
             if (state != SHARDC_NOT_FOUND)
-                status = shardc_session_set_state(session, state, &scalars[i], sizeof scalars[i], "f64", error);
+                status = shardc_session_set_state(session, state, &scalars[i], sizeof scalars[i],
+                                                  "f64", error);
         }
     }
     shardc_session_set_random(session, seed, step, 0);

@@ -50,7 +50,8 @@ static bool usage(sc_context *context, const char *text)
 
 /* ---- signals: the step is finished, then everything is saved ---- */
 
-static volatile sig_atomic_t stop_signal; /* signal handlers belong to the process: the only global state */
+/* signal handlers belong to the process: the only global state */
+static volatile sig_atomic_t stop_signal;
 
 /* A second signal of either kind ends the process at once. */
 static void on_signal(int number)
@@ -88,7 +89,8 @@ static bool check_options(training *t)
         usage(t->context, "train needs --steps N, of at least 1");
     /* --save takes the form of its tensors from there */
     if (o->resume != NULL && o->weights != NULL && o->save == NULL)
-        usage(t->context, "--weights makes no sense with --resume: the parameters are those of the state");
+        usage(t->context,
+              "--weights makes no sense with --resume: the parameters are those of the state");
     sc_apply_settings(t->context, o->set, NULL, 0);
     return t->context->diag.errors == errors;
 }
@@ -104,14 +106,20 @@ static bool read_resumed(training *t)
     if (!sc_saved_state_read(context, t->options.resume, &t->saved))
         return false;
     if (t->options.seed != 0 && t->options.seed != t->saved.counts.seed)
-        return usage(context,
-                     sc_arena_printf(&context->arena, "--seed %llu, but %s was made with seed %llu; leave --seed out",
-                                     (unsigned long long)t->options.seed, t->options.resume, (unsigned long long)t->saved.counts.seed));
+        return usage(context, sc_arena_printf(
+                                  &context->arena,
+                                  "--seed %llu, but %s was made with seed %llu; leave --seed out",
+                                  (unsigned long long)t->options.seed, t->options.resume,
+                                  (unsigned long long)t->saved.counts.seed));
     t->options.seed = t->saved.counts.seed;
     if (t->saved.counts.steps <= (uint64_t)t->options.steps)
         return true;
-    return usage(context, sc_arena_printf(&context->arena, "%s has done %llu steps; --steps counts these too, so %lld is too few",
-                                          t->options.resume, (unsigned long long)t->saved.counts.steps, (long long)t->options.steps));
+    return usage(
+        context,
+        sc_arena_printf(&context->arena,
+                        "%s has done %llu steps; --steps counts these too, so %lld is too few",
+                        t->options.resume, (unsigned long long)t->saved.counts.steps,
+                        (long long)t->options.steps));
 }
 
 /* Reports other data than the original run's as a warning: it may be intended. The data order
@@ -120,9 +128,10 @@ static void compare_data(training *t)
 {
     uint64_t tokens = t->feed.tokens == NULL ? 0 : sc_tokens_count(t->feed.tokens);
     if (t->options.resume != NULL && tokens != t->saved.counts.tokens)
-        sc_report(&t->context->diag, SC_D_other_data, (sc_loc){0}, t->options.resume,
-                  sc_arena_printf(&t->context->arena, "%llu", (unsigned long long)t->saved.counts.tokens),
-                  sc_arena_printf(&t->context->arena, "%llu", (unsigned long long)tokens), NULL);
+        sc_report(
+            &t->context->diag, SC_D_other_data, (sc_loc){0}, t->options.resume,
+            sc_arena_printf(&t->context->arena, "%llu", (unsigned long long)t->saved.counts.tokens),
+            sc_arena_printf(&t->context->arena, "%llu", (unsigned long long)tokens), NULL);
 }
 
 static bool open_feeds(training *t)
@@ -139,7 +148,8 @@ static bool open_feeds(training *t)
             if (t->feed.steps[j].tensor != NULL && strcmp(t->feed.names[j], name) == 0)
                 return usage(context,
                              sc_arena_printf(&context->arena,
-                                             "input '%s' holds a step per index, so that it has no value for the batches of --eval-data",
+                                             "input '%s' holds a step per index, so that it has no "
+                                             "value for the batches of --eval-data",
                                              name));
         }
     }
@@ -153,7 +163,8 @@ static bool limit_feeds(training *t)
 {
     const sc_machine *machine = t->machine;
     uint32_t micro = t->facts->train.micro, forward = t->facts->entry.func;
-    bool ok = micro >= machine->func_count || sc_feed_limit_to(t->context, &machine->funcs[micro], &t->feed);
+    bool ok = micro >= machine->func_count ||
+              sc_feed_limit_to(t->context, &machine->funcs[micro], &t->feed);
     return ok && (t->options.eval_data == NULL || forward >= machine->func_count ||
                   sc_feed_limit_to(t->context, &machine->funcs[forward], &t->held_out));
 }
@@ -166,7 +177,8 @@ static bool check_outputs(training *t)
     if (o->save == NULL)
         return true;
     if (!t->facts->weights.is_known)
-        return usage(context, "the program was built without a 'weights' block; build it with --map NAME");
+        return usage(context,
+                     "the program was built without a 'weights' block; build it with --map NAME");
     t->file = sc_weights_file_new(context, &t->facts->weights, o->weights);
     return t->file != NULL && sc_weights_file_try(t->file, o->save);
 }
@@ -181,9 +193,11 @@ static bool ask_for_stop(training *t)
     shardc_error error = {.text = ""};
     if (t->stopped_by != 0)
         return true;
-    bool is_known = t->machine->verbs->most == NULL || t->machine->verbs->most(t->machine->self, mine, &most, &error);
+    bool is_known = t->machine->verbs->most == NULL ||
+                    t->machine->verbs->most(t->machine->self, mine, &most, &error);
     if (!is_known)
-        sc_report(&t->context->diag, SC_D_run_failed, (sc_loc){0}, sc_arena_printf(&t->context->arena, "%s", error.text), NULL);
+        sc_report(&t->context->diag, SC_D_run_failed, (sc_loc){0},
+                  sc_arena_printf(&t->context->arena, "%s", error.text), NULL);
     else
         t->stopped_by = most;
     return is_known;
@@ -200,7 +214,8 @@ static bool evaluate(training *t, uint64_t step)
         if (t->stopped_by != 0)
             return true;
         if (!sc_feed_batch(t->context, &t->held_out, batch) ||
-            !sc_trainer_evaluate(t->trainer, t->held_out.arrays, t->held_out.count, &total, &weight))
+            !sc_trainer_evaluate(t->trainer, t->held_out.arrays, t->held_out.count, &total,
+                                 &weight))
             return false;
         totals += total;
         weights += weight;
@@ -283,8 +298,10 @@ static sc_array parameter_values(void *user, uint32_t param)
         if (strcmp(sc_trainer_state_name(t->trainer, i), path) == 0)
             return sc_trainer_get_state(t->trainer, i);
     }
-    sc_report(&t->context->diag, SC_D_run_failed, (sc_loc){0},
-              sc_arena_printf(&t->context->arena, "the program has no values of parameter '%s'", path), NULL);
+    sc_report(
+        &t->context->diag, SC_D_run_failed, (sc_loc){0},
+        sc_arena_printf(&t->context->arena, "the program has no values of parameter '%s'", path),
+        NULL);
     return (sc_array){0};
 }
 
@@ -299,10 +316,13 @@ static void save(training *t)
 static void report_divergence(training *t)
 {
     sc_context *context = t->context;
-    sc_report(&context->diag, SC_D_diverged, (sc_loc){0}, sc_arena_printf(&context->arena, "%llu", (unsigned long long)t->diverging),
+    sc_report(&context->diag, SC_D_diverged, (sc_loc){0},
+              sc_arena_printf(&context->arena, "%llu", (unsigned long long)t->diverging),
               sc_arena_printf(&context->arena, "%llu", (unsigned long long)t->last.step), NULL);
     if (t->saver != NULL)
-        sc_report_note(&context->diag, (sc_loc){0}, "these steps were not applied: the last good values are in %s", t->options.state);
+        sc_report_note(&context->diag, (sc_loc){0},
+                       "these steps were not applied: the last good values are in %s",
+                       t->options.state);
 }
 
 static const char *signal_name(const training *t)
@@ -315,7 +335,8 @@ static void print_text(const training *t, bool is_stopped, sc_strbuf *out)
     const sc_run_options *o = &t->options;
     unsigned long long done = sc_trainer_steps(t->trainer), wanted = (unsigned long long)o->steps;
     if (is_stopped)
-        sc_strbuf_printf(out, "stopped by %s after step %llu of %llu\n", signal_name(t), done, wanted);
+        sc_strbuf_printf(out, "stopped by %s after step %llu of %llu\n", signal_name(t), done,
+                         wanted);
     else if (t->last.step == 0)
         sc_strbuf_printf(out, "nothing to do: %s has done all %llu steps\n", o->resume, done);
     else
@@ -326,7 +347,8 @@ static void print_text(const training *t, bool is_stopped, sc_strbuf *out)
         sc_strbuf_printf(out, "held-out loss %.10g\n", t->held_out_loss);
     unsigned long long skipped = sc_trainer_skipped(t->trainer);
     if (skipped > 0)
-        sc_strbuf_printf(out, "%llu step%s changed nothing: loss or gradients were not finite\n", skipped, skipped == 1 ? "" : "s");
+        sc_strbuf_printf(out, "%llu step%s changed nothing: loss or gradients were not finite\n",
+                         skipped, skipped == 1 ? "" : "s");
     if (o->save != NULL)
         sc_strbuf_printf(out, "parameters are in %s\n", o->save);
     if (o->state != NULL)
@@ -341,8 +363,10 @@ static void print_json(const training *t, bool is_stopped, sc_strbuf *out)
     json_object_set_new(root, "version", json_integer(1));
     json_object_set_new(root, "steps", json_integer((json_int_t)sc_trainer_steps(t->trainer)));
     json_object_set_new(root, "stopped", is_stopped ? json_string(signal_name(t)) : json_null());
-    json_object_set_new(root, "loss", t->last.step > 0 ? sc_number_json(t->last.result.loss) : json_null());
-    json_object_set_new(root, "eval_loss", t->has_held_out_loss ? sc_number_json(t->held_out_loss) : json_null());
+    json_object_set_new(root, "loss",
+                        t->last.step > 0 ? sc_number_json(t->last.result.loss) : json_null());
+    json_object_set_new(root, "eval_loss",
+                        t->has_held_out_loss ? sc_number_json(t->held_out_loss) : json_null());
     json_object_set_new(root, "skipped", json_integer((json_int_t)sc_trainer_skipped(t->trainer)));
     sc_print_json(root, out);
 }
@@ -364,8 +388,9 @@ static bool open_saver(training *t)
     uint64_t saves = 1 + (o->state_every > 0 ? steps / (uint64_t)o->state_every : 0);
     if (o->state == NULL)
         return true;
-    t->saver =
-        sc_state_saver_open(t->context, o->state, t->trainer, o->keep > 0 ? (uint32_t)o->keep : KEEP, o->best, saves, o->resume != NULL);
+    t->saver = sc_state_saver_open(t->context, o->state, t->trainer,
+                                   o->keep > 0 ? (uint32_t)o->keep : KEEP, o->best, saves,
+                                   o->resume != NULL);
     return t->saver != NULL;
 }
 
@@ -382,15 +407,18 @@ static uint64_t count_parameters(const sc_machine *machine)
 static void open_console(training *t)
 {
     FILE *to = t->writes ? t->options.progress : NULL;
-    const sc_train_start start = {.entry = t->facts->entry.name,
-                                  .plan = t->facts->plan,
-                                  .ranks = t->machine->ranks,
-                                  .parameters = count_parameters(t->machine),
-                                  .done = sc_trainer_steps(t->trainer),
-                                  .wanted = (uint64_t)t->options.steps,
-                                  .rank_bytes = t->machine->arena_bytes,
-                                  .tokens_an_epoch = t->feed.tokens == NULL ? 0 : t->feed.windows.count * t->feed.windows.length};
-    sc_train_console_open(&t->console, to, to != NULL && isatty(fileno(to)) == 1, &t->facts->train, &start, sc_seconds());
+    const sc_train_start start = {
+        .entry = t->facts->entry.name,
+        .plan = t->facts->plan,
+        .ranks = t->machine->ranks,
+        .parameters = count_parameters(t->machine),
+        .done = sc_trainer_steps(t->trainer),
+        .wanted = (uint64_t)t->options.steps,
+        .rank_bytes = t->machine->arena_bytes,
+        .tokens_an_epoch =
+            t->feed.tokens == NULL ? 0 : t->feed.windows.count * t->feed.windows.length};
+    sc_train_console_open(&t->console, to, to != NULL && isatty(fileno(to)) == 1, &t->facts->train,
+                          &start, sc_seconds());
 }
 
 static bool prepare(training *t, sc_open_machine *open, void *user)
@@ -406,16 +434,20 @@ static bool prepare(training *t, sc_open_machine *open, void *user)
     if (machine != NULL && !limit_feeds(t))
         return false;
     t->trainer = machine == NULL ? NULL : sc_trainer_new(t->context, t->facts, o, machine);
-    if (t->trainer == NULL || (o->resume != NULL && !sc_saved_state_restore(t->context, &t->saved, t->trainer)) || !open_saver(t))
+    if (t->trainer == NULL ||
+        (o->resume != NULL && !sc_saved_state_restore(t->context, &t->saved, t->trainer)) ||
+        !open_saver(t))
         return false;
     /* opened last, because it overwrites an existing log */
-    if (!sc_train_log_open(t->context, t->writes ? o->log : NULL, o->resume != NULL, &t->facts->train, &t->log))
+    if (!sc_train_log_open(t->context, t->writes ? o->log : NULL, o->resume != NULL,
+                           &t->facts->train, &t->log))
         return false;
     open_console(t);
     return true;
 }
 
-void sc_train_run(sc_training_run *t, const sc_facts *facts, sc_open_machine *open, void *user, sc_strbuf *out)
+void sc_train_run(sc_training_run *t, const sc_facts *facts, sc_open_machine *open, void *user,
+                  sc_strbuf *out)
 {
     uint32_t errors = t->context->diag.errors;
     t->facts = facts;
@@ -423,7 +455,8 @@ void sc_train_run(sc_training_run *t, const sc_facts *facts, sc_open_machine *op
         struct sigaction old[2];
         catch_signals(old);
         bool ok = do_steps(t);
-        bool is_stopped = t->stopped_by != 0 && sc_trainer_steps(t->trainer) < (uint64_t)t->options.steps;
+        bool is_stopped =
+            t->stopped_by != 0 && sc_trainer_steps(t->trainer) < (uint64_t)t->options.steps;
         if (ok && t->gave_up)
             report_divergence(t);
         if (ok)

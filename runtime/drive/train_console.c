@@ -44,7 +44,8 @@ static void add_speed(sc_train_console *c, const sc_train_record *record, double
 {
     double done = (double)(record->step - c->first), left = (double)(c->wanted - record->step);
     if (c->tokens_a_second > 0)
-        add(c, c->tokens_a_second >= 100 ? ", %.0f tokens/s" : ", %.3g tokens/s", c->tokens_a_second);
+        add(c, c->tokens_a_second >= 100 ? ", %.0f tokens/s" : ", %.3g tokens/s",
+            c->tokens_a_second);
     if (c->flops_a_second > 0) {
         char text[SC_UNITS_TEXT];
         sc_flops_print(c->flops_a_second, text);
@@ -61,7 +62,8 @@ static void measure(sc_train_console *c, const sc_train_record *record)
     double seconds = record->seconds > 0 ? record->seconds : 1e-9;
     double tokens = (double)record->tokens / seconds, flops = record->flops / seconds;
     bool is_first = record->step <= c->first + 1;
-    c->tokens_a_second = is_first ? tokens : c->tokens_a_second + LATE * (tokens - c->tokens_a_second);
+    c->tokens_a_second =
+        is_first ? tokens : c->tokens_a_second + LATE * (tokens - c->tokens_a_second);
     c->flops_a_second = is_first ? flops : c->flops_a_second + LATE * (flops - c->flops_a_second);
 }
 
@@ -69,8 +71,8 @@ static void write_step(sc_train_console *c, const sc_train_record *record, doubl
 {
     const sc_step_result *result = &record->result;
     c->length = 0;
-    add(c, "step %" PRIu64 " of %" PRIu64 ", loss %.6g, norm %.4g, lr %.4g", record->step, c->wanted, result->loss, result->grad_norm,
-        result->lr);
+    add(c, "step %" PRIu64 " of %" PRIu64 ", loss %.6g, norm %.4g, lr %.4g", record->step,
+        c->wanted, result->loss, result->grad_norm, result->lr);
     if (result->skipped)
         add(c, ", not applied");
     for (uint32_t i = 0; i < result->metric_count; i++) {
@@ -105,8 +107,8 @@ static void show(sc_train_console *c, bool stays, double now)
     c->shown = now;
 }
 
-void sc_train_console_open(sc_train_console *c, FILE *to, bool is_terminal, const sc_fact_train *train, const sc_train_start *start,
-                           double now)
+void sc_train_console_open(sc_train_console *c, FILE *to, bool is_terminal,
+                           const sc_fact_train *train, const sc_train_start *start, double now)
 {
     *c = (sc_train_console){.to = to, .is_terminal = is_terminal, .train = train};
     if (to == NULL)
@@ -114,8 +116,9 @@ void sc_train_console_open(sc_train_console *c, FILE *to, bool is_terminal, cons
     c->first = start->done;
     c->wanted = start->wanted;
     c->begin = now;
-    add(c, "training %s, %s%s, %" PRIu64 " rank%s: %" PRIu64 " parameter%s", start->entry, start->plan == NULL ? "no plan" : "plan ",
-        start->plan == NULL ? "" : start->plan, start->ranks, start->ranks == 1 ? "" : "s", start->parameters,
+    add(c, "training %s, %s%s, %" PRIu64 " rank%s: %" PRIu64 " parameter%s", start->entry,
+        start->plan == NULL ? "no plan" : "plan ", start->plan == NULL ? "" : start->plan,
+        start->ranks, start->ranks == 1 ? "" : "s", start->parameters,
         start->parameters == 1 ? "" : "s");
     if (start->rank_bytes > 0) {
         char text[SC_UNITS_TEXT];

@@ -30,8 +30,8 @@ typedef struct sc_train_start {
 } sc_train_start;
 
 /* `to` stays the caller's. */
-void sc_train_console_open(sc_train_console *console, FILE *to, bool is_terminal, const sc_fact_train *train, const sc_train_start *start,
-                           double now);
+void sc_train_console_open(sc_train_console *console, FILE *to, bool is_terminal,
+                           const sc_fact_train *train, const sc_train_start *start, double now);
 void sc_train_console_step(sc_train_console *console, const sc_train_record *record, double now);
 /* Call it after the step that was shown last. */
 void sc_train_console_held_out(sc_train_console *console, double loss, double now);

@@ -10,11 +10,13 @@
 
 static bool report(sc_train_log *log)
 {
-    sc_report(&log->context->diag, SC_D_cannot_write, (sc_loc){0}, log->path, strerror(errno), NULL);
+    sc_report(&log->context->diag, SC_D_cannot_write, (sc_loc){0}, log->path, strerror(errno),
+              NULL);
     return false;
 }
 
-bool sc_train_log_open(sc_context *context, const char *path, bool append, const sc_fact_train *train, sc_train_log *log)
+bool sc_train_log_open(sc_context *context, const char *path, bool append,
+                       const sc_fact_train *train, sc_train_log *log)
 {
     *log = (sc_train_log){.context = context, .path = path, .train = train};
     if (path == NULL)
@@ -28,7 +30,8 @@ static bool write_line(sc_train_log *log, json_t *line)
     char *text = sc_json_write(line, JSON_COMPACT);
     json_decref(line);
     errno = ENOMEM;
-    bool ok = text != NULL && fputs(text, log->file) >= 0 && fputc('\n', log->file) != EOF && fflush(log->file) == 0;
+    bool ok = text != NULL && fputs(text, log->file) >= 0 && fputc('\n', log->file) != EOF &&
+              fflush(log->file) == 0;
     free(text);
     return ok || report(log);
 }
@@ -41,7 +44,8 @@ static json_t *metrics_json(const sc_fact_train *train, const sc_step_result *re
         char place[SC_METRIC_NAME], room[SC_METRIC_NAME];
         sc_metric_place(i, place);
         json_object_set_new(metrics, place, sc_number_json(result->metrics[i]));
-        json_object_set_new(metrics, sc_metric_name(train, i, room), sc_number_json(result->metrics[i]));
+        json_object_set_new(metrics, sc_metric_name(train, i, room),
+                            sc_number_json(result->metrics[i]));
     }
     return metrics;
 }
@@ -59,7 +63,8 @@ bool sc_train_log_step(sc_train_log *log, const sc_train_record *record)
     json_object_set_new(line, "lr", sc_number_json(result->lr));
     json_object_set_new(line, "tokens", json_integer((json_int_t)record->tokens));
     json_object_set_new(line, "seconds", sc_number_json(record->seconds));
-    json_object_set_new(line, "tokens_per_second", sc_number_json((double)record->tokens / seconds));
+    json_object_set_new(line, "tokens_per_second",
+                        sc_number_json((double)record->tokens / seconds));
     json_object_set_new(line, "tflops", sc_number_json(record->flops / seconds * 1e-12));
     json_object_set_new(line, "metrics", metrics_json(log->train, result));
     if (result->skipped)

@@ -22,7 +22,8 @@ typedef struct sc_train_record {
 
 /* Opens the log. `path` NULL: no file. `append`: a resumed run appends to the file. False after a
  * message. */
-bool sc_train_log_open(sc_context *context, const char *path, bool append, const sc_fact_train *train, sc_train_log *log);
+bool sc_train_log_open(sc_context *context, const char *path, bool append,
+                       const sc_fact_train *train, sc_train_log *log);
 /* Append one line each, flushed before the call returns. False after a message. */
 bool sc_train_log_step(sc_train_log *log, const sc_train_record *record);
 bool sc_train_log_held_out(sc_train_log *log, uint64_t step, double loss);

@@ -16,7 +16,8 @@ typedef struct sc_state_saver sc_state_saver;
  * free space for `saves` checkpoints of which `keep` remain (plus the best by held-out loss, if
  * `best`). `goes_on`: the run may be resumed from a checkpoint of this folder. NULL after
  * messages. */
-sc_state_saver *sc_state_saver_open(sc_context *context, const char *folder, const sc_trainer *trainer, uint32_t keep, bool best,
+sc_state_saver *sc_state_saver_open(sc_context *context, const char *folder,
+                                    const sc_trainer *trainer, uint32_t keep, bool best,
                                     uint64_t saves, bool goes_on);
 /* Writes a checkpoint of the steps done so far and generates its id. False after a message; earlier
  * checkpoints are then unchanged. */

@@ -17,7 +17,8 @@ struct sc_trainer {
     sc_machine *machine;
     sc_optimizer_settings *groups;
     uint32_t (*scalars)[SC_SCALAR_COUNT]; /* by group: the states from which a step reads them */
-    uint32_t group_count, taken;          /* taken: the state that counts applied steps; SHARDC_NOT_FOUND: all are applied */
+    /* taken: the state that counts applied steps; SHARDC_NOT_FOUND: all are applied */
+    uint32_t group_count, taken;
     uint64_t steps, skipped;
     uint32_t *states, state_count; /* states in a checkpoint */
     uint32_t input_count;
@@ -53,22 +54,27 @@ static bool set_param(void *user, uint32_t param, const double *values)
 {
     filling *f = user;
     uint32_t state = sc_machine_find_state(f->machine, f->weights->params[param].path);
-    return state == SHARDC_NOT_FOUND || f->machine->verbs->set_state(f->machine->self, state, values, f->error);
+    return state == SHARDC_NOT_FOUND ||
+           f->machine->verbs->set_state(f->machine->self, state, values, f->error);
 }
 
-bool sc_fill_parameters(sc_context *context, const sc_facts *facts, const sc_run_options *options, sc_machine *machine)
+bool sc_fill_parameters(sc_context *context, const sc_facts *facts, const sc_run_options *options,
+                        sc_machine *machine)
 {
     shardc_error error = {.text = "there is not enough memory for the parameters"};
     filling f = {machine, &facts->weights, &error};
     if (options->weights == NULL)
-        return machine->verbs->initialise(machine->self, options->seed, &error) || failed(context, &error);
+        return machine->verbs->initialise(machine->self, options->seed, &error) ||
+               failed(context, &error);
     if (facts->weights.is_known)
         return sc_weights_load(context, &facts->weights, options->weights, set_param, &f);
-    sc_report(&context->diag, SC_D_usage, (sc_loc){0}, "the program was built without a 'weights' block; build it with --map NAME", NULL);
+    sc_report(&context->diag, SC_D_usage, (sc_loc){0},
+              "the program was built without a 'weights' block; build it with --map NAME", NULL);
     return false;
 }
 
-void sc_note_initial_weights(sc_context *context, const sc_facts *facts, const sc_run_options *options, const sc_machine *machine)
+void sc_note_initial_weights(sc_context *context, const sc_facts *facts,
+                             const sc_run_options *options, const sc_machine *machine)
 {
     bool has_parameters = false;
     for (uint32_t i = 0; i < machine->state_count && !has_parameters; i++)
@@ -81,7 +87,8 @@ void sc_note_initial_weights(sc_context *context, const sc_facts *facts, const s
 
 static bool is_kept(const shardc_tensor_info *state)
 {
-    return strcmp(state->kind, sc_state_kind_names[SC_STATE_PARAM]) == 0 || strcmp(state->kind, sc_state_kind_names[SC_STATE_OPT]) == 0;
+    return strcmp(state->kind, sc_state_kind_names[SC_STATE_PARAM]) == 0 ||
+           strcmp(state->kind, sc_state_kind_names[SC_STATE_OPT]) == 0;
 }
 
 static void list_states(sc_trainer *t)
@@ -172,7 +179,8 @@ static void take_part(const sc_array *whole, int dim, int32_t micro_batch, sc_ar
     for (uint32_t i = (uint32_t)dim + 1; i < part->rank; i++)
         inner *= part->sizes[i];
     for (int64_t o = 0; o < outer; o++)
-        memcpy(part->data + o * rows * inner, whole->data + (o * whole->sizes[dim] + micro_batch * rows) * inner,
+        memcpy(part->data + o * rows * inner,
+               whole->data + (o * whole->sizes[dim] + micro_batch * rows) * inner,
                (size_t)(rows * inner) * sizeof *part->data);
 }
 
@@ -183,7 +191,9 @@ static bool check_inputs(sc_trainer *t, const sc_array *inputs, uint32_t count)
     for (uint32_t i = 0; i < count; i++) {
         bool fits = inputs[i].data != NULL && inputs[i].rank == t->parts[i].rank;
         for (uint32_t d = 0; fits && d < inputs[i].rank; d++)
-            fits = inputs[i].sizes[d] == t->parts[i].sizes[d] * ((int)d == t->split_dim[i] ? (int64_t)t->machine->micro_batches : 1);
+            fits = inputs[i].sizes[d] ==
+                   t->parts[i].sizes[d] *
+                       ((int)d == t->split_dim[i] ? (int64_t)t->machine->micro_batches : 1);
         if (!fits)
             return fail(t->context, "an input is not of the global batch's shape");
     }
@@ -218,7 +228,8 @@ static void find_scalars(sc_trainer *t)
             t->scalars[g][i] = sc_machine_find_state(t->machine, name);
         }
     }
-    t->taken = t->facts->train.scales ? sc_machine_find_state(t->machine, SC_SCALE_TAKEN_STATE) : SHARDC_NOT_FOUND;
+    t->taken = t->facts->train.scales ? sc_machine_find_state(t->machine, SC_SCALE_TAKEN_STATE)
+                                      : SHARDC_NOT_FOUND;
 }
 
 static bool set_scalars(sc_trainer *t)
@@ -233,7 +244,8 @@ static bool set_scalars(sc_trainer *t)
         scalars[SC_SCALAR_LR] = sc_rate_at(&t->groups[g].lr, (int64_t)t->steps + 1);
         for (uint32_t i = 0; i < SC_SCALAR_COUNT; i++) {
             uint32_t state = t->scalars[g][i];
-            if (state != SHARDC_NOT_FOUND && !t->machine->verbs->set_state(t->machine->self, state, &scalars[i], &error))
+            if (state != SHARDC_NOT_FOUND &&
+                !t->machine->verbs->set_state(t->machine->self, state, &scalars[i], &error))
                 return failed(t->context, &error);
         }
     }
@@ -253,11 +265,12 @@ static bool run_call(sc_trainer *t, uint32_t index, const sc_array *inputs)
     const sc_machine_call *call = &t->machine->calls[index];
     shardc_error error = {.text = ""};
     bool is_micro = call->micro_batch >= 0, is_last = index + 1 == t->machine->call_count;
-    verbs->set_random(t->machine->self, t->options->seed, t->steps + 1, is_micro ? (uint32_t)call->micro_batch : 0);
+    verbs->set_random(t->machine->self, t->options->seed, t->steps + 1,
+                      is_micro ? (uint32_t)call->micro_batch : 0);
     for (uint32_t i = 0; is_micro && i < t->input_count; i++)
         take_part(&inputs[i], t->split_dim[i], call->micro_batch, &t->parts[i]);
-    return verbs->run(t->machine->self, call->func, t->parts, is_micro ? t->input_count : 0, t->outputs, is_last ? t->result_count : 0,
-                      &error) ||
+    return verbs->run(t->machine->self, call->func, t->parts, is_micro ? t->input_count : 0,
+                      t->outputs, is_last ? t->result_count : 0, &error) ||
            failed(t->context, &error);
 }
 
@@ -266,7 +279,8 @@ static bool run_call(sc_trainer *t, uint32_t index, const sc_array *inputs)
 static bool ask_scale(const sc_trainer *t, bool *can_fall)
 {
     shardc_error error = {.text = ""};
-    uint32_t state = t->facts->train.scales ? sc_machine_find_state(t->machine, SC_SCALE_STATE) : SHARDC_NOT_FOUND;
+    uint32_t state = t->facts->train.scales ? sc_machine_find_state(t->machine, SC_SCALE_STATE)
+                                            : SHARDC_NOT_FOUND;
     *can_fall = false;
     if (state == SHARDC_NOT_FOUND)
         return true;
@@ -288,7 +302,8 @@ bool sc_trainer_step(sc_trainer *t, const sc_array *inputs, uint32_t count, sc_s
     }
     t->steps++;
     bool is_finite = isfinite(t->outputs[0].data[0]) && isfinite(t->outputs[1].data[0]);
-    bool skipped = t->facts->train.scales ? t->outputs[2].data[0] == 0 : !is_finite, can_fall = false;
+    bool skipped = t->facts->train.scales ? t->outputs[2].data[0] == 0 : !is_finite,
+         can_fall = false;
     if (skipped && !ask_scale(t, &can_fall))
         return false;
     t->skipped += skipped;
@@ -307,7 +322,8 @@ bool sc_trainer_step(sc_trainer *t, const sc_array *inputs, uint32_t count, sc_s
 
 /* ---- the forward function ---- */
 
-bool sc_trainer_evaluate(sc_trainer *t, const sc_array *inputs, uint32_t count, double *total, double *weight)
+bool sc_trainer_evaluate(sc_trainer *t, const sc_array *inputs, uint32_t count, double *total,
+                         double *weight)
 {
     shardc_error error = {.text = ""};
     uint32_t func = t->facts->entry.func;
@@ -315,7 +331,8 @@ bool sc_trainer_evaluate(sc_trainer *t, const sc_array *inputs, uint32_t count, 
         return fail(t->context, "the program has no forward function");
     uint32_t output_count = t->machine->funcs[func].output_count;
     sc_array *outputs = t->held_out;
-    bool ok = t->machine->verbs->run(t->machine->self, func, inputs, count, outputs, output_count, &error);
+    bool ok = t->machine->verbs->run(t->machine->self, func, inputs, count, outputs, output_count,
+                                     &error);
     if (ok) {
         *total = outputs[0].data[0];
         *weight = output_count > 1 ? outputs[1].data[0] : 1;
@@ -334,7 +351,8 @@ static bool set_constants(sc_trainer *t)
     for (uint32_t i = 0; i < t->facts->train.constants.count; i++) {
         const sc_fact_constant *constant = &t->facts->train.constants.data[i];
         uint32_t state = sc_machine_find_state(t->machine, constant->path);
-        if (state != SHARDC_NOT_FOUND && !t->machine->verbs->set_state(t->machine->self, state, &constant->value, &error))
+        if (state != SHARDC_NOT_FOUND &&
+            !t->machine->verbs->set_state(t->machine->self, state, &constant->value, &error))
             return failed(t->context, &error);
     }
     return true;
@@ -345,13 +363,17 @@ static bool check_facts(sc_trainer *t)
 {
     const sc_machine *machine = t->machine;
     const sc_fact_train *train = &t->facts->train;
-    bool fits = train->micro < machine->func_count && train->update < machine->func_count && machine->call_count > 0 &&
-                machine->funcs[machine->calls[machine->call_count - 1].func].output_count == t->result_count;
+    bool fits = train->micro < machine->func_count && train->update < machine->func_count &&
+                machine->call_count > 0 &&
+                machine->funcs[machine->calls[machine->call_count - 1].func].output_count ==
+                    t->result_count;
     for (uint32_t i = 0; fits && i < machine->call_count; i++) {
         const sc_machine_call *call = &machine->calls[i];
-        fits = machine->funcs[call->func].input_count == (call->micro_batch < 0 ? 0 : machine->funcs[train->micro].input_count);
+        fits = machine->funcs[call->func].input_count ==
+               (call->micro_batch < 0 ? 0 : machine->funcs[train->micro].input_count);
     }
-    return fits || fail(t->context, "the facts of the program and its functions do not go together");
+    return fits ||
+           fail(t->context, "the facts of the program and its functions do not go together");
 }
 
 static bool open_trainer(sc_trainer *t)
@@ -366,14 +388,18 @@ static bool open_trainer(sc_trainer *t)
     t->metrics = sc_arena_array(arena, t->result_count, sizeof *t->metrics);
     uint32_t forward = t->facts->entry.func;
     if (forward < t->machine->func_count)
-        t->held_out = sc_arena_array(arena, t->machine->funcs[forward].output_count + 1u, sizeof *t->held_out);
+        t->held_out = sc_arena_array(arena, t->machine->funcs[forward].output_count + 1u,
+                                     sizeof *t->held_out);
     list_states(t);
     find_scalars(t);
-    return check_facts(t) && sc_apply_settings(t->context, t->options->set, t->groups, t->group_count) && list_inputs(t) &&
-           sc_fill_parameters(t->context, t->facts, t->options, t->machine) && set_constants(t);
+    return check_facts(t) &&
+           sc_apply_settings(t->context, t->options->set, t->groups, t->group_count) &&
+           list_inputs(t) && sc_fill_parameters(t->context, t->facts, t->options, t->machine) &&
+           set_constants(t);
 }
 
-sc_trainer *sc_trainer_new(sc_context *context, const sc_facts *facts, const sc_run_options *options, sc_machine *machine)
+sc_trainer *sc_trainer_new(sc_context *context, const sc_facts *facts,
+                           const sc_run_options *options, sc_machine *machine)
 {
     sc_trainer *t = sc_arena_alloc(&context->arena, sizeof *t);
     *t = (sc_trainer){.context = context, .facts = facts, .options = options, .machine = machine};

@@ -12,23 +12,27 @@ typedef struct sc_trainer sc_trainer;
 typedef struct sc_step_result {
     double loss, grad_norm, lr; /* grad_norm: before clipping */
     uint32_t metric_count;
-    const double *metrics; /* in the entry's order; owned by the trainer, valid until the next step */
-    bool skipped;          /* loss or norm was not finite, so the update was skipped */
-    bool diverges;         /* and a smaller loss scale would not help */
+    /* in the entry's order; owned by the trainer, valid until the next step */
+    const double *metrics;
+    bool skipped;  /* loss or norm was not finite, so the update was skipped */
+    bool diverges; /* and a smaller loss scale would not help */
 } sc_step_result;
 
 /* Creates a trainer with parameters from --weights or initial values. The executor stays the
  * caller's. NULL after messages. */
-sc_trainer *sc_trainer_new(sc_context *context, const sc_facts *facts, const sc_run_options *options, sc_machine *machine);
+sc_trainer *sc_trainer_new(sc_context *context, const sc_facts *facts,
+                           const sc_run_options *options, sc_machine *machine);
 void sc_trainer_free(sc_trainer *trainer); /* NULL is allowed */
 
 /* Runs one optimizer step. `inputs` are full tensors of the global batch, by input in function
  * order. False after messages. */
-bool sc_trainer_step(sc_trainer *trainer, const sc_array *inputs, uint32_t count, sc_step_result *out);
+bool sc_trainer_step(sc_trainer *trainer, const sc_array *inputs, uint32_t count,
+                     sc_step_result *out);
 /* Computes the objective of one batch: forward only, no dropout, no update. Over several batches
  * the objective is the sum of totals over the sum of weights; a scalar entry has weight 1. False
  * after messages. */
-bool sc_trainer_evaluate(sc_trainer *trainer, const sc_array *inputs, uint32_t count, double *total, double *weight);
+bool sc_trainer_evaluate(sc_trainer *trainer, const sc_array *inputs, uint32_t count, double *total,
+                         double *weight);
 
 /* Returns the steps done so far, from which the learning rate schedule continues. */
 uint64_t sc_trainer_steps(const sc_trainer *trainer);
@@ -41,14 +45,18 @@ const sc_machine *sc_trainer_machine(const sc_trainer *trainer);
  * tensors, row-major, exact as f64. */
 uint32_t sc_trainer_state_count(const sc_trainer *trainer);
 const char *sc_trainer_state_name(const sc_trainer *trainer, uint32_t index);
-sc_array sc_trainer_get_state(const sc_trainer *trainer, uint32_t index); /* malloc'd; data NULL after a message */
-uint32_t sc_trainer_state(const sc_trainer *trainer, uint32_t index);     /* the executor's index of it */
+/* malloc'd; data NULL after a message */
+sc_array sc_trainer_get_state(const sc_trainer *trainer, uint32_t index);
+/* the executor's index of it */
+uint32_t sc_trainer_state(const sc_trainer *trainer, uint32_t index);
 
 /* Sets the parameters from --weights, or to initial values by --seed; master copies get the
  * unrounded values. False after messages. */
-bool sc_fill_parameters(sc_context *context, const sc_facts *facts, const sc_run_options *options, sc_machine *machine);
+bool sc_fill_parameters(sc_context *context, const sc_facts *facts, const sc_run_options *options,
+                        sc_machine *machine);
 
 /* Adds a note if the parameters are initial values, for commands whose results depend on them. */
-void sc_note_initial_weights(sc_context *context, const sc_facts *facts, const sc_run_options *options, const sc_machine *machine);
+void sc_note_initial_weights(sc_context *context, const sc_facts *facts,
+                             const sc_run_options *options, const sc_machine *machine);
 
 #endif

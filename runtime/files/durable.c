@@ -174,7 +174,8 @@ static void remove_leftovers(const char *path, uint64_t offset, const char *begi
     char *folder = sc_parent_folder(path);
     DIR *stream = folder == NULL ? NULL : opendir(folder);
     for (struct dirent *entry; stream != NULL && (entry = readdir(stream)) != NULL;) {
-        char *found = is_leftover(entry->d_name, base, strlen(base)) ? join(folder, entry->d_name) : NULL;
+        char *found =
+            is_leftover(entry->d_name, base, strlen(base)) ? join(folder, entry->d_name) : NULL;
         if (found != NULL && sc_file_may_begin(found, offset, begin))
             remove_abandoned(found);
         free(found);
@@ -190,7 +191,8 @@ static bool create_locked(sc_replacement *out)
     struct stat about;
     if (!sc_durable_create(&out->file, out->made))
         return false;
-    (void)flock(out->file.file, LOCK_EX | LOCK_NB); /* without lock support nobody removes leftovers either */
+    /* without lock support nobody removes leftovers either */
+    (void)flock(out->file.file, LOCK_EX | LOCK_NB);
     if (fstat(out->file.file, &about) == 0 && about.st_nlink > 0)
         return true;
     errno = ESTALE;

@@ -14,8 +14,9 @@ enum {
 };
 
 typedef struct sc_durable {
-    int file;       /* -1: not open */
-    int reason;     /* errno of the first failure; 0: none. After a failure nothing more is written */
+    int file; /* -1: not open */
+    /* errno of the first failure; 0: none. After a failure nothing more is written */
+    int reason;
     uint64_t bytes; /* bytes added so far */
     sc_checksum sum;
     char *buffer;
@@ -52,7 +53,8 @@ typedef struct sc_replacement {
 /* Begins a replacement. First removes leftovers of killed writers beside `path`: files with such
  * names that no process is writing and that have `begin` at `offset` as far as they go. False: see
  * out->file.reason; do not call sc_replacement_end. */
-bool sc_replacement_begin(sc_replacement *out, const char *path, uint64_t offset, const char *begin);
+bool sc_replacement_begin(sc_replacement *out, const char *path, uint64_t offset,
+                          const char *begin);
 /* Ends it. `keep` false: the old file at the path stays. False: nothing was replaced. */
 bool sc_replacement_end(sc_replacement *file, bool keep);
 

@@ -6,7 +6,8 @@
 
 #include "support/float16.h"
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "stored tensors are little-endian and are used in place");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "stored tensors are little-endian and are used in place");
 
 typedef struct element_row {
     const char *name;
@@ -41,11 +42,11 @@ bool sc_element_from_name(const char *name, sc_element *out_element)
     return false;
 }
 
-#define LOAD(type)                                                                                                                         \
-    {                                                                                                                                      \
-        type value;                                                                                                                        \
-        memcpy(&value, at, sizeof value);                                                                                                  \
-        return (double)value;                                                                                                              \
+#define LOAD(type)                                                                                 \
+    {                                                                                              \
+        type value;                                                                                \
+        memcpy(&value, at, sizeof value);                                                          \
+        return (double)value;                                                                      \
     }
 
 double sc_element_load(sc_element element, const void *array, uint64_t index)

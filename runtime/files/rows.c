@@ -15,7 +15,8 @@ sc_rows sc_rows_begin(uint32_t rank, const int64_t *sizes, sc_rows_place a, sc_r
         a_stride *= a.dims[i];
         b_stride *= b.dims[i];
     }
-    while (rows.rank > 0 && rows.a_strides[rows.rank - 1] == rows.length && rows.b_strides[rows.rank - 1] == rows.length)
+    while (rows.rank > 0 && rows.a_strides[rows.rank - 1] == rows.length &&
+           rows.b_strides[rows.rank - 1] == rows.length)
         rows.length *= rows.sizes[--rows.rank];
     return rows;
 }

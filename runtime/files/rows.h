@@ -11,7 +11,8 @@ enum { SC_ROWS_MAX_RANK = 15 };
 
 typedef struct sc_rows {
     uint32_t rank; /* dims that are iterated over */
-    int64_t sizes[SC_ROWS_MAX_RANK], a_strides[SC_ROWS_MAX_RANK], b_strides[SC_ROWS_MAX_RANK], index[SC_ROWS_MAX_RANK];
+    int64_t sizes[SC_ROWS_MAX_RANK], a_strides[SC_ROWS_MAX_RANK], b_strides[SC_ROWS_MAX_RANK],
+        index[SC_ROWS_MAX_RANK];
     int64_t length;     /* of a row */
     int64_t a_at, b_at; /* offset of the row in each array, in elements */
     bool is_done;

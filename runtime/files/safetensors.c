@@ -64,14 +64,16 @@ static int compare_key(const void *key, const void *element)
 
 const sc_safetensor *sc_safetensors_find(const sc_safetensors *tensors, const char *name)
 {
-    const sc_safetensor **found = bsearch(name, tensors->by_name, tensors->count, sizeof *tensors->by_name, compare_key);
+    const sc_safetensor **found =
+        bsearch(name, tensors->by_name, tensors->count, sizeof *tensors->by_name, compare_key);
     return found == NULL ? NULL : *found;
 }
 
 const char *sc_safetensors_metadata(const sc_safetensors *tensors, const char *key)
 {
     for (size_t i = 0; i < tensors->file_count; i++) {
-        const char *text = json_string_value(json_object_get(json_object_get(tensors->files[i].file.header, "__metadata__"), key));
+        const char *text = json_string_value(
+            json_object_get(json_object_get(tensors->files[i].file.header, "__metadata__"), key));
         if (text != NULL)
             return text;
     }
@@ -83,16 +85,17 @@ const char *sc_safetensors_label(const sc_safetensors *tensors, const sc_safeten
     return tensors->files[tensor->file].file.label;
 }
 
-bool sc_safetensors_read_stored(const sc_safetensors *tensors, const sc_safetensor *tensor, uint64_t first, uint64_t count, void *out,
-                                const char **reason)
+bool sc_safetensors_read_stored(const sc_safetensors *tensors, const sc_safetensor *tensor,
+                                uint64_t first, uint64_t count, void *out, const char **reason)
 {
     size_t size = sc_element_size(tensor->element);
     const sc_tensor_source *source = &tensors->files[tensor->file].file.source;
-    return sc_tensor_source_read(source, out, (size_t)count * size, tensor->begin + first * size, reason);
+    return sc_tensor_source_read(source, out, (size_t)count * size, tensor->begin + first * size,
+                                 reason);
 }
 
-bool sc_safetensors_read(const sc_safetensors *tensors, const sc_safetensor *tensor, uint64_t first, uint64_t count, double *out,
-                         const char **reason)
+bool sc_safetensors_read(const sc_safetensors *tensors, const sc_safetensor *tensor, uint64_t first,
+                         uint64_t count, double *out, const char **reason)
 {
     unsigned char bytes[8192];
     size_t size = sc_element_size(tensor->element);
@@ -127,7 +130,9 @@ static opened_file *add_file(sc_safetensors *tensors, char *path)
     }
     tensors->files = files;
     opened_file *added = &files[tensors->file_count];
-    *added = (opened_file){.path = path, .file = {.label = path, .source.file = -1, .index = (uint32_t)tensors->file_count}};
+    *added = (opened_file){
+        .path = path,
+        .file = {.label = path, .source.file = -1, .index = (uint32_t)tensors->file_count}};
     tensors->file_count++;
     return added;
 }
@@ -190,7 +195,8 @@ static char **list_folder(const char *folder, size_t *out_count, sc_safetensors_
     return names;
 }
 
-static void open_all_of_folder(sc_safetensors *tensors, const char *folder, sc_safetensors_error *error)
+static void open_all_of_folder(sc_safetensors *tensors, const char *folder,
+                               sc_safetensors_error *error)
 {
     size_t count = 0;
     uint32_t problems = error->count;
@@ -226,7 +232,8 @@ static bool is_plain_name(const char *name)
 }
 
 /* Opens every file that the weight map names, once, in name order. */
-static void open_listed_files(sc_safetensors *tensors, const char *folder, json_t *weight_map, sc_safetensors_error *error)
+static void open_listed_files(sc_safetensors *tensors, const char *folder, json_t *weight_map,
+                              sc_safetensors_error *error)
 {
     size_t count = 0;
     const char **files = calloc(json_object_size(weight_map) + 1, sizeof *files);
@@ -240,7 +247,9 @@ static void open_listed_files(sc_safetensors *tensors, const char *folder, json_
         if (json_is_string(file) && is_plain_name(json_string_value(file)))
             files[count++] = json_string_value(file);
         else
-            sc_safetensors_report(error, "%s/%s: the file of '%.200s' is not the name of a file in this folder", folder, index_name, name);
+            sc_safetensors_report(
+                error, "%s/%s: the file of '%.200s' is not the name of a file in this folder",
+                folder, index_name, name);
     }
     qsort(files, count, sizeof *files, compare_text);
     for (size_t i = 0; i < count; i++) {
@@ -266,9 +275,11 @@ static json_t *load_index(const char *folder, sc_safetensors_error *error)
     if (stat(path, &info) == 0) {
         text = sc_file_read(path, SC_SAFETENSORS_HEADER_LIMIT, &size, &reason);
         if (text == NULL)
-            sc_safetensors_report(error, "%s: not a file of at most %d bytes: %s", path, SC_SAFETENSORS_HEADER_LIMIT, reason);
+            sc_safetensors_report(error, "%s: not a file of at most %d bytes: %s", path,
+                                  SC_SAFETENSORS_HEADER_LIMIT, reason);
         else if ((root = sc_json_read(text, size, JSON_REJECT_DUPLICATES, &problem)) == NULL)
-            sc_safetensors_report(error, "%s: not JSON: %s (line %d)", path, problem.text, problem.line);
+            sc_safetensors_report(error, "%s: not JSON: %s (line %d)", path, problem.text,
+                                  problem.line);
         else if (!json_is_object(json_object_get(root, "weight_map")))
             sc_safetensors_report(error, "%s: weight_map is missing or not an object", path);
     }
@@ -314,18 +325,21 @@ static void join_files(sc_safetensors *tensors, json_t *weight_map, sc_safetenso
     qsort(tensors->by_name, tensors->count, sizeof *tensors->by_name, compare_name);
 }
 
-static void check_names(const sc_safetensors *tensors, const char *path, json_t *weight_map, sc_safetensors_error *error)
+static void check_names(const sc_safetensors *tensors, const char *path, json_t *weight_map,
+                        sc_safetensors_error *error)
 {
     for (size_t i = 1; i < tensors->count; i++) {
         if (strcmp(tensors->by_name[i]->name, tensors->by_name[i - 1]->name) == 0)
-            sc_safetensors_report(error, "%s: tensor '%.200s' is in two files", path, tensors->by_name[i]->name);
+            sc_safetensors_report(error, "%s: tensor '%.200s' is in two files", path,
+                                  tensors->by_name[i]->name);
     }
     const char *name;
     json_t *file;
     json_object_foreach (weight_map, name, file) {
         if (sc_safetensors_find(tensors, name) == NULL)
-            sc_safetensors_report(error, "%s: tensor '%.200s' is not in %.200s, where the index says it is", path, name,
-                                  json_string_value(file));
+            sc_safetensors_report(
+                error, "%s: tensor '%.200s' is not in %.200s, where the index says it is", path,
+                name, json_string_value(file));
     }
 }
 
@@ -351,7 +365,8 @@ done:
 
 /* Ends an open: returns `tensors` if nothing was reported since `problems`; else frees everything
  * and returns NULL. */
-static sc_safetensors *finish(sc_safetensors *tensors, uint32_t problems, const sc_safetensors_error *error)
+static sc_safetensors *finish(sc_safetensors *tensors, uint32_t problems,
+                              const sc_safetensors_error *error)
 {
     if (error->count == problems)
         return tensors;
@@ -371,7 +386,8 @@ sc_safetensors *sc_safetensors_open(const char *path, sc_safetensors_error *erro
     bool exists = stat(path, &info) == 0;
     if (exists && S_ISDIR(info.st_mode)) {
         open_folder(tensors, path, error);
-    } else if (exists && strcmp(base_name(path), index_name) == 0) { /* its files are in the same folder */
+    } else if (exists &&
+               strcmp(base_name(path), index_name) == 0) { /* its files are in the same folder */
         char *folder = folder_of(path);
         if (folder != NULL)
             open_folder(tensors, folder, error);
@@ -386,7 +402,8 @@ sc_safetensors *sc_safetensors_open(const char *path, sc_safetensors_error *erro
     return finish(tensors, problems, error);
 }
 
-sc_safetensors *sc_safetensors_open_memory(const void *bytes, size_t size, const char *label, sc_safetensors_error *error)
+sc_safetensors *sc_safetensors_open_memory(const void *bytes, size_t size, const char *label,
+                                           sc_safetensors_error *error)
 {
     uint32_t problems = error->count;
     sc_safetensors *tensors = calloc(1, sizeof *tensors);

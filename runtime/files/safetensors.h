@@ -47,14 +47,16 @@ sc_safetensors *sc_safetensors_open(const char *path, sc_safetensors_error *erro
 
 /* Opens a file in memory. `bytes`, and `label`, its name in messages, stay the caller's and must
  * outlive the result. */
-sc_safetensors *sc_safetensors_open_memory(const void *bytes, size_t size, const char *label, sc_safetensors_error *error);
+sc_safetensors *sc_safetensors_open_memory(const void *bytes, size_t size, const char *label,
+                                           sc_safetensors_error *error);
 
 void sc_safetensors_close(sc_safetensors *tensors); /* NULL is allowed */
 
 /* Tensors are ordered by file name, then by data offset. */
 size_t sc_safetensors_count(const sc_safetensors *tensors);
 const sc_safetensor *sc_safetensors_at(const sc_safetensors *tensors, size_t index);
-const sc_safetensor *sc_safetensors_find(const sc_safetensors *tensors, const char *name); /* NULL when there is none */
+/* NULL when there is none */
+const sc_safetensor *sc_safetensors_find(const sc_safetensors *tensors, const char *name);
 
 /* Returns the value of a __metadata__ key from the first file that has it, or NULL. */
 const char *sc_safetensors_metadata(const sc_safetensors *tensors, const char *key);
@@ -64,10 +66,10 @@ const char *sc_safetensors_label(const sc_safetensors *tensors, const sc_safeten
 
 /* Read `count` elements from `first` on (row-major), as doubles or as stored. False with *reason:
  * the file is unreadable, or was truncated since it was opened. */
-bool sc_safetensors_read(const sc_safetensors *tensors, const sc_safetensor *tensor, uint64_t first, uint64_t count, double *out,
-                         const char **reason);
-bool sc_safetensors_read_stored(const sc_safetensors *tensors, const sc_safetensor *tensor, uint64_t first, uint64_t count, void *out,
-                                const char **reason);
+bool sc_safetensors_read(const sc_safetensors *tensors, const sc_safetensor *tensor, uint64_t first,
+                         uint64_t count, double *out, const char **reason);
+bool sc_safetensors_read_stored(const sc_safetensors *tensors, const sc_safetensor *tensor,
+                                uint64_t first, uint64_t count, void *out, const char **reason);
 
 /* A tensor to write. Exactly one of `values` (converted, see sc_element_store) and `raw` (already
  * in `element`) is set; both may be NULL if the shape has a 0. */
@@ -87,8 +89,9 @@ typedef struct sc_safetensors_pair {
 /* Writes the items in order, and `metadata`, if any, as __metadata__. The file appears at `path`
  * complete or not at all (sc_replacement). The header is padded so that data start at a multiple of
  * 8. False with `error` filled; an existing file at `path` is then unchanged. */
-bool sc_safetensors_write(const char *path, const sc_safetensors_item *items, size_t item_count, const sc_safetensors_pair *metadata,
-                          size_t metadata_count, sc_safetensors_error *error);
+bool sc_safetensors_write(const char *path, const sc_safetensors_item *items, size_t item_count,
+                          const sc_safetensors_pair *metadata, size_t metadata_count,
+                          sc_safetensors_error *error);
 
 /* Writes one tensor at a time, for values not in memory together: create, add for each item,
  * end. */
@@ -102,8 +105,10 @@ typedef struct sc_safetensors_writer {
 } sc_safetensors_writer;
 
 /* Items, path and error must outlive the writer. False: do not call sc_safetensors_end. */
-bool sc_safetensors_create(sc_safetensors_writer *out, const char *path, const sc_safetensors_item *items, size_t item_count,
-                           const sc_safetensors_pair *metadata, size_t metadata_count, sc_safetensors_error *error);
+bool sc_safetensors_create(sc_safetensors_writer *out, const char *path,
+                           const sc_safetensors_item *items, size_t item_count,
+                           const sc_safetensors_pair *metadata, size_t metadata_count,
+                           sc_safetensors_error *error);
 /* Writes the next item from its bytes; `raw` NULL: from its `values`. */
 void sc_safetensors_add(sc_safetensors_writer *writer, const void *raw);
 /* `keep`: every item was added; false discards the file. */
@@ -111,7 +116,8 @@ bool sc_safetensors_end(sc_safetensors_writer *writer, bool keep);
 
 /* Returns everything before the tensors' bytes, which follow in the order of the items;
  * malloc'd. */
-char *sc_safetensors_header(const sc_safetensors_item *items, size_t item_count, const sc_safetensors_pair *metadata, size_t metadata_count,
+char *sc_safetensors_header(const sc_safetensors_item *items, size_t item_count,
+                            const sc_safetensors_pair *metadata, size_t metadata_count,
                             size_t *out_length, sc_safetensors_error *error);
 
 #endif

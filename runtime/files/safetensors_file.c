@@ -50,7 +50,8 @@ void sc_safetensors_report(sc_safetensors_error *error, const char *format, ...)
     snprintf(error->text + error->length, TAIL, "and %" PRIu32 " more\n", error->omitted);
 }
 
-bool sc_tensor_source_read(const sc_tensor_source *source, void *out, size_t size, uint64_t offset, const char **reason)
+bool sc_tensor_source_read(const sc_tensor_source *source, void *out, size_t size, uint64_t offset,
+                           const char **reason)
 {
     if (source->file >= 0)
         return sc_file_read_at(source->file, out, size, offset, reason);
@@ -59,7 +60,8 @@ bool sc_tensor_source_read(const sc_tensor_source *source, void *out, size_t siz
     return true;
 }
 
-bool sc_safetensors_size(sc_element element, uint32_t rank, const uint64_t *shape, uint64_t *out_count, uint64_t *out_bytes)
+bool sc_safetensors_size(sc_element element, uint32_t rank, const uint64_t *shape,
+                         uint64_t *out_count, uint64_t *out_bytes)
 {
     uint64_t count = 1;
     for (uint32_t i = 0; i < rank; i++) {
@@ -70,15 +72,18 @@ bool sc_safetensors_size(sc_element element, uint32_t rank, const uint64_t *shap
     return !__builtin_mul_overflow(count, sc_element_size(element), out_bytes);
 }
 
-static bool read_element(const sc_tensor_file *file, const char *name, json_t *entry, sc_element *out, sc_safetensors_error *error)
+static bool read_element(const sc_tensor_file *file, const char *name, json_t *entry,
+                         sc_element *out, sc_safetensors_error *error)
 {
     json_t *dtype = json_object_get(entry, "dtype");
     if (!json_is_string(dtype)) {
-        sc_safetensors_report(error, "%s: tensor '%.200s': dtype is missing or not a text", file->label, name);
+        sc_safetensors_report(error, "%s: tensor '%.200s': dtype is missing or not a text",
+                              file->label, name);
         return false;
     }
     if (!sc_element_from_name(json_string_value(dtype), out)) {
-        sc_safetensors_report(error, "%s: tensor '%.200s': unknown dtype '%.40s'", file->label, name, json_string_value(dtype));
+        sc_safetensors_report(error, "%s: tensor '%.200s': unknown dtype '%.40s'", file->label,
+                              name, json_string_value(dtype));
         return false;
     }
     return true;
@@ -93,35 +98,43 @@ static bool read_size(json_t *value, uint64_t *out)
 }
 
 /* Reads the sizes into `shape`, which has room for all of the entry's. */
-static bool read_shape(const sc_tensor_file *file, const char *name, json_t *entry, uint64_t *shape, sc_safetensors_error *error)
+static bool read_shape(const sc_tensor_file *file, const char *name, json_t *entry, uint64_t *shape,
+                       sc_safetensors_error *error)
 {
     json_t *sizes = json_object_get(entry, "shape"), *size;
     size_t i;
     if (!json_is_array(sizes)) {
-        sc_safetensors_report(error, "%s: tensor '%.200s': shape is missing or not an array", file->label, name);
+        sc_safetensors_report(error, "%s: tensor '%.200s': shape is missing or not an array",
+                              file->label, name);
         return false;
     }
     json_array_foreach (sizes, i, size) {
         if (!read_size(size, &shape[i])) {
-            sc_safetensors_report(error, "%s: tensor '%.200s': shape[%zu] is not a whole number from 0", file->label, name, i);
+            sc_safetensors_report(error,
+                                  "%s: tensor '%.200s': shape[%zu] is not a whole number from 0",
+                                  file->label, name, i);
             return false;
         }
     }
     return true;
 }
 
-static bool read_offsets(const sc_tensor_file *file, const char *name, json_t *entry, uint64_t data_size, uint64_t out[2],
-                         sc_safetensors_error *error)
+static bool read_offsets(const sc_tensor_file *file, const char *name, json_t *entry,
+                         uint64_t data_size, uint64_t out[2], sc_safetensors_error *error)
 {
     json_t *offsets = json_object_get(entry, "data_offsets");
-    if (!json_is_array(offsets) || json_array_size(offsets) != 2 || !read_size(json_array_get(offsets, 0), &out[0]) ||
+    if (!json_is_array(offsets) || json_array_size(offsets) != 2 ||
+        !read_size(json_array_get(offsets, 0), &out[0]) ||
         !read_size(json_array_get(offsets, 1), &out[1])) {
-        sc_safetensors_report(error, "%s: tensor '%.200s': data_offsets is not a pair of whole numbers from 0", file->label, name);
+        sc_safetensors_report(
+            error, "%s: tensor '%.200s': data_offsets is not a pair of whole numbers from 0",
+            file->label, name);
         return false;
     }
     if (out[0] > out[1] || out[1] > data_size) {
         sc_safetensors_report(error,
-                              "%s: tensor '%.200s': data_offsets [%" PRIu64 ", %" PRIu64 "] do not lie in the data of %" PRIu64 " bytes",
+                              "%s: tensor '%.200s': data_offsets [%" PRIu64 ", %" PRIu64
+                              "] do not lie in the data of %" PRIu64 " bytes",
                               file->label, name, out[0], out[1], data_size);
         return false;
     }
@@ -130,8 +143,8 @@ static bool read_offsets(const sc_tensor_file *file, const char *name, json_t *e
 
 /* Appends the entry to the file's tensors if its offsets are usable, even with an invalid dtype, so
  * that the layout can still be checked. */
-static void read_tensor(sc_tensor_file *file, const char *name, json_t *entry, uint64_t *shape, uint64_t data_begin,
-                        sc_safetensors_error *error)
+static void read_tensor(sc_tensor_file *file, const char *name, json_t *entry, uint64_t *shape,
+                        uint64_t data_begin, sc_safetensors_error *error)
 {
     if (!json_is_object(entry)) {
         sc_safetensors_report(error, "%s: tensor '%.200s': not an object", file->label, name);
@@ -141,14 +154,20 @@ static void read_tensor(sc_tensor_file *file, const char *name, json_t *entry, u
     uint64_t offsets[2] = {0, 0};
     bool has_element = read_element(file, name, entry, &tensor.element, error);
     bool has_shape = read_shape(file, name, entry, shape, error);
-    bool has_offsets = read_offsets(file, name, entry, file->source.size - data_begin, offsets, error);
+    bool has_offsets =
+        read_offsets(file, name, entry, file->source.size - data_begin, offsets, error);
     if (has_element && has_shape) {
         tensor.rank = (uint32_t)json_array_size(json_object_get(entry, "shape"));
         if (!sc_safetensors_size(tensor.element, tensor.rank, shape, &tensor.count, &tensor.bytes))
-            sc_safetensors_report(error, "%s: tensor '%.200s': its shape is larger than 64 bits can count", file->label, name);
+            sc_safetensors_report(error,
+                                  "%s: tensor '%.200s': its shape is larger than 64 bits can count",
+                                  file->label, name);
         else if (has_offsets && tensor.bytes != offsets[1] - offsets[0])
-            sc_safetensors_report(error, "%s: tensor '%.200s': %s of its shape takes %" PRIu64 " bytes, data_offsets give %" PRIu64,
-                                  file->label, name, sc_element_name(tensor.element), tensor.bytes, offsets[1] - offsets[0]);
+            sc_safetensors_report(error,
+                                  "%s: tensor '%.200s': %s of its shape takes %" PRIu64
+                                  " bytes, data_offsets give %" PRIu64,
+                                  file->label, name, sc_element_name(tensor.element), tensor.bytes,
+                                  offsets[1] - offsets[0]);
     }
     if (!has_offsets)
         return;
@@ -157,7 +176,8 @@ static void read_tensor(sc_tensor_file *file, const char *name, json_t *entry, u
     file->tensors[file->count++] = tensor;
 }
 
-static void check_metadata(const sc_tensor_file *file, json_t *metadata, sc_safetensors_error *error)
+static void check_metadata(const sc_tensor_file *file, json_t *metadata,
+                           sc_safetensors_error *error)
 {
     if (!json_is_object(metadata)) {
         sc_safetensors_report(error, "%s: __metadata__ is not an object", file->label);
@@ -167,7 +187,8 @@ static void check_metadata(const sc_tensor_file *file, json_t *metadata, sc_safe
     json_t *value;
     json_object_foreach (metadata, key, value) {
         if (!json_is_string(value))
-            sc_safetensors_report(error, "%s: __metadata__: the value of '%.200s' is not a text", file->label, key);
+            sc_safetensors_report(error, "%s: __metadata__: the value of '%.200s' is not a text",
+                                  file->label, key);
     }
 }
 
@@ -194,25 +215,32 @@ static int compare_place(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-static void check_layout(const sc_tensor_file *file, uint64_t data_begin, sc_safetensors_error *error)
+static void check_layout(const sc_tensor_file *file, uint64_t data_begin,
+                         sc_safetensors_error *error)
 {
     uint64_t end = 0, data_size = file->source.size - data_begin;
     for (size_t i = 0; i < file->count; i++) {
         const sc_safetensor *tensor = &file->tensors[i];
         uint64_t begin = tensor->begin - data_begin;
         if (begin < end)
-            sc_safetensors_report(error, "%s: tensor '%.200s' overlaps '%.200s'", file->label, tensor->name, file->tensors[i - 1].name);
+            sc_safetensors_report(error, "%s: tensor '%.200s' overlaps '%.200s'", file->label,
+                                  tensor->name, file->tensors[i - 1].name);
         if (begin > end)
-            sc_safetensors_report(error, "%s: bytes %" PRIu64 " to %" PRIu64 " of the data, before tensor '%.200s', belong to no tensor",
+            sc_safetensors_report(error,
+                                  "%s: bytes %" PRIu64 " to %" PRIu64
+                                  " of the data, before tensor '%.200s', belong to no tensor",
                                   file->label, end, begin, tensor->name);
         if (begin + tensor->bytes > end)
             end = begin + tensor->bytes;
     }
     if (end < data_size)
-        sc_safetensors_report(error, "%s: the last %" PRIu64 " bytes of the data belong to no tensor", file->label, data_size - end);
+        sc_safetensors_report(error,
+                              "%s: the last %" PRIu64 " bytes of the data belong to no tensor",
+                              file->label, data_size - end);
 }
 
-static void report_unread(const sc_tensor_file *file, const char *reason, sc_safetensors_error *error)
+static void report_unread(const sc_tensor_file *file, const char *reason,
+                          sc_safetensors_error *error)
 {
     sc_safetensors_report(error, "%s: the header cannot be read: %s", file->label, reason);
 }
@@ -223,15 +251,19 @@ static bool read_length(const sc_tensor_file *file, uint64_t *out, sc_safetensor
     uint64_t length = 0, size = file->source.size;
     const char *reason;
     if (size < PREFIX)
-        sc_safetensors_report(error, "%s: %" PRIu64 " bytes are too few for a safetensors file", file->label, size);
+        sc_safetensors_report(error, "%s: %" PRIu64 " bytes are too few for a safetensors file",
+                              file->label, size);
     else if (!sc_tensor_source_read(&file->source, &length, PREFIX, 0, &reason))
         report_unread(file, reason, error);
     else if (length > SC_SAFETENSORS_HEADER_LIMIT)
-        sc_safetensors_report(error, "%s: a header of %" PRIu64 " bytes is over the limit of %d: not a safetensors file", file->label,
-                              length, SC_SAFETENSORS_HEADER_LIMIT);
+        sc_safetensors_report(error,
+                              "%s: a header of %" PRIu64
+                              " bytes is over the limit of %d: not a safetensors file",
+                              file->label, length, SC_SAFETENSORS_HEADER_LIMIT);
     else if (length > size - PREFIX)
-        sc_safetensors_report(error, "%s: the header has %" PRIu64 " bytes, but the file ends after %" PRIu64, file->label, length,
-                              size - PREFIX);
+        sc_safetensors_report(
+            error, "%s: the header has %" PRIu64 " bytes, but the file ends after %" PRIu64,
+            file->label, length, size - PREFIX);
     else {
         *out = length;
         return true;
@@ -239,7 +271,8 @@ static bool read_length(const sc_tensor_file *file, uint64_t *out, sc_safetensor
     return false;
 }
 
-static json_t *load_header(const sc_tensor_file *file, uint64_t *out_length, sc_safetensors_error *error)
+static json_t *load_header(const sc_tensor_file *file, uint64_t *out_length,
+                           sc_safetensors_error *error)
 {
     json_t *header = NULL;
     json_error_t problem;
@@ -255,7 +288,8 @@ static json_t *load_header(const sc_tensor_file *file, uint64_t *out_length, sc_
     else if (length == 0 || text[0] != '{')
         sc_safetensors_report(error, "%s: the header does not begin with '{'", file->label);
     else if ((header = sc_json_read(text, length, JSON_REJECT_DUPLICATES, &problem)) == NULL)
-        sc_safetensors_report(error, "%s: the header is not JSON: %s (byte %d)", file->label, problem.text, problem.position);
+        sc_safetensors_report(error, "%s: the header is not JSON: %s (byte %d)", file->label,
+                              problem.text, problem.position);
     free(text);
     return header;
 }

@@ -27,7 +27,8 @@ typedef struct sc_tensor_file {
 
 /* Reads `size` bytes at `offset`, which are within the source as it was opened. False with
  * *reason. */
-bool sc_tensor_source_read(const sc_tensor_source *source, void *out, size_t size, uint64_t offset, const char **reason);
+bool sc_tensor_source_read(const sc_tensor_source *source, void *out, size_t size, uint64_t offset,
+                           const char **reason);
 
 /* Reads and checks the header of one file. `out_file` is zero except for label, source and index;
  * free it even on failure. */
@@ -35,8 +36,10 @@ bool sc_tensor_file_parse(sc_tensor_file *out_file, sc_safetensors_error *error)
 void sc_tensor_file_free(sc_tensor_file *file);
 
 /* Computes a tensor's size in bytes; false if it exceeds 64 bits. */
-bool sc_safetensors_size(sc_element element, uint32_t rank, const uint64_t *shape, uint64_t *out_count, uint64_t *out_bytes);
+bool sc_safetensors_size(sc_element element, uint32_t rank, const uint64_t *shape,
+                         uint64_t *out_count, uint64_t *out_bytes);
 
-void sc_safetensors_report(sc_safetensors_error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void sc_safetensors_report(sc_safetensors_error *error, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -18,8 +18,8 @@ static json_t *item_entry(const sc_safetensors_item *item, uint64_t begin, uint6
         json_decref(shape);
         return NULL;
     }
-    return json_pack("{s:s, s:o, s:[I,I]}", "dtype", sc_element_name(item->element), "shape", shape, "data_offsets", (json_int_t)begin,
-                     (json_int_t)end);
+    return json_pack("{s:s, s:o, s:[I,I]}", "dtype", sc_element_name(item->element), "shape", shape,
+                     "data_offsets", (json_int_t)begin, (json_int_t)end);
 }
 
 static bool add_metadata(json_t *header, const sc_safetensors_pair *metadata, size_t count)
@@ -29,7 +29,8 @@ static bool add_metadata(json_t *header, const sc_safetensors_pair *metadata, si
     json_t *pairs = json_object();
     bool done = pairs != NULL;
     for (size_t i = 0; i < count; i++)
-        done = done && json_object_set_new(pairs, metadata[i].key, json_string(metadata[i].value)) == 0;
+        done = done &&
+               json_object_set_new(pairs, metadata[i].key, json_string(metadata[i].value)) == 0;
     return json_object_set_new(header, "__metadata__", pairs) == 0 && done;
 }
 
@@ -44,27 +45,31 @@ static bool sizes_fit(const sc_safetensors_item *item)
 }
 
 /* Adds an item at offset `*end`, and advances it. */
-static bool add_item(json_t *header, const sc_safetensors_item *item, uint64_t *end, sc_safetensors_error *error)
+static bool add_item(json_t *header, const sc_safetensors_item *item, uint64_t *end,
+                     sc_safetensors_error *error)
 {
     uint64_t count = 0, bytes = 0, begin = *end;
     if (strcmp(item->name, "__metadata__") == 0 || json_object_get(header, item->name) != NULL) {
         sc_safetensors_report(error, "tensor '%.200s': this name is taken", item->name);
         return false;
     }
-    if (!sizes_fit(item) || !sc_safetensors_size(item->element, item->rank, item->shape, &count, &bytes) ||
+    if (!sizes_fit(item) ||
+        !sc_safetensors_size(item->element, item->rank, item->shape, &count, &bytes) ||
         __builtin_add_overflow(begin, bytes, end) || *end > INT64_MAX) {
         sc_safetensors_report(error, "tensor '%.200s': too large for a file", item->name);
         return false;
     }
     if (json_object_set_new(header, item->name, item_entry(item, begin, *end)) != 0) {
-        sc_safetensors_report(error, "tensor '%.200s': out of memory, or the name is not UTF-8", item->name);
+        sc_safetensors_report(error, "tensor '%.200s': out of memory, or the name is not UTF-8",
+                              item->name);
         return false;
     }
     return true;
 }
 
 /* Returns the header's text, which the caller frees, or NULL. */
-static char *header_text(const sc_safetensors_item *items, size_t item_count, const sc_safetensors_pair *metadata, size_t metadata_count,
+static char *header_text(const sc_safetensors_item *items, size_t item_count,
+                         const sc_safetensors_pair *metadata, size_t metadata_count,
                          sc_safetensors_error *error)
 {
     uint64_t end = 0;
@@ -83,7 +88,8 @@ static char *header_text(const sc_safetensors_item *items, size_t item_count, co
     return text;
 }
 
-char *sc_safetensors_header(const sc_safetensors_item *items, size_t item_count, const sc_safetensors_pair *metadata, size_t metadata_count,
+char *sc_safetensors_header(const sc_safetensors_item *items, size_t item_count,
+                            const sc_safetensors_pair *metadata, size_t metadata_count,
                             size_t *out_length, sc_safetensors_error *error)
 {
     char *text = header_text(items, item_count, metadata, metadata_count, error);
@@ -106,8 +112,10 @@ char *sc_safetensors_header(const sc_safetensors_item *items, size_t item_count,
 
 /* ---- the file ---- */
 
-bool sc_safetensors_create(sc_safetensors_writer *out, const char *path, const sc_safetensors_item *items, size_t item_count,
-                           const sc_safetensors_pair *metadata, size_t metadata_count, sc_safetensors_error *error)
+bool sc_safetensors_create(sc_safetensors_writer *out, const char *path,
+                           const sc_safetensors_item *items, size_t item_count,
+                           const sc_safetensors_pair *metadata, size_t metadata_count,
+                           sc_safetensors_error *error)
 {
     size_t length;
     *out = (sc_safetensors_writer){.items = items, .path = path, .error = error};
@@ -115,20 +123,24 @@ bool sc_safetensors_create(sc_safetensors_writer *out, const char *path, const s
         sc_safetensors_report(error, "%s: not a regular file", path);
         return false;
     }
-    char *header = sc_safetensors_header(items, item_count, metadata, metadata_count, &length, error);
+    char *header =
+        sc_safetensors_header(items, item_count, metadata, metadata_count, &length, error);
     if (header == NULL)
         return false;
-    out->good = sc_replacement_begin(&out->file, path, SC_SAFETENSORS_BEGIN_AT, SC_SAFETENSORS_BEGIN);
+    out->good =
+        sc_replacement_begin(&out->file, path, SC_SAFETENSORS_BEGIN_AT, SC_SAFETENSORS_BEGIN);
     if (out->good)
         sc_durable_add(&out->file.file, header, length);
     else
-        sc_safetensors_report(error, "%s: cannot be written: %s", path, strerror(out->file.file.reason));
+        sc_safetensors_report(error, "%s: cannot be written: %s", path,
+                              strerror(out->file.file.reason));
     free(header);
     return out->good;
 }
 
 /* Writes the item's `values`, converted in chunks. */
-static bool add_values(sc_safetensors_writer *writer, const sc_safetensors_item *item, uint64_t count)
+static bool add_values(sc_safetensors_writer *writer, const sc_safetensors_item *item,
+                       uint64_t count)
 {
     size_t size = sc_element_size(item->element);
     uint64_t chunk[CHUNK];
@@ -136,8 +148,9 @@ static bool add_values(sc_safetensors_writer *writer, const sc_safetensors_item 
         uint64_t now = count - done < CHUNK ? count - done : CHUNK;
         for (uint64_t i = 0; i < now; i++) {
             if (!sc_element_store(item->element, chunk, i, item->values[done + i])) {
-                sc_safetensors_report(writer->error, "tensor '%.200s': element %" PRIu64 " is %.17g, which is no %s", item->name, done + i,
-                                      item->values[done + i], sc_element_name(item->element));
+                sc_safetensors_report(
+                    writer->error, "tensor '%.200s': element %" PRIu64 " is %.17g, which is no %s",
+                    item->name, done + i, item->values[done + i], sc_element_name(item->element));
                 return false;
             }
         }
@@ -165,12 +178,14 @@ bool sc_safetensors_end(sc_safetensors_writer *writer, bool keep)
     bool wanted = writer->good && keep;
     bool done = sc_replacement_end(&writer->file, wanted);
     if (wanted && !done)
-        sc_safetensors_report(writer->error, "%s: cannot be written: %s", writer->path, strerror(writer->file.file.reason));
+        sc_safetensors_report(writer->error, "%s: cannot be written: %s", writer->path,
+                              strerror(writer->file.file.reason));
     return wanted && done;
 }
 
-bool sc_safetensors_write(const char *path, const sc_safetensors_item *items, size_t item_count, const sc_safetensors_pair *metadata,
-                          size_t metadata_count, sc_safetensors_error *error)
+bool sc_safetensors_write(const char *path, const sc_safetensors_item *items, size_t item_count,
+                          const sc_safetensors_pair *metadata, size_t metadata_count,
+                          sc_safetensors_error *error)
 {
     sc_safetensors_writer writer;
     if (!sc_safetensors_create(&writer, path, items, item_count, metadata, metadata_count, error))

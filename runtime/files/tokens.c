@@ -39,7 +39,8 @@ static bool read_form(sc_tokens *tokens, bool is_binary, bool wide, char *error,
     unsigned char header[12] = {0};
     const char *reason;
     tokens->width = !is_binary ? 1 : wide ? 4 : 2;
-    if (is_binary && bytes >= HEADER_BYTES && !sc_file_read_at(tokens->file, header, sizeof header, 0, &reason)) {
+    if (is_binary && bytes >= HEADER_BYTES &&
+        !sc_file_read_at(tokens->file, header, sizeof header, 0, &reason)) {
         snprintf(error, error_size, "%s", reason);
         return false;
     }
@@ -53,9 +54,11 @@ static bool read_form(sc_tokens *tokens, bool is_binary, bool wide, char *error,
     }
     tokens->count = bytes / tokens->width;
     if (bytes % tokens->width != 0)
-        snprintf(error, error_size, "%" PRIu64 " bytes are no whole number of %" PRIu32 "-bit ids", bytes, 8 * tokens->width);
+        snprintf(error, error_size, "%" PRIu64 " bytes are no whole number of %" PRIu32 "-bit ids",
+                 bytes, 8 * tokens->width);
     else if (has_header && promised != tokens->count)
-        snprintf(error, error_size, "its header says %" PRIu64 " ids, but %" PRIu64 " follow", promised, tokens->count);
+        snprintf(error, error_size, "its header says %" PRIu64 " ids, but %" PRIu64 " follow",
+                 promised, tokens->count);
     else
         return true;
     return false;
@@ -68,7 +71,8 @@ sc_tokens *sc_tokens_open(const char *path, bool wide, char *error, size_t error
     if (tokens != NULL)
         tokens->file = sc_file_open(path, &tokens->size, &reason);
     if (tokens == NULL || tokens->file < 0 || tokens->size == 0) {
-        snprintf(error, error_size, "%s", tokens != NULL && tokens->file >= 0 ? "the file is empty" : reason);
+        snprintf(error, error_size, "%s",
+                 tokens != NULL && tokens->file >= 0 ? "the file is empty" : reason);
         sc_tokens_close(tokens);
         return NULL;
     }
@@ -97,13 +101,15 @@ uint32_t sc_tokens_width(const sc_tokens *tokens)
     return tokens->width;
 }
 
-bool sc_tokens_read(const sc_tokens *tokens, uint64_t first, uint64_t count, double *out, const char **reason)
+bool sc_tokens_read(const sc_tokens *tokens, uint64_t first, uint64_t count, double *out,
+                    const char **reason)
 {
     unsigned char bytes[4096];
     while (count > 0) {
         uint64_t now = sizeof bytes / tokens->width;
         now = now < count ? now : count;
-        if (!sc_file_read_at(tokens->file, bytes, (size_t)(now * tokens->width), tokens->begin + first * tokens->width, reason))
+        if (!sc_file_read_at(tokens->file, bytes, (size_t)(now * tokens->width),
+                             tokens->begin + first * tokens->width, reason))
             return false;
         for (uint64_t i = 0; i < now; i++)
             *out++ = load(bytes + i * tokens->width, tokens->width);
@@ -113,15 +119,16 @@ bool sc_tokens_read(const sc_tokens *tokens, uint64_t first, uint64_t count, dou
     return true;
 }
 
-bool sc_tokens_find_beyond(const sc_tokens *tokens, uint64_t first, uint64_t count, uint64_t below, uint64_t *out_at, double *out_id,
-                           const char **reason)
+bool sc_tokens_find_beyond(const sc_tokens *tokens, uint64_t first, uint64_t count, uint64_t below,
+                           uint64_t *out_at, double *out_id, const char **reason)
 {
     unsigned char bytes[1 << 16];
     *out_at = UINT64_MAX;
     for (uint64_t done = 0; done < count && *out_at == UINT64_MAX;) {
         uint64_t now = sizeof bytes / tokens->width;
         now = now < count - done ? now : count - done;
-        if (!sc_file_read_at(tokens->file, bytes, (size_t)(now * tokens->width), tokens->begin + (first + done) * tokens->width, reason))
+        if (!sc_file_read_at(tokens->file, bytes, (size_t)(now * tokens->width),
+                             tokens->begin + (first + done) * tokens->width, reason))
             return false;
         for (uint64_t i = 0; i < now && *out_at == UINT64_MAX; i++) {
             uint32_t id = load(bytes + i * tokens->width, tokens->width);

@@ -29,10 +29,11 @@ uint64_t sc_tokens_count(const sc_tokens *tokens);
 uint32_t sc_tokens_width(const sc_tokens *tokens);
 /* Reads tokens [first, first + count), within count. False with *reason: the file was truncated, or
  * a system error. */
-bool sc_tokens_read(const sc_tokens *tokens, uint64_t first, uint64_t count, double *out, const char **reason);
+bool sc_tokens_read(const sc_tokens *tokens, uint64_t first, uint64_t count, double *out,
+                    const char **reason);
 /* Finds the first of these tokens that is not below `below`; *out_at is UINT64_MAX if there is
  * none. False as above. */
-bool sc_tokens_find_beyond(const sc_tokens *tokens, uint64_t first, uint64_t count, uint64_t below, uint64_t *out_at, double *out_id,
-                           const char **reason);
+bool sc_tokens_find_beyond(const sc_tokens *tokens, uint64_t first, uint64_t count, uint64_t below,
+                           uint64_t *out_at, double *out_id, const char **reason);
 
 #endif

@@ -22,8 +22,8 @@ typedef struct sc_windows {
 
 /* Sets up the windows of a file of `tokens` tokens. False, with `error` filled, if they do not fill
  * one batch. length and rows are at least 1. */
-bool sc_windows_find(uint64_t tokens, uint64_t length, bool targets, uint64_t rows, uint64_t seed, sc_windows *out, char *error,
-                     size_t error_size);
+bool sc_windows_find(uint64_t tokens, uint64_t length, bool targets, uint64_t rows, uint64_t seed,
+                     sc_windows *out, char *error, size_t error_size);
 
 /* Returns the first token of the window in row `row` of step `step`; both count from 0. */
 uint64_t sc_windows_at(const sc_windows *windows, uint64_t step, uint64_t row);

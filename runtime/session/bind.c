@@ -36,7 +36,8 @@ static void bind_gemm(const sc_rank *rank, sc_bound *bound, const void **steps)
 }
 
 /* Finds the members that a permute sends to and receives from. */
-static void bind_permute(const sc_rank *rank, const sc_image_collective *collective, sc_comm_call *call)
+static void bind_permute(const sc_rank *rank, const sc_image_collective *collective,
+                         sc_comm_call *call)
 {
     const sc_image *image = rank->session->image;
     uint32_t own = (uint32_t)sc_image_group_rank(&image->groups[collective->group], rank->rank);
@@ -47,13 +48,23 @@ static void bind_permute(const sc_rank *rank, const sc_image_collective *collect
     }
 }
 
-_Static_assert((int)SC_COMM_ALL_GATHER == SC_IMAGE_ALL_GATHER && (int)SC_COMM_REDUCE_SCATTER == SC_IMAGE_REDUCE_SCATTER, "kinds");
-_Static_assert((int)SC_COMM_ALL_REDUCE == SC_IMAGE_ALL_REDUCE && (int)SC_COMM_ALL_TO_ALL == SC_IMAGE_ALL_TO_ALL, "kinds");
-_Static_assert((int)SC_COMM_PERMUTE == SC_IMAGE_PERMUTE && (int)SC_COMM_BROADCAST == SC_IMAGE_BROADCAST, "kinds");
+_Static_assert((int)SC_COMM_ALL_GATHER == SC_IMAGE_ALL_GATHER &&
+                   (int)SC_COMM_REDUCE_SCATTER == SC_IMAGE_REDUCE_SCATTER,
+               "kinds");
+_Static_assert((int)SC_COMM_ALL_REDUCE == SC_IMAGE_ALL_REDUCE &&
+                   (int)SC_COMM_ALL_TO_ALL == SC_IMAGE_ALL_TO_ALL,
+               "kinds");
+_Static_assert((int)SC_COMM_PERMUTE == SC_IMAGE_PERMUTE &&
+                   (int)SC_COMM_BROADCAST == SC_IMAGE_BROADCAST,
+               "kinds");
 _Static_assert((int)SC_COMM_SEND == SC_IMAGE_SEND && (int)SC_COMM_RECV == SC_IMAGE_RECV, "kinds");
-_Static_assert((int)SC_COMM_BARRIER == SC_IMAGE_COLLECTIVES && (int)SC_COMM_KINDS == SC_IMAGE_COLLECTIVES + 1, "kinds");
-_Static_assert((int)SC_COMM_NONE == SC_IMAGE_WHOLE && (int)SC_COMM_SUM == SC_IMAGE_SUM, "reductions");
-_Static_assert((int)SC_COMM_MAX == SC_IMAGE_MAX && (int)SC_COMM_MIN == SC_IMAGE_MIN && (int)SC_COMM_REDUCES == SC_IMAGE_REDUCES,
+_Static_assert((int)SC_COMM_BARRIER == SC_IMAGE_COLLECTIVES &&
+                   (int)SC_COMM_KINDS == SC_IMAGE_COLLECTIVES + 1,
+               "kinds");
+_Static_assert((int)SC_COMM_NONE == SC_IMAGE_WHOLE && (int)SC_COMM_SUM == SC_IMAGE_SUM,
+               "reductions");
+_Static_assert((int)SC_COMM_MAX == SC_IMAGE_MAX && (int)SC_COMM_MIN == SC_IMAGE_MIN &&
+                   (int)SC_COMM_REDUCES == SC_IMAGE_REDUCES,
                "reductions");
 
 static void bind_collective(const sc_rank *rank, sc_bound *bound, sc_comm_part *parts)
@@ -69,24 +80,30 @@ static void bind_collective(const sc_rank *rank, sc_bound *bound, sc_comm_part *
             parts[i].destination = bound->args[at++];
     }
     bound->parts = parts;
-    bound->call = (sc_comm_call){.kind = (sc_comm_kind)collective->kind,
-                                 .reduce = (sc_comm_reduce)collective->reduce,
-                                 .part_count = collective->part_count,
-                                 .parts = parts,
-                                 .to = (int32_t)sc_image_terms_value(&collective->to, rank->rank),
-                                 .from = (int32_t)sc_image_terms_value(&collective->from, rank->rank),
-                                 .what = bound->instr->where};
+    bound->call =
+        (sc_comm_call){.kind = (sc_comm_kind)collective->kind,
+                       .reduce = (sc_comm_reduce)collective->reduce,
+                       .part_count = collective->part_count,
+                       .parts = parts,
+                       .to = (int32_t)sc_image_terms_value(&collective->to, rank->rank),
+                       .from = (int32_t)sc_image_terms_value(&collective->from, rank->rank),
+                       .what = bound->instr->where};
     if (collective->kind == SC_IMAGE_PERMUTE)
         bind_permute(rank, collective, &bound->call);
 }
 
-static void bind_instr(const sc_rank *rank, const sc_image_instr *instr, sc_bound *bound, carver *memory)
+static void bind_instr(const sc_rank *rank, const sc_image_instr *instr, sc_bound *bound,
+                       carver *memory)
 {
     const sc_image *image = rank->session->image;
     void **args = carve(memory, instr->arg_count, sizeof *args);
-    const void **steps = carve(memory, instr->kind == SC_INSTR_GEMM ? image->gemms[instr->index].step_count : 0, sizeof *steps);
+    const void **steps =
+        carve(memory, instr->kind == SC_INSTR_GEMM ? image->gemms[instr->index].step_count : 0,
+              sizeof *steps);
     sc_comm_part *parts =
-        carve(memory, instr->kind == SC_INSTR_COLLECTIVE ? image->collectives[instr->index].part_count : 0, sizeof *parts);
+        carve(memory,
+              instr->kind == SC_INSTR_COLLECTIVE ? image->collectives[instr->index].part_count : 0,
+              sizeof *parts);
     if (memory->block == NULL)
         return;
     *bound = (sc_bound){.instr = instr, .is_idle = instr->instead, .args = args};
@@ -114,7 +131,8 @@ static size_t bind_funcs(sc_rank *rank, char *block)
             funcs[f] = bound;
         for (uint32_t i = 0; i < func->instr_count; i++) {
             bind_instr(rank, &func->instrs[i], block == NULL ? NULL : &bound[i], &memory);
-            most_params = func->instrs[i].param_count > most_params ? func->instrs[i].param_count : most_params;
+            most_params = func->instrs[i].param_count > most_params ? func->instrs[i].param_count
+                                                                    : most_params;
         }
     }
     rank->params = carve(&memory, most_params, sizeof *rank->params);
@@ -131,7 +149,8 @@ shardc_status sc_rank_bind(sc_rank *rank, shardc_error *error)
     rank->bound_memory = calloc(1, bytes + 1);
     rank->profile = calloc(rank->session->image->func_count + 1u, sizeof *rank->profile);
     if (rank->bound_memory == NULL || rank->profile == NULL)
-        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the instructions of rank %u", rank->rank);
+        return sc_fail(error, SHARDC_ERROR_MEMORY,
+                       "there is not enough memory for the instructions of rank %u", rank->rank);
     bind_funcs(rank, rank->bound_memory);
     return SHARDC_OK;
 }
@@ -143,8 +162,8 @@ void sc_rank_unbind(sc_rank *rank)
     free(rank->groups);
 }
 
-static shardc_status make_group(const sc_rank *rank, sc_comm *comm, const sc_image_group *group, uint32_t *members, sc_comm_group **out,
-                                shardc_error *error)
+static shardc_status make_group(const sc_rank *rank, sc_comm *comm, const sc_image_group *group,
+                                uint32_t *members, sc_comm_group **out, shardc_error *error)
 {
     uint32_t size = (uint32_t)sc_image_group_size(group);
     for (uint32_t i = 0; i < size; i++)
@@ -160,7 +179,8 @@ shardc_status sc_rank_bind_groups(sc_rank *rank, sc_comm *comm, shardc_error *er
     if (rank->groups == NULL)
         rank->groups = calloc(image->group_count + 1u, sizeof *rank->groups);
     if (members == NULL || rank->groups == NULL)
-        status = sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the groups of rank %u", rank->rank);
+        status = sc_fail(error, SHARDC_ERROR_MEMORY,
+                         "there is not enough memory for the groups of rank %u", rank->rank);
     for (uint32_t i = 0; status == SHARDC_OK && i < image->group_count; i++)
         status = make_group(rank, comm, &image->groups[i], members, &rank->groups[i], error);
     free(members);

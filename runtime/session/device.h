@@ -35,8 +35,10 @@ struct sc_device {
      * nothing may stay in flight. If a check in the model fails, the error is kept in *error and
      * the call returns SHARDC_OK, because other ranks wait for this one. `begin` may execute the
      * whole call itself; it then sets *out_done. */
-    shardc_status (*begin)(sc_rank *rank, uint32_t func, uint32_t micro_batch, bool *out_done, shardc_error *error);
-    shardc_status (*kernel)(sc_rank *rank, sc_bound *bound, uint32_t micro_batch, shardc_error *error);
+    shardc_status (*begin)(sc_rank *rank, uint32_t func, uint32_t micro_batch, bool *out_done,
+                           shardc_error *error);
+    shardc_status (*kernel)(sc_rank *rank, sc_bound *bound, uint32_t micro_batch,
+                            shardc_error *error);
     shardc_status (*gemm)(sc_rank *rank, sc_bound *bound, shardc_error *error);
     shardc_status (*copy)(sc_rank *rank, sc_bound *bound, shardc_error *error);
     shardc_status (*start)(sc_rank *rank, sc_bound *bound, shardc_error *error);
@@ -45,12 +47,14 @@ struct sc_device {
     /* After a measured call (options.profile, or a trace): reports whether an instruction ran, and
      * when, in seconds of the host's monotonic clock. NULL if instructions complete before their
      * call returns. */
-    shardc_status (*time)(sc_rank *rank, uint32_t func, uint32_t instr, bool *out_ran, double *out_begin, double *out_end,
-                          shardc_error *error);
+    shardc_status (*time)(sc_rank *rank, uint32_t func, uint32_t instr, bool *out_ran,
+                          double *out_begin, double *out_end, shardc_error *error);
 
     /* Copy between a buffer and host memory. */
-    shardc_status (*read)(sc_rank *rank, uint32_t buffer, void *to, int64_t bytes, shardc_error *error);
-    shardc_status (*write)(sc_rank *rank, uint32_t buffer, const void *from, int64_t bytes, shardc_error *error);
+    shardc_status (*read)(sc_rank *rank, uint32_t buffer, void *to, int64_t bytes,
+                          shardc_error *error);
+    shardc_status (*write)(sc_rank *rank, uint32_t buffer, const void *from, int64_t bytes,
+                           shardc_error *error);
     /* Fills the GEMM tuning report; NULL: the device has none. */
     void (*products)(const shardc_session *session, shardc_gemm_tuning *out);
     bool is_host; /* buffers are in host memory */

@@ -34,12 +34,16 @@ void sc_rank_set_params(sc_rank *rank, const sc_image_instr *instr, uint32_t mic
 
 /* Fills place and value into a check's message. A value too wide for a kernel's return value is
  * clamped to the nearest one that fits. */
-static void write_failure(const char *message, const char *where, int64_t value, char *out, size_t size)
+static void write_failure(const char *message, const char *where, int64_t value, char *out,
+                          size_t size)
 {
     static const char *const marks[] = {"{where}", "{value}"};
     const int64_t most = ((int64_t)1 << (SC_IMAGE_VALUE_BITS - 1)) - 1;
     char number[48];
-    snprintf(number, sizeof number, "%lld%s", (long long)value, value == most ? " or more" : value == -most - 1 ? " or less" : "");
+    snprintf(number, sizeof number, "%lld%s", (long long)value,
+             value == most        ? " or more"
+             : value == -most - 1 ? " or less"
+                                  : "");
     size_t length = 0;
     while (*message != 0 && length + 1 < size) {
         int mark = 0;
@@ -56,21 +60,25 @@ static void write_failure(const char *message, const char *where, int64_t value,
     out[length] = 0;
 }
 
-void sc_rank_fail_check(const sc_rank *rank, const sc_image_instr *instr, int64_t failure, shardc_error *error)
+void sc_rank_fail_check(const sc_rank *rank, const sc_image_instr *instr, int64_t failure,
+                        shardc_error *error)
 {
     const sc_image_kernel *kernel = &rank->session->image->kernels[instr->index];
     if (failure > 0 && sc_image_failed_check(failure) < kernel->check_count) {
         char text[sizeof error->text];
-        write_failure(kernel->checks[sc_image_failed_check(failure)], instr->where, sc_image_failed_value(failure), text, sizeof text);
+        write_failure(kernel->checks[sc_image_failed_check(failure)], instr->where,
+                      sc_image_failed_value(failure), text, sizeof text);
         sc_fail(error, SHARDC_ERROR_DATA, "%s (rank %u)", text, rank->rank);
     } else
-        sc_fail(error, SHARDC_ERROR_DEVICE, "%s: kernel %s returned %lld, which means nothing (rank %u)", instr->where, kernel->symbol,
-                (long long)failure, rank->rank);
+        sc_fail(error, SHARDC_ERROR_DEVICE,
+                "%s: kernel %s returned %lld, which means nothing (rank %u)", instr->where,
+                kernel->symbol, (long long)failure, rank->rank);
 }
 
 /* ---- instructions ---- */
 
-static shardc_status run_instr(sc_rank *rank, sc_bound *list, uint32_t index, uint32_t micro_batch, shardc_error *error)
+static shardc_status run_instr(sc_rank *rank, sc_bound *list, uint32_t index, uint32_t micro_batch,
+                               shardc_error *error)
 {
     const sc_device *device = rank->session->device;
     sc_bound *bound = &list[index];
@@ -88,7 +96,8 @@ static shardc_status run_instr(sc_rank *rank, sc_bound *list, uint32_t index, ui
     }
 }
 
-static const char *title_of(const sc_image *image, const sc_bound *list, const sc_image_instr *instr)
+static const char *title_of(const sc_image *image, const sc_bound *list,
+                            const sc_image_instr *instr)
 {
     switch (instr->kind) {
     case SC_INSTR_KERNEL:
@@ -128,22 +137,25 @@ static void note_time(sc_rank *rank, uint32_t func, uint32_t index, double begin
     rank->profile[func].work[work] += end - begin;
     if (session->trace == NULL)
         return;
-    session->trace(session->trace_user, &(shardc_trace_event){.rank = rank->rank,
-                                                              .func = func,
-                                                              .instr = index,
-                                                              .work = work,
-                                                              .title = title_of(session->image, rank->funcs[func], instr),
-                                                              .where = instr->where,
-                                                              .phase = instr->phase,
-                                                              .begin = begin,
-                                                              .end = end});
+    session->trace(
+        session->trace_user,
+        &(shardc_trace_event){.rank = rank->rank,
+                              .func = func,
+                              .instr = index,
+                              .work = work,
+                              .title = title_of(session->image, rank->funcs[func], instr),
+                              .where = instr->where,
+                              .phase = instr->phase,
+                              .begin = begin,
+                              .end = end});
 }
 
 /* Records the device's timings of a call that has ended. */
 static shardc_status note_times(sc_rank *rank, uint32_t func, shardc_error *error)
 {
     shardc_status status = SHARDC_OK;
-    for (uint32_t i = 0; status == SHARDC_OK && i < rank->session->image->funcs[func].instr_count; i++) {
+    for (uint32_t i = 0; status == SHARDC_OK && i < rank->session->image->funcs[func].instr_count;
+         i++) {
         bool ran = false;
         double begin = 0, end = 0;
         status = rank->session->device->time(rank, func, i, &ran, &begin, &end, error);
@@ -167,7 +179,8 @@ static void go_on(sc_rank *rank, uint32_t func, bool is_timed)
         rank->profile[func].work[SHARDC_WORK_COMM] += sc_seconds() - begin;
 }
 
-static shardc_status run_list(sc_rank *rank, uint32_t func, uint32_t micro_batch, shardc_error *error)
+static shardc_status run_list(sc_rank *rank, uint32_t func, uint32_t micro_batch,
+                              shardc_error *error)
 {
     uint32_t count = rank->session->image->funcs[func].instr_count;
     bool is_timed = is_measured(rank->session) && rank->session->device->time == NULL;
@@ -201,7 +214,8 @@ shardc_status sc_rank_run(sc_rank *rank, uint32_t func, uint32_t micro_batch, sh
     if (status == SHARDC_OK && !is_done)
         status = run_list(rank, func, micro_batch, error);
     shardc_status end = rank->session->device->end(rank, func, status != SHARDC_OK, error);
-    if (status == SHARDC_OK && end == SHARDC_OK && !is_done && is_measured(rank->session) && rank->session->device->time != NULL)
+    if (status == SHARDC_OK && end == SHARDC_OK && !is_done && is_measured(rank->session) &&
+        rank->session->device->time != NULL)
         end = note_times(rank, func, error);
     if (status == SHARDC_OK)
         status = end != SHARDC_OK ? end : error->status;

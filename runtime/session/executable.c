@@ -16,7 +16,8 @@ static void on_no_memory(void *user)
     longjmp(*(jmp_buf *)user, 1);
 }
 
-static shardc_status read_image(const void *bytes, size_t size, shardc_executable **out, shardc_error *error)
+static shardc_status read_image(const void *bytes, size_t size, shardc_executable **out,
+                                shardc_error *error)
 {
     jmp_buf no_memory;
     shardc_error reason = {.status = SHARDC_OK};
@@ -37,7 +38,8 @@ static shardc_status read_image(const void *bytes, size_t size, shardc_executabl
     return SHARDC_OK;
 }
 
-shardc_status shardc_executable_read(const void *bytes, size_t size, shardc_executable **out, shardc_error *error)
+shardc_status shardc_executable_read(const void *bytes, size_t size, shardc_executable **out,
+                                     shardc_error *error)
 {
     sc_program_trailer trailer;
     *out = NULL;
@@ -60,7 +62,8 @@ shardc_status shardc_executable_open(const char *path, shardc_executable **out, 
         return sc_fail(error, SHARDC_ERROR_DATA, "cannot read %.300s: %s", path, problem);
     shardc_status status = shardc_executable_read(bytes, size, out, &reason);
     free(bytes);
-    return status == SHARDC_OK ? SHARDC_OK : sc_fail(error, status, "%s: %.400s", path, reason.text);
+    return status == SHARDC_OK ? SHARDC_OK
+                               : sc_fail(error, status, "%s: %.400s", path, reason.text);
 }
 
 void shardc_executable_free(shardc_executable *program)
@@ -98,7 +101,8 @@ const char *shardc_executable_facts(const shardc_executable *program)
     return program->image->facts;
 }
 
-static void describe(const sc_image_tensor *tensor, const char *name, const char *kind, shardc_tensor_info *out)
+static void describe(const sc_image_tensor *tensor, const char *name, const char *kind,
+                     shardc_tensor_info *out)
 {
     *out = (shardc_tensor_info){.name = name,
                                 .kind = kind,
@@ -132,7 +136,8 @@ uint32_t shardc_executable_find_state(const shardc_executable *program, const ch
     return SHARDC_NOT_FOUND;
 }
 
-void shardc_executable_state(const shardc_executable *program, uint32_t index, shardc_tensor_info *out)
+void shardc_executable_state(const shardc_executable *program, uint32_t index,
+                             shardc_tensor_info *out)
 {
     const sc_image_state *state = &program->image->states[index];
     describe(&state->tensor, state->path, sc_state_kind_names[state->kind], out);
@@ -167,7 +172,8 @@ uint32_t shardc_executable_output_count(const shardc_executable *program, uint32
     return program->image->funcs[func].output_count;
 }
 
-void shardc_executable_input(const shardc_executable *program, uint32_t func, uint32_t input, shardc_tensor_info *out)
+void shardc_executable_input(const shardc_executable *program, uint32_t func, uint32_t input,
+                             shardc_tensor_info *out)
 {
     const sc_image_value *value = &program->image->funcs[func].inputs[input];
     describe(&value->tensor, value->name, "input", out);
@@ -177,7 +183,8 @@ void shardc_executable_input(const shardc_executable *program, uint32_t func, ui
     out->ignore = value->ignore;
 }
 
-void shardc_executable_output(const shardc_executable *program, uint32_t func, uint32_t output, shardc_tensor_info *out)
+void shardc_executable_output(const shardc_executable *program, uint32_t func, uint32_t output,
+                              shardc_tensor_info *out)
 {
     const sc_image_value *value = &program->image->funcs[func].outputs[output];
     describe(&value->tensor, value->name, "output", out);
@@ -188,7 +195,8 @@ uint32_t shardc_executable_call_count(const shardc_executable *program)
     return program->image->call_count;
 }
 
-uint32_t shardc_executable_call(const shardc_executable *program, uint32_t call, int32_t *out_micro_batch)
+uint32_t shardc_executable_call(const shardc_executable *program, uint32_t call,
+                                int32_t *out_micro_batch)
 {
     *out_micro_batch = program->image->schedule[call].micro_batch;
     return program->image->schedule[call].func;
@@ -198,11 +206,14 @@ uint32_t shardc_executable_micro_batches(const shardc_executable *program)
 {
     int32_t most = 0;
     for (uint32_t i = 0; i < program->image->call_count; i++)
-        most = program->image->schedule[i].micro_batch > most ? program->image->schedule[i].micro_batch : most;
+        most = program->image->schedule[i].micro_batch > most
+                   ? program->image->schedule[i].micro_batch
+                   : most;
     return (uint32_t)most + 1;
 }
 
-bool shardc_tensor_shard(const shardc_tensor_info *info, uint64_t rank, int64_t first[SHARDC_TENSOR_MAX_RANK])
+bool shardc_tensor_shard(const shardc_tensor_info *info, uint64_t rank,
+                         int64_t first[SHARDC_TENSOR_MAX_RANK])
 {
     const sc_image_tensor *tensor = info->tensor;
     for (uint32_t i = 0; i < tensor->rank; i++)

@@ -10,7 +10,9 @@
 /* An instruction bound to the addresses of one rank. */
 typedef struct sc_bound {
     const sc_image_instr *instr;
-    bool is_idle;             /* skipped: a fallback for a matmul that the device executes, or a matmul replaced by its fallback */
+    /* skipped: a fallback for a matmul that the device executes, or a matmul replaced by its
+     * fallback */
+    bool is_idle;
     void **args;              /* device addresses */
     const void **steps;       /* GEMM: by epilogue step of the descriptor */
     void *scratch;            /* GEMM */
@@ -57,7 +59,8 @@ struct shardc_session {
     void (*trace)(void *user, const shardc_trace_event *event);
     void *trace_user;
     bool gemms_only; /* measuring: skips all instructions but GEMMs, so results are meaningless */
-    bool no_graphs;  /* measuring: the GPU launches a function's kernels one by one, as on its first run */
+    /* measuring: the GPU launches a function's kernels one by one, as on its first run */
+    bool no_graphs;
 };
 
 /* Returns the device address of a buffer. */

@@ -16,7 +16,8 @@ static shardc_status run_rank(sc_rank *rank, void *user, shardc_error *error)
 
 /* ---- inputs ---- */
 
-static const shardc_feed_value *find_feed(const shardc_feed_value *feeds, size_t count, const char *name)
+static const shardc_feed_value *find_feed(const shardc_feed_value *feeds, size_t count,
+                                          const char *name)
 {
     for (size_t i = 0; i < count; i++) {
         if (strcmp(feeds[i].name, name) == 0)
@@ -36,7 +37,8 @@ static bool has_input(const sc_image_func *func, const char *name)
 
 /* Lists the inputs of all calls, each once, as "tokens, targets"; truncated if `room` is too
  * small. */
-static void list_inputs(const sc_image *image, const sc_image_call *calls, uint32_t count, char *out, size_t room)
+static void list_inputs(const sc_image *image, const sc_image_call *calls, uint32_t count,
+                        char *out, size_t room)
 {
     size_t at = 0;
     out[0] = 0;
@@ -47,12 +49,14 @@ static void list_inputs(const sc_image *image, const sc_image_call *calls, uint3
             for (uint32_t before = 0; before < c && !is_known; before++)
                 is_known = has_input(&image->funcs[calls[before].func], func->inputs[i].name);
             if (!is_known)
-                at += (size_t)snprintf(out + at, room - at, "%s%s", at > 0 ? ", " : "", func->inputs[i].name);
+                at += (size_t)snprintf(out + at, room - at, "%s%s", at > 0 ? ", " : "",
+                                       func->inputs[i].name);
         }
     }
 }
 
-static shardc_status refuse_name(const sc_image *image, const sc_image_call *calls, uint32_t count, const char *name, shardc_error *error)
+static shardc_status refuse_name(const sc_image *image, const sc_image_call *calls, uint32_t count,
+                                 const char *name, shardc_error *error)
 {
     char names[300];
     list_inputs(image, calls, count, names, sizeof names);
@@ -61,24 +65,27 @@ static shardc_status refuse_name(const sc_image *image, const sc_image_call *cal
 }
 
 /* Describes the position of element `at`: "[B = 1, S = 5]". */
-static void describe_place(const sc_image_value *input, const sc_whole *whole, int64_t at, char *out, size_t room)
+static void describe_place(const sc_image_value *input, const sc_whole *whole, int64_t at,
+                           char *out, size_t room)
 {
     int64_t places[SC_IMAGE_MAX_RANK];
     for (uint32_t i = input->tensor.rank; i-- > 0;) {
-        int64_t size = input->tensor.dims[i].size * ((int32_t)i == whole->batch_dim ? whole->batches : 1);
+        int64_t size =
+            input->tensor.dims[i].size * ((int32_t)i == whole->batch_dim ? whole->batches : 1);
         places[i] = at % size;
         at /= size;
     }
     size_t length = (size_t)snprintf(out, room, "[");
     for (uint32_t i = 0; i < input->tensor.rank && length < room; i++)
-        length += (size_t)snprintf(out + length, room - length, "%s%s = %lld", i > 0 ? ", " : "", input->tensor.dims[i].name,
-                                   (long long)places[i]);
+        length += (size_t)snprintf(out + length, room - length, "%s%s = %lld", i > 0 ? ", " : "",
+                                   input->tensor.dims[i].name, (long long)places[i]);
     if (length < room)
         snprintf(out + length, room - length, "]");
 }
 
 /* Checks integers: each must be representable in the input's dtype, and ids must be in range. */
-static shardc_status check_values(const sc_image_value *input, const sc_whole *whole, size_t bytes, shardc_error *error)
+static shardc_status check_values(const sc_image_value *input, const sc_whole *whole, size_t bytes,
+                                  shardc_error *error)
 {
     char place[200], limit[64] = "";
     uint64_t count = bytes / sc_element_size(whole->element), stored = 0;
@@ -87,21 +94,25 @@ static shardc_status check_values(const sc_image_value *input, const sc_whole *w
         return SHARDC_OK;
     for (uint64_t i = 0; i < count; i++) {
         double value = sc_element_load(whole->element, whole->data, i);
-        bool is_in_range =
-            input->below == 0 || (value >= 0 && value < (double)input->below) || (input->may_ignore && value == (double)input->ignore);
+        bool is_in_range = input->below == 0 || (value >= 0 && value < (double)input->below) ||
+                           (input->may_ignore && value == (double)input->ignore);
         if (is_in_range && sc_element_store(element, &stored, 0, value))
             continue;
         describe_place(input, whole, (int64_t)i, place, sizeof place);
         if (!is_in_range)
-            snprintf(limit, sizeof limit, ": at least 0 and less than %lld", (long long)input->below);
-        return sc_fail(error, SHARDC_ERROR_DATA, "input '%.100s' is %.17g at %s, which is no %s%s; nothing has run", input->name, value,
-                       place, is_in_range ? sc_dtypes[input->tensor.dtype].name : "id", limit);
+            snprintf(limit, sizeof limit, ": at least 0 and less than %lld",
+                     (long long)input->below);
+        return sc_fail(error, SHARDC_ERROR_DATA,
+                       "input '%.100s' is %.17g at %s, which is no %s%s; nothing has run",
+                       input->name, value, place,
+                       is_in_range ? sc_dtypes[input->tensor.dtype].name : "id", limit);
     }
     return SHARDC_OK;
 }
 
 /* Describes the part of the caller's array that one call reads. */
-static sc_whole whole_of(const sc_image_value *input, const shardc_feed_value *feed, const sc_image_call *call, int64_t batches)
+static sc_whole whole_of(const sc_image_value *input, const shardc_feed_value *feed,
+                         const sc_image_call *call, int64_t batches)
 {
     return (sc_whole){.data = (void *)feed->data,
                       .batch_dim = batches > 1 ? input->batch_dim : -1,
@@ -109,22 +120,28 @@ static sc_whole whole_of(const sc_image_value *input, const shardc_feed_value *f
                       .batches = batches};
 }
 
-static shardc_status check_feed(const sc_image_func *func, const sc_image_value *input, const shardc_feed_value *feed,
-                                const sc_image_call *call, int64_t batches, shardc_error *error)
+static shardc_status check_feed(const sc_image_func *func, const sc_image_value *input,
+                                const shardc_feed_value *feed, const sc_image_call *call,
+                                int64_t batches, shardc_error *error)
 {
     if (feed == NULL || feed->data == NULL)
-        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "input '%s' of '%s' is not given", input->name, func->name);
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "input '%s' of '%s' is not given", input->name,
+                       func->name);
     sc_whole whole = whole_of(input, feed, call, batches);
-    shardc_status status = sc_element_named(feed->dtype, input->tensor.dtype, &whole.element, error);
+    shardc_status status =
+        sc_element_named(feed->dtype, input->tensor.dtype, &whole.element, error);
     if (status == SHARDC_OK)
-        status = sc_check_bytes(&input->tensor, &whole, "input", input->name, feed->bytes, false, error);
+        status =
+            sc_check_bytes(&input->tensor, &whole, "input", input->name, feed->bytes, false, error);
     return status == SHARDC_OK ? check_values(input, &whole, feed->bytes, error) : status;
 }
 
 /* Checks that every input of `calls` has a feed of the right size with valid values. A function
  * called for several micro-batches is checked once. */
-static shardc_status check_feeds(const sc_image *image, const sc_image_call *calls, uint32_t call_count, int64_t batches,
-                                 const shardc_feed_value *feeds, size_t feed_count, shardc_error *error)
+static shardc_status check_feeds(const sc_image *image, const sc_image_call *calls,
+                                 uint32_t call_count, int64_t batches,
+                                 const shardc_feed_value *feeds, size_t feed_count,
+                                 shardc_error *error)
 {
     for (size_t i = 0; i < feed_count; i++) {
         bool is_known = false;
@@ -135,14 +152,16 @@ static shardc_status check_feeds(const sc_image *image, const sc_image_call *cal
         if (!is_known)
             return refuse_name(image, calls, call_count, feeds[i].name, error);
         if (find_feed(feeds, i, feeds[i].name) != NULL)
-            return sc_fail(error, SHARDC_ERROR_ARGUMENT, "input '%s' is given twice", feeds[i].name);
+            return sc_fail(error, SHARDC_ERROR_ARGUMENT, "input '%s' is given twice",
+                           feeds[i].name);
     }
     for (uint32_t c = 0; c < call_count; c++) {
         const sc_image_func *func = &image->funcs[calls[c].func];
         bool is_checked = c > 0 && calls[c - 1].func == calls[c].func;
         for (uint32_t i = 0; i < func->input_count && !is_checked; i++) {
             const sc_image_value *input = &func->inputs[i];
-            shardc_status status = check_feed(func, input, find_feed(feeds, feed_count, input->name), &calls[c], batches, error);
+            shardc_status status = check_feed(
+                func, input, find_feed(feeds, feed_count, input->name), &calls[c], batches, error);
             if (status != SHARDC_OK)
                 return status;
         }
@@ -151,17 +170,20 @@ static shardc_status check_feeds(const sc_image *image, const sc_image_call *cal
 }
 
 /* `batches`: the number of micro-batches that the arrays hold. */
-static shardc_status feed_call(shardc_session *session, const sc_image_call *call, int64_t batches, const shardc_feed_value *feeds,
-                               size_t feed_count, shardc_error *error)
+static shardc_status feed_call(shardc_session *session, const sc_image_call *call, int64_t batches,
+                               const shardc_feed_value *feeds, size_t feed_count,
+                               shardc_error *error)
 {
     const sc_image_func *func = &session->image->funcs[call->func];
     for (uint32_t i = 0; i < func->input_count; i++) {
         const sc_image_value *input = &func->inputs[i];
         const shardc_feed_value *feed = find_feed(feeds, feed_count, input->name);
         sc_whole whole = whole_of(input, feed, call, batches);
-        shardc_status status = sc_element_named(feed->dtype, input->tensor.dtype, &whole.element, error);
+        shardc_status status =
+            sc_element_named(feed->dtype, input->tensor.dtype, &whole.element, error);
         if (status == SHARDC_OK)
-            status = sc_session_scatter(session, &input->tensor, input->buffer, &whole, input->name, error);
+            status = sc_session_scatter(session, &input->tensor, input->buffer, &whole, input->name,
+                                        error);
         if (status != SHARDC_OK)
             return status;
     }
@@ -170,35 +192,42 @@ static shardc_status feed_call(shardc_session *session, const sc_image_call *cal
 
 /* ---- outputs ---- */
 
-static shardc_status check_fetches(const sc_image_func *func, const shardc_fetch_value *fetches, size_t count, shardc_error *error)
+static shardc_status check_fetches(const sc_image_func *func, const shardc_fetch_value *fetches,
+                                   size_t count, shardc_error *error)
 {
     for (size_t i = 0; i < count; i++) {
         if (fetches[i].output >= func->output_count || fetches[i].data == NULL)
-            return sc_fail(error, SHARDC_ERROR_ARGUMENT, "output %u of '%s', which has %u, or no room for it", fetches[i].output,
+            return sc_fail(error, SHARDC_ERROR_ARGUMENT,
+                           "output %u of '%s', which has %u, or no room for it", fetches[i].output,
                            func->name, func->output_count);
         const sc_image_value *output = &func->outputs[fetches[i].output];
         sc_whole whole = {.data = fetches[i].data, .batch_dim = -1};
         char name[32];
         snprintf(name, sizeof name, "%u", fetches[i].output);
-        shardc_status status = sc_element_named(fetches[i].dtype, output->tensor.dtype, &whole.element, error);
+        shardc_status status =
+            sc_element_named(fetches[i].dtype, output->tensor.dtype, &whole.element, error);
         if (status == SHARDC_OK)
-            status = sc_check_bytes(&output->tensor, &whole, "output", output->name[0] != 0 ? output->name : name, fetches[i].bytes, true,
-                                    error);
+            status = sc_check_bytes(&output->tensor, &whole, "output",
+                                    output->name[0] != 0 ? output->name : name, fetches[i].bytes,
+                                    true, error);
         if (status != SHARDC_OK)
             return status;
     }
     return SHARDC_OK;
 }
 
-static shardc_status fetch_call(shardc_session *session, const sc_image_func *func, const shardc_fetch_value *fetches, size_t count,
+static shardc_status fetch_call(shardc_session *session, const sc_image_func *func,
+                                const shardc_fetch_value *fetches, size_t count,
                                 shardc_error *error)
 {
     for (size_t i = 0; i < count; i++) {
         const sc_image_value *output = &func->outputs[fetches[i].output];
         sc_whole whole = {.data = fetches[i].data, .batch_dim = -1};
-        shardc_status status = sc_element_named(fetches[i].dtype, output->tensor.dtype, &whole.element, error);
+        shardc_status status =
+            sc_element_named(fetches[i].dtype, output->tensor.dtype, &whole.element, error);
         if (status == SHARDC_OK)
-            status = sc_session_gather(session, &output->tensor, output->buffer, &whole, output->name, error);
+            status = sc_session_gather(session, &output->tensor, output->buffer, &whole,
+                                       output->name, error);
         if (status != SHARDC_OK)
             return status;
     }
@@ -207,8 +236,9 @@ static shardc_status fetch_call(shardc_session *session, const sc_image_func *fu
 
 /* ---- calls ---- */
 
-static shardc_status run_calls(shardc_session *session, const sc_image_call *calls, uint32_t count, int64_t batches,
-                               const shardc_feed_value *feeds, size_t feed_count, const shardc_fetch_value *fetches, size_t fetch_count,
+static shardc_status run_calls(shardc_session *session, const sc_image_call *calls, uint32_t count,
+                               int64_t batches, const shardc_feed_value *feeds, size_t feed_count,
+                               const shardc_fetch_value *fetches, size_t fetch_count,
                                shardc_error *error)
 {
     const sc_image_func *last = &session->image->funcs[calls[count - 1].func];
@@ -218,10 +248,13 @@ static shardc_status run_calls(shardc_session *session, const sc_image_call *cal
     status = check_feeds(session->image, calls, count, batches, feeds, feed_count, error);
     if (status == SHARDC_OK)
         status = check_fetches(last, fetches, fetch_count, error);
-    status = sc_session_agree(session, status, error); /* if one process got invalid values, the others must not wait for it */
+    /* if one process got invalid values, the others must not wait for it */
+    status = sc_session_agree(session, status, error);
     for (uint32_t i = 0; status == SHARDC_OK && i < count; i++) {
-        run_call call = {calls[i].func, calls[i].micro_batch < 0 ? 0 : (uint32_t)calls[i].micro_batch};
-        status = sc_session_agree(session, feed_call(session, &calls[i], batches, feeds, feed_count, error), error);
+        run_call call = {calls[i].func,
+                         calls[i].micro_batch < 0 ? 0 : (uint32_t)calls[i].micro_batch};
+        status = sc_session_agree(
+            session, feed_call(session, &calls[i], batches, feeds, feed_count, error), error);
         if (status != SHARDC_OK)
             break;
         sc_session_each_rank(session, run_rank, &call);
@@ -230,8 +263,10 @@ static shardc_status run_calls(shardc_session *session, const sc_image_call *cal
     return status == SHARDC_OK ? fetch_call(session, last, fetches, fetch_count, error) : status;
 }
 
-shardc_status shardc_session_run(shardc_session *session, uint32_t func, const shardc_feed_value *feeds, size_t feed_count,
-                                 const shardc_fetch_value *fetches, size_t fetch_count, shardc_error *error)
+shardc_status shardc_session_run(shardc_session *session, uint32_t func,
+                                 const shardc_feed_value *feeds, size_t feed_count,
+                                 const shardc_fetch_value *fetches, size_t fetch_count,
+                                 shardc_error *error)
 {
     if (func >= session->image->func_count)
         return sc_fail(error, SHARDC_ERROR_ARGUMENT, "there is no function %u", func);
@@ -239,12 +274,14 @@ shardc_status shardc_session_run(shardc_session *session, uint32_t func, const s
     return run_calls(session, &call, 1, 1, feeds, feed_count, fetches, fetch_count, error);
 }
 
-shardc_status shardc_session_step(shardc_session *session, const shardc_feed_value *feeds, size_t feed_count,
-                                  const shardc_fetch_value *fetches, size_t fetch_count, shardc_error *error)
+shardc_status shardc_session_step(shardc_session *session, const shardc_feed_value *feeds,
+                                  size_t feed_count, const shardc_fetch_value *fetches,
+                                  size_t fetch_count, shardc_error *error)
 {
     const sc_image *image = session->image;
     if (image->call_count == 0)
         return sc_fail(error, SHARDC_ERROR_ARGUMENT, "the program has no steps, only functions");
-    return run_calls(session, image->schedule, image->call_count, shardc_executable_micro_batches(session->program), feeds, feed_count,
-                     fetches, fetch_count, error);
+    return run_calls(session, image->schedule, image->call_count,
+                     shardc_executable_micro_batches(session->program), feeds, feed_count, fetches,
+                     fetch_count, error);
 }

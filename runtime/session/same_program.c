@@ -16,7 +16,8 @@ static uint64_t mix_terms(uint64_t hash, const sc_image_terms *terms)
     return hash;
 }
 
-static uint64_t mix_collective(uint64_t hash, const sc_image *image, const sc_image_collective *collective)
+static uint64_t mix_collective(uint64_t hash, const sc_image *image,
+                               const sc_image_collective *collective)
 {
     const sc_image_group *group = &image->groups[collective->group];
     hash = sc_hash_mix(hash, (uint64_t)collective->kind << 8 | (uint64_t)collective->reduce);
@@ -25,7 +26,8 @@ static uint64_t mix_collective(uint64_t hash, const sc_image *image, const sc_im
         hash = sc_hash_mix(sc_hash_mix(hash, group->digits[i].divide), group->digits[i].modulo);
     hash = sc_hash_mix(hash, collective->part_count);
     for (uint32_t i = 0; i < collective->part_count; i++)
-        hash = sc_hash_mix(sc_hash_mix(hash, collective->dtypes[i]), (uint64_t)collective->counts[i]);
+        hash =
+            sc_hash_mix(sc_hash_mix(hash, collective->dtypes[i]), (uint64_t)collective->counts[i]);
     hash = mix_terms(mix_terms(hash, &collective->to), &collective->from);
     hash = sc_hash_mix(hash, collective->source_count);
     for (uint32_t i = 0; i < collective->source_count; i++)
@@ -61,9 +63,11 @@ shardc_status sc_session_same_program(sc_comm *comm, const sc_image *image, shar
     if (all == NULL)
         sc_comm_abort(comm, "there is not enough memory to compare programs");
     if (all == NULL)
-        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory to compare the programs of %u ranks", ranks);
+        return sc_fail(error, SHARDC_ERROR_MEMORY,
+                       "there is not enough memory to compare the programs of %u ranks", ranks);
     sc_comm_part part = {mine, all, (int64_t)ranks * HASHES, SC_DTYPE_i64};
-    sc_comm_call call = {.kind = SC_COMM_ALL_GATHER, .part_count = 1, .parts = &part, .what = "program"};
+    sc_comm_call call = {
+        .kind = SC_COMM_ALL_GATHER, .part_count = 1, .parts = &part, .what = "program"};
     shardc_error reason = {.status = SHARDC_OK};
     shardc_status status = sc_comm_run(sc_comm_world(comm), &call, &reason);
     for (uint32_t r = ranks; status == SHARDC_OK && r-- > 1;) {
@@ -75,12 +79,13 @@ shardc_status sc_session_same_program(sc_comm *comm, const sc_image *image, shar
     if (status != SHARDC_OK)
         sc_fail(error, status, "%s", reason.text);
     else if (others > 0)
-        status =
-            sc_fail(error, SHARDC_ERROR_ARGUMENT,
-                    "the ranks of the job were started with different programs: %u of %u %s another one than rank 0, rank %u for one; %s",
-                    others, ranks, others > 1 ? "have" : "has", first,
-                    all[first][COLLECTIVES] != all[0][COLLECTIVES] ? "its collectives are others, too"
-                                                                   : "its collectives are the same, what it computes is not");
+        status = sc_fail(error, SHARDC_ERROR_ARGUMENT,
+                         "the ranks of the job were started with different programs: %u of %u %s "
+                         "another one than rank 0, rank %u for one; %s",
+                         others, ranks, others > 1 ? "have" : "has", first,
+                         all[first][COLLECTIVES] != all[0][COLLECTIVES]
+                             ? "its collectives are others, too"
+                             : "its collectives are the same, what it computes is not");
     free(all);
     return status;
 }

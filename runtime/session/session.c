@@ -23,7 +23,9 @@ static void run_rank_job(void *user, uint32_t worker)
     rank->status = job->work(rank, job->user, &rank->error);
 }
 
-void sc_session_each_rank(shardc_session *session, shardc_status (*work)(sc_rank *rank, void *user, shardc_error *error), void *user)
+void sc_session_each_rank(shardc_session *session,
+                          shardc_status (*work)(sc_rank *rank, void *user, shardc_error *error),
+                          void *user)
 {
     rank_job job = {session, work, user};
     sc_workers_run(session->workers, run_rank_job, &job);
@@ -36,7 +38,11 @@ shardc_status sc_session_agree(shardc_session *session, shardc_status status, sh
     sc_rank *rank = &session->ranks[0];
     int32_t mine = status != SHARDC_OK ? (int32_t)session->first_rank + 1 : 0, any = 0;
     sc_comm_part part = {&mine, &any, 1, SC_DTYPE_i32};
-    sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_MAX, .part_count = 1, .parts = &part, .what = "outcome"};
+    sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE,
+                         .reduce = SC_COMM_MAX,
+                         .part_count = 1,
+                         .parts = &part,
+                         .what = "outcome"};
     shardc_error reason = {.status = SHARDC_OK};
     if (session->rank_count == session->image->ranks || session->is_world_lost)
         return status;
@@ -45,8 +51,10 @@ shardc_status sc_session_agree(shardc_session *session, shardc_status status, sh
         session->is_world_lost = true;
         return status != SHARDC_OK ? status : sc_fail(error, agreed, "%s", reason.text);
     }
-    return status == SHARDC_OK && any != 0 ? sc_fail(error, SHARDC_ERROR_COMM, "another rank failed, and says why: rank %d", any - 1)
-                                           : status;
+    return status == SHARDC_OK && any != 0
+               ? sc_fail(error, SHARDC_ERROR_COMM, "another rank failed, and says why: rank %d",
+                         any - 1)
+               : status;
 }
 
 /* Prefers the first rank with an error of its own over ranks that failed because another one
@@ -57,7 +65,9 @@ shardc_status sc_session_outcome(shardc_session *session, shardc_error *error)
     for (uint32_t r = 0; r < session->rank_count; r++) {
         sc_rank *rank = &session->ranks[r];
         session->is_world_lost = session->is_world_lost || rank->has_lost_world;
-        if (rank->status != SHARDC_OK && (status == SHARDC_OK || (status == SHARDC_ERROR_COMM && rank->status != SHARDC_ERROR_COMM)))
+        if (rank->status != SHARDC_OK &&
+            (status == SHARDC_OK ||
+             (status == SHARDC_ERROR_COMM && rank->status != SHARDC_ERROR_COMM)))
             status = sc_fail(error, rank->status, "%s", rank->error.text);
     }
     return sc_session_agree(session, status, error);
@@ -71,7 +81,8 @@ static shardc_status open_local_world(shardc_session *session, shardc_error *err
     sc_comm **comms = calloc(session->rank_count, sizeof *comms);
     shardc_error reason = {.status = SHARDC_OK};
     if (comms == NULL)
-        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for %u ranks", session->rank_count);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for %u ranks",
+                       session->rank_count);
     shardc_status status = sc_comm_open_local(session->rank_count, &options, comms, &reason);
     for (uint32_t r = 0; status == SHARDC_OK && r < session->rank_count; r++)
         session->ranks[r].comm = comms[r];
@@ -108,7 +119,9 @@ shardc_status sc_session_recover(shardc_session *session, shardc_error *error)
     if (!session->is_world_lost)
         return SHARDC_OK;
     if (session->rank_count < session->image->ranks)
-        return sc_fail(error, SHARDC_ERROR_COMM, "an earlier error ended the connection to the other ranks; the session cannot go on");
+        return sc_fail(
+            error, SHARDC_ERROR_COMM,
+            "an earlier error ended the connection to the other ranks; the session cannot go on");
     close_local_world(session);
     shardc_status status = open_local_world(session, error);
     if (status != SHARDC_OK)
@@ -152,9 +165,11 @@ static shardc_status start_session(shardc_session *session, sc_comm *comm, shard
     shardc_status status = session->device->check(session->image, session->rank_count, error);
     session->ranks = calloc(session->rank_count, sizeof *session->ranks);
     if (session->ranks == NULL)
-        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for %u ranks", session->rank_count);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for %u ranks",
+                       session->rank_count);
     for (uint32_t r = 0; r < session->rank_count; r++)
-        session->ranks[r] = (sc_rank){.session = session, .rank = session->first_rank + r, .comm = comm};
+        session->ranks[r] =
+            (sc_rank){.session = session, .rank = session->first_rank + r, .comm = comm};
     if (status == SHARDC_OK)
         status = session->device->open(session, error);
     if (status == SHARDC_OK && comm == NULL) {
@@ -176,8 +191,9 @@ static void give_up(sc_comm *comm)
         sc_comm_abort(comm, "its session did not start");
 }
 
-shardc_status sc_session_new_on(const sc_device *device, const shardc_executable *program, const shardc_session_options *options,
-                                sc_comm *comm, shardc_session **out, shardc_error *error)
+shardc_status sc_session_new_on(const sc_device *device, const shardc_executable *program,
+                                const shardc_session_options *options, sc_comm *comm,
+                                shardc_session **out, shardc_error *error)
 {
     shardc_session *session = calloc(1, sizeof *session);
     *out = NULL;
@@ -197,7 +213,8 @@ shardc_status sc_session_new_on(const sc_device *device, const shardc_executable
     if (session->options.threads > sc_team_most())
         session->options.threads = sc_team_most();
     shardc_status status = start_session(session, comm, error);
-    session->options.gemm_cache = session->options.started_with = NULL; /* the strings are the caller's, valid only during this call */
+    /* the strings are the caller's, valid only during this call */
+    session->options.gemm_cache = session->options.started_with = NULL;
     if (status == SHARDC_OK) {
         *out = session;
         return SHARDC_OK;
@@ -235,7 +252,8 @@ void shardc_session_gemm_tuning(const shardc_session *session, shardc_gemm_tunin
         session->device->products(session, out);
 }
 
-void shardc_session_set_random(shardc_session *session, uint64_t seed, uint64_t step, uint32_t micro_batch)
+void shardc_session_set_random(shardc_session *session, uint64_t seed, uint64_t step,
+                               uint32_t micro_batch)
 {
     session->seed = seed;
     session->step = step;
@@ -244,21 +262,26 @@ void shardc_session_set_random(shardc_session *session, uint64_t seed, uint64_t 
 
 /* ---- measuring ---- */
 
-void shardc_session_profile(const shardc_session *session, uint32_t func, uint32_t rank, shardc_func_profile *out)
+void shardc_session_profile(const shardc_session *session, uint32_t func, uint32_t rank,
+                            shardc_func_profile *out)
 {
     uint32_t index = rank - session->first_rank;
     *out = (shardc_func_profile){0};
-    if (func < session->image->func_count && rank >= session->first_rank && index < session->rank_count)
+    if (func < session->image->func_count && rank >= session->first_rank &&
+        index < session->rank_count)
         *out = session->ranks[index].profile[func];
 }
 
 void shardc_session_reset_profile(shardc_session *session)
 {
     for (uint32_t r = 0; r < session->rank_count; r++)
-        memset(session->ranks[r].profile, 0, session->image->func_count * sizeof *session->ranks[r].profile);
+        memset(session->ranks[r].profile, 0,
+               session->image->func_count * sizeof *session->ranks[r].profile);
 }
 
-void shardc_session_set_trace(shardc_session *session, void (*trace)(void *user, const shardc_trace_event *event), void *user)
+void shardc_session_set_trace(shardc_session *session,
+                              void (*trace)(void *user, const shardc_trace_event *event),
+                              void *user)
 {
     session->trace = trace;
     session->trace_user = user;

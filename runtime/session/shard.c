@@ -9,9 +9,10 @@
 sc_element sc_element_of_dtype(sc_dtype dtype)
 {
     static const sc_element elements[SC_DTYPE_COUNT] = {
-        [SC_DTYPE_f32] = SC_ELEMENT_F32, [SC_DTYPE_f64] = SC_ELEMENT_F64,   [SC_DTYPE_bf16] = SC_ELEMENT_BF16,
-        [SC_DTYPE_f16] = SC_ELEMENT_F16, [SC_DTYPE_i32] = SC_ELEMENT_I32,   [SC_DTYPE_i64] = SC_ELEMENT_I64,
-        [SC_DTYPE_u8] = SC_ELEMENT_U8,   [SC_DTYPE_bool] = SC_ELEMENT_BOOL,
+        [SC_DTYPE_f32] = SC_ELEMENT_F32,   [SC_DTYPE_f64] = SC_ELEMENT_F64,
+        [SC_DTYPE_bf16] = SC_ELEMENT_BF16, [SC_DTYPE_f16] = SC_ELEMENT_F16,
+        [SC_DTYPE_i32] = SC_ELEMENT_I32,   [SC_DTYPE_i64] = SC_ELEMENT_I64,
+        [SC_DTYPE_u8] = SC_ELEMENT_U8,     [SC_DTYPE_bool] = SC_ELEMENT_BOOL,
     };
     return elements[dtype];
 }
@@ -31,7 +32,8 @@ void sc_shard_box(const sc_image_tensor *tensor, uint64_t rank, int64_t *first, 
 /* Describes the rows common to the full tensor (a) and the shard (b). */
 static sc_rows walk_rows(const sc_image_tensor *tensor, uint64_t rank, const sc_whole *whole)
 {
-    int64_t first[SC_IMAGE_MAX_RANK], sizes[SC_IMAGE_MAX_RANK], whole_dims[SC_IMAGE_MAX_RANK], local[SC_IMAGE_MAX_RANK];
+    int64_t first[SC_IMAGE_MAX_RANK], sizes[SC_IMAGE_MAX_RANK], whole_dims[SC_IMAGE_MAX_RANK],
+        local[SC_IMAGE_MAX_RANK];
     sc_shard_box(tensor, rank, first, sizes);
     for (uint32_t i = 0; i < tensor->rank; i++) {
         const sc_image_dim *dim = &tensor->dims[i];
@@ -40,22 +42,25 @@ static sc_rows walk_rows(const sc_image_tensor *tensor, uint64_t rank, const sc_
         whole_dims[i] = dim->size * (is_split ? whole->batches : 1);
         first[i] += is_split ? whole->batch * dim->size : 0;
     }
-    return sc_rows_begin(tensor->rank, sizes, (sc_rows_place){whole_dims, first}, (sc_rows_place){local, NULL});
+    return sc_rows_begin(tensor->rank, sizes, (sc_rows_place){whole_dims, first},
+                         (sc_rows_place){local, NULL});
 }
 
 /* ---- elements ---- */
 
 /* sc_element_store rejects floats that are no integers where the target is an integer type. */
-static bool copy_row(sc_element to, void *to_data, int64_t to_at, sc_element from, const void *from_data, int64_t from_at, int64_t count,
-                     int64_t *bad)
+static bool copy_row(sc_element to, void *to_data, int64_t to_at, sc_element from,
+                     const void *from_data, int64_t from_at, int64_t count, int64_t *bad)
 {
     size_t size = sc_element_size(to);
     if (to == from) {
-        memcpy((char *)to_data + (size_t)to_at * size, (const char *)from_data + (size_t)from_at * size, (size_t)count * size);
+        memcpy((char *)to_data + (size_t)to_at * size,
+               (const char *)from_data + (size_t)from_at * size, (size_t)count * size);
         return true;
     }
     for (int64_t i = 0; i < count; i++) {
-        if (!sc_element_store(to, to_data, (uint64_t)(to_at + i), sc_element_load(from, from_data, (uint64_t)(from_at + i)))) {
+        if (!sc_element_store(to, to_data, (uint64_t)(to_at + i),
+                              sc_element_load(from, from_data, (uint64_t)(from_at + i)))) {
             *bad = i;
             return false;
         }
@@ -75,12 +80,13 @@ static double combine(sc_image_reduce reduce, double a, double b)
     }
 }
 
-static bool reduce_row(sc_image_reduce reduce, const sc_whole *whole, int64_t at, sc_element from, const void *from_data, int64_t from_at,
-                       int64_t count, int64_t *bad)
+static bool reduce_row(sc_image_reduce reduce, const sc_whole *whole, int64_t at, sc_element from,
+                       const void *from_data, int64_t from_at, int64_t count, int64_t *bad)
 {
     for (int64_t i = 0; i < count; i++) {
-        double sum = combine(reduce, sc_element_load(whole->element, whole->data, (uint64_t)(at + i)),
-                             sc_element_load(from, from_data, (uint64_t)(from_at + i)));
+        double sum =
+            combine(reduce, sc_element_load(whole->element, whole->data, (uint64_t)(at + i)),
+                    sc_element_load(from, from_data, (uint64_t)(from_at + i)));
         if (!sc_element_store(whole->element, whole->data, (uint64_t)(at + i), sum)) {
             *bad = i;
             return false;
@@ -103,7 +109,8 @@ static void fill_neutral(const sc_image_tensor *tensor, void *local)
         else if (tensor->dtype == SC_DTYPE_i32)
             ((int32_t *)local)[i] = is_max ? INT32_MIN : INT32_MAX;
         else if (sc_dtype_is_float(tensor->dtype))
-            sc_element_store(element, local, (uint64_t)i, is_max ? (double)-INFINITY : (double)INFINITY);
+            sc_element_store(element, local, (uint64_t)i,
+                             is_max ? (double)-INFINITY : (double)INFINITY);
         else if (!is_max)
             ((uint8_t *)local)[i] = tensor->dtype == SC_DTYPE_bool ? 1 : UINT8_MAX;
     }
@@ -111,7 +118,8 @@ static void fill_neutral(const sc_image_tensor *tensor, void *local)
 
 /* ---- shards ---- */
 
-bool sc_shard_scatter(const sc_image_tensor *tensor, uint64_t rank, const sc_whole *whole, void *local, int64_t *bad)
+bool sc_shard_scatter(const sc_image_tensor *tensor, uint64_t rank, const sc_whole *whole,
+                      void *local, int64_t *bad)
 {
     sc_element element = sc_element_of_dtype(tensor->dtype);
     if (tensor->partial != SC_IMAGE_WHOLE && sc_image_terms_value(&tensor->part, rank) != 0) {
@@ -119,10 +127,12 @@ bool sc_shard_scatter(const sc_image_tensor *tensor, uint64_t rank, const sc_who
         return true;
     }
     sc_rows walk = walk_rows(tensor, rank, whole);
-    if (walk.is_done || walk.rank > 0 || walk.length * sc_dtypes[tensor->dtype].bytes < sc_image_tensor_bytes(tensor))
+    if (walk.is_done || walk.rank > 0 ||
+        walk.length * sc_dtypes[tensor->dtype].bytes < sc_image_tensor_bytes(tensor))
         memset(local, 0, (size_t)sc_image_tensor_bytes(tensor)); /* there may be padding */
     for (; !walk.is_done; sc_rows_next(&walk)) {
-        if (!copy_row(element, local, walk.b_at, whole->element, whole->data, walk.a_at, walk.length, bad)) {
+        if (!copy_row(element, local, walk.b_at, whole->element, whole->data, walk.a_at,
+                      walk.length, bad)) {
             *bad += walk.a_at;
             return false;
         }
@@ -135,13 +145,16 @@ bool sc_shard_is_given(const sc_image_tensor *tensor, uint64_t rank)
     return sc_image_terms_value(&tensor->replica, rank) == 0;
 }
 
-bool sc_shard_gather(const sc_image_tensor *tensor, uint64_t rank, const void *local, const sc_whole *whole, int64_t *bad)
+bool sc_shard_gather(const sc_image_tensor *tensor, uint64_t rank, const void *local,
+                     const sc_whole *whole, int64_t *bad)
 {
     sc_element element = sc_element_of_dtype(tensor->dtype);
     bool is_first = sc_image_terms_value(&tensor->part, rank) == 0;
     for (sc_rows walk = walk_rows(tensor, rank, whole); !walk.is_done; sc_rows_next(&walk)) {
-        bool ok = is_first ? copy_row(whole->element, whole->data, walk.a_at, element, local, walk.b_at, walk.length, bad)
-                           : reduce_row(tensor->partial, whole, walk.a_at, element, local, walk.b_at, walk.length, bad);
+        bool ok = is_first ? copy_row(whole->element, whole->data, walk.a_at, element, local,
+                                      walk.b_at, walk.length, bad)
+                           : reduce_row(tensor->partial, whole, walk.a_at, element, local,
+                                        walk.b_at, walk.length, bad);
         if (!ok) {
             *bad += walk.a_at;
             return false;
@@ -162,16 +175,19 @@ static void seek_row(sc_rows *walk, int64_t row)
     }
 }
 
-static bool initialise_part(const sc_image_state *from, uint64_t seed, uint64_t stream, int64_t whole_at, int64_t count, sc_element element,
-                            void *local, int64_t local_at)
+static bool initialise_part(const sc_image_state *from, uint64_t seed, uint64_t stream,
+                            int64_t whole_at, int64_t count, sc_element element, void *local,
+                            int64_t local_at)
 {
     double values[DRAWN];
     int64_t bad;
-    sc_init_values((sc_init_kind)from->init, from->init_args, seed, stream, (uint64_t)whole_at, (uint64_t)count, values);
+    sc_init_values((sc_init_kind)from->init, from->init_args, seed, stream, (uint64_t)whole_at,
+                   (uint64_t)count, values);
     return copy_row(element, local, local_at, SC_ELEMENT_F64, values, 0, count, &bad);
 }
 
-bool sc_shard_initialise(const sc_image_state *from, const sc_image_tensor *tensor, uint64_t rank, uint64_t seed, void *local)
+bool sc_shard_initialise(const sc_image_state *from, const sc_image_tensor *tensor, uint64_t rank,
+                         uint64_t seed, void *local)
 {
     sc_element element = sc_element_of_dtype(tensor->dtype);
     uint64_t stream = sc_fnv1a64(from->path, strlen(from->path));
@@ -190,9 +206,11 @@ bool sc_shard_initialise(const sc_image_state *from, const sc_image_tensor *tens
 #pragma omp parallel for schedule(static) reduction(&& : all_fit) if (rows * walk.length > 16 * DRAWN)
     for (int64_t p = 0; p < rows * parts; p++) {
         sc_rows at = walk;
-        int64_t begin = p % parts * DRAWN, count = walk.length - begin < DRAWN ? walk.length - begin : DRAWN;
+        int64_t begin = p % parts * DRAWN,
+                count = walk.length - begin < DRAWN ? walk.length - begin : DRAWN;
         seek_row(&at, p / parts);
-        bool fits = initialise_part(from, seed, stream, at.a_at + begin, count, element, local, at.b_at + begin);
+        bool fits = initialise_part(from, seed, stream, at.a_at + begin, count, element, local,
+                                    at.b_at + begin);
         all_fit = all_fit && fits;
     }
     return all_fit;

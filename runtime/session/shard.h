@@ -22,11 +22,13 @@ typedef struct sc_whole {
 /* Fills the rank's shard. Padding becomes 0. For a partial sum, max or min one rank takes the value
  * and the others the reduction's neutral element. False: the dtype cannot represent an integer,
  * whose index in the full tensor is *bad. */
-bool sc_shard_scatter(const sc_image_tensor *tensor, uint64_t rank, const sc_whole *whole, void *local, int64_t *bad);
+bool sc_shard_scatter(const sc_image_tensor *tensor, uint64_t rank, const sc_whole *whole,
+                      void *local, int64_t *bad);
 
 /* Copies the rank's shard into the full tensor; of replicas, pass only the first rank's. Partial
  * values are reduced on the way, in the order of the calls, which must be ascending by rank. */
-bool sc_shard_gather(const sc_image_tensor *tensor, uint64_t rank, const void *local, const sc_whole *whole, int64_t *bad);
+bool sc_shard_gather(const sc_image_tensor *tensor, uint64_t rank, const void *local,
+                     const sc_whole *whole, int64_t *bad);
 
 /* Gets the part of the full tensor that the rank holds: where it begins, and its size without
  * padding (0: padding only). */
@@ -37,6 +39,7 @@ bool sc_shard_is_given(const sc_image_tensor *tensor, uint64_t rank);
 
 /* Writes the initial values of state `from`, stored as `tensor` (its own, or its master copy's).
  * False as above. */
-bool sc_shard_initialise(const sc_image_state *from, const sc_image_tensor *tensor, uint64_t rank, uint64_t seed, void *local);
+bool sc_shard_initialise(const sc_image_state *from, const sc_image_tensor *tensor, uint64_t rank,
+                         uint64_t seed, void *local);
 
 #endif

@@ -50,8 +50,9 @@ bool sc_team_bound(char *warning, size_t size)
     uint32_t threads = wanted(), most = sc_team_most();
     if (threads <= most)
         return false;
-    snprintf(warning, size, "OMP_NUM_THREADS asks for %u threads, %u cores take at most %u: it is taken as %u", threads, core_count(), most,
-             most);
+    snprintf(warning, size,
+             "OMP_NUM_THREADS asks for %u threads, %u cores take at most %u: it is taken as %u",
+             threads, core_count(), most, most);
 #ifdef _OPENMP
     omp_set_num_threads((int)most);
 #endif

@@ -7,7 +7,8 @@
 #include "runtime/session/device.h"
 #include "runtime/session/session.h"
 
-shardc_status sc_element_named(const char *dtype, sc_dtype stored, sc_element *out, shardc_error *error)
+shardc_status sc_element_named(const char *dtype, sc_dtype stored, sc_element *out,
+                               shardc_error *error)
 {
     sc_dtype found = dtype == NULL ? stored : sc_dtype_find(dtype);
     if (found == SC_DTYPE_COUNT)
@@ -19,19 +20,21 @@ shardc_status sc_element_named(const char *dtype, sc_dtype stored, sc_element *o
 /* ---- sizes ---- */
 
 /* Formats a type as f32[B = 2, D = 4]; truncated if `room` is too small. */
-static void describe_tensor(const sc_image_tensor *tensor, int32_t batch_dim, int64_t batches, char *out, size_t room)
+static void describe_tensor(const sc_image_tensor *tensor, int32_t batch_dim, int64_t batches,
+                            char *out, size_t room)
 {
     size_t at = (size_t)snprintf(out, room, "%s[", sc_dtypes[tensor->dtype].name);
     for (uint32_t i = 0; i < tensor->rank && at < room; i++) {
         int64_t size = tensor->dims[i].size * ((int32_t)i == batch_dim ? batches : 1);
-        at += (size_t)snprintf(out + at, room - at, "%s%s = %lld", i > 0 ? ", " : "", tensor->dims[i].name, (long long)size);
+        at += (size_t)snprintf(out + at, room - at, "%s%s = %lld", i > 0 ? ", " : "",
+                               tensor->dims[i].name, (long long)size);
     }
     if (at < room)
         snprintf(out + at, room - at, "]");
 }
 
-shardc_status sc_check_bytes(const sc_image_tensor *tensor, const sc_whole *whole, const char *kind, const char *name, size_t bytes,
-                             bool is_room, shardc_error *error)
+shardc_status sc_check_bytes(const sc_image_tensor *tensor, const sc_whole *whole, const char *kind,
+                             const char *name, size_t bytes, bool is_room, shardc_error *error)
 {
     char text[200];
     uint64_t wanted = sc_element_size(whole->element);
@@ -44,13 +47,15 @@ shardc_status sc_check_bytes(const sc_image_tensor *tensor, const sc_whole *whol
     uint32_t dtype = 0;
     while (dtype + 1 < SC_DTYPE_COUNT && sc_element_of_dtype((sc_dtype)dtype) != whole->element)
         dtype++;
-    return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s '%s' is %s: %llu bytes as %s, not %zu", kind, name, text, (unsigned long long)wanted,
-                   sc_dtypes[dtype].name, bytes);
+    return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s '%s' is %s: %llu bytes as %s, not %zu", kind,
+                   name, text, (unsigned long long)wanted, sc_dtypes[dtype].name, bytes);
 }
 
-static shardc_status bad_element(const char *name, const sc_whole *whole, int64_t at, const char *dtype, shardc_error *error)
+static shardc_status bad_element(const char *name, const sc_whole *whole, int64_t at,
+                                 const char *dtype, shardc_error *error)
 {
-    return sc_fail(error, SHARDC_ERROR_DATA, "element %lld of '%s' is %.17g, which %s does not hold", (long long)at, name,
+    return sc_fail(error, SHARDC_ERROR_DATA,
+                   "element %lld of '%s' is %.17g, which %s does not hold", (long long)at, name,
                    sc_element_load(whole->element, whole->data, (uint64_t)at), dtype);
 }
 
@@ -61,15 +66,17 @@ typedef struct staging {
     int64_t bytes;
 } staging;
 
-static shardc_status open_staging(const shardc_session *session, const sc_image_tensor *tensor, staging *out, shardc_error *error)
+static shardc_status open_staging(const shardc_session *session, const sc_image_tensor *tensor,
+                                  staging *out, shardc_error *error)
 {
     *out = (staging){.bytes = sc_image_tensor_bytes(tensor)};
     if (session->device->is_host)
         return SHARDC_OK;
     out->memory = malloc((size_t)out->bytes + 1);
-    return out->memory != NULL
-               ? SHARDC_OK
-               : sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for a shard of %lld bytes", (long long)out->bytes);
+    return out->memory != NULL ? SHARDC_OK
+                               : sc_fail(error, SHARDC_ERROR_MEMORY,
+                                         "there is not enough memory for a shard of %lld bytes",
+                                         (long long)out->bytes);
 }
 
 /* Returns host memory to fill with the buffer's new contents; give_staged copies it there. */
@@ -78,15 +85,19 @@ static void *staged(const staging *room, const sc_rank *rank, uint32_t buffer)
     return room->memory != NULL ? room->memory : sc_rank_buffer(rank, buffer);
 }
 
-static shardc_status give_staged(const staging *room, sc_rank *rank, uint32_t buffer, shardc_error *error)
+static shardc_status give_staged(const staging *room, sc_rank *rank, uint32_t buffer,
+                                 shardc_error *error)
 {
-    return room->memory == NULL ? SHARDC_OK : rank->session->device->write(rank, buffer, room->memory, room->bytes, error);
+    return room->memory == NULL
+               ? SHARDC_OK
+               : rank->session->device->write(rank, buffer, room->memory, room->bytes, error);
 }
 
 /* ---- full tensors ---- */
 
-shardc_status sc_session_scatter(shardc_session *session, const sc_image_tensor *tensor, uint32_t buffer, const sc_whole *whole,
-                                 const char *name, shardc_error *error)
+shardc_status sc_session_scatter(shardc_session *session, const sc_image_tensor *tensor,
+                                 uint32_t buffer, const sc_whole *whole, const char *name,
+                                 shardc_error *error)
 {
     int64_t bad = 0;
     staging room;
@@ -104,8 +115,9 @@ shardc_status sc_session_scatter(shardc_session *session, const sc_image_tensor 
 
 /* Gets the shard of a rank: the buffer itself if it is in host memory, otherwise a copy. The shard
  * of another process is broadcast by its owner. */
-static shardc_status fetch_shard(shardc_session *session, const sc_image_tensor *tensor, uint32_t buffer, uint64_t rank, void *copy,
-                                 const void **out, shardc_error *error)
+static shardc_status fetch_shard(shardc_session *session, const sc_image_tensor *tensor,
+                                 uint32_t buffer, uint64_t rank, void *copy, const void **out,
+                                 shardc_error *error)
 {
     sc_rank *self = &session->ranks[0];
     uint64_t index = rank - session->first_rank;
@@ -122,16 +134,23 @@ static shardc_status fetch_shard(shardc_session *session, const sc_image_tensor 
         read = sc_session_agree(session, read, error);
     if (session->rank_count == session->image->ranks || read != SHARDC_OK)
         return read;
-    sc_comm_part part = {*out, (void *)*out, sc_image_tensor_bytes(tensor) / sc_dtypes[tensor->dtype].bytes, tensor->dtype};
-    sc_comm_call call = {.kind = SC_COMM_BROADCAST, .part_count = 1, .parts = &part, .from = (int32_t)rank, .what = "value"};
+    sc_comm_part part = {*out, (void *)*out,
+                         sc_image_tensor_bytes(tensor) / sc_dtypes[tensor->dtype].bytes,
+                         tensor->dtype};
+    sc_comm_call call = {.kind = SC_COMM_BROADCAST,
+                         .part_count = 1,
+                         .parts = &part,
+                         .from = (int32_t)rank,
+                         .what = "value"};
     shardc_error reason = {.status = SHARDC_OK};
     shardc_status status = sc_comm_run(sc_comm_world(self->comm), &call, &reason);
     session->is_world_lost = session->is_world_lost || status != SHARDC_OK;
     return status == SHARDC_OK ? SHARDC_OK : sc_fail(error, status, "%s", reason.text);
 }
 
-shardc_status sc_session_gather(shardc_session *session, const sc_image_tensor *tensor, uint32_t buffer, const sc_whole *whole,
-                                const char *name, shardc_error *error)
+shardc_status sc_session_gather(shardc_session *session, const sc_image_tensor *tensor,
+                                uint32_t buffer, const sc_whole *whole, const char *name,
+                                shardc_error *error)
 {
     shardc_status status = SHARDC_OK;
     int64_t bad = -1;
@@ -139,7 +158,10 @@ shardc_status sc_session_gather(shardc_session *session, const sc_image_tensor *
     if (session->rank_count < session->image->ranks || !session->device->is_host) {
         copy = malloc((size_t)sc_image_tensor_bytes(tensor) + 1);
         status = sc_session_agree(
-            session, copy != NULL ? SHARDC_OK : sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for a shard of '%s'", name),
+            session,
+            copy != NULL ? SHARDC_OK
+                         : sc_fail(error, SHARDC_ERROR_MEMORY,
+                                   "there is not enough memory for a shard of '%s'", name),
             error);
     }
     for (uint64_t rank = 0; status == SHARDC_OK && rank < session->image->ranks; rank++) {
@@ -154,14 +176,16 @@ shardc_status sc_session_gather(shardc_session *session, const sc_image_tensor *
     }
     free(copy);
     if (status == SHARDC_OK && bad >= 0)
-        status = sc_fail(error, SHARDC_ERROR_DATA, "element %lld of '%s' is no value of the dtype that is wanted", (long long)bad, name);
+        status = sc_fail(error, SHARDC_ERROR_DATA,
+                         "element %lld of '%s' is no value of the dtype that is wanted",
+                         (long long)bad, name);
     return status;
 }
 
 /* ---- shards of state ---- */
 
-shardc_status sc_session_read_shard(shardc_session *session, uint32_t state, uint32_t rank, void *room, const void **out,
-                                    shardc_error *error)
+shardc_status sc_session_read_shard(shardc_session *session, uint32_t state, uint32_t rank,
+                                    void *room, const void **out, shardc_error *error)
 {
     const sc_image_state *of = &session->image->states[state];
     sc_rank *own = &session->ranks[rank - session->first_rank];
@@ -174,22 +198,30 @@ shardc_status sc_session_read_shard(shardc_session *session, uint32_t state, uin
 void *sc_session_shard_room(shardc_session *session, uint32_t state, uint32_t rank, void *room)
 {
     sc_rank *own = &session->ranks[rank - session->first_rank];
-    return session->device->is_host ? sc_rank_buffer(own, session->image->states[state].buffer) : room;
+    return session->device->is_host ? sc_rank_buffer(own, session->image->states[state].buffer)
+                                    : room;
 }
 
-shardc_status sc_session_write_shard(shardc_session *session, uint32_t state, uint32_t rank, const void *filled, shardc_error *error)
+shardc_status sc_session_write_shard(shardc_session *session, uint32_t state, uint32_t rank,
+                                     const void *filled, shardc_error *error)
 {
     const sc_image_state *of = &session->image->states[state];
     sc_rank *own = &session->ranks[rank - session->first_rank];
     if (session->device->is_host)
         return SHARDC_OK;
-    return session->device->write(own, of->buffer, filled, sc_image_tensor_bytes(&of->tensor), error);
+    return session->device->write(own, of->buffer, filled, sc_image_tensor_bytes(&of->tensor),
+                                  error);
 }
 
-shardc_status sc_session_sum(shardc_session *session, int64_t *values, uint32_t count, const char *what, shardc_error *error)
+shardc_status sc_session_sum(shardc_session *session, int64_t *values, uint32_t count,
+                             const char *what, shardc_error *error)
 {
     sc_comm_part part = {values, values, count, SC_DTYPE_i64};
-    sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &part, .what = what};
+    sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE,
+                         .reduce = SC_COMM_SUM,
+                         .part_count = 1,
+                         .parts = &part,
+                         .what = what};
     shardc_error reason = {.status = SHARDC_OK};
     if (session->rank_count == session->image->ranks)
         return SHARDC_OK;
@@ -208,38 +240,45 @@ static shardc_status check_state(const shardc_session *session, uint32_t state, 
 }
 
 /* Checks dtype and size. Sets whole->element. */
-static shardc_status check_whole(const sc_image_state *state, sc_whole *whole, size_t bytes, const char *dtype, bool is_room,
-                                 shardc_error *error)
+static shardc_status check_whole(const sc_image_state *state, sc_whole *whole, size_t bytes,
+                                 const char *dtype, bool is_room, shardc_error *error)
 {
     shardc_status status = sc_element_named(dtype, state->tensor.dtype, &whole->element, error);
     if (status == SHARDC_OK && whole->data == NULL && bytes > 0)
-        status = sc_fail(error, SHARDC_ERROR_ARGUMENT, "state '%s' is given no memory", state->path);
-    return status == SHARDC_OK ? sc_check_bytes(&state->tensor, whole, "state", state->path, bytes, is_room, error) : status;
+        status =
+            sc_fail(error, SHARDC_ERROR_ARGUMENT, "state '%s' is given no memory", state->path);
+    return status == SHARDC_OK
+               ? sc_check_bytes(&state->tensor, whole, "state", state->path, bytes, is_room, error)
+               : status;
 }
 
-shardc_status sc_session_set_elements(shardc_session *session, uint32_t index, const void *data, sc_element element, shardc_error *error)
+shardc_status sc_session_set_elements(shardc_session *session, uint32_t index, const void *data,
+                                      sc_element element, shardc_error *error)
 {
     const sc_image_state *state = &session->image->states[index];
     sc_whole whole = {.data = (void *)data, .element = element, .batch_dim = -1};
-    shardc_status status = sc_session_scatter(session, &state->tensor, state->buffer, &whole, state->path, error);
+    shardc_status status =
+        sc_session_scatter(session, &state->tensor, state->buffer, &whole, state->path, error);
     if (status != SHARDC_OK || state->master == SC_IMAGE_NONE)
         return status;
     const sc_image_state *master = &session->image->states[state->master];
-    return sc_session_scatter(session, &master->tensor, master->buffer, &whole, master->path, error);
+    return sc_session_scatter(session, &master->tensor, master->buffer, &whole, master->path,
+                              error);
 }
 
-shardc_status shardc_session_set_state(shardc_session *session, uint32_t index, const void *data, size_t bytes, const char *dtype,
-                                       shardc_error *error)
+shardc_status shardc_session_set_state(shardc_session *session, uint32_t index, const void *data,
+                                       size_t bytes, const char *dtype, shardc_error *error)
 {
     sc_whole whole = {.data = (void *)data, .batch_dim = -1};
     shardc_status status = check_state(session, index, error);
     if (status == SHARDC_OK)
         status = check_whole(&session->image->states[index], &whole, bytes, dtype, false, error);
-    return status == SHARDC_OK ? sc_session_set_elements(session, index, data, whole.element, error) : status;
+    return status == SHARDC_OK ? sc_session_set_elements(session, index, data, whole.element, error)
+                               : status;
 }
 
-shardc_status shardc_session_get_state(shardc_session *session, uint32_t index, void *data, size_t bytes, const char *dtype,
-                                       shardc_error *error)
+shardc_status shardc_session_get_state(shardc_session *session, uint32_t index, void *data,
+                                       size_t bytes, const char *dtype, shardc_error *error)
 {
     sc_whole whole = {.data = data, .batch_dim = -1};
     shardc_status status = check_state(session, index, error);
@@ -256,19 +295,24 @@ shardc_status shardc_session_get_state(shardc_session *session, uint32_t index, 
 void *shardc_session_local_state(shardc_session *session, uint32_t state, uint32_t rank)
 {
     uint32_t index = rank - session->first_rank;
-    if (!session->device->is_host || state >= session->image->state_count || rank < session->first_rank || index >= session->rank_count)
+    if (!session->device->is_host || state >= session->image->state_count ||
+        rank < session->first_rank || index >= session->rank_count)
         return NULL;
     return sc_rank_buffer(&session->ranks[index], session->image->states[state].buffer);
 }
 
 /* ---- initial values ---- */
 
-static shardc_status initialise_state(sc_rank *rank, const sc_image_state *from, const sc_image_state *to, shardc_error *error)
+static shardc_status initialise_state(sc_rank *rank, const sc_image_state *from,
+                                      const sc_image_state *to, shardc_error *error)
 {
     staging room;
     shardc_status status = open_staging(rank->session, &to->tensor, &room, error);
-    if (status == SHARDC_OK && !sc_shard_initialise(from, &to->tensor, rank->rank, rank->session->seed, staged(&room, rank, to->buffer)))
-        status = sc_fail(error, SHARDC_ERROR_DATA, "an initial value of '%s' is none of its dtype", to->path);
+    if (status == SHARDC_OK &&
+        !sc_shard_initialise(from, &to->tensor, rank->rank, rank->session->seed,
+                             staged(&room, rank, to->buffer)))
+        status = sc_fail(error, SHARDC_ERROR_DATA, "an initial value of '%s' is none of its dtype",
+                         to->path);
     if (status == SHARDC_OK)
         status = give_staged(&room, rank, to->buffer, error);
     free(room.memory);
@@ -283,7 +327,10 @@ static shardc_status initialise_rank(sc_rank *rank, void *user, shardc_error *er
     for (int masters = 0; masters < 2; masters++) {
         for (uint32_t i = 0; status == SHARDC_OK && i < image->state_count; i++) {
             const sc_image_state *from = &image->states[i];
-            const sc_image_state *to = !masters ? from : from->master == SC_IMAGE_NONE ? NULL : &image->states[from->master];
+            const sc_image_state *to = !masters ? from
+                                       : from->master == SC_IMAGE_NONE
+                                           ? NULL
+                                           : &image->states[from->master];
             if (to != NULL)
                 status = initialise_state(rank, from, to, error);
         }

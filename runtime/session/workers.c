@@ -89,7 +89,8 @@ shardc_status sc_workers_probe(uint32_t count, shardc_error *error)
     probe p = {.lock = PTHREAD_MUTEX_INITIALIZER, .released = PTHREAD_COND_INITIALIZER};
     pthread_t *threads = calloc(count + 1u, sizeof *threads);
     uint32_t started = 0;
-    while (threads != NULL && started < count && pthread_create(&threads[started], NULL, wait_for_end, &p) == 0)
+    while (threads != NULL && started < count &&
+           pthread_create(&threads[started], NULL, wait_for_end, &p) == 0)
         started++;
     pthread_mutex_lock(&p.lock);
     p.is_over = true;
@@ -100,7 +101,9 @@ shardc_status sc_workers_probe(uint32_t count, shardc_error *error)
     free(threads);
     return started == count
                ? SHARDC_OK
-               : sc_fail(error, SHARDC_ERROR_MEMORY, "only %u of %u threads can be started: there is not enough memory", started, count);
+               : sc_fail(error, SHARDC_ERROR_MEMORY,
+                         "only %u of %u threads can be started: there is not enough memory",
+                         started, count);
 }
 
 /* ---- creation and destruction ---- */
@@ -113,7 +116,8 @@ shardc_status sc_workers_new(uint32_t count, sc_workers **out, shardc_error *err
     if (workers == NULL || list == NULL) {
         free(workers);
         free(list);
-        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for %u ranks", count);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for %u ranks",
+                       count);
     }
     workers->list = list;
     pthread_mutex_init(&workers->lock, NULL);
@@ -125,7 +129,8 @@ shardc_status sc_workers_new(uint32_t count, sc_workers **out, shardc_error *err
         int reason = pthread_create(&self->thread, NULL, work, self);
         if (reason != 0) {
             sc_workers_free(workers);
-            return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "cannot start a thread for rank %u: %s", self->index, strerror(reason));
+            return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "cannot start a thread for rank %u: %s",
+                           self->index, strerror(reason));
         }
     }
     *out = workers;

@@ -1,21 +1,26 @@
-/* Our declarations of a library's functions, types and numbers against its real header: compiled by signatures.sh, once a library
- * (-DWITH_cuda, ..), never run. In the first part the types that the tables name are the header's own, so that every signature is compared
- * type by type; in the second our types and numbers stand beside the header's. */
+/* Our declarations of a library's functions, types and numbers against its real header: compiled by
+ * signatures.sh, once a library
+ * (-DWITH_cuda, ..), never run. In the first part the types that the tables name are the header's
+ * own, so that every signature is compared type by type; in the second our types and numbers stand
+ * beside the header's. */
 #include <stddef.h>
 #include <stdint.h>
 
-#define SAME_FUNCTION(result, name, ...)                                                                                                   \
-    _Static_assert(__builtin_types_compatible_p(__typeof__(&name), result (*)(__VA_ARGS__)), #name " has another signature");
-#define SAME_NUMBER(ours, theirs) _Static_assert((long long)(ours) == (long long)(theirs), #ours " is not " #theirs)
-#define SAME_SIZE(ours, theirs)                                                                                                            \
-    _Static_assert(sizeof(ours) == sizeof(theirs) && _Alignof(ours) == _Alignof(theirs), #ours " is not as large as " #theirs)
+#define SAME_FUNCTION(result, name, ...)                                                           \
+    _Static_assert(__builtin_types_compatible_p(__typeof__(&name), result (*)(__VA_ARGS__)),       \
+                   #name " has another signature");
+#define SAME_NUMBER(ours, theirs)                                                                  \
+    _Static_assert((long long)(ours) == (long long)(theirs), #ours " is not " #theirs)
+#define SAME_SIZE(ours, theirs)                                                                    \
+    _Static_assert(sizeof(ours) == sizeof(theirs) && _Alignof(ours) == _Alignof(theirs),           \
+                   #ours " is not as large as " #theirs)
 /* Of enumerations: numbers without a sign. */
-#define SAME_UNSIGNED(ours, theirs)                                                                                                        \
-    SAME_SIZE(ours, theirs);                                                                                                               \
+#define SAME_UNSIGNED(ours, theirs)                                                                \
+    SAME_SIZE(ours, theirs);                                                                       \
     _Static_assert((theirs)-1 > 0, #theirs " has a sign")
-#define SAME_FIELD(ours, field, theirs, their_field)                                                                                       \
-    _Static_assert(offsetof(ours, field) == offsetof(theirs, their_field) &&                                                               \
-                       sizeof(((ours *)NULL)->field) == sizeof(((theirs *)NULL)->their_field),                                             \
+#define SAME_FIELD(ours, field, theirs, their_field)                                               \
+    _Static_assert(offsetof(ours, field) == offsetof(theirs, their_field) &&                       \
+                       sizeof(((ours *)NULL)->field) == sizeof(((theirs *)NULL)->their_field),     \
                    #ours "." #field " is not where " #their_field " is")
 
 #if defined(WITH_cuda) && defined(SIGNATURES)
@@ -214,7 +219,8 @@ SAME_FIELD(sc_nccl_config, min_ctas, ncclConfig_t, minCTAs);
 SAME_FIELD(sc_nccl_config, max_ctas, ncclConfig_t, maxCTAs);
 SAME_FIELD(sc_nccl_config, net_name, ncclConfig_t, netName);
 SAME_FIELD(sc_nccl_config, split_share, ncclConfig_t, splitShare);
-_Static_assert(sizeof(sc_nccl_config) <= sizeof(ncclConfig_t), "the header's configuration is older than ours");
+_Static_assert(sizeof(sc_nccl_config) <= sizeof(ncclConfig_t),
+               "the header's configuration is older than ours");
 SAME_NUMBER(SC_NCCL_LEAST_VERSION, NCCL_VERSION(2, 18, 0));
 SAME_NUMBER(SC_NCCL_UNSET, NCCL_CONFIG_UNDEF_INT);
 SAME_NUMBER(SC_NCCL_NO_COLOR, NCCL_SPLIT_NOCOLOR);

@@ -35,7 +35,8 @@ sc_machine_array *sc_machine_array_of(sc_machine_array *arrays, uint32_t count, 
 /* ---- module.c ---- */
 /* The kernel's function, or NULL. */
 void (*sc_machine_entry(const sc_machine_module *module, const char *name))(void);
-int sc_machine_report_add(sc_machine_report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int sc_machine_report_add(sc_machine_report *report, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* ---- run.c: a launch under way ---- */
 /* Two bytes of 0x7ff5, a NaN in floats of all sizes and not the one that conversions give. */
@@ -44,7 +45,12 @@ static inline char sc_machine_poison(uintptr_t at)
     return at % 2 == 0 ? (char)0xf5 : (char)0x7f;
 }
 
-typedef enum sc_machine_state { SC_MACHINE_READY, SC_MACHINE_AT_BARRIER, SC_MACHINE_AT_WARP, SC_MACHINE_LEFT } sc_machine_state;
+typedef enum sc_machine_state {
+    SC_MACHINE_READY,
+    SC_MACHINE_AT_BARRIER,
+    SC_MACHINE_AT_WARP,
+    SC_MACHINE_LEFT
+} sc_machine_state;
 
 /* Sixteen bytes under way to shared memory. */
 typedef struct sc_machine_copy {
@@ -66,8 +72,9 @@ typedef struct sc_machine_thread {
     uint32_t first_copy, copy_count, copy_room, groups;
 } sc_machine_thread;
 
-/* Who touched a byte last. Epochs count barriers of the block, warp epochs sc_sync_warp; both only grow, over blocks too, so that a byte
- * whose write_epoch is older than the block was not written in it. Threads are counted from 1, 0 is none. */
+/* Who touched a byte last. Epochs count barriers of the block, warp epochs sc_sync_warp; both only
+ * grow, over blocks too, so that a byte whose write_epoch is older than the block was not written
+ * in it. Threads are counted from 1, 0 is none. */
 typedef struct sc_machine_byte {
     uint32_t write_epoch, write_warp_epoch, read_epoch, read_warp_epoch;
     int write_line, read_line;
@@ -120,7 +127,8 @@ typedef struct sc_machine_block {
 /* The launch of this thread of the host, or NULL. */
 sc_machine_block *sc_machine_now(void);
 /* Ends the run, from a thread of the block; does not return. `line` 0: where b->code is. */
-_Noreturn void sc_machine_stop(sc_machine_block *b, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
+_Noreturn void sc_machine_stop(sc_machine_block *b, int line, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Gives way to the scheduler until the thread is READY. */
 void sc_machine_yield(sc_machine_block *b);
 
@@ -132,18 +140,24 @@ char *sc_machine_stacks_first(sc_machine_stacks *stacks);
 /* One of them, its lowest page nobody's; numbers come in order. NULL: memory ran out. */
 char *sc_machine_stacks_begin(sc_machine_stacks *stacks, size_t number);
 
-/* ---- faults.c: the process's handlers become ours, those before are kept for faults of others ---- */
+/* ---- faults.c: the process's handlers become ours, those before are kept for faults of others
+ * ---- */
 void sc_machine_catch_faults(void);
 
-/* ---- order.c: the thread touches a byte; the run ends when that is a race. `at` is the number of the byte in what `name` names ---- */
-void sc_machine_order_read(sc_machine_block *b, sc_machine_byte *byte, const sc_machine_thread *t, int line, const char *name, int64_t at);
-void sc_machine_order_write(sc_machine_block *b, sc_machine_byte *byte, const sc_machine_thread *t, int line, const char *name, int64_t at);
+/* ---- order.c: the thread touches a byte; the run ends when that is a race. `at` is the number of
+ * the byte in what `name` names ---- */
+void sc_machine_order_read(sc_machine_block *b, sc_machine_byte *byte, const sc_machine_thread *t,
+                           int line, const char *name, int64_t at);
+void sc_machine_order_write(sc_machine_block *b, sc_machine_byte *byte, const sc_machine_thread *t,
+                            int line, const char *name, int64_t at);
 /* Of global memory, before either of the two: what other blocks did. */
-void sc_machine_order_blocks(sc_machine_block *b, const sc_machine_byte *byte, int line, const char *name, int64_t at, bool writes);
+void sc_machine_order_blocks(sc_machine_block *b, const sc_machine_byte *byte, int line,
+                             const char *name, int64_t at, bool writes);
 
 /* ---- shared.c, copies, and global memory: the table's functions ---- */
 void sc_machine_shared_start(sc_machine_block *b);
-void sc_machine_shared_read(sc_machine_block *b, const sc_machine_thread *t, int line, int64_t at, void *to, int bytes, int align);
+void sc_machine_shared_read(sc_machine_block *b, const sc_machine_thread *t, int line, int64_t at,
+                            void *to, int bytes, int align);
 void sc_machine_shared_load(int line, int64_t at, void *to, int bytes, int align);
 void sc_machine_shared_store(int line, int64_t at, const void *from, int bytes, int align);
 void sc_machine_copy_async(int line, int64_t to, const void *from, int bytes);

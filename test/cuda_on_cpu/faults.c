@@ -1,4 +1,5 @@
-/* Faults of kernels: accesses to pages that nobody has, and the traps of what C++ leaves undefined, become reports. */
+/* Faults of kernels: accesses to pages that nobody has, and the traps of what C++ leaves undefined,
+ * become reports. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <string.h>
@@ -14,8 +15,10 @@ static pthread_mutex_t fault_lock = PTHREAD_MUTEX_INITIALIZER;
 static void describe_fault(sc_machine_block *b, const char *at, const char *verb)
 {
     if ((uintptr_t)at - (uintptr_t)b->stacks < b->stack_count * SC_MACHINE_STACK)
-        sc_machine_stop(b, 0, "the thread's stack, which has %d bytes, overflows", SC_MACHINE_STACK);
-    sc_machine_array *a = b->arrays == NULL ? NULL : sc_machine_array_of(b->arrays, b->array_count, at);
+        sc_machine_stop(b, 0, "the thread's stack, which has %d bytes, overflows",
+                        SC_MACHINE_STACK);
+    sc_machine_array *a =
+        b->arrays == NULL ? NULL : sc_machine_array_of(b->arrays, b->array_count, at);
     if (a == NULL)
         sc_machine_stop(b, 0, "%s at %p, which is no array's", verb, (const void *)at);
     long long from = (long long)((intptr_t)at - (intptr_t)a->data);
@@ -24,8 +27,8 @@ static void describe_fault(sc_machine_block *b, const char *at, const char *verb
     sc_machine_stop(b, 0, "%s byte %lld of %s, which has %zu", verb, from, a->name, a->bytes);
 }
 
-/* On the alternate stack, which the switch leaves for good; SA_NODEFER: no signal is left blocked. Faults are the kernel's own, at an
- * access of its: nothing of the engine is under way. */
+/* On the alternate stack, which the switch leaves for good; SA_NODEFER: no signal is left blocked.
+ * Faults are the kernel's own, at an access of its: nothing of the engine is under way. */
 static void on_fault(int signal, siginfo_t *info, void *context)
 {
     sc_machine_block *b = sc_machine_now();
@@ -40,7 +43,9 @@ static void on_fault(int signal, siginfo_t *info, void *context)
 #endif
         memcpy(&b->code, &code, sizeof code);
         if (signal == SIGFPE || signal == SIGILL || signal == SIGTRAP)
-            sc_machine_stop(b, 0, "an integer overflows or is divided by 0, a shift has too many bits, or an index is beyond its array");
+            sc_machine_stop(b, 0,
+                            "an integer overflows or is divided by 0, a shift has too many bits, "
+                            "or an index is beyond its array");
         describe_fault(b, info->si_addr, verb);
     }
     for (int i = 0; i < FAULTS; i++) {
@@ -49,12 +54,14 @@ static void on_fault(int signal, siginfo_t *info, void *context)
         if ((before[i].sa_flags & SA_SIGINFO) != 0) {
             before[i].sa_sigaction(signal, info, context);
         } else {
-            sigaction(signal, &before[i], NULL); /* the access happens again, under the old handler */
+            /* the access happens again, under the old handler */
+            sigaction(signal, &before[i], NULL);
         }
     }
 }
 
-/* Before each launch: a program, or a framework of tests before each of its tests, may have taken them for itself in between. */
+/* Before each launch: a program, or a framework of tests before each of its tests, may have taken
+ * them for itself in between. */
 void sc_machine_catch_faults(void)
 {
     struct sigaction action = {.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};

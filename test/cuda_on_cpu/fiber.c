@@ -1,5 +1,5 @@
-/* A context is the stack pointer, below which the registers lie that a call preserves. The modes of floating point are the same everywhere
- * and not kept. */
+/* A context is the stack pointer, below which the registers lie that a call preserves. The modes of
+ * floating point are the same everywhere and not kept. */
 #include "test/cuda_on_cpu/fiber.h"
 
 #include <stdint.h>

@@ -6,7 +6,8 @@
 
 typedef void *sc_fiber;
 
-/* A context that calls run() on the stack whose highest byte is before `top`, a multiple of 16. run() does not return. */
+/* A context that calls run() on the stack whose highest byte is before `top`, a multiple of 16.
+ * run() does not return. */
 sc_fiber sc_fiber_new(void *top, void (*run)(void));
 /* Leaves the present context in *left and goes on at `to`. */
 void sc_fiber_switch(sc_fiber *left, sc_fiber to);

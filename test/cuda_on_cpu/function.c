@@ -1,4 +1,5 @@
-/* Emitted functions: their stages one after the other, again under every schedule, and the same bytes each time. */
+/* Emitted functions: their stages one after the other, again under every schedule, and the same
+ * bytes each time. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,14 +9,16 @@ typedef struct sc_machine_trial {
     const sc_machine_function *function;
     sc_machine_memory *memory;
     sc_machine_place place;
-    void *pointers[SC_MACHINE_MAX_PARAMS]; /* of arguments, then scratch, call, failure where there are such */
+    /* of arguments, then scratch, call, failure where there are such */
+    void *pointers[SC_MACHINE_MAX_PARAMS];
     void *params[SC_MACHINE_MAX_PARAMS];
     uint32_t param_count;
     int64_t values[SC_MACHINE_MAX_PARAMS];
     uint64_t *failure;
 } sc_machine_trial;
 
-static void *copy_in(sc_machine_trial *trial, const char *name, const void *data, size_t bytes, bool read_only)
+static void *copy_in(sc_machine_trial *trial, const char *name, const void *data, size_t bytes,
+                     bool read_only)
 {
     void *array = sc_machine_alloc(trial->memory, bytes, trial->place, name);
     if (array != NULL && data != NULL && bytes > 0)
@@ -38,9 +41,10 @@ static bool place_arguments(sc_machine_trial *trial)
     bool ok = true;
     for (uint32_t i = 0; i < f->argument_count && ok; i++) {
         const sc_machine_argument *a = &f->arguments[i];
-        trial->pointers[i] = a->shares > 0
-                                 ? trial->pointers[a->shares - 1]
-                                 : copy_in(trial, a->name, a->kind == SC_MACHINE_OUT ? NULL : a->data, a->bytes, a->kind == SC_MACHINE_IN);
+        trial->pointers[i] =
+            a->shares > 0 ? trial->pointers[a->shares - 1]
+                          : copy_in(trial, a->name, a->kind == SC_MACHINE_OUT ? NULL : a->data,
+                                    a->bytes, a->kind == SC_MACHINE_IN);
         ok = add_param(trial, &trial->pointers[i]);
     }
     void **next = &trial->pointers[f->argument_count];
@@ -61,28 +65,30 @@ static bool place_arguments(sc_machine_trial *trial)
 
 static bool run_stages(sc_machine_trial *trial, uint32_t run, sc_machine_report *report)
 {
-    static const sc_machine_order orders[] = {SC_MACHINE_FORWARD, SC_MACHINE_REVERSED, SC_MACHINE_SHUFFLED};
+    static const sc_machine_order orders[] = {SC_MACHINE_FORWARD, SC_MACHINE_REVERSED,
+                                              SC_MACHINE_SHUFFLED};
     const sc_machine_function *f = trial->function;
     for (uint32_t i = 0; i < f->stage_count; i++) {
         const sc_machine_stage *stage = &f->stages[i];
         const sc_machine_kernel *kernel = sc_machine_kernel_named(f->module, stage->entry);
         if (kernel != NULL && kernel->param_count != (int)trial->param_count) {
             report->text[0] = 0;
-            sc_machine_report_add(report, "%s has %d parameters: the function's are %u", stage->entry, kernel->param_count,
-                                  trial->param_count);
+            sc_machine_report_add(report, "%s has %d parameters: the function's are %u",
+                                  stage->entry, kernel->param_count, trial->param_count);
             return false;
         }
-        sc_machine_launch launch = {.module = f->module,
-                                    .entry = stage->entry,
-                                    .blocks = stage->blocks,
-                                    .threads = stage->threads,
-                                    .shared_bytes = stage->shared_bytes,
-                                    .params = trial->params,
-                                    .memory = trial->memory,
-                                    .schedule = (sc_machine_schedule)(run % SC_MACHINE_SCHEDULE_COUNT),
-                                    .copies = run % 2 == 0 ? SC_MACHINE_COPY_AT_WAIT : SC_MACHINE_COPY_AT_ISSUE,
-                                    .order = orders[run / 2],
-                                    .seed = run};
+        sc_machine_launch launch = {
+            .module = f->module,
+            .entry = stage->entry,
+            .blocks = stage->blocks,
+            .threads = stage->threads,
+            .shared_bytes = stage->shared_bytes,
+            .params = trial->params,
+            .memory = trial->memory,
+            .schedule = (sc_machine_schedule)(run % SC_MACHINE_SCHEDULE_COUNT),
+            .copies = run % 2 == 0 ? SC_MACHINE_COPY_AT_WAIT : SC_MACHINE_COPY_AT_ISSUE,
+            .order = orders[run / 2],
+            .seed = run};
         if (!sc_machine_run(&launch, report))
             return false;
     }
@@ -90,7 +96,8 @@ static bool run_stages(sc_machine_trial *trial, uint32_t run, sc_machine_report 
 }
 
 /* The first run's results stay in `results`, the others' must equal them. */
-static bool compare(const sc_machine_trial *trial, uint32_t run, char **results, uint64_t *failure, sc_machine_report *report)
+static bool compare(const sc_machine_trial *trial, uint32_t run, char **results, uint64_t *failure,
+                    sc_machine_report *report)
 {
     const sc_machine_function *f = trial->function;
     for (uint32_t i = 0; i < f->argument_count; i++) {
@@ -103,19 +110,23 @@ static bool compare(const sc_machine_trial *trial, uint32_t run, char **results,
             memcpy(first, now, a->bytes);
         for (size_t k = 0; k < a->bytes; k++) {
             if (now[k] != first[k]) {
-                sc_machine_report_add(report, "%s: byte %zu of %s depends on the schedule: run %u gives another than run 0",
-                                      f->stages[0].entry, k, a->name, run);
+                sc_machine_report_add(
+                    report,
+                    "%s: byte %zu of %s depends on the schedule: run %u gives another than run 0",
+                    f->stages[0].entry, k, a->name, run);
                 return false;
             }
         }
     }
     *failure = run == 0 ? *trial->failure : *failure;
     if (*failure != *trial->failure)
-        sc_machine_report_add(report, "%s: the failure depends on the schedule", f->stages[0].entry);
+        sc_machine_report_add(report, "%s: the failure depends on the schedule",
+                              f->stages[0].entry);
     return *failure == *trial->failure;
 }
 
-static bool run_once(const sc_machine_function *f, uint32_t run, char **results, uint64_t *failure, sc_machine_report *report)
+static bool run_once(const sc_machine_function *f, uint32_t run, char **results, uint64_t *failure,
+                     sc_machine_report *report)
 {
     sc_machine_trial *trial = calloc(1, sizeof *trial);
     bool ok = trial != NULL;
@@ -135,7 +146,8 @@ static bool run_once(const sc_machine_function *f, uint32_t run, char **results,
     return ok;
 }
 
-bool sc_machine_run_function(const sc_machine_function *f, uint64_t *failure, sc_machine_report *report)
+bool sc_machine_run_function(const sc_machine_function *f, uint64_t *failure,
+                             sc_machine_report *report)
 {
     uint32_t runs = f->runs == 0 || f->runs > SC_MACHINE_RUNS ? SC_MACHINE_RUNS : f->runs;
     report->text[0] = 0;
@@ -152,7 +164,8 @@ bool sc_machine_run_function(const sc_machine_function *f, uint64_t *failure, sc
     for (uint32_t run = 0; run < runs && ok; run++)
         ok = run_once(f, run, results, failure, report);
     for (uint32_t i = 0; i < f->argument_count && results != NULL; i++) {
-        if (ok && results[i] != NULL && f->arguments[i].kind != SC_MACHINE_IN && f->arguments[i].bytes > 0)
+        if (ok && results[i] != NULL && f->arguments[i].kind != SC_MACHINE_IN &&
+            f->arguments[i].bytes > 0)
             memcpy(f->arguments[i].data, results[i], f->arguments[i].bytes);
         free(results[i]);
     }

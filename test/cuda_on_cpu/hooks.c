@@ -1,6 +1,7 @@
-/* In each shared object of kernels: what machine.h calls, forwarded to the engine's table; and what -fsanitize=thread makes a compiler call
- * at each access to memory that may be another's, which tells the engine of every access to global memory. It is not linked with that
- * sanitizer's runtime, and itself compiled without it. */
+/* In each shared object of kernels: what machine.h calls, forwarded to the engine's table; and what
+ * -fsanitize=thread makes a compiler call at each access to memory that may be another's, which
+ * tells the engine of every access to global memory. It is not linked with that sanitizer's
+ * runtime, and itself compiled without it. */
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -60,22 +61,22 @@ void sc_machine_fail(int line, uint64_t *failure, uint64_t value)
     sc_machine_hooks->fail(line, failure, value);
 }
 
-#define TOUCHES(size)                                                                                                                      \
-    void __tsan_read##size(void *at)                                                                                                       \
-    {                                                                                                                                      \
-        sc_machine_hooks->touch(__builtin_return_address(0), at, size, 0);                                                                 \
-    }                                                                                                                                      \
-    void __tsan_write##size(void *at)                                                                                                      \
-    {                                                                                                                                      \
-        sc_machine_hooks->touch(__builtin_return_address(0), at, size, 1);                                                                 \
-    }                                                                                                                                      \
-    void __tsan_unaligned_read##size(void *at)                                                                                             \
-    {                                                                                                                                      \
-        sc_machine_hooks->touch(__builtin_return_address(0), at, size, 0);                                                                 \
-    }                                                                                                                                      \
-    void __tsan_unaligned_write##size(void *at)                                                                                            \
-    {                                                                                                                                      \
-        sc_machine_hooks->touch(__builtin_return_address(0), at, size, 1);                                                                 \
+#define TOUCHES(size)                                                                              \
+    void __tsan_read##size(void *at)                                                               \
+    {                                                                                              \
+        sc_machine_hooks->touch(__builtin_return_address(0), at, size, 0);                         \
+    }                                                                                              \
+    void __tsan_write##size(void *at)                                                              \
+    {                                                                                              \
+        sc_machine_hooks->touch(__builtin_return_address(0), at, size, 1);                         \
+    }                                                                                              \
+    void __tsan_unaligned_read##size(void *at)                                                     \
+    {                                                                                              \
+        sc_machine_hooks->touch(__builtin_return_address(0), at, size, 0);                         \
+    }                                                                                              \
+    void __tsan_unaligned_write##size(void *at)                                                    \
+    {                                                                                              \
+        sc_machine_hooks->touch(__builtin_return_address(0), at, size, 1);                         \
     }
 TOUCHES(1)
 TOUCHES(2)

@@ -1,7 +1,8 @@
-/* What emitted CUDA asks of the machine (codegen/cuda/machine.cu.h, where the meaning of each name is), on a CPU and in C++17: a
- * thread is a fiber of the engine, which sees every access to shared memory and every wrapper that orders. Shared memory has no pointers
- * here, only places: sc_shared_ptr's operator[] gives a reference that asks the engine for each load and store. Lines of reports come from
- * default arguments, which are evaluated where the caller stands. */
+/* What emitted CUDA asks of the machine (codegen/cuda/machine.cu.h, where the meaning of each name
+ * is), on a CPU and in C++17: a thread is a fiber of the engine, which sees every access to shared
+ * memory and every wrapper that orders. Shared memory has no pointers here, only places:
+ * sc_shared_ptr's operator[] gives a reference that asks the engine for each load and store. Lines
+ * of reports come from default arguments, which are evaluated where the caller stands. */
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -27,8 +28,9 @@ void sc_machine_fail(int line, uint64_t *failure, uint64_t value);
 #define SC_MEMBER inline
 /* Its own accesses are not told to the engine: what it hands on and takes is on the stack. */
 #define SC_UNWATCHED __attribute__((no_sanitize("thread")))
-#define SC_KERNEL(threads, blocks)                                                                                                         \
-    static_assert((threads) % 32 == 0 && (threads) > 0 && (threads) <= 1024 && (blocks) > 0, "launch bounds");                             \
+#define SC_KERNEL(threads, blocks)                                                                 \
+    static_assert((threads) % 32 == 0 && (threads) > 0 && (threads) <= 1024 && (blocks) > 0,       \
+                  "launch bounds");                                                                \
     extern "C" __attribute__((visibility("default")))
 #define SC_LINE int line = __builtin_LINE()
 
@@ -65,7 +67,8 @@ SC_UNWATCHED SC_DEVICE void sc_sync_warp(SC_LINE)
 }
 
 /* ---- between lanes of a warp ---- */
-template <typename T> SC_UNWATCHED SC_DEVICE T sc_machine_exchange(int line, int what, T value, int argument)
+template <typename T>
+SC_UNWATCHED SC_DEVICE T sc_machine_exchange(int line, int what, T value, int argument)
 {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8, "lanes exchange 4 or 8 bytes");
     sc_machine_lane lane = {};
@@ -111,7 +114,8 @@ template <int N, typename T> SC_UNWATCHED SC_DEVICE sc_vec<T, N> sc_load(const T
     sc_machine_global_load(line, from, &value, (int)sizeof value, (int)sizeof value);
     return value;
 }
-template <int N, typename T> SC_UNWATCHED SC_DEVICE void sc_store(T *to, sc_vec<T, N> value, SC_LINE)
+template <int N, typename T>
+SC_UNWATCHED SC_DEVICE void sc_store(T *to, sc_vec<T, N> value, SC_LINE)
 {
     sc_machine_global_store(line, to, &value, (int)sizeof value, (int)sizeof value);
 }
@@ -200,12 +204,14 @@ template <typename T> struct sc_shared_ptr {
     template <int N> SC_UNWATCHED SC_MEMBER sc_vec<T, N> load(int64_t i, SC_LINE) const
     {
         sc_vec<T, N> value;
-        sc_machine_shared_load(line, at + i * (int64_t)sizeof(T), &value, (int)sizeof value, (int)sizeof value);
+        sc_machine_shared_load(line, at + i * (int64_t)sizeof(T), &value, (int)sizeof value,
+                               (int)sizeof value);
         return value;
     }
     template <int N> SC_UNWATCHED SC_MEMBER void store(int64_t i, sc_vec<T, N> value, SC_LINE) const
     {
-        sc_machine_shared_store(line, at + i * (int64_t)sizeof(T), &value, (int)sizeof value, (int)sizeof value);
+        sc_machine_shared_store(line, at + i * (int64_t)sizeof(T), &value, (int)sizeof value,
+                                (int)sizeof value);
     }
 };
 template <typename T> SC_DEVICE sc_shared_ptr<T> sc_shared(int at)
@@ -214,7 +220,8 @@ template <typename T> SC_DEVICE sc_shared_ptr<T> sc_shared(int at)
 }
 
 /* ---- copies that go on while the thread does ---- */
-template <typename T> SC_DEVICE void sc_copy_async(sc_shared_ptr<T> to, const T *from, int bytes, SC_LINE)
+template <typename T>
+SC_DEVICE void sc_copy_async(sc_shared_ptr<T> to, const T *from, int bytes, SC_LINE)
 {
     sc_machine_copy_async(line, to.at, from, bytes);
 }
@@ -243,7 +250,8 @@ SC_DEVICE void sc_load_matrices_transposed(uint32_t (&r)[4], sc_shared_ptr<uint1
 {
     sc_machine_matrices(line, SC_MACHINE_LOAD_MATRICES_TRANSPOSED, r, row.at);
 }
-SC_UNWATCHED SC_DEVICE void sc_machine_mma(int line, int what, float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+SC_UNWATCHED SC_DEVICE void sc_machine_mma(int line, int what, float (&c)[4],
+                                           const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 {
     sc_machine_lane lane = {};
     memcpy(lane.r, a, sizeof lane.r);

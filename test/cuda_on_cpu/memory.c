@@ -53,12 +53,14 @@ static bool insert(sc_machine_memory *memory, const sc_machine_array *array)
     return true;
 }
 
-void *sc_machine_alloc(sc_machine_memory *memory, size_t bytes, sc_machine_place place, const char *name)
+void *sc_machine_alloc(sc_machine_memory *memory, size_t bytes, sc_machine_place place,
+                       const char *name)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), padded = (bytes + ALIGN - 1) / ALIGN * ALIGN;
     if (padded < bytes || padded > SIZE_MAX / 2)
         return NULL;
-    sc_machine_array array = {.page_bytes = (padded + page - 1) / page * page + 2 * page, .bytes = bytes};
+    sc_machine_array array = {.page_bytes = (padded + page - 1) / page * page + 2 * page,
+                              .bytes = bytes};
     array.page_bytes += bytes == 0 ? page : 0;
     array.pages = mmap(NULL, array.page_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (array.pages == MAP_FAILED)
@@ -94,7 +96,8 @@ bool sc_machine_release(sc_machine_memory *memory, void *array)
     if (found) {
         munmap(memory->arrays[i].pages, memory->arrays[i].page_bytes);
         memory->count--;
-        memmove(&memory->arrays[i], &memory->arrays[i + 1], (memory->count - i) * sizeof *memory->arrays);
+        memmove(&memory->arrays[i], &memory->arrays[i + 1],
+                (memory->count - i) * sizeof *memory->arrays);
     }
     pthread_mutex_unlock(&memory->lock);
     return found;
@@ -107,8 +110,9 @@ void sc_machine_read_only(sc_machine_memory *memory, void *array, bool read_only
     uint32_t i = find(memory, array);
     if (i < memory->count) {
         sc_machine_array *a = &memory->arrays[i];
-        a->read_only =
-            mprotect(a->pages + page, a->page_bytes - 2 * page, read_only ? PROT_READ : PROT_READ | PROT_WRITE) == 0 && read_only;
+        a->read_only = mprotect(a->pages + page, a->page_bytes - 2 * page,
+                                read_only ? PROT_READ : PROT_READ | PROT_WRITE) == 0 &&
+                       read_only;
     }
     pthread_mutex_unlock(&memory->lock);
 }
@@ -126,9 +130,11 @@ bool sc_machine_memory_check(sc_machine_memory *memory, sc_machine_report *repor
             at = at == a->data ? at + a->bytes : at;
             ok = at >= end || *at == sc_machine_poison((uintptr_t)at);
             if (!ok && at < a->data)
-                sc_machine_report_add(report, "%s: byte %td in front of its first was written", a->name, a->data - at);
+                sc_machine_report_add(report, "%s: byte %td in front of its first was written",
+                                      a->name, a->data - at);
             else if (!ok)
-                sc_machine_report_add(report, "%s: byte %td was written, it has %zu", a->name, at - a->data, a->bytes);
+                sc_machine_report_add(report, "%s: byte %td was written, it has %zu", a->name,
+                                      at - a->data, a->bytes);
         }
     }
     pthread_mutex_unlock(&memory->lock);

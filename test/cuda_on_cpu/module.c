@@ -1,5 +1,5 @@
-/* Modules: texts as C++, each in a namespace of its own so that their helpers do not meet, compiled in as many processes as there are cores
- * and kept like the objects of emitted C. */
+/* Modules: texts as C++, each in a namespace of its own so that their helpers do not meet, compiled
+ * in as many processes as there are cores and kept like the objects of emitted C. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -15,25 +15,27 @@
 extern const char sc_machine_kernel_text[], sc_machine_hooks_text[];
 extern const sc_machine_table sc_machine_functions;
 
-/* -fsanitize=thread is here for its calls alone: hooks.c answers them. What C++ leaves undefined, and a GPU's compiler may use, traps:
- * integers do not wrap. */
-static const char *const COMPILE[] = {"-std=c++17",
-                                      "-O1",
-                                      "-g1",
-                                      "-fsanitize=thread,signed-integer-overflow,shift-exponent,integer-divide-by-zero,bounds",
-                                      "-fsanitize-undefined-trap-on-error",
-                                      "-fstack-clash-protection",
-                                      "-fPIC",
-                                      "-fvisibility=hidden",
-                                      "-fno-exceptions",
-                                      "-fno-rtti",
-                                      "-fno-math-errno",
-                                      "-fno-strict-aliasing",
-                                      "-ffp-contract=off",
-                                      "-w",
-                                      "-c",
-                                      "-o"};
-static const char *const COMPILE_HOOKS[] = {"-xc++", "-O1", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-w", "-c", "-o"};
+/* -fsanitize=thread is here for its calls alone: hooks.c answers them. What C++ leaves undefined,
+ * and a GPU's compiler may use, traps: integers do not wrap. */
+static const char *const COMPILE[] = {
+    "-std=c++17",
+    "-O1",
+    "-g1",
+    "-fsanitize=thread,signed-integer-overflow,shift-exponent,integer-divide-by-zero,bounds",
+    "-fsanitize-undefined-trap-on-error",
+    "-fstack-clash-protection",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-fno-math-errno",
+    "-fno-strict-aliasing",
+    "-ffp-contract=off",
+    "-w",
+    "-c",
+    "-o"};
+static const char *const COMPILE_HOOKS[] = {
+    "-xc++", "-O1", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-w", "-c", "-o"};
 static const char *const LINK[] = {"-shared", "-Wl,-Bsymbolic", "-Wl,-z,defs", "-o"};
 enum { MAX_UNITS = 16 };
 #define COUNT(array) (int)(sizeof(array) / sizeof *(array))
@@ -73,7 +75,8 @@ static const char *after(const char *text, const char *word)
 static bool parse_kernel(const char *text, sc_machine_kernel *kernel)
 {
     *kernel = (sc_machine_kernel){0};
-    const char *number = after(text, "("), *name = after(after(number == NULL ? NULL : strchr(number, ')'), ")"), "void");
+    const char *number = after(text, "("),
+               *name = after(after(number == NULL ? NULL : strchr(number, ')'), ")"), "void");
     if (name == NULL)
         return false;
     long threads = strtol(number, NULL, 10);
@@ -81,7 +84,8 @@ static bool parse_kernel(const char *text, sc_machine_kernel *kernel)
     while (is_name(name[count]))
         count++;
     const char *first = after(name + count, "("), *end = first == NULL ? NULL : strchr(first, ')');
-    if (threads < 1 || threads > SC_MACHINE_MAX_THREADS || count == 0 || count >= sizeof kernel->name || end == NULL)
+    if (threads < 1 || threads > SC_MACHINE_MAX_THREADS || count == 0 ||
+        count >= sizeof kernel->name || end == NULL)
         return false;
     kernel->max_threads = (int)threads;
     memcpy(kernel->name, name, count);
@@ -91,17 +95,22 @@ static bool parse_kernel(const char *text, sc_machine_kernel *kernel)
     return true;
 }
 
-static bool find_kernels(sc_machine_module *module, const char *const *texts, uint32_t count, sc_machine_report *report)
+static bool find_kernels(sc_machine_module *module, const char *const *texts, uint32_t count,
+                         sc_machine_report *report)
 {
     for (uint32_t i = 0; i < count; i++) {
-        for (const char *at = texts[i]; (at = strstr(at, "SC_KERNEL")) != NULL; at += strlen("SC_KERNEL")) {
-            sc_machine_kernel *kernels = realloc(module->kernels, (module->kernel_count + 1) * sizeof *kernels);
+        for (const char *at = texts[i]; (at = strstr(at, "SC_KERNEL")) != NULL;
+             at += strlen("SC_KERNEL")) {
+            sc_machine_kernel *kernels =
+                realloc(module->kernels, (module->kernel_count + 1) * sizeof *kernels);
             if (kernels == NULL)
                 no_memory(NULL);
             module->kernels = kernels;
             sc_machine_kernel *kernel = &kernels[module->kernel_count];
             if (!parse_kernel(at + strlen("SC_KERNEL"), kernel)) {
-                sc_machine_report_add(report, "text %u: a kernel is SC_KERNEL(number, number) void name(parameters)", i);
+                sc_machine_report_add(
+                    report, "text %u: a kernel is SC_KERNEL(number, number) void name(parameters)",
+                    i);
                 return false;
             }
             if (sc_machine_kernel_named(module, kernel->name) != NULL) {
@@ -151,7 +160,10 @@ static bool is_in_path(const char *name)
 static const char *compiler_name(void)
 {
     const char *set = getenv("CXX");
-    return set != NULL && set[0] != 0 ? set : is_in_path("c++") ? "c++" : is_in_path("g++") ? "g++" : "clang++";
+    return set != NULL && set[0] != 0 ? set
+           : is_in_path("c++")        ? "c++"
+           : is_in_path("g++")        ? "g++"
+                                      : "clang++";
 }
 
 static sc_object_command new_command(sc_arena *arena, const char *const *flags, int count)
@@ -163,10 +175,11 @@ static sc_object_command new_command(sc_arena *arena, const char *const *flags, 
 }
 
 /* Starts compiling `source`; the object's path, or NULL when no process could be started. */
-static const char *start(sc_arena *arena, const char *const *flags, int count, const char *stem, const char *source, size_t length,
-                         pid_t *pid)
+static const char *start(sc_arena *arena, const char *const *flags, int count, const char *stem,
+                         const char *source, size_t length, pid_t *pid)
 {
-    const char *file = sc_arena_printf(arena, "%s.cc", stem), *object = sc_arena_printf(arena, "%s.o", stem);
+    const char *file = sc_arena_printf(arena, "%s.cc", stem),
+               *object = sc_arena_printf(arena, "%s.o", stem);
     sc_object_command command = new_command(arena, flags, count);
     sc_object_command_add(&command, object);
     sc_object_command_add(&command, file);
@@ -181,11 +194,12 @@ static void add_log(sc_arena *arena, const char *stem, sc_machine_report *report
     uint8_t *words = NULL;
     size_t count = 0;
     if (sc_cache_read(arena, sc_arena_printf(arena, "%s.log", stem), &words, &count))
-        sc_machine_report_add(report, "%s does not compile the kernels:\n%s", compiler_name(), (const char *)words);
+        sc_machine_report_add(report, "%s does not compile the kernels:\n%s", compiler_name(),
+                              (const char *)words);
 }
 
-static bool link_objects(sc_arena *arena, const char *folder, const char *const *objects, uint32_t count, const char *out,
-                         sc_machine_report *report)
+static bool link_objects(sc_arena *arena, const char *folder, const char *const *objects,
+                         uint32_t count, const char *out, sc_machine_report *report)
 {
     sc_object_command command = new_command(arena, LINK, COUNT(LINK));
     sc_object_command_add(&command, out);
@@ -202,7 +216,8 @@ static bool link_objects(sc_arena *arena, const char *folder, const char *const 
 }
 
 /* The texts dealt out to as many units as may run at once, and the hooks. */
-static bool build(sc_arena *arena, const char *folder, const char *const *texts, uint32_t count, const char *out, sc_machine_report *report)
+static bool build(sc_arena *arena, const char *folder, const char *const *texts, uint32_t count,
+                  const char *out, sc_machine_report *report)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     uint32_t units = cores < 1 ? 1 : cores > MAX_UNITS ? MAX_UNITS : (uint32_t)cores, started = 0;
@@ -215,10 +230,12 @@ static bool build(sc_arena *arena, const char *folder, const char *const *texts,
         sc_strbuf_init(&source, arena);
         sc_strbuf_add(&source, u == 0 ? sc_machine_hooks_text : sc_machine_kernel_text);
         for (uint32_t i = u - 1; u > 0 && i < count; i += units)
-            sc_strbuf_printf(&source, "\nnamespace sc_text_%u {\n#line 1 \"text %u\"\n%s\n}\n", i, i, texts[i]);
+            sc_strbuf_printf(&source, "\nnamespace sc_text_%u {\n#line 1 \"text %u\"\n%s\n}\n", i,
+                             i, texts[i]);
         stems[u] = sc_arena_printf(arena, "%s/unit_%u", folder, u);
         const char *const *flags = u == 0 ? COMPILE_HOOKS : COMPILE;
-        objects[u] = start(arena, flags, u == 0 ? COUNT(COMPILE_HOOKS) : COUNT(COMPILE), stems[u], source.data, source.length, &pids[u]);
+        objects[u] = start(arena, flags, u == 0 ? COUNT(COMPILE_HOOKS) : COUNT(COMPILE), stems[u],
+                           source.data, source.length, &pids[u]);
         ok = objects[u] != NULL;
         started += ok;
     }
@@ -233,13 +250,16 @@ static bool build(sc_arena *arena, const char *folder, const char *const *texts,
     return ok && link_objects(arena, folder, objects, units + 1, out, report);
 }
 
-static sc_cache_key key_of(sc_arena *arena, const char *cache, const char *const *texts, uint32_t count)
+static sc_cache_key key_of(sc_arena *arena, const char *cache, const char *const *texts,
+                           uint32_t count)
 {
     bool is_gcc;
     uint32_t started;
     sc_cache_key key = sc_object_compiler_key(arena, compiler_name(), cache, &started, &is_gcc);
-    key = sc_cache_key_with(key, sc_cache_key_of(sc_machine_hooks_text, strlen(sc_machine_hooks_text)));
-    key = sc_cache_key_with(key, sc_cache_key_of(sc_machine_kernel_text, strlen(sc_machine_kernel_text)));
+    key = sc_cache_key_with(key,
+                            sc_cache_key_of(sc_machine_hooks_text, strlen(sc_machine_hooks_text)));
+    key = sc_cache_key_with(
+        key, sc_cache_key_of(sc_machine_kernel_text, strlen(sc_machine_kernel_text)));
     for (int i = 0; i < COUNT(COMPILE); i++)
         key = sc_cache_key_with(key, sc_cache_key_of(COMPILE[i], strlen(COMPILE[i])));
     for (uint32_t i = 0; i < count; i++)
@@ -268,10 +288,13 @@ static bool load(const group *of, const char *path, sc_machine_report *report)
     return true;
 }
 
-static bool build_and_load(const group *of, const char *const *texts, uint32_t count, sc_arena *arena, sc_machine_report *report)
+static bool build_and_load(const group *of, const char *const *texts, uint32_t count,
+                           sc_arena *arena, sc_machine_report *report)
 {
     const char *refused, *cache = sc_cache_open(arena, NULL, &refused);
-    const char *kept = cache == NULL ? NULL : sc_cache_path(arena, cache, key_of(arena, cache, texts, count), ".so");
+    const char *kept = cache == NULL
+                           ? NULL
+                           : sc_cache_path(arena, cache, key_of(arena, cache, texts, count), ".so");
     if (kept != NULL && sc_cache_is_kept(kept))
         return load(of, kept, report);
     sc_cache_scratch scratch = sc_cache_scratch_open(arena, cache);
@@ -286,7 +309,8 @@ static bool build_and_load(const group *of, const char *const *texts, uint32_t c
     return ok;
 }
 
-sc_machine_module *sc_machine_declare(const char *const *texts, uint32_t count, sc_machine_report *report)
+sc_machine_module *sc_machine_declare(const char *const *texts, uint32_t count,
+                                      sc_machine_report *report)
 {
     sc_machine_module *module = calloc(1, sizeof *module);
     report->text[0] = 0;
@@ -327,7 +351,8 @@ bool sc_machine_is_made(const sc_machine_module *module)
     return module->object != NULL;
 }
 
-sc_machine_module *sc_machine_compile(const char *const *texts, uint32_t count, sc_machine_report *report)
+sc_machine_module *sc_machine_compile(const char *const *texts, uint32_t count,
+                                      sc_machine_report *report)
 {
     sc_machine_module *module = sc_machine_declare(texts, count, report);
     if (module == NULL || sc_machine_make(&module, 1, report))

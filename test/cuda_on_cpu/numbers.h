@@ -1,5 +1,6 @@
-/* Numbers of emitted CUDA on a CPU, behind machine.h: conversions are exact, and what a machine only approximates is as far off here
- * as it may be there (codegen/cuda/machine.cu.h has the bounds). */
+/* Numbers of emitted CUDA on a CPU, behind machine.h: conversions are exact, and what a machine
+ * only approximates is as far off here as it may be there (codegen/cuda/machine.cu.h has the
+ * bounds). */
 
 /* ---- conversions ---- */
 SC_DEVICE float sc_f32_of_bits(uint32_t bits)
@@ -40,7 +41,8 @@ SC_DEVICE uint32_t sc_machine_f16(float value)
         return 0x7fffu;
     if (magnitude >= 65520.0f)
         return sign | 0x7c00u;
-    if (magnitude < 0x1p-14f) /* multiples of 2^-24, to nearest even; 2^-14 itself is the next exponent */
+    /* multiples of 2^-24, to nearest even; 2^-14 itself is the next exponent */
+    if (magnitude < 0x1p-14f)
         return sign | (uint32_t)nearbyintf(magnitude * 0x1p24f);
     bits &= 0x7fffffffu;
     return sign | (bits - 0x38000000u + 0xfffu + (bits >> 13 & 1u)) >> 13;
@@ -62,8 +64,8 @@ SC_DEVICE float sc_f16_to_f32(uint16_t bits)
 }
 
 /* ---- mathematics that the machine does itself ---- */
-/* As far from the right value as a machine may be, by a lot that the value draws: whoever takes an approximation for exact sees it. What is
- * 0, infinite or NaN stays so. */
+/* As far from the right value as a machine may be, by a lot that the value draws: whoever takes an
+ * approximation for exact sees it. What is 0, infinite or NaN stays so. */
 SC_DEVICE float sc_machine_near(float value, int ulps)
 {
     uint32_t bits = sc_bits_of_f32(value), lot = bits * 0x9e3779b1u >> 16;
@@ -84,7 +86,8 @@ SC_DEVICE float sc_exp2_fast(float x)
 SC_DEVICE float sc_log2_fast(float x)
 {
     float result = log2f(x);
-    return x > 0.5f && x < 2.0f ? sc_machine_near(result + 4.0f, 1) - 4.0f : sc_machine_near(result, 2);
+    return x > 0.5f && x < 2.0f ? sc_machine_near(result + 4.0f, 1) - 4.0f
+                                : sc_machine_near(result, 2);
 }
 SC_DEVICE float sc_max_f32(float x, float y)
 {
@@ -121,5 +124,6 @@ SC_DEVICE float sc_rsqrt_f32(float x)
 SC_DEVICE float sc_exp_f32(float x)
 {
     const float t = x * 1.44269504f, rest = fmaf(t, -0.693147182f, x) + 0.00000762939453125f;
-    return sc_exp2_fast(t) * (0.99999237060546875f + (rest > 0.0f ? rest < 1.0f ? rest : 1.0f : 0.0f));
+    return sc_exp2_fast(t) *
+           (0.99999237060546875f + (rest > 0.0f ? rest < 1.0f ? rest : 1.0f : 0.0f));
 }

@@ -1,6 +1,8 @@
-/* Launches. A block's threads are fibers that give way where something orders them: at a barrier, at what a warp does together, when they
- * wait for copies, when they leave. So one that never waits costs one switch, and a stack that it hands on to the next. The scheduler, on
- * the caller's stack, picks who goes on; a block in which nobody can has a barrier that is never reached, and is told so. */
+/* Launches. A block's threads are fibers that give way where something orders them: at a barrier,
+ * at what a warp does together, when they wait for copies, when they leave. So one that never waits
+ * costs one switch, and a stack that it hands on to the next. The scheduler, on the caller's stack,
+ * picks who goes on; a block in which nobody can has a barrier that is never reached, and is told
+ * so. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -47,9 +49,11 @@ static int line_of(const void *code)
     if (code == NULL || dladdr(code, &info) == 0 || strchr(info.dli_fname, '\'') != NULL)
         return 0;
     size_t offset = (size_t)((uintptr_t)code - (uintptr_t)info.dli_fbase);
-    snprintf(command, sizeof command, "addr2line -e '%s' %zx 2>/dev/null", info.dli_fname, offset - 1);
+    snprintf(command, sizeof command, "addr2line -e '%s' %zx 2>/dev/null", info.dli_fname,
+             offset - 1);
     FILE *pipe = popen(command, "r");
-    const char *colon = pipe != NULL && fgets(answer, sizeof answer, pipe) != NULL ? strrchr(answer, ':') : NULL;
+    const char *colon =
+        pipe != NULL && fgets(answer, sizeof answer, pipe) != NULL ? strrchr(answer, ':') : NULL;
     if (pipe != NULL)
         pclose(pipe);
     return colon == NULL ? 0 : (int)strtol(colon + 1, NULL, 10);
@@ -87,7 +91,8 @@ void sc_machine_stop(sc_machine_block *b, int line, const char *format, ...)
 }
 
 /* The same from the scheduler. */
-__attribute__((format(printf, 2, 3))) static void stuck(sc_machine_block *b, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void stuck(sc_machine_block *b, const char *format,
+                                                        ...)
 {
     va_list args;
     va_start(args, format);
@@ -105,7 +110,8 @@ __attribute__((format(printf, 2, 3))) static void stuck(sc_machine_block *b, con
 #define A16(i) A4(i), A4((i) + 4), A4((i) + 8), A4((i) + 12)
 #define A64(i) A16(i), A16((i) + 16), A16((i) + 32), A16((i) + 48)
 
-/* Pointers and int64 are passed alike, and a function does not mind parameters behind its own, on both CPUs' conventions. */
+/* Pointers and int64 are passed alike, and a function does not mind parameters behind its own, on
+ * both CPUs' conventions. */
 static void call_entry(const sc_machine_block *b)
 {
     const uint64_t *p = b->params;
@@ -114,8 +120,8 @@ static void call_entry(const sc_machine_block *b)
     else if (b->param_count <= 64)
         ((void (*)(P16(0), P16(0), P16(0), P16(0)))b->entry)(A64(0));
     else
-        ((void (*)(P16(0), P16(0), P16(0), P16(0), P16(0), P16(0), P16(0), P16(0), P16(0), P16(0), P16(0), P16(0)))b->entry)(
-            A64(0), A64(64), A64(128));
+        ((void (*)(P16(0), P16(0), P16(0), P16(0), P16(0), P16(0), P16(0), P16(0), P16(0), P16(0),
+                   P16(0), P16(0)))b->entry)(A64(0), A64(64), A64(128));
 }
 
 static void run_thread(void)
@@ -124,7 +130,8 @@ static void run_thread(void)
     call_entry(b);
     sc_machine_thread *t = b->now;
     if (t->first_copy < t->copy_count)
-        sc_machine_stop(b, t->copies[t->first_copy].line, "the thread leaves while its copy is under way: no sc_copy_wait");
+        sc_machine_stop(b, t->copies[t->first_copy].line,
+                        "the thread leaves while its copy is under way: no sc_copy_wait");
     t->state = SC_MACHINE_LEFT;
     b->left++;
     leave(b);
@@ -193,8 +200,10 @@ static void sync_block(int line)
         b->barrier_line = line;
         b->barrier_first = t->index;
     } else if (b->barrier_line != line) {
-        sc_machine_stop(b, line, "divergent barrier: the thread is at the sc_sync of line %d, thread %d at that of line %d", line,
-                        b->barrier_first, b->barrier_line);
+        sc_machine_stop(b, line,
+                        "divergent barrier: the thread is at the sc_sync of line %d, thread %d at "
+                        "that of line %d",
+                        line, b->barrier_first, b->barrier_line);
     }
     t->state = SC_MACHINE_AT_BARRIER;
     if (++b->arrived == b->threads) {
@@ -209,7 +218,8 @@ static void sync_block(int line)
 static void do_together(int line, int what, sc_machine_lane *lane)
 {
     sc_machine_block *b = running;
-    sc_machine_thread *t = b->now, *lanes = b->thread + t->index / SC_MACHINE_WARP * SC_MACHINE_WARP;
+    sc_machine_thread *t = b->now,
+                      *lanes = b->thread + t->index / SC_MACHINE_WARP * SC_MACHINE_WARP;
     sc_machine_warp *warp = &b->warp[t->index / SC_MACHINE_WARP];
     t->line = line;
     t->lane = lane;
@@ -219,8 +229,9 @@ static void do_together(int line, int what, sc_machine_lane *lane)
         warp->line = line;
         warp->first = t->index;
     } else if (warp->what != what || warp->line != line) {
-        sc_machine_stop(b, line, "divergent warp: the thread is at %s (line %d), thread %d at %s (line %d)", sc_machine_what(what), line,
-                        warp->first, sc_machine_what(warp->what), warp->line);
+        sc_machine_stop(
+            b, line, "divergent warp: the thread is at %s (line %d), thread %d at %s (line %d)",
+            sc_machine_what(what), line, warp->first, sc_machine_what(warp->what), warp->line);
     }
     t->state = SC_MACHINE_AT_WARP;
     if (++warp->arrived == SC_MACHINE_WARP) {
@@ -261,15 +272,20 @@ static void explain_stuck(sc_machine_block *b)
         const sc_machine_thread *t = &b->thread[w * SC_MACHINE_WARP];
         while (t->state == SC_MACHINE_AT_WARP)
             t++;
-        stuck(b, "wrong number of lanes: %d of 32 arrived at %s (line %d) in warp %d, thread %d %s (line %d)", warp->arrived,
-              sc_machine_what(warp->what), warp->line, w, t->index, t->state == SC_MACHINE_LEFT ? "has left" : "waits at sc_sync", t->line);
+        stuck(b,
+              "wrong number of lanes: %d of 32 arrived at %s (line %d) in warp %d, thread %d %s "
+              "(line %d)",
+              warp->arrived, sc_machine_what(warp->what), warp->line, w, t->index,
+              t->state == SC_MACHINE_LEFT ? "has left" : "waits at sc_sync", t->line);
         return;
     }
     const sc_machine_thread *t = b->thread;
     while (t->state == SC_MACHINE_AT_BARRIER)
         t++;
-    stuck(b, "divergent barrier: %d of %d threads wait at sc_sync (line %d), thread %d has left (after line %d)", b->arrived, b->threads,
-          b->barrier_line, t->index, t->line);
+    stuck(b,
+          "divergent barrier: %d of %d threads wait at sc_sync (line %d), thread %d has left "
+          "(after line %d)",
+          b->arrived, b->threads, b->barrier_line, t->index, t->line);
 }
 
 static bool step_all(sc_machine_block *b)
@@ -293,7 +309,8 @@ static bool step_warps(sc_machine_block *b, bool reversed)
         while (went && !b->failed) {
             went = false;
             for (int lane = 0; lane < SC_MACHINE_WARP && !b->failed; lane++) {
-                sc_machine_thread *t = &b->thread[first + (reversed ? SC_MACHINE_WARP - 1 - lane : lane)];
+                sc_machine_thread *t =
+                    &b->thread[first + (reversed ? SC_MACHINE_WARP - 1 - lane : lane)];
                 if (t->state == SC_MACHINE_READY) {
                     went = any = true;
                     resume(b, t);
@@ -318,7 +335,9 @@ static void run_block(sc_machine_block *b, int64_t index)
     sc_machine_shared_start(b);
     while (b->left < b->threads && !b->failed) {
         sc_machine_schedule schedule = b->launch->schedule;
-        bool any = schedule == SC_MACHINE_LOCK_STEP ? step_all(b) : step_warps(b, schedule == SC_MACHINE_WARPS_REVERSED);
+        bool any = schedule == SC_MACHINE_LOCK_STEP
+                       ? step_all(b)
+                       : step_warps(b, schedule == SC_MACHINE_WARPS_REVERSED);
         if (!any)
             explain_stuck(b);
     }
@@ -326,7 +345,8 @@ static void run_block(sc_machine_block *b, int64_t index)
 
 /* ---- launches ---- */
 
-/* Bits of x, mixed: SplitMix64's function of Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014. */
+/* Bits of x, mixed: SplitMix64's function of Steele, Lea and Flood, "Fast splittable pseudorandom
+ * number generators", OOPSLA 2014. */
 static uint64_t mixed(uint64_t x)
 {
     x += 0x9e3779b97f4a7c15u;
@@ -335,7 +355,8 @@ static uint64_t mixed(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* Blocks in an order that visits each once: shuffled, a number is enciphered (four rounds of Feistel) until it is one of theirs. */
+/* Blocks in an order that visits each once: shuffled, a number is enciphered (four rounds of
+ * Feistel) until it is one of theirs. */
 static int64_t block_at(const sc_machine_launch *launch, int64_t i)
 {
     if (launch->order == SC_MACHINE_FORWARD)
@@ -366,7 +387,8 @@ static const char *prepare(sc_machine_block *b, const sc_machine_launch *launch)
         return "there is no such kernel";
     if (launch->blocks < 1 || launch->blocks > INT32_MAX)
         return "a grid has 1 to 2^31 - 1 blocks";
-    if (launch->threads < 1 || launch->threads > SC_MACHINE_MAX_THREADS || launch->threads % SC_MACHINE_WARP != 0)
+    if (launch->threads < 1 || launch->threads > SC_MACHINE_MAX_THREADS ||
+        launch->threads % SC_MACHINE_WARP != 0)
         return "a block has 32 to 1024 threads, a multiple of 32";
     if ((int)launch->threads > kernel->max_threads)
         return "the block has more threads than the kernel's launch bounds";
@@ -391,7 +413,8 @@ static bool allocate(sc_machine_block *b, const sc_machine_launch *launch)
     b->shared = calloc(shared, 1);
     if (b->thread == NULL || b->free_stacks == NULL || b->bytes == NULL || b->shared == NULL)
         return false;
-    if (launch->memory != NULL && (b->arrays = sc_machine_arrays(launch->memory, &b->array_count)) == NULL)
+    if (launch->memory != NULL &&
+        (b->arrays = sc_machine_arrays(launch->memory, &b->array_count)) == NULL)
         return false;
     for (int i = 0; i < b->threads; i++)
         b->thread[i].index = i;

@@ -1,5 +1,5 @@
-/* Shared memory: every load and store comes here. A copy under way holds its bytes from its issue until its thread waits for it; it then
- * counts as that thread's store. */
+/* Shared memory: every load and store comes here. A copy under way holds its bytes from its issue
+ * until its thread waits for it; it then counts as that thread's store. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,37 +12,45 @@ void sc_machine_shared_start(sc_machine_block *b)
     b->first_epoch = ++b->epoch;
 }
 
-static void check_place(sc_machine_block *b, int line, const char *what, int64_t at, int bytes, int align)
+static void check_place(sc_machine_block *b, int line, const char *what, int64_t at, int bytes,
+                        int align)
 {
     if (at < 0 || at + bytes > (int64_t)b->launch->shared_bytes)
-        sc_machine_stop(b, line, "%s bytes %lld .. %lld of shared memory, which has %u", what, (long long)at, (long long)at + bytes - 1,
-                        b->launch->shared_bytes);
+        sc_machine_stop(b, line, "%s bytes %lld .. %lld of shared memory, which has %u", what,
+                        (long long)at, (long long)at + bytes - 1, b->launch->shared_bytes);
     if (at % align != 0)
-        sc_machine_stop(b, line, "%s %d bytes of shared memory at byte %lld, which is no multiple of %d", what, bytes, (long long)at,
-                        align);
+        sc_machine_stop(b, line,
+                        "%s %d bytes of shared memory at byte %lld, which is no multiple of %d",
+                        what, bytes, (long long)at, align);
 }
 
-static void check_copying(sc_machine_block *b, const sc_machine_byte *byte, int line, const char *what, int64_t at)
+static void check_copying(sc_machine_block *b, const sc_machine_byte *byte, int line,
+                          const char *what, int64_t at)
 {
     if (byte->copying != 0)
-        sc_machine_stop(b, line, "%s byte %lld of shared memory while thread %d's copy to it (line %d) is under way: no sc_copy_wait", what,
-                        (long long)at, byte->copying - 1, byte->write_line);
+        sc_machine_stop(b, line,
+                        "%s byte %lld of shared memory while thread %d's copy to it (line %d) is "
+                        "under way: no sc_copy_wait",
+                        what, (long long)at, byte->copying - 1, byte->write_line);
 }
 
-void sc_machine_shared_read(sc_machine_block *b, const sc_machine_thread *t, int line, int64_t at, void *to, int bytes, int align)
+void sc_machine_shared_read(sc_machine_block *b, const sc_machine_thread *t, int line, int64_t at,
+                            void *to, int bytes, int align)
 {
     check_place(b, line, "reads", at, bytes, align);
     for (int i = 0; i < bytes; i++) {
         sc_machine_byte *byte = &b->bytes[at + i];
         check_copying(b, byte, line, "reads", at + i);
         if (byte->write_epoch < b->first_epoch)
-            sc_machine_stop(b, line, "reads byte %lld of shared memory, which was never written", (long long)at + i);
+            sc_machine_stop(b, line, "reads byte %lld of shared memory, which was never written",
+                            (long long)at + i);
         sc_machine_order_read(b, byte, t, line, "shared memory", at + i);
     }
     memcpy(to, b->shared + at, (size_t)bytes);
 }
 
-static void note_write(sc_machine_block *b, const sc_machine_thread *t, int line, int64_t at, int bytes, bool copying)
+static void note_write(sc_machine_block *b, const sc_machine_thread *t, int line, int64_t at,
+                       int bytes, bool copying)
 {
     for (int i = 0; i < bytes; i++) {
         sc_machine_byte *byte = &b->bytes[at + i];
@@ -100,7 +108,8 @@ void sc_machine_copy_async(int line, int64_t to, const void *from, int bytes)
     sc_machine_global_read(b, line, from, bytes);
     note_write(b, b->now, line, to, 16, true);
     sc_machine_copy *copy = new_copy(b, b->now);
-    *copy = (sc_machine_copy){.to = to, .from = from, .bytes = bytes, .line = line, .group = b->now->groups};
+    *copy = (sc_machine_copy){
+        .to = to, .from = from, .bytes = bytes, .line = line, .group = b->now->groups};
     if (b->launch->copies == SC_MACHINE_COPY_AT_ISSUE)
         land(b, copy);
 }
@@ -118,7 +127,8 @@ void sc_machine_copy_wait(int line, int newest)
     sc_machine_block *b = sc_machine_now();
     sc_machine_thread *t = b->now;
     t->line = line;
-    while (t->first_copy < t->copy_count && (int64_t)t->copies[t->first_copy].group < (int64_t)t->groups - newest) {
+    while (t->first_copy < t->copy_count &&
+           (int64_t)t->copies[t->first_copy].group < (int64_t)t->groups - newest) {
         const sc_machine_copy *copy = &t->copies[t->first_copy++];
         if (b->launch->copies == SC_MACHINE_COPY_AT_WAIT)
             land(b, copy);

@@ -1,5 +1,6 @@
-/* Stacks of a launch's threads. Mapping a thousand of them and making a page of each nobody's takes longer than most kernels run, so
- * launches hand them on, and a page is guarded when its stack is first begun. They stay until the process ends. */
+/* Stacks of a launch's threads. Mapping a thousand of them and making a page of each nobody's takes
+ * longer than most kernels run, so launches hand them on, and a page is guarded when its stack is
+ * first begun. They stay until the process ends. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sys/mman.h>
@@ -25,8 +26,10 @@ sc_machine_stacks *sc_machine_stacks_take(void)
     pthread_mutex_unlock(&lock);
     if (taken != NULL)
         return taken;
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = page + (size_t)SC_MACHINE_MAX_THREADS * SC_MACHINE_STACK;
-    taken = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE),
+           bytes = page + (size_t)SC_MACHINE_MAX_THREADS * SC_MACHINE_STACK;
+    taken = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                 -1, 0);
     if (taken == MAP_FAILED)
         return NULL;
     taken->page = page;

@@ -1,6 +1,7 @@
-/* What a kernel asks of the engine that runs it: hooks.c, in the kernel's shared object, forwards the calls of machine.h to this table,
- * which the engine gives it. C and C++; the text also stands in front of hooks.c and machine.h where they are compiled. `line` is the line
- * of the kernel's text that asks. Of shared memory, `at` is a byte of the block's. */
+/* What a kernel asks of the engine that runs it: hooks.c, in the kernel's shared object, forwards
+ * the calls of machine.h to this table, which the engine gives it. C and C++; the text also stands
+ * in front of hooks.c and machine.h where they are compiled. `line` is the line of the kernel's
+ * text that asks. Of shared memory, `at` is a byte of the block's. */
 #ifndef SHARDC_TEST_CUDA_ON_CPU_TABLE_H
 #define SHARDC_TEST_CUDA_ON_CPU_TABLE_H
 
@@ -44,7 +45,8 @@ typedef struct sc_machine_table {
     void (*copy_commit)(int line);
     void (*copy_wait)(int line, int newest);
     void (*fail)(int line, uint64_t *failure, uint64_t value);
-    /* Memory that the kernel reads or writes without a wrapper: its stack, global memory. `code` is where it does. */
+    /* Memory that the kernel reads or writes without a wrapper: its stack, global memory. `code` is
+     * where it does. */
     void (*touch)(const void *code, const void *at, int64_t bytes, int writes);
 } sc_machine_table;
 

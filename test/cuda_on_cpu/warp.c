@@ -1,4 +1,5 @@
-/* What a warp does at once: each of the 32 lanes waits with its part, the last one's arrival does it for all. */
+/* What a warp does at once: each of the 32 lanes waits with its part, the last one's arrival does
+ * it for all. */
 #include <math.h>
 #include <string.h>
 
@@ -29,8 +30,11 @@ static void shuffle(sc_machine_block *b, int what, sc_machine_thread *lanes)
     for (int i = 0; i < SC_MACHINE_WARP; i++) {
         int argument = lanes[i].lane->argument;
         if (argument < 0 || argument >= SC_MACHINE_WARP)
-            sc_machine_stop(b, lanes[i].line, "lane %d gives %s %d, which is no lane of a warp", i, sc_machine_what(what), argument);
-        int from = what == SC_MACHINE_SHUFFLE ? argument : what == SC_MACHINE_SHUFFLE_XOR ? (i ^ argument) : i - argument;
+            sc_machine_stop(b, lanes[i].line, "lane %d gives %s %d, which is no lane of a warp", i,
+                            sc_machine_what(what), argument);
+        int from = what == SC_MACHINE_SHUFFLE       ? argument
+                   : what == SC_MACHINE_SHUFFLE_XOR ? (i ^ argument)
+                                                    : i - argument;
         lanes[i].lane->value = values[from < 0 ? i : from];
     }
 }
@@ -44,8 +48,8 @@ static void ballot(sc_machine_thread *lanes)
         lanes[i].lane->value = bits;
 }
 
-/* PTX ISA, "ldmatrix": lane 8 i + j gives row j of matrix i; of each matrix, lane l gets the elements 2 (l % 4) + {0, 1} of row l / 4, with
- * .trans those of column l / 4. */
+/* PTX ISA, "ldmatrix": lane 8 i + j gives row j of matrix i; of each matrix, lane l gets the
+ * elements 2 (l % 4) + {0, 1} of row l / 4, with .trans those of column l / 4. */
 static void load_matrices(sc_machine_block *b, bool transposed, sc_machine_thread *lanes)
 {
     uint16_t rows[SC_MACHINE_WARP][8];
@@ -55,7 +59,8 @@ static void load_matrices(sc_machine_block *b, bool transposed, sc_machine_threa
         int row = i / 4, column = i % 4 * 2;
         for (int matrix = 0; matrix < 4; matrix++) {
             uint16_t(*m)[8] = rows + (ptrdiff_t)8 * matrix;
-            uint32_t low = transposed ? m[column][row] : m[row][column], high = transposed ? m[column + 1][row] : m[row][column + 1];
+            uint32_t low = transposed ? m[column][row] : m[row][column],
+                     high = transposed ? m[column + 1][row] : m[row][column + 1];
             lanes[i].lane->r[matrix] = low | high << 16;
         }
     }
@@ -80,10 +85,11 @@ static float element(uint32_t pair, int half, bool is_bf16)
     return (bits & 0x8000u) != 0 ? -value : value;
 }
 
-/* PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type": with group = lane / 4 and place = lane % 4, a_i is of row group (+
- * 8 for i = 2, 3, 6, 7) and column 2 place + i % 2 (+ 8 from i = 4 on), b_i of row 2 place + i % 2 (+ 8 from i = 2 on) and column group,
- * c_i of row group (+ 8 from i = 2 on) and column 2 place + i % 2. Products of two such elements are exact in f32; sums go on from c, in
- * order. */
+/* PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type": with group = lane / 4 and
+ * place = lane % 4, a_i is of row group (+ 8 for i = 2, 3, 6, 7) and column 2 place + i % 2 (+ 8
+ * from i = 4 on), b_i of row 2 place + i % 2 (+ 8 from i = 2 on) and column group, c_i of row group
+ * (+ 8 from i = 2 on) and column 2 place + i % 2. Products of two such elements are exact in f32;
+ * sums go on from c, in order. */
 static void multiply(bool is_bf16, sc_machine_thread *lanes)
 {
     float a[16][16], b[16][8], c[16][8];
@@ -91,9 +97,11 @@ static void multiply(bool is_bf16, sc_machine_thread *lanes)
         const sc_machine_lane *lane = lanes[l].lane;
         int group = l / 4, place = l % 4;
         for (int i = 0; i < 8; i++)
-            a[group + (i & 2 ? 8 : 0)][2 * place + (i & 1) + (i >= 4 ? 8 : 0)] = element(lane->r[i / 2], i & 1, is_bf16);
+            a[group + (i & 2 ? 8 : 0)][2 * place + (i & 1) + (i >= 4 ? 8 : 0)] =
+                element(lane->r[i / 2], i & 1, is_bf16);
         for (int i = 0; i < 4; i++) {
-            b[2 * place + (i & 1) + (i >= 2 ? 8 : 0)][group] = element(lane->b[i / 2], i & 1, is_bf16);
+            b[2 * place + (i & 1) + (i >= 2 ? 8 : 0)][group] =
+                element(lane->b[i / 2], i & 1, is_bf16);
             c[group + (i >= 2 ? 8 : 0)][2 * place + (i & 1)] = lane->c[i];
         }
     }

@@ -1,14 +1,14 @@
-/* Captures and graphs. A node stands behind those that its stream had before it, and behind those of what it waited for; a launch runs the
- * nodes in any order that this leaves open. */
+/* Captures and graphs. A node stands behind those that its stream had before it, and behind those
+ * of what it waited for; a launch runs the nodes in any order that this leaves open. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "test/cuda_stub/internal.h"
 
-#define CALL(flags, work)                                                                                                                  \
-    do {                                                                                                                                   \
-        sc_cu_result entered = enter(__func__, flags);                                                                                     \
-        return leave(entered != SC_CU_SUCCESS ? entered : (sc_cu_result)(work));                                                           \
+#define CALL(flags, work)                                                                          \
+    do {                                                                                           \
+        sc_cu_result entered = enter(__func__, flags);                                             \
+        return leave(entered != SC_CU_SUCCESS ? entered : (sc_cu_result)(work));                   \
     } while (0)
 
 /* ---- lists of nodes ---- */
@@ -95,7 +95,11 @@ static sc_cu_result begin_capture(sc_cu_stream stream, sc_cu_capture_mode mode)
     if (stream->capture != NULL)
         return RESULT_ILLEGAL_STATE;
     capture *c = must_have(calloc(1, sizeof *c));
-    *c = (capture){.number = ++the.capture_count, .origin = stream, .mode = mode, .thread = pthread_self(), .next = the.captures};
+    *c = (capture){.number = ++the.capture_count,
+                   .origin = stream,
+                   .mode = mode,
+                   .thread = pthread_self(),
+                   .next = the.captures};
     c->nodes = must_have(calloc(1, sizeof *c->nodes));
     c->nodes->refs = 1;
     the.captures = c;
@@ -142,7 +146,9 @@ static sc_cu_result end_capture(sc_cu_stream stream, sc_cu_graph *out)
         return RESULT_CAPTURE_UNMATCHED;
     if (c->mode != SC_CU_CAPTURE_RELAXED && !pthread_equal(c->thread, pthread_self()))
         return RESULT_CAPTURE_WRONG_THREAD;
-    sc_cu_result result = c->is_invalid ? RESULT_CAPTURE_INVALIDATED : is_joined(c) ? SC_CU_SUCCESS : RESULT_CAPTURE_UNJOINED;
+    sc_cu_result result = c->is_invalid  ? RESULT_CAPTURE_INVALIDATED
+                          : is_joined(c) ? SC_CU_SUCCESS
+                                         : RESULT_CAPTURE_UNJOINED;
     for (sc_cu_stream s = the.streams; s != NULL; s = s->next) {
         if (s->capture == c) {
             s->capture = NULL;
@@ -188,7 +194,8 @@ static sc_cu_result instantiate(sc_cu_graph_exec *out, sc_cu_graph graph)
     return SC_CU_SUCCESS;
 }
 
-sc_cu_result cuGraphInstantiateWithFlags(sc_cu_graph_exec *out, sc_cu_graph graph, unsigned long long flags)
+sc_cu_result cuGraphInstantiateWithFlags(sc_cu_graph_exec *out, sc_cu_graph graph,
+                                         unsigned long long flags)
 {
     CALL(IN_CONTEXT, flags != 0 ? (sc_cu_result)RESULT_INVALID_VALUE : instantiate(out, graph));
 }
@@ -202,7 +209,8 @@ static bool may_run(const node *n, const bool *done)
     return true;
 }
 
-/* A launch under way: work in it may wait for other ranks, whose work waits for what this launch has done already. */
+/* A launch under way: work in it may wait for other ranks, whose work waits for what this launch
+ * has done already. */
 typedef struct launch {
     nodes *nodes;
     bool *done;
@@ -216,7 +224,8 @@ static uint32_t any_node(const launch *l)
     uint64_t choices = 0;
     for (uint32_t i = 0; i < l->nodes->count; i++) {
         const op *o = l->nodes->list[i].work;
-        bool can = !l->done[i] && may_run(&l->nodes->list[i], l->done) && (o->work.is_ready == NULL || o->work.is_ready(o->data));
+        bool can = !l->done[i] && may_run(&l->nodes->list[i], l->done) &&
+                   (o->work.is_ready == NULL || o->work.is_ready(o->data));
         if (can && (chosen == l->nodes->count || draw(++choices) == 0))
             chosen = i;
     }
@@ -258,14 +267,16 @@ static void drop_graph(void *data)
 
 static sc_cu_result launch_graph(sc_cu_graph_exec exec, sc_cu_stream stream)
 {
-    static const sc_stub_work work = {"cuGraphLaunch", is_graph_ready, run_graph, is_graph_left, drop_graph};
+    static const sc_stub_work work = {"cuGraphLaunch", is_graph_ready, run_graph, is_graph_left,
+                                      drop_graph};
     if (!is_live(exec, GRAPH_EXEC) || !is_live(stream, STREAM) || stream->base.context != current)
         return RESULT_INVALID_HANDLE;
     if (stream->capture != NULL) {
         stream->capture->is_invalid = true;
         return RESULT_CAPTURE_UNSUPPORTED;
     }
-    launch l = {exec->nodes, must_have(calloc(exec->nodes->count + 1, sizeof(bool))), exec->nodes->count};
+    launch l = {exec->nodes, must_have(calloc(exec->nodes->count + 1, sizeof(bool))),
+                exec->nodes->count};
     exec->nodes->refs++;
     return put(stream, &work, &l, sizeof l);
 }
@@ -284,7 +295,8 @@ static sc_cu_result destroy_exec(sc_cu_graph_exec exec)
     return SC_CU_SUCCESS;
 }
 
-/* Those that are told to fail have done it all the same: who holds on to what graphs have would wait for ever. */
+/* Those that are told to fail have done it all the same: who holds on to what graphs have would
+ * wait for ever. */
 sc_cu_result cuGraphExecDestroy(sc_cu_graph_exec exec)
 {
     sc_cu_result entered = enter(__func__, IN_CONTEXT), result = destroy_exec(exec);

@@ -5,7 +5,8 @@
 
 #include "test/cuda_stub/internal.h"
 
-stub the = {.is_guarded = true, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+stub the = {
+    .is_guarded = true, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 _Thread_local sc_cu_context current;
 
 void *must_have(void *memory)
@@ -98,7 +99,8 @@ sc_cu_result enter(const char *function, int flags)
     sc_cu_result injected = count_call(function);
     if (injected != SC_CU_SUCCESS)
         return injected;
-    if (!the.is_initialised && strcmp(function, "cuInit") != 0 && strcmp(function, "cuDriverGetVersion") != 0)
+    if (!the.is_initialised && strcmp(function, "cuInit") != 0 &&
+        strcmp(function, "cuDriverGetVersion") != 0)
         return RESULT_NOT_INITIALISED;
     if ((flags & IN_CONTEXT) != 0 && current == NULL)
         return RESULT_INVALID_CONTEXT;
@@ -203,7 +205,8 @@ void free_object(void *handle)
 
 uint32_t sc_stub_live(char *text, size_t room)
 {
-    static const char *const names[OBJECT_KINDS] = {"context", "module", "allocation", "pinned", "stream", "event", "graph", "exec"};
+    static const char *const names[OBJECT_KINDS] = {"context", "module", "allocation", "pinned",
+                                                    "stream",  "event",  "graph",      "exec"};
     uint32_t counts[OBJECT_KINDS] = {0}, all = 0;
     size_t at = 0;
     pthread_mutex_lock(&the.lock);
@@ -214,7 +217,8 @@ uint32_t sc_stub_live(char *text, size_t room)
         *text = 0;
     for (int k = 0; k < OBJECT_KINDS; k++) {
         if (counts[k] > 0 && at < room)
-            at += (size_t)snprintf(text + at, room - at, "%s%u %s", at > 0 ? ", " : "", counts[k], names[k]);
+            at += (size_t)snprintf(text + at, room - at, "%s%u %s", at > 0 ? ", " : "", counts[k],
+                                   names[k]);
     }
     return all;
 }

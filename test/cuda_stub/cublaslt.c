@@ -1,5 +1,5 @@
-/* cuBLASLt on the driver's stub: products by columns, computed in f64 and rounded once when their turn on the stream comes. What the
- * library's manual forbids is refused. */
+/* cuBLASLt on the driver's stub: products by columns, computed in f64 and rounded once when their
+ * turn on the stream comes. What the library's manual forbids is refused. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdio.h>
@@ -37,7 +37,8 @@ struct sc_lt_layout_object {
 
 struct sc_lt_preference_object {
     uint64_t workspace;
-    uint32_t aligned[4]; /* of a, b, c, d: 0 is 256, what is believed of addresses of which nothing is said */
+    /* of a, b, c, d: 0 is 256, what is believed of addresses of which nothing is said */
+    uint32_t aligned[4];
     uint32_t reductions;
 };
 
@@ -45,11 +46,11 @@ struct cublasLtContext {
     int gpu; /* of the context that it was made in */
 };
 
-#define ENTER()                                                                                                                            \
-    do {                                                                                                                                   \
-        unsigned injected = sc_stub_enter(__func__);                                                                                       \
-        if (injected != SC_LT_SUCCESS)                                                                                                     \
-            return injected;                                                                                                               \
+#define ENTER()                                                                                    \
+    do {                                                                                           \
+        unsigned injected = sc_stub_enter(__func__);                                               \
+        if (injected != SC_LT_SUCCESS)                                                             \
+            return injected;                                                                       \
     } while (0)
 
 /* The library's functions, which the runtime looks up. */
@@ -110,7 +111,8 @@ sc_lt_status cublasLtMatmulDescCreate(sc_lt_desc *out, sc_lt_compute compute, sc
     *out = calloc(1, sizeof **out);
     if (*out == NULL)
         return SC_LT_ALLOC_FAILED;
-    **out = (struct sc_lt_desc_object){.compute = compute, .scale = scale, .bias_dtype = -1, .epilogue = SC_LT_EPILOGUE_NONE};
+    **out = (struct sc_lt_desc_object){
+        .compute = compute, .scale = scale, .bias_dtype = -1, .epilogue = SC_LT_EPILOGUE_NONE};
     return SC_LT_SUCCESS;
 }
 
@@ -122,7 +124,8 @@ static bool take(void *to, size_t room, const void *value, size_t bytes)
     return true;
 }
 
-sc_lt_status cublasLtMatmulDescSetAttribute(sc_lt_desc desc, sc_lt_desc_attribute which, const void *value, size_t bytes)
+sc_lt_status cublasLtMatmulDescSetAttribute(sc_lt_desc desc, sc_lt_desc_attribute which,
+                                            const void *value, size_t bytes)
 {
     ENTER();
     bool fits = false;
@@ -164,17 +167,20 @@ sc_lt_status cublasLtMatmulDescDestroy(sc_lt_desc desc)
     return SC_LT_SUCCESS;
 }
 
-sc_lt_status cublasLtMatrixLayoutCreate(sc_lt_layout *out, sc_lt_dtype dtype, uint64_t rows, uint64_t columns, int64_t stride)
+sc_lt_status cublasLtMatrixLayoutCreate(sc_lt_layout *out, sc_lt_dtype dtype, uint64_t rows,
+                                        uint64_t columns, int64_t stride)
 {
     ENTER();
     *out = calloc(1, sizeof **out);
     if (*out == NULL)
         return SC_LT_ALLOC_FAILED;
-    **out = (struct sc_lt_layout_object){.dtype = dtype, .rows = rows, .columns = columns, .stride = stride, .batches = 1};
+    **out = (struct sc_lt_layout_object){
+        .dtype = dtype, .rows = rows, .columns = columns, .stride = stride, .batches = 1};
     return SC_LT_SUCCESS;
 }
 
-sc_lt_status cublasLtMatrixLayoutSetAttribute(sc_lt_layout layout, sc_lt_layout_attribute which, const void *value, size_t bytes)
+sc_lt_status cublasLtMatrixLayoutSetAttribute(sc_lt_layout layout, sc_lt_layout_attribute which,
+                                              const void *value, size_t bytes)
 {
     ENTER();
     bool fits = false;
@@ -204,14 +210,18 @@ sc_lt_status cublasLtMatmulPreferenceCreate(sc_lt_preference *out)
     return SC_LT_SUCCESS;
 }
 
-sc_lt_status cublasLtMatmulPreferenceSetAttribute(sc_lt_preference preference, sc_lt_preference_attribute which, const void *value,
-                                                  size_t bytes)
+sc_lt_status cublasLtMatmulPreferenceSetAttribute(sc_lt_preference preference,
+                                                  sc_lt_preference_attribute which,
+                                                  const void *value, size_t bytes)
 {
     ENTER();
-    bool fits = which == SC_LT_PREFER_WORKSPACE_BYTES ? take(&preference->workspace, sizeof preference->workspace, value, bytes)
-                : which == SC_LT_PREFER_REDUCTIONS    ? take(&preference->reductions, sizeof preference->reductions, value, bytes)
+    bool fits = which == SC_LT_PREFER_WORKSPACE_BYTES
+                    ? take(&preference->workspace, sizeof preference->workspace, value, bytes)
+                : which == SC_LT_PREFER_REDUCTIONS
+                    ? take(&preference->reductions, sizeof preference->reductions, value, bytes)
                 : which >= SC_LT_PREFER_ALIGN_A && which <= SC_LT_PREFER_ALIGN_D
-                    ? take(&preference->aligned[which - SC_LT_PREFER_ALIGN_A], sizeof *preference->aligned, value, bytes)
+                    ? take(&preference->aligned[which - SC_LT_PREFER_ALIGN_A],
+                           sizeof *preference->aligned, value, bytes)
                     : false;
     return fits ? SC_LT_SUCCESS : STATUS_INVALID_VALUE;
 }
@@ -227,25 +237,31 @@ sc_lt_status cublasLtMatmulPreferenceDestroy(sc_lt_preference preference)
 
 static size_t bytes_of(sc_lt_dtype dtype)
 {
-    return dtype == SC_LT_F64 ? 8 : dtype == SC_LT_F32 ? 4 : dtype == SC_LT_BF16 || dtype == SC_LT_F16 ? 2 : 0;
+    return dtype == SC_LT_F64                          ? 8
+           : dtype == SC_LT_F32                        ? 4
+           : dtype == SC_LT_BF16 || dtype == SC_LT_F16 ? 2
+                                                       : 0;
 }
 
 static bool is_matrix(const struct sc_lt_layout_object *m)
 {
-    return bytes_of(m->dtype) != 0 && m->order == SC_LT_ORDER_COLUMN && m->rows > 0 && m->columns > 0 && m->stride >= (int64_t)m->rows &&
-           m->batches > 0;
+    return bytes_of(m->dtype) != 0 && m->order == SC_LT_ORDER_COLUMN && m->rows > 0 &&
+           m->columns > 0 && m->stride >= (int64_t)m->rows && m->batches > 0;
 }
 
 /* The rows of "Supported data types" in the manual's cublasLtMatmul() that are used. */
-static bool fits_dtypes(const struct sc_lt_desc_object *desc, sc_lt_dtype a, sc_lt_dtype b, sc_lt_dtype c, sc_lt_dtype d)
+static bool fits_dtypes(const struct sc_lt_desc_object *desc, sc_lt_dtype a, sc_lt_dtype b,
+                        sc_lt_dtype c, sc_lt_dtype d)
 {
     if (a != b || c != d)
         return false;
     if (desc->compute == SC_LT_COMPUTE_64F)
-        return desc->scale == SC_LT_F64 && a == SC_LT_F64 && d == SC_LT_F64 && desc->epilogue == SC_LT_EPILOGUE_NONE;
+        return desc->scale == SC_LT_F64 && a == SC_LT_F64 && d == SC_LT_F64 &&
+               desc->epilogue == SC_LT_EPILOGUE_NONE;
     if (desc->compute != SC_LT_COMPUTE_32F || desc->scale != SC_LT_F32)
         return false;
-    return (a == SC_LT_F32 && d == SC_LT_F32) || ((a == SC_LT_BF16 || a == SC_LT_F16) && (d == a || d == SC_LT_F32));
+    return (a == SC_LT_F32 && d == SC_LT_F32) ||
+           ((a == SC_LT_BF16 || a == SC_LT_F16) && (d == a || d == SC_LT_F32));
 }
 
 /* A library that has none: SHARDC_STUB_CUBLASLT_EPILOGUES=no. */
@@ -254,10 +270,12 @@ static bool fits_epilogue(uint32_t epilogue)
     const char *has = getenv("SHARDC_STUB_CUBLASLT_EPILOGUES");
     if (has != NULL && strcmp(has, "no") == 0)
         return epilogue == SC_LT_EPILOGUE_NONE;
-    return epilogue == SC_LT_EPILOGUE_NONE || epilogue == SC_LT_EPILOGUE_RELU || epilogue == SC_LT_EPILOGUE_BIAS ||
-           epilogue == SC_LT_EPILOGUE_RELU_BIAS || epilogue == SC_LT_EPILOGUE_GELU || epilogue == SC_LT_EPILOGUE_GELU_BIAS ||
-           epilogue == SC_LT_EPILOGUE_GELU_AUX || epilogue == SC_LT_EPILOGUE_GELU_AUX_BIAS || epilogue == SC_LT_EPILOGUE_DGELU ||
-           epilogue == SC_LT_EPILOGUE_BGRAD_A || epilogue == SC_LT_EPILOGUE_BGRAD_B;
+    return epilogue == SC_LT_EPILOGUE_NONE || epilogue == SC_LT_EPILOGUE_RELU ||
+           epilogue == SC_LT_EPILOGUE_BIAS || epilogue == SC_LT_EPILOGUE_RELU_BIAS ||
+           epilogue == SC_LT_EPILOGUE_GELU || epilogue == SC_LT_EPILOGUE_GELU_BIAS ||
+           epilogue == SC_LT_EPILOGUE_GELU_AUX || epilogue == SC_LT_EPILOGUE_GELU_AUX_BIAS ||
+           epilogue == SC_LT_EPILOGUE_DGELU || epilogue == SC_LT_EPILOGUE_BGRAD_A ||
+           epilogue == SC_LT_EPILOGUE_BGRAD_B;
 }
 
 /* Sums of a's rows, or of b's columns, over k become the bias. */
@@ -268,67 +286,81 @@ static bool is_total(uint32_t epilogue)
 
 static bool has_aux(const struct sc_lt_desc_object *desc)
 {
-    return desc->epilogue == SC_LT_EPILOGUE_GELU_AUX || desc->epilogue == SC_LT_EPILOGUE_GELU_AUX_BIAS ||
-           desc->epilogue == SC_LT_EPILOGUE_DGELU;
+    return desc->epilogue == SC_LT_EPILOGUE_GELU_AUX ||
+           desc->epilogue == SC_LT_EPILOGUE_GELU_AUX_BIAS || desc->epilogue == SC_LT_EPILOGUE_DGELU;
 }
 
-/* What the manual says of CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD and _BATCH_STRIDE for GELU; the address says how it is aligned, before it
- * is read. Two matrices must not be one where they are written. */
+/* What the manual says of CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD and _BATCH_STRIDE for GELU; the
+ * address says how it is aligned, before it is read. Two matrices must not be one where they are
+ * written. */
 static bool fits_aux(const struct sc_lt_desc_object *desc, const struct sc_lt_layout_object *d)
 {
     if (!has_aux(desc))
         return true;
     int64_t span = (int64_t)(d->columns - 1) * desc->aux_stride + (int64_t)d->rows;
-    bool apart = d->batches == 1 || desc->epilogue == SC_LT_EPILOGUE_DGELU || desc->aux_batch_stride >= span ||
+    bool apart = d->batches == 1 || desc->epilogue == SC_LT_EPILOGUE_DGELU ||
+                 desc->aux_batch_stride >= span ||
                  desc->aux_stride >= (d->batches - 1) * desc->aux_batch_stride + (int64_t)d->rows;
-    return desc->aux != NULL && desc->aux_stride % 8 == 0 && desc->aux_stride >= (int64_t)d->rows && desc->aux_batch_stride % 8 == 0 &&
-           apart;
+    return desc->aux != NULL && desc->aux_stride % 8 == 0 && desc->aux_stride >= (int64_t)d->rows &&
+           desc->aux_batch_stride % 8 == 0 && apart;
 }
 
-static sc_lt_status check(const struct sc_lt_desc_object *desc, const struct sc_lt_layout_object *a, const struct sc_lt_layout_object *b,
-                          const struct sc_lt_layout_object *c, const struct sc_lt_layout_object *d)
+static sc_lt_status check(const struct sc_lt_desc_object *desc, const struct sc_lt_layout_object *a,
+                          const struct sc_lt_layout_object *b, const struct sc_lt_layout_object *c,
+                          const struct sc_lt_layout_object *d)
 {
     if (!is_matrix(a) || !is_matrix(b) || !is_matrix(c) || !is_matrix(d))
         return STATUS_INVALID_VALUE;
-    uint64_t depth_a = desc->transpose_a ? a->rows : a->columns, depth_b = desc->transpose_b ? b->columns : b->rows;
-    uint64_t rows = desc->transpose_a ? a->columns : a->rows, columns = desc->transpose_b ? b->rows : b->columns;
-    if (depth_a != depth_b || rows != d->rows || columns != d->columns || c->rows != d->rows || c->columns != d->columns ||
-        a->batches != d->batches || b->batches != d->batches || c->batches != d->batches)
+    uint64_t depth_a = desc->transpose_a ? a->rows : a->columns,
+             depth_b = desc->transpose_b ? b->columns : b->rows;
+    uint64_t rows = desc->transpose_a ? a->columns : a->rows,
+             columns = desc->transpose_b ? b->rows : b->columns;
+    if (depth_a != depth_b || rows != d->rows || columns != d->columns || c->rows != d->rows ||
+        c->columns != d->columns || a->batches != d->batches || b->batches != d->batches ||
+        c->batches != d->batches)
         return STATUS_INVALID_VALUE;
     if (!fits_aux(desc, d))
         return STATUS_INVALID_VALUE;
-    if (is_total(desc->epilogue) && d->batches > 1) /* where each matrix' sums would stand nobody said */
+    /* where each matrix' sums would stand nobody said */
+    if (is_total(desc->epilogue) && d->batches > 1)
         return SC_LT_NOT_SUPPORTED;
-    return fits_dtypes(desc, a->dtype, b->dtype, c->dtype, d->dtype) && fits_epilogue(desc->epilogue) ? SC_LT_SUCCESS : SC_LT_NOT_SUPPORTED;
+    return fits_dtypes(desc, a->dtype, b->dtype, c->dtype, d->dtype) &&
+                   fits_epilogue(desc->epilogue)
+               ? SC_LT_SUCCESS
+               : SC_LT_NOT_SUPPORTED;
 }
 
 enum { WORKSPACE = 1 << 20, WAYS = 4 };
 
-/* What an algorithm may take the bias for, and what an epilogue keeps or reads: it looks at the addresses that the description has when it
- * is chosen. */
+/* What an algorithm may take the bias for, and what an epilogue keeps or reads: it looks at the
+ * addresses that the description has when it is chosen. */
 static uint64_t alignment(const void *address, uint64_t widest)
 {
     const uint64_t bits = (uint64_t)(uintptr_t)address | widest;
     return bits & -bits;
 }
 
-/* Where it may, an algorithm rounds the first half of a sum to the result's 16 bits (data[6], from bit 32 on), as one does that computes
- * parts beside each other and adds them there. */
-static uint64_t parts_of(const struct sc_lt_preference_object *preference, const struct sc_lt_layout_object *d)
+/* Where it may, an algorithm rounds the first half of a sum to the result's 16 bits (data[6], from
+ * bit 32 on), as one does that computes parts beside each other and adds them there. */
+static uint64_t parts_of(const struct sc_lt_preference_object *preference,
+                         const struct sc_lt_layout_object *d)
 {
     bool may = (preference->reductions & (SC_LT_REDUCE_IN_PLACE | SC_LT_REDUCE_AS_RESULT)) != 0;
     return (uint64_t)(may && bytes_of(d->dtype) == 2) << 32;
 }
 
-/* Who asks for several algorithms gets some that are slower than others (data[6]: by so many microseconds), the best as the third, and one
- * that is none; who asks for one gets the best. */
+/* Who asks for several algorithms gets some that are slower than others (data[6]: by so many
+ * microseconds), the best as the third, and one that is none; who asks for one gets the best. */
 static const struct {
     sc_lt_status status;
     uint64_t slower;
-} ways[WAYS] = {{SC_LT_SUCCESS, 400}, {SC_LT_NOT_SUPPORTED, 0}, {SC_LT_SUCCESS, 0}, {SC_LT_SUCCESS, 800}};
+} ways[WAYS] = {
+    {SC_LT_SUCCESS, 400}, {SC_LT_NOT_SUPPORTED, 0}, {SC_LT_SUCCESS, 0}, {SC_LT_SUCCESS, 800}};
 
-sc_lt_status cublasLtMatmulAlgoGetHeuristic(sc_lt_handle handle, sc_lt_desc desc, sc_lt_layout a, sc_lt_layout b, sc_lt_layout c,
-                                            sc_lt_layout d, sc_lt_preference preference, int wanted, sc_lt_heuristic *out, int *out_count)
+sc_lt_status cublasLtMatmulAlgoGetHeuristic(sc_lt_handle handle, sc_lt_desc desc, sc_lt_layout a,
+                                            sc_lt_layout b, sc_lt_layout c, sc_lt_layout d,
+                                            sc_lt_preference preference, int wanted,
+                                            sc_lt_heuristic *out, int *out_count)
 {
     ENTER();
     *out_count = 0;
@@ -342,25 +374,30 @@ sc_lt_status cublasLtMatmulAlgoGetHeuristic(sc_lt_handle handle, sc_lt_desc desc
     *out_count = wanted < WAYS ? 1 : WAYS;
     for (int w = 0; w < *out_count; w++) {
         sc_lt_heuristic *one = &out[w];
-        *one = (sc_lt_heuristic){.status = *out_count == 1 ? SC_LT_SUCCESS : ways[w].status, .waves = 1};
+        *one = (sc_lt_heuristic){.status = *out_count == 1 ? SC_LT_SUCCESS : ways[w].status,
+                                 .waves = 1};
         one->algo.data[0] = ALGO_MARK;
-        one->workspace_bytes = preference->workspace < WORKSPACE ? (size_t)preference->workspace : WORKSPACE;
+        one->workspace_bytes =
+            preference->workspace < WORKSPACE ? (size_t)preference->workspace : WORKSPACE;
         one->algo.data[1] = one->workspace_bytes;
         for (int i = 0; i < 4; i++)
             one->algo.data[2 + i] = preference->aligned[i] == 0 ? 256 : preference->aligned[i];
         one->algo.data[6] = (*out_count == 1 ? 0 : ways[w].slower) | parts_of(preference, d);
-        one->algo.data[7] = alignment(desc->bias, 16) << 32 | (has_aux(desc) ? alignment(desc->aux, 256) : 1);
+        one->algo.data[7] =
+            alignment(desc->bias, 16) << 32 | (has_aux(desc) ? alignment(desc->aux, 256) : 1);
     }
     return SC_LT_SUCCESS;
 }
 
-sc_lt_status cublasLtMatmulAlgoCheck(sc_lt_handle handle, sc_lt_desc desc, sc_lt_layout a, sc_lt_layout b, sc_lt_layout c, sc_lt_layout d,
+sc_lt_status cublasLtMatmulAlgoCheck(sc_lt_handle handle, sc_lt_desc desc, sc_lt_layout a,
+                                     sc_lt_layout b, sc_lt_layout c, sc_lt_layout d,
                                      const sc_lt_algo *algo, sc_lt_heuristic *out)
 {
     ENTER();
     if (handle == NULL || algo->data[0] != ALGO_MARK)
         return STATUS_INVALID_VALUE;
-    *out = (sc_lt_heuristic){.algo = *algo, .workspace_bytes = (size_t)algo->data[1], .status = check(desc, a, b, c, d)};
+    *out = (sc_lt_heuristic){
+        .algo = *algo, .workspace_bytes = (size_t)algo->data[1], .status = check(desc, a, b, c, d)};
     return out->status;
 }
 
@@ -386,7 +423,8 @@ static double load(sc_lt_dtype dtype, const char *at)
         return (double)f;
     default:
         memcpy(&half, at, sizeof half);
-        wide = (half & 0x7c00) == 0 ? ldexp(half & 0x3ff, -24) : ldexp((half & 0x3ff) | 0x400, (half >> 10 & 31) - 25);
+        wide = (half & 0x7c00) == 0 ? ldexp(half & 0x3ff, -24)
+                                    : ldexp((half & 0x3ff) | 0x400, (half >> 10 & 31) - 25);
         if ((half & 0x7c00) == 0x7c00)
             wide = (half & 0x3ff) != 0 ? (double)NAN : (double)INFINITY;
         return (half & 0x8000) != 0 ? -wide : wide;
@@ -436,7 +474,8 @@ static void store(sc_lt_dtype dtype, char *at, double x)
         else {
             int exponent;
             double mantissa = frexp(x, &exponent);
-            half = (uint16_t)(half | ((uint16_t)(exponent + 14) << 10) | ((uint16_t)ldexp(mantissa, 11) & 0x3ff));
+            half = (uint16_t)(half | ((uint16_t)(exponent + 14) << 10) |
+                              ((uint16_t)ldexp(mantissa, 11) & 0x3ff));
         }
         memcpy(at, &half, sizeof half);
         return;
@@ -464,12 +503,15 @@ static double as_stored(sc_lt_dtype dtype, double x)
     return load(dtype, bytes);
 }
 
-static double element(const struct sc_lt_layout_object *m, const char *data, int64_t batch, int64_t row, int64_t column)
+static double element(const struct sc_lt_layout_object *m, const char *data, int64_t batch,
+                      int64_t row, int64_t column)
 {
-    return load(m->dtype, data + (batch * m->batch_stride + column * m->stride + row) * (int64_t)bytes_of(m->dtype));
+    return load(m->dtype, data + (batch * m->batch_stride + column * m->stride + row) *
+                                     (int64_t)bytes_of(m->dtype));
 }
 
-/* GELU with tanh: Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016, section 2; and its derivative. */
+/* GELU with tanh: Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016, section 2; and its
+ * derivative. */
 static double gelu(double x)
 {
     return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
@@ -484,7 +526,8 @@ static double gelu_slope(double x)
 static double finish(const product *p, double x, int64_t batch, int64_t row, int64_t column)
 {
     int64_t aux_at = batch * p->desc.aux_batch_stride + column * p->desc.aux_stride + row;
-    char *aux = has_aux(&p->desc) ? (char *)p->desc.aux + aux_at * (int64_t)bytes_of(p->d.dtype) : NULL;
+    char *aux =
+        has_aux(&p->desc) ? (char *)p->desc.aux + aux_at * (int64_t)bytes_of(p->d.dtype) : NULL;
     uint32_t epilogue = p->desc.epilogue;
     sc_lt_dtype bias = p->desc.bias_dtype < 0 ? p->d.dtype : (sc_lt_dtype)p->desc.bias_dtype;
     if ((epilogue & SC_LT_EPILOGUE_BIAS) != 0)
@@ -500,7 +543,8 @@ static double finish(const product *p, double x, int64_t batch, int64_t row, int
 
 static void sum_operand(const product *p, int64_t depth)
 {
-    bool of_a = p->desc.epilogue == SC_LT_EPILOGUE_BGRAD_A, turned = of_a ? p->desc.transpose_a : !p->desc.transpose_b;
+    bool of_a = p->desc.epilogue == SC_LT_EPILOGUE_BGRAD_A,
+         turned = of_a ? p->desc.transpose_a : !p->desc.transpose_b;
     const struct sc_lt_layout_object *m = of_a ? &p->a : &p->b;
     sc_lt_dtype dtype = p->desc.bias_dtype < 0 ? p->d.dtype : (sc_lt_dtype)p->desc.bias_dtype;
     for (int64_t i = 0; i < (int64_t)(of_a ? p->d.rows : p->d.columns); i++) {
@@ -534,13 +578,17 @@ static bool run_product(void *data, char *why, size_t room)
                 for (int64_t k = 0; k < depth; k++) {
                     if (p->in_parts && k == depth / 2)
                         sum = as_stored(p->d.dtype, sum);
-                    sum += element(&p->a, p->from_a, batch, p->desc.transpose_a ? k : i, p->desc.transpose_a ? i : k) *
-                           element(&p->b, p->from_b, batch, p->desc.transpose_b ? j : k, p->desc.transpose_b ? k : j);
+                    sum += element(&p->a, p->from_a, batch, p->desc.transpose_a ? k : i,
+                                   p->desc.transpose_a ? i : k) *
+                           element(&p->b, p->from_b, batch, p->desc.transpose_b ? j : k,
+                                   p->desc.transpose_b ? k : j);
                 }
                 sum *= p->alpha;
                 if (p->beta != 0)
                     sum += p->beta * element(&p->c, p->from_c, batch, i, j);
-                store(p->d.dtype, p->to + (batch * p->d.batch_stride + j * p->d.stride + i) * (int64_t)bytes_of(p->d.dtype),
+                store(p->d.dtype,
+                      p->to + (batch * p->d.batch_stride + j * p->d.stride + i) *
+                                  (int64_t)bytes_of(p->d.dtype),
                       finish(p, sum, batch, i, j));
             }
         }
@@ -550,7 +598,8 @@ static bool run_product(void *data, char *why, size_t room)
 
 static size_t span_of(const struct sc_lt_layout_object *m)
 {
-    int64_t elements = (m->batches - 1) * m->batch_stride + (int64_t)(m->columns - 1) * m->stride + (int64_t)m->rows;
+    int64_t elements = (m->batches - 1) * m->batch_stride + (int64_t)(m->columns - 1) * m->stride +
+                       (int64_t)m->rows;
     return (size_t)elements * bytes_of(m->dtype);
 }
 
@@ -570,9 +619,11 @@ static double scalar(sc_lt_dtype scale, const void *at)
     return load(scale, at);
 }
 
-sc_lt_status cublasLtMatmul(sc_lt_handle handle, sc_lt_desc desc, const void *alpha, const void *a, sc_lt_layout a_layout, const void *b,
-                            sc_lt_layout b_layout, const void *beta, const void *c, sc_lt_layout c_layout, void *d, sc_lt_layout d_layout,
-                            const sc_lt_algo *algo, void *workspace, size_t workspace_bytes, sc_cu_stream stream)
+sc_lt_status cublasLtMatmul(sc_lt_handle handle, sc_lt_desc desc, const void *alpha, const void *a,
+                            sc_lt_layout a_layout, const void *b, sc_lt_layout b_layout,
+                            const void *beta, const void *c, sc_lt_layout c_layout, void *d,
+                            sc_lt_layout d_layout, const sc_lt_algo *algo, void *workspace,
+                            size_t workspace_bytes, sc_cu_stream stream)
 {
     static const sc_stub_work work = {.name = "cublasLtMatmul", .run = run_product};
     ENTER();
@@ -596,33 +647,39 @@ sc_lt_status cublasLtMatmul(sc_lt_handle handle, sc_lt_desc desc, const void *al
                  .workspace_bytes = workspace_bytes,
                  .slower = (uint32_t)algo->data[6] % 1000,
                  .in_parts = algo->data[6] >> 32 != 0};
-    struct sc_lt_layout_object vector = {.dtype = desc->bias_dtype < 0 ? d_layout->dtype : (sc_lt_dtype)desc->bias_dtype,
-                                         .rows = desc->epilogue == SC_LT_EPILOGUE_BGRAD_B ? d_layout->columns : d_layout->rows,
-                                         .columns = 1,
-                                         .batches = 1};
+    struct sc_lt_layout_object vector = {
+        .dtype = desc->bias_dtype < 0 ? d_layout->dtype : (sc_lt_dtype)desc->bias_dtype,
+        .rows = desc->epilogue == SC_LT_EPILOGUE_BGRAD_B ? d_layout->columns : d_layout->rows,
+        .columns = 1,
+        .batches = 1};
     bool has_bias = (desc->epilogue & SC_LT_EPILOGUE_BIAS) != 0 || is_total(desc->epilogue);
     if (handle->gpu != sc_stub_gpu() || handle->gpu != sc_stub_gpu_of(stream))
         return STATUS_INVALID_VALUE;
     struct sc_lt_layout_object kept = *d_layout;
     kept.stride = desc->aux_stride;
     kept.batch_stride = desc->aux_batch_stride;
-    if (has_aux(desc) && (!owns(stream, &kept, desc->aux) || (uintptr_t)desc->aux % (algo->data[7] & UINT32_MAX) != 0 || desc->aux == d))
+    if (has_aux(desc) &&
+        (!owns(stream, &kept, desc->aux) ||
+         (uintptr_t)desc->aux % (algo->data[7] & UINT32_MAX) != 0 || desc->aux == d))
         return STATUS_INVALID_VALUE;
     /* the workspace may be larger than the algorithm wants, not smaller */
     if (workspace_bytes < algo->data[1] || (uintptr_t)workspace % 256 != 0 ||
         (workspace_bytes > 0 && !sc_stub_owns(stream, workspace, workspace_bytes)))
         return STATUS_INVALID_VALUE;
     if (!owns(stream, a_layout, a) || !owns(stream, b_layout, b) || !owns(stream, d_layout, d) ||
-        (p.beta != 0 && !owns(stream, c_layout, c)) || (has_bias && !owns(stream, &vector, desc->bias)))
+        (p.beta != 0 && !owns(stream, c_layout, c)) ||
+        (has_bias && !owns(stream, &vector, desc->bias)))
         return STATUS_INVALID_VALUE;
     /* d may be c, and overlaps with nothing else */
     size_t d_bytes = span_of(d_layout);
     if (overlap(d, d_bytes, a, span_of(a_layout)) || overlap(d, d_bytes, b, span_of(b_layout)) ||
-        overlap(d, d_bytes, workspace, workspace_bytes) || (c != d && overlap(d, d_bytes, c, span_of(c_layout))) ||
+        overlap(d, d_bytes, workspace, workspace_bytes) ||
+        (c != d && overlap(d, d_bytes, c, span_of(c_layout))) ||
         (has_bias && overlap(d, d_bytes, desc->bias, span_of(&vector))))
         return STATUS_INVALID_VALUE;
     if (is_total(desc->epilogue) &&
-        (overlap(desc->bias, span_of(&vector), a, span_of(a_layout)) || overlap(desc->bias, span_of(&vector), b, span_of(b_layout)) ||
+        (overlap(desc->bias, span_of(&vector), a, span_of(a_layout)) ||
+         overlap(desc->bias, span_of(&vector), b, span_of(b_layout)) ||
          overlap(desc->bias, span_of(&vector), workspace, workspace_bytes)))
         return STATUS_INVALID_VALUE;
     if (has_bias && (uintptr_t)desc->bias % (algo->data[7] >> 32) != 0)
@@ -633,5 +690,6 @@ sc_lt_status cublasLtMatmul(sc_lt_handle handle, sc_lt_desc desc, const void *al
         if ((uintptr_t)addresses[i] % algo->data[2 + i] != 0)
             return STATUS_INVALID_VALUE;
     }
-    return sc_stub_enqueue(stream, &work, &p, sizeof p) == SC_CU_SUCCESS ? SC_LT_SUCCESS : STATUS_EXECUTION_FAILED;
+    return sc_stub_enqueue(stream, &work, &p, sizeof p) == SC_CU_SUCCESS ? SC_LT_SUCCESS
+                                                                         : STATUS_EXECUTION_FAILED;
 }

@@ -8,10 +8,10 @@
 
 #include "test/cuda_stub/internal.h"
 
-#define CALL(flags, work)                                                                                                                  \
-    do {                                                                                                                                   \
-        sc_cu_result entered = enter(__func__, flags);                                                                                     \
-        return leave(entered != SC_CU_SUCCESS ? entered : (sc_cu_result)(work));                                                           \
+#define CALL(flags, work)                                                                          \
+    do {                                                                                           \
+        sc_cu_result entered = enter(__func__, flags);                                             \
+        return leave(entered != SC_CU_SUCCESS ? entered : (sc_cu_result)(work));                   \
     } while (0)
 
 /* ---- errors ---- */
@@ -24,27 +24,39 @@ static const struct {
     {RESULT_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
     {SC_CU_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
     {RESULT_NOT_INITIALISED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
-    {SC_CU_NEEDS_NEWER_DRIVER, "CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER", "the API call requires a newer driver"},
+    {SC_CU_NEEDS_NEWER_DRIVER, "CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER",
+     "the API call requires a newer driver"},
     {SC_CU_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
     {RESULT_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
     {RESULT_INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
     {RESULT_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
-    {SC_CU_NO_BINARY_FOR_GPU, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available for execution on the device"},
+    {SC_CU_NO_BINARY_FOR_GPU, "CUDA_ERROR_NO_BINARY_FOR_GPU",
+     "no kernel image is available for execution on the device"},
     {RESULT_INVALID_PTX, "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed"},
-    {SC_CU_UNSUPPORTED_PTX, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "the provided PTX was compiled with an unsupported toolchain"},
+    {SC_CU_UNSUPPORTED_PTX, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
+     "the provided PTX was compiled with an unsupported toolchain"},
     {RESULT_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
-    {RESULT_ILLEGAL_STATE, "CUDA_ERROR_ILLEGAL_STATE", "the operation cannot be performed in the present state"},
+    {RESULT_ILLEGAL_STATE, "CUDA_ERROR_ILLEGAL_STATE",
+     "the operation cannot be performed in the present state"},
     {SC_CU_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
     {SC_CU_NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
-    {RESULT_LAUNCH_OUT_OF_RESOURCES, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch"},
+    {RESULT_LAUNCH_OUT_OF_RESOURCES, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES",
+     "too many resources requested for launch"},
     {RESULT_CONTEXT_IS_DESTROYED, "CUDA_ERROR_CONTEXT_IS_DESTROYED", "context is destroyed"},
-    {RESULT_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"},
-    {RESULT_CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "operation failed due to a previous error during capture"},
-    {RESULT_CAPTURE_MERGE, "CUDA_ERROR_STREAM_CAPTURE_MERGE", "operation would result in a merge of separate capture sequences"},
-    {RESULT_CAPTURE_UNMATCHED, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED", "capture was not ended in the same stream as it began"},
-    {RESULT_CAPTURE_UNJOINED, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED", "capturing stream has unjoined work"},
-    {RESULT_CAPTURE_ISOLATION, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION", "dependency created on uncaptured work in another stream"},
-    {RESULT_CAPTURED_EVENT, "CUDA_ERROR_CAPTURED_EVENT", "operation not permitted on an event last recorded in a capturing stream"},
+    {RESULT_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+     "operation not permitted when stream is capturing"},
+    {RESULT_CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+     "operation failed due to a previous error during capture"},
+    {RESULT_CAPTURE_MERGE, "CUDA_ERROR_STREAM_CAPTURE_MERGE",
+     "operation would result in a merge of separate capture sequences"},
+    {RESULT_CAPTURE_UNMATCHED, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED",
+     "capture was not ended in the same stream as it began"},
+    {RESULT_CAPTURE_UNJOINED, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED",
+     "capturing stream has unjoined work"},
+    {RESULT_CAPTURE_ISOLATION, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION",
+     "dependency created on uncaptured work in another stream"},
+    {RESULT_CAPTURED_EVENT, "CUDA_ERROR_CAPTURED_EVENT",
+     "operation not permitted on an event last recorded in a capturing stream"},
     {RESULT_CAPTURE_WRONG_THREAD, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD",
      "attempt to terminate a thread-local capture sequence from another thread"},
     {RESULT_UNKNOWN, "CUDA_ERROR_UNKNOWN", "unknown error"},
@@ -70,7 +82,9 @@ sc_cu_result cuGetErrorString(sc_cu_result result, const char **out)
             return SC_CU_SUCCESS;
         }
     }
-    *out = result != RESULT_LAUNCH_FAILED ? NULL : the.report[0] != 0 ? the.report : "unspecified launch failure";
+    *out = result != RESULT_LAUNCH_FAILED ? NULL
+           : the.report[0] != 0           ? the.report
+                                          : "unspecified launch failure";
     return *out == NULL ? RESULT_INVALID_VALUE : SC_CU_SUCCESS;
 }
 
@@ -112,7 +126,8 @@ sc_cu_result cuDeviceGet(sc_cu_device *out, int ordinal)
 
 sc_cu_result cuDeviceGetName(char *out, int room, sc_cu_device device)
 {
-    CALL(ANYWHERE, is_gpu(device) ? (snprintf(out, (size_t)room, "stub %d", device), SC_CU_SUCCESS) : RESULT_INVALID_DEVICE);
+    CALL(ANYWHERE, is_gpu(device) ? (snprintf(out, (size_t)room, "stub %d", device), SC_CU_SUCCESS)
+                                  : RESULT_INVALID_DEVICE);
 }
 
 static sc_cu_result attribute(int *out, sc_cu_device_attribute which, sc_cu_device device)
@@ -174,8 +189,8 @@ sc_cu_result cuDevicePrimaryCtxRetain(sc_cu_context *out, sc_cu_device device)
     CALL(UNSAFE_IN_CAPTURE, retain(out, device));
 }
 
-/* What is left in a context that goes would be freed with it; here it stays among the live, so that a test sees it - but after an error
- * that no call gets past. */
+/* What is left in a context that goes would be freed with it; here it stays among the live, so that
+ * a test sees it - but after an error that no call gets past. */
 static sc_cu_result release(sc_cu_device device)
 {
     sc_cu_context context = is_gpu(device) ? the.primary[device] : NULL;
@@ -190,7 +205,8 @@ static sc_cu_result release(sc_cu_device device)
         is_used = is_used || (o->context == context && o->kind != CONTEXT);
     bool is_last = true;
     for (int c = 0; c < MAX_GPUS; c++)
-        is_last = is_last && (c == device || the.primary[c] == NULL || the.primary[c]->retained == 0);
+        is_last =
+            is_last && (c == device || the.primary[c] == NULL || the.primary[c]->retained == 0);
     the.broken = is_last ? SC_CU_SUCCESS : the.broken;
     if (is_used)
         return SC_CU_SUCCESS;
@@ -245,7 +261,8 @@ allocation *allocation_of(object_kind kind, const void *at, size_t bytes)
 {
     for (object *o = the.objects; o != NULL; o = o->next) {
         allocation *a = (allocation *)o;
-        if (o->kind == kind && (uintptr_t)at - (uintptr_t)a->at <= a->bytes && bytes <= a->bytes - ((uintptr_t)at - (uintptr_t)a->at))
+        if (o->kind == kind && (uintptr_t)at - (uintptr_t)a->at <= a->bytes &&
+            bytes <= a->bytes - ((uintptr_t)at - (uintptr_t)a->at))
             return a;
     }
     return NULL;
@@ -335,7 +352,8 @@ static sc_cu_result allocate_pinned(void **out, size_t bytes)
 
 sc_cu_result cuMemHostAlloc(void **out, size_t bytes, unsigned flags)
 {
-    CALL(IN_CONTEXT | UNSAFE_IN_CAPTURE, flags > 7 ? RESULT_INVALID_VALUE : allocate_pinned(out, bytes));
+    CALL(IN_CONTEXT | UNSAFE_IN_CAPTURE,
+         flags > 7 ? RESULT_INVALID_VALUE : allocate_pinned(out, bytes));
 }
 
 sc_cu_result cuMemFreeHost(void *memory)
@@ -437,7 +455,8 @@ static bool make(sc_machine_module *code)
     return false;
 }
 
-/* Machine code runs on GPUs of the same generation, no older, PTX on all later ones, too; with an `a` either on that one alone. */
+/* Machine code runs on GPUs of the same generation, no older, PTX on all later ones, too; with an
+ * `a` either on that one alone. */
 static bool fits(bool is_ptx, int capability, bool is_special)
 {
     int gpu = 10 * the.major + the.minor;
@@ -453,8 +472,11 @@ static sc_cu_result load(sc_cu_module *out, const char *image, char *log, size_t
     size_t bytes = 0;
     const char *line = memchr(image, '\n', 80);
     bool is_ptx = strncmp(image, "//stub ptx ", 11) == 0;
-    if (line == NULL || sscanf(image, is_ptx ? "//stub ptx compute_%d%n" : "//stub cubin sm_%d%n", &capability, &length) != 1 ||
-        (sscanf(image + length, " %zu", &bytes) != 1 && sscanf(image + length, "%7s %zu", special, &bytes) != 2))
+    if (line == NULL ||
+        sscanf(image, is_ptx ? "//stub ptx compute_%d%n" : "//stub cubin sm_%d%n", &capability,
+               &length) != 1 ||
+        (sscanf(image + length, " %zu", &bytes) != 1 &&
+         sscanf(image + length, "%7s %zu", special, &bytes) != 2))
         return is_ptx ? RESULT_INVALID_PTX : RESULT_INVALID_IMAGE;
     if (!fits(is_ptx, capability, special[0] != 0))
         return SC_CU_NO_BINARY_FOR_GPU;
@@ -473,7 +495,8 @@ sc_cu_result cuModuleLoadData(sc_cu_module *out, const void *image)
     CALL(IN_CONTEXT | UNSAFE_IN_CAPTURE, load(out, image, log, sizeof log));
 }
 
-static sc_cu_result load_with_options(sc_cu_module *out, const void *image, unsigned count, const sc_cu_jit_option *options, void **values)
+static sc_cu_result load_with_options(sc_cu_module *out, const void *image, unsigned count,
+                                      const sc_cu_jit_option *options, void **values)
 {
     char unwanted[1024], *log = unwanted;
     size_t room = sizeof unwanted;
@@ -486,7 +509,8 @@ static sc_cu_result load_with_options(sc_cu_module *out, const void *image, unsi
     return load(out, image, log, log == unwanted ? sizeof unwanted : room);
 }
 
-sc_cu_result cuModuleLoadDataEx(sc_cu_module *out, const void *image, unsigned count, sc_cu_jit_option *options, void **values)
+sc_cu_result cuModuleLoadDataEx(sc_cu_module *out, const void *image, unsigned count,
+                                sc_cu_jit_option *options, void **values)
 {
     CALL(IN_CONTEXT | UNSAFE_IN_CAPTURE, load_with_options(out, image, count, options, values));
 }
@@ -532,13 +556,15 @@ static bool is_function(sc_cu_function function)
 {
     for (const object *o = the.objects; o != NULL; o = o->next) {
         const struct CUmod_st *module = (const struct CUmod_st *)o;
-        if (o->kind == MODULE && function >= module->functions && function < module->functions + module->function_count)
+        if (o->kind == MODULE && function >= module->functions &&
+            function < module->functions + module->function_count)
             return o->context == current;
     }
     return false;
 }
 
-static sc_cu_result set_attribute(sc_cu_function function, sc_cu_function_attribute which, int value)
+static sc_cu_result set_attribute(sc_cu_function function, sc_cu_function_attribute which,
+                                  int value)
 {
     if (!is_function(function))
         return RESULT_INVALID_HANDLE;
@@ -571,18 +597,19 @@ static bool run_launch(void *data, char *why, size_t room)
     void *params[256];
     for (int i = 0; i < l->kernel->param_count; i++)
         params[i] = (void *)(uintptr_t)&l->values[i];
-    sc_machine_launch run = {.module = l->code,
-                             .entry = l->kernel->name,
-                             .blocks = l->blocks,
-                             .threads = l->threads,
-                             .shared_bytes = l->shared_bytes,
-                             .params = params,
-                             .bounds_only = true,
-                             .memory = l->memory,
-                             .schedule = (sc_machine_schedule)(the.seed == 0 ? 0 : draw(SC_MACHINE_SCHEDULE_COUNT)),
-                             .copies = (sc_machine_copies)(the.seed == 0 ? 0 : draw(2)),
-                             .order = (sc_machine_order)(the.seed == 0 ? 0 : draw(3)),
-                             .seed = the.random};
+    sc_machine_launch run = {
+        .module = l->code,
+        .entry = l->kernel->name,
+        .blocks = l->blocks,
+        .threads = l->threads,
+        .shared_bytes = l->shared_bytes,
+        .params = params,
+        .bounds_only = true,
+        .memory = l->memory,
+        .schedule = (sc_machine_schedule)(the.seed == 0 ? 0 : draw(SC_MACHINE_SCHEDULE_COUNT)),
+        .copies = (sc_machine_copies)(the.seed == 0 ? 0 : draw(2)),
+        .order = (sc_machine_order)(the.seed == 0 ? 0 : draw(3)),
+        .seed = the.random};
     the.launches++;
     if (sc_machine_run(&run, &report))
         return true;
@@ -590,21 +617,24 @@ static bool run_launch(void *data, char *why, size_t room)
     return false;
 }
 
-static sc_cu_result put_launch(sc_cu_function function, int64_t blocks, unsigned threads, unsigned shared_bytes, sc_cu_stream stream,
-                               void **arguments)
+static sc_cu_result put_launch(sc_cu_function function, int64_t blocks, unsigned threads,
+                               unsigned shared_bytes, sc_cu_stream stream, void **arguments)
 {
     static const sc_stub_work work = {.name = "cuLaunchKernel", .run = run_launch};
     if (!is_function(function) || !is_live(stream, STREAM))
         return RESULT_INVALID_HANDLE;
-    if (blocks < 1 || blocks > INT32_MAX || threads < 1 || threads > 1024 || shared_bytes > function->dynamic_shared || arguments == NULL)
+    if (blocks < 1 || blocks > INT32_MAX || threads < 1 || threads > 1024 ||
+        shared_bytes > function->dynamic_shared || arguments == NULL)
         return RESULT_INVALID_VALUE;
     if (!make(function->module->code))
         return RESULT_INVALID_IMAGE;
     if ((int)threads > function->kernel->max_threads)
         return RESULT_LAUNCH_OUT_OF_RESOURCES;
-    size_t count = (size_t)function->kernel->param_count, bytes = sizeof(launch) + count * sizeof(uint64_t);
+    size_t count = (size_t)function->kernel->param_count,
+           bytes = sizeof(launch) + count * sizeof(uint64_t);
     launch *l = must_have(calloc(1, bytes));
-    *l = (launch){function->module->code, function->kernel, current->memory, blocks, threads, shared_bytes};
+    *l = (launch){
+        function->module->code, function->kernel, current->memory, blocks, threads, shared_bytes};
     for (size_t i = 0; i < count; i++)
         memcpy(&l->values[i], arguments[i], sizeof l->values[i]);
     sc_cu_result result = put(stream, &work, l, bytes);
@@ -612,11 +642,15 @@ static sc_cu_result put_launch(sc_cu_function function, int64_t blocks, unsigned
     return result;
 }
 
-sc_cu_result cuLaunchKernel(sc_cu_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
-                            unsigned block_z, unsigned shared_bytes, sc_cu_stream stream, void **arguments, void **extra)
+sc_cu_result cuLaunchKernel(sc_cu_function function, unsigned grid_x, unsigned grid_y,
+                            unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
+                            unsigned shared_bytes, sc_cu_stream stream, void **arguments,
+                            void **extra)
 {
     bool is_flat = grid_y == 1 && grid_z == 1 && block_y == 1 && block_z == 1 && extra == NULL;
-    CALL(IN_CONTEXT, is_flat ? put_launch(function, grid_x, block_x, shared_bytes, stream, arguments) : (sc_cu_result)RESULT_INVALID_VALUE);
+    CALL(IN_CONTEXT, is_flat
+                         ? put_launch(function, grid_x, block_x, shared_bytes, stream, arguments)
+                         : (sc_cu_result)RESULT_INVALID_VALUE);
 }
 
 /* ---- copies ---- */
@@ -631,7 +665,8 @@ typedef struct copy {
 /* Pages that are given back are zeros when they are touched again. */
 static void clear(char *to, size_t bytes)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), before = (page - (uintptr_t)to % page) % page, whole = (bytes - before) / page * page;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), before = (page - (uintptr_t)to % page) % page,
+           whole = (bytes - before) / page * page;
     memset(to, 0, before);
     madvise(to + before, whole, MADV_DONTNEED);
     memset(to + before + whole, 0, bytes - before - whole);
@@ -653,7 +688,8 @@ static bool run_copy(void *data, char *why, size_t room)
 }
 
 /* Pageable memory is read before the call returns, and written before it does. */
-static sc_cu_result put_copy(sc_cu_stream stream, bool from_host, bool to_host, copy c, const char *name)
+static sc_cu_result put_copy(sc_cu_stream stream, bool from_host, bool to_host, copy c,
+                             const char *name)
 {
     sc_stub_work work = {.name = name, .run = run_copy};
     if (!is_live(stream, STREAM))
@@ -661,8 +697,8 @@ static sc_cu_result put_copy(sc_cu_stream stream, bool from_host, bool to_host, 
     if ((!to_host && allocation_of(MEMORY, c.to, c.bytes) == NULL) ||
         (c.from != NULL && !from_host && allocation_of(MEMORY, c.from, c.bytes) == NULL))
         return RESULT_INVALID_VALUE;
-    bool is_pageable =
-        (from_host && allocation_of(PINNED, c.from, c.bytes) == NULL) || (to_host && allocation_of(PINNED, c.to, c.bytes) == NULL);
+    bool is_pageable = (from_host && allocation_of(PINNED, c.from, c.bytes) == NULL) ||
+                       (to_host && allocation_of(PINNED, c.to, c.bytes) == NULL);
     if (is_pageable && stream->capture != NULL) {
         stream->capture->is_invalid = true;
         return RESULT_CAPTURE_UNSUPPORTED;
@@ -673,27 +709,37 @@ static sc_cu_result put_copy(sc_cu_stream stream, bool from_host, bool to_host, 
 
 #define AT(address) ((char *)(uintptr_t)(address))
 
-sc_cu_result cuMemcpyHtoDAsync_v2(sc_cu_address to, const void *from, size_t bytes, sc_cu_stream stream)
+sc_cu_result cuMemcpyHtoDAsync_v2(sc_cu_address to, const void *from, size_t bytes,
+                                  sc_cu_stream stream)
 {
-    CALL(IN_CONTEXT, put_copy(stream, true, false, (copy){.to = AT(to), .from = from, .bytes = bytes}, __func__));
+    CALL(IN_CONTEXT, put_copy(stream, true, false,
+                              (copy){.to = AT(to), .from = from, .bytes = bytes}, __func__));
 }
 
 sc_cu_result cuMemcpyDtoHAsync_v2(void *to, sc_cu_address from, size_t bytes, sc_cu_stream stream)
 {
-    CALL(IN_CONTEXT, put_copy(stream, false, true, (copy){.to = to, .from = AT(from), .bytes = bytes}, __func__));
+    CALL(IN_CONTEXT, put_copy(stream, false, true,
+                              (copy){.to = to, .from = AT(from), .bytes = bytes}, __func__));
 }
 
-sc_cu_result cuMemcpyDtoDAsync_v2(sc_cu_address to, sc_cu_address from, size_t bytes, sc_cu_stream stream)
+sc_cu_result cuMemcpyDtoDAsync_v2(sc_cu_address to, sc_cu_address from, size_t bytes,
+                                  sc_cu_stream stream)
 {
-    CALL(IN_CONTEXT, put_copy(stream, false, false, (copy){.to = AT(to), .from = AT(from), .bytes = bytes}, __func__));
+    CALL(IN_CONTEXT, put_copy(stream, false, false,
+                              (copy){.to = AT(to), .from = AT(from), .bytes = bytes}, __func__));
 }
 
-sc_cu_result cuMemsetD8Async(sc_cu_address to, unsigned char value, size_t count, sc_cu_stream stream)
+sc_cu_result cuMemsetD8Async(sc_cu_address to, unsigned char value, size_t count,
+                             sc_cu_stream stream)
 {
-    CALL(IN_CONTEXT, put_copy(stream, false, false, (copy){.to = AT(to), .bytes = count, .value = value, .width = 1}, __func__));
+    CALL(IN_CONTEXT,
+         put_copy(stream, false, false,
+                  (copy){.to = AT(to), .bytes = count, .value = value, .width = 1}, __func__));
 }
 
 sc_cu_result cuMemsetD32Async(sc_cu_address to, unsigned value, size_t count, sc_cu_stream stream)
 {
-    CALL(IN_CONTEXT, put_copy(stream, false, false, (copy){.to = AT(to), .bytes = 4 * count, .value = value, .width = 4}, __func__));
+    CALL(IN_CONTEXT,
+         put_copy(stream, false, false,
+                  (copy){.to = AT(to), .bytes = 4 * count, .value = value, .width = 4}, __func__));
 }

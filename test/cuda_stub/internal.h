@@ -34,7 +34,17 @@ enum {
 enum { MAX_GPUS = 16, MAX_ENTRIES = 256 };
 
 /* ---- objects: what handles point to ---- */
-typedef enum object_kind { CONTEXT, MODULE, MEMORY, PINNED, STREAM, EVENT, GRAPH, GRAPH_EXEC, OBJECT_KINDS } object_kind;
+typedef enum object_kind {
+    CONTEXT,
+    MODULE,
+    MEMORY,
+    PINNED,
+    STREAM,
+    EVENT,
+    GRAPH,
+    GRAPH_EXEC,
+    OBJECT_KINDS
+} object_kind;
 
 typedef struct object {
     object_kind kind;
@@ -149,7 +159,8 @@ typedef struct stub {
     int gpus, major, minor, driver, mode, shared_kib;
     size_t memory;
     uint64_t seed, random;
-    bool is_guarded; /* the host cannot touch device memory: in one order of four, since it takes its time */
+    /* the host cannot touch device memory: in one order of four, since it takes its time */
+    bool is_guarded;
     sc_cu_context primary[MAX_GPUS];
     object *objects;
     sc_cu_stream streams; /* with those that are destroyed and not empty */

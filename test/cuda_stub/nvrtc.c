@@ -1,8 +1,9 @@
-/* NVRTC's stub ($SHARDC_NVRTC names it): what stands behind sc_cuda_machine_text is given back as "machine code" and "PTX" that the
- * driver's stub takes, which compiles it. The log says of every entry what ptxas would: 32 registers, nothing spilled.
+/* NVRTC's stub ($SHARDC_NVRTC names it): what stands behind sc_cuda_machine_text is given back as
+ * "machine code" and "PTX" that the driver's stub takes, which compiles it. The log says of every
+ * entry what ptxas would: 32 registers, nothing spilled.
  *
- * As NVRTC it refuses options that it does not know, and sources with a line of #error; those with the text that $SHARDC_STUB_REFUSE
- * names, too. */
+ * As NVRTC it refuses options that it does not know, and sources with a line of #error; those with
+ * the text that $SHARDC_STUB_REFUSE names, too. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,8 @@ static void add_log(sc_nvrtc_program program, const char *format, const char *a,
         program->log_room = 2 * program->log_room + more + 1;
         program->log = must_have(realloc(program->log, program->log_room));
     }
-    int added = snprintf(program->log + program->log_length, program->log_room - program->log_length, format, a, b);
+    int added = snprintf(program->log + program->log_length,
+                         program->log_room - program->log_length, format, a, b);
     program->log_length += added < 0 ? 0 : (size_t)added;
 }
 
@@ -73,8 +75,9 @@ const char *nvrtcGetErrorString(sc_nvrtc_result result)
     }
 }
 
-sc_nvrtc_result nvrtcCreateProgram(sc_nvrtc_program *out, const char *source, const char *name, int header_count,
-                                   const char *const *headers, const char *const *header_names)
+sc_nvrtc_result nvrtcCreateProgram(sc_nvrtc_program *out, const char *source, const char *name,
+                                   int header_count, const char *const *headers,
+                                   const char *const *header_names)
 {
     (void)headers, (void)header_names;
     if (source == NULL || header_count != 0)
@@ -118,7 +121,8 @@ static bool is_known(const char *option)
     return false;
 }
 
-static bool read_options(sc_nvrtc_program program, int count, const char *const *options, architecture *out)
+static bool read_options(sc_nvrtc_program program, int count, const char *const *options,
+                         architecture *out)
 {
     static const char key[] = "--gpu-architecture=";
     *out = (architecture){.capability = 75, .is_virtual = true};
@@ -128,7 +132,8 @@ static bool read_options(sc_nvrtc_program program, int count, const char *const 
             continue;
         bool is_ours = strncmp(options[i], key, strlen(key)) == 0;
         out->is_virtual = is_ours && strncmp(value, "compute_", 8) == 0;
-        if (!is_ours || sscanf(value, out->is_virtual ? "compute_%d%1s" : "sm_%d%1s", &out->capability, out->special) < 1) {
+        if (!is_ours || sscanf(value, out->is_virtual ? "compute_%d%1s" : "sm_%d%1s",
+                               &out->capability, out->special) < 1) {
             add_log(program, "nvrtc: error: unrecognized option %s found\n%s", options[i], "");
             return false;
         }
@@ -160,7 +165,8 @@ static char *with_header(const char *format, const architecture *of, const char 
     return made;
 }
 
-sc_nvrtc_result nvrtcCompileProgram(sc_nvrtc_program program, int option_count, const char *const *options)
+sc_nvrtc_result nvrtcCompileProgram(sc_nvrtc_program program, int option_count,
+                                    const char *const *options)
 {
     char words[256], target[32];
     architecture of;
@@ -182,7 +188,8 @@ sc_nvrtc_result nvrtcCompileProgram(sc_nvrtc_program program, int option_count, 
         return SC_NVRTC_COMPILATION;
     }
     if (!has_machine) {
-        add_log(program, "%s(1): error: the text does not begin with sc_cuda_machine_text%s\n", program->name, "");
+        add_log(program, "%s(1): error: the text does not begin with sc_cuda_machine_text%s\n",
+                program->name, "");
         return SC_NVRTC_COMPILATION;
     }
     sc_machine_module *module = sc_machine_declare(&text, 1, &report);
@@ -192,9 +199,12 @@ sc_nvrtc_result nvrtcCompileProgram(sc_nvrtc_program program, int option_count, 
     }
     snprintf(target, sizeof target, "sm_%d%s", of.capability, of.special);
     for (uint32_t k = 0; k < sc_machine_kernel_count(module) && !of.is_virtual; k++) {
-        add_log(program, "ptxas info    : Compiling entry function '%s' for '%s'\n", sc_machine_kernel_at(module, k)->name, target);
-        add_log(program, "ptxas info    : Function properties for %s\n%s", sc_machine_kernel_at(module, k)->name,
-                "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\nptxas info    : Used 32 registers\n");
+        add_log(program, "ptxas info    : Compiling entry function '%s' for '%s'\n",
+                sc_machine_kernel_at(module, k)->name, target);
+        add_log(program, "ptxas info    : Function properties for %s\n%s",
+                sc_machine_kernel_at(module, k)->name,
+                "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\nptxas info    "
+                ": Used 32 registers\n");
     }
     sc_machine_unload(module);
     program->cubin = of.is_virtual ? NULL : with_header(SC_STUB_CUBIN, &of, text);

@@ -1,6 +1,7 @@
-/* Streams and events. What is on streams runs when a call waits for it, by whichever thread does, with the lock held: one thing at a time.
- * A wait stands for a record that was put before it, so what may run next is never nothing, but where work says that it is not ready: then
- * other threads (or processes) must come first. */
+/* Streams and events. What is on streams runs when a call waits for it, by whichever thread does,
+ * with the lock held: one thing at a time. A wait stands for a record that was put before it, so
+ * what may run next is never nothing, but where work says that it is not ready: then other threads
+ * (or processes) must come first. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,10 +10,10 @@
 
 #include "test/cuda_stub/internal.h"
 
-#define CALL(flags, work)                                                                                                                  \
-    do {                                                                                                                                   \
-        sc_cu_result entered = enter(__func__, flags);                                                                                     \
-        return leave(entered != SC_CU_SUCCESS ? entered : (sc_cu_result)(work));                                                           \
+#define CALL(flags, work)                                                                          \
+    do {                                                                                           \
+        sc_cu_result entered = enter(__func__, flags);                                             \
+        return leave(entered != SC_CU_SUCCESS ? entered : (sc_cu_result)(work));                   \
     } while (0)
 
 /* ---- records and work ---- */
@@ -99,7 +100,8 @@ void drop_stream(sc_cu_stream stream)
 static void run_first(sc_cu_stream stream)
 {
     op *o = stream->first;
-    if (o->kind == OP_WORK && the.broken == SC_CU_SUCCESS && run_work(o) && o->work.goes_on != NULL && o->work.goes_on(o->data))
+    if (o->kind == OP_WORK && the.broken == SC_CU_SUCCESS && run_work(o) &&
+        o->work.goes_on != NULL && o->work.goes_on(o->data))
         return;
     stream->first = o->next;
     if (stream->first == NULL)
@@ -128,7 +130,8 @@ static sc_cu_stream any_stream(void)
 /* The stream that has to go on for this one to, no other; NULL: it cannot. */
 static sc_cu_stream needed_stream(sc_cu_stream stream)
 {
-    while (stream != NULL && stream->first != NULL && stream->first->kind == OP_WAIT && !stream->first->record->is_done)
+    while (stream != NULL && stream->first != NULL && stream->first->kind == OP_WAIT &&
+           !stream->first->record->is_done)
         stream = stream->first->record->stream;
     return stream != NULL && is_ready(stream->first) ? stream : NULL;
 }
@@ -167,7 +170,8 @@ static void wait_for_others(void)
 static sc_cu_result drain(sc_cu_stream stream, const record *r)
 {
     open_memory(true);
-    while (the.broken == SC_CU_SUCCESS && (r != NULL ? !r->is_done : is_live(stream, STREAM) && stream->first != NULL)) {
+    while (the.broken == SC_CU_SUCCESS &&
+           (r != NULL ? !r->is_done : is_live(stream, STREAM) && stream->first != NULL)) {
         if (!step(r != NULL ? r->stream : stream))
             wait_for_others();
     }
@@ -221,11 +225,17 @@ static void append(sc_cu_stream stream, op *o)
 sc_cu_result put(sc_cu_stream stream, const sc_stub_work *work, const void *data, size_t bytes)
 {
     op *o = must_have(calloc(1, sizeof *o));
-    *o = (op){.kind = OP_WORK, .work = *work, .data = must_have(malloc(bytes + 1)), .bytes = bytes, .context = current};
+    *o = (op){.kind = OP_WORK,
+              .work = *work,
+              .data = must_have(malloc(bytes + 1)),
+              .bytes = bytes,
+              .context = current};
     memcpy(o->data, data, bytes);
-    sc_cu_result result = !is_live(stream, STREAM) || stream->base.context != current ? (sc_cu_result)RESULT_INVALID_HANDLE
-                          : stream->capture != NULL && stream->capture->is_invalid    ? (sc_cu_result)RESULT_CAPTURE_INVALIDATED
-                                                                                      : the.broken;
+    sc_cu_result result = !is_live(stream, STREAM) || stream->base.context != current
+                              ? (sc_cu_result)RESULT_INVALID_HANDLE
+                          : stream->capture != NULL && stream->capture->is_invalid
+                              ? (sc_cu_result)RESULT_CAPTURE_INVALIDATED
+                              : the.broken;
     if (result != SC_CU_SUCCESS) {
         op_free(o);
         return result;
@@ -239,7 +249,8 @@ sc_cu_result put(sc_cu_stream stream, const sc_stub_work *work, const void *data
     return the.broken;
 }
 
-sc_cu_result sc_stub_enqueue(sc_cu_stream stream, const sc_stub_work *work, const void *data, size_t bytes)
+sc_cu_result sc_stub_enqueue(sc_cu_stream stream, const sc_stub_work *work, const void *data,
+                             size_t bytes)
 {
     pthread_mutex_lock(&the.lock);
     sc_cu_result result = put(stream, work, data, bytes);
@@ -319,7 +330,8 @@ sc_cu_result cuStreamSynchronize(sc_cu_stream stream)
 static void run_a_little(sc_cu_stream towards)
 {
     open_memory(true);
-    for (uint64_t steps = draw(16); steps > 0 && the.broken == SC_CU_SUCCESS && step(towards); steps--) {
+    for (uint64_t steps = draw(16); steps > 0 && the.broken == SC_CU_SUCCESS && step(towards);
+         steps--) {
     }
     open_memory(false);
 }
@@ -330,7 +342,9 @@ static sc_cu_result query_stream(sc_cu_stream stream)
     if (result != SC_CU_SUCCESS)
         return result;
     run_a_little(stream);
-    return the.broken != SC_CU_SUCCESS ? the.broken : stream->first == NULL ? SC_CU_SUCCESS : SC_CU_NOT_READY;
+    return the.broken != SC_CU_SUCCESS ? the.broken
+           : stream->first == NULL     ? SC_CU_SUCCESS
+                                       : SC_CU_NOT_READY;
 }
 
 sc_cu_result cuStreamQuery(sc_cu_stream stream)
@@ -340,7 +354,8 @@ sc_cu_result cuStreamQuery(sc_cu_stream stream)
 
 /* ---- functions of the host ---- */
 
-/* It runs on a thread of its own, without the lock, when its turn comes; the stream goes on when it is back. */
+/* It runs on a thread of its own, without the lock, when its turn comes; the stream goes on when it
+ * is back. */
 typedef struct host_call {
     sc_cu_host_function function;
     void *data;
@@ -390,8 +405,10 @@ static void drop_host_call(void *data)
 /* Not in captures: nobody asks for it. */
 static sc_cu_result put_host_call(sc_cu_stream stream, sc_cu_host_function function, void *data)
 {
-    static const sc_stub_work work = {
-        .name = "cuLaunchHostFunc", .is_ready = is_host_call_over, .run = run_nothing, .drop = drop_host_call};
+    static const sc_stub_work work = {.name = "cuLaunchHostFunc",
+                                      .is_ready = is_host_call_over,
+                                      .run = run_nothing,
+                                      .drop = drop_host_call};
     if (!is_live(stream, STREAM))
         return RESULT_INVALID_HANDLE;
     if (function == NULL || stream->capture != NULL)
@@ -437,7 +454,8 @@ sc_cu_result cuEventDestroy_v2(sc_cu_event event)
 
 static sc_cu_result record_event(sc_cu_event event, sc_cu_stream stream)
 {
-    if (!is_live(event, EVENT) || !is_live(stream, STREAM) || event->base.context != stream->base.context)
+    if (!is_live(event, EVENT) || !is_live(stream, STREAM) ||
+        event->base.context != stream->base.context)
         return RESULT_INVALID_HANDLE;
     if (stream->capture != NULL && stream->capture->is_invalid)
         return RESULT_CAPTURE_INVALIDATED;
@@ -555,8 +573,9 @@ sc_cu_result cuEventSynchronize(sc_cu_event event)
 
 static sc_cu_result elapsed(float *milliseconds, sc_cu_event begin, sc_cu_event end)
 {
-    if (!is_live(begin, EVENT) || !is_live(end, EVENT) || ((begin->flags | end->flags) & SC_CU_EVENT_NO_TIMING) != 0 ||
-        begin->latest == NULL || end->latest == NULL)
+    if (!is_live(begin, EVENT) || !is_live(end, EVENT) ||
+        ((begin->flags | end->flags) & SC_CU_EVENT_NO_TIMING) != 0 || begin->latest == NULL ||
+        end->latest == NULL)
         return RESULT_INVALID_HANDLE;
     if (!begin->latest->is_done || !end->latest->is_done)
         return SC_CU_NOT_READY;

@@ -1,13 +1,14 @@
-/* Loaded before a program (LD_PRELOAD), it makes system calls on files fail: those that change something at paths that contain
- * $SHARDC_FAULT_AT are counted (write, fsync, open that creates, rename, mkdir, unlink, rmdir, truncate), and the $SHARDC_FAULT_CALL-th,
- * from 1, is what $SHARDC_FAULT says:
+/* Loaded before a program (LD_PRELOAD), it makes system calls on files fail: those that change
+ * something at paths that contain $SHARDC_FAULT_AT are counted (write, fsync, open that creates,
+ * rename, mkdir, unlink, rmdir, truncate), and the $SHARDC_FAULT_CALL-th, from 1, is what
+ * $SHARDC_FAULT says:
  *
  *     kill     the process ends instead of the call
- *     half     of a write only the first half is done, and then the process ends; of other calls all
- *     ENOSPC, EIO   the call fails, and every later write with it
+ *     half     of a write only the first half is done, and then the process ends; of other calls
+ * all ENOSPC, EIO   the call fails, and every later write with it
  *
- * $SHARDC_FAULT_FREE: so many bytes are free there. $SHARDC_FAULT_EXCHANGE=no: names are never exchanged (renameat2), as on file systems
- * that cannot.
+ * $SHARDC_FAULT_FREE: so many bytes are free there. $SHARDC_FAULT_EXCHANGE=no: names are never
+ * exchanged (renameat2), as on file systems that cannot.
  *
  * At the end the number of calls is written to $SHARDC_FAULT_COUNT, where that is given. */
 #define _GNU_SOURCE
@@ -70,7 +71,8 @@ static bool fails(bool is_write)
 
 static bool ends_halfway(void)
 {
-    return strcmp(setting("SHARDC_FAULT"), "half") == 0 && calls == atol(setting("SHARDC_FAULT_CALL"));
+    return strcmp(setting("SHARDC_FAULT"), "half") == 0 &&
+           calls == atol(setting("SHARDC_FAULT_CALL"));
 }
 
 #define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
@@ -106,17 +108,17 @@ ssize_t pwrite(int file, const void *bytes, size_t length, off_t at)
 }
 
 /* The call, and the end of the process after it where that is asked for. */
-#define AROUND(watched, call)                                                                                                              \
-    do {                                                                                                                                   \
-        if (!(watched))                                                                                                                    \
-            return call;                                                                                                                   \
-        if (fails(false))                                                                                                                  \
-            return -1;                                                                                                                     \
-        int result = call, reason = errno;                                                                                                 \
-        if (ends_halfway())                                                                                                                \
-            end_process();                                                                                                                 \
-        errno = reason;                                                                                                                    \
-        return result;                                                                                                                     \
+#define AROUND(watched, call)                                                                      \
+    do {                                                                                           \
+        if (!(watched))                                                                            \
+            return call;                                                                           \
+        if (fails(false))                                                                          \
+            return -1;                                                                             \
+        int result = call, reason = errno;                                                         \
+        if (ends_halfway())                                                                        \
+            end_process();                                                                         \
+        errno = reason;                                                                            \
+        return result;                                                                             \
     } while (0)
 
 int fsync(int file)

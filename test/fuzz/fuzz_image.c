@@ -1,4 +1,5 @@
-/* Any body under a right header is refused with a reason, or is an image that is written the same way again and can be printed. */
+/* Any body under a right header is refused with a reason, or is an image that is written the same
+ * way again and can be printed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *body, size_t size)
         memcpy(bytes + HEADER, body, size);
     sc_arena_init(&arena, no_memory, NULL);
     sc_image *image = sc_image_read(bytes, HEADER + size + 1, &arena, &error);
-    if ((image == NULL) != (error.status == SHARDC_ERROR_DATA) || (image == NULL) != (error.text[0] != 0))
+    if ((image == NULL) != (error.status == SHARDC_ERROR_DATA) ||
+        (image == NULL) != (error.text[0] != 0))
         abort();
     if (image != NULL) {
         sc_strbuf_init(&again, &arena);

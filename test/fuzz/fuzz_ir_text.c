@@ -1,4 +1,5 @@
-/* Any bytes: the IR parser refuses them or makes a module whose text reads back to the same text. Seeds: test/ir. */
+/* Any bytes: the IR parser refuses them or makes a module whose text reads back to the same text.
+ * Seeds: test/ir. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -36,7 +37,8 @@ static void round_trip(sc_context *context, void *user)
     }
     const char *text = printed(m, false);
     sc_module *again = sc_parse_module(context, "printed", text, strlen(text));
-    if (again == NULL || strcmp(printed(again, false), text) != 0 || strcmp(printed(again, true), printed(m, true)) != 0)
+    if (again == NULL || strcmp(printed(again, false), text) != 0 ||
+        strcmp(printed(again, true), printed(m, true)) != 0)
         abort();
     sc_verify_module(again, "reading");
 }

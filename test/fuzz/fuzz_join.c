@@ -1,6 +1,7 @@
-/* Any bytes that a stranger sends to a port where ranks meet, and any that come back at the end of a meeting: only who knows the secret, is
- * of this job and was started alike is let in. The first byte says what the others are; codes are computed, so that what is behind them is
- * reached, too. */
+/* Any bytes that a stranger sends to a port where ranks meet, and any that come back at the end of
+ * a meeting: only who knows the secret, is of this job and was started alike is let in. The first
+ * byte says what the others are; codes are computed, so that what is behind them is reached, too.
+ */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,14 +29,16 @@ static const char started_with[] = "program 5\n--seed 7\n--steps 12\n";
 static int connection(const uint8_t *bytes, size_t size, int *far)
 {
     int pair[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0 || send(pair[1], bytes, size, 0) != (ssize_t)size)
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0 ||
+        send(pair[1], bytes, size, 0) != (ssize_t)size)
         abort();
     shutdown(pair[1], SHUT_WR);
     *far = pair[1];
     return pair[0];
 }
 
-static void sign_join(const meeting *m, const stranger *s, uint8_t *bytes, size_t size, unsigned flags)
+static void sign_join(const meeting *m, const stranger *s, uint8_t *bytes, size_t size,
+                      unsigned flags)
 {
     join_message j;
     if (size < sizeof j)
@@ -45,7 +48,8 @@ static void sign_join(const meeting *m, const stranger *s, uint8_t *bytes, size_
         j.text_bytes = (uint32_t)(size - sizeof j);
     size_t text_bytes = j.text_bytes < size - sizeof j ? j.text_bytes : size - sizeof j;
     if ((flags & IS_SIGNED) != 0)
-        sc_meet_code(m, "join", s->nonce, &j, offsetof(join_message, code), bytes + sizeof j, text_bytes, j.code);
+        sc_meet_code(m, "join", s->nonce, &j, offsetof(join_message, code), bytes + sizeof j,
+                     text_bytes, j.code);
     memcpy(bytes, &j, sizeof j);
 }
 
@@ -58,10 +62,12 @@ static bool is_ours(const meeting *m, const uint8_t *bytes, size_t size, unsigne
     memcpy(&j, bytes, sizeof j);
     size_t text_bytes = strlen(m->started_with);
     bool is_alike =
-        m->rank > 0 || (j.text_bytes <= size - sizeof j && strnlen((const char *)bytes + sizeof j, j.text_bytes) == text_bytes &&
+        m->rank > 0 || (j.text_bytes <= size - sizeof j &&
+                        strnlen((const char *)bytes + sizeof j, j.text_bytes) == text_bytes &&
                         memcmp(bytes + sizeof j, m->started_with, text_bytes) == 0);
-    return is_alike && j.magic == MEET_MAGIC && j.version == MEET_VERSION && j.size == m->size && j.to == m->rank && j.rank > m->rank &&
-           j.rank < m->size && memcmp(j.job, m->job, sizeof m->job) == 0;
+    return is_alike && j.magic == MEET_MAGIC && j.version == MEET_VERSION && j.size == m->size &&
+           j.to == m->rank && j.rank > m->rank && j.rank < m->size &&
+           memcmp(j.job, m->job, sizeof m->job) == 0;
 }
 
 static void join(meeting *m, uint8_t *bytes, size_t size, unsigned flags)
@@ -72,7 +78,8 @@ static void join(meeting *m, uint8_t *bytes, size_t size, unsigned flags)
     sign_join(m, m->strangers, bytes, size, flags);
     m->stranger_count = (flags & COMES_TWICE) != 0 ? 2 : 1;
     for (uint32_t i = 0; i < m->stranger_count; i++) {
-        m->strangers[i] = (stranger){.socket = connection(bytes, size, &far[i]), .since_ms = sc_milliseconds()};
+        m->strangers[i] =
+            (stranger){.socket = connection(bytes, size, &far[i]), .since_ms = sc_milliseconds()};
     }
     m->deadline = sc_milliseconds() + WAIT_MS;
     if (sc_meet_wait_for_joins(m, m->rank + 1, &error) == SHARDC_OK && m->rank == 0)
@@ -94,7 +101,8 @@ static void read_end(meeting *m, uint8_t *bytes, size_t size, unsigned flags)
     int far;
     if ((flags & IS_SIGNED) != 0 && size >= sizeof end) {
         memcpy(&end, bytes, sizeof end);
-        sc_meet_code(m, "end", m->nonces[0], &end, offsetof(welcome_message, code), NULL, 0, end.code);
+        sc_meet_code(m, "end", m->nonces[0], &end, offsetof(welcome_message, code), NULL, 0,
+                     end.code);
         memcpy(bytes, &end, sizeof end);
     }
     m->sockets[0] = connection(bytes, size, &far);

@@ -1,5 +1,6 @@
-/* Any bytes: the parser of kernels refuses them or makes a kernel whose text reads back to the same text. If it verifies, it runs without
- * leaving its arguments, and simplified it verifies and stores the same. Seeds: kernels of test/unit/helpers/kernel_case.h. */
+/* Any bytes: the parser of kernels refuses them or makes a kernel whose text reads back to the same
+ * text. If it verifies, it runs without leaving its arguments, and simplified it verifies and
+ * stores the same. Seeds: kernels of test/unit/helpers/kernel_case.h. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -61,7 +62,8 @@ static double **arguments(const sc_kernel *k)
         size_t bytes = bytes_of(&k->args.data[a]);
         args[a] = sc_arena_alloc(&k->context->arena, bytes);
         for (size_t i = 0; i < bytes / sizeof(double); i++)
-            args[a][i] = (double)((i * 2654435761u >> 7) % (k->args.data[a].dtype == SC_DTYPE_bool ? 2 : 4));
+            args[a][i] =
+                (double)((i * 2654435761u >> 7) % (k->args.data[a].dtype == SC_DTYPE_bool ? 2 : 4));
     }
     return args;
 }

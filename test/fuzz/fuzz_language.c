@@ -1,5 +1,5 @@
-/* Any bytes parse without a crash. What parses without an error is formatted; the result parses to the same tree and the same comments,
- * and formatting it again changes nothing. */
+/* Any bytes parse without a crash. What parses without an error is formatted; the result parses to
+ * the same tree and the same comments, and formatting it again changes nothing. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,18 +49,21 @@ static bool equal(const sc_strbuf *a, const sc_strbuf *b)
     return a->length == b->length && memcmp(a->data, b->data, a->length) == 0;
 }
 
-static bool same_comment(const sc_file *a, const sc_comment *x, const sc_file *b, const sc_comment *y)
+static bool same_comment(const sc_file *a, const sc_comment *x, const sc_file *b,
+                         const sc_comment *y)
 {
     uint32_t length = x->loc.end - x->loc.begin;
     return length == y->loc.end - y->loc.begin &&
-           memcmp(a->source->text + (x->loc.begin - a->source->base), b->source->text + (y->loc.begin - b->source->base), length) == 0;
+           memcmp(a->source->text + (x->loc.begin - a->source->base),
+                  b->source->text + (y->loc.begin - b->source->base), length) == 0;
 }
 
 static void compare_comments(const sc_file *a, const sc_file *b)
 {
     check(a->comments.count == b->comments.count, "formatting changed the number of comments");
     for (uint32_t i = 0; i < a->comments.count; i++)
-        check(same_comment(a, &a->comments.data[i], b, &b->comments.data[i]), "formatting changed a comment");
+        check(same_comment(a, &a->comments.data[i], b, &b->comments.data[i]),
+              "formatting changed a comment");
 }
 
 static void work(sc_context *context, void *user)

@@ -1,5 +1,6 @@
-/* Any text as a program, or as plans and weights maps for a small model, goes through everything up to the per-rank programs, and through
- * every line of its weights maps. What does not compile says why; what compiles verifies after each pass. */
+/* Any text as a program, or as plans and weights maps for a small model, goes through everything up
+ * to the per-rank programs, and through every line of its weights maps. What does not compile says
+ * why; what compiles verifies after each pass. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const char model[] = "lang 1;\n"
-                            "dim B = 4, S = 8, T = alias S, D = 8, F = 12, V = 10, L = 2, K = 2, G = 2, H = (K, G), E = 4;\n"
+                            "dim B = 4, S = 8, T = alias S, D = 8, F = 12, V = 10, L = 2, K = 2, G "
+                            "= 2, H = (K, G), E = 4;\n"
                             "block attention(x[B, S, D]) -> [B, S, D] {\n"
                             "  param wq[D, H, E], wk[D, K, E], wv[D, K, E], wo[H, E, D];\n"
                             "  cache ck[B, T, K, E], cv[B, T, K, E];\n"
@@ -29,9 +31,12 @@ static const char model[] = "lang 1;\n"
                             "model m {\n"
                             "  param tok[V, D];\n"
                             "  sub layers: layer * L;\n"
-                            "  fn trunk(t: i32[B, S]) -> [B, S, D] { x = gather[V](tok, t); repeat L { x = layers(x); } return x; }\n"
-                            "  entry loss(t: i32[B, S], y: i32[B, S]) -> [] { return mean[B, S](xent[V](dot[D](trunk(t), tok), y)); }\n"
-                            "  entry decode(t: i32[B, S]) at pos[B] along S -> [B, V] { return dot[D](last[S](trunk(t)), tok); }\n"
+                            "  fn trunk(t: i32[B, S]) -> [B, S, D] { x = gather[V](tok, t); repeat "
+                            "L { x = layers(x); } return x; }\n"
+                            "  entry loss(t: i32[B, S], y: i32[B, S]) -> [] { return mean[B, "
+                            "S](xent[V](dot[D](trunk(t), tok), y)); }\n"
+                            "  entry decode(t: i32[B, S]) at pos[B] along S -> [B, V] { return "
+                            "dot[D](last[S](trunk(t)), tok); }\n"
                             "}\n";
 
 typedef struct input {
@@ -39,8 +44,8 @@ typedef struct input {
     size_t length;
 } input;
 
-/* Stacks of some thousands of layers are fine but slow, and a mutation makes them easily: such numbers are left out. Larger ones are
- * refused by the compiler, so they stay in. */
+/* Stacks of some thousands of layers are fine but slow, and a mutation makes them easily: such
+ * numbers are left out. Larger ones are refused by the compiler, so they stay in. */
 static bool has_slow_number(const uint8_t *data, size_t size)
 {
     size_t digits = 0;
@@ -70,7 +75,8 @@ static void map_weights(sc_context *context, const sc_compiled *c)
     sc_declarations_weights(c->program, &blocks);
     for (uint32_t i = 0; i < blocks.count; i++) {
         for (uint32_t state = 0; state < c->global->state.count; state++) {
-            const sc_wmap *line = sc_weights_find(context, blocks.data[i], c->global->state.data[state].path);
+            const sc_wmap *line =
+                sc_weights_find(context, blocks.data[i], c->global->state.data[state].path);
             sc_weight_layout layout;
             int64_t index[SC_MAX_RANK] = {0};
             sc_sym name;
@@ -78,8 +84,10 @@ static void map_weights(sc_context *context, const sc_compiled *c)
             if (line == NULL)
                 continue;
             bool fine = sc_wmap_layout(c->program, line, c->global, state, &layout) &&
-                        sc_wmap_tensor_name(c->program, line, blocks.data[i]->model.text, c->global, state, index, &name);
-            check(fine || context->diag.errors > 0 || errors > 0, "a weights line is refused without a message");
+                        sc_wmap_tensor_name(c->program, line, blocks.data[i]->model.text, c->global,
+                                            state, index, &name);
+            check(fine || context->diag.errors > 0 || errors > 0,
+                  "a weights line is refused without a message");
         }
     }
 }

@@ -5,7 +5,8 @@
 /* ---- finding ---- */
 sc_value operand_of(const sc_module *m, sc_op_id op, uint32_t i)
 {
-    return op == SC_NONE || i >= sc_op_at(m, op)->operand_count ? SC_NONE : sc_op_at(m, op)->operands[i];
+    return op == SC_NONE || i >= sc_op_at(m, op)->operand_count ? SC_NONE
+                                                                : sc_op_at(m, op)->operands[i];
 }
 
 sc_value result_of(const sc_module *m, sc_op_id op)
@@ -29,7 +30,8 @@ uint32_t operand_index(const sc_module *m, sc_op_id op, sc_value value)
 sc_op_id find_op(const sc_module *m, sc_func_id func, sc_op_kind kind, const char *scope)
 {
     sc_for_each_op (m, func, op) {
-        if (sc_op_at(m, op)->kind == kind && (scope == NULL || strcmp(sc_text(m->context, sc_op_at(m, op)->scope), scope) == 0))
+        if (sc_op_at(m, op)->kind == kind &&
+            (scope == NULL || strcmp(sc_text(m->context, sc_op_at(m, op)->scope), scope) == 0))
             return op;
     }
     return SC_NONE;
@@ -66,7 +68,8 @@ static sc_op_id op_of_state(const sc_module *m, sc_func_id func, const char *nam
 {
     sc_for_each_op (m, func, op) {
         const sc_op *o = sc_op_at(m, op);
-        if ((sc_op_traits(o) & trait) != 0 && strcmp(sc_text(m->context, sc_op_word(o, SC_ATTR_name)), name) == 0)
+        if ((sc_op_traits(o) & trait) != 0 &&
+            strcmp(sc_text(m->context, sc_op_word(o, SC_ATTR_name)), name) == 0)
             return op;
     }
     return SC_NONE;
@@ -101,11 +104,13 @@ sc_op_id find_maker(const sc_module *m, sc_value value, sc_op_kind kind)
     return SC_NONE;
 }
 
-sc_op_id find_in_phase(const sc_module *m, sc_func_id func, sc_op_kind kind, const char *scope, const char *phase)
+sc_op_id find_in_phase(const sc_module *m, sc_func_id func, sc_op_kind kind, const char *scope,
+                       const char *phase)
 {
     sc_for_each_op (m, func, op) {
         const sc_op *o = sc_op_at(m, op);
-        if (o->kind == kind && strcmp(sc_text(m->context, sc_op_word(o, SC_ATTR_phase)), phase) == 0 &&
+        if (o->kind == kind &&
+            strcmp(sc_text(m->context, sc_op_word(o, SC_ATTR_phase)), phase) == 0 &&
             (scope == NULL || strcmp(sc_text(m->context, o->scope), scope) == 0))
             return op;
     }
@@ -130,7 +135,8 @@ bool read_instead(sc_module *m, sc_func_id func, sc_value old, sc_value fresh, s
 
 bool bypass(sc_module *m, sc_func_id func, sc_op_id op, uint32_t i)
 {
-    return op != SC_NONE && i < sc_op_at(m, op)->result_count && read_instead(m, func, sc_result(m, op, i), operand_of(m, op, i), SC_NONE);
+    return op != SC_NONE && i < sc_op_at(m, op)->result_count &&
+           read_instead(m, func, sc_result(m, op, i), operand_of(m, op, i), SC_NONE);
 }
 
 bool claim(sc_module *m, sc_func_id func, sc_op_id op)
@@ -180,7 +186,8 @@ bool reverse_offset(sc_module *m, sc_op_id op)
 
 bool swap_operands(sc_module *m, sc_op_id op, uint32_t i, uint32_t j)
 {
-    if (op == SC_NONE || sc_op_at(m, op)->operand_count <= j || operand_of(m, op, i) == operand_of(m, op, j))
+    if (op == SC_NONE || sc_op_at(m, op)->operand_count <= j ||
+        operand_of(m, op, i) == operand_of(m, op, j))
         return false;
     sc_value *operands = m->ops.data[op].operands, first = operands[i];
     operands[i] = operands[j];
@@ -188,11 +195,13 @@ bool swap_operands(sc_module *m, sc_op_id op, uint32_t i, uint32_t j)
     return true;
 }
 
-sc_value add_after(sc_module *m, sc_func_id func, sc_op_id like, sc_op_kind kind, sc_value operand, const sc_placement *at)
+sc_value add_after(sc_module *m, sc_func_id func, sc_op_id like, sc_op_kind kind, sc_value operand,
+                   const sc_placement *at)
 {
     const sc_op op = *sc_op_at(m, like);
     sc_type type = sc_type_with_placement(m, m->values.data[operand].type, at);
-    sc_op_id made = sc_op_new(m, func, op.next, kind, &operand, 1, op.attrs, op.attr_count, &type, 1, like);
+    sc_op_id made =
+        sc_op_new(m, func, op.next, kind, &operand, 1, op.attrs, op.attr_count, &type, 1, like);
     return sc_result(m, made, 0);
 }
 
@@ -208,8 +217,10 @@ bool reduce_behind(sc_module *m, sc_func_id func, sc_op_id reduction, sc_op_id r
 {
     if (reduction == SC_NONE || reader == SC_NONE)
         return false;
-    const sc_value reduced = sc_result(m, reduction, 0), raw = operand_of(m, reduction, 0), result = sc_result(m, reader, 0);
-    const sc_placement partial = sc_type_of(m, raw)->placement, whole = sc_type_of(m, result)->placement;
+    const sc_value reduced = sc_result(m, reduction, 0), raw = operand_of(m, reduction, 0),
+                   result = sc_result(m, reader, 0);
+    const sc_placement partial = sc_type_of(m, raw)->placement,
+                       whole = sc_type_of(m, result)->placement;
     for (uint32_t i = 0; i < sc_op_at(m, reader)->operand_count; i++) {
         if (operand_of(m, reader, i) == reduced)
             m->ops.data[reader].operands[i] = raw;
@@ -217,17 +228,19 @@ bool reduce_behind(sc_module *m, sc_func_id func, sc_op_id reduction, sc_op_id r
     m->values.data[result].type = sc_type_with_placement(m, m->values.data[result].type, &partial);
     const sc_op like = *sc_op_at(m, reduction);
     sc_type type = sc_type_with_placement(m, m->values.data[result].type, &whole);
-    sc_op_id made =
-        sc_op_new(m, func, sc_op_at(m, reader)->next, SC_OP_all_reduce, &result, 1, like.attrs, like.attr_count, &type, 1, reduction);
+    sc_op_id made = sc_op_new(m, func, sc_op_at(m, reader)->next, SC_OP_all_reduce, &result, 1,
+                              like.attrs, like.attr_count, &type, 1, reduction);
     return read_instead(m, func, result, sc_result(m, made, 0), made);
 }
 
 /* ---- making ---- */
-sc_value make_before(sc_module *m, sc_op_id before, sc_op_kind kind, sc_value x, sc_value y, sc_type type)
+sc_value make_before(sc_module *m, sc_op_id before, sc_op_kind kind, sc_value x, sc_value y,
+                     sc_type type)
 {
     const sc_value operands[2] = {x, y};
     const sc_op at = *sc_op_at(m, before);
-    sc_op_id made = sc_op_new(m, at.func, before, kind, operands, y == SC_NONE ? 1 : 2, NULL, 0, &type, 1, before);
+    sc_op_id made = sc_op_new(m, at.func, before, kind, operands, y == SC_NONE ? 1 : 2, NULL, 0,
+                              &type, 1, before);
     return sc_result(m, made, 0);
 }
 
@@ -235,7 +248,8 @@ sc_value make_number(sc_module *m, sc_op_id before, double number, sc_type type)
 {
     const sc_attr value = sc_attr_number(SC_ATTR_value, number);
     const sc_op at = *sc_op_at(m, before);
-    sc_op_id made = sc_op_new(m, at.func, before, SC_OP_constant, NULL, 0, &value, 1, &type, 1, before);
+    sc_op_id made =
+        sc_op_new(m, at.func, before, SC_OP_constant, NULL, 0, &value, 1, &type, 1, before);
     return sc_result(m, made, 0);
 }
 
@@ -244,7 +258,9 @@ bool scale_operand(sc_module *m, sc_op_id op, uint32_t i, double factor)
     if (op == SC_NONE || i >= sc_op_at(m, op)->operand_count)
         return false;
     const sc_value old = operand_of(m, op, i);
-    const sc_type scalar = sc_type_intern(m, &(sc_type_info){.dtype = sc_type_of(m, old)->dtype, .placement = sc_placement_replicated()});
+    const sc_type scalar =
+        sc_type_intern(m, &(sc_type_info){.dtype = sc_type_of(m, old)->dtype,
+                                          .placement = sc_placement_replicated()});
     sc_value number = make_number(m, op, factor, scalar);
     sc_value scaled = make_before(m, op, SC_OP_mul, old, number, m->values.data[old].type);
     m->ops.data[op].operands[i] = scaled;
@@ -253,7 +269,8 @@ bool scale_operand(sc_module *m, sc_op_id op, uint32_t i, double factor)
 
 bool read_as_operand(sc_module *m, sc_op_id op, uint32_t i, sc_value value)
 {
-    if (op == SC_NONE || value == SC_NONE || operand_of(m, op, i) == SC_NONE || operand_of(m, op, i) == value)
+    if (op == SC_NONE || value == SC_NONE || operand_of(m, op, i) == SC_NONE ||
+        operand_of(m, op, i) == value)
         return false;
     m->ops.data[op].operands[i] = value;
     return true;

@@ -1,5 +1,5 @@
-/* Finding a place in a finished program and changing it, by the graph API: what mutations are written with. SC_NONE stands for what was
- * not found, and is passed on as false. */
+/* Finding a place in a finished program and changing it, by the graph API: what mutations are
+ * written with. SC_NONE stands for what was not found, and is passed on as false. */
 #ifndef SHARDC_TEST_EDIT_H
 #define SHARDC_TEST_EDIT_H
 
@@ -9,7 +9,8 @@
 /* The first op of a kind in a scope (NULL: anywhere). */
 sc_op_id find_op(const sc_module *m, sc_func_id func, sc_op_kind kind, const char *scope);
 /* The same among the ops of a phase: "backward", "recompute". */
-sc_op_id find_in_phase(const sc_module *m, sc_func_id func, sc_op_kind kind, const char *scope, const char *phase);
+sc_op_id find_in_phase(const sc_module *m, sc_func_id func, sc_op_kind kind, const char *scope,
+                       const char *phase);
 sc_value find_value(const sc_module *m, sc_func_id func, const char *path);
 sc_op_id find_reader(const sc_module *m, sc_func_id func, sc_value value, sc_op_kind kind);
 /* What reads and what writes a state. */
@@ -46,13 +47,15 @@ bool exchange_words(sc_module *m, sc_op_id a, sc_op_id b, sc_attr_key key);
 
 /* ---- making ---- */
 /* Another op on the same operand, right behind. */
-sc_value add_after(sc_module *m, sc_func_id func, sc_op_id like, sc_op_kind kind, sc_value operand, const sc_placement *at);
+sc_value add_after(sc_module *m, sc_func_id func, sc_op_id like, sc_op_kind kind, sc_value operand,
+                   const sc_placement *at);
 /* reader(all_reduce(x)) becomes all_reduce(reader(x)). */
 bool reduce_behind(sc_module *m, sc_func_id func, sc_op_id reduction, sc_op_id reader);
 /* An all_reduce of result i of a reduction, for its readers. */
 bool reduce_twice(sc_module *m, sc_func_id func, sc_op_id reduction, uint32_t i);
 /* An op of one (y SC_NONE) or two operands. */
-sc_value make_before(sc_module *m, sc_op_id before, sc_op_kind kind, sc_value x, sc_value y, sc_type type);
+sc_value make_before(sc_module *m, sc_op_id before, sc_op_kind kind, sc_value x, sc_value y,
+                     sc_type type);
 sc_value make_number(sc_module *m, sc_op_id before, double number, sc_type type);
 bool scale_operand(sc_module *m, sc_op_id op, uint32_t i, double factor);
 

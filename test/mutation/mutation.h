@@ -4,7 +4,11 @@
 
 #include "ir/ops/ops.h"
 
-typedef enum mutation_killer { KILLED_BY_VERIFIER = 1, KILLED_BY_VALIDATION = 2, KILLED_BY_BOTH = 3 } mutation_killer;
+typedef enum mutation_killer {
+    KILLED_BY_VERIFIER = 1,
+    KILLED_BY_VALIDATION = 2,
+    KILLED_BY_BOTH = 3
+} mutation_killer;
 
 /* Breaks the function; false when there was nothing to break. */
 typedef bool mutation_fn(sc_module *m, sc_func_id func);

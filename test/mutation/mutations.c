@@ -1,5 +1,5 @@
-/* The mutations themselves, by the graph API. Each finds its place by op kind and scope, so that it keeps meaning the same when programs
- * change around it, and says so when it finds none. */
+/* The mutations themselves, by the graph API. Each finds its place by op kind and scope, so that it
+ * keeps meaning the same when programs change around it, and says so when it finds none. */
 #include <string.h>
 
 #include "edit.h"
@@ -51,7 +51,8 @@ bool gathered_along_another_dim(sc_module *m, sc_func_id func)
 
 bool scattered_along_another_dim(sc_module *m, sc_func_id func)
 {
-    return set_dim(m, find_op(m, func, SC_OP_reduce_scatter, "layers[0].attn"), SC_ATTR_gather, "B");
+    return set_dim(m, find_op(m, func, SC_OP_reduce_scatter, "layers[0].attn"), SC_ATTR_gather,
+                   "B");
 }
 
 bool sliced_along_another_dim(sc_module *m, sc_func_id func)
@@ -66,7 +67,8 @@ bool sliced_along_another_dim(sc_module *m, sc_func_id func)
     sc_op_drop_attr(m, sc_def(m, sum), SC_ATTR_gather);
     sc_value slice = add_after(m, func, sc_def(m, sum), SC_OP_all_slice, sum, &sliced);
     sc_op_drop_attr(m, sc_def(m, slice), SC_ATTR_reduce);
-    return set_dim(m, sc_def(m, slice), SC_ATTR_gather, "B") && read_instead(m, func, sc_result(m, scatter, 0), slice, SC_NONE);
+    return set_dim(m, sc_def(m, slice), SC_ATTR_gather, "B") &&
+           read_instead(m, func, sc_result(m, scatter, 0), slice, SC_NONE);
 }
 
 bool exchanged_backwards(sc_module *m, sc_func_id func)
@@ -112,7 +114,8 @@ bool gathered_parameters_exchanged(sc_module *m, sc_func_id func)
     while (second != SC_NONE && (second == first || sc_op_at(m, second)->kind != SC_OP_dot))
         second = sc_op_at(m, second)->next;
     if (first == SC_NONE || second == SC_NONE ||
-        m->values.data[operand_of(m, first, 1)].type != m->values.data[operand_of(m, second, 1)].type)
+        m->values.data[operand_of(m, first, 1)].type !=
+            m->values.data[operand_of(m, second, 1)].type)
         return false;
     sc_value w1 = operand_of(m, first, 1);
     m->ops.data[first].operands[1] = operand_of(m, second, 1);
@@ -175,23 +178,29 @@ bool partial_through_silu(sc_module *m, sc_func_id func)
 {
     sc_op_id silu = find_op(m, func, SC_OP_silu, "layers[0].ffn");
     sc_op_id reduction = silu == SC_NONE ? SC_NONE : sc_def(m, operand_of(m, silu, 0));
-    return reduction != SC_NONE && sc_op_at(m, reduction)->kind == SC_OP_all_reduce && reduce_behind(m, func, reduction, silu);
+    return reduction != SC_NONE && sc_op_at(m, reduction)->kind == SC_OP_all_reduce &&
+           reduce_behind(m, func, reduction, silu);
 }
 
 bool bias_before_reduction(sc_module *m, sc_func_id func)
 {
     sc_op_id reduction = find_op(m, func, SC_OP_all_reduce, "f");
-    return reduction != SC_NONE && reduce_behind(m, func, reduction, find_reader(m, func, sc_result(m, reduction, 0), SC_OP_add));
+    return reduction != SC_NONE &&
+           reduce_behind(m, func, reduction,
+                         find_reader(m, func, sc_result(m, reduction, 0), SC_OP_add));
 }
 
 bool maximum_not_reduced(sc_module *m, sc_func_id func)
 {
     sc_op_id maximum = find_op(m, func, SC_OP_max, "loss");
-    return maximum != SC_NONE && claim(m, func, find_reader(m, func, sc_result(m, maximum, 0), SC_OP_all_reduce));
+    return maximum != SC_NONE &&
+           claim(m, func, find_reader(m, func, sc_result(m, maximum, 0), SC_OP_all_reduce));
 }
 
-/* Every value of a scope, and the state it reads, that has K without G: K split over these sub-axes. */
-static bool place_keys(sc_module *m, sc_func_id func, const char *scope, const sc_sub_axis_list *sub_axes)
+/* Every value of a scope, and the state it reads, that has K without G: K split over these
+ * sub-axes. */
+static bool place_keys(sc_module *m, sc_func_id func, const char *scope,
+                       const sc_sub_axis_list *sub_axes)
 {
     bool found = false;
     sc_dim keys = sc_module_find_dim(m, sc_intern_text(&m->context->names, "K")),
@@ -199,12 +208,15 @@ static bool place_keys(sc_module *m, sc_func_id func, const char *scope, const s
     sc_for_each_op (m, func, op) {
         const sc_op *o = sc_op_at(m, op);
         const sc_type_info *type = o->result_count == 0 ? NULL : sc_type_of(m, o->first_result);
-        int dim = type == NULL || strcmp(sc_text(m->context, o->scope), scope) != 0 ? -1 : sc_type_find_dim(type, keys);
+        int dim = type == NULL || strcmp(sc_text(m->context, o->scope), scope) != 0
+                      ? -1
+                      : sc_type_find_dim(type, keys);
         if (dim < 0 || sc_type_find_dim(type, groups) >= 0)
             continue;
         sc_placement at = sc_placement_replicated();
         sc_placement_set_dim(&at, (uint32_t)dim, sub_axes);
-        m->values.data[o->first_result].type = sc_type_with_placement(m, m->values.data[o->first_result].type, &at);
+        m->values.data[o->first_result].type =
+            sc_type_with_placement(m, m->values.data[o->first_result].type, &at);
         if (sc_op_at(m, op)->kind == SC_OP_param)
             m->state.data[sc_module_find_state(m, sc_op_word(sc_op_at(m, op), SC_ATTR_name))].type =
                 m->values.data[sc_result(m, op, 0)].type;
@@ -215,12 +227,14 @@ static bool place_keys(sc_module *m, sc_func_id func, const char *scope, const s
 
 bool keys_of_another_group(sc_module *m, sc_func_id func)
 {
-    return m->mesh.sub_axis_count == 2 && place_keys(m, func, "layers[0].attn", &(sc_sub_axis_list){1, {1}});
+    return m->mesh.sub_axis_count == 2 &&
+           place_keys(m, func, "layers[0].attn", &(sc_sub_axis_list){1, {1}});
 }
 
 bool keys_split_too_far(sc_module *m, sc_func_id func)
 {
-    return m->mesh.sub_axis_count == 2 && place_keys(m, func, "layers[0].attn", &(sc_sub_axis_list){2, {0, 1}});
+    return m->mesh.sub_axis_count == 2 &&
+           place_keys(m, func, "layers[0].attn", &(sc_sub_axis_list){2, {0, 1}});
 }
 
 /* ---- numbers only ---- */
@@ -232,17 +246,20 @@ bool operands_of_sub_swapped(sc_module *m, sc_func_id func)
 bool mean_over_local_size(sc_module *m, sc_func_id func)
 {
     sc_op_id last = m->funcs.data[func].last, mean = sc_def(m, operand_of(m, last, 0));
-    sc_op_id constant = sc_op_at(m, mean)->kind == SC_OP_mul ? sc_def(m, operand_of(m, mean, 1)) : SC_NONE;
+    sc_op_id constant =
+        sc_op_at(m, mean)->kind == SC_OP_mul ? sc_def(m, operand_of(m, mean, 1)) : SC_NONE;
     if (constant == SC_NONE || sc_op_at(m, constant)->kind != SC_OP_constant)
         return false;
-    double value = sc_op_number(sc_op_at(m, constant), SC_ATTR_value, 0) * (double)sc_mesh_ranks(&m->mesh);
+    double value =
+        sc_op_number(sc_op_at(m, constant), SC_ATTR_value, 0) * (double)sc_mesh_ranks(&m->mesh);
     sc_op_set_attr(m, constant, sc_attr_number(SC_ATTR_value, value));
     return true;
 }
 
 bool stale_value(sc_module *m, sc_func_id func)
 {
-    sc_value x = find_value(m, func, "layers[0].h"), normed = find_value(m, func, "layers[0].n2.out");
+    sc_value x = find_value(m, func, "layers[0].h"),
+             normed = find_value(m, func, "layers[0].n2.out");
     return x != SC_NONE && normed != SC_NONE && read_instead(m, func, normed, x, SC_NONE);
 }
 
@@ -270,7 +287,8 @@ bool weights_of_another_layer(sc_module *m, sc_func_id func)
 {
     sc_for_each_op (m, func, op) {
         const sc_op *o = sc_op_at(m, op);
-        if (o->kind == SC_OP_param && strcmp(sc_text(m->context, sc_op_word(o, SC_ATTR_name)), "layers[1].ffn.w1") == 0)
+        if (o->kind == SC_OP_param &&
+            strcmp(sc_text(m->context, sc_op_word(o, SC_ATTR_name)), "layers[1].ffn.w1") == 0)
             return set_word(m, op, SC_ATTR_name, "layers[0].ffn.w1");
     }
     return false;
@@ -281,7 +299,9 @@ bool ignored_target_counted(sc_module *m, sc_func_id func)
 {
     sc_op_id total = find_op(m, func, SC_OP_return, NULL);
     sc_op_id sum = total == SC_NONE ? SC_NONE : sc_def(m, operand_of(m, total, 0));
-    sc_op_id where = sum == SC_NONE || sc_op_at(m, sum)->kind != SC_OP_sum ? SC_NONE : sc_def(m, operand_of(m, sum, 0));
+    sc_op_id where = sum == SC_NONE || sc_op_at(m, sum)->kind != SC_OP_sum
+                         ? SC_NONE
+                         : sc_def(m, operand_of(m, sum, 0));
     if (where == SC_NONE || sc_op_at(m, where)->kind != SC_OP_where)
         return false;
     m->ops.data[sum].operands[0] = operand_of(m, where, 2);
@@ -309,8 +329,10 @@ bool cache_not_written(sc_module *m, sc_func_id func)
 
 bool cache_written_stale(sc_module *m, sc_func_id func)
 {
-    sc_op_id write = find_op(m, func, SC_OP_cache_write, NULL), read = find_op(m, func, SC_OP_cache_read, NULL);
-    if (write == SC_NONE || read == SC_NONE || sc_op_word(sc_op_at(m, write), SC_ATTR_name) != sc_op_word(sc_op_at(m, read), SC_ATTR_name))
+    sc_op_id write = find_op(m, func, SC_OP_cache_write, NULL),
+             read = find_op(m, func, SC_OP_cache_read, NULL);
+    if (write == SC_NONE || read == SC_NONE ||
+        sc_op_word(sc_op_at(m, write), SC_ATTR_name) != sc_op_word(sc_op_at(m, read), SC_ATTR_name))
         return false;
     m->ops.data[write].operands[0] = sc_result(m, read, 0);
     return true;

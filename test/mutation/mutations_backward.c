@@ -5,7 +5,8 @@
 #include "mutation.h"
 
 /* ---- reductions of gradients ---- */
-/* What `update` reduces: a collective of this kind over a gradient, and which of its operands that is. */
+/* What `update` reduces: a collective of this kind over a gradient, and which of its operands that
+ * is. */
 typedef struct reduction {
     sc_op_id op;
     uint32_t i;
@@ -19,7 +20,8 @@ static reduction reduction_of(const sc_module *m, const char *gradient, sc_op_ki
 }
 
 /* In the micro-batch: the collective that makes a gradient. */
-static reduction maker_of(const sc_module *m, sc_func_id func, const char *gradient, sc_op_kind kind)
+static reduction maker_of(const sc_module *m, sc_func_id func, const char *gradient,
+                          sc_op_kind kind)
 {
     sc_value value = find_value(m, func, gradient);
     sc_op_id op = def_of(m, value);
@@ -42,7 +44,8 @@ bool gradient_claimed_whole(sc_module *m, sc_func_id func)
         return false;
     const sc_type whole = m->values.data[sc_result(m, r.op, r.i)].type;
     m->values.data[gradient].type = m->values.data[operand_of(m, r.op, r.i)].type = whole;
-    m->state.data[sc_module_find_state(m, sc_intern_text(&m->context->names, "head.grad"))].type = whole;
+    m->state.data[sc_module_find_state(m, sc_intern_text(&m->context->names, "head.grad"))].type =
+        whole;
     return bypass(m, update_of(m), r.op, r.i);
 }
 
@@ -69,8 +72,10 @@ bool gradients_reduced_by_max(sc_module *m, sc_func_id func)
 bool gradients_of_one_call_exchanged(sc_module *m, sc_func_id func)
 {
     (void)func;
-    reduction a = reduction_of(m, "layers[0].n1.g.grad", SC_OP_all_reduce), b = reduction_of(m, "layers[0].n2.g.grad", SC_OP_all_reduce);
-    return a.op != SC_NONE && a.op == b.op && exchange_values(m, update_of(m), sc_result(m, a.op, a.i), sc_result(m, b.op, b.i));
+    reduction a = reduction_of(m, "layers[0].n1.g.grad", SC_OP_all_reduce),
+              b = reduction_of(m, "layers[0].n2.g.grad", SC_OP_all_reduce);
+    return a.op != SC_NONE && a.op == b.op &&
+           exchange_values(m, update_of(m), sc_result(m, a.op, a.i), sc_result(m, b.op, b.i));
 }
 
 bool gradient_reduced_before_and_after(sc_module *m, sc_func_id func)
@@ -80,7 +85,8 @@ bool gradient_reduced_before_and_after(sc_module *m, sc_func_id func)
     sc_op_id add = gradient == SC_NONE ? SC_NONE : find_reader(m, func, gradient, SC_OP_add);
     if (r.op == SC_NONE || add == SC_NONE)
         return false;
-    sc_value sum = make_before(m, add, SC_OP_all_reduce, gradient, SC_NONE, m->values.data[sc_result(m, r.op, r.i)].type);
+    sc_value sum = make_before(m, add, SC_OP_all_reduce, gradient, SC_NONE,
+                               m->values.data[sc_result(m, r.op, r.i)].type);
     sc_op_set_attr(m, sc_def(m, sum), *sc_op_attr(sc_op_at(m, r.op), SC_ATTR_over));
     sc_op_set_attr(m, sc_def(m, sum), *sc_op_attr(sc_op_at(m, r.op), SC_ATTR_reduce));
     return read_as_operand(m, add, operand_index(m, add, gradient), sum);
@@ -88,7 +94,8 @@ bool gradient_reduced_before_and_after(sc_module *m, sc_func_id func)
 
 bool gradient_averaged_over_ranks(sc_module *m, sc_func_id func)
 {
-    return scale_operand(m, find_write(m, func, "head.grad"), 0, 1.0 / (double)sc_mesh_ranks(&m->mesh));
+    return scale_operand(m, find_write(m, func, "head.grad"), 0,
+                         1.0 / (double)sc_mesh_ranks(&m->mesh));
 }
 
 bool gain_gradient_not_summed(sc_module *m, sc_func_id func)
@@ -113,7 +120,8 @@ bool gradient_scattered_along_another_dim(sc_module *m, sc_func_id func)
 
 bool scattered_gradients_exchanged(sc_module *m, sc_func_id func)
 {
-    return exchange_values(m, func, find_value(m, func, "layers[0].ffn.w1.grad"), find_value(m, func, "layers[0].ffn.w3.grad"));
+    return exchange_values(m, func, find_value(m, func, "layers[0].ffn.w1.grad"),
+                           find_value(m, func, "layers[0].ffn.w3.grad"));
 }
 
 bool outer_reduction_dropped(sc_module *m, sc_func_id func)
@@ -132,7 +140,8 @@ bool outer_reduction_over_shards(sc_module *m, sc_func_id func)
 
 bool cotangent_not_reduced(sc_module *m, sc_func_id func)
 {
-    return bypass(m, func, find_in_phase(m, func, SC_OP_all_reduce, "layers[0].ffn", "backward"), 0);
+    return bypass(m, func, find_in_phase(m, func, SC_OP_all_reduce, "layers[0].ffn", "backward"),
+                  0);
 }
 
 bool cotangent_claimed_whole(sc_module *m, sc_func_id func)
@@ -144,7 +153,8 @@ bool cotangent_claimed_whole(sc_module *m, sc_func_id func)
 static sc_op_id reduction_of_keys(const sc_module *m, sc_func_id func)
 {
     sc_op_id grad = find_in_phase(m, func, SC_OP_attend_grad, "layers[0].attn", "backward");
-    return grad == SC_NONE ? SC_NONE : find_reader(m, func, sc_result(m, grad, 1), SC_OP_all_reduce);
+    return grad == SC_NONE ? SC_NONE
+                           : find_reader(m, func, sc_result(m, grad, 1), SC_OP_all_reduce);
 }
 
 bool key_gradient_not_summed_in_group(sc_module *m, sc_func_id func)
@@ -173,18 +183,21 @@ bool key_gradient_summed_across_groups(sc_module *m, sc_func_id func)
 bool contribution_of_tied_weight_dropped(sc_module *m, sc_func_id func)
 {
     sc_op_id add = def_of(m, find_value(m, func, "wte.grad"));
-    return add != SC_NONE && sc_op_at(m, add)->kind == SC_OP_add && read_as_operand(m, add, 0, operand_of(m, add, 1)) &&
+    return add != SC_NONE && sc_op_at(m, add)->kind == SC_OP_add &&
+           read_as_operand(m, add, 0, operand_of(m, add, 1)) &&
            sc_op_at(m, sc_def(m, operand_of(m, add, 0)))->kind == SC_OP_scatter_add;
 }
 
 bool contribution_reduced_early(sc_module *m, sc_func_id func)
 {
-    sc_op_id add = def_of(m, find_value(m, func, "wte.grad")), like = reduction_of(m, "wte.grad", SC_OP_all_reduce).op;
+    sc_op_id add = def_of(m, find_value(m, func, "wte.grad")),
+             like = reduction_of(m, "wte.grad", SC_OP_all_reduce).op;
     if (add == SC_NONE || like == SC_NONE || sc_op_at(m, add)->kind != SC_OP_add)
         return false;
     const sc_value part = operand_of(m, add, 1);
     const sc_placement whole = sc_placement_replicated();
-    sc_value sum = make_before(m, add, SC_OP_all_reduce, part, SC_NONE, sc_type_with_placement(m, m->values.data[part].type, &whole));
+    sc_value sum = make_before(m, add, SC_OP_all_reduce, part, SC_NONE,
+                               sc_type_with_placement(m, m->values.data[part].type, &whole));
     sc_op_set_attr(m, sc_def(m, sum), *sc_op_attr(sc_op_at(m, like), SC_ATTR_over));
     sc_op_set_attr(m, sc_def(m, sum), *sc_op_attr(sc_op_at(m, like), SC_ATTR_reduce));
     return read_as_operand(m, add, 1, sum);
@@ -198,38 +211,46 @@ bool residual_cotangent_dropped(sc_module *m, sc_func_id func)
 
 bool gradient_of_another_parameter(sc_module *m, sc_func_id func)
 {
-    return exchange_words(m, find_write(m, func, "layers[0].ffn.w1.grad"), find_write(m, func, "layers[0].ffn.w3.grad"), SC_ATTR_name);
+    return exchange_words(m, find_write(m, func, "layers[0].ffn.w1.grad"),
+                          find_write(m, func, "layers[0].ffn.w3.grad"), SC_ATTR_name);
 }
 
 bool gradients_of_keys_and_values_exchanged(sc_module *m, sc_func_id func)
 {
     sc_op_id grad = find_in_phase(m, func, SC_OP_attend_grad, "layers[0].attn", "backward");
-    return grad != SC_NONE && exchange_values(m, func, sc_result(m, grad, 1), sc_result(m, grad, 2));
+    return grad != SC_NONE &&
+           exchange_values(m, func, sc_result(m, grad, 1), sc_result(m, grad, 2));
 }
 
 bool rope_gradient_turns_forward(sc_module *m, sc_func_id func)
 {
-    return drop_attr(m, find_in_phase(m, func, SC_OP_rope, "layers[0].attn", "backward"), SC_ATTR_inverse);
+    return drop_attr(m, find_in_phase(m, func, SC_OP_rope, "layers[0].attn", "backward"),
+                     SC_ATTR_inverse);
 }
 
 bool mask_dropped_in_backward(sc_module *m, sc_func_id func)
 {
-    return set_word(m, find_in_phase(m, func, SC_OP_attend_grad, "layers[0].attn", "backward"), SC_ATTR_mask, "none");
+    return set_word(m, find_in_phase(m, func, SC_OP_attend_grad, "layers[0].attn", "backward"),
+                    SC_ATTR_mask, "none");
 }
 
 /* where(y = ignore, 0, dy) is read as dy. */
 bool ignored_target_has_gradient(sc_module *m, sc_func_id func)
 {
     sc_op_id where = find_in_phase(m, func, SC_OP_where, "loss", "backward");
-    return where != SC_NONE && read_instead(m, func, sc_result(m, where, 0), operand_of(m, where, 2), SC_NONE);
+    return where != SC_NONE &&
+           read_instead(m, func, sc_result(m, where, 0), operand_of(m, where, 2), SC_NONE);
 }
 
 /* eq(argmax, index) becomes eq(max, x). */
 bool every_maximum_takes_the_cotangent(sc_module *m, sc_func_id func)
 {
-    sc_op_id argmax = find_in_phase(m, func, SC_OP_argmax, NULL, "backward"), maximum = find_op(m, func, SC_OP_max, NULL);
-    sc_op_id eq = argmax == SC_NONE ? SC_NONE : find_reader(m, func, sc_result(m, argmax, 0), SC_OP_eq);
-    return read_as_operand(m, eq, 1, operand_of(m, maximum, 0)) && read_as_operand(m, eq, 0, result_of(m, maximum));
+    sc_op_id argmax = find_in_phase(m, func, SC_OP_argmax, NULL, "backward"),
+             maximum = find_op(m, func, SC_OP_max, NULL);
+    sc_op_id eq =
+        argmax == SC_NONE ? SC_NONE : find_reader(m, func, sc_result(m, argmax, 0), SC_OP_eq);
+    return read_as_operand(m, eq, 1, operand_of(m, maximum, 0)) &&
+           read_as_operand(m, eq, 0, result_of(m, maximum));
 }
 
 static bool set_kind(sc_module *m, sc_op_id op, sc_op_kind kind)
@@ -248,7 +269,8 @@ bool relu_passes_at_zero(sc_module *m, sc_func_id func)
         return false;
     sc_value x = operand_of(m, slope, 1);
     sc_type type = m->values.data[x].type;
-    return read_as_operand(m, slope, 1, make_before(m, slope, SC_OP_add, x, make_number(m, slope, 0.5, type), type));
+    return read_as_operand(
+        m, slope, 1, make_before(m, slope, SC_OP_add, x, make_number(m, slope, 0.5, type), type));
 }
 
 bool tie_goes_to_the_second(sc_module *m, sc_func_id func)
@@ -259,12 +281,14 @@ bool tie_goes_to_the_second(sc_module *m, sc_func_id func)
 /* ---- global indices ---- */
 bool gradient_mask_offset_dropped(sc_module *m, sc_func_id func)
 {
-    return drop_attr(m, find_in_phase(m, func, SC_OP_attend_grad, "layers[0].attn", "backward"), SC_ATTR_offset);
+    return drop_attr(m, find_in_phase(m, func, SC_OP_attend_grad, "layers[0].attn", "backward"),
+                     SC_ATTR_offset);
 }
 
 bool gradient_rope_offset_dropped(sc_module *m, sc_func_id func)
 {
-    return drop_attr(m, find_in_phase(m, func, SC_OP_rope, "layers[0].attn", "backward"), SC_ATTR_offset);
+    return drop_attr(m, find_in_phase(m, func, SC_OP_rope, "layers[0].attn", "backward"),
+                     SC_ATTR_offset);
 }
 
 bool embedding_gradient_offset_dropped(sc_module *m, sc_func_id func)
@@ -290,7 +314,8 @@ bool dropout_gradient_offset_dropped(sc_module *m, sc_func_id func)
 /* ---- dropout, recomputation, gathered parameters ---- */
 bool dropout_gradient_of_another_seed(sc_module *m, sc_func_id func)
 {
-    return set_word(m, find_in_phase(m, func, SC_OP_dropout, "h[0]", "backward"), SC_ATTR_seed, "h[1].dropout0");
+    return set_word(m, find_in_phase(m, func, SC_OP_dropout, "h[0]", "backward"), SC_ATTR_seed,
+                    "h[1].dropout0");
 }
 
 bool dropout_gradient_of_another_rate(sc_module *m, sc_func_id func)
@@ -304,7 +329,8 @@ bool dropout_gradient_of_another_rate(sc_module *m, sc_func_id func)
 
 bool recomputed_dropout_of_another_seed(sc_module *m, sc_func_id func)
 {
-    return set_word(m, find_in_phase(m, func, SC_OP_dropout, "h[0]", "recompute"), SC_ATTR_seed, "h[0].dropout1");
+    return set_word(m, find_in_phase(m, func, SC_OP_dropout, "h[0]", "recompute"), SC_ATTR_seed,
+                    "h[0].dropout1");
 }
 
 bool recomputed_without_dropout(sc_module *m, sc_func_id func)
@@ -315,16 +341,20 @@ bool recomputed_without_dropout(sc_module *m, sc_func_id func)
 /* The norm's result is x' g: the recomputed dot reads x'. */
 bool recomputed_from_another_value(sc_module *m, sc_func_id func)
 {
-    sc_op_id dot = find_in_phase(m, func, SC_OP_dot, "layers[0].ffn", "recompute"), gain = def_of(m, operand_of(m, dot, 0));
-    return gain != SC_NONE && sc_op_at(m, gain)->kind == SC_OP_mul && read_as_operand(m, dot, 0, operand_of(m, gain, 0));
+    sc_op_id dot = find_in_phase(m, func, SC_OP_dot, "layers[0].ffn", "recompute"),
+             gain = def_of(m, operand_of(m, dot, 0));
+    return gain != SC_NONE && sc_op_at(m, gain)->kind == SC_OP_mul &&
+           read_as_operand(m, dot, 0, operand_of(m, gain, 0));
 }
 
 /* The gather of a parameter in a phase, and which of its operands that is. */
-static reduction gather_of(const sc_module *m, sc_func_id func, const char *param, const char *phase)
+static reduction gather_of(const sc_module *m, sc_func_id func, const char *param,
+                           const char *phase)
 {
     sc_for_each_op (m, func, op) {
         const sc_op *o = sc_op_at(m, op);
-        if (o->kind != SC_OP_all_gather || strcmp(sc_text(m->context, sc_op_word(o, SC_ATTR_phase)), phase) != 0)
+        if (o->kind != SC_OP_all_gather ||
+            strcmp(sc_text(m->context, sc_op_word(o, SC_ATTR_phase)), phase) != 0)
             continue;
         uint32_t i = operand_index(m, op, result_of(m, find_read(m, func, param)));
         if (i < o->operand_count)
@@ -335,8 +365,10 @@ static reduction gather_of(const sc_module *m, sc_func_id func, const char *para
 
 bool parameters_exchanged_in_backward(sc_module *m, sc_func_id func)
 {
-    reduction a = gather_of(m, func, "layers[0].ffn.w1", "backward"), b = gather_of(m, func, "layers[0].ffn.w3", "backward");
-    return a.op != SC_NONE && b.op != SC_NONE && exchange_values(m, func, sc_result(m, a.op, a.i), sc_result(m, b.op, b.i));
+    reduction a = gather_of(m, func, "layers[0].ffn.w1", "backward"),
+              b = gather_of(m, func, "layers[0].ffn.w3", "backward");
+    return a.op != SC_NONE && b.op != SC_NONE &&
+           exchange_values(m, func, sc_result(m, a.op, a.i), sc_result(m, b.op, b.i));
 }
 
 bool shard_for_parameter_in_backward(sc_module *m, sc_func_id func)

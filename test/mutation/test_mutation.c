@@ -1,5 +1,6 @@
-/* Miscompiles on purpose: every row of mutations.def breaks a finished program in one way, and the verifier, validation or both have to
- * refuse it. The unbroken programs pass both, so it is the mutation that they refuse. */
+/* Miscompiles on purpose: every row of mutations.def breaks a finished program in one way, and the
+ * verifier, validation or both have to refuse it. The unbroken programs pass both, so it is the
+ * mutation that they refuse. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +19,8 @@
 #include "tools/verify/validate.h"
 
 static const mutation mutations[] = {
-#define MUTATION(name, file, plan, entry, killer, summary) {#name, #file, #plan, #entry, KILLED_BY_##killer, name, summary},
+#define MUTATION(name, file, plan, entry, killer, summary)                                         \
+    {#name, #file, #plan, #entry, KILLED_BY_##killer, name, summary},
 #include "mutations.def"
 #undef MUTATION
 };
@@ -41,7 +43,8 @@ static bool compile(sc_context *context, const mutation *row, sc_compiled *out)
 {
     const sc_plan *plan;
     sc_options options = {.plan = row->plan, .entry = row->entry, .trains = true};
-    options.file = sc_arena_printf(&context->arena, "%s/test/mutation/Inputs/%s.shard", SHARDC_SOURCE_DIR, row->file);
+    options.file = sc_arena_printf(&context->arena, "%s/test/mutation/Inputs/%s.shard",
+                                   SHARDC_SOURCE_DIR, row->file);
     sc_declarations *program = sc_driver_load(context, &options);
     return program != NULL && sc_driver_choose_plan(context, program, &options, &plan) &&
            sc_driver_compile(context, program, plan, &options, NULL, NULL, NULL, out);
@@ -70,7 +73,8 @@ static void compile_and_judge(sc_context *context, trial *t, bool breaks)
         t->verified = sc_verify_module(c.local, t->row->name);
     sc_validate_result result;
     if (!breaks || t->row->killer != KILLED_BY_VERIFIER)
-        t->equal = sc_validate(c.global, c.local, c.func, &(sc_validate_options){.seed = 1}, &result);
+        t->equal =
+            sc_validate(c.global, c.local, c.func, &(sc_validate_options){.seed = 1}, &result);
 }
 
 static void work_broken(sc_context *context, void *user)
@@ -96,7 +100,8 @@ static void is_killed(void **state)
     trial t = {.row = *state};
     run(&t, work_broken);
     if (!t.found || !t.changed)
-        fail_msg("%s found nothing to break in plan %s of %s", t.row->name, t.row->plan, t.row->file);
+        fail_msg("%s found nothing to break in plan %s of %s", t.row->name, t.row->plan,
+                 t.row->file);
     if (t.verified)
         fail_msg("the verifier lets %s pass: %s", t.row->name, t.row->summary);
     if (t.equal)
@@ -115,7 +120,8 @@ static void unbroken_passes(void **state)
 
 static bool same_program(const mutation *a, const mutation *b)
 {
-    return strcmp(a->file, b->file) == 0 && strcmp(a->plan, b->plan) == 0 && strcmp(a->entry, b->entry) == 0;
+    return strcmp(a->file, b->file) == 0 && strcmp(a->plan, b->plan) == 0 &&
+           strcmp(a->entry, b->entry) == 0;
 }
 
 int main(void)
@@ -129,11 +135,13 @@ int main(void)
         while (!same_program(&mutations[first], &mutations[i]))
             first++;
         if (first == i) {
-            snprintf(names[i], sizeof names[i], "unbroken: %s, plan %s, entry %s", mutations[i].file, mutations[i].plan,
-                     mutations[i].entry);
-            tests[count++] = (struct CMUnitTest){.name = names[i], .test_func = unbroken_passes, .initial_state = row};
+            snprintf(names[i], sizeof names[i], "unbroken: %s, plan %s, entry %s",
+                     mutations[i].file, mutations[i].plan, mutations[i].entry);
+            tests[count++] = (struct CMUnitTest){
+                .name = names[i], .test_func = unbroken_passes, .initial_state = row};
         }
-        tests[count++] = (struct CMUnitTest){.name = mutations[i].name, .test_func = is_killed, .initial_state = row};
+        tests[count++] = (struct CMUnitTest){
+            .name = mutations[i].name, .test_func = is_killed, .initial_state = row};
     }
     return _cmocka_run_group_tests("mutation", tests, count, NULL, NULL);
 }

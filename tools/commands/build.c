@@ -28,11 +28,13 @@ static const char *find_stub(sc_context *context)
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     char *slash = length < 0 ? NULL : memrchr(self, '/', (size_t)length);
     for (size_t i = 0; slash != NULL && i < sizeof places / sizeof *places; i++) {
-        const char *path = sc_arena_printf(&context->arena, "%.*s/%s", (int)(slash - self), self, places[i]);
+        const char *path =
+            sc_arena_printf(&context->arena, "%.*s/%s", (int)(slash - self), self, places[i]);
         if (access(path, R_OK) == 0)
             return path;
     }
-    fail(context, SC_D_cannot_read, "shardc-prog", "it belongs beside shardc, or into ../lib/shardc");
+    fail(context, SC_D_cannot_read, "shardc-prog",
+         "it belongs beside shardc, or into ../lib/shardc");
     return NULL;
 }
 
@@ -59,18 +61,22 @@ static bool write_program(sc_context *context, const char *path, const sc_strbuf
 }
 
 /* ---- the command ---- */
-static void print_text(sc_context *context, const sc_options *options, const sc_compiled *c, sc_strbuf *out)
+static void print_text(sc_context *context, const sc_options *options, const sc_compiled *c,
+                       sc_strbuf *out)
 {
     unsigned long long ranks = sc_mesh_ranks(&c->local->mesh);
     const char *program = options->run.output;
-    sc_strbuf_printf(out, "%s: %s '%s' on %llu rank%s; '%s info' says more\n", program, c->step != NULL ? "the train step of" : "the entry",
+    sc_strbuf_printf(out, "%s: %s '%s' on %llu rank%s; '%s info' says more\n", program,
+                     c->step != NULL ? "the train step of" : "the entry",
                      sc_text(context, c->entry), ranks, ranks == 1 ? "" : "s", program);
 }
 
-static void print_json(sc_context *context, const sc_options *options, const sc_compiled *c, sc_strbuf *out)
+static void print_json(sc_context *context, const sc_options *options, const sc_compiled *c,
+                       sc_strbuf *out)
 {
-    sc_print_json(json_pack("{s:i,s:s,s:s,s:o,s:s,s:b,s:I}", "version", 1, "file", options->file, "program", options->run.output, "plan",
-                            sc_plan_json(context, c->plan), "entry", sc_text(context, c->entry), "trains", c->step != NULL, "ranks",
+    sc_print_json(json_pack("{s:i,s:s,s:s,s:o,s:s,s:b,s:I}", "version", 1, "file", options->file,
+                            "program", options->run.output, "plan", sc_plan_json(context, c->plan),
+                            "entry", sc_text(context, c->entry), "trains", c->step != NULL, "ranks",
                             (json_int_t)sc_mesh_ranks(&c->local->mesh)),
                   out);
 }
@@ -87,7 +93,8 @@ int sc_cmd_build(sc_context *context, const sc_options *options, sc_strbuf *out)
     if (!sc_driver_compile_file(context, options, NULL, NULL, "fuse", &c))
         return 0;
     sc_check_expects(context, &c, SC_D_expect_fails);
-    sc_warn_of_repeated_work(context, &(sc_compiled_list){.data = (const sc_compiled *[]){&c}, .count = 1});
+    sc_warn_of_repeated_work(context,
+                             &(sc_compiled_list){.data = (const sc_compiled *[]){&c}, .count = 1});
     if (context->diag.errors > errors || !sc_build_image(context, options, &c, &image) ||
         !write_program(context, options->run.output, &image))
         return 0;

@@ -12,7 +12,8 @@ typedef struct unbound_entries {
     sc_sym_list dims;
 } unbound_entries;
 
-static void add_unbound(sc_context *context, const sc_entry_info *entry, const sc_sym_list *dims, unbound_entries *all)
+static void add_unbound(sc_context *context, const sc_entry_info *entry, const sc_sym_list *dims,
+                        unbound_entries *all)
 {
     *sc_vec_push(&context->arena, &all->entries) = *entry;
     for (uint32_t i = 0; i < dims->count; i++) {
@@ -31,10 +32,15 @@ static void note_unbound(sc_context *context, const sc_plan *plan, const unbound
     sc_strbuf_init(&names, &context->arena);
     sc_strbuf_init(&dims, &context->arena);
     for (uint32_t i = 0; i < count; i++)
-        sc_strbuf_printf(&names, "%s'%s'", i == 0 ? "" : i + 1 == count ? " and " : ", ", sc_text(context, all->entries.data[i].entry));
+        sc_strbuf_printf(&names, "%s'%s'",
+                         i == 0           ? ""
+                         : i + 1 == count ? " and "
+                                          : ", ",
+                         sc_text(context, all->entries.data[i].entry));
     for (uint32_t i = 0; i < all->dims.count; i++)
         sc_strbuf_printf(&dims, "%s%s", i > 0 ? ", " : "", sc_text(context, all->dims.data[i]));
-    const char *subject = sc_arena_printf(&context->arena, count == 1 ? "entry %s is" : "entries %s are", names.data);
+    const char *subject =
+        sc_arena_printf(&context->arena, count == 1 ? "entry %s is" : "entries %s are", names.data);
     if (count > 0)
         sc_report(&context->diag, SC_D_entry_unbound, all->entries.data[0].loc, subject,
                   plan == NULL ? "none" : sc_text(context, plan->name.text), dims.data, NULL);
@@ -54,16 +60,20 @@ typedef struct checked_plan {
     sc_expect_results expects;
 } checked_plan;
 
-static void find_entries(sc_context *context, sc_declarations *program, const sc_resolved_plan *resolved, checked_plan *out)
+static void find_entries(sc_context *context, sc_declarations *program,
+                         const sc_resolved_plan *resolved, checked_plan *out)
 {
     sc_entry_list entries = {0};
     unbound_entries unbound = {0};
-    sc_declarations_entries(program, out->plan != NULL ? out->plan->model.text : sc_declarations_only_model(program), &entries);
+    sc_declarations_entries(
+        program, out->plan != NULL ? out->plan->model.text : sc_declarations_only_model(program),
+        &entries);
     for (uint32_t i = 0; i < entries.count; i++) {
         sc_binding_list bindings = {0};
         checked_entry entry = {.entry = entries.data[i]};
         sc_plan_bindings(resolved, entry.entry.entry, &bindings);
-        sc_declarations_unbound_dims(program, entry.entry.model, entry.entry.entry, &bindings, &entry.unbound);
+        sc_declarations_unbound_dims(program, entry.entry.model, entry.entry.entry, &bindings,
+                                     &entry.unbound);
         if (entry.unbound.count > 0)
             add_unbound(context, &entry.entry, &entry.unbound, &unbound);
         *sc_vec_push(&context->arena, &out->entries) = entry;
@@ -71,7 +81,8 @@ static void find_entries(sc_context *context, sc_declarations *program, const sc
     note_unbound(context, out->plan, &unbound);
 }
 
-static const sc_compiled *compile(sc_context *context, sc_declarations *program, const sc_plan *plan, const sc_options *options,
+static const sc_compiled *compile(sc_context *context, sc_declarations *program,
+                                  const sc_plan *plan, const sc_options *options,
                                   const sc_entry_info *entry)
 {
     sc_compiled *c = sc_arena_alloc(&context->arena, sizeof *c);
@@ -84,7 +95,8 @@ static const sc_compiled *compile(sc_context *context, sc_declarations *program,
     return sc_driver_compile(context, program, plan, one, NULL, NULL, NULL, c) ? c : NULL;
 }
 
-static void check_plan(sc_context *context, sc_declarations *program, const sc_options *options, checked_plan *out)
+static void check_plan(sc_context *context, sc_declarations *program, const sc_options *options,
+                       checked_plan *out)
 {
     uint32_t errors = context->diag.errors, bound = 0;
     sc_compiled_list compiled = {0};
@@ -118,15 +130,16 @@ static json_t *entry_json(const sc_context *context, const checked_entry *entry)
     for (uint32_t i = 0; i < entry->unbound.count; i++)
         json_array_append_new(unbound, json_string(sc_text(context, entry->unbound.data[i])));
     const sc_compiled *c = entry->compiled;
-    return json_pack("{s:s,s:o,s:b,s:b}", "entry", sc_text(context, entry->entry.entry), "unbound", unbound, "compiles", c != NULL,
-                     "trains", c != NULL && c->step != NULL);
+    return json_pack("{s:s,s:o,s:b,s:b}", "entry", sc_text(context, entry->entry.entry), "unbound",
+                     unbound, "compiles", c != NULL, "trains", c != NULL && c->step != NULL);
 }
 
 static json_t *expect_json(sc_context *context, const sc_expect_result *result)
 {
     sc_line place = sc_sources_line(&context->sources, result->expect->loc.begin);
-    json_t *row = json_pack("{s:s,s:s,s:i,s:b}", "text", result->expect->text, "file", place.source == NULL ? "" : place.source->name,
-                            "line", (int)place.line, "holds", result->known && result->holds);
+    json_t *row = json_pack("{s:s,s:s,s:i,s:b}", "text", result->expect->text, "file",
+                            place.source == NULL ? "" : place.source->name, "line", (int)place.line,
+                            "holds", result->known && result->holds);
     json_object_set_new(row, "found", result->known ? sc_number_json(result->found) : json_null());
     return row;
 }
@@ -138,8 +151,8 @@ static json_t *plan_json(sc_context *context, const checked_plan *checked)
         json_array_append_new(entries, entry_json(context, &checked->entries.data[i]));
     for (uint32_t i = 0; i < checked->expects.count; i++)
         json_array_append_new(expects, expect_json(context, &checked->expects.data[i]));
-    return json_pack("{s:o,s:b,s:o,s:o}", "plan", sc_plan_json(context, checked->plan), "ok", (int)checked->ok, "entries", entries,
-                     "expects", expects);
+    return json_pack("{s:o,s:b,s:o,s:o}", "plan", sc_plan_json(context, checked->plan), "ok",
+                     (int)checked->ok, "entries", entries, "expects", expects);
 }
 
 /* ---- the command ---- */
@@ -175,7 +188,8 @@ int sc_cmd_check(sc_context *context, const sc_options *options, sc_strbuf *out)
     json_t *plans = json_array();
     for (uint32_t i = 0; i < checked.count; i++)
         json_array_append_new(plans, plan_json(context, &checked.data[i]));
-    sc_print_json(json_pack("{s:i,s:s,s:b,s:o}", "version", 1, "file", options->file, "ok", context->diag.errors == 0, "plans", plans),
+    sc_print_json(json_pack("{s:i,s:s,s:b,s:o}", "version", 1, "file", options->file, "ok",
+                            context->diag.errors == 0, "plans", plans),
                   out);
     return 0;
 }

@@ -5,21 +5,25 @@
 #include "tools/explain/expect.h"
 #include "tools/explain/report.h"
 
-static void print_json(const sc_compiled *c, const sc_options *options, const sc_comm_rows *rows, sc_strbuf *out)
+static void print_json(const sc_compiled *c, const sc_options *options, const sc_comm_rows *rows,
+                       sc_strbuf *out)
 {
     const sc_module *m = c->local;
     json_t *root = json_object(), *mesh = json_array(), *list = json_array(), *sums = json_array();
     for (uint32_t a = 0; a < m->mesh.axis_count; a++)
-        json_array_append_new(
-            mesh, json_pack("{s:s,s:I}", "axis", sc_text(m->context, m->mesh.axes[a].name), "size", (json_int_t)m->mesh.axes[a].size));
+        json_array_append_new(mesh, json_pack("{s:s,s:I}", "axis",
+                                              sc_text(m->context, m->mesh.axes[a].name), "size",
+                                              (json_int_t)m->mesh.axes[a].size));
     for (uint32_t r = 0; r < rows->count; r++)
         json_array_append_new(list, sc_comm_row_json(m, &rows->data[r]));
     sc_comm_totals totals = {0};
     sc_comm_add_up(m, rows, &totals);
     for (uint32_t t = 0; t < totals.count; t++) {
         const sc_comm_total *sum = &totals.data[t];
-        json_array_append_new(sums, json_pack("{s:s,s:o,s:s,s:I,s:I}", "op", sum->first->name, "axes", sc_axes_json(m, sum->first), "phase",
-                                              sum->first->phase, "count", (json_int_t)sum->count, "sent", (json_int_t)(sum->sent + 0.5)));
+        json_array_append_new(sums, json_pack("{s:s,s:o,s:s,s:I,s:I}", "op", sum->first->name,
+                                              "axes", sc_axes_json(m, sum->first), "phase",
+                                              sum->first->phase, "count", (json_int_t)sum->count,
+                                              "sent", (json_int_t)(sum->sent + 0.5)));
     }
     json_object_set_new(root, "version", json_integer(1));
     json_object_set_new(root, "file", json_string(options->file));
@@ -47,7 +51,8 @@ static int wider(int width, const char *text)
     return (int)strlen(text) > width ? (int)strlen(text) : width;
 }
 
-static widths measure(const sc_module *m, const sc_comm_groups *groups, const sc_comm_totals *totals)
+static widths measure(const sc_module *m, const sc_comm_groups *groups,
+                      const sc_comm_totals *totals)
 {
     sc_arena *arena = &m->context->arena;
     widths w = {15, 8, 5};
@@ -60,16 +65,20 @@ static widths measure(const sc_module *m, const sc_comm_groups *groups, const sc
     return w;
 }
 
-static void print_row(const sc_module *m, const widths *w, const sc_comm_group *group, sc_strbuf *out)
+static void print_row(const sc_module *m, const widths *w, const sc_comm_group *group,
+                      sc_strbuf *out)
 {
     sc_arena *arena = &m->context->arena;
     const sc_comm_row *row = group->row;
-    sc_strbuf_printf(out, "%-9s %-*s %-*s %*u %9s %9s  %s%s\n", row->phase, w->op, op_text(arena, row), w->axes, sc_comm_group_text(m, row),
-                     w->calls, group->calls, sc_bytes_text(arena, row->bytes), sc_bytes_text(arena, row->sent),
-                     sc_comm_values_text(arena, row), row->control ? " (control)" : "");
+    sc_strbuf_printf(out, "%-9s %-*s %-*s %*u %9s %9s  %s%s\n", row->phase, w->op,
+                     op_text(arena, row), w->axes, sc_comm_group_text(m, row), w->calls,
+                     group->calls, sc_bytes_text(arena, row->bytes),
+                     sc_bytes_text(arena, row->sent), sc_comm_values_text(arena, row),
+                     row->control ? " (control)" : "");
     sc_strbuf_printf(out, "%*s %s", 33 + w->op + w->axes + w->calls, "", row->why);
     if (row->rule != SC_NONE)
-        sc_strbuf_printf(out, " (%s:%u)", sc_text(m->context, m->rules.data[row->rule].file), m->rules.data[row->rule].line);
+        sc_strbuf_printf(out, " (%s:%u)", sc_text(m->context, m->rules.data[row->rule].file),
+                         m->rules.data[row->rule].line);
     sc_strbuf_add_char(out, '\n');
 }
 
@@ -85,15 +94,16 @@ static void print_text(const sc_compiled *c, const sc_comm_rows *rows, sc_strbuf
     sc_comm_group_rows(m->context, rows, &groups);
     sc_comm_add_up(m, rows, &totals);
     widths w = measure(m, &groups, &totals);
-    sc_strbuf_printf(out, "%-9s %-*s %-*s %*s %9s %9s  %s\n", "phase", w.op, "op", w.axes, "axes", w.calls, "calls", "buffer", "sent",
-                     "what, why");
+    sc_strbuf_printf(out, "%-9s %-*s %-*s %*s %9s %9s  %s\n", "phase", w.op, "op", w.axes, "axes",
+                     w.calls, "calls", "buffer", "sent", "what, why");
     for (uint32_t g = 0; g < groups.list.count; g++)
         print_row(m, &w, &groups.list.data[g], out);
     sc_strbuf_add(out, "totals per rank\n");
     for (uint32_t t = 0; t < totals.count; t++) {
         const sc_comm_total *sum = &totals.data[t];
-        sc_strbuf_printf(out, "%-9s %-*s %-*s %*u %9s %9s\n", sum->first->phase, w.op, sum->first->name, w.axes,
-                         sc_comm_group_text(m, sum->first), w.calls, sum->count, "", sc_bytes_text(&m->context->arena, sum->sent));
+        sc_strbuf_printf(out, "%-9s %-*s %-*s %*u %9s %9s\n", sum->first->phase, w.op,
+                         sum->first->name, w.axes, sc_comm_group_text(m, sum->first), w.calls,
+                         sum->count, "", sc_bytes_text(&m->context->arena, sum->sent));
     }
 }
 

@@ -28,7 +28,8 @@ static const char *axes_text(const sc_module *m, uint32_t axes)
     sc_strbuf_init(&text, &m->context->arena);
     for (uint32_t a = 0; a < m->mesh.axis_count; a++) {
         if ((axes >> a & 1) != 0)
-            sc_strbuf_printf(&text, "%s%s", text.length > 0 ? "+" : "", sc_text(m->context, m->mesh.axes[a].name));
+            sc_strbuf_printf(&text, "%s%s", text.length > 0 ? "+" : "",
+                             sc_text(m->context, m->mesh.axes[a].name));
     }
     return text.data;
 }
@@ -40,11 +41,13 @@ static void collect_lines(sc_context *context, const side *sides, lines *out)
             const sc_comm_total *total = &sides[s].totals.data[t];
             const char *axes = axes_text(sides[s].c.local, total->first->axes);
             uint32_t i = 0;
-            while (i < out->count && (strcmp(out->data[i].op, total->first->name) != 0 || strcmp(out->data[i].axes, axes) != 0 ||
+            while (i < out->count && (strcmp(out->data[i].op, total->first->name) != 0 ||
+                                      strcmp(out->data[i].axes, axes) != 0 ||
                                       strcmp(out->data[i].phase, total->first->phase) != 0))
                 i++;
             if (i == out->count)
-                *sc_vec_push(&context->arena, out) = (line){.op = total->first->name, .axes = axes, .phase = total->first->phase};
+                *sc_vec_push(&context->arena, out) =
+                    (line){.op = total->first->name, .axes = axes, .phase = total->first->phase};
             out->data[i].total[s] = total;
         }
     }
@@ -91,28 +94,36 @@ static json_t *line_json(const line *l)
     json_t *axes = json_array();
     for (const char *name = l->axes; *name != 0; name += strcspn(name, "+"), name += *name == '+')
         json_array_append_new(axes, json_stringn(name, strcspn(name, "+")));
-    return json_pack("{s:s,s:o,s:s,s:o,s:o,s:o}", "op", l->op, "axes", axes, "phase", l->phase, "count", pair(count[0], count[1]), "bytes",
-                     pair(bytes[0], bytes[1]), "sent", pair(sent_of(l, 0), sent_of(l, 1)));
+    return json_pack("{s:s,s:o,s:s,s:o,s:o,s:o}", "op", l->op, "axes", axes, "phase", l->phase,
+                     "count", pair(count[0], count[1]), "bytes", pair(bytes[0], bytes[1]), "sent",
+                     pair(sent_of(l, 0), sent_of(l, 1)));
 }
 
-static void print_json(const sc_options *options, const side *sides, const lines *all, const sents *totals, sc_strbuf *out)
+static void print_json(const sc_options *options, const side *sides, const lines *all,
+                       const sents *totals, sc_strbuf *out)
 {
     const sc_context *context = sides[0].c.local->context;
-    json_t *root = json_object(), *calls = json_array(), *bytes = json_array(), *memory = json_object();
+    json_t *root = json_object(), *calls = json_array(), *bytes = json_array(),
+           *memory = json_object();
     for (uint32_t i = 0; i < all->count; i++)
         json_array_append_new(calls, line_json(&all->data[i]));
     for (uint32_t i = 0; i < totals->count; i++)
-        json_array_append_new(
-            bytes, json_pack("{s:s,s:o}", "axes", totals->data[i].axes, "sent", pair(totals->data[i].bytes[0], totals->data[i].bytes[1])));
+        json_array_append_new(bytes,
+                              json_pack("{s:s,s:o}", "axes", totals->data[i].axes, "sent",
+                                        pair(totals->data[i].bytes[0], totals->data[i].bytes[1])));
     for (sc_memory_kind k = 0; k < SC_MEMORY_KINDS; k++)
-        json_object_set_new(memory, sc_memory_kind_names[k], pair((double)sides[0].memory.bytes[k], (double)sides[1].memory.bytes[k]));
-    json_object_set_new(memory, "peak", pair((double)sides[0].memory.peak, (double)sides[1].memory.peak));
+        json_object_set_new(
+            memory, sc_memory_kind_names[k],
+            pair((double)sides[0].memory.bytes[k], (double)sides[1].memory.bytes[k]));
+    json_object_set_new(memory, "peak",
+                        pair((double)sides[0].memory.peak, (double)sides[1].memory.peak));
     json_object_set_new(root, "version", json_integer(1));
     json_object_set_new(root, "file", json_string(options->file));
     json_object_set_new(root, "plans", json_pack("[s,s]", sides[0].plan, sides[1].plan));
     json_object_set_new(root, "entry", json_string(sc_text(context, sides[0].c.entry)));
     json_object_set_new(root, "ranks",
-                        pair((double)sc_mesh_ranks(&sides[0].c.local->mesh), (double)sc_mesh_ranks(&sides[1].c.local->mesh)));
+                        pair((double)sc_mesh_ranks(&sides[0].c.local->mesh),
+                             (double)sc_mesh_ranks(&sides[1].c.local->mesh)));
     json_object_set_new(root, "collectives", calls);
     json_object_set_new(root, "sent", bytes);
     json_object_set_new(root, "memory", memory);
@@ -135,15 +146,19 @@ static int left(const widths *w)
     return 13 + w->op + w->axes;
 }
 
-static void print_bytes(sc_arena *arena, const widths *w, const char *name, double a, double b, sc_strbuf *out)
+static void print_bytes(sc_arena *arena, const widths *w, const char *name, double a, double b,
+                        sc_strbuf *out)
 {
-    sc_strbuf_printf(out, "  %-*s %*s %*s\n", left(w) - 2, name, w->side[0], sc_bytes_text(arena, a), w->side[1], sc_bytes_text(arena, b));
+    sc_strbuf_printf(out, "  %-*s %*s %*s\n", left(w) - 2, name, w->side[0],
+                     sc_bytes_text(arena, a), w->side[1], sc_bytes_text(arena, b));
 }
 
 static const char *calls_text(sc_arena *arena, const line *l, uint32_t s)
 {
     const sc_comm_total *total = l->total[s];
-    return total == NULL ? "-" : sc_arena_printf(arena, "%u x %s", total->count, sc_bytes_text(arena, total->sent / total->count));
+    return total == NULL ? "-"
+                         : sc_arena_printf(arena, "%u x %s", total->count,
+                                           sc_bytes_text(arena, total->sent / total->count));
 }
 
 static widths measure(sc_arena *arena, const side *sides, const lines *all)
@@ -162,25 +177,30 @@ static void print_text(const side *sides, const lines *all, const sents *totals,
 {
     sc_arena *arena = &sides[0].c.local->context->arena;
     widths w = measure(arena, sides, all);
-    sc_strbuf_printf(out, "%-*s %*s %*s\n", left(&w), sc_text(sides[0].c.local->context, sides[0].c.entry), w.side[0], sides[0].plan,
+    sc_strbuf_printf(out, "%-*s %*s %*s\n", left(&w),
+                     sc_text(sides[0].c.local->context, sides[0].c.entry), w.side[0], sides[0].plan,
                      w.side[1], sides[1].plan);
-    sc_strbuf_add(out, all->count == 0 ? "no collectives\n" : "calls, and what a rank sends in each\n");
+    sc_strbuf_add(out,
+                  all->count == 0 ? "no collectives\n" : "calls, and what a rank sends in each\n");
     for (uint32_t i = 0; i < all->count; i++) {
         const line *l = &all->data[i];
-        sc_strbuf_printf(out, "  %-9s %-*s %-*s %*s %*s\n", l->phase, w.op, l->op, w.axes, l->axes, w.side[0], calls_text(arena, l, 0),
-                         w.side[1], calls_text(arena, l, 1));
+        sc_strbuf_printf(out, "  %-9s %-*s %-*s %*s %*s\n", l->phase, w.op, l->op, w.axes, l->axes,
+                         w.side[0], calls_text(arena, l, 0), w.side[1], calls_text(arena, l, 1));
     }
     if (totals->count > 0)
         sc_strbuf_add(out, "sent by a rank over\n");
     for (uint32_t i = 0; i < totals->count; i++)
-        print_bytes(arena, &w, totals->data[i].axes, totals->data[i].bytes[0], totals->data[i].bytes[1], out);
+        print_bytes(arena, &w, totals->data[i].axes, totals->data[i].bytes[0],
+                    totals->data[i].bytes[1], out);
     sc_strbuf_add(out, "memory of a rank\n");
     for (sc_memory_kind k = 0; k < SC_MEMORY_KINDS; k++)
-        print_bytes(arena, &w, sc_memory_kind_names[k], (double)sides[0].memory.bytes[k], (double)sides[1].memory.bytes[k], out);
+        print_bytes(arena, &w, sc_memory_kind_names[k], (double)sides[0].memory.bytes[k],
+                    (double)sides[1].memory.bytes[k], out);
     print_bytes(arena, &w, "peak", (double)sides[0].memory.peak, (double)sides[1].memory.peak, out);
 }
 
-static bool compile_side(sc_context *context, sc_declarations *program, const sc_options *options, const char *name, side *out)
+static bool compile_side(sc_context *context, sc_declarations *program, const sc_options *options,
+                         const char *name, side *out)
 {
     sc_options one = *options;
     const sc_plan *plan;
@@ -199,12 +219,14 @@ int sc_cmd_diff(sc_context *context, const sc_options *options, sc_strbuf *out)
     lines all = {0};
     sents totals = {0};
     if (options->plans.count != 2) {
-        sc_report(&context->diag, SC_D_usage, (sc_loc){0}, "diff takes two plans: --plan A --plan B", NULL);
+        sc_report(&context->diag, SC_D_usage, (sc_loc){0},
+                  "diff takes two plans: --plan A --plan B", NULL);
         return 0;
     }
     sc_declarations *program = sc_driver_load(context, options);
     for (uint32_t s = 0; s < 2; s++) {
-        if (program == NULL || !compile_side(context, program, options, options->plans.data[s], &sides[s]))
+        if (program == NULL ||
+            !compile_side(context, program, options, options->plans.data[s], &sides[s]))
             return 0;
     }
     collect_lines(context, sides, &all);

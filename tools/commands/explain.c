@@ -41,8 +41,11 @@ static void collect_passed_on(sc_module *m, explaining *e)
     for (sc_value value = 0; value < m->values.count; value++) {
         const sc_type_info *type = sc_type_of(m, value);
         sc_sym path = m->values.data[value].path;
-        const uint32_t *place = path == 0 || sc_placement_partial(&type->placement, 0) == 0 ? NULL : sc_map_find(&by_path, path);
-        if (place == NULL || sc_placement_partial(&m->types.data[e->values.data[*place].type].placement, 0) != 0)
+        const uint32_t *place = path == 0 || sc_placement_partial(&type->placement, 0) == 0
+                                    ? NULL
+                                    : sc_map_find(&by_path, path);
+        if (place == NULL ||
+            sc_placement_partial(&m->types.data[e->values.data[*place].type].placement, 0) != 0)
             continue;
         e->values.data[*place].type = m->values.data[value].type;
         e->values.data[*place].is_passed_on = true;
@@ -64,7 +67,8 @@ static void collect(sc_module *m, const sc_pass *pass, void *user)
             bool reads_state = (sc_op_traits(o) & SC_STATE_READ) != 0;
             for (uint32_t r = 0; r < o->result_count; r++) {
                 sc_value value = o->first_result + r;
-                sc_sym path = reads_state ? sc_op_word(o, SC_ATTR_name) : m->values.data[value].path;
+                sc_sym path =
+                    reads_state ? sc_op_word(o, SC_ATTR_name) : m->values.data[value].path;
                 uint32_t state = path == 0 ? SC_NONE : sc_module_find_state(m, path);
                 bool is_new = true;
                 explained x = {path, value, m->values.data[value].type, o->loc, false};
@@ -101,27 +105,33 @@ static const char *name_of(const sc_module *m, sc_value value)
 {
     sc_sym path = sc_value_path(m, value);
     return path != 0 ? sc_text(m->context, path)
-                     : sc_arena_printf(&m->context->arena, "a result of %s", sc_ops[sc_op_at(m, sc_def(m, value))->kind].name);
+                     : sc_arena_printf(&m->context->arena, "a result of %s",
+                                       sc_ops[sc_op_at(m, sc_def(m, value))->kind].name);
 }
 
 static void follow(const sc_compiled *c, sc_value value, uint32_t sub_axis, chain *links)
 {
     sc_module *m = c->local;
     const sc_placing *placing = c->env.placing;
-    for (int step = 0; step < MAX_CHAIN && placing != NULL && value < placing->value_count; step++) {
+    for (int step = 0; step < MAX_CHAIN && placing != NULL && value < placing->value_count;
+         step++) {
         const sc_cause *cause = sc_cause_of(placing, value, sub_axis);
         if (cause->op == SC_NONE) {
             if (cause->rule != SC_NONE)
-                add_link(m->context, links, m->rules.data[cause->rule].line, sc_text(m->context, m->rules.data[cause->rule].text));
+                add_link(m->context, links, m->rules.data[cause->rule].line,
+                         sc_text(m->context, m->rules.data[cause->rule].text));
             return;
         }
         const sc_op *op = sc_op_at(m, cause->op);
         sc_line line = sc_sources_line(&m->context->sources, op->loc.begin);
         const char *from = cause->from == SC_NONE ? "its reader" : name_of(m, cause->from);
-        add_link(m->context, links, line.line, sc_arena_printf(&m->context->arena, "through %s, from %s", sc_ops[op->kind].name, from));
+        add_link(m->context, links, line.line,
+                 sc_arena_printf(&m->context->arena, "through %s, from %s", sc_ops[op->kind].name,
+                                 from));
         if (cause->from == SC_NONE) {
             if (cause->rule != SC_NONE)
-                add_link(m->context, links, m->rules.data[cause->rule].line, sc_text(m->context, m->rules.data[cause->rule].text));
+                add_link(m->context, links, m->rules.data[cause->rule].line,
+                         sc_text(m->context, m->rules.data[cause->rule].text));
             return;
         }
         value = cause->from;
@@ -133,7 +143,8 @@ static chain why(const sc_compiled *c, const explained *x)
     chain links = {0};
     sc_line made = sc_sources_line(&c->local->context->sources, x->loc.begin);
     if (x->is_passed_on)
-        add_link(c->local->context, &links, made.line, "a partial sum: what its readers make of it is reduced, which is less");
+        add_link(c->local->context, &links, made.line,
+                 "a partial sum: what its readers make of it is reduced, which is less");
     for (uint32_t a = 0; a < c->local->mesh.sub_axis_count; a++)
         follow(c, x->value, a, &links);
     return links;
@@ -151,7 +162,9 @@ static json_t *sizes_json(const sc_module *m, const sc_type_info *type, bool loc
     json_t *sizes = json_object();
     for (uint32_t i = 0; i < type->rank; i++) {
         const char *name = group_name(m, &type->dims[i]);
-        json_int_t before = json_object_get(sizes, name) == NULL ? 1 : json_integer_value(json_object_get(sizes, name));
+        json_int_t before = json_object_get(sizes, name) == NULL
+                                ? 1
+                                : json_integer_value(json_object_get(sizes, name));
         int64_t size = local ? sc_type_local_size(m, type, i) : type->dims[i].size;
         json_object_set_new(sizes, name, json_integer(before * (json_int_t)size));
     }
@@ -164,7 +177,9 @@ static const char *sub_axis_place(const sc_module *m, const sc_type_info *type, 
     if (on == SC_ON_NOTHING)
         return "replicated";
     if (sc_is_partial(on))
-        return on == SC_PARTIAL_SUM ? "partial(sum)" : on == SC_PARTIAL_MAX ? "partial(max)" : "partial(min)";
+        return on == SC_PARTIAL_SUM   ? "partial(sum)"
+               : on == SC_PARTIAL_MAX ? "partial(max)"
+                                      : "partial(min)";
     return group_name(m, &type->dims[on]);
 }
 
@@ -174,7 +189,9 @@ static json_t *placement_json(const sc_module *m, const sc_type_info *type)
     for (uint32_t x = 0; x < m->mesh.axis_count; x++) {
         const sc_axis *axis = &m->mesh.axes[x];
         const char *name = sc_text(m->context, axis->name),
-                   *first = axis->sub_axis_count == 0 ? "replicated" : sub_axis_place(m, type, axis->first_sub_axis);
+                   *first = axis->sub_axis_count == 0
+                                ? "replicated"
+                                : sub_axis_place(m, type, axis->first_sub_axis);
         bool alike = true;
         for (uint32_t a = 1; a < axis->sub_axis_count; a++)
             alike = alike && strcmp(first, sub_axis_place(m, type, axis->first_sub_axis + a)) == 0;
@@ -194,9 +211,12 @@ static json_t *value_json(const sc_compiled *c, const explained *x)
     json_t *links = json_array();
     chain reasons = why(c, x);
     for (uint32_t k = 0; k < reasons.count; k++)
-        json_array_append_new(links, json_pack("{s:I,s:s}", "line", (json_int_t)reasons.data[k].line, "text", reasons.data[k].text));
-    return json_pack("{s:s,s:s,s:o,s:o,s:o,s:o}", "path", sc_text(m->context, x->path), "type", sc_type_text(m, x->type), "global",
-                     sizes_json(m, type, false), "local", sizes_json(m, type, true), "placement", placement_json(m, type), "why", links);
+        json_array_append_new(links,
+                              json_pack("{s:I,s:s}", "line", (json_int_t)reasons.data[k].line,
+                                        "text", reasons.data[k].text));
+    return json_pack("{s:s,s:s,s:o,s:o,s:o,s:o}", "path", sc_text(m->context, x->path), "type",
+                     sc_type_text(m, x->type), "global", sizes_json(m, type, false), "local",
+                     sizes_json(m, type, true), "placement", placement_json(m, type), "why", links);
 }
 
 static const char *const edit_names[] = {"remove", "replace", "add"};
@@ -211,12 +231,17 @@ static json_t *advice_json(sc_context *context, const sc_advice *advice)
     if (advice == NULL)
         return json_null();
     sc_line line = sc_sources_line(&context->sources, advice->edit.loc.begin);
-    json_t *object = json_pack("{s:s,s:s,s:I,s:I}", "edit", edit_names[advice->edit.kind], "file", line.source->name, "line",
-                               (json_int_t)line.line, "column", (json_int_t)line.column);
-    json_object_set_new(object, "old", advice->edit.old == NULL ? json_null() : json_string(advice->edit.old));
-    json_object_set_new(object, "new", advice->edit.line == NULL ? json_null() : json_string(advice->edit.line));
+    json_t *object = json_pack("{s:s,s:s,s:I,s:I}", "edit", edit_names[advice->edit.kind], "file",
+                               line.source->name, "line", (json_int_t)line.line, "column",
+                               (json_int_t)line.column);
+    json_object_set_new(object, "old",
+                        advice->edit.old == NULL ? json_null() : json_string(advice->edit.old));
+    json_object_set_new(object, "new",
+                        advice->edit.line == NULL ? json_null() : json_string(advice->edit.line));
     const sc_plan_cost *before = &advice->before, *after = &advice->after;
-    json_object_set_new(object, "sent", json_pack("[I,I]", (json_int_t)(before->sent + 0.5), (json_int_t)(after->sent + 0.5)));
+    json_object_set_new(
+        object, "sent",
+        json_pack("[I,I]", (json_int_t)(before->sent + 0.5), (json_int_t)(after->sent + 0.5)));
     json_object_set_new(object, "peak", json_pack("[o,o]", peak_json(before), peak_json(after)));
     json_object_set_new(object, "flops", json_pack("[f,f]", before->flops, after->flops));
     if (advice->leaner != NULL)
@@ -252,7 +277,9 @@ static uint64_t look_of(const sc_compiled *c, const explained *x)
 {
     const sc_placing *placing = c->env.placing;
     uint64_t look = sc_hash_mix(x->type, x->is_passed_on);
-    for (uint32_t a = 0; placing != NULL && x->value < placing->value_count && a < c->local->mesh.sub_axis_count; a++)
+    for (uint32_t a = 0;
+         placing != NULL && x->value < placing->value_count && a < c->local->mesh.sub_axis_count;
+         a++)
         look = sc_hash_mix(look, sc_cause_of(placing, x->value, a)->rule);
     return look;
 }
@@ -269,7 +296,8 @@ static void print_values(const sc_compiled *c, explaining *e, sc_strbuf *out)
     sc_instance_groups groups;
     sc_instance *instances = sc_arena_array(&e->context->arena, e->values.count, sizeof *instances);
     for (uint32_t i = 0; i < e->values.count; i++)
-        instances[i] = (sc_instance){sc_text(e->context, e->values.data[i].path), look_of(c, &e->values.data[i])};
+        instances[i] = (sc_instance){sc_text(e->context, e->values.data[i].path),
+                                     look_of(c, &e->values.data[i])};
     sc_instances_group(e->context, instances, e->values.count, &groups);
     for (uint32_t g = 0; g < groups.count; g++) {
         const explained *x = &e->values.data[groups.data[g].first];
@@ -290,7 +318,8 @@ static void print_compute(sc_arena *arena, double before, double after, sc_strbu
         sc_strbuf_printf(out, " (%.3g times)", after / before);
 }
 
-static void print_advice(const explaining *e, const char *begin, const sc_advice *advice, sc_strbuf *out)
+static void print_advice(const explaining *e, const char *begin, const sc_advice *advice,
+                         sc_strbuf *out)
 {
     sc_arena *arena = &e->context->arena;
     const sc_edit *edit = &advice->edit;
@@ -303,14 +332,16 @@ static void print_advice(const explaining *e, const char *begin, const sc_advice
     if (edit->kind == SC_EDIT_REPLACE)
         sc_strbuf_printf(out, " by '%s'", edit->line);
     const sc_plan_cost *before = &advice->before, *after = &advice->after;
-    const char *sent = sc_bytes_text(arena, before->sent), *then = sc_bytes_text(arena, after->sent);
+    const char *sent = sc_bytes_text(arena, before->sent),
+               *then = sc_bytes_text(arena, after->sent);
     sc_strbuf_printf(out, " (%s:%u): ", line.source->name, line.line);
     if (strcmp(sent, then) == 0)
         sc_strbuf_printf(out, "%s sent as before", sent);
     else
         sc_strbuf_printf(out, "%s -> %s sent", sent, then);
     if (before->peak >= 0 && after->peak >= 0)
-        sc_strbuf_printf(out, ", peak %s -> %s", sc_bytes_text(arena, (double)before->peak), sc_bytes_text(arena, (double)after->peak));
+        sc_strbuf_printf(out, ", peak %s -> %s", sc_bytes_text(arena, (double)before->peak),
+                         sc_bytes_text(arena, (double)after->peak));
     print_compute(arena, before->flops, after->flops, out);
     sc_strbuf_add_char(out, '\n');
 }
@@ -323,23 +354,33 @@ static void print_answer(const explaining *e, const sc_answer *answer, sc_strbuf
     else if (advice == NULL)
         sc_strbuf_add(out, "    not all edits were tried: ask for a path or a line\n");
     else
-        print_advice(e, advice->after.sent < advice->before.sent ? "to do without:" : "to do without, with less memory:", advice, out);
+        print_advice(e,
+                     advice->after.sent < advice->before.sent ? "to do without:"
+                                                              : "to do without, with less memory:",
+                     advice, out);
     if (advice != NULL && advice->leaner != NULL)
-        print_advice(e, advice->leaner->after.peak < advice->before.peak ? "or, with less memory:" : "or, with less memory than that:",
+        print_advice(e,
+                     advice->leaner->after.peak < advice->before.peak
+                         ? "or, with less memory:"
+                         : "or, with less memory than that:",
                      advice->leaner, out);
 }
 
-static void print_group(const sc_compiled *c, explaining *e, const sc_comm_group *group, sc_strbuf *out)
+static void print_group(const sc_compiled *c, explaining *e, const sc_comm_group *group,
+                        sc_strbuf *out)
 {
     const sc_module *m = c->local;
     const sc_comm_row *row = group->row;
     sc_arena *arena = &m->context->arena;
-    sc_strbuf_printf(out, "%s over %s, %s", row->name, sc_comm_group_text(m, row), sc_comm_values_text(arena, row));
+    sc_strbuf_printf(out, "%s over %s, %s", row->name, sc_comm_group_text(m, row),
+                     sc_comm_values_text(arena, row));
     if (group->calls > 1)
         sc_strbuf_printf(out, ", %u times", group->calls);
-    sc_strbuf_printf(out, ": buffer %s, sent %s\n    %s", sc_bytes_text(arena, row->bytes), sc_bytes_text(arena, row->sent), row->why);
+    sc_strbuf_printf(out, ": buffer %s, sent %s\n    %s", sc_bytes_text(arena, row->bytes),
+                     sc_bytes_text(arena, row->sent), row->why);
     if (row->rule != SC_NONE)
-        sc_strbuf_printf(out, " (%s:%u)", sc_text(m->context, m->rules.data[row->rule].file), m->rules.data[row->rule].line);
+        sc_strbuf_printf(out, " (%s:%u)", sc_text(m->context, m->rules.data[row->rule].file),
+                         m->rules.data[row->rule].line);
     sc_strbuf_add_char(out, '\n');
     sc_answer answer = sc_adviser_ask(e->adviser, row);
     print_answer(e, &answer, out);

@@ -18,6 +18,8 @@ int sc_cmd_fmt(sc_context *context, const sc_options *options, sc_strbuf *out)
     }
     const sc_source *source = &context->sources.files.data[0];
     bool same = source->length == text.length && memcmp(source->text, text.data, text.length) == 0;
-    sc_print_json(json_pack("{s:i,s:s,s:s,s:b}", "version", 1, "file", options->file, "text", text.data, "changed", same ? 0 : 1), out);
+    sc_print_json(json_pack("{s:i,s:s,s:s,s:b}", "version", 1, "file", options->file, "text",
+                            text.data, "changed", same ? 0 : 1),
+                  out);
     return 0;
 }

@@ -7,7 +7,8 @@
 #include "tools/run/run.h"
 
 /* Sets the batch size to the number of prompts (one row each), if nothing else gives it. */
-static void size_batch(sc_context *context, sc_declarations *program, sc_sym model, sc_options *options)
+static void size_batch(sc_context *context, sc_declarations *program, sc_sym model,
+                       sc_options *options)
 {
     sc_entry_list entries = {0};
     sc_sym_list unbound = {0};
@@ -21,11 +22,13 @@ static void size_batch(sc_context *context, sc_declarations *program, sc_sym mod
     sc_declarations_unbound_dims(program, model, entry, &options->plan_options.binds, &unbound);
     for (uint32_t i = 0; i < unbound.count; i++) {
         if (unbound.data[i] == rows)
-            *sc_vec_push(&context->arena, &options->plan_options.defaults) = (sc_binding){.dim = rows, .size = prompts};
+            *sc_vec_push(&context->arena, &options->plan_options.defaults) =
+                (sc_binding){.dim = rows, .size = prompts};
     }
 }
 
-static bool compile(sc_context *context, sc_options *options, sc_compiled *c, sc_compiled *other, sc_local_run *run, sc_facts *facts)
+static bool compile(sc_context *context, sc_options *options, sc_compiled *c, sc_compiled *other,
+                    sc_local_run *run, sc_facts *facts)
 {
     const sc_plan *plan;
     const char *last = sc_last_pass(options);
@@ -43,7 +46,8 @@ static bool compile(sc_context *context, sc_options *options, sc_compiled *c, sc
     if (options->interpret) {
         sc_options bound;
         facts->generates = sc_bind_one_position(context, c, options, &bound, &facts->generate);
-        return !facts->generates || sc_driver_compile(context, program, plan, &bound, NULL, NULL, last, c);
+        return !facts->generates ||
+               sc_driver_compile(context, program, plan, &bound, NULL, NULL, last, c);
     }
     if (!sc_compile_other(context, c, options, last, other, &facts->generates, &facts->generate))
         return false;

@@ -22,7 +22,8 @@ enum {
 #undef HELP
     HELP_ROWS
 };
-_Static_assert((int)HELP_ROWS == (int)SC_D_COUNT, "support/help.def has one row for each of support/diag.def");
+_Static_assert((int)HELP_ROWS == (int)SC_D_COUNT,
+               "support/help.def has one row for each of support/diag.def");
 
 static const char *const severity_names[] = {"error", "warning", "note"};
 
@@ -58,8 +59,9 @@ static json_t *row_json(int id)
 {
     const help_row *help = &help_rows[id];
     const sc_diag_row *row = &sc_diag_rows[id];
-    return json_pack("{s:s,s:s,s:s,s:i,s:s,s:s,s:s?}", "id", row->name, "stage", help->stage, "severity", severity_names[row->severity],
-                     "exit", row->exit_code, "meaning", help->meaning, "remedy", help->remedy, "example", help->example);
+    return json_pack("{s:s,s:s,s:s,s:i,s:s,s:s,s:s?}", "id", row->name, "stage", help->stage,
+                     "severity", severity_names[row->severity], "exit", row->exit_code, "meaning",
+                     help->meaning, "remedy", help->remedy, "example", help->example);
 }
 
 static void print_row(int id, sc_strbuf *out)
@@ -93,9 +95,12 @@ static void print_list(sc_strbuf *out)
         if (id == 0 || strcmp(help_rows[id].stage, help_rows[id - 1].stage) != 0)
             sc_strbuf_printf(out, "%s%s\n", id > 0 ? "\n" : "", help_rows[id].stage);
         const char *meaning = help_rows[id].meaning;
-        sc_strbuf_printf(out, "  %-21s %.*s\n", sc_diag_rows[id].name, first_sentence(meaning), meaning);
+        sc_strbuf_printf(out, "  %-21s %.*s\n", sc_diag_rows[id].name, first_sentence(meaning),
+                         meaning);
     }
-    sc_strbuf_add(out, "\n'shardc help ID' explains one, 'shardc help environment' the environment variables.\n");
+    sc_strbuf_add(
+        out,
+        "\n'shardc help ID' explains one, 'shardc help environment' the environment variables.\n");
 }
 
 static json_t *list_json(void)
@@ -122,16 +127,18 @@ enum { VARIABLES = sizeof variables / sizeof *variables };
 static void print_variables(sc_strbuf *out)
 {
     for (int i = 0; i < VARIABLES; i++)
-        sc_strbuf_printf(out, "%s: %s (default: %s)\n  %s\n", variables[i].name, variables[i].values, variables[i].fallback,
-                         variables[i].meaning);
+        sc_strbuf_printf(out, "%s: %s (default: %s)\n  %s\n", variables[i].name,
+                         variables[i].values, variables[i].fallback, variables[i].meaning);
 }
 
 static json_t *variables_json(void)
 {
     json_t *list = json_array();
     for (int i = 0; i < VARIABLES; i++)
-        json_array_append_new(list, json_pack("{s:s,s:s,s:s,s:s}", "name", variables[i].name, "values", variables[i].values, "default",
-                                              variables[i].fallback, "meaning", variables[i].meaning));
+        json_array_append_new(list,
+                              json_pack("{s:s,s:s,s:s,s:s}", "name", variables[i].name, "values",
+                                        variables[i].values, "default", variables[i].fallback,
+                                        "meaning", variables[i].meaning));
     return json_pack("{s:i,s:o}", "version", 1, "environment", list);
 }
 
@@ -139,7 +146,9 @@ static json_t *variables_json(void)
 
 static int find_id(sc_context *context, const sc_options *options)
 {
-    const char *name = options->file, **names = sc_arena_array(&context->arena, SC_D_COUNT + options->command_count, sizeof *names);
+    const char *name = options->file,
+               **names = sc_arena_array(&context->arena, SC_D_COUNT + options->command_count,
+                                        sizeof *names);
     for (uint32_t i = 0; i < options->command_count; i++)
         names[SC_D_COUNT + i] = options->commands[i];
     for (int id = 0; id < SC_D_COUNT; id++) {
@@ -149,12 +158,13 @@ static int find_id(sc_context *context, const sc_options *options)
     }
     const char *near = sc_nearest(name, names, SC_D_COUNT + options->command_count);
     sc_report(&context->diag, SC_D_usage, (sc_loc){0},
-              sc_arena_printf(&context->arena, "no command and no diagnostic is called '%s'%s%s%s", name, near ? "; did you mean '" : "",
-                              near ? near : "", near ? "'?" : ""),
+              sc_arena_printf(&context->arena, "no command and no diagnostic is called '%s'%s%s%s",
+                              name, near ? "; did you mean '" : "", near ? near : "",
+                              near ? "'?" : ""),
               NULL);
-    sc_report_note(
-        &context->diag, (sc_loc){0},
-        "'shardc help' lists the diagnostics; the id of a message is in brackets at its end. 'shardc --help' lists the commands");
+    sc_report_note(&context->diag, (sc_loc){0},
+                   "'shardc help' lists the diagnostics; the id of a message is in brackets at its "
+                   "end. 'shardc --help' lists the commands");
     return SC_D_COUNT;
 }
 

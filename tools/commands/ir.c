@@ -25,8 +25,8 @@ static void dump(sc_module *m, const sc_pass *pass, void *user)
     sc_strbuf text;
     sc_strbuf_init(&text, &d->context->arena);
     sc_print_module(m, &(sc_print_options){.fold = d->options->fold}, &text);
-    const char *path =
-        sc_arena_printf(&d->context->arena, "%s/%02u-%s.shir", d->options->dump_dir, d->number++, pass == NULL ? "build" : pass->name);
+    const char *path = sc_arena_printf(&d->context->arena, "%s/%02u-%s.shir", d->options->dump_dir,
+                                       d->number++, pass == NULL ? "build" : pass->name);
     FILE *file = fopen(path, "w");
     *sc_vec_push(&d->context->arena, &d->paths) = path;
     bool written = file != NULL && fwrite(text.data, 1, text.length, file) == text.length;
@@ -47,8 +47,8 @@ static bool check_pass_name(sc_context *context, const char *name)
         names[i] = sc_passes[i].name;
     const char *near = sc_nearest(name, names, SC_PASS_COUNT);
     sc_report(&context->diag, SC_D_usage, (sc_loc){0},
-              sc_arena_printf(&context->arena, "there is no pass '%s'%s%s%s", name, near ? "; did you mean '" : "", near ? near : "",
-                              near ? "'?" : ""),
+              sc_arena_printf(&context->arena, "there is no pass '%s'%s%s%s", name,
+                              near ? "; did you mean '" : "", near ? near : "", near ? "'?" : ""),
               NULL);
     if (near != NULL)
         return false;
@@ -63,8 +63,9 @@ static bool check_pass_name(sc_context *context, const char *name)
 /* `text` NULL: it was written to files. */
 static void print_json(const dumping *d, const sc_compiled *c, const char *text, sc_strbuf *out)
 {
-    json_t *root = json_pack("{s:i,s:s,s:o,s:s,s:s?}", "version", 1, "file", d->options->file, "plan", sc_plan_json(d->context, c->plan),
-                             "entry", sc_text(d->context, c->entry), "after", d->options->after);
+    json_t *root = json_pack("{s:i,s:s,s:o,s:s,s:s?}", "version", 1, "file", d->options->file,
+                             "plan", sc_plan_json(d->context, c->plan), "entry",
+                             sc_text(d->context, c->entry), "after", d->options->after);
     json_t *paths = json_array();
     for (uint32_t i = 0; i < d->paths.count; i++)
         json_array_append_new(paths, json_string(d->paths.data[i]));
@@ -79,18 +80,21 @@ int sc_cmd_ir(sc_context *context, const sc_options *options, sc_strbuf *out)
     if (!check_pass_name(context, options->after))
         return 0;
     if (options->dump_dir != NULL && mkdir(options->dump_dir, 0777) != 0 && errno != EEXIST) {
-        sc_report(&context->diag, SC_D_cannot_write, (sc_loc){0}, options->dump_dir, strerror(errno), NULL);
+        sc_report(&context->diag, SC_D_cannot_write, (sc_loc){0}, options->dump_dir,
+                  strerror(errno), NULL);
         return 0;
     }
     dumping d = {.context = context, .options = options};
     bool as_built = options->after != NULL && strcmp(options->after, "build") == 0;
-    if (!sc_driver_compile_file(context, options, options->dump_dir != NULL ? dump : NULL, &d, as_built ? NULL : options->after, &c))
+    if (!sc_driver_compile_file(context, options, options->dump_dir != NULL ? dump : NULL, &d,
+                                as_built ? NULL : options->after, &c))
         return 0;
     sc_strbuf text;
     sc_strbuf_init(&text, &context->arena);
     sc_strbuf *into = options->run.json ? &text : out;
     if (options->dump_dir == NULL)
-        sc_print_module(as_built ? c.global : c.local, &(sc_print_options){.fold = options->fold}, into);
+        sc_print_module(as_built ? c.global : c.local, &(sc_print_options){.fold = options->fold},
+                        into);
     if (options->run.json)
         print_json(&d, &c, options->dump_dir == NULL ? text.data : NULL, out);
     if ((c.local->states & SC_RESHARDS_EXPLICIT) != 0)

@@ -35,7 +35,8 @@ static bool write_file(const listing *l, const char *name, const void *bytes, si
 
 static const char *source_name(const listing *l, const sc_generated_kernel *kernel)
 {
-    return sc_arena_printf(&l->context->arena, "%s.%s", kernel->symbol, sc_target_is_cuda(l->target) ? "cu" : "c");
+    return sc_arena_printf(&l->context->arena, "%s.%s", kernel->symbol,
+                           sc_target_is_cuda(l->target) ? "cu" : "c");
 }
 
 /* Writes the kernel IR as a comment, the helpers that the function calls, and the function. */
@@ -60,8 +61,10 @@ static bool write_cubin(const listing *l, const sc_generated_kernel *kernel, con
 {
     sc_arena *arena = &l->context->arena;
     bool virtual = sc_target_is_virtual(l->target);
-    return (virtual || write_file(l, sc_arena_printf(arena, "%s.cubin", kernel->symbol), cubin->cubin, cubin->cubin_bytes)) &&
-           write_file(l, sc_arena_printf(arena, "%s.ptx", kernel->symbol), cubin->ptx, cubin->ptx_bytes - 1);
+    return (virtual || write_file(l, sc_arena_printf(arena, "%s.cubin", kernel->symbol),
+                                  cubin->cubin, cubin->cubin_bytes)) &&
+           write_file(l, sc_arena_printf(arena, "%s.ptx", kernel->symbol), cubin->ptx,
+                      cubin->ptx_bytes - 1);
 }
 
 static bool write_all(const listing *l)
@@ -74,7 +77,8 @@ static bool write_all(const listing *l)
     }
     for (uint32_t i = 0; i < l->generated.kernels.count; i++) {
         const sc_generated_kernel *kernel = &l->generated.kernels.data[i];
-        if (!write_source(l, kernel) || (l->cubins.cubins != NULL && !write_cubin(l, kernel, &l->cubins.cubins[i])))
+        if (!write_source(l, kernel) ||
+            (l->cubins.cubins != NULL && !write_cubin(l, kernel, &l->cubins.cubins[i])))
             return false;
     }
     if (image->object_bytes > 0 && !write_file(l, "kernels.so", image->object, image->object_bytes))
@@ -118,11 +122,13 @@ static void print_stages(const listing *l, uint32_t index, sc_strbuf *out)
     const sc_generated_kernel *kernel = &l->generated.kernels.data[index];
     for (uint32_t s = 0; s < kernel->code.stage_count; s++) {
         const sc_cuda_stage *stage = &kernel->code.stages[s];
-        const sc_cuda_usage *usage = find_usage(l, index, sc_arena_printf(&l->context->arena, "%s_%u", kernel->symbol, s));
-        sc_strbuf_printf(out, "    stage %u: %lld blocks x %u threads, %u shared bytes", s, (long long)stage->blocks, stage->threads,
-                         stage->shared_bytes);
+        const sc_cuda_usage *usage =
+            find_usage(l, index, sc_arena_printf(&l->context->arena, "%s_%u", kernel->symbol, s));
+        sc_strbuf_printf(out, "    stage %u: %lld blocks x %u threads, %u shared bytes", s,
+                         (long long)stage->blocks, stage->threads, stage->shared_bytes);
         if (usage != NULL)
-            sc_strbuf_printf(out, ", %u registers, %u bytes spilled", usage->registers, usage->spill_store_bytes);
+            sc_strbuf_printf(out, ", %u registers, %u bytes spilled", usage->registers,
+                             usage->spill_store_bytes);
         sc_strbuf_add_char(out, '\n');
     }
     if (sc_target_is_cuda(l->target) && kernel->code.scratch_bytes > 0)
@@ -139,15 +145,18 @@ static void print_gemm(const listing *l, const sc_gemm *gemm, sc_strbuf *out)
         return;
     const sc_matmul_matrix *uneven = sc_matmul_uneven(&form);
     if (uneven != NULL)
-        sc_strbuf_printf(out, "    slow: rows of %c are %lld bytes apart, no multiple of %d\n", names[uneven->operand],
-                         (long long)(uneven->stride * sc_dtypes[uneven->dtype].bytes), SC_MATMUL_ROW_UNIT);
+        sc_strbuf_printf(out, "    slow: rows of %c are %lld bytes apart, no multiple of %d\n",
+                         names[uneven->operand],
+                         (long long)(uneven->stride * sc_dtypes[uneven->dtype].bytes),
+                         SC_MATMUL_ROW_UNIT);
 }
 
 static void print_list(const listing *l, sc_strbuf *out)
 {
     for (uint32_t i = 0; i < l->generated.kernels.count; i++) {
         const sc_generated_kernel *kernel = &l->generated.kernels.data[i];
-        sc_strbuf_printf(out, "%-22s %4u calls  %s\n", kernel->symbol, kernel->calls, kernel->title);
+        sc_strbuf_printf(out, "%-22s %4u calls  %s\n", kernel->symbol, kernel->calls,
+                         kernel->title);
         if (kernel->why_simple != NULL)
             sc_strbuf_printf(out, "    simple: %s\n", kernel->why_simple);
         print_stages(l, i, out);
@@ -162,11 +171,15 @@ static json_t *stages_json(const listing *l, uint32_t index)
     json_t *stages = json_array();
     for (uint32_t s = 0; s < kernel->code.stage_count; s++) {
         const sc_cuda_stage *stage = &kernel->code.stages[s];
-        const sc_cuda_usage *usage = find_usage(l, index, sc_arena_printf(&l->context->arena, "%s_%u", kernel->symbol, s));
-        json_t *row = json_pack("{s:I,s:I,s:I}", "blocks", (json_int_t)stage->blocks, "threads", (json_int_t)stage->threads, "shared_bytes",
-                                (json_int_t)stage->shared_bytes);
-        json_object_set_new(row, "registers", usage == NULL ? json_null() : json_integer(usage->registers));
-        json_object_set_new(row, "spilled_bytes", usage == NULL ? json_null() : json_integer(usage->spill_store_bytes));
+        const sc_cuda_usage *usage =
+            find_usage(l, index, sc_arena_printf(&l->context->arena, "%s_%u", kernel->symbol, s));
+        json_t *row =
+            json_pack("{s:I,s:I,s:I}", "blocks", (json_int_t)stage->blocks, "threads",
+                      (json_int_t)stage->threads, "shared_bytes", (json_int_t)stage->shared_bytes);
+        json_object_set_new(row, "registers",
+                            usage == NULL ? json_null() : json_integer(usage->registers));
+        json_object_set_new(row, "spilled_bytes",
+                            usage == NULL ? json_null() : json_integer(usage->spill_store_bytes));
         json_array_append_new(stages, row);
     }
     return stages;
@@ -176,10 +189,14 @@ static json_t *kernel_json(const listing *l, uint32_t index)
 {
     const sc_generated_kernel *kernel = &l->generated.kernels.data[index];
     const char *folder = l->options->run.output;
-    json_t *row = json_pack("{s:s,s:s,s:s,s:I,s:s?,s:I,s:o}", "name", kernel->symbol, "kind", kernel->ir == NULL ? "attention" : "fused",
-                            "title", kernel->title, "calls", (json_int_t)kernel->calls, "simple", kernel->why_simple, "scratch_bytes",
-                            (json_int_t)kernel->code.scratch_bytes, "stages", stages_json(l, index));
-    const char *path = folder == NULL ? NULL : sc_arena_printf(&l->context->arena, "%s/%s", folder, source_name(l, kernel));
+    json_t *row =
+        json_pack("{s:s,s:s,s:s,s:I,s:s?,s:I,s:o}", "name", kernel->symbol, "kind",
+                  kernel->ir == NULL ? "attention" : "fused", "title", kernel->title, "calls",
+                  (json_int_t)kernel->calls, "simple", kernel->why_simple, "scratch_bytes",
+                  (json_int_t)kernel->code.scratch_bytes, "stages", stages_json(l, index));
+    const char *path = folder == NULL ? NULL
+                                      : sc_arena_printf(&l->context->arena, "%s/%s", folder,
+                                                        source_name(l, kernel));
     json_object_set_new(row, "file", path == NULL ? json_null() : json_string(path));
     return row;
 }
@@ -199,8 +216,9 @@ static void print_json(const listing *l, const sc_compiled *c, sc_strbuf *out)
         json_array_append_new(kernels, kernel_json(l, i));
     for (uint32_t i = 0; i < l->generated.image->gemm_count; i++)
         json_array_append_new(products, product_json(l, &l->generated.image->gemms[i]));
-    sc_print_json(json_pack("{s:i,s:s,s:o,s:s,s:s,s:o,s:o}", "version", 1, "file", l->options->file, "plan",
-                            sc_plan_json(l->context, c->plan), "entry", sc_text(l->context, c->entry), "target", l->target->name, "kernels",
+    sc_print_json(json_pack("{s:i,s:s,s:o,s:s,s:s,s:o,s:o}", "version", 1, "file", l->options->file,
+                            "plan", sc_plan_json(l->context, c->plan), "entry",
+                            sc_text(l->context, c->entry), "target", l->target->name, "kernels",
                             kernels, "products", products),
                   out);
 }
@@ -208,12 +226,14 @@ static void print_json(const listing *l, const sc_compiled *c, sc_strbuf *out)
 int sc_cmd_kernels(sc_context *context, const sc_options *options, sc_strbuf *out)
 {
     sc_compiled c;
-    listing l = {.context = context, .options = options, .target = sc_driver_target(context, options)};
+    listing l = {
+        .context = context, .options = options, .target = sc_driver_target(context, options)};
     if (l.target == NULL)
         return 0;
     bool cuda = sc_target_is_cuda(l.target);
     sc_generate_options how = {.target = l.target, .no_object = cuda || !options->compile};
-    if (!sc_driver_compile_file(context, options, NULL, NULL, "fuse", &c) || !sc_generate(c.local, &how, &l.generated) ||
+    if (!sc_driver_compile_file(context, options, NULL, NULL, "fuse", &c) ||
+        !sc_generate(c.local, &how, &l.generated) ||
         (cuda && options->compile && !compile_cubins(&l)))
         return 0;
     if (options->run.json)

@@ -31,7 +31,11 @@ static void ask_entry(asking *q, sc_sym entry, answers *out)
     if (unbound.count > 0)
         return;
     sc_module *m = sc_module_new(q->context);
-    sc_build_request request = {.model = q->model, .entry = entry, .bindings = &bindings, .dtype_of = sc_plan_dtype_of, .user = q->plan};
+    sc_build_request request = {.model = q->model,
+                                .entry = entry,
+                                .bindings = &bindings,
+                                .dtype_of = sc_plan_dtype_of,
+                                .user = q->plan};
     if (!sc_build_entry(q->program, &request, m, &built))
         return;
     answer a = {.entry = entry, .m = m};
@@ -45,7 +49,8 @@ static void ask(asking *q, answers *out)
     sc_entry_list entries = {0};
     sc_declarations_entries(q->program, q->model, &entries);
     for (uint32_t i = 0; i < entries.count; i++) {
-        if (q->options->entry == NULL || strcmp(q->options->entry, sc_text(q->context, entries.data[i].entry)) == 0)
+        if (q->options->entry == NULL ||
+            strcmp(q->options->entry, sc_text(q->context, entries.data[i].entry)) == 0)
             ask_entry(q, entries.data[i].entry, out);
     }
 }
@@ -61,9 +66,12 @@ static json_t *sizes_json(const sc_legal *legal)
     json_t *list = json_array();
     for (uint32_t i = 0; i < legal->fits.count; i++) {
         const sc_legal_size *size = &legal->fits.data[i];
-        json_t *row = json_pack("{s:I,s:I}", "axis", (json_int_t)size->axis, "local", (json_int_t)size->local);
-        json_object_set_new(row, "heads", legal->composite ? json_integer((json_int_t)size->local) : json_null());
-        json_object_set_new(row, "kv", legal->composite ? json_integer((json_int_t)size->major) : json_null());
+        json_t *row = json_pack("{s:I,s:I}", "axis", (json_int_t)size->axis, "local",
+                                (json_int_t)size->local);
+        json_object_set_new(row, "heads",
+                            legal->composite ? json_integer((json_int_t)size->local) : json_null());
+        json_object_set_new(row, "kv",
+                            legal->composite ? json_integer((json_int_t)size->major) : json_null());
         json_object_set_new(row, "replicated", json_integer((json_int_t)size->replicated));
         json_array_append_new(list, row);
     }
@@ -75,9 +83,10 @@ static json_t *padded_json(const sc_legal *legal)
     json_t *list = json_array();
     for (uint32_t i = 0; i < legal->pads.count; i++) {
         const sc_legal_size *size = &legal->pads.data[i];
-        json_array_append_new(list,
-                              json_pack("{s:I,s:I,s:I,s:I,s:f}", "axis", (json_int_t)size->axis, "multiple", (json_int_t)size->multiple,
-                                        "size", (json_int_t)size->padded, "local", (json_int_t)size->local, "waste", waste(legal, size)));
+        json_array_append_new(
+            list, json_pack("{s:I,s:I,s:I,s:I,s:f}", "axis", (json_int_t)size->axis, "multiple",
+                            (json_int_t)size->multiple, "size", (json_int_t)size->padded, "local",
+                            (json_int_t)size->local, "waste", waste(legal, size)));
     }
     return list;
 }
@@ -89,8 +98,9 @@ static void print_json(const asking *q, const answers *all, sc_strbuf *out)
     for (uint32_t i = 0; i < all->count; i++) {
         const answer *a = &all->data[i];
         json_array_append_new(entries,
-                              json_pack("{s:s,s:I,s:o,s:o}", "entry", sc_text(q->context, a->entry), "size", (json_int_t)a->legal.size,
-                                        "legal", sizes_json(&a->legal), "padded", padded_json(&a->legal)));
+                              json_pack("{s:s,s:I,s:o,s:o}", "entry", sc_text(q->context, a->entry),
+                                        "size", (json_int_t)a->legal.size, "legal",
+                                        sizes_json(&a->legal), "padded", padded_json(&a->legal)));
     }
     json_object_set_new(root, "version", json_integer(1));
     json_object_set_new(root, "dim", json_string(sc_text(q->context, q->dim)));
@@ -107,10 +117,12 @@ static void print_sizes(const asking *q, const answer *a, sc_strbuf *out)
 {
     const sc_legal *legal = &a->legal;
     const char *name = sc_text(q->context, q->dim);
-    const char *major = legal->composite ? sc_text(q->context, a->m->dims.data[legal->major].name) : NULL;
+    const char *major =
+        legal->composite ? sc_text(q->context, a->m->dims.data[legal->major].name) : NULL;
     for (uint32_t i = 0; i < legal->fits.count; i++) {
         const sc_legal_size *size = &legal->fits.data[i];
-        sc_strbuf_printf(out, "  axis %6" PRIu32 ": %s %" PRId64 " on each rank", size->axis, name, size->local);
+        sc_strbuf_printf(out, "  axis %6" PRIu32 ": %s %" PRId64 " on each rank", size->axis, name,
+                         size->local);
         if (major != NULL)
             sc_strbuf_printf(out, ", %s %" PRId64, major, size->major);
         if (size->replicated > 1)
@@ -121,9 +133,11 @@ static void print_sizes(const asking *q, const answer *a, sc_strbuf *out)
         sc_strbuf_printf(out, "  no others: heads are never padded\n");
     for (uint32_t i = 0; i < legal->pads.count; i++) {
         const sc_legal_size *size = &legal->pads.data[i];
-        sc_strbuf_printf(
-            out, "  axis %6" PRIu32 ": with 'pad %s to multiple %" PRIu32 ";' %s is %" PRId64 ", %" PRId64 " on each rank, %.2g %% more\n",
-            size->axis, name, size->multiple, name, size->padded, size->local, 100 * waste(legal, size));
+        sc_strbuf_printf(out,
+                         "  axis %6" PRIu32 ": with 'pad %s to multiple %" PRIu32
+                         ";' %s is %" PRId64 ", %" PRId64 " on each rank, %.2g %% more\n",
+                         size->axis, name, size->multiple, name, size->padded, size->local,
+                         100 * waste(legal, size));
     }
 }
 
@@ -141,8 +155,8 @@ static void print_text(const asking *q, const answers *all, sc_strbuf *out)
             said = said || same_answer(&all->data[k], &all->data[i]);
         if (said)
             continue;
-        sc_strbuf_printf(out, "%s = %" PRId64 " in %s", sc_text(q->context, q->dim), all->data[i].legal.size,
-                         sc_text(q->context, all->data[i].entry));
+        sc_strbuf_printf(out, "%s = %" PRId64 " in %s", sc_text(q->context, q->dim),
+                         all->data[i].legal.size, sc_text(q->context, all->data[i].entry));
         for (uint32_t k = i + 1; k < all->count; k++) {
             if (same_answer(&all->data[i], &all->data[k]))
                 sc_strbuf_printf(out, ", %s", sc_text(q->context, all->data[k].entry));
@@ -157,12 +171,15 @@ int sc_cmd_legal(sc_context *context, const sc_options *options, sc_strbuf *out)
     const sc_plan *plan;
     answers all = {0};
     if (options->rest.count != 1) {
-        sc_report(&context->diag, SC_D_usage, (sc_loc){0}, "legal takes a file and a dim: shardc legal F DIM", NULL);
+        sc_report(&context->diag, SC_D_usage, (sc_loc){0},
+                  "legal takes a file and a dim: shardc legal F DIM", NULL);
         return 0;
     }
     const char *dim = options->rest.data[0];
-    asking q = {
-        .context = context, .options = options, .dim = sc_intern_text(&context->names, dim), .program = sc_driver_load(context, options)};
+    asking q = {.context = context,
+                .options = options,
+                .dim = sc_intern_text(&context->names, dim),
+                .program = sc_driver_load(context, options)};
     if (q.program == NULL || !sc_driver_choose_plan(context, q.program, options, &plan))
         return 0;
     q.plan = sc_plan_resolve(q.program, plan, &options->plan_options);
@@ -172,7 +189,10 @@ int sc_cmd_legal(sc_context *context, const sc_options *options, sc_strbuf *out)
     ask(&q, &all);
     if (all.count == 0)
         sc_report(&context->diag, SC_D_usage, (sc_loc){0},
-                  sc_arena_printf(&context->arena, "no entry whose dims are all bound has a tensor with dim %s", dim), NULL);
+                  sc_arena_printf(&context->arena,
+                                  "no entry whose dims are all bound has a tensor with dim %s",
+                                  dim),
+                  NULL);
     else if (options->run.json)
         print_json(&q, &all, out);
     else

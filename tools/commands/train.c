@@ -20,14 +20,16 @@ static const char *entry_names(sc_context *context, const sc_entry_list *entries
     sc_strbuf_init(&text, &context->arena);
     for (uint32_t i = 0; i < entries->count; i++) {
         if (entries->data[i].minimised)
-            sc_strbuf_printf(&text, "%s%s", text.length > 0 ? ", " : "", sc_text(context, entries->data[i].entry));
+            sc_strbuf_printf(&text, "%s%s", text.length > 0 ? ", " : "",
+                             sc_text(context, entries->data[i].entry));
     }
     return text.data;
 }
 
 /* Chooses the entry. Without --entry it is the minimised one, even if a plan gives it no sizes:
  * then the missing sizes are the error. */
-static bool choose_entry(sc_context *context, sc_options *options, sc_declarations *program, sc_sym model)
+static bool choose_entry(sc_context *context, sc_options *options, sc_declarations *program,
+                         sc_sym model)
 {
     sc_entry_list entries = {0};
     const char *only = NULL, *model_name = sc_text(context, model), *named = NULL;
@@ -35,7 +37,8 @@ static bool choose_entry(sc_context *context, sc_options *options, sc_declaratio
     sc_declarations_entries(program, model, &entries);
     for (uint32_t i = 0; i < entries.count; i++) {
         const char *name = sc_text(context, entries.data[i].entry);
-        if (options->entry != NULL && strcmp(name, options->entry) == 0 && !entries.data[i].minimised)
+        if (options->entry != NULL && strcmp(name, options->entry) == 0 &&
+            !entries.data[i].minimised)
             named = name;
         if (entries.data[i].minimised && count++ == 0)
             only = name;
@@ -47,21 +50,29 @@ static bool choose_entry(sc_context *context, sc_options *options, sc_declaratio
         return true;
     }
     if (count > 0)
-        usage(context, sc_arena_printf(&context->arena, "entry '%s' of '%s' is not minimised, so there is nothing to train; minimised: %s",
-                                       named, model_name, entry_names(context, &entries)));
+        usage(
+            context,
+            sc_arena_printf(
+                &context->arena,
+                "entry '%s' of '%s' is not minimised, so there is nothing to train; minimised: %s",
+                named, model_name, entry_names(context, &entries)));
     else
-        usage(context, sc_arena_printf(&context->arena, "no entry of '%s' is minimised, so there is nothing to train", model_name));
+        usage(context,
+              sc_arena_printf(&context->arena,
+                              "no entry of '%s' is minimised, so there is nothing to train",
+                              model_name));
     if (named == NULL)
         named = sc_text(context, entries.data[0].entry);
-    sc_report_note(&context->diag, (sc_loc){0}, "write 'minimize %s.%s with adamw(lr = 1e-3);'", model_name, named);
+    sc_report_note(&context->diag, (sc_loc){0}, "write 'minimize %s.%s with adamw(lr = 1e-3);'",
+                   model_name, named);
     return false;
 }
 
 /* Compiles the train step of the minimised entry chosen by the options and stores its name in them.
  * `last` as in sc_driver_compile. Also checks its `expect` statements. Returns false after
  * reporting errors. */
-static bool compile_train(sc_context *context, sc_declarations *program, const sc_plan *plan, sc_options *options, const char *last,
-                          sc_compiled *c)
+static bool compile_train(sc_context *context, sc_declarations *program, const sc_plan *plan,
+                          sc_options *options, const char *last, sc_compiled *c)
 {
     sc_sym model = plan != NULL ? plan->model.text : sc_declarations_only_model(program);
     if (model != 0 && !choose_entry(context, options, program, model))
@@ -71,11 +82,14 @@ static bool compile_train(sc_context *context, sc_declarations *program, const s
     sc_entry_list entries = {0};
     sc_declarations_entries(program, c->model, &entries);
     if (c->minimize == NULL)
-        return usage(context, sc_arena_printf(&context->arena, "several entries are minimised: %s; choose one with --entry NAME",
-                                              entry_names(context, &entries)));
+        return usage(context, sc_arena_printf(
+                                  &context->arena,
+                                  "several entries are minimised: %s; choose one with --entry NAME",
+                                  entry_names(context, &entries)));
     uint32_t errors = context->diag.errors;
     sc_check_expects(context, c, SC_D_expect_fails); /* before the long run, not after it */
-    sc_warn_of_repeated_work(context, &(sc_compiled_list){.data = (const sc_compiled *[]){c}, .count = 1});
+    sc_warn_of_repeated_work(context,
+                             &(sc_compiled_list){.data = (const sc_compiled *[]){c}, .count = 1});
     return context->diag.errors == errors;
 }
 
@@ -90,7 +104,8 @@ static void warn_of_unread(sc_context *context, const sc_compiled *whole, const 
     for (uint32_t i = 0; i < unread.count; i++)
         sc_strbuf_printf(&names, "%s%s", i > 0 ? ", " : "", sc_text(context, unread.data[i]));
     if (unread.count > 0)
-        sc_report(&context->diag, SC_D_not_saved, (sc_loc){0}, path, names.data, sc_text(context, whole->entry), NULL);
+        sc_report(&context->diag, SC_D_not_saved, (sc_loc){0}, path, names.data,
+                  sc_text(context, whole->entry), NULL);
 }
 
 static bool compile(sc_context *context, sc_options *options, sc_compiled *c)
@@ -110,7 +125,8 @@ int sc_cmd_train(sc_context *context, const sc_options *given, sc_strbuf *out)
     sc_local_run run = {.context = context, .options = &options, .c = &c};
     sc_training_run *training = sc_train_begin(context, &options.run);
     if (training == NULL || !compile(context, &options, &c) || !sc_build_whole(&c, &whole) ||
-        !sc_find_facts(&c, &whole, options.run.weights != NULL || options.run.save != NULL, options.map, &facts))
+        !sc_find_facts(&c, &whole, options.run.weights != NULL || options.run.save != NULL,
+                       options.map, &facts))
         return 0;
     if (options.run.save != NULL)
         warn_of_unread(context, &whole, options.run.save);

@@ -38,7 +38,8 @@ static json_t *shrunk_json(const sc_context *context, const sc_shrunk_list *shru
     json_t *list = json_array();
     for (uint32_t i = 0; i < shrunk->count; i++) {
         const sc_shrunk_size *size = &shrunk->data[i];
-        json_array_append_new(list, json_pack("{s:s,s:I,s:I}", size->is_axis ? "axis" : "dim", sc_text(context, size->name), "from",
+        json_array_append_new(list, json_pack("{s:s,s:I,s:I}", size->is_axis ? "axis" : "dim",
+                                              sc_text(context, size->name), "from",
                                               (json_int_t)size->from, "to", (json_int_t)size->to));
     }
     return list;
@@ -67,34 +68,41 @@ static void print_json(const sc_context *context, const sc_validate_result *resu
 static void print_shrunk(const sc_context *context, const sc_shrunk_list *shrunk, sc_strbuf *out)
 {
     if (shrunk->count > 0)
-        sc_strbuf_add(out, "  shrunk so that it can be interpreted; ops, placements and collectives are those of the full size\n");
+        sc_strbuf_add(out, "  shrunk so that it can be interpreted; ops, placements and "
+                           "collectives are those of the full size\n");
     for (uint32_t i = 0; i < shrunk->count; i++) {
         const sc_shrunk_size *size = &shrunk->data[i];
-        sc_strbuf_printf(out, "    %-4s %-10s %10lld -> %lld\n", size->is_axis ? "axis" : "dim", sc_text(context, size->name),
-                         (long long)size->from, (long long)size->to);
+        sc_strbuf_printf(out, "    %-4s %-10s %10lld -> %lld\n", size->is_axis ? "axis" : "dim",
+                         sc_text(context, size->name), (long long)size->from, (long long)size->to);
     }
 }
 
-static void print_text(const sc_context *context, const sc_compiled *c, const sc_validate_result *result, sc_strbuf *out)
+static void print_text(const sc_context *context, const sc_compiled *c,
+                       const sc_validate_result *result, sc_strbuf *out)
 {
-    sc_strbuf_printf(out, "%s: the per-rank program %s the global one, on %llu rank%s\n", sc_text(context, c->entry),
-                     result->equal ? "equals" : "differs from", (unsigned long long)result->ranks, result->ranks == 1 ? "" : "s");
-    sc_strbuf_printf(out, "  compared on random inputs: %u named values, %u caches, ", result->values, result->caches);
+    sc_strbuf_printf(out, "%s: the per-rank program %s the global one, on %llu rank%s\n",
+                     sc_text(context, c->entry), result->equal ? "equals" : "differs from",
+                     (unsigned long long)result->ranks, result->ranks == 1 ? "" : "s");
+    sc_strbuf_printf(out, "  compared on random inputs: %u named values, %u caches, ",
+                     result->values, result->caches);
     if (result->states > 0)
         sc_strbuf_printf(out, "%u gradients, parameters and other state, ", result->states);
-    sc_strbuf_printf(out, "%u outputs; largest error %.2g (allowed %.0e)\n", result->outputs, result->max_error, SC_VALIDATE_TOLERANCE);
+    sc_strbuf_printf(out, "%u outputs; largest error %.2g (allowed %.0e)\n", result->outputs,
+                     result->max_error, SC_VALIDATE_TOLERANCE);
     if (result->exact > 0)
         sc_strbuf_printf(out, "  compared bit for bit on integers: %u\n", result->exact);
     if (result->rounded > 0)
         sc_strbuf_printf(out,
-                         "  compared with the casts in force: %u; largest error %.2g of what the dtypes resolve; %u hang on a decision\n",
+                         "  compared with the casts in force: %u; largest error %.2g of what the "
+                         "dtypes resolve; %u hang on a decision\n",
                          result->rounded, result->max_rounding_error, result->undecided);
     print_shrunk(context, &result->shrunk, out);
 }
 
 /* ---- emitted code ---- */
 
-static void print_compiled_json(const sc_context *context, const sc_compiled_result *result, sc_strbuf *out)
+static void print_compiled_json(const sc_context *context, const sc_compiled_result *result,
+                                sc_strbuf *out)
 {
     json_t *root = json_object();
     json_object_set_new(root, "version", json_integer(1));
@@ -106,7 +114,9 @@ static void print_compiled_json(const sc_context *context, const sc_compiled_res
     json_object_set_new(root, "ranks", json_integer((json_int_t)result->ranks));
     json_object_set_new(root, "max_error", sc_number_json(result->max_error));
     json_object_set_new(root, "max_relative_error", sc_number_json(result->max_relative_error));
-    json_object_set_new(root, "worst", result->worst == 0 ? json_null() : json_string(sc_text(context, result->worst)));
+    json_object_set_new(root, "worst",
+                        result->worst == 0 ? json_null()
+                                           : json_string(sc_text(context, result->worst)));
     json_object_set_new(root, "collectives", json_integer((json_int_t)result->collectives));
     json_object_set_new(root, "sent", sc_number_json(result->sent));
     json_object_set_new(root, "shrunk", shrunk_json(context, &result->shrunk));
@@ -114,43 +124,58 @@ static void print_compiled_json(const sc_context *context, const sc_compiled_res
     sc_print_json(root, out);
 }
 
-static void print_compiled_text(sc_context *context, const sc_compiled *c, const sc_target *target, const sc_compiled_result *result,
-                                sc_strbuf *out)
+static void print_compiled_text(sc_context *context, const sc_compiled *c, const sc_target *target,
+                                const sc_compiled_result *result, sc_strbuf *out)
 {
-    sc_strbuf_printf(out, "%s: the emitted code %s the global program, on %llu rank%s\n", sc_text(context, c->entry),
-                     result->equal ? "equals" : "differs from", (unsigned long long)result->ranks, result->ranks == 1 ? "" : "s");
+    sc_strbuf_printf(out, "%s: the emitted code %s the global program, on %llu rank%s\n",
+                     sc_text(context, c->entry), result->equal ? "equals" : "differs from",
+                     (unsigned long long)result->ranks, result->ranks == 1 ? "" : "s");
     if (result->equal) {
-        sc_strbuf_printf(out, "  compared on random inputs: %u states, %u outputs", result->states, result->outputs);
+        sc_strbuf_printf(out, "  compared on random inputs: %u states, %u outputs", result->states,
+                         result->outputs);
         if (result->limits > 0)
             sc_strbuf_printf(out, ", %u of updates at their limits", result->limits);
-        sc_strbuf_printf(out, "; largest error %.2g%s%s, %.2g of what is allowed; %u undecided\n", result->max_relative_error,
-                         result->worst == 0 ? "" : " in ", result->worst == 0 ? "" : sc_text(context, result->worst), result->max_error,
-                         result->undecided);
+        sc_strbuf_printf(out, "; largest error %.2g%s%s, %.2g of what is allowed; %u undecided\n",
+                         result->max_relative_error, result->worst == 0 ? "" : " in ",
+                         result->worst == 0 ? "" : sc_text(context, result->worst),
+                         result->max_error, result->undecided);
         if (result->redrawn > 0)
-            sc_strbuf_printf(out, "  inputs drawn again, since a decision was open within what the dtypes resolve: %u\n", result->redrawn);
+            sc_strbuf_printf(out,
+                             "  inputs drawn again, since a decision was open within what the "
+                             "dtypes resolve: %u\n",
+                             result->redrawn);
         sc_strbuf_printf(out, "  the same bits again, and %s\n",
-                         sc_target_is_cuda(target) ? "in a second session" : "with two threads a rank");
-        sc_strbuf_printf(out, "  %llu collectives, %s sent per rank, as `comm` counts them\n", (unsigned long long)result->collectives,
+                         sc_target_is_cuda(target) ? "in a second session"
+                                                   : "with two threads a rank");
+        sc_strbuf_printf(out, "  %llu collectives, %s sent per rank, as `comm` counts them\n",
+                         (unsigned long long)result->collectives,
                          sc_bytes_text(&context->arena, result->sent));
     }
     print_shrunk(context, &result->shrunk, out);
 }
 
-static void report_difference(sc_context *context, const char *what, const sc_difference *difference)
+static void report_difference(sc_context *context, const char *what,
+                              const sc_difference *difference)
 {
     sc_strbuf text;
     sc_strbuf_init(&text, &context->arena);
-    sc_strbuf_printf(&text, "the %s is not the global %s: ", what, strcmp(what, "emitted code") == 0 ? "program" : "one");
+    sc_strbuf_printf(&text, "the %s is not the global %s: ", what,
+                     strcmp(what, "emitted code") == 0 ? "program" : "one");
     if (difference->output >= 0)
-        sc_strbuf_printf(&text, "output %d%s", difference->output, difference->path != 0 ? ", " : "");
+        sc_strbuf_printf(&text, "output %d%s", difference->output,
+                         difference->path != 0 ? ", " : "");
     if (difference->path != 0)
         sc_strbuf_add(&text, sc_text(context, difference->path));
     if (!difference->has_element) {
-        sc_strbuf_printf(&text, "%s%s", difference->path != 0 || difference->output >= 0 ? ": " : "", difference->message);
+        sc_strbuf_printf(&text, "%s%s",
+                         difference->path != 0 || difference->output >= 0 ? ": " : "",
+                         difference->message);
     } else {
         for (uint32_t i = 0; i < difference->rank; i++)
-            sc_strbuf_printf(&text, "%s%lld%s", i == 0 ? "[" : ", ", (long long)difference->index[i], i + 1 == difference->rank ? "]" : "");
-        sc_strbuf_printf(&text, " is %.17g, expected %.17g", difference->found, difference->expected);
+            sc_strbuf_printf(&text, "%s%lld%s", i == 0 ? "[" : ", ",
+                             (long long)difference->index[i], i + 1 == difference->rank ? "]" : "");
+        sc_strbuf_printf(&text, " is %.17g, expected %.17g", difference->found,
+                         difference->expected);
     }
     sc_strbuf_printf(&text, " (%s inputs)", difference->run);
     sc_report(&context->diag, SC_D_verify_failed, difference->loc, text.data, NULL);
@@ -163,15 +188,17 @@ static bool report_memory(sc_context *context, const sc_difference *difference)
     if (difference->run == NULL || !difference->is_memory)
         return false;
     sc_report(&context->diag, SC_D_run_failed, (sc_loc){0},
-              sc_arena_printf(&context->arena, "nothing was verified: %s", difference->message), NULL);
+              sc_arena_printf(&context->arena, "nothing was verified: %s", difference->message),
+              NULL);
     return true;
 }
 
-static int verify_compiled(sc_context *context, const sc_compiled *c, const sc_options *options, const sc_validate_options *how,
-                           sc_strbuf *out)
+static int verify_compiled(sc_context *context, const sc_compiled *c, const sc_options *options,
+                           const sc_validate_options *how, sc_strbuf *out)
 {
     sc_compiled_result result;
-    if (!sc_validate_compiled(c->global, c->local, c->func, how, &result) && result.first.run == NULL)
+    if (!sc_validate_compiled(c->global, c->local, c->func, how, &result) &&
+        result.first.run == NULL)
         return 0;
     if (report_memory(context, &result.first))
         return 0;
@@ -187,10 +214,13 @@ static int verify_compiled(sc_context *context, const sc_compiled *c, const sc_o
 int sc_cmd_verify(sc_context *context, const sc_options *options, sc_strbuf *out)
 {
     sc_compiled c;
-    if (!sc_driver_compile_file(context, options, NULL, NULL, options->compiled ? "fuse" : NULL, &c))
+    if (!sc_driver_compile_file(context, options, NULL, NULL, options->compiled ? "fuse" : NULL,
+                                &c))
         return 0;
-    sc_validate_options how = {
-        .full = options->full, .dtypes = options->dtypes, .seed = options->run.seed, .target = sc_driver_target(context, options)};
+    sc_validate_options how = {.full = options->full,
+                               .dtypes = options->dtypes,
+                               .seed = options->run.seed,
+                               .target = sc_driver_target(context, options)};
     if (options->compiled)
         return how.target == NULL ? 0 : verify_compiled(context, &c, options, &how, out);
     sc_validate_result result;

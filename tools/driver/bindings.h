@@ -5,6 +5,7 @@
 #include "tools/driver/driver.h"
 
 /* Appends to the list; reports invalid text with the option's name. */
-void sc_parse_bindings(sc_context *context, const char *option, const char *text, sc_binding_list *list);
+void sc_parse_bindings(sc_context *context, const char *option, const char *text,
+                       sc_binding_list *list);
 
 #endif

@@ -10,7 +10,8 @@
 
 static bool is_meant(const sc_options *options, const char *plan)
 {
-    bool is_named = options->plans.count == 0 && (options->plan == NULL || strcmp(options->plan, plan) == 0);
+    bool is_named =
+        options->plans.count == 0 && (options->plan == NULL || strcmp(options->plan, plan) == 0);
     for (uint32_t i = 0; i < options->plans.count; i++)
         is_named = is_named || strcmp(options->plans.data[i], plan) == 0;
     return is_named;
@@ -18,7 +19,8 @@ static bool is_meant(const sc_options *options, const char *plan)
 
 /* For commands that only compile, --ranks sizes an `auto` axis; without such an axis it has no
  * effect. */
-static bool check_ranks(sc_context *context, const sc_declarations *program, const sc_options *options)
+static bool check_ranks(sc_context *context, const sc_declarations *program,
+                        const sc_options *options)
 {
     sc_plan_list plans = {0};
     bool has_auto = options->ranks == 0 || options->runs_ranks;
@@ -32,18 +34,22 @@ static bool check_ranks(sc_context *context, const sc_declarations *program, con
     }
     if (has_auto)
         return true;
-    const char *where = name == NULL ? "without a plan" : sc_arena_printf(&context->arena, "in plan '%s'", name);
+    const char *where =
+        name == NULL ? "without a plan" : sc_arena_printf(&context->arena, "in plan '%s'", name);
     sc_report(&context->diag, SC_D_usage, (sc_loc){0},
-              sc_arena_printf(&context->arena, "--ranks %llu would change nothing: there is no 'auto' axis %s for it to decide",
-                              (unsigned long long)options->ranks, where),
+              sc_arena_printf(
+                  &context->arena,
+                  "--ranks %llu would change nothing: there is no 'auto' axis %s for it to decide",
+                  (unsigned long long)options->ranks, where),
               NULL);
     return false;
 }
 
 sc_declarations *sc_driver_load(sc_context *context, const sc_options *options)
 {
-    sc_file *file = options->text != NULL ? sc_load_text(context, options->file, options->text, options->text_length)
-                                          : sc_load_file(context, options->file, options->plan_file);
+    sc_file *file = options->text != NULL
+                        ? sc_load_text(context, options->file, options->text, options->text_length)
+                        : sc_load_file(context, options->file, options->plan_file);
     if (file == NULL || context->diag.errors > 0)
         return NULL;
     sc_declarations *program = sc_declarations_new(context, file);
@@ -55,11 +61,13 @@ static const char *list_plans(sc_context *context, const sc_plan_list *plans)
     sc_strbuf text;
     sc_strbuf_init(&text, &context->arena);
     for (uint32_t i = 0; i < plans->count; i++)
-        sc_strbuf_printf(&text, "%s%s", i > 0 ? ", " : "", sc_text(context, plans->data[i]->name.text));
+        sc_strbuf_printf(&text, "%s%s", i > 0 ? ", " : "",
+                         sc_text(context, plans->data[i]->name.text));
     return text.data;
 }
 
-bool sc_driver_choose_plan(sc_context *context, sc_declarations *program, const sc_options *options, const sc_plan **out)
+bool sc_driver_choose_plan(sc_context *context, sc_declarations *program, const sc_options *options,
+                           const sc_plan **out)
 {
     sc_plan_list plans = {0};
     sc_declarations_plans(program, &plans);
@@ -83,15 +91,17 @@ bool sc_driver_choose_plan(sc_context *context, sc_declarations *program, const 
     if (*out != NULL)
         return true;
     const char *near = sc_nearest(options->plan, names, plans.count);
-    const char *hint = near != NULL       ? sc_arena_printf(&context->arena, "; did you mean '%s'?", near)
+    const char *hint = near != NULL ? sc_arena_printf(&context->arena, "; did you mean '%s'?", near)
                        : plans.count == 0 ? "; the file has none"
-                                          : sc_arena_printf(&context->arena, "; the file has %s", list_plans(context, &plans));
+                                          : sc_arena_printf(&context->arena, "; the file has %s",
+                                                            list_plans(context, &plans));
     sc_report(&context->diag, SC_D_unknown_plan, (sc_loc){0}, options->plan, hint, NULL);
     return false;
 }
 
 /* ---- which entry ---- */
-static bool is_bound(sc_declarations *program, const sc_resolved_plan *plan, const sc_entry_info *entry)
+static bool is_bound(sc_declarations *program, const sc_resolved_plan *plan,
+                     const sc_entry_info *entry)
 {
     sc_binding_list bindings = {0};
     sc_sym_list unbound = {0};
@@ -103,7 +113,8 @@ static bool is_bound(sc_declarations *program, const sc_resolved_plan *plan, con
 /* Returns the entry for which parameters are placed first: the minimised one if bound, else the
  * first bound one; 0 if there is none. *is_default: it is also the plan's default entry, which is
  * not the case for the first of several. */
-static sc_sym placing_entry(sc_declarations *program, const sc_resolved_plan *plan, const sc_entry_list *entries, bool *is_default)
+static sc_sym placing_entry(sc_declarations *program, const sc_resolved_plan *plan,
+                            const sc_entry_list *entries, bool *is_default)
 {
     sc_sym first = 0;
     uint32_t bound = 0;
@@ -120,7 +131,8 @@ static sc_sym placing_entry(sc_declarations *program, const sc_resolved_plan *pl
 }
 
 /* Returns the entry for which caches are placed first: the first bound cached one. */
-static sc_sym caching_entry(sc_declarations *program, const sc_resolved_plan *plan, const sc_entry_list *entries)
+static sc_sym caching_entry(sc_declarations *program, const sc_resolved_plan *plan,
+                            const sc_entry_list *entries)
 {
     for (uint32_t i = 0; i < entries->count; i++) {
         if (entries->data[i].cached && is_bound(program, plan, &entries->data[i]))
@@ -143,7 +155,9 @@ static sc_sym find_entry(sc_context *context, const sc_entry_list *entries, cons
         sc_strbuf_printf(&list, "%s%s", i > 0 ? ", " : "; the model has ", names[i]);
     const char *near = sc_nearest(name, names, entries->count);
     sc_report(&context->diag, SC_D_unknown_entry, (sc_loc){0}, name,
-              near == NULL ? list.data : sc_arena_printf(&context->arena, "; did you mean '%s'?", near), NULL);
+              near == NULL ? list.data
+                           : sc_arena_printf(&context->arena, "; did you mean '%s'?", near),
+              NULL);
     return 0;
 }
 
@@ -154,25 +168,28 @@ static bool check_bound(sc_context *context, sc_declarations *program, const sc_
     sc_plan_bindings(c->resolved, c->entry, &bindings);
     sc_declarations_unbound_dims(program, c->model, c->entry, &bindings, &unbound);
     for (uint32_t i = 0; i < unbound.count; i++)
-        sc_report(&context->diag, SC_D_unbound_dim, c->plan != NULL ? c->plan->loc : (sc_loc){0}, sc_text(context, c->entry),
-                  sc_text(context, unbound.data[i]), NULL);
+        sc_report(&context->diag, SC_D_unbound_dim, c->plan != NULL ? c->plan->loc : (sc_loc){0},
+                  sc_text(context, c->entry), sc_text(context, unbound.data[i]), NULL);
     return unbound.count == 0;
 }
 
 /* ---- one entry ---- */
-static bool add_step(sc_context *context, const sc_compiled *c, sc_module *m, const sc_build_result *built, sc_train_step *step)
+static bool add_step(sc_context *context, const sc_compiled *c, sc_module *m,
+                     const sc_build_result *built, sc_train_step *step)
 {
     sc_training *training = sc_arena_alloc(&context->arena, sizeof *training);
     *training = (sc_training){.micro_batches = 1, .batch_dim = SC_NONE};
     if (!sc_plan_training(c->resolved, c->minimize, m, built, training))
         return false;
-    if (training->micro_batches > 1 && !sc_check_separable(m, built->func, training->batch_dim, training->accumulate))
+    if (training->micro_batches > 1 &&
+        !sc_check_separable(m, built->func, training->batch_dim, training->accumulate))
         return false;
     return sc_train_step_build(m, built->func, training, step);
 }
 
 /* Builds the global program of an entry; with `step`, its train step. */
-static sc_module *build(sc_context *context, const sc_compiled *c, sc_sym entry, sc_train_step *step, sc_build_result *built)
+static sc_module *build(sc_context *context, const sc_compiled *c, sc_sym entry,
+                        sc_train_step *step, sc_build_result *built)
 {
     sc_binding_list bindings = {0};
     if (step == NULL)
@@ -191,32 +208,41 @@ static sc_module *build(sc_context *context, const sc_compiled *c, sc_sym entry,
         return NULL;
     m->states = SC_SHAPES;
     *sc_vec_push(&context->arena, &m->schedule) = (sc_call){.func = built->func};
-    if (step != NULL && (!sc_verify_module(m, "elaboration") || !add_step(context, c, m, built, step)))
+    if (step != NULL &&
+        (!sc_verify_module(m, "elaboration") || !add_step(context, c, m, built, step)))
         return NULL;
-    return context->diag.errors == c->errors_before && sc_verify_module(m, step == NULL ? "elaboration" : "differentiation") ? m : NULL;
+    return context->diag.errors == c->errors_before &&
+                   sc_verify_module(m, step == NULL ? "elaboration" : "differentiation")
+               ? m
+               : NULL;
 }
 
 /* Builds and places an entry, up to the pass `last`. */
-static sc_module *place(sc_context *context, sc_compiled *c, sc_sym entry, sc_train_step *step, const sc_module *fixed, const char *last,
-                        sc_after_pass *after, void *user, sc_build_result *built, sc_pass_env *env)
+static sc_module *place(sc_context *context, sc_compiled *c, sc_sym entry, sc_train_step *step,
+                        const sc_module *fixed, const char *last, sc_after_pass *after, void *user,
+                        sc_build_result *built, sc_pass_env *env)
 {
     sc_module *m = build(context, c, entry, step, built);
     if (m == NULL)
         return NULL;
     sc_seeds *seeds = sc_arena_alloc(&context->arena, sizeof *seeds);
-    if (!sc_plan_seed(c->resolved, m, built, fixed, seeds) || context->diag.errors > c->errors_before)
+    if (!sc_plan_seed(c->resolved, m, built, fixed, seeds) ||
+        context->diag.errors > c->errors_before)
         return NULL;
     if (after != NULL)
         after(m, NULL, user);
-    *env = (sc_pass_env){
-        .seeds = seeds, .step = step, .bucket = sc_plan_tune(c->resolved).bucket, .prefetch = (uint32_t)sc_plan_tune(c->resolved).prefetch};
+    *env = (sc_pass_env){.seeds = seeds,
+                         .step = step,
+                         .bucket = sc_plan_tune(c->resolved).bucket,
+                         .prefetch = (uint32_t)sc_plan_tune(c->resolved).prefetch};
     return sc_pipeline_run(m, env, last, after, user) ? m : NULL;
 }
 
-static bool choose_entry(sc_context *context, sc_compiled *c, const sc_options *options, const sc_entry_list *entries)
+static bool choose_entry(sc_context *context, sc_compiled *c, const sc_options *options,
+                         const sc_entry_list *entries)
 {
-    c->entry =
-        options->entry != NULL ? find_entry(context, entries, options->entry) : sc_plan_default_entry(c->program, c->resolved, c->model);
+    c->entry = options->entry != NULL ? find_entry(context, entries, options->entry)
+                                      : sc_plan_default_entry(c->program, c->resolved, c->model);
     return c->entry != 0;
 }
 
@@ -225,7 +251,8 @@ static void find_step(sc_compiled *c, const sc_options *options, const sc_entry_
 {
     for (uint32_t i = 0; i < entries->count; i++) {
         const sc_entry_info *entry = &entries->data[i];
-        if (entry->entry == c->entry && entry->minimised && (options->entry == NULL || options->trains) && !options->forward)
+        if (entry->entry == c->entry && entry->minimised &&
+            (options->entry == NULL || options->trains) && !options->forward)
             c->minimize = entry->minimize;
     }
 }
@@ -236,17 +263,25 @@ static void report_no_model(sc_context *context, const sc_declarations *program)
     sc_entry_list all = {0};
     sc_declarations_entries(program, 0, &all);
     sc_report(&context->diag, SC_D_usage, (sc_loc){0},
-              all.count == 0 ? "the file has no model" : "the file has several models, and no plan says which is meant", NULL);
-    sc_report_note(&context->diag, (sc_loc){0},
-                   all.count == 0 ? "write 'model m { entry f(..) -> [..] { .. } }', or import a file that has one"
-                                  : "write 'plan p for MODEL { }' and choose it with --plan p");
+              all.count == 0 ? "the file has no model"
+                             : "the file has several models, and no plan says which is meant",
+              NULL);
+    sc_report_note(
+        &context->diag, (sc_loc){0},
+        all.count == 0
+            ? "write 'model m { entry f(..) -> [..] { .. } }', or import a file that has one"
+            : "write 'plan p for MODEL { }' and choose it with --plan p");
 }
 
-bool sc_driver_compile(sc_context *context, sc_declarations *program, const sc_plan *plan, const sc_options *options, sc_after_pass *after,
-                       void *user, const char *last, sc_compiled *out)
+bool sc_driver_compile(sc_context *context, sc_declarations *program, const sc_plan *plan,
+                       const sc_options *options, sc_after_pass *after, void *user,
+                       const char *last, sc_compiled *out)
 {
     sc_entry_list entries = {0};
-    *out = (sc_compiled){.program = program, .plan = plan, .options = options, .errors_before = context->diag.errors};
+    *out = (sc_compiled){.program = program,
+                         .plan = plan,
+                         .options = options,
+                         .errors_before = context->diag.errors};
     out->resolved = sc_plan_resolve(program, plan, &options->plan_options);
     if (out->resolved == NULL || context->diag.errors > out->errors_before)
         return false;
@@ -266,7 +301,8 @@ bool sc_driver_compile(sc_context *context, sc_declarations *program, const sc_p
     sc_build_result built;
     const sc_module *fixed = NULL;
     bool has_default;
-    sc_sym before[] = {placing_entry(program, out->resolved, &entries, &has_default), caching_entry(program, out->resolved, &entries)};
+    sc_sym before[] = {placing_entry(program, out->resolved, &entries, &has_default),
+                       caching_entry(program, out->resolved, &entries)};
     out->is_default = has_default && before[0] == out->entry;
     for (size_t i = 0; i < 2 && before[i] != 0 && before[i] != out->entry; i++) {
         sc_pass_env env;
@@ -277,13 +313,14 @@ bool sc_driver_compile(sc_context *context, sc_declarations *program, const sc_p
     out->global = build(context, out, out->entry, out->global_step, &built);
     if (out->global == NULL)
         return false;
-    out->local = place(context, out, out->entry, out->step, fixed, last, after, user, &out->built, &out->env);
+    out->local = place(context, out, out->entry, out->step, fixed, last, after, user, &out->built,
+                       &out->env);
     out->func = out->built.func;
     return out->local != NULL;
 }
 
-bool sc_driver_compile_file(sc_context *context, const sc_options *options, sc_after_pass *after, void *user, const char *last,
-                            sc_compiled *out)
+bool sc_driver_compile_file(sc_context *context, const sc_options *options, sc_after_pass *after,
+                            void *user, const char *last, sc_compiled *out)
 {
     const sc_plan *plan;
     sc_declarations *program = sc_driver_load(context, options);
@@ -310,7 +347,8 @@ const sc_target *sc_driver_target(sc_context *context, const sc_options *options
     return NULL;
 }
 
-bool sc_compile_forward(sc_context *context, const sc_compiled *step, const sc_options *options, const char *last, sc_compiled *out)
+bool sc_compile_forward(sc_context *context, const sc_compiled *step, const sc_options *options,
+                        const char *last, sc_compiled *out)
 {
     sc_options forward = *options;
     forward.entry = sc_text(context, step->entry);

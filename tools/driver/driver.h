@@ -44,7 +44,8 @@ typedef struct sc_compiled {
     sc_module *global; /* before placement: the reference, without a mesh */
     sc_module *local;  /* after the last pass: the per-rank program */
     const sc_options *options;
-    sc_func_id func;                   /* the entry, in both modules; in a train step the micro-batch */
+    /* the entry, in both modules; in a train step the micro-batch */
+    sc_func_id func;
     const sc_minimize *minimize;       /* of a train step; NULL: the entry runs forward only */
     sc_train_step *step, *global_step; /* of `local` and `global`; NULL: forward only */
     sc_build_result built;             /* of `local` */
@@ -58,7 +59,8 @@ typedef struct sc_compiled {
 sc_declarations *sc_driver_load(sc_context *context, const sc_options *options);
 /* Finds the plan: the one named in the options, else the file's only one, else none (*out NULL).
  * Returns false after reporting errors. */
-bool sc_driver_choose_plan(sc_context *context, sc_declarations *program, const sc_options *options, const sc_plan **out);
+bool sc_driver_choose_plan(sc_context *context, sc_declarations *program, const sc_options *options,
+                           const sc_plan **out);
 
 /* Called with the module after each pass (`pass` NULL: as built). */
 typedef void sc_after_pass(sc_module *m, const sc_pass *pass, void *user);
@@ -66,17 +68,19 @@ typedef void sc_after_pass(sc_module *m, const sc_pass *pass, void *user);
 /* Compiles one entry (options->entry, or the default) under a plan. Parameters and caches are first
  * placed for the plan's default entry. `after` may be NULL; `last` is the last pass to run (NULL:
  * all). Returns false after reporting errors. */
-bool sc_driver_compile(sc_context *context, sc_declarations *program, const sc_plan *plan, const sc_options *options, sc_after_pass *after,
-                       void *user, const char *last, sc_compiled *out);
+bool sc_driver_compile(sc_context *context, sc_declarations *program, const sc_plan *plan,
+                       const sc_options *options, sc_after_pass *after, void *user,
+                       const char *last, sc_compiled *out);
 
 /* Returns the target of --target, by default the CPU. NULL after reporting an error. */
 const sc_target *sc_driver_target(sc_context *context, const sc_options *options);
 
 /* Loads the file, chooses the plan and compiles: the first steps of most commands. */
-bool sc_driver_compile_file(sc_context *context, const sc_options *options, sc_after_pass *after, void *user, const char *last,
-                            sc_compiled *out);
+bool sc_driver_compile_file(sc_context *context, const sc_options *options, sc_after_pass *after,
+                            void *user, const char *last, sc_compiled *out);
 
 /* Compiles the forward entry of a train step under the same plan. */
-bool sc_compile_forward(sc_context *context, const sc_compiled *step, const sc_options *options, const char *last, sc_compiled *out);
+bool sc_compile_forward(sc_context *context, const sc_compiled *step, const sc_options *options,
+                        const char *last, sc_compiled *out);
 
 #endif

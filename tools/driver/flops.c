@@ -48,7 +48,8 @@ static double op_flops(const sc_module *m, const sc_op *op, size_of *size)
         return 0;
     bool is_forward = op->kind == SC_OP_attend;
     sc_value result = is_forward ? op->first_result : op->operands[3];
-    double keys = 2 * key_count(m, op, size), scores = elements(m, op->operands[0], size) * keys, sums = elements(m, result, size) * keys;
+    double keys = 2 * key_count(m, op, size), scores = elements(m, op->operands[0], size) * keys,
+           sums = elements(m, result, size) * keys;
     return is_forward ? scores + sums : 3 * scores + 2 * sums;
 }
 
@@ -65,7 +66,8 @@ static bool splits_op(const sc_module *m, const sc_op *op, sc_sub_axis_set sub_a
 }
 
 /* Counts the FLOPs of ops that are not split over `unsplit`. */
-static double func_flops(const sc_module *m, sc_func_id func, size_of *size, sc_sub_axis_set unsplit)
+static double func_flops(const sc_module *m, sc_func_id func, size_of *size,
+                         sc_sub_axis_set unsplit)
 {
     double flops = 0;
     sc_for_each_op (m, func, op) {
@@ -81,7 +83,8 @@ static double schedule_flops(const sc_module *m, size_of *size, sc_sub_axis_set 
     double flops = 0, one = 0;
     for (uint32_t i = 0; i < m->schedule.count; i++) {
         sc_func_id func = m->schedule.data[i].func;
-        one = i > 0 && func == m->schedule.data[i - 1].func ? one : func_flops(m, func, size, unsplit);
+        one = i > 0 && func == m->schedule.data[i - 1].func ? one
+                                                            : func_flops(m, func, size, unsplit);
         flops += one;
     }
     return flops;
@@ -105,5 +108,6 @@ double sc_rank_flops(const sc_module *m)
 double sc_rank_flops_repeated(const sc_module *m, uint32_t axis)
 {
     const sc_axis *of = &m->mesh.axes[axis];
-    return schedule_flops(m, sc_type_local_size, (((sc_sub_axis_set)1 << of->sub_axis_count) - 1) << of->first_sub_axis);
+    return schedule_flops(m, sc_type_local_size,
+                          (((sc_sub_axis_set)1 << of->sub_axis_count) - 1) << of->first_sub_axis);
 }

@@ -30,7 +30,8 @@ static use_lists list_uses(const sc_module *m, sc_func_id func)
     }
     for (uint32_t v = 2; v < m->values.count + 2u; v++)
         uses.first[v] += uses.first[v - 1];
-    uses.readers = sc_arena_array(arena, uses.first[m->values.count + 1u] + 1u, sizeof *uses.readers);
+    uses.readers =
+        sc_arena_array(arena, uses.first[m->values.count + 1u] + 1u, sizeof *uses.readers);
     sc_for_each_op (m, func, op) {
         for (uint32_t i = 0; i < sc_op_at(m, op)->operand_count; i++)
             uses.readers[uses.first[sc_op_at(m, op)->operands[i] + 1]++] = (reader){op, i};
@@ -63,8 +64,10 @@ static void limit_to(int_search *s, int64_t limit)
 static int64_t attr_size(const sc_module *m, const sc_op *op, sc_attr_key key)
 {
     const sc_attr *attr = sc_op_attr(op, key);
-    for (uint32_t v = 0; attr != NULL && attr->count > 0 && v < op->operand_count + op->result_count; v++) {
-        const sc_type_info *type = sc_type_of(m, v < op->operand_count ? op->operands[v] : op->first_result + v - op->operand_count);
+    for (uint32_t v = 0;
+         attr != NULL && attr->count > 0 && v < op->operand_count + op->result_count; v++) {
+        const sc_type_info *type = sc_type_of(
+            m, v < op->operand_count ? op->operands[v] : op->first_result + v - op->operand_count);
         int at = sc_type_find_dim(type, attr->dims[0]);
         if (at >= 0)
             return type->dims[at].size;
@@ -98,7 +101,8 @@ static void read_called(int_search *s, const sc_op *op, uint32_t operand)
         if (size > 0)
             limit_to(s, size + 1);
         s->draw->form = SC_DRAW_LENGTH;
-    } else if (op->kind == SC_OP_append && (int)operand == sc_op_operand_called(m, op, "pos", fixed)) {
+    } else if (op->kind == SC_OP_append &&
+               (int)operand == sc_op_operand_called(m, op, "pos", fixed)) {
         limit_to(s, attr_size(m, op, SC_ATTR_to) - attr_size(m, op, SC_ATTR_dims) + 1);
     } else if ((int)operand == sc_op_operand_called(m, op, "segments", fixed) ||
                (int)operand == sc_op_operand_called(m, op, "key_segments", fixed)) {
@@ -109,13 +113,15 @@ static void read_called(int_search *s, const sc_op *op, uint32_t operand)
 static void follow(int_search *s, const sc_op *op, int64_t slack)
 {
     for (uint32_t r = 0; r < op->result_count; r++)
-        *sc_vec_push(&s->uses->m->context->arena, &s->work) = (reached){op->first_result + r, slack};
+        *sc_vec_push(&s->uses->m->context->arena, &s->work) =
+            (reached){op->first_result + r, slack};
 }
 
 static void read_by(int_search *s, const sc_op *op, uint32_t operand, int64_t slack)
 {
     const sc_module *m = s->uses->m;
-    bool is_ids = operand == 1 && (op->kind == SC_OP_gather || op->kind == SC_OP_scatter_add || op->kind == SC_OP_xent);
+    bool is_ids = operand == 1 && (op->kind == SC_OP_gather || op->kind == SC_OP_scatter_add ||
+                                   op->kind == SC_OP_xent);
     if (is_ids || op->kind == SC_OP_onehot) {
         limit_to(s, attr_size(m, op, SC_ATTR_dims) - slack);
         /* a backward op reads what a forward one read, with ignored ids replaced */
@@ -127,13 +133,16 @@ static void read_by(int_search *s, const sc_op *op, uint32_t operand, int64_t sl
             s->draw->may_ignore = true;
             s->draw->ignore = ignore;
         }
-    } else if (sc_ops[op->kind].operands != SC_ANY && operand >= (uint32_t)sc_ops[op->kind].operands) {
+    } else if (sc_ops[op->kind].operands != SC_ANY &&
+               operand >= (uint32_t)sc_ops[op->kind].operands) {
         read_called(s, op, operand);
     } else if (op->kind == SC_OP_add && op->operand_count == 2) {
         follow(s, op, slack + largest(m, op->operands[1 - operand]));
-    } else if ((sc_op_traits(op) & (SC_VIEW | SC_RESHARD)) != 0 || op->kind == SC_OP_cast || op->kind == SC_OP_slice ||
-               op->kind == SC_OP_unslice || op->kind == SC_OP_broadcast || op->kind == SC_OP_concat || op->kind == SC_OP_minimum ||
-               op->kind == SC_OP_maximum || op->kind == SC_OP_last || (op->kind == SC_OP_where && operand > 0) ||
+    } else if ((sc_op_traits(op) & (SC_VIEW | SC_RESHARD)) != 0 || op->kind == SC_OP_cast ||
+               op->kind == SC_OP_slice || op->kind == SC_OP_unslice ||
+               op->kind == SC_OP_broadcast || op->kind == SC_OP_concat ||
+               op->kind == SC_OP_minimum || op->kind == SC_OP_maximum || op->kind == SC_OP_last ||
+               (op->kind == SC_OP_where && operand > 0) ||
                (op->kind == SC_OP_gather && operand == 0)) {
         follow(s, op, slack);
     }
@@ -182,7 +191,8 @@ static void search_weight(use_lists *uses, sc_value value, sc_draw *draw)
             continue;
         if (op->kind == SC_OP_dot)
             *draw = (sc_draw){.stream = draw->stream, .spread = 1 / sqrt(contracted(m, op))};
-        else if (((sc_op_traits(op) & SC_VIEW) != 0 || op->kind == SC_OP_cast) && op->first_result > value) /* value ids grow: it ends */
+        else if (((sc_op_traits(op) & SC_VIEW) != 0 || op->kind == SC_OP_cast) &&
+                 op->first_result > value) /* value ids grow: it ends */
             search_weight(uses, op->first_result, draw);
     }
 }
@@ -192,7 +202,9 @@ static sc_draw draw_of_type(const sc_module *m, sc_sym path, sc_type type)
     const char *text = sc_text(m->context, path);
     sc_draw draw = {.stream = sc_fnv1a64(text, strlen(text)), .spread = 1, .high = 8};
     sc_dtype_kind kind = sc_dtypes[m->types.data[type].dtype].kind;
-    draw.form = kind == SC_DTYPE_FLOAT ? SC_DRAW_FLOAT : kind == SC_DTYPE_INT ? SC_DRAW_INT : SC_DRAW_BOOL;
+    draw.form = kind == SC_DTYPE_FLOAT ? SC_DRAW_FLOAT
+                : kind == SC_DTYPE_INT ? SC_DRAW_INT
+                                       : SC_DRAW_BOOL;
     return draw;
 }
 
@@ -202,13 +214,16 @@ static sc_draw draw_of_state(const sc_module *m, const sc_state *state)
     bool is_vector = m->types.data[state->type].rank < 2;
     if (state->kind == SC_STATE_CACHE)
         return draw;
-    if (state->kind == SC_STATE_OPT || state->kind == SC_STATE_SCALAR) { /* second moments, rates, corrections, counts */
+    /* second moments, rates, corrections, counts */
+    if (state->kind == SC_STATE_OPT || state->kind == SC_STATE_SCALAR) {
         draw.is_positive = true;
         draw.mean = 0.5;
         draw.spread = 0.125;
         return draw;
     }
-    draw.mean = state->init == SC_INIT_ONES ? 1 : state->init == SC_INIT_CONSTANT ? state->init_args[0] : 0;
+    draw.mean = state->init == SC_INIT_ONES       ? 1
+                : state->init == SC_INIT_CONSTANT ? state->init_args[0]
+                                                  : 0;
     draw.spread = state->init <= SC_INIT_CONSTANT || is_vector ? 0.25 : 1;
     return draw;
 }
@@ -227,7 +242,8 @@ void sc_draws_find(const sc_module *m, sc_func_id func, sc_draws *out)
             if (state != SC_NONE && out->state[state].form == SC_DRAW_FLOAT)
                 search_weight(&uses, op->first_result, &out->state[state]);
         } else if (op->kind == SC_OP_input) {
-            sc_draw draw = draw_of_type(m, sc_op_word(op, SC_ATTR_name), m->values.data[op->first_result].type);
+            sc_draw draw = draw_of_type(m, sc_op_word(op, SC_ATTR_name),
+                                        m->values.data[op->first_result].type);
             if (draw.form == SC_DRAW_INT)
                 search_ints(&uses, op->first_result, &draw);
             *sc_vec_push(arena, &out->inputs) = draw;

@@ -71,11 +71,13 @@ static bool line_uses(const sc_plan_stmt *stmt, const sc_sym *axes, uint32_t cou
     return uses || stmt->pin.over.count == 0 || names_axis(&stmt->pin.over, axes, count);
 }
 
-static void add_replacement(sc_adviser *a, const sc_edit *like, const sc_plan_stmt *stmt, edits *out)
+static void add_replacement(sc_adviser *a, const sc_edit *like, const sc_plan_stmt *stmt,
+                            edits *out)
 {
     sc_edit edit = *like;
     edit.kind = SC_EDIT_REPLACE;
-    edit.line = sc_arena_printf(&a->context->arena, "shard %s;", sc_plan_line_text(a->context, stmt));
+    edit.line =
+        sc_arena_printf(&a->context->arena, "shard %s;", sc_plan_line_text(a->context, stmt));
     *sc_vec_push(&a->context->arena, out) = edit;
 }
 
@@ -106,7 +108,8 @@ static void weaken_rule(sc_adviser *a, const sc_edit *like, const sc_plan_stmt *
         changed.shard.if_free = true;
         add_replacement(a, like, &changed, out);
     }
-    for (uint32_t d = 0; !stmt->shard.star && stmt->shard.dims.count > 1 && d < stmt->shard.dims.count; d++) {
+    for (uint32_t d = 0;
+         !stmt->shard.star && stmt->shard.dims.count > 1 && d < stmt->shard.dims.count; d++) {
         changed = *stmt;
         drop_name(arena, &stmt->shard.dims, d, &changed.shard.dims);
         add_replacement(a, like, &changed, out);
@@ -124,23 +127,29 @@ static void weaken_rule(sc_adviser *a, const sc_edit *like, const sc_plan_stmt *
 
 /* False for a pin of values that the collective does not involve: it hardly affects it, and a plan
  * may have thousands. */
-static bool is_near(const sc_adviser *a, const sc_comm_row *row, const sc_plan_stmt *stmt, bool is_rule)
+static bool is_near(const sc_adviser *a, const sc_comm_row *row, const sc_plan_stmt *stmt,
+                    bool is_rule)
 {
     sc_asked pinned = {.text = "", .path = &stmt->pin.path};
     return stmt->kind != SC_PLAN_PIN || is_rule || sc_asked_means_row(&pinned, a->c, row);
 }
 
 /* Adds edits of the line that caused the collective (`rule`), or of all others. */
-static void change_lines(sc_adviser *a, const sc_comm_row *row, const sc_sym *axes, uint32_t axis_count, bool rule, edits *out)
+static void change_lines(sc_adviser *a, const sc_comm_row *row, const sc_sym *axes,
+                         uint32_t axis_count, bool rule, edits *out)
 {
     const sc_plan *plan = a->c->plan;
     sc_loc loc = row->rule == SC_NONE ? (sc_loc){0} : a->c->local->rules.data[row->rule].loc;
     for (uint32_t i = 0; i < plan->body.count; i++) {
         const sc_plan_stmt *stmt = plan->body.data[i];
         bool is_rule = row->rule != SC_NONE && stmt->loc.begin == loc.begin;
-        if (is_rule != rule || !line_uses(stmt, axes, axis_count) || !is_near(a, row, stmt, is_rule))
+        if (is_rule != rule || !line_uses(stmt, axes, axis_count) ||
+            !is_near(a, row, stmt, is_rule))
             continue;
-        sc_edit edit = {.kind = SC_EDIT_REMOVE, .statement = i, .loc = stmt->loc, .old = sc_sources_text(&a->context->sources, stmt->loc)};
+        sc_edit edit = {.kind = SC_EDIT_REMOVE,
+                        .statement = i,
+                        .loc = stmt->loc,
+                        .old = sc_sources_text(&a->context->sources, stmt->loc)};
         if (stmt->kind == SC_PLAN_SHARD)
             weaken_rule(a, &edit, stmt, out);
         *sc_vec_push(&a->context->arena, out) = edit;
@@ -150,7 +159,8 @@ static void change_lines(sc_adviser *a, const sc_comm_row *row, const sc_sym *ax
 /* ---- candidates: new lines ---- */
 static void add_line(sc_adviser *a, const char *line, edits *out)
 {
-    *sc_vec_push(&a->context->arena, out) = (sc_edit){.kind = SC_EDIT_ADD, .loc = a->c->plan->end, .line = line};
+    *sc_vec_push(&a->context->arena, out) =
+        (sc_edit){.kind = SC_EDIT_ADD, .loc = a->c->plan->end, .line = line};
 }
 
 static const char *dim_name(const sc_module *m, const sc_type_dim *dim)
@@ -160,7 +170,8 @@ static const char *dim_name(const sc_module *m, const sc_type_dim *dim)
 
 static bool begins_dim(const sc_type_info *type, uint32_t i)
 {
-    return i == 0 || type->dims[i].group == SC_NONE || type->dims[i].group != type->dims[i - 1].group;
+    return i == 0 || type->dims[i].group == SC_NONE ||
+           type->dims[i].group != type->dims[i - 1].group;
 }
 
 static void add_free_rules(sc_adviser *a, const sc_type_info *type, sc_sym axis, edits *out)
@@ -169,14 +180,15 @@ static void add_free_rules(sc_adviser *a, const sc_type_info *type, sc_sym axis,
     for (uint32_t i = 0; i < type->rank; i++) {
         if (begins_dim(type, i))
             add_line(a,
-                     sc_arena_printf(&a->context->arena, "shard act %s over %s if free;", dim_name(m, &type->dims[i]),
-                                     sc_text(a->context, axis)),
+                     sc_arena_printf(&a->context->arena, "shard act %s over %s if free;",
+                                     dim_name(m, &type->dims[i]), sc_text(a->context, axis)),
                      out);
     }
 }
 
 /* Formats [B, S@tp, D]: the dims of a type, with the given axes as in the placement. */
-static const char *pin_shape(sc_adviser *a, const sc_type_info *type, const sc_placement *placement, uint32_t axes)
+static const char *pin_shape(sc_adviser *a, const sc_type_info *type, const sc_placement *placement,
+                             uint32_t axes)
 {
     const sc_module *m = a->c->local;
     sc_strbuf text;
@@ -195,22 +207,26 @@ static const char *pin_shape(sc_adviser *a, const sc_type_info *type, const sc_p
     return text.data;
 }
 
-static void add_pins(sc_adviser *a, const sc_comm_row *row, sc_sym path, const sc_type_info *type, edits *out)
+static void add_pins(sc_adviser *a, const sc_comm_row *row, sc_sym path, const sc_type_info *type,
+                     edits *out)
 {
     sc_context *context = a->context;
     const char *name = sc_path_without_indices(context, sc_text(context, path)), *over = "";
     for (uint32_t x = 0; x < a->c->local->mesh.axis_count; x++) {
         if ((row->axes >> x & 1) != 0)
-            over =
-                sc_arena_printf(&context->arena, "%s%s%s", over, *over != 0 ? ", " : "", sc_text(context, a->c->local->mesh.axes[x].name));
+            over = sc_arena_printf(&context->arena, "%s%s%s", over, *over != 0 ? ", " : "",
+                                   sc_text(context, a->c->local->mesh.axes[x].name));
     }
-    const char *whole = pin_shape(a, type, NULL, row->axes), *as_left = pin_shape(a, type, &type->placement, row->axes);
+    const char *whole = pin_shape(a, type, NULL, row->axes),
+               *as_left = pin_shape(a, type, &type->placement, row->axes);
     add_line(a, sc_arena_printf(&context->arena, "pin %s: %s over %s;", name, whole, over), out);
     if (strcmp(whole, as_left) != 0)
-        add_line(a, sc_arena_printf(&context->arena, "pin %s: %s over %s;", name, as_left, over), out);
+        add_line(a, sc_arena_printf(&context->arena, "pin %s: %s over %s;", name, as_left, over),
+                 out);
 }
 
-static void new_lines(sc_adviser *a, const sc_comm_row *row, const sc_sym *axes, uint32_t axis_count, edits *out)
+static void new_lines(sc_adviser *a, const sc_comm_row *row, const sc_sym *axes,
+                      uint32_t axis_count, edits *out)
 {
     const sc_module *m = a->c->local;
     const sc_op *op = sc_op_at(m, row->op);
@@ -218,10 +234,12 @@ static void new_lines(sc_adviser *a, const sc_comm_row *row, const sc_sym *axes,
         add_free_rules(a, sc_type_of(m, op->first_result), axes[x], out);
     for (uint32_t r = 0; r < op->result_count && r < 2; r++) {
         const sc_type_info *type = sc_type_of(m, op->first_result + r);
-        sc_sym paths[3] = {sc_value_path(m, op->operands[r]), m->values.data[op->first_result + r].path, 0};
+        sc_sym paths[3] = {sc_value_path(m, op->operands[r]),
+                           m->values.data[op->first_result + r].path, 0};
         paths[2] = op->operand_count == 1 ? sc_op_word(op, SC_ATTR_moves) : 0;
         for (uint32_t p = 0; p < 3; p++) {
-            if (paths[p] != 0 && (p == 0 || paths[p] != paths[p - 1]) && (p < 2 || paths[2] != paths[0]))
+            if (paths[p] != 0 && (p == 0 || paths[p] != paths[p - 1]) &&
+                (p < 2 || paths[2] != paths[0]))
                 add_pins(a, row, paths[p], type, out);
         }
     }
@@ -242,12 +260,14 @@ static sc_options options_for(sc_context *context, const sc_adviser *a)
     for (uint32_t i = 0; i < a->options->plan_options.binds.count; i++) {
         const sc_binding *bind = &a->options->plan_options.binds.data[i];
         *sc_vec_push(&context->arena, &options.plan_options.binds) =
-            (sc_binding){.dim = sc_intern_text(&context->names, sc_text(a->context, bind->dim)), .size = bind->size};
+            (sc_binding){.dim = sc_intern_text(&context->names, sc_text(a->context, bind->dim)),
+                         .size = bind->size};
     }
     for (uint32_t i = 0; i < a->options->plan_options.mesh.count; i++) {
         const sc_binding *axis = &a->options->plan_options.mesh.data[i];
         *sc_vec_push(&context->arena, &options.plan_options.mesh) =
-            (sc_binding){.dim = sc_intern_text(&context->names, sc_text(a->context, axis->dim)), .size = axis->size};
+            (sc_binding){.dim = sc_intern_text(&context->names, sc_text(a->context, axis->dim)),
+                         .size = axis->size};
     }
     return options;
 }
@@ -256,7 +276,8 @@ static sc_plan_stmt *parse_line(sc_context *context, const char *line)
 {
     const char *text = sc_arena_printf(&context->arena, "lang 1; plan p for m { %s }", line);
     const sc_file *file = sc_parse_text(context, "advice", text, strlen(text));
-    if (context->diag.errors > 0 || file->items.count != 1 || file->items.data[0]->plan->body.count != 1)
+    if (context->diag.errors > 0 || file->items.count != 1 ||
+        file->items.data[0]->plan->body.count != 1)
         return NULL;
     return file->items.data[0]->plan->body.data[0];
 }
@@ -293,12 +314,14 @@ static void keep(sc_context *context, const sc_comm_rows *rows, trial *t)
     for (uint32_t r = 0; r < rows->count; r++) {
         const sc_comm_row *row = &rows->data[r];
         for (uint32_t v = 0; v < row->values.count; v++)
-            sc_map_insert(&t->moved, moved_key(context, row->name, row->scope, row->values.data[v]), 0, NULL);
+            sc_map_insert(&t->moved, moved_key(context, row->name, row->scope, row->values.data[v]),
+                          0, NULL);
     }
 }
 
 /* Compiles the file again with the edited plan, in a context of its own. */
-static bool compile_edited(sc_context *context, const sc_adviser *a, const sc_edit *edit, sc_options *options, sc_compiled *out)
+static bool compile_edited(sc_context *context, const sc_adviser *a, const sc_edit *edit,
+                           sc_options *options, sc_compiled *out)
 {
     const sc_plan *plan;
     *options = options_for(context, a);
@@ -306,7 +329,8 @@ static bool compile_edited(sc_context *context, const sc_adviser *a, const sc_ed
     if (program == NULL || !sc_driver_choose_plan(context, program, options, &plan))
         return false;
     plan = edit == NULL ? plan : plan == NULL ? NULL : edited(context, plan, edit);
-    return (plan != NULL || edit == NULL) && sc_driver_compile(context, program, plan, options, NULL, NULL, NULL, out);
+    return (plan != NULL || edit == NULL) &&
+           sc_driver_compile(context, program, plan, options, NULL, NULL, NULL, out);
 }
 
 static void try_edit(sc_context *context, void *user)
@@ -333,7 +357,8 @@ static void measure_edit(sc_context *context, void *user)
     sc_options options;
     sc_compiled c;
     sc_memory_report memory;
-    if (compile_edited(context, try->adviser, try->result->edit, &options, &c) && sc_measure_memory(context, &c, &memory))
+    if (compile_edited(context, try->adviser, try->result->edit, &options, &c) &&
+        sc_measure_memory(context, &c, &memory))
         try->result->cost.peak = memory.peak;
 }
 
@@ -390,7 +415,8 @@ sc_adviser *sc_adviser_new(sc_context *context, const sc_options *options, const
     sc_comm_rows rows = {0};
     *adviser = (sc_adviser){.context = context, .options = options, .c = c};
     sc_comm_report(c->local, &rows);
-    adviser->now.cost = (sc_plan_cost){.sent = sent_in_all(&rows), .flops = sc_rank_flops(c->local)};
+    adviser->now.cost =
+        (sc_plan_cost){.sent = sent_in_all(&rows), .flops = sc_rank_flops(c->local)};
     return adviser;
 }
 
@@ -398,7 +424,8 @@ sc_adviser *sc_adviser_new(sc_context *context, const sc_options *options, const
 static bool is_gone(sc_context *context, const sc_comm_row *row, const trial *t)
 {
     for (uint32_t v = 0; v < row->values.count; v++) {
-        if (sc_map_find(&t->moved, moved_key(context, row->name, row->scope, row->values.data[v])) != NULL)
+        if (sc_map_find(&t->moved,
+                        moved_key(context, row->name, row->scope, row->values.data[v])) != NULL)
             return false;
     }
     return true;
@@ -416,7 +443,8 @@ static bool is_better(const sc_adviser *a, const trial *t, const trial *than)
     const sc_plan_cost *x = &t->cost;
     if (!saves(a, a->now.cost.sent, x->sent))
         return false;
-    return than == NULL || x->sent < than->cost.sent || (x->sent <= than->cost.sent && t->estimate < than->estimate);
+    return than == NULL || x->sent < than->cost.sent ||
+           (x->sent <= than->cost.sent && t->estimate < than->estimate);
 }
 
 static bool is_leaner(const sc_adviser *a, const trial *t, const trial *than)
@@ -424,7 +452,8 @@ static bool is_leaner(const sc_adviser *a, const trial *t, const trial *than)
     const sc_plan_cost *x = &t->cost;
     if (x->sent > a->now.cost.sent)
         return false;
-    return than == NULL || t->estimate < than->estimate || (t->estimate == than->estimate && x->sent < than->cost.sent);
+    return than == NULL || t->estimate < than->estimate ||
+           (t->estimate == than->estimate && x->sent < than->cost.sent);
 }
 
 static sc_advice *advise(sc_adviser *a, trial *t)
@@ -440,9 +469,11 @@ static sc_advice *advise(sc_adviser *a, trial *t)
  * alone, if it needs less than the unedited plan and there is no best one. */
 static sc_advice *choose(sc_adviser *a, trial *best, trial *leanest)
 {
-    sc_advice *advice = best == NULL ? NULL : advise(a, best), *leaner = leanest == NULL || leanest == best ? NULL : advise(a, leanest);
+    sc_advice *advice = best == NULL ? NULL : advise(a, best),
+              *leaner = leanest == NULL || leanest == best ? NULL : advise(a, leanest);
     int64_t peak = advice != NULL ? advice->after.peak : a->now.cost.peak;
-    if (leaner != NULL && (leaner->after.peak < 0 || !saves(a, (double)peak, (double)leaner->after.peak)))
+    if (leaner != NULL &&
+        (leaner->after.peak < 0 || !saves(a, (double)peak, (double)leaner->after.peak)))
         leaner = NULL;
     if (advice == NULL)
         return leaner;

@@ -12,9 +12,10 @@ typedef enum sc_edit_kind { SC_EDIT_REMOVE, SC_EDIT_REPLACE, SC_EDIT_ADD } sc_ed
 typedef struct sc_edit {
     sc_edit_kind kind;
     uint32_t statement; /* REMOVE, REPLACE: index into the plan's body */
-    sc_loc loc;         /* of that statement; ADD: the end of the plan, where the line is inserted */
-    const char *old;    /* REMOVE, REPLACE: the statement's text in the file */
-    const char *line;   /* REPLACE, ADD: the new statement, with its semicolon */
+    /* of that statement; ADD: the end of the plan, where the line is inserted */
+    sc_loc loc;
+    const char *old;  /* REMOVE, REPLACE: the statement's text in the file */
+    const char *line; /* REPLACE, ADD: the new statement, with its semicolon */
 } sc_edit;
 
 /* The cost of a plan per rank, computed by the same function with and without an edit. */

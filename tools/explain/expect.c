@@ -19,7 +19,8 @@ static bool counts(const sc_module *m, const sc_expect *expect, const sc_comm_ro
         return false;
     if (expect->phase != 0 && strcmp(sc_text(m->context, expect->phase), row->phase) != 0)
         return false;
-    return expect->kind != SC_EXPECTS_COUNT || strcmp(sc_text(m->context, expect->op), row->name) == 0;
+    return expect->kind != SC_EXPECTS_COUNT ||
+           strcmp(sc_text(m->context, expect->op), row->name) == 0;
 }
 
 static void add_to(sc_module *m, tally *t, const sc_expect *expect, const sc_comm_row *row)
@@ -38,19 +39,24 @@ static bool holds(const sc_expect *expect, double found)
  * bound. */
 static const char *found_bytes(sc_context *context, double bytes)
 {
-    return sc_arena_printf(&context->arena, "%s (%.0f bytes)", sc_bytes_text(&context->arena, bytes), bytes);
+    return sc_arena_printf(&context->arena, "%s (%.0f bytes)",
+                           sc_bytes_text(&context->arena, bytes), bytes);
 }
 
-static void report(sc_context *context, const sc_module *m, sc_diag_id id, const sc_expect *expect, const tally *t, const char *where)
+static void report(sc_context *context, const sc_module *m, sc_diag_id id, const sc_expect *expect,
+                   const tally *t, const char *where)
 {
-    const char *found = expect->kind == SC_EXPECTS_COUNT ? sc_arena_printf(&context->arena, "%.0f%s", t->found, where)
-                                                         : sc_arena_printf(&context->arena, "%s%s", found_bytes(context, t->found), where);
+    const char *found =
+        expect->kind == SC_EXPECTS_COUNT
+            ? sc_arena_printf(&context->arena, "%.0f%s", t->found, where)
+            : sc_arena_printf(&context->arena, "%s%s", found_bytes(context, t->found), where);
     sc_report(&context->diag, id, expect->loc, expect->text, found, NULL);
     for (uint32_t i = 0; i < t->rows.count && i < SHOWN; i++) {
         const sc_comm_row *row = t->rows.data[i];
         sc_loc place = row->rule == SC_NONE ? (sc_loc){0} : m->rules.data[row->rule].loc;
-        sc_report_note(&context->diag, place, "%s of %s in %s over %s, %s sent: %s", row->name, row->values.data[0],
-                       sc_text(context, sc_op_at(m, row->op)->scope), sc_comm_group_text(m, row), sc_bytes_text(&context->arena, row->sent),
+        sc_report_note(&context->diag, place, "%s of %s in %s over %s, %s sent: %s", row->name,
+                       row->values.data[0], sc_text(context, sc_op_at(m, row->op)->scope),
+                       sc_comm_group_text(m, row), sc_bytes_text(&context->arena, row->sent),
                        row->why);
     }
     if (t->rows.count > SHOWN)
@@ -66,8 +72,8 @@ static sc_sym instance_of(sc_context *context, sc_sym scope)
 }
 
 /* With `in`, checks each instance of a stack. Instances without such a collective count 0. */
-static sc_expect_result check_instances(sc_context *context, const sc_compiled *c, sc_diag_id id, const sc_expect *expect,
-                                        const sc_comm_rows *rows)
+static sc_expect_result check_instances(sc_context *context, const sc_compiled *c, sc_diag_id id,
+                                        const sc_expect *expect, const sc_comm_rows *rows)
 {
     sc_module *m = c->local;
     SC_VEC(sc_sym) instances = {0};
@@ -88,7 +94,8 @@ static sc_expect_result check_instances(sc_context *context, const sc_compiled *
         }
     }
     for (uint32_t r = 0; r < rows->count; r++) {
-        const uint32_t *t = sc_map_find(&index, instance_of(context, sc_op_at(m, rows->data[r].op)->scope));
+        const uint32_t *t =
+            sc_map_find(&index, instance_of(context, sc_op_at(m, rows->data[r].op)->scope));
         if (t != NULL && counts(m, expect, &rows->data[r]))
             add_to(m, &tallies.data[*t], expect, &rows->data[r]);
     }
@@ -104,9 +111,11 @@ static sc_expect_result check_instances(sc_context *context, const sc_compiled *
 }
 
 /* Lists stored bytes, then what is live at the peak, largest first. */
-static void report_memory(sc_context *context, sc_diag_id id, const sc_expect *expect, const sc_memory_report *memory)
+static void report_memory(sc_context *context, sc_diag_id id, const sc_expect *expect,
+                          const sc_memory_report *memory)
 {
-    sc_report(&context->diag, id, expect->loc, expect->text, found_bytes(context, (double)memory->peak), NULL);
+    sc_report(&context->diag, id, expect->loc, expect->text,
+              found_bytes(context, (double)memory->peak), NULL);
     for (sc_memory_kind k = 0; k < SC_MEMORY_KINDS; k++) {
         if (memory->bytes[k] > 0)
             sc_report_note(&context->diag, (sc_loc){0}, "%s: %s", sc_memory_kind_names[k],
@@ -114,12 +123,14 @@ static void report_memory(sc_context *context, sc_diag_id id, const sc_expect *e
     }
     for (uint32_t i = 0; i < memory->live.count && i < SHOWN; i++) {
         const sc_memory_live *live = &memory->live.data[i];
-        sc_report_note(&context->diag, live->loc, "%s of %s is %s at the peak", sc_bytes_text(&context->arena, (double)live->bytes),
+        sc_report_note(&context->diag, live->loc, "%s of %s is %s at the peak",
+                       sc_bytes_text(&context->arena, (double)live->bytes),
                        sc_memory_kind_names[live->kind], live->name);
     }
 }
 
-static sc_expect_result check_memory(sc_context *context, const sc_compiled *c, sc_diag_id id, const sc_expect *expect)
+static sc_expect_result check_memory(sc_context *context, const sc_compiled *c, sc_diag_id id,
+                                     const sc_expect *expect)
 {
     sc_memory_report memory;
     sc_expect_result result = {.expect = expect, .known = sc_measure_memory(context, c, &memory)};
@@ -132,21 +143,23 @@ static sc_expect_result check_memory(sc_context *context, const sc_compiled *c, 
     return result;
 }
 
-static sc_expect_result check_whole(sc_context *context, const sc_compiled *c, sc_diag_id id, const sc_expect *expect,
-                                    const sc_comm_rows *rows)
+static sc_expect_result check_whole(sc_context *context, const sc_compiled *c, sc_diag_id id,
+                                    const sc_expect *expect, const sc_comm_rows *rows)
 {
     tally t = {0};
     for (uint32_t r = 0; r < rows->count; r++) {
         if (counts(c->local, expect, &rows->data[r]))
             add_to(c->local, &t, expect, &rows->data[r]);
     }
-    sc_expect_result result = {.expect = expect, .known = true, .found = t.found, .holds = holds(expect, t.found)};
+    sc_expect_result result = {
+        .expect = expect, .known = true, .found = t.found, .holds = holds(expect, t.found)};
     if (!result.holds)
         report(context, c->local, id, expect, &t, "");
     return result;
 }
 
-void sc_check_expects_into(sc_context *context, const sc_compiled *c, sc_diag_id id, sc_expect_results *results)
+void sc_check_expects_into(sc_context *context, const sc_compiled *c, sc_diag_id id,
+                           sc_expect_results *results)
 {
     sc_expect_list expects = {0};
     sc_comm_rows rows = {0};
@@ -156,10 +169,11 @@ void sc_check_expects_into(sc_context *context, const sc_compiled *c, sc_diag_id
         sc_comm_report(c->local, &rows);
     for (uint32_t e = 0; e < expects.count; e++) {
         const sc_expect *expect = &expects.data[e];
-        *sc_vec_push(&context->arena, results) = expect->kind == SC_EXPECTS_MEMORY ? check_memory(context, c, id, expect)
-                                                 : expect->in != NULL && expect->in->count > 0
-                                                     ? check_instances(context, c, id, expect, &rows)
-                                                     : check_whole(context, c, id, expect, &rows);
+        *sc_vec_push(&context->arena, results) =
+            expect->kind == SC_EXPECTS_MEMORY ? check_memory(context, c, id, expect)
+            : expect->in != NULL && expect->in->count > 0
+                ? check_instances(context, c, id, expect, &rows)
+                : check_whole(context, c, id, expect, &rows);
     }
 }
 

@@ -17,6 +17,7 @@ typedef struct sc_expect_result {
     bool known, holds; /* known: it could be counted */
 } sc_expect_result;
 typedef SC_VEC(sc_expect_result) sc_expect_results;
-void sc_check_expects_into(sc_context *context, const sc_compiled *c, sc_diag_id id, sc_expect_results *results);
+void sc_check_expects_into(sc_context *context, const sc_compiled *c, sc_diag_id id,
+                           sc_expect_results *results);
 
 #endif

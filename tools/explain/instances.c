@@ -50,7 +50,8 @@ static int ascending(const void *a, const void *b)
 }
 
 /* Formats numbers as a list, e.g. 0..3, 5. *distinct: the number of different ones. */
-static const char *list_text(sc_context *context, int64_t *numbers, uint32_t count, uint32_t *distinct)
+static const char *list_text(sc_context *context, int64_t *numbers, uint32_t count,
+                             uint32_t *distinct)
 {
     sc_strbuf text;
     sc_strbuf_init(&text, &context->arena);
@@ -92,7 +93,8 @@ static const char *joined(sc_context *context, const sc_instance *instances, con
     return combinations == count ? with_lists(context, path, lists) : NULL;
 }
 
-void sc_instances_group(sc_context *context, const sc_instance *instances, uint32_t count, sc_instance_groups *out)
+void sc_instances_group(sc_context *context, const sc_instance *instances, uint32_t count,
+                        sc_instance_groups *out)
 {
     sc_arena *arena = &context->arena;
     /* a path may occur several times, e.g. recomputed */
@@ -103,9 +105,11 @@ void sc_instances_group(sc_context *context, const sc_instance *instances, uint3
     for (uint32_t i = 0; i < count; i++) {
         bool is_new;
         const char *path = sc_path_without_indices(context, instances[i].path);
-        uint64_t one = sc_hash_bytes(instances[i].path, strlen(instances[i].path), instances[i].look);
+        uint64_t one =
+            sc_hash_bytes(instances[i].path, strlen(instances[i].path), instances[i].look);
         uint32_t *times = sc_map_insert(&seen, one, 0, NULL);
-        uint64_t key = sc_hash_mix(sc_hash_bytes(path, strlen(path), instances[i].look), (*times)++);
+        uint64_t key =
+            sc_hash_mix(sc_hash_bytes(path, strlen(path), instances[i].look), (*times)++);
         uint32_t *group = sc_map_insert(&by_look, key, groups.count, &is_new);
         if (is_new)
             *sc_vec_push(arena, &groups) = (members){0};
@@ -114,12 +118,14 @@ void sc_instances_group(sc_context *context, const sc_instance *instances, uint3
     }
     const char **paths = sc_arena_array(arena, groups.count, sizeof *paths);
     for (uint32_t g = 0; g < groups.count; g++)
-        paths[g] = groups.data[g].list.count > 1 ? joined(context, instances, &groups.data[g]) : NULL;
+        paths[g] =
+            groups.data[g].list.count > 1 ? joined(context, instances, &groups.data[g]) : NULL;
     for (uint32_t i = 0; i < count; i++) {
         const members *group = &groups.data[group_of[i]];
         if (paths[group_of[i]] == NULL)
             *sc_vec_push(arena, out) = (sc_instance_group){instances[i].path, i, 1};
         else if (group->list.data[0] == i)
-            *sc_vec_push(arena, out) = (sc_instance_group){paths[group_of[i]], i, group->list.count};
+            *sc_vec_push(arena, out) =
+                (sc_instance_group){paths[group_of[i]], i, group->list.count};
     }
 }

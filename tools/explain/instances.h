@@ -22,6 +22,7 @@ typedef SC_VEC(sc_instance_group) sc_instance_groups;
 /* Groups instances, in the order of their first members. Paths are grouped if they are equal
  * without indices, have equal looks, and their indices can be written as one list per stack. Linear
  * in the total length of the paths. */
-void sc_instances_group(sc_context *context, const sc_instance *instances, uint32_t count, sc_instance_groups *out);
+void sc_instances_group(sc_context *context, const sc_instance *instances, uint32_t count,
+                        sc_instance_groups *out);
 
 #endif

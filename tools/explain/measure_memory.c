@@ -22,7 +22,8 @@ static const char *what_runs(sc_context *context, const sc_image *image, const s
     if (plan->func == SC_IMAGE_NONE || plan->instr == SC_IMAGE_NONE)
         return NULL;
     const sc_image_instr *instr = &image->funcs[plan->func].instrs[plan->instr];
-    static const char *const names[SC_INSTR_KINDS] = {"a kernel", "a contraction", "a collective", "the end of a collective", "a copy"};
+    static const char *const names[SC_INSTR_KINDS] = {"a kernel", "a contraction", "a collective",
+                                                      "the end of a collective", "a copy"};
     return sc_arena_printf(&context->arena, "%s in %s", names[instr->kind], instr->where);
 }
 

@@ -20,15 +20,17 @@ static uint32_t take_number(const char *text, size_t *length)
 /* Parses a path of the language, as in `remat PATH;`. */
 static const sc_path *parse_path(sc_context *context, const char *text)
 {
-    const char *source = sc_arena_printf(&context->arena, "lang 1; plan p for m {\nremat %s;\n}", text);
+    const char *source =
+        sc_arena_printf(&context->arena, "lang 1; plan p for m {\nremat %s;\n}", text);
     const sc_file *file = sc_parse_text(context, "PATH", source, strlen(source));
     if (context->diag.errors > 0)
         return NULL;
     const sc_plan *plan = file->items.data[0]->plan;
-    if (file->items.count == 1 && plan->body.count == 1 && plan->body.data[0]->in.count == 1 && plan->body.data[0]->remat.save.count == 0)
+    if (file->items.count == 1 && plan->body.count == 1 && plan->body.data[0]->in.count == 1 &&
+        plan->body.data[0]->remat.save.count == 0)
         return &plan->body.data[0]->in.data[0];
-    sc_report(&context->diag, SC_D_usage, (sc_loc){0}, sc_arena_printf(&context->arena, "'%s' is neither a path nor FILE:LINE", text),
-              NULL);
+    sc_report(&context->diag, SC_D_usage, (sc_loc){0},
+              sc_arena_printf(&context->arena, "'%s' is neither a path nor FILE:LINE", text), NULL);
     return NULL;
 }
 
@@ -59,7 +61,8 @@ static bool same_file(const char *a, const char *b)
     size_t x = strlen(a), y = strlen(b);
     const char *longer = x > y ? a : b, *shorter = x > y ? b : a;
     size_t more = x > y ? x - y : y - x;
-    return strcmp(longer + more, shorter) == 0 && (more == 0 || longer[more - 1] == '/' || *shorter == '/');
+    return strcmp(longer + more, shorter) == 0 &&
+           (more == 0 || longer[more - 1] == '/' || *shorter == '/');
 }
 
 static bool stands_at(sc_context *context, const sc_asked *asked, sc_loc loc)
@@ -68,14 +71,17 @@ static bool stands_at(sc_context *context, const sc_asked *asked, sc_loc loc)
         return false;
     sc_line begin = sc_sources_line(&context->sources, loc.begin),
             end = sc_sources_line(&context->sources, loc.end > loc.begin ? loc.end - 1 : loc.begin);
-    if (begin.source == NULL || !same_file(begin.source->name, asked->file) || asked->line < begin.line || asked->line > end.line)
+    if (begin.source == NULL || !same_file(begin.source->name, asked->file) ||
+        asked->line < begin.line || asked->line > end.line)
         return false;
     if (asked->column == 0)
         return true;
-    return (asked->line > begin.line || asked->column >= begin.column) && (asked->line < end.line || asked->column <= end.column);
+    return (asked->line > begin.line || asked->column >= begin.column) &&
+           (asked->line < end.line || asked->column <= end.column);
 }
 
-bool sc_asked_means(sc_context *context, const sc_asked *asked, sc_sym entry, sc_sym path, sc_loc loc)
+bool sc_asked_means(sc_context *context, const sc_asked *asked, sc_sym entry, sc_sym path,
+                    sc_loc loc)
 {
     if (asked->text == NULL)
         return true;
@@ -91,11 +97,15 @@ bool sc_asked_means_row(const sc_asked *asked, const sc_compiled *c, const sc_co
     const sc_op *op = sc_op_at(m, row->op);
     bool means = sc_asked_means(context, asked, c->entry, op->scope, op->loc);
     if (asked->file != NULL)
-        return means || (row->rule != SC_NONE && stands_at(context, asked, m->rules.data[row->rule].loc));
-    means = means || sc_asked_means(context, asked, c->entry, sc_op_word(op, SC_ATTR_moves), op->loc);
+        return means ||
+               (row->rule != SC_NONE && stands_at(context, asked, m->rules.data[row->rule].loc));
+    means =
+        means || sc_asked_means(context, asked, c->entry, sc_op_word(op, SC_ATTR_moves), op->loc);
     for (uint32_t i = 0; i < op->operand_count && !means; i++) {
-        means = sc_asked_means(context, asked, c->entry, sc_value_path(m, op->operands[i]), op->loc) ||
-                sc_asked_means(context, asked, c->entry, m->values.data[op->first_result + i].path, op->loc);
+        means =
+            sc_asked_means(context, asked, c->entry, sc_value_path(m, op->operands[i]), op->loc) ||
+            sc_asked_means(context, asked, c->entry, m->values.data[op->first_result + i].path,
+                           op->loc);
     }
     return means;
 }
@@ -108,7 +118,8 @@ static const char *last_segment(const char *path)
 
 /* Returns the nearest whole path, else the nearest by last segment, for a path whose front is
  * missing. */
-static const char *nearest(sc_context *context, const char *text, const sc_sym *paths, uint32_t count)
+static const char *nearest(sc_context *context, const char *text, const sc_sym *paths,
+                           uint32_t count)
 {
     const char **names = sc_arena_array(&context->arena, count + 1, sizeof *names),
                **lasts = sc_arena_array(&context->arena, count + 1, sizeof *lasts);
@@ -128,12 +139,15 @@ static const char *nearest(sc_context *context, const char *text, const sc_sym *
     return NULL;
 }
 
-void sc_asked_report_nothing(sc_context *context, const sc_asked *asked, const sc_sym *paths, uint32_t count)
+void sc_asked_report_nothing(sc_context *context, const sc_asked *asked, const sc_sym *paths,
+                             uint32_t count)
 {
     const char *near = asked->path == NULL ? NULL : nearest(context, asked->text, paths, count);
     sc_report(&context->diag, SC_D_matches_nothing, (sc_loc){0}, asked->text,
-              near == NULL ? "" : sc_arena_printf(&context->arena, "; did you mean '%s'?", near), NULL);
+              near == NULL ? "" : sc_arena_printf(&context->arena, "; did you mean '%s'?", near),
+              NULL);
     if (asked->file != NULL)
         sc_report_note(&context->diag, (sc_loc){0},
-                       "no named value and no collective stands there; a place is FILE:LINE or FILE:LINE:COLUMN");
+                       "no named value and no collective stands there; a place is FILE:LINE or "
+                       "FILE:LINE:COLUMN");
 }

@@ -18,12 +18,14 @@ bool sc_asked_parse(sc_context *context, const char *text, sc_asked *out);
 
 /* True if the query matches an item with this path, declared or created at `loc`. A path matches
  * its subtree, and without indices every instance. */
-bool sc_asked_means(sc_context *context, const sc_asked *asked, sc_sym entry, sc_sym path, sc_loc loc);
+bool sc_asked_means(sc_context *context, const sc_asked *asked, sc_sym entry, sc_sym path,
+                    sc_loc loc);
 /* True if the query matches a collective by its scope, the values it moves, its op's location or
  * the plan line that caused it. */
 bool sc_asked_means_row(const sc_asked *asked, const sc_compiled *c, const sc_comm_row *row);
 
 /* Reports that nothing matched, with the nearest path. */
-void sc_asked_report_nothing(sc_context *context, const sc_asked *asked, const sc_sym *paths, uint32_t count);
+void sc_asked_report_nothing(sc_context *context, const sc_asked *asked, const sc_sym *paths,
+                             uint32_t count);
 
 #endif

@@ -37,7 +37,8 @@ static json_t *why_json(const sc_module *m, const sc_comm_row *row)
 {
     json_t *why = json_object();
     const sc_rule_ref *rule = row->rule == SC_NONE ? NULL : &m->rules.data[row->rule];
-    json_object_set_new(why, "file", rule == NULL ? json_null() : json_string(sc_text(m->context, rule->file)));
+    json_object_set_new(why, "file",
+                        rule == NULL ? json_null() : json_string(sc_text(m->context, rule->file)));
     json_object_set_new(why, "line", rule == NULL ? json_null() : json_integer(rule->line));
     json_object_set_new(why, "text", json_string(row->why));
     return why;
@@ -51,7 +52,8 @@ json_t *sc_comm_row_json(const sc_module *m, const sc_comm_row *row)
     json_object_set_new(object, "op", json_string(row->name));
     json_object_set_new(object, "reduce", text_or_null(row->reduce));
     json_object_set_new(object, "axes", sc_axes_json(m, row));
-    json_object_set_new(object, "sub", row->whole_axes ? json_null() : json_string(sc_comm_group_text(m, row)));
+    json_object_set_new(object, "sub",
+                        row->whole_axes ? json_null() : json_string(sc_comm_group_text(m, row)));
     json_object_set_new(object, "group", json_integer((json_int_t)row->ranks));
     json_object_set_new(object, "phase", json_string(row->phase));
     json_object_set_new(object, "scope", json_string(row->scope));
@@ -77,10 +79,11 @@ json_t *sc_plan_json(const sc_context *context, const sc_plan *plan)
 /* True if two rows differ only in the stack instance they are in. */
 static bool same_call(const sc_comm_row *a, const sc_comm_row *b)
 {
-    if (strcmp(a->name, b->name) != 0 || strcmp(a->scope, b->scope) != 0 || strcmp(a->phase, b->phase) != 0 || strcmp(a->why, b->why) != 0)
+    if (strcmp(a->name, b->name) != 0 || strcmp(a->scope, b->scope) != 0 ||
+        strcmp(a->phase, b->phase) != 0 || strcmp(a->why, b->why) != 0)
         return false;
-    if (a->axes != b->axes || a->bytes != b->bytes || a->control != b->control || a->layers.count != b->layers.count ||
-        a->values.count != b->values.count)
+    if (a->axes != b->axes || a->bytes != b->bytes || a->control != b->control ||
+        a->layers.count != b->layers.count || a->values.count != b->values.count)
         return false;
     for (uint32_t v = 0; v < a->values.count; v++) {
         if (strcmp(a->values.data[v], b->values.data[v]) != 0)
@@ -106,7 +109,8 @@ static uint64_t hash_of_call(const sc_comm_row *row)
 }
 
 /* Finds the group of a row by its hash; groups with equal hashes are chained. */
-static uint32_t find_group(sc_context *context, sc_map *by_hash, uint32_t *next, const sc_comm_row *row, sc_comm_groups *out)
+static uint32_t find_group(sc_context *context, sc_map *by_hash, uint32_t *next,
+                           const sc_comm_row *row, sc_comm_groups *out)
 {
     bool is_new;
     uint32_t *newest = sc_map_insert(by_hash, hash_of_call(row), out->list.count, &is_new);
@@ -124,7 +128,8 @@ void sc_comm_group_rows(sc_context *context, const sc_comm_rows *rows, sc_comm_g
 {
     sc_map by_hash = {.arena = &context->arena};
     uint32_t *next = sc_arena_array(&context->arena, rows->count, sizeof *next);
-    *out = (sc_comm_groups){.of_row = sc_arena_array(&context->arena, rows->count, sizeof *out->of_row)};
+    *out = (sc_comm_groups){.of_row =
+                                sc_arena_array(&context->arena, rows->count, sizeof *out->of_row)};
     for (uint32_t r = 0; r < rows->count; r++) {
         out->of_row[r] = find_group(context, &by_hash, next, &rows->data[r], out);
         out->list.data[out->of_row[r]].calls += rows->data[r].count;
@@ -138,7 +143,8 @@ const char *sc_comm_values_text(sc_arena *arena, const sc_comm_row *row)
     for (uint32_t v = 0; v < row->values.count; v++)
         length += strlen(row->values.data[v]) + 2;
     sc_strbuf_init(&text, arena);
-    sc_strbuf_printf(&text, "%s%s%s", row->scope, row->scope[0] != 0 ? ": " : "", row->values.data[0]);
+    sc_strbuf_printf(&text, "%s%s%s", row->scope, row->scope[0] != 0 ? ": " : "",
+                     row->values.data[0]);
     for (uint32_t v = 1; v < row->values.count && length <= LISTED_VALUES; v++)
         sc_strbuf_printf(&text, ", %s", row->values.data[v]);
     if (row->values.count > 1 && length > LISTED_VALUES)
@@ -160,7 +166,9 @@ static uint32_t phase_rank(const char *phase)
 static void sort_by_phase(sc_comm_totals *totals)
 {
     for (uint32_t i = 1; i < totals->count; i++) {
-        for (uint32_t k = i; k > 0 && phase_rank(totals->data[k - 1].first->phase) > phase_rank(totals->data[k].first->phase); k--) {
+        for (uint32_t k = i; k > 0 && phase_rank(totals->data[k - 1].first->phase) >
+                                          phase_rank(totals->data[k].first->phase);
+             k--) {
             sc_comm_total swap = totals->data[k];
             totals->data[k] = totals->data[k - 1];
             totals->data[k - 1] = swap;
@@ -173,7 +181,8 @@ void sc_comm_add_up(const sc_module *m, const sc_comm_rows *rows, sc_comm_totals
     for (uint32_t r = 0; r < rows->count; r++) {
         const sc_comm_row *row = &rows->data[r];
         uint32_t t = 0;
-        while (t < totals->count && (strcmp(totals->data[t].first->name, row->name) != 0 || totals->data[t].first->axes != row->axes ||
+        while (t < totals->count && (strcmp(totals->data[t].first->name, row->name) != 0 ||
+                                     totals->data[t].first->axes != row->axes ||
                                      strcmp(totals->data[t].first->phase, row->phase) != 0))
             t++;
         if (t == totals->count)

@@ -4,7 +4,8 @@
 
 #include "tools/driver/flops.h"
 
-static const double NEARLY_ALL = 0.95; /* share of a rank's FLOPs; repeated norms and routers are not reported */
+/* share of a rank's FLOPs; repeated norms and routers are not reported */
+static const double NEARLY_ALL = 0.95;
 
 /* ---- work that ranks repeat ---- */
 /* Number of elements computed by a rank in one call of the entry. */
@@ -15,7 +16,9 @@ static double elements(const sc_compiled *c)
     sc_for_each_op (m, c->func, op) {
         double product = 1;
         const sc_op *o = sc_op_at(m, op);
-        const sc_type_info *type = o->result_count == 0 || (sc_op_traits(o) & SC_STATE_READ) != 0 ? NULL : sc_type_of(m, o->first_result);
+        const sc_type_info *type = o->result_count == 0 || (sc_op_traits(o) & SC_STATE_READ) != 0
+                                       ? NULL
+                                       : sc_type_of(m, o->first_result);
         for (uint32_t i = 0; type != NULL && i < type->rank; i++)
             product *= (double)sc_type_local_size(m, type, i);
         sum += type == NULL ? 0 : product;
@@ -28,7 +31,8 @@ static double elements(const sc_compiled *c)
 static double repeated(const sc_compiled *c, uint32_t axis)
 {
     double all = sc_rank_flops(c->local);
-    if (c->local->mesh.axes[axis].size == 1 || !sc_plan_splits_over(c->resolved, axis) || all < elements(c))
+    if (c->local->mesh.axes[axis].size == 1 || !sc_plan_splits_over(c->resolved, axis) ||
+        all < elements(c))
         return 0;
     double part = sc_rank_flops_repeated(c->local, axis) / all;
     return part >= NEARLY_ALL ? part : 0;
@@ -58,14 +62,18 @@ static sc_dim divisible_dim(const sc_compiled *c, uint32_t axis)
 static void warn_of_axis(sc_context *context, const sc_compiled *c, uint32_t axis, double part)
 {
     const sc_module *m = c->local;
-    const char *name = sc_text(context, m->mesh.axes[axis].name), *entry = sc_text(context, c->entry);
+    const char *name = sc_text(context, m->mesh.axes[axis].name),
+               *entry = sc_text(context, c->entry);
     sc_dim dim = divisible_dim(c, axis);
     if (dim == SC_NONE)
         return;
     sc_report(&context->diag, SC_D_axis_repeats, sc_plan_axis_loc(c->resolved, axis), name,
-              sc_arena_printf(&context->arena, "%u", m->mesh.axes[axis].size), sc_arena_printf(&context->arena, "%.3g %%", 100 * part),
-              sc_arena_printf(&context->arena, c->step != NULL ? "a step of '%s'" : "'%s'", entry), NULL);
-    sc_report_note(&context->diag, (sc_loc){0}, "'shard %s over %s;' would split the work", sc_text(context, m->dims.data[dim].name), name);
+              sc_arena_printf(&context->arena, "%u", m->mesh.axes[axis].size),
+              sc_arena_printf(&context->arena, "%.3g %%", 100 * part),
+              sc_arena_printf(&context->arena, c->step != NULL ? "a step of '%s'" : "'%s'", entry),
+              NULL);
+    sc_report_note(&context->diag, (sc_loc){0}, "'shard %s over %s;' would split the work",
+                   sc_text(context, m->dims.data[dim].name), name);
 }
 
 void sc_warn_of_repeated_work(sc_context *context, const sc_compiled_list *entries)
@@ -109,7 +117,8 @@ static void read_entry(const sc_compiled *c, sc_map *by_place, line_use *uses)
 {
     const sc_seeds *seeds = c->env.seeds;
     for (uint32_t i = 0; i < seeds->list.count; i++) {
-        const uint32_t *line = sc_map_find(by_place, c->local->rules.data[seeds->list.data[i].rule].loc.begin);
+        const uint32_t *line =
+            sc_map_find(by_place, c->local->rules.data[seeds->list.data[i].rule].loc.begin);
         if (line != NULL) {
             uses[*line].speaks = true;
             uses[*line].weak = seeds->list.data[i].strength == SC_SEED_WEAK;
@@ -138,10 +147,13 @@ void sc_warn_of_idle_lines(sc_context *context, const sc_compiled_list *entries)
     for (uint32_t e = 0; e < entries->count; e++)
         read_entry(entries->data[e], &by_place, uses);
     for (uint32_t i = 0; i < plan->body.count; i++) {
-        if (uses[i].speaks && !uses[i].acts && !sc_plan_repeats_line(entries->data[0]->resolved, plan->body.data[i]))
-            sc_report(&context->diag, SC_D_line_idle, plan->body.data[i]->loc, names_of(context, entries),
-                      uses[i].weak ? "no tensor that it speaks of has the axis free, or is not split so already"
-                                   : "other lines place all that it speaks of",
-                      NULL);
+        if (uses[i].speaks && !uses[i].acts &&
+            !sc_plan_repeats_line(entries->data[0]->resolved, plan->body.data[i]))
+            sc_report(
+                &context->diag, SC_D_line_idle, plan->body.data[i]->loc, names_of(context, entries),
+                uses[i].weak
+                    ? "no tensor that it speaks of has the axis free, or is not split so already"
+                    : "other lines place all that it speaks of",
+                NULL);
     }
 }

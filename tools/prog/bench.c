@@ -53,7 +53,8 @@ static bool call(sc_bench *b)
 {
     sc_prog *prog = b->prog;
     shardc_error error = {.text = ""};
-    bool ok = prog->machine->verbs->run(prog->machine->self, b->func, b->inputs, b->input_count, NULL, 0, &error);
+    bool ok = prog->machine->verbs->run(prog->machine->self, b->func, b->inputs, b->input_count,
+                                        NULL, 0, &error);
     return ok || sc_prog_fail(prog, SC_D_run_failed, "%s", error.text);
 }
 
@@ -61,14 +62,17 @@ static bool do_step(sc_bench *b, timing *out)
 {
     sc_step_result result = {.loss = 0};
     double begin = sc_seconds(), cpu = cpu_seconds();
-    if (b->trainer != NULL ? !sc_trainer_step(b->trainer, b->inputs, b->input_count, &result) : !call(b))
+    if (b->trainer != NULL ? !sc_trainer_step(b->trainer, b->inputs, b->input_count, &result)
+                           : !call(b))
         return false;
-    *out = (timing){.seconds = sc_seconds() - begin, .cpu = cpu_seconds() - cpu, .loss = result.loss};
+    *out =
+        (timing){.seconds = sc_seconds() - begin, .cpu = cpu_seconds() - cpu, .loss = result.loss};
     if (!b->prog->gemms_only)
         return true;
     b->prog->session->gemms_only = true;
     begin = sc_seconds();
-    bool ok = b->trainer != NULL ? sc_trainer_step(b->trainer, b->inputs, b->input_count, &result) : call(b);
+    bool ok = b->trainer != NULL ? sc_trainer_step(b->trainer, b->inputs, b->input_count, &result)
+                                 : call(b);
     out->gemms = sc_seconds() - begin;
     b->prog->session->gemms_only = false;
     return ok;
@@ -96,7 +100,8 @@ static summary summarise(const sc_bench *b, const timing *timings, uint64_t coun
 {
     struct rusage usage;
     double *values = sc_arena_array(&b->prog->context->arena, (size_t)count, sizeof *values);
-    summary s = {.flops = b->trainer != NULL ? b->prog->facts.train.flops : b->prog->facts.entry.flops};
+    summary s = {.flops =
+                     b->trainer != NULL ? b->prog->facts.train.flops : b->prog->facts.entry.flops};
     for (uint64_t i = 0; i < count; i++)
         values[i] = timings[i].gemms;
     s.gemms = median(values, count);
@@ -112,14 +117,15 @@ static summary summarise(const sc_bench *b, const timing *timings, uint64_t coun
 
 static void print_text(sc_bench *b, const summary *s, uint64_t count, sc_strbuf *out)
 {
-    sc_strbuf_printf(out, "%llu step%s: median %.6g s, least %.6g s\n", (unsigned long long)count, count == 1 ? "" : "s", s->median,
-                     s->least);
+    sc_strbuf_printf(out, "%llu step%s: median %.6g s, least %.6g s\n", (unsigned long long)count,
+                     count == 1 ? "" : "s", s->median, s->least);
     if (s->tokens > 0)
         sc_strbuf_printf(out, "%.6g tokens/s\n", s->tokens / s->median);
     if (s->flops > 0)
         sc_strbuf_printf(out, "%.4g TFLOP/s\n", s->flops / s->median * 1e-12);
     if (b->prog->gemms_only)
-        sc_strbuf_printf(out, "products alone: median %.6g s, %.3f of the step\n", s->gemms, s->gemms / s->median);
+        sc_strbuf_printf(out, "products alone: median %.6g s, %.3f of the step\n", s->gemms,
+                         s->gemms / s->median);
     sc_strbuf_printf(out, "peak memory %.4g GiB\n", s->peak_rss / 0x1p30);
     if (b->spent != NULL)
         sc_bench_print_profile(b, out);
@@ -138,7 +144,8 @@ static void print_line(json_t *line)
 /* Prints each step as it ends, for external measurements that wait for it. */
 static void print_step(const sc_bench *b, uint64_t step, const timing *t)
 {
-    json_t *line = json_pack("{s:I, s:f, s:f}", "step", (json_int_t)step, "seconds", t->seconds, "cpu", t->cpu);
+    json_t *line = json_pack("{s:I, s:f, s:f}", "step", (json_int_t)step, "seconds", t->seconds,
+                             "cpu", t->cpu);
     if (b->trainer != NULL)
         json_object_set_new(line, "loss", sc_number_json(t->loss));
     if (b->prog->gemms_only)
@@ -148,8 +155,8 @@ static void print_step(const sc_bench *b, uint64_t step, const timing *t)
 
 static void print_summary(sc_bench *b, const summary *s, uint64_t count)
 {
-    json_t *line =
-        json_pack("{s:I, s:f, s:f, s:f}", "steps", (json_int_t)count, "median", s->median, "least", s->least, "peak_rss", s->peak_rss);
+    json_t *line = json_pack("{s:I, s:f, s:f, s:f}", "steps", (json_int_t)count, "median",
+                             s->median, "least", s->least, "peak_rss", s->peak_rss);
     if (s->tokens > 0)
         json_object_set_new(line, "tokens_per_second", json_real(s->tokens / s->median));
     if (s->flops > 0)
@@ -167,13 +174,15 @@ static void print_summary(sc_bench *b, const summary *s, uint64_t count)
 static bool calibrate(sc_prog *prog)
 {
     enum { M = 1024, K = 768, N = 3072, LEAST_ROUNDS = 10 };
-    const sc_gemm gemm = {.dim_count = 3,
-                          .dims = {{M, SC_GEMM_M, {K, 0, N}}, {N, SC_GEMM_N, {0, 1, 1}}, {K, SC_GEMM_K, {1, N, 0}}},
-                          .dtypes = {SC_DTYPE_f32, SC_DTYPE_f32, SC_DTYPE_f32},
-                          .sum = SC_DTYPE_f32};
+    const sc_gemm gemm = {
+        .dim_count = 3,
+        .dims = {{M, SC_GEMM_M, {K, 0, N}}, {N, SC_GEMM_N, {0, 1, 1}}, {K, SC_GEMM_K, {1, N, 0}}},
+        .dtypes = {SC_DTYPE_f32, SC_DTYPE_f32, SC_DTYPE_f32},
+        .sum = SC_DTYPE_f32};
     double best = INFINITY, begun = sc_seconds();
     set_team(prog);
-    float *a = malloc(sizeof *a * M * K), *b = malloc(sizeof *b * K * N), *c = malloc(sizeof *c * M * N);
+    float *a = malloc(sizeof *a * M * K), *b = malloc(sizeof *b * K * N),
+          *c = malloc(sizeof *c * M * N);
     void *scratch = aligned_alloc(64, ((size_t)sc_gemm_scratch_bytes(&gemm) + 127) / 64 * 64);
     sc_gemm_plan *plan = sc_gemm_plan_new(&gemm, SC_GEMM_AUTO);
     bool ok = a != NULL && b != NULL && c != NULL && scratch != NULL && plan != NULL;
@@ -190,7 +199,8 @@ static bool calibrate(sc_prog *prog)
     if (ok && prog->run.json)
         print_line(json_pack("{s:f, s:s}", "gflops", gflops, "backend", sc_gemm_plan_name(plan)));
     else if (ok)
-        sc_strbuf_printf(&prog->out, "%.4g GFLOP/s: f32, %dx%d by %dx%d, %s\n", gflops, M, K, K, N, sc_gemm_plan_name(plan));
+        sc_strbuf_printf(&prog->out, "%.4g GFLOP/s: f32, %dx%d by %dx%d, %s\n", gflops, M, K, K, N,
+                         sc_gemm_plan_name(plan));
     sc_gemm_plan_free(plan);
     free(a);
     free(b);
@@ -227,18 +237,23 @@ static bool new_token_inputs(sc_bench *b)
         for (int64_t e = 0; ok && is_length && e < array->count; e++)
             array->data[e] = 1;
         if (ok && !is_length && !is_position)
-            sc_draw_fill(&entry->inputs.data[i].draw, &(sc_draw_options){.seed = b->prog->run.seed}, array->data, array->count);
+            sc_draw_fill(&entry->inputs.data[i].draw, &(sc_draw_options){.seed = b->prog->run.seed},
+                         array->data, array->count);
     }
-    return ok || sc_prog_fail(b->prog, SC_D_run_failed, "there is not enough memory for the inputs");
+    return ok ||
+           sc_prog_fail(b->prog, SC_D_run_failed, "there is not enough memory for the inputs");
 }
 
 /* Places tokens after the prompt if the caches have room for all, else at the caches' end. */
 static void place_tokens(const sc_bench *b, token_run *t)
 {
     const sc_prog *prog = b->prog;
-    uint64_t capacity = (uint64_t)prog->facts.generate.capacity, prompt = (uint64_t)b->feed.arrays[b->feed.count - 1].data[0];
+    uint64_t capacity = (uint64_t)prog->facts.generate.capacity,
+             prompt = (uint64_t)b->feed.arrays[b->feed.count - 1].data[0];
     t->count = prog->run.max_tokens > 0 ? (uint64_t)prog->run.max_tokens : DEFAULT_TOKENS;
-    t->first = prompt + t->count <= capacity ? prompt : t->count < capacity ? capacity - t->count : 0;
+    t->first = prompt + t->count <= capacity ? prompt
+               : t->count < capacity         ? capacity - t->count
+                                             : 0;
     t->room = capacity - t->first;
     t->positions = &b->inputs[b->input_count - 2];
 }
@@ -248,11 +263,13 @@ static double parameter_bytes(const sc_bench *b)
 {
     const sc_image *image = b->prog->program->image;
     const sc_image_func *func = &image->funcs[b->func];
-    bool *is_read = sc_arena_array(&b->prog->context->arena, image->buffer_count + 1u, sizeof *is_read);
+    bool *is_read =
+        sc_arena_array(&b->prog->context->arena, image->buffer_count + 1u, sizeof *is_read);
     double bytes = 0;
     uint32_t first;
     for (uint32_t i = 0; i < func->instr_count; i++) {
-        for (uint32_t a = 0; func->instrs[i].kind == SC_INSTR_GEMM && a < func->instrs[i].arg_count; a++) {
+        for (uint32_t a = 0; func->instrs[i].kind == SC_INSTR_GEMM && a < func->instrs[i].arg_count;
+             a++) {
             uint32_t buffer = func->instrs[i].args[a].buffer;
             bool is_new = image->buffers[buffer].kind == SC_BUFFER_PARAM && !is_read[buffer];
             bytes += is_new ? (double)image->buffers[buffer].bytes : 0;
@@ -276,7 +293,8 @@ static bool time_tokens(sc_bench *b, token_run *t, timing *timings)
     double readings[READINGS] = {0};
     uint64_t done = 0;
     timing warm;
-    bool ok = memory != NULL || sc_prog_fail(b->prog, SC_D_run_failed, "there is not enough memory to read");
+    bool ok = memory != NULL ||
+              sc_prog_fail(b->prog, SC_D_run_failed, "there is not enough memory to read");
     set_team(b->prog);
     for (int r = 0; ok && r < READINGS; r++) {
         readings[r] = sc_read_seconds(memory);
@@ -298,29 +316,38 @@ static bool time_tokens(sc_bench *b, token_run *t, timing *timings)
 static void print_token_text(sc_bench *b, const token_run *t, const summary *s, sc_strbuf *out)
 {
     double rate = t->parameters / s->median, limit = SC_READ_BYTES / t->reading;
-    sc_strbuf_printf(out, "%llu token%s from position %llu: median %.6g ms, least %.6g ms\n", (unsigned long long)t->count,
-                     t->count == 1 ? "" : "s", (unsigned long long)t->first, 1e3 * s->median, 1e3 * s->least);
+    sc_strbuf_printf(out, "%llu token%s from position %llu: median %.6g ms, least %.6g ms\n",
+                     (unsigned long long)t->count, t->count == 1 ? "" : "s",
+                     (unsigned long long)t->first, 1e3 * s->median, 1e3 * s->least);
     sc_strbuf_printf(out, "%.6g tokens/s\n", s->tokens / s->median);
-    sc_strbuf_printf(out, "%.4g GB/s of parameters, %.3f of the %.4g GB/s at which memory is read; at best %.3f of %.4g\n", 1e-9 * rate,
-                     rate / limit, 1e-9 * limit, t->parameters / s->least * t->best_reading / SC_READ_BYTES,
+    sc_strbuf_printf(out,
+                     "%.4g GB/s of parameters, %.3f of the %.4g GB/s at which memory is read; at "
+                     "best %.3f of %.4g\n",
+                     1e-9 * rate, rate / limit, 1e-9 * limit,
+                     t->parameters / s->least * t->best_reading / SC_READ_BYTES,
                      1e-9 * SC_READ_BYTES / t->best_reading);
     if (b->prog->gemms_only)
-        sc_strbuf_printf(out, "products alone: median %.6g ms, %.3f of the token\n", 1e3 * s->gemms, s->gemms / s->median);
+        sc_strbuf_printf(out, "products alone: median %.6g ms, %.3f of the token\n", 1e3 * s->gemms,
+                         s->gemms / s->median);
     if (b->spent != NULL)
         sc_bench_print_profile(b, out);
 }
 
-static void print_token_json(sc_bench *b, const token_run *t, const summary *s, const timing *timings)
+static void print_token_json(sc_bench *b, const token_run *t, const summary *s,
+                             const timing *timings)
 {
     for (uint64_t i = 0; i < t->count; i++)
-        print_line(json_pack("{s:I, s:I, s:f, s:f}", "token", (json_int_t)i, "position", (json_int_t)(t->first + i % t->room), "seconds",
-                             timings[i].seconds, "cpu", timings[i].cpu));
-    json_t *line = json_pack("{s:I, s:f, s:f, s:f}", "tokens", (json_int_t)t->count, "median", s->median, "least", s->least,
-                             "tokens_per_second", s->tokens / s->median);
+        print_line(json_pack("{s:I, s:I, s:f, s:f}", "token", (json_int_t)i, "position",
+                             (json_int_t)(t->first + i % t->room), "seconds", timings[i].seconds,
+                             "cpu", timings[i].cpu));
+    json_t *line =
+        json_pack("{s:I, s:f, s:f, s:f}", "tokens", (json_int_t)t->count, "median", s->median,
+                  "least", s->least, "tokens_per_second", s->tokens / s->median);
     json_object_set_new(line, "parameter_bytes", json_real(t->parameters));
     json_object_set_new(line, "parameter_rate", json_real(t->parameters / s->median));
     json_object_set_new(line, "read_rate", json_real(SC_READ_BYTES / t->reading));
-    json_object_set_new(line, "of_read_rate", json_real(t->parameters / s->median * t->reading / SC_READ_BYTES));
+    json_object_set_new(line, "of_read_rate",
+                        json_real(t->parameters / s->median * t->reading / SC_READ_BYTES));
     if (b->prog->gemms_only)
         json_object_set_new(line, "gemms", json_real(s->gemms));
     if (b->spent != NULL)
@@ -338,7 +365,8 @@ static bool measure_tokens(sc_bench *b)
 {
     sc_prog *prog = b->prog;
     b->func = prog->facts.generate.decode;
-    if (b->func >= prog->machine->func_count || prog->machine->funcs[b->func].input_count != b->feed.count || b->feed.count < 2)
+    if (b->func >= prog->machine->func_count ||
+        prog->machine->funcs[b->func].input_count != b->feed.count || b->feed.count < 2)
         return sc_prog_fail(prog, SC_D_run_failed, "the program has no function of one token");
     token_run t = {.parameters = parameter_bytes(b)};
     bool ok = new_token_inputs(b);
@@ -364,7 +392,8 @@ static bool measure_tokens(sc_bench *b)
 static bool prepare(sc_bench *b)
 {
     sc_prog *prog = b->prog;
-    if (!sc_feed_draw(prog->context, &prog->facts.entry, prog->run.seed, &b->feed) || sc_prog_open(prog) == NULL)
+    if (!sc_feed_draw(prog->context, &prog->facts.entry, prog->run.seed, &b->feed) ||
+        sc_prog_open(prog) == NULL)
         return false;
     b->func = prog->facts.entry.func;
     b->inputs = b->feed.arrays;
@@ -383,7 +412,8 @@ static bool prepare(sc_bench *b)
 static bool measure(sc_bench *b)
 {
     sc_prog *prog = b->prog;
-    uint64_t asked = prog->run.steps > 0 ? (uint64_t)prog->run.steps : DEFAULT_STEPS, steps = asked + !prog->run.json;
+    uint64_t asked = prog->run.steps > 0 ? (uint64_t)prog->run.steps : DEFAULT_STEPS,
+             steps = asked + !prog->run.json;
     uint64_t warm = steps > 1 ? 1 : 0;
     bool prints = prog->machine->is_first;
     timing *timings = sc_arena_array(&prog->context->arena, (size_t)steps, sizeof *timings);

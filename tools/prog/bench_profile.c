@@ -58,7 +58,8 @@ static double kernel_bytes(const sc_image_kernel *kernel)
 {
     double bytes = 0;
     for (uint32_t i = 0; i < kernel->arg_count; i++)
-        bytes += (double)kernel->args[i].bytes * (kernel->args[i].access == SC_ACCESS_INOUT ? 2 : 1);
+        bytes +=
+            (double)kernel->args[i].bytes * (kernel->args[i].access == SC_ACCESS_INOUT ? 2 : 1);
     return bytes;
 }
 
@@ -74,7 +75,8 @@ static double gemm_bytes(const sc_gemm *gemm)
 {
     double bytes = 0;
     for (int o = 0; o < SC_GEMM_OPERANDS; o++)
-        bytes += (double)sc_gemm_extent(gemm, (sc_gemm_operand)o) * sc_dtypes[gemm->dtypes[o]].bytes;
+        bytes +=
+            (double)sc_gemm_extent(gemm, (sc_gemm_operand)o) * sc_dtypes[gemm->dtypes[o]].bytes;
     return bytes;
 }
 
@@ -83,7 +85,8 @@ static double collective_bytes(const sc_image *image, const sc_image_collective 
 {
     double bytes = 0;
     for (uint32_t p = 0; p < collective->part_count; p++) {
-        int64_t gives = sc_image_source_count(image, collective, p), gets = sc_image_destination_count(image, collective, p);
+        int64_t gives = sc_image_source_count(image, collective, p),
+                gets = sc_image_destination_count(image, collective, p);
         bytes += (double)(gives > gets ? gives : gets) * sc_dtypes[collective->dtypes[p]].bytes;
     }
     return bytes;
@@ -114,7 +117,8 @@ static profile_row describe(sc_bench *b, const sc_image_func *func, const sc_ima
         row.bytes = collective_bytes(image, &image->collectives[instr->index]);
         return row;
     case SC_INSTR_FINISH:
-        row.what = sc_arena_printf(&b->prog->context->arena, "wait for %s", describe(b, func, &func->instrs[instr->index]).what);
+        row.what = sc_arena_printf(&b->prog->context->arena, "wait for %s",
+                                   describe(b, func, &func->instrs[instr->index]).what);
         return row;
     default:
         row.bytes = 2.0 * (double)(image->buffers[instr->args[0].buffer].bytes - instr->args[0].at);
@@ -125,7 +129,8 @@ static profile_row describe(sc_bench *b, const sc_image_func *func, const sc_ima
 /* Returns the unit of a row's speed and the speed in 1e9 of it per second; NULL if it has none. */
 static const char *speed_of(const profile_row *row, double *out)
 {
-    bool has_speed = row->seconds > 0 && row->work != SHARDC_WORK_COMM && row->work != SHARDC_WORK_WAIT && row->work != SHARDC_WORK_COPY;
+    bool has_speed = row->seconds > 0 && row->work != SHARDC_WORK_COMM &&
+                     row->work != SHARDC_WORK_WAIT && row->work != SHARDC_WORK_COPY;
     double amount = row->is_bound_by_bytes ? row->bytes : row->flops;
     *out = has_speed ? 1e-9 * amount * (double)row->calls / row->seconds : 0;
     return !has_speed ? NULL : row->is_bound_by_bytes ? "GB/s" : "GFLOP/s";
@@ -133,7 +138,8 @@ static const char *speed_of(const profile_row *row, double *out)
 
 static bool same_work(const profile_row *a, const profile_row *b)
 {
-    return a->work == b->work && strcmp(a->what, b->what) == 0 && !(fabs(a->bytes - b->bytes) > 0) && !(fabs(a->flops - b->flops) > 0);
+    return a->work == b->work && strcmp(a->what, b->what) == 0 &&
+           !(fabs(a->bytes - b->bytes) > 0) && !(fabs(a->flops - b->flops) > 0);
 }
 
 static int slower_first(const void *a, const void *b)
@@ -171,13 +177,15 @@ static profile_rows add_up(sc_bench *b, double works[SHARDC_WORK_KINDS])
 }
 
 static const char *const work_names[SHARDC_WORK_KINDS] = {
-    [SHARDC_WORK_KERNEL] = "kernel", [SHARDC_WORK_ATTENTION] = "attention", [SHARDC_WORK_GEMM] = "gemm",
-    [SHARDC_WORK_COMM] = "comm",     [SHARDC_WORK_WAIT] = "wait",           [SHARDC_WORK_COPY] = "copy"};
+    [SHARDC_WORK_KERNEL] = "kernel", [SHARDC_WORK_ATTENTION] = "attention",
+    [SHARDC_WORK_GEMM] = "gemm",     [SHARDC_WORK_COMM] = "comm",
+    [SHARDC_WORK_WAIT] = "wait",     [SHARDC_WORK_COPY] = "copy"};
 
 /* True if the work overlaps computation: a GPU moves data on a separate stream. */
 static bool is_beside(const sc_bench *b, int work)
 {
-    return work == SHARDC_WORK_COMM && strcmp(shardc_executable_target(b->prog->program), "cpu") != 0;
+    return work == SHARDC_WORK_COMM &&
+           strcmp(shardc_executable_target(b->prog->program), "cpu") != 0;
 }
 
 void sc_bench_print_profile(sc_bench *b, sc_strbuf *out)
@@ -189,13 +197,14 @@ void sc_bench_print_profile(sc_bench *b, sc_strbuf *out)
     total = total > 0 ? total : 1;
     sc_strbuf_add(out, "time of the first rank here:");
     for (int k = 0; k < SHARDC_WORK_KINDS; k++)
-        sc_strbuf_printf(out, "%s %s %.1f%%%s", k > 0 ? "," : "", work_names[k], 100 * works[k] / total,
+        sc_strbuf_printf(out, "%s %s %.1f%%%s", k > 0 ? "," : "", work_names[k],
+                         100 * works[k] / total,
                          is_beside(b, k) && works[k] > 0 ? " beside the others" : "");
     sc_strbuf_add(out, "\n");
     for (uint32_t i = 0; i < rows.count && i < MOST_ROWS; i++) {
         const profile_row *row = &rows.data[i];
-        sc_strbuf_printf(out, "%5.1f%% %9.3f ms %6llu calls ", 100 * row->seconds / total, 1e3 * row->seconds / (double)row->calls,
-                         (unsigned long long)row->calls);
+        sc_strbuf_printf(out, "%5.1f%% %9.3f ms %6llu calls ", 100 * row->seconds / total,
+                         1e3 * row->seconds / (double)row->calls, (unsigned long long)row->calls);
         const char *unit = speed_of(row, &speed);
         if (unit != NULL)
             sc_strbuf_printf(out, "%8.4g %-7s ", speed, unit);
@@ -206,8 +215,9 @@ void sc_bench_print_profile(sc_bench *b, sc_strbuf *out)
 /* Units: seconds, bytes and FLOPs. `total` is over all calls, the others per call. */
 static json_t *row_json(const profile_row *row)
 {
-    json_t *item = json_pack("{s:s, s:s, s:I, s:f, s:f}", "kind", work_names[row->work], "what", row->what, "calls", (json_int_t)row->calls,
-                             "total", row->seconds, "least", row->least);
+    json_t *item =
+        json_pack("{s:s, s:s, s:I, s:f, s:f}", "kind", work_names[row->work], "what", row->what,
+                  "calls", (json_int_t)row->calls, "total", row->seconds, "least", row->least);
     double speed;
     const char *unit = speed_of(row, &speed);
     if (row->bytes > 0)
@@ -223,7 +233,8 @@ json_t *sc_bench_profile_json(sc_bench *b)
 {
     double works[SHARDC_WORK_KINDS] = {0};
     profile_rows rows = add_up(b, works);
-    json_t *object = json_object(), *kinds = json_object(), *slowest = json_array(), *all = json_array();
+    json_t *object = json_object(), *kinds = json_object(), *slowest = json_array(),
+           *all = json_array();
     for (int k = 0; k < SHARDC_WORK_KINDS; k++)
         json_object_set_new(kinds, work_names[k], sc_number_json(works[k]));
     for (uint32_t i = 0; i < rows.count; i++) {

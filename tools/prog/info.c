@@ -26,7 +26,8 @@ static void count_calls(const sc_prog *prog, uint64_t counts[SC_IMAGE_COLLECTIVE
 
 static json_t *tensor_json(const shardc_tensor_info *info)
 {
-    json_t *object = json_object(), *shape = json_array(), *local = json_array(), *dims = json_array();
+    json_t *object = json_object(), *shape = json_array(), *local = json_array(),
+           *dims = json_array();
     for (uint32_t i = 0; i < info->rank; i++) {
         json_array_append_new(shape, json_integer((json_int_t)info->dims[i].size));
         json_array_append_new(local, json_integer((json_int_t)info->dims[i].local));
@@ -66,20 +67,24 @@ static json_t *funcs_json(const shardc_executable *program)
 static void print_json(const sc_prog *prog, const uint64_t *counts, sc_strbuf *out)
 {
     const sc_image *image = prog->program->image;
-    json_t *root = json_object(), *mesh = json_array(), *states = json_array(), *collectives = json_object();
+    json_t *root = json_object(), *mesh = json_array(), *states = json_array(),
+           *collectives = json_object();
     for (uint32_t a = 0; a < image->axis_count; a++)
-        json_array_append_new(mesh, json_pack("{s:s, s:I}", "axis", image->axes[a].name, "size", (json_int_t)image->axes[a].size));
+        json_array_append_new(mesh, json_pack("{s:s, s:I}", "axis", image->axes[a].name, "size",
+                                              (json_int_t)image->axes[a].size));
     for (uint32_t s = 0; s < image->state_count; s++) {
         shardc_tensor_info info;
         shardc_executable_state(prog->program, s, &info);
         json_array_append_new(states, tensor_json(&info));
     }
     for (int k = 0; k < SC_IMAGE_COLLECTIVES; k++)
-        json_object_set_new(collectives, sc_collectives[k].name, json_integer((json_int_t)counts[k]));
+        json_object_set_new(collectives, sc_collectives[k].name,
+                            json_integer((json_int_t)counts[k]));
     json_object_set_new(root, "version", json_integer(1));
     json_object_set_new(root, "target", json_string(image->target));
     json_object_set_new(root, "model", json_string(prog->facts.model));
-    json_object_set_new(root, "plan", prog->facts.plan == NULL ? json_null() : json_string(prog->facts.plan));
+    json_object_set_new(root, "plan",
+                        prog->facts.plan == NULL ? json_null() : json_string(prog->facts.plan));
     json_object_set_new(root, "entry", json_string(prog->facts.entry.name));
     json_object_set_new(root, "trains", json_boolean(prog->facts.trains));
     json_object_set_new(root, "mesh", mesh);
@@ -95,7 +100,8 @@ static void print_json(const sc_prog *prog, const uint64_t *counts, sc_strbuf *o
 
 static void print_tensor(const shardc_tensor_info *info, const char *kind, sc_strbuf *out)
 {
-    sc_strbuf_printf(out, "  %-8s %s %s[", kind, info->name[0] != 0 ? info->name : "-", info->dtype);
+    sc_strbuf_printf(out, "  %-8s %s %s[", kind, info->name[0] != 0 ? info->name : "-",
+                     info->dtype);
     for (uint32_t i = 0; i < info->rank; i++) {
         sc_strbuf_printf(out, "%s%s=", i > 0 ? ", " : "", info->dims[i].name);
         if (info->dims[i].local != info->dims[i].size)
@@ -109,20 +115,24 @@ static void print_text(const sc_prog *prog, const uint64_t *counts, sc_strbuf *o
 {
     const sc_image *image = prog->program->image;
     shardc_tensor_info info;
-    sc_strbuf_printf(out, "%s of %s.%s", prog->facts.trains ? "train step" : "entry", prog->facts.model, prog->facts.entry.name);
+    sc_strbuf_printf(out, "%s of %s.%s", prog->facts.trains ? "train step" : "entry",
+                     prog->facts.model, prog->facts.entry.name);
     sc_strbuf_printf(out, "%s%s, for %s\nmesh    ", prog->facts.plan == NULL ? "" : ", plan ",
                      prog->facts.plan == NULL ? "" : prog->facts.plan, image->target);
     for (uint32_t a = 0; a < image->axis_count; a++)
-        sc_strbuf_printf(out, " %s=%llu", image->axes[a].name, (unsigned long long)image->axes[a].size);
-    sc_strbuf_printf(out, "%s: %llu rank%s\n", image->axis_count == 0 ? " none" : "", (unsigned long long)image->ranks,
-                     image->ranks == 1 ? "" : "s");
+        sc_strbuf_printf(out, " %s=%llu", image->axes[a].name,
+                         (unsigned long long)image->axes[a].size);
+    sc_strbuf_printf(out, "%s: %llu rank%s\n", image->axis_count == 0 ? " none" : "",
+                     (unsigned long long)image->ranks, image->ranks == 1 ? "" : "s");
     sc_strbuf_printf(out, "memory   %lld bytes a rank\n", (long long)image->arena_bytes);
-    sc_strbuf_printf(out, "code     %u kernels, %u products\n", image->kernel_count, image->gemm_count);
+    sc_strbuf_printf(out, "code     %u kernels, %u products\n", image->kernel_count,
+                     image->gemm_count);
     sc_strbuf_printf(out, "collectives of a %s", prog->facts.trains ? "step" : "call");
     bool any = false;
     for (int k = 0; k < SC_IMAGE_COLLECTIVES; k++) {
         if (counts[k] > 0)
-            sc_strbuf_printf(out, "%s %llu %s", any ? "," : ":", (unsigned long long)counts[k], sc_collectives[k].name);
+            sc_strbuf_printf(out, "%s %llu %s", any ? "," : ":", (unsigned long long)counts[k],
+                             sc_collectives[k].name);
         any = any || counts[k] > 0;
     }
     sc_strbuf_add(out, any ? "\n" : ": none\n");

@@ -24,15 +24,17 @@ static bool check_effects(sc_prog *prog, const sc_prog_verb *verb)
     } rows[] = {
         {"--no-graph", "only functions of a GPU are launched as graphs", prog->no_graph, on_gpu},
         {"--products", "cuBLASLt computes none of its matmuls", prog->products != NULL, on_gpu},
-        {"--max-tokens", "it has no caches, so that steps are timed and no tokens", benches && prog->run.max_tokens > 0,
-         prog->facts.generates},
-        {"--set", "it is no train step, so that it has no optimizer", benches && prog->run.set != NULL, prog->facts.trains},
+        {"--max-tokens", "it has no caches, so that steps are timed and no tokens",
+         benches && prog->run.max_tokens > 0, prog->facts.generates},
+        {"--set", "it is no train step, so that it has no optimizer",
+         benches && prog->run.set != NULL, prog->facts.trains},
     };
     uint32_t errors = prog->context->diag.errors;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (rows[i].is_given && !rows[i].has_effect)
-            sc_prog_fail(prog, SC_D_usage, "%s would change nothing of this program, which is for %s: %s", rows[i].option, name,
-                         rows[i].why);
+            sc_prog_fail(prog, SC_D_usage,
+                         "%s would change nothing of this program, which is for %s: %s",
+                         rows[i].option, name, rows[i].why);
     }
     return prog->context->diag.errors == errors;
 }
@@ -48,7 +50,8 @@ static void train(sc_prog *prog)
 {
     sc_training_run *run = sc_train_begin(prog->context, &prog->run);
     if (run != NULL && !prog->facts.trains)
-        sc_prog_fail(prog, SC_D_usage, "this program is entry '%s' alone: it has no train step", prog->facts.entry.name);
+        sc_prog_fail(prog, SC_D_usage, "this program is entry '%s' alone: it has no train step",
+                     prog->facts.entry.name);
     else if (run != NULL)
         sc_train_run(run, &prog->facts, sc_prog_open, prog, &prog->out);
 }
@@ -62,7 +65,8 @@ static const sc_prog_verb verbs[SC_PROG_VERBS] = {
     {"info", sc_prog_info, "what this program is", "--format json"},
     {"eval", eval, "run the entry", "--weights w.safetensors --data text.txt"},
     {"train", train, "run the train step", "--data text.txt --steps 100 --state run1"},
-    {"generate", generate, "continue prompts", "--weights w.safetensors --prompt 'once upon' --temperature 0.8"},
+    {"generate", generate, "continue prompts",
+     "--weights w.safetensors --prompt 'once upon' --temperature 0.8"},
     {"bench", sc_prog_bench, "measure steps on random inputs", "--steps 20 --profile"},
     {"tune", sc_prog_tune, "on GPUs: measure algorithms of the products and keep the fastest", ""},
 };
@@ -79,11 +83,13 @@ static void bound_threads(sc_prog *prog)
     char warning[160];
     uint32_t most = sc_team_most();
     if (sc_team_bound(warning, sizeof warning))
-        sc_report(&prog->context->diag, SC_D_too_many_threads, (sc_loc){0}, sc_arena_printf(&prog->context->arena, "%s", warning), NULL);
+        sc_report(&prog->context->diag, SC_D_too_many_threads, (sc_loc){0},
+                  sc_arena_printf(&prog->context->arena, "%s", warning), NULL);
     if (prog->threads <= (int64_t)most)
         return;
     sc_report(&prog->context->diag, SC_D_too_many_threads, (sc_loc){0},
-              sc_arena_printf(&prog->context->arena, "--threads %lld is taken as %u: as many as the cores here take",
+              sc_arena_printf(&prog->context->arena,
+                              "--threads %lld is taken as %u: as many as the cores here take",
                               (long long)prog->threads, most),
               NULL);
     prog->threads = most;
@@ -106,15 +112,19 @@ static void work(sc_context *context, void *user)
     }
     sc_machine_free(prog.machine);
     shardc_session_free(prog.session);
-    if (prog.out.length > 0 && (fwrite(prog.out.data, 1, prog.out.length, stdout) != prog.out.length || fflush(stdout) != 0))
-        sc_report(&context->diag, SC_D_cannot_write, (sc_loc){0}, "standard output", strerror(errno), NULL);
+    if (prog.out.length > 0 &&
+        (fwrite(prog.out.data, 1, prog.out.length, stdout) != prog.out.length ||
+         fflush(stdout) != 0))
+        sc_report(&context->diag, SC_D_cannot_write, (sc_loc){0}, "standard output",
+                  strerror(errno), NULL);
     if (prog.run.json_diagnostics)
         sc_diag_render_json(&context->diag, &context->sources, &messages);
     else
         sc_diag_render_text(&context->diag, &context->sources, &messages);
     fputs(messages.length > 0 ? messages.data : "", stderr);
     shardc_executable_free(prog.program);
-    call->exit_code = sc_diag_exit_code(&context->diag) != 0 ? sc_diag_exit_code(&context->diag) : code;
+    call->exit_code =
+        sc_diag_exit_code(&context->diag) != 0 ? sc_diag_exit_code(&context->diag) : code;
 }
 
 int main(int argc, char **argv)

@@ -5,7 +5,7 @@
 #include "tools/prog/prog.h"
 
 static const sc_option_row rows[] = {
-#define PROGRAM(name, kind, field, argument, takers, summary)                                                                              \
+#define PROGRAM(name, kind, field, argument, takers, summary)                                      \
     {name, SC_OPTION_##kind, offsetof(sc_prog, field), argument, takers, summary, NULL},
 #include "runtime/drive/options.def"
 };
@@ -13,8 +13,10 @@ static const sc_option_row rows[] = {
 /* Options of the compiler, listed so that they are rejected with a specific message: sizes and
  * plans were fixed when the program was built. */
 static const sc_option_row compiler_rows[] = {
-#define COMPILER(name, kind, field, argument, takers, summary)   {name, SC_OPTION_##kind, 0, argument, takers, summary, NULL},
-#define COMPILER_SET(name, kind, set, argument, takers, summary) {name, SC_OPTION_##kind, 0, argument, takers, summary, NULL},
+#define COMPILER(name, kind, field, argument, takers, summary)                                     \
+    {name, SC_OPTION_##kind, 0, argument, takers, summary, NULL},
+#define COMPILER_SET(name, kind, set, argument, takers, summary)                                   \
+    {name, SC_OPTION_##kind, 0, argument, takers, summary, NULL},
 #include "runtime/drive/options.def"
 };
 
@@ -30,9 +32,11 @@ static void print_help(const sc_command_line *line, const sc_prog_verb *verbs, s
 
 static void print_verb_help(const sc_command_line *line, const sc_prog_verb *verb, sc_strbuf *out)
 {
-    sc_strbuf_printf(out, "%s %s [OPTIONS]\n\n%s\n\noptions\n", line->program, verb->name, verb->summary);
+    sc_strbuf_printf(out, "%s %s [OPTIONS]\n\n%s\n\noptions\n", line->program, verb->name,
+                     verb->summary);
     sc_arguments_help(line, verb->name, out);
-    sc_strbuf_printf(out, "\nexample\n  %s %s%s%s\n", line->program, verb->name, verb->example[0] != 0 ? " " : "", verb->example);
+    sc_strbuf_printf(out, "\nexample\n  %s %s%s%s\n", line->program, verb->name,
+                     verb->example[0] != 0 ? " " : "", verb->example);
 }
 
 static bool check_arguments(sc_prog *prog)
@@ -41,7 +45,8 @@ static bool check_arguments(sc_prog *prog)
     if (words->count > 1)
         sc_arguments_fail(prog->context, "'%s' is one argument too many", words->data[1]);
     if (prog->threads > UINT32_MAX || prog->deadline_ms > UINT32_MAX)
-        sc_arguments_fail(prog->context, "%s is at most %u", prog->threads > UINT32_MAX ? "--threads" : "--deadline", UINT32_MAX);
+        sc_arguments_fail(prog->context, "%s is at most %u",
+                          prog->threads > UINT32_MAX ? "--threads" : "--deadline", UINT32_MAX);
     return prog->context->diag.errors == 0;
 }
 
@@ -53,7 +58,8 @@ const char *sc_prog_started_with(sc_prog *prog)
 }
 
 /* Returns the verb to run; NULL after printing help or the version, or reporting an error. */
-static const sc_prog_verb *choose(sc_prog *prog, const sc_prog_verb *verbs, const sc_command_line *line, int *exit_code)
+static const sc_prog_verb *choose(sc_prog *prog, const sc_prog_verb *verbs,
+                                  const sc_command_line *line, int *exit_code)
 {
     *exit_code = prog->help || prog->version ? 0 : 2;
     if (prog->version) {
@@ -71,18 +77,20 @@ static const sc_prog_verb *choose(sc_prog *prog, const sc_prog_verb *verbs, cons
         print_verb_help(line, &verbs[index], &prog->out);
         return NULL;
     }
-    return sc_arguments_check(prog->context, line, &prog->arguments, prog->command) ? &verbs[index] : NULL;
+    return sc_arguments_check(prog->context, line, &prog->arguments, prog->command) ? &verbs[index]
+                                                                                    : NULL;
 }
 
-const sc_prog_verb *sc_prog_parse(sc_prog *prog, const sc_prog_verb *verbs, int argc, char **argv, int *exit_code)
+const sc_prog_verb *sc_prog_parse(sc_prog *prog, const sc_prog_verb *verbs, int argc, char **argv,
+                                  int *exit_code)
 {
     const char *names[SC_PROG_VERBS];
     for (uint32_t i = 0; i < SC_PROG_VERBS; i++)
         names[i] = verbs[i].name;
-    const sc_option_table tables[] = {
-        {sc_run_option_rows, sc_run_option_count, &prog->run, NULL},
-        {rows, sizeof rows / sizeof *rows, prog, NULL},
-        {compiler_rows, sizeof compiler_rows / sizeof *compiler_rows, NULL, "shardc, which built this program"}};
+    const sc_option_table tables[] = {{sc_run_option_rows, sc_run_option_count, &prog->run, NULL},
+                                      {rows, sizeof rows / sizeof *rows, prog, NULL},
+                                      {compiler_rows, sizeof compiler_rows / sizeof *compiler_rows,
+                                       NULL, "shardc, which built this program"}};
     const sc_command_line line = {.program = argv[0],
                                   .commands = names,
                                   .command_count = SC_PROG_VERBS,

@@ -29,7 +29,8 @@ enum { SC_PROG_VERBS = 6 };
 
 /* Parses the command line and returns its verb. Returns NULL if there is nothing to run: after an
  * error, or with a result in prog->out (--help, --version). */
-const sc_prog_verb *sc_prog_parse(sc_prog *prog, const sc_prog_verb *verbs, int argc, char **argv, int *exit_code);
+const sc_prog_verb *sc_prog_parse(sc_prog *prog, const sc_prog_verb *verbs, int argc, char **argv,
+                                  int *exit_code);
 /* Returns the options of the session as lines for shardc_session_options. */
 const char *sc_prog_started_with(sc_prog *prog);
 
@@ -44,6 +45,7 @@ void sc_prog_info(sc_prog *prog);
 void sc_prog_bench(sc_prog *prog);
 void sc_prog_tune(sc_prog *prog);
 
-bool sc_prog_fail(sc_prog *prog, sc_diag_id id, const char *format, ...) __attribute__((format(printf, 3, 4)));
+bool sc_prog_fail(sc_prog *prog, sc_diag_id id, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 #endif

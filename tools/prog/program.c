@@ -17,7 +17,8 @@ bool sc_prog_fail(sc_prog *prog, sc_diag_id id, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    sc_report(&prog->context->diag, id, (sc_loc){0}, sc_arena_vprintf(&prog->context->arena, format, args), NULL);
+    sc_report(&prog->context->diag, id, (sc_loc){0},
+              sc_arena_vprintf(&prog->context->arena, format, args), NULL);
     va_end(args);
     return false;
 }
@@ -54,12 +55,14 @@ static void unmap_own_file(const own_file *file)
  * is reported when a program is needed. */
 __attribute__((constructor(101))) static void check_own_file(void)
 {
-    static const char message[] = "error: this file is damaged: its hash is another; build it again [run_failed]\n";
+    static const char message[] =
+        "error: this file is damaged: its hash is another; build it again [run_failed]\n";
     sc_program_trailer trailer;
     own_file file;
     if (map_own_file(&file) != NULL)
         return;
-    bool is_damaged = sc_program_has_trailer(file.bytes, file.size) && sc_program_trailer_read(file.bytes, file.size, &trailer) != NULL;
+    bool is_damaged = sc_program_has_trailer(file.bytes, file.size) &&
+                      sc_program_trailer_read(file.bytes, file.size, &trailer) != NULL;
     unmap_own_file(&file);
     if (!is_damaged)
         return;
@@ -73,10 +76,12 @@ static bool read_program(sc_prog *prog, const own_file *file)
     shardc_error error;
     if (!sc_program_has_trailer(file->bytes, file->size))
         return sc_prog_fail(prog, SC_D_run_failed,
-                            "this file is no complete program: it has no program: its end is missing, or 'shardc build' did not make it");
+                            "this file is no complete program: it has no program: its end is "
+                            "missing, or 'shardc build' did not make it");
     if (shardc_executable_read(file->bytes, file->size, &prog->program, &error) != SHARDC_OK)
         return sc_prog_fail(prog, SC_D_run_failed, "%s", error.text);
-    const char *problem = sc_facts_read(shardc_executable_facts(prog->program), &prog->context->arena, &prog->facts);
+    const char *problem =
+        sc_facts_read(shardc_executable_facts(prog->program), &prog->context->arena, &prog->facts);
     return problem == NULL || sc_prog_fail(prog, SC_D_run_failed, "%s", problem);
 }
 
@@ -101,13 +106,16 @@ static bool choose_world(sc_prog *prog, shardc_session_options *options)
     shardc_error error;
     unsigned long long ranks = shardc_executable_ranks(prog->program);
     if (prog->ranks != 0 && (unsigned long long)prog->ranks != ranks)
-        return sc_prog_fail(prog, SC_D_usage, "--ranks %lld, but the program was built for %llu", (long long)prog->ranks, ranks);
+        return sc_prog_fail(prog, SC_D_usage, "--ranks %lld, but the program was built for %llu",
+                            (long long)prog->ranks, ranks);
     if (sc_launch_read(NULL, NULL, &launch, &error) != SHARDC_OK)
         return sc_prog_fail(prog, SC_D_usage, "%s", error.text);
     if (launch.launcher == SC_LAUNCH_ALONE || (launch.size == 1 && ranks == 1))
         return true;
     if (launch.size != ranks)
-        return sc_prog_fail(prog, SC_D_usage, "%s started %u ranks, but the program was built for %llu", launch.how, launch.size, ranks);
+        return sc_prog_fail(prog, SC_D_usage,
+                            "%s started %u ranks, but the program was built for %llu", launch.how,
+                            launch.size, ranks);
     if (launch.rank == 0)
         fprintf(stderr, "%llu ranks by %s\n", ranks, launch.how);
     options->world = SHARDC_WORLD_PROCESSES;
@@ -123,7 +131,9 @@ static const char *products_file(sc_prog *prog)
     if (prog->products != NULL)
         return *prog->products == 0 ? NULL : prog->products;
     ssize_t length = readlink("/proc/self/exe", path, ROOM - 1);
-    return length <= 0 || length == ROOM - 1 ? NULL : sc_arena_printf(&prog->context->arena, "%.*s.products", (int)length, path);
+    return length <= 0 || length == ROOM - 1
+               ? NULL
+               : sc_arena_printf(&prog->context->arena, "%.*s.products", (int)length, path);
 }
 
 /* Reports errors of the algorithm file. Failing to write it is reported only if the user named the

@@ -26,17 +26,21 @@ void sc_prog_tune(sc_prog *prog)
     shardc_session_gemm_tuning(prog->session, &p);
     const sc_target *target = sc_target_find(shardc_executable_target(prog->program));
     if (target == NULL || !sc_target_is_cuda(target))
-        sc_prog_fail(prog, SC_D_usage, "this program, for %s, has no products that cuBLASLt computes",
+        sc_prog_fail(prog, SC_D_usage,
+                     "this program, for %s, has no products that cuBLASLt computes",
                      shardc_executable_target(prog->program));
     else if (!prog->machine->is_first)
         return;
     else if (p.gemms > 0 && !p.is_saved)
-        sc_prog_fail(prog, SC_D_run_failed, "%s", p.write_error[0] != 0 ? p.write_error : "there is no file to keep the choices in");
+        sc_prog_fail(prog, SC_D_run_failed, "%s",
+                     p.write_error[0] != 0 ? p.write_error
+                                           : "there is no file to keep the choices in");
     else if (prog->run.json)
         print_json(&p, &prog->out);
     else
-        sc_strbuf_printf(
-            &prog->out,
-            "%u product%s measured: %u faster by another algorithm than the library's first; a call of each %.4g ms, before %.4g ms\n",
-            p.measured, p.measured == 1 ? "" : "s", p.improved, 1e3 * p.best_seconds, 1e3 * p.first_seconds);
+        sc_strbuf_printf(&prog->out,
+                         "%u product%s measured: %u faster by another algorithm than the library's "
+                         "first; a call of each %.4g ms, before %.4g ms\n",
+                         p.measured, p.measured == 1 ? "" : "s", p.improved, 1e3 * p.best_seconds,
+                         1e3 * p.first_seconds);
 }

@@ -7,24 +7,28 @@
 
 /* Compiles the program's second module, if it has one: the forward entry of a train step, or a
  * cached entry with another number of positions. */
-static bool find_facts(sc_context *context, const sc_options *options, const sc_compiled *c, sc_compiled *second, bool *has_second,
-                       sc_facts *facts)
+static bool find_facts(sc_context *context, const sc_options *options, const sc_compiled *c,
+                       sc_compiled *second, bool *has_second, sc_facts *facts)
 {
     sc_compiled whole;
     *has_second = c->step != NULL;
-    if (c->step != NULL && (!sc_build_whole(c, &whole) || !sc_compile_forward(context, c, options, "fuse", second)))
+    if (c->step != NULL &&
+        (!sc_build_whole(c, &whole) || !sc_compile_forward(context, c, options, "fuse", second)))
         return false;
-    if (!sc_find_facts(c, c->step != NULL ? &whole : NULL, true, options->map, facts) || !facts->weights.is_complete)
+    if (!sc_find_facts(c, c->step != NULL ? &whole : NULL, true, options->map, facts) ||
+        !facts->weights.is_complete)
         return false;
     if (c->step != NULL)
         facts->entry.func = c->local->funcs.count + second->func;
-    else if (facts->entry.is_cached && !sc_compile_other(context, c, options, "fuse", second, &facts->generates, &facts->generate))
+    else if (facts->entry.is_cached && !sc_compile_other(context, c, options, "fuse", second,
+                                                         &facts->generates, &facts->generate))
         return false;
     *has_second = *has_second || facts->generates;
     return true;
 }
 
-bool sc_build_image(sc_context *context, const sc_options *options, const sc_compiled *c, sc_strbuf *image)
+bool sc_build_image(sc_context *context, const sc_options *options, const sc_compiled *c,
+                    sc_strbuf *image)
 {
     sc_compiled second;
     sc_facts facts;
@@ -34,7 +38,9 @@ bool sc_build_image(sc_context *context, const sc_options *options, const sc_com
     if (!find_facts(context, options, c, &second, &has_second, &facts))
         return false;
     if (has_second)
-        parts[1] = (sc_generate_part){.m = second.local, .name = facts.generates ? sc_other_name(context, c, &facts.generate) : NULL};
+        parts[1] = (sc_generate_part){
+            .m = second.local,
+            .name = facts.generates ? sc_other_name(context, c, &facts.generate) : NULL};
     const char *text = sc_facts_write(&facts, &context->arena);
     if (text == NULL) {
         sc_report(&context->diag, SC_D_run_failed, (sc_loc){0}, "there is not enough memory", NULL);

@@ -7,6 +7,7 @@
 /* Generates the program of an entry compiled up to `fuse`, with its facts and its second function:
  * for a train step the forward entry, for a cached entry the prefill. Initialises *image. Returns
  * false after reporting errors. */
-bool sc_build_image(sc_context *context, const sc_options *options, const sc_compiled *c, sc_strbuf *image);
+bool sc_build_image(sc_context *context, const sc_options *options, const sc_compiled *c,
+                    sc_strbuf *image);
 
 #endif

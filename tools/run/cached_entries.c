@@ -6,7 +6,8 @@
 
 enum { DEFAULT_CHUNK = 64 };
 
-const char *sc_choose_cached(sc_context *context, sc_declarations *program, sc_sym model, const sc_options *options)
+const char *sc_choose_cached(sc_context *context, sc_declarations *program, sc_sym model,
+                             const sc_options *options)
 {
     sc_entry_list entries = {0};
     const char *found = NULL;
@@ -26,9 +27,12 @@ const char *sc_choose_cached(sc_context *context, sc_declarations *program, sc_s
     }
     if (count <= 1 ? found != NULL : strcmp(found, "decode") == 0)
         return found;
-    const char *text = count == 0
-                           ? "the model has no cached entry, written 'entry f(..) at pos[B] along S', so that it cannot generate"
-                           : sc_arena_printf(&context->arena, "several entries are cached: %s; choose one with --entry NAME", names.data);
+    const char *text =
+        count == 0 ? "the model has no cached entry, written 'entry f(..) at pos[B] along S', so "
+                     "that it cannot generate"
+                   : sc_arena_printf(&context->arena,
+                                     "several entries are cached: %s; choose one with --entry NAME",
+                                     names.data);
     sc_report(&context->diag, SC_D_usage, (sc_loc){0}, text, NULL);
     return NULL;
 }
@@ -55,7 +59,9 @@ static int64_t positions_of(const sc_compiled *c, sc_dim dim)
 {
     const sc_module *m = c->global;
     sc_for_each_op (m, c->func, op) {
-        int at = sc_op_at(m, op)->kind == SC_OP_input ? sc_type_find_dim(sc_type_of(m, sc_result(m, op, 0)), dim) : -1;
+        int at = sc_op_at(m, op)->kind == SC_OP_input
+                     ? sc_type_find_dim(sc_type_of(m, sc_result(m, op, 0)), dim)
+                     : -1;
         if (at >= 0)
             return sc_type_of(m, sc_result(m, op, 0))->dims[at].size;
     }
@@ -64,7 +70,8 @@ static int64_t positions_of(const sc_compiled *c, sc_dim dim)
 
 /* Binds the dim to `size`. Aliases in caches are bound to their current sizes, because without a
  * size of their own they would follow the dim. */
-static void rebind(sc_context *context, const sc_compiled *c, const sc_options *options, sc_dim dim, int64_t size, sc_options *out)
+static void rebind(sc_context *context, const sc_compiled *c, const sc_options *options, sc_dim dim,
+                   int64_t size, sc_options *out)
 {
     const sc_module *m = c->global;
     sc_binding_list binds = {0};
@@ -72,13 +79,14 @@ static void rebind(sc_context *context, const sc_compiled *c, const sc_options *
         if (options->plan_options.binds.data[i].dim != m->dims.data[dim].name)
             *sc_vec_push(&context->arena, &binds) = options->plan_options.binds.data[i];
     }
-    *sc_vec_push(&context->arena, &binds) = (sc_binding){.dim = m->dims.data[dim].name, .size = size};
+    *sc_vec_push(&context->arena, &binds) =
+        (sc_binding){.dim = m->dims.data[dim].name, .size = size};
     for (uint32_t s = 0; s < m->state.count; s++) {
         const sc_type_info *type = &m->types.data[m->state.data[s].type];
         for (uint32_t d = 0; m->state.data[s].kind == SC_STATE_CACHE && d < type->rank; d++) {
             if (m->dims.data[type->dims[d].dim].alias_of != SC_NONE)
-                *sc_vec_push(&context->arena, &binds) =
-                    (sc_binding){.dim = m->dims.data[type->dims[d].dim].name, .size = type->dims[d].size};
+                *sc_vec_push(&context->arena, &binds) = (sc_binding){
+                    .dim = m->dims.data[type->dims[d].dim].name, .size = type->dims[d].size};
         }
     }
     *out = *options;
@@ -87,8 +95,8 @@ static void rebind(sc_context *context, const sc_compiled *c, const sc_options *
     out->plan_options.binds = binds;
 }
 
-bool sc_compile_other(sc_context *context, const sc_compiled *c, const sc_options *options, const char *last, sc_compiled *other,
-                      bool *has_other, sc_fact_generate *out)
+bool sc_compile_other(sc_context *context, const sc_compiled *c, const sc_options *options,
+                      const char *last, sc_compiled *other, bool *has_other, sc_fact_generate *out)
 {
     sc_dim dim;
     sc_options bound;
@@ -108,10 +116,12 @@ bool sc_compile_other(sc_context *context, const sc_compiled *c, const sc_option
 
 const char *sc_other_name(sc_context *context, const sc_compiled *c, const sc_fact_generate *how)
 {
-    return sc_arena_printf(&context->arena, "%s.%s", sc_text(context, c->entry), how->decode == c->func ? "prefill" : "decode");
+    return sc_arena_printf(&context->arena, "%s.%s", sc_text(context, c->entry),
+                           how->decode == c->func ? "prefill" : "decode");
 }
 
-bool sc_bind_one_position(sc_context *context, const sc_compiled *c, const sc_options *options, sc_options *out, sc_fact_generate *how)
+bool sc_bind_one_position(sc_context *context, const sc_compiled *c, const sc_options *options,
+                          sc_options *out, sc_fact_generate *how)
 {
     sc_dim dim;
     if (!find_positions(c->global, &dim, &how->capacity))

@@ -28,7 +28,8 @@ static sc_fact_type whole_type(const sc_module *m, sc_type id)
     const sc_type_info *type = &m->types.data[id];
     sc_fact_type whole = {.text = sc_type_text(m, id)};
     for (uint32_t d = 0; d < type->rank; d++) {
-        if (d > 0 && type->dims[d].group != SC_NONE && type->dims[d].group == type->dims[d - 1].group)
+        if (d > 0 && type->dims[d].group != SC_NONE &&
+            type->dims[d].group == type->dims[d - 1].group)
             whole.sizes[whole.rank - 1] *= type->dims[d].size;
         else
             whole.sizes[whole.rank++] = type->dims[d].size;
@@ -38,7 +39,8 @@ static sc_fact_type whole_type(const sc_module *m, sc_type id)
 
 /* Collects inputs and outputs of a function, from a module with full sizes that is not in the
  * program. */
-static void entry_facts(const sc_compiled *c, const sc_module *m, sc_func_id func, sc_fact_entry *out)
+static void entry_facts(const sc_compiled *c, const sc_module *m, sc_func_id func,
+                        sc_fact_entry *out)
 {
     sc_draws draws;
     uint32_t at = 0;
@@ -55,16 +57,18 @@ static void entry_facts(const sc_compiled *c, const sc_module *m, sc_func_id fun
         sc_type id = m->values.data[sc_result(m, op, 0)].type;
         const sc_type_info *type = &m->types.data[id];
         sc_fact_input *input = sc_vec_push(&m->context->arena, &out->inputs);
-        *input = (sc_fact_input){.name = sc_text(m->context, sc_op_word(sc_op_at(m, op), SC_ATTR_name)),
-                                 .type = whole_type(m, id),
-                                 .dtype = type->dtype,
-                                 .rank = type->rank,
-                                 .draw = draws.inputs.data[at++]};
+        *input =
+            (sc_fact_input){.name = sc_text(m->context, sc_op_word(sc_op_at(m, op), SC_ATTR_name)),
+                            .type = whole_type(m, id),
+                            .dtype = type->dtype,
+                            .rank = type->rank,
+                            .draw = draws.inputs.data[at++]};
         for (uint32_t d = 0; d < type->rank; d++)
             input->sizes[d] = type->dims[d].size;
     }
     for (uint32_t i = 0; i < sc_output_count(m, func); i++)
-        *sc_vec_push(&m->context->arena, &out->outputs) = whole_type(m, m->values.data[sc_returned(m, func)->operands[i]].type);
+        *sc_vec_push(&m->context->arena, &out->outputs) =
+            whole_type(m, m->values.data[sc_returned(m, func)->operands[i]].type);
 }
 
 /* ---- the train step ---- */
@@ -76,9 +80,10 @@ static void print_trained(const sc_compiled *c, sc_strbuf *out)
     const sc_training *trained = c->global_step->training;
     for (uint32_t i = 0; i < trained->params.count; i++) {
         const sc_trained_param *param = &trained->params.data[i];
-        sc_strbuf_printf(
-            out, "train \"%s\" with %s, grad %s, opt %s\n", sc_text(c->global->context, c->global->state.data[param->state].path),
-            sc_optimizers[trained->groups.data[param->group].kind].name, sc_dtypes[param->grad].name, sc_dtypes[param->opt].name);
+        sc_strbuf_printf(out, "train \"%s\" with %s, grad %s, opt %s\n",
+                         sc_text(c->global->context, c->global->state.data[param->state].path),
+                         sc_optimizers[trained->groups.data[param->group].kind].name,
+                         sc_dtypes[param->grad].name, sc_dtypes[param->opt].name);
     }
 }
 
@@ -89,8 +94,12 @@ bool sc_build_whole(const sc_compiled *c, sc_compiled *out)
     sc_binding_list bindings = {0};
     sc_build_result built = {0};
     sc_plan_bindings(c->resolved, c->entry, &bindings);
-    sc_build_request request = {
-        .model = c->model, .entry = c->entry, .bindings = &bindings, .dtype_of = sc_plan_dtype_of, .user = c->resolved, .training = true};
+    sc_build_request request = {.model = c->model,
+                                .entry = c->entry,
+                                .bindings = &bindings,
+                                .dtype_of = sc_plan_dtype_of,
+                                .user = c->resolved,
+                                .training = true};
     *out = *c;
     out->global = sc_module_new(c->global->context);
     if (!sc_build_entry(c->program, &request, out->global, &built))
@@ -104,8 +113,10 @@ static void find_constants(const sc_module *m, sc_fact_train *out)
 {
     for (uint32_t s = 0; s < m->state.count; s++) {
         const sc_state *state = &m->state.data[s];
-        if (state->kind == SC_STATE_OPT && state->init == SC_INIT_CONSTANT && m->types.data[state->type].rank == 0)
-            *sc_vec_push(&m->context->arena, &out->constants) = (sc_fact_constant){sc_text(m->context, state->path), state->init_args[0]};
+        if (state->kind == SC_STATE_OPT && state->init == SC_INIT_CONSTANT &&
+            m->types.data[state->type].rank == 0)
+            *sc_vec_push(&m->context->arena, &out->constants) =
+                (sc_fact_constant){sc_text(m->context, state->path), state->init_args[0]};
     }
 }
 
@@ -165,7 +176,8 @@ static bool add_weights(const sc_compiled *c, const sc_module *m, const char *ma
     return true;
 }
 
-bool sc_find_facts(const sc_compiled *c, const sc_compiled *whole, bool weights, const char *map, sc_facts *out)
+bool sc_find_facts(const sc_compiled *c, const sc_compiled *whole, bool weights, const char *map,
+                   sc_facts *out)
 {
     sc_context *context = c->global->context;
     *out = (sc_facts){.model = sc_text(context, c->model),

@@ -24,7 +24,8 @@ static const sc_module *module_of(const sc_compiled *c)
 
 static sc_interp *new_interp(const sc_module *m)
 {
-    return sc_interp_new(m, &(sc_interp_options){.ranks = sc_mesh_ranks(&m->mesh) > 1, .round = true});
+    return sc_interp_new(m,
+                         &(sc_interp_options){.ranks = sc_mesh_ranks(&m->mesh) > 1, .round = true});
 }
 
 /* ---- state ---- */
@@ -40,11 +41,13 @@ static bool set_state(void *self, uint32_t state, const double *values, shardc_e
 {
     interpreter *in = self;
     const sc_module *m = in->modules[0];
-    sc_sym name = sc_intern_printf(&m->context->names, "%s.master", sc_text(m->context, m->state.data[state].path));
-    uint32_t master = m->state.data[state].kind == SC_STATE_PARAM ? sc_module_find_state(m, name) : SC_NONE;
+    sc_sym name = sc_intern_printf(&m->context->names, "%s.master",
+                                   sc_text(m->context, m->state.data[state].path));
+    uint32_t master =
+        m->state.data[state].kind == SC_STATE_PARAM ? sc_module_find_state(m, name) : SC_NONE;
     in->is_stale = true;
-    bool ok =
-        sc_interp_set_state(in->interps[0], state, values) && (master == SC_NONE || sc_interp_set_state(in->interps[0], master, values));
+    bool ok = sc_interp_set_state(in->interps[0], state, values) &&
+              (master == SC_NONE || sc_interp_set_state(in->interps[0], master, values));
     return ok || no_memory(error);
 }
 
@@ -73,7 +76,8 @@ static void place(void *self, uint32_t state, uint64_t rank, sc_shard_place *out
         out->sizes[d] = out->local[d] = type->dims[d].size;
 }
 
-static bool read_shard(void *self, uint32_t state, uint64_t rank, void *room, const void **out, shardc_error *error)
+static bool read_shard(void *self, uint32_t state, uint64_t rank, void *room, const void **out,
+                       shardc_error *error)
 {
     sc_element element = sc_element_of_dtype(type_of(self, state)->dtype);
     sc_array array = get_state(self, state, error);
@@ -94,7 +98,8 @@ static void *shard_room(void *self, uint32_t state, uint64_t rank, void *room)
     return room;
 }
 
-static bool write_shard(void *self, uint32_t state, uint64_t rank, const void *filled, shardc_error *error)
+static bool write_shard(void *self, uint32_t state, uint64_t rank, const void *filled,
+                        shardc_error *error)
 {
     interpreter *in = self;
     sc_element element = sc_element_of_dtype(type_of(in, state)->dtype);
@@ -124,7 +129,9 @@ static bool initialise(void *self, uint64_t seed, shardc_error *error)
         int64_t count = sc_type_elements(&m->types.data[m->state.data[s].type]);
         if (m->state.data[s].kind != SC_STATE_PARAM)
             continue;
-        double *values = (uint64_t)count > SIZE_MAX / sizeof *values ? NULL : malloc((size_t)count * sizeof *values);
+        double *values = (uint64_t)count > SIZE_MAX / sizeof *values
+                             ? NULL
+                             : malloc((size_t)count * sizeof *values);
         if (values != NULL)
             sc_initial_values(m, s, seed, values);
         bool ok = values != NULL && set_state(self, s, values, error);
@@ -149,7 +156,8 @@ static bool copy_parameters(interpreter *in)
         if (to->state.data[s].kind != SC_STATE_PARAM)
             continue;
         uint32_t source = sc_module_find_state(from, to->state.data[s].path);
-        sc_array array = source == SC_NONE ? (sc_array){0} : sc_interp_get_state(in->interps[0], source, NULL);
+        sc_array array =
+            source == SC_NONE ? (sc_array){0} : sc_interp_get_state(in->interps[0], source, NULL);
         bool ok = array.data != NULL && sc_interp_set_state(in->interps[1], s, array.data);
         sc_array_free(&array);
         if (!ok)
@@ -159,8 +167,8 @@ static bool copy_parameters(interpreter *in)
     return true;
 }
 
-static bool run(void *self, uint32_t func, const sc_array *inputs, uint32_t input_count, sc_array *outputs, uint32_t output_count,
-                shardc_error *error)
+static bool run(void *self, uint32_t func, const sc_array *inputs, uint32_t input_count,
+                sc_array *outputs, uint32_t output_count, shardc_error *error)
 {
     interpreter *in = self;
     bool is_second = func >= in->first_func;
@@ -170,8 +178,8 @@ static bool run(void *self, uint32_t func, const sc_array *inputs, uint32_t inpu
     if (is_second && (in->interps[1] == NULL || (in->is_stale && !copy_parameters(in))))
         return no_memory(error);
     in->is_stale = in->is_stale || !is_second;
-    return sc_interp_run(in->interps[is_second], is_second ? func - in->first_func : func, inputs, input_count, outputs, output_count,
-                         error->text, sizeof error->text);
+    return sc_interp_run(in->interps[is_second], is_second ? func - in->first_func : func, inputs,
+                         input_count, outputs, output_count, error->text, sizeof error->text);
 }
 
 static void free_interpreter(void *self)
@@ -217,7 +225,8 @@ static shardc_tensor_info info_of(const sc_module *m, sc_sym name, const sc_type
 static bool describe_func(const sc_module *m, sc_func_id id, sc_dim batch, sc_machine_func *func)
 {
     const sc_op *returned = sc_op_at(m, m->funcs.data[id].last);
-    uint32_t inputs = 0, at = 0, outputs = returned->kind == SC_OP_return ? returned->operand_count : 0;
+    uint32_t inputs = 0, at = 0,
+             outputs = returned->kind == SC_OP_return ? returned->operand_count : 0;
     sc_for_each_op (m, id, op)
         inputs += sc_op_at(m, op)->kind == SC_OP_input;
     func->name = sc_text(m->context, m->funcs.data[id].name);
@@ -231,7 +240,8 @@ static bool describe_func(const sc_module *m, sc_func_id id, sc_dim batch, sc_ma
         func->inputs[at++].batch_dim = batch == SC_NONE ? -1 : sc_type_find_dim(type, batch);
     }
     for (uint32_t i = 0; i < outputs; i++)
-        func->outputs[i] = info_of(m, m->values.data[returned->operands[i]].path, sc_type_of(m, returned->operands[i]));
+        func->outputs[i] = info_of(m, m->values.data[returned->operands[i]].path,
+                                   sc_type_of(m, returned->operands[i]));
     return true;
 }
 
@@ -242,19 +252,23 @@ static bool describe(const interpreter *in, const sc_training *training, sc_mach
     if (!sc_machine_reserve(machine, m->state.count, m->funcs.count + more, m->schedule.count))
         return false;
     for (uint32_t s = 0; s < m->state.count; s++) {
-        machine->states[s] = info_of(m, m->state.data[s].path, &m->types.data[m->state.data[s].type]);
+        machine->states[s] =
+            info_of(m, m->state.data[s].path, &m->types.data[m->state.data[s].type]);
         machine->states[s].kind = sc_state_kind_names[m->state.data[s].kind];
-        int64_t bytes = machine->states[s].count * sc_dtypes[m->types.data[m->state.data[s].type].dtype].bytes;
+        int64_t bytes =
+            machine->states[s].count * sc_dtypes[m->types.data[m->state.data[s].type].dtype].bytes;
         machine->room_bytes = bytes > machine->room_bytes ? bytes : machine->room_bytes;
     }
     for (uint32_t i = 0; i < m->schedule.count; i++)
-        machine->calls[i] = (sc_machine_call){m->schedule.data[i].func, m->schedule.data[i].microbatch};
+        machine->calls[i] =
+            (sc_machine_call){m->schedule.data[i].func, m->schedule.data[i].microbatch};
     machine->ranks = sc_mesh_ranks(&in->modules[0]->mesh);
     machine->micro_batches = training == NULL ? 1 : (uint32_t)training->micro_batches;
     for (sc_func_id f = 0; f < m->funcs.count + more; f++) {
         bool is_second = f >= m->funcs.count;
         sc_dim batch = training == NULL || is_second ? SC_NONE : training->batch_dim;
-        if (!describe_func(is_second ? second : m, is_second ? f - m->funcs.count : f, batch, &machine->funcs[f]))
+        if (!describe_func(is_second ? second : m, is_second ? f - m->funcs.count : f, batch,
+                           &machine->funcs[f]))
             return false;
     }
     return true;

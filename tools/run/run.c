@@ -30,7 +30,8 @@ static double interpreted_bytes(const sc_module *m)
         const sc_op *op = sc_op_at(m, id);
         double elements = 0;
         for (uint32_t v = 0; v < op->operand_count + op->result_count; v++) {
-            sc_value value = v < op->operand_count ? op->operands[v] : op->first_result + v - op->operand_count;
+            sc_value value =
+                v < op->operand_count ? op->operands[v] : op->first_result + v - op->operand_count;
             elements += (double)sc_type_local_elements(m, sc_type_of(m, value));
         }
         largest = elements > largest ? elements : largest;
@@ -40,7 +41,8 @@ static double interpreted_bytes(const sc_module *m)
 
 static sc_machine *interpret(sc_local_run *run)
 {
-    double needed = interpreted_bytes(sc_mesh_ranks(&run->c->local->mesh) > 1 ? run->c->local : run->c->global);
+    double needed =
+        interpreted_bytes(sc_mesh_ranks(&run->c->local->mesh) > 1 ? run->c->local : run->c->global);
     if (!sc_fits_here(needed))
         return failed(run->context, sc_too_large(run->context, "in the interpreter", needed));
     sc_machine *machine = sc_interpreter_new(run->c, run->second);
@@ -55,7 +57,9 @@ static const char *products_file(sc_context *context, const shardc_executable *p
     uint64_t hash = shardc_executable_hash(program);
     bool is_cpu = strcmp(shardc_executable_target(program), "cpu") == 0;
     const char *refused, *cache = is_cpu ? NULL : sc_cache_open(&context->arena, NULL, &refused);
-    return cache == NULL ? NULL : sc_cache_path(&context->arena, cache, sc_cache_key_of(&hash, sizeof hash), ".products");
+    return cache == NULL ? NULL
+                         : sc_cache_path(&context->arena, cache,
+                                         sc_cache_key_of(&hash, sizeof hash), ".products");
 }
 
 static sc_machine *load(sc_local_run *run)
@@ -64,10 +68,12 @@ static sc_machine *load(sc_local_run *run)
     sc_generated generated;
     shardc_error error;
     sc_strbuf bytes;
-    sc_generate_part parts[2] = {{.m = run->c->local, .step = run->c->step},
-                                 {.m = run->second == NULL ? NULL : run->second->local, .name = run->second_name}};
+    sc_generate_part parts[2] = {
+        {.m = run->c->local, .step = run->c->step},
+        {.m = run->second == NULL ? NULL : run->second->local, .name = run->second_name}};
     const sc_generate_options how = {.target = sc_driver_target(context, run->options)};
-    if (how.target == NULL || !sc_generate_parts(parts, run->second == NULL ? 1 : 2, &how, &generated))
+    if (how.target == NULL ||
+        !sc_generate_parts(parts, run->second == NULL ? 1 : 2, &how, &generated))
         return NULL;
     double needed = (double)generated.image->arena_bytes * (double)generated.image->ranks;
     if (!sc_target_is_cuda(how.target) && !sc_fits_here(needed))
@@ -89,8 +95,9 @@ static bool has_ranks(sc_local_run *run)
     uint64_t asked = run->options->ranks, ranks = sc_mesh_ranks(&run->c->local->mesh);
     if (asked == 0 || asked == ranks)
         return true;
-    const char *text = sc_arena_printf(&run->context->arena, "--ranks %llu, but the plan's mesh has %llu", (unsigned long long)asked,
-                                       (unsigned long long)ranks);
+    const char *text =
+        sc_arena_printf(&run->context->arena, "--ranks %llu, but the plan's mesh has %llu",
+                        (unsigned long long)asked, (unsigned long long)ranks);
     sc_report(&run->context->diag, SC_D_usage, (sc_loc){0}, text, NULL);
     return false;
 }

@@ -23,7 +23,8 @@ static int64_t size_in(const sc_module *m, const sc_type_info *type, sc_sym name
 }
 
 /* Formats the expected shape, as the line gives it: [D=64, part 0, H=4]. */
-static const char *wanted_text(const sc_module *m, uint32_t state, const sc_wmap *line, const sc_weight_layout *layout)
+static const char *wanted_text(const sc_module *m, uint32_t state, const sc_wmap *line,
+                               const sc_weight_layout *layout)
 {
     const sc_type_info *type = &m->types.data[m->state.data[state].type];
     sc_strbuf text;
@@ -33,15 +34,18 @@ static const char *wanted_text(const sc_module *m, uint32_t state, const sc_wmap
         const sc_wdim *dim = &line->as.data[i];
         sc_strbuf_add(&text, i > 0 ? ", " : "");
         if (dim->kind == SC_WDIM_NAME)
-            sc_strbuf_printf(&text, "%s=%lld", sc_text(m->context, dim->dim.text), (long long)size_in(m, type, dim->dim.text));
+            sc_strbuf_printf(&text, "%s=%lld", sc_text(m->context, dim->dim.text),
+                             (long long)size_in(m, type, dim->dim.text));
         else if (dim->first == dim->last)
             sc_strbuf_printf(&text, "part %lld", (long long)dim->first);
         else
-            sc_strbuf_printf(&text, "parts %lld..%lld", (long long)dim->first, (long long)dim->last);
+            sc_strbuf_printf(&text, "parts %lld..%lld", (long long)dim->first,
+                             (long long)dim->last);
     }
     for (uint32_t i = 0, written = 0; (line == NULL || !line->has_as) && i < type->rank; i++) {
         if (!layout->indexed[i])
-            sc_strbuf_printf(&text, "%s%s=%lld", written++ > 0 ? ", " : "", sc_text(m->context, m->dims.data[type->dims[i].dim].name),
+            sc_strbuf_printf(&text, "%s%s=%lld", written++ > 0 ? ", " : "",
+                             sc_text(m->context, m->dims.data[type->dims[i].dim].name),
                              (long long)type->dims[i].size);
     }
     sc_strbuf_add_char(&text, ']');
@@ -54,7 +58,8 @@ static uint32_t own_shape(const sc_type_info *type, uint64_t *shape)
 {
     uint32_t rank = 0;
     for (uint32_t i = 0; i < type->rank; i++) {
-        bool joined = i > 0 && type->dims[i].group != SC_NONE && type->dims[i].group == type->dims[i - 1].group;
+        bool joined = i > 0 && type->dims[i].group != SC_NONE &&
+                      type->dims[i].group == type->dims[i - 1].group;
         if (joined)
             shape[rank - 1] *= (uint64_t)type->dims[i].size;
         else
@@ -65,8 +70,8 @@ static uint32_t own_shape(const sc_type_info *type, uint64_t *shape)
 
 /* ---- parameters ---- */
 
-static bool find_param(sc_declarations *program, const sc_weights *weights, const sc_wmap *line, const sc_module *m, uint32_t state,
-                       const uint8_t *roles, sc_fact_param *out)
+static bool find_param(sc_declarations *program, const sc_weights *weights, const sc_wmap *line,
+                       const sc_module *m, uint32_t state, const uint8_t *roles, sc_fact_param *out)
 {
     const sc_type_info *type = &m->types.data[m->state.data[state].type];
     sc_weight_tensors named;
@@ -77,7 +82,8 @@ static bool find_param(sc_declarations *program, const sc_weights *weights, cons
                            .wanted = ""};
     for (uint32_t i = 0; i < type->rank; i++)
         out->sizes[i] = type->dims[i].size;
-    if ((weights != NULL && line == NULL) || !sc_weights_tensors(program, weights, line, m, state, &named))
+    if ((weights != NULL && line == NULL) ||
+        !sc_weights_tensors(program, weights, line, m, state, &named))
         return false;
     out->layout = named.layout;
     out->tensor_count = named.count;
@@ -85,20 +91,24 @@ static bool find_param(sc_declarations *program, const sc_weights *weights, cons
     for (uint32_t i = 0; i < named.count; i++)
         out->tensors[i] = sc_text(m->context, named.names[i]);
     out->wanted = wanted_text(m, state, line, &out->layout);
-    out->shape_rank = line == NULL ? own_shape(type, out->shape) : sc_weight_shape(&out->layout, type, roles, out->shape);
+    out->shape_rank = line == NULL ? own_shape(type, out->shape)
+                                   : sc_weight_shape(&out->layout, type, roles, out->shape);
     return true;
 }
 
 /* ---- parameters read by other entries only ---- */
 
-static void add_pattern(sc_context *context, const char *text, bool is_ignore, sc_loc loc, sc_fact_weights *out)
+static void add_pattern(sc_context *context, const char *text, bool is_ignore, sc_loc loc,
+                        sc_fact_weights *out)
 {
-    *sc_vec_push(&context->arena, &out->patterns) = (sc_fact_pattern){.text = text, .is_ignore = is_ignore, .loc = loc};
+    *sc_vec_push(&context->arena, &out->patterns) =
+        (sc_fact_pattern){.text = text, .is_ignore = is_ignore, .loc = loc};
 }
 
 /* Adds the lines that match no parameter of the module: `ignore` lines, and lines of parameters
  * that only other entries use. */
-static void add_other_lines(const sc_module *m, const sc_weights *weights, const sc_wmap **lines, sc_fact_weights *out)
+static void add_other_lines(const sc_module *m, const sc_weights *weights, const sc_wmap **lines,
+                            sc_fact_weights *out)
 {
     sc_map used = {.arena = &m->context->arena};
     bool is_new;
@@ -109,12 +119,14 @@ static void add_other_lines(const sc_module *m, const sc_weights *weights, const
     for (uint32_t i = 0; i < weights->maps.count; i++) {
         const sc_wmap *map = &weights->maps.data[i];
         if (map->is_ignore || sc_map_find(&used, i) == NULL)
-            add_pattern(m->context, sc_text(m->context, map->pattern), map->is_ignore, map->loc, out);
+            add_pattern(m->context, sc_text(m->context, map->pattern), map->is_ignore, map->loc,
+                        out);
     }
 }
 
 /* Without a block, tensors are named like parameters: layers[{L}].attn.wq. */
-static void add_other_params(sc_declarations *program, sc_sym model, const sc_module *m, sc_fact_weights *out)
+static void add_other_params(sc_declarations *program, sc_sym model, const sc_module *m,
+                             sc_fact_weights *out)
 {
     sc_map others = {.arena = &m->context->arena};
     sc_sym_list unread = {0};
@@ -130,8 +142,8 @@ static void add_other_params(sc_declarations *program, sc_sym model, const sc_mo
     }
 }
 
-void sc_weight_facts(sc_context *context, sc_declarations *program, sc_sym model, const sc_weights *weights, const sc_module *m,
-                     sc_fact_weights *out)
+void sc_weight_facts(sc_context *context, sc_declarations *program, sc_sym model,
+                     const sc_weights *weights, const sc_module *m, sc_fact_weights *out)
 {
     sc_weight_roles roles;
     uint32_t errors = context->diag.errors;
@@ -141,7 +153,8 @@ void sc_weight_facts(sc_context *context, sc_declarations *program, sc_sym model
     out->params = sc_arena_array(&context->arena, m->state.count + 1u, sizeof *out->params);
     for (uint32_t i = 0; i < m->state.count; i++) {
         if (m->state.data[i].kind == SC_STATE_PARAM)
-            find_param(program, weights, lines == NULL ? NULL : lines[i], m, i, roles.of[i], &out->params[out->count++]);
+            find_param(program, weights, lines == NULL ? NULL : lines[i], m, i, roles.of[i],
+                       &out->params[out->count++]);
     }
     if (weights != NULL)
         add_other_lines(m, weights, lines, out);

@@ -6,7 +6,8 @@
 
 enum { MOST_TENSORS = 1 << 20 }; /* maximum number of tensors per parameter */
 
-bool sc_weights_choose(sc_context *context, sc_declarations *program, sc_sym model, const char *name, const sc_weights **out)
+bool sc_weights_choose(sc_context *context, sc_declarations *program, sc_sym model,
+                       const char *name, const sc_weights **out)
 {
     sc_weights_list all = {0};
     const sc_weights *only = NULL;
@@ -31,14 +32,18 @@ bool sc_weights_choose(sc_context *context, sc_declarations *program, sc_sym mod
         return true;
     const char *model_text = sc_text(context, model), *problem;
     if (count == 0)
-        problem =
-            sc_arena_printf(&context->arena, "there is no 'weights' block for '%s' that says which tensor each parameter is", model_text);
+        problem = sc_arena_printf(
+            &context->arena,
+            "there is no 'weights' block for '%s' that says which tensor each parameter is",
+            model_text);
     else if (name == NULL)
-        problem =
-            sc_arena_printf(&context->arena, "'%s' has several 'weights' blocks: %s; choose one with --map NAME", model_text, list.data);
+        problem = sc_arena_printf(
+            &context->arena, "'%s' has several 'weights' blocks: %s; choose one with --map NAME",
+            model_text, list.data);
     else
-        problem =
-            sc_arena_printf(&context->arena, "there is no 'weights' block '%s' for '%s'; the file has %s", name, model_text, list.data);
+        problem = sc_arena_printf(&context->arena,
+                                  "there is no 'weights' block '%s' for '%s'; the file has %s",
+                                  name, model_text, list.data);
     sc_report(&context->diag, SC_D_usage, (sc_loc){0}, problem, NULL);
     return false;
 }
@@ -51,19 +56,23 @@ static bool is_param(const sc_module *m, uint32_t state)
 }
 
 /* Reports all instances of one declaration in one message. */
-static void report_without_line(sc_context *context, const sc_weights *weights, const sc_module *m, const sc_wmap **lines, uint32_t state)
+static void report_without_line(sc_context *context, const sc_weights *weights, const sc_module *m,
+                                const sc_wmap **lines, uint32_t state)
 {
     const sc_state *first = &m->state.data[state];
     uint32_t others = 0;
     for (uint32_t i = 0; i < m->state.count; i++) {
-        bool is_same = i != state && is_param(m, i) && lines[i] == NULL && m->state.data[i].loc.begin == first->loc.begin;
+        bool is_same = i != state && is_param(m, i) && lines[i] == NULL &&
+                       m->state.data[i].loc.begin == first->loc.begin;
         if (is_same && i < state && first->loc.begin != 0)
             return;
         others += is_same;
     }
-    const char *more = others > 0 ? sc_arena_printf(&context->arena, " (and %u more instances)", others) : "";
+    const char *more =
+        others > 0 ? sc_arena_printf(&context->arena, " (and %u more instances)", others) : "";
     sc_report(&context->diag, SC_D_bad_weights, weights->name.loc,
-              sc_arena_printf(&context->arena, "parameter '%s'%s has no line in 'weights %s'", sc_text(context, first->path), more,
+              sc_arena_printf(&context->arena, "parameter '%s'%s has no line in 'weights %s'",
+                              sc_text(context, first->path), more,
                               sc_text(context, weights->name.text)),
               NULL);
     sc_report_note(&context->diag, first->loc, "it is declared here");
@@ -112,8 +121,8 @@ static void name_after_path(const sc_module *m, uint32_t state, sc_weight_tensor
     }
 }
 
-bool sc_weights_tensors(sc_declarations *program, const sc_weights *weights, const sc_wmap *line, const sc_module *m, uint32_t state,
-                        sc_weight_tensors *out)
+bool sc_weights_tensors(sc_declarations *program, const sc_weights *weights, const sc_wmap *line,
+                        const sc_module *m, uint32_t state, sc_weight_tensors *out)
 {
     sc_context *context = m->context;
     const sc_type_info *type = &m->types.data[m->state.data[state].type];
@@ -131,12 +140,16 @@ bool sc_weights_tensors(sc_declarations *program, const sc_weights *weights, con
     }
     if (count > MOST_TENSORS) {
         sc_report(&context->diag, SC_D_weights_file, line->loc,
-                  sc_arena_printf(&context->arena, "a parameter may be spread over %d tensors at most", MOST_TENSORS), NULL);
+                  sc_arena_printf(&context->arena,
+                                  "a parameter may be spread over %d tensors at most",
+                                  MOST_TENSORS),
+                  NULL);
         return false;
     }
     out->names = sc_arena_array(&context->arena, (size_t)count, sizeof *out->names);
     do {
-        if (!sc_wmap_tensor_name(program, line, weights->model.text, m, state, index, &out->names[out->count++]))
+        if (!sc_wmap_tensor_name(program, line, weights->model.text, m, state, index,
+                                 &out->names[out->count++]))
             return false;
     } while (next_tensor(&out->layout, type, index));
     return true;

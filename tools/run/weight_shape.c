@@ -38,7 +38,8 @@ static void add_roles(const sc_module *m, const sc_op *op, uint32_t operand, sc_
     uint32_t state = state_of(m, op->operands[operand]);
     if (state == SC_NONE)
         return;
-    const sc_type_info *type = &m->types.data[m->state.data[state].type], *other = sc_type_of(m, op->operands[1 - operand]);
+    const sc_type_info *type = &m->types.data[m->state.data[state].type],
+                       *other = sc_type_of(m, op->operands[1 - operand]);
     bool is_dot = op->kind == SC_OP_dot;
     for (uint32_t i = 0; i < type->rank; i++) {
         if (is_named(op, type->dims[i].dim))
@@ -53,7 +54,8 @@ static void add_input(const sc_module *m, const sc_type_info *input, sc_weight_r
     for (uint32_t state = 0; state < m->state.count; state++) {
         const sc_type_info *type = &m->types.data[m->state.data[state].type];
         for (uint32_t i = 0; i < type->rank; i++)
-            roles->of[state][i] |= sc_type_find_dim(input, type->dims[i].dim) >= 0 ? SC_ROLE_ALONE : 0;
+            roles->of[state][i] |=
+                sc_type_find_dim(input, type->dims[i].dim) >= 0 ? SC_ROLE_ALONE : 0;
     }
 }
 
@@ -85,7 +87,8 @@ static int dim_at(const sc_weight_layout *layout, const sc_type_info *type, int6
     return -1;
 }
 
-uint32_t sc_weight_shape(const sc_weight_layout *layout, const sc_type_info *type, const uint8_t *roles, uint64_t *shape)
+uint32_t sc_weight_shape(const sc_weight_layout *layout, const sc_type_info *type,
+                         const uint8_t *roles, uint64_t *shape)
 {
     int64_t begin = 1;
     uint32_t rank = 0;
@@ -94,7 +97,8 @@ uint32_t sc_weight_shape(const sc_weight_layout *layout, const sc_type_info *typ
         int64_t end = layout->boundaries[b];
         int above = dim_at(layout, type, end);
         bool is_end = end == layout->elements;
-        bool merges = above < 0 || (below >= 0 && roles[above] == roles[below] && (roles[above] & SC_ROLE_ALONE) == 0);
+        bool merges = above < 0 || (below >= 0 && roles[above] == roles[below] &&
+                                    (roles[above] & SC_ROLE_ALONE) == 0);
         if (above >= 0)
             below = above;
         if (end == begin || (!is_end && merges))

@@ -23,6 +23,7 @@ void sc_weight_roles_find(const sc_module *m, sc_weight_roles *out);
 
 /* Computes the sizes of the file's axes, at most SC_MAX_WEIGHT_DIMS; axes of size 1 are omitted.
  * Returns the rank. */
-uint32_t sc_weight_shape(const sc_weight_layout *layout, const sc_type_info *type, const uint8_t *roles, uint64_t *shape);
+uint32_t sc_weight_shape(const sc_weight_layout *layout, const sc_type_info *type,
+                         const uint8_t *roles, uint64_t *shape);
 
 #endif

@@ -25,7 +25,8 @@ static void add_place(sc_compiled_check *c, const sc_compiled_place *at)
 
 /* Combines the error bounds of a value in both programs: the per-rank one may compute in narrower
  * dtypes, as gradients are reduced in. */
-static sc_reach reach_of(const sc_reach *global, sc_value value, const sc_reach *local, sc_value other)
+static sc_reach reach_of(const sc_reach *global, sc_value value, const sc_reach *local,
+                         sc_value other)
 {
     sc_reach reach = value == SC_NONE ? (sc_reach){0} : global[value];
     if (other != SC_NONE)
@@ -33,9 +34,11 @@ static sc_reach reach_of(const sc_reach *global, sc_value value, const sc_reach 
     return reach;
 }
 
-static void add_states(sc_compiled_check *c, sc_func_id func, const sc_reach *reach, const sc_reach *local, bool *seen)
+static void add_states(sc_compiled_check *c, sc_func_id func, const sc_reach *reach,
+                       const sc_reach *local, bool *seen)
 {
-    const sc_value *written = sc_written_states(c->global, c->global, func), *also = sc_written_states(c->global, c->local, func);
+    const sc_value *written = sc_written_states(c->global, c->global, func),
+                   *also = sc_written_states(c->global, c->local, func);
     for (uint32_t s = 0; s < c->global->state.count; s++) {
         const sc_state *state = &c->global->state.data[s];
         if (written[s] == SC_NONE && also[s] == SC_NONE)
@@ -43,7 +46,10 @@ static void add_states(sc_compiled_check *c, sc_func_id func, const sc_reach *re
         if (written[s] == SC_NONE) /* and so must not change */
             add_place(c, &(sc_compiled_place){func, s, {0}, {state->path, -1, state->loc}});
         else
-            add_place(c, &(sc_compiled_place){func, s, reach_of(reach, written[s], local, also[s]), {state->path, -1, state->loc}});
+            add_place(c, &(sc_compiled_place){func,
+                                              s,
+                                              reach_of(reach, written[s], local, also[s]),
+                                              {state->path, -1, state->loc}});
         seen[s] = true;
     }
 }
@@ -60,11 +66,18 @@ static void add_constant_states(sc_compiled_check *c, const bool *seen)
 
 static void add_outputs(sc_compiled_check *c, const sc_reach *reach, const sc_reach *local)
 {
-    const sc_op *returned = sc_returned(c->global, c->last), *other = sc_returned(c->local, c->last);
+    const sc_op *returned = sc_returned(c->global, c->last),
+                *other = sc_returned(c->local, c->last);
     for (uint32_t i = 0; i < sc_output_count(c->global, c->last); i++) {
         sc_value value = returned->operands[i];
-        sc_reach both = reach_of(reach, value, local, other != NULL && i < other->operand_count ? other->operands[i] : SC_NONE);
-        add_place(c, &(sc_compiled_place){c->last, SC_NONE, both, {c->global->values.data[value].path, (int32_t)i, returned->loc}});
+        sc_reach both =
+            reach_of(reach, value, local,
+                     other != NULL && i < other->operand_count ? other->operands[i] : SC_NONE);
+        add_place(c, &(sc_compiled_place){
+                         c->last,
+                         SC_NONE,
+                         both,
+                         {c->global->values.data[value].path, (int32_t)i, returned->loc}});
     }
 }
 
@@ -77,7 +90,8 @@ static void list_places(sc_compiled_check *c)
             continue;
         sc_draws draws;
         sc_draws_find(c->local, func, &draws);
-        const sc_reach *reach = sc_reach_find(c->global, func, &c->draws), *local = sc_reach_find(c->local, func, &draws);
+        const sc_reach *reach = sc_reach_find(c->global, func, &c->draws),
+                       *local = sc_reach_find(c->local, func, &draws);
         add_states(c, func, reach, local, seen);
         if (func == c->last)
             add_outputs(c, reach, local);
@@ -91,7 +105,8 @@ static void list_places(sc_compiled_check *c)
 
 static sc_compiled_record new_record(sc_compiled_check *c)
 {
-    return (sc_compiled_record){sc_arena_array(&c->context->arena, c->places.count + 1u, sizeof(sc_array))};
+    return (sc_compiled_record){
+        sc_arena_array(&c->context->arena, c->places.count + 1u, sizeof(sc_array))};
 }
 
 static void clear(const sc_compiled_check *c, sc_compiled_record *of)
@@ -105,9 +120,11 @@ static void clear(const sc_compiled_check *c, sc_compiled_record *of)
 /* Rounds values to their dtype. In a perturbed start, then moves each by half an ulp up or down; in
  * further ones, by half an ulp of the narrowest dtype. Integer values are left unchanged, because
  * they are integers for a reason. */
-static void settle(const sc_compiled_check *c, const sc_type_info *type, const sc_draw *draw, uint32_t nearby, sc_array *values)
+static void settle(const sc_compiled_check *c, const sc_type_info *type, const sc_draw *draw,
+                   uint32_t nearby, sc_array *values)
 {
-    double unit = sc_dtype_is_float(type->dtype) ? ldexp(1, -sc_dtypes[type->dtype].significand) : 0;
+    double unit =
+        sc_dtype_is_float(type->dtype) ? ldexp(1, -sc_dtypes[type->dtype].significand) : 0;
     unit = nearby > SC_NEARBY && unit > 0 ? fmax(unit, c->unit) : unit;
     for (int64_t i = 0; i < values->count; i++) {
         double value = sc_round_to(type->dtype, values->data[i]);
@@ -137,7 +154,8 @@ static bool set_states(sc_compiled_check *c, sc_runner *runner, uint32_t nearby)
     return true;
 }
 
-static bool draw_inputs(sc_compiled_check *c, int32_t micro_batch, uint32_t nearby, sc_array *inputs)
+static bool draw_inputs(sc_compiled_check *c, int32_t micro_batch, uint32_t nearby,
+                        sc_array *inputs)
 {
     sc_draw_options fresh = c->options;
     fresh.seed += micro_batch > 0 ? (uint64_t)micro_batch : 0;
@@ -155,20 +173,24 @@ static bool draw_inputs(sc_compiled_check *c, int32_t micro_batch, uint32_t near
 
 /* True if the place is a state after `func`, or after `joined` (SC_NONE: none) if `func` leaves it
  * unchanged. */
-static bool is_left_by(const sc_compiled_check *c, const sc_compiled_place *at, sc_func_id func, sc_func_id joined)
+static bool is_left_by(const sc_compiled_check *c, const sc_compiled_place *at, sc_func_id func,
+                       sc_func_id joined)
 {
     bool is_left = at->func == func || at->func == joined;
     for (uint32_t p = 0; p < c->places.count && at->func != func; p++)
-        is_left = is_left && (c->places.data[p].state != at->state || c->places.data[p].func != func);
+        is_left =
+            is_left && (c->places.data[p].state != at->state || c->places.data[p].func != func);
     return is_left && at->state != SC_NONE;
 }
 
-static bool note_states(sc_compiled_check *c, const sc_runner *runner, sc_func_id func, sc_func_id joined, sc_compiled_record *out)
+static bool note_states(sc_compiled_check *c, const sc_runner *runner, sc_func_id func,
+                        sc_func_id joined, sc_compiled_record *out)
 {
     const sc_module *m = sc_runner_module(runner);
     for (uint32_t p = 0; p < c->places.count; p++) {
         const sc_compiled_place *at = &c->places.data[p];
-        uint32_t mine = is_left_by(c, at, func, joined) ? sc_module_find_state(m, at->what.path) : SC_NONE;
+        uint32_t mine =
+            is_left_by(c, at, func, joined) ? sc_module_find_state(m, at->what.path) : SC_NONE;
         if (mine == SC_NONE)
             continue;
         sc_array_free(&out->values[p]);
@@ -179,7 +201,8 @@ static bool note_states(sc_compiled_check *c, const sc_runner *runner, sc_func_i
     return true;
 }
 
-static void note_outputs(sc_compiled_check *c, sc_array *outputs, uint32_t count, sc_compiled_record *out)
+static void note_outputs(sc_compiled_check *c, sc_array *outputs, uint32_t count,
+                         sc_compiled_record *out)
 {
     for (uint32_t p = 0; p < c->places.count; p++) {
         const sc_compiled_place *at = &c->places.data[p];
@@ -193,21 +216,26 @@ static void note_outputs(sc_compiled_check *c, sc_array *outputs, uint32_t count
 
 /* Runs one call and records the values to compare if it is the function's last call. `with`: the
  * call of the function's other half, if the program joins the two; NULL: the call alone. */
-static bool run_call(sc_compiled_check *c, sc_runner *runner, const sc_call *call, const sc_call *with, bool is_last, uint32_t nearby,
-                     sc_compiled_record *out, char *error, size_t error_size)
+static bool run_call(sc_compiled_check *c, sc_runner *runner, const sc_call *call,
+                     const sc_call *with, bool is_last, uint32_t nearby, sc_compiled_record *out,
+                     char *error, size_t error_size)
 {
     const sc_module *m = sc_runner_module(runner);
     const sc_call *first = with != NULL ? with : call;
     sc_func_id func = with != NULL ? sc_runner_last(runner) : call->func;
     bool is_fed = first->func == c->func;
-    uint32_t output_count = call->func == c->last ? sc_output_count(m, call->func) : 0, input_count = is_fed ? c->inputs.count : 0;
+    uint32_t output_count = call->func == c->last ? sc_output_count(m, call->func) : 0,
+             input_count = is_fed ? c->inputs.count : 0;
     sc_array *inputs = sc_arena_array(&c->context->arena, input_count + 1u, sizeof *inputs);
     sc_array *outputs = sc_arena_array(&c->context->arena, output_count + 1u, sizeof *outputs);
-    sc_runner_set_random(runner, c->options.seed, 1, first->microbatch < 0 ? 0 : (uint32_t)first->microbatch);
+    sc_runner_set_random(runner, c->options.seed, 1,
+                         first->microbatch < 0 ? 0 : (uint32_t)first->microbatch);
     snprintf(error, error_size, "there is not enough memory");
-    bool ok = (!is_fed || draw_inputs(c, first->microbatch, nearby, inputs)) &&
-              sc_runner_run(runner, func, inputs, input_count, outputs, output_count, error, error_size) &&
-              (!is_last || note_states(c, runner, call->func, with != NULL ? with->func : SC_NONE, out));
+    bool ok =
+        (!is_fed || draw_inputs(c, first->microbatch, nearby, inputs)) &&
+        sc_runner_run(runner, func, inputs, input_count, outputs, output_count, error,
+                      error_size) &&
+        (!is_last || note_states(c, runner, call->func, with != NULL ? with->func : SC_NONE, out));
     if (ok && is_last)
         note_outputs(c, outputs, output_count, out);
     for (uint32_t i = 0; i < input_count; i++)
@@ -218,7 +246,8 @@ static bool run_call(sc_compiled_check *c, sc_runner *runner, const sc_call *cal
 }
 
 /* Runs a step as the program calls it, with the last micro-batch and the update joined. */
-static bool run_joined(sc_compiled_check *c, sc_runner *runner, sc_compiled_record *out, char *error, size_t error_size)
+static bool run_joined(sc_compiled_check *c, sc_runner *runner, sc_compiled_record *out,
+                       char *error, size_t error_size)
 {
     const sc_call *calls = c->local->schedule.data;
     uint32_t last = c->local->schedule.count - 1;
@@ -234,7 +263,8 @@ static bool run_joined(sc_compiled_check *c, sc_runner *runner, sc_compiled_reco
 }
 
 /* Runs the whole schedule or, at a limit, the update alone. */
-static bool run(sc_compiled_check *c, sc_runner *runner, uint32_t nearby, sc_compiled_record *out, char *error, size_t error_size)
+static bool run(sc_compiled_check *c, sc_runner *runner, uint32_t nearby, sc_compiled_record *out,
+                char *error, size_t error_size)
 {
     const sc_module *m = sc_runner_module(runner);
     clear(c, out);
@@ -242,10 +272,12 @@ static bool run(sc_compiled_check *c, sc_runner *runner, uint32_t nearby, sc_com
     if (!set_states(c, runner, nearby))
         return false;
     if (c->limit != SC_LIMIT_NONE)
-        return run_call(c, runner, &(sc_call){.func = c->last, .microbatch = -1}, NULL, true, nearby, out, error, error_size);
+        return run_call(c, runner, &(sc_call){.func = c->last, .microbatch = -1}, NULL, true,
+                        nearby, out, error, error_size);
     for (uint32_t i = 0; i < c->local->schedule.count; i++) {
         const sc_call *call = &c->local->schedule.data[i];
-        if (call->func < m->funcs.count && !run_call(c, runner, call, NULL, is_last_call(c, i), nearby, out, error, error_size))
+        if (call->func < m->funcs.count &&
+            !run_call(c, runner, call, NULL, is_last_call(c, i), nearby, out, error, error_size))
             return false;
     }
     return true;
@@ -264,7 +296,8 @@ static bool run_nearby(sc_compiled_check *c, uint32_t count, char *error, size_t
 static bool run_reference(sc_compiled_check *c, char *error, size_t error_size)
 {
     c->nears = 0;
-    return run(c, c->truth, 0, &c->expected, error, error_size) && run_nearby(c, SC_NEARBY, error, error_size);
+    return run(c, c->truth, 0, &c->expected, error, error_size) &&
+           run_nearby(c, SC_NEARBY, error, error_size);
 }
 
 /* ---- all of it ---- */
@@ -280,7 +313,8 @@ static void compare_joined(sc_compiled_check *c)
 {
     char error[512];
     sc_runner *runners[] = {c->code, c->wide};
-    const char *const names[] = {"joined", c->is_on_gpus ? "joined, a second session" : "joined, two threads a rank"};
+    const char *const names[] = {"joined", c->is_on_gpus ? "joined, a second session"
+                                                         : "joined, two threads a rank"};
     for (int i = 0; i < 2 && c->result->equal; i++) {
         c->differences.run = names[i];
         if (run_joined(c, runners[i], &c->again, error, sizeof error))
@@ -307,7 +341,8 @@ static bool settle_decisions(sc_compiled_check *c)
             break;
         c->result->redrawn++;
         c->options.seed += (uint64_t)1 << 48;
-        ok = run_reference(c, error, sizeof error) && run(c, c->code, 0, &c->found, error, sizeof error);
+        ok = run_reference(c, error, sizeof error) &&
+             run(c, c->code, 0, &c->found, error, sizeof error);
     }
     if (ok && c->nears == SC_NEARBY && sc_compiled_is_open(c)) /* no draw was decided */
         ok = run_nearby(c, SC_NEARBY_MOST, error, sizeof error);
@@ -332,7 +367,8 @@ static void run_and_compare(sc_compiled_check *c)
     if (c->limit == SC_LIMIT_NONE && c->result->equal && is_joined(c))
         compare_joined(c);
     sc_runner *runners[] = {c->code, c->wide};
-    const char *const names[] = {"again", c->is_on_gpus ? "a second session" : "two threads a rank"};
+    const char *const names[] = {"again",
+                                 c->is_on_gpus ? "a second session" : "two threads a rank"};
     for (int i = 0; i < 2 && c->result->equal; i++) {
         c->differences.run = names[i];
         if (run(c, runners[i], 0, &c->again, error, sizeof error))
@@ -352,7 +388,8 @@ static bool find_start(sc_compiled_check *c)
             return true;
     }
     c->differences.run = "random";
-    sc_differ_because(&c->differences, "the global program itself fails on random inputs: %s", error);
+    sc_differ_because(&c->differences, "the global program itself fails on random inputs: %s",
+                      error);
     return false;
 }
 
@@ -360,7 +397,8 @@ static void run_limits(sc_compiled_check *c)
 {
     char error[512];
     uint64_t seed = c->options.seed;
-    for (sc_limit which = SC_LIMIT_UNCLIPPED; c->has_step && c->result->equal && which < SC_LIMIT_COUNT; which++) {
+    for (sc_limit which = SC_LIMIT_UNCLIPPED;
+         c->has_step && c->result->equal && which < SC_LIMIT_COUNT; which++) {
         if (!sc_limit_applies(c->global, which))
             continue;
         c->limit = which;
@@ -379,7 +417,8 @@ static void prepare(sc_compiled_check *c)
     sc_for_each_op (c->global, c->func, id) {
         const sc_op *op = sc_op_at(c->global, id);
         if (op->kind == SC_OP_input)
-            *sc_vec_push(&c->context->arena, &c->inputs) = c->global->values.data[op->first_result].type;
+            *sc_vec_push(&c->context->arena, &c->inputs) =
+                c->global->values.data[op->first_result].type;
     }
     list_places(c);
     c->expected = new_record(c);
@@ -417,8 +456,8 @@ static void close_all(sc_compiled_check *c)
     sc_runner_free(c->code);
 }
 
-bool sc_validate_compiled(sc_module *global, sc_module *local, sc_func_id func, const sc_validate_options *options,
-                          sc_compiled_result *result)
+bool sc_validate_compiled(sc_module *global, sc_module *local, sc_func_id func,
+                          const sc_validate_options *options, sc_compiled_result *result)
 {
     sc_compiled_check c = {.context = local->context,
                            .global = global,
@@ -426,7 +465,8 @@ bool sc_validate_compiled(sc_module *global, sc_module *local, sc_func_id func, 
                            .func = func,
                            .last = func,
                            .target = options->target,
-                           .is_on_gpus = options->target != NULL && sc_target_is_cuda(options->target),
+                           .is_on_gpus =
+                               options->target != NULL && sc_target_is_cuda(options->target),
                            .result = result,
                            .differences = {"random", &result->equal, &result->first}};
     sc_trial_size size;
@@ -436,7 +476,9 @@ bool sc_validate_compiled(sc_module *global, sc_module *local, sc_func_id func, 
     if (c.has_step)
         c.last = global->schedule.data[global->schedule.count - 1].func;
     if (!sc_same_schedule(global, local)) {
-        sc_differ_because(&c.differences, "the per-rank program does not call the same functions for the same micro-batches");
+        sc_differ_because(
+            &c.differences,
+            "the per-rank program does not call the same functions for the same micro-batches");
         return false;
     }
     sc_trial_shrink(global, local, options->full, &size);

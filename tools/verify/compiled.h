@@ -54,7 +54,7 @@ typedef struct sc_compiled_result {
 /* Validates the code of `local` (FUSED) with `global` (as built); they share a context. Returns
  * false if they differ or, without a difference, if nothing could run, which is reported. Ignores
  * options->dtypes. Sizes are shrunk during the call and restored. */
-bool sc_validate_compiled(sc_module *global, sc_module *local, sc_func_id func, const sc_validate_options *options,
-                          sc_compiled_result *result);
+bool sc_validate_compiled(sc_module *global, sc_module *local, sc_func_id func,
+                          const sc_validate_options *options, sc_compiled_result *result);
 
 #endif

@@ -27,7 +27,8 @@ static void find_scales(const sc_compiled_check *c, double scales[SC_STATE_KINDS
     for (uint32_t p = 0; p < c->places.count; p++) {
         const sc_compiled_place *at = &c->places.data[p];
         const sc_array *values = &c->expected.values[p];
-        double *scale = &scales[at->state == SC_NONE ? SC_STATE_KINDS : c->global->state.data[at->state].kind];
+        double *scale =
+            &scales[at->state == SC_NONE ? SC_STATE_KINDS : c->global->state.data[at->state].kind];
         if (values->data != NULL && values->count > 0)
             *scale = fmax(*scale, norm_of(values) / sqrt((double)values->count));
     }
@@ -94,11 +95,13 @@ static comparison compare(const sc_compiled_check *c, uint32_t p)
     result.norm = sqrt(norm);
     result.error = sqrt(error);
     for (uint32_t n = 0; n < nears; n++)
-        *(n < SC_NEARBY ? &result.spread : &result.flips) = fmax(n < SC_NEARBY ? result.spread : result.flips, sqrt(spread[n]));
+        *(n < SC_NEARBY ? &result.spread : &result.flips) =
+            fmax(n < SC_NEARBY ? result.spread : result.flips, sqrt(spread[n]));
     return result;
 }
 
-static void count(sc_compiled_check *c, const sc_compiled_place *at, const comparison *one, double allowed)
+static void count(sc_compiled_check *c, const sc_compiled_place *at, const comparison *one,
+                  double allowed)
 {
     sc_compiled_result *result = c->result;
     double relative = one->error == 0 ? 0 : one->norm > 0 ? one->error / one->norm : 0;
@@ -126,21 +129,29 @@ static sc_type type_here(const sc_compiled_check *c, const sc_compiled_place *at
 /* Checks that both programs return the same number of values. */
 static bool same_outputs(sc_compiled_check *c)
 {
-    uint32_t global = sc_output_count(c->global, c->last), local = sc_output_count(c->local, c->last);
+    uint32_t global = sc_output_count(c->global, c->last),
+             local = sc_output_count(c->local, c->last);
     if (global != local)
-        sc_differ_because(&c->differences, "the per-rank program returns %u values, the global one %u", local, global);
+        sc_differ_because(&c->differences,
+                          "the per-rank program returns %u values, the global one %u", local,
+                          global);
     return global == local;
 }
 
 /* Also returns the allowed difference. */
-static comparison compare_within(const sc_compiled_check *c, uint32_t p, const double *scales, double *allowed)
+static comparison compare_within(const sc_compiled_check *c, uint32_t p, const double *scales,
+                                 double *allowed)
 {
     const sc_compiled_place *at = &c->places.data[p];
     double unit = is_of_step(c, at) ? c->unit : at->reach.unit;
     double count = (double)c->found.values[p].count;
-    double scale = scales[at->state == SC_NONE ? SC_STATE_KINDS : c->global->state.data[at->state].kind] * sqrt(count);
+    double scale =
+        scales[at->state == SC_NONE ? SC_STATE_KINDS : c->global->state.data[at->state].kind] *
+        sqrt(count);
     comparison one = compare(c, p);
-    *allowed = unit == 0 ? 0 : tolerance_of(unit) * one.norm + stability * one.spread + flipped * one.flips + cancelled * unit * scale;
+    *allowed = unit == 0 ? 0
+                         : tolerance_of(unit) * one.norm + stability * one.spread +
+                               flipped * one.flips + cancelled * unit * scale;
     return one;
 }
 
@@ -181,7 +192,8 @@ static void compare_place(sc_compiled_check *c, uint32_t p, const double *scales
         return;
     }
     sc_type global = type_here(c, at, false), local = type_here(c, at, true);
-    if (!sc_same_dims(c->global, global, c->local, local) || c->global->types.data[global].dtype != c->local->types.data[local].dtype) {
+    if (!sc_same_dims(c->global, global, c->local, local) ||
+        c->global->types.data[global].dtype != c->local->types.data[local].dtype) {
         sc_differ_whole(&c->differences, &at->what, "it has another shape or dtype");
         return;
     }
@@ -271,13 +283,17 @@ void sc_compiled_compare_joined_traffic(sc_compiled_check *c)
         for (int i = 0; i < 3; i++)
             shardc_session_profile(sc_runner_session(c->code), funcs[i], rank, &of[i]);
         for (int k = 0; k < KINDS; k++) {
-            uint64_t calls = of[1].collectives[k] / of[1].calls + of[2].collectives[k] / of[2].calls;
+            uint64_t calls =
+                of[1].collectives[k] / of[1].calls + of[2].collectives[k] / of[2].calls;
             double sent = of[1].sent[k] / (double)of[1].calls + of[2].sent[k] / (double)of[2].calls;
             if (of[0].collectives[k] != calls || fabs(of[0].sent[k] - sent) > slack_of(c, sent))
                 sc_differ_because(&c->differences,
-                                  "'%s' of rank %u calls %s %llu times and sends %.15g bytes, its halves %llu times, %.15g bytes",
-                                  shardc_executable_func(sc_runner_program(c->code), funcs[0]), rank, sc_collectives[k].name,
-                                  (unsigned long long)of[0].collectives[k], of[0].sent[k], (unsigned long long)calls, sent);
+                                  "'%s' of rank %u calls %s %llu times and sends %.15g bytes, its "
+                                  "halves %llu times, %.15g bytes",
+                                  shardc_executable_func(sc_runner_program(c->code), funcs[0]),
+                                  rank, sc_collectives[k].name,
+                                  (unsigned long long)of[0].collectives[k], of[0].sent[k],
+                                  (unsigned long long)calls, sent);
         }
     }
 }
@@ -295,12 +311,15 @@ void sc_compiled_compare_traffic(sc_compiled_check *c)
             double sent = 0;
             shardc_session_profile(sc_runner_session(c->code), func, rank, &profile);
             for (int k = 0; k < KINDS; k++) {
-                if (profile.collectives[k] != told.calls[k] || !is_as_told(c, k, profile.sent[k], told.sent[k]))
-                    sc_differ_because(
-                        &c->differences,
-                        "in '%s' rank %u calls %s %llu times and sends %.15g bytes; `shardc comm` says %llu times, %.15g bytes",
-                        sc_text(c->context, c->local->funcs.data[func].name), rank, sc_collectives[k].name,
-                        (unsigned long long)profile.collectives[k], profile.sent[k], (unsigned long long)told.calls[k], told.sent[k]);
+                if (profile.collectives[k] != told.calls[k] ||
+                    !is_as_told(c, k, profile.sent[k], told.sent[k]))
+                    sc_differ_because(&c->differences,
+                                      "in '%s' rank %u calls %s %llu times and sends %.15g bytes; "
+                                      "`shardc comm` says %llu times, %.15g bytes",
+                                      sc_text(c->context, c->local->funcs.data[func].name), rank,
+                                      sc_collectives[k].name,
+                                      (unsigned long long)profile.collectives[k], profile.sent[k],
+                                      (unsigned long long)told.calls[k], told.sent[k]);
                 sent += profile.sent[k];
                 c->result->collectives += rank == 0 ? profile.collectives[k] : 0;
             }

@@ -52,7 +52,8 @@ void sc_differ_whole(const sc_differences *to, const sc_compared *what, const ch
         snprintf(difference->message, sizeof difference->message, "%s", message);
 }
 
-void sc_differ_at(const sc_differences *to, const sc_compared *what, const sc_array *expected, const sc_array *found, int64_t element)
+void sc_differ_at(const sc_differences *to, const sc_compared *what, const sc_array *expected,
+                  const sc_array *found, int64_t element)
 {
     sc_difference *difference = new_difference_of(to, what);
     if (difference == NULL)

@@ -35,9 +35,11 @@ typedef struct sc_differences {
     sc_difference *first; /* its `run` is NULL until there is a difference */
 } sc_differences;
 
-void sc_differ_because(const sc_differences *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void sc_differ_because(const sc_differences *to, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 void sc_differ_whole(const sc_differences *to, const sc_compared *what, const char *message);
 /* Records a difference in one element of two arrays of the same shape. */
-void sc_differ_at(const sc_differences *to, const sc_compared *what, const sc_array *expected, const sc_array *found, int64_t element);
+void sc_differ_at(const sc_differences *to, const sc_compared *what, const sc_array *expected,
+                  const sc_array *found, int64_t element);
 
 #endif

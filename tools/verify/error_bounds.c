@@ -8,7 +8,9 @@ static double size_of(const sc_module *m, const sc_op *op, sc_attr_key key)
     double product = 1;
     for (uint32_t i = 0; dims != NULL && i < dims->count; i++) {
         for (uint32_t v = 0; v < op->operand_count + op->result_count; v++) {
-            const sc_type_info *type = sc_type_of(m, v < op->operand_count ? op->operands[v] : op->first_result + v - op->operand_count);
+            const sc_type_info *type =
+                sc_type_of(m, v < op->operand_count ? op->operands[v]
+                                                    : op->first_result + v - op->operand_count);
             int at = sc_type_find_dim(type, dims->dims[i]);
             if (at >= 0) {
                 product *= (double)type->dims[at].size;
@@ -22,7 +24,8 @@ static double size_of(const sc_module *m, const sc_op *op, sc_attr_key key)
 /* Product of the sizes of operand 0's dims that the result lacks. */
 static double size_summed(const sc_module *m, const sc_op *op)
 {
-    const sc_type_info *result = sc_type_of(m, op->first_result), *x = sc_type_of(m, op->operands[0]);
+    const sc_type_info *result = sc_type_of(m, op->first_result),
+                       *x = sc_type_of(m, op->operands[0]);
     double product = 1;
     for (uint32_t i = 0; i < x->rank; i++)
         product *= sc_type_find_dim(result, x->dims[i].dim) < 0 ? (double)x->dims[i].size : 1;
@@ -32,8 +35,8 @@ static double size_summed(const sc_module *m, const sc_op *op)
 /* Bounds the result and its partial sums in any order, by adding magnitudes. */
 static double bound_of(const sc_module *m, const sc_op *op, const sc_reach *all)
 {
-    double a = op->operand_count > 0 ? all[op->operands[0]].bound : 0, b = op->operand_count > 1 ? all[op->operands[1]].bound : 0,
-           largest = 1;
+    double a = op->operand_count > 0 ? all[op->operands[0]].bound : 0,
+           b = op->operand_count > 1 ? all[op->operands[1]].bound : 0, largest = 1;
     switch (op->kind) {
     case SC_OP_constant:
         return fabs(sc_op_number(op, SC_ATTR_value, 0));
@@ -64,14 +67,17 @@ static bool is_decision(const sc_module *m, const sc_op *op, sc_value result)
 {
     if (op->operand_count == 0 || !sc_dtype_is_float(sc_type_of(m, op->operands[0])->dtype))
         return false;
-    return (sc_op_traits(op) & SC_COMPARES) != 0 || op->kind == SC_OP_argmax || op->kind == SC_OP_topk || op->kind == SC_OP_floor ||
-           op->kind == SC_OP_sign || op->kind == SC_OP_mod || !sc_dtype_is_float(sc_type_of(m, result)->dtype);
+    return (sc_op_traits(op) & SC_COMPARES) != 0 || op->kind == SC_OP_argmax ||
+           op->kind == SC_OP_topk || op->kind == SC_OP_floor || op->kind == SC_OP_sign ||
+           op->kind == SC_OP_mod || !sc_dtype_is_float(sc_type_of(m, result)->dtype);
 }
 
 static sc_reach reach_of(const sc_module *m, const sc_op *op, sc_value result, const sc_reach *all)
 {
     const sc_dtype_row *dtype = &sc_dtypes[sc_type_of(m, result)->dtype];
-    sc_reach reach = {.exact = (sc_op_traits(op) & SC_EXACT) != 0, .bound = bound_of(m, op, all), .decided = is_decision(m, op, result)};
+    sc_reach reach = {.exact = (sc_op_traits(op) & SC_EXACT) != 0,
+                      .bound = bound_of(m, op, all),
+                      .decided = is_decision(m, op, result)};
     reach.unit = dtype->kind == SC_DTYPE_FLOAT ? ldexp(1, -dtype->significand) : 0;
     for (uint32_t i = 0; i < op->operand_count; i++) {
         const sc_reach *from = &all[op->operands[i]];
@@ -81,7 +87,8 @@ static sc_reach reach_of(const sc_module *m, const sc_op *op, sc_value result, c
         reach.unit = fmax(reach.unit, from->unit);
     }
     if (op->kind == SC_OP_constant)
-        reach.exact &= nearbyint(sc_op_number(op, SC_ATTR_value, 0)) == sc_op_number(op, SC_ATTR_value, 0);
+        reach.exact &=
+            nearbyint(sc_op_number(op, SC_ATTR_value, 0)) == sc_op_number(op, SC_ATTR_value, 0);
     reach.exact &= reach.bound < 0x1p53;
     reach.depth += (sc_op_traits(op) & SC_VIEW) == 0;
     return reach;
@@ -96,7 +103,9 @@ sc_reach *sc_reach_find(const sc_module *m, sc_func_id func, const sc_draws *dra
         for (uint32_t r = 0; r < op->result_count; r++)
             all[op->first_result + r] = reach_of(m, op, op->first_result + r, all);
         const sc_draw *draw = NULL;
-        uint32_t state = (sc_op_traits(op) & SC_STATE_READ) != 0 ? sc_module_find_state(m, sc_op_word(op, SC_ATTR_name)) : SC_NONE;
+        uint32_t state = (sc_op_traits(op) & SC_STATE_READ) != 0
+                             ? sc_module_find_state(m, sc_op_word(op, SC_ATTR_name))
+                             : SC_NONE;
         if (op->kind == SC_OP_input)
             draw = &draws->inputs.data[input++];
         else if (state != SC_NONE)

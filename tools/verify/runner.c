@@ -38,8 +38,9 @@ const char *sc_too_large(sc_context *context, const char *how, double needed)
 {
     double available = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     return sc_arena_printf(&context->arena,
-                           "running this here, every rank %s, needs at least %.3g GiB of memory; this machine has %.3g GiB", how,
-                           needed / 0x1p30, available / 0x1p30);
+                           "running this here, every rank %s, needs at least %.3g GiB of memory; "
+                           "this machine has %.3g GiB",
+                           how, needed / 0x1p30, available / 0x1p30);
 }
 
 /* ---- the interpreter ---- */
@@ -63,12 +64,15 @@ static sc_runner *new_runner(sc_context *context)
     return runner != NULL ? runner : failed(context, NULL, "there is not enough memory");
 }
 
-sc_runner *sc_runner_load(sc_context *context, sc_module *m, const sc_target *target, uint32_t threads)
+sc_runner *sc_runner_load(sc_context *context, sc_module *m, const sc_target *target,
+                          uint32_t threads)
 {
     sc_generated generated;
     shardc_error error;
     sc_strbuf bytes;
-    sc_runner *runner = sc_generate(m, &(sc_generate_options){.target = target}, &generated) ? new_runner(context) : NULL;
+    sc_runner *runner = sc_generate(m, &(sc_generate_options){.target = target}, &generated)
+                            ? new_runner(context)
+                            : NULL;
     if (runner == NULL)
         return NULL;
     runner->m = m;
@@ -78,7 +82,8 @@ sc_runner *sc_runner_load(sc_context *context, sc_module *m, const sc_target *ta
     sc_strbuf_init(&bytes, &context->arena);
     sc_image_write(generated.image, &bytes);
     if (shardc_executable_read(bytes.data, bytes.length, &runner->program, &error) != SHARDC_OK ||
-        shardc_session_new(runner->program, &(shardc_session_options){.threads = threads}, &runner->session, &error) != SHARDC_OK)
+        shardc_session_new(runner->program, &(shardc_session_options){.threads = threads},
+                           &runner->session, &error) != SHARDC_OK)
         return failed(context, runner, sc_arena_printf(&context->arena, "%s", error.text));
     return runner;
 }
@@ -90,7 +95,8 @@ sc_runner *sc_runner_again(sc_context *context, const sc_runner *of, uint32_t th
     if (runner == NULL)
         return NULL;
     *runner = (sc_runner){.m = of->m, .program = of->program, .is_shared = true};
-    if (shardc_session_new(runner->program, &(shardc_session_options){.threads = threads}, &runner->session, &error) != SHARDC_OK)
+    if (shardc_session_new(runner->program, &(shardc_session_options){.threads = threads},
+                           &runner->session, &error) != SHARDC_OK)
         return failed(context, runner, sc_arena_printf(&context->arena, "%s", error.text));
     return runner;
 }
@@ -138,7 +144,8 @@ bool sc_runner_set_state(sc_runner *runner, uint32_t state, const double *global
         return sc_interp_set_state(runner->interp, state, global);
     shardc_tensor_info info;
     shardc_executable_state(runner->program, state, &info);
-    return shardc_session_set_state(runner->session, state, global, (size_t)info.count * sizeof *global, "f64", NULL) == SHARDC_OK;
+    return shardc_session_set_state(runner->session, state, global,
+                                    (size_t)info.count * sizeof *global, "f64", NULL) == SHARDC_OK;
 }
 
 sc_array sc_runner_get_state(const sc_runner *runner, uint32_t state)
@@ -147,7 +154,8 @@ sc_array sc_runner_get_state(const sc_runner *runner, uint32_t state)
         return sc_interp_get_state(runner->interp, state, NULL);
     sc_array array = whole_array(&runner->m->types.data[runner->m->state.data[state].type]);
     size_t bytes = (size_t)array.count * sizeof *array.data;
-    if (array.data != NULL && shardc_session_get_state(runner->session, state, array.data, bytes, "f64", NULL) != SHARDC_OK)
+    if (array.data != NULL && shardc_session_get_state(runner->session, state, array.data, bytes,
+                                                       "f64", NULL) != SHARDC_OK)
         sc_array_free(&array);
     return array;
 }
@@ -160,13 +168,15 @@ void sc_runner_set_random(sc_runner *runner, uint64_t seed, uint64_t step, uint3
         shardc_session_set_random(runner->session, seed, step, micro_batch);
 }
 
-static bool run_session(sc_runner *runner, sc_func_id func, const sc_array *inputs, uint32_t input_count, sc_array *outputs,
-                        uint32_t output_count, shardc_feed_value *feeds, shardc_fetch_value *fetches, shardc_error *error)
+static bool run_session(sc_runner *runner, sc_func_id func, const sc_array *inputs,
+                        uint32_t input_count, sc_array *outputs, uint32_t output_count,
+                        shardc_feed_value *feeds, shardc_fetch_value *fetches, shardc_error *error)
 {
     for (uint32_t i = 0; i < input_count; i++) {
         shardc_tensor_info info;
         shardc_executable_input(runner->program, func, i, &info);
-        feeds[i] = (shardc_feed_value){info.name, inputs[i].data, (size_t)inputs[i].count * sizeof(double), "f64"};
+        feeds[i] = (shardc_feed_value){info.name, inputs[i].data,
+                                       (size_t)inputs[i].count * sizeof(double), "f64"};
     }
     for (uint32_t i = 0; i < output_count; i++) {
         shardc_tensor_info info;
@@ -179,21 +189,25 @@ static bool run_session(sc_runner *runner, sc_func_id func, const sc_array *inpu
             snprintf(error->text, sizeof error->text, "there is not enough memory for the results");
             return false;
         }
-        fetches[i] = (shardc_fetch_value){i, outputs[i].data, (size_t)outputs[i].count * sizeof(double), "f64"};
+        fetches[i] = (shardc_fetch_value){i, outputs[i].data,
+                                          (size_t)outputs[i].count * sizeof(double), "f64"};
     }
-    return shardc_session_run(runner->session, func, feeds, input_count, fetches, output_count, error) == SHARDC_OK;
+    return shardc_session_run(runner->session, func, feeds, input_count, fetches, output_count,
+                              error) == SHARDC_OK;
 }
 
-bool sc_runner_run(sc_runner *runner, sc_func_id func, const sc_array *inputs, uint32_t input_count, sc_array *outputs,
-                   uint32_t output_count, char *text, size_t text_size)
+bool sc_runner_run(sc_runner *runner, sc_func_id func, const sc_array *inputs, uint32_t input_count,
+                   sc_array *outputs, uint32_t output_count, char *text, size_t text_size)
 {
     if (runner->interp != NULL)
-        return sc_interp_run(runner->interp, func, inputs, input_count, outputs, output_count, text, text_size);
+        return sc_interp_run(runner->interp, func, inputs, input_count, outputs, output_count, text,
+                             text_size);
     shardc_error error = {.text = "there is not enough memory"};
     shardc_feed_value *feeds = calloc(input_count + 1u, sizeof *feeds);
     shardc_fetch_value *fetches = calloc(output_count + 1u, sizeof *fetches);
-    bool ok =
-        feeds != NULL && fetches != NULL && run_session(runner, func, inputs, input_count, outputs, output_count, feeds, fetches, &error);
+    bool ok = feeds != NULL && fetches != NULL &&
+              run_session(runner, func, inputs, input_count, outputs, output_count, feeds, fetches,
+                          &error);
     free(feeds);
     free(fetches);
     if (!ok)

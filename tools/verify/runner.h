@@ -21,7 +21,8 @@ const char *sc_too_large(sc_context *context, const char *how, double needed);
 sc_runner *sc_runner_interpret(const sc_module *m, const sc_interp_options *options);
 /* Loads the emitted code of a FUSED module for a target of this machine (NULL: the CPU), with
  * `threads` threads over all ranks; 0: one per core. Returns NULL after reporting errors. */
-sc_runner *sc_runner_load(sc_context *context, sc_module *m, const sc_target *target, uint32_t threads);
+sc_runner *sc_runner_load(sc_context *context, sc_module *m, const sc_target *target,
+                          uint32_t threads);
 /* Loads the same emitted code again, with its own state. `of` must be freed after it. Returns NULL
  * after reporting errors. */
 sc_runner *sc_runner_again(sc_context *context, const sc_runner *of, uint32_t threads);
@@ -41,7 +42,7 @@ const sc_module *sc_runner_module(const sc_runner *runner);
 bool sc_runner_set_state(sc_runner *runner, uint32_t state, const double *global);
 sc_array sc_runner_get_state(const sc_runner *runner, uint32_t state);
 void sc_runner_set_random(sc_runner *runner, uint64_t seed, uint64_t step, uint32_t micro_batch);
-bool sc_runner_run(sc_runner *runner, sc_func_id func, const sc_array *inputs, uint32_t input_count, sc_array *outputs,
-                   uint32_t output_count, char *error, size_t error_size);
+bool sc_runner_run(sc_runner *runner, sc_func_id func, const sc_array *inputs, uint32_t input_count,
+                   sc_array *outputs, uint32_t output_count, char *error, size_t error_size);
 
 #endif

@@ -1,6 +1,7 @@
 /* Shrinks every dim to the smallest size that preserves the structure of the program.
  *
- *   D = 8192 split over fsdp = 128 and tp = 8   ->   fsdp = 2, tp = 2, D = 8 (two elements per shard)
+ *   D = 8192 split over fsdp = 128 and tp = 8   ->   fsdp = 2, tp = 2, D = 8 (two elements per
+ * shard)
  *
  * Dims that must have equal sizes (rename) form a class. Classes related by slice, concat or topk
  * are scaled by one divisor, so that sums and ranges of sizes still hold. A table that computed
@@ -65,7 +66,8 @@ static double space_of(const sc_module *m, const sc_op *op)
     uint32_t count = 0, values = op->operand_count + op->result_count;
     double space = 1;
     for (uint32_t v = 0; v < values; v++) {
-        const sc_type_info *type = sc_type_of(m, v < op->operand_count ? op->operands[v] : op->first_result + v - op->operand_count);
+        const sc_type_info *type = sc_type_of(
+            m, v < op->operand_count ? op->operands[v] : op->first_result + v - op->operand_count);
         for (uint32_t i = 0; i < type->rank; i++) {
             uint32_t s = 0;
             while (s < count && seen[s] != type->dims[i].dim)
@@ -93,7 +95,8 @@ static double cost_of(const sc_module *m)
         cost += once * (m->schedule.count == 0 ? 1 : calls);
     }
     for (uint32_t i = 0; i < m->state.count; i++)
-        cost += per_state * (double)sc_type_local_elements(m, &m->types.data[m->state.data[i].type]);
+        cost +=
+            per_state * (double)sc_type_local_elements(m, &m->types.data[m->state.data[i].type]);
     return cost * (double)sc_mesh_ranks(&m->mesh);
 }
 
@@ -115,7 +118,8 @@ static uint32_t root_of(shrinking *s, uint32_t dim)
 /* Returns SC_NONE for a dim that no value has. */
 static uint32_t find_dim(const shrinking *s, const sc_module *m, sc_dim dim)
 {
-    const uint32_t *found = dim < m->dims.count ? sc_map_find(&s->by_name, m->dims.data[dim].name) : NULL;
+    const uint32_t *found =
+        dim < m->dims.count ? sc_map_find(&s->by_name, m->dims.data[dim].name) : NULL;
     return found == NULL ? SC_NONE : *found;
 }
 
@@ -197,7 +201,8 @@ static void scale_together(shrinking *s, uint32_t a, uint32_t b)
     s->dims.data[b].scale = a;
 }
 
-static uint32_t attr_dim(const shrinking *s, const sc_module *m, const sc_op *op, sc_attr_key key, uint32_t index)
+static uint32_t attr_dim(const shrinking *s, const sc_module *m, const sc_op *op, sc_attr_key key,
+                         uint32_t index)
 {
     const sc_attr *attr = sc_op_attr(op, key);
     return attr == NULL || index >= attr->count ? SC_NONE : find_dim(s, m, attr->dims[index]);
@@ -247,13 +252,14 @@ static bool add_term(at_least *bound, uint32_t dim)
 
 /* Bounds integer values by a sum of sizes. Inputs are drawn to fit and add nothing. Returns false
  * if no bound is known. */
-static bool bound_ids(const shrinking *s, const sc_module *m, sc_value value, at_least *bound, uint32_t depth)
+static bool bound_ids(const shrinking *s, const sc_module *m, sc_value value, at_least *bound,
+                      uint32_t depth)
 {
     const sc_op *op = sc_op_at(m, sc_def(m, value));
     if (depth == 0)
         return false;
-    if ((sc_op_traits(op) & (SC_VIEW | SC_RESHARD)) != 0 || op->kind == SC_OP_cast || op->kind == SC_OP_slice ||
-        op->kind == SC_OP_unslice || op->kind == SC_OP_broadcast)
+    if ((sc_op_traits(op) & (SC_VIEW | SC_RESHARD)) != 0 || op->kind == SC_OP_cast ||
+        op->kind == SC_OP_slice || op->kind == SC_OP_unslice || op->kind == SC_OP_broadcast)
         return op->operand_count == 1 && bound_ids(s, m, op->operands[0], bound, depth - 1);
     switch (op->kind) {
     case SC_OP_input:
@@ -265,12 +271,15 @@ static bool bound_ids(const shrinking *s, const sc_module *m, sc_value value, at
     case SC_OP_argmax:
         return add_term(bound, attr_dim(s, m, op, SC_ATTR_dims, 0));
     case SC_OP_topk:
-        return m->values.data[value].index == 1 && add_term(bound, attr_dim(s, m, op, SC_ATTR_dims, 0));
+        return m->values.data[value].index == 1 &&
+               add_term(bound, attr_dim(s, m, op, SC_ATTR_dims, 0));
     case SC_OP_add:
     case SC_OP_maximum:
-        return bound_ids(s, m, op->operands[0], bound, depth - 1) && bound_ids(s, m, op->operands[1], bound, depth - 1);
+        return bound_ids(s, m, op->operands[0], bound, depth - 1) &&
+               bound_ids(s, m, op->operands[1], bound, depth - 1);
     case SC_OP_where:
-        return bound_ids(s, m, op->operands[1], bound, depth - 1) && bound_ids(s, m, op->operands[2], bound, depth - 1);
+        return bound_ids(s, m, op->operands[1], bound, depth - 1) &&
+               bound_ids(s, m, op->operands[2], bound, depth - 1);
     default:
         return false;
     }
@@ -292,7 +301,8 @@ static void read_append(shrinking *s, const sc_module *m, const sc_op *op)
 {
     uint32_t from = attr_dim(s, m, op, SC_ATTR_dims, 0), to = attr_dim(s, m, op, SC_ATTR_to, 0);
     if (from != SC_NONE && to != SC_NONE)
-        *sc_vec_push(s->arena, &s->bounds) = (at_least){.dim = to, .term_count = 2, .terms = {from, from}};
+        *sc_vec_push(s->arena, &s->bounds) =
+            (at_least){.dim = to, .term_count = 2, .terms = {from, from}};
 }
 
 /* Reads the relations of sizes in ops. Classes come first, because scaling refers to them. */
@@ -306,7 +316,8 @@ static void read_relations(shrinking *s, const sc_module *m)
     sc_for_each_op_of_all(m, op)
     {
         sc_op_kind kind = (sc_op_kind)sc_op_at(m, op)->kind;
-        if (kind == SC_OP_slice || kind == SC_OP_unslice || kind == SC_OP_concat || kind == SC_OP_topk)
+        if (kind == SC_OP_slice || kind == SC_OP_unslice || kind == SC_OP_concat ||
+            kind == SC_OP_topk)
             read_resize(s, m, sc_op_at(m, op));
     }
 }
@@ -318,7 +329,8 @@ static void read_averages(shrinking *s, const sc_module *m)
     sc_for_each_op_of_all(m, id)
     {
         const sc_op *op = sc_op_at(m, id);
-        bool is_average = op->kind == SC_OP_sum && sc_op_is_forward(m, op) && sc_type_of(m, op->first_result)->rank > 0 &&
+        bool is_average = op->kind == SC_OP_sum && sc_op_is_forward(m, op) &&
+                          sc_type_of(m, op->first_result)->rank > 0 &&
                           sc_dtype_is_float(sc_type_of(m, op->first_result)->dtype);
         for (uint32_t i = 0; is_average && i < attr_count(op, SC_ATTR_dims); i++) {
             uint32_t dim = attr_dim(s, m, op, SC_ATTR_dims, i);
@@ -390,10 +402,12 @@ static int64_t lcm(int64_t a, int64_t b)
     return __builtin_mul_overflow(a / gcd(a, b), b, &result) ? INT64_MAX : result;
 }
 
-static void read_shards(shrinking *s, const sc_module *m, sc_type type, const sc_type_info *old, const sc_mesh *old_mesh)
+static void read_shards(shrinking *s, const sc_module *m, sc_type type, const sc_type_info *old,
+                        const sc_mesh *old_mesh)
 {
     for (uint32_t i = 0; i < old->rank; i++) {
-        int64_t before = (int64_t)sc_type_shards(old_mesh, old, i), now = (int64_t)sc_type_shards(&s->mesh, old, i);
+        int64_t before = (int64_t)sc_type_shards(old_mesh, old, i),
+                now = (int64_t)sc_type_shards(&s->mesh, old, i);
         uint32_t at = before == 1 ? SC_NONE : find_dim(s, m, m->types.data[type].dims[i].dim);
         if (at == SC_NONE)
             continue;
@@ -472,8 +486,8 @@ static bool divides_all(shrinking *s, uint32_t root, int64_t d)
         if (scale_root(s, i) != root)
             continue;
         int64_t size = dim->from / d, least = dim->minimum < dim->from ? dim->minimum : dim->from;
-        if (dim->from % d != 0 || s->dims.data[i].fixed || dim->fixed || dim->uneven != 0 || size < least ||
-            size % (dim->from % 2 == 0 ? step_of(dim) : dim->multiple) != 0)
+        if (dim->from % d != 0 || s->dims.data[i].fixed || dim->fixed || dim->uneven != 0 ||
+            size < least || size % (dim->from % 2 == 0 ? step_of(dim) : dim->multiple) != 0)
             return false;
     }
     for (uint32_t i = 0; i < s->starts.count; i++) {
@@ -488,7 +502,8 @@ static int64_t common_divisor(shrinking *s, uint32_t root)
     int64_t divisor = s->dims.data[root].from;
     if (divisor > MOST_SCALES)
         return 1;
-    while (divisor > 1 && (s->dims.data[root].from % divisor != 0 || !divides_all(s, root, divisor)))
+    while (divisor > 1 &&
+           (s->dims.data[root].from % divisor != 0 || !divides_all(s, root, divisor)))
         divisor--;
     return divisor < 1 ? 1 : divisor;
 }
@@ -563,7 +578,8 @@ static void write_sizes(shrinking *s, sc_shrink_side *side)
     }
 }
 
-static void change_attr(shrinking *s, sc_shrink_side *side, sc_op_id op, sc_attr_key key, sc_attr changed)
+static void change_attr(shrinking *s, sc_shrink_side *side, sc_op_id op, sc_attr_key key,
+                        sc_attr changed)
 {
     const sc_op *changing = sc_op_at(side->m, op);
     for (uint32_t i = 0; i < changing->attr_count; i++) {
@@ -673,11 +689,15 @@ static void find_reciprocals(shrinking *s, const sc_module *m, reciprocals *foun
     sc_for_each_op_of_all(m, id)
     {
         const sc_op *op = sc_op_at(m, id);
-        for (uint32_t i = 0; op->kind == SC_OP_mul && op->operand_count == 2 && i < 2 && sc_op_is_forward(m, op); i++) {
+        for (uint32_t i = 0;
+             op->kind == SC_OP_mul && op->operand_count == 2 && i < 2 && sc_op_is_forward(m, op);
+             i++) {
             const sc_op *constant = maker_of(m, op->operands[i]);
             if (constant->kind == SC_OP_constant)
                 add_reciprocal(s, constant,
-                               new_reciprocal(s, m, maker_of(m, op->operands[1 - i]), sc_op_number(constant, SC_ATTR_value, 0)), found);
+                               new_reciprocal(s, m, maker_of(m, op->operands[1 - i]),
+                                              sc_op_number(constant, SC_ATTR_value, 0)),
+                               found);
         }
     }
 }
@@ -689,16 +709,22 @@ static void change_sized_constant(shrinking *s, sc_shrink_side *side, sc_op_id o
     double growth = 1, plus = sc_op_number(constant, SC_ATTR_plus, 0);
     for (uint32_t i = 0; i < attr_count(constant, SC_ATTR_sizes); i++) {
         uint32_t at = attr_dim(s, side->m, constant, SC_ATTR_sizes, i);
-        growth *= at == SC_NONE ? 1 : (double)s->dims.data[root_of(s, at)].to / (double)s->dims.data[at].from;
+        growth *= at == SC_NONE
+                      ? 1
+                      : (double)s->dims.data[root_of(s, at)].to / (double)s->dims.data[at].from;
     }
     if (growth == 1)
         return;
-    double scaled = (sc_op_number(constant, SC_ATTR_value, 0) - plus) * pow(growth, sc_op_number(constant, SC_ATTR_exponent, 1));
+    double scaled = (sc_op_number(constant, SC_ATTR_value, 0) - plus) *
+                    pow(growth, sc_op_number(constant, SC_ATTR_exponent, 1));
     sc_dtype dtype = sc_type_of(side->m, constant->first_result)->dtype;
-    change_attr(s, side, op, SC_ATTR_value, sc_attr_number(SC_ATTR_value, (sc_dtype_is_float(dtype) ? scaled : nearbyint(scaled)) + plus));
+    change_attr(s, side, op, SC_ATTR_value,
+                sc_attr_number(SC_ATTR_value,
+                               (sc_dtype_is_float(dtype) ? scaled : nearbyint(scaled)) + plus));
 }
 
-static void change_constant(shrinking *s, sc_shrink_side *side, sc_op_id op, const reciprocals *found)
+static void change_constant(shrinking *s, sc_shrink_side *side, sc_op_id op,
+                            const reciprocals *found)
 {
     if (sc_op_attr(sc_op_at(side->m, op), SC_ATTR_sizes) != NULL) {
         change_sized_constant(s, side, op);
@@ -706,7 +732,8 @@ static void change_constant(shrinking *s, sc_shrink_side *side, sc_op_id op, con
     }
     const uint32_t *at = sc_map_find(&found->map, constant_key(sc_op_at(side->m, op)));
     if (at != NULL && *at != SC_NONE && !isnan(found->values.data[*at]))
-        change_attr(s, side, op, SC_ATTR_value, sc_attr_number(SC_ATTR_value, found->values.data[*at]));
+        change_attr(s, side, op, SC_ATTR_value,
+                    sc_attr_number(SC_ATTR_value, found->values.data[*at]));
 }
 
 static void change_attrs(shrinking *s, sc_shrink_side *side, const reciprocals *found)
@@ -745,14 +772,15 @@ static void list_changes(shrinking *s)
     const sc_mesh *before = &s->out->sides[1].mesh;
     for (uint32_t a = 0; a < s->mesh.axis_count; a++) {
         if (s->mesh.axes[a].size != before->axes[a].size)
-            *sc_vec_push(s->arena, &s->out->list) =
-                (sc_shrunk_size){before->axes[a].name, true, before->axes[a].size, s->mesh.axes[a].size};
+            *sc_vec_push(s->arena, &s->out->list) = (sc_shrunk_size){
+                before->axes[a].name, true, before->axes[a].size, s->mesh.axes[a].size};
     }
     for (uint32_t i = 0; i < s->dims.count; i++) {
         const dim_class *dim = &s->dims.data[i];
         int64_t to = s->dims.data[root_of(s, i)].to;
         if (to != dim->from)
-            *sc_vec_push(s->arena, &s->out->list) = (sc_shrunk_size){dim->name, false, dim->from, to};
+            *sc_vec_push(s->arena, &s->out->list) =
+                (sc_shrunk_size){dim->name, false, dim->from, to};
     }
 }
 

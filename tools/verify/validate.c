@@ -50,7 +50,8 @@ typedef struct validation {
     /* the per-rank program failed: only what it computed until then can be compared */
     bool stopped;
     sc_interp *one, *all;
-    sc_interp *truth;                                /* if casts are applied: the global program without them; else NULL */
+    /* if casts are applied: the global program without them; else NULL */
+    sc_interp *truth;
     sc_array *inputs, *expected, *found, *unrounded; /* unrounded: outputs of `truth` */
     bool *kept_global, *kept_local;                  /* by value */
 } validation;
@@ -114,7 +115,8 @@ static void pair_names(validation *v)
         bool one_to_one = count == end - l;
         for (uint32_t i = l; i < end; i++)
             *sc_vec_push(arena, &v->pairs) =
-                (name_pair){locals.data[i], one_to_one ? g + i - l : g, one_to_one ? 1 : count, one_to_one ? 0 : SC_NONE};
+                (name_pair){locals.data[i], one_to_one ? g + i - l : g, one_to_one ? 1 : count,
+                            one_to_one ? 0 : SC_NONE};
     }
     if (v->pairs.count > 0)
         qsort(v->pairs.data, v->pairs.count, sizeof *v->pairs.data, by_order);
@@ -189,7 +191,8 @@ static bool same_shape(const sc_array *a, const sc_array *b)
 /* Returns the largest |a - b| that counts as equal. `reach` NULL: the value was not computed and
  * must be identical. `unrounded` is the result of the global program without casts (no data:
  * unknown): its distance from `expected` measures how much this program amplifies small errors. */
-static double allowed_error(const validation *v, const sc_reach *reach, const sc_array *expected, const sc_array *unrounded, double largest)
+static double allowed_error(const validation *v, const sc_reach *reach, const sc_array *expected,
+                            const sc_array *unrounded, double largest)
 {
     double scale = largest_of(expected) + share_of_kind * largest;
     if (reach == NULL)
@@ -244,19 +247,22 @@ static double largest_named(const validation *v)
 }
 
 /* Compares with one of the candidate values. Returns false if its shape differs. */
-static bool compare_candidate(validation *v, sc_value candidate, sc_type local_type, const sc_array *found, double largest,
-                              sc_array *expected, comparison *out)
+static bool compare_candidate(validation *v, sc_value candidate, sc_type local_type,
+                              const sc_array *found, double largest, sc_array *expected,
+                              comparison *out)
 {
     sc_array unrounded = {0};
     *expected = sc_interp_get_value(v->one, candidate, NULL);
-    if (expected->data == NULL || !sc_same_dims(v->global, v->global->values.data[candidate].type, v->local, local_type) ||
+    if (expected->data == NULL ||
+        !sc_same_dims(v->global, v->global->values.data[candidate].type, v->local, local_type) ||
         !same_shape(expected, found)) {
         sc_array_free(expected);
         return false;
     }
     if (v->truth != NULL)
         unrounded = sc_interp_get_value(v->truth, candidate, NULL);
-    *out = compare(expected, found, allowed_error(v, &v->reach[candidate], expected, &unrounded, largest));
+    *out = compare(expected, found,
+                   allowed_error(v, &v->reach[candidate], expected, &unrounded, largest));
     sc_array_free(&unrounded);
     return true;
 }
@@ -275,7 +281,8 @@ static bool may_compare(validation *v, const name_pair *pair)
 static void compare_pair(validation *v, name_pair *pair, double largest)
 {
     const sc_value_info *info = &v->local->values.data[pair->local.value];
-    sc_compared subject = {.path = info->path, .output = -1, .loc = sc_op_at(v->local, info->def)->loc};
+    sc_compared subject = {
+        .path = info->path, .output = -1, .loc = sc_op_at(v->local, info->def)->loc};
     const named *candidates = &v->names.data[pair->first];
     name_pair asked = *pair;
     if (v->kind == RUN_INTEGERS && pair->matched != SC_NONE) {
@@ -293,7 +300,8 @@ static void compare_pair(validation *v, name_pair *pair, double largest)
     for (uint32_t i = 0; i < asked.count && best.at >= 0 && found.data != NULL; i++) {
         sc_array expected;
         comparison one;
-        if (!compare_candidate(v, candidates[i].value, info->type, &found, largest, &expected, &one))
+        if (!compare_candidate(v, candidates[i].value, info->type, &found, largest, &expected,
+                               &one))
             continue;
         bool is_nearer = !has_shape || one.at < 0 || one.error < best.error;
         sc_array_free(is_nearer ? &nearest : &expected);
@@ -303,9 +311,11 @@ static void compare_pair(validation *v, name_pair *pair, double largest)
         has_shape = true;
     }
     if (found.data == NULL || !has_shape)
-        sc_differ_whole(&v->differences, &subject, found.data == NULL ? "it has no value" : "it has another shape");
+        sc_differ_whole(&v->differences, &subject,
+                        found.data == NULL ? "it has no value" : "it has another shape");
     else if (!agree)
-        sc_differ_whole(&v->differences, &subject, "ranks that should hold the same elements hold different ones");
+        sc_differ_whole(&v->differences, &subject,
+                        "ranks that should hold the same elements hold different ones");
     else if (best.at >= 0)
         sc_differ_at(&v->differences, &subject, &nearest, &found, best.at);
     else
@@ -339,16 +349,20 @@ static void compare_state(validation *v, uint32_t state, const sc_reach *reach, 
         unrounded = sc_interp_get_state(v->truth, state, NULL);
     if (expected.data == NULL || found.data == NULL || !same_shape(&expected, &found)) {
         sc_differ_whole(&v->differences, &subject, "it is missing or has another shape");
-    } else if (dtype_of(v->global, info->type) != dtype_of(v->local, v->local->state.data[other].type)) {
+    } else if (dtype_of(v->global, info->type) !=
+               dtype_of(v->local, v->local->state.data[other].type)) {
         sc_differ_whole(&v->differences, &subject, "it is stored in another dtype");
     } else if (!agree) {
-        sc_differ_whole(&v->differences, &subject, "ranks that should hold the same part of it hold different ones");
+        sc_differ_whole(&v->differences, &subject,
+                        "ranks that should hold the same part of it hold different ones");
     } else {
-        comparison one = compare(&expected, &found, allowed_error(v, reach, &expected, &unrounded, largest));
+        comparison one =
+            compare(&expected, &found, allowed_error(v, reach, &expected, &unrounded, largest));
         if (one.at >= 0)
             sc_differ_at(&v->differences, &subject, &expected, &found, one.at);
         else
-            count_one(v, info->kind == SC_STATE_CACHE ? &v->result->caches : &v->result->states, one.error);
+            count_one(v, info->kind == SC_STATE_CACHE ? &v->result->caches : &v->result->states,
+                      one.error);
     }
     sc_array_free(&unrounded);
     sc_array_free(&expected);
@@ -360,7 +374,8 @@ static void compare_state(validation *v, uint32_t state, const sc_reach *reach, 
 static void compare_states(validation *v, sc_func_id func, const sc_reach *reach)
 {
     double largest[SC_STATE_KINDS] = {0};
-    const sc_value *written = sc_written_states(v->global, v->global, func), *also = sc_written_states(v->global, v->local, func);
+    const sc_value *written = sc_written_states(v->global, v->global, func),
+                   *also = sc_written_states(v->global, v->local, func);
     for (uint32_t s = 0; s < v->global->state.count; s++) {
         sc_array array = sc_interp_get_state(v->one, s, NULL);
         double *of_kind = &largest[v->global->state.data[s].kind];
@@ -381,8 +396,9 @@ static void compare_outputs(validation *v)
     const sc_op *global = sc_returned(v->global, v->last), *local = sc_returned(v->local, v->last);
     double largest = 0;
     if (v->global_outputs != v->local_outputs) {
-        sc_differ_because(&v->differences, "the per-rank program returns %u values, the global one %u", v->local_outputs,
-                          v->global_outputs);
+        sc_differ_because(&v->differences,
+                          "the per-rank program returns %u values, the global one %u",
+                          v->local_outputs, v->global_outputs);
         return;
     }
     for (uint32_t i = 0; i < v->global_outputs; i++)
@@ -390,19 +406,24 @@ static void compare_outputs(validation *v)
     for (uint32_t i = 0; i < v->global_outputs; i++) {
         const sc_array *expected = &v->expected[i], *found = &v->found[i];
         sc_value value = global->operands[i];
-        sc_compared subject = {.path = v->global->values.data[value].path, .output = (int32_t)i, .loc = local->loc};
+        sc_compared subject = {
+            .path = v->global->values.data[value].path, .output = (int32_t)i, .loc = local->loc};
         if (!is_compared(v, &v->last_reach[value]))
             continue;
         if (!same_shape(expected, found) ||
-            !sc_same_dims(v->global, v->global->values.data[value].type, v->local, v->local->values.data[local->operands[i]].type)) {
+            !sc_same_dims(v->global, v->global->values.data[value].type, v->local,
+                          v->local->values.data[local->operands[i]].type)) {
             sc_differ_whole(&v->differences, &subject, "it has another shape");
             continue;
         }
-        if (sc_type_of(v->global, value)->dtype != sc_type_of(v->local, local->operands[i])->dtype) {
+        if (sc_type_of(v->global, value)->dtype !=
+            sc_type_of(v->local, local->operands[i])->dtype) {
             sc_differ_whole(&v->differences, &subject, "it has another dtype");
             continue;
         }
-        comparison one = compare(expected, found, allowed_error(v, &v->last_reach[value], expected, &v->unrounded[i], largest));
+        comparison one =
+            compare(expected, found,
+                    allowed_error(v, &v->last_reach[value], expected, &v->unrounded[i], largest));
         if (one.at >= 0)
             sc_differ_at(&v->differences, &subject, expected, found, one.at);
         else
@@ -427,7 +448,8 @@ static bool fill_inputs(validation *v, const sc_draw_options *options)
         if (op->kind != SC_OP_input)
             continue;
         sc_array_free(&v->inputs[input]);
-        v->inputs[input] = sc_trial_values(sc_type_of(v->global, op->first_result), &v->draws.inputs.data[input], options);
+        v->inputs[input] = sc_trial_values(sc_type_of(v->global, op->first_result),
+                                           &v->draws.inputs.data[input], options);
         if (v->inputs[input].data == NULL)
             return false;
         input++;
@@ -445,7 +467,8 @@ static bool fill_state(validation *v, const sc_draw_options *options)
         sc_array values = sc_trial_state(v->global, s, &v->draws, v->limit, options);
         bool ok = values.data != NULL && sc_interp_set_state(v->one, s, values.data) &&
                   (v->truth == NULL || sc_interp_set_state(v->truth, s, values.data));
-        if (ok && other != SC_NONE && sc_same_dims(v->global, type, v->local, v->local->state.data[other].type))
+        if (ok && other != SC_NONE &&
+            sc_same_dims(v->global, type, v->local, v->local->state.data[other].type))
             ok = sc_interp_set_state(v->all, other, values.data);
         sc_array_free(&values);
         if (!ok)
@@ -475,7 +498,8 @@ static void close_run(validation *v)
 static bool open_run(validation *v, bool round)
 {
     v->one = sc_interp_new(v->global, &(sc_interp_options){.round = round});
-    v->all = sc_interp_new(v->local, &(sc_interp_options){.ranks = true, .poison = true, .round = round});
+    v->all = sc_interp_new(v->local,
+                           &(sc_interp_options){.ranks = true, .poison = true, .round = round});
     v->truth = round ? sc_interp_new(v->global, &(sc_interp_options){0}) : NULL;
     if (v->one == NULL || v->all == NULL || (round && v->truth == NULL))
         return false;
@@ -486,10 +510,12 @@ static bool open_run(validation *v, bool round)
     return true;
 }
 
-static bool run_one(validation *v, sc_interp *interp, sc_func_id func, sc_array *outputs, uint32_t count, char *error, size_t error_size)
+static bool run_one(validation *v, sc_interp *interp, sc_func_id func, sc_array *outputs,
+                    uint32_t count, char *error, size_t error_size)
 {
     bool is_fed = func == v->func;
-    return sc_interp_run(interp, func, is_fed ? v->inputs : NULL, is_fed ? v->draws.inputs.count : 0, outputs, func == v->last ? count : 0,
+    return sc_interp_run(interp, func, is_fed ? v->inputs : NULL,
+                         is_fed ? v->draws.inputs.count : 0, outputs, func == v->last ? count : 0,
                          error, error_size);
 }
 
@@ -497,7 +523,8 @@ static bool run_one(validation *v, sc_interp *interp, sc_func_id func, sc_array 
 static bool run_global(validation *v, sc_func_id func, char *error, size_t error_size)
 {
     return run_one(v, v->one, func, v->expected, v->global_outputs, error, error_size) &&
-           (v->truth == NULL || run_one(v, v->truth, func, v->unrounded, v->global_outputs, error, error_size));
+           (v->truth == NULL ||
+            run_one(v, v->truth, func, v->unrounded, v->global_outputs, error, error_size));
 }
 
 /* Runs the first call. Ids that are not its inputs may be out of range for some inputs, so smaller
@@ -534,8 +561,11 @@ static bool run_call(validation *v, const sc_call *call, bool done, const sc_dra
     sc_draw_options fresh = *options;
     fresh.seed += call->microbatch > 0 ? (uint64_t)call->microbatch : 0;
     bool only_local = call->func >= v->global->funcs.count;
-    if (!done && !only_local && ((call->func == v->func && !fill_inputs(v, &fresh)) || !run_global(v, call->func, error, sizeof error))) {
-        sc_differ_because(&v->differences, "the global program itself fails on random inputs: %s", error);
+    if (!done && !only_local &&
+        ((call->func == v->func && !fill_inputs(v, &fresh)) ||
+         !run_global(v, call->func, error, sizeof error))) {
+        sc_differ_because(&v->differences, "the global program itself fails on random inputs: %s",
+                          error);
         return false;
     }
     v->stopped = !run_one(v, v->all, call->func, v->found, v->local_outputs, error, sizeof error);
@@ -592,7 +622,8 @@ static void run_schedule(validation *v, sc_draw_options *options)
     set_random(v, options->seed, 0);
     if (!start_global(v, options, error, sizeof error)) {
         if (v->kind != RUN_INTEGERS) /* not every program accepts integers */
-            sc_differ_because(&v->differences, "the global program itself fails on random inputs: %s", error);
+            sc_differ_because(&v->differences,
+                              "the global program itself fails on random inputs: %s", error);
         return;
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -601,10 +632,12 @@ static void run_schedule(validation *v, sc_draw_options *options)
             return;
         if (!run_call(v, call, call->func == v->func && call->microbatch <= 0, options))
             return;
-        if (call->func < v->global->funcs.count && (i + 1 == count || v->local->schedule.data[i + 1].func != call->func))
+        if (call->func < v->global->funcs.count &&
+            (i + 1 == count || v->local->schedule.data[i + 1].func != call->func))
             compare_call(v, call->func);
     }
-    for (sc_limit which = SC_LIMIT_UNCLIPPED; v->has_step && v->result->equal && which < SC_LIMIT_COUNT; which++)
+    for (sc_limit which = SC_LIMIT_UNCLIPPED;
+         v->has_step && v->result->equal && which < SC_LIMIT_COUNT; which++)
         run_limit(v, which, options);
 }
 
@@ -644,7 +677,8 @@ static void run_all(validation *v, const sc_validate_options *options)
         run_and_compare(v, RUN_DTYPES, options->seed);
 }
 
-bool sc_validate(sc_module *global, sc_module *local, sc_func_id func, const sc_validate_options *options, sc_validate_result *result)
+bool sc_validate(sc_module *global, sc_module *local, sc_func_id func,
+                 const sc_validate_options *options, sc_validate_result *result)
 {
     validation v = {.global = global,
                     .local = local,
@@ -657,7 +691,9 @@ bool sc_validate(sc_module *global, sc_module *local, sc_func_id func, const sc_
         v.last = global->schedule.data[global->schedule.count - 1].func;
     *result = (sc_validate_result){.equal = true};
     if (!sc_same_schedule(global, local)) {
-        sc_differ_because(&v.differences, "the per-rank program does not call the same functions for the same micro-batches");
+        sc_differ_because(
+            &v.differences,
+            "the per-rank program does not call the same functions for the same micro-batches");
         return false;
     }
     if (func >= global->funcs.count || func >= local->funcs.count) {

@@ -17,8 +17,9 @@ typedef struct sc_validate_options {
 
 typedef struct sc_validate_result {
     bool equal;
-    uint32_t values, caches, states, outputs; /* compared on random inputs; states: gradients, parameters, .. of a train step */
-    uint32_t exact;                           /* compared bit for bit on integers */
+    /* compared on random inputs; states: gradients, parameters, .. of a train step */
+    uint32_t values, caches, states, outputs;
+    uint32_t exact; /* compared bit for bit on integers */
     /* --dtypes: compared; omitted because they depend on a decision (argmax, <) */
     uint32_t rounded, undecided;
     uint64_t ranks; /* of the mesh that ran */
@@ -44,6 +45,7 @@ typedef struct sc_validate_result {
  * u is half an ulp of the narrowest float dtype upstream; depth is the longest chain of rounding
  * ops, whose errors add up like a random walk; e is the largest error from the global program's own
  * rounding of this tensor, measured by a run without rounding. */
-bool sc_validate(sc_module *global, sc_module *local, sc_func_id func, const sc_validate_options *options, sc_validate_result *result);
+bool sc_validate(sc_module *global, sc_module *local, sc_func_id func,
+                 const sc_validate_options *options, sc_validate_result *result);
 
 #endif

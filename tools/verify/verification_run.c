@@ -25,8 +25,10 @@ void sc_trial_shrink(sc_module *global, sc_module *local, bool full, sc_trial_si
         sc_shrink_modules(global, local, affordable, &out->shrink);
     double cost = sc_interpret_cost(global, local);
     if (cost > hopeless)
-        out->too_large = sc_arena_printf(&local->context->arena, "the program is too large to interpret%s: about %.0e operations",
-                                         out->is_shrunk ? ", shrunk as far as it goes" : "", cost);
+        out->too_large =
+            sc_arena_printf(&local->context->arena,
+                            "the program is too large to interpret%s: about %.0e operations",
+                            out->is_shrunk ? ", shrunk as far as it goes" : "", cost);
 }
 
 void sc_trial_restore(sc_trial_size *size)
@@ -37,7 +39,8 @@ void sc_trial_restore(sc_trial_size *size)
 
 /* ---- values ---- */
 
-sc_array sc_trial_values(const sc_type_info *type, const sc_draw *draw, const sc_draw_options *options)
+sc_array sc_trial_values(const sc_type_info *type, const sc_draw *draw,
+                         const sc_draw_options *options)
 {
     int64_t sizes[SC_MAX_RANK];
     for (uint32_t i = 0; i < type->rank; i++)
@@ -63,7 +66,8 @@ static void set_limit(const sc_module *m, const sc_state *state, sc_limit limit,
         data[0] = INFINITY; /* on one rank only, if gradients are sharded */
 }
 
-sc_array sc_trial_state(const sc_module *m, uint32_t state, const sc_draws *draws, sc_limit limit, const sc_draw_options *options)
+sc_array sc_trial_state(const sc_module *m, uint32_t state, const sc_draws *draws, sc_limit limit,
+                        const sc_draw_options *options)
 {
     const sc_state *info = &m->state.data[state];
     sc_array values = sc_trial_values(&m->types.data[info->type], &draws->state[state], options);
@@ -88,11 +92,14 @@ uint32_t sc_output_count(const sc_module *m, sc_func_id func)
 
 const sc_value *sc_written_states(const sc_module *global, const sc_module *m, sc_func_id func)
 {
-    sc_value *written = sc_arena_array(&m->context->arena, global->state.count + 1u, sizeof *written);
+    sc_value *written =
+        sc_arena_array(&m->context->arena, global->state.count + 1u, sizeof *written);
     memset(written, 0xff, global->state.count * sizeof *written);
     sc_for_each_op (m, func, id) {
         const sc_op *op = sc_op_at(m, id);
-        uint32_t state = (sc_op_traits(op) & SC_STATE_WRITE) == 0 ? SC_NONE : sc_module_find_state(global, sc_op_word(op, SC_ATTR_name));
+        uint32_t state = (sc_op_traits(op) & SC_STATE_WRITE) == 0
+                             ? SC_NONE
+                             : sc_module_find_state(global, sc_op_word(op, SC_ATTR_name));
         if (state != SC_NONE)
             written[state] = op->operands[0];
     }
@@ -104,7 +111,8 @@ bool sc_same_dims(const sc_module *m, sc_type type, const sc_module *other, sc_t
     const sc_type_info *a = &m->types.data[type], *b = &other->types.data[other_type];
     bool same = a->rank == b->rank;
     for (uint32_t i = 0; same && i < a->rank; i++)
-        same = m->dims.data[a->dims[i].dim].name == other->dims.data[b->dims[i].dim].name && a->dims[i].size == b->dims[i].size;
+        same = m->dims.data[a->dims[i].dim].name == other->dims.data[b->dims[i].dim].name &&
+               a->dims[i].size == b->dims[i].size;
     return same;
 }
 
@@ -123,7 +131,8 @@ bool sc_same_schedule(const sc_module *global, const sc_module *local)
         const sc_call *call = &local->schedule.data[i], *wanted = &global->schedule.data[at];
         if (call->func >= global->funcs.count)
             continue;
-        if (at == global->schedule.count || call->func != wanted->func || call->microbatch != wanted->microbatch)
+        if (at == global->schedule.count || call->func != wanted->func ||
+            call->microbatch != wanted->microbatch)
             return false;
         at++;
     }

@@ -20,15 +20,23 @@ void sc_trial_restore(sc_trial_size *size); /* restores all sizes */
 /* Special cases that random inputs do not produce and that steps must handle: no clipping (after
  * enough good steps for the loss scale to grow), an empty batch, and, with loss scaling, overflowed
  * gradients. Each is tested on an update alone. */
-typedef enum sc_limit { SC_LIMIT_NONE, SC_LIMIT_UNCLIPPED, SC_LIMIT_EMPTY, SC_LIMIT_OVERFLOW, SC_LIMIT_COUNT } sc_limit;
+typedef enum sc_limit {
+    SC_LIMIT_NONE,
+    SC_LIMIT_UNCLIPPED,
+    SC_LIMIT_EMPTY,
+    SC_LIMIT_OVERFLOW,
+    SC_LIMIT_COUNT
+} sc_limit;
 extern const char *const sc_limit_names[SC_LIMIT_COUNT]; /* NULL for SC_LIMIT_NONE */
 bool sc_limit_applies(const sc_module *global, sc_limit limit);
 
 /* Returns random values of a type, row-major, allocated with malloc; data is NULL if memory runs
  * out. */
-sc_array sc_trial_values(const sc_type_info *type, const sc_draw *draw, const sc_draw_options *options);
+sc_array sc_trial_values(const sc_type_info *type, const sc_draw *draw,
+                         const sc_draw_options *options);
 /* As sc_trial_values, for a state under a limit. */
-sc_array sc_trial_state(const sc_module *m, uint32_t state, const sc_draws *draws, sc_limit limit, const sc_draw_options *options);
+sc_array sc_trial_state(const sc_module *m, uint32_t state, const sc_draws *draws, sc_limit limit,
+                        const sc_draw_options *options);
 
 /* Returns the `return` op of a function, or NULL; and the number of values it returns. */
 const sc_op *sc_returned(const sc_module *m, sc_func_id func);

@@ -15,7 +15,8 @@ enum { CONTROL_TAG = 0, FIRST_DATA_TAG = 1 };
 
 typedef struct call_notice {
     uint64_t group, lane, number; /* of sc_comm_shared_call */
-    sc_comm_notice notice;        /* its tag: of the sender's data in this call; unique among the sender's calls in flight */
+    /* its tag: of the sender's data in this call; unique among the sender's calls in flight */
+    sc_comm_notice notice;
 } call_notice;
 
 typedef struct notice {
@@ -56,7 +57,9 @@ typedef struct mpi_batch {
     mpi_unpacking *unpackings;
     uint32_t unpacking_count, unpacking_room;
     scratch_block *blocks;
-    char *terms; /* the other members' terms in a round of a reduction: one window each, by group rank without this one */
+    /* the other members' terms in a round of a reduction: one window each, by group rank without
+     * this one */
+    char *terms;
 } mpi_batch;
 
 typedef struct mpi_call {
@@ -69,8 +72,9 @@ typedef struct mpi_call {
     uint32_t phase;
     int64_t round, round_count; /* of a reduction: the round to be reduced next */
     int64_t window;             /* bytes of a slice per round */
-    int64_t *offsets;           /* by part: where its slice begins in the row of all parts' slices; see mpi_move.c */
-    mpi_piece *pieces;          /* scratch, one per part */
+    /* by part: where its slice begins in the row of all parts' slices; see mpi_move.c */
+    int64_t *offsets;
+    mpi_piece *pieces; /* scratch, one per part */
     uint32_t offset_room, piece_room;
     mpi_batch batches[2]; /* for even and odd rounds */
     const void **sources;
@@ -97,8 +101,9 @@ typedef struct mpi_world {
     outgoing *outbox, *unused_outgoing;
     sc_comm_calls calls; /* of mpi_call */
     int next_tag, last_tag;
-    uint64_t *heard_ms;          /* by rank: when a message from it last arrived */
-    uint64_t told_ms, looked_ms; /* when this rank last sent a heartbeat, and last read what had arrived */
+    uint64_t *heard_ms; /* by rank: when a message from it last arrived */
+    /* when this rank last sent a heartbeat, and last read what had arrived */
+    uint64_t told_ms, looked_ms;
     uint32_t beat_ms, silence_ms;
     bool is_leaving;  /* sent goodbye; nothing may follow */
     pthread_t thread; /* sends heartbeats and reads messages while the rank computes */
@@ -114,7 +119,8 @@ shardc_status sc_mpi_check(int code, const char *function, shardc_error *error);
 shardc_status sc_mpi_begin(mpi_world *world, mpi_call *call, shardc_error *error);
 /* Advances a call without blocking; sets is_done when it is complete. `out_moved`: there was
  * progress. */
-shardc_status sc_mpi_continue(mpi_world *world, mpi_call *call, bool *out_moved, shardc_error *error);
+shardc_status sc_mpi_continue(mpi_world *world, mpi_call *call, bool *out_moved,
+                              shardc_error *error);
 /* Flags the members with which messages are still in flight, one flag per member. Returns their
  * number. */
 uint32_t sc_mpi_find_stalled(mpi_call *call, bool *is_stalled);

@@ -30,14 +30,16 @@ enum {
     BEAT_MS = 1000,
     BEAT_A_RANK_MS = 10, /* heartbeats are slower in large worlds */
     SILENT_BEATS = 5,    /* nobody is lost with fewer missed heartbeats */
-    PAUSE_MS = 2000,     /* if the thread ran this much later than its heartbeat, the process was stopped */
-    BACKLOG = 4,         /* unsent notices to a rank; from then on no more heartbeats */
-    LEAVE_MS = 5000      /* how long closing waits for the other ranks of a failed world */
+    /* if the thread ran this much later than its heartbeat, the process was stopped */
+    PAUSE_MS = 2000,
+    BACKLOG = 4,    /* unsent notices to a rank; from then on no more heartbeats */
+    LEAVE_MS = 5000 /* how long closing waits for the other ranks of a failed world */
 };
 
 /* Sends a copy of the notice. Out of memory: the notice is lost, and the caller must fail the
  * world. */
-static shardc_status send_notice(mpi_world *world, uint32_t rank, const notice *n, shardc_error *error)
+static shardc_status send_notice(mpi_world *world, uint32_t rank, const notice *n,
+                                 shardc_error *error)
 {
     outgoing *o = world->unused_outgoing;
     if (o != NULL)
@@ -49,7 +51,8 @@ static shardc_status send_notice(mpi_world *world, uint32_t rank, const notice *
     o->notice = *n;
     o->next = world->outbox;
     world->outbox = o;
-    return sc_mpi_check(MPI_Isend(&o->notice, (int)sizeof o->notice, MPI_BYTE, (int)rank, CONTROL_TAG, world->comm, &o->request),
+    return sc_mpi_check(MPI_Isend(&o->notice, (int)sizeof o->notice, MPI_BYTE, (int)rank,
+                                  CONTROL_TAG, world->comm, &o->request),
                         "MPI_Isend", error);
 }
 
@@ -101,7 +104,8 @@ static void send_beats(sc_comm *comm)
     uint64_t now = sc_milliseconds();
     shardc_error ignored;
     notice n = {.kind = NOTICE_BEAT};
-    if (!world->has_thread || world->is_leaving || world->has_failed || now < world->told_ms + world->beat_ms ||
+    if (!world->has_thread || world->is_leaving || world->has_failed ||
+        now < world->told_ms + world->beat_ms ||
         count_outbox(world, BACKLOG * comm->size) == BACKLOG * comm->size)
         return;
     world->told_ms = now;
@@ -127,14 +131,17 @@ static void note_look(sc_comm *comm)
 static void fail_for_silence(sc_comm *comm)
 {
     mpi_world *world = comm->state;
-    uint64_t least = (uint64_t)world->beat_ms * SILENT_BEATS, most = world->silence_ms > least ? world->silence_ms : least;
+    uint64_t least = (uint64_t)world->beat_ms * SILENT_BEATS,
+             most = world->silence_ms > least ? world->silence_ms : least;
     for (uint32_t i = 0; !world->has_failed && i < comm->size; i++) {
-        uint64_t silent = i == comm->rank || world->is_gone[i] ? 0 : world->looked_ms - world->heard_ms[i];
+        uint64_t silent =
+            i == comm->rank || world->is_gone[i] ? 0 : world->looked_ms - world->heard_ms[i];
         char why[96];
         shardc_error error;
         if (silent < most)
             continue;
-        snprintf(why, sizeof why, "nothing was heard of it for %llu ms: it is stopped, or cut off", (unsigned long long)silent);
+        snprintf(why, sizeof why, "nothing was heard of it for %llu ms: it is stopped, or cut off",
+                 (unsigned long long)silent);
         sc_comm_fail_lost(&error, SHARDC_ERROR_TIMEOUT, NULL, i, why);
         fail_world(comm, &error, true);
     }
@@ -185,13 +192,15 @@ static shardc_status begin_if_agreed(mpi_world *world, mpi_call *call, shardc_er
     if (!sc_comm_is_agreed(&call->shared))
         return SHARDC_OK;
     for (uint32_t i = 0; i < call->shared.notice_count; i++)
-        call->tags[sc_comm_member(call->shared.request->group, call->shared.notices[i].sender)] = call->shared.notices[i].tag;
+        call->tags[sc_comm_member(call->shared.request->group, call->shared.notices[i].sender)] =
+            call->shared.notices[i].tag;
     return sc_mpi_begin(world, call, error);
 }
 
 static shardc_status take_notice(mpi_world *world, const call_notice *n, shardc_error *error)
 {
-    sc_comm_shared_call *call = sc_comm_find_call(&world->calls, n->group, n->lane, n->number, true);
+    sc_comm_shared_call *call =
+        sc_comm_find_call(&world->calls, n->group, n->lane, n->number, true);
     shardc_status status = sc_comm_take_notice(call, &n->notice, error);
     return status == SHARDC_OK ? begin_if_agreed(world, (mpi_call *)call, error) : status;
 }
@@ -203,7 +212,8 @@ static shardc_status read_inbox(sc_comm *comm, bool *out_moved, shardc_error *er
     for (;;) {
         int is_there = 0;
         MPI_Status from;
-        shardc_status status = sc_mpi_check(MPI_Test(&world->inbox_request, &is_there, &from), "MPI_Test", error);
+        shardc_status status =
+            sc_mpi_check(MPI_Test(&world->inbox_request, &is_there, &from), "MPI_Test", error);
         if (status != SHARDC_OK || !is_there)
             return status;
         *out_moved = *out_moved || world->inbox.kind != NOTICE_BEAT;
@@ -216,8 +226,8 @@ static shardc_status read_inbox(sc_comm *comm, bool *out_moved, shardc_error *er
             world->is_gone[from.MPI_SOURCE] = true;
             world->gone_count++;
         }
-        int code =
-            MPI_Irecv(&world->inbox, (int)sizeof world->inbox, MPI_BYTE, MPI_ANY_SOURCE, CONTROL_TAG, world->comm, &world->inbox_request);
+        int code = MPI_Irecv(&world->inbox, (int)sizeof world->inbox, MPI_BYTE, MPI_ANY_SOURCE,
+                             CONTROL_TAG, world->comm, &world->inbox_request);
         if (status == SHARDC_OK)
             status = sc_mpi_check(code, "MPI_Irecv", error);
         if (status != SHARDC_OK)
@@ -244,7 +254,8 @@ static bool make_progress(sc_comm *comm)
     shardc_status status = hear(comm, &moved, &error);
     /* Also in a failed world: calls that all members agreed on and whose data have arrived still
      * succeed. */
-    for (sc_comm_shared_call *shared = world->calls.first; shared != NULL && status == SHARDC_OK; shared = shared->next) {
+    for (sc_comm_shared_call *shared = world->calls.first; shared != NULL && status == SHARDC_OK;
+         shared = shared->next) {
         mpi_call *call = (mpi_call *)shared;
         if (call->is_moving && !call->is_done && !call->is_abandoned)
             status = sc_mpi_continue(world, call, &moved, &error);
@@ -290,7 +301,8 @@ static void start_thread(sc_comm *comm)
 {
     mpi_world *world = comm->state;
     int provided = MPI_THREAD_SINGLE;
-    if (comm->size == 1 || MPI_Query_thread(&provided) != MPI_SUCCESS || provided < MPI_THREAD_MULTIPLE)
+    if (comm->size == 1 || MPI_Query_thread(&provided) != MPI_SUCCESS ||
+        provided < MPI_THREAD_MULTIPLE)
         return;
     pthread_mutex_lock(&world->lock);
     world->has_thread = pthread_create(&world->thread, NULL, thread_main, comm) == 0;
@@ -316,14 +328,17 @@ static shardc_status give_failure(const mpi_world *world, shardc_error *error)
     return world->failure.status;
 }
 
-static shardc_status announce(mpi_world *world, const sc_comm_request *request, int32_t tag, shardc_error *error)
+static shardc_status announce(mpi_world *world, const sc_comm_request *request, int32_t tag,
+                              shardc_error *error)
 {
     const sc_comm_group *group = request->group;
     notice n;
     memset(&n, 0, sizeof n);
     n.kind = NOTICE_CALL;
-    n.call = (call_notice){.group = *(const uint64_t *)group->state, .lane = request->lane, .number = request->number};
-    n.call.notice = (sc_comm_notice){.sender = group->comm->rank, .tag = tag, .summary = request->summary};
+    n.call = (call_notice){
+        .group = *(const uint64_t *)group->state, .lane = request->lane, .number = request->number};
+    n.call.notice =
+        (sc_comm_notice){.sender = group->comm->rank, .tag = tag, .summary = request->summary};
     shardc_status status = SHARDC_OK;
     for (uint32_t k = 1; k < group->size && status == SHARDC_OK; k++) {
         uint32_t i = (group->rank + k) % group->size;
@@ -336,13 +351,16 @@ static shardc_status announce(mpi_world *world, const sc_comm_request *request, 
 static shardc_status begin_call(mpi_world *world, sc_comm_request *request, shardc_error *error)
 {
     const sc_comm_group *group = request->group;
-    mpi_call *call = sc_comm_find_call(&world->calls, *(const uint64_t *)group->state, request->lane, request->number, true);
+    mpi_call *call = sc_comm_find_call(&world->calls, *(const uint64_t *)group->state,
+                                       request->lane, request->number, true);
     if (call == NULL)
-        return sc_fail(error, SHARDC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[request->call.kind]);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "%s: out of memory",
+                       sc_comm_kind_names[request->call.kind]);
     if (call->tag_room < group->size) {
         int32_t *tags = realloc(call->tags, group->size * sizeof *tags);
         if (tags == NULL)
-            return sc_fail(error, SHARDC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[request->call.kind]);
+            return sc_fail(error, SHARDC_ERROR_MEMORY, "%s: out of memory",
+                           sc_comm_kind_names[request->call.kind]);
         call->tags = tags;
         call->tag_room = group->size;
     }
@@ -363,7 +381,8 @@ static shardc_status mpi_start(sc_comm_request *request, shardc_error *error)
     shardc_error failure;
     pthread_mutex_lock(&world->lock);
     make_progress(comm);
-    shardc_status status = world->has_failed ? SHARDC_OK : begin_call(world, request, &failure); /* sets request->work */
+    /* sets request->work */
+    shardc_status status = world->has_failed ? SHARDC_OK : begin_call(world, request, &failure);
     if (status != SHARDC_OK)
         fail_world(comm, &failure, true);
     if (world->has_failed) {
@@ -386,14 +405,17 @@ static void fail_for_missing(sc_comm_request *request, uint32_t waited_ms)
 {
     sc_comm *comm = request->group->comm;
     mpi_call *call = request->work;
-    sc_comm_absence absence = waited_ms == 0 ? SC_COMM_GONE : call->is_moving ? SC_COMM_STALLED : SC_COMM_LATE;
+    sc_comm_absence absence = waited_ms == 0    ? SC_COMM_GONE
+                              : call->is_moving ? SC_COMM_STALLED
+                                                : SC_COMM_LATE;
     shardc_error error;
     bool *missing = calloc(request->group->size, sizeof *missing);
     uint32_t count = 0;
     if (missing != NULL)
         count = absence == SC_COMM_STALLED
                     ? sc_mpi_find_stalled(call, missing)
-                    : sc_comm_find_missing(&call->shared, absence == SC_COMM_GONE ? is_gone : NULL, comm->state, missing);
+                    : sc_comm_find_missing(&call->shared, absence == SC_COMM_GONE ? is_gone : NULL,
+                                           comm->state, missing);
     if (missing == NULL)
         sc_fail(&error, SHARDC_ERROR_MEMORY, "out of memory");
     else if (count > 0)
@@ -429,7 +451,8 @@ static shardc_status mpi_wait(sc_comm_request *request, shardc_error *error)
             fail_for_missing(request, 0);
         if (moved) {
             idle_polls = 0;
-            since = call->is_moving ? sc_milliseconds() : since; /* while moving, the deadline restarts with each step */
+            /* while moving, the deadline restarts with each step */
+            since = call->is_moving ? sc_milliseconds() : since;
         } else if (deadline > 0 && sc_milliseconds() - since >= deadline) {
             fail_for_missing(request, deadline);
         }
@@ -480,7 +503,8 @@ static shardc_status mpi_group_open(sc_comm_group *group, shardc_error *error)
 {
     uint64_t *key = malloc(sizeof *key);
     if (key == NULL)
-        return sc_fail(error, SHARDC_ERROR_MEMORY, "a group of %u ranks: out of memory", group->size);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "a group of %u ranks: out of memory",
+                       group->size);
     *key = sc_comm_group_key(group);
     group->state = key;
     return SHARDC_OK;
@@ -549,7 +573,8 @@ static void free_world(mpi_world *world)
 static void mpi_close(sc_comm *comm)
 {
     mpi_world *world = comm->state;
-    if (world->has_lost_messages) /* MPI still references memory in it, and cannot be finalized properly */
+    /* MPI still references memory in it, and cannot be finalized properly */
+    if (world->has_lost_messages)
         return;
     MPI_Cancel(&world->inbox_request);
     MPI_Wait(&world->inbox_request, MPI_STATUS_IGNORE);
@@ -578,12 +603,14 @@ static shardc_status start_mpi(bool *out_started, shardc_error *error)
     *out_started = false;
     MPI_Finalized(&is_over);
     if (is_over)
-        return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "MPI was finalised already, and cannot be started twice in a process");
+        return sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
+                       "MPI was finalised already, and cannot be started twice in a process");
     MPI_Initialized(&is_running);
     if (is_running)
         return SHARDC_OK;
     *out_started = true;
-    return sc_mpi_check(MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread", error);
+    return sc_mpi_check(MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided),
+                        "MPI_Init_thread", error);
 }
 
 /* Duplicates the communicator, so that no foreign messages arrive in it. */
@@ -591,16 +618,18 @@ static shardc_status make_comm(mpi_world *world, shardc_error *error)
 {
     void *limit;
     int is_set = 0;
-    shardc_status status = sc_mpi_check(MPI_Comm_dup(MPI_COMM_WORLD, &world->comm), "MPI_Comm_dup", error);
+    shardc_status status =
+        sc_mpi_check(MPI_Comm_dup(MPI_COMM_WORLD, &world->comm), "MPI_Comm_dup", error);
     if (status != SHARDC_OK)
         return status;
     MPI_Comm_set_errhandler(world->comm, MPI_ERRORS_RETURN);
     MPI_Comm_get_attr(world->comm, MPI_TAG_UB, &limit, &is_set);
-    world->last_tag = is_set ? *(int *)limit : 32767; /* the minimum that the MPI standard guarantees */
+    /* the minimum that the MPI standard guarantees */
+    world->last_tag = is_set ? *(int *)limit : 32767;
     world->next_tag = FIRST_DATA_TAG;
-    return sc_mpi_check(
-        MPI_Irecv(&world->inbox, (int)sizeof world->inbox, MPI_BYTE, MPI_ANY_SOURCE, CONTROL_TAG, world->comm, &world->inbox_request),
-        "MPI_Irecv", error);
+    return sc_mpi_check(MPI_Irecv(&world->inbox, (int)sizeof world->inbox, MPI_BYTE, MPI_ANY_SOURCE,
+                                  CONTROL_TAG, world->comm, &world->inbox_request),
+                        "MPI_Irecv", error);
 }
 
 /* Waits use the monotonic clock. */
@@ -609,7 +638,8 @@ static bool init_lock(mpi_world *world)
     pthread_condattr_t attributes;
     if (pthread_condattr_init(&attributes) != 0)
         return false;
-    bool has_condition = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 && pthread_cond_init(&world->woken, &attributes) == 0;
+    bool has_condition = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
+                         pthread_cond_init(&world->woken, &attributes) == 0;
     pthread_condattr_destroy(&attributes);
     if (has_condition && pthread_mutex_init(&world->lock, NULL) == 0)
         return true;
@@ -654,7 +684,9 @@ static shardc_status open_world(const sc_comm_options *options, sc_comm **out, s
     world->ends_mpi = has_started;
     world->silence_ms = options->silence_ms;
     status = make_comm(world, error);
-    *out = status == SHARDC_OK ? sc_comm_new(&mpi_backend, (uint32_t)rank, (uint32_t)size, options, world, error) : NULL;
+    *out = status == SHARDC_OK
+               ? sc_comm_new(&mpi_backend, (uint32_t)rank, (uint32_t)size, options, world, error)
+               : NULL;
     if (*out == NULL)
         free_world(world);
     else

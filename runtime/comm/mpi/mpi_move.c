@@ -151,23 +151,27 @@ static int64_t offset_in_window(const mpi_call *call, int64_t round, uint32_t pa
 static mpi_piece piece_at(const sc_comm_part *part, const void *array, range r)
 {
     int64_t element = sc_dtypes[part->dtype].bytes;
-    return (mpi_piece){.at = r.length == 0 ? NULL : (char *)array + r.first * element, .bytes = (size_t)(r.length * element)};
+    return (mpi_piece){.at = r.length == 0 ? NULL : (char *)array + r.first * element,
+                       .bytes = (size_t)(r.length * element)};
 }
 
 /* Posts one piece as a message, or as several if it exceeds MPI's int count. */
-static shardc_status post_piece(mpi_world *world, mpi_call *call, mpi_batch *batch, uint32_t peer, bool is_send, mpi_piece piece,
-                                shardc_error *error)
+static shardc_status post_piece(mpi_world *world, mpi_call *call, mpi_batch *batch, uint32_t peer,
+                                bool is_send, mpi_piece piece, shardc_error *error)
 {
     shardc_status status = SHARDC_OK;
     for (size_t done = 0; done < piece.bytes && status == SHARDC_OK; done += MOST_MESSAGE) {
         int some = piece.bytes - done < MOST_MESSAGE ? (int)(piece.bytes - done) : MOST_MESSAGE;
-        if (!grow((void **)&batch->messages, sizeof *batch->messages, (size_t)batch->count + 1, &batch->room))
+        if (!grow((void **)&batch->messages, sizeof *batch->messages, (size_t)batch->count + 1,
+                  &batch->room))
             return no_memory(error);
         batch->messages[batch->count].peer = peer;
         MPI_Request *request = &batch->messages[batch->count].request;
         int rank = (int)call->shared.request->group->ranks[peer];
-        int code = is_send ? MPI_Isend(piece.at + done, some, MPI_BYTE, rank, call->tag, world->comm, request)
-                           : MPI_Irecv(piece.at + done, some, MPI_BYTE, rank, call->tags[peer], world->comm, request);
+        int code = is_send ? MPI_Isend(piece.at + done, some, MPI_BYTE, rank, call->tag,
+                                       world->comm, request)
+                           : MPI_Irecv(piece.at + done, some, MPI_BYTE, rank, call->tags[peer],
+                                       world->comm, request);
         status = sc_mpi_check(code, is_send ? "MPI_Isend" : "MPI_Irecv", error);
         batch->count += status == SHARDC_OK;
         batch->left += status == SHARDC_OK;
@@ -175,10 +179,11 @@ static shardc_status post_piece(mpi_world *world, mpi_call *call, mpi_batch *bat
     return status;
 }
 
-static shardc_status pack(mpi_batch *batch, bool is_send, const mpi_piece *pieces, uint32_t count, char *packed, shardc_error *error)
+static shardc_status pack(mpi_batch *batch, bool is_send, const mpi_piece *pieces, uint32_t count,
+                          char *packed, shardc_error *error)
 {
-    if (!is_send &&
-        !grow((void **)&batch->unpackings, sizeof *batch->unpackings, (size_t)batch->unpacking_count + count, &batch->unpacking_room))
+    if (!is_send && !grow((void **)&batch->unpackings, sizeof *batch->unpackings,
+                          (size_t)batch->unpacking_count + count, &batch->unpacking_room))
         return no_memory(error);
     for (uint32_t i = 0; i < count; i++) {
         if (pieces[i].bytes == 0)
@@ -186,7 +191,8 @@ static shardc_status pack(mpi_batch *batch, bool is_send, const mpi_piece *piece
         if (is_send)
             memcpy(packed, pieces[i].at, pieces[i].bytes);
         else
-            batch->unpackings[batch->unpacking_count++] = (mpi_unpacking){.from = packed, .to = pieces[i]};
+            batch->unpackings[batch->unpacking_count++] =
+                (mpi_unpacking){.from = packed, .to = pieces[i]};
         packed += pieces[i].bytes;
     }
     return SHARDC_OK;
@@ -194,7 +200,8 @@ static shardc_status pack(mpi_batch *batch, bool is_send, const mpi_piece *piece
 
 /* Posts call->pieces, one per part, to or from a member. Several small ones are packed into one
  * message. */
-static shardc_status post_pieces(mpi_world *world, mpi_call *call, mpi_batch *batch, uint32_t peer, bool is_send, shardc_error *error)
+static shardc_status post_pieces(mpi_world *world, mpi_call *call, mpi_batch *batch, uint32_t peer,
+                                 bool is_send, shardc_error *error)
 {
     uint32_t count = call->shared.request->call.part_count, filled = 0;
     size_t total = 0;
@@ -205,9 +212,11 @@ static shardc_status post_pieces(mpi_world *world, mpi_call *call, mpi_batch *ba
     }
     if (filled > 1 && total <= MOST_PACKED) {
         char *packed = take_scratch(batch, total);
-        status = packed == NULL ? no_memory(error) : pack(batch, is_send, call->pieces, count, packed, error);
+        status = packed == NULL ? no_memory(error)
+                                : pack(batch, is_send, call->pieces, count, packed, error);
         return status != SHARDC_OK ? status
-                                   : post_piece(world, call, batch, peer, is_send, (mpi_piece){.at = packed, .bytes = total}, error);
+                                   : post_piece(world, call, batch, peer, is_send,
+                                                (mpi_piece){.at = packed, .bytes = total}, error);
     }
     for (uint32_t i = 0; i < count && status == SHARDC_OK; i++)
         status = post_piece(world, call, batch, peer, is_send, call->pieces[i], error);
@@ -215,21 +224,25 @@ static shardc_status post_pieces(mpi_world *world, mpi_call *call, mpi_batch *ba
 }
 
 /* Sends elements of the sources. */
-static shardc_status send_sources(mpi_world *world, mpi_call *call, uint32_t peer, range_kind kind, uint32_t block, shardc_error *error)
+static shardc_status send_sources(mpi_world *world, mpi_call *call, uint32_t peer, range_kind kind,
+                                  uint32_t block, shardc_error *error)
 {
     const sc_comm_call *c = &call->shared.request->call;
     for (uint32_t i = 0; i < c->part_count; i++)
-        call->pieces[i] = piece_at(&c->parts[i], c->parts[i].source, range_of(call, kind, i, block));
+        call->pieces[i] =
+            piece_at(&c->parts[i], c->parts[i].source, range_of(call, kind, i, block));
     return post_pieces(world, call, &call->batches[0], peer, true, error);
 }
 
 /* Sends elements of the destinations, or receives into them. */
-static shardc_status move_destinations(mpi_world *world, mpi_call *call, uint32_t peer, bool is_send, range_kind kind, uint32_t block,
+static shardc_status move_destinations(mpi_world *world, mpi_call *call, uint32_t peer,
+                                       bool is_send, range_kind kind, uint32_t block,
                                        shardc_error *error)
 {
     const sc_comm_call *c = &call->shared.request->call;
     for (uint32_t i = 0; i < c->part_count; i++)
-        call->pieces[i] = piece_at(&c->parts[i], c->parts[i].destination, range_of(call, kind, i, block));
+        call->pieces[i] =
+            piece_at(&c->parts[i], c->parts[i].destination, range_of(call, kind, i, block));
     return post_pieces(world, call, &call->batches[0], peer, is_send, error);
 }
 
@@ -238,8 +251,10 @@ static void copy_own(const mpi_call *call, range_kind from_kind, range_kind to_k
 {
     const sc_comm_call *c = &call->shared.request->call;
     for (uint32_t i = 0; i < c->part_count; i++) {
-        mpi_piece from = piece_at(&c->parts[i], c->parts[i].source, range_of(call, from_kind, i, block));
-        mpi_piece to = piece_at(&c->parts[i], c->parts[i].destination, range_of(call, to_kind, i, block));
+        mpi_piece from =
+            piece_at(&c->parts[i], c->parts[i].source, range_of(call, from_kind, i, block));
+        mpi_piece to =
+            piece_at(&c->parts[i], c->parts[i].destination, range_of(call, to_kind, i, block));
         if (to.bytes > 0 && to.at != from.at)
             memcpy(to.at, from.at, to.bytes);
     }
@@ -250,10 +265,12 @@ static void copy_own(const mpi_call *call, range_kind from_kind, range_kind to_k
 static shardc_status post_exchange(mpi_world *world, mpi_call *call, shardc_error *error)
 {
     const sc_comm_group *group = call->shared.request->group;
-    range_kind kind = call->shared.request->call.kind == SC_COMM_ALL_GATHER ? RANGE_FIRST_BLOCK : RANGE_BLOCK;
+    range_kind kind =
+        call->shared.request->call.kind == SC_COMM_ALL_GATHER ? RANGE_FIRST_BLOCK : RANGE_BLOCK;
     shardc_status status = SHARDC_OK;
     for (uint32_t k = 1; k < group->size && status == SHARDC_OK; k++) {
-        uint32_t from = (group->rank + group->size - k) % group->size, to = (group->rank + k) % group->size;
+        uint32_t from = (group->rank + group->size - k) % group->size,
+                 to = (group->rank + k) % group->size;
         status = move_destinations(world, call, from, false, RANGE_BLOCK, from, error);
         if (status == SHARDC_OK)
             status = send_sources(world, call, to, kind, to, error);
@@ -264,7 +281,8 @@ static shardc_status post_exchange(mpi_world *world, mpi_call *call, shardc_erro
 
 static shardc_status post_pair(mpi_world *world, mpi_call *call, shardc_error *error)
 {
-    const sc_comm_summary *s = &call->shared.request->summary; /* its `to` and `from` are NOBODY if the kind does not use them */
+    /* its `to` and `from` are NOBODY if the kind does not use them */
+    const sc_comm_summary *s = &call->shared.request->summary;
     int32_t self = (int32_t)call->shared.request->group->rank;
     shardc_status status = SHARDC_OK;
     if (s->from == self)
@@ -277,7 +295,8 @@ static shardc_status post_pair(mpi_world *world, mpi_call *call, shardc_error *e
 }
 
 /* Sends from the root: everything to each member, or each member its slice. */
-static shardc_status post_from_root(mpi_world *world, mpi_call *call, range_kind kind, shardc_error *error)
+static shardc_status post_from_root(mpi_world *world, mpi_call *call, range_kind kind,
+                                    shardc_error *error)
 {
     const sc_comm_group *group = call->shared.request->group;
     uint32_t root = (uint32_t)call->shared.request->call.from;
@@ -301,7 +320,8 @@ static shardc_status post_gather(mpi_world *world, mpi_call *call, shardc_error 
     shardc_status status = SHARDC_OK;
     reset(&call->batches[0]);
     for (uint32_t k = 1; k < group->size && status == SHARDC_OK; k++) {
-        uint32_t from = (group->rank + group->size - k) % group->size, to = (group->rank + k) % group->size;
+        uint32_t from = (group->rank + group->size - k) % group->size,
+                 to = (group->rank + k) % group->size;
         if (group->rank != root)
             status = move_destinations(world, call, from, false, RANGE_SLICE, from, error);
         if (status == SHARDC_OK && to != root)
@@ -313,11 +333,13 @@ static shardc_status post_gather(mpi_world *world, mpi_call *call, shardc_error 
 /* Returns where a member's terms of a round arrive. */
 static char *terms_of(const mpi_call *call, const mpi_batch *batch, uint32_t member)
 {
-    return batch->terms + (size_t)(member - (member > call->shared.request->group->rank)) * (size_t)call->window;
+    return batch->terms +
+           (size_t)(member - (member > call->shared.request->group->rank)) * (size_t)call->window;
 }
 
 /* Posts a round: a window of each slice, to the member that reduces it. */
-static shardc_status post_round(mpi_world *world, mpi_call *call, int64_t round, shardc_error *error)
+static shardc_status post_round(mpi_world *world, mpi_call *call, int64_t round,
+                                shardc_error *error)
 {
     const sc_comm_call *c = &call->shared.request->call;
     const sc_comm_group *group = call->shared.request->group;
@@ -328,14 +350,17 @@ static shardc_status post_round(mpi_world *world, mpi_call *call, int64_t round,
     if (batch->terms == NULL)
         return no_memory(error);
     for (uint32_t k = 1; k < group->size && status == SHARDC_OK; k++) {
-        uint32_t from = (group->rank + group->size - k) % group->size, to = (group->rank + k) % group->size;
+        uint32_t from = (group->rank + group->size - k) % group->size,
+                 to = (group->rank + k) % group->size;
         for (uint32_t i = 0; i < c->part_count; i++) {
             range r = {0, window_of(call, round, i, group->rank).length};
-            call->pieces[i] = piece_at(&c->parts[i], terms_of(call, batch, from) + offset_in_window(call, round, i), r);
+            call->pieces[i] = piece_at(
+                &c->parts[i], terms_of(call, batch, from) + offset_in_window(call, round, i), r);
         }
         status = post_pieces(world, call, batch, from, false, error);
         for (uint32_t i = 0; i < c->part_count; i++)
-            call->pieces[i] = piece_at(&c->parts[i], c->parts[i].source, window_of(call, round, i, to));
+            call->pieces[i] =
+                piece_at(&c->parts[i], c->parts[i].source, window_of(call, round, i, to));
         if (status == SHARDC_OK)
             status = post_pieces(world, call, batch, to, true, error);
     }
@@ -352,11 +377,14 @@ static void reduce_round(mpi_call *call, int64_t round)
         if (window.length == 0)
             continue;
         for (uint32_t member = 0; member < group->size; member++)
-            call->sources[member] = member == group->rank ? piece_at(&c->parts[i], c->parts[i].source, window).at
-                                                          : terms_of(call, batch, member) + offset_in_window(call, round, i);
+            call->sources[member] =
+                member == group->rank
+                    ? piece_at(&c->parts[i], c->parts[i].source, window).at
+                    : terms_of(call, batch, member) + offset_in_window(call, round, i);
         if (c->kind == SC_COMM_REDUCE_SCATTER)
             to.first -= range_of(call, RANGE_SLICE, i, group->rank).first;
-        sc_comm_reduce_arrays(c->parts[i].dtype, c->reduce, piece_at(&c->parts[i], c->parts[i].destination, to).at, call->sources,
+        sc_comm_reduce_arrays(c->parts[i].dtype, c->reduce,
+                              piece_at(&c->parts[i], c->parts[i].destination, to).at, call->sources,
                               group->size, window.length);
     }
 }
@@ -387,7 +415,8 @@ static shardc_status begin_rounds(mpi_world *world, mpi_call *call, shardc_error
 shardc_status sc_mpi_begin(mpi_world *world, mpi_call *call, shardc_error *error)
 {
     const sc_comm_call *c = &call->shared.request->call;
-    bool is_small = call->shared.request->summary.bytes <= SMALL_CALL || call->shared.request->group->size <= 2;
+    bool is_small =
+        call->shared.request->summary.bytes <= SMALL_CALL || call->shared.request->group->size <= 2;
     call->is_moving = true;
     call->round = call->round_count = 0;
     reset(&call->batches[0]);
@@ -417,13 +446,16 @@ shardc_status sc_mpi_begin(mpi_world *world, mpi_call *call, shardc_error *error
 
 /* Sets *out_is_complete if all messages of the batch are complete; packed messages are then
  * unpacked. */
-static shardc_status test_batch(mpi_batch *batch, bool *out_moved, bool *out_is_complete, shardc_error *error)
+static shardc_status test_batch(mpi_batch *batch, bool *out_moved, bool *out_is_complete,
+                                shardc_error *error)
 {
     for (uint32_t i = 0; i < batch->count && batch->left > 0; i++) {
         int is_complete = 0;
         if (batch->messages[i].request == MPI_REQUEST_NULL)
             continue;
-        shardc_status status = sc_mpi_check(MPI_Test(&batch->messages[i].request, &is_complete, MPI_STATUS_IGNORE), "MPI_Test", error);
+        shardc_status status =
+            sc_mpi_check(MPI_Test(&batch->messages[i].request, &is_complete, MPI_STATUS_IGNORE),
+                         "MPI_Test", error);
         if (status != SHARDC_OK)
             return status;
         batch->left -= is_complete != 0;
@@ -431,7 +463,8 @@ static shardc_status test_batch(mpi_batch *batch, bool *out_moved, bool *out_is_
     }
     *out_is_complete = batch->left == 0;
     for (uint32_t i = 0; *out_is_complete && i < batch->unpacking_count; i++)
-        memcpy(batch->unpackings[i].to.at, batch->unpackings[i].from, batch->unpackings[i].to.bytes);
+        memcpy(batch->unpackings[i].to.at, batch->unpackings[i].from,
+               batch->unpackings[i].to.bytes);
     if (*out_is_complete)
         batch->unpacking_count = 0;
     return SHARDC_OK;
@@ -465,7 +498,8 @@ static shardc_status advance(mpi_world *world, mpi_call *call, shardc_error *err
     return post_gather(world, call, error);
 }
 
-shardc_status sc_mpi_continue(mpi_world *world, mpi_call *call, bool *out_moved, shardc_error *error)
+shardc_status sc_mpi_continue(mpi_world *world, mpi_call *call, bool *out_moved,
+                              shardc_error *error)
 {
     if (call->phase == PHASE_ROUNDS && call->round_count == 0)
         call->is_done = true;
@@ -489,9 +523,11 @@ uint32_t sc_mpi_find_stalled(mpi_call *call, bool *is_stalled)
     memset(is_stalled, 0, call->shared.request->group->size * sizeof *is_stalled);
     for (int b = 0; b < 2; b++) {
         mpi_batch *batch = &call->batches[b];
-        test_batch(batch, &moved, &is_complete, NULL); /* otherwise messages of the round after the current one would not make progress */
+        /* otherwise messages of the round after the current one would not make progress */
+        test_batch(batch, &moved, &is_complete, NULL);
         for (uint32_t i = 0; i < batch->count; i++) {
-            if (batch->messages[i].request == MPI_REQUEST_NULL || is_stalled[batch->messages[i].peer])
+            if (batch->messages[i].request == MPI_REQUEST_NULL ||
+                is_stalled[batch->messages[i].peer])
                 continue;
             is_stalled[batch->messages[i].peer] = true;
             count++;

@@ -74,9 +74,11 @@ static bool run_give(void *data, char *why, size_t room)
     pthread_mutex_lock(&sc_nccl_lock);
     bool is_void = o->comm->is_aborted || o->comm->is_gone || o->hangs;
     if (o->kind == SEND)
-        sc_nccl_name_of(name, "%s.msg%d.%d.%llu", o->comm->place, o->comm->rank, o->peer, (unsigned long long)o->comm->sent[o->peer]++);
+        sc_nccl_name_of(name, "%s.msg%d.%d.%llu", o->comm->place, o->comm->rank, o->peer,
+                        (unsigned long long)o->comm->sent[o->peer]++);
     else
-        sc_nccl_name_of(name, "%s.op%llu.%d", o->comm->place, (unsigned long long)o->comm->given++, o->comm->rank);
+        sc_nccl_name_of(name, "%s.op%llu.%d", o->comm->place, (unsigned long long)o->comm->given++,
+                        o->comm->rank);
     pthread_mutex_unlock(&sc_nccl_lock);
     bool ok = is_void || sc_nccl_give_file(name, &header, sizeof header, o->from, given_bytes(o));
     if (!ok)
@@ -96,10 +98,14 @@ static bool is_got(void *data)
     else if (o->hangs)
         ready = false;
     else if (o->kind == RECV)
-        ready = sc_nccl_is_there(sc_nccl_name_of(name, "%s.msg%d.%d.%llu", o->comm->place, o->peer, o->comm->rank,
+        ready = sc_nccl_is_there(sc_nccl_name_of(name, "%s.msg%d.%d.%llu", o->comm->place, o->peer,
+                                                 o->comm->rank,
                                                  (unsigned long long)o->comm->received[o->peer]));
-    for (int r = 0; ready && !o->comm->is_aborted && !o->comm->is_gone && o->kind != RECV && r < o->comm->size; r++)
-        ready = sc_nccl_is_there(sc_nccl_name_of(name, "%s.op%llu.%d", o->comm->place, (unsigned long long)o->comm->got, r));
+    for (int r = 0;
+         ready && !o->comm->is_aborted && !o->comm->is_gone && o->kind != RECV && r < o->comm->size;
+         r++)
+        ready = sc_nccl_is_there(sc_nccl_name_of(name, "%s.op%llu.%d", o->comm->place,
+                                                 (unsigned long long)o->comm->got, r));
     o->comm->is_stuck = !ready;
     pthread_mutex_unlock(&sc_nccl_lock);
     return ready;
@@ -109,8 +115,10 @@ static bool get_message(const op *o, char *why, size_t room)
 {
     char name[PATH];
     op_header header, mine = header_of(o);
-    sc_nccl_name_of(name, "%s.msg%d.%d.%llu", o->comm->place, o->peer, o->comm->rank, (unsigned long long)o->comm->received[o->peer]++);
-    bool ok = sc_nccl_get_file(name, &header, sizeof header, o->to, got_bytes(o)) && memcmp(&header, &mine, sizeof mine) == 0;
+    sc_nccl_name_of(name, "%s.msg%d.%d.%llu", o->comm->place, o->peer, o->comm->rank,
+                    (unsigned long long)o->comm->received[o->peer]++);
+    bool ok = sc_nccl_get_file(name, &header, sizeof header, o->to, got_bytes(o)) &&
+              memcmp(&header, &mine, sizeof mine) == 0;
     if (!ok)
         snprintf(why, room, "rank %d does not send what rank %d receives", o->peer, o->comm->rank);
     unlink(name);
@@ -119,7 +127,8 @@ static bool get_message(const op *o, char *why, size_t room)
 
 static bool combine(const op *o, char *const *terms)
 {
-    static const sc_comm_reduce reduces[] = {[SC_NCCL_SUM] = SC_COMM_SUM, [SC_NCCL_MAX] = SC_COMM_MAX, [SC_NCCL_MIN] = SC_COMM_MIN};
+    static const sc_comm_reduce reduces[] = {
+        [SC_NCCL_SUM] = SC_COMM_SUM, [SC_NCCL_MAX] = SC_COMM_MAX, [SC_NCCL_MIN] = SC_COMM_MIN};
     const void *sources[MOST_RANKS];
     size_t bytes = o->count * sc_dtypes[inner_dtype(o->dtype)].bytes;
     if (o->kind == BROADCAST) {
@@ -134,7 +143,8 @@ static bool combine(const op *o, char *const *terms)
         sources[r] = terms[r] + (o->kind == REDUCE_SCATTER ? (size_t)o->comm->rank * bytes : 0);
     }
     if (o->kind != ALL_GATHER && o->count > 0)
-        sc_comm_reduce_arrays(inner_dtype(o->dtype), reduces[o->reduce], o->to, sources, (uint32_t)o->comm->size, (int64_t)o->count);
+        sc_comm_reduce_arrays(inner_dtype(o->dtype), reduces[o->reduce], o->to, sources,
+                              (uint32_t)o->comm->size, (int64_t)o->count);
     return true;
 }
 
@@ -152,18 +162,21 @@ static bool get_call(const op *o, char *why, size_t room)
         size_t bytes = given_bytes(&theirs);
         terms[r] = malloc(bytes + 1);
         ok = terms[r] != NULL &&
-             sc_nccl_get_file(sc_nccl_name_of(name, "%s.op%llu.%d", o->comm->place, (unsigned long long)number, r), &header, sizeof header,
-                              terms[r], bytes) &&
+             sc_nccl_get_file(sc_nccl_name_of(name, "%s.op%llu.%d", o->comm->place,
+                                              (unsigned long long)number, r),
+                              &header, sizeof header, terms[r], bytes) &&
              memcmp(&header, &mine, sizeof mine) == 0;
         if (!ok)
-            snprintf(why, room, "rank %d and rank %d make different calls of NCCL", r, o->comm->rank);
+            snprintf(why, room, "rank %d and rank %d make different calls of NCCL", r,
+                     o->comm->rank);
     }
     ok = ok && combine(o, terms);
     for (int r = 0; r < o->comm->size; r++)
         free(terms[r]);
     /* everybody gave this one, and so has got what stood before its group */
     for (; !o->is_later && o->comm->cleared < number; o->comm->cleared++)
-        unlink(sc_nccl_name_of(name, "%s.op%llu.%d", o->comm->place, (unsigned long long)o->comm->cleared, o->comm->rank));
+        unlink(sc_nccl_name_of(name, "%s.op%llu.%d", o->comm->place,
+                               (unsigned long long)o->comm->cleared, o->comm->rank));
     return ok;
 }
 
@@ -194,18 +207,23 @@ static bool put_call(const op *o, const sc_stub_work *work)
 unsigned sc_nccl_put_ops(op *ops, int count)
 {
     static const sc_stub_work give = {.name = "NCCL gives", .run = run_give, .drop = drop_call},
-                              get = {.name = "NCCL gets", .is_ready = is_got, .run = run_get, .drop = drop_call};
+                              get = {.name = "NCCL gets",
+                                     .is_ready = is_got,
+                                     .run = run_get,
+                                     .drop = drop_call};
     const char *async = getenv("SHARDC_STUB_NCCL_ASYNC");
     for (int i = 0; i < count; i++) {
         op *o = &ops[i];
         pthread_mutex_lock(&sc_nccl_lock);
         calls++;
         for (int k = 0; k < i && o->kind != SEND && o->kind != RECV; k++)
-            o->is_later = o->is_later || (ops[k].comm == o->comm && ops[k].kind != SEND && ops[k].kind != RECV);
+            o->is_later = o->is_later ||
+                          (ops[k].comm == o->comm && ops[k].kind != SEND && ops[k].kind != RECV);
         if (async != NULL && strtoull(async, NULL, 10) == calls) {
             o->hangs = true;
             o->comm->error = (unsigned)strtoul(strchr(async, '=') + 1, NULL, 10);
-            snprintf(o->comm->text, sizeof o->comm->text, "an error that the stub was told to have");
+            snprintf(o->comm->text, sizeof o->comm->text,
+                     "an error that the stub was told to have");
         }
         pthread_mutex_unlock(&sc_nccl_lock);
         if (o->kind != RECV && !put_call(o, &give))
@@ -220,7 +238,8 @@ unsigned sc_nccl_put_ops(op *ops, int count)
 
 static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
 {
-    return a_bytes > 0 && b_bytes > 0 && (uintptr_t)a < (uintptr_t)b + b_bytes && (uintptr_t)b < (uintptr_t)a + a_bytes;
+    return a_bytes > 0 && b_bytes > 0 && (uintptr_t)a < (uintptr_t)b + b_bytes &&
+           (uintptr_t)b < (uintptr_t)a + a_bytes;
 }
 
 /* What one call of a group writes no other one touches. */
@@ -229,7 +248,8 @@ static bool are_apart(void)
     for (int i = 0; i < group_count; i++) {
         for (int j = 0; j < group_count; j++) {
             const op *a = &group[i], *b = &group[j];
-            if (i != j && (overlap(a->to, got_bytes(a), b->to, got_bytes(b)) || overlap(a->to, got_bytes(a), b->from, given_bytes(b))))
+            if (i != j && (overlap(a->to, got_bytes(a), b->to, got_bytes(b)) ||
+                           overlap(a->to, got_bytes(a), b->from, given_bytes(b))))
                 return false;
         }
     }
@@ -248,7 +268,8 @@ static unsigned put_group(void)
             continue;
         pthread_mutex_lock(&sc_nccl_lock);
         comm->waiting_count = comm->waiting == NULL ? 0 : comm->waiting_count;
-        comm->waiting = realloc(comm->waiting, (size_t)(comm->waiting_count + 1) * sizeof *comm->waiting);
+        comm->waiting =
+            realloc(comm->waiting, (size_t)(comm->waiting_count + 1) * sizeof *comm->waiting);
         if (comm->waiting == NULL)
             abort();
         comm->waiting[comm->waiting_count++] = group[i];
@@ -289,14 +310,17 @@ static unsigned check(const op *o)
     if (inner_dtype(o->dtype) == SC_DTYPE_COUNT || o->peer < 0 || o->peer >= o->comm->size ||
         (o->reduce != SC_NCCL_SUM && o->reduce != SC_NCCL_MAX && o->reduce != SC_NCCL_MIN))
         return SC_NCCL_INVALID_ARGUMENT;
-    if ((give > 0 && !sc_stub_owns(o->stream, o->from, give)) || (get > 0 && !sc_stub_owns(o->stream, o->to, get)))
+    if ((give > 0 && !sc_stub_owns(o->stream, o->from, give)) ||
+        (get > 0 && !sc_stub_owns(o->stream, o->to, get)))
         return SC_NCCL_INVALID_ARGUMENT;
     if (sc_stub_gpu_of(o->stream) != o->comm->gpu || sc_stub_gpu() != o->comm->gpu)
         return SC_NCCL_INVALID_ARGUMENT;
     if (!overlap(o->from, give, o->to, get))
         return SC_NCCL_SUCCESS;
-    const char *in_place = (const char *)o->to + (o->kind == ALL_GATHER ? (size_t)o->comm->rank * give : 0);
-    const char *from = (const char *)o->from + (o->kind == REDUCE_SCATTER ? (size_t)o->comm->rank * get : 0);
+    const char *in_place =
+        (const char *)o->to + (o->kind == ALL_GATHER ? (size_t)o->comm->rank * give : 0);
+    const char *from =
+        (const char *)o->from + (o->kind == REDUCE_SCATTER ? (size_t)o->comm->rank * get : 0);
     return in_place == from ? SC_NCCL_SUCCESS : SC_NCCL_INVALID_USAGE;
 }
 
@@ -327,16 +351,22 @@ static unsigned add(op o)
     return result;
 }
 
-sc_nccl_result ncclAllReduce(const void *from, void *to, size_t count, sc_nccl_dtype dtype, sc_nccl_reduce reduce, sc_nccl_comm comm,
-                             sc_cu_stream stream)
+sc_nccl_result ncclAllReduce(const void *from, void *to, size_t count, sc_nccl_dtype dtype,
+                             sc_nccl_reduce reduce, sc_nccl_comm comm, sc_cu_stream stream)
 {
     ENTER();
-    return add(
-        (op){.kind = ALL_REDUCE, .comm = comm, .stream = stream, .from = from, .to = to, .count = count, .dtype = dtype, .reduce = reduce});
+    return add((op){.kind = ALL_REDUCE,
+                    .comm = comm,
+                    .stream = stream,
+                    .from = from,
+                    .to = to,
+                    .count = count,
+                    .dtype = dtype,
+                    .reduce = reduce});
 }
 
-sc_nccl_result ncclReduceScatter(const void *from, void *to, size_t to_count, sc_nccl_dtype dtype, sc_nccl_reduce reduce, sc_nccl_comm comm,
-                                 sc_cu_stream stream)
+sc_nccl_result ncclReduceScatter(const void *from, void *to, size_t to_count, sc_nccl_dtype dtype,
+                                 sc_nccl_reduce reduce, sc_nccl_comm comm, sc_cu_stream stream)
 {
     ENTER();
     return add((op){.kind = REDUCE_SCATTER,
@@ -349,22 +379,35 @@ sc_nccl_result ncclReduceScatter(const void *from, void *to, size_t to_count, sc
                     .reduce = reduce});
 }
 
-sc_nccl_result ncclAllGather(const void *from, void *to, size_t from_count, sc_nccl_dtype dtype, sc_nccl_comm comm, sc_cu_stream stream)
+sc_nccl_result ncclAllGather(const void *from, void *to, size_t from_count, sc_nccl_dtype dtype,
+                             sc_nccl_comm comm, sc_cu_stream stream)
 {
     ENTER();
-    return add((op){.kind = ALL_GATHER, .comm = comm, .stream = stream, .from = from, .to = to, .count = from_count, .dtype = dtype});
+    return add((op){.kind = ALL_GATHER,
+                    .comm = comm,
+                    .stream = stream,
+                    .from = from,
+                    .to = to,
+                    .count = from_count,
+                    .dtype = dtype});
 }
 
-sc_nccl_result ncclBroadcast(const void *from, void *to, size_t count, sc_nccl_dtype dtype, int root, sc_nccl_comm comm,
-                             sc_cu_stream stream)
+sc_nccl_result ncclBroadcast(const void *from, void *to, size_t count, sc_nccl_dtype dtype,
+                             int root, sc_nccl_comm comm, sc_cu_stream stream)
 {
     ENTER();
-    return add(
-        (op){.kind = BROADCAST, .comm = comm, .stream = stream, .from = from, .to = to, .count = count, .dtype = dtype, .peer = root});
+    return add((op){.kind = BROADCAST,
+                    .comm = comm,
+                    .stream = stream,
+                    .from = from,
+                    .to = to,
+                    .count = count,
+                    .dtype = dtype,
+                    .peer = root});
 }
 
-sc_nccl_result ncclReduce(const void *from, void *to, size_t count, sc_nccl_dtype dtype, sc_nccl_reduce reduce, int root, sc_nccl_comm comm,
-                          sc_cu_stream stream)
+sc_nccl_result ncclReduce(const void *from, void *to, size_t count, sc_nccl_dtype dtype,
+                          sc_nccl_reduce reduce, int root, sc_nccl_comm comm, sc_cu_stream stream)
 {
     ENTER();
     return add((op){.kind = REDUCE,
@@ -378,14 +421,28 @@ sc_nccl_result ncclReduce(const void *from, void *to, size_t count, sc_nccl_dtyp
                     .peer = root});
 }
 
-sc_nccl_result ncclSend(const void *from, size_t count, sc_nccl_dtype dtype, int peer, sc_nccl_comm comm, sc_cu_stream stream)
+sc_nccl_result ncclSend(const void *from, size_t count, sc_nccl_dtype dtype, int peer,
+                        sc_nccl_comm comm, sc_cu_stream stream)
 {
     ENTER();
-    return add((op){.kind = SEND, .comm = comm, .stream = stream, .from = from, .count = count, .dtype = dtype, .peer = peer});
+    return add((op){.kind = SEND,
+                    .comm = comm,
+                    .stream = stream,
+                    .from = from,
+                    .count = count,
+                    .dtype = dtype,
+                    .peer = peer});
 }
 
-sc_nccl_result ncclRecv(void *to, size_t count, sc_nccl_dtype dtype, int peer, sc_nccl_comm comm, sc_cu_stream stream)
+sc_nccl_result ncclRecv(void *to, size_t count, sc_nccl_dtype dtype, int peer, sc_nccl_comm comm,
+                        sc_cu_stream stream)
 {
     ENTER();
-    return add((op){.kind = RECV, .comm = comm, .stream = stream, .to = to, .count = count, .dtype = dtype, .peer = peer});
+    return add((op){.kind = RECV,
+                    .comm = comm,
+                    .stream = stream,
+                    .to = to,
+                    .count = count,
+                    .dtype = dtype,
+                    .peer = peer});
 }

@@ -12,9 +12,23 @@
 #include "runtime/cuda/libnccl.def"
 #undef SYMBOL
 
-enum { MOST_RANKS = 64, MOST_CALLS = 256 /* of a group */, PATH = 256, WAKE_US = 500, ASKED_BEFORE_READY = 2 };
+enum {
+    MOST_RANKS = 64,
+    MOST_CALLS = 256 /* of a group */,
+    PATH = 256,
+    WAKE_US = 500,
+    ASKED_BEFORE_READY = 2
+};
 
-typedef enum op_kind { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, REDUCE, SEND, RECV } op_kind;
+typedef enum op_kind {
+    ALL_REDUCE,
+    REDUCE_SCATTER,
+    ALL_GATHER,
+    BROADCAST,
+    REDUCE,
+    SEND,
+    RECV
+} op_kind;
 
 struct ncclComm {
     struct ncclComm *next;
@@ -36,8 +50,9 @@ struct ncclComm {
     pid_t pids[MOST_RANKS];
     unsigned error;
     char text[512];
-    uint64_t given, got;                             /* collectives, by this member: run so far */
-    uint64_t cleared;                                /* of what this member gave: so many files are gone */
+    uint64_t given, got; /* collectives, by this member: run so far */
+    /* of what this member gave: so many files are gone */
+    uint64_t cleared;
     uint64_t sent[MOST_RANKS], received[MOST_RANKS]; /* messages, by peer */
 };
 
@@ -63,22 +78,25 @@ typedef struct op_header {
 
 extern pthread_mutex_t sc_nccl_lock; /* taken after the driver's, never before it */
 
-#define ENTER()                                                                                                                            \
-    do {                                                                                                                                   \
-        unsigned injected = sc_stub_enter(__func__);                                                                                       \
-        if (injected != 0)                                                                                                                 \
-            return injected;                                                                                                               \
+#define ENTER()                                                                                    \
+    do {                                                                                           \
+        unsigned injected = sc_stub_enter(__func__);                                               \
+        if (injected != 0)                                                                         \
+            return injected;                                                                       \
     } while (0)
 
 /* ---- nccl.c ---- */
 bool sc_nccl_is_live(struct ncclComm *comm);
 /* Whether something of it is in progress: it takes no calls. */
 bool sc_nccl_is_busy(const struct ncclComm *comm);
-bool sc_nccl_give_file(const char *name, const void *header, size_t header_bytes, const void *data, size_t bytes);
+bool sc_nccl_give_file(const char *name, const void *header, size_t header_bytes, const void *data,
+                       size_t bytes);
 bool sc_nccl_is_there(const char *name);
 /* Exactly so many bytes. */
-bool sc_nccl_get_file(const char *name, void *header, size_t header_bytes, void *data, size_t bytes);
-__attribute__((format(printf, 2, 3))) const char *sc_nccl_name_of(char out[PATH], const char *format, ...);
+bool sc_nccl_get_file(const char *name, void *header, size_t header_bytes, void *data,
+                      size_t bytes);
+__attribute__((format(printf, 2, 3))) const char *sc_nccl_name_of(char out[PATH],
+                                                                  const char *format, ...);
 
 /* ---- calls.c ---- */
 /* All give before any gets: so the calls of a group help each other. */

@@ -1,20 +1,24 @@
-/* NCCL where there are no GPUs: a shared object with the functions of runtime/cuda/libnccl.def ($SHARDC_NCCL names it), among threads and
- * processes of this machine. Members meet in a folder, whose name is the unique id: whatever one says to the others is a file in it,
- * complete as soon as it is there. A call is two pieces of work on its stream: what this member gives is written to a file when the stream
- * gets there, and what it gets is made when the files of all others are there. Terms are added in the order of the ranks.
+/* NCCL where there are no GPUs: a shared object with the functions of runtime/cuda/libnccl.def
+ * ($SHARDC_NCCL names it), among threads and processes of this machine. Members meet in a folder,
+ * whose name is the unique id: whatever one says to the others is a file in it, complete as soon as
+ * it is there. A call is two pieces of work on its stream: what this member gives is written to a
+ * file when the stream gets there, and what it gets is made when the files of all others are there.
+ * Terms are added in the order of the ranks.
  *
  * It is as little helpful as the library may be:
- *  - non-blocking calls stay in progress until they are asked about, and a communicator in progress takes no calls. What a group has comes
- *    to the streams no sooner; a split is given out no sooner;
- *  - the abort of a communicator waits for all that the GPU is busy with, calls of other communicators included; that and a farewell wait
- *    for the graphs that have its calls to be gone. What would wait for ever ends the process, with a word on what it waits for;
+ *  - non-blocking calls stay in progress until they are asked about, and a communicator in progress
+ * takes no calls. What a group has comes to the streams no sooner; a split is given out no sooner;
+ *  - the abort of a communicator waits for all that the GPU is busy with, calls of other
+ * communicators included; that and a farewell wait for the graphs that have its calls to be gone.
+ * What would wait for ever ends the process, with a word on what it waits for;
  *  - a member that died is waited for for ever, and members that disagree break their streams;
  *  - of buffers that overlap only those are taken that are called in place.
  * From the environment:
- *     SHARDC_STUB_NCCL_REMOTE=1        a member that died is an asynchronous error (ncclRemoteError) of those who ask
- *     SHARDC_STUB_NCCL_ASYNC=n=result  the n-th call of this process never ends, and is that asynchronous error
- *     SHARDC_STUB_NCCL_FOLDER          where the folders are; /tmp. Members that die leave theirs
- * Calls that fail at once: the driver's stub counts them (SHARDC_STUB_FAIL). */
+ *     SHARDC_STUB_NCCL_REMOTE=1        a member that died is an asynchronous error
+ * (ncclRemoteError) of those who ask SHARDC_STUB_NCCL_ASYNC=n=result  the n-th call of this process
+ * never ends, and is that asynchronous error SHARDC_STUB_NCCL_FOLDER          where the folders
+ * are; /tmp. Members that die leave theirs Calls that fail at once: the driver's stub counts them
+ * (SHARDC_STUB_FAIL). */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdarg.h>
@@ -39,12 +43,14 @@ static void pause_us(long us)
     nanosleep(&(struct timespec){.tv_nsec = us * 1000}, NULL);
 }
 
-bool sc_nccl_give_file(const char *name, const void *header, size_t header_bytes, const void *data, size_t bytes)
+bool sc_nccl_give_file(const char *name, const void *header, size_t header_bytes, const void *data,
+                       size_t bytes)
 {
     char temporary[PATH + 16];
     snprintf(temporary, sizeof temporary, "%s.part", name);
     FILE *file = fopen(temporary, "wb");
-    bool ok = file != NULL && fwrite(header, 1, header_bytes, file) == header_bytes && fwrite(data, 1, bytes, file) == bytes;
+    bool ok = file != NULL && fwrite(header, 1, header_bytes, file) == header_bytes &&
+              fwrite(data, 1, bytes, file) == bytes;
     if (file != NULL)
         ok = fclose(file) == 0 && ok;
     return ok && rename(temporary, name) == 0;
@@ -59,14 +65,15 @@ bool sc_nccl_get_file(const char *name, void *header, size_t header_bytes, void 
 {
     FILE *file = fopen(name, "rb");
     char more;
-    bool ok = file != NULL && fread(header, 1, header_bytes, file) == header_bytes && fread(data, 1, bytes, file) == bytes &&
-              fread(&more, 1, 1, file) == 0;
+    bool ok = file != NULL && fread(header, 1, header_bytes, file) == header_bytes &&
+              fread(data, 1, bytes, file) == bytes && fread(&more, 1, 1, file) == 0;
     if (file != NULL)
         fclose(file);
     return ok;
 }
 
-__attribute__((format(printf, 2, 3))) const char *sc_nccl_name_of(char out[PATH], const char *format, ...)
+__attribute__((format(printf, 2, 3))) const char *sc_nccl_name_of(char out[PATH],
+                                                                  const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -109,7 +116,8 @@ static bool join_split(struct ncclComm *comm)
     char name[PATH];
     for (int r = 0; r < comm->parent->size; r++) {
         sc_nccl_name_of(name, "%s.split%d.%d", comm->parent->place, comm->split, r);
-        if (!sc_nccl_is_there(name) || !sc_nccl_get_file(name, &parts[r], sizeof parts[r], &none, 0))
+        if (!sc_nccl_is_there(name) ||
+            !sc_nccl_get_file(name, &parts[r], sizeof parts[r], &none, 0))
             return false;
     }
     comm->size = 0;
@@ -143,7 +151,8 @@ static bool join_world(struct ncclComm *comm)
         comm->pids[r] = part.pid;
         if (r != comm->rank && part.pid == getpid() && part.gpu == comm->gpu) {
             comm->error = SC_NCCL_INVALID_USAGE;
-            snprintf(comm->text, sizeof comm->text, "ranks %d and %d have the same GPU", r, comm->rank);
+            snprintf(comm->text, sizeof comm->text, "ranks %d and %d have the same GPU", r,
+                     comm->rank);
         }
     }
     return true;
@@ -179,7 +188,9 @@ bool sc_nccl_is_busy(const struct ncclComm *comm)
 static unsigned ask(struct ncclComm *comm)
 {
     const char *remote = getenv("SHARDC_STUB_NCCL_REMOTE");
-    for (int r = 0; remote != NULL && *remote == '1' && r < comm->size && !comm->is_joining && comm->error == 0; r++) {
+    for (int r = 0; remote != NULL && *remote == '1' && r < comm->size && !comm->is_joining &&
+                    comm->error == 0;
+         r++) {
         if (!is_dead(comm->pids[r]))
             continue;
         comm->error = SC_NCCL_REMOTE;
@@ -256,8 +267,9 @@ sc_nccl_result ncclGetVersion(int *out)
 
 const char *ncclGetErrorString(sc_nccl_result result)
 {
-    static const char *const texts[] = {"no error",         "unhandled cuda error", "unhandled system error", "internal error",
-                                        "invalid argument", "invalid usage",        "remote process exited",  "in progress"};
+    static const char *const texts[] = {
+        "no error",         "unhandled cuda error", "unhandled system error", "internal error",
+        "invalid argument", "invalid usage",        "remote process exited",  "in progress"};
     return result < sizeof texts / sizeof *texts ? texts[result] : "unknown result code";
 }
 
@@ -282,24 +294,30 @@ sc_nccl_result ncclGetUniqueId(sc_nccl_id *out)
     ENTER();
     const char *where = getenv("SHARDC_STUB_NCCL_FOLDER");
     memset(out, 0, sizeof *out);
-    int length = snprintf(out->bytes, sizeof out->bytes, "%s/shardc_nccl_XXXXXX", where == NULL ? "/tmp" : where);
-    return length < (int)sizeof out->bytes && mkdtemp(out->bytes) != NULL ? SC_NCCL_SUCCESS : SC_NCCL_SYSTEM;
+    int length = snprintf(out->bytes, sizeof out->bytes, "%s/shardc_nccl_XXXXXX",
+                          where == NULL ? "/tmp" : where);
+    return length < (int)sizeof out->bytes && mkdtemp(out->bytes) != NULL ? SC_NCCL_SUCCESS
+                                                                          : SC_NCCL_SYSTEM;
 }
 
 /* One that says of itself that it is old sets nothing that came later. */
 static bool is_config(const sc_nccl_config *config)
 {
-    return config == NULL || (config->magic == SC_NCCL_MAGIC && config->size == sizeof *config && config->not_ours == SC_NCCL_UNSET &&
-                              (config->blocking == 0 || config->blocking == 1 || config->blocking == SC_NCCL_UNSET));
+    return config == NULL ||
+           (config->magic == SC_NCCL_MAGIC && config->size == sizeof *config &&
+            config->not_ours == SC_NCCL_UNSET &&
+            (config->blocking == 0 || config->blocking == 1 || config->blocking == SC_NCCL_UNSET));
 }
 
-sc_nccl_result ncclCommInitRankConfig(sc_nccl_comm *out, int ranks, sc_nccl_id id, int rank, sc_nccl_config *config)
+sc_nccl_result ncclCommInitRankConfig(sc_nccl_comm *out, int ranks, sc_nccl_id id, int rank,
+                                      sc_nccl_config *config)
 {
     ENTER();
     char name[PATH], place[PATH];
     world_part part = {getpid(), sc_stub_gpu()};
     id.bytes[sizeof id.bytes - 1] = 0;
-    if (out == NULL || ranks < 1 || ranks > MOST_RANKS || rank < 0 || rank >= ranks || !sc_nccl_is_there(id.bytes) || sc_nccl_is_grouping())
+    if (out == NULL || ranks < 1 || ranks > MOST_RANKS || rank < 0 || rank >= ranks ||
+        !sc_nccl_is_there(id.bytes) || sc_nccl_is_grouping())
         return SC_NCCL_INVALID_ARGUMENT;
     if (!is_config(config) || part.gpu < 0)
         return SC_NCCL_INVALID_ARGUMENT;
@@ -308,26 +326,31 @@ sc_nccl_result ncclCommInitRankConfig(sc_nccl_comm *out, int ranks, sc_nccl_id i
     comm->rank = rank;
     for (int r = 0; r < ranks; r++)
         comm->parent_ranks[r] = r;
-    if (!sc_nccl_give_file(sc_nccl_name_of(name, "%s.init.%d", comm->place, rank), &part, sizeof part, "", 0))
+    if (!sc_nccl_give_file(sc_nccl_name_of(name, "%s.init.%d", comm->place, rank), &part,
+                           sizeof part, "", 0))
         return SC_NCCL_SYSTEM;
     *out = comm;
     return comm->is_blocking ? settle(comm) : SC_NCCL_IN_PROGRESS;
 }
 
-sc_nccl_result ncclCommSplit(sc_nccl_comm comm, int color, int key, sc_nccl_comm *out, sc_nccl_config *config)
+sc_nccl_result ncclCommSplit(sc_nccl_comm comm, int color, int key, sc_nccl_comm *out,
+                             sc_nccl_config *config)
 {
     ENTER();
     char name[PATH], place[PATH];
     split_part part = {.color = color, .key = key, .pid = getpid()};
-    if (!sc_nccl_is_live(comm) || out == NULL || (color < 0 && color != SC_NCCL_NO_COLOR) || !is_config(config) || sc_nccl_is_busy(comm))
+    if (!sc_nccl_is_live(comm) || out == NULL || (color < 0 && color != SC_NCCL_NO_COLOR) ||
+        !is_config(config) || sc_nccl_is_busy(comm))
         return SC_NCCL_INVALID_ARGUMENT;
     if (comm->error != 0)
         return comm->error;
     int number = comm->splits++;
-    if (!sc_nccl_give_file(sc_nccl_name_of(name, "%s.split%d.%d", comm->place, number, comm->rank), &part, sizeof part, "", 0))
+    if (!sc_nccl_give_file(sc_nccl_name_of(name, "%s.split%d.%d", comm->place, number, comm->rank),
+                           &part, sizeof part, "", 0))
         return SC_NCCL_SYSTEM;
     *out = NULL;
-    struct ncclComm *made = new_comm(sc_nccl_name_of(place, "%s_%d_%d", comm->place, number, color), config);
+    struct ncclComm *made =
+        new_comm(sc_nccl_name_of(place, "%s_%d_%d", comm->place, number, color), config);
     made->parent = comm;
     made->color = color;
     made->key = key;
@@ -341,13 +364,15 @@ sc_nccl_result ncclCommSplit(sc_nccl_comm comm, int color, int key, sc_nccl_comm
     return comm->is_blocking ? settle(comm) : SC_NCCL_IN_PROGRESS;
 }
 
-/* This member's files, but for its farewell (one that aborts leaves what others may be about to read); the last to leave takes all with it.
+/* This member's files, but for its farewell (one that aborts leaves what others may be about to
+ * read); the last to leave takes all with it.
  */
 static void clear_files(struct ncclComm *comm)
 {
     char command[2 * PATH], name[PATH];
     for (uint64_t n = comm->cleared; n < comm->given && !comm->is_aborted; n++)
-        unlink(sc_nccl_name_of(name, "%s.op%llu.%d", comm->place, (unsigned long long)n, comm->rank));
+        unlink(
+            sc_nccl_name_of(name, "%s.op%llu.%d", comm->place, (unsigned long long)n, comm->rank));
     bool is_world = strcmp(comm->place + strlen(comm->folder), "/w") == 0;
     sc_nccl_give_file(sc_nccl_name_of(name, "%s.gone.%d", comm->place, comm->rank), "", 0, "", 0);
     for (int r = 0; r < comm->size && is_world; r++)
@@ -365,7 +390,8 @@ sc_nccl_result ncclCommFinalize(sc_nccl_comm comm)
         return SC_NCCL_INVALID_ARGUMENT;
     if (comm->error != 0)
         return comm->error;
-    if (!sc_nccl_give_file(sc_nccl_name_of(name, "%s.left.%d", comm->place, comm->rank), "", 0, "", 0))
+    if (!sc_nccl_give_file(sc_nccl_name_of(name, "%s.left.%d", comm->place, comm->rank), "", 0, "",
+                           0))
         return SC_NCCL_SYSTEM;
     comm->asks = 0;
     comm->is_leaving = true;
@@ -387,8 +413,10 @@ static void wait_for_gpu(struct ncclComm *comm, const char *call)
             return;
         pause_us(PAUSE_US);
     }
-    fprintf(stderr, "%s of %s waits for ever: %d calls are in graphs or behind what no other member comes to\n", call, comm->place,
-            comm->holds);
+    fprintf(
+        stderr,
+        "%s of %s waits for ever: %d calls are in graphs or behind what no other member comes to\n",
+        call, comm->place, comm->holds);
     abort();
 }
 
@@ -437,7 +465,8 @@ sc_nccl_result ncclCommGetAsyncError(sc_nccl_comm comm, sc_nccl_result *out)
         return SC_NCCL_INVALID_ARGUMENT;
     pthread_mutex_lock(&sc_nccl_lock);
     unsigned state = ask(comm);
-    bool is_time = state == SC_NCCL_IN_PROGRESS && comm->waiting != NULL && comm->asks >= ASKED_BEFORE_READY;
+    bool is_time =
+        state == SC_NCCL_IN_PROGRESS && comm->waiting != NULL && comm->asks >= ASKED_BEFORE_READY;
     op *ops = is_time ? comm->waiting : NULL;
     int count = comm->waiting_count;
     if (is_time)

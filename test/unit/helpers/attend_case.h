@@ -1,5 +1,6 @@
-/* Random attends and their gradients as IR text, for tests of the code that is emitted for them: every mask and layout, on one device and
- * on the ranks of a mesh with padding; what the interpreter makes of them; and the arrays of a rank. */
+/* Random attends and their gradients as IR text, for tests of the code that is emitted for them:
+ * every mask and layout, on one device and on the ranks of a mesh with padding; what the
+ * interpreter makes of them; and the arrays of a rank. */
 #ifndef SHARDC_TEST_ATTEND_CASE_H
 #define SHARDC_TEST_ATTEND_CASE_H
 
@@ -15,8 +16,9 @@
 typedef struct spec_range {
     const char *dtypes[6];
     int64_t heads[8];
-    uint64_t few, many, few_keys, many_keys, most_keys; /* queries and keys: below these, beyond the least */
-    bool has_rows;                                      /* the elements of a head lie together */
+    /* queries and keys: below these, beyond the least */
+    uint64_t few, many, few_keys, many_keys, most_keys;
+    bool has_rows; /* the elements of a head lie together */
 } spec_range;
 
 typedef struct spec_tensor {
@@ -90,17 +92,21 @@ static inline spec_tensor *add_input(spec *s, const char *name, const char *dtyp
 static inline void add_called(spec *s, const char *name, const char *dtype, const char *dims)
 {
     add_input(s, name, dtype, dims);
-    snprintf(s->with + strlen(s->with), sizeof s->with - strlen(s->with), "%s%s", s->with[0] == 0 ? "" : ", ", name);
-    snprintf(s->operands + strlen(s->operands), sizeof s->operands - strlen(s->operands), ", %%%s", name);
+    snprintf(s->with + strlen(s->with), sizeof s->with - strlen(s->with), "%s%s",
+             s->with[0] == 0 ? "" : ", ", name);
+    snprintf(s->operands + strlen(s->operands), sizeof s->operands - strlen(s->operands), ", %%%s",
+             name);
 }
 
-static inline void add_type(const spec *s, char *out, size_t size, const char *dtype, const char *dims, const char *partial)
+static inline void add_type(const spec *s, char *out, size_t size, const char *dtype,
+                            const char *dims, const char *partial)
 {
     size_t at = strlen(out);
     at += (size_t)snprintf(out + at, size - at, "%s[", dtype);
     for (; *dims != 0; dims++) {
         const char *sub_axis = s->split[(int)*dims];
-        at += (size_t)snprintf(out + at, size - at, "%c=%lld%s%s%s", *dims, (long long)s->sizes[(int)*dims], sub_axis == NULL ? "" : "@",
+        at += (size_t)snprintf(out + at, size - at, "%c=%lld%s%s%s", *dims,
+                               (long long)s->sizes[(int)*dims], sub_axis == NULL ? "" : "@",
                                sub_axis == NULL ? "" : sub_axis, dims[1] == 0 ? "" : ", ");
     }
     snprintf(out + at, size - at, "]%s", partial);
@@ -108,12 +114,15 @@ static inline void add_type(const spec *s, char *out, size_t size, const char *d
 
 static inline void draw_sizes(spec *s, const spec_range *range)
 {
-    bool is_single = draw(s, 5) == 0, is_large = draw(s, 3) == 0, is_long = draw(s, is_single ? 2 : 10) == 0;
+    bool is_single = draw(s, 5) == 0, is_large = draw(s, 3) == 0,
+         is_long = draw(s, is_single ? 2 : 10) == 0;
     s->sizes['B'] = 1 + (int64_t)draw(s, 4);
     s->sizes['K'] = 1 + (int64_t)draw(s, 4);
     s->sizes['G'] = 1 + (int64_t)draw(s, 3);
     s->sizes['S'] = is_single ? 1 : 2 + (int64_t)draw(s, is_large ? range->many : range->few);
-    s->sizes['T'] = 1 + (int64_t)draw(s, is_long ? range->most_keys : is_large ? range->many_keys : range->few_keys);
+    s->sizes['T'] = 1 + (int64_t)draw(s, is_long    ? range->most_keys
+                                         : is_large ? range->many_keys
+                                                    : range->few_keys);
     s->sizes['E'] = range->heads[draw(s, 8)];
     s->sizes['V'] = range->heads[draw(s, 8)];
     s->sizes['X'] = 1 + (int64_t)draw(s, 3);
@@ -132,8 +141,8 @@ static inline void draw_split(spec *s, const char *q)
         s->split['S'] = "y";
     for (const char *c = "BKGS"; *c != 0; c++) {
         if (s->split[(int)*c] != NULL)
-            snprintf(s->offset + strlen(s->offset), sizeof s->offset - strlen(s->offset), "%s%c@%s", s->offset[0] == 0 ? "" : ", ", *c,
-                     s->split[(int)*c]);
+            snprintf(s->offset + strlen(s->offset), sizeof s->offset - strlen(s->offset), "%s%c@%s",
+                     s->offset[0] == 0 ? "" : ", ", *c, s->split[(int)*c]);
     }
 }
 
@@ -182,7 +191,11 @@ static inline void draw_tensors(spec *s, const spec_range *range)
     snprintf(v, sizeof v, "%s", k);
     if (draw(s, 8) == 0)
         remove_letter(v, 'B');
-    snprintf(s->own, sizeof s->own, "%s", draw(s, 6) > 0 ? "E" : draw(s, 3) > 0 ? "V" : draw(s, 2) > 0 ? "VX" : "XE");
+    snprintf(s->own, sizeof s->own, "%s",
+             draw(s, 6) > 0   ? "E"
+             : draw(s, 3) > 0 ? "V"
+             : draw(s, 2) > 0 ? "VX"
+                              : "XE");
     if (range->has_rows && s->own[1] != 0)
         snprintf(s->own, sizeof s->own, "V");
     append(q, "E");
@@ -223,7 +236,8 @@ static inline const char *partial(const spec *s, const char *dims, char out[32])
             sums[sub_axis[0] - 'x'] = sub_axis[0] == 'x' ? "sum:x" : "sum:y";
     }
     bool none = sums[0][0] == 0 && sums[1][0] == 0;
-    sprintf(out, "%s%s%s%s%s", none ? "" : "{", sums[0], sums[0][0] != 0 && sums[1][0] != 0 ? ", " : "", sums[1], none ? "" : "}");
+    sprintf(out, "%s%s%s%s%s", none ? "" : "{", sums[0],
+            sums[0][0] != 0 && sums[1][0] != 0 ? ", " : "", sums[1], none ? "" : "}");
     return out;
 }
 
@@ -236,7 +250,8 @@ static inline void write_text(spec *s)
         append(lse_dims, *c == 'E' ? "" : one);
         append(out_dims, *c == 'E' ? s->own : one);
     }
-    const char *wide = strcmp(s->dtype, "f64") == 0 ? "f64" : "f32", *to = strchr(lse_dims, 'S') == NULL ? "" : " -> S";
+    const char *wide = strcmp(s->dtype, "f64") == 0 ? "f64" : "f32",
+               *to = strchr(lse_dims, 'S') == NULL ? "" : " -> S";
 #define ADD(...) snprintf(t + strlen(t), size - strlen(t), __VA_ARGS__)
     for (int i = 0; i < s->input_count; i++) {
         ADD("%%%s = input : ", s->inputs[i].name);
@@ -246,14 +261,16 @@ static inline void write_text(spec *s)
     ADD("%%d = input : ");
     add_type(s, t, size, s->dtype, out_dims, "");
     char tail[512];
-    snprintf(tail, sizeof tail, "%s {scale = %s%s%s%s%s%s%s%s", s->operands, draw(s, 2) == 0 ? "0.3" : "0.125", s->attributes,
-             s->with[0] == 0 ? "" : ", with = [", s->with, s->with[0] == 0 ? "" : "]", s->offset[0] == 0 ? "" : ", offset = [", s->offset,
-             s->offset[0] == 0 ? "" : "]");
+    snprintf(tail, sizeof tail, "%s {scale = %s%s%s%s%s%s%s%s", s->operands,
+             draw(s, 2) == 0 ? "0.3" : "0.125", s->attributes, s->with[0] == 0 ? "" : ", with = [",
+             s->with, s->with[0] == 0 ? "" : "]", s->offset[0] == 0 ? "" : ", offset = [",
+             s->offset, s->offset[0] == 0 ? "" : "]");
     ADD("\n%%o, %%l = attend[T, E%s] %%q, %%k, %%v%s, lse = 1} : ", to, tail);
     add_type(s, t, size, s->dtype, out_dims, "");
     ADD(", ");
     add_type(s, t, size, wide, lse_dims, "");
-    ADD("\n%%dq, %%dk, %%dv%s = attend_grad[T, E%s] %%q, %%k, %%v, %%o, %%l, %%d%s} : ", s->has_bias ? ", %db" : "", to, tail);
+    ADD("\n%%dq, %%dk, %%dv%s = attend_grad[T, E%s] %%q, %%k, %%v, %%o, %%l, %%d%s} : ",
+        s->has_bias ? ", %db" : "", to, tail);
     for (int i = 0; i < 3 + s->has_bias; i++) {
         const spec_tensor *tensor = &s->inputs[i];
         for (int j = 3; i == 3 && strcmp(tensor->name, "bias") != 0; j++)
@@ -295,12 +312,14 @@ static inline shape shape_of(const sc_module *m, const sc_type_info *type)
 }
 
 /* Index in the whole array of a local element; -1 for padding. */
-static inline int64_t whole_index(const sc_module *m, const sc_type_info *type, const shape *s, uint64_t rank, int64_t element)
+static inline int64_t whole_index(const sc_module *m, const sc_type_info *type, const shape *s,
+                                  uint64_t rank, int64_t element)
 {
     int64_t index = 0, stride = 1;
     for (uint32_t i = type->rank; i-- > 0; stride *= type->dims[i].size) {
         sc_sub_axis_list sub_axes = sc_placement_dim(&type->placement, i);
-        int64_t at = element % s->local[i] + sc_shard_offset(&m->mesh, &sub_axes, rank, s->local[i]);
+        int64_t at =
+            element % s->local[i] + sc_shard_offset(&m->mesh, &sub_axes, rank, s->local[i]);
         element /= s->local[i];
         if (at >= type->dims[i].size)
             return -1;
@@ -324,7 +343,8 @@ static inline uint16_t half_of(sc_dtype dtype, double value)
     uint16_t sign = value < 0 ? 0x8000 : 0;
     if (exponent < -13)
         return (uint16_t)(sign | (uint16_t)ldexp(fraction, exponent + 24));
-    return (uint16_t)(sign | (uint16_t)((exponent + 14) << 10) | ((uint16_t)ldexp(fraction, 11) & 0x3ff));
+    return (uint16_t)(sign | (uint16_t)((exponent + 14) << 10) |
+                      ((uint16_t)ldexp(fraction, 11) & 0x3ff));
 }
 
 static inline double half_value(sc_dtype dtype, uint16_t half)
@@ -339,7 +359,8 @@ static inline double half_value(sc_dtype dtype, uint16_t half)
     double sign = (half & 0x8000) != 0 ? -1 : 1;
     if (exponent == 31)
         return (half & 0x3ff) != 0 ? NAN : sign * INFINITY;
-    return sign * (exponent == 0 ? ldexp(half & 0x3ff, -24) : ldexp(1024 + (half & 0x3ff), exponent - 25));
+    return sign *
+           (exponent == 0 ? ldexp(half & 0x3ff, -24) : ldexp(1024 + (half & 0x3ff), exponent - 25));
 }
 
 static inline void store_element(sc_dtype dtype, void *data, int64_t i, double value)
@@ -370,10 +391,12 @@ static inline double load_element(sc_dtype dtype, const void *data, int64_t i)
 {
     if (dtype == SC_DTYPE_f32)
         return (double)((const float *)data)[i];
-    return dtype == SC_DTYPE_f64 ? ((const double *)data)[i] : half_value(dtype, ((const uint16_t *)data)[i]);
+    return dtype == SC_DTYPE_f64 ? ((const double *)data)[i]
+                                 : half_value(dtype, ((const uint16_t *)data)[i]);
 }
 
-static inline void *local_of(const sc_module *m, const sc_type_info *type, uint64_t rank, const double *whole)
+static inline void *local_of(const sc_module *m, const sc_type_info *type, uint64_t rank,
+                             const double *whole)
 {
     shape s = shape_of(m, type);
     void *data = aligned_alloc(64, ((size_t)s.count * sc_dtypes[type->dtype].bytes + 63) / 64 * 64);
@@ -386,7 +409,8 @@ static inline void *local_of(const sc_module *m, const sc_type_info *type, uint6
 }
 
 /* Partial sums add up; of replicas the first counts. */
-static inline void add_local(const sc_module *m, const sc_type_info *type, uint64_t rank, const void *data, double *whole)
+static inline void add_local(const sc_module *m, const sc_type_info *type, uint64_t rank,
+                             const void *data, double *whole)
 {
     shape s = shape_of(m, type);
     for (uint32_t a = 0; a < m->mesh.sub_axis_count; a++) {
@@ -418,7 +442,8 @@ static inline double draw_value(spec *s, const char *name, sc_dtype dtype)
         return (double)draw(s, (uint64_t)s->sizes['T']);
     if (strcmp(name, "len") == 0)
         return (double)draw(s, (uint64_t)s->sizes['S'] + 2);
-    double value = ((double)draw(s, 1 << 20) / (1 << 19) - 1) * 2; /* a bias is large: the largest score has to rise on the way */
+    /* a bias is large: the largest score has to rise on the way */
+    double value = ((double)draw(s, 1 << 20) / (1 << 19) - 1) * 2;
     return sc_round_to(dtype, strcmp(name, "bias") == 0 ? 8 * value : value);
 }
 
@@ -431,7 +456,8 @@ static inline void fill_inputs(attend_case *a)
         const char *name = (int)input < a->spec.input_count ? a->spec.inputs[input].name : "d";
         sc_array *array = &a->c->inputs[input++];
         for (int64_t j = 0; j < array->count; j++)
-            array->data[j] = draw_value(&a->spec, name, sc_type_of(a->c->m, op->first_result)->dtype);
+            array->data[j] =
+                draw_value(&a->spec, name, sc_type_of(a->c->m, op->first_result)->dtype);
     }
 }
 
@@ -463,7 +489,9 @@ static inline void param_values(const sc_attention_desc *desc, uint64_t rank, in
         if (param->kind == SC_PARAM_KEY)
             params[i] = (int64_t)((uint64_t)key[1] << 32 | key[0]);
         for (uint32_t t = 0; param->kind == SC_PARAM_RANK && t < param->terms.count; t++)
-            params[i] += (int64_t)(rank / param->terms.terms[t].divide % param->terms.terms[t].modulo) * param->terms.terms[t].times;
+            params[i] +=
+                (int64_t)(rank / param->terms.terms[t].divide % param->terms.terms[t].modulo) *
+                param->terms.terms[t].times;
     }
 }
 
@@ -475,13 +503,16 @@ static inline double norm_of(const double *x, int64_t count)
     return sqrt(sum);
 }
 
-/* The norm of the difference against that of what is wanted. Scores' cotangents are differences that may cancel, in a row of one key
- * wholly: what comes of them is compared with what they are differences of, too. */
-static inline void check_result(const attend_case *a, const char *setting, const char *name, double bound, const double *got,
-                                const double *wanted, int64_t count)
+/* The norm of the difference against that of what is wanted. Scores' cotangents are differences
+ * that may cancel, in a row of one key wholly: what comes of them is compared with what they are
+ * differences of, too. */
+static inline void check_result(const attend_case *a, const char *setting, const char *name,
+                                double bound, const double *got, const double *wanted,
+                                int64_t count)
 {
     const sc_array *d_out = &a->c->inputs[a->c->input_count - 1];
-    bool cancels = strcmp(name, "d_q") == 0 || strcmp(name, "d_k") == 0 || strcmp(name, "d_bias") == 0;
+    bool cancels =
+        strcmp(name, "d_q") == 0 || strcmp(name, "d_k") == 0 || strcmp(name, "d_bias") == 0;
     double floor = cancels ? 0.125 * norm_of(d_out->data, d_out->count) : 0;
     double error = 0, norm = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -491,15 +522,18 @@ static inline void check_result(const attend_case *a, const char *setting, const
         norm += wanted[i] * wanted[i];
     }
     if (!(sqrt(error) <= bound * fmax(sqrt(norm), floor)))
-        fail_msg("%s, %s form: error %.3g of %.3g\n%s", name, setting, sqrt(error), sqrt(norm), a->spec.text);
+        fail_msg("%s, %s form: error %.3g of %.3g\n%s", name, setting, sqrt(error), sqrt(norm),
+                 a->spec.text);
 }
 
 /* Computes one rank's results, malloc'd, of attend (0) or attend_grad. */
-typedef void rank_function(const attend_case *a, int which, uint64_t rank, void *user, void **results);
+typedef void rank_function(const attend_case *a, int which, uint64_t rank, void *user,
+                           void **results);
 
-/* All ranks' results, put together, against the interpreter's; of 16 bits, `slack` times what the dtype
- * allows. */
-static inline void check_op(const attend_case *a, int which, const char *setting, double slack, rank_function *run, void *user)
+/* All ranks' results, put together, against the interpreter's; of 16 bits, `slack` times what the
+ * dtype allows. */
+static inline void check_op(const attend_case *a, int which, const char *setting, double slack,
+                            rank_function *run, void *user)
 {
     static const char *const names[2][4] = {{"out", "lse"}, {"d_q", "d_k", "d_v", "d_bias"}};
     const sc_module *m = a->c->m;
@@ -507,7 +541,8 @@ static inline void check_op(const attend_case *a, int which, const char *setting
     uint64_t ranks = sc_mesh_ranks(&m->mesh);
     double *whole[4] = {0};
     for (uint32_t i = 0; i < op->result_count; i++) {
-        whole[i] = calloc((size_t)sc_type_elements(sc_type_of(m, op->first_result + i)), sizeof(double));
+        whole[i] =
+            calloc((size_t)sc_type_elements(sc_type_of(m, op->first_result + i)), sizeof(double));
         assert_non_null(whole[i]);
     }
     for (uint64_t rank = 0; rank < ranks; rank++) {
@@ -525,8 +560,8 @@ static inline void check_op(const attend_case *a, int which, const char *setting
                        : type->dtype == SC_DTYPE_f32  ? 1e-5
                        : type->dtype == SC_DTYPE_bf16 ? 4e-3
                                                       : 5e-4;
-        check_result(a, setting, names[which][i], is_narrow ? slack * bound : bound, whole[i], value_of(a, op->first_result + i),
-                     sc_type_elements(type));
+        check_result(a, setting, names[which][i], is_narrow ? slack * bound : bound, whole[i],
+                     value_of(a, op->first_result + i), sc_type_elements(type));
         free(whole[i]);
     }
 }
@@ -544,7 +579,8 @@ static inline void find_ops(attend_case *a)
 /* Reads the text and draws inputs. */
 static inline void prepare_attend_case(attend_case *a)
 {
-    a->c = case_open(a->spec.offset[0] == 0 ? "" : "x = 2, y = 2\n", "", a->spec.text, (sc_interp_options){.round = true});
+    a->c = case_open(a->spec.offset[0] == 0 ? "" : "x = 2, y = 2\n", "", a->spec.text,
+                     (sc_interp_options){.round = true});
     fill_inputs(a);
     sc_interp_set_random(a->c->interp, 21, 9, 2);
     find_ops(a);

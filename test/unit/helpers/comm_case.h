@@ -1,5 +1,6 @@
-/* Random calls whose inputs and results every rank knows without asking: drawn from a seed by all ranks alike. The results are computed
- * one element at a time, from the definitions in runtime/comm/comm.h, by nothing of the communicators. */
+/* Random calls whose inputs and results every rank knows without asking: drawn from a seed by all
+ * ranks alike. The results are computed one element at a time, from the definitions in
+ * runtime/comm/comm.h, by nothing of the communicators. */
 #ifndef SHARDC_TEST_COMM_CASE_H
 #define SHARDC_TEST_COMM_CASE_H
 
@@ -27,7 +28,8 @@ typedef struct comm_case {
 
 static inline uint32_t draw(uint64_t seed, uint64_t index, uint32_t limit)
 {
-    uint32_t counter[4] = {(uint32_t)index, (uint32_t)(index >> 32), 7, 7}, key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)}, out[4];
+    uint32_t counter[4] = {(uint32_t)index, (uint32_t)(index >> 32), 7, 7},
+             key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)}, out[4];
     sc_rng_philox(counter, key, out);
     return (uint32_t)(((uint64_t)out[0] * limit) >> 32);
 }
@@ -70,10 +72,14 @@ static inline comm_case draw_case(uint64_t seed, uint32_t group_size, sc_comm_ki
     comm_case c = {.seed = seed, .group_size = group_size};
     c.kind = kind == SC_COMM_KINDS ? (sc_comm_kind)draw(seed, 1, SC_COMM_SEND) : kind;
     bool reduces = c.kind == SC_COMM_ALL_REDUCE || c.kind == SC_COMM_REDUCE_SCATTER;
-    bool divides = c.kind == SC_COMM_ALL_GATHER || c.kind == SC_COMM_REDUCE_SCATTER || c.kind == SC_COMM_ALL_TO_ALL;
+    bool divides = c.kind == SC_COMM_ALL_GATHER || c.kind == SC_COMM_REDUCE_SCATTER ||
+                   c.kind == SC_COMM_ALL_TO_ALL;
     c.reduce = reduces ? (sc_comm_reduce)(SC_COMM_SUM + draw(seed, 2, 3)) : SC_COMM_NONE;
-    c.in_place = draw(seed, 3, 3) == 0 && (reduces || c.kind == SC_COMM_BROADCAST || c.kind == SC_COMM_ALL_GATHER);
-    c.part_count = c.kind == SC_COMM_BARRIER ? 0 : draw(seed, 4, 12) == 0 ? 0 : 1 + draw(seed, 5, CASE_PARTS);
+    c.in_place = draw(seed, 3, 3) == 0 &&
+                 (reduces || c.kind == SC_COMM_BROADCAST || c.kind == SC_COMM_ALL_GATHER);
+    c.part_count = c.kind == SC_COMM_BARRIER ? 0
+                   : draw(seed, 4, 12) == 0  ? 0
+                                             : 1 + draw(seed, 5, CASE_PARTS);
     for (uint32_t i = 0; i < c.part_count; i++) {
         c.dtypes[i] = (sc_dtype)draw(seed, 10 + i, SC_DTYPE_COUNT);
         c.counts[i] = draw_count(seed, 20 + i);
@@ -88,15 +94,19 @@ static inline comm_case draw_case(uint64_t seed, uint32_t group_size, sc_comm_ki
     return c;
 }
 
-/* Element `index` of a member's source: any bits of an integer; floats of moderate size, now and then a special one. */
-static inline void source_element(const comm_case *c, uint32_t member, uint32_t part, int64_t index, void *out)
+/* Element `index` of a member's source: any bits of an integer; floats of moderate size, now and
+ * then a special one. */
+static inline void source_element(const comm_case *c, uint32_t member, uint32_t part, int64_t index,
+                                  void *out)
 {
-    static const double specials[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 1e-40, 0x1p-24, 65504.0, 3e38, -1e300};
+    static const double specials[] = {0.0,   -0.0,    INFINITY, -INFINITY, NAN,
+                                      1e-40, 0x1p-24, 65504.0,  3e38,      -1e300};
     static const sc_element elements[SC_DTYPE_COUNT] = {[SC_DTYPE_f32] = SC_ELEMENT_F32,
                                                         [SC_DTYPE_f64] = SC_ELEMENT_F64,
                                                         [SC_DTYPE_bf16] = SC_ELEMENT_BF16,
                                                         [SC_DTYPE_f16] = SC_ELEMENT_F16};
-    uint32_t counter[4] = {(uint32_t)index, member, part, 1}, key[2] = {(uint32_t)c->seed, (uint32_t)(c->seed >> 32)}, words[4];
+    uint32_t counter[4] = {(uint32_t)index, member, part, 1},
+             key[2] = {(uint32_t)c->seed, (uint32_t)(c->seed >> 32)}, words[4];
     sc_rng_philox(counter, key, words);
     uint64_t bits = words[0] | (uint64_t)words[1] << 32;
     if (!sc_dtype_is_float(c->dtypes[part])) {
@@ -165,14 +175,17 @@ static inline void reduce_integers(const comm_case *c, uint32_t part, int64_t in
         most = term > most ? term : most;
         least = term < least ? term : least;
     }
-    uint64_t result = c->reduce == SC_COMM_SUM ? sum : c->reduce == SC_COMM_MAX ? (uint64_t)most : (uint64_t)least;
+    uint64_t result = c->reduce == SC_COMM_SUM   ? sum
+                      : c->reduce == SC_COMM_MAX ? (uint64_t)most
+                                                 : (uint64_t)least;
     if (dtype == SC_DTYPE_bool && c->reduce == SC_COMM_SUM)
         result = sum != 0;
     memcpy(out, &result, sc_dtypes[dtype].bytes);
 }
 
 /* Element `index` of a member's destination; false: it stays as it was. */
-static inline bool expected_element(const comm_case *c, uint32_t member, uint32_t part, int64_t index, void *out)
+static inline bool expected_element(const comm_case *c, uint32_t member, uint32_t part,
+                                    int64_t index, void *out)
 {
     int64_t m = c->counts[part] / c->group_size;
     int64_t at = c->kind == SC_COMM_REDUCE_SCATTER ? member * m + index : index;
@@ -221,22 +234,31 @@ static inline void make_buffers(const comm_case *c, uint32_t member, comm_buffer
 {
     memset(b, 0, sizeof *b);
     for (uint32_t p = 0; p < c->part_count; p++) {
-        int64_t bytes = sc_dtypes[c->dtypes[p]].bytes, count = c->counts[p], m = count / c->group_size;
-        b->source_count[p] = c->kind == SC_COMM_ALL_GATHER ? m : c->kind == SC_COMM_RECV ? 0 : count;
-        b->destination_count[p] = c->kind == SC_COMM_REDUCE_SCATTER ? m : c->kind == SC_COMM_SEND ? 0 : count;
-        unsigned char *source = guarded(b, 2 * p, (c->in_place ? count : b->source_count[p]) * bytes);
-        unsigned char *destination = c->in_place ? source : guarded(b, 2 * p + 1, b->destination_count[p] * bytes);
+        int64_t bytes = sc_dtypes[c->dtypes[p]].bytes, count = c->counts[p],
+                m = count / c->group_size;
+        b->source_count[p] = c->kind == SC_COMM_ALL_GATHER ? m
+                             : c->kind == SC_COMM_RECV     ? 0
+                                                           : count;
+        b->destination_count[p] = c->kind == SC_COMM_REDUCE_SCATTER ? m
+                                  : c->kind == SC_COMM_SEND         ? 0
+                                                                    : count;
+        unsigned char *source =
+            guarded(b, 2 * p, (c->in_place ? count : b->source_count[p]) * bytes);
+        unsigned char *destination =
+            c->in_place ? source : guarded(b, 2 * p + 1, b->destination_count[p] * bytes);
         if (c->in_place && c->kind == SC_COMM_ALL_GATHER)
             source += member * m * bytes;
         if (c->in_place && c->kind == SC_COMM_REDUCE_SCATTER)
             destination += member * m * bytes;
         for (int64_t i = 0; i < b->source_count[p]; i++)
             source_element(c, member, p, i, source + i * bytes);
-        b->parts[p] = (sc_comm_part){.source = source, .destination = destination, .count = count, .dtype = c->dtypes[p]};
+        b->parts[p] = (sc_comm_part){
+            .source = source, .destination = destination, .count = count, .dtype = c->dtypes[p]};
     }
 }
 
-static inline sc_comm_call call_of(const comm_case *c, uint32_t member, const comm_buffers *b, const char *what)
+static inline sc_comm_call call_of(const comm_case *c, uint32_t member, const comm_buffers *b,
+                                   const char *what)
 {
     return (sc_comm_call){.kind = c->kind,
                           .reduce = c->reduce,
@@ -252,11 +274,13 @@ static inline bool is_same(sc_dtype dtype, const void *a, const void *b)
     uint64_t x = 0, y = 0;
     memcpy(&x, a, sc_dtypes[dtype].bytes);
     memcpy(&y, b, sc_dtypes[dtype].bytes);
-    return x == y || (sc_dtype_is_float(dtype) && isnan(float_of_element(dtype, &x)) && isnan(float_of_element(dtype, &y)));
+    return x == y || (sc_dtype_is_float(dtype) && isnan(float_of_element(dtype, &x)) &&
+                      isnan(float_of_element(dtype, &y)));
 }
 
 /* NULL, or what is wrong (in `text`): results, guards, and sources that are no destinations. */
-static inline const char *check_buffers(const comm_case *c, uint32_t member, const comm_buffers *b, char *text, size_t size)
+static inline const char *check_buffers(const comm_case *c, uint32_t member, const comm_buffers *b,
+                                        char *text, size_t size)
 {
     for (uint32_t p = 0; p < c->part_count; p++) {
         size_t bytes = sc_dtypes[c->dtypes[p]].bytes;
@@ -267,9 +291,11 @@ static inline const char *check_buffers(const comm_case *c, uint32_t member, con
             memcpy(&got, destination + (size_t)i * bytes, bytes);
             if (is_same(c->dtypes[p], &got, &wanted))
                 continue;
-            snprintf(text, size, "%s(%s) in %u ranks, seed %llu: part %u, %s[%lld] of %lld is %llx, not %llx", sc_comm_kind_names[c->kind],
-                     sc_comm_reduce_names[c->reduce], c->group_size, (unsigned long long)c->seed, p, sc_dtypes[c->dtypes[p]].name,
-                     (long long)i, (long long)c->counts[p], (unsigned long long)got, (unsigned long long)wanted);
+            snprintf(text, size,
+                     "%s(%s) in %u ranks, seed %llu: part %u, %s[%lld] of %lld is %llx, not %llx",
+                     sc_comm_kind_names[c->kind], sc_comm_reduce_names[c->reduce], c->group_size,
+                     (unsigned long long)c->seed, p, sc_dtypes[c->dtypes[p]].name, (long long)i,
+                     (long long)c->counts[p], (unsigned long long)got, (unsigned long long)wanted);
             return text;
         }
         for (int64_t i = 0; !c->in_place && i < b->source_count[p]; i++) {
@@ -278,8 +304,10 @@ static inline const char *check_buffers(const comm_case *c, uint32_t member, con
             if (!is_same(c->dtypes[p], source + (size_t)i * bytes, &wanted))
                 return "a source has changed";
         }
-        const unsigned char *ends[] = {destination - CASE_GUARD, destination + (size_t)b->destination_count[p] * bytes};
-        bool is_inside = c->in_place && c->kind == SC_COMM_REDUCE_SCATTER; /* its neighbours are sources */
+        const unsigned char *ends[] = {destination - CASE_GUARD,
+                                       destination + (size_t)b->destination_count[p] * bytes};
+        /* its neighbours are sources */
+        bool is_inside = c->in_place && c->kind == SC_COMM_REDUCE_SCATTER;
         for (int e = 0; !is_inside && e < 2; e++) {
             for (int i = 0; i < CASE_GUARD; i++) {
                 if (ends[e][i] != 0xa5)

@@ -1,5 +1,5 @@
-/* Runs a test on the ranks of a world: threads, or this process as one of an MPI job or of those that found each other over TCP. After
- * cmocka.h and comm_case.h. */
+/* Runs a test on the ranks of a world: threads, or this process as one of an MPI job or of those
+ * that found each other over TCP. After cmocka.h and comm_case.h. */
 #ifndef SHARDC_TEST_COMM_RANKS_H
 #define SHARDC_TEST_COMM_RANKS_H
 
@@ -12,13 +12,16 @@ enum { MOST_RANKS = 7 };
 static sc_comm *process_world;
 
 /* Another one, of the same kind; the first of them says which. */
-static inline shardc_status open_process(const sc_comm_options *options, sc_comm **out, shardc_error *error)
+static inline shardc_status open_process(const sc_comm_options *options, sc_comm **out,
+                                         shardc_error *error)
 {
     bool is_tcp = strcmp(sc_comm_backend_name(process_world), "tcp") == 0;
-    return is_tcp ? sc_comm_open_tcp(NULL, options, out, error) : sc_comm_open_mpi(options, out, error);
+    return is_tcp ? sc_comm_open_tcp(NULL, options, out, error)
+                  : sc_comm_open_mpi(options, out, error);
 }
 
-/* What a test does on each rank. A failed check is a text in `wrong`; assertions of cmocka are for the main thread. */
+/* What a test does on each rank. A failed check is a text in `wrong`; assertions of cmocka are for
+ * the main thread. */
 typedef struct rank_state {
     sc_comm *comm;
     void (*body)(struct rank_state *r);
@@ -27,15 +30,16 @@ typedef struct rank_state {
     char wrong[1024];
 } rank_state;
 
-#define CHECK(r, condition, ...)                                                                                                           \
-    do {                                                                                                                                   \
-        if (!(condition)) {                                                                                                                \
-            if ((r)->wrong[0] == 0) {                                                                                                      \
-                int at = snprintf((r)->wrong, sizeof(r)->wrong, "rank %u, line %d: ", sc_comm_rank((r)->comm), __LINE__);                  \
-                snprintf((r)->wrong + at, sizeof(r)->wrong - (size_t)at, __VA_ARGS__);                                                     \
-            }                                                                                                                              \
-            return;                                                                                                                        \
-        }                                                                                                                                  \
+#define CHECK(r, condition, ...)                                                                   \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            if ((r)->wrong[0] == 0) {                                                              \
+                int at = snprintf((r)->wrong, sizeof(r)->wrong,                                    \
+                                  "rank %u, line %d: ", sc_comm_rank((r)->comm), __LINE__);        \
+                snprintf((r)->wrong + at, sizeof(r)->wrong - (size_t)at, __VA_ARGS__);             \
+            }                                                                                      \
+            return;                                                                                \
+        }                                                                                          \
     } while (0)
 
 static inline void *rank_main(void *user)
@@ -49,13 +53,15 @@ static inline void *rank_main(void *user)
     return NULL;
 }
 
-static inline void run_threads(uint32_t size, void (*body)(rank_state *r), uint64_t seed, uint32_t deadline_ms)
+static inline void run_threads(uint32_t size, void (*body)(rank_state *r), uint64_t seed,
+                               uint32_t deadline_ms)
 {
     sc_comm *comms[CASE_RANKS];
     pthread_t threads[CASE_RANKS];
     static rank_state states[CASE_RANKS];
     shardc_error error;
-    if (sc_comm_open_local(size, &(sc_comm_options){.deadline_ms = deadline_ms}, comms, &error) != SHARDC_OK)
+    if (sc_comm_open_local(size, &(sc_comm_options){.deadline_ms = deadline_ms}, comms, &error) !=
+        SHARDC_OK)
         fail_msg("%s", error.text);
     for (uint32_t i = 0; i < size; i++) {
         states[i] = (rank_state){.comm = comms[i], .body = body, .seed = seed};
@@ -76,13 +82,16 @@ static inline void run_process(void (*body)(rank_state *r), uint64_t seed, uint3
     static rank_state state;
     shardc_error error;
     state = (rank_state){.body = body, .seed = seed};
-    if (open_process(&(sc_comm_options){.deadline_ms = deadline_ms}, &state.comm, &error) != SHARDC_OK)
+    if (open_process(&(sc_comm_options){.deadline_ms = deadline_ms}, &state.comm, &error) !=
+        SHARDC_OK)
         fail_msg("%s", error.text);
     rank_main(&state);
     /* all fail where one does: they have to run the same tests */
     int32_t failures = state.wrong[0] != 0;
-    sc_comm_part part = {.source = &failures, .destination = &failures, .count = 1, .dtype = SC_DTYPE_i32};
-    sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &part};
+    sc_comm_part part = {
+        .source = &failures, .destination = &failures, .count = 1, .dtype = SC_DTYPE_i32};
+    sc_comm_call call = {
+        .kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &part};
     if (sc_comm_run(sc_comm_world(process_world), &call, &error) != SHARDC_OK)
         fail_msg("%s", error.text);
     if (failures > 0)
@@ -90,7 +99,8 @@ static inline void run_process(void (*body)(rank_state *r), uint64_t seed, uint3
 }
 
 /* On worlds of all sizes from `least` on. */
-static inline void run_all(uint32_t least, void (*body)(rank_state *r), uint64_t seed, uint32_t deadline_ms)
+static inline void run_all(uint32_t least, void (*body)(rank_state *r), uint64_t seed,
+                           uint32_t deadline_ms)
 {
     static const uint32_t sizes[] = {1, 2, 3, 4, MOST_RANKS};
     if (process_world != NULL) {
@@ -115,7 +125,8 @@ static inline void run_slow(void (*body)(rank_state *r), uint32_t deadline_ms)
 
 static inline void sleep_ms(uint32_t ms)
 {
-    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000}, NULL);
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000},
+              NULL);
 }
 
 static inline double now_ms(void)

@@ -1,4 +1,5 @@
-/* Programs for GPUs in tests: images made by hand whose modules the driver's stub runs (test/cuda_stub). */
+/* Programs for GPUs in tests: images made by hand whose modules the driver's stub runs
+ * (test/cuda_stub). */
 #ifndef SHARDC_TEST_CUDA_CASE_H
 #define SHARDC_TEST_CUDA_CASE_H
 
@@ -32,12 +33,12 @@ static inline cuda_stub cuda_stub_open(void)
 {
     cuda_stub s;
     void *library = dlopen(getenv("SHARDC_LIBCUDA"), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-#define FIND(name)                                                                                                                         \
-    do {                                                                                                                                   \
-        void *symbol = library == NULL ? NULL : dlsym(library, #name);                                                                     \
-        if (symbol == NULL)                                                                                                                \
-            abort();                                                                                                                       \
-        memcpy(&s.name, &symbol, sizeof s.name);                                                                                           \
+#define FIND(name)                                                                                 \
+    do {                                                                                           \
+        void *symbol = library == NULL ? NULL : dlsym(library, #name);                             \
+        if (symbol == NULL)                                                                        \
+            abort();                                                                               \
+        memcpy(&s.name, &symbol, sizeof s.name);                                                   \
     } while (0)
     FIND(sc_stub_fail);
     FIND(sc_stub_failed);
@@ -62,7 +63,8 @@ static inline void cuda_begin(image_case *c, uint64_t dp, uint64_t tp)
 }
 
 /* The kernel has one stage more. */
-static inline void cuda_stage(image_case *c, uint32_t k, int64_t blocks, uint32_t threads, uint32_t shared_bytes)
+static inline void cuda_stage(image_case *c, uint32_t k, int64_t blocks, uint32_t threads,
+                              uint32_t shared_bytes)
 {
     sc_image_kernel *kernel = &c->kernels.data[k];
     if (kernel->stages == NULL)
@@ -70,8 +72,9 @@ static inline void cuda_stage(image_case *c, uint32_t k, int64_t blocks, uint32_
     kernel->stages[kernel->stage_count++] = (sc_image_stage){blocks, threads, shared_bytes};
 }
 
-/* Kernels without stages get one of a block of 32 threads. The text has all entries of all kernels: each one's module is all of it, so
- * that it is compiled once. Reductions of all kinds come with it. `header`: SC_STUB_CUBIN or SC_STUB_PTX's capability. */
+/* Kernels without stages get one of a block of 32 threads. The text has all entries of all kernels:
+ * each one's module is all of it, so that it is compiled once. Reductions of all kinds come with
+ * it. `header`: SC_STUB_CUBIN or SC_STUB_PTX's capability. */
 static inline void cuda_object(image_case *c, const char *text, const char *ending, int capability)
 {
     sc_strbuf module, reductions, bytes;
@@ -90,11 +93,13 @@ static inline void cuda_object(image_case *c, const char *text, const char *endi
             sc_strbuf_add(&module, sc_helper_text((sc_helper)h));
     }
     sc_strbuf_printf(&module, "%s%s", text, reductions.data);
-    char *image = sc_arena_printf(&c->arena, is_ptx ? SC_STUB_PTX "%s" : SC_STUB_CUBIN "%s", capability, "", module.length, module.data);
+    char *image = sc_arena_printf(&c->arena, is_ptx ? SC_STUB_PTX "%s" : SC_STUB_CUBIN "%s",
+                                  capability, "", module.length, module.data);
     sc_archive_entry *entries = sc_arena_array(&c->arena, c->kernels.count + 1u, sizeof *entries);
     for (uint32_t k = 0; k <= c->kernels.count; k++) {
         const char *name = k == c->kernels.count ? "sc_reduce" : c->kernels.data[k].symbol;
-        entries[k] = (sc_archive_entry){sc_arena_printf(&c->arena, "%s.%s", name, ending), image, strlen(image) + 1};
+        entries[k] = (sc_archive_entry){sc_arena_printf(&c->arena, "%s.%s", name, ending), image,
+                                        strlen(image) + 1};
         if (k < c->kernels.count && c->kernels.data[k].stage_count == 0)
             cuda_stage(c, k, 1, 32, 0);
     }
@@ -106,26 +111,34 @@ static inline void cuda_object(image_case *c, const char *text, const char *endi
 /* ---- the step program of session_case.h ---- */
 
 static const char cuda_step_kernels[] =
-    "SC_KERNEL(32, 1) void k_add_0(const float *x, float *y, const int64_t *sc_call, uint64_t *sc_failure)\n"
+    "SC_KERNEL(32, 1) void k_add_0(const float *x, float *y, const int64_t *sc_call, uint64_t "
+    "*sc_failure)\n"
     "{\n    if (sc_thread() == 0)\n        *y += *x;\n}\n"
     "SC_KERNEL(32, 1) void k_zero_0(float *y, const int64_t *sc_call, uint64_t *sc_failure)\n"
     "{\n    if (sc_thread() == 0)\n        *y = 0;\n}\n"
-    "SC_KERNEL(32, 1) void k_who_0(int64_t *out, int64_t rank, int64_t key, int64_t step, int64_t micro, const int64_t *sc_call, uint64_t "
+    "SC_KERNEL(32, 1) void k_who_0(int64_t *out, int64_t rank, int64_t key, int64_t step, int64_t "
+    "micro, const int64_t *sc_call, uint64_t "
     "*sc_failure)\n"
-    "{\n    int64_t all[4] = {rank, key, sc_call[0], micro};\n    if (sc_thread() < 4)\n        out[sc_thread()] = all[sc_thread()];\n}\n"
-    "SC_KERNEL(32, 1) void k_wait_0(const int32_t *ms, int64_t rank, const int64_t *sc_call, uint64_t *sc_failure)\n{\n}\n";
+    "{\n    int64_t all[4] = {rank, key, sc_call[0], micro};\n    if (sc_thread() < 4)\n        "
+    "out[sc_thread()] = all[sc_thread()];\n}\n"
+    "SC_KERNEL(32, 1) void k_wait_0(const int32_t *ms, int64_t rank, const int64_t *sc_call, "
+    "uint64_t *sc_failure)\n{\n}\n";
 
 /* A thread a row. */
 static const char cuda_weigh_kernel[] =
-    "SC_KERNEL(32, 1) void k_weigh_%d_%d_0(const float *y, const float *bias, const int32_t *ids, float *out, int64_t row, int64_t column, "
+    "SC_KERNEL(32, 1) void k_weigh_%d_%d_0(const float *y, const float *bias, const int32_t *ids, "
+    "float *out, int64_t row, int64_t column, "
     "const int64_t *sc_call, uint64_t *sc_failure)\n"
     "{\n"
     "    float sum = 0;\n"
     "    int64_t i = sc_thread();\n"
     "    if (i < %d && row + i < 7) {\n"
-    "        if (ids[i] < 0)\n            sc_fail(sc_failure, 1ull << 48 | ((uint64_t)ids[i] & 0xffffffffffffull));\n"
-    "        else if (ids[i] >= 100)\n            sc_fail(sc_failure, 2ull << 48 | (uint64_t)ids[i]);\n"
-    "        for (int64_t j = 0; j < %d && column + j < 6; j++)\n            sum += (y[i * %d + j] + bias[j]) * (float)ids[i];\n"
+    "        if (ids[i] < 0)\n            sc_fail(sc_failure, 1ull << 48 | ((uint64_t)ids[i] & "
+    "0xffffffffffffull));\n"
+    "        else if (ids[i] >= 100)\n            sc_fail(sc_failure, 2ull << 48 | "
+    "(uint64_t)ids[i]);\n"
+    "        for (int64_t j = 0; j < %d && column + j < 6; j++)\n            sum += (y[i * %d + j] "
+    "+ bias[j]) * (float)ids[i];\n"
     "    }\n"
     "    for (int mask = 16; mask > 0; mask /= 2)\n        sum += sc_shuffle_xor(sum, mask);\n"
     "    if (i == 0)\n        *out = sum;\n"
@@ -138,7 +151,8 @@ static inline shardc_executable *cuda_step_program(image_case *c, uint64_t dp, u
     step_image(c);
     sc_strbuf_init(&text, &c->arena);
     sc_strbuf_add(&text, cuda_step_kernels);
-    static const uint64_t dps[] = {1, 2, 3, 4, 7}, tps[] = {1, 2, 3, 6}; /* all shares that there are, each once */
+    /* all shares that there are, each once */
+    static const uint64_t dps[] = {1, 2, 3, 4, 7}, tps[] = {1, 2, 3, 6};
     for (size_t i = 0; i < sizeof dps / sizeof *dps; i++) {
         for (size_t k = 0; k < sizeof tps / sizeof *tps; k++) {
             uint64_t d = dps[i], t = tps[k];
@@ -149,7 +163,8 @@ static inline shardc_executable *cuda_step_program(image_case *c, uint64_t dp, u
     for (uint32_t k = 0; k < c->kernels.count; k++) {
         if (strcmp(c->kernels.data[k].symbol, "k_weigh") == 0)
             c->kernels.data[k].symbol =
-                sc_arena_printf(&c->arena, "k_weigh_%d_%d", (int)step_share(STEP_ROWS, dp), (int)step_share(STEP_H, tp));
+                sc_arena_printf(&c->arena, "k_weigh_%d_%d", (int)step_share(STEP_ROWS, dp),
+                                (int)step_share(STEP_H, tp));
     }
     cuda_object(c, text.data, "cubin", 80);
     return image_executable(c);

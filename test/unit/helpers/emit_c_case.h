@@ -1,4 +1,5 @@
-/* Kernels as C in batches: emitted, compiled (many to a file), run for teams of several sizes and compared with the reference. */
+/* Kernels as C in batches: emitted, compiled (many to a file), run for teams of several sizes and
+ * compared with the reference. */
 #ifndef SHARDC_TEST_EMIT_C_CASE_H
 #define SHARDC_TEST_EMIT_C_CASE_H
 
@@ -31,7 +32,8 @@ static const char emitted_team[] = "extern void omp_set_num_threads(int);\n"
                                    "}\n";
 
 /* Compiles them; the loader, which the caller closes. */
-static inline sc_loader *emitted_load(sc_context *context, emitted *all, uint32_t count, const char *cache)
+static inline sc_loader *emitted_load(sc_context *context, emitted *all, uint32_t count,
+                                      const char *cache)
 {
     sc_arena *arena = &context->arena;
     uint32_t groups = (count + EMITTED_GROUP - 1) / EMITTED_GROUP;
@@ -41,14 +43,16 @@ static inline sc_loader *emitted_load(sc_context *context, emitted *all, uint32_
         sc_strbuf_init(&text, arena);
         for (uint32_t i = g * EMITTED_GROUP; i < count && i < (g + 1) * EMITTED_GROUP; i++) {
             snprintf(all[i].symbol, sizeof all[i].symbol, "k%u", i);
-            sc_c_emit_within(all[i].made.k, all[i].symbol, true, all[i].limits, &text, &files[g].helpers);
+            sc_c_emit_within(all[i].made.k, all[i].symbol, true, all[i].limits, &text,
+                             &files[g].helpers);
         }
         files[g].text = text.data;
         files[g].symbol = sc_arena_printf(arena, "group%u", g);
     }
     files[groups] = (sc_object_function){.symbol = "set_team", .text = emitted_team};
     sc_object object;
-    const char *error = sc_objects_build(arena, files, groups + 1, &(sc_object_options){.cache = cache}, &object);
+    const char *error =
+        sc_objects_build(arena, files, groups + 1, &(sc_object_options){.cache = cache}, &object);
     if (error != NULL)
         fail_msg("%s", error);
     shardc_error why;
@@ -68,26 +72,33 @@ static inline sc_kernel_function *emitted_function(sc_loader *loader, const char
 }
 
 /* Runs it on fresh arguments; the elements of all, one behind another at multiples of 64 bytes. */
-static inline char *emitted_run(const emitted *kernel, sc_kernel_function *function, const int64_t *params, double *const *inputs,
-                                const emitted_pair *pair, int64_t *result, size_t at[SC_KERNEL_MAX_ARGS], size_t *bytes)
+static inline char *emitted_run(const emitted *kernel, sc_kernel_function *function,
+                                const int64_t *params, double *const *inputs,
+                                const emitted_pair *pair, int64_t *result,
+                                size_t at[SC_KERNEL_MAX_ARGS], size_t *bytes)
 {
     const sc_kernel *k = kernel->made.k;
     void *args[SC_KERNEL_MAX_ARGS];
     *bytes = 0;
     for (uint32_t i = 0; i < k->args.count; i++) {
         at[i] = *bytes;
-        *bytes += ((size_t)random_kernel_elements(&k->args.data[i]) * sc_dtypes[k->args.data[i].dtype].bytes + 127) / 64 * 64;
+        *bytes += ((size_t)random_kernel_elements(&k->args.data[i]) *
+                       sc_dtypes[k->args.data[i].dtype].bytes +
+                   127) /
+                  64 * 64;
     }
     char *memory = aligned_alloc(64, *bytes + 64);
     memset(memory, 0x55, *bytes);
     for (uint32_t i = 0; i < k->args.count; i++) {
         args[i] = memory + at[i];
         for (int64_t j = 0; j < random_kernel_elements(&k->args.data[i]); j++)
-            sc_element_store(emitted_element(k->args.data[i].dtype), args[i], (uint64_t)j, inputs[i][j]);
+            sc_element_store(emitted_element(k->args.data[i].dtype), args[i], (uint64_t)j,
+                             inputs[i][j]);
     }
     if (pair != NULL)
         memcpy(args[pair->out], args[pair->in],
-               (size_t)random_kernel_elements(&k->args.data[pair->in]) * sc_dtypes[k->args.data[pair->in].dtype].bytes);
+               (size_t)random_kernel_elements(&k->args.data[pair->in]) *
+                   sc_dtypes[k->args.data[pair->in].dtype].bytes);
     if (pair != NULL && pair->one)
         args[pair->in] = args[pair->out];
     *result = function(args, params);
@@ -95,7 +106,8 @@ static inline char *emitted_run(const emitted *kernel, sc_kernel_function *funct
 }
 
 /* In place as beside: the same bits in all that is written. */
-static inline void emitted_check_pair(const emitted *kernel, sc_kernel_function *function, const int64_t *params, double *const *inputs,
+static inline void emitted_check_pair(const emitted *kernel, sc_kernel_function *function,
+                                      const int64_t *params, double *const *inputs,
                                       emitted_pair pair)
 {
     int64_t results[2];
@@ -104,7 +116,8 @@ static inline void emitted_check_pair(const emitted *kernel, sc_kernel_function 
     pair.one = true;
     char *in_place = emitted_run(kernel, function, params, inputs, &pair, &results[1], at, &bytes);
     if (results[0] != results[1] || (results[0] == 0 && memcmp(beside, in_place, bytes) != 0))
-        fail_msg("%s: argument %u in place of %u gives something else", kernel->label, pair.out, pair.in);
+        fail_msg("%s: argument %u in place of %u gives something else", kernel->label, pair.out,
+                 pair.in);
     free(beside);
     free(in_place);
 }
@@ -112,7 +125,8 @@ static inline void emitted_check_pair(const emitted *kernel, sc_kernel_function 
 static inline void emitted_check(sc_loader *loader, const emitted *kernel)
 {
     const sc_kernel *k = kernel->made.k;
-    sc_kernel_function *set_team = emitted_function(loader, "set_team"), *function = emitted_function(loader, kernel->symbol);
+    sc_kernel_function *set_team = emitted_function(loader, "set_team"),
+                       *function = emitted_function(loader, kernel->symbol);
     const int64_t *params = random_kernel_params(&kernel->made, kernel->seed);
     double *inputs[SC_KERNEL_MAX_ARGS], *want[SC_KERNEL_MAX_ARGS];
     for (uint32_t i = 0; i < k->args.count; i++) {

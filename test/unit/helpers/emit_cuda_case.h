@@ -1,5 +1,5 @@
-/* Kernels as CUDA in batches: emitted, compiled for the CPU (test/cuda_on_cpu), run in several orders and compared with the
- * reference. */
+/* Kernels as CUDA in batches: emitted, compiled for the CPU (test/cuda_on_cpu), run in several
+ * orders and compared with the reference. */
 #ifndef SHARDC_TEST_EMIT_CUDA_CASE_H
 #define SHARDC_TEST_EMIT_CUDA_CASE_H
 
@@ -42,7 +42,8 @@ static inline size_t emitted_bytes(const sc_kernel_arg *arg)
     return (size_t)random_kernel_elements(arg) * sc_dtypes[arg->dtype].bytes;
 }
 
-static inline void *emitted_alloc(const emitted *kernel, sc_machine_memory *memory, size_t bytes, sc_machine_place place, const char *name)
+static inline void *emitted_alloc(const emitted *kernel, sc_machine_memory *memory, size_t bytes,
+                                  sc_machine_place place, const char *name)
 {
     void *array = sc_machine_alloc(memory, bytes, place, name);
     if (array == NULL)
@@ -50,14 +51,16 @@ static inline void *emitted_alloc(const emitted *kernel, sc_machine_memory *memo
     return array;
 }
 
-static inline emitted_arrays emitted_arrays_new(const emitted *kernel, const int64_t *params, double *const *inputs,
-                                                const emitted_pair *pair, sc_machine_place place)
+static inline emitted_arrays emitted_arrays_new(const emitted *kernel, const int64_t *params,
+                                                double *const *inputs, const emitted_pair *pair,
+                                                sc_machine_place place)
 {
     const sc_kernel *k = kernel->made.k;
     emitted_arrays a = {.memory = sc_machine_memory_new()};
     for (uint32_t i = 0; i < k->args.count; i++) {
         const sc_kernel_arg *arg = &k->args.data[i];
-        a.args[i] = emitted_alloc(kernel, a.memory, emitted_bytes(arg), place, sc_text(k->context, arg->name));
+        a.args[i] = emitted_alloc(kernel, a.memory, emitted_bytes(arg), place,
+                                  sc_text(k->context, arg->name));
         for (int64_t j = 0; j < random_kernel_elements(arg); j++)
             sc_element_store(emitted_element(arg->dtype), a.args[i], (uint64_t)j, inputs[i][j]);
         sc_machine_read_only(a.memory, a.args[i], arg->mode == SC_ARG_IN);
@@ -67,7 +70,8 @@ static inline emitted_arrays emitted_arrays_new(const emitted *kernel, const int
     if (pair != NULL && pair->one)
         a.args[pair->in] = a.args[pair->out];
     if (kernel->code.scratch_bytes > 0)
-        a.scratch = emitted_alloc(kernel, a.memory, (size_t)kernel->code.scratch_bytes, place, "scratch");
+        a.scratch =
+            emitted_alloc(kernel, a.memory, (size_t)kernel->code.scratch_bytes, place, "scratch");
     a.call = emitted_alloc(kernel, a.memory, sizeof *a.call, place, "call");
     a.failure = emitted_alloc(kernel, a.memory, sizeof *a.failure, place, "failure");
     *a.call = 0;
@@ -80,8 +84,9 @@ static inline emitted_arrays emitted_arrays_new(const emitted *kernel, const int
 }
 
 /* Runs it on fresh arguments, which the caller frees. */
-static inline emitted_arrays emitted_run(const emitted *kernel, const sc_machine_module *module, const int64_t *params,
-                                         double *const *inputs, const emitted_pair *pair, emitted_way way)
+static inline emitted_arrays emitted_run(const emitted *kernel, const sc_machine_module *module,
+                                         const int64_t *params, double *const *inputs,
+                                         const emitted_pair *pair, emitted_way way)
 {
     const sc_kernel *k = kernel->made.k;
     emitted_arrays a = emitted_arrays_new(kernel, params, inputs, pair, way.place);
@@ -124,7 +129,8 @@ static inline int64_t emitted_failure(const emitted_arrays *a)
     return *a->failure == UINT64_MAX ? 0 : (int64_t)*a->failure;
 }
 
-static inline bool emitted_same(const emitted *kernel, const emitted_arrays *a, const emitted_arrays *b)
+static inline bool emitted_same(const emitted *kernel, const emitted_arrays *a,
+                                const emitted_arrays *b)
 {
     bool same = *a->failure == *b->failure;
     for (uint32_t i = 0; same && *a->failure == UINT64_MAX && i < kernel->made.k->args.count; i++) {
@@ -134,22 +140,27 @@ static inline bool emitted_same(const emitted *kernel, const emitted_arrays *a, 
     return same;
 }
 
-static inline void emitted_check_pair(const emitted *kernel, const sc_machine_module *module, const int64_t *params, double *const *inputs,
+static inline void emitted_check_pair(const emitted *kernel, const sc_machine_module *module,
+                                      const int64_t *params, double *const *inputs,
                                       emitted_pair pair)
 {
-    emitted_arrays beside = emitted_run(kernel, module, params, inputs, &pair, (emitted_way){.schedule = SC_MACHINE_WARPS});
+    emitted_arrays beside = emitted_run(kernel, module, params, inputs, &pair,
+                                        (emitted_way){.schedule = SC_MACHINE_WARPS});
     pair.one = true;
-    emitted_arrays in_place = emitted_run(kernel, module, params, inputs, &pair, (emitted_way){.schedule = SC_MACHINE_WARPS_REVERSED});
+    emitted_arrays in_place = emitted_run(kernel, module, params, inputs, &pair,
+                                          (emitted_way){.schedule = SC_MACHINE_WARPS_REVERSED});
     if (!emitted_same(kernel, &beside, &in_place))
-        fail_msg("%s: argument %u in place of %u gives something else", kernel->label, pair.out, pair.in);
+        fail_msg("%s: argument %u in place of %u gives something else", kernel->label, pair.out,
+                 pair.in);
     sc_machine_memory_free(beside.memory);
     sc_machine_memory_free(in_place.memory);
 }
 
 static inline void emitted_check(const emitted *kernel, const sc_machine_module *module)
 {
-    static const emitted_way ways[] = {{SC_MACHINE_AT_START, SC_MACHINE_WARPS, SC_MACHINE_SHUFFLED},
-                                       {SC_MACHINE_AT_END, SC_MACHINE_WARPS_REVERSED, SC_MACHINE_REVERSED}};
+    static const emitted_way ways[] = {
+        {SC_MACHINE_AT_START, SC_MACHINE_WARPS, SC_MACHINE_SHUFFLED},
+        {SC_MACHINE_AT_END, SC_MACHINE_WARPS_REVERSED, SC_MACHINE_REVERSED}};
     const sc_kernel *k = kernel->made.k;
     const int64_t *params = random_kernel_params(&kernel->made, kernel->seed);
     double *inputs[SC_KERNEL_MAX_ARGS], *want[SC_KERNEL_MAX_ARGS];
@@ -158,9 +169,11 @@ static inline void emitted_check(const emitted *kernel, const sc_machine_module 
         want[i] = random_kernel_fill(&kernel->made, i, kernel->seed);
     }
     int64_t expected = sc_kernel_interpret(k, want, params, true);
-    emitted_arrays first = emitted_run(kernel, module, params, inputs, NULL, (emitted_way){.schedule = SC_MACHINE_LOCK_STEP});
+    emitted_arrays first = emitted_run(kernel, module, params, inputs, NULL,
+                                       (emitted_way){.schedule = SC_MACHINE_LOCK_STEP});
     if (emitted_failure(&first) != expected)
-        fail_msg("%s: gives %lld, not %lld", kernel->label, (long long)emitted_failure(&first), (long long)expected);
+        fail_msg("%s: gives %lld, not %lld", kernel->label, (long long)emitted_failure(&first),
+                 (long long)expected);
     for (uint32_t i = 0; expected == 0 && i < k->args.count; i++)
         emitted_compare(&kernel->made, kernel->label, kernel->norm, i, want[i], first.args[i]);
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
@@ -189,7 +202,8 @@ static inline void emitted_run_all(sc_context *context, emitted *all, uint32_t c
         sc_strbuf_init(&text, &context->arena);
         sc_strbuf_init(&stages, &context->arena);
         snprintf(all[i].symbol, sizeof all[i].symbol, "k%u", i);
-        sc_cuda_emit_within(all[i].made.k, all[i].symbol, true, all[i].limits, &stages, &helpers, &all[i].code);
+        sc_cuda_emit_within(all[i].made.k, all[i].symbol, true, all[i].limits, &stages, &helpers,
+                            &all[i].code);
         sc_cuda_helpers_emit(&text, helpers);
         sc_strbuf_add(&text, stages.data);
         texts[i] = text.data;

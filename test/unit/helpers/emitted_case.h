@@ -41,8 +41,9 @@ static inline emitted emitted_load(const char *text, const char *flags)
     assert_non_null(file);
     fputs(text, file);
     assert_int_equal(fclose(file), 0);
-    snprintf(command, sizeof command, "cc %s -Wall -Wextra -shared -fPIC -o %s/code.so %s -lm >%s/log 2>&1", flags, e.folder, source,
-             e.folder);
+    snprintf(command, sizeof command,
+             "cc %s -Wall -Wextra -shared -fPIC -o %s/code.so %s -lm >%s/log 2>&1", flags, e.folder,
+             source, e.folder);
     if (system(command) != 0)
         fail_msg("failed: %s", command);
     emitted_path(&e, "code.so", source);
@@ -76,7 +77,8 @@ static inline char *emitted_log(const emitted *e)
     return text;
 }
 
-/* The library stays loaded: threads of OpenMP's team wait in code of libgomp, which would be unmapped with its last user. */
+/* The library stays loaded: threads of OpenMP's team wait in code of libgomp, which would be
+ * unmapped with its last user. */
 static inline void emitted_close(emitted *e)
 {
     static const char *const names[] = {"code.c", "code.so", "log"};

@@ -1,4 +1,5 @@
-/* Tests that get an arena and the path of an empty folder; a test's state is the address of its function. After cmocka.h. */
+/* Tests that get an arena and the path of an empty folder; a test's state is the address of its
+ * function. After cmocka.h. */
 #ifndef SHARDC_TEST_FRESH_CACHE_H
 #define SHARDC_TEST_FRESH_CACHE_H
 
@@ -41,7 +42,8 @@ static inline void call_cache_test(sc_context *context, void *user)
 static inline void in_fresh_cache(void **state)
 {
     sc_context context;
-    cache_test t = {.test = *(void (**)(sc_arena *, const char *)) * state, .cache = "/tmp/shardc-test-XXXXXX"};
+    cache_test t = {.test = *(void (**)(sc_arena *, const char *)) * state,
+                    .cache = "/tmp/shardc-test-XXXXXX"};
     assert_non_null(mkdtemp(t.cache));
     assert_true(sc_context_run(&context, 0, call_cache_test, &t));
     assert_true(t.done);
@@ -49,7 +51,8 @@ static inline void in_fresh_cache(void **state)
     remove_folder(t.cache);
 }
 
-/* How many files with this ending were damaged: a byte in the middle, or all but the first bytes gone. */
+/* How many files with this ending were damaged: a byte in the middle, or all but the first bytes
+ * gone. */
 static inline int damage(const char *cache, const char *ending, bool cut)
 {
     char path[512];

@@ -1,4 +1,5 @@
-/* Random contractions and the reference that their tests hold everything against: the sum as it is written in program/gemm.h, in f64. */
+/* Random contractions and the reference that their tests hold everything against: the sum as it is
+ * written in program/gemm.h, in f64. */
 #ifndef SHARDC_TEST_GEMM_CASE_H
 #define SHARDC_TEST_GEMM_CASE_H
 
@@ -73,7 +74,8 @@ static inline bool gemm_case_has(sc_gemm_role role, int operand)
 }
 
 /* Strides of the dims that `wanted` marks, in a random order, now and then with gaps. */
-static inline void gemm_case_strides(const sc_gemm *gemm, const bool *wanted, uint64_t *seed, int64_t *strides)
+static inline void gemm_case_strides(const sc_gemm *gemm, const bool *wanted, uint64_t *seed,
+                                     int64_t *strides)
 {
     uint32_t order[SC_GEMM_MAX_DIMS], count = 0;
     for (uint32_t i = 0; i < gemm->dim_count; i++) {
@@ -82,7 +84,8 @@ static inline void gemm_case_strides(const sc_gemm *gemm, const bool *wanted, ui
             order[count++] = i;
     }
     for (uint32_t i = 1; i < count; i++) {
-        uint32_t j = gemm_case_below(seed, 3) > 0 ? i : gemm_case_below(seed, i + 1), moved = order[i];
+        uint32_t j = gemm_case_below(seed, 3) > 0 ? i : gemm_case_below(seed, i + 1),
+                 moved = order[i];
         order[i] = order[j];
         order[j] = moved;
     }
@@ -101,7 +104,10 @@ static inline void gemm_case_draw_dims(sc_gemm *gemm, uint64_t *seed, int64_t mo
     for (uint32_t i = 0; i < gemm->dim_count; i++) {
         uint32_t kind = gemm_case_below(seed, 12);
         gemm->dims[i].role = (sc_gemm_role)gemm_case_below(seed, SC_GEMM_ROLES);
-        gemm->dims[i].size = kind == 0 ? 1 : kind == 1 && gemm_case_below(seed, 6) == 0 ? 0 : 1 + gemm_case_below(seed, (uint32_t)most);
+        gemm->dims[i].size = kind == 0 ? 1
+                             : kind == 1 && gemm_case_below(seed, 6) == 0
+                                 ? 0
+                                 : 1 + gemm_case_below(seed, (uint32_t)most);
     }
 }
 
@@ -133,20 +139,23 @@ static inline void gemm_case_draw_layouts(sc_gemm *gemm, uint64_t *seed)
     }
 }
 
-static inline void gemm_case_draw_steps(sc_gemm *gemm, uint64_t *seed, const sc_dtype *dtypes, uint32_t dtype_count)
+static inline void gemm_case_draw_steps(sc_gemm *gemm, uint64_t *seed, const sc_dtype *dtypes,
+                                        uint32_t dtype_count)
 {
     bool wanted[SC_GEMM_MAX_DIMS];
     gemm->step_count = gemm_case_below(seed, 2) == 0 ? 0 : gemm_case_below(seed, 4);
     for (uint32_t s = 0; s < gemm->step_count; s++) {
         sc_gemm_step *step = &gemm->steps[s];
-        step->kind = (sc_gemm_step_kind)gemm_case_below(seed, gemm->sum == SC_DTYPE_i64 ? SC_GEMM_RELU + 1 : SC_GEMM_STEP_KINDS);
+        step->kind = (sc_gemm_step_kind)gemm_case_below(
+            seed, gemm->sum == SC_DTYPE_i64 ? SC_GEMM_RELU + 1 : SC_GEMM_STEP_KINDS);
         step->scale = gemm->sum == SC_DTYPE_i64 ? 3 : 0.7;
         if (!sc_gemm_step_has_tensor(step->kind))
             continue;
         step->dtype = dtypes[gemm_case_below(seed, dtype_count)];
         sc_gemm_operand summed = sc_gemm_step_sums(step->kind);
         for (uint32_t i = 0; i < gemm->dim_count; i++)
-            wanted[i] = gemm->dims[i].role != SC_GEMM_K && (sc_gemm_step_writes(step->kind) || gemm_case_below(seed, 2) == 0);
+            wanted[i] = gemm->dims[i].role != SC_GEMM_K &&
+                        (sc_gemm_step_writes(step->kind) || gemm_case_below(seed, 2) == 0);
         for (uint32_t i = 0; summed != SC_GEMM_OPERANDS && i < gemm->dim_count; i++) {
             wanted[i] = wanted[i] && gemm_case_has(gemm->dims[i].role, (int)summed);
             if (gemm->dims[i].role == SC_GEMM_BATCH && gemm->dims[i].strides[summed] == 0)
@@ -165,7 +174,8 @@ static inline double *gemm_case_values(int64_t count, sc_dtype dtype, uint64_t *
     return values;
 }
 
-/* A valid descriptor with sizes up to `most` and a product of all of at most 2e5, and values for it. */
+/* A valid descriptor with sizes up to `most` and a product of all of at most 2e5, and values for
+ * it. */
 static inline void gemm_case_draw(gemm_case *c, uint64_t *seed, int64_t most)
 {
     static const sc_dtype floats[] = {SC_DTYPE_f32, SC_DTYPE_bf16, SC_DTYPE_f16, SC_DTYPE_f64},
@@ -175,7 +185,8 @@ static inline void gemm_case_draw(gemm_case *c, uint64_t *seed, int64_t most)
     uint32_t kind = gemm_case_below(seed, 8), narrow = kind < 4 ? 1 : kind < 6 ? 3 : 4;
     gemm->sum = kind == 7 ? SC_DTYPE_i64 : kind == 6 ? SC_DTYPE_f64 : SC_DTYPE_f32;
     for (int o = 0; o < SC_GEMM_OPERANDS; o++)
-        gemm->dtypes[o] = kind == 7 ? integers[gemm_case_below(seed, 3)] : floats[gemm_case_below(seed, narrow)];
+        gemm->dtypes[o] =
+            kind == 7 ? integers[gemm_case_below(seed, 3)] : floats[gemm_case_below(seed, narrow)];
     gemm->accumulate = gemm_case_below(seed, 3) == 0;
     gemm_case_draw_dims(gemm, seed, most);
     gemm_case_shrink(gemm, 2e5);
@@ -184,7 +195,8 @@ static inline void gemm_case_draw(gemm_case *c, uint64_t *seed, int64_t most)
     if (!sc_gemm_valid(gemm))
         fail_msg("drew an invalid descriptor: %s", sc_gemm_invalid(gemm));
     for (int o = 0; o < SC_GEMM_OPERANDS; o++)
-        c->values[o] = gemm_case_values(sc_gemm_extent(gemm, (sc_gemm_operand)o), gemm->dtypes[o], seed);
+        c->values[o] =
+            gemm_case_values(sc_gemm_extent(gemm, (sc_gemm_operand)o), gemm->dtypes[o], seed);
     for (uint32_t s = 0; s < gemm->step_count; s++)
         c->tensors[s] = gemm_case_values(sc_gemm_step_extent(gemm, s), gemm->steps[s].dtype, seed);
 }
@@ -197,8 +209,8 @@ static inline void gemm_case_free(gemm_case *c)
         free(c->tensors[s]);
 }
 
-/* An activation, and how far off its result may be when x is off by *slack: none is steeper than 1.2. None is larger than x, but for the
- * sigmoid, which is 1/2 at 0. */
+/* An activation, and how far off its result may be when x is off by *slack: none is steeper
+ * than 1.2. None is larger than x, but for the sigmoid, which is 1/2 at 0. */
 static inline double gemm_case_activation(sc_gemm_step_kind kind, double x, double *slack)
 {
     *slack = 1.2 * *slack + fabs(x) + (kind == SC_GEMM_SIGMOID ? 0.5 : 0);
@@ -234,7 +246,8 @@ static inline double gemm_case_slope(sc_gemm_step_kind kind, double x)
     }
 }
 
-static inline double gemm_case_step(const sc_gemm_step *step, double x, double tensor, double *slack)
+static inline double gemm_case_step(const sc_gemm_step *step, double x, double tensor,
+                                    double *slack)
 {
     switch (step->kind) {
     case SC_GEMM_ADD:
@@ -283,9 +296,11 @@ static inline int64_t gemm_case_at(const sc_gemm *gemm, const int64_t *index, in
 }
 
 /* The sum of an operand over k becomes a step's tensor. */
-static inline void gemm_case_sum(const sc_gemm *gemm, uint32_t s, const double *operand, double *tensor, double *slacks)
+static inline void gemm_case_sum(const sc_gemm *gemm, uint32_t s, const double *operand,
+                                 double *tensor, double *slacks)
 {
-    int64_t index[SC_GEMM_MAX_DIMS] = {0}, count = sc_gemm_step_extent(gemm, s), k = sc_gemm_size(gemm, SC_GEMM_K);
+    int64_t index[SC_GEMM_MAX_DIMS] = {0}, count = sc_gemm_step_extent(gemm, s),
+            k = sc_gemm_size(gemm, SC_GEMM_K);
     sc_gemm_operand summed = sc_gemm_step_sums(gemm->steps[s].kind);
     bool more = count > 0;
     while (more) {
@@ -312,10 +327,13 @@ static inline void gemm_case_sum(const sc_gemm *gemm, uint32_t s, const double *
     }
 }
 
-/* What c holds afterwards, not rounded; what steps store is put into their tensors. With `slacks` (as long as c) also the sum of magnitudes
- * that rounding errors are in proportion to, with `step_slacks` those of what steps store. */
-static inline double *gemm_case_reference_of_all(const sc_gemm *gemm, const double *a, const double *b, const double *c,
-                                                 double *const *tensors, double *slacks, double *const *step_slacks)
+/* What c holds afterwards, not rounded; what steps store is put into their tensors. With `slacks`
+ * (as long as c) also the sum of magnitudes that rounding errors are in proportion to, with
+ * `step_slacks` those of what steps store. */
+static inline double *gemm_case_reference_of_all(const sc_gemm *gemm, const double *a,
+                                                 const double *b, const double *c,
+                                                 double *const *tensors, double *slacks,
+                                                 double *const *step_slacks)
 {
     int64_t extent = sc_gemm_extent(gemm, SC_GEMM_C), index[SC_GEMM_MAX_DIMS] = {0};
     double *result = malloc(((size_t)extent + 1) * sizeof *result);
@@ -330,11 +348,13 @@ static inline double *gemm_case_reference_of_all(const sc_gemm *gemm, const doub
     for (uint32_t s = 0; s < gemm->step_count; s++) {
         sc_gemm_operand summed = sc_gemm_step_sums(gemm->steps[s].kind);
         if (summed != SC_GEMM_OPERANDS)
-            gemm_case_sum(gemm, s, summed == SC_GEMM_A ? a : b, tensors[s], step_slacks == NULL ? NULL : step_slacks[s]);
+            gemm_case_sum(gemm, s, summed == SC_GEMM_A ? a : b, tensors[s],
+                          step_slacks == NULL ? NULL : step_slacks[s]);
     }
     memset(index, 0, sizeof index);
     while (extent > 0) {
-        const double *left = a + gemm_case_at(gemm, index, SC_GEMM_A), *right = b + gemm_case_at(gemm, index, SC_GEMM_B);
+        const double *left = a + gemm_case_at(gemm, index, SC_GEMM_A),
+                     *right = b + gemm_case_at(gemm, index, SC_GEMM_B);
         double sum = 0, slack = 0;
         for (int64_t p = 0; p < k; p++) {
             double product = left[terms[2 * p]] * right[terms[2 * p + 1]];
@@ -349,7 +369,9 @@ static inline double *gemm_case_reference_of_all(const sc_gemm *gemm, const doub
                 tensors[s][at] = sum;
             if (gemm->steps[s].kind == SC_GEMM_STORE && step_slacks != NULL)
                 step_slacks[s][at] = slack + fabs(sum);
-            sum = gemm_case_step(&gemm->steps[s], sum, sc_gemm_step_has_tensor(gemm->steps[s].kind) ? tensors[s][at] : 0, &slack);
+            sum = gemm_case_step(&gemm->steps[s], sum,
+                                 sc_gemm_step_has_tensor(gemm->steps[s].kind) ? tensors[s][at] : 0,
+                                 &slack);
         }
         int64_t at = gemm_case_at(gemm, index, SC_GEMM_C);
         result[at] = sum + (gemm->accumulate ? c[at] : 0);
@@ -362,13 +384,15 @@ static inline double *gemm_case_reference_of_all(const sc_gemm *gemm, const doub
     return result;
 }
 
-static inline double *gemm_case_reference_with(const sc_gemm *gemm, const double *a, const double *b, const double *c,
+static inline double *gemm_case_reference_with(const sc_gemm *gemm, const double *a,
+                                               const double *b, const double *c,
                                                double *const *tensors, double *slacks)
 {
     return gemm_case_reference_of_all(gemm, a, b, c, tensors, slacks, NULL);
 }
 
-static inline double *gemm_case_reference(const sc_gemm *gemm, const double *a, const double *b, const double *c, double *const *tensors)
+static inline double *gemm_case_reference(const sc_gemm *gemm, const double *a, const double *b,
+                                          const double *c, double *const *tensors)
 {
     return gemm_case_reference_with(gemm, a, b, c, tensors, NULL);
 }

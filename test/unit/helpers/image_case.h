@@ -1,4 +1,5 @@
-/* Images made by hand: lists that grow while an image is written down, tensors from a line of text. */
+/* Images made by hand: lists that grow while an image is written down, tensors from a line of text.
+ */
 #ifndef SHARDC_TEST_IMAGE_CASE_H
 #define SHARDC_TEST_IMAGE_CASE_H
 
@@ -41,7 +42,8 @@ static inline void image_begin(image_case *c, uint64_t dp, uint64_t tp)
     sc_arena_init(&c->arena, image_no_memory, NULL);
     c->axes[0] = (sc_image_axis){"dp", dp};
     c->axes[1] = (sc_image_axis){"tp", tp};
-    c->image = (sc_image){.target = "cpu", .axis_count = 2, .axes = c->axes, .ranks = dp * tp, .facts = "{}"};
+    c->image = (sc_image){
+        .target = "cpu", .axis_count = 2, .axes = c->axes, .ranks = dp * tp, .facts = "{}"};
 }
 
 static inline sc_image_digit image_digit(const image_case *c, const char *axis)
@@ -58,7 +60,8 @@ static inline sc_image_terms image_terms(image_case *c, const char *axis, int64_
     return terms;
 }
 
-/* "f32[B=8@dp, D=6]", "f32[] sum@tp": what axes the dims are split over, what is partial over which. */
+/* "f32[B=8@dp, D=6]", "f32[] sum@tp": what axes the dims are split over, what is partial over
+ * which. */
 static inline sc_image_tensor image_tensor(image_case *c, const char *text)
 {
     sc_image_tensor tensor = {0};
@@ -69,9 +72,11 @@ static inline sc_image_tensor image_tensor(image_case *c, const char *text)
     if (sscanf(text, "%7[a-z0-9]%n", dtype, &length) != 1)
         abort();
     tensor.dtype = sc_dtype_find(dtype);
-    for (text += length + 1; sscanf(text, " %15[A-Z]=%lld%n", name, &size, &length) == 2; text += *text == ',') {
+    for (text += length + 1; sscanf(text, " %15[A-Z]=%lld%n", name, &size, &length) == 2;
+         text += *text == ',') {
         sc_image_dim *dim = &tensor.dims[tensor.rank++];
-        *dim = (sc_image_dim){.name = sc_arena_printf(&c->arena, "%s", name), .size = size, .local = size};
+        *dim = (sc_image_dim){
+            .name = sc_arena_printf(&c->arena, "%s", name), .size = size, .local = size};
         text += length;
         if (sscanf(text, "@%7[a-z]%n", axis, &length) != 1)
             continue;
@@ -91,54 +96,67 @@ static inline sc_image_tensor image_tensor(image_case *c, const char *text)
     for (int i = 0; i < 2; i++) {
         sc_image_digit digit = image_digit(c, c->axes[i].name);
         if (!used[i])
-            tensor.replica.terms[tensor.replica.count++] = (sc_image_term){digit.divide, digit.modulo, 1};
+            tensor.replica.terms[tensor.replica.count++] =
+                (sc_image_term){digit.divide, digit.modulo, 1};
     }
     return tensor;
 }
 
-static inline uint32_t image_buffer(image_case *c, sc_image_buffer_kind kind, int64_t bytes, const char *name)
+static inline uint32_t image_buffer(image_case *c, sc_image_buffer_kind kind, int64_t bytes,
+                                    const char *name)
 {
-    *sc_vec_push(&c->arena, &c->buffers) = (sc_image_buffer){kind, bytes, c->image.arena_bytes, name};
+    *sc_vec_push(&c->arena, &c->buffers) =
+        (sc_image_buffer){kind, bytes, c->image.arena_bytes, name};
     c->image.arena_bytes += (bytes + SC_IMAGE_ALIGN - 1) / SC_IMAGE_ALIGN * SC_IMAGE_ALIGN;
     return c->buffers.count - 1;
 }
 
 /* Returns the buffer. */
-static inline uint32_t image_state(image_case *c, sc_state_kind kind, const char *path, const char *tensor, sc_init_kind init, double a,
-                                   double b)
+static inline uint32_t image_state(image_case *c, sc_state_kind kind, const char *path,
+                                   const char *tensor, sc_init_kind init, double a, double b)
 {
-    sc_image_state state = {.path = path, .kind = (uint8_t)kind, .init = (uint8_t)init, .init_args = {a, b}, .master = SC_IMAGE_NONE};
+    sc_image_state state = {.path = path,
+                            .kind = (uint8_t)kind,
+                            .init = (uint8_t)init,
+                            .init_args = {a, b},
+                            .master = SC_IMAGE_NONE};
     state.tensor = image_tensor(c, tensor);
-    state.buffer =
-        image_buffer(c, kind == SC_STATE_PARAM ? SC_BUFFER_PARAM : SC_BUFFER_OTHER_STATE, sc_image_tensor_bytes(&state.tensor), path);
+    state.buffer = image_buffer(c, kind == SC_STATE_PARAM ? SC_BUFFER_PARAM : SC_BUFFER_OTHER_STATE,
+                                sc_image_tensor_bytes(&state.tensor), path);
     *sc_vec_push(&c->arena, &c->states) = state;
     return state.buffer;
 }
 
 /* Returns the buffer. */
-static inline uint32_t image_input(image_case *c, const char *name, const char *tensor, int32_t batch_dim)
+static inline uint32_t image_input(image_case *c, const char *name, const char *tensor,
+                                   int32_t batch_dim)
 {
-    sc_image_value value = {.name = name, .tensor = image_tensor(c, tensor), .batch_dim = batch_dim};
+    sc_image_value value = {
+        .name = name, .tensor = image_tensor(c, tensor), .batch_dim = batch_dim};
     value.buffer = image_buffer(c, SC_BUFFER_ACT, sc_image_tensor_bytes(&value.tensor), name);
     *sc_vec_push(&c->arena, &c->inputs) = value;
     return value.buffer;
 }
 
-static inline void image_output(image_case *c, const char *name, const char *tensor, uint32_t buffer)
+static inline void image_output(image_case *c, const char *name, const char *tensor,
+                                uint32_t buffer)
 {
-    *sc_vec_push(&c->arena, &c->outputs) =
-        (sc_image_value){.name = name, .tensor = image_tensor(c, tensor), .buffer = buffer, .batch_dim = -1};
+    *sc_vec_push(&c->arena, &c->outputs) = (sc_image_value){
+        .name = name, .tensor = image_tensor(c, tensor), .buffer = buffer, .batch_dim = -1};
 }
 
 /* `access`: a letter an argument, i, o or b(oth), each of as many bytes as `bytes` says. */
-static inline uint32_t image_kernel(image_case *c, const char *symbol, const char *access, const int64_t *bytes, uint32_t param_count,
-                                    const char *check)
+static inline uint32_t image_kernel(image_case *c, const char *symbol, const char *access,
+                                    const int64_t *bytes, uint32_t param_count, const char *check)
 {
     uint32_t count = (uint32_t)strlen(access);
-    sc_image_kernel kernel = {.symbol = symbol, .title = symbol, .arg_count = count, .param_count = param_count};
+    sc_image_kernel kernel = {
+        .symbol = symbol, .title = symbol, .arg_count = count, .param_count = param_count};
     kernel.args = sc_arena_array(&c->arena, count, sizeof *kernel.args);
     for (uint32_t i = 0; i < count; i++)
-        kernel.args[i] = (sc_image_arg){bytes[i], access[i] == 'i' ? SC_ACCESS_IN : access[i] == 'o' ? SC_ACCESS_OUT : SC_ACCESS_INOUT};
+        kernel.args[i] = (sc_image_arg){bytes[i], access[i] == 'i'   ? SC_ACCESS_IN
+                                                  : access[i] == 'o' ? SC_ACCESS_OUT
+                                                                     : SC_ACCESS_INOUT};
     kernel.check_count = check != NULL;
     kernel.checks = sc_arena_array(&c->arena, 1, sizeof *kernel.checks);
     kernel.checks[0] = check;
@@ -149,17 +167,19 @@ static inline uint32_t image_kernel(image_case *c, const char *symbol, const cha
 /* c[m, n] = a[m, k] b[k, n], all dense, in f32. */
 static inline uint32_t image_gemm(image_case *c, int64_t m, int64_t n, int64_t k)
 {
-    sc_gemm gemm = {.dim_count = 3,
-                    .dims = {{m, SC_GEMM_M, {k, 0, n}}, {n, SC_GEMM_N, {0, 1, 1}}, {k, SC_GEMM_K, {1, n, 0}}},
-                    .dtypes = {SC_DTYPE_f32, SC_DTYPE_f32, SC_DTYPE_f32},
-                    .sum = SC_DTYPE_f32};
+    sc_gemm gemm = {
+        .dim_count = 3,
+        .dims = {{m, SC_GEMM_M, {k, 0, n}}, {n, SC_GEMM_N, {0, 1, 1}}, {k, SC_GEMM_K, {1, n, 0}}},
+        .dtypes = {SC_DTYPE_f32, SC_DTYPE_f32, SC_DTYPE_f32},
+        .sum = SC_DTYPE_f32};
     *sc_vec_push(&c->arena, &c->gemms) = gemm;
     return c->gemms.count - 1;
 }
 
 static inline uint32_t image_group(image_case *c, const char *first, const char *second)
 {
-    sc_image_group group = {.digits = sc_arena_array(&c->arena, 2, sizeof *group.digits), .axes = first};
+    sc_image_group group = {.digits = sc_arena_array(&c->arena, 2, sizeof *group.digits),
+                            .axes = first};
     group.digits[group.digit_count++] = image_digit(c, first);
     if (second != NULL)
         group.digits[group.digit_count++] = image_digit(c, second);
@@ -168,10 +188,16 @@ static inline uint32_t image_group(image_case *c, const char *first, const char 
 }
 
 /* Of one part. */
-static inline uint32_t image_collective(image_case *c, sc_image_collective_kind kind, sc_image_reduce reduce, uint32_t group,
-                                        sc_dtype dtype, int64_t count)
+static inline uint32_t image_collective(image_case *c, sc_image_collective_kind kind,
+                                        sc_image_reduce reduce, uint32_t group, sc_dtype dtype,
+                                        int64_t count)
 {
-    sc_image_collective made = {.kind = kind, .reduce = reduce, .group = group, .part_count = 1, .why = "it is wanted", .axes = "some"};
+    sc_image_collective made = {.kind = kind,
+                                .reduce = reduce,
+                                .group = group,
+                                .part_count = 1,
+                                .why = "it is wanted",
+                                .axes = "some"};
     made.dtypes = sc_arena_array(&c->arena, 1, sizeof *made.dtypes);
     made.counts = sc_arena_array(&c->arena, 1, sizeof *made.counts);
     made.dtypes[0] = dtype;
@@ -181,9 +207,14 @@ static inline uint32_t image_collective(image_case *c, sc_image_collective_kind 
 }
 
 /* Arguments are whole buffers. Returns the instruction's index. */
-static inline uint32_t image_instr(image_case *c, sc_image_instr_kind kind, uint32_t index, uint32_t arg_count, const uint32_t *args)
+static inline uint32_t image_instr(image_case *c, sc_image_instr_kind kind, uint32_t index,
+                                   uint32_t arg_count, const uint32_t *args)
 {
-    sc_image_instr instr = {.kind = kind, .index = index, .arg_count = arg_count, .where = "layers[0]", .phase = "forward"};
+    sc_image_instr instr = {.kind = kind,
+                            .index = index,
+                            .arg_count = arg_count,
+                            .where = "layers[0]",
+                            .phase = "forward"};
     instr.args = sc_arena_array(&c->arena, arg_count, sizeof *instr.args);
     for (uint32_t i = 0; i < arg_count; i++)
         instr.args[i].buffer = args[i];
@@ -191,12 +222,15 @@ static inline uint32_t image_instr(image_case *c, sc_image_instr_kind kind, uint
     return c->instrs.count - 1;
 }
 
-/* c[m, n] = a[m, k] b[k, n] of whole buffers, with scratch of its own. Returns the instruction's index. */
-static inline uint32_t image_multiply(image_case *c, int64_t m, int64_t n, int64_t k, uint32_t a, uint32_t b, uint32_t product)
+/* c[m, n] = a[m, k] b[k, n] of whole buffers, with scratch of its own. Returns the instruction's
+ * index. */
+static inline uint32_t image_multiply(image_case *c, int64_t m, int64_t n, int64_t k, uint32_t a,
+                                      uint32_t b, uint32_t product)
 {
     uint32_t gemm = image_gemm(c, m, n, k);
     int64_t scratch = sc_image_gemm_scratch(c->image.target, &c->gemms.data[gemm]);
-    uint32_t args[4] = {a, b, product, scratch > 0 ? image_buffer(c, SC_BUFFER_WORKSPACE, scratch, "scratch") : 0};
+    uint32_t args[4] = {a, b, product,
+                        scratch > 0 ? image_buffer(c, SC_BUFFER_WORKSPACE, scratch, "scratch") : 0};
     return image_instr(c, SC_INSTR_GEMM, gemm, scratch > 0 ? 4 : 3, args);
 }
 
@@ -204,14 +238,17 @@ static inline uint32_t image_multiply(image_case *c, int64_t m, int64_t n, int64
 static inline void image_param(image_case *c, sc_image_param param)
 {
     sc_image_instr *instr = &c->instrs.data[c->instrs.count - 1];
-    instr->params = sc_arena_grow(&c->arena, instr->params, instr->param_count * sizeof param, (instr->param_count + 1) * sizeof param);
+    instr->params = sc_arena_grow(&c->arena, instr->params, instr->param_count * sizeof param,
+                                  (instr->param_count + 1) * sizeof param);
     instr->params[instr->param_count++] = param;
 }
 
 /* Starts it and waits. */
-static inline void image_move(image_case *c, uint32_t collective, uint32_t source, uint32_t destination)
+static inline void image_move(image_case *c, uint32_t collective, uint32_t source,
+                              uint32_t destination)
 {
-    uint32_t start = image_instr(c, SC_INSTR_COLLECTIVE, collective, 2, (uint32_t[]){source, destination});
+    uint32_t start =
+        image_instr(c, SC_INSTR_COLLECTIVE, collective, 2, (uint32_t[]){source, destination});
     c->instrs.data[start].stream = 1;
     image_instr(c, SC_INSTR_FINISH, start, 0, NULL);
 }
@@ -219,7 +256,8 @@ static inline void image_move(image_case *c, uint32_t collective, uint32_t sourc
 /* What was written since the last one is the function. */
 static inline uint32_t image_func(image_case *c, const char *name)
 {
-    sc_image_func func = {name, c->instrs.count, c->inputs.count, c->outputs.count, c->instrs.data, c->inputs.data, c->outputs.data};
+    sc_image_func func = {name,           c->instrs.count, c->inputs.count, c->outputs.count,
+                          c->instrs.data, c->inputs.data,  c->outputs.data};
     *sc_vec_push(&c->arena, &c->funcs) = func;
     memset(&c->instrs, 0, sizeof c->instrs);
     memset(&c->inputs, 0, sizeof c->inputs);
@@ -235,8 +273,8 @@ static inline void image_call(image_case *c, uint32_t func, int32_t micro_batch)
 static inline sc_image *image_end(image_case *c)
 {
     sc_image *image = &c->image;
-#define GIVE(list, list_count)                                                                                                             \
-    image->list = c->list.data;                                                                                                            \
+#define GIVE(list, list_count)                                                                     \
+    image->list = c->list.data;                                                                    \
     image->list_count = c->list.count
     GIVE(buffers, buffer_count);
     GIVE(states, state_count);

@@ -1,4 +1,5 @@
-/* Tests that get a context of the compiler; a test's state is the address of its function. After cmocka.h. */
+/* Tests that get a context of the compiler; a test's state is the address of its function. After
+ * cmocka.h. */
 #ifndef SHARDC_TEST_IN_CONTEXT_H
 #define SHARDC_TEST_IN_CONTEXT_H
 

@@ -1,5 +1,6 @@
-/* Running a function written as IR text, for the interpreter's tests. The text's first function is run; inputs and expected results are
- * flat lists, one tensor after the other, of the sizes that the text says. */
+/* Running a function written as IR text, for the interpreter's tests. The text's first function is
+ * run; inputs and expected results are flat lists, one tensor after the other, of the sizes that
+ * the text says. */
 #ifndef SHARDC_TEST_INTERP_CASE_H
 #define SHARDC_TEST_INTERP_CASE_H
 
@@ -21,8 +22,9 @@
 enum { CASE_MAX = 16 };
 
 /* Enough dims for every test; H and J are composites, T an alias of S. */
-#define CASE_DIMS                                                                                                                          \
-    "dim A\ndim B\ndim C\ndim D\ndim E\ndim G\ndim K\ndim N\ndim Q\ndim R\ndim S\ndim T = alias S\ndim V\ndim X\ndim H = (K, G)\ndim J = " \
+#define CASE_DIMS                                                                                  \
+    "dim A\ndim B\ndim C\ndim D\ndim E\ndim G\ndim K\ndim N\ndim Q\ndim R\ndim S\ndim T = alias "  \
+    "S\ndim V\ndim X\ndim H = (K, G)\ndim J = "                                                    \
     "(N, Q, R)\n"
 
 typedef struct sc_case {
@@ -64,8 +66,8 @@ static inline sc_case *case_read(const char *mesh, const char *state, const char
     static char text[1 << 16];
     sc_case *c = calloc(1, sizeof *c);
     assert_non_null(c);
-    int length =
-        snprintf(text, sizeof text, "shardc.ir 1\n%s%s" CASE_DIMS "%sfunc @f {\n%s}\n", mesh[0] == 0 ? "" : "mesh ", mesh, state, body);
+    int length = snprintf(text, sizeof text, "shardc.ir 1\n%s%s" CASE_DIMS "%sfunc @f {\n%s}\n",
+                          mesh[0] == 0 ? "" : "mesh ", mesh, state, body);
     assert_true(length > 0 && (size_t)length < sizeof text);
     c->text = text;
     assert_true(sc_context_run(&c->context, 0, case_parse, c));
@@ -88,7 +90,8 @@ static inline void case_start(sc_case *c, const sc_interp_options *options)
     }
 }
 
-static inline sc_case *case_open(const char *mesh, const char *state, const char *body, sc_interp_options options)
+static inline sc_case *case_open(const char *mesh, const char *state, const char *body,
+                                 sc_interp_options options)
 {
     sc_case *c = case_read(mesh, state, body);
     case_start(c, &options);
@@ -111,7 +114,8 @@ static inline bool case_run(sc_case *c)
     for (uint32_t i = 0; i < c->output_count; i++)
         sc_array_free(&c->outputs[i]);
     c->error[0] = 0;
-    return sc_interp_run(c->interp, 0, c->inputs, c->input_count, c->outputs, c->output_count, c->error, sizeof c->error);
+    return sc_interp_run(c->interp, 0, c->inputs, c->input_count, c->outputs, c->output_count,
+                         c->error, sizeof c->error);
 }
 
 static inline void case_set_inputs(sc_case *c, const double *values, size_t count)
@@ -130,22 +134,24 @@ static inline bool case_same(double got, double wanted, double tolerance)
     return got == wanted || (isnan(got) && isnan(wanted)) || fabs(got - wanted) <= tolerance;
 }
 
-static inline void case_expect(const sc_case *c, const double *values, size_t count, double tolerance)
+static inline void case_expect(const sc_case *c, const double *values, size_t count,
+                               double tolerance)
 {
     size_t at = 0;
     for (uint32_t i = 0; i < c->output_count; i++) {
         for (int64_t j = 0; j < c->outputs[i].count; j++, at++) {
             assert_true(at < count);
             if (!case_same(c->outputs[i].data[j], values[at], tolerance))
-                fail_msg("output %u, element %lld: %.17g, wanted %.17g", i, (long long)j, c->outputs[i].data[j], values[at]);
+                fail_msg("output %u, element %lld: %.17g, wanted %.17g", i, (long long)j,
+                         c->outputs[i].data[j], values[at]);
         }
     }
     assert_int_equal(at, count);
 }
 
 /* Runs `body` on one device and compares. */
-static inline void check_values(const char *body, const double *in, size_t in_count, const double *out, size_t out_count, double tolerance,
-                                bool round)
+static inline void check_values(const char *body, const double *in, size_t in_count,
+                                const double *out, size_t out_count, double tolerance, bool round)
 {
     sc_case *c = case_open("", "", body, (sc_interp_options){.round = round});
     case_set_inputs(c, in, in_count);
@@ -155,10 +161,12 @@ static inline void check_values(const char *body, const double *in, size_t in_co
     case_close(c);
 }
 
-#define LIST(...) ((const double[]){__VA_ARGS__}), sizeof((const double[]){__VA_ARGS__}) / sizeof(double)
+#define LIST(...)                                                                                  \
+    ((const double[]){__VA_ARGS__}), sizeof((const double[]){__VA_ARGS__}) / sizeof(double)
 
 /* Runs and expects a failure whose message has `wanted` in it. */
-static inline void check_error(const char *mesh, const char *body, const double *in, size_t in_count, const char *wanted)
+static inline void check_error(const char *mesh, const char *body, const double *in,
+                               size_t in_count, const char *wanted)
 {
     sc_case *c = case_open(mesh, "", body, (sc_interp_options){.ranks = mesh[0] != 0});
     case_set_inputs(c, in, in_count);
@@ -177,15 +185,19 @@ static inline void case_fill(sc_case *c, uint32_t limit)
     for (uint32_t i = 0; i < c->input_count; i++) {
         for (int64_t j = 0; j < c->inputs[i].count; j++) {
             x = x * 1664525u + 1013904223u;
-            c->inputs[i].data[j] = limit == 0 ? (double)(x >> 12) - 524288 : (double)((x >> 16) % limit);
+            c->inputs[i].data[j] =
+                limit == 0 ? (double)(x >> 12) - 524288 : (double)((x >> 16) % limit);
         }
     }
 }
 
-/* The same text as one device and as ranks: equal bits, or different when `same` is false; returns false when the ranks' run fails. */
-static inline bool compare_ranks(const char *mesh, const char *body, uint32_t limit, bool same, char *error)
+/* The same text as one device and as ranks: equal bits, or different when `same` is false; returns
+ * false when the ranks' run fails. */
+static inline bool compare_ranks(const char *mesh, const char *body, uint32_t limit, bool same,
+                                 char *error)
 {
-    sc_case *one = case_open(mesh, "", body, (sc_interp_options){0}), *all = case_open(mesh, "", body, (sc_interp_options){.ranks = true});
+    sc_case *one = case_open(mesh, "", body, (sc_interp_options){0}),
+            *all = case_open(mesh, "", body, (sc_interp_options){.ranks = true});
     case_fill(one, limit);
     case_fill(all, limit);
     bool equal = true;
@@ -194,9 +206,11 @@ static inline bool compare_ranks(const char *mesh, const char *body, uint32_t li
     bool ok = case_run(all);
     memcpy(error, all->error, sizeof all->error);
     for (uint32_t i = 0; ok && i < one->output_count; i++)
-        equal = equal && memcmp(one->outputs[i].data, all->outputs[i].data, (size_t)one->outputs[i].count * sizeof(double)) == 0;
+        equal = equal && memcmp(one->outputs[i].data, all->outputs[i].data,
+                                (size_t)one->outputs[i].count * sizeof(double)) == 0;
     if (ok && equal != same)
-        fail_msg("%s: %s%s", same ? "ranks differ from one device" : "ranks equal one device", mesh, body);
+        fail_msg("%s: %s%s", same ? "ranks differ from one device" : "ranks equal one device", mesh,
+                 body);
     case_close(one);
     case_close(all);
     return ok;

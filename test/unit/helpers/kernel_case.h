@@ -30,7 +30,8 @@ static inline void call_test(sc_context *context, void *user)
     r->done = true;
 }
 
-/* A failed assertion of cmocka jumps out of here; the memory is then lost, which is fine in a test that failed. */
+/* A failed assertion of cmocka jumps out of here; the memory is then lost, which is fine in a test
+ * that failed. */
 static inline void in_context(void **state)
 {
     sc_context context;
@@ -53,9 +54,11 @@ static inline const char *text_of(const sc_kernel *k)
     return out.data;
 }
 
-static inline uint32_t add_arg(sc_kernel *k, const char *text, sc_dtype dtype, sc_kernel_arg_mode mode, uint32_t rank, const int64_t *sizes)
+static inline uint32_t add_arg(sc_kernel *k, const char *text, sc_dtype dtype,
+                               sc_kernel_arg_mode mode, uint32_t rank, const int64_t *sizes)
 {
-    sc_kernel_arg arg = {.name = name(k->context, text), .dtype = dtype, .mode = mode, .rank = rank};
+    sc_kernel_arg arg = {
+        .name = name(k->context, text), .dtype = dtype, .mode = mode, .rank = rank};
     for (uint32_t i = 0; i < rank; i++)
         arg.sizes[i] = sizes[i];
     return sc_kernel_add_arg(k, &arg);
@@ -85,12 +88,12 @@ static inline void verifies(const sc_kernel *k)
         fail_msg("%s\n%s", error, text_of(k));
 }
 
-#define TEST(f)                                                                                                                            \
-    {                                                                                                                                      \
-#f, in_context, NULL, NULL, &(void (*)(sc_context *))                                                                              \
-        {                                                                                                                                  \
-            f                                                                                                                              \
-        }                                                                                                                                  \
+#define TEST(f)                                                                                    \
+    {                                                                                              \
+#f, in_context, NULL, NULL, &(void (*)(sc_context *))                                      \
+        {                                                                                          \
+            f                                                                                      \
+        }                                                                                          \
     }
 
 /* ---- kernels ---- */

@@ -1,4 +1,5 @@
-/* Programs for the memory planner's tests: buffers and instructions are added one after the other, then the whole is planned. */
+/* Programs for the memory planner's tests: buffers and instructions are added one after the other,
+ * then the whole is planned. */
 #ifndef SHARDC_TEST_MEMORY_CASE_H
 #define SHARDC_TEST_MEMORY_CASE_H
 
@@ -60,7 +61,8 @@ static inline bool chance(program *p, uint32_t percent)
 static inline uint32_t new_buffer(program *p, sc_image_buffer_kind kind, int64_t bytes)
 {
     const char *name = sc_arena_printf(&p->arena, "b%u", p->buffers.count);
-    *sc_vec_push(&p->arena, &p->buffers) = (sc_image_buffer){.kind = kind, .bytes = bytes, .offset = -1, .name = name};
+    *sc_vec_push(&p->arena, &p->buffers) =
+        (sc_image_buffer){.kind = kind, .bytes = bytes, .offset = -1, .name = name};
     return p->buffers.count - 1;
 }
 
@@ -94,7 +96,8 @@ static inline void emit_kernel(program *p, const arguments *args)
     sc_image_arg *signature = sc_arena_array(&p->arena, args->count, sizeof *signature);
     for (uint32_t a = 0; a < args->count; a++)
         signature[a] = (sc_image_arg){p->buffers.data[args->refs[a].buffer].bytes, args->access[a]};
-    *sc_vec_push(&p->arena, &p->kernels) = (sc_image_kernel){.symbol = "k", .title = "k", .arg_count = args->count, .args = signature};
+    *sc_vec_push(&p->arena, &p->kernels) =
+        (sc_image_kernel){.symbol = "k", .title = "k", .arg_count = args->count, .args = signature};
     emit(p, SC_INSTR_KERNEL, p->kernels.count - 1, args);
 }
 
@@ -119,7 +122,8 @@ static inline void begin_program(program *p, uint64_t seed)
 
 static inline void plan(program *p, sc_memory_plan *out)
 {
-    const char *error = sc_memory_plan_make(&p->arena, &p->image, p->wishes.data, p->wish_count, out);
+    const char *error =
+        sc_memory_plan_make(&p->arena, &p->image, p->wishes.data, p->wish_count, out);
     if (error != NULL)
         fail_msg("%s", error);
     error = sc_memory_plan_verify(&p->arena, &p->image, p->wishes.data, p->wish_count);

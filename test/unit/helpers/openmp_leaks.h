@@ -1,4 +1,5 @@
-/* For tests that start teams: clang's OpenMP keeps what it knows of threads that a smaller team left over, or whose master ended. */
+/* For tests that start teams: clang's OpenMP keeps what it knows of threads that a smaller team
+ * left over, or whose master ended. */
 #ifndef SHARDC_TEST_OPENMP_LEAKS_H
 #define SHARDC_TEST_OPENMP_LEAKS_H
 

@@ -1,5 +1,6 @@
-/* Ranks as processes that find each other over TCP, started by a test. A port is held for them, bound and not listened on, so that nobody
- * else gets it in between; SO_REUSEADDR lets rank 0 listen there all the same. */
+/* Ranks as processes that find each other over TCP, started by a test. A port is held for them,
+ * bound and not listened on, so that nobody else gets it in between; SO_REUSEADDR lets rank 0
+ * listen there all the same. */
 #ifndef SHARDC_TEST_PROCESSES_H
 #define SHARDC_TEST_PROCESSES_H
 

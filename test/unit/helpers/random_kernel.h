@@ -1,8 +1,9 @@
-/* Random kernels that verify, for property tests, with arguments to run them on. What they compute is chosen so that f32 and f64 tell the
- * same story: each node has a bound on its magnitude, and is known to be exact in f32 (a multiple of a power of 2, in few bits) or not;
- * what jumps (comparisons, floor, conversions to integers) is only done to exact ones, and what is not exact stays small. So stored
- * integers and bools must agree to the bit whatever computes them, f32 and f64 to about 1e-4 of 1 + |x|, f16 and bf16 to a unit in the last
- * place more. */
+/* Random kernels that verify, for property tests, with arguments to run them on. What they compute
+ * is chosen so that f32 and f64 tell the same story: each node has a bound on its magnitude, and is
+ * known to be exact in f32 (a multiple of a power of 2, in few bits) or not; what jumps
+ * (comparisons, floor, conversions to integers) is only done to exact ones, and what is not exact
+ * stays small. So stored integers and bools must agree to the bit whatever computes them, f32 and
+ * f64 to about 1e-4 of 1 + |x|, f16 and bf16 to a unit in the last place more. */
 #ifndef SHARDC_TEST_RANDOM_KERNEL_H
 #define SHARDC_TEST_RANDOM_KERNEL_H
 
@@ -17,7 +18,8 @@ enum { RANDOM_KERNEL_NODES = 4096, RANDOM_KERNEL_POOL = 256, RANDOM_KERNEL_POINT
 
 typedef struct random_kernel {
     sc_kernel *k;
-    int64_t low[SC_KERNEL_MAX_ARGS], high[SC_KERNEL_MAX_ARGS]; /* elements of the argument lie between; floats are multiples of 1/4 */
+    /* elements of the argument lie between; floats are multiples of 1/4 */
+    int64_t low[SC_KERNEL_MAX_ARGS], high[SC_KERNEL_MAX_ARGS];
 } random_kernel;
 
 /* What is known of a node. */
@@ -78,12 +80,16 @@ static inline sc_knode random_constant(random_maker *r, sc_dtype dtype, double n
     int size = number == 0 ? 0 : (int)ceil(log2(fabs(number))), fraction = 0;
     while (fraction < 30 && ldexp(number, fraction) != floor(ldexp(number, fraction)))
         fraction++;
-    random_fact fact = {.exact = fraction < 20, .phase = SC_IMAGE_NONE, .fraction = fraction, .size = size < 0 ? 0 : size};
+    random_fact fact = {.exact = fraction < 20,
+                        .phase = SC_IMAGE_NONE,
+                        .fraction = fraction,
+                        .size = size < 0 ? 0 : size};
     return random_note(r, sc_kernel_constant(r->k, dtype, number), fact);
 }
 
 /* What of the operands a result has: a bound must be set by the caller. */
-static inline random_fact random_joined(const random_maker *r, const sc_knode *operands, uint32_t count)
+static inline random_fact random_joined(const random_maker *r, const sc_knode *operands,
+                                        uint32_t count)
 {
     random_fact fact = {.exact = true, .phase = SC_IMAGE_NONE};
     for (uint32_t i = 0; i < count; i++) {
@@ -98,8 +104,8 @@ static inline random_fact random_joined(const random_maker *r, const sc_knode *o
 }
 
 /* An operation whose result has this bound and is exact if its operands are and `exact` says so. */
-static inline sc_knode random_node(random_maker *r, sc_node_kind kind, const sc_knode *operands, uint32_t count, int fraction, int size,
-                                   bool exact)
+static inline sc_knode random_node(random_maker *r, sc_node_kind kind, const sc_knode *operands,
+                                   uint32_t count, int fraction, int size, bool exact)
 {
     random_fact fact = random_joined(r, operands, count);
     fact.fraction = fraction;
@@ -108,12 +114,14 @@ static inline sc_knode random_node(random_maker *r, sc_node_kind kind, const sc_
     return random_note(r, sc_kernel_node_new(r->k, kind, operands, count), fact);
 }
 
-static inline sc_knode random_binary(random_maker *r, sc_node_kind kind, sc_knode x, sc_knode y, int fraction, int size, bool exact)
+static inline sc_knode random_binary(random_maker *r, sc_node_kind kind, sc_knode x, sc_knode y,
+                                     int fraction, int size, bool exact)
 {
     return random_node(r, kind, (sc_knode[]){x, y}, 2, fraction, size, exact);
 }
 
-static inline sc_knode random_unary(random_maker *r, sc_node_kind kind, sc_knode x, int fraction, int size, bool exact)
+static inline sc_knode random_unary(random_maker *r, sc_node_kind kind, sc_knode x, int fraction,
+                                    int size, bool exact)
 {
     return random_node(r, kind, &x, 1, fraction, size, exact);
 }
@@ -130,10 +138,12 @@ static inline sc_knode random_convert(random_maker *r, sc_knode x, sc_dtype dtyp
 
 /* ---- arguments and their indices ---- */
 
-static inline uint32_t random_arg(random_maker *r, sc_dtype dtype, sc_kernel_arg_mode mode, uint32_t rank, const int64_t *sizes)
+static inline uint32_t random_arg(random_maker *r, sc_dtype dtype, sc_kernel_arg_mode mode,
+                                  uint32_t rank, const int64_t *sizes)
 {
     sc_kernel *k = r->k;
-    sc_kernel_arg arg = {.name = sc_intern_printf(&k->context->names, mode == SC_ARG_IN ? "x%u" : "y%u", k->args.count),
+    sc_kernel_arg arg = {.name = sc_intern_printf(&k->context->names,
+                                                  mode == SC_ARG_IN ? "x%u" : "y%u", k->args.count),
                          .dtype = dtype,
                          .mode = mode,
                          .rank = rank};
@@ -155,7 +165,8 @@ typedef struct random_access {
 
 static inline sc_knode random_index(random_maker *r, uint32_t dim)
 {
-    random_fact fact = {.exact = true, .phase = SC_IMAGE_NONE, .inner = dim < r->k->outer_count ? 0 : 1u << dim};
+    random_fact fact = {
+        .exact = true, .phase = SC_IMAGE_NONE, .inner = dim < r->k->outer_count ? 0 : 1u << dim};
     while (((int64_t)1 << fact.size) < r->k->dims.data[dim].size)
         fact.size++;
     return random_note(r, sc_kernel_index(r->k, dim), fact);
@@ -178,25 +189,33 @@ static inline void random_guard(random_maker *r, random_access *access, sc_knode
 /* low <= x < high, said in one of several ways */
 static inline sc_knode random_between(random_maker *r, sc_knode x, int64_t low, int64_t high)
 {
-    sc_knode first, second, l = random_constant(r, SC_DTYPE_i64, (double)low), h = random_constant(r, SC_DTYPE_i64, (double)high);
-    first = random_chance(r, 50) ? random_binary(r, SC_NODE_ge, x, l, 0, 0, true) : random_binary(r, SC_NODE_le, l, x, 0, 0, true);
+    sc_knode first, second, l = random_constant(r, SC_DTYPE_i64, (double)low),
+                            h = random_constant(r, SC_DTYPE_i64, (double)high);
+    first = random_chance(r, 50) ? random_binary(r, SC_NODE_ge, x, l, 0, 0, true)
+                                 : random_binary(r, SC_NODE_le, l, x, 0, 0, true);
     sc_knode last = random_constant(r, SC_DTYPE_i64, (double)high - 1);
-    second = random_chance(r, 50) ? random_binary(r, SC_NODE_lt, x, h, 0, 0, true) : random_binary(r, SC_NODE_le, x, last, 0, 0, true);
+    second = random_chance(r, 50) ? random_binary(r, SC_NODE_lt, x, h, 0, 0, true)
+                                  : random_binary(r, SC_NODE_le, x, last, 0, 0, true);
     return random_binary(r, SC_NODE_and, first, second, 0, 0, true);
 }
 
 /* An index that is itself loaded, from an array over the dim: clamped, guarded or checked. */
-static inline sc_knode random_loaded_index(random_maker *r, random_access *access, uint32_t dim, int64_t size)
+static inline sc_knode random_loaded_index(random_maker *r, random_access *access, uint32_t dim,
+                                           int64_t size)
 {
     static const sc_dtype dtypes[] = {SC_DTYPE_i32, SC_DTYPE_i64, SC_DTYPE_u8};
-    uint32_t ids = random_arg(r, dtypes[random_below(r, 3)], SC_ARG_IN, 1, &r->k->dims.data[dim].size), how = random_below(r, 3);
-    bool is_u8 = r->k->args.data[ids].dtype == SC_DTYPE_u8, leaves = how != 2 || random_chance(r, 10);
+    uint32_t ids = random_arg(r, dtypes[random_below(r, 3)], SC_ARG_IN, 1,
+                              &r->k->dims.data[dim].size),
+             how = random_below(r, 3);
+    bool is_u8 = r->k->args.data[ids].dtype == SC_DTYPE_u8,
+         leaves = how != 2 || random_chance(r, 10);
     r->made.low[ids] = leaves && !is_u8 ? -2 : 0;
     r->made.high[ids] = size - 1 + (leaves ? 2 : 0);
     sc_knode at = random_index(r, dim);
     random_fact fact = r->facts[at];
     fact.size = 8;
-    sc_knode x = random_convert(r, random_note(r, sc_kernel_load(r->k, ids, &at, SC_IMAGE_NONE), fact), SC_DTYPE_i64);
+    sc_knode x = random_convert(
+        r, random_note(r, sc_kernel_load(r->k, ids, &at, SC_IMAGE_NONE), fact), SC_DTYPE_i64);
     if (how == 0) {
         x = random_index_op(r, SC_NODE_maximum, x, 0);
         return random_index_op(r, SC_NODE_minimum, x, size - 1);
@@ -204,13 +223,16 @@ static inline sc_knode random_loaded_index(random_maker *r, random_access *acces
     if (how == 1)
         random_guard(r, access, random_between(r, x, 0, size));
     else
-        sc_kernel_add_check(r->k, random_between(r, x, 0, size), random_chance(r, 50) ? x : SC_IMAGE_NONE,
+        sc_kernel_add_check(r->k, random_between(r, x, 0, size),
+                            random_chance(r, 50) ? x : SC_IMAGE_NONE,
                             "a loaded index is out of range");
     return x;
 }
 
-/* One position over a dim; `writes`: different indices give different elements, and all are inside. */
-static inline void random_position(random_maker *r, random_access *access, uint32_t dim, bool writes)
+/* One position over a dim; `writes`: different indices give different elements, and all are inside.
+ */
+static inline void random_position(random_maker *r, random_access *access, uint32_t dim,
+                                   bool writes)
 {
     int64_t size = r->k->dims.data[dim].size, by = 1 + random_below(r, 3), elements = size;
     sc_knode index = random_index(r, dim);
@@ -222,7 +244,8 @@ static inline void random_position(random_maker *r, random_access *access, uint3
         size += by + random_below(r, 2);
         break;
     case 2: /* from behind */
-        index = random_binary(r, SC_NODE_sub, random_constant(r, SC_DTYPE_i64, (double)(size - 1)), index, 0, r->facts[index].size, true);
+        index = random_binary(r, SC_NODE_sub, random_constant(r, SC_DTYPE_i64, (double)(size - 1)),
+                              index, 0, r->facts[index].size, true);
         break;
     case 3: /* every n-th */
         index = random_index_op(r, SC_NODE_add, random_index_op(r, SC_NODE_mul, index, by + 1), by);
@@ -237,10 +260,12 @@ static inline void random_position(random_maker *r, random_access *access, uint3
         size = by + 1;
         break;
     case 6: { /* a window of the dim */
-        int64_t first = random_below(r, (uint32_t)size), count = 1 + random_below(r, (uint32_t)(size - first));
+        int64_t first = random_below(r, (uint32_t)size),
+                count = 1 + random_below(r, (uint32_t)(size - first));
         sc_knode inside = random_index_op(r, SC_NODE_sub, index, first);
         random_guard(r, access,
-                     random_chance(r, 50) ? random_between(r, index, first, first + count) : random_between(r, inside, 0, count));
+                     random_chance(r, 50) ? random_between(r, index, first, first + count)
+                                          : random_between(r, inside, 0, count));
         index = inside;
         size = count;
         break;
@@ -275,7 +300,8 @@ static inline random_access random_access_to(random_maker *r, uint32_t set, bool
     if (access.rank >= 2 && random_chance(r, 20)) {
         uint32_t at = access.rank - 2;
         sc_knode slow = random_index_op(r, SC_NODE_mul, access.indices[at], access.sizes[at + 1]);
-        access.indices[at] = random_binary(r, SC_NODE_add, slow, access.indices[at + 1], 0, 12, true);
+        access.indices[at] =
+            random_binary(r, SC_NODE_add, slow, access.indices[at + 1], 0, 12, true);
         access.sizes[at] *= access.sizes[at + 1];
         access.rank--;
     }
@@ -292,7 +318,8 @@ static inline uint32_t random_outer_set(const random_maker *r)
 
 static inline sc_knode random_load(random_maker *r)
 {
-    sc_dtype dtype = random_chance(r, 45) ? SC_DTYPE_f32 : (sc_dtype)random_below(r, SC_DTYPE_COUNT);
+    sc_dtype dtype =
+        random_chance(r, 45) ? SC_DTYPE_f32 : (sc_dtype)random_below(r, SC_DTYPE_COUNT);
     uint32_t within = random_outer_set(r) | r->phase_inner,
              set = within & (random_chance(r, 50) ? UINT32_MAX : (uint32_t)random_bits(&r->seed));
     random_access access = random_access_to(r, set, false);
@@ -307,7 +334,8 @@ static inline sc_knode random_load(random_maker *r)
 
 static inline void random_keep(random_maker *r, sc_knode node)
 {
-    r->pool[r->pool_count < RANDOM_KERNEL_POOL ? r->pool_count++ : random_below(r, RANDOM_KERNEL_POOL)] = node;
+    r->pool[r->pool_count < RANDOM_KERNEL_POOL ? r->pool_count++
+                                               : random_below(r, RANDOM_KERNEL_POOL)] = node;
 }
 
 /* A node that this phase can use. */
@@ -316,7 +344,8 @@ static inline sc_knode random_pick(random_maker *r)
     for (int tries = 0; tries < 40; tries++) {
         sc_knode node = r->pool[random_below(r, r->pool_count)];
         const random_fact *fact = &r->facts[node];
-        if ((fact->inner & ~r->phase_inner) == 0 && (fact->phase == SC_IMAGE_NONE || fact->phase == r->phase))
+        if ((fact->inner & ~r->phase_inner) == 0 &&
+            (fact->phase == SC_IMAGE_NONE || fact->phase == r->phase))
             return node;
     }
     return random_constant(r, SC_DTYPE_f32, 0.75);
@@ -337,23 +366,32 @@ static inline sc_knode random_tamed(random_maker *r, sc_knode x)
     const random_fact *fact = &r->facts[x];
     sc_dtype dtype = random_dtype_of(r, x);
     if (!sc_dtype_is_float(dtype))
-        return fact->size <= 16 ? x : random_binary(r, SC_NODE_mod, x, random_constant(r, dtype, 17), 0, 5, true);
+        return fact->size <= 16
+                   ? x
+                   : random_binary(r, SC_NODE_mod, x, random_constant(r, dtype, 17), 0, 5, true);
     if (fact->size <= 6)
         return x;
     if (!fact->exact)
         return random_unary(r, SC_NODE_tanh,
-                            random_binary(r, SC_NODE_mul, x, random_constant(r, dtype, ldexp(1, -fact->size)), 0, 0, false), 0, 0, false);
-    x = random_binary(r, SC_NODE_minimum, x, random_constant(r, dtype, 8), fact->fraction, fact->size, true);
-    return random_binary(r, SC_NODE_maximum, x, random_constant(r, dtype, -8), r->facts[x].fraction, 3, true);
+                            random_binary(r, SC_NODE_mul, x,
+                                          random_constant(r, dtype, ldexp(1, -fact->size)), 0, 0,
+                                          false),
+                            0, 0, false);
+    x = random_binary(r, SC_NODE_minimum, x, random_constant(r, dtype, 8), fact->fraction,
+                      fact->size, true);
+    return random_binary(r, SC_NODE_maximum, x, random_constant(r, dtype, -8), r->facts[x].fraction,
+                         3, true);
 }
 
 static inline sc_knode random_arithmetic(random_maker *r, sc_dtype dtype)
 {
-    static const sc_node_kind kinds[] = {SC_NODE_add, SC_NODE_sub, SC_NODE_mul, SC_NODE_minimum, SC_NODE_maximum};
+    static const sc_node_kind kinds[] = {SC_NODE_add, SC_NODE_sub, SC_NODE_mul, SC_NODE_minimum,
+                                         SC_NODE_maximum};
     sc_node_kind kind = kinds[random_below(r, 5)];
     sc_knode x = random_pick_as(r, dtype), y = random_pick_as(r, dtype);
     random_fact a = r->facts[x], b = r->facts[y];
-    int size = a.size > b.size ? a.size : b.size, fraction = a.fraction > b.fraction ? a.fraction : b.fraction;
+    int size = a.size > b.size ? a.size : b.size,
+        fraction = a.fraction > b.fraction ? a.fraction : b.fraction;
     if (kind == SC_NODE_mul && (!a.exact || !b.exact) && a.size + b.size > 4)
         kind = SC_NODE_sub; /* which makes no error larger */
     if (kind == SC_NODE_mul)
@@ -365,8 +403,8 @@ static inline sc_knode random_shifted_abs(random_maker *r, sc_knode x, double by
 {
     random_fact f = r->facts[x];
     x = random_unary(r, SC_NODE_abs, x, f.fraction, f.size, true);
-    return random_binary(r, SC_NODE_add, x, random_constant(r, random_dtype_of(r, x), by), f.fraction > 1 ? f.fraction : 1, f.size + 1,
-                         true);
+    return random_binary(r, SC_NODE_add, x, random_constant(r, random_dtype_of(r, x), by),
+                         f.fraction > 1 ? f.fraction : 1, f.size + 1, true);
 }
 
 /* Of a float: within the domain, and with a bounded slope. */
@@ -377,19 +415,22 @@ static inline sc_knode random_function(random_maker *r, sc_dtype dtype)
     int size = r->facts[x].size;
     switch (random_below(r, 8)) {
     case 0:
-        x = random_binary(r, SC_NODE_minimum, x, random_constant(r, dtype, 2), r->facts[x].fraction, size, true);
+        x = random_binary(r, SC_NODE_minimum, x, random_constant(r, dtype, 2), r->facts[x].fraction,
+                          size, true);
         return random_unary(r, SC_NODE_exp, x, 0, 3, false);
     case 1:
         return random_unary(r, SC_NODE_log, random_shifted_abs(r, x, 1), 0, 3, false);
     case 2:
-        return random_unary(r, random_chance(r, 50) ? SC_NODE_sqrt : SC_NODE_rsqrt, random_shifted_abs(r, x, 0.5), 0, size / 2 + 1, false);
+        return random_unary(r, random_chance(r, 50) ? SC_NODE_sqrt : SC_NODE_rsqrt,
+                            random_shifted_abs(r, x, 0.5), 0, size / 2 + 1, false);
     case 3:
-        return random_binary(r, SC_NODE_div, random_pick_as(r, dtype), random_shifted_abs(r, x, 1), 0, 6, false);
+        return random_binary(r, SC_NODE_div, random_pick_as(r, dtype), random_shifted_abs(r, x, 1),
+                             0, 6, false);
     case 4: {
         static const double exponents[] = {0.5, 1.5, 2, -1, 0.25};
         x = random_unary(r, SC_NODE_tanh, x, 0, 0, false);
-        return random_binary(r, SC_NODE_pow, random_shifted_abs(r, x, 1), random_constant(r, dtype, exponents[random_below(r, 5)]), 0, 2,
-                             false);
+        return random_binary(r, SC_NODE_pow, random_shifted_abs(r, x, 1),
+                             random_constant(r, dtype, exponents[random_below(r, 5)]), 0, 2, false);
     }
     default:
         return random_unary(r, free_kinds[random_below(r, 4)], x, 0, 0, false);
@@ -413,30 +454,34 @@ static inline sc_knode random_stepwise(random_maker *r, sc_dtype dtype)
         return random_unary(r, SC_NODE_abs, x, f.fraction, f.size, true);
     case 4: {
         double by[] = {2, 3, -3, sc_dtype_is_float(dtype) ? 1.5 : -7};
-        return random_binary(r, SC_NODE_mod, x, random_constant(r, dtype, by[random_below(r, 4)]), f.fraction > 1 ? f.fraction : 1, 3,
-                             true);
+        return random_binary(r, SC_NODE_mod, x, random_constant(r, dtype, by[random_below(r, 4)]),
+                             f.fraction > 1 ? f.fraction : 1, 3, true);
     }
     default:
         if (sc_dtype_is_float(dtype))
             return random_unary(r, SC_NODE_neg, x, f.fraction, f.size, true);
-        return random_binary(r, SC_NODE_div, x, random_pick_as(r, dtype), 0, f.size, true); /* by 0, too */
+        /* by 0, too */
+        return random_binary(r, SC_NODE_div, x, random_pick_as(r, dtype), 0, f.size, true);
     }
 }
 
 static inline sc_knode random_condition(random_maker *r)
 {
-    static const sc_dtype dtypes[] = {SC_DTYPE_f32, SC_DTYPE_f64, SC_DTYPE_i32, SC_DTYPE_i64, SC_DTYPE_bool};
+    static const sc_dtype dtypes[] = {SC_DTYPE_f32, SC_DTYPE_f64, SC_DTYPE_i32, SC_DTYPE_i64,
+                                      SC_DTYPE_bool};
     sc_knode x = random_pick(r), y;
     if (!r->facts[x].exact || random_chance(r, 20)) {
         x = random_pick_as(r, SC_DTYPE_bool);
         if (random_chance(r, 30))
             return random_unary(r, SC_NODE_not, x, 0, 0, true);
-        return random_binary(r, random_chance(r, 50) ? SC_NODE_and : SC_NODE_or, x, random_pick_as(r, SC_DTYPE_bool), 0, 0, true);
+        return random_binary(r, random_chance(r, 50) ? SC_NODE_and : SC_NODE_or, x,
+                             random_pick_as(r, SC_DTYPE_bool), 0, 0, true);
     }
     if (random_chance(r, 30))
         x = random_convert(r, x, dtypes[random_below(r, 5)]);
     y = random_pick(r);
-    y = r->facts[y].exact ? random_convert(r, y, random_dtype_of(r, x)) : random_constant(r, random_dtype_of(r, x), 1);
+    y = r->facts[y].exact ? random_convert(r, y, random_dtype_of(r, x))
+                          : random_constant(r, random_dtype_of(r, x), 1);
     return random_binary(r, (sc_node_kind)(SC_NODE_lt + random_below(r, 6)), x, y, 0, 0, true);
 }
 
@@ -450,8 +495,9 @@ static inline sc_knode random_choice(random_maker *r, sc_dtype dtype)
 /* A uniform number of the element, as dropout has it. */
 static inline sc_knode random_uniform(random_maker *r)
 {
-    sc_image_param params[] = {
-        {.kind = SC_PARAM_KEY, .path_hash = random_below(r, 3)}, {.kind = SC_PARAM_STEP}, {.kind = SC_PARAM_MICRO_BATCH}};
+    sc_image_param params[] = {{.kind = SC_PARAM_KEY, .path_hash = random_below(r, 3)},
+                               {.kind = SC_PARAM_STEP},
+                               {.kind = SC_PARAM_MICRO_BATCH}};
     sc_knode operands[4] = {random_constant(r, SC_DTYPE_i64, 0)};
     for (uint32_t d = 0; d < r->k->dims.count; d++) {
         if (((random_outer_set(r) | r->phase_inner) >> d & 1) == 0)
@@ -468,28 +514,32 @@ static inline sc_knode random_uniform(random_maker *r)
     random_fact fact = random_joined(r, operands, 1);
     fact.exact = false;
     fact.size = 0;
-    sc_knode uniform = random_note(r, sc_kernel_random(r->k, operands[0], operands[1], operands[2], operands[3]), fact);
+    sc_knode uniform = random_note(
+        r, sc_kernel_random(r->k, operands[0], operands[1], operands[2], operands[3]), fact);
     if (random_chance(r, 30))
         return uniform;
     /* f64 everywhere, so the comparison is exact */
     fact.exact = true;
     sc_knode limit = random_constant(r, SC_DTYPE_f64, 0.3);
-    return random_note(r, sc_kernel_node_new(r->k, SC_NODE_ge, (sc_knode[]){uniform, limit}, 2), fact);
+    return random_note(r, sc_kernel_node_new(r->k, SC_NODE_ge, (sc_knode[]){uniform, limit}, 2),
+                       fact);
 }
 
 static inline void random_grow(random_maker *r)
 {
-    static const sc_dtype dtypes[] = {SC_DTYPE_f32, SC_DTYPE_f32, SC_DTYPE_f32, SC_DTYPE_f64, SC_DTYPE_i32, SC_DTYPE_i64};
+    static const sc_dtype dtypes[] = {SC_DTYPE_f32, SC_DTYPE_f32, SC_DTYPE_f32,
+                                      SC_DTYPE_f64, SC_DTYPE_i32, SC_DTYPE_i64};
     sc_dtype dtype = dtypes[random_below(r, 6)];
     bool is_float = sc_dtype_is_float(dtype);
     uint32_t what = random_below(r, 100);
-    sc_knode node = what < 40   ? random_arithmetic(r, dtype)
-                    : what < 60 ? random_stepwise(r, dtype)
-                    : what < 75 ? (is_float ? random_function(r, dtype) : random_arithmetic(r, dtype))
-                    : what < 85 ? random_choice(r, dtype)
-                    : what < 90 ? random_condition(r)
-                    : what < 95 ? random_uniform(r)
-                                : random_convert(r, random_index(r, random_below(r, r->k->dims.count)), dtype);
+    sc_knode node =
+        what < 40   ? random_arithmetic(r, dtype)
+        : what < 60 ? random_stepwise(r, dtype)
+        : what < 75 ? (is_float ? random_function(r, dtype) : random_arithmetic(r, dtype))
+        : what < 85 ? random_choice(r, dtype)
+        : what < 90 ? random_condition(r)
+        : what < 95 ? random_uniform(r)
+                    : random_convert(r, random_index(r, random_below(r, r->k->dims.count)), dtype);
     random_keep(r, random_tamed(r, node));
 }
 
@@ -508,7 +558,9 @@ static inline sc_knode random_reduction(random_maker *r, uint32_t *out_item)
 {
     sc_knode value = random_pick(r);
     bool is_bool = random_dtype_of(r, value) == SC_DTYPE_bool;
-    sc_item_kind kind = random_chance(r, 60) && !is_bool ? SC_ITEM_SUM : random_chance(r, 50) ? SC_ITEM_MAX : SC_ITEM_MIN;
+    sc_item_kind kind = random_chance(r, 60) && !is_bool ? SC_ITEM_SUM
+                        : random_chance(r, 50)           ? SC_ITEM_MAX
+                                                         : SC_ITEM_MIN;
     random_fact fact = r->facts[value];
     fact.size += kind == SC_ITEM_SUM ? random_phase_bits(r) : 0;
     fact.exact = fact.exact && fact.size + fact.fraction <= 22;
@@ -524,12 +576,14 @@ static inline sc_knode random_scaled(random_maker *r, sc_knode x)
     sc_dtype dtype = random_dtype_of(r, x);
     if (!sc_dtype_is_float(dtype) || f.size <= 6)
         return random_tamed(r, x);
-    return random_binary(r, SC_NODE_mul, x, random_constant(r, dtype, ldexp(1, 3 - f.size)), f.fraction + f.size - 3, 3, true);
+    return random_binary(r, SC_NODE_mul, x, random_constant(r, dtype, ldexp(1, 3 - f.size)),
+                         f.fraction + f.size - 3, 3, true);
 }
 
 static inline sc_dtype random_stored_dtype(random_maker *r, sc_dtype dtype)
 {
-    static const sc_dtype floats[] = {SC_DTYPE_f32, SC_DTYPE_f32, SC_DTYPE_bf16, SC_DTYPE_f16, SC_DTYPE_f64};
+    static const sc_dtype floats[] = {SC_DTYPE_f32, SC_DTYPE_f32, SC_DTYPE_bf16, SC_DTYPE_f16,
+                                      SC_DTYPE_f64};
     if (dtype == SC_DTYPE_i32 && random_chance(r, 30))
         return SC_DTYPE_u8;
     return sc_dtype_is_float(dtype) ? floats[random_below(r, 5)] : dtype;
@@ -538,9 +592,11 @@ static inline sc_dtype random_stored_dtype(random_maker *r, sc_dtype dtype)
 static inline void random_store(random_maker *r, sc_knode value)
 {
     random_access access = random_access_to(r, random_outer_set(r) | r->phase_inner, true);
-    uint32_t arg = random_arg(r, random_stored_dtype(r, random_dtype_of(r, value)), SC_ARG_OUT, access.rank, access.sizes);
+    uint32_t arg = random_arg(r, random_stored_dtype(r, random_dtype_of(r, value)), SC_ARG_OUT,
+                              access.rank, access.sizes);
     sc_knode guard = random_chance(r, 10) ? random_condition(r) : SC_IMAGE_NONE;
-    if (guard != SC_IMAGE_NONE && r->k->nodes.data[guard].kind == SC_NODE_constant) /* a store that never happens is none */
+    /* a store that never happens is none */
+    if (guard != SC_IMAGE_NONE && r->k->nodes.data[guard].kind == SC_NODE_constant)
         guard = SC_IMAGE_NONE;
     sc_kernel_add_store(r->k, SC_ITEM_STORE, arg, access.indices, value, guard);
 }
@@ -550,7 +606,8 @@ static inline void random_update(random_maker *r)
 {
     random_access access = random_access_to(r, random_outer_set(r) | r->phase_inner, true);
     sc_knode value = random_pick(r);
-    uint32_t arg = random_arg(r, random_dtype_of(r, value), SC_ARG_INOUT, access.rank, access.sizes);
+    uint32_t arg =
+        random_arg(r, random_dtype_of(r, value), SC_ARG_INOUT, access.rank, access.sizes);
     sc_knode old = sc_kernel_load(r->k, arg, access.indices, SC_IMAGE_NONE);
     value = sc_kernel_node_new(r->k, SC_NODE_maximum, (sc_knode[]){old, value}, 2);
     sc_kernel_add_store(r->k, SC_ITEM_STORE, arg, access.indices, value, SC_IMAGE_NONE);
@@ -565,7 +622,8 @@ static inline void random_addition(random_maker *r)
     sc_dtype dtype = random_dtype_of(r, value), stored = random_stored_dtype(r, dtype);
     if (dtype == SC_DTYPE_bool)
         return;
-    if (!r->facts[value].exact || r->facts[value].size + random_phase_bits(r) > 8) /* else rounding in between may differ */
+    /* else rounding in between may differ */
+    if (!r->facts[value].exact || r->facts[value].size + random_phase_bits(r) > 8)
         stored = sc_dtype_is_float(dtype) ? dtype : stored;
     if (r->phase_inner != 0 && access.rank < 4 && random_chance(r, 60)) {
         uint32_t dim = r->k->outer_count;
@@ -590,7 +648,10 @@ static inline void random_dims(random_maker *r)
         int64_t size = sizes[random_below(r, sizeof sizes / sizeof *sizes)];
         size = points * size > RANDOM_KERNEL_POINTS ? 1 + random_below(r, 3) : size;
         points *= size;
-        sc_kernel_add_dim(r->k, sc_intern_printf(&r->k->context->names, random_chance(r, 10) ? "%c*2" : "%c", "ABCDE"[d]), size);
+        sc_kernel_add_dim(r->k,
+                          sc_intern_printf(&r->k->context->names,
+                                           random_chance(r, 10) ? "%c*2" : "%c", "ABCDE"[d]),
+                          size);
     }
     r->k->outer_count = random_below(r, count + 1);
 }
@@ -643,7 +704,8 @@ static inline random_kernel random_kernel_make(sc_context *context, uint64_t see
 {
     random_maker *r = sc_arena_alloc(&context->arena, sizeof *r);
     r->seed = seed;
-    r->k = sc_kernel_new(context, sc_intern_printf(&context->names, "k%llu", (unsigned long long)seed));
+    r->k = sc_kernel_new(context,
+                         sc_intern_printf(&context->names, "k%llu", (unsigned long long)seed));
     r->made.k = r->k;
     random_dims(r);
     random_keep(r, random_constant(r, SC_DTYPE_f32, 1.25));
@@ -664,7 +726,8 @@ static inline int64_t random_kernel_elements(const sc_kernel_arg *arg)
     return count;
 }
 
-/* Elements of the argument, exact in its dtype; OUT ones too, since not every element need be stored. In the context's arena. */
+/* Elements of the argument, exact in its dtype; OUT ones too, since not every element need be
+ * stored. In the context's arena. */
 static inline double *random_kernel_fill(const random_kernel *made, uint32_t arg, uint64_t seed)
 {
     const sc_kernel_arg *a = &made->k->args.data[arg];
@@ -683,10 +746,12 @@ static inline double *random_kernel_fill(const random_kernel *made, uint32_t arg
 
 static inline int64_t *random_kernel_params(const random_kernel *made, uint64_t seed)
 {
-    int64_t *params = sc_arena_array(&made->k->context->arena, made->k->params.count + 1u, sizeof *params);
+    int64_t *params =
+        sc_arena_array(&made->k->context->arena, made->k->params.count + 1u, sizeof *params);
     for (uint32_t i = 0; i < made->k->params.count; i++) {
         uint64_t bits = random_bits(&seed);
-        params[i] = made->k->params.data[i].kind == SC_PARAM_KEY ? (int64_t)bits : (int64_t)(bits >> 40);
+        params[i] =
+            made->k->params.data[i].kind == SC_PARAM_KEY ? (int64_t)bits : (int64_t)(bits >> 40);
     }
     return params;
 }

@@ -18,7 +18,9 @@ typedef struct splitting {
 
 static inline subject open_subject(const role_case *row, const char *mesh)
 {
-    subject s = {.c = case_open(mesh, row->state == NULL ? "" : row->state, row->body, (sc_interp_options){0}), .op = SC_NONE};
+    subject s = {.c = case_open(mesh, row->state == NULL ? "" : row->state, row->body,
+                                (sc_interp_options){0}),
+                 .op = SC_NONE};
     sc_for_each_op (s.c->m, 0, op) {
         if (sc_op_at(s.c->m, op)->kind == row->kind)
             s.op = op;
@@ -51,7 +53,8 @@ static inline void fill(const subject *s, const role_case *row, uint32_t seed)
     uint32_t input = 0, x = seed * 2654435761u + 1;
     sc_for_each_op (s->c->m, 0, op) {
         if (sc_op_at(s->c->m, op)->kind == SC_OP_input) {
-            fill_array(&x, sc_type_of(s->c->m, sc_result(s->c->m, op, 0)), row->limits[input], &s->c->inputs[input]);
+            fill_array(&x, sc_type_of(s->c->m, sc_result(s->c->m, op, 0)), row->limits[input],
+                       &s->c->inputs[input]);
             input++;
         }
     }
@@ -96,7 +99,8 @@ static inline bool same_outputs(const sc_case *a, const sc_case *b)
     return true;
 }
 
-static inline sc_placement placed(const sc_factors *factors, const splitting *split, bool is_result, uint32_t at)
+static inline sc_placement placed(const sc_factors *factors, const splitting *split, bool is_result,
+                                  uint32_t at)
 {
     sc_placement placement = sc_placement_replicated();
     for (uint32_t f = 0; f < factors->count; f++) {
@@ -128,7 +132,8 @@ static inline void place(const subject *s, const splitting *split)
     for (uint32_t r = 0; r < op->result_count; r++)
         set_placement(m, op->first_result + r, placed(&s->factors, split, true, r));
     if (m->state.count > 0)
-        m->state.data[0].type = m->values.data[op->result_count > 0 ? op->first_result : op->operands[0]].type;
+        m->state.data[0].type =
+            m->values.data[op->result_count > 0 ? op->first_result : op->operands[0]].type;
 }
 
 static inline void set_offsets(const subject *s, const splitting *split)
@@ -143,7 +148,8 @@ static inline void set_offsets(const subject *s, const splitting *split)
         sc_op_set_attr(s->c->m, s->op, sc_attr_splits(s->c->m, SC_ATTR_offset, offsets, count));
 }
 
-/* Whatever is returned is put together first: partial reductions reduced, shards joined, replicas compared. */
+/* Whatever is returned is put together first: partial reductions reduced, shards joined, replicas
+ * compared. */
 static inline void put_together(const subject *s)
 {
     sc_module *m = s->c->m;
@@ -151,7 +157,8 @@ static inline void put_together(const subject *s)
     for (uint32_t i = 0; i < sc_op_at(m, s->end)->operand_count; i++) {
         sc_value value = sc_op_at(m, s->end)->operands[i];
         sc_type whole = sc_type_with_placement(m, m->values.data[value].type, &replicated);
-        sc_op_id reshard = sc_op_new(m, 0, s->end, SC_OP_reshard, &value, 1, NULL, 0, &whole, 1, SC_NONE);
+        sc_op_id reshard =
+            sc_op_new(m, 0, s->end, SC_OP_reshard, &value, 1, NULL, 0, &whole, 1, SC_NONE);
         sc_op_at(m, s->end)->operands[i] = sc_result(m, reshard, 0);
     }
 }
@@ -173,9 +180,10 @@ static inline subject run_whole(const role_case *row, uint32_t seed)
     return s;
 }
 
-/* Whether the op, split by its factors as they stand in `s`, gives what it gives whole; false, with the reason in `error`, when it does
- * not or does not run. Closes s. */
-static inline bool runs_alike(const role_case *row, subject *s, const splitting *split, char error[512])
+/* Whether the op, split by its factors as they stand in `s`, gives what it gives whole; false, with
+ * the reason in `error`, when it does not or does not run. Closes s. */
+static inline bool runs_alike(const role_case *row, subject *s, const splitting *split,
+                              char error[512])
 {
     subject whole = run_whole(row, 1);
     place(s, split);
@@ -210,11 +218,13 @@ static inline bool divides_operands(const subject *s, uint32_t f, int64_t by)
     const sc_op *op = sc_op_at(s->c->m, s->op);
     const sc_factor *factor = &s->factors.list[f];
     for (uint32_t o = 0; o < op->operand_count; o++) {
-        if (factor->operand[o] >= 0 && sc_type_of(s->c->m, op->operands[o])->dims[factor->operand[o]].size % by != 0)
+        if (factor->operand[o] >= 0 &&
+            sc_type_of(s->c->m, op->operands[o])->dims[factor->operand[o]].size % by != 0)
             return false;
     }
     for (uint32_t r = 0; r < op->result_count; r++) {
-        if (factor->result[r] >= 0 && sc_type_of(s->c->m, op->first_result + r)->dims[factor->result[r]].size % by != 0)
+        if (factor->result[r] >= 0 &&
+            sc_type_of(s->c->m, op->first_result + r)->dims[factor->result[r]].size % by != 0)
             return false;
     }
     return true;

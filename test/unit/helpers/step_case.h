@@ -1,4 +1,5 @@
-/* The step of session_case.h and cuda_case.h through the API: its values, and what it gives for them. After cmocka.h. */
+/* The step of session_case.h and cuda_case.h through the API: its values, and what it gives for
+ * them. After cmocka.h. */
 #ifndef SHARDC_TEST_STEP_CASE_H
 #define SHARDC_TEST_STEP_CASE_H
 
@@ -6,11 +7,11 @@
 
 #include "test/unit/helpers/session_case.h"
 
-#define SUCCEED(call)                                                                                                                      \
-    do {                                                                                                                                   \
-        shardc_error error = {.status = SHARDC_OK};                                                                                        \
-        if ((call) != SHARDC_OK)                                                                                                           \
-            fail_msg("%s", error.text);                                                                                                    \
+#define SUCCEED(call)                                                                              \
+    do {                                                                                           \
+        shardc_error error = {.status = SHARDC_OK};                                                \
+        if ((call) != SHARDC_OK)                                                                   \
+            fail_msg("%s", error.text);                                                            \
     } while (0)
 
 /* Small integers, so that every sum is exact and no order of terms shows. */
@@ -48,16 +49,20 @@ static inline step_data make_data(void)
 
 static inline void set_weights(shardc_session *session, const step_data *d)
 {
-    SUCCEED(shardc_session_set_state(session, shardc_executable_find_state(session->program, "w"), d->w, sizeof d->w, NULL, &error));
-    SUCCEED(
-        shardc_session_set_state(session, shardc_executable_find_state(session->program, "bias"), d->bias, sizeof d->bias, "f32", &error));
+    SUCCEED(shardc_session_set_state(session, shardc_executable_find_state(session->program, "w"),
+                                     d->w, sizeof d->w, NULL, &error));
+    SUCCEED(shardc_session_set_state(session,
+                                     shardc_executable_find_state(session->program, "bias"),
+                                     d->bias, sizeof d->bias, "f32", &error));
 }
 
 static inline float run_step(shardc_session *session, const step_data *d)
 {
     float total = NAN;
-    shardc_feed_value feeds[] = {{"ids", d->ids, sizeof d->ids, "i32"}, {"x", d->x, sizeof d->x, NULL}};
-    SUCCEED(shardc_session_step(session, feeds, 2, (shardc_fetch_value[]){{0, &total, sizeof total, NULL}}, 1, &error));
+    shardc_feed_value feeds[] = {{"ids", d->ids, sizeof d->ids, "i32"},
+                                 {"x", d->x, sizeof d->x, NULL}};
+    SUCCEED(shardc_session_step(
+        session, feeds, 2, (shardc_fetch_value[]){{0, &total, sizeof total, NULL}}, 1, &error));
     return total;
 }
 

@@ -1,5 +1,6 @@
-/* A function written as IR text made into a train step, for the tests of derivatives: its parameters get random values, one call of
- * `micro` leaves gradients in `<name>.grad` and the objective in `total`. */
+/* A function written as IR text made into a train step, for the tests of derivatives: its
+ * parameters get random values, one call of `micro` leaves gradients in `<name>.grad` and the
+ * objective in `total`. */
 #ifndef SHARDC_TEST_TRAIN_CASE_H
 #define SHARDC_TEST_TRAIN_CASE_H
 
@@ -10,9 +11,11 @@
 #include "support/rng.h"
 
 typedef struct train_options {
-    const char *state;     /* declarations of state; NULL: none */
-    const char *frozen;    /* names of parameters that are not trained, one blank around each; NULL: none */
-    const char *regions;   /* a character an op of the text: the region's digit, or '.'; NULL: no regions */
+    const char *state; /* declarations of state; NULL: none */
+    /* names of parameters that are not trained, one blank around each; NULL: none */
+    const char *frozen;
+    /* a character an op of the text: the region's digit, or '.'; NULL: no regions */
+    const char *regions;
     const char *saved;     /* likewise, 's': the op's results are kept; NULL: none */
     int64_t micro_batches; /* 0: 1 */
     bool decays;           /* every parameter */
@@ -22,7 +25,8 @@ typedef struct train_options {
 } train_options;
 
 /* sgd with rate 1: what a gradient is, is seen in the parameter too. */
-#define TRAIN_DEFAULTS .grad = SC_DTYPE_COUNT, .optimizer = {.kind = SC_SGD, .lr = {SC_RATE_CONSTANT, 1, 0, 0, 0}}
+#define TRAIN_DEFAULTS                                                                             \
+    .grad = SC_DTYPE_COUNT, .optimizer = {.kind = SC_SGD, .lr = {SC_RATE_CONSTANT, 1, 0, 0, 0}}
 
 typedef struct train_case {
     sc_case *c;
@@ -48,9 +52,11 @@ static inline void train_set_regions(train_case *t, const train_options *options
     t->training.saved = sc_arena_array(arena, m->values.count, sizeof *t->training.saved);
     sc_for_each_op (m, 0, id) {
         const sc_op *op = sc_op_at(m, id);
-        t->training.region[id] = options->regions[at] == '.' ? 0 : (uint32_t)(options->regions[at] - '0');
+        t->training.region[id] =
+            options->regions[at] == '.' ? 0 : (uint32_t)(options->regions[at] - '0');
         for (uint32_t r = 0; r < op->result_count; r++)
-            t->training.saved[op->first_result + r] = options->saved != NULL && options->saved[at] == 's';
+            t->training.saved[op->first_result + r] =
+                options->saved != NULL && options->saved[at] == 's';
         at++;
     }
     assert_int_equal(at, strlen(options->regions));
@@ -62,11 +68,16 @@ static inline void train_set_params(train_case *t, const train_options *options)
     *sc_vec_push(&t->c->context.arena, &t->training.groups) = options->optimizer;
     for (uint32_t s = 0; s < m->state.count; s++) {
         sc_dtype dtype = m->types.data[m->state.data[s].type].dtype;
-        if (m->state.data[s].kind != SC_STATE_PARAM || train_lists(options->frozen, sc_text(m->context, m->state.data[s].path)))
+        if (m->state.data[s].kind != SC_STATE_PARAM ||
+            train_lists(options->frozen, sc_text(m->context, m->state.data[s].path)))
             continue;
         sc_dtype grad = options->grad == SC_DTYPE_COUNT ? dtype : options->grad;
-        *sc_vec_push(&t->c->context.arena, &t->training.params) = (sc_trained_param){
-            .state = s, .decays = options->decays, .grad = grad, .reduce = grad, .opt = dtype == SC_DTYPE_f64 ? dtype : SC_DTYPE_f32};
+        *sc_vec_push(&t->c->context.arena, &t->training.params) =
+            (sc_trained_param){.state = s,
+                               .decays = options->decays,
+                               .grad = grad,
+                               .reduce = grad,
+                               .opt = dtype == SC_DTYPE_f64 ? dtype : SC_DTYPE_f32};
     }
 }
 
@@ -90,7 +101,8 @@ static inline void train_build(train_case *t, const train_options *options)
     t->training.batch_dim = SC_NONE;
     train_set_params(t, options);
     train_set_regions(t, options);
-    if (!sc_train_step_build(c->m, 0, &t->training, &t->step) || !sc_verify_module(c->m, "differentiation"))
+    if (!sc_train_step_build(c->m, 0, &t->training, &t->step) ||
+        !sc_verify_module(c->m, "differentiation"))
         train_fail(c, "no train step");
     case_start(c, &(sc_interp_options){.round = options->round});
 }
@@ -114,13 +126,15 @@ static inline const char *train_phase(const sc_module *m, const sc_op *op)
 }
 
 /* How many ops of the kind (SC_OP_COUNT: of any) `func` has in this phase. */
-static inline uint32_t train_count(const train_case *t, sc_func_id func, sc_op_kind kind, const char *phase)
+static inline uint32_t train_count(const train_case *t, sc_func_id func, sc_op_kind kind,
+                                   const char *phase)
 {
     const sc_module *m = t->c->m;
     uint32_t count = 0;
     sc_for_each_op (m, func, id) {
         const sc_op *op = sc_op_at(m, id);
-        count += (kind == SC_OP_COUNT || op->kind == kind) && strcmp(train_phase(m, op), phase) == 0;
+        count +=
+            (kind == SC_OP_COUNT || op->kind == kind) && strcmp(train_phase(m, op), phase) == 0;
     }
     return count;
 }
@@ -137,7 +151,8 @@ static inline void train_check_live(const train_case *t)
         for (uint32_t r = 0; r < op->result_count; r++)
             live = live || is_read[op->first_result + r];
         if (!live && train_phase(m, op)[0] != 0)
-            fail_msg("nobody reads the %s '%s'\n%s", train_phase(m, op), sc_ops[op->kind].name, t->c->text);
+            fail_msg("nobody reads the %s '%s'\n%s", train_phase(m, op), sc_ops[op->kind].name,
+                     t->c->text);
         for (uint32_t i = 0; i < op->operand_count && live; i++)
             is_read[op->operands[i]] = true;
     }
@@ -173,11 +188,13 @@ static inline void train_set(train_case *t, const char *name, const double *valu
     assert_true(sc_interp_set_state(t->c->interp, train_find(t, name), values));
 }
 
-static inline void train_run(train_case *t, sc_func_id func, sc_array *outputs, uint32_t output_count)
+static inline void train_run(train_case *t, sc_func_id func, sc_array *outputs,
+                             uint32_t output_count)
 {
     sc_case *c = t->c;
     bool is_micro = func == t->step.micro;
-    if (!sc_interp_run(c->interp, func, c->inputs, is_micro ? c->input_count : 0, outputs, output_count, c->error, sizeof c->error))
+    if (!sc_interp_run(c->interp, func, c->inputs, is_micro ? c->input_count : 0, outputs,
+                       output_count, c->error, sizeof c->error))
         fail_msg("%s\n%s", c->error, c->text);
 }
 
@@ -186,7 +203,8 @@ static inline void train_run_micro(train_case *t)
     train_run(t, t->step.micro, NULL, 0);
 }
 
-/* One step, the number `step` from 1 on: loss and norm, then metrics into `outputs`, which the caller frees. */
+/* One step, the number `step` from 1 on: loss and norm, then metrics into `outputs`, which the
+ * caller frees. */
 static inline void train_run_step(train_case *t, int64_t step, sc_array *outputs)
 {
     double scalars[SC_SCALAR_COUNT];
@@ -203,13 +221,15 @@ static inline void train_run_step(train_case *t, int64_t step, sc_array *outputs
 }
 
 /* Uniform in (low, high), by seed, place and index. */
-static inline void train_draw(double *data, int64_t count, uint64_t seed, uint64_t stream, double low, double high)
+static inline void train_draw(double *data, int64_t count, uint64_t seed, uint64_t stream,
+                              double low, double high)
 {
     for (int64_t i = 0; i < count; i++)
         data[i] = low + (high - low) * sc_rng_uniform(seed, stream, (uint64_t)i);
 }
 
-static inline void train_draw_state(train_case *t, uint32_t state, uint64_t seed, double low, double high)
+static inline void train_draw_state(train_case *t, uint32_t state, uint64_t seed, double low,
+                                    double high)
 {
     sc_array array = sc_interp_get_state(t->c->interp, state, NULL);
     assert_non_null(array.data);
@@ -219,7 +239,8 @@ static inline void train_draw_state(train_case *t, uint32_t state, uint64_t seed
 }
 
 /* Floats in (low, high), integers in [0, limit), bools. */
-static inline void train_draw_inputs(train_case *t, uint64_t seed, double low, double high, int64_t limit)
+static inline void train_draw_inputs(train_case *t, uint64_t seed, double low, double high,
+                                     int64_t limit)
 {
     uint32_t at = 0;
     sc_for_each_op (t->c->m, 0, op) {
@@ -230,14 +251,16 @@ static inline void train_draw_inputs(train_case *t, uint64_t seed, double low, d
         if (sc_dtype_is_float(dtype))
             train_draw(input->data, input->count, seed, at, low, high);
         else
-            train_draw(input->data, input->count, seed, at, 0, dtype == SC_DTYPE_bool ? 2 : (double)limit);
+            train_draw(input->data, input->count, seed, at, 0,
+                       dtype == SC_DTYPE_bool ? 2 : (double)limit);
         for (int64_t i = 0; i < input->count && !sc_dtype_is_float(dtype); i++)
             input->data[i] = floor(input->data[i]);
         at++;
     }
 }
 
-static inline void train_draw_all(train_case *t, uint64_t seed, double low, double high, int64_t limit)
+static inline void train_draw_all(train_case *t, uint64_t seed, double low, double high,
+                                  int64_t limit)
 {
     train_draw_inputs(t, seed, low, high, limit);
     for (uint32_t s = 0; s < t->c->m->state.count; s++) {

@@ -1,10 +1,11 @@
-/* The planner of reshards: its paths cost what an exhaustive search finds, obey the triangle inequality, move data to where they say, and
- * answer to call_cost and to axes between nodes. */
+/* The planner of reshards: its paths cost what an exhaustive search finds, obey the triangle
+ * inequality, move data to where they say, and answer to call_cost and to axes between nodes. */
 #include "test/unit/helpers/interp_case.h"
 
 #include "passes/reshard_path.h"
 
-/* ---- the space, enumerated: every placement of one type, every single move between two of them ---- */
+/* ---- the space, enumerated: every placement of one type, every single move between two of them
+ * ---- */
 
 enum { MAX_STATES = 512 };
 
@@ -33,7 +34,9 @@ static void parse_setting(sc_context *context, void *user)
     space *s = user;
     static char text[1024];
     const setting *of = s->of;
-    snprintf(text, sizeof text, "shardc.ir 1\nmesh %s\ndim P\ndim A\ndim C\ndim D\nfunc @f {\n %%a = input : %s\n return %%a\n}\n",
+    snprintf(text, sizeof text,
+             "shardc.ir 1\nmesh %s\ndim P\ndim A\ndim C\ndim D\nfunc @f {\n %%a = input : %s\n "
+             "return %%a\n}\n",
              of->mesh, of->type);
     s->m = sc_parse_module(context, "space", text, strlen(text));
 }
@@ -57,7 +60,8 @@ static int find_state(const space *s, const sc_placement *at)
     return -1;
 }
 
-/* Every way to put the axes of `left` on dims, on nothing or into a partial sum; the order of arrival is the order on a dim. */
+/* Every way to put the axes of `left` on dims, on nothing or into a partial sum; the order of
+ * arrival is the order on a dim. */
 static void enumerate(space *s, sc_placement at, uint32_t left)
 {
     if (left == 0 && fits(s, &at) && find_state(s, &at) < 0) {
@@ -97,12 +101,14 @@ static bool is_less(const sc_cost *a, const sc_cost *b)
 }
 
 /* A move of `sent` bytes over a group; `order` is its place in the list of preferences. */
-static void add_move(space *s, uint32_t from, const sc_placement *to, double sent, sc_sub_axis_set group, uint32_t order)
+static void add_move(space *s, uint32_t from, const sc_placement *to, double sent,
+                     sc_sub_axis_set group, uint32_t order)
 {
     int target = find_state(s, to);
     bool inter = false;
     for (uint32_t a = 0; a < s->m->mesh.sub_axis_count; a++)
-        inter = inter || ((group >> a & 1) != 0 && s->m->mesh.axes[s->m->mesh.sub_axes[a].axis].inter);
+        inter =
+            inter || ((group >> a & 1) != 0 && s->m->mesh.axes[s->m->mesh.sub_axes[a].axis].inter);
     sc_cost cost = {sent * (inter ? 8 : 1) + s->call_cost, 1, order};
     if (order == 1)
         cost = (sc_cost){0, 0, 1}; /* a slice is no call */
@@ -146,10 +152,12 @@ static void add_gathers(space *s, uint32_t from)
     }
 }
 
-/* A subset of the partial sub-axes is reduced, all at once; `to` has what was chosen so far, in order, on dim d (or on nothing). */
+/* A subset of the partial sub-axes is reduced, all at once; `to` has what was chosen so far, in
+ * order, on dim d (or on nothing). */
 static void add_reductions(space *s, uint32_t from, sc_placement to, int dim, sc_sub_axis_set group)
 {
-    double n = (double)sc_sub_axis_set_size(&s->m->mesh, group), bytes = local_bytes(s, &s->at[from]);
+    double n = (double)sc_sub_axis_set_size(&s->m->mesh, group),
+           bytes = local_bytes(s, &s->at[from]);
     if (group != 0)
         add_move(s, from, &to, (dim < 0 ? 2 : 1) * bytes * (n - 1) / n, group, dim < 0 ? 3 : 2);
     for (uint32_t a = 0; a < s->m->mesh.sub_axis_count; a++) {
@@ -182,7 +190,8 @@ static void add_permutes(space *s, uint32_t from)
         bool same = sc_placement_partial(a, 0) == sc_placement_partial(b, 0);
         for (uint32_t d = 0; d < s->type.rank; d++) {
             sc_sub_axis_list x = sc_placement_dim(a, d), y = sc_placement_dim(b, d);
-            same = same && sc_sub_axis_list_size(&s->m->mesh, &x) == sc_sub_axis_list_size(&s->m->mesh, &y);
+            same = same &&
+                   sc_sub_axis_list_size(&s->m->mesh, &x) == sc_sub_axis_list_size(&s->m->mesh, &y);
         }
         for (uint32_t t = 0; t < s->m->mesh.sub_axis_count; t++)
             group |= a->on[t] != b->on[t] || stride_of(s, a, t) != stride_of(s, b, t) ? 1u << t : 0;
@@ -228,7 +237,8 @@ static void close_space(space *s)
 /* ---- what a path between two states may do ---- */
 
 /* Sub-axes that stand differently at the two ends, and what is minor to them on their dim. */
-static sc_sub_axis_set moving_sub_axes(const space *s, const sc_placement *from, const sc_placement *to)
+static sc_sub_axis_set moving_sub_axes(const space *s, const sc_placement *from,
+                                       const sc_placement *to)
 {
     sc_sub_axis_set moving = 0;
     for (uint32_t a = 0; a < s->m->mesh.sub_axis_count; a++)
@@ -246,8 +256,10 @@ static sc_sub_axis_set moving_sub_axes(const space *s, const sc_placement *from,
     return moving;
 }
 
-/* Only moving sub-axes stand otherwise than at the start, and only on dims that one of them splits at either end. */
-static void find_allowed(const space *s, const sc_placement *from, const sc_placement *to, bool *allowed)
+/* Only moving sub-axes stand otherwise than at the start, and only on dims that one of them splits
+ * at either end. */
+static void find_allowed(const space *s, const sc_placement *from, const sc_placement *to,
+                         bool *allowed)
 {
     sc_sub_axis_set moving = moving_sub_axes(s, from, to);
     bool dims[256] = {false};
@@ -260,14 +272,16 @@ static void find_allowed(const space *s, const sc_placement *from, const sc_plac
         for (uint32_t a = 0; a < s->m->mesh.sub_axis_count; a++) {
             uint8_t on = s->at[i].on[a];
             bool stays = on == from->on[a] && s->at[i].order[a] == from->order[a];
-            allowed[i] = allowed[i] && ((moving >> a & 1) == 0 ? stays : on >= s->type.rank || dims[on]);
+            allowed[i] =
+                allowed[i] && ((moving >> a & 1) == 0 ? stays : on >= s->type.rank || dims[on]);
         }
     }
 }
 
-/* A reduction over several axes is one call: what is to end whole is reduced together, alone or with all the rest; what is to end on dims
- * is scattered, or reduced with all the rest. */
-static bool is_one_call(const space *s, const sc_placement *at, const sc_placement *next, const sc_placement *goal)
+/* A reduction over several axes is one call: what is to end whole is reduced together, alone or
+ * with all the rest; what is to end on dims is scattered, or reduced with all the rest. */
+static bool is_one_call(const space *s, const sc_placement *at, const sc_placement *next,
+                        const sc_placement *goal)
 {
     sc_sub_axis_set reduced = sc_placement_partial(at, 0) & ~sc_placement_partial(next, 0),
                     partial = sc_placement_partial(at, 0) & ~sc_placement_partial(goal, 0);
@@ -281,7 +295,8 @@ static bool is_one_call(const space *s, const sc_placement *at, const sc_placeme
     return reduced == 0 || reduced == partial || reduced == (partial & ~to_dims);
 }
 
-/* Costs of the cheapest sequences of moves on the way to `goal`, by as many rounds as are of use: no order of a queue to get wrong. */
+/* Costs of the cheapest sequences of moves on the way to `goal`, by as many rounds as are of use:
+ * no order of a queue to get wrong. */
 static void search_from(const space *s, uint32_t from, uint32_t goal, sc_cost *best)
 {
     bool allowed[MAX_STATES];
@@ -294,7 +309,8 @@ static void search_from(const space *s, uint32_t from, uint32_t goal, sc_cost *b
         for (uint32_t i = 0; i < s->count; i++) {
             for (uint32_t j = 0; best[i].calls != NO_MOVE && j < s->count; j++) {
                 sc_cost cost = best[i], move = s->moves[i * s->count + j];
-                if (move.calls == NO_MOVE || !allowed[j] || !is_one_call(s, &s->at[i], &s->at[j], &s->at[goal]))
+                if (move.calls == NO_MOVE || !allowed[j] ||
+                    !is_one_call(s, &s->at[i], &s->at[j], &s->at[goal]))
                     continue;
                 sc_cost_add(&cost, &move);
                 if (best[j].calls == NO_MOVE || is_less(&cost, &best[j])) {
@@ -314,7 +330,8 @@ static sc_type type_at(space *s, uint32_t i)
 static const char *pair_text(space *s, uint32_t from, uint32_t to)
 {
     static char text[512];
-    snprintf(text, sizeof text, "%s over %s -> %s", sc_type_text(s->m, type_at(s, from)), s->of->mesh, sc_type_text(s->m, type_at(s, to)));
+    snprintf(text, sizeof text, "%s over %s -> %s", sc_type_text(s->m, type_at(s, from)),
+             s->of->mesh, sc_type_text(s->m, type_at(s, to)));
     return text;
 }
 
@@ -357,8 +374,9 @@ static void check_cost(space *s, uint32_t from, uint32_t to)
     if (isinf(plan->cost.bytes) && best[to].calls == NO_MOVE)
         return;
     if (is_less(&plan->cost, &best[to]) || is_less(&best[to], &plan->cost))
-        fail_msg("%s costs %g in %u calls (order %u), but %g in %u calls (order %u) is the least", pair_text(s, from, to), plan->cost.bytes,
-                 plan->cost.calls, plan->cost.order, best[to].bytes, best[to].calls, best[to].order);
+        fail_msg("%s costs %g in %u calls (order %u), but %g in %u calls (order %u) is the least",
+                 pair_text(s, from, to), plan->cost.bytes, plan->cost.calls, plan->cost.order,
+                 best[to].bytes, best[to].calls, best[to].order);
 }
 
 /* Every pair of a small space, a thousand or so of a large one. */
@@ -387,8 +405,10 @@ static void check_steps(space *s, uint32_t from, uint32_t to)
             bytes += s->moves[at * s->count + next].bytes;
         at = next;
     }
-    if (!isinf(plan->cost.bytes) && (at != to || fabs(bytes - plan->cost.bytes) > 1e-9 * (1 + bytes)))
-        fail_msg("%s: the steps cost %g, the path %g", pair_text(s, from, to), bytes, plan->cost.bytes);
+    if (!isinf(plan->cost.bytes) &&
+        (at != to || fabs(bytes - plan->cost.bytes) > 1e-9 * (1 + bytes)))
+        fail_msg("%s: the steps cost %g, the path %g", pair_text(s, from, to), bytes,
+                 plan->cost.bytes);
 }
 
 static void costs_are_those_of_the_steps(void **state)
@@ -404,14 +424,17 @@ static void costs_are_those_of_the_steps(void **state)
 
 enum { TRIANGLES = 20000 };
 
-/* A detour that a path may take: by way of a state that it may pass, its reductions in one call, and nothing scattered that ends whole. */
+/* A detour that a path may take: by way of a state that it may pass, its reductions in one call,
+ * and nothing scattered that ends whole. */
 static bool is_on_the_way(const space *s, uint32_t a, uint32_t b, uint32_t c)
 {
     bool allowed[MAX_STATES];
-    sc_sub_axis_set partial = sc_placement_partial(&s->at[b], 0), first = sc_placement_partial(&s->at[a], 0);
+    sc_sub_axis_set partial = sc_placement_partial(&s->at[b], 0),
+                    first = sc_placement_partial(&s->at[a], 0);
     find_allowed(s, &s->at[a], &s->at[c], allowed);
     for (uint32_t t = 0; t < s->m->mesh.sub_axis_count; t++) {
-        if ((first >> t & 1) != 0 && s->at[c].on[t] == SC_ON_NOTHING && s->at[b].on[t] < s->type.rank)
+        if ((first >> t & 1) != 0 && s->at[c].on[t] == SC_ON_NOTHING &&
+            s->at[b].on[t] < s->type.rank)
             return false;
     }
     return allowed[b] && (partial == first || partial == sc_placement_partial(&s->at[c], 0));
@@ -425,13 +448,16 @@ static void detours_are_not_cheaper(void **state)
         space *s = open_space(&settings[i]);
         assert_true(s->count > 0);
         for (uint32_t n = 0; n < TRIANGLES; n++) {
-            uint32_t a = next_random(&x) % s->count, b = next_random(&x) % s->count, c = next_random(&x) % s->count;
+            uint32_t a = next_random(&x) % s->count, b = next_random(&x) % s->count,
+                     c = next_random(&x) % s->count;
             if (!is_on_the_way(s, a, b, c))
                 continue;
-            double detour = path_of(s, a, b)->cost.bytes + path_of(s, b, c)->cost.bytes, direct = path_of(s, a, c)->cost.bytes;
+            double detour = path_of(s, a, b)->cost.bytes + path_of(s, b, c)->cost.bytes,
+                   direct = path_of(s, a, c)->cost.bytes;
             seen++;
             if (is_cheaper(detour, direct))
-                fail_msg("%s costs %g, but %g by way of %s", pair_text(s, a, c), direct, detour, sc_type_text(s->m, type_at(s, b)));
+                fail_msg("%s costs %g, but %g by way of %s", pair_text(s, a, c), direct, detour,
+                         sc_type_text(s->m, type_at(s, b)));
         }
         close_space(s);
     }
@@ -442,14 +468,16 @@ static void detours_are_not_cheaper(void **state)
 
 static sc_attr reduce_attr(space *s, uint8_t kind)
 {
-    return sc_attr_text(SC_ATTR_reduce, sc_intern_text(&s->m->context->names, kind == SC_PARTIAL_SUM   ? "sum"
-                                                                              : kind == SC_PARTIAL_MAX ? "max"
-                                                                                                       : "min"));
+    return sc_attr_text(SC_ATTR_reduce,
+                        sc_intern_text(&s->m->context->names, kind == SC_PARTIAL_SUM   ? "sum"
+                                                              : kind == SC_PARTIAL_MAX ? "max"
+                                                                                       : "min"));
 }
 
 static sc_value append_step(space *s, sc_value value, const sc_reshard_step *step)
 {
-    sc_attr attrs[4] = {sc_attr_sub_axes(s->m, SC_ATTR_over, step->group.sub_axes, step->group.count)};
+    sc_attr attrs[4] = {
+        sc_attr_sub_axes(s->m, SC_ATTR_over, step->group.sub_axes, step->group.count)};
     uint32_t count = 1;
     bool has_dim = step->kind != SC_OP_all_reduce && step->kind != SC_OP_permute;
     if (step->kind == SC_OP_all_reduce || step->kind == SC_OP_reduce_scatter)
@@ -459,7 +487,9 @@ static sc_value append_step(space *s, sc_value value, const sc_reshard_step *ste
     if (step->kind == SC_OP_all_to_all)
         attrs[count++] = sc_attr_dims(s->m, SC_ATTR_scatter, &s->type.dims[step->scatter].dim, 1);
     sc_type type = sc_type_with_placement(s->m, s->m->values.data[value].type, &step->to);
-    return sc_result(s->m, sc_op_new(s->m, 0, SC_NONE, step->kind, &value, 1, attrs, count, &type, 1, SC_NONE), 0);
+    return sc_result(
+        s->m, sc_op_new(s->m, 0, SC_NONE, step->kind, &value, 1, attrs, count, &type, 1, SC_NONE),
+        0);
 }
 
 static void remove_ops(space *s)
@@ -468,13 +498,17 @@ static void remove_ops(space *s)
         sc_op_unlink(s->m, op);
 }
 
-static sc_value append_op(space *s, sc_op_kind kind, const sc_value *operand, const sc_attr *attr, sc_type type)
+static sc_value append_op(space *s, sc_op_kind kind, const sc_value *operand, const sc_attr *attr,
+                          sc_type type)
 {
-    return sc_result(s->m, sc_op_new(s->m, 0, SC_NONE, kind, operand, operand != NULL, attr, attr != NULL, &type, 1, SC_NONE), 0);
+    return sc_result(s->m,
+                     sc_op_new(s->m, 0, SC_NONE, kind, operand, operand != NULL, attr, attr != NULL,
+                               &type, 1, SC_NONE),
+                     0);
 }
 
-/* A value that stands as state `from` does: the sum over P of an input whose P is split where the state has a partial sum, so that every
- * rank has a part of its own. */
+/* A value that stands as state `from` does: the sum over P of an input whose P is split where the
+ * state has a partial sum, so that every rank has a part of its own. */
 static sc_value append_value_at(space *s, uint32_t from, int64_t *terms)
 {
     sc_type_info input = s->type;
@@ -486,7 +520,9 @@ static sc_value append_value_at(space *s, uint32_t from, int64_t *terms)
     }
     *terms = (int64_t)sc_sub_axis_list_size(&s->m->mesh, &partial);
     input.dims[input.rank++] =
-        (sc_type_dim){.dim = sc_module_find_dim(s->m, sc_intern_text(&s->m->context->names, "P")), .group = SC_NONE, .size = *terms};
+        (sc_type_dim){.dim = sc_module_find_dim(s->m, sc_intern_text(&s->m->context->names, "P")),
+                      .group = SC_NONE,
+                      .size = *terms};
     sc_placement_set_dim(&input.placement, input.rank - 1, &partial);
     sc_value x = append_op(s, SC_OP_input, NULL, NULL, sc_type_intern(s->m, &input));
     sc_attr over = sc_attr_dims(s->m, SC_ATTR_dims, &input.dims[input.rank - 1].dim, 1);
@@ -552,7 +588,8 @@ static void paths_move_the_data(void **state)
 /* ---- what the costs weigh ---- */
 
 /* The kinds of a path's steps, blank-separated. */
-static const char *kinds_between(const char *mesh, const char *from, const char *to, double call_cost)
+static const char *kinds_between(const char *mesh, const char *from, const char *to,
+                                 double call_cost)
 {
     static char text[256];
     setting of = {mesh, from, call_cost}, end = {mesh, to, call_cost};
@@ -562,7 +599,8 @@ static const char *kinds_between(const char *mesh, const char *from, const char 
     assert_non_null(plan);
     text[0] = 0;
     for (uint32_t i = 0; i < plan->step_count; i++)
-        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", i > 0 ? " " : "", sc_ops[plan->steps[i].kind].name);
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", i > 0 ? " " : "",
+                 sc_ops[plan->steps[i].kind].name);
     close_space(s);
     close_space(t);
     return text;
@@ -573,23 +611,33 @@ static void costly_calls_are_fewer(void **state)
     (void)state;
     const char *mesh = "x = 2, y = 2", *from = "f32[A=64@(x, y), C=64]";
     assert_string_equal(kinds_between(mesh, from, "f32[A=64@y, C=64]", 0), "permute all_gather");
-    assert_string_equal(kinds_between(mesh, from, "f32[A=64@y, C=64]", 1e9), "all_gather all_slice");
-    assert_string_equal(kinds_between(mesh, from, "f32[A=64, C=64@(y, x)]", 0), "all_to_all all_to_all");
-    assert_string_equal(kinds_between(mesh, from, "f32[A=64, C=64@(y, x)]", 1e9), "all_gather all_slice");
+    assert_string_equal(kinds_between(mesh, from, "f32[A=64@y, C=64]", 1e9),
+                        "all_gather all_slice");
+    assert_string_equal(kinds_between(mesh, from, "f32[A=64, C=64@(y, x)]", 0),
+                        "all_to_all all_to_all");
+    assert_string_equal(kinds_between(mesh, from, "f32[A=64, C=64@(y, x)]", 1e9),
+                        "all_gather all_slice");
 }
 
-/* A byte between nodes counts 8: a call over both axes is worth three that keep most bytes inside, and what is small crosses. */
+/* A byte between nodes counts 8: a call over both axes is worth three that keep most bytes inside,
+ * and what is small crosses. */
 static void bytes_between_nodes_count(void **state)
 {
     (void)state;
-    const char *from = "f32[A=64@x, C=64@y]", *swapped = "f32[A=64@y, C=64@x]", *both = "f32[A=64@(x, y), C=64]",
-               *other = "f32[A=64, C=64@x]";
-    assert_string_equal(kinds_between("x = 2, y = 2", "f32[A=64@x, C=64]", "f32[A=64@y, C=64]", 0), "permute");
-    assert_string_equal(kinds_between("x = 2, y = 2 inter", "f32[A=64@x, C=64]", "f32[A=64@y, C=64]", 0), "all_gather all_slice");
+    const char *from = "f32[A=64@x, C=64@y]", *swapped = "f32[A=64@y, C=64@x]",
+               *both = "f32[A=64@(x, y), C=64]", *other = "f32[A=64, C=64@x]";
+    assert_string_equal(kinds_between("x = 2, y = 2", "f32[A=64@x, C=64]", "f32[A=64@y, C=64]", 0),
+                        "permute");
+    assert_string_equal(
+        kinds_between("x = 2, y = 2 inter", "f32[A=64@x, C=64]", "f32[A=64@y, C=64]", 0),
+        "all_gather all_slice");
     assert_string_equal(kinds_between("x = 2, y = 2", from, swapped, 0), "permute");
-    assert_string_equal(kinds_between("x = 2 inter, y = 2", from, swapped, 0), "all_to_all all_to_all all_to_all");
-    assert_string_equal(kinds_between("x = 2 inter, y = 2", both, other, 0), "all_to_all all_gather");
-    assert_string_equal(kinds_between("x = 2, y = 2 inter", both, other, 0), "all_gather all_to_all");
+    assert_string_equal(kinds_between("x = 2 inter, y = 2", from, swapped, 0),
+                        "all_to_all all_to_all all_to_all");
+    assert_string_equal(kinds_between("x = 2 inter, y = 2", both, other, 0),
+                        "all_to_all all_gather");
+    assert_string_equal(kinds_between("x = 2, y = 2 inter", both, other, 0),
+                        "all_gather all_to_all");
 }
 
 int main(void)

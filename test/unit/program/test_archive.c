@@ -17,8 +17,10 @@ static void on_no_memory(void *user)
     abort();
 }
 
-static const sc_archive_entry entries[] = {
-    {"k_0123456789abcdef", "one", 3}, {"a", "", 0}, {"sixteen bytes..", "0123456789abcdef", 16}, {"b", "x\0y", 4}};
+static const sc_archive_entry entries[] = {{"k_0123456789abcdef", "one", 3},
+                                           {"a", "", 0},
+                                           {"sixteen bytes..", "0123456789abcdef", 16},
+                                           {"b", "x\0y", 4}};
 enum { COUNT = sizeof entries / sizeof *entries };
 
 static void what_goes_in_comes_out(void **state)
@@ -47,7 +49,8 @@ static void what_goes_in_comes_out(void **state)
     sc_arena_free(&arena);
 }
 
-/* Every prefix, in memory of exactly its size, and every byte changed: either pieces inside, or "broken". */
+/* Every prefix, in memory of exactly its size, and every byte changed: either pieces inside, or
+ * "broken". */
 static void broken_bytes_are_refused(void **state)
 {
     (void)state;
@@ -78,6 +81,7 @@ static void broken_bytes_are_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_goes_in_comes_out), cmocka_unit_test(broken_bytes_are_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_goes_in_comes_out),
+                                       cmocka_unit_test(broken_bytes_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,7 +57,8 @@ static void refused_words_compile_nothing(void **state)
     sc_object object;
     const sc_object_function function = {"f", "int f(void) { return 1; }\n", 0};
     setenv("SHARDC_CPU", "avx3", 1);
-    const char *error = sc_objects_build(&arena, &function, 1, &(sc_object_options){.cache = ""}, &object);
+    const char *error =
+        sc_objects_build(&arena, &function, 1, &(sc_object_options){.cache = ""}, &object);
     assert_non_null(error);
     assert_non_null(strstr(error, "SHARDC_CPU is 'avx3'"));
     sc_arena_free(&arena);
@@ -74,8 +75,10 @@ static void levels_contain_each_other(void **state)
     static const char *const words[] = {"base", "avx2", "avx512", "avx512_bf16"};
     const char *before = NULL;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (!allowed(words[i], &level, problem)) { /* this CPU lacks it, or its kind has no levels */
-            assert_true(strstr(problem, "this CPU lacks") != NULL || strstr(problem, "it is one of native") != NULL);
+        /* this CPU lacks it, or its kind has no levels */
+        if (!allowed(words[i], &level, problem)) {
+            assert_true(strstr(problem, "this CPU lacks") != NULL ||
+                        strstr(problem, "it is one of native") != NULL);
             continue;
         }
         assert_true(sc_cpu_uses(level));

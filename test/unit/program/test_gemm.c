@@ -1,4 +1,5 @@
-/* Descriptors of contractions: a canonical one computes the same, what nothing can execute is refused, and how one is printed. */
+/* Descriptors of contractions: a canonical one computes the same, what nothing can execute is
+ * refused, and how one is printed. */
 #include "test/unit/helpers/gemm_case.h"
 
 /* ---- printing ---- */
@@ -6,7 +7,9 @@
 static sc_gemm linear(int64_t m, int64_t n, int64_t k)
 {
     return (sc_gemm){
-        .dim_count = 3, .dims = {{m, SC_GEMM_M, {k, 0, n}}, {n, SC_GEMM_N, {0, 1, 1}}, {k, SC_GEMM_K, {1, n, 0}}}, .sum = SC_DTYPE_f32};
+        .dim_count = 3,
+        .dims = {{m, SC_GEMM_M, {k, 0, n}}, {n, SC_GEMM_N, {0, 1, 1}}, {k, SC_GEMM_K, {1, n, 0}}},
+        .sum = SC_DTYPE_f32};
 }
 
 static void prints(void **state)
@@ -18,27 +21,38 @@ static void prints(void **state)
     gemm.step_count = 2;
     gemm.steps[0] = (sc_gemm_step){.kind = SC_GEMM_ADD, .strides = {0, 1, 0}};
     gemm.steps[1] = (sc_gemm_step){.kind = SC_GEMM_GELU};
-    assert_string_equal(gemm_case_text(&gemm), "gemm f32 [m 1024 | n 3072 | k 768] a(768,1) b(768,1) c(3072,1) + (0,1) gelu");
+    assert_string_equal(
+        gemm_case_text(&gemm),
+        "gemm f32 [m 1024 | n 3072 | k 768] a(768,1) b(768,1) c(3072,1) + (0,1) gelu");
     gemm.step_count = 4;
     gemm.steps[0] = (sc_gemm_step){.kind = SC_GEMM_STORE, .strides = {3072, 1, 0}};
-    gemm.steps[2] = (sc_gemm_step){.kind = SC_GEMM_STORE, .dtype = SC_DTYPE_bf16, .strides = {1, 1024, 0}};
+    gemm.steps[2] =
+        (sc_gemm_step){.kind = SC_GEMM_STORE, .dtype = SC_DTYPE_bf16, .strides = {1, 1024, 0}};
     gemm.steps[3] = (sc_gemm_step){.kind = SC_GEMM_SILU_GRAD, .strides = {3072, 1, 0}};
-    assert_string_equal(gemm_case_text(&gemm), "gemm [m 1024 | n 3072 | k 768] a f32(768,1) b f32(768,1) c f32(3072,1) store f32(3072,1) "
-                                               "gelu store bf16(1,1024) silu_grad f32(3072,1)");
+    assert_string_equal(
+        gemm_case_text(&gemm),
+        "gemm [m 1024 | n 3072 | k 768] a f32(768,1) b f32(768,1) c f32(3072,1) store f32(3072,1) "
+        "gelu store bf16(1,1024) silu_grad f32(3072,1)");
     gemm.step_count = 2;
     gemm.steps[0] = (sc_gemm_step){.kind = SC_GEMM_SUM_A, .strides = {1, 0, 0}};
     gemm.steps[1] = (sc_gemm_step){.kind = SC_GEMM_SUM_B, .strides = {0, 2, 0}};
-    assert_string_equal(gemm_case_text(&gemm), "gemm f32 [m 1024 | n 3072 | k 768] a(768,1) b(768,1) c(3072,1) sum_a (1) sum_b (2)");
+    assert_string_equal(
+        gemm_case_text(&gemm),
+        "gemm f32 [m 1024 | n 3072 | k 768] a(768,1) b(768,1) c(3072,1) sum_a (1) sum_b (2)");
     assert_int_equal(sc_gemm_step_extent(&gemm, 0), 1024);
     assert_int_equal(sc_gemm_step_extent(&gemm, 1), 6143);
     gemm.dtypes[SC_GEMM_A] = SC_DTYPE_bf16;
     gemm.accumulate = true;
     gemm.step_count = 1;
     gemm.steps[0] = (sc_gemm_step){.kind = SC_GEMM_SCALE, .scale = 0.5};
-    assert_string_equal(gemm_case_text(&gemm), "gemm [m 1024 | n 3072 | k 768] a bf16(768,1) b f32(768,1) c += f32(3072,1) * 0.5");
+    assert_string_equal(
+        gemm_case_text(&gemm),
+        "gemm [m 1024 | n 3072 | k 768] a bf16(768,1) b f32(768,1) c += f32(3072,1) * 0.5");
     gemm = (sc_gemm){.sum = SC_DTYPE_f64};
     assert_string_equal(gemm_case_text(&gemm), "gemm f32 sum f64 [] a() b() c()");
-    gemm = (sc_gemm){.dim_count = 2, .dims = {{2, SC_GEMM_BATCH, {6, 6, 6}}, {3, SC_GEMM_BATCH, {1, 0, 1}}}, .sum = SC_DTYPE_f32};
+    gemm = (sc_gemm){.dim_count = 2,
+                     .dims = {{2, SC_GEMM_BATCH, {6, 6, 6}}, {3, SC_GEMM_BATCH, {1, 0, 1}}},
+                     .sum = SC_DTYPE_f32};
     assert_string_equal(gemm_case_text(&gemm), "gemm f32 [batch 2 3] a(6,1) b(6,0) c(6,1)");
 }
 
@@ -48,16 +62,17 @@ static void refused(const sc_gemm *gemm, const char *wanted)
 {
     const char *why = sc_gemm_invalid(gemm);
     if (why == NULL || strcmp(why, wanted) != 0)
-        fail_msg("wanted \"%s\", got \"%s\" of %s", wanted, why == NULL ? "valid" : why, gemm_case_text(gemm));
+        fail_msg("wanted \"%s\", got \"%s\" of %s", wanted, why == NULL ? "valid" : why,
+                 gemm_case_text(gemm));
     assert_false(sc_gemm_valid(gemm));
 }
 
-#define REFUSED(CHANGE, WANTED)                                                                                                            \
-    do {                                                                                                                                   \
-        sc_gemm gemm = linear(4, 5, 6);                                                                                                    \
-        assert_true(sc_gemm_valid(&gemm));                                                                                                 \
-        CHANGE;                                                                                                                            \
-        refused(&gemm, WANTED);                                                                                                            \
+#define REFUSED(CHANGE, WANTED)                                                                    \
+    do {                                                                                           \
+        sc_gemm gemm = linear(4, 5, 6);                                                            \
+        assert_true(sc_gemm_valid(&gemm));                                                         \
+        CHANGE;                                                                                    \
+        refused(&gemm, WANTED);                                                                    \
     } while (0)
 
 static void refuses_shapes(void **state)
@@ -68,7 +83,8 @@ static void refuses_shapes(void **state)
     REFUSED(gemm.dims[0].strides[SC_GEMM_B] = 1, "an operand has a stride for a dim that it lacks");
     REFUSED(gemm.dims[1].strides[SC_GEMM_B] = 0, "an operand has no stride for a dim that it has");
     REFUSED(gemm.dims[2].strides[SC_GEMM_A] = 0, "an operand has no stride for a dim that it has");
-    REFUSED((gemm.dims[0].role = SC_GEMM_BATCH, gemm.dims[0].strides[SC_GEMM_A] = 0), "neither a nor b has a batch dim");
+    REFUSED((gemm.dims[0].role = SC_GEMM_BATCH, gemm.dims[0].strides[SC_GEMM_A] = 0),
+            "neither a nor b has a batch dim");
     REFUSED(gemm.dims[0].strides[SC_GEMM_C] = 4, "two elements of c are in one place");
     REFUSED(gemm.dims[1].strides[SC_GEMM_C] = 5, "two elements of c are in one place");
     REFUSED(gemm.dims[2].strides[SC_GEMM_A] = INT64_MAX / 5, "an operand's extent overflows");
@@ -81,7 +97,8 @@ static void refuses_shapes(void **state)
     refused(&gemm, "the sizes of a role overflow");
 }
 
-/* Enums out of range cannot be printed, and whoever reads them from a file has not seen them yet. */
+/* Enums out of range cannot be printed, and whoever reads them from a file has not seen them yet.
+ */
 static void refuses_numbers_out_of_range(void **state)
 {
     (void)state;
@@ -112,20 +129,28 @@ static void refuses_dtypes_and_steps(void **state)
     REFUSED(gemm.dtypes[SC_GEMM_A] = SC_DTYPE_bool, "an operand has no dtype of numbers");
     REFUSED(gemm.dtypes[SC_GEMM_A] = SC_DTYPE_i32, "floats and integers are mixed");
     REFUSED(gemm.dtypes[SC_GEMM_A] = SC_DTYPE_f64, "the sum is narrower than an operand");
-    REFUSED((gemm.step_count = 1, gemm.steps[0].kind = SC_GEMM_ADD, gemm.steps[0].strides[2] = 1), "a step's tensor has a k");
-    REFUSED((gemm.step_count = 1, gemm.steps[0].kind = SC_GEMM_MUL, gemm.steps[0].strides[1] = -1), "a stride is negative");
-    REFUSED((gemm.step_count = 1, gemm.steps[0].kind = SC_GEMM_ADD, gemm.steps[0].dtype = SC_DTYPE_i64),
-            "a step's tensor has another kind of dtype");
-    REFUSED((gemm.step_count = 1, gemm.steps[0].kind = SC_GEMM_ADD, gemm.steps[0].strides[0] = INT64_MAX / 4), "a step's extent overflows");
+    REFUSED((gemm.step_count = 1, gemm.steps[0].kind = SC_GEMM_ADD, gemm.steps[0].strides[2] = 1),
+            "a step's tensor has a k");
+    REFUSED((gemm.step_count = 1, gemm.steps[0].kind = SC_GEMM_MUL, gemm.steps[0].strides[1] = -1),
+            "a stride is negative");
+    REFUSED(
+        (gemm.step_count = 1, gemm.steps[0].kind = SC_GEMM_ADD, gemm.steps[0].dtype = SC_DTYPE_i64),
+        "a step's tensor has another kind of dtype");
+    REFUSED((gemm.step_count = 1, gemm.steps[0].kind = SC_GEMM_ADD,
+             gemm.steps[0].strides[0] = INT64_MAX / 4),
+            "a step's extent overflows");
     REFUSED((gemm.step_count = 1, gemm.steps[0].kind = SC_GEMM_STORE, gemm.steps[0].strides[0] = 5),
             "two elements that a step stores are in one place");
-    REFUSED((gemm.step_count = 1, gemm.steps[0].kind = SC_GEMM_STORE, gemm.steps[0].strides[0] = 4, gemm.steps[0].strides[1] = 1),
+    REFUSED((gemm.step_count = 1, gemm.steps[0].kind = SC_GEMM_STORE, gemm.steps[0].strides[0] = 4,
+             gemm.steps[0].strides[1] = 1),
             "two elements that a step stores are in one place");
-    REFUSED((gemm.step_count = 1, gemm.steps[0].kind = SC_GEMM_SUM_A, gemm.steps[0].strides[0] = 1, gemm.steps[0].strides[1] = 4),
+    REFUSED((gemm.step_count = 1, gemm.steps[0].kind = SC_GEMM_SUM_A, gemm.steps[0].strides[0] = 1,
+             gemm.steps[0].strides[1] = 4),
             "the sum of an operand has a dim that this lacks");
-    REFUSED((gemm.step_count = 1, gemm.steps[0].kind = SC_GEMM_SUM_B), "two elements that a step stores are in one place");
-    REFUSED((gemm.step_count = 1, gemm.steps[0].kind = SC_GEMM_SUM_B, gemm.steps[0].strides[1] = 1, gemm.dim_count = 4,
-             gemm.dims[3] = (sc_gemm_dim){3, SC_GEMM_BATCH, {24, 0, 20}}),
+    REFUSED((gemm.step_count = 1, gemm.steps[0].kind = SC_GEMM_SUM_B),
+            "two elements that a step stores are in one place");
+    REFUSED((gemm.step_count = 1, gemm.steps[0].kind = SC_GEMM_SUM_B, gemm.steps[0].strides[1] = 1,
+             gemm.dim_count = 4, gemm.dims[3] = (sc_gemm_dim){3, SC_GEMM_BATCH, {24, 0, 20}}),
             "what is summed is the same for all of a batch dim");
     sc_gemm gemm = linear(4, 5, 6);
     gemm.sum = SC_DTYPE_i64;
@@ -182,11 +207,13 @@ static double *copied(const double *values, int64_t count)
     return copy;
 }
 
-static void expect_same(const sc_gemm *canonical, const double *got, const double *wanted, int64_t count)
+static void expect_same(const sc_gemm *canonical, const double *got, const double *wanted,
+                        int64_t count)
 {
     for (int64_t j = 0; j < count; j++) {
         if (!(fabs(got[j] - wanted[j]) <= 1e-9))
-            fail_msg("%s: element %lld is %g, wanted %g", gemm_case_text(canonical), (long long)j, got[j], wanted[j]);
+            fail_msg("%s: element %lld is %g, wanted %g", gemm_case_text(canonical), (long long)j,
+                     got[j], wanted[j]);
     }
 }
 
@@ -200,13 +227,16 @@ static void canonical_computes_the_same(void **state)
         bool swapped;
         sc_gemm canonical = sc_gemm_canonical(&c.gemm, &swapped);
         if (!sc_gemm_valid(&canonical))
-            fail_msg("%s becomes %s: %s", gemm_case_text(&c.gemm), gemm_case_text(&canonical), sc_gemm_invalid(&canonical));
+            fail_msg("%s becomes %s: %s", gemm_case_text(&c.gemm), gemm_case_text(&canonical),
+                     sc_gemm_invalid(&canonical));
         expect_canonical_order(&canonical);
         double *stored[SC_GEMM_MAX_STEPS];
         for (uint32_t s = 0; s < c.gemm.step_count; s++)
             stored[s] = copied(c.tensors[s], sc_gemm_step_extent(&c.gemm, s));
-        double *wanted = gemm_case_reference(&c.gemm, c.values[0], c.values[1], c.values[2], c.tensors);
-        double *got = gemm_case_reference(&canonical, c.values[swapped], c.values[!swapped], c.values[2], stored);
+        double *wanted =
+            gemm_case_reference(&c.gemm, c.values[0], c.values[1], c.values[2], c.tensors);
+        double *got = gemm_case_reference(&canonical, c.values[swapped], c.values[!swapped],
+                                          c.values[2], stored);
         expect_same(&canonical, got, wanted, sc_gemm_extent(&c.gemm, SC_GEMM_C));
         for (uint32_t s = 0; s < c.gemm.step_count; s++) {
             expect_same(&canonical, stored[s], c.tensors[s], sc_gemm_step_extent(&c.gemm, s));
@@ -258,7 +288,8 @@ static void canonical_is_one_form(void **state)
         }
         sc_gemm other = sc_gemm_canonical(&gemm, &other_swapped);
         if (memcmp(&other, &canonical, sizeof other) != 0)
-            fail_msg("two canonical forms of one:\n%s\n%s", gemm_case_text(&canonical), gemm_case_text(&other));
+            fail_msg("two canonical forms of one:\n%s\n%s", gemm_case_text(&canonical),
+                     gemm_case_text(&other));
         assert_int_equal(swapped, other_swapped);
         gemm_case_free(&c);
     }
@@ -278,12 +309,14 @@ static void canonical_examples(void **state)
     gemm.step_count = 1;
     gemm.steps[0] = (sc_gemm_step){.kind = SC_GEMM_SUM_A, .strides = {1, 0, 0}};
     canonical = sc_gemm_canonical(&gemm, &swapped);
-    assert_string_equal(gemm_case_text(&canonical), "gemm f32 [n 4 | k 6] a(1) b(6,1) c(1) sum_b (1)");
+    assert_string_equal(gemm_case_text(&canonical),
+                        "gemm f32 [n 4 | k 6] a(1) b(6,1) c(1) sum_b (1)");
     gemm = linear(4, 5, 6);
     gemm.dims[3] = (sc_gemm_dim){3, SC_GEMM_BATCH, {24, 0, 20}};
     gemm.dim_count = 4;
     canonical = sc_gemm_canonical(&gemm, &swapped);
-    assert_string_equal(gemm_case_text(&canonical), "gemm f32 [m 12 | n 5 | k 6] a(6,1) b(1,5) c(5,1)");
+    assert_string_equal(gemm_case_text(&canonical),
+                        "gemm f32 [m 12 | n 5 | k 6] a(6,1) b(1,5) c(5,1)");
 }
 
 int main(void)

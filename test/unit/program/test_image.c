@@ -17,14 +17,17 @@ static sc_image *make_image(image_case *c, uint64_t dp, uint64_t tp)
 {
     image_begin(c, dp, tp);
     int64_t b = (int64_t)(6 + dp - 1) / (int64_t)dp, h = (int64_t)(10 + tp - 1) / (int64_t)tp;
-    uint32_t w = image_state(c, SC_STATE_PARAM, "layers[0].w", "bf16[D=8, H=10@tp]", SC_INIT_NORMAL, 0.02, 0);
+    uint32_t w = image_state(c, SC_STATE_PARAM, "layers[0].w", "bf16[D=8, H=10@tp]", SC_INIT_NORMAL,
+                             0.02, 0);
     image_state(c, SC_STATE_OPT, "layers[0].w.master", "f32[D=8@dp, H=10@tp]", SC_INIT_ZEROS, 0, 0);
     c->states.data[0].master = 1;
     uint32_t sum = image_state(c, SC_STATE_SUM, "total", "f32[] sum@dp", SC_INIT_ZEROS, 0, 0);
     uint32_t world = image_group(c, "dp", "tp"), over_tp = image_group(c, "tp", NULL);
     uint32_t all = image_collective(c, SC_IMAGE_ALL_REDUCE, SC_IMAGE_SUM, world, SC_DTYPE_f32, 1);
-    uint32_t gather = image_collective(c, SC_IMAGE_ALL_GATHER, SC_IMAGE_WHOLE, over_tp, SC_DTYPE_f32, b * h * (int64_t)tp);
-    uint32_t keep = image_collective(c, SC_IMAGE_PERMUTE, SC_IMAGE_WHOLE, over_tp, SC_DTYPE_f32, b * h);
+    uint32_t gather = image_collective(c, SC_IMAGE_ALL_GATHER, SC_IMAGE_WHOLE, over_tp,
+                                       SC_DTYPE_f32, b * h * (int64_t)tp);
+    uint32_t keep =
+        image_collective(c, SC_IMAGE_PERMUTE, SC_IMAGE_WHOLE, over_tp, SC_DTYPE_f32, b * h);
     sc_image_collective *kept = &c->collectives.data[keep];
     kept->source_count = (uint32_t)tp;
     kept->sources = sc_arena_array(&c->arena, tp, sizeof *kept->sources);
@@ -33,7 +36,8 @@ static sc_image *make_image(image_case *c, uint64_t dp, uint64_t tp)
     int64_t bytes[] = {b * 8 * 4, 16 * h, 8 * h * 4};
     uint32_t widen = image_kernel(c, "k0_widen", "iio", bytes, 3, "an index is out of range");
     uint32_t x = image_input(c, "x", "f32[B=6@dp, D=8]", 0);
-    uint32_t wide = image_buffer(c, SC_BUFFER_ACT, 8 * h * 4, "wide"), y = image_buffer(c, SC_BUFFER_ACT, b * h * 4, "y");
+    uint32_t wide = image_buffer(c, SC_BUFFER_ACT, 8 * h * 4, "wide"),
+             y = image_buffer(c, SC_BUFFER_ACT, b * h * 4, "y");
     uint32_t whole = image_buffer(c, SC_BUFFER_COMM, b * h * (int64_t)tp * 4, "whole");
     image_instr(c, SC_INSTR_KERNEL, widen, 3, (uint32_t[]){x, w, wide});
     image_param(c, (sc_image_param){.kind = SC_PARAM_RANK, .terms = image_terms(c, "tp", -5)});
@@ -44,7 +48,8 @@ static sc_image *make_image(image_case *c, uint64_t dp, uint64_t tp)
     image_move(c, keep, y, image_buffer(c, SC_BUFFER_COMM, b * h * 4, "kept"));
     image_output(c, "y", "f32[B=6@dp, H=10@tp]", y);
     uint32_t micro = image_func(c, "micro");
-    image_instr(c, SC_INSTR_COPY, 0, 2, (uint32_t[]){sum, image_buffer(c, SC_BUFFER_WORKSPACE, 4, "copy")});
+    image_instr(c, SC_INSTR_COPY, 0, 2,
+                (uint32_t[]){sum, image_buffer(c, SC_BUFFER_WORKSPACE, 4, "copy")});
     image_move(c, all, sum, sum);
     uint32_t update = image_func(c, "update");
     image_call(c, micro, 0);
@@ -246,10 +251,10 @@ static sc_image_instr *stand_in(image_case *c)
     return &instrs[count];
 }
 
-#define SPOIL(name, statement)                                                                                                             \
-    static void name(image_case *c)                                                                                                        \
-    {                                                                                                                                      \
-        statement;                                                                                                                         \
+#define SPOIL(name, statement)                                                                     \
+    static void name(image_case *c)                                                                \
+    {                                                                                              \
+        statement;                                                                                 \
     }
 SPOIL(buffer_outside, c->buffers.data[1].offset = c->image.arena_bytes)
 SPOIL(buffer_negative, c->buffers.data[1].bytes = -1)
@@ -260,10 +265,12 @@ SPOIL(axis_of_nothing, c->axes[0].size = 0)
 SPOIL(states_meet, c->buffers.data[1].offset = c->buffers.data[0].offset)
 SPOIL(paths_meet, c->states.data[1].path = c->states.data[0].path)
 SPOIL(state_in_act, c->buffers.data[0].kind = SC_BUFFER_ACT)
-SPOIL(state_too_large, c->states.data[0].tensor.dims[0].size = c->states.data[0].tensor.dims[0].local = 9)
+SPOIL(state_too_large,
+      c->states.data[0].tensor.dims[0].size = c->states.data[0].tensor.dims[0].local = 9)
 SPOIL(master_of_another, c->states.data[0].master = 2)
 SPOIL(master_beyond, c->states.data[0].master = 3)
-SPOIL(size_overflows, c->states.data[0].tensor.dims[0].size = c->states.data[0].tensor.dims[0].local = INT64_MAX)
+SPOIL(size_overflows,
+      c->states.data[0].tensor.dims[0].size = c->states.data[0].tensor.dims[0].local = INT64_MAX)
 SPOIL(shards_leave_a_gap, c->states.data[0].tensor.dims[1].first.terms[0].times = 6)
 SPOIL(shards_end_early, c->states.data[0].tensor.dims[1].size = 11)
 SPOIL(digit_of_no_axis, c->states.data[0].tensor.dims[1].first.terms[0].modulo = 3)
@@ -288,7 +295,8 @@ SPOIL(permute_twice, c->collectives.data[2].sources[0] = 0)
 SPOIL(permute_short, c->collectives.data[2].source_count = 1)
 SPOIL(permute_beyond, c->collectives.data[2].sources[0] = 2)
 SPOIL(peer_beyond, c->collectives.data[0].from = image_terms(c, "tp", 4))
-SPOIL(gather_with_sources, c->collectives.data[1].source_count = 1; c->collectives.data[1].sources = c->collectives.data[2].sources)
+SPOIL(gather_with_sources, c->collectives.data[1].source_count = 1;
+      c->collectives.data[1].sources = c->collectives.data[2].sources)
 SPOIL(no_parts, c->collectives.data[0].part_count = 0)
 SPOIL(kernel_beyond, instr(c, 0, 0)->index = 1)
 SPOIL(argument_missing, instr(c, 0, 0)->arg_count = 2)
@@ -296,11 +304,15 @@ SPOIL(parameter_missing, instr(c, 0, 0)->param_count = 2)
 SPOIL(argument_of_no_buffer, instr(c, 0, 0)->args[1].buffer = 99)
 SPOIL(argument_before, instr(c, 0, 0)->args[1].at = -4)
 SPOIL(argument_beyond, instr(c, 0, 0)->args[1].at = 4)
-SPOIL(arguments_meet, instr(c, 0, 0)->args[2] = instr(c, 0, 1)->args[2]; c->kernels.data[0].args[2].bytes = 8;
-      c->buffers.data[instr(c, 0, 1)->args[2].buffer].offset = c->buffers.data[instr(c, 0, 0)->args[0].buffer].offset - 64;
-      c->buffers.data[instr(c, 0, 1)->args[2].buffer].bytes = 200; c->kernels.data[0].args[2].bytes = 100)
+SPOIL(arguments_meet, instr(c, 0, 0)->args[2] = instr(c, 0, 1)->args[2];
+      c->kernels.data[0].args[2].bytes = 8;
+      c->buffers.data[instr(c, 0, 1)->args[2].buffer].offset =
+          c->buffers.data[instr(c, 0, 0)->args[0].buffer].offset - 64;
+      c->buffers.data[instr(c, 0, 1)->args[2].buffer].bytes = 200;
+      c->kernels.data[0].args[2].bytes = 100)
 SPOIL(parameter_of_no_digit, instr(c, 0, 0)->params[0].terms.terms[0].divide = 3)
-SPOIL(parameter_overflows, instr(c, 0, 0)->params[0].terms.terms[0] = ((sc_image_term){1, 4, INT64_MAX}))
+SPOIL(parameter_overflows,
+      instr(c, 0, 0)->params[0].terms.terms[0] = ((sc_image_term){1, 4, INT64_MAX}))
 SPOIL(product_too_large, c->gemms.data[0].dims[0].size++)
 SPOIL(product_in_place, instr(c, 0, 1)->args[2] = instr(c, 0, 1)->args[0])
 SPOIL(product_without_scratch, instr(c, 0, 1)->arg_count = 3)
@@ -309,15 +321,16 @@ SPOIL(step_over_operand, give_step(c, SC_GEMM_STORE, instr(c, 0, 1)->args[0]))
 SPOIL(step_over_result, give_step(c, SC_GEMM_STORE, instr(c, 0, 1)->args[2]))
 SPOIL(step_of_result, give_step(c, SC_GEMM_GELU_GRAD, instr(c, 0, 1)->args[2]))
 SPOIL(step_beyond, give_step(c, SC_GEMM_STORE, (sc_image_ref){instr(c, 0, 1)->args[2].buffer, 4}))
-SPOIL(step_in_one_place, give_step(c, SC_GEMM_STORE, instr(c, 0, 1)->args[2]); c->gemms.data[0].steps[0].strides[0] = 0)
+SPOIL(step_in_one_place, give_step(c, SC_GEMM_STORE, instr(c, 0, 1)->args[2]);
+      c->gemms.data[0].steps[0].strides[0] = 0)
 SPOIL(instead_of_nothing, instr(c, 0, 0)->instead = true)
 SPOIL(instead_by_itself, instr(c, 0, 1)->instead = true)
 SPOIL(instead_by_moving, instr(c, 0, 2)->instead = true)
 SPOIL(instead_on_another_stream, stand_in(c)->stream = 1)
 SPOIL(instead_elsewhere, stand_in(c)->args[2] = instr(c, 0, 2)->args[1])
 SPOIL(instead_with_more, *sc_vec_push(&c->arena, &c->gemms) = c->gemms.data[0];
-      c->gemms.data[1].steps[c->gemms.data[1].step_count++].kind = SC_GEMM_RELU; c->image.gemms = c->gemms.data; c->image.gemm_count = 2;
-      stand_in(c)->index = 1)
+      c->gemms.data[1].steps[c->gemms.data[1].step_count++].kind = SC_GEMM_RELU;
+      c->image.gemms = c->gemms.data; c->image.gemm_count = 2; stand_in(c)->index = 1)
 SPOIL(gather_too_small, c->buffers.data[instr(c, 0, 2)->args[1].buffer].bytes--)
 SPOIL(gather_in_place, instr(c, 0, 2)->args[0] = instr(c, 0, 2)->args[1])
 SPOIL(finish_of_nothing, instr(c, 0, 3)->index = 1)
@@ -451,7 +464,8 @@ static void a_product_may_have_a_stand_in(void **state)
 
 /* ---- groups ---- */
 
-/* Members of a group, by anyone's reckoning, are the same in the same order; and everybody is in one. */
+/* Members of a group, by anyone's reckoning, are the same in the same order; and everybody is in
+ * one. */
 static void groups_are_the_same_for_their_members(void **state)
 {
     (void)state;
@@ -465,12 +479,14 @@ static void groups_are_the_same_for_their_members(void **state)
         const sc_image_group *group = &c.groups.data[g];
         assert_int_equal(sc_image_group_size(group), sizes[g]);
         for (uint64_t rank = 0; rank < 12; rank++) {
-            assert_int_equal(sc_image_group_member(group, rank, sc_image_group_rank(group, rank)), rank);
+            assert_int_equal(sc_image_group_member(group, rank, sc_image_group_rank(group, rank)),
+                             rank);
             for (uint64_t i = 0; i < sizes[g]; i++) {
                 uint64_t member = sc_image_group_member(group, rank, i);
                 assert_true(member < 12);
                 assert_int_equal(sc_image_group_rank(group, member), i);
-                assert_int_equal(sc_image_group_member(group, member, sc_image_group_rank(group, rank)), rank);
+                assert_int_equal(
+                    sc_image_group_member(group, member, sc_image_group_rank(group, rank)), rank);
             }
         }
     }
@@ -485,9 +501,11 @@ static void the_dump_says_what_is_there(void **state)
     static const char *const lines[] = {
         "program for cpu, 4 ranks (dp=2, tp=2), arena of ",
         "compiled for some\n",
-        "param layers[0].w: bf16[D=8, H=10/5 at r%2*5] from r/2%2 in b0 = normal(0.02), master s1\n",
+        "param layers[0].w: bf16[D=8, H=10/5 at r%2*5] from r/2%2 in b0 = normal(0.02), master "
+        "s1\n",
         "sum total: f32[] from r%2 partial sum, set at r/2%2 in b2 = zeros\n",
-        "k0    k0_widen(in 96, in 80, out 160; 3 params)  k0_widen\n        check 0: an index is out of range\n",
+        "k0    k0_widen(in 96, in 80, out 160; 3 params)  k0_widen\n        check 0: an index is "
+        "out of range\n",
         "c0    all_reduce sum over some, 4 ranks (r/2%2, r/1%2): f32 1; it is wanted\n",
         "in  x: f32[B=6/3 at r/2%2*3, D=8] from r%2 in b3, micro-batches split B\n",
         "0  kernel  k0 b3 b0 b4 (rank r%2*-5, key fedcba9876543210, step)",
@@ -507,10 +525,14 @@ static void the_dump_says_what_is_there(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_reads_back),        cmocka_unit_test(every_part_is_refused),
-        cmocka_unit_test(every_part_of_the_body_is_refused), cmocka_unit_test(a_changed_bit_is_seen),
-        cmocka_unit_test(there_is_one_way_to_write),         cmocka_unit_test(what_is_wrong_is_said),
-        cmocka_unit_test(a_product_may_have_a_stand_in),     cmocka_unit_test(groups_are_the_same_for_their_members),
+        cmocka_unit_test(what_is_written_reads_back),
+        cmocka_unit_test(every_part_is_refused),
+        cmocka_unit_test(every_part_of_the_body_is_refused),
+        cmocka_unit_test(a_changed_bit_is_seen),
+        cmocka_unit_test(there_is_one_way_to_write),
+        cmocka_unit_test(what_is_wrong_is_said),
+        cmocka_unit_test(a_product_may_have_a_stand_in),
+        cmocka_unit_test(groups_are_the_same_for_their_members),
         cmocka_unit_test(the_dump_says_what_is_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,8 +60,14 @@ static void defaults_are_those_of_the_language(void **state)
         double defaults[SC_HYPER_COUNT];
     } cases[] = {
         {SC_SGD, "sgd", "lr momentum nesterov decay clip decay_all", {0, 0, 0, 0, 0, 0, 0, 0}},
-        {SC_ADAM, "adam", "lr beta1 beta2 eps decay clip decay_all", {0, 0, 0.9, 0.999, 1e-8, 0, 0, 0}},
-        {SC_ADAMW, "adamw", "lr beta1 beta2 eps decay clip decay_all", {0, 0, 0.9, 0.999, 1e-8, 0.01, 0, 0}},
+        {SC_ADAM,
+         "adam",
+         "lr beta1 beta2 eps decay clip decay_all",
+         {0, 0, 0.9, 0.999, 1e-8, 0, 0, 0}},
+        {SC_ADAMW,
+         "adamw",
+         "lr beta1 beta2 eps decay clip decay_all",
+         {0, 0, 0.9, 0.999, 1e-8, 0.01, 0, 0}},
         {SC_LION, "lion", "lr beta1 beta2 decay clip decay_all", {0, 0, 0.9, 0.99, 0, 0, 0, 0}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -1,5 +1,5 @@
-/* The stub of NCCL itself (test/cuda_stub/nccl), against plain C: what is compared with it is only as right as it is. Ranks are
- * threads with a GPU each. */
+/* The stub of NCCL itself (test/cuda_stub/nccl), against plain C: what is compared with it is only
+ * as right as it is. Ranks are threads with a GPU each. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,7 +36,8 @@ static uint16_t encode_half(double value, int fraction, int bias)
     uint16_t sign = value < 0 ? 0x8000 : 0;
     if (value == 0)
         return 0;
-    return (uint16_t)(sign | ((exponent - 1 + bias) << fraction) | ((int)ldexp(mantissa, fraction + 1) & ((1 << fraction) - 1)));
+    return (uint16_t)(sign | ((exponent - 1 + bias) << fraction) |
+                      ((int)ldexp(mantissa, fraction + 1) & ((1 << fraction) - 1)));
 }
 
 static void encode(int d, void *at, double value)
@@ -75,10 +76,10 @@ typedef struct rank_thread {
     int rank;
 } rank_thread;
 
-#define EXPECT(w, condition)                                                                                                               \
-    do {                                                                                                                                   \
-        if (!(condition))                                                                                                                  \
-            (w)->wrong = #condition;                                                                                                       \
+#define EXPECT(w, condition)                                                                       \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            (w)->wrong = #condition;                                                               \
     } while (0)
 
 static void *rank_main(void *user)
@@ -86,7 +87,8 @@ static void *rank_main(void *user)
     const rank_thread *t = user;
     sc_cu_context context;
     sc_cu_stream stream;
-    EXPECT(t->w, cuda.cuDevicePrimaryCtxRetain(&context, t->rank) == SC_CU_SUCCESS && cuda.cuCtxSetCurrent(context) == SC_CU_SUCCESS);
+    EXPECT(t->w, cuda.cuDevicePrimaryCtxRetain(&context, t->rank) == SC_CU_SUCCESS &&
+                     cuda.cuCtxSetCurrent(context) == SC_CU_SUCCESS);
     EXPECT(t->w, cuda.cuStreamCreate(&stream, SC_CU_STREAM_NON_BLOCKING) == SC_CU_SUCCESS);
     t->w->work(t->w, t->rank, stream);
     cuda.cuStreamDestroy_v2(stream);
@@ -118,7 +120,8 @@ static void run_ranks(int size, int dtype, rank_work *work)
 static sc_nccl_result settle(sc_nccl_comm comm)
 {
     sc_nccl_result state = SC_NCCL_IN_PROGRESS;
-    while (state == SC_NCCL_IN_PROGRESS && nccl.ncclCommGetAsyncError(comm, &state) == SC_NCCL_SUCCESS)
+    while (state == SC_NCCL_IN_PROGRESS &&
+           nccl.ncclCommGetAsyncError(comm, &state) == SC_NCCL_SUCCESS)
         sched_yield();
     return state;
 }
@@ -165,15 +168,25 @@ static double reduced(const world *w, sc_nccl_reduce how, size_t i)
     double result = value_of(0, i);
     for (int r = 1; r < w->size; r++) {
         double next = value_of(r, i);
-        result = how == SC_NCCL_SUM ? result + next : how == SC_NCCL_MAX ? fmax(result, next) : fmin(result, next);
+        result = how == SC_NCCL_SUM   ? result + next
+                 : how == SC_NCCL_MAX ? fmax(result, next)
+                                      : fmin(result, next);
     }
     return result;
 }
 
-typedef enum call_kind { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, REDUCE, RING, CALL_KINDS } call_kind;
+typedef enum call_kind {
+    ALL_REDUCE,
+    REDUCE_SCATTER,
+    ALL_GATHER,
+    BROADCAST,
+    REDUCE,
+    RING,
+    CALL_KINDS
+} call_kind;
 
-static sc_nccl_result call(const world *w, call_kind kind, sc_nccl_reduce how, int rank, sc_nccl_comm comm, sc_cu_stream stream, void *from,
-                           void *to)
+static sc_nccl_result call(const world *w, call_kind kind, sc_nccl_reduce how, int rank,
+                           sc_nccl_comm comm, sc_cu_stream stream, void *from, void *to)
 {
     sc_nccl_dtype dtype = dtypes[w->dtype].dtype;
     int root = w->size - 1;
@@ -210,7 +223,8 @@ static size_t wanted(const world *w, call_kind kind, sc_nccl_reduce how, int ran
         return n * COUNT;
     }
     for (size_t i = 0; i < COUNT; i++)
-        encode(w->dtype, out + i * bytes, reduced(w, how, (kind == REDUCE_SCATTER ? (size_t)rank * COUNT : 0) + i));
+        encode(w->dtype, out + i * bytes,
+               reduced(w, how, (kind == REDUCE_SCATTER ? (size_t)rank * COUNT : 0) + i));
     return kind == REDUCE && rank != w->size - 1 ? 0 : COUNT;
 }
 
@@ -234,13 +248,17 @@ static void check_calls(world *w, int rank, sc_cu_stream stream)
             sc_cu_address target = !is_in_place ? to : k == REDUCE_SCATTER ? from + piece : from;
             if (source != from)
                 cuda.cuMemcpyHtoDAsync_v2(source, given, COUNT * bytes, stream);
-            sc_nccl_result result = call(w, (call_kind)k, reduces[how], rank, comm, stream, AT(source), AT(target));
+            sc_nccl_result result =
+                call(w, (call_kind)k, reduces[how], rank, comm, stream, AT(source), AT(target));
             EXPECT(w, result == (rank % 2 == 0 ? SC_NCCL_SUCCESS : SC_NCCL_IN_PROGRESS));
             EXPECT(w, settle(comm) == SC_NCCL_SUCCESS);
-            EXPECT(w, cuda.cuMemcpyDtoHAsync_v2(got, target, ROOM - (size_t)(target - (is_in_place ? from : to)), stream) == SC_CU_SUCCESS);
+            EXPECT(w, cuda.cuMemcpyDtoHAsync_v2(got, target,
+                                                ROOM - (size_t)(target - (is_in_place ? from : to)),
+                                                stream) == SC_CU_SUCCESS);
             size_t count = wanted(w, (call_kind)k, reduces[how], rank, right);
             EXPECT(w, memcmp(got, right, count * bytes) == 0);
-            EXPECT(w, is_in_place || (unsigned char)got[count * bytes] == 0x7f); /* and not a byte more */
+            /* and not a byte more */
+            EXPECT(w, is_in_place || (unsigned char)got[count * bytes] == 0x7f);
             pthread_barrier_wait(&w->barrier);
         }
     }
@@ -263,15 +281,18 @@ static void calls_give_what_plain_c_gives(void **state)
 
 /* ---- splits ---- */
 
-/* Odd and even ranks, the highest first; rank 4 in none. A split is there when the parent says so, and not before. */
+/* Odd and even ranks, the highest first; rank 4 in none. A split is there when the parent says so,
+ * and not before. */
 static void check_splits(world *w, int rank, sc_cu_stream stream)
 {
     sc_nccl_config config = SC_NCCL_CONFIG;
     sc_nccl_comm comm = join(w, rank, false), half = NULL;
     config.blocking = 0;
-    EXPECT(w, nccl.ncclCommSplit(comm, rank == 4 ? SC_NCCL_NO_COLOR : rank % 2, -rank, &half, &config) == SC_NCCL_IN_PROGRESS);
+    EXPECT(w, nccl.ncclCommSplit(comm, rank == 4 ? SC_NCCL_NO_COLOR : rank % 2, -rank, &half,
+                                 &config) == SC_NCCL_IN_PROGRESS);
     EXPECT(w, half == NULL);
-    EXPECT(w, nccl.ncclCommSplit(comm, 0, 0, &half, &config) == SC_NCCL_INVALID_ARGUMENT); /* one at a time */
+    /* one at a time */
+    EXPECT(w, nccl.ncclCommSplit(comm, 0, 0, &half, &config) == SC_NCCL_INVALID_ARGUMENT);
     EXPECT(w, settle(comm) == SC_NCCL_SUCCESS);
     EXPECT(w, (half == NULL) == (rank == 4));
     if (half != NULL) {
@@ -307,23 +328,34 @@ static void check_refusals(world *w, int rank, sc_cu_stream stream)
     sc_cu_address at = device_memory(w, 64);
     char host[8] = {0};
     config.not_ours = 0;
-    EXPECT(w, nccl.ncclCommSplit(comm, 0, 0, &(sc_nccl_comm){NULL}, &config) == SC_NCCL_INVALID_ARGUMENT);
-    /* the host's memory, beyond the end, no such root, reduction, dtype; buffers that overlap and are not the same */
-    EXPECT(w, nccl.ncclAllReduce(host, host, 2, SC_NCCL_F32, SC_NCCL_SUM, comm, stream) == SC_NCCL_INVALID_ARGUMENT);
-    EXPECT(w, nccl.ncclAllReduce(AT(at), AT(at), 17, SC_NCCL_F32, SC_NCCL_SUM, comm, stream) == SC_NCCL_INVALID_ARGUMENT);
-    EXPECT(w, nccl.ncclBroadcast(AT(at), AT(at), 4, SC_NCCL_F32, w->size, comm, stream) == SC_NCCL_INVALID_ARGUMENT);
-    EXPECT(w, nccl.ncclAllReduce(AT(at), AT(at), 4, SC_NCCL_F32, 1, comm, stream) == SC_NCCL_INVALID_ARGUMENT);
-    EXPECT(w, nccl.ncclAllReduce(AT(at), AT(at), 4, 99, SC_NCCL_SUM, comm, stream) == SC_NCCL_INVALID_ARGUMENT);
-    EXPECT(w, nccl.ncclAllReduce(AT(at), AT(at + 4), 4, SC_NCCL_F32, SC_NCCL_SUM, comm, stream) == SC_NCCL_INVALID_USAGE);
-    EXPECT(w, nccl.ncclAllGather(AT(at + (rank == 0 ? 4 : 0)), AT(at), 1, SC_NCCL_F32, comm, stream) == SC_NCCL_INVALID_USAGE);
+    EXPECT(w, nccl.ncclCommSplit(comm, 0, 0, &(sc_nccl_comm){NULL}, &config) ==
+                  SC_NCCL_INVALID_ARGUMENT);
+    /* the host's memory, beyond the end, no such root, reduction, dtype; buffers that overlap and
+     * are not the same */
+    EXPECT(w, nccl.ncclAllReduce(host, host, 2, SC_NCCL_F32, SC_NCCL_SUM, comm, stream) ==
+                  SC_NCCL_INVALID_ARGUMENT);
+    EXPECT(w, nccl.ncclAllReduce(AT(at), AT(at), 17, SC_NCCL_F32, SC_NCCL_SUM, comm, stream) ==
+                  SC_NCCL_INVALID_ARGUMENT);
+    EXPECT(w, nccl.ncclBroadcast(AT(at), AT(at), 4, SC_NCCL_F32, w->size, comm, stream) ==
+                  SC_NCCL_INVALID_ARGUMENT);
+    EXPECT(w, nccl.ncclAllReduce(AT(at), AT(at), 4, SC_NCCL_F32, 1, comm, stream) ==
+                  SC_NCCL_INVALID_ARGUMENT);
+    EXPECT(w, nccl.ncclAllReduce(AT(at), AT(at), 4, 99, SC_NCCL_SUM, comm, stream) ==
+                  SC_NCCL_INVALID_ARGUMENT);
+    EXPECT(w, nccl.ncclAllReduce(AT(at), AT(at + 4), 4, SC_NCCL_F32, SC_NCCL_SUM, comm, stream) ==
+                  SC_NCCL_INVALID_USAGE);
+    EXPECT(w, nccl.ncclAllGather(AT(at + (rank == 0 ? 4 : 0)), AT(at), 1, SC_NCCL_F32, comm,
+                                 stream) == SC_NCCL_INVALID_USAGE);
     nccl.ncclGroupStart();
     nccl.ncclSend(AT(at), 1, SC_NCCL_F32, 1 - rank, comm, stream);
     nccl.ncclRecv(AT(at), 1, SC_NCCL_F32, 1 - rank, comm, stream);
     EXPECT(w, nccl.ncclGroupEnd() == SC_NCCL_INVALID_USAGE);
     EXPECT(w, nccl.ncclGroupEnd() == SC_NCCL_INVALID_USAGE);
     /* a call while another one is in progress; a farewell then */
-    EXPECT(w, nccl.ncclAllReduce(AT(at), AT(at), 4, SC_NCCL_I32, SC_NCCL_SUM, comm, stream) == SC_NCCL_IN_PROGRESS);
-    EXPECT(w, nccl.ncclAllReduce(AT(at), AT(at), 4, SC_NCCL_I32, SC_NCCL_SUM, comm, stream) == SC_NCCL_INVALID_ARGUMENT);
+    EXPECT(w, nccl.ncclAllReduce(AT(at), AT(at), 4, SC_NCCL_I32, SC_NCCL_SUM, comm, stream) ==
+                  SC_NCCL_IN_PROGRESS);
+    EXPECT(w, nccl.ncclAllReduce(AT(at), AT(at), 4, SC_NCCL_I32, SC_NCCL_SUM, comm, stream) ==
+                  SC_NCCL_INVALID_ARGUMENT);
     EXPECT(w, nccl.ncclCommFinalize(comm) == SC_NCCL_INVALID_ARGUMENT);
     EXPECT(w, cuda.cuStreamQuery(stream) == SC_CU_SUCCESS); /* nothing is on the stream yet */
     EXPECT(w, settle(comm) == SC_NCCL_SUCCESS);
@@ -342,7 +374,8 @@ static void what_is_wrong_is_refused(void **state)
 
 /* ---- ends ---- */
 
-/* Nobody comes to rank 0's call: its stream is free when the communicators are aborted, both at once. */
+/* Nobody comes to rank 0's call: its stream is free when the communicators are aborted, both at
+ * once. */
 static void *abort_comm(void *comm)
 {
     nccl.ncclCommAbort(comm);
@@ -365,7 +398,8 @@ static void check_abort(world *w, int rank, sc_cu_stream stream)
     }
     pthread_barrier_wait(&w->barrier);
     pthread_t thread;
-    pthread_create(&thread, NULL, abort_comm, comm); /* waits for the GPU, which the other one has */
+    /* waits for the GPU, which the other one has */
+    pthread_create(&thread, NULL, abort_comm, comm);
     nccl.ncclCommAbort(other);
     pthread_join(thread, NULL);
     EXPECT(w, cuda.cuStreamSynchronize(stream) == SC_CU_SUCCESS);
@@ -460,11 +494,11 @@ static void check_failures(world *w, int rank, sc_cu_stream stream)
     sc_nccl_config config = SC_NCCL_CONFIG;
     sc_nccl_result state;
     (void)rank;
-#define FAILS(name, arguments)                                                                                                             \
-    do {                                                                                                                                   \
-        stub.sc_stub_fail(#name, 1, SC_NCCL_SYSTEM);                                                                                       \
-        EXPECT(w, nccl.name arguments == SC_NCCL_SYSTEM);                                                                                  \
-        EXPECT(w, stub.sc_stub_failed() != NULL && strcmp(stub.sc_stub_failed(), #name) == 0);                                             \
+#define FAILS(name, arguments)                                                                     \
+    do {                                                                                           \
+        stub.sc_stub_fail(#name, 1, SC_NCCL_SYSTEM);                                               \
+        EXPECT(w, nccl.name arguments == SC_NCCL_SYSTEM);                                          \
+        EXPECT(w, stub.sc_stub_failed() != NULL && strcmp(stub.sc_stub_failed(), #name) == 0);     \
     } while (0)
     FAILS(ncclGetUniqueId, (&(sc_nccl_id){{0}}));
     FAILS(ncclCommInitRankConfig, (&comm, 1, w->id, 0, &config));
@@ -484,7 +518,8 @@ static void check_failures(world *w, int rank, sc_cu_stream stream)
     FAILS(ncclCommFinalize, (comm));
     FAILS(ncclCommDestroy, (comm));
     stub.sc_stub_fail(NULL, 0, 0);
-    EXPECT(w, nccl.ncclAllReduce(AT(at), AT(at), 1, SC_NCCL_I32, SC_NCCL_SUM, comm, stream) == SC_NCCL_SUCCESS);
+    EXPECT(w, nccl.ncclAllReduce(AT(at), AT(at), 1, SC_NCCL_I32, SC_NCCL_SUM, comm, stream) ==
+                  SC_NCCL_SUCCESS);
     EXPECT(w, cuda.cuStreamSynchronize(stream) == SC_CU_SUCCESS);
     cuda.cuMemFree_v2(at);
     leave(w, comm);
@@ -502,12 +537,16 @@ int main(void)
     shardc_error error;
     setenv("SHARDC_STUB_GPUS", "5", 1);
     stub = cuda_stub_open();
-    if (!sc_cuda_open(&cuda, &error) || !sc_nccl_open(&nccl, &error) || cuda.cuInit(0) != SC_CU_SUCCESS)
+    if (!sc_cuda_open(&cuda, &error) || !sc_nccl_open(&nccl, &error) ||
+        cuda.cuInit(0) != SC_CU_SUCCESS)
         return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(calls_give_what_plain_c_gives),  cmocka_unit_test(splits_are_by_color_and_key),
-        cmocka_unit_test(what_is_wrong_is_refused),       cmocka_unit_test(aborts_free_the_gpu),
-        cmocka_unit_test(a_farewell_waits_for_graphs),    cmocka_unit_test(calls_that_differ_break),
+        cmocka_unit_test(calls_give_what_plain_c_gives),
+        cmocka_unit_test(splits_are_by_color_and_key),
+        cmocka_unit_test(what_is_wrong_is_refused),
+        cmocka_unit_test(aborts_free_the_gpu),
+        cmocka_unit_test(a_farewell_waits_for_graphs),
+        cmocka_unit_test(calls_that_differ_break),
         cmocka_unit_test(every_function_fails_when_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

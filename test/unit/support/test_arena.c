@@ -1,4 +1,5 @@
-/* Marks of an arena: what is asked for behind a mark is freed, what stood before it stays, and memory that comes again is zero. */
+/* Marks of an arena: what is asked for behind a mark is freed, what stood before it stays, and
+ * memory that comes again is zero. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -75,6 +76,7 @@ static void marks_nest(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(released_memory_comes_again_as_zeros), cmocka_unit_test(marks_nest)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(released_memory_comes_again_as_zeros),
+                                       cmocka_unit_test(marks_nest)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

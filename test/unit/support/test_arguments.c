@@ -1,4 +1,5 @@
-/* Command lines by tables: what is right is set, what is wrong is said, and the rest is set all the same. */
+/* Command lines by tables: what is right is set, what is wrong is said, and the rest is set all the
+ * same. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,9 +30,9 @@ static void set_own(sc_context *context, void *into, const char *name, const cha
     sc_arguments_number(context, name, value, 0, &((asked *)into)->own);
 }
 
-#define ROW(name, kind, field, value, takers)                                                                                              \
-    {                                                                                                                                      \
-        name, SC_OPTION_##kind, offsetof(asked, field), value, takers, "", NULL                                                            \
+#define ROW(name, kind, field, value, takers)                                                      \
+    {                                                                                              \
+        name, SC_OPTION_##kind, offsetof(asked, field), value, takers, "", NULL                    \
     }
 
 static const sc_option_row rows[] = {
@@ -55,7 +56,8 @@ static const sc_option_row shared_rows[] = {
     {"-w", SC_OPTION_NUMBER, offsetof(struct shared, width), "N", NULL, NULL, NULL},
 };
 
-static const sc_option_row foreign_rows[] = {{"--elsewhere", SC_OPTION_TEXT, 0, "FILE", "redo", "", NULL}};
+static const sc_option_row foreign_rows[] = {
+    {"--elsewhere", SC_OPTION_TEXT, 0, "FILE", "redo", "", NULL}};
 
 static const char *const commands[] = {"do", "undo", "wait"};
 
@@ -72,7 +74,8 @@ typedef struct line {
 static void describe(asked *out, line *l)
 {
     l->tables[0] = (sc_option_table){rows, sizeof rows / sizeof *rows, out, NULL};
-    l->tables[1] = (sc_option_table){shared_rows, sizeof shared_rows / sizeof *shared_rows, out == NULL ? NULL : &out->shared, NULL};
+    l->tables[1] = (sc_option_table){shared_rows, sizeof shared_rows / sizeof *shared_rows,
+                                     out == NULL ? NULL : &out->shared, NULL};
     l->tables[2] = (sc_option_table){foreign_rows, 1, NULL, "that program"};
     l->line = (sc_command_line){.program = "it",
                                 .commands = commands,
@@ -84,7 +87,8 @@ static void describe(asked *out, line *l)
 }
 
 /* The first message, or "". */
-static const char *parse(sc_context *context, asked *out, sc_text_list *words, int argc, const char *const *argv)
+static const char *parse(sc_context *context, asked *out, sc_text_list *words, int argc,
+                         const char *const *argv)
 {
     line l;
     sc_arguments arguments;
@@ -100,20 +104,24 @@ static const char *parse(sc_context *context, asked *out, sc_text_list *words, i
 
 static void values_are_set(sc_context *context)
 {
-    static const char *const argv[] = {"it",     "do",         "--flag_of-it", "--count",  "4",       "--json=json",
-                                       "--text", "a b",        "--joined=a=1", "--joined", "b=2",     "--texts",
-                                       "-",      "--texts=",   "--named",      "x=y=z",    "-",       "--whole",
-                                       "9",      "--real=2.5", "--share",      "1",        "--own=3", "more"};
+    static const char *const argv[] = {
+        "it",     "do",         "--flag_of-it", "--count",  "4",       "--json=json",
+        "--text", "a b",        "--joined=a=1", "--joined", "b=2",     "--texts",
+        "-",      "--texts=",   "--named",      "x=y=z",    "-",       "--whole",
+        "9",      "--real=2.5", "--share",      "1",        "--own=3", "more"};
     asked got;
     sc_text_list words;
     assert_string_equal(parse(context, &got, &words, sizeof argv / sizeof *argv, argv), "");
-    assert_true(got.flag && got.json && got.count == 4 && got.whole == 9 && got.real == 2.5 && got.share == 1 && got.own == 3);
+    assert_true(got.flag && got.json && got.count == 4 && got.whole == 9 && got.real == 2.5 &&
+                got.share == 1 && got.own == 3);
     assert_string_equal(got.text, "a b");
     assert_string_equal(got.joined, "a=1,b=2");
-    assert_true(got.texts.count == 2 && strcmp(got.texts.data[0], "-") == 0 && got.texts.data[1][0] == 0);
-    assert_true(got.named.count == 1 && strcmp(got.named.data[0].name, "x") == 0 && strcmp(got.named.data[0].value, "y=z") == 0);
-    assert_true(words.count == 3 && strcmp(words.data[0], "do") == 0 && strcmp(words.data[1], "-") == 0 &&
-                strcmp(words.data[2], "more") == 0);
+    assert_true(got.texts.count == 2 && strcmp(got.texts.data[0], "-") == 0 &&
+                got.texts.data[1][0] == 0);
+    assert_true(got.named.count == 1 && strcmp(got.named.data[0].name, "x") == 0 &&
+                strcmp(got.named.data[0].value, "y=z") == 0);
+    assert_true(words.count == 3 && strcmp(words.data[0], "do") == 0 &&
+                strcmp(words.data[1], "-") == 0 && strcmp(words.data[2], "more") == 0);
 }
 
 static void what_is_wrong_is_said(sc_context *context)
@@ -123,7 +131,8 @@ static void what_is_wrong_is_said(sc_context *context)
     } cases[] = {
         {"--number=-1", "--number takes a number of at least 0, not '-1'"},
         {"--number=7x", "--number takes a number of at least 0, not '7x'"},
-        {"--whole=99999999999999999999", "--whole takes a number of at least 0, not '99999999999999999999'"},
+        {"--whole=99999999999999999999",
+         "--whole takes a number of at least 0, not '99999999999999999999'"},
         {"--own=", "--own takes a number of at least 0, not ''"},
         {"--real=inf", "--real takes a number of at least 0, not 'inf'"},
         {"--real=nan", "--real takes a number of at least 0, not 'nan'"},
@@ -145,10 +154,12 @@ static void what_is_wrong_is_said(sc_context *context)
         bool is_own = strncmp(cases[i].argument, "--own", 5) == 0;
         asked got;
         sc_text_list words;
-        const char *message = parse(context, &got, &words, is_own ? 2 : 3, is_own ? (const char *[]){"it", cases[i].argument} : argv);
+        const char *message = parse(context, &got, &words, is_own ? 2 : 3,
+                                    is_own ? (const char *[]){"it", cases[i].argument} : argv);
         if (strcmp(message, cases[i].message) != 0)
             fail_msg("%s: %s", cases[i].argument, message);
-        assert_true(got.number == 0 && got.whole == 0 && got.real == 0 && got.share == 0 && !got.flag && got.named.count == 0);
+        assert_true(got.number == 0 && got.whole == 0 && got.real == 0 && got.share == 0 &&
+                    !got.flag && got.named.count == 0);
         assert_true(got.own == (is_own ? 0 : 5));
         assert_int_equal(sc_diag_exit_code(&context->diag), 2);
     }
@@ -160,12 +171,17 @@ static void tables_are_one_command_line(sc_context *context)
     static const char *const argv[] = {"it", "-w", "3", "--number=4", "--depth", "5"};
     const sc_option_row flag = {"--so", SC_OPTION_FLAG, 0, NULL, "undo", "a flag", NULL};
     const sc_option_table tables[] = {{&flag, 1, NULL, NULL}, {shared_rows, 3, NULL, NULL}};
-    const sc_command_line helped = {.program = "it", .commands = commands, .command_count = 3, .tables = tables, .table_count = 2};
+    const sc_command_line helped = {.program = "it",
+                                    .commands = commands,
+                                    .command_count = 3,
+                                    .tables = tables,
+                                    .table_count = 2};
     asked got;
     sc_text_list words;
     sc_strbuf help;
     assert_string_equal(parse(context, &got, &words, sizeof argv / sizeof *argv, argv), "");
-    assert_true(got.shared.width == 3 && got.shared.depth == 5 && got.number == 4 && got.whole == 0 && got.own == 0);
+    assert_true(got.shared.width == 3 && got.shared.depth == 5 && got.number == 4 &&
+                got.whole == 0 && got.own == 0);
     sc_strbuf_init(&help, &context->arena);
     sc_arguments_help(&helped, NULL, &help);
     assert_string_equal(help.data, "  --so        undo: a flag\n"
@@ -186,13 +202,17 @@ static void nothing_is_ignored(sc_context *context)
         {"undo", "--flag-of-it", "--flag_of_it", "--flag-of-it is given twice"},
         {"do", "--texts=a", "--texts=b", ""},
         {"do", "--text", "--number",
-         "--text needs FILE, but '--number' is an option; a value that looks like one is written --text=--number"},
+         "--text needs FILE, but '--number' is an option; a value that looks like one is written "
+         "--text=--number"},
         {"do", "--text", "--of-no-kind", ""},
         {"do", "--text=--number", "--json=json", ""},
         {"do", "--number=1", "--json=json", "'do' does not take --number; undo takes it"},
-        {"wait", "--flag-of-it", "--json=json", "'wait' does not take --flag-of-it; do, undo take it"},
-        {"wait", "--elsewhere=x", "--json=json", "'wait' does not take --elsewhere, an option of that program (redo)"},
-        {"do", "--flag-of-it", "--json=json", "--flag-of-it needs --text or --texts: it marks a text"},
+        {"wait", "--flag-of-it", "--json=json",
+         "'wait' does not take --flag-of-it; do, undo take it"},
+        {"wait", "--elsewhere=x", "--json=json",
+         "'wait' does not take --elsewhere, an option of that program (redo)"},
+        {"do", "--flag-of-it", "--json=json",
+         "--flag-of-it needs --text or --texts: it marks a text"},
         {"do", "--flag-of-it", "--texts=a", ""},
         {"undo", "--flag-of-it", "--json=json", ""},
         {"do", "--depth=1", "--real=2", "--depth makes no sense with --real: there is one size"},
@@ -211,7 +231,8 @@ static void nothing_is_ignored(sc_context *context)
 
 int main(void)
 {
-    static void (*const tests[])(sc_context *) = {values_are_set, what_is_wrong_is_said, tables_are_one_command_line, nothing_is_ignored};
+    static void (*const tests[])(sc_context *) = {values_are_set, what_is_wrong_is_said,
+                                                  tables_are_one_command_line, nothing_is_ignored};
     const struct CMUnitTest all[] = {
         {"values_are_set", in_context, NULL, NULL, (void *)(uintptr_t)&tests[0]},
         {"what_is_wrong_is_said", in_context, NULL, NULL, (void *)(uintptr_t)&tests[1]},

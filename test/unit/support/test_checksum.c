@@ -1,4 +1,5 @@
-/* Checksums of files: the algorithm's published values, the same however the bytes come, and any flipped bit is seen. */
+/* Checksums of files: the algorithm's published values, the same however the bytes come, and any
+ * flipped bit is seen. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +15,8 @@ static void published_values(void **state)
     assert_true(sc_checksum_of("", 0) == 0xef46db3751d8e999);
     assert_true(sc_checksum_of("a", 1) == 0xd24ec4f1a98c6e5b);
     assert_true(sc_checksum_of("abc", 3) == 0x44bc2cf5ad770999);
-    const char *text = "Nobody inspects the spammish repetition"; /* of the python binding's documentation */
+    /* of the python binding's documentation */
+    const char *text = "Nobody inspects the spammish repetition";
     assert_true(sc_checksum_of(text, strlen(text)) == 0xfbcea83c8a378bf1);
 }
 
@@ -49,7 +51,8 @@ static void flipped_bits_are_seen(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(published_values), cmocka_unit_test(pieces_do_not_matter),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(published_values),
+                                       cmocka_unit_test(pieces_do_not_matter),
                                        cmocka_unit_test(flipped_bits_are_seen)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,13 +25,16 @@ typedef struct maths {
     double (*hypot)(double, double);
 } maths;
 
-static const sc_dynlib_symbol symbols[] = {{"cos", offsetof(maths, cos)}, {"hypot", offsetof(maths, hypot)}};
-static const sc_dynlib_symbol unknown[] = {{"cos", offsetof(maths, cos)}, {"no_such_function", offsetof(maths, hypot)}};
+static const sc_dynlib_symbol symbols[] = {{"cos", offsetof(maths, cos)},
+                                           {"hypot", offsetof(maths, hypot)}};
+static const sc_dynlib_symbol unknown[] = {{"cos", offsetof(maths, cos)},
+                                           {"no_such_function", offsetof(maths, hypot)}};
 static const char *const names[] = {"libno-such-thing.so.7", "libm.so.6", NULL};
 static const char *const absent[] = {"libno-such-thing.so.7", "libno-such-thing.so", NULL};
 static const char *const broken[] = {"libno-such-thing.so.7", "libbroken.so", NULL};
 
-static sc_dynlib library(const char *const *of, const char *const *folders, const sc_dynlib_symbol *table)
+static sc_dynlib library(const char *const *of, const char *const *folders,
+                         const sc_dynlib_symbol *table)
 {
     return (sc_dynlib){.title = "mathematics",
                        .variable = "SHARDC_TEST_LIBRARY",
@@ -217,7 +220,8 @@ static void each_names_what_it_misses(void **state)
     }
 }
 
-/* Where they are, they have every function of the tables; where they are not, the remedy is named. */
+/* Where they are, they have every function of the tables; where they are not, the remedy is named.
+ */
 static void each_opens_or_says_why(void **state)
 {
     (void)state;
@@ -232,7 +236,8 @@ static void each_opens_or_says_why(void **state)
     }
 }
 
-/* The toolkit has a libcuda that does nothing, for linkers: its list of functions is the driver's. */
+/* The toolkit has a libcuda that does nothing, for linkers: its list of functions is the driver's.
+ */
 static void the_stub_has_what_is_asked_of_the_driver(void **state)
 {
     (void)state;

@@ -96,7 +96,9 @@ static void a_long_value_is_cut_in_the_message(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_a_number), cmocka_unit_test(what_is_none),
-                                       cmocka_unit_test(what_is_not_set_stays), cmocka_unit_test(a_long_value_is_cut_in_the_message)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_a_number),
+                                       cmocka_unit_test(what_is_none),
+                                       cmocka_unit_test(what_is_not_set_stays),
+                                       cmocka_unit_test(a_long_value_is_cut_in_the_message)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,7 +38,8 @@ static uint16_t narrow_f16(float value)
     return sc_f16_of_f32(value);
 }
 
-static const format formats[] = {{widen_bf16, narrow_bf16, sc_bf16_of_f64, 0x7f80}, {widen_f16, narrow_f16, sc_f16_of_f64, 0x7c00}};
+static const format formats[] = {{widen_bf16, narrow_bf16, sc_bf16_of_f64, 0x7f80},
+                                 {widen_f16, narrow_f16, sc_f16_of_f64, 0x7c00}};
 enum { FORMATS = sizeof formats / sizeof *formats };
 
 static void every_value_comes_back(void **state)
@@ -62,27 +63,32 @@ static void every_value_comes_back(void **state)
 static void known_values(void **state)
 {
     (void)state;
-    assert_true(sc_f32_of_f16(0x3c00) == 1.0F && sc_f32_of_f16(0x0001) == 0x1p-24F && sc_f32_of_f16(0x7bff) == 65504.0F);
-    assert_true(sc_f32_of_f16(0xfc00) == -INFINITY && sc_f32_of_bf16(0x3f80) == 1.0F && sc_f32_of_bf16(0xc049) == -3.140625F);
+    assert_true(sc_f32_of_f16(0x3c00) == 1.0F && sc_f32_of_f16(0x0001) == 0x1p-24F &&
+                sc_f32_of_f16(0x7bff) == 65504.0F);
+    assert_true(sc_f32_of_f16(0xfc00) == -INFINITY && sc_f32_of_bf16(0x3f80) == 1.0F &&
+                sc_f32_of_bf16(0xc049) == -3.140625F);
     assert_int_equal(sc_f16_of_f64(65519.99), 0x7bff);
     assert_int_equal(sc_f16_of_f64(65520.0), 0x7c00);
     assert_int_equal(sc_f16_of_f64(0x1p-25), 0x0000);
     assert_int_equal(sc_f16_of_f64(0x1.8p-24), 0x0002);
 }
 
-/* The two neighbours of a value of the format, the middle between them, and what is a little to either side of it. */
+/* The two neighbours of a value of the format, the middle between them, and what is a little to
+ * either side of it. */
 static void doubles_are_rounded_once(void **state)
 {
     (void)state;
     for (int f = 0; f < FORMATS; f++) {
         for (uint16_t bits = 0; bits + 1 < formats[f].infinity; bits++) {
-            double low = (double)formats[f].widen(bits), high = (double)formats[f].widen((uint16_t)(bits + 1)), middle = (low + high) / 2;
+            double low = (double)formats[f].widen(bits),
+                   high = (double)formats[f].widen((uint16_t)(bits + 1)), middle = (low + high) / 2;
             uint16_t even = (uint16_t)(bits + (bits & 1));
             assert_int_equal(formats[f].of_f64(middle), even);
             assert_int_equal(formats[f].of_f64(nextafter(middle, INFINITY)), bits + 1);
             assert_int_equal(formats[f].of_f64(nextafter(middle, 0)), bits);
             assert_int_equal(formats[f].of_f64(-middle), even | 0x8000);
-            assert_int_equal(formats[f].of_f32((float)middle), even); /* exact: a float has more than one bit to spare */
+            /* exact: a float has more than one bit to spare */
+            assert_int_equal(formats[f].of_f32((float)middle), even);
         }
     }
 }
@@ -104,7 +110,8 @@ static void floats_are_rounded_alike(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_value_comes_back), cmocka_unit_test(known_values),
-                                       cmocka_unit_test(doubles_are_rounded_once), cmocka_unit_test(floats_are_rounded_alike)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_value_comes_back), cmocka_unit_test(known_values),
+        cmocka_unit_test(doubles_are_rounded_once), cmocka_unit_test(floats_are_rounded_alike)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

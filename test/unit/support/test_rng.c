@@ -1,4 +1,5 @@
-/* The random numbers: the generator's published vectors, the distributions' moments, and bits that may never change. */
+/* The random numbers: the generator's published vectors, the distributions' moments, and bits that
+ * may never change. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,8 +21,12 @@ static void philox_known_answers(void **state)
         uint32_t counter[4], key[2], out[4];
     } rows[] = {
         {{0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
-        {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff}, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
-        {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}, {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+        {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff},
+         {0xffffffff, 0xffffffff},
+         {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+        {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+         {0xa4093822, 0x299f31d0},
+         {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         uint32_t out[4];
@@ -85,7 +90,8 @@ static void normals_are_box_muller(void **state)
     }
 }
 
-/* FNV-1a over the bits of the first values of two paths: a change here changes every model's initial values. */
+/* FNV-1a over the bits of the first values of two paths: a change here changes every model's
+ * initial values. */
 static void bits_are_stable(void **state)
 {
     (void)state;
@@ -112,15 +118,16 @@ static void uniforms_by_counter(void **state)
     double step = sc_rng_uniform_at(counter, key);
     counter[2] = 0;
     counter[3] = 1;
-    assert_true(step != sc_rng_uniform_at(counter, key) && step != sc_rng_uniform(5, 6, 9 + ((uint64_t)7 << 32)));
+    assert_true(step != sc_rng_uniform_at(counter, key) &&
+                step != sc_rng_uniform(5, 6, 9 + ((uint64_t)7 << 32)));
 }
 
 static void seeds_paths_and_indices_differ(void **state)
 {
     (void)state;
     double x = sc_rng_uniform(1, 2, 3);
-    assert_true(x != sc_rng_uniform(2, 2, 3) && x != sc_rng_uniform(1, 3, 3) && x != sc_rng_uniform(1, 2, 4) &&
-                x != sc_rng_uniform(2, 1, 3));
+    assert_true(x != sc_rng_uniform(2, 2, 3) && x != sc_rng_uniform(1, 3, 3) &&
+                x != sc_rng_uniform(1, 2, 4) && x != sc_rng_uniform(2, 1, 3));
     assert_true(x != sc_rng_uniform(1, 2, 3 + ((uint64_t)1 << 32)));
     assert_true(x == sc_rng_uniform(1, 2, 3));
 }

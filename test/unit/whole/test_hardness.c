@@ -1,5 +1,6 @@
-/* What is hostile rather than wrong: memory that runs out at any moment, nesting without end, numbers that overflow, lists of a million,
- * files of any bytes. Each is compiled, or refused with an ordinary diagnostic, in bounded time and without a leak (sanitizers). */
+/* What is hostile rather than wrong: memory that runs out at any moment, nesting without end,
+ * numbers that overflow, lists of a million, files of any bytes. Each is compiled, or refused with
+ * an ordinary diagnostic, in bounded time and without a leak (sanitizers). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +21,8 @@
 #define __has_feature(name) 0
 #endif
 
-/* PATIENCE: seconds of CPU time that one input may take; sanitizers cost three to ten times as much. MANY: elements of a list. */
+/* PATIENCE: seconds of CPU time that one input may take; sanitizers cost three to ten times as
+ * much. MANY: elements of a list. */
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 enum { PATIENCE = 30, MANY = 200000 };
 #else
@@ -77,7 +79,8 @@ typedef struct attempt {
 static void compile_entries(sc_context *context, sc_declarations *program, const sc_plan *plan)
 {
     sc_entry_list entries = {0};
-    sc_declarations_entries(program, plan != NULL ? plan->model.text : sc_declarations_only_model(program), &entries);
+    sc_declarations_entries(
+        program, plan != NULL ? plan->model.text : sc_declarations_only_model(program), &entries);
     for (uint32_t i = 0; i < entries.count && i < 2; i++) {
         sc_options options = {.entry = sc_text(context, entries.data[i].entry)};
         sc_compiled compiled;
@@ -129,7 +132,8 @@ static double seconds(void)
 }
 
 /* ---- inputs ---- */
-static const char small_model[] = "lang 1;\ndim B = 2, D = 4;\nmodel m { entry f(x: f32[B, D]) -> [B, D] { y = ";
+static const char small_model[] =
+    "lang 1;\ndim B = 2, D = 4;\nmodel m { entry f(x: f32[B, D]) -> [B, D] { y = ";
 static const char small_end[] = "; return y; } }\n";
 
 /* An expression around x: `open` n times, x, `close` n times. */
@@ -309,7 +313,8 @@ static void many_parameters(text *t)
 {
     add(t, "lang 1;\ndim B = 2;\nmodel m { param w[B]");
     add_numbered(t, 200000, ", w#[B]");
-    add(t, "; entry f(x: f32[B]) -> [B] { return x * w; } }\nplan p for m { mesh a = 2; shard B over a; }\n");
+    add(t, "; entry f(x: f32[B]) -> [B] { return x * w; } }\nplan p for m { mesh a = 2; shard B "
+           "over a; }\n");
 }
 
 static void many_statements(text *t)
@@ -324,7 +329,8 @@ static void planned(text *t, const char *before, int times, const char *piece, c
 {
     add(t, "lang 1;\ndim B = 4, D = 8, F = 8, P = 1000000000000037, L = 2;\n"
            "block layer(x[B, D]) -> [B, D] { param w[D, F]; return dot[F](dot[D](x, w), w); }\n"
-           "model m { param p[P]; sub layers: layer * L; entry f(x: f32[B, D]) -> [B, D] { repeat L { x = layers(x); } return x; }\n"
+           "model m { param p[P]; sub layers: layer * L; entry f(x: f32[B, D]) -> [B, D] { repeat "
+           "L { x = layers(x); } return x; }\n"
            "  entry g(x: f32[P]) -> [P] { return x * p; } }\nplan p for m { ");
     add(t, before);
     add_times(t, times, piece);
@@ -384,26 +390,34 @@ static void instances_without_end(text *t)
 
 static void huge_numbers_in_plan(text *t)
 {
-    planned(t, "mesh a = 2; pad F to multiple 9223372036854775807; shard F over a; accumulate 9223372036854775807 over B;", 0, "", "");
+    planned(t,
+            "mesh a = 2; pad F to multiple 9223372036854775807; shard F over a; accumulate "
+            "9223372036854775807 over B;",
+            0, "", "");
 }
 
 static void weights_of_huge_numbers(text *t)
 {
     planned(t, "", 0, "",
-            "}\nweights h for m { layers.w = \"{9223372036854775807*L+9223372036854775807}\" as [0..9223372036854775807 of "
+            "}\nweights h for m { layers.w = \"{9223372036854775807*L+9223372036854775807}\" as "
+            "[0..9223372036854775807 of "
             "9223372036854775807, D, F];");
 }
 
 static void stack_of_billions(text *t)
 {
-    add(t, "lang 1;\ndim B = 2, L = 1000000000;\nblock layer(x[B]) -> [B] { param w[B]; return x * w; }\n"
-           "model m { sub layers: layer * L; entry f(x: f32[B]) -> [B] { repeat L { x = layers(x); } return x; } }\n");
+    add(t, "lang 1;\ndim B = 2, L = 1000000000;\nblock layer(x[B]) -> [B] { param w[B]; return x * "
+           "w; }\n"
+           "model m { sub layers: layer * L; entry f(x: f32[B]) -> [B] { repeat L { x = layers(x); "
+           "} return x; } }\n");
 }
 
 static void stacks_in_stacks(text *t)
 {
-    add(t, "lang 1;\ndim B = 2, L = 100000;\nblock b0(x[B]) -> [B] { param w[B]; return x * w; }\n");
-    add_numbered(t, 5, "block b$(x[B]) -> [B] { sub s: b# * L; repeat L { x = s(x); } return x; }\n");
+    add(t,
+        "lang 1;\ndim B = 2, L = 100000;\nblock b0(x[B]) -> [B] { param w[B]; return x * w; }\n");
+    add_numbered(t, 5,
+                 "block b$(x[B]) -> [B] { sub s: b# * L; repeat L { x = s(x); } return x; }\n");
     add(t, "model m { sub s: b5; entry f(x: f32[B]) -> [B] { return s(x); } }\n");
 }
 
@@ -498,9 +512,9 @@ static const struct {
     void (*make)(text *t);
     const char *name, *id;
 } inputs[] = {
-#define INPUT(make, id)                                                                                                                    \
-    {                                                                                                                                      \
-        make, #make, id                                                                                                                    \
+#define INPUT(make, id)                                                                            \
+    {                                                                                              \
+        make, #make, id                                                                            \
     }
     INPUT(parentheses, "too_deep"),
     INPUT(open_parentheses, "too_deep"),
@@ -573,28 +587,33 @@ static void hard_inputs_end_soon(void **state)
         size_t bytes = context.arena.total;
         sc_context_free(&context);
         free(t.data);
-        if (!had_memory || strcmp(a.id, inputs[i].id) != 0 || taken > PATIENCE || bytes > LARGEST_ARENA)
-            fail_msg("%s: %.1f s, %s, %zu bytes, [%s] %s", inputs[i].name, taken, had_memory ? "enough memory" : "out of memory", bytes,
-                     a.id, a.first);
+        if (!had_memory || strcmp(a.id, inputs[i].id) != 0 || taken > PATIENCE ||
+            bytes > LARGEST_ARENA)
+            fail_msg("%s: %.1f s, %s, %zu bytes, [%s] %s", inputs[i].name, taken,
+                     had_memory ? "enough memory" : "out of memory", bytes, a.id, a.first);
     }
 }
 
 /* ---- files ---- */
-static const char planned_program[] =
-    "lang 1;\ndim B = 4, D = 4, F = 8, L = 2;\n"
-    "block layer(x[B, D]) -> [B, D] { param w[D, F], v[F, D]; h = gelu(dot[D](x, w)); return dot[F](h, v); }\n"
-    "model m { sub layers: layer * L; entry f(x: f32[B, D]) -> [B, D] { repeat L { x = layers(x); } return x; } }\n"
-    "plan p for m { mesh a = 2; shard F over a; shard act B over a if free; expect count(all_reduce, a) == 0; }\n";
+static const char planned_program[] = "lang 1;\ndim B = 4, D = 4, F = 8, L = 2;\n"
+                                      "block layer(x[B, D]) -> [B, D] { param w[D, F], v[F, D]; h "
+                                      "= gelu(dot[D](x, w)); return dot[F](h, v); }\n"
+                                      "model m { sub layers: layer * L; entry f(x: f32[B, D]) -> "
+                                      "[B, D] { repeat L { x = layers(x); } return x; } }\n"
+                                      "plan p for m { mesh a = 2; shard F over a; shard act B over "
+                                      "a if free; expect count(all_reduce, a) == 0; }\n";
 
-static const char broken_program[] =
-    "lang 1;\ndim B = 4, D = 5, F = 8;\n"
-    "model m { param w[D, F], u[D, D]; entry f(x: f32[B, D]) -> [B, D] { h = dot[E](x, v); return dot[F](h, w) + relu(y); }\n"
-    "  entry g(x: f32[B, D]) -> [B, D] { return x + w; } }\n"
-    "plan p for m { mesh a = 2; shard D over a, b; pin f.z: [B@a]; expect count(all_reduce, c) == 0; }\n";
+static const char broken_program[] = "lang 1;\ndim B = 4, D = 5, F = 8;\n"
+                                     "model m { param w[D, F], u[D, D]; entry f(x: f32[B, D]) -> "
+                                     "[B, D] { h = dot[E](x, v); return dot[F](h, w) + relu(y); }\n"
+                                     "  entry g(x: f32[B, D]) -> [B, D] { return x + w; } }\n"
+                                     "plan p for m { mesh a = 2; shard D over a, b; pin f.z: "
+                                     "[B@a]; expect count(all_reduce, c) == 0; }\n";
 
-static const char unplaceable_program[] = "lang 1;\ndim B = 4, D = 5;\n"
-                                          "model m { param w[D, D]; entry f(x: f32[B, D]) -> [B, D] { return x * 2; } }\n"
-                                          "plan p for m { mesh a = 2; shard D over a; }\n";
+static const char unplaceable_program[] =
+    "lang 1;\ndim B = 4, D = 5;\n"
+    "model m { param w[D, D]; entry f(x: f32[B, D]) -> [B, D] { return x * 2; } }\n"
+    "plan p for m { mesh a = 2; shard D over a; }\n";
 
 typedef struct folder {
     char path[32], file[64];
@@ -626,7 +645,8 @@ static void attempt_file(sc_context *context, void *user)
     sc_diag_render_json(&context->diag, &context->sources, &out);
 }
 
-/* The n-th request for memory fails, for all n: the compile ends with `false`, and what it held is freed (address sanitizer). */
+/* The n-th request for memory fails, for all n: the compile ends with `false`, and what it held is
+ * freed (address sanitizer). */
 static void fail_every_allocation(const char *program, bool compiles)
 {
     folder f;
@@ -642,7 +662,8 @@ static void fail_every_allocation(const char *program, bool compiles)
         bool fine = sc_context_run(&context, n, attempt_file, &f);
         sc_context_free(&context);
         if (fine)
-            fail_msg("allocation %llu of %llu fails and nobody notices", (unsigned long long)n, (unsigned long long)count);
+            fail_msg("allocation %llu of %llu fails and nobody notices", (unsigned long long)n,
+                     (unsigned long long)count);
     }
     unlink(f.file);
     rmdir(f.path);

@@ -1,4 +1,5 @@
-/* Compiles in several threads at once share nothing: each gives the text it gives alone, and the thread sanitizer sees no race. */
+/* Compiles in several threads at once share nothing: each gives the text it gives alone, and the
+ * thread sanitizer sees no race. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,11 +27,14 @@ static const char programs[2][1200] = {
     "}\n"
     "model m { sub layers: attention * L;\n"
     "  entry f(x: f32[B, S, D]) -> [B, S, D] { repeat L { x = x + layers(x); } return x; } }\n"
-    "plan p for m { mesh dp = 2, tp = 2; shard B over dp; shard H over tp; shard act S over tp if free; }\n",
+    "plan p for m { mesh dp = 2, tp = 2; shard B over dp; shard H over tp; shard act S over tp if "
+    "free; }\n",
     "lang 1;\ndim B = 6, D = 9, F = 12, V = 10;\n"
     "model m { param w[D, F], v[F, V];\n"
-    "  entry f(x: f32[B, D], y: i32[B]) -> [] { return mean[B](xent[V](dot[F](gelu(dot[D](x, w)), v), y)); } }\n"
-    "plan p for m { mesh dp = 4, tp = 3; pad B to multiple 4; shard B over dp; shard F over tp; }\n",
+    "  entry f(x: f32[B, D], y: i32[B]) -> [] { return mean[B](xent[V](dot[F](gelu(dot[D](x, w)), "
+    "v), y)); } }\n"
+    "plan p for m { mesh dp = 4, tp = 3; pad B to multiple 4; shard B over dp; shard F over tp; "
+    "}\n",
 };
 
 typedef struct job {
@@ -45,10 +49,12 @@ static void compile(sc_context *context, void *user)
     sc_compiled compiled = {0};
     sc_strbuf out;
     sc_strbuf_init(&out, &context->arena);
-    sc_declarations *program = sc_declarations_new(context, sc_parse_text(context, "threads", j->program, strlen(j->program)));
+    sc_declarations *program = sc_declarations_new(
+        context, sc_parse_text(context, "threads", j->program, strlen(j->program)));
     sc_plan_list plans = {0};
     sc_declarations_plans(program, &plans);
-    if (context->diag.errors == 0 && sc_driver_compile(context, program, plans.data[0], &options, NULL, NULL, NULL, &compiled))
+    if (context->diag.errors == 0 &&
+        sc_driver_compile(context, program, plans.data[0], &options, NULL, NULL, NULL, &compiled))
         sc_print_module(compiled.local, &(sc_print_options){0}, &out);
     sc_diag_render_text(&context->diag, &context->sources, &out);
     j->text = strdup(out.data);

@@ -1,10 +1,16 @@
-/* Emitted attention, forward and backward, in each of its forms, against the interpreter: random ops of every mask and layout, on one
- * device and on the ranks of a mesh, with padding that is poison. Then the same bits from teams of any size. */
+/* Emitted attention, forward and backward, in each of its forms, against the interpreter: random
+ * ops of every mask and layout, on one device and on the ranks of a mesh, with padding that is
+ * poison. Then the same bits from teams of any size. */
 #include "test/unit/helpers/emitted_case.h"
 
 #include "test/unit/helpers/attend_case.h"
 
-enum { CASES = 40, SETTINGS = 2 /* the form that fits, the simple one */, MAX_ARRAYS = 24, MAX_RANKS = 4 };
+enum {
+    CASES = 40,
+    SETTINGS = 2 /* the form that fits, the simple one */,
+    MAX_ARRAYS = 24,
+    MAX_RANKS = 4
+};
 
 typedef int64_t kernel_function(void *const *args, const int64_t *params);
 
@@ -26,7 +32,8 @@ static void run_rank(const attend_case *a, int which, uint64_t rank, void *user,
     int64_t params[SC_MAX_RANK + 4];
     uint32_t count = 0;
     for (uint32_t i = 0; i < op->operand_count; i++)
-        args[count++] = local_of(m, sc_type_of(m, op->operands[i]), rank, value_of(a, op->operands[i]));
+        args[count++] =
+            local_of(m, sc_type_of(m, op->operands[i]), rank, value_of(a, op->operands[i]));
     for (uint32_t i = 0; i < op->result_count; i++)
         results[i] = args[count++] = local_of(m, sc_type_of(m, op->first_result + i), rank, NULL);
     assert_int_equal(count, desc->arg_count);
@@ -199,16 +206,21 @@ static void every_form_is_among_the_fitting(void **state)
             continue;
         int64_t units = 1;
         for (uint32_t q = 0; q < backward->query_count; q++)
-            units *= (backward->queries[q].has >> SC_ATTENTION_K & 1) != 0 ? backward->queries[q].size : 1;
+            units *= (backward->queries[q].has >> SC_ATTENTION_K & 1) != 0
+                         ? backward->queries[q].size
+                         : 1;
         sums += backward->scratch_bytes > 0;
         wide += units >= 8;
         narrow += units < 8;
     }
-    print_message("of %d kernels, %d are simple, %d tiled, %d decode, %d of these in chunks\n", 2 * CASES, all.forms[SC_ATTENTION_SIMPLE],
-                  all.forms[SC_ATTENTION_TILED], all.forms[SC_ATTENTION_DECODE], parts);
+    print_message("of %d kernels, %d are simple, %d tiled, %d decode, %d of these in chunks\n",
+                  2 * CASES, all.forms[SC_ATTENTION_SIMPLE], all.forms[SC_ATTENTION_TILED],
+                  all.forms[SC_ATTENTION_DECODE], parts);
     assert_true(all.forms[SC_ATTENTION_SIMPLE] >= 4 && all.forms[SC_ATTENTION_TILED] >= CASES / 2 &&
                 all.forms[SC_ATTENTION_DECODE] >= CASES / 8);
-    print_message("of the tiled backward, %d go over keys and queries at once, %d one after the other\n", wide, narrow);
+    print_message(
+        "of the tiled backward, %d go over keys and queries at once, %d one after the other\n",
+        wide, narrow);
     assert_true(parts > 0 && sums > 0 && wide > 0 && narrow > 0);
 }
 
@@ -233,7 +245,8 @@ static void teams_give_the_same_bits(void **state)
                 size_t bytes = (size_t)sc_type_local_bytes(a->c->m, type);
                 for (int team = 2; team <= 3; team++) {
                     if (memcmp(results[0][r], results[team - 1][r], bytes) != 0)
-                        fail_msg("result %u, %s form: a team of %d gives other bits\n%s", r, setting_names[setting], team, a->spec.text);
+                        fail_msg("result %u, %s form: a team of %d gives other bits\n%s", r,
+                                 setting_names[setting], team, a->spec.text);
                 }
                 for (int team = 0; team < 3; team++)
                     free(results[team][r]);
@@ -245,9 +258,12 @@ static void teams_give_the_same_bits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(simple_forward_is_the_interpreters),  cmocka_unit_test(simple_backward_is_the_interpreters),
-        cmocka_unit_test(fitting_forward_is_the_interpreters), cmocka_unit_test(fitting_backward_is_the_interpreters),
-        cmocka_unit_test(every_form_is_among_the_fitting),     cmocka_unit_test(teams_give_the_same_bits),
+        cmocka_unit_test(simple_forward_is_the_interpreters),
+        cmocka_unit_test(simple_backward_is_the_interpreters),
+        cmocka_unit_test(fitting_forward_is_the_interpreters),
+        cmocka_unit_test(fitting_backward_is_the_interpreters),
+        cmocka_unit_test(every_form_is_among_the_fitting),
+        cmocka_unit_test(teams_give_the_same_bits),
     };
     return cmocka_run_group_tests(tests, open_suite, close_suite);
 }

@@ -1,5 +1,6 @@
-/* Emitted attention as CUDA, on a CPU under every schedule (test/cuda_on_cpu), against the interpreter: random ops of every mask and
- * layout, on one device and on the ranks of a mesh, with padding that is poison. */
+/* Emitted attention as CUDA, on a CPU under every schedule (test/cuda_on_cpu), against the
+ * interpreter: random ops of every mask and layout, on one device and on the ranks of a mesh, with
+ * padding that is poison. */
 #include "test/unit/helpers/attend_case.h"
 
 #include "codegen/attention/cuda.h"
@@ -7,7 +8,8 @@
 #include "test/cuda_on_cpu/harness.h"
 
 enum { SIMPLE = 14, CASES = 44 /* the others are for the tiled form */, MAX_ARRAYS = 24 };
-/* Weights and their cotangents are rounded before they are factors, as the interpreter's are not. */
+/* Weights and their cotangents are rounded before they are factors, as the interpreter's are not.
+ */
 enum { TILED_SLACK = 2 };
 
 typedef struct kernel {
@@ -69,7 +71,8 @@ static sc_attention_cuda_tile draw_tile(spec *s)
 }
 
 /* tiles: NULL for those that are chosen where a block has so many bytes of shared memory. */
-static void emit(attend_case *a, int which, const sc_attention_cuda_tiles *tiles, uint32_t shared_bytes, kernel *k)
+static void emit(attend_case *a, int which, const sc_attention_cuda_tiles *tiles,
+                 uint32_t shared_bytes, kernel *k)
 {
     sc_context *context = a->c->m->context;
     sc_strbuf body, text;
@@ -92,7 +95,8 @@ static void emit(attend_case *a, int which, const sc_attention_cuda_tiles *tiles
 
 /* ---- running ---- */
 
-static bool run_kernel(const attend_case *a, int which, const kernel *k, const sc_machine_module *module, uint64_t rank, void **results,
+static bool run_kernel(const attend_case *a, int which, const kernel *k,
+                       const sc_machine_module *module, uint64_t rank, void **results,
                        sc_machine_report *report)
 {
     const sc_module *m = a->c->m;
@@ -104,7 +108,8 @@ static bool run_kernel(const attend_case *a, int which, const kernel *k, const s
     uint32_t count = 0;
     for (uint32_t i = 0; i < op->operand_count + op->result_count; i++, count++) {
         bool is_result = i >= op->operand_count;
-        const sc_type_info *type = sc_type_of(m, is_result ? op->first_result + i - op->operand_count : op->operands[i]);
+        const sc_type_info *type =
+            sc_type_of(m, is_result ? op->first_result + i - op->operand_count : op->operands[i]);
         void *data = local_of(m, type, rank, is_result ? NULL : value_of(a, op->operands[i]));
         if (is_result)
             results[i - op->operand_count] = data;
@@ -116,7 +121,8 @@ static bool run_kernel(const attend_case *a, int which, const kernel *k, const s
     for (uint32_t i = 0; i < k->code.stage_count; i++) {
         const sc_cuda_stage *stage = &k->code.stages[i];
         snprintf(entries[i], sizeof entries[i], "%s_%u", k->name, i);
-        stages[i] = (sc_machine_stage){entries[i], stage->blocks, stage->threads, stage->shared_bytes};
+        stages[i] =
+            (sc_machine_stage){entries[i], stage->blocks, stage->threads, stage->shared_bytes};
     }
     param_values(k->desc, rank, params);
     int64_t step = 0;
@@ -160,7 +166,8 @@ static int open_suite(void **state)
             kernel *k = &all.kernels[i][which];
             snprintf(k->name, sizeof k->name, "case%d_%d", i, which);
             spec *s = &all.cases[i].spec;
-            const sc_attention_cuda_tiles tiles = {draw_tile(s), draw_tile(s), draw_tile(s), 1 + (int)draw(s, 4)};
+            const sc_attention_cuda_tiles tiles = {draw_tile(s), draw_tile(s), draw_tile(s),
+                                                   1 + (int)draw(s, 4)};
             emit(&all.cases[i], which, i % 5 == 4 ? NULL : &tiles, sizes_of_blocks[i % 3], k);
             texts[2 * i + which] = k->text;
         }
@@ -186,7 +193,8 @@ static void check_all(int which)
     for (int i = 0; i < CASES; i++) {
         kernel *k = &all.kernels[i][which];
         bool is_simple = k->code.why_simple != NULL;
-        check_op(&all.cases[i], which, is_simple ? "simple" : "tiled", is_simple ? 1 : TILED_SLACK, run_rank, k);
+        check_op(&all.cases[i], which, is_simple ? "simple" : "tiled", is_simple ? 1 : TILED_SLACK,
+                 run_rank, k);
     }
 }
 
@@ -215,19 +223,22 @@ static void forms_are_among_the_cases(void **state)
             continue;
         tiled++;
         intervals += desc->is_causal || desc->arrays[SC_ATTENTION_LEN].is_there;
-        wide += desc->arrays[SC_ATTENTION_KEEP].is_there || desc->arrays[SC_ATTENTION_SEGMENTS].is_there ||
+        wide += desc->arrays[SC_ATTENTION_KEEP].is_there ||
+                desc->arrays[SC_ATTENTION_SEGMENTS].is_there ||
                 desc->arrays[SC_ATTENTION_BIAS].is_there;
         heads += desc->e.size != desc->own[0].size;
         ranks += sc_mesh_ranks(&all.cases[i / 2].c->m->mesh) > 1;
     }
-    print_message(
-        "of %d kernels, %d are simple, %d tiled; of these %d have intervals, %d more masks, %d two sizes of heads, %d several ranks\n",
-        2 * CASES, simple, tiled, intervals, wide, heads, ranks);
-    assert_true(simple >= 16 && tiled >= CASES / 2 && intervals >= 8 && wide >= 8 && heads >= 4 && ranks >= 8);
+    print_message("of %d kernels, %d are simple, %d tiled; of these %d have intervals, %d more "
+                  "masks, %d two sizes of heads, %d several ranks\n",
+                  2 * CASES, simple, tiled, intervals, wide, heads, ranks);
+    assert_true(simple >= 16 && tiled >= CASES / 2 && intervals >= 8 && wide >= 8 && heads >= 4 &&
+                ranks >= 8);
 }
 
-/* A cache holds anything where nothing was written to yet: keys that positions hide from every query are not looked at. The others grow, so
- * that sums have to be corrected for larger scores on the way. */
+/* A cache holds anything where nothing was written to yet: keys that positions hide from every
+ * query are not looked at. The others grow, so that sums have to be corrected for larger scores on
+ * the way. */
 static void hidden_keys_may_be_anything(void **state)
 {
     (void)state;
@@ -237,14 +248,22 @@ static void hidden_keys_may_be_anything(void **state)
     attend_case a = {.spec = {.seed = 5,
                               .sizes = {['S'] = 1, ['T'] = 1},
                               .input_count = 5,
-                              .inputs = {{"q", "bf16", ""}, {"k", "bf16", ""}, {"v", "bf16", ""}, {"pos", "i32", ""}, {"len", "i32", ""}}}};
+                              .inputs = {{"q", "bf16", ""},
+                                         {"k", "bf16", ""},
+                                         {"v", "bf16", ""},
+                                         {"pos", "i32", ""},
+                                         {"len", "i32", ""}}}};
     snprintf(a.spec.text, sizeof a.spec.text,
-             "%%q = input : bf16[S=5, G=3, E=16]\n%%k = input : bf16[T=70, E=16]\n%%v = input : bf16[T=70, E=16]\n%%pos = input : i32[]\n"
+             "%%q = input : bf16[S=5, G=3, E=16]\n%%k = input : bf16[T=70, E=16]\n%%v = input : "
+             "bf16[T=70, E=16]\n%%pos = input : i32[]\n"
              "%%len = input : i32[]\n%%d = input : bf16[S=5, G=3, E=16]\n"
-             "%%o, %%l = attend[T, E -> S] %%q, %%k, %%v, %%pos, %%len {mask = causal, with = [pos, len], lse = 1} : bf16[S=5, G=3, E=16], "
+             "%%o, %%l = attend[T, E -> S] %%q, %%k, %%v, %%pos, %%len {mask = causal, with = "
+             "[pos, len], lse = 1} : bf16[S=5, G=3, E=16], "
              "f32[S=5, G=3]\n"
-             "%%dq, %%dk, %%dv = attend_grad[T, E -> S] %%q, %%k, %%v, %%o, %%l, %%d, %%pos, %%len {mask = causal, with = [pos, len]} : "
-             "bf16[S=5, G=3, E=16], bf16[T=70, E=16], bf16[T=70, E=16]\nreturn %%o, %%l, %%dq, %%dk, %%dv\n");
+             "%%dq, %%dk, %%dv = attend_grad[T, E -> S] %%q, %%k, %%v, %%o, %%l, %%d, %%pos, %%len "
+             "{mask = causal, with = [pos, len]} : "
+             "bf16[S=5, G=3, E=16], bf16[T=70, E=16], bf16[T=70, E=16]\nreturn %%o, %%l, %%dq, "
+             "%%dk, %%dv\n");
     prepare_attend_case(&a);
     a.c->inputs[3].data[0] = FILLED - 5;
     a.c->inputs[4].data[0] = 5;
@@ -283,15 +302,20 @@ static bool same_tiles(const sc_attention_cuda_tiles *a, const sc_attention_cuda
 static void open_head(attend_case *a, int head, int queries, int keys)
 {
     char q[80], k[80];
-    *a = (attend_case){.spec = {.seed = 5, .input_count = 3, .inputs = {{"q", "bf16", ""}, {"k", "bf16", ""}, {"v", "bf16", ""}}}};
+    *a = (attend_case){
+        .spec = {.seed = 5,
+                 .input_count = 3,
+                 .inputs = {{"q", "bf16", ""}, {"k", "bf16", ""}, {"v", "bf16", ""}}}};
     snprintf(q, sizeof q, "bf16[S=%d, G=2, E=%d]", queries, head);
     snprintf(k, sizeof k, "bf16[T=%d, E=%d]", keys, head);
-    snprintf(a->spec.text, sizeof a->spec.text,
-             "%%q = input : %s\n%%k = input : %s\n%%v = input : %s\n%%d = input : %s\n"
-             "%%o, %%l = attend[T, E -> S] %%q, %%k, %%v {mask = causal, lse = 1} : %s, f32[S=%d, G=2]\n"
-             "%%dq, %%dk, %%dv = attend_grad[T, E -> S] %%q, %%k, %%v, %%o, %%l, %%d {mask = causal} : %s, %s, %s\n"
-             "return %%o, %%l, %%dq, %%dk, %%dv\n",
-             q, k, k, q, q, queries, q, k, k);
+    snprintf(
+        a->spec.text, sizeof a->spec.text,
+        "%%q = input : %s\n%%k = input : %s\n%%v = input : %s\n%%d = input : %s\n"
+        "%%o, %%l = attend[T, E -> S] %%q, %%k, %%v {mask = causal, lse = 1} : %s, f32[S=%d, G=2]\n"
+        "%%dq, %%dk, %%dv = attend_grad[T, E -> S] %%q, %%k, %%v, %%o, %%l, %%d {mask = causal} : "
+        "%s, %s, %s\n"
+        "return %%o, %%l, %%dq, %%dk, %%dv\n",
+        q, k, k, q, q, queries, q, k, k);
     run_attend_case(a);
 }
 
@@ -308,7 +332,8 @@ static void chosen_tiles_are_the_interpreters(void **state)
         uint32_t count = 0;
         open_head(&a, 64 * (h + 1), QUERIES, KEYS);
         for (int i = 0; i < SIZES; i++) {
-            tiles[count] = sc_attention_cuda_default_tiles(sc_attention_describe(a.c->m, a.ops[1]), sizes_of_blocks[i]);
+            tiles[count] = sc_attention_cuda_default_tiles(sc_attention_describe(a.c->m, a.ops[1]),
+                                                           sizes_of_blocks[i]);
             if (count > 0 && same_tiles(&tiles[count], &tiles[count - 1]))
                 continue;
             for (int which = 0; which < 2; which++) {
@@ -354,16 +379,25 @@ static char *without(const char *text, const char *words, int number)
     return changed;
 }
 
-/* What keeps threads and copies in order is needed: each of these gone, a run is reported. So many queries and keys. */
+/* What keeps threads and copies in order is needed: each of these gone, a run is reported. So many
+ * queries and keys. */
 static void expect_reports(const sc_attention_cuda_tiles *tiles, uint32_t shared_bytes, int size)
 {
     static const struct {
         const char *words;
         int which, number;
     } faults[] = {
-        {"sc_copy_wait<stages - 2>();", 0, 0}, {"sc_sync();", 0, 0}, {"sc_sync();", 0, 1}, {"sc_sync_warp();", 0, 0},
-        {"sc_copy_wait<0>();", 1, 0},          {"sc_sync();", 1, 0}, {"sc_sync();", 1, 1}, {"sc_sync_warp();", 1, 0},
-        {"sc_copy_wait<stages - 2>();", 1, 0}, {"sc_sync();", 1, 3}, {"sc_sync();", 1, 4},
+        {"sc_copy_wait<stages - 2>();", 0, 0},
+        {"sc_sync();", 0, 0},
+        {"sc_sync();", 0, 1},
+        {"sc_sync_warp();", 0, 0},
+        {"sc_copy_wait<0>();", 1, 0},
+        {"sc_sync();", 1, 0},
+        {"sc_sync();", 1, 1},
+        {"sc_sync_warp();", 1, 0},
+        {"sc_copy_wait<stages - 2>();", 1, 0},
+        {"sc_sync();", 1, 3},
+        {"sc_sync();", 1, 4},
     };
     enum { FAULTS = sizeof faults / sizeof *faults };
     attend_case a;
@@ -385,7 +419,8 @@ static void expect_reports(const sc_attention_cuda_tiles *tiles, uint32_t shared
         void *results[4] = {0};
         bool is_fine = run_kernel(&a, which, &kernels[i], module, 0, results, &report);
         if (is_fine != (i >= FAULTS))
-            fail_msg("without %s number %d of %d: %s", i < FAULTS ? faults[i].words : "nothing", i < FAULTS ? faults[i].number : 0, which,
+            fail_msg("without %s number %d of %d: %s", i < FAULTS ? faults[i].words : "nothing",
+                     i < FAULTS ? faults[i].number : 0, which,
                      is_fine ? "nothing is reported" : report.text);
         for (int r = 0; r < (which == 0 ? 2 : 3); r++)
             free(results[r]);
@@ -408,13 +443,15 @@ static void missing_order_is_reported(void **state)
 /* ---- for GPUs ---- */
 
 /* What NVRTC makes of kernels, in the arena; what it made before is in the cache. */
-static const sc_cubin *cubins_of(sc_arena *arena, const kernel *const *kernels, uint32_t count, const char *target)
+static const sc_cubin *cubins_of(sc_arena *arena, const kernel *const *kernels, uint32_t count,
+                                 const char *target)
 {
     sc_cubins cubins;
     sc_cubin_function *functions = sc_arena_array(arena, count, sizeof *functions);
     for (uint32_t i = 0; i < count; i++)
         functions[i] = (sc_cubin_function){kernels[i]->name, kernels[i]->body, kernels[i]->helpers};
-    const char *wrong = sc_cubins_build(arena, sc_target_find(target), functions, count, NULL, &cubins);
+    const char *wrong =
+        sc_cubins_build(arena, sc_target_find(target), functions, count, NULL, &cubins);
     if (wrong != NULL)
         fail_msg("%s: %s", target, wrong);
     for (uint32_t i = 0; i < count; i++)
@@ -454,9 +491,12 @@ static void check_fit(int queries, int head, const char *const *targets)
     snprintf(q, sizeof q, "bf16[A=2, S=%d, K=2, G=4, E=%d]", queries, head);
     snprintf(k, sizeof k, "bf16[A=2, T=4096, K=2, E=%d]", head);
     snprintf(body, sizeof body,
-             "%%q = input : %s\n%%k = input : %s\n%%v = input : %s\n%%pos = input : i32[A=2]\n%%d = input : %s\n"
-             "%%o, %%l = attend[T, E -> S] %%q, %%k, %%v, %%pos {mask = causal, with = [pos], lse = 1} : %s, f32[A=2, S=%d, K=2, G=4]\n"
-             "%%dq, %%dk, %%dv = attend_grad[T, E -> S] %%q, %%k, %%v, %%o, %%l, %%d, %%pos {mask = causal, with = [pos]} : %s, %s, %s\n"
+             "%%q = input : %s\n%%k = input : %s\n%%v = input : %s\n%%pos = input : i32[A=2]\n%%d "
+             "= input : %s\n"
+             "%%o, %%l = attend[T, E -> S] %%q, %%k, %%v, %%pos {mask = causal, with = [pos], lse "
+             "= 1} : %s, f32[A=2, S=%d, K=2, G=4]\n"
+             "%%dq, %%dk, %%dv = attend_grad[T, E -> S] %%q, %%k, %%v, %%o, %%l, %%d, %%pos {mask "
+             "= causal, with = [pos]} : %s, %s, %s\n"
              "return %%o, %%l, %%dq, %%dk, %%dv\n",
              q, k, k, q, q, queries, q, k, k);
     attend_case a = {.c = case_read("", "", body)};
@@ -471,12 +511,14 @@ static void check_fit(int queries, int head, const char *const *targets)
             for (uint32_t stage = 0; stage < made[which].code.stage_count; stage++)
                 assert_true(made[which].code.stages[stage].shared_bytes <= shared_bytes);
         }
-        const sc_cubin *cubins = cubins_of(&a.c->context.arena, (const kernel *[]){&made[0], &made[1]}, 2, targets[t]);
+        const sc_cubin *cubins =
+            cubins_of(&a.c->context.arena, (const kernel *[]){&made[0], &made[1]}, 2, targets[t]);
         for (int which = 0; which < 2; which++) {
             for (uint32_t u = 0; u < cubins[which].usages.count; u++) {
                 const sc_cuda_usage *usage = &cubins[which].usages.data[u];
-                print_message("%-12s %4d queries %-10s %3u registers, %u bytes spilled\n", targets[t], queries, usage->entry,
-                              usage->registers, usage->spill_store_bytes + usage->spill_load_bytes);
+                print_message("%-12s %4d queries %-10s %3u registers, %u bytes spilled\n",
+                              targets[t], queries, usage->entry, usage->registers,
+                              usage->spill_store_bytes + usage->spill_load_bytes);
                 assert_int_equal(usage->spill_store_bytes + usage->spill_load_bytes, 0);
             }
         }

@@ -1,5 +1,5 @@
-/* Kernels as CUDA: fixed ones and random ones, compiled for the CPU, a fiber a thread, and run against the reference; the same bits
- * in every order of blocks and warps. */
+/* Kernels as CUDA: fixed ones and random ones, compiled for the CPU, a fiber a thread, and run
+ * against the reference; the same bits in every order of blocks and warps. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,11 +16,29 @@
 #include "test/unit/helpers/in_context.h"
 
 /* Small kernels in every form of large ones. */
-static const sc_cuda_limits small = {
-    .lanes = 4, .threads = 64, .team = 128, .ways = 4, .kept = 8, .row = 3, .wanted = 600, .parts = 7, .few = 3, .unroll = 2, .tile = 5};
+static const sc_cuda_limits small = {.lanes = 4,
+                                     .threads = 64,
+                                     .team = 128,
+                                     .ways = 4,
+                                     .kept = 8,
+                                     .row = 3,
+                                     .wanted = 600,
+                                     .parts = 7,
+                                     .few = 3,
+                                     .unroll = 2,
+                                     .tile = 5};
 /* The same with few threads, each of which has more elements in a row. */
-static const sc_cuda_limits long_rows = {
-    .lanes = 8, .threads = 64, .team = 64, .ways = 2, .kept = 24, .row = 2, .wanted = 300, .parts = 3, .few = 8, .unroll = 1, .tile = 5};
+static const sc_cuda_limits long_rows = {.lanes = 8,
+                                         .threads = 64,
+                                         .team = 64,
+                                         .ways = 2,
+                                         .kept = 24,
+                                         .row = 2,
+                                         .wanted = 300,
+                                         .parts = 3,
+                                         .few = 8,
+                                         .unroll = 1,
+                                         .tile = 5};
 /* Rows are read again by each phase, columns are a thread's, nothing is wide. */
 static const sc_cuda_limits plain = {.lanes = 1,
                                      .threads = 32,
@@ -46,7 +64,8 @@ static void fixed_kernels(sc_context *context, const char *const *texts, uint32_
         one->made.k = sc_kernel_parse(context, text, strlen(text), "kernel");
         if (one->made.k == NULL)
             fail_msg("kernel %u is none:\n%s", i / LIMITS, text);
-        one->label = sc_arena_printf(&context->arena, "%s%s", one->made.k->title, limit_names[i % LIMITS]);
+        one->label =
+            sc_arena_printf(&context->arena, "%s%s", one->made.k->title, limit_names[i % LIMITS]);
         one->limits = limits[i % LIMITS];
         one->norm = true;
         one->seed = i / LIMITS;
@@ -77,7 +96,8 @@ static void random_kernels(sc_context *context)
     for (uint32_t i = 0; i < COUNT; i++) {
         all[i].seed = i / LIMITS + (seed == NULL ? 1 : strtoull(seed, NULL, 10));
         all[i].made = random_kernel_make(context, all[i].seed);
-        all[i].label = sc_arena_printf(&context->arena, "random kernel %llu%s", (unsigned long long)all[i].seed, limit_names[i % LIMITS]);
+        all[i].label = sc_arena_printf(&context->arena, "random kernel %llu%s",
+                                       (unsigned long long)all[i].seed, limit_names[i % LIMITS]);
         all[i].limits = limits[i % LIMITS];
     }
     emitted_run_all(context, all, COUNT);
@@ -86,13 +106,18 @@ static void random_kernels(sc_context *context)
 /* Words of C++, of the emitted text and of nothing: all compile and are told apart. */
 static const char names[] =
     "kernel @k \"names\" { dim \"B*S\" = 40 dim \"class\" = 33 dim lane = 3 dim \"9\" = 2\n"
-    "arg \"\": f32[40, 33, 3, 2] in arg \"B*S_at\": f32[40] in arg w0: f32[33] in arg SC_DEVICE: f32[] in arg way: f32[40] out\n"
+    "arg \"\": f32[40, 33, 3, 2] in arg \"B*S_at\": f32[40] in arg w0: f32[33] in arg SC_DEVICE: "
+    "f32[] in arg way: f32[40] out\n"
     "arg threadIdx: f32[40, 33, 3, 2] out\n"
     "outer \"B*S\"\n"
-    "%a = index \"B*S\" : i64 %b = index \"class\" : i64 %c = index lane : i64 %d = index \"9\" : i64\n"
-    "%x = load \"\" %a, %b, %c, %d : f32 %y = load \"B*S_at\" %a : f32 %z = load w0 %b : f32 %w = load SC_DEVICE : f32\n"
-    "%e = exp %w : f32 %xy = mul %x, %y : f32 %xyz = mul %xy, %z : f32 %all = mul %xyz, %e : f32 %s = reduced #0 : f32\n"
-    "phase \"class\", lane, \"9\" { #0 = sum %all store threadIdx %a, %b, %c, %d = %all } phase { store way %a = %s } }";
+    "%a = index \"B*S\" : i64 %b = index \"class\" : i64 %c = index lane : i64 %d = index \"9\" : "
+    "i64\n"
+    "%x = load \"\" %a, %b, %c, %d : f32 %y = load \"B*S_at\" %a : f32 %z = load w0 %b : f32 %w = "
+    "load SC_DEVICE : f32\n"
+    "%e = exp %w : f32 %xy = mul %x, %y : f32 %xyz = mul %xy, %z : f32 %all = mul %xyz, %e : f32 "
+    "%s = reduced #0 : f32\n"
+    "phase \"class\", lane, \"9\" { #0 = sum %all store threadIdx %a, %b, %c, %d = %all } phase { "
+    "store way %a = %s } }";
 
 static void any_name_will_do(sc_context *context)
 {
@@ -118,7 +143,9 @@ static void compile_kernel(const compiler *c, const char *text, const char *targ
     sc_cubins cubins;
     sc_strbuf_init(&stages, arena);
     sc_cuda_emit(k, "k", true, &stages, &helpers, &stages_of);
-    const char *error = sc_cubins_build(arena, sc_target_find(target), &(sc_cubin_function){"k", stages.data, helpers}, 1, NULL, &cubins);
+    const char *error =
+        sc_cubins_build(arena, sc_target_find(target),
+                        &(sc_cubin_function){"k", stages.data, helpers}, 1, NULL, &cubins);
     if (error != NULL)
         fail_msg("%s, %s: %s", k->title, target, error);
     const sc_cuda_usages usages = cubins.cubins[0].usages;
@@ -126,10 +153,11 @@ static void compile_kernel(const compiler *c, const char *text, const char *targ
     for (uint32_t i = 0; i < usages.count; i++) {
         const sc_cuda_usage *usage = &usages.data[i];
         if (c->prints)
-            print_message("%s, %s: %s %u registers\n", k->title, target, usage->entry, usage->registers);
+            print_message("%s, %s: %s %u registers\n", k->title, target, usage->entry,
+                          usage->registers);
         if (usage->spill_store_bytes + usage->spill_load_bytes + usage->stack_bytes > 0)
-            fail_msg("%s, %s: %s spills %u bytes, %u of stack", k->title, target, usage->entry, usage->spill_store_bytes,
-                     usage->stack_bytes);
+            fail_msg("%s, %s: %s spills %u bytes, %u of stack", k->title, target, usage->entry,
+                     usage->spill_store_bytes, usage->stack_bytes);
     }
 }
 
@@ -160,14 +188,15 @@ static void gpus_have_room(sc_context *context)
 
 int main(void)
 {
-#define TEST(name)                                                                                                                         \
-    {                                                                                                                                      \
-#name, in_context, NULL, NULL, &(void (*)(sc_context *))                                                                           \
-        {                                                                                                                                  \
-            name                                                                                                                           \
-        }                                                                                                                                  \
+#define TEST(name)                                                                                 \
+    {                                                                                              \
+#name, in_context, NULL, NULL, &(void (*)(sc_context *))                                   \
+        {                                                                                          \
+            name                                                                                   \
+        }                                                                                          \
     }
-    const struct CMUnitTest tests[] = {TEST(kernels_of_cuda), TEST(kernels_of_c), TEST(random_kernels), TEST(any_name_will_do),
+    const struct CMUnitTest tests[] = {TEST(kernels_of_cuda), TEST(kernels_of_c),
+                                       TEST(random_kernels), TEST(any_name_will_do),
                                        TEST(gpus_have_room)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

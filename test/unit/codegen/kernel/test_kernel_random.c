@@ -32,7 +32,8 @@ static int for_each_seed(void (*test)(sc_context *context, uint64_t seed, int *c
 
 static double **filled(const random_kernel *made, uint64_t seed)
 {
-    double **args = sc_arena_array(&made->k->context->arena, made->k->args.count + 1u, sizeof *args);
+    double **args =
+        sc_arena_array(&made->k->context->arena, made->k->args.count + 1u, sizeof *args);
     for (uint32_t i = 0; i < made->k->args.count; i++)
         args[i] = random_kernel_fill(made, i, seed);
     return args;
@@ -58,7 +59,8 @@ static void run_one(sc_context *context, uint64_t seed, int *failed)
 {
     random_kernel made = random_kernel_make(context, seed);
     double **args = filled(&made, seed);
-    int64_t result = sc_kernel_interpret(made.k, args, random_kernel_params(&made, seed), seed % 2 == 0);
+    int64_t result =
+        sc_kernel_interpret(made.k, args, random_kernel_params(&made, seed), seed % 2 == 0);
     if (result < 0)
         fail_msg("%s", text_of(made.k));
     *failed += result > 0;
@@ -92,7 +94,8 @@ static void simplify_one(sc_context *context, uint64_t seed, int *simpler)
         fail_msg("%s\n%s\n%s", error, text, simple_text);
     assert_int_equal(sc_kernel_interpret(made.k, after, params, seed % 2 == 0), result);
     for (uint32_t i = 0; i < made.k->args.count; i++) {
-        if (memcmp(before[i], after[i], (size_t)random_kernel_elements(&made.k->args.data[i]) * sizeof(double)) != 0)
+        if (memcmp(before[i], after[i],
+                   (size_t)random_kernel_elements(&made.k->args.data[i]) * sizeof(double)) != 0)
             fail_msg("argument %u\n%s\n%s", i, text, simple_text);
     }
     assert_string_equal(text_of(parse(context, simple_text)), simple_text);
@@ -116,15 +119,18 @@ static void share_one(sc_context *context, uint64_t seed, int *shared)
             if (!sc_kernel_may_share(made.k, in, out))
                 continue;
             double **apart_args = filled(&made, seed), **one = filled(&made, seed);
-            memcpy(apart_args[out], apart_args[in], (size_t)random_kernel_elements(&made.k->args.data[in]) * sizeof(double));
+            memcpy(apart_args[out], apart_args[in],
+                   (size_t)random_kernel_elements(&made.k->args.data[in]) * sizeof(double));
             one[out] = one[in];
             int64_t result = sc_kernel_interpret(made.k, apart_args, params, true);
             assert_int_equal(sc_kernel_interpret(made.k, one, params, true), result);
             ++*shared;
             for (uint32_t i = 0; i < made.k->args.count; i++) {
-                size_t bytes = (size_t)random_kernel_elements(&made.k->args.data[i]) * sizeof(double);
+                size_t bytes =
+                    (size_t)random_kernel_elements(&made.k->args.data[i]) * sizeof(double);
                 if (i != in && memcmp(apart_args[i], one[i], bytes) != 0)
-                    fail_msg("argument %u, when %u and %u are one\n%s", i, in, out, text_of(made.k));
+                    fail_msg("argument %u, when %u and %u are one\n%s", i, in, out,
+                             text_of(made.k));
             }
         }
     }
@@ -138,7 +144,8 @@ static void arguments_that_may_share_do(void **state)
 
 /* ---- broken kernels ---- */
 
-/* The same text with outer dims run from behind: `%3 = index A` becomes size - 1 less an index of A. */
+/* The same text with outer dims run from behind: `%3 = index A` becomes size - 1 less an index of
+ * A. */
 static const char *turned_round(const sc_kernel *k)
 {
     sc_strbuf out;
@@ -146,7 +153,8 @@ static const char *turned_round(const sc_kernel *k)
     for (const char *line = text_of(k), *end; *line != 0; line = end) {
         end = strchr(line, '\n') + 1;
         unsigned node, dim = UINT32_MAX;
-        if (sscanf(line, "  %%%u = index ", &node) == 1 && k->nodes.data[node].kind == SC_NODE_index)
+        if (sscanf(line, "  %%%u = index ", &node) == 1 &&
+            k->nodes.data[node].kind == SC_NODE_index)
             dim = k->nodes.data[node].index;
         if (dim >= k->outer_count) {
             sc_strbuf_add_bytes(&out, line, (size_t)(end - line));
@@ -154,7 +162,8 @@ static const char *turned_round(const sc_kernel *k)
         }
         const char *name_of_dim = strstr(line, "index ") + 6;
         sc_strbuf_printf(&out, "  %%i%u = index %.*s", node, (int)(end - name_of_dim), name_of_dim);
-        sc_strbuf_printf(&out, "  %%c%u = constant %lld : i64\n", node, (long long)k->dims.data[dim].size - 1);
+        sc_strbuf_printf(&out, "  %%c%u = constant %lld : i64\n", node,
+                         (long long)k->dims.data[dim].size - 1);
         sc_strbuf_printf(&out, "  %%%u = sub %%c%u, %%i%u : i64\n", node, node, node);
     }
     return out.data;
@@ -163,8 +172,8 @@ static const char *turned_round(const sc_kernel *k)
 /* One number in it becomes another, most often one that could stand there. */
 static void break_something(sc_kernel *k, uint64_t *seed)
 {
-    uint32_t bits = (uint32_t)(random_bits(seed) >> 32), node = bits % k->nodes.count, item = bits % k->items.count,
-             phase = bits % k->phases.count;
+    uint32_t bits = (uint32_t)(random_bits(seed) >> 32), node = bits % k->nodes.count,
+             item = bits % k->items.count, phase = bits % k->phases.count;
     sc_kernel_arg *arg = &k->args.data[bits % k->args.count];
     sc_kernel_node *n = &k->nodes.data[node];
     switch (random_bits(seed) % 12) {
@@ -172,11 +181,13 @@ static void break_something(sc_kernel *k, uint64_t *seed)
     case 1:
     case 2:
         if (n->count > 0)
-            k->operands.data[n->first + bits / 7 % n->count] = (uint32_t)(random_bits(seed) % (node + 1));
+            k->operands.data[n->first + bits / 7 % n->count] =
+                (uint32_t)(random_bits(seed) % (node + 1));
         break;
     case 3:
         if (k->items.data[item].count > 0)
-            k->operands.data[k->items.data[item].first + bits / 7 % k->items.data[item].count] = node;
+            k->operands.data[k->items.data[item].first + bits / 7 % k->items.data[item].count] =
+                node;
         break;
     case 4:
         if (arg->rank > 0)
@@ -186,7 +197,9 @@ static void break_something(sc_kernel *k, uint64_t *seed)
         k->dims.data[bits % k->dims.count].size += bits % 3 == 0 ? -1 : 1;
         break;
     case 6:
-        n->number = n->kind == SC_NODE_constant && n->dtype == SC_DTYPE_i64 ? n->number + (double)(bits % 5) - 2 : n->number;
+        n->number = n->kind == SC_NODE_constant && n->dtype == SC_DTYPE_i64
+                        ? n->number + (double)(bits % 5) - 2
+                        : n->number;
         break;
     case 7:
         k->outer_count += bits % 2 == 0 ? 1 : UINT32_MAX;
@@ -211,7 +224,8 @@ static double **with_room(const sc_kernel *k)
     double **args = sc_arena_array(&k->context->arena, k->args.count + 1u, sizeof *args);
     random_kernel made = {.k = (sc_kernel *)(uintptr_t)k};
     for (uint32_t i = 0; i < k->args.count; i++) {
-        made.low[i] = k->args.data[i].dtype == SC_DTYPE_bool || k->args.data[i].dtype == SC_DTYPE_u8 ? 0 : -1;
+        made.low[i] =
+            k->args.data[i].dtype == SC_DTYPE_bool || k->args.data[i].dtype == SC_DTYPE_u8 ? 0 : -1;
         made.high[i] = k->args.data[i].dtype == SC_DTYPE_bool ? 1 : 4;
         args[i] = random_kernel_fill(&made, i, 5);
     }
@@ -244,7 +258,8 @@ static void break_one(sc_context *context, uint64_t seed, int *refused)
     sc_kernel *k = random_kernel_make(context, seed % 500).k;
     for (uint64_t count = random_bits(&seed) % 3; count-- > 0;)
         break_something(k, &seed);
-    sc_kernel *as_text = sc_kernel_verify(k) == NULL ? parse(context, text_of(k)) : NULL; /* nodes are unique again */
+    /* nodes are unique again */
+    sc_kernel *as_text = sc_kernel_verify(k) == NULL ? parse(context, text_of(k)) : NULL;
     if (as_text != NULL && sc_kernel_verify(as_text) == NULL)
         what_verifies_is_sound(as_text);
     else
@@ -262,8 +277,10 @@ static void what_is_broken_is_refused_or_sound(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_kernels_verify_and_read_back), cmocka_unit_test(random_kernels_run_and_few_fail),
-        cmocka_unit_test(random_kernels_stay_what_they_are),   cmocka_unit_test(arguments_that_may_share_do),
+        cmocka_unit_test(random_kernels_verify_and_read_back),
+        cmocka_unit_test(random_kernels_run_and_few_fail),
+        cmocka_unit_test(random_kernels_stay_what_they_are),
+        cmocka_unit_test(arguments_that_may_share_do),
         cmocka_unit_test(what_is_broken_is_refused_or_sound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

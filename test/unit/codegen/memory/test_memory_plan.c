@@ -1,5 +1,5 @@
-/* Small programs by hand get the plan that a reader expects, what breaks a plan is named, and large programs are planned in time and in
- * hardly more than what is alive at once. */
+/* Small programs by hand get the plan that a reader expects, what breaks a plan is named, and large
+ * programs are planned in time and in hardly more than what is alive at once. */
 #include <time.h>
 
 #include "test/unit/helpers/memory_case.h"
@@ -35,7 +35,8 @@ static uint32_t collective(program *p, uint32_t source, uint32_t destination)
     arguments args = {.count = 0};
     give(&args, source, SC_ACCESS_IN);
     give(&args, destination, SC_ACCESS_OUT);
-    *sc_vec_push(&p->arena, &p->collectives) = (sc_image_collective){.kind = SC_IMAGE_ALL_REDUCE, .part_count = 1};
+    *sc_vec_push(&p->arena, &p->collectives) =
+        (sc_image_collective){.kind = SC_IMAGE_ALL_REDUCE, .part_count = 1};
     emit(p, SC_INSTR_COLLECTIVE, p->collectives.count - 1, &args);
     return p->instrs.count - 1;
 }
@@ -104,12 +105,24 @@ static void chains_in_place_take_one_buffer(void **state)
 static void wishes_are_granted_when_they_may(void **state)
 {
     (void)state;
-    enum { FINE, READ_LATER, STATE, OUTPUT, SIZES, TWICE, WRITTEN_BEFORE, CHANGED, IN_FLIGHT, VARIANTS };
+    enum {
+        FINE,
+        READ_LATER,
+        STATE,
+        OUTPUT,
+        SIZES,
+        TWICE,
+        WRITTEN_BEFORE,
+        CHANGED,
+        IN_FLIGHT,
+        VARIANTS
+    };
     for (int variant = 0; variant < VARIANTS; variant++) {
         program p;
         sc_memory_plan made;
         begin_hand(&p, 1, 1);
-        uint32_t from = variant == STATE ? 0 : act(&p, 640), into = act(&p, variant == SIZES ? 1280 : 640), other = act(&p, 640);
+        uint32_t from = variant == STATE ? 0 : act(&p, 640),
+                 into = act(&p, variant == SIZES ? 1280 : 640), other = act(&p, 640);
         kernel(&p, 0, NONE, from);
         if (variant == WRITTEN_BEFORE)
             kernel(&p, 0, NONE, into);
@@ -124,7 +137,8 @@ static void wishes_are_granted_when_they_may(void **state)
         } else {
             kernel(&p, from, variant == TWICE ? from : NONE, into);
         }
-        kernel(&p, variant == READ_LATER ? from : NONE, NONE, variant == IN_FLIGHT ? act(&p, 64) : other);
+        kernel(&p, variant == READ_LATER ? from : NONE, NONE,
+               variant == IN_FLIGHT ? act(&p, 64) : other);
         end_func(&p, variant == OUTPUT ? from : into);
         finish_program(&p);
         plan(&p, &made);
@@ -172,7 +186,8 @@ static void collectives_keep_their_buffers(void **state)
         program p;
         sc_memory_plan made;
         begin_hand(&p, 1, 1);
-        uint32_t source = act(&p, 640), destination = act(&p, 640), between = act(&p, 640), after = act(&p, 1280);
+        uint32_t source = act(&p, 640), destination = act(&p, 640), between = act(&p, 640),
+                 after = act(&p, 1280);
         kernel(&p, 0, NONE, source);
         uint32_t instr = collective(&p, source, destination);
         kernel(&p, 0, NONE, between);
@@ -191,17 +206,20 @@ static void collectives_keep_their_buffers(void **state)
     }
 }
 
-/* Temporaries of calls overlap; an output survives what is called after it, also its own function. */
+/* Temporaries of calls overlap; an output survives what is called after it, also its own function.
+ */
 static void outputs_survive_the_schedule(void **state)
 {
     (void)state;
     static const uint32_t orders[][4] = {{0, 1, 1, 1}, {1, 0, 0, 0}, {0, 0, 0, 1}, {1, 1, 1, 0}};
-    static const int64_t expected[] = {640 + 640 + 1920, 640 + 640 + 640 + 1280, 640 + 640 + 1920, 640 + 640 + 1280};
+    static const int64_t expected[] = {640 + 640 + 1920, 640 + 640 + 640 + 1280, 640 + 640 + 1920,
+                                       640 + 640 + 1280};
     for (size_t o = 0; o < sizeof orders / sizeof *orders; o++) {
         program p;
         sc_memory_plan made;
         begin_hand(&p, 2, 1);
-        uint32_t large = act(&p, 1280), small = act(&p, 640), output = act(&p, 640), other = act(&p, 1920);
+        uint32_t large = act(&p, 1280), small = act(&p, 640), output = act(&p, 640),
+                 other = act(&p, 1920);
         kernel(&p, 0, NONE, small);
         kernel(&p, small, NONE, large);
         kernel(&p, large, NONE, output);
@@ -241,9 +259,11 @@ static void messages_say_what_is_wrong(void **state)
     plan(&p, &made);
     sc_image_buffer *buffers = p.image.buffers, good = buffers[c];
     buffers[c].offset = buffers[b].offset;
-    expect_refusal(&p, "@f0, instruction 3: buffer 2 (b2) is overwritten by buffer 3 (b3) while it is needed");
+    expect_refusal(
+        &p, "@f0, instruction 3: buffer 2 (b2) is overwritten by buffer 3 (b3) while it is needed");
     buffers[c].offset = buffers[0].offset;
-    expect_refusal(&p, "@f0, instruction 2: buffer 0 (b0) is overwritten by buffer 3 (b3) while it is needed");
+    expect_refusal(
+        &p, "@f0, instruction 2: buffer 0 (b0) is overwritten by buffer 3 (b3) while it is needed");
     buffers[c].offset = good.offset + 32;
     expect_refusal(&p, "buffer 3 (b3) has an offset that is no place for a buffer");
     buffers[c].offset = p.image.arena_bytes;
@@ -254,12 +274,15 @@ static void messages_say_what_is_wrong(void **state)
     expect_refusal(&p, "@f0, instruction 3: finishes what no instruction before it has started");
     instrs[3].index = 1;
     instrs[2].args[0].buffer = b;
-    expect_refusal(&p, "@f0, instruction 2: buffer 2 (b2) is used while a collective in flight writes it");
+    expect_refusal(
+        &p, "@f0, instruction 2: buffer 2 (b2) is used while a collective in flight writes it");
     instrs[2].args[0].buffer = 0;
     instrs[2].args[1].buffer = a;
-    expect_refusal(&p, "@f0, instruction 2: buffer 1 (b1) is written while a collective in flight reads it");
+    expect_refusal(
+        &p, "@f0, instruction 2: buffer 1 (b1) is written while a collective in flight reads it");
     instrs[2].args[1].buffer = b;
-    expect_refusal(&p, "@f0, instruction 2: buffer 2 (b2) is used while a collective in flight writes it");
+    expect_refusal(
+        &p, "@f0, instruction 2: buffer 2 (b2) is used while a collective in flight writes it");
     instrs[2].args[1].buffer = c;
     instrs[0].args[0].buffer = c;
     expect_refusal(&p, "@f0, instruction 0: buffer 3 (b3) is read, but nothing has written it");
@@ -296,11 +319,13 @@ static void functions_share_states_only(void **state)
 }
 
 /* ---- size ---- */
-/* A deep network's step: every block keeps some values until its backward, gathers its parameters a block ahead, frees the rest soon. */
+/* A deep network's step: every block keeps some values until its backward, gathers its parameters a
+ * block ahead, frees the rest soon. */
 static void deep_program(program *p, uint32_t blocks, uint32_t per_block)
 {
     begin_hand(p, 1, 1);
-    uint32_t *saved = sc_arena_array(&p->arena, (size_t)blocks * per_block, sizeof *saved), last = 0;
+    uint32_t *saved = sc_arena_array(&p->arena, (size_t)blocks * per_block, sizeof *saved),
+             last = 0;
     for (uint32_t i = 0; i < blocks * per_block; i++) {
         saved[i] = act(p, 64 * (int64_t)(1 + draw(p, 100)));
         kernel(p, last, i > 0 && chance(p, 30) ? saved[i - 1] : NONE, saved[i]);
@@ -324,8 +349,10 @@ static void wild_program(program *p, uint32_t length)
 {
     begin_hand(p, 1, 1);
     for (uint32_t i = 0; i < length; i++) {
-        uint32_t made = act(p, chance(p, 50) ? 64 * (int64_t)(1 + draw(p, 64)) : (int64_t)64 << draw(p, 10));
-        uint32_t near = made > 6 ? made - 1 - draw(p, 6) : NONE, far = chance(p, 33) && made > 1 ? 1 + draw(p, made - 1) : NONE;
+        uint32_t made =
+            act(p, chance(p, 50) ? 64 * (int64_t)(1 + draw(p, 64)) : (int64_t)64 << draw(p, 10));
+        uint32_t near = made > 6 ? made - 1 - draw(p, 6) : NONE,
+                 far = chance(p, 33) && made > 1 ? 1 + draw(p, made - 1) : NONE;
         kernel(p, near, far, made);
     }
     end_func(p, NONE);
@@ -337,7 +364,8 @@ static double milliseconds(clock_t from)
     return 1e3 * (double)(clock() - from) / CLOCKS_PER_SEC;
 }
 
-/* Growth with the size, not speed, is what must hold: the bounds leave room for sanitizers on a busy machine. */
+/* Growth with the size, not speed, is what must hold: the bounds leave room for sanitizers on a
+ * busy machine. */
 static void expect_good_plan(program *p, const char *title, double most)
 {
     sc_memory_plan made;
@@ -346,9 +374,10 @@ static void expect_good_plan(program *p, const char *title, double most)
     double planned = milliseconds(from);
     from = clock();
     assert_null(sc_memory_plan_verify(&p->arena, &p->image, p->wishes.data, p->wish_count));
-    double verified = milliseconds(from), ratio = (double)made.arena_bytes / (double)made.live_bytes;
-    print_message("%s, %u buffers: planned in %.1f ms, verified in %.1f ms, arena / alive %.4f\n", title, p->image.buffer_count, planned,
-                  verified, ratio);
+    double verified = milliseconds(from),
+           ratio = (double)made.arena_bytes / (double)made.live_bytes;
+    print_message("%s, %u buffers: planned in %.1f ms, verified in %.1f ms, arena / alive %.4f\n",
+                  title, p->image.buffer_count, planned, verified, ratio);
     assert_true(planned < 1000 && verified < 1000);
     assert_true(ratio < most);
     sc_arena_free(&p->arena);

@@ -1,5 +1,6 @@
-/* Random programs get a plan that the verifier and a simulation of every byte of the arena both accept; broken plans are refused by both;
- * the arena is hardly larger than what is alive at once. */
+/* Random programs get a plan that the verifier and a simulation of every byte of the arena both
+ * accept; broken plans are refused by both; the arena is hardly larger than what is alive at once.
+ */
 #include "test/unit/helpers/memory_case.h"
 
 /* ---- making programs ---- */
@@ -32,7 +33,8 @@ static void add(program *p, numbers *list, uint32_t number)
 static uint32_t pick(program *p, bool write)
 {
     for (uint32_t tries = 0; tries < 10 && p->known.count > 0; tries++) {
-        uint32_t back = chance(p, 60) ? draw(p, p->known.count < 4 ? p->known.count : 4) : draw(p, p->known.count);
+        uint32_t back = chance(p, 60) ? draw(p, p->known.count < 4 ? p->known.count : 4)
+                                      : draw(p, p->known.count);
         uint32_t buffer = p->known.data[p->known.count - 1 - back];
         if (!holds(&p->moved[1], buffer) && !(write && holds(&p->moved[0], buffer)))
             return buffer;
@@ -66,12 +68,14 @@ static void random_kernel(program *p)
             give(&args, buffer, chance(p, 50) ? SC_ACCESS_INOUT : SC_ACCESS_OUT);
     }
     for (uint32_t i = 0; i < made_count; i++) {
-        made[i] = new_buffer(p, chance(p, 90) ? SC_BUFFER_ACT : SC_BUFFER_WORKSPACE, random_bytes(p));
+        made[i] =
+            new_buffer(p, chance(p, 90) ? SC_BUFFER_ACT : SC_BUFFER_WORKSPACE, random_bytes(p));
         give(&args, made[i], SC_ACCESS_OUT);
     }
     for (uint32_t i = 0; i < made_count; i++) {
         for (uint32_t a = 0; a < read_to && chance(p, 70); a++)
-            *sc_vec_push(&p->arena, &p->wishes) = (sc_memory_wish){p->func, p->instrs.count, made[i], args.refs[a].buffer};
+            *sc_vec_push(&p->arena, &p->wishes) =
+                (sc_memory_wish){p->func, p->instrs.count, made[i], args.refs[a].buffer};
     }
     emit_kernel(p, &args);
     for (uint32_t i = 0; i < made_count; i++)
@@ -82,7 +86,8 @@ static void random_gemm(program *p)
 {
     arguments args = {.count = 0};
     sc_gemm gemm = {.accumulate = chance(p, 30), .step_count = draw(p, 3)};
-    uint32_t a = pick(p, false), b = pick(p, false), c = gemm.accumulate ? pick(p, true) : NONE, made = NONE, stored = NONE;
+    uint32_t a = pick(p, false), b = pick(p, false), c = gemm.accumulate ? pick(p, true) : NONE,
+             made = NONE, stored = NONE;
     if (a == NONE || b == NONE || (gemm.accumulate && (c == NONE || c == a || c == b)))
         return;
     if (c == NONE)
@@ -92,7 +97,8 @@ static void random_gemm(program *p)
     give(&args, c, gemm.accumulate ? SC_ACCESS_INOUT : SC_ACCESS_OUT);
     for (uint32_t s = 0; s < gemm.step_count; s++) {
         uint32_t operand = pick(p, false);
-        gemm.steps[s].kind = operand == NONE || operand == c || chance(p, 50) ? SC_GEMM_RELU : SC_GEMM_ADD;
+        gemm.steps[s].kind =
+            operand == NONE || operand == c || chance(p, 50) ? SC_GEMM_RELU : SC_GEMM_ADD;
         if (gemm.steps[s].kind == SC_GEMM_ADD)
             give(&args, operand, SC_ACCESS_IN);
         else if (stored == NONE && chance(p, 50)) {
@@ -115,7 +121,9 @@ static void random_collective(program *p)
 {
     arguments args = {.count = 0};
     uint32_t parts = 1 + draw(p, 3), form = draw(p, 10), made[3];
-    sc_image_collective_kind kind = form == 0 ? SC_IMAGE_SEND : form == 1 ? SC_IMAGE_RECV : SC_IMAGE_ALL_REDUCE;
+    sc_image_collective_kind kind = form == 0   ? SC_IMAGE_SEND
+                                    : form == 1 ? SC_IMAGE_RECV
+                                                : SC_IMAGE_ALL_REDUCE;
     for (uint32_t i = 0; i < parts; i++) {
         uint32_t source = pick(p, chance(p, 30)), taken = NONE;
         made[i] = NONE;
@@ -125,13 +133,15 @@ static void random_collective(program *p)
             give(&args, source, SC_ACCESS_IN);
         if (kind == SC_IMAGE_SEND)
             continue;
-        if (chance(p, 20) && kind != SC_IMAGE_RECV && !holds(&p->moved[0], source) && !holds(&p->moved[1], source))
+        if (chance(p, 20) && kind != SC_IMAGE_RECV && !holds(&p->moved[0], source) &&
+            !holds(&p->moved[1], source))
             taken = source; /* in place */
         else
             taken = made[i] = new_buffer(p, SC_BUFFER_COMM, random_bytes(p));
         give(&args, taken, SC_ACCESS_OUT);
     }
-    *sc_vec_push(&p->arena, &p->collectives) = (sc_image_collective){.kind = kind, .part_count = parts};
+    *sc_vec_push(&p->arena, &p->collectives) =
+        (sc_image_collective){.kind = kind, .part_count = parts};
     *sc_vec_push(&p->arena, &p->flying) = p->instrs.count;
     for (uint32_t a = 0; a < args.count; a++)
         *sc_vec_push(&p->arena, &p->moved[args.access[a] == SC_ACCESS_OUT]) = args.refs[a].buffer;
@@ -172,7 +182,8 @@ static void random_copy(program *p)
     give(&args, source, SC_ACCESS_IN);
     give(&args, made, SC_ACCESS_OUT);
     if (chance(p, 30))
-        *sc_vec_push(&p->arena, &p->wishes) = (sc_memory_wish){p->func, p->instrs.count, made, source};
+        *sc_vec_push(&p->arena, &p->wishes) =
+            (sc_memory_wish){p->func, p->instrs.count, made, source};
     emit(p, SC_INSTR_COPY, 0, &args);
     add(p, &p->known, made);
 }
@@ -220,8 +231,10 @@ static void random_program(program *p, uint64_t seed, uint32_t most)
     p->few_sizes = chance(p, 40);
     p->image.state_count = draw(p, 5);
     p->image.states = sc_arena_array(&p->arena, p->image.state_count, sizeof *p->image.states);
-    for (uint32_t s = 0; s < p->image.state_count; s++) /* some kinds say it, some only the list of states */
-        p->image.states[s].buffer = new_buffer(p, chance(p, 80) ? SC_BUFFER_PARAM : SC_BUFFER_ACT, random_bytes(p));
+    /* some kinds say it, some only the list of states */
+    for (uint32_t s = 0; s < p->image.state_count; s++)
+        p->image.states[s].buffer =
+            new_buffer(p, chance(p, 80) ? SC_BUFFER_PARAM : SC_BUFFER_ACT, random_bytes(p));
     p->image.func_count = 1 + draw(p, 4);
     p->image.funcs = sc_arena_array(&p->arena, p->image.func_count, sizeof *p->image.funcs);
     for (p->func = 0; p->func < p->image.func_count; p->func++)
@@ -234,15 +247,17 @@ static void random_program(program *p, uint64_t seed, uint32_t most)
 }
 
 /* ---- every byte ---- */
-/* The arena holds a token a byte; of every buffer it is known which tokens it should find. Whoever accesses a buffer finds all of it as it
- * was left, and a write leaves new tokens. A collective in flight reads and writes all the time. */
+/* The arena holds a token a byte; of every buffer it is known which tokens it should find. Whoever
+ * accesses a buffer finds all of it as it was left, and a write leaves new tokens. A collective in
+ * flight reads and writes all the time. */
 typedef struct simulation {
     const program *p;
     uint32_t *tokens, **wanted, next;
     bool *kept, *born; /* kept: states and outputs; born: holds something now */
     bool broken;
-    uint64_t moment, moments, *first, *last; /* of the accesses to a buffer since it was born; 0: none */
-    int64_t *change;                         /* by moment: bytes alive from then on */
+    /* of the accesses to a buffer since it was born; 0: none */
+    uint64_t moment, moments, *first, *last;
+    int64_t *change; /* by moment: bytes alive from then on */
 } simulation;
 
 static void write_tokens(simulation *s, uint32_t buffer)
@@ -256,7 +271,8 @@ static void write_tokens(simulation *s, uint32_t buffer)
 static void expect_tokens(simulation *s, uint32_t buffer)
 {
     const sc_image_buffer *b = &s->p->image.buffers[buffer];
-    if (b->bytes > 0 && memcmp(&s->tokens[b->offset], s->wanted[buffer], (size_t)b->bytes * sizeof *s->tokens) != 0)
+    if (b->bytes > 0 &&
+        memcmp(&s->tokens[b->offset], s->wanted[buffer], (size_t)b->bytes * sizeof *s->tokens) != 0)
         s->broken = true;
 }
 
@@ -277,7 +293,8 @@ static bool is_wished(const program *p, uint32_t func, uint32_t instr, uint32_t 
     uint32_t twice = 0;
     for (uint32_t i = 0; i < at->arg_count; i++)
         twice += at->args[i].buffer == from ? 1 : 0;
-    for (uint32_t w = 0; w < p->wish_count && twice < 2 && a->offset == b->offset && a->bytes == b->bytes; w++) {
+    for (uint32_t w = 0;
+         w < p->wish_count && twice < 2 && a->offset == b->offset && a->bytes == b->bytes; w++) {
         const sc_memory_wish *wish = &p->wishes.data[w];
         if (wish->func == func && wish->instr == instr && wish->into == into && wish->from == from)
             return true;
@@ -303,7 +320,8 @@ static void simulate_instr(simulation *s, uint32_t f, uint32_t index)
     for (uint32_t a = 0; a < instr->arg_count; a++) {
         bool passed_on = false;
         for (uint32_t o = 0; o < instr->arg_count; o++)
-            passed_on = passed_on || is_wished(s->p, f, index, instr->args[o].buffer, instr->args[a].buffer);
+            passed_on = passed_on ||
+                        is_wished(s->p, f, index, instr->args[o].buffer, instr->args[a].buffer);
         if (!passed_on)
             expect_tokens(s, instr->args[a].buffer);
     }
@@ -322,7 +340,8 @@ static void simulate_transfer(simulation *s, const sc_image_instr *instr)
 static void die(simulation *s, uint32_t buffer, uint64_t last)
 {
     if (s->born[buffer] && s->first[buffer] != 0) {
-        int64_t size = (s->p->image.buffers[buffer].bytes + SC_IMAGE_ALIGN - 1) / SC_IMAGE_ALIGN * SC_IMAGE_ALIGN;
+        int64_t size = (s->p->image.buffers[buffer].bytes + SC_IMAGE_ALIGN - 1) / SC_IMAGE_ALIGN *
+                       SC_IMAGE_ALIGN;
         s->change[s->first[buffer]] += size;
         s->change[last + 1] -= size;
     }
@@ -398,7 +417,8 @@ static bool simulate(const program *p, int64_t *out_live)
     s.last = calloc((size_t)image->buffer_count + 1, sizeof *s.last);
     s.change = calloc(moments + 2, sizeof *s.change);
     bool *called = calloc((size_t)image->func_count + 1, sizeof *called);
-    assert_true(s.tokens && s.wanted && s.kept && s.born && s.first && s.last && s.change && called);
+    assert_true(s.tokens && s.wanted && s.kept && s.born && s.first && s.last && s.change &&
+                called);
     int64_t live = 0;
     for (uint32_t b = 0; b < image->buffer_count; b++) {
         s.wanted[b] = calloc((size_t)image->buffers[b].bytes + 1, sizeof **s.wanted);
@@ -408,7 +428,8 @@ static bool simulate(const program *p, int64_t *out_live)
             state = state || image->states[i].buffer == b;
         if (state) {
             s.kept[b] = s.born[b] = true;
-            live += (image->buffers[b].bytes + SC_IMAGE_ALIGN - 1) / SC_IMAGE_ALIGN * SC_IMAGE_ALIGN;
+            live +=
+                (image->buffers[b].bytes + SC_IMAGE_ALIGN - 1) / SC_IMAGE_ALIGN * SC_IMAGE_ALIGN;
             write_tokens(&s, b);
         }
     }
@@ -434,7 +455,8 @@ static bool simulate(const program *p, int64_t *out_live)
     }
     for (uint32_t b = 0; b < image->buffer_count; b++)
         free(s.wanted[b]);
-    free(s.tokens), free(s.wanted), free(s.kept), free(s.born), free(s.first), free(s.last), free(s.change), free(called);
+    free(s.tokens), free(s.wanted), free(s.kept), free(s.born), free(s.first), free(s.last),
+        free(s.change), free(called);
     return !s.broken;
 }
 
@@ -453,7 +475,8 @@ static void plans_hold(void **state)
         if (!simulate(&p, &live))
             fail_msg("program %llu breaks under its plan", (unsigned long long)seed);
         granted += made.in_place;
-        assert_true(made.live_bytes <= live && made.live_bytes <= made.arena_bytes && made.arena_bytes == p.image.arena_bytes);
+        assert_true(made.live_bytes <= live && made.live_bytes <= made.arena_bytes &&
+                    made.arena_bytes == p.image.arena_bytes);
         if (made.live_bytes > 0) {
             double ratio = (double)made.arena_bytes / (double)made.live_bytes;
             ratios += ratio;
@@ -467,12 +490,14 @@ static void plans_hold(void **state)
         assert_int_equal(without.in_place, 0);
         sc_arena_free(&p.arena);
     }
-    print_message("arena / alive at once: mean %.4f, worst %.4f; %u in place\n", ratios / counted, worst, granted);
+    print_message("arena / alive at once: mean %.4f, worst %.4f; %u in place\n", ratios / counted,
+                  worst, granted);
     assert_true(ratios / counted <= 1.01 && worst <= 1.2);
     assert_true(granted > 2000);
 }
 
-/* Of a plan with one buffer elsewhere, the verifier says what the simulation shows, in both directions. */
+/* Of a plan with one buffer elsewhere, the verifier says what the simulation shows, in both
+ * directions. */
 static void broken_plans_are_found(void **state)
 {
     (void)state;
@@ -485,12 +510,15 @@ static void broken_plans_are_found(void **state)
         for (uint32_t i = 0; i < 10 && p.image.buffer_count > 0 && p.image.arena_bytes > 0; i++) {
             int64_t live = 0;
             sc_image_buffer *moved = &p.image.buffers[draw(&p, p.image.buffer_count)];
-            int64_t offset = moved->offset, places = (p.image.arena_bytes - moved->bytes) / SC_IMAGE_ALIGN + 1;
+            int64_t offset = moved->offset,
+                    places = (p.image.arena_bytes - moved->bytes) / SC_IMAGE_ALIGN + 1;
             moved->offset = SC_IMAGE_ALIGN * (int64_t)draw(&p, (uint32_t)places);
             bool holds_still = simulate(&p, &live),
-                 accepted = sc_memory_plan_verify(&p.arena, &p.image, p.wishes.data, p.wish_count) == NULL;
+                 accepted =
+                     sc_memory_plan_verify(&p.arena, &p.image, p.wishes.data, p.wish_count) == NULL;
             if (holds_still != accepted)
-                fail_msg("program %llu: the simulation says %d, the verifier %d", (unsigned long long)seed, holds_still, accepted);
+                fail_msg("program %llu: the simulation says %d, the verifier %d",
+                         (unsigned long long)seed, holds_still, accepted);
             broken += holds_still ? 0 : 1;
             whole += holds_still ? 1 : 0;
             moved->offset = offset;
@@ -513,7 +541,8 @@ static void free_space_is_accepted(void **state)
         plan(&p, &made);
         for (uint32_t b = 0; b < p.image.buffer_count; b++) {
             p.image.buffers[b].offset = p.image.arena_bytes / SC_IMAGE_ALIGN * SC_IMAGE_ALIGN;
-            p.image.arena_bytes += (p.image.buffers[b].bytes + SC_IMAGE_ALIGN - 1) / SC_IMAGE_ALIGN * SC_IMAGE_ALIGN;
+            p.image.arena_bytes +=
+                (p.image.buffers[b].bytes + SC_IMAGE_ALIGN - 1) / SC_IMAGE_ALIGN * SC_IMAGE_ALIGN;
             assert_null(sc_memory_plan_verify(&p.arena, &p.image, p.wishes.data, p.wish_count));
         }
         sc_arena_free(&p.arena);
@@ -549,7 +578,8 @@ static void the_report_adds_up(void **state)
         for (uint32_t k = 0; k < SC_BUFFER_KINDS; k++)
             kinds += made.kinds[k];
         for (uint32_t i = 0; i < made.live_count; i++) {
-            int64_t size = (p.image.buffers[made.live[i]].bytes + SC_IMAGE_ALIGN - 1) / SC_IMAGE_ALIGN * SC_IMAGE_ALIGN;
+            int64_t size = (p.image.buffers[made.live[i]].bytes + SC_IMAGE_ALIGN - 1) /
+                           SC_IMAGE_ALIGN * SC_IMAGE_ALIGN;
             assert_true(size <= last && size > 0);
             last = size;
             live += size;
@@ -557,7 +587,8 @@ static void the_report_adds_up(void **state)
         assert_int_equal(kinds, made.live_bytes);
         assert_int_equal(live, made.live_bytes);
         assert_true((made.live_count == 0) == (made.func == NONE));
-        assert_true(made.func == NONE || made.instr == NONE || made.instr < p.image.funcs[made.func].instr_count);
+        assert_true(made.func == NONE || made.instr == NONE ||
+                    made.instr < p.image.funcs[made.func].instr_count);
         sc_arena_free(&p.arena);
     }
 }

@@ -1,4 +1,5 @@
-/* The helpers of emitted C, compiled as programs are, against libm's long double, the interpreter's rounding and the generator itself. */
+/* The helpers of emitted C, compiled as programs are, against libm's long double, the interpreter's
+ * rounding and the generator itself. */
 #include "test/unit/helpers/emitted_case.h"
 
 #include <float.h>
@@ -9,7 +10,8 @@
 #include "support/context.h"
 #include "support/rng.h"
 
-static const char *const flag_sets[] = {EMITTED_FLAGS, "-O2 -ffp-contract=off -fno-math-errno -fno-trapping-math"};
+static const char *const flag_sets[] = {EMITTED_FLAGS,
+                                        "-O2 -ffp-contract=off -fno-math-errno -fno-trapping-math"};
 
 /* ---- loops over arrays around every helper ---- */
 
@@ -19,53 +21,72 @@ typedef struct loop_row {
 } loop_row;
 
 static const loop_row loops[] = {
-    {"bf16_to_f32", "uint16_t", NULL, "float", true},   {"f16_to_f32", "uint16_t", NULL, "float", true},
-    {"f32_to_bf16", "float", NULL, "uint16_t", true},   {"f32_to_f16", "float", NULL, "uint16_t", true},
-    {"f64_to_bf16", "double", NULL, "uint16_t", true},  {"f64_to_f16", "double", NULL, "uint16_t", true},
-    {"i64_to_f64", "int64_t", NULL, "double", true},    {"i64_to_f32", "int64_t", NULL, "float", true},
-    {"f64_to_i32", "double", NULL, "int32_t", true},    {"f64_to_i64", "double", NULL, "int64_t", true},
-    {"f64_to_u8", "double", NULL, "uint8_t", true},     {"f32_to_i32", "float", NULL, "int32_t", true},
-    {"f32_to_i64", "float", NULL, "int64_t", true},     {"f32_to_u8", "float", NULL, "uint8_t", true},
-    {"min_f32", "float", "float", "float", true},       {"max_f32", "float", "float", "float", true},
-    {"sign_f32", "float", NULL, "float", true},         {"min_f64", "double", "double", "double", true},
-    {"max_f64", "double", "double", "double", true},    {"sign_f64", "double", NULL, "double", true},
-    {"mod_f64", "double", "double", "double", true},    {"mod_f32", "float", "float", "float", true},
-    {"div_i32", "int32_t", "int32_t", "int32_t", true}, {"div_i64", "int64_t", "int64_t", "int64_t", false},
-    {"mod_i32", "int32_t", "int32_t", "int32_t", true}, {"mod_i64", "int64_t", "int64_t", "int64_t", false},
-    {"exp_f32", "float", NULL, "float", true},          {"exp_below_f32", "float", NULL, "float", true},
-    {"expm1_f32", "float", NULL, "float", true},        {"log_f32", "float", NULL, "float", true},
-    {"tanh_f32", "float", NULL, "float", true},         {"sigmoid_f32", "float", NULL, "float", true},
-    {"erf_f32", "float", NULL, "float", true},          {"sin_f32", "float", NULL, "float", true},
-    {"cos_f32", "float", NULL, "float", true},          {"pow_f32", "float", "float", "float", true},
+    {"bf16_to_f32", "uint16_t", NULL, "float", true},
+    {"f16_to_f32", "uint16_t", NULL, "float", true},
+    {"f32_to_bf16", "float", NULL, "uint16_t", true},
+    {"f32_to_f16", "float", NULL, "uint16_t", true},
+    {"f64_to_bf16", "double", NULL, "uint16_t", true},
+    {"f64_to_f16", "double", NULL, "uint16_t", true},
+    {"i64_to_f64", "int64_t", NULL, "double", true},
+    {"i64_to_f32", "int64_t", NULL, "float", true},
+    {"f64_to_i32", "double", NULL, "int32_t", true},
+    {"f64_to_i64", "double", NULL, "int64_t", true},
+    {"f64_to_u8", "double", NULL, "uint8_t", true},
+    {"f32_to_i32", "float", NULL, "int32_t", true},
+    {"f32_to_i64", "float", NULL, "int64_t", true},
+    {"f32_to_u8", "float", NULL, "uint8_t", true},
+    {"min_f32", "float", "float", "float", true},
+    {"max_f32", "float", "float", "float", true},
+    {"sign_f32", "float", NULL, "float", true},
+    {"min_f64", "double", "double", "double", true},
+    {"max_f64", "double", "double", "double", true},
+    {"sign_f64", "double", NULL, "double", true},
+    {"mod_f64", "double", "double", "double", true},
+    {"mod_f32", "float", "float", "float", true},
+    {"div_i32", "int32_t", "int32_t", "int32_t", true},
+    {"div_i64", "int64_t", "int64_t", "int64_t", false},
+    {"mod_i32", "int32_t", "int32_t", "int32_t", true},
+    {"mod_i64", "int64_t", "int64_t", "int64_t", false},
+    {"exp_f32", "float", NULL, "float", true},
+    {"exp_below_f32", "float", NULL, "float", true},
+    {"expm1_f32", "float", NULL, "float", true},
+    {"log_f32", "float", NULL, "float", true},
+    {"tanh_f32", "float", NULL, "float", true},
+    {"sigmoid_f32", "float", NULL, "float", true},
+    {"erf_f32", "float", NULL, "float", true},
+    {"sin_f32", "float", NULL, "float", true},
+    {"cos_f32", "float", NULL, "float", true},
+    {"pow_f32", "float", "float", "float", true},
 };
 enum { LOOPS = sizeof loops / sizeof *loops };
 
 typedef void loop_function(const void *x, const void *y, void *out, int64_t count);
 
-static const char random_loops[] = "void loop_uniform53(const void *keys, const void *words, void *out, int64_t count)\n"
-                                   "{\n"
-                                   "    const uint64_t *k = keys;\n"
-                                   "    const uint32_t *w = words;\n"
-                                   "    uint64_t *o = out;\n"
-                                   "    int64_t first = (int64_t)k[1];\n"
-                                   "#pragma omp simd\n"
-                                   "    for (int64_t i = 0; i < count; i++)\n"
-                                   "        o[i] = sc_uniform53(first + i, w[0], w[1], k[0]);\n"
-                                   "}\n"
-                                   "void loop_uniform_f64(const void *keys, const void *words, void *out, int64_t count)\n"
-                                   "{\n"
-                                   "    const uint64_t *k = keys;\n"
-                                   "    const uint32_t *w = words;\n"
-                                   "    double *o = out;\n"
-                                   "    int64_t first = (int64_t)k[1];\n"
-                                   "#pragma omp simd\n"
-                                   "    for (int64_t i = 0; i < count; i++)\n"
-                                   "        o[i] = sc_uniform_f64(first + i, w[0], w[1], k[0]);\n"
-                                   "}\n"
-                                   "uint64_t key_of(uint64_t seed, uint64_t path)\n"
-                                   "{\n"
-                                   "    return sc_rng_key(seed, path);\n"
-                                   "}\n";
+static const char random_loops[] =
+    "void loop_uniform53(const void *keys, const void *words, void *out, int64_t count)\n"
+    "{\n"
+    "    const uint64_t *k = keys;\n"
+    "    const uint32_t *w = words;\n"
+    "    uint64_t *o = out;\n"
+    "    int64_t first = (int64_t)k[1];\n"
+    "#pragma omp simd\n"
+    "    for (int64_t i = 0; i < count; i++)\n"
+    "        o[i] = sc_uniform53(first + i, w[0], w[1], k[0]);\n"
+    "}\n"
+    "void loop_uniform_f64(const void *keys, const void *words, void *out, int64_t count)\n"
+    "{\n"
+    "    const uint64_t *k = keys;\n"
+    "    const uint32_t *w = words;\n"
+    "    double *o = out;\n"
+    "    int64_t first = (int64_t)k[1];\n"
+    "#pragma omp simd\n"
+    "    for (int64_t i = 0; i < count; i++)\n"
+    "        o[i] = sc_uniform_f64(first + i, w[0], w[1], k[0]);\n"
+    "}\n"
+    "uint64_t key_of(uint64_t seed, uint64_t path)\n"
+    "{\n"
+    "    return sc_rng_key(seed, path);\n"
+    "}\n";
 
 static void write_loops(sc_context *context, void *user)
 {
@@ -85,7 +106,8 @@ static void write_loops(sc_context *context, void *user)
                          "    for (int64_t i = 0; i < count; i++)\n"
                          "        out[i] = sc_%s(x[i]%s);\n"
                          "}\n",
-                         row->name, row->x, row->y == NULL ? "void" : row->y, row->out, row->name, row->y == NULL ? "" : ", y[i]");
+                         row->name, row->x, row->y == NULL ? "void" : row->y, row->out, row->name,
+                         row->y == NULL ? "" : ", y[i]");
     }
     sc_strbuf_add(&text, random_loops);
     *(char **)user = strdup(text.data);
@@ -116,7 +138,8 @@ static int close_codes(void **state)
     return 0;
 }
 
-static void run_loop(int code, const char *name, const void *x, const void *y, void *out, int64_t count)
+static void run_loop(int code, const char *name, const void *x, const void *y, void *out,
+                     int64_t count)
 {
     char symbol[64];
     loop_function *f;
@@ -152,11 +175,13 @@ static uint64_t random_bits(uint64_t *state)
     return x ^ x >> 31;
 }
 
-static const float special_f32[] = {0.0f,       -0.0f,     INFINITY, -INFINITY, NAN,         FLT_MIN,        -FLT_MIN,      FLT_MAX,
-                                    -FLT_MAX,   1.0f,      -1.0f,    2.0f,      -2.0f,       3.0f,           -3.0f,         0.5f,
-                                    -0.5f,      88.7f,     88.73f,   -87.3f,    -87.4f,      -103.9f,        -104.5f,       0x1p-149f,
-                                    -0x1p-149f, 0x1p-140f, 0x1p23f,  0x1p24f,   16777215.0f, 0x1.fffffep-1f, 0x1.000002p0f, 65504.0f,
-                                    65519.0f,   65520.0f,  0x1p-14f, 0x1p-25f};
+static const float special_f32[] = {
+    0.0f,          -0.0f,     INFINITY, -INFINITY, NAN,         FLT_MIN,
+    -FLT_MIN,      FLT_MAX,   -FLT_MAX, 1.0f,      -1.0f,       2.0f,
+    -2.0f,         3.0f,      -3.0f,    0.5f,      -0.5f,       88.7f,
+    88.73f,        -87.3f,    -87.4f,   -103.9f,   -104.5f,     0x1p-149f,
+    -0x1p-149f,    0x1p-140f, 0x1p23f,  0x1p24f,   16777215.0f, 0x1.fffffep-1f,
+    0x1.000002p0f, 65504.0f,  65519.0f, 65520.0f,  0x1p-14f,    0x1p-25f};
 enum { SPECIALS = sizeof special_f32 / sizeof *special_f32 };
 
 /* Specials, then all exponents alike. */
@@ -182,10 +207,12 @@ typedef struct math_row {
 } math_row;
 
 static const math_row math_rows[] = {
-    {"exp_f32", expl, INFINITY, 3e-7, 0},      {"exp_below_f32", expl, 88, 3e-7, 0},      {"expm1_f32", expm1l, INFINITY, 3e-7, 0},
-    {"log_f32", logl, INFINITY, 3e-7, 0},      {"tanh_f32", tanhl, INFINITY, 3e-7, 0},    {"sigmoid_f32", sigmoid, INFINITY, 3e-7, 0},
-    {"erf_f32", erfl, INFINITY, 3e-7, 0},      {"sin_f32", sinl, 1e6, 3e-7, 0},           {"cos_f32", cosl, 1e6, 3e-7, 0},
-    {"sin_f32", sinl, 0x1.fffffep30, 0, 3e-7}, {"cos_f32", cosl, 0x1.fffffep30, 0, 3e-7},
+    {"exp_f32", expl, INFINITY, 3e-7, 0},      {"exp_below_f32", expl, 88, 3e-7, 0},
+    {"expm1_f32", expm1l, INFINITY, 3e-7, 0},  {"log_f32", logl, INFINITY, 3e-7, 0},
+    {"tanh_f32", tanhl, INFINITY, 3e-7, 0},    {"sigmoid_f32", sigmoid, INFINITY, 3e-7, 0},
+    {"erf_f32", erfl, INFINITY, 3e-7, 0},      {"sin_f32", sinl, 1e6, 3e-7, 0},
+    {"cos_f32", cosl, 1e6, 3e-7, 0},           {"sin_f32", sinl, 0x1.fffffep30, 0, 3e-7},
+    {"cos_f32", cosl, 0x1.fffffep30, 0, 3e-7},
 };
 
 /* Of the result; what would be subnormal may be 0, what rounds to infinity may be it. */
@@ -195,8 +222,10 @@ static bool agrees(float got, long double wanted, double relative, double absolu
         return isnan(wanted) && isnan(got);
     if (isinf(got) || isinf((float)wanted))
         return (long double)got == wanted ||
-               (isinf((float)wanted) && (double)fabsf(got) > 0.9999997 * FLT_MAX && (signbit(got) != 0) == (signbit(wanted) != 0)) ||
-               (isinf(got) && fabsl(wanted) > 0.9999997L * FLT_MAX && (signbit(got) != 0) == (signbit(wanted) != 0));
+               (isinf((float)wanted) && (double)fabsf(got) > 0.9999997 * FLT_MAX &&
+                (signbit(got) != 0) == (signbit(wanted) != 0)) ||
+               (isinf(got) && fabsl(wanted) > 0.9999997L * FLT_MAX &&
+                (signbit(got) != 0) == (signbit(wanted) != 0));
     long double error = fabsl((long double)got - wanted);
     if (fabsl(wanted) < FLT_MIN)
         return error <= FLT_MIN;
@@ -219,8 +248,10 @@ static void mathematics_is_as_libm(void **state)
             for (int64_t i = 0; i < SAMPLES; i++) {
                 if ((double)fabsf(x[i]) > r->most)
                     continue;
-                if (!agrees(out[i], r->reference((long double)x[i]), r->relative, r->absolute, &worst))
-                    fail_msg("%s(%a) = %a, wanted %La", r->name, (double)x[i], (double)out[i], r->reference((long double)x[i]));
+                if (!agrees(out[i], r->reference((long double)x[i]), r->relative, r->absolute,
+                            &worst))
+                    fail_msg("%s(%a) = %a, wanted %La", r->name, (double)x[i], (double)out[i],
+                             r->reference((long double)x[i]));
             }
             print_message("%s: relative error at most %.2g\n", r->name, worst);
         }
@@ -243,7 +274,8 @@ static void mathematics_is_as_libm_near_one(void **state)
         run_loop(0, r->name, x, NULL, out, SAMPLES);
         for (int64_t i = 0; i < SAMPLES; i++) {
             if (!agrees(out[i], r->reference((long double)x[i]), r->relative, r->absolute, &worst))
-                fail_msg("%s(%a) = %a, wanted %La", r->name, (double)x[i], (double)out[i], r->reference((long double)x[i]));
+                fail_msg("%s(%a) = %a, wanted %La", r->name, (double)x[i], (double)out[i],
+                         r->reference((long double)x[i]));
         }
         print_message("%s: relative error at most %.2g\n", r->name, worst);
     }
@@ -280,7 +312,8 @@ static void ends_are_reached(void **state)
                 {"sigmoid_f32", 104.5f, 0, 1},       {"erf_f32", 4.1f, -1, 1}};
     for (size_t row = 0; row < sizeof ends / sizeof *ends; row++) {
         for (int code = 0; code < 2; code++) {
-            const float from = ends[row].from, x[6] = {-INFINITY, -FLT_MAX, -from, from, FLT_MAX, INFINITY};
+            const float from = ends[row].from,
+                        x[6] = {-INFINITY, -FLT_MAX, -from, from, FLT_MAX, INFINITY};
             float out[6];
             bool below_only = strcmp(ends[row].name, "exp_below_f32") == 0;
             run_loop(code, ends[row].name, x, NULL, out, 6);
@@ -295,7 +328,8 @@ static void ends_are_reached(void **state)
 static void check_pow(float x, float y, float got, double *worst)
 {
     long double wanted = powl((long double)x, (long double)y);
-    if (!agrees(got, wanted, 7e-8, 0, worst) || (!isnan(got) && (signbit(got) != 0) != (signbit(wanted) != 0)))
+    if (!agrees(got, wanted, 7e-8, 0, worst) ||
+        (!isnan(got) && (signbit(got) != 0) != (signbit(wanted) != 0)))
         fail_msg("pow(%a, %a) = %a, wanted %La", (double)x, (double)y, (double)got, wanted);
 }
 
@@ -303,13 +337,15 @@ static void powers_are_as_libm(void **state)
 {
     (void)state;
     enum { COUNT = SPECIALS * SPECIALS + SAMPLES };
-    float *x = malloc(COUNT * sizeof *x), *y = malloc(COUNT * sizeof *y), *out = malloc(COUNT * sizeof *out);
+    float *x = malloc(COUNT * sizeof *x), *y = malloc(COUNT * sizeof *y),
+          *out = malloc(COUNT * sizeof *out);
     assert_true(x != NULL && y != NULL && out != NULL);
     uint64_t seed = 7;
     for (int i = 0; i < COUNT; i++) {
         uint64_t bits = random_bits(&seed);
         x[i] = i < SPECIALS * SPECIALS ? special_f32[i / SPECIALS] : f32_of((uint32_t)bits);
-        y[i] = i < SPECIALS * SPECIALS ? special_f32[i % SPECIALS] : f32_of((uint32_t)(bits >> 32) % 0x08000000u + 0x3c000000u);
+        y[i] = i < SPECIALS * SPECIALS ? special_f32[i % SPECIALS]
+                                       : f32_of((uint32_t)(bits >> 32) % 0x08000000u + 0x3c000000u);
         y[i] = i % 3 == 0 ? floorf(y[i]) : i % 3 == 1 ? -y[i] : y[i];
     }
     for (int code = 0; code < 2; code++) {
@@ -337,7 +373,8 @@ static double wanted_binary(const char *name, double x, double y)
 
 static bool same(double got, double wanted)
 {
-    return (isnan(got) && isnan(wanted)) || (got == wanted && (got != 0 || (signbit(got) != 0) == (signbit(wanted) != 0)));
+    return (isnan(got) && isnan(wanted)) ||
+           (got == wanted && (got != 0 || (signbit(got) != 0) == (signbit(wanted) != 0)));
 }
 
 static void pairs_are_as_interpreted(void **state)
@@ -354,10 +391,12 @@ static void pairs_are_as_interpreted(void **state)
     for (int n = 0; n < 6; n++) {
         char name[16];
         snprintf(name, sizeof name, "%s_%s", names[n / 2], n % 2 == 0 ? "f32" : "f64");
-        run_loop(1, name, n % 2 == 0 ? (void *)x : (void *)wide_x, n % 2 == 0 ? (void *)y : (void *)wide_y,
-                 n % 2 == 0 ? (void *)out : (void *)wide, COUNT);
+        run_loop(1, name, n % 2 == 0 ? (void *)x : (void *)wide_x,
+                 n % 2 == 0 ? (void *)y : (void *)wide_y, n % 2 == 0 ? (void *)out : (void *)wide,
+                 COUNT);
         for (int i = 0; i < COUNT; i++) {
-            double got = n % 2 == 0 ? (double)out[i] : wide[i], wanted = wanted_binary(names[n / 2], wide_x[i], wide_y[i]);
+            double got = n % 2 == 0 ? (double)out[i] : wide[i],
+                   wanted = wanted_binary(names[n / 2], wide_x[i], wide_y[i]);
             if (!same(got, n % 2 == 0 ? (double)(float)wanted : wanted))
                 fail_msg("%s(%a, %a) = %a, wanted %a", name, wide_x[i], wide_y[i], got, wanted);
         }
@@ -375,16 +414,34 @@ static void pairs_are_as_interpreted(void **state)
 static void integers_divide_as_interpreted(void **state)
 {
     (void)state;
-    static const int64_t special[] = {
-        0, 1, -1, 2, -2, 3, -3, 7, -7, 10, 1000003, -1000003, INT32_MAX, INT32_MIN, INT32_MAX - 1, INT32_MIN + 1};
+    static const int64_t special[] = {0,
+                                      1,
+                                      -1,
+                                      2,
+                                      -2,
+                                      3,
+                                      -3,
+                                      7,
+                                      -7,
+                                      10,
+                                      1000003,
+                                      -1000003,
+                                      INT32_MAX,
+                                      INT32_MIN,
+                                      INT32_MAX - 1,
+                                      INT32_MIN + 1};
     enum { SPECIAL = sizeof special / sizeof *special, COUNT = 1 << 16 };
     static int32_t x[COUNT], y[COUNT], quotient[COUNT], rest[COUNT];
     static int64_t wide_x[COUNT], wide_y[COUNT], wide_quotient[COUNT], wide_rest[COUNT];
     uint64_t seed = 3;
     for (int i = 0; i < COUNT; i++) {
         uint64_t bits = random_bits(&seed);
-        wide_x[i] = x[i] = (int32_t)(i < SPECIAL * SPECIAL ? special[i / SPECIAL] : (int64_t)(int32_t)bits >> (bits >> 59));
-        wide_y[i] = y[i] = (int32_t)(i < SPECIAL * SPECIAL ? special[i % SPECIAL] : (int64_t)(int32_t)(bits >> 32) >> (bits >> 54 & 31));
+        wide_x[i] = x[i] =
+            (int32_t)(i < SPECIAL * SPECIAL ? special[i / SPECIAL]
+                                            : (int64_t)(int32_t)bits >> (bits >> 59));
+        wide_y[i] = y[i] =
+            (int32_t)(i < SPECIAL * SPECIAL ? special[i % SPECIAL]
+                                            : (int64_t)(int32_t)(bits >> 32) >> (bits >> 54 & 31));
     }
     for (int code = 0; code < 2; code++) {
         run_loop(code, "div_i32", x, y, quotient, COUNT);
@@ -393,11 +450,14 @@ static void integers_divide_as_interpreted(void **state)
         run_loop(code, "mod_i64", wide_x, wide_y, wide_rest, COUNT);
         for (int i = 0; i < COUNT; i++) {
             double a = x[i], b = y[i];
-            int64_t q = (int64_t)sc_round_to(SC_DTYPE_i32, a / b), r = (int64_t)sc_round_to(SC_DTYPE_i32, a - floor(a / b) * b);
+            int64_t q = (int64_t)sc_round_to(SC_DTYPE_i32, a / b),
+                    r = (int64_t)sc_round_to(SC_DTYPE_i32, a - floor(a / b) * b);
             if (quotient[i] != q || rest[i] != r)
-                fail_msg("%d, %d: %d rest %d, wanted %lld rest %lld", x[i], y[i], quotient[i], rest[i], (long long)q, (long long)r);
+                fail_msg("%d, %d: %d rest %d, wanted %lld rest %lld", x[i], y[i], quotient[i],
+                         rest[i], (long long)q, (long long)r);
             if (wide_quotient[i] != (int64_t)sc_round_to(SC_DTYPE_i64, a / b) || wide_rest[i] != r)
-                fail_msg("%d, %d in i64: %lld rest %lld", x[i], y[i], (long long)wide_quotient[i], (long long)wide_rest[i]);
+                fail_msg("%d, %d in i64: %lld rest %lld", x[i], y[i], (long long)wide_quotient[i],
+                         (long long)wide_rest[i]);
         }
     }
     const int64_t far_x[3] = {INT64_MIN, INT64_MIN, INT64_MAX}, far_y[3] = {-1, 0, 10};
@@ -412,11 +472,14 @@ static void integers_divide_as_interpreted(void **state)
 
 static double special_f64(int i)
 {
-    static const double more[] = {0x1p31,         -0x1p31,  2147483647.5, -2147483648.5, 0x1p32,         -0x1p32,
-                                  255.5,          256,      -1,           -0.75,         4294967297.0,   0x1p53,
-                                  -0x1p53 + 1,    1e15,     -1e15,        65519.999,     0x1.00ffffffp0, 0x1.01p0,
-                                  0x1.01000001p0, 0x1p-150, 0x1.8p-25,    DBL_MIN,       DBL_MAX,        1e300};
-    return i < SPECIALS ? (double)special_f32[i] : i - SPECIALS < (int)(sizeof more / sizeof *more) ? more[i - SPECIALS] : NAN;
+    static const double more[] = {
+        0x1p31,         -0x1p31,  2147483647.5, -2147483648.5, 0x1p32,         -0x1p32,
+        255.5,          256,      -1,           -0.75,         4294967297.0,   0x1p53,
+        -0x1p53 + 1,    1e15,     -1e15,        65519.999,     0x1.00ffffffp0, 0x1.01p0,
+        0x1.01000001p0, 0x1p-150, 0x1.8p-25,    DBL_MIN,       DBL_MAX,        1e300};
+    return i < SPECIALS                                       ? (double)special_f32[i]
+           : i - SPECIALS < (int)(sizeof more / sizeof *more) ? more[i - SPECIALS]
+                                                              : NAN;
 }
 
 static void fill_f64(double *x, int count)
@@ -427,7 +490,8 @@ static void fill_f64(double *x, int count)
         uint64_t exponent = 1023 - 160 + (bits >> 52) % 320; /* what f32 reaches, and some more */
         x[i] = i < 64 ? special_f64(i) : f64_of((bits & 0x800fffffffffffffu) | exponent << 52);
         if (i >= 64 && i % 2 == 0) /* ties and their neighbours */
-            x[i] = f64_of((bits & 0x800fe00000000000u) | exponent << 52) * (1 + (i % 3 - 1) * 0x1p-50);
+            x[i] =
+                f64_of((bits & 0x800fe00000000000u) | exponent << 52) * (1 + (i % 3 - 1) * 0x1p-50);
     }
 }
 
@@ -436,7 +500,10 @@ static double wanted_integer(sc_dtype dtype, double x)
 {
     if (!(fabs(x) >= 0x1p52))
         return sc_round_to(dtype, x);
-    double range = dtype == SC_DTYPE_i64 ? 0x1p64 : dtype == SC_DTYPE_i32 ? 0x1p32 : 256, rest = isfinite(x) ? fmod(x, range) : 0;
+    double range = dtype == SC_DTYPE_i64   ? 0x1p64
+                   : dtype == SC_DTYPE_i32 ? 0x1p32
+                                           : 256,
+           rest = isfinite(x) ? fmod(x, range) : 0;
     double high = dtype == SC_DTYPE_u8 ? range : range / 2, low = high - range;
     return rest >= high ? rest - range : rest < low ? rest + range : rest;
 }
@@ -462,10 +529,13 @@ static void floats_become_integers_as_interpreted(void **state)
         run_loop(code, "f32_to_u8", narrow, NULL, u8_from_f32, COUNT);
         for (int i = 0; i < COUNT; i++) {
             double n = (double)narrow[i];
-            if ((double)i32[i] != wanted_integer(SC_DTYPE_i32, x[i]) || (double)u8[i] != wanted_integer(SC_DTYPE_u8, x[i]) ||
-                (double)from_f32[i] != wanted_integer(SC_DTYPE_i32, n) || (double)u8_from_f32[i] != wanted_integer(SC_DTYPE_u8, n))
+            if ((double)i32[i] != wanted_integer(SC_DTYPE_i32, x[i]) ||
+                (double)u8[i] != wanted_integer(SC_DTYPE_u8, x[i]) ||
+                (double)from_f32[i] != wanted_integer(SC_DTYPE_i32, n) ||
+                (double)u8_from_f32[i] != wanted_integer(SC_DTYPE_u8, n))
                 fail_msg("%a: %d %d, %d %d", x[i], i32[i], u8[i], from_f32[i], u8_from_f32[i]);
-            if ((double)i64[i] != wanted_integer(SC_DTYPE_i64, x[i]) || (double)i64_from_f32[i] != wanted_integer(SC_DTYPE_i64, n))
+            if ((double)i64[i] != wanted_integer(SC_DTYPE_i64, x[i]) ||
+                (double)i64_from_f32[i] != wanted_integer(SC_DTYPE_i64, n))
                 fail_msg("%a: %lld, %lld", x[i], (long long)i64[i], (long long)i64_from_f32[i]);
         }
     }
@@ -495,11 +565,14 @@ static void integers_become_floats(void **state)
 /* bits: significand bits that are stored, of the 15 without a sign. */
 static double half_value(uint32_t half, int bits)
 {
-    int bias = (1 << (14 - bits)) - 1, exponent = (int)(half >> bits & ((1u << (15 - bits)) - 1)), low = 1 - bias - bits;
-    double fraction = (double)(half & ((1u << bits) - 1)), one = ldexp(1, bits), sign = (half & 0x8000) != 0 ? -1 : 1;
+    int bias = (1 << (14 - bits)) - 1, exponent = (int)(half >> bits & ((1u << (15 - bits)) - 1)),
+        low = 1 - bias - bits;
+    double fraction = (double)(half & ((1u << bits) - 1)), one = ldexp(1, bits),
+           sign = (half & 0x8000) != 0 ? -1 : 1;
     if (exponent == 2 * bias + 1)
         return fraction != 0 ? NAN : sign * INFINITY;
-    return sign * (exponent == 0 ? ldexp(fraction, low) : ldexp(one + fraction, low + exponent - 1));
+    return sign *
+           (exponent == 0 ? ldexp(fraction, low) : ldexp(one + fraction, low + exponent - 1));
 }
 
 static void halves_are_read(void **state)
@@ -513,7 +586,8 @@ static void halves_are_read(void **state)
         run_loop(n / 2, n % 2 == 0 ? "bf16_to_f32" : "f16_to_f32", x, NULL, out, 1 << 16);
         for (uint32_t i = 0; i < 1 << 16; i++) {
             if (!same((double)out[i], half_value(i, n % 2 == 0 ? 7 : 10)))
-                fail_msg("%x is read as %a, not %a", i, (double)out[i], half_value(i, n % 2 == 0 ? 7 : 10));
+                fail_msg("%x is read as %a, not %a", i, (double)out[i],
+                         half_value(i, n % 2 == 0 ? 7 : 10));
         }
     }
 }
@@ -531,10 +605,13 @@ static void halves_are_rounded_once(void **state)
         narrow[i] = (float)x[i];
     for (int n = 0; n < 8; n++) {
         bool is_bf16 = n % 2 == 0, is_wide = n / 2 % 2 == 1;
-        const char *name = is_wide ? is_bf16 ? "f64_to_bf16" : "f64_to_f16" : is_bf16 ? "f32_to_bf16" : "f32_to_f16";
+        const char *name = is_wide   ? is_bf16 ? "f64_to_bf16" : "f64_to_f16"
+                           : is_bf16 ? "f32_to_bf16"
+                                     : "f32_to_f16";
         run_loop(n / 4, name, is_wide ? (void *)x : (void *)narrow, NULL, out, COUNT);
         for (int i = 0; i < COUNT; i++) {
-            double given = is_wide ? x[i] : (double)narrow[i], got = half_value(out[i], is_bf16 ? 7 : 10);
+            double given = is_wide ? x[i] : (double)narrow[i],
+                   got = half_value(out[i], is_bf16 ? 7 : 10);
             double wanted = sc_round_to(is_bf16 ? SC_DTYPE_bf16 : SC_DTYPE_f16, given);
             if (!same(got, wanted))
                 fail_msg("%s(%a) = %a, wanted %a", name, given, got, wanted);
@@ -560,7 +637,8 @@ static void random_numbers_are_the_generators(void **state)
     for (int n = 0; n < 6; n++) {
         uint32_t key[2], words[2] = {(uint32_t)n * 77, (uint32_t)n * 13};
         sc_rng_key((uint64_t)n * 1000003, 0xabcdef0123456789u + (uint64_t)n, key);
-        uint64_t keys[2] = {key_of((uint64_t)n * 1000003, 0xabcdef0123456789u + (uint64_t)n), firsts[n % 3]};
+        uint64_t keys[2] = {key_of((uint64_t)n * 1000003, 0xabcdef0123456789u + (uint64_t)n),
+                            firsts[n % 3]};
         assert_true((uint32_t)keys[0] == key[0] && (uint32_t)(keys[0] >> 32) == key[1]);
         run_loop(n / 3, "uniform53", keys, words, bits, COUNT);
         run_loop(n / 3, "uniform_f64", keys, words, uniform, COUNT);
@@ -586,7 +664,8 @@ static void loops_become_vectors(void **state)
         skip();
     char *log = emitted_log(&codes[0]);
     int line = 1;
-    for (const char *at = code_text; at != NULL && *at != 0; at = strchr(at, '\n'), at += at != NULL, line++) {
+    for (const char *at = code_text; at != NULL && *at != 0;
+         at = strchr(at, '\n'), at += at != NULL, line++) {
         char name[64] = "", remark[64];
         if (sscanf(at, "void loop_%63[a-z0-9_](", name) != 1)
             continue;
@@ -596,8 +675,10 @@ static void loops_become_vectors(void **state)
         bool is_vector = false;
         for (int i = 6; i <= 10; i++) { /* lines from the function's first to its loop's */
             snprintf(remark, sizeof remark, "code.c:%d:", line + i);
-            for (const char *found = strstr(log, remark); found != NULL; found = strstr(found + 1, remark)) {
-                const char *end = strchr(found, '\n'), *loop = strstr(found, "optimized: loop vectorized");
+            for (const char *found = strstr(log, remark); found != NULL;
+                 found = strstr(found + 1, remark)) {
+                const char *end = strchr(found, '\n'),
+                           *loop = strstr(found, "optimized: loop vectorized");
                 is_vector = is_vector || (loop != NULL && loop < end);
             }
         }
@@ -613,11 +694,14 @@ static void loops_become_vectors(void **state)
 static void helpers_are_found_by_name(void **state)
 {
     (void)state;
-    assert_true(sc_helpers_named_in("sc_exp_f32(x) + sc_f32_of_bits(3)") == (SC_HELPER(exp_f32) | SC_HELPER(bits)));
-    assert_true(sc_helpers_named_in("sc_div_int(a, b) * sqrtf(c)") == (SC_HELPER(div_int) | SC_HELPER(math)));
+    assert_true(sc_helpers_named_in("sc_exp_f32(x) + sc_f32_of_bits(3)") ==
+                (SC_HELPER(exp_f32) | SC_HELPER(bits)));
+    assert_true(sc_helpers_named_in("sc_div_int(a, b) * sqrtf(c)") ==
+                (SC_HELPER(div_int) | SC_HELPER(math)));
     assert_true(sc_helpers_named_in("sc_mod_i64(a, b)") == SC_HELPER(mod_int));
     assert_true(sc_helpers_named_in("sc_exp_f322(x) xsc_log_f32(y) expx + sc_") == 0);
-    assert_true(sc_helpers_named_in("/* exp(x), sc_log_f32 */ sc_sin_f32(x) /* tanh") == (SC_HELPER(sin_f32) | SC_HELPER(math)));
+    assert_true(sc_helpers_named_in("/* exp(x), sc_log_f32 */ sc_sin_f32(x) /* tanh") ==
+                (SC_HELPER(sin_f32) | SC_HELPER(math)));
     assert_true(sc_helpers_named_in("") == 0);
     for (int i = SC_HELPER_bits64 + 1; i < SC_HELPER_COUNT; i++) {
         char text[64];
@@ -626,7 +710,8 @@ static void helpers_are_found_by_name(void **state)
     }
 }
 
-/* Whatever the nodes' texts call is there, and nothing that a helper calls is missing from its needs. */
+/* Whatever the nodes' texts call is there, and nothing that a helper calls is missing from its
+ * needs. */
 static void nodes_call_what_is_there(void **state)
 {
     (void)state;
@@ -641,7 +726,8 @@ static void nodes_call_what_is_there(void **state)
                 const char *name = at;
                 char word[64] = "";
                 while (name > texts[i][j] &&
-                       (name[-1] == '_' || (name[-1] >= '0' && name[-1] <= '9') || (name[-1] >= 'a' && name[-1] <= 'z')))
+                       (name[-1] == '_' || (name[-1] >= '0' && name[-1] <= '9') ||
+                        (name[-1] >= 'a' && name[-1] <= 'z')))
                     name--;
                 memcpy(word, name, (size_t)(at - name));
                 if (word[0] != 0 && sc_helpers_named_in(word) == 0)
@@ -650,10 +736,12 @@ static void nodes_call_what_is_there(void **state)
         }
     }
     for (int i = 0; i < SC_HELPER_COUNT; i++) {
-        sc_helper_set own = (sc_helper_set)1 << i, named = sc_helpers_named_in(sc_helper_text((sc_helper)i)),
+        sc_helper_set own = (sc_helper_set)1 << i,
+                      named = sc_helpers_named_in(sc_helper_text((sc_helper)i)),
                       closed = sc_helpers_closed(own);
         if ((named & ~closed) != 0 || closed >> i != 1)
-            fail_msg("%s needs what it does not say, or what comes after it", sc_helper_name((sc_helper)i));
+            fail_msg("%s needs what it does not say, or what comes after it",
+                     sc_helper_name((sc_helper)i));
     }
 }
 

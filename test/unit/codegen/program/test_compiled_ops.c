@@ -1,9 +1,12 @@
-/* Every op, compiled, against the interpreter: in each dtype that it takes, with odd sizes, dims of size 1, broadcast and transposed
- * operands, between other ops and beside a sum; then with each dim of the inputs split over two ranks. A module's functions are compiled
- * as one object. For the target that $SHARDC_TEST_TARGET names: for GPUs on the stubs of CUDA's libraries (test/cuda_stub).
+/* Every op, compiled, against the interpreter: in each dtype that it takes, with odd sizes, dims of
+ * size 1, broadcast and transposed operands, between other ops and beside a sum; then with each dim
+ * of the inputs split over two ranks. A module's functions are compiled as one object. For the
+ * target that $SHARDC_TEST_TARGET names: for GPUs on the stubs of CUDA's libraries
+ * (test/cuda_stub).
  *
- * Where there is a GPU there need not be a compiler, nor NVRTC: with $SHARDC_TEST_KEEP programs are compiled and written into that folder,
- * and nothing is run; with $SHARDC_TEST_KEPT those of that folder are run, and nothing is compiled. The argument picks tests ('every*'). */
+ * Where there is a GPU there need not be a compiler, nor NVRTC: with $SHARDC_TEST_KEEP programs are
+ * compiled and written into that folder, and nothing is run; with $SHARDC_TEST_KEPT those of that
+ * folder are run, and nothing is compiled. The argument picks tests ('every*'). */
 #include "test/unit/helpers/interp_case.h"
 
 #include <errno.h>
@@ -27,17 +30,20 @@ typedef struct function {
 } function;
 
 /* ---- functions of many ops: all their results are added up, so that they are one kernel ---- */
-static const char *const unary[] = {"neg",     "abs",  "exp",  "log",  "sqrt",      "rsqrt", "sin",   "cos", "tanh",
-                                    "sigmoid", "relu", "silu", "gelu", "gelu_tanh", "erf",   "floor", "sign"};
+static const char *const unary[] = {"neg",  "abs",       "exp",  "log",     "sqrt", "rsqrt",
+                                    "sin",  "cos",       "tanh", "sigmoid", "relu", "silu",
+                                    "gelu", "gelu_tanh", "erf",  "floor",   "sign"};
 static const char *const integer_unary[] = {"neg", "abs", "relu", "sign"};
 static const char *const binary[] = {"add", "sub", "mul", "div", "mod", "minimum", "maximum"};
 static const char *const slopes[] = {"relu_grad", "silu_grad", "gelu_grad", "gelu_tanh_grad"};
 static const char *const compares[] = {"lt", "le", "gt", "ge", "eq", "ne"};
 
-static void add_total(sc_strbuf *out, const char *const *names, size_t count, const char *prefix, const char *type)
+static void add_total(sc_strbuf *out, const char *const *names, size_t count, const char *prefix,
+                      const char *type)
 {
     for (size_t i = 1; i < count; i++) {
-        sc_strbuf_printf(out, "%%t%zu = add %%%s%s, ", i, i == 1 ? prefix : "t", i == 1 ? names[0] : "");
+        sc_strbuf_printf(out, "%%t%zu = add %%%s%s, ", i, i == 1 ? prefix : "t",
+                         i == 1 ? names[0] : "");
         if (i > 1) {
             out->length -= 2;
             sc_strbuf_printf(out, "%zu, ", i - 1);
@@ -50,7 +56,8 @@ static void add_total(sc_strbuf *out, const char *const *names, size_t count, co
     sc_strbuf_printf(out, "%%t%zu\n", count - 1);
 }
 
-static const char *unary_body(sc_arena *arena, const char *dtype, const char *const *names, size_t count)
+static const char *unary_body(sc_arena *arena, const char *dtype, const char *const *names,
+                              size_t count)
 {
     sc_strbuf out;
     sc_strbuf_init(&out, arena);
@@ -67,11 +74,16 @@ static const char *binary_body(sc_arena *arena, const char *dtype)
 {
     sc_strbuf out;
     sc_strbuf_init(&out, arena);
-    const char *type = sc_arena_printf(arena, "%s[A=3, B=5, C=1]", dtype), *turned = sc_arena_printf(arena, "%s[B=5, A=3, C=1]", dtype);
-    const size_t all = sizeof binary / sizeof *binary, compared = sizeof compares / sizeof *compares;
+    const char *type = sc_arena_printf(arena, "%s[A=3, B=5, C=1]", dtype),
+               *turned = sc_arena_printf(arena, "%s[B=5, A=3, C=1]", dtype);
+    const size_t all = sizeof binary / sizeof *binary,
+                 compared = sizeof compares / sizeof *compares;
     const char *names[32];
-    sc_strbuf_printf(&out, "%%x = input {name=\"x\"} : %s[A=3, B=5]\n%%y = input {name=\"y\"} : %s[B=5, A=3]\n", dtype, dtype);
-    sc_strbuf_printf(&out, "%%z = input {name=\"z\"} : %s[C=1, B=5]\n%%w = mul %%y, %%z : %s\n", dtype, turned);
+    sc_strbuf_printf(
+        &out, "%%x = input {name=\"x\"} : %s[A=3, B=5]\n%%y = input {name=\"y\"} : %s[B=5, A=3]\n",
+        dtype, dtype);
+    sc_strbuf_printf(&out, "%%z = input {name=\"z\"} : %s[C=1, B=5]\n%%w = mul %%y, %%z : %s\n",
+                     dtype, turned);
     size_t count = all;
     for (size_t i = 0; i < all; i++)
         names[i] = binary[i];
@@ -80,8 +92,10 @@ static const char *binary_body(sc_arena *arena, const char *dtype)
     for (size_t i = 0; i < count; i++)
         sc_strbuf_printf(&out, "%%u%s = %s %%x, %%w : %s\n", names[i], names[i], type);
     for (size_t i = 0; i < compared; i++) {
-        sc_strbuf_printf(&out, "%%c%s = %s %%w, %%x : bool[B=5, A=3, C=1]\n", compares[i], compares[i]);
-        sc_strbuf_printf(&out, "%%u%s = cast %%c%s : %s\n", names[count + i] = compares[i], compares[i], turned);
+        sc_strbuf_printf(&out, "%%c%s = %s %%w, %%x : bool[B=5, A=3, C=1]\n", compares[i],
+                         compares[i]);
+        sc_strbuf_printf(&out, "%%u%s = cast %%c%s : %s\n", names[count + i] = compares[i],
+                         compares[i], turned);
     }
     sc_strbuf_printf(&out, "%%uw = where %%clt, %%x, %%w : %s\n", turned);
     names[count + compared] = "w";
@@ -93,102 +107,149 @@ static const char *binary_body(sc_arena *arena, const char *dtype)
 #define IN(name, type) "%" name " = input {name=\"" name "\"} : " type "\n"
 
 static const function single[] = {
-    {IN("x", "i32[A=3, B=5]") "%a = add %x, %x : i32[A=3, B=5]\n%b = neg %x : i32[A=3, B=5]\n%c = sub %b, %a : i32[A=3, B=5]\n"
-                              "%d = cast %c : u8[A=3, B=5]\n%e = sum[B] %x : i32[A=3]\nreturn %a, %b, %c, %d, %e\n",
+    {IN("x", "i32[A=3, B=5]") "%a = add %x, %x : i32[A=3, B=5]\n%b = neg %x : i32[A=3, B=5]\n%c = "
+                              "sub %b, %a : i32[A=3, B=5]\n"
+                              "%d = cast %c : u8[A=3, B=5]\n%e = sum[B] %x : i32[A=3]\nreturn %a, "
+                              "%b, %c, %d, %e\n",
      {{-2147483648.0, 2147483647.0}}},
-    {"%a = constant {value=2.5} : f32[A=3, B=5]\n%b = index[B] : i32[B=5]\n%c = index[B] : i64[B=5]\n%d = cast %b : f32[B=5]\n"
+    {"%a = constant {value=2.5} : f32[A=3, B=5]\n%b = index[B] : i32[B=5]\n%c = index[B] : "
+     "i64[B=5]\n%d = cast %b : f32[B=5]\n"
      "%e = mul %a, %d : f32[A=3, B=5]\nreturn %a, %b, %c, %e\n",
      {{0, 0}}},
-    {IN("x", "f32[A=3, B=5]") "%u = use %x : f32[A=3, B=5]\n%t = transpose %u : f32[B=5, A=3]\n%s = stop_gradient %t : f32[B=5, A=3]\n"
-                              "%r = regroup %s : f32[B=5, A=3]\n%y = exp %r : f32[B=5, A=3]\nreturn %t, %y, %r\n",
+    {IN("x", "f32[A=3, B=5]") "%u = use %x : f32[A=3, B=5]\n%t = transpose %u : f32[B=5, A=3]\n%s "
+                              "= stop_gradient %t : f32[B=5, A=3]\n"
+                              "%r = regroup %s : f32[B=5, A=3]\n%y = exp %r : f32[B=5, "
+                              "A=3]\nreturn %t, %y, %r\n",
      {{-2, 2}}},
-    {IN("x", "f32[B=5]") "%y = broadcast %x : f32[A=3, B=5, C=1]\n%z = neg %y : f32[A=3, B=5, C=1]\nreturn %y, %z\n", {{-2, 2}}},
-    {IN("x", "f32[A=3, B=5]") "%a = cast %x : bf16[A=3, B=5]\n%b = cast %x : f16[A=3, B=5]\n%c = cast %x : i32[A=3, B=5]\n"
-                              "%d = cast %x : u8[A=3, B=5]\n%e = cast %x : bool[A=3, B=5]\n%f = cast %x : f64[A=3, B=5]\n%g = cast %x : "
+    {IN("x", "f32[B=5]") "%y = broadcast %x : f32[A=3, B=5, C=1]\n%z = neg %y : f32[A=3, B=5, "
+                         "C=1]\nreturn %y, %z\n",
+     {{-2, 2}}},
+    {IN("x", "f32[A=3, B=5]") "%a = cast %x : bf16[A=3, B=5]\n%b = cast %x : f16[A=3, B=5]\n%c = "
+                              "cast %x : i32[A=3, B=5]\n"
+                              "%d = cast %x : u8[A=3, B=5]\n%e = cast %x : bool[A=3, B=5]\n%f = "
+                              "cast %x : f64[A=3, B=5]\n%g = cast %x : "
                               "i64[A=3, B=5]\n"
-                              "%h = cast %d : f32[A=3, B=5]\n%i = cast %e : i32[A=3, B=5]\nreturn %a, %b, %c, %d, %e, %f, %g, %h, %i\n",
+                              "%h = cast %d : f32[A=3, B=5]\n%i = cast %e : i32[A=3, B=5]\nreturn "
+                              "%a, %b, %c, %d, %e, %f, %g, %h, %i\n",
      {{-300, 300}}},
-    {IN("x", "f32[A=3, B=5]") "%a = pow %x {exponent=2.0} : f32[A=3, B=5]\n%b = pow %x {exponent=3.0} : f32[A=3, B=5]\n"
-                              "%c = pow %x {exponent=0.5} : f32[A=3, B=5]\n%d = pow %x {exponent=1.0} : f32[A=3, B=5]\n%e = add %a, %b : "
+    {IN("x", "f32[A=3, B=5]") "%a = pow %x {exponent=2.0} : f32[A=3, B=5]\n%b = pow %x "
+                              "{exponent=3.0} : f32[A=3, B=5]\n"
+                              "%c = pow %x {exponent=0.5} : f32[A=3, B=5]\n%d = pow %x "
+                              "{exponent=1.0} : f32[A=3, B=5]\n%e = add %a, %b : "
                               "f32[A=3, B=5]\n"
-                              "%f = add %e, %c : f32[A=3, B=5]\n%g = add %f, %d : f32[A=3, B=5]\nreturn %a, %b, %c, %d, %g\n",
+                              "%f = add %e, %c : f32[A=3, B=5]\n%g = add %f, %d : f32[A=3, "
+                              "B=5]\nreturn %a, %b, %c, %d, %g\n",
      {{0.5, 3}}},
-    {IN("x", "bool[A=3, B=5]") IN("y", "bool[B=5]") "%a = and %x, %y : bool[A=3, B=5]\n%b = or %x, %y : bool[A=3, B=5]\n"
-                                                    "%c = not %x : bool[A=3, B=5]\n%d = and %a, %c : bool[A=3, B=5]\n%e = or %d, %b : "
-                                                    "bool[A=3, B=5]\nreturn %a, %b, %c, %e\n",
+    {IN("x", "bool[A=3, B=5]")
+         IN("y", "bool[B=5]") "%a = and %x, %y : bool[A=3, B=5]\n%b = or %x, %y : bool[A=3, B=5]\n"
+                              "%c = not %x : bool[A=3, B=5]\n%d = and %a, %c : bool[A=3, B=5]\n%e "
+                              "= or %d, %b : "
+                              "bool[A=3, B=5]\nreturn %a, %b, %c, %e\n",
      {{0, 1}, {0, 1}}},
-    {IN("x", "f32[A=3, B=5]") "%y = mask[A, B] %x {value=7.0} : f32[A=3, B=5]\n%z = neg %y : f32[A=3, B=5]\nreturn %z\n", {{-2, 2}}},
-    {IN("x", "f32[A=3, B=5]") "%y = dropout %x {p=0.5, seed=\"d\"} : f32[A=3, B=5]\n%z = neg %y : f32[A=3, B=5]\nreturn %y, %z\n",
+    {IN("x", "f32[A=3, B=5]") "%y = mask[A, B] %x {value=7.0} : f32[A=3, B=5]\n%z = neg %y : "
+                              "f32[A=3, B=5]\nreturn %z\n",
+     {{-2, 2}}},
+    {IN("x", "f32[A=3, B=5]") "%y = dropout %x {p=0.5, seed=\"d\"} : f32[A=3, B=5]\n%z = neg %y : "
+                              "f32[A=3, B=5]\nreturn %y, %z\n",
      {{1, 2}}},
-    {IN("x", "f32[A=3, B=5]") IN("w", "f32[B=5, C=7]") "%y = dot[B] %x, %w : f32[A=3, C=7]\n%z = relu %y : f32[A=3, C=7]\n"
-                                                       "%s = sum[C] %z : f32[A=3]\nreturn %y, %s\n",
+    {IN("x", "f32[A=3, B=5]") IN(
+         "w", "f32[B=5, C=7]") "%y = dot[B] %x, %w : f32[A=3, C=7]\n%z = relu %y : f32[A=3, C=7]\n"
+                               "%s = sum[C] %z : f32[A=3]\nreturn %y, %s\n",
      {{-2, 2}, {-2, 2}}},
-    /* what stands before an activation is read again, and derivatives are applied to products: steps of these, where something has them */
+    /* what stands before an activation is read again, and derivatives are applied to products:
+       steps of these, where something has them */
     {IN("x", "f32[A=3, B=5]") IN("w", "f32[B=5, C=16]") IN("b", "f32[C=16]")
-         IN("v",
-            "f32[B=5, C=16]") "%y = dot[B] %x, %w : f32[A=3, C=16]\n%z = add %y, %b : f32[A=3, C=16]\n%g = gelu_tanh %z : f32[A=3, C=16]\n"
-                              "%h = dot[B] %x, %v : f32[A=3, C=16]\n%i = gelu_tanh_grad %h, %z : f32[A=3, C=16]\n%n = neg %z : f32[A=3, "
-                              "C=16]\n"
-                              "return %g, %i, %n\n",
+         IN("v", "f32[B=5, C=16]") "%y = dot[B] %x, %w : f32[A=3, C=16]\n%z = add %y, %b : "
+                                   "f32[A=3, C=16]\n%g = gelu_tanh %z : f32[A=3, C=16]\n"
+                                   "%h = dot[B] %x, %v : f32[A=3, C=16]\n%i = gelu_tanh_grad %h, "
+                                   "%z : f32[A=3, C=16]\n%n = neg %z : f32[A=3, "
+                                   "C=16]\n"
+                                   "return %g, %i, %n\n",
      {{-2, 2}, {-1, 1}, {-2, 2}, {-2, 2}}},
     {IN("x", "bf16[A=3, B=5]") IN("w", "bf16[B=5, C=8]")
-         IN("v", "bf16[B=5, C=8]") "%y = dot[B] %x, %w : bf16[A=3, C=8]\n%g = gelu_tanh %y : bf16[A=3, C=8]\n"
-                                   "%h = dot[B] %x, %v : bf16[A=3, C=8]\n%i = gelu_tanh_grad %h, %y : bf16[A=3, C=8]\nreturn %g, %i, %y\n",
+         IN("v", "bf16[B=5, C=8]") "%y = dot[B] %x, %w : bf16[A=3, C=8]\n%g = gelu_tanh %y : "
+                                   "bf16[A=3, C=8]\n"
+                                   "%h = dot[B] %x, %v : bf16[A=3, C=8]\n%i = gelu_tanh_grad %h, "
+                                   "%y : bf16[A=3, C=8]\nreturn %g, %i, %y\n",
      {{-2, 2}, {-1, 1}, {-2, 2}}},
-    {IN("x", "f32[A=3, B=5]") IN("w", "f32[B=5, C=7]") IN(
-         "v", "f32[B=5, C=7]") "%y = dot[B] %x, %w : f32[A=3, C=7]\n%r = relu %y : f32[A=3, C=7]\n%s = silu %y : f32[A=3, C=7]\n"
-                               "%g = dot[B] %x, %v : f32[A=3, C=7]\n%h = relu_grad %g, %y : f32[A=3, C=7]\n"
-                               "%i = dot[B] %x, %v : f32[A=3, C=7]\n%j = silu_grad %i, %y : f32[A=3, C=7]\n"
-                               "%k = dot[B] %x, %v : f32[A=3, C=7]\n%l = gelu_grad %k, %y : f32[A=3, C=7]\nreturn %r, %s, %h, %j, %l, %y\n",
+    {IN("x", "f32[A=3, B=5]") IN("w", "f32[B=5, C=7]")
+         IN("v", "f32[B=5, C=7]") "%y = dot[B] %x, %w : f32[A=3, C=7]\n%r = relu %y : f32[A=3, "
+                                  "C=7]\n%s = silu %y : f32[A=3, C=7]\n"
+                                  "%g = dot[B] %x, %v : f32[A=3, C=7]\n%h = relu_grad %g, %y : "
+                                  "f32[A=3, C=7]\n"
+                                  "%i = dot[B] %x, %v : f32[A=3, C=7]\n%j = silu_grad %i, %y : "
+                                  "f32[A=3, C=7]\n"
+                                  "%k = dot[B] %x, %v : f32[A=3, C=7]\n%l = gelu_grad %k, %y : "
+                                  "f32[A=3, C=7]\nreturn %r, %s, %h, %j, %l, %y\n",
      {{-2, 2}, {-1, 1}, {-2, 2}}},
-    {IN("x",
-        "f32[A=3, B=5]") "%e = exp %x : f32[A=3, B=5]\n%s = sum[B] %e : f32[A=3]\n%m = max[B] %e : f32[A=3]\n"
-                         "%n = min[B] %e : f32[A=3]\n%d = sub %e, %m : f32[A=3, B=5]\n%l = log %s : f32[A=3]\n%t = sum[A] %x : f32[B=5]\n"
-                         "%u = sum[A, B] %x : f32[]\nreturn %s, %m, %n, %d, %l, %t, %u\n",
+    {IN("x", "f32[A=3, B=5]") "%e = exp %x : f32[A=3, B=5]\n%s = sum[B] %e : f32[A=3]\n%m = max[B] "
+                              "%e : f32[A=3]\n"
+                              "%n = min[B] %e : f32[A=3]\n%d = sub %e, %m : f32[A=3, B=5]\n%l = "
+                              "log %s : f32[A=3]\n%t = sum[A] %x : f32[B=5]\n"
+                              "%u = sum[A, B] %x : f32[]\nreturn %s, %m, %n, %d, %l, %t, %u\n",
      {{-2, 2}}},
-    {IN("x", "i32[A=3, B=5]") "%s = sum[B] %x : i32[A=3]\n%m = max[A] %x : i32[B=5]\n%n = min[A, B] %x : i32[]\nreturn %s, %m, %n\n",
+    {IN("x", "i32[A=3, B=5]") "%s = sum[B] %x : i32[A=3]\n%m = max[A] %x : i32[B=5]\n%n = min[A, "
+                              "B] %x : i32[]\nreturn %s, %m, %n\n",
      {{-20, 20}}},
-    {IN("x",
-        "bf16[A=3, B=5]") "%s = sum[B] %x : bf16[A=3]\n%m = max[A] %x : bf16[B=5]\n%n = mul %x, %s : bf16[A=3, B=5]\nreturn %s, %m, %n\n",
+    {IN("x", "bf16[A=3, B=5]") "%s = sum[B] %x : bf16[A=3]\n%m = max[A] %x : bf16[B=5]\n%n = mul "
+                               "%x, %s : bf16[A=3, B=5]\nreturn %s, %m, %n\n",
      {{-2, 2}}},
-    {IN("x", "f32[A=3, B=5]") "%a = argmax[B] %x : i32[A=3]\n%b = softmax[B] %x : f32[A=3, B=5]\n%c = log_softmax[A] %x : f32[A=3, B=5]\n"
+    {IN("x", "f32[A=3, B=5]") "%a = argmax[B] %x : i32[A=3]\n%b = softmax[B] %x : f32[A=3, "
+                              "B=5]\n%c = log_softmax[A] %x : f32[A=3, B=5]\n"
                               "%d = logsumexp[B] %x : f32[A=3]\nreturn %a, %b, %c, %d\n",
      {{-2, 2}}},
     {IN("x", "f32[A=3, V=5]")
-         IN("t", "i32[A=3]") "%a = xent[V] %x, %t {ignore=-100, smoothing=0.0} : f32[A=3]\n%b = sum[A] %a : f32[]\nreturn %a, %b\n",
+         IN("t", "i32[A=3]") "%a = xent[V] %x, %t {ignore=-100, smoothing=0.0} : f32[A=3]\n%b = "
+                             "sum[A] %a : f32[]\nreturn %a, %b\n",
      {{-2, 2}, {0, 4}}},
-    {IN("x", "f32[A=3, B=5]") "%e = neg %x : f32[A=3, B=5]\n%a = cumsum[B] %e : f32[A=3, B=5]\n%b = cumsum[A] %x {reverse=1} : f32[A=3, "
+    {IN("x", "f32[A=3, B=5]") "%e = neg %x : f32[A=3, B=5]\n%a = cumsum[B] %e : f32[A=3, B=5]\n%b "
+                              "= cumsum[A] %x {reverse=1} : f32[A=3, "
                               "B=5]\n"
                               "%c = exp %a : f32[A=3, B=5]\nreturn %a, %b, %c\n",
      {{-1, 1}}},
-    {IN("w", "f32[V=7, D=3]") IN("t", "i32[A=3, B=5]") "%g = gather[V] %w, %t : f32[A=3, B=5, D=3]\n%n = neg %g : f32[A=3, B=5, D=3]\n"
-                                                       "%s = sum[D] %g : f32[A=3, B=5]\nreturn %g, %n, %s\n",
+    {IN("w", "f32[V=7, D=3]")
+         IN("t", "i32[A=3, B=5]") "%g = gather[V] %w, %t : f32[A=3, B=5, D=3]\n%n = neg %g : "
+                                  "f32[A=3, B=5, D=3]\n"
+                                  "%s = sum[D] %g : f32[A=3, B=5]\nreturn %g, %n, %s\n",
      {{-2, 2}, {0, 6}}},
-    {IN("x", "f32[A=3, D=3]") IN("t", "i32[A=3]") "%e = exp %x : f32[A=3, D=3]\n%g = scatter_add[V] %e, %t : f32[V=7, D=3]\n%n = neg %g : "
-                                                  "f32[V=7, D=3]\nreturn %g, %n\n",
+    {IN("x", "f32[A=3, D=3]")
+         IN("t", "i32[A=3]") "%e = exp %x : f32[A=3, D=3]\n%g = scatter_add[V] %e, %t : f32[V=7, "
+                             "D=3]\n%n = neg %g : "
+                             "f32[V=7, D=3]\nreturn %g, %n\n",
      {{-2, 2}, {0, 6}}},
-    {IN("t", "i32[A=3]") "%g = onehot[V] %t : f32[A=3, V=7]\n%n = neg %g : f32[A=3, V=7]\nreturn %g, %n\n", {{0, 6}}},
-    {IN("x", "f32[A=3, B=5]") "%e = neg %x : f32[A=3, B=5]\n%v, %i = topk[B -> K] %e : f32[A=3, K=2], i32[A=3, K=2]\n%n = exp %v : "
+    {IN("t", "i32[A=3]") "%g = onehot[V] %t : f32[A=3, V=7]\n%n = neg %g : f32[A=3, V=7]\nreturn "
+                         "%g, %n\n",
+     {{0, 6}}},
+    {IN("x", "f32[A=3, B=5]") "%e = neg %x : f32[A=3, B=5]\n%v, %i = topk[B -> K] %e : f32[A=3, "
+                              "K=2], i32[A=3, K=2]\n%n = exp %v : "
                               "f32[A=3, K=2]\nreturn %v, %i, %n\n",
      {{-2, 2}}},
-    {IN("x", "f32[S=5, E=6]") "%y = rope[S, E] %x {theta=100.0} : f32[S=5, E=6]\n%z = rope[S, E] %y {theta=100.0, pairs=interleaved} : "
+    {IN("x", "f32[S=5, E=6]") "%y = rope[S, E] %x {theta=100.0} : f32[S=5, E=6]\n%z = rope[S, E] "
+                              "%y {theta=100.0, pairs=interleaved} : "
                               "f32[S=5, E=6]\nreturn %y, %z\n",
      {{-2, 2}}},
     {IN("q", "f32[B=3, S=5, H=(K=1, G=2), E=4]") IN("k", "f32[B=3, T=5, K=1, E=4]")
-         IN("v", "f32[B=3, T=5, K=1, E=4]") "%o = attend[T, E -> S] %q, %k, %v {mask=causal, scale=0.5} : f32[B=3, S=5, H=(K=1, G=2), "
-                                            "E=4]\n%n = neg %o : f32[B=3, S=5, H=(K=1, G=2), E=4]\nreturn %n\n",
+         IN("v", "f32[B=3, T=5, K=1, E=4]") "%o = attend[T, E -> S] %q, %k, %v {mask=causal, "
+                                            "scale=0.5} : f32[B=3, S=5, H=(K=1, G=2), "
+                                            "E=4]\n%n = neg %o : f32[B=3, S=5, H=(K=1, G=2), "
+                                            "E=4]\nreturn %n\n",
      {{-2, 2}, {-2, 2}, {-2, 2}}},
     {IN("c", "f32[B=3, T=7]") IN("x", "f32[B=3, S=2]")
-         IN("p", "i32[B=3]") "%y = append[S -> T] %c, %x, %p {with=[pos]} : f32[B=3, T=7]\n%n = neg %y : f32[B=3, T=7]\nreturn %y, %n\n",
+         IN("p", "i32[B=3]") "%y = append[S -> T] %c, %x, %p {with=[pos]} : f32[B=3, T=7]\n%n = "
+                             "neg %y : f32[B=3, T=7]\nreturn %y, %n\n",
      {{-2, 2}, {-2, 2}, {0, 5}}},
-    {IN("x", "f32[B=3, S=5]") IN(
-         "l",
-         "i32[B=3]") "%y = last[S] %x, %l {with=[len]} : f32[B=3]\n%z = last[S] %x : f32[B=3]\n%n = add %y, %z : f32[B=3]\nreturn %y, %n\n",
+    {IN("x", "f32[B=3, S=5]")
+         IN("l", "i32[B=3]") "%y = last[S] %x, %l {with=[len]} : f32[B=3]\n%z = last[S] %x : "
+                             "f32[B=3]\n%n = add %y, %z : f32[B=3]\nreturn %y, %n\n",
      {{-2, 2}, {0, 5}}},
-    {IN("x", "f32[A=3, B=5]") "%y = slice[B -> C] %x {from=1} : f32[A=3, C=3]\n%z = unslice[C -> B] %y {from=2} : f32[A=3, B=7]\n"
-                              "%w = concat[B + C -> D] %x, %y : f32[A=3, D=8]\n%n = neg %w : f32[A=3, D=8]\nreturn %y, %z, %w, %n\n",
+    {IN("x", "f32[A=3, B=5]") "%y = slice[B -> C] %x {from=1} : f32[A=3, C=3]\n%z = unslice[C -> "
+                              "B] %y {from=2} : f32[A=3, B=7]\n"
+                              "%w = concat[B + C -> D] %x, %y : f32[A=3, D=8]\n%n = neg %w : "
+                              "f32[A=3, D=8]\nreturn %y, %z, %w, %n\n",
      {{-2, 2}}},
-    {IN("x", "f32[A=3, S=5]") "%y = rename[S -> C] %x : f32[A=3, C=5]\n%z = exp %y : f32[A=3, C=5]\nreturn %y, %z\n", {{-2, 2}}},
+    {IN("x", "f32[A=3, S=5]") "%y = rename[S -> C] %x : f32[A=3, C=5]\n%z = exp %y : f32[A=3, "
+                              "C=5]\nreturn %y, %z\n",
+     {{-2, 2}}},
 };
 
 /* ---- compiling and running ---- */
@@ -214,7 +275,8 @@ static void compile(sc_context *context, void *user)
     program *p = user;
     sc_pass_env env = {0};
     p->m = sc_parse_module(context, "case", p->text, strlen(p->text));
-    sc_module *fused = p->m == NULL ? NULL : sc_parse_module(context, "case", p->text, strlen(p->text));
+    sc_module *fused =
+        p->m == NULL ? NULL : sc_parse_module(context, "case", p->text, strlen(p->text));
     const sc_generate_options how = {.target = target, .object = &(sc_object_options){.cache = ""}};
     bool ok = fused != NULL && sc_pipeline_run(fused, &env, "fuse", NULL, NULL);
     if (ok && (kept != NULL || sc_generate(fused, &how, &p->generated)))
@@ -238,24 +300,30 @@ static double draw(uint64_t *seed, range r, sc_dtype dtype)
 /* `size`: of what the value was made from, where that is larger than it. */
 static bool agrees(sc_dtype dtype, double want, double got, double size)
 {
-    double slack = dtype == SC_DTYPE_bf16 ? 0x1p-5 : dtype == SC_DTYPE_f16 ? 0x1p-7 : dtype == SC_DTYPE_f32 ? 2e-5 : 1e-11;
+    double slack = dtype == SC_DTYPE_bf16  ? 0x1p-5
+                   : dtype == SC_DTYPE_f16 ? 0x1p-7
+                   : dtype == SC_DTYPE_f32 ? 2e-5
+                                           : 1e-11;
     if (isnan(want) || isnan(got))
         return isnan(want) && isnan(got);
-    return want == got || (sc_dtype_is_float(dtype) && fabs(want - got) <= slack * (1 + fmax(size, fabs(want))));
+    return want == got ||
+           (sc_dtype_is_float(dtype) && fabs(want - got) <= slack * (1 + fmax(size, fabs(want))));
 }
 
-/* Results that are wrong: all of a test are said before it fails, since on a GPU one tells little. */
+/* Results that are wrong: all of a test are said before it fails, since on a GPU one tells little.
+ */
 static uint32_t wrong;
 
-static void compare(const sc_module *m, sc_value value, const function *from, uint32_t output, const sc_array *want, const sc_array *got,
-                    double size)
+static void compare(const sc_module *m, sc_value value, const function *from, uint32_t output,
+                    const sc_array *want, const sc_array *got, double size)
 {
     const sc_type_info *type = sc_type_of(m, value);
     for (int64_t i = 0; i < want->count; i++) {
         if (agrees(type->dtype, want->data[i], got->data[i], size))
             continue;
-        fprintf(stderr, "%s of %s: result %u, element %lld: %.9g, not %.9g\n", sc_ops[sc_op_at(m, sc_def(m, value))->kind].name,
-                sc_dtypes[type->dtype].name, output, (long long)i, got->data[i], want->data[i]);
+        fprintf(stderr, "%s of %s: result %u, element %lld: %.9g, not %.9g\n",
+                sc_ops[sc_op_at(m, sc_def(m, value))->kind].name, sc_dtypes[type->dtype].name,
+                output, (long long)i, got->data[i], want->data[i]);
         print_message("%s", wrong++ == 0 ? from->body : "");
         return;
     }
@@ -272,8 +340,8 @@ static double largest(const sc_array *arrays, uint32_t count)
 }
 
 /* Inputs that hold what no range has, too. */
-static void run_function(program *p, sc_interp *interp, const shardc_executable *executable, shardc_session *session, uint32_t f,
-                         const function *from, bool special)
+static void run_function(program *p, sc_interp *interp, const shardc_executable *executable,
+                         shardc_session *session, uint32_t f, const function *from, bool special)
 {
     sc_array inputs[MAX_VALUES], want[MAX_VALUES] = {0}, got[MAX_VALUES];
     shardc_feed_value feeds[MAX_VALUES];
@@ -299,22 +367,28 @@ static void run_function(program *p, sc_interp *interp, const shardc_executable 
         }
         shardc_tensor_info info;
         shardc_executable_input(executable, f, input_count, &info);
-        feeds[input_count++] = (shardc_feed_value){info.name, array->data, (size_t)array->count * sizeof(double), "f64"};
+        feeds[input_count++] = (shardc_feed_value){info.name, array->data,
+                                                   (size_t)array->count * sizeof(double), "f64"};
     }
     for (; output_count < returned->operand_count; output_count++) {
         got[output_count] = case_array(p->m, returned->operands[output_count]);
         fetches[output_count] =
-            (shardc_fetch_value){output_count, got[output_count].data, (size_t)got[output_count].count * sizeof(double), "f64"};
+            (shardc_fetch_value){output_count, got[output_count].data,
+                                 (size_t)got[output_count].count * sizeof(double), "f64"};
     }
     if (!sc_interp_run(interp, f, inputs, input_count, want, output_count, text, sizeof text))
         fail_msg("%s\n%s", text, from->body);
-    bool ran = shardc_session_run(session, f, feeds, input_count, fetches, output_count, &error) == SHARDC_OK;
+    bool ran = shardc_session_run(session, f, feeds, input_count, fetches, output_count, &error) ==
+               SHARDC_OK;
     if (!ran) {
-        fprintf(stderr, "%s: %s\n", sc_ops[sc_op_at(p->m, sc_def(p->m, returned->operands[0]))->kind].name, error.text);
+        fprintf(stderr, "%s: %s\n",
+                sc_ops[sc_op_at(p->m, sc_def(p->m, returned->operands[0]))->kind].name, error.text);
         print_message("%s", wrong++ == 0 ? from->body : "");
     }
     for (uint32_t i = 0; ran && i < output_count; i++) {
-        double size = strstr(from->body, "%t1 = add") != NULL && i + 1 == output_count ? largest(want, output_count) * output_count : 0;
+        double size = strstr(from->body, "%t1 = add") != NULL && i + 1 == output_count
+                          ? largest(want, output_count) * output_count
+                          : 0;
         compare(p->m, returned->operands[i], from, i, &want[i], &got[i], size);
     }
     for (uint32_t i = 0; i < output_count; i++) {
@@ -325,23 +399,33 @@ static void run_function(program *p, sc_interp *interp, const shardc_executable 
         sc_array_free(&inputs[i]);
 }
 
-/* In the lines of inputs and with `split` not NULL, the dim of that name is split over two ranks. */
-static const char *module_text(sc_arena *arena, const function *functions, uint32_t count, const char *split)
+/* In the lines of inputs and with `split` not NULL, the dim of that name is split over two ranks.
+ */
+static const char *module_text(sc_arena *arena, const function *functions, uint32_t count,
+                               const char *split)
 {
     sc_strbuf out;
     sc_strbuf_init(&out, arena);
     sc_strbuf_printf(&out, "shardc.ir 1\nstates shapes\n%s", split == NULL ? "" : "mesh x = 2\n");
     for (const char *name = "ABCDEGKSV"; *name != 0; name++)
-        sc_strbuf_printf(&out, "dim %c%s\n", *name, split != NULL && *name == split[0] ? " pad 2" : "");
+        sc_strbuf_printf(&out, "dim %c%s\n", *name,
+                         split != NULL && *name == split[0] ? " pad 2" : "");
     sc_strbuf_add(&out, "dim T = alias S\ndim H = (K, G)\n");
     for (uint32_t f = 0; f < count; f++) {
         sc_strbuf_printf(&out, "func @f%u {\n", f);
         for (const char *line = functions[f].body, *end; *line != 0; line = end) {
             end = strchr(line, '\n') + 1;
-            const char *at = split == NULL || strstr(line, "input") == NULL || strstr(line, "input") > end ? NULL : strchr(line, '[');
-            for (; at != NULL && at < end && !(strchr("[ (", at[-1]) != NULL && at[0] == split[0] && at[1] == '='); at++) {
+            const char *at =
+                split == NULL || strstr(line, "input") == NULL || strstr(line, "input") > end
+                    ? NULL
+                    : strchr(line, '[');
+            for (; at != NULL && at < end &&
+                   !(strchr("[ (", at[-1]) != NULL && at[0] == split[0] && at[1] == '=');
+                 at++) {
             }
-            size_t head = at != NULL && at < end ? (size_t)(at - line) + 2 + strspn(at + 2, "0123456789") : (size_t)(end - line);
+            size_t head = at != NULL && at < end
+                              ? (size_t)(at - line) + 2 + strspn(at + 2, "0123456789")
+                              : (size_t)(end - line);
             bool whole = at != NULL && at < end && at[2] == '(';
             sc_strbuf_add_bytes(&out, line, whole ? (size_t)(end - line) : head);
             if (!whole && head < (size_t)(end - line)) {
@@ -362,11 +446,13 @@ typedef struct opened {
     shardc_session *session; /* NULL: kept for another machine */
 } opened;
 
-/* A program's file is named by what it was compiled from, so that no other one is run in its place. */
+/* A program's file is named by what it was compiled from, so that no other one is run in its place.
+ */
 static void read_or_write(opened *o, sc_strbuf *bytes)
 {
     const char *text = o->p->text, *folder = kept != NULL ? kept : keep;
-    const char *path = sc_arena_printf(&o->arena, "%s/%016llx.program", folder, (unsigned long long)sc_fnv1a64(text, strlen(text)));
+    const char *path = sc_arena_printf(&o->arena, "%s/%016llx.program", folder,
+                                       (unsigned long long)sc_fnv1a64(text, strlen(text)));
     FILE *file = fopen(path, kept != NULL ? "rb" : "wb");
     if (file == NULL)
         fail_msg("%s: %s", path, strerror(errno));
@@ -410,7 +496,8 @@ static void close_functions(opened *o)
     free(o->p);
 }
 
-static void run_functions(const function *functions, uint32_t count, const char *split, bool special, bool *used)
+static void run_functions(const function *functions, uint32_t count, const char *split,
+                          bool special, bool *used)
 {
     opened o = open_functions(functions, count, split);
     note_ops(o.p, o.p->m);
@@ -434,26 +521,33 @@ static void ids_out_of_range_are_named(void **state)
 {
     (void)state;
     static const function gather = {
-        IN("w", "f32[V=7, D=3]") IN("t", "i32[A=3, B=5]") "%g = gather[V] %w, %t : f32[A=3, B=5, D=3]\nreturn %g\n", {{0, 0}}};
+        IN("w", "f32[V=7, D=3]")
+            IN("t", "i32[A=3, B=5]") "%g = gather[V] %w, %t : f32[A=3, B=5, D=3]\nreturn %g\n",
+        {{0, 0}}};
     /* what the model computes itself is checked by the kernel, an input before anything runs */
-    static const function computed = {IN("w", "f32[V=7, D=3]")
-                                          IN("t", "i32[A=3, B=5]") "%a = neg %t : i32[A=3, B=5]\n%b = neg %a : i32[A=3, B=5]\n"
-                                                                   "%g = gather[V] %w, %b : f32[A=3, B=5, D=3]\nreturn %g\n",
-                                      {{0, 0}}};
+    static const function computed = {
+        IN("w", "f32[V=7, D=3]")
+            IN("t", "i32[A=3, B=5]") "%a = neg %t : i32[A=3, B=5]\n%b = neg %a : i32[A=3, B=5]\n"
+                                     "%g = gather[V] %w, %b : f32[A=3, B=5, D=3]\nreturn %g\n",
+        {{0, 0}}};
     static const struct {
         double ids[2];
         const char *texts[2];
     } rows[] = {{{7, 6},
-                 {"input 't' is 7 at [A = 0, B = 4], which is no id: at least 0 and less than 7; nothing has run",
+                 {"input 't' is 7 at [A = 0, B = 4], which is no id: at least 0 and less than 7; "
+                  "nothing has run",
                   "gather in f0: id 7 is outside 0 <= id < V = 7 (rank 0)"}},
                 {{-1, 3},
-                 {"input 't' is -1 at [A = 0, B = 4], which is no id: at least 0 and less than 7; nothing has run",
+                 {"input 't' is -1 at [A = 0, B = 4], which is no id: at least 0 and less than 7; "
+                  "nothing has run",
                   "gather in f0: id -1 is outside 0 <= id < V = 7 (rank 0)"}},
                 {{6, 65},
-                 {"input 't' is 65 at [A = 2, B = 2], which is no id: at least 0 and less than 7; nothing has run",
+                 {"input 't' is 65 at [A = 2, B = 2], which is no id: at least 0 and less than 7; "
+                  "nothing has run",
                   "gather in f0: id 65 is outside 0 <= id < V = 7 (rank 0)"}},
                 {{900, 65},
-                 {"input 't' is 900 at [A = 0, B = 4], which is no id: at least 0 and less than 7; nothing has run",
+                 {"input 't' is 900 at [A = 0, B = 4], which is no id: at least 0 and less than 7; "
+                  "nothing has run",
                   "gather in f0: id 65 is outside 0 <= id < V = 7 (rank 0)"}},
                 {{0, 6}, {"", ""}}};
     for (int is_computed = 0; is_computed < 2; is_computed++) {
@@ -463,9 +557,12 @@ static void ids_out_of_range_are_named(void **state)
             ids[4] = rows[i].ids[0];
             ids[12] = rows[i].ids[1];
             shardc_error error = {.status = SHARDC_OK};
-            shardc_session_run(o.session, 0, (shardc_feed_value[]){{"w", w, sizeof w, "f64"}, {"t", ids, sizeof ids, "f64"}}, 2,
-                               (shardc_fetch_value[]){{0, g, sizeof g, "f64"}}, 1, &error);
-            assert_string_equal(error.status == SHARDC_OK ? "" : error.text, rows[i].texts[is_computed]);
+            shardc_session_run(
+                o.session, 0,
+                (shardc_feed_value[]){{"w", w, sizeof w, "f64"}, {"t", ids, sizeof ids, "f64"}}, 2,
+                (shardc_fetch_value[]){{0, g, sizeof g, "f64"}}, 1, &error);
+            assert_string_equal(error.status == SHARDC_OK ? "" : error.text,
+                                rows[i].texts[is_computed]);
         }
         close_functions(&o);
     }
@@ -481,11 +578,14 @@ static void elementwise_ops_in_every_dtype(void **state)
     sc_arena arena = {0};
     uint32_t count = 0;
     for (int i = 0; i < 7; i++) {
-        const char *body = i < 4 ? unary_body(&arena, dtypes[i], unary, sizeof unary / sizeof *unary)
-                                 : unary_body(&arena, dtypes[i], integer_unary, sizeof integer_unary / sizeof *integer_unary);
+        const char *body = i < 4
+                               ? unary_body(&arena, dtypes[i], unary, sizeof unary / sizeof *unary)
+                               : unary_body(&arena, dtypes[i], integer_unary,
+                                            sizeof integer_unary / sizeof *integer_unary);
         if (i < 6)
             functions[count++] = (function){body, {{i < 4 ? 0.125 : -9, i < 4 ? 3 : 9}}};
-        range exact = i == 2 || i == 3 ? (range){-1, 1} : (range){-4, 4}; /* products are, in bf16, too: a remainder jumps */
+        /* products are, in bf16, too: a remainder jumps */
+        range exact = i == 2 || i == 3 ? (range){-1, 1} : (range){-4, 4};
         functions[count++] = (function){binary_body(&arena, dtypes[i]), {exact, exact, exact}};
     }
     run_functions(functions, count, NULL, false, used);
@@ -499,7 +599,8 @@ static void every_other_op(void **state)
     run_functions(single, sizeof single / sizeof *single, NULL, false, used);
 }
 
-/* Each dim of the inputs over two ranks: what its sharded form and the collectives are compiled to. */
+/* Each dim of the inputs over two ranks: what its sharded form and the collectives are compiled to.
+ */
 static void split_ops(void **state)
 {
     (void)state;
@@ -508,11 +609,13 @@ static void split_ops(void **state)
         run_functions(single, sizeof single / sizeof *single, dims[i], false, used);
 }
 
-/* Ops that a program of inputs and results has not: state, and what only plans and training make. Tests of training and of plans run them.
+/* Ops that a program of inputs and results has not: state, and what only plans and training make.
+ * Tests of training and of plans run them.
  */
-static const sc_op_kind elsewhere[] = {SC_OP_param,       SC_OP_cache_read, SC_OP_cache_write, SC_OP_state_read,     SC_OP_state_write,
-                                       SC_OP_attend_grad, SC_OP_reshard,    SC_OP_unfold,      SC_OP_reduce_scatter, SC_OP_all_to_all,
-                                       SC_OP_permute,     SC_OP_once,       SC_OP_all_slice};
+static const sc_op_kind elsewhere[] = {
+    SC_OP_param,       SC_OP_cache_read, SC_OP_cache_write, SC_OP_state_read,     SC_OP_state_write,
+    SC_OP_attend_grad, SC_OP_reshard,    SC_OP_unfold,      SC_OP_reduce_scatter, SC_OP_all_to_all,
+    SC_OP_permute,     SC_OP_once,       SC_OP_all_slice};
 
 static void no_op_is_left_out(void **state)
 {
@@ -536,8 +639,11 @@ int main(int argc, char **argv)
     if (name != NULL && (target = sc_target_find(name)) == NULL)
         return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(elementwise_ops_in_every_dtype), cmocka_unit_test(every_other_op),    cmocka_unit_test(split_ops),
-        cmocka_unit_test(ids_out_of_range_are_named),     cmocka_unit_test(no_op_is_left_out),
+        cmocka_unit_test(elementwise_ops_in_every_dtype),
+        cmocka_unit_test(every_other_op),
+        cmocka_unit_test(split_ops),
+        cmocka_unit_test(ids_out_of_range_are_named),
+        cmocka_unit_test(no_op_is_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* Programs for GPUs: every kernel has its stages and its module, what the plan says is what is launched, and bytes read back. */
+/* Programs for GPUs: every kernel has its stages and its module, what the plan says is what is
+ * launched, and bytes read back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,9 +21,10 @@
 static const char rows[] = MODEL "model m {\n"
                                  "  entry f(x[B, D]) -> [D] { return sum[B](exp(x) * x); }\n"
                                  "}\n";
-static const char attention[] = MODEL "model m {\n"
-                                      "  entry f(q: f32[S, H, E], k: f32[T, H, E]) -> [S, H, E] { return attend[T, E](q, k, k); }\n"
-                                      "}\n";
+static const char attention[] = MODEL
+    "model m {\n"
+    "  entry f(q: f32[S, H, E], k: f32[T, H, E]) -> [S, H, E] { return attend[T, E](q, k, k); }\n"
+    "}\n";
 
 typedef struct run {
     const char *text, *target;
@@ -36,8 +38,14 @@ static void compile(sc_context *context, void *user)
     run *r = user;
     sc_compiled c;
     sc_generated generated;
-    sc_options options = {.command = "kernels", .file = "m.shard", .text = r->text, .text_length = strlen(r->text), .entry = "f"};
-    sc_generate_options how = {.target = sc_target_find(r->target), .no_object = !r->compile, .object = &(sc_object_options){.cache = ""}};
+    sc_options options = {.command = "kernels",
+                          .file = "m.shard",
+                          .text = r->text,
+                          .text_length = strlen(r->text),
+                          .entry = "f"};
+    sc_generate_options how = {.target = sc_target_find(r->target),
+                               .no_object = !r->compile,
+                               .object = &(sc_object_options){.cache = ""}};
     if (!sc_driver_compile_file(context, &options, NULL, NULL, "fuse", &c))
         fail_msg("%s", context->diag.list.data[0].text);
     bool made = sc_generate(c.local, &how, &generated);
@@ -80,7 +88,8 @@ static void expect_stages(sc_context *context, bool made, const sc_generated *ge
         assert_int_equal(instr->arg_count, kernel->arg_count);
         const sc_image_buffer *last = &image->buffers[instr->args[instr->arg_count - 1].buffer];
         bool has_scratch = generated->kernels.data[instr->index].code.scratch_bytes > 0;
-        assert_true(!has_scratch || (last->kind == SC_BUFFER_WORKSPACE && last->bytes == kernel->args[kernel->arg_count - 1].bytes));
+        assert_true(!has_scratch || (last->kind == SC_BUFFER_WORKSPACE &&
+                                     last->bytes == kernel->args[kernel->arg_count - 1].bytes));
     }
 }
 
@@ -91,9 +100,11 @@ static void stages_and_scratch_are_in_the_image(void **state)
     check_run((run){.text = rows, .target = "cuda:compute_80", .check = expect_stages});
 }
 
-static bool find_module(const sc_image *image, sc_arena *arena, const char *symbol, const char *ending, sc_archive_entry *out)
+static bool find_module(const sc_image *image, sc_arena *arena, const char *symbol,
+                        const char *ending, sc_archive_entry *out)
 {
-    return sc_archive_find(image->object, image->object_bytes, sc_arena_printf(arena, "%s%s", symbol, ending), out);
+    return sc_archive_find(image->object, image->object_bytes,
+                           sc_arena_printf(arena, "%s%s", symbol, ending), out);
 }
 
 static void expect_modules(sc_context *context, bool made, const sc_generated *generated)
@@ -114,7 +125,8 @@ static void expect_modules(sc_context *context, bool made, const sc_generated *g
         const char *symbol = read->kernels[k].symbol;
         assert_true(find_module(read, arena, symbol, ".ptx", &entry));
         for (uint32_t s = 0; s < read->kernels[k].stage_count; s++)
-            assert_non_null(strstr(entry.bytes, sc_arena_printf(arena, ".entry %s_%u(", symbol, s)));
+            assert_non_null(
+                strstr(entry.bytes, sc_arena_printf(arena, ".entry %s_%u(", symbol, s)));
         assert_int_equal(((const char *)entry.bytes)[entry.size - 1], 0);
         assert_int_equal(find_module(read, arena, symbol, ".cubin", &entry), !virtual);
         if (!virtual)
@@ -132,8 +144,10 @@ static void each_function_has_its_modules(void **state)
         skip();
     }
     sc_nvrtc_close(&nvrtc);
-    check_run((run){.text = rows, .target = "cuda:sm_80", .compile = true, .check = expect_modules});
-    check_run((run){.text = rows, .target = "cuda:compute_90", .compile = true, .check = expect_modules});
+    check_run(
+        (run){.text = rows, .target = "cuda:sm_80", .compile = true, .check = expect_modules});
+    check_run(
+        (run){.text = rows, .target = "cuda:compute_90", .compile = true, .check = expect_modules});
 }
 
 static void expect_attention(sc_context *context, bool made, const sc_generated *generated)

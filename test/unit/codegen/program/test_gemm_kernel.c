@@ -1,4 +1,5 @@
-/* Steps of contractions as kernels: on what the product without them left, they make what it makes with them. */
+/* Steps of contractions as kernels: on what the product without them left, they make what it makes
+ * with them. */
 #include "codegen/program/gemm_kernel.h"
 #include "test/unit/helpers/gemm_case.h"
 
@@ -8,11 +9,13 @@ typedef struct tally {
     uint32_t with_steps, with_sums, refused;
 } tally;
 
-static void expect_same(const sc_gemm *gemm, const char *what, const double *got, const double *wanted, int64_t count)
+static void expect_same(const sc_gemm *gemm, const char *what, const double *got,
+                        const double *wanted, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
         if (!(fabs(got[i] - wanted[i]) <= 1e-9 * (1 + fabs(wanted[i]))))
-            fail_msg("%s: element %lld of %s is %.12g, wanted %.12g", gemm_case_text(gemm), (long long)i, what, got[i], wanted[i]);
+            fail_msg("%s: element %lld of %s is %.12g, wanted %.12g", gemm_case_text(gemm),
+                     (long long)i, what, got[i], wanted[i]);
     }
 }
 
@@ -62,7 +65,8 @@ static void run_case(sc_context *context, const gemm_case *c, uint32_t first, ta
     double *got = gemm_case_reference(&bare, c->values[0], c->values[1], c->values[2], c->tensors);
     args[count++] = got;
     for (uint32_t s = first; s < gemm->step_count; s++) {
-        if (sc_gemm_step_has_tensor(gemm->steps[s].kind) && sc_gemm_step_sums(gemm->steps[s].kind) == SC_GEMM_OPERANDS)
+        if (sc_gemm_step_has_tensor(gemm->steps[s].kind) &&
+            sc_gemm_step_sums(gemm->steps[s].kind) == SC_GEMM_OPERANDS)
             args[count++] = c->tensors[s];
     }
     sc_kernel *k = sc_steps_kernel(context, gemm, first);
@@ -72,7 +76,8 @@ static void run_case(sc_context *context, const gemm_case *c, uint32_t first, ta
         expect_same(gemm, "c", got, wanted, extent);
         for (uint32_t s = first; s < gemm->step_count; s++) {
             if (gemm->steps[s].kind == SC_GEMM_STORE)
-                expect_same(gemm, "what is stored", c->tensors[s], kept[s], sc_gemm_step_extent(gemm, s));
+                expect_same(gemm, "what is stored", c->tensors[s], kept[s],
+                            sc_gemm_step_extent(gemm, s));
         }
         t->with_steps += gemm->step_count > first;
     }
@@ -101,7 +106,8 @@ static void all_cases(sc_context *context, void *user)
         gemm_case_draw(&c, &seed, 4);
         c.gemm.accumulate = false;
         if (has_elements(&c.gemm) && sc_dtype_is_float(c.gemm.sum))
-            run_case(context, &c, c.gemm.step_count > 0 && c.gemm.steps[0].kind == SC_GEMM_SCALE ? 1 : 0, user);
+            run_case(context, &c,
+                     c.gemm.step_count > 0 && c.gemm.steps[0].kind == SC_GEMM_SCALE ? 1 : 0, user);
         gemm_case_free(&c);
     }
 }
@@ -114,7 +120,8 @@ static void steps_make_what_the_product_does(void **state)
     assert_true(sc_context_run(&context, 0, all_cases, &t));
     sc_context_free(&context);
     if (t.with_steps < 300 || t.with_sums < 50 || t.refused < 100)
-        fail_msg("%u had steps, %u sums, %u layouts that kernels lack", t.with_steps, t.with_sums, t.refused);
+        fail_msg("%u had steps, %u sums, %u layouts that kernels lack", t.with_steps, t.with_sums,
+                 t.refused);
 }
 
 int main(void)

@@ -1,5 +1,6 @@
-/* Collectives that overlap what computes: lists that were put into another order give what they gave, in no more memory; and of train
- * steps, that reductions of gradients really are under way during the backward pass, with the same bits as one call after the other. */
+/* Collectives that overlap what computes: lists that were put into another order give what they
+ * gave, in no more memory; and of train steps, that reductions of gradients really are under way
+ * during the backward pass, with the same bits as one call after the other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -69,7 +70,8 @@ static void settle(growing *g, uint32_t buffer, bool writes)
 
 static uint32_t any_ready(growing *g)
 {
-    uint32_t newest = g->ready_count > 6 && below(g, 4) > 0 ? g->ready_count - 6 : 0; /* mostly what is new */
+    /* mostly what is new */
+    uint32_t newest = g->ready_count > 6 && below(g, 4) > 0 ? g->ready_count - 6 : 0;
     return g->ready[newest + below(g, g->ready_count - newest)];
 }
 
@@ -92,8 +94,9 @@ static void add_kernel(growing *g)
     }
     bool to_state = below(g, 3) == 0;
     uint32_t from = args[below(g, reads)];
-    args[count] =
-        to_state ? g->ready[below(g, g->state_count)] : fresh(g, below(g, 2) == 0 ? size_of(g, from) : 64 * (1 + below(g, SIZES)));
+    args[count] = to_state
+                      ? g->ready[below(g, g->state_count)]
+                      : fresh(g, below(g, 2) == 0 ? size_of(g, from) : 64 * (1 + below(g, SIZES)));
     access[count] = to_state && below(g, 2) == 0 ? 'b' : 'o';
     for (uint32_t i = 0; i <= count; i++) {
         settle(g, args[i], i == count);
@@ -128,12 +131,18 @@ static void add_product(growing *g)
 static void add_collective(growing *g)
 {
     uint32_t parts = 1 + below(g, 2), args[4], collective = g->c.collectives.count;
-    sc_image_collective made = {.kind = SC_IMAGE_ALL_REDUCE, .reduce = SC_IMAGE_SUM, .group = g->group, .part_count = parts};
+    sc_image_collective made = {.kind = SC_IMAGE_ALL_REDUCE,
+                                .reduce = SC_IMAGE_SUM,
+                                .group = g->group,
+                                .part_count = parts};
     for (uint32_t p = 0; p < parts; p++) {
-        uint32_t from = any_ready(g), state = g->ready[below(g, g->state_count)], kind = below(g, 6);
+        uint32_t from = any_ready(g), state = g->ready[below(g, g->state_count)],
+                 kind = below(g, 6);
         bool is_new = p == 0 || (state != args[0] && state != args[1]);
         args[2 * p] = from;
-        args[2 * p + 1] = kind == 0 && is_new && size_of(g, state) == size_of(g, from) ? state : fresh(g, size_of(g, from));
+        args[2 * p + 1] = kind == 0 && is_new && size_of(g, state) == size_of(g, from)
+                              ? state
+                              : fresh(g, size_of(g, from));
         if (p == 1 && from == args[1]) /* what the first part brings */
             parts = made.part_count = 1;
     }
@@ -191,7 +200,8 @@ static uint64_t mix(uint64_t hash, uint64_t with)
 static void transfer(const sc_image *image, const sc_image_instr *instr, uint64_t *tokens)
 {
     for (uint32_t p = 0; p < image->collectives[instr->index].part_count; p++)
-        tokens[instr->args[2 * p + 1].buffer] = mix(mix(instr->index, p), tokens[instr->args[2 * p].buffer]);
+        tokens[instr->args[2 * p + 1].buffer] =
+            mix(mix(instr->index, p), tokens[instr->args[2 * p].buffer]);
 }
 
 /* Tokens for values; a collective takes and brings them when it starts, or all at its end. */
@@ -199,7 +209,9 @@ static uint64_t *run_list(sc_arena *arena, const sc_image *image, bool late)
 {
     uint64_t *tokens = sc_arena_array(arena, image->buffer_count, sizeof *tokens);
     for (uint32_t b = 0; b < image->buffer_count; b++)
-        tokens[b] = image->buffers[b].kind < SC_BUFFER_ACT || b == image->funcs[0].inputs[0].buffer ? mix(7, b) : 0;
+        tokens[b] = image->buffers[b].kind < SC_BUFFER_ACT || b == image->funcs[0].inputs[0].buffer
+                        ? mix(7, b)
+                        : 0;
     for (uint32_t i = 0; i < image->funcs[0].instr_count; i++) {
         const sc_image_instr *instr = &image->funcs[0].instrs[i];
         uint64_t hash = mix((uint64_t)instr->kind, instr->index);
@@ -214,7 +226,9 @@ static uint64_t *run_list(sc_arena *arena, const sc_image *image, bool late)
             continue;
         }
         for (uint32_t a = 0; a < instr->arg_count; a++)
-            hash = sc_memory_access(image, instr, a) == SC_ACCESS_OUT ? hash : mix(hash, tokens[instr->args[a].buffer]);
+            hash = sc_memory_access(image, instr, a) == SC_ACCESS_OUT
+                       ? hash
+                       : mix(hash, tokens[instr->args[a].buffer]);
         for (uint32_t a = 0; a < instr->arg_count; a++) {
             if (sc_memory_access(image, instr, a) != SC_ACCESS_IN)
                 tokens[instr->args[a].buffer] = mix(hash, a);
@@ -223,7 +237,8 @@ static uint64_t *run_list(sc_arena *arena, const sc_image *image, bool late)
     return tokens;
 }
 
-static void expect_same(const sc_image *image, const uint64_t *expected, const uint64_t *found, uint64_t seed)
+static void expect_same(const sc_image *image, const uint64_t *expected, const uint64_t *found,
+                        uint64_t seed)
 {
     for (uint32_t b = 0; b < image->buffer_count; b++) {
         bool counts = image->buffers[b].kind < SC_BUFFER_ACT;
@@ -234,7 +249,8 @@ static void expect_same(const sc_image *image, const uint64_t *expected, const u
     }
 }
 
-/* Computing instructions that stand between starts and their waits; every start has one wait, and few are under way. */
+/* Computing instructions that stand between starts and their waits; every start has one wait, and
+ * few are under way. */
 static uint32_t overlap_of(const sc_image_func *func)
 {
     uint32_t sum = 0, flying = 0, starts = 0, waits = 0;
@@ -245,7 +261,8 @@ static uint32_t overlap_of(const sc_image_func *func)
             assert_in_range(++flying, 1, SC_OVERLAP_FLIGHTS);
             break;
         case SC_INSTR_FINISH:
-            assert_true(func->instrs[i].index < i && func->instrs[func->instrs[i].index].kind == SC_INSTR_COLLECTIVE);
+            assert_true(func->instrs[i].index < i &&
+                        func->instrs[func->instrs[i].index].kind == SC_INSTR_COLLECTIVE);
             waits++;
             flying--;
             break;
@@ -286,8 +303,8 @@ static void any_list_gives_what_it_gave(void **state)
         if (error != NULL)
             fail_msg("seed %llu: %s", (unsigned long long)seed, error);
         if (after.live_bytes > before.live_bytes)
-            fail_msg("seed %llu: %lld bytes alive, not %lld", (unsigned long long)seed, (long long)after.live_bytes,
-                     (long long)before.live_bytes);
+            fail_msg("seed %llu: %lld bytes alive, not %lld", (unsigned long long)seed,
+                     (long long)after.live_bytes, (long long)before.live_bytes);
         sc_arena_free(&g.c.arena);
     }
     assert_true(after_sum > before_sum * 3 / 2);
@@ -316,7 +333,9 @@ static const char program_text[] = "lang 1;\ndim B = 64, D = 8, F = 16, L = 4;\n
 
 typedef struct step_case {
     const char *plan;
-    uint32_t micro_batches, early; /* early: reductions of the update that must begin before the last product of the backward pass */
+    /* early: reductions of the update that must begin before the last product of the backward pass
+     */
+    uint32_t micro_batches, early;
 } step_case;
 
 static const step_case step_cases[] = {
@@ -325,10 +344,12 @@ static const step_case step_cases[] = {
     {"shard B over dp; accumulate 2 over B; tune bucket = 1024;", 2, 4},
     {"shard B over dp; accumulate 4 over B; tune bucket = 512;", 4, 7},
     {"shard B over dp; shard opt * over dp; tune bucket = 1024;", 1, 4},
-    {"shard B over dp; precision param = bf16, act = bf16, reduce = bf16; tune bucket = 512;", 1, 3},
+    {"shard B over dp; precision param = bf16, act = bf16, reduce = bf16; tune bucket = 512;", 1,
+     3},
     {"shard B over dp; shard grad, opt * over dp; accumulate 2 over B;", 2, 0},
     {"shard B over dp; shard param, grad, opt * over dp; remat layers;", 1, 0},
-    {"shard B over dp; shard param, grad, opt * over dp; accumulate 2 over B; reshard after step;", 2, 0},
+    {"shard B over dp; shard param, grad, opt * over dp; accumulate 2 over B; reshard after step;",
+     2, 0},
     {"shard F over dp;", 1, 0},
     {"", 1, 0},
 };
@@ -354,7 +375,9 @@ static uint32_t count_kind(const sc_image_func *func, sc_image_instr_kind kind, 
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < func->instr_count; i++)
-        count += func->instrs[i].kind == kind && (kind == SC_INSTR_COPY || kind == SC_INSTR_FINISH || func->instrs[i].index == index);
+        count +=
+            func->instrs[i].kind == kind &&
+            (kind == SC_INSTR_COPY || kind == SC_INSTR_FINISH || func->instrs[i].index == index);
     return count;
 }
 
@@ -363,32 +386,38 @@ static bool is_backward(const sc_image_instr *instr, sc_image_instr_kind kind)
     return instr->kind == kind && strcmp(instr->phase, "backward") == 0;
 }
 
-/* The image itself says it: when reductions start, and that they do not end before what they overlap. */
+/* The image itself says it: when reductions start, and that they do not end before what they
+ * overlap. */
 static void check_image(const step_run *run)
 {
     const sc_image *image = run->image;
-    const sc_image_func *micro = func_of(image, "micro"), *update = func_of(image, "update"), *both = func_of(image, "micro+update");
+    const sc_image_func *micro = func_of(image, "micro"), *update = func_of(image, "update"),
+                        *both = func_of(image, "micro+update");
     uint32_t last_product = 0, early = 0, begins = 0;
     for (uint32_t c = 0; c < image->call_count; c++)
         begins += image->schedule[c].micro_batch < 0;
     assert_int_equal(image->call_count, run->of->micro_batches + begins);
     assert_ptr_equal(&image->funcs[image->schedule[image->call_count - 1].func], both);
-    assert_int_equal(image->schedule[image->call_count - 1].micro_batch, run->of->micro_batches - 1);
+    assert_int_equal(image->schedule[image->call_count - 1].micro_batch,
+                     run->of->micro_batches - 1);
     for (uint32_t i = 0; i < both->instr_count; i++)
         last_product = is_backward(&both->instrs[i], SC_INSTR_GEMM) ? i : last_product;
     for (uint32_t i = 0; i < both->instr_count; i++) {
         const sc_image_instr *instr = &both->instrs[i];
         assert_int_equal(instr->stream, instr->kind == SC_INSTR_COLLECTIVE);
         assert_int_equal(count_kind(both, instr->kind, instr->index),
-                         count_kind(micro, instr->kind, instr->index) + count_kind(update, instr->kind, instr->index));
-        if (instr->kind != SC_INSTR_FINISH || !is_backward(&both->instrs[instr->index], SC_INSTR_COLLECTIVE) ||
+                         count_kind(micro, instr->kind, instr->index) +
+                             count_kind(update, instr->kind, instr->index));
+        if (instr->kind != SC_INSTR_FINISH ||
+            !is_backward(&both->instrs[instr->index], SC_INSTR_COLLECTIVE) ||
             strcmp(both->instrs[instr->index].where, "update") != 0)
             continue;
         early += instr->index < last_product && i > last_product;
     }
     if (early < run->of->early)
-        fail_msg("%s: %u reductions are under way during the last product of the backward pass, not %u", run->of->plan, early,
-                 run->of->early);
+        fail_msg(
+            "%s: %u reductions are under way during the last product of the backward pass, not %u",
+            run->of->plan, early, run->of->early);
     assert_int_equal(both->instr_count, micro->instr_count + update->instr_count);
 }
 
@@ -404,11 +433,16 @@ static void generate(sc_context *context, void *user)
     sc_strbuf_init(&text, &context->arena);
     sc_strbuf_init(&bytes, &context->arena);
     const char *mark = strstr(program_text, "PLAN");
-    sc_strbuf_printf(&text, "%.*s%s%s", (int)(mark - program_text), program_text, run->of->plan, mark + 4);
-    sc_declarations *program = sc_declarations_new(context, sc_parse_text(context, "step", text.data, text.length));
+    sc_strbuf_printf(&text, "%.*s%s%s", (int)(mark - program_text), program_text, run->of->plan,
+                     mark + 4);
+    sc_declarations *program =
+        sc_declarations_new(context, sc_parse_text(context, "step", text.data, text.length));
     sc_declarations_plans(program, &plans);
-    if (context->diag.errors > 0 || !sc_driver_compile(context, program, plans.data[0], &options, NULL, NULL, "fuse", &compiled) ||
-        !sc_generate_parts(&(sc_generate_part){.m = compiled.local, .step = compiled.step}, 1, &(sc_generate_options){0}, &generated))
+    if (context->diag.errors > 0 ||
+        !sc_driver_compile(context, program, plans.data[0], &options, NULL, NULL, "fuse",
+                           &compiled) ||
+        !sc_generate_parts(&(sc_generate_part){.m = compiled.local, .step = compiled.step}, 1,
+                           &(sc_generate_options){0}, &generated))
         return;
     run->image = generated.image;
     run->settings = compiled.step->training->groups.data[0];
@@ -438,29 +472,37 @@ static void set_scalars(const step_run *run, shardc_session *session, uint64_t s
         snprintf(name, sizeof name, "optimizer0.%s", sc_scalar_names[i]);
         uint32_t state = shardc_executable_find_state(run->program, name);
         if (state != SHARDC_NOT_FOUND)
-            assert_int_equal(shardc_session_set_state(session, state, &scalars[i], sizeof scalars[i], "f64", NULL), SHARDC_OK);
+            assert_int_equal(shardc_session_set_state(session, state, &scalars[i],
+                                                      sizeof scalars[i], "f64", NULL),
+                             SHARDC_OK);
     }
 }
 
 /* A step, call by call; the outputs are those of `update`. */
-static void step_by_calls(const step_run *run, shardc_session *session, uint64_t step, const float *x, const float *y, float *out)
+static void step_by_calls(const step_run *run, shardc_session *session, uint64_t step,
+                          const float *x, const float *y, float *out)
 {
     int64_t rows = ROWS / run->of->micro_batches;
-    uint32_t begin = shardc_executable_find_func(run->program, "begin"), micro = shardc_executable_find_func(run->program, "micro");
+    uint32_t begin = shardc_executable_find_func(run->program, "begin"),
+             micro = shardc_executable_find_func(run->program, "micro");
     shardc_error error = {.status = SHARDC_OK};
     shardc_session_set_random(session, 5, step, 0);
     if (begin != SHARDC_NOT_FOUND)
         assert_int_equal(shardc_session_run(session, begin, NULL, 0, NULL, 0, &error), SHARDC_OK);
     for (uint32_t i = 0; i < run->of->micro_batches; i++) {
-        shardc_feed_value feeds[] = {{"x", x + i * rows * WIDTH, (size_t)(rows * WIDTH) * sizeof *x, "f32"},
-                                     {"y", y + i * rows, (size_t)rows * sizeof *y, "f32"}};
+        shardc_feed_value feeds[] = {
+            {"x", x + i * rows * WIDTH, (size_t)(rows * WIDTH) * sizeof *x, "f32"},
+            {"y", y + i * rows, (size_t)rows * sizeof *y, "f32"}};
         shardc_session_set_random(session, 5, step, i);
         if (shardc_session_run(session, micro, feeds, 2, NULL, 0, &error) != SHARDC_OK)
             fail_msg("%s", error.text);
     }
-    shardc_fetch_value fetches[] = {{0, &out[0], sizeof out[0], "f32"}, {1, &out[1], sizeof out[1], "f32"}};
+    shardc_fetch_value fetches[] = {{0, &out[0], sizeof out[0], "f32"},
+                                    {1, &out[1], sizeof out[1], "f32"}};
     shardc_session_set_random(session, 5, step, 0);
-    assert_int_equal(shardc_session_run(session, shardc_executable_find_func(run->program, "update"), NULL, 0, fetches, 2, &error),
+    assert_int_equal(shardc_session_run(session,
+                                        shardc_executable_find_func(run->program, "update"), NULL,
+                                        0, fetches, 2, &error),
                      SHARDC_OK);
 }
 
@@ -469,10 +511,15 @@ static void expect_same_states(const step_run *run, shardc_session *a, shardc_se
     for (uint32_t s = 0; s < shardc_executable_state_count(run->program); s++) {
         shardc_tensor_info info;
         shardc_executable_state(run->program, s, &info);
-        double *left = calloc((size_t)info.count, sizeof *left), *right = calloc((size_t)info.count, sizeof *right);
+        double *left = calloc((size_t)info.count, sizeof *left),
+               *right = calloc((size_t)info.count, sizeof *right);
         assert_true(left != NULL && right != NULL);
-        assert_int_equal(shardc_session_get_state(a, s, left, (size_t)info.count * sizeof *left, "f64", NULL), SHARDC_OK);
-        assert_int_equal(shardc_session_get_state(b, s, right, (size_t)info.count * sizeof *right, "f64", NULL), SHARDC_OK);
+        assert_int_equal(
+            shardc_session_get_state(a, s, left, (size_t)info.count * sizeof *left, "f64", NULL),
+            SHARDC_OK);
+        assert_int_equal(
+            shardc_session_get_state(b, s, right, (size_t)info.count * sizeof *right, "f64", NULL),
+            SHARDC_OK);
         if (memcmp(left, right, (size_t)info.count * sizeof *left) != 0)
             fail_msg("%s: '%s' is not the same", run->of->plan, info.name);
         free(left);
@@ -495,7 +542,8 @@ static void check_runs(const step_run *run)
         set_scalars(run, schedule, step);
         step_by_calls(run, calls, step, x, y, expected);
         shardc_feed_value feeds[] = {{"x", x, sizeof x, "f32"}, {"y", y, sizeof y, "f32"}};
-        shardc_fetch_value fetches[] = {{0, &found[0], sizeof found[0], "f32"}, {1, &found[1], sizeof found[1], "f32"}};
+        shardc_fetch_value fetches[] = {{0, &found[0], sizeof found[0], "f32"},
+                                        {1, &found[1], sizeof found[1], "f32"}};
         shardc_session_set_random(schedule, 5, step, 0);
         if (shardc_session_step(schedule, feeds, 2, fetches, 2, &error) != SHARDC_OK)
             fail_msg("%s", error.text);

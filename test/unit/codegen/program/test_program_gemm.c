@@ -1,12 +1,13 @@
-/* Random dots of the per-rank IR, with composites and sharded dims, as contractions on every rank's shards: together they are what the
- * interpreter makes of the same text on one device. */
+/* Random dots of the per-rank IR, with composites and sharded dims, as contractions on every rank's
+ * shards: together they are what the interpreter makes of the same text on one device. */
 #include "codegen/program/gemm.h"
 #include "runtime/cpu/gemm.h"
 #include "test/unit/helpers/interp_case.h"
 
 enum { DIMS = 8 };
 
-/* One of the random dims: where it stands in the texts of both operands and of the result, and which axis splits it. */
+/* One of the random dims: where it stands in the texts of both operands and of the result, and
+ * which axis splits it. */
 typedef struct random_dim {
     const char *name;
     int role; /* sc_gemm_role */
@@ -20,8 +21,10 @@ static uint32_t below(uint64_t *seed, uint32_t limit)
     return (uint32_t)((*seed >> 33) % limit);
 }
 
-/* Writes the type of an array with the dims that `has` marks, in a random order. H's leaves K and G stay together: as the composite. */
-static void write_type(const random_dim *dims, uint32_t count, const bool *has, uint64_t *seed, const char *suffix, char *out, size_t room)
+/* Writes the type of an array with the dims that `has` marks, in a random order. H's leaves K and G
+ * stay together: as the composite. */
+static void write_type(const random_dim *dims, uint32_t count, const bool *has, uint64_t *seed,
+                       const char *suffix, char *out, size_t room)
 {
     uint32_t order[DIMS], n = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -40,7 +43,8 @@ static void write_type(const random_dim *dims, uint32_t count, const bool *has, 
         if (strcmp(dim->name, "H") == 0)
             at += (size_t)snprintf(out + at, room - at, "%sH=(K=2%s, G=3)", before, dim->axis);
         else
-            at += (size_t)snprintf(out + at, room - at, "%s%s=%lld%s", before, dim->name, (long long)dim->size, dim->axis);
+            at += (size_t)snprintf(out + at, room - at, "%s%s=%lld%s", before, dim->name,
+                                   (long long)dim->size, dim->axis);
     }
     snprintf(out + at, room - at, "]%s", suffix);
 }
@@ -52,7 +56,8 @@ typedef struct random_dot {
 static void draw_dot(random_dot *dot, uint64_t *seed)
 {
     static const char *const names[DIMS] = {"A", "B", "C", "D", "E", "N", "S", "H"};
-    static const bool has[4][3] = {{true, true, true}, {true, false, true}, {false, true, true}, {true, true, false}};
+    static const bool has[4][3] = {
+        {true, true, true}, {true, false, true}, {false, true, true}, {true, true, false}};
     random_dim dims[DIMS];
     bool wanted[3][DIMS];
     uint32_t count = 0;
@@ -60,7 +65,8 @@ static void draw_dot(random_dot *dot, uint64_t *seed)
     size_t at = 0;
     dot->dims[0] = 0;
     for (uint32_t i = 0; i < DIMS; i++) {
-        random_dim dim = {names[i], (int)below(seed, 4), strcmp(names[i], "H") == 0 ? 6 : 2 * (1 + below(seed, 3)), ""};
+        random_dim dim = {names[i], (int)below(seed, 4),
+                          strcmp(names[i], "H") == 0 ? 6 : 2 * (1 + below(seed, 3)), ""};
         if (below(seed, 3) == 0)
             continue;
         for (int axis = 0; axis < 2; axis++) {
@@ -72,8 +78,9 @@ static void draw_dot(random_dot *dot, uint64_t *seed)
                 partial = partial[0] != 0 ? "{sum:(x, y)}" : axis == 0 ? "{sum:x}" : "{sum:y}";
         }
         if (dim.role == SC_GEMM_K)
-            at += (size_t)snprintf(dot->dims + at, sizeof dot->dims - at, "%s%s", at == 0 ? "" : ", ",
-                                   strcmp(dim.name, "H") == 0 ? "K, G" : dim.name);
+            at +=
+                (size_t)snprintf(dot->dims + at, sizeof dot->dims - at, "%s%s", at == 0 ? "" : ", ",
+                                 strcmp(dim.name, "H") == 0 ? "K, G" : dim.name);
         for (int array = 0; array < 3; array++)
             wanted[array][count] = has[dim.role][array];
         dims[count++] = dim;
@@ -81,16 +88,19 @@ static void draw_dot(random_dot *dot, uint64_t *seed)
     write_type(dims, count, wanted[0], seed, "", dot->a, sizeof dot->a);
     write_type(dims, count, wanted[1], seed, "", dot->b, sizeof dot->b);
     write_type(dims, count, wanted[2], seed, partial, dot->stored, sizeof dot->stored);
-    uint64_t order = 1; /* the result's own order is that of its operands, which the verifier knows; any will do here */
+    /* the result's own order is that of its operands, which the verifier knows; any will do here */
+    uint64_t order = 1;
     write_type(dims, count, wanted[2], &order, partial, dot->c, sizeof dot->c);
 }
 
 /* ---- shards ---- */
 
 /* Copies between a whole array and what one rank holds of it: to the shard, or added from it. */
-static void move_shard(const sc_module *m, const sc_type_info *type, uint64_t rank, double *whole, float *shard, bool add)
+static void move_shard(const sc_module *m, const sc_type_info *type, uint64_t rank, double *whole,
+                       float *shard, bool add)
 {
-    int64_t index[SC_MAX_RANK] = {0}, sizes[SC_MAX_RANK], first[SC_MAX_RANK], count = sc_type_local_elements(m, type);
+    int64_t index[SC_MAX_RANK] = {0}, sizes[SC_MAX_RANK], first[SC_MAX_RANK],
+            count = sc_type_local_elements(m, type);
     for (uint32_t i = 0; i < type->rank; i++) {
         sc_sub_axis_list sub_axes = sc_placement_dim(&type->placement, i);
         sizes[i] = sc_type_local_size(m, type, i);
@@ -113,7 +123,8 @@ static void move_shard(const sc_module *m, const sc_type_info *type, uint64_t ra
 static bool counts(const sc_module *m, const sc_type_info *type, uint64_t rank)
 {
     for (uint32_t sub_axis = 0; sub_axis < m->mesh.sub_axis_count; sub_axis++) {
-        if (type->placement.on[sub_axis] == SC_ON_NOTHING && sc_mesh_coordinate(&m->mesh, rank, sub_axis) != 0)
+        if (type->placement.on[sub_axis] == SC_ON_NOTHING &&
+            sc_mesh_coordinate(&m->mesh, rank, sub_axis) != 0)
             return false;
     }
     return true;
@@ -127,11 +138,13 @@ static float *shard_new(const sc_module *m, const sc_type_info *type)
 }
 
 /* Adds what one rank computes to the whole result. */
-static void run_rank(const sc_case *c, const sc_op *op, const sc_contraction *contraction, const sc_type_info *stored, uint64_t rank,
-                     double *whole)
+static void run_rank(const sc_case *c, const sc_op *op, const sc_contraction *contraction,
+                     const sc_type_info *stored, uint64_t rank, double *whole)
 {
-    const sc_type_info *a_type = sc_type_of(c->m, op->operands[0]), *b_type = sc_type_of(c->m, op->operands[1]);
-    float *a = shard_new(c->m, a_type), *b = shard_new(c->m, b_type), *out = shard_new(c->m, stored);
+    const sc_type_info *a_type = sc_type_of(c->m, op->operands[0]),
+                       *b_type = sc_type_of(c->m, op->operands[1]);
+    float *a = shard_new(c->m, a_type), *b = shard_new(c->m, b_type),
+          *out = shard_new(c->m, stored);
     size_t bytes = (size_t)sc_gemm_scratch_bytes(&contraction->gemm);
     void *scratch = aligned_alloc(64, bytes + 64);
     sc_gemm_plan *plan = sc_gemm_plan_new(&contraction->gemm, SC_GEMM_PLAIN);
@@ -158,20 +171,23 @@ static const sc_op *op_of_kind(const sc_module *m, sc_op_kind kind)
     return NULL;
 }
 
-/* The interpreter runs the dot and the transpose to the order in which c is stored; both are exact, the inputs being small integers. */
+/* The interpreter runs the dot and the transpose to the order in which c is stored; both are exact,
+ * the inputs being small integers. */
 static void check_dot(const random_dot *dot)
 {
     char body[2048];
     snprintf(body, sizeof body,
-             "%%a = input : %s\n %%b = input : %s\n %%c = dot[%s] %%a, %%b : %s\n %%d = transpose %%c : %s\n return %%c, %%d\n", dot->a,
-             dot->b, dot->dims, dot->c, dot->stored);
+             "%%a = input : %s\n %%b = input : %s\n %%c = dot[%s] %%a, %%b : %s\n %%d = transpose "
+             "%%c : %s\n return %%c, %%d\n",
+             dot->a, dot->b, dot->dims, dot->c, dot->stored);
     sc_case *c = case_open("x = 2, y = 2\n", "", body, (sc_interp_options){0});
     case_fill(c, 16);
     if (!case_run(c))
         fail_msg("%s\n%s", c->error, body);
     const sc_op *op = op_of_kind(c->m, SC_OP_dot), *transpose = op_of_kind(c->m, SC_OP_transpose);
     for (int i = 0; i < 2; i++) {
-        const sc_type_info *stored = sc_type_of(c->m, i == 0 ? op->first_result : transpose->first_result);
+        const sc_type_info *stored =
+            sc_type_of(c->m, i == 0 ? op->first_result : transpose->first_result);
         sc_contraction contraction;
         if (!sc_contract(c->m, op, i == 0 ? NULL : stored, &contraction))
             fail_msg("no contraction: %s", body);
@@ -183,7 +199,8 @@ static void check_dot(const random_dot *dot)
         }
         for (int64_t e = 0; e < c->outputs[i].count; e++) {
             if (whole[e] != c->outputs[i].data[e])
-                fail_msg("element %lld is %g, wanted %g: %s", (long long)e, whole[e], c->outputs[i].data[e], body);
+                fail_msg("element %lld is %g, wanted %g: %s", (long long)e, whole[e],
+                         c->outputs[i].data[e], body);
         }
         free(whole);
     }
@@ -205,11 +222,12 @@ static void random_dots(void **state)
 
 static sc_case *small_case(void)
 {
-    return case_read(
-        "x = 2\n", "",
-        "%a = input : bf16[B=2, S=6, D=4@x]\n %w = input : bf16[D=4@x, E=5]\n %bias = input : f32[E=5]\n"
-        "%res = input : f32[S=6, B=2, E=5]\n %other = input : f32[N=3]\n %short = input : f32[S=6@x]\n %ids = input : i32[E=5]\n"
-        "%c = dot[D] %a, %w {wide = 1} : f32[B=2, S=6, E=5]{sum:x}\n return %c\n");
+    return case_read("x = 2\n", "",
+                     "%a = input : bf16[B=2, S=6, D=4@x]\n %w = input : bf16[D=4@x, E=5]\n %bias = "
+                     "input : f32[E=5]\n"
+                     "%res = input : f32[S=6, B=2, E=5]\n %other = input : f32[N=3]\n %short = "
+                     "input : f32[S=6@x]\n %ids = input : i32[E=5]\n"
+                     "%c = dot[D] %a, %w {wide = 1} : f32[B=2, S=6, E=5]{sum:x}\n return %c\n");
 }
 
 static const sc_type_info *input_type(const sc_module *m, uint32_t index)
@@ -241,9 +259,12 @@ static void steps_are_named_by_dims(void **state)
     assert_memory_equal(gemm->steps[2].strides, residual, sizeof residual);
     assert_int_equal(gemm->step_count, 4);
     sc_contraction before = contraction;
-    assert_false(sc_contract_add_tensor(c->m, &contraction, SC_GEMM_ADD, input_type(c->m, 4))); /* a dim that c lacks */
-    assert_false(sc_contract_add_tensor(c->m, &contraction, SC_GEMM_ADD, input_type(c->m, 5))); /* half of a dim that c has whole */
-    assert_false(sc_contract_add_tensor(c->m, &contraction, SC_GEMM_MUL, input_type(c->m, 6))); /* integers */
+    /* a dim that c lacks */
+    assert_false(sc_contract_add_tensor(c->m, &contraction, SC_GEMM_ADD, input_type(c->m, 4)));
+    /* half of a dim that c has whole */
+    assert_false(sc_contract_add_tensor(c->m, &contraction, SC_GEMM_ADD, input_type(c->m, 5)));
+    /* integers */
+    assert_false(sc_contract_add_tensor(c->m, &contraction, SC_GEMM_MUL, input_type(c->m, 6)));
     assert_false(sc_contract_add_tensor(c->m, &contraction, SC_GEMM_RELU, input_type(c->m, 2)));
     assert_false(sc_contract_add_activation(&contraction, SC_GEMM_ADD));
     assert_false(sc_contract_add_activation(&contraction, SC_GEMM_SCALE));

@@ -1,4 +1,5 @@
-/* Compiled CUDA functions: what is kept is not compiled again, what is broken is, and threads and processes are in nobody's way. */
+/* Compiled CUDA functions: what is kept is not compiled again, what is broken is, and threads and
+ * processes are in nobody's way. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,13 +14,16 @@
 #include "codegen/toolchain/cubins.h"
 #include "test/unit/helpers/fresh_cache.h"
 
-#define STAGE(name, number)                                                                                                                \
-    "extern \"C\" __global__ void " name                                                                                                   \
-    "(const float *x, float *y)\n{\n    int i = (int)sc_block() * sc_threads() + sc_thread();\n    y[i] = " number " * x[i];\n}\n"
+#define STAGE(name, number)                                                                        \
+    "extern \"C\" __global__ void " name                                                           \
+    "(const float *x, float *y)\n{\n    int i = (int)sc_block() * sc_threads() + sc_thread();\n  " \
+    "  y[i] = " number " * x[i];\n}\n"
 
 static const sc_cubin_function functions[] = {
     {"one", STAGE("one_0", "1.5f") STAGE("one_1", "2.5f"), 0},
-    {"two", "extern \"C\" __global__ void two_0(const float *x, float *y)\n{\n    y[sc_thread()] = sc_exp_f32(x[sc_thread()]);\n}\n",
+    {"two",
+     "extern \"C\" __global__ void two_0(const float *x, float *y)\n{\n    y[sc_thread()] = "
+     "sc_exp_f32(x[sc_thread()]);\n}\n",
      SC_HELPER(exp_f32)},
     {"one", STAGE("one_0", "1.5f") STAGE("one_1", "2.5f"), 0},
 };
@@ -47,18 +51,20 @@ static void with_nvrtc(void **state)
     in_fresh_cache(state);
 }
 
-static sc_cubins build_for(sc_arena *arena, const char *target, const sc_cubin_function *all, uint32_t count, const char *cache,
-                           uint32_t jobs)
+static sc_cubins build_for(sc_arena *arena, const char *target, const sc_cubin_function *all,
+                           uint32_t count, const char *cache, uint32_t jobs)
 {
     sc_cubins cubins;
     sc_cubin_options options = {.cache = cache, .jobs = jobs};
-    const char *error = sc_cubins_build(arena, sc_target_find(target), all, count, &options, &cubins);
+    const char *error =
+        sc_cubins_build(arena, sc_target_find(target), all, count, &options, &cubins);
     if (error != NULL)
         fail_msg("%s", error);
     return cubins;
 }
 
-static sc_cubins build(sc_arena *arena, const sc_cubin_function *all, uint32_t count, const char *cache)
+static sc_cubins build(sc_arena *arena, const sc_cubin_function *all, uint32_t count,
+                       const char *cache)
 {
     return build_for(arena, "cuda:sm_80", all, count, cache, 2);
 }
@@ -75,7 +81,8 @@ static const sc_cuda_usage *find(const sc_cubin *cubin, const char *entry)
 
 static void expect_results(const sc_cubins *cubins)
 {
-    const sc_cubin *one = &cubins->cubins[0], *two = &cubins->cubins[1], *again = &cubins->cubins[2];
+    const sc_cubin *one = &cubins->cubins[0], *two = &cubins->cubins[1],
+                   *again = &cubins->cubins[2];
     for (int i = 0; i < 3; i++) {
         assert_memory_equal(cubins->cubins[i].cubin, "\177ELF", 4);
         assert_int_equal(strlen(cubins->cubins[i].ptx) + 1, cubins->cubins[i].ptx_bytes);
@@ -129,7 +136,8 @@ static void only_what_is_new_is_compiled(sc_arena *arena, const char *cache)
 static void comments_are_no_code(sc_arena *arena, const char *cache)
 {
     const sc_cubin_function here = {"one", "/* here.shard:1 */\n" STAGE("one_0", "1.5f"), 0};
-    const sc_cubin_function there = {"one", "/* there.shard:27:\n * x = y */\n" STAGE("one_0", "1.5f"), 0};
+    const sc_cubin_function there = {"one",
+                                     "/* there.shard:27:\n * x = y */\n" STAGE("one_0", "1.5f"), 0};
     assert_int_equal(build(arena, &here, 1, cache).compiled, 1);
     assert_int_equal(build(arena, &there, 1, cache).compiled, 0);
 }
@@ -199,7 +207,10 @@ static void make_many(sc_arena *arena, sc_cubin_function *out)
     for (int i = 0; i < MANY; i++) {
         const char *symbol = sc_arena_printf(arena, "many%d", i);
         out[i].symbol = symbol;
-        out[i].text = sc_arena_printf(arena, "extern \"C\" __global__ void %s_0(float *y)\n{\n    y[sc_thread()] = %d.0f;\n}\n", symbol, i);
+        out[i].text = sc_arena_printf(
+            arena,
+            "extern \"C\" __global__ void %s_0(float *y)\n{\n    y[sc_thread()] = %d.0f;\n}\n",
+            symbol, i);
         out[i].helpers = 0;
     }
 }
@@ -224,17 +235,21 @@ static void jobs_make_no_difference(sc_arena *arena, const char *cache)
     assert_int_equal(build_for(arena, "cuda:sm_80", many, MANY, cache, 1).compiled, 0);
 }
 
-/* Of several that are refused it is the first, whoever is done first; it is kept, and what was compiled is not lost. */
+/* Of several that are refused it is the first, whoever is done first; it is kept, and what was
+ * compiled is not lost. */
 static void the_compiler_is_heard(sc_arena *arena, const char *cache)
 {
     for (uint32_t jobs = 1; jobs <= 8; jobs *= 2) {
         sc_cubin_function many[MANY];
         sc_cubins cubins;
         make_many(arena, many);
-        many[3].text = "extern \"C\" __global__ void f(float *y)\n{\n    *y = the_first_unknown;\n}\n";
-        many[4].text = "extern \"C\" __global__ void f(float *y)\n{\n    *y = the_second_unknown;\n}\n";
+        many[3].text =
+            "extern \"C\" __global__ void f(float *y)\n{\n    *y = the_first_unknown;\n}\n";
+        many[4].text =
+            "extern \"C\" __global__ void f(float *y)\n{\n    *y = the_second_unknown;\n}\n";
         const char *error =
-            sc_cubins_build(arena, sc_target_find("cuda:sm_90a"), many, MANY, &(sc_cubin_options){.cache = cache, .jobs = jobs}, &cubins);
+            sc_cubins_build(arena, sc_target_find("cuda:sm_90a"), many, MANY,
+                            &(sc_cubin_options){.cache = cache, .jobs = jobs}, &cubins);
         assert_non_null(error);
         assert_non_null(strstr(error, "does not compile a kernel for sm_90a"));
         assert_non_null(strstr(error, "the_first_unknown"));
@@ -253,7 +268,8 @@ static void what_is_missing_is_named(sc_arena *arena, const char *cache)
     const char *before = getenv("SHARDC_NVRTC");
     const char *kept = before == NULL ? NULL : sc_arena_printf(arena, "%s", before);
     setenv("SHARDC_NVRTC", "/nonexistent", 1);
-    const char *error = sc_cubins_build(arena, sc_target_find("cuda:sm_80"), functions, 3, &(sc_cubin_options){.cache = cache}, &cubins);
+    const char *error = sc_cubins_build(arena, sc_target_find("cuda:sm_80"), functions, 3,
+                                        &(sc_cubin_options){.cache = cache}, &cubins);
     if (kept != NULL)
         setenv("SHARDC_NVRTC", kept, 1);
     else
@@ -263,17 +279,20 @@ static void what_is_missing_is_named(sc_arena *arena, const char *cache)
     assert_non_null(strstr(error, "/nonexistent"));
 }
 
-/* What emitted text may call is there on the device: no helper clashes with the machine, none needs a header. */
+/* What emitted text may call is there on the device: no helper clashes with the machine, none needs
+ * a header. */
 static void all_helpers_compile(sc_arena *arena, const char *cache)
 {
     for (int h = 0; h < SC_HELPER_COUNT; h++) {
         const char *name = sc_helper_name((sc_helper)h);
-        sc_cubin_function function = {name, sc_arena_printf(arena, "extern \"C\" __global__ void with_%s() {}\n", name),
-                                      (sc_helper_set)1 << h & ~SC_CUDA_FOREIGN_HELPERS};
+        sc_cubin_function function = {
+            name, sc_arena_printf(arena, "extern \"C\" __global__ void with_%s() {}\n", name),
+            (sc_helper_set)1 << h & ~SC_CUDA_FOREIGN_HELPERS};
         assert_int_equal(build_for(arena, "cuda:compute_80", &function, 1, cache, 1).compiled, 1);
     }
     sc_cubin_function all = {"all", "extern \"C\" __global__ void f(float *y)\n{\n    *y = 0;\n}\n",
-                             (((sc_helper_set)1 << SC_HELPER_COUNT) - 1) & ~SC_CUDA_FOREIGN_HELPERS};
+                             (((sc_helper_set)1 << SC_HELPER_COUNT) - 1) &
+                                 ~SC_CUDA_FOREIGN_HELPERS};
     assert_int_equal(build_for(arena, "cuda:sm_90a", &all, 1, cache, 1).compiled, 1);
 }
 
@@ -290,8 +309,10 @@ static void processes_share(sc_arena *arena, const char *cache)
         sc_cubins cubins;
         sc_cubin_function more[] = {functions[i % 2], third, functions[1 - i % 2]};
         const char *wrong =
-            sc_cubins_build(arena, sc_target_find("cuda:sm_80"), more, 3, &(sc_cubin_options){.cache = cache, .jobs = 2}, &cubins);
-        _exit(wrong == NULL && strcmp(cubins.cubins[1].usages.data[0].entry, "three_0") == 0 ? 0 : 1);
+            sc_cubins_build(arena, sc_target_find("cuda:sm_80"), more, 3,
+                            &(sc_cubin_options){.cache = cache, .jobs = 2}, &cubins);
+        _exit(wrong == NULL && strcmp(cubins.cubins[1].usages.data[0].entry, "three_0") == 0 ? 0
+                                                                                             : 1);
     }
     for (int i = 0; i < PROCESSES; i++) {
         int status;
@@ -331,20 +352,26 @@ static void memory_may_run_out(sc_arena *arena, const char *cache)
 
 int main(void)
 {
-#define TEST(function, name)                                                                                                               \
-    {                                                                                                                                      \
-#name, function, NULL, NULL, &(void (*)(sc_arena *, const char *))                                                                 \
-        {                                                                                                                                  \
-            name                                                                                                                           \
-        }                                                                                                                                  \
+#define TEST(function, name)                                                                       \
+    {                                                                                              \
+#name, function, NULL, NULL, &(void (*)(sc_arena *, const char *))                         \
+        {                                                                                          \
+            name                                                                                   \
+        }                                                                                          \
     }
     const struct CMUnitTest tests[] = {
-        TEST(in_fresh_cache, what_is_missing_is_named), TEST(with_nvrtc, a_second_build_compiles_nothing),
-        TEST(with_nvrtc, only_what_is_new_is_compiled), TEST(with_nvrtc, comments_are_no_code),
-        TEST(with_nvrtc, targets_do_not_share),         TEST(with_nvrtc, broken_files_are_made_anew),
-        TEST(with_nvrtc, nothing_is_left_behind),       TEST(with_nvrtc, without_a_cache_all_is_compiled),
-        TEST(with_nvrtc, jobs_make_no_difference),      TEST(with_nvrtc, the_compiler_is_heard),
-        TEST(with_nvrtc, all_helpers_compile),          TEST(with_nvrtc, processes_share),
+        TEST(in_fresh_cache, what_is_missing_is_named),
+        TEST(with_nvrtc, a_second_build_compiles_nothing),
+        TEST(with_nvrtc, only_what_is_new_is_compiled),
+        TEST(with_nvrtc, comments_are_no_code),
+        TEST(with_nvrtc, targets_do_not_share),
+        TEST(with_nvrtc, broken_files_are_made_anew),
+        TEST(with_nvrtc, nothing_is_left_behind),
+        TEST(with_nvrtc, without_a_cache_all_is_compiled),
+        TEST(with_nvrtc, jobs_make_no_difference),
+        TEST(with_nvrtc, the_compiler_is_heard),
+        TEST(with_nvrtc, all_helpers_compile),
+        TEST(with_nvrtc, processes_share),
         TEST(with_nvrtc, memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, look_for_nvrtc, NULL);

@@ -15,24 +15,25 @@
 #include "codegen/toolchain/nvrtc.h"
 #include "support/context.h"
 
-static const char source[] = "extern \"C\" __global__ void __launch_bounds__(128) scale_0(const float *x, float *y)\n"
-                             "{\n"
-                             "    __shared__ float held[256];\n"
-                             "    held[sc_thread()] = x[sc_block() * 128 + sc_thread()];\n"
-                             "    sc_sync();\n"
-                             "    y[sc_block() * 128 + sc_thread()] = 2.0f * held[127 - sc_thread()];\n"
-                             "}\n"
-                             "extern \"C\" __global__ void __launch_bounds__(1024, 2) greedy_1(const float *x, float *y)\n"
-                             "{\n"
-                             "    float a[64];\n"
-                             "    for (int i = 0; i < 64; i++)\n"
-                             "        a[i] = x[i * sc_thread()];\n"
-                             "    for (int j = 0; j < 64; j++)\n"
-                             "        for (int i = 0; i < 64; i++)\n"
-                             "            a[i] = a[i] * x[j] + a[63 - i];\n"
-                             "    for (int i = 0; i < 64; i++)\n"
-                             "        y[i * sc_thread()] = a[i];\n"
-                             "}\n";
+static const char source[] =
+    "extern \"C\" __global__ void __launch_bounds__(128) scale_0(const float *x, float *y)\n"
+    "{\n"
+    "    __shared__ float held[256];\n"
+    "    held[sc_thread()] = x[sc_block() * 128 + sc_thread()];\n"
+    "    sc_sync();\n"
+    "    y[sc_block() * 128 + sc_thread()] = 2.0f * held[127 - sc_thread()];\n"
+    "}\n"
+    "extern \"C\" __global__ void __launch_bounds__(1024, 2) greedy_1(const float *x, float *y)\n"
+    "{\n"
+    "    float a[64];\n"
+    "    for (int i = 0; i < 64; i++)\n"
+    "        a[i] = x[i * sc_thread()];\n"
+    "    for (int j = 0; j < 64; j++)\n"
+    "        for (int i = 0; i < 64; i++)\n"
+    "            a[i] = a[i] * x[j] + a[63 - i];\n"
+    "    for (int i = 0; i < 64; i++)\n"
+    "        y[i * sc_thread()] = a[i];\n"
+    "}\n";
 
 static sc_nvrtc nvrtc;
 static bool is_here;
@@ -91,13 +92,15 @@ static const char *with_machine(sc_arena *arena, const char *text)
 static sc_nvrtc_code compile(sc_arena *arena, const char *text, const char *target)
 {
     sc_nvrtc_code code;
-    const char *error = sc_nvrtc_compile(&nvrtc, with_machine(arena, text), "scale", sc_target_find(target), &code);
+    const char *error =
+        sc_nvrtc_compile(&nvrtc, with_machine(arena, text), "scale", sc_target_find(target), &code);
     if (error != NULL)
         fail_msg("%s: %s\n%s", target, error, code.log);
     return code;
 }
 
-/* Whether a cubin, an ELF file, has the text somewhere: names of kernels are in its table of strings. */
+/* Whether a cubin, an ELF file, has the text somewhere: names of kernels are in its table of
+ * strings. */
 static bool contains(const char *bytes, size_t count, const char *text)
 {
     size_t length = strlen(text);
@@ -120,7 +123,9 @@ static void all_targets_compile(sc_arena *arena)
         assert_non_null(strstr(code.ptx, ".entry scale_0"));
         assert_non_null(strstr(code.ptx, ".entry greedy_1"));
         assert_int_equal(code.ptx_bytes, strlen(code.ptx) + 1);
-        assert_non_null(strstr(code.ptx, sc_arena_printf(arena, ".target sm_%u\n", target->capability))); /* never sm_90a */
+        /* never sm_90a */
+        assert_non_null(
+            strstr(code.ptx, sc_arena_printf(arena, ".target sm_%u\n", target->capability)));
         if (sc_target_is_virtual(target)) {
             assert_null(code.cubin);
         } else {
@@ -152,7 +157,8 @@ static void usage_is_read(sc_arena *arena)
     assert_int_equal(scale->shared_bytes, 1024);
     assert_int_equal(scale->spill_store_bytes + scale->spill_load_bytes + scale->stack_bytes, 0);
     assert_true(greedy->registers > 16 && greedy->registers <= 32); /* 2048 threads share 65536 */
-    assert_true(greedy->spill_store_bytes > 0 && greedy->spill_load_bytes > 0 && greedy->stack_bytes > 0);
+    assert_true(greedy->spill_store_bytes > 0 && greedy->spill_load_bytes > 0 &&
+                greedy->stack_bytes > 0);
     assert_int_equal(greedy->shared_bytes, 0);
     sc_nvrtc_code_free(&code);
 }
@@ -163,8 +169,10 @@ static void logs_are_read_without_nvrtc(sc_arena *arena)
     static const char log[] = "ptxas info    : 0 bytes gmem\n"
                               "ptxas info    : Compiling entry function 'one_0' for 'sm_90a'\n"
                               "ptxas info    : Function properties for one_0\n"
-                              "ptxas         .     744 bytes stack frame, 1848 bytes spill stores, 1932 bytes spill loads\n"
-                              "ptxas info    : Used 32 registers, used 1 barriers, 744 bytes cumulative stack size, 4096 bytes smem\n"
+                              "ptxas         .     744 bytes stack frame, 1848 bytes spill stores, "
+                              "1932 bytes spill loads\n"
+                              "ptxas info    : Used 32 registers, used 1 barriers, 744 bytes "
+                              "cumulative stack size, 4096 bytes smem\n"
                               "ptxas info    : Compile time = 71.615 ms\n"
                               "ptxas info    : Compiling entry function 'one_1' for 'sm_80'\n"
                               "ptxas info    : Function properties for one_1\n"
@@ -180,18 +188,22 @@ static void logs_are_read_without_nvrtc(sc_arena *arena)
     assert_int_equal(zero->spill_load_bytes, 1932);
     assert_int_equal(zero->shared_bytes, 4096);
     assert_int_equal(one->registers, 255);
-    assert_int_equal(one->stack_bytes + one->spill_store_bytes + one->spill_load_bytes + one->shared_bytes, 0);
+    assert_int_equal(
+        one->stack_bytes + one->spill_store_bytes + one->spill_load_bytes + one->shared_bytes, 0);
     usages.count = 0;
     sc_nvrtc_read_log(arena, "", &usages);
-    sc_nvrtc_read_log(arena, "error: no kernel 'x'\nUsed 7 registers\nCompiling entry function 'cut", &usages);
+    sc_nvrtc_read_log(
+        arena, "error: no kernel 'x'\nUsed 7 registers\nCompiling entry function 'cut", &usages);
     assert_int_equal(usages.count, 0);
 }
 
 static void the_compiler_is_heard(sc_arena *arena)
 {
     sc_nvrtc_code code;
-    const char *bad = with_machine(arena, "extern \"C\" __global__ void f(float *x)\n{\n    *x = nothing_of_that_name;\n}\n");
-    const char *error = sc_nvrtc_compile(&nvrtc, bad, "the_name_of_it", sc_target_find("cuda:sm_80"), &code);
+    const char *bad = with_machine(
+        arena, "extern \"C\" __global__ void f(float *x)\n{\n    *x = nothing_of_that_name;\n}\n");
+    const char *error =
+        sc_nvrtc_compile(&nvrtc, bad, "the_name_of_it", sc_target_find("cuda:sm_80"), &code);
     assert_non_null(error);
     assert_non_null(strstr(code.log, "nothing_of_that_name"));
     assert_non_null(strstr(code.log, "the_name_of_it"));
@@ -268,16 +280,17 @@ static void targets_are_of_a_table(sc_arena *arena)
 
 int main(void)
 {
-#define TEST(function, name)                                                                                                               \
-    {                                                                                                                                      \
-#name, function, NULL, NULL, &(void (*)(sc_arena *))                                                                               \
-        {                                                                                                                                  \
-            name                                                                                                                           \
-        }                                                                                                                                  \
+#define TEST(function, name)                                                                       \
+    {                                                                                              \
+#name, function, NULL, NULL, &(void (*)(sc_arena *))                                       \
+        {                                                                                          \
+            name                                                                                   \
+        }                                                                                          \
     }
     const struct CMUnitTest tests[] = {
-        TEST(in_arena, targets_are_of_a_table), TEST(in_arena, logs_are_read_without_nvrtc), TEST(with_nvrtc, all_targets_compile),
-        TEST(with_nvrtc, usage_is_read),        TEST(with_nvrtc, the_compiler_is_heard),     TEST(with_nvrtc, threads_compile_side_by_side),
+        TEST(in_arena, targets_are_of_a_table),  TEST(in_arena, logs_are_read_without_nvrtc),
+        TEST(with_nvrtc, all_targets_compile),   TEST(with_nvrtc, usage_is_read),
+        TEST(with_nvrtc, the_compiler_is_heard), TEST(with_nvrtc, threads_compile_side_by_side),
     };
     return cmocka_run_group_tests(tests, open_nvrtc, close_nvrtc);
 }

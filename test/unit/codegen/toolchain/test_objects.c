@@ -1,4 +1,5 @@
-/* Compiled functions: what is kept is not compiled again, what is broken is, and nobody is in another's way. */
+/* Compiled functions: what is kept is not compiled again, what is broken is, and nobody is in
+ * another's way. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,19 +16,31 @@
 #include "test/unit/helpers/fresh_cache.h"
 
 static const sc_object_function functions[] = {
-    {"one", "int64_t one(void *const *args, const int64_t *params)\n{\n    return args == 0 ? params[0] + 1 : 0;\n}\n", SC_HELPER(headers)},
+    {"one",
+     "int64_t one(void *const *args, const int64_t *params)\n{\n    return args == 0 ? params[0] + "
+     "1 : 0;\n}\n",
+     SC_HELPER(headers)},
     {"two",
-     "int64_t two(void *const *args, const int64_t *params)\n{\n    return args == 0 ? (int64_t)sc_exp_f32((float)params[0]) : 0;\n}\n",
+     "int64_t two(void *const *args, const int64_t *params)\n{\n    return args == 0 ? "
+     "(int64_t)sc_exp_f32((float)params[0]) : 0;\n}\n",
      SC_HELPER(exp_f32)},
-    {"one", "int64_t one(void *const *args, const int64_t *params)\n{\n    return args == 0 ? params[0] + 1 : 0;\n}\n", SC_HELPER(headers)},
+    {"one",
+     "int64_t one(void *const *args, const int64_t *params)\n{\n    return args == 0 ? params[0] + "
+     "1 : 0;\n}\n",
+     SC_HELPER(headers)},
 };
 static const sc_object_function third = {
-    "three", "int64_t three(void *const *args, const int64_t *params)\n{\n    return args == 0 ? params[0] + 3 : 0;\n}\n", 0};
+    "three",
+    "int64_t three(void *const *args, const int64_t *params)\n{\n    return args == 0 ? params[0] "
+    "+ 3 : 0;\n}\n",
+    0};
 
-static sc_object build(sc_arena *arena, const sc_object_function *all, uint32_t count, const char *cache)
+static sc_object build(sc_arena *arena, const sc_object_function *all, uint32_t count,
+                       const char *cache)
 {
     sc_object object;
-    const char *error = sc_objects_build(arena, all, count, &(sc_object_options){.cache = cache, .jobs = 2}, &object);
+    const char *error = sc_objects_build(arena, all, count,
+                                         &(sc_object_options){.cache = cache, .jobs = 2}, &object);
     if (error != NULL)
         fail_msg("%s", error);
     return object;
@@ -87,13 +100,13 @@ static void only_what_is_new_is_compiled(sc_arena *arena, const char *cache)
     sc_loader_close(loader);
 }
 
-/* Where a function comes from is said in comments: the same function of another file is the same object. What looks like a comment in a
- * literal is code. */
+/* Where a function comes from is said in comments: the same function of another file is the same
+ * object. What looks like a comment in a literal is code. */
 static void comments_are_no_code(sc_arena *arena, const char *cache)
 {
-#define BODY(comment, letter, last)                                                                                                        \
-    "int64_t f(void *const *args, const int64_t *params)\n{\n    (void)args;" comment "\n    return params[0] / \"/*" letter               \
-    "*/\"[2];" last "\n}\n"
+#define BODY(comment, letter, last)                                                                \
+    "int64_t f(void *const *args, const int64_t *params)\n{\n    (void)args;" comment              \
+    "\n    return params[0] / \"/*" letter "*/\"[2];" last "\n}\n"
     static const char *const texts[] = {
         "/* here.shard:1 */\n" BODY("/* 1 */", "a", "// 'it"),
         "/* there.shard:27:\n * x = y */\n" BODY("/**/", "a", "// \"is"),
@@ -101,7 +114,8 @@ static void comments_are_no_code(sc_arena *arena, const char *cache)
     };
     sc_object objects[3];
     for (int i = 0; i < 3; i++)
-        objects[i] = build(arena, &(sc_object_function){"f", texts[i], SC_HELPER(headers)}, 1, cache);
+        objects[i] =
+            build(arena, &(sc_object_function){"f", texts[i], SC_HELPER(headers)}, 1, cache);
     assert_int_equal(objects[0].compiled, 1);
     assert_int_equal(objects[1].started, 0);
     assert_int_equal(objects[2].compiled, 1);
@@ -154,16 +168,20 @@ static void folders_on_the_way_are_made(sc_arena *arena, const char *cache)
 
 static void the_compiler_is_heard(sc_arena *arena, const char *cache)
 {
-    sc_object_function wrong = {"bad", "int64_t bad(void)\n{\n    return nothing_of_that_name;\n}\n", 0};
+    sc_object_function wrong = {"bad",
+                                "int64_t bad(void)\n{\n    return nothing_of_that_name;\n}\n", 0};
     sc_object object;
-    const char *error = sc_objects_build(arena, &wrong, 1, &(sc_object_options){.cache = cache}, &object);
+    const char *error =
+        sc_objects_build(arena, &wrong, 1, &(sc_object_options){.cache = cache}, &object);
     assert_non_null(error);
     assert_non_null(strstr(error, "does not compile a kernel: "));
     assert_non_null(strstr(error, "nothing_of_that_name"));
     const char *path = strstr(error, "kernel: ") + strlen("kernel: ");
     path = sc_arena_printf(arena, "%.*s", (int)strcspn(path, "\n"), path);
     assert_int_equal(access(path, R_OK), 0);
-    const char *missing = sc_objects_build(arena, functions, 3, &(sc_object_options){.cache = cache, .compiler = "/nowhere/cc"}, &object);
+    const char *missing =
+        sc_objects_build(arena, functions, 3,
+                         &(sc_object_options){.cache = cache, .compiler = "/nowhere/cc"}, &object);
     assert_non_null(missing);
     assert_non_null(strstr(missing, "/nowhere/cc"));
 }
@@ -176,14 +194,18 @@ static void compilers_do_not_share(sc_arena *arena, const char *cache)
     build(arena, functions, 3, cache);
     for (int version = 1; version <= 2; version++) {
         FILE *file = fopen(other, "w");
-        fprintf(file, "#!/bin/sh\n# %d\nif [ \"$1\" = --version ]; then echo version %d; else exec cc \"$@\"; fi\n", version * 1000,
-                version);
+        fprintf(file,
+                "#!/bin/sh\n# %d\nif [ \"$1\" = --version ]; then echo version %d; else exec cc "
+                "\"$@\"; fi\n",
+                version * 1000, version);
         fclose(file);
         assert_int_equal(chmod(other, 0755), 0);
-        assert_null(sc_objects_build(arena, functions, 3, &(sc_object_options){.cache = cache, .compiler = other}, &object));
+        assert_null(sc_objects_build(
+            arena, functions, 3, &(sc_object_options){.cache = cache, .compiler = other}, &object));
         assert_int_equal(object.compiled, 2);
         expect_results(&object);
-        assert_null(sc_objects_build(arena, functions, 3, &(sc_object_options){.cache = cache, .compiler = other}, &object));
+        assert_null(sc_objects_build(
+            arena, functions, 3, &(sc_object_options){.cache = cache, .compiler = other}, &object));
         assert_int_equal(object.started, 0);
     }
 }
@@ -192,7 +214,9 @@ static void compilers_do_not_share(sc_arena *arena, const char *cache)
 static void a_compiler_may_be_of_several_words(sc_arena *arena, const char *cache)
 {
     sc_object object;
-    assert_null(sc_objects_build(arena, functions, 3, &(sc_object_options){.cache = cache, .compiler = " env  cc "}, &object));
+    assert_null(sc_objects_build(arena, functions, 3,
+                                 &(sc_object_options){.cache = cache, .compiler = " env  cc "},
+                                 &object));
     assert_int_equal(object.compiled, 2);
     expect_results(&object);
 }
@@ -210,8 +234,10 @@ static void processes_share(sc_arena *arena, const char *cache)
         sc_object object;
         shardc_error error;
         sc_object_function more[] = {functions[i % 2], third, functions[1 - i % 2]};
-        const char *wrong = sc_objects_build(arena, more, 3, &(sc_object_options){.cache = cache}, &object);
-        sc_loader *loader = wrong == NULL ? sc_loader_open(object.bytes, object.byte_count, &error) : NULL;
+        const char *wrong =
+            sc_objects_build(arena, more, 3, &(sc_object_options){.cache = cache}, &object);
+        sc_loader *loader =
+            wrong == NULL ? sc_loader_open(object.bytes, object.byte_count, &error) : NULL;
         sc_kernel_function *one = loader == NULL ? NULL : sc_loader_symbol(loader, "one", &error);
         _exit(one != NULL && one(NULL, &(int64_t){1}) == 2 ? 0 : 1);
     }
@@ -228,7 +254,8 @@ static void processes_share(sc_arena *arena, const char *cache)
 static void objects_load_side_by_side(sc_arena *arena, const char *cache)
 {
     sc_object_function other = {"one",
-                                "int64_t one(void *const *args, const int64_t *params)\n{\n    return args == 0 ? params[0] * 7 : 0;\n}\n",
+                                "int64_t one(void *const *args, const int64_t *params)\n{\n    "
+                                "return args == 0 ? params[0] * 7 : 0;\n}\n",
                                 SC_HELPER(headers)};
     sc_object first = build(arena, functions, 3, cache), second = build(arena, &other, 1, cache);
     for (int i = 0; i < 3; i++) {
@@ -261,7 +288,8 @@ static void what_is_no_object_does_not_load(sc_arena *arena, const char *cache)
 
 static void symbols_are_of_texts(sc_arena *arena, const char *cache)
 {
-    const char *one = sc_object_symbol(arena, functions[0].text), *two = sc_object_symbol(arena, functions[1].text);
+    const char *one = sc_object_symbol(arena, functions[0].text),
+               *two = sc_object_symbol(arena, functions[1].text);
     assert_non_null(cache);
     assert_string_equal(one, sc_object_symbol(arena, functions[2].text));
     assert_string_not_equal(one, two);
@@ -300,12 +328,12 @@ static void memory_may_run_out(sc_arena *arena, const char *cache)
 
 int main(void)
 {
-#define TEST(name)                                                                                                                         \
-    {                                                                                                                                      \
-#name, in_fresh_cache, NULL, NULL, &(void (*)(sc_arena *, const char *))                                                           \
-        {                                                                                                                                  \
-            name                                                                                                                           \
-        }                                                                                                                                  \
+#define TEST(name)                                                                                 \
+    {                                                                                              \
+#name, in_fresh_cache, NULL, NULL, &(void (*)(sc_arena *, const char *))                   \
+        {                                                                                          \
+            name                                                                                   \
+        }                                                                                          \
     }
     const struct CMUnitTest tests[] = {
         TEST(a_second_build_starts_nothing),

@@ -1,4 +1,5 @@
-/* The parser as a library: limits, long inputs, recovery, literals, running out of memory, and formatting as a function of the tree. */
+/* The parser as a library: limits, long inputs, recovery, literals, running out of memory, and
+ * formatting as a function of the tree. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -69,7 +70,8 @@ static char *repeated(const char *head, const char *unit, size_t count, const ch
     return text;
 }
 
-static void with_repeated(const char *head, const char *unit, size_t count, const char *tail, void (*look)(sc_context *, const sc_file *))
+static void with_repeated(const char *head, const char *unit, size_t count, const char *tail,
+                          void (*look)(sc_context *, const sc_file *))
 {
     char *text = repeated(head, unit, count, tail);
     with_text(text, look);
@@ -222,10 +224,11 @@ static void look_at_literals(sc_context *context, const sc_file *file)
 static void literals_have_their_values(void **state)
 {
     (void)state;
-    with_text(
-        "lang 1; dim A = 9223372036854775807; dim A = 500_000; dim A = 1e-5; dim A = 0.1; dim A = 2.2250738585072014e-308;"
-        "dim A = 1.7976931348623157e308; dim A = 1.0e-400; dim A = 1_2.5E+3; dim A = 10000.0e-4; dim A = \"a\\\"b\\\\c\"; dim A = \"\";",
-        look_at_literals);
+    with_text("lang 1; dim A = 9223372036854775807; dim A = 500_000; dim A = 1e-5; dim A = 0.1; "
+              "dim A = 2.2250738585072014e-308;"
+              "dim A = 1.7976931348623157e308; dim A = 1.0e-400; dim A = 1_2.5E+3; dim A = "
+              "10000.0e-4; dim A = \"a\\\"b\\\\c\"; dim A = \"\";",
+              look_at_literals);
 }
 
 static void look_at_range(sc_context *context, const sc_file *file)
@@ -246,16 +249,21 @@ static void a_range_is_not_two_floats(void **state)
 static void words_of_plans_are_names_elsewhere(void **state)
 {
     (void)state;
-    with_text("lang 1; dim act, opt, to, of; fn shard(input[act], save = opt) -> [to] { mesh = input; return grad(free, as = bind); }"
-              "plan pin for m { pin act.input.save: [act1]; stage free = first; tune to = 1; expect count(x) == 1 in shard.mesh; }"
-              "weights style for m { style.stage[3].* = \"x\" as [A]; } minimize m.loss over act, opt with intra(inter = 1) in to;",
+    with_text("lang 1; dim act, opt, to, of; fn shard(input[act], save = opt) -> [to] { mesh = "
+              "input; return grad(free, as = bind); }"
+              "plan pin for m { pin act.input.save: [act1]; stage free = first; tune to = 1; "
+              "expect count(x) == 1 in shard.mesh; }"
+              "weights style for m { style.stage[3].* = \"x\" as [A]; } minimize m.loss over act, "
+              "opt with intra(inter = 1) in to;",
               expect_clean);
 }
 
 static void the_end_of_a_plan_ends_its_words(void **state)
 {
     (void)state;
-    with_text("lang 1; plan p for m { mesh tp = 2; } dim mesh, act; weights w for m { a.act = \"b\"; } dim bind;", expect_clean);
+    with_text("lang 1; plan p for m { mesh tp = 2; } dim mesh, act; weights w for m { a.act = "
+              "\"b\"; } dim bind;",
+              expect_clean);
 }
 
 static void a_byte_order_mark_is_skipped(void **state)
@@ -285,13 +293,21 @@ static void expect_bad_utf8(sc_context *context, const sc_file *file)
 static void malformed_utf8_is_one_message(void **state)
 {
     (void)state;
-    static const char *const bad[] = {
-        "\x80", "\xc0\xaf", "\xc3", "\xe0\x80\x80", "\xed\xa0\x80", "\xf0\x80\x80\x80", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff"};
+    static const char *const bad[] = {"\x80",
+                                      "\xc0\xaf",
+                                      "\xc3",
+                                      "\xe0\x80\x80",
+                                      "\xed\xa0\x80",
+                                      "\xf0\x80\x80\x80",
+                                      "\xf4\x90\x80\x80",
+                                      "\xf5\x80\x80\x80",
+                                      "\xff"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         with_repeated("lang 1; // ", bad[i], 3, "\n", expect_bad_utf8);
         with_repeated("lang 1; // ", bad[i], 1, "", expect_bad_utf8);
     }
-    with_text("lang 1; // \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80 \xf4\x8f\xbf\xbf \xed\x9f\xbf", expect_clean);
+    with_text("lang 1; // \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80 \xf4\x8f\xbf\xbf \xed\x9f\xbf",
+              expect_clean);
 }
 
 static void look_at_zeros(sc_context *context, void *user)
@@ -314,7 +330,9 @@ static void bytes_of_zero_are_one_message(void **state)
 
 static void expect_five_errors(sc_context *context, const sc_file *file)
 {
-    expect_messages(context, (const char *const[]){"syntax", "syntax", "reserved_word", "bad_character", "syntax"}, 5);
+    expect_messages(
+        context,
+        (const char *const[]){"syntax", "syntax", "reserved_word", "bad_character", "syntax"}, 5);
     assert_int_equal(file->items.count, 3);
     assert_int_equal(file->items.data[0]->callable->body.count, 2);
     assert_int_equal(file->items.data[1]->plan->body.count, 1);
@@ -351,7 +369,8 @@ static void a_missing_brace_costs_one_message(void **state)
 {
     (void)state;
     with_text("lang 1; model m { repeat L { x = a; \n dim D = 4;", expect_one_error_and_two_items);
-    with_text("lang 1; plan p for m { mesh tp = 2; \n fn mesh(act[B]) { x = act; }", expect_one_error_and_two_items);
+    with_text("lang 1; plan p for m { mesh tp = 2; \n fn mesh(act[B]) { x = act; }",
+              expect_one_error_and_two_items);
     with_text("lang 1; modle m { x = a; } dim D = 4;", expect_one_error_and_two_items);
 }
 
@@ -376,11 +395,13 @@ static void the_version_comes_first(void **state)
 
 /* ---- memory ---- */
 
-static const char small_file[] = "lang 1; // c\ndim D = 4 * (2 + 1.5e3), T = alias S, H = (K, G);\n"
-                                 "block b[N](x[.., N], eps = 1e-5) -> [.., N] { param w[D, D@tp] = normal(0.02); return dot[D](x, w); }\n"
-                                 "model m { sub l: b[D] * L; entry f(t: i32[B]) { repeat L { x = l(x); } return \"s\" } y z; }\n"
-                                 "plan p for m { shard param, act H over tp in l.w if free; expect count(a) == 2; }\n"
-                                 "weights w for m { a = \"b{L}\" as [0 of 3, D]; }\n";
+static const char small_file[] =
+    "lang 1; // c\ndim D = 4 * (2 + 1.5e3), T = alias S, H = (K, G);\n"
+    "block b[N](x[.., N], eps = 1e-5) -> [.., N] { param w[D, D@tp] = normal(0.02); return "
+    "dot[D](x, w); }\n"
+    "model m { sub l: b[D] * L; entry f(t: i32[B]) { repeat L { x = l(x); } return \"s\" } y z; }\n"
+    "plan p for m { shard param, act H over tp in l.w if free; expect count(a) == 2; }\n"
+    "weights w for m { a = \"b{L}\" as [0 of 3, D]; }\n";
 
 static void parse_and_format(sc_context *context, void *user)
 {

@@ -8,34 +8,48 @@ static void rope_turns_pairs(void **state)
     (void)state;
     double c1 = cos(1), s1 = sin(1), c2 = cos(0.01), s2 = sin(0.01);
     const double in[] = {9, 8, 7, 6, 1, 2, 3, 4};
-    check_values("%x = input : f64[S=2, E=4]\n %y = rope[S, E] %x {theta=10000.0, pairs=halves} : f64[S=2, E=4]\n return %y\n", in, 8,
-                 LIST(9, 8, 7, 6, c1 - 3 * s1, 2 * c2 - 4 * s2, 3 * c1 + s1, 4 * c2 + 2 * s2), 1e-14, false);
-    check_values("%x = input : f64[S=2, E=4]\n %y = rope[S, E] %x {theta=10000.0, pairs=interleaved} : f64[S=2, E=4]\n return %y\n", in, 8,
-                 LIST(9, 8, 7, 6, c1 - 2 * s1, 2 * c1 + s1, 3 * c2 - 4 * s2, 4 * c2 + 3 * s2), 1e-14, false);
+    check_values("%x = input : f64[S=2, E=4]\n %y = rope[S, E] %x {theta=10000.0, pairs=halves} : "
+                 "f64[S=2, E=4]\n return %y\n",
+                 in, 8,
+                 LIST(9, 8, 7, 6, c1 - 3 * s1, 2 * c2 - 4 * s2, 3 * c1 + s1, 4 * c2 + 2 * s2),
+                 1e-14, false);
+    check_values("%x = input : f64[S=2, E=4]\n %y = rope[S, E] %x {theta=10000.0, "
+                 "pairs=interleaved} : f64[S=2, E=4]\n return %y\n",
+                 in, 8,
+                 LIST(9, 8, 7, 6, c1 - 2 * s1, 2 * c1 + s1, 3 * c2 - 4 * s2, 4 * c2 + 3 * s2),
+                 1e-14, false);
 }
 
 static void rope_adds_the_row_position(void **state)
 {
     (void)state;
     check_values("%x = input : f64[S=2, B=2, E=2]\n %p = input : i32[B=2]\n"
-                 "%y = rope[S, E] %x, %p {theta=10000.0, pairs=halves, with=[pos]} : f64[S=2, B=2, E=2]\n return %y\n",
-                 LIST(1, 0, 1, 0, 1, 0, 1, 0, 0, 5), LIST(1, 0, cos(5), sin(5), cos(1), sin(1), cos(6), sin(6)), 1e-15, false);
+                 "%y = rope[S, E] %x, %p {theta=10000.0, pairs=halves, with=[pos]} : f64[S=2, B=2, "
+                 "E=2]\n return %y\n",
+                 LIST(1, 0, 1, 0, 1, 0, 1, 0, 0, 5),
+                 LIST(1, 0, cos(5), sin(5), cos(1), sin(1), cos(6), sin(6)), 1e-15, false);
 }
 
 static void rope_scales_frequencies(void **state)
 {
     (void)state;
-    check_values("%x = input : f64[S=2, E=2]\n %y = rope[S, E] %x {theta=10000.0, scaling=linear, scaling_args=[4.0], pairs=halves} : "
+    check_values("%x = input : f64[S=2, E=2]\n %y = rope[S, E] %x {theta=10000.0, scaling=linear, "
+                 "scaling_args=[4.0], pairs=halves} : "
                  "f64[S=2, E=2]\n"
                  "return %y\n",
                  LIST(1, 0, 1, 0), LIST(1, 0, cos(0.25), sin(0.25)), 1e-15, false);
-    /* Wavelengths 2 pi, 2 pi 1e2, 2 pi 1e4 against 100 (short below) and 2000 (long above): kept, between, divided by 8. */
-    double wave = 2 * 3.14159265358979323846 * 100, smooth = (2000 / wave - 1) / (20 - 1), middle = 0.01 * ((1 - smooth) / 8 + smooth);
+    /* Wavelengths 2 pi, 2 pi 1e2, 2 pi 1e4 against 100 (short below) and 2000 (long above): kept,
+     * between, divided by 8. */
+    double wave = 2 * 3.14159265358979323846 * 100, smooth = (2000 / wave - 1) / (20 - 1),
+           middle = 0.01 * ((1 - smooth) / 8 + smooth);
     check_values("%x = input : f64[S=2, E=6]\n"
-                 "%y = rope[S, E] %x {theta=1000000.0, scaling=llama3, scaling_args=[8.0, 1.0, 20.0, 2000.0], pairs=halves} : f64[S=2, "
+                 "%y = rope[S, E] %x {theta=1000000.0, scaling=llama3, scaling_args=[8.0, 1.0, "
+                 "20.0, 2000.0], pairs=halves} : f64[S=2, "
                  "E=6]\n return %y\n",
                  LIST(0, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 0),
-                 LIST(0, 0, 0, 0, 0, 0, cos(1), cos(middle), cos(1e-4 / 8), sin(1), sin(middle), sin(1e-4 / 8)), 1e-14, false);
+                 LIST(0, 0, 0, 0, 0, 0, cos(1), cos(middle), cos(1e-4 / 8), sin(1), sin(middle),
+                      sin(1e-4 / 8)),
+                 1e-14, false);
 }
 
 /* Angles are rounded to f32 where values are, unless the operand is f64. */
@@ -52,7 +66,8 @@ static void rope_rounds_angles(void **state)
     out[63] = sin(angle);
     assert_true(cos(narrow) != cos(angle));
     const char *body =
-        "%x = input : f32[S=8, E=4]\n %z = input : f64[S=8, E=4]\n %y = rope[S, E] %x {theta=10000.0, pairs=halves} : f32[S=8, E=4]\n"
+        "%x = input : f32[S=8, E=4]\n %z = input : f64[S=8, E=4]\n %y = rope[S, E] %x "
+        "{theta=10000.0, pairs=halves} : f32[S=8, E=4]\n"
         "%w = rope[S, E] %z {theta=10000.0, pairs=halves} : f64[S=8, E=4]\n return %y, %w\n";
     check_values(body, in, 64, out, 64, 0, true);
     out[29] = cos(angle);
@@ -63,10 +78,17 @@ static void rope_rounds_angles(void **state)
 static void rope_refuses(void **state)
 {
     (void)state;
-    check_error("", "%x = input : f64[S=1, E=3]\n %y = rope[S, E] %x {theta=10.0} : f64[S=1, E=3]\n return %y\n", LIST(1, 2, 3), "even");
-    check_error("", "%x = input : f64[S=1, E=2]\n %y = rope[S, E] %x {theta=10.0, scaling=yarn} : f64[S=1, E=2]\n return %y\n", LIST(1, 2),
-                "unknown scaling yarn");
-    check_error("", "%x = input : f64[S=1, E=2]\n %y = rope[S, E] %x {theta=10.0, scaling=linear} : f64[S=1, E=2]\n return %y\n",
+    check_error("",
+                "%x = input : f64[S=1, E=3]\n %y = rope[S, E] %x {theta=10.0} : f64[S=1, E=3]\n "
+                "return %y\n",
+                LIST(1, 2, 3), "even");
+    check_error("",
+                "%x = input : f64[S=1, E=2]\n %y = rope[S, E] %x {theta=10.0, scaling=yarn} : "
+                "f64[S=1, E=2]\n return %y\n",
+                LIST(1, 2), "unknown scaling yarn");
+    check_error("",
+                "%x = input : f64[S=1, E=2]\n %y = rope[S, E] %x {theta=10.0, scaling=linear} : "
+                "f64[S=1, E=2]\n return %y\n",
                 LIST(1, 2), "0 arguments");
 }
 
@@ -93,16 +115,20 @@ static double mean_value(const double *s, const double *v, int count)
 
 enum { LENGTH = 4 };
 
-static const double queries[LENGTH] = {0.5, -1, 2, 1.5}, keys[LENGTH] = {1, -0.5, 0.25, 2}, values[LENGTH] = {10, 20, 30, 40};
+static const double queries[LENGTH] = {0.5, -1, 2, 1.5}, keys[LENGTH] = {1, -0.5, 0.25, 2},
+                    values[LENGTH] = {10, 20, 30, 40};
 
-/* S = T = 4, E = 1, one head: `attributes` and up to two more operands against a mask given as a function of (query, key). */
-static void check_mask(const char *operands, const char *types, const char *attributes, const double *more, size_t more_count,
+/* S = T = 4, E = 1, one head: `attributes` and up to two more operands against a mask given as a
+ * function of (query, key). */
+static void check_mask(const char *operands, const char *types, const char *attributes,
+                       const double *more, size_t more_count,
                        double (*score)(int s, int t, double dot))
 {
     char body[1024];
     double in[64], out[2 * LENGTH], row[LENGTH];
     snprintf(body, sizeof body,
-             "%%q = input : f64[S=4, E=1]\n %%k = input : f64[T=4, E=1]\n %%v = input : f64[T=4, E=1]\n %s"
+             "%%q = input : f64[S=4, E=1]\n %%k = input : f64[T=4, E=1]\n %%v = input : f64[T=4, "
+             "E=1]\n %s"
              "%%y = attend[T, E -> S] %%q, %%k, %%v%s {scale=2.0%s} : f64[S=4, E=1]\n return %%y\n",
              types, operands, attributes);
     memcpy(in, queries, sizeof queries);
@@ -118,8 +144,10 @@ static void check_mask(const char *operands, const char *types, const char *attr
     }
     check_values(body, in, 3 * LENGTH + more_count, out, LENGTH, 1e-12, false);
     snprintf(body, sizeof body,
-             "%%q = input : f64[S=4, E=1]\n %%k = input : f64[T=4, E=1]\n %%v = input : f64[T=4, E=1]\n %s"
-             "%%y, %%l = attend[T, E -> S] %%q, %%k, %%v%s {scale=2.0, lse=1%s} : f64[S=4, E=1], f64[S=4]\n return %%y, %%l\n",
+             "%%q = input : f64[S=4, E=1]\n %%k = input : f64[T=4, E=1]\n %%v = input : f64[T=4, "
+             "E=1]\n %s"
+             "%%y, %%l = attend[T, E -> S] %%q, %%k, %%v%s {scale=2.0, lse=1%s} : f64[S=4, E=1], "
+             "f64[S=4]\n return %%y, %%l\n",
              types, operands, attributes);
     check_values(body, in, 3 * LENGTH + more_count, out, 2 * LENGTH, 1e-12, false);
 }
@@ -145,7 +173,8 @@ static double capped(int s, int t, double dot)
     return causal(s, t, 1.5 * tanh(dot / 1.5));
 }
 
-static const double bias_values[LENGTH * LENGTH] = {0, 1, 2, 3, 4, 3, 2, 1, -1, -2, -INFINITY, 5, 0.5, 0.25, 0, 0};
+static const double bias_values[LENGTH * LENGTH] = {0,  1,  2,         3, 4,   3,    2, 1,
+                                                    -1, -2, -INFINITY, 5, 0.5, 0.25, 0, 0};
 
 static double biased(int s, int t, double dot)
 {
@@ -175,20 +204,24 @@ static void attend_masks(void **state)
     check_mask("", "", ", mask=window, window=2", NULL, 0, window_of_two);
     check_mask("", "", ", mask=window, window=100", NULL, 0, causal);
     check_mask("", "", ", mask=causal, softcap=1.5", NULL, 0, capped);
-    check_mask(", %b", "%b = input : f64[S=4, T=4]\n", ", softcap=1.5, with=[bias]", bias_values, 16, biased);
-    check_mask(", %b", "%b = input : bool[S=4, T=4]\n", ", with=[keep]", kept_values, 16, kept); /* row 1 is masked: 0 */
-    check_mask(", %a, %b", "%a = input : i32[S=4]\n %b = input : i32[T=4]\n", ", mask=causal, with=[segments, key_segments]",
-               segment_values, 8, segmented);
+    check_mask(", %b", "%b = input : f64[S=4, T=4]\n", ", softcap=1.5, with=[bias]", bias_values,
+               16, biased);
+    /* row 1 is masked: 0 */
+    check_mask(", %b", "%b = input : bool[S=4, T=4]\n", ", with=[keep]", kept_values, 16, kept);
+    check_mask(", %a, %b", "%a = input : i32[S=4]\n %b = input : i32[T=4]\n",
+               ", mask=causal, with=[segments, key_segments]", segment_values, 8, segmented);
 }
 
-/* Rows at positions 2 and 0 of a cache of 4, one of two new tokens real in row 1: keys at t >= pos + len never count. */
+/* Rows at positions 2 and 0 of a cache of 4, one of two new tokens real in row 1: keys at t >= pos
+ * + len never count. */
 static void attend_in_a_cache(void **state)
 {
     (void)state;
-    const char *format =
-        "%%q = input : f64[B=2, S=2, E=1]\n %%k = input : f64[B=2, T=4, E=1]\n %%v = input : f64[B=2, T=4, E=1]\n"
-        "%%p = input : i32[B=2]\n %%n = input : i32[B=2]\n"
-        "%%y = attend[T, E -> S] %%q, %%k, %%v, %%p, %%n {mask=%s, scale=1.0, with=[pos, len]} : f64[B=2, S=2, E=1]\n return %%y\n";
+    const char *format = "%%q = input : f64[B=2, S=2, E=1]\n %%k = input : f64[B=2, T=4, E=1]\n "
+                         "%%v = input : f64[B=2, T=4, E=1]\n"
+                         "%%p = input : i32[B=2]\n %%n = input : i32[B=2]\n"
+                         "%%y = attend[T, E -> S] %%q, %%k, %%v, %%p, %%n {mask=%s, scale=1.0, "
+                         "with=[pos, len]} : f64[B=2, S=2, E=1]\n return %%y\n";
     double in[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 2, 0, 2, 1};
     char body[600];
     snprintf(body, sizeof body, format, "causal");
@@ -199,7 +232,8 @@ static void attend_in_a_cache(void **state)
     check_values(body, in, 24, LIST(2.5, 2.5, 0, 0), 1e-15, false);
 }
 
-/* Grouped queries: k and v lack G; multi-query: they lack K too; v has dims of its own instead of E. */
+/* Grouped queries: k and v lack G; multi-query: they lack K too; v has dims of its own instead of
+ * E. */
 static void attend_aligns_heads_by_name(void **state)
 {
     (void)state;
@@ -212,14 +246,16 @@ static void attend_aligns_heads_by_name(void **state)
             for (int x = 0; x < 3; x++) {
                 double s[3], v[3];
                 for (int t = 0; t < 3; t++) {
-                    s[t] = in[(k * 2 + g) * 2] * in[8 + (t * 2 + k) * 2] + in[(k * 2 + g) * 2 + 1] * in[8 + (t * 2 + k) * 2 + 1];
+                    s[t] = in[(k * 2 + g) * 2] * in[8 + (t * 2 + k) * 2] +
+                           in[(k * 2 + g) * 2 + 1] * in[8 + (t * 2 + k) * 2 + 1];
                     v[t] = in[20 + t * 3 + x];
                 }
                 out[(k * 2 + g) * 3 + x] = mean_value(s, v, 3);
             }
         }
     }
-    check_values("%q = input : f64[K=2, G=2, E=2]\n %k = input : f64[T=3, K=2, E=2]\n %v = input : f64[T=3, X=3]\n"
+    check_values("%q = input : f64[K=2, G=2, E=2]\n %k = input : f64[T=3, K=2, E=2]\n %v = input : "
+                 "f64[T=3, X=3]\n"
                  "%y = attend[T, E] %q, %k, %v {scale=1.0} : f64[K=2, G=2, X=3]\n return %y\n",
                  in, 29, out, 12, 1e-14, false);
 }
@@ -227,22 +263,29 @@ static void attend_aligns_heads_by_name(void **state)
 static void attend_defaults_its_scale(void **state)
 {
     (void)state;
-    check_values("%q = input : f64[E=4]\n %k = input : f64[T=2, E=4]\n %v = input : f64[T=2, E=4]\n %y = attend[T, E] %q, %k, %v : "
+    check_values("%q = input : f64[E=4]\n %k = input : f64[T=2, E=4]\n %v = input : f64[T=2, "
+                 "E=4]\n %y = attend[T, E] %q, %k, %v : "
                  "f64[E=4]\n return %y\n",
-                 LIST(2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0), LIST(exp(1) / (1 + exp(1)), 1 / (1 + exp(1)), 0, 0),
-                 1e-15, false);
+                 LIST(2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0),
+                 LIST(exp(1) / (1 + exp(1)), 1 / (1 + exp(1)), 0, 0), 1e-15, false);
 }
 
 static void attend_refuses(void **state)
 {
     (void)state;
-    const char *head = "%q = input : f64[S=1, E=1]\n %k = input : f64[T=1, E=1]\n %v = input : f64[T=1, E=1]\n";
+    const char *head =
+        "%q = input : f64[S=1, E=1]\n %k = input : f64[T=1, E=1]\n %v = input : f64[T=1, E=1]\n";
     char body[512];
-    snprintf(body, sizeof body, "%s %%y = attend[T, E] %%q, %%k, %%v {mask=causal} : f64[S=1, E=1]\n return %%y\n", head);
+    snprintf(body, sizeof body,
+             "%s %%y = attend[T, E] %%q, %%k, %%v {mask=causal} : f64[S=1, E=1]\n return %%y\n",
+             head);
     check_error("", body, LIST(1, 1, 1), "query dim");
-    snprintf(body, sizeof body, "%s %%y = attend[T, E -> S] %%q, %%k, %%v {mask=odd} : f64[S=1, E=1]\n return %%y\n", head);
+    snprintf(body, sizeof body,
+             "%s %%y = attend[T, E -> S] %%q, %%k, %%v {mask=odd} : f64[S=1, E=1]\n return %%y\n",
+             head);
     check_error("", body, LIST(1, 1, 1), "unknown mask odd");
-    snprintf(body, sizeof body, "%s %%y = attend[T] %%q, %%k, %%v : f64[S=1, E=1]\n return %%y\n", head);
+    snprintf(body, sizeof body, "%s %%y = attend[T] %%q, %%k, %%v : f64[S=1, E=1]\n return %%y\n",
+             head);
     check_error("", body, LIST(1, 1, 1), "a key and a head dim");
 }
 

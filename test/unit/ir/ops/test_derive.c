@@ -1,16 +1,19 @@
-/* Every derivative of the op table against differences: of sum(w op(..)) with random weights w, by each element of each float operand.
- * What is linear is also compared with its transpose: <op(x), w> = <x, gradient>. Ops without a derivative are listed here, each with the
- * reason; an op that is in neither list fails. */
+/* Every derivative of the op table against differences: of sum(w op(..)) with random weights w, by
+ * each element of each float operand. What is linear is also compared with its transpose: <op(x),
+ * w> = <x, gradient>. Ops without a derivative are listed here, each with the reason; an op that is
+ * in neither list fails. */
 #include "test/unit/helpers/train_case.h"
 
 #include "ir/ops/build.h"
 
 /* ---- the cases ---- */
 
-/* Of a function that is linear in all its float inputs together, or in each of them alone, the objective is <inputs, gradients>. */
+/* Of a function that is linear in all its float inputs together, or in each of them alone, the
+ * objective is <inputs, gradients>. */
 typedef enum linear_in { NEITHER, TOGETHER, EACH } linear_in;
 
-/* Float inputs become parameters; what is returned and is of a float dtype is weighted and summed. */
+/* Float inputs become parameters; what is returned and is of a float dtype is weighted and summed.
+ */
 typedef struct derive_case {
     linear_in linearity;
     const char *body;
@@ -18,78 +21,93 @@ typedef struct derive_case {
     int64_t limit;    /* of integers; 0: 3 */
 } derive_case;
 
-#define X                 "%x = input : f64[A=2, B=3]\n"
-#define UNARY(op)         X "%z = " op " %x : f64[A=2, B=3]\n return %z\n"
-#define PAIR(op, x, y, z) "%x = input : f64[" x "]\n %y = input : f64[" y "]\n %z = " op " %x, %y : f64[" z "]\n return %z\n"
-/* Equal dims, dims that one side lacks, in another order, and each side lacking some; the last with a composite. */
-#define ELEMENTWISE(linearity, op, low, high)                                                                                              \
-    {linearity, PAIR(op, "A=2, B=3", "A=2, B=3", "A=2, B=3"), low, high, 0},                                                               \
-        {linearity, PAIR(op, "A=2, B=3", "B=3", "A=2, B=3"), low, high, 0},                                                                \
-        {linearity, PAIR(op, "B=3", "A=2, B=3", "B=3, A=2"), low, high, 0},                                                                \
-        {linearity, PAIR(op, "A=2, B=3", "C=2, A=2", "A=2, B=3, C=2"), low, high, 0},                                                      \
-        {linearity, PAIR(op, "", "A=2", "A=2"), low, high, 0},                                                                             \
-    {                                                                                                                                      \
-        linearity, PAIR(op, "A=2, H=(K=2, G=2)", "H=(K=2, G=2), B=2", "A=2, H=(K=2, G=2), B=2"), low, high, 0                              \
+#define X         "%x = input : f64[A=2, B=3]\n"
+#define UNARY(op) X "%z = " op " %x : f64[A=2, B=3]\n return %z\n"
+#define PAIR(op, x, y, z)                                                                          \
+    "%x = input : f64[" x "]\n %y = input : f64[" y "]\n %z = " op " %x, %y : f64[" z              \
+    "]\n return %z\n"
+/* Equal dims, dims that one side lacks, in another order, and each side lacking some; the last with
+ * a composite. */
+#define ELEMENTWISE(linearity, op, low, high)                                                      \
+    {linearity, PAIR(op, "A=2, B=3", "A=2, B=3", "A=2, B=3"), low, high, 0},                       \
+        {linearity, PAIR(op, "A=2, B=3", "B=3", "A=2, B=3"), low, high, 0},                        \
+        {linearity, PAIR(op, "B=3", "A=2, B=3", "B=3, A=2"), low, high, 0},                        \
+        {linearity, PAIR(op, "A=2, B=3", "C=2, A=2", "A=2, B=3, C=2"), low, high, 0},              \
+        {linearity, PAIR(op, "", "A=2", "A=2"), low, high, 0},                                     \
+    {                                                                                              \
+        linearity, PAIR(op, "A=2, H=(K=2, G=2)", "H=(K=2, G=2), B=2", "A=2, H=(K=2, G=2), B=2"),   \
+            low, high, 0                                                                           \
     }
-#define POWER(exponent, low, high)                                                                                                         \
-    {                                                                                                                                      \
-        NEITHER, X "%z = pow %x {exponent = " exponent "} : f64[A=2, B=3]\n return %z\n", low, high, 0                                     \
+#define POWER(exponent, low, high)                                                                 \
+    {                                                                                              \
+        NEITHER, X "%z = pow %x {exponent = " exponent "} : f64[A=2, B=3]\n return %z\n", low,     \
+            high, 0                                                                                \
     }
-#define DOT(dims, x, y, z)                                                                                                                 \
-    {                                                                                                                                      \
-        EACH, PAIR("dot[" dims "]", x, y, z), 0, 0, 0                                                                                      \
+#define DOT(dims, x, y, z)                                                                         \
+    {                                                                                              \
+        EACH, PAIR("dot[" dims "]", x, y, z), 0, 0, 0                                              \
     }
-#define REDUCE(linearity, op, dims, x, z)                                                                                                  \
-    {                                                                                                                                      \
-        linearity, "%x = input : f64[" x "]\n %z = " op "[" dims "] %x : f64[" z "]\n return %z\n", 0, 0, 0                                \
+#define REDUCE(linearity, op, dims, x, z)                                                          \
+    {                                                                                              \
+        linearity,                                                                                 \
+            "%x = input : f64[" x "]\n %z = " op "[" dims "] %x : f64[" z "]\n return %z\n", 0, 0, \
+            0                                                                                      \
     }
-#define CHOSEN(condition, x, y, z)                                                                                                         \
-    {                                                                                                                                      \
-        TOGETHER,                                                                                                                          \
-            "%c = input : bool[" condition "]\n %x = input : f64[" x "]\n %y = input : f64[" y "]\n %z = where %c, %x, %y : f64[" z        \
-            "]\n return %z\n",                                                                                                             \
-            0, 0, 0                                                                                                                        \
+#define CHOSEN(condition, x, y, z)                                                                 \
+    {                                                                                              \
+        TOGETHER,                                                                                  \
+            "%c = input : bool[" condition "]\n %x = input : f64[" x "]\n %y = input : f64[" y     \
+            "]\n %z = where %c, %x, %y : f64[" z "]\n return %z\n",                                \
+            0, 0, 0                                                                                \
     }
-#define VIEW(op, x, z)                                                                                                                     \
-    {                                                                                                                                      \
-        TOGETHER, "%x = input : f64[" x "]\n %z = " op " %x : f64[" z "]\n return %z\n", 0, 0, 0                                           \
+#define VIEW(op, x, z)                                                                             \
+    {                                                                                              \
+        TOGETHER, "%x = input : f64[" x "]\n %z = " op " %x : f64[" z "]\n return %z\n", 0, 0, 0   \
     }
-#define XENT(logits, targets, type, losses, attributes, limit)                                                                             \
-    {                                                                                                                                      \
-        NEITHER,                                                                                                                           \
-            "%x = input : f64[" logits "]\n %t = input : " type "[" targets "]\n %z = xent[V] %x, %t" attributes " : f64[" losses          \
-            "]\n return %z\n",                                                                                                             \
-            -2, 2, limit                                                                                                                   \
+#define XENT(logits, targets, type, losses, attributes, limit)                                     \
+    {                                                                                              \
+        NEITHER,                                                                                   \
+            "%x = input : f64[" logits "]\n %t = input : " type "[" targets                        \
+            "]\n %z = xent[V] %x, %t" attributes " : f64[" losses "]\n return %z\n",               \
+            -2, 2, limit                                                                           \
     }
-#define GATHER(table, ids, z)                                                                                                              \
-    {                                                                                                                                      \
-        TOGETHER, "%x = input : f64[" table "]\n %i = input : i32[" ids "]\n %z = gather[V] %x, %i : f64[" z "]\n return %z\n", 0, 0, 4    \
+#define GATHER(table, ids, z)                                                                      \
+    {                                                                                              \
+        TOGETHER,                                                                                  \
+            "%x = input : f64[" table "]\n %i = input : i32[" ids                                  \
+            "]\n %z = gather[V] %x, %i : f64[" z "]\n return %z\n",                                \
+            0, 0, 4                                                                                \
     }
-#define ROPE(more, operands, attributes)                                                                                                   \
-    {                                                                                                                                      \
-        TOGETHER,                                                                                                                          \
-            "%x = input : f64[B=2, S=3, E=4]\n" more "%z = rope[S, E] %x" operands " {theta = 10.0" attributes                             \
-            "} : f64[B=2, S=3, E=4]\n return %z\n",                                                                                        \
-            0, 0, 4                                                                                                                        \
+#define ROPE(more, operands, attributes)                                                           \
+    {                                                                                              \
+        TOGETHER,                                                                                  \
+            "%x = input : f64[B=2, S=3, E=4]\n" more "%z = rope[S, E] %x" operands                 \
+            " {theta = 10.0" attributes "} : f64[B=2, S=3, E=4]\n return %z\n",                    \
+            0, 0, 4                                                                                \
     }
-#define SLICE(from, d, e)                                                                                                                  \
-    {                                                                                                                                      \
-        TOGETHER, "%x = input : f64[A=2, D=" d ", C=3]\n %z = slice[D -> E] %x" from " : f64[A=2, E=" e ", C=3]\n return %z\n", 0, 0, 0    \
+#define SLICE(from, d, e)                                                                          \
+    {                                                                                              \
+        TOGETHER,                                                                                  \
+            "%x = input : f64[A=2, D=" d ", C=3]\n %z = slice[D -> E] %x" from " : f64[A=2, E=" e  \
+            ", C=3]\n return %z\n",                                                                \
+            0, 0, 0                                                                                \
     }
-#define CONCAT(x, y, z)                                                                                                                    \
-    {                                                                                                                                      \
-        TOGETHER, PAIR("concat[A + R -> E]", x, y, z), 0, 0, 0                                                                             \
+#define CONCAT(x, y, z)                                                                            \
+    {                                                                                              \
+        TOGETHER, PAIR("concat[A + R -> E]", x, y, z), 0, 0, 0                                     \
     }
 #define HEADS "B=2, S=3, H=(K=2, G=2), E=2"
 #define KEYS  "B=2, T=3, K=2, E=2"
-#define ATTEND_TO(q, k, v, z, more, operands, attributes)                                                                                  \
-    {                                                                                                                                      \
-        NEITHER,                                                                                                                           \
-            "%q = input : f64[" q "]\n %k = input : f64[" k "]\n %v = input : f64[" v "]\n" more                                           \
-            "%z = attend[T, E -> S] %q, %k, %v" operands " {scale = 0.7" attributes "} : f64[" z "]\n return %z\n",                        \
-            0, 0, 2                                                                                                                        \
+#define ATTEND_TO(q, k, v, z, more, operands, attributes)                                          \
+    {                                                                                              \
+        NEITHER,                                                                                   \
+            "%q = input : f64[" q "]\n %k = input : f64[" k "]\n %v = input : f64[" v "]\n" more   \
+            "%z = attend[T, E -> S] %q, %k, %v" operands " {scale = 0.7" attributes "} : f64[" z   \
+            "]\n return %z\n",                                                                     \
+            0, 0, 2                                                                                \
     }
-#define ATTEND(more, operands, attributes) ATTEND_TO(HEADS, KEYS, KEYS, HEADS, more, operands, attributes)
+#define ATTEND(more, operands, attributes)                                                         \
+    ATTEND_TO(HEADS, KEYS, KEYS, HEADS, more, operands, attributes)
 
 static const derive_case cases[] = {
     /* views and casts */
@@ -110,7 +128,10 @@ static const derive_case cases[] = {
     VIEW("rename[G -> D]", "A=2, H=(K=2, G=3)", "A=2, K=2, D=3"),
     VIEW("unfold[D -> E, R]", "A=2, D=6", "A=2, E=2, R=3"),
     {TOGETHER, "%x = input : f32[A=2, B=3]\n %z = cast %x : f64[A=2, B=3]\n return %z\n", 0, 0, 0},
-    {TOGETHER, "%x = input : f64[A=2, B=3]\n %y = cast %x : f32[A=2, B=3]\n %z = cast %y : f64[A=2, B=3]\n return %z\n", 0, 0, 0},
+    {TOGETHER,
+     "%x = input : f64[A=2, B=3]\n %y = cast %x : f32[A=2, B=3]\n %z = cast %y : f64[A=2, B=3]\n "
+     "return %z\n",
+     0, 0, 0},
     /* elementwise */
     ELEMENTWISE(TOGETHER, "add", 0, 0),
     ELEMENTWISE(TOGETHER, "sub", 0, 0),
@@ -144,8 +165,10 @@ static const derive_case cases[] = {
     CHOSEN("A=2, B=3", "A=2, B=3", "A=2, B=3", "A=2, B=3"),
     CHOSEN("B=3", "A=2, B=3", "A=2", "B=3, A=2"),
     CHOSEN("A=2, B=3", "", "C=2", "A=2, B=3, C=2"),
-    {TOGETHER, X "%z = dropout %x {p = 0.4, seed = \"h.dropout0\"} : f64[A=2, B=3]\n return %z\n", 0, 0, 0},
-    {TOGETHER, X "%z = dropout %x {p = 0.0, seed = \"h.dropout0\"} : f64[A=2, B=3]\n return %z\n", 0, 0, 0},
+    {TOGETHER, X "%z = dropout %x {p = 0.4, seed = \"h.dropout0\"} : f64[A=2, B=3]\n return %z\n",
+     0, 0, 0},
+    {TOGETHER, X "%z = dropout %x {p = 0.0, seed = \"h.dropout0\"} : f64[A=2, B=3]\n return %z\n",
+     0, 0, 0},
     /* contractions and reductions */
     DOT("D", "A=2, D=3", "D=3, B=2", "A=2, B=2"),
     DOT("D", "A=2, D=3, B=2", "B=2, D=3, C=2", "A=2, B=2, C=2"),
@@ -183,8 +206,13 @@ static const derive_case cases[] = {
     REDUCE(NEITHER, "softmax", "G", "H=(K=2, G=3), A=2", "H=(K=2, G=3), A=2"),
     REDUCE(NEITHER, "log_softmax", "K", "A=2, H=(K=2, G=3)", "A=2, H=(K=2, G=3)"),
     REDUCE(NEITHER, "logsumexp", "K", "A=2, H=(K=2, G=3)", "A=2, G=3"),
-    {TOGETHER, "%x = input : f64[A=2, S=3, B=2]\n %z = cumsum[S] %x : f64[A=2, S=3, B=2]\n return %z\n", 0, 0, 0},
-    {TOGETHER, "%x = input : f64[A=2, S=3, B=2]\n %z = cumsum[S] %x {reverse = 1} : f64[A=2, S=3, B=2]\n return %z\n", 0, 0, 0},
+    {TOGETHER,
+     "%x = input : f64[A=2, S=3, B=2]\n %z = cumsum[S] %x : f64[A=2, S=3, B=2]\n return %z\n", 0, 0,
+     0},
+    {TOGETHER,
+     "%x = input : f64[A=2, S=3, B=2]\n %z = cumsum[S] %x {reverse = 1} : f64[A=2, S=3, B=2]\n "
+     "return %z\n",
+     0, 0, 0},
     /* indexing */
     GATHER("V=4, D=2", "B=2, S=3", "B=2, S=3, D=2"),
     GATHER("D=2, V=4", "S=6", "D=2, S=6"),
@@ -192,10 +220,17 @@ static const derive_case cases[] = {
     GATHER("D=2, V=4, B=2", "S=3, B=2", "D=2, S=3, B=2"),
     GATHER("V=4", "", ""),
     {TOGETHER,
-     "%x = input : f64[B=2, H=(K=2, G=4)]\n %i = input : i32[B=2, S=3]\n %z = gather[G] %x, %i : f64[B=2, K=2, S=3]\n return %z\n", 0, 0,
-     4},
-    {TOGETHER, "%x = input : f64[A=2, X=6]\n %z, %i = topk[X -> Q] %x : f64[A=2, Q=3], i32[A=2, Q=3]\n return %z, %i\n", 0, 0, 0},
-    {TOGETHER, "%x = input : f64[X=5, A=2]\n %z, %i = topk[X -> Q] %x : f64[Q=2, A=2], i32[Q=2, A=2]\n return %z\n", 0, 0, 0},
+     "%x = input : f64[B=2, H=(K=2, G=4)]\n %i = input : i32[B=2, S=3]\n %z = gather[G] %x, %i : "
+     "f64[B=2, K=2, S=3]\n return %z\n",
+     0, 0, 4},
+    {TOGETHER,
+     "%x = input : f64[A=2, X=6]\n %z, %i = topk[X -> Q] %x : f64[A=2, Q=3], i32[A=2, Q=3]\n "
+     "return %z, %i\n",
+     0, 0, 0},
+    {TOGETHER,
+     "%x = input : f64[X=5, A=2]\n %z, %i = topk[X -> Q] %x : f64[Q=2, A=2], i32[Q=2, A=2]\n "
+     "return %z\n",
+     0, 0, 0},
     ROPE("", "", ""),
     ROPE("", "", ", pairs = interleaved"),
     ROPE("", "", ", pairs = halves, scaling = linear, scaling_args = [4.0]"),
@@ -204,8 +239,11 @@ static const derive_case cases[] = {
     ROPE("", "", ", pairs = interleaved, scaling = llama3, scaling_args = [8.0, 1.0, 4.0, 32.0]"),
     ROPE("", "", ", pairs = halves, inverse = 1"),
     ROPE("%p = input : i32[B=2]\n", ", %p", ", pairs = halves, with = [pos]"),
-    {TOGETHER, "%x = input : f64[B=2, S=3, D=2]\n %z = last[S] %x : f64[B=2, D=2]\n return %z\n", 0, 0, 0},
-    {TOGETHER, "%x = input : f64[B=4, S=3, D=2]\n %n = input : i32[B=4]\n %z = last[S] %x, %n {with = [len]} : f64[B=4, D=2]\n return %z\n",
+    {TOGETHER, "%x = input : f64[B=2, S=3, D=2]\n %z = last[S] %x : f64[B=2, D=2]\n return %z\n", 0,
+     0, 0},
+    {TOGETHER,
+     "%x = input : f64[B=4, S=3, D=2]\n %n = input : i32[B=4]\n %z = last[S] %x, %n {with = [len]} "
+     ": f64[B=4, D=2]\n return %z\n",
      0, 0, 4},
     SLICE("", "5", "2"),
     SLICE(" {from = 2}", "5", "2"),
@@ -213,9 +251,12 @@ static const derive_case cases[] = {
     SLICE("", "3", "3"),
     VIEW("slice[K -> E]", "A=2, H=(K=3, G=2)", "A=2, E=2, G=2"),
     VIEW("last[G]", "A=2, H=(K=3, G=2)", "A=2, K=3"),
-    {TOGETHER, PAIR("concat[G + R -> E]", "A=2, H=(K=3, G=2)", "A=2, R=2", "A=2, K=3, E=4"), 0, 0, 0},
-    {TOGETHER, "%x = input : f64[A=2, H=(K=2, G=4)]\n %z, %i = topk[G -> Q] %x : f64[A=2, K=2, Q=2], i32[A=2, K=2, Q=2]\n return %z\n", 0,
-     0, 0},
+    {TOGETHER, PAIR("concat[G + R -> E]", "A=2, H=(K=3, G=2)", "A=2, R=2", "A=2, K=3, E=4"), 0, 0,
+     0},
+    {TOGETHER,
+     "%x = input : f64[A=2, H=(K=2, G=4)]\n %z, %i = topk[G -> Q] %x : f64[A=2, K=2, Q=2], "
+     "i32[A=2, K=2, Q=2]\n return %z\n",
+     0, 0, 0},
     CONCAT("B=2, A=3", "B=2, R=2", "B=2, E=5"),
     CONCAT("B=2, A=3", "R=2", "B=2, E=5"),
     CONCAT("A=1", "R=2, C=2", "E=3, C=2"),
@@ -231,23 +272,29 @@ static const derive_case cases[] = {
     ATTEND("", "", ", mask = causal, softcap = 0.6, p = 0.3, seed = \"a.dropout0\""),
     ATTEND("", "", ", p = 0.4, seed = \"a.dropout0\""),
     ATTEND("%b = input : f64[S=3, T=3]\n", ", %b", ", with = [bias]"),
-    ATTEND("%b = input : f64[B=2, H=(K=2, G=2), S=3, T=3]\n", ", %b", ", with = [bias], mask = causal, softcap = 0.6"),
-    ATTEND("%b = input : f64[T=3, K=2]\n", ", %b", ", with = [bias], p = 0.4, seed = \"a.dropout0\""),
+    ATTEND("%b = input : f64[B=2, H=(K=2, G=2), S=3, T=3]\n", ", %b",
+           ", with = [bias], mask = causal, softcap = 0.6"),
+    ATTEND("%b = input : f64[T=3, K=2]\n", ", %b",
+           ", with = [bias], p = 0.4, seed = \"a.dropout0\""),
     ATTEND("%m = input : bool[B=2, S=3, T=3]\n", ", %m", ", with = [keep]"),
     ATTEND("%m = input : bool[T=3]\n %b = input : f64[S=3]\n", ", %m, %b", ", with = [keep, bias]"),
-    ATTEND("%g = input : i32[B=2, S=3]\n %h = input : i32[B=2, T=3]\n", ", %g, %h", ", with = [segments, key_segments], mask = causal"),
+    ATTEND("%g = input : i32[B=2, S=3]\n %h = input : i32[B=2, T=3]\n", ", %g, %h",
+           ", with = [segments, key_segments], mask = causal"),
     ATTEND_TO(HEADS, "B=2, T=3, E=2", "B=2, T=3, E=2", HEADS, "", "", ", mask = causal"),
     ATTEND_TO(HEADS, "T=3, E=2", "T=3, E=2", HEADS, "", "", ""),
-    ATTEND_TO(HEADS, "B=2, T=3, H=(K=2, G=2), E=2", "B=2, T=3, H=(K=2, G=2), E=2", HEADS, "", "", ", mask = causal"),
-    ATTEND_TO(HEADS, KEYS, "B=2, T=3, K=2, N=3", "B=2, S=3, H=(K=2, G=2), N=3", "", "", ", mask = causal"),
+    ATTEND_TO(HEADS, "B=2, T=3, H=(K=2, G=2), E=2", "B=2, T=3, H=(K=2, G=2), E=2", HEADS, "", "",
+              ", mask = causal"),
+    ATTEND_TO(HEADS, KEYS, "B=2, T=3, K=2, N=3", "B=2, S=3, H=(K=2, G=2), N=3", "", "",
+              ", mask = causal"),
     ATTEND_TO("S=3, E=2", "T=4, E=2", "T=4, N=1", "S=3, N=1", "", "", ""),
 };
 
 /* ---- ops without a derivative ---- */
 
 typedef enum why_not {
-    OUTSIDE,    /* a value from outside, which nothing is trained behind */
-    STATE,      /* parameters end the sweep; caches and what a train step keeps are no function of them */
+    OUTSIDE, /* a value from outside, which nothing is trained behind */
+    /* parameters end the sweep; caches and what a train step keeps are no function of them */
+    STATE,
     NO_RESULT,  /* nothing comes out */
     NO_OPERAND, /* nothing goes in */
     INTEGERS,   /* the result is integer or bool, or depends on integers only */
@@ -261,16 +308,46 @@ static const struct {
     sc_op_kind kind;
     why_not reason;
 } underived[] = {
-    {SC_OP_input, OUTSIDE},         {SC_OP_param, STATE},           {SC_OP_cache_read, STATE},    {SC_OP_state_read, STATE},
-    {SC_OP_cache_write, NO_RESULT}, {SC_OP_state_write, NO_RESULT}, {SC_OP_return, NO_RESULT},    {SC_OP_constant, NO_OPERAND},
-    {SC_OP_index, NO_OPERAND},      {SC_OP_stop_gradient, FLAT},    {SC_OP_floor, FLAT},          {SC_OP_sign, FLAT},
-    {SC_OP_lt, INTEGERS},           {SC_OP_le, INTEGERS},           {SC_OP_gt, INTEGERS},         {SC_OP_ge, INTEGERS},
-    {SC_OP_eq, INTEGERS},           {SC_OP_ne, INTEGERS},           {SC_OP_and, INTEGERS},        {SC_OP_or, INTEGERS},
-    {SC_OP_not, INTEGERS},          {SC_OP_argmax, INTEGERS},       {SC_OP_onehot, INTEGERS},     {SC_OP_scatter_add, BACKWARD},
-    {SC_OP_attend_grad, BACKWARD},  {SC_OP_unslice, BACKWARD},      {SC_OP_mask, PLACEMENT},      {SC_OP_reshard, PLACEMENT},
-    {SC_OP_all_gather, PLACEMENT},  {SC_OP_once, PLACEMENT},        {SC_OP_all_slice, PLACEMENT}, {SC_OP_reduce_scatter, PLACEMENT},
-    {SC_OP_all_reduce, PLACEMENT},  {SC_OP_all_to_all, PLACEMENT},  {SC_OP_permute, PLACEMENT},   {SC_OP_append, CACHED},
-    {SC_OP_relu_grad, BACKWARD},    {SC_OP_silu_grad, BACKWARD},    {SC_OP_gelu_grad, BACKWARD},  {SC_OP_gelu_tanh_grad, BACKWARD},
+    {SC_OP_input, OUTSIDE},
+    {SC_OP_param, STATE},
+    {SC_OP_cache_read, STATE},
+    {SC_OP_state_read, STATE},
+    {SC_OP_cache_write, NO_RESULT},
+    {SC_OP_state_write, NO_RESULT},
+    {SC_OP_return, NO_RESULT},
+    {SC_OP_constant, NO_OPERAND},
+    {SC_OP_index, NO_OPERAND},
+    {SC_OP_stop_gradient, FLAT},
+    {SC_OP_floor, FLAT},
+    {SC_OP_sign, FLAT},
+    {SC_OP_lt, INTEGERS},
+    {SC_OP_le, INTEGERS},
+    {SC_OP_gt, INTEGERS},
+    {SC_OP_ge, INTEGERS},
+    {SC_OP_eq, INTEGERS},
+    {SC_OP_ne, INTEGERS},
+    {SC_OP_and, INTEGERS},
+    {SC_OP_or, INTEGERS},
+    {SC_OP_not, INTEGERS},
+    {SC_OP_argmax, INTEGERS},
+    {SC_OP_onehot, INTEGERS},
+    {SC_OP_scatter_add, BACKWARD},
+    {SC_OP_attend_grad, BACKWARD},
+    {SC_OP_unslice, BACKWARD},
+    {SC_OP_mask, PLACEMENT},
+    {SC_OP_reshard, PLACEMENT},
+    {SC_OP_all_gather, PLACEMENT},
+    {SC_OP_once, PLACEMENT},
+    {SC_OP_all_slice, PLACEMENT},
+    {SC_OP_reduce_scatter, PLACEMENT},
+    {SC_OP_all_reduce, PLACEMENT},
+    {SC_OP_all_to_all, PLACEMENT},
+    {SC_OP_permute, PLACEMENT},
+    {SC_OP_append, CACHED},
+    {SC_OP_relu_grad, BACKWARD},
+    {SC_OP_silu_grad, BACKWARD},
+    {SC_OP_gelu_grad, BACKWARD},
+    {SC_OP_gelu_tanh_grad, BACKWARD},
 };
 
 /* ---- from a case to a train step ---- */
@@ -278,7 +355,8 @@ static const struct {
 static void make_param(sc_module *m, sc_op_id id, uint32_t number)
 {
     sc_value value = sc_result(m, id, 0);
-    sc_state state = {.path = sc_intern_printf(&m->context->names, "p%u", number), .type = m->values.data[value].type};
+    sc_state state = {.path = sc_intern_printf(&m->context->names, "p%u", number),
+                      .type = m->values.data[value].type};
     sc_module_add_state(m, &state);
     sc_op_at(m, id)->kind = SC_OP_param;
     sc_op_set_attr(m, id, sc_attr_text(SC_ATTR_name, state.path));
@@ -288,7 +366,8 @@ static void make_params(sc_module *m)
 {
     uint32_t count = 0;
     sc_for_each_op (m, 0, id) {
-        if (sc_op_at(m, id)->kind == SC_OP_input && sc_dtype_is_float(sc_type_of(m, sc_result(m, id, 0))->dtype))
+        if (sc_op_at(m, id)->kind == SC_OP_input &&
+            sc_dtype_is_float(sc_type_of(m, sc_result(m, id, 0))->dtype))
             make_param(m, id, count++);
     }
 }
@@ -355,7 +434,8 @@ static double largest(const sc_array *array)
     return most;
 }
 
-static double objective_with(train_case *t, uint32_t param, const sc_array *values, int64_t i, double value)
+static double objective_with(train_case *t, uint32_t param, const sc_array *values, int64_t i,
+                             double value)
 {
     double here = values->data[i];
     values->data[i] = value;
@@ -369,14 +449,17 @@ static void check_param(train_case *t, uint32_t param, const char *body)
 {
     const double step = 1e-6;
     train_run_micro(t);
-    sc_array gradient = gradient_of(t, param), values = sc_interp_get_state(t->c->interp, param, NULL);
+    sc_array gradient = gradient_of(t, param),
+             values = sc_interp_get_state(t->c->interp, param, NULL);
     double scale = fmax(1, largest(&gradient));
     for (int64_t i = 0; i < values.count; i++) {
         double above = objective_with(t, param, &values, i, values.data[i] + step);
         double below = objective_with(t, param, &values, i, values.data[i] - step);
-        double wanted = (above - below) / (2 * step), got = gradient.data == NULL ? 0 : gradient.data[i];
+        double wanted = (above - below) / (2 * step),
+               got = gradient.data == NULL ? 0 : gradient.data[i];
         if (!(fabs(got - wanted) <= 1e-8 * scale)) /* of a difference: step^2, and 1e-16 / step */
-            fail_msg("operand %u, element %lld: %.12g, but the difference is %.12g\n%s", param, (long long)i, got, wanted, body);
+            fail_msg("operand %u, element %lld: %.12g, but the difference is %.12g\n%s", param,
+                     (long long)i, got, wanted, body);
     }
     assert_true(sc_interp_set_state(t->c->interp, param, values.data));
     sc_array_free(&values);
@@ -385,7 +468,8 @@ static void check_param(train_case *t, uint32_t param, const char *body)
 
 static double inner_product(const train_case *t, uint32_t param)
 {
-    sc_array gradient = gradient_of(t, param), values = sc_interp_get_state(t->c->interp, param, NULL);
+    sc_array gradient = gradient_of(t, param),
+             values = sc_interp_get_state(t->c->interp, param, NULL);
     double sum = 0;
     assert_non_null(gradient.data);
     for (int64_t i = 0; i < values.count; i++)
@@ -401,7 +485,8 @@ static void check_product(double got, double wanted, const char *body)
         fail_msg("<op(x), y> = %.17g, <x, gradient> = %.17g\n%s", wanted, got, body);
 }
 
-static void check_linearity(const train_case *t, linear_in linearity, uint32_t param_count, const char *body)
+static void check_linearity(const train_case *t, linear_in linearity, uint32_t param_count,
+                            const char *body)
 {
     double total = train_number(t, "total"), sum = 0;
     for (uint32_t p = 0; p < param_count && linearity != NEITHER; p++) {
@@ -438,7 +523,8 @@ static void check_case(const derive_case *test, bool *used)
     for (uint32_t p = 0; p < param_count; p++)
         check_alone(test->body, p, param_count, used);
     for (uint64_t seed = 1; seed <= 3; seed++) {
-        train_draw_all(&t, seed, is_default ? -1 : test->low, is_default ? 1 : test->high, test->limit == 0 ? 3 : test->limit);
+        train_draw_all(&t, seed, is_default ? -1 : test->low, is_default ? 1 : test->high,
+                       test->limit == 0 ? 3 : test->limit);
         train_run_micro(&t);
         check_linearity(&t, test->linearity, param_count, test->body);
         for (uint32_t p = 0; p < param_count; p++)
@@ -502,7 +588,8 @@ static void ops_without_a_derivative_have_a_reason(void **state)
 /* ---- where there is no difference: ties, zeros, -inf ---- */
 
 /* Gradients by hand: the objective's weights are 1, 2, 3, .. */
-static void check_gradient(const char *body, const double *values, size_t count, const double *wanted, size_t wanted_count)
+static void check_gradient(const char *body, const double *values, size_t count,
+                           const double *wanted, size_t wanted_count)
 {
     bool used[SC_OP_COUNT];
     train_case t = open_case(body, NULL, used);
@@ -523,7 +610,8 @@ static void check_gradient(const char *body, const double *values, size_t count,
         for (int64_t i = 0; i < elements; i++, from++) {
             double got = gradient.data == NULL ? 0 : gradient.data[i];
             if (!case_same(got, wanted[from], 1e-15))
-                fail_msg("operand %u, element %lld: %.17g, wanted %.17g\n%s", p, (long long)i, got, wanted[from], body);
+                fail_msg("operand %u, element %lld: %.17g, wanted %.17g\n%s", p, (long long)i, got,
+                         wanted[from], body);
         }
         sc_array_free(&gradient);
     }
@@ -533,31 +621,43 @@ static void check_gradient(const char *body, const double *values, size_t count,
 static void ties_go_to_the_first(void **state)
 {
     (void)state;
-    check_gradient("%x = input : f64[A=2, B=3]\n %z = max[B] %x : f64[A=2]\n return %z\n", LIST(1, 1, 0, 0, 2, 2), LIST(1, 0, 0, 0, 2, 0));
-    check_gradient("%x = input : f64[A=2, B=3]\n %z = min[B] %x : f64[A=2]\n return %z\n", LIST(1, 0, 0, 0, 0, 2), LIST(0, 1, 0, 2, 0, 0));
+    check_gradient("%x = input : f64[A=2, B=3]\n %z = max[B] %x : f64[A=2]\n return %z\n",
+                   LIST(1, 1, 0, 0, 2, 2), LIST(1, 0, 0, 0, 2, 0));
+    check_gradient("%x = input : f64[A=2, B=3]\n %z = min[B] %x : f64[A=2]\n return %z\n",
+                   LIST(1, 0, 0, 0, 0, 2), LIST(0, 1, 0, 2, 0, 0));
     /* of several dims in the operand's row-major order, however the dims are listed */
     static const char *const several[] = {"max[A, B]", "max[B, A]"};
     for (size_t i = 0; i < sizeof several / sizeof *several; i++) {
         char body[256];
-        snprintf(body, sizeof body, "%%x = input : f64[A=2, C=1, B=3]\n %%z = %s %%x : f64[C=1]\n return %%z\n", several[i]);
+        snprintf(body, sizeof body,
+                 "%%x = input : f64[A=2, C=1, B=3]\n %%z = %s %%x : f64[C=1]\n return %%z\n",
+                 several[i]);
         check_gradient(body, LIST(0, 0, 5, 5, 5, 0), LIST(0, 0, 1, 0, 0, 0));
     }
-    check_gradient("%x = input : f64[A=2]\n %y = input : f64[A=2]\n %z = maximum %x, %y : f64[A=2]\n return %z\n", LIST(3, 1, 3, 2),
-                   LIST(1, 0, 0, 2));
-    check_gradient("%x = input : f64[A=2]\n %y = input : f64[A=2]\n %z = minimum %x, %y : f64[A=2]\n return %z\n", LIST(3, 1, 3, 0),
-                   LIST(1, 0, 0, 2));
-    check_gradient("%x = input : f64[X=4]\n %z, %i = topk[X -> Q] %x : f64[Q=2], i32[Q=2]\n return %z\n", LIST(1, 3, 3, 3),
-                   LIST(0, 1, 2, 0));
+    check_gradient("%x = input : f64[A=2]\n %y = input : f64[A=2]\n %z = maximum %x, %y : "
+                   "f64[A=2]\n return %z\n",
+                   LIST(3, 1, 3, 2), LIST(1, 0, 0, 2));
+    check_gradient("%x = input : f64[A=2]\n %y = input : f64[A=2]\n %z = minimum %x, %y : "
+                   "f64[A=2]\n return %z\n",
+                   LIST(3, 1, 3, 0), LIST(1, 0, 0, 2));
+    check_gradient(
+        "%x = input : f64[X=4]\n %z, %i = topk[X -> Q] %x : f64[Q=2], i32[Q=2]\n return %z\n",
+        LIST(1, 3, 3, 3), LIST(0, 1, 2, 0));
 }
 
 static void zeros_pass_nothing(void **state)
 {
     (void)state;
-    check_gradient("%x = input : f64[A=3]\n %z = relu %x : f64[A=3]\n return %z\n", LIST(0, -1, 2), LIST(0, 0, 3));
-    check_gradient("%x = input : f64[A=3]\n %z = abs %x : f64[A=3]\n return %z\n", LIST(0, -1, 2), LIST(0, -2, 3));
-    check_gradient("%x = input : f64[A=3]\n %z = pow %x {exponent = 0.0} : f64[A=3]\n return %z\n", LIST(0, -1, 2), LIST(0, 0, 0));
-    check_gradient("%x = input : f64[A=3]\n %z = pow %x {exponent = 1.0} : f64[A=3]\n return %z\n", LIST(0, -1, 2), LIST(1, 2, 3));
-    check_gradient("%x = input : f64[A=3]\n %z = pow %x {exponent = 2.0} : f64[A=3]\n return %z\n", LIST(0, -1, 2), LIST(0, -4, 12));
+    check_gradient("%x = input : f64[A=3]\n %z = relu %x : f64[A=3]\n return %z\n", LIST(0, -1, 2),
+                   LIST(0, 0, 3));
+    check_gradient("%x = input : f64[A=3]\n %z = abs %x : f64[A=3]\n return %z\n", LIST(0, -1, 2),
+                   LIST(0, -2, 3));
+    check_gradient("%x = input : f64[A=3]\n %z = pow %x {exponent = 0.0} : f64[A=3]\n return %z\n",
+                   LIST(0, -1, 2), LIST(0, 0, 0));
+    check_gradient("%x = input : f64[A=3]\n %z = pow %x {exponent = 1.0} : f64[A=3]\n return %z\n",
+                   LIST(0, -1, 2), LIST(1, 2, 3));
+    check_gradient("%x = input : f64[A=3]\n %z = pow %x {exponent = 2.0} : f64[A=3]\n return %z\n",
+                   LIST(0, -1, 2), LIST(0, -4, 12));
 }
 
 /* Where every x is -inf nothing can be gained; a single -inf has weight 0. */
@@ -566,10 +666,11 @@ static void minus_infinity_makes_no_nan(void **state)
     (void)state;
     check_gradient("%x = input : f64[A=2, B=2]\n %z = softmax[B] %x : f64[A=2, B=2]\n return %z\n",
                    LIST(-INFINITY, -INFINITY, -INFINITY, 1), LIST(0, 0, 0, 0));
-    check_gradient("%x = input : f64[A=2, B=2]\n %z = logsumexp[B] %x : f64[A=2]\n return %z\n", LIST(-INFINITY, -INFINITY, -INFINITY, 1),
-                   LIST(0, 0, 0, 2));
-    check_gradient("%x = input : f64[A=2, B=2]\n %z = log_softmax[B] %x : f64[A=2, B=2]\n return %z\n",
-                   LIST(-INFINITY, -INFINITY, -INFINITY, 1), LIST(1, 2, 3, -3));
+    check_gradient("%x = input : f64[A=2, B=2]\n %z = logsumexp[B] %x : f64[A=2]\n return %z\n",
+                   LIST(-INFINITY, -INFINITY, -INFINITY, 1), LIST(0, 0, 0, 2));
+    check_gradient(
+        "%x = input : f64[A=2, B=2]\n %z = log_softmax[B] %x : f64[A=2, B=2]\n return %z\n",
+        LIST(-INFINITY, -INFINITY, -INFINITY, 1), LIST(1, 2, 3, -3));
     check_gradient("%x = input : f64[A=2, B=3]\n %z = max[B] %x : f64[A=2]\n return %z\n",
                    LIST(-INFINITY, -INFINITY, -INFINITY, -INFINITY, 1, 1), LIST(1, 0, 0, 0, 2, 0));
 }
@@ -578,9 +679,12 @@ static void minus_infinity_makes_no_nan(void **state)
 static void rows_without_keys_pass_nothing(void **state)
 {
     (void)state;
-    check_gradient("%q = input : f64[S=2, E=1]\n %k = input : f64[T=2, E=1]\n %v = input : f64[T=2, E=1]\n %b = input : f64[S=2, T=2]\n"
-                   "%z = attend[T, E -> S] %q, %k, %v, %b {scale = 1.0, with = [bias]} : f64[S=2, E=1]\n return %z\n",
-                   LIST(2, 1, 3, 1, 5, 6, 0, -INFINITY, -INFINITY, -INFINITY), LIST(0, 0, 0, 0, 1, 0, 0, 0, 0, 0));
+    check_gradient("%q = input : f64[S=2, E=1]\n %k = input : f64[T=2, E=1]\n %v = input : "
+                   "f64[T=2, E=1]\n %b = input : f64[S=2, T=2]\n"
+                   "%z = attend[T, E -> S] %q, %k, %v, %b {scale = 1.0, with = [bias]} : f64[S=2, "
+                   "E=1]\n return %z\n",
+                   LIST(2, 1, 3, 1, 5, 6, 0, -INFINITY, -INFINITY, -INFINITY),
+                   LIST(0, 0, 0, 0, 1, 0, 0, 0, 0, 0));
 }
 
 int main(void)

@@ -1,5 +1,5 @@
-/* What stands for an op whose dim cannot be split as it is: its form means the op, whole and on shards, and through all passes; and no op
- * reads what pads a dim. */
+/* What stands for an op whose dim cannot be split as it is: its form means the op, whole and on
+ * shards, and through all passes; and no op reads what pads a dim. */
 #include "test/unit/helpers/role_subject.h"
 
 #include "passes/pass.h"
@@ -16,10 +16,13 @@ static void expand_op(const subject *s, uint64_t shards)
 {
     sc_module *m = s->c->m;
     sc_expand expand = {
-        .e = {.m = m, .func = sc_op_at(m, s->op)->func, .before = s->op, .like = s->op}, .shards = shards, .made_dim = SC_NONE};
+        .e = {.m = m, .func = sc_op_at(m, s->op)->func, .before = s->op, .like = s->op},
+        .shards = shards,
+        .made_dim = SC_NONE};
     sc_op_functions[sc_op_at(m, s->op)->kind].expand(&expand);
     for (uint32_t i = 0; i < sc_op_at(m, s->end)->operand_count; i++)
-        sc_op_at(m, s->end)->operands[i] = expand.results[sc_op_at(m, s->end)->operands[i] - sc_op_at(m, s->op)->first_result];
+        sc_op_at(m, s->end)->operands[i] =
+            expand.results[sc_op_at(m, s->end)->operands[i] - sc_op_at(m, s->op)->first_result];
     sc_op_unlink(m, s->op);
 }
 
@@ -37,9 +40,11 @@ static void check_expansion(const role_case *row, uint64_t shards, bool masked)
         }
         assert_true(case_run(whole.c));
         if (!case_run(expanded.c))
-            fail_msg("the expansion of %s: %s\n%s", sc_ops[row->kind].name, expanded.c->error, row->body);
+            fail_msg("the expansion of %s: %s\n%s", sc_ops[row->kind].name, expanded.c->error,
+                     row->body);
         if (!same_outputs(whole.c, expanded.c))
-            fail_msg("the expansion of %s differs%s\n%s", sc_ops[row->kind].name, masked ? " on masked rows" : "", row->body);
+            fail_msg("the expansion of %s differs%s\n%s", sc_ops[row->kind].name,
+                     masked ? " on masked rows" : "", row->body);
     }
     case_close(whole.c);
     case_close(expanded.c);
@@ -49,7 +54,8 @@ static void expansions_mean_their_op(void **state)
 {
     (void)state;
     for (size_t i = 0; i < CASES; i++) {
-        for (uint64_t shards = 1; sc_op_functions[cases[i].kind].expand != NULL && shards <= 4; shards++) {
+        for (uint64_t shards = 1; sc_op_functions[cases[i].kind].expand != NULL && shards <= 4;
+             shards++) {
             check_expansion(&cases[i], shards, false);
             check_expansion(&cases[i], shards, true);
         }
@@ -65,7 +71,8 @@ static void look_for_form(sc_module *m, const sc_pass *pass, void *user)
 {
     (void)pass;
     sc_for_each_op (m, 0, op)
-        ((pipeline *)user)->expanded = ((pipeline *)user)->expanded || sc_op_attr(sc_op_at(m, op), SC_ATTR_form) != NULL;
+        ((pipeline *)user)->expanded =
+            ((pipeline *)user)->expanded || sc_op_attr(sc_op_at(m, op), SC_ATTR_form) != NULL;
 }
 
 static void run_pipeline(sc_context *context, void *user)
@@ -86,7 +93,8 @@ static void print_messages(const subject *s)
 }
 
 /* The op on operands that stand as the splitting says, through all passes. */
-static void check_through_pipeline(const role_case *row, const char *mesh, const splitting *split, bool masked)
+static void check_through_pipeline(const role_case *row, const char *mesh, const splitting *split,
+                                   bool masked)
 {
     subject whole = open_subject(row, ""), s = open_subject(row, mesh);
     sc_module *m = s.c->m;
@@ -98,7 +106,8 @@ static void check_through_pipeline(const role_case *row, const char *mesh, const
         print_messages(&s);
     assert_true(p.ran);
     if (p.expanded == row->stays_whole)
-        fail_msg("%s over %s did not do as its form's cost says\n%s", sc_ops[row->kind].name, mesh, row->body);
+        fail_msg("%s over %s did not do as its form's cost says\n%s", sc_ops[row->kind].name, mesh,
+                 row->body);
     restart(&s, true);
     fill(&whole, row, 1);
     fill(&s, row, 1);
@@ -110,7 +119,8 @@ static void check_through_pipeline(const role_case *row, const char *mesh, const
     if (!case_run(s.c))
         fail_msg("%s over %s: %s\n%s", sc_ops[row->kind].name, mesh, s.c->error, row->body);
     if (!same_outputs(whole.c, s.c))
-        fail_msg("%s over %s differs%s\n%s", sc_ops[row->kind].name, mesh, masked ? " on masked rows" : "", row->body);
+        fail_msg("%s over %s differs%s\n%s", sc_ops[row->kind].name, mesh,
+                 masked ? " on masked rows" : "", row->body);
     case_close(whole.c);
     case_close(s.c);
 }
@@ -126,7 +136,8 @@ static void check_forms_of(const role_case *row, const subject *s, uint32_t f)
         for (uint32_t g = 0; g < s->factors.count; g++) {
             splitting two = split_two(f, g);
             if (s->factors.list[g].role != SC_ROLE_WHOLE &&
-                (f == g ? divides_operands(s, f, 4) : divides_operands(s, f, 2) && divides_operands(s, g, 2)))
+                (f == g ? divides_operands(s, f, 4)
+                        : divides_operands(s, f, 2) && divides_operands(s, g, 2)))
                 check_through_pipeline(row, "x = 2, y = 2\n", &two, masked != 0);
         }
     }
@@ -147,7 +158,8 @@ static void forms_on_shards_mean_their_op(void **state)
 
 /* ---- padding ---- */
 
-/* Whether the factor may be split over 5, padded: never a composite, nor a dim that stands for two. */
+/* Whether the factor may be split over 5, padded: never a composite, nor a dim that stands for two.
+ */
 static bool can_pad(const subject *s, uint32_t f)
 {
     const sc_module *m = s->c->m;
@@ -159,7 +171,8 @@ static bool can_pad(const subject *s, uint32_t f)
     for (uint32_t v = 0; v < op->operand_count + op->result_count; v++) {
         bool is_operand = v < op->operand_count;
         int dim = is_operand ? factor->operand[v] : factor->result[v - op->operand_count];
-        const sc_type_info *type = sc_type_of(m, is_operand ? op->operands[v] : op->first_result + v - op->operand_count);
+        const sc_type_info *type =
+            sc_type_of(m, is_operand ? op->operands[v] : op->first_result + v - op->operand_count);
         if (dim < 0)
             continue;
         if (type->dims[dim].group != SC_NONE || (size != 0 && type->dims[dim].size != size))
@@ -189,10 +202,12 @@ static void check_padded(const role_case *row, uint32_t f)
     assert_non_null(s.c->interp);
     fill(&s, row, 1);
     if (!case_run(s.c))
-        fail_msg("%s padded on %s: %s\n%s", sc_ops[row->kind].name, factor_name(&s, f), s.c->error, row->body);
+        fail_msg("%s padded on %s: %s\n%s", sc_ops[row->kind].name, factor_name(&s, f), s.c->error,
+                 row->body);
     take_state(&s);
     if (!same_outputs(whole.c, s.c))
-        fail_msg("%s differs when it is padded on %s\n%s", sc_ops[row->kind].name, factor_name(&s, f), row->body);
+        fail_msg("%s differs when it is padded on %s\n%s", sc_ops[row->kind].name,
+                 factor_name(&s, f), row->body);
     case_close(whole.c);
     case_close(s.c);
 }

@@ -1,5 +1,6 @@
-/* The roles of ops.def, each compared with the op itself: an op on shards of its operands, put together as its roles say, gives what it
- * gives on one device. Every op with roles has a case, or the first test fails. */
+/* The roles of ops.def, each compared with the op itself: an op on shards of its operands, put
+ * together as its roles say, gives what it gives on one device. Every op with roles has a case, or
+ * the first test fails. */
 #include "test/unit/helpers/role_subject.h"
 
 static void every_op_with_roles_has_a_case(void **state)
@@ -14,14 +15,17 @@ static void every_op_with_roles_has_a_case(void **state)
     }
 }
 
-static void count_dims(const subject *s, const sc_type_info *type, bool is_result, uint32_t at, const char *body)
+static void count_dims(const subject *s, const sc_type_info *type, bool is_result, uint32_t at,
+                       const char *body)
 {
     for (uint32_t i = 0; i < type->rank; i++) {
         uint32_t found = 0;
         for (uint32_t f = 0; f < s->factors.count; f++)
-            found += (is_result ? s->factors.list[f].result[at] : s->factors.list[f].operand[at]) == (int)i;
+            found += (is_result ? s->factors.list[f].result[at] : s->factors.list[f].operand[at]) ==
+                     (int)i;
         if (found != 1)
-            fail_msg("dim %u of %s %u is in %u factors\n%s", i, is_result ? "result" : "operand", at, found, body);
+            fail_msg("dim %u of %s %u is in %u factors\n%s", i, is_result ? "result" : "operand",
+                     at, found, body);
     }
 }
 
@@ -39,7 +43,8 @@ static void every_dim_belongs_to_one_factor(void **state)
     }
 }
 
-/* Whether as many results as the role says have the dim: what passes is in some (each, of a single one), what is reduced not in all. */
+/* Whether as many results as the role says have the dim: what passes is in some (each, of a single
+ * one), what is reduced not in all. */
 static bool fits_role(const sc_factor *factor, uint32_t results)
 {
     uint32_t having = 0;
@@ -58,7 +63,8 @@ static void roles_fit_the_results(void **state)
         for (uint32_t f = 0; f < s.factors.count; f++) {
             sc_role role = s.factors.list[f].role;
             if (can_split(&s, f) && !fits_role(&s.factors.list[f], op->result_count))
-                fail_msg("%s: dim %s has the wrong role for its results\n%s", sc_ops[op->kind].name, factor_name(&s, f), cases[i].body);
+                fail_msg("%s: dim %s has the wrong role for its results\n%s", sc_ops[op->kind].name,
+                         factor_name(&s, f), cases[i].body);
             if ((sc_op_traits(op) & SC_ELEMENTWISE) != 0)
                 assert_int_equal(role, SC_ROLE_PASSES);
         }
@@ -79,14 +85,15 @@ static void check_offsets(const role_case *row, const char *mesh, const splittin
     case_close(s.c);
 }
 
-static void check_alike(const role_case *row, const subject *like, const char *mesh, uint32_t f, uint32_t g, const splitting *split)
+static void check_alike(const role_case *row, const subject *like, const char *mesh, uint32_t f,
+                        uint32_t g, const splitting *split)
 {
     char error[512];
     subject s = open_subject(row, mesh);
     check_offsets(row, mesh, split);
     if (!runs_alike(row, &s, split, error))
-        fail_msg("%s split on %s and %s over %s: %s\n%s", sc_ops[row->kind].name, factor_name(like, f), factor_name(like, g), mesh, error,
-                 row->body);
+        fail_msg("%s split on %s and %s over %s: %s\n%s", sc_ops[row->kind].name,
+                 factor_name(like, f), factor_name(like, g), mesh, error, row->body);
 }
 
 static void each_factor_alone(void **state)
@@ -159,26 +166,32 @@ static void asked_offsets_are_needed(void **state)
         subject s = open_subject(&cases[i], "");
         for (uint32_t f = 0; f < s.factors.count; f++) {
             const sc_factor *factor = &s.factors.list[f];
-            if (can_split(&s, f) && factor->offset && !names(cases[i].idle_offset, factor_name(&s, f)) &&
+            if (can_split(&s, f) && factor->offset &&
+                !names(cases[i].idle_offset, factor_name(&s, f)) &&
                 could_be(&cases[i], f, factor->role, false))
-                fail_msg("%s gives the same without its offset on %s\n%s", sc_ops[cases[i].kind].name, factor_name(&s, f), cases[i].body);
+                fail_msg("%s gives the same without its offset on %s\n%s",
+                         sc_ops[cases[i].kind].name, factor_name(&s, f), cases[i].body);
         }
         case_close(s.c);
     }
 }
 
-/* A dim that must be whole, or needs a form, gives a wrong result or none when it is split without more ado. */
+/* A dim that must be whole, or needs a form, gives a wrong result or none when it is split without
+ * more ado. */
 static void whole_dims_are_needed_whole(void **state)
 {
     (void)state;
     for (size_t i = 0; i < CASES; i++) {
         subject s = open_subject(&cases[i], "");
         for (uint32_t f = 0; f < s.factors.count; f++) {
-            if (can_split(&s, f) || !divides_operands(&s, f, 2) || names(cases[i].spared, factor_name(&s, f)))
+            if (can_split(&s, f) || !divides_operands(&s, f, 2) ||
+                names(cases[i].spared, factor_name(&s, f)))
                 continue;
             for (int role = SC_ROLE_PASSES; role <= SC_ROLE_MINS; role++) {
-                if (could_be(&cases[i], f, (sc_role)role, false) || could_be(&cases[i], f, (sc_role)role, true))
-                    fail_msg("%s could be split on %s, role %d\n%s", sc_ops[cases[i].kind].name, factor_name(&s, f), role, cases[i].body);
+                if (could_be(&cases[i], f, (sc_role)role, false) ||
+                    could_be(&cases[i], f, (sc_role)role, true))
+                    fail_msg("%s could be split on %s, role %d\n%s", sc_ops[cases[i].kind].name,
+                             factor_name(&s, f), role, cases[i].body);
             }
         }
         case_close(s.c);
@@ -208,11 +221,13 @@ static subject run_sum(const role_case *row, uint32_t both, uint32_t other)
 
 static void check_linear(const role_case *row, uint32_t inputs)
 {
-    subject first = run_sum(row, 0, 0), second = run_sum(row, 0, inputs), both = run_sum(row, inputs, 0);
+    subject first = run_sum(row, 0, 0), second = run_sum(row, 0, inputs),
+            both = run_sum(row, inputs, 0);
     for (int64_t j = 0; j < both.c->outputs[0].count; j++) {
         double wanted = first.c->outputs[0].data[j] + second.c->outputs[0].data[j];
         if (!case_same(both.c->outputs[0].data[j], wanted, 1e-12))
-            fail_msg("%s is not linear in operands %x\n%s", sc_ops[row->kind].name, inputs, row->body);
+            fail_msg("%s is not linear in operands %x\n%s", sc_ops[row->kind].name, inputs,
+                     row->body);
     }
     case_close(first.c);
     case_close(second.c);
@@ -223,7 +238,8 @@ static void linear_ops_are_linear(void **state)
 {
     (void)state;
     for (size_t i = 0; i < CASES; i++) {
-        uint32_t traits = sc_ops[cases[i].kind].traits, operands = (uint32_t)sc_ops[cases[i].kind].operands;
+        uint32_t traits = sc_ops[cases[i].kind].traits,
+                 operands = (uint32_t)sc_ops[cases[i].kind].operands;
         if ((traits & SC_LINEAR) != 0)
             check_linear(&cases[i], (1u << operands) - 1);
         for (uint32_t o = 0; (traits & SC_BILINEAR) != 0 && o < operands; o++)

@@ -1,5 +1,5 @@
-/* The text form of modules: what is printed reads back to an equal module and prints to equal bytes; what is wrong is refused with a
- * reason and a place. */
+/* The text form of modules: what is printed reads back to an equal module and prints to equal
+ * bytes; what is wrong is refused with a reason and a place. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -83,8 +83,12 @@ static void assert_same_bytes(const void *a, const void *b, size_t size)
 static void assert_same_attr(const sc_attr *a, const sc_attr *b)
 {
     static const size_t item_sizes[] = {
-        [SC_ATTR_KIND_DIMS] = sizeof(sc_dim),  [SC_ATTR_KIND_INTS] = sizeof(int64_t), [SC_ATTR_KIND_FLOATS] = sizeof(double),
-        [SC_ATTR_KIND_WORDS] = sizeof(sc_sym), [SC_ATTR_KIND_SUB_AXES] = 1,           [SC_ATTR_KIND_SPLITS] = 0,
+        [SC_ATTR_KIND_DIMS] = sizeof(sc_dim),
+        [SC_ATTR_KIND_INTS] = sizeof(int64_t),
+        [SC_ATTR_KIND_FLOATS] = sizeof(double),
+        [SC_ATTR_KIND_WORDS] = sizeof(sc_sym),
+        [SC_ATTR_KIND_SUB_AXES] = 1,
+        [SC_ATTR_KIND_SPLITS] = 0,
     };
     sc_attr_kind kind = sc_attr_kinds[a->key];
     assert_int_equal(a->key, b->key);
@@ -101,7 +105,8 @@ static void assert_same_attr(const sc_attr *a, const sc_attr *b)
     }
 }
 
-static void assert_same_op(const sc_module *a, const sc_op *x, const sc_module *b, const sc_op *y, const sc_value *map)
+static void assert_same_op(const sc_module *a, const sc_op *x, const sc_module *b, const sc_op *y,
+                           const sc_value *map)
 {
     assert_int_equal(x->kind, y->kind);
     assert_int_equal(x->scope, y->scope);
@@ -113,7 +118,8 @@ static void assert_same_op(const sc_module *a, const sc_op *x, const sc_module *
     for (uint32_t i = 0; i < x->attr_count; i++)
         assert_same_attr(&x->attrs[i], &y->attrs[i]);
     for (uint32_t r = 0; r < x->result_count; r++) {
-        const sc_value_info *p = &a->values.data[x->first_result + r], *q = &b->values.data[y->first_result + r];
+        const sc_value_info *p = &a->values.data[x->first_result + r],
+                            *q = &b->values.data[y->first_result + r];
         assert_same_type(a, p->type, b, q->type);
         assert_int_equal(p->path, q->path);
         assert_int_equal(p->index, q->index);
@@ -145,7 +151,8 @@ static void assert_same_header(const sc_module *a, const sc_module *b)
     assert_int_equal(a->dims.count, b->dims.count);
     for (sc_dim d = 0; d < a->dims.count; d++) {
         const sc_dim_info *x = &a->dims.data[d], *y = &b->dims.data[d];
-        assert_true(x->name == y->name && x->alias_of == y->alias_of && x->part_of == y->part_of && x->part_count == y->part_count);
+        assert_true(x->name == y->name && x->alias_of == y->alias_of && x->part_of == y->part_of &&
+                    x->part_count == y->part_count);
         assert_same_bytes(x->parts, y->parts, x->part_count * sizeof *x->parts);
         assert_int_equal(sc_module_find_dim(b, x->name), d);
     }
@@ -198,12 +205,16 @@ typedef struct world {
     sc_func_id f;
 } world;
 
-static void add_axis(sc_module *m, const char *axis_name, bool inter, const uint32_t *sizes, uint8_t count)
+static void add_axis(sc_module *m, const char *axis_name, bool inter, const uint32_t *sizes,
+                     uint8_t count)
 {
     sc_mesh *mesh = &m->mesh;
     sc_axis *axis = &mesh->axes[mesh->axis_count];
-    *axis =
-        (sc_axis){.name = name(m, axis_name), .size = 1, .inter = inter, .first_sub_axis = mesh->sub_axis_count, .sub_axis_count = count};
+    *axis = (sc_axis){.name = name(m, axis_name),
+                      .size = 1,
+                      .inter = inter,
+                      .first_sub_axis = mesh->sub_axis_count,
+                      .sub_axis_count = count};
     for (uint8_t i = 0; i < count; i++) {
         mesh->sub_axes[mesh->sub_axis_count++] = (sc_sub_axis){mesh->axis_count, i, sizes[i]};
         axis->size *= sizes[i];
@@ -245,7 +256,8 @@ static sc_type_info heads(const world *w, int64_t k, int64_t g)
 
 static sc_type scalar(const world *w)
 {
-    return sc_type_intern(w->m, &(sc_type_info){.dtype = SC_DTYPE_f32, .placement = sc_placement_replicated()});
+    return sc_type_intern(
+        w->m, &(sc_type_info){.dtype = SC_DTYPE_f32, .placement = sc_placement_replicated()});
 }
 
 static const char *text_of(const world *w, const sc_type_info *type)
@@ -256,7 +268,9 @@ static const char *text_of(const world *w, const sc_type_info *type)
 static sc_value add_constant(const world *w, sc_type type)
 {
     sc_attr value = sc_attr_number(SC_ATTR_value, 1);
-    return sc_result(w->m, sc_op_new(w->m, w->f, SC_NONE, SC_OP_constant, NULL, 0, &value, 1, &type, 1, SC_NONE), 0);
+    return sc_result(
+        w->m, sc_op_new(w->m, w->f, SC_NONE, SC_OP_constant, NULL, 0, &value, 1, &type, 1, SC_NONE),
+        0);
 }
 
 /* ---- types ---- */
@@ -381,7 +395,8 @@ static sc_attr example_attr(const world *w, sc_attr_key key)
     case SC_ATTR_KIND_WORD:
         return sc_attr_text(key, name(w->m, "causal"));
     case SC_ATTR_KIND_TEXT:
-        return sc_attr_text(key, name(w->m, "a \"quoted\" \\ text\nof\t\x01 \xc3\xa4 \x7f// two lines"));
+        return sc_attr_text(key,
+                            name(w->m, "a \"quoted\" \\ text\nof\t\x01 \xc3\xa4 \x7f// two lines"));
     case SC_ATTR_KIND_DIMS:
         return sc_attr_dims(w->m, key, (const sc_dim[]){w->d, w->k, w->g, w->e}, 4);
     case SC_ATTR_KIND_INTS:
@@ -413,7 +428,9 @@ static void add_rules(const world *w)
 {
     for (uint32_t i = 0; i < 2; i++)
         *sc_vec_push(&w->m->context->arena, &w->m->rules) =
-            (sc_rule_ref){.text = name(w->m, "act S over tp if free"), .file = name(w->m, "a \"b\".shard"), .line = 58 * i};
+            (sc_rule_ref){.text = name(w->m, "act S over tp if free"),
+                          .file = name(w->m, "a \"b\".shard"),
+                          .line = 58 * i};
 }
 
 static void every_attribute_round_trips_alone_and_empty(sc_context *context)
@@ -449,7 +466,8 @@ static void brackets_tell_absent_from_empty(sc_context *context)
         uint32_t count = 0, rest = subset;
         for (uint32_t k = 0; k < 3; k++, rest /= 3) { /* absent, empty, two dims */
             if (rest % 3 != 0)
-                attrs[count++] = sc_attr_dims(w.m, keys[k], (const sc_dim[]){w.d, w.e}, rest % 3 == 1 ? 0 : 2);
+                attrs[count++] =
+                    sc_attr_dims(w.m, keys[k], (const sc_dim[]){w.d, w.e}, rest % 3 == 1 ? 0 : 2);
         }
         sc_op_new(w.m, w.f, SC_NONE, SC_OP_return, NULL, 0, attrs, count, NULL, 0, SC_NONE);
     }
@@ -462,12 +480,15 @@ static void values_are_numbered_in_print_order(sc_context *context)
     world w = make_world(context);
     sc_type type = scalar(&w);
     sc_value late = add_constant(&w, type), dropped = add_constant(&w, type);
-    sc_op_id early = sc_op_new(w.m, w.f, sc_def(w.m, late), SC_OP_constant, NULL, 0, NULL, 0, &type, 1, SC_NONE);
+    sc_op_id early =
+        sc_op_new(w.m, w.f, sc_def(w.m, late), SC_OP_constant, NULL, 0, NULL, 0, &type, 1, SC_NONE);
     const sc_value operands[] = {late, sc_result(w.m, early, 0)};
     sc_op_new(w.m, w.f, SC_NONE, SC_OP_return, operands, 2, NULL, 0, NULL, 0, SC_NONE);
     sc_op_unlink(w.m, sc_def(w.m, dropped));
     assert_round_trip(w.m);
-    assert_non_null(strstr(printed(w.m, false), "  %0 = constant : f32[]\n  %1 = constant {value = 1.0} : f32[]\n  return %1, %0\n"));
+    assert_non_null(strstr(
+        printed(w.m, false),
+        "  %0 = constant : f32[]\n  %1 = constant {value = 1.0} : f32[]\n  return %1, %0\n"));
 }
 
 static void paths_scopes_and_several_results_round_trip(sc_context *context)
@@ -475,14 +496,16 @@ static void paths_scopes_and_several_results_round_trip(sc_context *context)
     world w = make_world(context);
     sc_type types[] = {scalar(&w), sc_type_with_dtype(w.m, scalar(&w), SC_DTYPE_i32)};
     sc_value x = add_constant(&w, types[0]);
-    sc_attr dims[] = {sc_attr_dims(w.m, SC_ATTR_dims, &w.d, 1), sc_attr_dims(w.m, SC_ATTR_to, &w.e, 1)};
+    sc_attr dims[] = {sc_attr_dims(w.m, SC_ATTR_dims, &w.d, 1),
+                      sc_attr_dims(w.m, SC_ATTR_to, &w.e, 1)};
     sc_op_id topk = sc_op_new(w.m, w.f, SC_NONE, SC_OP_topk, &x, 1, dims, 2, types, 2, SC_NONE);
     sc_op_at(w.m, topk)->scope = name(w.m, "layers[3].attn");
     w.m->values.data[sc_result(w.m, topk, 1)].path = name(w.m, "layers[3].attn.ids");
     add_constant(&w, types[0]);
     assert_round_trip(w.m);
     assert_non_null(strstr(printed(w.m, false),
-                           "  scope \"layers[3].attn\"\n  %1, %2 \"layers[3].attn.ids\" = topk[D -> E] %0 : f32[], i32[]\n"
+                           "  scope \"layers[3].attn\"\n  %1, %2 \"layers[3].attn.ids\" = topk[D "
+                           "-> E] %0 : f32[], i32[]\n"
                            "  scope \"\"\n"));
 }
 
@@ -514,8 +537,10 @@ static void names_that_are_no_words_are_quoted(sc_context *context)
     world w = make_world(context);
     add_axis(w.m, "x.y", false, (const uint32_t[]){2, 2}, 2);
     add_axis(w.m, "1", false, (const uint32_t[]){2}, 1);
-    sc_dim odd = sc_module_add_dim(w.m, name(w.m, "J K")), dotted = sc_module_add_dim(w.m, name(w.m, "J.K")),
-           keyword = sc_module_add_dim(w.m, name(w.m, "alias")), pair = sc_module_add_dim(w.m, name(w.m, "J"));
+    sc_dim odd = sc_module_add_dim(w.m, name(w.m, "J K")),
+           dotted = sc_module_add_dim(w.m, name(w.m, "J.K")),
+           keyword = sc_module_add_dim(w.m, name(w.m, "alias")),
+           pair = sc_module_add_dim(w.m, name(w.m, "J"));
     w.m->dims.data[dotted].alias_of = keyword;
     w.m->dims.data[dotted].part_of = w.m->dims.data[odd].part_of = pair;
     sc_dim_info *info = &w.m->dims.data[pair];
@@ -554,7 +579,8 @@ static sc_value add_layer(const world *w, uint32_t i, sc_value x, sc_value share
     snprintf(scope, sizeof scope, "layers[%u].mlp", i);
     sc_op_id op = add_op(w, kind, half, x, scope);
     sc_op_set_attr(w->m, op, sc_attr_int(SC_ATTR_unit, i));
-    w->m->values.data[sc_result(w->m, op, 0)].path = sc_intern_printf(&w->m->context->names, "layers[%u].out", i);
+    w->m->values.data[sc_result(w->m, op, 0)].path =
+        sc_intern_printf(&w->m->context->names, "layers[%u].out", i);
     return sc_result(w->m, op, 0);
 }
 
@@ -588,7 +614,8 @@ static void repeated_layers_fold_to_the_first(sc_context *context)
     assert_round_trip(w.m);
 }
 
-/* layers[1] adds what layers[0] does not: another value of its own, or one of its own instead of the one outside. */
+/* layers[1] adds what layers[0] does not: another value of its own, or one of its own instead of
+ * the one outside. */
 static void layers_wired_differently_do_not_fold(sc_context *context)
 {
     for (int variant = 0; variant < 3; variant++) {
@@ -596,7 +623,8 @@ static void layers_wired_differently_do_not_fold(sc_context *context)
         sc_value x = add_constant(&w, scalar(&w));
         for (int i = 0; i < 2; i++) {
             const char *scope = i == 0 ? "layers[0]" : "layers[1]";
-            sc_value a = sc_result(w.m, add_op(&w, SC_OP_mul, x, x, scope), 0), b = sc_result(w.m, add_op(&w, SC_OP_mul, x, x, scope), 0);
+            sc_value a = sc_result(w.m, add_op(&w, SC_OP_mul, x, x, scope), 0),
+                     b = sc_result(w.m, add_op(&w, SC_OP_mul, x, x, scope), 0);
             const sc_value choices[] = {a, b, x};
             add_op(&w, SC_OP_add, b, i == 0 ? a : choices[variant], scope);
         }
@@ -635,14 +663,17 @@ static void many_ops_round_trip(sc_context *context)
     sc_value x = add_constant(&w, type);
     for (uint32_t i = 0; i < 15000; i++) {
         const sc_value operands[] = {x, x};
-        x = sc_result(w.m, sc_op_new(w.m, w.f, SC_NONE, SC_OP_add, operands, 2, NULL, 0, &type, 1, SC_NONE), 0);
+        x = sc_result(
+            w.m, sc_op_new(w.m, w.f, SC_NONE, SC_OP_add, operands, 2, NULL, 0, &type, 1, SC_NONE),
+            0);
     }
     assert_round_trip(w.m);
 }
 
 /* ---- what is refused ---- */
 
-#define HEAD "shardc.ir 1\nmesh a = 2, b = 4 split (2, 2)\ndim B\ndim K\ndim G\ndim H = (K = 2, G = 4)\n"
+#define HEAD                                                                                       \
+    "shardc.ir 1\nmesh a = 2, b = 4 split (2, 2)\ndim B\ndim K\ndim G\ndim H = (K = 2, G = 4)\n"
 #define BODY "func @f {\n  %0 = constant : f32[]\n"
 
 static const struct refusal {
@@ -663,7 +694,8 @@ static const struct refusal {
     {"shardc.ir 1\ndim K\ndim H = (K, K)\n", "'K' stands twice", 3},
     {"shardc.ir 1\ndim K\ndim H = (K)\ndim J = (H)\n", "a composite itself", 4},
     {"shardc.ir 1\nrule 1 \"x\" at \"f\":1\n", "this is rule 0", 2},
-    {"shardc.ir 1\nstate param \"w\": f32[] = zeros\nstate cache \"w\": f32[] = zeros\n", "state 'w' is declared twice", 3},
+    {"shardc.ir 1\nstate param \"w\": f32[] = zeros\nstate cache \"w\": f32[] = zeros\n",
+     "state 'w' is declared twice", 3},
     {"shardc.ir 1\nstate param \"w\": f32[] = norml(0.1)\n", "did you mean 'normal'?", 2},
     {"shardc.ir 1\nslot \"w\": f32[]\nslot \"w\": f32[]\n", "slot 'w' is declared twice", 3},
     {HEAD "slot \"x\": f32[B=0]\n", "0 is not between 1", 7},
@@ -681,11 +713,15 @@ static const struct refusal {
     {HEAD "slot \"x\": f32[H=8@(b, a.0, a.1)]\n", "axis 'a' is split in 1", 7},
     {HEAD "slot \"x\": f32[H=(G=4, K=2)]\n", "leaf 1 of 'H' is 'K'", 7},
     {HEAD "slot \"x\": f32[H=8@(a, b)]{mean:a}\n", "expected sum, max or min", 7},
-    {"shardc.ir 1\nstates local\nmesh a = 3\ndim B\nslot \"x\": f32[B=2/4@a, B=1]\n", "dim 'B' stands twice", 5},
-    {"shardc.ir 1\nstates local\nmesh a = 3\ndim B\nslot \"x\": f32[B=1/4@a]\n", "expected '2/4'", 5},
+    {"shardc.ir 1\nstates local\nmesh a = 3\ndim B\nslot \"x\": f32[B=2/4@a, B=1]\n",
+     "dim 'B' stands twice", 5},
+    {"shardc.ir 1\nstates local\nmesh a = 3\ndim B\nslot \"x\": f32[B=1/4@a]\n", "expected '2/4'",
+     5},
     {"shardc.ir 1\nstates local\nmesh a = 3\ndim B\nslot \"x\": f32[B=4@a]\n", "expected '2/4'", 5},
-    {"shardc.ir 1\nmesh a = 3\ndim K\ndim G\ndim H = (K = 2, G = 3)\nslot \"x\": f32[H=6@a]\n", "do not divide the leaves of 'H'", 6},
-    {"shardc.ir 1\ndim K\ndim G\ndim H = (K, G)\nslot \"x\": f32[H=6]\n", "gives no sizes of its leaves", 5},
+    {"shardc.ir 1\nmesh a = 3\ndim K\ndim G\ndim H = (K = 2, G = 3)\nslot \"x\": f32[H=6@a]\n",
+     "do not divide the leaves of 'H'", 6},
+    {"shardc.ir 1\ndim K\ndim G\ndim H = (K, G)\nslot \"x\": f32[H=6]\n",
+     "gives no sizes of its leaves", 5},
     {HEAD BODY "  %1 = ad %0, %0 : f32[]\n}\n", "did you mean 'add'?", 9},
     {HEAD BODY "  %1 = add %0, %2 : f32[]\n}\n", "%2 is not defined above", 9},
     {HEAD BODY "  %0 = neg %0 : f32[]\n}\n", "%0 is defined twice", 9},
@@ -712,8 +748,10 @@ static void assert_refused(sc_context *context, const struct refusal *refusal)
     sc_diag_init(&context->diag, &context->arena);
     assert_null(sc_parse_module(context, "in", refusal->text, strlen(refusal->text)));
     const sc_diagnostic *first = &context->diag.list.data[0];
-    if (strstr(first->text, refusal->message) == NULL || sc_sources_line(&context->sources, first->loc.begin).line != refusal->line)
-        fail_msg("wanted line %u: %s\n%s%s", refusal->line, refusal->message, refusal->text, messages(context));
+    if (strstr(first->text, refusal->message) == NULL ||
+        sc_sources_line(&context->sources, first->loc.begin).line != refusal->line)
+        fail_msg("wanted line %u: %s\n%s%s", refusal->line, refusal->message, refusal->text,
+                 messages(context));
     if (context->diag.list.count != 1)
         fail_msg("one error became more:\n%s%s", refusal->text, messages(context));
 }
@@ -726,7 +764,8 @@ static void errors_have_a_reason_and_a_place(sc_context *context)
 
 static void several_errors_are_reported_at_once(sc_context *context)
 {
-    static const char text[] = HEAD BODY "  %1 = add %0, %9 : f32[]\n  %2 = neg %1 : f32[]\n  %3 = nag %0 : f32[]\n  return %3, %2\n}\n";
+    static const char text[] = HEAD BODY "  %1 = add %0, %9 : f32[]\n  %2 = neg %1 : f32[]\n  %3 = "
+                                         "nag %0 : f32[]\n  return %3, %2\n}\n";
     assert_null(sc_parse_module(context, "in", text, sizeof text - 1));
     assert_int_equal(context->diag.list.count, 2);
 }
@@ -758,7 +797,8 @@ static void parse_and_print(sc_context *context, void *user)
 static void any_failed_allocation_unwinds(void **state)
 {
     (void)state;
-    static char text[] = HEAD BODY "  %1 \"a\\nb\" = neg %0 {over = [a]} : f32[]\n}\nschedule {\n  call @f\n}\n";
+    static char text[] =
+        HEAD BODY "  %1 \"a\\nb\" = neg %0 {over = [a]} : f32[]\n}\nschedule {\n  call @f\n}\n";
     bool done = false;
     for (uint64_t n = 1; !done; n++) {
         sc_context context;
@@ -768,11 +808,11 @@ static void any_failed_allocation_unwinds(void **state)
     }
 }
 
-#define BODY_TEST(function)                                                                                                                \
-    static void run_##function(void **state)                                                                                               \
-    {                                                                                                                                      \
-        (void)state;                                                                                                                       \
-        run(function);                                                                                                                     \
+#define BODY_TEST(function)                                                                        \
+    static void run_##function(void **state)                                                       \
+    {                                                                                              \
+        (void)state;                                                                               \
+        run(function);                                                                             \
     }
 
 BODY_TEST(types_print_as_the_language_says)

@@ -1,5 +1,6 @@
-/* What runtime/comm/comm.h promises, held by every backend: this program runs its tests on ranks in threads, as `test_comm mpi` under
- * mpirun on the ranks of the job, and as `test_comm tcp 3` on three processes that it starts. */
+/* What runtime/comm/comm.h promises, held by every backend: this program runs its tests on ranks in
+ * threads, as `test_comm mpi` under mpirun on the ranks of the job, and as `test_comm tcp 3` on
+ * three processes that it starts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +24,8 @@ static void body_each_kind(rank_state *r)
     uint64_t seed = r->seed * 1000;
     for (int kind = 0; kind < SC_COMM_SEND; kind++) {
         bool reduces = kind == SC_COMM_ALL_REDUCE || kind == SC_COMM_REDUCE_SCATTER;
-        for (int reduce = reduces ? SC_COMM_SUM : SC_COMM_NONE; reduce < (reduces ? SC_COMM_REDUCES : SC_COMM_SUM); reduce++) {
+        for (int reduce = reduces ? SC_COMM_SUM : SC_COMM_NONE;
+             reduce < (reduces ? SC_COMM_REDUCES : SC_COMM_SUM); reduce++) {
             for (int dtype = 0; dtype < SC_DTYPE_COUNT; dtype++) {
                 comm_case c = draw_case(++seed, n, (sc_comm_kind)kind);
                 comm_buffers b;
@@ -31,12 +33,15 @@ static void body_each_kind(rank_state *r)
                 c.reduce = (sc_comm_reduce)reduce;
                 c.dtypes[0] = (sc_dtype)dtype;
                 c.counts[0] = n * (1 + draw(seed, 50, 700));
-                if (kind == SC_COMM_ALL_REDUCE || kind == SC_COMM_PERMUTE || kind == SC_COMM_BROADCAST)
+                if (kind == SC_COMM_ALL_REDUCE || kind == SC_COMM_PERMUTE ||
+                    kind == SC_COMM_BROADCAST)
                     c.counts[0] |= 1;
                 make_buffers(&c, rank, &b);
                 sc_comm_call call = call_of(&c, rank, &b, NULL);
                 shardc_status status = sc_comm_run(world, &call, &error);
-                const char *wrong = status == SHARDC_OK ? check_buffers(&c, rank, &b, text, sizeof text) : error.text;
+                const char *wrong = status == SHARDC_OK
+                                        ? check_buffers(&c, rank, &b, text, sizeof text)
+                                        : error.text;
                 free_buffers(&b);
                 CHECK(r, wrong == NULL, "%s", wrong);
             }
@@ -97,16 +102,21 @@ static void body_in_flight(rank_state *r)
             if (set.groups[g] == NULL)
                 continue;
             members[started] = sc_comm_group_rank(set.groups[g]);
-            cases[started] = draw_case(seed + i, set.sizes[g], draw(seed + i, 8, 10) == 0 ? SC_COMM_BARRIER : SC_COMM_KINDS);
+            cases[started] =
+                draw_case(seed + i, set.sizes[g],
+                          draw(seed + i, 8, 10) == 0 ? SC_COMM_BARRIER : SC_COMM_KINDS);
             make_buffers(&cases[started], members[started], &buffers[started]);
-            sc_comm_call call = call_of(&cases[started], members[started], &buffers[started], "in flight");
-            CHECK(r, sc_comm_start(set.groups[g], &call, &requests[started], &error) == SHARDC_OK, "%s", error.text);
+            sc_comm_call call =
+                call_of(&cases[started], members[started], &buffers[started], "in flight");
+            CHECK(r, sc_comm_start(set.groups[g], &call, &requests[started], &error) == SHARDC_OK,
+                  "%s", error.text);
             started++;
         }
         for (uint32_t left = started; left > 0; left--) {
             uint32_t i = draw(seed + sc_comm_rank(r->comm), 400 + left, left);
             CHECK(r, sc_comm_wait(requests[i], &error) == SHARDC_OK, "%s", error.text);
-            const char *wrong = check_buffers(&cases[i], members[i], &buffers[i], text, sizeof text);
+            const char *wrong =
+                check_buffers(&cases[i], members[i], &buffers[i], text, sizeof text);
             free_buffers(&buffers[i]);
             CHECK(r, wrong == NULL, "%s", wrong);
             requests[i] = requests[left - 1];
@@ -123,7 +133,8 @@ static void calls_in_flight_end_in_any_order(void **state)
     run_all(1, body_in_flight, 2, 0);
 }
 
-/* Every rank sends some messages to every other one, and receives them; half of the ranks wait for their sends first. */
+/* Every rank sends some messages to every other one, and receives them; half of the ranks wait for
+ * their sends first. */
 static void body_messages(rank_state *r)
 {
     enum { MESSAGES = 3 };
@@ -138,7 +149,8 @@ static void body_messages(rank_state *r)
         for (uint32_t peer = 0; peer < n; peer++) {
             for (uint32_t k = 0; k < MESSAGES && peer != rank; k++) {
                 uint32_t from = direction == 0 ? rank : peer, to = direction == 0 ? peer : rank;
-                comm_case c = draw_case(r->seed * 1000 + (from * n + to) * MESSAGES + k, n, SC_COMM_BROADCAST);
+                comm_case c = draw_case(r->seed * 1000 + (from * n + to) * MESSAGES + k, n,
+                                        SC_COMM_BROADCAST);
                 c.kind = direction == 0 ? SC_COMM_SEND : SC_COMM_RECV;
                 c.in_place = false;
                 c.to[rank] = (int32_t)to;
@@ -146,7 +158,10 @@ static void body_messages(rank_state *r)
                 cases[count] = c;
                 make_buffers(&c, rank, &buffers[count]);
                 sc_comm_call call = call_of(&c, rank, &buffers[count], NULL);
-                CHECK(r, sc_comm_start(sc_comm_world(r->comm), &call, &requests[count], &error) == SHARDC_OK, "%s", error.text);
+                CHECK(r,
+                      sc_comm_start(sc_comm_world(r->comm), &call, &requests[count], &error) ==
+                          SHARDC_OK,
+                      "%s", error.text);
                 count++;
             }
         }
@@ -178,10 +193,12 @@ static void body_barrier(rank_state *r)
         mine = now_ms();
         CHECK(r, sc_comm_barrier(sc_comm_world(r->comm), &error) == SHARDC_OK, "%s", error.text);
         double out = now_ms();
-        sc_comm_part part = {.source = &mine, .destination = times, .count = n, .dtype = SC_DTYPE_f64};
+        sc_comm_part part = {
+            .source = &mine, .destination = times, .count = n, .dtype = SC_DTYPE_f64};
         sc_comm_call call = {.kind = SC_COMM_ALL_GATHER, .part_count = 1, .parts = &part};
         CHECK(r, sc_comm_run(sc_comm_world(r->comm), &call, &error) == SHARDC_OK, "%s", error.text);
-        CHECK(r, out >= times[late], "left the barrier %g ms before rank %u came", times[late] - out, late);
+        CHECK(r, out >= times[late], "left the barrier %g ms before rank %u came",
+              times[late] - out, late);
     }
 }
 
@@ -194,8 +211,8 @@ static void barriers_wait_for_the_last(void **state)
 /* Large and uneven: several units or rounds a member, and parts of very different sizes. */
 static void body_large(rank_state *r)
 {
-    static const sc_comm_kind kinds[] = {SC_COMM_ALL_REDUCE, SC_COMM_REDUCE_SCATTER, SC_COMM_ALL_GATHER, SC_COMM_ALL_TO_ALL,
-                                         SC_COMM_BROADCAST};
+    static const sc_comm_kind kinds[] = {SC_COMM_ALL_REDUCE, SC_COMM_REDUCE_SCATTER,
+                                         SC_COMM_ALL_GATHER, SC_COMM_ALL_TO_ALL, SC_COMM_BROADCAST};
     uint32_t n = sc_comm_size(r->comm), rank = sc_comm_rank(r->comm);
     char text[512];
     shardc_error error;
@@ -204,13 +221,15 @@ static void body_large(rank_state *r)
         comm_buffers b;
         c.part_count = 3;
         c.counts[0] = n;
-        c.counts[1] = n * (process_world == NULL ? 50021 : 400009); /* several rounds of a reduction between processes */
+        /* several rounds of a reduction between processes */
+        c.counts[1] = n * (process_world == NULL ? 50021 : 400009);
         c.counts[2] = n * 17;
         c.dtypes[1] = k % 2 == 0 ? SC_DTYPE_f32 : SC_DTYPE_bf16;
         make_buffers(&c, rank, &b);
         sc_comm_call call = call_of(&c, rank, &b, "large");
         shardc_status status = sc_comm_run(sc_comm_world(r->comm), &call, &error);
-        const char *wrong = status == SHARDC_OK ? check_buffers(&c, rank, &b, text, sizeof text) : error.text;
+        const char *wrong =
+            status == SHARDC_OK ? check_buffers(&c, rank, &b, text, sizeof text) : error.text;
         free_buffers(&b);
         CHECK(r, wrong == NULL, "%s", wrong);
     }
@@ -223,8 +242,8 @@ static void large_calls_are_cut_without_a_seam(void **state)
 }
 
 /* Runs `call` and wants the status, and all the texts in the message. */
-static const char *wants(sc_comm_group *group, const sc_comm_call *call, shardc_status wanted, const char *const texts[3],
-                         shardc_error *error)
+static const char *wants(sc_comm_group *group, const sc_comm_call *call, shardc_status wanted,
+                         const char *const texts[3], shardc_error *error)
 {
     shardc_status status = sc_comm_run(group, call, error);
     if (status == SHARDC_OK)
@@ -238,7 +257,8 @@ static const char *wants(sc_comm_group *group, const sc_comm_call *call, shardc_
     return NULL;
 }
 
-/* Before a failure that is meant. Of processes one may hear of it when it has not yet heard the last of who came: it ends every call. */
+/* Before a failure that is meant. Of processes one may hear of it when it has not yet heard the
+ * last of who came: it ends every call. */
 static bool all_meet(rank_state *r, shardc_error *error)
 {
     shardc_status status = sc_comm_barrier(sc_comm_world(r->comm), error);
@@ -249,28 +269,39 @@ static bool all_meet(rank_state *r, shardc_error *error)
 static void body_mismatch(rank_state *r)
 {
     static const char *const texts[8][3] = {
-        {"call 1 of group 0, 1", "all_reduce(sum) of f32[12] (the others)", "rank 1 calls all_gather of f32[12] (the odd one)"},
+        {"call 1 of group 0, 1", "all_reduce(sum) of f32[12] (the others)",
+         "rank 1 calls all_gather of f32[12] (the odd one)"},
         {"rank 1 calls all_reduce(max)", "all_reduce(sum)", NULL},
         {"rank 1 calls all_reduce(sum) of f32[24]", "f32[12]", NULL},
         {"rank 1 calls all_reduce(sum) of f64[12]", "f32[12]", NULL},
         {"rank 1 calls all_reduce(sum) of f32[12], f32[12]", NULL, NULL},
-        {"rank 1 calls broadcast of f32[12] from rank 1", " calls broadcast of f32[12] from rank 0", NULL},
+        {"rank 1 calls broadcast of f32[12] from rank 1", " calls broadcast of f32[12] from rank 0",
+         NULL},
         {"rank 1 calls barrier (the odd one)", NULL, NULL},
         {"permute", "from rank", NULL},
     };
     float in[24] = {0}, out[24], more[24];
-    sc_comm_part parts[2] = {{.source = in, .destination = out, .count = 12, .dtype = SC_DTYPE_f32},
-                             {.source = in, .destination = more, .count = 12, .dtype = SC_DTYPE_f32}};
+    sc_comm_part parts[2] = {
+        {.source = in, .destination = out, .count = 12, .dtype = SC_DTYPE_f32},
+        {.source = in, .destination = more, .count = 12, .dtype = SC_DTYPE_f32}};
     double wide[24] = {0};
-    uint32_t rank = sc_comm_rank(r->comm), n = sc_comm_size(r->comm), which = (uint32_t)(r->seed % 8);
+    uint32_t rank = sc_comm_rank(r->comm), n = sc_comm_size(r->comm),
+             which = (uint32_t)(r->seed % 8);
     bool is_odd = rank == 1;
-    sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = parts, .what = "the others"};
+    sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE,
+                         .reduce = SC_COMM_SUM,
+                         .part_count = 1,
+                         .parts = parts,
+                         .what = "the others"};
     shardc_error error;
-    if (12 % n != 0) { /* counts divide by the ranks, so that nothing but the disagreement is wrong */
+    /* counts divide by the ranks, so that nothing but the disagreement is wrong */
+    if (12 % n != 0) {
         which = 6;
     }
     if (which == 5 || which == 7)
-        call = (sc_comm_call){.kind = which == 5 ? SC_COMM_BROADCAST : SC_COMM_PERMUTE, .part_count = 1, .parts = parts};
+        call = (sc_comm_call){.kind = which == 5 ? SC_COMM_BROADCAST : SC_COMM_PERMUTE,
+                              .part_count = 1,
+                              .parts = parts};
     if (which == 7) { /* a ring, of which rank 1 forgets that it receives */
         call.to = (int32_t)((rank + 1) % n);
         call.from = is_odd ? SC_COMM_NOBODY : (int32_t)((rank + n - 1) % n);
@@ -289,7 +320,8 @@ static void body_mismatch(rank_state *r)
             parts[0].count = 24;
             break;
         case 3:
-            parts[0] = (sc_comm_part){.source = wide, .destination = wide, .count = 12, .dtype = SC_DTYPE_f64};
+            parts[0] = (sc_comm_part){
+                .source = wide, .destination = wide, .count = 12, .dtype = SC_DTYPE_f64};
             break;
         case 4:
             call.part_count = 2;
@@ -305,9 +337,11 @@ static void body_mismatch(rank_state *r)
         }
     }
     CHECK(r, all_meet(r, &error), "%s", error.text);
-    const char *wrong = wants(sc_comm_world(r->comm), &call, SHARDC_ERROR_COMM, texts[which], &error);
+    const char *wrong =
+        wants(sc_comm_world(r->comm), &call, SHARDC_ERROR_COMM, texts[which], &error);
     CHECK(r, wrong == NULL, "%s: %s", wrong, error.text);
-    wrong = wants(sc_comm_world(r->comm), &(sc_comm_call){.kind = SC_COMM_BARRIER}, SHARDC_ERROR_COMM, texts[which], &error);
+    wrong = wants(sc_comm_world(r->comm), &(sc_comm_call){.kind = SC_COMM_BARRIER},
+                  SHARDC_ERROR_COMM, texts[which], &error);
     CHECK(r, wrong == NULL, "after the mismatch: %s: %s", wrong, error.text);
 }
 
@@ -322,9 +356,17 @@ static void members_that_disagree_are_named(void **state)
 static void body_message_mismatch(rank_state *r)
 {
     float buffer[8] = {0};
-    sc_comm_part part = {.source = buffer, .destination = buffer, .count = sc_comm_rank(r->comm) == 0 ? 8 : 7, .dtype = SC_DTYPE_f32};
-    sc_comm_call call = {.kind = sc_comm_rank(r->comm) == 0 ? SC_COMM_SEND : SC_COMM_RECV, .part_count = 1, .parts = &part, .to = 1};
-    static const char *const texts[3] = {"message 0 in group 0, 1", "rank 0 calls send of f32[8] to rank 1", "rank 1 calls recv of f32[7]"};
+    sc_comm_part part = {.source = buffer,
+                         .destination = buffer,
+                         .count = sc_comm_rank(r->comm) == 0 ? 8 : 7,
+                         .dtype = SC_DTYPE_f32};
+    sc_comm_call call = {.kind = sc_comm_rank(r->comm) == 0 ? SC_COMM_SEND : SC_COMM_RECV,
+                         .part_count = 1,
+                         .parts = &part,
+                         .to = 1};
+    static const char *const texts[3] = {"message 0 in group 0, 1",
+                                         "rank 0 calls send of f32[8] to rank 1",
+                                         "rank 1 calls recv of f32[7]"};
     shardc_error error;
     if (sc_comm_rank(r->comm) > 1)
         call = (sc_comm_call){.kind = SC_COMM_BARRIER}; /* wakes with the others' error */
@@ -341,14 +383,21 @@ static void messages_that_differ_are_named(void **state)
 /* The last rank does not come. It finds the error when it comes at last. */
 static void body_deadline(rank_state *r)
 {
-    static const char *const texts[3] = {"call 0 of group 0, 1", "calls all_reduce(max) of i32[1] (norm)", "did not within 2000 ms"};
+    static const char *const texts[3] = {
+        "call 0 of group 0, 1", "calls all_reduce(max) of i32[1] (norm)", "did not within 2000 ms"};
     uint32_t rank = sc_comm_rank(r->comm), n = sc_comm_size(r->comm);
     char last[64];
     int32_t value = 1;
-    sc_comm_part part = {.source = &value, .destination = &value, .count = 1, .dtype = SC_DTYPE_i32};
-    sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_MAX, .part_count = 1, .parts = &part, .what = "norm"};
+    sc_comm_part part = {
+        .source = &value, .destination = &value, .count = 1, .dtype = SC_DTYPE_i32};
+    sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE,
+                         .reduce = SC_COMM_MAX,
+                         .part_count = 1,
+                         .parts = &part,
+                         .what = "norm"};
     shardc_error error;
-    if (rank == n - 1) /* worlds open at slightly different times, and busy machines let ranks wait for a CPU */
+    /* worlds open at slightly different times, and busy machines let ranks wait for a CPU */
+    if (rank == n - 1)
         sleep_ms(6000);
     const char *wrong = wants(sc_comm_world(r->comm), &call, SHARDC_ERROR_TIMEOUT, texts, &error);
     CHECK(r, wrong == NULL, "%s: %s", wrong, error.text);
@@ -369,7 +418,8 @@ static void body_abort(rank_state *r)
     shardc_error error;
     float data[3] = {1, 2, 3};
     sc_comm_part part = {.source = data, .destination = data, .count = 3, .dtype = SC_DTYPE_f32};
-    sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &part};
+    sc_comm_call call = {
+        .kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &part};
     sc_comm_request *requests[2];
     CHECK(r, all_meet(r, &error), "%s", error.text);
     if (sc_comm_rank(r->comm) == 0) {
@@ -379,17 +429,21 @@ static void body_abort(rank_state *r)
     } else {
         /* the error is there at the latest in the second wait */
         shardc_status status = sc_comm_start(sc_comm_world(r->comm), &call, &requests[0], &error);
-        shardc_status second = status == SHARDC_OK ? sc_comm_start(sc_comm_world(r->comm), &call, &requests[1], &error) : status;
+        shardc_status second =
+            status == SHARDC_OK ? sc_comm_start(sc_comm_world(r->comm), &call, &requests[1], &error)
+                                : status;
         if (second == SHARDC_OK) {
             second = sc_comm_wait(requests[1], &error);
             CHECK(r, strcmp(error.text, texts[0]) == 0, "%s", error.text);
         }
         if (status == SHARDC_OK)
             status = sc_comm_wait(requests[0], &error);
-        CHECK(r, status == SHARDC_ERROR_COMM && second == SHARDC_ERROR_COMM, "the calls end with %d and %d", (int)status, (int)second);
+        CHECK(r, status == SHARDC_ERROR_COMM && second == SHARDC_ERROR_COMM,
+              "the calls end with %d and %d", (int)status, (int)second);
         CHECK(r, strcmp(error.text, texts[0]) == 0, "%s", error.text);
     }
-    const char *wrong = wants(sc_comm_world(r->comm), &(sc_comm_call){.kind = SC_COMM_BARRIER}, SHARDC_ERROR_COMM, texts, &error);
+    const char *wrong = wants(sc_comm_world(r->comm), &(sc_comm_call){.kind = SC_COMM_BARRIER},
+                              SHARDC_ERROR_COMM, texts, &error);
     CHECK(r, wrong == NULL, "%s: %s", wrong, error.text);
 }
 
@@ -399,14 +453,17 @@ static void who_gives_up_wakes_the_others(void **state)
     run_all(2, body_abort, 0, 20000);
 }
 
-/* One rank gives up while large calls run. Who has the error has its buffers back: nobody writes to them any more. */
+/* One rank gives up while large calls run. Who has the error has its buffers back: nobody writes to
+ * them any more. */
 static void body_abort_midway(rank_state *r)
 {
     enum { COUNT = 1 << 17 };
     uint32_t rank = sc_comm_rank(r->comm), n = sc_comm_size(r->comm), changed = 0;
     float *data = malloc(COUNT * sizeof *data);
-    sc_comm_part part = {.source = data, .destination = data, .count = COUNT, .dtype = SC_DTYPE_f32};
-    sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_MAX, .part_count = 1, .parts = &part};
+    sc_comm_part part = {
+        .source = data, .destination = data, .count = COUNT, .dtype = SC_DTYPE_f32};
+    sc_comm_call call = {
+        .kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_MAX, .part_count = 1, .parts = &part};
     sc_comm_request *request;
     shardc_status status = SHARDC_OK;
     shardc_error error;
@@ -427,7 +484,8 @@ static void body_abort_midway(rank_state *r)
         changed += ((const unsigned char *)data)[4 * i + 3] != 0x5a;
     free(data);
     CHECK(r, changed == 0, "%u elements have changed after the end", changed);
-    CHECK(r, status == SHARDC_ERROR_COMM && strstr(error.text, "gave up: enough") != NULL, "%d: %s", (int)status, error.text);
+    CHECK(r, status == SHARDC_ERROR_COMM && strstr(error.text, "gave up: enough") != NULL, "%d: %s",
+          (int)status, error.text);
 }
 
 static void failed_calls_give_buffers_back(void **state)
@@ -459,17 +517,22 @@ static void body_closed_in_flight(rank_state *r)
 {
     float data[3] = {1, 2, 3};
     sc_comm_part part = {.source = data, .destination = data, .count = 3, .dtype = SC_DTYPE_f32};
-    sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &part};
+    sc_comm_call call = {
+        .kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &part};
     sc_comm_request *request;
     shardc_error error;
     CHECK(r, all_meet(r, &error), "%s", error.text);
     if (sc_comm_rank(r->comm) == 0) {
-        CHECK(r, sc_comm_start(sc_comm_world(r->comm), &call, &request, &error) == SHARDC_OK, "%s", error.text);
+        CHECK(r, sc_comm_start(sc_comm_world(r->comm), &call, &request, &error) == SHARDC_OK, "%s",
+              error.text);
         return;
     }
     sleep_ms(50);
     shardc_status status = sc_comm_barrier(sc_comm_world(r->comm), &error);
-    CHECK(r, status == SHARDC_ERROR_COMM && strstr(error.text, "rank 0 gave up: it closed its communicator with calls in flight") != NULL,
+    CHECK(r,
+          status == SHARDC_ERROR_COMM &&
+              strstr(error.text,
+                     "rank 0 gave up: it closed its communicator with calls in flight") != NULL,
           "%d: %s", (int)status, error.text);
 }
 
@@ -486,7 +549,8 @@ static void body_arguments(rank_state *r)
     double data[8] = {0};
     uint32_t n = sc_comm_size(r->comm), rank = sc_comm_rank(r->comm);
     sc_comm_part good = {.source = data, .destination = data, .count = 8, .dtype = SC_DTYPE_f64};
-    sc_comm_part uneven = good, negative = good, untyped = good, absent = good, crooked = good, huge = good;
+    sc_comm_part uneven = good, negative = good, untyped = good, absent = good, crooked = good,
+                 huge = good;
     uneven.count = n + 1;
     negative.count = -1;
     untyped.dtype = SC_DTYPE_COUNT;
@@ -499,31 +563,50 @@ static void body_arguments(rank_state *r)
     } wrongs[] = {
         {{.kind = SC_COMM_KINDS}, "no such kind"},
         {{.kind = SC_COMM_ALL_REDUCE, .part_count = 1, .parts = &good}, "no such reduction"},
-        {{.kind = SC_COMM_ALL_GATHER, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &good}, "it reduces nothing"},
-        {{.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &negative}, "-1 elements"},
-        {{.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &huge}, "elements"},
-        {{.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &untyped}, "no known dtype"},
-        {{.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &absent}, "no destination"},
-        {{.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &crooked}, "not aligned"},
-        {{.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1}, "the parts are missing"},
+        {{.kind = SC_COMM_ALL_GATHER, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &good},
+         "it reduces nothing"},
+        {{.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &negative},
+         "-1 elements"},
+        {{.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &huge},
+         "elements"},
+        {{.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &untyped},
+         "no known dtype"},
+        {{.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &absent},
+         "no destination"},
+        {{.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &crooked},
+         "not aligned"},
+        {{.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1},
+         "the parts are missing"},
         {{.kind = SC_COMM_BARRIER, .part_count = 1, .parts = &good}, "it has no parts"},
-        {{.kind = SC_COMM_BROADCAST, .part_count = 1, .parts = &good, .from = (int32_t)n}, "`from` is"},
-        {{.kind = SC_COMM_PERMUTE, .part_count = 1, .parts = &good, .from = 0, .to = -2}, "`to` is -2"},
-        {{.kind = SC_COMM_SEND, .part_count = 1, .parts = &good, .to = (int32_t)rank}, "`to` is the rank itself"},
-        {{.kind = SC_COMM_ALL_TO_ALL, .part_count = n > 1, .parts = &uneven}, "do not divide by the"},
+        {{.kind = SC_COMM_BROADCAST, .part_count = 1, .parts = &good, .from = (int32_t)n},
+         "`from` is"},
+        {{.kind = SC_COMM_PERMUTE, .part_count = 1, .parts = &good, .from = 0, .to = -2},
+         "`to` is -2"},
+        {{.kind = SC_COMM_SEND, .part_count = 1, .parts = &good, .to = (int32_t)rank},
+         "`to` is the rank itself"},
+        {{.kind = SC_COMM_ALL_TO_ALL, .part_count = n > 1, .parts = &uneven},
+         "do not divide by the"},
     };
     uint32_t ranks[] = {0, 1, 0, n};
     sc_comm_group *group;
     shardc_error error;
     for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs - (n == 1); i++) {
         const char *texts[3] = {wrongs[i].text};
-        const char *wrong = wants(sc_comm_world(r->comm), &wrongs[i].call, SHARDC_ERROR_ARGUMENT, texts, &error);
+        const char *wrong =
+            wants(sc_comm_world(r->comm), &wrongs[i].call, SHARDC_ERROR_ARGUMENT, texts, &error);
         CHECK(r, wrong == NULL, "case %zu: %s: %s", i, wrong, error.text);
     }
-    CHECK(r, sc_comm_group_new(r->comm, ranks + 3, 1, &group, &error) == SHARDC_ERROR_ARGUMENT, "a rank beyond the world");
-    CHECK(r, n == 1 || sc_comm_group_new(r->comm, ranks, 3, &group, &error) == SHARDC_ERROR_ARGUMENT, "a rank twice");
-    CHECK(r, n == 1 || sc_comm_group_new(r->comm, ranks + (rank == 0), 1, &group, &error) == SHARDC_ERROR_ARGUMENT, "a group of others");
-    CHECK(r, sc_comm_group_new(r->comm, ranks, 0, &group, &error) == SHARDC_ERROR_ARGUMENT, "a group of nobody");
+    CHECK(r, sc_comm_group_new(r->comm, ranks + 3, 1, &group, &error) == SHARDC_ERROR_ARGUMENT,
+          "a rank beyond the world");
+    CHECK(r,
+          n == 1 || sc_comm_group_new(r->comm, ranks, 3, &group, &error) == SHARDC_ERROR_ARGUMENT,
+          "a rank twice");
+    CHECK(r,
+          n == 1 || sc_comm_group_new(r->comm, ranks + (rank == 0), 1, &group, &error) ==
+                        SHARDC_ERROR_ARGUMENT,
+          "a group of others");
+    CHECK(r, sc_comm_group_new(r->comm, ranks, 0, &group, &error) == SHARDC_ERROR_ARGUMENT,
+          "a group of nobody");
     CHECK(r, sc_comm_barrier(sc_comm_world(r->comm), &error) == SHARDC_OK, "%s", error.text);
 }
 
@@ -540,13 +623,15 @@ static void body_counters(rank_state *r)
     static _Thread_local double from[MOST_RANKS * 10], to[MOST_RANKS * 10];
     static _Thread_local uint8_t small[MOST_RANKS * 2];
     int32_t next = (int32_t)((rank + 1) % n), previous = (int32_t)((rank + n - 1) % n);
-    sc_comm_part parts[2] = {{.source = from, .destination = to, .count = n * 10, .dtype = SC_DTYPE_f64},
-                             {.source = small, .destination = small + n, .count = n, .dtype = SC_DTYPE_u8}};
+    sc_comm_part parts[2] = {
+        {.source = from, .destination = to, .count = n * 10, .dtype = SC_DTYPE_f64},
+        {.source = small, .destination = small + n, .count = n, .dtype = SC_DTYPE_u8}};
     double
         b = n * 81.0,
         sent[SC_COMM_KINDS] = {
-            [SC_COMM_ALL_GATHER] = b * (n - 1) / n, [SC_COMM_REDUCE_SCATTER] = b * (n - 1) / n, [SC_COMM_ALL_REDUCE] = 2 * b * (n - 1) / n,
-            [SC_COMM_ALL_TO_ALL] = b * (n - 1) / n, [SC_COMM_PERMUTE] = n > 1 ? b : 0,          [SC_COMM_BROADCAST] = n > 1 ? b : 0,
+            [SC_COMM_ALL_GATHER] = b * (n - 1) / n,     [SC_COMM_REDUCE_SCATTER] = b * (n - 1) / n,
+            [SC_COMM_ALL_REDUCE] = 2 * b * (n - 1) / n, [SC_COMM_ALL_TO_ALL] = b * (n - 1) / n,
+            [SC_COMM_PERMUTE] = n > 1 ? b : 0,          [SC_COMM_BROADCAST] = n > 1 ? b : 0,
         };
     shardc_error error;
     CHECK(r, n <= MOST_RANKS, "too many ranks for this test");
@@ -560,16 +645,19 @@ static void body_counters(rank_state *r)
                                  .to = kind == SC_COMM_PERMUTE ? next : 0,
                                  .from = kind == SC_COMM_PERMUTE ? previous : 0};
             if (kind != SC_COMM_SEND && kind != SC_COMM_RECV)
-                CHECK(r, sc_comm_run(sc_comm_world(r->comm), &call, &error) == SHARDC_OK, "%s", error.text);
+                CHECK(r, sc_comm_run(sc_comm_world(r->comm), &call, &error) == SHARDC_OK, "%s",
+                      error.text);
         }
     }
     for (int kind = 0; kind <= SC_COMM_BARRIER; kind++) {
         const sc_comm_counter *c = &sc_comm_counters(r->comm)[kind];
         bool is_message = kind == SC_COMM_SEND || kind == SC_COMM_RECV;
-        CHECK(r, c->calls == (is_message ? 0 : 2), "%s: %llu calls", sc_comm_kind_names[kind], (unsigned long long)c->calls);
-        CHECK(r, c->bytes == (is_message || kind == SC_COMM_BARRIER ? 0 : (uint64_t)(2 * b)), "%s: %llu bytes", sc_comm_kind_names[kind],
-              (unsigned long long)c->bytes);
-        CHECK(r, fabs(c->sent - 2 * sent[kind]) < 1e-9, "%s: %g bytes sent, not %g", sc_comm_kind_names[kind], c->sent, 2 * sent[kind]);
+        CHECK(r, c->calls == (is_message ? 0 : 2), "%s: %llu calls", sc_comm_kind_names[kind],
+              (unsigned long long)c->calls);
+        CHECK(r, c->bytes == (is_message || kind == SC_COMM_BARRIER ? 0 : (uint64_t)(2 * b)),
+              "%s: %llu bytes", sc_comm_kind_names[kind], (unsigned long long)c->bytes);
+        CHECK(r, fabs(c->sent - 2 * sent[kind]) < 1e-9, "%s: %g bytes sent, not %g",
+              sc_comm_kind_names[kind], c->sent, 2 * sent[kind]);
     }
     sc_comm_reset_counters(r->comm);
     CHECK(r, sc_comm_counters(r->comm)[SC_COMM_ALL_REDUCE].calls == 0, "not reset");
@@ -592,16 +680,21 @@ static void body_twins(rank_state *r)
     for (uint32_t i = 0; i < n; i++)
         ranks[i] = i;
     for (int i = 0; i < 2; i++)
-        CHECK(r, sc_comm_group_new(r->comm, ranks, n, &twins[i], &error) == SHARDC_OK, "%s", error.text);
+        CHECK(r, sc_comm_group_new(r->comm, ranks, n, &twins[i], &error) == SHARDC_OK, "%s",
+              error.text);
     for (int k = 0; k < 2; k++) { /* odd ranks start the other one first */
         int i = rank % 2 == 0 ? k : 1 - k;
-        sc_comm_part part = {.source = &values[i], .destination = &sums[i], .count = 1, .dtype = SC_DTYPE_i32};
-        sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &part};
-        CHECK(r, sc_comm_start(twins[i], &call, &requests[i], &error) == SHARDC_OK, "%s", error.text);
+        sc_comm_part part = {
+            .source = &values[i], .destination = &sums[i], .count = 1, .dtype = SC_DTYPE_i32};
+        sc_comm_call call = {
+            .kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &part};
+        CHECK(r, sc_comm_start(twins[i], &call, &requests[i], &error) == SHARDC_OK, "%s",
+              error.text);
     }
     for (int i = 0; i < 2; i++)
         CHECK(r, sc_comm_wait(requests[i], &error) == SHARDC_OK, "%s", error.text);
-    CHECK(r, sums[0] == (int32_t)(n * (n - 1) / 2) && sums[1] == 100 * sums[0], "the sums are %d and %d", sums[0], sums[1]);
+    CHECK(r, sums[0] == (int32_t)(n * (n - 1) / 2) && sums[1] == 100 * sums[0],
+          "the sums are %d and %d", sums[0], sums[1]);
 }
 
 static void groups_of_one_list_are_different(void **state)
@@ -638,7 +731,10 @@ static void body_waiting_threads(rank_state *r)
         cases[i] = draw_case(r->seed + i, n, SC_COMM_KINDS);
         make_buffers(&cases[i], rank, &buffers[i]);
         sc_comm_call call = call_of(&cases[i], rank, &buffers[i], NULL);
-        CHECK(r, sc_comm_start(sc_comm_world(r->comm), &call, &waiters[i].request, &error) == SHARDC_OK, "%s", error.text);
+        CHECK(r,
+              sc_comm_start(sc_comm_world(r->comm), &call, &waiters[i].request, &error) ==
+                  SHARDC_OK,
+              "%s", error.text);
         CHECK(r, pthread_create(&threads[i], NULL, wait_main, &waiters[i]) == 0, "no thread");
     }
     for (uint32_t i = 0; i < WAITERS; i++)
@@ -657,8 +753,8 @@ static void other_threads_may_wait(void **state)
     run_all(1, body_waiting_threads, 11, 20000);
 }
 
-/* Rank 1 starts a call and does not wait for it. Between threads and over TCP that holds nobody up; a process of MPI that does not look at
- * its messages does. */
+/* Rank 1 starts a call and does not wait for it. Between threads and over TCP that holds nobody up;
+ * a process of MPI that does not look at its messages does. */
 static void body_lazy(rank_state *r)
 {
     enum { COUNT = 1 << 20 };
@@ -672,8 +768,10 @@ static void body_lazy(rank_state *r)
     r->kept = data;
     for (int i = 0; i < COUNT; i++)
         data[i] = (float)(rank + 1);
-    sc_comm_part part = {.source = data, .destination = data, .count = COUNT, .dtype = SC_DTYPE_f32};
-    sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &part};
+    sc_comm_part part = {
+        .source = data, .destination = data, .count = COUNT, .dtype = SC_DTYPE_f32};
+    sc_comm_call call = {
+        .kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &part};
     shardc_status started = sc_comm_start(sc_comm_world(r->comm), &call, &request, &error);
     if (rank == 1)
         sleep_ms(6000);
@@ -686,7 +784,10 @@ static void body_lazy(rank_state *r)
         CHECK(r, is_right, "another sum");
         CHECK(r, waited < 5000, "waited for %g ms", waited);
     } else {
-        CHECK(r, status == SHARDC_ERROR_TIMEOUT && strstr(error.text, "rank 1 started it and did not go on with it for 2000 ms") != NULL,
+        CHECK(r,
+              status == SHARDC_ERROR_TIMEOUT &&
+                  strstr(error.text, "rank 1 started it and did not go on with it for 2000 ms") !=
+                      NULL,
               "%d: %s", (int)status, error.text);
     }
 }
@@ -705,20 +806,27 @@ static void go_on(rank_state *r)
     float *values = r->kept = malloc(2 * COUNT * sizeof *values), sum = (float)(n * (n + 1) / 2);
     CHECK(r, values != NULL, "no memory");
     volatile float *out = values + COUNT;
-    bool is_pushed = strcmp(sc_comm_backend_name(r->comm), "mpi") == 0; /* others move bytes in waits, or by themselves */
+    /* others move bytes in waits, or by themselves */
+    bool is_pushed = strcmp(sc_comm_backend_name(r->comm), "mpi") == 0;
     for (int i = 0; i < COUNT; i++) {
         values[i] = (float)(sc_comm_rank(r->comm) + 1);
         out[i] = 0;
     }
     sc_comm_part part = {values, values + COUNT, COUNT, SC_DTYPE_f32};
-    sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &part, .what = "polled"};
+    sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE,
+                         .reduce = SC_COMM_SUM,
+                         .part_count = 1,
+                         .parts = &part,
+                         .what = "polled"};
     sc_comm_request *request = NULL;
     shardc_error error;
-    CHECK(r, sc_comm_start(sc_comm_world(r->comm), &call, &request, &error) == SHARDC_OK, "%s", error.text);
+    CHECK(r, sc_comm_start(sc_comm_world(r->comm), &call, &request, &error) == SHARDC_OK, "%s",
+          error.text);
     double since = now_ms();
     int done = 0;
     sc_comm_progress(r->comm);
-    while (is_pushed && done < COUNT && now_ms() - since < 60000) { /* no thread writes there but this one */
+    /* no thread writes there but this one */
+    while (is_pushed && done < COUNT && now_ms() - since < 60000) {
         sc_comm_progress(r->comm);
         while (done < COUNT && out[done] == sum)
             done++;
@@ -739,18 +847,28 @@ static void polls_move_what_processes_started(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_kind_moves_each_dtype),         cmocka_unit_test(calls_in_flight_end_in_any_order),
-        cmocka_unit_test(messages_arrive_in_order),           cmocka_unit_test(barriers_wait_for_the_last),
-        cmocka_unit_test(large_calls_are_cut_without_a_seam), cmocka_unit_test(members_that_disagree_are_named),
-        cmocka_unit_test(messages_that_differ_are_named),     cmocka_unit_test(a_deadline_names_who_is_missing),
-        cmocka_unit_test(who_gives_up_wakes_the_others),      cmocka_unit_test(failed_calls_give_buffers_back),
-        cmocka_unit_test(who_left_is_not_waited_for),         cmocka_unit_test(closing_gives_calls_up),
-        cmocka_unit_test(wrong_arguments_end_nothing),        cmocka_unit_test(counters_are_those_of_the_report),
-        cmocka_unit_test(groups_of_one_list_are_different),   cmocka_unit_test(other_threads_may_wait),
-        cmocka_unit_test(who_starts_and_does_not_wait),       cmocka_unit_test(polls_move_what_processes_started),
+        cmocka_unit_test(each_kind_moves_each_dtype),
+        cmocka_unit_test(calls_in_flight_end_in_any_order),
+        cmocka_unit_test(messages_arrive_in_order),
+        cmocka_unit_test(barriers_wait_for_the_last),
+        cmocka_unit_test(large_calls_are_cut_without_a_seam),
+        cmocka_unit_test(members_that_disagree_are_named),
+        cmocka_unit_test(messages_that_differ_are_named),
+        cmocka_unit_test(a_deadline_names_who_is_missing),
+        cmocka_unit_test(who_gives_up_wakes_the_others),
+        cmocka_unit_test(failed_calls_give_buffers_back),
+        cmocka_unit_test(who_left_is_not_waited_for),
+        cmocka_unit_test(closing_gives_calls_up),
+        cmocka_unit_test(wrong_arguments_end_nothing),
+        cmocka_unit_test(counters_are_those_of_the_report),
+        cmocka_unit_test(groups_of_one_list_are_different),
+        cmocka_unit_test(other_threads_may_wait),
+        cmocka_unit_test(who_starts_and_does_not_wait),
+        cmocka_unit_test(polls_move_what_processes_started),
     };
     shardc_error error;
-    bool is_mpi = argc == 2 && strcmp(argv[1], "mpi") == 0, is_tcp = argc == 3 && strcmp(argv[1], "tcp") == 0;
+    bool is_mpi = argc == 2 && strcmp(argv[1], "mpi") == 0,
+         is_tcp = argc == 3 && strcmp(argv[1], "tcp") == 0;
     if (is_tcp && getenv("RANK") == NULL)
         return run_program(argv, (uint32_t)strtoul(argv[2], NULL, 10));
     shardc_status status = is_mpi   ? sc_comm_open_mpi(NULL, &process_world, &error)

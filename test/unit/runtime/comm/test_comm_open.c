@@ -1,4 +1,5 @@
-/* How worlds are opened, here and under the names of the outside, and what it says where there is no MPI. */
+/* How worlds are opened, here and under the names of the outside, and what it says where there is
+ * no MPI. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,21 +15,25 @@
 #include "runtime/comm/comm.h"
 #include "shardc/comm.h"
 
-/* Another process says what it finds; see main. `folder` holds a copy of this program, without a module beside it. */
+/* Another process says what it finds; see main. `folder` holds a copy of this program, without a
+ * module beside it. */
 static void without_the_module_mpi_is_unavailable(void **state)
 {
     (void)state;
     char folder[] = "/tmp/shardc_comm_XXXXXX", command[1024], text[1024] = "";
     assert_non_null(mkdtemp(folder));
     for (int round = 0; round < 2; round++) { /* nothing there; something that is no module */
-        const char *make = round == 0 ? "cp \"/proc/$PPID/exe\" test_comm" : "echo nonsense >shardc_mpi.so";
-        snprintf(command, sizeof command, "cd %s && %s && env -u SHARDC_MODULES ./test_comm unavailable", folder, make);
+        const char *make =
+            round == 0 ? "cp \"/proc/$PPID/exe\" test_comm" : "echo nonsense >shardc_mpi.so";
+        snprintf(command, sizeof command,
+                 "cd %s && %s && env -u SHARDC_MODULES ./test_comm unavailable", folder, make);
         FILE *output = popen(command, "r");
         assert_non_null(output);
         size_t length = fread(text, 1, sizeof text - 1, output);
         text[length] = 0;
         int result = pclose(output);
-        if (result != 0 || strstr(text, round == 0 ? "build shardc where CMake finds MPI" : "shardc_mpi.so does not load: ") == NULL)
+        if (result != 0 || strstr(text, round == 0 ? "build shardc where CMake finds MPI"
+                                                   : "shardc_mpi.so does not load: ") == NULL)
             fail_msg("%d: %s", result, text);
     }
     snprintf(command, sizeof command, "rm -r %s", folder);
@@ -45,7 +50,8 @@ static int say_what_is_unavailable(void)
     return status == SHARDC_ERROR_UNAVAILABLE && error.status == status ? 0 : 1;
 }
 
-/* The names of the outside: more parts than are translated without allocating, a group, a message, and what is refused. */
+/* The names of the outside: more parts than are translated without allocating, a group, a message,
+ * and what is refused. */
 typedef struct outside_rank {
     shardc_comm *comm;
     shardc_status wrong, done;
@@ -59,13 +65,16 @@ static void *outside_main(void *user)
     outside_rank *o = user;
     int32_t rank = (int32_t)shardc_comm_rank(o->comm), token = 10 + rank, terms[20];
     uint32_t ranks[] = {2, 0, 1};
-    shardc_comm_part parts[20], message = {.source = &token, .destination = &o->received, .count = 1, .dtype = SHARDC_I32};
+    shardc_comm_part parts[20],
+        message = {.source = &token, .destination = &o->received, .count = 1, .dtype = SHARDC_I32};
     shardc_comm_group *group;
     for (int i = 0; i < 20; i++) {
         terms[i] = i * (rank + 1);
-        parts[i] = (shardc_comm_part){.source = &terms[i], .destination = &o->sums[i], .count = 1, .dtype = SHARDC_I32};
+        parts[i] = (shardc_comm_part){
+            .source = &terms[i], .destination = &o->sums[i], .count = 1, .dtype = SHARDC_I32};
     }
-    shardc_comm_call call = {.kind = SHARDC_ALL_REDUCE, .reduce = SHARDC_NO_REDUCE, .part_count = 20, .parts = parts};
+    shardc_comm_call call = {
+        .kind = SHARDC_ALL_REDUCE, .reduce = SHARDC_NO_REDUCE, .part_count = 20, .parts = parts};
     o->wrong = shardc_comm_run(shardc_comm_world(o->comm), &call, &o->error);
     call.reduce = SHARDC_SUM;
     o->done = shardc_comm_run(shardc_comm_world(o->comm), &call, &o->error);

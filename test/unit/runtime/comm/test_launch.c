@@ -37,24 +37,34 @@ typedef struct found {
 
 static const found founds[] = {
     {"HOME=/root", SC_LAUNCH_ALONE, 0, 1, 0, 1},
-    {"OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=8 OMPI_COMM_WORLD_LOCAL_RANK=1 OMPI_COMM_WORLD_LOCAL_SIZE=2", SC_LAUNCH_OPEN_MPI, 3, 8, 1,
-     2},
-    {"MV2_COMM_WORLD_RANK=1 MV2_COMM_WORLD_SIZE=2 MV2_COMM_WORLD_LOCAL_RANK=0 MV2_COMM_WORLD_LOCAL_SIZE=1", SC_LAUNCH_MVAPICH, 1, 2, 0, 1},
+    {"OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=8 OMPI_COMM_WORLD_LOCAL_RANK=1 "
+     "OMPI_COMM_WORLD_LOCAL_SIZE=2",
+     SC_LAUNCH_OPEN_MPI, 3, 8, 1, 2},
+    {"MV2_COMM_WORLD_RANK=1 MV2_COMM_WORLD_SIZE=2 MV2_COMM_WORLD_LOCAL_RANK=0 "
+     "MV2_COMM_WORLD_LOCAL_SIZE=1",
+     SC_LAUNCH_MVAPICH, 1, 2, 0, 1},
     {"PMI_RANK=0 PMI_SIZE=4", SC_LAUNCH_PMI, 0, 4, -1, -1},
     {"PMI_RANK=2 PMI_SIZE=4 MPI_LOCALRANKID=0 MPI_LOCALNRANKS=2", SC_LAUNCH_PMI, 2, 4, 0, 2},
-    {"SLURM_PROCID=5 SLURM_STEP_NUM_TASKS=6 SLURM_LOCALID=2 SLURM_NTASKS=6", SC_LAUNCH_SLURM, 5, 6, 2, -1},
+    {"SLURM_PROCID=5 SLURM_STEP_NUM_TASKS=6 SLURM_LOCALID=2 SLURM_NTASKS=6", SC_LAUNCH_SLURM, 5, 6,
+     2, -1},
     /* a batch script is one process, however many tasks its job will have */
     {"SLURM_PROCID=0 SLURM_NTASKS=6 SLURM_LOCALID=0", SC_LAUNCH_ALONE, 0, 1, 0, 1},
-    {"RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=node-7 MASTER_PORT=29500 TORCHELASTIC_RUN_ID=none",
+    {"RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=node-7 MASTER_PORT=29500 "
+     "TORCHELASTIC_RUN_ID=none",
      SC_LAUNCH_TORCHRUN, 1, 2, 1, 2},
     {"RANK=1 WORLD_SIZE=2", SC_LAUNCH_BY_HAND, 1, 2, -1, -1},
     /* one started by another: the inner one counts */
-    {"SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=8", SC_LAUNCH_OPEN_MPI, 3, 8, -1, -1},
-    {"SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 RANK=5 WORLD_SIZE=8 TORCHELASTIC_RUN_ID=9", SC_LAUNCH_TORCHRUN, 5, 8, -1, -1},
-    {"OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 RANK=5 WORLD_SIZE=8 TORCHELASTIC_RUN_ID=9", SC_LAUNCH_TORCHRUN, 5, 8, -1, -1},
+    {"SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=8",
+     SC_LAUNCH_OPEN_MPI, 3, 8, -1, -1},
+    {"SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 RANK=5 WORLD_SIZE=8 TORCHELASTIC_RUN_ID=9",
+     SC_LAUNCH_TORCHRUN, 5, 8, -1, -1},
+    {"OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 RANK=5 WORLD_SIZE=8 TORCHELASTIC_RUN_ID=9",
+     SC_LAUNCH_TORCHRUN, 5, 8, -1, -1},
     /* set by hand, and the same */
-    {"OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 RANK=1 WORLD_SIZE=2", SC_LAUNCH_OPEN_MPI, 1, 2, -1, -1},
-    {"SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 RANK=1 WORLD_SIZE=2 LOCAL_RANK=0", SC_LAUNCH_BY_HAND, 1, 2, 0, -1},
+    {"OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 RANK=1 WORLD_SIZE=2", SC_LAUNCH_OPEN_MPI, 1, 2,
+     -1, -1},
+    {"SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 RANK=1 WORLD_SIZE=2 LOCAL_RANK=0", SC_LAUNCH_BY_HAND, 1,
+     2, 0, -1},
     /* set to nothing is not set */
     {"RANK= WORLD_SIZE=", SC_LAUNCH_ALONE, 0, 1, 0, 1},
 };
@@ -67,10 +77,11 @@ static void launchers_are_recognised(void **state)
         shardc_error error;
         if (sc_launch_read(look_up, (void *)founds[i].variables, &launch, &error) != SHARDC_OK)
             fail_msg("%s\n  %s", founds[i].variables, error.text);
-        if (launch.launcher != founds[i].launcher || launch.rank != founds[i].rank || launch.size != founds[i].size ||
-            launch.local_rank != founds[i].local_rank || launch.local_size != founds[i].local_size)
-            fail_msg("%s\n  is %s, rank %u of %u, %d of %d here", founds[i].variables, launch.how, launch.rank, launch.size,
-                     launch.local_rank, launch.local_size);
+        if (launch.launcher != founds[i].launcher || launch.rank != founds[i].rank ||
+            launch.size != founds[i].size || launch.local_rank != founds[i].local_rank ||
+            launch.local_size != founds[i].local_size)
+            fail_msg("%s\n  is %s, rank %u of %u, %d of %d here", founds[i].variables, launch.how,
+                     launch.rank, launch.size, launch.local_rank, launch.local_size);
         bool has_address = strstr(founds[i].variables, "MASTER_ADDR") != NULL;
         assert_string_equal(launch.address, has_address ? "node-7" : "");
         assert_int_equal(launch.port, has_address ? 29500 : 0);
@@ -94,7 +105,8 @@ static const char *const wrongs[][2] = {
     {"RANK=1 WORLD_SIZE=2 MASTER_PORT=70000", "MASTER_PORT is '70000'"},
     {"OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 RANK=0 WORLD_SIZE=2",
      "mpirun (OMPI_COMM_WORLD_RANK) says rank 1 of 2, RANK and WORLD_SIZE say rank 0 of 2"},
-    {"PMI_RANK=1 PMI_SIZE=2 RANK=1 WORLD_SIZE=4", "mpirun (PMI_RANK) says rank 1 of 2, RANK and WORLD_SIZE say rank 1 of 4"},
+    {"PMI_RANK=1 PMI_SIZE=2 RANK=1 WORLD_SIZE=4",
+     "mpirun (PMI_RANK) says rank 1 of 2, RANK and WORLD_SIZE say rank 1 of 4"},
     {"SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 RANK=0 WORLD_SIZE=1",
      "srun (SLURM_PROCID) says rank 1 of 2, RANK and WORLD_SIZE say rank 0 of 1"},
     {"OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 RANK=0", "RANK is set, but WORLD_SIZE is not"},
@@ -107,8 +119,10 @@ static void contradictions_are_errors(void **state)
         sc_launch launch;
         shardc_error error = {SHARDC_OK, ""};
         shardc_status status = sc_launch_read(look_up, (void *)wrongs[i][0], &launch, &error);
-        if (status != SHARDC_ERROR_ARGUMENT || error.status != status || strstr(error.text, wrongs[i][1]) == NULL)
-            fail_msg("%s\n  wanted: %s\n  got %d: %s", wrongs[i][0], wrongs[i][1], (int)status, error.text);
+        if (status != SHARDC_ERROR_ARGUMENT || error.status != status ||
+            strstr(error.text, wrongs[i][1]) == NULL)
+            fail_msg("%s\n  wanted: %s\n  got %d: %s", wrongs[i][0], wrongs[i][1], (int)status,
+                     error.text);
     }
 }
 
@@ -144,8 +158,9 @@ static void mpi_is_for_those_that_it_started(void **state)
         uint32_t port;
         bool is_by_mpi;
     } cases[] = {
-        {SC_LAUNCH_TORCHRUN, 29500, false}, {SC_LAUNCH_OPEN_MPI, 0, true},   {SC_LAUNCH_OPEN_MPI, 29500, true},
-        {SC_LAUNCH_MVAPICH, 0, true},       {SC_LAUNCH_PMI, 0, true},        {SC_LAUNCH_BY_HAND, 0, false},
+        {SC_LAUNCH_TORCHRUN, 29500, false}, {SC_LAUNCH_OPEN_MPI, 0, true},
+        {SC_LAUNCH_OPEN_MPI, 29500, true},  {SC_LAUNCH_MVAPICH, 0, true},
+        {SC_LAUNCH_PMI, 0, true},           {SC_LAUNCH_BY_HAND, 0, false},
         {SC_LAUNCH_SLURM, 0, true},         {SC_LAUNCH_SLURM, 29500, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

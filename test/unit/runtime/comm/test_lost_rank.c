@@ -1,6 +1,7 @@
-/* Ranks that are processes, of which one is killed or stopped at a random moment: all others end, with one line that names the rank and the
- * call that they were in; of those that are stopped, some without any deadline. `test_lost_rank 500` makes as many trials; `test_lost_rank
- * cuda 50` on GPUs with NCCL (stubs of both), where nobody is in a call of the communicator. */
+/* Ranks that are processes, of which one is killed or stopped at a random moment: all others end,
+ * with one line that names the rank and the call that they were in; of those that are stopped, some
+ * without any deadline. `test_lost_rank 500` makes as many trials; `test_lost_rank cuda 50` on GPUs
+ * with NCCL (stubs of both), where nobody is in a call of the communicator. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +31,8 @@ static bool has_gpus;
 
 static uint32_t draw(uint64_t seed, uint32_t index, uint32_t below)
 {
-    uint32_t counter[4] = {index, 0, 0, 7}, key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)}, words[4];
+    uint32_t counter[4] = {index, 0, 0, 7}, key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)},
+             words[4];
     sc_rng_philox(counter, key, words);
     return words[0] % below;
 }
@@ -44,7 +46,8 @@ static uint64_t now_us(void)
 
 /* ---- a rank ---- */
 
-/* Starting takes as long as it takes where many processes share few cores: the deadline is for what comes after it. */
+/* Starting takes as long as it takes where many processes share few cores: the deadline is for what
+ * comes after it. */
 static void set_deadline(shardc_session *session, uint32_t deadline_ms)
 {
     session->options.deadline_ms = deadline_ms;
@@ -53,7 +56,8 @@ static void set_deadline(shardc_session *session, uint32_t deadline_ms)
 }
 
 /* Steps for ever: a byte after the first, the error's status and text at the end. */
-static void be_worker(const shardc_executable *program, uint32_t deadline_ms, bool has_no_deadline, int out)
+static void be_worker(const shardc_executable *program, uint32_t deadline_ms, bool has_no_deadline,
+                      int out)
 {
     char silence[16];
     snprintf(silence, sizeof silence, "%u", (unsigned)SILENCE_MS);
@@ -61,14 +65,17 @@ static void be_worker(const shardc_executable *program, uint32_t deadline_ms, bo
         setenv("SHARDC_SILENCE_MS", silence, 1);
     static float x[STEP_BATCHES * STEP_ROWS * STEP_D];
     static int32_t ids[STEP_BATCHES * STEP_ROWS];
-    shardc_session_options options = {.world = SHARDC_WORLD_TCP, .threads = 1, .deadline_ms = has_no_deadline ? 0 : KILL_DEADLINE_MS};
+    shardc_session_options options = {.world = SHARDC_WORLD_TCP,
+                                      .threads = 1,
+                                      .deadline_ms = has_no_deadline ? 0 : KILL_DEADLINE_MS};
     shardc_session *session = NULL;
     shardc_error error = {.status = SHARDC_OK};
     shardc_status status = shardc_session_new(program, &options, &session, &error);
     for (uint64_t step = 0; status == SHARDC_OK; step++) {
         float total;
         shardc_feed_value feeds[] = {{"ids", ids, sizeof ids, NULL}, {"x", x, sizeof x, NULL}};
-        status = shardc_session_step(session, feeds, 2, (shardc_fetch_value[]){{0, &total, sizeof total, NULL}}, 1, &error);
+        status = shardc_session_step(
+            session, feeds, 2, (shardc_fetch_value[]){{0, &total, sizeof total, NULL}}, 1, &error);
         if (step == 0 && status == SHARDC_OK && !has_no_deadline)
             set_deadline(session, deadline_ms);
         if (step == 0 && status == SHARDC_OK && write(out, "+", 1) != 1)
@@ -99,7 +106,10 @@ typedef struct trial {
 static void begin(trial *t, uint64_t seed, const shardc_executable *const *programs)
 {
     uint32_t port;
-    *t = (trial){.seed = seed, .size = 2 + draw(seed, 0, MOST_RANKS - 1), .stops = draw(seed, 2, 2) == 1, .phase = STARTS};
+    *t = (trial){.seed = seed,
+                 .size = 2 + draw(seed, 0, MOST_RANKS - 1),
+                 .stops = draw(seed, 2, 2) == 1,
+                 .phase = STARTS};
     t->victim = draw(seed, 1, t->size);
     t->holder = hold_port(&port);
     for (uint32_t r = 0; r < t->size; r++) {
@@ -108,7 +118,8 @@ static void begin(trial *t, uint64_t seed, const shardc_executable *const *progr
         t->ranks[r] = fork_rank(r, t->size, port);
         if (t->ranks[r] == 0) {
             close(ends[0]);
-            be_worker(programs[t->size], t->stops ? STOP_DEADLINE_MS : KILL_DEADLINE_MS, t->stops && draw(seed, 4, 4) == 1, ends[1]);
+            be_worker(programs[t->size], t->stops ? STOP_DEADLINE_MS : KILL_DEADLINE_MS,
+                      t->stops && draw(seed, 4, 4) == 1, ends[1]);
         }
         close(ends[1]);
         t->pipes[r] = ends[0];
@@ -158,15 +169,19 @@ static const char *check(trial *t, uint32_t *on_gpu, char *text, size_t size)
             continue;
         if (t->got[r] >= sizeof error) /* without the byte of the first step, it failed before */
             memcpy(&error, t->said[r] + t->got[r] - sizeof error, sizeof error);
-        snprintf(text, size, "seed %llu, %u ranks, rank %u %s, rank %u said %d: '%s'", (unsigned long long)t->seed, t->size, t->victim,
-                 t->stops ? "stopped" : "killed", r, (int)error.status, error.text);
+        snprintf(text, size, "seed %llu, %u ranks, rank %u %s, rank %u said %d: '%s'",
+                 (unsigned long long)t->seed, t->size, t->victim, t->stops ? "stopped" : "killed",
+                 r, (int)error.status, error.text);
         /* the call with what it is for: "layers[0]", or what the session itself asks the others */
-        bool is_called = strstr(error.text, " of group ") != NULL && strstr(error.text, " calls ") != NULL;
-        bool is_on_gpu = strstr(error.text, " waits for all_reduce(sum) of f32[1] (layers[0]) in group ") != NULL;
+        bool is_called =
+            strstr(error.text, " of group ") != NULL && strstr(error.text, " calls ") != NULL;
+        bool is_on_gpu =
+            strstr(error.text, " waits for all_reduce(sum) of f32[1] (layers[0]) in group ") !=
+            NULL;
         *on_gpu += is_on_gpu;
         bool has_call = is_called || (has_gpus && is_on_gpu);
-        if (error.status != (t->stops ? SHARDC_ERROR_TIMEOUT : SHARDC_ERROR_COMM) || strstr(error.text, lost) == NULL || !has_call ||
-            strchr(error.text, '\n') != NULL)
+        if (error.status != (t->stops ? SHARDC_ERROR_TIMEOUT : SHARDC_ERROR_COMM) ||
+            strstr(error.text, lost) == NULL || !has_call || strchr(error.text, '\n') != NULL)
             return text;
     }
     return NULL;
@@ -220,7 +235,8 @@ static void the_others_end_and_name_it(void **state)
     char text[1024];
     const char *wrong = NULL;
     for (uint32_t n = 2; n <= MOST_RANKS; n++)
-        programs[n] = (has_gpus ? cuda_step_program : step_program)(&cases[n], n == 4 ? 2 : 1, n == 4 ? 2 : n);
+        programs[n] = (has_gpus ? cuda_step_program : step_program)(&cases[n], n == 4 ? 2 : 1,
+                                                                    n == 4 ? 2 : n);
     while (wrong == NULL && (begun < trials || count > 0)) {
         while (count < AT_ONCE && begun < trials)
             begin(&running[count++], ++begun, programs);
@@ -230,7 +246,8 @@ static void the_others_end_and_name_it(void **state)
             go_on(t);
             if (t->phase != IS_OVER)
                 continue;
-            uint64_t took = t->done_us - t->act_us, *slowest = t->stops ? &slowest_stop : &slowest_kill;
+            uint64_t took = t->done_us - t->act_us,
+                     *slowest = t->stops ? &slowest_stop : &slowest_kill;
             *slowest = took > *slowest ? took : *slowest;
             wrong = wrong == NULL ? check(t, &on_gpu, text, sizeof text) : wrong;
             end(t);
@@ -246,7 +263,8 @@ static void the_others_end_and_name_it(void **state)
         shardc_executable_free((shardc_executable *)(uintptr_t)programs[n]);
         sc_arena_free(&cases[n].arena);
     }
-    print_message("%u trials: the others end %.1f ms after a kill and %.1f ms after a stop at the latest; %u ranks waited for a GPU\n",
+    print_message("%u trials: the others end %.1f ms after a kill and %.1f ms after a stop at the "
+                  "latest; %u ranks waited for a GPU\n",
                   begun, (double)slowest_kill / 1e3, (double)slowest_stop / 1e3, on_gpu);
     if (wrong != NULL)
         fail_msg("%s", wrong);

@@ -1,5 +1,6 @@
-/* How ranks without MPI find each other: who is missing is named, strangers are refused and hold up nobody. Ranks are threads here, each
- * with what a launcher would have told it; the secret is the process's. */
+/* How ranks without MPI find each other: who is missing is named, strangers are refused and hold up
+ * nobody. Ranks are threads here, each with what a launcher would have told it; the secret is the
+ * process's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,10 +44,14 @@ static void *come(void *user)
 
 static newcomer newcomer_of(uint32_t rank, uint32_t size, uint32_t port, uint32_t join_ms)
 {
-    return (newcomer){
-        .launch =
-            {.launcher = SC_LAUNCH_BY_HAND, .how = "a test", .rank = rank, .size = size, .local_rank = -1, .local_size = -1, .port = port},
-        .join_ms = join_ms};
+    return (newcomer){.launch = {.launcher = SC_LAUNCH_BY_HAND,
+                                 .how = "a test",
+                                 .rank = rank,
+                                 .size = size,
+                                 .local_rank = -1,
+                                 .local_size = -1,
+                                 .port = port},
+                      .join_ms = join_ms};
 }
 
 static void start(newcomer *n)
@@ -75,7 +80,8 @@ static void check_mesh(const newcomer *all, uint32_t size)
             uint32_t word = 1000 * i + j, got = 0;
             if (i == j)
                 continue;
-            assert_int_equal(send(all[i].sockets[j], &word, sizeof word, MSG_NOSIGNAL), sizeof word);
+            assert_int_equal(send(all[i].sockets[j], &word, sizeof word, MSG_NOSIGNAL),
+                             sizeof word);
             int flags = fcntl(all[j].sockets[i], F_GETFL);
             assert_int_not_equal(flags & O_NONBLOCK, 0);
             fcntl(all[j].sockets[i], F_SETFL, flags & ~O_NONBLOCK);
@@ -115,10 +121,12 @@ static void who_does_not_come_is_named(void **state)
     uint32_t port;
     char wanted[160];
     int holder = hold_port(&port);
-    newcomer all[3] = {newcomer_of(0, 5, port, 1500), newcomer_of(1, 5, port, LONG_MS), newcomer_of(3, 5, port, LONG_MS)};
+    newcomer all[3] = {newcomer_of(0, 5, port, 1500), newcomer_of(1, 5, port, LONG_MS),
+                       newcomer_of(3, 5, port, LONG_MS)};
     for (int i = 0; i < 3; i++)
         start(&all[i]);
-    snprintf(wanted, sizeof wanted, "2 of 5 ranks did not come to rank 0 (127.0.0.1:%u) within 1500 ms: ranks 2, 4", port);
+    snprintf(wanted, sizeof wanted,
+             "2 of 5 ranks did not come to rank 0 (127.0.0.1:%u) within 1500 ms: ranks 2, 4", port);
     for (int i = 0; i < 3; i++) {
         finish(&all[i]);
         assert_int_equal(all[i].status, SHARDC_ERROR_TIMEOUT);
@@ -131,14 +139,17 @@ static void who_does_not_come_is_named(void **state)
     start(&alone);
     finish(&alone);
     assert_int_equal(alone.status, SHARDC_ERROR_TIMEOUT);
-    snprintf(wanted, sizeof wanted, "rank 1 waited 300 ms for rank 0 (127.0.0.1:%u): Connection refused", port);
+    snprintf(wanted, sizeof wanted,
+             "rank 1 waited 300 ms for rank 0 (127.0.0.1:%u): Connection refused", port);
     assert_string_equal(alone.error.text, wanted);
     close(holder);
 }
 
 static int connect_stranger(uint32_t port)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)port)};
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                                  .sin_port = htons((uint16_t)port)};
     for (;;) {
         int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (connect(s, (const struct sockaddr *)&address, sizeof address) == 0)
@@ -162,7 +173,8 @@ static void strangers_hold_up_nobody(void **state)
     start(&all[0]);
     for (int i = 0; i < STRANGERS; i++) {
         strangers[i] = connect_stranger(port);
-        size_t size = i % 3 == 0 ? 0 : i % 3 == 1 ? 10 : sizeof noise; /* silent, halfway, nonsense */
+        /* silent, halfway, nonsense */
+        size_t size = i % 3 == 0 ? 0 : i % 3 == 1 ? 10 : sizeof noise;
         if (size > 0 && send(strangers[i], noise, size, MSG_NOSIGNAL) < 0)
             continue; /* refused already */
     }
@@ -193,7 +205,8 @@ typedef struct flood {
     pthread_t thread;
 } flood;
 
-/* As fast as it goes: nonsense, half a message, nothing; some connections are held, the others closed or reset. */
+/* As fast as it goes: nonsense, half a message, nothing; some connections are held, the others
+ * closed or reset. */
 static void *flood_port(void *user)
 {
     enum { HELD = 200 };
@@ -201,7 +214,9 @@ static void *flood_port(void *user)
     int held[HELD];
     uint32_t count = 0;
     char noise[400];
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)f->port)};
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                                  .sin_port = htons((uint16_t)f->port)};
     memset(noise, 'G', sizeof noise);
     memcpy(noise, &(uint32_t){0x73686472}, 4); /* begins well */
     memcpy(noise + 4, &(uint32_t){2}, 4);
@@ -209,9 +224,11 @@ static void *flood_port(void *user)
         int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         connect(s, (const struct sockaddr *)&address, sizeof address);
         if (f->connections % 3 != 0)
-            send(s, noise + (f->connections % 5 == 0), f->connections % 3 == 1 ? 10 : sizeof noise - 1, MSG_NOSIGNAL);
+            send(s, noise + (f->connections % 5 == 0),
+                 f->connections % 3 == 1 ? 10 : sizeof noise - 1, MSG_NOSIGNAL);
         if (f->connections % 7 == 0) { /* reset */
-            setsockopt(s, SOL_SOCKET, SO_LINGER, &(struct linger){.l_onoff = 1}, sizeof(struct linger));
+            setsockopt(s, SOL_SOCKET, SO_LINGER, &(struct linger){.l_onoff = 1},
+                       sizeof(struct linger));
             close(s);
             continue;
         }
@@ -282,13 +299,15 @@ static void who_makes_no_sense_hears_why(void **state)
     uint32_t port;
     int holder = hold_port(&port);
     newcomer first = newcomer_of(0, 3, port, LONG_MS), second = newcomer_of(1, 3, port, LONG_MS);
-    newcomer again = newcomer_of(1, 3, port, 2000), other = newcomer_of(3, 4, port, 2000), last = newcomer_of(2, 3, port, LONG_MS);
+    newcomer again = newcomer_of(1, 3, port, 2000), other = newcomer_of(3, 4, port, 2000),
+             last = newcomer_of(2, 3, port, LONG_MS);
     start(&first);
     start(&second);
     start(&other);
     finish(&other);
     assert_int_equal(other.status, SHARDC_ERROR_COMM);
-    assert_string_equal(other.error.text, "rank 3 was started as one of 4 ranks, rank 0 as one of 3");
+    assert_string_equal(other.error.text,
+                        "rank 3 was started as one of 4 ranks, rank 0 as one of 3");
     start(&again);
     finish(&again);
     assert_int_equal(again.status, SHARDC_ERROR_COMM);
@@ -314,13 +333,16 @@ static void who_was_started_differently_is_named(void **state)
     newcomer all[3];
     for (uint32_t r = 0; r < 3; r++) {
         all[r] = newcomer_of(r, 3, port, LONG_MS);
-        all[r].started_with = r == 2 ? "command train\n--seed 7\n--steps 4\n" : "command train\n--seed 5\n--steps 4\n";
+        all[r].started_with = r == 2 ? "command train\n--seed 7\n--steps 4\n"
+                                     : "command train\n--seed 5\n--steps 4\n";
         start(&all[r]);
     }
     for (uint32_t r = 0; r < 3; r++) {
         finish(&all[r]);
         assert_int_equal(all[r].status, SHARDC_ERROR_ARGUMENT);
-        assert_string_equal(all[r].error.text, "the ranks were started differently: rank 2 has --seed 7, rank 0 has --seed 5");
+        assert_string_equal(
+            all[r].error.text,
+            "the ranks were started differently: rank 2 has --seed 7, rank 0 has --seed 5");
     }
     close(holder);
 }
@@ -369,7 +391,9 @@ static void another_secret_is_refused(void **state)
         setenv("SHARDC_SECRET", "another", 1);
         second.join_ms = 2000;
         come(&second);
-        bool is_refused = second.status == SHARDC_ERROR_COMM && strstr(second.error.text, "it has another secret (SHARDC_SECRET)") != NULL;
+        bool is_refused =
+            second.status == SHARDC_ERROR_COMM &&
+            strstr(second.error.text, "it has another secret (SHARDC_SECRET)") != NULL;
         if (!is_refused)
             fprintf(stderr, "%d: %s\n", (int)second.status, second.error.text);
         _exit(is_refused ? 0 : 1);
@@ -394,8 +418,11 @@ static void a_false_rank_0_is_not_believed(void **state)
     (void)state;
     uint32_t port;
     int holder = hold_port(&port), on = 1;
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)port)};
-    for (int round = 0; round < 3; round++) { /* a rank 0 without the secret; another service; another version */
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                                  .sin_port = htons((uint16_t)port)};
+    /* a rank 0 without the secret; another service; another version */
+    for (int round = 0; round < 3; round++) {
         int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
         assert_int_equal(bind(listener, (const struct sockaddr *)&address, sizeof address), 0);
@@ -412,7 +439,9 @@ static void a_false_rank_0_is_not_believed(void **state)
         send(s, welcome, sizeof welcome, MSG_NOSIGNAL);
         finish(&rank);
         assert_int_equal(rank.status, SHARDC_ERROR_COMM);
-        static const char *const wanted[] = {"it does not know the secret", "something else listens there", "of another version of shardc"};
+        static const char *const wanted[] = {"it does not know the secret",
+                                             "something else listens there",
+                                             "of another version of shardc"};
         if (strstr(rank.error.text, wanted[round]) == NULL)
             fail_msg("%s", rank.error.text);
         close(s);
@@ -441,10 +470,12 @@ static void what_the_environment_must_say(void **state)
     snprintf(rank.launch.address, sizeof rank.launch.address, "192.0.2.1"); /* RFC 5737: nobody's */
     come(&rank);
     assert_int_equal(rank.status, SHARDC_ERROR_ARGUMENT);
-    assert_string_equal(rank.error.text, "ranks on several machines need a secret: set SHARDC_SECRET to the same text on all of them");
+    assert_string_equal(rank.error.text, "ranks on several machines need a secret: set "
+                                         "SHARDC_SECRET to the same text on all of them");
     rank = newcomer_of(0, SC_RENDEZVOUS_MAX_RANKS + 1, 9999, 200);
     int *sockets = calloc(SC_RENDEZVOUS_MAX_RANKS + 1, sizeof *sockets);
-    assert_int_equal(sc_rendezvous_meet(&rank.launch, NULL, 200, sockets, &rank.error), SHARDC_ERROR_ARGUMENT);
+    assert_int_equal(sc_rendezvous_meet(&rank.launch, NULL, 200, sockets, &rank.error),
+                     SHARDC_ERROR_ARGUMENT);
     free(sockets);
 }
 
@@ -479,7 +510,8 @@ static void a_taken_port_is_named(void **state)
     assert_int_equal(listen(holder, 1), 0);
     come(&rank);
     assert_int_equal(rank.status, SHARDC_ERROR_COMM);
-    if (strstr(rank.error.text, "cannot listen on 127.0.0.1:") == NULL || strstr(rank.error.text, "set MASTER_PORT") == NULL)
+    if (strstr(rank.error.text, "cannot listen on 127.0.0.1:") == NULL ||
+        strstr(rank.error.text, "set MASTER_PORT") == NULL)
         fail_msg("%s", rank.error.text);
     close(holder);
 }

@@ -10,13 +10,15 @@
 static sc_element element_of(sc_dtype dtype)
 {
     static const sc_element elements[SC_DTYPE_COUNT] = {
-        [SC_DTYPE_f32] = SC_ELEMENT_F32, [SC_DTYPE_f64] = SC_ELEMENT_F64,  [SC_DTYPE_bf16] = SC_ELEMENT_BF16,
-        [SC_DTYPE_f16] = SC_ELEMENT_F16, [SC_DTYPE_i32] = SC_ELEMENT_I32,  [SC_DTYPE_i64] = SC_ELEMENT_I64,
-        [SC_DTYPE_u8] = SC_ELEMENT_U8,   [SC_DTYPE_bool] = SC_ELEMENT_BOOL};
+        [SC_DTYPE_f32] = SC_ELEMENT_F32,   [SC_DTYPE_f64] = SC_ELEMENT_F64,
+        [SC_DTYPE_bf16] = SC_ELEMENT_BF16, [SC_DTYPE_f16] = SC_ELEMENT_F16,
+        [SC_DTYPE_i32] = SC_ELEMENT_I32,   [SC_DTYPE_i64] = SC_ELEMENT_I64,
+        [SC_DTYPE_u8] = SC_ELEMENT_U8,     [SC_DTYPE_bool] = SC_ELEMENT_BOOL};
     return elements[dtype];
 }
 
-/* An array exactly as long as it must be, so that a sanitizer sees what reads or writes beyond it. `values` become what it holds. */
+/* An array exactly as long as it must be, so that a sanitizer sees what reads or writes beyond it.
+ * `values` become what it holds. */
 static void *typed(sc_dtype dtype, double *values, int64_t count)
 {
     size_t bytes = (size_t)count * sc_dtypes[dtype].bytes;
@@ -41,10 +43,12 @@ static void open_case(typed_case *t)
     const sc_gemm *gemm = &t->c.gemm;
     memset(t->tensors, 0, sizeof t->tensors);
     for (int o = 0; o < SC_GEMM_OPERANDS; o++)
-        t->arrays[o] = typed(gemm->dtypes[o], t->c.values[o], sc_gemm_extent(gemm, (sc_gemm_operand)o));
+        t->arrays[o] =
+            typed(gemm->dtypes[o], t->c.values[o], sc_gemm_extent(gemm, (sc_gemm_operand)o));
     for (uint32_t s = 0; s < gemm->step_count; s++) {
         if (sc_gemm_step_has_tensor(gemm->steps[s].kind))
-            t->tensors[s] = typed(gemm->steps[s].dtype, t->c.tensors[s], sc_gemm_step_extent(gemm, s));
+            t->tensors[s] =
+                typed(gemm->steps[s].dtype, t->c.tensors[s], sc_gemm_step_extent(gemm, s));
     }
     size_t bytes = (size_t)sc_gemm_scratch_bytes(gemm);
     t->scratch = aligned_alloc(64, bytes + (bytes == 0 ? 64 : 0));
@@ -64,7 +68,9 @@ static void close_case(typed_case *t)
 
 static double wrapped(sc_dtype dtype, double x)
 {
-    return dtype == SC_DTYPE_u8 ? (double)(uint8_t)(int64_t)x : dtype == SC_DTYPE_i32 ? (double)(int32_t)(uint32_t)(int64_t)x : x;
+    return dtype == SC_DTYPE_u8    ? (double)(uint8_t)(int64_t)x
+           : dtype == SC_DTYPE_i32 ? (double)(int32_t)(uint32_t)(int64_t)x
+                                   : x;
 }
 
 /* Half a unit of a dtype's last place, relative to the value. */
@@ -73,19 +79,22 @@ static double unit(sc_dtype dtype)
     return sc_dtype_is_float(dtype) ? ldexp(1, -sc_dtypes[dtype].significand) : 0;
 }
 
-/* Each addition and each step rounds once; activations in f32 are good to 3e-7, about five units. `more`: another rounding on the way. */
-static void expect_array(const typed_case *t, const char *name, const char *array, sc_dtype dtype, const void *data, int64_t count,
-                         const double *wanted, const double *slacks, double more)
+/* Each addition and each step rounds once; activations in f32 are good to 3e-7, about five units.
+ * `more`: another rounding on the way. */
+static void expect_array(const typed_case *t, const char *name, const char *array, sc_dtype dtype,
+                         const void *data, int64_t count, const double *wanted,
+                         const double *slacks, double more)
 {
     const sc_gemm *gemm = &t->c.gemm;
     double roundings = (double)sc_gemm_size(gemm, SC_GEMM_K) + 8 * gemm->step_count + 2;
     for (int64_t i = 0; i < count; i++) {
-        double got = sc_element_load(element_of(dtype), data, (uint64_t)i), ideal = wrapped(dtype, wanted[i]);
-        double bound = roundings * unit(gemm->sum) * slacks[i] + unit(dtype) * fabs(ideal) * 1.01 + (dtype == SC_DTYPE_f16 ? 0x1p-25 : 0) +
-                       more * slacks[i];
+        double got = sc_element_load(element_of(dtype), data, (uint64_t)i),
+               ideal = wrapped(dtype, wanted[i]);
+        double bound = roundings * unit(gemm->sum) * slacks[i] + unit(dtype) * fabs(ideal) * 1.01 +
+                       (dtype == SC_DTYPE_f16 ? 0x1p-25 : 0) + more * slacks[i];
         if (!(fabs(got - ideal) <= bound))
-            fail_msg("%s: %s: element %lld of %s is %.9g, wanted %.9g within %.3g", name, gemm_case_text(gemm), (long long)i, array, got,
-                     ideal, bound);
+            fail_msg("%s: %s: element %lld of %s is %.9g, wanted %.9g within %.3g", name,
+                     gemm_case_text(gemm), (long long)i, array, got, ideal, bound);
     }
 }
 
@@ -105,12 +114,14 @@ static void expect_result(const typed_case *t, const char *name, bool finished)
     double *slacks = zeros(extent), *step_slacks[SC_GEMM_MAX_STEPS];
     for (uint32_t s = 0; s < gemm->step_count; s++)
         step_slacks[s] = zeros(sc_gemm_step_extent(gemm, s));
-    double *wanted = gemm_case_reference_of_all(gemm, t->c.values[0], t->c.values[1], t->c.values[2], t->c.tensors, slacks, step_slacks);
-    expect_array(t, name, "c", gemm->dtypes[SC_GEMM_C], t->arrays[SC_GEMM_C], extent, wanted, slacks, more);
+    double *wanted = gemm_case_reference_of_all(gemm, t->c.values[0], t->c.values[1],
+                                                t->c.values[2], t->c.tensors, slacks, step_slacks);
+    expect_array(t, name, "c", gemm->dtypes[SC_GEMM_C], t->arrays[SC_GEMM_C], extent, wanted,
+                 slacks, more);
     for (uint32_t s = 0; s < gemm->step_count; s++) {
         if (sc_gemm_step_writes(gemm->steps[s].kind))
-            expect_array(t, name, "what a step stores", gemm->steps[s].dtype, t->tensors[s], sc_gemm_step_extent(gemm, s), t->c.tensors[s],
-                         step_slacks[s], more);
+            expect_array(t, name, "what a step stores", gemm->steps[s].dtype, t->tensors[s],
+                         sc_gemm_step_extent(gemm, s), t->c.tensors[s], step_slacks[s], more);
         free(step_slacks[s]);
     }
     free(slacks);
@@ -120,14 +131,17 @@ static void expect_result(const typed_case *t, const char *name, bool finished)
 /* The kernels that every machine can run, where the plan would take better ones. */
 static const sc_gemm_kernels *base_kernels(sc_dtype sum)
 {
-    return sum == SC_DTYPE_f32 ? &sc_gemm_f32_base : sum == SC_DTYPE_f64 ? &sc_gemm_f64_base : &sc_gemm_i64_base;
+    return sum == SC_DTYPE_f32   ? &sc_gemm_f32_base
+           : sum == SC_DTYPE_f64 ? &sc_gemm_f64_base
+                                 : &sc_gemm_i64_base;
 }
 
 enum { BASE = SC_GEMM_BACKENDS }; /* as a backend: the plain one with these */
 
 static sc_gemm_plan *new_plan(const sc_gemm *gemm, int backend)
 {
-    sc_gemm_plan *plan = sc_gemm_plan_new(gemm, backend == BASE ? SC_GEMM_PLAIN : (sc_gemm_backend)backend);
+    sc_gemm_plan *plan =
+        sc_gemm_plan_new(gemm, backend == BASE ? SC_GEMM_PLAIN : (sc_gemm_backend)backend);
     if (plan != NULL && backend == BASE)
         plan->kernels = base_kernels(plan->gemm.sum);
     return plan;
@@ -138,8 +152,10 @@ static bool run_case(typed_case *t, int backend)
     sc_gemm_plan *plan = new_plan(&t->c.gemm, backend);
     if (plan == NULL)
         return false;
-    assert_true(sc_gemm_run(plan, t->arrays[0], t->arrays[1], t->arrays[2], t->tensors, t->scratch));
-    expect_result(t, sc_gemm_plan_name(plan), plan->onednn != NULL && plan->onednn_steps < plan->gemm.step_count);
+    assert_true(
+        sc_gemm_run(plan, t->arrays[0], t->arrays[1], t->arrays[2], t->tensors, t->scratch));
+    expect_result(t, sc_gemm_plan_name(plan),
+                  plan->onednn != NULL && plan->onednn_steps < plan->gemm.step_count);
     sc_gemm_plan_free(plan);
     return true;
 }
@@ -170,8 +186,8 @@ static void plain_large(void **state)
     assert_int_equal(run_random(SC_GEMM_PLAIN, 12, 150, 70), 150);
 }
 
-/* How many cases the library takes is the affair of its version and of the CPU; those that it takes have to be right. Where there is no
- * library, or no headers to compile with, it takes none. */
+/* How many cases the library takes is the affair of its version and of the CPU; those that it takes
+ * have to be right. Where there is no library, or no headers to compile with, it takes none. */
 static void expect_some(int taken, int cases)
 {
     print_message("oneDNN takes %d of %d cases here\n", taken, cases);
@@ -207,9 +223,11 @@ static sc_gemm matrix(int64_t batch, int64_t m, int64_t n, int64_t k, uint32_t l
 static void draw_values(gemm_case *c, uint64_t *seed)
 {
     for (int o = 0; o < SC_GEMM_OPERANDS; o++)
-        c->values[o] = gemm_case_values(sc_gemm_extent(&c->gemm, (sc_gemm_operand)o), c->gemm.dtypes[o], seed);
+        c->values[o] =
+            gemm_case_values(sc_gemm_extent(&c->gemm, (sc_gemm_operand)o), c->gemm.dtypes[o], seed);
     for (uint32_t s = 0; s < c->gemm.step_count; s++)
-        c->tensors[s] = gemm_case_values(sc_gemm_step_extent(&c->gemm, s), c->gemm.steps[s].dtype, seed);
+        c->tensors[s] =
+            gemm_case_values(sc_gemm_step_extent(&c->gemm, s), c->gemm.steps[s].dtype, seed);
 }
 
 /* bias, gelu of what is kept, a residual, the slope at what lies as c does */
@@ -222,16 +240,18 @@ static void add_steps(sc_gemm *gemm)
     gemm->steps[3] = (sc_gemm_step){.kind = SC_GEMM_ADD};
     gemm->steps[4] = (sc_gemm_step){.kind = SC_GEMM_GELU_TANH_GRAD};
     for (int i = 0; i < 3; i++)
-        gemm->steps[1].strides[i] = gemm->steps[3].strides[i] = gemm->steps[4].strides[i] = gemm->dims[i].strides[SC_GEMM_C];
+        gemm->steps[1].strides[i] = gemm->steps[3].strides[i] = gemm->steps[4].strides[i] =
+            gemm->dims[i].strides[SC_GEMM_C];
 }
 
 /* How many cases there were; of the large shapes every fifth layout will do. */
 static int run_edges(int backend, int *out_taken)
 {
-    static const int64_t shapes[][4] = {{1, 1, 700, 401},   {1, 3, 65, 1030},  {1, 8, 1100, 385}, {2, 5, 33, 17},
-                                        {1, 7, 1, 900},     {1, 31, 33, 1500}, {3, 97, 50, 64},   {1, 100, 300, 10},
-                                        {1, 12, 6000, 5},   {1, 2900, 12, 5},  {40, 48, 48, 48},  {1, 200, 100, 800},
-                                        {1, 1030, 20, 400}, {1, 64, 64, 0},    {1, 2900, 9, 800}, {1, 9, 2900, 800}};
+    static const int64_t shapes[][4] = {
+        {1, 1, 700, 401},   {1, 3, 65, 1030},  {1, 8, 1100, 385}, {2, 5, 33, 17},
+        {1, 7, 1, 900},     {1, 31, 33, 1500}, {3, 97, 50, 64},   {1, 100, 300, 10},
+        {1, 12, 6000, 5},   {1, 2900, 12, 5},  {40, 48, 48, 48},  {1, 200, 100, 800},
+        {1, 1030, 20, 400}, {1, 64, 64, 0},    {1, 2900, 9, 800}, {1, 9, 2900, 800}};
     static const sc_dtype dtypes[][3] = {{SC_DTYPE_f32, SC_DTYPE_f32, SC_DTYPE_f32},
                                          {SC_DTYPE_bf16, SC_DTYPE_bf16, SC_DTYPE_bf16},
                                          {SC_DTYPE_f32, SC_DTYPE_bf16, SC_DTYPE_f32},
@@ -242,7 +262,8 @@ static int run_edges(int backend, int *out_taken)
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
         for (uint32_t layout = 0; layout < 32; layout++) {
             typed_case t = {0};
-            if ((layout + s) % 5 != 0 && shapes[s][0] * shapes[s][1] * shapes[s][2] * shapes[s][3] > 1000000)
+            if ((layout + s) % 5 != 0 &&
+                shapes[s][0] * shapes[s][1] * shapes[s][2] * shapes[s][3] > 1000000)
                 continue;
             t.c.gemm = matrix(shapes[s][0], shapes[s][1], shapes[s][2], shapes[s][3], layout);
             memcpy(t.c.gemm.dtypes, dtypes[(s + layout) % 4], sizeof t.c.gemm.dtypes);
@@ -281,7 +302,8 @@ static void onednn_edges(void **state)
     expect_some(taken, cases);
 }
 
-/* Steps that a library lacks are done behind it. Whatever it takes here, plain kernels do the same behind a product of plain kernels. */
+/* Steps that a library lacks are done behind it. Whatever it takes here, plain kernels do the same
+ * behind a product of plain kernels. */
 static void steps_behind_another_product(void **state)
 {
     (void)state;
@@ -300,9 +322,11 @@ static void steps_behind_another_product(void **state)
         open_case(&t);
         sc_gemm first = t.c.gemm;
         first.step_count = i % 5;
-        sc_gemm_plan *product = new_plan(&first, SC_GEMM_PLAIN), *all = new_plan(&t.c.gemm, SC_GEMM_PLAIN);
+        sc_gemm_plan *product = new_plan(&first, SC_GEMM_PLAIN),
+                     *all = new_plan(&t.c.gemm, SC_GEMM_PLAIN);
         assert_true(product != NULL && all != NULL);
-        assert_true(sc_gemm_run(product, t.arrays[0], t.arrays[1], t.arrays[2], t.tensors, t.scratch));
+        assert_true(
+            sc_gemm_run(product, t.arrays[0], t.arrays[1], t.arrays[2], t.tensors, t.scratch));
         sc_gemm_finish_plain(all, t.arrays[2], t.tensors, first.step_count);
         expect_result(&t, "steps behind a product", true);
         sc_gemm_plan_free(product);
@@ -313,14 +337,16 @@ static void steps_behind_another_product(void **state)
 
 /* ---- teams ---- */
 
-/* The descriptor's result by teams of one to `most` threads: the same bits. c starts from the same values each time. */
+/* The descriptor's result by teams of one to `most` threads: the same bits. c starts from the same
+ * values each time. */
 static void expect_same_bits(const sc_gemm *gemm, int backend, int most, uint64_t *seed)
 {
     typed_case t = {0};
     t.c.gemm = *gemm;
     draw_values(&t.c, seed);
     open_case(&t);
-    size_t bytes = (size_t)sc_gemm_extent(gemm, SC_GEMM_C) * sc_dtypes[gemm->dtypes[SC_GEMM_C]].bytes;
+    size_t bytes =
+        (size_t)sc_gemm_extent(gemm, SC_GEMM_C) * sc_dtypes[gemm->dtypes[SC_GEMM_C]].bytes;
     void *start = malloc(bytes + 1), *first = malloc(bytes + 1);
     assert_true(start != NULL && first != NULL);
     memcpy(start, t.arrays[SC_GEMM_C], bytes);
@@ -334,7 +360,8 @@ static void expect_same_bits(const sc_gemm *gemm, int backend, int most, uint64_
         if (threads == 1)
             memcpy(first, t.arrays[SC_GEMM_C], bytes);
         else if (memcmp(first, t.arrays[SC_GEMM_C], bytes) != 0)
-            fail_msg("%s: other bits with %d threads: %s", sc_gemm_plan_name(plan), threads, gemm_case_text(gemm));
+            fail_msg("%s: other bits with %d threads: %s", sc_gemm_plan_name(plan), threads,
+                     gemm_case_text(gemm));
         sc_gemm_plan_free(plan);
     }
     omp_set_num_threads(omp_get_num_procs());
@@ -346,7 +373,11 @@ static void expect_same_bits(const sc_gemm *gemm, int backend, int most, uint64_
 static void same_bits_for_every_team(void **state)
 {
     (void)state;
-    static const int64_t shapes[][4] = {{1, 150, 200, 800}, {1, 4, 1500, 300}, {30, 40, 40, 40}, {1, 6, 100, 2000}, {3, 520, 800, 17}};
+    static const int64_t shapes[][4] = {{1, 150, 200, 800},
+                                        {1, 4, 1500, 300},
+                                        {30, 40, 40, 40},
+                                        {1, 6, 100, 2000},
+                                        {3, 520, 800, 17}};
     uint64_t seed = 9;
     for (uint32_t i = 0; i < 20; i++) {
         const int64_t *shape = shapes[i / 4];
@@ -363,16 +394,20 @@ static void same_bits_of_small_shapes(void **state)
 {
     (void)state;
     static const sc_dtype dtypes[][4] = {
-        {SC_DTYPE_bf16, SC_DTYPE_bf16, SC_DTYPE_bf16, SC_DTYPE_f32}, {SC_DTYPE_bf16, SC_DTYPE_bf16, SC_DTYPE_f32, SC_DTYPE_f32},
-        {SC_DTYPE_f32, SC_DTYPE_f32, SC_DTYPE_f32, SC_DTYPE_f32},    {SC_DTYPE_f32, SC_DTYPE_bf16, SC_DTYPE_f32, SC_DTYPE_f32},
-        {SC_DTYPE_f16, SC_DTYPE_f16, SC_DTYPE_f16, SC_DTYPE_f32},    {SC_DTYPE_f64, SC_DTYPE_f64, SC_DTYPE_f64, SC_DTYPE_f64},
+        {SC_DTYPE_bf16, SC_DTYPE_bf16, SC_DTYPE_bf16, SC_DTYPE_f32},
+        {SC_DTYPE_bf16, SC_DTYPE_bf16, SC_DTYPE_f32, SC_DTYPE_f32},
+        {SC_DTYPE_f32, SC_DTYPE_f32, SC_DTYPE_f32, SC_DTYPE_f32},
+        {SC_DTYPE_f32, SC_DTYPE_bf16, SC_DTYPE_f32, SC_DTYPE_f32},
+        {SC_DTYPE_f16, SC_DTYPE_f16, SC_DTYPE_f16, SC_DTYPE_f32},
+        {SC_DTYPE_f64, SC_DTYPE_f64, SC_DTYPE_f64, SC_DTYPE_f64},
         {SC_DTYPE_i32, SC_DTYPE_i32, SC_DTYPE_i32, SC_DTYPE_i64}};
     static const int64_t rows[] = {1, 9, 32, 70}, columns[] = {4, 33, 96};
     const int backends[] = {SC_GEMM_AUTO, SC_GEMM_PLAIN, SC_GEMM_ONEDNN, BASE};
     uint64_t seed = 10;
     for (uint32_t i = 0; i < 7 * 4 * 3; i++) {
         for (int64_t k = 1; k <= 34; k += k < 8 || k > 18 ? 5 : 1) {
-            sc_gemm gemm = matrix(1 + (int64_t)(k + i) % 2, rows[i / 7 % 4], columns[i / 28], k, (uint32_t)(k + i) % 8);
+            sc_gemm gemm = matrix(1 + (int64_t)(k + i) % 2, rows[i / 7 % 4], columns[i / 28], k,
+                                  (uint32_t)(k + i) % 8);
             memcpy(gemm.dtypes, dtypes[i % 7], sizeof gemm.dtypes);
             gemm.sum = dtypes[i % 7][3];
             gemm.accumulate = k % 3 == 0;

@@ -1,5 +1,6 @@
-/* What cuBLASLt says of a program's products is asked once: ranks that have the same GPU share an answer, a later start takes it from a
- * file. What is in a file is believed only where it is whole, of this program, of this GPU and library, and the library takes it. */
+/* What cuBLASLt says of a program's products is asked once: ranks that have the same GPU share an
+ * answer, a later start takes it from a file. What is in a file is believed only where it is whole,
+ * of this program, of this GPU and library, and the library takes it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,7 +58,8 @@ static void write_text(const char *path, const char *text, size_t size)
 /* ---- starts ---- */
 
 /* Starts a session, has it compute what it must, ends it. */
-static shardc_gemm_tuning start_with(const shardc_executable *program, const shardc_session_options *options, uint64_t *asked)
+static shardc_gemm_tuning start_with(const shardc_executable *program,
+                                     const shardc_session_options *options, uint64_t *asked)
 {
     enum { ROWS = STEP_ROWS, D = STEP_D, H = STEP_H };
     shardc_session *session = NULL;
@@ -70,18 +72,23 @@ static shardc_gemm_tuning start_with(const shardc_executable *program, const sha
         fail_msg("%s", error.text);
     *asked = stub.sc_stub_calls();
     shardc_session_gemm_tuning(session, &products);
-    assert_int_equal(shardc_session_get_state(session, shardc_executable_find_state(program, "w"), w, sizeof w, NULL, &error), SHARDC_OK);
+    assert_int_equal(shardc_session_get_state(session, shardc_executable_find_state(program, "w"),
+                                              w, sizeof w, NULL, &error),
+                     SHARDC_OK);
     for (int i = 0; i < D * H; i++)
         assert_true(w[i] == 0); /* whatever was measured, state begins as zeros */
     for (int i = 0; i < D * H; i++)
         w[i] = (float)(i % 7 - 3);
     for (int i = 0; i < ROWS * D; i++)
         x[i] = (float)(i % 5 - 2);
-    assert_int_equal(shardc_session_set_state(session, shardc_executable_find_state(program, "w"), w, sizeof w, NULL, &error), SHARDC_OK);
+    assert_int_equal(shardc_session_set_state(session, shardc_executable_find_state(program, "w"),
+                                              w, sizeof w, NULL, &error),
+                     SHARDC_OK);
     for (int run = 0; run < 3; run++) {
         shardc_feed_value feeds[] = {{"x", x, sizeof x, NULL}, {"ids", ids, sizeof ids, NULL}};
         if (shardc_session_run(session, shardc_executable_find_func(program, "micro"), feeds, 2,
-                               (shardc_fetch_value[]){{0, y, sizeof y, NULL}}, 1, &error) != SHARDC_OK)
+                               (shardc_fetch_value[]){{0, y, sizeof y, NULL}}, 1,
+                               &error) != SHARDC_OK)
             fail_msg("%s", error.text);
         for (int i = 0; i < ROWS * H; i++) {
             float wanted = 0;
@@ -94,9 +101,12 @@ static shardc_gemm_tuning start_with(const shardc_executable *program, const sha
     return products;
 }
 
-static shardc_gemm_tuning start(const shardc_executable *program, const char *path, bool tune, uint64_t *asked)
+static shardc_gemm_tuning start(const shardc_executable *program, const char *path, bool tune,
+                                uint64_t *asked)
 {
-    return start_with(program, &(shardc_session_options){.threads = 1, .gemm_cache = path, .tune_gemms = tune}, asked);
+    return start_with(
+        program, &(shardc_session_options){.threads = 1, .gemm_cache = path, .tune_gemms = tune},
+        asked);
 }
 
 static void answers_are_kept(void **state)
@@ -109,10 +119,12 @@ static void answers_are_kept(void **state)
     uint32_t count = program->image->gemm_count;
     assert_true(count > 0);
     shardc_gemm_tuning p = start(program, f.path, false, &asked);
-    assert_true(asked == count && p.gemms == count && p.queried == count && p.from_cache == 0 && p.is_saved);
+    assert_true(asked == count && p.gemms == count && p.queried == count && p.from_cache == 0 &&
+                p.is_saved);
     assert_string_equal(p.read_error, "");
     p = start(program, f.path, false, &asked);
-    assert_true(asked == 0 && p.gemms == count && p.queried == 0 && p.from_cache == count && !p.is_saved);
+    assert_true(asked == 0 && p.gemms == count && p.queried == 0 && p.from_cache == count &&
+                !p.is_saved);
     p = start(program, NULL, false, &asked); /* nobody says where */
     assert_true(asked == count && p.from_cache == 0 && !p.is_saved);
     assert_string_equal(p.write_error, "");
@@ -144,7 +156,8 @@ static void ranks_of_one_gpu_ask_once(void **state)
 static void answers_are_those_of_a_gpu_and_a_library(void **state)
 {
     (void)state;
-    static const char *const others[][2] = {{"SHARDC_STUB_CAPABILITY", "8.6"}, {"SHARDC_STUB_CUBLASLT_VERSION", "130100"}};
+    static const char *const others[][2] = {{"SHARDC_STUB_CAPABILITY", "8.6"},
+                                            {"SHARDC_STUB_CUBLASLT_VERSION", "130100"}};
     for (int i = 0; i < 2; i++) {
         folder f = new_folder();
         image_case c;
@@ -168,7 +181,8 @@ static void answers_are_those_of_a_gpu_and_a_library(void **state)
 
 /* ---- files that are not what they should be ---- */
 
-/* A file that nobody can use: a start says why, asks, and writes it anew; the next one asks nothing. */
+/* A file that nobody can use: a start says why, asks, and writes it anew; the next one asks
+ * nothing. */
 static void expect_survived(const shardc_executable *program, const folder *f, const char *why)
 {
     uint64_t asked;
@@ -187,7 +201,8 @@ static void files_that_cannot_be_used_are_written_anew(void **state)
     image_case c, other;
     uint64_t asked;
     size_t size;
-    shardc_executable *program = cuda_step_program(&c, 1, 1), *another = cuda_step_program(&other, 2, 1);
+    shardc_executable *program = cuda_step_program(&c, 1, 1),
+                      *another = cuda_step_program(&other, 2, 1);
     start(another, f.path, false, &asked);
     expect_survived(program, &f, "it is of another program");
     char *text = read_text(f.path, &size);
@@ -229,7 +244,8 @@ static void a_file_of_something_else_is_left_alone(void **state)
     snprintf(nowhere, sizeof nowhere, "%s/none/p.products", f.at);
     p = start(program, nowhere, false, &asked);
     assert_true(asked == p.gemms && !p.is_saved && p.read_error[0] == 0);
-    assert_non_null(strstr(p.write_error, "/none/p.products is not written: No such file or directory"));
+    assert_non_null(
+        strstr(p.write_error, "/none/p.products is not written: No such file or directory"));
     shardc_executable_free(program);
     sc_arena_free(&c.arena);
     drop_folder(&f);
@@ -265,7 +281,9 @@ static void answers_are_checked(void **state)
     stub.sc_stub_fail("cublasLtMatmulAlgoCheck", 1, 15);
     shardc_session *session = NULL;
     shardc_error error = {.status = SHARDC_OK};
-    assert_int_equal(shardc_session_new(program, &(shardc_session_options){.gemm_cache = f.path}, &session, &error), SHARDC_OK);
+    assert_int_equal(shardc_session_new(program, &(shardc_session_options){.gemm_cache = f.path},
+                                        &session, &error),
+                     SHARDC_OK);
     shardc_session_gemm_tuning(session, &p);
     assert_true(p.queried == 1 && p.from_cache == p.gemms - 1);
     shardc_session_free(session);
@@ -281,7 +299,10 @@ static sc_cuda_choices some_choices(void)
     sc_cuda_choices choices;
     sc_cuda_choices_init(&choices, 0x0123456789abcdef, 1000);
     for (uint32_t i = 0; i < 40; i++) {
-        sc_cuda_choice one = {.product = i * i % 997, .aligned = {16u << i % 5, 256, 8, i % 2 * 4}, .first = 1e-6 * i, .least = 5e-7 * i};
+        sc_cuda_choice one = {.product = i * i % 997,
+                              .aligned = {16u << i % 5, 256, 8, i % 2 * 4},
+                              .first = 1e-6 * i,
+                              .least = 5e-7 * i};
         char name[400] = "a GPU";
         for (size_t k = 0; k < sizeof one.algo.data / sizeof *one.algo.data; k++)
             one.algo.data[k] = (i + 1) * 0x9e3779b97f4a7c15u >> k;
@@ -320,7 +341,8 @@ static void text_reads_back(void **state)
     sc_cuda_choices_free(&read);
 }
 
-/* Every beginning of it, and it with every byte another: refused, with nothing taken from it and with the reason. */
+/* Every beginning of it, and it with every byte another: refused, with nothing taken from it and
+ * with the reason. */
 static void text_that_is_not_whole_is_refused(void **state)
 {
     (void)state;
@@ -353,9 +375,12 @@ static void text_that_says_nonsense_is_refused(void **state)
     (void)state;
     static const char *const lines[] = {
         "product 0 aligned 1 1 1 1 1 ns 0 0 algo ", /* before any GPU; then of one: */
-        "gpu a\nproduct 7 aligned 1 1 1 1 1 ns 0 0 algo ",  "gpu a\nproduct 0 aligned 1 1 1 1 ns 0 0 algo ",
-        "gpu a\nproduct -1 aligned 1 1 1 1 1 ns 0 0 algo ", "gpu a\nproduct 0 aligned 1 1 1 1 1 ns 0 0 algo 0",
-        "gpu a\nproduct 0 aligned 1 1 1 1 1 ns 0 0 algo g", "gpu a\nproducts 0 aligned 1 1 1 1 1 ns 0 0 algo ",
+        "gpu a\nproduct 7 aligned 1 1 1 1 1 ns 0 0 algo ",
+        "gpu a\nproduct 0 aligned 1 1 1 1 ns 0 0 algo ",
+        "gpu a\nproduct -1 aligned 1 1 1 1 1 ns 0 0 algo ",
+        "gpu a\nproduct 0 aligned 1 1 1 1 1 ns 0 0 algo 0",
+        "gpu a\nproduct 0 aligned 1 1 1 1 1 ns 0 0 algo g",
+        "gpu a\nproducts 0 aligned 1 1 1 1 1 ns 0 0 algo ",
         "gpu a\n\nproduct 0 aligned 1 1 1 1 1 ns 0 0 algo "};
     sc_cuda_choices read;
     char digits[129], body[512], text[600], why[128];
@@ -367,9 +392,11 @@ static void text_that_says_nonsense_is_refused(void **state)
         const char *tail = is_good || strstr(lines[i], "algo g") == NULL ? digits : digits + 1;
         snprintf(body, sizeof body, "shardc products 2\nprogram 0000000000000001\n%s%s\n",
                  is_good ? "gpu a\nproduct 6 aligned 1 1 1 1 1 ns 0 0 algo " : lines[i], tail);
-        int size = snprintf(text, sizeof text, "%send %016llx\n", body, (unsigned long long)sc_fnv1a64(body, strlen(body)));
+        int size = snprintf(text, sizeof text, "%send %016llx\n", body,
+                            (unsigned long long)sc_fnv1a64(body, strlen(body)));
         assert_true(size > 0 && (size_t)size < sizeof text);
-        assert_int_equal(sc_cuda_choices_parse(&read, text, (size_t)size, why, sizeof why), is_good);
+        assert_int_equal(sc_cuda_choices_parse(&read, text, (size_t)size, why, sizeof why),
+                         is_good);
         assert_int_equal(read.count, is_good);
         if (!is_good)
             assert_non_null(strstr(why, "is neither a GPU nor a product of the program"));
@@ -393,11 +420,14 @@ static void *start_again_and_again(void *user)
     for (int i = 0; i < 10 && s->status == SHARDC_OK; i++) {
         shardc_session *session = NULL;
         shardc_gemm_tuning products;
-        s->status = shardc_session_new(s->program, &(shardc_session_options){.threads = 1, .gemm_cache = s->path}, &session, &s->error);
+        s->status = shardc_session_new(
+            s->program, &(shardc_session_options){.threads = 1, .gemm_cache = s->path}, &session,
+            &s->error);
         if (s->status == SHARDC_OK) {
             shardc_session_gemm_tuning(session, &products);
             if (products.read_error[0] != 0 || products.write_error[0] != 0)
-                s->status = sc_fail(&s->error, SHARDC_ERROR_DATA, "%s %s", products.read_error, products.write_error);
+                s->status = sc_fail(&s->error, SHARDC_ERROR_DATA, "%s %s", products.read_error,
+                                    products.write_error);
         }
         shardc_session_free(session);
         if (i % 3 == 2)
@@ -416,7 +446,8 @@ static void sessions_that_start_at_once_share_a_file(void **state)
     stub.sc_stub_fail(NULL, 0, 0);
     for (int i = 0; i < 4; i++) {
         starters[i] = (starter){.program = program, .path = f.path, .status = SHARDC_OK};
-        assert_int_equal(pthread_create(&starters[i].thread, NULL, start_again_and_again, &starters[i]), 0);
+        assert_int_equal(
+            pthread_create(&starters[i].thread, NULL, start_again_and_again, &starters[i]), 0);
     }
     for (int i = 0; i < 4; i++) {
         pthread_join(starters[i].thread, NULL);
@@ -446,7 +477,8 @@ static void the_fastest_is_kept(void **state)
         uint32_t count = program->image->gemm_count;
         start(program, f.path, false, &asked);
         shardc_gemm_tuning p = start(program, f.path, true, &asked);
-        assert_true(asked == count && p.measured == count && p.from_cache == 0 && p.improved == count && p.is_saved);
+        assert_true(asked == count && p.measured == count && p.from_cache == 0 &&
+                    p.improved == count && p.is_saved);
         assert_true(p.best_seconds > 0 && p.best_seconds < p.first_seconds);
         char *text = read_text(f.path, &size);
         sc_cuda_choices_init(&choices, program->image->hash, count);
@@ -454,7 +486,9 @@ static void the_fastest_is_kept(void **state)
         assert_int_equal(choices.count, count);
         for (uint32_t i = 0; i < count; i++) {
             assert_true(choices.list[i].algo.data[6] == 0);
-            assert_true(choices.list[i].least > 0 && choices.list[i].least < choices.list[i].first && choices.list[i].first > 3e-4);
+            assert_true(choices.list[i].least > 0 &&
+                        choices.list[i].least < choices.list[i].first &&
+                        choices.list[i].first > 3e-4);
         }
         sc_cuda_choices_free(&choices);
         free(text);
@@ -471,16 +505,19 @@ static void measuring_survives_calls_that_fail(void **state)
     (void)state;
     image_case c;
     shardc_executable *program = cuda_step_program(&c, 1, 1);
-    static const char *const names[] = {"cuEventRecord", "cuEventElapsedTime", "cuEventSynchronize", "cublasLtMatmul", "cuMemsetD8Async"};
+    static const char *const names[] = {"cuEventRecord", "cuEventElapsedTime", "cuEventSynchronize",
+                                        "cublasLtMatmul", "cuMemsetD8Async"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         for (uint64_t n = 1; n <= 9; n += 4) {
             shardc_session *session = NULL;
             shardc_error error = {.status = SHARDC_OK};
             char left[256];
             stub.sc_stub_fail(names[i], n, 999);
-            shardc_status status =
-                shardc_session_new(program, &(shardc_session_options){.threads = 1, .tune_gemms = true}, &session, &error);
-            if (stub.sc_stub_failed() != NULL && (status == SHARDC_OK || strstr(error.text, names[i]) == NULL))
+            shardc_status status = shardc_session_new(
+                program, &(shardc_session_options){.threads = 1, .tune_gemms = true}, &session,
+                &error);
+            if (stub.sc_stub_failed() != NULL &&
+                (status == SHARDC_OK || strstr(error.text, names[i]) == NULL))
                 fail_msg("call %d of %s failed: %s", (int)n, names[i], error.text);
             shardc_session_free(session);
             if (stub.sc_stub_live(left, sizeof left) != 0)

@@ -1,5 +1,5 @@
-/* Programs for GPUs on processes that find each other over TCP, with a GPU each and NCCL between them (stubs of both): their results
- * are those of the CPU, bit by bit, whatever their number. */
+/* Programs for GPUs on processes that find each other over TCP, with a GPU each and NCCL between
+ * them (stubs of both): their results are those of the CPU, bit by bit, whatever their number. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,14 +16,17 @@ typedef struct results {
     float totals[STEPS], y[STEP_ROWS * STEP_H];
 } results;
 
-/* Small integers, so that every sum is exact: neither products of GPUs nor NCCL promise an order of terms. */
+/* Small integers, so that every sum is exact: neither products of GPUs nor NCCL promise an order of
+ * terms. */
 static void fill(float *out, size_t count, uint32_t seed)
 {
     for (size_t i = 0; i < count; i++)
         out[i] = (float)((i * 7 + seed) % 11) - 5;
 }
 
-static shardc_status run_steps(const shardc_executable *program, const shardc_session_options *options, results *out, shardc_error *error)
+static shardc_status run_steps(const shardc_executable *program,
+                               const shardc_session_options *options, results *out,
+                               shardc_error *error)
 {
     float x[STEP_BATCHES * STEP_ROWS * STEP_D], w[STEP_D * STEP_H], bias[STEP_H];
     int32_t ids[STEP_BATCHES * STEP_ROWS];
@@ -35,18 +38,24 @@ static shardc_status run_steps(const shardc_executable *program, const shardc_se
         ids[i] = i % 4;
     shardc_status status = shardc_session_new(program, options, &session, error);
     if (status == SHARDC_OK)
-        status = shardc_session_set_state(session, shardc_executable_find_state(program, "w"), w, sizeof w, NULL, error);
+        status = shardc_session_set_state(session, shardc_executable_find_state(program, "w"), w,
+                                          sizeof w, NULL, error);
     if (status == SHARDC_OK)
-        status = shardc_session_set_state(session, shardc_executable_find_state(program, "bias"), bias, sizeof bias, NULL, error);
+        status = shardc_session_set_state(session, shardc_executable_find_state(program, "bias"),
+                                          bias, sizeof bias, NULL, error);
     for (int step = 0; status == SHARDC_OK && step < STEPS; step++) {
         shardc_feed_value feeds[] = {{"ids", ids, sizeof ids, NULL}, {"x", x, sizeof x, NULL}};
-        status = shardc_session_step(session, feeds, 2, (shardc_fetch_value[]){{0, &out->totals[step], sizeof out->totals[step], NULL}}, 1,
-                                     error);
+        status = shardc_session_step(
+            session, feeds, 2,
+            (shardc_fetch_value[]){{0, &out->totals[step], sizeof out->totals[step], NULL}}, 1,
+            error);
     }
     if (status == SHARDC_OK) {
-        shardc_feed_value feeds[] = {{"ids", ids, sizeof ids / STEP_BATCHES, NULL}, {"x", x, sizeof x / STEP_BATCHES, NULL}};
-        status = shardc_session_run(session, shardc_executable_find_func(program, "micro"), feeds, 2,
-                                    (shardc_fetch_value[]){{0, out->y, sizeof out->y, NULL}}, 1, error);
+        shardc_feed_value feeds[] = {{"ids", ids, sizeof ids / STEP_BATCHES, NULL},
+                                     {"x", x, sizeof x / STEP_BATCHES, NULL}};
+        status =
+            shardc_session_run(session, shardc_executable_find_func(program, "micro"), feeds, 2,
+                               (shardc_fetch_value[]){{0, out->y, sizeof out->y, NULL}}, 1, error);
     }
     shardc_session_free(session);
     return status;
@@ -55,7 +64,8 @@ static shardc_status run_steps(const shardc_executable *program, const shardc_se
 /* 0 when this rank's results are those of the CPU. */
 static int be_rank_of(const shardc_executable *program, const results *wanted, uint32_t rank)
 {
-    shardc_session_options options = {.world = SHARDC_WORLD_TCP, .threads = 1, .deadline_ms = 120000};
+    shardc_session_options options = {
+        .world = SHARDC_WORLD_TCP, .threads = 1, .deadline_ms = 120000};
     results got;
     shardc_error error;
     memset(&got, 0xff, sizeof got);
@@ -65,8 +75,9 @@ static int be_rank_of(const shardc_executable *program, const results *wanted, u
     }
     if (memcmp(&got, wanted, sizeof got) == 0)
         return 0;
-    fprintf(stderr, "rank %u: total %.9g, not %.9g; y[0] %.9g, not %.9g\n", rank, (double)got.totals[STEPS - 1],
-            (double)wanted->totals[STEPS - 1], (double)got.y[0], (double)wanted->y[0]);
+    fprintf(stderr, "rank %u: total %.9g, not %.9g; y[0] %.9g, not %.9g\n", rank,
+            (double)got.totals[STEPS - 1], (double)wanted->totals[STEPS - 1], (double)got.y[0],
+            (double)wanted->y[0]);
     return 1;
 }
 
@@ -86,7 +97,8 @@ static void check_mesh(uint64_t dp, uint64_t tp)
     assert_int_equal(pipe(pipe_ends), 0);
     if (fork() == 0) { /* the CPU's threads stay out of the process that forks */
         shardc_executable *plain = step_program(&cpu, dp, tp);
-        bool ok = run_steps(plain, &(shardc_session_options){.threads = 1}, &wanted, &error) == SHARDC_OK;
+        bool ok =
+            run_steps(plain, &(shardc_session_options){.threads = 1}, &wanted, &error) == SHARDC_OK;
         _exit(ok && write(pipe_ends[1], &wanted, sizeof wanted) == (ssize_t)sizeof wanted ? 0 : 1);
     }
     close(pipe_ends[1]);
@@ -106,13 +118,15 @@ static void check_mesh(uint64_t dp, uint64_t tp)
     shardc_executable_free(program);
     sc_arena_free(&cuda.arena);
     if (failures > 0)
-        fail_msg("%d ranks of dp %llu, tp %llu are wrong", failures, (unsigned long long)dp, (unsigned long long)tp);
+        fail_msg("%d ranks of dp %llu, tp %llu are wrong", failures, (unsigned long long)dp,
+                 (unsigned long long)tp);
 }
 
 static void every_number_of_ranks_gives_the_cpus_bits(void **state)
 {
     (void)state;
-    static const uint64_t meshes[][2] = {{1, 1}, {2, 1}, {1, 3}, {2, 2}, {5, 1}, {3, 2}, {7, 1}, {4, 2}};
+    static const uint64_t meshes[][2] = {{1, 1}, {2, 1}, {1, 3}, {2, 2},
+                                         {5, 1}, {3, 2}, {7, 1}, {4, 2}};
     for (size_t m = 0; m < sizeof meshes / sizeof *meshes; m++)
         check_mesh(meshes[m][0], meshes[m][1]);
 }

@@ -1,6 +1,7 @@
-/* Ranks of one process on GPUs, on stubs of CUDA's libraries: those that share a GPU and those that have one each, with NCCL between
- * them, move what CPUs move; a session goes on after an error; and no call that fails ends in less than an error with its
- * name (`test_cuda_ranks all`: each call of a life, one at a time). */
+/* Ranks of one process on GPUs, on stubs of CUDA's libraries: those that share a GPU and those that
+ * have one each, with NCCL between them, move what CPUs move; a session goes on after an error; and
+ * no call that fails ends in less than an error with its name (`test_cuda_ranks all`: each call of
+ * a life, one at a time). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,7 +58,8 @@ static shardc_executable *moving_program(image_case *c, bool is_cuda, int n)
         for (int m = 0; m < MOVINGS; m++) {
             int gives, gets;
             sizes_of(movings[m].kind, n, &gives, &gets);
-            uint32_t move = image_collective(c, movings[m].kind, movings[m].reduce, all, dtype, gives > gets ? gives : gets);
+            uint32_t move = image_collective(c, movings[m].kind, movings[m].reduce, all, dtype,
+                                             gives > gets ? gives : gets);
             if (movings[m].kind == SC_IMAGE_PERMUTE) {
                 sc_image_collective *ring = &c->collectives.data[move];
                 ring->source_count = (uint32_t)n;
@@ -65,10 +67,14 @@ static shardc_executable *moving_program(image_case *c, bool is_cuda, int n)
                 for (int i = 0; i < n; i++)
                     ring->sources[i] = (uint32_t)(i + 1) % (uint32_t)n;
             }
-            char *from = sc_arena_printf(&c->arena, "%s[T=%d@tp, K=%d]", sc_dtypes[dtype].name, n, gives);
-            char *to = sc_arena_printf(&c->arena, "%s[T=%d@tp, K=%d]", sc_dtypes[dtype].name, n, gets);
+            char *from =
+                sc_arena_printf(&c->arena, "%s[T=%d@tp, K=%d]", sc_dtypes[dtype].name, n, gives);
+            char *to =
+                sc_arena_printf(&c->arena, "%s[T=%d@tp, K=%d]", sc_dtypes[dtype].name, n, gets);
             uint32_t x = image_input(c, "x", from, -1);
-            uint32_t y = movings[m].is_in_place ? x : image_buffer(c, SC_BUFFER_COMM, gets * sc_dtypes[dtype].bytes, "y");
+            uint32_t y = movings[m].is_in_place
+                             ? x
+                             : image_buffer(c, SC_BUFFER_COMM, gets * sc_dtypes[dtype].bytes, "y");
             image_move(c, move, x, y);
             image_output(c, "y", to, y);
             image_func(c, sc_arena_printf(&c->arena, "%s_%d", sc_dtypes[dtype].name, m));
@@ -117,7 +123,9 @@ static void fill(sc_dtype dtype, uint8_t *x, size_t count, uint64_t *random)
         else if (dtype == SC_DTYPE_f64 && i % 4 != 0)
             memcpy(&bits, &d, sizeof d);
         else if (i % 4 != 0) /* of bf16 and f16: exponents about that of 1 */
-            bits = dtype == SC_DTYPE_bf16 ? (bits & 0x80ff) | 0x3f00 : dtype == SC_DTYPE_f16 ? (bits & 0x87ff) | 0x3800 : bits;
+            bits = dtype == SC_DTYPE_bf16  ? (bits & 0x80ff) | 0x3f00
+                   : dtype == SC_DTYPE_f16 ? (bits & 0x87ff) | 0x3800
+                                           : bits;
         memcpy(x + i * sc_dtypes[dtype].bytes, &bits, sc_dtypes[dtype].bytes);
     }
 }
@@ -129,7 +137,8 @@ static void expect_moves(bool share)
     for (int n = 1; n <= MOST_RANKS; n *= 2) {
         image_case cpu, cuda;
         have_gpus(share ? 1 : (uint32_t)n);
-        shardc_executable *programs[2] = {moving_program(&cpu, false, n), moving_program(&cuda, true, n)};
+        shardc_executable *programs[2] = {moving_program(&cpu, false, n),
+                                          moving_program(&cuda, true, n)};
         shardc_session *sessions[2] = {session_of(programs[0]), session_of(programs[1])};
         for (uint64_t seed = 0; seed < 3; seed++) {
             stub.sc_stub_seed(seed + 3 * (uint64_t)n);
@@ -140,12 +149,17 @@ static void expect_moves(bool share)
                 size_t size = sc_dtypes[dtype].bytes;
                 fill(dtype, x, (size_t)(n * gives), &random);
                 shardc_feed_value feed = {"x", x, (size_t)(n * gives) * size, NULL};
-                SUCCEED(shardc_session_run(sessions[0], f, &feed, 1, (shardc_fetch_value[]){{0, theirs, sizeof theirs, NULL}}, 1, &error));
-                SUCCEED(shardc_session_run(sessions[1], f, &feed, 1, (shardc_fetch_value[]){{0, ours, sizeof ours, NULL}}, 1, &error));
+                SUCCEED(shardc_session_run(sessions[0], f, &feed, 1,
+                                           (shardc_fetch_value[]){{0, theirs, sizeof theirs, NULL}},
+                                           1, &error));
+                SUCCEED(shardc_session_run(sessions[1], f, &feed, 1,
+                                           (shardc_fetch_value[]){{0, ours, sizeof ours, NULL}}, 1,
+                                           &error));
                 for (size_t i = 0; i < (size_t)(n * gets); i++) {
                     if (memcmp(ours + i * size, theirs + i * size, size) != 0 &&
                         !(is_nan(dtype, ours + i * size) && is_nan(dtype, theirs + i * size)))
-                        fail_msg("%s of %d ranks, seed %d: element %zu differs", programs[1]->image->funcs[f].name, n, (int)seed, i);
+                        fail_msg("%s of %d ranks, seed %d: element %zu differs",
+                                 programs[1]->image->funcs[f].name, n, (int)seed, i);
                 }
             }
         }
@@ -176,14 +190,17 @@ static shardc_executable *gather_program(image_case *c, const char *target)
 {
     image_begin(c, 2, 3);
     c->image.target = target;
-    uint32_t groups[] = {image_group(c, "tp", "dp"), image_group(c, "dp", "tp"), image_group(c, "tp", NULL), image_group(c, "dp", NULL)};
+    uint32_t groups[] = {image_group(c, "tp", "dp"), image_group(c, "dp", "tp"),
+                         image_group(c, "tp", NULL), image_group(c, "dp", NULL)};
     static const int64_t sizes[] = {6, 6, 3, 2};
     for (int g = 0; g < 4; g++) {
-        uint32_t gather = image_collective(c, SC_IMAGE_ALL_GATHER, SC_IMAGE_WHOLE, groups[g], SC_DTYPE_i32, sizes[g]);
+        uint32_t gather = image_collective(c, SC_IMAGE_ALL_GATHER, SC_IMAGE_WHOLE, groups[g],
+                                           SC_DTYPE_i32, sizes[g]);
         uint32_t x = image_input(c, "x", "i32[A=2@dp, B=3@tp]", -1);
         uint32_t y = image_buffer(c, SC_BUFFER_COMM, sizes[g] * 4, "y");
         image_move(c, gather, x, y);
-        image_output(c, "y", sc_arena_printf(&c->arena, "i32[A=2@dp, B=3@tp, K=%d]", (int)sizes[g]), y);
+        image_output(c, "y", sc_arena_printf(&c->arena, "i32[A=2@dp, B=3@tp, K=%d]", (int)sizes[g]),
+                     y);
         image_func(c, sc_arena_printf(&c->arena, "gather_%d", g));
     }
     if (strcmp(target, "cpu") != 0)
@@ -197,14 +214,17 @@ static void groups_are_of_any_order(void **state)
     static const int32_t x[6] = {10, 11, 12, 20, 21, 22};
     image_case cpu, cuda;
     have_gpus(6);
-    shardc_executable *programs[2] = {gather_program(&cpu, "cpu"), gather_program(&cuda, "cuda:sm_80")};
+    shardc_executable *programs[2] = {gather_program(&cpu, "cpu"),
+                                      gather_program(&cuda, "cuda:sm_80")};
     shardc_session *sessions[2] = {session_of(programs[0]), session_of(programs[1])};
     for (uint32_t run = 0; run < 3; run++) {
         for (uint32_t f = 0; f < 4; f++) {
             int32_t y[2][36] = {{0}, {1}};
             shardc_feed_value feed = {"x", x, sizeof x, NULL};
             for (int i = 0; i < 2; i++)
-                SUCCEED(shardc_session_run(sessions[i], f, &feed, 1, (shardc_fetch_value[]){{0, y[i], sizeof y[i], NULL}}, 1, &error));
+                SUCCEED(shardc_session_run(sessions[i], f, &feed, 1,
+                                           (shardc_fetch_value[]){{0, y[i], sizeof y[i], NULL}}, 1,
+                                           &error));
             assert_memory_equal(y[0], y[1], (f < 2 ? 36 : f == 2 ? 18 : 12) * sizeof(int32_t));
         }
     }
@@ -249,7 +269,8 @@ static void the_callers_context_stays(void **state)
         shardc_session *session = session_of(program);
         set_weights(session, &d);
         assert_true(run_step(session, &d) == d.total);
-        SUCCEED(shardc_session_get_state(session, shardc_executable_find_state(program, "w"), w, sizeof w, NULL, &error));
+        SUCCEED(shardc_session_get_state(session, shardc_executable_find_state(program, "w"), w,
+                                         sizeof w, NULL, &error));
         assert_int_equal(api.cuCtxGetCurrent(&seen), SC_CU_SUCCESS);
         assert_ptr_equal(seen, set);
         shardc_session_free(session);
@@ -263,7 +284,8 @@ static void the_callers_context_stays(void **state)
     expect_clean();
 }
 
-/* Steps are graphs when a call fails on one rank; those of the communicators that go must not be replayed with the new ones. */
+/* Steps are graphs when a call fails on one rank; those of the communicators that go must not be
+ * replayed with the new ones. */
 static void a_session_goes_on_after_an_error(void **state)
 {
     (void)state;
@@ -277,17 +299,20 @@ static void a_session_goes_on_after_an_error(void **state)
         set_weights(session, &d);
         for (int round = 0; round < 3; round++) {
             shardc_error why = {.status = SHARDC_OK};
-            shardc_feed_value feeds[] = {{"ids", d.ids, sizeof d.ids, NULL}, {"x", d.x, sizeof d.x, NULL}};
+            shardc_feed_value feeds[] = {{"ids", d.ids, sizeof d.ids, NULL},
+                                         {"x", d.x, sizeof d.x, NULL}};
             for (int run = 0; run < 4; run++)
                 assert_true(run_step(session, &d) == d.total);
             stub.sc_stub_fail(gpus == 1 ? "cuLaunchKernel" : "cuGraphLaunch", 2, 999);
-            assert_int_equal(shardc_session_step(session, feeds, 2, NULL, 0, &why), SHARDC_ERROR_DEVICE);
+            assert_int_equal(shardc_session_step(session, feeds, 2, NULL, 0, &why),
+                             SHARDC_ERROR_DEVICE);
             if (strstr(why.text, stub.sc_stub_failed()) == NULL)
                 fail_msg("%s failed: %s", stub.sc_stub_failed(), why.text);
             stub.sc_stub_fail(NULL, 0, 0);
             set_weights(session, &d);
-            SUCCEED(shardc_session_set_state(session, shardc_executable_find_state(program, "total"), &(float){0}, sizeof(float), NULL,
-                                             &error));
+            SUCCEED(shardc_session_set_state(session,
+                                             shardc_executable_find_state(program, "total"),
+                                             &(float){0}, sizeof(float), NULL, &error));
         }
         assert_true(run_step(session, &d) == d.total);
         shardc_session_free(session);
@@ -299,19 +324,26 @@ static void a_session_goes_on_after_an_error(void **state)
 
 /* ---- calls that fail ---- */
 
-/* A life of a session: SHARDC_OK, or what was wrong; and whether a call had been made to fail before the session's end. */
-static shardc_status live(const shardc_executable *program, const step_data *d, bool *out_early, shardc_error *error)
+/* A life of a session: SHARDC_OK, or what was wrong; and whether a call had been made to fail
+ * before the session's end. */
+static shardc_status live(const shardc_executable *program, const step_data *d, bool *out_early,
+                          shardc_error *error)
 {
     shardc_session *session = NULL;
     float total = NAN;
-    shardc_feed_value feeds[] = {{"ids", d->ids, sizeof d->ids, "i32"}, {"x", d->x, sizeof d->x, NULL}};
-    shardc_status status = shardc_session_new(program, &(shardc_session_options){.threads = 1, .deadline_ms = 20000}, &session, error);
+    shardc_feed_value feeds[] = {{"ids", d->ids, sizeof d->ids, "i32"},
+                                 {"x", d->x, sizeof d->x, NULL}};
+    shardc_status status = shardc_session_new(
+        program, &(shardc_session_options){.threads = 1, .deadline_ms = 20000}, &session, error);
     if (status == SHARDC_OK)
-        status = shardc_session_set_state(session, shardc_executable_find_state(program, "w"), d->w, sizeof d->w, NULL, error);
+        status = shardc_session_set_state(session, shardc_executable_find_state(program, "w"), d->w,
+                                          sizeof d->w, NULL, error);
     if (status == SHARDC_OK)
-        status = shardc_session_set_state(session, shardc_executable_find_state(program, "bias"), d->bias, sizeof d->bias, NULL, error);
+        status = shardc_session_set_state(session, shardc_executable_find_state(program, "bias"),
+                                          d->bias, sizeof d->bias, NULL, error);
     for (int run = 0; status == SHARDC_OK && run < 3; run++) {
-        status = shardc_session_step(session, feeds, 2, (shardc_fetch_value[]){{0, &total, sizeof total, NULL}}, 1, error);
+        status = shardc_session_step(
+            session, feeds, 2, (shardc_fetch_value[]){{0, &total, sizeof total, NULL}}, 1, error);
         if (status == SHARDC_OK && total != d->total)
             fail_msg("a call failed, and the result is wrong: %g", (double)total);
     }
@@ -323,7 +355,8 @@ static shardc_status live(const shardc_executable *program, const step_data *d, 
 /* What nobody can do anything about: the end of things. */
 static bool is_cleanup(const char *function)
 {
-    static const char *const names[] = {"cuMemFree_v2", "cuMemFreeHost", "cuModuleUnload", "cuDevicePrimaryCtxRelease_v2", "ncclCommAbort"};
+    static const char *const names[] = {"cuMemFree_v2", "cuMemFreeHost", "cuModuleUnload",
+                                        "cuDevicePrimaryCtxRelease_v2", "ncclCommAbort"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(names[i], function) == 0)
             return true;
@@ -331,10 +364,10 @@ static bool is_cleanup(const char *function)
     return strstr(function, "Destroy") != NULL;
 }
 
-/* The n-th call of the function (NULL: of all) fails: the error has its name, and nothing is left. `result` is in range of all libraries'.
- * False: there was no such call. */
-static bool survives(const shardc_executable *program, const step_data *d, const char *function, uint64_t n, unsigned result,
-                     bool *out_noticed)
+/* The n-th call of the function (NULL: of all) fails: the error has its name, and nothing is left.
+ * `result` is in range of all libraries'. False: there was no such call. */
+static bool survives(const shardc_executable *program, const step_data *d, const char *function,
+                     uint64_t n, unsigned result, bool *out_noticed)
 {
     char left[256];
     bool is_early;
@@ -350,7 +383,8 @@ static bool survives(const shardc_executable *program, const step_data *d, const
     if (status == SHARDC_OK && !ends)
         fail_msg("call %llu, of %s, failed and nobody noticed", (unsigned long long)n, failed);
     if (status != SHARDC_OK && strstr(error.text, failed) == NULL)
-        fail_msg("call %llu, of %s, failed; the error is: %s", (unsigned long long)n, failed, error.text);
+        fail_msg("call %llu, of %s, failed; the error is: %s", (unsigned long long)n, failed,
+                 error.text);
     if (stub.sc_stub_live(left, sizeof left) != 0 && !ends)
         fail_msg("call %llu, of %s, failed; left: %s", (unsigned long long)n, failed, left);
     stub.sc_stub_reset();

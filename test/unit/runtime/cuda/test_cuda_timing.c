@@ -1,5 +1,6 @@
-/* Instructions of GPUs are measured by events: each once, on its stream, in order, by the GPU's clock, while the stream runs on; and what
- * is measured computes what it does otherwise, in any order of the stub, and ends in an error with its name when a call fails. */
+/* Instructions of GPUs are measured by events: each once, on its stream, in order, by the GPU's
+ * clock, while the stream runs on; and what is measured computes what it does otherwise, in any
+ * order of the stub, and ends in an error with its name when a call fails. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,16 +16,19 @@
 static cuda_stub stub;
 
 /* k_long computes much longer than k_short. */
-static const char kernels[] = "SC_KERNEL(32, 1) void k_short_0(float *x, const int64_t *sc_call, uint64_t *sc_failure)\n"
-                              "{\n    x[sc_thread()] += 1.0f;\n}\n"
-                              "SC_KERNEL(32, 1) void k_long_0(float *x, const int64_t *sc_call, uint64_t *sc_failure)\n"
-                              "{\n    volatile float sum = 0;\n    for (int i = 0; i < 400000; i++)\n        sum = sum + 1.0f;\n"
-                              "    x[sc_thread()] += sum > 0 ? 1.0f : 0.0f;\n}\n";
+static const char kernels[] =
+    "SC_KERNEL(32, 1) void k_short_0(float *x, const int64_t *sc_call, uint64_t *sc_failure)\n"
+    "{\n    x[sc_thread()] += 1.0f;\n}\n"
+    "SC_KERNEL(32, 1) void k_long_0(float *x, const int64_t *sc_call, uint64_t *sc_failure)\n"
+    "{\n    volatile float sum = 0;\n    for (int i = 0; i < 400000; i++)\n        sum = sum + "
+    "1.0f;\n"
+    "    x[sc_thread()] += sum > 0 ? 1.0f : 0.0f;\n}\n";
 
 enum { LONG_AT = 130, KERNELS = 250 /* several bunches */, MOST_RANKS = 4 };
 enum { COPY = KERNELS, FIRST, SECOND, BESIDE, FIRST_WAIT, SECOND_WAIT, INSTRS };
 
-/* x += 1 for each kernel; then x, and a copy of it, become sums over ranks while a kernel runs that touches neither. */
+/* x += 1 for each kernel; then x, and a copy of it, become sums over ranks while a kernel runs that
+ * touches neither. */
 static shardc_executable *times_program(image_case *c, int ranks)
 {
     cuda_begin(c, 1, (uint64_t)ranks);
@@ -33,7 +37,8 @@ static shardc_executable *times_program(image_case *c, int ranks)
     uint32_t quick = image_kernel(c, "k_short", "b", (int64_t[]){128}, 0, NULL);
     uint32_t slow = image_kernel(c, "k_long", "b", (int64_t[]){128}, 0, NULL);
     uint32_t x = image_input(c, "x", sc_arena_printf(&c->arena, "f32[T=%d@tp, K=32]", ranks), -1);
-    uint32_t y = image_buffer(c, SC_BUFFER_COMM, 128, "y"), z = image_buffer(c, SC_BUFFER_ACT, 128, "z");
+    uint32_t y = image_buffer(c, SC_BUFFER_COMM, 128, "y"),
+             z = image_buffer(c, SC_BUFFER_ACT, 128, "z");
     for (int i = 0; i < KERNELS; i++)
         image_instr(c, SC_INSTR_KERNEL, i == LONG_AT ? slow : quick, 1, &x);
     image_instr(c, SC_INSTR_COPY, 0, 2, (uint32_t[]){x, y});
@@ -67,7 +72,8 @@ static shardc_session *session_of(const shardc_executable *program, bool profile
 {
     shardc_session *session = NULL;
     shardc_error error = {.status = SHARDC_OK};
-    if (shardc_session_new(program, &(shardc_session_options){.threads = 1, .profile = profile}, &session, &error) != SHARDC_OK)
+    if (shardc_session_new(program, &(shardc_session_options){.threads = 1, .profile = profile},
+                           &session, &error) != SHARDC_OK)
         fail_msg("%s", error.text);
     return session;
 }
@@ -77,7 +83,8 @@ static void run(shardc_session *session, int ranks)
     float x[MOST_RANKS * 32] = {0}, got[MOST_RANKS * 32];
     shardc_error error = {.status = SHARDC_OK};
     shardc_feed_value feed = {"x", x, (size_t)ranks * 32 * sizeof *x, NULL};
-    if (shardc_session_run(session, 0, &feed, 1, (shardc_fetch_value[]){{0, got, sizeof got, NULL}}, 1, &error) != SHARDC_OK)
+    if (shardc_session_run(session, 0, &feed, 1, (shardc_fetch_value[]){{0, got, sizeof got, NULL}},
+                           1, &error) != SHARDC_OK)
         fail_msg("%s", error.text);
     for (int i = 0; i < ranks * 32; i++)
         assert_true(got[i] == (float)(KERNELS * ranks));
@@ -92,16 +99,19 @@ static void expect_times(const log_of_events *log, int ranks, double begin, doub
         double at = begin;
         for (uint32_t i = 0; i < INSTRS; i++) {
             assert_int_equal(log->counts[r][i], 1);
-            assert_true(e[i].end >= e[i].begin && e[i].begin > begin - slack && e[i].end < end + slack);
+            assert_true(e[i].end >= e[i].begin && e[i].begin > begin - slack &&
+                        e[i].end < end + slack);
             if (i == FIRST || i == SECOND)
                 continue;
             assert_true(e[i].begin > at - slack);
             at = e[i].end;
         }
         assert_true(e[FIRST].begin > e[COPY].end - slack && e[SECOND].begin > e[FIRST].end - slack);
-        assert_true(e[FIRST_WAIT].end > e[FIRST].end - slack && e[SECOND_WAIT].end > e[SECOND].end - slack);
+        assert_true(e[FIRST_WAIT].end > e[FIRST].end - slack &&
+                    e[SECOND_WAIT].end > e[SECOND].end - slack);
         assert_true(e[FIRST].work == SHARDC_WORK_COMM && e[SECOND].work == SHARDC_WORK_COMM);
-        assert_true(e[FIRST_WAIT].work == SHARDC_WORK_WAIT && e[SECOND_WAIT].work == SHARDC_WORK_WAIT);
+        assert_true(e[FIRST_WAIT].work == SHARDC_WORK_WAIT &&
+                    e[SECOND_WAIT].work == SHARDC_WORK_WAIT);
     }
 }
 
@@ -164,8 +174,8 @@ static void a_profile_adds_times_up(void **state)
     assert_int_equal(profile.calls, RUNS);
     for (int k = 0; k < SHARDC_WORK_KINDS; k++)
         assert_true(profile.work[k] - works[k] < 1e-9 && works[k] - profile.work[k] < 1e-9);
-    /* 32 threads of 400,000 steps: no CPU does that faster; and it is not as if all kernels took the same. Load makes kernels slower,
-     * but of hundreds not every one. */
+    /* 32 threads of 400,000 steps: no CPU does that faster; and it is not as if all kernels took
+     * the same. Load makes kernels slower, but of hundreds not every one. */
     assert_true(slow > RUNS * 1e-3 && slow > RUNS * 20 * quickest);
     assert_true(works[SHARDC_WORK_KERNEL] < profile.seconds);
     shardc_session_free(session);
@@ -174,7 +184,8 @@ static void a_profile_adds_times_up(void **state)
     free(log);
 }
 
-/* The stream is not waited for in between. What ran before stands behind gates: nothing of a bunch runs before all of it is there. */
+/* The stream is not waited for in between. What ran before stands behind gates: nothing of a bunch
+ * runs before all of it is there. */
 static void the_stream_runs_on(void **state)
 {
     (void)state;
@@ -228,8 +239,9 @@ static shardc_status live(const shardc_executable *program, shardc_error *error)
     float x[MOST_RANKS * 32] = {0};
     shardc_session *session = NULL;
     shardc_feed_value feed = {"x", x, shardc_executable_ranks(program) * 32 * sizeof *x, NULL};
-    shardc_status status =
-        shardc_session_new(program, &(shardc_session_options){.threads = 1, .profile = true, .deadline_ms = 20000}, &session, error);
+    shardc_status status = shardc_session_new(
+        program, &(shardc_session_options){.threads = 1, .profile = true, .deadline_ms = 20000},
+        &session, error);
     for (int i = 0; i < 2 && status == SHARDC_OK; i++)
         status = shardc_session_run(session, 0, &feed, 1, NULL, 0, error);
     shardc_session_free(session);
@@ -239,7 +251,8 @@ static shardc_status live(const shardc_executable *program, shardc_error *error)
 static void calls_that_fail_are_named(void **state)
 {
     (void)state;
-    static const char *const names[] = {"cuEventCreate", "cuEventRecord", "cuEventElapsedTime", "cuEventSynchronize", "cuLaunchHostFunc"};
+    static const char *const names[] = {"cuEventCreate", "cuEventRecord", "cuEventElapsedTime",
+                                        "cuEventSynchronize", "cuLaunchHostFunc"};
     for (int ranks = 1; ranks <= 2; ranks++) {
         image_case c;
         shardc_executable *program = times_program(&c, ranks);
@@ -250,7 +263,8 @@ static void calls_that_fail_are_named(void **state)
                 stub.sc_stub_seed(2);
                 stub.sc_stub_fail(names[i], n, 999);
                 shardc_status status = live(program, &error);
-                if (stub.sc_stub_failed() != NULL && (status == SHARDC_OK || strstr(error.text, names[i]) == NULL))
+                if (stub.sc_stub_failed() != NULL &&
+                    (status == SHARDC_OK || strstr(error.text, names[i]) == NULL))
                     fail_msg("call %d of %s failed: %s", (int)n, names[i], error.text);
                 if (stub.sc_stub_live(left, sizeof left) != 0)
                     fail_msg("call %d of %s; left: %s", (int)n, names[i], left);
@@ -267,8 +281,9 @@ int main(void)
 {
     stub = cuda_stub_open();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(instructions_have_times), cmocka_unit_test(a_profile_adds_times_up),   cmocka_unit_test(the_stream_runs_on),
-        cmocka_unit_test(graphs_come_back),        cmocka_unit_test(calls_that_fail_are_named),
+        cmocka_unit_test(instructions_have_times),   cmocka_unit_test(a_profile_adds_times_up),
+        cmocka_unit_test(the_stream_runs_on),        cmocka_unit_test(graphs_come_back),
+        cmocka_unit_test(calls_that_fail_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

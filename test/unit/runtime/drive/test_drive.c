@@ -1,4 +1,5 @@
-/* What programs from `shardc build` are driven by: facts as JSON, draws of tokens, the trailer of the file. */
+/* What programs from `shardc build` are driven by: facts as JSON, draws of tokens, the trailer of
+ * the file. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,27 +33,46 @@ static sc_facts example(sc_arena *arena)
                         .dtype = SC_DTYPE_i32,
                         .rank = 1,
                         .sizes = {4},
-                        .draw = {.form = SC_DRAW_INT, .stream = UINT64_MAX, .high = 256, .may_ignore = true, .ignore = -100}};
-    *sc_vec_push(arena, &facts.entry.outputs) = (sc_fact_type){.text = "f32[B=4, H=6]", .rank = 2, .sizes = {4, 6}};
-    facts.train = (sc_fact_train){.micro = 0, .update = 1, .metric_count = 2, .scales = true, .flops = 0.1, .program = "text\n"};
+                        .draw = {.form = SC_DRAW_INT,
+                                 .stream = UINT64_MAX,
+                                 .high = 256,
+                                 .may_ignore = true,
+                                 .ignore = -100}};
+    *sc_vec_push(arena, &facts.entry.outputs) =
+        (sc_fact_type){.text = "f32[B=4, H=6]", .rank = 2, .sizes = {4, 6}};
+    facts.train = (sc_fact_train){.micro = 0,
+                                  .update = 1,
+                                  .metric_count = 2,
+                                  .scales = true,
+                                  .flops = 0.1,
+                                  .program = "text\n"};
     *sc_vec_push(arena, &facts.train.groups) =
-        (sc_optimizer_settings){.kind = SC_LION, .lr = {SC_RATE_COSINE, 0.1, 3, 1000, 1e-300}, .hyper = {[SC_HYPER_BETA1] = 0.9}};
+        (sc_optimizer_settings){.kind = SC_LION,
+                                .lr = {SC_RATE_COSINE, 0.1, 3, 1000, 1e-300},
+                                .hyper = {[SC_HYPER_BETA1] = 0.9}};
     *sc_vec_push(arena, &facts.train.constants) = (sc_fact_constant){"scaling.scale", 65536};
     static const char *tensors[] = {"a.0", "a.1"};
     sc_fact_param *param = sc_arena_alloc(arena, sizeof *param);
-    *param = (sc_fact_param){
-        .path = "a",
-        .dtype = SC_DTYPE_bf16,
-        .rank = 2,
-        .sizes = {2, 3},
-        .layout = {.rank = 2, .strides = {0, 1}, .indexed = {true}, .offset = 1, .elements = 4, .boundary_count = 1, .boundaries = {4}},
-        .tensor_count = 2,
-        .tensors = tensors,
-        .wanted = "[D=3]",
-        .shape_rank = 1,
-        .shape = {4}};
-    facts.weights = (sc_fact_weights){.is_known = true, .has_block = true, .is_complete = true, .count = 1, .params = param};
-    *sc_vec_push(arena, &facts.weights.patterns) = (sc_fact_pattern){.text = "other.{L}.*", .is_ignore = true};
+    *param = (sc_fact_param){.path = "a",
+                             .dtype = SC_DTYPE_bf16,
+                             .rank = 2,
+                             .sizes = {2, 3},
+                             .layout = {.rank = 2,
+                                        .strides = {0, 1},
+                                        .indexed = {true},
+                                        .offset = 1,
+                                        .elements = 4,
+                                        .boundary_count = 1,
+                                        .boundaries = {4}},
+                             .tensor_count = 2,
+                             .tensors = tensors,
+                             .wanted = "[D=3]",
+                             .shape_rank = 1,
+                             .shape = {4}};
+    facts.weights = (sc_fact_weights){
+        .is_known = true, .has_block = true, .is_complete = true, .count = 1, .params = param};
+    *sc_vec_push(arena, &facts.weights.patterns) =
+        (sc_fact_pattern){.text = "other.{L}.*", .is_ignore = true};
     return facts;
 }
 
@@ -65,12 +85,15 @@ static void facts_come_back(sc_context *context, void *user)
     assert_null(sc_facts_read(text, &context->arena, &back));
     assert_string_equal(sc_facts_write(&back, &context->arena), text);
     assert_true(back.trains && back.generates && back.plan == NULL && back.generate.capacity == 77);
-    assert_true(back.entry.inputs.data[0].draw.stream == UINT64_MAX && back.train.groups.data[0].lr.floor == 1e-300);
-    assert_true(back.train.groups.data[0].kind == SC_LION && back.weights.params[0].layout.indexed[0] &&
+    assert_true(back.entry.inputs.data[0].draw.stream == UINT64_MAX &&
+                back.train.groups.data[0].lr.floor == 1e-300);
+    assert_true(back.train.groups.data[0].kind == SC_LION &&
+                back.weights.params[0].layout.indexed[0] &&
                 !back.weights.params[0].layout.indexed[1]);
 }
 
-/* Every text that lacks a piece, or has one changed, is refused or is still facts: nothing is trusted. */
+/* Every text that lacks a piece, or has one changed, is refused or is still facts: nothing is
+ * trusted. */
 static void damaged_facts_are_no_crash(sc_context *context, void *user)
 {
     (void)user;
@@ -95,7 +118,8 @@ static void layouts_stay_inside_their_tensors(sc_context *context, void *user)
     (void)user;
     sc_facts facts = example(&context->arena), back;
     facts.weights.params[0].layout.offset = 2; /* 2 + (3 - 1) is element 4 of 4 */
-    const char *problem = sc_facts_read(sc_facts_write(&facts, &context->arena), &context->arena, &back);
+    const char *problem =
+        sc_facts_read(sc_facts_write(&facts, &context->arena), &context->arena, &back);
     assert_non_null(problem);
     assert_non_null(strstr(problem, "does not fit"));
     facts.weights.params[0].layout.offset = 1;
@@ -137,7 +161,8 @@ static uint32_t rank_of(const double *logits, uint32_t count, uint32_t index)
 }
 
 /* What may be drawn, counted by hand, and how often it is. */
-static void check_draws(uint64_t seed, uint32_t count, double temperature, int64_t top_k, double top_p)
+static void check_draws(uint64_t seed, uint32_t count, double temperature, int64_t top_k,
+                        double top_p)
 {
     double logits[MOST], weights[MOST], wanted[MOST] = {0}, total = 0, kept = 0;
     uint32_t order[MOST], seen[MOST] = {0}, best = 0;
@@ -162,7 +187,8 @@ static void check_draws(uint64_t seed, uint32_t count, double temperature, int64
         }
     }
     for (int d = 0; d < DRAWS; d++)
-        seen[sc_sample(logits, count, temperature, top_k, top_p, (d + 0.5) / DRAWS, order, weights)]++;
+        seen[sc_sample(logits, count, temperature, top_k, top_p, (d + 0.5) / DRAWS, order,
+                       weights)]++;
     for (uint32_t i = 0; i < count; i++)
         assert_true(fabs((double)seen[i] - DRAWS * wanted[i] / kept) <= 1.5);
 }
@@ -175,8 +201,10 @@ static void test_draws(void **state)
     for (uint64_t seed = 0; seed < 12; seed++) {
         for (uint32_t count = 1; count <= MOST; count += 3) {
             random_logits(seed, logits, count);
-            assert_int_equal(rank_of(logits, count, sc_sample(logits, count, 0, 0, 0, 0.99, order, weights)), 0);
-            assert_int_equal(rank_of(logits, count, sc_sample(logits, count, 9, 1, 0, 0.99, order, weights)), 0);
+            assert_int_equal(
+                rank_of(logits, count, sc_sample(logits, count, 0, 0, 0, 0.99, order, weights)), 0);
+            assert_int_equal(
+                rank_of(logits, count, sc_sample(logits, count, 9, 1, 0, 0.99, order, weights)), 0);
             check_draws(seed, count, 1.5, 0, 0);
             check_draws(seed, count, 0.7, 5, 0);
             check_draws(seed, count, 2, 0, 0.6);
@@ -243,8 +271,11 @@ static void compare_each_option(sc_context *context, void *user)
         sc_arguments given = {0};
         const sc_option_table table = {sc_run_option_rows, sc_run_option_count, &options, NULL};
         const sc_command_line line = {.program = "prog", .tables = &table, .table_count = 1};
-        const char *value = row->kind == SC_OPTION_NAMED ? "a=/none" : row->kind == SC_OPTION_JSON ? "json" : "1";
-        char *argv[] = {(char *)(uintptr_t) "prog", (char *)(uintptr_t)row->name, (char *)(uintptr_t)value};
+        const char *value = row->kind == SC_OPTION_NAMED  ? "a=/none"
+                            : row->kind == SC_OPTION_JSON ? "json"
+                                                          : "1";
+        char *argv[] = {(char *)(uintptr_t) "prog", (char *)(uintptr_t)row->name,
+                        (char *)(uintptr_t)value};
         sc_arguments_parse(context, &line, row->argument == NULL ? 2 : 3, argv, &given);
         assert_int_equal(context->diag.errors, 0);
         bool is_compared = strcmp(line_of(context, &options), before) != 0;
@@ -257,7 +288,10 @@ static void every_option_is_compared(void **state)
 {
     (void)state;
     sc_context context;
-    static const char *const own[] = {"--log", "--format", "--diagnostics"}, *const contents[] = {"--data", "--weights", "--resume"};
+    static const char *const own[] = {"--log", "--format", "--diagnostics"}, *const contents[] = {
+                                                                                 "--data",
+                                                                                 "--weights",
+                                                                                 "--resume"};
     assert_true(sc_context_run(&context, 0, compare_each_option, NULL));
     sc_context_free(&context);
     for (size_t i = 0; i < 3; i++) {
@@ -280,9 +314,11 @@ static void write_file(const char *folder, const char *name, size_t size, size_t
     assert_int_equal(fclose(file), 0);
 }
 
-static const char *line_of_file(sc_context *context, const char *folder, const char *name, bool is_state)
+static const char *line_of_file(sc_context *context, const char *folder, const char *name,
+                                bool is_state)
 {
-    const char *path = sc_arena_printf(&context->arena, "%s%s%s", folder, *name == 0 ? "" : "/", name);
+    const char *path =
+        sc_arena_printf(&context->arena, "%s%s%s", folder, *name == 0 ? "" : "/", name);
     sc_run_options options = {.data = is_state ? NULL : path, .resume = is_state ? path : NULL};
     return line_of(context, &options);
 }
@@ -334,16 +370,19 @@ static void the_first_difference_is_named(void **state)
 {
     (void)state;
     static const char *const cases[][3] = {
-        {"--seed 5\n--steps 4\n", "--seed 7\n--steps 4\n", "rank 2 has --seed 5, rank 0 has --seed 7"},
+        {"--seed 5\n--steps 4\n", "--seed 7\n--steps 4\n",
+         "rank 2 has --seed 5, rank 0 has --seed 7"},
         {"--steps 4\n", "--seed 7\n--steps 4\n", "rank 0 has --seed 7, rank 2 has no --seed"},
         {"--seed 7\n--profile\n", "--seed 7\n", "rank 2 has --profile, rank 0 has no --profile"},
-        {"--input a x\n--input b y\n", "--input a x\n--input b z\n", "rank 2 has --input b y, rank 0 has --input b z"},
+        {"--input a x\n--input b y\n", "--input a x\n--input b z\n",
+         "rank 2 has --input b y, rank 0 has --input b z"},
         {"--a\n--b\n", "--b\n--a\n", "rank 2 has the options of rank 0 in another order"},
         {"", "", NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[256] = "";
-        assert_int_equal(sc_identity_differs(cases[i][0], 2, cases[i][1], 0, text, sizeof text), cases[i][2] != NULL);
+        assert_int_equal(sc_identity_differs(cases[i][0], 2, cases[i][1], 0, text, sizeof text),
+                         cases[i][2] != NULL);
         assert_string_equal(text, cases[i][2] == NULL ? "" : cases[i][2]);
     }
 }

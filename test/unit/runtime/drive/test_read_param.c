@@ -1,5 +1,5 @@
-/* Parameters larger than what is read at once, in every order of their dims, interleaved, spread and over several tensors: each value is
- * the element that the layout says. */
+/* Parameters larger than what is read at once, in every order of their dims, interleaved, spread
+ * and over several tensors: each value is the element that the layout says. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,7 +43,8 @@ static sc_safetensors *make_file(const sc_fact_param *param, unsigned char **byt
     sc_safetensors_error error = {0};
     size_t length = 0, each = (size_t)shape * sizeof(double);
     for (uint32_t t = 0; t < param->tensor_count; t++)
-        items[t] = (sc_safetensors_item){.name = param->tensors[t], .element = SC_ELEMENT_F64, .rank = 1, .shape = &shape};
+        items[t] = (sc_safetensors_item){
+            .name = param->tensors[t], .element = SC_ELEMENT_F64, .rank = 1, .shape = &shape};
     char *header = sc_safetensors_header(items, param->tensor_count, NULL, 0, &length, &error);
     assert_non_null(header);
     *bytes = malloc(length + param->tensor_count * each);
@@ -56,7 +57,8 @@ static sc_safetensors *make_file(const sc_fact_param *param, unsigned char **byt
             memcpy(*bytes + length + t * each + i * sizeof value, &value, sizeof value);
         }
     }
-    sc_safetensors *file = sc_safetensors_open_memory(*bytes, length + param->tensor_count * each, "m", &error);
+    sc_safetensors *file =
+        sc_safetensors_open_memory(*bytes, length + param->tensor_count * each, "m", &error);
     assert_non_null(file);
     return file;
 }
@@ -94,7 +96,8 @@ static void check_row(const layout_row *row)
         int64_t tensor = (int64_t)sc_weight_tensor(&param.layout, param.sizes, &place);
         double wanted = (double)(TENSOR_STEP * tensor + sc_weight_element(&param.layout, &place));
         if (array.data[e] != wanted)
-            fail_msg("%s: value %lld is %g, not %g", row->what, (long long)e, array.data[e], wanted);
+            fail_msg("%s: value %lld is %g, not %g", row->what, (long long)e, array.data[e],
+                     wanted);
     }
     sc_array_free(&array);
     sc_safetensors_close(file);

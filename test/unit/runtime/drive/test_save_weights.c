@@ -1,5 +1,6 @@
-/* Parameters written through a weights block: what was loaded is written again byte for byte, in the shapes that checkpoints have; a block
- * that cannot be written through is refused before anything is. */
+/* Parameters written through a weights block: what was loaded is written again byte for byte, in
+ * the shapes that checkpoints have; a block that cannot be written through is refused before
+ * anything is. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -52,8 +53,11 @@ static void write_random(const char *name, sc_element element, const tensor_row 
         assert_non_null(values);
         for (uint64_t i = 0; i < elements; i++)
             values[i] = (double)(int)(sc_rng_uniform(t, 77, i) * 256 - 128) / 64;
-        items[t] =
-            (sc_safetensors_item){.name = rows[t].name, .element = element, .rank = rows[t].rank, .shape = rows[t].shape, .values = values};
+        items[t] = (sc_safetensors_item){.name = rows[t].name,
+                                         .element = element,
+                                         .rank = rows[t].rank,
+                                         .shape = rows[t].shape,
+                                         .values = values};
     }
     assert_true(sc_safetensors_write(path_of(name), items, count, NULL, 0, &error));
     for (size_t t = 0; t < count; t++)
@@ -110,16 +114,23 @@ static sc_array give(void *user, uint32_t state)
 static void go_round(sc_context *context, void *user)
 {
     round_trip *r = user;
-    sc_options options = {.file = r->file, .plan = r->plan, .plan_file = r->plan_file, .entry = "loss", .forward = true};
+    sc_options options = {.file = r->file,
+                          .plan = r->plan,
+                          .plan_file = r->plan_file,
+                          .entry = "loss",
+                          .forward = true};
     const sc_weights *weights = NULL;
     bool compiled = sc_driver_compile_file(context, &options, NULL, NULL, NULL, &r->compiled);
     const sc_module *m = r->compiled.global;
     if (compiled && !r->without_block)
-        compiled = sc_weights_choose(context, r->compiled.program, r->compiled.model, NULL, &weights);
-    sc_fact_weights facts; /* every state of the model is a parameter, so that both are counted alike */
+        compiled =
+            sc_weights_choose(context, r->compiled.program, r->compiled.model, NULL, &weights);
+    /* every state of the model is a parameter, so that both are counted alike */
+    sc_fact_weights facts;
     if (compiled)
         sc_weight_facts(context, r->compiled.program, r->compiled.model, weights, m, &facts);
-    bool loaded = compiled && (r->from == NULL || sc_weights_load(context, &facts, r->from, take, r));
+    bool loaded =
+        compiled && (r->from == NULL || sc_weights_load(context, &facts, r->from, take, r));
     sc_weights_file *file = loaded ? sc_weights_file_new(context, &facts, r->like) : NULL;
     r->is_planned = file != NULL;
     r->ok = file != NULL && sc_weights_save(file, r->to, give, r);
@@ -138,7 +149,8 @@ static void run(round_trip *r)
     sc_context_free(&r->context);
 }
 
-static void expect_equal_values(const sc_safetensors *wanted, const sc_safetensor *a, const sc_safetensors *got, const sc_safetensor *b)
+static void expect_equal_values(const sc_safetensors *wanted, const sc_safetensor *a,
+                                const sc_safetensors *got, const sc_safetensor *b)
 {
     const char *reason;
     char *left = malloc(a->bytes + 1), *right = malloc(a->bytes + 1);
@@ -153,13 +165,16 @@ static void expect_equal_values(const sc_safetensors *wanted, const sc_safetenso
 static void expect_equal_files(const char *wanted_path, const char *got_path)
 {
     sc_safetensors_error error = {0};
-    sc_safetensors *wanted = sc_safetensors_open(wanted_path, &error), *got = sc_safetensors_open(got_path, &error);
+    sc_safetensors *wanted = sc_safetensors_open(wanted_path, &error),
+                   *got = sc_safetensors_open(got_path, &error);
     assert_non_null(wanted);
     assert_non_null(got);
     assert_int_equal(sc_safetensors_count(got), sc_safetensors_count(wanted));
     for (size_t i = 0; i < sc_safetensors_count(wanted); i++) {
-        const sc_safetensor *a = sc_safetensors_at(wanted, i), *b = sc_safetensors_find(got, a->name);
-        if (b == NULL || b->element != a->element || b->rank != a->rank || memcmp(a->shape, b->shape, a->rank * sizeof *a->shape) != 0)
+        const sc_safetensor *a = sc_safetensors_at(wanted, i),
+                            *b = sc_safetensors_find(got, a->name);
+        if (b == NULL || b->element != a->element || b->rank != a->rank ||
+            memcmp(a->shape, b->shape, a->rank * sizeof *a->shape) != 0)
             fail_msg("tensor %s is missing or has another dtype or shape", a->name);
         expect_equal_values(wanted, a, got, b);
     }
@@ -231,15 +246,20 @@ static void checkpoints_come_back_byte_for_byte(void **state)
     static const struct {
         const char *plan;
         sc_element element;
-    } plans[] = {
-        {"one", SC_ELEMENT_F64}, {"mix", SC_ELEMENT_F64}, {"narrow", SC_ELEMENT_F32}, {"brain", SC_ELEMENT_BF16}, {"half", SC_ELEMENT_F16}};
+    } plans[] = {{"one", SC_ELEMENT_F64},
+                 {"mix", SC_ELEMENT_F64},
+                 {"narrow", SC_ELEMENT_F32},
+                 {"brain", SC_ELEMENT_BF16},
+                 {"half", SC_ELEMENT_F16}};
     write_text("plans.shard", "lang 1;\nplan narrow for m { bind B = 2, S = 16; }\n"
                               "plan brain for m { bind B = 2, S = 16; precision param = bf16; }\n"
                               "plan half for m { bind B = 2, S = 16; precision param = f16; }\n");
     for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
         for (int is_gpt2 = 0; is_gpt2 < 2; is_gpt2++) {
-            round_trip r = {.file = is_gpt2 ? SHARDC_SOURCE_DIR "/test/acceptance/cases/tg2_gpt2_train_one.shard"
-                                            : SHARDC_SOURCE_DIR "/test/acceptance/cases/tg1_llama_train_one.shard",
+            round_trip r = {.file = is_gpt2 ? SHARDC_SOURCE_DIR
+                                        "/test/acceptance/cases/tg2_gpt2_train_one.shard"
+                                            : SHARDC_SOURCE_DIR
+                                        "/test/acceptance/cases/tg1_llama_train_one.shard",
                             .plan = plans[i].plan,
                             .plan_file = path_of("plans.shard"),
                             .from = path_of("in.safetensors"),
@@ -266,14 +286,18 @@ static const char model[] = "lang 1;\n"
                             "model m {\n"
                             "  param b[D], ex[X, D];\n"
                             "  sub layers: layer * L;\n"
-                            "  entry loss(x: f32[B, D]) -> [B, D] { repeat L { x = layers(x); } return x + b + sum[X](ex); }\n"
+                            "  entry loss(x: f32[B, D]) -> [B, D] { repeat L { x = layers(x); } "
+                            "return x + b + sum[X](ex); }\n"
                             "}\n";
 
-#define FUSED " layers.wa = \"l.{L}.ab\" as [0..1 of 4, H, E, D]; layers.wb = \"l.{L}.ab\" as [2..3 of 4, H, E, D];"
-#define REST  " b = \"b\"; ex = \"experts.{X}\"; layers.wo = \"o{2*L+1}\";"
+#define FUSED                                                                                      \
+    " layers.wa = \"l.{L}.ab\" as [0..1 of 4, H, E, D]; layers.wb = \"l.{L}.ab\" as [2..3 of 4, "  \
+    "H, E, D];"
+#define REST " b = \"b\"; ex = \"experts.{X}\"; layers.wo = \"o{2*L+1}\";"
 
-static const tensor_row every_form[] = {{"l.0.ab", 2, {24, 4}}, {"l.1.ab", 2, {24, 4}}, {"o1", 2, {12, 4}},    {"o3", 2, {12, 4}},
-                                        {"b", 1, {4}},          {"experts.0", 1, {4}},  {"experts.1", 1, {4}}, {"experts.2", 1, {4}}};
+static const tensor_row every_form[] = {
+    {"l.0.ab", 2, {24, 4}}, {"l.1.ab", 2, {24, 4}}, {"o1", 2, {12, 4}},    {"o3", 2, {12, 4}},
+    {"b", 1, {4}},          {"experts.0", 1, {4}},  {"experts.1", 1, {4}}, {"experts.2", 1, {4}}};
 
 static void run_model(round_trip *r, const char *block)
 {
@@ -291,14 +315,16 @@ static void every_form_of_line_comes_back(void **state)
 {
     (void)state;
     round_trip r = {.from = path_of("in.safetensors")};
-    write_random("in.safetensors", SC_ELEMENT_F32, every_form, sizeof every_form / sizeof *every_form);
+    write_random("in.safetensors", SC_ELEMENT_F32, every_form,
+                 sizeof every_form / sizeof *every_form);
     run_model(&r, "weights hf for m {" FUSED REST " }\n");
     if (!r.ok)
         fail_msg("%s", r.messages);
     expect_equal_files(path_of("in.safetensors"), path_of("out.safetensors"));
 }
 
-/* The file that was loaded says which axes are merged, where it says something else than the rule. */
+/* The file that was loaded says which axes are merged, where it says something else than the rule.
+ */
 static void shapes_are_those_of_the_loaded_file(void **state)
 {
     (void)state;
@@ -322,7 +348,10 @@ static void parameters_without_a_block_have_their_paths(void **state)
         const char *name;
         uint32_t rank;
         uint64_t shape[3];
-    } wanted[] = {{"b", 1, {4}}, {"ex", 2, {3, 4}}, {"layers[0].wa", 3, {4, 6, 2}}, {"layers[1].wo", 3, {6, 2, 4}}};
+    } wanted[] = {{"b", 1, {4}},
+                  {"ex", 2, {3, 4}},
+                  {"layers[0].wa", 3, {4, 6, 2}},
+                  {"layers[1].wo", 3, {6, 2, 4}}};
     round_trip r = {.without_block = true};
     run_model(&r, "");
     if (!r.ok)
@@ -348,17 +377,24 @@ static void blocks_that_cannot_be_written_are_refused(void **state)
     static const struct {
         const char *block, *wanted;
     } rows[] = {
-        {"weights u for m { layers.wa = \"l.{L}.ab\" as [0 of 3, H, E, D]; layers.wb = \"l.{L}.ab\" as [2 of 3, H, E, D];" REST " }",
+        {"weights u for m { layers.wa = \"l.{L}.ab\" as [0 of 3, H, E, D]; layers.wb = "
+         "\"l.{L}.ab\" as [2 of 3, H, E, D];" REST " }",
          "tensor 'l.0.ab' has 144 elements, but parameters give 96 of them; element 48 is none's"},
-        {"weights u for m { layers.wa = \"l.{L}.ab\" as [0 of 2, H, E, D]; layers.wb = \"l.{L}.ab\" as [0 of 2, H, E, D];" REST " }",
-         "'layers[0].wb' and 'layers[0].wa' would be written to the same elements of tensor 'l.0.ab'"},
+        {"weights u for m { layers.wa = \"l.{L}.ab\" as [0 of 2, H, E, D]; layers.wb = "
+         "\"l.{L}.ab\" as [0 of 2, H, E, D];" REST " }",
+         "'layers[0].wb' and 'layers[0].wa' would be written to the same elements of tensor "
+         "'l.0.ab'"},
         {"weights u for m { layers.wa = \"l.{L}.ab\"; layers.wb = \"l.{L}.ab\";" REST " }",
-         "'layers[0].wb' and 'layers[0].wa' would be written to the same elements of tensor 'l.0.ab'"},
-        {"weights u for m { layers.wa = \"ab\" as [0 of 2, H, E, D]; layers.wb = \"ab\" as [1 of 2, H, E, D];" REST " }",
+         "'layers[0].wb' and 'layers[0].wa' would be written to the same elements of tensor "
+         "'l.0.ab'"},
+        {"weights u for m { layers.wa = \"ab\" as [0 of 2, H, E, D]; layers.wb = \"ab\" as [1 of "
+         "2, H, E, D];" REST " }",
          "'layers[1].wa' and 'layers[0].wa' would be written to the same elements of tensor 'ab'"},
-        {"weights u for m { layers.wa = \"l.{L}.ab\" as [0 of 2, H, E, D]; layers.wb = \"l.{L}.ab\" as [1 of 3, H, E, D];" REST " }",
+        {"weights u for m { layers.wa = \"l.{L}.ab\" as [0 of 2, H, E, D]; layers.wb = "
+         "\"l.{L}.ab\" as [1 of 3, H, E, D];" REST " }",
          "tensor 'l.0.ab' would have 144 elements for 'layers[0].wb', but 96 for 'layers[0].wa'"},
-        {"weights u for m {" REST " }", "parameter 'layers[0].wa' (and 1 more instances) has no line in 'weights u'"},
+        {"weights u for m {" REST " }",
+         "parameter 'layers[0].wa' (and 1 more instances) has no line in 'weights u'"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         round_trip r = {.from = NULL};
@@ -375,7 +411,8 @@ static void files_that_cannot_be_written_are_said(void **state)
     char text[4096];
     snprintf(text, sizeof text, "%sweights hf for m {" FUSED REST " }\n", model);
     write_text("m.shard", text);
-    round_trip r = {.file = path_of("m.shard"), .plan = "none", .to = path_of("no/such/folder.safetensors")};
+    round_trip r = {
+        .file = path_of("m.shard"), .plan = "none", .to = path_of("no/such/folder.safetensors")};
     run(&r);
     assert_true(r.is_planned);
     assert_false(r.ok);
@@ -392,7 +429,8 @@ static int make_folder(void **state)
 static int remove_folder(void **state)
 {
     (void)state;
-    static const char *const names[] = {"in.safetensors", "out.safetensors", "m.shard", "plans.shard"};
+    static const char *const names[] = {"in.safetensors", "out.safetensors", "m.shard",
+                                        "plans.shard"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unlink(path_of(names[i]));
     return rmdir(folder);
@@ -401,9 +439,12 @@ static int remove_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(checkpoints_come_back_byte_for_byte),       cmocka_unit_test(every_form_of_line_comes_back),
-        cmocka_unit_test(shapes_are_those_of_the_loaded_file),       cmocka_unit_test(parameters_without_a_block_have_their_paths),
-        cmocka_unit_test(blocks_that_cannot_be_written_are_refused), cmocka_unit_test(files_that_cannot_be_written_are_said),
+        cmocka_unit_test(checkpoints_come_back_byte_for_byte),
+        cmocka_unit_test(every_form_of_line_comes_back),
+        cmocka_unit_test(shapes_are_those_of_the_loaded_file),
+        cmocka_unit_test(parameters_without_a_block_have_their_paths),
+        cmocka_unit_test(blocks_that_cannot_be_written_are_refused),
+        cmocka_unit_test(files_that_cannot_be_written_are_said),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -21,9 +21,11 @@ typedef struct setting_run {
 static void apply(sc_context *context, void *user)
 {
     setting_run *r = user;
-    r->groups[0] =
-        (sc_optimizer_settings){.kind = SC_ADAMW, .lr = {.kind = SC_RATE_COSINE, .peak = 1, .warmup = 5, .total = 50, .floor = 0.5}};
-    r->groups[1] = (sc_optimizer_settings){.kind = SC_LION, .lr = {.kind = SC_RATE_CONSTANT, .peak = 2}};
+    r->groups[0] = (sc_optimizer_settings){
+        .kind = SC_ADAMW,
+        .lr = {.kind = SC_RATE_COSINE, .peak = 1, .warmup = 5, .total = 50, .floor = 0.5}};
+    r->groups[1] =
+        (sc_optimizer_settings){.kind = SC_LION, .lr = {.kind = SC_RATE_CONSTANT, .peak = 2}};
     r->ok = sc_apply_settings(context, r->text, r->groups, r->count);
     sc_strbuf out;
     sc_strbuf_init(&out, &context->arena);
@@ -113,7 +115,8 @@ static void what_is_no_setting_is_said(void **state)
         {"lr=linear(warmup=1,total=2)", "'peak' is missing", 0},
         {"lr=linear(1,2,total=3)", "'2' has no name", 0},
         {"lr=linear(1,warmup=1,total=2,)", "'' has no name", 0},
-        {"lr=linear(1,warmpu=1,total=2)", "there is no argument 'warmpu'; did you mean 'warmup'?", 0},
+        {"lr=linear(1,warmpu=1,total=2)", "there is no argument 'warmpu'; did you mean 'warmup'?",
+         0},
         {"lr=linear(1,warmup=1,warmup=2,total=3)", "'warmup' is given twice", 0},
         {"lr=linear(1,warmup=-1,total=3)", "'-1' is no number of at least 0", 0},
         {"lr=linear(1,warmup=3,total=3)", "which has to be later", 0},

@@ -18,16 +18,23 @@ static const sc_fact_train unnamed = {.metric_count = 1};
 static sc_train_record record(uint64_t step, double seconds)
 {
     static const double metrics[] = {0.25, 7};
-    return (sc_train_record){.step = step,
-                             .result = {.loss = 1.5, .grad_norm = 0.125, .lr = 3e-4, .metrics = metrics},
-                             .tokens = 64,
-                             .seconds = seconds,
-                             .flops = 2e9};
+    return (sc_train_record){
+        .step = step,
+        .result = {.loss = 1.5, .grad_norm = 0.125, .lr = 3e-4, .metrics = metrics},
+        .tokens = 64,
+        .seconds = seconds,
+        .flops = 2e9};
 }
 
-static const sc_train_start start = {
-    .entry = "loss", .plan = "dp", .ranks = 2, .parameters = 8192, .wanted = 100, .rank_bytes = 1536, .tokens_an_epoch = 640};
-#define FIRST "training loss, plan dp, 2 ranks: 8192 parameters, 1.5 KiB a rank, 640 tokens an epoch\n"
+static const sc_train_start start = {.entry = "loss",
+                                     .plan = "dp",
+                                     .ranks = 2,
+                                     .parameters = 8192,
+                                     .wanted = 100,
+                                     .rank_bytes = 1536,
+                                     .tokens_an_epoch = 640};
+#define FIRST                                                                                      \
+    "training loss, plan dp, 2 ranks: 8192 parameters, 1.5 KiB a rank, 640 tokens an epoch\n"
 
 static void assert_written(FILE *file, const char *wanted)
 {
@@ -51,7 +58,8 @@ static void the_last_step_is_shown(void **state)
         sc_train_console_step(&console, &r, 1000 + 0.0625 * (double)step);
     }
     sc_train_console_close(&console);
-    assert_written(file, FIRST "step 100 of 100, loss 1.5, norm 0.125, lr 0.0003, 1024 tokens/s, 32 GFLOP/s\n");
+    assert_written(file, FIRST
+                   "step 100 of 100, loss 1.5, norm 0.125, lr 0.0003, 1024 tokens/s, 32 GFLOP/s\n");
 }
 
 static void a_line_every_ten_seconds(void **state)
@@ -67,10 +75,10 @@ static void a_line_every_ten_seconds(void **state)
         sc_train_console_step(&console, &r, 4 * (double)step);
     }
     sc_train_console_close(&console);
-    assert_written(
-        file,
-        FIRST "step 3 of 100, loss 1.5, norm 0.125, lr 0.0003, not applied, accuracy 0.25, out3 7, 16 tokens/s, 500 MFLOP/s, ETA 6:28\n"
-              "step 5 of 100, loss 1.5, norm 0.125, lr 0.0003, accuracy 0.25, out3 7, 16 tokens/s, 500 MFLOP/s, ETA 6:20\n");
+    assert_written(file, FIRST "step 3 of 100, loss 1.5, norm 0.125, lr 0.0003, not applied, "
+                               "accuracy 0.25, out3 7, 16 tokens/s, 500 MFLOP/s, ETA 6:28\n"
+                               "step 5 of 100, loss 1.5, norm 0.125, lr 0.0003, accuracy 0.25, "
+                               "out3 7, 16 tokens/s, 500 MFLOP/s, ETA 6:20\n");
 }
 
 static void a_held_out_loss_is_shown_at_once(void **state)
@@ -90,9 +98,12 @@ static void a_held_out_loss_is_shown_at_once(void **state)
     sc_train_console_step(&console, &r, 40);
     sc_train_console_held_out(&console, 1.75, 41);
     sc_train_console_close(&console);
-    assert_written(file, "training loss, no plan, 1 rank: 1 parameter, 1 step done\n"
-                         "step 2 of 100, loss 1.5, norm 0.125, lr 0.0003, out2 0.25, 32 tokens/s, ETA 1:05:20\n"
-                         "step 2 of 100, loss 1.5, norm 0.125, lr 0.0003, out2 0.25, 32 tokens/s, ETA 1:05:20, held-out loss 1.75\n");
+    assert_written(
+        file,
+        "training loss, no plan, 1 rank: 1 parameter, 1 step done\n"
+        "step 2 of 100, loss 1.5, norm 0.125, lr 0.0003, out2 0.25, 32 tokens/s, ETA 1:05:20\n"
+        "step 2 of 100, loss 1.5, norm 0.125, lr 0.0003, out2 0.25, 32 tokens/s, ETA 1:05:20, "
+        "held-out loss 1.75\n");
 }
 
 /* One line that is written over; held-out losses and the last step stay. */
@@ -113,8 +124,9 @@ static void a_terminal_has_one_line(void **state)
     }
     sc_train_console_close(&console);
 #define STEP(n) "\rstep " n " of 3, loss 1.5, norm 0.125, lr 0.0003, 64 tokens/s"
-    assert_written(file, "\rtraining loss, plan dp, 2 ranks: 8192 parameters, 1.5 KiB a rank, 640 tokens an epoch\033[K\n" STEP(
-                             "2") ", ETA 0:00\033[K" STEP("2") ", ETA 0:00, held-out loss 2\033[K\n" STEP("3") "\033[K\n");
+    assert_written(file, "\rtraining loss, plan dp, 2 ranks: 8192 parameters, 1.5 KiB a rank, 640 "
+                         "tokens an epoch\033[K\n" STEP("2") ", ETA 0:00\033[K" STEP(
+                             "2") ", ETA 0:00, held-out loss 2\033[K\n" STEP("3") "\033[K\n");
 }
 
 static void no_console_shows_nothing(void **state)
@@ -154,9 +166,12 @@ static void a_line_has_an_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_last_step_is_shown),           cmocka_unit_test(a_line_every_ten_seconds),
-        cmocka_unit_test(a_held_out_loss_is_shown_at_once), cmocka_unit_test(a_terminal_has_one_line),
-        cmocka_unit_test(no_console_shows_nothing),         cmocka_unit_test(a_line_has_an_end),
+        cmocka_unit_test(the_last_step_is_shown),
+        cmocka_unit_test(a_line_every_ten_seconds),
+        cmocka_unit_test(a_held_out_loss_is_shown_at_once),
+        cmocka_unit_test(a_terminal_has_one_line),
+        cmocka_unit_test(no_console_shows_nothing),
+        cmocka_unit_test(a_line_has_an_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* The safetensors reader accepts what the format allows, refuses the rest with a reason, and reads what the writer wrote. */
+/* The safetensors reader accepts what the format allows, refuses the rest with a reason, and reads
+ * what the writer wrote. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +31,8 @@ static size_t make_file(unsigned char *out, const char *header, size_t data_size
 }
 
 /* The bytes in a block of exactly their size, so that the sanitizer sees a read past the end. */
-static sc_safetensors *open_exact(const unsigned char *bytes, size_t size, sc_safetensors_error *error)
+static sc_safetensors *open_exact(const unsigned char *bytes, size_t size,
+                                  sc_safetensors_error *error)
 {
     static unsigned char *held;
     free(held);
@@ -74,38 +76,60 @@ static const struct malformed {
     {"{", 0, "not JSON"},
     {"{}x", 0, "not JSON"},
     {"{\"a\":1,}", 0, "not JSON"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]}}", 4,
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"F32\","
+     "\"shape\":[],\"data_offsets\":[0,4]}}",
+     4, "duplicate object key"},
+    {"{\"a\":{\"dtype\":\"F32\",\"dtype\":\"I32\",\"shape\":[],\"data_offsets\":[0,4]}}", 4,
      "duplicate object key"},
-    {"{\"a\":{\"dtype\":\"F32\",\"dtype\":\"I32\",\"shape\":[],\"data_offsets\":[0,4]}}", 4, "duplicate object key"},
     {"{\"\xff\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]}}", 4, "not JSON"},
     {"{\"a\\u0000b\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]}}", 4, "not JSON"},
     {"{\"a\":7}", 0, "'a': not an object"},
     {"{\"a\":{\"shape\":[],\"data_offsets\":[0,4]}}", 4, "dtype is missing"},
-    {"{\"a\":{\"dtype\":3,\"shape\":[],\"data_offsets\":[0,4]}}", 4, "dtype is missing or not a text"},
+    {"{\"a\":{\"dtype\":3,\"shape\":[],\"data_offsets\":[0,4]}}", 4,
+     "dtype is missing or not a text"},
     {"{\"a\":{\"dtype\":\"F33\",\"shape\":[],\"data_offsets\":[0,4]}}", 4, "unknown dtype 'F33'"},
     {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 4, "shape is missing"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":4,\"data_offsets\":[0,4]}}", 4, "shape is missing or not an array"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,-1],\"data_offsets\":[0,4]}}", 4, "shape[1] is not a whole number"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1.0],\"data_offsets\":[0,4]}}", 4, "shape[0] is not a whole number"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[\"1\"],\"data_offsets\":[0,4]}}", 4, "shape[0] is not a whole number"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[99999999999999999999],\"data_offsets\":[0,4]}}", 4, "not JSON"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,4]}}", 4, "larger than 64 bits"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387905],\"data_offsets\":[0,4]}}", 4, "larger than 64 bits"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":4,\"data_offsets\":[0,4]}}", 4,
+     "shape is missing or not an array"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,-1],\"data_offsets\":[0,4]}}", 4,
+     "shape[1] is not a whole number"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1.0],\"data_offsets\":[0,4]}}", 4,
+     "shape[0] is not a whole number"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[\"1\"],\"data_offsets\":[0,4]}}", 4,
+     "shape[0] is not a whole number"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[99999999999999999999],\"data_offsets\":[0,4]}}", 4,
+     "not JSON"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,4]}}", 4,
+     "larger than 64 bits"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387905],\"data_offsets\":[0,4]}}", 4,
+     "larger than 64 bits"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[]}}", 4, "data_offsets is not a pair"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0]}}", 4, "data_offsets is not a pair"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4,8]}}", 4, "data_offsets is not a pair"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[-4,0]}}", 4, "data_offsets is not a pair"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[4,0]}}", 4, "do not lie in the data"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 4, "do not lie in the data of 4 bytes"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[9223372036854775803,9223372036854775807]}}", 4, "do not lie in the data"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, "takes 8 bytes, data_offsets give 4"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,8]}}", 8, "takes 4 bytes, data_offsets give 8"},
-    {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[2,6]}}", 6,
-     "'b' overlaps 'a'"},
-    {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}", 4,
-     "'b' overlaps 'a'"},
-    {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[6,7]}}", 7,
-     "bytes 4 to 6 of the data, before tensor 'b', belong to no tensor"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0]}}", 4,
+     "data_offsets is not a pair"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4,8]}}", 4,
+     "data_offsets is not a pair"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[-4,0]}}", 4,
+     "data_offsets is not a pair"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[4,0]}}", 4,
+     "do not lie in the data"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 4,
+     "do not lie in the data of 4 bytes"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[9223372036854775803,"
+     "9223372036854775807]}}",
+     4, "do not lie in the data"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4,
+     "takes 8 bytes, data_offsets give 4"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,8]}}", 8,
+     "takes 4 bytes, data_offsets give 8"},
+    {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"U8\","
+     "\"shape\":[4],\"data_offsets\":[2,6]}}",
+     6, "'b' overlaps 'a'"},
+    {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"U8\","
+     "\"shape\":[4],\"data_offsets\":[0,4]}}",
+     4, "'b' overlaps 'a'"},
+    {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"U8\","
+     "\"shape\":[1],\"data_offsets\":[6,7]}}",
+     7, "bytes 4 to 6 of the data, before tensor 'b', belong to no tensor"},
     {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[1,5]}}", 5, "bytes 0 to 1"},
     {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}", 6, "the last 2 bytes"},
     {"{}", 1, "the last 1 bytes"},
@@ -160,7 +184,8 @@ static void every_prefix_of_a_good_file_is_refused(void **state)
 {
     (void)state;
     unsigned char bytes[512];
-    size_t size = make_file(bytes, "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8);
+    size_t size =
+        make_file(bytes, "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8);
     for (size_t i = 0; i < size; i++) {
         sc_safetensors_error error = {0};
         assert_null(open_exact(bytes, i, &error));
@@ -173,17 +198,20 @@ static void all_that_is_wrong_is_listed(void **state)
     (void)state;
     unsigned char bytes[1024];
     sc_safetensors_error error = {0};
-    size_t size = make_file(bytes,
-                            "{\"a\":{\"dtype\":\"F31\",\"shape\":[-1],\"data_offsets\":[0,8]},\"b\":3,"
-                            "\"c\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[8,12]},\"__metadata__\":{\"k\":[]}}",
-                            12);
+    size_t size =
+        make_file(bytes,
+                  "{\"a\":{\"dtype\":\"F31\",\"shape\":[-1],\"data_offsets\":[0,8]},\"b\":3,"
+                  "\"c\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[8,12]},\"__metadata__"
+                  "\":{\"k\":[]}}",
+                  12);
     assert_null(open_exact(bytes, size, &error));
     assert_int_equal(error.count, 5);
-    assert_string_equal(error.text, "m: tensor 'a': unknown dtype 'F31'\n"
-                                    "m: tensor 'a': shape[0] is not a whole number from 0\n"
-                                    "m: tensor 'b': not an object\n"
-                                    "m: tensor 'c': F32 of its shape takes 12 bytes, data_offsets give 4\n"
-                                    "m: __metadata__: the value of 'k' is not a text\n");
+    assert_string_equal(error.text,
+                        "m: tensor 'a': unknown dtype 'F31'\n"
+                        "m: tensor 'a': shape[0] is not a whole number from 0\n"
+                        "m: tensor 'b': not an object\n"
+                        "m: tensor 'c': F32 of its shape takes 12 bytes, data_offsets give 4\n"
+                        "m: __metadata__: the value of 'k' is not a text\n");
 }
 
 static void problems_beyond_the_room_are_counted(void **state)
@@ -194,7 +222,8 @@ static void problems_beyond_the_room_are_counted(void **state)
     sc_safetensors_error error = {0};
     size_t length = 0;
     for (int i = 0; i < 1000; i++)
-        length += (size_t)snprintf(header + length, sizeof header - length, "%s\"t%d\":%d", i == 0 ? "{" : ",", i, i);
+        length += (size_t)snprintf(header + length, sizeof header - length, "%s\"t%d\":%d",
+                                   i == 0 ? "{" : ",", i, i);
     snprintf(header + length, sizeof header - length, "}");
     size_t size = make_file(bytes, header, 0);
     assert_null(open_exact(bytes, size, &error));
@@ -216,7 +245,8 @@ static void good_headers_are_read(void **state)
     unsigned char bytes[1024];
     sc_safetensors_error error = {0};
     size_t size = make_file(bytes,
-                            "{\"__metadata__\":{\"format\":\"pt\"},\"b\":{\"dtype\":\"U8\",\"shape\":[2,2],\"data_offsets\":[1,5]},"
+                            "{\"__metadata__\":{\"format\":\"pt\"},\"b\":{\"dtype\":\"U8\","
+                            "\"shape\":[2,2],\"data_offsets\":[1,5]},"
                             "\"none\":{\"dtype\":\"F32\",\"shape\":[3,0],\"data_offsets\":[1,1]},"
                             "\"a\":{\"dtype\":\"BOOL\",\"shape\":[],\"data_offsets\":[0,1]}}   ",
                             5);
@@ -300,7 +330,8 @@ static void each_type_round_trips(void **state)
     sc_safetensors_pair pair = {"format", "pt"};
     sc_safetensors_error error = {0};
     for (int i = 0; i < SC_ELEMENT_COUNT; i++)
-        items[i] = (sc_safetensors_item){sc_element_name((sc_element)i), (sc_element)i, 2, shape, values, NULL};
+        items[i] = (sc_safetensors_item){
+            sc_element_name((sc_element)i), (sc_element)i, 2, shape, values, NULL};
     assert_true(sc_safetensors_write(in_folder("t"), items, SC_ELEMENT_COUNT, &pair, 1, &error));
 
     sc_safetensors *tensors = sc_safetensors_open(in_folder("t"), &error);
@@ -404,9 +435,11 @@ static void floats_round_once_to_nearest_even(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (stored(cases[i].element, cases[i].value) != cases[i].want)
-            fail_msg("%s %a: %a", sc_element_name(cases[i].element), cases[i].value, stored(cases[i].element, cases[i].value));
+            fail_msg("%s %a: %a", sc_element_name(cases[i].element), cases[i].value,
+                     stored(cases[i].element, cases[i].value));
     }
-    assert_true(isnan(stored(SC_ELEMENT_F16, (double)NAN)) && isnan(stored(SC_ELEMENT_BF16, (double)NAN)));
+    assert_true(isnan(stored(SC_ELEMENT_F16, (double)NAN)) &&
+                isnan(stored(SC_ELEMENT_BF16, (double)NAN)));
     assert_true(signbit(stored(SC_ELEMENT_F16, -0.0)) && signbit(stored(SC_ELEMENT_BF16, -0.0)));
 }
 
@@ -433,9 +466,10 @@ static void integers_out_of_range_are_refused(void **state)
         sc_element element;
         double value;
     } cases[] = {
-        {SC_ELEMENT_I32, 0x1p31},      {SC_ELEMENT_I32, -0x1p31 - 1}, {SC_ELEMENT_I32, 0.5},    {SC_ELEMENT_U8, 256},
-        {SC_ELEMENT_U8, -1},           {SC_ELEMENT_BOOL, 2},          {SC_ELEMENT_I64, 0x1p63}, {SC_ELEMENT_U64, 0x1p64},
-        {SC_ELEMENT_I64, (double)NAN}, {SC_ELEMENT_I8, 128},          {SC_ELEMENT_I16, -32769}, {SC_ELEMENT_U32, (double)INFINITY},
+        {SC_ELEMENT_I32, 0x1p31}, {SC_ELEMENT_I32, -0x1p31 - 1}, {SC_ELEMENT_I32, 0.5},
+        {SC_ELEMENT_U8, 256},     {SC_ELEMENT_U8, -1},           {SC_ELEMENT_BOOL, 2},
+        {SC_ELEMENT_I64, 0x1p63}, {SC_ELEMENT_U64, 0x1p64},      {SC_ELEMENT_I64, (double)NAN},
+        {SC_ELEMENT_I8, 128},     {SC_ELEMENT_I16, -32769},      {SC_ELEMENT_U32, (double)INFINITY},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint64_t room = 7;
@@ -470,7 +504,8 @@ static void the_writer_refuses_what_no_reader_takes(void **state)
     (void)state;
     double value = 1;
     uint64_t huge[] = {UINT64_MAX, 2};
-    sc_safetensors_item twice[] = {{"a", SC_ELEMENT_F32, 0, NULL, &value, NULL}, {"a", SC_ELEMENT_F32, 0, NULL, &value, NULL}};
+    sc_safetensors_item twice[] = {{"a", SC_ELEMENT_F32, 0, NULL, &value, NULL},
+                                   {"a", SC_ELEMENT_F32, 0, NULL, &value, NULL}};
     sc_safetensors_item reserved = {"__metadata__", SC_ELEMENT_F32, 0, NULL, &value, NULL};
     sc_safetensors_item large = {"a", SC_ELEMENT_F32, 2, huge, &value, NULL};
     sc_safetensors_item not_text = {"\xff", SC_ELEMENT_F32, 0, NULL, &value, NULL};
@@ -532,8 +567,8 @@ static void an_index_chooses_among_files(void **state)
     write_scalar("2.safetensors", "a", 2);
     write_scalar("3.safetensors", "b", 3);
     write_text("4.safetensors", "not opened");
-    write_text("model.safetensors.index.json",
-               "{\"metadata\":{\"total_size\":8},\"weight_map\":{\"a\":\"2.safetensors\",\"b\":\"3.safetensors\"}}");
+    write_text("model.safetensors.index.json", "{\"metadata\":{\"total_size\":8},\"weight_map\":{"
+                                               "\"a\":\"2.safetensors\",\"b\":\"3.safetensors\"}}");
     sc_safetensors *tensors = sc_safetensors_open(folder, &error);
     assert_non_null(tensors);
     assert_int_equal(sc_safetensors_count(tensors), 2);
@@ -549,8 +584,10 @@ static void an_index_that_is_wrong_is_refused(void **state)
         {"[]", "weight_map is missing"},
         {"{\"weight_map\":[]}", "weight_map is missing or not an object"},
         {"{\"weight_map\":{\"a\":1}}", "the file of 'a' is not the name of a file"},
-        {"{\"weight_map\":{\"a\":\"../1.safetensors\"}}", "the file of 'a' is not the name of a file"},
-        {"{\"weight_map\":{\"a\":\"1.safetensors\",\"a\":\"1.safetensors\"}}", "duplicate object key"},
+        {"{\"weight_map\":{\"a\":\"../1.safetensors\"}}",
+         "the file of 'a' is not the name of a file"},
+        {"{\"weight_map\":{\"a\":\"1.safetensors\",\"a\":\"1.safetensors\"}}",
+         "duplicate object key"},
         {"{\"weight_map\":{\"a\":\"5.safetensors\"}}", "5.safetensors: No such file"},
         {"{\"weight_map\":{\"b\":\"1.safetensors\"}}", "tensor 'b' is not in 1.safetensors"},
     };

@@ -1,4 +1,5 @@
-/* The order in which training sees a file: each window once an epoch, whatever the sizes; the same for everybody who counts the same. */
+/* The order in which training sees a file: each window once an epoch, whatever the sizes; the same
+ * for everybody who counts the same. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +24,8 @@ static void every_size_is_permuted(void **state)
 {
     (void)state;
     for (uint64_t trial = 0; trial < 400; trial++) {
-        uint64_t count = trial < 130 ? trial + 1 : 1 + draw(3 * trial, 5000), seed = draw(3 * trial + 1, 1000), epoch = trial % 3;
+        uint64_t count = trial < 130 ? trial + 1 : 1 + draw(3 * trial, 5000),
+                 seed = draw(3 * trial + 1, 1000), epoch = trial % 3;
         bool *seen = calloc(count, sizeof *seen);
         assert_non_null(seen);
         for (uint64_t i = 0; i < count; i++) {
@@ -52,7 +54,8 @@ static void large_sizes_are_permuted(void **state)
     }
 }
 
-/* Over all (epoch, index), a place is hit as often as chance would have it: chi-squared stays within 6 sigma of its mean. */
+/* Over all (epoch, index), a place is hit as often as chance would have it: chi-squared stays
+ * within 6 sigma of its mean. */
 static void places_are_spread_evenly(void **state)
 {
     (void)state;
@@ -91,7 +94,8 @@ static void batches_go_on_over_epochs(void **state)
     (void)state;
     sc_windows windows;
     char error[256];
-    /* 7 windows of 4 tokens, the 29th token is a target only, two are left over; the third batch of 3 holds windows of two epochs */
+    /* 7 windows of 4 tokens, the 29th token is a target only, two are left over; the third batch of
+     * 3 holds windows of two epochs */
     assert_true(sc_windows_find(31, 4, true, 3, 9, &windows, error, sizeof error));
     assert_int_equal(windows.count, 7);
     for (uint64_t epoch = 0; epoch < 6; epoch++) {
@@ -125,7 +129,8 @@ static void short_files_are_refused(void **state)
     char error[256];
     assert_true(sc_windows_find(9, 4, true, 2, 0, &windows, error, sizeof error));
     assert_false(sc_windows_find(8, 4, true, 2, 0, &windows, error, sizeof error));
-    assert_string_equal(error, "8 tokens hold 1 of the 2 windows (5 tokens each) that one batch takes");
+    assert_string_equal(error,
+                        "8 tokens hold 1 of the 2 windows (5 tokens each) that one batch takes");
     assert_true(sc_windows_find(8, 4, false, 2, 0, &windows, error, sizeof error));
     assert_false(sc_windows_find(0, 4, true, 1, 0, &windows, error, sizeof error));
 }

@@ -35,7 +35,8 @@ enum { MESHES = sizeof meshes / sizeof *meshes };
 static shardc_session *session_of(const shardc_executable *program)
 {
     shardc_session *session = NULL;
-    SUCCEED(shardc_session_new(program, &(shardc_session_options){.threads = 1, .profile = true}, &session, &error));
+    SUCCEED(shardc_session_new(program, &(shardc_session_options){.threads = 1, .profile = true},
+                               &session, &error));
     return session;
 }
 
@@ -74,14 +75,17 @@ static void a_function_gives_whole_values(void **state)
             for (int i = 0; i < STEP_ROWS; i++)
                 ids[i] = d.ids[batch * STEP_ROWS + i];
             set_weights(session, &d);
-            shardc_feed_value feeds[] = {{"x", x, sizeof x, "f64"}, {"ids", ids, sizeof ids, "i64"}};
-            SUCCEED(shardc_session_run(session, shardc_executable_find_func(program, "micro"), feeds, 2,
-                                       (shardc_fetch_value[]){{0, y, sizeof y, "f64"}}, 1, &error));
+            shardc_feed_value feeds[] = {{"x", x, sizeof x, "f64"},
+                                         {"ids", ids, sizeof ids, "i64"}};
+            SUCCEED(shardc_session_run(session, shardc_executable_find_func(program, "micro"),
+                                       feeds, 2, (shardc_fetch_value[]){{0, y, sizeof y, "f64"}}, 1,
+                                       &error));
             for (int i = 0; i < STEP_ROWS * STEP_H; i++)
                 assert_true(y[i] == (double)d.y[batch * STEP_ROWS * STEP_H + i]);
         }
         float total;
-        SUCCEED(shardc_session_get_state(session, shardc_executable_find_state(program, "total"), &total, sizeof total, NULL, &error));
+        SUCCEED(shardc_session_get_state(session, shardc_executable_find_state(program, "total"),
+                                         &total, sizeof total, NULL, &error));
         assert_true(total == d.total); /* partial over dp, reduced on the way out */
         shardc_session_free(session);
         shardc_executable_free(program);
@@ -101,7 +105,8 @@ static void kernels_get_their_parameters(void **state)
         shardc_session_set_random(session, 42, 0x1234567890u, 3);
         sc_rng_key(42, sc_fnv1a64("a.path", 6), key);
         SUCCEED(shardc_session_run(session, shardc_executable_find_func(program, "who"), NULL, 0,
-                                   (shardc_fetch_value[]){{0, seen, sizeof seen, NULL}}, 1, &error));
+                                   (shardc_fetch_value[]){{0, seen, sizeof seen, NULL}}, 1,
+                                   &error));
         for (uint64_t rank = 0; rank < meshes[m][0] * meshes[m][1]; rank++) {
             assert_int_equal(seen[rank][0], rank / meshes[m][1] * 10 + rank % meshes[m][1]);
             assert_true((uint64_t)seen[rank][1] == ((uint64_t)key[1] << 32 | key[0]));
@@ -115,11 +120,13 @@ static void kernels_get_their_parameters(void **state)
 }
 
 /* One collective over the n ranks, each giving a row of the input and getting one of the output. */
-static void add_move(image_case *c, int n, sc_image_collective_kind kind, sc_image_reduce reduce, int gives, int gets)
+static void add_move(image_case *c, int n, sc_image_collective_kind kind, sc_image_reduce reduce,
+                     int gives, int gets)
 {
     char from[64], to[64];
     uint32_t all = c->groups.count > 0 ? 0 : image_group(c, "tp", NULL);
-    uint32_t move = image_collective(c, kind, reduce, all, SC_DTYPE_i32, gives > gets ? gives : gets);
+    uint32_t move =
+        image_collective(c, kind, reduce, all, SC_DTYPE_i32, gives > gets ? gives : gets);
     if (kind == SC_IMAGE_PERMUTE) {
         sc_image_collective *ring = &c->collectives.data[move];
         ring->source_count = (uint32_t)n;
@@ -179,9 +186,11 @@ static void every_collective_moves_what_it_should(void **state)
             for (int i = 0; i < n * sizes[kind][0]; i++)
                 x[i] = rows[i / sizes[kind][0]][i % sizes[kind][0]] = i * 37 % 101;
             shardc_feed_value feed = {"x", x, (size_t)(n * sizes[kind][0]) * sizeof *x, NULL};
-            SUCCEED(shardc_session_run(session, kind, &feed, 1, (shardc_fetch_value[]){{0, y, sizeof y, NULL}}, 1, &error));
+            SUCCEED(shardc_session_run(session, kind, &feed, 1,
+                                       (shardc_fetch_value[]){{0, y, sizeof y, NULL}}, 1, &error));
             for (int i = 0; i < n * sizes[kind][1]; i++)
-                assert_int_equal(y[i], moved(rows, n, (sc_image_collective_kind)kind, i / sizes[kind][1], i % sizes[kind][1]));
+                assert_int_equal(y[i], moved(rows, n, (sc_image_collective_kind)kind,
+                                             i / sizes[kind][1], i % sizes[kind][1]));
         }
         shardc_session_free(session);
         shardc_executable_free(program);
@@ -189,8 +198,9 @@ static void every_collective_moves_what_it_should(void **state)
     }
 }
 
-/* All ranks run one list, and a peer is a sum of digits of the rank, which for the first rank is itself: nobody can be sent to, however the
- * program is written. That is an error of every rank, with which the session goes on. */
+/* All ranks run one list, and a peer is a sum of digits of the rank, which for the first rank is
+ * itself: nobody can be sent to, however the program is written. That is an error of every rank,
+ * with which the session goes on. */
 static void messages_go_nowhere(void **state)
 {
     (void)state;
@@ -201,8 +211,11 @@ static void messages_go_nowhere(void **state)
         for (sc_image_collective_kind kind = SC_IMAGE_SEND; kind <= SC_IMAGE_RECV; kind++) {
             uint32_t one = image_collective(&c, kind, SC_IMAGE_WHOLE, 0, SC_DTYPE_i32, 1);
             if (n == 3)
-                c.collectives.data[one].to = c.collectives.data[one].from = image_terms(&c, "tp", 1);
-            uint32_t start = image_instr(&c, SC_INSTR_COLLECTIVE, one, 1, (uint32_t[]){image_buffer(&c, SC_BUFFER_COMM, 4, "message")});
+                c.collectives.data[one].to = c.collectives.data[one].from =
+                    image_terms(&c, "tp", 1);
+            uint32_t start =
+                image_instr(&c, SC_INSTR_COLLECTIVE, one, 1,
+                            (uint32_t[]){image_buffer(&c, SC_BUFFER_COMM, 4, "message")});
             c.instrs.data[start].stream = 1;
             image_instr(&c, SC_INSTR_FINISH, start, 0, NULL);
             image_func(&c, sc_collectives[kind].name);
@@ -213,10 +226,13 @@ static void messages_go_nowhere(void **state)
         shardc_feed_value feed = {"x", x, n * sizeof *x, NULL};
         shardc_error why;
         for (uint32_t func = 1; func <= 2; func++) {
-            assert_int_not_equal(shardc_session_run(session, func, NULL, 0, NULL, 0, &why), SHARDC_OK);
-            if (strstr(why.text, func == 1 ? "send: `to` is the rank itself" : "recv: `from` is the rank itself") == NULL)
+            assert_int_not_equal(shardc_session_run(session, func, NULL, 0, NULL, 0, &why),
+                                 SHARDC_OK);
+            if (strstr(why.text, func == 1 ? "send: `to` is the rank itself"
+                                           : "recv: `from` is the rank itself") == NULL)
                 fail_msg("'%s'", why.text);
-            SUCCEED(shardc_session_run(session, 0, &feed, 1, (shardc_fetch_value[]){{0, y, sizeof y, NULL}}, 1, &error));
+            SUCCEED(shardc_session_run(session, 0, &feed, 1,
+                                       (shardc_fetch_value[]){{0, y, sizeof y, NULL}}, 1, &error));
             assert_int_equal(y[0], n * (n + 1) / 2);
         }
         shardc_session_free(session);
@@ -234,16 +250,20 @@ static void every_rank_has_its_team(void **state)
         shardc_session *session = NULL;
         int32_t sizes[2];
         image_begin(&c, 1, 2);
-        image_compile(
-            &c, "#include <omp.h>\n#include <stdint.h>\n"
-                "int64_t k_team(void *const *args, const int64_t *params) { *(int32_t *)args[0] = omp_get_max_threads(); return 0; }\n");
+        image_compile(&c, "#include <omp.h>\n#include <stdint.h>\n"
+                          "int64_t k_team(void *const *args, const int64_t *params) { *(int32_t "
+                          "*)args[0] = omp_get_max_threads(); return 0; }\n");
         uint32_t y = image_buffer(&c, SC_BUFFER_ACT, 4, "y");
-        image_instr(&c, SC_INSTR_KERNEL, image_kernel(&c, "k_team", "o", (int64_t[]){4}, 0, NULL), 1, (uint32_t[]){y});
+        image_instr(&c, SC_INSTR_KERNEL, image_kernel(&c, "k_team", "o", (int64_t[]){4}, 0, NULL),
+                    1, (uint32_t[]){y});
         image_output(&c, "y", "i32[T=2@tp]", y);
         image_func(&c, "team");
         shardc_executable *program = image_executable(&c);
-        SUCCEED(shardc_session_new(program, &(shardc_session_options){.threads = threads}, &session, &error));
-        SUCCEED(shardc_session_run(session, 0, NULL, 0, (shardc_fetch_value[]){{0, sizes, sizeof sizes, NULL}}, 1, &error));
+        SUCCEED(shardc_session_new(program, &(shardc_session_options){.threads = threads}, &session,
+                                   &error));
+        SUCCEED(shardc_session_run(session, 0, NULL, 0,
+                                   (shardc_fetch_value[]){{0, sizes, sizeof sizes, NULL}}, 1,
+                                   &error));
         for (int r = 0; r < 2; r++)
             assert_int_equal(sizes[r], threads < 4 ? 1 : threads / 2);
         shardc_session_free(session);
@@ -254,7 +274,8 @@ static void every_rank_has_its_team(void **state)
 
 /* ---- state ---- */
 
-static double initial_value(sc_init_kind kind, const double args[2], const char *path, uint64_t index)
+static double initial_value(sc_init_kind kind, const double args[2], const char *path,
+                            uint64_t index)
 {
     double value;
     sc_init_values(kind, args, 9, sc_fnv1a64(path, strlen(path)), index, 1, &value);
@@ -302,7 +323,9 @@ static void large_states_begin_alike(void **state)
         image_state(&c, SC_STATE_PARAM, "a", "bf16[D=37, H=1101]", SC_INIT_NORMAL, 0.1, 0);
         image_state(&c, SC_STATE_PARAM, "b", "f64[D=37@dp, H=1101@tp]", SC_INIT_NORMAL, 0.1, 0);
         shardc_executable *program = image_executable(&c);
-        SUCCEED(shardc_session_new(program, &(shardc_session_options){.threads = LARGEST_TEAM * 2 * ((uint32_t)m + 1)}, &session, &error));
+        SUCCEED(shardc_session_new(
+            program, &(shardc_session_options){.threads = LARGEST_TEAM * 2 * ((uint32_t)m + 1)},
+            &session, &error));
         shardc_session_set_random(session, 9, 0, 0);
         SUCCEED(shardc_session_initialise(session, &error));
         values[m] = calloc(D * H, sizeof *out);
@@ -311,7 +334,8 @@ static void large_states_begin_alike(void **state)
         SUCCEED(shardc_session_get_state(session, 0, out, D * H * sizeof *out, "f64", &error));
         for (uint64_t i = 0; i < D * H; i++) {
             uint16_t rounded;
-            sc_element_store(SC_ELEMENT_BF16, &rounded, 0, initial_value(SC_INIT_NORMAL, args, "a", i));
+            sc_element_store(SC_ELEMENT_BF16, &rounded, 0,
+                             initial_value(SC_INIT_NORMAL, args, "a", i));
             assert_true(out[i] == sc_element_load(SC_ELEMENT_BF16, &rounded, 0));
             assert_true(values[0][i] == initial_value(SC_INIT_NORMAL, args, "b", i));
         }
@@ -338,9 +362,11 @@ static void state_goes_in_and_comes_out(void **state)
         SUCCEED(shardc_session_get_state(session, 0, out, sizeof out, "f64", &error));
         for (int i = 0; i < STEP_D * STEP_H; i++)
             assert_true(out[i] == (double)(float)w[i]);
-        SUCCEED(shardc_session_get_state(session, 3, out, sizeof out, NULL, &error)); /* its master was set with it, and is exact */
+        /* its master was set with it, and is exact */
+        SUCCEED(shardc_session_get_state(session, 3, out, sizeof out, NULL, &error));
         assert_memory_equal(out, w, sizeof w);
-        SUCCEED(shardc_session_set_state(session, 2, &total, sizeof total, "f64", &error)); /* one of dp takes it, the others nothing */
+        /* one of dp takes it, the others nothing */
+        SUCCEED(shardc_session_set_state(session, 2, &total, sizeof total, "f64", &error));
         SUCCEED(shardc_session_get_state(session, 2, out, sizeof out, "f64", &error));
         assert_true(out[0] == (double)0.1f);
         for (uint32_t rank = 0; rank < meshes[m][0] * meshes[m][1]; rank++) {
@@ -386,7 +412,8 @@ static void files_carry_state_over(void **state)
         assert_memory_equal(w[0], w[1], sizeof w[0]);
     }
     assert_true(w[0][0] != (double)(float)w[0][0]);
-    SUCCEED(shardc_session_load(to, file, false, &error)); /* parameters alone: the master becomes what the parameter is */
+    /* parameters alone: the master becomes what the parameter is */
+    SUCCEED(shardc_session_load(to, file, false, &error));
     SUCCEED(shardc_session_get_state(to, 3, w[1], sizeof w[1], "f64", &error));
     assert_true(w[1][0] == (double)(float)w[0][0]);
     SUCCEED(shardc_session_save(from, file, false, &error));
@@ -416,14 +443,18 @@ static void a_check_that_fails_is_named(void **state)
         step_data d = make_data(), bad = d;
         float total;
         shardc_error why = {.status = SHARDC_OK};
-        shardc_feed_value feeds[] = {{"ids", bad.ids, sizeof bad.ids, NULL}, {"x", bad.x, sizeof bad.x, NULL}};
+        shardc_feed_value feeds[] = {{"ids", bad.ids, sizeof bad.ids, NULL},
+                                     {"x", bad.x, sizeof bad.x, NULL}};
         set_weights(session, &d);
         bad.ids[STEP_ROWS + 6] = 100; /* the last row of the second micro-batch */
-        assert_int_equal(shardc_session_step(session, feeds, 2, (shardc_fetch_value[]){{0, &total, sizeof total, NULL}}, 1, &why),
-                         SHARDC_ERROR_DATA);
+        assert_int_equal(
+            shardc_session_step(session, feeds, 2,
+                                (shardc_fetch_value[]){{0, &total, sizeof total, NULL}}, 1, &why),
+            SHARDC_ERROR_DATA);
         char expected[64];
         int64_t rows = (STEP_ROWS + (int64_t)meshes[m][0] - 1) / (int64_t)meshes[m][0];
-        snprintf(expected, sizeof expected, "rows of layers[0]: id 100 is 100 or more (rank %d)", (int)(6 / rows * (int64_t)meshes[m][1]));
+        snprintf(expected, sizeof expected, "rows of layers[0]: id 100 is 100 or more (rank %d)",
+                 (int)(6 / rows * (int64_t)meshes[m][1]));
         assert_string_equal(why.text, expected);
         assert_int_equal(why.status, SHARDC_ERROR_DATA);
         bad.ids[STEP_ROWS + 6] = -70000;
@@ -446,14 +477,19 @@ static void a_rank_that_comes_too_late_is_named(void **state)
     shardc_session *session;
     step_data d = make_data();
     uint32_t wait = shardc_executable_find_func(program, "wait");
-    int32_t ms = 3500; /* far beyond the deadline, which a loaded machine may not miss when nobody is late */
+    /* far beyond the deadline, which a loaded machine may not miss when nobody is late */
+    int32_t ms = 3500;
     shardc_error why = {.status = SHARDC_OK};
-    SUCCEED(shardc_session_new(program, &(shardc_session_options){.threads = 1, .deadline_ms = 2000}, &session, &error));
-    assert_int_equal(shardc_session_run(session, wait, (shardc_feed_value[]){{"ms", &ms, sizeof ms, NULL}}, 1, NULL, 0, &why),
+    SUCCEED(shardc_session_new(
+        program, &(shardc_session_options){.threads = 1, .deadline_ms = 2000}, &session, &error));
+    assert_int_equal(shardc_session_run(session, wait,
+                                        (shardc_feed_value[]){{"ms", &ms, sizeof ms, NULL}}, 1,
+                                        NULL, 0, &why),
                      SHARDC_ERROR_TIMEOUT);
     assert_non_null(strstr(why.text, "1"));
     ms = 0;
-    SUCCEED(shardc_session_run(session, wait, (shardc_feed_value[]){{"ms", &ms, sizeof ms, NULL}}, 1, NULL, 0, &error));
+    SUCCEED(shardc_session_run(session, wait, (shardc_feed_value[]){{"ms", &ms, sizeof ms, NULL}},
+                               1, NULL, 0, &error));
     set_weights(session, &d);
     assert_true(run_step(session, &d) == d.total);
     shardc_session_free(session);
@@ -474,42 +510,55 @@ static void what_makes_no_sense_is_refused(void **state)
                                  {"ids", d.ids, sizeof d.ids / STEP_BATCHES, NULL},
                                  {"z", d.x, sizeof d.x, NULL},
                                  {"x", d.x, sizeof d.x, NULL}};
-#define REFUSED(call, expected, part)                                                                                                      \
-    do {                                                                                                                                   \
-        assert_int_equal(call, expected);                                                                                                  \
-        if (strstr(why.text, part) == NULL)                                                                                                \
-            fail_msg("'%s', not '%s'", why.text, part);                                                                                    \
+#define REFUSED(call, expected, part)                                                              \
+    do {                                                                                           \
+        assert_int_equal(call, expected);                                                          \
+        if (strstr(why.text, part) == NULL)                                                        \
+            fail_msg("'%s', not '%s'", why.text, part);                                            \
     } while (0)
-    REFUSED(shardc_session_run(session, 9, feeds, 2, NULL, 0, &why), SHARDC_ERROR_ARGUMENT, "no function 9");
-    REFUSED(shardc_session_run(session, micro, feeds, 1, NULL, 0, &why), SHARDC_ERROR_ARGUMENT, "input 'ids' of 'micro' is not given");
-    REFUSED(shardc_session_run(session, micro, feeds, 3, NULL, 0, &why), SHARDC_ERROR_ARGUMENT, "no input 'z'; 'micro' has x, ids");
+    REFUSED(shardc_session_run(session, 9, feeds, 2, NULL, 0, &why), SHARDC_ERROR_ARGUMENT,
+            "no function 9");
+    REFUSED(shardc_session_run(session, micro, feeds, 1, NULL, 0, &why), SHARDC_ERROR_ARGUMENT,
+            "input 'ids' of 'micro' is not given");
+    REFUSED(shardc_session_run(session, micro, feeds, 3, NULL, 0, &why), SHARDC_ERROR_ARGUMENT,
+            "no input 'z'; 'micro' has x, ids");
     feeds[2] = feeds[3];
-    REFUSED(shardc_session_run(session, micro, feeds, 3, NULL, 0, &why), SHARDC_ERROR_ARGUMENT, "'x' is given twice");
+    REFUSED(shardc_session_run(session, micro, feeds, 3, NULL, 0, &why), SHARDC_ERROR_ARGUMENT,
+            "'x' is given twice");
     feeds[0].dtype = "f31";
-    REFUSED(shardc_session_run(session, micro, feeds, 2, NULL, 0, &why), SHARDC_ERROR_ARGUMENT, "no dtype 'f31'");
+    REFUSED(shardc_session_run(session, micro, feeds, 2, NULL, 0, &why), SHARDC_ERROR_ARGUMENT,
+            "no dtype 'f31'");
     feeds[0].dtype = NULL;
     float y[STEP_ROWS * STEP_H];
-    REFUSED(shardc_session_run(session, micro, feeds, 2, (shardc_fetch_value[]){{1, y, sizeof y, NULL}}, 1, &why), SHARDC_ERROR_ARGUMENT,
-            "output 1 of");
-    REFUSED(shardc_session_run(session, micro, feeds, 2, (shardc_fetch_value[]){{0, NULL, 0, NULL}}, 1, &why), SHARDC_ERROR_ARGUMENT,
-            "no room");
+    REFUSED(shardc_session_run(session, micro, feeds, 2,
+                               (shardc_fetch_value[]){{1, y, sizeof y, NULL}}, 1, &why),
+            SHARDC_ERROR_ARGUMENT, "output 1 of");
+    REFUSED(shardc_session_run(session, micro, feeds, 2, (shardc_fetch_value[]){{0, NULL, 0, NULL}},
+                               1, &why),
+            SHARDC_ERROR_ARGUMENT, "no room");
     feeds[0].bytes /= 2;
     REFUSED(shardc_session_run(session, micro, feeds, 2, NULL, 0, &why), SHARDC_ERROR_ARGUMENT,
             "input 'x' is f32[B = 7, D = 5]: 140 bytes as f32, not 70");
     feeds[0].bytes = sizeof d.x / STEP_BATCHES;
-    REFUSED(shardc_session_run(session, micro, feeds, 2, (shardc_fetch_value[]){{0, y, sizeof y, "f64"}}, 1, &why), SHARDC_ERROR_ARGUMENT,
-            "output 'y' is f32[B = 7, H = 6]: 336 bytes as f64, not 168");
-    REFUSED(shardc_session_step(session, feeds, 2, NULL, 0, &why), SHARDC_ERROR_ARGUMENT, "input 'x' is f32[B = 14, D = 5]: 280 bytes");
-    REFUSED(shardc_session_set_state(session, 0, d.w, sizeof d.w - 1, NULL, &why), SHARDC_ERROR_ARGUMENT,
-            "state 'w' is f32[D = 5, H = 6]: 120 bytes as f32, not 119");
-    REFUSED(shardc_session_get_state(session, 0, y, 119, NULL, &why), SHARDC_ERROR_ARGUMENT, "120 bytes as f32, not 119");
-    REFUSED(shardc_session_set_state(session, 0, NULL, sizeof d.w, NULL, &why), SHARDC_ERROR_ARGUMENT, "is given no memory");
+    REFUSED(shardc_session_run(session, micro, feeds, 2,
+                               (shardc_fetch_value[]){{0, y, sizeof y, "f64"}}, 1, &why),
+            SHARDC_ERROR_ARGUMENT, "output 'y' is f32[B = 7, H = 6]: 336 bytes as f64, not 168");
+    REFUSED(shardc_session_step(session, feeds, 2, NULL, 0, &why), SHARDC_ERROR_ARGUMENT,
+            "input 'x' is f32[B = 14, D = 5]: 280 bytes");
+    REFUSED(shardc_session_set_state(session, 0, d.w, sizeof d.w - 1, NULL, &why),
+            SHARDC_ERROR_ARGUMENT, "state 'w' is f32[D = 5, H = 6]: 120 bytes as f32, not 119");
+    REFUSED(shardc_session_get_state(session, 0, y, 119, NULL, &why), SHARDC_ERROR_ARGUMENT,
+            "120 bytes as f32, not 119");
+    REFUSED(shardc_session_set_state(session, 0, NULL, sizeof d.w, NULL, &why),
+            SHARDC_ERROR_ARGUMENT, "is given no memory");
     float ids[STEP_ROWS] = {1, 2, 3, 4, 5, 2.5F, 7};
     feeds[1] = (shardc_feed_value){"ids", ids, sizeof ids, "f32"};
     REFUSED(shardc_session_run(session, micro, feeds, 2, NULL, 0, &why), SHARDC_ERROR_DATA,
             "input 'ids' is 2.5 at [B = 5], which is no i32; nothing has run");
-    REFUSED(shardc_session_set_state(session, 4, y, sizeof y, NULL, &why), SHARDC_ERROR_ARGUMENT, "no state 4");
-    REFUSED(shardc_session_get_state(session, 4, y, sizeof y, NULL, &why), SHARDC_ERROR_ARGUMENT, "no state 4");
+    REFUSED(shardc_session_set_state(session, 4, y, sizeof y, NULL, &why), SHARDC_ERROR_ARGUMENT,
+            "no state 4");
+    REFUSED(shardc_session_get_state(session, 4, y, sizeof y, NULL, &why), SHARDC_ERROR_ARGUMENT,
+            "no state 4");
     assert_int_equal(shardc_executable_find_state(program, "v"), SHARDC_NOT_FOUND);
     shardc_session_free(session);
     shardc_executable_free(program);
@@ -517,13 +566,15 @@ static void what_makes_no_sense_is_refused(void **state)
     image_begin(&c, 1, 1);
     c.image.target = "tpu";
     program = image_executable(&c);
-    REFUSED(shardc_session_new(program, NULL, &session, &why), SHARDC_ERROR_UNAVAILABLE, "for target 'tpu'");
+    REFUSED(shardc_session_new(program, NULL, &session, &why), SHARDC_ERROR_UNAVAILABLE,
+            "for target 'tpu'");
     assert_null(session);
     shardc_executable_free(program);
     c.image.target = "cpu";
     c.image.cpu = sc_arena_printf(&c.arena, "%s avx1024", sc_cpu_features(&c.arena));
     program = image_executable(&c);
-    REFUSED(shardc_session_new(program, NULL, &session, &why), SHARDC_ERROR_UNAVAILABLE, "a CPU with 'avx1024', which this one lacks");
+    REFUSED(shardc_session_new(program, NULL, &session, &why), SHARDC_ERROR_UNAVAILABLE,
+            "a CPU with 'avx1024', which this one lacks");
     shardc_executable_free(program);
     c.image.cpu = sc_cpu_features(&c.arena);
     image_kernel(&c, "k_missing", "", NULL, 0, NULL);
@@ -539,9 +590,11 @@ static void what_makes_no_sense_is_refused(void **state)
     shardc_executable_free(program);
     c.image.arena_bytes = INT64_MAX / 2;
     program = image_executable(&c);
-    REFUSED(shardc_session_new(program, NULL, &session, &why), SHARDC_ERROR_MEMORY, "GiB of memory");
+    REFUSED(shardc_session_new(program, NULL, &session, &why), SHARDC_ERROR_MEMORY,
+            "GiB of memory");
     shardc_executable_free(program);
-    REFUSED(shardc_executable_open("/nowhere/at/all", &program, &why), SHARDC_ERROR_DATA, "cannot read /nowhere/at/all");
+    REFUSED(shardc_executable_open("/nowhere/at/all", &program, &why), SHARDC_ERROR_DATA,
+            "cannot read /nowhere/at/all");
     assert_null(program);
     sc_arena_free(&c.arena);
 }
@@ -572,9 +625,11 @@ static bool run_lone_rank(lone_rank *self, shardc_session *session)
     self->status = shardc_session_step(session, feeds, 2, NULL, 0, &error);
     memcpy(self->text, error.text, sizeof error.text);
     d.ids[0] = self->data->ids[0];
-    if (shardc_session_set_state(session, 2, &(float){0}, sizeof(float), NULL, &error) != SHARDC_OK ||
-        shardc_session_step(session, feeds, 2, (shardc_fetch_value[]){{0, &self->total, sizeof self->total, NULL}}, 1, &error) !=
+    if (shardc_session_set_state(session, 2, &(float){0}, sizeof(float), NULL, &error) !=
             SHARDC_OK ||
+        shardc_session_step(session, feeds, 2,
+                            (shardc_fetch_value[]){{0, &self->total, sizeof self->total, NULL}}, 1,
+                            &error) != SHARDC_OK ||
         shardc_session_get_state(session, 3, w, sizeof w, NULL, &error) != SHARDC_OK)
         return false;
     self->w = w[STEP_D * STEP_H - 1];
@@ -587,7 +642,8 @@ static void *lone_rank_main(void *user)
     shardc_session *session = NULL;
     shardc_error error = {.status = SHARDC_OK};
     shardc_session_options options = {.threads = 1};
-    if (sc_session_new_with_comm(self->program, &options, self->comm, &session, &error) == SHARDC_OK)
+    if (sc_session_new_with_comm(self->program, &options, self->comm, &session, &error) ==
+        SHARDC_OK)
         self->ok = run_lone_rank(self, session);
     shardc_session_free(session);
     sc_comm_close(self->comm);
@@ -617,7 +673,8 @@ static void one_rank_of_a_world(void **state)
             bool has_row = r < meshes[m][1]; /* of those with dp = 0, each sees the wrong id */
             assert_true(lone[r].ok);
             assert_int_equal(lone[r].status, has_row ? SHARDC_ERROR_DATA : SHARDC_ERROR_COMM);
-            assert_non_null(strstr(lone[r].text, has_row ? "is 100 or more" : "another rank failed"));
+            assert_non_null(
+                strstr(lone[r].text, has_row ? "is 100 or more" : "another rank failed"));
             assert_true(lone[r].total == d.total && lone[r].w == (double)d.w[STEP_D * STEP_H - 1]);
         }
         shardc_executable_free(program);
@@ -644,7 +701,8 @@ static void *other_program_main(void *user)
     return NULL;
 }
 
-static void expect_refused(image_case c[3], const shardc_executable *const programs[3], const char *text)
+static void expect_refused(image_case c[3], const shardc_executable *const programs[3],
+                           const char *text)
 {
     sc_comm *comms[3];
     other_program ranks[3];
@@ -666,12 +724,16 @@ static void expect_refused(image_case c[3], const shardc_executable *const progr
     }
 }
 
-/* A sum over all ranks of so many elements, with the collective's kind and the copies that it has behind it. */
-static shardc_executable *summing_program(image_case *c, sc_image_reduce reduce, int64_t count, int copies)
+/* A sum over all ranks of so many elements, with the collective's kind and the copies that it has
+ * behind it. */
+static shardc_executable *summing_program(image_case *c, sc_image_reduce reduce, int64_t count,
+                                          int copies)
 {
     image_begin(c, 1, 3);
-    uint32_t sum = image_collective(c, SC_IMAGE_ALL_REDUCE, reduce, image_group(c, "tp", NULL), SC_DTYPE_f32, count);
-    uint32_t x = image_input(c, "x", "f32[T=3@tp, K=8]", -1), y = image_buffer(c, SC_BUFFER_ACT, 32, "y");
+    uint32_t sum = image_collective(c, SC_IMAGE_ALL_REDUCE, reduce, image_group(c, "tp", NULL),
+                                    SC_DTYPE_f32, count);
+    uint32_t x = image_input(c, "x", "f32[T=3@tp, K=8]", -1),
+             y = image_buffer(c, SC_BUFFER_ACT, 32, "y");
     image_move(c, sum, x, x);
     for (int i = 0; i < copies; i++)
         image_instr(c, SC_INSTR_COPY, 0, 2, (uint32_t[]){x, y});
@@ -697,10 +759,13 @@ static void ranks_run_the_same_program(void **state)
             const shardc_executable *programs[3];
             char text[160];
             for (uint32_t r = 0; r < 3; r++)
-                programs[r] = r == which ? summing_program(&c[r], others[i].reduce, others[i].count, others[i].copies)
+                programs[r] = r == which ? summing_program(&c[r], others[i].reduce, others[i].count,
+                                                           others[i].copies)
                                          : summing_program(&c[r], SC_IMAGE_SUM, 8, 0);
-            snprintf(text, sizeof text, "different programs: %d of 3 %s another one than rank 0, rank %d for one; %s", which == 0 ? 2 : 1,
-                     which == 0 ? "have" : "has", which == 0 ? 1 : (int)which, others[i].text);
+            snprintf(text, sizeof text,
+                     "different programs: %d of 3 %s another one than rank 0, rank %d for one; %s",
+                     which == 0 ? 2 : 1, which == 0 ? "have" : "has", which == 0 ? 1 : (int)which,
+                     others[i].text);
             expect_refused(c, programs, text);
         }
     }
@@ -713,13 +778,17 @@ static void *session_main(void *user)
     const shardc_executable *program = user;
     step_data d = make_data();
     shardc_session *session = NULL;
-    bool ok = shardc_session_new(program, &(shardc_session_options){.threads = 1}, &session, NULL) == SHARDC_OK &&
+    bool ok = shardc_session_new(program, &(shardc_session_options){.threads = 1}, &session,
+                                 NULL) == SHARDC_OK &&
               shardc_session_set_state(session, 0, d.w, sizeof d.w, NULL, NULL) == SHARDC_OK &&
               shardc_session_set_state(session, 1, d.bias, sizeof d.bias, NULL, NULL) == SHARDC_OK;
     for (int i = 0; ok && i < 20; i++) {
         float total = NAN;
-        shardc_feed_value feeds[] = {{"ids", d.ids, sizeof d.ids, NULL}, {"x", d.x, sizeof d.x, NULL}};
-        ok = shardc_session_step(session, feeds, 2, (shardc_fetch_value[]){{0, &total, sizeof total, NULL}}, 1, NULL) == SHARDC_OK &&
+        shardc_feed_value feeds[] = {{"ids", d.ids, sizeof d.ids, NULL},
+                                     {"x", d.x, sizeof d.x, NULL}};
+        ok = shardc_session_step(session, feeds, 2,
+                                 (shardc_fetch_value[]){{0, &total, sizeof total, NULL}}, 1,
+                                 NULL) == SHARDC_OK &&
              total == d.total;
     }
     shardc_session_free(session);
@@ -752,8 +821,10 @@ static void count_event(void *user, const shardc_trace_event *event)
 {
     trace_counts *counts = user;
     atomic_fetch_add(&counts->events, 1);
-    atomic_fetch_add(&counts->waits, event->work == SHARDC_WORK_WAIT && strcmp(event->title, "all_reduce") == 0);
-    if (event->end < event->begin || strcmp(event->where, "layers[0]") != 0 || strcmp(event->phase, "forward") != 0)
+    atomic_fetch_add(&counts->waits,
+                     event->work == SHARDC_WORK_WAIT && strcmp(event->title, "all_reduce") == 0);
+    if (event->end < event->begin || strcmp(event->where, "layers[0]") != 0 ||
+        strcmp(event->phase, "forward") != 0)
         atomic_store(&counts->is_bad, true);
 }
 
@@ -766,7 +837,8 @@ static void runs_are_measured(void **state)
     step_data d = make_data();
     trace_counts counts = {0};
     shardc_func_profile profile;
-    uint32_t micro = shardc_executable_find_func(program, "micro"), update = shardc_executable_find_func(program, "update");
+    uint32_t micro = shardc_executable_find_func(program, "micro"),
+             update = shardc_executable_find_func(program, "update");
     shardc_session_set_trace(session, count_event, &counts);
     run_step(session, &d);
     shardc_session_set_trace(session, NULL, NULL);
@@ -778,7 +850,8 @@ static void runs_are_measured(void **state)
         shardc_session_profile(session, micro, rank, &profile);
         assert_int_equal(profile.calls, 4);
         assert_int_equal(profile.collectives[SC_IMAGE_ALL_REDUCE], 4);
-        assert_true(profile.sent[SC_IMAGE_ALL_REDUCE] == 4 * 4.0); /* 2 b (n - 1) / n of 4 bytes, n = 2 */
+        /* 2 b (n - 1) / n of 4 bytes, n = 2 */
+        assert_true(profile.sent[SC_IMAGE_ALL_REDUCE] == 4 * 4.0);
         assert_true(profile.work[SHARDC_WORK_GEMM] > 0 && profile.work[SHARDC_WORK_COPY] == 0 &&
                     profile.seconds > profile.work[SHARDC_WORK_GEMM]);
         shardc_session_profile(session, update, rank, &profile);
@@ -793,13 +866,15 @@ static void runs_are_measured(void **state)
     sc_arena_free(&c.arena);
 }
 
-/* As `test_session mpi` under mpirun, and as `test_session tcp 3` on three processes that it starts. */
+/* As `test_session mpi` under mpirun, and as `test_session tcp 3` on three processes that it
+ * starts. */
 static sc_comm *process_world; /* keeps MPI running until the end */
 
 static shardc_session_options process_options(void)
 {
     bool is_tcp = strcmp(sc_comm_backend_name(process_world), "tcp") == 0;
-    return (shardc_session_options){.world = is_tcp ? SHARDC_WORLD_TCP : SHARDC_WORLD_MPI, .threads = 1, .deadline_ms = 60000};
+    return (shardc_session_options){
+        .world = is_tcp ? SHARDC_WORLD_TCP : SHARDC_WORLD_MPI, .threads = 1, .deadline_ms = 60000};
 }
 
 static void processes_run_a_step(void **state)
@@ -837,7 +912,8 @@ static void processes_run_a_step(void **state)
         shardc_executable_free(program);
         sc_arena_free(&c.arena);
         program = step_program(&c, dp + 1, tp); /* of more ranks than the job has */
-        assert_int_equal(shardc_session_new(program, &options, &session, &why), SHARDC_ERROR_ARGUMENT);
+        assert_int_equal(shardc_session_new(program, &options, &session, &why),
+                         SHARDC_ERROR_ARGUMENT);
         assert_non_null(strstr(why.text, "the job has"));
         shardc_executable_free(program);
         sc_arena_free(&c.arena);
@@ -866,9 +942,11 @@ static void processes_compare_their_programs(void **state)
 
 static int run_in_process(bool is_mpi)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(processes_run_a_step), cmocka_unit_test(processes_compare_their_programs)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(processes_run_a_step),
+                                       cmocka_unit_test(processes_compare_their_programs)};
     shardc_error error = {.status = SHARDC_OK};
-    shardc_status status = is_mpi ? sc_comm_open_mpi(NULL, &process_world, &error) : sc_comm_open_tcp(NULL, NULL, &process_world, &error);
+    shardc_status status = is_mpi ? sc_comm_open_mpi(NULL, &process_world, &error)
+                                  : sc_comm_open_tcp(NULL, NULL, &process_world, &error);
     if (status != SHARDC_OK) {
         fprintf(stderr, "%s\n", error.text);
         return 1;
@@ -880,7 +958,8 @@ static int run_in_process(bool is_mpi)
 
 int main(int argc, char **argv)
 {
-    bool is_mpi = argc == 2 && strcmp(argv[1], "mpi") == 0, is_tcp = argc == 3 && strcmp(argv[1], "tcp") == 0;
+    bool is_mpi = argc == 2 && strcmp(argv[1], "mpi") == 0,
+         is_tcp = argc == 3 && strcmp(argv[1], "tcp") == 0;
     if (is_tcp && getenv("RANK") == NULL)
         return run_program(argv, (uint32_t)strtoul(argv[2], NULL, 10));
     if (is_mpi || is_tcp)

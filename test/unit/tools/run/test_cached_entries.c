@@ -1,5 +1,5 @@
-/* Prefill and decode share caches: a sequence read in pieces, rows at differing positions and idle ones among them, gives what reading it
- * whole gives, on one device and on ranks. */
+/* Prefill and decode share caches: a sequence read in pieces, rows at differing positions and idle
+ * ones among them, gives what reading it whole gives, on one device and on ranks. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,29 +17,34 @@
 
 enum { ROWS = 3, LENGTH = 9, CAPACITY = 12, VOCABULARY = 24 };
 
-static const char *const model = "lang 1; dim B = 3, S, T = alias S, D = 16, V = 24, L = 2, K = 2, G = 2, H = (K, G), E = 4;\n"
-                                 "block attention(x[B, S, D]) -> [B, S, D] {\n"
-                                 "  param wq[D, H, E], wk[D, K, E], wv[D, K, E], wo[H, E, D];\n"
-                                 "  cache ck[B, T, K, E], cv[B, T, K, E];\n"
-                                 "  q = rope[S, E](dot[D](x, wq), theta = 1e4);\n"
-                                 "  k = append[S -> T](ck, rope[S, E](dot[D](x, wk), theta = 1e4));\n"
-                                 "  v = append[S -> T](cv, dot[D](x, wv));\n"
-                                 "  return x + dot[H, E](attend[T, E](q, k, v, mask = window(5)), wo);\n"
-                                 "}\n"
-                                 "model m {\n"
-                                 "  param tok[V, D] = normal(1.0), head[D, V] = normal(1.0);\n"
-                                 "  sub layers: attention * L;\n"
-                                 "  fn trunk(t: i32[B, S]) -> [B, S, D] { x = gather[V](tok, t); repeat L { x = layers(x); } return x; }\n"
-                                 "  entry whole(t: i32[B, S]) -> [B, S, V] { return dot[D](trunk(t), head); }\n"
-                                 "  entry prefill(t: i32[B, S]) at pos[B] along S -> [B, V] { return dot[D](last[S](trunk(t)), head); }\n"
-                                 "  entry decode(t: i32[B, S]) at pos[B] along S -> [B, V] { return dot[D](last[S](trunk(t)), head); }\n"
-                                 "}\n"
-                                 "plan heads for m { mesh tp = 2; BINDS shard H, V over tp; }\n"
-                                 "plan beyond for m { mesh tp = 4; BINDS shard H, V over tp; }\n"
-                                 "plan rows for m { mesh dp = 3; BINDS shard B over dp; }\n"
-                                 "plan keys for m { mesh cp = 4; BINDS shard cache T over cp; }\n";
+static const char *const model =
+    "lang 1; dim B = 3, S, T = alias S, D = 16, V = 24, L = 2, K = 2, G = 2, H = (K, G), E = 4;\n"
+    "block attention(x[B, S, D]) -> [B, S, D] {\n"
+    "  param wq[D, H, E], wk[D, K, E], wv[D, K, E], wo[H, E, D];\n"
+    "  cache ck[B, T, K, E], cv[B, T, K, E];\n"
+    "  q = rope[S, E](dot[D](x, wq), theta = 1e4);\n"
+    "  k = append[S -> T](ck, rope[S, E](dot[D](x, wk), theta = 1e4));\n"
+    "  v = append[S -> T](cv, dot[D](x, wv));\n"
+    "  return x + dot[H, E](attend[T, E](q, k, v, mask = window(5)), wo);\n"
+    "}\n"
+    "model m {\n"
+    "  param tok[V, D] = normal(1.0), head[D, V] = normal(1.0);\n"
+    "  sub layers: attention * L;\n"
+    "  fn trunk(t: i32[B, S]) -> [B, S, D] { x = gather[V](tok, t); repeat L { x = layers(x); } "
+    "return x; }\n"
+    "  entry whole(t: i32[B, S]) -> [B, S, V] { return dot[D](trunk(t), head); }\n"
+    "  entry prefill(t: i32[B, S]) at pos[B] along S -> [B, V] { return dot[D](last[S](trunk(t)), "
+    "head); }\n"
+    "  entry decode(t: i32[B, S]) at pos[B] along S -> [B, V] { return dot[D](last[S](trunk(t)), "
+    "head); }\n"
+    "}\n"
+    "plan heads for m { mesh tp = 2; BINDS shard H, V over tp; }\n"
+    "plan beyond for m { mesh tp = 4; BINDS shard H, V over tp; }\n"
+    "plan rows for m { mesh dp = 3; BINDS shard B over dp; }\n"
+    "plan keys for m { mesh cp = 4; BINDS shard cache T over cp; }\n";
 
-static const char *const binds = "bind S = 9 in whole; bind S = 5, T = 12 in prefill; bind S = 1, T = 12 in decode;";
+static const char *const binds =
+    "bind S = 9 in whole; bind S = 5, T = 12 in prefill; bind S = 1, T = 12 in decode;";
 
 /* One entry of one plan, ready to run: on one device or on all ranks. */
 typedef struct runner {
@@ -70,7 +75,8 @@ static void set_parameters(runner *r, const sc_context *context)
     }
 }
 
-static void open_entry(sc_context *context, sc_declarations *program, const sc_plan *plan, const char *entry, bool ranks, runner *r)
+static void open_entry(sc_context *context, sc_declarations *program, const sc_plan *plan,
+                       const char *entry, bool ranks, runner *r)
 {
     sc_options options = {.entry = entry};
     if (!sc_driver_compile(context, program, plan, &options, NULL, NULL, NULL, &r->c)) {
@@ -90,10 +96,12 @@ static int token(int64_t row, int64_t position)
     return (int)((row * 7 + position * 5 + position * position) % VOCABULARY);
 }
 
-/* Runs a cached entry on S tokens a row from `start`, `length` of them real; the caches stay in the interpreter. */
+/* Runs a cached entry on S tokens a row from `start`, `length` of them real; the caches stay in the
+ * interpreter. */
 static sc_array step(runner *r, int64_t size, const int64_t *start, const int64_t *length)
 {
-    sc_array inputs[3] = {sc_array_new(2, (int64_t[]){ROWS, size}), sc_array_new(1, (int64_t[]){ROWS}), sc_array_new(1, (int64_t[]){ROWS})},
+    sc_array inputs[3] = {sc_array_new(2, (int64_t[]){ROWS, size}),
+                          sc_array_new(1, (int64_t[]){ROWS}), sc_array_new(1, (int64_t[]){ROWS})},
              out;
     char error[512] = "";
     for (int64_t b = 0; b < ROWS; b++) {
@@ -109,7 +117,8 @@ static sc_array step(runner *r, int64_t size, const int64_t *start, const int64_
     return out;
 }
 
-/* The caches of one entry become those of another, by path: both placed them alike or the values would not fit. */
+/* The caches of one entry become those of another, by path: both placed them alike or the values
+ * would not fit. */
 static void hand_over(const runner *from, runner *to)
 {
     for (uint32_t s = 0; s < from->m->state.count; s++) {
@@ -118,7 +127,8 @@ static void hand_over(const runner *from, runner *to)
             continue;
         uint32_t other = sc_module_find_state(to->m, state->path);
         assert_true(other != SC_NONE);
-        const sc_placement a = from->m->types.data[state->type].placement, b = to->m->types.data[to->m->state.data[other].type].placement;
+        const sc_placement a = from->m->types.data[state->type].placement,
+                           b = to->m->types.data[to->m->state.data[other].type].placement;
         assert_true(sc_placement_equal(&a, &b));
         bool agree = true;
         sc_array values = sc_interp_get_state(from->interp, s, &agree);
@@ -147,13 +157,16 @@ static sc_array read_whole(sc_context *context, sc_declarations *program, const 
 static void expect_row(const sc_array *whole, const sc_array *logits, int64_t row, int64_t position)
 {
     for (int64_t v = 0; v < VOCABULARY; v++) {
-        double a = whole->data[(row * LENGTH + position - 1) * VOCABULARY + v], b = logits->data[row * VOCABULARY + v];
+        double a = whole->data[(row * LENGTH + position - 1) * VOCABULARY + v],
+               b = logits->data[row * VOCABULARY + v];
         if (!(fabs(a - b) <= 1e-9))
-            fail_msg("row %d at %d: logit %d is %.17g, expected %.17g", (int)row, (int)position, (int)v, b, a);
+            fail_msg("row %d at %d: logit %d is %.17g, expected %.17g", (int)row, (int)position,
+                     (int)v, b, a);
     }
 }
 
-static void read_in_pieces(sc_context *context, sc_declarations *program, const sc_plan *plan, bool ranks)
+static void read_in_pieces(sc_context *context, sc_declarations *program, const sc_plan *plan,
+                           bool ranks)
 {
     runner prefill, decode;
     sc_array whole = read_whole(context, program, plan);
@@ -200,7 +213,8 @@ static void every_plan(sc_context *context, void *user)
         sc_strbuf_add_bytes(&text, marked ? binds : p, marked ? strlen(binds) : 1);
         p += marked ? 4 : 0;
     }
-    sc_declarations *program = sc_declarations_new(context, sc_parse_text(context, "cached.shard", text.data, text.length));
+    sc_declarations *program = sc_declarations_new(
+        context, sc_parse_text(context, "cached.shard", text.data, text.length));
     assert_int_equal(context->diag.errors, 0);
     sc_declarations_plans(program, &plans);
     assert_int_equal(plans.count, 4);

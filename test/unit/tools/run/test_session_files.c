@@ -1,4 +1,5 @@
-/* Sessions of compiled models: parameters go through the model's weights map, and ids that a model has no row for leave all state alone. */
+/* Sessions of compiled models: parameters go through the model's weights map, and ids that a model
+ * has no row for leave all state alone. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,17 +15,20 @@
 #include "shardc/compiler.h"
 #include "shardc/runtime.h"
 
-static const char mapped[] = "lang 1;\n"
-                             "dim B = 2, D = 3, F = 4, L = 2, V = 5;\n"
-                             "block layer(x[B, D]) -> [B, D] { param up[D, F], down[F, D]; return dot[F](dot[D](x, up), down); }\n"
-                             "model m {\n"
-                             "  param tok[V, D]; sub layers: layer * L;\n"
-                             "  entry f(t: i32[B]) -> [B, D] { x = gather[V](tok, t); repeat L { x = layers(x); } return x; }\n"
-                             "}\n"
-                             "weights w for m { tok = \"embed.weight\"; layers.up = \"h.{L}.fc.weight\" as [F, D];\n"
-                             "  layers.down = \"h.{L}.proj.weight\" as [D, F];\n"
-                             "  ignore \"nothing.*\"; ignore \"rotary.freq\"; }\n"
-                             "plan tp2 for m { mesh tp = 2; shard F over tp; }\n";
+static const char mapped[] =
+    "lang 1;\n"
+    "dim B = 2, D = 3, F = 4, L = 2, V = 5;\n"
+    "block layer(x[B, D]) -> [B, D] { param up[D, F], down[F, D]; return dot[F](dot[D](x, up), "
+    "down); }\n"
+    "model m {\n"
+    "  param tok[V, D]; sub layers: layer * L;\n"
+    "  entry f(t: i32[B]) -> [B, D] { x = gather[V](tok, t); repeat L { x = layers(x); } return x; "
+    "}\n"
+    "}\n"
+    "weights w for m { tok = \"embed.weight\"; layers.up = \"h.{L}.fc.weight\" as [F, D];\n"
+    "  layers.down = \"h.{L}.proj.weight\" as [D, F];\n"
+    "  ignore \"nothing.*\"; ignore \"rotary.freq\"; }\n"
+    "plan tp2 for m { mesh tp = 2; shard F over tp; }\n";
 
 static shardc_executable *compiled(const char *text)
 {
@@ -33,7 +37,8 @@ static shardc_executable *compiled(const char *text)
     char *messages = NULL;
     shardc_error error = {.status = SHARDC_OK};
     shardc_executable *program = NULL;
-    if (shardc_compile("m.shard", text, strlen(text), NULL, &bytes, &size, &messages, &error) != SHARDC_OK)
+    if (shardc_compile("m.shard", text, strlen(text), NULL, &bytes, &size, &messages, &error) !=
+        SHARDC_OK)
         fail_msg("%s%s", error.text, messages == NULL ? "" : messages);
     if (shardc_executable_read(bytes, size, &program, &error) != SHARDC_OK)
         fail_msg("%s", error.text);
@@ -51,7 +56,8 @@ static shardc_session *started(const shardc_executable *program)
     return session;
 }
 
-/* Tensors beside those of the map are an error that names them, unless the map, as here, lets them stay unread. */
+/* Tensors beside those of the map are an error that names them, unless the map, as here, lets them
+ * stay unread. */
 static void expect_unread(shardc_session *session, const char *path)
 {
     static const double values[15];
@@ -88,16 +94,20 @@ static void parameters_go_through_the_map(void **state)
     assert_true(close(mkstemp(path)) == 0);
     shardc_session_set_random(from, 7, 0, 0);
     assert_int_equal(shardc_session_initialise(from, &error), SHARDC_OK);
-    if (shardc_session_save(from, path, false, &error) != SHARDC_OK || shardc_session_load(to, path, false, &error) != SHARDC_OK)
+    if (shardc_session_save(from, path, false, &error) != SHARDC_OK ||
+        shardc_session_load(to, path, false, &error) != SHARDC_OK)
         fail_msg("%s", error.text);
-    assert_int_equal(shardc_session_get_state(from, state_up, up, sizeof up, NULL, &error), SHARDC_OK);
-    assert_int_equal(shardc_session_get_state(to, state_up, back, sizeof back, NULL, &error), SHARDC_OK);
+    assert_int_equal(shardc_session_get_state(from, state_up, up, sizeof up, NULL, &error),
+                     SHARDC_OK);
+    assert_int_equal(shardc_session_get_state(to, state_up, back, sizeof back, NULL, &error),
+                     SHARDC_OK);
     assert_memory_equal(up, back, sizeof up);
     sc_safetensors *file = sc_safetensors_open(path, &reason);
     assert_non_null(file);
     assert_int_equal(sc_safetensors_count(file), 5);
     const sc_safetensor *tensor = sc_safetensors_find(file, "h.1.fc.weight");
-    assert_true(tensor != NULL && tensor->rank == 2 && tensor->shape[0] == 4 && tensor->shape[1] == 3);
+    assert_true(tensor != NULL && tensor->rank == 2 && tensor->shape[0] == 4 &&
+                tensor->shape[1] == 3);
     double stored[12];
     const char *trouble;
     assert_true(sc_safetensors_read(file, tensor, 0, 12, stored, &trouble));
@@ -118,36 +128,40 @@ static void parameters_go_through_the_map(void **state)
     shardc_executable_free(program);
 }
 
-static const char cached[] =
-    "lang 1;\n"
-    "dim B = 2, S = 1, T = alias S, V = 7, D = 4, H = 2, E = 2;\n"
-    "block attention(x[B, S, D]) -> [B, S, H, E] {\n"
-    "  param w[D, H, E] = normal(0.5);\n"
-    "  cache ck[B, T, H, E];\n"
-    "  q = dot[D](x, w);\n"
-    "  k = append[S -> T](ck, q);\n"
-    "  return attend[T, E](q, k, k, mask = causal);\n"
-    "}\n"
-    "model m {\n"
-    "  param tok[V, D] = normal(1.0), head[H, E, V] = normal(0.5);\n"
-    "  sub a: attention;\n"
-    "  entry decode(t: i32[B, S]) at pos[B] along S -> [B, V] { return last[S](dot[H, E](a(gather[V](tok, t)), head)); }\n"
-    "}\n"
-    "plan dp2 for m { mesh dp = 2; bind T = 8; shard B over dp; }\n";
+static const char cached[] = "lang 1;\n"
+                             "dim B = 2, S = 1, T = alias S, V = 7, D = 4, H = 2, E = 2;\n"
+                             "block attention(x[B, S, D]) -> [B, S, H, E] {\n"
+                             "  param w[D, H, E] = normal(0.5);\n"
+                             "  cache ck[B, T, H, E];\n"
+                             "  q = dot[D](x, w);\n"
+                             "  k = append[S -> T](ck, q);\n"
+                             "  return attend[T, E](q, k, k, mask = causal);\n"
+                             "}\n"
+                             "model m {\n"
+                             "  param tok[V, D] = normal(1.0), head[H, E, V] = normal(0.5);\n"
+                             "  sub a: attention;\n"
+                             "  entry decode(t: i32[B, S]) at pos[B] along S -> [B, V] { return "
+                             "last[S](dot[H, E](a(gather[V](tok, t)), head)); }\n"
+                             "}\n"
+                             "plan dp2 for m { mesh dp = 2; bind T = 8; shard B over dp; }\n";
 
 typedef struct decode_call {
     int32_t t[2], pos[2], len[2];
 } decode_call;
 
-static shardc_status decode(shardc_session *session, const decode_call *call, float out[2][7], shardc_error *error)
+static shardc_status decode(shardc_session *session, const decode_call *call, float out[2][7],
+                            shardc_error *error)
 {
     const shardc_feed_value feeds[] = {{"t", call->t, sizeof call->t, "i32"},
                                        {"pos", call->pos, sizeof call->pos, "i32"},
                                        {"pos_len", call->len, sizeof call->len, "i32"}};
-    return shardc_session_run(session, 0, feeds, 3, (shardc_fetch_value[]){{0, out, 2 * 7 * sizeof(float), "f32"}}, 1, error);
+    return shardc_session_run(session, 0, feeds, 3,
+                              (shardc_fetch_value[]){{0, out, 2 * 7 * sizeof(float), "f32"}}, 1,
+                              error);
 }
 
-/* Two sessions of one program, of which one is given ids that the model has no row for in between. */
+/* Two sessions of one program, of which one is given ids that the model has no row for in between.
+ */
 static void bad_ids_change_nothing(void **state)
 {
     (void)state;
@@ -167,13 +181,19 @@ static void bad_ids_change_nothing(void **state)
         const decode_call good = {{step, 6 - step}, {step, step}, {1, 1}};
         decode_call bad = good;
         bad.t[1] = step % 2 == 0 ? 7 : -1;
-        assert_int_equal(shardc_session_get_state(sessions[0], cache, before, sizeof before, NULL, &error), SHARDC_OK);
+        assert_int_equal(
+            shardc_session_get_state(sessions[0], cache, before, sizeof before, NULL, &error),
+            SHARDC_OK);
         if (decode(sessions[0], &bad, out[0], &error) != SHARDC_ERROR_DATA)
             fail_msg("%s", error.text);
-        assert_string_equal(
-            error.text, step % 2 == 0 ? "input 't' is 7 at [B = 1, S = 0], which is no id: at least 0 and less than 7; nothing has run"
-                                      : "input 't' is -1 at [B = 1, S = 0], which is no id: at least 0 and less than 7; nothing has run");
-        assert_int_equal(shardc_session_get_state(sessions[0], cache, after, sizeof after, NULL, &error), SHARDC_OK);
+        assert_string_equal(error.text, step % 2 == 0
+                                            ? "input 't' is 7 at [B = 1, S = 0], which is no id: "
+                                              "at least 0 and less than 7; nothing has run"
+                                            : "input 't' is -1 at [B = 1, S = 0], which is no id: "
+                                              "at least 0 and less than 7; nothing has run");
+        assert_int_equal(
+            shardc_session_get_state(sessions[0], cache, after, sizeof after, NULL, &error),
+            SHARDC_OK);
         assert_memory_equal(before, after, sizeof after);
         for (int s = 0; s < 2; s++) {
             if (decode(sessions[s], &good, out[s], &error) != SHARDC_OK)
@@ -188,6 +208,7 @@ static void bad_ids_change_nothing(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(parameters_go_through_the_map), cmocka_unit_test(bad_ids_change_nothing)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(parameters_go_through_the_map),
+                                       cmocka_unit_test(bad_ids_change_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

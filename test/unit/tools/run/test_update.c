@@ -1,5 +1,6 @@
-/* Whole steps through sc_trainer against optimizers written out here from their papers, on quadratic objectives whose gradients are known:
- * every optimizer, decay by a parameter's role, clipping, schedules, micro-batches, and what narrow dtypes keep. */
+/* Whole steps through sc_trainer against optimizers written out here from their papers, on
+ * quadratic objectives whose gradients are known: every optimizer, decay by a parameter's role,
+ * clipping, schedules, micro-batches, and what narrow dtypes keep. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +39,8 @@ static bool add_forward(fixture *f, sc_local_run *local)
 {
     if (!f->evaluates)
         return true;
-    if (!sc_compile_forward(f->context, &f->compiled, &f->options, sc_last_pass(&f->options), &f->forward))
+    if (!sc_compile_forward(f->context, &f->compiled, &f->options, sc_last_pass(&f->options),
+                            &f->forward))
         return false;
     local->second = &f->forward;
     f->facts.entry.func = f->compiled.local->funcs.count + f->forward.func;
@@ -52,14 +54,18 @@ static void compile(sc_context *context, void *user)
     f->context = context;
     f->options.run.seed = 11;
     char *text =
-        sc_arena_printf(&context->arena, "lang 1;\n%sminimize m.loss %s;\nplan one for m { %s }\n", f->model, f->minimize, f->plan);
-    sc_declarations *program = sc_declarations_new(context, sc_parse_text(context, "t.shard", text, strlen(text)));
+        sc_arena_printf(&context->arena, "lang 1;\n%sminimize m.loss %s;\nplan one for m { %s }\n",
+                        f->model, f->minimize, f->plan);
+    sc_declarations *program =
+        sc_declarations_new(context, sc_parse_text(context, "t.shard", text, strlen(text)));
     sc_declarations_plans(program, &plans);
     sc_compiled whole;
     sc_local_run local = {.context = context, .options = &f->options, .c = &f->compiled};
     if (context->diag.errors == 0 &&
-        sc_driver_compile(context, program, plans.data[0], &f->options, NULL, NULL, sc_last_pass(&f->options), &f->compiled) &&
-        sc_build_whole(&f->compiled, &whole) && sc_find_facts(&f->compiled, &whole, false, NULL, &f->facts) && add_forward(f, &local) &&
+        sc_driver_compile(context, program, plans.data[0], &f->options, NULL, NULL,
+                          sc_last_pass(&f->options), &f->compiled) &&
+        sc_build_whole(&f->compiled, &whole) &&
+        sc_find_facts(&f->compiled, &whole, false, NULL, &f->facts) && add_forward(f, &local) &&
         sc_local_run_open(&local) != NULL)
         f->trainer = sc_trainer_new(context, &f->facts, &f->options.run, local.machine);
     if (f->trainer == NULL) {
@@ -129,18 +135,23 @@ static void sgd(const update_rule *rule, reference *p, int64_t i, double g, doub
 {
     g += decay * p->x[i];
     p->m[i] = rule->momentum * p->m[i] + g;
-    double direction = rule->momentum == 0 ? g : rule->nesterov ? g + rule->momentum * p->m[i] : p->m[i];
+    double direction = rule->momentum == 0 ? g
+                       : rule->nesterov    ? g + rule->momentum * p->m[i]
+                                           : p->m[i];
     p->x[i] -= rule->lr * direction;
 }
 
-/* Kingma and Ba, ICLR 2015, algorithm 1, decay as an L2 term; Loshchilov and Hutter, ICLR 2019, algorithm 2, decoupled. */
-static void adam(const update_rule *rule, reference *p, int64_t i, double g, double decay, int64_t t)
+/* Kingma and Ba, ICLR 2015, algorithm 1, decay as an L2 term; Loshchilov and Hutter, ICLR 2019,
+ * algorithm 2, decoupled. */
+static void adam(const update_rule *rule, reference *p, int64_t i, double g, double decay,
+                 int64_t t)
 {
     double l2 = rule->kind == SC_ADAM ? decay : 0, decoupled = rule->kind == SC_ADAM ? 0 : decay;
     g += l2 * p->x[i];
     p->m[i] = rule->beta1 * p->m[i] + (1 - rule->beta1) * g;
     p->v[i] = rule->beta2 * p->v[i] + (1 - rule->beta2) * g * g;
-    double mean = p->m[i] / (1 - pow(rule->beta1, (double)t)), square = p->v[i] / (1 - pow(rule->beta2, (double)t));
+    double mean = p->m[i] / (1 - pow(rule->beta1, (double)t)),
+           square = p->v[i] / (1 - pow(rule->beta2, (double)t));
     p->x[i] = p->x[i] - rule->lr * (mean / (sqrt(square) + 1e-8) + decoupled * p->x[i]);
 }
 
@@ -198,15 +209,16 @@ static void compare(const fixture *f, const reference *p, int64_t step)
 
 enum { A = 3, C = 2, S = 4, V = 3, INPUTS = 6, PARAMS = 3 };
 
-static const char quadratic[] = "dim A = 3, C = 2, S = 4, V = 3;\n"
-                                "model m {\n"
-                                "  param p[A] = uniform(-1, 1), q[A, C] = uniform(-1, 1), r[V, A] = uniform(-1, 1);\n"
-                                "  entry loss(a: f64[A], t: f64[A], u: f64[C], z: f64[A], i: i32[S], y: f64[S, A]) -> f64[] {\n"
-                                "    e = dot[C](q, u) - z;\n"
-                                "    d = gather[V](r, i) - y;\n"
-                                "    return 0.5 * (sum[A](a * (p - t) * (p - t)) + sum[A](e * e) + sum[S, A](d * d));\n"
-                                "  }\n"
-                                "}\n";
+static const char quadratic[] =
+    "dim A = 3, C = 2, S = 4, V = 3;\n"
+    "model m {\n"
+    "  param p[A] = uniform(-1, 1), q[A, C] = uniform(-1, 1), r[V, A] = uniform(-1, 1);\n"
+    "  entry loss(a: f64[A], t: f64[A], u: f64[C], z: f64[A], i: i32[S], y: f64[S, A]) -> f64[] {\n"
+    "    e = dot[C](q, u) - z;\n"
+    "    d = gather[V](r, i) - y;\n"
+    "    return 0.5 * (sum[A](a * (p - t) * (p - t)) + sum[A](e * e) + sum[S, A](d * d));\n"
+    "  }\n"
+    "}\n";
 static const char f64_plan[] = "precision param = f64, act = f64, grad = f64, opt = f64;";
 
 static void draw_inputs(sc_array *inputs, int64_t step)
@@ -259,7 +271,8 @@ static double quadratic_gradients(const sc_array *in, reference *params)
 static void check_steps(fixture *f)
 {
     const update_rule *rules = f->rules;
-    reference params[PARAMS] = {{.name = "p"}, {.name = "q", .is_weight = true}, {.name = "r", .is_weight = true}};
+    reference params[PARAMS] = {
+        {.name = "p"}, {.name = "q", .is_weight = true}, {.name = "r", .is_weight = true}};
     for (int p = 0; p < PARAMS; p++)
         load_reference(f, &params[p]);
     for (int64_t t = 1; t <= 5; t++) {
@@ -282,7 +295,11 @@ static void check_steps(fixture *f)
 static void check_optimizer(const char *minimize, update_rule p, update_rule q, update_rule r)
 {
     const update_rule rules[PARAMS] = {p, q, r};
-    run(&(fixture){.model = quadratic, .minimize = minimize, .plan = f64_plan, .rules = rules, .check = check_steps});
+    run(&(fixture){.model = quadratic,
+                   .minimize = minimize,
+                   .plan = f64_plan,
+                   .rules = rules,
+                   .check = check_steps});
 }
 
 static void check_one_optimizer(const char *minimize, update_rule rule)
@@ -299,70 +316,90 @@ static void sgd_is_its_formula(void **state)
 {
     (void)state;
     check_one_optimizer("with sgd(lr = 0.1)", (update_rule){SC_SGD, .lr = 0.1});
-    check_one_optimizer("with sgd(lr = 0.1, decay = 0.3)", (update_rule){SC_SGD, .lr = 0.1, .decay = 0.3});
-    check_one_optimizer("with sgd(lr = 0.1, momentum = 0.9)", (update_rule){SC_SGD, .lr = 0.1, .momentum = 0.9});
-    check_one_optimizer("with sgd(lr = 0.1, momentum = 0.8, decay = 0.2)", (update_rule){SC_SGD, .lr = 0.1, .momentum = 0.8, .decay = 0.2});
-    check_one_optimizer("with sgd(lr = 0.1, momentum = 0.9, nesterov = 1, decay = 0.1)",
-                        (update_rule){SC_SGD, .lr = 0.1, .momentum = 0.9, .nesterov = true, .decay = 0.1});
+    check_one_optimizer("with sgd(lr = 0.1, decay = 0.3)",
+                        (update_rule){SC_SGD, .lr = 0.1, .decay = 0.3});
+    check_one_optimizer("with sgd(lr = 0.1, momentum = 0.9)",
+                        (update_rule){SC_SGD, .lr = 0.1, .momentum = 0.9});
+    check_one_optimizer("with sgd(lr = 0.1, momentum = 0.8, decay = 0.2)",
+                        (update_rule){SC_SGD, .lr = 0.1, .momentum = 0.8, .decay = 0.2});
+    check_one_optimizer(
+        "with sgd(lr = 0.1, momentum = 0.9, nesterov = 1, decay = 0.1)",
+        (update_rule){SC_SGD, .lr = 0.1, .momentum = 0.9, .nesterov = true, .decay = 0.1});
 }
 
 static void adam_is_its_formula(void **state)
 {
     (void)state;
     check_one_optimizer("with adam(lr = 0.1)", (update_rule){SC_ADAM, .lr = 0.1, ADAM_BETAS});
-    check_one_optimizer("with adam(lr = 0.1, beta1 = 0.8, beta2 = 0.95, decay = 0.3)",
-                        (update_rule){SC_ADAM, .lr = 0.1, .beta1 = 0.8, .beta2 = 0.95, .decay = 0.3});
-    check_one_optimizer("with adamw(lr = 0.1)", (update_rule){SC_ADAMW, .lr = 0.1, ADAM_BETAS, .decay = 0.01});
-    check_one_optimizer("with adamw(lr = 0.1, beta1 = 0.7, beta2 = 0.9, decay = 0.5)",
-                        (update_rule){SC_ADAMW, .lr = 0.1, .beta1 = 0.7, .beta2 = 0.9, .decay = 0.5});
+    check_one_optimizer(
+        "with adam(lr = 0.1, beta1 = 0.8, beta2 = 0.95, decay = 0.3)",
+        (update_rule){SC_ADAM, .lr = 0.1, .beta1 = 0.8, .beta2 = 0.95, .decay = 0.3});
+    check_one_optimizer("with adamw(lr = 0.1)",
+                        (update_rule){SC_ADAMW, .lr = 0.1, ADAM_BETAS, .decay = 0.01});
+    check_one_optimizer(
+        "with adamw(lr = 0.1, beta1 = 0.7, beta2 = 0.9, decay = 0.5)",
+        (update_rule){SC_ADAMW, .lr = 0.1, .beta1 = 0.7, .beta2 = 0.9, .decay = 0.5});
 }
 
 static void lion_is_its_formula(void **state)
 {
     (void)state;
     check_one_optimizer("with lion(lr = 0.1)", (update_rule){SC_LION, .lr = 0.1, LION_BETAS});
-    check_one_optimizer("with lion(lr = 0.1, beta1 = 0.5, beta2 = 0.8, decay = 0.4)",
-                        (update_rule){SC_LION, .lr = 0.1, .beta1 = 0.5, .beta2 = 0.8, .decay = 0.4});
+    check_one_optimizer(
+        "with lion(lr = 0.1, beta1 = 0.5, beta2 = 0.8, decay = 0.4)",
+        (update_rule){SC_LION, .lr = 0.1, .beta1 = 0.5, .beta2 = 0.8, .decay = 0.4});
 }
 
 static void groups_have_their_own_optimizers(void **state)
 {
     (void)state;
-    check_optimizer("with adamw(lr = 0.1) with sgd(lr = 0.2, momentum = 0.8) in q with lion(lr = 0.05, decay = 0.1) in r",
-                    (update_rule){SC_ADAMW, .lr = 0.1, ADAM_BETAS, .decay = 0.01}, (update_rule){SC_SGD, .lr = 0.2, .momentum = 0.8},
+    check_optimizer("with adamw(lr = 0.1) with sgd(lr = 0.2, momentum = 0.8) in q with lion(lr = "
+                    "0.05, decay = 0.1) in r",
+                    (update_rule){SC_ADAMW, .lr = 0.1, ADAM_BETAS, .decay = 0.01},
+                    (update_rule){SC_SGD, .lr = 0.2, .momentum = 0.8},
                     (update_rule){SC_LION, .lr = 0.05, LION_BETAS, .decay = 0.1});
-    check_optimizer("with sgd(lr = 0.1) with sgd(lr = 0.2) in q, r", (update_rule){SC_SGD, .lr = 0.1}, (update_rule){SC_SGD, .lr = 0.2},
+    check_optimizer("with sgd(lr = 0.1) with sgd(lr = 0.2) in q, r",
+                    (update_rule){SC_SGD, .lr = 0.1}, (update_rule){SC_SGD, .lr = 0.2},
                     (update_rule){SC_SGD, .lr = 0.2});
 }
 
 static void decay_all_is_for_gains_too(void **state)
 {
     (void)state;
-    check_one_optimizer("with adamw(lr = 0.1, decay = 0.5, decay_all = 1)",
-                        (update_rule){SC_ADAMW, .lr = 0.1, ADAM_BETAS, .decay = 0.5, .decay_all = true});
+    check_one_optimizer(
+        "with adamw(lr = 0.1, decay = 0.5, decay_all = 1)",
+        (update_rule){SC_ADAMW, .lr = 0.1, ADAM_BETAS, .decay = 0.5, .decay_all = true});
     check_one_optimizer("with sgd(lr = 0.1, decay = 0.5, decay_all = 1)",
                         (update_rule){SC_SGD, .lr = 0.1, .decay = 0.5, .decay_all = true});
-    check_one_optimizer("with lion(lr = 0.1, decay = 0.5, decay_all = 1)",
-                        (update_rule){SC_LION, .lr = 0.1, LION_BETAS, .decay = 0.5, .decay_all = true});
+    check_one_optimizer(
+        "with lion(lr = 0.1, decay = 0.5, decay_all = 1)",
+        (update_rule){SC_LION, .lr = 0.1, LION_BETAS, .decay = 0.5, .decay_all = true});
 }
 
 /* The norm is that of all gradients, whatever group clips by it; the groups' own limits differ. */
 static void clipping_is_by_the_global_norm(void **state)
 {
     (void)state;
-    check_one_optimizer("with sgd(lr = 0.1, clip = 0.25)", (update_rule){SC_SGD, .lr = 0.1, .clip = 0.25});
-    check_one_optimizer("with sgd(lr = 0.1, clip = 100)", (update_rule){SC_SGD, .lr = 0.1, .clip = 100});
-    check_one_optimizer("with sgd(lr = 0.1, decay = 0.2, clip = 0.25)", (update_rule){SC_SGD, .lr = 0.1, .decay = 0.2, .clip = 0.25});
-    check_one_optimizer("with adam(lr = 0.1, clip = 0.5)", (update_rule){SC_ADAM, .lr = 0.1, ADAM_BETAS, .clip = 0.5});
-    check_optimizer("with sgd(lr = 0.1, clip = 1.5) with sgd(lr = 0.1, clip = 0.5) in q with sgd(lr = 0.1) in r",
-                    (update_rule){SC_SGD, .lr = 0.1, .clip = 1.5}, (update_rule){SC_SGD, .lr = 0.1, .clip = 0.5},
+    check_one_optimizer("with sgd(lr = 0.1, clip = 0.25)",
+                        (update_rule){SC_SGD, .lr = 0.1, .clip = 0.25});
+    check_one_optimizer("with sgd(lr = 0.1, clip = 100)",
+                        (update_rule){SC_SGD, .lr = 0.1, .clip = 100});
+    check_one_optimizer("with sgd(lr = 0.1, decay = 0.2, clip = 0.25)",
+                        (update_rule){SC_SGD, .lr = 0.1, .decay = 0.2, .clip = 0.25});
+    check_one_optimizer("with adam(lr = 0.1, clip = 0.5)",
+                        (update_rule){SC_ADAM, .lr = 0.1, ADAM_BETAS, .clip = 0.5});
+    check_optimizer("with sgd(lr = 0.1, clip = 1.5) with sgd(lr = 0.1, clip = 0.5) in q with "
+                    "sgd(lr = 0.1) in r",
+                    (update_rule){SC_SGD, .lr = 0.1, .clip = 1.5},
+                    (update_rule){SC_SGD, .lr = 0.1, .clip = 0.5},
                     (update_rule){SC_SGD, .lr = 0.1});
 }
 
 /* ---- schedules ---- */
 
 /* A parameter with gradient 1: it falls by the rate of the step, counted from 1. */
-static const char slope[] = "dim A = 2;\nmodel m { param p[A] = zeros(); entry loss(x: f64[A]) -> f64[] { return sum[A](p * x); } }\n";
+static const char slope[] = "dim A = 2;\nmodel m { param p[A] = zeros(); entry loss(x: f64[A]) -> "
+                            "f64[] { return sum[A](p * x); } }\n";
 
 typedef struct schedule {
     const char *minimize;
@@ -395,12 +432,18 @@ static void rates_are_those_of_the_step(void **state)
     const schedule cases[] = {
         {"with sgd(lr = 0.5)", {0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5}},
         {"with sgd(lr = linear(1, warmup = 2, total = 6))", {0.5, 1, 0.75, 0.5, 0.25, 0, 0}},
-        {"with sgd(lr = linear(1, warmup = 2, total = 6, floor = 0.2))", {0.5, 1, 0.8, 0.6, 0.4, 0.2, 0.2}},
+        {"with sgd(lr = linear(1, warmup = 2, total = 6, floor = 0.2))",
+         {0.5, 1, 0.8, 0.6, 0.4, 0.2, 0.2}},
         {"with sgd(lr = cosine(2, warmup = 2, total = 6))", {1, 2, 1 + half, 1, 1 - half, 0, 0}},
-        {"with sgd(lr = cosine(2, warmup = 0, total = 4, floor = 1))", {1.5 + half / 2, 1.5, 1.5 - half / 2, 1, 1, 1, 1}},
+        {"with sgd(lr = cosine(2, warmup = 0, total = 4, floor = 1))",
+         {1.5 + half / 2, 1.5, 1.5 - half / 2, 1, 1, 1, 1}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        run(&(fixture){.model = slope, .minimize = cases[i].minimize, .plan = f64_plan, .rules = &cases[i], .check = check_schedule});
+        run(&(fixture){.model = slope,
+                       .minimize = cases[i].minimize,
+                       .plan = f64_plan,
+                       .rules = &cases[i],
+                       .check = check_schedule});
 }
 
 /* A run that goes on counts on: rates and corrections are those of the step, not of the run. */
@@ -422,8 +465,10 @@ static void check_resumed(fixture *f)
 static void a_resumed_run_counts_on(void **state)
 {
     (void)state;
-    run(&(fixture){
-        .model = slope, .minimize = "with adam(lr = linear(1, warmup = 2, total = 6))", .plan = f64_plan, .check = check_resumed});
+    run(&(fixture){.model = slope,
+                   .minimize = "with adam(lr = linear(1, warmup = 2, total = 6))",
+                   .plan = f64_plan,
+                   .check = check_resumed});
 }
 
 /* ---- micro-batches ---- */
@@ -431,11 +476,15 @@ static void a_resumed_run_counts_on(void **state)
 enum { ROWS = 8, WIDTH = 3 };
 
 #define ROW_LOSS "pow(dot[A](x, w) + b - t, 2)"
-static const char mean_model[] = "dim B = 8, A = 3;\nmodel m { param w[A] = uniform(-1, 1), b[] = zeros();\n"
-                                 "entry loss(x: f64[B, A], t: f64[B], k: f64[B]) -> f64[], f64[], f64[] { z = " ROW_LOSS "; e = z * k;\n"
-                                 "return sum[B](e), sum[B](k), mean[B](e); } }\n";
-static const char scalar_model[] = "dim B = 8, A = 3;\nmodel m { param w[A] = uniform(-1, 1), b[] = zeros();\n"
-                                   "entry loss(x: f64[B, A], t: f64[B], k: f64[B]) -> f64[] { return mean[B](k * " ROW_LOSS "); } }\n";
+static const char mean_model[] =
+    "dim B = 8, A = 3;\nmodel m { param w[A] = uniform(-1, 1), b[] = zeros();\n"
+    "entry loss(x: f64[B, A], t: f64[B], k: f64[B]) -> f64[], f64[], f64[] { z = " ROW_LOSS
+    "; e = z * k;\n"
+    "return sum[B](e), sum[B](k), mean[B](e); } }\n";
+static const char scalar_model[] =
+    "dim B = 8, A = 3;\nmodel m { param w[A] = uniform(-1, 1), b[] = zeros();\n"
+    "entry loss(x: f64[B, A], t: f64[B], k: f64[B]) -> f64[] { return mean[B](k * " ROW_LOSS
+    "); } }\n";
 
 static void draw_rows(sc_array *inputs)
 {
@@ -476,7 +525,11 @@ static outcome outcome_of(const char *model, int micro_batches)
     outcome out;
     char plan[256];
     snprintf(plan, sizeof plan, "%s accumulate %d over B;", f64_plan, micro_batches);
-    run(&(fixture){.model = model, .minimize = "with adamw(lr = 0.1, clip = 0.5)", .plan = plan, .out = &out, .check = take_steps});
+    run(&(fixture){.model = model,
+                   .minimize = "with adamw(lr = 0.1, clip = 0.5)",
+                   .plan = plan,
+                   .out = &out,
+                   .check = take_steps});
     return out;
 }
 
@@ -501,7 +554,8 @@ static void micro_batches_change_nothing(void **state)
 
 /* ---- narrow dtypes ---- */
 
-static const char gain[] = "dim A = 2;\nmodel m { param p[A] = ones(); entry loss(x: f32[A]) -> f32[] { return sum[A](p * x); } }\n";
+static const char gain[] = "dim A = 2;\nmodel m { param p[A] = ones(); entry loss(x: f32[A]) -> "
+                           "f32[] { return sum[A](p * x); } }\n";
 
 static void step_once(fixture *f, double x0, double x1, sc_step_result *result)
 {
@@ -516,11 +570,13 @@ static void expect_values(const fixture *f, const char *name, double first, doub
 {
     sc_array array = state_called(f, name);
     if (array.data[0] != first || array.data[1] != second)
-        fail_msg("%s: %.17g, %.17g, wanted %.17g, %.17g", name, array.data[0], array.data[1], first, second);
+        fail_msg("%s: %.17g, %.17g, wanted %.17g, %.17g", name, array.data[0], array.data[1], first,
+                 second);
     sc_array_free(&array);
 }
 
-/* A run has many steps and held-out batches: neither keeps memory of the arena, which is given back at its end only. */
+/* A run has many steps and held-out batches: neither keeps memory of the arena, which is given back
+ * at its end only. */
 static void check_memory(fixture *f)
 {
     sc_step_result result;
@@ -540,7 +596,11 @@ static void check_memory(fixture *f)
 static void batches_keep_no_memory(void **state)
 {
     (void)state;
-    run(&(fixture){.model = gain, .minimize = "with sgd(lr = 0.1)", .plan = "", .check = check_memory, .evaluates = true});
+    run(&(fixture){.model = gain,
+                   .minimize = "with sgd(lr = 0.1)",
+                   .plan = "",
+                   .check = check_memory,
+                   .evaluates = true});
 }
 
 /* What is not finite changes nothing, and counts for no correction. */
@@ -557,7 +617,8 @@ static void check_skipped(fixture *f)
     expect_values(f, "p.m", before[1].data[0], before[1].data[1]);
     expect_values(f, "p.v", before[2].data[0], before[2].data[1]);
     assert_true(sc_trainer_steps(f->trainer) == 3 && sc_trainer_skipped(f->trainer) == 2);
-    /* by a constant gradient Adam moves lr a step, once its corrections are those of the second step that counts */
+    /* by a constant gradient Adam moves lr a step, once its corrections are those of the second
+     * step that counts */
     step_once(f, 1, -1, &result);
     assert_true(!result.skipped && !result.diverges);
     sc_array after = state_called(f, "p");
@@ -570,11 +631,17 @@ static void check_skipped(fixture *f)
 static void what_is_not_finite_is_not_applied(void **state)
 {
     (void)state;
-    run(&(fixture){.model = gain, .minimize = "with adam(lr = 0.125)", .plan = "", .check = check_skipped});
-    run(&(fixture){.model = gain, .minimize = "with adam(lr = 0.125)", .plan = "", .check = check_skipped, .options.interpret = true});
+    run(&(fixture){
+        .model = gain, .minimize = "with adam(lr = 0.125)", .plan = "", .check = check_skipped});
+    run(&(fixture){.model = gain,
+                   .minimize = "with adam(lr = 0.125)",
+                   .plan = "",
+                   .check = check_skipped,
+                   .options.interpret = true});
 }
 
-/* Below 1, bf16 knows multiples of 2^-8: 2^-11 moves the master only, until four of them are more than half of that. */
+/* Below 1, bf16 knows multiples of 2^-8: 2^-11 moves the master only, until four of them are more
+ * than half of that. */
 static void check_master(fixture *f)
 {
     sc_step_result result;
@@ -592,8 +659,10 @@ static void a_master_copy_moves_by_less(void **state)
     (void)state;
     char minimize[64];
     snprintf(minimize, sizeof minimize, "with sgd(lr = %.17g)", ldexp(1, -11));
-    run(&(fixture){
-        .model = gain, .minimize = minimize, .plan = "precision param = bf16, act = f32, grad = f32, opt = f32;", .check = check_master});
+    run(&(fixture){.model = gain,
+                   .minimize = minimize,
+                   .plan = "precision param = bf16, act = f32, grad = f32, opt = f32;",
+                   .check = check_master});
 }
 
 static void check_no_master(fixture *f)
@@ -611,12 +680,17 @@ static void without_a_wider_optimizer_there_is_none(void **state)
                    .minimize = "with sgd(lr = 0.0005)",
                    .plan = "precision param = bf16, act = f32, grad = f32, opt = bf16;",
                    .check = check_no_master});
-    run(&(fixture){.model = gain, .minimize = "with sgd(lr = 0.00000001)", .plan = "precision opt = f32;", .check = check_no_master});
+    run(&(fixture){.model = gain,
+                   .minimize = "with sgd(lr = 0.00000001)",
+                   .plan = "precision opt = f32;",
+                   .check = check_no_master});
 }
 
-/* Three uses: 256 + 1 + 1 is 258, which bf16 has; one use after the other it would be 256. What arrives is then stepped with as it is. */
-static const char three_uses[] = "dim A = 2;\nmodel m { param p[A] = zeros(); entry loss(x: f32[A]) -> f32[] {\n"
-                                 "h = p * 256.0; i = p * x; j = x * p;\n return sum[A](h) + sum[A](i) + sum[A](j); } }\n";
+/* Three uses: 256 + 1 + 1 is 258, which bf16 has; one use after the other it would be 256. What
+ * arrives is then stepped with as it is. */
+static const char three_uses[] =
+    "dim A = 2;\nmodel m { param p[A] = zeros(); entry loss(x: f32[A]) -> f32[] {\n"
+    "h = p * 256.0; i = p * x; j = x * p;\n return sum[A](h) + sum[A](i) + sum[A](j); } }\n";
 
 static void check_rounded_once(fixture *f)
 {
@@ -629,29 +703,34 @@ static void check_rounded_once(fixture *f)
 static void a_gradient_is_rounded_once(void **state)
 {
     (void)state;
-    run(&(fixture){
-        .model = three_uses, .minimize = "with sgd(lr = 1)", .plan = "precision act = bf16, grad = bf16;", .check = check_rounded_once});
+    run(&(fixture){.model = three_uses,
+                   .minimize = "with sgd(lr = 1)",
+                   .plan = "precision act = bf16, grad = bf16;",
+                   .check = check_rounded_once});
 }
 
 /* ---- the entry and its train step ---- */
 
-static const char attention[] = "dim B = 2, S = 4, T = alias S, D = 4, F = 8, V = 6;\n"
-                                "model m {\n"
-                                "  param e[V, D], wq[D, F], wk[D, F], wo[F, D];\n"
-                                "  entry loss(t: i32[B, S], y: i32[B, S]) -> f32[], f32[] {\n"
-                                "    x = dropout(gather[V](e, t), p = 0.1);\n"
-                                "    k = rename[S -> T](dot[D](x, wk));\n"
-                                "    o = attend[T, F](dot[D](x, wq), k, k, mask = causal, dropout = 0.2);\n"
-                                "    h = x + dropout(dot[F](o, wo), p = 0.3);\n"
-                                "    return sum[B, S](xent[V](dot[D](h, e), y)), sum[B, S](ne(y, -100));\n"
-                                "  }\n"
-                                "}\n";
+static const char attention[] =
+    "dim B = 2, S = 4, T = alias S, D = 4, F = 8, V = 6;\n"
+    "model m {\n"
+    "  param e[V, D], wq[D, F], wk[D, F], wo[F, D];\n"
+    "  entry loss(t: i32[B, S], y: i32[B, S]) -> f32[], f32[] {\n"
+    "    x = dropout(gather[V](e, t), p = 0.1);\n"
+    "    k = rename[S -> T](dot[D](x, wk));\n"
+    "    o = attend[T, F](dot[D](x, wq), k, k, mask = causal, dropout = 0.2);\n"
+    "    h = x + dropout(dot[F](o, wo), p = 0.3);\n"
+    "    return sum[B, S](xent[V](dot[D](h, e), y)), sum[B, S](ne(y, -100));\n"
+    "  }\n"
+    "}\n";
 
 /* The next op that is there in both: no dropout, and nothing but the forward part. */
 static sc_op_id next_forward(const sc_module *m, sc_op_id id)
 {
-    while (id != SC_NONE && (sc_op_at(m, id)->kind == SC_OP_dropout || sc_op_word(sc_op_at(m, id), SC_ATTR_phase) != 0 ||
-                             sc_op_at(m, id)->kind == SC_OP_return || sc_op_at(m, id)->kind == SC_OP_state_write))
+    while (id != SC_NONE &&
+           (sc_op_at(m, id)->kind == SC_OP_dropout ||
+            sc_op_word(sc_op_at(m, id), SC_ATTR_phase) != 0 ||
+            sc_op_at(m, id)->kind == SC_OP_return || sc_op_at(m, id)->kind == SC_OP_state_write))
         id = sc_op_at(m, id)->next;
     return id;
 }
@@ -661,9 +740,11 @@ static void check_forward_ops(fixture *f)
     sc_compiled forward;
     sc_options options = f->options;
     options.forward = true;
-    assert_true(sc_driver_compile(f->context, f->compiled.program, f->compiled.plan, &options, NULL, NULL, NULL, &forward));
+    assert_true(sc_driver_compile(f->context, f->compiled.program, f->compiled.plan, &options, NULL,
+                                  NULL, NULL, &forward));
     const sc_module *a = forward.global, *b = f->compiled.global;
-    sc_op_id x = next_forward(a, a->funcs.data[forward.func].first), y = next_forward(b, b->funcs.data[f->compiled.func].first);
+    sc_op_id x = next_forward(a, a->funcs.data[forward.func].first),
+             y = next_forward(b, b->funcs.data[f->compiled.func].first);
     uint32_t count = 0;
     for (; x != SC_NONE && y != SC_NONE; count++) {
         const sc_op *p = sc_op_at(a, x), *q = sc_op_at(b, y);
@@ -686,7 +767,10 @@ static void training_adds_to_the_entry_only(void **state)
     (void)state;
     static const char *const plans[] = {"", "remat loss;"};
     for (size_t i = 0; i < sizeof plans / sizeof *plans; i++)
-        run(&(fixture){.model = attention, .minimize = "with adamw(lr = 0.1)", .plan = plans[i], .check = check_forward_ops});
+        run(&(fixture){.model = attention,
+                       .minimize = "with adamw(lr = 0.1)",
+                       .plan = plans[i],
+                       .check = check_forward_ops});
 }
 
 int main(void)

@@ -1,5 +1,5 @@
-/* Weights through a map: every form of line gives the right elements; whatever is wrong with a block or a file is said, all of it at
- * once. Token files and initial values. */
+/* Weights through a map: every form of line gives the right elements; whatever is wrong with a
+ * block or a file is said, all of it at once. Token files and initial values. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,17 +25,18 @@
 static char folder[] = "/tmp/shardc_weights_XXXXXX";
 
 /* wa: 2 instances; H = (K, G) composite; X experts. */
-static const char model[] = "lang 1;\n"
-                            "dim B = 2, D = 4, K = 2, G = 3, H = (K, G), E = 2, F = 6, X = 3, L = 2;\n"
-                            "block layer(x[B, D]) -> [B, D] {\n"
-                            "  param wa[D, H, E] = normal(0.5), wo[H, E, D] = xavier();\n"
-                            "  return x + dot[H, E](dot[D](x, wa), wo);\n"
-                            "}\n"
-                            "model m {\n"
-                            "  param b[D] = ones(), ex[X, D] = uniform(-1.0, 2.0);\n"
-                            "  sub layers: layer * L;\n"
-                            "  entry f(x: f32[B, D]) -> [B, D] { repeat L { x = layers(x); } return x + b + sum[X](ex); }\n"
-                            "}\n";
+static const char model[] =
+    "lang 1;\n"
+    "dim B = 2, D = 4, K = 2, G = 3, H = (K, G), E = 2, F = 6, X = 3, L = 2;\n"
+    "block layer(x[B, D]) -> [B, D] {\n"
+    "  param wa[D, H, E] = normal(0.5), wo[H, E, D] = xavier();\n"
+    "  return x + dot[H, E](dot[D](x, wa), wo);\n"
+    "}\n"
+    "model m {\n"
+    "  param b[D] = ones(), ex[X, D] = uniform(-1.0, 2.0);\n"
+    "  sub layers: layer * L;\n"
+    "  entry f(x: f32[B, D]) -> [B, D] { repeat L { x = layers(x); } return x + b + sum[X](ex); }\n"
+    "}\n";
 
 /* ---- files ---- */
 enum { MAX_TENSORS = 12 };
@@ -66,10 +67,14 @@ static void write_tensors(const tensor_row *rows, size_t count)
             elements *= rows[t].shape[i];
         assert_true(elements <= 256);
         for (uint64_t i = 0; i < elements; i++)
-            values[t][i] =
-                rows[t].element == SC_ELEMENT_F32 || rows[t].element == SC_ELEMENT_F64 ? (double)(1000 * t + i) : (double)(i % 2);
-        items[t] = (sc_safetensors_item){
-            .name = rows[t].name, .element = rows[t].element, .rank = rows[t].rank, .shape = rows[t].shape, .values = values[t]};
+            values[t][i] = rows[t].element == SC_ELEMENT_F32 || rows[t].element == SC_ELEMENT_F64
+                               ? (double)(1000 * t + i)
+                               : (double)(i % 2);
+        items[t] = (sc_safetensors_item){.name = rows[t].name,
+                                         .element = rows[t].element,
+                                         .rank = rows[t].rank,
+                                         .shape = rows[t].shape,
+                                         .values = values[t]};
     }
     assert_true(sc_safetensors_write(path_of("w.safetensors"), items, count, NULL, 0, &error));
 }
@@ -98,7 +103,8 @@ typedef struct loading {
 static bool take(void *user, uint32_t state, const double *values)
 {
     loading *l = user;
-    int64_t count = sc_type_elements(&l->compiled.global->types.data[l->compiled.global->state.data[state].type]);
+    int64_t count = sc_type_elements(
+        &l->compiled.global->types.data[l->compiled.global->state.data[state].type]);
     l->values[state] = malloc((size_t)count * sizeof *values);
     assert_non_null(l->values[state]);
     memcpy(l->values[state], values, (size_t)count * sizeof *values);
@@ -115,11 +121,15 @@ static void load(sc_context *context, void *user)
     sc_file *file = sc_parse_text(context, "w.shard", text.data, text.length);
     l->program = sc_declarations_new(context, file);
     if (context->diag.errors == 0)
-        l->compiled_ok = sc_driver_compile(context, l->program, NULL, &options, NULL, NULL, NULL, &l->compiled);
+        l->compiled_ok =
+            sc_driver_compile(context, l->program, NULL, &options, NULL, NULL, NULL, &l->compiled);
     const sc_weights *weights = NULL;
-    if (l->compiled_ok && sc_weights_choose(context, l->program, l->compiled.model, l->map, &weights)) {
-        sc_fact_weights facts; /* every state of the model is a parameter, so that both are counted alike */
-        sc_weight_facts(context, l->program, l->compiled.model, weights, l->compiled.global, &facts);
+    if (l->compiled_ok &&
+        sc_weights_choose(context, l->program, l->compiled.model, l->map, &weights)) {
+        /* every state of the model is a parameter, so that both are counted alike */
+        sc_fact_weights facts;
+        sc_weight_facts(context, l->program, l->compiled.model, weights, l->compiled.global,
+                        &facts);
         l->ok = sc_weights_load(context, &facts, path_of(l->file), take, l);
     }
     sc_strbuf out;
@@ -158,9 +168,10 @@ static const double *values_of(const loading *l, const char *path)
 
 static const tensor_row good[] = {
     {"l.0.qkv", SC_ELEMENT_F32, 2, {36, 4}}, /* [3 * H * E, D] */
-    {"l.1.qkv", SC_ELEMENT_F32, 2, {36, 4}}, {"l.0.o", SC_ELEMENT_F32, 2, {12, 4}},        {"l.1.o", SC_ELEMENT_F64, 4, {2, 3, 2, 4}},
-    {"b", SC_ELEMENT_F32, 1, {4}},           {"experts.0", SC_ELEMENT_F32, 1, {4}},        {"experts.1", SC_ELEMENT_F32, 1, {4}},
-    {"experts.2", SC_ELEMENT_F32, 1, {4}},   {"not.of.the.model", SC_ELEMENT_I64, 1, {1}},
+    {"l.1.qkv", SC_ELEMENT_F32, 2, {36, 4}},    {"l.0.o", SC_ELEMENT_F32, 2, {12, 4}},
+    {"l.1.o", SC_ELEMENT_F64, 4, {2, 3, 2, 4}}, {"b", SC_ELEMENT_F32, 1, {4}},
+    {"experts.0", SC_ELEMENT_F32, 1, {4}},      {"experts.1", SC_ELEMENT_F32, 1, {4}},
+    {"experts.2", SC_ELEMENT_F32, 1, {4}},      {"not.of.the.model", SC_ELEMENT_I64, 1, {1}},
 };
 enum { GOOD_COUNT = sizeof good / sizeof *good };
 
@@ -169,10 +180,12 @@ static void good_maps_give_the_right_elements(void **state)
     (void)state;
     loading l = {0};
     write_tensors(good, GOOD_COUNT);
-    open_load(&l, "weights hf for m { layers.wa = \"l.{L}.qkv\" as [1 of 3, H, E, D];" REST " }\n", "w.safetensors");
+    open_load(&l, "weights hf for m { layers.wa = \"l.{L}.qkv\" as [1 of 3, H, E, D];" REST " }\n",
+              "w.safetensors");
     if (!l.ok)
         fail_msg("%s", l.messages);
-    const double *b = values_of(&l, "b"), *ex = values_of(&l, "ex"), *wo = values_of(&l, "layers[1].wo");
+    const double *b = values_of(&l, "b"), *ex = values_of(&l, "ex"),
+                 *wo = values_of(&l, "layers[1].wo");
     for (int i = 0; i < 4; i++)
         assert_true(b[i] == 4000 + i);
     for (int x = 0; x < 3; x++) {
@@ -195,18 +208,21 @@ static void names_may_be_computed_and_lines_indexed(void **state)
 {
     (void)state;
     static const tensor_row rows[] = {
-        {"a1", SC_ELEMENT_F32, 2, {12, 4}},       {"a3", SC_ELEMENT_F32, 2, {12, 4}}, {"first", SC_ELEMENT_F32, 3, {6, 2, 4}},
-        {"second", SC_ELEMENT_F32, 3, {6, 2, 4}}, {"b", SC_ELEMENT_F32, 1, {4}},      {"ex", SC_ELEMENT_F32, 2, {4, 3}},
+        {"a1", SC_ELEMENT_F32, 2, {12, 4}},      {"a3", SC_ELEMENT_F32, 2, {12, 4}},
+        {"first", SC_ELEMENT_F32, 3, {6, 2, 4}}, {"second", SC_ELEMENT_F32, 3, {6, 2, 4}},
+        {"b", SC_ELEMENT_F32, 1, {4}},           {"ex", SC_ELEMENT_F32, 2, {4, 3}},
     };
     loading l = {0};
     write_tensors(rows, sizeof rows / sizeof *rows);
     open_load(&l,
-              "weights hf for m { layers.wa = \"a{2*L+1}\" as [H, E, D]; layers[0].wo = \"first\"; layers[1].wo = \"second\"; b = \"b\"; "
+              "weights hf for m { layers.wa = \"a{2*L+1}\" as [H, E, D]; layers[0].wo = \"first\"; "
+              "layers[1].wo = \"second\"; b = \"b\"; "
               "ex = \"ex\" as [D, X]; }\n",
               "w.safetensors");
     if (!l.ok)
         fail_msg("%s", l.messages);
-    assert_true(values_of(&l, "layers[1].wa")[0] == 1000 && values_of(&l, "layers[1].wo")[47] == 3047);
+    assert_true(values_of(&l, "layers[1].wa")[0] == 1000 &&
+                values_of(&l, "layers[1].wo")[47] == 3047);
     assert_true(values_of(&l, "ex")[4] == 5001); /* x = 1, d = 0 */
     close_load(&l);
 }
@@ -219,7 +235,9 @@ static void a_range_of_parts_is_a_window(void **state)
     rows[0].shape[0] = rows[1].shape[0] = 30; /* 12 rows of 5 parts of 6: two of them */
     loading l = {0};
     write_tensors(rows, GOOD_COUNT);
-    open_load(&l, "weights hf for m { layers.wa = \"l.{L}.qkv\" as [1..2 of 5, H, E, D];" REST " }\n", "w.safetensors");
+    open_load(&l,
+              "weights hf for m { layers.wa = \"l.{L}.qkv\" as [1..2 of 5, H, E, D];" REST " }\n",
+              "w.safetensors");
     if (!l.ok)
         fail_msg("%s", l.messages);
     assert_true(values_of(&l, "layers[0].wa")[0] == 4 * 6);
@@ -238,8 +256,18 @@ typedef struct bad_row {
 } bad_row;
 
 static const bad_row bad_rows[] = {
-    {"no block", "", 7, {"has no tensor 'layers[0].wa' for 'layers[0].wa'", "tensors are called like parameters"}, NULL, {0}},
-    {"two blocks", "weights u for m {" WA REST " } weights v for m {" WA REST " }", 2, {"several 'weights' blocks: u, v"}, NULL, {0}},
+    {"no block",
+     "",
+     7,
+     {"has no tensor 'layers[0].wa' for 'layers[0].wa'", "tensors are called like parameters"},
+     NULL,
+     {0}},
+    {"two blocks",
+     "weights u for m {" WA REST " } weights v for m {" WA REST " }",
+     2,
+     {"several 'weights' blocks: u, v"},
+     NULL,
+     {0}},
     {"a line is missing",
      "weights u for m {" WA " b = \"b\"; ex = \"experts.{X}\"; }",
      1,
@@ -252,16 +280,36 @@ static const bad_row bad_rows[] = {
      {"parameter 'b' has no line", "'layers[0].wa'"},
      NULL,
      {0}},
-    {"a line for no parameter", "weights u for m {" WA REST " c = \"b\"; }", 1, {"'c' matches nothing"}, NULL, {0}},
-    {"two lines for one", "weights u for m {" WA REST " b = \"b2\"; }", 1, {"has a line already"}, NULL, {0}},
+    {"a line for no parameter",
+     "weights u for m {" WA REST " c = \"b\"; }",
+     1,
+     {"'c' matches nothing"},
+     NULL,
+     {0}},
+    {"two lines for one",
+     "weights u for m {" WA REST " b = \"b2\"; }",
+     1,
+     {"has a line already"},
+     NULL,
+     {0}},
     {"a dim that it lacks",
      "weights u for m { layers.wa = \"l.{L}.qkv\" as [1 of 3, H, E, F];" REST " }",
      1,
      {"'F' is no dim of"},
      NULL,
      {0}},
-    {"a dim is left out", "weights u for m { layers.wa = \"l.{L}.qkv\" as [1 of 3, H, E];" REST " }", 1, {"lacks dim 'D'"}, NULL, {0}},
-    {"a dim stands twice", "weights u for m { layers.wa = \"l.{L}.qkv\" as [H, E, D, D];" REST " }", 1, {"stands twice"}, NULL, {0}},
+    {"a dim is left out",
+     "weights u for m { layers.wa = \"l.{L}.qkv\" as [1 of 3, H, E];" REST " }",
+     1,
+     {"lacks dim 'D'"},
+     NULL,
+     {0}},
+    {"a dim stands twice",
+     "weights u for m { layers.wa = \"l.{L}.qkv\" as [H, E, D, D];" REST " }",
+     1,
+     {"stands twice"},
+     NULL,
+     {0}},
     {"a part that is none",
      "weights u for m { layers.wa = \"l.{L}.qkv\" as [3 of 3, H, E, D];" REST " }",
      1,
@@ -298,7 +346,12 @@ static const bad_row bad_rows[] = {
      {"no tensor 'experts.2' for 'ex'"},
      "experts.2",
      {"experts.3", SC_ELEMENT_F32, 1, {4}}},
-    {"another size", "weights u for m {" WA REST " }", 7, {"has shape [5], but 'b' needs [D=4]"}, "b", {"b", SC_ELEMENT_F32, 1, {5}}},
+    {"another size",
+     "weights u for m {" WA REST " }",
+     7,
+     {"has shape [5], but 'b' needs [D=4]"},
+     "b",
+     {"b", SC_ELEMENT_F32, 1, {5}}},
     {"as many elements in another shape",
      "weights u for m {" WA REST " }",
      7,
@@ -311,9 +364,24 @@ static const bad_row bad_rows[] = {
      {"has shape [12, 4], but 'layers[1].wa' needs [part 1, H=6, E=2, D=4]"},
      "l.1.qkv",
      {"l.1.qkv", SC_ELEMENT_F32, 2, {12, 4}}},
-    {"integers", "weights u for m {" WA REST " }", 7, {"holds I64, not floats"}, "b", {"b", SC_ELEMENT_I64, 1, {4}}},
-    {"bools", "weights u for m {" WA REST " }", 7, {"holds BOOL, not floats"}, "b", {"b", SC_ELEMENT_BOOL, 1, {4}}},
-    {"a scalar", "weights u for m {" WA REST " }", 7, {"has shape []"}, "b", {"b", SC_ELEMENT_F32, 0, {0}}},
+    {"integers",
+     "weights u for m {" WA REST " }",
+     7,
+     {"holds I64, not floats"},
+     "b",
+     {"b", SC_ELEMENT_I64, 1, {4}}},
+    {"bools",
+     "weights u for m {" WA REST " }",
+     7,
+     {"holds BOOL, not floats"},
+     "b",
+     {"b", SC_ELEMENT_BOOL, 1, {4}}},
+    {"a scalar",
+     "weights u for m {" WA REST " }",
+     7,
+     {"has shape []"},
+     "b",
+     {"b", SC_ELEMENT_F32, 0, {0}}},
     {"two things at once",
      "weights u for m {" WA " layers.wo = \"l.{L}.o\"; ex = \"experts.{X}\"; }",
      1,
@@ -336,9 +404,11 @@ static void everything_wrong_is_said(void **state)
         }
         write_tensors(rows, GOOD_COUNT);
         open_load(&l, row->block, "w.safetensors");
-        bool said = strstr(l.messages, row->wanted[0]) != NULL && (row->wanted[1] == NULL || strstr(l.messages, row->wanted[1]) != NULL);
+        bool said = strstr(l.messages, row->wanted[0]) != NULL &&
+                    (row->wanted[1] == NULL || strstr(l.messages, row->wanted[1]) != NULL);
         if (l.ok || l.exit_code != row->exit_code || !said)
-            fail_msg("%s: exit code %d, wanted %d\n%s", row->what, l.exit_code, row->exit_code, l.messages);
+            fail_msg("%s: exit code %d, wanted %d\n%s", row->what, l.exit_code, row->exit_code,
+                     l.messages);
         for (size_t s = 0; s < sizeof l.values / sizeof *l.values; s++)
             assert_null(l.values[s]); /* nothing is given unless all was found */
         close_load(&l);
@@ -376,7 +446,8 @@ static void a_file_that_is_cut_while_it_is_read_is_refused(void **state)
     open_load(&l, "weights u for m {" WA REST " }", "w.safetensors");
     assert_false(l.ok);
     assert_int_equal(l.exit_code, 7);
-    if (strstr(l.messages, "w.safetensors: tensor '") == NULL || strstr(l.messages, "cannot be read: it has become shorter") == NULL)
+    if (strstr(l.messages, "w.safetensors: tensor '") == NULL ||
+        strstr(l.messages, "cannot be read: it has become shorter") == NULL)
         fail_msg("%s", l.messages);
     close_load(&l);
 }
@@ -415,7 +486,8 @@ static void patterns_match_names(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
         const pattern_row *row = &patterns[i];
-        if (sc_name_is_like(row->pattern, row->name) != row->is_like || sc_name_ends_like(row->pattern, row->name) != row->ends_like)
+        if (sc_name_is_like(row->pattern, row->name) != row->is_like ||
+            sc_name_ends_like(row->pattern, row->name) != row->ends_like)
             fail_msg("%s and %s", row->pattern, row->name);
     }
 }
@@ -440,9 +512,11 @@ static void initialisers_are_what_they_say(void **state)
             if (strcmp(path, "b") == 0)
                 assert_true(values[i] == 1);
             else if (strcmp(path, "ex") == 0)
-                assert_true(values[i] == -1 + 3 * sc_rng_uniform(7, sc_fnv1a64("ex", 2), (uint64_t)i));
+                assert_true(values[i] ==
+                            -1 + 3 * sc_rng_uniform(7, sc_fnv1a64("ex", 2), (uint64_t)i));
             else if (strcmp(path, "layers[1].wa") == 0)
-                assert_true(values[i] == 0.5 * sc_rng_normal(7, sc_fnv1a64("layers[1].wa", 12), (uint64_t)i));
+                assert_true(values[i] ==
+                            0.5 * sc_rng_normal(7, sc_fnv1a64("layers[1].wa", 12), (uint64_t)i));
             else if (strcmp(path, "layers[0].wo") == 0) /* fan-in H E = 12, fan-out D = 4 */
                 assert_true(fabs(values[i]) <= sqrt(6.0 / 16));
         }
@@ -451,7 +525,8 @@ static void initialisers_are_what_they_say(void **state)
 }
 
 /* ---- tokens ---- */
-static void expect_tokens(const char *name, bool wide, uint32_t width, const uint32_t *ids, uint64_t count)
+static void expect_tokens(const char *name, bool wide, uint32_t width, const uint32_t *ids,
+                          uint64_t count)
 {
     char error[256] = "";
     sc_tokens *tokens = sc_tokens_open(path_of(name), wide, error, sizeof error);
@@ -520,7 +595,8 @@ static int make_folder(void **state)
 
 static int remove_folder(void **state)
 {
-    static const char *const names[] = {"w.safetensors", "broken.safetensors", "t.bin", "t.txt", "h.bin", "odd.bin", "empty.bin"};
+    static const char *const names[] = {
+        "w.safetensors", "broken.safetensors", "t.bin", "t.txt", "h.bin", "odd.bin", "empty.bin"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unlink(path_of(names[i]));
