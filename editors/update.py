@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the words of the language into the editors' grammar: update.py [ROOT [FILE]].
 
-The words come from the tables that the compiler is built from: words.def, lang_ops.def, dtypes.def, optimizer.c. They replace the
+The words come from the tables that the compiler is built from: words.def, lang_ops.def, dtypes.def, optimizers.def. They replace the
 alternatives of the patterns named below in editors/shardc.tmLanguage.json; everything else of the grammar is written by hand. FILE: where
 to write instead. test/editors fails if the grammar is not what this writes."""
 import os
@@ -21,7 +21,7 @@ def words_of(root):
     elsewhere = {'inter', 'intra', 'ignore'}
     plan = [word for macro, word, traits in rows if macro == 'PLAN_LINE' or (macro == 'WORD' and 'SC_WORD_IN_PLAN' in traits)]
     ops = re.findall(r'^LANG\((\w+), \w+, \w+, (\w+)', source(root, 'frontend', 'elaborate', 'lang_ops.def'), re.M)
-    named = re.search(r'sc_optimizers\[.*?\] = \{(.*?)\n\};', source(root, 'program', 'optimizer.c'), re.S).group(1)
+    optimizers = re.findall(r'^OPTIMIZER\((\w+)', source(root, 'program', 'optimizers.def'), re.M)
     rates = re.search(r'sc_rate_names\[.*?\] = \{(.*?)\};', source(root, 'program', 'optimizer.c'), re.S).group(1)
     return {'accumulate': [word for word in plan if word not in elsewhere],
             'metric': [word for _, word, traits in rows if 'SC_WORD_LATER' in traits],
@@ -30,7 +30,7 @@ def words_of(root):
             'sigmoid': [name for name, dims in ops if dims == '0'] + ['min', 'max'],
             # these two are refused by name
             'bf16': re.findall(r'^DTYPE\((\w+)', source(root, 'support', 'dtypes.def'), re.M) + ['f8e4m3', 'f8e5m2'],
-            'adamw': re.findall(r'\.name = "(\w+)"', named) + re.findall(r'"(\w+)"', rates)}
+            'adamw': optimizers + re.findall(r'"(\w+)"', rates)}
 
 
 def updated(root):

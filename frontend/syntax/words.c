@@ -20,12 +20,7 @@ const char *sc_kinds_text(sc_context *context)
 {
     sc_strbuf text;
     sc_strbuf_init(&text, &context->arena);
-    for (int i = 0; i < SC_KIND_COUNT; i++)
-        sc_strbuf_printf(&text, "%s%s",
-                         i == 0                   ? ""
-                         : i == SC_KIND_COUNT - 1 ? " and "
-                                                  : ", ",
-                         sc_kind_names[i]);
+    sc_strbuf_add_list(&text, sc_kind_names, SC_KIND_COUNT, " and ");
     return text.data;
 }
 

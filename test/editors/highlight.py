@@ -153,7 +153,7 @@ def check_vocabulary(grammar, root):
         tries.append(('y = %s%s(x);' % (word, '' if dims == '0' else '[D]'), word, ('support.function.shard',)))
     tries += [('x: %s[B]' % word, word, ('support.type.dtype',)) for word in re.findall(r'^DTYPE\((\w+)', source('support', 'dtypes.def'), re.M)]
     tries += [('with %s(' % word, word, ('support.function.optimizer',))
-              for word in re.findall(r'\.name = "(\w+)"', source('program', 'optimizer.c'))]
+              for word in re.findall(r'^OPTIMIZER\((\w+)', source('program', 'optimizers.def'), re.M)]
     failed = 0
     for text, word, scopes in tries:
         got = innermost(grammar, text, word)
