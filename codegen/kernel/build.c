@@ -9,8 +9,10 @@
 #include "ir/interp/interp.h"
 
 const sc_node_row sc_node_rows[SC_NODE_COUNT] = {
-#define NODE(name, operands, type, f32, f64, integer, reference)                                   \
-    {#name, operands, SC_RESULT_##type, f32, f64, integer},
+#define COST_CHEAP     false
+#define COST_EXPENSIVE true
+#define NODE(name, operands, type, cost, f32, f64, integer, reference)                             \
+    {#name, operands, SC_RESULT_##type, COST_##cost, f32, f64, integer},
 #include "codegen/kernel/nodes.def"
 };
 

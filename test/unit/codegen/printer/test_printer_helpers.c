@@ -716,7 +716,7 @@ static void nodes_call_what_is_there(void **state)
 {
     (void)state;
     static const char *const texts[][3] = {
-#define NODE(name, operands, type, f32, f64, integer, reference) {f32, f64, integer},
+#define NODE(name, operands, type, cost, f32, f64, integer, reference) {f32, f64, integer},
 #include "codegen/kernel/nodes.def"
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
