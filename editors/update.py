@@ -14,19 +14,14 @@ def source(root, *name):
         return file.read()
 
 
-def ops_of(root):
-    """Each op of the language with its dims: the rows of lang_ops.def, and the functions in ops.def."""
-    ops = re.findall(r'^LANG(?:_TO)?\((\w+), \w+, \w+, (\w+)', source(root, 'frontend', 'elaborate', 'lang_ops.def'), re.M)
-    return ops + [(name, '0') for name in re.findall(r'^OP\((\w+),.* (?:number|numbers|bools), ', source(root, 'ir', 'ops', 'ops.def'), re.M)]
-
-
 def words_of(root):
     """By a word that a pattern has had from the start: the words that belong into it."""
     rows = re.findall(r'^(WORD|KIND|PLAN_LINE)\((\w+), \w+(?:, ([\w| ]+))?\)', source(root, 'frontend', 'syntax', 'words.def'), re.M)
     # words with a place of their own in the grammar: links of a mesh, lines of weights
     elsewhere = {'inter', 'intra', 'ignore'}
     plan = [word for macro, word, traits in rows if macro == 'PLAN_LINE' or (macro == 'WORD' and 'SC_WORD_IN_PLAN' in traits)]
-    ops = ops_of(root)
+    ops = re.findall(r'^LANG(?:_TO)?\((\w+), \w+, \w+, (\w+)', source(root, 'frontend', 'elaborate', 'lang_ops.def'), re.M)
+    ops += [(name, '0') for name in re.findall(r'^OP\((\w+),.* (?:number|numbers|bools), ', source(root, 'ir', 'ops', 'ops.def'), re.M)]
     optimizers = re.findall(r'^OPTIMIZER\((\w+)', source(root, 'program', 'optimizers.def'), re.M)
     rates = re.search(r'sc_rate_names\[.*?\] = \{(.*?)\};', source(root, 'program', 'optimizer.c'), re.S).group(1)
     return {'accumulate': [word for word in plan if word not in elsewhere],
