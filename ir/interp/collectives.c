@@ -367,35 +367,18 @@ bool sc_interp_once(sc_interp *interp, sc_op_id op)
     return move_each(interp, op, once);
 }
 
-bool sc_interp_all_gather(sc_interp *interp, sc_op_id op)
-{
-    return move_each(interp, op, all_gather);
-}
-
 bool sc_interp_all_slice(sc_interp *interp, sc_op_id op)
 {
     return move_each(interp, op, all_slice);
 }
 
-bool sc_interp_reduce_scatter(sc_interp *interp, sc_op_id op)
-{
-    return move_each(interp, op, reduce_scatter);
-}
-
-bool sc_interp_all_reduce(sc_interp *interp, sc_op_id op)
-{
-    return move_each(interp, op, all_reduce);
-}
-
-bool sc_interp_all_to_all(sc_interp *interp, sc_op_id op)
-{
-    return move_each(interp, op, all_to_all);
-}
-
-bool sc_interp_permute(sc_interp *interp, sc_op_id op)
-{
-    return move_each(interp, op, permute);
-}
+#define COLLECTIVE(...)
+#define COLLECTIVE_OP(name, ...)                                                                   \
+    bool sc_interp_##name(sc_interp *interp, sc_op_id op)                                          \
+    {                                                                                              \
+        return move_each(interp, op, name);                                                        \
+    }
+#include "program/collectives.def"
 
 /* Reshards through the global value, by definition. */
 static bool reshard(const sc_transfer *t)

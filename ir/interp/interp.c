@@ -161,13 +161,11 @@ static sc_interp_handler *const handlers[SC_OP_COUNT] = {
     [SC_OP_state_write] = run_state_write,
     [SC_OP_return] = run_return,
     [SC_OP_reshard] = sc_interp_reshard,
-    [SC_OP_all_gather] = sc_interp_all_gather,
     [SC_OP_all_slice] = sc_interp_all_slice,
-    [SC_OP_reduce_scatter] = sc_interp_reduce_scatter,
-    [SC_OP_all_reduce] = sc_interp_all_reduce,
-    [SC_OP_all_to_all] = sc_interp_all_to_all,
-    [SC_OP_permute] = sc_interp_permute,
     [SC_OP_once] = sc_interp_once,
+#define COLLECTIVE(...)
+#define COLLECTIVE_OP(name, ...) [SC_OP_##name] = sc_interp_##name,
+#include "program/collectives.def"
 };
 
 /* ---- one op ---- */
