@@ -193,7 +193,7 @@ sc_knode lower_dropout(sc_lowering *l, const sc_op *op, const sc_knode *index)
 }
 
 /* A term of a partial sum, contributed by the first rank of each group. */
-sc_knode lower_once(sc_lowering *l, const sc_op *op, const sc_knode *index)
+sc_knode lower_to_partial(sc_lowering *l, const sc_op *op, const sc_knode *index)
 {
     const sc_attr *over = sc_op_attr(op, SC_ATTR_over);
     sc_knode x = sc_lower_operand(l, op, 0, index);

@@ -162,9 +162,9 @@ static sc_interp_handler *const handlers[SC_OP_COUNT] = {
     [SC_OP_return] = run_return,
     [SC_OP_reshard] = sc_interp_reshard,
     [SC_OP_all_slice] = sc_interp_all_slice,
-    [SC_OP_once] = sc_interp_once,
+    [SC_OP_to_partial] = sc_interp_to_partial,
 #define COLLECTIVE(...)
-#define COLLECTIVE_OP(name, ...) [SC_OP_##name] = sc_interp_##name,
+#define COLLECTIVE_OP(op, ...) [SC_OP_##op] = sc_interp_##op,
 #include "program/collectives.def"
 };
 

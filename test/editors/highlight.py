@@ -149,7 +149,9 @@ def check_vocabulary(grammar, root):
         places = {'inter': 'plan p for m { mesh a = 2 %s; }', 'intra': 'plan p for m { mesh a = 2 %s; }', 'ignore': 'weights hf for m { %s "x"; }'}
         text = places.get(word, 'plan p for m { %s x; }')
         tries.append((text % word, word, known))
-    for word, dims in re.findall(r'^LANG\((\w+), \w+, \w+, (\w+)', source('frontend', 'elaborate', 'lang_ops.def'), re.M):
+    ops = re.findall(r'^LANG(?:_TO)?\((\w+), \w+, \w+, (\w+)', source('frontend', 'elaborate', 'lang_ops.def'), re.M)
+    ops += [(word, '0') for word in re.findall(r'^OP\((\w+),.* (?:number|numbers|bools), ', source('ir', 'ops', 'ops.def'), re.M)]
+    for word, dims in ops:
         tries.append(('y = %s%s(x);' % (word, '' if dims == '0' else '[D]'), word, ('support.function.shard',)))
     tries += [('x: %s[B]' % word, word, ('support.type.dtype',)) for word in re.findall(r'^DTYPE\((\w+)', source('support', 'dtypes.def'), re.M)]
     tries += [('with %s(' % word, word, ('support.function.optimizer',))
