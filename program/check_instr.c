@@ -7,17 +7,6 @@
 
 /* ---- collectives ---- */
 
-static bool splits(sc_image_collective_kind kind)
-{
-    return kind == SC_IMAGE_ALL_GATHER || kind == SC_IMAGE_REDUCE_SCATTER ||
-           kind == SC_IMAGE_ALL_TO_ALL;
-}
-
-static bool reduces(sc_image_collective_kind kind)
-{
-    return kind == SC_IMAGE_ALL_REDUCE || kind == SC_IMAGE_REDUCE_SCATTER;
-}
-
 /* Checks that a group rank is within the group on every rank. */
 static bool check_peer(sc_checker *c, const sc_image_terms *terms, uint64_t size)
 {
@@ -69,12 +58,14 @@ bool sc_check_collectives(sc_checker *c)
         sc_checker_at(c, "collective", i, sc_collectives[collective->kind].name);
         if (collective->group >= c->image->group_count)
             return sc_checker_fail(c, "group %u, of %u", collective->group, c->image->group_count);
-        if ((collective->reduce != SC_IMAGE_WHOLE) != reduces(collective->kind))
+        if ((collective->reduce != SC_IMAGE_WHOLE) !=
+            sc_collective_has(collective->kind, SC_COLLECTIVE_REDUCES))
             return sc_checker_fail(c, "reduction %s", sc_image_reduce_names[collective->reduce]);
         int64_t size = (int64_t)sc_image_group_size(&c->image->groups[collective->group]), bytes;
         for (uint32_t p = 0; p < collective->part_count; p++) {
             int64_t count = collective->counts[p];
-            if (count < 0 || (splits(collective->kind) && count % size != 0) ||
+            if (count < 0 ||
+                (sc_collective_has(collective->kind, SC_COLLECTIVE_DIVIDES) && count % size != 0) ||
                 __builtin_mul_overflow(count, (int64_t)sc_dtypes[collective->dtypes[p]].bytes,
                                        &bytes))
                 return sc_checker_fail(c, "part %u has %lld elements, in a group of %lld", p,

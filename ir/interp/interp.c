@@ -161,13 +161,11 @@ static sc_interp_handler *const handlers[SC_OP_COUNT] = {
     [SC_OP_state_write] = run_state_write,
     [SC_OP_return] = run_return,
     [SC_OP_reshard] = sc_interp_reshard,
-    [SC_OP_all_gather] = sc_interp_all_gather,
     [SC_OP_all_slice] = sc_interp_all_slice,
-    [SC_OP_reduce_scatter] = sc_interp_reduce_scatter,
-    [SC_OP_all_reduce] = sc_interp_all_reduce,
-    [SC_OP_all_to_all] = sc_interp_all_to_all,
-    [SC_OP_collective_permute] = sc_interp_collective_permute,
     [SC_OP_to_partial] = sc_interp_to_partial,
+#define COLLECTIVE(...)
+#define COLLECTIVE_OP(op, ...) [SC_OP_##op] = sc_interp_##op,
+#include "program/collectives.def"
 };
 
 /* ---- one op ---- */

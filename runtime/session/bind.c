@@ -48,16 +48,8 @@ static void bind_permute(const sc_rank *rank, const sc_image_collective *collect
     }
 }
 
-_Static_assert((int)SC_COMM_ALL_GATHER == SC_IMAGE_ALL_GATHER &&
-                   (int)SC_COMM_REDUCE_SCATTER == SC_IMAGE_REDUCE_SCATTER,
-               "kinds");
-_Static_assert((int)SC_COMM_ALL_REDUCE == SC_IMAGE_ALL_REDUCE &&
-                   (int)SC_COMM_ALL_TO_ALL == SC_IMAGE_ALL_TO_ALL,
-               "kinds");
-_Static_assert((int)SC_COMM_PERMUTE == SC_IMAGE_PERMUTE &&
-                   (int)SC_COMM_BROADCAST == SC_IMAGE_BROADCAST,
-               "kinds");
-_Static_assert((int)SC_COMM_SEND == SC_IMAGE_SEND && (int)SC_COMM_RECV == SC_IMAGE_RECV, "kinds");
+#define COLLECTIVE(name, NAME, ...) _Static_assert((int)SC_COMM_##NAME == SC_IMAGE_##NAME, "kinds");
+#include "program/collectives.def"
 _Static_assert((int)SC_COMM_BARRIER == SC_IMAGE_COLLECTIVES &&
                    (int)SC_COMM_KINDS == SC_IMAGE_COLLECTIVES + 1,
                "kinds");
