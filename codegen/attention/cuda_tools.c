@@ -157,21 +157,10 @@ static const char matmuls[] =
 static void add_named(sc_attention_text *text, const char *tools)
 {
     bool is_bf16 = text->desc->arrays[SC_ATTENTION_Q].dtype == SC_DTYPE_bf16;
-    const struct {
-        const char *word, *with;
-    } words[] = {{"NAME", text->name},
-                 {"MMA", is_bf16 ? "sc_mma_bf16" : "sc_mma_f16"},
-                 {"PACK", is_bf16 ? "sc_pack_bf16" : "sc_pack_f16"}};
-    for (const char *at = tools; *at != 0;) {
-        size_t i = 0, count = sizeof words / sizeof *words;
-        while (i < count && strncmp(at, words[i].word, strlen(words[i].word)) != 0)
-            i++;
-        if (i < count)
-            sc_strbuf_add(text->out, words[i].with);
-        else
-            sc_strbuf_add_char(text->out, *at);
-        at += i < count ? strlen(words[i].word) : 1;
-    }
+    const sc_write_word words[] = {{"NAME", text->name},
+                                   {"MMA", is_bf16 ? "sc_mma_bf16" : "sc_mma_f16"},
+                                   {"PACK", is_bf16 ? "sc_pack_bf16" : "sc_pack_f16"}};
+    sc_write_fixed(text->out, tools, words, sizeof words / sizeof *words);
 }
 
 void sc_attention_cuda_emit_tools(sc_attention_cuda *cuda)
