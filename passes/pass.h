@@ -60,7 +60,7 @@ bool sc_run_fold_views(sc_module *m, sc_pass_env *env);
 bool sc_run_coalesce(sc_module *m, sc_pass_env *env);
 bool sc_run_hoist_gathers(sc_module *m, sc_pass_env *env);
 bool sc_run_drop_dead(sc_module *m, sc_pass_env *env);
-bool sc_run_add_early(sc_module *m, sc_pass_env *env);
+bool sc_run_early_accumulate(sc_module *m, sc_pass_env *env);
 bool sc_run_prefetch(sc_module *m, sc_pass_env *env);
 bool sc_run_mask_padding(sc_module *m, sc_pass_env *env);
 bool sc_run_localise(sc_module *m, sc_pass_env *env);

@@ -440,7 +440,7 @@ static uint32_t *find_sources(const sc_generator *g, const sc_op *o, uint32_t me
     return source;
 }
 
-bool sc_generate_permute(sc_generator *g, sc_op_id op)
+bool sc_generate_collective_permute(sc_generator *g, sc_op_id op)
 {
     move mv = begin(g, op, SC_IMAGE_PERMUTE);
     const sc_op *o = sc_op_at(g->m, op);

@@ -30,7 +30,7 @@ int sc_op_collective(sc_op_kind kind)
 {
     static const uint8_t one_more[SC_OP_COUNT] = {
 #define COLLECTIVE(name, NAME, traits, shares, whole)
-#define COLLECTIVE_OP(name, NAME, traits, shares, whole) [SC_OP_##name] = SC_IMAGE_##NAME + 1,
+#define COLLECTIVE_OP(op, name, NAME, traits, shares, whole) [SC_OP_##op] = SC_IMAGE_##NAME + 1,
 #include "program/collectives.def"
     };
     return one_more[kind] - 1;

@@ -52,20 +52,37 @@ static shardc_status make_layout(const sc_cublaslt *lt, const sc_matmul_matrix *
     return status;
 }
 
+/* The library's epilogues by activation; SC_GEMM_STEP_KINDS: without one. 0: none. */
+typedef struct library_epilogue {
+    uint32_t plain, with_bias, stores_operand, stores_operand_with_bias, slope;
+} library_epilogue;
+
+static const library_epilogue epilogues[SC_GEMM_STEP_KINDS + 1] = {
+#define NO_CUBLASLT    0
+#define CUBLASLT(NAME) SC_LT_EPILOGUE_##NAME, SC_LT_EPILOGUE_##NAME##_BIAS
+#define CUBLASLT_SLOPE(NAME)                                                                       \
+    CUBLASLT(NAME), SC_LT_EPILOGUE_##NAME##_AUX, SC_LT_EPILOGUE_##NAME##_AUX_BIAS,                 \
+        SC_LT_EPILOGUE_D##NAME
+#define ACTIVATION(name, NAME, numbers, onednn, cublaslt) [SC_GEMM_##NAME] = {cublaslt},
+#include "program/activations.def"
+#undef CUBLASLT_SLOPE
+#undef CUBLASLT
+#undef NO_CUBLASLT
+    [SC_GEMM_STEP_KINDS] = {SC_LT_EPILOGUE_NONE, SC_LT_EPILOGUE_BIAS},
+};
+
 static uint32_t epilogue_of(const sc_matmul *form)
 {
     bool has_bias = form->bias != SC_GEMM_MAX_STEPS;
     if (form->total != SC_GEMM_MAX_STEPS)
         return form->total_of_b ? SC_LT_EPILOGUE_BGRAD_B : SC_LT_EPILOGUE_BGRAD_A;
-    if (form->activation == SC_GEMM_GELU_TANH_GRAD)
-        return SC_LT_EPILOGUE_DGELU;
+    sc_gemm_step_kind slope_of = sc_gemm_step_slope_of(form->activation);
+    if (slope_of != SC_GEMM_STEP_KINDS)
+        return epilogues[slope_of].slope;
+    const library_epilogue *row = &epilogues[form->activation];
     if (form->aux != SC_GEMM_MAX_STEPS)
-        return has_bias ? SC_LT_EPILOGUE_GELU_AUX_BIAS : SC_LT_EPILOGUE_GELU_AUX;
-    if (form->activation == SC_GEMM_RELU)
-        return has_bias ? SC_LT_EPILOGUE_RELU_BIAS : SC_LT_EPILOGUE_RELU;
-    if (form->activation == SC_GEMM_GELU_TANH)
-        return has_bias ? SC_LT_EPILOGUE_GELU_BIAS : SC_LT_EPILOGUE_GELU;
-    return has_bias ? SC_LT_EPILOGUE_BIAS : SC_LT_EPILOGUE_NONE;
+        return has_bias ? row->stores_operand_with_bias : row->stores_operand;
+    return has_bias ? row->with_bias : row->plain;
 }
 
 static shardc_status make_desc(const sc_cublaslt *lt, sc_cuda_matmul *m, shardc_error *error)

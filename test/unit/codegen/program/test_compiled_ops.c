@@ -612,10 +612,19 @@ static void split_ops(void **state)
 /* Ops that a program of inputs and results has not: state, and what only plans and training make.
  * Tests of training and of plans run them.
  */
-static const sc_op_kind elsewhere[] = {
-    SC_OP_param,       SC_OP_cache_read, SC_OP_cache_write, SC_OP_state_read,     SC_OP_state_write,
-    SC_OP_attend_grad, SC_OP_reshard,    SC_OP_unfold,      SC_OP_reduce_scatter, SC_OP_all_to_all,
-    SC_OP_permute,     SC_OP_once,       SC_OP_all_slice};
+static const sc_op_kind elsewhere[] = {SC_OP_param,
+                                       SC_OP_cache_read,
+                                       SC_OP_cache_write,
+                                       SC_OP_state_read,
+                                       SC_OP_state_write,
+                                       SC_OP_attend_grad,
+                                       SC_OP_reshard,
+                                       SC_OP_unfold,
+                                       SC_OP_reduce_scatter,
+                                       SC_OP_all_to_all,
+                                       SC_OP_collective_permute,
+                                       SC_OP_to_partial,
+                                       SC_OP_all_slice};
 
 static void no_op_is_left_out(void **state)
 {

@@ -26,7 +26,7 @@ static folder new_folder(void)
 {
     folder f = {.at = "/tmp/shardc_choices_XXXXXX"};
     assert_non_null(mkdtemp(f.at));
-    snprintf(f.path, sizeof f.path, "%s/p.products", f.at);
+    snprintf(f.path, sizeof f.path, "%s/p.gemms", f.at);
     return f;
 }
 
@@ -241,11 +241,11 @@ static void a_file_of_something_else_is_left_alone(void **state)
     assert_true(size == 10 && memcmp(text, "my weights", 10) == 0);
     free(text);
     char nowhere[80];
-    snprintf(nowhere, sizeof nowhere, "%s/none/p.products", f.at);
+    snprintf(nowhere, sizeof nowhere, "%s/none/p.gemms", f.at);
     p = start(program, nowhere, false, &asked);
     assert_true(asked == p.gemms && !p.is_saved && p.read_error[0] == 0);
     assert_non_null(
-        strstr(p.write_error, "/none/p.products is not written: No such file or directory"));
+        strstr(p.write_error, "/none/p.gemms is not written: No such file or directory"));
     shardc_executable_free(program);
     sc_arena_free(&c.arena);
     drop_folder(&f);
