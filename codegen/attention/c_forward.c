@@ -38,114 +38,19 @@ sc_attention_blocking sc_attention_blocking_of(const sc_attention_desc *desc)
 
 /* ---- shared by forward and backward ---- */
 
-/* c[4][lanes] (+)= sum over j of a[i * row + j * step] b[j * b_step + ..], with 4 lanes / 8 sum
- * registers. The compiler barrier (no instruction) marks memory as changed, so loaded values have
- * to stay in registers; without it gcc reloads them for every row. */
 void sc_attention_emit_matmul(sc_attention_text *text, int lanes)
 {
-    sc_write_line(text->out, "static inline __attribute__((always_inline)) void %s_matmul%d(",
-                  text->name, lanes);
-    sc_write_line(text->out, "    const float *a, int64_t row, int64_t step, const float *b, "
-                             "int64_t b_step, float *c, int64_t c_step,");
-    sc_write_line(text->out, "    int64_t steps, int adds)");
-    sc_write_open_block(text->out);
-    sc_write_line(text->out, "typedef float vector __attribute__((vector_size(32)));");
-    sc_write_line(
-        text->out,
-        "typedef float vector_in_memory __attribute__((vector_size(32), aligned(4), may_alias));");
-    sc_write_line(text->out, "enum { vectors = %d };", lanes / 8);
-    sc_write_line(text->out, "vector sums[4][vectors], y[vectors];");
-    sc_write_line(text->out, "for (int i = 0; i < 4; i++)");
-    sc_write_line(text->out, "    for (int l = 0; l < vectors; l++)");
-    sc_write_line(text->out,
-                  "        sums[i][l] = adds ? (vector)*(const vector_in_memory *)(c + i "
-                  "* c_step + 8 * l) : (vector){0};");
-    sc_write_open(text->out, "for (int64_t j = 0; j < steps; j++)");
-    sc_write_line(text->out, "for (int l = 0; l < vectors; l++)");
-    sc_write_line(text->out, "    y[l] = *(const vector_in_memory *)(b + j * b_step + 8 * l);");
-    sc_write_line(text->out, "__asm__(\"\" ::: \"memory\");");
-    sc_write_line(text->out, "for (int i = 0; i < 4; i++)");
-    sc_write_line(text->out, "    for (int l = 0; l < vectors; l++)");
-    sc_write_line(text->out, "        sums[i][l] += a[i * row + j * step] * y[l];");
-    sc_write_close(text->out);
-    sc_write_line(text->out, "for (int i = 0; i < 4; i++)");
-    sc_write_line(text->out, "    for (int l = 0; l < vectors; l++)");
-    sc_write_line(text->out, "        *(vector_in_memory *)(c + i * c_step + 8 * l) = sums[i][l];");
-    sc_write_close(text->out);
-    sc_strbuf_add_char(text->out->text, '\n');
+    const sc_write_word words[] = {{"NAME", text->name},
+                                   {"LANES", sc_arena_printf(text->arena, "%d", lanes)},
+                                   {"VECTORS", sc_arena_printf(text->arena, "%d", lanes / 8)}};
+    sc_write_fixed(text->out, sc_attention_c_matmul_text, words, sizeof words / sizeof *words);
 }
 
-static void emit_shuffles(sc_attention_text *text, char from, char to, const char *low,
-                          const char *high, int apart, const int first[4])
-{
-    for (int i = 0; i < 4; i++) {
-        int at = first[i];
-        sc_write_line(text->out, "%c[%d] = __builtin_shufflevector(%c[%d], %c[%d], %s);", to, 2 * i,
-                      from, at, from, at + apart, low);
-        sc_write_line(text->out, "%c[%d] = __builtin_shufflevector(%c[%d], %c[%d], %s);", to,
-                      2 * i + 1, from, at, from, at + apart, high);
-    }
-}
-
-/* NAME_transpose: b[j][i] = a[i][j] for 8 x 8. Interleaves pairs, fours, halves; without compiler
- * shuffles, element by element. */
-static void emit_transpose(sc_attention_text *text)
-{
-    sc_write_line(
-        text->out,
-        "static inline void %s_transpose(const float *a, int64_t a_step, float *b, int64_t b_step)",
-        text->name);
-    sc_write_open_block(text->out);
-    sc_write_line(text->out, "#if defined __clang__ || __GNUC__ >= 12");
-    sc_write_line(text->out, "typedef float vector __attribute__((vector_size(32)));");
-    sc_write_line(
-        text->out,
-        "typedef float vector_in_memory __attribute__((vector_size(32), aligned(4), may_alias));");
-    sc_write_line(text->out, "vector x[8], y[8];");
-    sc_write_line(text->out, "for (int i = 0; i < 8; i++)");
-    sc_write_line(text->out, "    x[i] = *(const vector_in_memory *)(a + i * a_step);");
-    emit_shuffles(text, 'x', 'y', "0, 8, 1, 9, 4, 12, 5, 13", "2, 10, 3, 11, 6, 14, 7, 15", 1,
-                  (const int[]){0, 2, 4, 6});
-    emit_shuffles(text, 'y', 'x', "0, 1, 8, 9, 4, 5, 12, 13", "2, 3, 10, 11, 6, 7, 14, 15", 2,
-                  (const int[]){0, 1, 4, 5});
-    sc_write_open(text->out, "for (int i = 0; i < 4; i++)");
-    sc_write_line(text->out,
-                  "*(vector_in_memory *)(b + i * b_step) = __builtin_shufflevector(x[i], "
-                  "x[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);");
-    sc_write_line(text->out,
-                  "*(vector_in_memory *)(b + (i + 4) * b_step) = "
-                  "__builtin_shufflevector(x[i], x[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);");
-    sc_write_close(text->out);
-    sc_write_line(text->out, "#else");
-    sc_write_line(text->out, "for (int i = 0; i < 8; i++)");
-    sc_write_line(text->out, "    for (int j = 0; j < 8; j++)");
-    sc_write_line(text->out, "        b[j * b_step + i] = a[i * a_step + j];");
-    sc_write_line(text->out, "#endif");
-    sc_write_close(text->out);
-    sc_strbuf_add_char(text->out->text, '\n');
-}
-
-/* NAME_to_panel and NAME_from_panel: between rows[query][x] and panel[x][query]; the number of x is
- * a multiple of 8. */
 void sc_attention_emit_transposes(sc_attention_text *text)
 {
-    emit_transpose(text);
-    for (int i = 0; i < 2; i++) {
-        const char *rows = sc_arena_printf(text->arena, "rows + l * width + x, width");
-        const char *panel = sc_arena_printf(text->arena, "panel + x * %d + l, %d",
-                                            SC_ATTENTION_LANES, SC_ATTENTION_LANES);
-        sc_write_line(
-            text->out,
-            "static inline void %s_%s_panel(%sfloat *rows, %sfloat *panel, int64_t width)",
-            text->name, i == 0 ? "to" : "from", i == 0 ? "const " : "", i == 0 ? "" : "const ");
-        sc_write_open_block(text->out);
-        sc_write_line(text->out, "for (int64_t l = 0; l < %d; l += 8)", SC_ATTENTION_LANES);
-        sc_write_line(text->out, "    for (int64_t x = 0; x < width; x += 8)");
-        sc_write_line(text->out, "        %s_transpose(%s, %s);", text->name, i == 0 ? rows : panel,
-                      i == 0 ? panel : rows);
-        sc_write_close(text->out);
-        sc_strbuf_add_char(text->out->text, '\n');
-    }
+    const sc_write_word words[] = {
+        {"NAME", text->name}, {"LANES", sc_arena_printf(text->arena, "%d", SC_ATTENTION_LANES)}};
+    sc_write_fixed(text->out, sc_attention_c_transpose_text, words, sizeof words / sizeof *words);
 }
 
 static const struct {

@@ -228,35 +228,14 @@ static void differentiate(grad *g, const elements *x)
 
 /* ---- d_k, d_v ---- */
 
-/* NAME_next: the first tile of queries from `at` on in which some query sees a key in low .. high.
- * `found` caches the answer for 32 tiles, one bit each. */
+/* NAME_next of cuda_next_tile.cu.h. */
 static void emit_next(grad *g)
 {
-    sc_attention_text *text = g->text;
-    long long tiles = (long long)g->tiles;
-    sc_write_line(
-        text->out,
-        "SC_DEVICE int %s_next(const int32_t *hulls, int at, uint32_t &found, int low, int high)",
-        text->name);
-    sc_write_open_block(text->out);
-    sc_write_open(text->out, "for (; at < %lld; at++)", tiles);
-    sc_write_open(text->out, "if (at %% 32 == 0)");
-    sc_write_line(text->out, "bool sees = false;");
-    sc_write_open(text->out, "if (at + sc_lane() < %lld)", tiles);
-    sc_write_line(text->out,
-                  "const sc_vec<int32_t, 4> hull = sc_load<4>(hulls + 4 * (at + sc_lane()));");
-    sc_write_line(text->out, "sees = hull[0] < high && hull[1] > low;");
-    sc_write_close(text->out);
-    sc_write_line(text->out, "found = sc_ballot(sees);");
-    sc_write_close(text->out);
-    sc_write_line(text->out, "if ((found >> at %% 32 & 1) != 0)");
-    sc_write_line(text->out, "    return at;");
-    sc_write_line(text->out, "if (found >> at %% 32 == 0)");
-    sc_write_line(text->out, "    at |= 31;");
-    sc_write_close(text->out);
-    sc_write_line(text->out, "return %lld;", tiles);
-    sc_write_close(text->out);
-    sc_strbuf_add_char(text->out->text, '\n');
+    const sc_write_word words[] = {
+        {"NAME", g->text->name},
+        {"TILES", sc_arena_printf(g->text->arena, "%lld", (long long)g->tiles)}};
+    sc_write_fixed(g->text->out, sc_attention_cuda_next_tile_text, words,
+                   sizeof words / sizeof *words);
 }
 
 /* Copies the rows of q or d_out of tile `ahead` to `to`. */

@@ -71,4 +71,5 @@ void sc_write_fixed(sc_writer *out, const char *text, const sc_write_word *words
             sc_strbuf_add_char(out->text, *text);
         text += i < count ? strlen(words[i].word) : 1;
     }
+    sc_strbuf_add_char(out->text, '\n');
 }

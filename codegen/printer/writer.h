@@ -32,8 +32,8 @@ typedef struct sc_write_word {
     const char *word, *with;
 } sc_write_word;
 
-/* Writes a text of a file that is embedded in the compiler. Words are replaced wherever they occur;
- * no word may be part of another. */
+/* Writes a text that is embedded in the compiler (cmake/embedded_texts.cmake) and an empty line.
+ * Words are replaced wherever they occur; no word may be part of another. */
 void sc_write_fixed(sc_writer *out, const char *text, const sc_write_word *words, size_t count);
 
 #endif
