@@ -80,9 +80,9 @@ static int64_t largest(const sc_module *m, sc_value value)
 {
     for (uint32_t depth = 0; depth < 64; depth++) {
         const sc_op *op = sc_op_at(m, sc_def(m, value));
-        if (op->kind == SC_OP_index)
+        if (sc_ops[op->kind].bound == SC_BOUND_position)
             return attr_size(m, op, SC_ATTR_dims) - 1;
-        if (op->kind == SC_OP_constant)
+        if (sc_ops[op->kind].bound == SC_BOUND_value)
             return (int64_t)fmax(0, fmin(1e15, sc_op_number(op, SC_ATTR_value, 0)));
         if (op->operand_count != 1)
             return 0;
@@ -96,12 +96,11 @@ static void read_called(int_search *s, const sc_op *op, uint32_t operand)
     const sc_module *m = s->uses->m;
     uint32_t fixed = (uint32_t)sc_ops[op->kind].operands;
     if ((int)operand == sc_op_operand_called(m, op, "len", fixed)) {
-        bool is_attention = op->kind == SC_OP_attend || op->kind == SC_OP_attend_grad;
-        int64_t size = attr_size(m, op, is_attention ? SC_ATTR_to : SC_ATTR_dims);
+        int64_t size = attr_size(m, op, sc_op_has(op, SC_ATTENDS) ? SC_ATTR_to : SC_ATTR_dims);
         if (size > 0)
             limit_to(s, size + 1);
         s->distribution->form = SC_RANDOM_LENGTH;
-    } else if (op->kind == SC_OP_append &&
+    } else if (sc_op_has(op, SC_APPENDS) &&
                (int)operand == sc_op_operand_called(m, op, "pos", fixed)) {
         limit_to(s, attr_size(m, op, SC_ATTR_to) - attr_size(m, op, SC_ATTR_dims) + 1);
     } else if ((int)operand == sc_op_operand_called(m, op, "segments", fixed) ||
@@ -120,13 +119,12 @@ static void follow(int_search *s, const sc_op *op, int64_t slack)
 static void read_by(int_search *s, const sc_op *op, uint32_t operand, int64_t slack)
 {
     const sc_module *m = s->uses->m;
-    bool is_ids = operand == 1 && (op->kind == SC_OP_gather || op->kind == SC_OP_scatter_add ||
-                                   op->kind == SC_OP_xent);
-    if (is_ids || op->kind == SC_OP_onehot) {
+    bool may_ignore = (sc_ops[op->kind].ids & SC_IDS_IGNORED) != 0;
+    if (sc_op_takes_ids((sc_op_kind)op->kind, operand)) {
         limit_to(s, attr_size(m, op, SC_ATTR_dims) - slack);
         /* a backward op reads what a forward one read, with ignored ids replaced */
-        s->is_picked |= (op->kind != SC_OP_xent || slack > 0) && sc_op_is_forward(m, op);
-        if (op->kind == SC_OP_xent) {
+        s->is_picked |= (!may_ignore || slack > 0) && sc_op_is_forward(m, op);
+        if (may_ignore) {
             double ignore = (double)sc_op_int(op, SC_ATTR_ignore, -100);
             /* an id ignored by one op is invalid for the other */
             s->is_picked |= s->distribution->may_ignore && s->distribution->ignore != ignore;
@@ -136,14 +134,9 @@ static void read_by(int_search *s, const sc_op *op, uint32_t operand, int64_t sl
     } else if (sc_ops[op->kind].operands != SC_ANY &&
                operand >= (uint32_t)sc_ops[op->kind].operands) {
         read_called(s, op, operand);
-    } else if (op->kind == SC_OP_add && op->operand_count == 2) {
+    } else if (sc_ops[op->kind].bound == SC_BOUND_added && op->operand_count == 2) {
         follow(s, op, slack + largest(m, op->operands[1 - operand]));
-    } else if ((sc_op_traits(op) & (SC_VIEW | SC_RESHARD)) != 0 || op->kind == SC_OP_cast ||
-               op->kind == SC_OP_slice || op->kind == SC_OP_unslice ||
-               op->kind == SC_OP_broadcast || op->kind == SC_OP_concat ||
-               op->kind == SC_OP_minimum || op->kind == SC_OP_maximum || op->kind == SC_OP_last ||
-               (op->kind == SC_OP_where && operand > 0) ||
-               (op->kind == SC_OP_gather && operand == 0)) {
+    } else if (sc_op_picks((sc_op_kind)op->kind, operand)) {
         follow(s, op, slack);
     }
 }
@@ -189,10 +182,10 @@ static void search_weight(use_lists *uses, sc_value value, sc_distribution *dist
         const sc_op *op = sc_op_at(m, uses->readers[i].op);
         if (!sc_op_is_forward(m, op))
             continue;
-        if (op->kind == SC_OP_dot)
+        if (sc_ops[op->kind].bound == SC_BOUND_contracted)
             *distribution = (sc_distribution){.stream = distribution->stream,
                                               .spread = 1 / sqrt(contracted(m, op))};
-        else if (((sc_op_traits(op) & SC_VIEW) != 0 || op->kind == SC_OP_cast) &&
+        else if (sc_op_has(op, SC_VIEW | SC_CONVERTS) &&
                  op->first_result > value) /* value ids grow: it ends */
             search_weight(uses, op->first_result, distribution);
     }
@@ -240,11 +233,11 @@ void sc_random_inputs_find(const sc_module *m, sc_func_id func, sc_random_inputs
         out->state[i] = draw_of_state(m, &m->state.data[i]);
     sc_for_each_op (m, func, id) {
         const sc_op *op = sc_op_at(m, id);
-        if (op->kind == SC_OP_param) {
+        if (sc_op_has(op, SC_PARAMETER)) {
             uint32_t state = sc_module_find_state(m, sc_op_word(op, SC_ATTR_name));
             if (state != SC_NONE && out->state[state].form == SC_RANDOM_FLOAT)
                 search_weight(&uses, op->first_result, &out->state[state]);
-        } else if (op->kind == SC_OP_input) {
+        } else if (sc_op_has(op, SC_FROM_OUTSIDE)) {
             sc_distribution distribution = distribution_of_type(
                 m, sc_op_word(op, SC_ATTR_name), m->values.data[op->first_result].type);
             if (distribution.form == SC_RANDOM_INT)

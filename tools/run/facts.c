@@ -52,7 +52,7 @@ static void entry_facts(const sc_compiled *c, const sc_module *m, sc_func_id fun
                            .flops = sc_func_flops(m, func)};
     sc_random_inputs_find(m, func, &distributions);
     sc_for_each_op (m, func, op) {
-        if (sc_op_at(m, op)->kind != SC_OP_input)
+        if (!sc_op_has(sc_op_at(m, op), SC_FROM_OUTSIDE))
             continue;
         sc_type id = m->values.data[sc_result(m, op, 0)].type;
         const sc_type_info *type = &m->types.data[id];

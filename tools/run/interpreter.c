@@ -226,14 +226,14 @@ static bool describe_func(const sc_module *m, sc_func_id id, sc_dim batch, sc_ex
 {
     const sc_op *returned = sc_op_at(m, m->funcs.data[id].last);
     uint32_t inputs = 0, at = 0,
-             outputs = returned->kind == SC_OP_return ? returned->operand_count : 0;
+             outputs = sc_op_has(returned, SC_RETURNS) ? returned->operand_count : 0;
     sc_for_each_op (m, id, op)
-        inputs += sc_op_at(m, op)->kind == SC_OP_input;
+        inputs += sc_op_has(sc_op_at(m, op), SC_FROM_OUTSIDE);
     func->name = sc_text(m->context, m->funcs.data[id].name);
     if (!sc_executor_reserve_func(func, inputs, outputs))
         return false;
     sc_for_each_op (m, id, op) {
-        if (sc_op_at(m, op)->kind != SC_OP_input)
+        if (!sc_op_has(sc_op_at(m, op), SC_FROM_OUTSIDE))
             continue;
         const sc_type_info *type = sc_type_of(m, sc_result(m, op, 0));
         func->inputs[at] = info_of(m, sc_op_word(sc_op_at(m, op), SC_ATTR_name), type);

@@ -419,7 +419,7 @@ static void prepare(sc_compiled_check *c)
     sc_random_inputs_find(c->global, c->func, &c->distributions);
     sc_for_each_op (c->global, c->func, id) {
         const sc_op *op = sc_op_at(c->global, id);
-        if (op->kind == SC_OP_input)
+        if (sc_op_has(op, SC_FROM_OUTSIDE))
             *sc_vec_push(&c->context->arena, &c->inputs) =
                 c->global->values.data[op->first_result].type;
     }

@@ -37,39 +37,37 @@ static double bound_of(const sc_module *m, const sc_op *op, const sc_error_bound
 {
     double a = op->operand_count > 0 ? all[op->operands[0]].bound : 0,
            b = op->operand_count > 1 ? all[op->operands[1]].bound : 0, largest = 1;
-    switch (op->kind) {
-    case SC_OP_constant:
+    for (uint32_t i = 0; i < op->operand_count; i++)
+        largest = fmax(largest, all[op->operands[i]].bound);
+    switch (sc_ops[op->kind].bound) {
+    case SC_BOUND_value:
         return fabs(sc_op_number(op, SC_ATTR_value, 0));
-    case SC_OP_dot:
+    case SC_BOUND_contracted:
         return size_of(m, op, SC_ATTR_dims) * a * b;
-    case SC_OP_mul:
+    case SC_BOUND_multiplied:
         return a * b;
-    case SC_OP_add:
-    case SC_OP_sub:
+    case SC_BOUND_added:
+    case SC_BOUND_subtracted:
         return a + b;
-    case SC_OP_sum:
-    case SC_OP_cumsum:
+    case SC_BOUND_summed:
         return size_of(m, op, SC_ATTR_dims) * a;
-    case SC_OP_scatter_add:
+    case SC_BOUND_scattered:
         return size_summed(m, op) * a;
-    case SC_OP_index:
-    case SC_OP_argmax:
-    case SC_OP_topk:
+    case SC_BOUND_position:
         return fmax(a, size_of(m, op, SC_ATTR_dims));
-    default:
-        for (uint32_t i = 0; i < op->operand_count; i++)
-            largest = fmax(largest, all[op->operands[i]].bound);
+    case SC_BOUND_largest:
+    case SC_BOUND_any: /* never exact, and the bound is for exact values */
         return largest;
     }
+    return INFINITY;
 }
 
 static bool is_decision(const sc_module *m, const sc_op *op, sc_value result)
 {
     if (op->operand_count == 0 || !sc_dtype_is_float(sc_type_of(m, op->operands[0])->dtype))
         return false;
-    return (sc_op_traits(op) & SC_COMPARES) != 0 || op->kind == SC_OP_argmax ||
-           op->kind == SC_OP_topk || op->kind == SC_OP_floor || op->kind == SC_OP_sign ||
-           op->kind == SC_OP_mod || !sc_dtype_is_float(sc_type_of(m, result)->dtype);
+    return sc_op_has(op, SC_COMPARES | SC_DECIDES) ||
+           !sc_dtype_is_float(sc_type_of(m, result)->dtype);
 }
 
 static sc_error_bounds bounds_of(const sc_module *m, const sc_op *op, sc_value result,
@@ -87,7 +85,7 @@ static sc_error_bounds bounds_of(const sc_module *m, const sc_op *op, sc_value r
         bounds.depth = from->depth > bounds.depth ? from->depth : bounds.depth;
         bounds.unit = fmax(bounds.unit, from->unit);
     }
-    if (op->kind == SC_OP_constant)
+    if (sc_ops[op->kind].bound == SC_BOUND_value)
         bounds.exact &=
             nearbyint(sc_op_number(op, SC_ATTR_value, 0)) == sc_op_number(op, SC_ATTR_value, 0);
     bounds.exact &= bounds.bound < 0x1p53;
@@ -108,7 +106,7 @@ sc_error_bounds *sc_error_bounds_find(const sc_module *m, sc_func_id func,
         uint32_t state = (sc_op_traits(op) & SC_STATE_READ) != 0
                              ? sc_module_find_state(m, sc_op_word(op, SC_ATTR_name))
                              : SC_NONE;
-        if (op->kind == SC_OP_input)
+        if (sc_op_has(op, SC_FROM_OUTSIDE))
             distribution = &distributions->inputs.data[input++];
         else if (state != SC_NONE)
             distribution = &distributions->state[state];

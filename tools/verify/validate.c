@@ -77,7 +77,7 @@ static void list_names(const sc_module *m, sc_func_id func, named_list *out)
     uint32_t order = 0;
     sc_for_each_op (m, func, id) {
         const sc_op *op = sc_op_at(m, id);
-        bool is_given = op->kind == SC_OP_input || (sc_op_traits(op) & SC_STATE_READ) != 0;
+        bool is_given = sc_op_has(op, SC_FROM_OUTSIDE | SC_STATE_READ);
         for (uint32_t r = 0; r < op->result_count && !is_given; r++) {
             sc_sym path = m->values.data[op->first_result + r].path;
             if (path != 0)
@@ -446,7 +446,7 @@ static bool fill_inputs(validation *v, const sc_random_options *options)
     uint32_t input = 0;
     sc_for_each_op (v->global, v->func, id) {
         const sc_op *op = sc_op_at(v->global, id);
-        if (op->kind != SC_OP_input)
+        if (!sc_op_has(op, SC_FROM_OUTSIDE))
             continue;
         sc_array_free(&v->inputs[input]);
         v->inputs[input] = sc_verification_values(sc_type_of(v->global, op->first_result),

@@ -85,7 +85,7 @@ sc_array sc_verification_state(const sc_module *m, uint32_t state,
 const sc_op *sc_returned(const sc_module *m, sc_func_id func)
 {
     sc_op_id last = m->funcs.data[func].last;
-    return last != SC_NONE && sc_op_at(m, last)->kind == SC_OP_return ? sc_op_at(m, last) : NULL;
+    return last != SC_NONE && sc_op_has(sc_op_at(m, last), SC_RETURNS) ? sc_op_at(m, last) : NULL;
 }
 
 uint32_t sc_output_count(const sc_module *m, sc_func_id func)
