@@ -1,7 +1,15 @@
-# cmake -DOUT=FILE -DNAME=SYMBOL "-DFILES=A;B" -P embed.cmake: the texts, one behind the other, as an array of C that ends in a 0.
+# cmake -DOUT=FILE -DNAME=SYMBOL "-DFILES=A;B" -P embed.cmake: the texts, one behind the other, as an array of C that ends in a 0. Of a file
+# with the line `/*@ text */`, what is below it.
 set(hex "")
 foreach(file IN LISTS FILES)
     file(READ ${file} text HEX)
+    string(HEX "/*@ text */\n" mark)
+    string(FIND "${text}" "${mark}" at)
+    if(at GREATER_EQUAL 0)
+        string(LENGTH "${mark}" length)
+        math(EXPR at "${at} + ${length}")
+        string(SUBSTRING "${text}" ${at} -1 text)
+    endif()
     string(APPEND hex ${text})
 endforeach()
 string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")

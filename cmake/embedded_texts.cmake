@@ -1,15 +1,24 @@
 # Texts that the compiler writes out, kept in files of their own and embedded here.
 
-# codegen/cuda/NAME.cu.h, what every emitted CUDA source begins with, is sc_cuda_NAME_text.
-file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/codegen/cuda)
-foreach(name machine team)
-    set(header ${PROJECT_SOURCE_DIR}/codegen/cuda/${name}.cu.h)
-    set(text ${PROJECT_BINARY_DIR}/codegen/cuda/${name}_text.c)
-    add_custom_command(OUTPUT ${text}
-        COMMAND ${CMAKE_COMMAND} -DOUT=${text} -DNAME=sc_cuda_${name}_text "-DFILES=${header}" -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
-        DEPENDS ${header} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
-    target_sources(sc_codegen_cuda PRIVATE ${text})
-endforeach()
+# sc_embed(FOLDER FILE..): FOLDER/NAME.cu.h or FOLDER/NAME.inc is sc_FOLDER_NAME_text, in the folder's library.
+function(sc_embed folder)
+    string(REPLACE "/" "_" library sc_${folder})
+    get_filename_component(last ${folder} NAME)
+    file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/${folder})
+    foreach(file IN LISTS ARGN)
+        string(REGEX REPLACE "[.].*" "" name ${file})
+        set(from ${PROJECT_SOURCE_DIR}/${folder}/${file})
+        set(text ${PROJECT_BINARY_DIR}/${folder}/${name}_text.c)
+        add_custom_command(OUTPUT ${text}
+            COMMAND ${CMAKE_COMMAND} -DOUT=${text} -DNAME=sc_${last}_${name}_text "-DFILES=${from}" -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+            DEPENDS ${from} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
+        target_sources(${library} PRIVATE ${text})
+    endforeach()
+endfunction()
+
+# What every emitted CUDA source begins with; functions of attention.
+sc_embed(codegen/cuda machine.cu.h team.cu.h)
+sc_embed(codegen/attention c_matmul.inc c_transpose.inc cuda_tiles.cu.h cuda_next_tile.cu.h)
 
 # The helpers of emitted C, a row of codegen/printer/helpers.c a section.
 set(helpers ${PROJECT_SOURCE_DIR}/program/kernel_helpers.h ${PROJECT_SOURCE_DIR}/codegen/printer/array_helpers.h)

@@ -34,19 +34,24 @@ void sc_strbuf_add_char(sc_strbuf *buffer, char c)
     sc_strbuf_add_bytes(buffer, &c, 1);
 }
 
-void sc_strbuf_printf(sc_strbuf *buffer, const char *format, ...)
+void sc_strbuf_vprintf(sc_strbuf *buffer, const char *format, va_list args)
 {
     char local[256];
+    va_list again;
+    va_copy(again, args);
+    int length = sc_vsnprintf(local, sizeof local, format, args);
+    if (length < (int)sizeof local)
+        sc_strbuf_add_bytes(buffer, local, length < 0 ? 0 : (size_t)length);
+    else
+        sc_strbuf_add(buffer, sc_arena_vprintf(buffer->arena, format, again));
+    va_end(again);
+}
+
+void sc_strbuf_printf(sc_strbuf *buffer, const char *format, ...)
+{
     va_list args;
     va_start(args, format);
-    int length = sc_vsnprintf(local, sizeof local, format, args);
-    va_end(args);
-    if (length < (int)sizeof local) {
-        sc_strbuf_add_bytes(buffer, local, length < 0 ? 0 : (size_t)length);
-        return;
-    }
-    va_start(args, format);
-    sc_strbuf_add(buffer, sc_arena_vprintf(buffer->arena, format, args));
+    sc_strbuf_vprintf(buffer, format, args);
     va_end(args);
 }
 

@@ -16,6 +16,8 @@ void sc_strbuf_add_bytes(sc_strbuf *buffer, const char *bytes, size_t length);
 void sc_strbuf_add_char(sc_strbuf *buffer, char c);
 void sc_strbuf_printf(sc_strbuf *buffer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+void sc_strbuf_vprintf(sc_strbuf *buffer, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
 void sc_strbuf_add_integer(sc_strbuf *buffer, int64_t value);
 /* Adds the shortest decimal that reads back to the same double, always with a point or an exponent;
  * inf, -inf and nan by name. */

@@ -7,8 +7,8 @@ void sc_attention_emit(sc_context *context, const sc_attention_desc *desc, const
     sc_strbuf body;
     sc_strbuf_init(&body, &context->scratch);
     bool is_wide = desc->arrays[SC_ATTENTION_Q].dtype == SC_DTYPE_f64;
-    sc_attention_text text = {
-        &context->scratch, desc, name, is_wide ? "double" : "float", &body, 0};
+    sc_writer writer = {.text = &body};
+    sc_attention_text text = {&context->scratch, desc, name, is_wide ? "double" : "float", &writer};
     if (desc->form == SC_ATTENTION_SIMPLE)
         sc_attention_emit_simple(&text);
     else if (desc->form == SC_ATTENTION_DECODE)

@@ -38,113 +38,19 @@ sc_attention_blocking sc_attention_blocking_of(const sc_attention_desc *desc)
 
 /* ---- shared by forward and backward ---- */
 
-/* c[4][lanes] (+)= sum over j of a[i * row + j * step] b[j * b_step + ..], with 4 lanes / 8 sum
- * registers. The compiler barrier (no instruction) marks memory as changed, so loaded values have
- * to stay in registers; without it gcc reloads them for every row. */
 void sc_attention_emit_matmul(sc_attention_text *text, int lanes)
 {
-    sc_attention_line(text, "static inline __attribute__((always_inline)) void %s_matmul%d(",
-                      text->name, lanes);
-    sc_attention_line(text, "    const float *a, int64_t row, int64_t step, const float *b, "
-                            "int64_t b_step, float *c, int64_t c_step,");
-    sc_attention_line(text, "    int64_t steps, int adds)");
-    sc_attention_line(text, "{");
-    text->depth++;
-    sc_attention_line(text, "typedef float vector __attribute__((vector_size(32)));");
-    sc_attention_line(
-        text,
-        "typedef float vector_in_memory __attribute__((vector_size(32), aligned(4), may_alias));");
-    sc_attention_line(text, "enum { vectors = %d };", lanes / 8);
-    sc_attention_line(text, "vector sums[4][vectors], y[vectors];");
-    sc_attention_line(text, "for (int i = 0; i < 4; i++)");
-    sc_attention_line(text, "    for (int l = 0; l < vectors; l++)");
-    sc_attention_line(text, "        sums[i][l] = adds ? (vector)*(const vector_in_memory *)(c + i "
-                            "* c_step + 8 * l) : (vector){0};");
-    sc_attention_open(text, "for (int64_t j = 0; j < steps; j++)");
-    sc_attention_line(text, "for (int l = 0; l < vectors; l++)");
-    sc_attention_line(text, "    y[l] = *(const vector_in_memory *)(b + j * b_step + 8 * l);");
-    sc_attention_line(text, "__asm__(\"\" ::: \"memory\");");
-    sc_attention_line(text, "for (int i = 0; i < 4; i++)");
-    sc_attention_line(text, "    for (int l = 0; l < vectors; l++)");
-    sc_attention_line(text, "        sums[i][l] += a[i * row + j * step] * y[l];");
-    sc_attention_close(text);
-    sc_attention_line(text, "for (int i = 0; i < 4; i++)");
-    sc_attention_line(text, "    for (int l = 0; l < vectors; l++)");
-    sc_attention_line(text, "        *(vector_in_memory *)(c + i * c_step + 8 * l) = sums[i][l];");
-    sc_attention_close(text);
-    sc_strbuf_add_char(text->out, '\n');
+    const sc_write_word words[] = {{"NAME", text->name},
+                                   {"LANES", sc_arena_printf(text->arena, "%d", lanes)},
+                                   {"VECTORS", sc_arena_printf(text->arena, "%d", lanes / 8)}};
+    sc_write_fixed(text->out, sc_attention_c_matmul_text, words, sizeof words / sizeof *words);
 }
 
-static void emit_shuffles(sc_attention_text *text, char from, char to, const char *low,
-                          const char *high, int apart, const int first[4])
-{
-    for (int i = 0; i < 4; i++) {
-        int at = first[i];
-        sc_attention_line(text, "%c[%d] = __builtin_shufflevector(%c[%d], %c[%d], %s);", to, 2 * i,
-                          from, at, from, at + apart, low);
-        sc_attention_line(text, "%c[%d] = __builtin_shufflevector(%c[%d], %c[%d], %s);", to,
-                          2 * i + 1, from, at, from, at + apart, high);
-    }
-}
-
-/* NAME_transpose: b[j][i] = a[i][j] for 8 x 8. Interleaves pairs, fours, halves; without compiler
- * shuffles, element by element. */
-static void emit_transpose(sc_attention_text *text)
-{
-    sc_attention_line(
-        text,
-        "static inline void %s_transpose(const float *a, int64_t a_step, float *b, int64_t b_step)",
-        text->name);
-    sc_attention_line(text, "{");
-    text->depth++;
-    sc_attention_line(text, "#if defined __clang__ || __GNUC__ >= 12");
-    sc_attention_line(text, "typedef float vector __attribute__((vector_size(32)));");
-    sc_attention_line(
-        text,
-        "typedef float vector_in_memory __attribute__((vector_size(32), aligned(4), may_alias));");
-    sc_attention_line(text, "vector x[8], y[8];");
-    sc_attention_line(text, "for (int i = 0; i < 8; i++)");
-    sc_attention_line(text, "    x[i] = *(const vector_in_memory *)(a + i * a_step);");
-    emit_shuffles(text, 'x', 'y', "0, 8, 1, 9, 4, 12, 5, 13", "2, 10, 3, 11, 6, 14, 7, 15", 1,
-                  (const int[]){0, 2, 4, 6});
-    emit_shuffles(text, 'y', 'x', "0, 1, 8, 9, 4, 5, 12, 13", "2, 3, 10, 11, 6, 7, 14, 15", 2,
-                  (const int[]){0, 1, 4, 5});
-    sc_attention_open(text, "for (int i = 0; i < 4; i++)");
-    sc_attention_line(text, "*(vector_in_memory *)(b + i * b_step) = __builtin_shufflevector(x[i], "
-                            "x[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);");
-    sc_attention_line(text, "*(vector_in_memory *)(b + (i + 4) * b_step) = "
-                            "__builtin_shufflevector(x[i], x[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);");
-    sc_attention_close(text);
-    sc_attention_line(text, "#else");
-    sc_attention_line(text, "for (int i = 0; i < 8; i++)");
-    sc_attention_line(text, "    for (int j = 0; j < 8; j++)");
-    sc_attention_line(text, "        b[j * b_step + i] = a[i * a_step + j];");
-    sc_attention_line(text, "#endif");
-    sc_attention_close(text);
-    sc_strbuf_add_char(text->out, '\n');
-}
-
-/* NAME_to_panel and NAME_from_panel: between rows[query][x] and panel[x][query]; the number of x is
- * a multiple of 8. */
 void sc_attention_emit_transposes(sc_attention_text *text)
 {
-    emit_transpose(text);
-    for (int i = 0; i < 2; i++) {
-        const char *rows = sc_arena_printf(text->arena, "rows + l * width + x, width");
-        const char *panel = sc_arena_printf(text->arena, "panel + x * %d + l, %d",
-                                            SC_ATTENTION_LANES, SC_ATTENTION_LANES);
-        sc_attention_line(
-            text, "static inline void %s_%s_panel(%sfloat *rows, %sfloat *panel, int64_t width)",
-            text->name, i == 0 ? "to" : "from", i == 0 ? "const " : "", i == 0 ? "" : "const ");
-        sc_attention_line(text, "{");
-        text->depth++;
-        sc_attention_line(text, "for (int64_t l = 0; l < %d; l += 8)", SC_ATTENTION_LANES);
-        sc_attention_line(text, "    for (int64_t x = 0; x < width; x += 8)");
-        sc_attention_line(text, "        %s_transpose(%s, %s);", text->name, i == 0 ? rows : panel,
-                          i == 0 ? panel : rows);
-        sc_attention_close(text);
-        sc_strbuf_add_char(text->out, '\n');
-    }
+    const sc_write_word words[] = {
+        {"NAME", text->name}, {"LANES", sc_arena_printf(text->arena, "%d", SC_ATTENTION_LANES)}};
+    sc_write_fixed(text->out, sc_attention_c_transpose_text, words, sizeof words / sizeof *words);
 }
 
 static const struct {
@@ -164,46 +70,46 @@ static const struct {
 void sc_attention_declare_block(sc_attention_text *text, const sc_attention_blocking *b)
 {
     const sc_attention_desc *desc = text->desc;
-    sc_attention_line(
-        text, "enum { lanes = %d, tile = %d, panels = %lld, block_queries = panels * lanes };",
-        SC_ATTENTION_LANES, SC_ATTENTION_TILE, (long long)b->panels);
-    sc_attention_line(
-        text, "enum { e_size = %lld, e_width = %lld, own_size = %lld, own_width = %lld };",
+    sc_write_line(text->out,
+                  "enum { lanes = %d, tile = %d, panels = %lld, block_queries = panels * lanes };",
+                  SC_ATTENTION_LANES, SC_ATTENTION_TILE, (long long)b->panels);
+    sc_write_line(
+        text->out, "enum { e_size = %lld, e_width = %lld, own_size = %lld, own_width = %lld };",
         (long long)b->e, (long long)b->e_width, (long long)b->own, (long long)b->own_width);
-    sc_attention_line(text, "float query_rows[block_queries * e_width]" ALIGNED
-                            ", queries[panels * e_width * lanes]" ALIGNED ";");
-    sc_attention_line(text, "__builtin_memset(query_rows, 0, sizeof query_rows);");
-    sc_attention_line(text, "int32_t low_of[block_queries]" ALIGNED
-                            ", high_of[block_queries]" ALIGNED ";");
-    sc_attention_line(
-        text,
+    sc_write_line(text->out, "float query_rows[block_queries * e_width]" ALIGNED
+                             ", queries[panels * e_width * lanes]" ALIGNED ";");
+    sc_write_line(text->out, "__builtin_memset(query_rows, 0, sizeof query_rows);");
+    sc_write_line(text->out,
+                  "int32_t low_of[block_queries]" ALIGNED ", high_of[block_queries]" ALIGNED ";");
+    sc_write_line(
+        text->out,
         "int64_t panel_low[panels], panel_high[panels], inner_low[panels], inner_high[panels];");
-    sc_attention_line(text, "int64_t block_low = %lld, block_high = 0;", (long long)desc->t.size);
+    sc_write_line(text->out, "int64_t block_low = %lld, block_high = 0;", (long long)desc->t.size);
     for (size_t i = 0; i < sizeof cached_places / sizeof *cached_places; i++) {
         if (desc->arrays[cached_places[i].role].is_there)
-            sc_attention_line(text, "int64_t %s_of[block_queries];", cached_places[i].name);
+            sc_write_line(text->out, "int64_t %s_of[block_queries];", cached_places[i].name);
     }
     if (desc->p > 0)
-        sc_attention_line(text, "int64_t weight_row_of[block_queries];");
-    sc_attention_open(text, "for (int p = 0; p < panels; p++)");
-    sc_attention_line(text, "panel_low[p] = inner_high[p] = %lld;", (long long)desc->t.size);
-    sc_attention_line(text, "panel_high[p] = inner_low[p] = 0;");
-    sc_attention_close(text);
+        sc_write_line(text->out, "int64_t weight_row_of[block_queries];");
+    sc_write_open(text->out, "for (int p = 0; p < panels; p++)");
+    sc_write_line(text->out, "panel_low[p] = inner_high[p] = %lld;", (long long)desc->t.size);
+    sc_write_line(text->out, "panel_high[p] = inner_low[p] = 0;");
+    sc_write_close(text->out);
 }
 
 /* Opens the loop over the block's queries, with `continue` for missing ones. */
 void sc_attention_open_queries(sc_attention_text *text)
 {
     const sc_attention_desc *desc = text->desc;
-    sc_attention_open(text, "for (int64_t r = 0; r < block_queries; r++)");
-    sc_attention_line(text, "const int64_t p = r / lanes, number = block * block_queries + r;");
-    sc_attention_line(text, "low_of[r] = high_of[r] = 0;");
+    sc_write_open(text->out, "for (int64_t r = 0; r < block_queries; r++)");
+    sc_write_line(text->out, "const int64_t p = r / lanes, number = block * block_queries + r;");
+    sc_write_line(text->out, "low_of[r] = high_of[r] = 0;");
     for (size_t i = 0; i < sizeof cached_places / sizeof *cached_places; i++) {
         if (desc->arrays[cached_places[i].role].is_there)
-            sc_attention_line(text, "%s_of[r] = 0;", cached_places[i].name);
+            sc_write_line(text->out, "%s_of[r] = 0;", cached_places[i].name);
     }
     if (desc->p > 0)
-        sc_attention_line(text, "weight_row_of[r] = 0;");
+        sc_write_line(text->out, "weight_row_of[r] = 0;");
 }
 
 /* Inside that loop; the query exists and its s.. are declared. */
@@ -214,40 +120,40 @@ void sc_attention_read_query(sc_attention_text *text)
                                     sc_attention_times(text, "e", desc->e.strides[SC_ATTENTION_Q]));
     sc_attention_declare_interval(text);
     sc_attention_declare_row(text);
-    sc_attention_line(text, "low_of[r] = (int32_t)(low < %lld ? low : %lld);",
-                      (long long)desc->t.size, (long long)desc->t.size);
-    sc_attention_line(text, "high_of[r] = (int32_t)(high < %lld ? high : %lld);",
-                      (long long)desc->t.size, (long long)desc->t.size);
-    sc_attention_open(text, "if (low < high)");
-    sc_attention_line(text, "panel_low[p] = low < panel_low[p] ? low : panel_low[p];");
-    sc_attention_line(text, "panel_high[p] = high > panel_high[p] ? high : panel_high[p];");
-    sc_attention_line(text, "block_low = low < block_low ? low : block_low;");
-    sc_attention_line(text, "block_high = high > block_high ? high : block_high;");
-    sc_attention_close(text);
-    sc_attention_line(text, "inner_low[p] = low > inner_low[p] ? low : inner_low[p];");
-    sc_attention_line(text, "inner_high[p] = high < inner_high[p] ? high : inner_high[p];");
+    sc_write_line(text->out, "low_of[r] = (int32_t)(low < %lld ? low : %lld);",
+                  (long long)desc->t.size, (long long)desc->t.size);
+    sc_write_line(text->out, "high_of[r] = (int32_t)(high < %lld ? high : %lld);",
+                  (long long)desc->t.size, (long long)desc->t.size);
+    sc_write_open(text->out, "if (low < high)");
+    sc_write_line(text->out, "panel_low[p] = low < panel_low[p] ? low : panel_low[p];");
+    sc_write_line(text->out, "panel_high[p] = high > panel_high[p] ? high : panel_high[p];");
+    sc_write_line(text->out, "block_low = low < block_low ? low : block_low;");
+    sc_write_line(text->out, "block_high = high > block_high ? high : block_high;");
+    sc_write_close(text->out);
+    sc_write_line(text->out, "inner_low[p] = low > inner_low[p] ? low : inner_low[p];");
+    sc_write_line(text->out, "inner_high[p] = high < inner_high[p] ? high : inner_high[p];");
     for (size_t i = 0; i < sizeof cached_places / sizeof *cached_places; i++) {
         if (desc->arrays[cached_places[i].role].is_there)
-            sc_attention_line(text, "%s_of[r] = %s;", cached_places[i].name,
-                              sc_attention_at(text, cached_places[i].role, sc_attention_all));
+            sc_write_line(text->out, "%s_of[r] = %s;", cached_places[i].name,
+                          sc_attention_at(text, cached_places[i].role, sc_attention_all));
     }
     if (desc->p > 0)
-        sc_attention_line(text, "weight_row_of[r] = weight_row;");
-    sc_attention_line(text, "const int64_t q_at = %s;",
-                      sc_attention_at(text, SC_ATTENTION_Q, sc_attention_all));
-    sc_attention_line(text, "for (int64_t e = 0; e < e_size; e++)");
-    sc_attention_line(text, "    query_rows[r * e_width + e] = %s * %s;",
-                      sc_attention_read(text, SC_ATTENTION_Q, q),
-                      sc_attention_number(text, desc->scale));
+        sc_write_line(text->out, "weight_row_of[r] = weight_row;");
+    sc_write_line(text->out, "const int64_t q_at = %s;",
+                  sc_attention_at(text, SC_ATTENTION_Q, sc_attention_all));
+    sc_write_line(text->out, "for (int64_t e = 0; e < e_size; e++)");
+    sc_write_line(text->out, "    query_rows[r * e_width + e] = %s * %s;",
+                  sc_attention_read(text, SC_ATTENTION_Q, q),
+                  sc_attention_number(text, desc->scale));
 }
 
 void sc_attention_transpose_queries(sc_attention_text *text)
 {
-    sc_attention_line(text, "for (int64_t p = 0; p < panels; p++)");
-    sc_attention_line(text,
-                      "    %s_to_panel(query_rows + p * lanes * e_width, queries + p * e_width * "
-                      "lanes, e_width);",
-                      text->name);
+    sc_write_line(text->out, "for (int64_t p = 0; p < panels; p++)");
+    sc_write_line(text->out,
+                  "    %s_to_panel(query_rows + p * lanes * e_width, queries + p * e_width * "
+                  "lanes, e_width);",
+                  text->name);
 }
 
 /* Fills name[i][0 .. width), contiguous f32, with keys first .. first + count; rows up to a
@@ -259,24 +165,25 @@ static void read_tile(sc_attention_text *text, sc_attention_role role, const cha
         sc_arena_printf(text->arena, "%s_at + %s + %s", source,
                         sc_attention_times(text, "(first + i)", text->desc->t.strides[role]),
                         sc_attention_times(text, "x", dim->strides[role]));
-    sc_attention_open(text, "for (int64_t i = 0; i < (count + 3) / 4 * 4; i++)");
-    sc_attention_open(text, "if (i >= count)");
-    sc_attention_line(text, "for (int64_t x = 0; x < %s; x++)", width);
-    sc_attention_line(text, "    %s[i * %s + x] = 0;", name, width);
-    sc_attention_line(text, "continue;");
-    sc_attention_close(text);
-    sc_attention_line(text, "#pragma omp simd");
-    sc_attention_line(text, "for (int64_t x = 0; x < %lld; x++)", (long long)dim->size);
+    sc_write_open(text->out, "for (int64_t i = 0; i < (count + 3) / 4 * 4; i++)");
+    sc_write_open(text->out, "if (i >= count)");
+    sc_write_line(text->out, "for (int64_t x = 0; x < %s; x++)", width);
+    sc_write_line(text->out, "    %s[i * %s + x] = 0;", name, width);
+    sc_write_line(text->out, "continue;");
+    sc_write_close(text->out);
+    sc_write_line(text->out, "#pragma omp simd");
+    sc_write_line(text->out, "for (int64_t x = 0; x < %lld; x++)", (long long)dim->size);
     /* The addition keeps gcc from calling memcpy for every row; its only effect is to turn -0 into
      * 0. */
-    sc_attention_line(text, "    %s[i * %s + x] = %s%s;", name, width,
-                      sc_attention_read(text, role, index),
-                      text->desc->arrays[role].dtype == SC_DTYPE_f32 ? " + 0.0f" : "");
+    sc_write_line(text->out, "    %s[i * %s + x] = %s%s;", name, width,
+                  sc_attention_read(text, role, index),
+                  text->desc->arrays[role].dtype == SC_DTYPE_f32 ? " + 0.0f" : "");
     if (dim->size % 8 != 0) {
-        sc_attention_line(text, "for (int64_t x = %lld; x < %s; x++)", (long long)dim->size, width);
-        sc_attention_line(text, "    %s[i * %s + x] = 0;", name, width);
+        sc_write_line(text->out, "for (int64_t x = %lld; x < %s; x++)", (long long)dim->size,
+                      width);
+        sc_write_line(text->out, "    %s[i * %s + x] = 0;", name, width);
     }
-    sc_attention_close(text);
+    sc_write_close(text->out);
 }
 
 void sc_attention_read_tiles(sc_attention_text *text)
@@ -287,39 +194,39 @@ void sc_attention_read_tiles(sc_attention_text *text)
 
 void sc_attention_declare_tiles(sc_attention_text *text)
 {
-    sc_attention_line(text, "const int64_t k_at = %s, v_at = %s;",
-                      sc_attention_at(text, SC_ATTENTION_K, sc_attention_of_unit),
-                      sc_attention_at(text, SC_ATTENTION_V, sc_attention_of_unit));
-    sc_attention_line(text, "float keys[tile * e_width]" ALIGNED
-                            ", values[tile * own_width]" ALIGNED ";");
+    sc_write_line(text->out, "const int64_t k_at = %s, v_at = %s;",
+                  sc_attention_at(text, SC_ATTENTION_K, sc_attention_of_unit),
+                  sc_attention_at(text, SC_ATTENTION_V, sc_attention_of_unit));
+    sc_write_line(text->out,
+                  "float keys[tile * e_width]" ALIGNED ", values[tile * own_width]" ALIGNED ";");
 }
 
 /* Opens loops over the tile's keys and the panel's queries; declares i, t, l and, if requested,
  * r. */
 static void open_elements(sc_attention_text *text, bool is_vector)
 {
-    sc_attention_open(text, "for (int64_t i = 0; i < seen; i++)");
-    sc_attention_line(text, "const int64_t t = first + i;");
-    sc_attention_line(text, "(void)t;");
+    sc_write_open(text->out, "for (int64_t i = 0; i < seen; i++)");
+    sc_write_line(text->out, "const int64_t t = first + i;");
+    sc_write_line(text->out, "(void)t;");
     if (is_vector)
-        sc_attention_line(text, "#pragma omp simd");
-    sc_attention_open(text, "for (int64_t l = 0; l < lanes; l++)");
+        sc_write_line(text->out, "#pragma omp simd");
+    sc_write_open(text->out, "for (int64_t l = 0; l < lanes; l++)");
 }
 
 static void close_elements(sc_attention_text *text)
 {
-    sc_attention_close(text);
-    sc_attention_close(text);
+    sc_write_close(text->out);
+    sc_write_close(text->out);
 }
 
 /* Opens the loop over panels that see keys of the tile: only its first `seen` ones. */
 void sc_attention_open_panels(sc_attention_text *text)
 {
-    sc_attention_open(text, "for (int64_t p = 0; p < panels; p++)");
-    sc_attention_line(text, "if (first >= panel_high[p] || first + count <= panel_low[p])");
-    sc_attention_line(text, "    continue;");
-    sc_attention_line(
-        text,
+    sc_write_open(text->out, "for (int64_t p = 0; p < panels; p++)");
+    sc_write_line(text->out, "if (first >= panel_high[p] || first + count <= panel_low[p])");
+    sc_write_line(text->out, "    continue;");
+    sc_write_line(
+        text->out,
         "const int64_t seen = panel_high[p] - first < count ? panel_high[p] - first : count;");
 }
 
@@ -329,19 +236,19 @@ void sc_attention_score_tile(sc_attention_text *text)
 {
     const sc_attention_desc *desc = text->desc;
     const sc_attention_dim *t = &desc->t;
-    sc_attention_line(text, "for (int64_t i = 0; i < seen; i += 4)");
-    sc_attention_line(text,
-                      "    %s_matmul%d(keys + i * e_width, e_width, 1, queries + p * e_width * "
-                      "lanes, lanes, scores + i * lanes, lanes, e_size, 0);",
-                      text->name, SC_ATTENTION_LANES);
+    sc_write_line(text->out, "for (int64_t i = 0; i < seen; i += 4)");
+    sc_write_line(text->out,
+                  "    %s_matmul%d(keys + i * e_width, e_width, 1, queries + p * e_width * "
+                  "lanes, lanes, scores + i * lanes, lanes, e_size, 0);",
+                  text->name, SC_ATTENTION_LANES);
     if (desc->softcap != 0) {
         open_elements(text, true);
-        sc_attention_line(text, "const float part = sc_tanh_f32(scores[i * lanes + l] * %s);",
-                          sc_attention_number(text, 1 / desc->softcap));
-        sc_attention_line(text, "scores[i * lanes + l] = part * %s;",
-                          sc_attention_number(text, desc->softcap));
+        sc_write_line(text->out, "const float part = sc_tanh_f32(scores[i * lanes + l] * %s);",
+                      sc_attention_number(text, 1 / desc->softcap));
+        sc_write_line(text->out, "scores[i * lanes + l] = part * %s;",
+                      sc_attention_number(text, desc->softcap));
         if (desc->is_grad)
-            sc_attention_line(text, "slopes[i * lanes + l] = 1.0f - part * part;");
+            sc_write_line(text->out, "slopes[i * lanes + l] = 1.0f - part * part;");
         close_elements(text);
     }
     if (desc->arrays[SC_ATTENTION_BIAS].is_there) {
@@ -349,8 +256,8 @@ void sc_attention_score_tile(sc_attention_text *text)
             sc_arena_printf(text->arena, "bias_of[p * lanes + l] + %s",
                             sc_attention_times(text, "t", t->strides[SC_ATTENTION_BIAS]));
         open_elements(text, false);
-        sc_attention_line(text, "scores[i * lanes + l] += %s;",
-                          sc_attention_read(text, SC_ATTENTION_BIAS, index));
+        sc_write_line(text->out, "scores[i * lanes + l] += %s;",
+                      sc_attention_read(text, SC_ATTENTION_BIAS, index));
         close_elements(text);
     }
     const char *visible = sc_attention_visible(text);
@@ -362,22 +269,22 @@ void sc_attention_score_tile(sc_attention_text *text)
                              : i == 1 ? SC_ATTENTION_SEGMENTS
                                       : SC_ATTENTION_KEY_SEGMENTS]
                     .is_there)
-                sc_attention_line(text, "const int64_t %s_at = %s_of[p * lanes + l];", names[i],
-                                  names[i]);
+                sc_write_line(text->out, "const int64_t %s_at = %s_of[p * lanes + l];", names[i],
+                              names[i]);
         }
-        sc_attention_line(text, "scores[i * lanes + l] = %s ? scores[i * lanes + l] : -INFINITY;",
-                          visible);
+        sc_write_line(text->out, "scores[i * lanes + l] = %s ? scores[i * lanes + l] : -INFINITY;",
+                      visible);
         close_elements(text);
     }
-    sc_attention_open(text, "if (first < inner_low[p] || first + seen > inner_high[p])");
-    sc_attention_line(
-        text,
+    sc_write_open(text->out, "if (first < inner_low[p] || first + seen > inner_high[p])");
+    sc_write_line(
+        text->out,
         "const int32_t *const lows = low_of + p * lanes, *const highs = high_of + p * lanes;");
     open_elements(text, true);
-    sc_attention_line(text, "scores[i * lanes + l] = ((int32_t)t >= lows[l]) & ((int32_t)t < "
-                            "highs[l]) ? scores[i * lanes + l] : -INFINITY;");
+    sc_write_line(text->out, "scores[i * lanes + l] = ((int32_t)t >= lows[l]) & ((int32_t)t < "
+                             "highs[l]) ? scores[i * lanes + l] : -INFINITY;");
     close_elements(text);
-    sc_attention_close(text);
+    sc_write_close(text->out);
 }
 
 const char *sc_attention_lane_factor(sc_attention_text *text)
@@ -396,44 +303,45 @@ const char *sc_attention_lane_factor(sc_attention_text *text)
  * below e^8 are harmless, and earlier sums seldom need a correction. */
 static void weigh_tile(sc_attention_text *text)
 {
-    sc_attention_line(text, "float most[lanes]" ALIGNED ", base[lanes]" ALIGNED
-                            ", correction[lanes]" ALIGNED ", added[lanes]" ALIGNED ";");
-    sc_attention_line(text, "for (int l = 0; l < lanes; l++)");
-    sc_attention_line(text, "    most[l] = -INFINITY;");
+    sc_write_line(text->out, "float most[lanes]" ALIGNED ", base[lanes]" ALIGNED
+                             ", correction[lanes]" ALIGNED ", added[lanes]" ALIGNED ";");
+    sc_write_line(text->out, "for (int l = 0; l < lanes; l++)");
+    sc_write_line(text->out, "    most[l] = -INFINITY;");
     open_elements(text, true);
-    sc_attention_line(
-        text, "most[l] = scores[i * lanes + l] > most[l] ? scores[i * lanes + l] : most[l];");
+    sc_write_line(text->out,
+                  "most[l] = scores[i * lanes + l] > most[l] ? scores[i * lanes + l] : most[l];");
     close_elements(text);
-    sc_attention_line(text, "int corrects = 0;");
-    sc_attention_line(text, "#pragma omp simd reduction(| : corrects)");
-    sc_attention_open(text, "for (int l = 0; l < lanes; l++)");
-    sc_attention_line(text, "const float before = largest[p * lanes + l], now = most[l] > before + "
-                            "8.0f ? most[l] : before;");
-    sc_attention_line(text, "base[l] = now == -INFINITY ? 0.0f : now;");
-    sc_attention_line(text, "correction[l] = sc_exp_below_f32(before - base[l]);");
-    sc_attention_line(text, "corrects |= (before != now) & (before != -INFINITY);");
-    sc_attention_line(text, "largest[p * lanes + l] = now;");
-    sc_attention_line(text, "added[l] = 0.0f;");
-    sc_attention_close(text);
+    sc_write_line(text->out, "int corrects = 0;");
+    sc_write_line(text->out, "#pragma omp simd reduction(| : corrects)");
+    sc_write_open(text->out, "for (int l = 0; l < lanes; l++)");
+    sc_write_line(text->out,
+                  "const float before = largest[p * lanes + l], now = most[l] > before + "
+                  "8.0f ? most[l] : before;");
+    sc_write_line(text->out, "base[l] = now == -INFINITY ? 0.0f : now;");
+    sc_write_line(text->out, "correction[l] = sc_exp_below_f32(before - base[l]);");
+    sc_write_line(text->out, "corrects |= (before != now) & (before != -INFINITY);");
+    sc_write_line(text->out, "largest[p * lanes + l] = now;");
+    sc_write_line(text->out, "added[l] = 0.0f;");
+    sc_write_close(text->out);
     open_elements(text, true);
-    sc_attention_line(text,
-                      "scores[i * lanes + l] = sc_exp_below_f32(scores[i * lanes + l] - base[l]);");
-    sc_attention_line(text, "added[l] += scores[i * lanes + l];");
+    sc_write_line(text->out,
+                  "scores[i * lanes + l] = sc_exp_below_f32(scores[i * lanes + l] - base[l]);");
+    sc_write_line(text->out, "added[l] += scores[i * lanes + l];");
     close_elements(text);
-    sc_attention_open(text, "if (corrects)");
-    sc_attention_line(text, "for (int l = 0; l < lanes; l++)");
-    sc_attention_line(text, "    total[p * lanes + l] *= correction[l];");
-    sc_attention_open(text, "for (int64_t o = 0; o < own_width; o++)");
-    sc_attention_line(text, "#pragma omp simd");
-    sc_attention_line(text, "for (int l = 0; l < lanes; l++)");
-    sc_attention_line(text, "    sums[(p * own_width + o) * lanes + l] *= correction[l];");
-    sc_attention_close(text);
-    sc_attention_close(text);
-    sc_attention_line(text, "for (int l = 0; l < lanes; l++)");
-    sc_attention_line(text, "    total[p * lanes + l] += added[l];");
+    sc_write_open(text->out, "if (corrects)");
+    sc_write_line(text->out, "for (int l = 0; l < lanes; l++)");
+    sc_write_line(text->out, "    total[p * lanes + l] *= correction[l];");
+    sc_write_open(text->out, "for (int64_t o = 0; o < own_width; o++)");
+    sc_write_line(text->out, "#pragma omp simd");
+    sc_write_line(text->out, "for (int l = 0; l < lanes; l++)");
+    sc_write_line(text->out, "    sums[(p * own_width + o) * lanes + l] *= correction[l];");
+    sc_write_close(text->out);
+    sc_write_close(text->out);
+    sc_write_line(text->out, "for (int l = 0; l < lanes; l++)");
+    sc_write_line(text->out, "    total[p * lanes + l] += added[l];");
     if (text->desc->p > 0) {
         open_elements(text, true);
-        sc_attention_line(text, "scores[i * lanes + l] *= %s;", sc_attention_lane_factor(text));
+        sc_write_line(text->out, "scores[i * lanes + l] *= %s;", sc_attention_lane_factor(text));
         close_elements(text);
     }
 }
@@ -444,71 +352,72 @@ static void write_block(sc_attention_text *text, const sc_attention_blocking *b)
     const char *index =
         sc_arena_printf(text->arena, "out_of[r] + %s",
                         sc_attention_times(text, "o", desc->own[0].strides[SC_ATTENTION_OUT]));
-    sc_attention_open(
-        text, "for (int64_t r = 0; r < block_queries && block * block_queries + r < %lld; r++)",
-        (long long)b->rows);
-    sc_attention_line(text, "const int64_t p = r / lanes, l = r %% lanes;");
-    sc_attention_line(text, "if (l == 0)");
-    sc_attention_line(text, "    %s_from_panel(rows, sums + p * own_width * lanes, own_width);",
-                      text->name);
-    sc_attention_line(text, "const float all = total[r], share = all == 0.0f ? 0.0f : 1.0f / all;");
-    sc_attention_line(text, "#pragma omp simd");
-    sc_attention_line(text, "for (int64_t o = 0; o < own_size; o++)");
-    sc_attention_line(text, "    out[%s] = %s;", index,
-                      sc_attention_stored(text, desc->arrays[SC_ATTENTION_OUT].dtype,
-                                          "rows[l * own_width + o] * share"));
+    sc_write_open(text->out,
+                  "for (int64_t r = 0; r < block_queries && block * block_queries + r < %lld; r++)",
+                  (long long)b->rows);
+    sc_write_line(text->out, "const int64_t p = r / lanes, l = r %% lanes;");
+    sc_write_line(text->out, "if (l == 0)");
+    sc_write_line(text->out, "    %s_from_panel(rows, sums + p * own_width * lanes, own_width);",
+                  text->name);
+    sc_write_line(text->out,
+                  "const float all = total[r], share = all == 0.0f ? 0.0f : 1.0f / all;");
+    sc_write_line(text->out, "#pragma omp simd");
+    sc_write_line(text->out, "for (int64_t o = 0; o < own_size; o++)");
+    sc_write_line(text->out, "    out[%s] = %s;", index,
+                  sc_attention_stored(text, desc->arrays[SC_ATTENTION_OUT].dtype,
+                                      "rows[l * own_width + o] * share"));
     if (desc->arrays[SC_ATTENTION_LSE].is_there)
-        sc_attention_line(text, "lse[lse_of[r]] = sc_log_f32(all) + largest[r];");
-    sc_attention_close(text);
+        sc_write_line(text->out, "lse[lse_of[r]] = sc_log_f32(all) + largest[r];");
+    sc_write_close(text->out);
 }
 
 static void emit_block(sc_attention_text *text, const sc_attention_blocking *b)
 {
-    sc_attention_line(text,
-                      "static void %s_block(void *const *args, const int64_t *params, int64_t "
-                      "unit, int64_t block)",
-                      text->name);
-    sc_attention_line(text, "{");
-    text->depth++;
+    sc_write_line(text->out,
+                  "static void %s_block(void *const *args, const int64_t *params, int64_t "
+                  "unit, int64_t block)",
+                  text->name);
+    sc_write_open_block(text->out);
     sc_attention_declare_arrays(text);
-    sc_attention_line(text, "(void)unit;");
+    sc_write_line(text->out, "(void)unit;");
     sc_attention_decode(text, sc_attention_of_unit, "unit");
     sc_attention_declare_block(text, b);
     sc_attention_open_queries(text);
-    sc_attention_line(text, "if (number >= %lld)", (long long)b->rows);
-    sc_attention_line(text, "    continue;");
+    sc_write_line(text->out, "if (number >= %lld)", (long long)b->rows);
+    sc_write_line(text->out, "    continue;");
     sc_attention_decode(text, sc_attention_of_row, "number");
     sc_attention_read_query(text);
-    sc_attention_close(text);
+    sc_write_close(text->out);
     sc_attention_transpose_queries(text);
     sc_attention_declare_tiles(text);
-    sc_attention_line(text, "float scores[tile * lanes]" ALIGNED ", rows[lanes * own_width]" ALIGNED
-                            ", sums[panels * own_width * lanes]" ALIGNED ";");
-    sc_attention_line(text, "float largest[panels * lanes]" ALIGNED
-                            ", total[panels * lanes]" ALIGNED ";");
-    sc_attention_line(text, "__builtin_memset(sums, 0, sizeof sums);");
-    sc_attention_line(text, "__builtin_memset(total, 0, sizeof total);");
-    sc_attention_line(text, "for (int i = 0; i < panels * lanes; i++)");
-    sc_attention_line(text, "    largest[i] = -INFINITY;");
-    sc_attention_open(
-        text,
+    sc_write_line(text->out,
+                  "float scores[tile * lanes]" ALIGNED ", rows[lanes * own_width]" ALIGNED
+                  ", sums[panels * own_width * lanes]" ALIGNED ";");
+    sc_write_line(text->out,
+                  "float largest[panels * lanes]" ALIGNED ", total[panels * lanes]" ALIGNED ";");
+    sc_write_line(text->out, "__builtin_memset(sums, 0, sizeof sums);");
+    sc_write_line(text->out, "__builtin_memset(total, 0, sizeof total);");
+    sc_write_line(text->out, "for (int i = 0; i < panels * lanes; i++)");
+    sc_write_line(text->out, "    largest[i] = -INFINITY;");
+    sc_write_open(
+        text->out,
         "for (int64_t first = block_low - block_low %% tile; first < block_high; first += tile)");
-    sc_attention_line(
-        text, "const int64_t count = block_high - first < tile ? block_high - first : tile;");
+    sc_write_line(text->out,
+                  "const int64_t count = block_high - first < tile ? block_high - first : tile;");
     sc_attention_read_tiles(text);
     sc_attention_open_panels(text);
     sc_attention_score_tile(text);
     weigh_tile(text);
-    sc_attention_line(text, "for (int64_t o = 0; o < own_size; o += 4)");
-    sc_attention_line(text,
-                      "    %s_matmul%d(values + o, 1, own_width, scores, lanes, sums + (p * "
-                      "own_width + o) * lanes, lanes, seen, 1);",
-                      text->name, SC_ATTENTION_LANES);
-    sc_attention_close(text);
-    sc_attention_close(text);
+    sc_write_line(text->out, "for (int64_t o = 0; o < own_size; o += 4)");
+    sc_write_line(text->out,
+                  "    %s_matmul%d(values + o, 1, own_width, scores, lanes, sums + (p * "
+                  "own_width + o) * lanes, lanes, seen, 1);",
+                  text->name, SC_ATTENTION_LANES);
+    sc_write_close(text->out);
+    sc_write_close(text->out);
     write_block(text, b);
-    sc_attention_close(text);
-    sc_strbuf_add_char(text->out, '\n');
+    sc_write_close(text->out);
+    sc_strbuf_add_char(text->out->text, '\n');
 }
 
 void sc_attention_emit_tiled(sc_attention_text *text)
@@ -517,14 +426,13 @@ void sc_attention_emit_tiled(sc_attention_text *text)
     sc_attention_emit_matmul(text, SC_ATTENTION_LANES);
     sc_attention_emit_transposes(text);
     emit_block(text, &b);
-    sc_attention_line(text, "int64_t %s(void *const *args, const int64_t *params)", text->name);
-    sc_attention_line(text, "{");
-    text->depth++;
+    sc_write_line(text->out, "int64_t %s(void *const *args, const int64_t *params)", text->name);
+    sc_write_open_block(text->out);
     /* the last blocks of a causal mask have the most work */
-    sc_attention_line(text, "#pragma omp parallel for schedule(dynamic, 1)");
-    sc_attention_line(text, "for (int64_t item = 0; item < %lld; item++)",
-                      (long long)(b.units * b.blocks));
-    sc_attention_line(text, "    %s_block(args, params, item %% %lld, %lld - item / %lld);",
-                      text->name, (long long)b.units, (long long)b.blocks - 1, (long long)b.units);
+    sc_write_line(text->out, "#pragma omp parallel for schedule(dynamic, 1)");
+    sc_write_line(text->out, "for (int64_t item = 0; item < %lld; item++)",
+                  (long long)(b.units * b.blocks));
+    sc_write_line(text->out, "    %s_block(args, params, item %% %lld, %lld - item / %lld);",
+                  text->name, (long long)b.units, (long long)b.blocks - 1, (long long)b.units);
     sc_attention_end(text);
 }

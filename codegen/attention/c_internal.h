@@ -24,8 +24,10 @@ typedef struct sc_attention_blocking {
 #define ALIGNED " __attribute__((aligned(64)))"
 
 sc_attention_blocking sc_attention_blocking_of(const sc_attention_desc *desc);
+/* Emit NAME_matmul16 (16: the lanes) of c_matmul.inc; the functions of c_transpose.inc. */
 void sc_attention_emit_matmul(sc_attention_text *text, int lanes);
 void sc_attention_emit_transposes(sc_attention_text *text);
+extern const char sc_attention_c_matmul_text[], sc_attention_c_transpose_text[];
 void sc_attention_declare_block(sc_attention_text *text, const sc_attention_blocking *b);
 void sc_attention_open_queries(sc_attention_text *text);
 void sc_attention_read_query(sc_attention_text *text);

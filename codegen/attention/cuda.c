@@ -177,8 +177,9 @@ void sc_attention_emit_cuda_tiled(sc_context *context, const sc_attention_desc *
     sc_strbuf body;
     sc_strbuf_init(&body, &context->scratch);
     bool is_wide = desc->arrays[SC_ATTENTION_Q].dtype == SC_DTYPE_f64;
+    sc_writer writer = {.text = &body};
     sc_attention_cuda cuda = {
-        .text = {&context->scratch, desc, name, is_wide ? "double" : "float", &body, 0},
+        .text = {&context->scratch, desc, name, is_wide ? "double" : "float", &writer},
         .code = code,
         .tiles = tiles};
     emit(&cuda);

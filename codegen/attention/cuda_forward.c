@@ -25,32 +25,32 @@ static void finish_scores(forward *f)
         const char *visible = sc_attention_visible(text);
         sc_attention_declare_bounds(&f->queries);
         sc_attention_open_elements(text, "tile");
-        sc_attention_line(text, "const int row = warp_row + 8 * r + lane / 4;");
-        sc_attention_line(text, "const int64_t t = begin + column;");
-        sc_attention_line(text, "float score = -INFINITY;");
-        sc_attention_open(text, "if (%s)", inside);
+        sc_write_line(text->out, "const int row = warp_row + 8 * r + lane / 4;");
+        sc_write_line(text->out, "const int64_t t = begin + column;");
+        sc_write_line(text->out, "float score = -INFINITY;");
+        sc_write_open(text->out, "if (%s)", inside);
         sc_attention_read_places(text, "row");
-        sc_attention_open(text, "if (%s)", visible == NULL ? "true" : visible);
-        sc_attention_line(text, "score = scores[i][j][c];");
+        sc_write_open(text->out, "if (%s)", visible == NULL ? "true" : visible);
+        sc_write_line(text->out, "score = scores[i][j][c];");
         sc_attention_cuda_score(text, false);
-        sc_attention_close(text);
-        sc_attention_close(text);
-        sc_attention_line(text, "scores[i][j][c] = score;");
+        sc_write_close(text->out);
+        sc_write_close(text->out);
+        sc_write_line(text->out, "scores[i][j][c] = score;");
         sc_attention_close_elements(text);
         return;
     }
     if (f->is_based) {
         sc_attention_open_elements(text, "tile");
-        sc_attention_line(text, "float &score = scores[i][j][c];");
+        sc_write_line(text->out, "float &score = scores[i][j][c];");
         sc_attention_cuda_score(text, false);
         sc_attention_close_elements(text);
     }
-    sc_attention_open(text, "if (%s)", sc_attention_cut(&f->queries));
+    sc_write_open(text->out, "if (%s)", sc_attention_cut(&f->queries));
     sc_attention_declare_bounds(&f->queries);
     sc_attention_open_elements(text, "tile");
-    sc_attention_line(text, "scores[i][j][c] = %s ? scores[i][j][c] : -INFINITY;", inside);
+    sc_write_line(text->out, "scores[i][j][c] = %s ? scores[i][j][c] : -INFINITY;", inside);
     sc_attention_close_elements(text);
-    sc_attention_close(text);
+    sc_write_close(text->out);
 }
 
 /* Replaces scores by weights relative to a base at most 8 below the largest score so far, in base
@@ -58,42 +58,44 @@ static void finish_scores(forward *f)
 static void weigh_tile(forward *f)
 {
     sc_attention_text *text = f->queries.text;
-    sc_attention_line(text, "float corrections[2 * strips];");
-    sc_attention_line(text, "bool corrects = false;");
-    sc_attention_line(text, "#pragma unroll");
-    sc_attention_open(text, "for (int r = 0; r < 2 * strips; r++)");
-    sc_attention_line(text, "float most = -INFINITY, added = 0.0f;");
-    sc_attention_line(text, "#pragma unroll");
-    sc_attention_line(text, "for (int j = 0; j < tile / 8; j++)");
-    sc_attention_line(text, "    most = fmaxf(most, fmaxf(scores[r / 2][j][r %% 2 * 2], scores[r / "
-                            "2][j][r %% 2 * 2 + 1]));");
-    sc_attention_line(text, "most = fmaxf(most, sc_shuffle_xor(most, 1));");
-    sc_attention_line(text, "most = fmaxf(most, sc_shuffle_xor(most, 2)) * %s;", f->factor);
-    sc_attention_line(text, "most = most > largest[r] + 8.0f ? most : largest[r];");
-    sc_attention_line(text, "const float base = most == -INFINITY ? 0.0f : most;");
-    sc_attention_line(text, "corrections[r] = sc_exp2_fast(largest[r] - base);");
-    sc_attention_line(text, "corrects = corrects || most != largest[r];");
-    sc_attention_line(text, "largest[r] = most;");
-    sc_attention_line(text, "#pragma unroll");
-    sc_attention_open(text, "for (int j = 0; j < 2 * (tile / 8); j++)");
-    sc_attention_line(text, "float &score = scores[r / 2][j / 2][r %% 2 * 2 + j %% 2];");
-    sc_attention_line(text, "score = sc_exp2_fast(score * %s - base);", f->factor);
-    sc_attention_line(text, "added += score;");
-    sc_attention_close(text);
-    sc_attention_line(text, "total[r] = total[r] * corrections[r] + added;");
-    sc_attention_close(text);
-    sc_attention_open(text, "if (sc_ballot(corrects) != 0)");
-    sc_attention_line(text, "#pragma unroll");
-    sc_attention_line(text, "for (int x = 0; x < strips * (own_width / 8) * 4; x++)");
-    sc_attention_line(text, "    sums[x / 4 / (own_width / 8)][x / 4 %% (own_width / 8)][x %% 4] "
-                            "*= corrections[x / 4 / (own_width / 8) * 2 + x %% 4 / 2];");
-    sc_attention_close(text);
+    sc_write_line(text->out, "float corrections[2 * strips];");
+    sc_write_line(text->out, "bool corrects = false;");
+    sc_write_line(text->out, "#pragma unroll");
+    sc_write_open(text->out, "for (int r = 0; r < 2 * strips; r++)");
+    sc_write_line(text->out, "float most = -INFINITY, added = 0.0f;");
+    sc_write_line(text->out, "#pragma unroll");
+    sc_write_line(text->out, "for (int j = 0; j < tile / 8; j++)");
+    sc_write_line(text->out,
+                  "    most = fmaxf(most, fmaxf(scores[r / 2][j][r %% 2 * 2], scores[r / "
+                  "2][j][r %% 2 * 2 + 1]));");
+    sc_write_line(text->out, "most = fmaxf(most, sc_shuffle_xor(most, 1));");
+    sc_write_line(text->out, "most = fmaxf(most, sc_shuffle_xor(most, 2)) * %s;", f->factor);
+    sc_write_line(text->out, "most = most > largest[r] + 8.0f ? most : largest[r];");
+    sc_write_line(text->out, "const float base = most == -INFINITY ? 0.0f : most;");
+    sc_write_line(text->out, "corrections[r] = sc_exp2_fast(largest[r] - base);");
+    sc_write_line(text->out, "corrects = corrects || most != largest[r];");
+    sc_write_line(text->out, "largest[r] = most;");
+    sc_write_line(text->out, "#pragma unroll");
+    sc_write_open(text->out, "for (int j = 0; j < 2 * (tile / 8); j++)");
+    sc_write_line(text->out, "float &score = scores[r / 2][j / 2][r %% 2 * 2 + j %% 2];");
+    sc_write_line(text->out, "score = sc_exp2_fast(score * %s - base);", f->factor);
+    sc_write_line(text->out, "added += score;");
+    sc_write_close(text->out);
+    sc_write_line(text->out, "total[r] = total[r] * corrections[r] + added;");
+    sc_write_close(text->out);
+    sc_write_open(text->out, "if (sc_ballot(corrects) != 0)");
+    sc_write_line(text->out, "#pragma unroll");
+    sc_write_line(text->out, "for (int x = 0; x < strips * (own_width / 8) * 4; x++)");
+    sc_write_line(text->out, "    sums[x / 4 / (own_width / 8)][x / 4 %% (own_width / 8)][x %% 4] "
+                             "*= corrections[x / 4 / (own_width / 8) * 2 + x %% 4 / 2];");
+    sc_write_close(text->out);
     if (f->queries.desc->p == 0)
         return;
     sc_attention_open_elements(text, "tile");
-    sc_attention_line(text, "const int64_t t = begin + column, weight_row = weight_row_of[warp_row "
-                            "+ 8 * r + lane / 4];");
-    sc_attention_line(text, "scores[i][j][c] *= %s;", sc_attention_factor_of_key(text));
+    sc_write_line(text->out,
+                  "const int64_t t = begin + column, weight_row = weight_row_of[warp_row "
+                  "+ 8 * r + lane / 4];");
+    sc_write_line(text->out, "scores[i][j][c] *= %s;", sc_attention_factor_of_key(text));
     sc_attention_close_elements(text);
 }
 
@@ -101,21 +103,21 @@ static void write_block(forward *f)
 {
     sc_attention_text *text = f->queries.text;
     const sc_attention_desc *desc = f->queries.desc;
-    sc_attention_line(text, "sc_copy_wait<0>();");
-    sc_attention_line(text, "sc_sync();");
-    sc_attention_line(text, "float factors[2 * strips];");
-    sc_attention_line(text, "#pragma unroll");
-    sc_attention_open(text, "for (int r = 0; r < 2 * strips; r++)");
-    sc_attention_line(text, "total[r] += sc_shuffle_xor(total[r], 1);");
-    sc_attention_line(text, "total[r] += sc_shuffle_xor(total[r], 2);");
-    sc_attention_line(text, "factors[r] = total[r] == 0.0f ? 0.0f : 1.0f / total[r];");
+    sc_write_line(text->out, "sc_copy_wait<0>();");
+    sc_write_line(text->out, "sc_sync();");
+    sc_write_line(text->out, "float factors[2 * strips];");
+    sc_write_line(text->out, "#pragma unroll");
+    sc_write_open(text->out, "for (int r = 0; r < 2 * strips; r++)");
+    sc_write_line(text->out, "total[r] += sc_shuffle_xor(total[r], 1);");
+    sc_write_line(text->out, "total[r] += sc_shuffle_xor(total[r], 2);");
+    sc_write_line(text->out, "factors[r] = total[r] == 0.0f ? 0.0f : 1.0f / total[r];");
     if (desc->arrays[SC_ATTENTION_LSE].is_there) {
-        sc_attention_line(text, "const int row = warp_row + 8 * r + lane / 4;");
-        sc_attention_line(text, "if ((lane & 3) == 0 && out_of[row] >= 0)");
-        sc_attention_line(text, "    lse[lse_of[row]] = sc_log_f32(total[r]) + largest[r] * %s;",
-                          sc_attention_number(text, 1 / SC_LOG2_E));
+        sc_write_line(text->out, "const int row = warp_row + 8 * r + lane / 4;");
+        sc_write_line(text->out, "if ((lane & 3) == 0 && out_of[row] >= 0)");
+        sc_write_line(text->out, "    lse[lse_of[row]] = sc_log_f32(total[r]) + largest[r] * %s;",
+                      sc_attention_number(text, 1 / SC_LOG2_E));
     }
-    sc_attention_close(text);
+    sc_write_close(text->out);
     sc_attention_write_rows(&f->queries, SC_ATTENTION_OUT, "own");
 }
 
@@ -136,37 +138,37 @@ static void store_parts(forward *f)
     long long units = (long long)sc_attention_units(f->queries.desc),
               rows = (long long)f->queries.rows;
     sc_attention_cuda_share(f->queries.cuda, "int64_t", "part_of", 8, f->queries.block_rows);
-    sc_attention_open(text, "for (int row = sc_thread(); row < block_rows; row += threads)");
-    sc_attention_line(text, "const int64_t number = block * block_rows + row;");
-    sc_attention_line(text,
-                      "part_of[row] = number < %lld ? (part * %lldll + unit) * %lld + number : -1;",
-                      rows, units, rows);
-    sc_attention_close(text);
+    sc_write_open(text->out, "for (int row = sc_thread(); row < block_rows; row += threads)");
+    sc_write_line(text->out, "const int64_t number = block * block_rows + row;");
+    sc_write_line(text->out,
+                  "part_of[row] = number < %lld ? (part * %lldll + unit) * %lld + number : -1;",
+                  rows, units, rows);
+    sc_write_close(text->out);
 }
 
 static void write_part(forward *f)
 {
     sc_attention_text *text = f->queries.text;
-    sc_attention_line(text, "sc_copy_wait<0>();");
-    sc_attention_line(text, "#pragma unroll");
-    sc_attention_open(text, "for (int r = 0; r < 2 * strips; r++)");
-    sc_attention_line(text, "total[r] += sc_shuffle_xor(total[r], 1);");
-    sc_attention_line(text, "total[r] += sc_shuffle_xor(total[r], 2);");
-    sc_attention_line(text, "const int64_t place = part_of[warp_row + 8 * r + lane / 4];");
-    sc_attention_line(text, "if (place < 0)");
-    sc_attention_line(text, "    continue;");
-    sc_attention_line(text, "const sc_vec<float, 2> weight = {{largest[r], total[r]}};");
-    sc_attention_line(text, "if ((lane & 3) == 0)");
-    sc_attention_line(text, "    sc_store((float *)(scratch + %lld) + 2 * place, weight);",
-                      (long long)bytes_of_sums(f));
-    sc_attention_line(text, "#pragma unroll");
-    sc_attention_open(text, "for (int x = 0; x < own_size / 8; x++)");
-    sc_attention_line(text, "const sc_vec<float, 2> pair = {{sums[r / 2][x][r %% 2 * 2], sums[r / "
-                            "2][x][r %% 2 * 2 + 1]}};");
-    sc_attention_line(
-        text, "sc_store((float *)scratch + place * own_size + 8 * x + 2 * (lane & 3), pair);");
-    sc_attention_close(text);
-    sc_attention_close(text);
+    sc_write_line(text->out, "sc_copy_wait<0>();");
+    sc_write_line(text->out, "#pragma unroll");
+    sc_write_open(text->out, "for (int r = 0; r < 2 * strips; r++)");
+    sc_write_line(text->out, "total[r] += sc_shuffle_xor(total[r], 1);");
+    sc_write_line(text->out, "total[r] += sc_shuffle_xor(total[r], 2);");
+    sc_write_line(text->out, "const int64_t place = part_of[warp_row + 8 * r + lane / 4];");
+    sc_write_line(text->out, "if (place < 0)");
+    sc_write_line(text->out, "    continue;");
+    sc_write_line(text->out, "const sc_vec<float, 2> weight = {{largest[r], total[r]}};");
+    sc_write_line(text->out, "if ((lane & 3) == 0)");
+    sc_write_line(text->out, "    sc_store((float *)(scratch + %lld) + 2 * place, weight);",
+                  (long long)bytes_of_sums(f));
+    sc_write_line(text->out, "#pragma unroll");
+    sc_write_open(text->out, "for (int x = 0; x < own_size / 8; x++)");
+    sc_write_line(text->out, "const sc_vec<float, 2> pair = {{sums[r / 2][x][r %% 2 * 2], sums[r / "
+                             "2][x][r %% 2 * 2 + 1]}};");
+    sc_write_line(text->out,
+                  "sc_store((float *)scratch + place * own_size + 8 * x + 2 * (lane & 3), pair);");
+    sc_write_close(text->out);
+    sc_write_close(text->out);
 }
 
 static void emit_parts(forward *f)
@@ -178,56 +180,56 @@ static void emit_parts(forward *f)
     long long units = (long long)sc_attention_units(desc), rows = (long long)f->queries.rows,
               parts = f->queries.parts;
     sc_attention_cuda_begin(cuda, (units * rows + WARPS - 1) / WARPS, 32 * WARPS, 4);
-    sc_attention_line(text, "constexpr int own_size = %d, parts = %lld;", f->queries.own.size,
-                      parts);
-    sc_attention_line(text,
-                      "const int64_t item = sc_block() * %d + sc_warp(), unit = item / %lld, "
-                      "number = item %% %lld;",
-                      WARPS, rows, rows);
-    sc_attention_line(text, "const int lane = sc_lane();");
-    sc_attention_line(text, "if (item >= %lld)", units * rows);
-    sc_attention_line(text, "    return;");
+    sc_write_line(text->out, "constexpr int own_size = %d, parts = %lld;", f->queries.own.size,
+                  parts);
+    sc_write_line(text->out,
+                  "const int64_t item = sc_block() * %d + sc_warp(), unit = item / %lld, "
+                  "number = item %% %lld;",
+                  WARPS, rows, rows);
+    sc_write_line(text->out, "const int lane = sc_lane();");
+    sc_write_line(text->out, "if (item >= %lld)", units * rows);
+    sc_write_line(text->out, "    return;");
     sc_attention_cuda_decode(text, sc_attention_of_unit, "unit");
     sc_attention_cuda_decode(text, sc_attention_of_row, "number");
-    sc_attention_line(text,
-                      "sc_vec<float, 2> weight = {{-INFINITY, 0.0f}}; /* of part number `lane` */");
-    sc_attention_line(text, "if (lane < parts)");
-    sc_attention_line(
-        text,
+    sc_write_line(text->out,
+                  "sc_vec<float, 2> weight = {{-INFINITY, 0.0f}}; /* of part number `lane` */");
+    sc_write_line(text->out, "if (lane < parts)");
+    sc_write_line(
+        text->out,
         "    weight = sc_load<2>((const float *)(scratch + %lld) + 2 * (lane * %lldll + item));",
         (long long)bytes_of_sums(f), units * rows);
-    sc_attention_line(text, "float largest = weight[0];");
-    sc_attention_line(text, "for (int apart = 16; apart > 0; apart /= 2)");
-    sc_attention_line(text, "    largest = fmaxf(largest, sc_shuffle_xor(largest, apart));");
-    sc_attention_line(
-        text,
+    sc_write_line(text->out, "float largest = weight[0];");
+    sc_write_line(text->out, "for (int apart = 16; apart > 0; apart /= 2)");
+    sc_write_line(text->out, "    largest = fmaxf(largest, sc_shuffle_xor(largest, apart));");
+    sc_write_line(
+        text->out,
         "const float factor = sc_exp2_fast(weight[0] - (largest == -INFINITY ? 0.0f : largest));");
-    sc_attention_line(text, "float total = weight[1] * factor, sums[(own_size + 31) / 32] = {};");
-    sc_attention_line(text, "for (int apart = 16; apart > 0; apart /= 2)");
-    sc_attention_line(text, "    total += sc_shuffle_xor(total, apart);");
-    sc_attention_open(text, "for (int part = 0; part < parts; part++)");
-    sc_attention_line(text, "const float factor_of_part = sc_shuffle(factor, part);");
-    sc_attention_line(text, "#pragma unroll");
-    sc_attention_line(text, "for (int x = 0; x < own_size; x += 32)");
-    sc_attention_line(text, "    if (x + lane < own_size)");
-    sc_attention_line(text,
-                      "        sums[x / 32] += factor_of_part * ((const float *)scratch)[(part * "
-                      "%lldll + item) * own_size + x + lane];",
-                      units * rows);
-    sc_attention_close(text);
-    sc_attention_line(text, "const float share = total == 0.0f ? 0.0f : 1.0f / total;");
-    sc_attention_line(text, "#pragma unroll");
-    sc_attention_line(text, "for (int x = 0; x < own_size; x += 32)");
-    sc_attention_line(text, "    if (x + lane < own_size)");
-    sc_attention_line(
-        text, "        out[%s + x + lane] = %s;",
+    sc_write_line(text->out, "float total = weight[1] * factor, sums[(own_size + 31) / 32] = {};");
+    sc_write_line(text->out, "for (int apart = 16; apart > 0; apart /= 2)");
+    sc_write_line(text->out, "    total += sc_shuffle_xor(total, apart);");
+    sc_write_open(text->out, "for (int part = 0; part < parts; part++)");
+    sc_write_line(text->out, "const float factor_of_part = sc_shuffle(factor, part);");
+    sc_write_line(text->out, "#pragma unroll");
+    sc_write_line(text->out, "for (int x = 0; x < own_size; x += 32)");
+    sc_write_line(text->out, "    if (x + lane < own_size)");
+    sc_write_line(text->out,
+                  "        sums[x / 32] += factor_of_part * ((const float *)scratch)[(part * "
+                  "%lldll + item) * own_size + x + lane];",
+                  units * rows);
+    sc_write_close(text->out);
+    sc_write_line(text->out, "const float share = total == 0.0f ? 0.0f : 1.0f / total;");
+    sc_write_line(text->out, "#pragma unroll");
+    sc_write_line(text->out, "for (int x = 0; x < own_size; x += 32)");
+    sc_write_line(text->out, "    if (x + lane < own_size)");
+    sc_write_line(
+        text->out, "        out[%s + x + lane] = %s;",
         sc_attention_at(text, SC_ATTENTION_OUT, sc_attention_all),
         sc_attention_stored(text, desc->arrays[SC_ATTENTION_OUT].dtype, "sums[x / 32] * share"));
     if (desc->arrays[SC_ATTENTION_LSE].is_there) {
-        sc_attention_line(text, "if (lane == 0)");
-        sc_attention_line(text, "    lse[%s] = sc_log_f32(total) + largest * %s;",
-                          sc_attention_at(text, SC_ATTENTION_LSE, sc_attention_all),
-                          sc_attention_number(text, 1 / SC_LOG2_E));
+        sc_write_line(text->out, "if (lane == 0)");
+        sc_write_line(text->out, "    lse[%s] = sc_log_f32(total) + largest * %s;",
+                      sc_attention_at(text, SC_ATTENTION_LSE, sc_attention_all),
+                      sc_attention_number(text, 1 / SC_LOG2_E));
     }
     sc_attention_cuda_end(cuda);
 }
@@ -253,25 +255,25 @@ void sc_attention_cuda_forward(sc_attention_cuda *cuda)
     sc_attention_store_rows(&f.queries);
     sc_attention_declare_hull(&f.queries);
     sc_attention_begin_copies(&f.queries);
-    sc_attention_line(
-        text,
+    sc_write_line(
+        text->out,
         "float sums[strips][own_width / 8][4] = {}, largest[2 * strips], total[2 * strips] = {};");
-    sc_attention_line(text, "#pragma unroll");
-    sc_attention_line(text, "for (int r = 0; r < 2 * strips; r++)");
-    sc_attention_line(text, "    largest[r] = -INFINITY;");
+    sc_write_line(text->out, "#pragma unroll");
+    sc_write_line(text->out, "for (int r = 0; r < 2 * strips; r++)");
+    sc_write_line(text->out, "    largest[r] = -INFINITY;");
     sc_attention_open_tiles(&f.queries);
-    sc_attention_line(text, "float scores[strips][tile / 8][4] = {};");
-    sc_attention_line(text,
-                      "%s_matmul<strips, tile, e_width>(scores, queries + warp_row * e_step, keys "
-                      "+ slot * tile * e_step);",
-                      text->name);
+    sc_write_line(text->out, "float scores[strips][tile / 8][4] = {};");
+    sc_write_line(text->out,
+                  "%s_matmul<strips, tile, e_width>(scores, queries + warp_row * e_step, keys "
+                  "+ slot * tile * e_step);",
+                  text->name);
     finish_scores(&f);
     weigh_tile(&f);
-    sc_attention_line(
-        text,
+    sc_write_line(
+        text->out,
         "%s_add_weighted<strips, tile, own_width>(sums, scores, values + slot * tile * own_step);",
         text->name);
-    sc_attention_close(text);
+    sc_write_close(text->out);
     if (f.queries.parts == 1)
         write_block(&f);
     else

@@ -40,7 +40,8 @@ sc_attention_head sc_attention_head_of(int64_t size);
 bool sc_attention_has_interval(const sc_attention_desc *desc);
 bool sc_attention_has_visible(const sc_attention_desc *desc);
 
-/* Emits NAME_copy, NAME_gather, NAME_matmul, NAME_add_weighted, NAME_round. */
+extern const char sc_attention_cuda_tiles_text[], sc_attention_cuda_next_tile_text[];
+/* Emits the functions of cuda_tiles.cu.h. */
 void sc_attention_cuda_emit_tools(sc_attention_cuda *cuda);
 
 /* Per-row offsets that stages over blocks of queries (forward, d_q) keep in shared memory. */

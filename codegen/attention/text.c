@@ -2,7 +2,6 @@
 #include "codegen/attention/text.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <string.h>
 
 static const char *const role_names[SC_ATTENTION_ROLES] = {
@@ -12,40 +11,6 @@ static const char *const role_names[SC_ATTENTION_ROLES] = {
 const char *sc_attention_role_name(sc_attention_role role)
 {
     return role_names[role];
-}
-
-/* ---- lines ---- */
-
-static void add_line(sc_attention_text *text, const char *format, va_list args, const char *end)
-{
-    const char *line = sc_arena_vprintf(text->arena, format, args);
-    for (uint32_t i = 0; i < text->depth && line[0] != '#'; i++)
-        sc_strbuf_add(text->out, "    ");
-    sc_strbuf_add(text->out, line);
-    sc_strbuf_add(text->out, end);
-}
-
-void sc_attention_line(sc_attention_text *text, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    add_line(text, format, args, "\n");
-    va_end(args);
-}
-
-void sc_attention_open(sc_attention_text *text, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    add_line(text, format, args, " {\n");
-    va_end(args);
-    text->depth++;
-}
-
-void sc_attention_close(sc_attention_text *text)
-{
-    text->depth--;
-    sc_attention_line(text, "}");
 }
 
 /* ---- values ---- */
@@ -146,8 +111,8 @@ void sc_attention_decode(sc_attention_text *text, sc_attention_choice *choice, c
         const sc_attention_dim *dim = &desc->queries[i];
         if (!choice(desc, dim))
             continue;
-        sc_attention_line(text, "const int64_t s%u = %s / %lld %% %lld; /* %s */", i, number,
-                          (long long)divide, (long long)dim->size, dim->name);
+        sc_write_line(text->out, "const int64_t s%u = %s / %lld %% %lld; /* %s */", i, number,
+                      (long long)divide, (long long)dim->size, dim->name);
         divide *= dim->size;
     }
 }
@@ -206,29 +171,29 @@ void sc_attention_declare_interval(sc_attention_text *text)
     const sc_attention_desc *desc = text->desc;
     bool has_pos = desc->arrays[SC_ATTENTION_POS].is_there,
          has_len = desc->arrays[SC_ATTENTION_LEN].is_there;
-    sc_attention_line(text, "int64_t low = 0, high = %lld;", (long long)desc->t.size);
+    sc_write_line(text->out, "int64_t low = 0, high = %lld;", (long long)desc->t.size);
     const char *pos = has_pos ? "position" : "0", *t_first = first_of(text, &desc->t);
     if (has_pos && (has_len || desc->is_causal))
-        sc_attention_line(text, "const int64_t position = (int64_t)pos[%s];",
-                          sc_attention_at(text, SC_ATTENTION_POS, sc_attention_all));
+        sc_write_line(text->out, "const int64_t position = (int64_t)pos[%s];",
+                      sc_attention_at(text, SC_ATTENTION_POS, sc_attention_all));
     if (has_len) {
-        sc_attention_line(text, "const int64_t filled = %s + (int64_t)len[%s] - %s;", pos,
-                          sc_attention_at(text, SC_ATTENTION_LEN, sc_attention_all), t_first);
-        sc_attention_line(text, "high = filled < high ? filled : high;");
+        sc_write_line(text->out, "const int64_t filled = %s + (int64_t)len[%s] - %s;", pos,
+                      sc_attention_at(text, SC_ATTENTION_LEN, sc_attention_all), t_first);
+        sc_write_line(text->out, "high = filled < high ? filled : high;");
     }
     if (desc->is_causal) {
         const char *index =
             desc->position == SC_NONE ? "0" : sc_arena_printf(text->arena, "s%u", desc->position);
         const char *first =
             desc->position == SC_NONE ? "0" : first_of(text, &desc->queries[desc->position]);
-        sc_attention_line(text, "const int64_t query = %s + %s + %s - %s;", first, index, pos,
-                          t_first);
-        sc_attention_line(text, "high = query + 1 < high ? query + 1 : high;");
+        sc_write_line(text->out, "const int64_t query = %s + %s + %s - %s;", first, index, pos,
+                      t_first);
+        sc_write_line(text->out, "high = query + 1 < high ? query + 1 : high;");
         if (desc->window >= 0)
-            sc_attention_line(text, "low = query - %lld > 0 ? query - %lld : 0;",
-                              (long long)desc->window - 1, (long long)desc->window - 1);
+            sc_write_line(text->out, "low = query - %lld > 0 ? query - %lld : 0;",
+                          (long long)desc->window - 1, (long long)desc->window - 1);
     }
-    sc_attention_line(text, "high = high > low ? high : low;");
+    sc_write_line(text->out, "high = high > low ? high : low;");
 }
 
 void sc_attention_declare_row(sc_attention_text *text)
@@ -242,7 +207,7 @@ void sc_attention_declare_row(sc_attention_text *text)
         sum = sc_arena_printf(text->arena, "%s + (%s + s%u) * %lld", sum, first_of(text, dim), i,
                               (long long)dim->dropout_stride);
     }
-    sc_attention_line(text, "const int64_t weight_row = %s;", sum);
+    sc_write_line(text->out, "const int64_t weight_row = %s;", sum);
 }
 
 const char *sc_attention_beyond(sc_attention_text *text)
@@ -294,43 +259,42 @@ void sc_attention_declare_arrays(sc_attention_text *text)
         const char *constant =
             sc_attention_is_written(desc, (sc_attention_role)role) ? "" : "const ";
         if (array->is_there)
-            sc_attention_line(text, "%s%s *const %s = args[%u];", constant,
-                              sc_attention_type(array->dtype), role_names[role], array->arg);
+            sc_write_line(text->out, "%s%s *const %s = args[%u];", constant,
+                          sc_attention_type(array->dtype), role_names[role], array->arg);
     }
     for (int role = SC_ATTENTION_D_Q; role < SC_ATTENTION_ROLES; role++) {
         if (!desc->arrays[role].is_there)
             continue;
         if (sc_attention_needs_sum(desc, (sc_attention_role)role))
-            sc_attention_line(text, "%s *const sum_%s = (%s *)args[%u] + %lld;", text->real,
-                              role_names[role], text->real, desc->arg_count,
-                              (long long)sc_attention_sum_at(desc, (sc_attention_role)role));
+            sc_write_line(text->out, "%s *const sum_%s = (%s *)args[%u] + %lld;", text->real,
+                          role_names[role], text->real, desc->arg_count,
+                          (long long)sc_attention_sum_at(desc, (sc_attention_role)role));
         else if (sc_attention_is_summed(desc, (sc_attention_role)role))
-            sc_attention_line(text, "%s *const sum_%s = %s;", text->real, role_names[role],
-                              role_names[role]);
+            sc_write_line(text->out, "%s *const sum_%s = %s;", text->real, role_names[role],
+                          role_names[role]);
     }
     if (desc->p > 0) {
-        sc_attention_line(text, "const uint64_t random_key = (uint64_t)params[%u];",
-                          desc->key_param);
-        sc_attention_line(text, "const uint32_t random_step = (uint32_t)params[%u];",
-                          desc->key_param + 1);
-        sc_attention_line(text, "const uint32_t random_micro_batch = (uint32_t)params[%u];",
-                          desc->key_param + 2);
+        sc_write_line(text->out, "const uint64_t random_key = (uint64_t)params[%u];",
+                      desc->key_param);
+        sc_write_line(text->out, "const uint32_t random_step = (uint32_t)params[%u];",
+                      desc->key_param + 1);
+        sc_write_line(text->out, "const uint32_t random_micro_batch = (uint32_t)params[%u];",
+                      desc->key_param + 2);
     }
-    sc_attention_line(text, "(void)params;");
+    sc_write_line(text->out, "(void)params;");
 }
 
 void sc_attention_begin(sc_attention_text *text)
 {
-    sc_attention_line(text, "int64_t %s(void *const *args, const int64_t *params)", text->name);
-    sc_attention_line(text, "{");
-    text->depth++;
+    sc_write_line(text->out, "int64_t %s(void *const *args, const int64_t *params)", text->name);
+    sc_write_open_block(text->out);
     sc_attention_declare_arrays(text);
 }
 
 void sc_attention_end(sc_attention_text *text)
 {
-    sc_attention_line(text, "return 0;");
-    sc_attention_close(text);
+    sc_write_line(text->out, "return 0;");
+    sc_write_close(text->out);
 }
 
 /* ---- a query and its keys ---- */
@@ -356,8 +320,8 @@ void sc_attention_declare_places(sc_attention_text *text)
                   {SC_ATTENTION_D_BIAS, "d_bias"}};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         if (text->desc->arrays[places[i].role].is_there)
-            sc_attention_line(text, "const int64_t %s_at = %s;", places[i].name,
-                              sc_attention_at(text, places[i].role, sc_attention_all));
+            sc_write_line(text->out, "const int64_t %s_at = %s;", places[i].name,
+                          sc_attention_at(text, places[i].role, sc_attention_all));
     }
     sc_attention_declare_interval(text);
     sc_attention_declare_row(text);
@@ -389,10 +353,10 @@ void sc_attention_begin_sums(sc_attention_text *text)
     for (int role = SC_ATTENTION_D_Q; role < SC_ATTENTION_ROLES; role++) {
         if (!sc_attention_is_summed(text->desc, (sc_attention_role)role))
             continue;
-        sc_attention_line(text, "#pragma omp parallel for simd");
-        sc_attention_line(text, "for (int64_t i = 0; i < %lld; i++)",
-                          (long long)text->desc->arrays[role].count);
-        sc_attention_line(text, "    sum_d_%s[i] = 0;", names[role - SC_ATTENTION_D_Q]);
+        sc_write_line(text->out, "#pragma omp parallel for simd");
+        sc_write_line(text->out, "for (int64_t i = 0; i < %lld; i++)",
+                      (long long)text->desc->arrays[role].count);
+        sc_write_line(text->out, "    sum_d_%s[i] = 0;", names[role - SC_ATTENTION_D_Q]);
     }
 }
 
@@ -404,10 +368,10 @@ void sc_attention_end_sums(sc_attention_text *text)
         if (!sc_attention_needs_sum(text->desc, (sc_attention_role)role))
             continue;
         const char *sum = sc_arena_printf(text->arena, "sum_d_%s[i]", name);
-        sc_attention_line(text, "#pragma omp parallel for simd");
-        sc_attention_line(text, "for (int64_t i = 0; i < %lld; i++)",
-                          (long long)text->desc->arrays[role].count);
-        sc_attention_line(text, "    d_%s[i] = %s;", name,
-                          sc_attention_stored(text, text->desc->arrays[role].dtype, sum));
+        sc_write_line(text->out, "#pragma omp parallel for simd");
+        sc_write_line(text->out, "for (int64_t i = 0; i < %lld; i++)",
+                      (long long)text->desc->arrays[role].count);
+        sc_write_line(text->out, "    d_%s[i] = %s;", name,
+                      sc_attention_stored(text, text->desc->arrays[role].dtype, sum));
     }
 }

@@ -3,6 +3,7 @@
 #define SHARDC_CODEGEN_ATTENTION_TEXT_H
 
 #include "codegen/attention/describe.h"
+#include "codegen/printer/writer.h"
 
 /* The name of a role's array in the text; true if the array is a result. */
 const char *sc_attention_role_name(sc_attention_role role);
@@ -14,17 +15,8 @@ typedef struct sc_attention_text {
     const sc_attention_desc *desc;
     const char *name;
     const char *real; /* the arithmetic type: float or double */
-    sc_strbuf *out;
-    uint32_t depth;
+    sc_writer *out;
 } sc_attention_text;
-
-/* Emits a line, indented by the open braces. */
-void sc_attention_line(sc_attention_text *text, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-/* the same with " {" */
-void sc_attention_open(sc_attention_text *text, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-void sc_attention_close(sc_attention_text *text);
 
 /* The C type of a stored dtype; an expression of type `real` that reads an element; an expression
  * that converts a value of type `real` to the stored dtype. */

@@ -31,26 +31,25 @@ static void write_head(sc_kernel_printer *e, const char *name)
 {
     const sc_kernel *k = e->k;
     sc_printer_comment(e);
-    sc_printer_line(e, "int64_t %s(void *const *args, const int64_t *params)", name);
-    sc_printer_line(e, "{");
-    e->indent++;
+    sc_write_line(e->out, "int64_t %s(void *const *args, const int64_t *params)", name);
+    sc_write_open_block(e->out);
     bool any = false;
     for (uint32_t i = 0; i < k->args.count; i++) {
         const sc_kernel_arg *arg = &k->args.data[i];
         if (e->arg_used[i])
-            sc_printer_line(e, "%s%s *%sconst %s = args[%u];",
-                            arg->mode == SC_ARG_IN ? "const " : "", sc_printer_stored(arg->dtype),
-                            e->arg_shared[i] ? "" : "restrict ", e->arg_names[i], i);
+            sc_write_line(e->out, "%s%s *%sconst %s = args[%u];",
+                          arg->mode == SC_ARG_IN ? "const " : "", sc_printer_stored(arg->dtype),
+                          e->arg_shared[i] ? "" : "restrict ", e->arg_names[i], i);
     }
     for (uint32_t i = 0; i < k->params.count; i++) {
         any |= e->param_used[i];
         if (e->param_used[i])
-            sc_printer_line(e, "const int64_t p%u = params[%u];", i, i);
+            sc_write_line(e->out, "const int64_t p%u = params[%u];", i, i);
     }
     if (!any)
-        sc_printer_line(e, "(void)params;");
+        sc_write_line(e->out, "(void)params;");
     if (e->check_count > 0 && (e->shape.order_count > 0 || e->shape.vector != SC_IMAGE_NONE))
-        sc_printer_line(e, "int64_t failed = INT64_MAX;");
+        sc_write_line(e->out, "int64_t failed = INT64_MAX;");
 }
 
 /* ---- loops over outer dims ---- */
@@ -59,10 +58,10 @@ static void write_parallel(sc_kernel_printer *e)
 {
     if (!e->shape.parallel)
         return;
-    sc_strbuf_add(e->out, "#pragma omp parallel for schedule(static)");
+    sc_strbuf_add(e->out->text, "#pragma omp parallel for schedule(static)");
     if (e->shape.shared > 1)
-        sc_strbuf_printf(e->out, " collapse(%u)", e->shape.shared);
-    sc_strbuf_add(e->out, e->check_count > 0 ? " reduction(min : failed)\n" : "\n");
+        sc_strbuf_printf(e->out->text, " collapse(%u)", e->shape.shared);
+    sc_strbuf_add(e->out->text, e->check_count > 0 ? " reduction(min : failed)\n" : "\n");
 }
 
 /* Plans the scopes of the outer loops; dims not covered by them belong to deeper scopes. */
@@ -96,9 +95,8 @@ static void write_function(sc_kernel_printer *e, const char *name)
         sc_printer_scope(e, 0, 0, k->items.count);
     if (e->shape.split) {
         sc_c_split(e);
-        sc_printer_line(e, "return 0;");
-        e->indent--;
-        sc_printer_line(e, "}");
+        sc_write_line(e->out, "return 0;");
+        sc_write_close(e->out);
         return;
     }
     write_parallel(e);
@@ -119,20 +117,18 @@ static void write_function(sc_kernel_printer *e, const char *name)
     for (uint32_t p = 0; p < k->phases.count; p++)
         sc_c_phase(e, p);
     if (e->leaves)
-        sc_printer_line(e, "next:;");
+        sc_write_line(e->out, "next:;");
     if (tiled)
         sc_c_stream_row(e);
     for (uint32_t l = 0; l < loops; l++) {
         if (tiled && l == 1)
             sc_c_transpose_out(e);
-        e->indent--;
-        sc_printer_line(e, "}");
+        sc_write_close(e->out);
     }
     bool fails =
         e->check_count > 0 && (e->shape.order_count > 0 || e->shape.vector != SC_IMAGE_NONE);
-    sc_printer_line(e, fails ? "return failed == INT64_MAX ? 0 : failed;" : "return 0;");
-    e->indent--;
-    sc_printer_line(e, "}");
+    sc_write_line(e->out, fails ? "return failed == INT64_MAX ? 0 : failed;" : "return 0;");
+    sc_write_close(e->out);
 }
 
 void sc_c_emit_within(const sc_kernel *k, const char *name, bool comments,

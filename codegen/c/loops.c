@@ -23,14 +23,13 @@ void sc_c_open_outer_loop(sc_kernel_printer *e, uint32_t l)
     const char *name = e->dim_names[dim];
     long long size = e->k->dims.data[dim].size, step = tiles ? shape->tile_size : shape->block;
     if (whole)
-        sc_printer_line(e, "for (int64_t %s = 0; %s < %lld; %s++) {", name, name, size, name);
+        sc_write_open(e->out, "for (int64_t %s = 0; %s < %lld; %s++)", name, name, size, name);
     else if (within)
-        sc_printer_line(e, "for (int64_t %s = %s_from; %s < %s_to; %s++) {", name, name, name, name,
-                        name);
+        sc_write_open(e->out, "for (int64_t %s = %s_from; %s < %s_to; %s++)", name, name, name,
+                      name, name);
     else
-        sc_printer_line(e, "for (int64_t %s_from = 0; %s_from < %lld; %s_from += %lld) {", name,
-                        name, size, name, step);
-    e->indent++;
+        sc_write_open(e->out, "for (int64_t %s_from = 0; %s_from < %lld; %s_from += %lld)", name,
+                      name, size, name, step);
 }
 
 void sc_c_block_end(sc_kernel_printer *e, uint32_t dim, int64_t block)
@@ -38,8 +37,8 @@ void sc_c_block_end(sc_kernel_printer *e, uint32_t dim, int64_t block)
     const char *name = e->dim_names[dim];
     long long size = e->k->dims.data[dim].size, step = block;
     if (size % step == 0)
-        sc_printer_line(e, "const int64_t %s_to = %s_from + %lld;", name, name, step);
+        sc_write_line(e->out, "const int64_t %s_to = %s_from + %lld;", name, name, step);
     else
-        sc_printer_line(e, "const int64_t %s_to = %s_from < %lld ? %s_from + %lld : %lld;", name,
-                        name, size - step, name, step, size);
+        sc_write_line(e->out, "const int64_t %s_to = %s_from < %lld ? %s_from + %lld : %lld;", name,
+                      name, size - step, name, step, size);
 }

@@ -64,19 +64,19 @@ static void leave_iteration(sc_kernel_printer *e, uint32_t item)
     bool lane = e->shape.vector != SC_IMAGE_NONE &&
                 (e->scope_dims[depth] >> e->shape.vector & 1) != 0 && depth > e->body;
     if (depth == 0 || (e->body == 0 && !lane)) {
-        sc_printer_indent(e);
-        sc_strbuf_add(e->out, "    return ");
+        sc_write_indent(e->out);
+        sc_strbuf_add(e->out->text, "return ");
         sc_printer_failure(e, item);
-        sc_strbuf_add(e->out, ";\n");
+        sc_strbuf_add(e->out->text, ";\n");
         return;
     }
-    sc_printer_indent(e);
-    sc_strbuf_add(e->out, "    const int64_t failure = ");
+    sc_write_indent(e->out);
+    sc_strbuf_add(e->out->text, "const int64_t failure = ");
     sc_printer_failure(e, item);
-    sc_strbuf_add(e->out, ";\n");
-    sc_printer_line(e, "    failed = failed < failure ? failed : failure;");
+    sc_strbuf_add(e->out->text, ";\n");
+    sc_write_line(e->out, "failed = failed < failure ? failed : failure;");
     bool near = depth <= e->body + 1 || lane;
-    sc_printer_line(e, near ? "    continue;" : "    goto next;");
+    sc_write_line(e->out, near ? "continue;" : "goto next;");
     e->leaves |= !near;
 }
 
@@ -86,7 +86,7 @@ static void accumulator(sc_kernel_printer *e, uint32_t id)
     const sc_printer_item *info = &e->items[id];
     bool lanes = e->lanes > 0 && info->depth == e->inner;
     if (lanes)
-        sc_strbuf_printf(e->out, "t%u[lane]", id);
+        sc_strbuf_printf(e->out->text, "t%u[lane]", id);
     else
         sc_printer_reduction_name(e, (char)(info->parts ? 't' : info->wide ? 's' : 'r'), id);
 }
@@ -95,14 +95,14 @@ static void reduction_index(sc_kernel_printer *e)
 {
     const char *name = e->dim_names[e->shape.vector];
     bool blocked = e->shape.block < e->k->dims.data[e->shape.vector].size;
-    sc_strbuf_printf(e->out, blocked ? "[%s - %s_from]" : "[%s]", name, name);
+    sc_strbuf_printf(e->out->text, blocked ? "[%s - %s_from]" : "[%s]", name, name);
 }
 
 static void memory_element(sc_kernel_printer *e, const sc_printer_access *access, uint32_t depth)
 {
-    sc_strbuf_printf(e->out, "%s[", e->arg_names[access->arg]);
+    sc_strbuf_printf(e->out->text, "%s[", e->arg_names[access->arg]);
     sc_printer_offset_text(e, access, depth);
-    sc_strbuf_add_char(e->out, ']');
+    sc_strbuf_add_char(e->out->text, ']');
 }
 
 static void loaded(sc_kernel_printer *e, const sc_printer_access *access, uint32_t depth,
@@ -150,13 +150,13 @@ static void declare_accumulator(sc_kernel_printer *e, uint32_t item, char letter
     sc_item_kind kind = e->k->items.data[item].kind;
     const char *type = sc_printer_type(dtype), *nothing = sc_printer_identity(kind, dtype);
     if (count == 0) {
-        sc_printer_line(e, "%s %c%u = %s;", type, letter, item, nothing);
+        sc_write_line(e->out, "%s %c%u = %s;", type, letter, item, nothing);
     } else if (kind == SC_ITEM_SUM) {
-        sc_printer_line(e, "%s %c%u[%lld] = {0};", type, letter, item, (long long)count);
+        sc_write_line(e->out, "%s %c%u[%lld] = {0};", type, letter, item, (long long)count);
     } else {
-        sc_printer_line(e, "%s %c%u[%lld];", type, letter, item, (long long)count);
-        sc_printer_line(e, "for (int64_t i = 0; i < %lld; i++)", (long long)count);
-        sc_printer_line(e, "    %c%u[i] = %s;", letter, item, nothing);
+        sc_write_line(e->out, "%s %c%u[%lld];", type, letter, item, (long long)count);
+        sc_write_line(e->out, "for (int64_t i = 0; i < %lld; i++)", (long long)count);
+        sc_write_line(e->out, "    %c%u[i] = %s;", letter, item, nothing);
     }
 }
 
@@ -189,14 +189,14 @@ static void end_reductions(sc_kernel_printer *e, const sc_c_loops *loops)
         if (!sc_item_reduces(e->k->items.data[i].kind))
             continue;
         if (e->items[i].wide && e->items[i].of_vector) {
-            sc_printer_line(e, "float r%u[%lld];", i, (long long)e->shape.block);
-            sc_printer_line(e, "for (int64_t i = 0; i < %lld; i++)", (long long)e->shape.block);
-            sc_printer_line(e, "    r%u[i] = (float)s%u[i];", i, i);
+            sc_write_line(e->out, "float r%u[%lld];", i, (long long)e->shape.block);
+            sc_write_line(e->out, "for (int64_t i = 0; i < %lld; i++)", (long long)e->shape.block);
+            sc_write_line(e->out, "    r%u[i] = (float)s%u[i];", i, i);
         } else if (e->items[i].wide) {
-            sc_printer_line(e, "const float r%u = (float)s%u;", i, i);
+            sc_write_line(e->out, "const float r%u = (float)s%u;", i, i);
         } else if (in_lanes(e, i)) {
-            sc_printer_line(e, "const %s r%u = %s;", sc_printer_type(sc_printer_dtype_of(e, i)), i,
-                            folded(e, i));
+            sc_write_line(e->out, "const %s r%u = %s;", sc_printer_type(sc_printer_dtype_of(e, i)),
+                          i, folded(e, i));
         }
     }
 }
@@ -218,12 +218,12 @@ static void end_parts(sc_kernel_printer *e, const sc_c_loops *loops)
         if (!e->items[i].parts)
             continue;
         if (e->items[i].of_vector) {
-            sc_printer_line(e, "for (int64_t i = 0; i < %lld; i++)", (long long)e->shape.block);
-            sc_printer_line(e, "    s%u[i] += (double)t%u[i];", i, i);
+            sc_write_line(e->out, "for (int64_t i = 0; i < %lld; i++)", (long long)e->shape.block);
+            sc_write_line(e->out, "    s%u[i] += (double)t%u[i];", i, i);
         } else if (in_lanes(e, i)) {
-            sc_printer_line(e, "s%u += (double)%s;", i, folded(e, i));
+            sc_write_line(e->out, "s%u += (double)%s;", i, folded(e, i));
         } else {
-            sc_printer_line(e, "s%u += (double)t%u;", i, i);
+            sc_write_line(e->out, "s%u += (double)t%u;", i, i);
         }
     }
 }
@@ -245,33 +245,28 @@ static void lane_loops(sc_kernel_printer *e, const sc_c_loops *loops, const char
         main_end = sc_arena_printf(e->arena, "%lld", size / lanes * lanes);
     } else if (!whole) {
         main_end = sc_arena_printf(e->arena, "%s_main", name);
-        sc_printer_line(e, "const int64_t %s_main = %s + (%s - %s) / %lld * %lld;", name, from, to,
-                        from, lanes, lanes);
+        sc_write_line(e->out, "const int64_t %s_main = %s + (%s - %s) / %lld * %lld;", name, from,
+                      to, from, lanes, lanes);
     }
     sc_c_prefetch_begin(e);
-    sc_printer_line(e, "for (int64_t %s_at = %s; %s_at < %s; %s_at += %lld) {", name, from, name,
-                    main_end, name, lanes);
-    e->indent++;
+    sc_write_open(e->out, "for (int64_t %s_at = %s; %s_at < %s; %s_at += %lld)", name, from, name,
+                  main_end, name, lanes);
     sc_c_prefetch(e, sc_arena_printf(e->arena, "%s_at", name));
-    sc_strbuf_add(e->out, "#pragma omp simd\n");
+    sc_write_line(e->out, "#pragma omp simd");
     for (int rest = 0; rest <= !whole; rest++) {
         if (rest == 0)
-            sc_printer_line(e, "for (int64_t lane = 0; lane < %lld; lane++) {", lanes);
+            sc_write_open(e->out, "for (int64_t lane = 0; lane < %lld; lane++)", lanes);
         else
-            sc_printer_line(e, "for (int64_t lane = 0; lane < %s - %s; lane++) {", to, main_end);
-        e->indent++;
+            sc_write_open(e->out, "for (int64_t lane = 0; lane < %s - %s; lane++)", to, main_end);
         if (rest == 0)
-            sc_printer_line(e, "const int64_t %s = %s_at + lane;", name, name);
+            sc_write_line(e->out, "const int64_t %s = %s_at + lane;", name, name);
         else
-            sc_printer_line(e, "const int64_t %s = %s + lane;", name, main_end);
+            sc_write_line(e->out, "const int64_t %s = %s + lane;", name, main_end);
         sc_printer_scope(e, e->inner, loops->first, loops->end);
         sc_printer_leave(e, e->inner);
-        e->indent--;
-        sc_printer_line(e, "}");
-        if (rest == 0) {
-            e->indent--;
-            sc_printer_line(e, "}");
-        }
+        sc_write_close(e->out);
+        if (rest == 0)
+            sc_write_close(e->out);
     }
 }
 
@@ -291,11 +286,11 @@ static void open_loop(sc_kernel_printer *e, const sc_c_loops *loops, uint32_t l)
     if (loops->parts && l == loops->part) {
         if (loops->pieces) {
             long long piece = loops->piece;
-            sc_printer_line(e, "for (int64_t %s_from = %s; %s_from < %s; %s_from += %lld) {", name,
-                            from, name, to, name, piece);
-            e->indent++;
-            sc_printer_line(e, "const int64_t %s_to = %s_from < %s - %lld ? %s_from + %lld : %s;",
-                            name, name, to, piece, name, piece, to);
+            sc_write_open(e->out, "for (int64_t %s_from = %s; %s_from < %s; %s_from += %lld)", name,
+                          from, name, to, name, piece);
+            sc_write_line(e->out,
+                          "const int64_t %s_to = %s_from < %s - %lld ? %s_from + %lld : %s;", name,
+                          name, to, piece, name, piece, to);
             from = sc_arena_printf(e->arena, "%s_from", name);
             to = sc_arena_printf(e->arena, "%s_to", name);
         }
@@ -307,25 +302,20 @@ static void open_loop(sc_kernel_printer *e, const sc_c_loops *loops, uint32_t l)
         return;
     }
     if (innermost && e->simd)
-        sc_strbuf_add(e->out, "#pragma omp simd\n");
-    sc_printer_line(e, "for (int64_t %s = %s; %s < %s; %s++) {", name, from, name, to, name);
-    e->indent++;
+        sc_write_line(e->out, "#pragma omp simd");
+    sc_write_open(e->out, "for (int64_t %s = %s; %s < %s; %s++)", name, from, name, to, name);
     sc_printer_scope(e, e->body + 2 + l, loops->first, loops->end);
 }
 
 static void close_loop(sc_kernel_printer *e, const sc_c_loops *loops, uint32_t l)
 {
-    if (l + 1 < loops->count || e->lanes == 0) {
-        e->indent--;
-        sc_printer_line(e, "}");
-    }
+    if (l + 1 < loops->count || e->lanes == 0)
+        sc_write_close(e->out);
     if (!loops->parts || l != loops->part)
         return;
     end_parts(e, loops);
-    if (loops->pieces) {
-        e->indent--;
-        sc_printer_line(e, "}");
-    }
+    if (loops->pieces)
+        sc_write_close(e->out);
 }
 
 /* Reductions of rows use parallel accumulators; a row too short for that is reduced in order. */
@@ -400,20 +390,16 @@ void sc_c_phase(sc_kernel_printer *e, uint32_t phase)
     bool block = loops.count == 0 && e->inner > e->body;
     for (sc_knode i = 0; e->inner > e->body && i < e->k->nodes.count; i++)
         block |= e->nodes[i].pass == e->pass && e->nodes[i].depth == e->body + 1;
-    if (block) {
-        sc_printer_line(e, "{");
-        e->indent++;
-    }
+    if (block)
+        sc_write_open_block(e->out);
     if (e->inner > e->body)
         sc_printer_scope(e, e->body + 1, loops.first, loops.end);
     for (uint32_t l = 0; l < loops.count; l++)
         open_loop(e, &loops, l);
     for (uint32_t l = loops.count; l-- > 0;)
         close_loop(e, &loops, l);
-    if (block) {
-        e->indent--;
-        sc_printer_line(e, "}");
-    }
+    if (block)
+        sc_write_close(e->out);
     sc_printer_leave(e, e->body + 1);
     end_reductions(e, &loops);
 }

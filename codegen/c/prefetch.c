@@ -86,22 +86,23 @@ static void fetch(sc_kernel_printer *e, const sc_printer_access *access, const c
             lines = (e->lanes * bytes + LINE - 1) / LINE;
     for (int64_t line = 0; line < lines; line++) {
         int64_t constant = access->constant + line * LINE / bytes;
-        sc_printer_indent(e);
-        sc_strbuf_printf(e->out, "__builtin_prefetch(%s", e->arg_names[access->arg]);
+        sc_write_indent(e->out);
+        sc_strbuf_printf(e->out->text, "__builtin_prefetch(%s", e->arg_names[access->arg]);
         for (uint32_t i = 0; i < access->count; i++) {
             const sc_printer_term *term = &access->terms[i];
-            sc_strbuf_add(e->out, " + ");
+            sc_strbuf_add(e->out->text, " + ");
             if (term->dim == SC_IMAGE_NONE)
                 sc_printer_value(e, term->node, false);
             else
-                sc_strbuf_printf(e->out, "%s%s", term->dim == dim ? at : e->dim_names[term->dim],
+                sc_strbuf_printf(e->out->text, "%s%s",
+                                 term->dim == dim ? at : e->dim_names[term->dim],
                                  next && term->dim == next_dim(e) ? "_next" : "");
             if (term->times != 1)
-                sc_strbuf_printf(e->out, " * %lld", (long long)term->times);
+                sc_strbuf_printf(e->out->text, " * %lld", (long long)term->times);
         }
         if (constant != 0)
-            sc_strbuf_printf(e->out, " + %lld", (long long)constant);
-        sc_strbuf_printf(e->out, ", %s);\n", how);
+            sc_strbuf_printf(e->out->text, " + %lld", (long long)constant);
+        sc_strbuf_printf(e->out->text, ", %s);\n", how);
     }
 }
 
@@ -168,8 +169,8 @@ void sc_c_prefetch_begin(sc_kernel_printer *e)
         next |= rows.rows[i].next;
     const char *name = e->dim_names[next_dim(e)];
     if (next)
-        sc_printer_line(e, "const int64_t %s_next = %s < %lld ? %s + 1 : %s;", name, name,
-                        (long long)e->k->dims.data[next_dim(e)].size - 1, name, name);
+        sc_write_line(e->out, "const int64_t %s_next = %s < %lld ? %s + 1 : %s;", name, name,
+                      (long long)e->k->dims.data[next_dim(e)].size - 1, name, name);
 }
 
 void sc_c_prefetch(sc_kernel_printer *e, const char *at)

@@ -27,16 +27,16 @@ void sc_c_choose_row_cache(sc_kernel_printer *e)
 void sc_c_cached_element(sc_kernel_printer *e, sc_knode node)
 {
     const sc_kernel_phase *phase = &e->k->phases.data[e->phase];
-    sc_strbuf_printf(e->out, "b%u[", node);
+    sc_strbuf_printf(e->out->text, "b%u[", node);
     int64_t strides[SC_KERNEL_MAX_RANK], stride = 1;
     for (uint32_t i = phase->dim_count; i-- > 0; stride *= e->k->dims.data[phase->dims[i]].size)
         strides[i] = stride;
     for (uint32_t i = 0; i < phase->dim_count; i++) {
-        sc_strbuf_printf(e->out, "%s%s", i == 0 ? "" : " + ", e->dim_names[phase->dims[i]]);
+        sc_strbuf_printf(e->out->text, "%s%s", i == 0 ? "" : " + ", e->dim_names[phase->dims[i]]);
         if (strides[i] != 1)
-            sc_strbuf_printf(e->out, " * %lld", (long long)strides[i]);
+            sc_strbuf_printf(e->out->text, " * %lld", (long long)strides[i]);
     }
-    sc_strbuf_add_char(e->out, ']');
+    sc_strbuf_add_char(e->out->text, ']');
 }
 
 /* Declares, in the body, the arrays that this phase fills. */
@@ -44,8 +44,8 @@ void sc_c_declare_row_cache(sc_kernel_printer *e)
 {
     for (sc_knode i = 0; i < e->k->nodes.count; i++) {
         if (e->nodes[i].cached_from == e->phase)
-            sc_printer_line(e, "%s b%u[%lld];",
-                            sc_printer_type((sc_dtype)e->k->nodes.data[i].dtype), i,
-                            (long long)points_of(e->k, e->phase));
+            sc_write_line(e->out, "%s b%u[%lld];",
+                          sc_printer_type((sc_dtype)e->k->nodes.data[i].dtype), i,
+                          (long long)points_of(e->k, e->phase));
     }
 }

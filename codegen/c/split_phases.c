@@ -76,12 +76,12 @@ static void result_offset(sc_kernel_printer *e, uint32_t item)
          stride *= sc_printer_size_of(e, e->shape.order[i]))
         strides[i] = stride;
     for (uint32_t i = 0; i < e->shape.order_count; i++) {
-        sc_strbuf_printf(e->out, " + %s", e->dim_names[e->shape.order[i]]);
+        sc_strbuf_printf(e->out->text, " + %s", e->dim_names[e->shape.order[i]]);
         if (strides[i] != 1)
-            sc_strbuf_printf(e->out, " * %lld", (long long)strides[i]);
+            sc_strbuf_printf(e->out->text, " * %lld", (long long)strides[i]);
     }
     if (is_of_vector(e, item) && e->shape.block < sc_printer_size_of(e, e->shape.vector))
-        sc_strbuf_printf(e->out, " + %s_from", e->dim_names[e->shape.vector]);
+        sc_strbuf_printf(e->out->text, " + %s_from", e->dim_names[e->shape.vector]);
 }
 
 static void read_results(sc_kernel_printer *e, uint32_t phase)
@@ -90,15 +90,15 @@ static void read_results(sc_kernel_printer *e, uint32_t phase)
         if (!sc_item_reduces(e->k->items.data[i].kind) || !sc_printer_phase_reads(e, phase, i))
             continue;
         const char *type = sc_printer_type(sc_printer_dtype_of(e, i));
-        sc_printer_indent(e);
+        sc_write_indent(e->out);
         if (is_of_vector(e, i)) {
-            sc_strbuf_printf(e->out, "const %s *const r%u = q%u", type, i, i);
+            sc_strbuf_printf(e->out->text, "const %s *const r%u = q%u", type, i, i);
             result_offset(e, i);
-            sc_strbuf_add(e->out, ";\n");
+            sc_strbuf_add(e->out->text, ";\n");
         } else {
-            sc_strbuf_printf(e->out, "const %s r%u = q%u[0", type, i, i);
+            sc_strbuf_printf(e->out->text, "const %s r%u = q%u[0", type, i, i);
             result_offset(e, i);
-            sc_strbuf_add(e->out, "];\n");
+            sc_strbuf_add(e->out->text, "];\n");
         }
     }
 }
@@ -122,17 +122,16 @@ static void write_results(sc_kernel_printer *e, uint32_t phase_index, bool cut)
         const char *name = is_of_vector(e, i) ? e->dim_names[e->shape.vector] : "";
         char letter = cut && e->items[i].wide ? 's' : 'r';
         if (blocked)
-            sc_printer_line(e, "for (int64_t i = 0; i < %s_to - %s_from; i++)", name, name);
+            sc_write_line(e->out, "for (int64_t i = 0; i < %s_to - %s_from; i++)", name, name);
         else if (is_of_vector(e, i))
-            sc_printer_line(e, "for (int64_t i = 0; i < %lld; i++)",
-                            (long long)sc_printer_size_of(e, e->shape.vector));
-        e->indent += is_of_vector(e, i);
-        sc_printer_indent(e);
-        e->indent -= is_of_vector(e, i);
-        sc_strbuf_printf(e->out, "%c%u[%s", cut ? 'c' : 'q', i, cuts);
+            sc_write_line(e->out, "for (int64_t i = 0; i < %lld; i++)",
+                          (long long)sc_printer_size_of(e, e->shape.vector));
+        sc_write_indent(e->out);
+        sc_strbuf_printf(e->out->text, "%s%c%u[%s", is_of_vector(e, i) ? "    " : "",
+                         cut ? 'c' : 'q', i, cuts);
         result_offset(e, i);
-        sc_strbuf_printf(e->out, is_of_vector(e, i) ? " + i] = %c%u[i];\n" : "] = %c%u;\n", letter,
-                         i);
+        sc_strbuf_printf(e->out->text, is_of_vector(e, i) ? " + i] = %c%u[i];\n" : "] = %c%u;\n",
+                         letter, i);
     }
 }
 
@@ -142,26 +141,24 @@ static void combine(sc_kernel_printer *e, uint32_t item, int64_t cuts)
     sc_dtype dtype = partial_dtype(e, item);
     long long count = result_count(e, item);
     if (count > 1)
-        sc_strbuf_add(e->out, "#pragma omp for schedule(static)\n");
+        sc_write_line(e->out, "#pragma omp for schedule(static)");
     else
-        sc_strbuf_add(e->out, "#pragma omp single\n");
-    sc_printer_line(e, "for (int64_t i = 0; i < %lld; i++) {", count);
-    e->indent++;
-    sc_printer_line(e, "%s r = c%u[i];", sc_printer_type(dtype), item);
-    sc_printer_line(e, "for (int64_t cut = 1; cut < %lld; cut++)", (long long)cuts);
+        sc_write_line(e->out, "#pragma omp single");
+    sc_write_open(e->out, "for (int64_t i = 0; i < %lld; i++)", count);
+    sc_write_line(e->out, "%s r = c%u[i];", sc_printer_type(dtype), item);
+    sc_write_line(e->out, "for (int64_t cut = 1; cut < %lld; cut++)", (long long)cuts);
     const char *part = sc_arena_printf(e->arena, "c%u[%s + i]", item, cut_offset(e, item));
     const char *which = kind == SC_ITEM_MAX ? "max" : "min";
     if (kind == SC_ITEM_SUM)
-        sc_printer_line(e, "    r += %s;", part);
+        sc_write_line(e->out, "    r += %s;", part);
     else if (sc_dtype_is_float(dtype))
-        sc_printer_line(e, "    r = sc_%s_%s(r, %s);", which, sc_dtypes[dtype].name, part);
+        sc_write_line(e->out, "    r = sc_%s_%s(r, %s);", which, sc_dtypes[dtype].name, part);
     else
-        sc_printer_line(e, "    r = %s %s r ? %s : r;", part, kind == SC_ITEM_MAX ? ">" : "<",
-                        part);
-    sc_printer_line(e, "q%u[i] = %sr;", item,
-                    dtype == sc_printer_dtype_of(e, item) ? "" : "(float)");
-    e->indent--;
-    sc_printer_line(e, "}");
+        sc_write_line(e->out, "    r = %s %s r ? %s : r;", part, kind == SC_ITEM_MAX ? ">" : "<",
+                      part);
+    sc_write_line(e->out, "q%u[i] = %sr;", item,
+                  dtype == sc_printer_dtype_of(e, item) ? "" : "(float)");
+    sc_write_close(e->out);
 }
 
 /* ---- phases ---- */
@@ -204,20 +201,19 @@ static int64_t choose_cuts(sc_kernel_printer *e, uint32_t phase_index)
 
 static void open_cut(sc_kernel_printer *e, int64_t cuts)
 {
-    sc_printer_line(e, "for (int64_t cut = 0; cut < %lld; cut++) {", (long long)cuts);
-    e->indent++;
+    sc_write_open(e->out, "for (int64_t cut = 0; cut < %lld; cut++)", (long long)cuts);
 }
 
 static void begin_cut(sc_kernel_printer *e)
 {
     const char *name = e->dim_names[e->cut];
     long long size = sc_printer_size_of(e, e->cut), part = e->cut_size;
-    sc_printer_line(e, "const int64_t %s_first = cut * %lld;", name, part);
+    sc_write_line(e->out, "const int64_t %s_first = cut * %lld;", name, part);
     if (size % part == 0)
-        sc_printer_line(e, "const int64_t %s_end = %s_first + %lld;", name, name, part);
+        sc_write_line(e->out, "const int64_t %s_end = %s_first + %lld;", name, name, part);
     else
-        sc_printer_line(e, "const int64_t %s_end = %s_first < %lld ? %s_first + %lld : %lld;", name,
-                        name, size - part, name, part, size);
+        sc_write_line(e->out, "const int64_t %s_end = %s_first < %lld ? %s_first + %lld : %lld;",
+                      name, name, size - part, name, part, size);
 }
 
 static void split_phase(sc_kernel_printer *e, uint32_t phase_index)
@@ -226,19 +222,17 @@ static void split_phase(sc_kernel_printer *e, uint32_t phase_index)
     int64_t cuts = choose_cuts(e, phase_index);
     uint32_t loops = sc_c_outer_loops(e), all = loops + (cuts > 1);
     if (all == 0)
-        sc_strbuf_add(e->out, "#pragma omp single\n");
+        sc_write_line(e->out, "#pragma omp single");
     else if (all == 1)
-        sc_strbuf_add(e->out, "#pragma omp for schedule(static)\n");
+        sc_write_line(e->out, "#pragma omp for schedule(static)");
     else
-        sc_strbuf_printf(e->out, "#pragma omp for schedule(static) collapse(%u)\n", all);
+        sc_write_line(e->out, "#pragma omp for schedule(static) collapse(%u)", all);
     for (uint32_t l = 0; l < loops; l++)
         sc_c_open_outer_loop(e, l);
     if (cuts > 1)
         open_cut(e, cuts);
-    if (all == 0) {
-        sc_printer_line(e, "{");
-        e->indent++;
-    }
+    if (all == 0)
+        sc_write_open_block(e->out);
     if (loops > e->shape.order_count)
         sc_c_block_end(e, e->shape.vector, e->shape.block);
     if (cuts > 1)
@@ -247,10 +241,8 @@ static void split_phase(sc_kernel_printer *e, uint32_t phase_index)
     sc_c_phase(e, phase_index);
     sc_printer_leave(e, e->body);
     write_results(e, phase_index, cuts > 1);
-    for (uint32_t l = 0; l < (all == 0 ? 1 : all); l++) {
-        e->indent--;
-        sc_printer_line(e, "}");
-    }
+    for (uint32_t l = 0; l < (all == 0 ? 1 : all); l++)
+        sc_write_close(e->out);
     for (uint32_t i = phase->first_item; cuts > 1 && i < phase->first_item + phase->item_count;
          i++) {
         if (sc_item_reduces(e->k->items.data[i].kind))
@@ -269,17 +261,15 @@ void sc_c_split(sc_kernel_printer *e)
                 continue;
             long long count = result_count(e, i);
             if (cuts > 1)
-                sc_printer_line(e, "%s c%u[%lld];", sc_printer_type(partial_dtype(e, i)), i,
-                                cuts * count);
-            sc_printer_line(e, "%s q%u[%lld];", sc_printer_type(sc_printer_dtype_of(e, i)), i,
-                            count);
+                sc_write_line(e->out, "%s c%u[%lld];", sc_printer_type(partial_dtype(e, i)), i,
+                              cuts * count);
+            sc_write_line(e->out, "%s q%u[%lld];", sc_printer_type(sc_printer_dtype_of(e, i)), i,
+                          count);
         }
     }
-    sc_strbuf_add(e->out, "#pragma omp parallel\n");
-    sc_printer_line(e, "{");
-    e->indent++;
+    sc_write_line(e->out, "#pragma omp parallel");
+    sc_write_open_block(e->out);
     for (uint32_t p = 0; p < e->k->phases.count; p++)
         split_phase(e, p);
-    e->indent--;
-    sc_printer_line(e, "}");
+    sc_write_close(e->out);
 }

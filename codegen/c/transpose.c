@@ -155,36 +155,37 @@ void sc_c_transposed_element(sc_kernel_printer *e, char letter, uint32_t id, uin
                              bool tile)
 {
     const char *row = e->dim_names[e->shape.tile], *column = e->dim_names[e->shape.vector];
-    sc_strbuf_printf(e->out, "%c%u[", letter, id);
+    sc_strbuf_printf(e->out->text, "%c%u[", letter, id);
     if (tile)
-        sc_strbuf_printf(e->out, "(%s - %s_from) * %lld + ", row, row, (long long)row_of(e, arg));
-    sc_strbuf_add(e->out, column);
+        sc_strbuf_printf(e->out->text, "(%s - %s_from) * %lld + ", row, row,
+                         (long long)row_of(e, arg));
+    sc_strbuf_add(e->out->text, column);
     if (sc_c_is_blocked(e))
-        sc_strbuf_printf(e->out, " - %s_from", column);
-    sc_strbuf_add_char(e->out, ']');
+        sc_strbuf_printf(e->out->text, " - %s_from", column);
+    sc_strbuf_add_char(e->out->text, ']');
 }
 
 /* x + D_from + R_from * 768: the block's first element, in the tile's first row or in the current
  * one. */
 static void first_text(sc_kernel_printer *e, const sc_printer_access *access, bool tile)
 {
-    sc_strbuf_add(e->out, e->arg_names[access->arg]);
+    sc_strbuf_add(e->out->text, e->arg_names[access->arg]);
     for (uint32_t i = 0; i < access->count; i++) {
         const sc_printer_term *term = &access->terms[i];
         if (term->dim == e->shape.vector && !sc_c_is_blocked(e))
             continue;
         bool first = term->dim == e->shape.vector || (tile && term->dim == e->shape.tile);
-        sc_strbuf_add(e->out, term->times < 0 ? " - " : " + ");
+        sc_strbuf_add(e->out->text, term->times < 0 ? " - " : " + ");
         if (term->dim == SC_IMAGE_NONE)
             sc_printer_value(e, term->node, false);
         else
-            sc_strbuf_printf(e->out, "%s%s", e->dim_names[term->dim], first ? "_from" : "");
+            sc_strbuf_printf(e->out->text, "%s%s", e->dim_names[term->dim], first ? "_from" : "");
         if (term->times != 1 && term->times != -1)
-            sc_strbuf_printf(e->out, " * %lld",
+            sc_strbuf_printf(e->out->text, " * %lld",
                              (long long)(term->times < 0 ? -term->times : term->times));
     }
     if (access->constant != 0)
-        sc_strbuf_printf(e->out, access->constant < 0 ? " - %lld" : " + %lld",
+        sc_strbuf_printf(e->out->text, access->constant < 0 ? " - %lld" : " + %lld",
                          (long long)(access->constant < 0 ? -access->constant : access->constant));
 }
 
@@ -198,9 +199,9 @@ static const char *count_text(const sc_kernel_printer *e, uint32_t dim)
 
 static void declare(sc_kernel_printer *e, char letter, uint32_t id, uint32_t arg, int64_t rows)
 {
-    sc_printer_line(e, "%s %c%u[%lld] __attribute__((aligned(%d)));",
-                    sc_printer_stored(e->k->args.data[arg].dtype), letter, id,
-                    (long long)(rows * row_of(e, arg)), LINE);
+    sc_write_line(e->out, "%s %c%u[%lld] __attribute__((aligned(%d)));",
+                  sc_printer_stored(e->k->args.data[arg].dtype), letter, id,
+                  (long long)(rows * row_of(e, arg)), LINE);
 }
 
 void sc_c_transpose_in(sc_kernel_printer *e)
@@ -211,10 +212,10 @@ void sc_c_transpose_in(sc_kernel_printer *e)
         if (!e->nodes[i].transposed)
             continue;
         declare(e, 'q', i, access->arg, shape->tile_size);
-        sc_printer_indent(e);
-        sc_strbuf_printf(e->out, "sc_transpose_b%u(", 8 * bytes_of(e, access->arg));
+        sc_write_indent(e->out);
+        sc_strbuf_printf(e->out->text, "sc_transpose_b%u(", 8 * bytes_of(e, access->arg));
         first_text(e, access, true);
-        sc_strbuf_printf(e->out, ", %lld, q%u, %lld, %s, %s);\n",
+        sc_strbuf_printf(e->out->text, ", %lld, q%u, %lld, %s, %s);\n",
                          (long long)sc_printer_stride(e, access, shape->vector), i,
                          (long long)row_of(e, access->arg), count_text(e, shape->vector),
                          count_text(e, shape->tile));
@@ -231,11 +232,11 @@ void sc_c_stream_row(sc_kernel_printer *e)
     for (uint32_t i = 0; i < e->k->items.count; i++) {
         if (!e->items[i].streamed || e->items[i].transposed)
             continue;
-        sc_printer_indent(e);
-        sc_strbuf_add(e->out, "sc_stream(");
+        sc_write_indent(e->out);
+        sc_strbuf_add(e->out->text, "sc_stream(");
         first_text(e, &e->items[i].access, false);
         const char *count = count_text(e, e->shape.vector);
-        sc_strbuf_printf(e->out, ", w%u, (%s) * %u);\n", i, count,
+        sc_strbuf_printf(e->out->text, ", w%u, (%s) * %u);\n", i, count,
                          bytes_of(e, e->k->items.data[i].arg));
     }
 }
@@ -249,15 +250,15 @@ void sc_c_transpose_out(sc_kernel_printer *e)
         streamed |= e->items[i].streamed;
         if (!e->items[i].transposed)
             continue;
-        sc_printer_indent(e);
-        sc_strbuf_printf(e->out, "sc_transpose_%sb%u(w%u, %lld, ",
+        sc_write_indent(e->out);
+        sc_strbuf_printf(e->out->text, "sc_transpose_%sb%u(w%u, %lld, ",
                          e->items[i].streamed ? "out_" : "", 8 * bytes_of(e, access->arg), i,
                          (long long)row_of(e, access->arg));
         first_text(e, access, true);
-        sc_strbuf_printf(e->out, ", %lld, %s, %s);\n",
+        sc_strbuf_printf(e->out->text, ", %lld, %s, %s);\n",
                          (long long)sc_printer_stride(e, access, shape->vector),
                          count_text(e, shape->tile), count_text(e, shape->vector));
     }
     if (streamed)
-        sc_printer_line(e, "sc_streamed();");
+        sc_write_line(e->out, "sc_streamed();");
 }

@@ -11,20 +11,20 @@ static void parameters(sc_cuda_printer *c)
     const sc_kernel *k = e->k;
     for (uint32_t i = 0; i < k->args.count; i++) {
         const sc_kernel_arg *arg = &k->args.data[i];
-        sc_strbuf_printf(e->out, "%s%s *%s%s, ", arg->mode == SC_ARG_IN ? "const " : "",
+        sc_strbuf_printf(e->out->text, "%s%s *%s%s, ", arg->mode == SC_ARG_IN ? "const " : "",
                          sc_printer_stored(arg->dtype), e->arg_shared[i] ? "" : "__restrict__ ",
                          e->arg_names[i]);
     }
     if (c->scratch_bytes > 0)
-        sc_strbuf_add(e->out, "unsigned char *sc_scratch, ");
+        sc_strbuf_add(e->out->text, "unsigned char *sc_scratch, ");
     for (uint32_t i = 0; i < k->params.count; i++) {
         bool named = e->param_used[i] && k->params.data[i].kind != SC_PARAM_STEP;
-        sc_strbuf_add(e->out, "int64_t");
+        sc_strbuf_add(e->out->text, "int64_t");
         if (named)
-            sc_strbuf_printf(e->out, " p%u", i);
-        sc_strbuf_add(e->out, ", ");
+            sc_strbuf_printf(e->out->text, " p%u", i);
+        sc_strbuf_add(e->out->text, ", ");
     }
-    sc_strbuf_add(e->out, "const int64_t *sc_call, uint64_t *sc_failure");
+    sc_strbuf_add(e->out->text, "const int64_t *sc_call, uint64_t *sc_failure");
 }
 
 enum { MOST_OF_TWO = 48 /* most elements held by a thread for two blocks of 512 to fit */ };
@@ -60,14 +60,14 @@ static void head(sc_cuda_printer *c, uint32_t stage)
 {
     sc_kernel_printer *e = &c->e;
     const sc_kernel *k = e->k;
-    sc_strbuf_printf(e->out, "SC_KERNEL(%d, %d) void %s_%u(", c->form.threads, blocks_together(c),
-                     c->name, stage);
+    sc_strbuf_printf(e->out->text, "SC_KERNEL(%d, %d) void %s_%u(", c->form.threads,
+                     blocks_together(c), c->name, stage);
     parameters(c);
-    sc_strbuf_add(e->out, ")\n{\n");
-    e->indent++;
+    sc_strbuf_add(e->out->text, ")\n");
+    sc_write_open_block(e->out);
     for (uint32_t i = 0; i < k->params.count; i++) {
         if (e->param_used[i] && k->params.data[i].kind == SC_PARAM_STEP)
-            sc_printer_line(e, "const int64_t p%u = sc_call[0];", i);
+            sc_write_line(e->out, "const int64_t p%u = sc_call[0];", i);
     }
 }
 
@@ -83,15 +83,16 @@ static void team_indices(sc_cuda_printer *c)
         uint32_t dim = c->order[i];
         bool lanes = dim == e->shape.vector;
         int64_t size = e->k->dims.data[dim].size / (lanes ? c->lanes : 1);
-        sc_printer_indent(e);
-        sc_strbuf_printf(e->out, "const %s %s%s = at", type, e->dim_names[dim], lanes ? "_at" : "");
+        sc_write_indent(e->out);
+        sc_strbuf_printf(e->out->text, "const %s %s%s = at", type, e->dim_names[dim],
+                         lanes ? "_at" : "");
         if (faster > 1)
-            sc_strbuf_printf(e->out, " / %lld", (long long)faster);
+            sc_strbuf_printf(e->out->text, " / %lld", (long long)faster);
         if (i > 0)
-            sc_strbuf_printf(e->out, " %% %lld", (long long)size);
+            sc_strbuf_printf(e->out->text, " %% %lld", (long long)size);
         if (lanes)
-            sc_strbuf_printf(e->out, " * %d", c->lanes);
-        sc_strbuf_add(e->out, ";\n");
+            sc_strbuf_printf(e->out->text, " * %d", c->lanes);
+        sc_strbuf_add(e->out->text, ";\n");
         faster *= size;
     }
 }
@@ -109,13 +110,13 @@ static void find_team(sc_cuda_printer *c)
     int teams = teams_of_block(c);
     const char *within = "";
     if (c->form.team == SC_CUDA_COLUMNS) {
-        sc_printer_line(e, "const int thread = sc_warp();");
+        sc_write_line(e->out, "const int thread = sc_warp();");
         within = " + sc_lane()";
     } else if (c->form.team_threads > 1) {
-        sc_printer_line(e,
-                        teams > 1 ? "const int thread = sc_thread() %% %d;"
-                                  : "const int thread = sc_thread();",
-                        c->form.team_threads);
+        sc_write_line(e->out,
+                      teams > 1 ? "const int thread = sc_thread() %% %d;"
+                                : "const int thread = sc_thread();",
+                      c->form.team_threads);
     }
     if (c->form.team != SC_CUDA_COLUMNS && teams > 1)
         within = c->form.team_threads == 1
@@ -125,30 +126,30 @@ static void find_team(sc_cuda_printer *c)
     const char *block = c->wide ? "sc_block()" : "(int)sc_block()";
     if (c->form.parts > 1 || c->form.scatters) {
         long long parts = c->form.parts, per_part = c->form.per_part, points = c->form.whole;
-        sc_printer_line(e, "const %s cut = %s %% %lld;", type, block, parts);
-        sc_printer_line(e, "const %s first = cut * %lld;", type, per_part);
+        sc_write_line(e->out, "const %s cut = %s %% %lld;", type, block, parts);
+        sc_write_line(e->out, "const %s first = cut * %lld;", type, per_part);
         if (points % per_part == 0)
-            sc_printer_line(e, "const %s last = first + %lld;", type, per_part);
+            sc_write_line(e->out, "const %s last = first + %lld;", type, per_part);
         else
-            sc_printer_line(e, "const %s last = first < %lld ? first + %lld : %lld;", type,
-                            points - per_part, per_part, points);
+            sc_write_line(e->out, "const %s last = first < %lld ? first + %lld : %lld;", type,
+                          points - per_part, per_part, points);
         block = sc_arena_printf(e->arena, "%s / %lld", block, parts);
     }
     bool whole = c->teams % teams == 0;
     if (c->form.live) {
-        sc_printer_line(e, "const %s row = %s%s%s;", type, block, times, within);
-        sc_printer_line(e, "const bool live = row < %lld;", (long long)c->teams);
+        sc_write_line(e->out, "const %s row = %s%s%s;", type, block, times, within);
+        sc_write_line(e->out, "const bool live = row < %lld;", (long long)c->teams);
         if (c->form.team == SC_CUDA_ROWS && teams > SC_CUDA_WARP / c->form.team_threads) {
-            sc_printer_line(e, "if (%s%s + sc_warp() * %d >= %lld)", block, times,
-                            SC_CUDA_WARP / c->form.team_threads, (long long)c->teams);
-            sc_printer_line(e, "    return;");
+            sc_write_line(e->out, "if (%s%s + sc_warp() * %d >= %lld)", block, times,
+                          SC_CUDA_WARP / c->form.team_threads, (long long)c->teams);
+            sc_write_line(e->out, "    return;");
         }
-        sc_printer_line(e, "const %s at = live ? row : %lld;", type, (long long)c->teams - 1);
+        sc_write_line(e->out, "const %s at = live ? row : %lld;", type, (long long)c->teams - 1);
     } else if (c->order_count > 0 || !whole) {
-        sc_printer_line(e, "const %s at = %s%s%s;", type, block, times, within);
+        sc_write_line(e->out, "const %s at = %s%s%s;", type, block, times, within);
         if (!whole) {
-            sc_printer_line(e, "if (at >= %lld)", (long long)c->teams);
-            sc_printer_line(e, "    return;");
+            sc_write_line(e->out, "if (at >= %lld)", (long long)c->teams);
+            sc_write_line(e->out, "    return;");
         }
     }
     team_indices(c);
@@ -180,8 +181,8 @@ static void stage_text(sc_cuda_printer *c, uint32_t stage, sc_cuda_code *code)
     sc_printer_comment(e);
     head(c, stage);
     if (c->apart > 0 && !c->form.checks) {
-        sc_printer_line(e, "if (*sc_failure != ~(uint64_t)0) /* a check has failed */");
-        sc_printer_line(e, "    return;");
+        sc_write_line(e->out, "if (*sc_failure != ~(uint64_t)0) /* a check has failed */");
+        sc_write_line(e->out, "    return;");
     }
     e->body = SC_CUDA_BODY;
     e->inner = SC_CUDA_READS;
@@ -200,8 +201,7 @@ static void stage_text(sc_cuda_printer *c, uint32_t stage, sc_cuda_code *code)
         sc_cuda_write_partials(c);
         sc_printer_leave(e, 0);
     }
-    e->indent--;
-    sc_printer_line(e, "}");
+    sc_write_close(e->out);
     int teams = teams_of_block(c);
     int64_t blocks = c->form.team == SC_CUDA_TILES ? sc_cuda_tiles(c)
                                                    : (c->teams + teams - 1) / teams * c->form.parts;

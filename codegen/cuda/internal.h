@@ -122,8 +122,8 @@ void sc_cuda_phase_text(sc_cuda_printer *c, uint32_t phase);
 
 /* scatter.c */
 bool sc_cuda_plan_scatter(sc_cuda_printer *c);
-/* Opens the loops of a phase; returns the number of braces. */
-uint32_t sc_cuda_open_scatter(sc_cuda_printer *c, uint32_t phase);
+/* Opens the loops of a phase. */
+void sc_cuda_open_scatter(sc_cuda_printer *c, uint32_t phase);
 
 /* transpose.c */
 bool sc_cuda_plan_tile(sc_cuda_printer *c);

@@ -52,8 +52,8 @@ void sc_cuda_place_partials(sc_cuda_printer *c)
 static void declare_pointer(sc_cuda_printer *c, uint32_t item, const char *constant)
 {
     const char *type = sc_printer_type(partial_dtype(c, item));
-    sc_printer_line(&c->e, "%s%s *const c%u = (%s%s *)(sc_scratch + %lld);", constant, type, item,
-                    constant, type, (long long)c->partials[item]);
+    sc_write_line(c->e.out, "%s%s *const c%u = (%s%s *)(sc_scratch + %lld);", constant, type, item,
+                  constant, type, (long long)c->partials[item]);
 }
 
 static const char *place(sc_cuda_printer *c, uint32_t item, const char *cut)
@@ -73,8 +73,8 @@ static void over_lanes(sc_cuda_printer *c, uint32_t item)
 {
     if (!is_of_vector(c, item))
         return;
-    sc_strbuf_add(c->e.out, "#pragma unroll\n");
-    sc_printer_line(&c->e, "for (int lane = 0; lane < %d; lane++)", c->lanes);
+    sc_write_line(c->e.out, "#pragma unroll");
+    sc_write_line(c->e.out, "for (int lane = 0; lane < %d; lane++)", c->lanes);
 }
 
 static void read_partial(sc_cuda_printer *c, uint32_t item)
@@ -89,28 +89,26 @@ static void read_partial(sc_cuda_printer *c, uint32_t item)
     e->items[item].of_vector = is_of_vector(c, item);
     declare_pointer(c, item, "const ");
     if (is_of_vector(c, item)) {
-        sc_printer_line(e, "%s s%u[%d];", type, item, c->lanes);
+        sc_write_line(e->out, "%s s%u[%d];", type, item, c->lanes);
         over_lanes(c, item);
-        sc_printer_line(e, "    s%u[lane] = %s;", item, nothing);
+        sc_write_line(e->out, "    s%u[lane] = %s;", item, nothing);
     } else {
-        sc_printer_line(e, "%s s%u = %s;", type, item, nothing);
+        sc_write_line(e->out, "%s s%u = %s;", type, item, nothing);
     }
-    sc_printer_line(e, "for (int cut = thread; cut < %lld; cut += %d) {", parts,
-                    c->form.team_threads);
-    e->indent++;
+    sc_write_open(e->out, "for (int cut = thread; cut < %lld; cut += %d)", parts,
+                  c->form.team_threads);
     over_lanes(c, item);
-    sc_printer_line(e, "%ss%u%s = %s::of(s%u%s, c%u[%s]);", indent, item, index,
-                    sc_cuda_reducer(kind), item, index, item, place(c, item, "cut"));
-    e->indent--;
-    sc_printer_line(e, "}");
+    sc_write_line(e->out, "%ss%u%s = %s::of(s%u%s, c%u[%s]);", indent, item, index,
+                  sc_cuda_reducer(kind), item, index, item, place(c, item, "cut"));
+    sc_write_close(e->out);
     sc_cuda_exchange(c, item, 's');
     const char *own = sc_printer_type(sc_printer_dtype_of(&c->e, item));
     if (is_of_vector(c, item)) {
-        sc_printer_line(e, "%s r%u[%d];", own, item, c->lanes);
+        sc_write_line(e->out, "%s r%u[%d];", own, item, c->lanes);
         over_lanes(c, item);
-        sc_printer_line(e, "    r%u[lane] = (%s)s%u[lane];", item, own, item);
+        sc_write_line(e->out, "    r%u[lane] = (%s)s%u[lane];", item, own, item);
     } else {
-        sc_printer_line(e, "const %s r%u = (%s)s%u;", own, item, own, item);
+        sc_write_line(e->out, "const %s r%u = (%s)s%u;", own, item, own, item);
     }
 }
 
@@ -135,14 +133,11 @@ void sc_cuda_write_partials(sc_cuda_printer *c)
             e->items[i].phase >= c->form.end)
             continue;
         declare_pointer(c, i, "");
-        sc_printer_line(e, c->form.live ? "if (thread == 0 && live) {" : "if (thread == 0) {");
-        e->indent++;
+        sc_write_open(e->out, c->form.live ? "if (thread == 0 && live)" : "if (thread == 0)");
         over_lanes(c, i);
-        sc_printer_line(e, "%sc%u[%s] = (%s)r%u%s;", is_of_vector(c, i) ? "    " : "", i,
-                        place(c, i, c->form.parts > 1 ? "cut" : NULL),
-                        sc_printer_type(partial_dtype(c, i)), i,
-                        is_of_vector(c, i) ? "[lane]" : "");
-        e->indent--;
-        sc_printer_line(e, "}");
+        sc_write_line(e->out, "%sc%u[%s] = (%s)r%u%s;", is_of_vector(c, i) ? "    " : "", i,
+                      place(c, i, c->form.parts > 1 ? "cut" : NULL),
+                      sc_printer_type(partial_dtype(c, i)), i, is_of_vector(c, i) ? "[lane]" : "");
+        sc_write_close(e->out);
     }
 }

@@ -92,19 +92,19 @@ static bool finds(const sc_cuda_printer *c, uint32_t phase)
 static void leave_iteration(sc_kernel_printer *e, uint32_t item)
 {
     if (finds(cuda_of(e), e->items[item].phase) && e->items[item].depth > SC_CUDA_READS) {
-        sc_printer_line(e, "    failed_at = point;");
-        sc_printer_indent(e);
-        sc_strbuf_add(e->out, "    failure = ");
+        sc_write_line(e->out, "failed_at = point;");
+        sc_write_indent(e->out);
+        sc_strbuf_add(e->out->text, "failure = ");
         sc_printer_failure(e, item);
-        sc_strbuf_add(e->out, ";\n");
-        sc_printer_line(e, "    break;");
+        sc_strbuf_add(e->out->text, ";\n");
+        sc_write_line(e->out, "break;");
         return;
     }
-    sc_printer_indent(e);
-    sc_strbuf_add(e->out, "    sc_fail(sc_failure, (uint64_t)(");
+    sc_write_indent(e->out);
+    sc_strbuf_add(e->out->text, "sc_fail(sc_failure, (uint64_t)(");
     sc_printer_failure(e, item);
-    sc_strbuf_add(e->out, "));\n");
-    sc_printer_line(e, "    return;");
+    sc_strbuf_add(e->out->text, "));\n");
+    sc_write_line(e->out, "return;");
 }
 
 static void accumulator(sc_kernel_printer *e, uint32_t item)
@@ -114,21 +114,21 @@ static void accumulator(sc_kernel_printer *e, uint32_t item)
 
 static void reduction_index(sc_kernel_printer *e)
 {
-    sc_strbuf_add(e->out, "[lane]");
+    sc_strbuf_add(e->out->text, "[lane]");
 }
 
 static void memory_element(sc_kernel_printer *e, const sc_printer_access *access, uint32_t depth)
 {
-    sc_strbuf_printf(e->out, "%s[", e->arg_names[access->arg]);
+    sc_strbuf_printf(e->out->text, "%s[", e->arg_names[access->arg]);
     sc_printer_offset_text(e, access, depth);
-    sc_strbuf_add_char(e->out, ']');
+    sc_strbuf_add_char(e->out->text, ']');
 }
 
 static void loaded(sc_kernel_printer *e, const sc_printer_access *access, uint32_t depth,
                    uint32_t node)
 {
     if (cuda_of(e)->run_of_load[node])
-        sc_strbuf_printf(e->out, cuda_of(e)->form.team == SC_CUDA_TILES ? "l%u" : "l%u[lane]",
+        sc_strbuf_printf(e->out->text, cuda_of(e)->form.team == SC_CUDA_TILES ? "l%u" : "l%u[lane]",
                          node);
     else
         memory_element(e, access, depth);
@@ -138,7 +138,7 @@ static void stored(sc_kernel_printer *e, const sc_printer_access *access, uint32
                    uint32_t item)
 {
     if (cuda_of(e)->run_of_item[item])
-        sc_strbuf_printf(e->out, "w%u[lane]", item);
+        sc_strbuf_printf(e->out->text, "w%u[lane]", item);
     else
         memory_element(e, access, depth);
 }
@@ -147,11 +147,11 @@ static void cached(sc_kernel_printer *e, sc_knode node)
 {
     const sc_cuda_phase *phase = &cuda_of(e)->phases[e->phase];
     if (phase->steps == 1)
-        sc_strbuf_printf(e->out, phase->lanes > 1 ? "b%u[lane]" : "b%u[0]", node);
+        sc_strbuf_printf(e->out->text, phase->lanes > 1 ? "b%u[lane]" : "b%u[0]", node);
     else if (phase->lanes > 1)
-        sc_strbuf_printf(e->out, "b%u[step * %d + lane]", node, phase->lanes);
+        sc_strbuf_printf(e->out->text, "b%u[step * %d + lane]", node, phase->lanes);
     else
-        sc_strbuf_printf(e->out, "b%u[step]", node);
+        sc_strbuf_printf(e->out->text, "b%u[step]", node);
 }
 
 static const char *const words[] = {
@@ -197,14 +197,14 @@ static void begin_reductions(sc_cuda_printer *c, uint32_t first, uint32_t end)
         sc_dtype dtype = wide ? SC_DTYPE_f64 : sc_printer_dtype_of(e, i);
         const char *nothing = sc_printer_identity(kind, dtype), *type = sc_printer_type(dtype);
         if (!e->items[i].of_vector) {
-            sc_printer_line(e, "%s %c%u = %s;", type, wide ? 's' : 'r', i, nothing);
+            sc_write_line(e->out, "%s %c%u = %s;", type, wide ? 's' : 'r', i, nothing);
             continue;
         }
-        sc_printer_indent(e);
-        sc_strbuf_printf(e->out, "%s %c%u[%d] = {", type, wide ? 's' : 'r', i, c->lanes);
+        sc_write_indent(e->out);
+        sc_strbuf_printf(e->out->text, "%s %c%u[%d] = {", type, wide ? 's' : 'r', i, c->lanes);
         for (int lane = 0; lane < c->lanes; lane++)
-            sc_strbuf_printf(e->out, "%s%s", lane == 0 ? "" : ", ", nothing);
-        sc_strbuf_add(e->out, "};\n");
+            sc_strbuf_printf(e->out->text, "%s%s", lane == 0 ? "" : ", ", nothing);
+        sc_strbuf_add(e->out->text, "};\n");
     }
 }
 
@@ -221,13 +221,13 @@ static void end_reductions(sc_cuda_printer *c, uint32_t first, uint32_t end)
         if (!e->items[i].wide)
             continue;
         if (!e->items[i].of_vector) {
-            sc_printer_line(e, "const float r%u = (float)s%u;", i, i);
+            sc_write_line(e->out, "const float r%u = (float)s%u;", i, i);
             continue;
         }
-        sc_printer_line(e, "float r%u[%d];", i, c->lanes);
-        sc_strbuf_add(e->out, "#pragma unroll\n");
-        sc_printer_line(e, "for (int lane = 0; lane < %d; lane++)", c->lanes);
-        sc_printer_line(e, "    r%u[lane] = (float)s%u[lane];", i, i);
+        sc_write_line(e->out, "float r%u[%d];", i, c->lanes);
+        sc_write_line(e->out, "#pragma unroll");
+        sc_write_line(e->out, "for (int lane = 0; lane < %d; lane++)", c->lanes);
+        sc_write_line(e->out, "    r%u[lane] = (float)s%u[lane];", i, i);
     }
 }
 
@@ -237,11 +237,10 @@ static void begin_finding(sc_cuda_printer *c, uint32_t phase)
 {
     if (!finds(c, phase))
         return;
-    sc_printer_line(&c->e, "{");
-    c->e.indent++;
-    sc_printer_line(&c->e, "%s failed_at = %lld;", sc_cuda_index_type(c),
-                    (long long)c->phases[phase].points);
-    sc_printer_line(&c->e, "int64_t failure = 0;");
+    sc_write_open_block(c->e.out);
+    sc_write_line(c->e.out, "%s failed_at = %lld;", sc_cuda_index_type(c),
+                  (long long)c->phases[phase].points);
+    sc_write_line(c->e.out, "int64_t failure = 0;");
 }
 
 /* Each thread has stopped at its first failure; the first of all is reported, and the team
@@ -252,29 +251,26 @@ static void end_finding(sc_cuda_printer *c, uint32_t phase_index)
     if (!finds(c, phase_index))
         return;
     long long points = c->phases[phase_index].points;
-    sc_printer_line(e, "const %s least = sc_over_team<sc_min, %d>(failed_at, %d);",
-                    sc_cuda_index_type(c), c->form.team_threads, sc_cuda_next_slot(c));
-    sc_printer_line(e, "if (failed_at == least && least < %lld)", points);
-    sc_printer_line(e, "    sc_fail(sc_failure, (uint64_t)failure);");
-    sc_printer_line(e, "if (least < %lld)", points);
-    sc_printer_line(e, "    return;");
-    e->indent--;
-    sc_printer_line(e, "}");
+    sc_write_line(e->out, "const %s least = sc_over_team<sc_min, %d>(failed_at, %d);",
+                  sc_cuda_index_type(c), c->form.team_threads, sc_cuda_next_slot(c));
+    sc_write_line(e->out, "if (failed_at == least && least < %lld)", points);
+    sc_write_line(e->out, "    sc_fail(sc_failure, (uint64_t)failure);");
+    sc_write_line(e->out, "if (least < %lld)", points);
+    sc_write_line(e->out, "    return;");
+    sc_write_close(e->out);
 }
 
 /* ---- loops ---- */
 
-static uint32_t open_serial(sc_cuda_printer *c, const sc_kernel_phase *phase)
+static void open_serial(sc_cuda_printer *c, const sc_kernel_phase *phase)
 {
     sc_kernel_printer *e = &c->e;
     const char *type = sc_cuda_index_type(c);
     for (uint32_t i = 0; i < phase->dim_count; i++) {
         const char *name = e->dim_names[phase->dims[i]];
         long long size = e->k->dims.data[phase->dims[i]].size;
-        sc_printer_line(e, "for (%s %s = 0; %s < %lld; %s++) {", type, name, name, size, name);
-        e->indent++;
+        sc_write_open(e->out, "for (%s %s = 0; %s < %lld; %s++)", type, name, name, size, name);
     }
-    return phase->dim_count;
 }
 
 enum { UNROLLED = 64 /* most elements of a thread in flight */ };
@@ -290,7 +286,7 @@ static void unroll(sc_cuda_printer *c, uint32_t phase)
     while (points > 1 && points * loads * c->phases[phase].lanes > UNROLLED)
         points /= 2;
     if (points > 1)
-        sc_strbuf_printf(e->out, "#pragma unroll %d\n", points);
+        sc_write_line(e->out, "#pragma unroll %d", points);
 }
 
 /* True if threads beyond the last team must skip the phase's points. Without stores they repeat the
@@ -306,60 +302,50 @@ static bool is_for_live(const sc_cuda_printer *c, uint32_t phase_index)
     return false;
 }
 
-/* Opens the loop over a thread's points, strided by the team's size. Returns the number of
- * braces. */
-static uint32_t open_shared(sc_cuda_printer *c, uint32_t phase_index)
+/* Opens the loop over a thread's points, strided by the team's size. */
+static void open_shared(sc_cuda_printer *c, uint32_t phase_index)
 {
     sc_kernel_printer *e = &c->e;
     const sc_cuda_phase *phase = &c->phases[phase_index];
     const char *type = sc_cuda_index_type(c);
     long long points = phase->points;
-    uint32_t braces = 1;
     bool live = is_for_live(c, phase_index);
     if (c->form.parts > 1) {
         unroll(c, phase_index);
-        sc_printer_line(e, "for (%s point = %s; point < last; point += %d) {", type,
-                        c->form.live ? "live ? first + thread : last" : "first + thread",
-                        c->form.team_threads);
-        e->indent++;
+        sc_write_open(e->out, "for (%s point = %s; point < last; point += %d)", type,
+                      c->form.live ? "live ? first + thread : last" : "first + thread",
+                      c->form.team_threads);
         sc_cuda_point_indices(c, phase_index);
-        return 1;
+        return;
     }
     if (e->k->phases.data[phase_index].dim_count == 0) {
-        sc_printer_line(e, c->form.live ? "if (thread == 0 && live) {" : "if (thread == 0) {");
-        e->indent++;
-        return 1;
+        sc_write_open(e->out, c->form.live ? "if (thread == 0 && live)" : "if (thread == 0)");
+        return;
     }
     if (phase->steps > 0) {
         bool whole = phase->steps * c->form.team_threads == points && !live;
         if (phase->steps > 1) {
-            sc_strbuf_add(e->out, "#pragma unroll\n");
-            sc_printer_line(e, "for (int step = 0; step < %lld; step++) {",
-                            (long long)phase->steps);
-            e->indent++;
-            sc_printer_line(e, "const %s point = thread + step * %d;", type, c->form.team_threads);
+            sc_write_line(e->out, "#pragma unroll");
+            sc_write_open(e->out, "for (int step = 0; step < %lld; step++)",
+                          (long long)phase->steps);
+            sc_write_line(e->out, "const %s point = thread + step * %d;", type,
+                          c->form.team_threads);
         } else {
-            sc_printer_line(e, "{");
-            e->indent++;
-            sc_printer_line(e, "const %s point = thread;", type);
+            sc_write_open_block(e->out);
+            sc_write_line(e->out, "const %s point = thread;", type);
         }
         if (!whole) {
-            sc_printer_line(e, live ? "if (point < %lld && live) {" : "if (point < %lld) {",
-                            points);
-            e->indent++;
-            braces++;
+            sc_write_open(e->out, live ? "if (point < %lld && live)" : "if (point < %lld)", points);
         }
     } else {
         if (points > c->form.team_threads)
             unroll(c, phase_index);
         const char *from =
             live ? sc_arena_printf(e->arena, "live ? thread : %lld", points) : "thread";
-        sc_printer_line(e, "for (%s point = %s; point < %lld; point += %d) {", type, from, points,
-                        c->form.team_threads);
-        e->indent++;
+        sc_write_open(e->out, "for (%s point = %s; point < %lld; point += %d)", type, from, points,
+                      c->form.team_threads);
     }
     sc_cuda_point_indices(c, phase_index);
-    return braces;
 }
 
 static void plan_items(sc_cuda_printer *c, uint32_t phase_index)
@@ -388,18 +374,18 @@ static void declare_row_cache(sc_cuda_printer *c, uint32_t phase)
     const sc_kernel_printer *e = &c->e;
     for (sc_knode i = 0; i < e->k->nodes.count; i++) {
         if (e->nodes[i].cached_from == phase)
-            sc_printer_line(&c->e, "%s b%u[%lld];",
-                            sc_printer_type((sc_dtype)e->k->nodes.data[i].dtype), i,
-                            (long long)c->phases[phase].steps * c->phases[phase].lanes);
+            sc_write_line(c->e.out, "%s b%u[%lld];",
+                          sc_printer_type((sc_dtype)e->k->nodes.data[i].dtype), i,
+                          (long long)c->phases[phase].steps * c->phases[phase].lanes);
     }
 }
 
 static void sync(sc_cuda_printer *c)
 {
     if (c->exchange && !c->ordered)
-        sc_printer_line(&c->e, c->form.team == SC_CUDA_ROWS && c->form.team_threads <= SC_CUDA_WARP
-                                   ? "sc_sync_warp();"
-                                   : "sc_sync();");
+        sc_write_line(c->e.out, c->form.team == SC_CUDA_ROWS && c->form.team_threads <= SC_CUDA_WARP
+                                    ? "sc_sync_warp();"
+                                    : "sc_sync();");
 }
 
 void sc_cuda_phase_text(sc_cuda_printer *c, uint32_t phase_index)
@@ -423,33 +409,34 @@ void sc_cuda_phase_text(sc_cuda_printer *c, uint32_t phase_index)
     c->ordered = phase_index > c->form.first;
     declare_row_cache(c, phase_index);
     begin_reductions(c, first, end);
-    size_t before = e->out->length;
+    size_t before = e->out->text->length;
     sc_printer_scope(e, SC_CUDA_BODY, first, end);
     bool block = phase->dim_count == 0 && c->form.team_threads == 1;
     for (sc_knode i = 0; i < k->nodes.count; i++)
         block |= e->nodes[i].pass == e->pass && e->nodes[i].depth == SC_CUDA_READS;
-    if (block) {
-        sc_printer_line(e, "{");
-        e->indent++;
-    }
+    if (block)
+        sc_write_open_block(e->out);
     sc_printer_scope(e, SC_CUDA_READS, first, end);
-    c->ordered = c->ordered && e->out->length == before;
+    c->ordered = c->ordered && e->out->text->length == before;
     bool single = c->phases[phase_index].points *
                       (e->shape.vector == SC_IMAGE_NONE ? c->phases[phase_index].lanes : 1) ==
                   1;
     if (single) /* all threads have read what one thread now writes */
         sync(c);
     begin_finding(c, phase_index);
-    uint32_t braces = c->form.scatters            ? sc_cuda_open_scatter(c, phase_index)
-                      : c->form.team_threads == 1 ? open_serial(c, phase)
-                                                  : open_shared(c, phase_index);
+    const uint32_t depth = e->out->depth;
+    if (c->form.scatters)
+        sc_cuda_open_scatter(c, phase_index);
+    else if (c->form.team_threads == 1)
+        open_serial(c, phase);
+    else
+        open_shared(c, phase_index);
     sc_cuda_point_text(c, phase_index, first, end);
     c->ordered = false;
-    for (uint32_t i = 0; i < braces + block; i++) {
-        e->indent--;
-        sc_printer_line(e, "}");
-    }
-    sc_printer_leave(e, SC_CUDA_READS);
+    sc_write_close_to(e->out, depth);
     end_finding(c, phase_index);
+    if (block)
+        sc_write_close(e->out);
+    sc_printer_leave(e, SC_CUDA_READS);
     end_reductions(c, first, end);
 }

@@ -1,6 +1,8 @@
 /* Emits the kernels that reduce between ranks sharing a GPU. */
 #include "codegen/cuda/reduce_ranks.h"
 
+#include "codegen/printer/writer.h"
+
 typedef struct element {
     const char *type, *wide;
     const char *load, *store; /* conversion functions; "": none */
@@ -49,22 +51,25 @@ void sc_cuda_reduce_emit(sc_dtype dtype, sc_image_reduce reduce, sc_strbuf *out,
                          sc_helper_set *helpers)
 {
     element e = element_of(dtype, reduce, helpers);
+    sc_writer lines = {.text = out};
     sc_strbuf_printf(out, "\nSC_KERNEL(%d, 1) void sc_reduce_%s_%s(", SC_CUDA_REDUCE_THREADS,
                      sc_image_reduce_names[reduce], sc_dtypes[dtype].name);
     for (int s = 0; s < SC_CUDA_REDUCE_SOURCES; s++)
         sc_strbuf_printf(out, "const %s *s%d, ", e.type, s);
-    sc_strbuf_printf(out, "int64_t members, %s *to, int64_t first, int64_t count)\n{\n", e.type);
-    sc_strbuf_printf(
-        out,
-        "    int64_t i = sc_block() * %d + sc_thread();\n    if (i >= count)\n        return;\n",
-        SC_CUDA_REDUCE_THREADS);
-    sc_strbuf_printf(out, "    %s x = %s(s0[first + i]);\n", e.wide, e.load);
-    for (int s = 1; s < SC_CUDA_REDUCE_SOURCES; s++)
-        sc_strbuf_printf(
-            out,
-            "    if (members > %d) {\n        %s y = %s(s%d[first + i]);\n        x = %s;\n    }\n",
-            s, e.wide, e.load, s, combine_of(dtype, reduce));
-    sc_strbuf_printf(out, "    to[i] = %s(x);\n}\n", e.store);
+    sc_strbuf_printf(out, "int64_t members, %s *to, int64_t first, int64_t count)\n", e.type);
+    sc_write_open_block(&lines);
+    sc_write_line(&lines, "int64_t i = sc_block() * %d + sc_thread();", SC_CUDA_REDUCE_THREADS);
+    sc_write_line(&lines, "if (i >= count)");
+    sc_write_line(&lines, "    return;");
+    sc_write_line(&lines, "%s x = %s(s0[first + i]);", e.wide, e.load);
+    for (int s = 1; s < SC_CUDA_REDUCE_SOURCES; s++) {
+        sc_write_open(&lines, "if (members > %d)", s);
+        sc_write_line(&lines, "%s y = %s(s%d[first + i]);", e.wide, e.load, s);
+        sc_write_line(&lines, "x = %s;", combine_of(dtype, reduce));
+        sc_write_close(&lines);
+    }
+    sc_write_line(&lines, "to[i] = %s(x);", e.store);
+    sc_write_close(&lines);
 }
 
 bool sc_cuda_reduce_text(const sc_image *image, sc_strbuf *out, sc_helper_set *helpers)

@@ -144,27 +144,27 @@ static void matters(sc_cuda_printer *c, uint32_t phase_index)
     for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
         const sc_kernel_item *item = &e->k->items.data[i];
         if (item->kind == SC_ITEM_CHECK) {
-            sc_printer_indent(e);
-            sc_strbuf_add(e->out, "wanted |= !(");
+            sc_write_indent(e->out);
+            sc_strbuf_add(e->out->text, "wanted |= !(");
             sc_printer_value(e, item->value, true);
-            sc_strbuf_add(e->out, ");\n");
+            sc_strbuf_add(e->out->text, ");\n");
             continue;
         }
-        sc_printer_indent(e);
-        sc_strbuf_add(e->out, "const int64_t place = ");
+        sc_write_indent(e->out);
+        sc_strbuf_add(e->out->text, "const int64_t place = ");
         sc_printer_value(e, place_of(c, i, c->form.position), true);
-        sc_strbuf_add(e->out, ";\n");
-        sc_printer_indent(e);
-        sc_strbuf_add(e->out, "wanted |= place >= first && place < last");
+        sc_strbuf_add(e->out->text, ";\n");
+        sc_write_indent(e->out);
+        sc_strbuf_add(e->out->text, "wanted |= place >= first && place < last");
         if (item->guard != SC_IMAGE_NONE) {
-            sc_strbuf_add(e->out, " && ");
+            sc_strbuf_add(e->out->text, " && ");
             sc_printer_value(e, item->guard, false);
         }
-        sc_strbuf_add(e->out, ";\n");
+        sc_strbuf_add(e->out->text, ";\n");
     }
 }
 
-uint32_t sc_cuda_open_scatter(sc_cuda_printer *c, uint32_t phase_index)
+void sc_cuda_open_scatter(sc_cuda_printer *c, uint32_t phase_index)
 {
     sc_kernel_printer *e = &c->e;
     const sc_kernel_phase *phase = &e->k->phases.data[phase_index];
@@ -174,43 +174,34 @@ uint32_t sc_cuda_open_scatter(sc_cuda_printer *c, uint32_t phase_index)
     for (uint32_t i = 0; along != SC_IMAGE_NONE && i < phase->dim_count; i++) {
         const char *name = e->dim_names[phase->dims[i]];
         if (phase->dims[i] == along)
-            sc_printer_line(e, "for (%s %s = first; %s < last; %s++) {", type, name, name, name);
+            sc_write_open(e->out, "for (%s %s = first; %s < last; %s++)", type, name, name, name);
         else
-            sc_printer_line(e, "for (%s %s = 0; %s < %lld; %s++) {", type, name, name,
-                            (long long)e->k->dims.data[phase->dims[i]].size, name);
-        e->indent++;
+            sc_write_open(e->out, "for (%s %s = 0; %s < %lld; %s++)", type, name, name,
+                          (long long)e->k->dims.data[phase->dims[i]].size, name);
     }
     if (along != SC_IMAGE_NONE)
-        return phase->dim_count;
+        return;
     int64_t parts = (points + SC_CUDA_WARP - 1) / SC_CUDA_WARP;
     parts = parts < SC_CUDA_WARP ? parts : SC_CUDA_WARP;
-    sc_printer_line(e, "for (%s some = 0; some < %lld; some += %lld) {", type, points,
-                    (long long)parts * SC_CUDA_WARP);
-    e->indent++;
-    sc_printer_line(e, "uint32_t found = 0;");
-    sc_strbuf_printf(e->out, "#pragma unroll %d\n", AT_ONCE);
-    sc_printer_line(e, "for (int part = 0; part < %lld; part++) {", (long long)parts);
-    e->indent++;
-    sc_printer_line(e, "const %s point = some + part * %d + sc_lane();", type, SC_CUDA_WARP);
-    sc_printer_line(e, "bool wanted = false;");
-    sc_printer_line(e, "if (point < %lld) {", points);
-    e->indent++;
+    sc_write_open(e->out, "for (%s some = 0; some < %lld; some += %lld)", type, points,
+                  (long long)parts * SC_CUDA_WARP);
+    sc_write_line(e->out, "uint32_t found = 0;");
+    sc_write_line(e->out, "#pragma unroll %d", AT_ONCE);
+    sc_write_open(e->out, "for (int part = 0; part < %lld; part++)", (long long)parts);
+    sc_write_line(e->out, "const %s point = some + part * %d + sc_lane();", type, SC_CUDA_WARP);
+    sc_write_line(e->out, "bool wanted = false;");
+    sc_write_open(e->out, "if (point < %lld)", points);
     sc_cuda_point_indices(c, phase_index);
     matters(c, phase_index);
-    e->indent--;
-    sc_printer_line(e, "}");
-    sc_printer_line(e, "const uint32_t set = sc_ballot(wanted);");
-    sc_printer_line(e, "found = part == sc_lane() ? set : found;");
-    e->indent--;
-    sc_printer_line(e, "}");
-    sc_printer_line(
-        e, "for (uint32_t parts = sc_ballot(found != 0); parts != 0; parts &= parts - 1) {");
-    e->indent++;
-    sc_printer_line(e, "const int part = sc_lowest_bit(parts);");
-    sc_printer_line(e, "for (uint32_t set = sc_shuffle(found, part); set != 0; set &= set - 1) {");
-    e->indent++;
-    sc_printer_line(e, "const %s point = some + part * %d + sc_lowest_bit(set);", type,
-                    SC_CUDA_WARP);
+    sc_write_close(e->out);
+    sc_write_line(e->out, "const uint32_t set = sc_ballot(wanted);");
+    sc_write_line(e->out, "found = part == sc_lane() ? set : found;");
+    sc_write_close(e->out);
+    sc_write_open(e->out,
+                  "for (uint32_t parts = sc_ballot(found != 0); parts != 0; parts &= parts - 1)");
+    sc_write_line(e->out, "const int part = sc_lowest_bit(parts);");
+    sc_write_open(e->out, "for (uint32_t set = sc_shuffle(found, part); set != 0; set &= set - 1)");
+    sc_write_line(e->out, "const %s point = some + part * %d + sc_lowest_bit(set);", type,
+                  SC_CUDA_WARP);
     sc_cuda_point_indices(c, phase_index);
-    return 3;
 }

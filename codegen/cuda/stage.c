@@ -27,16 +27,16 @@ void sc_cuda_point_indices(sc_cuda_printer *c, uint32_t phase_index)
         int64_t size = e->k->dims.data[dim].size;
         bool in_lanes = lanes > 1 && i + 1 == phase->dim_count;
         size /= in_lanes ? lanes : 1;
-        sc_printer_indent(e);
-        sc_strbuf_printf(e->out, "const %s %s = point", sc_cuda_index_type(c),
+        sc_write_indent(e->out);
+        sc_strbuf_printf(e->out->text, "const %s %s = point", sc_cuda_index_type(c),
                          in_lanes ? sc_cuda_first_lane(c, dim) : e->dim_names[dim]);
         if (slower > 1)
-            sc_strbuf_printf(e->out, " / %lld", (long long)slower);
+            sc_strbuf_printf(e->out->text, " / %lld", (long long)slower);
         if (i > 0)
-            sc_strbuf_printf(e->out, " %% %lld", (long long)size);
+            sc_strbuf_printf(e->out->text, " %% %lld", (long long)size);
         if (in_lanes)
-            sc_strbuf_printf(e->out, " * %d", lanes);
-        sc_strbuf_add(e->out, ";\n");
+            sc_strbuf_printf(e->out->text, " * %d", lanes);
+        sc_strbuf_add(e->out->text, ";\n");
         slower *= size;
     }
 }
@@ -88,14 +88,14 @@ void sc_cuda_exchange(sc_cuda_printer *c, uint32_t item, char letter)
     const char *how = sc_cuda_reducer(e->k->items.data[item].kind);
     bool is_bool = letter == 'r' && sc_printer_dtype_of(e, item) == SC_DTYPE_bool;
     if (e->items[item].of_vector && !is_bool) {
-        sc_printer_line(e, "sc_over_warps<%s, %d>(%c%u, %d);", how, c->form.team_threads, letter,
-                        item, slot);
+        sc_write_line(e->out, "sc_over_warps<%s, %d>(%c%u, %d);", how, c->form.team_threads, letter,
+                      item, slot);
         return;
     }
     const char *over = c->form.team != SC_CUDA_ROWS ? "sc_over_warps"
                        : sc_cuda_has_many_phases(c) ? "sc_over_team_called"
                                                     : "sc_over_team";
-    sc_printer_line(e, "%c%u = %s<%s, %d>(%s%c%u, %d)%s;", letter, item, over, how,
-                    c->form.team_threads, is_bool ? "(int32_t)" : "", letter, item, slot,
-                    is_bool ? " != 0" : "");
+    sc_write_line(e->out, "%c%u = %s<%s, %d>(%s%c%u, %d)%s;", letter, item, over, how,
+                  c->form.team_threads, is_bool ? "(int32_t)" : "", letter, item, slot,
+                  is_bool ? " != 0" : "");
 }

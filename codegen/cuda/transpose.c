@@ -96,16 +96,16 @@ static void find_tile(sc_cuda_printer *c)
     long long columns = (sc_printer_size_of(&c->e, c->tile_columns) + TILE - 1) / TILE,
               rows = (sc_printer_size_of(&c->e, c->tile_rows) + TILE - 1) / TILE;
     long long faster = columns * rows;
-    sc_printer_line(e, "const %s at = %ssc_block();", type, c->wide ? "" : "(int)");
-    sc_printer_line(e, "const %s %s_from = at %% %lld * %d;", type, e->dim_names[c->tile_columns],
-                    columns, TILE);
-    sc_printer_line(e, "const %s %s_from = at / %lld %% %lld * %d;", type,
-                    e->dim_names[c->tile_rows], columns, rows, TILE);
+    sc_write_line(e->out, "const %s at = %ssc_block();", type, c->wide ? "" : "(int)");
+    sc_write_line(e->out, "const %s %s_from = at %% %lld * %d;", type,
+                  e->dim_names[c->tile_columns], columns, TILE);
+    sc_write_line(e->out, "const %s %s_from = at / %lld %% %lld * %d;", type,
+                  e->dim_names[c->tile_rows], columns, rows, TILE);
     for (uint32_t i = e->k->outer_count; i-- > 0;) {
         if (i == c->tile_rows || i == c->tile_columns)
             continue;
-        sc_printer_line(e, "const %s %s = at / %lld %% %lld;", type, e->dim_names[i], faster,
-                        (long long)sc_printer_size_of(&c->e, i));
+        sc_write_line(e->out, "const %s %s = at / %lld %% %lld;", type, e->dim_names[i], faster,
+                      (long long)sc_printer_size_of(&c->e, i));
         faster *= sc_printer_size_of(&c->e, i);
     }
 }
@@ -115,23 +115,19 @@ static void open_tile(sc_cuda_printer *c, uint32_t slow, uint32_t fast)
 {
     sc_kernel_printer *e = &c->e;
     const char *type = sc_cuda_index_type(c), *s = e->dim_names[slow], *f = e->dim_names[fast];
-    sc_strbuf_add(e->out, "#pragma unroll\n");
-    sc_printer_line(e, "for (int step = sc_warp(); step < %d; step += %d) {", TILE, WARPS);
-    e->indent++;
-    sc_printer_line(e, "const %s %s = %s_from + step;", type, s, s);
-    sc_printer_line(e, "const %s %s = %s_from + sc_lane();", type, f, f);
-    sc_printer_line(e, "if (%s < %lld && %s < %lld) {", s,
-                    (long long)sc_printer_size_of(&c->e, slow), f,
-                    (long long)sc_printer_size_of(&c->e, fast));
-    e->indent++;
+    sc_write_line(e->out, "#pragma unroll");
+    sc_write_open(e->out, "for (int step = sc_warp(); step < %d; step += %d)", TILE, WARPS);
+    sc_write_line(e->out, "const %s %s = %s_from + step;", type, s, s);
+    sc_write_line(e->out, "const %s %s = %s_from + sc_lane();", type, f, f);
+    sc_write_open(e->out, "if (%s < %lld && %s < %lld)", s,
+                  (long long)sc_printer_size_of(&c->e, slow), f,
+                  (long long)sc_printer_size_of(&c->e, fast));
 }
 
 static void close_tile(sc_cuda_printer *c)
 {
-    for (int i = 0; i < 2; i++) {
-        c->e.indent--;
-        sc_printer_line(&c->e, "}");
-    }
+    sc_write_close(c->e.out);
+    sc_write_close(c->e.out);
 }
 
 static const char *stored_type(const sc_cuda_printer *c, sc_knode load)
@@ -147,21 +143,22 @@ static void fill_tiles(sc_cuda_printer *c)
         if (!is_transposed(c, i, c->tile_rows, c->tile_columns))
             continue;
         const char *type = stored_type(c, i);
-        sc_printer_line(e, "const sc_shared_ptr<%s> t%u = sc_shared<%s>(%d);", type, i, type, at);
+        sc_write_line(e->out, "const sc_shared_ptr<%s> t%u = sc_shared<%s>(%d);", type, i, type,
+                      at);
         at += (int)sc_dtypes[e->k->args.data[e->nodes[i].access.arg].dtype].bytes * TILE * ROW;
     }
     open_tile(c, c->tile_columns, c->tile_rows);
     for (sc_knode i = 0; i < e->k->nodes.count; i++) {
         if (!is_transposed(c, i, c->tile_rows, c->tile_columns))
             continue;
-        sc_printer_indent(e);
-        sc_strbuf_printf(e->out, "t%u[step * %d + sc_lane()] = %s[", i, ROW,
+        sc_write_indent(e->out);
+        sc_strbuf_printf(e->out->text, "t%u[step * %d + sc_lane()] = %s[", i, ROW,
                          e->arg_names[e->nodes[i].access.arg]);
         sc_printer_offset_text(e, &e->nodes[i].access, SC_CUDA_LANES);
-        sc_strbuf_add(e->out, "];\n");
+        sc_strbuf_add(e->out->text, "];\n");
     }
     close_tile(c);
-    sc_printer_line(e, "sc_sync();");
+    sc_write_line(e->out, "sc_sync();");
 }
 
 void sc_cuda_tile_text(sc_cuda_printer *c)
@@ -186,8 +183,8 @@ void sc_cuda_tile_text(sc_cuda_printer *c)
     for (sc_knode i = 0; i < e->k->nodes.count; i++) {
         c->run_of_load[i] = is_transposed(c, i, c->tile_rows, c->tile_columns);
         if (c->run_of_load[i])
-            sc_printer_line(e, "const %s l%u = t%u[sc_lane() * %d + step];", stored_type(c, i), i,
-                            i, ROW);
+            sc_write_line(e->out, "const %s l%u = t%u[sc_lane() * %d + step];", stored_type(c, i),
+                          i, i, ROW);
     }
     sc_printer_scope(e, SC_CUDA_LANES, 0, end);
     sc_printer_leave(e, 0);

@@ -56,7 +56,7 @@ static void address(sc_cuda_printer *c, const sc_printer_access *access, uint32_
     sc_kernel_printer *e = &c->e;
     const char *name = e->dim_names[dim];
     e->dim_names[dim] = sc_cuda_first_lane(c, dim);
-    sc_strbuf_printf(e->out, "%s + ", e->arg_names[access->arg]);
+    sc_strbuf_printf(e->out->text, "%s + ", e->arg_names[access->arg]);
     sc_printer_offset_text(e, access, SC_CUDA_LANES);
     e->dim_names[dim] = name;
 }
@@ -70,21 +70,21 @@ static void load_runs(sc_cuda_printer *c, uint32_t dim, int lanes)
         const sc_printer_access *access = &e->nodes[i].access;
         const char *type = sc_printer_stored(e->k->args.data[access->arg].dtype);
         sc_knode guard = guard_of(e->k, i);
-        sc_printer_indent(e);
+        sc_write_indent(e->out);
         if (guard == SC_IMAGE_NONE) {
-            sc_strbuf_printf(e->out, "const sc_run<%s, %d> l%u = sc_load_run<%d>(", type, lanes, i,
-                             lanes);
+            sc_strbuf_printf(e->out->text, "const sc_run<%s, %d> l%u = sc_load_run<%d>(", type,
+                             lanes, i, lanes);
         } else {
-            sc_strbuf_printf(e->out, "sc_run<%s, %d> l%u = {};\n", type, lanes, i);
-            sc_printer_indent(e);
-            sc_strbuf_add(e->out, "if (");
+            sc_strbuf_printf(e->out->text, "sc_run<%s, %d> l%u = {};\n", type, lanes, i);
+            sc_write_indent(e->out);
+            sc_strbuf_add(e->out->text, "if (");
             sc_printer_value(e, guard, true);
-            sc_strbuf_printf(e->out, ")\n");
-            sc_printer_indent(e);
-            sc_strbuf_printf(e->out, "    l%u = sc_load_run<%d>(", i, lanes);
+            sc_strbuf_printf(e->out->text, ")\n");
+            sc_write_indent(e->out);
+            sc_strbuf_printf(e->out->text, "    l%u = sc_load_run<%d>(", i, lanes);
         }
         address(c, access, dim);
-        sc_strbuf_add(e->out, ");\n");
+        sc_strbuf_add(e->out->text, ");\n");
     }
 }
 
@@ -96,22 +96,22 @@ static void declare_stored_runs(sc_cuda_printer *c, uint32_t dim, int lanes, uin
         if (!c->run_of_item[i])
             continue;
         const sc_kernel_item *item = &e->k->items.data[i];
-        sc_printer_line(e, "sc_run<%s, %d> w%u%s;",
-                        sc_printer_stored(e->k->args.data[item->arg].dtype), lanes, i,
-                        item->guard == SC_IMAGE_NONE ? "" : " = {}");
+        sc_write_line(e->out, "sc_run<%s, %d> w%u%s;",
+                      sc_printer_stored(e->k->args.data[item->arg].dtype), lanes, i,
+                      item->guard == SC_IMAGE_NONE ? "" : " = {}");
         if (item->kind != SC_ITEM_ADD)
             continue;
-        sc_printer_indent(e);
+        sc_write_indent(e->out);
         if (item->guard != SC_IMAGE_NONE) {
-            sc_strbuf_add(e->out, "if (");
+            sc_strbuf_add(e->out->text, "if (");
             sc_printer_value(e, item->guard, true);
-            sc_strbuf_add(e->out, ")\n");
-            sc_printer_indent(e);
-            sc_strbuf_add(e->out, "    ");
+            sc_strbuf_add(e->out->text, ")\n");
+            sc_write_indent(e->out);
+            sc_strbuf_add(e->out->text, "    ");
         }
-        sc_strbuf_printf(e->out, "w%u = sc_load_run<%d>(", i, lanes);
+        sc_strbuf_printf(e->out->text, "w%u = sc_load_run<%d>(", i, lanes);
         address(c, &e->items[i].access, dim);
-        sc_strbuf_add(e->out, ");\n");
+        sc_strbuf_add(e->out->text, ");\n");
     }
 }
 
@@ -122,17 +122,17 @@ static void store_runs(sc_cuda_printer *c, uint32_t dim, uint32_t first, uint32_
         if (!c->run_of_item[i])
             continue;
         sc_knode guard = e->k->items.data[i].guard;
-        sc_printer_indent(e);
+        sc_write_indent(e->out);
         if (guard != SC_IMAGE_NONE) {
-            sc_strbuf_add(e->out, "if (");
+            sc_strbuf_add(e->out->text, "if (");
             sc_printer_value(e, guard, true);
-            sc_strbuf_printf(e->out, ")\n");
-            sc_printer_indent(e);
-            sc_strbuf_add(e->out, "    ");
+            sc_strbuf_printf(e->out->text, ")\n");
+            sc_write_indent(e->out);
+            sc_strbuf_add(e->out->text, "    ");
         }
-        sc_strbuf_add(e->out, "sc_store_run(");
+        sc_strbuf_add(e->out->text, "sc_store_run(");
         address(c, &e->items[i].access, dim);
-        sc_strbuf_printf(e->out, ", w%u);\n", i);
+        sc_strbuf_printf(e->out->text, ", w%u);\n", i);
     }
 }
 
@@ -146,17 +146,15 @@ void sc_cuda_point_text(sc_cuda_printer *c, uint32_t phase_index, uint32_t first
     if (dim != SC_IMAGE_NONE) {
         load_runs(c, dim, lanes);
         declare_stored_runs(c, dim, lanes, first, end);
-        sc_strbuf_add(e->out, "#pragma unroll\n");
-        sc_printer_line(e, "for (int lane = 0; lane < %d; lane++) {", lanes);
-        e->indent++;
-        sc_printer_line(e, "const %s %s = %s + lane;", sc_cuda_index_type(c), e->dim_names[dim],
-                        sc_cuda_first_lane(c, dim));
+        sc_write_line(e->out, "#pragma unroll");
+        sc_write_open(e->out, "for (int lane = 0; lane < %d; lane++)", lanes);
+        sc_write_line(e->out, "const %s %s = %s + lane;", sc_cuda_index_type(c), e->dim_names[dim],
+                      sc_cuda_first_lane(c, dim));
     }
     sc_printer_scope(e, SC_CUDA_LANES, first, end);
     sc_printer_leave(e, SC_CUDA_LANES);
     if (dim != SC_IMAGE_NONE) {
-        e->indent--;
-        sc_printer_line(e, "}");
+        sc_write_close(e->out);
         store_runs(c, dim, first, end);
     }
     memset(c->run_of_load, 0, e->k->nodes.count * sizeof *c->run_of_load);

@@ -47,41 +47,25 @@ const char *sc_printer_identity(sc_item_kind kind, sc_dtype dtype)
     }
 }
 
-void sc_printer_indent(sc_kernel_printer *e)
-{
-    for (uint32_t i = 0; i < e->indent; i++)
-        sc_strbuf_add(e->out, "    ");
-}
-
-void sc_printer_line(sc_kernel_printer *e, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    sc_printer_indent(e);
-    sc_strbuf_add(e->out, sc_arena_vprintf(e->arena, format, args));
-    sc_strbuf_add_char(e->out, '\n');
-    va_end(args);
-}
-
 /* The shortest decimal that reads back as the number, rounded to f32 or f64. */
 static void float_text(sc_kernel_printer *e, sc_dtype dtype, double number)
 {
     bool f32 = dtype == SC_DTYPE_f32;
     double value = f32 ? (double)(float)number : number;
     if (isnan(value) || isinf(value)) {
-        sc_strbuf_add(e->out, isnan(value) ? (f32 ? "NAN" : "(double)NAN")
-                              : value > 0  ? "INFINITY"
-                                           : "-INFINITY");
+        sc_strbuf_add(e->out->text, isnan(value) ? (f32 ? "NAN" : "(double)NAN")
+                                    : value > 0  ? "INFINITY"
+                                                 : "-INFINITY");
         return;
     }
     if (!f32) {
-        sc_strbuf_add_double(e->out, value);
+        sc_strbuf_add_double(e->out->text, value);
         return;
     }
     char text[SC_NUMBER_TEXT];
     sc_float_text((float)value, text);
-    sc_strbuf_add(e->out, text);
-    sc_strbuf_add(e->out, strpbrk(text, ".e") == NULL ? ".0f" : "f");
+    sc_strbuf_add(e->out->text, text);
+    sc_strbuf_add(e->out->text, strpbrk(text, ".e") == NULL ? ".0f" : "f");
 }
 
 static void constant_text(sc_kernel_printer *e, const sc_kernel_node *node)
@@ -89,18 +73,18 @@ static void constant_text(sc_kernel_printer *e, const sc_kernel_node *node)
     if (sc_dtype_is_float((sc_dtype)node->dtype))
         float_text(e, (sc_dtype)node->dtype, node->number);
     else if (node->dtype == SC_DTYPE_bool)
-        sc_strbuf_add(e->out, node->number != 0 ? "1" : "0");
+        sc_strbuf_add(e->out->text, node->number != 0 ? "1" : "0");
     else if (node->number <= -0x1p63)
-        sc_strbuf_add(e->out, "INT64_MIN");
+        sc_strbuf_add(e->out->text, "INT64_MIN");
     else if (node->dtype == SC_DTYPE_i32 && node->number <= -0x1p31)
-        sc_strbuf_add(e->out, "INT32_MIN");
+        sc_strbuf_add(e->out->text, "INT32_MIN");
     else
-        sc_strbuf_printf(e->out, "%lld", (long long)node->number);
+        sc_strbuf_printf(e->out->text, "%lld", (long long)node->number);
 }
 
 void sc_printer_reduction_name(sc_kernel_printer *e, char letter, uint32_t item)
 {
-    sc_strbuf_printf(e->out, "%c%u", letter, item);
+    sc_strbuf_printf(e->out->text, "%c%u", letter, item);
     if (e->items[item].of_vector)
         e->target->reduction_index(e);
 }
@@ -115,19 +99,19 @@ static void convert_text(sc_kernel_printer *e, sc_dtype from, sc_dtype to, sc_kn
     bool helper = (sc_dtype_is_float(from) && !sc_dtype_is_float(to)) ||
                   (from == SC_DTYPE_i64 && sc_dtype_is_float(to));
     if (to == SC_DTYPE_bool) {
-        sc_strbuf_add_char(e->out, '(');
+        sc_strbuf_add_char(e->out->text, '(');
         sc_printer_value(e, node, false);
-        sc_strbuf_add(e->out, " != 0)");
+        sc_strbuf_add(e->out->text, " != 0)");
         return;
     }
     if (helper) {
-        sc_strbuf_printf(e->out, "sc_%s_to_%s(", sc_dtypes[from].name, sc_dtypes[to].name);
+        sc_strbuf_printf(e->out->text, "sc_%s_to_%s(", sc_dtypes[from].name, sc_dtypes[to].name);
     } else {
-        sc_strbuf_printf(e->out, "(%s)", sc_printer_type(to));
+        sc_strbuf_printf(e->out->text, "(%s)", sc_printer_type(to));
         bare = false;
     }
     sc_printer_value(e, node, bare);
-    sc_strbuf_add(e->out, helper ? ")" : "");
+    sc_strbuf_add(e->out->text, helper ? ")" : "");
 }
 
 /* True if the text is a single call, a name or parenthesized. */
@@ -188,10 +172,10 @@ static void expand_template(sc_kernel_printer *e, sc_knode id)
 {
     const char *text = e->target->operation(e, id);
     bool narrow = is_narrow(e->k, id);
-    sc_strbuf_add(e->out, narrow ? "(int64_t)(" : "");
+    sc_strbuf_add(e->out->text, narrow ? "(int64_t)(" : "");
     for (const char *c = text; *c != 0; c++) {
         if (*c != '$') {
-            sc_strbuf_add_char(e->out, *c);
+            sc_strbuf_add_char(e->out->text, *c);
             continue;
         }
         uint32_t operand = (uint32_t)(c[1] - '0');
@@ -201,7 +185,7 @@ static void expand_template(sc_kernel_printer *e, sc_knode id)
         sc_printer_value(e, e->nodes[id].children[operand], bare);
         c++;
     }
-    sc_strbuf_add(e->out, narrow ? ")" : "");
+    sc_strbuf_add(e->out->text, narrow ? ")" : "");
 }
 
 static void load_text(sc_kernel_printer *e, sc_knode id)
@@ -212,7 +196,7 @@ static void load_text(sc_kernel_printer *e, sc_knode id)
     bool guarded = node->count > arg->rank;
     if (guarded) {
         sc_printer_value(e, info->children[info->child_count - 1], false);
-        sc_strbuf_add(e->out, " ? ");
+        sc_strbuf_add(e->out->text, " ? ");
     }
     const char *before = "", *after = "";
     if (arg->dtype == SC_DTYPE_bf16)
@@ -221,13 +205,13 @@ static void load_text(sc_kernel_printer *e, sc_knode id)
         before = "sc_f16_to_f32(", after = ")";
     else if (arg->dtype == SC_DTYPE_bool)
         after = " != 0";
-    sc_strbuf_add(e->out, before);
+    sc_strbuf_add(e->out->text, before);
     e->target->loaded(e, &info->access, info->depth, id);
-    sc_strbuf_add(e->out, after);
+    sc_strbuf_add(e->out->text, after);
     if (guarded)
-        sc_strbuf_add(e->out, node->dtype == SC_DTYPE_f32   ? " : 0.0f"
-                              : node->dtype == SC_DTYPE_f64 ? " : 0.0"
-                                                            : " : 0");
+        sc_strbuf_add(e->out->text, node->dtype == SC_DTYPE_f32   ? " : 0.0f"
+                                    : node->dtype == SC_DTYPE_f64 ? " : 0.0"
+                                                                  : " : 0");
 }
 
 static void random_text(sc_kernel_printer *e, const sc_printer_node *info)
@@ -236,10 +220,10 @@ static void random_text(sc_kernel_printer *e, const sc_printer_node *info)
                                          ", (uint64_t)"};
     static const uint32_t order[] = {0, 2, 3, 1};
     for (uint32_t i = 0; i < 4; i++) {
-        sc_strbuf_add(e->out, before[i]);
+        sc_strbuf_add(e->out->text, before[i]);
         sc_printer_value(e, info->children[order[i]], i == 0);
     }
-    sc_strbuf_add_char(e->out, ')');
+    sc_strbuf_add_char(e->out->text, ')');
 }
 
 void sc_printer_value(sc_kernel_printer *e, sc_knode id, bool bare)
@@ -247,7 +231,7 @@ void sc_printer_value(sc_kernel_printer *e, sc_knode id, bool bare)
     const sc_kernel_node *node = &e->k->nodes.data[id];
     const sc_printer_node *info = &e->nodes[id];
     if (info->visible) {
-        sc_strbuf_printf(e->out, "v%u", id);
+        sc_strbuf_printf(e->out->text, "v%u", id);
         return;
     }
     if (sc_printer_is_cached(e, id)) {
@@ -256,20 +240,20 @@ void sc_printer_value(sc_kernel_printer *e, sc_knode id, bool bare)
     }
     bool parentheses = !bare && !is_atomic(e, id);
     if (parentheses)
-        sc_strbuf_add_char(e->out, '(');
+        sc_strbuf_add_char(e->out->text, '(');
     switch (node->kind) {
     case SC_NODE_constant:
         constant_text(e, node);
         break;
     case SC_NODE_index:
-        sc_strbuf_add(e->out, e->target->index_cast);
-        sc_strbuf_add(e->out, e->dim_names[node->index]);
+        sc_strbuf_add(e->out->text, e->target->index_cast);
+        sc_strbuf_add(e->out->text, e->dim_names[node->index]);
         break;
     case SC_NODE_param:
-        sc_strbuf_printf(e->out, "p%u", node->index);
+        sc_strbuf_printf(e->out->text, "p%u", node->index);
         break;
     case SC_NODE_running:
-        sc_strbuf_add(e->out, e->items[node->index].wide ? "(float)" : "");
+        sc_strbuf_add(e->out->text, e->items[node->index].wide ? "(float)" : "");
         sc_printer_reduction_name(e, e->items[node->index].wide ? 's' : 'r', node->index);
         break;
     case SC_NODE_reduced:
@@ -289,5 +273,5 @@ void sc_printer_value(sc_kernel_printer *e, sc_knode id, bool bare)
         expand_template(e, id);
     }
     if (parentheses)
-        sc_strbuf_add_char(e->out, ')');
+        sc_strbuf_add_char(e->out->text, ')');
 }

@@ -102,11 +102,11 @@ static void choose_names(sc_kernel_printer *e)
 /* Emits a line of a comment, with comment ends in the text made harmless. */
 static void comment_line(sc_kernel_printer *e, const char *before, const char *text)
 {
-    sc_strbuf_add(e->out, before);
+    sc_strbuf_add(e->out->text, before);
     for (const char *c = text; *c != 0; c++) {
-        sc_strbuf_add_char(e->out, (char)(*c == '\n' ? ' ' : *c));
+        sc_strbuf_add_char(e->out->text, (char)(*c == '\n' ? ' ' : *c));
         if (c[0] == '*' && c[1] == '/')
-            sc_strbuf_add_char(e->out, ' ');
+            sc_strbuf_add_char(e->out->text, ' ');
     }
 }
 
@@ -124,7 +124,7 @@ void sc_printer_comment(sc_kernel_printer *e)
         comment_line(e, before, k->comments.data[i]);
         before = "\n * ";
     }
-    sc_strbuf_add(e->out, " */\n");
+    sc_strbuf_add(e->out->text, " */\n");
 }
 
 void sc_printer_begin(sc_kernel_printer *e, const sc_kernel *k, bool comments, sc_strbuf *out)
@@ -134,7 +134,8 @@ void sc_printer_begin(sc_kernel_printer *e, const sc_kernel *k, bool comments, s
     e->k = k;
     e->context = k->context;
     e->arena = arena;
-    e->out = out;
+    e->out = sc_arena_array(arena, 1, sizeof *e->out);
+    e->out->text = out;
     e->comments = comments;
     e->cut = SC_IMAGE_NONE;
     e->dim_names = sc_arena_array(arena, k->dims.count + 1, sizeof *e->dim_names);

@@ -12,6 +12,7 @@
 #include "codegen/kernel/access.h"
 #include "codegen/kernel/kernel.h"
 #include "codegen/printer/helpers.h"
+#include "codegen/printer/writer.h"
 
 enum { SC_PRINTER_MAX_SCOPES = SC_KERNEL_MAX_DIMS + 8 };
 
@@ -114,7 +115,7 @@ struct sc_kernel_printer {
     const sc_c_limits *limits; /* of C; NULL for CUDA */
     sc_context *context;
     sc_arena *arena;
-    sc_strbuf *out;
+    sc_writer *out;
     bool comments;
     const char **dim_names, **arg_names;
     bool *arg_used, *param_used, *arg_shared;
@@ -125,7 +126,7 @@ struct sc_kernel_printer {
     sc_printer_shape shape;
     uint64_t scope_dims[SC_PRINTER_MAX_SCOPES];
     uint32_t body, inner; /* scopes: of an outer iteration; of the phase's innermost loop */
-    uint32_t pass, visit, indent;
+    uint32_t pass, visit;
     uint32_t cut; /* the dim that the phase splits by `cut_size`; SC_IMAGE_NONE */
     int64_t cut_size;
     bool leaves;             /* a `goto next` was emitted */
@@ -167,9 +168,6 @@ const char *sc_printer_type(sc_dtype dtype);   /* of arithmetic */
 const char *sc_printer_stored(sc_dtype dtype); /* of elements */
 void sc_printer_value(sc_kernel_printer *e, sc_knode id, bool bare);
 void sc_printer_offset_text(sc_kernel_printer *e, const sc_printer_access *access, uint32_t depth);
-void sc_printer_line(sc_kernel_printer *e, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-void sc_printer_indent(sc_kernel_printer *e);
 /* r3, or r3[D - D_from]: the result of an item; s3, t3: see c/phase.c. */
 void sc_printer_reduction_name(sc_kernel_printer *e, char letter, uint32_t item);
 /* The identity of a reduction: "INT32_MIN", "-INFINITY", "0". */

@@ -134,19 +134,19 @@ static bool wants_name(const sc_kernel_printer *e, sc_knode id)
 
 static void declare(sc_kernel_printer *e, sc_knode id, uint32_t depth)
 {
-    sc_printer_indent(e);
-    sc_strbuf_printf(e->out,
+    sc_write_indent(e->out);
+    sc_strbuf_printf(e->out->text,
                      "const %s v%u = ", sc_printer_type((sc_dtype)e->k->nodes.data[id].dtype), id);
     sc_printer_value(e, id, true);
-    sc_strbuf_add(e->out, ";\n");
+    sc_strbuf_add(e->out->text, ";\n");
     e->nodes[id].visible = true;
     *sc_vec_push(e->arena, &e->declared) = id;
     *sc_vec_push(e->arena, &e->declared_scopes) = depth;
     if (e->nodes[id].cached_from != e->phase || depth != e->inner)
         return;
-    sc_printer_indent(e);
+    sc_write_indent(e->out);
     e->target->cached(e, id);
-    sc_strbuf_printf(e->out, " = v%u;\n", id);
+    sc_strbuf_printf(e->out->text, " = v%u;\n", id);
 }
 
 /* Emits declarations of what the node needs in this scope, in order. */
@@ -220,13 +220,13 @@ static void add_terms(sc_kernel_printer *e, const sc_printer_access *access, uin
             continue;
         bool minus = term->times < 0;
         int64_t times = minus ? -term->times : term->times;
-        sc_strbuf_add(e->out, *begun ? (minus ? " - " : " + ") : minus ? "-" : "");
+        sc_strbuf_add(e->out->text, *begun ? (minus ? " - " : " + ") : minus ? "-" : "");
         if (term->dim != SC_IMAGE_NONE)
-            sc_strbuf_add(e->out, e->dim_names[term->dim]);
+            sc_strbuf_add(e->out->text, e->dim_names[term->dim]);
         else
             sc_printer_value(e, term->node, false);
         if (times != 1)
-            sc_strbuf_printf(e->out, " * %lld", (long long)times);
+            sc_strbuf_printf(e->out->text, " * %lld", (long long)times);
         *begun = true;
     }
 }
@@ -238,13 +238,13 @@ void sc_printer_offset_text(sc_kernel_printer *e, const sc_printer_access *acces
     const sc_printer_offset *offset = part.count == 0 ? NULL : find_offset(e, &part);
     bool begun = offset != NULL;
     if (offset != NULL)
-        sc_strbuf_printf(e->out, "o%u", offset->number);
+        sc_strbuf_printf(e->out->text, "o%u", offset->number);
     add_terms(e, access, offset == NULL ? 0 : depth, &begun);
     if (access->constant != 0 && begun)
-        sc_strbuf_printf(e->out, access->constant < 0 ? " - %lld" : " + %lld",
+        sc_strbuf_printf(e->out->text, access->constant < 0 ? " - %lld" : " + %lld",
                          llabs((long long)access->constant));
     else if (!begun)
-        sc_strbuf_printf(e->out, "%lld", (long long)access->constant);
+        sc_strbuf_printf(e->out->text, "%lld", (long long)access->constant);
 }
 
 /* Names the part of an offset that is complete in this scope, unless it is just a name. */
@@ -256,11 +256,11 @@ static void name_offset(sc_kernel_printer *e, const sc_printer_access *access, u
     if (scope != depth || part.count == 0 || (part.count == 1 && part.terms[0].times == 1) ||
         find_offset(e, &part) != NULL)
         return;
-    sc_printer_indent(e);
-    sc_strbuf_printf(e->out, "const int64_t o%u = ", e->offset_number);
+    sc_write_indent(e->out);
+    sc_strbuf_printf(e->out->text, "const int64_t o%u = ", e->offset_number);
     bool begun = false;
     add_terms(e, &part, 0, &begun);
-    sc_strbuf_add(e->out, ";\n");
+    sc_strbuf_add(e->out->text, ";\n");
     *sc_vec_push(e->arena, &e->offsets) = (sc_printer_offset){part, depth, e->offset_number++};
 }
 
