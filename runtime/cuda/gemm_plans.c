@@ -31,7 +31,7 @@ static shardc_status name_gpu(sc_cuda_session *own, sc_cuda_gpu *gpu, shardc_err
     return sc_cuda_choices_gpu(&own->choices, text, &gpu->kind)
                ? SHARDC_OK
                : sc_fail(error, SHARDC_ERROR_MEMORY,
-                         "there is not enough memory for the products' algorithms");
+                         "there is not enough memory for the algorithms of the matmuls");
 }
 
 /* Counts the GEMMs for which the library is queried; fallbacks do not count. */
@@ -124,8 +124,8 @@ static shardc_status lacks(const sc_rank *rank, const sc_image_instr *instr, sha
 {
     const sc_gemm *gemm = &rank->session->image->gemms[instr->index];
     return sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
-                   "%s: cuBLASLt has no algorithm for a product of %lld x %lld x %lld",
-                   instr->where, (long long)sc_gemm_size(gemm, SC_GEMM_M),
+                   "%s: cuBLASLt has no algorithm for a matmul of %lld x %lld x %lld", instr->where,
+                   (long long)sc_gemm_size(gemm, SC_GEMM_M),
                    (long long)sc_gemm_size(gemm, SC_GEMM_N),
                    (long long)sc_gemm_size(gemm, SC_GEMM_K));
 }
@@ -182,7 +182,7 @@ shardc_status sc_cuda_products_make(sc_rank *rank, shardc_error *error)
     if (own->matmuls == NULL || products == NULL) {
         free(products);
         return sc_fail(error, SHARDC_ERROR_MEMORY,
-                       "there is not enough memory for the products' plans");
+                       "there is not enough memory for the plans of the matmuls");
     }
     shardc_status status = image->gemm_count > 0 ? open_library(own, error) : SHARDC_OK;
     bool tunes = image->gemm_count > 0 && session->options.tune_gemms;
