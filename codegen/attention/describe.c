@@ -293,7 +293,7 @@ static void plan_scratch(sc_attention_desc *desc)
 void sc_attention_make_simple(sc_attention_desc *desc)
 {
     desc->form = SC_ATTENTION_SIMPLE;
-    desc->why_simple = desc->why_simple == NULL ? "it was asked for" : desc->why_simple;
+    desc->why_simple = desc->why_simple == NULL ? "it was requested" : desc->why_simple;
     plan_scratch(desc);
 }
 

@@ -98,12 +98,12 @@ static uint32_t group_of(const training *t, uint32_t state)
 static void report_without_optimizer(const training *t, uint32_t state)
 {
     sc_report(&t->context->diag, SC_D_bad_statement, t->minimize->loc,
-              sc_arena_printf(&t->context->arena, "'%s' is trained, and no optimizer is for it",
+              sc_arena_printf(&t->context->arena, "no optimizer covers the trained parameter '%s'",
                               path_text(t, state)),
               NULL);
     sc_report_note(&t->context->diag, t->m->state.data[state].loc,
-                   "give a first optimizer without 'in', for what no other one is for, or leave "
-                   "the parameter out of 'over'");
+                   "begin with an optimizer without 'in', which covers the remaining parameters, "
+                   "or remove this parameter from 'over'");
 }
 
 /* ---- parameters ---- */

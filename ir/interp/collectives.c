@@ -346,7 +346,7 @@ static bool collective_permute(const sc_transfer *t)
             sc_row_copy(target_of(t, r), source_of(t, from), t->to->count);
         else
             sc_interp_fail(t->interp, t->op, (int64_t)r,
-                           "no rank of its group has the shard that it wants");
+                           "no rank of its group has the shard that it needs");
     }
     free(contents);
     return found;

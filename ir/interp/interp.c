@@ -113,7 +113,7 @@ static bool assemble_output(sc_interp *interp, sc_op_id id, const sc_held *value
         sizes[i] = type->dims[i].size;
     if (interp->options.ranks && sc_placement_partial(&type->placement, 0) != 0)
         return sc_interp_fail(interp, id, SC_NO_RANK,
-                              "a result is returned with its reduction partial");
+                              "a result is returned as a partial reduction");
     *output = sc_array_new(type->rank, sizes);
     if (output->data == NULL)
         return sc_interp_fail(interp, id, SC_NO_RANK, "out of memory");
@@ -247,7 +247,7 @@ static bool run_op(sc_interp *interp, sc_op_id id)
                                  : handlers[op->kind] != NULL ? handlers[op->kind]
                                                               : run_eval;
     if (handler == run_eval && sc_op_functions[op->kind].eval == NULL)
-        return sc_interp_fail(interp, id, SC_NO_RANK, "the interpreter has no meaning for it");
+        return sc_interp_fail(interp, id, SC_NO_RANK, "the interpreter does not implement it");
     for (uint32_t i = 0; i < op->operand_count; i++) {
         if (interp->values[op->operands[i]].data == NULL)
             return sc_interp_fail(interp, id, SC_NO_RANK, "operand %u has no value here", i + 1);

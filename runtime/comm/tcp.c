@@ -161,7 +161,7 @@ static bool fail_for_silence(tcp_world *world, uint64_t ms)
         return false;
     failure.lost = (int32_t)rank;
     sc_fail(&failure.error, SHARDC_ERROR_TIMEOUT,
-            "nothing was heard of it (%s) for %llu ms: it is stopped, or cut off",
+            "nothing was received from it (%s) for %llu ms: it has stopped, or is cut off",
             world->peers[rank].host, (unsigned long long)silent);
     sc_tcp_find_failure(world, &failure);
     fail_world(world);

@@ -207,7 +207,7 @@ static bool parse_lines(sc_algorithm_cache *cache, reader *r)
                 return fail(r, "there is not enough memory");
         }
         if (!ok)
-            return fail(r, "line %u is neither a GPU nor a GEMM of the program", r->line);
+            return fail(r, "line %u is neither a GPU nor a matmul of the program", r->line);
     }
     return true;
 }
@@ -244,16 +244,16 @@ bool sc_algorithm_cache_parse(sc_algorithm_cache *cache, const char *text, size_
     uint64_t program;
     uint32_t version, gpus = cache->gpu_count, count = cache->count;
     if (!next_line(&r, line, sizeof line) || strncmp(line, title, sizeof title - 1) != 0)
-        return fail(&r, "it is no file of GEMM algorithms");
+        return fail(&r, "it is not a file of matmul algorithms");
     if (sscanf(line + sizeof title - 1, "%9" SCNu32, &version) != 1 || version != VERSION)
-        return fail(&r, "it is of another version of shardc");
+        return fail(&r, "it is from another version of shardc");
     if (!is_whole(text, size))
-        return fail(&r, "it was cut short or changed");
+        return fail(&r, "it was truncated or changed");
     r.end -= LAST;
     if (!next_line(&r, line, sizeof line) || !parse_sum(line, "program ", &program))
-        return fail(&r, "it does not say of which program it is");
+        return fail(&r, "it does not say which program it belongs to");
     if (program != cache->program)
-        return fail(&r, "it is of another program");
+        return fail(&r, "it belongs to another program");
     if (parse_lines(cache, &r))
         return true;
     cache->gpu_count = gpus;
@@ -305,7 +305,7 @@ void sc_algorithm_cache_write(sc_algorithm_cache *cache, const char *path)
     const char *reason = "there is not enough memory";
     bool may = text != NULL && may_replace(path);
     if (text != NULL && !may)
-        reason = errno == EEXIST ? "a file is there that is something else" : strerror(errno);
+        reason = errno == EEXIST ? "another file is there" : strerror(errno);
     cache->info.is_saved = may && sc_file_write(path, text, size, 0644, &reason);
     if (!cache->info.is_saved)
         snprintf(cache->info.write_error, sizeof cache->info.write_error,

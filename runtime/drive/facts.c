@@ -457,7 +457,8 @@ static void read_root(reading *r, json_t *root, sc_facts *out)
     const char *model;
     json_t *plan, *entry, *train, *generate, *weights;
     if (json_unpack(root, "{s:I}", "version", &version) != 0 || version != SC_FACTS_VERSION) {
-        fail(r, version == 0 ? "it was not made by 'shardc build'" : "they are of another version");
+        fail(r,
+             version == 0 ? "it was not made by 'shardc build'" : "they are from another version");
         return;
     }
     if (json_unpack(root, "{s:s, s:o, s:o, s:o, s:o, s:o}", "model", &model, "plan", &plan, "entry",

@@ -66,7 +66,7 @@ static bool share_id(sc_state_saver *s, char id[SC_STATE_ID + 1], bool ok)
     char drawn[2][SC_DURABLE_ID + 1] = {"0", "0"};
     bool first = s->executor->is_first;
     if (first && ok && !(sc_random_id(drawn[0]) && sc_random_id(drawn[1])))
-        ok = failed(s, "there are no random numbers");
+        ok = failed(s, "the system gives no random numbers");
     for (int i = 0; i < 2; i++)
         s->numbers[AGREED + i] = first ? (int64_t)strtoull(drawn[i], NULL, 16) : 0;
     if (!agree(s, ok, 2, "the name of a state"))
@@ -354,7 +354,7 @@ static bool list_states(sc_state_saver *s)
         const shardc_tensor_info *info = &s->executor->states[sc_trainer_state(s->trainer, i)];
         if (info->is_partial)
             return failed(s, sc_arena_printf(&s->context->arena,
-                                             "'%s' is a sum that is not done: it cannot be saved",
+                                             "'%s' is a partial sum, which cannot be saved",
                                              info->name));
         s->bytes += (uint64_t)info->count * sc_element_size(element_of(s, i));
     }

@@ -216,7 +216,7 @@ static bool take_lock(sc_context *context, sc_state_folder *folder, const char *
         return report(context, path, errno);
     if (!sc_file_may_begin(path, 0, LOCK_BEGIN)) {
         sc_report(&context->diag, SC_D_cannot_write, (sc_loc){0}, path,
-                  "it is no lock of a training run", NULL);
+                  "it is not a lock of a training run", NULL);
         return false;
     }
     int reason = flock(folder->lock, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;

@@ -146,11 +146,10 @@ static bool open_feeds(training *t)
         const char *name = t->options.inputs.data[i].name;
         for (uint32_t j = 0; j < t->feed.count; j++) {
             if (t->feed.steps[j].tensor != NULL && strcmp(t->feed.names[j], name) == 0)
-                return usage(context,
-                             sc_arena_printf(&context->arena,
-                                             "input '%s' holds a step per index, so that it has no "
-                                             "value for the batches of --eval-data",
-                                             name));
+                return usage(context, sc_arena_printf(&context->arena,
+                                                      "input '%s' holds a step per index, so it "
+                                                      "has no value for the batches of --eval-data",
+                                                      name));
         }
     }
     sc_run_options held_out = t->options;
@@ -347,12 +346,13 @@ static void print_text(const training *t, bool is_stopped, sc_strbuf *out)
         sc_strbuf_printf(out, "held-out loss %.10g\n", t->held_out_loss);
     unsigned long long skipped = sc_trainer_skipped(t->trainer);
     if (skipped > 0)
-        sc_strbuf_printf(out, "%llu step%s changed nothing: loss or gradients were not finite\n",
+        sc_strbuf_printf(out, "%llu step%s not applied: loss or gradients were not finite\n",
                          skipped, skipped == 1 ? "" : "s");
     if (o->save != NULL)
         sc_strbuf_printf(out, "parameters are in %s\n", o->save);
     if (o->state != NULL)
-        sc_strbuf_printf(out, "the state is in %s; --resume %s goes on\n", o->state, o->state);
+        sc_strbuf_printf(out, "the state is in %s; --resume %s continues from it\n", o->state,
+                         o->state);
     if (is_stopped && o->save == NULL && o->state == NULL)
         sc_strbuf_add(out, "nothing was saved (--state DIR and --save FILE do)\n");
 }

@@ -54,9 +54,9 @@ shardc_status sc_check_bytes(const sc_image_tensor *tensor, const sc_whole *whol
 static shardc_status bad_element(const char *name, const sc_whole *whole, int64_t at,
                                  const char *dtype, shardc_error *error)
 {
-    return sc_fail(error, SHARDC_ERROR_DATA,
-                   "element %lld of '%s' is %.17g, which %s does not hold", (long long)at, name,
-                   sc_element_load(whole->element, whole->data, (uint64_t)at), dtype);
+    return sc_fail(error, SHARDC_ERROR_DATA, "element %lld of '%s' is %.17g, which %s cannot hold",
+                   (long long)at, name, sc_element_load(whole->element, whole->data, (uint64_t)at),
+                   dtype);
 }
 
 /* ---- staging of device memory in host memory ---- */
@@ -177,7 +177,7 @@ shardc_status sc_session_gather(shardc_session *session, const sc_image_tensor *
     free(copy);
     if (status == SHARDC_OK && bad >= 0)
         status = sc_fail(error, SHARDC_ERROR_DATA,
-                         "element %lld of '%s' is no value of the dtype that is wanted",
+                         "element %lld of '%s' is not a value of the requested dtype",
                          (long long)bad, name);
     return status;
 }
@@ -246,7 +246,7 @@ static shardc_status check_whole(const sc_image_state *state, sc_whole *whole, s
     shardc_status status = sc_element_named(dtype, state->tensor.dtype, &whole->element, error);
     if (status == SHARDC_OK && whole->data == NULL && bytes > 0)
         status =
-            sc_fail(error, SHARDC_ERROR_ARGUMENT, "state '%s' is given no memory", state->path);
+            sc_fail(error, SHARDC_ERROR_ARGUMENT, "no memory is given for state '%s'", state->path);
     return status == SHARDC_OK
                ? sc_check_bytes(&state->tensor, whole, "state", state->path, bytes, is_room, error)
                : status;
@@ -311,8 +311,8 @@ static shardc_status initialise_state(sc_rank *rank, const sc_image_state *from,
     if (status == SHARDC_OK &&
         !sc_shard_initialise(from, &to->tensor, rank->rank, rank->session->seed,
                              staged(&room, rank, to->buffer)))
-        status = sc_fail(error, SHARDC_ERROR_DATA, "an initial value of '%s' is none of its dtype",
-                         to->path);
+        status = sc_fail(error, SHARDC_ERROR_DATA,
+                         "an initial value of '%s' does not fit its dtype", to->path);
     if (status == SHARDC_OK)
         status = give_staged(&room, rank, to->buffer, error);
     free(room.memory);

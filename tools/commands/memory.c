@@ -182,7 +182,7 @@ static void print_saving(sc_arena *arena, const sc_memory_report *report, sc_str
 {
     if (report->largest_saved == 0)
         return;
-    sc_strbuf_add(out, "more memory of the host while a state is saved or read\n");
+    sc_strbuf_add(out, "additional host memory while a state is saved or read\n");
     sc_strbuf_printf(out, "  %-12s %9s  a file's buffer\n", "cpu",
                      sc_bytes_text(arena, SC_DURABLE_BUFFER));
     sc_strbuf_printf(out, "  %-12s %9s  and the largest shard, %s\n", "cuda",
@@ -217,7 +217,7 @@ static void print_text(const sc_module *m, const sc_memory_report *report, sc_st
     whole_groups groups = {0};
     group_whole(m->context, m, report, UINT32_MAX, &groups);
     if (groups.count > 0)
-        sc_strbuf_add(out, "parameters that stay whole on\n");
+        sc_strbuf_add(out, "parameters replicated over\n");
     int width = 12;
     for (uint32_t g = 0; g < groups.count; g++) {
         size_t length = strlen(sc_sub_axis_set_text(m, groups.data[g].on));

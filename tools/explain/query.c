@@ -147,7 +147,8 @@ void sc_query_report_no_match(sc_context *context, const sc_query *query, const 
               near == NULL ? "" : sc_arena_printf(&context->arena, "; did you mean '%s'?", near),
               NULL);
     if (query->file != NULL)
-        sc_report_note(&context->diag, (sc_loc){0},
-                       "no named value and no collective stands there; a place is FILE:LINE or "
-                       "FILE:LINE:COLUMN");
+        sc_report_note(
+            &context->diag, (sc_loc){0},
+            "there is no named value or collective at that place; a place is FILE:LINE or "
+            "FILE:LINE:COLUMN");
 }

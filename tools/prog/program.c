@@ -56,7 +56,7 @@ static void unmap_own_file(const own_file *file)
 __attribute__((constructor(101))) static void check_own_file(void)
 {
     static const char message[] =
-        "error: this file is damaged: its hash is another; build it again [run_failed]\n";
+        "error: this file is damaged: its hash does not match; build it again [run_failed]\n";
     sc_program_trailer trailer;
     own_file file;
     if (map_own_file(&file) != NULL)
@@ -76,8 +76,8 @@ static bool read_program(sc_prog *prog, const own_file *file)
     shardc_error error;
     if (!sc_program_has_trailer(file->bytes, file->size))
         return sc_prog_fail(prog, SC_D_run_failed,
-                            "this file is no complete program: it has no program: its end is "
-                            "missing, or 'shardc build' did not make it");
+                            "this file is not a complete program: it has no program: its end is "
+                            "missing, or 'shardc build' did not write it");
     if (shardc_executable_read(file->bytes, file->size, &prog->program, &error) != SHARDC_OK)
         return sc_prog_fail(prog, SC_D_run_failed, "%s", error.text);
     const char *problem =

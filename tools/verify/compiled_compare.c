@@ -194,7 +194,7 @@ static void compare_place(sc_compiled_check *c, uint32_t p, const double *scales
     sc_type global = type_here(c, at, false), local = type_here(c, at, true);
     if (!sc_same_dims(c->global, global, c->local, local) ||
         c->global->types.data[global].dtype != c->local->types.data[local].dtype) {
-        sc_differ_whole(&c->differences, &at->what, "it has another shape or dtype");
+        sc_differ_whole(&c->differences, &at->what, "it has a different shape or dtype");
         return;
     }
     double allowed;

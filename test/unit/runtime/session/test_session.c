@@ -550,11 +550,11 @@ static void what_makes_no_sense_is_refused(void **state)
     REFUSED(shardc_session_get_state(session, 0, y, 119, NULL, &why), SHARDC_ERROR_ARGUMENT,
             "120 bytes as f32, not 119");
     REFUSED(shardc_session_set_state(session, 0, NULL, sizeof d.w, NULL, &why),
-            SHARDC_ERROR_ARGUMENT, "is given no memory");
+            SHARDC_ERROR_ARGUMENT, "no memory is given for state");
     float ids[STEP_ROWS] = {1, 2, 3, 4, 5, 2.5F, 7};
     feeds[1] = (shardc_feed_value){"ids", ids, sizeof ids, "f32"};
     REFUSED(shardc_session_run(session, micro, feeds, 2, NULL, 0, &why), SHARDC_ERROR_DATA,
-            "input 'ids' is 2.5 at [B = 5], which is no i32; nothing has run");
+            "input 'ids' is 2.5 at [B = 5], which is not a valid i32; nothing was run");
     REFUSED(shardc_session_set_state(session, 4, y, sizeof y, NULL, &why), SHARDC_ERROR_ARGUMENT,
             "no state 4");
     REFUSED(shardc_session_get_state(session, 4, y, sizeof y, NULL, &why), SHARDC_ERROR_ARGUMENT,
@@ -674,7 +674,7 @@ static void one_rank_of_a_world(void **state)
             assert_true(lone[r].ok);
             assert_int_equal(lone[r].status, has_row ? SHARDC_ERROR_DATA : SHARDC_ERROR_COMM);
             assert_non_null(
-                strstr(lone[r].text, has_row ? "is 100 or more" : "another rank failed"));
+                strstr(lone[r].text, has_row ? "is 100 or more" : "its message says why"));
             assert_true(lone[r].total == d.total && lone[r].w == (double)d.w[STEP_D * STEP_H - 1]);
         }
         shardc_executable_free(program);
@@ -750,9 +750,9 @@ static void ranks_run_the_same_program(void **state)
         int64_t count;
         int copies;
         const char *text;
-    } others[] = {{SC_IMAGE_SUM, 8, 1, "its collectives are the same, what it computes is not"},
-                  {SC_IMAGE_MAX, 8, 0, "its collectives are others, too"},
-                  {SC_IMAGE_SUM, 7, 0, "its collectives are others, too"}};
+    } others[] = {{SC_IMAGE_SUM, 8, 1, "its collectives are the same, but its computations differ"},
+                  {SC_IMAGE_MAX, 8, 0, "its collectives differ, too"},
+                  {SC_IMAGE_SUM, 7, 0, "its collectives differ, too"}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         for (uint32_t which = 0; which < 3; which++) {
             image_case c[3];
