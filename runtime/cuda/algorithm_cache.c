@@ -52,8 +52,10 @@ bool sc_cuda_choices_gpu(sc_cuda_choices *choices, const char *name, uint32_t *o
 {
     char line[SC_CUDA_GPU_NAME];
     snprintf(line, sizeof line, "%s", name);
-    for (char *c = line; *c != 0; c++)
-        *c = (unsigned char)*c < ' ' ? ' ' : *c;
+    for (char *c = line; *c != 0; c++) {
+        if ((unsigned char)*c < ' ')
+            *c = ' ';
+    }
     for (*out = 0; *out < choices->gpu_count; ++*out) {
         if (strcmp(choices->gpus[*out], line) == 0)
             return true;
@@ -181,7 +183,8 @@ static bool parse_product(const char *line, uint32_t gpu, uint32_t product_count
     int length = -1;
     uint64_t first = 0, least = 0;
     *out = (sc_cuda_choice){.gpu = gpu};
-    int fields = sscanf(line,
+    /* the widths keep every number within its type */
+    int fields = sscanf(line, // NOLINT(cert-err34-c)
                         "product %9" SCNu32 " aligned %3" SCNu32 " %3" SCNu32 " %3" SCNu32
                         " %3" SCNu32 " %3" SCNu32 " ns %18" SCNu64 " %18" SCNu64 " algo %n",
                         &out->product, &out->aligned[0], &out->aligned[1], &out->aligned[2],
@@ -220,6 +223,7 @@ static bool parse_sum(const char *line, const char *word, uint64_t *out)
     int length = -1;
     size_t begin = strlen(word);
     return strncmp(line, word, begin) == 0 &&
+           // NOLINTNEXTLINE(cert-err34-c): 16 digits fit
            sscanf(line + begin, "%16" SCNx64 "%n", out, &length) == 1 && length == 16 &&
            line[begin + 16] == 0;
 }
@@ -247,6 +251,7 @@ bool sc_cuda_choices_parse(sc_cuda_choices *choices, const char *text, size_t si
     uint32_t version, gpus = choices->gpu_count, count = choices->count;
     if (!next_line(&r, line, sizeof line) || strncmp(line, title, sizeof title - 1) != 0)
         return fail(&r, "it is no file of products' algorithms");
+    // NOLINTNEXTLINE(cert-err34-c): 9 digits fit
     if (sscanf(line + sizeof title - 1, "%9" SCNu32, &version) != 1 || version != VERSION)
         return fail(&r, "it is of another version of shardc");
     if (!is_whole(text, size))
@@ -270,9 +275,10 @@ void sc_cuda_choices_read(sc_cuda_choices *choices, const char *path)
     size_t size = 0;
     char why[128];
     const char *reason;
-    char *text =
-        access(path, F_OK) == 0 ? sc_file_read_own(path, MOST_BYTES, &size, &reason) : NULL;
-    if (text == NULL && access(path, F_OK) == 0)
+    if (access(path, F_OK) != 0)
+        return;
+    char *text = sc_file_read_own(path, MOST_BYTES, &size, &reason);
+    if (text == NULL)
         snprintf(choices->info.read_error, sizeof choices->info.read_error,
                  "%.200s is not used: %s", path, reason);
     if (text != NULL && !sc_cuda_choices_parse(choices, text, size, why, sizeof why))

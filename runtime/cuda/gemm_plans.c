@@ -68,11 +68,11 @@ shardc_status sc_cuda_products_open(shardc_session *session, shardc_error *error
     return status;
 }
 
-void sc_cuda_products_close(sc_cuda_session *own)
+void sc_cuda_products_close(sc_cuda_session *session)
 {
-    if (own->lt.library != NULL)
-        sc_cublaslt_close(&own->lt);
-    sc_cuda_choices_free(&own->choices);
+    if (session->lt.library != NULL)
+        sc_cublaslt_close(&session->lt);
+    sc_cuda_choices_free(&session->choices);
 }
 
 /* ---- ranks ---- */

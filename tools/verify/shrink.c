@@ -348,8 +348,6 @@ static void read_bounds(shrinking *s, const sc_module *m, const sc_op *op)
         read_append(s, m, op);
         break;
     case SC_OP_xent:
-        read_ids(s, m, op);
-        break;
     case SC_OP_gather:
     case SC_OP_scatter_add:
         read_ids(s, m, op);
