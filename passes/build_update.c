@@ -282,11 +282,9 @@ static sc_value step_sgd(update *u, sc_value x, sc_value g, sc_dtype dtype)
     return descend(u, x, velocity, dtype);
 }
 
-static sc_value step_adam(update *u, sc_value x, sc_value g, sc_dtype dtype)
+/* The direction of Adam for gradient g. */
+static sc_value adam_direction(update *u, sc_value g, sc_dtype dtype)
 {
-    bool decoupled = u->training->groups.data[u->param->group].kind == SC_ADAMW;
-    if (!decoupled)
-        g = with_decay(u, x, g, dtype);
     sc_value m = sc_make_cast(&u->e, named_state(u, "m", u->param->opt), dtype);
     sc_value v = sc_make_cast(&u->e, named_state(u, "v", u->param->opt), dtype);
     m = blend(u, SC_SCALAR_BETA1, FACTOR_REST1, m, g);
@@ -296,9 +294,19 @@ static sc_value step_adam(update *u, sc_value x, sc_value g, sc_dtype dtype)
     sc_value mean = quotient(u, m, scalar(u, SC_SCALAR_CORRECTION1, dtype));
     sc_value square = quotient(u, v, scalar(u, SC_SCALAR_CORRECTION2, dtype));
     sc_value root = sc_make1(&u->e, SC_OP_sqrt, square);
-    sc_value direction = quotient(u, mean, add(u, root, scalar(u, SC_SCALAR_EPS, dtype)));
-    x = decoupled ? decayed(u, x, dtype) : x;
-    return descend(u, x, direction, dtype);
+    return quotient(u, mean, add(u, root, scalar(u, SC_SCALAR_EPS, dtype)));
+}
+
+static sc_value step_adam(update *u, sc_value x, sc_value g, sc_dtype dtype)
+{
+    g = with_decay(u, x, g, dtype);
+    return descend(u, x, adam_direction(u, g, dtype), dtype);
+}
+
+static sc_value step_adamw(update *u, sc_value x, sc_value g, sc_dtype dtype)
+{
+    sc_value direction = adam_direction(u, g, dtype);
+    return descend(u, decayed(u, x, dtype), direction, dtype);
 }
 
 static sc_value step_lion(update *u, sc_value x, sc_value g, sc_dtype dtype)
@@ -312,7 +320,9 @@ static sc_value step_lion(update *u, sc_value x, sc_value g, sc_dtype dtype)
 
 static sc_value (*const steps[SC_OPTIMIZER_COUNT])(update *u, sc_value x, sc_value g,
                                                    sc_dtype dtype) = {
-    [SC_SGD] = step_sgd, [SC_ADAM] = step_adam, [SC_ADAMW] = step_adam, [SC_LION] = step_lion};
+#define OPTIMIZER(name, NAME, ...) [SC_##NAME] = step_##name,
+#include "program/optimizers.def"
+};
 
 /* ---- one parameter ---- */
 

@@ -4,6 +4,7 @@
 
 #include "passes/reason.h"
 #include "passes/reshard_path.h"
+#include "program/collective.h"
 
 /* layers[3].attn -> layers.attn, with 3 in `layers`. */
 static const char *without_indices(sc_arena *arena, const char *path, sc_comm_row *row)
@@ -114,7 +115,10 @@ static void add_row(sc_module *m, sc_op_id id, uint32_t count, sc_comm_rows *out
     const sc_op *op = sc_op_at(m, id);
     const sc_attr *over = sc_op_attr(op, SC_ATTR_over), *gather = sc_op_attr(op, SC_ATTR_gather),
                   *scatter = sc_op_attr(op, SC_ATTR_scatter);
-    sc_comm_row row = {.op = id, .name = sc_ops[op->kind].name, .count = count, .control = true};
+    sc_comm_row row = {.op = id,
+                       .name = sc_collectives[sc_op_collective(op->kind)].name,
+                       .count = count,
+                       .control = true};
     row.reduce = sc_op_attr(op, SC_ATTR_reduce) == NULL
                      ? NULL
                      : sc_text(m->context, sc_op_word(op, SC_ATTR_reduce));

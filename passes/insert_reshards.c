@@ -379,7 +379,7 @@ static sc_value keep_once(insertion *in, sc_op_id reader, sc_value value, sc_sub
     const sc_attr *phase = sc_op_attr(sc_op_at(m, reader), SC_ATTR_phase);
     if (phase != NULL)
         attrs[1] = *phase;
-    sc_op_id op = sc_op_new(m, m->ops.data[reader].func, reader, SC_OP_once, &value, 1, attrs,
+    sc_op_id op = sc_op_new(m, m->ops.data[reader].func, reader, SC_OP_to_partial, &value, 1, attrs,
                             phase != NULL ? 2 : 1, &type, 1, reader);
     return sc_result(m, op, 0);
 }

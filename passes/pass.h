@@ -48,23 +48,9 @@ bool sc_pass_run(sc_module *m, const sc_pass *pass, sc_pass_env *env);
 bool sc_pipeline_run(sc_module *m, sc_pass_env *env, const char *last,
                      void (*after)(sc_module *m, const sc_pass *pass, void *user), void *user);
 
-bool sc_run_store_params(sc_module *m, sc_pass_env *env);
-bool sc_run_propagate(sc_module *m, sc_pass_env *env);
-bool sc_run_defer_reductions(sc_module *m, sc_pass_env *env);
-bool sc_run_place_update(sc_module *m, sc_pass_env *env);
-bool sc_run_expand_forms(sc_module *m, sc_pass_env *env);
-bool sc_run_insert_reshards(sc_module *m, sc_pass_env *env);
-bool sc_run_sink_reductions(sc_module *m, sc_pass_env *env);
-bool sc_run_lower_reshards(sc_module *m, sc_pass_env *env);
-bool sc_run_fold_views(sc_module *m, sc_pass_env *env);
-bool sc_run_coalesce(sc_module *m, sc_pass_env *env);
-bool sc_run_hoist_gathers(sc_module *m, sc_pass_env *env);
-bool sc_run_drop_dead(sc_module *m, sc_pass_env *env);
-bool sc_run_add_early(sc_module *m, sc_pass_env *env);
-bool sc_run_prefetch(sc_module *m, sc_pass_env *env);
-bool sc_run_mask_padding(sc_module *m, sc_pass_env *env);
-bool sc_run_localise(sc_module *m, sc_pass_env *env);
-bool sc_run_expand_ops(sc_module *m, sc_pass_env *env);
-bool sc_run_fuse(sc_module *m, sc_pass_env *env);
+#define PASS(id, name, kernels, needs, establishes, invalidates, summary)                          \
+    bool sc_run_##id(sc_module *m, sc_pass_env *env);
+#include "passes/passes.def"
+#undef PASS
 
 #endif

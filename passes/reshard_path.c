@@ -70,8 +70,9 @@ double sc_sent_bytes(sc_op_kind kind, double buffer, double group)
 /* all_slice first, all_gather last: SHARDING 2.3. */
 static uint32_t preference(sc_op_kind kind)
 {
-    static const sc_op_kind order[] = {SC_OP_all_slice, SC_OP_reduce_scatter, SC_OP_all_reduce,
-                                       SC_OP_permute,   SC_OP_all_to_all,     SC_OP_all_gather};
+    static const sc_op_kind order[] = {SC_OP_all_slice,  SC_OP_reduce_scatter,
+                                       SC_OP_all_reduce, SC_OP_collective_permute,
+                                       SC_OP_all_to_all, SC_OP_all_gather};
     uint32_t i = 0;
     while (order[i] != kind)
         i++;
@@ -344,7 +345,7 @@ static void offer_permute(search *s, uint32_t from, const sc_placement *to)
     if (sc_placement_equal(&at, to) || !same_local_shape(s, &at, to))
         return;
     sc_reshard_step step = {
-        .kind = SC_OP_permute, .to = *to, .group = changed_sub_axes(s, &at, to)};
+        .kind = SC_OP_collective_permute, .to = *to, .group = changed_sub_axes(s, &at, to)};
     offer(s, from, step);
 }
 

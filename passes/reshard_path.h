@@ -1,10 +1,10 @@
 /* Finds the cheapest path from one placement of a value to another; defines the cost function of
  * all placement decisions.
  *
- * A path is a sequence of all_slice, reduce_scatter, all_reduce, permute, all_to_all, all_gather.
- * Its cost is the bytes that one rank sends (times 8 over a group that spans an inter axis) plus
- * call_cost per call. Ties: fewer calls, then the order above. Costs are those of shortest paths,
- * so they satisfy the triangle inequality. */
+ * A path is a sequence of all_slice, reduce_scatter, all_reduce, collective_permute, all_to_all,
+ * all_gather. Its cost is the bytes that one rank sends (times 8 over a group that spans an inter
+ * axis) plus call_cost per call. Ties: fewer calls, then the order above. Costs are those of
+ * shortest paths, so they satisfy the triangle inequality. */
 #ifndef SHARDC_PASSES_RESHARD_PATH_H
 #define SHARDC_PASSES_RESHARD_PATH_H
 

@@ -69,7 +69,7 @@ sc_value sc_sink_spread(sc_sinking *s, sc_op_id before, sc_value value, sc_sub_a
     sc_attr over = sc_attr_sub_axes(m, SC_ATTR_over, sub_axes, count);
     sc_type type = sc_type_with_placement(m, m->values.data[value].type, &at);
     return sc_result(m,
-                     sc_op_new(m, m->ops.data[before].func, before, SC_OP_once, &value, 1, &over, 1,
-                               &type, 1, before),
+                     sc_op_new(m, m->ops.data[before].func, before, SC_OP_to_partial, &value, 1,
+                               &over, 1, &type, 1, before),
                      0);
 }

@@ -15,6 +15,28 @@ static const bool sum_has[SC_GEMM_OPERANDS][SC_GEMM_ROLES] = {
     [SC_GEMM_B] = {[SC_GEMM_BATCH] = true, [SC_GEMM_N] = true},
 };
 
+enum { ANY_NUMBER, ONLY_FLOATS };
+
+static const struct {
+    const char *name;           /* in dumps */
+    int numbers;                /* that it applies to */
+    sc_gemm_step_kind slope_of; /* SC_GEMM_STEP_KINDS: it is no derivative */
+} steps[SC_GEMM_STEP_KINDS] = {
+    [SC_GEMM_ADD] = {"+", ANY_NUMBER, SC_GEMM_STEP_KINDS},
+    [SC_GEMM_MUL] = {"*", ANY_NUMBER, SC_GEMM_STEP_KINDS},
+    [SC_GEMM_STORE] = {"store", ANY_NUMBER, SC_GEMM_STEP_KINDS},
+    [SC_GEMM_SUM_A] = {"sum_a", ANY_NUMBER, SC_GEMM_STEP_KINDS},
+    [SC_GEMM_SUM_B] = {"sum_b", ANY_NUMBER, SC_GEMM_STEP_KINDS},
+    [SC_GEMM_SCALE] = {"*", ANY_NUMBER, SC_GEMM_STEP_KINDS},
+#define ACTIVATION(name, NAME, numbers, ...)                                                       \
+    [SC_GEMM_##NAME] = {#name, numbers, SC_GEMM_STEP_KINDS},
+#include "program/activations.def"
+#define ACTIVATION(...)
+#define ACTIVATION_SLOPE(name, NAME, ...)                                                          \
+    [SC_GEMM_##NAME##_GRAD] = {#name "_grad", ONLY_FLOATS, SC_GEMM_##NAME},
+#include "program/activations.def"
+};
+
 sc_gemm_operand sc_gemm_step_sums(sc_gemm_step_kind kind)
 {
     return kind == SC_GEMM_SUM_A ? SC_GEMM_A : kind == SC_GEMM_SUM_B ? SC_GEMM_B : SC_GEMM_OPERANDS;
@@ -39,18 +61,7 @@ static const bool *step_has(sc_gemm_step_kind kind)
 
 sc_gemm_step_kind sc_gemm_step_slope_of(sc_gemm_step_kind kind)
 {
-    switch (kind) {
-    case SC_GEMM_RELU_GRAD:
-        return SC_GEMM_RELU;
-    case SC_GEMM_GELU_GRAD:
-        return SC_GEMM_GELU;
-    case SC_GEMM_GELU_TANH_GRAD:
-        return SC_GEMM_GELU_TANH;
-    case SC_GEMM_SILU_GRAD:
-        return SC_GEMM_SILU;
-    default:
-        return SC_GEMM_STEP_KINDS;
-    }
+    return kind < SC_GEMM_STEP_KINDS ? steps[kind].slope_of : SC_GEMM_STEP_KINDS;
 }
 
 /* ---- sizes ---- */
@@ -217,7 +228,7 @@ static const char *invalid_step(const sc_gemm *gemm, const sc_gemm_step *step)
         return "there is no such step";
     const bool *own = step_has(step->kind);
     sc_gemm_operand summed = sc_gemm_step_sums(step->kind);
-    if (!floats && step->kind > SC_GEMM_RELU)
+    if (!floats && steps[step->kind].numbers == ONLY_FLOATS)
         return "a step wants floats";
     if (!floats && step->kind == SC_GEMM_SCALE &&
         !(step->scale == trunc(step->scale) && fabs(step->scale) < 0x1p63))
@@ -421,11 +432,6 @@ sc_gemm sc_gemm_canonical(const sc_gemm *gemm, bool *out_swapped)
 /* ---- text ---- */
 
 static const char *const role_names[SC_GEMM_ROLES] = {"batch", "m", "n", "k"};
-static const char *const step_names[SC_GEMM_STEP_KINDS] = {
-    "+",         "*",         "store",          "sum_a",     "sum_b", "*",
-    "relu",      "gelu",      "gelu_tanh",      "silu",      "tanh",  "sigmoid",
-    "relu_grad", "gelu_grad", "gelu_tanh_grad", "silu_grad",
-};
 
 static void print_sizes(const sc_gemm *gemm, sc_strbuf *out)
 {
@@ -463,7 +469,7 @@ static void print_strides(const sc_gemm *gemm, const bool *own, const int64_t *s
 static void print_step(const sc_gemm *gemm, const sc_gemm_step *step, bool one_dtype,
                        sc_strbuf *out)
 {
-    sc_strbuf_printf(out, " %s", step_names[step->kind]);
+    sc_strbuf_printf(out, " %s", steps[step->kind].name);
     if (step->kind == SC_GEMM_SCALE) {
         sc_strbuf_add_char(out, ' ');
         sc_strbuf_add_double(out, step->scale);

@@ -46,17 +46,12 @@ typedef enum sc_gemm_step_kind {
     SC_GEMM_SUM_A,
     SC_GEMM_SUM_B, /* stores the sum of b over k to a tensor [batch, n] */
     SC_GEMM_SCALE, /* multiplies by a number */
-    SC_GEMM_RELU,  /* the steps up to here also apply to integers */
-    SC_GEMM_GELU,  /* the erf form */
-    SC_GEMM_GELU_TANH,
-    SC_GEMM_SILU,
-    SC_GEMM_TANH,
-    SC_GEMM_SIGMOID,
-    /* this and the following: multiply by the activation's derivative at a tensor */
-    SC_GEMM_RELU_GRAD,
-    SC_GEMM_GELU_GRAD,
-    SC_GEMM_GELU_TANH_GRAD,
-    SC_GEMM_SILU_GRAD,
+#define ACTIVATION(name, NAME, ...) SC_GEMM_##NAME,
+#include "program/activations.def"
+/* multiply by the activation's derivative at a tensor */
+#define ACTIVATION(...)
+#define ACTIVATION_SLOPE(name, NAME, ...) SC_GEMM_##NAME##_GRAD,
+#include "program/activations.def"
     SC_GEMM_STEP_KINDS
 } sc_gemm_step_kind;
 

@@ -118,6 +118,33 @@ static const char *set_aux(const sc_gemm *gemm, uint32_t at, const form_dims *di
     return NULL;
 }
 
+/* What the library has of an activation. */
+enum { NO_CUBLASLT, WITHOUT_SLOPE, WITH_SLOPE };
+
+static const uint8_t library_has[SC_GEMM_STEP_KINDS] = {
+#define CUBLASLT(epilogue)                                WITHOUT_SLOPE
+#define CUBLASLT_SLOPE(epilogue)                          WITH_SLOPE
+#define ACTIVATION(name, NAME, numbers, onednn, cublaslt) [SC_GEMM_##NAME] = cublaslt,
+#include "program/activations.def"
+#undef CUBLASLT_SLOPE
+#undef CUBLASLT
+};
+
+/* True if the step is an activation that the library has; with its slope if that is needed. */
+static bool is_activation(const sc_gemm *gemm, uint32_t at, bool needs_slope)
+{
+    return at < gemm->step_count &&
+           library_has[gemm->steps[at].kind] >= (needs_slope ? WITH_SLOPE : WITHOUT_SLOPE);
+}
+
+static bool is_slope(const sc_gemm *gemm, uint32_t at)
+{
+    if (at == gemm->step_count)
+        return false;
+    sc_gemm_step_kind activation = sc_gemm_step_slope_of(gemm->steps[at].kind);
+    return activation != SC_GEMM_STEP_KINDS && library_has[activation] == WITH_SLOPE;
+}
+
 static bool is_kind(const sc_gemm *gemm, uint32_t at, sc_gemm_step_kind kind)
 {
     return at < gemm->step_count && gemm->steps[at].kind == kind;
@@ -142,11 +169,11 @@ static const char *set_epilogue(const sc_gemm *gemm, const form_dims *dims, sc_m
             return "it adds a vector of another dtype";
         out->bias = at++;
     }
-    bool keeps = is_kind(gemm, at, SC_GEMM_STORE) && is_kind(gemm, at + 1, SC_GEMM_GELU_TANH);
-    if (keeps || (is_kind(gemm, at, SC_GEMM_GELU_TANH_GRAD) && out->bias == SC_GEMM_MAX_STEPS))
+    bool keeps = is_kind(gemm, at, SC_GEMM_STORE) && is_activation(gemm, at + 1, true);
+    if (keeps || (is_slope(gemm, at) && out->bias == SC_GEMM_MAX_STEPS))
         fault = set_aux(gemm, at, dims, out);
     at += keeps ? 1 : 0;
-    if (is_kind(gemm, at, SC_GEMM_RELU) || is_kind(gemm, at, SC_GEMM_GELU_TANH) || out->aux == at)
+    if (is_activation(gemm, at, false) || out->aux == at)
         out->activation = gemm->steps[at++].kind;
     if (gemm->accumulate && out->activation != SC_GEMM_STEP_KINDS)
         return "it adds to what is there behind an activation";

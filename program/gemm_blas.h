@@ -47,8 +47,9 @@ typedef struct sc_matmul {
     bool accumulate;
     /* step of the gemm whose tensor is added to each column of d; SC_GEMM_MAX_STEPS: none */
     uint32_t bias;
-    sc_gemm_step_kind activation; /* RELU, GELU_TANH, GELU_TANH_GRAD; SC_GEMM_STEP_KINDS: none */
-    /* step that stores the operand of GELU_TANH, or is GELU_TANH_GRAD; SC_GEMM_MAX_STEPS: none */
+    /* one that the library has, or its derivative; SC_GEMM_STEP_KINDS: none */
+    sc_gemm_step_kind activation;
+    /* step that stores the activation's operand, or is the derivative; SC_GEMM_MAX_STEPS: none */
     uint32_t aux;
     /* step that stores the sums of op(a)'s rows or op(b)'s columns; SC_GEMM_MAX_STEPS: none */
     uint32_t total;

@@ -2,23 +2,15 @@
 
 #include <math.h>
 
-#define ADAM_ARGUMENTS "lr beta1 beta2 eps decay clip decay_all"
-
 const sc_optimizer_row sc_optimizers[SC_OPTIMIZER_COUNT] = {
-    [SC_SGD] = {.name = "sgd", .arguments = "lr momentum nesterov decay clip decay_all"},
-    [SC_ADAM] =
-        {.name = "adam",
-         .arguments = ADAM_ARGUMENTS,
-         .defaults = {[SC_HYPER_BETA1] = 0.9, [SC_HYPER_BETA2] = 0.999, [SC_HYPER_EPS] = 1e-8}},
-    [SC_ADAMW] = {.name = "adamw",
-                  .arguments = ADAM_ARGUMENTS,
-                  .defaults = {[SC_HYPER_BETA1] = 0.9,
-                               [SC_HYPER_BETA2] = 0.999,
-                               [SC_HYPER_EPS] = 1e-8,
-                               [SC_HYPER_DECAY] = 0.01}},
-    [SC_LION] = {.name = "lion",
-                 .arguments = "lr beta1 beta2 decay clip decay_all",
-                 .defaults = {[SC_HYPER_BETA1] = 0.9, [SC_HYPER_BETA2] = 0.99}},
+#define OPTIMIZER(title, NAME, words, beta1, beta2, eps, decay)                                    \
+    [SC_##NAME] = {.name = #title,                                                                 \
+                   .arguments = words,                                                             \
+                   .defaults = {[SC_HYPER_BETA1] = beta1,                                          \
+                                [SC_HYPER_BETA2] = beta2,                                          \
+                                [SC_HYPER_EPS] = eps,                                              \
+                                [SC_HYPER_DECAY] = decay}},
+#include "program/optimizers.def"
 };
 
 const char *const sc_hyper_names[SC_HYPER_COUNT] = {

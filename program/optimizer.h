@@ -1,5 +1,5 @@
-/* Optimizers as a table: their names, arguments and defaults, and the scalars that a step reads.
- * All of this is run-time data: changing a scalar requires no recompilation. */
+/* Optimizers as a table (optimizers.def): their names, arguments and defaults, and the scalars that
+ * a step reads. All of this is run-time data: changing a scalar requires no recompilation. */
 #ifndef SHARDC_PROGRAM_OPTIMIZER_H
 #define SHARDC_PROGRAM_OPTIMIZER_H
 
@@ -7,10 +7,8 @@
 #include <stdint.h>
 
 typedef enum sc_optimizer_kind {
-    SC_SGD,
-    SC_ADAM,
-    SC_ADAMW,
-    SC_LION,
+#define OPTIMIZER(name, NAME, ...) SC_##NAME,
+#include "program/optimizers.def"
     SC_OPTIMIZER_COUNT
 } sc_optimizer_kind;
 

@@ -77,6 +77,16 @@ void sc_strbuf_add_double(sc_strbuf *buffer, double value)
         sc_strbuf_add(buffer, ".0");
 }
 
+void sc_strbuf_add_list(sc_strbuf *buffer, const char *const *texts, size_t count,
+                        const char *before_last)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0)
+            sc_strbuf_add(buffer, i + 1 == count ? before_last : ", ");
+        sc_strbuf_add(buffer, texts[i]);
+    }
+}
+
 void sc_strbuf_add_quoted(sc_strbuf *buffer, const char *text)
 {
     sc_strbuf_add_char(buffer, '"');

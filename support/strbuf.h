@@ -20,6 +20,9 @@ void sc_strbuf_add_integer(sc_strbuf *buffer, int64_t value);
 /* Adds the shortest decimal that reads back to the same double, always with a point or an exponent;
  * inf, -inf and nan by name. */
 void sc_strbuf_add_double(sc_strbuf *buffer, double value);
+/* Adds texts with commas between them, the last after `before_last`: "a, b and c". */
+void sc_strbuf_add_list(sc_strbuf *buffer, const char *const *texts, size_t count,
+                        const char *before_last);
 /* Adds the text in quotes, with quotes, backslashes and control characters escaped. */
 void sc_strbuf_add_quoted(sc_strbuf *buffer, const char *text);
 

@@ -63,7 +63,7 @@ static void read_queries(sc_attention_text *text, const sc_attention_blocking *b
                       sc_attention_read(text, SC_ATTENTION_LSE, "lse_of[r]"));
     sc_attention_line(text, "log_sum[r] = sum == -INFINITY ? INFINITY : sum;");
     sc_attention_close(text);
-    sc_attention_turn_queries(text);
+    sc_attention_transpose_queries(text);
     sc_attention_line(text, "for (int64_t p = 0; p < panels; p++)");
     sc_attention_line(text,
                       "    %s_to_panel(d_out_rows + p * lanes * own_width, d_outs + p * own_width "
@@ -77,7 +77,7 @@ static void differentiate_tile(sc_attention_text *text)
     const sc_attention_desc *desc = text->desc;
     sc_attention_line(text, "for (int64_t i = 0; i < seen; i += 4)");
     sc_attention_line(text,
-                      "    %s_product%d(values + i * own_width, own_width, 1, d_outs + p * "
+                      "    %s_matmul%d(values + i * own_width, own_width, 1, d_outs + p * "
                       "own_width * lanes, lanes, d_scores + i * lanes, "
                       "lanes, own_size, 0);",
                       text->name, SC_ATTENTION_LANES);
@@ -110,21 +110,21 @@ static void differentiate_tile(sc_attention_text *text)
 
 /* sums[t][x] += sum over the panel's queries of left[t][query] right[query][x], in vectors of 16
  * elements, then 8. */
-static void add_products(sc_attention_text *text, const char *left, const char *right,
-                         const char *sums, const char *width, int64_t elements)
+static void add_matmuls(sc_attention_text *text, const char *left, const char *right,
+                        const char *sums, const char *width, int64_t elements)
 {
     long long sixteens = (long long)elements / 16 * 16;
     sc_attention_open(text, "for (int64_t i = 0; i < seen; i += 4)");
     if (sixteens > 0) {
         sc_attention_line(text, "for (int64_t x = 0; x < %lld; x += 16)", sixteens);
         sc_attention_line(text,
-                          "    %s_product16(%s + i * lanes, lanes, 1, %s + p * lanes * %s + x, %s, "
+                          "    %s_matmul16(%s + i * lanes, lanes, 1, %s + p * lanes * %s + x, %s, "
                           "%s + i * %s + x, %s, lanes, 1);",
                           text->name, left, right, width, width, sums, width, width);
     }
     if (sixteens < elements)
         sc_attention_line(text,
-                          "%s_product8(%s + i * lanes, lanes, 1, %s + p * lanes * %s + %lld, %s, "
+                          "%s_matmul8(%s + i * lanes, lanes, 1, %s + p * lanes * %s + %lld, %s, "
                           "%s + i * %s + %lld, %s, lanes, 1);",
                           text->name, left, right, width, sixteens, width, sums, width, sixteens,
                           width);
@@ -139,13 +139,13 @@ static void through_panels(sc_attention_text *text, const sc_attention_blocking 
     sc_attention_open(text, "if (for_keys)");
     sc_attention_line(text, "for (int64_t i = seen * lanes; i < (seen + 3) / 4 * 4 * lanes; i++)");
     sc_attention_line(text, "    scores[i] = d_scores[i] = 0;");
-    add_products(text, "scores", "d_out_rows", "d_values", "own_width", b->own_width);
-    add_products(text, "d_scores", "query_rows", "d_keys", "e_width", b->e_width);
+    add_matmuls(text, "scores", "d_out_rows", "d_values", "own_width", b->own_width);
+    add_matmuls(text, "d_scores", "query_rows", "d_keys", "e_width", b->e_width);
     sc_attention_close(text);
     sc_attention_open(text, "if (for_queries)");
     sc_attention_line(text, "for (int64_t e = 0; e < e_size; e += 4)");
     sc_attention_line(text,
-                      "    %s_product%d(keys + e, 1, e_width, d_scores, lanes, d_queries + (p * "
+                      "    %s_matmul%d(keys + e, 1, e_width, d_scores, lanes, d_queries + (p * "
                       "e_width + e) * lanes, lanes, seen, 1);",
                       text->name, SC_ATTENTION_LANES);
     sc_attention_close(text);
@@ -268,10 +268,10 @@ static void two_passes(sc_attention_text *text, const sc_attention_blocking *b)
 void sc_attention_emit_tiled_grad(sc_attention_text *text)
 {
     sc_attention_blocking b = sc_attention_blocking_of(text->desc);
-    sc_attention_emit_product(text, SC_ATTENTION_LANES);
-    sc_attention_emit_product(text, 16);
-    sc_attention_emit_product(text, 8);
-    sc_attention_emit_turns(text);
+    sc_attention_emit_matmul(text, SC_ATTENTION_LANES);
+    sc_attention_emit_matmul(text, 16);
+    sc_attention_emit_matmul(text, 8);
+    sc_attention_emit_transposes(text);
     emit_block(text, &b);
     sc_attention_begin(text);
     sc_attention_begin_sums(text);

@@ -33,10 +33,10 @@ static void declare_sizes(sc_attention_text *text)
 static const struct {
     sc_attention_role role;
     const char *name;
-} kept_places[] = {{SC_ATTENTION_KEEP, "keep"},
-                   {SC_ATTENTION_BIAS, "bias"},
-                   {SC_ATTENTION_SEGMENTS, "segments"},
-                   {SC_ATTENTION_KEY_SEGMENTS, "key_segments"}};
+} cached_places[] = {{SC_ATTENTION_KEEP, "keep"},
+                     {SC_ATTENTION_BIAS, "bias"},
+                     {SC_ATTENTION_SEGMENTS, "segments"},
+                     {SC_ATTENTION_KEY_SEGMENTS, "key_segments"}};
 
 static void read_queries(sc_attention_text *text)
 {
@@ -46,9 +46,9 @@ static void read_queries(sc_attention_text *text)
     sc_attention_line(text, "float queries[rows * e_size]" ALIGNED ", largest[rows], total[rows];");
     sc_attention_line(text, "int64_t low_of[rows], high_of[rows], least = %lld, most = 0;",
                       (long long)desc->t.size);
-    for (size_t i = 0; i < sizeof kept_places / sizeof *kept_places; i++) {
-        if (desc->arrays[kept_places[i].role].is_there)
-            sc_attention_line(text, "int64_t %s_of[rows];", kept_places[i].name);
+    for (size_t i = 0; i < sizeof cached_places / sizeof *cached_places; i++) {
+        if (desc->arrays[cached_places[i].role].is_there)
+            sc_attention_line(text, "int64_t %s_of[rows];", cached_places[i].name);
     }
     if (desc->p > 0)
         sc_attention_line(text, "int64_t weight_row_of[rows];");
@@ -64,10 +64,10 @@ static void read_queries(sc_attention_text *text)
     sc_attention_line(text, "most = high > most ? high : most;");
     sc_attention_line(text, "largest[r] = -INFINITY;");
     sc_attention_line(text, "total[r] = 0;");
-    for (size_t i = 0; i < sizeof kept_places / sizeof *kept_places; i++) {
-        if (desc->arrays[kept_places[i].role].is_there)
-            sc_attention_line(text, "%s_of[r] = %s;", kept_places[i].name,
-                              sc_attention_at(text, kept_places[i].role, sc_attention_all));
+    for (size_t i = 0; i < sizeof cached_places / sizeof *cached_places; i++) {
+        if (desc->arrays[cached_places[i].role].is_there)
+            sc_attention_line(text, "%s_of[r] = %s;", cached_places[i].name,
+                              sc_attention_at(text, cached_places[i].role, sc_attention_all));
     }
     if (desc->p > 0)
         sc_attention_line(text, "weight_row_of[r] = weight_row;");
@@ -145,10 +145,10 @@ static void score_tile(sc_attention_text *text)
     const char *visible = sc_attention_visible(text);
     sc_attention_open(text, "for (int64_t i = 0; i < count; i++)");
     sc_attention_line(text, "const int64_t t = first + i;");
-    for (size_t i = 0; i < sizeof kept_places / sizeof *kept_places; i++) {
-        if (desc->arrays[kept_places[i].role].is_there)
-            sc_attention_line(text, "const int64_t %s_at = %s_of[r];", kept_places[i].name,
-                              kept_places[i].name);
+    for (size_t i = 0; i < sizeof cached_places / sizeof *cached_places; i++) {
+        if (desc->arrays[cached_places[i].role].is_there)
+            sc_attention_line(text, "const int64_t %s_at = %s_of[r];", cached_places[i].name,
+                              cached_places[i].name);
     }
     if (desc->arrays[SC_ATTENTION_BIAS].is_there) {
         const char *index =

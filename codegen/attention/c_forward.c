@@ -41,9 +41,9 @@ sc_attention_blocking sc_attention_blocking_of(const sc_attention_desc *desc)
 /* c[4][lanes] (+)= sum over j of a[i * row + j * step] b[j * b_step + ..], with 4 lanes / 8 sum
  * registers. The compiler barrier (no instruction) marks memory as changed, so loaded values have
  * to stay in registers; without it gcc reloads them for every row. */
-void sc_attention_emit_product(sc_attention_text *text, int lanes)
+void sc_attention_emit_matmul(sc_attention_text *text, int lanes)
 {
-    sc_attention_line(text, "static inline __attribute__((always_inline)) void %s_product%d(",
+    sc_attention_line(text, "static inline __attribute__((always_inline)) void %s_matmul%d(",
                       text->name, lanes);
     sc_attention_line(text, "    const float *a, int64_t row, int64_t step, const float *b, "
                             "int64_t b_step, float *c, int64_t c_step,");
@@ -87,13 +87,13 @@ static void emit_shuffles(sc_attention_text *text, char from, char to, const cha
     }
 }
 
-/* NAME_turn: b[j][i] = a[i][j] for 8 x 8. Interleaves pairs, fours, halves; without compiler
+/* NAME_transpose: b[j][i] = a[i][j] for 8 x 8. Interleaves pairs, fours, halves; without compiler
  * shuffles, element by element. */
-static void emit_turn(sc_attention_text *text)
+static void emit_transpose(sc_attention_text *text)
 {
     sc_attention_line(
         text,
-        "static inline void %s_turn(const float *a, int64_t a_step, float *b, int64_t b_step)",
+        "static inline void %s_transpose(const float *a, int64_t a_step, float *b, int64_t b_step)",
         text->name);
     sc_attention_line(text, "{");
     text->depth++;
@@ -126,9 +126,9 @@ static void emit_turn(sc_attention_text *text)
 
 /* NAME_to_panel and NAME_from_panel: between rows[query][x] and panel[x][query]; the number of x is
  * a multiple of 8. */
-void sc_attention_emit_turns(sc_attention_text *text)
+void sc_attention_emit_transposes(sc_attention_text *text)
 {
-    emit_turn(text);
+    emit_transpose(text);
     for (int i = 0; i < 2; i++) {
         const char *rows = sc_arena_printf(text->arena, "rows + l * width + x, width");
         const char *panel = sc_arena_printf(text->arena, "panel + x * %d + l, %d",
@@ -140,7 +140,7 @@ void sc_attention_emit_turns(sc_attention_text *text)
         text->depth++;
         sc_attention_line(text, "for (int64_t l = 0; l < %d; l += 8)", SC_ATTENTION_LANES);
         sc_attention_line(text, "    for (int64_t x = 0; x < width; x += 8)");
-        sc_attention_line(text, "        %s_turn(%s, %s);", text->name, i == 0 ? rows : panel,
+        sc_attention_line(text, "        %s_transpose(%s, %s);", text->name, i == 0 ? rows : panel,
                           i == 0 ? panel : rows);
         sc_attention_close(text);
         sc_strbuf_add_char(text->out, '\n');
@@ -150,13 +150,13 @@ void sc_attention_emit_turns(sc_attention_text *text)
 static const struct {
     sc_attention_role role;
     const char *name;
-} kept_places[] = {{SC_ATTENTION_OUT, "out"},
-                   {SC_ATTENTION_LSE, "lse"},
-                   {SC_ATTENTION_KEEP, "keep"},
-                   {SC_ATTENTION_BIAS, "bias"},
-                   {SC_ATTENTION_SEGMENTS, "segments"},
-                   {SC_ATTENTION_KEY_SEGMENTS, "key_segments"},
-                   {SC_ATTENTION_D_Q, "d_q"}};
+} cached_places[] = {{SC_ATTENTION_OUT, "out"},
+                     {SC_ATTENTION_LSE, "lse"},
+                     {SC_ATTENTION_KEEP, "keep"},
+                     {SC_ATTENTION_BIAS, "bias"},
+                     {SC_ATTENTION_SEGMENTS, "segments"},
+                     {SC_ATTENTION_KEY_SEGMENTS, "key_segments"},
+                     {SC_ATTENTION_D_Q, "d_q"}};
 
 /* Declares, per query of the block: its row, times the scale; the keys that position masks leave;
  * the array offsets. Per panel: the keys that some query sees (panel_low to panel_high) and those
@@ -179,9 +179,9 @@ void sc_attention_declare_block(sc_attention_text *text, const sc_attention_bloc
         text,
         "int64_t panel_low[panels], panel_high[panels], inner_low[panels], inner_high[panels];");
     sc_attention_line(text, "int64_t block_low = %lld, block_high = 0;", (long long)desc->t.size);
-    for (size_t i = 0; i < sizeof kept_places / sizeof *kept_places; i++) {
-        if (desc->arrays[kept_places[i].role].is_there)
-            sc_attention_line(text, "int64_t %s_of[block_queries];", kept_places[i].name);
+    for (size_t i = 0; i < sizeof cached_places / sizeof *cached_places; i++) {
+        if (desc->arrays[cached_places[i].role].is_there)
+            sc_attention_line(text, "int64_t %s_of[block_queries];", cached_places[i].name);
     }
     if (desc->p > 0)
         sc_attention_line(text, "int64_t weight_row_of[block_queries];");
@@ -198,9 +198,9 @@ void sc_attention_open_queries(sc_attention_text *text)
     sc_attention_open(text, "for (int64_t r = 0; r < block_queries; r++)");
     sc_attention_line(text, "const int64_t p = r / lanes, number = block * block_queries + r;");
     sc_attention_line(text, "low_of[r] = high_of[r] = 0;");
-    for (size_t i = 0; i < sizeof kept_places / sizeof *kept_places; i++) {
-        if (desc->arrays[kept_places[i].role].is_there)
-            sc_attention_line(text, "%s_of[r] = 0;", kept_places[i].name);
+    for (size_t i = 0; i < sizeof cached_places / sizeof *cached_places; i++) {
+        if (desc->arrays[cached_places[i].role].is_there)
+            sc_attention_line(text, "%s_of[r] = 0;", cached_places[i].name);
     }
     if (desc->p > 0)
         sc_attention_line(text, "weight_row_of[r] = 0;");
@@ -226,10 +226,10 @@ void sc_attention_read_query(sc_attention_text *text)
     sc_attention_close(text);
     sc_attention_line(text, "inner_low[p] = low > inner_low[p] ? low : inner_low[p];");
     sc_attention_line(text, "inner_high[p] = high < inner_high[p] ? high : inner_high[p];");
-    for (size_t i = 0; i < sizeof kept_places / sizeof *kept_places; i++) {
-        if (desc->arrays[kept_places[i].role].is_there)
-            sc_attention_line(text, "%s_of[r] = %s;", kept_places[i].name,
-                              sc_attention_at(text, kept_places[i].role, sc_attention_all));
+    for (size_t i = 0; i < sizeof cached_places / sizeof *cached_places; i++) {
+        if (desc->arrays[cached_places[i].role].is_there)
+            sc_attention_line(text, "%s_of[r] = %s;", cached_places[i].name,
+                              sc_attention_at(text, cached_places[i].role, sc_attention_all));
     }
     if (desc->p > 0)
         sc_attention_line(text, "weight_row_of[r] = weight_row;");
@@ -241,7 +241,7 @@ void sc_attention_read_query(sc_attention_text *text)
                       sc_attention_number(text, desc->scale));
 }
 
-void sc_attention_turn_queries(sc_attention_text *text)
+void sc_attention_transpose_queries(sc_attention_text *text)
 {
     sc_attention_line(text, "for (int64_t p = 0; p < panels; p++)");
     sc_attention_line(text,
@@ -331,7 +331,7 @@ void sc_attention_score_tile(sc_attention_text *text)
     const sc_attention_dim *t = &desc->t;
     sc_attention_line(text, "for (int64_t i = 0; i < seen; i += 4)");
     sc_attention_line(text,
-                      "    %s_product%d(keys + i * e_width, e_width, 1, queries + p * e_width * "
+                      "    %s_matmul%d(keys + i * e_width, e_width, 1, queries + p * e_width * "
                       "lanes, lanes, scores + i * lanes, lanes, e_size, 0);",
                       text->name, SC_ATTENTION_LANES);
     if (desc->softcap != 0) {
@@ -480,7 +480,7 @@ static void emit_block(sc_attention_text *text, const sc_attention_blocking *b)
     sc_attention_decode(text, sc_attention_of_row, "number");
     sc_attention_read_query(text);
     sc_attention_close(text);
-    sc_attention_turn_queries(text);
+    sc_attention_transpose_queries(text);
     sc_attention_declare_tiles(text);
     sc_attention_line(text, "float scores[tile * lanes]" ALIGNED ", rows[lanes * own_width]" ALIGNED
                             ", sums[panels * own_width * lanes]" ALIGNED ";");
@@ -501,7 +501,7 @@ static void emit_block(sc_attention_text *text, const sc_attention_blocking *b)
     weigh_tile(text);
     sc_attention_line(text, "for (int64_t o = 0; o < own_size; o += 4)");
     sc_attention_line(text,
-                      "    %s_product%d(values + o, 1, own_width, scores, lanes, sums + (p * "
+                      "    %s_matmul%d(values + o, 1, own_width, scores, lanes, sums + (p * "
                       "own_width + o) * lanes, lanes, seen, 1);",
                       text->name, SC_ATTENTION_LANES);
     sc_attention_close(text);
@@ -514,8 +514,8 @@ static void emit_block(sc_attention_text *text, const sc_attention_blocking *b)
 void sc_attention_emit_tiled(sc_attention_text *text)
 {
     sc_attention_blocking b = sc_attention_blocking_of(text->desc);
-    sc_attention_emit_product(text, SC_ATTENTION_LANES);
-    sc_attention_emit_turns(text);
+    sc_attention_emit_matmul(text, SC_ATTENTION_LANES);
+    sc_attention_emit_transposes(text);
     emit_block(text, &b);
     sc_attention_line(text, "int64_t %s(void *const *args, const int64_t *params)", text->name);
     sc_attention_line(text, "{");

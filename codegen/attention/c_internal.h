@@ -24,12 +24,12 @@ typedef struct sc_attention_blocking {
 #define ALIGNED " __attribute__((aligned(64)))"
 
 sc_attention_blocking sc_attention_blocking_of(const sc_attention_desc *desc);
-void sc_attention_emit_product(sc_attention_text *text, int lanes);
-void sc_attention_emit_turns(sc_attention_text *text);
+void sc_attention_emit_matmul(sc_attention_text *text, int lanes);
+void sc_attention_emit_transposes(sc_attention_text *text);
 void sc_attention_declare_block(sc_attention_text *text, const sc_attention_blocking *b);
 void sc_attention_open_queries(sc_attention_text *text);
 void sc_attention_read_query(sc_attention_text *text);
-void sc_attention_turn_queries(sc_attention_text *text);
+void sc_attention_transpose_queries(sc_attention_text *text);
 void sc_attention_declare_tiles(sc_attention_text *text);
 void sc_attention_read_tiles(sc_attention_text *text);
 void sc_attention_open_panels(sc_attention_text *text);

@@ -103,7 +103,7 @@ static void emit_forward(sc_attention_text *text)
     sc_attention_begin(text);
     sc_attention_line(text, "#pragma omp parallel for schedule(dynamic, 4)");
     sc_attention_open(text, "for (int64_t number = 0; number < %lld; number++)",
-                      (long long)sc_attention_product(desc, sc_attention_all));
+                      (long long)sc_attention_points(desc, sc_attention_all));
     sc_attention_decode(text, sc_attention_all, "number");
     sc_attention_declare_places(text);
     sc_attention_open(text, "for (int64_t own = 0; own < %lld; own += %lld)", own, piece);
@@ -234,10 +234,10 @@ static void emit_backward(sc_attention_text *text)
     sc_attention_begin_sums(text);
     sc_attention_line(text, "#pragma omp parallel for schedule(dynamic, 1)");
     sc_attention_open(text, "for (int64_t unit = 0; unit < %lld; unit++)",
-                      (long long)sc_attention_product(desc, sc_attention_of_sums));
+                      (long long)sc_attention_points(desc, sc_attention_of_sums));
     sc_attention_decode(text, sc_attention_of_sums, "unit");
     sc_attention_open(text, "for (int64_t number = 0; number < %lld; number++)",
-                      (long long)sc_attention_product(desc, sc_attention_within_sums));
+                      (long long)sc_attention_points(desc, sc_attention_within_sums));
     sc_attention_decode(text, sc_attention_within_sums, "number");
     sc_attention_declare_places(text);
     sc_attention_line(text, "const %s log_sum = %s;", text->real,

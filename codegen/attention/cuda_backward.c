@@ -312,7 +312,7 @@ static void copy_queries(grad *g, const char *tile_number, const char *slot_numb
             "const int last = %lld, query = ahead * tile + row < last ? ahead * tile + row : last;",
             (long long)g->rows - 1);
         sc_attention_cuda_decode(text, sc_attention_of_row, "query");
-        sc_attention_keep_places(text, &g->places, "to_slot * tile + row");
+        sc_attention_store_places(text, &g->places, "to_slot * tile + row");
         sc_attention_close(text);
     }
     sc_attention_close(text);
@@ -415,13 +415,13 @@ static void run_queries(grad *g, bool for_keys, bool for_values)
         sc_attention_open(text, "if (is_seen)");
     sc_attention_line(text, "float scores[strips][tile / 8][4] = {};");
     sc_attention_line(text,
-                      "%s_product<strips, tile, e_width>(scores, keys + warp_row * e_step, queries "
+                      "%s_matmul<strips, tile, e_width>(scores, keys + warp_row * e_step, queries "
                       "+ slot * tile * e_step);",
                       name);
     if (for_keys) {
         sc_attention_line(text, "float d_scores[strips][tile / 8][4] = {};");
         sc_attention_line(text,
-                          "%s_product<strips, tile, own_width>(d_scores, values + warp_row * "
+                          "%s_matmul<strips, tile, own_width>(d_scores, values + warp_row * "
                           "own_step, d_outs + slot * tile * own_step);",
                           name);
     }
@@ -512,7 +512,7 @@ static void emit_queries(grad *g)
         sc_attention_queries_of(cuda, &cuda->tiles->d_q, 1, roles, sizeof roles / sizeof *roles);
     sc_attention_begin_queries(&q);
     sc_attention_cuda_share(cuda, "uint16_t", "d_outs", 2, q.block_rows * (int64_t)g->own.step);
-    sc_attention_keep_rows(&q);
+    sc_attention_store_rows(&q);
     sc_attention_declare_hull(&q);
     sc_attention_begin_copies(&q);
     sc_attention_line(text, "float sums[strips][e_width / 8][4] = {}, sum_of_row[2 * strips], "
@@ -532,11 +532,11 @@ static void emit_queries(grad *g)
     sc_attention_line(
         text, "float scores[strips][tile / 8][4] = {}, d_scores[strips][tile / 8][4] = {};");
     sc_attention_line(text,
-                      "%s_product<strips, tile, e_width>(scores, queries + warp_row * e_step, keys "
+                      "%s_matmul<strips, tile, e_width>(scores, queries + warp_row * e_step, keys "
                       "+ slot * tile * e_step);",
                       text->name);
     sc_attention_line(text,
-                      "%s_product<strips, tile, own_width>(d_scores, d_outs + warp_row * own_step, "
+                      "%s_matmul<strips, tile, own_width>(d_scores, d_outs + warp_row * own_step, "
                       "values + slot * tile * own_step);",
                       text->name);
     elements x = {.inside = sc_attention_inside(&q),

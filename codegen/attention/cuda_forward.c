@@ -130,7 +130,7 @@ static int64_t bytes_of_sums(const forward *f)
 
 /* Stores the scratch offsets of this part's rows in shared memory, as registers are scarce until
  * they are needed; negative: none. */
-static void keep_parts(forward *f)
+static void store_parts(forward *f)
 {
     sc_attention_text *text = f->queries.text;
     long long units = (long long)sc_attention_units(f->queries.desc),
@@ -249,8 +249,8 @@ void sc_attention_cuda_forward(sc_attention_cuda *cuda)
                                                             (int64_t)sizeof(float);
     sc_attention_begin_queries(&f.queries);
     if (f.queries.parts > 1)
-        keep_parts(&f);
-    sc_attention_keep_rows(&f.queries);
+        store_parts(&f);
+    sc_attention_store_rows(&f.queries);
     sc_attention_declare_hull(&f.queries);
     sc_attention_begin_copies(&f.queries);
     sc_attention_line(
@@ -262,7 +262,7 @@ void sc_attention_cuda_forward(sc_attention_cuda *cuda)
     sc_attention_open_tiles(&f.queries);
     sc_attention_line(text, "float scores[strips][tile / 8][4] = {};");
     sc_attention_line(text,
-                      "%s_product<strips, tile, e_width>(scores, queries + warp_row * e_step, keys "
+                      "%s_matmul<strips, tile, e_width>(scores, queries + warp_row * e_step, keys "
                       "+ slot * tile * e_step);",
                       text->name);
     finish_scores(&f);

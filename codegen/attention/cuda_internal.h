@@ -40,7 +40,7 @@ sc_attention_head sc_attention_head_of(int64_t size);
 bool sc_attention_has_interval(const sc_attention_desc *desc);
 bool sc_attention_has_visible(const sc_attention_desc *desc);
 
-/* Emits NAME_copy, NAME_gather, NAME_product, NAME_add_weighted, NAME_round. */
+/* Emits NAME_copy, NAME_gather, NAME_matmul, NAME_add_weighted, NAME_round. */
 void sc_attention_cuda_emit_tools(sc_attention_cuda *cuda);
 
 /* Per-row offsets that stages over blocks of queries (forward, d_q) keep in shared memory. */
@@ -57,8 +57,8 @@ sc_attention_places sc_attention_places_of(const sc_attention_desc *desc,
 void sc_attention_share_places(sc_attention_cuda *cuda, const sc_attention_places *places,
                                int64_t rows);
 /* Stores the offsets of a row; all dims of its query are decoded and q_at, .. declared. */
-void sc_attention_keep_places(sc_attention_text *text, const sc_attention_places *places,
-                              const char *row);
+void sc_attention_store_places(sc_attention_text *text, const sc_attention_places *places,
+                               const char *row);
 /* Declares keep_at, bias_at, .., weight_row of the row. */
 void sc_attention_read_places(sc_attention_text *text, const char *row);
 
@@ -88,7 +88,7 @@ void sc_attention_begin_queries(sc_attention_queries *q);
 void sc_attention_share_queries(sc_attention_queries *q);
 /* Stores for each row the offsets of its arrays and its key interval. Offsets for reads are
  * negative for missing rows and padding; those for writes only for missing rows. */
-void sc_attention_keep_rows(sc_attention_queries *q);
+void sc_attention_store_rows(sc_attention_queries *q);
 /* Declares key intervals low .. high: the keys seen by some query of the block (block_), by some
  * query of the warp (warp_), by all queries of the warp (inner_). Without an interval, block_ only.
  * With several parts, block_ is clipped to the part. */

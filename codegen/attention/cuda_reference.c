@@ -221,7 +221,7 @@ static void emit_forward(sc_attention_cuda *cuda)
     int64_t own = sc_attention_own_size(desc);
     const char *out =
         sc_arena_printf(text->arena, "out_at + %s", sc_attention_own(text, SC_ATTENTION_OUT, "at"));
-    begin(cuda, sc_attention_product(desc, sc_attention_all));
+    begin(cuda, sc_attention_points(desc, sc_attention_all));
     sc_attention_decode(text, sc_attention_all, "item");
     sc_attention_declare_places(text);
     open_pieces(text, own);
@@ -274,7 +274,7 @@ static void emit_delta(sc_attention_cuda *cuda)
     const char *beyond = sc_attention_beyond(text),
                *o = sc_attention_own(text, SC_ATTENTION_OUT, "o"),
                *d_o = sc_attention_own(text, SC_ATTENTION_D_OUT, "o");
-    begin(cuda, sc_attention_product(desc, sc_attention_all));
+    begin(cuda, sc_attention_points(desc, sc_attention_all));
     sc_attention_decode(text, sc_attention_all, "item");
     sc_attention_line(text, "const int64_t out_at = %s, d_out_at = %s;",
                       sc_attention_at(text, SC_ATTENTION_OUT, sc_attention_all),
@@ -322,7 +322,7 @@ static void emit_d_q(sc_attention_cuda *cuda)
     const char *d_q =
         sc_arena_printf(text->arena, "d_q_at + %s",
                         sc_attention_times(text, "at", desc->e.strides[SC_ATTENTION_D_Q]));
-    begin(cuda, sc_attention_product(desc, sc_attention_all));
+    begin(cuda, sc_attention_points(desc, sc_attention_all));
     sc_attention_decode(text, sc_attention_all, "item");
     declare_query(text);
     open_pieces(text, desc->e.size);
@@ -358,7 +358,7 @@ static void sum_over_queries(sc_attention_text *text, bool is_values, sc_attenti
     sc_attention_role from = is_values ? SC_ATTENTION_D_OUT : SC_ATTENTION_Q,
                       to = is_values ? SC_ATTENTION_D_V : SC_ATTENTION_D_K;
     int64_t size = is_values ? sc_attention_own_size(desc) : desc->e.size;
-    long long queries = (long long)sc_attention_product(desc, within);
+    long long queries = (long long)sc_attention_points(desc, within);
     const char *to_element = is_values ? sc_attention_own(text, to, "at")
                                        : sc_attention_times(text, "at", desc->e.strides[to]);
     const char *element = is_values ? sc_attention_own(text, from, "at")
@@ -405,8 +405,8 @@ static void emit_d_k_d_v(sc_attention_cuda *cuda)
 {
     sc_attention_text *text = &cuda->text;
     const sc_attention_desc *desc = text->desc;
-    int64_t keys = sc_attention_product(desc, of_keys) * desc->t.size;
-    int64_t values = sc_attention_product(desc, of_values) * desc->t.size;
+    int64_t keys = sc_attention_points(desc, of_keys) * desc->t.size;
+    int64_t values = sc_attention_points(desc, of_values) * desc->t.size;
     begin(cuda, keys + values);
     sc_attention_open(text, "if (item < %lld)", (long long)keys);
     sc_attention_line(text, "const int64_t number = item;");
@@ -428,12 +428,12 @@ static void emit_d_bias(sc_attention_cuda *cuda)
     long long pieces = has_keys ? (long long)(desc->t.size + 31) / 32 : 1,
               keys = (long long)desc->t.size;
     const char *stored = sc_attention_stored(text, desc->arrays[SC_ATTENTION_D_BIAS].dtype, "sum");
-    begin(cuda, pieces * sc_attention_product(desc, of_bias));
+    begin(cuda, pieces * sc_attention_points(desc, of_bias));
     sc_attention_line(text, "const int64_t point = item / %lld;", pieces);
     sc_attention_decode(text, of_bias, "point");
     sc_attention_line(text, "%s sum = 0;", text->real);
     sc_attention_open(text, "for (int64_t within = 0; within < %lld; within++)",
-                      (long long)sc_attention_product(desc, not_of_bias));
+                      (long long)sc_attention_points(desc, not_of_bias));
     sc_attention_decode(text, not_of_bias, "within");
     declare_query(text);
     if (has_keys)
@@ -468,7 +468,7 @@ void sc_attention_cuda_simple(sc_attention_cuda *cuda)
         return;
     }
     cuda->code->scratch_bytes =
-        sc_attention_product(desc, sc_attention_all) * (cuda->text.real[0] == 'f' ? 4 : 8);
+        sc_attention_points(desc, sc_attention_all) * (cuda->text.real[0] == 'f' ? 4 : 8);
     emit_delta(cuda);
     emit_d_q(cuda);
     emit_d_k_d_v(cuda);

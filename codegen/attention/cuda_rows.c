@@ -32,8 +32,8 @@ void sc_attention_share_places(sc_attention_cuda *cuda, const sc_attention_place
         sc_attention_cuda_share(cuda, "int64_t", "weight_row_of", 8, rows);
 }
 
-void sc_attention_keep_places(sc_attention_text *text, const sc_attention_places *places,
-                              const char *row)
+void sc_attention_store_places(sc_attention_text *text, const sc_attention_places *places,
+                               const char *row)
 {
     for (uint32_t i = 0; i < places->count; i++) {
         const char *name = sc_attention_role_name(places->roles[i]);
@@ -154,7 +154,7 @@ void sc_attention_share_queries(sc_attention_queries *q)
     }
 }
 
-void sc_attention_keep_rows(sc_attention_queries *q)
+void sc_attention_store_rows(sc_attention_queries *q)
 {
     sc_attention_text *text = q->text;
     const char *beyond = sc_attention_beyond(text);
@@ -172,7 +172,7 @@ void sc_attention_keep_rows(sc_attention_queries *q)
     sc_attention_line(text, "continue;");
     sc_attention_close(text);
     sc_attention_cuda_decode(text, sc_attention_of_row, "number");
-    sc_attention_keep_places(text, &q->places, "row");
+    sc_attention_store_places(text, &q->places, "row");
     if (q->has_interval) {
         sc_attention_declare_interval(text);
         sc_attention_line(text, "low_of[row] = (int32_t)(low < %lld ? low : %lld);", keys, keys);

@@ -81,7 +81,7 @@ void sc_attention_cuda_decode(sc_attention_text *text, sc_attention_choice *choi
                               const char *number)
 {
     const sc_attention_desc *desc = text->desc;
-    int64_t all = sc_attention_product(desc, choice), divide = 1;
+    int64_t all = sc_attention_points(desc, choice), divide = 1;
     const char *type = all < INT32_MAX ? "uint32_t" : "int64_t";
     for (uint32_t i = desc->query_count; i-- > 0;) {
         const sc_attention_dim *dim = &desc->queries[i];

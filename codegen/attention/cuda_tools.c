@@ -70,11 +70,11 @@ static const char copies[] =
     "}\n"
     "\n";
 
-static const char products[] =
+static const char matmuls[] =
     "/* c[row][column] += the product of row of a, of `strips` strips, and row `column` of b, over "
     "`width` elements. */\n"
     "template <int strips, int columns, int width>\n"
-    "SC_DEVICE void NAME_product(float (&c)[strips][columns / 8][4], sc_shared_ptr<uint16_t> a, "
+    "SC_DEVICE void NAME_matmul(float (&c)[strips][columns / 8][4], sc_shared_ptr<uint16_t> a, "
     "sc_shared_ptr<uint16_t> b)\n"
     "{\n"
     "    constexpr int step = width + 8;\n"
@@ -177,5 +177,5 @@ static void add_named(sc_attention_text *text, const char *tools)
 void sc_attention_cuda_emit_tools(sc_attention_cuda *cuda)
 {
     add_named(&cuda->text, copies);
-    add_named(&cuda->text, products);
+    add_named(&cuda->text, matmuls);
 }

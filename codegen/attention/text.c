@@ -130,7 +130,7 @@ bool sc_attention_within_sums(const sc_attention_desc *desc, const sc_attention_
     return !sc_attention_of_sums(desc, dim);
 }
 
-int64_t sc_attention_product(const sc_attention_desc *desc, sc_attention_choice *choice)
+int64_t sc_attention_points(const sc_attention_desc *desc, sc_attention_choice *choice)
 {
     int64_t product = 1;
     for (uint32_t i = 0; i < desc->query_count; i++)

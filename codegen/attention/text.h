@@ -38,7 +38,7 @@ const char *sc_attention_number(sc_attention_text *text, double number);
 typedef bool sc_attention_choice(const sc_attention_desc *desc, const sc_attention_dim *dim);
 sc_attention_choice sc_attention_all, sc_attention_of_unit, sc_attention_of_row,
     sc_attention_of_sums, sc_attention_within_sums;
-int64_t sc_attention_product(const sc_attention_desc *desc, sc_attention_choice *choice);
+int64_t sc_attention_points(const sc_attention_desc *desc, sc_attention_choice *choice);
 /* Declares s0, s1, .. (numbered by query dim) from a row-major index over the chosen dims. */
 void sc_attention_decode(sc_attention_text *text, sc_attention_choice *choice, const char *number);
 /* The offset in an array along the chosen dims: s0 * 4096 + s2 * 64. */

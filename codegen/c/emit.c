@@ -20,9 +20,9 @@ const sc_c_limits sc_c_default_limits = {
     .tile = 256,
     .tile_block = 128,
     .stream = 1 << 23,
-    .kept = 4096,
-    .ahead = 1 << 20,
-    .ahead_row = 1 << 16,
+    .cached = 4096,
+    .prefetch_array = 1 << 20,
+    .prefetch_row = 1 << 16,
 };
 
 /* ---- head ---- */
@@ -142,7 +142,7 @@ void sc_c_emit_within(const sc_kernel *k, const char *name, bool comments,
     sc_kernel_printer e = {.target = &sc_c_target, .limits = limits};
     sc_printer_begin(&e, k, comments, out);
     sc_c_choose_loop_order(&e);
-    sc_c_choose_kept(&e);
+    sc_c_choose_row_cache(&e);
     sc_c_choose_prefetch(&e);
     write_function(&e, name);
     if (helpers != NULL)

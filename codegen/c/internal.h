@@ -18,8 +18,8 @@ struct sc_c_limits {
     int64_t split_block;
     int64_t tile, tile_block; /* most indices of a tile: contiguous dim, other dim */
     int64_t stream;           /* bytes of an array that no cache retains until its next read */
-    int64_t kept;             /* most elements of a row with cached values */
-    int64_t ahead, ahead_row; /* prefetch: least bytes of the array, most of a row */
+    int64_t cached;           /* most elements of a row with cached values */
+    int64_t prefetch_array, prefetch_row; /* prefetch: least bytes of the array, most of a row */
 };
 
 extern const sc_c_limits sc_c_default_limits;
@@ -50,10 +50,10 @@ void sc_c_stream_row(sc_kernel_printer *e);
 void sc_c_transpose_out(sc_kernel_printer *e);
 
 /* row_cache.c: values that a phase caches for later ones. */
-void sc_c_choose_kept(sc_kernel_printer *e);
-void sc_c_kept_element(sc_kernel_printer *e, sc_knode node);
+void sc_c_choose_row_cache(sc_kernel_printer *e);
+void sc_c_cached_element(sc_kernel_printer *e, sc_knode node);
 /* Declares the arrays that the phase fills. */
-void sc_c_declare_kept(sc_kernel_printer *e);
+void sc_c_declare_row_cache(sc_kernel_printer *e);
 
 /* prefetch.c: data that a compute-bound phase prefetches for others. */
 void sc_c_choose_prefetch(sc_kernel_printer *e);

@@ -108,7 +108,7 @@ static void memory_element(sc_kernel_printer *e, const sc_printer_access *access
 static void loaded(sc_kernel_printer *e, const sc_printer_access *access, uint32_t depth,
                    uint32_t node)
 {
-    if (e->nodes[node].turned)
+    if (e->nodes[node].transposed)
         sc_c_transposed_element(e, 'q', node, access->arg, true);
     else
         memory_element(e, access, depth);
@@ -118,8 +118,8 @@ static void stored(sc_kernel_printer *e, const sc_printer_access *access, uint32
                    uint32_t item)
 {
     if (e->k->items.data[item].kind == SC_ITEM_STORE &&
-        (e->items[item].turned || e->items[item].streamed))
-        sc_c_transposed_element(e, 'w', item, access->arg, e->items[item].turned);
+        (e->items[item].transposed || e->items[item].streamed))
+        sc_c_transposed_element(e, 'w', item, access->arg, e->items[item].transposed);
     else
         memory_element(e, access, depth);
 }
@@ -133,7 +133,7 @@ const sc_printer_target sc_c_target = {
     .reduction_index = reduction_index,
     .loaded = loaded,
     .stored = stored,
-    .kept = sc_c_kept_element,
+    .cached = sc_c_cached_element,
 };
 
 /* ---- accumulators ---- */
@@ -394,7 +394,7 @@ void sc_c_phase(sc_kernel_printer *e, uint32_t phase)
     e->phase = phase;
     plan_loops(e, phase, &loops);
     sc_printer_place(e, loops.first, loops.end, e->floors[phase]);
-    sc_c_declare_kept(e);
+    sc_c_declare_row_cache(e);
     begin_reductions(e, &loops);
     sc_printer_scope(e, e->body, loops.first, loops.end);
     bool block = loops.count == 0 && e->inner > e->body;

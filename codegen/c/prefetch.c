@@ -17,7 +17,7 @@
  * in the last row. */
 #include "codegen/c/internal.h"
 
-enum { MOST_AHEAD = 4 /* arrays at once */, LINE = 64 /* bytes */, FEWEST_ROWS = 8 };
+enum { MOST_PREFETCHED = 4 /* arrays at once */, LINE = 64 /* bytes */, FEWEST_ROWS = 8 };
 
 static bool is_store(const sc_kernel_printer *e, uint32_t item)
 {
@@ -34,7 +34,7 @@ static uint32_t next_dim(const sc_kernel_printer *e)
 static bool is_row(const sc_kernel_printer *e, const sc_printer_access *access)
 {
     const sc_kernel_arg *arg = &e->k->args.data[access->arg];
-    uint32_t dim = e->k->phases.data[e->ahead].dims[0];
+    uint32_t dim = e->k->phases.data[e->prefetch_phase].dims[0];
     int64_t bytes = sc_dtypes[arg->dtype].bytes, row = bytes * e->k->dims.data[dim].size;
     for (uint32_t i = 0; i < arg->rank; i++)
         bytes *= arg->sizes[i];
@@ -47,15 +47,15 @@ static bool is_row(const sc_kernel_printer *e, const sc_printer_access *access)
     }
     return plain && sc_printer_stride(e, access, dim) == 1 &&
            sc_printer_stride(e, access, next_dim(e)) != 0 &&
-           e->lanes * sc_dtypes[arg->dtype].bytes >= LINE && row <= e->limits->ahead_row &&
-           bytes >= e->limits->ahead;
+           e->lanes * sc_dtypes[arg->dtype].bytes >= LINE && row <= e->limits->prefetch_row &&
+           bytes >= e->limits->prefetch_array;
 }
 
 void sc_c_choose_prefetch(sc_kernel_printer *e)
 {
     const sc_kernel *k = e->k;
     const sc_printer_shape *shape = &e->shape;
-    e->ahead = SC_IMAGE_NONE;
+    e->prefetch_phase = SC_IMAGE_NONE;
     for (sc_knode i = 0; i < k->nodes.count; i++)
         e->nodes[i].first_phase = SC_IMAGE_NONE;
     if (shape->vector != SC_IMAGE_NONE || shape->split || shape->order_count == 0 ||
@@ -69,10 +69,10 @@ void sc_c_choose_prefetch(sc_kernel_printer *e)
             if (e->nodes[i].pass != e->pass || e->nodes[i].first_phase != SC_IMAGE_NONE)
                 continue;
             e->nodes[i].first_phase = p;
-            if (e->ahead == SC_IMAGE_NONE && phase->dim_count == 1 &&
+            if (e->prefetch_phase == SC_IMAGE_NONE && phase->dim_count == 1 &&
                 sc_printer_is_expensive((sc_node_kind)k->nodes.data[i].kind) &&
                 sc_printer_depends_on_all(e, i, p))
-                e->ahead = p;
+                e->prefetch_phase = p;
         }
     }
 }
@@ -81,7 +81,7 @@ void sc_c_choose_prefetch(sc_kernel_printer *e)
 static void fetch(sc_kernel_printer *e, const sc_printer_access *access, const char *at, bool next,
                   const char *how)
 {
-    uint32_t dim = e->k->phases.data[e->ahead].dims[0];
+    uint32_t dim = e->k->phases.data[e->prefetch_phase].dims[0];
     int64_t bytes = sc_dtypes[e->k->args.data[access->arg].dtype].bytes,
             lines = (e->lanes * bytes + LINE - 1) / LINE;
     for (int64_t line = 0; line < lines; line++) {
@@ -118,7 +118,7 @@ typedef struct sc_rows {
     struct {
         const sc_printer_access *access;
         bool next, stored;
-    } rows[MOST_AHEAD];
+    } rows[MOST_PREFETCHED];
     uint32_t count;
 } sc_rows;
 
@@ -128,7 +128,7 @@ static void add_row(const sc_kernel_printer *e, sc_rows *rows, const sc_printer_
     bool known = !is_row(e, access);
     for (uint32_t i = 0; i < rows->count; i++)
         known |= same_row(rows->rows[i].access, access);
-    if (known || rows->count == MOST_AHEAD)
+    if (known || rows->count == MOST_PREFETCHED)
         return;
     rows->rows[rows->count].access = access;
     rows->rows[rows->count].next = next;
@@ -146,12 +146,13 @@ static sc_rows rows_of(const sc_kernel_printer *e)
             const sc_kernel_node *node = &k->nodes.data[i];
             bool load = node->kind == SC_NODE_load && info->first_phase != SC_IMAGE_NONE &&
                         node->count == k->args.data[node->index].rank;
-            if (load && info->first_phase != e->ahead && (info->first_phase < e->ahead) == before)
+            if (load && info->first_phase != e->prefetch_phase &&
+                (info->first_phase < e->prefetch_phase) == before)
                 add_row(e, &rows, &info->access, before, false);
         }
     }
     for (uint32_t i = 0; i < k->items.count; i++) {
-        if (is_store(e, i) && e->items[i].phase > e->ahead)
+        if (is_store(e, i) && e->items[i].phase > e->prefetch_phase)
             add_row(e, &rows, &e->items[i].access, false, true);
     }
     return rows;
@@ -159,7 +160,7 @@ static sc_rows rows_of(const sc_kernel_printer *e)
 
 void sc_c_prefetch_begin(sc_kernel_printer *e)
 {
-    if (e->phase != e->ahead || e->lanes == 0)
+    if (e->phase != e->prefetch_phase || e->lanes == 0)
         return;
     sc_rows rows = rows_of(e);
     bool next = false;
@@ -173,7 +174,7 @@ void sc_c_prefetch_begin(sc_kernel_printer *e)
 
 void sc_c_prefetch(sc_kernel_printer *e, const char *at)
 {
-    if (e->phase != e->ahead)
+    if (e->phase != e->prefetch_phase)
         return;
     sc_rows rows = rows_of(e);
     for (uint32_t i = 0; i < rows.count; i++)

@@ -10,21 +10,21 @@ static int64_t points_of(const sc_kernel *k, uint32_t phase)
 }
 
 /* True for expensive nodes over a short row that do not change between phases. */
-static bool may_keep(const sc_kernel_printer *e, sc_knode node, uint32_t phase)
+static bool may_cache(const sc_kernel_printer *e, sc_knode node, uint32_t phase)
 {
     const sc_printer_node *info = &e->nodes[node];
     return sc_printer_is_expensive((sc_node_kind)e->k->nodes.data[node].kind) &&
            !info->reads_written && e->k->phases.data[phase].dim_count > 0 &&
-           points_of(e->k, phase) <= e->limits->kept && sc_printer_depends_on_all(e, node, phase);
+           points_of(e->k, phase) <= e->limits->cached && sc_printer_depends_on_all(e, node, phase);
 }
 
-void sc_c_choose_kept(sc_kernel_printer *e)
+void sc_c_choose_row_cache(sc_kernel_printer *e)
 {
     if (e->shape.vector == SC_IMAGE_NONE && !e->shape.split)
-        sc_printer_keep(e, may_keep);
+        sc_printer_choose_cached(e, may_cache);
 }
 
-void sc_c_kept_element(sc_kernel_printer *e, sc_knode node)
+void sc_c_cached_element(sc_kernel_printer *e, sc_knode node)
 {
     const sc_kernel_phase *phase = &e->k->phases.data[e->phase];
     sc_strbuf_printf(e->out, "b%u[", node);
@@ -40,10 +40,10 @@ void sc_c_kept_element(sc_kernel_printer *e, sc_knode node)
 }
 
 /* Declares, in the body, the arrays that this phase fills. */
-void sc_c_declare_kept(sc_kernel_printer *e)
+void sc_c_declare_row_cache(sc_kernel_printer *e)
 {
     for (sc_knode i = 0; i < e->k->nodes.count; i++) {
-        if (e->nodes[i].kept_from == e->phase)
+        if (e->nodes[i].cached_from == e->phase)
             sc_printer_line(e, "%s b%u[%lld];",
                             sc_printer_type((sc_dtype)e->k->nodes.data[i].dtype), i,
                             (long long)points_of(e->k, e->phase));

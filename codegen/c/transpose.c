@@ -7,7 +7,7 @@
  *
  *     for each block of R, each tile of D {
  *       float q2[36864], w0[144];
- *       sc_turn_b32(x + .., 768, q2, 144, R_to - R_from, D_to - D_from);
+ *       sc_transpose_b32(x + .., 768, q2, 144, R_to - R_from, D_to - D_from);
  *       for (D in the tile) {
  *         for (R in the block)
  *           w0[R - R_from] = f(q2[(D - D_from) * 144 + R - R_from]);
@@ -20,7 +20,7 @@
  * writing it, so rows of a large array use non-temporal stores. */
 #include "codegen/c/internal.h"
 
-enum { MOST_TURNS = 8, SMALL_TILE = 16, SMALL_BLOCK = 64, LINE = 64 /* bytes */ };
+enum { MOST_TRANSPOSED = 8, SMALL_TILE = 16, SMALL_BLOCK = 64, LINE = 64 /* bytes */ };
 
 static uint32_t bytes_of(const sc_kernel_printer *e, uint32_t arg)
 {
@@ -74,28 +74,28 @@ static bool is_only_store(const sc_kernel_printer *e, uint32_t id)
     return only;
 }
 
-/* Marks the loads and stores to transpose, at most MOST_TURNS, and returns their number. None with
- * checks: guarded elements must not be read early. */
-static uint32_t mark_turns(sc_kernel_printer *e)
+/* Marks the loads and stores to transpose, at most MOST_TRANSPOSED, and returns their number. None
+ * with checks: guarded elements must not be read early. */
+static uint32_t mark_transposed(sc_kernel_printer *e)
 {
     const sc_kernel *k = e->k;
     uint32_t count = 0;
     if (k->phases.count != 1 || e->check_count > 0)
         return 0;
-    for (sc_knode i = 0; i < k->nodes.count && count < MOST_TURNS; i++) {
+    for (sc_knode i = 0; i < k->nodes.count && count < MOST_TRANSPOSED; i++) {
         const sc_kernel_node *node = &k->nodes.data[i];
         sc_printer_node *info = &e->nodes[i];
         if (node->kind != SC_NODE_load || info->uses == 0 ||
             k->args.data[node->index].mode != SC_ARG_IN)
             continue;
-        info->turned =
+        info->transposed =
             node->count == k->args.data[node->index].rank && lies_across(e, &info->access);
-        count += info->turned;
+        count += info->transposed;
     }
-    for (uint32_t i = 0; i < k->items.count && count < MOST_TURNS; i++) {
+    for (uint32_t i = 0; i < k->items.count && count < MOST_TRANSPOSED; i++) {
         sc_printer_item *info = &e->items[i];
-        info->turned = is_only_store(e, i) && lies_across(e, &info->access);
-        count += info->turned;
+        info->transposed = is_only_store(e, i) && lies_across(e, &info->access);
+        count += info->transposed;
     }
     return count;
 }
@@ -106,8 +106,8 @@ static void mark_streams(sc_kernel_printer *e)
         sc_printer_item *info = &e->items[i];
         bool row = is_only_store(e, i) && is_plain(e, &info->access) &&
                    sc_printer_stride(e, &info->access, e->shape.vector) == 1;
-        info->streamed =
-            (info->turned || row) && array_bytes(e, e->k->items.data[i].arg) >= e->limits->stream;
+        info->streamed = (info->transposed || row) &&
+                         array_bytes(e, e->k->items.data[i].arg) >= e->limits->stream;
     }
 }
 
@@ -127,7 +127,7 @@ void sc_c_choose_transposes(sc_kernel_printer *e, int64_t others)
 {
     sc_printer_shape *shape = &e->shape;
     int64_t rows = e->k->dims.data[shape->tile].size, columns = e->k->dims.data[shape->vector].size;
-    uint32_t count = mark_turns(e);
+    uint32_t count = mark_transposed(e);
     shape->tile_size = least(e->limits->tile, SMALL_TILE);
     shape->block = least(columns, least(e->limits->tile_block, SMALL_BLOCK));
     if (count == 0)
@@ -208,11 +208,11 @@ void sc_c_transpose_in(sc_kernel_printer *e)
     const sc_printer_shape *shape = &e->shape;
     for (sc_knode i = 0; i < e->k->nodes.count; i++) {
         const sc_printer_access *access = &e->nodes[i].access;
-        if (!e->nodes[i].turned)
+        if (!e->nodes[i].transposed)
             continue;
         declare(e, 'q', i, access->arg, shape->tile_size);
         sc_printer_indent(e);
-        sc_strbuf_printf(e->out, "sc_turn_b%u(", 8 * bytes_of(e, access->arg));
+        sc_strbuf_printf(e->out, "sc_transpose_b%u(", 8 * bytes_of(e, access->arg));
         first_text(e, access, true);
         sc_strbuf_printf(e->out, ", %lld, q%u, %lld, %s, %s);\n",
                          (long long)sc_printer_stride(e, access, shape->vector), i,
@@ -220,15 +220,16 @@ void sc_c_transpose_in(sc_kernel_printer *e)
                          count_text(e, shape->tile));
     }
     for (uint32_t i = 0; i < e->k->items.count; i++) {
-        if (e->items[i].turned || e->items[i].streamed)
-            declare(e, 'w', i, e->k->items.data[i].arg, e->items[i].turned ? shape->tile_size : 1);
+        if (e->items[i].transposed || e->items[i].streamed)
+            declare(e, 'w', i, e->k->items.data[i].arg,
+                    e->items[i].transposed ? shape->tile_size : 1);
     }
 }
 
 void sc_c_stream_row(sc_kernel_printer *e)
 {
     for (uint32_t i = 0; i < e->k->items.count; i++) {
-        if (!e->items[i].streamed || e->items[i].turned)
+        if (!e->items[i].streamed || e->items[i].transposed)
             continue;
         sc_printer_indent(e);
         sc_strbuf_add(e->out, "sc_stream(");
@@ -246,11 +247,12 @@ void sc_c_transpose_out(sc_kernel_printer *e)
     for (uint32_t i = 0; i < e->k->items.count; i++) {
         const sc_printer_access *access = &e->items[i].access;
         streamed |= e->items[i].streamed;
-        if (!e->items[i].turned)
+        if (!e->items[i].transposed)
             continue;
         sc_printer_indent(e);
-        sc_strbuf_printf(e->out, "sc_turn_%sb%u(w%u, %lld, ", e->items[i].streamed ? "out_" : "",
-                         8 * bytes_of(e, access->arg), i, (long long)row_of(e, access->arg));
+        sc_strbuf_printf(e->out, "sc_transpose_%sb%u(w%u, %lld, ",
+                         e->items[i].streamed ? "out_" : "", 8 * bytes_of(e, access->arg), i,
+                         (long long)row_of(e, access->arg));
         first_text(e, access, true);
         sc_strbuf_printf(e->out, ", %lld, %s, %s);\n",
                          (long long)sc_printer_stride(e, access, shape->vector),

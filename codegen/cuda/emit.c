@@ -5,7 +5,7 @@
 
 /* ---- head ---- */
 
-static void parameters(sc_cuda *c)
+static void parameters(sc_cuda_printer *c)
 {
     sc_kernel_printer *e = &c->e;
     const sc_kernel *k = e->k;
@@ -30,14 +30,14 @@ static void parameters(sc_cuda *c)
 enum { MOST_OF_TWO = 48 /* most elements held by a thread for two blocks of 512 to fit */ };
 
 /* Elements that a thread caches between phases plus those it loads for a point. */
-static int64_t held_elements(const sc_cuda *c)
+static int64_t held_elements(const sc_cuda_printer *c)
 {
     const sc_kernel *k = c->e.k;
     int64_t elements = 0, lanes = 1;
     for (uint32_t p = c->form.first; p < c->form.end; p++)
         lanes = c->phases[p].lanes > lanes ? c->phases[p].lanes : lanes;
     for (sc_knode i = 0; i < k->nodes.count; i++) {
-        uint32_t from = c->e.nodes[i].kept_from;
+        uint32_t from = c->e.nodes[i].cached_from;
         elements += from == SC_IMAGE_NONE ? 0 : c->phases[from].steps * c->phases[from].lanes;
         elements += k->nodes.data[i].kind == SC_NODE_load && c->e.nodes[i].uses > 0 ? lanes : 0;
     }
@@ -46,7 +46,7 @@ static int64_t held_elements(const sc_cuda *c)
 
 /* Blocks that should be resident on a multiprocessor. For long rows two, if possible: one loads
  * while the other reduces. */
-static int blocks_together(const sc_cuda *c)
+static int blocks_together(const sc_cuda_printer *c)
 {
     if (sc_cuda_has_many_phases(c))
         return 1; /* common subexpressions take the registers of further blocks */
@@ -56,7 +56,7 @@ static int blocks_together(const sc_cuda *c)
     return is_row && c->form.threads == 512 && held_elements(c) <= MOST_OF_TWO ? 2 : 1;
 }
 
-static void head(sc_cuda *c, uint32_t stage)
+static void head(sc_cuda_printer *c, uint32_t stage)
 {
     sc_kernel_printer *e = &c->e;
     const sc_kernel *k = e->k;
@@ -74,7 +74,7 @@ static void head(sc_cuda *c, uint32_t stage)
 /* ---- assignment of work ---- */
 
 /* Emits the outer indices of team `at`. */
-static void team_indices(sc_cuda *c)
+static void team_indices(sc_cuda_printer *c)
 {
     sc_kernel_printer *e = &c->e;
     const char *type = sc_cuda_index_type(c);
@@ -97,28 +97,30 @@ static void team_indices(sc_cuda *c)
 }
 
 /* Teams per block. */
-static int teams_of_block(const sc_cuda *c)
+static int teams_of_block(const sc_cuda_printer *c)
 {
-    return c->form.team == SC_CUDA_COLUMNS ? SC_CUDA_WARP : c->form.threads / c->form.ways;
+    return c->form.team == SC_CUDA_COLUMNS ? SC_CUDA_WARP : c->form.threads / c->form.team_threads;
 }
 
-static void find_team(sc_cuda *c)
+static void find_team(sc_cuda_printer *c)
 {
     sc_kernel_printer *e = &c->e;
     const char *type = sc_cuda_index_type(c);
     int teams = teams_of_block(c);
     const char *within = "";
     if (c->form.team == SC_CUDA_COLUMNS) {
-        sc_printer_line(e, "const int way = sc_warp();");
+        sc_printer_line(e, "const int thread = sc_warp();");
         within = " + sc_lane()";
-    } else if (c->form.ways > 1) {
-        sc_printer_line(
-            e, teams > 1 ? "const int way = sc_thread() %% %d;" : "const int way = sc_thread();",
-            c->form.ways);
+    } else if (c->form.team_threads > 1) {
+        sc_printer_line(e,
+                        teams > 1 ? "const int thread = sc_thread() %% %d;"
+                                  : "const int thread = sc_thread();",
+                        c->form.team_threads);
     }
     if (c->form.team != SC_CUDA_COLUMNS && teams > 1)
-        within = c->form.ways == 1 ? " + sc_thread()"
-                                   : sc_arena_printf(e->arena, " + sc_thread() / %d", c->form.ways);
+        within = c->form.team_threads == 1
+                     ? " + sc_thread()"
+                     : sc_arena_printf(e->arena, " + sc_thread() / %d", c->form.team_threads);
     const char *times = teams > 1 ? sc_arena_printf(e->arena, " * %d", teams) : "";
     const char *block = c->wide ? "sc_block()" : "(int)sc_block()";
     if (c->form.parts > 1 || c->form.scatters) {
@@ -136,9 +138,9 @@ static void find_team(sc_cuda *c)
     if (c->form.live) {
         sc_printer_line(e, "const %s row = %s%s%s;", type, block, times, within);
         sc_printer_line(e, "const bool live = row < %lld;", (long long)c->teams);
-        if (c->form.team == SC_CUDA_ROWS && teams > SC_CUDA_WARP / c->form.ways) {
+        if (c->form.team == SC_CUDA_ROWS && teams > SC_CUDA_WARP / c->form.team_threads) {
             sc_printer_line(e, "if (%s%s + sc_warp() * %d >= %lld)", block, times,
-                            SC_CUDA_WARP / c->form.ways, (long long)c->teams);
+                            SC_CUDA_WARP / c->form.team_threads, (long long)c->teams);
             sc_printer_line(e, "    return;");
         }
         sc_printer_line(e, "const %s at = live ? row : %lld;", type, (long long)c->teams - 1);
@@ -154,7 +156,7 @@ static void find_team(sc_cuda *c)
 
 /* ---- stages ---- */
 
-static void begin_stage(sc_cuda *c, uint32_t stage)
+static void begin_stage(sc_cuda_printer *c, uint32_t stage)
 {
     c->form = c->stages[stage];
     c->exchanges = 0;
@@ -165,7 +167,7 @@ static void begin_stage(sc_cuda *c, uint32_t stage)
 }
 
 /* Emits a stage; c->form is set. */
-static void stage_text(sc_cuda *c, uint32_t stage, sc_cuda_code *code)
+static void stage_text(sc_cuda_printer *c, uint32_t stage, sc_cuda_code *code)
 {
     sc_kernel_printer *e = &c->e;
     const sc_kernel *k = e->k;
@@ -214,7 +216,7 @@ void sc_cuda_emit_within(const sc_kernel *k, const char *name, bool comments,
 {
     sc_arena *arena = k->arena;
     size_t start = out->length;
-    sc_cuda c = {.e = {.target = &sc_cuda_target}, .limits = limits, .name = name};
+    sc_cuda_printer c = {.e = {.target = &sc_cuda_target}, .limits = limits, .name = name};
     c.intervals = sc_kernel_intervals(k, NULL, 0, NULL);
     c.partials = sc_arena_array(arena, k->items.count + 1, sizeof *c.partials);
     c.run_of_load = sc_arena_array(arena, k->nodes.count + 1, sizeof *c.run_of_load);

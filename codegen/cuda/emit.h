@@ -36,7 +36,8 @@ void sc_cuda_helpers_emit(sc_strbuf *out, sc_helper_set helpers);
     (SC_HELPER(headers) | SC_HELPER(math) | SC_HELPER(bits) | SC_HELPER(bits64) |                  \
      SC_HELPER(f16_to_f32) | SC_HELPER(max_f32) | SC_HELPER(min_f32) | SC_HELPER(exp_f32))
 /* Helpers for CPU caches: no GPU text calls them. */
-#define SC_CUDA_FOREIGN_HELPERS (SC_HELPER(stream) | SC_HELPER(turn_b32) | SC_HELPER(turn_b16))
+#define SC_CUDA_FOREIGN_HELPERS                                                                    \
+    (SC_HELPER(stream) | SC_HELPER(transpose_b32) | SC_HELPER(transpose_b16))
 
 /* Appends the functions of the stages. The kernel must verify. Adds the helpers that the text calls
  * to *helpers (may be NULL). */

@@ -16,8 +16,8 @@ typedef struct sc_cuda_limits {
     int lanes;      /* most consecutive elements per thread: 1, 2, 4, 8 */
     int threads;    /* of a block with several teams: a multiple of 32 */
     int team;       /* most threads of a team: a power of 2, at least 32 */
-    int ways;       /* most warps of a team whose lanes are iterations: a power of 2, at most 32 */
-    int kept;       /* most elements of a row that a thread caches, over all values */
+    int warps;      /* most warps of a team whose lanes are iterations: a power of 2, at most 32 */
+    int cached;     /* most elements of a row that a thread caches, over all values */
     int row;        /* points of a row that suffice for one thread */
     int64_t wanted; /* threads that keep a GPU busy */
     int64_t parts;  /* most parts of a phase with partial sums in scratch */
@@ -51,8 +51,8 @@ typedef enum sc_cuda_team {
 typedef struct sc_cuda_form {
     uint32_t first, end;
     sc_cuda_team team;
-    int ways, threads; /* per team; per block */
-    bool live;         /* threads beyond the last team must take part */
+    int team_threads, threads; /* per team; per block */
+    bool live;                 /* threads beyond the last team must take part */
     /* The points of its only phase are split over this many blocks; 1: not split. A scatter is
      * split by output instead: each part owns a range of indices along one dim of the single
      * written argument and goes through the points that write there. */
@@ -62,7 +62,7 @@ typedef struct sc_cuda_form {
     bool checks;       /* a block checks on behalf of all teams */
 } sc_cuda_form;
 
-typedef struct sc_cuda {
+typedef struct sc_cuda_printer {
     sc_kernel_printer e; /* must be first: the target's callbacks get it */
     const sc_cuda_limits *limits;
     const char *name;
@@ -88,50 +88,51 @@ typedef struct sc_cuda {
     bool *run_of_load, *run_of_item; /* lanes go through registers in this phase */
     bool ordered;                    /* in the text: a block barrier comes last */
     const char *why_simple;
-} sc_cuda;
+} sc_cuda_printer;
 
 /* stage.c: text that all stages share. */
 /* True if there are so many phases that the stage is shaped for compile time: topk's. */
-bool sc_cuda_has_many_phases(const sc_cuda *c);
-const char *sc_cuda_index_type(const sc_cuda *c);
+bool sc_cuda_has_many_phases(const sc_cuda_printer *c);
+const char *sc_cuda_index_type(const sc_cuda_printer *c);
 /* Emits the indices of a point. */
-void sc_cuda_point_indices(sc_cuda *c, uint32_t phase);
+void sc_cuda_point_indices(sc_cuda_printer *c, uint32_t phase);
 /* The dim whose indices are lanes in the phase; SC_IMAGE_NONE: none. */
-uint32_t sc_cuda_lane_dim(const sc_cuda *c, uint32_t phase);
+uint32_t sc_cuda_lane_dim(const sc_cuda_printer *c, uint32_t phase);
 /* The name of the index of a thread's first lane: D_at. */
-const char *sc_cuda_first_lane(sc_cuda *c, uint32_t dim);
+const char *sc_cuda_first_lane(sc_cuda_printer *c, uint32_t dim);
 /* True if `lanes` neighbours along the dim are one aligned piece of memory. */
-bool sc_cuda_is_run(const sc_cuda *c, const sc_printer_access *access, uint32_t dim, int lanes);
+bool sc_cuda_is_run(const sc_cuda_printer *c, const sc_printer_access *access, uint32_t dim,
+                    int lanes);
 const char *sc_cuda_reducer(sc_item_kind kind);
-int sc_cuda_next_slot(sc_cuda *c);
+int sc_cuda_next_slot(sc_cuda_printer *c);
 /* Combines each thread's value of a reduction, in a variable with this letter, and gives the result
  * to all threads of the team. */
-void sc_cuda_exchange(sc_cuda *c, uint32_t item, char letter);
+void sc_cuda_exchange(sc_cuda_printer *c, uint32_t item, char letter);
 
 /* thread_plan.c */
-void sc_cuda_plan(sc_cuda *c);
+void sc_cuda_plan(sc_cuda_printer *c);
 
 /* vector_lanes.c */
 /* Emits a point of the phase, whose items are first .. end - 1. */
-void sc_cuda_point_text(sc_cuda *c, uint32_t phase, uint32_t first, uint32_t end);
+void sc_cuda_point_text(sc_cuda_printer *c, uint32_t phase, uint32_t first, uint32_t end);
 
 /* phase.c */
 extern const sc_printer_target sc_cuda_target;
-void sc_cuda_phase_text(sc_cuda *c, uint32_t phase);
+void sc_cuda_phase_text(sc_cuda_printer *c, uint32_t phase);
 
 /* scatter.c */
-bool sc_cuda_plan_scatter(sc_cuda *c);
+bool sc_cuda_plan_scatter(sc_cuda_printer *c);
 /* Opens the loops of a phase; returns the number of braces. */
-uint32_t sc_cuda_open_scatter(sc_cuda *c, uint32_t phase);
+uint32_t sc_cuda_open_scatter(sc_cuda_printer *c, uint32_t phase);
 
 /* transpose.c */
-bool sc_cuda_plan_tile(sc_cuda *c);
-int64_t sc_cuda_tiles(const sc_cuda *c);
-void sc_cuda_tile_text(sc_cuda *c);
+bool sc_cuda_plan_tile(sc_cuda_printer *c);
+int64_t sc_cuda_tiles(const sc_cuda_printer *c);
+void sc_cuda_tile_text(sc_cuda_printer *c);
 
 /* partial_sums.c: reductions passed from stage to stage. */
-void sc_cuda_place_partials(sc_cuda *c);
-void sc_cuda_read_partials(sc_cuda *c);
-void sc_cuda_write_partials(sc_cuda *c);
+void sc_cuda_place_partials(sc_cuda_printer *c);
+void sc_cuda_read_partials(sc_cuda_printer *c);
+void sc_cuda_write_partials(sc_cuda_printer *c);
 
 #endif

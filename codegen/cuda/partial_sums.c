@@ -4,19 +4,19 @@
  * alone. */
 #include "codegen/cuda/internal.h"
 
-static sc_dtype partial_dtype(const sc_cuda *c, uint32_t item)
+static sc_dtype partial_dtype(const sc_cuda_printer *c, uint32_t item)
 {
     return sc_dtype_is_float(sc_printer_dtype_of(&c->e, item)) ? SC_DTYPE_f64 : SC_DTYPE_i64;
 }
 
-static bool is_of_vector(const sc_cuda *c, uint32_t item)
+static bool is_of_vector(const sc_cuda_printer *c, uint32_t item)
 {
     uint32_t vector = c->e.shape.vector;
     return vector != SC_IMAGE_NONE &&
            (c->e.nodes[c->e.k->items.data[item].value].dims >> vector & 1) != 0;
 }
 
-static const sc_cuda_form *stage_of(const sc_cuda *c, uint32_t phase)
+static const sc_cuda_form *stage_of(const sc_cuda_printer *c, uint32_t phase)
 {
     uint32_t stage = 0;
     while (phase >= c->stages[stage].end)
@@ -25,7 +25,7 @@ static const sc_cuda_form *stage_of(const sc_cuda *c, uint32_t phase)
 }
 
 /* True if a phase of a later stage reads the item. */
-static bool crosses(sc_cuda *c, uint32_t item)
+static bool crosses(sc_cuda_printer *c, uint32_t item)
 {
     if (!sc_item_reduces(c->e.k->items.data[item].kind))
         return false;
@@ -36,7 +36,7 @@ static bool crosses(sc_cuda *c, uint32_t item)
     return false;
 }
 
-void sc_cuda_place_partials(sc_cuda *c)
+void sc_cuda_place_partials(sc_cuda_printer *c)
 {
     for (uint32_t i = 0; i < c->e.k->items.count; i++) {
         c->partials[i] = -1;
@@ -49,14 +49,14 @@ void sc_cuda_place_partials(sc_cuda *c)
     }
 }
 
-static void declare_pointer(sc_cuda *c, uint32_t item, const char *constant)
+static void declare_pointer(sc_cuda_printer *c, uint32_t item, const char *constant)
 {
     const char *type = sc_printer_type(partial_dtype(c, item));
     sc_printer_line(&c->e, "%s%s *const c%u = (%s%s *)(sc_scratch + %lld);", constant, type, item,
                     constant, type, (long long)c->partials[item]);
 }
 
-static const char *place(sc_cuda *c, uint32_t item, const char *cut)
+static const char *place(sc_cuda_printer *c, uint32_t item, const char *cut)
 {
     sc_arena *arena = c->e.arena;
     const char *at = c->order_count == 0 ? "0" : "at";
@@ -69,7 +69,7 @@ static const char *place(sc_cuda *c, uint32_t item, const char *cut)
 }
 
 /* Opens a loop over lanes if the reduction has a value per lane; the body is the next statement. */
-static void over_lanes(sc_cuda *c, uint32_t item)
+static void over_lanes(sc_cuda_printer *c, uint32_t item)
 {
     if (!is_of_vector(c, item))
         return;
@@ -77,7 +77,7 @@ static void over_lanes(sc_cuda *c, uint32_t item)
     sc_printer_line(&c->e, "for (int lane = 0; lane < %d; lane++)", c->lanes);
 }
 
-static void read_partial(sc_cuda *c, uint32_t item)
+static void read_partial(sc_cuda_printer *c, uint32_t item)
 {
     sc_kernel_printer *e = &c->e;
     sc_item_kind kind = e->k->items.data[item].kind;
@@ -95,7 +95,8 @@ static void read_partial(sc_cuda *c, uint32_t item)
     } else {
         sc_printer_line(e, "%s s%u = %s;", type, item, nothing);
     }
-    sc_printer_line(e, "for (int cut = way; cut < %lld; cut += %d) {", parts, c->form.ways);
+    sc_printer_line(e, "for (int cut = thread; cut < %lld; cut += %d) {", parts,
+                    c->form.team_threads);
     e->indent++;
     over_lanes(c, item);
     sc_printer_line(e, "%ss%u%s = %s::of(s%u%s, c%u[%s]);", indent, item, index,
@@ -113,7 +114,7 @@ static void read_partial(sc_cuda *c, uint32_t item)
     }
 }
 
-void sc_cuda_read_partials(sc_cuda *c)
+void sc_cuda_read_partials(sc_cuda_printer *c)
 {
     for (uint32_t i = 0; i < c->e.k->items.count; i++) {
         bool wanted = false;
@@ -126,7 +127,7 @@ void sc_cuda_read_partials(sc_cuda *c)
 }
 
 /* All threads of the team have the value; one stores it. */
-void sc_cuda_write_partials(sc_cuda *c)
+void sc_cuda_write_partials(sc_cuda_printer *c)
 {
     sc_kernel_printer *e = &c->e;
     for (uint32_t i = 0; i < e->k->items.count; i++) {
@@ -134,7 +135,7 @@ void sc_cuda_write_partials(sc_cuda *c)
             e->items[i].phase >= c->form.end)
             continue;
         declare_pointer(c, i, "");
-        sc_printer_line(e, c->form.live ? "if (way == 0 && live) {" : "if (way == 0) {");
+        sc_printer_line(e, c->form.live ? "if (thread == 0 && live) {" : "if (thread == 0) {");
         e->indent++;
         over_lanes(c, i);
         sc_printer_line(e, "%sc%u[%s] = (%s)r%u%s;", is_of_vector(c, i) ? "    " : "", i,

@@ -2,9 +2,9 @@
  * many f32); then the team's threads exchange their values and all of them get the result. */
 #include "codegen/cuda/internal.h"
 
-static sc_cuda *cuda_of(sc_kernel_printer *e)
+static sc_cuda_printer *cuda_of(sc_kernel_printer *e)
 {
-    return (sc_cuda *)e;
+    return (sc_cuda_printer *)e;
 }
 
 /* ---- operations and elements in CUDA ---- */
@@ -58,7 +58,7 @@ static const char *of_machine(const sc_kernel_printer *e, sc_knode id)
 
 static const char *operation(const sc_kernel_printer *e, sc_knode id)
 {
-    const sc_cuda *c = (const sc_cuda *)e;
+    const sc_cuda_printer *c = (const sc_cuda_printer *)e;
     const sc_kernel_node *node = &e->k->nodes.data[id];
     if (node->dtype == SC_DTYPE_f32)
         return of_machine(e, id);
@@ -82,9 +82,9 @@ static const char *operation(const sc_kernel_printer *e, sc_knode id)
 }
 
 /* True if the team's threads search for the first check that fails. */
-static bool finds(const sc_cuda *c, uint32_t phase)
+static bool finds(const sc_cuda_printer *c, uint32_t phase)
 {
-    return c->phases[phase].finds && c->form.ways > 1;
+    return c->phases[phase].finds && c->form.team_threads > 1;
 }
 
 /* Threads that wait for each other leave together: either the check is the same for all, or they
@@ -143,7 +143,7 @@ static void stored(sc_kernel_printer *e, const sc_printer_access *access, uint32
         memory_element(e, access, depth);
 }
 
-static void kept(sc_kernel_printer *e, sc_knode node)
+static void cached(sc_kernel_printer *e, sc_knode node)
 {
     const sc_cuda_phase *phase = &cuda_of(e)->phases[e->phase];
     if (phase->steps == 1)
@@ -165,7 +165,7 @@ static const char *const words[] = {
     "step",      "template",     "this",      "threadIdx",     "blockIdx", "blockDim",
     "gridDim",   "throw",        "true",      "try",           "typeid",   "typename",
     "uint8_t",   "uint16_t",     "uint32_t",  "uint64_t",      "using",    "virtual",
-    "way",       "some",         "wanted",    "set",           "place",    "failed_at",
+    "thread",    "some",         "wanted",    "set",           "place",    "failed_at",
     "least",     "wchar_t",      "xor",       "xor_eq",        "warpSize", "SC_KERNEL",
     "SC_DEVICE", "SC_MEMBER",    "SC_CALLED", "static_assert", "first",    "last",
     "constexpr", "thread_local", "found",     "parts",         NULL};
@@ -181,12 +181,12 @@ const sc_printer_target sc_cuda_target = {
     .reduction_index = reduction_index,
     .loaded = loaded,
     .stored = stored,
-    .kept = kept,
+    .cached = cached,
 };
 
 /* ---- reductions ---- */
 
-static void begin_reductions(sc_cuda *c, uint32_t first, uint32_t end)
+static void begin_reductions(sc_cuda_printer *c, uint32_t first, uint32_t end)
 {
     sc_kernel_printer *e = &c->e;
     for (uint32_t i = first; i < end; i++) {
@@ -208,15 +208,15 @@ static void begin_reductions(sc_cuda *c, uint32_t first, uint32_t end)
     }
 }
 
-static void end_reductions(sc_cuda *c, uint32_t first, uint32_t end)
+static void end_reductions(sc_cuda_printer *c, uint32_t first, uint32_t end)
 {
     sc_kernel_printer *e = &c->e;
     for (uint32_t i = first; i < end; i++) {
         if (!sc_item_reduces(e->k->items.data[i].kind))
             continue;
-        if (c->form.ways > 1) {
+        if (c->form.team_threads > 1) {
             sc_cuda_exchange(c, i, e->items[i].wide ? 's' : 'r');
-            c->ordered = c->form.team == SC_CUDA_COLUMNS || c->form.ways > SC_CUDA_WARP;
+            c->ordered = c->form.team == SC_CUDA_COLUMNS || c->form.team_threads > SC_CUDA_WARP;
         }
         if (!e->items[i].wide)
             continue;
@@ -233,7 +233,7 @@ static void end_reductions(sc_cuda *c, uint32_t first, uint32_t end)
 
 /* ---- checks ---- */
 
-static void begin_finding(sc_cuda *c, uint32_t phase)
+static void begin_finding(sc_cuda_printer *c, uint32_t phase)
 {
     if (!finds(c, phase))
         return;
@@ -246,14 +246,14 @@ static void begin_finding(sc_cuda *c, uint32_t phase)
 
 /* Each thread has stopped at its first failure; the first of all is reported, and the team
  * leaves. */
-static void end_finding(sc_cuda *c, uint32_t phase_index)
+static void end_finding(sc_cuda_printer *c, uint32_t phase_index)
 {
     sc_kernel_printer *e = &c->e;
     if (!finds(c, phase_index))
         return;
     long long points = c->phases[phase_index].points;
     sc_printer_line(e, "const %s least = sc_over_team<sc_min, %d>(failed_at, %d);",
-                    sc_cuda_index_type(c), c->form.ways, sc_cuda_next_slot(c));
+                    sc_cuda_index_type(c), c->form.team_threads, sc_cuda_next_slot(c));
     sc_printer_line(e, "if (failed_at == least && least < %lld)", points);
     sc_printer_line(e, "    sc_fail(sc_failure, (uint64_t)failure);");
     sc_printer_line(e, "if (least < %lld)", points);
@@ -264,7 +264,7 @@ static void end_finding(sc_cuda *c, uint32_t phase_index)
 
 /* ---- loops ---- */
 
-static uint32_t open_serial(sc_cuda *c, const sc_kernel_phase *phase)
+static uint32_t open_serial(sc_cuda_printer *c, const sc_kernel_phase *phase)
 {
     sc_kernel_printer *e = &c->e;
     const char *type = sc_cuda_index_type(c);
@@ -280,7 +280,7 @@ static uint32_t open_serial(sc_cuda *c, const sc_kernel_phase *phase)
 enum { UNROLLED = 64 /* most elements of a thread in flight */ };
 
 /* Unrolls as many points of the phase as their loads leave registers for. */
-static void unroll(sc_cuda *c, uint32_t phase)
+static void unroll(sc_cuda_printer *c, uint32_t phase)
 {
     const sc_kernel_printer *e = &c->e;
     int loads = 1, points = c->limits->unroll;
@@ -295,7 +295,7 @@ static void unroll(sc_cuda *c, uint32_t phase)
 
 /* True if threads beyond the last team must skip the phase's points. Without stores they repeat the
  * last team's work, as its results may determine later loads. */
-static bool is_for_live(const sc_cuda *c, uint32_t phase_index)
+static bool is_for_live(const sc_cuda_printer *c, uint32_t phase_index)
 {
     const sc_kernel *k = c->e.k;
     const sc_kernel_phase *phase = &k->phases.data[phase_index];
@@ -308,7 +308,7 @@ static bool is_for_live(const sc_cuda *c, uint32_t phase_index)
 
 /* Opens the loop over a thread's points, strided by the team's size. Returns the number of
  * braces. */
-static uint32_t open_shared(sc_cuda *c, uint32_t phase_index)
+static uint32_t open_shared(sc_cuda_printer *c, uint32_t phase_index)
 {
     sc_kernel_printer *e = &c->e;
     const sc_cuda_phase *phase = &c->phases[phase_index];
@@ -319,28 +319,29 @@ static uint32_t open_shared(sc_cuda *c, uint32_t phase_index)
     if (c->form.parts > 1) {
         unroll(c, phase_index);
         sc_printer_line(e, "for (%s point = %s; point < last; point += %d) {", type,
-                        c->form.live ? "live ? first + way : last" : "first + way", c->form.ways);
+                        c->form.live ? "live ? first + thread : last" : "first + thread",
+                        c->form.team_threads);
         e->indent++;
         sc_cuda_point_indices(c, phase_index);
         return 1;
     }
     if (e->k->phases.data[phase_index].dim_count == 0) {
-        sc_printer_line(e, c->form.live ? "if (way == 0 && live) {" : "if (way == 0) {");
+        sc_printer_line(e, c->form.live ? "if (thread == 0 && live) {" : "if (thread == 0) {");
         e->indent++;
         return 1;
     }
     if (phase->steps > 0) {
-        bool whole = phase->steps * c->form.ways == points && !live;
+        bool whole = phase->steps * c->form.team_threads == points && !live;
         if (phase->steps > 1) {
             sc_strbuf_add(e->out, "#pragma unroll\n");
             sc_printer_line(e, "for (int step = 0; step < %lld; step++) {",
                             (long long)phase->steps);
             e->indent++;
-            sc_printer_line(e, "const %s point = way + step * %d;", type, c->form.ways);
+            sc_printer_line(e, "const %s point = thread + step * %d;", type, c->form.team_threads);
         } else {
             sc_printer_line(e, "{");
             e->indent++;
-            sc_printer_line(e, "const %s point = way;", type);
+            sc_printer_line(e, "const %s point = thread;", type);
         }
         if (!whole) {
             sc_printer_line(e, live ? "if (point < %lld && live) {" : "if (point < %lld) {",
@@ -349,18 +350,19 @@ static uint32_t open_shared(sc_cuda *c, uint32_t phase_index)
             braces++;
         }
     } else {
-        if (points > c->form.ways)
+        if (points > c->form.team_threads)
             unroll(c, phase_index);
-        const char *from = live ? sc_arena_printf(e->arena, "live ? way : %lld", points) : "way";
+        const char *from =
+            live ? sc_arena_printf(e->arena, "live ? thread : %lld", points) : "thread";
         sc_printer_line(e, "for (%s point = %s; point < %lld; point += %d) {", type, from, points,
-                        c->form.ways);
+                        c->form.team_threads);
         e->indent++;
     }
     sc_cuda_point_indices(c, phase_index);
     return braces;
 }
 
-static void plan_items(sc_cuda *c, uint32_t phase_index)
+static void plan_items(sc_cuda_printer *c, uint32_t phase_index)
 {
     sc_kernel_printer *e = &c->e;
     const sc_kernel *k = e->k;
@@ -375,32 +377,32 @@ static void plan_items(sc_cuda *c, uint32_t phase_index)
             reduces && vector != SC_IMAGE_NONE && !item->of_vector ? SC_CUDA_POINT : SC_CUDA_LANES;
         bool sum =
             k->items.data[i].kind == SC_ITEM_SUM && sc_printer_dtype_of(e, i) == SC_DTYPE_f32;
-        item->wide =
-            sum && (item->running ||
-                    c->phases[phase_index].points / c->form.parts / c->form.ways > c->limits->few);
+        item->wide = sum && (item->running ||
+                             c->phases[phase_index].points / c->form.parts / c->form.team_threads >
+                                 c->limits->few);
     }
 }
 
-static void declare_kept(sc_cuda *c, uint32_t phase)
+static void declare_row_cache(sc_cuda_printer *c, uint32_t phase)
 {
     const sc_kernel_printer *e = &c->e;
     for (sc_knode i = 0; i < e->k->nodes.count; i++) {
-        if (e->nodes[i].kept_from == phase)
+        if (e->nodes[i].cached_from == phase)
             sc_printer_line(&c->e, "%s b%u[%lld];",
                             sc_printer_type((sc_dtype)e->k->nodes.data[i].dtype), i,
                             (long long)c->phases[phase].steps * c->phases[phase].lanes);
     }
 }
 
-static void sync(sc_cuda *c)
+static void sync(sc_cuda_printer *c)
 {
     if (c->exchange && !c->ordered)
-        sc_printer_line(&c->e, c->form.team == SC_CUDA_ROWS && c->form.ways <= SC_CUDA_WARP
+        sc_printer_line(&c->e, c->form.team == SC_CUDA_ROWS && c->form.team_threads <= SC_CUDA_WARP
                                    ? "sc_sync_warp();"
                                    : "sc_sync();");
 }
 
-void sc_cuda_phase_text(sc_cuda *c, uint32_t phase_index)
+void sc_cuda_phase_text(sc_cuda_printer *c, uint32_t phase_index)
 {
     sc_kernel_printer *e = &c->e;
     const sc_kernel *k = e->k;
@@ -419,11 +421,11 @@ void sc_cuda_phase_text(sc_cuda *c, uint32_t phase_index)
     if (phase_index > c->form.first)
         sync(c);
     c->ordered = phase_index > c->form.first;
-    declare_kept(c, phase_index);
+    declare_row_cache(c, phase_index);
     begin_reductions(c, first, end);
     size_t before = e->out->length;
     sc_printer_scope(e, SC_CUDA_BODY, first, end);
-    bool block = phase->dim_count == 0 && c->form.ways == 1;
+    bool block = phase->dim_count == 0 && c->form.team_threads == 1;
     for (sc_knode i = 0; i < k->nodes.count; i++)
         block |= e->nodes[i].pass == e->pass && e->nodes[i].depth == SC_CUDA_READS;
     if (block) {
@@ -438,9 +440,9 @@ void sc_cuda_phase_text(sc_cuda *c, uint32_t phase_index)
     if (single) /* all threads have read what one thread now writes */
         sync(c);
     begin_finding(c, phase_index);
-    uint32_t braces = c->form.scatters    ? sc_cuda_open_scatter(c, phase_index)
-                      : c->form.ways == 1 ? open_serial(c, phase)
-                                          : open_shared(c, phase_index);
+    uint32_t braces = c->form.scatters            ? sc_cuda_open_scatter(c, phase_index)
+                      : c->form.team_threads == 1 ? open_serial(c, phase)
+                                                  : open_shared(c, phase_index);
     sc_cuda_point_text(c, phase_index, first, end);
     c->ordered = false;
     for (uint32_t i = 0; i < braces + block; i++) {

@@ -7,14 +7,14 @@
 
 enum { AT_ONCE = 8 /* points that a lane examines at once, to overlap their loads */ };
 
-static sc_knode place_of(const sc_cuda *c, uint32_t item, uint32_t position)
+static sc_knode place_of(const sc_cuda_printer *c, uint32_t item, uint32_t position)
 {
     return c->e.k->operands.data[c->e.k->items.data[item].first + position];
 }
 
 /* True if lanes can compute the node for their own points: it is the same for all columns, and its
  * loads are valid regardless of checks. */
-static bool is_of_point(const sc_cuda *c, sc_knode id, uint64_t dims)
+static bool is_of_point(const sc_cuda_printer *c, sc_knode id, uint64_t dims)
 {
     const sc_kernel *k = c->e.k;
     const sc_printer_node *info = &c->e.nodes[id];
@@ -53,7 +53,7 @@ static bool is_simple(const sc_kernel *k, uint32_t phase_index)
 }
 
 /* The phase's dim that covers all of the argument's `position`; SC_IMAGE_NONE if none. */
-static uint32_t walks(const sc_cuda *c, uint32_t phase_index, uint32_t position)
+static uint32_t walks(const sc_cuda_printer *c, uint32_t phase_index, uint32_t position)
 {
     const sc_kernel *k = c->e.k;
     uint32_t writer = writer_of(k, phase_index);
@@ -67,7 +67,7 @@ static uint32_t walks(const sc_cuda *c, uint32_t phase_index, uint32_t position)
     return all ? place->index : SC_IMAGE_NONE;
 }
 
-static bool phase_fits(const sc_cuda *c, uint32_t phase_index, uint32_t position)
+static bool phase_fits(const sc_cuda_printer *c, uint32_t phase_index, uint32_t position)
 {
     const sc_kernel *k = c->e.k;
     const sc_kernel_phase *phase = &k->phases.data[phase_index];
@@ -89,7 +89,7 @@ static bool phase_fits(const sc_cuda *c, uint32_t phase_index, uint32_t position
     return true;
 }
 
-static bool shares(const sc_cuda *c, uint32_t out)
+static bool shares(const sc_cuda_printer *c, uint32_t out)
 {
     for (uint32_t i = 0; c->e.arg_shared[out] && i < c->e.k->args.count; i++) {
         if (c->e.arg_shared[i] && sc_kernel_may_share(c->e.k, i, out))
@@ -98,7 +98,7 @@ static bool shares(const sc_cuda *c, uint32_t out)
     return false;
 }
 
-bool sc_cuda_plan_scatter(sc_cuda *c)
+bool sc_cuda_plan_scatter(sc_cuda_printer *c)
 {
     const sc_kernel *k = c->e.k;
     uint32_t arg = SC_IMAGE_NONE;
@@ -137,7 +137,7 @@ bool sc_cuda_plan_scatter(sc_cuda *c)
 
 /* Emits the condition that a point is relevant: a check fails, or it writes into the block's
  * range. */
-static void matters(sc_cuda *c, uint32_t phase_index)
+static void matters(sc_cuda_printer *c, uint32_t phase_index)
 {
     sc_kernel_printer *e = &c->e;
     const sc_kernel_phase *phase = &e->k->phases.data[phase_index];
@@ -164,7 +164,7 @@ static void matters(sc_cuda *c, uint32_t phase_index)
     }
 }
 
-uint32_t sc_cuda_open_scatter(sc_cuda *c, uint32_t phase_index)
+uint32_t sc_cuda_open_scatter(sc_cuda_printer *c, uint32_t phase_index)
 {
     sc_kernel_printer *e = &c->e;
     const sc_kernel_phase *phase = &e->k->phases.data[phase_index];

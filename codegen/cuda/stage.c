@@ -4,19 +4,19 @@
 
 enum { MANY_PHASES = 32 };
 
-bool sc_cuda_has_many_phases(const sc_cuda *c)
+bool sc_cuda_has_many_phases(const sc_cuda_printer *c)
 {
     return c->form.end - c->form.first > MANY_PHASES;
 }
 
 /* ---- indices ---- */
 
-const char *sc_cuda_index_type(const sc_cuda *c)
+const char *sc_cuda_index_type(const sc_cuda_printer *c)
 {
     return c->wide ? "int64_t" : "int";
 }
 
-void sc_cuda_point_indices(sc_cuda *c, uint32_t phase_index)
+void sc_cuda_point_indices(sc_cuda_printer *c, uint32_t phase_index)
 {
     sc_kernel_printer *e = &c->e;
     const sc_kernel_phase *phase = &e->k->phases.data[phase_index];
@@ -43,7 +43,7 @@ void sc_cuda_point_indices(sc_cuda *c, uint32_t phase_index)
 
 /* ---- lanes ---- */
 
-uint32_t sc_cuda_lane_dim(const sc_cuda *c, uint32_t phase_index)
+uint32_t sc_cuda_lane_dim(const sc_cuda_printer *c, uint32_t phase_index)
 {
     const sc_kernel_phase *phase = &c->e.k->phases.data[phase_index];
     if (c->phases[phase_index].lanes == 1)
@@ -52,12 +52,13 @@ uint32_t sc_cuda_lane_dim(const sc_cuda *c, uint32_t phase_index)
                                               : phase->dims[phase->dim_count - 1];
 }
 
-const char *sc_cuda_first_lane(sc_cuda *c, uint32_t dim)
+const char *sc_cuda_first_lane(sc_cuda_printer *c, uint32_t dim)
 {
     return sc_arena_printf(c->e.arena, "%s_at", c->e.dim_names[dim]);
 }
 
-bool sc_cuda_is_run(const sc_cuda *c, const sc_printer_access *access, uint32_t dim, int lanes)
+bool sc_cuda_is_run(const sc_cuda_printer *c, const sc_printer_access *access, uint32_t dim,
+                    int lanes)
 {
     if (access->constant % lanes != 0 || sc_printer_stride(&c->e, access, dim) != 1)
         return false;
@@ -75,25 +76,26 @@ const char *sc_cuda_reducer(sc_item_kind kind)
     return kind == SC_ITEM_SUM ? "sc_sum" : kind == SC_ITEM_MAX ? "sc_max" : "sc_min";
 }
 
-int sc_cuda_next_slot(sc_cuda *c)
+int sc_cuda_next_slot(sc_cuda_printer *c)
 {
     return c->slot_bytes * (c->exchanges++ % 2);
 }
 
-void sc_cuda_exchange(sc_cuda *c, uint32_t item, char letter)
+void sc_cuda_exchange(sc_cuda_printer *c, uint32_t item, char letter)
 {
     sc_kernel_printer *e = &c->e;
     int slot = sc_cuda_next_slot(c);
     const char *how = sc_cuda_reducer(e->k->items.data[item].kind);
     bool is_bool = letter == 'r' && sc_printer_dtype_of(e, item) == SC_DTYPE_bool;
     if (e->items[item].of_vector && !is_bool) {
-        sc_printer_line(e, "sc_over_warps<%s, %d>(%c%u, %d);", how, c->form.ways, letter, item,
-                        slot);
+        sc_printer_line(e, "sc_over_warps<%s, %d>(%c%u, %d);", how, c->form.team_threads, letter,
+                        item, slot);
         return;
     }
     const char *over = c->form.team != SC_CUDA_ROWS ? "sc_over_warps"
                        : sc_cuda_has_many_phases(c) ? "sc_over_team_called"
                                                     : "sc_over_team";
-    sc_printer_line(e, "%c%u = %s<%s, %d>(%s%c%u, %d)%s;", letter, item, over, how, c->form.ways,
-                    is_bool ? "(int32_t)" : "", letter, item, slot, is_bool ? " != 0" : "");
+    sc_printer_line(e, "%c%u = %s<%s, %d>(%s%c%u, %d)%s;", letter, item, over, how,
+                    c->form.team_threads, is_bool ? "(int32_t)" : "", letter, item, slot,
+                    is_bool ? " != 0" : "");
 }

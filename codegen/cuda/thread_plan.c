@@ -13,8 +13,8 @@ const sc_cuda_limits sc_cuda_default_limits = {
     .lanes = 8,
     .threads = 256,
     .team = 1024,
-    .ways = 16,
-    .kept = 48,
+    .warps = 16,
+    .cached = 48,
     .row = 32,
     .wanted = 1 << 17,
     .parts = 512,
@@ -23,7 +23,7 @@ const sc_cuda_limits sc_cuda_default_limits = {
     .tile = 16,
 };
 
-static int64_t phase_points(const sc_cuda *c, uint32_t phase_index)
+static int64_t phase_points(const sc_cuda_printer *c, uint32_t phase_index)
 {
     const sc_kernel_phase *phase = &c->e.k->phases.data[phase_index];
     int64_t points = 1;
@@ -32,7 +32,7 @@ static int64_t phase_points(const sc_cuda *c, uint32_t phase_index)
     return points;
 }
 
-static uint32_t last_dim(const sc_cuda *c, uint32_t phase_index)
+static uint32_t last_dim(const sc_cuda_printer *c, uint32_t phase_index)
 {
     const sc_kernel_phase *phase = &c->e.k->phases.data[phase_index];
     return phase->dim_count == 0 ? SC_IMAGE_NONE : phase->dims[phase->dim_count - 1];
@@ -46,7 +46,7 @@ static int64_t at_most(int64_t a, int64_t b)
 /* ---- legality ---- */
 
 /* True if the check is the same at all points of its phase. */
-static bool is_uniform(const sc_cuda *c, uint32_t item, uint64_t dims)
+static bool is_uniform(const sc_cuda_printer *c, uint32_t item, uint64_t dims)
 {
     const sc_kernel_item *check = &c->e.k->items.data[item];
     uint64_t of_check = c->e.nodes[check->value].dims |
@@ -66,7 +66,7 @@ static bool adds_apart(sc_access_list *accesses, uint32_t item, uint64_t dims)
 }
 
 /* NULL, or why the points of the phases must run in order. */
-static const char *why_in_order(sc_cuda *c)
+static const char *why_in_order(sc_cuda_printer *c)
 {
     const sc_kernel *k = c->e.k;
     sc_access_list accesses = {0};
@@ -91,12 +91,12 @@ static const char *why_in_order(sc_cuda *c)
 }
 
 /* True if teams execute checks of their own. */
-static bool has_checks(const sc_cuda *c)
+static bool has_checks(const sc_cuda_printer *c)
 {
     return c->e.check_count > 0 && c->apart == 0;
 }
 
-static bool is_of_all(const sc_cuda *c, sc_knode node)
+static bool is_of_all(const sc_cuda_printer *c, sc_knode node)
 {
     uint64_t outer = ((uint64_t)1 << c->e.k->outer_count) - 1;
     return node == SC_IMAGE_NONE || ((c->e.nodes[node].dims & outer) == 0 &&
@@ -106,7 +106,7 @@ static bool is_of_all(const sc_cuda *c, sc_knode node)
 /* The number of leading phases that contain all checks, and nothing else, if these are the same for
  * every outer iteration, like checks of ids that select the rows of a column sum. One block
  * executes them once, so that teams neither repeat them nor wait for each other's. */
-static uint32_t checks_in_front(const sc_cuda *c)
+static uint32_t checks_in_front(const sc_cuda_printer *c)
 {
     const sc_kernel *k = c->e.k;
     uint32_t phases = 0, checks = 0;
@@ -124,7 +124,7 @@ static uint32_t checks_in_front(const sc_cuda *c)
 
 /* ---- lanes ---- */
 
-static int element_bytes(const sc_cuda *c, const sc_printer_access *access)
+static int element_bytes(const sc_cuda_printer *c, const sc_printer_access *access)
 {
     return (int)sc_dtypes[c->e.k->args.data[access->arg].dtype].bytes;
 }
@@ -139,7 +139,7 @@ static bool has_inner_dims(const sc_kernel *k)
 
 /* True if this many lanes pay off: at least half of the accesses become vector accesses of up to 16
  * bytes; for columns, whose sums take registers and scratch, more than half. */
-static bool worth_lanes(const sc_cuda *c, uint32_t dim, int lanes)
+static bool worth_lanes(const sc_cuda_printer *c, uint32_t dim, int lanes)
 {
     const sc_kernel *k = c->e.k;
     int fit = 0, all = 0;
@@ -157,7 +157,7 @@ static bool worth_lanes(const sc_cuda *c, uint32_t dim, int lanes)
     return 2 * fit > all || (2 * fit == all && !(dim < k->outer_count && has_inner_dims(k)));
 }
 
-static int choose_lanes(const sc_cuda *c, uint32_t dim)
+static int choose_lanes(const sc_cuda_printer *c, uint32_t dim)
 {
     int lanes = c->limits->lanes;
     while (lanes > 1 &&
@@ -176,7 +176,7 @@ static int power_above(int64_t x, int most)
     return power;
 }
 
-static int64_t outer_points(const sc_cuda *c)
+static int64_t outer_points(const sc_cuda_printer *c)
 {
     int64_t points = 1;
     for (uint32_t i = 0; i < c->e.k->outer_count; i++)
@@ -184,17 +184,17 @@ static int64_t outer_points(const sc_cuda *c)
     return points;
 }
 
-static void plan_threads(sc_cuda *c)
+static void plan_threads(sc_cuda_printer *c)
 {
     c->form.team = SC_CUDA_THREADS;
-    c->form.ways = 1;
+    c->form.team_threads = 1;
     c->form.threads = c->limits->threads;
     while (c->form.threads > SC_CUDA_WARP && c->teams <= c->form.threads / 2)
         c->form.threads /= 2;
 }
 
 /* Plans a team per row; the largest phase determines its points. */
-static void plan_rows(sc_cuda *c)
+static void plan_rows(sc_cuda_printer *c)
 {
     int64_t most = 1, elements = 1;
     for (uint32_t p = 0; p < c->e.k->phases.count; p++) {
@@ -207,48 +207,49 @@ static void plan_rows(sc_cuda *c)
             elements = phase->points * phase->lanes;
         }
     }
-    int ways = power_above(most < 2 ? 2 : most, SC_CUDA_WARP);
-    while (ways < c->limits->team && elements > (int64_t)ways * c->limits->row)
-        ways *= 2;
-    while (ways < c->limits->team && c->teams * ways < c->limits->wanted && most > ways)
-        ways *= 2;
-    while (ways > c->limits->team / 2 && elements > (int64_t)ways * c->limits->kept &&
-           c->teams * ways / 2 >= c->limits->wanted)
-        ways /= 2; /* rows read again: smaller blocks overlap loads and reductions */
-    ways = has_checks(c) && ways < SC_CUDA_WARP ? SC_CUDA_WARP : ways;
+    int threads = power_above(most < 2 ? 2 : most, SC_CUDA_WARP);
+    while (threads < c->limits->team && elements > (int64_t)threads * c->limits->row)
+        threads *= 2;
+    while (threads < c->limits->team && c->teams * threads < c->limits->wanted && most > threads)
+        threads *= 2;
+    while (threads > c->limits->team / 2 && elements > (int64_t)threads * c->limits->cached &&
+           c->teams * threads / 2 >= c->limits->wanted)
+        threads /= 2; /* rows read again: smaller blocks overlap loads and reductions */
+    threads = has_checks(c) && threads < SC_CUDA_WARP ? SC_CUDA_WARP : threads;
     c->form.team = SC_CUDA_ROWS;
-    c->form.ways = ways;
-    c->form.threads = ways > SC_CUDA_WARP
-                          ? ways
-                          : (int)at_most(c->limits->threads, (c->teams * ways + 31) / 32 * 32);
-    c->form.live = ways < SC_CUDA_WARP && c->teams % (SC_CUDA_WARP / ways) != 0;
+    c->form.team_threads = threads;
+    c->form.threads = threads > SC_CUDA_WARP
+                          ? threads
+                          : (int)at_most(c->limits->threads, (c->teams * threads + 31) / 32 * 32);
+    c->form.live = threads < SC_CUDA_WARP && c->teams % (SC_CUDA_WARP / threads) != 0;
 }
 
 /* Distributes the rows of columns over warps if columns alone do not fill the GPU. */
-static void plan_columns(sc_cuda *c)
+static void plan_columns(sc_cuda_printer *c)
 {
     int64_t most = 1;
     for (uint32_t p = 0; p < c->e.k->phases.count; p++)
         most = c->phases[p].points > most ? c->phases[p].points : most;
-    int ways = 1;
-    while (ways < c->limits->ways && c->teams * ways < c->limits->wanted &&
-           most >= 4 * (int64_t)ways && 2 * 8 * 2 * ways * SC_CUDA_WARP * c->lanes <= 40 << 10)
-        ways *= 2;
-    if (ways == 1 || has_checks(c) || !c->parallel) {
+    int threads = 1;
+    while (threads < c->limits->warps && c->teams * threads < c->limits->wanted &&
+           most >= 4 * (int64_t)threads &&
+           2 * 8 * 2 * threads * SC_CUDA_WARP * c->lanes <= 40 << 10)
+        threads *= 2;
+    if (threads == 1 || has_checks(c) || !c->parallel) {
         plan_threads(c);
         return;
     }
     c->form.team = SC_CUDA_COLUMNS;
-    c->form.ways = ways;
-    c->form.threads = SC_CUDA_WARP * ways;
+    c->form.team_threads = threads;
+    c->form.threads = SC_CUDA_WARP * threads;
     c->form.live = c->teams % SC_CUDA_WARP != 0;
 }
 
 /* ---- row cache ---- */
 
-static bool may_keep(const sc_kernel_printer *e, sc_knode node, uint32_t phase)
+static bool may_cache(const sc_kernel_printer *e, sc_knode node, uint32_t phase)
 {
-    const sc_cuda *c = (const sc_cuda *)e;
+    const sc_cuda_printer *c = (const sc_cuda_printer *)e;
     sc_node_kind kind = (sc_node_kind)e->k->nodes.data[node].kind;
     return (kind == SC_NODE_load || sc_printer_is_expensive(kind)) &&
            !e->nodes[node].reads_written && c->phases[phase].steps > 0 &&
@@ -256,32 +257,32 @@ static bool may_keep(const sc_kernel_printer *e, sc_knode node, uint32_t phase)
 }
 
 /* Nodes that do not fit are recomputed; earlier nodes are preferred. */
-static void choose_kept(sc_cuda *c)
+static void choose_row_cache(sc_cuda_printer *c)
 {
     const sc_kernel *k = c->e.k;
     for (uint32_t p = 0; p < k->phases.count; p++) {
-        int64_t steps = (c->phases[p].points + c->form.ways - 1) / c->form.ways;
+        int64_t steps = (c->phases[p].points + c->form.team_threads - 1) / c->form.team_threads;
         bool fits = p >= c->apart && c->form.team == SC_CUDA_ROWS && !c->phases[p].finds &&
                     k->phases.data[p].dim_count > 0 &&
-                    steps * c->phases[p].lanes <= c->limits->kept;
+                    steps * c->phases[p].lanes <= c->limits->cached;
         c->phases[p].steps = fits ? steps : 0;
     }
-    sc_printer_keep(&c->e, may_keep);
-    int64_t room = c->limits->kept;
+    sc_printer_choose_cached(&c->e, may_cache);
+    int64_t room = c->limits->cached;
     for (sc_knode i = 0; i < k->nodes.count; i++) {
-        uint32_t from = c->e.nodes[i].kept_from;
+        uint32_t from = c->e.nodes[i].cached_from;
         if (from == SC_IMAGE_NONE)
             continue;
         room -= c->phases[from].steps * c->phases[from].lanes *
                 (k->nodes.data[i].dtype == SC_DTYPE_f64 ? 2 : 1);
         if (room < 0)
-            c->e.nodes[i].kept_from = SC_IMAGE_NONE;
+            c->e.nodes[i].cached_from = SC_IMAGE_NONE;
     }
 }
 
 /* ---- the plan ---- */
 
-static bool is_wide(const sc_cuda *c, const sc_printer_access *access)
+static bool is_wide(const sc_cuda_printer *c, const sc_printer_access *access)
 {
     double reach = access->constant < 0 ? -(double)access->constant : (double)access->constant;
     for (uint32_t i = 0; i < access->count; i++) {
@@ -294,10 +295,10 @@ static bool is_wide(const sc_cuda *c, const sc_printer_access *access)
 }
 
 /* True if indices, or offsets computed from them, may need 64 bits. */
-static bool needs_wide(const sc_cuda *c)
+static bool needs_wide(const sc_cuda_printer *c)
 {
     double points = (double)outer_points(c);
-    bool wide = points * c->form.ways > 1e9;
+    bool wide = points * c->form.team_threads > 1e9;
     for (uint32_t p = 0; p < c->e.k->phases.count; p++)
         wide |= (double)phase_points(c, p) > 1e9;
     for (sc_knode i = 0; i < c->e.k->nodes.count; i++)
@@ -307,12 +308,12 @@ static bool needs_wide(const sc_cuda *c)
     return wide;
 }
 
-static void size_slots(sc_cuda *c)
+static void size_slots(sc_cuda_printer *c)
 {
     if (c->form.team == SC_CUDA_COLUMNS)
-        c->slot_bytes = 8 * c->form.ways * SC_CUDA_WARP * c->lanes;
-    else if (c->form.team == SC_CUDA_ROWS && c->form.ways > SC_CUDA_WARP)
-        c->slot_bytes = 8 * (c->form.ways / SC_CUDA_WARP);
+        c->slot_bytes = 8 * c->form.team_threads * SC_CUDA_WARP * c->lanes;
+    else if (c->form.team == SC_CUDA_ROWS && c->form.team_threads > SC_CUDA_WARP)
+        c->slot_bytes = 8 * (c->form.team_threads / SC_CUDA_WARP);
     if (c->apart > 0 && c->slot_bytes < 8 * SC_CUDA_WARP)
         c->slot_bytes = 8 * SC_CUDA_WARP;
     c->shared_bytes = 2 * c->slot_bytes;
@@ -320,30 +321,32 @@ static void size_slots(sc_cuda *c)
 
 /* ---- stages ---- */
 
-static bool is_heavy(const sc_cuda *c, uint32_t phase)
+static bool is_heavy(const sc_cuda_printer *c, uint32_t phase)
 {
     return c->e.k->phases.data[phase].dim_count > 0 &&
-           c->phases[phase].points >= 2 * (int64_t)c->form.ways * c->limits->row;
+           c->phases[phase].points >= 2 * (int64_t)c->form.team_threads * c->limits->row;
 }
 
 /* Chooses enough parts of the phase to fill the GPU, none of them small. */
-static void cut_phase(const sc_cuda *c, sc_cuda_form *form, uint32_t phase)
+static void cut_phase(const sc_cuda_printer *c, sc_cuda_form *form, uint32_t phase)
 {
-    int64_t points = c->phases[phase].points, threads = c->teams * form->ways;
-    int64_t parts = at_most((c->limits->wanted + threads - 1) / threads, points / (form->ways * 4));
+    int64_t points = c->phases[phase].points, threads = c->teams * form->team_threads;
+    int64_t parts =
+        at_most((c->limits->wanted + threads - 1) / threads, points / (form->team_threads * 4));
     parts = at_most(parts, c->limits->parts);
     form->parts = 1;
     if (parts < 2)
         return;
     form->per_part = (points + parts - 1) / parts;
-    form->per_part = (form->per_part + form->ways - 1) / form->ways * form->ways;
+    form->per_part =
+        (form->per_part + form->team_threads - 1) / form->team_threads * form->team_threads;
     form->parts = (points + form->per_part - 1) / form->per_part;
     form->whole = points;
 }
 
 /* Makes a stage of each heavy phase; light phases join the stage before them if it is not split.
  * False: too many, or nothing is split. */
-static bool plan_stages(sc_cuda *c)
+static bool plan_stages(sc_cuda_printer *c)
 {
     const sc_kernel *k = c->e.k;
     bool any = false, joins = false;
@@ -368,41 +371,41 @@ static bool plan_stages(sc_cuda *c)
     return any;
 }
 
-static void place_checks(sc_cuda *c)
+static void place_checks(sc_cuda_printer *c)
 {
     int64_t points = 1;
     for (uint32_t p = 0; p < c->apart; p++)
         points = c->phases[p].points > points ? c->phases[p].points : points;
-    int ways = power_above(points, c->limits->team);
-    ways = ways < SC_CUDA_WARP ? SC_CUDA_WARP : ways;
+    int threads = power_above(points, c->limits->team);
+    threads = threads < SC_CUDA_WARP ? SC_CUDA_WARP : threads;
     c->stages[0] = (sc_cuda_form){.end = c->apart,
                                   .team = SC_CUDA_ROWS,
-                                  .ways = ways,
-                                  .threads = ways,
+                                  .team_threads = threads,
+                                  .threads = threads,
                                   .parts = 1,
                                   .checks = true};
 }
 
 /* With few teams and much work, phases become stages whose points are split over more blocks.
  * Blocks stay small enough that threads have enough registers. */
-static void split(sc_cuda *c)
+static void split(sc_cuda_printer *c)
 {
-    bool small = c->teams * c->form.ways < c->limits->wanted / 2;
+    bool small = c->teams * c->form.team_threads < c->limits->wanted / 2;
     if (c->apart > 0)
         place_checks(c);
     c->form.first = c->apart;
     c->form.end = c->e.k->phases.count;
     c->form.parts = c->form.scatters ? c->form.parts : 1;
     const sc_cuda_form whole = c->form;
-    if (c->form.team == SC_CUDA_ROWS && c->form.ways == c->limits->team &&
-        c->form.ways > SC_CUDA_WARP)
-        c->form.ways = c->form.threads = c->form.ways / 2;
+    if (c->form.team == SC_CUDA_ROWS && c->form.team_threads == c->limits->team &&
+        c->form.team_threads > SC_CUDA_WARP)
+        c->form.team_threads = c->form.threads = c->form.team_threads / 2;
     if (small && c->parallel && !has_checks(c) && c->form.team != SC_CUDA_THREADS &&
         plan_stages(c)) {
         for (uint32_t p = 0; p < c->e.k->phases.count; p++)
             c->phases[p].steps = 0;
         for (sc_knode i = 0; i < c->e.k->nodes.count; i++)
-            c->e.nodes[i].kept_from = SC_IMAGE_NONE;
+            c->e.nodes[i].cached_from = SC_IMAGE_NONE;
         return;
     }
     c->form = whole;
@@ -410,7 +413,7 @@ static void split(sc_cuda *c)
     c->stages[c->stage_count++] = c->form;
 }
 
-static bool check_depends(const sc_cuda *c, uint32_t dim)
+static bool check_depends(const sc_cuda_printer *c, uint32_t dim)
 {
     bool depends = false;
     for (uint32_t i = 0; i < c->e.k->items.count; i++)
@@ -419,7 +422,7 @@ static bool check_depends(const sc_cuda *c, uint32_t dim)
     return depends;
 }
 
-static int64_t most_points(const sc_cuda *c)
+static int64_t most_points(const sc_cuda_printer *c)
 {
     int64_t most = 1;
     for (uint32_t p = 0; p < c->e.k->phases.count; p++)
@@ -444,7 +447,7 @@ static bool writes_again(const sc_kernel *k)
     return false;
 }
 
-void sc_cuda_plan(sc_cuda *c)
+void sc_cuda_plan(sc_cuda_printer *c)
 {
     const sc_kernel *k = c->e.k;
     c->phases = sc_arena_array(c->e.arena, k->phases.count + 1, sizeof *c->phases);
@@ -492,8 +495,8 @@ void sc_cuda_plan(sc_cuda *c)
     c->why_simple = alone && !sc_cuda_plan_scatter(c) ? why : NULL;
     for (uint32_t i = 0; i < k->args.count; i++)
         c->exchange |= c->e.arg_shared[i];
-    c->exchange = (c->exchange || c->e.writes_read || writes_again(k)) && c->form.ways > 1;
-    choose_kept(c);
+    c->exchange = (c->exchange || c->e.writes_read || writes_again(k)) && c->form.team_threads > 1;
+    choose_row_cache(c);
     split(c);
     size_slots(c);
     sc_cuda_place_partials(c);

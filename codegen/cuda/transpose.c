@@ -21,7 +21,7 @@ static bool is_plain(const sc_printer_access *access)
 }
 
 /* A load that is contiguous along `rows` while neighbours along `columns` are far apart. */
-static bool is_turned(const sc_cuda *c, sc_knode id, uint32_t rows, uint32_t columns)
+static bool is_transposed(const sc_cuda_printer *c, sc_knode id, uint32_t rows, uint32_t columns)
 {
     const sc_kernel *k = c->e.k;
     const sc_kernel_node *node = &k->nodes.data[id];
@@ -32,7 +32,7 @@ static bool is_turned(const sc_cuda *c, sc_knode id, uint32_t rows, uint32_t col
            is_far(sc_printer_stride(&c->e, &info->access, columns));
 }
 
-static bool turns(const sc_cuda *c, uint32_t rows, uint32_t columns)
+static bool has_transposed(const sc_cuda_printer *c, uint32_t rows, uint32_t columns)
 {
     const sc_kernel *k = c->e.k;
     int tiles = 0;
@@ -42,11 +42,11 @@ static bool turns(const sc_cuda *c, uint32_t rows, uint32_t columns)
             return false;
     }
     for (sc_knode i = 0; i < k->nodes.count; i++)
-        tiles += is_turned(c, i, rows, columns);
+        tiles += is_transposed(c, i, rows, columns);
     return tiles > 0 && tiles <= MOST_TILES;
 }
 
-bool sc_cuda_plan_tile(sc_cuda *c)
+bool sc_cuda_plan_tile(sc_cuda_printer *c)
 {
     const sc_kernel *k = c->e.k;
     if (k->phases.count != 1 || k->phases.data[0].dim_count > 0 || c->e.check_count > 0)
@@ -55,19 +55,19 @@ bool sc_cuda_plan_tile(sc_cuda *c)
         for (uint32_t rows = 0; rows < k->outer_count; rows++) {
             bool large = sc_printer_size_of(&c->e, rows) >= c->limits->tile &&
                          sc_printer_size_of(&c->e, columns) >= c->limits->tile;
-            if (rows == columns || !large || !turns(c, rows, columns))
+            if (rows == columns || !large || !has_transposed(c, rows, columns))
                 continue;
             c->lanes = 1;
             c->e.shape.vector = SC_IMAGE_NONE;
             c->tile_rows = rows;
             c->tile_columns = columns;
             c->form = (sc_cuda_form){.team = SC_CUDA_TILES,
-                                     .ways = 1,
+                                     .team_threads = 1,
                                      .threads = WARPS * SC_CUDA_WARP,
                                      .end = 1,
                                      .parts = 1};
             for (sc_knode i = 0; i < k->nodes.count; i++) {
-                if (is_turned(c, i, rows, columns))
+                if (is_transposed(c, i, rows, columns))
                     c->shared_bytes +=
                         (int)sc_dtypes[k->args.data[c->e.nodes[i].access.arg].dtype].bytes * TILE *
                         ROW;
@@ -78,7 +78,7 @@ bool sc_cuda_plan_tile(sc_cuda *c)
     return false;
 }
 
-int64_t sc_cuda_tiles(const sc_cuda *c)
+int64_t sc_cuda_tiles(const sc_cuda_printer *c)
 {
     int64_t blocks = ((sc_printer_size_of(&c->e, c->tile_rows) + TILE - 1) / TILE) *
                      ((sc_printer_size_of(&c->e, c->tile_columns) + TILE - 1) / TILE);
@@ -89,7 +89,7 @@ int64_t sc_cuda_tiles(const sc_cuda *c)
 
 /* ---- text ---- */
 
-static void find_tile(sc_cuda *c)
+static void find_tile(sc_cuda_printer *c)
 {
     sc_kernel_printer *e = &c->e;
     const char *type = sc_cuda_index_type(c);
@@ -111,7 +111,7 @@ static void find_tile(sc_cuda *c)
 }
 
 /* Opens a loop over the tile: warps take indices of `slow`, lanes those of `fast`. */
-static void open_tile(sc_cuda *c, uint32_t slow, uint32_t fast)
+static void open_tile(sc_cuda_printer *c, uint32_t slow, uint32_t fast)
 {
     sc_kernel_printer *e = &c->e;
     const char *type = sc_cuda_index_type(c), *s = e->dim_names[slow], *f = e->dim_names[fast];
@@ -126,7 +126,7 @@ static void open_tile(sc_cuda *c, uint32_t slow, uint32_t fast)
     e->indent++;
 }
 
-static void close_tile(sc_cuda *c)
+static void close_tile(sc_cuda_printer *c)
 {
     for (int i = 0; i < 2; i++) {
         c->e.indent--;
@@ -134,17 +134,17 @@ static void close_tile(sc_cuda *c)
     }
 }
 
-static const char *stored_type(const sc_cuda *c, sc_knode load)
+static const char *stored_type(const sc_cuda_printer *c, sc_knode load)
 {
     return sc_printer_stored(c->e.k->args.data[c->e.nodes[load].access.arg].dtype);
 }
 
-static void fill_tiles(sc_cuda *c)
+static void fill_tiles(sc_cuda_printer *c)
 {
     sc_kernel_printer *e = &c->e;
     int at = 0;
     for (sc_knode i = 0; i < e->k->nodes.count; i++) {
-        if (!is_turned(c, i, c->tile_rows, c->tile_columns))
+        if (!is_transposed(c, i, c->tile_rows, c->tile_columns))
             continue;
         const char *type = stored_type(c, i);
         sc_printer_line(e, "const sc_shared_ptr<%s> t%u = sc_shared<%s>(%d);", type, i, type, at);
@@ -152,7 +152,7 @@ static void fill_tiles(sc_cuda *c)
     }
     open_tile(c, c->tile_columns, c->tile_rows);
     for (sc_knode i = 0; i < e->k->nodes.count; i++) {
-        if (!is_turned(c, i, c->tile_rows, c->tile_columns))
+        if (!is_transposed(c, i, c->tile_rows, c->tile_columns))
             continue;
         sc_printer_indent(e);
         sc_strbuf_printf(e->out, "t%u[step * %d + sc_lane()] = %s[", i, ROW,
@@ -164,7 +164,7 @@ static void fill_tiles(sc_cuda *c)
     sc_printer_line(e, "sc_sync();");
 }
 
-void sc_cuda_tile_text(sc_cuda *c)
+void sc_cuda_tile_text(sc_cuda_printer *c)
 {
     sc_kernel_printer *e = &c->e;
     uint32_t end = e->k->phases.data[0].item_count;
@@ -184,7 +184,7 @@ void sc_cuda_tile_text(sc_cuda *c)
     fill_tiles(c);
     open_tile(c, c->tile_rows, c->tile_columns);
     for (sc_knode i = 0; i < e->k->nodes.count; i++) {
-        c->run_of_load[i] = is_turned(c, i, c->tile_rows, c->tile_columns);
+        c->run_of_load[i] = is_transposed(c, i, c->tile_rows, c->tile_columns);
         if (c->run_of_load[i])
             sc_printer_line(e, "const %s l%u = t%u[sc_lane() * %d + step];", stored_type(c, i), i,
                             i, ROW);

@@ -5,7 +5,7 @@
 
 #include "codegen/cuda/internal.h"
 
-static bool at_point(const sc_cuda *c, sc_knode guard)
+static bool at_point(const sc_cuda_printer *c, sc_knode guard)
 {
     return guard == SC_IMAGE_NONE || c->e.nodes[guard].depth < SC_CUDA_LANES;
 }
@@ -18,7 +18,7 @@ static sc_knode guard_of(const sc_kernel *k, sc_knode id)
 }
 
 /* An ADD reads its element first: no other item may write the argument in between. */
-static bool writes_alone(const sc_cuda *c, uint32_t item, uint32_t first, uint32_t end)
+static bool writes_alone(const sc_cuda_printer *c, uint32_t item, uint32_t first, uint32_t end)
 {
     const sc_kernel *k = c->e.k;
     if (k->items.data[item].kind != SC_ITEM_ADD)
@@ -31,14 +31,14 @@ static bool writes_alone(const sc_cuda *c, uint32_t item, uint32_t first, uint32
     return true;
 }
 
-static void choose_runs(sc_cuda *c, uint32_t dim, int lanes, uint32_t first, uint32_t end)
+static void choose_runs(sc_cuda_printer *c, uint32_t dim, int lanes, uint32_t first, uint32_t end)
 {
     const sc_kernel *k = c->e.k;
     for (sc_knode i = 0; i < k->nodes.count; i++) {
         const sc_printer_node *info = &c->e.nodes[i];
         bool here = dim != SC_IMAGE_NONE && k->nodes.data[i].kind == SC_NODE_load &&
                     info->pass == c->e.pass && info->depth == SC_CUDA_LANES &&
-                    !sc_printer_is_kept(&c->e, i);
+                    !sc_printer_is_cached(&c->e, i);
         c->run_of_load[i] =
             here && at_point(c, guard_of(k, i)) && sc_cuda_is_run(c, &info->access, dim, lanes);
     }
@@ -51,7 +51,7 @@ static void choose_runs(sc_cuda *c, uint32_t dim, int lanes, uint32_t first, uin
 }
 
 /* Emits the address of the first lane's element. */
-static void address(sc_cuda *c, const sc_printer_access *access, uint32_t dim)
+static void address(sc_cuda_printer *c, const sc_printer_access *access, uint32_t dim)
 {
     sc_kernel_printer *e = &c->e;
     const char *name = e->dim_names[dim];
@@ -61,7 +61,7 @@ static void address(sc_cuda *c, const sc_printer_access *access, uint32_t dim)
     e->dim_names[dim] = name;
 }
 
-static void load_runs(sc_cuda *c, uint32_t dim, int lanes)
+static void load_runs(sc_cuda_printer *c, uint32_t dim, int lanes)
 {
     sc_kernel_printer *e = &c->e;
     for (sc_knode i = 0; i < e->k->nodes.count; i++) {
@@ -88,7 +88,8 @@ static void load_runs(sc_cuda *c, uint32_t dim, int lanes)
     }
 }
 
-static void declare_stored_runs(sc_cuda *c, uint32_t dim, int lanes, uint32_t first, uint32_t end)
+static void declare_stored_runs(sc_cuda_printer *c, uint32_t dim, int lanes, uint32_t first,
+                                uint32_t end)
 {
     sc_kernel_printer *e = &c->e;
     for (uint32_t i = first; i < end; i++) {
@@ -114,7 +115,7 @@ static void declare_stored_runs(sc_cuda *c, uint32_t dim, int lanes, uint32_t fi
     }
 }
 
-static void store_runs(sc_cuda *c, uint32_t dim, uint32_t first, uint32_t end)
+static void store_runs(sc_cuda_printer *c, uint32_t dim, uint32_t first, uint32_t end)
 {
     sc_kernel_printer *e = &c->e;
     for (uint32_t i = first; i < end; i++) {
@@ -135,7 +136,7 @@ static void store_runs(sc_cuda *c, uint32_t dim, uint32_t first, uint32_t end)
     }
 }
 
-void sc_cuda_point_text(sc_cuda *c, uint32_t phase_index, uint32_t first, uint32_t end)
+void sc_cuda_point_text(sc_cuda_printer *c, uint32_t phase_index, uint32_t first, uint32_t end)
 {
     sc_kernel_printer *e = &c->e;
     uint32_t dim = sc_cuda_lane_dim(c, phase_index);

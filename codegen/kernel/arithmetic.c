@@ -35,7 +35,6 @@ static double reference(sc_node_kind kind, double x, double y, double z)
     case SC_NODE_##name:                                                                           \
         return (double)(text);
 #include "codegen/kernel/nodes.def"
-#undef NODE
     default:
         return 0;
     }

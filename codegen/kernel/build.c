@@ -12,7 +12,6 @@ const sc_node_row sc_node_rows[SC_NODE_COUNT] = {
 #define NODE(name, operands, type, f32, f64, integer, reference)                                   \
     {#name, operands, SC_RESULT_##type, f32, f64, integer},
 #include "codegen/kernel/nodes.def"
-#undef NODE
 };
 
 /* ---- dims, arguments, params ---- */

@@ -16,7 +16,6 @@ enum { SC_KERNEL_MAX_RANK = SC_IMAGE_MAX_RANK + 1, SC_KERNEL_MAX_ARGS = 96 };
 typedef enum sc_node_kind {
 #define NODE(name, ...) SC_NODE_##name,
 #include "codegen/kernel/nodes.def"
-#undef NODE
     SC_NODE_COUNT
 } sc_node_kind;
 

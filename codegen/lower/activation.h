@@ -4,9 +4,9 @@
 
 #include "codegen/kernel/kernel.h"
 
-/* f(x); kind: RELU, GELU, GELU_TANH, SILU, TANH, SIGMOID. */
+/* f(x); kind: an activation of program/activations.def. */
 sc_knode sc_activation_node(sc_kernel *k, sc_gemm_step_kind kind, sc_knode x);
-/* dy times f'(x); kind: RELU, GELU, GELU_TANH, SILU. dy and x have one dtype. */
+/* dy times f'(x); kind: an activation with a slope. dy and x have one dtype. */
 sc_knode sc_slope_node(sc_kernel *k, sc_gemm_step_kind kind, sc_knode dy, sc_knode x);
 
 #endif

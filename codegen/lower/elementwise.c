@@ -71,53 +71,27 @@ static sc_knode in_result_dtype(sc_lowering *l, const sc_op *op, const sc_knode 
                              sc_lower_dtype(l, op->first_result));
 }
 
+/* The activation of an op that is one or its derivative. */
+static const sc_gemm_step_kind activations[SC_OP_COUNT] = {
+#define ACTIVATION(name, NAME, ...) [SC_OP_##name] = SC_GEMM_##NAME,
+#include "program/activations.def"
+#define ACTIVATION(...)
+#define ACTIVATION_SLOPE(name, NAME, ...) [SC_OP_##name##_grad] = SC_GEMM_##NAME,
+#include "program/activations.def"
+};
+
+sc_knode lower_activation(sc_lowering *l, const sc_op *op, const sc_knode *index)
+{
+    return wrapped(l, op,
+                   sc_activation_node(l->k, activations[op->kind], in_result_dtype(l, op, index)));
+}
+
 /* The second operand is where the derivative is taken. */
-static sc_knode times_slope(sc_lowering *l, const sc_op *op, const sc_knode *index,
-                            sc_gemm_step_kind kind)
+sc_knode lower_slope(sc_lowering *l, const sc_op *op, const sc_knode *index)
 {
     sc_knode x = sc_kernel_convert(l->k, sc_lower_operand(l, op, 1, index),
                                    sc_lower_dtype(l, op->first_result));
-    return sc_slope_node(l->k, kind, in_result_dtype(l, op, index), x);
-}
-
-sc_knode lower_sigmoid(sc_lowering *l, const sc_op *op, const sc_knode *index)
-{
-    return sc_activation_node(l->k, SC_GEMM_SIGMOID, in_result_dtype(l, op, index));
-}
-
-sc_knode lower_silu(sc_lowering *l, const sc_op *op, const sc_knode *index)
-{
-    return sc_activation_node(l->k, SC_GEMM_SILU, in_result_dtype(l, op, index));
-}
-
-sc_knode lower_gelu(sc_lowering *l, const sc_op *op, const sc_knode *index)
-{
-    return sc_activation_node(l->k, SC_GEMM_GELU, in_result_dtype(l, op, index));
-}
-
-sc_knode lower_gelu_tanh(sc_lowering *l, const sc_op *op, const sc_knode *index)
-{
-    return sc_activation_node(l->k, SC_GEMM_GELU_TANH, in_result_dtype(l, op, index));
-}
-
-sc_knode lower_relu_grad(sc_lowering *l, const sc_op *op, const sc_knode *index)
-{
-    return times_slope(l, op, index, SC_GEMM_RELU);
-}
-
-sc_knode lower_silu_grad(sc_lowering *l, const sc_op *op, const sc_knode *index)
-{
-    return times_slope(l, op, index, SC_GEMM_SILU);
-}
-
-sc_knode lower_gelu_grad(sc_lowering *l, const sc_op *op, const sc_knode *index)
-{
-    return times_slope(l, op, index, SC_GEMM_GELU);
-}
-
-sc_knode lower_gelu_tanh_grad(sc_lowering *l, const sc_op *op, const sc_knode *index)
-{
-    return times_slope(l, op, index, SC_GEMM_GELU_TANH);
+    return sc_slope_node(l->k, activations[op->kind], in_result_dtype(l, op, index), x);
 }
 
 sc_knode lower_pow(sc_lowering *l, const sc_op *op, const sc_knode *index)
@@ -219,7 +193,7 @@ sc_knode lower_dropout(sc_lowering *l, const sc_op *op, const sc_knode *index)
 }
 
 /* A term of a partial sum, contributed by the first rank of each group. */
-sc_knode lower_once(sc_lowering *l, const sc_op *op, const sc_knode *index)
+sc_knode lower_to_partial(sc_lowering *l, const sc_op *op, const sc_knode *index)
 {
     const sc_attr *over = sc_op_attr(op, SC_ATTR_over);
     sc_knode x = sc_lower_operand(l, op, 0, index);

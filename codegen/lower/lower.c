@@ -6,6 +6,9 @@
 #include "codegen/lower/rows.h"
 
 const sc_lower_row sc_lower_rows[SC_OP_COUNT] = {
+#define NODE(...)
+#define FUNCTION(name, ...) [SC_OP_##name] = {lower_node, NULL, SC_NODE_##name},
+#include "codegen/kernel/nodes.def"
 #define LOWER(op, function, node) [SC_OP_##op] = {function, NULL, SC_NODE_##node},
 #define ROOT(op, function)        [SC_OP_##op] = {NULL, function, SC_NODE_constant},
 #define UNIT(op, function)

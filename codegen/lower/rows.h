@@ -5,10 +5,9 @@
 #include "codegen/lower/internal.h"
 
 sc_lower_fn lower_constant, lower_index, lower_same, lower_rename, lower_cast, lower_node,
-    lower_sigmoid, lower_silu, lower_gelu, lower_gelu_tanh, lower_relu_grad, lower_silu_grad,
-    lower_gelu_grad, lower_gelu_tanh_grad, lower_pow, lower_compare, lower_logical, lower_where,
-    lower_mask, lower_dropout, lower_gather, lower_onehot, lower_last, lower_slice, lower_unslice,
-    lower_concat, lower_all_slice, lower_once;
+    lower_activation, lower_slope, lower_pow, lower_compare, lower_logical, lower_where, lower_mask,
+    lower_dropout, lower_gather, lower_onehot, lower_last, lower_slice, lower_unslice, lower_concat,
+    lower_all_slice, lower_to_partial;
 sc_root_fn root_cumsum, root_scatter_add, root_topk, root_append;
 
 #endif

@@ -137,12 +137,13 @@ static inline void sc_streamed(void)
 #endif
 }
 
-/*@ turn_b32: stream */
+/*@ transpose_b32: stream */
 typedef uint32_t sc_b32 __attribute__((may_alias));
 typedef uint32_t sc_b32x8 __attribute__((vector_size(32), aligned(4), may_alias));
 
 /* 8 rows of 8: pairs, pairs of pairs, halves. */
-static inline void sc_turn_b32_8(const sc_b32 *from, int64_t from_row, sc_b32 *to, int64_t to_row)
+static inline void sc_transpose_b32_8(const sc_b32 *from, int64_t from_row, sc_b32 *to,
+                                      int64_t to_row)
 {
     sc_b32x8 x[8], y[8];
     for (int i = 0; i < 8; i++)
@@ -169,8 +170,8 @@ static inline void sc_turn_b32_8(const sc_b32 *from, int64_t from_row, sc_b32 *t
 
 /* In squares of 8; later rows are fetched meanwhile, at the end those of the columns that are
  * likely to be next. */
-static inline void sc_turn_b32(const void *from, int64_t from_row, void *to, int64_t to_row,
-                               int64_t rows, int64_t columns)
+static inline void sc_transpose_b32(const void *from, int64_t from_row, void *to, int64_t to_row,
+                                    int64_t rows, int64_t columns)
 {
     const sc_b32 *x = from;
     sc_b32 *y = to;
@@ -181,7 +182,7 @@ static inline void sc_turn_b32(const void *from, int64_t from_row, void *to, int
             for (int64_t i = 0; c % (64 / (int64_t)sizeof *x) == 0 && i < 8; i++)
                 __builtin_prefetch(later + i * from_row + c);
             if (r + 8 <= rows && c + 8 <= columns) {
-                sc_turn_b32_8(x + r * from_row + c, from_row, y + c * to_row + r, to_row);
+                sc_transpose_b32_8(x + r * from_row + c, from_row, y + c * to_row + r, to_row);
                 continue;
             }
             for (int64_t j = c; j < c + 8 && j < columns; j++)
@@ -192,16 +193,16 @@ static inline void sc_turn_b32(const void *from, int64_t from_row, void *to, int
 }
 
 /* The same; what it writes goes around the caches. */
-static inline void sc_turn_out_b32(const void *from, int64_t from_row, void *to, int64_t to_row,
-                                   int64_t rows, int64_t columns)
+static inline void sc_transpose_out_b32(const void *from, int64_t from_row, void *to,
+                                        int64_t to_row, int64_t rows, int64_t columns)
 {
     sc_b32 strip[8 * 256];
     for (int64_t r = 0; r < rows; r += 256) {
         int64_t length = rows - r < 256 ? rows - r : 256;
         for (int64_t c = 0; c < columns; c += 8) {
             int64_t width = columns - c < 8 ? columns - c : 8;
-            sc_turn_b32((const sc_b32 *)from + r * from_row + c, from_row, strip, 256, length,
-                        width);
+            sc_transpose_b32((const sc_b32 *)from + r * from_row + c, from_row, strip, 256, length,
+                             width);
             for (int64_t i = 0; i < width; i++)
                 sc_stream((sc_b32 *)to + (c + i) * to_row + r, strip + 256 * i,
                           length * (int64_t)sizeof *strip);
@@ -209,13 +210,14 @@ static inline void sc_turn_out_b32(const void *from, int64_t from_row, void *to,
     }
 }
 
-/*@ turn_b16: stream */
+/*@ transpose_b16: stream */
 typedef uint16_t sc_b16 __attribute__((may_alias));
 typedef uint16_t sc_b16x8 __attribute__((vector_size(16), aligned(2), may_alias));
 
 /* 8 rows of 8: thrice, each row of the upper half and one of the lower become two that take turns.
  */
-static inline void sc_turn_b16_8(const sc_b16 *from, int64_t from_row, sc_b16 *to, int64_t to_row)
+static inline void sc_transpose_b16_8(const sc_b16 *from, int64_t from_row, sc_b16 *to,
+                                      int64_t to_row)
 {
     sc_b16x8 x[8], y[8];
     for (int i = 0; i < 8; i++)
@@ -232,9 +234,9 @@ static inline void sc_turn_b16_8(const sc_b16 *from, int64_t from_row, sc_b16 *t
         *(sc_b16x8 *)(to + i * to_row) = x[i];
 }
 
-/* As sc_turn_b32. */
-static inline void sc_turn_b16(const void *from, int64_t from_row, void *to, int64_t to_row,
-                               int64_t rows, int64_t columns)
+/* As sc_transpose_b32. */
+static inline void sc_transpose_b16(const void *from, int64_t from_row, void *to, int64_t to_row,
+                                    int64_t rows, int64_t columns)
 {
     const sc_b16 *x = from;
     sc_b16 *y = to;
@@ -245,7 +247,7 @@ static inline void sc_turn_b16(const void *from, int64_t from_row, void *to, int
             for (int64_t i = 0; c % (64 / (int64_t)sizeof *x) == 0 && i < 8; i++)
                 __builtin_prefetch(later + i * from_row + c);
             if (r + 8 <= rows && c + 8 <= columns) {
-                sc_turn_b16_8(x + r * from_row + c, from_row, y + c * to_row + r, to_row);
+                sc_transpose_b16_8(x + r * from_row + c, from_row, y + c * to_row + r, to_row);
                 continue;
             }
             for (int64_t j = c; j < c + 8 && j < columns; j++)
@@ -256,16 +258,16 @@ static inline void sc_turn_b16(const void *from, int64_t from_row, void *to, int
 }
 
 /* The same; what it writes goes around the caches. */
-static inline void sc_turn_out_b16(const void *from, int64_t from_row, void *to, int64_t to_row,
-                                   int64_t rows, int64_t columns)
+static inline void sc_transpose_out_b16(const void *from, int64_t from_row, void *to,
+                                        int64_t to_row, int64_t rows, int64_t columns)
 {
     sc_b16 strip[8 * 256];
     for (int64_t r = 0; r < rows; r += 256) {
         int64_t length = rows - r < 256 ? rows - r : 256;
         for (int64_t c = 0; c < columns; c += 8) {
             int64_t width = columns - c < 8 ? columns - c : 8;
-            sc_turn_b16((const sc_b16 *)from + r * from_row + c, from_row, strip, 256, length,
-                        width);
+            sc_transpose_b16((const sc_b16 *)from + r * from_row + c, from_row, strip, 256, length,
+                             width);
             for (int64_t i = 0; i < width; i++)
                 sc_stream((sc_b16 *)to + (c + i) * to_row + r, strip + 256 * i,
                           length * (int64_t)sizeof *strip);

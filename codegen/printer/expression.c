@@ -250,8 +250,8 @@ void sc_printer_value(sc_kernel_printer *e, sc_knode id, bool bare)
         sc_strbuf_printf(e->out, "v%u", id);
         return;
     }
-    if (sc_printer_is_kept(e, id)) {
-        e->target->kept(e, id);
+    if (sc_printer_is_cached(e, id)) {
+        e->target->cached(e, id);
         return;
     }
     bool parentheses = !bare && !is_atomic(e, id);

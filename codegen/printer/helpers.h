@@ -69,12 +69,13 @@ typedef enum sc_helper {
     SC_HELPER_lanes_f64,
     SC_HELPER_lanes_i32,
     SC_HELPER_lanes_i64,
-    SC_HELPER_stream,   /* void sc_stream(void *to, const void *from, int64_t bytes): memcpy with
-                         * non-temporal stores; void sc_streamed(void): call after the last */
-    SC_HELPER_turn_b32, /* void sc_turn_b32(const void *from, int64_t from_row, void *to, int64_t
-                         * to_row, int64_t rows, int64_t columns): transposes 4-byte elements; the
-                         * row strides are in elements. sc_turn_out_b32: stores with sc_stream */
-    SC_HELPER_turn_b16, /* the same for 2-byte elements */
+    SC_HELPER_stream, /* void sc_stream(void *to, const void *from, int64_t bytes): memcpy with
+                       * non-temporal stores; void sc_streamed(void): call after the last */
+    SC_HELPER_transpose_b32, /* void sc_transpose_b32(const void *from, int64_t from_row, void *to,
+                              * int64_t to_row, int64_t rows, int64_t columns): transposes 4-byte
+                              * elements; the row strides are in elements. sc_transpose_out_b32:
+                              * stores with sc_stream */
+    SC_HELPER_transpose_b16, /* the same for 2-byte elements */
     SC_HELPER_COUNT
 } sc_helper;
 

@@ -29,7 +29,7 @@ static void check(sc_kernel_printer *e, uint32_t item)
 static bool is_moved(const sc_kernel_printer *e, sc_dtype stored, sc_knode value)
 {
     const sc_printer_node *info = &e->nodes[value];
-    return info->turned && !info->visible && e->k->args.data[info->access.arg].dtype == stored;
+    return info->transposed && !info->visible && e->k->args.data[info->access.arg].dtype == stored;
 }
 
 /* Emits the value converted to the stored dtype. */

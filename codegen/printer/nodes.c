@@ -221,7 +221,7 @@ void sc_printer_analyse(sc_kernel_printer *e)
             e->items[k->phases.data[p].first_item + i].phase = p;
     }
     for (sc_knode i = 0; i < k->nodes.count; i++) {
-        e->nodes[i].kept_from = SC_IMAGE_NONE;
+        e->nodes[i].cached_from = SC_IMAGE_NONE;
         analyse_node(e, i);
     }
     for (uint32_t i = 0; i < k->items.count; i++)
@@ -284,8 +284,8 @@ bool sc_printer_same_dims(const sc_kernel *k, uint32_t a, uint32_t b)
     return same;
 }
 
-bool sc_printer_is_kept(const sc_kernel_printer *e, sc_knode node)
+bool sc_printer_is_cached(const sc_kernel_printer *e, sc_knode node)
 {
-    uint32_t from = e->nodes[node].kept_from;
+    uint32_t from = e->nodes[node].cached_from;
     return from != SC_IMAGE_NONE && e->phase > from && sc_printer_same_dims(e->k, from, e->phase);
 }

@@ -40,8 +40,8 @@ typedef struct sc_printer_node {
     bool late;                /* depends on a reduction: not before the body */
     bool reads_written;       /* depends on a load of an argument that the kernel writes */
     bool has_load, sub_axis;  /* sub_axis: a user's text names it twice */
-    bool turned;              /* a load that reads the transposed tile in q12 */
-    uint32_t kept_from;       /* the phase that stores it in b12 for later ones; SC_IMAGE_NONE */
+    bool transposed;          /* a load that reads the transposed tile in q12 */
+    uint32_t cached_from;     /* the phase that stores it in b12 for later ones; SC_IMAGE_NONE */
     uint32_t first_phase;     /* first phase that needs it: sc_c_choose_prefetch */
     /* for the items placed last */
     uint32_t pass, visit;
@@ -52,15 +52,15 @@ typedef struct sc_printer_node {
 } sc_printer_node;
 
 typedef struct sc_printer_item {
-    sc_printer_access access; /* STORE, ADD */
-    uint32_t phase, check;    /* check: its number among checks */
-    uint32_t depth;           /* scope in which it is executed */
-    bool running;             /* a node reads its running value */
-    bool wide;                /* the sum is in f64 .. */
-    bool parts;               /* .. over partial sums in f32 */
-    bool of_vector;           /* a reduction with one value per index of the vector dim */
-    bool turned, streamed;    /* turned: a store that puts the tile's elements, or a row of them, in
-                               * w3; streamed: with non-temporal stores */
+    sc_printer_access access;  /* STORE, ADD */
+    uint32_t phase, check;     /* check: its number among checks */
+    uint32_t depth;            /* scope in which it is executed */
+    bool running;              /* a node reads its running value */
+    bool wide;                 /* the sum is in f64 .. */
+    bool parts;                /* .. over partial sums in f32 */
+    bool of_vector;            /* a reduction with one value per index of the vector dim */
+    bool transposed, streamed; /* transposed: a store that puts the tile's elements, or a row of
+                                * them, in w3; streamed: with non-temporal stores */
 } sc_printer_item;
 
 /* The part of an offset that is invariant in inner loops and named outside them. */
@@ -105,7 +105,7 @@ typedef struct sc_printer_target {
                    uint32_t id);
     void (*stored)(sc_kernel_printer *e, const sc_printer_access *access, uint32_t depth,
                    uint32_t id);
-    void (*kept)(sc_kernel_printer *e, sc_knode node);
+    void (*cached)(sc_kernel_printer *e, sc_knode node);
 } sc_printer_target;
 
 struct sc_kernel_printer {
@@ -128,12 +128,12 @@ struct sc_kernel_printer {
     uint32_t pass, visit, indent;
     uint32_t cut; /* the dim that the phase splits by `cut_size`; SC_IMAGE_NONE */
     int64_t cut_size;
-    bool leaves;      /* a `goto next` was emitted */
-    bool writes_read; /* the kernel loads what it writes */
-    bool simd;        /* points of the phase's innermost loop are independent */
-    int64_t lanes;    /* 0, or the number of parallel accumulators: see c/phase.c */
-    uint32_t phase;   /* being written */
-    uint32_t ahead;   /* the phase that prefetches for others; SC_IMAGE_NONE */
+    bool leaves;             /* a `goto next` was emitted */
+    bool writes_read;        /* the kernel loads what it writes */
+    bool simd;               /* points of the phase's innermost loop are independent */
+    int64_t lanes;           /* 0, or the number of parallel accumulators: see c/phase.c */
+    uint32_t phase;          /* being written */
+    uint32_t prefetch_phase; /* the phase that prefetches for others; SC_IMAGE_NONE */
     SC_VEC(sc_printer_offset) offsets;
     uint32_t offset_number;
     SC_VEC(sc_knode) declared; /* visible nodes, newest last */
@@ -158,7 +158,7 @@ uint64_t sc_printer_dims_of(const sc_kernel_printer *e, const sc_printer_access 
 const char *sc_printer_template(const sc_kernel_printer *e, sc_knode id);
 bool sc_printer_same_dims(const sc_kernel *k, uint32_t a, uint32_t b); /* of phases */
 /* True if the phase being written reads the node from the row cache. */
-bool sc_printer_is_kept(const sc_kernel_printer *e, sc_knode node);
+bool sc_printer_is_cached(const sc_kernel_printer *e, sc_knode node);
 /* True if the phase's items read a reduction of an earlier phase in values, guards or offsets. */
 bool sc_printer_phase_reads(sc_kernel_printer *e, uint32_t phase, uint32_t item);
 
@@ -204,8 +204,8 @@ bool sc_printer_is_far(int64_t stride);
 bool sc_printer_may_vectorise(const sc_kernel_printer *e, uint32_t phase, uint32_t dim);
 
 /* row_cache.c: caches nodes that `may` accepts and that several phases over the same dims need. */
-void sc_printer_keep(sc_kernel_printer *e,
-                     bool (*may)(const sc_kernel_printer *e, sc_knode node, uint32_t phase));
+void sc_printer_choose_cached(sc_kernel_printer *e, bool (*may)(const sc_kernel_printer *e,
+                                                                sc_knode node, uint32_t phase));
 bool sc_printer_is_expensive(sc_node_kind kind);
 bool sc_printer_depends_on_all(const sc_kernel_printer *e, sc_knode node, uint32_t phase);
 

@@ -28,8 +28,8 @@ bool sc_printer_depends_on_all(const sc_kernel_printer *e, sc_knode node, uint32
     return all;
 }
 
-void sc_printer_keep(sc_kernel_printer *e,
-                     bool (*may)(const sc_kernel_printer *e, sc_knode node, uint32_t phase))
+void sc_printer_choose_cached(sc_kernel_printer *e, bool (*may)(const sc_kernel_printer *e,
+                                                                sc_knode node, uint32_t phase))
 {
     const sc_kernel *k = e->k;
     uint32_t *first = sc_arena_array(e->arena, k->nodes.count + 1, sizeof *first);
@@ -43,7 +43,7 @@ void sc_printer_keep(sc_kernel_printer *e,
             if (first[i] == 0)
                 first[i] = p + 1;
             else if (sc_printer_same_dims(k, first[i] - 1, p))
-                e->nodes[i].kept_from = first[i] - 1;
+                e->nodes[i].cached_from = first[i] - 1;
         }
     }
 }

@@ -30,7 +30,7 @@ static void place_node(sc_kernel_printer *e, sc_knode id, uint32_t floor)
     info->user_depth = 0;
     info->depth = scope_of_dims(e, info->dims);
     const sc_kernel_node *node = &e->k->nodes.data[id];
-    if (sc_printer_is_kept(e, id))
+    if (sc_printer_is_cached(e, id))
         return;
     for (uint32_t i = 0; i < info->child_count; i++) {
         place_node(e, info->children[i], floor);
@@ -87,7 +87,7 @@ uint32_t sc_printer_place(sc_kernel_printer *e, uint32_t first, uint32_t end, ui
     }
     for (sc_knode id = e->k->nodes.count; id-- > 0;) {
         const sc_printer_node *info = &e->nodes[id];
-        if (info->pass != e->pass || sc_printer_is_kept(e, id))
+        if (info->pass != e->pass || sc_printer_is_cached(e, id))
             continue;
         for (uint32_t j = 0; j < info->child_count; j++)
             use_from(e, info->children[j], info->depth);
@@ -125,11 +125,11 @@ static bool wants_name(const sc_kernel_printer *e, sc_knode id)
     const sc_kernel_node *node = &e->k->nodes.data[id];
     if (is_leaf(node))
         return false;
-    if (info->kept_from != SC_IMAGE_NONE || info->uses > 1 || info->sub_axis ||
+    if (info->cached_from != SC_IMAGE_NONE || info->uses > 1 || info->sub_axis ||
         info->user_depth > info->depth || info->size > LONGEST_TEXT)
         return true;
     return node->kind == SC_NODE_load &&
-           (info->reads_written || (e->arg_shared[node->index] && !info->turned));
+           (info->reads_written || (e->arg_shared[node->index] && !info->transposed));
 }
 
 static void declare(sc_kernel_printer *e, sc_knode id, uint32_t depth)
@@ -142,10 +142,10 @@ static void declare(sc_kernel_printer *e, sc_knode id, uint32_t depth)
     e->nodes[id].visible = true;
     *sc_vec_push(e->arena, &e->declared) = id;
     *sc_vec_push(e->arena, &e->declared_scopes) = depth;
-    if (e->nodes[id].kept_from != e->phase || depth != e->inner)
+    if (e->nodes[id].cached_from != e->phase || depth != e->inner)
         return;
     sc_printer_indent(e);
-    e->target->kept(e, id);
+    e->target->cached(e, id);
     sc_strbuf_printf(e->out, " = v%u;\n", id);
 }
 
@@ -157,7 +157,7 @@ static void need(sc_kernel_printer *e, sc_knode id, uint32_t depth)
         return;
     info->visit = e->visit;
     info->size = 1;
-    for (uint32_t i = 0; i < info->child_count && !sc_printer_is_kept(e, id); i++) {
+    for (uint32_t i = 0; i < info->child_count && !sc_printer_is_cached(e, id); i++) {
         const sc_printer_node *child = &e->nodes[info->children[i]];
         need(e, info->children[i], depth);
         info->size +=
@@ -269,11 +269,11 @@ static void name_offsets(sc_kernel_printer *e, uint32_t depth, uint32_t first, u
     for (sc_knode id = 0; id < e->k->nodes.count; id++) {
         const sc_printer_node *info = &e->nodes[id];
         if (info->pass == e->pass && e->k->nodes.data[id].kind == SC_NODE_load &&
-            info->depth > depth && !info->turned)
+            info->depth > depth && !info->transposed)
             name_offset(e, &info->access, info->depth, depth);
     }
     for (uint32_t i = first; i < end; i++) {
-        if (e->items[i].depth > depth && e->items[i].access.count > 0 && !e->items[i].turned &&
+        if (e->items[i].depth > depth && e->items[i].access.count > 0 && !e->items[i].transposed &&
             !e->items[i].streamed)
             name_offset(e, &e->items[i].access, e->items[i].depth, depth);
     }
@@ -290,7 +290,7 @@ static void need_shared(sc_kernel_printer *e, sc_knode id, uint32_t depth)
         return;
     if (node->kind == SC_NODE_load && e->arg_shared[node->index] && !info->has_load && !info->late)
         need(e, id, depth);
-    for (uint32_t i = 0; i < info->child_count && !sc_printer_is_kept(e, id); i++)
+    for (uint32_t i = 0; i < info->child_count && !sc_printer_is_cached(e, id); i++)
         need_shared(e, info->children[i], depth);
 }
 

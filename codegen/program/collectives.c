@@ -134,7 +134,7 @@ typedef struct move {
     int64_t members;
     sc_image_collective collective;
     sc_image_ref *args;
-    sc_flight flight;
+    sc_in_flight in_flight;
 } move;
 
 static void local_sizes(const sc_generator *g, const sc_type_info *type, int64_t *sizes)
@@ -182,10 +182,10 @@ static move begin(sc_generator *g, sc_op_id op, sc_image_collective_kind kind)
     };
     mv.collective.axes = g->groups.data[mv.collective.group].axes;
     mv.args = sc_arena_array(g->arena, 2 * (size_t)o->operand_count, sizeof *mv.args);
-    mv.flight =
-        (sc_flight){.op = op,
-                    .landed = sc_arena_array(g->arena, o->operand_count, sizeof *mv.flight.landed),
-                    .unpack = sc_arena_array(g->arena, o->operand_count, sizeof *mv.flight.unpack)};
+    mv.in_flight = (sc_in_flight){
+        .op = op,
+        .received = sc_arena_array(g->arena, o->operand_count, sizeof *mv.in_flight.received),
+        .unpack = sc_arena_array(g->arena, o->operand_count, sizeof *mv.in_flight.unpack)};
     for (uint32_t i = 0; i < o->operand_count; i++)
         mv.collective.dtypes[i] = sc_type_of(g->m, o->operands[i])->dtype;
     return mv;
@@ -200,17 +200,17 @@ static sc_image_ref buffer_of(sc_generator *g, sc_value value, int64_t elements,
 
 /* The most collectives in flight at once: their operands and results stay live until they
  * finish. */
-enum { MAX_FLIGHTS = 4 };
+enum { MAX_IN_FLIGHT = 4 };
 
-static bool make_way(sc_generator *g)
+static bool bound_in_flight(sc_generator *g)
 {
-    uint32_t flying = 0;
+    uint32_t count = 0;
     bool ok = true;
-    while (g->func.landed < g->func.flights.count &&
-           g->func.flights.data[g->func.landed].instr == SC_NONE)
-        g->func.landed++;
-    for (uint32_t f = g->func.flights.count; ok && f-- > g->func.landed;) {
-        if (g->func.flights.data[f].instr != SC_NONE && ++flying >= MAX_FLIGHTS)
+    while (g->func.finished < g->func.in_flight.count &&
+           g->func.in_flight.data[g->func.finished].instr == SC_NONE)
+        g->func.finished++;
+    for (uint32_t f = g->func.in_flight.count; ok && f-- > g->func.finished;) {
+        if (g->func.in_flight.data[f].instr != SC_NONE && ++count >= MAX_IN_FLIGHT)
             ok = sc_generator_finish(g, f);
     }
     return ok;
@@ -219,22 +219,22 @@ static bool make_way(sc_generator *g)
 static bool start(move *mv)
 {
     sc_generator *g = mv->g;
-    if (!make_way(g))
+    if (!bound_in_flight(g))
         return false;
     const sc_op *o = sc_op_at(g->m, mv->op);
     *sc_vec_push(g->arena, &g->collectives) = mv->collective;
-    mv->flight.instr = g->func.instrs.count;
+    mv->in_flight.instr = g->func.instrs.count;
     sc_generator_instr(g, SC_INSTR_COLLECTIVE, mv->op, g->collectives.count - 1, mv->args,
                        2 * o->operand_count);
     for (uint32_t r = 0; r < o->result_count; r++)
-        g->func.flight[o->first_result + r] = g->func.flights.count + 1;
-    *sc_vec_push(g->arena, &g->func.flights) = mv->flight;
+        g->func.in_flight_of[o->first_result + r] = g->func.in_flight.count + 1;
+    *sc_vec_push(g->arena, &g->func.in_flight) = mv->in_flight;
     return true;
 }
 
 /* Where a result that needs no unpacking arrives. Units up to its first reader are not known yet,
  * so it goes to a state's buffer only if the state has no later reader. */
-static sc_image_ref land(move *mv, uint32_t i)
+static sc_image_ref receive(move *mv, uint32_t i)
 {
     return sc_generator_write(mv->g, sc_op_at(mv->g->m, mv->op)->first_result + i, SC_BUFFER_COMM,
                               false);
@@ -242,19 +242,19 @@ static sc_image_ref land(move *mv, uint32_t i)
 
 bool sc_generator_finish(sc_generator *g, uint32_t index)
 {
-    sc_flight *flight = &g->func.flights.data[index];
-    if (flight->instr == SC_NONE)
+    sc_in_flight *in_flight = &g->func.in_flight.data[index];
+    if (in_flight->instr == SC_NONE)
         return true;
-    const sc_op *o = sc_op_at(g->m, flight->op);
+    const sc_op *o = sc_op_at(g->m, in_flight->op);
     const sc_loc loc = g->unit.loc;
     bool ok = true;
     g->unit.loc = o->loc;
-    sc_generator_instr(g, SC_INSTR_FINISH, flight->op, flight->instr, NULL, 0);
-    flight->instr = SC_NONE;
+    sc_generator_instr(g, SC_INSTR_FINISH, in_flight->op, in_flight->instr, NULL, 0);
+    in_flight->instr = SC_NONE;
     for (uint32_t r = 0; ok && r < o->result_count; r++) {
-        g->func.flight[o->first_result + r] = 0;
-        if (flight->unpack[r] != NULL)
-            ok = call(g, flight->op, flight->unpack[r], flight->landed[r],
+        g->func.in_flight_of[o->first_result + r] = 0;
+        if (in_flight->unpack[r] != NULL)
+            ok = call(g, in_flight->op, in_flight->unpack[r], in_flight->received[r],
                       sc_generator_write(g, o->first_result + r, SC_BUFFER_COMM, false));
     }
     g->unit.loc = loc;
@@ -263,8 +263,8 @@ bool sc_generator_finish(sc_generator *g, uint32_t index)
 
 bool sc_generator_finish_value(sc_generator *g, sc_value value)
 {
-    uint32_t flight = g->func.flight[g->func.root[value]];
-    return flight == 0 || sc_generator_finish(g, flight - 1);
+    uint32_t in_flight = g->func.in_flight_of[g->func.root[value]];
+    return in_flight == 0 || sc_generator_finish(g, in_flight - 1);
 }
 
 bool sc_generator_finish_operands(sc_generator *g, const sc_op_id *ops, uint32_t count)
@@ -308,12 +308,12 @@ static void take_pieces(move *mv, uint32_t i, uint32_t cut, const int64_t *whole
     sc_value value = sc_op_at(g->m, mv->op)->operands[i];
     const sc_type_info *type = sc_type_of(g->m, value);
     if (in_order(whole, piece, cut, mv->members)) {
-        mv->args[2 * i + 1] = land(mv, i);
+        mv->args[2 * i + 1] = receive(mv, i);
         return;
     }
-    mv->args[2 * i + 1] = mv->flight.landed[i] =
+    mv->args[2 * i + 1] = mv->in_flight.received[i] =
         buffer_of(g, value, mv->collective.counts[i], type->dtype);
-    mv->flight.unpack[i] = rearrange(g, type, cut, mv->members, whole, piece, false);
+    mv->in_flight.unpack[i] = rearrange(g, type, cut, mv->members, whole, piece, false);
 }
 
 bool sc_generate_all_gather(sc_generator *g, sc_op_id op)
@@ -344,7 +344,7 @@ bool sc_generate_reduce_scatter(sc_generator *g, sc_op_id op)
         mv.collective.counts[i] = mv.members * product(piece, from->rank);
         if (!give_pieces(&mv, i, dim_of(g, o, SC_ATTR_gather, i), whole, piece))
             return false;
-        mv.args[2 * i + 1] = land(&mv, i);
+        mv.args[2 * i + 1] = receive(&mv, i);
     }
     return start(&mv);
 }
@@ -356,7 +356,7 @@ bool sc_generate_all_reduce(sc_generator *g, sc_op_id op)
     for (uint32_t i = 0; i < o->operand_count; i++) {
         mv.collective.counts[i] = sc_type_local_elements(g->m, sc_type_of(g->m, o->operands[i]));
         mv.args[2 * i] = sc_generator_read(g, o->operands[i]);
-        mv.args[2 * i + 1] = land(&mv, i);
+        mv.args[2 * i + 1] = receive(&mv, i);
     }
     return start(&mv);
 }
@@ -442,7 +442,7 @@ static uint32_t *find_sources(const sc_generator *g, const sc_op *o, uint32_t me
     return source;
 }
 
-bool sc_generate_permute(sc_generator *g, sc_op_id op)
+bool sc_generate_collective_permute(sc_generator *g, sc_op_id op)
 {
     move mv = begin(g, op, SC_IMAGE_PERMUTE);
     const sc_op *o = sc_op_at(g->m, op);
@@ -456,7 +456,7 @@ bool sc_generate_permute(sc_generator *g, sc_op_id op)
     for (uint32_t i = 0; i < o->operand_count; i++) {
         mv.collective.counts[i] = sc_type_local_elements(g->m, sc_type_of(g->m, o->operands[i]));
         mv.args[2 * i] = sc_generator_read(g, o->operands[i]);
-        mv.args[2 * i + 1] = land(&mv, i);
+        mv.args[2 * i + 1] = receive(&mv, i);
     }
     return start(&mv);
 }

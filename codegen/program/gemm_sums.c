@@ -22,8 +22,8 @@ typedef struct reading {
 
 typedef struct search {
     sc_generator *g;
-    uint32_t *first_product; /* by root: 1 + index into products */
-    SC_VEC(reading) products;
+    uint32_t *first_matmul; /* by root: 1 + index into matmuls */
+    SC_VEC(reading) matmuls;
     uint32_t *first_read; /* by root: the first unit other than the sum that reads it */
 } search;
 
@@ -110,7 +110,7 @@ static bool reduces_alike(const sc_module *m, const sc_op *dot, uint32_t operand
     return alike;
 }
 
-static void find_products(search *s)
+static void find_matmuls(search *s)
 {
     sc_generator *g = s->g;
     sc_for_each_op (g->m, g->func.id, op) {
@@ -123,8 +123,8 @@ static void find_products(search *s)
                          : *first;
             if ((sc_ops[o->kind].fuse & SC_FUSE_CONTRACT) == 0)
                 continue;
-            *sc_vec_push(g->arena, &s->products) = (reading){op, i, s->first_product[root]};
-            s->first_product[root] = s->products.count;
+            *sc_vec_push(g->arena, &s->matmuls) = (reading){op, i, s->first_matmul[root]};
+            s->first_matmul[root] = s->matmuls.count;
         }
     }
 }
@@ -151,8 +151,8 @@ static void look_at(search *s, const sc_op_id *ops, uint32_t count)
     if (root == SC_NONE || sc_op_attr(sc_op_at(g->m, ops[0]), SC_ATTR_kernel) == NULL)
         return;
     const sc_op *sum = sc_op_at(g->m, ops[sum_at]);
-    for (uint32_t p = s->first_product[root]; p != 0; p = s->products.data[p - 1].next) {
-        const reading *by = &s->products.data[p - 1];
+    for (uint32_t p = s->first_matmul[root]; p != 0; p = s->matmuls.data[p - 1].next) {
+        const reading *by = &s->matmuls.data[p - 1];
         if (g->func.fused_sum_of[by->dot] != 0 ||
             first_wanted(s, ops, count) <= g->func.unit_of[by->dot] ||
             !reduces_alike(g->m, sc_op_at(g->m, by->dot), by->operand, sum))
@@ -162,7 +162,7 @@ static void look_at(search *s, const sc_op_id *ops, uint32_t count)
         *sc_vec_push(g->arena, &g->func.fused_sums) =
             (sc_fused_sum){.ops = own, .count = count, .sum = sum_at, .operand = by->operand};
         g->func.fused_sum_of[by->dot] = g->func.fused_sums.count;
-        g->func.rides[unit] = true;
+        g->func.is_fused_sum[unit] = true;
         return;
     }
 }
@@ -173,12 +173,11 @@ void sc_generator_find_fused_sums(sc_generator *g)
     if (!sc_generator_is_cuda(g))
         return;
     search s = {.g = g,
-                .first_product =
-                    sc_arena_array(g->arena, m->values.count, sizeof *s.first_product)};
+                .first_matmul = sc_arena_array(g->arena, m->values.count, sizeof *s.first_matmul)};
     s.first_read = sc_arena_array(g->arena, m->values.count, sizeof *s.first_read);
     memset(s.first_read, 0xff, m->values.count * sizeof *s.first_read);
-    find_products(&s);
-    if (s.products.count == 0)
+    find_matmuls(&s);
+    if (s.matmuls.count == 0)
         return;
     sc_op_id *ops = sc_arena_array(g->arena, m->ops.count, sizeof *ops);
     uint32_t count = 0;
@@ -215,7 +214,7 @@ bool sc_generator_leave_fused_sum(sc_generator *g, sc_op_id dot)
     if (fused_sum == NULL || fused_sum->is_done)
         return true;
     fused_sum->is_done = true;
-    if (!fused_sum->rode)
+    if (!fused_sum->is_added)
         return sc_generate_kernel(g, fused_sum->ops, fused_sum->count);
     for (uint32_t i = 0; i <= fused_sum->sum; i++)
         sc_op_drop_attr(g->m, fused_sum->ops[i], SC_ATTR_kernel);

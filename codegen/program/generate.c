@@ -117,7 +117,7 @@ static bool generate_unit(sc_generator *g, const sc_op_id *ops, uint32_t count)
     const sc_op *first = sc_op_at(g->m, ops[0]);
     g->unit.number = g->func.unit_of[ops[0]];
     g->unit.loc = sc_op_at(g->m, ops[count - 1])->loc;
-    if (g->func.rides[g->unit.number])
+    if (g->func.is_fused_sum[g->unit.number])
         return true;
     bool is_fused = sc_op_attr(first, SC_ATTR_kernel) != NULL;
     if (is_fused && !contracts(g->m, ops, count))
@@ -156,11 +156,11 @@ static void begin_func(sc_generator *g, sc_func_id id)
     f->state_last_read = fresh(g->arena, m->state.count, sizeof *f->state_last_read, 0);
     f->last_write = fresh(g->arena, m->state.count, sizeof *f->last_write, 0xff);
     f->target = fresh(g->arena, values, sizeof *f->target, 0xff);
-    f->flight = fresh(g->arena, values, sizeof *f->flight, 0);
+    f->in_flight_of = fresh(g->arena, values, sizeof *f->in_flight_of, 0);
     f->place = fresh(g->arena, values, sizeof *f->place, 0xff);
     f->fused_sum_of = fresh(g->arena, m->ops.count, sizeof *f->fused_sum_of, 0);
     number_units(m, f);
-    f->rides = fresh(g->arena, f->unit_count, sizeof *f->rides, 0);
+    f->is_fused_sum = fresh(g->arena, f->unit_count, sizeof *f->is_fused_sum, 0);
     find_roots(m, f);
     find_last_reads(m, f);
     find_last_reads_of_states(m, f);
@@ -186,7 +186,7 @@ static bool generate_units(sc_generator *g)
 /* Finishes collectives and copies states after the last unit. */
 static bool end_func(sc_generator *g)
 {
-    for (uint32_t i = 0; i < g->func.flights.count; i++) {
+    for (uint32_t i = 0; i < g->func.in_flight.count; i++) {
         if (!sc_generator_finish(g, i))
             return false;
     }

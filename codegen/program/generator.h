@@ -7,12 +7,12 @@
 #include "codegen/program/generate.h"
 
 /* An in-flight collective: what remains to be done before its first result is read. */
-typedef struct sc_flight {
+typedef struct sc_in_flight {
     sc_op_id op;
-    uint32_t instr;       /* the start; SC_NONE: finished */
-    sc_image_ref *landed; /* by result: where the pieces arrive */
-    sc_kernel **unpack;   /* by result: puts them in order; NULL: they are in order */
-} sc_flight;
+    uint32_t instr;         /* the start; SC_NONE: finished */
+    sc_image_ref *received; /* by result: where the pieces arrive */
+    sc_kernel **unpack;     /* by result: puts them in order; NULL: they are in order */
+} sc_in_flight;
 
 /* A state's new value that could not be computed in its buffer. */
 typedef struct sc_state_copy {
@@ -25,7 +25,7 @@ typedef struct sc_fused_sum {
     const sc_op_id *ops;
     uint32_t count, sum; /* sum: index of the sum in ops; later ops use its result */
     uint32_t operand;    /* of the matmul */
-    bool rode, is_done;
+    bool is_added, is_done;
 } sc_fused_sum;
 
 /* The current function. Its arrays are indexed by the module's ops, values or states, or by the
@@ -40,15 +40,15 @@ typedef struct sc_generator_func {
     sc_op_id *last_write; /* by state: the write that provides its final value */
     SC_VEC(sc_fused_sum) fused_sums;
     uint32_t *fused_sum_of; /* by op: 1 + the fused sum that waits for this matmul */
-    bool *rides;            /* by unit: it is a fused sum, emitted with its matmul */
+    bool *is_fused_sum;     /* by unit: it is a fused sum, emitted with its matmul */
     /* updated from unit to unit */
     uint32_t *last_read;       /* by root: the last unit that reads it; SC_LASTS: never dies */
     uint32_t *state_last_read; /* by state: likewise, for the value currently in its buffer */
     uint32_t *target;          /* by root: the state whose value it becomes; SC_NONE */
-    uint32_t *flight;          /* by root: 1 + the in-flight collective that produces it */
+    uint32_t *in_flight_of;    /* by root: 1 + the in-flight collective that produces it */
     sc_image_ref *place;       /* by value */
-    SC_VEC(sc_flight) flights;
-    uint32_t landed; /* all earlier collectives have finished */
+    SC_VEC(sc_in_flight) in_flight;
+    uint32_t finished; /* all earlier collectives have finished */
     /* results */
     SC_VEC(sc_image_instr) instrs;
     SC_VEC(sc_image_value) inputs, outputs;

@@ -14,13 +14,14 @@ bool sc_generator_add_states(sc_generator *g);
 void sc_generator_call(sc_generator *g, sc_op_id op, sc_kernel *k, const sc_image_ref *args);
 /* Emits a function: its text under the name SC_OBJECT_NAME and, if it is new, with comments under
  * `symbol`. *code, initially 0, receives its scratch and, for CUDA, its stages. */
-typedef void sc_emit_fn(sc_generator *g, const void *what, const char *name, bool comments,
-                        sc_strbuf *out, sc_helper_set *helpers, sc_cuda_code *code);
+typedef void sc_generator_print_fn(sc_generator *g, const void *what, const char *name,
+                                   bool comments, sc_strbuf *out, sc_helper_set *helpers,
+                                   sc_cuda_code *code);
 /* The emitters for one kind of function, by kind of target. */
-typedef struct sc_emitters {
-    sc_emit_fn *cpu, *cuda;
-} sc_emitters;
-void sc_generator_emit(sc_generator *g, const sc_emitters *emit, const void *what,
+typedef struct sc_generator_printers {
+    sc_generator_print_fn *cpu, *cuda;
+} sc_generator_printers;
+void sc_generator_emit(sc_generator *g, const sc_generator_printers *emit, const void *what,
                        sc_generated_kernel *shown, uint32_t *out_kernel, bool *out_new);
 /* Appends the scratch that the function needs to a call's arguments; *count grows. */
 const sc_image_ref *sc_generator_add_scratch(sc_generator *g, uint32_t kernel,
@@ -29,7 +30,7 @@ const sc_image_ref *sc_generator_add_scratch(sc_generator *g, uint32_t kernel,
 
 /* ---- in-flight collectives; false after a diagnostic ---- */
 /* Waits for the collective and unpacks its results; a no-op if it has finished. */
-bool sc_generator_finish(sc_generator *g, uint32_t flight);
+bool sc_generator_finish(sc_generator *g, uint32_t in_flight);
 /* Finishes the collective that produces the value; those that produce what the ops read. Called
  * before a unit that reads them is emitted. */
 bool sc_generator_finish_value(sc_generator *g, sc_value value);
@@ -44,7 +45,7 @@ void sc_generator_join(sc_generator *g, sc_image *image);
 const char *sc_generator_plan(sc_generator *g, sc_image *image);
 
 /* ---- sums fused into matmuls ---- */
-/* Sets fused_sums, fused_sum_of and rides of the function. */
+/* Sets fused_sums, fused_sum_of and is_fused_sum of the function. */
 void sc_generator_find_fused_sums(sc_generator *g);
 /* Appends the sum that waits for the matmul as a step; false: there is none, or no room for it. */
 bool sc_generator_add_fused_sum(sc_generator *g, sc_op_id dot, sc_contraction *c,
@@ -60,7 +61,8 @@ bool sc_generator_add_object(sc_generator *g, sc_image *image);
 typedef bool sc_unit_fn(sc_generator *g, sc_op_id op);
 sc_unit_fn sc_generate_input, sc_generate_state_read, sc_generate_state_write, sc_generate_return,
     sc_generate_view, sc_generate_dot, sc_generate_attend, sc_generate_all_gather,
-    sc_generate_reduce_scatter, sc_generate_all_reduce, sc_generate_all_to_all, sc_generate_permute;
+    sc_generate_reduce_scatter, sc_generate_all_reduce, sc_generate_all_to_all,
+    sc_generate_collective_permute;
 /* Emits ops that share a kernel, after finishing the collectives that it reads; if the first op
  * other than `constant` is a contraction, emits that. */
 bool sc_generate_kernel(sc_generator *g, const sc_op_id *ops, uint32_t count);

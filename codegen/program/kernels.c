@@ -6,13 +6,13 @@
 #include "codegen/cuda/emit.h"
 #include "codegen/program/internal.h"
 
-void sc_generator_emit(sc_generator *g, const sc_emitters *emit, const void *what,
+void sc_generator_emit(sc_generator *g, const sc_generator_printers *emit, const void *what,
                        sc_generated_kernel *shown, uint32_t *out_kernel, bool *out_new)
 {
     sc_strbuf bare, text;
     sc_helper_set helpers = 0;
     sc_cuda_code code = {0};
-    sc_emit_fn *chosen = sc_generator_is_cuda(g) ? emit->cuda : emit->cpu;
+    sc_generator_print_fn *chosen = sc_generator_is_cuda(g) ? emit->cuda : emit->cpu;
     sc_arena *scratch = &g->m->context->scratch;
     const sc_arena_mark mark = sc_arena_mark_here(scratch);
     sc_strbuf_init(&bare, scratch);
@@ -95,7 +95,7 @@ static void emit_kernel_cuda(sc_generator *g, const void *what, const char *name
         add_hidden(what, out);
 }
 
-static const sc_emitters kernel_emitters = {emit_kernel, emit_kernel_cuda};
+static const sc_generator_printers kernel_printers = {emit_kernel, emit_kernel_cuda};
 
 /* The program's description of the function: its arguments and checks. */
 static void describe_kernel(sc_generator *g, const sc_kernel *k, int64_t scratch_bytes,
@@ -154,7 +154,7 @@ void sc_generator_call(sc_generator *g, sc_op_id op, sc_kernel *k, const sc_imag
     sc_strbuf ir;
     sc_strbuf_init(&ir, g->arena);
     sc_generated_kernel shown = {.title = k->title};
-    sc_generator_emit(g, &kernel_emitters, k, &shown, &index, &is_new);
+    sc_generator_emit(g, &kernel_printers, k, &shown, &index, &is_new);
     if (is_new) {
         sc_kernel_print(k, &ir);
         g->out->kernels.data[index].ir = ir.data;

@@ -268,7 +268,7 @@ static void take_fused_sum(sc_generator *g, sc_op_id dot, contraction *c)
         return;
     c->tensors[at] = value;
     if (refused(g, c) == NULL)
-        g->func.fused_sums.data[g->func.fused_sum_of[dot] - 1].rode = true;
+        g->func.fused_sums.data[g->func.fused_sum_of[dot] - 1].is_added = true;
     else
         memset(&gemm->steps[--gemm->step_count], 0, sizeof *gemm->steps);
 }
@@ -457,7 +457,7 @@ static void emit_attend_cuda(sc_generator *g, const void *what, const char *name
                            helpers, code);
 }
 
-static const sc_emitters attend_emitters = {emit_attend, emit_attend_cuda};
+static const sc_generator_printers attend_printers = {emit_attend, emit_attend_cuda};
 
 bool sc_generate_attend(sc_generator *g, sc_op_id op)
 {
@@ -477,7 +477,7 @@ bool sc_generate_attend(sc_generator *g, sc_op_id op)
         given[count++] = sc_generator_write(g, o->first_result + r, SC_BUFFER_ACT, false);
     sc_generated_kernel shown = {.title = sc_ops[o->kind].name,
                                  .why_simple = sc_generator_is_cuda(g) ? NULL : desc->why_simple};
-    sc_generator_emit(g, &attend_emitters, desc, &shown, &index, &is_new);
+    sc_generator_emit(g, &attend_printers, desc, &shown, &index, &is_new);
     const sc_image_ref *args = sc_generator_add_scratch(g, index, given, &count, "attend");
     if (is_new) {
         sc_image_kernel *kernel = &g->kernels.data[index];

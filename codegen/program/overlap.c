@@ -386,16 +386,16 @@ static uint32_t *new_order(overlapping *o)
 }
 
 /* ---- waits ---- */
-typedef struct flight {
+typedef struct started {
     uint32_t item, instr; /* instr: index in the new list */
     uint32_t due;         /* position in the order of the original wait */
-} flight;
+} started;
 
 typedef struct writing {
     overlapping *o;
     const life *lives;
-    flight flights[SC_OVERLAP_FLIGHTS]; /* oldest first */
-    uint32_t flying;
+    started in_flight[SC_OVERLAP_IN_FLIGHT]; /* oldest first */
+    uint32_t in_flight_count;
     uint32_t *taken, *brought; /* by buffer: counts of in-flight readers, writers */
     sc_image_instr *instrs;
     uint32_t count;
@@ -415,27 +415,28 @@ static void mark(writing *w, uint32_t index, uint32_t by)
 
 static void finish(writing *w, uint32_t which)
 {
-    const flight *one = &w->flights[which];
+    const started *one = &w->in_flight[which];
     sc_image_instr *instr = &w->instrs[w->count++];
     assert(w->o->items[one->item].finish != NULL);
     *instr = *w->o->items[one->item].finish;
     instr->index = one->instr;
     mark(w, one->item, (uint32_t)-1);
-    memmove(&w->flights[which], &w->flights[which + 1], (--w->flying - which) * sizeof *w->flights);
+    memmove(&w->in_flight[which], &w->in_flight[which + 1],
+            (--w->in_flight_count - which) * sizeof *w->in_flight);
 }
 
 /* Waits for collectives that use the buffer; if it is only read, for those that write it. `at`:
  * only for those originally waited for before it. */
 static void finish_for(writing *w, uint32_t buffer, bool is_written, uint32_t at)
 {
-    for (uint32_t f = 0;
-         f < w->flying && (w->brought[buffer] > 0 || (is_written && w->taken[buffer] > 0));) {
-        const sc_image_instr *instr = w->o->items[w->flights[f].item].instr;
+    for (uint32_t f = 0; f < w->in_flight_count &&
+                         (w->brought[buffer] > 0 || (is_written && w->taken[buffer] > 0));) {
+        const sc_image_instr *instr = w->o->items[w->in_flight[f].item].instr;
         bool has = false;
         for (uint32_t a = 0; a < instr->arg_count; a++)
             has = has || (instr->args[a].buffer == buffer &&
                           (is_written || sc_memory_access(w->o->image, instr, a) != SC_ACCESS_IN));
-        if (has && w->flights[f].due <= at)
+        if (has && w->in_flight[f].due <= at)
             finish(w, f);
         else
             f++;
@@ -443,7 +444,7 @@ static void finish_for(writing *w, uint32_t buffer, bool is_written, uint32_t at
 }
 
 /* Bytes of buffers that are live only because the collective uses them. */
-static int64_t held_by(const writing *w, const flight *one, uint32_t at)
+static int64_t held_by(const writing *w, const started *one, uint32_t at)
 {
     const sc_image_instr *instr = w->o->items[one->item].instr;
     int64_t sum = 0;
@@ -461,11 +462,11 @@ static void make_room(writing *w, uint32_t at, uint32_t index)
     /* the wish is not granted in this case */
     if (from != NONE && w->taken[from] + w->brought[from] > 0)
         sum += bytes_of(w->o, from);
-    for (uint32_t f = 0; f < w->flying; f++)
-        sum += held_by(w, &w->flights[f], at);
-    for (uint32_t f = 0; f < w->flying && sum > w->o->limit;) {
-        int64_t held = held_by(w, &w->flights[f], at);
-        if (held > 0 && w->flights[f].due <= at) {
+    for (uint32_t f = 0; f < w->in_flight_count; f++)
+        sum += held_by(w, &w->in_flight[f], at);
+    for (uint32_t f = 0; f < w->in_flight_count && sum > w->o->limit;) {
+        int64_t held = held_by(w, &w->in_flight[f], at);
+        if (held > 0 && w->in_flight[f].due <= at) {
             sum -= held;
             finish(w, f);
         } else {
@@ -483,14 +484,15 @@ static void write_item(writing *w, uint32_t at, uint32_t index)
                    NONE);
     if (o->wish_from[index] != NONE) /* its place will be written, as in the original list */
         finish_for(w, o->wish_from[index], true, at);
-    if (is_collective(o, index) && w->flying == SC_OVERLAP_FLIGHTS)
+    if (is_collective(o, index) && w->in_flight_count == SC_OVERLAP_IN_FLIGHT)
         finish(w, 0);
     make_room(w, at, index);
     w->place[index] = w->count;
     w->instrs[w->count++] = *instr;
     if (!is_collective(o, index))
         return;
-    w->flights[w->flying++] = (flight){index, w->count - 1, w->due[o->items[index].before]};
+    w->in_flight[w->in_flight_count++] =
+        (started){index, w->count - 1, w->due[o->items[index].before]};
     mark(w, index, 1);
 }
 
@@ -508,7 +510,7 @@ static void write_list(overlapping *o, sc_image_func *out, const uint32_t *order
         w.due[i + 1] = w.due[i + 1] > 0 ? w.due[i + 1] : w.due[i];
     for (uint32_t at = 0; at < o->count; at++)
         write_item(&w, at, order[at]);
-    while (w.flying > 0)
+    while (w.in_flight_count > 0)
         finish(&w, 0);
     out->instrs = w.instrs;
 }

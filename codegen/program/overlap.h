@@ -23,8 +23,8 @@
 #include "codegen/memory/plan.h"
 
 enum {
-    SC_OVERLAP_FLIGHTS = 8, /* in-flight collectives per rank */
-    SC_OVERLAP_ALL = 256    /* the whole peak, as a share */
+    SC_OVERLAP_IN_FLIGHT = 8, /* in-flight collectives per rank */
+    SC_OVERLAP_ALL = 256      /* the whole peak, as a share */
 };
 
 /* Shares of the peak that starts and waits may use. */

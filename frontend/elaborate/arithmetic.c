@@ -1,8 +1,9 @@
 /* Numbers and operators. Constants are folded in f64; integers exactly while they fit. Operators on
  * tensors become ops. */
-#include "frontend/elaborate/internal.h"
-
 #include <math.h>
+
+#include "frontend/elaborate/internal.h"
+#include "ir/ops/fold.h"
 
 static const sc_bval nothing = {.kind = SC_BVAL_NONE};
 
@@ -25,72 +26,16 @@ static sc_bval negate_number(sc_bval a)
     return a;
 }
 
-static bool fold_integers(sc_op_kind kind, int64_t a, int64_t b, int64_t *out)
-{
-    switch (kind) {
-    case SC_OP_add:
-        return !__builtin_add_overflow(a, b, out);
-    case SC_OP_sub:
-        return !__builtin_sub_overflow(a, b, out);
-    case SC_OP_mul:
-        return !__builtin_mul_overflow(a, b, out);
-    case SC_OP_div: /* an inexact quotient is a number: 1/2 is 0.5 */
-        if (b == 0 || b == -1 || a % b != 0)
-            return false;
-        *out = a / b;
-        return true;
-    case SC_OP_mod:
-        if (b == 0 || b == -1)
-            return false;
-        *out = a % b;
-        *out += *out != 0 && (*out < 0) != (b < 0) ? b : 0;
-        return true;
-    case SC_OP_minimum:
-        *out = a < b ? a : b;
-        return true;
-    case SC_OP_maximum:
-        *out = a > b ? a : b;
-        return true;
-    default:
-        return false;
-    }
-}
-
-static double fold_doubles(sc_op_kind kind, double a, double b)
-{
-    switch (kind) {
-    case SC_OP_add:
-        return a + b;
-    case SC_OP_sub:
-        return a - b;
-    case SC_OP_mul:
-        return a * b;
-    case SC_OP_div:
-        return a / b;
-    case SC_OP_mod:
-        return a - b * floor(a / b);
-    case SC_OP_minimum:
-        return a < b ? a : b;
-    default:
-        return a > b ? a : b;
-    }
-}
-
-static bool folds(sc_op_kind kind)
-{
-    return kind == SC_OP_add || kind == SC_OP_sub || kind == SC_OP_mul || kind == SC_OP_div ||
-           kind == SC_OP_mod || kind == SC_OP_minimum || kind == SC_OP_maximum;
-}
-
 static sc_bval fold(sc_frame *f, sc_loc loc, sc_op_kind kind, const sc_bval *a, const sc_bval *b)
 {
     int64_t integer;
     sc_bval result;
     bool unknown = a->unknown || b->unknown;
-    if (a->is_integer && b->is_integer && fold_integers(kind, a->integer, b->integer, &integer))
+    if (a->is_integer && b->is_integer &&
+        sc_op_fold_integers(kind, a->integer, b->integer, &integer))
         result = sc_build_integer(integer);
     else
-        result = sc_build_number(fold_doubles(kind, a->number, b->number));
+        result = sc_build_number(sc_op_fold(kind, (double[]){a->number, b->number}, 2, NULL, 0));
     result.unknown = unknown;
     if (!unknown && !isfinite(result.number)) {
         sc_build_error(f->b, SC_D_bad_operand, loc,
@@ -106,10 +51,12 @@ sc_bval sc_build_binary(sc_frame *f, sc_loc loc, sc_op_kind kind, sc_bval a, sc_
 {
     if (a.kind == SC_BVAL_NONE || b.kind == SC_BVAL_NONE)
         return nothing;
-    if (a.kind == SC_BVAL_NUMBER && b.kind == SC_BVAL_NUMBER && folds(kind))
+    if (a.kind == SC_BVAL_NUMBER && b.kind == SC_BVAL_NUMBER &&
+        (sc_ops[kind].traits & SC_COMPARES) == 0)
         return fold(f, loc, kind, &a, &b);
     sc_bval both[2] = {a, b};
-    sc_dtype dtype = sc_build_compute_dtype(f, loc, both, 2, kind == SC_OP_div);
+    bool needs_float = (sc_ops[kind].traits & SC_EXACT) == 0;
+    sc_dtype dtype = sc_build_compute_dtype(f, loc, both, 2, needs_float);
     if (dtype == SC_DTYPE_COUNT)
         return nothing;
     sc_value operands[2] = {sc_build_as(f, loc, &a, dtype), SC_NONE};

@@ -5,12 +5,23 @@
 #include <string.h>
 
 static const sc_lang_op lang_ops[] = {
+#define LANGUAGE_no(name, in)
+#define LANGUAGE_number(name, in)  {#name, build_number, SC_OP_##name, 0, in, "", false},
+#define LANGUAGE_numbers(name, in) {#name, build_numbers, SC_OP_##name, 0, in, "", false},
+#define LANGUAGE_bools(name, in)   {#name, build_bools, SC_OP_##name, 0, in, "", false},
+#define OP(name, in, roles, shape, eval, expand, derive, flops, bound, picks, ids, language, ...)  \
+    LANGUAGE_##language(name, in)
+#include "ir/ops/ops.def"
+#undef OP
 #define LANG(name, builder, kind, dims, values, options)                                           \
-    {#name, builder, kind, dims, values, options},
+    {#name, builder, kind, dims, values, options, false},
+#define LANG_TO(name, builder, kind, dims, values, options)                                        \
+    {#name, builder, kind, dims, values, options, true},
 #include "frontend/elaborate/lang_ops.def"
+#undef LANG_TO
 #undef LANG
-    {"min", build_pair, SC_OP_minimum, 0, 2, ""},
-    {"max", build_pair, SC_OP_maximum, 0, 2, ""},
+    {"min", build_numbers, SC_OP_minimum, 0, 2, "", false},
+    {"max", build_numbers, SC_OP_maximum, 0, 2, "", false},
 };
 
 enum { LANG_OP_COUNT = sizeof lang_ops / sizeof *lang_ops };
@@ -58,12 +69,6 @@ static bool check_dim_count(sc_op_call *c)
     return false;
 }
 
-static bool wants_arrow(const sc_lang_op *row)
-{
-    return row->kind == SC_OP_slice || row->kind == SC_OP_concat || row->kind == SC_OP_rename ||
-           row->kind == SC_OP_append || row->kind == SC_OP_topk;
-}
-
 static bool add_leaves(sc_op_call *c, sc_dim dim, sc_loc loc)
 {
     sc_builder *b = c->f->b;
@@ -71,7 +76,7 @@ static bool add_leaves(sc_op_call *c, sc_dim dim, sc_loc loc)
     uint32_t count = sc_build_leaves(b, dim, &parts);
     for (uint32_t i = 0; i < (count == 0 ? 1 : count); i++) {
         sc_dim leaf = count == 0 ? dim : parts[i];
-        for (uint32_t j = 0; j < c->leaf_count && wants_arrow(c->row) == false; j++) {
+        for (uint32_t j = 0; j < c->leaf_count && !c->row->has_arrow; j++) {
             if (c->leaves[j] == leaf) {
                 sc_build_error(b, SC_D_bad_operand, loc,
                                sc_build_text(b, "dim %s stands twice in the brackets",
@@ -95,7 +100,7 @@ static bool resolve_dims(sc_op_call *c)
         return false;
     for (uint32_t i = 0; i < c->expr->call.dims.count && i < SC_MAX_RANK; i++) {
         const sc_op_dim *dim = &c->expr->call.dims.data[i];
-        bool arrow = wants_arrow(c->row);
+        bool arrow = c->row->has_arrow;
         if ((dim->to.text != 0) != arrow || dim->arrow != arrow) {
             sc_build_error(
                 b, SC_D_bad_argument, dim->from.loc,

@@ -15,6 +15,7 @@ typedef struct sc_lang_op {
     sc_op_kind kind;
     uint8_t dims, values;
     const char *options;
+    bool has_arrow; /* dims are written as [A -> B] */
 } sc_lang_op;
 
 typedef struct sc_op_call {
@@ -69,9 +70,9 @@ bool sc_call_word(sc_op_call *call, const char *name, const char *otherwise, con
  * dropout of a function thus has its own mask. */
 sc_sym sc_call_dropout_seed(const sc_op_call *call);
 
-sc_op_builder build_unary, build_float, build_pair, build_logical, build_pow, build_where,
-    build_cast, build_dropout, build_moved, build_dot, build_sum, build_mean, build_reduction,
-    build_normalised, build_gather, build_xent, build_onehot, build_topk, build_slice, build_concat,
+sc_op_builder build_number, build_numbers, build_bools, build_pow, build_where, build_cast,
+    build_dropout, build_moved, build_dot, build_sum, build_mean, build_reduction, build_normalised,
+    build_logsumexp, build_gather, build_xent, build_onehot, build_topk, build_slice, build_concat,
     build_rename, build_regroup, build_positions, build_rope, build_attend, build_append,
     build_last;
 

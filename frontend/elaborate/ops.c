@@ -1,55 +1,16 @@
 /* Builders of language ops, except those that depend on positions (attention_ops.c). Implements the
  * number rules (LANGUAGE 3.1): elementwise ops and reductions get their operands in f32 or f64, dot
  * in the act dtype; ops that only move elements keep the dtype. */
-#include "frontend/elaborate/op.h"
-
 #include <math.h>
 #include <string.h>
 
-/* ---- elementwise ---- */
-static double fold_unary(sc_op_kind kind, double x)
-{
-    switch (kind) {
-    case SC_OP_neg:
-        return -x;
-    case SC_OP_abs:
-        return fabs(x);
-    case SC_OP_floor:
-        return floor(x);
-    case SC_OP_sign:
-        return (double)((x > 0) - (x < 0));
-    case SC_OP_relu:
-        return x > 0 ? x : 0;
-    case SC_OP_exp:
-        return exp(x);
-    case SC_OP_log:
-        return log(x);
-    case SC_OP_sqrt:
-        return sqrt(x);
-    case SC_OP_rsqrt:
-        return 1 / sqrt(x);
-    case SC_OP_sin:
-        return sin(x);
-    case SC_OP_cos:
-        return cos(x);
-    case SC_OP_tanh:
-        return tanh(x);
-    case SC_OP_sigmoid:
-        return 1 / (1 + exp(-x));
-    case SC_OP_silu:
-        return x / (1 + exp(-x));
-    case SC_OP_gelu:
-        return 0.5 * x * (1 + erf(x * 0.70710678118654752440));
-    case SC_OP_gelu_tanh:
-        return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
-    default:
-        return erf(x);
-    }
-}
+#include "frontend/elaborate/op.h"
+#include "ir/ops/fold.h"
 
+/* ---- elementwise ---- */
 static sc_bval_list fold(sc_op_call *c, const sc_bval *x, bool keeps_integers)
 {
-    double y = fold_unary(c->row->kind, x->number);
+    double y = sc_op_fold(c->row->kind, &x->number, 1, NULL, 0);
     sc_bval result = keeps_integers && x->is_integer && fabs(y) < 9e15
                          ? sc_build_integer((int64_t)y)
                          : sc_build_number(y);
@@ -61,8 +22,9 @@ static sc_bval_list fold(sc_op_call *c, const sc_bval *x, bool keeps_integers)
     return sc_one_result(c, result);
 }
 
-static sc_bval_list elementwise(sc_op_call *c, bool needs_float)
+sc_bval_list build_number(sc_op_call *c)
 {
+    bool needs_float = (sc_ops[c->row->kind].traits & SC_EXACT) == 0;
     sc_bval x = sc_call_value(c, 0);
     if (x.kind == SC_BVAL_NUMBER)
         return fold(c, &x, !needs_float);
@@ -77,23 +39,13 @@ static sc_bval_list elementwise(sc_op_call *c, bool needs_float)
     return sc_one_tensor(c, sc_emit(c->f, c->loc, c->row->kind, &operand, 1, NULL, 0, 0));
 }
 
-sc_bval_list build_unary(sc_op_call *c)
-{
-    return elementwise(c, false);
-}
-
-sc_bval_list build_float(sc_op_call *c)
-{
-    return elementwise(c, true);
-}
-
-sc_bval_list build_pair(sc_op_call *c)
+sc_bval_list build_numbers(sc_op_call *c)
 {
     sc_bval a = sc_call_value(c, 0), b = sc_call_value(c, 1);
     return sc_one_result(c, sc_build_binary(c->f, c->loc, c->row->kind, a, b));
 }
 
-sc_bval_list build_logical(sc_op_call *c)
+sc_bval_list build_bools(sc_op_call *c)
 {
     sc_value operands[2];
     for (uint32_t i = 0; i < c->row->values; i++)
@@ -109,7 +61,8 @@ sc_bval_list build_pow(sc_op_call *c)
         x.kind == SC_BVAL_NONE)
         return sc_no_results(c);
     if (x.kind == SC_BVAL_NUMBER) {
-        sc_bval result = sc_build_number(pow(x.number, exponent.number));
+        sc_attr attr = sc_attr_number(SC_ATTR_exponent, exponent.number);
+        sc_bval result = sc_build_number(sc_op_fold(c->row->kind, &x.number, 1, &attr, 1));
         result.unknown = x.unknown || exponent.unknown;
         if (!result.unknown && !isfinite(result.number))
             return sc_call_error(c, SC_D_bad_operand,
@@ -299,7 +252,14 @@ sc_bval_list build_reduction(sc_op_call *c)
 sc_bval_list build_normalised(sc_op_call *c)
 {
     sc_bval result = sc_bval_tensor(emit_over_dims(c, reduced_operand(c, true)));
-    result.fixed = c->row->kind == SC_OP_logsumexp ? SC_FIXED_BY_OP : SC_ROUNDS;
+    result.fixed = SC_ROUNDS;
+    return sc_one_result(c, result);
+}
+
+sc_bval_list build_logsumexp(sc_op_call *c)
+{
+    sc_bval result = sc_bval_tensor(emit_over_dims(c, reduced_operand(c, true)));
+    result.fixed = SC_FIXED_BY_OP;
     return sc_one_result(c, result);
 }
 

@@ -159,7 +159,7 @@ static sc_state *xavier_state(sc_builder *b, sc_value operand)
     const sc_op *op = sc_op_at(b->m, sc_def(b->m, operand));
     while (op->kind == SC_OP_cast || op->kind == SC_OP_use || op->kind == SC_OP_stop_gradient)
         op = sc_op_at(b->m, sc_def(b->m, op->operands[0]));
-    if (op->kind != SC_OP_param)
+    if (!sc_op_has(op, SC_PARAMETER))
         return NULL;
     uint32_t state = sc_module_find_state(b->m, sc_op_word(op, SC_ATTR_name));
     return state != SC_NONE && b->m->state.data[state].init == SC_INIT_XAVIER

@@ -16,8 +16,8 @@ static void forget_locals(sc_frame *f, uint32_t kept)
 static bool is_own(const sc_builder *b, const sc_expr *expr, sc_value before, sc_value value)
 {
     const sc_op *op = sc_op_at(b->m, sc_def(b->m, before));
-    bool shared = op->kind == SC_OP_cast || op->kind == SC_OP_constant || op->kind == SC_OP_param ||
-                  op->kind == SC_OP_cache_read || op->kind == SC_OP_append;
+    bool shared = sc_op_has(op, SC_CONVERTS | SC_STATE_READ | SC_APPENDS) ||
+                  sc_ops[op->kind].bound == SC_BOUND_value;
     return expr->kind != SC_EXPR_NAME && !shared && b->m->values.data[value].path == 0;
 }
 

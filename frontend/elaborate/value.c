@@ -99,7 +99,7 @@ sc_value sc_emit_cast(sc_frame *f, sc_loc loc, sc_value value, sc_dtype dtype)
     if (from == dtype)
         return value;
     const sc_op *def = sc_op_at(b->m, sc_def(b->m, value));
-    if (def->kind == SC_OP_cast && sc_build_type(b, def->operands[0])->dtype == dtype &&
+    if (sc_op_has(def, SC_CONVERTS) && sc_build_type(b, def->operands[0])->dtype == dtype &&
         widens(dtype, from))
         return def->operands[0];
     uint64_t key = (uint64_t)value << 8 | (uint64_t)dtype;

@@ -261,13 +261,11 @@ static const char *kinds_text(const sc_resolved_plan *plan, const sc_plan_stmt *
 /* True for `shard params, D over dp;`, which parses as a rule about a dim `params`. */
 static bool is_misspelt_kind(sc_resolved_plan *plan, const sc_name *dim)
 {
-    static const char *const kinds[SC_KIND_COUNT] = {"param", "act",   "grad",  "opt",
-                                                     "cache", "input", "output"};
     enum { SHORTEST = 3 };
     const char *text = sc_text(plan->context, dim->text);
     const char *near = strlen(text) < SHORTEST || sc_declarations_has_dim(plan->program, dim->text)
                            ? NULL
-                           : sc_nearest(text, kinds, SC_KIND_COUNT);
+                           : sc_nearest(text, sc_kind_names, SC_KIND_COUNT);
     if (near == NULL)
         return false;
     sc_report(&plan->context->diag, SC_D_bad_plan_statement, dim->loc,
@@ -275,8 +273,8 @@ static bool is_misspelt_kind(sc_resolved_plan *plan, const sc_name *dim)
                               "'%s' is no dim and no kind of tensor; did you mean '%s'?", text,
                               near),
               NULL);
-    sc_report_note(&plan->context->diag, (sc_loc){0},
-                   "the kinds are param, act, grad, opt, cache, input and output; then come dims");
+    sc_report_note(&plan->context->diag, (sc_loc){0}, "the kinds are %s; then come dims",
+                   sc_kinds_text(plan->context));
     return true;
 }
 

@@ -47,7 +47,7 @@ typedef struct stored_value {
     sc_sub_axis_set named, placed;
     sc_split minor[SC_MAX_RANK]; /* of the placed sub-axes, by dim */
     uint32_t minor_count;
-    bool is_told; /* a storage seed already has the minor splits */
+    bool has_minor; /* a storage seed already has the minor splits */
 } stored_value;
 
 static sc_sub_axis_set split_sub_axes(const sc_split *split)
@@ -87,9 +87,9 @@ static void move_stored(const sc_seeding *s, stored_value *of, sc_seed *seed)
 {
     sc_split *splits = sc_arena_array(&s->context->arena, 2 * SC_MAX_RANK, sizeof *splits);
     uint32_t count = 0;
-    for (uint32_t k = 0; !of->is_told && k < of->minor_count; k++)
+    for (uint32_t k = 0; !of->has_minor && k < of->minor_count; k++)
         splits[count++] = of->minor[k];
-    of->is_told = true;
+    of->has_minor = true;
     for (uint32_t k = 0; k < seed->split_count; k++) {
         sc_split kept = {.dim = seed->splits[k].dim};
         for (uint32_t a = 0; a < seed->splits[k].sub_axes.count; a++) {

@@ -212,18 +212,13 @@ struct sc_weight_readers {
     SC_VEC(reader) list;
 };
 
-static bool passes_weight_on(const sc_op *op)
-{
-    return op->kind == SC_OP_cast || op->kind == SC_OP_use || op->kind == SC_OP_regroup;
-}
-
 /* Adds the readers in a function. Only forward ops count; the rest of a train step follows them. */
 static void add_readers(sc_seeding *s, sc_func_id func, struct sc_weight_readers *readers)
 {
     sc_arena *arena = &s->context->arena;
     sc_for_each_op (s->m, func, id) {
         const sc_op *op = sc_op_at(s->m, id);
-        if (op->kind == SC_OP_param) {
+        if (sc_op_has(op, SC_PARAMETER)) {
             sc_value first = *sc_map_insert(&readers->by_name, sc_op_word(op, SC_ATTR_name),
                                             op->first_result, NULL);
             readers->weight_of[op->first_result] = first;
@@ -232,7 +227,7 @@ static void add_readers(sc_seeding *s, sc_func_id func, struct sc_weight_readers
             sc_value weight = readers->weight_of[op->operands[o]];
             if (weight == SC_NONE)
                 continue;
-            if (passes_weight_on(op)) {
+            if (sc_op_is_operand(op)) {
                 readers->weight_of[op->first_result] = weight;
                 continue;
             }

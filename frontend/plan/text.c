@@ -97,10 +97,9 @@ static void add_value(sc_context *context, sc_strbuf *out, const sc_expr *value)
 
 static void add_rule(sc_context *context, sc_strbuf *out, const sc_plan_stmt *stmt)
 {
-    static const char *const kinds[SC_KIND_COUNT] = {"param", "act",   "grad",  "opt",
-                                                     "cache", "input", "output"};
     for (uint32_t i = 0; i < stmt->shard.kinds.order.count; i++)
-        sc_strbuf_printf(out, "%s%s", i > 0 ? ", " : "", kinds[stmt->shard.kinds.order.data[i]]);
+        sc_strbuf_printf(out, "%s%s", i > 0 ? ", " : "",
+                         sc_kind_names[stmt->shard.kinds.order.data[i]]);
     sc_strbuf_add(out, stmt->shard.kinds.order.count > 0 ? " " : "");
     if (stmt->shard.star)
         sc_strbuf_add_char(out, '*');

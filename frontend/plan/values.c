@@ -112,8 +112,6 @@ static void resolve_bind(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
 /* ---- precision ---- */
 static const char *const precision_words[] = {"param", "act", "grad", "opt", "cache", "reduce"};
 static const char *const float_words[] = {"f32", "f64", "bf16", "f16"};
-static const char *const kind_words[SC_KIND_COUNT] = {"param", "act",   "grad",  "opt",
-                                                      "cache", "input", "output"};
 
 /* True if the path names an entry, which `in` of a precision line may not: one path would get
  * several dtypes. */
@@ -215,7 +213,7 @@ sc_dtype sc_plan_dtype_of(void *user, sc_tensor_kind kind, sc_sym path)
     uint32_t *memo =
         sc_map_insert(&plan->dtype_memo, ((uint64_t)kind << 32) | path, SC_DTYPE_f32, &is_new);
     if (is_new)
-        *memo = dtype_of_word(plan, kind_words[kind], path, SC_DTYPE_f32);
+        *memo = dtype_of_word(plan, sc_kind_names[kind], path, SC_DTYPE_f32);
     return (sc_dtype)*memo;
 }
 

@@ -34,9 +34,9 @@ static bool is_output_path(const sc_context *context, sc_sym entry, sc_sym path)
 static bool is_param(const sc_module *m, sc_value value)
 {
     const sc_op *op = sc_op_at(m, sc_def(m, value));
-    if (op->kind == SC_OP_cast)
+    if (sc_op_has(op, SC_CONVERTS))
         op = sc_op_at(m, sc_def(m, op->operands[0]));
-    return op->kind == SC_OP_param;
+    return sc_op_has(op, SC_PARAMETER);
 }
 
 /* Returns the kinds of a `use` op. A formal is another name of its argument, to which the rules
@@ -69,30 +69,19 @@ static uint8_t kinds_of_state(const sc_module *m, const sc_op *op)
 
 static uint8_t kinds_of(const sc_plan_view *view, const sc_op *op, sc_value value)
 {
-    switch (op->kind) {
-    case SC_OP_input:
+    if (sc_op_has(op, SC_FROM_OUTSIDE))
         return INPUT;
-    case SC_OP_param:
-        return PARAM;
-    case SC_OP_cache_read:
-    case SC_OP_append:
+    if (sc_op_has(op, SC_APPENDS))
         return CACHE;
-    case SC_OP_state_read:
+    if (sc_op_has(op, SC_STATE_READ))
         return kinds_of_state(view->m, op);
-    case SC_OP_return:
-    case SC_OP_cache_write:
-        return SC_KIND_NO_RULES;
-    case SC_OP_use:
+    if (op->kind == SC_OP_use)
         return kinds_of_use(view, op, value);
-    default:
-        if ((sc_op_traits(op) & SC_KEEPS_LSE) != 0 && value > op->first_result)
-            return SC_KIND_NO_RULES; /* a statistic for the backward pass, replicated as it is
-                                        computed */
-        return (sc_op_traits(op) & SC_CONSTANT) != 0 ||
-                       (op->kind == SC_OP_cast && is_param(view->m, value))
-                   ? SC_KIND_NO_RULES
-                   : ACT;
-    }
+    if (sc_op_has(op, SC_KEEPS_LSE) && value > op->first_result)
+        return SC_KIND_NO_RULES; /* a statistic for the backward pass, replicated as it is
+                                    computed */
+    bool is_cast_param = sc_op_has(op, SC_CONVERTS) && is_param(view->m, value);
+    return sc_op_has(op, SC_CONSTANT) || is_cast_param ? SC_KIND_NO_RULES : ACT;
 }
 
 sc_sym sc_plan_value_path(const sc_module *m, sc_value value)

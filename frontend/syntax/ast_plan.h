@@ -41,15 +41,15 @@ typedef struct sc_minimize {
 
 /* ---- plans ---- */
 typedef enum sc_tensor_kind {
-    SC_KIND_PARAM,
-    SC_KIND_ACT,
-    SC_KIND_GRAD,
-    SC_KIND_OPT,
-    SC_KIND_CACHE,
-    SC_KIND_INPUT,
-    SC_KIND_OUTPUT,
+#define KIND(word, TOKEN, traits) SC_KIND_##TOKEN,
+#define PLAN_LINE(word, TOKEN)
+#include "frontend/syntax/words.def"
     SC_KIND_COUNT
 } sc_tensor_kind;
+
+extern const char *const sc_kind_names[SC_KIND_COUNT];
+/* "param, act, .. and output" */
+const char *sc_kinds_text(sc_context *context);
 
 typedef struct sc_kind_list {
     uint32_t mask;                /* one bit per sc_tensor_kind; 0: none named */
@@ -57,21 +57,12 @@ typedef struct sc_kind_list {
 } sc_kind_list;
 
 typedef enum sc_plan_stmt_kind {
-    SC_PLAN_MESH,
-    SC_PLAN_BIND,
-    SC_PLAN_SHARD,
-    SC_PLAN_PIN,
-    SC_PLAN_STYLE,
-    SC_PLAN_STAGE,    /* stage PATHS over AXIS: opts */
-    SC_PLAN_STAGE_AT, /* stage PATH = first */
-    SC_PLAN_REMAT,
-    SC_PLAN_OFFLOAD,
-    SC_PLAN_RESHARD,
-    SC_PLAN_PRECISION,
-    SC_PLAN_ACCUMULATE,
-    SC_PLAN_PAD,
-    SC_PLAN_TUNE,
-    SC_PLAN_EXPECT
+#define KIND(word, TOKEN, traits)
+#define PLAN_LINE(word, TOKEN) SC_PLAN_##TOKEN,
+#include "frontend/syntax/words.def"
+    /* SC_PLAN_STAGE is `stage PATHS over AXIS: opts`, this `stage PATH = first` */
+    SC_PLAN_STAGE_AT,
+    SC_PLAN_STMT_KINDS
 } sc_plan_stmt_kind;
 
 typedef enum sc_axis_link { SC_LINK_DEFAULT, SC_LINK_INTRA, SC_LINK_INTER } sc_axis_link;

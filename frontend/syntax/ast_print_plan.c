@@ -43,11 +43,9 @@ static void put_optional_paths(sc_layout *l, const char *word, const sc_path_lis
 
 static void put_kinds(sc_layout *l, const sc_kind_list *kinds)
 {
-    static const char *const names[SC_KIND_COUNT] = {"param", "act",   "grad",  "opt",
-                                                     "cache", "input", "output"};
     for (uint32_t i = 0; i < kinds->order.count; i++) {
         sc_put_comma(l, i);
-        sc_put(l, names[kinds->order.data[i]]);
+        sc_put(l, sc_kind_names[kinds->order.data[i]]);
     }
 }
 
@@ -137,6 +135,32 @@ static void put_stage(sc_layout *l, const sc_plan_stmt *stmt)
     sc_print_args(l, &stmt->stage.options);
 }
 
+static void put_stage_at(sc_layout *l, const sc_plan_stmt *stmt)
+{
+    put_path(l, &stmt->in.data[0]);
+    sc_put_between(l, "=");
+    sc_print_expr(l, stmt->stage.value);
+}
+
+static void put_remat(sc_layout *l, const sc_plan_stmt *stmt)
+{
+    put_paths(l, &stmt->in);
+    put_optional_paths(l, "save", &stmt->remat.save);
+}
+
+static void put_offload(sc_layout *l, const sc_plan_stmt *stmt)
+{
+    put_kinds(l, &stmt->offload);
+    put_optional_paths(l, "in", &stmt->in);
+}
+
+static void put_reshard(sc_layout *l, const sc_plan_stmt *stmt)
+{
+    sc_put_word(l, "after");
+    sc_put_name(l, stmt->reshard);
+    put_optional_paths(l, "in", &stmt->in);
+}
+
 static void put_precision(sc_layout *l, const sc_plan_stmt *stmt)
 {
     for (uint32_t i = 0; i < stmt->precisions.count; i++) {
@@ -146,6 +170,25 @@ static void put_precision(sc_layout *l, const sc_plan_stmt *stmt)
         sc_put_name(l, stmt->precisions.data[i].dtype);
     }
     put_optional_paths(l, "in", &stmt->in);
+}
+
+static void put_accumulate(sc_layout *l, const sc_plan_stmt *stmt)
+{
+    sc_put_integer(l, stmt->accumulate.count);
+    sc_put_between(l, "over");
+    sc_put_name(l, stmt->accumulate.dim);
+}
+
+static void put_pad(sc_layout *l, const sc_plan_stmt *stmt)
+{
+    sc_put_name(l, stmt->pad.dim);
+    sc_put_between(l, "to multiple");
+    sc_print_expr(l, stmt->pad.multiple);
+}
+
+static void put_tune(sc_layout *l, const sc_plan_stmt *stmt)
+{
+    sc_print_args(l, &stmt->tune);
 }
 
 static void put_expect(sc_layout *l, const sc_plan_stmt *stmt)
@@ -162,85 +205,20 @@ static void put_expect(sc_layout *l, const sc_plan_stmt *stmt)
     put_optional_paths(l, "in", &stmt->in);
 }
 
-static void put_plan_words(sc_layout *l, const sc_plan_stmt *stmt)
-{
-    switch (stmt->kind) {
-    case SC_PLAN_MESH:
-        put_mesh(l, stmt);
-        break;
-    case SC_PLAN_BIND:
-        put_bind(l, stmt);
-        break;
-    case SC_PLAN_SHARD:
-        put_shard(l, stmt);
-        break;
-    case SC_PLAN_PIN:
-        put_pin(l, stmt);
-        break;
-    case SC_PLAN_STYLE:
-        put_style(l, stmt);
-        break;
-    case SC_PLAN_STAGE:
-        put_stage(l, stmt);
-        break;
-    case SC_PLAN_STAGE_AT:
-        put_path(l, &stmt->in.data[0]);
-        sc_put_between(l, "=");
-        sc_print_expr(l, stmt->stage.value);
-        break;
-    case SC_PLAN_REMAT:
-        put_paths(l, &stmt->in);
-        put_optional_paths(l, "save", &stmt->remat.save);
-        break;
-    case SC_PLAN_OFFLOAD:
-        put_kinds(l, &stmt->offload);
-        put_optional_paths(l, "in", &stmt->in);
-        break;
-    case SC_PLAN_RESHARD:
-        sc_put_name(l, stmt->reshard);
-        put_optional_paths(l, "in", &stmt->in);
-        break;
-    case SC_PLAN_PRECISION:
-        put_precision(l, stmt);
-        break;
-    case SC_PLAN_ACCUMULATE:
-        sc_put_integer(l, stmt->accumulate.count);
-        sc_put_between(l, "over");
-        sc_put_name(l, stmt->accumulate.dim);
-        break;
-    case SC_PLAN_PAD:
-        sc_put_name(l, stmt->pad.dim);
-        sc_put_between(l, "to multiple");
-        sc_print_expr(l, stmt->pad.multiple);
-        break;
-    case SC_PLAN_TUNE:
-        sc_print_args(l, &stmt->tune);
-        break;
-    case SC_PLAN_EXPECT:
-        put_expect(l, stmt);
-        break;
-    }
-}
+static const struct {
+    const char *word; /* the first of the line */
+    void (*put_rest)(sc_layout *l, const sc_plan_stmt *stmt);
+} lines[SC_PLAN_STMT_KINDS] = {
+#define KIND(word, TOKEN, traits)
+#define PLAN_LINE(word, TOKEN) [SC_PLAN_##TOKEN] = {#word, put_##word},
+#include "frontend/syntax/words.def"
+    [SC_PLAN_STAGE_AT] = {"stage", put_stage_at},
+};
 
 void sc_print_plan_stmt(sc_layout *l, const sc_plan_stmt *stmt)
 {
-    static const char *const words[] = {[SC_PLAN_MESH] = "mesh",
-                                        [SC_PLAN_BIND] = "bind",
-                                        [SC_PLAN_SHARD] = "shard",
-                                        [SC_PLAN_PIN] = "pin",
-                                        [SC_PLAN_STYLE] = "style",
-                                        [SC_PLAN_STAGE] = "stage",
-                                        [SC_PLAN_STAGE_AT] = "stage",
-                                        [SC_PLAN_REMAT] = "remat",
-                                        [SC_PLAN_OFFLOAD] = "offload",
-                                        [SC_PLAN_RESHARD] = "reshard after",
-                                        [SC_PLAN_PRECISION] = "precision",
-                                        [SC_PLAN_ACCUMULATE] = "accumulate",
-                                        [SC_PLAN_PAD] = "pad",
-                                        [SC_PLAN_TUNE] = "tune",
-                                        [SC_PLAN_EXPECT] = "expect"};
-    sc_put_word(l, words[stmt->kind]);
-    put_plan_words(l, stmt);
+    sc_put_word(l, lines[stmt->kind].word);
+    lines[stmt->kind].put_rest(l, stmt);
 }
 
 static void put_wdim(sc_layout *l, const sc_wdim *dim)

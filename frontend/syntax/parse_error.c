@@ -4,30 +4,26 @@
 #include <string.h>
 
 #include "frontend/syntax/parser_state.h"
+#include "frontend/syntax/words.h"
 #include "parser.h"
 
-/* A group of tokens with a common name; the tokens are those of the grammar. A group is used if all
- * its tokens are expected. */
+/* A group of tokens with a common name: the words with a trait, and the tokens of the grammar. A
+ * group is used if all of them are expected. */
 typedef struct token_group {
     const char *name; /* NULL: drop the tokens, because the expected `identifier` covers them */
-    const char *tokens[30];
+    uint32_t trait;   /* 0: no words */
+    const char *tokens[8];
 } token_group;
 
 static const token_group groups[] = {
-    {NULL, {"mesh",   "bind",      "shard",      "free",  "act",   "grad",     "opt",     "input",
-            "output", "pin",       "style",      "stage", "remat", "save",     "offload", "reshard",
-            "after",  "precision", "accumulate", "pad",   "to",    "multiple", "tune",    "expect",
-            "as",     "of",        "intra",      "inter", "ignore"}},
-    {"a plan statement",
-     {"mesh", "bind", "shard", "pin", "style", "stage", "remat", "offload", "reshard", "precision",
-      "accumulate", "pad", "tune", "expect"}},
-    {"a declaration", {"import", "dim", "fn", "block", "model", "minimize", "plan", "weights"}},
-    {"a statement", {"param", "cache", "sub", "fn", "entry", "repeat", "return", "identifier"}},
-    {"a kind of tensor (param, act, ..)",
-     {"param", "act", "grad", "opt", "cache", "input", "output"}},
-    {"an expression", {"identifier", "integer", "number", "string", "'('", "'-'"}},
-    {"a number", {"integer", "number"}},
-    {"an operator", {"'+'", "'-'", "'*'", "'/'"}},
+    {NULL, SC_WORD_IN_PLAN, {NULL}},
+    {"a plan statement", SC_WORD_PLAN_LINE, {NULL}},
+    {"a declaration", SC_WORD_DECLARES, {NULL}},
+    {"a statement", SC_WORD_STATES, {"identifier"}},
+    {"a kind of tensor (param, act, ..)", SC_WORD_KIND, {NULL}},
+    {"an expression", 0, {"identifier", "integer", "number", "string", "'('", "'-'"}},
+    {"a number", 0, {"integer", "number"}},
+    {"an operator", 0, {"'+'", "'-'", "'*'", "'/'"}},
 };
 
 /* Tokens that end a list or a statement are the most useful and named first. */
@@ -35,8 +31,6 @@ static const char *const first_named[] = {"';'", "','", "')'",   "']'",   "'}'",
                                           "<=",  "==",  "intra", "inter", "an operator"};
 
 enum { MAX_TOKENS = 128 }; /* more than the grammar has */
-
-static const char *const reserved_for_later[] = {"state", "extern", "scan", "if", "else", "metric"};
 
 const char *sc_source_text(const sc_parser *parser, uint32_t position)
 {
@@ -71,21 +65,25 @@ static void drop(token_set *set, const char *name)
     memmove(set->names + at, set->names + at + 1, (size_t)(set->count - at) * sizeof *set->names);
 }
 
-static bool has_group(const token_set *set, const token_group *group)
+/* Lists the tokens of a group and returns their number. */
+static size_t tokens_of(const token_group *group, const char *out[MAX_TOKENS])
 {
-    for (const char *const *token = group->tokens; *token != NULL; token++) {
-        if (!has(set, *token))
-            return false;
-    }
-    return true;
+    size_t count = sc_words_with(group->trait, out);
+    for (const char *const *token = group->tokens; *token != NULL; token++)
+        out[count++] = *token;
+    return count;
 }
 
 static void fold_group(token_set *set, const token_group *group)
 {
-    if (!has_group(set, group))
-        return;
-    for (const char *const *token = group->tokens; *token != NULL; token++)
-        drop(set, *token);
+    const char *tokens[MAX_TOKENS];
+    size_t count = tokens_of(group, tokens);
+    for (size_t i = 0; i < count; i++) {
+        if (!has(set, tokens[i]))
+            return;
+    }
+    for (size_t i = 0; i < count; i++)
+        drop(set, tokens[i]);
     if (group->name != NULL)
         set->names[set->count++] = group->name;
 }
@@ -223,46 +221,36 @@ static void note_open_bracket(sc_parser *parser, const token_set *expected, int 
         sc_report_note(&parser->context->diag, open, "this '%c' is not closed", kind);
 }
 
-static const char *const statements[] = {"param", "cache",  "sub",   "fn",
-                                         "entry", "repeat", "return"};
-static const char *const plan_statements[] = {
-    "mesh",    "bind",    "shard",     "pin",        "style", "stage", "remat",
-    "offload", "reshard", "precision", "accumulate", "pad",   "tune",  "expect"};
-
 static const char *nearest_statement(const sc_parser *parser, sc_sym name)
 {
-    const char *text = sc_text(parser->context, name);
-    if (parser->in_plan)
-        return sc_nearest(text, plan_statements, sizeof plan_statements / sizeof *plan_statements);
-    return parser->brace_depth > 0
-               ? sc_nearest(text, statements, sizeof statements / sizeof *statements)
-               : NULL;
+    const char *words[SC_WORD_COUNT];
+    if (!parser->in_plan && parser->brace_depth == 0)
+        return NULL;
+    size_t count = sc_words_with(parser->in_plan ? SC_WORD_PLAN_LINE : SC_WORD_STATES, words);
+    return sc_nearest(sc_text(parser->context, name), words, count);
 }
 
-static bool is_one_of(const char *const *words, size_t count, const char *text, size_t length)
+/* True if the text is a word with the trait. */
+static bool is_word(const char *text, size_t length, uint32_t trait)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (strlen(words[i]) == length && memcmp(words[i], text, length) == 0)
-            return true;
-    }
-    return false;
+    const sc_word_row *word = sc_word_find(text, length, true);
+    return word != NULL && (word->traits & trait) != 0;
 }
 
 bool sc_starts_plan_statement(const sc_parser *parser, sc_loc loc)
 {
-    const char *text = sc_source_text(parser, loc.begin);
-    return is_one_of(plan_statements, sizeof plan_statements / sizeof *plan_statements, text,
-                     loc.end - loc.begin);
+    return is_word(sc_source_text(parser, loc.begin), loc.end - loc.begin, SC_WORD_PLAN_LINE);
 }
 
 /* Handles `shard params, opt D over dp;`, where parsing fails after the wrong word, which was meant
  * as a kind. Returns true after reporting an error. */
 static bool report_misspelt_kind(sc_parser *parser, sc_loc found)
 {
-    /* and other words */
-    static const char *const kinds[] = {"param", "act",    "grad", "opt", "cache",
-                                        "input", "output", "over", "free"};
-    enum { COUNT = sizeof kinds / sizeof *kinds, KINDS = COUNT - 2, SHORTEST = 3 };
+    enum { SHORTEST = 3 };
+    const char *words[SC_WORD_COUNT + 2];
+    size_t count = sc_words_with(SC_WORD_KIND, words);
+    words[count++] = "over";
+    words[count++] = "free";
     if (parser->statement.kind != SC_T_SHARD || found.begin <= parser->statement.loc.end)
         return false;
     const char *text = sc_source_text(parser, parser->statement.loc.end),
@@ -270,21 +258,18 @@ static bool report_misspelt_kind(sc_parser *parser, sc_loc found)
     while (text < end) {
         size_t blank = strspn(text, " \t\n,"), length = strcspn(text + blank, " \t\n,");
         const char *word = sc_arena_copy_text(&parser->context->arena, text + blank, length);
-        const char *near = length < SHORTEST || is_one_of(kinds, COUNT, word, length)
-                               ? NULL
-                               : sc_nearest(word, kinds, COUNT);
+        const char *near = length < SHORTEST ? NULL : sc_nearest(word, words, count);
         if (text + blank >= end)
             return false;
         uint32_t begin = found.begin - (uint32_t)(end - text) + (uint32_t)blank;
-        if (near != NULL && is_one_of(kinds, KINDS, near, strlen(near))) {
+        if (near != NULL && strcmp(near, word) != 0 && is_word(near, strlen(near), SC_WORD_KIND)) {
             const char *message =
                 sc_arena_printf(&parser->context->arena,
                                 "'%s' is no kind of tensor; did you mean '%s'?", word, near);
             sc_report(&parser->context->diag, SC_D_syntax,
                       (sc_loc){begin, begin + (uint32_t)length}, message, NULL);
-            sc_report_note(
-                &parser->context->diag, (sc_loc){0},
-                "the kinds are param, act, grad, opt, cache, input and output; then come dims");
+            sc_report_note(&parser->context->diag, (sc_loc){0}, "the kinds are %s; then come dims",
+                           sc_kinds_text(parser->context));
             return true;
         }
         text += blank + length;
@@ -299,7 +284,7 @@ static void note_missing_braces(sc_parser *parser, const token_set *expected, sc
         return;
     const char *text = sc_source_text(parser, loc.begin), *place = NULL;
     size_t length = loc.end - loc.begin;
-    if (is_one_of(statements, sizeof statements / sizeof *statements, text, length))
+    if (is_word(text, length, SC_WORD_STATES))
         place = "function, block or model";
     else if (sc_starts_plan_statement(parser, loc))
         place = "plan";
@@ -322,11 +307,9 @@ static void note_misspelt_statement(sc_parser *parser, sc_loc loc)
 
 static void note_reserved_for_later(sc_parser *parser, const char *found)
 {
-    for (size_t i = 0; i < sizeof reserved_for_later / sizeof *reserved_for_later; i++) {
-        if (strcmp(found, reserved_for_later[i]) == 0)
-            sc_report_note(&parser->context->diag, (sc_loc){0},
-                           "'%s' is reserved for a later version of the language", found);
-    }
+    if (is_word(found, strlen(found), SC_WORD_LATER))
+        sc_report_note(&parser->context->diag, (sc_loc){0},
+                       "'%s' is reserved for a later version of the language", found);
 }
 
 static void note_lonely_point(sc_parser *parser, int found)
@@ -366,11 +349,6 @@ static bool goes_on_as_name(const sc_parser *parser, sc_loc loc)
     return *next != 0 && strchr("=:,.[", *next) != NULL;
 }
 
-static bool is_keyword(int kind)
-{
-    return kind >= SC_T_LANG && kind <= SC_T_INTER;
-}
-
 /* True for `over tp` where a dim is expected: the name is missing, and `over` is not meant as
  * one. */
 static bool is_clause(const sc_parser *parser, int kind, sc_loc loc)
@@ -396,7 +374,8 @@ static bool is_clause(const sc_parser *parser, int kind, sc_loc loc)
 static bool is_reserved_word_as_name(const sc_parser *parser, int found, sc_loc loc,
                                      const token_set *expected)
 {
-    if (!is_keyword(found) || !has(expected, "identifier") || is_clause(parser, found, loc))
+    if (sc_word_of_token(found) == NULL || !has(expected, "identifier") ||
+        is_clause(parser, found, loc))
         return false;
     bool statement_starts = has(expected, "repeat") || has(expected, "dim") ||
                             (has(expected, "remat") && !has(expected, "to"));
@@ -414,7 +393,7 @@ static void report_reserved_word(sc_parser *parser, sc_loc loc)
 static bool follows_reserved_word(const sc_parser *parser, int found, const token_set *expected)
 {
     const sc_past_token *before = &parser->before_last;
-    return found == '=' && is_keyword(before->kind) &&
+    return found == '=' && sc_word_of_token(before->kind) != NULL &&
            before->loc.begin == parser->statement.loc.begin && has(expected, "identifier");
 }
 

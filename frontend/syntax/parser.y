@@ -681,8 +681,7 @@ static void set_bound(sc_plan_stmt *stmt, sc_expect_relation relation, sc_quanti
 
 static sc_name kind_name(sc_parser *parser, sc_tensor_kind kind, sc_loc loc)
 {
-    static const char *const names[SC_KIND_COUNT] = {"param", "act", "grad", "opt", "cache", "input", "output"};
-    return (sc_name){sc_intern_text(&parser->context->names, names[kind]), loc};
+    return (sc_name){sc_intern_text(&parser->context->names, sc_kind_names[kind]), loc};
 }
 
 static void add_kind(sc_parser *parser, sc_kind_list *kinds, sc_tensor_kind kind)

@@ -5,14 +5,14 @@
 #include <string.h>
 
 #include "frontend/syntax/parser_state.h"
+#include "frontend/syntax/words.h"
 #include "parser.h"
 
 /* True if a token starts a declaration that is not allowed inside braces. */
 static bool is_declaration(const sc_parser *parser, int kind)
 {
-    return kind == SC_T_IMPORT || kind == SC_T_DIM || kind == SC_T_BLOCK || kind == SC_T_MODEL ||
-           kind == SC_T_MINIMIZE || kind == SC_T_PLAN || kind == SC_T_WEIGHTS ||
-           (kind == SC_T_FN && parser->in_plan);
+    return sc_word_has(kind, SC_WORD_DECLARES) &&
+           (parser->in_plan || !sc_word_has(kind, SC_WORD_STATES));
 }
 
 static bool starts_statement(const sc_parser *parser)
@@ -34,22 +34,16 @@ static bool goes_on_as_declaration(const sc_parser *parser, const sc_token *toke
 /* Corrects a name at the start of a declaration, where no name is allowed, to a similar keyword. */
 static void correct_declaration(sc_parser *parser, sc_token *token)
 {
-    static const char *const words[] = {"import", "dim",      "fn",   "block",
-                                        "model",  "minimize", "plan", "weights"};
-    static const int kinds[] = {SC_T_IMPORT, SC_T_DIM,      SC_T_FN,   SC_T_BLOCK,
-                                SC_T_MODEL,  SC_T_MINIMIZE, SC_T_PLAN, SC_T_WEIGHTS};
+    const char *words[SC_WORD_COUNT];
     const char *name = sc_text(parser->context, token->value.name.text);
-    const char *nearest = sc_nearest(name, words, sizeof words / sizeof *words);
+    const char *nearest = sc_nearest(name, words, sc_words_with(SC_WORD_DECLARES, words));
     if (nearest == NULL || !goes_on_as_declaration(parser, token))
         return;
     const char *text =
         sc_arena_printf(&parser->context->arena, "found '%s', wanted a declaration", name);
     sc_report(&parser->context->diag, SC_D_syntax, token->loc, text, NULL);
     sc_report_note(&parser->context->diag, (sc_loc){0}, "did you mean '%s'?", nearest);
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (words[i] == nearest)
-            token->kind = kinds[i];
-    }
+    token->kind = sc_word_find(nearest, strlen(nearest), false)->token;
 }
 
 static void close_bracket(sc_parser *parser, char kind)
@@ -156,12 +150,8 @@ static bool ends_plan_header(const sc_parser *parser)
  * header. */
 static bool starts_body(const sc_parser *parser, const sc_token *token)
 {
-    static const int kinds[] = {SC_T_PARAM, SC_T_CACHE,  SC_T_SUB,   SC_T_FN,
-                                SC_T_ENTRY, SC_T_REPEAT, SC_T_RETURN};
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (token->kind == kinds[i])
-            return true;
-    }
+    if (sc_word_has(token->kind, SC_WORD_STATES))
+        return true;
     const char *next = sc_source_text(parser, token->loc.end);
     while (*next == ' ' || *next == '\t')
         next++;

@@ -214,6 +214,24 @@ static void read_schedule(reader *r, const sc_expr *expr, sc_rate *rate)
     r->failed = r->failed || inner.failed;
 }
 
+/* Says what lr may be: each kind with the arguments that it needs. */
+static void note_rates(sc_context *context)
+{
+    const char *forms[SC_RATE_KINDS] = {[SC_RATE_CONSTANT] = "a number"};
+    sc_strbuf text;
+    for (int kind = SC_RATE_CONSTANT + 1; kind < SC_RATE_KINDS; kind++) {
+        sc_strbuf_init(&text, &context->arena);
+        sc_strbuf_printf(&text, "%s(%s", sc_rate_names[kind], sc_rate_argument_names[0]);
+        for (int i = 1; i < SC_RATE_FLOOR; i++)
+            sc_strbuf_printf(&text, ", %s = ..", sc_rate_argument_names[i]);
+        sc_strbuf_add(&text, ")");
+        forms[kind] = text.data;
+    }
+    sc_strbuf_init(&text, &context->arena);
+    sc_strbuf_add_list(&text, forms, SC_RATE_KINDS, " or ");
+    sc_report_note(&context->diag, (sc_loc){0}, "lr is %s", text.data);
+}
+
 /* lr: a number, cosine(peak, warmup =, total =, floor = 0) or linear(..). */
 static void read_rate(reader *r, const sc_expr *expr, sc_rate *rate)
 {
@@ -233,9 +251,7 @@ static void read_rate(reader *r, const sc_expr *expr, sc_rate *rate)
     }
     fail(r, SC_D_bad_argument, expr->loc,
          text_of(r, "'%s' is no learning rate schedule", sc_text(context, expr->call.callee.text)));
-    sc_report_note(&context->diag, (sc_loc){0},
-                   "lr is a number, cosine(peak, warmup = .., total = ..) or linear(peak, warmup = "
-                   ".., total = ..)");
+    note_rates(context);
 }
 
 /* ---- optimizers ---- */
@@ -273,6 +289,9 @@ bool sc_optimizer_read(sc_declarations *program, const sc_optimizer *optimizer, 
     sc_report(&context->diag, SC_D_unknown_name, optimizer->name.loc,
               sc_arena_printf(&context->arena, "optimizer %s", name),
               sc_suggest(context, optimizer->name.text, &known), (char *)NULL);
-    sc_report_note(&context->diag, (sc_loc){0}, "optimizers are sgd, adam, adamw and lion");
+    sc_strbuf names;
+    sc_strbuf_init(&names, &context->arena);
+    sc_strbuf_add_list(&names, known.data, known.count, " and ");
+    sc_report_note(&context->diag, (sc_loc){0}, "optimizers are %s", names.data);
     return false;
 }

@@ -24,8 +24,8 @@ static bool stays(const remat *r, const sc_op *op)
     const uint32_t kept = SC_FROM_OUTSIDE | SC_STATE_READ | SC_CONSTANT;
     if (op->result_count == 0 || (sc_op_traits(op) & kept) != 0)
         return true;
-    return op->kind == SC_OP_cast &&
-           sc_op_at(r->m, sc_def(r->m, op->operands[0]))->kind == SC_OP_param;
+    return sc_op_has(op, SC_CONVERTS) &&
+           sc_op_has(sc_op_at(r->m, sc_def(r->m, op->operands[0])), SC_PARAMETER);
 }
 
 static uint32_t region_named(remat *r, const char *path, size_t length)

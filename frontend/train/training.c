@@ -37,8 +37,7 @@ static bool covers(const training *t, const sc_path_list *paths, uint32_t state)
  * reading the parameter. */
 static bool passes_on(const sc_op *op)
 {
-    return (sc_op_traits(op) & (SC_VIEW | SC_NAMESAKE)) != 0 || op->kind == SC_OP_slice ||
-           op->kind == SC_OP_concat;
+    return sc_op_has(op, SC_VIEW | SC_NAMESAKE | SC_RESIZES);
 }
 
 /* By value: true if a dot contracts it or a gather uses it as its table. */
@@ -48,7 +47,8 @@ static const bool *contracted_values(const training *t)
     sc_for_each_op_reverse (t->m, t->built->func, id) {
         const sc_op *op = sc_op_at(t->m, id);
         for (uint32_t i = 0; i < op->operand_count; i++) {
-            if (op->kind == SC_OP_dot || (op->kind == SC_OP_gather && i == 0) ||
+            if (sc_ops[op->kind].bound == SC_BOUND_contracted ||
+                sc_op_is_table((sc_op_kind)op->kind, i) ||
                 (passes_on(op) && contracted[op->first_result]))
                 contracted[op->operands[i]] = true;
         }
@@ -129,7 +129,7 @@ static bool read_params(training *t)
          *decays = sc_arena_array(arena, t->m->state.count, sizeof *decays);
     sc_for_each_op (t->m, t->built->func, id) {
         const sc_op *op = sc_op_at(t->m, id);
-        uint32_t state = op->kind == SC_OP_param
+        uint32_t state = sc_op_has(op, SC_PARAMETER)
                              ? sc_module_find_state(t->m, sc_op_word(op, SC_ATTR_name))
                              : SC_NONE;
         if (state == SC_NONE || !sc_dtype_is_float(sc_type_of(t->m, op->first_result)->dtype))
@@ -186,7 +186,7 @@ static bool has_dim_in_inputs(const training *t, sc_dim dim)
 {
     sc_for_each_op (t->m, t->built->func, id) {
         const sc_op *op = sc_op_at(t->m, id);
-        if (op->kind == SC_OP_input &&
+        if (sc_op_has(op, SC_FROM_OUTSIDE) &&
             sc_type_find_dim(sc_type_of(t->m, op->first_result), dim) >= 0)
             return true;
     }

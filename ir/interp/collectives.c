@@ -323,7 +323,7 @@ static bool permutes_shards(const sc_transfer *t)
 
 /* Each rank takes the shard that its result needs from itself, or else from the lowest rank of its
  * group that has it. */
-static bool permute(const sc_transfer *t)
+static bool collective_permute(const sc_transfer *t)
 {
     const sc_interp *interp = t->interp;
     if (!other_sizes_stay(t, SC_NONE, SC_NONE) || !permutes_shards(t))
@@ -353,7 +353,7 @@ static bool permute(const sc_transfer *t)
 }
 
 /* The first member of each group gets the value; results are zero beforehand. */
-static bool once(const sc_transfer *t)
+static bool to_partial(const sc_transfer *t)
 {
     for (uint64_t r = 0; r < t->interp->ranks; r++) {
         if (member_index(t->interp, &t->group, r) == 0)
@@ -362,9 +362,9 @@ static bool once(const sc_transfer *t)
     return true;
 }
 
-bool sc_interp_once(sc_interp *interp, sc_op_id op)
+bool sc_interp_to_partial(sc_interp *interp, sc_op_id op)
 {
-    return move_each(interp, op, once);
+    return move_each(interp, op, to_partial);
 }
 
 bool sc_interp_all_gather(sc_interp *interp, sc_op_id op)
@@ -392,9 +392,9 @@ bool sc_interp_all_to_all(sc_interp *interp, sc_op_id op)
     return move_each(interp, op, all_to_all);
 }
 
-bool sc_interp_permute(sc_interp *interp, sc_op_id op)
+bool sc_interp_collective_permute(sc_interp *interp, sc_op_id op)
 {
-    return move_each(interp, op, permute);
+    return move_each(interp, op, collective_permute);
 }
 
 /* Reshards through the global value, by definition. */

@@ -100,7 +100,7 @@ bool sc_interp_assemble(const sc_interp *interp, sc_type type, double *local, do
 /* ---- collectives: ops without an eval function; results are already allocated ---- */
 typedef bool sc_interp_handler(sc_interp *interp, sc_op_id op);
 sc_interp_handler sc_interp_all_gather, sc_interp_all_slice, sc_interp_reduce_scatter,
-    sc_interp_all_reduce, sc_interp_all_to_all, sc_interp_permute, sc_interp_once,
+    sc_interp_all_reduce, sc_interp_all_to_all, sc_interp_collective_permute, sc_interp_to_partial,
     sc_interp_reshard;
 
 #endif

@@ -166,8 +166,8 @@ static sc_interp_handler *const handlers[SC_OP_COUNT] = {
     [SC_OP_reduce_scatter] = sc_interp_reduce_scatter,
     [SC_OP_all_reduce] = sc_interp_all_reduce,
     [SC_OP_all_to_all] = sc_interp_all_to_all,
-    [SC_OP_permute] = sc_interp_permute,
-    [SC_OP_once] = sc_interp_once,
+    [SC_OP_collective_permute] = sc_interp_collective_permute,
+    [SC_OP_to_partial] = sc_interp_to_partial,
 };
 
 /* ---- one op ---- */

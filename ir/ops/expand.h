@@ -7,8 +7,10 @@
 
 typedef void sc_expand_fn(sc_expand *expand);
 
-sc_expand_fn expand_argmax, expand_softmax, expand_log_softmax, expand_logsumexp, expand_xent,
-    expand_topk, expand_rope;
+/* One for each function in the column; expand_none is no function, but the word for none. */
+#define OP(name, in, roles, shape, eval, expand, ...) sc_expand_fn expand_##expand;
+#include "ir/ops/ops.def"
+#undef OP
 
 /* True if the op is `where (eq x, ignore), 0, x`, the way expand_xent reads targets: the elements
  * of x with `ignore` replaced by 0. */

@@ -2,8 +2,10 @@
  * inferred types. */
 #include "ir/ops/shapes.h"
 
+#define shape_none NULL /* the word for no function in ops.def */
+
 static sc_shape_fn *const shapes[SC_OP_COUNT] = {
-#define OP(name, in, traits, roles, shape, eval, expand, derive, fuse) shape,
+#define OP(name, in, roles, shape, ...) shape_##shape,
 #include "ir/ops/ops.def"
 #undef OP
 };

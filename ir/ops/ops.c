@@ -4,7 +4,7 @@
 
 #include "program/collective.h"
 
-/* The words in the last column of ops.def. */
+/* The words in columns of ops.def. */
 enum {
     ALONE = 0,
     FREE = SC_FUSE_FREE,
@@ -20,17 +20,50 @@ enum {
     MOVES = SC_FUSE_MOVES
 };
 
+enum { PICKS_NO = 0, PICKS_FIRST = 1, PICKS_LATER = ~1, PICKS_ALL = ~0, LAST_PICK = 31 };
+
+enum {
+    IDS_NO = 0,
+    IDS_FIRST = SC_IDS_FIRST,
+    IDS_SECOND = SC_IDS_SECOND,
+    IDS_TARGETS = SC_IDS_SECOND | SC_IDS_IGNORED
+};
+
 const sc_op_row sc_ops[SC_OP_COUNT] = {
-#define OP(name, in, traits, roles, shape, eval, expand, derive, fuse) {#name, in, traits, fuse},
+#define OP(name, in, roles, shape, eval, expand, derive, flops, bound, picks, ids, language, fuse, \
+           traits)                                                                                 \
+    {#name, in,    SC_BOUND_##bound, (uint32_t)PICKS_##picks, IDS_##ids, SC_LANGUAGE_##language,   \
+     fuse,  traits},
 #include "ir/ops/ops.def"
 #undef OP
 };
+
+bool sc_op_picks(sc_op_kind kind, uint32_t operand)
+{
+    return (sc_ops[kind].picks >> (operand < LAST_PICK ? operand : LAST_PICK) & 1) != 0;
+}
+
+bool sc_op_takes_ids(sc_op_kind kind, uint32_t operand)
+{
+    uint32_t bit = operand == 0 ? SC_IDS_FIRST : operand == 1 ? SC_IDS_SECOND : 0;
+    return (sc_ops[kind].ids & bit) != 0;
+}
+
+bool sc_op_is_table(sc_op_kind kind, uint32_t operand)
+{
+    return sc_op_picks(kind, operand) && sc_ops[kind].ids != 0 && !sc_op_takes_ids(kind, operand);
+}
+
+bool sc_op_is_sum(sc_op_kind kind)
+{
+    return (sc_ops[kind].fuse & SC_FUSE_REDUCE) != 0 && sc_ops[kind].bound == SC_BOUND_summed;
+}
 
 int sc_op_collective(sc_op_kind kind)
 {
     static const uint8_t one_more[SC_OP_COUNT] = {
 #define COLLECTIVE(name, NAME, traits, shares, whole)
-#define COLLECTIVE_OP(name, NAME, traits, shares, whole) [SC_OP_##name] = SC_IMAGE_##NAME + 1,
+#define COLLECTIVE_OP(op, name, NAME, traits, shares, whole) [SC_OP_##op] = SC_IMAGE_##NAME + 1,
 #include "program/collectives.def"
     };
     return one_more[kind] - 1;

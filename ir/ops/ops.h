@@ -1,56 +1,90 @@
 /* The op table (ops.def, one row per op) and the queries that all stages make of it. No other code
- * switches on op kinds. */
+ * compares op kinds. */
 #ifndef SHARDC_IR_OPS_OPS_H
 #define SHARDC_IR_OPS_OPS_H
 
 #include "ir/graph.h"
 
+/* Traits. */
 enum {
     /* each result element depends only on operand elements with the same index */
-    SC_ELEMENTWISE = 1,
-    SC_LINEAR = 2,   /* f(a + b) = f(a) + f(b) in all operands jointly: a partial sum may pass */
-    SC_COMMUTES = 4, /* operands may be swapped */
-    SC_RANDOM = 8,
-    SC_CONSTANT = 16,   /* no tensor operands: created in whatever placement the consumer wants */
-    SC_COLLECTIVE = 32, /* moves data between ranks */
-    SC_RESHARD = 64,    /* changes placement, not value */
-    SC_EFFECT = 128,    /* not dead if unused */
-    SC_VIEW = 256,      /* the result is the operand under other dim names or groups */
-    SC_STATE_READ = 512,
-    SC_EXACT = 1024,    /* integer operands give exact integer results */
-    SC_COMPARES = 2048, /* the result is bool */
+    SC_ELEMENTWISE = 1u << 0,
+    SC_LINEAR =
+        1u << 1, /* f(a + b) = f(a) + f(b) in all operands jointly: a partial sum may pass */
+    SC_COMMUTES = 1u << 2, /* operands may be swapped */
+    SC_RANDOM = 1u << 3,
+    SC_CONSTANT =
+        1u << 4, /* no tensor operands: created in whatever placement the consumer wants */
+    SC_COLLECTIVE = 1u << 5, /* moves data between ranks */
+    SC_RESHARD = 1u << 6,    /* changes placement, not value */
+    SC_EFFECT = 1u << 7,     /* not dead if unused */
+    SC_VIEW = 1u << 8,       /* the result is the operand under other dim names or groups */
+    SC_STATE_READ = 1u << 9,
+    SC_EXACT = 1u << 10,    /* integer operands give exact integer results */
+    SC_COMPARES = 1u << 11, /* the result is bool */
     /* linear in each operand separately: one of them may be a partial sum */
-    SC_BILINEAR = 4096,
-    SC_LOCAL_PURE = 8192,        /* deterministic per rank: ops with equal operands may be merged */
-    SC_NAMESAKE = 16384,         /* messages name the result after its operand */
-    SC_CONVERTS = 32768,         /* changes only the dtype */
-    SC_FROM_OUTSIDE = 65536,     /* a value passed by the caller */
-    SC_FILLS_PADDING = 262144,   /* the padding of its result has defined contents */
-    SC_LINEAR_FIRST = 8388608,   /* linear in its first operand */
-    SC_SPREADS = 4194304,        /* repeats its operand along dims */
-    SC_STOPS_GRADIENT = 2097152, /* constant almost everywhere: no gradient flows through it */
-    SC_KEEPS_LSE = 1048576,      /* lse = 1 gives it another result, which its derivative reads */
-    /* operand 0 is the new value of the state that it names, after the call */
-    SC_STATE_WRITE = 524288,
+    SC_BILINEAR = 1u << 12,
+    SC_LOCAL_PURE = 1u << 13,   /* deterministic per rank: ops with equal operands may be merged */
+    SC_NAMESAKE = 1u << 14,     /* messages name the result after its operand */
+    SC_CONVERTS = 1u << 15,     /* changes only the dtype */
+    SC_FROM_OUTSIDE = 1u << 16, /* a value passed by the caller: an input */
     /* out-of-range integer operands are a run-time error: padding must not trigger it */
-    SC_CHECKS_INTEGERS = 131072
+    SC_CHECKS_INTEGERS = 1u << 17,
+    SC_FILLS_PADDING = 1u << 18, /* the padding of its result has defined contents */
+    /* operand 0 is the new value of the state that it names, after the call */
+    SC_STATE_WRITE = 1u << 19,
+    SC_KEEPS_LSE = 1u << 20,      /* lse = 1 gives it another result, which its derivative reads */
+    SC_STOPS_GRADIENT = 1u << 21, /* constant almost everywhere: no gradient flows through it */
+    SC_SPREADS = 1u << 22,        /* repeats its operand along dims */
+    SC_LINEAR_FIRST = 1u << 23,   /* linear in its first operand */
+    SC_DECIDES = 1u << 24,        /* a small change of an operand may change the result by much */
+    SC_RESIZES = 1u << 25, /* its result has a part of the operands' elements, or theirs and more:
+                            * the sizes of `dims`, `from_dims` and `to` scale together */
+    SC_RENAMES = 1u << 26, /* the elements along `dims` are those along `to` */
+    SC_ATTENDS =
+        1u << 27, /* attention of the positions `to` over the keys of the first of `dims` */
+    SC_PARAMETER = 1u << 28, /* reads a parameter */
+    SC_RETURNS = 1u << 29,   /* ends its function; operands are the function's results */
+    SC_APPENDS = 1u << 30    /* operand 0, a cache, with the positions `dims` written along `to` */
 };
+
+/* How large results are, in magnitude. Holds for partial sums in any order too. */
+typedef enum sc_bound {
+    SC_BOUND_value,      /* the attribute `value`, which is the whole op */
+    SC_BOUND_position,   /* the last result has positions on the first of `dims` */
+    SC_BOUND_largest,    /* at most the largest operand, or 1 */
+    SC_BOUND_added,      /* the sum of the operands */
+    SC_BOUND_subtracted, /* their difference */
+    SC_BOUND_multiplied, /* the product of the operands */
+    SC_BOUND_summed,     /* operand 0 along `dims` */
+    SC_BOUND_scattered,  /* operand 0 along the dims that the result lacks */
+    SC_BOUND_contracted, /* the product of the operands along `dims` */
+    SC_BOUND_any         /* unknown; such an op is never SC_EXACT */
+} sc_bound;
+
+/* An elementwise function of the language with the op's name. */
+typedef enum sc_language {
+    SC_LANGUAGE_no,
+    SC_LANGUAGE_number,  /* of one number */
+    SC_LANGUAGE_numbers, /* of two */
+    SC_LANGUAGE_bools    /* of one or two */
+} sc_language;
 
 /* How an op is fused into kernels: one of the first seven, plus flags. */
 enum {
     /* never in a shared kernel: state, contractions, attention, collectives */
     SC_FUSE_ALONE = 0,
-    SC_FUSE_FREE = 1,       /* recomputed wherever it is read */
-    SC_FUSE_VIEW = 2,       /* a view of the same bytes; inside a kernel, index arithmetic only */
-    SC_FUSE_MAP = 4,        /* elements of the result from elements of the operands */
-    SC_FUSE_REDUCE = 8,     /* reduces over `dims` */
-    SC_FUSE_ROOT = 16,      /* its result is complete only in memory: ends its kernel */
-    SC_FUSE_EXPAND = 32,    /* enters kernels as its expansion */
-    SC_FUSE_EXPENSIVE = 64, /* worth storing instead of computing twice */
-    SC_FUSE_INDEXED = 128,  /* reads operand 0 (concat: both) at indices other than its own */
-    SC_FUSE_EPILOGUE = 256, /* may be a step in the epilogue of a contraction */
-    SC_FUSE_CONTRACT = 512, /* may have an epilogue */
-    SC_FUSE_MOVES = 1024    /* rearranges elements: best fused with their producer */
+    SC_FUSE_FREE = 1u << 0,   /* recomputed wherever it is read */
+    SC_FUSE_VIEW = 1u << 1,   /* a view of the same bytes; inside a kernel, index arithmetic only */
+    SC_FUSE_MAP = 1u << 2,    /* elements of the result from elements of the operands */
+    SC_FUSE_REDUCE = 1u << 3, /* reduces over `dims` */
+    SC_FUSE_ROOT = 1u << 4,   /* its result is complete only in memory: ends its kernel */
+    SC_FUSE_EXPAND = 1u << 5, /* enters kernels as its expansion */
+    SC_FUSE_EXPENSIVE = 1u << 6, /* worth storing instead of computing twice */
+    SC_FUSE_INDEXED = 1u << 7,   /* reads operand 0 (concat: both) at indices other than its own */
+    SC_FUSE_EPILOGUE = 1u << 8,  /* may be a step in the epilogue of a contraction */
+    SC_FUSE_CONTRACT = 1u << 9,  /* may have an epilogue */
+    SC_FUSE_MOVES = 1u << 10     /* rearranges elements: best fused with their producer */
 };
 
 /* Effect of sharding a dim on an op. */
@@ -101,13 +135,25 @@ typedef struct sc_shape_request {
 struct sc_eval;
 struct sc_expand;
 struct sc_derive;
+/* The size of a type's i-th dim: over all ranks, or of one rank's shard. */
+typedef int64_t sc_size_of(const sc_module *m, const sc_type_info *type, uint32_t i);
 
 typedef struct sc_op_row {
     const char *name;
     int operands; /* or SC_ANY */
-    uint32_t traits;
+    sc_bound bound;
+    uint32_t picks; /* by operand, a bit; the last bit stands for all further ones */
+    uint32_t ids;   /* SC_IDS_.. */
+    sc_language language;
     uint32_t fuse; /* SC_FUSE_.. */
+    uint32_t traits;
 } sc_op_row;
+
+enum {
+    SC_IDS_FIRST = 1u << 0, /* operand 0 has ids */
+    SC_IDS_SECOND = 1u << 1,
+    SC_IDS_IGNORED = 1u << 2 /* the attribute `ignore` is an id that is skipped */
+};
 
 typedef struct sc_op_function_row {
     /* NULL: no roles (collectives, effects) */
@@ -118,6 +164,8 @@ typedef struct sc_op_function_row {
     void (*expand)(struct sc_expand *expand);
     /* NULL: no derivative */
     void (*derive)(struct sc_derive *derive);
+    /* NULL: no matmuls */
+    double (*flops)(const sc_module *m, const sc_op *op, sc_size_of *size);
 } sc_op_function_row;
 
 enum { SC_ANY = -1 };
@@ -129,6 +177,30 @@ static inline uint32_t sc_op_traits(const sc_op *op)
 {
     return sc_ops[op->kind].traits;
 }
+
+/* True if the op has one of these traits. */
+static inline bool sc_op_has(const sc_op *op, uint32_t traits)
+{
+    return (sc_ops[op->kind].traits & traits) != 0;
+}
+
+/* True if the result is operand 0, whole: under another name, with other groups, in another dtype
+ * or order. */
+static inline bool sc_op_is_operand(const sc_op *op)
+{
+    return sc_op_has(op, SC_NAMESAKE) && sc_op_has(op, SC_ELEMENTWISE);
+}
+
+/* True if elements of the result are elements of this operand, unchanged or rounded. */
+bool sc_op_picks(sc_op_kind kind, uint32_t operand);
+/* True if integers of this operand index `dims`. */
+bool sc_op_takes_ids(sc_op_kind kind, uint32_t operand);
+/* True if elements of this operand, a table, are picked by ids in another one. */
+bool sc_op_is_table(sc_op_kind kind, uint32_t operand);
+/* True if the op is the sum of operand 0 along `dims`. */
+bool sc_op_is_sum(sc_op_kind kind);
+/* Returns the multiplications and additions of the op's matmuls. */
+double sc_op_flops(const sc_module *m, const sc_op *op, sc_size_of *size);
 
 /* The collective of programs (program/collective.h) that an op of this kind is; -1: none. */
 int sc_op_collective(sc_op_kind kind);

@@ -3,11 +3,19 @@
 #include "ir/ops/derive.h"
 #include "ir/ops/eval.h"
 #include "ir/ops/expand.h"
+#include "ir/ops/flops.h"
 #include "ir/ops/roles.h"
 
+/* The word for no function in ops.def. */
+#define roles_none  NULL
+#define eval_none   NULL
+#define expand_none NULL
+#define derive_none NULL
+#define flops_none  NULL
+
 const sc_op_function_row sc_op_functions[SC_OP_COUNT] = {
-#define OP(name, in, traits, roles, shape, eval, expand, derive, fuse)                             \
-    {roles, eval, expand, derive},
+#define OP(name, in, roles, shape, eval, expand, derive, flops, ...)                               \
+    {roles_##roles, eval_##eval, expand_##expand, derive_##derive, flops_##flops},
 #include "ir/ops/ops.def"
 #undef OP
 };
@@ -17,6 +25,12 @@ void sc_op_factors(const sc_module *m, const sc_op *op, sc_factors *factors)
     factors->count = 0;
     if (sc_op_functions[op->kind].roles != NULL)
         sc_op_functions[op->kind].roles(m, op, factors);
+}
+
+double sc_op_flops(const sc_module *m, const sc_op *op, sc_size_of *size)
+{
+    sc_flops_fn *flops = sc_op_functions[op->kind].flops;
+    return flops == NULL ? 0 : flops(m, op, size);
 }
 
 static sc_sub_axis_list factor_sub_axes(const sc_module *m, const sc_op *op,

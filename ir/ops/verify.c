@@ -338,7 +338,7 @@ static bool collective_result(const sc_module *m, const sc_op *op, uint32_t i, s
         return gather < SC_MAX_RANK && reduce != 0 && move_group(at, over, reduce, gather);
     case SC_OP_all_reduce:
         return reduce != 0 && move_group(at, over, reduce, SC_ON_NOTHING);
-    case SC_OP_once:
+    case SC_OP_to_partial:
         for (uint32_t k = 0; k < over->count; k++) {
             if (over->sub_axes[k] >= SC_MAX_SUB_AXES || at->on[over->sub_axes[k]] != SC_ON_NOTHING)
                 return false;
@@ -421,7 +421,7 @@ static void check_collective(verification *v, sc_op_id op)
         sc_placement at;
         if (!same_shape(from, to)) {
             wrong(v, op, "it changes more than a placement");
-        } else if (o->kind == SC_OP_permute) {
+        } else if (o->kind == SC_OP_collective_permute) {
             check_permute(v, op, from, to);
         } else if (o->kind == SC_OP_reshard) {
             if ((m->states & SC_RESHARDS_EXPLICIT) != 0)

@@ -195,12 +195,12 @@ static shardc_status make_plans(sc_rank *rank, shardc_error *error)
     own->plans = calloc(image->gemm_count + 1u, sizeof *own->plans);
     if (own->plans == NULL)
         return sc_fail(error, SHARDC_ERROR_MEMORY,
-                       "there is not enough memory for the products' plans");
+                       "there is not enough memory for the GEMMs' plans");
     for (uint32_t i = 0; i < image->gemm_count; i++) {
         own->plans[i] = sc_gemm_plan_new(&image->gemms[i], SC_GEMM_AUTO);
         if (own->plans[i] == NULL)
             return sc_fail(error, SHARDC_ERROR_MEMORY,
-                           "there is not enough memory for the plan of product %u", i);
+                           "there is not enough memory for the plan of GEMM %u", i);
     }
     return SHARDC_OK;
 }

@@ -121,18 +121,25 @@ static bool describe(const sc_onednn *api, const sc_gemm *gemm, int array, dnnl_
                                                  strides) == dnnl_success;
 }
 
-/* The library's kind of a step; 0: none. */
-static const dnnl_alg_kind_t kinds[SC_GEMM_STEP_KINDS] = {
-    [SC_GEMM_ADD] = dnnl_binary_add,           [SC_GEMM_MUL] = dnnl_binary_mul,
-    [SC_GEMM_SCALE] = dnnl_eltwise_linear,     [SC_GEMM_RELU] = dnnl_eltwise_relu,
-    [SC_GEMM_GELU] = dnnl_eltwise_gelu_erf,    [SC_GEMM_GELU_TANH] = dnnl_eltwise_gelu_tanh,
-    [SC_GEMM_SILU] = dnnl_eltwise_swish,       [SC_GEMM_TANH] = dnnl_eltwise_tanh,
-    [SC_GEMM_SIGMOID] = dnnl_eltwise_logistic,
+/* The library's kind of a step and the parameter alpha of that; 0: none. */
+static const struct {
+    dnnl_alg_kind_t kind;
+    float alpha;
+} library_steps[SC_GEMM_STEP_KINDS] = {
+    [SC_GEMM_ADD] = {dnnl_binary_add, 0},
+    [SC_GEMM_MUL] = {dnnl_binary_mul, 0},
+    [SC_GEMM_SCALE] = {dnnl_eltwise_linear, 0}, /* alpha is the step's own */
+#define NO_ONEDNN                                         dnnl_alg_kind_undef, 0
+#define ONEDNN(name, alpha)                               dnnl_eltwise_##name, alpha
+#define ACTIVATION(name, NAME, numbers, onednn, cublaslt) [SC_GEMM_##NAME] = {onednn},
+#include "program/activations.def"
+#undef ONEDNN
+#undef NO_ONEDNN
 };
 
 bool sc_gemm_onednn_has_step(sc_gemm_step_kind kind)
 {
-    return kinds[kind] != dnnl_alg_kind_undef;
+    return library_steps[kind].kind != dnnl_alg_kind_undef;
 }
 
 /* Appends the post-op of a step, with its tensor's descriptor. */
@@ -144,12 +151,12 @@ static bool append_step(const sc_onednn *api, const sc_gemm *gemm, uint32_t s, d
         return false;
     if (sc_gemm_step_has_tensor(step->kind))
         return describe(api, gemm, SC_GEMM_OPERANDS + (int)s, &tensor) &&
-               api->dnnl_post_ops_append_binary(ops, kinds[step->kind], &tensor) == dnnl_success;
-    float alpha = step->kind == SC_GEMM_SCALE  ? (float)step->scale
-                  : step->kind == SC_GEMM_SILU ? 1.0F
-                                               : 0.0F;
-    return api->dnnl_post_ops_append_eltwise(ops, 1.0F, kinds[step->kind], alpha, 0.0F) ==
-           dnnl_success;
+               api->dnnl_post_ops_append_binary(ops, library_steps[step->kind].kind, &tensor) ==
+                   dnnl_success;
+    float alpha =
+        step->kind == SC_GEMM_SCALE ? (float)step->scale : library_steps[step->kind].alpha;
+    return api->dnnl_post_ops_append_eltwise(ops, 1.0F, library_steps[step->kind].kind, alpha,
+                                             0.0F) == dnnl_success;
 }
 
 static bool set_attributes(const sc_onednn *api, const sc_gemm *gemm, dnnl_primitive_attr_t attr)

@@ -21,20 +21,20 @@ enum { VERSION = 2, MOST_BYTES = 64 << 20, DIGITS = 2 * sizeof(sc_lt_algo) };
 
 /* ---- the table ---- */
 
-void sc_cuda_choices_init(sc_cuda_choices *choices, uint64_t program, uint32_t product_count)
+void sc_algorithm_cache_init(sc_algorithm_cache *cache, uint64_t program, uint32_t gemm_count)
 {
-    *choices = (sc_cuda_choices){
-        .program = program, .product_count = product_count, .info = {.gemms = product_count}};
-    pthread_mutex_init(&choices->lock, NULL);
+    *cache = (sc_algorithm_cache){
+        .program = program, .gemm_count = gemm_count, .info = {.gemms = gemm_count}};
+    pthread_mutex_init(&cache->lock, NULL);
 }
 
-void sc_cuda_choices_free(sc_cuda_choices *choices)
+void sc_algorithm_cache_free(sc_algorithm_cache *cache)
 {
-    if (choices->product_count > 0)
-        pthread_mutex_destroy(&choices->lock);
-    free(choices->gpus);
-    free(choices->list);
-    *choices = (sc_cuda_choices){.product_count = 0};
+    if (cache->gemm_count > 0)
+        pthread_mutex_destroy(&cache->lock);
+    free(cache->gpus);
+    free(cache->list);
+    *cache = (sc_algorithm_cache){.gemm_count = 0};
 }
 
 /* Grows a list for one more element; NULL: out of memory. */
@@ -48,7 +48,7 @@ static void *grown(void *list, uint32_t count, uint32_t *room, size_t size)
     return more;
 }
 
-bool sc_cuda_choices_gpu(sc_cuda_choices *choices, const char *name, uint32_t *out)
+bool sc_algorithm_cache_gpu(sc_algorithm_cache *cache, const char *name, uint32_t *out)
 {
     char line[SC_CUDA_GPU_NAME];
     snprintf(line, sizeof line, "%s", name);
@@ -56,61 +56,60 @@ bool sc_cuda_choices_gpu(sc_cuda_choices *choices, const char *name, uint32_t *o
         if ((unsigned char)*c < ' ')
             *c = ' ';
     }
-    for (*out = 0; *out < choices->gpu_count; ++*out) {
-        if (strcmp(choices->gpus[*out], line) == 0)
+    for (*out = 0; *out < cache->gpu_count; ++*out) {
+        if (strcmp(cache->gpus[*out], line) == 0)
             return true;
     }
-    void *gpus =
-        grown(choices->gpus, choices->gpu_count, &choices->gpu_room, sizeof *choices->gpus);
+    void *gpus = grown(cache->gpus, cache->gpu_count, &cache->gpu_room, sizeof *cache->gpus);
     if (gpus == NULL)
         return false;
-    choices->gpus = gpus;
-    memcpy(choices->gpus[choices->gpu_count++], line, sizeof line);
+    cache->gpus = gpus;
+    memcpy(cache->gpus[cache->gpu_count++], line, sizeof line);
     return true;
 }
 
-sc_cuda_choice *sc_cuda_choices_find(const sc_cuda_choices *choices, const sc_cuda_choice *wanted)
+sc_algorithm *sc_algorithm_cache_find(const sc_algorithm_cache *cache, const sc_algorithm *wanted)
 {
-    for (uint32_t i = 0; i < choices->count; i++) {
-        sc_cuda_choice *c = &choices->list[i];
-        if (c->gpu == wanted->gpu && c->product == wanted->product &&
+    for (uint32_t i = 0; i < cache->count; i++) {
+        sc_algorithm *c = &cache->list[i];
+        if (c->gpu == wanted->gpu && c->gemm == wanted->gemm &&
             memcmp(c->aligned, wanted->aligned, sizeof c->aligned) == 0)
             return c;
     }
     return NULL;
 }
 
-bool sc_cuda_choices_set(sc_cuda_choices *choices, const sc_cuda_choice *choice)
+bool sc_algorithm_cache_set(sc_algorithm_cache *cache, const sc_algorithm *algorithm)
 {
-    sc_cuda_choice *found = sc_cuda_choices_find(choices, choice);
+    sc_algorithm *found = sc_algorithm_cache_find(cache, algorithm);
     if (found != NULL) {
-        *found = *choice;
+        *found = *algorithm;
         return true;
     }
-    void *list = grown(choices->list, choices->count, &choices->room, sizeof *choices->list);
+    void *list = grown(cache->list, cache->count, &cache->room, sizeof *cache->list);
     if (list == NULL)
         return false;
-    choices->list = list;
-    choices->list[choices->count++] = *choice;
+    cache->list = list;
+    cache->list[cache->count++] = *algorithm;
     return true;
 }
 
 /* ---- text ---- */
 
-char *sc_cuda_choices_print(const sc_cuda_choices *choices, size_t *out_size)
+char *sc_algorithm_cache_print(const sc_algorithm_cache *cache, size_t *out_size)
 {
     char *text = NULL;
     FILE *out = open_memstream(&text, out_size);
     if (out == NULL)
         return NULL;
-    fprintf(out, "%s%d\nprogram %016" PRIx64 "\n", title, VERSION, choices->program);
-    for (uint32_t gpu = 0; gpu < choices->gpu_count; gpu++) {
-        fprintf(out, "%s%s\n", gpu_line, choices->gpus[gpu]);
-        for (uint32_t i = 0; i < choices->count; i++) {
-            const sc_cuda_choice *c = &choices->list[i];
+    fprintf(out, "%s%d\nprogram %016" PRIx64 "\n", title, VERSION, cache->program);
+    for (uint32_t gpu = 0; gpu < cache->gpu_count; gpu++) {
+        fprintf(out, "%s%s\n", gpu_line, cache->gpus[gpu]);
+        for (uint32_t i = 0; i < cache->count; i++) {
+            const sc_algorithm *c = &cache->list[i];
             if (c->gpu != gpu)
                 continue;
-            sc_fprintf(out, "product %u aligned %u %u %u %u %u ns %.0f %.0f algo ", c->product,
+            sc_fprintf(out, "product %u aligned %u %u %u %u %u ns %.0f %.0f algo ", c->gemm,
                        c->aligned[0], c->aligned[1], c->aligned[2], c->aligned[3], c->aligned[4],
                        1e9 * c->first, 1e9 * c->least);
             for (size_t b = 0; b < sizeof c->algo; b++)
@@ -177,42 +176,41 @@ static bool parse_algo(const char *text, sc_lt_algo *out)
     return text[DIGITS] == 0;
 }
 
-static bool parse_product(const char *line, uint32_t gpu, uint32_t product_count,
-                          sc_cuda_choice *out)
+static bool parse_algorithm(const char *line, uint32_t gpu, uint32_t gemm_count, sc_algorithm *out)
 {
     int length = -1;
     uint64_t first = 0, least = 0;
-    *out = (sc_cuda_choice){.gpu = gpu};
+    *out = (sc_algorithm){.gpu = gpu};
     /* the widths keep every number within its type */
     int fields = sscanf(line, // NOLINT(cert-err34-c)
                         "product %9" SCNu32 " aligned %3" SCNu32 " %3" SCNu32 " %3" SCNu32
                         " %3" SCNu32 " %3" SCNu32 " ns %18" SCNu64 " %18" SCNu64 " algo %n",
-                        &out->product, &out->aligned[0], &out->aligned[1], &out->aligned[2],
+                        &out->gemm, &out->aligned[0], &out->aligned[1], &out->aligned[2],
                         &out->aligned[3], &out->aligned[4], &first, &least, &length);
     out->first = 1e-9 * (double)first;
     out->least = 1e-9 * (double)least;
-    return fields == SC_CUDA_ALIGNED + 3 && length > 0 && out->product < product_count &&
+    return fields == SC_CUDA_ALIGNED + 3 && length > 0 && out->gemm < gemm_count &&
            parse_algo(line + length, &out->algo);
 }
 
-static bool parse_lines(sc_cuda_choices *choices, reader *r)
+static bool parse_lines(sc_algorithm_cache *cache, reader *r)
 {
     char line[512];
     uint32_t gpu = UINT32_MAX;
-    sc_cuda_choice choice;
+    sc_algorithm algorithm;
     while (r->at < r->end) {
         if (!next_line(r, line, sizeof line))
             return fail(r, "line %u is too long", r->line + 1);
         bool ok = strncmp(line, gpu_line, sizeof gpu_line - 1) == 0;
-        if (ok && !sc_cuda_choices_gpu(choices, line + sizeof gpu_line - 1, &gpu))
+        if (ok && !sc_algorithm_cache_gpu(cache, line + sizeof gpu_line - 1, &gpu))
             return fail(r, "there is not enough memory");
-        if (!ok && gpu != UINT32_MAX && parse_product(line, gpu, choices->product_count, &choice)) {
+        if (!ok && gpu != UINT32_MAX && parse_algorithm(line, gpu, cache->gemm_count, &algorithm)) {
             ok = true;
-            if (!sc_cuda_choices_set(choices, &choice))
+            if (!sc_algorithm_cache_set(cache, &algorithm))
                 return fail(r, "there is not enough memory");
         }
         if (!ok)
-            return fail(r, "line %u is neither a GPU nor a product of the program", r->line);
+            return fail(r, "line %u is neither a GPU nor a GEMM of the program", r->line);
     }
     return true;
 }
@@ -241,16 +239,16 @@ static bool is_whole(const char *text, size_t size)
     return parse_sum(line, "end ", &sum) && sum == sc_fnv1a64(text, size - LAST);
 }
 
-bool sc_cuda_choices_parse(sc_cuda_choices *choices, const char *text, size_t size, char *why,
-                           size_t room)
+bool sc_algorithm_cache_parse(sc_algorithm_cache *cache, const char *text, size_t size, char *why,
+                              size_t room)
 {
     enum { LAST = sizeof "end 0123456789abcdef\n" - 1 };
     reader r = {text, text + size, 0, why, room};
     char line[64];
     uint64_t program;
-    uint32_t version, gpus = choices->gpu_count, count = choices->count;
+    uint32_t version, gpus = cache->gpu_count, count = cache->count;
     if (!next_line(&r, line, sizeof line) || strncmp(line, title, sizeof title - 1) != 0)
-        return fail(&r, "it is no file of products' algorithms");
+        return fail(&r, "it is no file of GEMM algorithms");
     // NOLINTNEXTLINE(cert-err34-c): 9 digits fit
     if (sscanf(line + sizeof title - 1, "%9" SCNu32, &version) != 1 || version != VERSION)
         return fail(&r, "it is of another version of shardc");
@@ -259,18 +257,18 @@ bool sc_cuda_choices_parse(sc_cuda_choices *choices, const char *text, size_t si
     r.end -= LAST;
     if (!next_line(&r, line, sizeof line) || !parse_sum(line, "program ", &program))
         return fail(&r, "it does not say of which program it is");
-    if (program != choices->program)
+    if (program != cache->program)
         return fail(&r, "it is of another program");
-    if (parse_lines(choices, &r))
+    if (parse_lines(cache, &r))
         return true;
-    choices->gpu_count = gpus;
-    choices->count = count;
+    cache->gpu_count = gpus;
+    cache->count = count;
     return false;
 }
 
 /* ---- the file ---- */
 
-void sc_cuda_choices_read(sc_cuda_choices *choices, const char *path)
+void sc_algorithm_cache_read(sc_algorithm_cache *cache, const char *path)
 {
     size_t size = 0;
     char why[128];
@@ -279,11 +277,11 @@ void sc_cuda_choices_read(sc_cuda_choices *choices, const char *path)
         return;
     char *text = sc_file_read_own(path, MOST_BYTES, &size, &reason);
     if (text == NULL)
-        snprintf(choices->info.read_error, sizeof choices->info.read_error,
-                 "%.200s is not used: %s", path, reason);
-    if (text != NULL && !sc_cuda_choices_parse(choices, text, size, why, sizeof why))
-        snprintf(choices->info.read_error, sizeof choices->info.read_error,
-                 "%.200s is not used: %s", path, why);
+        snprintf(cache->info.read_error, sizeof cache->info.read_error, "%.200s is not used: %s",
+                 path, reason);
+    if (text != NULL && !sc_algorithm_cache_parse(cache, text, size, why, sizeof why))
+        snprintf(cache->info.read_error, sizeof cache->info.read_error, "%.200s is not used: %s",
+                 path, why);
     free(text);
 }
 
@@ -306,17 +304,17 @@ static bool may_replace(const char *path)
     return may;
 }
 
-void sc_cuda_choices_write(sc_cuda_choices *choices, const char *path)
+void sc_algorithm_cache_write(sc_algorithm_cache *cache, const char *path)
 {
     size_t size = 0;
-    char *text = sc_cuda_choices_print(choices, &size);
+    char *text = sc_algorithm_cache_print(cache, &size);
     const char *reason = "there is not enough memory";
     bool may = text != NULL && may_replace(path);
     if (text != NULL && !may)
         reason = errno == EEXIST ? "a file is there that is something else" : strerror(errno);
-    choices->info.is_saved = may && sc_file_write(path, text, size, 0644, &reason);
-    if (!choices->info.is_saved)
-        snprintf(choices->info.write_error, sizeof choices->info.write_error,
+    cache->info.is_saved = may && sc_file_write(path, text, size, 0644, &reason);
+    if (!cache->info.is_saved)
+        snprintf(cache->info.write_error, sizeof cache->info.write_error,
                  "%.200s is not written: %s", path, reason);
     free(text);
 }

@@ -23,45 +23,45 @@ enum { SC_CUDA_GPU_NAME = 192, SC_CUDA_ALIGNED = 5 };
 
 /* The algorithm of a GEMM of the program on a GPU, with the alignment of its operands in bytes (a,
  * b, d, the bias, and the auxiliary tensor of the epilogue; 0: none) for which it was chosen. */
-typedef struct sc_cuda_choice {
-    uint32_t gpu, product; /* GPU: index in `gpus` */
+typedef struct sc_algorithm {
+    uint32_t gpu, gemm; /* GPU: index in `gpus` */
     uint32_t aligned[SC_CUDA_ALIGNED];
     /* seconds per call, of the library's first choice and of this algorithm; 0: not measured */
     double first, least;
     sc_lt_algo algo;
     bool is_sure; /* queried or checked in this process */
-} sc_cuda_choice;
+} sc_algorithm;
 
-typedef struct sc_cuda_choices {
+typedef struct sc_algorithm_cache {
     pthread_mutex_t lock; /* protects everything while ranks start */
     uint64_t program;
-    uint32_t product_count, gpu_count, gpu_room, count, room;
+    uint32_t gemm_count, gpu_count, gpu_room, count, room;
     char (*gpus)[SC_CUDA_GPU_NAME];
-    sc_cuda_choice *list;
+    sc_algorithm *list;
     uint32_t ready; /* ranks that have all their algorithms */
     shardc_gemm_tuning info;
-} sc_cuda_choices;
+} sc_algorithm_cache;
 
-void sc_cuda_choices_init(sc_cuda_choices *choices, uint64_t program, uint32_t product_count);
-void sc_cuda_choices_free(sc_cuda_choices *choices); /* an uninitialized one is allowed */
+void sc_algorithm_cache_init(sc_algorithm_cache *cache, uint64_t program, uint32_t gemm_count);
+void sc_algorithm_cache_free(sc_algorithm_cache *cache); /* an uninitialized one is allowed */
 
 /* Finds or adds a GPU by name, which is truncated and made a single line. False: out of memory. */
-bool sc_cuda_choices_gpu(sc_cuda_choices *choices, const char *name, uint32_t *out);
+bool sc_algorithm_cache_gpu(sc_algorithm_cache *cache, const char *name, uint32_t *out);
 /* Returns the entry with that GPU, GEMM and alignment, or NULL. Valid until the next insertion. */
-sc_cuda_choice *sc_cuda_choices_find(const sc_cuda_choices *choices, const sc_cuda_choice *wanted);
+sc_algorithm *sc_algorithm_cache_find(const sc_algorithm_cache *cache, const sc_algorithm *wanted);
 /* Inserts an entry, replacing one with the same key. False: out of memory. */
-bool sc_cuda_choices_set(sc_cuda_choices *choices, const sc_cuda_choice *choice);
+bool sc_algorithm_cache_set(sc_algorithm_cache *cache, const sc_algorithm *algorithm);
 
 /* Adds the entries of a file's text. On failure adds nothing and describes the problem in `why`. */
-bool sc_cuda_choices_parse(sc_cuda_choices *choices, const char *text, size_t size, char *why,
-                           size_t room);
+bool sc_algorithm_cache_parse(sc_algorithm_cache *cache, const char *text, size_t size, char *why,
+                              size_t room);
 /* Returns the file's text, malloc'd; NULL: out of memory. */
-char *sc_cuda_choices_print(const sc_cuda_choices *choices, size_t *out_size);
+char *sc_algorithm_cache_print(const sc_algorithm_cache *cache, size_t *out_size);
 
 /* Read and write the file. A missing file is no error; errors go to info.read_error and
  * info.write_error. The file is written under another name, then renamed; it only ever replaces a
  * cache file. */
-void sc_cuda_choices_read(sc_cuda_choices *choices, const char *path);
-void sc_cuda_choices_write(sc_cuda_choices *choices, const char *path);
+void sc_algorithm_cache_read(sc_algorithm_cache *cache, const char *path);
+void sc_algorithm_cache_write(sc_algorithm_cache *cache, const char *path);
 
 #endif

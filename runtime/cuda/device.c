@@ -16,7 +16,7 @@
 
 /* ---- sessions ---- */
 
-static bool has_products(const sc_image *image)
+static bool has_gemms(const sc_image *image)
 {
     return image->gemm_count > 0;
 }
@@ -33,8 +33,8 @@ static shardc_status open_session(shardc_session *session, shardc_error *error)
     if (own == NULL)
         return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for a session");
     shardc_status status = sc_cuda_open_gpus(session, error);
-    if (status == SHARDC_OK && has_products(session->image))
-        status = sc_cuda_products_open(session, error);
+    if (status == SHARDC_OK && has_gemms(session->image))
+        status = sc_cuda_gemm_plans_open(session, error);
     if (status == SHARDC_OK && session->image->collective_count > 0 && session->image->ranks > 1 &&
         !ranks_share_a_gpu(session) && !sc_nccl_open(&own->nccl, error)) {
         own->nccl.library = NULL;
@@ -50,7 +50,7 @@ static void close_session(shardc_session *session)
         return;
     if (own->nccl.library != NULL)
         sc_nccl_close(&own->nccl);
-    sc_cuda_products_close(own);
+    sc_cuda_gemm_plans_close(own);
     sc_cuda_close_gpus(session);
     free(own);
     session->device_state = NULL;
@@ -213,7 +213,7 @@ static shardc_status prepare_rank(sc_rank *rank, shardc_error *error)
     own->host_failures = pinned;
     if (status == SHARDC_OK)
         status = each_bound(rank, point_to_failures, error);
-    return status == SHARDC_OK ? sc_cuda_products_make(rank, error) : status;
+    return status == SHARDC_OK ? sc_cuda_gemm_plans_make(rank, error) : status;
 }
 
 static void drop_graph(const sc_cuda *api, sc_cuda_graph *graph)
@@ -260,7 +260,7 @@ static void close_rank(sc_rank *rank)
     drop_graphs(rank);
     if (own->comm != NULL)
         own->comm->close(rank);
-    sc_cuda_products_free(rank);
+    sc_cuda_gemm_plans_free(rank);
     sc_cuda_times_free(rank);
     each_bound(rank, unbind_one, NULL);
     sc_cu_address memories[] = {own->failures, own->call, own->memory};
@@ -709,6 +709,6 @@ const sc_device sc_device_cuda = {
     .time = sc_cuda_times_of,
     .read = read_buffer,
     .write = write_buffer,
-    .products = sc_cuda_products_of,
+    .gemm_tuning = sc_cuda_gemm_tuning,
     .is_host = false,
 };

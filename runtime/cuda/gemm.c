@@ -52,20 +52,37 @@ static shardc_status make_layout(const sc_cublaslt *lt, const sc_matmul_matrix *
     return status;
 }
 
+/* The library's epilogues by activation; SC_GEMM_STEP_KINDS: without one. 0: none. */
+typedef struct library_epilogue {
+    uint32_t plain, with_bias, stores_operand, stores_operand_with_bias, slope;
+} library_epilogue;
+
+static const library_epilogue epilogues[SC_GEMM_STEP_KINDS + 1] = {
+#define NO_CUBLASLT    0
+#define CUBLASLT(NAME) SC_LT_EPILOGUE_##NAME, SC_LT_EPILOGUE_##NAME##_BIAS
+#define CUBLASLT_SLOPE(NAME)                                                                       \
+    CUBLASLT(NAME), SC_LT_EPILOGUE_##NAME##_AUX, SC_LT_EPILOGUE_##NAME##_AUX_BIAS,                 \
+        SC_LT_EPILOGUE_D##NAME
+#define ACTIVATION(name, NAME, numbers, onednn, cublaslt) [SC_GEMM_##NAME] = {cublaslt},
+#include "program/activations.def"
+#undef CUBLASLT_SLOPE
+#undef CUBLASLT
+#undef NO_CUBLASLT
+    [SC_GEMM_STEP_KINDS] = {SC_LT_EPILOGUE_NONE, SC_LT_EPILOGUE_BIAS},
+};
+
 static uint32_t epilogue_of(const sc_matmul *form)
 {
     bool has_bias = form->bias != SC_GEMM_MAX_STEPS;
     if (form->total != SC_GEMM_MAX_STEPS)
         return form->total_of_b ? SC_LT_EPILOGUE_BGRAD_B : SC_LT_EPILOGUE_BGRAD_A;
-    if (form->activation == SC_GEMM_GELU_TANH_GRAD)
-        return SC_LT_EPILOGUE_DGELU;
+    sc_gemm_step_kind slope_of = sc_gemm_step_slope_of(form->activation);
+    if (slope_of != SC_GEMM_STEP_KINDS)
+        return epilogues[slope_of].slope;
+    const library_epilogue *row = &epilogues[form->activation];
     if (form->aux != SC_GEMM_MAX_STEPS)
-        return has_bias ? SC_LT_EPILOGUE_GELU_AUX_BIAS : SC_LT_EPILOGUE_GELU_AUX;
-    if (form->activation == SC_GEMM_RELU)
-        return has_bias ? SC_LT_EPILOGUE_RELU_BIAS : SC_LT_EPILOGUE_RELU;
-    if (form->activation == SC_GEMM_GELU_TANH)
-        return has_bias ? SC_LT_EPILOGUE_GELU_BIAS : SC_LT_EPILOGUE_GELU;
-    return has_bias ? SC_LT_EPILOGUE_BIAS : SC_LT_EPILOGUE_NONE;
+        return has_bias ? row->stores_operand_with_bias : row->stores_operand;
+    return has_bias ? row->with_bias : row->plain;
 }
 
 static shardc_status make_desc(const sc_cublaslt *lt, sc_cuda_matmul *m, shardc_error *error)
@@ -204,13 +221,13 @@ static shardc_status prefer(const sc_cublaslt *lt, sc_lt_preference preference,
     return status;
 }
 
-enum { MOST_CHOICES = 8 };
+enum { MOST_CANDIDATES = 8 };
 
 /* Queries the library's algorithms for the alignment of the calls' addresses, within the workspace
  * limit: best first, at most `wanted`. *count is 0 if it does not support the GEMM, which it
  * reports in several ways. */
 static shardc_status ask(const sc_cublaslt *lt, sc_lt_handle handle, const sc_cuda_matmul *m,
-                         const calls *all, int wanted, sc_lt_heuristic found[MOST_CHOICES],
+                         const calls *all, int wanted, sc_lt_heuristic found[MOST_CANDIDATES],
                          int *count, shardc_error *error)
 {
     sc_lt_preference preference = NULL;
@@ -271,7 +288,7 @@ static shardc_status time_calls(sc_rank *rank, sc_bound *bound, const sc_cuda_ma
 /* Measures several algorithms on this rank's buffers, whose contents do not matter yet, and
  * takes the fastest. */
 static shardc_status measure(sc_rank *rank, sc_cuda_matmul *m, const calls *all,
-                             const sc_lt_heuristic *found, int count, sc_cuda_choice *out,
+                             const sc_lt_heuristic *found, int count, sc_algorithm *out,
                              shardc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
@@ -299,29 +316,29 @@ static shardc_status measure(sc_rank *rank, sc_cuda_matmul *m, const calls *all,
 }
 
 /* True if the library still accepts an algorithm from the file. */
-static bool is_sure(const sc_cuda_rank *own, const sc_cuda_matmul *m, sc_cuda_choice *choice)
+static bool is_sure(const sc_cuda_rank *own, const sc_cuda_matmul *m, sc_algorithm *algorithm)
 {
     sc_lt_heuristic checked = {.status = SC_LT_NOT_SUPPORTED};
     const sc_cublaslt *lt = &own->session->lt;
-    if (choice->is_sure)
+    if (algorithm->is_sure)
         return true;
-    choice->is_sure = lt->cublasLtMatmulAlgoCheck(own->lt, m->desc, m->a, m->b, m->d, m->d,
-                                                  &choice->algo, &checked) == SC_LT_SUCCESS &&
-                      checked.status == SC_LT_SUCCESS && checked.workspace_bytes <= WORKSPACE;
-    return choice->is_sure;
+    algorithm->is_sure = lt->cublasLtMatmulAlgoCheck(own->lt, m->desc, m->a, m->b, m->d, m->d,
+                                                     &algorithm->algo, &checked) == SC_LT_SUCCESS &&
+                         checked.status == SC_LT_SUCCESS && checked.workspace_bytes <= WORKSPACE;
+    return algorithm->is_sure;
 }
 
 /* Queries or measures an algorithm. *out_none: the library does not support the GEMM. */
-static shardc_status make_choice(sc_rank *rank, sc_cuda_matmul *m, const calls *all,
-                                 sc_cuda_choice *out, bool *out_none, shardc_error *error)
+static shardc_status find_algorithm(sc_rank *rank, sc_cuda_matmul *m, const calls *all,
+                                    sc_algorithm *out, bool *out_none, shardc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
-    shardc_gemm_tuning *info = &own->session->choices.info;
+    shardc_gemm_tuning *info = &own->session->algorithms.info;
     bool tunes = rank->session->options.tune_gemms && all->one != NULL;
-    sc_lt_heuristic found[MOST_CHOICES];
+    sc_lt_heuristic found[MOST_CANDIDATES];
     int count = 0;
     shardc_status status =
-        ask(&own->session->lt, own->lt, m, all, tunes ? MOST_CHOICES : 1, found, &count, error);
+        ask(&own->session->lt, own->lt, m, all, tunes ? MOST_CANDIDATES : 1, found, &count, error);
     *out_none = status == SHARDC_OK && count == 0;
     if (tunes && count > 0)
         status = measure(rank, m, all, found, count, out, error);
@@ -335,10 +352,10 @@ static shardc_status make_choice(sc_rank *rank, sc_cuda_matmul *m, const calls *
     info->first_seconds += out->first;
     info->best_seconds += out->least;
     out->is_sure = true;
-    return sc_cuda_choices_set(&own->session->choices, out)
+    return sc_algorithm_cache_set(&own->session->algorithms, out)
                ? SHARDC_OK
                : sc_fail(error, SHARDC_ERROR_MEMORY,
-                         "there is not enough memory for the products' algorithms");
+                         "there is not enough memory for the GEMMs' algorithms");
 }
 
 /* Chooses the algorithm: from the cache (another rank on the same kind of GPU, or an earlier run),
@@ -348,10 +365,10 @@ static shardc_status choose(sc_rank *rank, uint32_t gemm, sc_cuda_matmul *m, con
                             bool *out_none, shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
-    sc_cuda_choices *choices = &own->session->choices;
+    sc_algorithm_cache *cache = &own->session->algorithms;
     const uint32_t *operands =
         (const uint32_t[]){m->form.a.operand, m->form.b.operand, m->form.d.operand};
-    sc_cuda_choice wanted = {.gpu = own->gpu->kind, .product = gemm};
+    sc_algorithm wanted = {.gpu = own->gpu->kind, .gemm = gemm};
     shardc_status status;
     for (int i = 0; i < 3; i++)
         wanted.aligned[i] = alignment_of(all->addresses[operands[i]]);
@@ -361,16 +378,16 @@ static shardc_status choose(sc_rank *rank, uint32_t gemm, sc_cuda_matmul *m, con
     status = set_tensors(&own->session->lt, m, all->bias, all->aux, error);
     if (status != SHARDC_OK)
         return status;
-    pthread_mutex_lock(&choices->lock);
-    sc_cuda_choice *found = sc_cuda_choices_find(choices, &wanted);
+    pthread_mutex_lock(&cache->lock);
+    sc_algorithm *found = sc_algorithm_cache_find(cache, &wanted);
     bool is_new = found != NULL && !found->is_sure;
     if (found == NULL || (is_new && rank->session->options.tune_gemms) || !is_sure(own, m, found))
-        status = make_choice(rank, m, all, &wanted, out_none, error);
+        status = find_algorithm(rank, m, all, &wanted, out_none, error);
     else {
         wanted = *found;
-        choices->info.from_cache += is_new;
+        cache->info.from_cache += is_new;
     }
-    pthread_mutex_unlock(&choices->lock);
+    pthread_mutex_unlock(&cache->lock);
     m->algo = wanted.algo;
     return status;
 }
@@ -384,13 +401,12 @@ shardc_status sc_cuda_matmul_new(sc_rank *rank, uint32_t gemm, sc_cuda_matmul **
     sc_cuda_matmul *m = calloc(1, sizeof *m);
     *out = NULL;
     if (m == NULL)
-        return sc_fail(error, SHARDC_ERROR_MEMORY,
-                       "there is not enough memory for a product's plan");
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for a GEMM's plan");
     const char *fault = sc_matmul_of(&rank->session->image->gemms[gemm], &m->form);
     if (fault != NULL) {
         free(m);
         return sc_fail(error, SHARDC_ERROR_DATA,
-                       "the program has a product that cuBLASLt does not compute: %s", fault);
+                       "the program has a GEMM that cuBLASLt does not compute: %s", fault);
     }
     shardc_status status = make_desc(lt, m, error);
     if (status == SHARDC_OK)

@@ -28,14 +28,14 @@ static shardc_status name_gpu(sc_cuda_session *own, sc_cuda_gpu *gpu, shardc_err
         return status;
     snprintf(text, sizeof text, "%s, capability %d.%d, %d multiprocessors, cuBLASLt %zu", name,
              major, minor, cpus, own->lt.cublasLtGetVersion());
-    return sc_cuda_choices_gpu(&own->choices, text, &gpu->kind)
+    return sc_algorithm_cache_gpu(&own->algorithms, text, &gpu->kind)
                ? SHARDC_OK
                : sc_fail(error, SHARDC_ERROR_MEMORY,
-                         "there is not enough memory for the products' algorithms");
+                         "there is not enough memory for the GEMMs' algorithms");
 }
 
 /* Counts the GEMMs for which the library is queried; fallbacks do not count. */
-static uint32_t count_products(const sc_image *image)
+static uint32_t count_gemms(const sc_image *image)
 {
     uint32_t count = 0;
     for (uint32_t g = 0; g < image->gemm_count; g++) {
@@ -51,7 +51,7 @@ static uint32_t count_products(const sc_image *image)
     return count;
 }
 
-shardc_status sc_cuda_products_open(shardc_session *session, shardc_error *error)
+shardc_status sc_cuda_gemm_plans_open(shardc_session *session, shardc_error *error)
 {
     sc_cuda_session *own = session->device_state;
     shardc_status status = SHARDC_OK;
@@ -59,20 +59,20 @@ shardc_status sc_cuda_products_open(shardc_session *session, shardc_error *error
         own->lt.library = NULL;
         return SHARDC_ERROR_UNAVAILABLE;
     }
-    sc_cuda_choices_init(&own->choices, session->image->hash, session->image->gemm_count);
-    own->choices.info.gemms = count_products(session->image);
+    sc_algorithm_cache_init(&own->algorithms, session->image->hash, session->image->gemm_count);
+    own->algorithms.info.gemms = count_gemms(session->image);
     for (uint32_t c = 0; status == SHARDC_OK && c < own->gpu_count; c++)
         status = name_gpu(own, &own->gpus[c], error);
     if (status == SHARDC_OK && session->options.gemm_cache != NULL)
-        sc_cuda_choices_read(&own->choices, session->options.gemm_cache);
+        sc_algorithm_cache_read(&own->algorithms, session->options.gemm_cache);
     return status;
 }
 
-void sc_cuda_products_close(sc_cuda_session *session)
+void sc_cuda_gemm_plans_close(sc_cuda_session *session)
 {
     if (session->lt.library != NULL)
         sc_cublaslt_close(&session->lt);
-    sc_cuda_choices_free(&session->choices);
+    sc_algorithm_cache_free(&session->algorithms);
 }
 
 /* ---- ranks ---- */
@@ -90,26 +90,25 @@ static shardc_status fill_arena(sc_rank *rank, unsigned char byte, shardc_error 
 }
 
 /* The last rank of this process to finish writes the cache file. */
-static void keep_choices(shardc_session *session)
+static void write_algorithms(shardc_session *session)
 {
     sc_cuda_session *own = session->device_state;
-    sc_cuda_choices *choices = &own->choices;
-    pthread_mutex_lock(&choices->lock);
+    sc_algorithm_cache *cache = &own->algorithms;
+    pthread_mutex_lock(&cache->lock);
     bool is_new =
-        choices->info.queried > 0 && (!session->options.tune_gemms || session->first_rank == 0);
-    if (++choices->ready == session->rank_count && is_new && session->options.gemm_cache != NULL)
-        sc_cuda_choices_write(choices, session->options.gemm_cache);
-    pthread_mutex_unlock(&choices->lock);
+        cache->info.queried > 0 && (!session->options.tune_gemms || session->first_rank == 0);
+    if (++cache->ready == session->rank_count && is_new && session->options.gemm_cache != NULL)
+        sc_algorithm_cache_write(cache, session->options.gemm_cache);
+    pthread_mutex_unlock(&cache->lock);
 }
 
 /* A GEMM that the library does not support with all its epilogue steps is executed by the fallback
  * instructions that follow it in the list, if there are any. */
-typedef struct product_state {
+typedef struct gemm_state {
     bool is_made, is_lacking;
-} product_state;
+} gemm_state;
 
-static shardc_status make_product(sc_rank *rank, uint32_t gemm, product_state *of,
-                                  shardc_error *error)
+static shardc_status make_plan(sc_rank *rank, uint32_t gemm, gemm_state *of, shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
     if (of->is_made)
@@ -124,23 +123,23 @@ static shardc_status lacks(const sc_rank *rank, const sc_image_instr *instr, sha
 {
     const sc_gemm *gemm = &rank->session->image->gemms[instr->index];
     return sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
-                   "%s: cuBLASLt has no algorithm for a product of %lld x %lld x %lld",
-                   instr->where, (long long)sc_gemm_size(gemm, SC_GEMM_M),
+                   "%s: cuBLASLt has no algorithm for a GEMM of %lld x %lld x %lld", instr->where,
+                   (long long)sc_gemm_size(gemm, SC_GEMM_M),
                    (long long)sc_gemm_size(gemm, SC_GEMM_N),
                    (long long)sc_gemm_size(gemm, SC_GEMM_K));
 }
 
-static bool has_stand_in(const sc_image_func *f, uint32_t product)
+static bool has_fallback(const sc_image_func *f, uint32_t at)
 {
-    for (uint32_t i = product + 1; i < f->instr_count; i++) {
+    for (uint32_t i = at + 1; i < f->instr_count; i++) {
         if (f->instrs[i].instead || f->instrs[i].kind == SC_INSTR_GEMM)
             return f->instrs[i].instead;
     }
     return false;
 }
 
-static shardc_status make_func_products(sc_rank *rank, uint32_t func, product_state *products,
-                                        shardc_error *error)
+static shardc_status make_func_plans(sc_rank *rank, uint32_t func, gemm_state *states,
+                                     shardc_error *error)
 {
     const sc_image_func *f = &rank->session->image->funcs[func];
     bool is_lacking = false; /* whether the last GEMM that is no fallback is unsupported */
@@ -152,9 +151,9 @@ static shardc_status make_func_products(sc_rank *rank, uint32_t func, product_st
             bound->is_idle = !is_lacking;
         if (instr->kind != SC_INSTR_GEMM || (instr->instead && !is_lacking))
             continue;
-        product_state *of = &products[instr->index];
-        status = make_product(rank, instr->index, of, error);
-        if (status == SHARDC_OK && of->is_lacking && (instr->instead || !has_stand_in(f, i)))
+        gemm_state *of = &states[instr->index];
+        status = make_plan(rank, instr->index, of, error);
+        if (status == SHARDC_OK && of->is_lacking && (instr->instead || !has_fallback(f, i)))
             status = lacks(rank, instr, error);
         if (!instr->instead)
             bound->is_idle = is_lacking = of->is_lacking;
@@ -172,38 +171,38 @@ static shardc_status open_library(sc_cuda_rank *own, shardc_error *error)
                    own->session->lt.cublasLtGetStatusString(created), created);
 }
 
-shardc_status sc_cuda_products_make(sc_rank *rank, shardc_error *error)
+shardc_status sc_cuda_gemm_plans_make(sc_rank *rank, shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
     shardc_session *session = rank->session;
     const sc_image *image = session->image;
-    product_state *products = calloc(image->gemm_count + 1u, sizeof *products);
+    gemm_state *states = calloc(image->gemm_count + 1u, sizeof *states);
     own->matmuls = calloc(image->gemm_count + 1u, sizeof(sc_cuda_matmul *));
-    if (own->matmuls == NULL || products == NULL) {
-        free(products);
+    if (own->matmuls == NULL || states == NULL) {
+        free(states);
         return sc_fail(error, SHARDC_ERROR_MEMORY,
-                       "there is not enough memory for the products' plans");
+                       "there is not enough memory for the GEMMs' plans");
     }
     shardc_status status = image->gemm_count > 0 ? open_library(own, error) : SHARDC_OK;
     bool tunes = image->gemm_count > 0 && session->options.tune_gemms;
     if (status == SHARDC_OK && tunes)
         status = fill_arena(rank, 0x3c, error);
     for (uint32_t f = 0; status == SHARDC_OK && f < image->func_count; f++)
-        status = make_func_products(rank, f, products, error);
+        status = make_func_plans(rank, f, states, error);
     if (status == SHARDC_OK && tunes)
         status = fill_arena(rank, 0, error);
     if (status == SHARDC_OK && image->gemm_count > 0)
-        keep_choices(session);
-    free(products);
+        write_algorithms(session);
+    free(states);
     return status;
 }
 
-void sc_cuda_products_of(const shardc_session *session, shardc_gemm_tuning *out)
+void sc_cuda_gemm_tuning(const shardc_session *session, shardc_gemm_tuning *out)
 {
-    *out = ((const sc_cuda_session *)session->device_state)->choices.info;
+    *out = ((const sc_cuda_session *)session->device_state)->algorithms.info;
 }
 
-void sc_cuda_products_free(sc_rank *rank)
+void sc_cuda_gemm_plans_free(sc_rank *rank)
 {
     sc_cuda_rank *own = rank->device_state;
     for (uint32_t g = 0; own->matmuls != NULL && g < rank->session->image->gemm_count; g++)

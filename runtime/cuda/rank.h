@@ -26,9 +26,9 @@ typedef struct sc_cuda_gpu {
 
 typedef struct sc_cuda_session {
     sc_cuda api;
-    sc_cublaslt lt;          /* library NULL: the program has no GEMMs */
-    sc_nccl nccl;            /* library NULL: ranks share a GPU, or there is only one rank */
-    sc_cuda_choices choices; /* if the program has GEMMs */
+    sc_cublaslt lt;                /* library NULL: the program has no GEMMs */
+    sc_nccl nccl;                  /* library NULL: ranks share a GPU, or there is only one rank */
+    sc_algorithm_cache algorithms; /* if the program has GEMMs */
     uint32_t gpu_count;
     sc_cuda_gpu *gpus;
 } sc_cuda_session;
@@ -125,12 +125,12 @@ shardc_status sc_cuda_matmul_run(sc_rank *rank, sc_bound *bound, const sc_cuda_m
 /* ---- gemm_plans.c ---- */
 /* If the program has GEMMs, opens cuBLASLt and reads the algorithm cache. Close it after a failure
  * too, and when there are no GEMMs. */
-shardc_status sc_cuda_products_open(shardc_session *session, shardc_error *error);
-void sc_cuda_products_close(sc_cuda_session *session);
-void sc_cuda_products_of(const shardc_session *session, shardc_gemm_tuning *out);
+shardc_status sc_cuda_gemm_plans_open(shardc_session *session, shardc_error *error);
+void sc_cuda_gemm_plans_close(sc_cuda_session *session);
+void sc_cuda_gemm_tuning(const shardc_session *session, shardc_gemm_tuning *out);
 /* Creates the GEMM plans of a rank whose instructions are bound. */
-shardc_status sc_cuda_products_make(sc_rank *rank, shardc_error *error);
-void sc_cuda_products_free(sc_rank *rank);
+shardc_status sc_cuda_gemm_plans_make(sc_rank *rank, shardc_error *error);
+void sc_cuda_gemm_plans_free(sc_rank *rank);
 
 /* ---- timing.c ---- */
 /* Two for the instruction itself, two for the wait of its FINISH. */

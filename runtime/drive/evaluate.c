@@ -13,8 +13,8 @@ typedef struct evaluation {
     sc_context *context;
     const sc_facts *facts;
     const sc_run_options *options;
-    sc_machine *machine;
-    const sc_machine_func *func;
+    sc_executor *executor;
+    const sc_executor_func *func;
     sc_array *arrays;         /* by output: full tensors of the last batch; malloc'd */
     double *sums;             /* by output: sums of scalars over the batches */
     uint64_t batches;         /* that were run */
@@ -34,9 +34,9 @@ static bool find_func(evaluation *e)
 {
     sc_arena *arena = &e->context->arena;
     uint32_t func = e->facts->entry.func;
-    if (func >= e->machine->func_count)
+    if (func >= e->executor->func_count)
         return fail(e->context, "the program has no forward function");
-    e->func = &e->machine->funcs[func];
+    e->func = &e->executor->funcs[func];
     if (e->func->output_count != e->facts->entry.outputs.count)
         return fail(e->context, "the program has not the outputs of its entry");
     e->arrays = sc_arena_array(arena, e->func->output_count + 1u, sizeof *e->arrays);
@@ -57,8 +57,8 @@ static bool run_batch(evaluation *e, const sc_feed *feed)
 {
     shardc_error error = {.text = ""};
     free_outputs(e);
-    if (!e->machine->verbs->run(e->machine->self, e->facts->entry.func, feed->arrays, feed->count,
-                                e->arrays, e->func->output_count, &error))
+    if (!e->executor->verbs->run(e->executor->self, e->facts->entry.func, feed->arrays, feed->count,
+                                 e->arrays, e->func->output_count, &error))
         return fail(e->context, sc_arena_printf(&e->context->arena, "%s", error.text));
     for (uint32_t i = 0; i < e->func->output_count; i++)
         e->sums[i] += e->arrays[i].rank == 0 ? e->arrays[i].data[0] : 0;
@@ -85,7 +85,7 @@ static bool run_batches(evaluation *e, sc_feed *feed)
     uint64_t batches;
     bool ok = count_batches(e->context, e->options, feed, &batches) &&
               sc_feed_limit_to(e->context, e->func, feed) &&
-              sc_fill_parameters(e->context, e->facts, e->options, e->machine);
+              sc_fill_parameters(e->context, e->facts, e->options, e->executor);
     for (uint64_t b = 0; ok && b < batches; b++) {
         ok = sc_feed_batch(e->context, feed, b) && run_batch(e, feed);
     }
@@ -193,16 +193,16 @@ static void print(const evaluation *e, sc_strbuf *out)
 }
 
 bool sc_evaluate(sc_context *context, const sc_facts *facts, const sc_run_options *options,
-                 sc_open_machine *open, void *user, sc_strbuf *out)
+                 sc_open_executor *open, void *user, sc_strbuf *out)
 {
     evaluation e = {.context = context, .facts = facts, .options = options};
     sc_feed feed;
     bool ok = sc_feed_open(context, &facts->entry, options, SC_FEED_AS_STORED, &feed);
-    e.machine = ok ? open(user) : NULL;
-    ok = e.machine != NULL && find_func(&e) && run_batches(&e, &feed);
+    e.executor = ok ? open(user) : NULL;
+    ok = e.executor != NULL && find_func(&e) && run_batches(&e, &feed);
     if (ok)
-        sc_note_initial_weights(context, facts, options, e.machine);
-    if (ok && e.machine->is_first) {
+        sc_note_initial_weights(context, facts, options, e.executor);
+    if (ok && e.executor->is_first) {
         print(&e, out);
         if (options->output != NULL)
             write_outputs(&e, options->output);

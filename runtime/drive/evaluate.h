@@ -10,7 +10,7 @@
 
 /* Returns the executor that runs the entry, created once everything else has been checked; NULL
  * after messages. It stays the callback's. */
-typedef sc_machine *sc_open_machine(void *user);
+typedef sc_executor *sc_open_executor(void *user);
 
 /* Runs the entry as the options specify: seed or weights, inputs, data, steps. Results are appended
  * to `out`; -o names a file for them. False after messages.
@@ -20,6 +20,6 @@ typedef sc_machine *sc_open_machine(void *user);
  * 0 and pos_len = S. All missing or mismatching inputs are reported. Values are rounded to the IR's
  * dtypes, as on a device. */
 bool sc_evaluate(sc_context *context, const sc_facts *facts, const sc_run_options *options,
-                 sc_open_machine *open, void *user, sc_strbuf *out);
+                 sc_open_executor *open, void *user, sc_strbuf *out);
 
 #endif

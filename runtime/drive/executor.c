@@ -7,21 +7,21 @@
 #include "runtime/session/device.h"
 #include "runtime/session/session.h"
 
-bool sc_machine_reserve(sc_machine *machine, uint32_t states, uint32_t funcs, uint32_t calls)
+bool sc_executor_reserve(sc_executor *executor, uint32_t states, uint32_t funcs, uint32_t calls)
 {
-    machine->states = calloc(states + 1u, sizeof *machine->states);
-    machine->funcs = calloc(funcs + 1u, sizeof *machine->funcs);
-    machine->calls = calloc(calls + 1u, sizeof *machine->calls);
-    machine->state_count = states;
-    machine->func_count = machine->funcs == NULL ? 0 : funcs;
-    machine->call_count = calls;
-    machine->micro_batches = 1;
-    machine->rank_count = machine->local_ranks = 1;
-    machine->is_first = true;
-    return machine->states != NULL && machine->funcs != NULL && machine->calls != NULL;
+    executor->states = calloc(states + 1u, sizeof *executor->states);
+    executor->funcs = calloc(funcs + 1u, sizeof *executor->funcs);
+    executor->calls = calloc(calls + 1u, sizeof *executor->calls);
+    executor->state_count = states;
+    executor->func_count = executor->funcs == NULL ? 0 : funcs;
+    executor->call_count = calls;
+    executor->micro_batches = 1;
+    executor->rank_count = executor->local_ranks = 1;
+    executor->is_first = true;
+    return executor->states != NULL && executor->funcs != NULL && executor->calls != NULL;
 }
 
-bool sc_machine_reserve_func(sc_machine_func *func, uint32_t inputs, uint32_t outputs)
+bool sc_executor_reserve_func(sc_executor_func *func, uint32_t inputs, uint32_t outputs)
 {
     func->inputs = calloc(inputs + 1u, sizeof *func->inputs);
     func->outputs = calloc(outputs + 1u, sizeof *func->outputs);
@@ -30,38 +30,38 @@ bool sc_machine_reserve_func(sc_machine_func *func, uint32_t inputs, uint32_t ou
     return func->inputs != NULL && func->outputs != NULL;
 }
 
-uint32_t sc_machine_find_state(const sc_machine *machine, const char *path)
+uint32_t sc_executor_find_state(const sc_executor *executor, const char *path)
 {
-    for (uint32_t i = 0; i < machine->state_count; i++) {
-        if (strcmp(machine->states[i].name, path) == 0)
+    for (uint32_t i = 0; i < executor->state_count; i++) {
+        if (strcmp(executor->states[i].name, path) == 0)
             return i;
     }
     return SHARDC_NOT_FOUND;
 }
 
-void sc_machine_free(sc_machine *machine)
+void sc_executor_free(sc_executor *executor)
 {
-    if (machine == NULL)
+    if (executor == NULL)
         return;
-    if (machine->self != NULL)
-        machine->verbs->free(machine->self);
-    for (uint32_t i = 0; i < machine->func_count; i++) {
-        free(machine->funcs[i].inputs);
-        free(machine->funcs[i].outputs);
+    if (executor->self != NULL)
+        executor->verbs->free(executor->self);
+    for (uint32_t i = 0; i < executor->func_count; i++) {
+        free(executor->funcs[i].inputs);
+        free(executor->funcs[i].outputs);
     }
-    free(machine->states);
-    free(machine->funcs);
-    free(machine->calls);
-    free(machine);
+    free(executor->states);
+    free(executor->funcs);
+    free(executor->calls);
+    free(executor);
 }
 
 /* ---- sessions ---- */
 
-typedef struct session_machine {
+typedef struct session_executor {
     const shardc_executable *program;
     shardc_session *session;
-    const sc_machine *machine;
-} session_machine;
+    const sc_executor *executor;
+} session_executor;
 
 /* Size of the full tensor as doubles. */
 static size_t whole_bytes(const shardc_tensor_info *info)
@@ -79,9 +79,9 @@ static sc_array whole_array(const shardc_tensor_info *info)
 
 static bool set_state(void *self, uint32_t state, const double *values, shardc_error *error)
 {
-    session_machine *m = self;
+    session_executor *m = self;
     return shardc_session_set_state(m->session, state, values,
-                                    whole_bytes(&m->machine->states[state]), "f64",
+                                    whole_bytes(&m->executor->states[state]), "f64",
                                     error) == SHARDC_OK;
 }
 
@@ -89,8 +89,8 @@ static bool set_state(void *self, uint32_t state, const double *values, shardc_e
  * for its shards. */
 static sc_array get_state(void *self, uint32_t state, shardc_error *error)
 {
-    session_machine *m = self;
-    const shardc_tensor_info *info = &m->machine->states[state];
+    session_executor *m = self;
+    const shardc_tensor_info *info = &m->executor->states[state];
     sc_array array = whole_array(info);
     shardc_status status = SHARDC_OK;
     if (array.data == NULL)
@@ -107,21 +107,21 @@ static sc_array get_state(void *self, uint32_t state, shardc_error *error)
 
 static bool initialise(void *self, uint64_t seed, shardc_error *error)
 {
-    session_machine *m = self;
+    session_executor *m = self;
     shardc_session_set_random(m->session, seed, 0, 0);
     return shardc_session_initialise(m->session, error) == SHARDC_OK;
 }
 
 static void set_random(void *self, uint64_t seed, uint64_t step, uint32_t micro_batch)
 {
-    shardc_session_set_random(((session_machine *)self)->session, seed, step, micro_batch);
+    shardc_session_set_random(((session_executor *)self)->session, seed, step, micro_batch);
 }
 
-static bool run_with(session_machine *m, uint32_t func, const sc_array *inputs,
+static bool run_with(session_executor *m, uint32_t func, const sc_array *inputs,
                      uint32_t input_count, sc_array *outputs, uint32_t output_count,
                      shardc_feed_value *feeds, shardc_fetch_value *fetches, shardc_error *error)
 {
-    const sc_machine_func *about = &m->machine->funcs[func];
+    const sc_executor_func *about = &m->executor->funcs[func];
     for (uint32_t i = 0; i < input_count && i < about->input_count; i++)
         feeds[i] = (shardc_feed_value){about->inputs[i].name, inputs[i].data,
                                        (size_t)inputs[i].count * sizeof(double), "f64"};
@@ -153,7 +153,7 @@ static bool run(void *self, uint32_t func, const sc_array *inputs, uint32_t inpu
 
 static bool most(void *self, int32_t mine, int32_t *out, shardc_error *error)
 {
-    shardc_session *session = ((session_machine *)self)->session;
+    shardc_session *session = ((session_executor *)self)->session;
     sc_comm_part part = {&mine, out, 1, SC_DTYPE_i32};
     sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE,
                          .reduce = SC_COMM_MAX,
@@ -172,7 +172,7 @@ static bool most(void *self, int32_t mine, int32_t *out, shardc_error *error)
 static void place(void *self, uint32_t state, uint64_t rank, sc_shard_place *out)
 {
     const sc_image_tensor *tensor =
-        &((session_machine *)self)->session->image->states[state].tensor;
+        &((session_executor *)self)->session->image->states[state].tensor;
     *out = (sc_shard_place){.rank = tensor->rank, .is_given = sc_shard_is_given(tensor, rank)};
     sc_shard_box(tensor, rank, out->first, out->sizes);
     for (uint32_t i = 0; i < tensor->rank; i++)
@@ -182,29 +182,29 @@ static void place(void *self, uint32_t state, uint64_t rank, sc_shard_place *out
 static bool read_shard(void *self, uint32_t state, uint64_t rank, void *room, const void **out,
                        shardc_error *error)
 {
-    return sc_session_read_shard(((session_machine *)self)->session, state, (uint32_t)rank, room,
+    return sc_session_read_shard(((session_executor *)self)->session, state, (uint32_t)rank, room,
                                  out, error) == SHARDC_OK;
 }
 
 static void *shard_room(void *self, uint32_t state, uint64_t rank, void *room)
 {
-    return sc_session_shard_room(((session_machine *)self)->session, state, (uint32_t)rank, room);
+    return sc_session_shard_room(((session_executor *)self)->session, state, (uint32_t)rank, room);
 }
 
 static bool write_shard(void *self, uint32_t state, uint64_t rank, const void *filled,
                         shardc_error *error)
 {
-    return sc_session_write_shard(((session_machine *)self)->session, state, (uint32_t)rank, filled,
-                                  error) == SHARDC_OK;
+    return sc_session_write_shard(((session_executor *)self)->session, state, (uint32_t)rank,
+                                  filled, error) == SHARDC_OK;
 }
 
 static bool sum(void *self, int64_t *values, uint32_t count, const char *what, shardc_error *error)
 {
-    return sc_session_sum(((session_machine *)self)->session, values, count, what, error) ==
+    return sc_session_sum(((session_executor *)self)->session, values, count, what, error) ==
            SHARDC_OK;
 }
 
-static const sc_machine_verbs session_verbs = {
+static const sc_executor_verbs session_verbs = {
     .set_state = set_state,
     .get_state = get_state,
     .initialise = initialise,
@@ -229,22 +229,23 @@ static int64_t room_bytes(const shardc_session *session)
                : sc_image_tensor_bytes(&session->image->states[largest].tensor);
 }
 
-static bool describe(const shardc_executable *program, sc_machine *machine)
+static bool describe(const shardc_executable *program, sc_executor *executor)
 {
-    if (!sc_machine_reserve(machine, shardc_executable_state_count(program),
-                            shardc_executable_func_count(program),
-                            shardc_executable_call_count(program)))
+    if (!sc_executor_reserve(executor, shardc_executable_state_count(program),
+                             shardc_executable_func_count(program),
+                             shardc_executable_call_count(program)))
         return false;
-    machine->micro_batches = shardc_executable_micro_batches(program);
-    for (uint32_t i = 0; i < machine->state_count; i++)
-        shardc_executable_state(program, i, &machine->states[i]);
-    for (uint32_t i = 0; i < machine->call_count; i++)
-        machine->calls[i].func = shardc_executable_call(program, i, &machine->calls[i].micro_batch);
-    for (uint32_t f = 0; f < machine->func_count; f++) {
-        sc_machine_func *func = &machine->funcs[f];
+    executor->micro_batches = shardc_executable_micro_batches(program);
+    for (uint32_t i = 0; i < executor->state_count; i++)
+        shardc_executable_state(program, i, &executor->states[i]);
+    for (uint32_t i = 0; i < executor->call_count; i++)
+        executor->calls[i].func =
+            shardc_executable_call(program, i, &executor->calls[i].micro_batch);
+    for (uint32_t f = 0; f < executor->func_count; f++) {
+        sc_executor_func *func = &executor->funcs[f];
         func->name = shardc_executable_func(program, f);
-        if (!sc_machine_reserve_func(func, shardc_executable_input_count(program, f),
-                                     shardc_executable_output_count(program, f)))
+        if (!sc_executor_reserve_func(func, shardc_executable_input_count(program, f),
+                                      shardc_executable_output_count(program, f)))
             return false;
         for (uint32_t i = 0; i < func->input_count; i++)
             shardc_executable_input(program, f, i, &func->inputs[i]);
@@ -254,29 +255,29 @@ static bool describe(const shardc_executable *program, sc_machine *machine)
     return true;
 }
 
-sc_machine *sc_machine_of_session(const shardc_executable *program, shardc_session *session)
+sc_executor *sc_executor_of_session(const shardc_executable *program, shardc_session *session)
 {
-    sc_machine *machine = calloc(1, sizeof *machine);
-    session_machine *self = calloc(1, sizeof *self);
+    sc_executor *executor = calloc(1, sizeof *executor);
+    session_executor *self = calloc(1, sizeof *self);
     uint32_t first;
-    if (machine == NULL || self == NULL) {
-        free(machine);
+    if (executor == NULL || self == NULL) {
+        free(executor);
         free(self);
         return NULL;
     }
-    *self = (session_machine){program, session, machine};
-    machine->verbs = &session_verbs;
-    machine->self = self;
-    if (!describe(program, machine)) {
-        sc_machine_free(machine);
+    *self = (session_executor){program, session, executor};
+    executor->verbs = &session_verbs;
+    executor->self = self;
+    if (!describe(program, executor)) {
+        sc_executor_free(executor);
         return NULL;
     }
-    machine->local_ranks = shardc_session_local_ranks(session, &first);
-    machine->first_rank = first;
-    machine->ranks = (uint64_t)session->image->ranks;
-    machine->rank_count = (uint32_t)session->image->ranks;
-    machine->arena_bytes = shardc_executable_arena_bytes(program);
-    machine->room_bytes = room_bytes(session);
-    machine->is_first = first == 0;
-    return machine;
+    executor->local_ranks = shardc_session_local_ranks(session, &first);
+    executor->first_rank = first;
+    executor->ranks = (uint64_t)session->image->ranks;
+    executor->rank_count = (uint32_t)session->image->ranks;
+    executor->arena_bytes = shardc_executable_arena_bytes(program);
+    executor->room_bytes = room_bytes(session);
+    executor->is_first = first == 0;
+    return executor;
 }

@@ -16,7 +16,7 @@ typedef struct sc_shard_place {
 } sc_shard_place;
 
 /* Operations of an executor; errors are texts for the user. `self` is its own state. */
-typedef struct sc_machine_verbs {
+typedef struct sc_executor_verbs {
     bool (*set_state)(void *self, uint32_t state, const double *values, shardc_error *error);
     /* malloc'd; data NULL after an error */
     sc_array (*get_state)(void *self, uint32_t state, shardc_error *error);
@@ -44,28 +44,28 @@ typedef struct sc_machine_verbs {
      * there is one process. */
     bool (*sum)(void *self, int64_t *values, uint32_t count, const char *what, shardc_error *error);
     void (*free)(void *self);
-} sc_machine_verbs;
+} sc_executor_verbs;
 
-typedef struct sc_machine_func {
+typedef struct sc_executor_func {
     const char *name;
     uint32_t input_count, output_count;
     shardc_tensor_info *inputs, *outputs; /* inputs: of one micro-batch */
-} sc_machine_func;
+} sc_executor_func;
 
-typedef struct sc_machine_call {
+typedef struct sc_executor_call {
     uint32_t func;
     int32_t micro_batch;
-} sc_machine_call;
+} sc_executor_call;
 
 /* Owned by the executor. Read-only, except through `verbs` with `self`. */
-typedef struct sc_machine {
-    const sc_machine_verbs *verbs;
+typedef struct sc_executor {
+    const sc_executor_verbs *verbs;
     void *self;
     uint32_t state_count, func_count, call_count, micro_batches;
     shardc_tensor_info *states;
-    sc_machine_func *funcs;
-    sc_machine_call *calls; /* of a step */
-    uint64_t ranks;         /* of the program's mesh */
+    sc_executor_func *funcs;
+    sc_executor_call *calls; /* of a step */
+    uint64_t ranks;          /* of the program's mesh */
     /* ranks that checkpoint files distinguish: the program's; for the interpreter 1 */
     uint32_t rank_count;
     uint32_t first_rank, local_ranks; /* ranks of this process */
@@ -73,17 +73,17 @@ typedef struct sc_machine {
     int64_t room_bytes;               /* for shards in device memory; 0: none are */
     /* this process prints and writes files: there is only one, or it is the first */
     bool is_first;
-} sc_machine;
+} sc_executor;
 
 /* Allocates zeroed arrays of these counts; false: out of memory. */
-bool sc_machine_reserve(sc_machine *machine, uint32_t states, uint32_t funcs, uint32_t calls);
-bool sc_machine_reserve_func(sc_machine_func *func, uint32_t inputs, uint32_t outputs);
+bool sc_executor_reserve(sc_executor *executor, uint32_t states, uint32_t funcs, uint32_t calls);
+bool sc_executor_reserve_func(sc_executor_func *func, uint32_t inputs, uint32_t outputs);
 /* Returns SHARDC_NOT_FOUND if there is none. */
-uint32_t sc_machine_find_state(const sc_machine *machine, const char *path);
-void sc_machine_free(sc_machine *machine); /* NULL is allowed */
+uint32_t sc_executor_find_state(const sc_executor *executor, const char *path);
+void sc_executor_free(sc_executor *executor); /* NULL is allowed */
 
 /* Creates an executor for a session of the program; both stay the caller's and must outlive it.
  * NULL: out of memory. */
-sc_machine *sc_machine_of_session(const shardc_executable *program, shardc_session *session);
+sc_executor *sc_executor_of_session(const shardc_executable *program, shardc_session *session);
 
 #endif

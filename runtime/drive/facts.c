@@ -47,13 +47,14 @@ static json_t *sizes_json(const int64_t *sizes, uint32_t count)
 }
 
 /* Streams are unsigned 64-bit numbers, which JSON integers cannot hold. */
-static json_t *draw_json(const sc_draw *draw)
+static json_t *draw_json(const sc_distribution *distribution)
 {
-    return json_pack("{s:i, s:I, s:f, s:f, s:b, s:I, s:I, s:b, s:f}", "form", (int)draw->form,
-                     "stream", (json_int_t)draw->stream, "mean", draw->mean, "spread", draw->spread,
-                     "positive", (int)draw->is_positive, "low", (json_int_t)draw->low, "high",
-                     (json_int_t)draw->high, "may_ignore", (int)draw->may_ignore, "ignore",
-                     draw->ignore);
+    return json_pack("{s:i, s:I, s:f, s:f, s:b, s:I, s:I, s:b, s:f}", "form",
+                     (int)distribution->form, "stream", (json_int_t)distribution->stream, "mean",
+                     distribution->mean, "spread", distribution->spread, "positive",
+                     (int)distribution->is_positive, "low", (json_int_t)distribution->low, "high",
+                     (json_int_t)distribution->high, "may_ignore", (int)distribution->may_ignore,
+                     "ignore", distribution->ignore);
 }
 
 static json_t *type_json(const sc_fact_type *type)
@@ -71,7 +72,7 @@ static json_t *entry_json(const sc_fact_entry *entry)
                                                 "type", type_json(&input->type), "dtype",
                                                 sc_dtypes[input->dtype].name, "sizes",
                                                 sizes_json(input->sizes, input->rank), "draw",
-                                                draw_json(&input->draw)));
+                                                draw_json(&input->distribution)));
     }
     for (uint32_t i = 0; i < entry->outputs.count; i++)
         json_array_append_new(outputs, type_json(&entry->outputs.data[i]));
@@ -204,7 +205,7 @@ static bool read_dtype(reading *r, const char *name, sc_dtype *out)
     return *out < SC_DTYPE_COUNT || fail(r, "there is no such dtype");
 }
 
-static bool read_draw(reading *r, json_t *from, sc_draw *out)
+static bool read_draw(reading *r, json_t *from, sc_distribution *out)
 {
     json_int_t stream, low, high;
     int form, positive, may_ignore;
@@ -212,9 +213,9 @@ static bool read_draw(reading *r, json_t *from, sc_draw *out)
                     &stream, "mean", &out->mean, "spread", &out->spread, "positive", &positive,
                     "low", &low, "high", &high, "may_ignore", &may_ignore, "ignore",
                     &out->ignore) != 0 ||
-        form < SC_DRAW_FLOAT || form > SC_DRAW_BOOL)
+        form < SC_RANDOM_FLOAT || form > SC_RANDOM_BOOL)
         return fail(r, "how an input is drawn");
-    out->form = (sc_draw_form)form;
+    out->form = (sc_distribution_form)form;
     out->stream = (uint64_t)stream;
     out->is_positive = positive != 0;
     out->low = low;
@@ -236,14 +237,14 @@ static bool read_type(reading *r, json_t *from, sc_fact_type *out)
 static bool read_input(reading *r, json_t *from, sc_fact_input *out)
 {
     const char *name, *dtype;
-    json_t *type, *sizes, *draw;
+    json_t *type, *sizes, *distribution;
     if (json_unpack(from, "{s:s, s:o, s:s, s:o, s:o}", "name", &name, "type", &type, "dtype",
-                    &dtype, "sizes", &sizes, "draw", &draw) != 0)
+                    &dtype, "sizes", &sizes, "draw", &distribution) != 0)
         return fail(r, "an input");
     out->name = copy_of(r, name);
     return read_type(r, type, &out->type) && read_dtype(r, dtype, &out->dtype) &&
            read_sizes(r, sizes, 1, SC_ARRAY_MAX_RANK, out->sizes, &out->rank) &&
-           read_draw(r, draw, &out->draw);
+           read_draw(r, distribution, &out->distribution);
 }
 
 static bool read_entry(reading *r, json_t *from, sc_fact_entry *out)

@@ -27,7 +27,7 @@ typedef struct sc_fact_input {
     sc_dtype dtype;
     uint32_t rank;
     int64_t sizes[SC_ARRAY_MAX_RANK]; /* of the global batch */
-    sc_draw draw;                     /* values that its consumers accept */
+    sc_distribution distribution;     /* values that its consumers accept */
 } sc_fact_input;
 
 /* A function of the program that is an entry of the model. */

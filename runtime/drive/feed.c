@@ -314,7 +314,7 @@ static void feed_tokens(feeding *f)
                            f->feed->names[first], f->feed->names[feed->token_inputs[1]]));
         return;
     }
-    bool wide = input->draw.high > SC_TOKENS_NARROW_LIMIT;
+    bool wide = input->distribution.high > SC_TOKENS_NARROW_LIMIT;
     feed->tokens = sc_tokens_open(f->options->data, wide, error, sizeof error);
     if (feed->tokens == NULL) {
         sc_report(&f->context->diag, SC_D_cannot_read, (sc_loc){0}, f->options->data,
@@ -436,7 +436,7 @@ static bool check_file(sc_context *context, const sc_feed *feed)
     return true;
 }
 
-bool sc_feed_limit_to(sc_context *context, const sc_machine_func *func, sc_feed *feed)
+bool sc_feed_limit_to(sc_context *context, const sc_executor_func *func, sc_feed *feed)
 {
     for (uint32_t i = 0; i < feed->count; i++) {
         for (uint32_t j = 0; j < func->input_count; j++) {
@@ -472,9 +472,9 @@ static void feed_positions(feeding *f)
     for (uint32_t i = feed->count - 2; i < feed->count; i++) {
         if (feed->arrays[i].data != NULL || !new_array(f, i) || i + 2 == feed->count)
             continue;
-        bool is_read = input_of(f, i)->draw.form == SC_DRAW_LENGTH;
+        bool is_read = input_of(f, i)->distribution.form == SC_RANDOM_LENGTH;
         for (int64_t e = 0; e < feed->arrays[i].count && is_read; e++)
-            feed->arrays[i].data[e] = (double)(input_of(f, i)->draw.high - 1);
+            feed->arrays[i].data[e] = (double)(input_of(f, i)->distribution.high - 1);
     }
 }
 
@@ -525,8 +525,8 @@ bool sc_feed_draw(sc_context *context, const sc_fact_entry *entry, uint64_t seed
             continue;
         if (!new_array(&f, i))
             return false;
-        sc_draw_fill(&input_of(&f, i)->draw, &(sc_draw_options){.seed = seed}, feed->arrays[i].data,
-                     feed->arrays[i].count);
+        sc_random_fill(&input_of(&f, i)->distribution, &(sc_random_options){.seed = seed},
+                       feed->arrays[i].data, feed->arrays[i].count);
     }
     return true;
 }

@@ -55,7 +55,7 @@ bool sc_feed_draw(sc_context *context, const sc_fact_entry *entry, uint64_t seed
 /* Takes the limits of the function's inputs and checks the files against them, as far as that is
  * quick: an id without a row in the model must not end a run after hours. False after messages that
  * name file and position. */
-bool sc_feed_limit_to(sc_context *context, const sc_machine_func *func, sc_feed *feed);
+bool sc_feed_limit_to(sc_context *context, const sc_executor_func *func, sc_feed *feed);
 /* Fills the arrays with batch or step `batch`, counted from 0: its tokens, and tensors with one
  * index per step. False after messages, with the step: the file changed, or an id is out of
  * range. */

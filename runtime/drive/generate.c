@@ -26,7 +26,7 @@ typedef struct generating {
     sc_context *context;
     const sc_facts *facts;
     const sc_run_options *options;
-    sc_machine *machine;
+    sc_executor *executor;
     uint32_t batch, vocabulary;
     gen_row *rows;
     uint32_t row_count;
@@ -173,7 +173,7 @@ static void add_text(const generating *g, uint32_t token, bool is_first, sc_strb
 static void stream(generating *g, uint32_t token, bool is_first)
 {
     sc_strbuf text;
-    if (g->shown == NULL || !g->machine->is_first)
+    if (g->shown == NULL || !g->executor->is_first)
         return;
     sc_strbuf_init(&text, &g->context->arena);
     add_text(g, token, is_first, &text);
@@ -188,7 +188,7 @@ static void stream(generating *g, uint32_t token, bool is_first)
  * finished or waiting are idle. */
 static bool call(generating *g, uint32_t func, bool is_prefill, sc_array *logits)
 {
-    const sc_machine_func *about = &g->machine->funcs[func];
+    const sc_executor_func *about = &g->executor->funcs[func];
     sc_array inputs[3] = {{0}};
     shardc_error error = {.text = "there is not enough memory for the inputs"};
     bool ok = true;
@@ -212,7 +212,7 @@ static bool call(generating *g, uint32_t func, bool is_prefill, sc_array *logits
         inputs[2].data[r] = (double)count;
         row->done += (uint32_t)count;
     }
-    ok = ok && g->machine->verbs->run(g->machine->self, func, inputs, 3, logits, 1, &error);
+    ok = ok && g->executor->verbs->run(g->executor->self, func, inputs, 3, logits, 1, &error);
     for (uint32_t i = 0; i < 3; i++)
         sc_array_free(&inputs[i]);
     return ok || fail(g, SC_D_run_failed, sc_arena_printf(&g->context->arena, "%s", error.text));
@@ -287,7 +287,7 @@ static bool decode(generating *g)
 
 /* ---- generating ---- */
 
-static bool is_tokens(const sc_machine_func *func)
+static bool is_tokens(const sc_executor_func *func)
 {
     return func->input_count == 3 && func->inputs[0].rank == 2 &&
            strcmp(func->inputs[0].dtype, "i32") == 0 && func->inputs[1].rank == 1 &&
@@ -299,8 +299,8 @@ static bool is_tokens(const sc_machine_func *func)
 static bool check(generating *g)
 {
     const sc_fact_generate *how = &g->facts->generate;
-    const sc_machine_func *funcs = g->machine->funcs;
-    if (how->prefill >= g->machine->func_count || how->decode >= g->machine->func_count ||
+    const sc_executor_func *funcs = g->executor->funcs;
+    if (how->prefill >= g->executor->func_count || how->decode >= g->executor->func_count ||
         !is_tokens(&funcs[how->prefill]) || !is_tokens(&funcs[how->decode]) ||
         funcs[how->decode].inputs[0].dims[1].size != 1 ||
         funcs[how->prefill].outputs[0].dims[1].size != funcs[how->decode].outputs[0].dims[1].size ||
@@ -364,7 +364,7 @@ static void print_rows(const generating *g, sc_strbuf *out)
 }
 
 bool sc_generate_text(sc_context *context, const sc_facts *facts, const sc_run_options *options,
-                      sc_open_machine *open, void *user, sc_strbuf *out)
+                      sc_open_executor *open, void *user, sc_strbuf *out)
 {
     generating g = {.context = context, .facts = facts, .options = options};
     g.shown = options->prompts.count == 1 && !options->json ? options->text : NULL;
@@ -373,12 +373,12 @@ bool sc_generate_text(sc_context *context, const sc_facts *facts, const sc_run_o
                     sc_arena_printf(&context->arena,
                                     "entry '%s' has no caches, so that it cannot generate",
                                     facts->entry.name));
-    g.machine = open(user);
-    if (g.machine == NULL || !check(&g) || !read_prompts(&g) ||
-        !sc_fill_parameters(context, facts, options, g.machine) || !prefill(&g) || !decode(&g))
+    g.executor = open(user);
+    if (g.executor == NULL || !check(&g) || !read_prompts(&g) ||
+        !sc_fill_parameters(context, facts, options, g.executor) || !prefill(&g) || !decode(&g))
         return false;
-    sc_note_initial_weights(context, facts, options, g.machine);
-    if (g.machine->is_first)
+    sc_note_initial_weights(context, facts, options, g.executor);
+    if (g.executor->is_first)
         (options->json ? print_json : print_rows)(&g, out);
     return true;
 }

@@ -11,7 +11,7 @@
  * the most likely one (the lowest of several), or with a temperature sampled, depending only on
  * seed, row and position. False after messages. */
 bool sc_generate_text(sc_context *context, const sc_facts *facts, const sc_run_options *options,
-                      sc_open_machine *open, void *user, sc_strbuf *out);
+                      sc_open_executor *open, void *user, sc_strbuf *out);
 
 /* Samples an index below `count` from logits; `u` is uniform in [0, 1). temperature 0: the largest
  * logit. top_k 0, top_p 0: no limit; with both: of the k largest, the fewest whose probability is

@@ -5,50 +5,55 @@
 
 #include "support/rng.h"
 
-static double draw_int(const sc_draw *draw, const sc_draw_options *options, int64_t index)
+static double draw_int(const sc_distribution *distribution, const sc_random_options *options,
+                       int64_t index)
 {
-    static const int64_t spans[SC_DRAW_ATTEMPTS] = {INT64_MAX, 2, 1};
-    double u = sc_rng_uniform(options->seed, draw->stream, (uint64_t)index * 2);
-    double v = sc_rng_uniform(options->seed, draw->stream, (uint64_t)index * 2 + 1);
-    int64_t span = draw->high - draw->low;
+    static const int64_t spans[SC_RANDOM_ATTEMPTS] = {INT64_MAX, 2, 1};
+    double u = sc_rng_uniform(options->seed, distribution->stream, (uint64_t)index * 2);
+    double v = sc_rng_uniform(options->seed, distribution->stream, (uint64_t)index * 2 + 1);
+    int64_t span = distribution->high - distribution->low;
     span = span < spans[options->attempt] ? span : spans[options->attempt];
     bool is_first = index == 0; /* the first is always valid, so there is something to compare */
-    if (draw->form == SC_DRAW_LENGTH && (is_first || v >= 0.375))
-        return (double)(draw->high - 1);
-    if (draw->form == SC_DRAW_LENGTH && v < 0.125)
+    if (distribution->form == SC_RANDOM_LENGTH && (is_first || v >= 0.375))
+        return (double)(distribution->high - 1);
+    if (distribution->form == SC_RANDOM_LENGTH && v < 0.125)
         return 0;
-    if (draw->may_ignore && !is_first && v < 0.125)
-        return draw->ignore;
-    return (double)draw->low + floor(u * (double)span);
+    if (distribution->may_ignore && !is_first && v < 0.125)
+        return distribution->ignore;
+    return (double)distribution->low + floor(u * (double)span);
 }
 
-void sc_draw_fill(const sc_draw *draw, const sc_draw_options *options, double *data, int64_t count)
+void sc_random_fill(const sc_distribution *distribution, const sc_random_options *options,
+                    double *data, int64_t count)
 {
-    const double choices = 2 * SC_DRAW_LARGEST + 1;
+    const double choices = 2 * SC_RANDOM_LARGEST + 1;
     for (int64_t i = 0; i < count; i++) {
-        if (draw->form == SC_DRAW_BOOL)
-            data[i] = sc_rng_uniform(options->seed, draw->stream, (uint64_t)i) < 0.5;
-        else if (draw->form != SC_DRAW_FLOAT)
-            data[i] = draw_int(draw, options, i);
-        else if (options->integers && draw->is_positive)
-            data[i] = 1 + floor(sc_rng_uniform(options->seed, draw->stream, (uint64_t)i) *
-                                SC_DRAW_LARGEST);
+        if (distribution->form == SC_RANDOM_BOOL)
+            data[i] = sc_rng_uniform(options->seed, distribution->stream, (uint64_t)i) < 0.5;
+        else if (distribution->form != SC_RANDOM_FLOAT)
+            data[i] = draw_int(distribution, options, i);
+        else if (options->integers && distribution->is_positive)
+            data[i] = 1 + floor(sc_rng_uniform(options->seed, distribution->stream, (uint64_t)i) *
+                                SC_RANDOM_LARGEST);
         else if (options->integers)
-            data[i] = floor(sc_rng_uniform(options->seed, draw->stream, (uint64_t)i) * choices) -
-                      SC_DRAW_LARGEST;
-        else
             data[i] =
-                draw->mean + draw->spread * sc_rng_normal(options->seed, draw->stream, (uint64_t)i);
-        if (draw->form == SC_DRAW_FLOAT && draw->is_positive)
+                floor(sc_rng_uniform(options->seed, distribution->stream, (uint64_t)i) * choices) -
+                SC_RANDOM_LARGEST;
+        else
+            data[i] = distribution->mean +
+                      distribution->spread *
+                          sc_rng_normal(options->seed, distribution->stream, (uint64_t)i);
+        if (distribution->form == SC_RANDOM_FLOAT && distribution->is_positive)
             data[i] = fabs(data[i]);
     }
 }
 
-double sc_draw_bound(const sc_draw *draw)
+double sc_random_bound(const sc_distribution *distribution)
 {
-    if (draw->form == SC_DRAW_BOOL)
+    if (distribution->form == SC_RANDOM_BOOL)
         return 1;
-    if (draw->form == SC_DRAW_FLOAT)
-        return SC_DRAW_LARGEST;
-    return fmax((double)draw->high, draw->may_ignore ? fabs(draw->ignore) : 0);
+    if (distribution->form == SC_RANDOM_FLOAT)
+        return SC_RANDOM_LARGEST;
+    return fmax((double)distribution->high,
+                distribution->may_ignore ? fabs(distribution->ignore) : 0);
 }

@@ -273,7 +273,7 @@ typedef struct restoring {
     sc_context *context;
     const sc_saved_state *saved;
     sc_trainer *trainer;
-    const sc_machine *machine;
+    const sc_executor *executor;
     void *room;
     block_file files[OPEN_FILES]; /* cache of open files, by file number modulo OPEN_FILES */
 } restoring;
@@ -350,12 +350,12 @@ static bool read_part(restoring *r, const sc_saved_shard *shard, const sc_shard_
 static bool restore_shard(restoring *r, uint32_t state, uint32_t rank,
                           const sc_saved_tensor *tensor)
 {
-    const sc_machine *machine = r->machine;
+    const sc_executor *executor = r->executor;
     shardc_error error = {.text = ""};
     sc_shard_place place;
     size_t size = sc_element_size(tensor->element);
-    machine->verbs->place(machine->self, state, rank, &place);
-    char *local = machine->verbs->shard_room(machine->self, state, rank, r->room);
+    executor->verbs->place(executor->self, state, rank, &place);
+    char *local = executor->verbs->shard_room(executor->self, state, rank, r->room);
     size_t bytes = size;
     for (uint32_t d = 0; d < place.rank; d++)
         bytes *= (size_t)place.local[d];
@@ -364,7 +364,7 @@ static bool restore_shard(restoring *r, uint32_t state, uint32_t rank,
         if (!read_part(r, &tensor->shards.data[i], &place, size, local))
             return false;
     }
-    if (machine->verbs->write_shard(machine->self, state, rank, local, &error))
+    if (executor->verbs->write_shard(executor->self, state, rank, local, &error))
         return true;
     sc_report(&r->context->diag, SC_D_run_failed, (sc_loc){0},
               sc_arena_printf(&r->context->arena, "%s", error.text), NULL);
@@ -374,7 +374,7 @@ static bool restore_shard(restoring *r, uint32_t state, uint32_t rank,
 static bool restore_tensor(restoring *r, uint32_t index)
 {
     uint32_t state = sc_trainer_state(r->trainer, index);
-    const shardc_tensor_info *info = &r->machine->states[state];
+    const shardc_tensor_info *info = &r->executor->states[state];
     const uint32_t *found =
         sc_map_find(&r->saved->index.by_name, sc_intern_text(&r->context->names, info->name));
     if (found == NULL)
@@ -391,8 +391,8 @@ static bool restore_tensor(restoring *r, uint32_t index)
                       sc_arena_printf(&r->context->arena,
                                       "'%s' is not of this program's shape or dtype", info->name));
     bool ok = true;
-    for (uint32_t i = 0; ok && i < r->machine->local_ranks; i++)
-        ok = restore_shard(r, state, r->machine->first_rank + i, tensor);
+    for (uint32_t i = 0; ok && i < r->executor->local_ranks; i++)
+        ok = restore_shard(r, state, r->executor->first_rank + i, tensor);
     return ok;
 }
 
@@ -416,7 +416,7 @@ static bool has_no_more(restoring *r)
 static bool restore_values(restoring *r)
 {
     bool ok =
-        r->machine->room_bytes == 0 || (r->room = malloc((size_t)r->machine->room_bytes)) != NULL;
+        r->executor->room_bytes == 0 || (r->room = malloc((size_t)r->executor->room_bytes)) != NULL;
     if (!ok)
         refuse(r->context, r->saved->path, "there is not enough memory for its largest shard");
     for (uint32_t i = 0; i < OPEN_FILES; i++)
@@ -439,11 +439,11 @@ static bool restore_values(restoring *r)
 static bool same_everywhere(restoring *r)
 {
     int64_t id = (int64_t)sc_checksum_of(r->saved->index.id, SC_STATE_ID),
-            first = r->machine->is_first ? id : 0;
+            first = r->executor->is_first ? id : 0;
     shardc_error error = {.text = ""};
-    if (r->machine->verbs->sum == NULL)
+    if (r->executor->verbs->sum == NULL)
         return true;
-    if (!r->machine->verbs->sum(r->machine->self, &first, 1, "which state is resumed", &error))
+    if (!r->executor->verbs->sum(r->executor->self, &first, 1, "which state is resumed", &error))
         return refuse(r->context, r->saved->path,
                       sc_arena_printf(&r->context->arena, "%s", error.text));
     return first == id || refuse(r->context, r->saved->path, "rank 0 goes on from another state");
@@ -454,10 +454,10 @@ static bool agree(restoring *r, bool ok)
 {
     int64_t failures = !ok;
     shardc_error error = {.text = ""};
-    if (r->machine->verbs->sum == NULL)
+    if (r->executor->verbs->sum == NULL)
         return ok;
-    if (!r->machine->verbs->sum(r->machine->self, &failures, 1, "whether the state is whole",
-                                &error))
+    if (!r->executor->verbs->sum(r->executor->self, &failures, 1, "whether the state is whole",
+                                 &error))
         return refuse(r->context, r->saved->path,
                       sc_arena_printf(&r->context->arena, "%s", error.text));
     return failures == 0 ||
@@ -468,10 +468,10 @@ static bool agree(restoring *r, bool ok)
 /* Checks all files; the processes share the work. */
 static bool is_whole(restoring *r)
 {
-    const sc_machine *machine = r->machine;
+    const sc_executor *executor = r->executor;
     const char *which, *wrong = check_files(r->context, r->saved->path, &r->saved->index,
-                                            machine->first_rank / machine->local_ranks,
-                                            machine->rank_count / machine->local_ranks, &which);
+                                            executor->first_rank / executor->local_ranks,
+                                            executor->rank_count / executor->local_ranks, &which);
     if (wrong == NULL)
         return true;
     refuse(r->context, which, wrong);
@@ -484,7 +484,7 @@ bool sc_saved_state_restore(sc_context *context, const sc_saved_state *saved, sc
     restoring r = {.context = context,
                    .saved = saved,
                    .trainer = trainer,
-                   .machine = sc_trainer_machine(trainer)};
+                   .executor = sc_trainer_executor(trainer)};
     if (!agree(&r, same_everywhere(&r)) || !agree(&r, is_whole(&r)) ||
         !agree(&r, restore_values(&r)))
         return false;

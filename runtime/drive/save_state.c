@@ -14,7 +14,7 @@
 struct sc_state_saver {
     sc_context *context;
     const sc_trainer *trainer;
-    const sc_machine *machine;
+    const sc_executor *executor;
     sc_state_folder folder; /* used by the first process */
     const char *path;
     uint32_t keep;
@@ -47,9 +47,9 @@ static bool agree(sc_state_saver *s, bool ok, uint32_t count, const char *what)
 {
     shardc_error error = {.text = ""};
     s->numbers[0] = !ok;
-    s->numbers[1] = ok ? 0 : s->machine->first_rank;
-    if (s->machine->verbs->sum != NULL &&
-        !s->machine->verbs->sum(s->machine->self, s->numbers, AGREED + count, what, &error))
+    s->numbers[1] = ok ? 0 : s->executor->first_rank;
+    if (s->executor->verbs->sum != NULL &&
+        !s->executor->verbs->sum(s->executor->self, s->numbers, AGREED + count, what, &error))
         return failed(s, error.text);
     if (s->numbers[0] == 0 || !ok)
         return ok;
@@ -64,8 +64,8 @@ static bool agree(sc_state_saver *s, bool ok, uint32_t count, const char *what)
 static bool share_id(sc_state_saver *s, char id[SC_STATE_ID + 1], bool ok)
 {
     char drawn[2][SC_DURABLE_ID + 1] = {"0", "0"};
-    bool first = s->machine->is_first;
-    if (first && ok && !(sc_draw_id(drawn[0]) && sc_draw_id(drawn[1])))
+    bool first = s->executor->is_first;
+    if (first && ok && !(sc_random_id(drawn[0]) && sc_random_id(drawn[1])))
         ok = failed(s, "there are no random numbers");
     for (int i = 0; i < 2; i++)
         s->numbers[AGREED + i] = first ? (int64_t)strtoull(drawn[i], NULL, 16) : 0;
@@ -80,14 +80,14 @@ static bool share_id(sc_state_saver *s, char id[SC_STATE_ID + 1], bool ok)
 
 static sc_element element_of(const sc_state_saver *s, uint32_t index)
 {
-    const shardc_tensor_info *info = &s->machine->states[sc_trainer_state(s->trainer, index)];
+    const shardc_tensor_info *info = &s->executor->states[sc_trainer_state(s->trainer, index)];
     return sc_element_of_dtype(sc_dtype_find(info->dtype));
 }
 
 /* True if the rank writes a shard of the state, which is at *place. */
 static bool gives(const sc_state_saver *s, uint32_t index, uint32_t rank, sc_shard_place *place)
 {
-    s->machine->verbs->place(s->machine->self, sc_trainer_state(s->trainer, index), rank, place);
+    s->executor->verbs->place(s->executor->self, sc_trainer_state(s->trainer, index), rank, place);
     bool has = place->is_given;
     for (uint32_t d = 0; d < place->rank; d++)
         has = has && place->sizes[d] > 0;
@@ -141,8 +141,8 @@ static bool add_shard(sc_state_saver *s, uint32_t index, uint32_t rank, const sc
     const char *local;
     size_t size = sc_element_size(element_of(s, index));
     const void *read;
-    if (!s->machine->verbs->read_shard(s->machine->self, sc_trainer_state(s->trainer, index), rank,
-                                       s->room, &read, &error))
+    if (!s->executor->verbs->read_shard(s->executor->self, sc_trainer_state(s->trainer, index),
+                                        rank, s->room, &read, &error))
         return failed(s, error.text);
     local = read;
     sc_rows rows = sc_rows_begin(place->rank, place->sizes, (sc_rows_place){place->local, NULL},
@@ -194,14 +194,14 @@ static bool write_text(sc_state_saver *s, const char *folder, const char *name, 
 static void add_tensor(sc_state_saver *s, sc_arena *arena, uint32_t index, const uint32_t *files,
                        uint64_t *ends, sc_saved_index *out)
 {
-    const shardc_tensor_info *info = &s->machine->states[sc_trainer_state(s->trainer, index)];
+    const shardc_tensor_info *info = &s->executor->states[sc_trainer_state(s->trainer, index)];
     sc_saved_tensor *tensor = sc_vec_push(arena, &out->tensors);
     sc_shard_place place;
     *tensor =
         (sc_saved_tensor){.name = info->name, .element = element_of(s, index), .rank = info->rank};
     for (uint32_t d = 0; d < info->rank; d++)
         tensor->sizes[d] = info->dims[d].size;
-    for (uint32_t rank = 0; rank < s->machine->rank_count; rank++) {
+    for (uint32_t rank = 0; rank < s->executor->rank_count; rank++) {
         if (!gives(s, index, rank, &place))
             continue;
         sc_saved_shard *shard = sc_vec_push(arena, &tensor->shards);
@@ -220,10 +220,10 @@ static const char *index_text(sc_state_saver *s, sc_arena *arena, const sc_train
                             .save = s->folder.save,
                             .has_held_out = state->has_held_out,
                             .held_out = state->held_out};
-    uint32_t *files = sc_arena_array(arena, s->machine->rank_count, sizeof *files);
-    uint64_t *ends = sc_arena_array(arena, s->machine->rank_count, sizeof *ends);
+    uint32_t *files = sc_arena_array(arena, s->executor->rank_count, sizeof *files);
+    uint64_t *ends = sc_arena_array(arena, s->executor->rank_count, sizeof *ends);
     *sc_vec_push(arena, &index.files) = *counts;
-    for (uint32_t rank = 0; rank < s->machine->rank_count; rank++) {
+    for (uint32_t rank = 0; rank < s->executor->rank_count; rank++) {
         const int64_t *numbers = &s->numbers[AGREED + 2 * rank];
         if (numbers[0] == 0)
             continue;
@@ -252,23 +252,23 @@ static bool write_common(sc_state_saver *s, sc_arena *arena, const sc_train_stat
 static bool save(sc_state_saver *s, const sc_train_state *given)
 {
     sc_arena *arena = &s->context->arena;
-    const sc_machine *machine = s->machine;
+    const sc_executor *executor = s->executor;
     char id[SC_STATE_ID + 1] = "";
     sc_train_state state = *given;
     if (!share_id(s, id, true))
         return false;
     state.id = id;
-    if (!agree(s, !machine->is_first || sc_state_folder_begin(s->context, &s->folder, id), 0,
+    if (!agree(s, !executor->is_first || sc_state_folder_begin(s->context, &s->folder, id), 0,
                "the folder of a state"))
         return false;
     const char *folder = sc_arena_printf(arena, "%s/tmp-%.*s", s->path, SC_DURABLE_ID, id);
     bool ok = true;
-    memset(s->numbers, 0, (AGREED + 2 * (size_t)machine->rank_count) * sizeof *s->numbers);
-    for (uint32_t i = 0; ok && i < machine->local_ranks; i++)
-        ok = write_rank(s, arena, folder, machine->first_rank + i, &state);
-    if (!agree(s, ok, 2 * machine->rank_count, "the files of a state"))
+    memset(s->numbers, 0, (AGREED + 2 * (size_t)executor->rank_count) * sizeof *s->numbers);
+    for (uint32_t i = 0; ok && i < executor->local_ranks; i++)
+        ok = write_rank(s, arena, folder, executor->first_rank + i, &state);
+    if (!agree(s, ok, 2 * executor->rank_count, "the files of a state"))
         return false;
-    return agree(s, !machine->is_first || write_common(s, arena, &state), 0,
+    return agree(s, !executor->is_first || write_common(s, arena, &state), 0,
                  "the index of a state");
 }
 
@@ -340,7 +340,7 @@ static bool see_folder(sc_state_saver *s, const char *token)
     sc_report(&s->context->diag, SC_D_cannot_write, (sc_loc){0}, s->path,
               sc_arena_printf(&s->context->arena,
                               "rank %u does not see the folder that rank 0 has opened",
-                              s->machine->first_rank),
+                              s->executor->first_rank),
               NULL);
     sc_report_note(
         &s->context->diag, (sc_loc){0},
@@ -351,7 +351,7 @@ static bool see_folder(sc_state_saver *s, const char *token)
 static bool list_states(sc_state_saver *s)
 {
     for (uint32_t i = 0; i < sc_trainer_state_count(s->trainer); i++) {
-        const shardc_tensor_info *info = &s->machine->states[sc_trainer_state(s->trainer, i)];
+        const shardc_tensor_info *info = &s->executor->states[sc_trainer_state(s->trainer, i)];
         if (info->is_partial)
             return failed(s, sc_arena_printf(&s->context->arena,
                                              "'%s' is a sum that is not done: it cannot be saved",
@@ -367,18 +367,18 @@ static bool open_saver(sc_state_saver *s, uint64_t saves, bool goes_on)
     bool ok = s->numbers != NULL;
     if (!ok)
         return failed(s, "there is not enough memory to write states");
-    if (s->machine->room_bytes > 0)
-        s->room = malloc((size_t)s->machine->room_bytes);
-    if (s->machine->room_bytes > 0 && s->room == NULL)
+    if (s->executor->room_bytes > 0)
+        s->room = malloc((size_t)s->executor->room_bytes);
+    if (s->executor->room_bytes > 0 && s->room == NULL)
         ok = failed(
             s, sc_arena_printf(
                    &s->context->arena,
                    "there is not enough memory to write states: %lld bytes for the largest shard",
-                   (long long)s->machine->room_bytes));
+                   (long long)s->executor->room_bytes));
     return share_id(s, id, ok && list_states(s)) &&
-           agree(s, !s->machine->is_first || hold_folder(s, id, saves, goes_on), 0,
+           agree(s, !s->executor->is_first || hold_folder(s, id, saves, goes_on), 0,
                  "the folder of states") &&
-           agree(s, s->machine->is_first || see_folder(s, id), 0, "the folder of states");
+           agree(s, s->executor->is_first || see_folder(s, id), 0, "the folder of states");
 }
 
 sc_state_saver *sc_state_saver_open(sc_context *context, const char *folder,
@@ -391,12 +391,12 @@ sc_state_saver *sc_state_saver_open(sc_context *context, const char *folder,
         length--;
     *s = (sc_state_saver){.context = context,
                           .trainer = trainer,
-                          .machine = sc_trainer_machine(trainer),
+                          .executor = sc_trainer_executor(trainer),
                           .folder = {.lock = -1},
                           .path = sc_arena_copy_text(&context->arena, folder, length),
                           .keep = keep,
                           .best = best};
-    s->numbers = calloc(AGREED + 2 + 2 * (size_t)s->machine->rank_count, sizeof *s->numbers);
+    s->numbers = calloc(AGREED + 2 + 2 * (size_t)s->executor->rank_count, sizeof *s->numbers);
     if (open_saver(s, saves, goes_on))
         return s;
     sc_state_saver_close(s);

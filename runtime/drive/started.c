@@ -31,6 +31,7 @@ static const struct {
     {"--json", SC_STARTED_FREE},
     {"--diagnostics", SC_STARTED_FREE},
     /* does not affect results */
+    {"--gemm-cache", SC_STARTED_FREE},
     {"--products", SC_STARTED_FREE},
     {"--profile", SC_STARTED_FREE},
     {"--threads", SC_STARTED_FREE},

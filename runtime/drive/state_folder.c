@@ -250,7 +250,7 @@ bool sc_state_folder_has(const char *path, const char *token)
 static bool draw_name(char out[LONGEST], const char *folder)
 {
     char name[sizeof TMP_BEGIN + SC_DURABLE_ID] = TMP_BEGIN;
-    return sc_draw_id(name + strlen(TMP_BEGIN)) && join(out, folder, name);
+    return sc_random_id(name + strlen(TMP_BEGIN)) && join(out, folder, name);
 }
 
 /* Renames the new folder to `path`. An existing checkpoint there is exchanged with it, atomically

@@ -35,7 +35,7 @@ struct sc_training_run {
     uint64_t held_out_step; /* step of the last held-out loss */
     bool has_held_out_loss, writes;
     int stopped_by; /* signal received by this process or another one of the run; 0: none */
-    const sc_machine *machine;
+    const sc_executor *executor;
 };
 
 typedef struct sc_training_run training;
@@ -161,12 +161,12 @@ static bool open_feeds(training *t)
 /* Applies the limits of the program's inputs, for both the step and the forward function. */
 static bool limit_feeds(training *t)
 {
-    const sc_machine *machine = t->machine;
+    const sc_executor *executor = t->executor;
     uint32_t micro = t->facts->train.micro, forward = t->facts->entry.func;
-    bool ok = micro >= machine->func_count ||
-              sc_feed_limit_to(t->context, &machine->funcs[micro], &t->feed);
-    return ok && (t->options.eval_data == NULL || forward >= machine->func_count ||
-                  sc_feed_limit_to(t->context, &machine->funcs[forward], &t->held_out));
+    bool ok = micro >= executor->func_count ||
+              sc_feed_limit_to(t->context, &executor->funcs[micro], &t->feed);
+    return ok && (t->options.eval_data == NULL || forward >= executor->func_count ||
+                  sc_feed_limit_to(t->context, &executor->funcs[forward], &t->held_out));
 }
 
 /* Detects before the run what could not be written at its end. */
@@ -193,8 +193,8 @@ static bool ask_for_stop(training *t)
     shardc_error error = {.text = ""};
     if (t->stopped_by != 0)
         return true;
-    bool is_known = t->machine->verbs->most == NULL ||
-                    t->machine->verbs->most(t->machine->self, mine, &most, &error);
+    bool is_known = t->executor->verbs->most == NULL ||
+                    t->executor->verbs->most(t->executor->self, mine, &most, &error);
     if (!is_known)
         sc_report(&t->context->diag, SC_D_run_failed, (sc_loc){0},
                   sc_arena_printf(&t->context->arena, "%s", error.text), NULL);
@@ -394,12 +394,12 @@ static bool open_saver(training *t)
     return t->saver != NULL;
 }
 
-static uint64_t count_parameters(const sc_machine *machine)
+static uint64_t count_parameters(const sc_executor *executor)
 {
     uint64_t count = 0;
-    for (uint32_t i = 0; i < machine->state_count; i++) {
-        if (strcmp(machine->states[i].kind, sc_state_kind_names[SC_STATE_PARAM]) == 0)
-            count += (uint64_t)machine->states[i].count;
+    for (uint32_t i = 0; i < executor->state_count; i++) {
+        if (strcmp(executor->states[i].kind, sc_state_kind_names[SC_STATE_PARAM]) == 0)
+            count += (uint64_t)executor->states[i].count;
     }
     return count;
 }
@@ -410,30 +410,30 @@ static void open_console(training *t)
     const sc_train_start start = {
         .entry = t->facts->entry.name,
         .plan = t->facts->plan,
-        .ranks = t->machine->ranks,
-        .parameters = count_parameters(t->machine),
+        .ranks = t->executor->ranks,
+        .parameters = count_parameters(t->executor),
         .done = sc_trainer_steps(t->trainer),
         .wanted = (uint64_t)t->options.steps,
-        .rank_bytes = t->machine->arena_bytes,
+        .rank_bytes = t->executor->arena_bytes,
         .tokens_an_epoch =
             t->feed.tokens == NULL ? 0 : t->feed.windows.count * t->feed.windows.length};
     sc_train_console_open(&t->console, to, to != NULL && isatty(fileno(to)) == 1, &t->facts->train,
                           &start, sc_seconds());
 }
 
-static bool prepare(training *t, sc_open_machine *open, void *user)
+static bool prepare(training *t, sc_open_executor *open, void *user)
 {
     const sc_run_options *o = &t->options;
     if (o->resume != NULL && !sc_saved_state_fits(t->context, &t->saved, t->facts->train.program))
         return false;
     if (!open_feeds(t) || !check_outputs(t))
         return false;
-    sc_machine *machine = open(user);
-    t->machine = machine;
-    t->writes = machine != NULL && machine->is_first;
-    if (machine != NULL && !limit_feeds(t))
+    sc_executor *executor = open(user);
+    t->executor = executor;
+    t->writes = executor != NULL && executor->is_first;
+    if (executor != NULL && !limit_feeds(t))
         return false;
-    t->trainer = machine == NULL ? NULL : sc_trainer_new(t->context, t->facts, o, machine);
+    t->trainer = executor == NULL ? NULL : sc_trainer_new(t->context, t->facts, o, executor);
     if (t->trainer == NULL ||
         (o->resume != NULL && !sc_saved_state_restore(t->context, &t->saved, t->trainer)) ||
         !open_saver(t))
@@ -446,7 +446,7 @@ static bool prepare(training *t, sc_open_machine *open, void *user)
     return true;
 }
 
-void sc_train_run(sc_training_run *run, const sc_facts *facts, sc_open_machine *open, void *user,
+void sc_train_run(sc_training_run *run, const sc_facts *facts, sc_open_executor *open, void *user,
                   sc_strbuf *out)
 {
     uint32_t errors = run->context->diag.errors;

@@ -13,7 +13,7 @@ sc_training_run *sc_train_begin(sc_context *context, const sc_run_options *optio
 /* Prepares everything, runs the steps and writes the files; the result is appended to `out`. SIGINT
  * and SIGTERM end the run after the current step, and everything is saved. Errors are reported as
  * messages. */
-void sc_train_run(sc_training_run *run, const sc_facts *facts, sc_open_machine *open, void *user,
+void sc_train_run(sc_training_run *run, const sc_facts *facts, sc_open_executor *open, void *user,
                   sc_strbuf *out);
 
 #endif

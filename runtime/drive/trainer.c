@@ -14,7 +14,7 @@ struct sc_trainer {
     sc_context *context;
     const sc_facts *facts;
     const sc_run_options *options;
-    sc_machine *machine;
+    sc_executor *executor;
     sc_optimizer_settings *groups;
     uint32_t (*scalars)[SC_SCALAR_COUNT]; /* by group: the states from which a step reads them */
     /* taken: the state that counts applied steps; SHARDC_NOT_FOUND: all are applied */
@@ -44,7 +44,7 @@ static bool failed(sc_context *context, const shardc_error *error)
 /* ---- parameters ---- */
 
 typedef struct filling {
-    sc_machine *machine;
+    sc_executor *executor;
     const sc_fact_weights *weights;
     shardc_error *error;
 } filling;
@@ -53,18 +53,18 @@ typedef struct filling {
 static bool set_param(void *user, uint32_t param, const double *values)
 {
     filling *f = user;
-    uint32_t state = sc_machine_find_state(f->machine, f->weights->params[param].path);
+    uint32_t state = sc_executor_find_state(f->executor, f->weights->params[param].path);
     return state == SHARDC_NOT_FOUND ||
-           f->machine->verbs->set_state(f->machine->self, state, values, f->error);
+           f->executor->verbs->set_state(f->executor->self, state, values, f->error);
 }
 
 bool sc_fill_parameters(sc_context *context, const sc_facts *facts, const sc_run_options *options,
-                        sc_machine *machine)
+                        sc_executor *executor)
 {
     shardc_error error = {.text = "there is not enough memory for the parameters"};
-    filling f = {machine, &facts->weights, &error};
+    filling f = {executor, &facts->weights, &error};
     if (options->weights == NULL)
-        return machine->verbs->initialise(machine->self, options->seed, &error) ||
+        return executor->verbs->initialise(executor->self, options->seed, &error) ||
                failed(context, &error);
     if (facts->weights.is_known)
         return sc_weights_load(context, &facts->weights, options->weights, set_param, &f);
@@ -74,12 +74,12 @@ bool sc_fill_parameters(sc_context *context, const sc_facts *facts, const sc_run
 }
 
 void sc_note_initial_weights(sc_context *context, const sc_facts *facts,
-                             const sc_run_options *options, const sc_machine *machine)
+                             const sc_run_options *options, const sc_executor *executor)
 {
     bool has_parameters = false;
-    for (uint32_t i = 0; i < machine->state_count && !has_parameters; i++)
-        has_parameters = strcmp(machine->states[i].kind, sc_state_kind_names[SC_STATE_PARAM]) == 0;
-    if (options->weights == NULL && has_parameters && machine->is_first)
+    for (uint32_t i = 0; i < executor->state_count && !has_parameters; i++)
+        has_parameters = strcmp(executor->states[i].kind, sc_state_kind_names[SC_STATE_PARAM]) == 0;
+    if (options->weights == NULL && has_parameters && executor->is_first)
         sc_report(&context->diag, SC_D_initial_weights, (sc_loc){0}, facts->entry.name, NULL);
 }
 
@@ -93,9 +93,9 @@ static bool is_kept(const shardc_tensor_info *state)
 
 static void list_states(sc_trainer *t)
 {
-    t->states = sc_arena_array(&t->context->arena, t->machine->state_count, sizeof *t->states);
-    for (uint32_t s = 0; s < t->machine->state_count; s++) {
-        if (is_kept(&t->machine->states[s]))
+    t->states = sc_arena_array(&t->context->arena, t->executor->state_count, sizeof *t->states);
+    for (uint32_t s = 0; s < t->executor->state_count; s++) {
+        if (is_kept(&t->executor->states[s]))
             t->states[t->state_count++] = s;
     }
 }
@@ -107,13 +107,13 @@ uint32_t sc_trainer_state_count(const sc_trainer *t)
 
 const char *sc_trainer_state_name(const sc_trainer *t, uint32_t index)
 {
-    return t->machine->states[t->states[index]].name;
+    return t->executor->states[t->states[index]].name;
 }
 
 sc_array sc_trainer_get_state(const sc_trainer *t, uint32_t index)
 {
     shardc_error error = {.text = ""};
-    sc_array array = t->machine->verbs->get_state(t->machine->self, t->states[index], &error);
+    sc_array array = t->executor->verbs->get_state(t->executor->self, t->states[index], &error);
     if (array.data == NULL)
         failed(t->context, &error);
     return array;
@@ -124,9 +124,9 @@ uint32_t sc_trainer_state(const sc_trainer *t, uint32_t index)
     return t->states[index];
 }
 
-const sc_machine *sc_trainer_machine(const sc_trainer *t)
+const sc_executor *sc_trainer_executor(const sc_trainer *t)
 {
-    return t->machine;
+    return t->executor;
 }
 
 uint64_t sc_trainer_steps(const sc_trainer *t)
@@ -149,7 +149,7 @@ void sc_trainer_set_steps(sc_trainer *t, uint64_t steps, uint64_t skipped)
 
 static bool list_inputs(sc_trainer *t)
 {
-    const sc_machine_func *micro = &t->machine->funcs[t->facts->train.micro];
+    const sc_executor_func *micro = &t->executor->funcs[t->facts->train.micro];
     sc_arena *arena = &t->context->arena;
     t->parts = sc_arena_array(arena, micro->input_count + 1u, sizeof *t->parts);
     t->split_dim = sc_arena_array(arena, micro->input_count + 1u, sizeof *t->split_dim);
@@ -193,7 +193,7 @@ static bool check_inputs(sc_trainer *t, const sc_array *inputs, uint32_t count)
         for (uint32_t d = 0; fits && d < inputs[i].rank; d++)
             fits = inputs[i].sizes[d] ==
                    t->parts[i].sizes[d] *
-                       ((int)d == t->split_dim[i] ? (int64_t)t->machine->micro_batches : 1);
+                       ((int)d == t->split_dim[i] ? (int64_t)t->executor->micro_batches : 1);
         if (!fits)
             return fail(t->context, "an input is not of the global batch's shape");
     }
@@ -210,7 +210,7 @@ static bool steps_taken(const sc_trainer *t, int64_t *out)
     *out = (int64_t)(t->steps - t->skipped);
     if (t->taken == SHARDC_NOT_FOUND)
         return true;
-    sc_array taken = t->machine->verbs->get_state(t->machine->self, t->taken, &error);
+    sc_array taken = t->executor->verbs->get_state(t->executor->self, t->taken, &error);
     bool is_known = taken.data != NULL;
     if (is_known)
         *out = (int64_t)taken.data[0];
@@ -225,10 +225,10 @@ static void find_scalars(sc_trainer *t)
         for (uint32_t i = 0; i < SC_SCALAR_COUNT; i++) {
             char name[64];
             snprintf(name, sizeof name, "optimizer%u.%s", g, sc_scalar_names[i]);
-            t->scalars[g][i] = sc_machine_find_state(t->machine, name);
+            t->scalars[g][i] = sc_executor_find_state(t->executor, name);
         }
     }
-    t->taken = t->facts->train.scales ? sc_machine_find_state(t->machine, SC_SCALE_TAKEN_STATE)
+    t->taken = t->facts->train.scales ? sc_executor_find_state(t->executor, SC_SCALE_TAKEN_STATE)
                                       : SHARDC_NOT_FOUND;
 }
 
@@ -245,7 +245,7 @@ static bool set_scalars(sc_trainer *t)
         for (uint32_t i = 0; i < SC_SCALAR_COUNT; i++) {
             uint32_t state = t->scalars[g][i];
             if (state != SHARDC_NOT_FOUND &&
-                !t->machine->verbs->set_state(t->machine->self, state, &scalars[i], &error))
+                !t->executor->verbs->set_state(t->executor->self, state, &scalars[i], &error))
                 return failed(t->context, &error);
         }
     }
@@ -261,15 +261,15 @@ static void free_outputs(sc_trainer *t)
 /* Calls of a micro-batch get its inputs; results come from the last call. */
 static bool run_call(sc_trainer *t, uint32_t index, const sc_array *inputs)
 {
-    const sc_machine_verbs *verbs = t->machine->verbs;
-    const sc_machine_call *call = &t->machine->calls[index];
+    const sc_executor_verbs *verbs = t->executor->verbs;
+    const sc_executor_call *call = &t->executor->calls[index];
     shardc_error error = {.text = ""};
-    bool is_micro = call->micro_batch >= 0, is_last = index + 1 == t->machine->call_count;
-    verbs->set_random(t->machine->self, t->options->seed, t->steps + 1,
+    bool is_micro = call->micro_batch >= 0, is_last = index + 1 == t->executor->call_count;
+    verbs->set_random(t->executor->self, t->options->seed, t->steps + 1,
                       is_micro ? (uint32_t)call->micro_batch : 0);
     for (uint32_t i = 0; is_micro && i < t->input_count; i++)
         take_part(&inputs[i], t->split_dim[i], call->micro_batch, &t->parts[i]);
-    return verbs->run(t->machine->self, call->func, t->parts, is_micro ? t->input_count : 0,
+    return verbs->run(t->executor->self, call->func, t->parts, is_micro ? t->input_count : 0,
                       t->outputs, is_last ? t->result_count : 0, &error) ||
            failed(t->context, &error);
 }
@@ -279,12 +279,12 @@ static bool run_call(sc_trainer *t, uint32_t index, const sc_array *inputs)
 static bool ask_scale(const sc_trainer *t, bool *can_fall)
 {
     shardc_error error = {.text = ""};
-    uint32_t state = t->facts->train.scales ? sc_machine_find_state(t->machine, SC_SCALE_STATE)
+    uint32_t state = t->facts->train.scales ? sc_executor_find_state(t->executor, SC_SCALE_STATE)
                                             : SHARDC_NOT_FOUND;
     *can_fall = false;
     if (state == SHARDC_NOT_FOUND)
         return true;
-    sc_array scale = t->machine->verbs->get_state(t->machine->self, state, &error);
+    sc_array scale = t->executor->verbs->get_state(t->executor->self, state, &error);
     bool is_known = scale.data != NULL;
     *can_fall = is_known && scale.data[0] >= 1;
     sc_array_free(&scale);
@@ -296,7 +296,7 @@ bool sc_trainer_step(sc_trainer *t, const sc_array *inputs, uint32_t count, sc_s
     if (!check_inputs(t, inputs, count) || !set_scalars(t))
         return false;
     free_outputs(t);
-    for (uint32_t i = 0; i < t->machine->call_count; i++) {
+    for (uint32_t i = 0; i < t->executor->call_count; i++) {
         if (!run_call(t, i, inputs))
             return false;
     }
@@ -327,12 +327,12 @@ bool sc_trainer_evaluate(sc_trainer *t, const sc_array *inputs, uint32_t count, 
 {
     shardc_error error = {.text = ""};
     uint32_t func = t->facts->entry.func;
-    if (func >= t->machine->func_count)
+    if (func >= t->executor->func_count)
         return fail(t->context, "the program has no forward function");
-    uint32_t output_count = t->machine->funcs[func].output_count;
+    uint32_t output_count = t->executor->funcs[func].output_count;
     sc_array *outputs = t->held_out;
-    bool ok = t->machine->verbs->run(t->machine->self, func, inputs, count, outputs, output_count,
-                                     &error);
+    bool ok = t->executor->verbs->run(t->executor->self, func, inputs, count, outputs, output_count,
+                                      &error);
     if (ok) {
         *total = outputs[0].data[0];
         *weight = output_count > 1 ? outputs[1].data[0] : 1;
@@ -350,9 +350,9 @@ static bool set_constants(sc_trainer *t)
     shardc_error error;
     for (uint32_t i = 0; i < t->facts->train.constants.count; i++) {
         const sc_fact_constant *constant = &t->facts->train.constants.data[i];
-        uint32_t state = sc_machine_find_state(t->machine, constant->path);
+        uint32_t state = sc_executor_find_state(t->executor, constant->path);
         if (state != SHARDC_NOT_FOUND &&
-            !t->machine->verbs->set_state(t->machine->self, state, &constant->value, &error))
+            !t->executor->verbs->set_state(t->executor->self, state, &constant->value, &error))
             return failed(t->context, &error);
     }
     return true;
@@ -361,16 +361,16 @@ static bool set_constants(sc_trainer *t)
 /* The program may come from elsewhere, so its facts are checked. */
 static bool check_facts(sc_trainer *t)
 {
-    const sc_machine *machine = t->machine;
+    const sc_executor *executor = t->executor;
     const sc_fact_train *train = &t->facts->train;
-    bool fits = train->micro < machine->func_count && train->update < machine->func_count &&
-                machine->call_count > 0 &&
-                machine->funcs[machine->calls[machine->call_count - 1].func].output_count ==
+    bool fits = train->micro < executor->func_count && train->update < executor->func_count &&
+                executor->call_count > 0 &&
+                executor->funcs[executor->calls[executor->call_count - 1].func].output_count ==
                     t->result_count;
-    for (uint32_t i = 0; fits && i < machine->call_count; i++) {
-        const sc_machine_call *call = &machine->calls[i];
-        fits = machine->funcs[call->func].input_count ==
-               (call->micro_batch < 0 ? 0 : machine->funcs[train->micro].input_count);
+    for (uint32_t i = 0; fits && i < executor->call_count; i++) {
+        const sc_executor_call *call = &executor->calls[i];
+        fits = executor->funcs[call->func].input_count ==
+               (call->micro_batch < 0 ? 0 : executor->funcs[train->micro].input_count);
     }
     return fits ||
            fail(t->context, "the facts of the program and its functions do not go together");
@@ -387,22 +387,22 @@ static bool open_trainer(sc_trainer *t)
     t->outputs = sc_arena_array(arena, t->result_count, sizeof *t->outputs);
     t->metrics = sc_arena_array(arena, t->result_count, sizeof *t->metrics);
     uint32_t forward = t->facts->entry.func;
-    if (forward < t->machine->func_count)
-        t->held_out = sc_arena_array(arena, t->machine->funcs[forward].output_count + 1u,
+    if (forward < t->executor->func_count)
+        t->held_out = sc_arena_array(arena, t->executor->funcs[forward].output_count + 1u,
                                      sizeof *t->held_out);
     list_states(t);
     find_scalars(t);
     return check_facts(t) &&
            sc_apply_settings(t->context, t->options->set, t->groups, t->group_count) &&
-           list_inputs(t) && sc_fill_parameters(t->context, t->facts, t->options, t->machine) &&
+           list_inputs(t) && sc_fill_parameters(t->context, t->facts, t->options, t->executor) &&
            set_constants(t);
 }
 
 sc_trainer *sc_trainer_new(sc_context *context, const sc_facts *facts,
-                           const sc_run_options *options, sc_machine *machine)
+                           const sc_run_options *options, sc_executor *executor)
 {
     sc_trainer *t = sc_arena_alloc(&context->arena, sizeof *t);
-    *t = (sc_trainer){.context = context, .facts = facts, .options = options, .machine = machine};
+    *t = (sc_trainer){.context = context, .facts = facts, .options = options, .executor = executor};
     if (open_trainer(t))
         return t;
     sc_trainer_free(t);

@@ -21,7 +21,7 @@ typedef struct sc_step_result {
 /* Creates a trainer with parameters from --weights or initial values. The executor stays the
  * caller's. NULL after messages. */
 sc_trainer *sc_trainer_new(sc_context *context, const sc_facts *facts,
-                           const sc_run_options *options, sc_machine *machine);
+                           const sc_run_options *options, sc_executor *executor);
 void sc_trainer_free(sc_trainer *trainer); /* NULL is allowed */
 
 /* Runs one optimizer step. `inputs` are full tensors of the global batch, by input in function
@@ -38,7 +38,7 @@ bool sc_trainer_evaluate(sc_trainer *trainer, const sc_array *inputs, uint32_t c
 uint64_t sc_trainer_steps(const sc_trainer *trainer);
 uint64_t sc_trainer_skipped(const sc_trainer *trainer); /* steps that were skipped */
 void sc_trainer_set_steps(sc_trainer *trainer, uint64_t steps, uint64_t skipped);
-const sc_machine *sc_trainer_machine(const sc_trainer *trainer);
+const sc_executor *sc_trainer_executor(const sc_trainer *trainer);
 
 /* Everything that a step changes, by index in a fixed order independent of the plan: parameters
  * (layers[0].attn.wq) and optimizer state (layers[0].attn.wq.m). sc_trainer_get_state returns full
@@ -53,10 +53,10 @@ uint32_t sc_trainer_state(const sc_trainer *trainer, uint32_t index);
 /* Sets the parameters from --weights, or to initial values by --seed; master copies get the
  * unrounded values. False after messages. */
 bool sc_fill_parameters(sc_context *context, const sc_facts *facts, const sc_run_options *options,
-                        sc_machine *machine);
+                        sc_executor *executor);
 
 /* Adds a note if the parameters are initial values, for commands whose results depend on them. */
 void sc_note_initial_weights(sc_context *context, const sc_facts *facts,
-                             const sc_run_options *options, const sc_machine *machine);
+                             const sc_run_options *options, const sc_executor *executor);
 
 #endif

@@ -88,7 +88,7 @@ bool sc_durable_end(sc_durable *file)
 
 /* ---- folders and names ---- */
 
-bool sc_draw_id(char out[SC_DURABLE_ID + 1])
+bool sc_random_id(char out[SC_DURABLE_ID + 1])
 {
     uint64_t value;
     ssize_t got;
@@ -210,7 +210,7 @@ bool sc_replacement_begin(sc_replacement *out, const char *path, uint64_t offset
     bool good = out->path != NULL && out->made != NULL;
     if (good) {
         remove_leftovers(path, offset, begin);
-        good = sc_draw_id(id);
+        good = sc_random_id(id);
     }
     if (good) {
         snprintf(out->made, size, "%s.%s%s", path, id, partial);

@@ -30,7 +30,7 @@ void sc_durable_add(sc_durable *file, const void *bytes, size_t length);
 bool sc_durable_end(sc_durable *file);
 
 /* Writes SC_DURABLE_ID random digits and a terminating 0. False: errno. */
-bool sc_draw_id(char out[SC_DURABLE_ID + 1]);
+bool sc_random_id(char out[SC_DURABLE_ID + 1]);
 bool sc_is_id(const char *text); /* true if its first SC_DURABLE_ID characters are such digits */
 
 /* True if the path is a regular file that a truncated write of `begin` at `offset` may have left:

@@ -56,7 +56,7 @@ struct sc_device {
     shardc_status (*write)(sc_rank *rank, uint32_t buffer, const void *from, int64_t bytes,
                            shardc_error *error);
     /* Fills the GEMM tuning report; NULL: the device has none. */
-    void (*products)(const shardc_session *session, shardc_gemm_tuning *out);
+    void (*gemm_tuning)(const shardc_session *session, shardc_gemm_tuning *out);
     bool is_host; /* buffers are in host memory */
 };
 

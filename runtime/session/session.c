@@ -248,8 +248,8 @@ uint32_t shardc_session_local_ranks(const shardc_session *session, uint32_t *out
 void shardc_session_gemm_tuning(const shardc_session *session, shardc_gemm_tuning *out)
 {
     *out = (shardc_gemm_tuning){.gemms = 0};
-    if (session->device->products != NULL)
-        session->device->products(session, out);
+    if (session->device->gemm_tuning != NULL)
+        session->device->gemm_tuning(session, out);
 }
 
 void shardc_session_set_random(shardc_session *session, uint64_t seed, uint64_t step,

@@ -137,7 +137,7 @@ def attack_cache(folder, shardc, rng, name, target, variables):
             if code != 0 or out != wanted:
                 sys.exit('cache, %s, %s of %s: exit code %d\n%s%s' % (name, how, path, code, out, error))
             with open(path, 'rb') as file:
-                if path.endswith(('.cuda', '.products', '.version')) and file.read() != entries[path]:
+                if path.endswith(('.cuda', '.gemms', '.version')) and file.read() != entries[path]:
                     sys.exit('cache, %s, %s of %s: it is not made anew' % (name, how, path))
             count += 1
     return '%d entries of a cache (%s): 0 used' % (count, ', '.join(sorted(kinds)))

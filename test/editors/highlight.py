@@ -3,12 +3,15 @@
 
 An editor's tokenizer in small: at each place the pattern that matches first wins, in a tie the earlier one; what a begin pattern opens
 lasts until its end pattern. Checked are chosen words of the examples, that no word or sign of them is left without a scope, and that
-the grammar knows every keyword of the scanner, every op and every dtype."""
+the grammar knows every keyword, op, dtype and optimizer, and that editors/update.py leaves it as it is."""
+import filecmp
 import glob
 import json
 import os
 import re
+import subprocess
 import sys
+import tempfile
 
 
 class Grammar:
@@ -138,16 +141,21 @@ def check_vocabulary(grammar, root):
     def source(*name):
         with open(os.path.join(root, *name)) as file:
             return file.read()
-    outside, inside = source('frontend', 'syntax', 'lexer.l').split('<IN_PLAN>{')
+    rows = re.findall(r'^(?:WORD|KIND|(PLAN_LINE))\((\w+), \w+(?:, ([\w| ]+))?\)', source('frontend', 'syntax', 'words.def'), re.M)
+    inside = [word for line, word, traits in rows if line or 'SC_WORD_IN_PLAN' in traits]
     known = ('keyword.', 'storage.', 'invalid.', 'constant.language.')
-    tries = [('%s' % word, word, known) for word in re.findall(r'^"([a-z]+)"', outside, re.M)]
-    for word in re.findall(r'^"([a-z]+)"', inside, re.M):
+    tries = [('%s' % word, word, known) for _, word, _ in rows if word not in inside]
+    for word in inside:
         places = {'inter': 'plan p for m { mesh a = 2 %s; }', 'intra': 'plan p for m { mesh a = 2 %s; }', 'ignore': 'weights hf for m { %s "x"; }'}
         text = places.get(word, 'plan p for m { %s x; }')
         tries.append((text % word, word, known))
-    for word, dims in re.findall(r'^LANG\((\w+), \w+, \w+, (\w+)', source('frontend', 'elaborate', 'lang_ops.def'), re.M):
+    ops = re.findall(r'^LANG(?:_TO)?\((\w+), \w+, \w+, (\w+)', source('frontend', 'elaborate', 'lang_ops.def'), re.M)
+    ops += [(word, '0') for word in re.findall(r'^OP\((\w+),.* (?:number|numbers|bools), ', source('ir', 'ops', 'ops.def'), re.M)]
+    for word, dims in ops:
         tries.append(('y = %s%s(x);' % (word, '' if dims == '0' else '[D]'), word, ('support.function.shard',)))
     tries += [('x: %s[B]' % word, word, ('support.type.dtype',)) for word in re.findall(r'^DTYPE\((\w+)', source('support', 'dtypes.def'), re.M)]
+    tries += [('with %s(' % word, word, ('support.function.optimizer',))
+              for word in re.findall(r'^OPTIMIZER\((\w+)', source('program', 'optimizers.def'), re.M)]
     failed = 0
     for text, word, scopes in tries:
         got = innermost(grammar, text, word)
@@ -158,10 +166,20 @@ def check_vocabulary(grammar, root):
     return failed
 
 
+def check_updated(root):
+    """Whether the grammar is what editors/update.py writes."""
+    with tempfile.NamedTemporaryFile('r') as written:
+        subprocess.run([sys.executable, os.path.join(root, 'editors', 'update.py'), root, written.name], check=True)
+        if filecmp.cmp(written.name, os.path.join(root, 'editors', 'shardc.tmLanguage.json'), shallow=False):
+            return 0
+    print('editors/shardc.tmLanguage.json lacks words of the language: run editors/update.py')
+    return 1
+
+
 def main():
     root = sys.argv[1]
     grammar = Grammar(os.path.join(root, 'editors', 'shardc.tmLanguage.json'))
-    failed = check_chosen(grammar) + check_vocabulary(grammar, root)
+    failed = check_chosen(grammar) + check_vocabulary(grammar, root) + check_updated(root)
     for path in sorted(glob.glob(os.path.join(root, 'examples', '*.shard'))):
         failed += check_all_scoped(grammar, path)
     print('%d failed' % failed)

@@ -79,13 +79,13 @@ bool exchanged_backwards(sc_module *m, sc_func_id func)
 
 bool permute_claimed(sc_module *m, sc_func_id func)
 {
-    return claim(m, func, find_op(m, func, SC_OP_permute, NULL));
+    return claim(m, func, find_op(m, func, SC_OP_collective_permute, NULL));
 }
 
 bool permuted_in_part(sc_module *m, sc_func_id func)
 {
     const uint8_t x = 0;
-    return set_group(m, find_op(m, func, SC_OP_permute, NULL), &x, 1);
+    return set_group(m, find_op(m, func, SC_OP_collective_permute, NULL), &x, 1);
 }
 
 bool collective_too_early(sc_module *m, sc_func_id func)

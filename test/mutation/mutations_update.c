@@ -279,7 +279,7 @@ bool norm_counts_a_parameter_twice(sc_module *m, sc_func_id func)
 bool norm_counts_replicas(sc_module *m, sc_func_id func)
 {
     (void)func;
-    sc_op_id once = find_maker(m, operand_of(m, root_of(m), 0), SC_OP_once);
+    sc_op_id once = find_maker(m, operand_of(m, root_of(m), 0), SC_OP_to_partial);
     if (once == SC_NONE)
         return false;
     sc_op_at(m, once)->kind = SC_OP_use;

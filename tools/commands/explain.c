@@ -24,7 +24,7 @@ typedef struct explained {
 typedef struct explaining {
     sc_context *context;
     SC_VEC(explained) values;
-    sc_asked asked;
+    sc_query query;
     sc_comm_rows rows;
     sc_comm_groups groups; /* groups of rows */
     sc_map states;         /* states already in the list of values */
@@ -392,25 +392,25 @@ static void keep_asked(const sc_compiled *c, explaining *e)
     uint32_t values = 0, rows = 0;
     for (uint32_t i = 0; i < e->values.count; i++) {
         const explained x = e->values.data[i];
-        if (sc_asked_means(e->context, &e->asked, c->entry, x.path, x.loc))
+        if (sc_query_matches(e->context, &e->query, c->entry, x.path, x.loc))
             e->values.data[values++] = x;
     }
     for (uint32_t r = 0; r < e->rows.count; r++) {
         const sc_comm_row row = e->rows.data[r];
-        if (sc_asked_means_row(&e->asked, c, &row))
+        if (sc_query_matches_row(&e->query, c, &row))
             e->rows.data[rows++] = row;
     }
     /* nothing at this column: use everything on the line */
-    if (values == 0 && rows == 0 && e->asked.column != 0) {
-        e->asked.column = 0;
+    if (values == 0 && rows == 0 && e->query.column != 0) {
+        e->query.column = 0;
         keep_asked(c, e);
         return;
     }
-    if (values == 0 && rows == 0 && e->asked.text != NULL) {
+    if (values == 0 && rows == 0 && e->query.text != NULL) {
         sc_sym *paths = sc_arena_array(&e->context->arena, e->values.count, sizeof *paths);
         for (uint32_t i = 0; i < e->values.count; i++)
             paths[i] = e->values.data[i].path;
-        sc_asked_report_nothing(e->context, &e->asked, paths, e->values.count);
+        sc_query_report_no_match(e->context, &e->query, paths, e->values.count);
     }
     e->values.count = values;
     e->rows.count = rows;
@@ -420,7 +420,7 @@ int sc_cmd_explain(sc_context *context, const sc_options *options, sc_strbuf *ou
 {
     sc_compiled c;
     explaining e = {.context = context, .states = {.arena = &context->arena}};
-    if (!sc_asked_parse(context, options->rest.count > 0 ? options->rest.data[0] : NULL, &e.asked))
+    if (!sc_query_parse(context, options->rest.count > 0 ? options->rest.data[0] : NULL, &e.query))
         return 0;
     if (!sc_driver_compile_file(context, options, collect, &e, NULL, &c))
         return 0;

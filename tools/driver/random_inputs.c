@@ -49,7 +49,7 @@ typedef struct reached {
 
 typedef struct int_search {
     use_lists *uses;
-    sc_draw *draw;
+    sc_distribution *distribution;
     SC_VEC(reached) work;
     int64_t limit;  /* exclusive upper bound of values; INT64_MAX: none */
     bool is_picked; /* some op uses it as an index, so `ignore` is not a valid value */
@@ -80,9 +80,9 @@ static int64_t largest(const sc_module *m, sc_value value)
 {
     for (uint32_t depth = 0; depth < 64; depth++) {
         const sc_op *op = sc_op_at(m, sc_def(m, value));
-        if (op->kind == SC_OP_index)
+        if (sc_ops[op->kind].bound == SC_BOUND_position)
             return attr_size(m, op, SC_ATTR_dims) - 1;
-        if (op->kind == SC_OP_constant)
+        if (sc_ops[op->kind].bound == SC_BOUND_value)
             return (int64_t)fmax(0, fmin(1e15, sc_op_number(op, SC_ATTR_value, 0)));
         if (op->operand_count != 1)
             return 0;
@@ -96,12 +96,11 @@ static void read_called(int_search *s, const sc_op *op, uint32_t operand)
     const sc_module *m = s->uses->m;
     uint32_t fixed = (uint32_t)sc_ops[op->kind].operands;
     if ((int)operand == sc_op_operand_called(m, op, "len", fixed)) {
-        bool is_attention = op->kind == SC_OP_attend || op->kind == SC_OP_attend_grad;
-        int64_t size = attr_size(m, op, is_attention ? SC_ATTR_to : SC_ATTR_dims);
+        int64_t size = attr_size(m, op, sc_op_has(op, SC_ATTENDS) ? SC_ATTR_to : SC_ATTR_dims);
         if (size > 0)
             limit_to(s, size + 1);
-        s->draw->form = SC_DRAW_LENGTH;
-    } else if (op->kind == SC_OP_append &&
+        s->distribution->form = SC_RANDOM_LENGTH;
+    } else if (sc_op_has(op, SC_APPENDS) &&
                (int)operand == sc_op_operand_called(m, op, "pos", fixed)) {
         limit_to(s, attr_size(m, op, SC_ATTR_to) - attr_size(m, op, SC_ATTR_dims) + 1);
     } else if ((int)operand == sc_op_operand_called(m, op, "segments", fixed) ||
@@ -120,37 +119,31 @@ static void follow(int_search *s, const sc_op *op, int64_t slack)
 static void read_by(int_search *s, const sc_op *op, uint32_t operand, int64_t slack)
 {
     const sc_module *m = s->uses->m;
-    bool is_ids = operand == 1 && (op->kind == SC_OP_gather || op->kind == SC_OP_scatter_add ||
-                                   op->kind == SC_OP_xent);
-    if (is_ids || op->kind == SC_OP_onehot) {
+    bool may_ignore = (sc_ops[op->kind].ids & SC_IDS_IGNORED) != 0;
+    if (sc_op_takes_ids((sc_op_kind)op->kind, operand)) {
         limit_to(s, attr_size(m, op, SC_ATTR_dims) - slack);
         /* a backward op reads what a forward one read, with ignored ids replaced */
-        s->is_picked |= (op->kind != SC_OP_xent || slack > 0) && sc_op_is_forward(m, op);
-        if (op->kind == SC_OP_xent) {
+        s->is_picked |= (!may_ignore || slack > 0) && sc_op_is_forward(m, op);
+        if (may_ignore) {
             double ignore = (double)sc_op_int(op, SC_ATTR_ignore, -100);
             /* an id ignored by one op is invalid for the other */
-            s->is_picked |= s->draw->may_ignore && s->draw->ignore != ignore;
-            s->draw->may_ignore = true;
-            s->draw->ignore = ignore;
+            s->is_picked |= s->distribution->may_ignore && s->distribution->ignore != ignore;
+            s->distribution->may_ignore = true;
+            s->distribution->ignore = ignore;
         }
     } else if (sc_ops[op->kind].operands != SC_ANY &&
                operand >= (uint32_t)sc_ops[op->kind].operands) {
         read_called(s, op, operand);
-    } else if (op->kind == SC_OP_add && op->operand_count == 2) {
+    } else if (sc_ops[op->kind].bound == SC_BOUND_added && op->operand_count == 2) {
         follow(s, op, slack + largest(m, op->operands[1 - operand]));
-    } else if ((sc_op_traits(op) & (SC_VIEW | SC_RESHARD)) != 0 || op->kind == SC_OP_cast ||
-               op->kind == SC_OP_slice || op->kind == SC_OP_unslice ||
-               op->kind == SC_OP_broadcast || op->kind == SC_OP_concat ||
-               op->kind == SC_OP_minimum || op->kind == SC_OP_maximum || op->kind == SC_OP_last ||
-               (op->kind == SC_OP_where && operand > 0) ||
-               (op->kind == SC_OP_gather && operand == 0)) {
+    } else if (sc_op_picks((sc_op_kind)op->kind, operand)) {
         follow(s, op, slack);
     }
 }
 
-static void search_ints(use_lists *uses, sc_value value, sc_draw *draw)
+static void search_ints(use_lists *uses, sc_value value, sc_distribution *distribution)
 {
-    int_search s = {.uses = uses, .draw = draw, .limit = INT64_MAX};
+    int_search s = {.uses = uses, .distribution = distribution, .limit = INT64_MAX};
     memset(uses->seen, 0, uses->m->values.count * sizeof *uses->seen);
     *sc_vec_push(&uses->m->context->arena, &s.work) = (reached){value, 0};
     while (s.work.count > 0) {
@@ -162,8 +155,8 @@ static void search_ints(use_lists *uses, sc_value value, sc_draw *draw)
             read_by(&s, sc_op_at(uses->m, uses->readers[i].op), uses->readers[i].operand, at.slack);
     }
     enum { DEFAULT_LIMIT = 8 };
-    draw->high = s.limit == INT64_MAX ? DEFAULT_LIMIT : s.limit < 1 ? 1 : s.limit;
-    draw->may_ignore &= !s.is_picked;
+    distribution->high = s.limit == INT64_MAX ? DEFAULT_LIMIT : s.limit < 1 ? 1 : s.limit;
+    distribution->may_ignore &= !s.is_picked;
 }
 
 /* ---- floats ---- */
@@ -182,71 +175,74 @@ static double contracted(const sc_module *m, const sc_op *dot)
 
 /* Chooses the scale of a weight to preserve the magnitude of what passes through it, whatever its
  * initialiser: values must neither vanish nor overflow with depth. */
-static void search_weight(use_lists *uses, sc_value value, sc_draw *draw)
+static void search_weight(use_lists *uses, sc_value value, sc_distribution *distribution)
 {
     const sc_module *m = uses->m;
     for (uint32_t i = uses->first[value]; i < uses->first[value + 1]; i++) {
         const sc_op *op = sc_op_at(m, uses->readers[i].op);
         if (!sc_op_is_forward(m, op))
             continue;
-        if (op->kind == SC_OP_dot)
-            *draw = (sc_draw){.stream = draw->stream, .spread = 1 / sqrt(contracted(m, op))};
-        else if (((sc_op_traits(op) & SC_VIEW) != 0 || op->kind == SC_OP_cast) &&
+        if (sc_ops[op->kind].bound == SC_BOUND_contracted)
+            *distribution = (sc_distribution){.stream = distribution->stream,
+                                              .spread = 1 / sqrt(contracted(m, op))};
+        else if (sc_op_has(op, SC_VIEW | SC_CONVERTS) &&
                  op->first_result > value) /* value ids grow: it ends */
-            search_weight(uses, op->first_result, draw);
+            search_weight(uses, op->first_result, distribution);
     }
 }
 
-static sc_draw draw_of_type(const sc_module *m, sc_sym path, sc_type type)
+static sc_distribution distribution_of_type(const sc_module *m, sc_sym path, sc_type type)
 {
     const char *text = sc_text(m->context, path);
-    sc_draw draw = {.stream = sc_fnv1a64(text, strlen(text)), .spread = 1, .high = 8};
+    sc_distribution distribution = {
+        .stream = sc_fnv1a64(text, strlen(text)), .spread = 1, .high = 8};
     sc_dtype_kind kind = sc_dtypes[m->types.data[type].dtype].kind;
-    draw.form = kind == SC_DTYPE_FLOAT ? SC_DRAW_FLOAT
-                : kind == SC_DTYPE_INT ? SC_DRAW_INT
-                                       : SC_DRAW_BOOL;
-    return draw;
+    distribution.form = kind == SC_DTYPE_FLOAT ? SC_RANDOM_FLOAT
+                        : kind == SC_DTYPE_INT ? SC_RANDOM_INT
+                                               : SC_RANDOM_BOOL;
+    return distribution;
 }
 
-static sc_draw draw_of_state(const sc_module *m, const sc_state *state)
+static sc_distribution draw_of_state(const sc_module *m, const sc_state *state)
 {
-    sc_draw draw = draw_of_type(m, state->path, state->type);
+    sc_distribution distribution = distribution_of_type(m, state->path, state->type);
     bool is_vector = m->types.data[state->type].rank < 2;
     if (state->kind == SC_STATE_CACHE)
-        return draw;
+        return distribution;
     /* second moments, rates, corrections, counts */
     if (state->kind == SC_STATE_OPT || state->kind == SC_STATE_SCALAR) {
-        draw.is_positive = true;
-        draw.mean = 0.5;
-        draw.spread = 0.125;
-        return draw;
+        distribution.is_positive = true;
+        distribution.mean = 0.5;
+        distribution.spread = 0.125;
+        return distribution;
     }
-    draw.mean = state->init == SC_INIT_ONES       ? 1
-                : state->init == SC_INIT_CONSTANT ? state->init_args[0]
-                                                  : 0;
-    draw.spread = state->init <= SC_INIT_CONSTANT || is_vector ? 0.25 : 1;
-    return draw;
+    distribution.mean = state->init == SC_INIT_ONES       ? 1
+                        : state->init == SC_INIT_CONSTANT ? state->init_args[0]
+                                                          : 0;
+    distribution.spread = state->init <= SC_INIT_CONSTANT || is_vector ? 0.25 : 1;
+    return distribution;
 }
 
-void sc_draws_find(const sc_module *m, sc_func_id func, sc_draws *out)
+void sc_random_inputs_find(const sc_module *m, sc_func_id func, sc_random_inputs *out)
 {
     sc_arena *arena = &m->context->arena;
     use_lists uses = list_uses(m, func);
-    *out = (sc_draws){.state = sc_arena_array(arena, m->state.count + 1u, sizeof *out->state)};
+    *out =
+        (sc_random_inputs){.state = sc_arena_array(arena, m->state.count + 1u, sizeof *out->state)};
     for (uint32_t i = 0; i < m->state.count; i++)
         out->state[i] = draw_of_state(m, &m->state.data[i]);
     sc_for_each_op (m, func, id) {
         const sc_op *op = sc_op_at(m, id);
-        if (op->kind == SC_OP_param) {
+        if (sc_op_has(op, SC_PARAMETER)) {
             uint32_t state = sc_module_find_state(m, sc_op_word(op, SC_ATTR_name));
-            if (state != SC_NONE && out->state[state].form == SC_DRAW_FLOAT)
+            if (state != SC_NONE && out->state[state].form == SC_RANDOM_FLOAT)
                 search_weight(&uses, op->first_result, &out->state[state]);
-        } else if (op->kind == SC_OP_input) {
-            sc_draw draw = draw_of_type(m, sc_op_word(op, SC_ATTR_name),
-                                        m->values.data[op->first_result].type);
-            if (draw.form == SC_DRAW_INT)
-                search_ints(&uses, op->first_result, &draw);
-            *sc_vec_push(arena, &out->inputs) = draw;
+        } else if (sc_op_has(op, SC_FROM_OUTSIDE)) {
+            sc_distribution distribution = distribution_of_type(
+                m, sc_op_word(op, SC_ATTR_name), m->values.data[op->first_result].type);
+            if (distribution.form == SC_RANDOM_INT)
+                search_ints(&uses, op->first_result, &distribution);
+            *sc_vec_push(arena, &out->inputs) = distribution;
         }
     }
 }

@@ -5,12 +5,12 @@
 #include "ir/ops/ops.h"
 #include "runtime/drive/random_values.h"
 
-typedef struct sc_draws {
-    SC_VEC(sc_draw) inputs; /* in function order */
-    sc_draw *state;         /* indexed by state */
-} sc_draws;
+typedef struct sc_random_inputs {
+    SC_VEC(sc_distribution) inputs; /* in function order */
+    sc_distribution *state;         /* indexed by state */
+} sc_random_inputs;
 
 /* Analyses how the function uses its inputs and parameters. */
-void sc_draws_find(const sc_module *m, sc_func_id func, sc_draws *out);
+void sc_random_inputs_find(const sc_module *m, sc_func_id func, sc_random_inputs *out);
 
 #endif

@@ -130,8 +130,8 @@ static void weaken_rule(sc_adviser *a, const sc_edit *like, const sc_plan_stmt *
 static bool is_near(const sc_adviser *a, const sc_comm_row *row, const sc_plan_stmt *stmt,
                     bool is_rule)
 {
-    sc_asked pinned = {.text = "", .path = &stmt->pin.path};
-    return stmt->kind != SC_PLAN_PIN || is_rule || sc_asked_means_row(&pinned, a->c, row);
+    sc_query pinned = {.text = "", .path = &stmt->pin.path};
+    return stmt->kind != SC_PLAN_PIN || is_rule || sc_query_matches_row(&pinned, a->c, row);
 }
 
 /* Adds edits of the line that caused the collective (`rule`), or of all others. */

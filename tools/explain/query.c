@@ -35,9 +35,9 @@ static const sc_path *parse_path(sc_context *context, const char *text)
     return NULL;
 }
 
-bool sc_asked_parse(sc_context *context, const char *text, sc_asked *out)
+bool sc_query_parse(sc_context *context, const char *text, sc_query *out)
 {
-    *out = (sc_asked){.text = text};
+    *out = (sc_query){.text = text};
     if (text == NULL)
         return true;
     size_t length = strlen(text);
@@ -66,48 +66,48 @@ static bool same_file(const char *a, const char *b)
            (more == 0 || longer[more - 1] == '/' || *shorter == '/');
 }
 
-static bool stands_at(sc_context *context, const sc_asked *asked, sc_loc loc)
+static bool stands_at(sc_context *context, const sc_query *query, sc_loc loc)
 {
-    assert(asked->file != NULL);
+    assert(query->file != NULL);
     if (loc.begin == 0)
         return false;
     sc_line begin = sc_sources_line(&context->sources, loc.begin),
             end = sc_sources_line(&context->sources, loc.end > loc.begin ? loc.end - 1 : loc.begin);
-    if (begin.source == NULL || !same_file(begin.source->name, asked->file) ||
-        asked->line < begin.line || asked->line > end.line)
+    if (begin.source == NULL || !same_file(begin.source->name, query->file) ||
+        query->line < begin.line || query->line > end.line)
         return false;
-    if (asked->column == 0)
+    if (query->column == 0)
         return true;
-    return (asked->line > begin.line || asked->column >= begin.column) &&
-           (asked->line < end.line || asked->column <= end.column);
+    return (query->line > begin.line || query->column >= begin.column) &&
+           (query->line < end.line || query->column <= end.column);
 }
 
-bool sc_asked_means(sc_context *context, const sc_asked *asked, sc_sym entry, sc_sym path,
-                    sc_loc loc)
+bool sc_query_matches(sc_context *context, const sc_query *query, sc_sym entry, sc_sym path,
+                      sc_loc loc)
 {
-    if (asked->text == NULL)
+    if (query->text == NULL)
         return true;
-    if (asked->path != NULL)
-        return path != 0 && sc_path_matches(context, asked->path, entry, path) != SC_PATH_NO;
-    return stands_at(context, asked, loc);
+    if (query->path != NULL)
+        return path != 0 && sc_path_matches(context, query->path, entry, path) != SC_PATH_NO;
+    return stands_at(context, query, loc);
 }
 
-bool sc_asked_means_row(const sc_asked *asked, const sc_compiled *c, const sc_comm_row *row)
+bool sc_query_matches_row(const sc_query *query, const sc_compiled *c, const sc_comm_row *row)
 {
     const sc_module *m = c->local;
     sc_context *context = m->context;
     const sc_op *op = sc_op_at(m, row->op);
-    bool means = sc_asked_means(context, asked, c->entry, op->scope, op->loc);
-    if (asked->file != NULL)
+    bool means = sc_query_matches(context, query, c->entry, op->scope, op->loc);
+    if (query->file != NULL)
         return means ||
-               (row->rule != SC_NONE && stands_at(context, asked, m->rules.data[row->rule].loc));
+               (row->rule != SC_NONE && stands_at(context, query, m->rules.data[row->rule].loc));
     means =
-        means || sc_asked_means(context, asked, c->entry, sc_op_word(op, SC_ATTR_moves), op->loc);
+        means || sc_query_matches(context, query, c->entry, sc_op_word(op, SC_ATTR_moves), op->loc);
     for (uint32_t i = 0; i < op->operand_count && !means; i++) {
-        means =
-            sc_asked_means(context, asked, c->entry, sc_value_path(m, op->operands[i]), op->loc) ||
-            sc_asked_means(context, asked, c->entry, m->values.data[op->first_result + i].path,
-                           op->loc);
+        means = sc_query_matches(context, query, c->entry, sc_value_path(m, op->operands[i]),
+                                 op->loc) ||
+                sc_query_matches(context, query, c->entry,
+                                 m->values.data[op->first_result + i].path, op->loc);
     }
     return means;
 }
@@ -141,14 +141,14 @@ static const char *nearest(sc_context *context, const char *text, const sc_sym *
     return NULL;
 }
 
-void sc_asked_report_nothing(sc_context *context, const sc_asked *asked, const sc_sym *paths,
-                             uint32_t count)
+void sc_query_report_no_match(sc_context *context, const sc_query *query, const sc_sym *paths,
+                              uint32_t count)
 {
-    const char *near = asked->path == NULL ? NULL : nearest(context, asked->text, paths, count);
-    sc_report(&context->diag, SC_D_matches_nothing, (sc_loc){0}, asked->text,
+    const char *near = query->path == NULL ? NULL : nearest(context, query->text, paths, count);
+    sc_report(&context->diag, SC_D_matches_nothing, (sc_loc){0}, query->text,
               near == NULL ? "" : sc_arena_printf(&context->arena, "; did you mean '%s'?", near),
               NULL);
-    if (asked->file != NULL)
+    if (query->file != NULL)
         sc_report_note(&context->diag, (sc_loc){0},
                        "no named value and no collective stands there; a place is FILE:LINE or "
                        "FILE:LINE:COLUMN");

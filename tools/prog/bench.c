@@ -53,8 +53,8 @@ static bool call(sc_bench *b)
 {
     sc_prog *prog = b->prog;
     shardc_error error = {.text = ""};
-    bool ok = prog->machine->verbs->run(prog->machine->self, b->func, b->inputs, b->input_count,
-                                        NULL, 0, &error);
+    bool ok = prog->executor->verbs->run(prog->executor->self, b->func, b->inputs, b->input_count,
+                                         NULL, 0, &error);
     return ok || sc_prog_fail(prog, SC_D_run_failed, "%s", error.text);
 }
 
@@ -221,7 +221,7 @@ typedef struct token_run {
 /* Copies the prompt's inputs with a single position. Returns false if memory runs out. */
 static bool new_token_inputs(sc_bench *b)
 {
-    const sc_machine_func *func = &b->prog->machine->funcs[b->func];
+    const sc_executor_func *func = &b->prog->executor->funcs[b->func];
     const sc_fact_entry *entry = &b->prog->facts.entry;
     bool ok = true;
     b->input_count = func->input_count;
@@ -237,8 +237,9 @@ static bool new_token_inputs(sc_bench *b)
         for (int64_t e = 0; ok && is_length && e < array->count; e++)
             array->data[e] = 1;
         if (ok && !is_length && !is_position)
-            sc_draw_fill(&entry->inputs.data[i].draw, &(sc_draw_options){.seed = b->prog->run.seed},
-                         array->data, array->count);
+            sc_random_fill(&entry->inputs.data[i].distribution,
+                           &(sc_random_options){.seed = b->prog->run.seed}, array->data,
+                           array->count);
     }
     return ok ||
            sc_prog_fail(b->prog, SC_D_run_failed, "there is not enough memory for the inputs");
@@ -365,8 +366,8 @@ static bool measure_tokens(sc_bench *b)
 {
     sc_prog *prog = b->prog;
     b->func = prog->facts.generate.decode;
-    if (b->func >= prog->machine->func_count ||
-        prog->machine->funcs[b->func].input_count != b->feed.count || b->feed.count < 2)
+    if (b->func >= prog->executor->func_count ||
+        prog->executor->funcs[b->func].input_count != b->feed.count || b->feed.count < 2)
         return sc_prog_fail(prog, SC_D_run_failed, "the program has no function of one token");
     token_run t = {.parameters = parameter_bytes(b)};
     bool ok = new_token_inputs(b);
@@ -374,7 +375,7 @@ static bool measure_tokens(sc_bench *b)
         place_tokens(b, &t);
         timing *timings = sc_arena_array(&prog->context->arena, (size_t)t.count, sizeof *timings);
         ok = time_tokens(b, &t, timings);
-        if (ok && prog->machine->is_first) {
+        if (ok && prog->executor->is_first) {
             summary s = summarise(b, timings, t.count);
             s.tokens = (double)t.positions->count;
             if (prog->run.json)
@@ -399,11 +400,11 @@ static bool prepare(sc_bench *b)
     b->inputs = b->feed.arrays;
     b->input_count = b->feed.count;
     if (prog->facts.trains)
-        b->trainer = sc_trainer_new(prog->context, &prog->facts, &prog->run, prog->machine);
-    else if (prog->facts.entry.func >= prog->machine->func_count)
+        b->trainer = sc_trainer_new(prog->context, &prog->facts, &prog->run, prog->executor);
+    else if (prog->facts.entry.func >= prog->executor->func_count)
         return sc_prog_fail(prog, SC_D_run_failed, "the program has no forward function");
     else
-        return sc_fill_parameters(prog->context, &prog->facts, &prog->run, prog->machine);
+        return sc_fill_parameters(prog->context, &prog->facts, &prog->run, prog->executor);
     return b->trainer != NULL;
 }
 
@@ -415,7 +416,7 @@ static bool measure(sc_bench *b)
     uint64_t asked = prog->run.steps > 0 ? (uint64_t)prog->run.steps : DEFAULT_STEPS,
              steps = asked + !prog->run.json;
     uint64_t warm = steps > 1 ? 1 : 0;
-    bool prints = prog->machine->is_first;
+    bool prints = prog->executor->is_first;
     timing *timings = sc_arena_array(&prog->context->arena, (size_t)steps, sizeof *timings);
     for (uint64_t i = 0; i < steps; i++) {
         if (i == warm && prog->profile)

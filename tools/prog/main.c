@@ -23,7 +23,7 @@ static bool check_effects(sc_prog *prog, const sc_prog_verb *verb)
         bool is_given, has_effect;
     } rows[] = {
         {"--no-graph", "only functions of a GPU are launched as graphs", prog->no_graph, on_gpu},
-        {"--products", "cuBLASLt computes none of its matmuls", prog->products != NULL, on_gpu},
+        {"--gemm-cache", "cuBLASLt computes none of its matmuls", prog->gemm_cache != NULL, on_gpu},
         {"--max-tokens", "it has no caches, so that steps are timed and no tokens",
          benches && prog->run.max_tokens > 0, prog->facts.generates},
         {"--set", "it is no train step, so that it has no optimizer",
@@ -110,7 +110,7 @@ static void work(sc_context *context, void *user)
         if (sc_prog_read(&prog) && check_effects(&prog, verb))
             verb->run(&prog);
     }
-    sc_machine_free(prog.machine);
+    sc_executor_free(prog.executor);
     shardc_session_free(prog.session);
     if (prog.out.length > 0 &&
         (fwrite(prog.out.data, 1, prog.out.length, stdout) != prog.out.length ||

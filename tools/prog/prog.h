@@ -10,12 +10,12 @@ typedef struct sc_prog {
     shardc_executable *program;
     sc_facts facts;
     shardc_session *session; /* NULL until a verb opens it */
-    sc_machine *machine;     /* executor of the session */
+    sc_executor *executor;   /* executor of the session */
     const char *command;
     sc_arguments arguments;
     sc_run_options run;
     bool help, version, calibrate, profile, gemms_only, no_graph, tune;
-    const char *products;                /* a file; NULL: beside the program; "": none */
+    const char *gemm_cache;              /* a file; NULL: beside the program; "": none */
     int64_t ranks, threads, deadline_ms; /* 0: not given */
     sc_strbuf out;
 } sc_prog;
@@ -37,8 +37,8 @@ const char *sc_prog_started_with(sc_prog *prog);
 /* Reads the program at the end of this file into prog->program and prog->facts. Returns false after
  * reporting an error. */
 bool sc_prog_read(sc_prog *prog);
-/* An sc_open_machine; `user` is the sc_prog. */
-sc_machine *sc_prog_open(void *user);
+/* An sc_open_executor; `user` is the sc_prog. */
+sc_executor *sc_prog_open(void *user);
 
 /* The verbs. Results are appended to prog->out. */
 void sc_prog_info(sc_prog *prog);

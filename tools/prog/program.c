@@ -127,33 +127,33 @@ static bool choose_world(sc_prog *prog, shardc_session_options *options)
 }
 
 /* Returns the name of the file beside this executable, if the executable's name is known. */
-static const char *products_file(sc_prog *prog)
+static const char *gemm_cache_file(sc_prog *prog)
 {
     enum { ROOM = 4096 };
     char *path = sc_arena_array(&prog->context->arena, ROOM, sizeof *path);
-    if (prog->products != NULL)
-        return *prog->products == 0 ? NULL : prog->products;
+    if (prog->gemm_cache != NULL)
+        return *prog->gemm_cache == 0 ? NULL : prog->gemm_cache;
     ssize_t length = readlink("/proc/self/exe", path, ROOM - 1);
     return length <= 0 || length == ROOM - 1
                ? NULL
-               : sc_arena_printf(&prog->context->arena, "%.*s.products", (int)length, path);
+               : sc_arena_printf(&prog->context->arena, "%.*s.gemms", (int)length, path);
 }
 
 /* Reports errors of the algorithm file. Failing to write it is reported only if the user named the
  * file. */
-static void say_products(const sc_prog *prog)
+static void report_gemm_cache(const sc_prog *prog)
 {
-    shardc_gemm_tuning products;
+    shardc_gemm_tuning tuning;
     uint32_t first;
-    shardc_session_gemm_tuning(prog->session, &products);
+    shardc_session_gemm_tuning(prog->session, &tuning);
     shardc_session_local_ranks(prog->session, &first);
-    if (first == 0 && products.read_error[0] != 0)
-        fprintf(stderr, "%s\n", products.read_error);
-    if (first == 0 && products.write_error[0] != 0 && prog->products != NULL && !prog->tune)
-        fprintf(stderr, "%s\n", products.write_error);
+    if (first == 0 && tuning.read_error[0] != 0)
+        fprintf(stderr, "%s\n", tuning.read_error);
+    if (first == 0 && tuning.write_error[0] != 0 && prog->gemm_cache != NULL && !prog->tune)
+        fprintf(stderr, "%s\n", tuning.write_error);
 }
 
-sc_machine *sc_prog_open(void *user)
+sc_executor *sc_prog_open(void *user)
 {
     sc_prog *prog = user;
     shardc_error error;
@@ -161,17 +161,17 @@ sc_machine *sc_prog_open(void *user)
                                       .deadline_ms = (uint32_t)prog->deadline_ms,
                                       .profile = prog->profile,
                                       .tune_gemms = prog->tune,
-                                      .gemm_cache = products_file(prog)};
+                                      .gemm_cache = gemm_cache_file(prog)};
     if (!choose_world(prog, &options))
         return NULL;
     if (shardc_session_new(prog->program, &options, &prog->session, &error) != SHARDC_OK) {
         sc_prog_fail(prog, SC_D_run_failed, "%s", error.text);
         return NULL;
     }
-    say_products(prog);
+    report_gemm_cache(prog);
     prog->session->no_graphs = prog->no_graph;
-    prog->machine = sc_machine_of_session(prog->program, prog->session);
-    if (prog->machine == NULL)
+    prog->executor = sc_executor_of_session(prog->program, prog->session);
+    if (prog->executor == NULL)
         sc_prog_fail(prog, SC_D_run_failed, "there is not enough memory");
-    return prog->machine;
+    return prog->executor;
 }

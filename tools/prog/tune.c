@@ -29,7 +29,7 @@ void sc_prog_tune(sc_prog *prog)
         sc_prog_fail(prog, SC_D_usage,
                      "this program, for %s, has no products that cuBLASLt computes",
                      shardc_executable_target(prog->program));
-    else if (!prog->machine->is_first)
+    else if (!prog->executor->is_first)
         return;
     else if (p.gemms > 0 && !p.is_saved)
         sc_prog_fail(prog, SC_D_run_failed, "%s",

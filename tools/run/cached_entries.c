@@ -59,7 +59,7 @@ static int64_t positions_of(const sc_compiled *c, sc_dim dim)
 {
     const sc_module *m = c->global;
     sc_for_each_op (m, c->func, op) {
-        int at = sc_op_at(m, op)->kind == SC_OP_input
+        int at = sc_op_has(sc_op_at(m, op), SC_FROM_OUTSIDE)
                      ? sc_type_find_dim(sc_type_of(m, sc_result(m, op, 0)), dim)
                      : -1;
         if (at >= 0)

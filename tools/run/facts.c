@@ -42,7 +42,7 @@ static sc_fact_type whole_type(const sc_module *m, sc_type id)
 static void entry_facts(const sc_compiled *c, const sc_module *m, sc_func_id func,
                         sc_fact_entry *out)
 {
-    sc_draws draws;
+    sc_random_inputs distributions;
     uint32_t at = 0;
     sc_entry_info row = find_entry(c);
     *out = (sc_fact_entry){.name = sc_text(m->context, c->entry),
@@ -50,9 +50,9 @@ static void entry_facts(const sc_compiled *c, const sc_module *m, sc_func_id fun
                            .is_cached = row.cached,
                            .is_minimised = row.minimised,
                            .flops = sc_func_flops(m, func)};
-    sc_draws_find(m, func, &draws);
+    sc_random_inputs_find(m, func, &distributions);
     sc_for_each_op (m, func, op) {
-        if (sc_op_at(m, op)->kind != SC_OP_input)
+        if (!sc_op_has(sc_op_at(m, op), SC_FROM_OUTSIDE))
             continue;
         sc_type id = m->values.data[sc_result(m, op, 0)].type;
         const sc_type_info *type = &m->types.data[id];
@@ -62,7 +62,7 @@ static void entry_facts(const sc_compiled *c, const sc_module *m, sc_func_id fun
                             .type = whole_type(m, id),
                             .dtype = type->dtype,
                             .rank = type->rank,
-                            .draw = draws.inputs.data[at++]};
+                            .distribution = distributions.inputs.data[at++]};
         for (uint32_t d = 0; d < type->rank; d++)
             input->sizes[d] = type->dims[d].size;
     }

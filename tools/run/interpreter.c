@@ -190,7 +190,7 @@ static void free_interpreter(void *self)
     free(in);
 }
 
-static const sc_machine_verbs verbs = {
+static const sc_executor_verbs verbs = {
     .set_state = set_state,
     .get_state = get_state,
     .initialise = initialise,
@@ -222,18 +222,18 @@ static shardc_tensor_info info_of(const sc_module *m, sc_sym name, const sc_type
     return info;
 }
 
-static bool describe_func(const sc_module *m, sc_func_id id, sc_dim batch, sc_machine_func *func)
+static bool describe_func(const sc_module *m, sc_func_id id, sc_dim batch, sc_executor_func *func)
 {
     const sc_op *returned = sc_op_at(m, m->funcs.data[id].last);
     uint32_t inputs = 0, at = 0,
-             outputs = returned->kind == SC_OP_return ? returned->operand_count : 0;
+             outputs = sc_op_has(returned, SC_RETURNS) ? returned->operand_count : 0;
     sc_for_each_op (m, id, op)
-        inputs += sc_op_at(m, op)->kind == SC_OP_input;
+        inputs += sc_op_has(sc_op_at(m, op), SC_FROM_OUTSIDE);
     func->name = sc_text(m->context, m->funcs.data[id].name);
-    if (!sc_machine_reserve_func(func, inputs, outputs))
+    if (!sc_executor_reserve_func(func, inputs, outputs))
         return false;
     sc_for_each_op (m, id, op) {
-        if (sc_op_at(m, op)->kind != SC_OP_input)
+        if (!sc_op_has(sc_op_at(m, op), SC_FROM_OUTSIDE))
             continue;
         const sc_type_info *type = sc_type_of(m, sc_result(m, op, 0));
         func->inputs[at] = info_of(m, sc_op_word(sc_op_at(m, op), SC_ATTR_name), type);
@@ -245,55 +245,55 @@ static bool describe_func(const sc_module *m, sc_func_id id, sc_dim batch, sc_ma
     return true;
 }
 
-static bool describe(const interpreter *in, const sc_training *training, sc_machine *machine)
+static bool describe(const interpreter *in, const sc_training *training, sc_executor *executor)
 {
     const sc_module *m = in->modules[0], *second = in->modules[1];
     uint32_t more = second == NULL ? 0 : second->funcs.count;
-    if (!sc_machine_reserve(machine, m->state.count, m->funcs.count + more, m->schedule.count))
+    if (!sc_executor_reserve(executor, m->state.count, m->funcs.count + more, m->schedule.count))
         return false;
     for (uint32_t s = 0; s < m->state.count; s++) {
-        machine->states[s] =
+        executor->states[s] =
             info_of(m, m->state.data[s].path, &m->types.data[m->state.data[s].type]);
-        machine->states[s].kind = sc_state_kind_names[m->state.data[s].kind];
+        executor->states[s].kind = sc_state_kind_names[m->state.data[s].kind];
         int64_t bytes =
-            machine->states[s].count * sc_dtypes[m->types.data[m->state.data[s].type].dtype].bytes;
-        machine->room_bytes = bytes > machine->room_bytes ? bytes : machine->room_bytes;
+            executor->states[s].count * sc_dtypes[m->types.data[m->state.data[s].type].dtype].bytes;
+        executor->room_bytes = bytes > executor->room_bytes ? bytes : executor->room_bytes;
     }
     for (uint32_t i = 0; i < m->schedule.count; i++)
-        machine->calls[i] =
-            (sc_machine_call){m->schedule.data[i].func, m->schedule.data[i].microbatch};
-    machine->ranks = sc_mesh_ranks(&in->modules[0]->mesh);
-    machine->micro_batches = training == NULL ? 1 : (uint32_t)training->micro_batches;
+        executor->calls[i] =
+            (sc_executor_call){m->schedule.data[i].func, m->schedule.data[i].microbatch};
+    executor->ranks = sc_mesh_ranks(&in->modules[0]->mesh);
+    executor->micro_batches = training == NULL ? 1 : (uint32_t)training->micro_batches;
     for (sc_func_id f = 0; f < m->funcs.count + more; f++) {
         bool is_second = f >= m->funcs.count;
         sc_dim batch = training == NULL || is_second ? SC_NONE : training->batch_dim;
         if (!describe_func(is_second ? second : m, is_second ? f - m->funcs.count : f, batch,
-                           &machine->funcs[f]))
+                           &executor->funcs[f]))
             return false;
     }
     return true;
 }
 
-sc_machine *sc_interpreter_new(const sc_compiled *c, const sc_compiled *second)
+sc_executor *sc_interpreter_new(const sc_compiled *c, const sc_compiled *second)
 {
-    sc_machine *machine = calloc(1, sizeof *machine);
+    sc_executor *executor = calloc(1, sizeof *executor);
     interpreter *in = calloc(1, sizeof *in);
     const sc_train_step *step = sc_mesh_ranks(&c->local->mesh) > 1 ? c->step : c->global_step;
-    if (machine == NULL || in == NULL) {
-        free(machine);
+    if (executor == NULL || in == NULL) {
+        free(executor);
         free(in);
         return NULL;
     }
-    machine->verbs = &verbs;
-    machine->self = in;
+    executor->verbs = &verbs;
+    executor->self = in;
     in->modules[0] = module_of(c);
     in->modules[1] = second == NULL ? NULL : module_of(second);
     in->first_func = in->modules[0]->funcs.count;
     in->is_stale = true;
     in->interps[0] = new_interp(in->modules[0]);
-    if (in->interps[0] == NULL || !describe(in, step == NULL ? NULL : step->training, machine)) {
-        sc_machine_free(machine);
+    if (in->interps[0] == NULL || !describe(in, step == NULL ? NULL : step->training, executor)) {
+        sc_executor_free(executor);
         return NULL;
     }
-    return machine;
+    return executor;
 }

@@ -11,7 +11,7 @@ const char *sc_last_pass(const sc_options *options)
     return options->interpret ? NULL : "fuse";
 }
 
-static sc_machine *failed(sc_context *context, const char *text)
+static sc_executor *failed(sc_context *context, const char *text)
 {
     sc_report(&context->diag, SC_D_run_failed, (sc_loc){0}, text, NULL);
     return NULL;
@@ -39,30 +39,30 @@ static double interpreted_bytes(const sc_module *m)
     return (state + largest) * (double)sc_mesh_ranks(&m->mesh) * sizeof(double);
 }
 
-static sc_machine *interpret(sc_local_run *run)
+static sc_executor *interpret(sc_local_run *run)
 {
     double needed =
         interpreted_bytes(sc_mesh_ranks(&run->c->local->mesh) > 1 ? run->c->local : run->c->global);
     if (!sc_fits_here(needed))
         return failed(run->context, sc_too_large(run->context, "in the interpreter", needed));
-    sc_machine *machine = sc_interpreter_new(run->c, run->second);
-    return machine != NULL ? machine : failed(run->context, "there is not enough memory");
+    sc_executor *executor = sc_interpreter_new(run->c, run->second);
+    return executor != NULL ? executor : failed(run->context, "there is not enough memory");
 }
 
 /* ---- emitted code ---- */
 
 /* Returns the file for cuBLASLt's algorithm choices on a GPU, in the kernel cache. NULL: none. */
-static const char *products_file(sc_context *context, const shardc_executable *program)
+static const char *gemm_cache_file(sc_context *context, const shardc_executable *program)
 {
     uint64_t hash = shardc_executable_hash(program);
     bool is_cpu = strcmp(shardc_executable_target(program), "cpu") == 0;
     const char *refused, *cache = is_cpu ? NULL : sc_cache_open(&context->arena, NULL, &refused);
     return cache == NULL ? NULL
                          : sc_cache_path(&context->arena, cache,
-                                         sc_cache_key_of(&hash, sizeof hash), ".products");
+                                         sc_cache_key_of(&hash, sizeof hash), ".gemms");
 }
 
-static sc_machine *load(sc_local_run *run)
+static sc_executor *load(sc_local_run *run)
 {
     sc_context *context = run->context;
     sc_generated generated;
@@ -82,11 +82,11 @@ static sc_machine *load(sc_local_run *run)
     sc_image_write(generated.image, &bytes);
     if (shardc_executable_read(bytes.data, bytes.length, &run->program, &error) != SHARDC_OK)
         return failed(context, sc_arena_printf(&context->arena, "%s", error.text));
-    const shardc_session_options options = {.gemm_cache = products_file(context, run->program)};
+    const shardc_session_options options = {.gemm_cache = gemm_cache_file(context, run->program)};
     if (shardc_session_new(run->program, &options, &run->session, &error) != SHARDC_OK)
         return failed(context, sc_arena_printf(&context->arena, "%s", error.text));
-    sc_machine *machine = sc_machine_of_session(run->program, run->session);
-    return machine != NULL ? machine : failed(context, "there is not enough memory");
+    sc_executor *executor = sc_executor_of_session(run->program, run->session);
+    return executor != NULL ? executor : failed(context, "there is not enough memory");
 }
 
 /* Checks --ranks: it sizes an `auto` axis; otherwise the plan determines the number of ranks. */
@@ -102,17 +102,17 @@ static bool has_ranks(sc_local_run *run)
     return false;
 }
 
-sc_machine *sc_local_run_open(void *user)
+sc_executor *sc_local_run_open(void *user)
 {
     sc_local_run *run = user;
     if (has_ranks(run))
-        run->machine = run->options->interpret ? interpret(run) : load(run);
-    return run->machine;
+        run->executor = run->options->interpret ? interpret(run) : load(run);
+    return run->executor;
 }
 
 void sc_local_run_close(sc_local_run *run)
 {
-    sc_machine_free(run->machine);
+    sc_executor_free(run->executor);
     shardc_session_free(run->session);
     shardc_executable_free(run->program);
 }

@@ -19,17 +19,17 @@ typedef struct sc_local_run {
     const sc_options *options;
     const sc_compiled *c, *second;
     const char *second_name; /* name of its function; NULL: its own */
-    sc_machine *machine;     /* NULL until opened */
+    sc_executor *executor;   /* NULL until opened */
     struct shardc_executable *program;
     struct shardc_session *session;
 } sc_local_run;
 
-/* An sc_open_machine; `user` is the run. State is initialised to zeros. */
-sc_machine *sc_local_run_open(void *user);
+/* An sc_open_executor; `user` is the run. State is initialised to zeros. */
+sc_executor *sc_local_run_open(void *user);
 void sc_local_run_close(sc_local_run *run);
 
 /* Returns an executor that interprets; `second` may be NULL. Returns NULL if memory runs out. */
-sc_machine *sc_interpreter_new(const sc_compiled *c, const sc_compiled *second);
+sc_executor *sc_interpreter_new(const sc_compiled *c, const sc_compiled *second);
 
 /* Computes a parameter's initial values, global and row-major; element i depends only on (seed,
  * path, i). `values` has room for all elements. */

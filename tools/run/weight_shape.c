@@ -5,22 +5,11 @@
 /* Returns the parameter that a value is, through casts and views; SC_NONE if it is none. */
 static uint32_t state_of(const sc_module *m, sc_value value)
 {
-    for (;;) {
-        const sc_op *op = sc_op_at(m, sc_def(m, value));
-        switch ((sc_op_kind)op->kind) {
-        case SC_OP_param:
-            return sc_module_find_state(m, sc_op_word(op, SC_ATTR_name));
-        case SC_OP_use:
-        case SC_OP_cast:
-        case SC_OP_regroup:
-        case SC_OP_transpose:
-        case SC_OP_stop_gradient:
-            value = op->operands[0];
-            break;
-        default:
-            return SC_NONE;
-        }
-    }
+    const sc_op *op = sc_op_at(m, sc_def(m, value));
+    while (sc_op_is_operand(op))
+        op = sc_op_at(m, sc_def(m, op->operands[0]));
+    return sc_op_has(op, SC_PARAMETER) ? sc_module_find_state(m, sc_op_word(op, SC_ATTR_name))
+                                       : SC_NONE;
 }
 
 static bool is_named(const sc_op *op, sc_dim dim)
@@ -40,10 +29,10 @@ static void add_roles(const sc_module *m, const sc_op *op, uint32_t operand, sc_
         return;
     const sc_type_info *type = &m->types.data[m->state.data[state].type],
                        *other = sc_type_of(m, op->operands[1 - operand]);
-    bool is_dot = op->kind == SC_OP_dot;
+    bool contracts = sc_ops[op->kind].bound == SC_BOUND_contracted;
     for (uint32_t i = 0; i < type->rank; i++) {
         if (is_named(op, type->dims[i].dim))
-            roles->of[state][i] |= is_dot ? SC_ROLE_CONTRACTED : SC_ROLE_GATHERED;
+            roles->of[state][i] |= contracts ? SC_ROLE_CONTRACTED : SC_ROLE_GATHERED;
         else if (sc_type_find_dim(other, type->dims[i].dim) >= 0)
             roles->of[state][i] |= SC_ROLE_ALONE;
     }
@@ -65,11 +54,12 @@ void sc_weight_roles_find(const sc_module *m, sc_weight_roles *out)
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
         sc_for_each_op (m, f, id) {
             const sc_op *op = sc_op_at(m, id);
-            if (op->kind == SC_OP_input)
+            bool contracts = sc_ops[op->kind].bound == SC_BOUND_contracted;
+            if (sc_op_has(op, SC_FROM_OUTSIDE))
                 add_input(m, sc_type_of(m, sc_result(m, id, 0)), out);
-            else if (op->kind == SC_OP_dot || op->kind == SC_OP_gather)
+            if (contracts || sc_op_is_table((sc_op_kind)op->kind, 0))
                 add_roles(m, op, 0, out);
-            if (op->kind == SC_OP_dot)
+            if (contracts)
                 add_roles(m, op, 1, out);
         }
     }

@@ -26,17 +26,17 @@ static void add_place(sc_compiled_check *c, const sc_compiled_place *at)
 
 /* Combines the error bounds of a value in both programs: the per-rank one may compute in narrower
  * dtypes, as gradients are reduced in. */
-static sc_reach reach_of(const sc_reach *global, sc_value value, const sc_reach *local,
-                         sc_value other)
+static sc_error_bounds bounds_of(const sc_error_bounds *global, sc_value value,
+                                 const sc_error_bounds *local, sc_value other)
 {
-    sc_reach reach = value == SC_NONE ? (sc_reach){0} : global[value];
+    sc_error_bounds bounds = value == SC_NONE ? (sc_error_bounds){0} : global[value];
     if (other != SC_NONE)
-        reach.unit = fmax(reach.unit, local[other].unit);
-    return reach;
+        bounds.unit = fmax(bounds.unit, local[other].unit);
+    return bounds;
 }
 
-static void add_states(sc_compiled_check *c, sc_func_id func, const sc_reach *reach,
-                       const sc_reach *local, bool *seen)
+static void add_states(sc_compiled_check *c, sc_func_id func, const sc_error_bounds *bounds,
+                       const sc_error_bounds *local, bool *seen)
 {
     const sc_value *written = sc_written_states(c->global, c->global, func),
                    *also = sc_written_states(c->global, c->local, func);
@@ -49,7 +49,7 @@ static void add_states(sc_compiled_check *c, sc_func_id func, const sc_reach *re
         else
             add_place(c, &(sc_compiled_place){func,
                                               s,
-                                              reach_of(reach, written[s], local, also[s]),
+                                              bounds_of(bounds, written[s], local, also[s]),
                                               {state->path, -1, state->loc}});
         seen[s] = true;
     }
@@ -65,15 +65,16 @@ static void add_constant_states(sc_compiled_check *c, const bool *seen)
     }
 }
 
-static void add_outputs(sc_compiled_check *c, const sc_reach *reach, const sc_reach *local)
+static void add_outputs(sc_compiled_check *c, const sc_error_bounds *bounds,
+                        const sc_error_bounds *local)
 {
     const sc_op *returned = sc_returned(c->global, c->last),
                 *other = sc_returned(c->local, c->last);
     for (uint32_t i = 0; i < sc_output_count(c->global, c->last); i++) {
         sc_value value = returned->operands[i];
-        sc_reach both =
-            reach_of(reach, value, local,
-                     other != NULL && i < other->operand_count ? other->operands[i] : SC_NONE);
+        sc_error_bounds both =
+            bounds_of(bounds, value, local,
+                      other != NULL && i < other->operand_count ? other->operands[i] : SC_NONE);
         add_place(c, &(sc_compiled_place){
                          c->last,
                          SC_NONE,
@@ -89,18 +90,18 @@ static void list_places(sc_compiled_check *c)
         sc_func_id func = c->local->schedule.data[i].func;
         if (func >= c->global->funcs.count || !is_last_call(c, i))
             continue;
-        sc_draws draws;
-        sc_draws_find(c->local, func, &draws);
-        const sc_reach *reach = sc_reach_find(c->global, func, &c->draws),
-                       *local = sc_reach_find(c->local, func, &draws);
-        add_states(c, func, reach, local, seen);
+        sc_random_inputs distributions;
+        sc_random_inputs_find(c->local, func, &distributions);
+        const sc_error_bounds *bounds = sc_error_bounds_find(c->global, func, &c->distributions),
+                              *local = sc_error_bounds_find(c->local, func, &distributions);
+        add_states(c, func, bounds, local, seen);
         if (func == c->last)
-            add_outputs(c, reach, local);
+            add_outputs(c, bounds, local);
     }
     add_constant_states(c, seen);
     for (uint32_t p = 0; p < c->places.count; p++) {
-        c->unit = fmax(c->unit, c->places.data[p].reach.unit);
-        c->decided = c->decided || c->places.data[p].reach.decided;
+        c->unit = fmax(c->unit, c->places.data[p].bounds.unit);
+        c->decided = c->decided || c->places.data[p].bounds.decided;
     }
 }
 
@@ -121,8 +122,8 @@ static void clear(const sc_compiled_check *c, sc_compiled_record *of)
 /* Rounds values to their dtype. In a perturbed start, then moves each by half an ulp up or down; in
  * further ones, by half an ulp of the narrowest dtype. Integer values are left unchanged, because
  * they are integers for a reason. */
-static void settle(const sc_compiled_check *c, const sc_type_info *type, const sc_draw *draw,
-                   uint32_t nearby, sc_array *values)
+static void settle(const sc_compiled_check *c, const sc_type_info *type,
+                   const sc_distribution *distribution, uint32_t nearby, sc_array *values)
 {
     double unit =
         sc_dtype_is_float(type->dtype) ? ldexp(1, -sc_dtypes[type->dtype].significand) : 0;
@@ -130,7 +131,8 @@ static void settle(const sc_compiled_check *c, const sc_type_info *type, const s
     for (int64_t i = 0; i < values->count; i++) {
         double value = sc_round_to(type->dtype, values->data[i]);
         if (nearby > 0 && nearbyint(value) != value)
-            value *= sc_rng_uniform(nearby, draw->stream, (uint64_t)i) < 0.5 ? 1 - unit : 1 + unit;
+            value *= sc_rng_uniform(nearby, distribution->stream, (uint64_t)i) < 0.5 ? 1 - unit
+                                                                                     : 1 + unit;
         values->data[i] = value;
     }
 }
@@ -144,9 +146,10 @@ static bool set_states(sc_compiled_check *c, sc_runner *runner, uint32_t nearby)
         uint32_t mine = sc_module_find_state(m, state->path);
         if (mine == SC_NONE || !sc_same_dims(c->global, state->type, m, m->state.data[mine].type))
             continue;
-        sc_array values = sc_trial_state(c->global, s, &c->draws, c->limit, &c->options);
+        sc_array values =
+            sc_verification_state(c->global, s, &c->distributions, c->limit, &c->options);
         if (values.data != NULL)
-            settle(c, type, &c->draws.state[s], nearby, &values);
+            settle(c, type, &c->distributions.state[s], nearby, &values);
         bool ok = values.data != NULL && sc_runner_set_state(runner, mine, values.data);
         sc_array_free(&values);
         if (!ok)
@@ -158,14 +161,14 @@ static bool set_states(sc_compiled_check *c, sc_runner *runner, uint32_t nearby)
 static bool draw_inputs(sc_compiled_check *c, int32_t micro_batch, uint32_t nearby,
                         sc_array *inputs)
 {
-    sc_draw_options fresh = c->options;
+    sc_random_options fresh = c->options;
     fresh.seed += micro_batch > 0 ? (uint64_t)micro_batch : 0;
     for (uint32_t i = 0; i < c->inputs.count; i++) {
         const sc_type_info *type = &c->global->types.data[c->inputs.data[i]];
-        inputs[i] = sc_trial_values(type, &c->draws.inputs.data[i], &fresh);
+        inputs[i] = sc_verification_values(type, &c->distributions.inputs.data[i], &fresh);
         if (inputs[i].data == NULL)
             return false;
-        settle(c, type, &c->draws.inputs.data[i], nearby, &inputs[i]);
+        settle(c, type, &c->distributions.inputs.data[i], nearby, &inputs[i]);
     }
     return true;
 }
@@ -385,7 +388,7 @@ static void run_and_compare(sc_compiled_check *c)
 static bool find_start(sc_compiled_check *c)
 {
     char error[512];
-    for (c->options.attempt = 0; c->options.attempt < SC_DRAW_ATTEMPTS; c->options.attempt++) {
+    for (c->options.attempt = 0; c->options.attempt < SC_RANDOM_ATTEMPTS; c->options.attempt++) {
         if (run_reference(c, error, sizeof error))
             return true;
     }
@@ -415,10 +418,10 @@ static void run_limits(sc_compiled_check *c)
 
 static void prepare(sc_compiled_check *c)
 {
-    sc_draws_find(c->global, c->func, &c->draws);
+    sc_random_inputs_find(c->global, c->func, &c->distributions);
     sc_for_each_op (c->global, c->func, id) {
         const sc_op *op = sc_op_at(c->global, id);
-        if (op->kind == SC_OP_input)
+        if (sc_op_has(op, SC_FROM_OUTSIDE))
             *sc_vec_push(&c->context->arena, &c->inputs) =
                 c->global->values.data[op->first_result].type;
     }
@@ -471,7 +474,7 @@ bool sc_validate_compiled(sc_module *global, sc_module *local, sc_func_id func,
                                options->target != NULL && sc_target_is_cuda(options->target),
                            .result = result,
                            .differences = {"random", &result->equal, &result->first}};
-    sc_trial_size size;
+    sc_verification_size size;
     *result = (sc_compiled_result){.equal = true};
     c.options.seed = options->seed;
     c.has_step = sc_schedules_step(global);
@@ -483,7 +486,7 @@ bool sc_validate_compiled(sc_module *global, sc_module *local, sc_func_id func,
             "the per-rank program does not call the same functions for the same micro-batches");
         return false;
     }
-    sc_trial_shrink(global, local, options->full, &size);
+    sc_verification_shrink(global, local, options->full, &size);
     result->shrunk = size.shrink.list;
     result->ranks = sc_mesh_ranks(&local->mesh);
     prepare(&c);
@@ -494,6 +497,6 @@ bool sc_validate_compiled(sc_module *global, sc_module *local, sc_func_id func,
     if (c.wide != NULL)
         run_limits(&c);
     close_all(&c);
-    sc_trial_restore(&size);
+    sc_verification_restore(&size);
     return result->equal;
 }

@@ -64,12 +64,12 @@ static bool is_beyond(const sc_compiled_check *c, uint32_t p, int64_t i)
  * does. */
 static bool is_of_step(const sc_compiled_check *c, const sc_compiled_place *at)
 {
-    return c->limit == SC_LIMIT_NONE && c->has_step && at->func == c->last && at->reach.unit > 0;
+    return c->limit == SC_LIMIT_NONE && c->has_step && at->func == c->last && at->bounds.unit > 0;
 }
 
 static bool hangs_on_decision(const sc_compiled_check *c, const sc_compiled_place *at)
 {
-    return at->reach.decided || (is_of_step(c, at) && c->decided);
+    return at->bounds.decided || (is_of_step(c, at) && c->decided);
 }
 
 static comparison compare(const sc_compiled_check *c, uint32_t p)
@@ -144,7 +144,7 @@ static comparison compare_within(const sc_compiled_check *c, uint32_t p, const d
                                  double *allowed)
 {
     const sc_compiled_place *at = &c->places.data[p];
-    double unit = is_of_step(c, at) ? c->unit : at->reach.unit;
+    double unit = is_of_step(c, at) ? c->unit : at->bounds.unit;
     double count = (double)c->found.values[p].count;
     double scale =
         scales[at->state == SC_NONE ? SC_STATE_KINDS : c->global->state.data[at->state].kind] *

@@ -17,7 +17,7 @@ enum { SC_NEARBY = 2, SC_NEARBY_MOST = 18 };
 typedef struct sc_compiled_place {
     sc_func_id func;
     uint32_t state; /* of the global program; SC_NONE: an output */
-    sc_reach reach;
+    sc_error_bounds bounds;
     sc_compared what;
 } sc_compiled_place;
 
@@ -34,7 +34,7 @@ typedef struct sc_compiled_check {
     const sc_target *target;
     bool is_on_gpus; /* host threads do not compute there */
     sc_compiled_result *result;
-    sc_draws draws;
+    sc_random_inputs distributions;
     SC_VEC(sc_type) inputs;
     SC_VEC(sc_compiled_place) places;
     double unit;    /* largest u of the values that the micro-batches leave */
@@ -43,7 +43,7 @@ typedef struct sc_compiled_check {
     sc_runner *truth, *nearby, *code, *wide;
     sc_compiled_record expected, near[SC_NEARBY_MOST], found, again;
     sc_limit limit;
-    sc_draw_options options;
+    sc_random_options options;
     sc_differences differences;
 } sc_compiled_check;
 

@@ -78,7 +78,7 @@ static double space_of(const sc_module *m, const sc_op *op)
             space *= (double)sc_type_local_size(m, type, i);
         }
     }
-    return op->kind == SC_OP_dot ? space : 4 * space;
+    return (sc_ops[op->kind].fuse & SC_FUSE_CONTRACT) != 0 ? space : 4 * space;
 }
 
 /* Sums the cost of all calls of the schedule. */
@@ -238,7 +238,7 @@ static void read_resize(shrinking *s, const sc_module *m, const sc_op *op)
                 fix(s, dim);
         }
     }
-    if ((op->kind == SC_OP_slice || op->kind == SC_OP_unslice) && first != SC_NONE)
+    if (sc_op_attr(op, SC_ATTR_from) != NULL && first != SC_NONE)
         *sc_vec_push(s->arena, &s->starts) = (slice_start){first, sc_op_int(op, SC_ATTR_from, 0)};
 }
 
@@ -250,6 +250,9 @@ static bool add_term(at_least *bound, uint32_t dim)
     return true;
 }
 
+static bool bound_operands(const shrinking *s, const sc_module *m, const sc_op *op, at_least *bound,
+                           uint32_t depth);
+
 /* Bounds integer values by a sum of sizes. Inputs are drawn to fit and add nothing. Returns false
  * if no bound is known. */
 static bool bound_ids(const shrinking *s, const sc_module *m, sc_value value, at_least *bound,
@@ -258,31 +261,40 @@ static bool bound_ids(const shrinking *s, const sc_module *m, sc_value value, at
     const sc_op *op = sc_op_at(m, sc_def(m, value));
     if (depth == 0)
         return false;
-    if ((sc_op_traits(op) & (SC_VIEW | SC_RESHARD)) != 0 || op->kind == SC_OP_cast ||
-        op->kind == SC_OP_slice || op->kind == SC_OP_unslice || op->kind == SC_OP_broadcast)
-        return op->operand_count == 1 && bound_ids(s, m, op->operands[0], bound, depth - 1);
-    switch (op->kind) {
-    case SC_OP_input:
+    if (sc_op_has(op, SC_FROM_OUTSIDE))
         return true;
-    case SC_OP_constant:
+    switch (sc_ops[op->kind].bound) {
+    case SC_BOUND_value:
         bound->extra += (int64_t)fmax(0, fmin(sc_op_number(op, SC_ATTR_value, 0), 1e15));
         return true;
-    case SC_OP_index:
-    case SC_OP_argmax:
-        return add_term(bound, attr_dim(s, m, op, SC_ATTR_dims, 0));
-    case SC_OP_topk:
-        return m->values.data[value].index == 1 &&
+    case SC_BOUND_position:
+        return m->values.data[value].index + 1 == op->result_count &&
                add_term(bound, attr_dim(s, m, op, SC_ATTR_dims, 0));
-    case SC_OP_add:
-    case SC_OP_maximum:
-        return bound_ids(s, m, op->operands[0], bound, depth - 1) &&
-               bound_ids(s, m, op->operands[1], bound, depth - 1);
-    case SC_OP_where:
-        return bound_ids(s, m, op->operands[1], bound, depth - 1) &&
-               bound_ids(s, m, op->operands[2], bound, depth - 1);
-    default:
+    case SC_BOUND_added:
+    case SC_BOUND_largest:
+        return bound_operands(s, m, op, bound, depth - 1);
+    case SC_BOUND_subtracted:
+    case SC_BOUND_multiplied:
+    case SC_BOUND_summed:
+    case SC_BOUND_scattered:
+    case SC_BOUND_contracted:
+    case SC_BOUND_any:
         return false;
     }
+    return false;
+}
+
+/* Adds the bounds of the operands that the result is the sum of, or of those that it picks. */
+static bool bound_operands(const shrinking *s, const sc_module *m, const sc_op *op, at_least *bound,
+                           uint32_t depth)
+{
+    bool is_sum = sc_ops[op->kind].bound == SC_BOUND_added,
+         known = is_sum || sc_ops[op->kind].picks != 0;
+    for (uint32_t i = 0; i < op->operand_count && known; i++) {
+        if (is_sum || sc_op_picks((sc_op_kind)op->kind, i))
+            known = bound_ids(s, m, op->operands[i], bound, depth);
+    }
+    return known;
 }
 
 static void read_ids(shrinking *s, const sc_module *m, const sc_op *op)
@@ -310,14 +322,12 @@ static void read_relations(shrinking *s, const sc_module *m)
 {
     sc_for_each_op_of_all(m, op)
     {
-        if (sc_op_at(m, op)->kind == SC_OP_rename || sc_op_at(m, op)->kind == SC_OP_unfold)
+        if (sc_op_has(sc_op_at(m, op), SC_RENAMES))
             read_rename(s, m, sc_op_at(m, op));
     }
     sc_for_each_op_of_all(m, op)
     {
-        sc_op_kind kind = (sc_op_kind)sc_op_at(m, op)->kind;
-        if (kind == SC_OP_slice || kind == SC_OP_unslice || kind == SC_OP_concat ||
-            kind == SC_OP_topk)
+        if (sc_op_has(sc_op_at(m, op), SC_RESIZES))
             read_resize(s, m, sc_op_at(m, op));
     }
 }
@@ -329,7 +339,7 @@ static void read_averages(shrinking *s, const sc_module *m)
     sc_for_each_op_of_all(m, id)
     {
         const sc_op *op = sc_op_at(m, id);
-        bool is_average = op->kind == SC_OP_sum && sc_op_is_forward(m, op) &&
+        bool is_average = sc_op_is_sum((sc_op_kind)op->kind) && sc_op_is_forward(m, op) &&
                           sc_type_of(m, op->first_result)->rank > 0 &&
                           sc_dtype_is_float(sc_type_of(m, op->first_result)->dtype);
         for (uint32_t i = 0; is_average && i < attr_count(op, SC_ATTR_dims); i++) {
@@ -343,18 +353,10 @@ static void read_averages(shrinking *s, const sc_module *m)
 /* Reads the sizes that bound integers. */
 static void read_bounds(shrinking *s, const sc_module *m, const sc_op *op)
 {
-    switch (op->kind) {
-    case SC_OP_append:
+    if (sc_op_has(op, SC_APPENDS))
         read_append(s, m, op);
-        break;
-    case SC_OP_xent:
-    case SC_OP_gather:
-    case SC_OP_scatter_add:
+    if (sc_op_takes_ids((sc_op_kind)op->kind, 1))
         read_ids(s, m, op);
-        break;
-    default:
-        break;
-    }
 }
 
 /* ---- mesh ---- */
@@ -644,7 +646,7 @@ static const sc_op *maker_of(const sc_module *m, sc_value value)
 {
     const sc_op *op = sc_op_at(m, sc_def(m, value));
     for (uint32_t depth = 0; depth < 64; depth++) {
-        bool passes = (sc_op_traits(op) & (SC_VIEW | SC_RESHARD)) != 0 || op->kind == SC_OP_cast;
+        bool passes = sc_op_has(op, SC_VIEW | SC_RESHARD | SC_CONVERTS);
         uint32_t index = m->values.data[value].index;
         if (!passes || index >= op->operand_count)
             break;
@@ -658,13 +660,14 @@ static const sc_op *maker_of(const sc_module *m, sc_value value)
  * elements that becomes one over 16; NAN if it is not a mean. */
 static double new_reciprocal(shrinking *s, const sc_module *m, const sc_op *sum, double old)
 {
+    bool is_sum = sc_op_is_sum((sc_op_kind)sum->kind);
     double before = 1, after = 1;
-    for (uint32_t i = 0; sum->kind == SC_OP_sum && i < attr_count(sum, SC_ATTR_dims); i++) {
+    for (uint32_t i = 0; is_sum && i < attr_count(sum, SC_ATTR_dims); i++) {
         uint32_t at = attr_dim(s, m, sum, SC_ATTR_dims, i);
         before *= at == SC_NONE ? 1 : (double)s->dims.data[at].from;
         after *= at == SC_NONE ? 1 : (double)s->dims.data[root_of(s, at)].to;
     }
-    bool is_mean = sum->kind == SC_OP_sum && fabs(old * before - 1) < 1e-6;
+    bool is_mean = is_sum && fabs(old * before - 1) < 1e-6;
     return is_mean ? old * before / after : (double)NAN;
 }
 
@@ -687,11 +690,11 @@ static void find_reciprocals(shrinking *s, const sc_module *m, reciprocals *foun
     sc_for_each_op_of_all(m, id)
     {
         const sc_op *op = sc_op_at(m, id);
-        for (uint32_t i = 0;
-             op->kind == SC_OP_mul && op->operand_count == 2 && i < 2 && sc_op_is_forward(m, op);
+        for (uint32_t i = 0; sc_ops[op->kind].bound == SC_BOUND_multiplied &&
+                             op->operand_count == 2 && i < 2 && sc_op_is_forward(m, op);
              i++) {
             const sc_op *constant = maker_of(m, op->operands[i]);
-            if (constant->kind == SC_OP_constant)
+            if (sc_ops[constant->kind].bound == SC_BOUND_value)
                 add_reciprocal(s, constant,
                                new_reciprocal(s, m, maker_of(m, op->operands[1 - i]),
                                               sc_op_number(constant, SC_ATTR_value, 0)),
@@ -738,21 +741,13 @@ static void change_attrs(shrinking *s, sc_shrink_side *side, const reciprocals *
 {
     sc_for_each_op_of_all(side->m, op)
     {
-        switch (sc_op_at(side->m, op)->kind) {
-        case SC_OP_slice:
-        case SC_OP_unslice:
+        const sc_op *changing = sc_op_at(side->m, op);
+        if (sc_op_attr(changing, SC_ATTR_from) != NULL)
             change_slice(s, side, op);
-            break;
-        case SC_OP_attend:
-        case SC_OP_attend_grad:
+        else if (sc_op_has(changing, SC_ATTENDS))
             change_attend(s, side, op);
-            break;
-        case SC_OP_constant:
+        else if (sc_ops[changing->kind].bound == SC_BOUND_value)
             change_constant(s, side, op, found);
-            break;
-        default:
-            break;
-        }
     }
 }
 

@@ -36,9 +36,9 @@ typedef struct validation {
     sc_func_id last; /* function whose outputs are compared: the entry, or a step's update */
     sc_validate_result *result;
     sc_differences differences;
-    sc_draws draws;
-    sc_reach *reach; /* of the global program, by value of `func` */
-    sc_reach *last_reach;
+    sc_random_inputs distributions;
+    sc_error_bounds *bounds; /* of the global program, by value of `func` */
+    sc_error_bounds *last_bounds;
     bool has_step; /* the schedule has more than one function */
     named_list names;
     SC_VEC(name_pair) pairs;
@@ -77,7 +77,7 @@ static void list_names(const sc_module *m, sc_func_id func, named_list *out)
     uint32_t order = 0;
     sc_for_each_op (m, func, id) {
         const sc_op *op = sc_op_at(m, id);
-        bool is_given = op->kind == SC_OP_input || (sc_op_traits(op) & SC_STATE_READ) != 0;
+        bool is_given = sc_op_has(op, SC_FROM_OUTSIDE | SC_STATE_READ);
         for (uint32_t r = 0; r < op->result_count && !is_given; r++) {
             sc_sym path = m->values.data[op->first_result + r].path;
             if (path != 0)
@@ -132,7 +132,7 @@ static void mark_kept(validation *v)
         v->kept_local[pair->local.value] = true;
         for (uint32_t i = 0; i < pair->count; i++)
             v->kept_global[v->names.data[pair->first + i].value] = true;
-        v->has_exact |= v->reach[v->names.data[pair->first].value].exact;
+        v->has_exact |= v->bounds[v->names.data[pair->first].value].exact;
     }
 }
 
@@ -188,33 +188,33 @@ static bool same_shape(const sc_array *a, const sc_array *b)
     return a->rank == b->rank && memcmp(a->sizes, b->sizes, a->rank * sizeof *a->sizes) == 0;
 }
 
-/* Returns the largest |a - b| that counts as equal. `reach` NULL: the value was not computed and
+/* Returns the largest |a - b| that counts as equal. `bounds` NULL: the value was not computed and
  * must be identical. `unrounded` is the result of the global program without casts (no data:
  * unknown): its distance from `expected` measures how much this program amplifies small errors. */
-static double allowed_error(const validation *v, const sc_reach *reach, const sc_array *expected,
-                            const sc_array *unrounded, double largest)
+static double allowed_error(const validation *v, const sc_error_bounds *bounds,
+                            const sc_array *expected, const sc_array *unrounded, double largest)
 {
     double scale = largest_of(expected) + share_of_kind * largest;
-    if (reach == NULL)
+    if (bounds == NULL)
         return 0;
     switch (v->kind) {
     case RUN_RANDOM:
         return SC_VALIDATE_TOLERANCE * scale;
     case RUN_DTYPES:
-        return 8 * reach->unit * sqrt(reach->depth) * scale + 4 * distance(expected, unrounded);
+        return 8 * bounds->unit * sqrt(bounds->depth) * scale + 4 * distance(expected, unrounded);
     default:
         return 0;
     }
 }
 
 /* True if this kind of run is informative about a value. */
-static bool is_compared(validation *v, const sc_reach *reach)
+static bool is_compared(validation *v, const sc_error_bounds *bounds)
 {
     if (v->kind == RUN_INTEGERS)
-        return reach->exact;
-    if (v->kind == RUN_DTYPES && reach->decided)
+        return bounds->exact;
+    if (v->kind == RUN_DTYPES && bounds->decided)
         v->result->undecided++;
-    return v->kind != RUN_DTYPES || !reach->decided;
+    return v->kind != RUN_DTYPES || !bounds->decided;
 }
 
 static void count_one(validation *v, uint32_t *random, double error)
@@ -262,7 +262,7 @@ static bool compare_candidate(validation *v, sc_value candidate, sc_type local_t
     if (v->truth != NULL)
         unrounded = sc_interp_get_value(v->truth, candidate, NULL);
     *out = compare(expected, found,
-                   allowed_error(v, &v->reach[candidate], expected, &unrounded, largest));
+                   allowed_error(v, &v->bounds[candidate], expected, &unrounded, largest));
     sc_array_free(&unrounded);
     return true;
 }
@@ -272,7 +272,7 @@ static bool compare_candidate(validation *v, sc_value candidate, sc_type local_t
 static bool may_compare(validation *v, const name_pair *pair)
 {
     for (uint32_t i = 0; i < pair->count; i++) {
-        if (!is_compared(v, &v->reach[v->names.data[pair->first + i].value]))
+        if (!is_compared(v, &v->bounds[v->names.data[pair->first + i].value]))
             return false;
     }
     return true;
@@ -336,7 +336,8 @@ static sc_dtype dtype_of(const sc_module *m, sc_type type)
     return m->types.data[type].dtype;
 }
 
-static void compare_state(validation *v, uint32_t state, const sc_reach *reach, double largest)
+static void compare_state(validation *v, uint32_t state, const sc_error_bounds *bounds,
+                          double largest)
 {
     const sc_state *info = &v->global->state.data[state];
     sc_compared subject = {.path = info->path, .output = -1, .loc = info->loc};
@@ -357,7 +358,7 @@ static void compare_state(validation *v, uint32_t state, const sc_reach *reach, 
                         "ranks that should hold the same part of it hold different ones");
     } else {
         comparison one =
-            compare(&expected, &found, allowed_error(v, reach, &expected, &unrounded, largest));
+            compare(&expected, &found, allowed_error(v, bounds, &expected, &unrounded, largest));
         if (one.at >= 0)
             sc_differ_at(&v->differences, &subject, &expected, &found, one.at);
         else
@@ -371,7 +372,7 @@ static void compare_state(validation *v, uint32_t state, const sc_reach *reach, 
 
 /* Compares the state of each kind that the function writes, and state that it leaves unchanged but
  * that the per-rank program writes. */
-static void compare_states(validation *v, sc_func_id func, const sc_reach *reach)
+static void compare_states(validation *v, sc_func_id func, const sc_error_bounds *bounds)
 {
     double largest[SC_STATE_KINDS] = {0};
     const sc_value *written = sc_written_states(v->global, v->global, func),
@@ -384,8 +385,8 @@ static void compare_states(validation *v, sc_func_id func, const sc_reach *reach
     }
     for (uint32_t s = 0; s < v->global->state.count; s++) {
         const sc_state *state = &v->global->state.data[s];
-        if (written[s] != SC_NONE && is_compared(v, &reach[written[s]]))
-            compare_state(v, s, &reach[written[s]], largest[state->kind]);
+        if (written[s] != SC_NONE && is_compared(v, &bounds[written[s]]))
+            compare_state(v, s, &bounds[written[s]], largest[state->kind]);
         else if (written[s] == SC_NONE && also[s] != SC_NONE)
             compare_state(v, s, NULL, largest[state->kind]);
     }
@@ -408,7 +409,7 @@ static void compare_outputs(validation *v)
         sc_value value = global->operands[i];
         sc_compared subject = {
             .path = v->global->values.data[value].path, .output = (int32_t)i, .loc = local->loc};
-        if (!is_compared(v, &v->last_reach[value]))
+        if (!is_compared(v, &v->last_bounds[value]))
             continue;
         if (!same_shape(expected, found) ||
             !sc_same_dims(v->global, v->global->values.data[value].type, v->local,
@@ -423,7 +424,7 @@ static void compare_outputs(validation *v)
         }
         comparison one =
             compare(expected, found,
-                    allowed_error(v, &v->last_reach[value], expected, &v->unrounded[i], largest));
+                    allowed_error(v, &v->last_bounds[value], expected, &v->unrounded[i], largest));
         if (one.at >= 0)
             sc_differ_at(&v->differences, &subject, expected, found, one.at);
         else
@@ -440,16 +441,16 @@ static bool keep_marked(const sc_module *m, sc_value value, void *user)
     return kept[value];
 }
 
-static bool fill_inputs(validation *v, const sc_draw_options *options)
+static bool fill_inputs(validation *v, const sc_random_options *options)
 {
     uint32_t input = 0;
     sc_for_each_op (v->global, v->func, id) {
         const sc_op *op = sc_op_at(v->global, id);
-        if (op->kind != SC_OP_input)
+        if (!sc_op_has(op, SC_FROM_OUTSIDE))
             continue;
         sc_array_free(&v->inputs[input]);
-        v->inputs[input] = sc_trial_values(sc_type_of(v->global, op->first_result),
-                                           &v->draws.inputs.data[input], options);
+        v->inputs[input] = sc_verification_values(sc_type_of(v->global, op->first_result),
+                                                  &v->distributions.inputs.data[input], options);
         if (v->inputs[input].data == NULL)
             return false;
         input++;
@@ -459,12 +460,12 @@ static bool fill_inputs(validation *v, const sc_draw_options *options)
 
 /* Sets the same global values in both programs; state that the other program lacks or has with
  * another shape stays zero there. */
-static bool fill_state(validation *v, const sc_draw_options *options)
+static bool fill_state(validation *v, const sc_random_options *options)
 {
     for (uint32_t s = 0; s < v->global->state.count; s++) {
         sc_type type = v->global->state.data[s].type;
         uint32_t other = sc_module_find_state(v->local, v->global->state.data[s].path);
-        sc_array values = sc_trial_state(v->global, s, &v->draws, v->limit, options);
+        sc_array values = sc_verification_state(v->global, s, &v->distributions, v->limit, options);
         bool ok = values.data != NULL && sc_interp_set_state(v->one, s, values.data) &&
                   (v->truth == NULL || sc_interp_set_state(v->truth, s, values.data));
         if (ok && other != SC_NONE &&
@@ -485,7 +486,7 @@ static void free_arrays(sc_array *arrays, uint32_t count)
 
 static void close_run(validation *v)
 {
-    free_arrays(v->inputs, v->draws.inputs.count);
+    free_arrays(v->inputs, v->distributions.inputs.count);
     free_arrays(v->expected, v->global_outputs);
     free_arrays(v->unrounded, v->global_outputs);
     free_arrays(v->found, v->local_outputs);
@@ -515,8 +516,8 @@ static bool run_one(validation *v, sc_interp *interp, sc_func_id func, sc_array 
 {
     bool is_fed = func == v->func;
     return sc_interp_run(interp, func, is_fed ? v->inputs : NULL,
-                         is_fed ? v->draws.inputs.count : 0, outputs, func == v->last ? count : 0,
-                         error, error_size);
+                         is_fed ? v->distributions.inputs.count : 0, outputs,
+                         func == v->last ? count : 0, error, error_size);
 }
 
 /* Runs one call of the global program. */
@@ -529,9 +530,9 @@ static bool run_global(validation *v, sc_func_id func, char *error, size_t error
 
 /* Runs the first call. Ids that are not its inputs may be out of range for some inputs, so smaller
  * integers are tried. */
-static bool start_global(validation *v, sc_draw_options *options, char *error, size_t error_size)
+static bool start_global(validation *v, sc_random_options *options, char *error, size_t error_size)
 {
-    for (options->attempt = 0; options->attempt < SC_DRAW_ATTEMPTS; options->attempt++) {
+    for (options->attempt = 0; options->attempt < SC_RANDOM_ATTEMPTS; options->attempt++) {
         if (!fill_inputs(v, options) || !fill_state(v, options)) {
             snprintf(error, error_size, "out of memory");
             return false;
@@ -554,11 +555,12 @@ static void set_random(validation *v, uint64_t seed, int32_t micro_batch)
 /* Runs one call of the schedule in both programs. `done`: the global program has already run it. A
  * function that only the per-rank program has prepares what the others read. Returns false if
  * nothing more can be compared. */
-static bool run_call(validation *v, const sc_call *call, bool done, const sc_draw_options *options)
+static bool run_call(validation *v, const sc_call *call, bool done,
+                     const sc_random_options *options)
 {
     char error[512] = "";
     set_random(v, options->seed, call->microbatch);
-    sc_draw_options fresh = *options;
+    sc_random_options fresh = *options;
     fresh.seed += call->microbatch > 0 ? (uint64_t)call->microbatch : 0;
     bool only_local = call->func >= v->global->funcs.count;
     if (!done && !only_local &&
@@ -581,18 +583,18 @@ static void compare_call(validation *v, sc_func_id func)
     if (func == v->func)
         compare_values(v);
     if (func != v->last)
-        compare_states(v, func, v->reach);
+        compare_states(v, func, v->bounds);
     else
-        compare_states(v, func, v->last_reach);
+        compare_states(v, func, v->last_bounds);
     if (func == v->last)
         compare_outputs(v);
 }
 
 /* Runs an update alone, on newly drawn state. */
-static void run_limit(validation *v, sc_limit which, const sc_draw_options *options)
+static void run_limit(validation *v, sc_limit which, const sc_random_options *options)
 {
     char error[512] = "";
-    sc_draw_options fresh = *options;
+    sc_random_options fresh = *options;
     if (!sc_limit_applies(v->global, which))
         return;
     fresh.seed += (uint64_t)which << 32;
@@ -614,7 +616,7 @@ static void run_limit(validation *v, sc_limit which, const sc_draw_options *opti
 
 /* Runs the whole schedule once and compares functions after their last call. Runs on integers and
  * with casts are informative about a micro-batch but not about the optimizer. */
-static void run_schedule(validation *v, sc_draw_options *options)
+static void run_schedule(validation *v, sc_random_options *options)
 {
     const sc_call only = {.func = v->func};
     uint32_t count = v->has_step ? v->local->schedule.count : 1;
@@ -643,7 +645,7 @@ static void run_schedule(validation *v, sc_draw_options *options)
 
 static void run_and_compare(validation *v, run_kind kind, uint64_t seed)
 {
-    sc_draw_options options = {.seed = seed, .integers = kind == RUN_INTEGERS};
+    sc_random_options options = {.seed = seed, .integers = kind == RUN_INTEGERS};
     v->kind = kind;
     v->differences.run = run_names[kind];
     if (open_run(v, kind == RUN_DTYPES))
@@ -656,20 +658,22 @@ static void run_and_compare(validation *v, run_kind kind, uint64_t seed)
 static void run_all(validation *v, const sc_validate_options *options)
 {
     sc_arena *arena = &v->local->context->arena;
-    sc_draws_find(v->global, v->func, &v->draws);
-    v->reach = sc_reach_find(v->global, v->func, &v->draws);
+    sc_random_inputs_find(v->global, v->func, &v->distributions);
+    v->bounds = sc_error_bounds_find(v->global, v->func, &v->distributions);
     pair_names(v);
     mark_kept(v);
-    v->last_reach = v->last == v->func ? v->reach : sc_reach_find(v->global, v->last, &v->draws);
+    v->last_bounds = v->last == v->func
+                         ? v->bounds
+                         : sc_error_bounds_find(v->global, v->last, &v->distributions);
     v->global_outputs = sc_output_count(v->global, v->last);
     v->local_outputs = sc_output_count(v->local, v->last);
-    v->inputs = sc_arena_array(arena, v->draws.inputs.count + 1u, sizeof *v->inputs);
+    v->inputs = sc_arena_array(arena, v->distributions.inputs.count + 1u, sizeof *v->inputs);
     v->expected = sc_arena_array(arena, v->global_outputs + 1u, sizeof *v->expected);
     v->unrounded = sc_arena_array(arena, v->global_outputs + 1u, sizeof *v->unrounded);
     v->found = sc_arena_array(arena, v->local_outputs + 1u, sizeof *v->found);
     const sc_op *op = sc_returned(v->global, v->last);
     for (uint32_t i = 0; i < v->global_outputs; i++)
-        v->has_exact |= v->last_reach[op->operands[i]].exact;
+        v->has_exact |= v->last_bounds[op->operands[i]].exact;
     run_and_compare(v, RUN_RANDOM, options->seed);
     if (v->result->equal && v->has_exact)
         run_and_compare(v, RUN_INTEGERS, options->seed);
@@ -700,14 +704,14 @@ bool sc_validate(sc_module *global, sc_module *local, sc_func_id func,
         sc_differ_because(&v.differences, "the function is not in both programs");
         return false;
     }
-    sc_trial_size size;
-    sc_trial_shrink(global, local, options->full, &size);
+    sc_verification_size size;
+    sc_verification_shrink(global, local, options->full, &size);
     result->shrunk = size.shrink.list;
     result->ranks = sc_mesh_ranks(&local->mesh);
     if (size.too_large != NULL)
         sc_differ_because(&v.differences, "%s", size.too_large);
     else
         run_all(&v, options);
-    sc_trial_restore(&size);
+    sc_verification_restore(&size);
     return result->equal;
 }

@@ -18,9 +18,11 @@ bool sc_limit_applies(const sc_module *global, sc_limit limit)
 
 static const double affordable = 2e9, hopeless = 1e14;
 
-void sc_trial_shrink(sc_module *global, sc_module *local, bool full, sc_trial_size *out)
+void sc_verification_shrink(sc_module *global, sc_module *local, bool full,
+                            sc_verification_size *out)
 {
-    *out = (sc_trial_size){.is_shrunk = !full && sc_interpret_cost(global, local) > affordable};
+    *out =
+        (sc_verification_size){.is_shrunk = !full && sc_interpret_cost(global, local) > affordable};
     if (out->is_shrunk)
         sc_shrink_modules(global, local, affordable, &out->shrink);
     double cost = sc_interpret_cost(global, local);
@@ -31,7 +33,7 @@ void sc_trial_shrink(sc_module *global, sc_module *local, bool full, sc_trial_si
                             out->is_shrunk ? ", shrunk as far as it goes" : "", cost);
 }
 
-void sc_trial_restore(sc_trial_size *size)
+void sc_verification_restore(sc_verification_size *size)
 {
     if (size->is_shrunk)
         sc_shrink_undo(&size->shrink);
@@ -39,15 +41,15 @@ void sc_trial_restore(sc_trial_size *size)
 
 /* ---- values ---- */
 
-sc_array sc_trial_values(const sc_type_info *type, const sc_draw *draw,
-                         const sc_draw_options *options)
+sc_array sc_verification_values(const sc_type_info *type, const sc_distribution *distribution,
+                                const sc_random_options *options)
 {
     int64_t sizes[SC_MAX_RANK];
     for (uint32_t i = 0; i < type->rank; i++)
         sizes[i] = type->dims[i].size;
     sc_array values = sc_array_new(type->rank, sizes);
     if (values.data != NULL)
-        sc_draw_fill(draw, options, values.data, values.count);
+        sc_random_fill(distribution, options, values.data, values.count);
     return values;
 }
 
@@ -66,11 +68,13 @@ static void set_limit(const sc_module *m, const sc_state *state, sc_limit limit,
         data[0] = INFINITY; /* on one rank only, if gradients are sharded */
 }
 
-sc_array sc_trial_state(const sc_module *m, uint32_t state, const sc_draws *draws, sc_limit limit,
-                        const sc_draw_options *options)
+sc_array sc_verification_state(const sc_module *m, uint32_t state,
+                               const sc_random_inputs *distributions, sc_limit limit,
+                               const sc_random_options *options)
 {
     const sc_state *info = &m->state.data[state];
-    sc_array values = sc_trial_values(&m->types.data[info->type], &draws->state[state], options);
+    sc_array values =
+        sc_verification_values(&m->types.data[info->type], &distributions->state[state], options);
     if (values.data != NULL && limit != SC_LIMIT_NONE)
         set_limit(m, info, limit, &values);
     return values;
@@ -81,7 +85,7 @@ sc_array sc_trial_state(const sc_module *m, uint32_t state, const sc_draws *draw
 const sc_op *sc_returned(const sc_module *m, sc_func_id func)
 {
     sc_op_id last = m->funcs.data[func].last;
-    return last != SC_NONE && sc_op_at(m, last)->kind == SC_OP_return ? sc_op_at(m, last) : NULL;
+    return last != SC_NONE && sc_op_has(sc_op_at(m, last), SC_RETURNS) ? sc_op_at(m, last) : NULL;
 }
 
 uint32_t sc_output_count(const sc_module *m, sc_func_id func)

@@ -9,13 +9,14 @@
 
 /* The size of a verification run: a few seconds of interpretation as counted by sc_interpret_cost.
  * Larger programs are shrunk, unless `full`. */
-typedef struct sc_trial_size {
+typedef struct sc_verification_size {
     bool is_shrunk;
     sc_shrink shrink;
     const char *too_large; /* NULL, or why the program is too large to run */
-} sc_trial_size;
-void sc_trial_shrink(sc_module *global, sc_module *local, bool full, sc_trial_size *out);
-void sc_trial_restore(sc_trial_size *size); /* restores all sizes */
+} sc_verification_size;
+void sc_verification_shrink(sc_module *global, sc_module *local, bool full,
+                            sc_verification_size *out);
+void sc_verification_restore(sc_verification_size *size); /* restores all sizes */
 
 /* Special cases that random inputs do not produce and that steps must handle: no clipping (after
  * enough good steps for the loss scale to grow), an empty batch, and, with loss scaling, overflowed
@@ -32,11 +33,12 @@ bool sc_limit_applies(const sc_module *global, sc_limit limit);
 
 /* Returns random values of a type, row-major, allocated with malloc; data is NULL if memory runs
  * out. */
-sc_array sc_trial_values(const sc_type_info *type, const sc_draw *draw,
-                         const sc_draw_options *options);
-/* As sc_trial_values, for a state under a limit. */
-sc_array sc_trial_state(const sc_module *m, uint32_t state, const sc_draws *draws, sc_limit limit,
-                        const sc_draw_options *options);
+sc_array sc_verification_values(const sc_type_info *type, const sc_distribution *distribution,
+                                const sc_random_options *options);
+/* As sc_verification_values, for a state under a limit. */
+sc_array sc_verification_state(const sc_module *m, uint32_t state,
+                               const sc_random_inputs *distributions, sc_limit limit,
+                               const sc_random_options *options);
 
 /* Returns the `return` op of a function, or NULL; and the number of values it returns. */
 const sc_op *sc_returned(const sc_module *m, sc_func_id func);

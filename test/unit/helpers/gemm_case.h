@@ -209,41 +209,73 @@ static inline void gemm_case_free(gemm_case *c)
         free(c->tensors[s]);
 }
 
+/* ---- activations, and their derivatives ---- */
+static inline double gemm_case_relu(double x)
+{
+    return x < 0 ? 0 : x;
+}
+
+static inline double gemm_case_gelu(double x)
+{
+    return 0.5 * x * (1 + erf(x / sqrt(2)));
+}
+
+static inline double gemm_case_gelu_tanh(double x)
+{
+    return 0.5 * x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
+}
+
+static inline double gemm_case_silu(double x)
+{
+    return x / (1 + exp(-x));
+}
+
+static inline double gemm_case_tanh(double x)
+{
+    return tanh(x);
+}
+
+static inline double gemm_case_sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+static inline double gemm_case_relu_grad(double x)
+{
+    return x > 0;
+}
+
+static inline double gemm_case_gelu_grad(double x)
+{
+    return 0.5 * (1 + erf(x / sqrt(2))) + x * exp(-x * x / 2) / sqrt(2 * acos(-1));
+}
+
+static inline double gemm_case_gelu_tanh_grad(double x)
+{
+    double c = sqrt(2 / acos(-1)), t = tanh(c * (x + 0.044715 * x * x * x));
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * c * (1 + 3 * 0.044715 * x * x);
+}
+
+static inline double gemm_case_silu_grad(double x)
+{
+    double s = gemm_case_sigmoid(x);
+    return s + x * s * (1 - s);
+}
+
+static double (*const gemm_case_functions[SC_GEMM_STEP_KINDS])(double x) = {
+#define ACTIVATION(name, NAME, ...) [SC_GEMM_##NAME] = gemm_case_##name,
+#include "program/activations.def"
+#define ACTIVATION(...)
+#define ACTIVATION_SLOPE(name, NAME, ...) [SC_GEMM_##NAME##_GRAD] = gemm_case_##name##_grad,
+#include "program/activations.def"
+};
+
 /* An activation, and how far off its result may be when x is off by *slack: none is steeper
  * than 1.2. None is larger than x, but for the sigmoid, which is 1/2 at 0. */
 static inline double gemm_case_activation(sc_gemm_step_kind kind, double x, double *slack)
 {
-    *slack = 1.2 * *slack + fabs(x) + (kind == SC_GEMM_SIGMOID ? 0.5 : 0);
-    switch (kind) {
-    case SC_GEMM_RELU:
-        return x < 0 ? 0 : x;
-    case SC_GEMM_GELU:
-        return 0.5 * x * (1 + erf(x / sqrt(2)));
-    case SC_GEMM_GELU_TANH:
-        return 0.5 * x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
-    case SC_GEMM_SILU:
-        return x / (1 + exp(-x));
-    case SC_GEMM_TANH:
-        return tanh(x);
-    default:
-        return 1 / (1 + exp(-x));
-    }
-}
-
-/* An activation's derivative. */
-static inline double gemm_case_slope(sc_gemm_step_kind kind, double x)
-{
-    double s = 1 / (1 + exp(-x)), c = sqrt(2 / acos(-1)), t = tanh(c * (x + 0.044715 * x * x * x));
-    switch (kind) {
-    case SC_GEMM_RELU:
-        return x > 0;
-    case SC_GEMM_GELU:
-        return 0.5 * (1 + erf(x / sqrt(2))) + x * exp(-x * x / 2) / sqrt(2 * acos(-1));
-    case SC_GEMM_GELU_TANH:
-        return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * c * (1 + 3 * 0.044715 * x * x);
-    default:
-        return s + x * s * (1 - s);
-    }
+    *slack = 1.2 * *slack + fabs(x) + fabs(gemm_case_functions[kind](0));
+    return gemm_case_functions[kind](x);
 }
 
 static inline double gemm_case_step(const sc_gemm_step *step, double x, double tensor,
@@ -263,15 +295,13 @@ static inline double gemm_case_step(const sc_gemm_step *step, double x, double t
     case SC_GEMM_SCALE:
         *slack *= fabs(step->scale);
         return x * step->scale;
-    case SC_GEMM_RELU_GRAD:
-    case SC_GEMM_GELU_GRAD:
-    case SC_GEMM_GELU_TANH_GRAD:
-    case SC_GEMM_SILU_GRAD:
-        *slack = 1.2 * *slack + fabs(x); /* no activation is steeper */
-        return x * gemm_case_slope(sc_gemm_step_slope_of(step->kind), tensor);
     default:
-        return gemm_case_activation(step->kind, x, slack);
+        break;
     }
+    if (sc_gemm_step_slope_of(step->kind) == SC_GEMM_STEP_KINDS)
+        return gemm_case_activation(step->kind, x, slack);
+    *slack = 1.2 * *slack + fabs(x); /* no activation is steeper */
+    return x * gemm_case_functions[step->kind](tensor);
 }
 
 /* Counts up the indices of the dims with (or without) the role k; false after the last. */

@@ -479,7 +479,7 @@ static sc_value append_step(space *s, sc_value value, const sc_reshard_step *ste
     sc_attr attrs[4] = {
         sc_attr_sub_axes(s->m, SC_ATTR_over, step->group.sub_axes, step->group.count)};
     uint32_t count = 1;
-    bool has_dim = step->kind != SC_OP_all_reduce && step->kind != SC_OP_permute;
+    bool has_dim = step->kind != SC_OP_all_reduce && step->kind != SC_OP_collective_permute;
     if (step->kind == SC_OP_all_reduce || step->kind == SC_OP_reduce_scatter)
         attrs[count++] = reduce_attr(s, step->reduce);
     if (has_dim)
@@ -610,7 +610,8 @@ static void costly_calls_are_fewer(void **state)
 {
     (void)state;
     const char *mesh = "x = 2, y = 2", *from = "f32[A=64@(x, y), C=64]";
-    assert_string_equal(kinds_between(mesh, from, "f32[A=64@y, C=64]", 0), "permute all_gather");
+    assert_string_equal(kinds_between(mesh, from, "f32[A=64@y, C=64]", 0),
+                        "collective_permute all_gather");
     assert_string_equal(kinds_between(mesh, from, "f32[A=64@y, C=64]", 1e9),
                         "all_gather all_slice");
     assert_string_equal(kinds_between(mesh, from, "f32[A=64, C=64@(y, x)]", 0),
@@ -627,7 +628,7 @@ static void bytes_between_nodes_count(void **state)
     const char *from = "f32[A=64@x, C=64@y]", *swapped = "f32[A=64@y, C=64@x]",
                *both = "f32[A=64@(x, y), C=64]", *other = "f32[A=64, C=64@x]";
     assert_string_equal(kinds_between("x = 2, y = 2", "f32[A=64@x, C=64]", "f32[A=64@y, C=64]", 0),
-                        "permute");
+                        "collective_permute");
     assert_string_equal(
         kinds_between("x = 2, y = 2 inter", "f32[A=64@x, C=64]", "f32[A=64@y, C=64]", 0),
         "all_gather all_slice");

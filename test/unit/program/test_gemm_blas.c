@@ -40,7 +40,7 @@ static void one_call(const sc_gemm *gemm, const sc_matmul *p, double *const *val
                     kept[p->total_of_b ? j : i] = total(p, values, p->total_of_b ? j : i);
                 int64_t beside = i + j * p->aux_stride + b * p->aux_batch_stride;
                 if (p->activation == SC_GEMM_GELU_TANH_GRAD)
-                    sum *= gemm_case_slope(SC_GEMM_GELU_TANH, tensors[p->aux][beside]);
+                    sum *= gemm_case_gelu_tanh_grad(tensors[p->aux][beside]);
                 else if (p->aux < SC_GEMM_MAX_STEPS)
                     kept[beside] = sum;
                 if (p->activation != SC_GEMM_STEP_KINDS && p->activation != SC_GEMM_GELU_TANH_GRAD)

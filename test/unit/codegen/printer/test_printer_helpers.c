@@ -718,7 +718,6 @@ static void nodes_call_what_is_there(void **state)
     static const char *const texts[][3] = {
 #define NODE(name, operands, type, f32, f64, integer, reference) {f32, f64, integer},
 #include "codegen/kernel/nodes.def"
-#undef NODE
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         for (int j = 0; j < 3; j++) {

@@ -258,7 +258,7 @@ static uint32_t overlap_of(const sc_image_func *func)
         switch (func->instrs[i].kind) {
         case SC_INSTR_COLLECTIVE:
             starts++;
-            assert_in_range(++flying, 1, SC_OVERLAP_FLIGHTS);
+            assert_in_range(++flying, 1, SC_OVERLAP_IN_FLIGHT);
             break;
         case SC_INSTR_FINISH:
             assert_true(func->instrs[i].index < i &&

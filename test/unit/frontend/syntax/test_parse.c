@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "frontend/syntax/ast.h"
+#include "frontend/syntax/words.h"
 
 /* ---- running a piece of work in a context ---- */
 
@@ -256,6 +257,28 @@ static void words_of_plans_are_names_elsewhere(void **state)
               "weights style for m { style.stage[3].* = \"x\" as [A]; } minimize m.loss over act, "
               "opt with intra(inter = 1) in to;",
               expect_clean);
+}
+
+/* rule `word` of the grammar */
+static void each_word_of_plans_is_a_name_elsewhere(void **state)
+{
+    (void)state;
+    static const char *const words[] = {
+#define PLAN_LINE(word, TOKEN)    #word,
+#define KIND(word, TOKEN, traits) WORD(word, TOKEN, traits)
+#define WORD(word, TOKEN, traits) ((traits)&SC_WORD_IN_PLAN) != 0 ? #word : NULL,
+#include "frontend/syntax/words.def"
+    };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        char text[256];
+        if (words[i] == NULL)
+            continue;
+        snprintf(text, sizeof text,
+                 "lang 1; dim D = 2; model m { param %s[D] = zeros(); } "
+                 "plan p for m { pin %s.x: [D]; remat a.%s; } weights w for m { %s = \"x\"; }",
+                 words[i], words[i], words[i], words[i]);
+        with_text(text, expect_clean);
+    }
 }
 
 static void the_end_of_a_plan_ends_its_words(void **state)
@@ -503,6 +526,7 @@ int main(void)
         cmocka_unit_test(literals_have_their_values),
         cmocka_unit_test(a_range_is_not_two_floats),
         cmocka_unit_test(words_of_plans_are_names_elsewhere),
+        cmocka_unit_test(each_word_of_plans_is_a_name_elsewhere),
         cmocka_unit_test(the_end_of_a_plan_ends_its_words),
         cmocka_unit_test(a_byte_order_mark_is_skipped),
         cmocka_unit_test(numbers_that_do_not_fit),

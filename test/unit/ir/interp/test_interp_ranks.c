@@ -189,28 +189,32 @@ static void permute_fetches_what_the_type_says(void **state)
 {
     (void)state;
     check_ranks(mesh6,
-                "%a = input : f32[A=6@(x, y)]\n %b = permute %a {over=[x, y]} : f32[A=6@(y, x)]\n "
+                "%a = input : f32[A=6@(x, y)]\n %b = collective_permute %a {over=[x, y]} : "
+                "f32[A=6@(y, x)]\n "
                 "return %b\n",
                 0);
     check_ranks("x = 2, y = 2\n",
-                "%a = input : f32[A=4@x, C=3]\n %b = permute %a {over=[x, y]} : f32[A=4@y, C=3]\n "
+                "%a = input : f32[A=4@x, C=3]\n %b = collective_permute %a {over=[x, y]} : "
+                "f32[A=4@y, C=3]\n "
                 "return %b\n",
                 0);
     check_ranks("x = 2, y = 2, z = 2\n",
                 "%a = input : f32[A=4@x, D=4@z]\n %w = input : f32[D=4@z]\n %p = dot[D] %a, %w : "
                 "f32[A=4@x]{sum:z}\n"
-                "%q = permute %p {over=[x, y]} : f32[A=4@y]{sum:z}\n %r = all_reduce %q {over=[z], "
+                "%q = collective_permute %p {over=[x, y]} : f32[A=4@y]{sum:z}\n %r = all_reduce %q "
+                "{over=[z], "
                 "reduce=sum} : f32[A=4@y]\n return %r\n",
                 50);
     char error[512];
-    assert_false(compare_ranks(
-        mesh6,
-        "%a = input : f32[A=6@(x, y)]\n %b = permute %a {over=[x]} : f32[A=6@(y, x)]\n return %b\n",
-        0, true, error));
+    assert_false(compare_ranks(mesh6,
+                               "%a = input : f32[A=6@(x, y)]\n %b = collective_permute %a "
+                               "{over=[x]} : f32[A=6@(y, x)]\n return %b\n",
+                               0, true, error));
     assert_non_null(strstr(error, "no rank of its group has the shard"));
-    assert_false(compare_ranks(
-        mesh6, "%a = input : f32[A=6@x]\n %b = permute %a {over=[x, y]} : f32[A=6@y]\n return %b\n",
-        0, true, error));
+    assert_false(compare_ranks(mesh6,
+                               "%a = input : f32[A=6@x]\n %b = collective_permute %a {over=[x, y]} "
+                               ": f32[A=6@y]\n return %b\n",
+                               0, true, error));
 }
 
 /* ---- reshard, and collectives in general, on random placements ---- */

@@ -337,12 +337,12 @@ static const struct {
     {SC_OP_mask, PLACEMENT},
     {SC_OP_reshard, PLACEMENT},
     {SC_OP_all_gather, PLACEMENT},
-    {SC_OP_once, PLACEMENT},
+    {SC_OP_to_partial, PLACEMENT},
     {SC_OP_all_slice, PLACEMENT},
     {SC_OP_reduce_scatter, PLACEMENT},
     {SC_OP_all_reduce, PLACEMENT},
     {SC_OP_all_to_all, PLACEMENT},
-    {SC_OP_permute, PLACEMENT},
+    {SC_OP_collective_permute, PLACEMENT},
     {SC_OP_append, CACHED},
     {SC_OP_relu_grad, BACKWARD},
     {SC_OP_silu_grad, BACKWARD},
@@ -533,12 +533,25 @@ static void check_case(const derive_case *test, bool *used)
     train_close(&t);
 }
 
+/* Each function of one number by the table, where all of them are defined and smooth. */
+static void check_functions(bool *used)
+{
+    for (int kind = 0; kind < SC_OP_COUNT; kind++) {
+        char body[128];
+        snprintf(body, sizeof body, "%s%%z = %s %%x : f64[A=2, B=3]\n return %%z\n", X,
+                 sc_ops[kind].name);
+        if (sc_ops[kind].language == SC_LANGUAGE_number && sc_op_functions[kind].derive != NULL)
+            check_case(&(derive_case){NEITHER, body, 0.3, 0.8, 0}, used);
+    }
+}
+
 static void derivatives_are_those_of_differences(void **state)
 {
     (void)state;
     bool used[SC_OP_COUNT] = {0}, linear[SC_OP_COUNT] = {0};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check_case(&cases[i], cases[i].linearity == NEITHER ? used : linear);
+    check_functions(used);
     for (int kind = 0; kind < SC_OP_COUNT; kind++) {
         bool is_linear = (sc_ops[kind].traits & (SC_LINEAR | SC_BILINEAR)) != 0;
         if (sc_op_functions[kind].derive != NULL && !linear[kind] && (is_linear || !used[kind]))

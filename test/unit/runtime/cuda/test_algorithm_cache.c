@@ -26,7 +26,7 @@ static folder new_folder(void)
 {
     folder f = {.at = "/tmp/shardc_choices_XXXXXX"};
     assert_non_null(mkdtemp(f.at));
-    snprintf(f.path, sizeof f.path, "%s/p.products", f.at);
+    snprintf(f.path, sizeof f.path, "%s/p.gemms", f.at);
     return f;
 }
 
@@ -216,7 +216,7 @@ static void files_that_cannot_be_used_are_written_anew(void **state)
     expect_survived(program, &f, "it is of another version of shardc");
     free(text);
     write_text(f.path, "", 0);
-    expect_survived(program, &f, "it is no file of products' algorithms");
+    expect_survived(program, &f, "it is no file of GEMM algorithms");
     shardc_executable_free(program);
     shardc_executable_free(another);
     sc_arena_free(&c.arena);
@@ -235,17 +235,17 @@ static void a_file_of_something_else_is_left_alone(void **state)
     write_text(f.path, "my weights", 10);
     shardc_gemm_tuning p = start(program, f.path, false, &asked);
     assert_true(asked == p.gemms && !p.is_saved);
-    assert_non_null(strstr(p.read_error, "it is no file of products' algorithms"));
+    assert_non_null(strstr(p.read_error, "it is no file of GEMM algorithms"));
     assert_non_null(strstr(p.write_error, "a file is there that is something else"));
     char *text = read_text(f.path, &size);
     assert_true(size == 10 && memcmp(text, "my weights", 10) == 0);
     free(text);
     char nowhere[80];
-    snprintf(nowhere, sizeof nowhere, "%s/none/p.products", f.at);
+    snprintf(nowhere, sizeof nowhere, "%s/none/p.gemms", f.at);
     p = start(program, nowhere, false, &asked);
     assert_true(asked == p.gemms && !p.is_saved && p.read_error[0] == 0);
     assert_non_null(
-        strstr(p.write_error, "/none/p.products is not written: No such file or directory"));
+        strstr(p.write_error, "/none/p.gemms is not written: No such file or directory"));
     shardc_executable_free(program);
     sc_arena_free(&c.arena);
     drop_folder(&f);
@@ -261,18 +261,18 @@ static void answers_are_checked(void **state)
     size_t size;
     char why[128] = "";
     shardc_executable *program = cuda_step_program(&c, 1, 1);
-    sc_cuda_choices choices;
+    sc_algorithm_cache cache;
     start(program, f.path, false, &asked);
     char *text = read_text(f.path, &size);
-    sc_cuda_choices_init(&choices, program->image->hash, program->image->gemm_count);
-    if (!sc_cuda_choices_parse(&choices, text, size, why, sizeof why))
+    sc_algorithm_cache_init(&cache, program->image->hash, program->image->gemm_count);
+    if (!sc_algorithm_cache_parse(&cache, text, size, why, sizeof why))
         fail_msg("%s", why);
     free(text);
-    for (uint32_t i = 0; i < choices.count; i++)
-        choices.list[i].algo.data[0] ^= 1;
-    sc_cuda_choices_write(&choices, f.path);
-    assert_true(choices.info.is_saved);
-    sc_cuda_choices_free(&choices);
+    for (uint32_t i = 0; i < cache.count; i++)
+        cache.list[i].algo.data[0] ^= 1;
+    sc_algorithm_cache_write(&cache, f.path);
+    assert_true(cache.info.is_saved);
+    sc_algorithm_cache_free(&cache);
     shardc_gemm_tuning p = start(program, f.path, false, &asked);
     assert_true(asked == p.gemms && p.from_cache == 0 && p.is_saved && p.read_error[0] == 0);
     start(program, f.path, false, &asked);
@@ -294,51 +294,51 @@ static void answers_are_checked(void **state)
 
 /* ---- the text ---- */
 
-static sc_cuda_choices some_choices(void)
+static sc_algorithm_cache some_choices(void)
 {
-    sc_cuda_choices choices;
-    sc_cuda_choices_init(&choices, 0x0123456789abcdef, 1000);
+    sc_algorithm_cache cache;
+    sc_algorithm_cache_init(&cache, 0x0123456789abcdef, 1000);
     for (uint32_t i = 0; i < 40; i++) {
-        sc_cuda_choice one = {.product = i * i % 997,
-                              .aligned = {16u << i % 5, 256, 8, i % 2 * 4},
-                              .first = 1e-6 * i,
-                              .least = 5e-7 * i};
+        sc_algorithm one = {.gemm = i * i % 997,
+                            .aligned = {16u << i % 5, 256, 8, i % 2 * 4},
+                            .first = 1e-6 * i,
+                            .least = 5e-7 * i};
         char name[400] = "a GPU";
         for (size_t k = 0; k < sizeof one.algo.data / sizeof *one.algo.data; k++)
             one.algo.data[k] = (i + 1) * 0x9e3779b97f4a7c15u >> k;
         if (i % 3 == 1)
             snprintf(name, sizeof name, "a GPU\nwith \tmore: %s, %350d", "ü", 1);
-        assert_true(sc_cuda_choices_gpu(&choices, i % 3 == 2 ? "" : name, &one.gpu));
-        assert_true(sc_cuda_choices_set(&choices, &one));
+        assert_true(sc_algorithm_cache_gpu(&cache, i % 3 == 2 ? "" : name, &one.gpu));
+        assert_true(sc_algorithm_cache_set(&cache, &one));
     }
-    assert_int_equal(choices.gpu_count, 3);
-    return choices;
+    assert_int_equal(cache.gpu_count, 3);
+    return cache;
 }
 
 static void text_reads_back(void **state)
 {
     (void)state;
-    sc_cuda_choices made = some_choices(), read;
+    sc_algorithm_cache made = some_choices(), read;
     size_t size, again_size;
-    char why[128] = "", *text = sc_cuda_choices_print(&made, &size);
-    sc_cuda_choices_init(&read, made.program, made.product_count);
-    if (!sc_cuda_choices_parse(&read, text, size, why, sizeof why))
+    char why[128] = "", *text = sc_algorithm_cache_print(&made, &size);
+    sc_algorithm_cache_init(&read, made.program, made.gemm_count);
+    if (!sc_algorithm_cache_parse(&read, text, size, why, sizeof why))
         fail_msg("%s", why);
     assert_true(read.count == made.count && read.gpu_count == made.gpu_count);
     for (uint32_t i = 0; i < made.count; i++) {
-        sc_cuda_choice wanted = made.list[i];
-        assert_true(sc_cuda_choices_gpu(&read, made.gpus[wanted.gpu], &wanted.gpu));
-        const sc_cuda_choice *found = sc_cuda_choices_find(&read, &wanted);
+        sc_algorithm wanted = made.list[i];
+        assert_true(sc_algorithm_cache_gpu(&read, made.gpus[wanted.gpu], &wanted.gpu));
+        const sc_algorithm *found = sc_algorithm_cache_find(&read, &wanted);
         assert_non_null(found);
         assert_memory_equal(&found->algo, &wanted.algo, sizeof wanted.algo);
         assert_false(found->is_sure);
     }
-    char *again = sc_cuda_choices_print(&read, &again_size);
+    char *again = sc_algorithm_cache_print(&read, &again_size);
     assert_true(size == again_size && memcmp(text, again, size) == 0);
     free(text);
     free(again);
-    sc_cuda_choices_free(&made);
-    sc_cuda_choices_free(&read);
+    sc_algorithm_cache_free(&made);
+    sc_algorithm_cache_free(&read);
 }
 
 /* Every beginning of it, and it with every byte another: refused, with nothing taken from it and
@@ -346,27 +346,27 @@ static void text_reads_back(void **state)
 static void text_that_is_not_whole_is_refused(void **state)
 {
     (void)state;
-    sc_cuda_choices made = some_choices(), read;
+    sc_algorithm_cache made = some_choices(), read;
     size_t size;
-    char why[128], *text = sc_cuda_choices_print(&made, &size);
-    sc_cuda_choices_init(&read, made.program, made.product_count);
+    char why[128], *text = sc_algorithm_cache_print(&made, &size);
+    sc_algorithm_cache_init(&read, made.program, made.gemm_count);
     for (size_t i = 0; i < size; i++) {
         char *part = malloc(i + 1); /* so that reading beyond it shows */
         memcpy(part, text, i);
         why[0] = 0;
-        assert_false(sc_cuda_choices_parse(&read, part, i, why, sizeof why));
+        assert_false(sc_algorithm_cache_parse(&read, part, i, why, sizeof why));
         assert_true(why[0] != 0 && read.count == 0);
         free(part);
         for (int bit = 0; bit < 8; bit += 3) {
             text[i] = (char)(text[i] ^ 1 << bit);
-            assert_false(sc_cuda_choices_parse(&read, text, size, why, sizeof why));
+            assert_false(sc_algorithm_cache_parse(&read, text, size, why, sizeof why));
             assert_int_equal(read.count, 0);
             text[i] = (char)(text[i] ^ 1 << bit);
         }
     }
     free(text);
-    sc_cuda_choices_free(&made);
-    sc_cuda_choices_free(&read);
+    sc_algorithm_cache_free(&made);
+    sc_algorithm_cache_free(&read);
 }
 
 /* With the right sum, and nonsense in it. */
@@ -382,11 +382,11 @@ static void text_that_says_nonsense_is_refused(void **state)
         "gpu a\nproduct 0 aligned 1 1 1 1 1 ns 0 0 algo g",
         "gpu a\nproducts 0 aligned 1 1 1 1 1 ns 0 0 algo ",
         "gpu a\n\nproduct 0 aligned 1 1 1 1 1 ns 0 0 algo "};
-    sc_cuda_choices read;
+    sc_algorithm_cache read;
     char digits[129], body[512], text[600], why[128];
     memset(digits, '0', 128);
     digits[128] = 0;
-    sc_cuda_choices_init(&read, 1, 7);
+    sc_algorithm_cache_init(&read, 1, 7);
     for (size_t i = 0; i <= sizeof lines / sizeof *lines; i++) {
         bool is_good = i == sizeof lines / sizeof *lines;
         const char *tail = is_good || strstr(lines[i], "algo g") == NULL ? digits : digits + 1;
@@ -395,13 +395,13 @@ static void text_that_says_nonsense_is_refused(void **state)
         int size = snprintf(text, sizeof text, "%send %016llx\n", body,
                             (unsigned long long)sc_fnv1a64(body, strlen(body)));
         assert_true(size > 0 && (size_t)size < sizeof text);
-        assert_int_equal(sc_cuda_choices_parse(&read, text, (size_t)size, why, sizeof why),
+        assert_int_equal(sc_algorithm_cache_parse(&read, text, (size_t)size, why, sizeof why),
                          is_good);
         assert_int_equal(read.count, is_good);
         if (!is_good)
-            assert_non_null(strstr(why, "is neither a GPU nor a product of the program"));
+            assert_non_null(strstr(why, "is neither a GPU nor a GEMM of the program"));
     }
-    sc_cuda_choices_free(&read);
+    sc_algorithm_cache_free(&read);
 }
 
 /* ---- several at once ---- */
@@ -472,7 +472,7 @@ static void the_fastest_is_kept(void **state)
         uint64_t asked;
         size_t size;
         char why[128];
-        sc_cuda_choices choices;
+        sc_algorithm_cache cache;
         shardc_executable *program = cuda_step_program(&c, meshes[m][0], meshes[m][1]);
         uint32_t count = program->image->gemm_count;
         start(program, f.path, false, &asked);
@@ -481,16 +481,15 @@ static void the_fastest_is_kept(void **state)
                     p.improved == count && p.is_saved);
         assert_true(p.best_seconds > 0 && p.best_seconds < p.first_seconds);
         char *text = read_text(f.path, &size);
-        sc_cuda_choices_init(&choices, program->image->hash, count);
-        assert_true(sc_cuda_choices_parse(&choices, text, size, why, sizeof why));
-        assert_int_equal(choices.count, count);
+        sc_algorithm_cache_init(&cache, program->image->hash, count);
+        assert_true(sc_algorithm_cache_parse(&cache, text, size, why, sizeof why));
+        assert_int_equal(cache.count, count);
         for (uint32_t i = 0; i < count; i++) {
-            assert_true(choices.list[i].algo.data[6] == 0);
-            assert_true(choices.list[i].least > 0 &&
-                        choices.list[i].least < choices.list[i].first &&
-                        choices.list[i].first > 3e-4);
+            assert_true(cache.list[i].algo.data[6] == 0);
+            assert_true(cache.list[i].least > 0 && cache.list[i].least < cache.list[i].first &&
+                        cache.list[i].first > 3e-4);
         }
-        sc_cuda_choices_free(&choices);
+        sc_algorithm_cache_free(&cache);
         free(text);
         p = start(program, f.path, false, &asked);
         assert_true(asked == 0 && p.from_cache == count && p.measured == 0);

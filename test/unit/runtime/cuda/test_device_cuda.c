@@ -553,7 +553,7 @@ static void a_product_that_the_library_lacks(void **state)
             free(wanted);
         } else {
             assert_non_null(
-                strstr(refusal.text, "layers[0]: cuBLASLt has no algorithm for a product of "));
+                strstr(refusal.text, "layers[0]: cuBLASLt has no algorithm for a GEMM of "));
         }
         shardc_session_free(session);
         shardc_executable_free(program);

@@ -33,11 +33,11 @@ static sc_facts example(sc_arena *arena)
                         .dtype = SC_DTYPE_i32,
                         .rank = 1,
                         .sizes = {4},
-                        .draw = {.form = SC_DRAW_INT,
-                                 .stream = UINT64_MAX,
-                                 .high = 256,
-                                 .may_ignore = true,
-                                 .ignore = -100}};
+                        .distribution = {.form = SC_RANDOM_INT,
+                                         .stream = UINT64_MAX,
+                                         .high = 256,
+                                         .may_ignore = true,
+                                         .ignore = -100}};
     *sc_vec_push(arena, &facts.entry.outputs) =
         (sc_fact_type){.text = "f32[B=4, H=6]", .rank = 2, .sizes = {4, 6}};
     facts.train = (sc_fact_train){.micro = 0,
@@ -85,7 +85,7 @@ static void facts_come_back(sc_context *context, void *user)
     assert_null(sc_facts_read(text, &context->arena, &back));
     assert_string_equal(sc_facts_write(&back, &context->arena), text);
     assert_true(back.trains && back.generates && back.plan == NULL && back.generate.capacity == 77);
-    assert_true(back.entry.inputs.data[0].draw.stream == UINT64_MAX &&
+    assert_true(back.entry.inputs.data[0].distribution.stream == UINT64_MAX &&
                 back.train.groups.data[0].lr.floor == 1e-300);
     assert_true(back.train.groups.data[0].kind == SC_LION &&
                 back.weights.params[0].layout.indexed[0] &&

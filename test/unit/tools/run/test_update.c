@@ -67,7 +67,7 @@ static void compile(sc_context *context, void *user)
         sc_build_whole(&f->compiled, &whole) &&
         sc_find_facts(&f->compiled, &whole, false, NULL, &f->facts) && add_forward(f, &local) &&
         sc_local_run_open(&local) != NULL)
-        f->trainer = sc_trainer_new(context, &f->facts, &f->options.run, local.machine);
+        f->trainer = sc_trainer_new(context, &f->facts, &f->options.run, local.executor);
     if (f->trainer == NULL) {
         sc_strbuf out;
         sc_strbuf_init(&out, &context->arena);

@@ -1,8 +1,8 @@
 /* Kernels as models give them, in odd sizes. */
-#ifndef SHARDC_TEST_EMIT_C_KERNELS_H
-#define SHARDC_TEST_EMIT_C_KERNELS_H
+#ifndef SHARDC_TEST_C_KERNELS_H
+#define SHARDC_TEST_C_KERNELS_H
 
-static const char *const emit_c_kernels[] = {
+static const char *const c_kernels[] = {
     "kernel @k \"softmax\" {\n"
     "  dim B = 3\n"
     "  dim S = 5\n"

@@ -10,17 +10,17 @@
 
 #include "codegen/toolchain/cubins.h"
 
-#include "test/unit/helpers/emit_c_kernels.h"
-#include "test/unit/helpers/emit_cuda_case.h"
-#include "test/unit/helpers/emit_cuda_kernels.h"
+#include "test/unit/helpers/c_kernels.h"
+#include "test/unit/helpers/cuda_kernel_case.h"
+#include "test/unit/helpers/cuda_kernels.h"
 #include "test/unit/helpers/in_context.h"
 
 /* Small kernels in every form of large ones. */
 static const sc_cuda_limits small = {.lanes = 4,
                                      .threads = 64,
                                      .team = 128,
-                                     .ways = 4,
-                                     .kept = 8,
+                                     .warps = 4,
+                                     .cached = 8,
                                      .row = 3,
                                      .wanted = 600,
                                      .parts = 7,
@@ -31,8 +31,8 @@ static const sc_cuda_limits small = {.lanes = 4,
 static const sc_cuda_limits long_rows = {.lanes = 8,
                                          .threads = 64,
                                          .team = 64,
-                                         .ways = 2,
-                                         .kept = 24,
+                                         .warps = 2,
+                                         .cached = 24,
                                          .row = 2,
                                          .wanted = 300,
                                          .parts = 3,
@@ -43,8 +43,8 @@ static const sc_cuda_limits long_rows = {.lanes = 8,
 static const sc_cuda_limits plain = {.lanes = 1,
                                      .threads = 32,
                                      .team = 32,
-                                     .ways = 1,
-                                     .kept = 0,
+                                     .warps = 1,
+                                     .cached = 0,
                                      .row = 1,
                                      .wanted = 1,
                                      .parts = 1,
@@ -80,12 +80,12 @@ static void fixed_kernels(sc_context *context, const char *const *texts, uint32_
 
 static void kernels_of_c(sc_context *context)
 {
-    fixed_kernels(context, emit_c_kernels, sizeof emit_c_kernels / sizeof *emit_c_kernels);
+    fixed_kernels(context, c_kernels, sizeof c_kernels / sizeof *c_kernels);
 }
 
 static void kernels_of_cuda(sc_context *context)
 {
-    fixed_kernels(context, emit_cuda_kernels, sizeof emit_cuda_kernels / sizeof *emit_cuda_kernels);
+    fixed_kernels(context, cuda_kernels, sizeof cuda_kernels / sizeof *cuda_kernels);
 }
 
 static void random_kernels(sc_context *context)
@@ -175,13 +175,13 @@ static void gpus_have_room(sc_context *context)
     for (size_t t = 0; t < sizeof targets / sizeof *targets; t++) {
         if (sc_target_find(targets[t])->capability >= 100 && nvrtc.major < 13)
             continue;
-        for (size_t i = 0; i < sizeof emit_cuda_large / sizeof *emit_cuda_large; i++)
-            compile_kernel(&c, emit_cuda_large[i], targets[t]);
+        for (size_t i = 0; i < sizeof cuda_kernels_large / sizeof *cuda_kernels_large; i++)
+            compile_kernel(&c, cuda_kernels_large[i], targets[t]);
     }
-    for (size_t i = 0; i < sizeof emit_c_kernels / sizeof *emit_c_kernels; i++)
-        compile_kernel(&c, emit_c_kernels[i], "cuda:sm_80");
-    for (size_t i = 0; i < sizeof emit_cuda_kernels / sizeof *emit_cuda_kernels; i++)
-        compile_kernel(&c, emit_cuda_kernels[i], "cuda:sm_80");
+    for (size_t i = 0; i < sizeof c_kernels / sizeof *c_kernels; i++)
+        compile_kernel(&c, c_kernels[i], "cuda:sm_80");
+    for (size_t i = 0; i < sizeof cuda_kernels / sizeof *cuda_kernels; i++)
+        compile_kernel(&c, cuda_kernels[i], "cuda:sm_80");
     compile_kernel(&c, names, "cuda:sm_80");
     sc_nvrtc_close(&nvrtc);
 }

@@ -1,4 +1,4 @@
-/* add-early: adds a gradient to its accumulator where the gradient is produced.
+/* early-accumulate: adds a gradient to its accumulator where the gradient is produced.
  *
  *   %7 = dot[B] %5, %6                             %7 = dot[B] %5, %6
  *   ..                                        ->   %8 = state_read {name = "w.grad"}
@@ -44,7 +44,7 @@ static bool is_brought(const sc_module *m, sc_value value)
     return (sc_op_traits(o) & SC_COLLECTIVE) != 0;
 }
 
-bool sc_run_add_early(sc_module *m, sc_pass_env *env)
+bool sc_run_early_accumulate(sc_module *m, sc_pass_env *env)
 {
     (void)env;
     uint32_t *position = sc_number_ops(m); /* of moved ops: the position that they now follow */

@@ -1,8 +1,8 @@
-/* Kernels for the forms that only CUDA has, beside those of emit_c_kernels.h. */
-#ifndef SHARDC_TEST_EMIT_CUDA_KERNELS_H
-#define SHARDC_TEST_EMIT_CUDA_KERNELS_H
+/* Kernels for the forms that only CUDA has, beside those of c_kernels.h. */
+#ifndef SHARDC_TEST_CUDA_KERNELS_H
+#define SHARDC_TEST_CUDA_KERNELS_H
 
-static const char *const emit_cuda_kernels[] = {
+static const char *const cuda_kernels[] = {
     "kernel @k \"an embedding's gradient, of a shard\" {\n"
     "  dim D = 256\n"
     "  dim V = 5\n"
@@ -272,7 +272,7 @@ static const char *const emit_cuda_kernels[] = {
 };
 
 /* In their own sizes, as GPT-2 has them: to be compiled for GPUs. */
-static const char *const emit_cuda_large[] = {
+static const char *const cuda_kernels_large[] = {
     "kernel @kernel \"the loss over a vocabulary\" {\n"
     "  dim \"B*S\" = 1024\n"
     "  dim V = 50257\n"

@@ -1,7 +1,7 @@
 /* Kernels as CUDA in batches: emitted, compiled for the CPU (test/cuda_on_cpu), run in several
  * orders and compared with the reference. */
-#ifndef SHARDC_TEST_EMIT_CUDA_CASE_H
-#define SHARDC_TEST_EMIT_CUDA_CASE_H
+#ifndef SHARDC_TEST_CUDA_KERNEL_CASE_H
+#define SHARDC_TEST_CUDA_KERNEL_CASE_H
 
 #include <stdio.h>
 #include <stdlib.h>

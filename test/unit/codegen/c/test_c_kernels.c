@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "test/unit/helpers/emit_c_case.h"
-#include "test/unit/helpers/emit_c_kernels.h"
+#include "test/unit/helpers/c_kernel_case.h"
+#include "test/unit/helpers/c_kernels.h"
 #include "test/unit/helpers/in_context.h"
 
 /* Everything is shared out, blocked and cut: the forms that large kernels have. */
@@ -26,9 +26,9 @@ static const sc_c_limits small = {.small_work = 8,
                                   .tile = 3,
                                   .tile_block = 5,
                                   .stream = 64,
-                                  .kept = 64,
-                                  .ahead = 64,
-                                  .ahead_row = 1 << 12};
+                                  .cached = 64,
+                                  .prefetch_array = 64,
+                                  .prefetch_row = 1 << 12};
 /* The same, and phases are cut; tiles have squares, and lines of memory. */
 static const sc_c_limits cut = {.small_work = 8,
                                 .shares = 6,
@@ -46,9 +46,9 @@ static const sc_c_limits cut = {.small_work = 8,
                                 .tile = 16,
                                 .tile_block = 40,
                                 .stream = 64,
-                                .kept = 64,
-                                .ahead = 64,
-                                .ahead_row = 1 << 12};
+                                .cached = 64,
+                                .prefetch_array = 64,
+                                .prefetch_row = 1 << 12};
 static const sc_c_limits *const limits[] = {&sc_c_default_limits, &small, &cut};
 static const char *const limit_names[] = {"", ", cut small", ", split"};
 enum { LIMITS = 3 };
@@ -63,10 +63,10 @@ static void run_all(sc_context *context, emitted *all, uint32_t count)
 
 static void fixed_kernels(sc_context *context)
 {
-    enum { COUNT = sizeof emit_c_kernels / sizeof *emit_c_kernels };
+    enum { COUNT = sizeof c_kernels / sizeof *c_kernels };
     emitted *all = sc_arena_array(&context->arena, LIMITS * COUNT, sizeof *all);
     for (uint32_t i = 0; i < LIMITS * COUNT; i++) {
-        const char *text = emit_c_kernels[i / LIMITS];
+        const char *text = c_kernels[i / LIMITS];
         all[i].made.k = sc_kernel_parse(context, text, strlen(text), "kernel");
         if (all[i].made.k == NULL)
             fail_msg("kernel %u: %s\n%s", i / LIMITS, context->diag.list.data[0].text, text);
@@ -113,7 +113,7 @@ static const char *emit(sc_kernel *k, const char *name, bool comments)
  * one text. */
 static void comments_are_all_that_differs(sc_context *context)
 {
-    const char *kernel = emit_c_kernels[0];
+    const char *kernel = c_kernels[0];
     sc_kernel *k = sc_kernel_parse(context, kernel, strlen(kernel), "kernel"),
               *other = sc_kernel_parse(context, kernel, strlen(kernel), "kernel");
     k->title = "ends */ early";
@@ -147,20 +147,19 @@ static void shapes_fit(sc_context *context)
         {"layernorm forwards", "t0[32]", "cut"},                          /* rows in lanes */
         {"layernorm backwards, of gain and bias", "cut * 203", "t0[32]"}, /* columns, cut */
         {"sum of all", "cut < ", "collapse"},
-        {"a transposition to bf16", "sc_turn_b32", "lane"},
+        {"a transposition to bf16", "sc_transpose_b32", "lane"},
         /* small enough for a cache */
-        {"transposed matrices of 2 bytes, scaled", "sc_turn_b16(x + N * 3913 + A_from",
+        {"transposed matrices of 2 bytes, scaled", "sc_transpose_b16(x + N * 3913 + A_from",
          "sc_stream"},
         {"a transposition of bf16", "= q2[", "sc_bf16_to_f32"}, /* moved as it is */
-        {"both ways at once, of parts", "sc_turn_b16(w0, 88, y + B_from", "y["},
+        {"both ways at once, of parts", "sc_transpose_b16(w0, 88, y + B_from", "y["},
         {"gelu, and its slope", "#pragma omp parallel for", "cut"},
         {"integers", "t0[32]", "#pragma omp parallel"}, /* too small for a team */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         bool found = false;
-        for (size_t j = 0; j < sizeof emit_c_kernels / sizeof *emit_c_kernels; j++) {
-            sc_kernel *k =
-                sc_kernel_parse(context, emit_c_kernels[j], strlen(emit_c_kernels[j]), "kernel");
+        for (size_t j = 0; j < sizeof c_kernels / sizeof *c_kernels; j++) {
+            sc_kernel *k = sc_kernel_parse(context, c_kernels[j], strlen(c_kernels[j]), "kernel");
             if (strcmp(k->title, rows[i].title) != 0)
                 continue;
             const char *text = emit(k, "f", false);

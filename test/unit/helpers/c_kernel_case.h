@@ -1,7 +1,7 @@
 /* Kernels as C in batches: emitted, compiled (many to a file), run for teams of several sizes and
  * compared with the reference. */
-#ifndef SHARDC_TEST_EMIT_C_CASE_H
-#define SHARDC_TEST_EMIT_C_CASE_H
+#ifndef SHARDC_TEST_C_KERNEL_CASE_H
+#define SHARDC_TEST_C_KERNEL_CASE_H
 
 #include <stdio.h>
 #include <stdlib.h>

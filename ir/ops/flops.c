@@ -1,0 +1,52 @@
+#include "ir/ops/flops.h"
+
+static double elements(const sc_module *m, sc_value value, sc_size_of *size)
+{
+    const sc_type_info *type = sc_type_of(m, value);
+    double product = 1;
+    for (uint32_t i = 0; i < type->rank; i++)
+        product *= (double)size(m, type, i);
+    return product;
+}
+
+/* Product of the sizes of the op's named dims, as in the operand. */
+static double named_sizes(const sc_module *m, const sc_op *op, uint32_t operand, sc_size_of *size)
+{
+    const sc_attr *dims = sc_op_attr(op, SC_ATTR_dims);
+    const sc_type_info *type = sc_type_of(m, op->operands[operand]);
+    double product = 1;
+    for (uint32_t i = 0; dims != NULL && i < dims->count; i++) {
+        int at = sc_type_find_dim(type, dims->dims[i]);
+        product *= at < 0 ? 1 : (double)size(m, type, (uint32_t)at);
+    }
+    return product;
+}
+
+double flops_dot(const sc_module *m, const sc_op *op, sc_size_of *size)
+{
+    return 2 * elements(m, op->first_result, size) * named_sizes(m, op, 0, size);
+}
+
+/* Number of keys per query of attend[T, E]. */
+static double key_count(const sc_module *m, const sc_op *op, sc_size_of *size)
+{
+    const sc_attr *dims = sc_op_attr(op, SC_ATTR_dims);
+    const sc_type_info *keys = sc_type_of(m, op->operands[1]);
+    int at = dims == NULL || dims->count == 0 ? -1 : sc_type_find_dim(keys, dims->dims[0]);
+    return at < 0 ? 1 : (double)size(m, keys, (uint32_t)at);
+}
+
+double flops_attend(const sc_module *m, const sc_op *op, sc_size_of *size)
+{
+    double keys = 2 * key_count(m, op, size);
+    return elements(m, op->operands[0], size) * keys + elements(m, op->first_result, size) * keys;
+}
+
+/* Five matmuls, because scores are recomputed: three with the dims of queries, two with those of
+ * the result. */
+double flops_attend_grad(const sc_module *m, const sc_op *op, sc_size_of *size)
+{
+    double keys = 2 * key_count(m, op, size), scores = elements(m, op->operands[0], size) * keys,
+           sums = elements(m, op->operands[3], size) * keys;
+    return 3 * scores + 2 * sums;
+}
