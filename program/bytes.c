@@ -16,6 +16,7 @@
  *
  * The reader does not trust counts: a list must have at least one byte per item. After the first
  * error everything reads as 0. */
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -199,6 +200,7 @@ static uint32_t find_text(const codec *c, const char *text, uint64_t hash)
 {
     const uint32_t *first = sc_map_find(&c->text_map, hash);
     uint32_t found = first == NULL ? SC_IMAGE_NONE : *first;
+    assert(found == SC_IMAGE_NONE || found < c->texts.count);
     while (found != SC_IMAGE_NONE && strcmp(c->texts.data[found], text) != 0)
         found = c->same_hash.data[found];
     return found;
@@ -229,7 +231,7 @@ static void write_text(codec *c, const char *text)
 
 static const char *read_text(codec *c)
 {
-    uint64_t number, length;
+    uint64_t number = 0, length = 0;
     code_below(c, &number, (uint64_t)c->texts.count + 1, "text");
     if (c->failed || number < c->texts.count)
         return c->failed ? "" : c->texts.data[number];

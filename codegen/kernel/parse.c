@@ -366,7 +366,7 @@ static bool parse_reduced(kernel_parser *p, sc_node_kind kind, sc_knode *out_nod
 static bool parse_operation(kernel_parser *p, sc_loc loc, sc_node_kind kind, sc_knode *out_node)
 {
     sc_parser *t = &p->tokens;
-    operand_list list;
+    operand_list list = {0};
     sc_dtype dtype;
     if (!parse_operands(p, &list))
         return false;

@@ -199,7 +199,8 @@ static bool read_micro_batches(training *t)
     t->out->micro_batches = sc_plan_micro_batches(t->plan, &name);
     t->out->accumulate = t->plan->accumulate == NULL ? (sc_loc){0} : t->plan->accumulate->loc;
     t->out->batch_dim = name == 0 ? SC_NONE : sc_module_find_dim(t->m, name);
-    if (name == 0 || (t->out->batch_dim != SC_NONE && has_dim_in_inputs(t, t->out->batch_dim)))
+    if (t->plan->accumulate == NULL ||
+        (t->out->batch_dim != SC_NONE && has_dim_in_inputs(t, t->out->batch_dim)))
         return true;
     sc_report(
         &t->context->diag, SC_D_bad_plan_statement, t->plan->accumulate->accumulate.dim.loc,

@@ -11,6 +11,7 @@
  *
  * A rank that is refused tries again: it may have been dropped among strangers, or another job may
  * own the port at the moment. */
+#include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -68,6 +69,7 @@ static shardc_status choose_address(const sc_launch *launch, struct sockaddr_sto
     const char *host = launch->address[0] == 0 ? "127.0.0.1" : launch->address;
     char service[16];
     uint32_t port = 0;
+    memset(out, 0, sizeof *out);
     shardc_status status = choose_port(launch, &port, error);
     if (status != SHARDC_OK)
         return status;
@@ -80,7 +82,6 @@ static shardc_status choose_address(const sc_launch *launch, struct sockaddr_sto
     /* the name has both address families; all ranks must choose the same */
     while (chosen->ai_next != NULL && chosen->ai_family != AF_INET)
         chosen = chosen->ai_next;
-    memset(out, 0, sizeof *out);
     bool is_known = chosen->ai_family == AF_INET || chosen->ai_family == AF_INET6;
     if (is_known)
         memcpy(out, chosen->ai_addr, chosen->ai_addrlen);
@@ -427,6 +428,7 @@ shardc_status sc_rendezvous_meet(const sc_launch *launch, const char *started_wi
                  .listener = -1,
                  .sockets = sockets,
                  .join_ms = join_ms};
+    assert(m.size > 0);
     m.started_with = started_with == NULL ? "" : started_with;
     m.deadline = sc_milliseconds() + m.join_ms;
     for (uint32_t r = 0; r < m.size; r++)

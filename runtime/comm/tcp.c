@@ -241,7 +241,7 @@ static shardc_status tcp_wait(sc_comm_request *request, shardc_error *error)
             fail_for_missing(world, request, 0);
         else if (deadline > 0 && waited >= deadline)
             fail_for_missing(world, request, deadline);
-        else if (deadline > 0 && deadline > 2 * SURE_SILENCE)
+        else if (deadline > 2 * SURE_SILENCE)
             fail_for_silence(world, silence_of(world, deadline));
         if (world->has_failed)
             break;

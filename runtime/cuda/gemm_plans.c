@@ -68,11 +68,11 @@ shardc_status sc_cuda_gemm_plans_open(shardc_session *session, shardc_error *err
     return status;
 }
 
-void sc_cuda_gemm_plans_close(sc_cuda_session *own)
+void sc_cuda_gemm_plans_close(sc_cuda_session *session)
 {
-    if (own->lt.library != NULL)
-        sc_cublaslt_close(&own->lt);
-    sc_algorithm_cache_free(&own->algorithms);
+    if (session->lt.library != NULL)
+        sc_cublaslt_close(&session->lt);
+    sc_algorithm_cache_free(&session->algorithms);
 }
 
 /* ---- ranks ---- */

@@ -287,7 +287,7 @@ static void cut_tokens(feeding *f)
         report_data(
             f, sc_arena_printf(arena, "%s holds %llu tokens (of %u bits), but one batch takes %llu",
                                path, (unsigned long long)count, bits,
-                               (unsigned long long)(batch + shift)));
+                               (unsigned long long)batch + shift));
     }
 }
 

@@ -381,19 +381,19 @@ static bool open_saver(sc_state_saver *s, uint64_t saves, bool goes_on)
            agree(s, s->executor->is_first || see_folder(s, id), 0, "the folder of states");
 }
 
-sc_state_saver *sc_state_saver_open(sc_context *context, const char *path,
+sc_state_saver *sc_state_saver_open(sc_context *context, const char *folder,
                                     const sc_trainer *trainer, uint32_t keep, bool best,
                                     uint64_t saves, bool goes_on)
 {
-    size_t length = strlen(path);
+    size_t length = strlen(folder);
     sc_state_saver *s = sc_arena_alloc(&context->arena, sizeof *s);
-    while (length > 1 && path[length - 1] == '/')
+    while (length > 1 && folder[length - 1] == '/')
         length--;
     *s = (sc_state_saver){.context = context,
                           .trainer = trainer,
                           .executor = sc_trainer_executor(trainer),
                           .folder = {.lock = -1},
-                          .path = sc_arena_copy_text(&context->arena, path, length),
+                          .path = sc_arena_copy_text(&context->arena, folder, length),
                           .keep = keep,
                           .best = best};
     s->numbers = calloc(AGREED + 2 + 2 * (size_t)s->executor->rank_count, sizeof *s->numbers);

@@ -335,8 +335,9 @@ const char *sc_state_counts_text(sc_arena *arena, const sc_train_state *state)
                   (json_int_t)state->skipped, "seed", (json_int_t)state->seed, "held_out_loss",
                   held_out_json(state->has_held_out, state->held_out), "data", "tokens",
                   (json_int_t)state->tokens, "row_length", (json_int_t)state->row_length, "rows",
-                  (json_int_t)state->rows, "next_row", (json_int_t)(state->steps * state->rows),
-                  "program_hash", program_hash(arena, state->program), "program", state->program),
+                  (json_int_t)state->rows, "next_row",
+                  (json_int_t)state->steps * (json_int_t)state->rows, "program_hash",
+                  program_hash(arena, state->program), "program", state->program),
         JSON_INDENT(1));
 }
 

@@ -446,29 +446,29 @@ static bool prepare(training *t, sc_open_executor *open, void *user)
     return true;
 }
 
-void sc_train_run(sc_training_run *t, const sc_facts *facts, sc_open_executor *open, void *user,
+void sc_train_run(sc_training_run *run, const sc_facts *facts, sc_open_executor *open, void *user,
                   sc_strbuf *out)
 {
-    uint32_t errors = t->context->diag.errors;
-    t->facts = facts;
-    if (prepare(t, open, user)) {
+    uint32_t errors = run->context->diag.errors;
+    run->facts = facts;
+    if (prepare(run, open, user)) {
         struct sigaction old[2];
         catch_signals(old);
-        bool ok = do_steps(t);
+        bool ok = do_steps(run);
         bool is_stopped =
-            t->stopped_by != 0 && sc_trainer_steps(t->trainer) < (uint64_t)t->options.steps;
-        if (ok && t->gave_up)
-            report_divergence(t);
+            run->stopped_by != 0 && sc_trainer_steps(run->trainer) < (uint64_t)run->options.steps;
+        if (ok && run->gave_up)
+            report_divergence(run);
         if (ok)
-            save(t);
+            save(run);
         release_signals(old);
-        if (ok && t->writes && t->context->diag.errors == errors)
-            (t->options.json ? print_json : print_text)(t, is_stopped, out);
+        if (ok && run->writes && run->context->diag.errors == errors)
+            (run->options.json ? print_json : print_text)(run, is_stopped, out);
     }
-    sc_state_saver_close(t->saver);
-    sc_train_console_close(&t->console);
-    sc_train_log_close(&t->log);
-    sc_trainer_free(t->trainer);
-    sc_feed_close(&t->feed);
-    sc_feed_close(&t->held_out);
+    sc_state_saver_close(run->saver);
+    sc_train_console_close(&run->console);
+    sc_train_log_close(&run->log);
+    sc_trainer_free(run->trainer);
+    sc_feed_close(&run->feed);
+    sc_feed_close(&run->held_out);
 }

@@ -170,18 +170,25 @@ shardc_status sc_rank_bind_groups(sc_rank *rank, sc_comm *comm, shardc_error *er
     uint32_t *members = calloc(image->ranks, sizeof *members);
     if (rank->groups == NULL)
         rank->groups = calloc(image->group_count + 1u, sizeof *rank->groups);
-    if (members == NULL || rank->groups == NULL)
-        status = sc_fail(error, SHARDC_ERROR_MEMORY,
-                         "there is not enough memory for the groups of rank %u", rank->rank);
-    for (uint32_t i = 0; status == SHARDC_OK && i < image->group_count; i++)
+    if (members == NULL || rank->groups == NULL) {
+        free(members);
+        return sc_fail(error, SHARDC_ERROR_MEMORY,
+                       "there is not enough memory for the groups of rank %u", rank->rank);
+    }
+    for (uint32_t i = 0; i < image->group_count; i++) {
         status = make_group(rank, comm, &image->groups[i], members, &rank->groups[i], error);
+        if (status != SHARDC_OK)
+            break;
+    }
     free(members);
-    for (uint32_t f = 0; status == SHARDC_OK && f < image->func_count; f++) {
+    if (status != SHARDC_OK)
+        return status;
+    for (uint32_t f = 0; f < image->func_count; f++) {
         for (uint32_t i = 0; i < image->funcs[f].instr_count; i++) {
             sc_bound *bound = &rank->funcs[f][i];
             if (bound->instr->kind == SC_INSTR_COLLECTIVE)
                 bound->group = rank->groups[image->collectives[bound->instr->index].group];
         }
     }
-    return status;
+    return SHARDC_OK;
 }

@@ -322,20 +322,22 @@ static shardc_status initialise_state(sc_rank *rank, const sc_image_state *from,
 static shardc_status initialise_rank(sc_rank *rank, void *user, shardc_error *error)
 {
     const sc_image *image = rank->session->image;
-    shardc_status status = SHARDC_OK;
     (void)user;
-    for (int masters = 0; masters < 2; masters++) {
-        for (uint32_t i = 0; status == SHARDC_OK && i < image->state_count; i++) {
-            const sc_image_state *from = &image->states[i];
-            const sc_image_state *to = !masters ? from
-                                       : from->master == SC_IMAGE_NONE
-                                           ? NULL
-                                           : &image->states[from->master];
-            if (to != NULL)
-                status = initialise_state(rank, from, to, error);
-        }
+    for (uint32_t i = 0; i < image->state_count; i++) {
+        const sc_image_state *state = &image->states[i];
+        shardc_status status = initialise_state(rank, state, state, error);
+        if (status != SHARDC_OK)
+            return status;
     }
-    return status;
+    for (uint32_t i = 0; i < image->state_count; i++) {
+        const sc_image_state *from = &image->states[i];
+        if (from->master == SC_IMAGE_NONE)
+            continue;
+        shardc_status status = initialise_state(rank, from, &image->states[from->master], error);
+        if (status != SHARDC_OK)
+            return status;
+    }
+    return SHARDC_OK;
 }
 
 shardc_status shardc_session_initialise(shardc_session *session, shardc_error *error)

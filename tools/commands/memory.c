@@ -1,4 +1,5 @@
 /* shardc memory: bytes per rank, the contents of the peak, and parameters that are not sharded. */
+#include <assert.h>
 #include <string.h>
 
 #include "runtime/files/durable.h"
@@ -35,6 +36,7 @@ static void group_whole(sc_context *context, const sc_module *m, const sc_memory
         uint32_t *group = sc_map_insert(&seen, key, out->count, &is_new);
         if (is_new)
             *sc_vec_push(&context->arena, out) = (whole_group){path, whole->on, whole->bytes, 0};
+        assert(*group < out->count);
         out->data[*group].count++;
     }
 }
@@ -172,7 +174,7 @@ static void print_json(const sc_module *m, const sc_memory_report *report, sc_st
     if (report->largest_saved > 0)
         json_object_set_new(root, "saving",
                             json_pack("{s:I,s:I,s:s}", "cpu", (json_int_t)SC_DURABLE_BUFFER, "cuda",
-                                      (json_int_t)(SC_DURABLE_BUFFER + report->largest_saved),
+                                      (json_int_t)SC_DURABLE_BUFFER + report->largest_saved,
                                       "largest", report->saved_name));
     sc_print_json(root, out);
 }

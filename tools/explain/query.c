@@ -1,5 +1,6 @@
 #include "tools/explain/query.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,6 +68,7 @@ static bool same_file(const char *a, const char *b)
 
 static bool stands_at(sc_context *context, const sc_query *query, sc_loc loc)
 {
+    assert(query->file != NULL);
     if (loc.begin == 0)
         return false;
     sc_line begin = sc_sources_line(&context->sources, loc.begin),

@@ -339,8 +339,8 @@ static void print_token_json(sc_bench *b, const token_run *t, const summary *s,
 {
     for (uint64_t i = 0; i < t->count; i++)
         print_line(json_pack("{s:I, s:I, s:f, s:f}", "token", (json_int_t)i, "position",
-                             (json_int_t)(t->first + i % t->room), "seconds", timings[i].seconds,
-                             "cpu", timings[i].cpu));
+                             (json_int_t)t->first + (json_int_t)(i % t->room), "seconds",
+                             timings[i].seconds, "cpu", timings[i].cpu));
     json_t *line =
         json_pack("{s:I, s:f, s:f, s:f}", "tokens", (json_int_t)t->count, "median", s->median,
                   "least", s->least, "tokens_per_second", s->tokens / s->median);

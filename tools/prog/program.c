@@ -36,13 +36,16 @@ static const char *map_own_file(own_file *out)
     struct stat about;
     int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
     void *bytes = MAP_FAILED;
+    *out = (own_file){0};
     if (file >= 0 && fstat(file, &about) == 0)
         bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, file, 0);
-    const char *problem = bytes == MAP_FAILED ? strerror(errno) : NULL;
+    int error = errno;
     if (file >= 0)
         close(file);
-    *out = (own_file){problem == NULL ? bytes : NULL, problem == NULL ? (size_t)about.st_size : 0};
-    return problem;
+    if (bytes == MAP_FAILED)
+        return strerror(error);
+    *out = (own_file){bytes, (size_t)about.st_size};
+    return NULL;
 }
 
 static void unmap_own_file(const own_file *file)

@@ -3,6 +3,7 @@
 
 #include "passes/comm_report.h"
 #include "program/collective.h"
+#include "support/float16.h"
 #include "tools/verify/compiled_internal.h"
 
 /* Constants of the rule in compiled.h: the factors of its terms, and the share of a tensor beyond
@@ -218,7 +219,7 @@ bool sc_compiled_compare_values(sc_compiled_check *c)
 
 static bool same_bits(double a, double b)
 {
-    return (isnan(a) && isnan(b)) || memcmp(&a, &b, sizeof a) == 0;
+    return (isnan(a) && isnan(b)) || sc_bits_of_f64(a) == sc_bits_of_f64(b);
 }
 
 void sc_compiled_compare_bits(sc_compiled_check *c)
