@@ -127,35 +127,37 @@ static void collect_file(sc_declarations *program, const sc_file *file)
 {
     bool is_new;
     sc_map_insert(&program->seen, (uint64_t)(uintptr_t)file, 0, &is_new);
-    for (uint32_t i = 0; is_new && i < file->items.count; i++) {
-        const sc_item *item = file->items.data[i];
-        switch (item->kind) {
-        case SC_ITEM_IMPORT:
-            if (item->import.file != NULL)
-                collect_file(program, item->import.file);
-            break;
-        case SC_ITEM_DIM:
-            for (uint32_t d = 0; d < item->dims.count; d++)
-                add_dim(program, &item->dims.data[d], file);
-            break;
-        case SC_ITEM_FN:
-            add_fn(program, item->callable);
-            break;
-        case SC_ITEM_BLOCK:
-            add_block(program, item->callable);
-            break;
-        case SC_ITEM_MODEL:
-            add_model(program, item->model);
-            break;
-        case SC_ITEM_MINIMIZE:
-            *sc_vec_push(&program->context->arena, &program->minimizes) = item->minimize;
-            break;
-        case SC_ITEM_PLAN:
-            add_plan(program, item->plan);
-            break;
-        case SC_ITEM_WEIGHTS:
-            add_weights(program, item->weights);
-            break;
+    if (is_new) {
+        for (uint32_t i = 0; i < file->items.count; i++) {
+            const sc_item *item = file->items.data[i];
+            switch (item->kind) {
+            case SC_ITEM_IMPORT:
+                if (item->import.file != NULL)
+                    collect_file(program, item->import.file);
+                break;
+            case SC_ITEM_DIM:
+                for (uint32_t d = 0; d < item->dims.count; d++)
+                    add_dim(program, &item->dims.data[d], file);
+                break;
+            case SC_ITEM_FN:
+                add_fn(program, item->callable);
+                break;
+            case SC_ITEM_BLOCK:
+                add_block(program, item->callable);
+                break;
+            case SC_ITEM_MODEL:
+                add_model(program, item->model);
+                break;
+            case SC_ITEM_MINIMIZE:
+                *sc_vec_push(&program->context->arena, &program->minimizes) = item->minimize;
+                break;
+            case SC_ITEM_PLAN:
+                add_plan(program, item->plan);
+                break;
+            case SC_ITEM_WEIGHTS:
+                add_weights(program, item->weights);
+                break;
+            }
         }
     }
 }

@@ -269,9 +269,11 @@ void sc_op_drop_attr(sc_module *m, sc_op_id id, sc_attr_key key)
 int sc_op_operand_called(const sc_module *m, const sc_op *op, const char *word, uint32_t fixed)
 {
     const sc_attr *with = sc_op_attr(op, SC_ATTR_with);
-    for (uint32_t i = 0; with != NULL && i < with->count; i++) {
-        if (strcmp(sc_text(m->context, with->words[i]), word) == 0)
-            return (int)(fixed + i);
+    if (with != NULL) {
+        for (uint32_t i = 0; i < with->count; i++) {
+            if (strcmp(sc_text(m->context, with->words[i]), word) == 0)
+                return (int)(fixed + i);
+        }
     }
     return -1;
 }
@@ -364,9 +366,11 @@ bool sc_attr_equal(const sc_attr *a, const sc_attr *b)
 
 bool sc_attr_has_dim(const sc_attr *dims, sc_dim dim)
 {
-    for (uint32_t i = 0; dims != NULL && i < dims->count; i++) {
-        if (dims->dims[i] == dim)
-            return true;
+    if (dims != NULL) {
+        for (uint32_t i = 0; i < dims->count; i++) {
+            if (dims->dims[i] == dim)
+                return true;
+        }
     }
     return false;
 }

@@ -66,20 +66,22 @@ static void find_candidates(const sc_assigner *assigner, sc_op_id id, const sc_f
         id < assigner->placing->op_count
             ? assigner->placing->locks[(size_t)id * assigner->placing->sub_axis_count + sub_axis]
             : SC_NONE;
-    for (uint32_t f = 0; lock != SC_LOCKED_OUT && f < factors->count; f++) {
-        const sc_factor *factor = &factors->list[f];
-        if (!can_split(factor))
-            continue;
-        if (lock == factor->dim) {
-            out->factor[0] = (uint8_t)f;
-            out->count = 1;
-            return;
-        }
-        for (uint32_t v = 0; v < value_count(op); v++) {
-            int dim = dim_at(op, factor, v);
-            if (dim >= 0 && placement_of(assigner, value_at(op, v))->on[sub_axis] == dim) {
-                out->factor[out->count++] = (uint8_t)f;
-                break;
+    if (lock != SC_LOCKED_OUT) {
+        for (uint32_t f = 0; f < factors->count; f++) {
+            const sc_factor *factor = &factors->list[f];
+            if (!can_split(factor))
+                continue;
+            if (lock == factor->dim) {
+                out->factor[0] = (uint8_t)f;
+                out->count = 1;
+                return;
+            }
+            for (uint32_t v = 0; v < value_count(op); v++) {
+                int dim = dim_at(op, factor, v);
+                if (dim >= 0 && placement_of(assigner, value_at(op, v))->on[sub_axis] == dim) {
+                    out->factor[out->count++] = (uint8_t)f;
+                    break;
+                }
             }
         }
     }
@@ -146,9 +148,10 @@ sc_placement sc_assigned_result(const sc_module *m, const sc_factors *factors,
         const sc_factor *factor = &factors->list[f];
         uint8_t kind = partial_kind(factor->role);
         set_lists(&at, factor->result[result], &assignment->split[f]);
-        for (uint32_t i = 0;
-             kind != 0 && factor->result[result] < 0 && i < assignment->split[f].count; i++)
-            at.on[assignment->split[f].sub_axes[i]] = kind;
+        if (kind != 0) {
+            for (uint32_t i = 0; factor->result[result] < 0 && i < assignment->split[f].count; i++)
+                at.on[assignment->split[f].sub_axes[i]] = kind;
+        }
     }
     return at;
 }
@@ -250,9 +253,11 @@ static sc_sub_axis_list order_in_locks(const sc_assigner *assigner, sc_op_id id,
         uint32_t at = list.count;
         if ((set >> a & 1) == 0)
             continue;
-        for (list.count++; orders != NULL && at > 0 && orders[list.sub_axes[at - 1]] > orders[a];
-             at--)
-            list.sub_axes[at] = list.sub_axes[at - 1];
+        list.count++;
+        if (orders != NULL) {
+            for (; at > 0 && orders[list.sub_axes[at - 1]] > orders[a]; at--)
+                list.sub_axes[at] = list.sub_axes[at - 1];
+        }
         list.sub_axes[at] = (uint8_t)a;
     }
     return list;
@@ -355,10 +360,12 @@ void sc_assignment_load(const sc_module *m, sc_op_id op, const sc_factors *facto
 {
     memset(out, 0, sizeof *out);
     const sc_attr *attr = sc_op_attr(sc_op_at(m, op), SC_ATTR_split);
-    for (uint32_t i = 0; attr != NULL && i < attr->count; i++) {
-        for (uint32_t f = 0; f < factors->count; f++) {
-            if (factors->list[f].dim == attr->splits[i].dim)
-                out->split[f] = attr->splits[i].sub_axes;
+    if (attr != NULL) {
+        for (uint32_t i = 0; i < attr->count; i++) {
+            for (uint32_t f = 0; f < factors->count; f++) {
+                if (factors->list[f].dim == attr->splits[i].dim)
+                    out->split[f] = attr->splits[i].sub_axes;
+            }
         }
     }
 }

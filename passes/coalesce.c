@@ -205,9 +205,11 @@ static void merge_family(coalescing *c, const op_list *list, sc_attr_key key, do
             *sc_vec_push(&m->context->arena, &family) = list->data[j];
             gone[j] = true;
         }
-        for (uint32_t f = 0; early && f < family.count; f++) {
-            c->position[family.data[f]] = c->position[family.data[0]];
-            c->is_early[family.data[f]] = true;
+        if (early) {
+            for (uint32_t f = 0; f < family.count; f++) {
+                c->position[family.data[f]] = c->position[family.data[0]];
+                c->is_early[family.data[f]] = true;
+            }
         }
         if (family.count > 1)
             merge(c, family.data, family.count,

@@ -317,10 +317,14 @@ static void prepare(differentiation *d)
     uint32_t values = d->m->values.count, ops = d->m->ops.count;
     d->backward = sc_intern_text(&d->m->context->names, "backward");
     d->recompute = sc_intern_text(&d->m->context->names, "recompute");
-    for (uint32_t i = 0; training->region != NULL && i < ops; i++)
-        *sc_vec_push(arena, &d->region) = training->region[i];
-    for (uint32_t i = 0; training->saved != NULL && i < values; i++)
-        *sc_vec_push(arena, &d->saved) = training->saved[i];
+    if (training->region != NULL) {
+        for (uint32_t i = 0; i < ops; i++)
+            *sc_vec_push(arena, &d->region) = training->region[i];
+    }
+    if (training->saved != NULL) {
+        for (uint32_t i = 0; i < values; i++)
+            *sc_vec_push(arena, &d->saved) = training->saved[i];
+    }
     d->is_trained = sc_arena_array(arena, d->m->state.count, sizeof *d->is_trained);
     for (uint32_t i = 0; i < training->params.count; i++)
         d->is_trained[training->params.data[i].state] = &training->params.data[i];

@@ -135,9 +135,11 @@ static void read_operands(fusion *f, sc_op_id op, uint32_t in, uint32_t elsewher
     bool inside = f->regions.data[in].kind == KERNEL && o->result_count > 0;
     uint32_t traits = traits_of(f, op);
     int64_t read_elsewhere = 0; /* elements of the operands read at other indices */
-    for (uint32_t i = 0; inside && i < o->operand_count; i++) {
-        if (moved_dims(f, op, i, elsewhere) != 0)
-            read_elsewhere += sc_type_local_elements(f->m, sc_type_of(f->m, o->operands[i]));
+    if (inside) {
+        for (uint32_t i = 0; i < o->operand_count; i++) {
+            if (moved_dims(f, op, i, elsewhere) != 0)
+                read_elsewhere += sc_type_local_elements(f->m, sc_type_of(f->m, o->operands[i]));
+        }
     }
     for (uint32_t i = 0; i < o->operand_count; i++) {
         uint32_t moved = inside ? moved_dims(f, op, i, elsewhere) : 0;

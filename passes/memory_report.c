@@ -221,9 +221,11 @@ static void add_state(const sc_module *m, sc_memory_report *out)
         if (padding > 0)
             *sc_vec_push(&m->context->arena, &out->padding) = (sc_memory_padding){s, padding};
         sc_memory_whole whole = {.state = s, .bytes = bytes};
-        for (uint32_t a = 0; a < m->mesh.sub_axis_count && kind == SC_MEMORY_PARAM; a++) {
-            if (m->mesh.sub_axes[a].size > 1 && type->placement.on[a] == SC_ON_NOTHING)
-                whole.on |= (sc_sub_axis_set)1 << a;
+        if (kind == SC_MEMORY_PARAM) {
+            for (uint32_t a = 0; a < m->mesh.sub_axis_count; a++) {
+                if (m->mesh.sub_axes[a].size > 1 && type->placement.on[a] == SC_ON_NOTHING)
+                    whole.on |= (sc_sub_axis_set)1 << a;
+            }
         }
         if (whole.on != 0)
             *sc_vec_push(&m->context->arena, &out->whole) = whole;
@@ -277,13 +279,15 @@ const char *sc_sub_axis_set_text(const sc_module *m, sc_sub_axis_set set)
         const sc_axis *axis = &m->mesh.axes[x];
         sc_sub_axis_set all = ((sc_sub_axis_set)1 << axis->sub_axis_count) - 1,
                         of_axis = set >> axis->first_sub_axis & all;
-        for (uint32_t a = 0; a < axis->sub_axis_count && of_axis != 0; a++) {
-            if ((of_axis >> a & 1) == 0 || (of_axis == all && a > 0))
-                continue;
-            sc_strbuf_printf(&text, "%s%s", text.length > 0 ? ", " : "",
-                             sc_text(m->context, axis->name));
-            if (of_axis != all)
-                sc_strbuf_printf(&text, ".%u", a);
+        if (of_axis != 0) {
+            for (uint32_t a = 0; a < axis->sub_axis_count; a++) {
+                if ((of_axis >> a & 1) == 0 || (of_axis == all && a > 0))
+                    continue;
+                sc_strbuf_printf(&text, "%s%s", text.length > 0 ? ", " : "",
+                                 sc_text(m->context, axis->name));
+                if (of_axis != all)
+                    sc_strbuf_printf(&text, ".%u", a);
+            }
         }
     }
     return text.data;

@@ -25,21 +25,27 @@ static void lock_like(sc_propagation *p, sc_op_id op, sc_op_id origin, bool exac
         return;
     sc_assign(&p->assigner, origin, &factors, &assignment);
     sc_dim *locks = &p->placing->locks[(size_t)op * p->placing->sub_axis_count];
-    for (uint32_t a = 0; exactly && a < p->placing->sub_axis_count; a++)
-        locks[a] = SC_LOCKED_OUT;
+    if (exactly) {
+        for (uint32_t a = 0; a < p->placing->sub_axis_count; a++)
+            locks[a] = SC_LOCKED_OUT;
+    }
     for (uint32_t f = 0; f < factors.count; f++) {
         bool has = false;
         for (uint32_t i = 0; i < own.count; i++)
             has = has ||
                   (own.list[i].dim == factors.list[f].dim && own.list[i].role != SC_ROLE_WHOLE);
-        for (uint32_t i = 0; has && i < assignment.split[f].count; i++)
-            sc_lock_sub_axis(p, op, assignment.split[f].sub_axes[i], factors.list[f].dim, i);
+        if (has) {
+            for (uint32_t i = 0; i < assignment.split[f].count; i++)
+                sc_lock_sub_axis(p, op, assignment.split[f].sub_axes[i], factors.list[f].dim, i);
+        }
     }
     /* cotangents, where they belong */
     bool adds_up = (sc_op_traits(sc_op_at(p->m, op)) & SC_LINEAR) != 0;
-    for (uint32_t a = 0; a < p->placing->sub_axis_count && !adds_up; a++) {
-        if ((p->placing->withdrawn[origin] >> a & 1) != 0 && locks[a] == SC_NONE)
-            locks[a] = SC_LOCKED_OUT;
+    if (!adds_up) {
+        for (uint32_t a = 0; a < p->placing->sub_axis_count; a++) {
+            if ((p->placing->withdrawn[origin] >> a & 1) != 0 && locks[a] == SC_NONE)
+                locks[a] = SC_LOCKED_OUT;
+        }
     }
     sc_lock_out_rest(p, op);
 }

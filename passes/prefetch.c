@@ -56,8 +56,10 @@ static bool *find_inner(const sc_module *m)
             const sc_op *o = sc_op_at(m, op);
             bool of_unit =
                 (sc_op_traits(o) & SC_COLLECTIVE) != 0 && sc_op_attr(o, SC_ATTR_unit) != NULL;
-            for (uint32_t i = 0; of_unit && i < o->operand_count; i++)
-                inner[sc_def(m, o->operands[i])] = true;
+            if (of_unit) {
+                for (uint32_t i = 0; i < o->operand_count; i++)
+                    inner[sc_def(m, o->operands[i])] = true;
+            }
         }
     }
     return inner;

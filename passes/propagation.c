@@ -325,9 +325,11 @@ void sc_lock_out_rest(sc_propagation *p, sc_op_id op)
         for (uint32_t a = axis->first_sub_axis;
              a < (uint32_t)axis->first_sub_axis + axis->sub_axis_count; a++)
             used = used || locks[a] != SC_NONE;
-        for (uint32_t a = axis->first_sub_axis;
-             used && a < (uint32_t)axis->first_sub_axis + axis->sub_axis_count; a++)
-            locks[a] = locks[a] == SC_NONE ? SC_LOCKED_OUT : locks[a];
+        if (used) {
+            for (uint32_t a = axis->first_sub_axis;
+                 a < (uint32_t)axis->first_sub_axis + axis->sub_axis_count; a++)
+                locks[a] = locks[a] == SC_NONE ? SC_LOCKED_OUT : locks[a];
+        }
     }
 }
 

@@ -436,8 +436,10 @@ bool sc_run_sink_reductions(sc_module *m, sc_pass_env *env)
     s.inherited.arena = s.moved.arena = &m->context->arena;
     s.current = sc_new_value_map(m, &s.count);
     s.pinned = sc_arena_array(&m->context->arena, s.count, sizeof *s.pinned);
-    for (uint32_t i = 0; env->seeds != NULL && i < env->seeds->list.count; i++)
-        s.pinned[env->seeds->list.data[i].value] |= env->seeds->list.data[i].closed;
+    if (env->seeds != NULL) {
+        for (uint32_t i = 0; i < env->seeds->list.count; i++)
+            s.pinned[env->seeds->list.data[i].value] |= env->seeds->list.data[i].closed;
+    }
     s.readers = sc_find_readers(m);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
         sc_for_each_op (m, f, op)

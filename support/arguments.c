@@ -161,8 +161,10 @@ static const char *nearest_option(sc_context *context, const sc_command_line *li
         rows += line->tables[t].count;
     const char **names = sc_arena_array(&context->arena, rows, sizeof *names);
     for (uint32_t t = 0; t < line->table_count; t++) {
-        for (uint32_t i = 0; i < line->tables[t].count && line->tables[t].owner == NULL; i++)
-            names[count++] = line->tables[t].rows[i].name;
+        if (line->tables[t].owner == NULL) {
+            for (uint32_t i = 0; i < line->tables[t].count; i++)
+                names[count++] = line->tables[t].rows[i].name;
+        }
     }
     return sc_nearest(text, names, count);
 }
@@ -299,9 +301,10 @@ static void refuse(sc_context *context, const sc_command_line *line, const sc_gi
     sc_strbuf_init(&takers, &context->arena);
     uint32_t count = option->owner == NULL ? add_takers(line, row, &takers) : 0;
     const char *rest = row->takers;
-    for (const char *word;
-         count == 0 && rest != NULL && (word = next_word(context, &rest)) != NULL;)
-        sc_strbuf_printf(&takers, "%s%s", takers.length > 0 ? ", " : "", word);
+    if (count == 0 && rest != NULL) {
+        for (const char *word; (word = next_word(context, &rest)) != NULL;)
+            sc_strbuf_printf(&takers, "%s%s", takers.length > 0 ? ", " : "", word);
+    }
     if (count > 0)
         sc_arguments_fail(context, "'%s' does not take %s; %s %s it", command, row->name,
                           takers.data, count == 1 ? "takes" : "take");
@@ -337,7 +340,9 @@ bool sc_arguments_check(sc_context *context, const sc_command_line *line,
         if (option->owner != NULL || !has_word(option->row->takers, command))
             refuse(context, line, option, command);
     }
-    for (uint32_t i = 0; i < line->relation_count && context->diag.errors == errors; i++) {
+    for (uint32_t i = 0; i < line->relation_count; i++) {
+        if (context->diag.errors != errors)
+            break;
         const sc_option_relation *relation = &line->relations[i];
         if (has_word(relation->takers, command) && is_given(arguments, relation->option))
             check_relation(context, arguments, relation);

@@ -58,12 +58,14 @@ static void *open_name(const sc_dynlib *what, const char *name, char *reason, si
     void *library = open_path(name);
     if (library == NULL)
         keep_reason(name, reason, room);
-    for (size_t i = 0; library == NULL && what->folders != NULL && what->folders[i] != NULL; i++) {
-        if (!join(what->folders[i], name, path, sizeof path))
-            continue;
-        library = open_path(path);
-        if (library == NULL)
-            keep_reason(path, reason, room);
+    if (what->folders != NULL) {
+        for (size_t i = 0; library == NULL && what->folders[i] != NULL; i++) {
+            if (!join(what->folders[i], name, path, sizeof path))
+                continue;
+            library = open_path(path);
+            if (library == NULL)
+                keep_reason(path, reason, room);
+        }
     }
     return library;
 }

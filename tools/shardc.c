@@ -248,9 +248,11 @@ static const command_row *find_helped(const sc_options *options, bool asks)
     const char *name = asks ? options->command : NULL;
     if (options->command != NULL && strcmp(options->command, "help") == 0 && options->file != NULL)
         name = options->file;
-    for (size_t i = 0; name != NULL && i < COMMAND_COUNT; i++) {
-        if (strcmp(name, commands[i].name) == 0)
-            return &commands[i];
+    if (name != NULL) {
+        for (size_t i = 0; i < COMMAND_COUNT; i++) {
+            if (strcmp(name, commands[i].name) == 0)
+                return &commands[i];
+        }
     }
     return NULL;
 }

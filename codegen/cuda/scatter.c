@@ -171,16 +171,18 @@ void sc_cuda_open_scatter(sc_cuda_printer *c, uint32_t phase_index)
     const char *type = sc_cuda_index_type(c);
     long long points = c->phases[phase_index].points;
     uint32_t along = walks(c, phase_index, c->form.position);
-    for (uint32_t i = 0; along != SC_IMAGE_NONE && i < phase->dim_count; i++) {
-        const char *name = e->dim_names[phase->dims[i]];
-        if (phase->dims[i] == along)
-            sc_write_open(e->out, "for (%s %s = first; %s < last; %s++)", type, name, name, name);
-        else
-            sc_write_open(e->out, "for (%s %s = 0; %s < %lld; %s++)", type, name, name,
-                          (long long)e->k->dims.data[phase->dims[i]].size, name);
-    }
-    if (along != SC_IMAGE_NONE)
+    if (along != SC_IMAGE_NONE) {
+        for (uint32_t i = 0; i < phase->dim_count; i++) {
+            const char *name = e->dim_names[phase->dims[i]];
+            if (phase->dims[i] == along)
+                sc_write_open(e->out, "for (%s %s = first; %s < last; %s++)", type, name, name,
+                              name);
+            else
+                sc_write_open(e->out, "for (%s %s = 0; %s < %lld; %s++)", type, name, name,
+                              (long long)e->k->dims.data[phase->dims[i]].size, name);
+        }
         return;
+    }
     int64_t parts = (points + SC_CUDA_WARP - 1) / SC_CUDA_WARP;
     parts = parts < SC_CUDA_WARP ? parts : SC_CUDA_WARP;
     sc_write_open(e->out, "for (%s some = 0; some < %lld; some += %lld)", type, points,

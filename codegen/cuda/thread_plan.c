@@ -456,8 +456,10 @@ void sc_cuda_plan(sc_cuda_printer *c)
     if (why == NULL && vector != SC_IMAGE_NONE)
         c->apart = checks_in_front(c);
     /* warps that share columns would leave one by one */
-    for (uint32_t p = c->apart; vector != SC_IMAGE_NONE && p < k->phases.count; p++)
-        why = c->phases[p].finds ? "the first check that fails is reported" : why;
+    if (vector != SC_IMAGE_NONE) {
+        for (uint32_t p = c->apart; p < k->phases.count; p++)
+            why = c->phases[p].finds ? "the first check that fails is reported" : why;
+    }
     c->parallel = why == NULL;
     c->lanes = 1;
     if (vector != SC_IMAGE_NONE && !check_depends(c, vector)) {

@@ -79,8 +79,10 @@ static bool make_plans(machine *m)
     bool good = levels != NULL && needed != NULL && planned != NULL;
     uint32_t step_count = 0;
     uint32_t checks = 0;
-    for (uint32_t p = 0; good && p < k->phases.count; p++)
-        make_plan(m, &k->phases.data[p], &step_count, levels, needed, planned);
+    if (good) {
+        for (uint32_t p = 0; p < k->phases.count; p++)
+            make_plan(m, &k->phases.data[p], &step_count, levels, needed, planned);
+    }
     for (uint32_t i = 0; i < k->items.count; i++) {
         m->check_number[i] = checks;
         checks += k->items.data[i].kind == SC_ITEM_CHECK;

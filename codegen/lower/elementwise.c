@@ -145,13 +145,16 @@ sc_knode lower_mask(sc_lowering *l, const sc_op *op, const sc_knode *index)
     const sc_type_info *type = sc_lower_type(l, op->first_result);
     const sc_attr *dims = sc_op_attr(op, SC_ATTR_dims);
     sc_knode real = SC_IMAGE_NONE, x = sc_lower_operand(l, op, 0, index);
-    for (uint32_t d = 0; dims != NULL && d < dims->count; d++) {
-        uint32_t at = sc_lower_at(type, dims->dims[d]);
-        sc_knode global =
-            sc_lower_2(l, SC_NODE_add, index[at],
-                       sc_lower_offset(l, op, dims->dims[d], sc_type_local_size(l->m, type, at)));
-        real = sc_lower_both(
-            l, real, sc_lower_2(l, SC_NODE_lt, global, sc_lower_integer(l, type->dims[at].size)));
+    if (dims != NULL) {
+        for (uint32_t d = 0; d < dims->count; d++) {
+            uint32_t at = sc_lower_at(type, dims->dims[d]);
+            sc_knode global = sc_lower_2(
+                l, SC_NODE_add, index[at],
+                sc_lower_offset(l, op, dims->dims[d], sc_type_local_size(l->m, type, at)));
+            real = sc_lower_both(
+                l, real,
+                sc_lower_2(l, SC_NODE_lt, global, sc_lower_integer(l, type->dims[at].size)));
+        }
     }
     sc_knode value = sc_kernel_constant(l->k, dtype_of(l, x), sc_op_number(op, SC_ATTR_value, 0));
     return real == SC_IMAGE_NONE ? x : sc_lower_where(l, real, x, value);

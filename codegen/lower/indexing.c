@@ -163,18 +163,21 @@ sc_knode lower_rename(sc_lowering *l, const sc_op *op, const sc_knode *index)
     for (uint32_t d = 0; pairs && d < from->count; d++)
         pairs = local_of(l, op->operands[0], from->dims[d]) ==
                 local_of(l, op->first_result, to->dims[d]);
-    for (uint32_t d = 0; pairs && d < from->count; d++)
-        own[sc_lower_at(source, from->dims[d])] = index[sc_lower_at(target, to->dims[d])];
-    for (uint32_t d = 0; !pairs && d < to->count; d++) {
-        sc_knode size = sc_lower_integer(l, local_of(l, op->first_result, to->dims[d]));
-        linear = sc_lower_2(l, SC_NODE_add, sc_lower_2(l, SC_NODE_mul, linear, size),
-                            index[sc_lower_at(target, to->dims[d])]);
-    }
-    for (uint32_t d = from->count; !pairs && d-- > 0;) {
-        sc_knode size = sc_lower_integer(l, local_of(l, op->operands[0], from->dims[d]));
-        own[sc_lower_at(source, from->dims[d])] =
-            d == 0 ? linear : sc_lower_2(l, SC_NODE_mod, linear, size);
-        linear = sc_lower_2(l, SC_NODE_div, linear, size);
+    if (pairs) {
+        for (uint32_t d = 0; d < from->count; d++)
+            own[sc_lower_at(source, from->dims[d])] = index[sc_lower_at(target, to->dims[d])];
+    } else {
+        for (uint32_t d = 0; d < to->count; d++) {
+            sc_knode size = sc_lower_integer(l, local_of(l, op->first_result, to->dims[d]));
+            linear = sc_lower_2(l, SC_NODE_add, sc_lower_2(l, SC_NODE_mul, linear, size),
+                                index[sc_lower_at(target, to->dims[d])]);
+        }
+        for (uint32_t d = from->count; d-- > 0;) {
+            sc_knode size = sc_lower_integer(l, local_of(l, op->operands[0], from->dims[d]));
+            own[sc_lower_at(source, from->dims[d])] =
+                d == 0 ? linear : sc_lower_2(l, SC_NODE_mod, linear, size);
+            linear = sc_lower_2(l, SC_NODE_div, linear, size);
+        }
     }
     return sc_lower_value(l, op->operands[0], own);
 }

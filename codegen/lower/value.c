@@ -339,10 +339,12 @@ sc_knode sc_lower_rank_param(sc_lowering *l, sc_image_terms terms)
 sc_knode sc_lower_offset(sc_lowering *l, const sc_op *op, sc_dim dim, int64_t local)
 {
     const sc_attr *offset = sc_op_attr(op, SC_ATTR_offset);
-    for (uint32_t i = 0; offset != NULL && i < offset->count; i++) {
-        if (offset->splits[i].dim == dim)
-            return sc_lower_rank_param(l, sc_terms_of(l->m, offset->splits[i].sub_axes.sub_axes,
-                                                      offset->splits[i].sub_axes.count, local));
+    if (offset != NULL) {
+        for (uint32_t i = 0; i < offset->count; i++) {
+            if (offset->splits[i].dim == dim)
+                return sc_lower_rank_param(l, sc_terms_of(l->m, offset->splits[i].sub_axes.sub_axes,
+                                                          offset->splits[i].sub_axes.count, local));
+        }
     }
     return sc_lower_integer(l, 0);
 }

@@ -334,8 +334,11 @@ static void replay_call(replay *r, uint32_t f)
     for (r->instr = 0; r->instr < func->instr_count && r->error == NULL; r->instr++)
         replay_instr(r, func, &func->instrs[r->instr]);
     r->instr = NONE;
-    for (uint32_t i = 0; i < func->instr_count && r->error == NULL; i++)
+    for (uint32_t i = 0; i < func->instr_count; i++) {
+        if (r->error != NULL)
+            break;
         finish(r, func, i);
+    }
     for (uint32_t o = 0; o < func->output_count; o++) {
         own(r, func->outputs[o].buffer);
         if (!is_born(r, &r->holders[func->outputs[o].buffer]))
@@ -360,7 +363,9 @@ static void replay_schedule(replay *r, bool *called)
     uint32_t *replayed_with = sc_arena_array(r->arena, image->func_count, sizeof *replayed_with),
              distinct = 0;
     r->sequence = r->now + 1;
-    for (uint32_t c = 0; c < image->call_count && r->error == NULL; c++) {
+    for (uint32_t c = 0; c < image->call_count; c++) {
+        if (r->error != NULL)
+            break;
         uint32_t f = image->schedule[c].func;
         if (called[f] && replayed_with[f] == distinct)
             continue;
@@ -421,7 +426,9 @@ const char *sc_memory_plan_verify(sc_arena *arena, const sc_image *image,
     }
     bool *called = sc_arena_array(arena, image->func_count, sizeof *called);
     replay_schedule(&r, called);
-    for (uint32_t f = 0; f < image->func_count && r.error == NULL; f++) {
+    for (uint32_t f = 0; f < image->func_count; f++) {
+        if (r.error != NULL)
+            break;
         if (called[f])
             continue;
         r.sequence = r.now + 1;

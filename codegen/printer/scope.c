@@ -312,15 +312,19 @@ void sc_printer_scope(sc_kernel_printer *e, uint32_t depth, uint32_t first, uint
     for (uint32_t i = first; i < end; i++)
         in_order |= e->items[i].running ||
                     (e->k->items.data[i].kind == SC_ITEM_CHECK && e->items[i].depth == depth);
-    for (uint32_t i = first; !in_order && i < end; i++)
-        need_item(e, i, depth, need);
+    if (!in_order) {
+        for (uint32_t i = first; i < end; i++)
+            need_item(e, i, depth, need);
+    }
     for (uint32_t i = first; i < end; i++) {
         bool here = e->items[i].depth == depth;
         if (in_order && (here || e->items[i].depth > depth))
             need_item(e, i, depth, need);
         bool stores = sc_item_writes(e->k->items.data[i].kind);
-        for (uint32_t j = i + 1; in_order && here && stores && j < end; j++)
-            need_item(e, j, depth, need_shared);
+        if (in_order && here && stores) {
+            for (uint32_t j = i + 1; j < end; j++)
+                need_item(e, j, depth, need_shared);
+        }
         if (here)
             sc_printer_do_item(e, i);
     }

@@ -126,9 +126,11 @@ static bool may_walk_side_by_side(const sc_kernel_printer *e, uint32_t dim)
 {
     const sc_kernel *k = e->k;
     bool plain = k->phases.count == 1 && k->phases.data[0].dim_count == 0;
-    for (uint32_t i = 0; i < k->items.count && !plain; i++) {
-        if (k->items.data[i].kind == SC_ITEM_CHECK && check_depends(e, i, dim))
-            return false;
+    if (!plain) {
+        for (uint32_t i = 0; i < k->items.count; i++) {
+            if (k->items.data[i].kind == SC_ITEM_CHECK && check_depends(e, i, dim))
+                return false;
+        }
     }
     return true;
 }

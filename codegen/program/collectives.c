@@ -209,7 +209,9 @@ static bool bound_in_flight(sc_generator *g)
     while (g->func.finished < g->func.in_flight.count &&
            g->func.in_flight.data[g->func.finished].instr == SC_NONE)
         g->func.finished++;
-    for (uint32_t f = g->func.in_flight.count; ok && f-- > g->func.finished;) {
+    for (uint32_t f = g->func.in_flight.count; f-- > g->func.finished;) {
+        if (!ok)
+            break;
         if (g->func.in_flight.data[f].instr != SC_NONE && ++count >= MAX_IN_FLIGHT)
             ok = sc_generator_finish(g, f);
     }
@@ -251,7 +253,9 @@ bool sc_generator_finish(sc_generator *g, uint32_t index)
     g->unit.loc = o->loc;
     sc_generator_instr(g, SC_INSTR_FINISH, in_flight->op, in_flight->instr, NULL, 0);
     in_flight->instr = SC_NONE;
-    for (uint32_t r = 0; ok && r < o->result_count; r++) {
+    for (uint32_t r = 0; r < o->result_count; r++) {
+        if (!ok)
+            break;
         g->func.in_flight_of[o->first_result + r] = 0;
         if (in_flight->unpack[r] != NULL)
             ok = call(g, in_flight->op, in_flight->unpack[r], in_flight->received[r],
@@ -272,8 +276,11 @@ bool sc_generator_finish_operands(sc_generator *g, const sc_op_id *ops, uint32_t
     bool ok = true;
     for (uint32_t i = 0; i < count; i++) {
         const sc_op *op = sc_op_at(g->m, ops[i]);
-        for (uint32_t o = 0; ok && o < op->operand_count; o++)
+        for (uint32_t o = 0; o < op->operand_count; o++) {
+            if (!ok)
+                break;
             ok = sc_generator_finish_value(g, op->operands[o]);
+        }
     }
     return ok;
 }

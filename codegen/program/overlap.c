@@ -298,8 +298,10 @@ static void count_group(overlapping *o, uint32_t first, int64_t sign)
             uint32_t buffer = instr->args[a].buffer;
             bool is_born = sc_memory_access(o->image, instr, a) == SC_ACCESS_OUT &&
                            o->touches[o->touch_start[buffer]] == o->members[m];
-            for (uint32_t t = first != NONE ? first : o->members[m]; is_born && t < end; t++)
-                o->live[t] += sign * bytes_of(o, buffer);
+            if (is_born) {
+                for (uint32_t t = first != NONE ? first : o->members[m]; t < end; t++)
+                    o->live[t] += sign * bytes_of(o, buffer);
+            }
         }
     }
 }
@@ -343,8 +345,10 @@ static void move_up(overlapping *o, uint32_t behind)
         at--;
     bool moves = at > 0 && at <= first && at < end;
     count_group(o, moves ? at : NONE, 1);
-    for (uint32_t m = 0; moves && m < o->member_count; m++)
-        o->items[o->members[m]].at = at - 1;
+    if (moves) {
+        for (uint32_t m = 0; m < o->member_count; m++)
+            o->items[o->members[m]].at = at - 1;
+    }
 }
 
 static void find_starts(overlapping *o)

@@ -64,8 +64,11 @@ const char *sc_generator_plan(sc_generator *g, sc_image *image)
     const char *error = plan(g, image);
     int64_t most = image->arena_bytes;
     bool is_stale = false;
-    for (uint32_t f = 0; f < image->func_count && error == NULL; f++)
+    for (uint32_t f = 0; f < image->func_count; f++) {
+        if (error != NULL)
+            break;
         is_stale =
             has_collectives(&image->funcs[f]) ? !overlap(g, image, f, most, &error) : is_stale;
+    }
     return error == NULL && is_stale ? plan(g, image) : error;
 }

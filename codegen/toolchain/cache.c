@@ -322,11 +322,13 @@ static void remove_folder(const char *folder)
 {
     char path[4096];
     DIR *dir = opendir(folder);
-    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
-        bool is_file = strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
-        if (is_file &&
-            snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) < (int)sizeof path)
-            unlink(path);
+    if (dir != NULL) {
+        for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+            bool is_file = strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+            if (is_file &&
+                snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) < (int)sizeof path)
+                unlink(path);
+        }
     }
     if (dir != NULL)
         closedir(dir);
@@ -454,14 +456,17 @@ void sc_cache_clean(const char *path, uint64_t most)
     struct stat about;
     DIR *dir = opendir(path);
     int folder = dir == NULL ? -1 : dirfd(dir);
-    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
-        const char *name = entry->d_name;
-        if (strncmp(name, PREFIX, sizeof PREFIX - 1) == 0 ||
-            strncmp(name, NEW_PREFIX, sizeof NEW_PREFIX - 1) == 0)
-            remove_leftover(folder, path, name);
-        else if (is_entry_name(name) && fstatat(folder, name, &about, AT_SYMLINK_NOFOLLOW) == 0 &&
-                 S_ISREG(about.st_mode))
-            add_entry(&all, name, &about);
+    if (dir != NULL) {
+        for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+            const char *name = entry->d_name;
+            if (strncmp(name, PREFIX, sizeof PREFIX - 1) == 0 ||
+                strncmp(name, NEW_PREFIX, sizeof NEW_PREFIX - 1) == 0)
+                remove_leftover(folder, path, name);
+            else if (is_entry_name(name) &&
+                     fstatat(folder, name, &about, AT_SYMLINK_NOFOLLOW) == 0 &&
+                     S_ISREG(about.st_mode))
+                add_entry(&all, name, &about);
+        }
     }
     if (all.bytes > most)
         qsort(all.list, all.count, sizeof *all.list, compare_used);

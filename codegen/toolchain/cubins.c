@@ -157,11 +157,13 @@ static uint32_t prepare(cubin_build *build)
         return 0;
     build->scratch = sc_cache_scratch_open(build->arena, build->cache);
     build->folder = build->scratch.folder;
-    for (uint32_t i = 0; i < build->units.count && build->folder != NULL; i++) {
-        cubin_unit *unit = &build->units.data[i];
-        unit->file = sc_arena_printf(build->arena, "%s/%s.cu", build->folder, unit->symbol);
-        unit->made = sc_arena_printf(build->arena, "%s/%s.cuda", build->folder, unit->symbol);
-        unit->log = sc_arena_printf(build->arena, "%s/%s.log", build->folder, unit->symbol);
+    if (build->folder != NULL) {
+        for (uint32_t i = 0; i < build->units.count; i++) {
+            cubin_unit *unit = &build->units.data[i];
+            unit->file = sc_arena_printf(build->arena, "%s/%s.cu", build->folder, unit->symbol);
+            unit->made = sc_arena_printf(build->arena, "%s/%s.cuda", build->folder, unit->symbol);
+            unit->log = sc_arena_printf(build->arena, "%s/%s.log", build->folder, unit->symbol);
+        }
     }
     return missing;
 }
@@ -292,8 +294,10 @@ const char *sc_cubins_build(sc_arena *arena, const sc_target *target,
         return sc_arena_printf(arena, "%s", error.text);
     add_units(build, functions, count);
     wrong = build_units(build);
-    for (uint32_t i = 0; i < count && wrong == NULL; i++)
-        out->cubins[i] = build->units.data[build->unit_of[i]].result;
+    if (wrong == NULL) {
+        for (uint32_t i = 0; i < count; i++)
+            out->cubins[i] = build->units.data[build->unit_of[i]].result;
+    }
     sc_nvrtc_close(&build->nvrtc);
     return wrong;
 }

@@ -73,8 +73,10 @@ static void check_composite(sc_declarations *program, sc_dim_decl *decl, index_l
     for (uint32_t i = 0; i < names->count; i++) {
         uint32_t part = resolve(program, names->data[i]);
         bool twice = false;
-        for (uint32_t j = 0; j < i && part != SC_NONE; j++)
-            twice = twice || names->data[j].text == names->data[i].text;
+        if (part != SC_NONE) {
+            for (uint32_t j = 0; j < i; j++)
+                twice = twice || names->data[j].text == names->data[i].text;
+        }
         if (part == SC_NONE || twice || program->dims.data[part].form == SC_DIM_COMPOSITE)
             decl->broken = true;
         if (twice)

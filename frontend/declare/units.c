@@ -53,8 +53,10 @@ static void add_sub(sc_declarations *program, sc_unit *unit, const sc_sub *sub)
     }
     if (sub->stack.text != 0 && sc_declarations_dim(program, sub->stack.text) == SC_NONE) {
         bool is_param = false;
-        for (uint32_t i = 0; unit->callable != NULL && i < unit->callable->dim_params.count; i++)
-            is_param = is_param || unit->callable->dim_params.data[i].text == sub->stack.text;
+        if (unit->callable != NULL) {
+            for (uint32_t i = 0; i < unit->callable->dim_params.count; i++)
+                is_param = is_param || unit->callable->dim_params.data[i].text == sub->stack.text;
+        }
         if (!is_param)
             sc_report_unknown_dim(program, sub->stack);
     }

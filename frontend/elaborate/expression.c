@@ -17,9 +17,11 @@ static void report_unknown_name(sc_frame *f, const sc_expr *expr)
         sc_suggest_add(context, &list, f->locals.data[i].name);
     for (uint32_t i = 0; i < f->instance->statics.count; i++)
         sc_suggest_add(context, &list, f->instance->statics.data[i].name);
-    for (uint32_t i = 0; f->instance->unit != NULL && i < f->instance->unit->members.count; i++) {
-        if (f->instance->unit->members.data[i].kind == SC_MEMBER_PARAM)
-            sc_suggest_add(context, &list, f->instance->unit->members.data[i].name.text);
+    if (f->instance->unit != NULL) {
+        for (uint32_t i = 0; i < f->instance->unit->members.count; i++) {
+            if (f->instance->unit->members.data[i].kind == SC_MEMBER_PARAM)
+                sc_suggest_add(context, &list, f->instance->unit->members.data[i].name.text);
+        }
     }
     for (uint32_t i = 0; i < f->b->program->dims.count; i++)
         sc_suggest_add(context, &list, f->b->program->dims.data[i].name.text);

@@ -369,8 +369,10 @@ sc_bval_list build_concat(sc_op_call *c)
              b = sc_build_type(c->f->b, values[1].value)->dtype;
     sc_dtype dtype = a == b ? a : sc_build_compute_dtype(c->f, c->loc, values, 2, false);
     sc_value operands[2] = {SC_NONE, SC_NONE};
-    for (uint32_t i = 0; i < 2 && dtype != SC_DTYPE_COUNT; i++)
-        operands[i] = sc_build_as(c->f, c->loc, &values[i], dtype);
+    if (dtype != SC_DTYPE_COUNT) {
+        for (uint32_t i = 0; i < 2; i++)
+            operands[i] = sc_build_as(c->f, c->loc, &values[i], dtype);
+    }
     if (!is_new_dim(c, operands[0], c->from[0], c->to[0]) ||
         !is_new_dim(c, operands[1], c->from[1], c->to[0]))
         return sc_no_results(c);

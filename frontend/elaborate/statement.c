@@ -373,7 +373,9 @@ static bool bind_formals(sc_frame *f, sc_frame *callee, const sc_expr *call)
         values[i] = sc_build_expr(f, arg->values.data[0]);
         ok = ok && values[i].kind != SC_BVAL_NONE;
     }
-    for (uint32_t i = 0; i < callable->formals.count && ok; i++) {
+    for (uint32_t i = 0; i < callable->formals.count; i++) {
+        if (!ok)
+            break;
         const sc_formal *formal = &callable->formals.data[i];
         if (formal->kind != SC_FORMAL_STATIC)
             ok = bind_formal(f, callee, formal, &values[i],

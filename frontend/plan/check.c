@@ -175,9 +175,11 @@ static const char *nearest_path(sc_resolved_plan *plan, const sc_path *path, boo
     if (near != NULL)
         return near;
     near = sc_nearest(last, list.segments.data, list.segments.count);
-    for (uint32_t i = 0; near != NULL && i < list.paths.count; i++) {
-        if (list.segments.data[i] == near)
-            return list.paths.data[i];
+    if (near != NULL) {
+        for (uint32_t i = 0; i < list.paths.count; i++) {
+            if (list.segments.data[i] == near)
+                return list.paths.data[i];
+        }
     }
     return NULL;
 }
@@ -304,8 +306,11 @@ void sc_plan_check_rule(sc_resolved_plan *plan, sc_plan_line *line)
 {
     const sc_plan_stmt *stmt = line->stmt;
     bool fine = sc_plan_check_paths(plan, &stmt->in, false);
-    for (uint32_t i = 0; fine && i < stmt->shard.dims.count; i++)
+    for (uint32_t i = 0; i < stmt->shard.dims.count; i++) {
+        if (!fine)
+            break;
         fine = check_rule_dim(plan, stmt, i) && fine;
+    }
     if (fine && stmt->shard.star && plan->entries.count > 0 && !rule_reaches(plan, stmt, 0)) {
         sc_report(&plan->context->diag, SC_D_bad_plan_statement, stmt->loc,
                   sc_arena_printf(&plan->context->arena,

@@ -152,8 +152,10 @@ static void add_seed(sc_seeding *s, const sc_module *fixed, const sc_state *stat
             if (stored != NULL)
                 add_split(stored->minor, &stored->minor_count, type->dims[i].dim, &sub_axes,
                           sub_axes.count - tail, sub_axes.count);
-            for (uint32_t a = 0; stored != NULL && a < sub_axes.count; a++)
-                stored->placed |= (sc_sub_axis_set)1 << sub_axes.sub_axes[a];
+            if (stored != NULL) {
+                for (uint32_t a = 0; a < sub_axes.count; a++)
+                    stored->placed |= (sc_sub_axis_set)1 << sub_axes.sub_axes[a];
+            }
         }
     }
     sc_sub_axis_set all = (sc_sub_axis_set)((1u << s->m->mesh.sub_axis_count) - 1);

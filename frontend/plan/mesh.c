@@ -252,26 +252,28 @@ bool sc_plan_resolve_mesh(sc_resolved_plan *plan)
     const sc_plan_stmt *first = NULL;
     uint64_t ranks = 1;
     bool fine = true;
-    for (uint32_t s = 0; plan->plan != NULL && s < plan->plan->body.count; s++) {
-        const sc_plan_stmt *stmt = plan->plan->body.data[s];
-        if (stmt->kind != SC_PLAN_MESH)
-            continue;
-        if (first != NULL) {
-            sc_report(&plan->context->diag, SC_D_bad_mesh, stmt->loc,
-                      "a plan has one mesh; put all axes into one line", NULL);
-            sc_report_note(&plan->context->diag, first->loc, "the first is here");
-            return false;
-        }
-        first = stmt;
-        for (uint32_t i = 0; i < stmt->axes.count; i++) {
-            if (plan->mesh.axis_count == SC_MAX_AXES) {
-                sc_report(&plan->context->diag, SC_D_bad_mesh, stmt->axes.data[i].name.loc,
-                          sc_arena_printf(&plan->context->arena, "a mesh has at most %d axes",
-                                          SC_MAX_AXES),
-                          NULL);
+    if (plan->plan != NULL) {
+        for (uint32_t s = 0; s < plan->plan->body.count; s++) {
+            const sc_plan_stmt *stmt = plan->plan->body.data[s];
+            if (stmt->kind != SC_PLAN_MESH)
+                continue;
+            if (first != NULL) {
+                sc_report(&plan->context->diag, SC_D_bad_mesh, stmt->loc,
+                          "a plan has one mesh; put all axes into one line", NULL);
+                sc_report_note(&plan->context->diag, first->loc, "the first is here");
                 return false;
             }
-            fine = add_axis(plan, &stmt->axes.data[i], &ranks) && fine;
+            first = stmt;
+            for (uint32_t i = 0; i < stmt->axes.count; i++) {
+                if (plan->mesh.axis_count == SC_MAX_AXES) {
+                    sc_report(&plan->context->diag, SC_D_bad_mesh, stmt->axes.data[i].name.loc,
+                              sc_arena_printf(&plan->context->arena, "a mesh has at most %d axes",
+                                              SC_MAX_AXES),
+                              NULL);
+                    return false;
+                }
+                fine = add_axis(plan, &stmt->axes.data[i], &ranks) && fine;
+            }
         }
     }
     if (!fine || !set_auto(plan, ranks) || !check_overrides(plan))

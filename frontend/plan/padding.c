@@ -15,9 +15,11 @@ static bool splits_activations(const sc_seeding *s, sc_dim dim)
     for (uint32_t i = 0; i < s->plan->lines.count; i++) {
         const sc_plan_stmt *stmt = s->plan->lines.data[i].stmt;
         bool moves = stmt->kind == SC_PLAN_SHARD && moves_activations(stmt);
-        for (uint32_t d = 0; moves && d < stmt->shard.dims.count; d++) {
-            if (sc_module_find_dim(s->m, stmt->shard.dims.data[d].text) == dim)
-                return true;
+        if (moves) {
+            for (uint32_t d = 0; d < stmt->shard.dims.count; d++) {
+                if (sc_module_find_dim(s->m, stmt->shard.dims.data[d].text) == dim)
+                    return true;
+            }
         }
     }
     return false;
@@ -60,9 +62,11 @@ static uint64_t shards_of(sc_seeding *s, const sc_claim_split *split, sc_dim lea
     uint64_t shards = split->dim == leaf ? sc_plan_axes_size(s->plan, &split->axes) : 1;
     const sc_leaf_split *leaves =
         info->part_count > 0 ? sc_seeding_composite(s, split->dim, &split->axes)->leaves : NULL;
-    for (uint32_t k = 0; leaves != NULL && k < info->part_count; k++) {
-        for (uint32_t r = 0; info->parts[k] == leaf && r < leaves[k].count; r++)
-            shards *= leaves[k].ranges[r].to / leaves[k].ranges[r].from;
+    if (leaves != NULL) {
+        for (uint32_t k = 0; k < info->part_count; k++) {
+            for (uint32_t r = 0; info->parts[k] == leaf && r < leaves[k].count; r++)
+                shards *= leaves[k].ranges[r].to / leaves[k].ranges[r].from;
+        }
     }
     return shards;
 }
@@ -95,11 +99,13 @@ static bool moves_part(sc_seeding *s, sc_dim leaf)
         const sc_plan_stmt *stmt = s->plan->lines.data[l].stmt;
         bool is_later =
             stmt->kind == SC_PLAN_SHARD && stmt->shard.if_free && moves_activations(stmt);
-        for (uint32_t d = 0; is_later && d < stmt->shard.dims.count; d++) {
-            sc_dim dim = sc_module_find_dim(s->m, stmt->shard.dims.data[d].text);
-            if (dim != SC_NONE &&
-                shards_of(s, &(sc_claim_split){dim, s->plan->lines.data[l].axes}, leaf) > 1)
-                return true;
+        if (is_later) {
+            for (uint32_t d = 0; d < stmt->shard.dims.count; d++) {
+                sc_dim dim = sc_module_find_dim(s->m, stmt->shard.dims.data[d].text);
+                if (dim != SC_NONE &&
+                    shards_of(s, &(sc_claim_split){dim, s->plan->lines.data[l].axes}, leaf) > 1)
+                    return true;
+            }
         }
     }
     return false;
@@ -216,12 +222,14 @@ void sc_seeding_settle_padding(sc_seeding *s, const sc_module *fixed, const sc_s
 {
     bool padded = false;
     /* placed parameters keep their padding */
-    for (uint32_t d = 0; fixed != NULL && d < fixed->dims.count; d++) {
-        sc_dim dim = fixed->dims.data[d].multiple > 1
-                         ? sc_module_find_dim(s->m, fixed->dims.data[d].name)
-                         : SC_NONE;
-        if (dim != SC_NONE)
-            add_multiple(s->m, dim, (uint64_t)fixed->dims.data[d].multiple);
+    if (fixed != NULL) {
+        for (uint32_t d = 0; d < fixed->dims.count; d++) {
+            sc_dim dim = fixed->dims.data[d].multiple > 1
+                             ? sc_module_find_dim(s->m, fixed->dims.data[d].name)
+                             : SC_NONE;
+            if (dim != SC_NONE)
+                add_multiple(s->m, dim, (uint64_t)fixed->dims.data[d].multiple);
+        }
     }
     for (uint32_t d = 0; d < s->m->dims.count; d++)
         padded = padded || s->m->dims.data[d].multiple > 1;
@@ -253,15 +261,17 @@ bool sc_seeding_fits(sc_seeding *s, sc_dim dim, const sc_axis_list *axes, bool s
 
 void sc_seeding_pad(sc_seeding *s)
 {
-    for (uint32_t i = 0; s->plan->plan != NULL && i < s->plan->plan->body.count; i++) {
-        const sc_plan_stmt *stmt = s->plan->plan->body.data[i];
-        sc_dim dim =
-            stmt->kind == SC_PLAN_PAD ? sc_module_find_dim(s->m, stmt->pad.dim.text) : SC_NONE;
-        int64_t multiple;
-        if (dim != SC_NONE &&
-            sc_declarations_eval_integer(s->plan->program, stmt->pad.multiple,
-                                         &s->plan->options.binds, &multiple) &&
-            multiple > 1)
-            s->m->dims.data[dim].multiple = multiple;
+    if (s->plan->plan != NULL) {
+        for (uint32_t i = 0; i < s->plan->plan->body.count; i++) {
+            const sc_plan_stmt *stmt = s->plan->plan->body.data[i];
+            sc_dim dim =
+                stmt->kind == SC_PLAN_PAD ? sc_module_find_dim(s->m, stmt->pad.dim.text) : SC_NONE;
+            int64_t multiple;
+            if (dim != SC_NONE &&
+                sc_declarations_eval_integer(s->plan->program, stmt->pad.multiple,
+                                             &s->plan->options.binds, &multiple) &&
+                multiple > 1)
+                s->m->dims.data[dim].multiple = multiple;
+        }
     }
 }

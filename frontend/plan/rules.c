@@ -227,8 +227,10 @@ static sc_dim choose_stored_dim(sc_seeding *s, sc_value value, const sc_group_di
         largest = largest == NULL || dims->list[i].size > largest->size ? &dims->list[i] : largest;
     if (found == SC_NONE && largest != NULL)
         found = sc_seeding_stored_dim(s, value, largest, axes, SC_STORE_IN_ONE);
-    for (uint32_t i = 0; i < 2 && found == SC_NONE && largest != NULL; i++)
-        found = sc_seeding_stored_dim(s, value, largest, axes, last[i]);
+    if (largest != NULL) {
+        for (uint32_t i = 0; i < 2 && found == SC_NONE; i++)
+            found = sc_seeding_stored_dim(s, value, largest, axes, last[i]);
+    }
     for (free = next_free(s, value, dims, NULL); found == SC_NONE && free != NULL;
          free = next_free(s, value, dims, free))
         found = sc_seeding_stored_dim(s, value, free, axes, SC_STORE_UNEVENLY);

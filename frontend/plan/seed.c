@@ -154,15 +154,17 @@ static void report_idle_pads(sc_seeding *s, const sc_seeds *seeds)
 {
     const bool *splits = sc_seeding_split_dims(s, seeds);
     const sc_plan *plan = s->plan->plan;
-    for (uint32_t i = 0; plan != NULL && i < plan->body.count; i++) {
-        const sc_plan_stmt *stmt = plan->body.data[i];
-        sc_dim dim =
-            stmt->kind == SC_PLAN_PAD ? sc_module_find_dim(s->m, stmt->pad.dim.text) : SC_NONE;
-        if (dim != SC_NONE && !splits[dim] &&
-            sc_dim_padded(s->m, dim, s->sizes[dim]) != s->sizes[dim])
-            sc_report(&s->context->diag, SC_D_pad_is_idle, stmt->loc,
-                      sc_text(s->context, s->m->dims.data[dim].name),
-                      sc_arena_printf(&s->context->arena, "%" PRId64, s->sizes[dim]), NULL);
+    if (plan != NULL) {
+        for (uint32_t i = 0; i < plan->body.count; i++) {
+            const sc_plan_stmt *stmt = plan->body.data[i];
+            sc_dim dim =
+                stmt->kind == SC_PLAN_PAD ? sc_module_find_dim(s->m, stmt->pad.dim.text) : SC_NONE;
+            if (dim != SC_NONE && !splits[dim] &&
+                sc_dim_padded(s->m, dim, s->sizes[dim]) != s->sizes[dim])
+                sc_report(&s->context->diag, SC_D_pad_is_idle, stmt->loc,
+                          sc_text(s->context, s->m->dims.data[dim].name),
+                          sc_arena_printf(&s->context->arena, "%" PRId64, s->sizes[dim]), NULL);
+        }
     }
 }
 
@@ -225,14 +227,16 @@ void sc_plan_check_indices(sc_context *context, const sc_plan_view *view, const 
 static void check_all_indices(sc_seeding *s)
 {
     const sc_plan *plan = s->plan->plan;
-    for (uint32_t i = 0; plan != NULL && i < plan->body.count; i++) {
-        const sc_plan_stmt *stmt = plan->body.data[i];
-        for (uint32_t p = 0; p < stmt->in.count; p++)
-            sc_plan_check_indices(s->context, s->view, &stmt->in.data[p]);
-        if (stmt->kind == SC_PLAN_PIN)
-            sc_plan_check_indices(s->context, s->view, &stmt->pin.path);
-        for (uint32_t p = 0; stmt->kind == SC_PLAN_REMAT && p < stmt->remat.save.count; p++)
-            sc_plan_check_indices(s->context, s->view, &stmt->remat.save.data[p]);
+    if (plan != NULL) {
+        for (uint32_t i = 0; i < plan->body.count; i++) {
+            const sc_plan_stmt *stmt = plan->body.data[i];
+            for (uint32_t p = 0; p < stmt->in.count; p++)
+                sc_plan_check_indices(s->context, s->view, &stmt->in.data[p]);
+            if (stmt->kind == SC_PLAN_PIN)
+                sc_plan_check_indices(s->context, s->view, &stmt->pin.path);
+            for (uint32_t p = 0; stmt->kind == SC_PLAN_REMAT && p < stmt->remat.save.count; p++)
+                sc_plan_check_indices(s->context, s->view, &stmt->remat.save.data[p]);
+        }
     }
 }
 

@@ -66,10 +66,12 @@ void sc_seeding_find_sizes(sc_seeding *s)
         bool any = false;
         for (uint32_t i = 0; i < info->part_count; i++)
             any = any || s->sizes[info->parts[i]] != 0;
-        for (uint32_t i = 0; any && i < info->part_count; i++) {
-            int64_t *part = &s->sizes[info->parts[i]];
-            *part = *part != 0 ? *part : declared_size(s, info->parts[i]);
-            size = size > INT64_MAX / *part ? INT64_MAX : size * *part;
+        if (any) {
+            for (uint32_t i = 0; i < info->part_count; i++) {
+                int64_t *part = &s->sizes[info->parts[i]];
+                *part = *part != 0 ? *part : declared_size(s, info->parts[i]);
+                size = size > INT64_MAX / *part ? INT64_MAX : size * *part;
+            }
         }
         if (any)
             s->sizes[d] = size;
@@ -379,13 +381,15 @@ uint32_t sc_seeding_splits(sc_seeding *s, const sc_type_info *type, const sc_cla
     }
     const sc_composite_split *split = sc_seeding_composite(s, claim->dim, &claim->axes);
     uint32_t count = 0;
-    for (uint32_t k = 0; split->leaves != NULL && k < info->part_count; k++) {
-        if (sc_type_find_dim(type, info->parts[k]) < 0 || split->leaves[k].count == 0)
-            continue;
-        out[count] = (sc_split){.dim = info->parts[k]};
-        for (uint32_t r = 0; r < split->leaves[k].count; r++)
-            sc_seeding_add_range(s, split->leaves[k].ranges[r], &out[count].sub_axes);
-        count += out[count].sub_axes.count > 0;
+    if (split->leaves != NULL) {
+        for (uint32_t k = 0; k < info->part_count; k++) {
+            if (sc_type_find_dim(type, info->parts[k]) < 0 || split->leaves[k].count == 0)
+                continue;
+            out[count] = (sc_split){.dim = info->parts[k]};
+            for (uint32_t r = 0; r < split->leaves[k].count; r++)
+                sc_seeding_add_range(s, split->leaves[k].ranges[r], &out[count].sub_axes);
+            count += out[count].sub_axes.count > 0;
+        }
     }
     return count;
 }

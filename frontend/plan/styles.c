@@ -191,8 +191,11 @@ void sc_plan_check_style(sc_resolved_plan *plan, sc_plan_line *line)
         return;
     fine = check_end(plan, &st.from) && check_end(plan, &st.to) &&
            (st.dim.text == 0 || sc_plan_check_dim(plan, &st.dim));
-    for (uint32_t i = 0; fine && plan->entries.count > 0 && i < line->stmt->in.count; i++)
+    for (uint32_t i = 0; plan->entries.count > 0 && i < line->stmt->in.count; i++) {
+        if (!fine)
+            break;
         fine = check_target(plan, &st, &line->stmt->in.data[i]);
+    }
     line->broken = !fine;
 }
 

@@ -408,12 +408,14 @@ static void report_stage(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
 void sc_plan_report_not_compiled(sc_resolved_plan *plan)
 {
     const uint32_t training_only = 1u << SC_KIND_GRAD | 1u << SC_KIND_OPT;
-    for (uint32_t s = 0; plan->plan != NULL && s < plan->plan->body.count; s++) {
-        const sc_plan_stmt *stmt = plan->plan->body.data[s];
-        if (stmt->kind == SC_PLAN_STAGE)
-            report_stage(plan, stmt);
-        else if (stmt->kind == SC_PLAN_OFFLOAD && (stmt->offload.mask & ~training_only) != 0)
-            sc_report(&plan->context->diag, SC_D_not_compiled, stmt->loc,
-                      "'offload' of what a forward pass needs", NULL);
+    if (plan->plan != NULL) {
+        for (uint32_t s = 0; s < plan->plan->body.count; s++) {
+            const sc_plan_stmt *stmt = plan->plan->body.data[s];
+            if (stmt->kind == SC_PLAN_STAGE)
+                report_stage(plan, stmt);
+            else if (stmt->kind == SC_PLAN_OFFLOAD && (stmt->offload.mask & ~training_only) != 0)
+                sc_report(&plan->context->diag, SC_D_not_compiled, stmt->loc,
+                          "'offload' of what a forward pass needs", NULL);
+        }
     }
 }

@@ -142,8 +142,10 @@ static void add_func(sc_plan_view *view, sc_map *place_map, sc_func_id func)
         const sc_op *op = sc_op_at(view->m, id);
         bool seen =
             (sc_op_traits(op) & SC_STATE_READ) != 0 || sc_plan_in_forward(view->context, op);
-        for (uint32_t r = 0; seen && r < op->result_count; r++)
-            add_value(view, place_map, op, op->first_result + r);
+        if (seen) {
+            for (uint32_t r = 0; r < op->result_count; r++)
+                add_value(view, place_map, op, op->first_result + r);
+        }
     }
 }
 

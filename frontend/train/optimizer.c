@@ -116,7 +116,9 @@ static bool check_constant(reader *r, const sc_expr *expr)
         fine = !expr->call.has_dims &&
                sc_lang_op_exists(sc_text(r->program->context, expr->call.callee.text)) &&
                sc_declarations_fn(r->program, expr->call.callee.text) == NULL;
-        for (uint32_t i = 0; fine && i < expr->call.args.count; i++) {
+        for (uint32_t i = 0; i < expr->call.args.count; i++) {
+            if (!fine)
+                break;
             const sc_arg *arg = &expr->call.args.data[i];
             fine = arg->name.text == 0 && arg->values.count == 1;
             if (fine && !check_constant(r, arg->values.data[0]))

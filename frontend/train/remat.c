@@ -56,9 +56,11 @@ static uint32_t region_of(remat *r, const sc_op *op, const sc_path *path)
 static bool is_saved(const remat *r, const sc_path_list *save, sc_value value)
 {
     sc_sym path = r->m->values.data[value].path;
-    for (uint32_t i = 0; path != 0 && i < save->count; i++) {
-        if (sc_path_matches(r->context, &save->data[i], r->entry, path) != SC_PATH_NO)
-            return true;
+    if (path != 0) {
+        for (uint32_t i = 0; i < save->count; i++) {
+            if (sc_path_matches(r->context, &save->data[i], r->entry, path) != SC_PATH_NO)
+                return true;
+        }
     }
     return false;
 }
@@ -87,14 +89,16 @@ void sc_plan_read_remat(sc_resolved_plan *plan, sc_module *m, const sc_build_res
                .entry = built->entry,
                .regions = {.arena = arena},
                .out = out};
-    for (uint32_t i = 0; plan->plan != NULL && i < plan->plan->body.count; i++) {
-        const sc_plan_stmt *stmt = plan->plan->body.data[i];
-        if (stmt->kind != SC_PLAN_REMAT)
-            continue;
-        if (out->region == NULL) {
-            out->region = sc_arena_array(arena, m->ops.count, sizeof *out->region);
-            out->saved = sc_arena_array(arena, m->values.count, sizeof *out->saved);
+    if (plan->plan != NULL) {
+        for (uint32_t i = 0; i < plan->plan->body.count; i++) {
+            const sc_plan_stmt *stmt = plan->plan->body.data[i];
+            if (stmt->kind != SC_PLAN_REMAT)
+                continue;
+            if (out->region == NULL) {
+                out->region = sc_arena_array(arena, m->ops.count, sizeof *out->region);
+                out->saved = sc_arena_array(arena, m->values.count, sizeof *out->saved);
+            }
+            read_line(&r, built->func, stmt);
         }
-        read_line(&r, built->func, stmt);
     }
 }

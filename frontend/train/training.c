@@ -162,21 +162,23 @@ static bool read_params(training *t)
 static void read_reshards(training *t)
 {
     const sc_plan *plan = t->plan->plan;
-    for (uint32_t i = 0; plan != NULL && i < plan->body.count; i++) {
-        const sc_plan_stmt *stmt = plan->body.data[i];
-        if (stmt->kind != SC_PLAN_RESHARD)
-            continue;
-        const char *word = sc_text(t->context, stmt->reshard.text);
-        sc_reshard_after moment = strcmp(word, "step") == 0  ? SC_RESHARD_AFTER_STEP
-                                  : strcmp(word, "use") == 0 ? SC_RESHARD_AFTER_USE
-                                                             : SC_RESHARD_AFTER_FORWARD;
-        if (t->out->reshard == NULL)
-            t->out->reshard =
-                sc_arena_array(&t->context->arena, t->m->state.count, sizeof *t->out->reshard);
-        for (uint32_t state = 0; state < t->m->state.count; state++) {
-            if (t->m->state.data[state].kind == SC_STATE_PARAM &&
-                (stmt->in.count == 0 || covers(t, &stmt->in, state)))
-                t->out->reshard[state] = (uint8_t)moment;
+    if (plan != NULL) {
+        for (uint32_t i = 0; i < plan->body.count; i++) {
+            const sc_plan_stmt *stmt = plan->body.data[i];
+            if (stmt->kind != SC_PLAN_RESHARD)
+                continue;
+            const char *word = sc_text(t->context, stmt->reshard.text);
+            sc_reshard_after moment = strcmp(word, "step") == 0  ? SC_RESHARD_AFTER_STEP
+                                      : strcmp(word, "use") == 0 ? SC_RESHARD_AFTER_USE
+                                                                 : SC_RESHARD_AFTER_FORWARD;
+            if (t->out->reshard == NULL)
+                t->out->reshard =
+                    sc_arena_array(&t->context->arena, t->m->state.count, sizeof *t->out->reshard);
+            for (uint32_t state = 0; state < t->m->state.count; state++) {
+                if (t->m->state.data[state].kind == SC_STATE_PARAM &&
+                    (stmt->in.count == 0 || covers(t, &stmt->in, state)))
+                    t->out->reshard[state] = (uint8_t)moment;
+            }
         }
     }
 }
@@ -218,11 +220,13 @@ static void report_offload(const training *t)
 {
     const uint32_t training_only = 1u << SC_KIND_GRAD | 1u << SC_KIND_OPT;
     const sc_plan *plan = t->plan->plan;
-    for (uint32_t i = 0; plan != NULL && i < plan->body.count; i++) {
-        const sc_plan_stmt *stmt = plan->body.data[i];
-        if (stmt->kind == SC_PLAN_OFFLOAD && (stmt->offload.mask & ~training_only) == 0)
-            sc_report(&t->context->diag, SC_D_not_compiled, stmt->loc,
-                      "'offload' of gradients or optimizer state", NULL);
+    if (plan != NULL) {
+        for (uint32_t i = 0; i < plan->body.count; i++) {
+            const sc_plan_stmt *stmt = plan->body.data[i];
+            if (stmt->kind == SC_PLAN_OFFLOAD && (stmt->offload.mask & ~training_only) == 0)
+                sc_report(&t->context->diag, SC_D_not_compiled, stmt->loc,
+                          "'offload' of gradients or optimizer state", NULL);
+        }
     }
 }
 

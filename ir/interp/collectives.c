@@ -100,8 +100,11 @@ static bool move_each(sc_interp *interp, sc_op_id id, bool (*move)(const sc_tran
         return sc_interp_fail(interp, id, SC_NO_RANK, "%u operands and %u results",
                               op->operand_count, op->result_count);
     bool ok = find_group(interp, id, &t.group);
-    for (uint32_t i = 0; ok && i < op->operand_count; i++)
+    for (uint32_t i = 0; i < op->operand_count; i++) {
+        if (!ok)
+            break;
         ok = find_arrays(&t, i) && move(&t);
+    }
     free(t.group.offsets);
     return ok;
 }

@@ -354,8 +354,10 @@ static void end_run(sc_interp *interp, sc_func_id func, bool ok)
                 drop(&interp->values[op->first_result + i]);
         }
     }
-    for (uint32_t i = 0; !ok && i < interp->output_count; i++)
-        sc_array_free(&interp->outputs[i]);
+    if (!ok) {
+        for (uint32_t i = 0; i < interp->output_count; i++)
+            sc_array_free(&interp->outputs[i]);
+    }
 }
 
 static bool run_ops(sc_interp *interp, sc_func_id func)

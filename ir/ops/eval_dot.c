@@ -177,14 +177,16 @@ bool eval_dot(sc_eval *eval)
     product.panel_a = NULL;
     bool ok = sort_dims(eval, &product) && make_tables(eval, &product);
     const sc_part *batch = &product.parts[BATCH];
-    for (int64_t i = 0; ok && i < batch->size; i++) {
-        double *out = eval->results[0].data + batch->offsets[OUT][i];
-        const double *a = eval->operands[0]->data + batch->offsets[A][i],
-                     *b = eval->operands[1]->data + batch->offsets[B][i];
-        if (product.parts[M].size * product.parts[N].size * product.parts[K].size < SMALL)
-            multiply_small(&product, out, a, b);
-        else
-            multiply(&product, out, a, b);
+    if (ok) {
+        for (int64_t i = 0; i < batch->size; i++) {
+            double *out = eval->results[0].data + batch->offsets[OUT][i];
+            const double *a = eval->operands[0]->data + batch->offsets[A][i],
+                         *b = eval->operands[1]->data + batch->offsets[B][i];
+            if (product.parts[M].size * product.parts[N].size * product.parts[K].size < SMALL)
+                multiply_small(&product, out, a, b);
+            else
+                multiply(&product, out, a, b);
+        }
     }
     free(product.tables);
     free(product.panel_a);

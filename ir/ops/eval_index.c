@@ -300,10 +300,12 @@ bool eval_mask(sc_eval *eval)
     int64_t real[SC_MAX_RANK], index[SC_MAX_RANK] = {0};
     for (uint32_t i = 0; i < x->rank; i++) {
         real[i] = x->sizes[i];
-        for (uint32_t d = 0; dims != NULL && d < dims->count; d++) {
-            int64_t left = type->dims[i].size - sc_eval_offset(eval, type->dims[i].dim);
-            if (dims->dims[d] == type->dims[i].dim && left < real[i])
-                real[i] = left;
+        if (dims != NULL) {
+            for (uint32_t d = 0; d < dims->count; d++) {
+                int64_t left = type->dims[i].size - sc_eval_offset(eval, type->dims[i].dim);
+                if (dims->dims[d] == type->dims[i].dim && left < real[i])
+                    real[i] = left;
+            }
         }
     }
     for (int64_t at = 0; at < x->count; at++) {

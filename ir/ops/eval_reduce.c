@@ -162,8 +162,10 @@ static double smoothed_loss(const double *x, const sc_walk_dim *v, int64_t targe
                             double smoothing)
 {
     double sum = 0;
-    for (int64_t i = 0; smoothing != 0 && i < v->size; i++)
-        sum += x[i * v->strides[0]];
+    if (smoothing != 0) {
+        for (int64_t i = 0; i < v->size; i++)
+            sum += x[i * v->strides[0]];
+    }
     double loss = (1 - smoothing) * (log_total - x[target * v->strides[0]]);
     return smoothing == 0 ? loss : loss + smoothing * (log_total - sum / (double)v->size);
 }

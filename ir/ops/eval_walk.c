@@ -99,9 +99,11 @@ bool sc_walk_add(sc_eval *eval, sc_walk *walk, const sc_array *array, const sc_t
         strides[i] = stride;
         stride *= array->sizes[i];
     }
-    for (uint32_t i = 0; array != NULL && i < array->rank; i++) {
-        if (!add_dim(eval, walk, type->dims[i].dim, array->sizes[i], strides[i]))
-            return false;
+    if (array != NULL) {
+        for (uint32_t i = 0; i < array->rank; i++) {
+            if (!add_dim(eval, walk, type->dims[i].dim, array->sizes[i], strides[i]))
+                return false;
+        }
     }
     walk->arrays++;
     return true;
@@ -160,10 +162,12 @@ bool sc_walk_split(sc_eval *eval, sc_walk *walk, sc_walk *inner)
     const sc_attr *dims = sc_op_attr(eval->op, SC_ATTR_dims);
     sc_walk_init(inner);
     inner->arrays = walk->arrays;
-    for (uint32_t i = 0; dims != NULL && i < dims->count; i++) {
-        if (!sc_walk_take(eval, walk, dims->dims[i], &inner->dims[inner->rank]))
-            return false;
-        inner->rank++;
+    if (dims != NULL) {
+        for (uint32_t i = 0; i < dims->count; i++) {
+            if (!sc_walk_take(eval, walk, dims->dims[i], &inner->dims[inner->rank]))
+                return false;
+            inner->rank++;
+        }
     }
     sc_walk_collapse(inner);
     return true;

@@ -225,8 +225,10 @@ static sc_type_info with_dims(const sc_type_info *type, uint32_t at, uint32_t re
     result.rank = 0;
     result.placement = sc_placement_replicated();
     for (uint32_t i = 0; i < type->rank; i++) {
-        for (uint32_t d = 0; i == at && d < count; d++)
-            result.dims[result.rank++] = dims[d];
+        if (i == at) {
+            for (uint32_t d = 0; d < count; d++)
+                result.dims[result.rank++] = dims[d];
+        }
         if (i < at || i >= at + removed)
             result.dims[result.rank++] = type->dims[i];
     }

@@ -15,9 +15,11 @@ static double named_sizes(const sc_module *m, const sc_op *op, uint32_t operand,
     const sc_attr *dims = sc_op_attr(op, SC_ATTR_dims);
     const sc_type_info *type = sc_type_of(m, op->operands[operand]);
     double product = 1;
-    for (uint32_t i = 0; dims != NULL && i < dims->count; i++) {
-        int at = sc_type_find_dim(type, dims->dims[i]);
-        product *= at < 0 ? 1 : (double)size(m, type, (uint32_t)at);
+    if (dims != NULL) {
+        for (uint32_t i = 0; i < dims->count; i++) {
+            int at = sc_type_find_dim(type, dims->dims[i]);
+            product *= at < 0 ? 1 : (double)size(m, type, (uint32_t)at);
+        }
     }
     return product;
 }

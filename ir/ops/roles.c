@@ -35,11 +35,13 @@ void roles_by_name(const sc_module *m, const sc_op *op, sc_factors *factors)
 
 static void set_role(sc_factors *factors, const sc_attr *dims, sc_role role, bool offset)
 {
-    for (uint32_t d = 0; dims != NULL && d < dims->count; d++) {
-        for (uint32_t i = 0; i < factors->count; i++) {
-            if (factors->list[i].dim == dims->dims[d]) {
-                factors->list[i].role = role;
-                factors->list[i].offset = offset;
+    if (dims != NULL) {
+        for (uint32_t d = 0; d < dims->count; d++) {
+            for (uint32_t i = 0; i < factors->count; i++) {
+                if (factors->list[i].dim == dims->dims[d]) {
+                    factors->list[i].role = role;
+                    factors->list[i].offset = offset;
+                }
             }
         }
     }
@@ -140,12 +142,14 @@ void roles_rope(const sc_module *m, const sc_op *op, sc_factors *factors)
 {
     roles_by_name(m, op, factors);
     const sc_attr *dims = sc_op_attr(op, SC_ATTR_dims);
-    for (uint32_t i = 0; dims != NULL && dims->count == 2 && i < factors->count; i++) {
-        sc_factor *factor = &factors->list[i];
-        if (factor->dim == dims->dims[0])
-            factor->offset = true;
-        else if (factor->dim == dims->dims[1])
-            factor->role = SC_ROLE_WHOLE;
+    if (dims != NULL) {
+        for (uint32_t i = 0; dims->count == 2 && i < factors->count; i++) {
+            sc_factor *factor = &factors->list[i];
+            if (factor->dim == dims->dims[0])
+                factor->offset = true;
+            else if (factor->dim == dims->dims[1])
+                factor->role = SC_ROLE_WHOLE;
+        }
     }
 }
 
@@ -181,8 +185,11 @@ void roles_attend_grad(const sc_module *m, const sc_op *op, sc_factors *factors)
     }
     set_role(factors, sc_op_attr(op, SC_ATTR_dims), SC_ROLE_WHOLE, false);
     const sc_attr *to = sc_op_attr(op, SC_ATTR_to);
-    for (uint32_t i = 0; to != NULL && i < factors->count; i++)
-        factors->list[i].offset = factors->list[i].offset || factors->list[i].dim == to->dims[0];
+    if (to != NULL) {
+        for (uint32_t i = 0; i < factors->count; i++)
+            factors->list[i].offset =
+                factors->list[i].offset || factors->list[i].dim == to->dims[0];
+    }
     count_for_dropout(op, factors);
 }
 

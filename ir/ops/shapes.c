@@ -311,9 +311,11 @@ static bool replace_dim(sc_shape_request *request, const sc_type_info *source, u
     *type = *source;
     type->rank = 0;
     for (uint32_t i = 0; i < source->rank; i++) {
-        for (uint32_t r = 0; i == at && r < count; r++) {
-            if (!add_dim(request, type, &replacement[r]))
-                return false;
+        if (i == at) {
+            for (uint32_t r = 0; r < count; r++) {
+                if (!add_dim(request, type, &replacement[r]))
+                    return false;
+            }
         }
         if (i >= at && i < at + removed)
             continue;
@@ -581,10 +583,11 @@ static bool wants_type(sc_shape_request *request, uint32_t i, sc_type_info type)
 static uint32_t operand_called(const sc_shape_request *request, const char *word, uint32_t fixed)
 {
     const sc_attr *with = attribute(request, SC_ATTR_with);
-    for (uint32_t i = 0; with != NULL && i < with->count && fixed + i < request->operand_count;
-         i++) {
-        if (strcmp(sc_text(request->m->context, with->words[i]), word) == 0)
-            return fixed + i;
+    if (with != NULL) {
+        for (uint32_t i = 0; i < with->count && fixed + i < request->operand_count; i++) {
+            if (strcmp(sc_text(request->m->context, with->words[i]), word) == 0)
+                return fixed + i;
+        }
     }
     return SC_NONE;
 }

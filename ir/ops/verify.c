@@ -297,8 +297,10 @@ static bool move_group(sc_placement *at, const sc_attr *over, uint8_t from, uint
         at->on[over->sub_axes[i]] = SC_ON_NOTHING;
         at->order[over->sub_axes[i]] = 0;
     }
-    for (uint32_t i = 0; to != SC_ON_NOTHING && i < over->count; i++)
-        sc_placement_append(at, to, over->sub_axes[i]);
+    if (to != SC_ON_NOTHING) {
+        for (uint32_t i = 0; i < over->count; i++)
+            sc_placement_append(at, to, over->sub_axes[i]);
+    }
     return true;
 }
 

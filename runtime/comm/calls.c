@@ -149,8 +149,11 @@ shardc_status sc_comm_take_notice(sc_comm_shared_call *call, const sc_comm_notic
 shardc_status sc_comm_compare_notices(sc_comm_shared_call *call, shardc_error *error)
 {
     shardc_status status = SHARDC_OK;
-    for (uint32_t i = 0; i < call->notice_count && status == SHARDC_OK; i++)
+    for (uint32_t i = 0; i < call->notice_count; i++) {
+        if (status != SHARDC_OK)
+            break;
         status = compare(call, i, error);
+    }
     call->disagrees = call->disagrees || status != SHARDC_OK;
     return status;
 }

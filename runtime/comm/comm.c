@@ -224,7 +224,9 @@ static shardc_status check_call(const sc_comm_group *group, const sc_comm_call *
     if (status == SHARDC_OK && sc_collective_has(call->kind, SC_COLLECTIVE_FROM))
         status = check_peer(group, call, call->from, "from", error);
     int64_t total = 0;
-    for (uint32_t i = 0; status == SHARDC_OK && i < call->part_count; i++) {
+    for (uint32_t i = 0; i < call->part_count; i++) {
+        if (status != SHARDC_OK)
+            break;
         status = check_part(group, call, i, error);
         if (status == SHARDC_OK &&
             __builtin_add_overflow(

@@ -111,7 +111,9 @@ static shardc_status name_difference(sc_comm *comm, const char *text, char *firs
         return status;
     sc_identity_differs(text, rank, first, 0, mine, room);
     status = run(comm, SC_COMM_ALL_GATHER, mine, all, (int64_t)(room * ranks), error);
-    for (uint32_t r = 0; status == SHARDC_OK && r < ranks; r++) {
+    for (uint32_t r = 0; r < ranks; r++) {
+        if (status != SHARDC_OK)
+            break;
         if (all[room * r] != 0)
             status = sc_fail(error, SHARDC_ERROR_ARGUMENT, "the ranks were started differently: %s",
                              all + room * r);
@@ -138,8 +140,10 @@ shardc_status sc_identity_compare(sc_comm *comm, const char *text, shardc_error 
     }
     shardc_status status =
         run(comm, SC_COMM_ALL_GATHER, &hash, all, (int64_t)HASH_BYTES * ranks, &reason);
-    for (uint32_t r = 1; status == SHARDC_OK && r < ranks; r++)
-        is_same = is_same && memcmp(all, all + (size_t)HASH_BYTES * r, HASH_BYTES) == 0;
+    if (status == SHARDC_OK) {
+        for (uint32_t r = 1; r < ranks; r++)
+            is_same = is_same && memcmp(all, all + (size_t)HASH_BYTES * r, HASH_BYTES) == 0;
+    }
     if (status == SHARDC_OK && !is_same)
         status = name_difference(comm, text, first, all, room, &reason);
     free(all);

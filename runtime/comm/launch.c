@@ -150,12 +150,15 @@ static void read_job(const environment *e, const launcher_row *row, sc_launch *o
         snprintf(out->job, sizeof out->job, "%s", said);
         return;
     }
-    for (int i = 0; row != NULL && i < 2; i++) {
-        const char *part = text_of(e, row->job[i]);
-        int written = part == NULL ? 0
-                                   : snprintf(out->job + length, sizeof out->job - length, "%s%s",
-                                              length > 0 ? "." : "", part);
-        length += written > 0 && (size_t)written < sizeof out->job - length ? (size_t)written : 0;
+    if (row != NULL) {
+        for (int i = 0; i < 2; i++) {
+            const char *part = text_of(e, row->job[i]);
+            int written = part == NULL ? 0
+                                       : snprintf(out->job + length, sizeof out->job - length,
+                                                  "%s%s", length > 0 ? "." : "", part);
+            length +=
+                written > 0 && (size_t)written < sizeof out->job - length ? (size_t)written : 0;
+        }
     }
 }
 

@@ -521,9 +521,11 @@ shardc_status sc_comm_open_local(uint32_t size, const sc_comm_options *options, 
            (out[made] = sc_comm_new(&local_backend, made, size, options, world, error)) != NULL)
         made++;
     bool is_complete = made == size;
-    for (uint32_t i = 0; !is_complete && i < made; i++) {
-        sc_comm_close(out[i]);
-        out[i] = NULL;
+    if (!is_complete) {
+        for (uint32_t i = 0; i < made; i++) {
+            sc_comm_close(out[i]);
+            out[i] = NULL;
+        }
     }
     pthread_mutex_lock(&world->lock);
     world->users -= 1 + (is_complete ? 0 : size - made);

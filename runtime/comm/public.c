@@ -44,8 +44,10 @@ shardc_status shardc_comm_open_local(uint32_t size, uint32_t deadline_ms, shardc
         return sc_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: out of memory", size);
     shardc_status status =
         sc_comm_open_local(size, &(sc_comm_options){.deadline_ms = deadline_ms}, comms, error);
-    for (uint32_t i = 0; status == SHARDC_OK && i < size; i++)
-        out[i] = (shardc_comm *)comms[i];
+    if (status == SHARDC_OK) {
+        for (uint32_t i = 0; i < size; i++)
+            out[i] = (shardc_comm *)comms[i];
+    }
     free(comms);
     return status;
 }
@@ -127,11 +129,13 @@ shardc_status shardc_comm_start(shardc_comm_group *group, const shardc_comm_call
     if (parts == NULL)
         return sc_fail(error, SHARDC_ERROR_MEMORY, "a call of %u parts: out of memory",
                        call->part_count);
-    for (uint32_t i = 0; call->parts != NULL && i < call->part_count; i++)
-        parts[i] = (sc_comm_part){.source = call->parts[i].source,
-                                  .destination = call->parts[i].destination,
-                                  .count = call->parts[i].count,
-                                  .dtype = (sc_dtype)call->parts[i].dtype};
+    if (call->parts != NULL) {
+        for (uint32_t i = 0; i < call->part_count; i++)
+            parts[i] = (sc_comm_part){.source = call->parts[i].source,
+                                      .destination = call->parts[i].destination,
+                                      .count = call->parts[i].count,
+                                      .dtype = (sc_dtype)call->parts[i].dtype};
+    }
     sc_comm_call translated = {.kind = (sc_comm_kind)call->kind,
                                .reduce = (sc_comm_reduce)call->reduce,
                                .part_count = call->part_count,

@@ -386,12 +386,17 @@ static shardc_status meet_as_other(meeting *m, const struct sockaddr_storage *ad
     uint8_t unused[MEET_NONCE];
     shardc_error fine = {.status = SHARDC_OK, .text = ""};
     shardc_status status = join(m, 0, address, &port, m->nonces[0], error);
-    for (uint32_t r = 1; r < m->rank && status == SHARDC_OK; r++)
+    for (uint32_t r = 1; r < m->rank; r++) {
+        if (status != SHARDC_OK)
+            break;
         status = join(m, r, &m->places[r].address, &port, unused, error);
+    }
     if (status == SHARDC_OK)
         status = sc_meet_wait_for_joins(m, m->rank + 1, error);
-    for (uint32_t r = m->rank + 1; r < m->size && status == SHARDC_OK; r++)
-        sc_meet_answer(m, "welcome", r, MEET_WELCOME, &fine, false, m->deadline);
+    if (status == SHARDC_OK) {
+        for (uint32_t r = m->rank + 1; r < m->size; r++)
+            sc_meet_answer(m, "welcome", r, MEET_WELCOME, &fine, false, m->deadline);
+    }
     if (status != SHARDC_OK)
         return status;
     uint64_t deadline = m->deadline + 2 * MEET_GRACE_MS;
@@ -452,10 +457,12 @@ shardc_status sc_rendezvous_meet(const sc_launch *launch, const char *started_wi
     sc_meet_drop_strangers(&m);
     if (m.listener >= 0)
         close(m.listener);
-    for (uint32_t r = 0; status != SHARDC_OK && r < m.size; r++) {
-        if (sockets[r] >= 0)
-            close(sockets[r]);
-        sockets[r] = -1;
+    if (status != SHARDC_OK) {
+        for (uint32_t r = 0; r < m.size; r++) {
+            if (sockets[r] >= 0)
+                close(sockets[r]);
+            sockets[r] = -1;
+        }
     }
     free(m.places);
     free(m.nonces);

@@ -379,8 +379,10 @@ static uint32_t serve(meeting *m, uint32_t first, int wait)
     /* backwards: a removal moves a later entry, already served, here */
     for (uint32_t i = heard; i-- > 0;)
         hear_stranger(m, i, first);
-    for (int i = 0; has_come && i < AT_ONCE && take_connection(m); i++)
-        ;
+    if (has_come) {
+        for (int i = 0; i < AT_ONCE && take_connection(m); i++)
+            ;
+    }
     return 1 + heard;
 }
 

@@ -84,7 +84,9 @@ static shardc_status announce(tcp_world *world, const sc_comm_request *request, 
                          .number = request->number,
                          .bytes = sizeof request->summary};
     shardc_status status = SHARDC_OK;
-    for (uint32_t k = 1; k < group->size && status == SHARDC_OK; k++) {
+    for (uint32_t k = 1; k < group->size; k++) {
+        if (status != SHARDC_OK)
+            break;
         uint32_t i = (group->rank + k) % group->size;
         if (sc_comm_takes_part(request, i))
             status = sc_tcp_send(world, group->ranks[i], &header, &request->summary, error);
@@ -395,11 +397,13 @@ static void tcp_leave(sc_comm *comm)
 
 static void free_world(tcp_world *world)
 {
-    for (uint32_t r = 0; world->peers != NULL && r < world->size; r++) {
-        if (world->peers[r].socket >= 0)
-            close(world->peers[r].socket);
-        sc_tcp_free_items(world->peers[r].first);
-        free(world->peers[r].buffer);
+    if (world->peers != NULL) {
+        for (uint32_t r = 0; r < world->size; r++) {
+            if (world->peers[r].socket >= 0)
+                close(world->peers[r].socket);
+            sc_tcp_free_items(world->peers[r].first);
+            free(world->peers[r].buffer);
+        }
     }
     sc_comm_free_calls(&world->calls, sc_tcp_free_call);
     sc_tcp_free_items(world->unused_items);

@@ -149,11 +149,12 @@ static void move_own(const tcp_call *call)
     sc_comm_kind kind = call->shared.request->call.kind;
     uint32_t rank = call->shared.request->group->rank;
     bool is_message = kind == SC_COMM_SEND || kind == SC_COMM_RECV;
-    for (uint32_t i = 0; !reduces(call) && !is_message && i < call->shared.request->call.part_count;
-         i++) {
-        piece from = outgoing(call, 0, i, rank), to = incoming(call, 0, i, rank);
-        if (to.bytes > 0 && from.bytes == to.bytes && from.at != to.at)
-            memcpy(to.at, from.at, (size_t)to.bytes);
+    if (!is_message) {
+        for (uint32_t i = 0; !reduces(call) && i < call->shared.request->call.part_count; i++) {
+            piece from = outgoing(call, 0, i, rank), to = incoming(call, 0, i, rank);
+            if (to.bytes > 0 && from.bytes == to.bytes && from.at != to.at)
+                memcpy(to.at, from.at, (size_t)to.bytes);
+        }
     }
 }
 
@@ -219,8 +220,10 @@ shardc_status sc_tcp_prepare(tcp_call *call, shardc_error *error)
     for (uint32_t phase = 0; phase < PHASES; phase++) {
         for (uint32_t k = 0; k < n; k++) {
             call->incoming[phase * n + k] = 0;
-            for (uint32_t i = 0; k != rank && i < c->part_count; i++)
-                call->incoming[phase * n + k] += incoming(call, phase, i, k).bytes;
+            if (k != rank) {
+                for (uint32_t i = 0; i < c->part_count; i++)
+                    call->incoming[phase * n + k] += incoming(call, phase, i, k).bytes;
+            }
         }
     }
     call->is_moving = call->is_done = false;
@@ -508,8 +511,10 @@ uint32_t sc_tcp_find_stalled(const tcp_world *world, const tcp_call *call, bool 
         count += is_stalled[k];
     }
     /* phase 1 only now: such a member may itself be waiting for others */
-    for (uint32_t k = 0; k < n && count == 0; k++)
-        is_stalled[k] = call->incoming[n + k] > 0;
+    if (count == 0) {
+        for (uint32_t k = 0; k < n; k++)
+            is_stalled[k] = call->incoming[n + k] > 0;
+    }
     for (uint32_t k = 0; k < n && count == 0; k++)
         count += is_stalled[k];
     return count;

@@ -62,9 +62,13 @@ static shardc_status load_kernels(const sc_image *image, cpu_code *code, shardc_
     if (image->kernel_count == 0)
         return SHARDC_OK;
     code->object = sc_loader_open(image->object, image->object_bytes, &reason);
-    for (uint32_t i = 0;
-         code->object != NULL && i < image->kernel_count && reason.status == SHARDC_OK; i++)
-        code->kernels[i] = sc_loader_symbol(code->object, image->kernels[i].symbol, &reason);
+    if (code->object != NULL) {
+        for (uint32_t i = 0; i < image->kernel_count; i++) {
+            if (reason.status != SHARDC_OK)
+                break;
+            code->kernels[i] = sc_loader_symbol(code->object, image->kernels[i].symbol, &reason);
+        }
+    }
     return reason.status == SHARDC_OK ? SHARDC_OK
                                       : sc_fail(error, SHARDC_ERROR_DEVICE, "%s", reason.text);
 }
@@ -211,8 +215,10 @@ static void close_rank(sc_rank *rank)
     cpu_rank *own = rank->device_state;
     if (own == NULL)
         return;
-    for (uint32_t i = 0; own->plans != NULL && i < rank->session->image->gemm_count; i++)
-        sc_gemm_plan_free(own->plans[i]);
+    if (own->plans != NULL) {
+        for (uint32_t i = 0; i < rank->session->image->gemm_count; i++)
+            sc_gemm_plan_free(own->plans[i]);
+    }
     free(own->plans);
     if (own->mapping != NULL)
         munmap(own->mapping, own->mapping_bytes);
@@ -301,12 +307,14 @@ static shardc_status finish(sc_rank *rank, sc_bound *started, shardc_error *erro
 static shardc_status end(sc_rank *rank, uint32_t func, bool failed, shardc_error *error)
 {
     (void)error;
-    for (uint32_t i = 0; failed && i < rank->session->image->funcs[func].instr_count; i++) {
-        shardc_error ignored = {.status = SHARDC_OK};
-        sc_bound *bound = &rank->funcs[func][i];
-        if (bound->request != NULL)
-            sc_comm_wait(bound->request, &ignored);
-        bound->request = NULL;
+    if (failed) {
+        for (uint32_t i = 0; i < rank->session->image->funcs[func].instr_count; i++) {
+            shardc_error ignored = {.status = SHARDC_OK};
+            sc_bound *bound = &rank->funcs[func][i];
+            if (bound->request != NULL)
+                sc_comm_wait(bound->request, &ignored);
+            bound->request = NULL;
+        }
     }
     rank->in_flight = failed ? 0 : rank->in_flight;
     return SHARDC_OK;

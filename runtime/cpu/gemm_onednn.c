@@ -163,8 +163,11 @@ static bool set_attributes(const sc_onednn *api, const sc_gemm *gemm, dnnl_primi
 {
     dnnl_post_ops_t ops = NULL;
     bool ok = api->dnnl_post_ops_create(&ops) == dnnl_success;
-    for (uint32_t s = 0; ok && s < gemm->step_count; s++)
+    for (uint32_t s = 0; s < gemm->step_count; s++) {
+        if (!ok)
+            break;
         ok = append_step(api, gemm, s, ops);
+    }
     if (ok && gemm->accumulate)
         ok = api->dnnl_post_ops_append_sum(ops, 1.0F) == dnnl_success;
     ok = ok && api->dnnl_primitive_attr_set_post_ops(attr, ops) == dnnl_success &&
@@ -183,7 +186,9 @@ static void add_arg(library_shape *shape, int number, int array, const dnnl_memo
 static bool add_step_args(const sc_onednn *api, const sc_gemm *gemm, library_shape *shape)
 {
     bool ok = true;
-    for (uint32_t s = 0; ok && s < gemm->step_count; s++) {
+    for (uint32_t s = 0; s < gemm->step_count; s++) {
+        if (!ok)
+            break;
         dnnl_memory_desc_t tensor;
         if (!sc_gemm_step_has_tensor(gemm->steps[s].kind))
             continue;
@@ -206,7 +211,9 @@ static bool make_primitive(sc_gemm_onednn *o, const sc_gemm *gemm, library_shape
     dnnl_primitive_desc_t made = NULL;
     bool ok =
         api->dnnl_primitive_attr_create(&attr) == dnnl_success && set_attributes(api, gemm, attr);
-    for (int operand = 0; ok && operand < SC_GEMM_OPERANDS; operand++) {
+    for (int operand = 0; operand < SC_GEMM_OPERANDS; operand++) {
+        if (!ok)
+            break;
         ok = describe(api, gemm, operand, &operands[operand]);
         if (ok)
             add_arg(shape, numbers[operand], operand, &operands[operand]);

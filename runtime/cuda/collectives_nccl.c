@@ -215,8 +215,11 @@ static shardc_status open_groups(sc_rank *rank, shardc_error *error)
     }
     own->group_count = image->group_count;
     shardc_status status = open_world(rank, own, error);
-    for (uint32_t i = 0; status == SHARDC_OK && i < image->group_count; i++)
+    for (uint32_t i = 0; i < image->group_count; i++) {
+        if (status != SHARDC_OK)
+            break;
         status = open_group(rank, own, i, error);
+    }
     own->is_open = status == SHARDC_OK;
     return status;
 }
@@ -253,7 +256,9 @@ static shardc_status send_and_receive(sc_rank *rank, const sc_bound *bound, sc_n
     int32_t to = bound->call.kind == SC_COMM_RECV ? SC_COMM_NOBODY : bound->call.to;
     int32_t from = bound->call.kind == SC_COMM_SEND ? SC_COMM_NOBODY : bound->call.from;
     shardc_status status = SHARDC_OK;
-    for (uint32_t i = 0; i < n && status == SHARDC_OK; i++) {
+    for (uint32_t i = 0; i < n; i++) {
+        if (status != SHARDC_OK)
+            break;
         int64_t at = all ? i * bytes : 0;
         if (all || (int32_t)i == to)
             status = NCCL(nccl, comm, error, where, ncclSend, (const char *)part->source + at,
@@ -300,7 +305,9 @@ static shardc_status start(sc_rank *rank, sc_bound *bound, shardc_error *error)
                                       bound->instr->where, error);
     if (status != SHARDC_OK)
         return status;
-    for (uint32_t p = 0; status == SHARDC_OK && p < bound->call.part_count; p++) {
+    for (uint32_t p = 0; p < bound->call.part_count; p++) {
+        if (status != SHARDC_OK)
+            break;
         if (bound->parts[p].count > 0)
             status = one_part(rank, bound, comm, &bound->parts[p], error);
     }
@@ -330,7 +337,9 @@ static shardc_status poll(sc_rank *rank, shardc_error *error)
     shardc_status status = sc_comm_poll(rank->comm, &reason);
     if (status != SHARDC_OK)
         return sc_fail(error, status, "%s", reason.text);
-    for (uint32_t i = 0; status == SHARDC_OK && i < own->group_count; i++) {
+    for (uint32_t i = 0; i < own->group_count; i++) {
+        if (status != SHARDC_OK)
+            break;
         sc_nccl_result state = SC_NCCL_SUCCESS;
         status =
             NCCL(nccl, own->groups[i], error, "", ncclCommGetAsyncError, own->groups[i], &state);

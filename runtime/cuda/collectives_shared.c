@@ -41,7 +41,9 @@ static shardc_status wait_for_members(const sc_rank *rank, const sc_bound *bound
 {
     const sc_cuda_rank *own = rank->device_state;
     shardc_status status = SHARDC_OK;
-    for (uint32_t i = 0; status == SHARDC_OK && i < sc_comm_group_size(bound->group); i++) {
+    for (uint32_t i = 0; i < sc_comm_group_size(bound->group); i++) {
+        if (status != SHARDC_OK)
+            break;
         const char *extra = peer_of(rank, bound, i)->device;
         status = SC_CUDA(&own->session->api, error, bound->instr->where, cuStreamWaitEvent, stream,
                          *(const sc_cu_event *)(const void *)(extra + event), 0);
@@ -102,7 +104,9 @@ static shardc_status all_reduce(sc_rank *rank, const sc_bound *bound, shardc_err
     uint32_t n = sc_comm_group_size(bound->group), g = sc_comm_group_rank(bound->group);
     const sc_cuda_bound *extra = bound->device;
     shardc_status status = SHARDC_OK;
-    for (uint32_t p = 0; status == SHARDC_OK && p < bound->call.part_count; p++) {
+    for (uint32_t p = 0; p < bound->call.part_count; p++) {
+        if (status != SHARDC_OK)
+            break;
         const sc_comm_part *part = &bound->parts[p];
         int64_t first = begin_of(part->count, g, n), end = begin_of(part->count, g + 1, n);
         status = reduce(rank, bound, p, first, end - first,
@@ -116,10 +120,14 @@ static shardc_status all_reduce(sc_rank *rank, const sc_bound *bound, shardc_err
     if (status == SHARDC_OK)
         status =
             wait_for_members(rank, bound, offsetof(sc_cuda_bound, half), own->streams[1], error);
-    for (uint32_t p = 0; status == SHARDC_OK && p < bound->call.part_count; p++) {
+    for (uint32_t p = 0; p < bound->call.part_count; p++) {
+        if (status != SHARDC_OK)
+            break;
         const sc_comm_part *part = &bound->parts[p];
         int64_t size = sc_dtypes[part->dtype].bytes;
-        for (uint32_t i = 0; status == SHARDC_OK && i < n; i++) {
+        for (uint32_t i = 0; i < n; i++) {
+            if (status != SHARDC_OK)
+                break;
             int64_t first = begin_of(part->count, i, n), end = begin_of(part->count, i + 1, n);
             status =
                 i == g ? SHARDC_OK
@@ -161,15 +169,19 @@ static shardc_status start(sc_rank *rank, sc_bound *bound, shardc_error *error)
             wait_for_members(rank, bound, offsetof(sc_cuda_bound, ready), own->streams[1], error);
     if (bound->call.kind == SC_COMM_ALL_REDUCE)
         return status == SHARDC_OK ? all_reduce(rank, bound, error) : status;
-    for (uint32_t p = 0; status == SHARDC_OK && p < bound->call.part_count; p++) {
+    for (uint32_t p = 0; p < bound->call.part_count; p++) {
+        if (status != SHARDC_OK)
+            break;
         int64_t piece = bound->parts[p].count / n;
         if (bound->call.kind == SC_COMM_REDUCE_SCATTER)
             status = reduce(rank, bound, p, piece * g, piece, bound->parts[p].destination, error);
-        for (uint32_t i = 0;
-             status == SHARDC_OK && i < n && bound->call.kind != SC_COMM_REDUCE_SCATTER &&
-             bound->call.kind != SC_COMM_SEND;
-             i++)
+        for (uint32_t i = 0; i < n && bound->call.kind != SC_COMM_REDUCE_SCATTER &&
+                             bound->call.kind != SC_COMM_SEND;
+             i++) {
+            if (status != SHARDC_OK)
+                break;
             status = take(rank, bound, p, i, error);
+        }
     }
     return status;
 }

@@ -161,9 +161,12 @@ shardc_status sc_cuda_check_machine(const sc_image *image, uint32_t ranks, shard
         status = check_sharing(image, ranks, error);
     uint32_t first = first_gpu(image, ranks),
              gpus = (uint32_t)count < ranks ? (uint32_t)count : ranks;
-    for (uint32_t c = 0; status == SHARDC_OK && c < gpus; c++)
+    for (uint32_t c = 0; c < gpus; c++) {
+        if (status != SHARDC_OK)
+            break;
         status = check_gpu(&api, image, (int)((first + c) % (uint32_t)count),
                            (ranks - c + gpus - 1) / gpus, error);
+    }
     if (status == SHARDC_OK && ranks > (uint32_t)count && count > 1)
         status =
             sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
@@ -222,7 +225,9 @@ static shardc_status load_kernel(const sc_cuda *api, const sc_image *image, sc_c
 {
     const sc_image_kernel *kernel = &image->kernels[k];
     shardc_status status = load_module(api, image, gpu, kernel->symbol, &gpu->modules[k], error);
-    for (uint32_t s = 0; status == SHARDC_OK && s < kernel->stage_count; s++) {
+    for (uint32_t s = 0; s < kernel->stage_count; s++) {
+        if (status != SHARDC_OK)
+            break;
         char entry[160];
         snprintf(entry, sizeof entry, "%s_%u", kernel->symbol, s);
         status = SC_CUDA(api, error, entry, cuModuleGetFunction, &gpu->functions[k][s],
@@ -240,11 +245,14 @@ static shardc_status load_reductions(const sc_cuda *api, const sc_image *image, 
 {
     sc_cu_module *module = &gpu->modules[image->kernel_count];
     shardc_status status = SHARDC_OK;
-    for (uint32_t c = 0; status == SHARDC_OK && c < image->collective_count; c++) {
+    for (uint32_t c = 0; c < image->collective_count; c++) {
+        if (status != SHARDC_OK)
+            break;
         const sc_image_collective *collective = &image->collectives[c];
-        for (uint32_t p = 0; status == SHARDC_OK && collective->reduce != SC_IMAGE_WHOLE &&
-                             p < collective->part_count;
+        for (uint32_t p = 0; collective->reduce != SC_IMAGE_WHOLE && p < collective->part_count;
              p++) {
+            if (status != SHARDC_OK)
+                break;
             sc_cu_function *function = &gpu->reductions[collective->dtypes[p]][collective->reduce];
             char entry[64];
             snprintf(entry, sizeof entry, "sc_reduce_%s_%s",
@@ -272,8 +280,11 @@ static shardc_status open_gpu(const sc_cuda *api, const sc_image *image, bool is
     status = SC_CUDA(api, error, "", cuDevicePrimaryCtxRetain, &gpu->context, gpu->device);
     if (status == SHARDC_OK)
         status = SC_CUDA(api, error, "", cuCtxSetCurrent, gpu->context);
-    for (uint32_t k = 0; status == SHARDC_OK && k < image->kernel_count; k++)
+    for (uint32_t k = 0; k < image->kernel_count; k++) {
+        if (status != SHARDC_OK)
+            break;
         status = load_kernel(api, image, gpu, k, error);
+    }
     return status == SHARDC_OK && is_shared ? load_reductions(api, image, gpu, error) : status;
 }
 
@@ -297,7 +308,9 @@ shardc_status sc_cuda_open_gpus(shardc_session *session, shardc_error *error)
     own->gpu_count = gpus;
     sc_cu_context callers = NULL;
     status = SC_CUDA(&own->api, error, "", cuCtxGetCurrent, &callers);
-    for (uint32_t c = 0; status == SHARDC_OK && c < gpus; c++) {
+    for (uint32_t c = 0; c < gpus; c++) {
+        if (status != SHARDC_OK)
+            break;
         own->gpus[c].ordinal = (int)((first_gpu(image, session->rank_count) + c) % (uint32_t)count);
         status = open_gpu(&own->api, image, session->rank_count > gpus, &own->gpus[c], error);
     }
@@ -314,9 +327,11 @@ void sc_cuda_close_gpus(shardc_session *session)
         sc_cuda_gpu *gpu = &own->gpus[c];
         if (gpu->context != NULL)
             own->api.cuCtxSetCurrent(gpu->context);
-        for (uint32_t k = 0; gpu->modules != NULL && k <= session->image->kernel_count; k++) {
-            if (gpu->modules[k] != NULL)
-                own->api.cuModuleUnload(gpu->modules[k]);
+        if (gpu->modules != NULL) {
+            for (uint32_t k = 0; k <= session->image->kernel_count; k++) {
+                if (gpu->modules[k] != NULL)
+                    own->api.cuModuleUnload(gpu->modules[k]);
+            }
         }
         if (gpu->context != NULL)
             own->api.cuDevicePrimaryCtxRelease_v2(gpu->device);

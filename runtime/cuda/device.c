@@ -99,9 +99,12 @@ static shardc_status open_rank(sc_rank *rank, shardc_error *error)
         return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for rank %u",
                        rank->rank);
     shardc_status status = SC_CUDA(api, error, "", cuCtxSetCurrent, own->gpu->context);
-    for (int s = 0; status == SHARDC_OK && s < SC_IMAGE_STREAMS; s++)
+    for (int s = 0; s < SC_IMAGE_STREAMS; s++) {
+        if (status != SHARDC_OK)
+            break;
         status =
             SC_CUDA(api, error, "", cuStreamCreate, &own->streams[s], SC_CU_STREAM_NON_BLOCKING);
+    }
     if (status == SHARDC_OK)
         status = SC_CUDA(api, error, "", cuEventCreate, &own->finished, SC_CU_EVENT_NO_TIMING);
     return status == SHARDC_OK ? allocate(rank, own, error) : status;
@@ -132,8 +135,11 @@ static shardc_status bind_collective(const sc_cuda *api, sc_cuda_bound *extra, s
 {
     sc_cu_event *events[] = {&extra->ready, &extra->half, &extra->done};
     shardc_status status = SHARDC_OK;
-    for (int i = 0; status == SHARDC_OK && i < 3; i++)
+    for (int i = 0; i < 3; i++) {
+        if (status != SHARDC_OK)
+            break;
         status = SC_CUDA(api, error, "", cuEventCreate, events[i], SC_CU_EVENT_NO_TIMING);
+    }
     return status;
 }
 
@@ -144,9 +150,14 @@ static shardc_status each_bound(sc_rank *rank,
 {
     const sc_image *image = rank->session->image;
     shardc_status status = SHARDC_OK;
-    for (uint32_t f = 0; rank->funcs != NULL && status == SHARDC_OK && f < image->func_count; f++) {
-        for (uint32_t i = 0; status == SHARDC_OK && i < image->funcs[f].instr_count; i++)
+    for (uint32_t f = 0; rank->funcs != NULL && f < image->func_count; f++) {
+        if (status != SHARDC_OK)
+            break;
+        for (uint32_t i = 0; i < image->funcs[f].instr_count; i++) {
+            if (status != SHARDC_OK)
+                break;
             status = work(rank, &rank->funcs[f][i], error);
+        }
     }
     return status;
 }
@@ -484,8 +495,9 @@ static shardc_status end_capture(sc_rank *rank, uint32_t func, bool failed, shar
 static void find_failure(sc_rank *rank, uint32_t func, shardc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
-    for (uint32_t i = 0;
-         i < rank->session->image->funcs[func].instr_count && error->status == SHARDC_OK; i++) {
+    for (uint32_t i = 0; i < rank->session->image->funcs[func].instr_count; i++) {
+        if (error->status != SHARDC_OK)
+            break;
         const sc_bound *bound = &rank->funcs[func][i];
         const sc_cuda_bound *extra = bound->device;
         if (bound->instr->kind == SC_INSTR_KERNEL && extra->slot != 0 &&
@@ -560,7 +572,9 @@ static shardc_status kernel(sc_rank *rank, sc_bound *bound, uint32_t micro_batch
     for (uint32_t i = 0; i < instr->param_count; i++)
         extra->values[instr->arg_count + i] = (uint64_t)rank->params[i];
     shardc_status status = sc_cuda_times_mark(rank, bound, SC_CUDA_RUNS, instr->stream, error);
-    for (uint32_t s = 0; status == SHARDC_OK && s < code->stage_count; s++) {
+    for (uint32_t s = 0; s < code->stage_count; s++) {
+        if (status != SHARDC_OK)
+            break;
         const sc_image_stage *stage = &code->stages[s];
         status = SC_CUDA(&own->session->api, error, instr->where, cuLaunchKernel,
                          own->gpu->functions[instr->index][s], (unsigned)stage->blocks, 1, 1,
@@ -661,7 +675,9 @@ static shardc_status each_piece(sc_rank *rank, uint32_t buffer, char *host, int6
     shardc_status status = SC_CUDA(api, error, "", cuCtxGetCurrent, &callers);
     if (status == SHARDC_OK)
         status = SC_CUDA(api, error, "", cuCtxSetCurrent, own->gpu->context);
-    for (int64_t done = 0; status == SHARDC_OK && done < bytes;) {
+    for (int64_t done = 0; done < bytes;) {
+        if (status != SHARDC_OK)
+            break;
         size_t piece = bytes - done < SC_CUDA_STAGING ? (size_t)(bytes - done) : SC_CUDA_STAGING;
         if (!to_host)
             memcpy(own->staging, host + done, piece);

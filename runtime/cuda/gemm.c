@@ -213,7 +213,9 @@ static shardc_status prefer(const sc_cublaslt *lt, sc_lt_preference preference,
     if (status == SHARDC_OK)
         status = LT(lt, error, cublasLtMatmulPreferenceSetAttribute, preference,
                     SC_LT_PREFER_REDUCTIONS, &reductions, sizeof reductions);
-    for (size_t i = 0; status == SHARDC_OK && i < sizeof aligned / sizeof *aligned; i++) {
+    for (size_t i = 0; i < sizeof aligned / sizeof *aligned; i++) {
+        if (status != SHARDC_OK)
+            break;
         uint32_t bytes = alignment_of(all->addresses[aligned[i].operand]);
         status = LT(lt, error, cublasLtMatmulPreferenceSetAttribute, preference, aligned[i].which,
                     &bytes, sizeof bytes);
@@ -244,9 +246,11 @@ static shardc_status ask(const sc_cublaslt *lt, sc_lt_handle handle, const sc_cu
         else
             status = lt_check(lt, answer, "cublasLtMatmulAlgoGetHeuristic", error);
     }
-    for (int i = 0; status == SHARDC_OK && i < given && i < wanted; i++) {
-        if (found[i].status == SC_LT_SUCCESS && found[i].workspace_bytes <= WORKSPACE)
-            found[(*count)++] = found[i];
+    if (status == SHARDC_OK) {
+        for (int i = 0; i < given && i < wanted; i++) {
+            if (found[i].status == SC_LT_SUCCESS && found[i].workspace_bytes <= WORKSPACE)
+                found[(*count)++] = found[i];
+        }
     }
     if (preference != NULL)
         lt->cublasLtMatmulPreferenceDestroy(preference);
@@ -264,11 +268,16 @@ static shardc_status time_calls(sc_rank *rank, sc_bound *bound, const sc_cuda_ma
     const float round_ms = 5;
     shardc_status status = SHARDC_OK;
     int count = 1; /* the first round warms up, and determines how many calls fill a round */
-    for (int round = 0; status == SHARDC_OK && round < ROUNDS; round++) {
+    for (int round = 0; round < ROUNDS; round++) {
+        if (status != SHARDC_OK)
+            break;
         float ms = 0;
         status = SC_CUDA(api, error, "", cuEventRecord, events[0], own->streams[0]);
-        for (int i = 0; status == SHARDC_OK && i < count; i++)
+        for (int i = 0; i < count; i++) {
+            if (status != SHARDC_OK)
+                break;
             status = sc_cuda_matmul_run(rank, bound, m, error);
+        }
         if (status == SHARDC_OK)
             status = SC_CUDA(api, error, "", cuEventRecord, events[1], own->streams[0]);
         if (status == SHARDC_OK)
@@ -295,9 +304,14 @@ static shardc_status measure(sc_rank *rank, sc_cuda_matmul *m, const calls *all,
     const sc_cuda *api = &own->session->api;
     sc_cu_event events[2] = {NULL, NULL};
     shardc_status status = SHARDC_OK;
-    for (int i = 0; status == SHARDC_OK && i < 2; i++)
+    for (int i = 0; i < 2; i++) {
+        if (status != SHARDC_OK)
+            break;
         status = SC_CUDA(api, error, "", cuEventCreate, &events[i], 0);
-    for (int i = 0; status == SHARDC_OK && i < count; i++) {
+    }
+    for (int i = 0; i < count; i++) {
+        if (status != SHARDC_OK)
+            break;
         double seconds = 0;
         m->algo = found[i].algo;
         status = time_calls(rank, all->one, m, events, &seconds, error);

@@ -61,8 +61,11 @@ shardc_status sc_cuda_gemm_plans_open(shardc_session *session, shardc_error *err
     }
     sc_algorithm_cache_init(&own->algorithms, session->image->hash, session->image->gemm_count);
     own->algorithms.info.gemms = count_gemms(session->image);
-    for (uint32_t c = 0; status == SHARDC_OK && c < own->gpu_count; c++)
+    for (uint32_t c = 0; c < own->gpu_count; c++) {
+        if (status != SHARDC_OK)
+            break;
         status = name_gpu(own, &own->gpus[c], error);
+    }
     if (status == SHARDC_OK && session->options.gemm_cache != NULL)
         sc_algorithm_cache_read(&own->algorithms, session->options.gemm_cache);
     return status;
@@ -144,7 +147,9 @@ static shardc_status make_func_plans(sc_rank *rank, uint32_t func, gemm_state *s
     const sc_image_func *f = &rank->session->image->funcs[func];
     bool is_lacking = false; /* whether the last GEMM that is no fallback is unsupported */
     shardc_status status = SHARDC_OK;
-    for (uint32_t i = 0; status == SHARDC_OK && i < f->instr_count; i++) {
+    for (uint32_t i = 0; i < f->instr_count; i++) {
+        if (status != SHARDC_OK)
+            break;
         sc_bound *bound = &rank->funcs[func][i];
         const sc_image_instr *instr = bound->instr;
         if (instr->instead)
@@ -187,8 +192,11 @@ shardc_status sc_cuda_gemm_plans_make(sc_rank *rank, shardc_error *error)
     bool tunes = image->gemm_count > 0 && session->options.tune_gemms;
     if (status == SHARDC_OK && tunes)
         status = fill_arena(rank, 0x3c, error);
-    for (uint32_t f = 0; status == SHARDC_OK && f < image->func_count; f++)
+    for (uint32_t f = 0; f < image->func_count; f++) {
+        if (status != SHARDC_OK)
+            break;
         status = make_func_plans(rank, f, states, error);
+    }
     if (status == SHARDC_OK && tunes)
         status = fill_arena(rank, 0, error);
     if (status == SHARDC_OK && image->gemm_count > 0)
@@ -205,8 +213,10 @@ void sc_cuda_gemm_tuning(const shardc_session *session, shardc_gemm_tuning *out)
 void sc_cuda_gemm_plans_free(sc_rank *rank)
 {
     sc_cuda_rank *own = rank->device_state;
-    for (uint32_t g = 0; own->matmuls != NULL && g < rank->session->image->gemm_count; g++)
-        sc_cuda_matmul_free(&own->session->lt, own->matmuls[g]);
+    if (own->matmuls != NULL) {
+        for (uint32_t g = 0; g < rank->session->image->gemm_count; g++)
+            sc_cuda_matmul_free(&own->session->lt, own->matmuls[g]);
+    }
     if (own->lt != NULL)
         own->session->lt.cublasLtDestroy(own->lt);
     free(own->matmuls);

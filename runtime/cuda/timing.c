@@ -125,9 +125,12 @@ static shardc_status make_func(sc_cuda_rank *own, const sc_image_func *f, uint32
     if (times->funcs[func] == NULL || times->gates == NULL)
         return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory to measure");
     for (uint32_t i = 0; i < f->instr_count; i++) {
-        for (uint32_t e = 0; status == SHARDC_OK && e < moment_count(&f->instrs[i]); e++)
+        for (uint32_t e = 0; e < moment_count(&f->instrs[i]); e++) {
+            if (status != SHARDC_OK)
+                break;
             status = SC_CUDA(&own->session->api, error, "", cuEventCreate,
                              &times->funcs[func][i].events[e], 0);
+        }
     }
     return status;
 }
@@ -156,7 +159,9 @@ shardc_status sc_cuda_times_begin(sc_rank *rank, uint32_t func, bool ran_before,
     }
     /* Read the clock before recording the event, so that no end time is too late; twice, because
      * the first time may include waiting for earlier work. */
-    for (int i = 0; i < 2 && status == SHARDC_OK; i++) {
+    for (int i = 0; i < 2; i++) {
+        if (status != SHARDC_OK)
+            break;
         times->base_time = sc_seconds();
         status =
             SC_CUDA(&own->session->api, error, "", cuEventRecord, times->base, own->streams[0]);

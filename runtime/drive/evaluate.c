@@ -49,8 +49,10 @@ static bool find_func(evaluation *e)
 
 static void free_outputs(evaluation *e)
 {
-    for (uint32_t i = 0; e->func != NULL && i < e->func->output_count; i++)
-        sc_array_free(&e->arrays[i]);
+    if (e->func != NULL) {
+        for (uint32_t i = 0; i < e->func->output_count; i++)
+            sc_array_free(&e->arrays[i]);
+    }
 }
 
 static bool run_batch(evaluation *e, const sc_feed *feed)
@@ -86,7 +88,9 @@ static bool run_batches(evaluation *e, sc_feed *feed)
     bool ok = count_batches(e->context, e->options, feed, &batches) &&
               sc_feed_limit_to(e->context, e->func, feed) &&
               sc_fill_parameters(e->context, e->facts, e->options, e->executor);
-    for (uint64_t b = 0; ok && b < batches; b++) {
+    for (uint64_t b = 0; b < batches; b++) {
+        if (!ok)
+            break;
         ok = sc_feed_batch(e->context, feed, b) && run_batch(e, feed);
     }
     e->batches_in_file = feed->batches;

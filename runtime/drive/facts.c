@@ -98,10 +98,12 @@ static json_t *train_json(const sc_fact_train *train)
     json_t *groups = json_array(), *constants = json_array(), *names = json_array();
     for (uint32_t i = 0; i < train->groups.count; i++)
         json_array_append_new(groups, group_json(&train->groups.data[i]));
-    for (uint32_t i = 0; train->metric_names != NULL && i < train->metric_count; i++)
-        json_array_append_new(names, train->metric_names[i] == NULL
-                                         ? json_null()
-                                         : json_string(train->metric_names[i]));
+    if (train->metric_names != NULL) {
+        for (uint32_t i = 0; i < train->metric_count; i++)
+            json_array_append_new(names, train->metric_names[i] == NULL
+                                             ? json_null()
+                                             : json_string(train->metric_names[i]));
+    }
     for (uint32_t i = 0; i < train->constants.count; i++)
         json_array_append_new(constants,
                               json_pack("{s:s, s:f}", "path", train->constants.data[i].path,

@@ -450,7 +450,9 @@ bool sc_feed_limit_to(sc_context *context, const sc_executor_func *func, sc_feed
 bool sc_feed_batch(sc_context *context, sc_feed *feed, uint64_t batch)
 {
     bool ok = feed->tokens == NULL || read_tokens(context, feed, batch);
-    for (uint32_t i = 0; i < feed->count && ok; i++) {
+    for (uint32_t i = 0; i < feed->count; i++) {
+        if (!ok)
+            break;
         const sc_feed_steps *steps = &feed->steps[i];
         ok = steps->tensor == NULL ||
              read_values(context, feed->arrays[i].data, (uint64_t)feed->arrays[i].count,
@@ -472,8 +474,10 @@ static void feed_positions(feeding *f)
         if (feed->arrays[i].data != NULL || !new_array(f, i) || i + 2 == feed->count)
             continue;
         bool is_read = input_of(f, i)->distribution.form == SC_RANDOM_LENGTH;
-        for (int64_t e = 0; e < feed->arrays[i].count && is_read; e++)
-            feed->arrays[i].data[e] = (double)(input_of(f, i)->distribution.high - 1);
+        if (is_read) {
+            for (int64_t e = 0; e < feed->arrays[i].count; e++)
+                feed->arrays[i].data[e] = (double)(input_of(f, i)->distribution.high - 1);
+        }
     }
 }
 

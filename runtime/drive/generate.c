@@ -200,17 +200,20 @@ static bool call(generating *g, uint32_t func, bool is_prefill, sc_array *logits
         ok = ok && inputs[i].data != NULL;
     }
     int64_t width = ok ? inputs[0].sizes[1] : 0;
-    for (uint32_t r = 0; ok && r < g->row_count; r++) {
-        gen_row *row = &g->rows[r];
-        int64_t left = row->is_over
-                           ? 0
-                           : (int64_t)((is_prefill ? row->prompt : row->tokens.count) - row->done);
-        int64_t count = left < width ? left : width;
-        for (int64_t i = 0; i < count; i++)
-            inputs[0].data[r * width + i] = row->tokens.data[row->done + i];
-        inputs[1].data[r] = count > 0 ? row->done : 0;
-        inputs[2].data[r] = (double)count;
-        row->done += (uint32_t)count;
+    if (ok) {
+        for (uint32_t r = 0; r < g->row_count; r++) {
+            gen_row *row = &g->rows[r];
+            int64_t left =
+                row->is_over
+                    ? 0
+                    : (int64_t)((is_prefill ? row->prompt : row->tokens.count) - row->done);
+            int64_t count = left < width ? left : width;
+            for (int64_t i = 0; i < count; i++)
+                inputs[0].data[r * width + i] = row->tokens.data[row->done + i];
+            inputs[1].data[r] = count > 0 ? row->done : 0;
+            inputs[2].data[r] = (double)count;
+            row->done += (uint32_t)count;
+        }
     }
     ok = ok && g->executor->verbs->run(g->executor->self, func, inputs, 3, logits, 1, &error);
     for (uint32_t i = 0; i < 3; i++)
@@ -352,12 +355,14 @@ static void print_json(const generating *g, sc_strbuf *out)
 /* With several rows each starts with its prompt, to tell them apart. */
 static void print_rows(const generating *g, sc_strbuf *out)
 {
-    for (uint32_t r = 0; r < g->row_count && g->shown == NULL; r++) {
-        for (uint32_t i = g->row_count > 1 ? 0 : g->rows[r].prompt; i < g->rows[r].tokens.count;
-             i++)
-            add_text(g, g->rows[r].tokens.data[i],
-                     i == 0 || (g->row_count == 1 && i == g->rows[r].prompt), out);
-        sc_strbuf_add_char(out, '\n');
+    if (g->shown == NULL) {
+        for (uint32_t r = 0; r < g->row_count; r++) {
+            for (uint32_t i = g->row_count > 1 ? 0 : g->rows[r].prompt; i < g->rows[r].tokens.count;
+                 i++)
+                add_text(g, g->rows[r].tokens.data[i],
+                         i == 0 || (g->row_count == 1 && i == g->rows[r].prompt), out);
+            sc_strbuf_add_char(out, '\n');
+        }
     }
     if (g->shown != NULL)
         sc_strbuf_add_char(out, '\n');

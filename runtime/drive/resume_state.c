@@ -80,7 +80,9 @@ static const char *check_file(sc_arena *arena, const char *path, const sc_saved_
     sc_checksum sum;
     int file = open_file(path, about->bytes, &wrong, arena);
     sc_checksum_begin(&sum);
-    for (uint64_t at = 0; wrong == NULL && at < about->bytes; at += BLOCK) {
+    for (uint64_t at = 0; at < about->bytes; at += BLOCK) {
+        if (wrong != NULL)
+            break;
         size_t length = about->bytes - at < BLOCK ? (size_t)(about->bytes - at) : BLOCK;
         if (read_at(file, block, length, at))
             sc_checksum_add(&sum, block, length);
@@ -104,7 +106,9 @@ static const char *check_files(sc_context *context, const char *folder, const sc
     *which = folder;
     if (block == NULL)
         return "there is not enough memory to check it";
-    for (uint32_t i = part; wrong == NULL && i < index->files.count; i += of) {
+    for (uint32_t i = part; i < index->files.count; i += of) {
+        if (wrong != NULL)
+            break;
         *which = inside(context, folder, index->files.data[i].name);
         wrong = check_file(&context->arena, *which, &index->files.data[i], index->id, block);
     }
@@ -148,8 +152,10 @@ static const char *choose_entry(sc_context *context, const char *folder,
 {
     const char *wrong, *latest = sc_state_latest(&context->arena, folder, &wrong);
     const sc_state_entry *newest = &entries->data[0], *named = NULL;
-    for (uint32_t i = 0; latest != NULL && i < entries->count; i++)
-        named = strcmp(entries->data[i].name, latest) == 0 ? &entries->data[i] : named;
+    if (latest != NULL) {
+        for (uint32_t i = 0; i < entries->count; i++)
+            named = strcmp(entries->data[i].name, latest) == 0 ? &entries->data[i] : named;
+    }
     if (latest != NULL && named == NULL)
         wrong = sc_arena_printf(&context->arena, "it names %s, which is not there", latest);
     if (wrong != NULL) {
@@ -341,9 +347,12 @@ static bool read_part(restoring *r, const sc_saved_shard *shard, const sc_shard_
     bool ok = true;
     sc_rows rows = sc_rows_begin(place->rank, sizes, (sc_rows_place){shard->sizes, from},
                                  (sc_rows_place){place->local, to});
-    for (; ok && !rows.is_done; sc_rows_next(&rows))
+    for (; !rows.is_done; sc_rows_next(&rows)) {
+        if (!ok)
+            break;
         ok = read_bytes(r, shard->file, shard->begin + (uint64_t)rows.a_at * size,
                         (size_t)rows.length * size, local + (size_t)rows.b_at * size);
+    }
     return ok;
 }
 
@@ -391,8 +400,11 @@ static bool restore_tensor(restoring *r, uint32_t index)
                       sc_arena_printf(&r->context->arena,
                                       "'%s' is not of this program's shape or dtype", info->name));
     bool ok = true;
-    for (uint32_t i = 0; ok && i < r->executor->local_ranks; i++)
+    for (uint32_t i = 0; i < r->executor->local_ranks; i++) {
+        if (!ok)
+            break;
         ok = restore_shard(r, state, r->executor->first_rank + i, tensor);
+    }
     return ok;
 }
 
@@ -422,8 +434,11 @@ static bool restore_values(restoring *r)
     for (uint32_t i = 0; i < OPEN_FILES; i++)
         r->files[i] = (block_file){.file = -1};
     ok = ok && has_no_more(r);
-    for (uint32_t i = 0; ok && i < sc_trainer_state_count(r->trainer); i++)
+    for (uint32_t i = 0; i < sc_trainer_state_count(r->trainer); i++) {
+        if (!ok)
+            break;
         ok = restore_tensor(r, i);
+    }
     for (uint32_t i = 0; i < OPEN_FILES; i++) {
         if (r->files[i].file >= 0)
             close(r->files[i].file);

@@ -147,8 +147,11 @@ static bool add_shard(sc_state_saver *s, uint32_t index, uint32_t rank, const sc
     local = read;
     sc_rows rows = sc_rows_begin(place->rank, place->sizes, (sc_rows_place){place->local, NULL},
                                  (sc_rows_place){place->sizes, NULL});
-    for (; !rows.is_done && file->reason == 0; sc_rows_next(&rows))
+    for (; !rows.is_done; sc_rows_next(&rows)) {
+        if (file->reason != 0)
+            break;
         sc_durable_add(file, local + (size_t)rows.a_at * size, (size_t)rows.length * size);
+    }
     return file->reason == 0;
 }
 
@@ -165,7 +168,9 @@ static bool write_rank(sc_state_saver *s, sc_arena *arena, const char *folder, u
     bool ok = sc_durable_create(&file, path);
     sc_durable_add(&file, header, length);
     free(header);
-    for (uint32_t i = 0; ok && i < sc_trainer_state_count(s->trainer); i++) {
+    for (uint32_t i = 0; i < sc_trainer_state_count(s->trainer); i++) {
+        if (!ok)
+            break;
         sc_shard_place place;
         ok = !gives(s, i, rank, &place) || add_shard(s, i, rank, &place, &file);
     }
@@ -264,8 +269,11 @@ static bool save(sc_state_saver *s, const sc_train_state *given)
     const char *folder = sc_arena_printf(arena, "%s/tmp-%.*s", s->path, SC_DURABLE_ID, id);
     bool ok = true;
     memset(s->numbers, 0, (AGREED + 2 * (size_t)executor->rank_count) * sizeof *s->numbers);
-    for (uint32_t i = 0; ok && i < executor->local_ranks; i++)
+    for (uint32_t i = 0; i < executor->local_ranks; i++) {
+        if (!ok)
+            break;
         ok = write_rank(s, arena, folder, executor->first_rank + i, &state);
+    }
     if (!agree(s, ok, 2 * executor->rank_count, "the files of a state"))
         return false;
     return agree(s, !executor->is_first || write_common(s, arena, &state), 0,

@@ -114,14 +114,18 @@ static bool give(sc_weights_file *f, uint32_t index, uint32_t *taken)
     for (uint32_t i = 0; whole && i < param->tensor_count; i++)
         whole =
             f->targets.data[targets[i]].given == 0 && f->targets.data[targets[i]].elements == each;
-    for (uint32_t i = 0; whole && i < param->tensor_count; i++)
-        f->targets.data[targets[i]].given = each;
+    if (whole) {
+        for (uint32_t i = 0; i < param->tensor_count; i++)
+            f->targets.data[targets[i]].given = each;
+    }
     sc_weight_place place = {{0}};
-    for (int64_t e = 0; !whole && e < count;
-         e++, sc_weight_next(&param->layout, param->sizes, &place)) {
-        *taken = targets[sc_weight_tensor(&param->layout, param->sizes, &place)];
-        if (!give_element(f, &f->targets.data[*taken], sc_weight_element(&param->layout, &place)))
-            return false;
+    if (!whole) {
+        for (int64_t e = 0; e < count; e++, sc_weight_next(&param->layout, param->sizes, &place)) {
+            *taken = targets[sc_weight_tensor(&param->layout, param->sizes, &place)];
+            if (!give_element(f, &f->targets.data[*taken],
+                              sc_weight_element(&param->layout, &place)))
+                return false;
+        }
     }
     return true;
 }
@@ -195,14 +199,16 @@ static void take_shapes(sc_weights_file *f, const char *like)
 {
     sc_safetensors_error error = {0};
     sc_safetensors *file = sc_safetensors_open(like, &error);
-    for (uint32_t i = 0; file != NULL && i < f->targets.count; i++) {
-        target *into = &f->targets.data[i];
-        const sc_safetensor *tensor = sc_safetensors_find(file, into->name);
-        if (tensor == NULL || !fits_all(f, i, tensor))
-            continue;
-        into->rank = tensor->rank;
-        for (uint32_t d = 0; d < tensor->rank; d++)
-            into->shape[d] = tensor->shape[d];
+    if (file != NULL) {
+        for (uint32_t i = 0; i < f->targets.count; i++) {
+            target *into = &f->targets.data[i];
+            const sc_safetensor *tensor = sc_safetensors_find(file, into->name);
+            if (tensor == NULL || !fits_all(f, i, tensor))
+                continue;
+            into->rank = tensor->rank;
+            for (uint32_t d = 0; d < tensor->rank; d++)
+                into->shape[d] = tensor->shape[d];
+        }
     }
     sc_safetensors_close(file);
 }

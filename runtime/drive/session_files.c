@@ -53,7 +53,9 @@ static shardc_status check_file(const shardc_session *session, const sc_safetens
 {
     const sc_image *image = session->image;
     shardc_status status = SHARDC_OK;
-    for (uint32_t i = 0; status == SHARDC_OK && i < image->state_count; i++) {
+    for (uint32_t i = 0; i < image->state_count; i++) {
+        if (status != SHARDC_OK)
+            break;
         if (is_saved(&image->states[i], all))
             status = check_tensor(&image->states[i],
                                   sc_safetensors_find(file, image->states[i].path), path, error);
@@ -181,7 +183,9 @@ static shardc_status list_items(const shardc_session *session, bool all, saving 
 static shardc_status save_items(shardc_session *session, saving *s, shardc_error *error)
 {
     shardc_status status = SHARDC_OK;
-    for (uint32_t i = 0; status == SHARDC_OK && i < s->count; i++) {
+    for (uint32_t i = 0; i < s->count; i++) {
+        if (status != SHARDC_OK)
+            break;
         status =
             shardc_session_get_state(session, s->states[i], s->room, s->room_bytes, NULL, error);
         if (status == SHARDC_OK && s->writes)

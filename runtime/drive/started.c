@@ -79,14 +79,20 @@ static bool add_file(sc_sha256 *hash, int file, const struct stat *about)
     bool ok = true;
     sc_sha256_add(hash, &size, sizeof size);
     if (about->st_size <= WHOLE_BYTES) {
-        for (off_t at = 0; ok && at < about->st_size; at += SAMPLE_BYTES)
+        for (off_t at = 0; at < about->st_size; at += SAMPLE_BYTES) {
+            if (!ok)
+                break;
             ok = add_sample(hash, file, at, buffer);
+        }
         return ok;
     }
     off_t step = (about->st_size - SAMPLE_BYTES) / (SAMPLES - 1);
-    for (int i = 0; ok && i < SAMPLES; i++)
+    for (int i = 0; i < SAMPLES; i++) {
+        if (!ok)
+            break;
         ok = add_sample(hash, file, i == SAMPLES - 1 ? about->st_size - SAMPLE_BYTES : step * i,
                         buffer);
+    }
     return ok;
 }
 
@@ -133,16 +139,20 @@ static bool add_folder(sc_context *context, sc_sha256 *hash, int file, int depth
     bool ok = folder != NULL;
     if (!ok && again >= 0)
         close(again);
-    for (struct dirent *entry; ok && (entry = readdir(folder)) != NULL;) {
-        if (counts(entry->d_name))
-            *sc_vec_push(&context->arena, &names) =
-                sc_arena_copy_text(&context->arena, entry->d_name, strlen(entry->d_name));
+    if (ok) {
+        for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+            if (counts(entry->d_name))
+                *sc_vec_push(&context->arena, &names) =
+                    sc_arena_copy_text(&context->arena, entry->d_name, strlen(entry->d_name));
+        }
     }
     if (folder != NULL)
         closedir(folder);
     if (names.count > 0)
         qsort(names.data, names.count, sizeof *names.data, by_name);
-    for (uint32_t i = 0; ok && i < names.count; i++) {
+    for (uint32_t i = 0; i < names.count; i++) {
+        if (!ok)
+            break;
         sc_sha256_add(hash, names.data[i], strlen(names.data[i]) + 1);
         ok = depth == MOST_DEPTH || add_path(context, hash, file, names.data[i], depth + 1, bytes);
     }

@@ -51,9 +51,11 @@ static const char *read_file(sc_arena *arena, const char *path, const char **out
     bool ok = fstat(file, &about) == 0 && S_ISREG(about.st_mode) && about.st_size >= 0;
     char *bytes = ok ? sc_arena_alloc(arena, (size_t)about.st_size + 1) : NULL;
     *length = 0;
-    for (ssize_t got = 1;
-         ok && got > 0 && *length<(size_t)about.st_size; *length += got> 0 ? (size_t)got : 0)
-        got = read(file, bytes + *length, (size_t)about.st_size - *length);
+    if (ok) {
+        for (ssize_t got = 1;
+             got > 0 && *length<(size_t)about.st_size; *length += got> 0 ? (size_t)got : 0)
+            got = read(file, bytes + *length, (size_t)about.st_size - *length);
+    }
     close(file);
     *out = bytes;
     return ok ? NULL : "it is not a regular file";

@@ -83,12 +83,16 @@ shardc_status shardc_stepper_begin(shardc_stepper *s, shardc_session *session, u
     if (step == 0)
         return fail(error, SHARDC_ERROR_ARGUMENT, "steps are counted from 1");
     shardc_status status = count_taken(s, session, step, &taken, error);
-    for (uint32_t g = 0; status == SHARDC_OK && g < s->facts.train.groups.count; g++) {
+    for (uint32_t g = 0; g < s->facts.train.groups.count; g++) {
+        if (status != SHARDC_OK)
+            break;
         const sc_optimizer_settings *group = &s->facts.train.groups.data[g];
         double scalars[SC_SCALAR_COUNT];
         sc_optimizer_scalars(group, taken + 1, scalars);
         scalars[SC_SCALAR_LR] = sc_rate_at(&group->lr, (int64_t)step);
-        for (uint32_t i = 0; status == SHARDC_OK && i < SC_SCALAR_COUNT; i++) {
+        for (uint32_t i = 0; i < SC_SCALAR_COUNT; i++) {
+            if (status != SHARDC_OK)
+                break;
             char name[64];
             snprintf(name, sizeof name, "optimizer%u.%s", g, sc_scalar_names[i]);
             uint32_t state = shardc_executable_find_state(s->program, name);

@@ -267,8 +267,10 @@ static bool run_call(sc_trainer *t, uint32_t index, const sc_array *inputs)
     bool is_micro = call->micro_batch >= 0, is_last = index + 1 == t->executor->call_count;
     verbs->set_random(t->executor->self, t->options->seed, t->steps + 1,
                       is_micro ? (uint32_t)call->micro_batch : 0);
-    for (uint32_t i = 0; is_micro && i < t->input_count; i++)
-        take_part(&inputs[i], t->split_dim[i], call->micro_batch, &t->parts[i]);
+    if (is_micro) {
+        for (uint32_t i = 0; i < t->input_count; i++)
+            take_part(&inputs[i], t->split_dim[i], call->micro_batch, &t->parts[i]);
+    }
     return verbs->run(t->executor->self, call->func, t->parts, is_micro ? t->input_count : 0,
                       t->outputs, is_last ? t->result_count : 0, &error) ||
            failed(t->context, &error);

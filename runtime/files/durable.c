@@ -173,12 +173,14 @@ static void remove_leftovers(const char *path, uint64_t offset, const char *begi
     const char *slash = strrchr(path, '/'), *base = slash == NULL ? path : slash + 1;
     char *folder = sc_parent_folder(path);
     DIR *stream = folder == NULL ? NULL : opendir(folder);
-    for (struct dirent *entry; stream != NULL && (entry = readdir(stream)) != NULL;) {
-        char *found =
-            is_leftover(entry->d_name, base, strlen(base)) ? join(folder, entry->d_name) : NULL;
-        if (found != NULL && sc_file_may_begin(found, offset, begin))
-            remove_abandoned(found);
-        free(found);
+    if (stream != NULL) {
+        for (struct dirent *entry; (entry = readdir(stream)) != NULL;) {
+            char *found =
+                is_leftover(entry->d_name, base, strlen(base)) ? join(folder, entry->d_name) : NULL;
+            if (found != NULL && sc_file_may_begin(found, offset, begin))
+                remove_abandoned(found);
+            free(found);
+        }
     }
     if (stream != NULL)
         closedir(stream);

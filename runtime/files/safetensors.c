@@ -175,17 +175,19 @@ static char **list_folder(const char *folder, size_t *out_count, sc_safetensors_
     DIR *stream = opendir(folder);
     if (stream == NULL)
         sc_safetensors_report(error, "%s: %s", folder, strerror(errno));
-    for (struct dirent *entry; stream != NULL && (entry = readdir(stream)) != NULL;) {
-        if (entry->d_name[0] == '.' || !has_suffix(entry->d_name, ".safetensors"))
-            continue;
-        char **grown = realloc(names, (count + 1) * sizeof *names);
-        char *name = grown == NULL ? NULL : strdup(entry->d_name);
-        names = grown == NULL ? names : grown;
-        if (name == NULL) {
-            sc_safetensors_report(error, "%s: out of memory", folder);
-            break;
+    if (stream != NULL) {
+        for (struct dirent *entry; (entry = readdir(stream)) != NULL;) {
+            if (entry->d_name[0] == '.' || !has_suffix(entry->d_name, ".safetensors"))
+                continue;
+            char **grown = realloc(names, (count + 1) * sizeof *names);
+            char *name = grown == NULL ? NULL : strdup(entry->d_name);
+            names = grown == NULL ? names : grown;
+            if (name == NULL) {
+                sc_safetensors_report(error, "%s: out of memory", folder);
+                break;
+            }
+            names[count++] = name;
         }
-        names[count++] = name;
     }
     if (stream != NULL)
         closedir(stream);

@@ -80,8 +80,10 @@ static char *header_text(const sc_safetensors_item *items, size_t item_count,
         sc_safetensors_report(error, "out of memory, or the metadata is not UTF-8");
         good = false;
     }
-    for (size_t i = 0; header != NULL && i < item_count; i++)
-        good = add_item(header, &items[i], &end, error) && good;
+    if (header != NULL) {
+        for (size_t i = 0; i < item_count; i++)
+            good = add_item(header, &items[i], &end, error) && good;
+    }
     if (good && (text = sc_json_write(header, JSON_COMPACT)) == NULL)
         sc_safetensors_report(error, "out of memory");
     json_decref(header);

@@ -154,8 +154,9 @@ static void note_time(sc_rank *rank, uint32_t func, uint32_t index, double begin
 static shardc_status note_times(sc_rank *rank, uint32_t func, shardc_error *error)
 {
     shardc_status status = SHARDC_OK;
-    for (uint32_t i = 0; status == SHARDC_OK && i < rank->session->image->funcs[func].instr_count;
-         i++) {
+    for (uint32_t i = 0; i < rank->session->image->funcs[func].instr_count; i++) {
+        if (status != SHARDC_OK)
+            break;
         bool ran = false;
         double begin = 0, end = 0;
         status = rank->session->device->time(rank, func, i, &ran, &begin, &end, error);

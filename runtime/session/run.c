@@ -158,12 +158,15 @@ static shardc_status check_feeds(const sc_image *image, const sc_image_call *cal
     for (uint32_t c = 0; c < call_count; c++) {
         const sc_image_func *func = &image->funcs[calls[c].func];
         bool is_checked = c > 0 && calls[c - 1].func == calls[c].func;
-        for (uint32_t i = 0; i < func->input_count && !is_checked; i++) {
-            const sc_image_value *input = &func->inputs[i];
-            shardc_status status = check_feed(
-                func, input, find_feed(feeds, feed_count, input->name), &calls[c], batches, error);
-            if (status != SHARDC_OK)
-                return status;
+        if (!is_checked) {
+            for (uint32_t i = 0; i < func->input_count; i++) {
+                const sc_image_value *input = &func->inputs[i];
+                shardc_status status =
+                    check_feed(func, input, find_feed(feeds, feed_count, input->name), &calls[c],
+                               batches, error);
+                if (status != SHARDC_OK)
+                    return status;
+            }
         }
     }
     return SHARDC_OK;
@@ -250,7 +253,9 @@ static shardc_status run_calls(shardc_session *session, const sc_image_call *cal
         status = check_fetches(last, fetches, fetch_count, error);
     /* if one process got invalid values, the others must not wait for it */
     status = sc_session_agree(session, status, error);
-    for (uint32_t i = 0; status == SHARDC_OK && i < count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (status != SHARDC_OK)
+            break;
         run_call call = {calls[i].func,
                          calls[i].micro_batch < 0 ? 0 : (uint32_t)calls[i].micro_batch};
         status = sc_session_agree(

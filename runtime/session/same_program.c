@@ -70,10 +70,12 @@ shardc_status sc_session_same_program(sc_comm *comm, const sc_image *image, shar
         .kind = SC_COMM_ALL_GATHER, .part_count = 1, .parts = &part, .what = "program"};
     shardc_error reason = {.status = SHARDC_OK};
     shardc_status status = sc_comm_run(sc_comm_world(comm), &call, &reason);
-    for (uint32_t r = ranks; status == SHARDC_OK && r-- > 1;) {
-        if (all[r][WHOLE] != all[0][WHOLE]) {
-            first = r;
-            others++;
+    if (status == SHARDC_OK) {
+        for (uint32_t r = ranks; r-- > 1;) {
+            if (all[r][WHOLE] != all[0][WHOLE]) {
+                first = r;
+                others++;
+            }
         }
     }
     if (status != SHARDC_OK)

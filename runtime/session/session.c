@@ -83,8 +83,10 @@ static shardc_status open_local_world(shardc_session *session, shardc_error *err
         return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for %u ranks",
                        session->rank_count);
     shardc_status status = sc_comm_open_local(session->rank_count, &options, comms, &reason);
-    for (uint32_t r = 0; status == SHARDC_OK && r < session->rank_count; r++)
-        session->ranks[r].comm = comms[r];
+    if (status == SHARDC_OK) {
+        for (uint32_t r = 0; r < session->rank_count; r++)
+            session->ranks[r].comm = comms[r];
+    }
     free(comms);
     return status == SHARDC_OK ? SHARDC_OK : sc_fail(error, status, "%s", reason.text);
 }

@@ -102,7 +102,9 @@ shardc_status sc_session_scatter(shardc_session *session, const sc_image_tensor 
     int64_t bad = 0;
     staging room;
     shardc_status status = open_staging(session, tensor, &room, error);
-    for (uint32_t r = 0; status == SHARDC_OK && r < session->rank_count; r++) {
+    for (uint32_t r = 0; r < session->rank_count; r++) {
+        if (status != SHARDC_OK)
+            break;
         sc_rank *rank = &session->ranks[r];
         if (!sc_shard_scatter(tensor, rank->rank, whole, staged(&room, rank, buffer), &bad))
             status = bad_element(name, whole, bad, sc_dtypes[tensor->dtype].name, error);
@@ -164,7 +166,9 @@ shardc_status sc_session_gather(shardc_session *session, const sc_image_tensor *
                                    "there is not enough memory for a shard of '%s'", name),
             error);
     }
-    for (uint64_t rank = 0; status == SHARDC_OK && rank < session->image->ranks; rank++) {
+    for (uint64_t rank = 0; rank < session->image->ranks; rank++) {
+        if (status != SHARDC_OK)
+            break;
         const void *local;
         if (!sc_shard_is_given(tensor, rank))
             continue;

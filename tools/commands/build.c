@@ -27,11 +27,13 @@ static const char *find_stub(sc_context *context)
     char self[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     char *slash = length < 0 ? NULL : memrchr(self, '/', (size_t)length);
-    for (size_t i = 0; slash != NULL && i < sizeof places / sizeof *places; i++) {
-        const char *path =
-            sc_arena_printf(&context->arena, "%.*s/%s", (int)(slash - self), self, places[i]);
-        if (access(path, R_OK) == 0)
-            return path;
+    if (slash != NULL) {
+        for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+            const char *path =
+                sc_arena_printf(&context->arena, "%.*s/%s", (int)(slash - self), self, places[i]);
+            if (access(path, R_OK) == 0)
+                return path;
+        }
     }
     fail(context, SC_D_cannot_read, "shardc-prog", "install it beside shardc, or in ../lib/shardc");
     return NULL;

@@ -173,8 +173,10 @@ static void check_file(sc_context *context, const sc_options *options, checked_p
         return;
     if (options->plan != NULL || (plans.count == 0 && sc_declarations_only_model(program) != 0))
         *sc_vec_push(&context->arena, out) = (checked_plan){.plan = only};
-    for (uint32_t i = 0; i < plans.count && options->plan == NULL; i++)
-        *sc_vec_push(&context->arena, out) = (checked_plan){.plan = plans.data[i]};
+    if (options->plan == NULL) {
+        for (uint32_t i = 0; i < plans.count; i++)
+            *sc_vec_push(&context->arena, out) = (checked_plan){.plan = plans.data[i]};
+    }
     for (uint32_t i = 0; i < out->count; i++)
         check_plan(context, program, options, &out->data[i]);
 }

@@ -113,28 +113,29 @@ static void follow(const sc_compiled *c, sc_value value, uint32_t sub_axis, chai
 {
     sc_module *m = c->local;
     const sc_placing *placing = c->env.placing;
-    for (int step = 0; step < MAX_CHAIN && placing != NULL && value < placing->value_count;
-         step++) {
-        const sc_cause *cause = sc_cause_of(placing, value, sub_axis);
-        if (cause->op == SC_NONE) {
-            if (cause->rule != SC_NONE)
-                add_link(m->context, links, m->rules.data[cause->rule].line,
-                         sc_text(m->context, m->rules.data[cause->rule].text));
-            return;
+    if (placing != NULL) {
+        for (int step = 0; step < MAX_CHAIN && value < placing->value_count; step++) {
+            const sc_cause *cause = sc_cause_of(placing, value, sub_axis);
+            if (cause->op == SC_NONE) {
+                if (cause->rule != SC_NONE)
+                    add_link(m->context, links, m->rules.data[cause->rule].line,
+                             sc_text(m->context, m->rules.data[cause->rule].text));
+                return;
+            }
+            const sc_op *op = sc_op_at(m, cause->op);
+            sc_line line = sc_sources_line(&m->context->sources, op->loc.begin);
+            const char *from = cause->from == SC_NONE ? "its reader" : name_of(m, cause->from);
+            add_link(m->context, links, line.line,
+                     sc_arena_printf(&m->context->arena, "through %s, from %s",
+                                     sc_ops[op->kind].name, from));
+            if (cause->from == SC_NONE) {
+                if (cause->rule != SC_NONE)
+                    add_link(m->context, links, m->rules.data[cause->rule].line,
+                             sc_text(m->context, m->rules.data[cause->rule].text));
+                return;
+            }
+            value = cause->from;
         }
-        const sc_op *op = sc_op_at(m, cause->op);
-        sc_line line = sc_sources_line(&m->context->sources, op->loc.begin);
-        const char *from = cause->from == SC_NONE ? "its reader" : name_of(m, cause->from);
-        add_link(m->context, links, line.line,
-                 sc_arena_printf(&m->context->arena, "through %s, from %s", sc_ops[op->kind].name,
-                                 from));
-        if (cause->from == SC_NONE) {
-            if (cause->rule != SC_NONE)
-                add_link(m->context, links, m->rules.data[cause->rule].line,
-                         sc_text(m->context, m->rules.data[cause->rule].text));
-            return;
-        }
-        value = cause->from;
     }
 }
 
@@ -196,9 +197,12 @@ static json_t *placement_json(const sc_module *m, const sc_type_info *type)
         bool alike = true;
         for (uint32_t a = 1; a < axis->sub_axis_count; a++)
             alike = alike && strcmp(first, sub_axis_place(m, type, axis->first_sub_axis + a)) == 0;
-        for (uint32_t a = 0; !alike && a < axis->sub_axis_count; a++)
-            json_object_set_new(placement, sc_arena_printf(&m->context->arena, "%s.%u", name, a),
-                                json_string(sub_axis_place(m, type, axis->first_sub_axis + a)));
+        if (!alike) {
+            for (uint32_t a = 0; a < axis->sub_axis_count; a++)
+                json_object_set_new(placement,
+                                    sc_arena_printf(&m->context->arena, "%s.%u", name, a),
+                                    json_string(sub_axis_place(m, type, axis->first_sub_axis + a)));
+        }
         if (alike)
             json_object_set_new(placement, name, json_string(first));
     }
@@ -278,10 +282,11 @@ static uint64_t look_of(const sc_compiled *c, const explained *x)
 {
     const sc_placing *placing = c->env.placing;
     uint64_t look = sc_hash_mix(x->type, x->is_passed_on);
-    for (uint32_t a = 0;
-         placing != NULL && x->value < placing->value_count && a < c->local->mesh.sub_axis_count;
-         a++)
-        look = sc_hash_mix(look, sc_cause_of(placing, x->value, a)->rule);
+    if (placing != NULL) {
+        for (uint32_t a = 0; x->value < placing->value_count && a < c->local->mesh.sub_axis_count;
+             a++)
+            look = sc_hash_mix(look, sc_cause_of(placing, x->value, a)->rule);
+    }
     return look;
 }
 

@@ -105,15 +105,17 @@ static void warn_of_axis(sc_context *context, const sc_module *m, const sc_memor
 static void warn_of_whole(sc_context *context, const sc_compiled *c, const sc_memory_report *report)
 {
     uint32_t seen = 0;
-    for (uint32_t i = 0; c->plan != NULL && i < c->plan->body.count; i++) {
-        const sc_plan_stmt *stmt = c->plan->body.data[i];
-        if (stmt->kind != SC_PLAN_SHARD || (stmt->shard.kinds.mask >> SC_KIND_PARAM & 1) == 0)
-            continue;
-        for (uint32_t k = 0; k < stmt->shard.axes.count; k++) {
-            int axis = axis_index(c->local, stmt->shard.axes.data[k].text);
-            if (axis >= 0 && (seen >> axis & 1) == 0)
-                warn_of_axis(context, c->local, report, stmt, (uint32_t)axis);
-            seen |= axis >= 0 ? 1u << axis : 0;
+    if (c->plan != NULL) {
+        for (uint32_t i = 0; i < c->plan->body.count; i++) {
+            const sc_plan_stmt *stmt = c->plan->body.data[i];
+            if (stmt->kind != SC_PLAN_SHARD || (stmt->shard.kinds.mask >> SC_KIND_PARAM & 1) == 0)
+                continue;
+            for (uint32_t k = 0; k < stmt->shard.axes.count; k++) {
+                int axis = axis_index(c->local, stmt->shard.axes.data[k].text);
+                if (axis >= 0 && (seen >> axis & 1) == 0)
+                    warn_of_axis(context, c->local, report, stmt, (uint32_t)axis);
+                seen |= axis >= 0 ? 1u << axis : 0;
+            }
         }
     }
 }

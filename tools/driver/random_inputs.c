@@ -64,13 +64,15 @@ static void limit_to(int_search *s, int64_t limit)
 static int64_t attr_size(const sc_module *m, const sc_op *op, sc_attr_key key)
 {
     const sc_attr *attr = sc_op_attr(op, key);
-    for (uint32_t v = 0;
-         attr != NULL && attr->count > 0 && v < op->operand_count + op->result_count; v++) {
-        const sc_type_info *type = sc_type_of(
-            m, v < op->operand_count ? op->operands[v] : op->first_result + v - op->operand_count);
-        int at = sc_type_find_dim(type, attr->dims[0]);
-        if (at >= 0)
-            return type->dims[at].size;
+    if (attr != NULL) {
+        for (uint32_t v = 0; attr->count > 0 && v < op->operand_count + op->result_count; v++) {
+            const sc_type_info *type =
+                sc_type_of(m, v < op->operand_count ? op->operands[v]
+                                                    : op->first_result + v - op->operand_count);
+            int at = sc_type_find_dim(type, attr->dims[0]);
+            if (at >= 0)
+                return type->dims[at].size;
+        }
     }
     return 0;
 }
@@ -166,9 +168,11 @@ static double contracted(const sc_module *m, const sc_op *dot)
     const sc_attr *dims = sc_op_attr(dot, SC_ATTR_dims);
     const sc_type_info *type = sc_type_of(m, dot->operands[0]);
     double product = 1;
-    for (uint32_t i = 0; dims != NULL && i < dims->count; i++) {
-        int at = sc_type_find_dim(type, dims->dims[i]);
-        product *= at < 0 ? 1 : (double)type->dims[at].size;
+    if (dims != NULL) {
+        for (uint32_t i = 0; i < dims->count; i++) {
+            int at = sc_type_find_dim(type, dims->dims[i]);
+            product *= at < 0 ? 1 : (double)type->dims[at].size;
+        }
     }
     return product;
 }

@@ -197,10 +197,12 @@ static const char *pin_shape(sc_adviser *a, const sc_type_info *type, const sc_p
         if (!begins_dim(type, i))
             continue;
         sc_strbuf_printf(&text, "%s%s", i > 0 ? ", " : "[", dim_name(m, &type->dims[i]));
-        for (uint32_t x = 0; x < m->mesh.axis_count && placement != NULL; x++) {
-            uint32_t first = m->mesh.axes[x].first_sub_axis;
-            if ((axes >> x & 1) != 0 && placement->on[first] == i)
-                sc_strbuf_printf(&text, "@%s", sc_text(a->context, m->mesh.axes[x].name));
+        if (placement != NULL) {
+            for (uint32_t x = 0; x < m->mesh.axis_count; x++) {
+                uint32_t first = m->mesh.axes[x].first_sub_axis;
+                if ((axes >> x & 1) != 0 && placement->on[first] == i)
+                    sc_strbuf_printf(&text, "@%s", sc_text(a->context, m->mesh.axes[x].name));
+            }
         }
     }
     sc_strbuf_add(&text, type->rank == 0 ? "[]" : "]");

@@ -134,9 +134,11 @@ static const char *nearest(sc_context *context, const char *text, const sc_sym *
     if (near != NULL)
         return near;
     near = sc_nearest(last_segment(text), lasts, count);
-    for (uint32_t i = 0; near != NULL && i < count; i++) {
-        if (lasts[i] == near)
-            return names[i];
+    if (near != NULL) {
+        for (uint32_t i = 0; i < count; i++) {
+            if (lasts[i] == near)
+                return names[i];
+        }
     }
     return NULL;
 }

@@ -19,8 +19,10 @@ static double elements(const sc_compiled *c)
         const sc_type_info *type = o->result_count == 0 || (sc_op_traits(o) & SC_STATE_READ) != 0
                                        ? NULL
                                        : sc_type_of(m, o->first_result);
-        for (uint32_t i = 0; type != NULL && i < type->rank; i++)
-            product *= (double)sc_type_local_size(m, type, i);
+        if (type != NULL) {
+            for (uint32_t i = 0; i < type->rank; i++)
+                product *= (double)sc_type_local_size(m, type, i);
+        }
         sum += type == NULL ? 0 : product;
     }
     return sum;
@@ -84,13 +86,17 @@ void sc_warn_of_repeated_work(sc_context *context, const sc_compiled_list *entri
         has_default = entries->data[i]->is_default;
         first = has_default ? entries->data[i] : first;
     }
-    for (uint32_t axis = 0; first != NULL && axis < first->local->mesh.axis_count; axis++) {
-        bool everywhere = true;
-        for (uint32_t i = 0; i < entries->count && !has_default; i++)
-            everywhere = everywhere && repeated(entries->data[i], axis) > 0;
-        double part = everywhere ? repeated(first, axis) : 0;
-        if (part > 0)
-            warn_of_axis(context, first, axis, part);
+    if (first != NULL) {
+        for (uint32_t axis = 0; axis < first->local->mesh.axis_count; axis++) {
+            bool everywhere = true;
+            if (!has_default) {
+                for (uint32_t i = 0; i < entries->count; i++)
+                    everywhere = everywhere && repeated(entries->data[i], axis) > 0;
+            }
+            double part = everywhere ? repeated(first, axis) : 0;
+            if (part > 0)
+                warn_of_axis(context, first, axis, part);
+        }
     }
 }
 

@@ -186,11 +186,17 @@ static bool calibrate(sc_prog *prog)
     void *scratch = aligned_alloc(64, ((size_t)sc_gemm_scratch_bytes(&gemm) + 127) / 64 * 64);
     sc_gemm_plan *plan = sc_gemm_plan_new(&gemm, SC_GEMM_AUTO);
     bool ok = a != NULL && b != NULL && c != NULL && scratch != NULL && plan != NULL;
-    for (int i = 0; ok && i < M * K; i++)
-        a[i] = (float)(i % 17) - 8;
-    for (int i = 0; ok && i < K * N; i++)
-        b[i] = (float)(i % 13) - 6;
-    for (int round = 0; ok && (round < LEAST_ROUNDS || sc_seconds() - begun < 1); round++) {
+    if (ok) {
+        for (int i = 0; i < M * K; i++)
+            a[i] = (float)(i % 17) - 8;
+    }
+    if (ok) {
+        for (int i = 0; i < K * N; i++)
+            b[i] = (float)(i % 13) - 6;
+    }
+    for (int round = 0; (round < LEAST_ROUNDS || sc_seconds() - begun < 1); round++) {
+        if (!ok)
+            break;
         double begin = sc_seconds();
         ok = sc_gemm_run(plan, a, b, c, NULL, scratch);
         best = fmin(best, sc_seconds() - begin);
@@ -234,8 +240,10 @@ static bool new_token_inputs(sc_bench *b)
         *array = sc_array_new(func->inputs[i].rank, sizes);
         ok = ok && array->data != NULL;
         bool is_length = i + 1 == func->input_count, is_position = i + 2 == func->input_count;
-        for (int64_t e = 0; ok && is_length && e < array->count; e++)
-            array->data[e] = 1;
+        if (ok && is_length) {
+            for (int64_t e = 0; e < array->count; e++)
+                array->data[e] = 1;
+        }
         if (ok && !is_length && !is_position)
             sc_random_fill(&entry->inputs.data[i].distribution,
                            &(sc_random_options){.seed = b->prog->run.seed}, array->data,
@@ -297,14 +305,19 @@ static bool time_tokens(sc_bench *b, token_run *t, timing *timings)
     bool ok = memory != NULL ||
               sc_prog_fail(b->prog, SC_D_run_failed, "there is not enough memory to read");
     set_team(b->prog);
-    for (int r = 0; ok && r < READINGS; r++) {
+    for (int r = 0; r < READINGS; r++) {
+        if (!ok)
+            break;
         readings[r] = sc_read_seconds(memory);
         if (r == 0)
             ok = do_token(b, t, 0, &warm);
         if (r == 0 && b->prog->profile)
             sc_bench_begin_profile(b);
-        for (; ok && done < t->count * (uint64_t)(r + 1) / READINGS; done++)
+        for (; done < t->count * (uint64_t)(r + 1) / READINGS; done++) {
+            if (!ok)
+                break;
             ok = do_token(b, t, done, &timings[done]);
+        }
     }
     if (ok) {
         t->reading = median(readings, READINGS);

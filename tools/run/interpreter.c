@@ -83,8 +83,11 @@ static bool read_shard(void *self, uint32_t state, uint64_t rank, void *room, co
     sc_array array = get_state(self, state, error);
     bool ok = array.data != NULL;
     (void)rank;
-    for (int64_t i = 0; ok && i < array.count; i++)
+    for (int64_t i = 0; i < array.count; i++) {
+        if (!ok)
+            break;
         ok = sc_element_store(element, room, (uint64_t)i, array.data[i]);
+    }
     sc_array_free(&array);
     *out = room;
     return ok || no_memory(error);

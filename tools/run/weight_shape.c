@@ -15,9 +15,11 @@ static uint32_t state_of(const sc_module *m, sc_value value)
 static bool is_named(const sc_op *op, sc_dim dim)
 {
     const sc_attr *dims = sc_op_attr(op, SC_ATTR_dims);
-    for (uint32_t i = 0; dims != NULL && i < dims->count; i++) {
-        if (dims->dims[i] == dim)
-            return true;
+    if (dims != NULL) {
+        for (uint32_t i = 0; i < dims->count; i++) {
+            if (dims->dims[i] == dim)
+                return true;
+        }
     }
     return false;
 }

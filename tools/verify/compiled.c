@@ -340,7 +340,9 @@ static bool settle_decisions(sc_compiled_check *c)
     enum { MOST_DRAWS = 8 };
     char error[512];
     bool ok = true;
-    for (uint32_t draw = 1; ok && draw < MOST_DRAWS && sc_compiled_is_open(c); draw++) {
+    for (uint32_t draw = 1; draw < MOST_DRAWS && sc_compiled_is_open(c); draw++) {
+        if (!ok)
+            break;
         ok = run_nearby(c, SC_NEARBY_MOST, error, sizeof error);
         if (!ok || sc_compiled_is_open(c))
             break;

@@ -15,8 +15,10 @@ static const double stability = 8, flipped = 2, cancelled = 4, undecided_share =
 static double norm_of(const sc_array *array)
 {
     double sum = 0;
-    for (int64_t i = 0; i < array->count && array->data != NULL; i++)
-        sum += isfinite(array->data[i]) ? array->data[i] * array->data[i] : 0;
+    if (array->data != NULL) {
+        for (int64_t i = 0; i < array->count; i++)
+            sum += isfinite(array->data[i]) ? array->data[i] * array->data[i] : 0;
+    }
     return sqrt(sum);
 }
 
@@ -226,10 +228,12 @@ void sc_compiled_compare_bits(sc_compiled_check *c)
 {
     for (uint32_t p = 0; p < c->places.count; p++) {
         const sc_array *a = &c->found.values[p], *b = &c->again.values[p];
-        for (int64_t i = 0; a->data != NULL && b->data != NULL && i < a->count; i++) {
-            if (!same_bits(a->data[i], b->data[i])) {
-                sc_differ_at(&c->differences, &c->places.data[p].what, a, b, i);
-                return;
+        if (a->data != NULL && b->data != NULL) {
+            for (int64_t i = 0; i < a->count; i++) {
+                if (!same_bits(a->data[i], b->data[i])) {
+                    sc_differ_at(&c->differences, &c->places.data[p].what, a, b, i);
+                    return;
+                }
             }
         }
     }

@@ -6,15 +6,17 @@ static double size_of(const sc_module *m, const sc_op *op, sc_attr_key key)
 {
     const sc_attr *dims = sc_op_attr(op, key);
     double product = 1;
-    for (uint32_t i = 0; dims != NULL && i < dims->count; i++) {
-        for (uint32_t v = 0; v < op->operand_count + op->result_count; v++) {
-            const sc_type_info *type =
-                sc_type_of(m, v < op->operand_count ? op->operands[v]
-                                                    : op->first_result + v - op->operand_count);
-            int at = sc_type_find_dim(type, dims->dims[i]);
-            if (at >= 0) {
-                product *= (double)type->dims[at].size;
-                break;
+    if (dims != NULL) {
+        for (uint32_t i = 0; i < dims->count; i++) {
+            for (uint32_t v = 0; v < op->operand_count + op->result_count; v++) {
+                const sc_type_info *type =
+                    sc_type_of(m, v < op->operand_count ? op->operands[v]
+                                                        : op->first_result + v - op->operand_count);
+                int at = sc_type_find_dim(type, dims->dims[i]);
+                if (at >= 0) {
+                    product *= (double)type->dims[at].size;
+                    break;
+                }
             }
         }
     }

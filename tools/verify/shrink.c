@@ -217,12 +217,15 @@ static uint32_t attr_count(const sc_op *op, sc_attr_key key)
 static void read_rename(shrinking *s, const sc_module *m, const sc_op *op)
 {
     uint32_t from = attr_count(op, SC_ATTR_dims), to = attr_count(op, SC_ATTR_to);
-    for (uint32_t i = 0; from == to && i < from; i++)
-        tie(s, attr_dim(s, m, op, SC_ATTR_dims, i), attr_dim(s, m, op, SC_ATTR_to, i));
-    for (uint32_t i = 0; from != to && i < from; i++)
-        fix(s, attr_dim(s, m, op, SC_ATTR_dims, i));
-    for (uint32_t i = 0; from != to && i < to; i++)
-        fix(s, attr_dim(s, m, op, SC_ATTR_to, i));
+    if (from == to) {
+        for (uint32_t i = 0; i < from; i++)
+            tie(s, attr_dim(s, m, op, SC_ATTR_dims, i), attr_dim(s, m, op, SC_ATTR_to, i));
+    } else {
+        for (uint32_t i = 0; i < from; i++)
+            fix(s, attr_dim(s, m, op, SC_ATTR_dims, i));
+        for (uint32_t i = 0; i < to; i++)
+            fix(s, attr_dim(s, m, op, SC_ATTR_to, i));
+    }
 }
 
 static void read_resize(shrinking *s, const sc_module *m, const sc_op *op)
@@ -342,10 +345,12 @@ static void read_averages(shrinking *s, const sc_module *m)
         bool is_average = sc_op_is_sum((sc_op_kind)op->kind) && sc_op_is_forward(m, op) &&
                           sc_type_of(m, op->first_result)->rank > 0 &&
                           sc_dtype_is_float(sc_type_of(m, op->first_result)->dtype);
-        for (uint32_t i = 0; is_average && i < attr_count(op, SC_ATTR_dims); i++) {
-            uint32_t dim = attr_dim(s, m, op, SC_ATTR_dims, i);
-            if (dim != SC_NONE)
-                s->dims.data[dim].averaged = true;
+        if (is_average) {
+            for (uint32_t i = 0; i < attr_count(op, SC_ATTR_dims); i++) {
+                uint32_t dim = attr_dim(s, m, op, SC_ATTR_dims, i);
+                if (dim != SC_NONE)
+                    s->dims.data[dim].averaged = true;
+            }
         }
     }
 }
@@ -662,10 +667,12 @@ static double new_reciprocal(shrinking *s, const sc_module *m, const sc_op *sum,
 {
     bool is_sum = sc_op_is_sum((sc_op_kind)sum->kind);
     double before = 1, after = 1;
-    for (uint32_t i = 0; is_sum && i < attr_count(sum, SC_ATTR_dims); i++) {
-        uint32_t at = attr_dim(s, m, sum, SC_ATTR_dims, i);
-        before *= at == SC_NONE ? 1 : (double)s->dims.data[at].from;
-        after *= at == SC_NONE ? 1 : (double)s->dims.data[root_of(s, at)].to;
+    if (is_sum) {
+        for (uint32_t i = 0; i < attr_count(sum, SC_ATTR_dims); i++) {
+            uint32_t at = attr_dim(s, m, sum, SC_ATTR_dims, i);
+            before *= at == SC_NONE ? 1 : (double)s->dims.data[at].from;
+            after *= at == SC_NONE ? 1 : (double)s->dims.data[root_of(s, at)].to;
+        }
     }
     bool is_mean = is_sum && fabs(old * before - 1) < 1e-6;
     return is_mean ? old * before / after : (double)NAN;

@@ -78,11 +78,14 @@ static void list_names(const sc_module *m, sc_func_id func, named_list *out)
     sc_for_each_op (m, func, id) {
         const sc_op *op = sc_op_at(m, id);
         bool is_given = sc_op_has(op, SC_FROM_OUTSIDE | SC_STATE_READ);
-        for (uint32_t r = 0; r < op->result_count && !is_given; r++) {
-            sc_sym path = m->values.data[op->first_result + r].path;
-            if (path != 0)
-                *sc_vec_push(&m->context->arena, out) = (named){path, order, op->first_result + r};
-            order++;
+        if (!is_given) {
+            for (uint32_t r = 0; r < op->result_count; r++) {
+                sc_sym path = m->values.data[op->first_result + r].path;
+                if (path != 0)
+                    *sc_vec_push(&m->context->arena, out) =
+                        (named){path, order, op->first_result + r};
+                order++;
+            }
         }
     }
     if (out->count > 0)
@@ -141,9 +144,11 @@ static void mark_kept(validation *v)
 static double largest_of(const sc_array *array)
 {
     double largest = 0;
-    for (int64_t i = 0; i < array->count && array->data != NULL; i++) {
-        double magnitude = fabs(array->data[i]);
-        largest = isfinite(magnitude) && magnitude > largest ? magnitude : largest;
+    if (array->data != NULL) {
+        for (int64_t i = 0; i < array->count; i++) {
+            double magnitude = fabs(array->data[i]);
+            largest = isfinite(magnitude) && magnitude > largest ? magnitude : largest;
+        }
     }
     return largest;
 }
@@ -176,9 +181,11 @@ static comparison compare(const sc_array *a, const sc_array *b, double allowed)
 static double distance(const sc_array *a, const sc_array *b)
 {
     double largest = 0;
-    for (int64_t i = 0; i < a->count && a->data != NULL && b->data != NULL; i++) {
-        double error = fabs(a->data[i] - b->data[i]);
-        largest = isfinite(error) && error > largest ? error : largest;
+    if (a->data != NULL && b->data != NULL) {
+        for (int64_t i = 0; i < a->count; i++) {
+            double error = fabs(a->data[i] - b->data[i]);
+            largest = isfinite(error) && error > largest ? error : largest;
+        }
     }
     return largest;
 }
@@ -297,18 +304,20 @@ static void compare_pair(validation *v, name_pair *pair, double largest)
     if (found.data == NULL && v->stopped)
         return;
     comparison best = {.at = 0};
-    for (uint32_t i = 0; i < asked.count && best.at >= 0 && found.data != NULL; i++) {
-        sc_array expected;
-        comparison one;
-        if (!compare_candidate(v, candidates[i].value, info->type, &found, largest, &expected,
-                               &one))
-            continue;
-        bool is_nearer = !has_shape || one.at < 0 || one.error < best.error;
-        sc_array_free(is_nearer ? &nearest : &expected);
-        nearest = is_nearer ? expected : nearest;
-        best = is_nearer ? one : best;
-        pair->matched = v->kind == RUN_RANDOM && one.at < 0 ? i : pair->matched;
-        has_shape = true;
+    if (found.data != NULL) {
+        for (uint32_t i = 0; i < asked.count && best.at >= 0; i++) {
+            sc_array expected;
+            comparison one;
+            if (!compare_candidate(v, candidates[i].value, info->type, &found, largest, &expected,
+                                   &one))
+                continue;
+            bool is_nearer = !has_shape || one.at < 0 || one.error < best.error;
+            sc_array_free(is_nearer ? &nearest : &expected);
+            nearest = is_nearer ? expected : nearest;
+            best = is_nearer ? one : best;
+            pair->matched = v->kind == RUN_RANDOM && one.at < 0 ? i : pair->matched;
+            has_shape = true;
+        }
     }
     if (found.data == NULL || !has_shape)
         sc_differ_whole(&v->differences, &subject,

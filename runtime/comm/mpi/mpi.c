@@ -80,9 +80,12 @@ static void fail_world(sc_comm *comm, const shardc_error *error, bool tell)
         return;
     world->has_failed = true;
     world->failure = *error;
-    for (uint32_t i = 0; tell && i < comm->size; i++) {
-        if (i != comm->rank && !world->is_gone[i])
-            send_notice(world, i, &n, NULL); /* a rank that does not receive it has its deadline */
+    if (tell) {
+        for (uint32_t i = 0; i < comm->size; i++) {
+            if (i != comm->rank && !world->is_gone[i])
+                send_notice(world, i, &n,
+                            NULL); /* a rank that does not receive it has its deadline */
+        }
     }
 }
 
@@ -133,7 +136,9 @@ static void fail_for_silence(sc_comm *comm)
     mpi_world *world = comm->state;
     uint64_t least = (uint64_t)world->beat_ms * SILENT_BEATS,
              most = world->silence_ms > least ? world->silence_ms : least;
-    for (uint32_t i = 0; !world->has_failed && i < comm->size; i++) {
+    for (uint32_t i = 0; i < comm->size; i++) {
+        if (world->has_failed)
+            break;
         uint64_t silent =
             i == comm->rank || world->is_gone[i] ? 0 : world->looked_ms - world->heard_ms[i];
         char why[96];
@@ -255,8 +260,9 @@ static bool make_progress(sc_comm *comm)
     shardc_status status = hear(comm, &moved, &error);
     /* Also in a failed world: calls that all members agreed on and whose data have arrived still
      * succeed. */
-    for (sc_comm_shared_call *shared = world->calls.first; shared != NULL && status == SHARDC_OK;
-         shared = shared->next) {
+    for (sc_comm_shared_call *shared = world->calls.first; shared != NULL; shared = shared->next) {
+        if (status != SHARDC_OK)
+            break;
         mpi_call *call = (mpi_call *)shared;
         if (call->is_moving && !call->is_done && !call->is_abandoned)
             status = sc_mpi_continue(world, call, &moved, &error);
@@ -341,7 +347,9 @@ static shardc_status announce(mpi_world *world, const sc_comm_request *request, 
     n.call.notice =
         (sc_comm_notice){.sender = group->comm->rank, .tag = tag, .summary = request->summary};
     shardc_status status = SHARDC_OK;
-    for (uint32_t k = 1; k < group->size && status == SHARDC_OK; k++) {
+    for (uint32_t k = 1; k < group->size; k++) {
+        if (status != SHARDC_OK)
+            break;
         uint32_t i = (group->rank + k) % group->size;
         if (sc_comm_takes_part(request, i))
             status = send_notice(world, group->ranks[i], &n, error);

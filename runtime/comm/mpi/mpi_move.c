@@ -160,7 +160,9 @@ static shardc_status post_piece(mpi_world *world, mpi_call *call, mpi_batch *bat
                                 bool is_send, mpi_piece piece, shardc_error *error)
 {
     shardc_status status = SHARDC_OK;
-    for (size_t done = 0; done < piece.bytes && status == SHARDC_OK; done += MOST_MESSAGE) {
+    for (size_t done = 0; done < piece.bytes; done += MOST_MESSAGE) {
+        if (status != SHARDC_OK)
+            break;
         int some = piece.bytes - done < MOST_MESSAGE ? (int)(piece.bytes - done) : MOST_MESSAGE;
         if (!grow((void **)&batch->messages, sizeof *batch->messages, (size_t)batch->count + 1,
                   &batch->room))
@@ -218,8 +220,11 @@ static shardc_status post_pieces(mpi_world *world, mpi_call *call, mpi_batch *ba
                                    : post_piece(world, call, batch, peer, is_send,
                                                 (mpi_piece){.at = packed, .bytes = total}, error);
     }
-    for (uint32_t i = 0; i < count && status == SHARDC_OK; i++)
+    for (uint32_t i = 0; i < count; i++) {
+        if (status != SHARDC_OK)
+            break;
         status = post_piece(world, call, batch, peer, is_send, call->pieces[i], error);
+    }
     return status;
 }
 
@@ -268,7 +273,9 @@ static shardc_status post_exchange(mpi_world *world, mpi_call *call, shardc_erro
     range_kind kind =
         call->shared.request->call.kind == SC_COMM_ALL_GATHER ? RANGE_FIRST_BLOCK : RANGE_BLOCK;
     shardc_status status = SHARDC_OK;
-    for (uint32_t k = 1; k < group->size && status == SHARDC_OK; k++) {
+    for (uint32_t k = 1; k < group->size; k++) {
+        if (status != SHARDC_OK)
+            break;
         uint32_t from = (group->rank + group->size - k) % group->size,
                  to = (group->rank + k) % group->size;
         status = move_destinations(world, call, from, false, RANGE_BLOCK, from, error);
@@ -303,7 +310,9 @@ static shardc_status post_from_root(mpi_world *world, mpi_call *call, range_kind
     if (group->rank != root)
         return move_destinations(world, call, root, false, kind, group->rank, error);
     shardc_status status = SHARDC_OK;
-    for (uint32_t i = 0; i < group->size && status == SHARDC_OK; i++) {
+    for (uint32_t i = 0; i < group->size; i++) {
+        if (status != SHARDC_OK)
+            break;
         if (i != root)
             status = send_sources(world, call, i, kind, i, error);
     }
@@ -319,7 +328,9 @@ static shardc_status post_gather(mpi_world *world, mpi_call *call, shardc_error 
     uint32_t root = has_root ? (uint32_t)call->shared.request->call.from : group->size;
     shardc_status status = SHARDC_OK;
     reset(&call->batches[0]);
-    for (uint32_t k = 1; k < group->size && status == SHARDC_OK; k++) {
+    for (uint32_t k = 1; k < group->size; k++) {
+        if (status != SHARDC_OK)
+            break;
         uint32_t from = (group->rank + group->size - k) % group->size,
                  to = (group->rank + k) % group->size;
         if (group->rank != root)
@@ -349,7 +360,9 @@ static shardc_status post_round(mpi_world *world, mpi_call *call, int64_t round,
     batch->terms = take_scratch(batch, (size_t)call->window * (group->size - 1));
     if (batch->terms == NULL)
         return no_memory(error);
-    for (uint32_t k = 1; k < group->size && status == SHARDC_OK; k++) {
+    for (uint32_t k = 1; k < group->size; k++) {
+        if (status != SHARDC_OK)
+            break;
         uint32_t from = (group->rank + group->size - k) % group->size,
                  to = (group->rank + k) % group->size;
         for (uint32_t i = 0; i < c->part_count; i++) {
@@ -407,8 +420,11 @@ static shardc_status begin_rounds(mpi_world *world, mpi_call *call, shardc_error
     call->window = !is_sliced(call) || row < window ? row : window;
     call->round_count = row == 0 ? 0 : (row + call->window - 1) / call->window;
     shardc_status status = SHARDC_OK;
-    for (int64_t round = 0; round < 2 && round < call->round_count && status == SHARDC_OK; round++)
+    for (int64_t round = 0; round < 2 && round < call->round_count; round++) {
+        if (status != SHARDC_OK)
+            break;
         status = post_round(world, call, round, error);
+    }
     return status;
 }
 
