@@ -171,6 +171,10 @@ sc_type sc_type_with_dtype(sc_module *m, sc_type type, sc_dtype dtype);
 sc_type sc_type_with_placement(sc_module *m, sc_type type, const sc_placement *placement);
 uint32_t sc_module_add_state(sc_module *m, const sc_state *state);
 uint32_t sc_module_find_state(const sc_module *m, sc_sym path); /* SC_NONE if there is none */
+static inline const sc_type_info *sc_state_type(const sc_module *m, uint32_t state)
+{
+    return &m->types.data[m->state.data[state].type];
+}
 
 /* ---- functions and ops ---- */
 sc_func_id sc_module_add_func(sc_module *m, sc_sym name);

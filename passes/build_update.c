@@ -85,7 +85,7 @@ static sc_value *known_read(update *u, sc_sym name)
 static sc_value named_state(update *u, const char *suffix, sc_dtype dtype)
 {
     sc_module *m = u->e.m;
-    sc_type_info type = m->types.data[m->state.data[u->param->state].type];
+    sc_type_info type = *sc_state_type(m, u->param->state);
     type.dtype = dtype;
     sc_sym name = sc_state_name_of(m, u->param->state, suffix);
     sc_value *known = known_read(u, name);
@@ -195,7 +195,7 @@ static sc_value read_scalar(update *u, const char *name)
 {
     sc_module *m = u->e.m;
     sc_sym symbol = sc_intern_text(&m->context->names, name);
-    const sc_type_info type = m->types.data[m->state.data[sc_module_find_state(m, symbol)].type];
+    const sc_type_info type = *sc_state_type(m, sc_module_find_state(m, symbol));
     sc_value read = read_state(u, symbol, &type);
     return sc_make1(&u->e, SC_OP_use, read);
 }
@@ -220,7 +220,7 @@ static sc_value reciprocal_weight(update *u, uint32_t result_count, sc_dtype dty
 static sc_value read_gradient(update *u)
 {
     sc_module *m = u->e.m;
-    sc_type_info type = m->types.data[m->state.data[u->param->state].type];
+    sc_type_info type = *sc_state_type(m, u->param->state);
     type.dtype = u->param->grad;
     u->phase = 1;
     sc_attr attrs[2] = {sc_attr_text(SC_ATTR_name, sc_state_name_of(m, u->param->state, "grad")),
@@ -329,7 +329,7 @@ static sc_value (*const steps[SC_OPTIMIZER_COUNT])(update *u, sc_value x, sc_val
 static sc_value read_stored(update *u)
 {
     sc_module *m = u->e.m;
-    const sc_type_info type = m->types.data[m->state.data[u->param->state].type];
+    const sc_type_info type = *sc_state_type(m, u->param->state);
     sc_sym name = m->state.data[u->param->state].path;
     sc_attr attr = sc_attr_text(SC_ATTR_name, name);
     sc_value *known = known_read(u, name);
@@ -341,7 +341,7 @@ static sc_value read_stored(update *u)
 static sc_value read_param(update *u, bool *master)
 {
     sc_module *m = u->e.m;
-    const sc_type_info type = m->types.data[m->state.data[u->param->state].type];
+    const sc_type_info type = *sc_state_type(m, u->param->state);
     *master = sc_dtypes[u->param->opt].bytes > sc_dtypes[type.dtype].bytes;
     if (*master)
         return named_state(u, "master", u->param->opt);
@@ -368,7 +368,7 @@ static void step_param(update *u, sc_value gradient)
 {
     const sc_module *m = u->e.m;
     bool exact = sc_type_of(m, gradient)->dtype == SC_DTYPE_f64 || u->param->opt == SC_DTYPE_f64 ||
-                 m->types.data[m->state.data[u->param->state].type].dtype == SC_DTYPE_f64,
+                 sc_state_type(m, u->param->state)->dtype == SC_DTYPE_f64,
          master;
     sc_dtype dtype = exact ? SC_DTYPE_f64 : SC_DTYPE_f32;
     sc_value wide = sc_make_cast(&u->e, gradient, dtype);
@@ -398,7 +398,7 @@ static void set_back(update *u)
     for (uint32_t s = 0; s < m->state.count; s++) {
         if (m->state.data[s].kind != SC_STATE_GRAD && m->state.data[s].kind != SC_STATE_SUM)
             continue;
-        const sc_type_info type = m->types.data[m->state.data[s].type];
+        const sc_type_info type = *sc_state_type(m, s);
         sc_attr zero = sc_attr_number(SC_ATTR_value, 0);
         write_state(u, m->state.data[s].path,
                     sc_make_as(&u->e, SC_OP_constant, NULL, 0, &zero, 1, &type));

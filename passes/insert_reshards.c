@@ -550,7 +550,7 @@ static void visit(insertion *in, sc_op_id op)
                          : SC_NONE;
     /* a write has the placement of its state */
     if (state != SC_NONE && m->ops.data[op].operand_count == 1) {
-        const sc_placement at = m->types.data[m->state.data[state].type].placement;
+        const sc_placement at = sc_state_type(m, state)->placement;
         bring_operand(in, op, 0, &at);
         return;
     }

@@ -177,7 +177,7 @@ static int64_t *reduced_bytes(const sc_module *m)
 {
     int64_t *bytes = sc_arena_array(&m->context->arena, m->state.count, sizeof *bytes);
     for (uint32_t s = 0; s < m->state.count; s++)
-        bytes[s] = sc_type_local_bytes(m, &m->types.data[m->state.data[s].type]);
+        bytes[s] = sc_type_local_bytes(m, sc_state_type(m, s));
     uint32_t *state_of = sc_arena_array(&m->context->arena, m->values.count, sizeof *state_of);
     memset(state_of, 0xff, m->values.count * sizeof *state_of);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
@@ -305,7 +305,7 @@ int64_t sc_memory_parameter_bytes(const sc_module *m)
     int64_t bytes = 0;
     for (uint32_t s = 0; s < m->state.count; s++) {
         if (m->state.data[s].kind == SC_STATE_PARAM)
-            bytes = plus(bytes, whole_bytes(&m->types.data[m->state.data[s].type]));
+            bytes = plus(bytes, whole_bytes(sc_state_type(m, s)));
     }
     return bytes;
 }
@@ -315,7 +315,7 @@ int64_t sc_memory_bytes_whole_on(const sc_module *m, uint32_t axis)
     int64_t bytes = 0;
     const sc_axis *of = &m->mesh.axes[axis];
     for (uint32_t s = 0; s < m->state.count; s++) {
-        const sc_type_info *type = &m->types.data[m->state.data[s].type];
+        const sc_type_info *type = sc_state_type(m, s);
         bool split = m->state.data[s].kind != SC_STATE_PARAM;
         for (uint32_t a = of->first_sub_axis; a < (uint32_t)of->first_sub_axis + of->sub_axis_count;
              a++)

@@ -21,7 +21,7 @@ static sc_placement *places_of_steps(const sc_propagation *p, const sc_train_ste
             if ((int)m->state.data[s].kind != kind || sc_param_of_state(step, s) == SC_NONE)
                 continue;
             sc_placement *at = &places[sc_param_of_state(step, s)];
-            *at = m->types.data[m->state.data[s].type].placement;
+            *at = sc_state_type(m, s)->placement;
             for (uint32_t a = 0; a < SC_MAX_SUB_AXES; a++)
                 at->on[a] = sc_is_partial(at->on[a]) ? SC_ON_NOTHING : at->on[a];
         }
@@ -55,7 +55,7 @@ static void place_update(sc_propagation *p, const sc_train_step *step)
                              : sc_module_find_state(m, sc_op_word(o, SC_ATTR_name));
         if (state == SC_NONE)
             continue;
-        const sc_placement at = m->types.data[m->state.data[state].type].placement;
+        const sc_placement at = sc_state_type(m, state)->placement;
         if ((traits & SC_STATE_READ) != 0) {
             if (written[state] != SC_NONE)
                 sc_place_like(p, o->first_result, written[state]); /* for its causes */

@@ -13,7 +13,7 @@ static const char *dim_text(const sc_op_call *c, sc_dim dim)
 
 static bool is_along(const sc_op_call *c, sc_dim dim)
 {
-    return c->f->b->cached && dim == c->f->b->along;
+    return c->f->b->entry.cached && dim == c->f->b->entry.along;
 }
 
 /* Optional operands after the fixed ones; attribute `with` lists their names. */
@@ -53,7 +53,7 @@ sc_bval_list build_positions(sc_op_call *c)
     sc_value index = sc_emit_typed(c->f, c->loc, SC_OP_index, NULL, 0, &attr, 1, &type);
     if (!is_along(c, c->from[0]))
         return sc_one_tensor(c, index);
-    sc_value operands[2] = {b->pos, index};
+    sc_value operands[2] = {b->entry.pos, index};
     return sc_one_tensor(c, sc_emit(c->f, c->loc, SC_OP_add, operands, 2, NULL, 0, 0));
 }
 
@@ -137,7 +137,7 @@ sc_bval_list build_rope(sc_op_call *c)
     if (operands.values[0] == SC_NONE || !rope_dims(c, operands.values[0]))
         return sc_no_results(c);
     if (is_along(c, c->from[0]))
-        add_operand(c, &operands, "pos", b->pos);
+        add_operand(c, &operands, "pos", b->entry.pos);
     attrs[count++] = sc_call_leaves_attr(c, SC_ATTR_dims);
     attrs[count++] = sc_attr_number(SC_ATTR_theta, theta);
     attrs[count++] = sc_attr_text(SC_ATTR_pairs, pairs.word);
@@ -163,7 +163,7 @@ sc_bval_list build_last(sc_op_call *c)
         return sc_call_error(c, SC_D_missing_dim, "last", dim_text(c, c->from[0]),
                              sc_build_shape_text(b, sc_build_type(b, operands.values[0]), false));
     if (is_along(c, c->from[0]))
-        add_operand(c, &operands, "len", b->len);
+        add_operand(c, &operands, "len", b->entry.len);
     attrs[0] = sc_call_leaves_attr(c, SC_ATTR_dims);
     uint32_t count = add_with(c, &operands, attrs, 1);
     return sc_one_tensor(
@@ -231,8 +231,8 @@ static sc_value append_to_cache(sc_op_call *c, const sc_member *member, sc_value
         return SC_NONE;
     operand_list operands = {.count = 2, .fixed = 2, .values = {cache}};
     operands.values[1] = sc_emit_cast(c->f, c->loc, x, sc_build_type(b, cache)->dtype);
-    add_operand(c, &operands, "pos", b->pos);
-    add_operand(c, &operands, "len", b->len);
+    add_operand(c, &operands, "pos", b->entry.pos);
+    add_operand(c, &operands, "len", b->entry.len);
     sc_attr attrs[3] = {sc_call_leaves_attr(c, SC_ATTR_dims),
                         sc_call_dim_attr(c, SC_ATTR_to, c->to[0])};
     uint32_t count = add_with(c, &operands, attrs, 2);
@@ -435,16 +435,16 @@ sc_bval_list build_attend(sc_op_call *c)
             c, SC_D_bad_operand,
             "attend works over one plain key dim and one plain head dim: attend[T, E](q, k, v)");
     sc_dim s = query_dim(b, sc_build_type(b, operands.values[0]), c->from[0]);
-    bool live =
-        b->cached && c->from[0] != b->along && sc_build_is_alias_of(b, c->from[0], b->along);
+    bool live = b->entry.cached && c->from[0] != b->entry.along &&
+                sc_build_is_alias_of(b, c->from[0], b->entry.along);
     attrs[count++] = sc_call_leaves_attr(c, SC_ATTR_dims);
     if (!attend_mask(c, s, live, attrs, &count) || !attend_numbers(c, attrs, &count) ||
         !attend_keep(c, &operands) || !attend_bias(c, &operands) ||
         !attend_segments(c, &operands, s, live))
         return sc_no_results(c);
     if (live) {
-        add_operand(c, &operands, "pos", b->pos);
-        add_operand(c, &operands, "len", b->len);
+        add_operand(c, &operands, "pos", b->entry.pos);
+        add_operand(c, &operands, "len", b->entry.len);
     }
     count = add_with(c, &operands, attrs, count);
     return sc_one_tensor(

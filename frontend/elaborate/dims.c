@@ -6,14 +6,14 @@
 /* ---- dims ---- */
 static void set_size(sc_builder *b, sc_dim dim, int64_t size)
 {
-    while (b->sizes.count <= dim)
-        *sc_vec_push(&b->context->arena, &b->sizes) = 0;
-    b->sizes.data[dim] = size;
+    while (b->dims.sizes.count <= dim)
+        *sc_vec_push(&b->context->arena, &b->dims.sizes) = 0;
+    b->dims.sizes.data[dim] = size;
 }
 
 int64_t sc_build_size(const sc_builder *b, sc_dim dim)
 {
-    return dim < b->sizes.count ? b->sizes.data[dim] : 0;
+    return dim < b->dims.sizes.count ? b->dims.sizes.data[dim] : 0;
 }
 
 uint32_t sc_build_leaves(const sc_builder *b, sc_dim dim, const sc_dim **leaves)
@@ -107,11 +107,11 @@ static void report_unbound(sc_builder *b, const sc_dim_decl *decl, sc_loc loc)
 
 sc_dim sc_build_program_dim(sc_builder *b, uint32_t index, sc_loc loc)
 {
-    if (b->module_dims[index] != SC_NONE)
-        return b->module_dims[index];
+    if (b->dims.module_dims[index] != SC_NONE)
+        return b->dims.module_dims[index];
     const sc_dim_decl *decl = &b->program->dims.data[index];
-    if (b->needed != NULL)
-        b->needed[index] = true;
+    if (b->dims.needed != NULL)
+        b->dims.needed[index] = true;
     if (decl->broken) {
         b->failed = true;
         return SC_NONE;
@@ -122,10 +122,10 @@ sc_dim sc_build_program_dim(sc_builder *b, uint32_t index, sc_loc loc)
                                                 : find_or_add(b, decl->name.text, &is_new);
     if (dim == SC_NONE)
         return SC_NONE;
-    if (!b->request.symbolic && b->program_sizes[index] == 0)
+    if (!b->request.symbolic && b->dims.program_sizes[index] == 0)
         report_unbound(b, decl, loc);
-    set_size(b, dim, b->request.symbolic ? 0 : b->program_sizes[index]);
-    b->module_dims[index] = dim;
+    set_size(b, dim, b->request.symbolic ? 0 : b->dims.program_sizes[index]);
+    b->dims.module_dims[index] = dim;
     return dim;
 }
 
@@ -305,7 +305,7 @@ void sc_build_pins(sc_frame *f, const sc_shape *shape, sc_sym path)
         if (ref->axes.count == 0)
             continue;
         bool is_new;
-        sc_map_insert(&b->pins, ((uint64_t)path << 32) | ref->loc.begin, 0, &is_new);
+        sc_map_insert(&b->entry.pins, ((uint64_t)path << 32) | ref->loc.begin, 0, &is_new);
         sc_dim dim = is_new ? sc_build_find_dim(f, ref->dim) : SC_NONE;
         if (dim != SC_NONE)
             *sc_vec_push(&b->context->arena, &b->result->pins) =

@@ -15,20 +15,21 @@ static sc_builder *new_builder(sc_declarations *program, const sc_build_request 
     b->request = *request;
     b->result = result;
     b->m = m;
-    b->func = SC_NONE;
-    b->step_limit = SC_MAX_STEPS;
-    b->along = SC_NONE;
-    b->pos = b->len = SC_NONE;
-    b->checked_types = m->types.count;
-    b->casts.arena = b->params.arena = b->caches.arena = b->pins.arena = b->dropouts.arena =
-        &context->arena;
+    b->entry.func = SC_NONE;
+    b->limits.step_limit = SC_MAX_STEPS;
+    b->entry.along = SC_NONE;
+    b->entry.pos = b->entry.len = SC_NONE;
+    b->limits.checked_types = m->types.count;
+    b->entry.casts.arena = b->entry.params.arena = b->entry.caches.arena = b->entry.pins.arena =
+        b->entry.dropouts.arena = &context->arena;
     for (int i = 0; i < SC_DTYPE_COUNT; i++)
-        b->constants[i].arena = &context->arena;
-    b->program_sizes =
-        sc_arena_array(&context->arena, program->dims.count, sizeof *b->program_sizes);
-    b->module_dims = sc_arena_array(&context->arena, program->dims.count, sizeof *b->module_dims);
+        b->entry.constants[i].arena = &context->arena;
+    b->dims.program_sizes =
+        sc_arena_array(&context->arena, program->dims.count, sizeof *b->dims.program_sizes);
+    b->dims.module_dims =
+        sc_arena_array(&context->arena, program->dims.count, sizeof *b->dims.module_dims);
     for (uint32_t i = 0; i < program->dims.count; i++)
-        b->module_dims[i] = SC_NONE;
+        b->dims.module_dims[i] = SC_NONE;
     return b;
 }
 
@@ -84,8 +85,8 @@ static void add_positions(sc_frame *f)
            len_path = sc_build_path(b, f->path, length.text);
     sc_build_pins(f, callable->at_shape, pos_path);
     sc_build_pins(f, callable->at_shape, len_path);
-    b->pos = add_input(f, callable->at_name, &info, pos_path);
-    b->len = add_input(f, length, &info, len_path);
+    b->entry.pos = add_input(f, callable->at_name, &info, pos_path);
+    b->entry.len = add_input(f, length, &info, len_path);
 }
 
 /* ---- entries ---- */
@@ -118,9 +119,9 @@ static void finish(sc_frame *f, const sc_bval_list *results)
         }
         values[i] = results->data[i].value;
     }
-    sc_op_new(b->m, b->func, SC_NONE, SC_OP_return, values, results->count, NULL, 0, NULL, 0,
+    sc_op_new(b->m, b->entry.func, SC_NONE, SC_OP_return, values, results->count, NULL, 0, NULL, 0,
               SC_NONE);
-    sc_op *op = sc_op_at(b->m, b->m->funcs.data[b->func].last);
+    sc_op *op = sc_op_at(b->m, b->m->funcs.data[b->entry.func].last);
     op->loc = f->callable->loc;
     op->scope = f->scope;
     if (!b->request.symbolic)
@@ -135,9 +136,9 @@ static void run_outermost(sc_builder *b, const sc_callable *callable, const sc_i
     if (instance->unit == NULL || instance->unit->callable != callable)
         path = sc_build_path(b, path, callable->name.text);
     sc_frame *f = sc_build_frame(b, NULL, callable, instance, path, path);
-    b->func = sc_module_add_func(b->m, callable->name.text);
+    b->entry.func = sc_module_add_func(b->m, callable->name.text);
     add_formals(f, open);
-    if (b->cached)
+    if (b->entry.cached)
         add_positions(f);
     sc_bval_list results = sc_build_run(f);
     finish(f, &results);
@@ -153,17 +154,17 @@ static bool elaborate(sc_builder *b)
     uint32_t along =
         callable->along.text == 0 ? SC_NONE : sc_declarations_dim(b->program, callable->along.text);
     if (!b->request.symbolic &&
-        !sc_dims_sizes(b->program, b->request.bindings, along, b->program_sizes))
+        !sc_dims_sizes(b->program, b->request.bindings, along, b->dims.program_sizes))
         return false;
     sc_instance *instance = sc_arena_alloc(&b->context->arena, sizeof *instance);
     *instance = (sc_instance){.unit = unit};
-    b->cached = callable->at_name.text != 0;
-    if (b->cached) {
+    b->entry.cached = callable->at_name.text != 0;
+    if (b->entry.cached) {
         if (along == SC_NONE) {
             sc_report_unknown_dim(b->program, callable->along);
             return false;
         }
-        b->along = sc_build_program_dim(b, along, callable->along.loc);
+        b->entry.along = sc_build_program_dim(b, along, callable->along.loc);
     }
     run_outermost(b, callable, instance, false);
     return !b->failed;
@@ -178,7 +179,7 @@ bool sc_build_entry(sc_declarations *program, const sc_build_request *request, s
     result->cache_dim = SC_NONE;
     sc_builder *b = new_builder(program, request, m, result);
     bool ok = elaborate(b);
-    result->func = b->func;
+    result->func = b->entry.func;
     if (ok && !request->symbolic)
         m->states |= SC_SHAPES;
     return ok;
@@ -224,7 +225,7 @@ void sc_declarations_unbound_dims(sc_declarations *program, sc_sym model, sc_sym
         .model = model, .entry = entry, .bindings = bindings, .symbolic = true};
     sc_build_result result = {0};
     sc_builder *b = new_builder(program, &request, sc_module_new(context), &result);
-    b->needed = sc_arena_array(&context->arena, program->dims.count, sizeof *b->needed);
+    b->dims.needed = sc_arena_array(&context->arena, program->dims.count, sizeof *b->dims.needed);
     elaborate(b);
     const sc_unit *unit = sc_declarations_model(program, model);
     const sc_member *member = unit == NULL ? NULL : sc_unit_member(unit, entry);
@@ -234,7 +235,7 @@ void sc_declarations_unbound_dims(sc_declarations *program, sc_sym model, sc_sym
     uint32_t along = along_name == 0 ? SC_NONE : sc_declarations_dim(program, along_name);
     int64_t *sizes = sc_arena_array(&context->arena, program->dims.count, sizeof *sizes);
     sc_dims_sizes(program, bindings, along, sizes);
-    list_unbound(program, b->needed, along, sizes, out);
+    list_unbound(program, b->dims.needed, along, sizes, out);
 }
 
 /* ---- numbers outside bodies ---- */
@@ -245,9 +246,9 @@ bool sc_declarations_eval_number(sc_declarations *program, const sc_expr *expr, 
     sc_build_request request = {.entry = entry, .bindings = bindings, .symbolic = bindings == NULL};
     sc_build_result result = {0};
     sc_builder *b = new_builder(program, &request, sc_module_new(context), &result);
-    if (bindings != NULL && !sc_dims_sizes(program, bindings, SC_NONE, b->program_sizes))
+    if (bindings != NULL && !sc_dims_sizes(program, bindings, SC_NONE, b->dims.program_sizes))
         return false;
-    b->func = sc_module_add_func(b->m, entry);
+    b->entry.func = sc_module_add_func(b->m, entry);
     const sc_instance nowhere = {0};
     sc_frame f = {.b = b, .instance = &nowhere};
     f.local_map.arena = &context->arena;
@@ -289,8 +290,8 @@ static sc_builder *new_checker(sc_declarations *program, sc_sym name, uint32_t *
     sc_build_request request = {.model = 0, .entry = name, .symbolic = true};
     sc_build_result *result = sc_arena_alloc(&program->context->arena, sizeof *result);
     sc_builder *b = new_builder(program, &request, sc_module_new(program->context), result);
-    b->step_limit = *steps;
-    b->may_stop = true;
+    b->limits.step_limit = *steps;
+    b->limits.may_stop = true;
     return b;
 }
 
@@ -333,7 +334,7 @@ static void check_alone(sc_declarations *program, const sc_callable *callable, c
     sc_instance *instance = sc_arena_alloc(&program->context->arena, sizeof *instance);
     stand_in(b, unit, is_block ? NULL : callable, instance);
     run_outermost(b, callable, instance, true);
-    *steps -= b->steps < *steps ? b->steps : *steps;
+    *steps -= b->limits.steps < *steps ? b->limits.steps : *steps;
 }
 
 /* Checks params, caches and subs that nothing reads. */
@@ -348,15 +349,15 @@ static void check_declarations(sc_declarations *program, const sc_unit *unit, ui
             continue;
         if (b == NULL && (b = new_checker(program, unit->name.text, steps)) == NULL)
             return;
-        if (b->func == SC_NONE) {
-            b->func = sc_module_add_func(b->m, unit->name.text);
+        if (b->entry.func == SC_NONE) {
+            b->entry.func = sc_module_add_func(b->m, unit->name.text);
             f = stand_in(b, unit, NULL,
                          sc_arena_alloc(&program->context->arena, sizeof *f.instance));
         }
         sc_build_declaration(&f, member);
     }
     if (b != NULL)
-        *steps -= b->steps < *steps ? b->steps : *steps;
+        *steps -= b->limits.steps < *steps ? b->limits.steps : *steps;
 }
 
 static void check_members(sc_declarations *program, const sc_unit *unit, uint32_t *steps)

@@ -33,7 +33,7 @@ static void report_unknown_name(sc_frame *f, const sc_expr *expr)
 
 static sc_bval build_cache_name(sc_frame *f, const sc_expr *expr, const sc_member *member)
 {
-    if (f->b->cached) {
+    if (f->b->entry.cached) {
         sc_value value = sc_build_cache(f, expr->loc, member);
         return value == SC_NONE ? nothing
                                 : sc_bval_tensor(sc_emit_cast(f, expr->loc, value, f->act));

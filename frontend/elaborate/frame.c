@@ -77,21 +77,21 @@ sc_frame sc_build_home(const sc_frame *f)
 /* ---- limits ---- */
 bool sc_build_enter(sc_builder *b, sc_loc loc)
 {
-    if (b->stopped)
+    if (b->limits.stopped)
         return false;
-    if (++b->steps > b->step_limit) {
-        if (!b->may_stop)
+    if (++b->limits.steps > b->limits.step_limit) {
+        if (!b->limits.may_stop)
             sc_build_error(
                 b, SC_D_too_large, loc,
                 sc_build_text(b, "the program is too large: more than %u steps of elaboration",
-                              b->step_limit));
-        b->failed = b->stopped = true;
+                              b->limits.step_limit));
+        b->failed = b->limits.stopped = true;
         return false;
     }
-    if (b->depth >= SC_MAX_EVAL_DEPTH) {
+    if (b->limits.depth >= SC_MAX_EVAL_DEPTH) {
         sc_build_error(b, SC_D_too_deep, loc, sc_build_text(b, "%d", SC_MAX_EVAL_DEPTH));
         return false;
     }
-    b->depth++;
+    b->limits.depth++;
     return true;
 }

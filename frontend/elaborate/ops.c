@@ -112,7 +112,7 @@ sc_bval_list build_cast(sc_op_call *c)
 sc_sym sc_call_dropout_seed(const sc_op_call *call)
 {
     sc_builder *b = call->f->b;
-    uint32_t *count = sc_map_insert(&b->dropouts, call->f->path, 0, NULL);
+    uint32_t *count = sc_map_insert(&b->entry.dropouts, call->f->path, 0, NULL);
     return sc_intern_printf(&b->context->names, "%s.dropout%u", sc_name_text(b, call->f->path),
                             (*count)++);
 }

@@ -96,7 +96,7 @@ static uint32_t declare_state(sc_frame *f, const sc_member *member, sc_sym path)
     } else if (!check_shared(b, &b->m->state.data[state], &info)) {
         return SC_NONE;
     }
-    *sc_vec_push(&b->context->arena, &b->states) = state;
+    *sc_vec_push(&b->context->arena, &b->entry.states) = state;
     return sc_build_check_sizes(b, decl->loc) ? state : SC_NONE;
 }
 
@@ -120,7 +120,7 @@ sc_bval sc_build_param(sc_frame *f, sc_loc loc, const sc_member *member)
 {
     sc_builder *b = f->b;
     sc_sym path = sc_build_path(b, f->instance->path, member->name.text);
-    const uint32_t *known = sc_map_find(&b->params, path);
+    const uint32_t *known = sc_map_find(&b->entry.params, path);
     if (known != NULL)
         return sc_bval_tensor(*known);
     sc_value value = read_state(f, loc, member, path);
@@ -128,7 +128,7 @@ sc_bval sc_build_param(sc_frame *f, sc_loc loc, const sc_member *member)
     if (value != SC_NONE && member->decl->dtype.text == 0 &&
         sc_dtype_is_float(sc_build_type(b, value)->dtype))
         value = sc_emit_cast(f, loc, value, sc_build_dtype_of(b, SC_KIND_ACT, path));
-    sc_map_insert(&b->params, path, value, NULL);
+    sc_map_insert(&b->entry.params, path, value, NULL);
     return sc_bval_tensor(value);
 }
 
@@ -136,11 +136,11 @@ sc_value sc_build_cache(sc_frame *f, sc_loc loc, const sc_member *member)
 {
     sc_builder *b = f->b;
     sc_sym path = sc_build_path(b, f->instance->path, member->name.text);
-    const uint32_t *known = sc_map_find(&b->caches, path);
+    const uint32_t *known = sc_map_find(&b->entry.caches, path);
     if (known != NULL)
         return *known;
     sc_value value = read_state(f, loc, member, path);
-    sc_map_insert(&b->caches, path, value, NULL);
+    sc_map_insert(&b->entry.caches, path, value, NULL);
     return value;
 }
 
@@ -150,7 +150,7 @@ void sc_build_write_cache(sc_frame *f, sc_loc loc, const sc_member *member, sc_v
     sc_sym path = sc_build_path(b, f->instance->path, member->name.text);
     sc_attr name = sc_attr_text(SC_ATTR_name, path);
     sc_emit_typed(f, loc, SC_OP_cache_write, &value, 1, &name, 1, NULL);
-    *sc_map_insert(&b->caches, path, value, NULL) = value;
+    *sc_map_insert(&b->entry.caches, path, value, NULL) = value;
 }
 
 /* ---- xavier ---- */
@@ -186,8 +186,8 @@ void sc_build_note_fan(sc_builder *b, sc_value operand, const sc_dim *dims, uint
 
 void sc_build_finish_fans(sc_builder *b)
 {
-    for (uint32_t i = 0; i < b->states.count; i++) {
-        sc_state *state = &b->m->state.data[b->states.data[i]];
+    for (uint32_t i = 0; i < b->entry.states.count; i++) {
+        sc_state *state = &b->m->state.data[b->entry.states.data[i]];
         if (state->init != SC_INIT_XAVIER || state->init_args[0] > 0.0)
             continue;
         state->init_args[0] = 1.0;

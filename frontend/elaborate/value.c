@@ -10,12 +10,12 @@
 static bool check_count(sc_builder *b, sc_loc loc)
 {
     if (b->m->ops.count < SC_MAX_OPS)
-        return !b->stopped;
-    if (!b->stopped)
+        return !b->limits.stopped;
+    if (!b->limits.stopped)
         sc_build_error(
             b, SC_D_too_large, loc,
             sc_build_text(b, "the program would have more than %d operations", SC_MAX_OPS));
-    b->stopped = true;
+    b->limits.stopped = true;
     return false;
 }
 
@@ -24,13 +24,13 @@ static bool check_count(sc_builder *b, sc_loc loc)
 bool sc_build_check_sizes(sc_builder *b, sc_loc loc)
 {
     bool ok = true;
-    for (; b->checked_types < b->m->types.count; b->checked_types++) {
-        const sc_type_info *type = &b->m->types.data[b->checked_types];
+    for (; b->limits.checked_types < b->m->types.count; b->limits.checked_types++) {
+        const sc_type_info *type = &b->m->types.data[b->limits.checked_types];
         if (sc_type_elements(type) <= INT64_MAX / 16)
             continue;
         sc_build_error(b, SC_D_too_large, loc,
                        sc_build_text(b, "%s has more elements than fit",
-                                     sc_type_text(b->m, b->checked_types)));
+                                     sc_type_text(b->m, b->limits.checked_types)));
         ok = false;
     }
     return ok;
@@ -62,7 +62,7 @@ sc_value sc_emit(sc_frame *f, sc_loc loc, sc_op_kind kind, const sc_value *opera
                                 .attrs = attrs,
                                 .attr_count = attr_count,
                                 .new_size = new_size};
-    sc_op_id id = sc_op_build(&request, b->func, SC_NONE, SC_NONE);
+    sc_op_id id = sc_op_build(&request, b->entry.func, SC_NONE, SC_NONE);
     if (id == SC_NONE) {
         sc_build_error(b, request.error_id, loc, request.error);
         return SC_NONE;
@@ -76,8 +76,8 @@ sc_value sc_emit_typed(sc_frame *f, sc_loc loc, sc_op_kind kind, const sc_value 
 {
     if (!check_count(f->b, loc))
         return SC_NONE;
-    sc_op_id id = sc_op_new(f->b->m, f->b->func, SC_NONE, kind, operands, operand_count, attrs,
-                            attr_count, type, type == NULL ? 0 : 1, SC_NONE);
+    sc_op_id id = sc_op_new(f->b->m, f->b->entry.func, SC_NONE, kind, operands, operand_count,
+                            attrs, attr_count, type, type == NULL ? 0 : 1, SC_NONE);
     return finish_op(f, loc, id);
 }
 
@@ -103,12 +103,12 @@ sc_value sc_emit_cast(sc_frame *f, sc_loc loc, sc_value value, sc_dtype dtype)
         widens(dtype, from))
         return def->operands[0];
     uint64_t key = (uint64_t)value << 8 | (uint64_t)dtype;
-    const uint32_t *known = sc_map_find(&b->casts, key);
+    const uint32_t *known = sc_map_find(&b->entry.casts, key);
     if (known != NULL)
         return *known;
     sc_type type = sc_type_with_dtype(b->m, b->m->values.data[value].type, dtype);
     sc_value result = sc_emit_typed(f, loc, SC_OP_cast, &value, 1, NULL, 0, &type);
-    sc_map_insert(&b->casts, key, result, NULL);
+    sc_map_insert(&b->entry.casts, key, result, NULL);
     return result;
 }
 
@@ -142,14 +142,14 @@ sc_value sc_emit_constant(sc_frame *f, sc_loc loc, double number, sc_dtype dtype
         return SC_NONE;
     }
     memcpy(&bits, &number, sizeof bits);
-    const uint32_t *known = sc_map_find(&b->constants[dtype], bits);
+    const uint32_t *known = sc_map_find(&b->entry.constants[dtype], bits);
     if (known != NULL)
         return *known;
     sc_type_info info = {.dtype = dtype, .placement = sc_placement_replicated()};
     sc_type type = sc_type_intern(b->m, &info);
     sc_attr attr = sc_attr_number(SC_ATTR_value, number);
     sc_value result = sc_emit_typed(f, loc, SC_OP_constant, NULL, 0, &attr, 1, &type);
-    sc_map_insert(&b->constants[dtype], bits, result, NULL);
+    sc_map_insert(&b->entry.constants[dtype], bits, result, NULL);
     return result;
 }
 

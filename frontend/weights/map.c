@@ -151,7 +151,7 @@ bool sc_wmap_tensor_name(const sc_declarations *program, const sc_wmap *map, sc_
                       .param = find_param(program, model, path),
                       .path = path,
                       .m = m,
-                      .type = &m->types.data[m->state.data[state].type],
+                      .type = sc_state_type(m, state),
                       .index = index};
     if (!fill(program, map, &user, &text))
         return false;
@@ -251,7 +251,7 @@ static bool place_part(layout_walk *walk, const sc_wdim *dim)
 bool sc_wmap_layout(const sc_declarations *program, const sc_wmap *map, const sc_module *m,
                     uint32_t state, sc_weight_layout *out)
 {
-    const sc_type_info *type = &m->types.data[m->state.data[state].type];
+    const sc_type_info *type = sc_state_type(m, state);
     layout_walk walk = {.program = program, .map = map, .m = m, .type = type, .out = out};
     *out = (sc_weight_layout){.rank = type->rank, .elements = 1};
     const char *text, *path = sc_text(program->context, m->state.data[state].path);

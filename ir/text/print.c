@@ -130,7 +130,7 @@ static void print_value(sc_printer *p, const op_list *list, sc_value value)
     const sc_module *m = p->m;
     sc_strbuf_add_char(p->out, '%');
     if (value < m->values.count && list->numbers[value] != SC_NONE &&
-        m->ops.data[m->values.data[value].def].func == list->func)
+        sc_op_at(m, sc_def(m, value))->func == list->func)
         sc_strbuf_add_integer(p->out, list->numbers[value]);
     else /* invalid IR still prints, for debugging */
         sc_strbuf_printf(p->out, "?%u", value);
@@ -407,7 +407,7 @@ static void find_leaf_sizes(sc_printer *p)
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
         sc_for_each_op (m, f, op) {
             for (uint32_t r = 0; r < m->ops.data[op].result_count; r++)
-                sc_print_note_type(p, m->values.data[m->ops.data[op].first_result + r].type, seen);
+                sc_print_note_type(p, m->values.data[sc_result(m, op, r)].type, seen);
         }
     }
 }

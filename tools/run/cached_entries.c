@@ -41,7 +41,7 @@ const char *sc_choose_cached(sc_context *context, sc_declarations *program, sc_s
 static bool find_positions(const sc_module *m, sc_dim *out_dim, int64_t *out_capacity)
 {
     for (uint32_t s = 0; s < m->state.count; s++) {
-        const sc_type_info *type = &m->types.data[m->state.data[s].type];
+        const sc_type_info *type = sc_state_type(m, s);
         for (uint32_t d = 0; m->state.data[s].kind == SC_STATE_CACHE && d < type->rank; d++) {
             if (m->dims.data[type->dims[d].dim].alias_of == SC_NONE)
                 continue;
@@ -82,7 +82,7 @@ static void rebind(sc_context *context, const sc_compiled *c, const sc_options *
     *sc_vec_push(&context->arena, &binds) =
         (sc_binding){.dim = m->dims.data[dim].name, .size = size};
     for (uint32_t s = 0; s < m->state.count; s++) {
-        const sc_type_info *type = &m->types.data[m->state.data[s].type];
+        const sc_type_info *type = sc_state_type(m, s);
         for (uint32_t d = 0; m->state.data[s].kind == SC_STATE_CACHE && d < type->rank; d++) {
             if (m->dims.data[type->dims[d].dim].alias_of != SC_NONE)
                 *sc_vec_push(&context->arena, &binds) = (sc_binding){

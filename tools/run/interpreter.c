@@ -64,7 +64,7 @@ static sc_array get_state(void *self, uint32_t state, shardc_error *error)
 static const sc_type_info *type_of(const interpreter *in, uint32_t state)
 {
     const sc_module *m = in->modules[0];
-    return &m->types.data[m->state.data[state].type];
+    return sc_state_type(m, state);
 }
 
 static void place(void *self, uint32_t state, uint64_t rank, sc_shard_place *out)
@@ -129,7 +129,7 @@ static bool initialise(void *self, uint64_t seed, shardc_error *error)
 {
     const sc_module *m = ((interpreter *)self)->modules[0];
     for (uint32_t s = 0; s < m->state.count; s++) {
-        int64_t count = sc_type_elements(&m->types.data[m->state.data[s].type]);
+        int64_t count = sc_type_elements(sc_state_type(m, s));
         if (m->state.data[s].kind != SC_STATE_PARAM)
             continue;
         double *values = (uint64_t)count > SIZE_MAX / sizeof *values
@@ -255,11 +255,9 @@ static bool describe(const interpreter *in, const sc_training *training, sc_exec
     if (!sc_executor_reserve(executor, m->state.count, m->funcs.count + more, m->schedule.count))
         return false;
     for (uint32_t s = 0; s < m->state.count; s++) {
-        executor->states[s] =
-            info_of(m, m->state.data[s].path, &m->types.data[m->state.data[s].type]);
+        executor->states[s] = info_of(m, m->state.data[s].path, sc_state_type(m, s));
         executor->states[s].kind = sc_state_kind_names[m->state.data[s].kind];
-        int64_t bytes =
-            executor->states[s].count * sc_dtypes[m->types.data[m->state.data[s].type].dtype].bytes;
+        int64_t bytes = executor->states[s].count * sc_dtypes[sc_state_type(m, s)->dtype].bytes;
         executor->room_bytes = bytes > executor->room_bytes ? bytes : executor->room_bytes;
     }
     for (uint32_t i = 0; i < m->schedule.count; i++)

@@ -24,7 +24,7 @@ static double interpreted_bytes(const sc_module *m)
 {
     double state = 0, largest = 0;
     for (uint32_t i = 0; i < m->state.count; i++)
-        state += (double)sc_type_local_elements(m, &m->types.data[m->state.data[i].type]);
+        state += (double)sc_type_local_elements(m, sc_state_type(m, i));
     sc_for_each_op_of_all(m, id)
     {
         const sc_op *op = sc_op_at(m, id);

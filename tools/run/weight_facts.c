@@ -26,7 +26,7 @@ static int64_t size_in(const sc_module *m, const sc_type_info *type, sc_sym name
 static const char *wanted_text(const sc_module *m, uint32_t state, const sc_wmap *line,
                                const sc_weight_layout *layout)
 {
-    const sc_type_info *type = &m->types.data[m->state.data[state].type];
+    const sc_type_info *type = sc_state_type(m, state);
     sc_strbuf text;
     sc_strbuf_init(&text, &m->context->arena);
     sc_strbuf_add_char(&text, '[');
@@ -73,7 +73,7 @@ static uint32_t own_shape(const sc_type_info *type, uint64_t *shape)
 static bool find_param(sc_declarations *program, const sc_weights *weights, const sc_wmap *line,
                        const sc_module *m, uint32_t state, const uint8_t *roles, sc_fact_param *out)
 {
-    const sc_type_info *type = &m->types.data[m->state.data[state].type];
+    const sc_type_info *type = sc_state_type(m, state);
     sc_weight_tensors named;
     *out = (sc_fact_param){.path = sc_text(m->context, m->state.data[state].path),
                            .loc = line == NULL ? m->state.data[state].loc : line->loc,

@@ -109,7 +109,7 @@ static bool next_tensor(const sc_weight_layout *layout, const sc_type_info *type
 /* Without a line: one tensor named like the parameter, with its own layout. */
 static void name_after_path(const sc_module *m, uint32_t state, sc_weight_tensors *out)
 {
-    const sc_type_info *type = &m->types.data[m->state.data[state].type];
+    const sc_type_info *type = sc_state_type(m, state);
     *out = (sc_weight_tensors){.layout = {.rank = type->rank, .elements = 1}, .count = 1};
     out->names = sc_arena_array(&m->context->arena, 1, sizeof *out->names);
     out->names[0] = m->state.data[state].path;
@@ -124,7 +124,7 @@ bool sc_weights_tensors(sc_declarations *program, const sc_weights *weights, con
                         const sc_module *m, uint32_t state, sc_weight_tensors *out)
 {
     sc_context *context = m->context;
-    const sc_type_info *type = &m->types.data[m->state.data[state].type];
+    const sc_type_info *type = sc_state_type(m, state);
     int64_t index[SC_MAX_RANK] = {0}, count = 1;
     *out = (sc_weight_tensors){.count = 0};
     if (line == NULL) {

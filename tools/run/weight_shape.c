@@ -29,7 +29,7 @@ static void add_roles(const sc_module *m, const sc_op *op, uint32_t operand, sc_
     uint32_t state = state_of(m, op->operands[operand]);
     if (state == SC_NONE)
         return;
-    const sc_type_info *type = &m->types.data[m->state.data[state].type],
+    const sc_type_info *type = sc_state_type(m, state),
                        *other = sc_type_of(m, op->operands[1 - operand]);
     bool contracts = sc_ops[op->kind].bound == SC_BOUND_contracted;
     for (uint32_t i = 0; i < type->rank; i++) {
@@ -43,7 +43,7 @@ static void add_roles(const sc_module *m, const sc_op *op, uint32_t operand, sc_
 static void add_input(const sc_module *m, const sc_type_info *input, sc_weight_roles *roles)
 {
     for (uint32_t state = 0; state < m->state.count; state++) {
-        const sc_type_info *type = &m->types.data[m->state.data[state].type];
+        const sc_type_info *type = sc_state_type(m, state);
         for (uint32_t i = 0; i < type->rank; i++)
             roles->of[state][i] |=
                 sc_type_find_dim(input, type->dims[i].dim) >= 0 ? SC_ROLE_ALONE : 0;

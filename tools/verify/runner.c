@@ -152,7 +152,7 @@ sc_array sc_runner_get_state(const sc_runner *runner, uint32_t state)
 {
     if (runner->interp != NULL)
         return sc_interp_get_state(runner->interp, state, NULL);
-    sc_array array = whole_array(&runner->m->types.data[runner->m->state.data[state].type]);
+    sc_array array = whole_array(sc_state_type(runner->m, state));
     size_t bytes = (size_t)array.count * sizeof *array.data;
     if (array.data != NULL && shardc_session_get_state(runner->session, state, array.data, bytes,
                                                        "f64", NULL) != SHARDC_OK)

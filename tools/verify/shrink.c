@@ -95,8 +95,7 @@ static double cost_of(const sc_module *m)
         cost += once * (m->schedule.count == 0 ? 1 : calls);
     }
     for (uint32_t i = 0; i < m->state.count; i++)
-        cost +=
-            per_state * (double)sc_type_local_elements(m, &m->types.data[m->state.data[i].type]);
+        cost += per_state * (double)sc_type_local_elements(m, sc_state_type(m, i));
     return cost * (double)sc_mesh_ranks(&m->mesh);
 }
 

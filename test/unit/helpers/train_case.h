@@ -67,7 +67,7 @@ static inline void train_set_params(train_case *t, const train_options *options)
     sc_module *m = t->c->m;
     *sc_vec_push(&t->c->context.arena, &t->training.groups) = options->optimizer;
     for (uint32_t s = 0; s < m->state.count; s++) {
-        sc_dtype dtype = m->types.data[m->state.data[s].type].dtype;
+        sc_dtype dtype = sc_state_type(m, s)->dtype;
         if (m->state.data[s].kind != SC_STATE_PARAM ||
             train_lists(options->frozen, sc_text(m->context, m->state.data[s].path)))
             continue;

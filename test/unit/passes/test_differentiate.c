@@ -72,7 +72,7 @@ static void check_x(const char *type, const char *body, const double *x, size_t 
     snprintf(text, sizeof text, "%%x = param {name = \"x\"} : %s\n%s return %%o\n", type, body);
     train_case t = train_open(text, (train_options){TRAIN_DEFAULTS, .state = state});
     train_check_live(&t);
-    assert_int_equal(count, sc_type_elements(&t.c->m->types.data[t.c->m->state.data[0].type]));
+    assert_int_equal(count, sc_type_elements(sc_state_type(t.c->m, 0)));
     train_set(&t, "x", x);
     train_run_micro(&t);
     expect_state(&t, "x.grad", wanted, wanted_count, 1e-14);
@@ -386,8 +386,7 @@ static void a_gradient_is_rounded_once(void **state)
     t.c->inputs[1].data[0] = 1;
     train_run_micro(&t);
     expect_state(&t, "x.grad", LIST(258), 0);
-    assert_int_equal(t.c->m->types.data[t.c->m->state.data[train_find(&t, "x.grad")].type].dtype,
-                     SC_DTYPE_bf16);
+    assert_int_equal(sc_state_type(t.c->m, train_find(&t, "x.grad"))->dtype, SC_DTYPE_bf16);
     train_close(&t);
 }
 

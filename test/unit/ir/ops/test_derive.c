@@ -612,14 +612,14 @@ static void check_gradient(const char *body, const double *values, size_t count,
         weights->data[i] = (double)(i + 1);
     for (uint32_t p = 0; p < t.training.params.count; p++) {
         assert_true(sc_interp_set_state(t.c->interp, p, values + at));
-        at += (size_t)sc_type_elements(&t.c->m->types.data[t.c->m->state.data[p].type]);
+        at += (size_t)sc_type_elements(sc_state_type(t.c->m, p));
     }
     assert_int_equal(at, count);
     assert_int_equal(at, wanted_count);
     train_run_micro(&t);
     for (uint32_t p = 0, from = 0; p < t.training.params.count; p++) {
         sc_array gradient = gradient_of(&t, p);
-        int64_t elements = sc_type_elements(&t.c->m->types.data[t.c->m->state.data[p].type]);
+        int64_t elements = sc_type_elements(sc_state_type(t.c->m, p));
         for (int64_t i = 0; i < elements; i++, from++) {
             double got = gradient.data == NULL ? 0 : gradient.data[i];
             if (!case_same(got, wanted[from], 1e-15))

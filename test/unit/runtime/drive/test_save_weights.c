@@ -88,7 +88,7 @@ typedef struct round_trip {
 static int64_t elements_of(const round_trip *r, uint32_t state)
 {
     const sc_module *m = r->compiled.global;
-    return sc_type_elements(&m->types.data[m->state.data[state].type]);
+    return sc_type_elements(sc_state_type(m, state));
 }
 
 static bool take(void *user, uint32_t state, const double *values)

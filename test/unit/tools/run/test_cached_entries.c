@@ -128,7 +128,7 @@ static void hand_over(const runner *from, runner *to)
         uint32_t other = sc_module_find_state(to->m, state->path);
         assert_true(other != SC_NONE);
         const sc_placement a = from->m->types.data[state->type].placement,
-                           b = to->m->types.data[to->m->state.data[other].type].placement;
+                           b = sc_state_type(to->m, other)->placement;
         assert_true(sc_placement_equal(&a, &b));
         bool agree = true;
         sc_array values = sc_interp_get_state(from->interp, s, &agree);

@@ -103,8 +103,7 @@ typedef struct loading {
 static bool take(void *user, uint32_t state, const double *values)
 {
     loading *l = user;
-    int64_t count = sc_type_elements(
-        &l->compiled.global->types.data[l->compiled.global->state.data[state].type]);
+    int64_t count = sc_type_elements(sc_state_type(l->compiled.global, state));
     l->values[state] = malloc((size_t)count * sizeof *values);
     assert_non_null(l->values[state]);
     memcpy(l->values[state], values, (size_t)count * sizeof *values);
@@ -503,7 +502,7 @@ static void initialisers_are_what_they_say(void **state)
     const sc_module *m = l.compiled.global;
     for (uint32_t s = 0; s < m->state.count; s++) {
         const char *path = sc_text(&l.context, m->state.data[s].path);
-        int64_t count = sc_type_elements(&m->types.data[m->state.data[s].type]);
+        int64_t count = sc_type_elements(sc_state_type(m, s));
         assert_true(count <= 64);
         sc_initial_values(m, s, 7, values);
         sc_initial_values(m, s, 7, again);
