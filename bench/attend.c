@@ -372,7 +372,8 @@ int main(int argc, char **argv)
     setenv("OMP_WAIT_POLICY", "passive", 0); /* who waits uses no CPU */
     static const shape shapes[] = {{1, 12, 4096, 64, false}, {4, 12, 256, 64, false}};
     if (argc >= 5) {
-        shape s = {atoll(argv[1]), atoll(argv[2]), atoll(argv[3]), atoll(argv[4]),
+        shape s = {strtoll(argv[1], NULL, 10), strtoll(argv[2], NULL, 10),
+                   strtoll(argv[3], NULL, 10), strtoll(argv[4], NULL, 10),
                    argc > 5 && strcmp(argv[5], "bhse") == 0};
         return compare(&s);
     }

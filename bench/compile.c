@@ -128,6 +128,7 @@ static bool repeat_file(const char *path, size_t wanted, text *out)
     out->data = malloc(wanted + length + 16);
     if (body == NULL || out->data == NULL) {
         free(once);
+        free(out->data);
         return false;
     }
     size_t head = (size_t)(body - once) + 1;
@@ -176,7 +177,7 @@ int main(int argc, char **argv)
     enum { COUNT = sizeof shapes / sizeof *shapes, STEP = 3 };
     double medians[COUNT];
     uint32_t ops[COUNT];
-    int runs = argc > 2 ? atoi(argv[2]) : 15;
+    int runs = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 15;
     if (runs < 1 || !measure(argv[1], shapes, COUNT, runs, medians, ops))
         return 1;
     for (size_t s = 0; s < COUNT; s++)

@@ -61,7 +61,7 @@ class Figures:
         share = float(re.search(r'([0-9.]+) of the step', text).group(1))
         seconds = statistics.median(t['seconds'] for t in timings)
         self.row('GPT-2 124M train step, f32', '%.2f s, %.0f tokens/s, %.2f GiB' % (seconds, 1024 / seconds, summary['peak_rss'] / 2**30), '')
-        self.row('products alone, of the step', '%.2f' % share, 'at least 0.7')
+        self.row('matmuls alone, of the step', '%.2f' % share, 'at least 0.7')
 
     def ranks(self):
         one, two = self.build(GPT2, 'one')[0], self.build(GPT2, 'tp2')[0]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the words of the language into the editors' grammar: update.py [ROOT [FILE]].
 
-The words come from the tables that the compiler is built from: words.def, lang_ops.def, dtypes.def, optimizers.def. They replace the
+The words come from the tables that the compiler is built from: words.def, ops.def, lang_ops.def, dtypes.def, optimizers.def. They replace the
 alternatives of the patterns named below in editors/shardc.tmLanguage.json; everything else of the grammar is written by hand. FILE: where
 to write instead. test/editors fails if the grammar is not what this writes."""
 import os
@@ -20,7 +20,8 @@ def words_of(root):
     # words with a place of their own in the grammar: links of a mesh, lines of weights
     elsewhere = {'inter', 'intra', 'ignore'}
     plan = [word for macro, word, traits in rows if macro == 'PLAN_LINE' or (macro == 'WORD' and 'SC_WORD_IN_PLAN' in traits)]
-    ops = re.findall(r'^LANG\((\w+), \w+, \w+, (\w+)', source(root, 'frontend', 'elaborate', 'lang_ops.def'), re.M)
+    ops = re.findall(r'^LANG(?:_TO)?\((\w+), \w+, \w+, (\w+)', source(root, 'frontend', 'elaborate', 'lang_ops.def'), re.M)
+    ops += [(name, '0') for name in re.findall(r'^OP\((\w+),.* (?:number|numbers|bools), ', source(root, 'ir', 'ops', 'ops.def'), re.M)]
     optimizers = re.findall(r'^OPTIMIZER\((\w+)', source(root, 'program', 'optimizers.def'), re.M)
     rates = re.search(r'sc_rate_names\[.*?\] = \{(.*?)\};', source(root, 'program', 'optimizer.c'), re.S).group(1)
     return {'accumulate': [word for word in plan if word not in elsewhere],

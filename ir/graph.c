@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "support/float16.h"
+
 const char *const sc_attr_names[SC_ATTR_COUNT] = {
 #define ATTR(name, kind) #name,
 #include "ir/attrs.def"
@@ -344,7 +346,7 @@ bool sc_attr_equal(const sc_attr *a, const sc_attr *b)
     case SC_ATTR_KIND_INT:
         return a->integer == b->integer;
     case SC_ATTR_KIND_FLOAT:
-        return memcmp(&a->number, &b->number, sizeof a->number) == 0;
+        return sc_bits_of_f64(a->number) == sc_bits_of_f64(b->number);
     case SC_ATTR_KIND_WORD:
     case SC_ATTR_KIND_TEXT:
         return a->text == b->text;

@@ -55,7 +55,7 @@ static double buffer_bytes(const sc_module *m, const sc_op *op, uint32_t i, uint
         return (double)sc_type_local_bytes(m, from) * (double)ranks;
     if (op->kind == SC_OP_reduce_scatter)
         return (double)sc_type_local_bytes(m, to) * (double)ranks;
-    if (op->kind != SC_OP_all_to_all)
+    if (scatter == NULL)
         return (double)sc_type_local_bytes(m, from);
     sc_dim dim = scatter->dims[i];
     uint32_t whole = (uint32_t)sc_type_find_dim(from, dim),

@@ -25,6 +25,7 @@
  * it, so every value is stored before it is read, and no kernel depends on itself. Ops of an
  * earlier phase whose values are needed late stay in that phase. Requires LOCAL; establishes FUSED.
  * One walk; each decision considers only the op's readers and operands. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -364,6 +365,7 @@ static audience audience_of(const fusion *f, sc_op_id op)
     for (uint32_t v = 0; v < o->result_count; v++) {
         for (uint32_t r = f->first_reader[o->first_result + v]; r != SC_NONE;
              r = f->readers.data[r].next) {
+            assert(r < f->readers.count);
             const reader *by = &f->readers.data[r];
             a.count++;
             a.all_take = a.all_take && takes(f, op, by);
@@ -407,6 +409,7 @@ static uint32_t sibling_of(const fusion *f, sc_op_id op, uint64_t before)
     uint32_t found = SC_NONE;
     for (uint32_t r = f->first_reader[sc_op_at(f->m, op)->operands[0]]; r != SC_NONE;
          r = f->readers.data[r].next) {
+        assert(r < f->readers.count);
         const reader *by = &f->readers.data[r];
         const region *g = &f->regions.data[by->region];
         if (g->reduces && takes_reduction(f, op, by) && may_store(f, op, g) &&
@@ -424,6 +427,7 @@ static void visit(fusion *f, sc_op_id op, uint32_t index)
     audience a = audience_of(f, op);
     bool single = a.count == 1;
     if ((traits & (SC_FUSE_CONTRACT | SC_FUSE_EPILOGUE)) != 0 && a.count > 0 && a.of_first->chain) {
+        assert(a.first < f->regions.count);
         f->regions.data[a.first].stored_count += single ? 0 : 1;
         join(f, op, index, a.first, 0);
         mark_chain(f, op, a.first);

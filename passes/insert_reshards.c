@@ -290,7 +290,7 @@ static sc_cost cost_to_have(insertion *in, sc_value value, sc_type type, uint32_
     if (known != NULL && in->costs.data[*known].made == in->made->count)
         return in->costs.data[*known].cost;
     sc_cost cost = cost_to_move(in, value, type);
-    sc_type types[SC_MAX_FIXED_OPERANDS];
+    sc_type types[SC_MAX_FIXED_OPERANDS] = {0};
     if (depth > 0 && can_be_remade(in, value, type, types)) {
         sc_cost of_operands = cost_of_operands(in, value, types, depth);
         cost = of_operands.bytes < cost.bytes ? of_operands : cost;

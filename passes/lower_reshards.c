@@ -49,10 +49,10 @@ static uint32_t step_attrs(sc_module *m, const sc_op *reshard, const sc_reshard_
     attrs[count++] = sc_attr_sub_axes(m, SC_ATTR_over, step->group.sub_axes, step->group.count);
     if (step->reduce != 0)
         attrs[count++] = sc_attr_text(SC_ATTR_reduce, reduce_word(m, step->reduce));
-    if (step->kind != SC_OP_all_reduce && step->kind != SC_OP_collective_permute)
-        attrs[count++] = sc_attr_dims(m, SC_ATTR_gather, &type->dims[step->gather].dim, 1);
-    if (step->kind == SC_OP_all_to_all)
-        attrs[count++] = sc_attr_dims(m, SC_ATTR_scatter, &type->dims[step->scatter].dim, 1);
+    if (step->gather != 0)
+        attrs[count++] = sc_attr_dims(m, SC_ATTR_gather, &type->dims[step->gather - 1].dim, 1);
+    if (step->scatter != 0)
+        attrs[count++] = sc_attr_dims(m, SC_ATTR_scatter, &type->dims[step->scatter - 1].dim, 1);
     return count;
 }
 

@@ -188,8 +188,10 @@ static void offer_slices(search *s, uint32_t from)
             if (!is_moving(s, a) || at.on[a] != SC_ON_NOTHING ||
                 !divides(s, &at, dim, s->m->mesh.sub_axes[a].size))
                 continue;
-            sc_reshard_step step = {
-                .kind = SC_OP_all_slice, .to = at, .group = {1, {(uint8_t)a}}, .gather = dim};
+            sc_reshard_step step = {.kind = SC_OP_all_slice,
+                                    .to = at,
+                                    .group = {1, {(uint8_t)a}},
+                                    .gather = (uint8_t)(1 + dim)};
             sc_placement_append(&step.to, dim, a);
             offer(s, from, step);
         }
@@ -205,8 +207,10 @@ static void offer_gathers(search *s, uint32_t from)
             sc_sub_axis_list tail = suffix(s, &list, count);
             if (tail.count == 0)
                 break;
-            sc_reshard_step step = {
-                .kind = SC_OP_all_gather, .to = at, .group = tail, .gather = (uint8_t)s->dims[d]};
+            sc_reshard_step step = {.kind = SC_OP_all_gather,
+                                    .to = at,
+                                    .group = tail,
+                                    .gather = (uint8_t)(1 + s->dims[d])};
             release(&step.to, &tail);
             offer(s, from, step);
             for (uint32_t e = 0; e < s->dim_count; e++) {
@@ -215,7 +219,7 @@ static void offer_gathers(search *s, uint32_t from)
                     continue;
                 sc_reshard_step exchange = step;
                 exchange.kind = SC_OP_all_to_all;
-                exchange.scatter = (uint8_t)s->dims[e];
+                exchange.scatter = (uint8_t)(1 + s->dims[e]);
                 append_all(&exchange.to, s->dims[e], &tail);
                 offer(s, from, exchange);
             }
@@ -246,7 +250,7 @@ static void offer_reduce_scatter(search *s, uint32_t from, uint8_t kind,
         sc_reshard_step step = {.kind = SC_OP_reduce_scatter,
                                 .to = at,
                                 .group = *group,
-                                .gather = (uint8_t)s->dims[d],
+                                .gather = (uint8_t)(1 + s->dims[d]),
                                 .reduce = kind};
         release(&step.to, group);
         append_all(&step.to, s->dims[d], group);

@@ -21,10 +21,9 @@ typedef struct sc_reshard_step {
     sc_op_kind kind;
     sc_placement to;
     sc_sub_axis_list group; /* major first */
-    /* index of the dim that is gathered, sliced or scattered; all_to_all: the dim that is gathered
-     */
+    /* 1 + index of the dim that is gathered or, by all_slice and reduce_scatter, split; 0: none */
     uint8_t gather;
-    uint8_t scatter; /* all_to_all: index of the dim that is split */
+    uint8_t scatter; /* 1 + index of the dim that is split instead of the one gathered; 0: none */
     uint8_t reduce;  /* reductions: SC_PARTIAL_.. */
 } sc_reshard_step;
 

@@ -65,7 +65,7 @@ static void report_conflict(const sc_propagation *p, const sc_conflict *conflict
     sc_loc place = m->ops.data[sc_def(m, seed->value)].loc;
     sc_report_note(diag, place, "the value: %s", sc_type_text(m, m->values.data[seed->value].type));
     if (conflict->more > 0)
-        sc_report_note(diag, (sc_loc){0}, "the same two lines meet on %u more value%s",
+        sc_report_note(diag, (sc_loc){0}, "the same two lines conflict on %u more value%s",
                        conflict->more, conflict->more == 1 ? "" : "s");
 }
 

@@ -16,6 +16,7 @@
  *
  * The reader does not trust counts: a list must have at least one byte per item. After the first
  * error everything reads as 0. */
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -78,7 +79,7 @@ static uint64_t read_number(codec *c)
     for (unsigned shift = 0;; shift += 7) {
         uint8_t byte = next_byte(c);
         if ((shift == 63 && byte > 1) || (shift > 0 && byte == 0))
-            fail(c, "a number is not written in the shortest way");
+            fail(c, "a number is not in its shortest encoding");
         if (c->failed)
             return 0;
         value |= (uint64_t)(byte & 0x7f) << shift;
@@ -199,6 +200,7 @@ static uint32_t find_text(const codec *c, const char *text, uint64_t hash)
 {
     const uint32_t *first = sc_map_find(&c->text_map, hash);
     uint32_t found = first == NULL ? SC_IMAGE_NONE : *first;
+    assert(found == SC_IMAGE_NONE || found < c->texts.count);
     while (found != SC_IMAGE_NONE && strcmp(c->texts.data[found], text) != 0)
         found = c->same_hash.data[found];
     return found;
@@ -229,7 +231,7 @@ static void write_text(codec *c, const char *text)
 
 static const char *read_text(codec *c)
 {
-    uint64_t number, length;
+    uint64_t number = 0, length = 0;
     code_below(c, &number, (uint64_t)c->texts.count + 1, "text");
     if (c->failed || number < c->texts.count)
         return c->failed ? "" : c->texts.data[number];
@@ -241,7 +243,7 @@ static const char *read_text(codec *c)
     const char *text = sc_arena_copy_text(c->arena, (const char *)c->bytes + c->at, length);
     uint64_t hash = sc_hash_bytes(text, length, 0);
     if (find_text(c, text, hash) != SC_IMAGE_NONE)
-        fail(c, "a text stands twice");
+        fail(c, "a text occurs twice");
     c->at += length;
     add_text(c, text, hash);
     return text;
@@ -522,11 +524,11 @@ static const char *header_fault(const uint8_t *bytes, size_t size)
 {
     uint64_t body = get_word(bytes + AT_BODY, 8), code = get_word(bytes + AT_CODE, 8);
     if (body > size - HEADER || code != size - HEADER - body)
-        return "it is cut short, or something was added";
+        return "it is truncated, or something was appended";
     if (sc_fnv1a64(bytes + HEADER, body) != get_word(bytes + AT_BODY_HASH, 8))
-        return "it is damaged: its hash is another";
+        return "it is damaged: its hash does not match";
     if (sc_fnv1a64(bytes + HEADER + body, code) != get_word(bytes + AT_CODE_HASH, 8))
-        return "its object code is damaged: its hash is another";
+        return "its object code is damaged: its hash does not match";
     if (memchr(bytes + HEADER + body, 0, code) == NULL)
         return "it does not say what CPU its code needs";
     return NULL;
@@ -547,7 +549,8 @@ sc_image *sc_image_read(const void *data, size_t size, sc_arena *arena, shardc_e
 {
     const uint8_t *bytes = data;
     if (size < HEADER || memcmp(bytes, magic, sizeof magic) != 0)
-        return refuse(error, "not a program of this compiler: it does not begin like one");
+        return refuse(error,
+                      "not a program of this compiler: it does not begin with their magic number");
     if (get_word(bytes + AT_VERSION, 4) != SC_IMAGE_VERSION)
         return refuse(error, "a program of format version %llu; this library reads version %d",
                       (unsigned long long)get_word(bytes + AT_VERSION, 4), SC_IMAGE_VERSION);
@@ -563,7 +566,7 @@ sc_image *sc_image_read(const void *data, size_t size, sc_arena *arena, shardc_e
     sc_image *image = sc_arena_alloc(arena, sizeof *image);
     code_image(&c, image);
     if (c.at < c.size)
-        fail(&c, "the body goes on after its end");
+        fail(&c, "the body continues after its end");
     if (c.failed)
         return NULL;
     image->hash = get_word(bytes + AT_BODY_HASH, 8);

@@ -8,10 +8,10 @@
  * Deterministic. The image must pass sc_image_check. */
 void sc_image_write(const sc_image *image, sc_strbuf *out);
 
-/* Reads an image from untrusted bytes into the arena (no pointers into `bytes`). Returns NULL with
+/* Reads an image from untrusted bytes into the arena (no pointers into `data`). Returns NULL with
  * `error` set to SHARDC_ERROR_DATA and the location of the fault. The result passes sc_image_check;
  * the machine code of the object is not validated, so running it means trusting its author. */
-sc_image *sc_image_read(const void *bytes, size_t size, sc_arena *arena, shardc_error *error);
+sc_image *sc_image_read(const void *data, size_t size, sc_arena *arena, shardc_error *error);
 
 /* Validates everything beyond the image's shape: indices, buffers within the arena, accesses of
  * instructions within buffers, digits, shards, collectives. Returns NULL, or a description of the

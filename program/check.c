@@ -119,7 +119,7 @@ static bool check_tensor(sc_checker *c, const sc_image_tensor *tensor)
     for (uint32_t i = 0; apart && i < tensor->rank; i++)
         apart = add_terms(&digits, &tensor->dims[i].first);
     if (!apart)
-        return sc_checker_fail(c, "a digit of the rank means two things");
+        return sc_checker_fail(c, "a digit of the rank has two meanings");
     if (digits.product != c->image->ranks)
         return sc_checker_fail(c, "digits of %llu of %llu ranks are given a meaning",
                                (unsigned long long)digits.product,
@@ -243,7 +243,7 @@ static bool check_states(sc_checker *c)
         const sc_image_state *state = &c->image->states[i];
         sc_checker_at(c, "state", i, state->path);
         if (!is_text(state->path) || !is_new_name(&paths, state->path))
-            return sc_checker_fail(c, "it has no path, or another's");
+            return sc_checker_fail(c, "it has no path, or that of another state");
         if (state->kind >= SC_STATE_KINDS || state->init >= SC_INIT_KINDS)
             return sc_checker_fail(c, "kind %u, initialiser %u", state->kind, state->init);
         if (!check_placed(c, &state->tensor, state->buffer) || !check_master(c, state))
@@ -290,7 +290,7 @@ static bool check_kernels(sc_checker *c)
             return sc_checker_fail(c, "it has %u checks, more than results tell apart",
                                    kernel->check_count);
         if (!is_identifier(kernel->symbol))
-            return sc_checker_fail(c, "its symbol is no name of a C function");
+            return sc_checker_fail(c, "its symbol is not a name of a C function");
         for (uint32_t a = 0; a < kernel->arg_count; a++) {
             if (kernel->args[a].bytes < 0 || kernel->args[a].access >= SC_ACCESS_KINDS)
                 return sc_checker_fail(c, "argument %u: %lld bytes, access %u", a,
@@ -342,7 +342,7 @@ static bool check_values(sc_checker *c, const char *what, const sc_image_func *f
         if (!check_placed(c, &value->tensor, value->buffer))
             return false;
         if (is_input && (!is_text(value->name) || !is_new_name(&names, value->name)))
-            return sc_checker_fail(c, "it has no name, or another's");
+            return sc_checker_fail(c, "it has no name, or that of another");
         if (is_input && value->tensor.partial != SC_IMAGE_WHOLE)
             return sc_checker_fail(c, "a reduction is partial");
         if (value->batch_dim < -1 ||
@@ -363,7 +363,7 @@ static bool check_funcs(sc_checker *c)
         const sc_image_func *func = &c->image->funcs[i];
         sc_checker_at(c, "function", i, func->name);
         if (!is_text(func->name) || !is_new_name(&names, func->name))
-            return sc_checker_fail(c, "it has no name, or another's");
+            return sc_checker_fail(c, "it has no name, or that of another");
         if (!check_values(c, "input", func, func->inputs, func->input_count, true) ||
             !check_values(c, "output", func, func->outputs, func->output_count, false) ||
             !sc_check_instrs(c, func))

@@ -8,17 +8,6 @@
 
 /* ---- collectives ---- */
 
-static bool splits(sc_image_collective_kind kind)
-{
-    return kind == SC_IMAGE_ALL_GATHER || kind == SC_IMAGE_REDUCE_SCATTER ||
-           kind == SC_IMAGE_ALL_TO_ALL;
-}
-
-static bool reduces(sc_image_collective_kind kind)
-{
-    return kind == SC_IMAGE_ALL_REDUCE || kind == SC_IMAGE_REDUCE_SCATTER;
-}
-
 /* Checks that a group rank is within the group on every rank. */
 static bool check_peer(sc_checker *c, const sc_image_terms *terms, uint64_t size)
 {
@@ -40,7 +29,7 @@ static bool check_sources(sc_checker *c, const sc_image_collective *collective, 
     for (uint32_t i = 0; i < collective->source_count; i++) {
         if (collective->sources[i] >= size || sends[collective->sources[i]])
             return sc_checker_fail(
-                c, "member %u receives from %u, which is none of the group or sends to another", i,
+                c, "member %u receives from %u, which is not in the group or sends to another", i,
                 collective->sources[i]);
         sends[collective->sources[i]] = true;
     }
@@ -70,12 +59,14 @@ bool sc_check_collectives(sc_checker *c)
         sc_checker_at(c, "collective", i, sc_collectives[collective->kind].name);
         if (collective->group >= c->image->group_count)
             return sc_checker_fail(c, "group %u, of %u", collective->group, c->image->group_count);
-        if ((collective->reduce != SC_IMAGE_WHOLE) != reduces(collective->kind))
+        if ((collective->reduce != SC_IMAGE_WHOLE) !=
+            sc_collective_has(collective->kind, SC_COLLECTIVE_REDUCES))
             return sc_checker_fail(c, "reduction %s", sc_image_reduce_names[collective->reduce]);
         int64_t size = (int64_t)sc_image_group_size(&c->image->groups[collective->group]), bytes;
         for (uint32_t p = 0; p < collective->part_count; p++) {
             int64_t count = collective->counts[p];
-            if (count < 0 || (splits(collective->kind) && count % size != 0) ||
+            if (count < 0 ||
+                (sc_collective_has(collective->kind, SC_COLLECTIVE_DIVIDES) && count % size != 0) ||
                 __builtin_mul_overflow(count, (int64_t)sc_dtypes[collective->dtypes[p]].bytes,
                                        &bytes))
                 return sc_checker_fail(c, "part %u has %lld elements, in a group of %lld", p,
@@ -249,8 +240,8 @@ static bool check_finish(sc_checker *c, const sc_image_func *func, const sc_imag
     if (!expect_args(c, instr, 0, 0))
         return false;
     if (instr->index >= func->instr_count || !is_open[instr->index])
-        return sc_checker_fail(c, "it ends instruction %u, which is no collective in flight",
-                               instr->index);
+        return sc_checker_fail(
+            c, "it waits for instruction %u, which is not a collective in flight", instr->index);
     is_open[instr->index] = false;
     return true;
 }
@@ -274,7 +265,7 @@ static bool check_instead(sc_checker *c, const sc_image_instr *instr, const sc_i
 {
     if (product == NULL || instr->stream != 0 ||
         (instr->kind != SC_INSTR_KERNEL && instr->kind != SC_INSTR_GEMM))
-        return sc_checker_fail(c, "it stands in for no product");
+        return sc_checker_fail(c, "it replaces no matmul");
     for (uint32_t a = 0; a < instr->arg_count; a++) {
         bool is_read = instr->kind == SC_INSTR_KERNEL
                            ? c->image->kernels[instr->index].args[a].access == SC_ACCESS_IN
@@ -282,12 +273,12 @@ static bool check_instead(sc_checker *c, const sc_image_instr *instr, const sc_i
         bool is_workspace = c->image->buffers[instr->args[a].buffer].kind == SC_BUFFER_WORKSPACE;
         if (!is_read && !is_workspace &&
             !is_written_by(product, &c->image->gemms[product->index], &instr->args[a]))
-            return sc_checker_fail(
-                c, "argument %u is not what the product that it stands in for writes", a);
+            return sc_checker_fail(c, "argument %u is not what the matmul that it replaces writes",
+                                   a);
     }
     if (instr->kind == SC_INSTR_GEMM &&
         c->image->gemms[instr->index].step_count > c->image->gemms[product->index].step_count)
-        return sc_checker_fail(c, "it does more than the product that it stands in for");
+        return sc_checker_fail(c, "it does more than the matmul that it replaces");
     return true;
 }
 
@@ -329,7 +320,7 @@ bool sc_check_instrs(sc_checker *c, const sc_image_func *func)
     for (uint32_t i = 0; i < func->instr_count; i++) {
         sc_checker_at(c, what, i, func->instrs[i].where);
         if (is_open[i])
-            return sc_checker_fail(c, "nothing waits for its end");
+            return sc_checker_fail(c, "no instruction waits for it");
     }
     return true;
 }

@@ -60,8 +60,8 @@ bool sc_cpu_allowed(sc_cpu_level *out, char *problem, size_t problem_size)
             return true;
         }
         if (problem != NULL)
-            snprintf(problem, problem_size, "SHARDC_CPU is '%s', instructions that this CPU lacks",
-                     asked);
+            snprintf(problem, problem_size,
+                     "SHARDC_CPU is '%s', but this CPU lacks those instructions", asked);
         return false;
     }
     if (problem != NULL)

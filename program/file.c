@@ -45,14 +45,14 @@ bool sc_program_file_write(FILE *out, const void *stub, size_t stub_size, const 
 const char *sc_program_trailer_read(const void *file, size_t size, sc_program_trailer *out)
 {
     if (!sc_program_has_trailer(file, size))
-        return "it has no program: its end is missing, or 'shardc build' did not make it";
+        return "it has no program: its end is missing, or 'shardc build' did not write it";
     const uint8_t *trailer = (const uint8_t *)file + size - SC_PROGRAM_TRAILER_BYTES;
     *out = (sc_program_trailer){read_u64(trailer + AT_OFFSET), read_u64(trailer + AT_LENGTH),
                                 read_u64(trailer + AT_HASH)};
     if (sc_fnv1a64(file, size - SC_PROGRAM_TRAILER_BYTES + AT_HASH) != out->hash)
-        return "it is damaged: its hash is another";
+        return "it is damaged: its hash does not match";
     size -= SC_PROGRAM_TRAILER_BYTES;
     return out->length > size || out->offset != size - out->length
-               ? "its program is not where it says"
+               ? "its program is not at the offset that it gives"
                : NULL;
 }

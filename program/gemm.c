@@ -198,7 +198,7 @@ static const char *invalid_extents(const sc_gemm *gemm)
             __builtin_mul_overflow(extent, (int64_t)sc_dtypes[gemm->dtypes[o]].bytes, &bytes))
             return "an operand's extent overflows";
         if (o == SC_GEMM_C && extent > 0 && !nests(gemm, has[o], strides))
-            return "two elements of c are in one place";
+            return "two elements of c have the same address";
     }
     return NULL;
 }
@@ -211,7 +211,7 @@ static const char *invalid_dtypes(const sc_gemm *gemm)
     for (int o = 0; o < SC_GEMM_OPERANDS; o++) {
         if ((unsigned)gemm->dtypes[o] >= SC_DTYPE_COUNT ||
             sc_dtypes[gemm->dtypes[o]].kind == SC_DTYPE_BOOL)
-            return "an operand has no dtype of numbers";
+            return "an operand's dtype is not numeric";
         if (sc_dtype_is_float(gemm->dtypes[o]) != sc_dtype_is_float(gemm->sum))
             return "floats and integers are mixed";
         if (o != SC_GEMM_C && gemm->dtypes[o] == SC_DTYPE_f64 && gemm->sum == SC_DTYPE_f32)
@@ -229,15 +229,15 @@ static const char *invalid_step(const sc_gemm *gemm, const sc_gemm_step *step)
     const bool *own = step_has(step->kind);
     sc_gemm_operand summed = sc_gemm_step_sums(step->kind);
     if (!floats && steps[step->kind].numbers == ONLY_FLOATS)
-        return "a step wants floats";
+        return "a step needs floats";
     if (!floats && step->kind == SC_GEMM_SCALE &&
         !(step->scale == trunc(step->scale) && fabs(step->scale) < 0x1p63))
-        return "integers are scaled by no fraction";
+        return "integers cannot be scaled by a fraction";
     if (!sc_gemm_step_has_tensor(step->kind))
         return NULL;
     if ((unsigned)step->dtype >= SC_DTYPE_COUNT || sc_dtypes[step->dtype].kind == SC_DTYPE_BOOL ||
         sc_dtype_is_float(step->dtype) != floats)
-        return "a step's tensor has another kind of dtype";
+        return "a step's tensor has a different kind of dtype";
     for (uint32_t i = 0; i < gemm->dim_count; i++) {
         if (step->strides[i] < 0)
             return "a stride is negative";
@@ -253,7 +253,7 @@ static const char *invalid_step(const sc_gemm *gemm, const sc_gemm_step *step)
         __builtin_mul_overflow(extent, (int64_t)sc_dtypes[step->dtype].bytes, &bytes))
         return "a step's extent overflows";
     if (sc_gemm_step_writes(step->kind) && extent > 0 && !nests(gemm, own, step->strides))
-        return "two elements that a step stores are in one place";
+        return "two elements that a step stores have the same address";
     return NULL;
 }
 

@@ -107,14 +107,14 @@ static const char *set_aux(const sc_gemm *gemm, uint32_t at, const form_dims *di
                                        : (out->rows + SC_MATMUL_AUX_UNIT - 1) / SC_MATMUL_AUX_UNIT *
                                              SC_MATMUL_AUX_UNIT;
     if (step->dtype != out->d.dtype)
-        return "what its derivative needs has another dtype";
+        return "what its derivative needs has a different dtype";
     if (out->loop_count > 0)
         return "what its derivative needs is several matrices";
     if ((out->rows > 1 && step_stride(step, dims->n) != 1) || out->aux_stride < out->rows ||
         out->aux_stride % SC_MATMUL_AUX_UNIT != 0 ||
         out->aux_batch_stride % SC_MATMUL_AUX_UNIT != 0 ||
         (out->batches > 1 && out->aux_batch_stride == 0))
-        return "what its derivative needs is not laid out as the library wants it";
+        return "what its derivative needs is not laid out as the library requires";
     return NULL;
 }
 
@@ -163,10 +163,10 @@ static const char *set_epilogue(const sc_gemm *gemm, const form_dims *dims, sc_m
         const sc_gemm_step *step = &gemm->steps[at];
         for (uint32_t i = 0; i < gemm->dim_count; i++) {
             if (step->strides[i] != (i == dims->n ? 1 : 0) && gemm->dims[i].size > 1)
-                return "it adds what is no vector along its rows";
+                return "it adds something other than a vector along its rows";
         }
         if (step->dtype != out->d.dtype)
-            return "it adds a vector of another dtype";
+            return "it adds a vector of a different dtype";
         out->bias = at++;
     }
     bool keeps = is_kind(gemm, at, SC_GEMM_STORE) && is_activation(gemm, at + 1, true);
@@ -176,7 +176,7 @@ static const char *set_epilogue(const sc_gemm *gemm, const form_dims *dims, sc_m
     if (is_activation(gemm, at, false) || out->aux == at)
         out->activation = gemm->steps[at++].kind;
     if (gemm->accumulate && out->activation != SC_GEMM_STEP_KINDS)
-        return "it adds to what is there behind an activation";
+        return "it accumulates after an activation";
     *done = at;
     return fault;
 }
@@ -192,10 +192,10 @@ static const char *set_total(const sc_gemm *gemm, const form_dims *dims, sc_matm
     if (out->loop_count > 0 || out->batches > 1)
         return "what it sums is several matrices";
     if (step->dtype != out->d.dtype)
-        return "what it sums has another dtype than the product";
+        return "what it sums has a different dtype than the result";
     if ((out->total_of_b ? out->columns : out->rows) > 1 &&
         step_stride(step, out->total_of_b ? dims->m : dims->n) != 1)
-        return "the sums are no neighbours";
+        return "the sums are not contiguous";
     return NULL;
 }
 
@@ -246,7 +246,7 @@ const char *sc_matmul_of(const sc_gemm *gemm, sc_matmul *out)
             return "a dim is too long";
     }
     if (!only_dim(&own, SC_GEMM_K, &k))
-        return "the dims that it sums over do not lie as one";
+        return "the dims that it sums over do not merge into one";
     form_dims dims = {.m = matrix_dim(&own, SC_GEMM_M), .n = matrix_dim(&own, SC_GEMM_N)};
     const char *fault = set_batches(&own, &dims, out);
     if (fault != NULL)
@@ -257,7 +257,7 @@ const char *sc_matmul_of(const sc_gemm *gemm, sc_matmul *out)
     if (!set_matrix(&own, SC_GEMM_B, &n, &k, &batch, &out->a) ||
         !set_matrix(&own, SC_GEMM_A, &k, &m, &batch, &out->b) ||
         !set_matrix(&own, SC_GEMM_C, &n, &m, &batch, &out->d) || out->d.is_transposed)
-        return "elements that are neighbours in its result, or in what it multiplies, stand apart";
+        return "the innermost elements of its result or of an operand are not contiguous";
     out->rows = n.size;
     out->columns = m.size;
     out->depth = k.size;

@@ -44,7 +44,7 @@ typedef struct sc_gemm_blocks {
 } sc_gemm_blocks;
 
 /* Computes the blocking of a valid descriptor in canonical form. */
-sc_gemm_blocks sc_gemm_cut(const sc_gemm *canonical);
+sc_gemm_blocks sc_gemm_cut(const sc_gemm *gemm);
 /* Returns the scratch bytes for executing any valid descriptor; scratch must be aligned to 64. */
 int64_t sc_gemm_scratch_bytes(const sc_gemm *gemm);
 

@@ -93,7 +93,7 @@ void *sc_arena_grow(sc_arena *arena, void *block, size_t old_size, size_t new_si
         }
     }
     void *copy = sc_arena_alloc(arena, new_size);
-    if (old_size > 0)
+    if (block != NULL)
         memcpy(copy, block, old_size);
     return copy;
 }

@@ -142,9 +142,8 @@ static void render_caret(sc_strbuf *out, const sc_line *line, sc_loc loc, bool t
     sc_strbuf_add(out, "  ");
     for (uint32_t i = from; i < to; i++) {
         unsigned char c = (unsigned char)line->text[i];
-        sc_strbuf_add_char(out, c == '\t' || c < 0x20 || c == 0x7f ? ' '
-                                : c >= 0x80 && !text               ? '?'
-                                                                   : (char)c);
+        bool is_control = c < 0x20 || c == 0x7f, is_byte = c >= 0x80 && !text;
+        sc_strbuf_add_char(out, (char)(is_control ? ' ' : is_byte ? '?' : c));
     }
     sc_strbuf_add(out, "\n  ");
     for (uint32_t i = from; i < column; i++) {

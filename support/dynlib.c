@@ -98,8 +98,9 @@ static void *open_any(const sc_dynlib *what, shardc_error *error)
     if (given != NULL && given[0] != 0) {
         library = open_path(given);
         if (library == NULL)
-            snprintf(error->text, sizeof error->text, "%s: what %s names does not load: %.300s",
-                     what->title, what->variable, dlerror());
+            snprintf(error->text, sizeof error->text,
+                     "%s: the file that %s names does not load: %.300s", what->title,
+                     what->variable, dlerror());
         return library;
     }
     for (size_t i = 0; library == NULL && what->names[i] != NULL; i++)
@@ -111,7 +112,7 @@ static void *open_any(const sc_dynlib *what, shardc_error *error)
         snprintf(error->text, sizeof error->text, "%s does not load: %s; %s%s%s", what->title,
                  reason, what->remedy, separator(what), variable_of(what));
     else
-        snprintf(error->text, sizeof error->text, "%s is not here (looked for %s): %s%s%s",
+        snprintf(error->text, sizeof error->text, "%s was not found (looked for %s): %s%s%s",
                  what->title, names, what->remedy, separator(what), variable_of(what));
     return NULL;
 }
@@ -134,7 +135,7 @@ bool sc_dynlib_open(const sc_dynlib *what, void *out, shardc_error *error)
         void *symbol = dlsym(library, what->symbols[i].name);
         if (symbol == NULL) {
             snprintf(error->text, sizeof error->text,
-                     "%s: %.200s has no %s, so it is of another version: %s%s%s", what->title,
+                     "%s: %.200s has no %s, so it is another version: %s%s%s", what->title,
                      sc_dynlib_path(library), what->symbols[i].name, what->remedy, separator(what),
                      variable_of(what));
             sc_dynlib_close(what, out);

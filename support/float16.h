@@ -20,6 +20,14 @@ static inline uint32_t sc_bits_of_f32(float value)
     return bits;
 }
 
+/* The bits of a double tell 0 from -0, and a NaN equals itself. */
+static inline uint64_t sc_bits_of_f64(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
 static inline float sc_f32_of_bf16(uint16_t bits)
 {
     return sc_f32_of_bits((uint32_t)bits << 16);

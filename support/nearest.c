@@ -9,7 +9,9 @@ enum { LONGEST_NAME = 64 };
 /* ASCII only, as in names, and independent of the locale. */
 static char lower(char c)
 {
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+    if (c < 'A' || c > 'Z')
+        return c;
+    return (char)(c - 'A' + 'a');
 }
 
 static bool is_same_but_case(const char *a, const char *b)

@@ -4,6 +4,7 @@ import ctypes
 import os
 import re
 import shutil
+import subprocess
 
 import lit.formats
 
@@ -63,6 +64,17 @@ stubs = {v: os.path.join(config.shardc_build_dir, "test/cuda_stub/libsc_%s_stub.
 if all(map(os.path.exists, stubs.values())) and any(map(shutil.which, (os.environ.get("CXX") or "c++", "g++", "clang++"))) and not config.shardc_sanitize:
     config.available_features.add("stub")
 config.substitutions.append(("%gpus", "env " + " ".join("%s=%s" % pair for pair in stubs.items())))
+
+
+def is_version_14(program):
+    """The tools of Debian 12: another version formats otherwise, and finds other things."""
+    return shutil.which(program) and " version 14." in subprocess.run([program, "--version"], capture_output=True, text=True).stdout
+
+
+# What they say of the source depends on no build, so one build asks them.
+for program in ("clang-format", "clang-tidy"):
+    if not config.shardc_sanitize and is_version_14(program):
+        config.available_features.add(program + "-14")
 
 if "address" in config.shardc_sanitize:
     config.available_features.add("asan")

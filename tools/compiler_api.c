@@ -89,7 +89,7 @@ shardc_status shardc_compile(const char *name, const char *text, size_t length,
                  .options = options != NULL ? options : &defaults};
     sc_context context;
     if (text == NULL || out_program == NULL || out_size == NULL)
-        fill(&r, SHARDC_ERROR_ARGUMENT, "shardc_compile wants a text and a place for the program");
+        fill(&r, SHARDC_ERROR_ARGUMENT, "shardc_compile needs a text and a place for the program");
     else if (!sc_context_run(&context, 0, work, &r))
         fill(&r, SHARDC_ERROR_MEMORY, "out of memory");
     if (text != NULL && out_program != NULL && out_size != NULL)

@@ -154,7 +154,7 @@ static void print_help(const own_line *own, sc_strbuf *out)
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         sc_strbuf_printf(out, "  %-8s %-12s %s\n", commands[i].name, commands[i].arguments,
                          commands[i].summary);
-    sc_strbuf_add(out, "\noptions ('shardc help COMMAND' has a command's alone)\n");
+    sc_strbuf_add(out, "\noptions ('shardc help COMMAND' lists those of one command)\n");
     sc_arguments_help(&own->line, NULL, out);
     sc_strbuf_add(out, "\nexit codes: 0 fine, 1 source, 2 usage, 3 expect, 4 infeasible, 5 "
                        "verification, 6 not compiled by this version, 7 run time\n");

@@ -45,12 +45,12 @@ static const sc_option_row option_rows[] = {
     ROW("--verify-each", FLAG, verify_each, NULL,
         "the verifier runs after each pass (it always does)"),
     ROW("--verify-roundtrip", FLAG, verify_roundtrip, NULL,
-        "what is printed must read back to the same, after each pass"),
+        "check after each pass that the printed module reads back to the same"),
     ROW("--verify-diagnostics", FLAG, verify_diagnostics, NULL,
         "exit 0 if the messages are those of the comments `// expected-error@+1 {{text}}` (@-1, "
         "@unknown; -warning, -note)"),
     ROW("--kernel", FLAG, kernel, NULL, "the text is a kernel, which is verified and printed"),
-    ROW("--simplify", FLAG, simplify, NULL, "with --kernel: dims that are walked as one merge"),
+    ROW("--simplify", FLAG, simplify, NULL, "with --kernel: merge dims that are traversed as one"),
     ROW("--cuda", FLAG, cuda, NULL, "with --kernel: its CUDA is printed instead"),
     ROW("-o", TEXT, output, "FILE", "write there instead of to stdout"),
     ROW("--help", FLAG, help, NULL, "this"),
@@ -90,7 +90,7 @@ static bool read_options(job *j)
     if (j->context->diag.errors > 0 || j->options.help)
         return j->context->diag.errors == 0;
     return j->options.input != NULL ||
-           usage_error(j, "a file is wanted, or - for stdin; --help tells more");
+           usage_error(j, "a file is needed, or - for stdin; see --help");
 }
 
 static void print_help(job *j)

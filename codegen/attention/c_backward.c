@@ -247,7 +247,7 @@ static void two_passes(sc_attention_text *text, const sc_attention_blocking *b)
               chunks = (keys + chunk - 1) / chunk;
     sc_write_line(text->out, "#pragma omp parallel for schedule(dynamic, 1)");
     sc_write_line(text->out, "for (int64_t item = 0; item < %lld; item++)",
-                  (long long)(b->units * b->blocks));
+                  (long long)b->units * b->blocks);
     sc_write_line(
         text->out, "    %s_block(args, params, item %% %lld, %lld - item / %lld, 0, %lld, 1, 0);",
         text->name, (long long)b->units, (long long)b->blocks - 1, (long long)b->units, keys);

@@ -335,7 +335,7 @@ void sc_attention_emit_decode(sc_attention_text *text)
     const sc_attention_desc *desc = text->desc;
     long long units = (long long)sc_attention_units(desc),
               chunks = (long long)sc_attention_decode_chunks(desc);
-    long long part = (long long)(sc_attention_rows(desc) * sc_attention_decode_part(desc));
+    long long part = (long long)sc_attention_rows(desc) * sc_attention_decode_part(desc);
     emit_chunk(text);
     emit_finish(text);
     sc_write_line(text->out, "int64_t %s(void *const *args, const int64_t *params)", text->name);

@@ -431,7 +431,7 @@ void sc_attention_emit_tiled(sc_attention_text *text)
     /* the last blocks of a causal mask have the most work */
     sc_write_line(text->out, "#pragma omp parallel for schedule(dynamic, 1)");
     sc_write_line(text->out, "for (int64_t item = 0; item < %lld; item++)",
-                  (long long)(b.units * b.blocks));
+                  (long long)b.units * b.blocks);
     sc_write_line(text->out, "    %s_block(args, params, item %% %lld, %lld - item / %lld);",
                   text->name, (long long)b.units, (long long)b.blocks - 1, (long long)b.units);
     sc_attention_end(text);

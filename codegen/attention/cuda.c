@@ -125,25 +125,25 @@ static const char *reason_for_simple(const sc_attention_desc *desc)
                                              SC_ATTENTION_D_V};
     sc_dtype dtype = desc->arrays[SC_ATTENTION_Q].dtype;
     if (dtype != SC_DTYPE_bf16 && dtype != SC_DTYPE_f16)
-        return "products of tiles take elements of 16 bits";
+        return "matmuls of tiles take elements of 16 bits";
     for (int role = 0; role < SC_ATTENTION_ROLES; role++) {
         bool is_mask =
             role == SC_ATTENTION_LSE || (role >= SC_ATTENTION_KEEP && role <= SC_ATTENTION_LEN);
         if (desc->arrays[role].is_there && !is_mask && desc->arrays[role].dtype != dtype)
-            return "arrays are of different dtypes";
+            return "arrays have different dtypes";
     }
     if (desc->arrays[SC_ATTENTION_D_BIAS].is_there)
         return "the bias has a gradient";
     if (desc->own_count != 1)
         return "values have several dims, or none, besides those of keys";
     if (desc->e.size % 8 != 0 || desc->own[0].size % 8 != 0)
-        return "the elements of a head are no multiple of 8";
+        return "the elements of a head are not a multiple of 8";
     if (desc->e.size > SC_ATTENTION_CUDA_MAX_HEAD || desc->own[0].size > SC_ATTENTION_CUDA_MAX_HEAD)
         return "a head has more than 256 elements";
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
         if ((desc->arrays[heads[i]].is_there && desc->e.strides[heads[i]] != 1) ||
             (desc->arrays[owns[i]].is_there && desc->own[0].strides[owns[i]] != 1))
-            return "the elements of a head are apart";
+            return "the elements of a head are not contiguous";
     }
     if (desc->t.size > INT32_MAX / 2 || sc_attention_rows(desc) > INT32_MAX / 2)
         return "positions do not fit 32 bits";

@@ -1,6 +1,7 @@
 /* Builds the descriptor of an attend or attend_grad and chooses its form. */
 #include "codegen/attention/describe.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -32,20 +33,33 @@ static void add_called(sc_attention_maker *maker, const char *word, sc_attention
         add_array(maker, role, maker->op->operands[at], (uint32_t)at);
 }
 
+/* The roles of an op's fixed operands and of its results. */
+typedef struct op_roles {
+    uint32_t operand_count, result_count; /* the last results may be absent */
+    sc_attention_role operands[6], results[4];
+} op_roles;
+
+static const op_roles forward_roles = {.operand_count = 3,
+                                       .result_count = 2,
+                                       .operands = {SC_ATTENTION_Q, SC_ATTENTION_K, SC_ATTENTION_V},
+                                       .results = {SC_ATTENTION_OUT, SC_ATTENTION_LSE}};
+
+static const op_roles backward_roles = {
+    .operand_count = 6,
+    .result_count = 4,
+    .operands = {SC_ATTENTION_Q, SC_ATTENTION_K, SC_ATTENTION_V, SC_ATTENTION_OUT, SC_ATTENTION_LSE,
+                 SC_ATTENTION_D_OUT},
+    .results = {SC_ATTENTION_D_Q, SC_ATTENTION_D_K, SC_ATTENTION_D_V, SC_ATTENTION_D_BIAS}};
+
 static void add_arrays(sc_attention_maker *maker)
 {
-    static const sc_attention_role forward[] = {SC_ATTENTION_Q, SC_ATTENTION_K, SC_ATTENTION_V};
-    static const sc_attention_role backward[] = {SC_ATTENTION_Q,   SC_ATTENTION_K,
-                                                 SC_ATTENTION_V,   SC_ATTENTION_OUT,
-                                                 SC_ATTENTION_LSE, SC_ATTENTION_D_OUT};
-    static const sc_attention_role made[] = {SC_ATTENTION_OUT, SC_ATTENTION_LSE},
-                                   cotangents[] = {SC_ATTENTION_D_Q, SC_ATTENTION_D_K,
-                                                   SC_ATTENTION_D_V, SC_ATTENTION_D_BIAS};
     const sc_op *op = maker->op;
-    bool is_grad = maker->desc->is_grad;
-    uint32_t fixed = (uint32_t)sc_ops[op->kind].operands;
+    const op_roles *roles = maker->desc->is_grad ? &backward_roles : &forward_roles;
+    uint32_t fixed = roles->operand_count;
+    assert(fixed == (uint32_t)sc_ops[op->kind].operands);
+    assert(op->result_count <= roles->result_count);
     for (uint32_t i = 0; i < fixed; i++)
-        add_array(maker, is_grad ? backward[i] : forward[i], op->operands[i], i);
+        add_array(maker, roles->operands[i], op->operands[i], i);
     add_called(maker, "keep", SC_ATTENTION_KEEP, fixed);
     add_called(maker, "bias", SC_ATTENTION_BIAS, fixed);
     add_called(maker, "segments", SC_ATTENTION_SEGMENTS, fixed);
@@ -53,8 +67,7 @@ static void add_arrays(sc_attention_maker *maker)
     add_called(maker, "pos", SC_ATTENTION_POS, fixed);
     add_called(maker, "len", SC_ATTENTION_LEN, fixed);
     for (uint32_t i = 0; i < op->result_count; i++)
-        add_array(maker, is_grad ? cotangents[i] : made[i], op->first_result + i,
-                  op->operand_count + i);
+        add_array(maker, roles->results[i], op->first_result + i, op->operand_count + i);
     maker->desc->arg_count = op->operand_count + op->result_count;
 }
 
@@ -106,6 +119,7 @@ static bool take_dims(sc_attention_maker *maker)
     sc_dim t = dims->dims[0], e = dims->dims[1];
     const sc_type_info *q = maker->types[SC_ATTENTION_Q], *k = maker->types[SC_ATTENTION_K],
                        *v = maker->types[SC_ATTENTION_V];
+    assert(q != NULL && k != NULL && v != NULL);
     desc->t = dim_of(maker, t);
     desc->e = dim_of(maker, e);
     desc->position = desc->own_e = SC_NONE;
@@ -293,24 +307,24 @@ static void plan_scratch(sc_attention_desc *desc)
 void sc_attention_make_simple(sc_attention_desc *desc)
 {
     desc->form = SC_ATTENTION_SIMPLE;
-    desc->why_simple = desc->why_simple == NULL ? "it was asked for" : desc->why_simple;
+    desc->why_simple = desc->why_simple == NULL ? "it was requested" : desc->why_simple;
     plan_scratch(desc);
 }
 
-sc_attention_desc *sc_attention_describe(const sc_module *m, sc_op_id id)
+sc_attention_desc *sc_attention_describe(const sc_module *m, sc_op_id op)
 {
-    const sc_op *op = sc_op_at(m, id);
+    const sc_op *o = sc_op_at(m, op);
     sc_attention_maker maker = {
-        .m = m, .op = op, .desc = sc_arena_alloc(&m->context->arena, sizeof *maker.desc)};
+        .m = m, .op = o, .desc = sc_arena_alloc(&m->context->arena, sizeof *maker.desc)};
     sc_attention_desc *desc = maker.desc;
-    desc->is_grad = (sc_op_traits(op) & SC_KEEPS_LSE) == 0; /* attend_grad reads the saved LSE */
+    desc->is_grad = (sc_op_traits(o) & SC_KEEPS_LSE) == 0; /* attend_grad reads the saved LSE */
     add_arrays(&maker);
     if (!take_dims(&maker) || !dims_are_known(&maker) || !read_mask(&maker))
         return NULL;
     read_dropout(&maker);
     add_random(&maker);
-    desc->scale = sc_op_number(op, SC_ATTR_scale, 1 / sqrt((double)desc->e.size));
-    desc->softcap = sc_op_number(op, SC_ATTR_softcap, 0);
+    desc->scale = sc_op_number(o, SC_ATTR_scale, 1 / sqrt((double)desc->e.size));
+    desc->softcap = sc_op_number(o, SC_ATTR_softcap, 0);
     desc->why_simple = reason_for_simple(desc);
     desc->form = desc->why_simple != NULL ? SC_ATTENTION_SIMPLE : SC_ATTENTION_TILED;
     if (desc->form == SC_ATTENTION_TILED && !desc->is_grad &&

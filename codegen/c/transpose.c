@@ -201,7 +201,7 @@ static void declare(sc_kernel_printer *e, char letter, uint32_t id, uint32_t arg
 {
     sc_write_line(e->out, "%s %c%u[%lld] __attribute__((aligned(%d)));",
                   sc_printer_stored(e->k->args.data[arg].dtype), letter, id,
-                  (long long)(rows * row_of(e, arg)), LINE);
+                  (long long)rows * row_of(e, arg), LINE);
 }
 
 void sc_c_transpose_in(sc_kernel_printer *e)

@@ -77,7 +77,7 @@ static const char *why_in_order(sc_cuda_printer *c)
             continue;
         sc_item_kind kind = k->items.data[i].kind;
         if (c->e.items[i].running)
-            return "a running reduction goes in order";
+            return "a running reduction is sequential";
         if (kind == SC_ITEM_CHECK && !is_uniform(c, i, dims))
             c->phases[p].finds = true;
         if (kind != SC_ITEM_ADD)
@@ -85,7 +85,7 @@ static const char *why_in_order(sc_cuda_printer *c)
         if (accesses.k == NULL)
             sc_kernel_accesses(k, SC_IMAGE_NONE, &accesses);
         if (!adds_apart(&accesses, i, dims))
-            return "additions to one element go in order";
+            return "additions to one element are sequential";
     }
     return NULL;
 }
@@ -459,7 +459,7 @@ void sc_cuda_plan(sc_cuda_printer *c)
         c->apart = checks_in_front(c);
     /* warps that share columns would leave one by one */
     for (uint32_t p = c->apart; vector != SC_IMAGE_NONE && p < k->phases.count; p++)
-        why = c->phases[p].finds ? "the first check that fails is wanted" : why;
+        why = c->phases[p].finds ? "the first check that fails is reported" : why;
     c->parallel = why == NULL;
     c->lanes = 1;
     if (vector != SC_IMAGE_NONE && !check_depends(c, vector)) {

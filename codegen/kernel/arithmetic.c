@@ -31,13 +31,14 @@ static double reference_sign(double x)
 static double reference(sc_node_kind kind, double x, double y, double z)
 {
     switch (kind) {
-#define NODE(name, operands, type, f32, f64, integer, text)                                        \
+#define NODE(name, operands, type, cost, f32, f64, integer, text)                                  \
     case SC_NODE_##name:                                                                           \
         return (double)(text);
 #include "codegen/kernel/nodes.def"
-    default:
-        return 0;
+    case SC_NODE_COUNT:
+        break;
     }
+    return NAN;
 }
 
 /* fmod is exact; x / y need not be. */

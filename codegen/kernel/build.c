@@ -9,8 +9,10 @@
 #include "ir/interp/interp.h"
 
 const sc_node_row sc_node_rows[SC_NODE_COUNT] = {
-#define NODE(name, operands, type, f32, f64, integer, reference)                                   \
-    {#name, operands, SC_RESULT_##type, f32, f64, integer},
+#define COST_CHEAP     false
+#define COST_EXPENSIVE true
+#define NODE(name, operands, type, cost, f32, f64, integer, reference)                             \
+    {#name, operands, SC_RESULT_##type, COST_##cost, f32, f64, integer},
 #include "codegen/kernel/nodes.def"
 };
 
@@ -115,7 +117,7 @@ const char *sc_kernel_operands_error(const sc_kernel *k, sc_node_kind kind,
 {
     const sc_node_row *row = &sc_node_rows[kind];
     if (row->operands != SC_NODE_ANY && count != (uint32_t)row->operands)
-        return "this is not the number of its operands";
+        return "it has the wrong number of operands";
     /* a load's guard is checked where the argument is known */
     if (kind == SC_NODE_random || kind == SC_NODE_load) {
         for (uint32_t i = 0; i < count; i++) {
@@ -160,7 +162,7 @@ const char *sc_kernel_item_error(const sc_kernel *k, const sc_kernel_item *item,
     if (arg->mode == SC_ARG_IN)
         return "this argument is only read";
     if (item->count != arg->rank)
-        return "an index a dim of the argument is wanted";
+        return "the argument needs an index for each of its dims";
     if (!fits_argument(dtype, arg->dtype))
         return "the value's dtype is not that of the argument";
     if (item->kind == SC_ITEM_ADD && dtype == SC_DTYPE_bool)

@@ -49,11 +49,13 @@ static bool at_corner(sc_node_kind kind, int64_t x, int64_t y, int64_t *out)
         return !__builtin_sub_overflow(x, y, out);
     case SC_NODE_mul:
         return !__builtin_mul_overflow(x, y, out);
-    default:
+    case SC_NODE_div:
         if (y == 0 || (x == INT64_MIN && y == -1))
             return false;
         *out = x / y;
         return true;
+    default:
+        return false;
     }
 }
 

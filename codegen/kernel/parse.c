@@ -198,7 +198,7 @@ static bool parse_param(kernel_parser *p)
     if (kind == SC_PARAM_KEY && (!sc_parse_expect(t, '=') || !parse_hash(p, &param.path_hash)))
         return false;
     return sc_kernel_add_param(p->k, &param) == count ||
-           sc_parse_fail(t, loc, "this param stands here for the second time");
+           sc_parse_fail(t, loc, "this param is declared twice");
 }
 
 /* outer S, T: the first dims, in order */
@@ -337,7 +337,7 @@ static bool parse_load(kernel_parser *p, sc_knode *out_node)
         !parse_guard(p, &guard))
         return false;
     if (list.count != p->k->args.data[arg].rank)
-        return sc_parse_fail(t, loc, "an index a dim of the argument is wanted: %u",
+        return sc_parse_fail(t, loc, "the argument needs an index for each of its dims: %u",
                              p->k->args.data[arg].rank);
     const char *error = sc_kernel_operands_error(p->k, SC_NODE_load, list.nodes, list.count);
     if (error == NULL && guard != SC_IMAGE_NONE && p->k->nodes.data[guard].dtype != SC_DTYPE_bool)
@@ -366,7 +366,7 @@ static bool parse_reduced(kernel_parser *p, sc_node_kind kind, sc_knode *out_nod
 static bool parse_operation(kernel_parser *p, sc_loc loc, sc_node_kind kind, sc_knode *out_node)
 {
     sc_parser *t = &p->tokens;
-    operand_list list;
+    operand_list list = {0};
     sc_dtype dtype;
     if (!parse_operands(p, &list))
         return false;

@@ -30,6 +30,7 @@ typedef struct sc_node_row {
     const char *name;
     int8_t operands; /* SC_NODE_ANY: load */
     uint8_t result;
+    bool is_expensive;
     const char *f32, *f64, *integer; /* C text; "" where there is none */
 } sc_node_row;
 

@@ -69,7 +69,7 @@ static bool verify_arg(verifier *v, uint32_t number)
     const sc_kernel_arg *arg = &k->args.data[number];
     int64_t elements = 1;
     if (arg->rank > SC_KERNEL_MAX_RANK || arg->dtype >= SC_DTYPE_COUNT || arg->mode > SC_ARG_INOUT)
-        return fail(v, "argument %u is none", number);
+        return fail(v, "there is no argument %u", number);
     for (uint32_t d = 0; d < arg->rank; d++) {
         if (arg->sizes[d] < 1 || !multiply(&elements, arg->sizes[d]))
             return fail(v, "argument %s has no dims, or too large ones", arg_name(v, number));
@@ -93,7 +93,7 @@ static bool verify_declarations(verifier *v)
     for (uint32_t i = 0; i < k->params.count; i++) {
         const sc_image_terms *terms = &k->params.data[i].terms;
         if (k->params.data[i].kind >= SC_PARAM_KINDS)
-            return fail(v, "param %u is none", i);
+            return fail(v, "there is no param %u", i);
         for (uint32_t t = 0; k->params.data[i].kind == SC_PARAM_RANK && t < terms->count; t++) {
             if (terms->terms[t].divide < 1 || terms->terms[t].modulo < 1)
                 return fail(v, "param %u divides by 0", i);
@@ -143,7 +143,7 @@ static bool verify_operands(verifier *v, sc_knode n)
     const sc_knode *operands = sc_kernel_operands(k, n);
     for (uint32_t i = 0; i < node->count; i++) {
         if (operands[i] >= n)
-            return fail(v, "%%%u stands in front of its operand %%%u", n, operands[i]);
+            return fail(v, "%%%u comes before its operand %%%u", n, operands[i]);
         bool is_its_key = node->kind == SC_NODE_random && i == 1;
         if (is_key(k, operands[i]) != is_its_key)
             return fail(v,
@@ -225,7 +225,7 @@ static bool verify_phase(verifier *v, uint32_t number, uint32_t *next_item)
         multiply(&points, k->dims.data[d].size); /* no overflow: verify_dims checked it */
     for (uint32_t i = 0; i < phase->dim_count; i++) {
         if (phase->dims[i] >= k->dims.count || phase->dims[i] < k->outer_count)
-            return fail(v, "phase %u runs over what is no inner dim", number);
+            return fail(v, "phase %u runs over a dim that is not an inner one", number);
         for (uint32_t j = 0; j < i; j++) {
             if (phase->dims[j] == phase->dims[i])
                 return fail(v, "phase %u runs over dim %s twice", number,

@@ -121,7 +121,7 @@ void sc_lower_end_outer(sc_lowering *l);
 sc_knode sc_lower_loop(sc_lowering *l, sc_loop_dim dim);
 uint32_t sc_lower_out(sc_lowering *l, sc_value value, sc_kernel_arg_mode mode, sc_value in_place);
 /* Begins a phase over these dims, starting with the checks collected since the last one. */
-void sc_lower_phase(sc_lowering *l, const sc_loop_dims *dims);
+void sc_lower_phase(sc_lowering *l, const sc_loop_dims *inner);
 void sc_lower_store(sc_lowering *l, sc_item_kind kind, uint32_t arg, const sc_knode *index,
                     sc_knode value, sc_knode guard);
 

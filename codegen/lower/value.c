@@ -207,7 +207,7 @@ void sc_lower_map_index(sc_lowering *l, const sc_type_info *from, const sc_type_
 
 sc_knode sc_lower_operand(sc_lowering *l, const sc_op *op, uint32_t i, const sc_knode *index)
 {
-    sc_knode own[SC_MAX_RANK];
+    sc_knode own[SC_MAX_RANK] = {0};
     sc_lower_map_index(l, sc_lower_type(l, op->operands[i]), sc_lower_type(l, op->first_result),
                        index, sc_lower_integer(l, 0), own);
     return sc_lower_value(l, op->operands[i], own);
@@ -215,7 +215,7 @@ sc_knode sc_lower_operand(sc_lowering *l, const sc_op *op, uint32_t i, const sc_
 
 sc_knode sc_lower_here(sc_lowering *l, sc_value value)
 {
-    sc_knode index[SC_MAX_RANK];
+    sc_knode index[SC_MAX_RANK] = {0};
     sc_loop_dims dims = sc_loops_of(l->m, value);
     for (uint32_t i = 0; i < dims.count; i++)
         index[i] = sc_lower_loop(l, dims.dims[i]);

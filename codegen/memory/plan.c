@@ -133,7 +133,7 @@ static void touch(planning *p, uint32_t func, uint32_t buffer, uint32_t first, u
     } else if (of->func != func) {
         const sc_image_func *funcs = p->image->funcs;
         p->error = sc_arena_printf(
-            p->arena, "buffer %u (%s) is used by @%s and @%s, but is no state", buffer,
+            p->arena, "buffer %u (%s) is used by @%s and @%s, but is not a state", buffer,
             p->image->buffers[buffer].name, funcs[of->func].name, funcs[func].name);
     }
     of->first = first < of->first ? first : of->first;

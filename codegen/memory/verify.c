@@ -240,7 +240,7 @@ static void own(replay *r, uint32_t buffer)
     holder *h = &r->holders[buffer];
     if (h->func != NONE && h->func != r->func)
         fail_of(r, buffer,
-                sc_arena_printf(r->arena, "belongs to @%s, and is no state",
+                sc_arena_printf(r->arena, "belongs to @%s and is not a state",
                                 r->image->funcs[h->func].name));
     if (!h->state)
         h->func = r->func;
@@ -339,7 +339,7 @@ static void replay_call(replay *r, uint32_t f)
     for (uint32_t o = 0; o < func->output_count; o++) {
         own(r, func->outputs[o].buffer);
         if (!is_born(r, &r->holders[func->outputs[o].buffer]))
-            fail_of(r, func->outputs[o].buffer, "is given out, but nothing has written it");
+            fail_of(r, func->outputs[o].buffer, "is returned, but nothing has written it");
         want_whole(r, func->outputs[o].buffer);
     }
     r->func = NONE;
@@ -379,7 +379,7 @@ static void check_places(replay *r)
     for (uint32_t b = 0; b < image->buffer_count; b++) {
         const sc_image_buffer *buffer = &image->buffers[b];
         if (buffer->offset < 0 || buffer->offset % SC_IMAGE_ALIGN != 0)
-            fail_of(r, b, "has an offset that is no place for a buffer");
+            fail_of(r, b, "has an offset at which no buffer can be");
         else if (buffer->bytes < 0 || buffer->bytes > image->arena_bytes ||
                  buffer->offset > image->arena_bytes - buffer->bytes)
             fail_of(r, b, "reaches beyond the arena");

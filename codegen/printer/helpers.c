@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "codegen/kernel/types.h"
+
 typedef struct sc_helper_row {
     const char *name;
     sc_helper_set needs;
@@ -70,6 +72,30 @@ static bool defines(const sc_helper_row *row, const char *name, size_t length)
     return false;
 }
 
+/* True if a C text of a kernel node calls the function. */
+static bool is_called_by(const char *text, const char *name, size_t length)
+{
+    for (const char *at = strchr(text, '('); at != NULL; at = strchr(at + 1, '(')) {
+        size_t before = (size_t)(at - text);
+        if (before >= length && memcmp(at - length, name, length) == 0 &&
+            (before == length || !is_name(at[-(ptrdiff_t)length - 1])))
+            return true;
+    }
+    return false;
+}
+
+/* True for a call of a function that a row of nodes.def calls and that is no helper. */
+static bool is_called_by_nodes(const char *name, size_t length)
+{
+    bool found = false;
+    for (int i = 0; i < SC_NODE_COUNT && name[length] == '(' && !found; i++)
+        found = is_called_by(sc_node_rows[i].f32, name, length) ||
+                is_called_by(sc_node_rows[i].f64, name, length) ||
+                is_called_by(sc_node_rows[i].integer, name, length);
+    return found;
+}
+
+/* The names of math.h that helpers use; is_called_by_nodes has those that only nodes call. */
 static bool is_of_libm(const char *name, size_t length)
 {
     static const char *const names[] = {"INFINITY", "NAN",  "ceil",  "cos",   "erf",    "exp",
@@ -88,7 +114,7 @@ static sc_helper_set helpers_of_name(const char *name, size_t length)
     if (is_of_libm(name, length))
         return SC_HELPER(math);
     if (length < 3 || memcmp(name, "sc_", 3) != 0)
-        return 0;
+        return is_called_by_nodes(name, length) ? SC_HELPER(math) : 0;
     for (int i = 0; i < SC_HELPER_COUNT; i++) {
         if (defines(&rows[i], name, length))
             return (sc_helper_set)1 << i;

@@ -5,19 +5,7 @@
 
 bool sc_printer_is_expensive(sc_node_kind kind)
 {
-    switch (kind) {
-    case SC_NODE_exp:
-    case SC_NODE_log:
-    case SC_NODE_sin:
-    case SC_NODE_cos:
-    case SC_NODE_tanh:
-    case SC_NODE_erf:
-    case SC_NODE_pow:
-    case SC_NODE_random:
-        return true;
-    default:
-        return false;
-    }
+    return sc_node_rows[kind].is_expensive;
 }
 
 bool sc_printer_depends_on_all(const sc_kernel_printer *e, sc_knode node, uint32_t phase)

@@ -7,6 +7,7 @@
  *
  * If n does not divide the dim, the last pieces are padded: packing writes zeros there, unpacking
  * drops them. */
+#include <assert.h>
 #include <string.h>
 
 #include "codegen/program/internal.h"
@@ -82,6 +83,7 @@ static sc_kernel *rearrange(sc_generator *g, const sc_type_info *type, uint32_t 
     sc_knode index[SC_KERNEL_MAX_RANK], there[SC_KERNEL_MAX_RANK], store[SC_KERNEL_MAX_RANK],
         j = SC_IMAGE_NONE, guard = SC_IMAGE_NONE;
     uint32_t n = 0, s = 0;
+    assert(cut < type->rank);
     k->title = packs ? "pieces brought together" : "pieces put in order";
     if (packs)
         store[s++] = j = sc_kernel_index(
@@ -320,7 +322,7 @@ bool sc_generate_all_gather(sc_generator *g, sc_op_id op)
     const sc_op *o = sc_op_at(g->m, op);
     for (uint32_t i = 0; i < o->operand_count; i++) {
         const sc_type_info *from = sc_type_of(g->m, o->operands[i]);
-        int64_t whole[SC_MAX_RANK], piece[SC_MAX_RANK];
+        int64_t whole[SC_MAX_RANK] = {0}, piece[SC_MAX_RANK] = {0};
         local_sizes(g, from, piece);
         local_sizes(g, sc_type_of(g->m, o->first_result + i), whole);
         mv.collective.counts[i] = mv.members * product(piece, from->rank);
@@ -336,7 +338,7 @@ bool sc_generate_reduce_scatter(sc_generator *g, sc_op_id op)
     const sc_op *o = sc_op_at(g->m, op);
     for (uint32_t i = 0; i < o->operand_count; i++) {
         const sc_type_info *from = sc_type_of(g->m, o->operands[i]);
-        int64_t whole[SC_MAX_RANK], piece[SC_MAX_RANK];
+        int64_t whole[SC_MAX_RANK] = {0}, piece[SC_MAX_RANK] = {0};
         local_sizes(g, from, whole);
         local_sizes(g, sc_type_of(g->m, o->first_result + i), piece);
         mv.collective.counts[i] = mv.members * product(piece, from->rank);
@@ -367,7 +369,7 @@ bool sc_generate_all_to_all(sc_generator *g, sc_op_id op)
         const sc_type_info *from = sc_type_of(g->m, o->operands[i]);
         uint32_t gather = dim_of(g, o, SC_ATTR_gather, i),
                  scatter = dim_of(g, o, SC_ATTR_scatter, i);
-        int64_t source[SC_MAX_RANK], target[SC_MAX_RANK], piece[SC_MAX_RANK];
+        int64_t source[SC_MAX_RANK] = {0}, target[SC_MAX_RANK] = {0}, piece[SC_MAX_RANK] = {0};
         local_sizes(g, from, source);
         local_sizes(g, sc_type_of(g->m, o->first_result + i), target);
         local_sizes(g, from, piece);

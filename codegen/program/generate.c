@@ -12,7 +12,7 @@
 static sc_unit_fn *const units[SC_OP_COUNT] = {
 #define LOWER(op, function, node)
 #define ROOT(op, function)
-#define UNIT(op, function) [SC_OP_##op] = function,
+#define UNIT(op, function) [SC_OP_##op] = (function),
 #define STEP(op, kind)
 #define LAYOUT(op)
 #include "codegen/lower/lowering.def"

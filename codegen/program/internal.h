@@ -60,9 +60,10 @@ bool sc_generator_add_object(sc_generator *g, sc_image *image);
 /* ---- units: rows of lowering.def; false after a diagnostic ---- */
 typedef bool sc_unit_fn(sc_generator *g, sc_op_id op);
 sc_unit_fn sc_generate_input, sc_generate_state_read, sc_generate_state_write, sc_generate_return,
-    sc_generate_view, sc_generate_dot, sc_generate_attend, sc_generate_all_gather,
-    sc_generate_reduce_scatter, sc_generate_all_reduce, sc_generate_all_to_all,
-    sc_generate_collective_permute;
+    sc_generate_view, sc_generate_dot, sc_generate_attend;
+#define COLLECTIVE(...)
+#define COLLECTIVE_OP(op, ...) sc_unit_fn sc_generate_##op;
+#include "program/collectives.def"
 /* Emits ops that share a kernel, after finishing the collectives that it reads; if the first op
  * other than `constant` is a contraction, emits that. */
 bool sc_generate_kernel(sc_generator *g, const sc_op_id *ops, uint32_t count);

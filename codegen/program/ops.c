@@ -253,7 +253,7 @@ static const char *refused(const sc_generator *g, const contraction *c)
     for (uint32_t s = 0; s < gemm->step_count; s++) {
         if (gemm->steps[s].kind == SC_GEMM_STORE ||
             sc_gemm_step_slope_of(gemm->steps[s].kind) != SC_GEMM_STEP_KINDS)
-            return "a kernel behind it is faster";
+            return "a kernel after it is faster";
     }
     return NULL;
 }

@@ -2,6 +2,7 @@
  */
 #include "codegen/program/overlap.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -416,6 +417,7 @@ static void finish(writing *w, uint32_t which)
 {
     const started *one = &w->in_flight[which];
     sc_image_instr *instr = &w->instrs[w->count++];
+    assert(w->o->items[one->item].finish != NULL);
     *instr = *w->o->items[one->item].finish;
     instr->index = one->instr;
     mark(w, one->item, (uint32_t)-1);

@@ -135,7 +135,7 @@ static const char *refuse_folder(const char *path)
     if (stat(path, &about) != 0)
         return strerror(errno);
     if (!S_ISDIR(about.st_mode))
-        return "it is no folder";
+        return "it is not a folder";
     if (about.st_uid != geteuid())
         return "it belongs to another user";
     if ((about.st_mode & 022) != 0)

@@ -61,7 +61,7 @@ void sc_cache_scratch_close(sc_cache_scratch *scratch, bool keep);
 
 /* Removes leftovers of killed compiles, then the least recently used files until at most `most`
  * bytes are left. Files that are not the cache's stay. */
-void sc_cache_clean(const char *folder, uint64_t most);
+void sc_cache_clean(const char *path, uint64_t most);
 /* The limit in $SHARDC_CACHE_SIZE. NULL, or what is wrong with it, in the arena. */
 const char *sc_cache_size(sc_arena *arena, uint64_t *out_bytes);
 

@@ -108,8 +108,8 @@ static void collect_members(sc_declarations *program, sc_unit *unit)
         default:
             if (unit->callable == NULL)
                 report_statement(program, stmt->loc,
-                                 "a model holds params, subs, fns and entry points; computations "
-                                 "stand in fns and entries");
+                                 "a model holds params, subs, fns and entry points; write "
+                                 "computations in fns and entries");
             break;
         }
     }
@@ -165,7 +165,7 @@ static void check_body(body_check *check, const sc_stmt_list *body, bool repeate
         bool owned = check->unit != NULL && !repeated;
         if (check->returns > 0 && (stmt->kind == SC_STMT_ASSIGN || stmt->kind == SC_STMT_REPEAT ||
                                    stmt->kind == SC_STMT_RETURN))
-            report_statement(program, stmt->loc, "nothing can follow a return");
+            report_statement(program, stmt->loc, "no statement may follow a return");
         switch (stmt->kind) {
         case SC_STMT_ASSIGN:
             for (uint32_t t = 0; t < stmt->assign.targets.count; t++)
@@ -176,7 +176,7 @@ static void check_body(body_check *check, const sc_stmt_list *body, bool repeate
             break;
         case SC_STMT_RETURN:
             if (repeated)
-                report_statement(program, stmt->loc, "a return cannot stand inside a repeat");
+                report_statement(program, stmt->loc, "a return is not allowed inside a repeat");
             else
                 check->returns++;
             break;
@@ -184,7 +184,7 @@ static void check_body(body_check *check, const sc_stmt_list *body, bool repeate
             if (!owned)
                 report_statement(
                     program, stmt->loc,
-                    repeated ? "declarations cannot stand inside a repeat"
+                    repeated ? "declarations are not allowed inside a repeat"
                              : "only blocks and models hold declarations, not fns and entries");
             break;
         }

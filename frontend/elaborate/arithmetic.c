@@ -38,10 +38,10 @@ static sc_bval fold(sc_frame *f, sc_loc loc, sc_op_kind kind, const sc_bval *a, 
         result = sc_build_number(sc_op_fold(kind, (double[]){a->number, b->number}, 2, NULL, 0));
     result.unknown = unknown;
     if (!unknown && !isfinite(result.number)) {
-        sc_build_error(f->b, SC_D_bad_operand, loc,
-                       sc_build_text(f->b,
-                                     "this constant expression has no finite value: it gives %g",
-                                     result.number));
+        sc_build_error(
+            f->b, SC_D_bad_operand, loc,
+            sc_build_text(f->b, "this constant expression evaluates to %g, which is not finite",
+                          result.number));
         return nothing;
     }
     return result;

@@ -80,7 +80,7 @@ static bool rope_scaling(sc_op_call *c, sc_attr *attrs, uint32_t *count)
         numbers[i] = scaling.numbers[i].unknown ? 1.0 : scaling.numbers[i].number;
         if (!(numbers[i] > 0)) {
             sc_build_error(b, SC_D_bad_argument, sc_call_option(c, "scaling")->loc,
-                           "the numbers of scaling are positive");
+                           "the numbers of scaling must be positive");
             return false;
         }
     }
@@ -104,13 +104,13 @@ static bool rope_dims(sc_op_call *c, sc_value x)
     int64_t size = sc_build_size(b, c->from[1]);
     if (c->leaf_count == 2 && size % 2 == 0)
         return true;
-    sc_build_error(b, SC_D_bad_operand, c->loc,
-                   c->leaf_count != 2
-                       ? "rope turns pairs along one plain dim by positions along another: rope[S, "
-                         "E](x, theta = 1e4)"
-                       : sc_build_text(b,
-                                       "rope turns pairs along %s, so its size is even, not %lld",
-                                       dim_text(c, c->from[1]), (long long)size));
+    sc_build_error(
+        b, SC_D_bad_operand, c->loc,
+        c->leaf_count != 2
+            ? "rope rotates pairs along one plain dim by positions along another: rope[S, E](x, "
+              "theta = 1e4)"
+            : sc_build_text(b, "rope rotates pairs along %s, so its size must be even, not %lld",
+                            dim_text(c, c->from[1]), (long long)size));
     return false;
 }
 
@@ -130,7 +130,7 @@ sc_bval_list build_rope(sc_op_call *c)
         return sc_no_results(c);
     if (!(theta > 0))
         return sc_call_error(c, SC_D_bad_argument,
-                             sc_build_text(b, "theta is positive, not %g", theta));
+                             sc_build_text(b, "theta must be positive, not %g", theta));
     sc_dtype dtype = sc_build_compute_dtype(c->f, c->loc, &x, 1, true);
     operand_list operands = {.count = 1, .fixed = 1};
     operands.values[0] = dtype == SC_DTYPE_COUNT ? SC_NONE : sc_build_as(c->f, c->loc, &x, dtype);
@@ -215,7 +215,7 @@ static bool fits_cache(sc_op_call *c, const sc_member *member, sc_value x)
     }
     if (fits)
         return true;
-    sc_build_error(b, SC_D_shape_mismatch, c->loc, "what is appended",
+    sc_build_error(b, SC_D_shape_mismatch, c->loc, "the appended value",
                    sc_build_shape_text(b, type, false), sc_build_shape_text(b, &cache, false));
     sc_build_note(
         b, member->name.loc, "cache '%s' is declared here; %s of the value becomes its %s",
@@ -312,7 +312,7 @@ static bool attend_bias(sc_op_call *c, operand_list *operands)
     sc_bval bias = sc_build_expr(c->f, expr);
     if (bias.kind == SC_BVAL_TENSOR && sc_build_type(c->f->b, bias.value)->dtype == SC_DTYPE_bool) {
         sc_build_error(c->f->b, SC_D_dtype_mismatch, expr->loc, "bias", "bool", "a number");
-        sc_build_note(c->f->b, (sc_loc){0}, "a mask of bools is given as keep = ..");
+        sc_build_note(c->f->b, (sc_loc){0}, "pass a bool mask as keep = ..");
         return false;
     }
     sc_value value = sc_build_as(c->f, expr->loc, &bias, c->f->act);
@@ -376,7 +376,7 @@ static bool attend_mask(sc_op_call *c, sc_dim s, bool live, sc_attr *attrs, uint
         sc_build_error(
             b, SC_D_bad_operand, c->loc,
             sc_build_text(
-                b, "%s compares positions, so %s has to be an alias of a dim of the queries",
+                b, "%s compares positions, so %s must be an alias of a dim of the queries",
                 none ? "attention in a cached entry" : sc_build_text(b, "mask = %s", word),
                 dim_text(c, c->from[0])));
         sc_build_note(b, (sc_loc){0}, "declare it so: 'dim %s = alias S;'",
@@ -403,8 +403,8 @@ static bool attend_numbers(sc_op_call *c, sc_attr *attrs, uint32_t *count)
         return false;
     if (!(softcap >= 0) || !(dropout >= 0 && dropout < 1)) {
         sc_build_error(b, SC_D_bad_argument, c->loc,
-                       !(softcap >= 0) ? "softcap is positive"
-                                       : "dropout drops a part p with 0 <= p < 1");
+                       !(softcap >= 0) ? "softcap must be positive"
+                                       : "dropout takes a probability p with 0 <= p < 1");
         return false;
     }
     attrs[(*count)++] = sc_attr_number(SC_ATTR_scale, scale);

@@ -205,7 +205,7 @@ bool sc_build_shape(sc_frame *f, const sc_shape *shape, sc_type_info *type, bool
         if (ref->rest) {
             if (i > 0 || rest == NULL) {
                 sc_build_error(f->b, SC_D_bad_statement, ref->loc,
-                               rest == NULL ? "'..' has no meaning here: only formals and results "
+                               rest == NULL ? "'..' is not allowed here: only formals and results "
                                               "of blocks and fns may leave dims open"
                                             : "'..' stands for leading dims, so it comes first");
                 ok = false;

@@ -101,7 +101,7 @@ static void report_unknown_call(sc_frame *f, const sc_expr *expr)
         sc_build_error(f->b, SC_D_bad_call, callee.loc,
                        sc_build_text(f->b, "'%s' is a value here, which cannot be called",
                                      sc_name_text(f->b, callee.text)));
-        sc_build_note(f->b, value->loc, "it gets its value here");
+        sc_build_note(f->b, value->loc, "it is assigned here");
         return;
     }
     sc_build_error(f->b, SC_D_unknown_name, callee.loc, sc_name_text(f->b, callee.text),
@@ -109,7 +109,7 @@ static void report_unknown_call(sc_frame *f, const sc_expr *expr)
     const sc_unit *block = sc_declarations_block(f->b->program, callee.text);
     if (block != NULL)
         sc_build_note(f->b, block->name.loc,
-                      "'%s' is a block; make an instance of it with 'sub' and call that",
+                      "'%s' is a block; declare an instance with 'sub' and call that",
                       sc_name_text(f->b, callee.text));
 }
 
@@ -151,7 +151,8 @@ static sc_bval build_single(sc_frame *f, const sc_expr *expr)
         sc_build_error(
             f->b, SC_D_bad_call, expr->loc,
             sc_build_text(
-                f->b, "'%s' gives %u values where one is wanted; name them first: a, b = %s(..);",
+                f->b,
+                "'%s' returns %u values where one is expected; name them first: a, b = %s(..);",
                 sc_name_text(f->b, expr->call.callee.text), results.count,
                 sc_name_text(f->b, expr->call.callee.text)));
     return nothing;

@@ -55,9 +55,11 @@ static bool check_dim_count(sc_op_call *c)
     uint32_t wanted = c->row->dims, given = c->expr->call.dims.count;
     if (wanted == given || (wanted == SC_SOME && given > 0))
         return true;
-    const char *found = given == 0 ? "none stand here" : sc_build_text(b, "%u stand here", given);
+    const char *found = given == 0   ? "none are given"
+                        : given == 1 ? "1 is given"
+                                     : sc_build_text(b, "%u are given", given);
     if (wanted == 0)
-        found = "some stand here";
+        found = "some are given";
     sc_build_error(b, SC_D_wrong_count, c->expr->call.callee.loc, c->row->name,
                    wanted == SC_SOME ? "one or more dims in brackets"
                    : wanted == 0
@@ -79,7 +81,7 @@ static bool add_leaves(sc_op_call *c, sc_dim dim, sc_loc loc)
         for (uint32_t j = 0; j < c->leaf_count && !c->row->has_arrow; j++) {
             if (c->leaves[j] == leaf) {
                 sc_build_error(b, SC_D_bad_operand, loc,
-                               sc_build_text(b, "dim %s stands twice in the brackets",
+                               sc_build_text(b, "dim %s is listed twice in the brackets",
                                              sc_name_text(b, b->m->dims.data[leaf].name)));
                 return false;
             }
@@ -104,7 +106,7 @@ static bool resolve_dims(sc_op_call *c)
         if ((dim->to.text != 0) != arrow || dim->arrow != arrow) {
             sc_build_error(
                 b, SC_D_bad_argument, dim->from.loc,
-                arrow ? sc_build_text(b, "%s goes from one dim to another: write %s[A -> B](..)",
+                arrow ? sc_build_text(b, "%s maps one dim to another: write %s[A -> B](..)",
                                       c->row->name, c->row->name)
                       : sc_build_text(b, "%s takes dims as they are, without '->' or '='",
                                       c->row->name));

@@ -17,7 +17,7 @@ static sc_bval_list fold(sc_op_call *c, const sc_bval *x, bool keeps_integers)
     result.unknown = x->unknown;
     if (!x->unknown && !isfinite(y))
         return sc_call_error(c, SC_D_bad_operand,
-                             sc_build_text(c->f->b, "%s(%g) has no finite value: it gives %g",
+                             sc_build_text(c->f->b, "%s(%g) evaluates to %g, which is not finite",
                                            c->row->name, x->number, y));
     return sc_one_result(c, result);
 }
@@ -65,9 +65,9 @@ sc_bval_list build_pow(sc_op_call *c)
         sc_bval result = sc_build_number(sc_op_fold(c->row->kind, &x.number, 1, &attr, 1));
         result.unknown = x.unknown || exponent.unknown;
         if (!result.unknown && !isfinite(result.number))
-            return sc_call_error(c, SC_D_bad_operand,
-                                 sc_build_text(c->f->b, "pow(%g, %g) has no finite value", x.number,
-                                               exponent.number));
+            return sc_call_error(
+                c, SC_D_bad_operand,
+                sc_build_text(c->f->b, "pow(%g, %g) is not finite", x.number, exponent.number));
         return sc_one_result(c, result);
     }
     sc_dtype dtype = sc_build_compute_dtype(c->f, c->loc, &x, 1, true);
@@ -129,7 +129,7 @@ sc_bval_list build_dropout(sc_op_call *c)
     if (!(p >= 0 && p < 1))
         return sc_call_error(
             c, SC_D_bad_argument,
-            sc_build_text(c->f->b, "dropout drops a part p with 0 <= p < 1, not %g", p));
+            sc_build_text(c->f->b, "dropout takes a probability p with 0 <= p < 1, not %g", p));
     if (!c->f->b->request.training || p == 0)
         return sc_one_result(c, x);
     sc_dtype dtype = sc_build_compute_dtype(c->f, c->loc, &x, 1, true);
@@ -284,7 +284,7 @@ sc_bval_list build_xent(sc_op_call *c)
     if (!(smoothing >= 0 && smoothing <= 1))
         return sc_call_error(
             c, SC_D_bad_argument,
-            sc_build_text(c->f->b, "smoothing lies between 0 and 1, not %g", smoothing));
+            sc_build_text(c->f->b, "smoothing must be between 0 and 1, not %g", smoothing));
     sc_attr attrs[3] = {sc_call_leaves_attr(c, SC_ATTR_dims), sc_attr_int(SC_ATTR_ignore, ignore),
                         sc_attr_number(SC_ATTR_smoothing, smoothing)};
     sc_bval result = sc_bval_tensor(sc_emit(c->f, c->loc, SC_OP_xent, operands, 2, attrs, 3, 0));
@@ -359,7 +359,7 @@ sc_bval_list build_concat(sc_op_call *c)
     if (c->to[0] != c->to[1])
         return sc_call_error(
             c, SC_D_bad_argument,
-            "concat puts both operands into one dim: concat[A -> E, R -> E](x, y)");
+            "concat joins both operands along one dim: concat[A -> E, R -> E](x, y)");
     if (values[0].kind != SC_BVAL_TENSOR || values[1].kind != SC_BVAL_TENSOR)
         return values[0].kind == SC_BVAL_NONE || values[1].kind == SC_BVAL_NONE
                    ? sc_no_results(c)
@@ -425,11 +425,12 @@ sc_bval_list build_regroup(sc_op_call *c)
     if (!fits)
         return sc_call_error(
             c, SC_D_bad_operand,
-            sc_build_text(b,
-                          merges ? "merge[%s] needs the parts of %s next to each other and in "
-                                   "order, but its operand is %s"
-                                 : "split[%s] needs dim %s, but its operand is %s",
-                          name, name, sc_build_shape_text(b, sc_build_type(b, operand), false)));
+            sc_build_text(
+                b,
+                merges
+                    ? "merge[%s] needs the parts of %s adjacent and in order, but its operand is %s"
+                    : "split[%s] needs dim %s, but its operand is %s",
+                name, name, sc_build_shape_text(b, sc_build_type(b, operand), false)));
     sc_type result = sc_type_intern(b->m, &type);
     return sc_one_tensor(c,
                          sc_emit_typed(c->f, c->loc, SC_OP_regroup, &operand, 1, NULL, 0, &result));

@@ -16,7 +16,7 @@ static const struct {
 
 static void report_init(sc_builder *b, const sc_expr *init)
 {
-    sc_build_error(b, SC_D_bad_argument, init->loc, "this is no initialiser");
+    sc_build_error(b, SC_D_bad_argument, init->loc, "this is not an initialiser");
     sc_build_note(
         b, (sc_loc){0},
         "initialisers are zeros(), ones(), constant(v), normal(std), uniform(lo, hi), xavier()");
@@ -60,12 +60,12 @@ static bool check_shared(sc_builder *b, const sc_state *old, const sc_type_info 
     sc_type type = sc_type_intern(b->m, info);
     if (old->type == type)
         return true;
-    sc_build_error(
-        b, SC_D_bad_statement, old->loc,
-        sc_build_text(
-            b, "'%s' is shared by entries, but is %s in one and %s in '%s'; bind its dims alike",
-            sc_name_text(b, old->path), sc_type_text(b->m, old->type), sc_type_text(b->m, type),
-            sc_name_text(b, b->request.entry)));
+    sc_build_error(b, SC_D_bad_statement, old->loc,
+                   sc_build_text(b,
+                                 "'%s' is shared by entries, but is %s in one and %s in '%s'; bind "
+                                 "its dims to the same sizes",
+                                 sc_name_text(b, old->path), sc_type_text(b->m, old->type),
+                                 sc_type_text(b->m, type), sc_name_text(b, b->request.entry)));
     return false;
 }
 

@@ -42,11 +42,11 @@ static bool check_carried(sc_frame *f, const sc_lhs *lhs, sc_value value)
         return true;
     sc_build_error(
         b, SC_D_bad_statement, lhs->name.loc,
-        sc_build_text(b, "'%s' is carried through the repeat as %s%s, but this makes it %s%s",
+        sc_build_text(b, "'%s' is carried through the repeat as %s%s, but this changes it to %s%s",
                       sc_name_text(b, lhs->name.text), sc_dtypes[before->dtype].name,
                       sc_build_shape_text(b, before, false), sc_dtypes[after->dtype].name,
                       sc_build_shape_text(b, after, false)));
-    sc_build_note(b, old->loc, "'%s' gets its first value here", sc_name_text(b, lhs->name.text));
+    sc_build_note(b, old->loc, "'%s' is first assigned here", sc_name_text(b, lhs->name.text));
     return false;
 }
 
@@ -125,7 +125,7 @@ static void build_repeat(sc_frame *f, const sc_stmt *stmt)
     int64_t count = b->request.symbolic ? 1 : sc_build_size(b, dim);
     if (count > SC_MAX_OPS) {
         sc_build_error(b, SC_D_too_large, stmt->repeat.dim.loc,
-                       sc_build_text(b, "a repeat of %lld times is too large: the limit is %d",
+                       sc_build_text(b, "this repeat runs %lld times; the limit is %d",
                                      (long long)count, SC_MAX_OPS));
         return;
     }
@@ -316,8 +316,8 @@ static bool sort_arguments(sc_frame *f, const sc_expr *call, const sc_callable *
         } else {
             sc_build_error(f->b, SC_D_bad_argument, arg->loc,
                            sc_build_text(f->b,
-                                         "'%s' is no argument of this call; static arguments stand "
-                                         "where the instance is declared",
+                                         "'%s' is not an argument of this call; pass static "
+                                         "arguments where the instance is declared",
                                          sc_name_text(f->b, arg->name.text)));
             sc_build_note(f->b, callable->name.loc, "'%s' is declared here",
                           sc_name_text(f->b, callable->name.text));
@@ -365,7 +365,7 @@ static bool bind_formals(sc_frame *f, sc_frame *callee, const sc_expr *call)
         const sc_arg *arg = find_argument(call, callable, i);
         if (arg == NULL || arg->values.count != 1) {
             sc_build_error(f->b, SC_D_bad_call, call->loc,
-                           sc_build_text(f->b, "argument '%s' of '%s' wants one value",
+                           sc_build_text(f->b, "argument '%s' of '%s' takes one value",
                                          sc_name_text(f->b, callable->formals.data[i].name.text),
                                          sc_name_text(f->b, callable->name.text)));
             return false;

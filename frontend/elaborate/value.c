@@ -200,7 +200,7 @@ sc_dtype sc_build_compute_dtype(sc_frame *f, sc_loc loc, const sc_bval *values, 
     }
     if (truth != NULL && (is_number || needs_float)) {
         sc_build_error(b, SC_D_dtype_mismatch, loc, "one operand", "bool", "a number");
-        sc_build_note(b, (sc_loc){0}, "cast(x, f32) makes a number of a bool");
+        sc_build_note(b, (sc_loc){0}, "cast(x, f32) converts a bool to a number");
         return SC_DTYPE_COUNT;
     }
     if (truth != NULL)

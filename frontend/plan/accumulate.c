@@ -44,14 +44,14 @@ static bool has_own_size(const sc_resolved_plan *plan, uint32_t dim)
             &context->diag, SC_D_bad_plan_statement, name->loc,
             sc_arena_printf(
                 &context->arena,
-                "micro-batches split a dim with a size of its own, and '%s' is an alias of '%s'",
+                "micro-batches split a dim with a size of its own, but '%s' is an alias of '%s'",
                 text, sc_text(context, program->dims.data[decl->original].name.text)),
             NULL);
     else
         sc_report(&context->diag, SC_D_bad_plan_statement, name->loc,
                   sc_arena_printf(
                       &context->arena,
-                      "micro-batches split a dim with a size of its own, and '%s' is a composite",
+                      "micro-batches split a dim with a size of its own, but '%s' is a composite",
                       text),
                   NULL);
     sc_report_note(&context->diag, decl->name.loc, "it is declared here");

@@ -270,8 +270,8 @@ static bool is_misspelt_kind(sc_resolved_plan *plan, const sc_name *dim)
         return false;
     sc_report(&plan->context->diag, SC_D_bad_plan_statement, dim->loc,
               sc_arena_printf(&plan->context->arena,
-                              "'%s' is no dim and no kind of tensor; did you mean '%s'?", text,
-                              near),
+                              "'%s' is neither a dim nor a kind of tensor; did you mean '%s'?",
+                              text, near),
               NULL);
     sc_report_note(&plan->context->diag, (sc_loc){0}, "the kinds are %s; then come dims",
                    sc_kinds_text(plan->context));
@@ -286,7 +286,8 @@ static bool check_rule_dim(sc_resolved_plan *plan, const sc_plan_stmt *stmt, uin
     for (uint32_t i = 0; i < at; i++) {
         if (stmt->shard.dims.data[i].text == dim->text) {
             sc_report(&plan->context->diag, SC_D_bad_plan_statement, dim->loc,
-                      sc_arena_printf(&plan->context->arena, "dim '%s' stands twice in this rule",
+                      sc_arena_printf(&plan->context->arena,
+                                      "dim '%s' is listed twice in this rule",
                                       sc_text(plan->context, dim->text)),
                       NULL);
             return false;

@@ -45,8 +45,8 @@ static bool read_word(sc_resolved_plan *plan, const sc_arg *arg, const char *wha
         return true;
     const char *near = sc_nearest(text, words, count);
     return fail(plan, arg->loc,
-                near == NULL ? sc_arena_printf(arena, "'%s' is no %s", text, what)
-                             : sc_arena_printf(arena, "'%s' is no %s; did you mean '%s'?", text,
+                near == NULL ? sc_arena_printf(arena, "'%s' is not a %s", text, what)
+                             : sc_arena_printf(arena, "'%s' is not a %s; did you mean '%s'?", text,
                                                what, near));
 }
 
@@ -83,11 +83,12 @@ static bool read_call(sc_resolved_plan *plan, const sc_plan_stmt *stmt, sc_expec
         const char *near = sc_nearest(name, form_words, COUNT_OF(form_words));
         fail(plan, what->loc,
              near == NULL
-                 ? "nothing can be expected of this"
+                 ? "this is not a quantity that expect checks"
                  : sc_arena_printf(&plan->context->arena,
-                                   "'%s' is nothing to expect; did you mean '%s'?", name, near));
-        sc_report_note(&plan->context->diag, (sc_loc){0}, "there are %s, %s and %s", forms[0],
-                       forms[1], forms[2]);
+                                   "'%s' is not a quantity that expect checks; did you mean '%s'?",
+                                   name, near));
+        sc_report_note(&plan->context->diag, (sc_loc){0}, "write %s, %s or %s", forms[0], forms[1],
+                       forms[2]);
         return false;
     }
     out->kind = (sc_expect_kind)form;
@@ -118,7 +119,7 @@ static bool read_quantity(sc_resolved_plan *plan, const sc_plan_stmt *stmt, sc_e
                  {"KB", 1e3},     {"MB", 1e6},     {"GB", 1e9}};
     double value = stmt->expect.is_float ? stmt->expect.number : (double)stmt->expect.integer;
     if (value < 0)
-        return fail(plan, stmt->loc, "what is expected is at least 0");
+        return fail(plan, stmt->loc, "an expected value must be at least 0");
     const sc_name *unit = &stmt->expect.unit;
     if (out->kind == SC_EXPECTS_COUNT) {
         out->count = stmt->expect.integer;
@@ -137,7 +138,7 @@ static bool read_quantity(sc_resolved_plan *plan, const sc_plan_stmt *stmt, sc_e
     }
     return fail(plan, unit->loc,
                 sc_arena_printf(&plan->context->arena,
-                                "'%s' is no unit: there are KiB, MiB, GiB, KB, MB and GB",
+                                "'%s' is not a unit: units are KiB, MiB, GiB, KB, MB and GB",
                                 sc_text(plan->context, unit->text)));
 }
 
@@ -148,15 +149,14 @@ void sc_plan_resolve_expect(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
     if (!read_call(plan, stmt, &expect))
         return;
     if (stmt->expect.relation == SC_EXPECT_NONE) {
-        fail(plan, stmt->loc,
-             "an expect needs a relation: nothing is said of how much this should be");
+        fail(plan, stmt->loc, "an expect needs a relation, '==' or '<=', and a value");
         sc_report_note(&plan->context->diag, (sc_loc){0}, "write for example '%s;'",
                        forms[expect.kind]);
         return;
     }
     if (stmt->in.count > 0 && expect.kind != SC_EXPECTS_COUNT) {
         fail(plan, stmt->in.data[0].loc,
-             "only count takes 'in PATHS': bytes and memory are of the whole rank");
+             "only count takes 'in PATHS': bytes and memory are totals of a rank");
         return;
     }
     if (!read_quantity(plan, stmt, &expect) || !sc_plan_check_paths(plan, &stmt->in, false))

@@ -144,11 +144,12 @@ void sc_plan_note_repeated_lines(sc_resolved_plan *plan)
         if (repeats++ >= NOTED_REPEATS)
             continue;
         sc_report(&context->diag, SC_D_line_repeated, plan->lines.data[i].stmt->loc, NULL);
-        sc_report_note(&context->diag, plan->lines.data[first].stmt->loc, "it is said here first");
+        sc_report_note(&context->diag, plan->lines.data[first].stmt->loc,
+                       "it is first stated here");
     }
     if (repeats > NOTED_REPEATS)
         sc_report_note(&context->diag, (sc_loc){0},
-                       "and %u more lines of this plan say nothing new", repeats - NOTED_REPEATS);
+                       "%u more lines of this plan repeat earlier ones", repeats - NOTED_REPEATS);
 }
 
 bool sc_plan_repeats_line(const sc_resolved_plan *plan, const sc_plan_stmt *stmt)

@@ -203,7 +203,7 @@ static bool set_auto(sc_resolved_plan *plan, uint64_t ranks)
             continue;
         if (automatic >= 0) {
             sc_report(diag, SC_D_bad_mesh, plan->axis_locs[i],
-                      "two axes are 'auto': only one size can follow from the number of ranks",
+                      "two axes are 'auto': only one size can be derived from the number of ranks",
                       NULL);
             sc_report_note(diag, plan->axis_locs[automatic], "the first is here");
             return false;

@@ -66,7 +66,7 @@ static bool check_dims(sc_resolved_plan *plan, const sc_shape *shape)
             fine = sc_plan_check_dim(plan, &dim->dim) && fine;
         } else if (i > 0) {
             sc_report(&plan->context->diag, SC_D_bad_pin, dim->loc,
-                      "'..' stands first, for any leading dims", NULL);
+                      "'..' must come first; it stands for any leading dims", NULL);
             fine = false;
         }
     }
@@ -187,10 +187,10 @@ static bool add_pin(sc_seeding *s, const sc_pin_claim *pin, sc_value value)
         if (!pins_agree(pin, &s->pins.data[i])) {
             const sc_shape *mine = pin->source->stmt->pin.shape, *its = other->stmt->pin.shape;
             sc_report(&s->context->diag, SC_D_bad_pin, mine->loc,
-                      sc_arena_printf(&s->context->arena, "%s is pinned as %s, and as %s before",
-                                      sc_seeding_value_text(s, value),
-                                      sc_plan_pin_shape_text(s->context, mine),
-                                      sc_plan_pin_shape_text(s->context, its)),
+                      sc_arena_printf(
+                          &s->context->arena, "%s is pinned as %s here and as %s before",
+                          sc_seeding_value_text(s, value), sc_plan_pin_shape_text(s->context, mine),
+                          sc_plan_pin_shape_text(s->context, its)),
                       NULL);
             sc_report_note(&s->context->diag, its->loc,
                            "the other pin is here; 'over AXES' limits a pin to these");

@@ -103,9 +103,10 @@ static void report_choice(sc_declarations *program, const sc_resolved_plan *plan
     const char *name = sc_text(context, model);
     const char *text =
         entries->count == 0 ? sc_arena_printf(&context->arena, "model '%s' has no entry", name)
-        : bound == 0 ? sc_arena_printf(&context->arena, "no entry of '%s' has all its sizes", name)
-                     : sc_arena_printf(&context->arena,
-                                       "several entries of '%s' have all their sizes", name);
+        : bound == 0
+            ? sc_arena_printf(&context->arena, "no entry of '%s' has sizes for all its dims", name)
+            : sc_arena_printf(&context->arena,
+                              "several entries of '%s' have sizes for all their dims", name);
     const char *remedy = entries->count == 0
                              ? "declare one in the model: 'entry f(x: f32[B]) -> [B] { .. }'"
                          : bound == 0 ? "bind them in the plan, or give them with --bind"

@@ -91,7 +91,7 @@ static void report_two(rule_dims *rule, sc_value value, int first, int second)
     const char *name_a = sc_text(s->context, a->text), *name_b = sc_text(s->context, b->text);
     sc_report(diag, SC_D_two_dims_one_axis, b->loc, sc_seeding_value_text(s, value),
               sc_plan_axes_text(s->plan, &rule->source->axes), name_a, name_b, NULL);
-    sc_report_note(diag, a->loc, "%s is wanted here, by the same rule", name_a);
+    sc_report_note(diag, a->loc, "the same rule uses %s here", name_a);
     sc_report_note(diag, sc_op_at(s->m, sc_def(s->m, value))->loc, "the tensor is here");
 }
 

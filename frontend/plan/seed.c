@@ -218,8 +218,8 @@ void sc_plan_check_indices(sc_context *context, const sc_plan_view *view, const 
         return;
     sc_report(&context->diag, SC_D_matches_nothing, path->loc, sc_path_text(context, path), "",
               NULL);
-    sc_report_note(&context->diag, (sc_loc){0},
-                   "an index counts from 0; the last thing of that name is '%s'", without);
+    sc_report_note(&context->diag, (sc_loc){0}, "indices count from 0; the last instance is '%s'",
+                   without);
 }
 
 static void check_all_indices(sc_seeding *s)

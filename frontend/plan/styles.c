@@ -41,7 +41,7 @@ static bool read_kind(sc_context *context, const sc_plan_stmt *stmt, style *out)
                       : sc_arena_printf(&context->arena,
                                         "there is no style '%s'; did you mean '%s'?", name, near));
     sc_report_note(&context->diag, (sc_loc){0},
-                   "there are colwise, rowwise, sequence(DIM) and replicate");
+                   "the styles are colwise, rowwise, sequence(DIM) and replicate");
     return false;
 }
 
@@ -159,7 +159,7 @@ static bool check_target(sc_resolved_plan *plan, const style *st, const sc_path 
     const char *text = sc_path_text(context, path);
     if (st->kind <= ROWWISE && !kind.weight) {
         fail(context, path->loc,
-             sc_arena_printf(&context->arena, "'%s' is no parameter: %s places a weight", text,
+             sc_arena_printf(&context->arena, "'%s' is not a parameter: %s places a weight", text,
                              style_words[st->kind]));
         for (uint32_t i = 0; i < kind.weights.count && i < 4; i++)
             sc_report_note(&context->diag, (sc_loc){0}, "a parameter in it is '%s'",
@@ -169,9 +169,10 @@ static bool check_target(sc_resolved_plan *plan, const style *st, const sc_path 
     if (st->kind == SEQUENCE && !kind.block)
         return fail(
             context, path->loc,
-            sc_arena_printf(&context->arena,
-                            "'%s' is no block: sequence places what a block takes, gives and names",
-                            text));
+            sc_arena_printf(
+                &context->arena,
+                "'%s' is not a block: sequence places a block's formals, results and locals",
+                text));
     if (st->kind == SEQUENCE && !kind.has_dim)
         return fail(context, st->dim.loc,
                     sc_arena_printf(&context->arena,
@@ -412,7 +413,7 @@ static bool agree_on_dim(const styling *t, sc_value weight, const struct sc_weig
         if (use == NO_SUCH_DIM) {
             fail(s->context, t->stmt->loc,
                  sc_arena_printf(&s->context->arena,
-                                 "'%s' has no dim for %s: all of it is contracted where it is used",
+                                 "'%s' has no dim for %s: its consumer contracts all of its dims",
                                  bare_path(s, weight), style_words[t->style.kind]));
             sc_report_note(&s->context->diag, sc_op_at(s->m, r->op)->loc, "it is used here");
             return false;

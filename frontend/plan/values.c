@@ -39,7 +39,7 @@ static bool check_word(sc_resolved_plan *plan, sc_sym word, sc_loc loc, const ch
     if (is_word(plan, word, words, count))
         return true;
     sc_report(&plan->context->diag, SC_D_bad_plan_statement, loc,
-              sc_arena_printf(&plan->context->arena, "%s is no %s%s",
+              sc_arena_printf(&plan->context->arena, "%s is not a valid %s%s",
                               word == 0 ? "this"
                                         : sc_arena_printf(&plan->context->arena, "'%s'",
                                                           sc_text(plan->context, word)),
@@ -142,7 +142,7 @@ static bool check_dtype(sc_resolved_plan *plan, const sc_name *name, sc_dtype *d
         return true;
     sc_report(&plan->context->diag, SC_D_bad_plan_statement, name->loc,
               sc_arena_printf(&plan->context->arena,
-                              "a precision is a float dtype, and '%s' is none", text),
+                              "a precision is a float dtype, but '%s' is not", text),
               NULL);
     sc_report_note(&plan->context->diag, (sc_loc){0}, "there are %s",
                    word_list(plan, float_words, COUNT_OF(float_words)));
@@ -163,8 +163,8 @@ static void resolve_precision(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
     for (uint32_t i = 0; i < stmt->precisions.count; i++) {
         const sc_precision *p = &stmt->precisions.data[i];
         sc_dtype dtype;
-        if (check_word(plan, p->what.text, p->what.loc, "kind that has a precision",
-                       precision_words, COUNT_OF(precision_words)) &&
+        if (check_word(plan, p->what.text, p->what.loc, "kind with a precision", precision_words,
+                       COUNT_OF(precision_words)) &&
             check_dtype(plan, &p->dtype, &dtype))
             *sc_vec_push(&plan->context->arena, &plan->dtypes) =
                 (sc_plan_dtype){p->what.text, dtype, &stmt->in};
@@ -251,13 +251,13 @@ static void resolve_tune(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
             continue;
         }
         double value;
-        if (!check_word(plan, arg->name.text, arg->name.loc, "name of a choice", words,
+        if (!check_word(plan, arg->name.text, arg->name.loc, "tuning choice", words,
                         COUNT_OF(words)) ||
             !number_of(plan, arg->values.data[0], &value))
             continue;
         if (!(value >= 0) || !isfinite(value)) {
             sc_report(&plan->context->diag, SC_D_bad_plan_statement, arg->values.data[0]->loc,
-                      "a tuned number is at least 0", NULL);
+                      "a tuned number must be at least 0", NULL);
             continue;
         }
         for (size_t w = 0; w < COUNT_OF(words); w++) {

@@ -123,9 +123,10 @@ static bool canonical_path(const char *path, char canonical[PATH_MAX])
     if (realpath(path, canonical) != NULL)
         return true;
     int error = errno;
+    size_t length = strlen(path);
     if (stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode) &&
-        strlen(path) < PATH_MAX) {
-        strcpy(canonical, path);
+        length < PATH_MAX) {
+        memcpy(canonical, path, length + 1);
         return true;
     }
     errno = error;

@@ -167,7 +167,7 @@ static const char *compose(sc_parser *parser, const char *found, sc_loc loc, tok
     put_end_of_file_last(expected);
     int named = expected->count < NAMED ? expected->count : NAMED;
     for (int i = 0; i < named; i++) {
-        sc_strbuf_add(&out, i == 0 ? ", wanted " : i < named - 1 ? ", " : " or ");
+        sc_strbuf_add(&out, i == 0 ? ", expected " : i < named - 1 ? ", " : " or ");
         add_wanted(&out, expected->names[i]);
     }
     return out.data;
@@ -265,7 +265,7 @@ static bool report_misspelt_kind(sc_parser *parser, sc_loc found)
         if (near != NULL && strcmp(near, word) != 0 && is_word(near, strlen(near), SC_WORD_KIND)) {
             const char *message =
                 sc_arena_printf(&parser->context->arena,
-                                "'%s' is no kind of tensor; did you mean '%s'?", word, near);
+                                "'%s' is not a kind of tensor; did you mean '%s'?", word, near);
             sc_report(&parser->context->diag, SC_D_syntax,
                       (sc_loc){begin, begin + (uint32_t)length}, message, NULL);
             sc_report_note(&parser->context->diag, (sc_loc){0}, "the kinds are %s; then come dims",
@@ -290,7 +290,7 @@ static void note_missing_braces(sc_parser *parser, const token_set *expected, sc
         place = "plan";
     if (place != NULL)
         sc_report_note(&parser->context->diag, (sc_loc){0},
-                       "'%.*s' stands inside the braces of a %s", (int)length, text, place);
+                       "'%.*s' belongs inside the braces of a %s", (int)length, text, place);
 }
 
 /* Adds a note about a misspelt statement: `parm w[D];` fails at w, `shrad H over tp;` at its first
@@ -440,10 +440,10 @@ void sc_report_too_deep(sc_parser *parser, sc_loc loc)
 void sc_report_misplaced_declaration(sc_parser *parser, sc_loc loc)
 {
     sc_diag *diag = &parser->context->diag;
-    const char *text =
-        sc_arena_printf(&parser->context->arena,
-                        "found '%.*s' inside braces, but it stands only at the top of a file",
-                        (int)(loc.end - loc.begin), sc_source_text(parser, loc.begin));
+    const char *text = sc_arena_printf(
+        &parser->context->arena,
+        "found '%.*s' inside braces, but it is allowed only at the top level of a file",
+        (int)(loc.end - loc.begin), sc_source_text(parser, loc.begin));
     sc_report(diag, SC_D_syntax, loc, text, NULL);
     for (uint32_t i = parser->open.count; i-- > 0;) {
         if (parser->open.data[i].kind == '{') {
@@ -457,7 +457,7 @@ void sc_report_missing_brace(sc_parser *parser, sc_loc loc)
 {
     sc_diag *diag = &parser->context->diag;
     const char *text =
-        sc_arena_printf(&parser->context->arena, "found '%.*s', wanted '{'",
+        sc_arena_printf(&parser->context->arena, "found '%.*s', expected '{'",
                         (int)(loc.end - loc.begin), sc_source_text(parser, loc.begin));
     sc_report(diag, SC_D_syntax, loc, text, NULL);
     sc_report_note(diag, (sc_loc){parser->last.loc.end, parser->last.loc.end},

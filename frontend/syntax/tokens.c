@@ -40,7 +40,7 @@ static void correct_declaration(sc_parser *parser, sc_token *token)
     if (nearest == NULL || !goes_on_as_declaration(parser, token))
         return;
     const char *text =
-        sc_arena_printf(&parser->context->arena, "found '%s', wanted a declaration", name);
+        sc_arena_printf(&parser->context->arena, "found '%s', expected a declaration", name);
     sc_report(&parser->context->diag, SC_D_syntax, token->loc, text, NULL);
     sc_report_note(&parser->context->diag, (sc_loc){0}, "did you mean '%s'?", nearest);
     token->kind = sc_word_find(nearest, strlen(nearest), false)->token;

@@ -43,7 +43,7 @@ static void check_objective(sc_declarations *program, const sc_minimize *minimiz
                    "'%s' cannot be minimised: it returns neither a scalar nor (total, weight)",
                    sc_text(context, entry->name.text)));
         sc_report_note(&context->diag, entry->results.data[i].loc,
-                       "this result is no scalar; a scalar is declared as f32[]");
+                       "this result is not a scalar; a scalar is declared as f32[]");
     }
     if (entry->at_name.text != 0) {
         report(program, SC_D_bad_statement, minimize->target.loc,
@@ -105,7 +105,7 @@ static void check_one(sc_declarations *program, const sc_minimize *minimize, sc_
         report(program, SC_D_bad_statement, minimize->target.loc,
                sc_arena_printf(&context->arena, "'%s' is minimised twice",
                                sc_path_text(context, &minimize->target)));
-        sc_report_note(&context->diag, (sc_loc){first, first + 1}, "the first time is here");
+        sc_report_note(&context->diag, (sc_loc){first, first + 1}, "it is first minimised here");
     }
     sc_param_paths(program, model, &params);
     check_paths(program, &minimize->over, &params);

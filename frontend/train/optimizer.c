@@ -180,7 +180,7 @@ static bool read_number(reader *r, uint32_t at, range wanted, double *out)
         return false;
     if (!in_range(value, wanted)) {
         fail(r, SC_D_bad_argument, arg->values.data[0]->loc,
-             text_of(r, "'%s' of %s is %s, and this is %g", r->known.data[at], r->owner,
+             text_of(r, "'%s' of %s must be %s, not %g", r->known.data[at], r->owner,
                      range_texts[wanted], value));
         return false;
     }
@@ -204,8 +204,8 @@ static void read_schedule(reader *r, const sc_expr *expr, sc_rate *rate)
     if (known && rate->total <= rate->warmup) {
         fail(&inner, SC_D_bad_argument, inner.given[SC_RATE_TOTAL]->loc,
              text_of(r,
-                     "the rate falls from step 'warmup' = %.17g to step 'total' = %.17g, which has "
-                     "to be later",
+                     "the rate decays from step 'warmup' = %.17g to step 'total' = %.17g, so "
+                     "'total' must be larger",
                      rate->warmup, rate->total));
         sc_report_note(
             &r->program->context->diag, inner.given[SC_RATE_WARMUP]->loc,
@@ -250,7 +250,8 @@ static void read_rate(reader *r, const sc_expr *expr, sc_rate *rate)
         return;
     }
     fail(r, SC_D_bad_argument, expr->loc,
-         text_of(r, "'%s' is no learning rate schedule", sc_text(context, expr->call.callee.text)));
+         text_of(r, "'%s' is not a learning rate schedule",
+                 sc_text(context, expr->call.callee.text)));
     note_rates(context);
 }
 

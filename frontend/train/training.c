@@ -98,12 +98,12 @@ static uint32_t group_of(const training *t, uint32_t state)
 static void report_without_optimizer(const training *t, uint32_t state)
 {
     sc_report(&t->context->diag, SC_D_bad_statement, t->minimize->loc,
-              sc_arena_printf(&t->context->arena, "'%s' is trained, and no optimizer is for it",
+              sc_arena_printf(&t->context->arena, "no optimizer covers the trained parameter '%s'",
                               path_text(t, state)),
               NULL);
     sc_report_note(&t->context->diag, t->m->state.data[state].loc,
-                   "give a first optimizer without 'in', for what no other one is for, or leave "
-                   "the parameter out of 'over'");
+                   "begin with an optimizer without 'in', which covers the remaining parameters, "
+                   "or remove this parameter from 'over'");
 }
 
 /* ---- parameters ---- */
@@ -199,7 +199,8 @@ static bool read_micro_batches(training *t)
     t->out->micro_batches = sc_plan_micro_batches(t->plan, &name);
     t->out->accumulate = t->plan->accumulate == NULL ? (sc_loc){0} : t->plan->accumulate->loc;
     t->out->batch_dim = name == 0 ? SC_NONE : sc_module_find_dim(t->m, name);
-    if (name == 0 || (t->out->batch_dim != SC_NONE && has_dim_in_inputs(t, t->out->batch_dim)))
+    if (t->plan->accumulate == NULL ||
+        (t->out->batch_dim != SC_NONE && has_dim_in_inputs(t, t->out->batch_dim)))
         return true;
     sc_report(
         &t->context->diag, SC_D_bad_plan_statement, t->plan->accumulate->accumulate.dim.loc,

@@ -72,7 +72,7 @@ static bool check_part(line_check *check, const sc_wdim *dim)
     if (dim->of->kind != SC_EXPR_INT || dim->last < dim->of->integer)
         return true;
     return report(check, dim->loc,
-                  sc_arena_printf(&context->arena, "of %lld parts the last is %lld",
+                  sc_arena_printf(&context->arena, "the last of %lld parts is %lld",
                                   (long long)dim->of->integer, (long long)dim->of->integer - 1));
 }
 
@@ -90,13 +90,14 @@ static bool check_as(line_check *check)
         const char *name = sc_text(context, dim->dim.text);
         if (!cover(check, dim->dim.text, &twice))
             return report(check, dim->dim.loc,
-                          sc_arena_printf(&context->arena, "'%s' is no dim of '%s'", name,
+                          sc_arena_printf(&context->arena, "'%s' is not a dim of '%s'", name,
                                           sc_text(context, check->param->text)));
         if (twice)
-            return report(check, dim->dim.loc,
-                          sc_arena_printf(&context->arena,
-                                          "dim '%s' stands twice here, or in the tensor's name too",
-                                          name));
+            return report(
+                check, dim->dim.loc,
+                sc_arena_printf(&context->arena,
+                                "dim '%s' is listed twice here, or is also in the tensor's name",
+                                name));
     }
     for (uint32_t i = 0; i < check->leaves.count; i++) {
         if (!check->covered.data[i])
@@ -147,7 +148,7 @@ static void report_path(sc_declarations *program, const sc_wmap *map,
     }
     sc_report(&context->diag, SC_D_bad_weights, map->path.loc,
               sc_arena_printf(&context->arena,
-                              "'%s' is no parameter but holds some, for example '%s'",
+                              "'%s' is not a parameter but contains some, for example '%s'",
                               sc_path_text(context, &map->path), sc_text(context, part->text)),
               (char *)NULL);
 }

@@ -199,10 +199,11 @@ static bool place_dim(layout_walk *walk, sc_sym dim)
     for (uint32_t i = leaves.count; i-- > 0;) {
         int at = find_leaf(walk->m, walk->type, leaves.data[i]);
         if (at < 0 || walk->placed[at] || walk->out->indexed[at])
-            return report(walk->program, walk->map,
-                          sc_arena_printf(&context->arena, "dim '%s' %s", sc_text(context, dim),
-                                          at < 0 ? "is no dim of the parameter"
-                                                 : "stands twice, or in the tensor's name too"));
+            return report(
+                walk->program, walk->map,
+                sc_arena_printf(&context->arena, "dim '%s' %s", sc_text(context, dim),
+                                at < 0 ? "is not a dim of the parameter"
+                                       : "is listed twice, or is also in the tensor's name"));
         if (!place_leaf(walk, at))
             return false;
     }

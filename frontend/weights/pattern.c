@@ -73,7 +73,7 @@ static int64_t factor(hole *h)
     if (is_digit(*h->p))
         return read_integer(h);
     if (*h->p != '(' || h->depth == MAX_DEPTH)
-        return fail(h, h->depth == MAX_DEPTH ? "it nests too deep"
+        return fail(h, h->depth == MAX_DEPTH ? "it is nested too deeply"
                                              : "an integer or a name is missing");
     h->p++;
     h->depth++;

@@ -346,7 +346,7 @@ static bool collective_permute(const sc_transfer *t)
             sc_row_copy(target_of(t, r), source_of(t, from), t->to->count);
         else
             sc_interp_fail(t->interp, t->op, (int64_t)r,
-                           "no rank of its group has the shard that it wants");
+                           "no rank of its group has the shard that it needs");
     }
     free(contents);
     return found;
@@ -367,35 +367,18 @@ bool sc_interp_to_partial(sc_interp *interp, sc_op_id op)
     return move_each(interp, op, to_partial);
 }
 
-bool sc_interp_all_gather(sc_interp *interp, sc_op_id op)
-{
-    return move_each(interp, op, all_gather);
-}
-
 bool sc_interp_all_slice(sc_interp *interp, sc_op_id op)
 {
     return move_each(interp, op, all_slice);
 }
 
-bool sc_interp_reduce_scatter(sc_interp *interp, sc_op_id op)
-{
-    return move_each(interp, op, reduce_scatter);
-}
-
-bool sc_interp_all_reduce(sc_interp *interp, sc_op_id op)
-{
-    return move_each(interp, op, all_reduce);
-}
-
-bool sc_interp_all_to_all(sc_interp *interp, sc_op_id op)
-{
-    return move_each(interp, op, all_to_all);
-}
-
-bool sc_interp_collective_permute(sc_interp *interp, sc_op_id op)
-{
-    return move_each(interp, op, collective_permute);
-}
+#define COLLECTIVE(...)
+#define COLLECTIVE_OP(kind, ...)                                                                   \
+    bool sc_interp_##kind(sc_interp *interp, sc_op_id op)                                          \
+    {                                                                                              \
+        return move_each(interp, op, kind);                                                        \
+    }
+#include "program/collectives.def"
 
 /* Reshards through the global value, by definition. */
 static bool reshard(const sc_transfer *t)

@@ -99,8 +99,9 @@ bool sc_interp_assemble(const sc_interp *interp, sc_type type, double *local, do
 
 /* ---- collectives: ops without an eval function; results are already allocated ---- */
 typedef bool sc_interp_handler(sc_interp *interp, sc_op_id op);
-sc_interp_handler sc_interp_all_gather, sc_interp_all_slice, sc_interp_reduce_scatter,
-    sc_interp_all_reduce, sc_interp_all_to_all, sc_interp_collective_permute, sc_interp_to_partial,
-    sc_interp_reshard;
+sc_interp_handler sc_interp_all_slice, sc_interp_to_partial, sc_interp_reshard;
+#define COLLECTIVE(...)
+#define COLLECTIVE_OP(op, ...) sc_interp_handler sc_interp_##op;
+#include "program/collectives.def"
 
 #endif

@@ -113,7 +113,7 @@ static bool assemble_output(sc_interp *interp, sc_op_id id, const sc_held *value
         sizes[i] = type->dims[i].size;
     if (interp->options.ranks && sc_placement_partial(&type->placement, 0) != 0)
         return sc_interp_fail(interp, id, SC_NO_RANK,
-                              "a result is returned with its reduction partial");
+                              "a result is returned as a partial reduction");
     *output = sc_array_new(type->rank, sizes);
     if (output->data == NULL)
         return sc_interp_fail(interp, id, SC_NO_RANK, "out of memory");
@@ -161,13 +161,11 @@ static sc_interp_handler *const handlers[SC_OP_COUNT] = {
     [SC_OP_state_write] = run_state_write,
     [SC_OP_return] = run_return,
     [SC_OP_reshard] = sc_interp_reshard,
-    [SC_OP_all_gather] = sc_interp_all_gather,
     [SC_OP_all_slice] = sc_interp_all_slice,
-    [SC_OP_reduce_scatter] = sc_interp_reduce_scatter,
-    [SC_OP_all_reduce] = sc_interp_all_reduce,
-    [SC_OP_all_to_all] = sc_interp_all_to_all,
-    [SC_OP_collective_permute] = sc_interp_collective_permute,
     [SC_OP_to_partial] = sc_interp_to_partial,
+#define COLLECTIVE(...)
+#define COLLECTIVE_OP(op, ...) [SC_OP_##op] = sc_interp_##op,
+#include "program/collectives.def"
 };
 
 /* ---- one op ---- */
@@ -249,7 +247,7 @@ static bool run_op(sc_interp *interp, sc_op_id id)
                                  : handlers[op->kind] != NULL ? handlers[op->kind]
                                                               : run_eval;
     if (handler == run_eval && sc_op_functions[op->kind].eval == NULL)
-        return sc_interp_fail(interp, id, SC_NO_RANK, "the interpreter has no meaning for it");
+        return sc_interp_fail(interp, id, SC_NO_RANK, "the interpreter does not implement it");
     for (uint32_t i = 0; i < op->operand_count; i++) {
         if (interp->values[op->operands[i]].data == NULL)
             return sc_interp_fail(interp, id, SC_NO_RANK, "operand %u has no value here", i + 1);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ir/interp/internal.h"
+#include "support/float16.h"
 
 bool sc_row_copy(double *to, const double *from, int64_t count)
 {
@@ -32,17 +33,10 @@ bool sc_row_min(double *to, const double *from, int64_t count)
     return true;
 }
 
-static uint64_t bits_of(double x)
-{
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
 bool sc_row_agrees(double *to, const double *from, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
-        if (bits_of(to[i]) != bits_of(from[i]) && !(isnan(to[i]) && isnan(from[i])))
+        if (sc_bits_of_f64(to[i]) != sc_bits_of_f64(from[i]) && !(isnan(to[i]) && isnan(from[i])))
             return false;
     }
     return true;

@@ -60,8 +60,8 @@ static bool wants_float(sc_shape_request *request, uint32_t i)
 {
     if (sc_dtype_is_float(operand(request, i)->dtype))
         return true;
-    return fail(request, "%s needs numbers of a float dtype, but operand %u is %s",
-                op_name(request), i + 1, operand_text(request, i));
+    return fail(request, "%s needs a float dtype, but operand %u is %s", op_name(request), i + 1,
+                operand_text(request, i));
 }
 
 bool shape_float(sc_shape_request *request)
@@ -98,8 +98,8 @@ static bool add_dim(sc_shape_request *request, sc_type_info *type, const sc_type
         if (type->dims[i].group != dim->group) {
             sc_dim group = type->dims[i].group != SC_NONE ? type->dims[i].group : dim->group;
             return fail(request,
-                        "%s: %s stands alone in one operand and inside %s in another; "
-                        "split[%s](..) the one that has %s",
+                        "%s: %s is a dim of one operand and a part of %s in another; use "
+                        "split[%s](..) on the one that has %s",
                         op_name(request), dim_name(m, dim->dim), dim_name(m, group),
                         dim_name(m, group), dim_name(m, group));
         }
@@ -139,7 +139,7 @@ bool shape_broadcast(sc_shape_request *request)
     if (!same_dtypes(request, 0, 1) || !broadcast(request, 0, 2, &type))
         return false;
     if (type.dtype == SC_DTYPE_bool)
-        return fail(request, "%s does not take bools; cast(x, f32) makes them numbers",
+        return fail(request, "%s does not take bools; convert them with cast(x, f32)",
                     op_name(request));
     one_result(request, &type);
     return true;
@@ -178,7 +178,7 @@ bool shape_where(sc_shape_request *request)
 {
     sc_type_info type;
     if (operand(request, 0)->dtype != SC_DTYPE_bool)
-        return fail(request, "where chooses by a bool, but operand 1 is %s",
+        return fail(request, "where needs a bool condition, but operand 1 is %s",
                     operand_text(request, 0));
     if (!same_dtypes(request, 1, 2) || !broadcast(request, 0, 3, &type))
         return false;
@@ -244,7 +244,7 @@ bool shape_dot(sc_shape_request *request)
         !broadcast(request, 0, 2, &type))
         return false;
     if (type.dtype == SC_DTYPE_bool)
-        return fail(request, "dot does not take bools; cast(x, f32) makes them numbers");
+        return fail(request, "dot does not take bools; convert them with cast(x, f32)");
     if (is_set(request, SC_ATTR_wide) && sc_dtype_is_float(type.dtype))
         type.dtype = wide_dtype(type.dtype);
     remove_dims(request->m, &type, dims);
@@ -259,7 +259,7 @@ bool shape_reduce(sc_shape_request *request)
         return false;
     sc_type_info type = *operand(request, 0);
     if (type.dtype == SC_DTYPE_bool && request->kind == SC_OP_sum)
-        return fail(request, "sum does not take bools; cast(x, f32) makes them numbers");
+        return fail(request, "sum does not take bools; convert them with cast(x, f32)");
     remove_dims(request->m, &type, dims);
     one_result(request, &type);
     return true;
@@ -411,8 +411,7 @@ bool shape_slice(sc_shape_request *request)
     int64_t size = dim_size(operand(request, 0), attribute(request, SC_ATTR_dims)->dims[0]),
             first = from == NULL ? 0 : from->integer;
     if (first < 0)
-        return fail(request, "slice begins at an element of at least 0, not at %lld",
-                    (long long)first);
+        return fail(request, "slice must begin at 0 or later, not at %lld", (long long)first);
     if (size != 0 && request->new_size != 0 && first > size - request->new_size)
         return fail(request, "slice takes %lld elements from %lld on of a dim of %lld",
                     (long long)request->new_size, (long long)first, (long long)size);
@@ -466,7 +465,7 @@ bool shape_rename(sc_shape_request *request)
     uint32_t at = (uint32_t)sc_type_find_dim(source, dims->dims[0]);
     for (uint32_t i = 0; i < dims->count; i++) {
         if (at + i >= source->rank || source->dims[at + i].dim != dims->dims[i])
-            return fail(request, "rename: %s does not have these dims next to each other",
+            return fail(request, "rename: these dims are not adjacent in %s",
                         operand_text(request, 0));
     }
     if (to->count != dims->count && to->count != 1)

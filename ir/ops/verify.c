@@ -56,7 +56,7 @@ static void check_type(verification *v, sc_op_id op, sc_type type)
                   (long long)info->dims[i].size);
         for (uint32_t j = 0; j < i; j++) {
             if (info->dims[j].dim == info->dims[i].dim)
-                wrong(v, op, "dim %s stands twice in a type",
+                wrong(v, op, "dim %s is listed twice in a type",
                       sc_text(m->context, m->dims.data[info->dims[i].dim].name));
         }
         sc_sub_axis_list list = sc_placement_dim(&info->placement, i);
@@ -122,7 +122,7 @@ static void check_structure(verification *v, sc_op_id op, uint32_t position)
         wrong(v, op, "it has %u operands", o->operand_count);
     for (uint32_t i = 0; i < o->operand_count; i++) {
         if (o->operands[i] >= m->values.count || v->defined[o->operands[i]] == SC_NONE)
-            wrong(v, op, "operand %u is read before it is made", i + 1);
+            wrong(v, op, "operand %u is read before it is defined", i + 1);
     }
     for (uint32_t r = 0; r < o->result_count; r++) {
         sc_type type = m->values.data[o->first_result + r].type;
@@ -180,7 +180,7 @@ static sc_sub_axis_set passed_sums(verification *v, sc_op_id op)
         const sc_placement *at = &sc_type_of(m, o->operands[i])->placement;
         sc_sub_axis_set partial = sc_placement_partial(at, 0);
         if (partial != sc_placement_partial(at, SC_PARTIAL_SUM))
-            wrong(v, op, "operand %u is a partial max or min, which no op takes", i + 1);
+            wrong(v, op, "operand %u is a partial max or min, which no op accepts", i + 1);
         twice |= any & partial;
         any |= partial;
         all &= partial;
@@ -197,7 +197,7 @@ static sc_sub_axis_set passed_sums(verification *v, sc_op_id op)
     if ((traits & SC_LINEAR_FIRST) != 0 && twice == 0 &&
         sc_placement_partial(&sc_type_of(m, o->operands[0])->placement, 0) == any)
         return any;
-    wrong(v, op, "a partial sum enters an op that is not linear in it");
+    wrong(v, op, "an operand is a partial sum, but the op is not linear in it");
     return 0;
 }
 
@@ -278,7 +278,7 @@ static void check_return(verification *v, sc_op_id op)
     const sc_op *o = sc_op_at(v->m, op);
     for (uint32_t i = 0; i < o->operand_count; i++) {
         if (sc_placement_partial(&sc_type_of(v->m, o->operands[i])->placement, 0) != 0)
-            wrong(v, op, "operand %u leaves as a partial reduction", i + 1);
+            wrong(v, op, "operand %u is returned as a partial reduction", i + 1);
     }
 }
 
@@ -404,7 +404,7 @@ static void check_permute(verification *v, sc_op_id op, const sc_type_info *from
         wrong(v, op, "it is not a permutation of shards");
     else if (!permutes_within(m, sc_op_attr(sc_op_at(m, op), SC_ATTR_over), &from->placement,
                               &to->placement))
-        wrong(v, op, "its groups lack shards that their ranks get");
+        wrong(v, op, "its groups lack shards that their ranks receive");
 }
 
 static void check_collective(verification *v, sc_op_id op)
@@ -427,7 +427,8 @@ static void check_collective(verification *v, sc_op_id op)
             if ((m->states & SC_RESHARDS_EXPLICIT) != 0)
                 wrong(v, op, "no reshard may be left");
         } else if (!collective_result(m, o, i, &at) || !sc_placement_equal(&at, &to->placement)) {
-            wrong(v, op, "result %u is not what this collective makes of operand %u", i + 1, i + 1);
+            wrong(v, op, "result %u does not follow from operand %u by this collective", i + 1,
+                  i + 1);
         }
     }
 }
@@ -535,7 +536,7 @@ static void check_kernels(verification *v, sc_func_id f)
     sc_for_each_op (m, f, op) {
         int64_t its = sc_op_int(sc_op_at(m, op), SC_ATTR_kernel, -1);
         if (its >= 0 && its != last && its <= number)
-            wrong(v, op, "kernel %lld stands in two places", (long long)its);
+            wrong(v, op, "kernel %lld is in two places", (long long)its);
         number = its > number ? its : number;
         last = its;
     }

@@ -211,10 +211,10 @@ static bool resolve_parts(sc_parser *p, sc_dim dim, const sc_dim_line *line)
             return false;
         if (p->dim_lines.data[parts[i]].part_count > 0)
             return sc_parse_fail(p, line->part_locs[i],
-                                 "'%s' is a composite itself; leaves stand here", name);
+                                 "'%s' is itself a composite; name its leaves here", name);
         for (uint32_t k = 0; k < i; k++) {
             if (parts[k] == parts[i])
-                return sc_parse_fail(p, line->part_locs[i], "'%s' stands twice here", name);
+                return sc_parse_fail(p, line->part_locs[i], "'%s' is listed twice here", name);
         }
     }
     p->m->dims.data[dim].parts = parts;
@@ -446,10 +446,10 @@ static bool parse_statement(sc_parser *p)
     }
     p->lost = false;
     if (kind < p->stage || (kind == p->stage && statements[kind].once))
-        return sc_parse_fail(p, sc_parse_loc(p), "'%s' stands %s", statements[kind].word,
-                             kind == p->stage
-                                 ? "here for the second time"
-                                 : "above: states, mesh, dim, rule, state, slot, func, schedule");
+        return sc_parse_fail(p, sc_parse_loc(p), "'%s' %s", statements[kind].word,
+                             kind == p->stage ? "occurs here for the second time"
+                                              : "belongs above; the order is states, mesh, dim, "
+                                                "rule, state, slot, func, schedule");
     if (!enter_stage(p, kind))
         return false;
     sc_parse_advance(p);

@@ -242,12 +242,11 @@ static bool parse_attr_key(sc_parser *p, sc_attr_key *out_key)
     if (key == NULL)
         return sc_parse_unknown(p, loc, "attribute", name, sc_attr_names, SC_ATTR_COUNT);
     if (*key == SC_ATTR_dims || *key == SC_ATTR_from_dims || *key == SC_ATTR_to)
-        return sc_parse_fail(p, loc,
-                             "'%s' stands in brackets behind the op: [dims + from_dims -> to]",
+        return sc_parse_fail(p, loc, "'%s' goes in brackets after the op: [dims + from_dims -> to]",
                              sc_attr_names[*key]);
     for (uint32_t i = 0; i < p->attr_count; i++) {
         if (p->attrs[i].key == *key)
-            return sc_parse_fail(p, loc, "'%s' stands twice here", sc_attr_names[*key]);
+            return sc_parse_fail(p, loc, "'%s' is listed twice here", sc_attr_names[*key]);
     }
     *out_key = (sc_attr_key)*key;
     sc_parse_advance(p);

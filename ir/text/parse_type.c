@@ -95,7 +95,7 @@ static bool add_sub_axis(sc_parser *p, sc_loc loc, sc_sub_axis_list *list, uint3
 {
     for (uint32_t i = 0; i < list->count; i++) {
         if (list->sub_axes[i] == sub_axis)
-            return sc_parse_fail(p, loc, "an axis stands twice here");
+            return sc_parse_fail(p, loc, "an axis is listed twice here");
     }
     list->sub_axes[list->count++] = (uint8_t)sub_axis;
     return true;
@@ -201,7 +201,7 @@ bool sc_parse_leaf(sc_parser *p, sc_dim *out_dim)
         return false;
     const sc_dim_info *info = &p->m->dims.data[*out_dim];
     return info->part_count == 0 ||
-           sc_parse_fail(p, loc, "'%s' is a composite; its leaves stand here",
+           sc_parse_fail(p, loc, "'%s' is a composite; name its leaves here",
                          sc_text(p->context, info->name));
 }
 
@@ -238,7 +238,8 @@ static bool parse_size(sc_parser *p, written_size *size)
     if (!sc_parse_accept(p, '/'))
         return true;
     if ((p->m->states & SC_LOCAL) == 0)
-        return sc_parse_fail(p, slash, "local sizes stand only in a module whose states say local");
+        return sc_parse_fail(p, slash,
+                             "local sizes are allowed only in a module whose states say local");
     size->local = size->global;
     return sc_parse_integer(p, 1, SC_TEXT_MAX_SIZE, &size->global);
 }
@@ -279,7 +280,7 @@ static bool add_leaf(sc_parser *p, sc_loc loc, sc_type_info *type, sc_type_dim d
     if (type->rank == SC_MAX_RANK)
         return sc_parse_fail(p, loc, "a type has at most %d dims", SC_MAX_RANK);
     if (sc_type_find_dim(type, dim.dim) >= 0)
-        return sc_parse_fail(p, loc, "dim '%s' stands twice in this type",
+        return sc_parse_fail(p, loc, "dim '%s' is listed twice in this type",
                              sc_text(p->context, p->m->dims.data[dim.dim].name));
     type->dims[type->rank] = dim;
     return use_sub_axes(p, loc, type, sub_axes, (uint8_t)type->rank++);

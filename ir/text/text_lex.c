@@ -104,7 +104,7 @@ static sc_token lex_value(sc_text_lexer *lexer, sc_token token)
     while (is_word(peek(lexer)))
         lexer->position++;
     if (lexer->position == begin)
-        return bad(token, "'%' stands before the number of a value");
+        return bad(token, "'%' goes before the number of a value");
     token.sym = intern_span(lexer, begin);
     return token;
 }

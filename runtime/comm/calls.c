@@ -109,12 +109,12 @@ static shardc_status check_summary(const sc_comm_notice *notice, shardc_error *e
 {
     const sc_comm_summary *summary = &notice->summary;
     if (summary->kind >= SC_COMM_KINDS || summary->reduce >= SC_COMM_REDUCES)
-        return sc_fail(error, SHARDC_ERROR_COMM, "rank %u calls something that is not known here",
+        return sc_fail(error, SHARDC_ERROR_COMM, "rank %u makes a call of an unknown kind",
                        notice->sender);
     for (uint32_t i = 0; i < SC_COMM_SHOWN_PARTS; i++) {
         if (summary->dtypes[i] >= SC_DTYPE_COUNT)
-            return sc_fail(error, SHARDC_ERROR_COMM,
-                           "rank %u calls with a dtype that is not known here", notice->sender);
+            return sc_fail(error, SHARDC_ERROR_COMM, "rank %u calls with an unknown dtype",
+                           notice->sender);
     }
     return SHARDC_OK;
 }

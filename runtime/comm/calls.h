@@ -43,7 +43,7 @@ bool sc_comm_takes_part(const sc_comm_request *request, uint32_t member);
 void *sc_comm_find_call(sc_comm_calls *calls, uint64_t group, uint64_t lane, uint64_t number,
                         bool makes);
 /* Puts a call on the free list; the backend's fields are kept for its next use. */
-void sc_comm_drop_call(sc_comm_calls *calls, void *call);
+void sc_comm_drop_call(sc_comm_calls *calls, void *dropped);
 /* Frees all calls, running `free_own` on each first. */
 void sc_comm_free_calls(sc_comm_calls *calls, void (*free_own)(void *call));
 

@@ -115,7 +115,7 @@ shardc_status sc_comm_fail_missing(shardc_error *error, sc_comm_absence absence,
         add(&m, " did not within %u ms", waited_ms);
         break;
     case SC_COMM_STALLED:
-        add(&m, " started it and did not go on with it for %u ms", waited_ms);
+        add(&m, " started it and made no progress for %u ms", waited_ms);
         break;
     default:
         add(&m, " closed %s communicator before", missing == 1 ? "its" : "their");

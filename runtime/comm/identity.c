@@ -128,15 +128,16 @@ shardc_status sc_identity_compare(sc_comm *comm, const char *text, shardc_error 
     char *all = calloc(ranks, room), *first = calloc(1, SC_IDENTITY_ROOM);
     shardc_error reason = {.status = SHARDC_OK};
     bool is_same = true;
-    shardc_status status = SHARDC_OK;
     if (all == NULL || first == NULL) {
-        sc_comm_abort(comm,
-                      "there is not enough memory to compare what the ranks were started with");
-        status = sc_fail(&reason, SHARDC_ERROR_MEMORY,
-                         "there is not enough memory to compare what the ranks were started with");
+        const char *lacks =
+            "there is not enough memory to compare what the ranks were started with";
+        sc_comm_abort(comm, lacks);
+        free(all);
+        free(first);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "%s", lacks);
     }
-    if (status == SHARDC_OK)
-        status = run(comm, SC_COMM_ALL_GATHER, &hash, all, (int64_t)HASH_BYTES * ranks, &reason);
+    shardc_status status =
+        run(comm, SC_COMM_ALL_GATHER, &hash, all, (int64_t)HASH_BYTES * ranks, &reason);
     for (uint32_t r = 1; status == SHARDC_OK && r < ranks; r++)
         is_same = is_same && memcmp(all, all + (size_t)HASH_BYTES * r, HASH_BYTES) == 0;
     if (status == SHARDC_OK && !is_same)

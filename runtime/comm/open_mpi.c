@@ -82,7 +82,7 @@ shardc_status sc_comm_open_mpi(const sc_comm_options *options, sc_comm **out, sh
         return status;
     if (!find_module(path, sizeof path))
         return sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
-                       "ranks in several processes need %s, which stands neither beside the "
+                       "ranks in several processes need %s, which is neither beside the "
                        "executable nor in lib/shardc or "
                        "../lib/shardc from there: build shardc where CMake finds MPI (Debian: "
                        "libopenmpi-dev), or name the module's "
@@ -99,7 +99,8 @@ shardc_status sc_comm_open_mpi(const sc_comm_options *options, sc_comm **out, sh
     const sc_comm_module *module = dlsym(library, "shardc_mpi_module");
     if (module == NULL || module->abi != SC_COMM_ABI)
         return sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
-                       "%s is of another version of shardc: build and install both together", path);
+                       "%s is from another version of shardc: build and install both together",
+                       path);
     status = module->open(&settled, out, error);
     if (status != SHARDC_OK || settled.started_with == NULL)
         return status;

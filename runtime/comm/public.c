@@ -16,15 +16,8 @@ _Static_assert((int)SHARDC_F16 == SC_DTYPE_f16 && (int)SHARDC_I32 == SC_DTYPE_i3
 _Static_assert((int)SHARDC_U8 == SC_DTYPE_u8 && (int)SHARDC_BOOL == SC_DTYPE_bool &&
                    (int)SC_DTYPE_COUNT == SHARDC_BOOL + 1,
                "dtypes");
-_Static_assert((int)SHARDC_ALL_GATHER == SC_COMM_ALL_GATHER &&
-                   (int)SHARDC_REDUCE_SCATTER == SC_COMM_REDUCE_SCATTER,
-               "kinds");
-_Static_assert((int)SHARDC_ALL_REDUCE == SC_COMM_ALL_REDUCE &&
-                   (int)SHARDC_ALL_TO_ALL == SC_COMM_ALL_TO_ALL,
-               "kinds");
-_Static_assert((int)SHARDC_PERMUTE == SC_COMM_PERMUTE && (int)SHARDC_BROADCAST == SC_COMM_BROADCAST,
-               "kinds");
-_Static_assert((int)SHARDC_SEND == SC_COMM_SEND && (int)SHARDC_RECV == SC_COMM_RECV, "kinds");
+#define COLLECTIVE(name, NAME, ...) _Static_assert((int)SHARDC_##NAME == SC_COMM_##NAME, "kinds");
+#include "program/collectives.def"
 _Static_assert((int)SHARDC_BARRIER == SC_COMM_BARRIER && (int)SC_COMM_KINDS == SHARDC_BARRIER + 1,
                "kinds");
 _Static_assert((int)SHARDC_NO_REDUCE == SC_COMM_NONE && (int)SHARDC_SUM == SC_COMM_SUM,

@@ -11,6 +11,7 @@
  *
  * A rank that is refused tries again: it may have been dropped among strangers, or another job may
  * own the port at the moment. */
+#include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -68,6 +69,7 @@ static shardc_status choose_address(const sc_launch *launch, struct sockaddr_sto
     const char *host = launch->address[0] == 0 ? "127.0.0.1" : launch->address;
     char service[16];
     uint32_t port = 0;
+    memset(out, 0, sizeof *out);
     shardc_status status = choose_port(launch, &port, error);
     if (status != SHARDC_OK)
         return status;
@@ -80,14 +82,13 @@ static shardc_status choose_address(const sc_launch *launch, struct sockaddr_sto
     /* the name has both address families; all ranks must choose the same */
     while (chosen->ai_next != NULL && chosen->ai_family != AF_INET)
         chosen = chosen->ai_next;
-    memset(out, 0, sizeof *out);
     bool is_known = chosen->ai_family == AF_INET || chosen->ai_family == AF_INET6;
     if (is_known)
         memcpy(out, chosen->ai_addr, chosen->ai_addrlen);
     freeaddrinfo(found);
     return is_known ? SHARDC_OK
-                    : sc_fail(error, SHARDC_ERROR_ARGUMENT, "MASTER_ADDR is '%s': no address of IP",
-                              host);
+                    : sc_fail(error, SHARDC_ERROR_ARGUMENT,
+                              "MASTER_ADDR is '%s', which is not an IP address", host);
 }
 
 /* ---- joining ---- */
@@ -107,7 +108,7 @@ static attempt not_let_in(const meeting *m, uint32_t rank, const struct sockaddr
 {
     char name[MEET_ADDRESS_TEXT];
     sc_meet_name_address(address, name, sizeof name);
-    sc_fail(error, SHARDC_ERROR_COMM, "rank %u is not let in by rank %u (%s): %s", m->rank, rank,
+    sc_fail(error, SHARDC_ERROR_COMM, "rank %u was rejected by rank %u (%s): %s", m->rank, rank,
             name, what);
     return how;
 }
@@ -143,7 +144,7 @@ static attempt connect_once(meeting *m, uint32_t rank, const struct sockaddr_sto
         return not_connected(NOT_THERE, strerror(why), error);
     why = sc_meet_move(to, hello, sizeof *hello, false, deadline);
     if (why != 0)
-        return not_connected(NOT_HEARD, "who listens there does not answer", error);
+        return not_connected(NOT_HEARD, "the process that listens there does not answer", error);
     if (hello->magic != MEET_MAGIC)
         return not_let_in(m, rank, address, NEVER,
                           "something else listens there (set MASTER_PORT, or SHARDC_PORT, to "
@@ -151,7 +152,7 @@ static attempt connect_once(meeting *m, uint32_t rank, const struct sockaddr_sto
                           error);
     if (hello->version != MEET_VERSION)
         return not_let_in(m, rank, address, NEVER,
-                          "it is of another version of shardc: all ranks need the same", error);
+                          "it runs another version of shardc: all ranks need the same", error);
     setsockopt(to, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     return JOINED;
 }
@@ -185,11 +186,12 @@ static attempt read_welcome(meeting *m, uint32_t rank, const struct sockaddr_sto
     if (why == 0 && table > 0)
         why = sc_meet_move(m->sockets[rank], m->places, table, false, deadline);
     if (why == ETIMEDOUT)
-        return not_let_in(m, rank, address, NEVER, "it does not say that all ranks have come",
+        return not_let_in(m, rank, address, NEVER, "it did not confirm that all ranks have joined",
                           error);
     if (why != 0)
-        return not_connected(NOT_HEARD,
-                             "who listens there closed the connection before it answered", error);
+        return not_connected(
+            NOT_HEARD, "the process that listens there closed the connection before it answered",
+            error);
     if (welcome.magic == MEET_MAGIC && welcome.verdict == MEET_NO_SECRET)
         return not_let_in(m, rank, address, NOT_LET_IN, "it has another secret (SHARDC_SECRET)",
                           error);
@@ -284,8 +286,8 @@ static shardc_status join(meeting *m, uint32_t rank, const struct sockaddr_stora
             (now - refused_ms > MEET_REFUSED_MS || sc_meet_left_ms(m->deadline) == 0))
             return sc_fail(error, refusal.status, "%s", refusal.text);
         if (refused_ms == 0 && gone_ms != 0 && now - gone_ms > MEET_REFUSED_MS) {
-            not_let_in(m, rank, address, NEVER,
-                       "it was there and has ended before all ranks had come", error);
+            not_let_in(m, rank, address, NEVER, "it joined and ended before all ranks had joined",
+                       error);
             return SHARDC_ERROR_COMM;
         }
         if (sc_meet_left_ms(m->deadline) == 0)
@@ -426,6 +428,7 @@ shardc_status sc_rendezvous_meet(const sc_launch *launch, const char *started_wi
                  .listener = -1,
                  .sockets = sockets,
                  .join_ms = join_ms};
+    assert(m.size > 0);
     m.started_with = started_with == NULL ? "" : started_with;
     m.deadline = sc_milliseconds() + m.join_ms;
     for (uint32_t r = 0; r < m.size; r++)

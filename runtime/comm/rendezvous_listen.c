@@ -90,7 +90,7 @@ shardc_status sc_meet_read_end(meeting *m, const uint8_t *nonce, uint64_t deadli
     sc_meet_code(m, "end", nonce, &end, offsetof(welcome_message, code), NULL, 0, code);
     end.text[sizeof end.text - 1] = 0;
     if (end.magic != MEET_MAGIC || !sc_sha256_equal(code, end.code))
-        return sc_fail(error, SHARDC_ERROR_COMM, "what rank 0 (%s) sent makes no sense", m->where);
+        return sc_fail(error, SHARDC_ERROR_COMM, "rank 0 (%s) sent an invalid message", m->where);
     if (end.verdict == MEET_WELCOME)
         return SHARDC_OK;
     return sc_fail(error, end.status == SHARDC_OK ? SHARDC_ERROR_COMM : (shardc_status)end.status,
@@ -308,11 +308,11 @@ static void name_others(const meeting *m, char *out, size_t size)
                        "were of another version of shardc");
     length = add_count(out, size, length, t->other_job, "came from another job",
                        "came from another job");
-    length = add_count(out, size, length, t->nonsense, "connection sent nonsense",
-                       "connections sent nonsense");
+    length = add_count(out, size, length, t->nonsense, "connection sent invalid data",
+                       "connections sent invalid data");
     if (t->silent > FLOODED)
         add_count(out, size, length, t->silent, "",
-                  "connections said nothing in time: strangers flood the port");
+                  "connections sent nothing in time: strangers flood the port");
 }
 
 static shardc_status fail_absent(const meeting *m, uint32_t first, shardc_error *error)
@@ -347,8 +347,8 @@ static shardc_status check_watched(meeting *m, uint32_t first, const struct poll
                    : sc_meet_read_end(m, m->nonces[0], sc_milliseconds() + MEET_GRACE_MS, error);
     for (uint32_t r = first; r < m->size; r++) {
         if (polls[r - first].revents != 0)
-            return sc_fail(error, SHARDC_ERROR_COMM, "rank %u left before all %u ranks had come", r,
-                           m->size);
+            return sc_fail(error, SHARDC_ERROR_COMM, "rank %u left before all %u ranks had joined",
+                           r, m->size);
     }
     return SHARDC_OK;
 }

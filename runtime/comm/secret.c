@@ -49,7 +49,7 @@ static shardc_status make_file(const char *path, shardc_error *error)
     }
     return ok ? SHARDC_OK
               : sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
-                        "%s cannot be made: %s; set SHARDC_SECRET instead", path, strerror(why));
+                        "%s cannot be created: %s; set SHARDC_SECRET instead", path, strerror(why));
 }
 
 static shardc_status read_file(const char *path, uint8_t out[SC_SECRET_BYTES], shardc_error *error)

@@ -161,7 +161,7 @@ static bool fail_for_silence(tcp_world *world, uint64_t ms)
         return false;
     failure.lost = (int32_t)rank;
     sc_fail(&failure.error, SHARDC_ERROR_TIMEOUT,
-            "nothing was heard of it (%s) for %llu ms: it is stopped, or cut off",
+            "nothing was received from it (%s) for %llu ms: it has stopped, or is cut off",
             world->peers[rank].host, (unsigned long long)silent);
     sc_tcp_find_failure(world, &failure);
     fail_world(world);
@@ -241,7 +241,7 @@ static shardc_status tcp_wait(sc_comm_request *request, shardc_error *error)
             fail_for_missing(world, request, 0);
         else if (deadline > 0 && waited >= deadline)
             fail_for_missing(world, request, deadline);
-        else if (deadline > 0 && deadline > 2 * SURE_SILENCE)
+        else if (deadline > 2 * SURE_SILENCE)
             fail_for_silence(world, silence_of(world, deadline));
         if (world->has_failed)
             break;

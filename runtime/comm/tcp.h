@@ -146,7 +146,7 @@ bool sc_tcp_find_target(tcp_world *world, uint32_t rank, const tcp_header *heade
 /* Detaches all calls' buffers: none is accessed afterwards. */
 void sc_tcp_give_up_data(tcp_world *world);
 /* Frees what the call holds. */
-void sc_tcp_free_call(void *call);
+void sc_tcp_free_call(void *freed);
 void sc_tcp_free_items(tcp_item *items);
 
 /* ---- tcp_receive.c ---- */

@@ -114,8 +114,6 @@ static piece incoming(const tcp_call *call, uint32_t phase, uint32_t part, uint3
                    : (piece){call->terms + call->row * member + call->offsets[part], own.bytes};
     }
     case SC_COMM_BROADCAST:
-        return c->from == (int32_t)member ? stretch(p, p->destination, 0, p->count)
-                                          : (piece){NULL, 0};
     case SC_COMM_PERMUTE:
     case SC_COMM_RECV:
         return c->from == (int32_t)member ? stretch(p, p->destination, 0, p->count)

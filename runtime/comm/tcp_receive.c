@@ -157,11 +157,11 @@ void sc_tcp_receive(tcp_world *world, uint32_t rank)
         if (got < 0 && errno == EAGAIN)
             return;
         if (got <= 0) {
-            lose(world, rank, "its connection has closed: it died, or ended without a word");
+            lose(world, rank, "its connection closed: it died, or exited without a message");
             return;
         }
         peer->heard_ms = sc_milliseconds();
         if (!read_frames(world, rank))
-            lose(world, rank, "what it sent makes no sense");
+            lose(world, rank, "it sent invalid data");
     }
 }

@@ -195,12 +195,12 @@ static shardc_status make_plans(sc_rank *rank, shardc_error *error)
     own->plans = calloc(image->gemm_count + 1u, sizeof *own->plans);
     if (own->plans == NULL)
         return sc_fail(error, SHARDC_ERROR_MEMORY,
-                       "there is not enough memory for the GEMMs' plans");
+                       "there is not enough memory for the plans of the matmuls");
     for (uint32_t i = 0; i < image->gemm_count; i++) {
         own->plans[i] = sc_gemm_plan_new(&image->gemms[i], SC_GEMM_AUTO);
         if (own->plans[i] == NULL)
             return sc_fail(error, SHARDC_ERROR_MEMORY,
-                           "there is not enough memory for the plan of GEMM %u", i);
+                           "there is not enough memory for the plan of matmul %u", i);
     }
     return SHARDC_OK;
 }
@@ -253,8 +253,8 @@ static shardc_status gemm(sc_rank *rank, sc_bound *bound, shardc_error *error)
     if (!sc_gemm_run(plan, bound->args[SC_GEMM_A], bound->args[SC_GEMM_B], bound->args[SC_GEMM_C],
                      bound->steps, bound->scratch) &&
         error->status == SHARDC_OK)
-        sc_fail(error, SHARDC_ERROR_DEVICE, "%s: the product %s failed (rank %u)",
-                bound->instr->where, sc_gemm_plan_name(plan), rank->rank);
+        sc_fail(error, SHARDC_ERROR_DEVICE, "%s: matmul %s failed (rank %u)", bound->instr->where,
+                sc_gemm_plan_name(plan), rank->rank);
     return SHARDC_OK;
 }
 

@@ -421,13 +421,18 @@ static bool run_piece(const library_run *run, int64_t piece, int worker, dnnl_st
     return ok;
 }
 
+static int team_size(const sc_gemm_onednn *o)
+{
+    int most = omp_get_max_threads();
+    return most < o->workers ? most : (int)o->workers;
+}
+
 bool sc_gemm_onednn_run(const sc_gemm_onednn *o, const void *a, const void *b, void *c,
                         const void *const *steps, void *scratch)
 {
     const library_run run = {o, {a, b, c}, steps, scratch};
-    int team = omp_get_max_threads(), failures = 0;
-    team = team < o->workers ? team : (int)o->workers;
-#pragma omp parallel num_threads(team) reduction(+ : failures)
+    int failures = 0;
+#pragma omp parallel num_threads(team_size(o)) reduction(+ : failures)
     {
         dnnl_stream_t stream = NULL;
         omp_set_num_threads(1);

@@ -78,7 +78,7 @@ sc_loader *sc_loader_open(const void *bytes, size_t count, shardc_error *error)
 {
     if (!is_whole(bytes, count)) {
         set_error(error, SHARDC_ERROR_DATA, "the program's kernels do not load",
-                  "they are no whole object");
+                  "the object is incomplete");
         return NULL;
     }
     sc_loader *loader = malloc(sizeof *loader);

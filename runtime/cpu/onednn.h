@@ -9,7 +9,7 @@
 
 typedef struct sc_onednn {
     void *library;
-#define SYMBOL(name) __typeof__(name) *name;
+#define SYMBOL(name) __typeof__(name) *(name);
 #include "runtime/cpu/onednn.def"
 #undef SYMBOL
 } sc_onednn;

@@ -52,8 +52,10 @@ bool sc_algorithm_cache_gpu(sc_algorithm_cache *cache, const char *name, uint32_
 {
     char line[SC_CUDA_GPU_NAME];
     snprintf(line, sizeof line, "%s", name);
-    for (char *c = line; *c != 0; c++)
-        *c = (unsigned char)*c < ' ' ? ' ' : *c;
+    for (char *c = line; *c != 0; c++) {
+        if ((unsigned char)*c < ' ')
+            *c = ' ';
+    }
     for (*out = 0; *out < cache->gpu_count; ++*out) {
         if (strcmp(cache->gpus[*out], line) == 0)
             return true;
@@ -179,7 +181,8 @@ static bool parse_algorithm(const char *line, uint32_t gpu, uint32_t gemm_count,
     int length = -1;
     uint64_t first = 0, least = 0;
     *out = (sc_algorithm){.gpu = gpu};
-    int fields = sscanf(line,
+    /* the widths keep every number within its type */
+    int fields = sscanf(line, // NOLINT(cert-err34-c)
                         "product %9" SCNu32 " aligned %3" SCNu32 " %3" SCNu32 " %3" SCNu32
                         " %3" SCNu32 " %3" SCNu32 " ns %18" SCNu64 " %18" SCNu64 " algo %n",
                         &out->gemm, &out->aligned[0], &out->aligned[1], &out->aligned[2],
@@ -207,7 +210,7 @@ static bool parse_lines(sc_algorithm_cache *cache, reader *r)
                 return fail(r, "there is not enough memory");
         }
         if (!ok)
-            return fail(r, "line %u is neither a GPU nor a GEMM of the program", r->line);
+            return fail(r, "line %u is neither a GPU nor a matmul of the program", r->line);
     }
     return true;
 }
@@ -218,6 +221,7 @@ static bool parse_sum(const char *line, const char *word, uint64_t *out)
     int length = -1;
     size_t begin = strlen(word);
     return strncmp(line, word, begin) == 0 &&
+           // NOLINTNEXTLINE(cert-err34-c): 16 digits fit
            sscanf(line + begin, "%16" SCNx64 "%n", out, &length) == 1 && length == 16 &&
            line[begin + 16] == 0;
 }
@@ -244,16 +248,17 @@ bool sc_algorithm_cache_parse(sc_algorithm_cache *cache, const char *text, size_
     uint64_t program;
     uint32_t version, gpus = cache->gpu_count, count = cache->count;
     if (!next_line(&r, line, sizeof line) || strncmp(line, title, sizeof title - 1) != 0)
-        return fail(&r, "it is no file of GEMM algorithms");
+        return fail(&r, "it is not a file of matmul algorithms");
+    // NOLINTNEXTLINE(cert-err34-c): 9 digits fit
     if (sscanf(line + sizeof title - 1, "%9" SCNu32, &version) != 1 || version != VERSION)
-        return fail(&r, "it is of another version of shardc");
+        return fail(&r, "it is from another version of shardc");
     if (!is_whole(text, size))
-        return fail(&r, "it was cut short or changed");
+        return fail(&r, "it was truncated or changed");
     r.end -= LAST;
     if (!next_line(&r, line, sizeof line) || !parse_sum(line, "program ", &program))
-        return fail(&r, "it does not say of which program it is");
+        return fail(&r, "it does not say which program it belongs to");
     if (program != cache->program)
-        return fail(&r, "it is of another program");
+        return fail(&r, "it belongs to another program");
     if (parse_lines(cache, &r))
         return true;
     cache->gpu_count = gpus;
@@ -268,9 +273,10 @@ void sc_algorithm_cache_read(sc_algorithm_cache *cache, const char *path)
     size_t size = 0;
     char why[128];
     const char *reason;
-    char *text =
-        access(path, F_OK) == 0 ? sc_file_read_own(path, MOST_BYTES, &size, &reason) : NULL;
-    if (text == NULL && access(path, F_OK) == 0)
+    if (access(path, F_OK) != 0)
+        return;
+    char *text = sc_file_read_own(path, MOST_BYTES, &size, &reason);
+    if (text == NULL)
         snprintf(cache->info.read_error, sizeof cache->info.read_error, "%.200s is not used: %s",
                  path, reason);
     if (text != NULL && !sc_algorithm_cache_parse(cache, text, size, why, sizeof why))
@@ -305,7 +311,7 @@ void sc_algorithm_cache_write(sc_algorithm_cache *cache, const char *path)
     const char *reason = "there is not enough memory";
     bool may = text != NULL && may_replace(path);
     if (text != NULL && !may)
-        reason = errno == EEXIST ? "a file is there that is something else" : strerror(errno);
+        reason = errno == EEXIST ? "another file is there" : strerror(errno);
     cache->info.is_saved = may && sc_file_write(path, text, size, 0644, &reason);
     if (!cache->info.is_saved)
         snprintf(cache->info.write_error, sizeof cache->info.write_error,

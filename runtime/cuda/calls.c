@@ -82,7 +82,7 @@ static shardc_status wait_for_stream(sc_rank *rank, uint32_t func, bool has_coll
             status = own->comm->poll(rank, &reason);
         if (status == SHARDC_OK && may_hang && deadline > 0 && waited > deadline)
             status = sc_fail(&reason, SHARDC_ERROR_TIMEOUT,
-                             "not all ranks have come to it within %.3g s; the deadline is %.3g s",
+                             "not all ranks reached it within %.3g s; the deadline is %.3g s",
                              waited, deadline);
         if (status != SHARDC_OK) {
             char what[256];

@@ -122,10 +122,9 @@ static shardc_status check_driver(const sc_cuda *api, shardc_error *error)
     int version = 0;
     shardc_status status = SC_CUDA(api, error, "", cuDriverGetVersion, &version);
     if (status == SHARDC_OK && version < LEAST)
-        status =
-            sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
-                    "the driver is of CUDA %d.%d; a newer one is needed, of CUDA %d.%d at least",
-                    version / 1000, version % 1000 / 10, LEAST / 1000, LEAST % 1000 / 10);
+        status = sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
+                         "the driver supports CUDA %d.%d; the program needs CUDA %d.%d or later",
+                         version / 1000, version % 1000 / 10, LEAST / 1000, LEAST % 1000 / 10);
     return status;
 }
 
@@ -168,7 +167,7 @@ shardc_status sc_cuda_check_machine(const sc_image *image, uint32_t ranks, shard
     if (status == SHARDC_OK && ranks > (uint32_t)count && count > 1)
         status =
             sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
-                    "%u ranks on %d GPUs: have a GPU for each rank, or one for all", ranks, count);
+                    "%u ranks on %d GPUs: use a GPU for each rank, or one for all", ranks, count);
     sc_cuda_close(&api);
     return status;
 }
@@ -213,7 +212,7 @@ static shardc_status load_module(const sc_cuda *api, const sc_image *image, cons
     shardc_status status = sc_cuda_check(api, result, "cuModuleLoadData", name, &reason);
     return sc_fail(
         error, status,
-        "GPU %d (%s, compute capability %u.%u) does not take the program, for %s: %.200s%s%.200s",
+        "GPU %d (%s, compute capability %u.%u) rejects the program, for %s: %.200s%s%.200s",
         gpu->ordinal, gpu->name, gpu->capability / 10, gpu->capability % 10, image->target,
         reason.text, log[0] != 0 ? ": " : "", log);
 }

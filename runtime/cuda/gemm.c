@@ -355,7 +355,7 @@ static shardc_status find_algorithm(sc_rank *rank, sc_cuda_matmul *m, const call
     return sc_algorithm_cache_set(&own->session->algorithms, out)
                ? SHARDC_OK
                : sc_fail(error, SHARDC_ERROR_MEMORY,
-                         "there is not enough memory for the GEMMs' algorithms");
+                         "there is not enough memory for the algorithms of the matmuls");
 }
 
 /* Chooses the algorithm: from the cache (another rank on the same kind of GPU, or an earlier run),
@@ -401,12 +401,13 @@ shardc_status sc_cuda_matmul_new(sc_rank *rank, uint32_t gemm, sc_cuda_matmul **
     sc_cuda_matmul *m = calloc(1, sizeof *m);
     *out = NULL;
     if (m == NULL)
-        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for a GEMM's plan");
+        return sc_fail(error, SHARDC_ERROR_MEMORY,
+                       "there is not enough memory for the plan of a matmul");
     const char *fault = sc_matmul_of(&rank->session->image->gemms[gemm], &m->form);
     if (fault != NULL) {
         free(m);
         return sc_fail(error, SHARDC_ERROR_DATA,
-                       "the program has a GEMM that cuBLASLt does not compute: %s", fault);
+                       "the program has a matmul that cuBLASLt does not compute: %s", fault);
     }
     shardc_status status = make_desc(lt, m, error);
     if (status == SHARDC_OK)

@@ -31,7 +31,7 @@ static shardc_status name_gpu(sc_cuda_session *own, sc_cuda_gpu *gpu, shardc_err
     return sc_algorithm_cache_gpu(&own->algorithms, text, &gpu->kind)
                ? SHARDC_OK
                : sc_fail(error, SHARDC_ERROR_MEMORY,
-                         "there is not enough memory for the GEMMs' algorithms");
+                         "there is not enough memory for the algorithms of the matmuls");
 }
 
 /* Counts the GEMMs for which the library is queried; fallbacks do not count. */
@@ -68,11 +68,11 @@ shardc_status sc_cuda_gemm_plans_open(shardc_session *session, shardc_error *err
     return status;
 }
 
-void sc_cuda_gemm_plans_close(sc_cuda_session *own)
+void sc_cuda_gemm_plans_close(sc_cuda_session *session)
 {
-    if (own->lt.library != NULL)
-        sc_cublaslt_close(&own->lt);
-    sc_algorithm_cache_free(&own->algorithms);
+    if (session->lt.library != NULL)
+        sc_cublaslt_close(&session->lt);
+    sc_algorithm_cache_free(&session->algorithms);
 }
 
 /* ---- ranks ---- */
@@ -123,7 +123,7 @@ static shardc_status lacks(const sc_rank *rank, const sc_image_instr *instr, sha
 {
     const sc_gemm *gemm = &rank->session->image->gemms[instr->index];
     return sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
-                   "%s: cuBLASLt has no algorithm for a GEMM of %lld x %lld x %lld", instr->where,
+                   "%s: cuBLASLt has no algorithm for a matmul of %lld x %lld x %lld", instr->where,
                    (long long)sc_gemm_size(gemm, SC_GEMM_M),
                    (long long)sc_gemm_size(gemm, SC_GEMM_N),
                    (long long)sc_gemm_size(gemm, SC_GEMM_K));
@@ -181,7 +181,7 @@ shardc_status sc_cuda_gemm_plans_make(sc_rank *rank, shardc_error *error)
     if (own->matmuls == NULL || states == NULL) {
         free(states);
         return sc_fail(error, SHARDC_ERROR_MEMORY,
-                       "there is not enough memory for the GEMMs' plans");
+                       "there is not enough memory for the plans of the matmuls");
     }
     shardc_status status = image->gemm_count > 0 ? open_library(own, error) : SHARDC_OK;
     bool tunes = image->gemm_count > 0 && session->options.tune_gemms;

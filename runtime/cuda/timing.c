@@ -5,6 +5,7 @@
  * gate (a host function) that opens once the whole batch is enqueued. A gate that is not opened
  * opens itself after a timeout. */
 #define _GNU_SOURCE
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -138,7 +139,10 @@ shardc_status sc_cuda_times_begin(sc_rank *rank, uint32_t func, bool ran_before,
     const sc_image *image = rank->session->image;
     shardc_status status =
         own->times == NULL ? make_times(own, image->func_count, error) : SHARDC_OK;
-    if (status == SHARDC_OK && own->times->funcs[func] == NULL)
+    if (status != SHARDC_OK)
+        return status;
+    assert(own->times != NULL);
+    if (own->times->funcs[func] == NULL)
         status = make_func(own, &image->funcs[func], func, error);
     if (status != SHARDC_OK)
         return status;

@@ -38,7 +38,7 @@ static bool find_func(evaluation *e)
         return fail(e->context, "the program has no forward function");
     e->func = &e->executor->funcs[func];
     if (e->func->output_count != e->facts->entry.outputs.count)
-        return fail(e->context, "the program has not the outputs of its entry");
+        return fail(e->context, "the program lacks outputs of its entry");
     e->arrays = sc_arena_array(arena, e->func->output_count + 1u, sizeof *e->arrays);
     e->sums = sc_arena_array(arena, e->func->output_count + 1u, sizeof *e->sums);
     e->is_scalar = e->func->output_count > 0;

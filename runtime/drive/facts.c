@@ -370,8 +370,8 @@ static bool read_param(reading *r, json_t *from, sc_fact_param *out)
     const char *path, *dtype, *wanted;
     json_t *sizes, *strides, *indexed, *boundaries, *tensors, *shape;
     json_int_t offset, elements;
-    int64_t written[SC_MAX_WEIGHT_DIMS];
-    uint32_t strides_count;
+    int64_t written[SC_MAX_WEIGHT_DIMS] = {0};
+    uint32_t strides_count = 0;
     if (json_unpack(from, "{s:s, s:s, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:s, s:o}", "path", &path,
                     "dtype", &dtype, "sizes", &sizes, "strides", &strides, "indexed", &indexed,
                     "offset", &offset, "elements", &elements, "boundaries", &boundaries, "tensors",
@@ -457,7 +457,8 @@ static void read_root(reading *r, json_t *root, sc_facts *out)
     const char *model;
     json_t *plan, *entry, *train, *generate, *weights;
     if (json_unpack(root, "{s:I}", "version", &version) != 0 || version != SC_FACTS_VERSION) {
-        fail(r, version == 0 ? "it was not made by 'shardc build'" : "they are of another version");
+        fail(r,
+             version == 0 ? "it was not made by 'shardc build'" : "they are from another version");
         return;
     }
     if (json_unpack(root, "{s:s, s:o, s:o, s:o, s:o, s:o}", "model", &model, "plan", &plan, "entry",

@@ -176,11 +176,10 @@ static void check_values(feeding *f, uint32_t input, const sc_safetensors *file,
             return;
         if (sc_element_store(sc_element_of_dtype(dtype), &stored, 0, values[i % AT_ONCE]))
             continue;
-        report_data(f,
-                    sc_arena_printf(&f->context->arena,
-                                    "element %llu of tensor '%s' is %.17g, which %s does not hold",
-                                    (unsigned long long)i, tensor->name, values[i % AT_ONCE],
-                                    sc_dtypes[dtype].name));
+        report_data(f, sc_arena_printf(&f->context->arena,
+                                       "element %llu of tensor '%s' is %.17g, which %s cannot hold",
+                                       (unsigned long long)i, tensor->name, values[i % AT_ONCE],
+                                       sc_dtypes[dtype].name));
         return;
     }
 }
@@ -288,7 +287,7 @@ static void cut_tokens(feeding *f)
         report_data(
             f, sc_arena_printf(arena, "%s holds %llu tokens (of %u bits), but one batch takes %llu",
                                path, (unsigned long long)count, bits,
-                               (unsigned long long)(batch + shift)));
+                               (unsigned long long)batch + shift));
     }
 }
 
@@ -308,10 +307,10 @@ static void feed_tokens(feeding *f)
     if (feed->token_input_count == 2 &&
         (input_of(f, feed->token_inputs[1])->rank != input->rank ||
          elements(input_of(f, feed->token_inputs[1])) != elements(input))) {
-        report_data(f, sc_arena_printf(
-                           arena,
-                           "inputs '%s' and '%s' differ in shape, so that --data cannot feed both",
-                           f->feed->names[first], f->feed->names[feed->token_inputs[1]]));
+        report_data(
+            f, sc_arena_printf(arena,
+                               "inputs '%s' and '%s' differ in shape, so --data cannot feed both",
+                               f->feed->names[first], f->feed->names[feed->token_inputs[1]]));
         return;
     }
     bool wide = input->distribution.high > SC_TOKENS_NARROW_LIMIT;

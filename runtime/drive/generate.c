@@ -152,7 +152,7 @@ static bool read_prompt(generating *g, const char *text, gen_row *out)
         return false;
     out->prompt = out->tokens.count;
     if (out->prompt == 0)
-        return fail(g, SC_D_usage, "--prompt is empty, and something must come first");
+        return fail(g, SC_D_usage, "--prompt is empty: the first token has to be given");
     if ((int64_t)out->prompt > g->facts->generate.capacity)
         return fail(g, SC_D_usage,
                     sc_arena_printf(&g->context->arena,
@@ -371,7 +371,7 @@ bool sc_generate_text(sc_context *context, const sc_facts *facts, const sc_run_o
     if (!facts->generates)
         return fail(&g, SC_D_usage,
                     sc_arena_printf(&context->arena,
-                                    "entry '%s' has no caches, so that it cannot generate",
+                                    "entry '%s' has no caches, so it cannot generate",
                                     facts->entry.name));
     g.executor = open(user);
     if (g.executor == NULL || !check(&g) || !read_prompts(&g) ||

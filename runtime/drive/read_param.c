@@ -3,6 +3,7 @@
  * beyond its own. */
 #include "runtime/drive/read_param.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { WINDOW_BYTES = 1 << 16, PAGE_BYTES = 4096, SPARSE = 4 };
@@ -89,6 +90,7 @@ static bool move_window(reading *r, const sc_safetensor *tensor, int64_t element
 static bool read_row(reading *r, const sc_safetensor *tensor, int64_t element, int64_t stride,
                      double *values, int64_t step, int64_t count)
 {
+    assert(tensor != NULL);
     while (count > 0) {
         bool is_inside = r->tensor == tensor && element >= r->begin && element < r->end;
         if (!is_inside && !move_window(r, tensor, element))

@@ -53,7 +53,7 @@ static int open_file(const char *path, uint64_t bytes, const char **wrong, sc_ar
     if (file < 0 || fstat(file, &about) != 0)
         *wrong = sc_arena_printf(arena, "%s", strerror(errno));
     else if (!S_ISREG(about.st_mode))
-        *wrong = "it is no regular file";
+        *wrong = "it is not a regular file";
     else if ((uint64_t)about.st_size != bytes)
         *wrong = sc_arena_printf(arena, "it has %lld bytes, and its index says %" PRIu64,
                                  (long long)about.st_size, bytes);
@@ -85,7 +85,7 @@ static const char *check_file(sc_arena *arena, const char *path, const sc_saved_
         if (read_at(file, block, length, at))
             sc_checksum_add(&sum, block, length);
         else
-            wrong = errno == 0 ? "it was cut short" : sc_arena_printf(arena, "%s", strerror(errno));
+            wrong = errno == 0 ? "it is truncated" : sc_arena_printf(arena, "%s", strerror(errno));
     }
     if (wrong == NULL && sc_checksum_value(&sum) != about->sum)
         wrong = mismatch(file, id);
@@ -127,11 +127,11 @@ static void note_whole(sc_context *context, const char *folder, const char *refu
             check_files(context, entry->path, &entry->index, 0, 1, &which) != NULL)
             continue;
         sc_report_note(&context->diag, (sc_loc){0},
-                       "the state of step %" PRIu64 " is whole: --resume %s goes on from it",
+                       "the state of step %" PRIu64 " is intact: --resume %s continues from it",
                        entry->index.step, entry->path);
         return;
     }
-    sc_report_note(&context->diag, (sc_loc){0}, "%s has no other state that is whole", folder);
+    sc_report_note(&context->diag, (sc_loc){0}, "%s has no other intact state", folder);
 }
 
 /* Returns the folder of checkpoints that contains this one. */
@@ -446,7 +446,7 @@ static bool same_everywhere(restoring *r)
     if (!r->executor->verbs->sum(r->executor->self, &first, 1, "which state is resumed", &error))
         return refuse(r->context, r->saved->path,
                       sc_arena_printf(&r->context->arena, "%s", error.text));
-    return first == id || refuse(r->context, r->saved->path, "rank 0 goes on from another state");
+    return first == id || refuse(r->context, r->saved->path, "rank 0 resumes from another state");
 }
 
 /* True if all processes succeeded. */
@@ -462,7 +462,7 @@ static bool agree(restoring *r, bool ok)
                       sc_arena_printf(&r->context->arena, "%s", error.text));
     return failures == 0 ||
            (ok && refuse(r->context, r->saved->path,
-                         "another rank cannot go on from it: its message says why"));
+                         "another rank cannot resume from it: its message says why"));
 }
 
 /* Checks all files; the processes share the work. */

@@ -66,7 +66,7 @@ static bool share_id(sc_state_saver *s, char id[SC_STATE_ID + 1], bool ok)
     char drawn[2][SC_DURABLE_ID + 1] = {"0", "0"};
     bool first = s->executor->is_first;
     if (first && ok && !(sc_random_id(drawn[0]) && sc_random_id(drawn[1])))
-        ok = failed(s, "there are no random numbers");
+        ok = failed(s, "the system gives no random numbers");
     for (int i = 0; i < 2; i++)
         s->numbers[AGREED + i] = first ? (int64_t)strtoull(drawn[i], NULL, 16) : 0;
     if (!agree(s, ok, 2, "the name of a state"))
@@ -354,7 +354,7 @@ static bool list_states(sc_state_saver *s)
         const shardc_tensor_info *info = &s->executor->states[sc_trainer_state(s->trainer, i)];
         if (info->is_partial)
             return failed(s, sc_arena_printf(&s->context->arena,
-                                             "'%s' is a sum that is not done: it cannot be saved",
+                                             "'%s' is a partial sum, which cannot be saved",
                                              info->name));
         s->bytes += (uint64_t)info->count * sc_element_size(element_of(s, i));
     }
@@ -381,19 +381,19 @@ static bool open_saver(sc_state_saver *s, uint64_t saves, bool goes_on)
            agree(s, s->executor->is_first || see_folder(s, id), 0, "the folder of states");
 }
 
-sc_state_saver *sc_state_saver_open(sc_context *context, const char *path,
+sc_state_saver *sc_state_saver_open(sc_context *context, const char *folder,
                                     const sc_trainer *trainer, uint32_t keep, bool best,
                                     uint64_t saves, bool goes_on)
 {
-    size_t length = strlen(path);
+    size_t length = strlen(folder);
     sc_state_saver *s = sc_arena_alloc(&context->arena, sizeof *s);
-    while (length > 1 && path[length - 1] == '/')
+    while (length > 1 && folder[length - 1] == '/')
         length--;
     *s = (sc_state_saver){.context = context,
                           .trainer = trainer,
                           .executor = sc_trainer_executor(trainer),
                           .folder = {.lock = -1},
-                          .path = sc_arena_copy_text(&context->arena, path, length),
+                          .path = sc_arena_copy_text(&context->arena, folder, length),
                           .keep = keep,
                           .best = best};
     s->numbers = calloc(AGREED + 2 + 2 * (size_t)s->executor->rank_count, sizeof *s->numbers);

@@ -146,7 +146,7 @@ static void add_param(sc_weights_file *f, uint32_t index)
                            param->path, param_of(f, into->first)->path, into->name));
     sc_report_note(
         &f->context->diag, (sc_loc){0},
-        "a weights block that files are written through gives each parameter its own elements");
+        "in a weights block that is used for saving each parameter has elements of its own");
 }
 
 static void check_complete(sc_weights_file *f)
@@ -160,12 +160,13 @@ static void check_complete(sc_weights_file *f)
             missing++;
         report(f, into->first,
                sc_arena_printf(&f->context->arena,
-                               "tensor '%s' has %lld elements, but parameters give %lld of them; "
-                               "element %lld is none's",
+                               "tensor '%s' has %lld elements, but parameters cover only %lld of "
+                               "them; element %lld belongs to none",
                                into->name, (long long)into->elements, (long long)into->given,
                                (long long)missing));
-        sc_report_note(&f->context->diag, (sc_loc){0},
-                       "give each part of it a line, or the parameters tensors of their own");
+        sc_report_note(
+            &f->context->diag, (sc_loc){0},
+            "write a line for each part of it, or give the parameters tensors of their own");
     }
 }
 
@@ -309,9 +310,10 @@ static bool fill(saving *s, uint32_t param, const sc_array *array)
         uint32_t into = f->shares[param][sc_weight_tensor(&about->layout, about->sizes, &place)];
         uint64_t element = (uint64_t)sc_weight_element(&about->layout, &place);
         if (!sc_element_store(f->targets.data[into].element, s->raw[into], element, array->data[e]))
-            return failed(f, sc_arena_printf(&f->context->arena,
-                                             "'%s' has a value that its tensor does not hold",
-                                             about->path));
+            return failed(
+                f, sc_arena_printf(&f->context->arena,
+                                   "'%s' has a value that the dtype of its tensor cannot hold",
+                                   about->path));
     }
     return true;
 }

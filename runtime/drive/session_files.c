@@ -79,21 +79,31 @@ static shardc_status set_state(shardc_session *session, uint32_t index, const sc
     return status;
 }
 
+/* Sets the parameters, or the other states. */
+static shardc_status set_states_if(shardc_session *session, const sc_safetensors *file, bool params,
+                                   bool all, shardc_error *error)
+{
+    const sc_image *image = session->image;
+    for (uint32_t i = 0; i < image->state_count; i++) {
+        const sc_image_state *state = &image->states[i];
+        if (!is_saved(state, all) || (state->kind == SC_STATE_PARAM) != params)
+            continue;
+        shardc_status status =
+            set_state(session, i, file, sc_safetensors_find(file, state->path), error);
+        if (status != SHARDC_OK)
+            return status;
+    }
+    return SHARDC_OK;
+}
+
 /* Sets parameters first: setting a parameter also sets its master copy, which must then be
  * overwritten by its own value. */
 static shardc_status set_states(shardc_session *session, const sc_safetensors *file, bool all,
                                 shardc_error *error)
 {
-    const sc_image *image = session->image;
-    shardc_status status = SHARDC_OK;
-    for (uint32_t i = 0; status == SHARDC_OK && i < 2 * image->state_count; i++) {
-        uint32_t index = i % image->state_count;
-        const sc_image_state *state = &image->states[index];
-        bool is_param = state->kind == SC_STATE_PARAM;
-        if (!is_saved(state, all) || is_param != (i < image->state_count))
-            continue;
-        status = set_state(session, index, file, sc_safetensors_find(file, state->path), error);
-    }
+    shardc_status status = set_states_if(session, file, true, all, error);
+    if (status == SHARDC_OK)
+        status = set_states_if(session, file, false, all, error);
     return sc_session_agree(session, status, error);
 }
 
@@ -117,7 +127,7 @@ typedef struct saving {
     uint64_t (*shapes)[SC_IMAGE_MAX_RANK];
     void *room; /* scratch for the largest of them */
     size_t room_bytes;
-    sc_safetensors_writer writer;
+    sc_safetensors_writer *writer;
     bool writes; /* this process writes, unless an error occurred */
 } saving;
 
@@ -137,23 +147,29 @@ static uint64_t add_item(const sc_image_state *state, uint32_t index, saving *s)
     return bytes;
 }
 
+/* Adds the states to save; returns the bytes of the largest, at least 1. */
+static uint64_t add_items(const sc_image *image, bool all, saving *s)
+{
+    uint64_t largest = 1;
+    for (uint32_t i = 0; i < image->state_count; i++) {
+        uint64_t bytes = is_saved(&image->states[i], all) ? add_item(&image->states[i], i, s) : 0;
+        largest = bytes > largest ? bytes : largest;
+    }
+    return largest;
+}
+
 static shardc_status list_items(const shardc_session *session, bool all, saving *s,
                                 shardc_error *error)
 {
     const sc_image *image = session->image;
-    uint64_t largest = 1;
     s->items = calloc(image->state_count + 1u, sizeof *s->items);
     s->shapes = calloc(image->state_count + 1u, sizeof *s->shapes);
     s->states = calloc(image->state_count + 1u, sizeof *s->states);
-    for (uint32_t i = 0;
-         s->items != NULL && s->shapes != NULL && s->states != NULL && i < image->state_count;
-         i++) {
-        uint64_t bytes = is_saved(&image->states[i], all) ? add_item(&image->states[i], i, s) : 0;
-        largest = bytes > largest ? bytes : largest;
-    }
+    bool is_listed = s->items != NULL && s->shapes != NULL && s->states != NULL;
+    uint64_t largest = is_listed ? add_items(image, all, s) : 1;
     s->room_bytes = largest;
     s->room = malloc(largest);
-    if (s->items != NULL && s->shapes != NULL && s->states != NULL && s->room != NULL)
+    if (is_listed && s->room != NULL)
         return SHARDC_OK;
     return sc_fail(error, SHARDC_ERROR_MEMORY,
                    "there is not enough memory to write the state: %llu bytes",
@@ -169,7 +185,7 @@ static shardc_status save_items(shardc_session *session, saving *s, shardc_error
         status =
             shardc_session_get_state(session, s->states[i], s->room, s->room_bytes, NULL, error);
         if (status == SHARDC_OK && s->writes)
-            sc_safetensors_add(&s->writer, s->room);
+            sc_safetensors_add(s->writer, s->room);
     }
     return status;
 }
@@ -177,18 +193,19 @@ static shardc_status save_items(shardc_session *session, saving *s, shardc_error
 static shardc_status save_paths(shardc_session *session, const char *path, bool all,
                                 shardc_error *error)
 {
-    saving s = {0};
+    sc_safetensors_writer writer;
+    saving s = {.writer = &writer};
     sc_safetensors_error reason = {0};
     shardc_status status = list_items(session, all, &s, error);
     bool is_writer = session->first_rank == 0 && status == SHARDC_OK;
     s.writes =
-        is_writer && sc_safetensors_create(&s.writer, path, s.items, s.count, NULL, 0, &reason);
+        is_writer && sc_safetensors_create(&writer, path, s.items, s.count, NULL, 0, &reason);
     if (is_writer && !s.writes)
         status = refuse_file(&reason, error);
     status = sc_session_agree(session, status, error);
     if (status == SHARDC_OK)
         status = save_items(session, &s, error);
-    if (s.writes && !sc_safetensors_end(&s.writer, status == SHARDC_OK) && status == SHARDC_OK)
+    if (s.writes && !sc_safetensors_end(&writer, status == SHARDC_OK) && status == SHARDC_OK)
         status = refuse_file(&reason, error);
     status = sc_session_agree(session, status, error); /* also waits until the file exists */
     free(s.items);

@@ -115,7 +115,7 @@ static bool read_rate_argument(sc_context *context, const char *pair, const char
         value = trimmed(context, text + length + 1, strlen(text + length + 1));
     given[which] = true;
     return (parse_value(value, &values[which]) && values[which] >= 0) ||
-           wrong_rate(context, pair, "'%s' is no number of at least 0", value);
+           wrong_rate(context, pair, "'%s' is not a number of at least 0", value);
 }
 
 static bool check_rate(sc_context *context, const char *pair, const double *values,
@@ -127,8 +127,8 @@ static bool check_rate(sc_context *context, const char *pair, const double *valu
     }
     return values[SC_RATE_TOTAL] > values[SC_RATE_WARMUP] ||
            wrong_rate(context, pair, "%s",
-                      "the rate falls from step 'warmup' to step 'total', which has to be later: "
-                      "it is the number of all steps");
+                      "the rate decays from step 'warmup' to step 'total', the number of all "
+                      "steps, which must be larger");
 }
 
 static bool read_schedule(sc_context *context, const char *pair, const char *text,

@@ -69,14 +69,15 @@ static bool is_tmp_name(const char *name)
 static bool is_file_of_state(const char *folder, const char *name)
 {
     char path[LONGEST], same[64];
-    unsigned rank;
+    static const char prefix[] = "rank-";
     if (!join(path, folder, name))
         return false;
     if (strcmp(name, SC_STATE_INDEX_NAME) == 0 || strcmp(name, SC_STATE_COUNTS_NAME) == 0)
         return sc_file_may_begin(path, 0, SC_STATE_JSON_BEGIN);
-    if (sscanf(name, "rank-%u.safetensors", &rank) != 1)
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0)
         return false;
-    snprintf(same, sizeof same, "rank-%05u.safetensors", rank);
+    unsigned long rank = strtoul(name + sizeof prefix - 1, NULL, 10);
+    snprintf(same, sizeof same, "%s%05lu.safetensors", prefix, rank);
     return strcmp(name, same) == 0 &&
            sc_file_may_begin(path, SC_STATE_SHARDS_AT, SC_STATE_SHARDS_BEGIN);
 }
@@ -216,7 +217,7 @@ static bool take_lock(sc_context *context, sc_state_folder *folder, const char *
         return report(context, path, errno);
     if (!sc_file_may_begin(path, 0, LOCK_BEGIN)) {
         sc_report(&context->diag, SC_D_cannot_write, (sc_loc){0}, path,
-                  "it is no lock of a training run", NULL);
+                  "it is not a lock of a training run", NULL);
         return false;
     }
     int reason = flock(folder->lock, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;

@@ -56,7 +56,7 @@ static const char *read_file(sc_arena *arena, const char *path, const char **out
         got = read(file, bytes + *length, (size_t)about.st_size - *length);
     close(file);
     *out = bytes;
-    return ok ? NULL : "it is no regular file";
+    return ok ? NULL : "it is not a regular file";
 }
 
 static const char *read_checked(sc_arena *arena, const char *path, json_t **out)
@@ -75,7 +75,7 @@ static const char *read_checked(sc_arena *arena, const char *path, json_t **out)
         memcmp(text + begin + SUM_DIGITS, after_sum, strlen(after_sum)) != 0)
         return "its checksum is wrong: it is damaged";
     *out = sc_json_read(text, length, JSON_REJECT_DUPLICATES, &error);
-    return *out == NULL ? sc_arena_printf(arena, "it is no JSON: %s", error.text) : NULL;
+    return *out == NULL ? sc_arena_printf(arena, "it is not JSON: %s", error.text) : NULL;
 }
 
 /* ---- values ---- */
@@ -132,7 +132,7 @@ static const char *check_kind(sc_arena *arena, json_t *root)
     const char *format = "";
     if (json_unpack(root, "{s:s, s:I}", "format", &format, "version", &version) != 0 ||
         strcmp(format, SC_STATE_FORMAT) != 0)
-        return "it is no part of a training run's state";
+        return "it is not part of a training run's state";
     if (version != SC_STATE_VERSION)
         return sc_arena_printf(arena, "it is of version %lld, and this program reads version %d",
                                (long long)version, SC_STATE_VERSION);
@@ -287,7 +287,7 @@ static bool read_tensor(sc_context *context, const char *name, json_t *from, con
 
 static const char *read_index(sc_context *context, json_t *root, sc_saved_index *out)
 {
-    static const char wrong[] = "what it says does not go together";
+    static const char wrong[] = "its entries contradict each other";
     const char *name, *problem = check_kind(&context->arena, root);
     sc_map files = {.arena = &context->arena};
     json_t *tensor, *tensors = json_object_get(root, "weight_map");
@@ -301,7 +301,7 @@ static const char *read_index(sc_context *context, json_t *root, sc_saved_index 
         return wrong;
     json_object_foreach (tensors, name, tensor) {
         if (!read_tensor(context, name, tensor, &files, out))
-            return sc_arena_printf(&context->arena, "what it says of '%s' does not go together",
+            return sc_arena_printf(&context->arena, "its entries for '%s' contradict each other",
                                    name);
     }
     return NULL;
@@ -335,8 +335,9 @@ const char *sc_state_counts_text(sc_arena *arena, const sc_train_state *state)
                   (json_int_t)state->skipped, "seed", (json_int_t)state->seed, "held_out_loss",
                   held_out_json(state->has_held_out, state->held_out), "data", "tokens",
                   (json_int_t)state->tokens, "row_length", (json_int_t)state->row_length, "rows",
-                  (json_int_t)state->rows, "next_row", (json_int_t)(state->steps * state->rows),
-                  "program_hash", program_hash(arena, state->program), "program", state->program),
+                  (json_int_t)state->rows, "next_row",
+                  (json_int_t)state->steps * (json_int_t)state->rows, "program_hash",
+                  program_hash(arena, state->program), "program", state->program),
         JSON_INDENT(1));
 }
 
@@ -353,7 +354,7 @@ static const char *read_counts(sc_arena *arena, json_t *root, sc_train_state *ou
         !read_count(root, "skipped", &out->skipped) || !read_count(root, "seed", &out->seed) ||
         !read_count(data, "tokens", &out->tokens) ||
         !read_count(data, "row_length", &out->row_length) || !read_count(data, "rows", &out->rows))
-        return "it is no state of a training run";
+        return "it is not a state of a training run";
     out->program = copy(arena, program);
     return NULL;
 }

@@ -30,7 +30,7 @@ static void read_facts(sc_context *context, void *user)
     shardc_stepper *s = user;
     s->wrong = sc_facts_read(shardc_executable_facts(s->program), &context->arena, &s->facts);
     if (s->wrong == NULL && s->facts.train.groups.count == 0)
-        s->wrong = "the program is no train step: nothing in it is optimized";
+        s->wrong = "the program is not a train step: it optimizes nothing";
 }
 
 shardc_status shardc_stepper_new(const shardc_executable *program, shardc_stepper **out,

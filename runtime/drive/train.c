@@ -146,11 +146,10 @@ static bool open_feeds(training *t)
         const char *name = t->options.inputs.data[i].name;
         for (uint32_t j = 0; j < t->feed.count; j++) {
             if (t->feed.steps[j].tensor != NULL && strcmp(t->feed.names[j], name) == 0)
-                return usage(context,
-                             sc_arena_printf(&context->arena,
-                                             "input '%s' holds a step per index, so that it has no "
-                                             "value for the batches of --eval-data",
-                                             name));
+                return usage(context, sc_arena_printf(&context->arena,
+                                                      "input '%s' holds a step per index, so it "
+                                                      "has no value for the batches of --eval-data",
+                                                      name));
         }
     }
     sc_run_options held_out = t->options;
@@ -347,12 +346,13 @@ static void print_text(const training *t, bool is_stopped, sc_strbuf *out)
         sc_strbuf_printf(out, "held-out loss %.10g\n", t->held_out_loss);
     unsigned long long skipped = sc_trainer_skipped(t->trainer);
     if (skipped > 0)
-        sc_strbuf_printf(out, "%llu step%s changed nothing: loss or gradients were not finite\n",
+        sc_strbuf_printf(out, "%llu step%s not applied: loss or gradients were not finite\n",
                          skipped, skipped == 1 ? "" : "s");
     if (o->save != NULL)
         sc_strbuf_printf(out, "parameters are in %s\n", o->save);
     if (o->state != NULL)
-        sc_strbuf_printf(out, "the state is in %s; --resume %s goes on\n", o->state, o->state);
+        sc_strbuf_printf(out, "the state is in %s; --resume %s continues from it\n", o->state,
+                         o->state);
     if (is_stopped && o->save == NULL && o->state == NULL)
         sc_strbuf_add(out, "nothing was saved (--state DIR and --save FILE do)\n");
 }
@@ -446,29 +446,29 @@ static bool prepare(training *t, sc_open_executor *open, void *user)
     return true;
 }
 
-void sc_train_run(sc_training_run *t, const sc_facts *facts, sc_open_executor *open, void *user,
+void sc_train_run(sc_training_run *run, const sc_facts *facts, sc_open_executor *open, void *user,
                   sc_strbuf *out)
 {
-    uint32_t errors = t->context->diag.errors;
-    t->facts = facts;
-    if (prepare(t, open, user)) {
+    uint32_t errors = run->context->diag.errors;
+    run->facts = facts;
+    if (prepare(run, open, user)) {
         struct sigaction old[2];
         catch_signals(old);
-        bool ok = do_steps(t);
+        bool ok = do_steps(run);
         bool is_stopped =
-            t->stopped_by != 0 && sc_trainer_steps(t->trainer) < (uint64_t)t->options.steps;
-        if (ok && t->gave_up)
-            report_divergence(t);
+            run->stopped_by != 0 && sc_trainer_steps(run->trainer) < (uint64_t)run->options.steps;
+        if (ok && run->gave_up)
+            report_divergence(run);
         if (ok)
-            save(t);
+            save(run);
         release_signals(old);
-        if (ok && t->writes && t->context->diag.errors == errors)
-            (t->options.json ? print_json : print_text)(t, is_stopped, out);
+        if (ok && run->writes && run->context->diag.errors == errors)
+            (run->options.json ? print_json : print_text)(run, is_stopped, out);
     }
-    sc_state_saver_close(t->saver);
-    sc_train_console_close(&t->console);
-    sc_train_log_close(&t->log);
-    sc_trainer_free(t->trainer);
-    sc_feed_close(&t->feed);
-    sc_feed_close(&t->held_out);
+    sc_state_saver_close(run->saver);
+    sc_train_console_close(&run->console);
+    sc_train_log_close(&run->log);
+    sc_trainer_free(run->trainer);
+    sc_feed_close(&run->feed);
+    sc_feed_close(&run->held_out);
 }

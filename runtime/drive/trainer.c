@@ -187,7 +187,7 @@ static void take_part(const sc_array *whole, int dim, int32_t micro_batch, sc_ar
 static bool check_inputs(sc_trainer *t, const sc_array *inputs, uint32_t count)
 {
     if (count != t->input_count)
-        return fail(t->context, "the step has another number of inputs");
+        return fail(t->context, "the step has a different number of inputs");
     for (uint32_t i = 0; i < count; i++) {
         bool fits = inputs[i].data != NULL && inputs[i].rank == t->parts[i].rank;
         for (uint32_t d = 0; fits && d < inputs[i].rank; d++)
@@ -372,8 +372,7 @@ static bool check_facts(sc_trainer *t)
         fits = executor->funcs[call->func].input_count ==
                (call->micro_batch < 0 ? 0 : executor->funcs[train->micro].input_count);
     }
-    return fits ||
-           fail(t->context, "the facts of the program and its functions do not go together");
+    return fits || fail(t->context, "the facts of the program contradict its functions");
 }
 
 static bool open_trainer(sc_trainer *t)

@@ -1,6 +1,7 @@
 /* Finds unread tensors of a weights file and reports them in few lines. */
 #include "runtime/drive/unread_tensors.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "runtime/drive/name_pattern.h"
@@ -88,6 +89,7 @@ static void add_to_group(sc_context *context, const char *name, sc_map *by_text,
         *sc_map_insert(by_text, sc_intern_text(&context->names, text), groups->count, &is_new);
     if (is_new)
         *sc_vec_push(&context->arena, groups) = (name_group){.first = name};
+    assert(at < groups->count);
     name_group *group = &groups->data[at];
     group->count++;
     for (uint32_t i = 0; i < count; i++) {

@@ -49,16 +49,8 @@ static void bind_permute(const sc_rank *rank, const sc_image_collective *collect
     }
 }
 
-_Static_assert((int)SC_COMM_ALL_GATHER == SC_IMAGE_ALL_GATHER &&
-                   (int)SC_COMM_REDUCE_SCATTER == SC_IMAGE_REDUCE_SCATTER,
-               "kinds");
-_Static_assert((int)SC_COMM_ALL_REDUCE == SC_IMAGE_ALL_REDUCE &&
-                   (int)SC_COMM_ALL_TO_ALL == SC_IMAGE_ALL_TO_ALL,
-               "kinds");
-_Static_assert((int)SC_COMM_PERMUTE == SC_IMAGE_PERMUTE &&
-                   (int)SC_COMM_BROADCAST == SC_IMAGE_BROADCAST,
-               "kinds");
-_Static_assert((int)SC_COMM_SEND == SC_IMAGE_SEND && (int)SC_COMM_RECV == SC_IMAGE_RECV, "kinds");
+#define COLLECTIVE(name, NAME, ...) _Static_assert((int)SC_COMM_##NAME == SC_IMAGE_##NAME, "kinds");
+#include "program/collectives.def"
 _Static_assert((int)SC_COMM_BARRIER == SC_IMAGE_COLLECTIVES &&
                    (int)SC_COMM_KINDS == SC_IMAGE_COLLECTIVES + 1,
                "kinds");
@@ -179,18 +171,25 @@ shardc_status sc_rank_bind_groups(sc_rank *rank, sc_comm *comm, shardc_error *er
     uint32_t *members = calloc(image->ranks, sizeof *members);
     if (rank->groups == NULL)
         rank->groups = calloc(image->group_count + 1u, sizeof *rank->groups);
-    if (members == NULL || rank->groups == NULL)
-        status = sc_fail(error, SHARDC_ERROR_MEMORY,
-                         "there is not enough memory for the groups of rank %u", rank->rank);
-    for (uint32_t i = 0; status == SHARDC_OK && i < image->group_count; i++)
+    if (members == NULL || rank->groups == NULL) {
+        free(members);
+        return sc_fail(error, SHARDC_ERROR_MEMORY,
+                       "there is not enough memory for the groups of rank %u", rank->rank);
+    }
+    for (uint32_t i = 0; i < image->group_count; i++) {
         status = make_group(rank, comm, &image->groups[i], members, &rank->groups[i], error);
+        if (status != SHARDC_OK)
+            break;
+    }
     free(members);
-    for (uint32_t f = 0; status == SHARDC_OK && f < image->func_count; f++) {
+    if (status != SHARDC_OK)
+        return status;
+    for (uint32_t f = 0; f < image->func_count; f++) {
         for (uint32_t i = 0; i < image->funcs[f].instr_count; i++) {
             sc_bound *bound = &rank->funcs[f][i];
             if (bound->instr->kind == SC_INSTR_COLLECTIVE)
                 bound->group = rank->groups[image->collectives[bound->instr->index].group];
         }
     }
-    return status;
+    return SHARDC_OK;
 }

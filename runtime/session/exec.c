@@ -73,7 +73,7 @@ void sc_rank_fail_check(const sc_rank *rank, const sc_image_instr *instr, int64_
         sc_fail(error, SHARDC_ERROR_DATA, "%s (rank %u)", text, rank->rank);
     } else
         sc_fail(error, SHARDC_ERROR_DEVICE,
-                "%s: kernel %s returned %lld, which means nothing (rank %u)", instr->where,
+                "%s: kernel %s returned %lld, which is not a valid result (rank %u)", instr->where,
                 kernel->symbol, (long long)failure, rank->rank);
 }
 

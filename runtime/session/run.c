@@ -103,7 +103,7 @@ static shardc_status check_values(const sc_image_value *input, const sc_whole *w
             snprintf(limit, sizeof limit, ": at least 0 and less than %lld",
                      (long long)input->below);
         return sc_fail(error, SHARDC_ERROR_DATA,
-                       "input '%.100s' is %.17g at %s, which is no %s%s; nothing has run",
+                       "input '%.100s' is %.17g at %s, which is not a valid %s%s; nothing was run",
                        input->name, value, place,
                        is_in_range ? sc_dtypes[input->tensor.dtype].name : "id", limit);
     }

@@ -84,8 +84,8 @@ shardc_status sc_session_same_program(sc_comm *comm, const sc_image *image, shar
                          "another one than rank 0, rank %u for one; %s",
                          others, ranks, others > 1 ? "have" : "has", first,
                          all[first][COLLECTIVES] != all[0][COLLECTIVES]
-                             ? "its collectives are others, too"
-                             : "its collectives are the same, what it computes is not");
+                             ? "its collectives differ, too"
+                             : "its collectives are the same, but its computations differ");
     free(all);
     return status;
 }

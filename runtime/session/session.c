@@ -52,8 +52,7 @@ shardc_status sc_session_agree(shardc_session *session, shardc_status status, sh
         return status != SHARDC_OK ? status : sc_fail(error, agreed, "%s", reason.text);
     }
     return status == SHARDC_OK && any != 0
-               ? sc_fail(error, SHARDC_ERROR_COMM, "another rank failed, and says why: rank %d",
-                         any - 1)
+               ? sc_fail(error, SHARDC_ERROR_COMM, "rank %d failed: its message says why", any - 1)
                : status;
 }
 
@@ -119,9 +118,9 @@ shardc_status sc_session_recover(shardc_session *session, shardc_error *error)
     if (!session->is_world_lost)
         return SHARDC_OK;
     if (session->rank_count < session->image->ranks)
-        return sc_fail(
-            error, SHARDC_ERROR_COMM,
-            "an earlier error ended the connection to the other ranks; the session cannot go on");
+        return sc_fail(error, SHARDC_ERROR_COMM,
+                       "an earlier error ended the connection to the other ranks; the session "
+                       "cannot continue");
     close_local_world(session);
     shardc_status status = open_local_world(session, error);
     if (status != SHARDC_OK)

@@ -72,7 +72,7 @@ shardc_status sc_session_write_shard(shardc_session *session, uint32_t state, ui
 shardc_status sc_session_sum(shardc_session *session, int64_t *values, uint32_t count,
                              const char *what, shardc_error *error);
 /* Sets a state and its master copy from a full tensor of any element type. */
-shardc_status sc_session_set_elements(shardc_session *session, uint32_t state, const void *data,
+shardc_status sc_session_set_elements(shardc_session *session, uint32_t index, const void *data,
                                       sc_element element, shardc_error *error);
 /* Checks the size of the caller's array against the tensor's, in elements of whole->element and for
  * as many micro-batches as `whole` holds: equal, or at least that for a result.

@@ -51,7 +51,7 @@ bool sc_team_bound(char *warning, size_t size)
     if (threads <= most)
         return false;
     snprintf(warning, size,
-             "OMP_NUM_THREADS asks for %u threads, %u cores take at most %u: it is taken as %u",
+             "OMP_NUM_THREADS asks for %u threads, but %u cores allow at most %u: %u are used",
              threads, core_count(), most, most);
 #ifdef _OPENMP
     omp_set_num_threads((int)most);

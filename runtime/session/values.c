@@ -55,9 +55,9 @@ shardc_status sc_check_bytes(const sc_image_tensor *tensor, const sc_whole *whol
 static shardc_status bad_element(const char *name, const sc_whole *whole, int64_t at,
                                  const char *dtype, shardc_error *error)
 {
-    return sc_fail(error, SHARDC_ERROR_DATA,
-                   "element %lld of '%s' is %.17g, which %s does not hold", (long long)at, name,
-                   sc_element_load(whole->element, whole->data, (uint64_t)at), dtype);
+    return sc_fail(error, SHARDC_ERROR_DATA, "element %lld of '%s' is %.17g, which %s cannot hold",
+                   (long long)at, name, sc_element_load(whole->element, whole->data, (uint64_t)at),
+                   dtype);
 }
 
 /* ---- staging of device memory in host memory ---- */
@@ -178,7 +178,7 @@ shardc_status sc_session_gather(shardc_session *session, const sc_image_tensor *
     free(copy);
     if (status == SHARDC_OK && bad >= 0)
         status = sc_fail(error, SHARDC_ERROR_DATA,
-                         "element %lld of '%s' is no value of the dtype that is wanted",
+                         "element %lld of '%s' is not a value of the requested dtype",
                          (long long)bad, name);
     return status;
 }
@@ -247,7 +247,7 @@ static shardc_status check_whole(const sc_image_state *state, sc_whole *whole, s
     shardc_status status = sc_element_named(dtype, state->tensor.dtype, &whole->element, error);
     if (status == SHARDC_OK && whole->data == NULL && bytes > 0)
         status =
-            sc_fail(error, SHARDC_ERROR_ARGUMENT, "state '%s' is given no memory", state->path);
+            sc_fail(error, SHARDC_ERROR_ARGUMENT, "no memory is given for state '%s'", state->path);
     return status == SHARDC_OK
                ? sc_check_bytes(&state->tensor, whole, "state", state->path, bytes, is_room, error)
                : status;
@@ -312,8 +312,8 @@ static shardc_status initialise_state(sc_rank *rank, const sc_image_state *from,
     if (status == SHARDC_OK &&
         !sc_shard_initialise(from, &to->tensor, rank->rank, rank->session->seed,
                              staged(&room, rank, to->buffer)))
-        status = sc_fail(error, SHARDC_ERROR_DATA, "an initial value of '%s' is none of its dtype",
-                         to->path);
+        status = sc_fail(error, SHARDC_ERROR_DATA,
+                         "an initial value of '%s' does not fit its dtype", to->path);
     if (status == SHARDC_OK)
         status = give_staged(&room, rank, to->buffer, error);
     free(room.memory);
@@ -323,20 +323,22 @@ static shardc_status initialise_state(sc_rank *rank, const sc_image_state *from,
 static shardc_status initialise_rank(sc_rank *rank, void *user, shardc_error *error)
 {
     const sc_image *image = rank->session->image;
-    shardc_status status = SHARDC_OK;
     (void)user;
-    for (int masters = 0; masters < 2; masters++) {
-        for (uint32_t i = 0; status == SHARDC_OK && i < image->state_count; i++) {
-            const sc_image_state *from = &image->states[i];
-            const sc_image_state *to = !masters ? from
-                                       : from->master == SC_IMAGE_NONE
-                                           ? NULL
-                                           : &image->states[from->master];
-            if (to != NULL)
-                status = initialise_state(rank, from, to, error);
-        }
+    for (uint32_t i = 0; i < image->state_count; i++) {
+        const sc_image_state *state = &image->states[i];
+        shardc_status status = initialise_state(rank, state, state, error);
+        if (status != SHARDC_OK)
+            return status;
     }
-    return status;
+    for (uint32_t i = 0; i < image->state_count; i++) {
+        const sc_image_state *from = &image->states[i];
+        if (from->master == SC_IMAGE_NONE)
+            continue;
+        shardc_status status = initialise_state(rank, from, &image->states[from->master], error);
+        if (status != SHARDC_OK)
+            return status;
+    }
+    return SHARDC_OK;
 }
 
 shardc_status shardc_session_initialise(shardc_session *session, shardc_error *error)

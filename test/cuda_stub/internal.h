@@ -191,7 +191,7 @@ bool is_live(const void *object, object_kind kind);
 void purge_context(const struct CUctx_st *context);
 /* Zeroed, and among the live. */
 void *new_object(object_kind kind, size_t bytes);
-void free_object(void *object);
+void free_object(void *handle);
 
 /* ---- driver.c ---- */
 allocation *allocation_of(object_kind kind, const void *at, size_t bytes);
@@ -216,12 +216,12 @@ sc_cu_result drain_all(void);
 void drop_stream(sc_cu_stream stream);
 
 /* ---- capture.c ---- */
-capture *capture_numbered(uint64_t number);
+capture *capture_numbered(uint64_t wanted);
 /* Whether a call that captures do not allow is made in one; it is invalid then. */
 bool spoils_capture(void);
 void capture_add(sc_cu_stream stream, op *o);
-void set_tail(uint32_t **tail, uint32_t *count, const uint32_t *nodes, uint32_t node_count);
-void add_tail(uint32_t **tail, uint32_t *count, const uint32_t *nodes, uint32_t node_count);
+void set_tail(uint32_t **tail, uint32_t *count, const uint32_t *list, uint32_t list_count);
+void add_tail(uint32_t **tail, uint32_t *count, const uint32_t *list, uint32_t list_count);
 void nodes_drop(nodes *n);
 
 #endif

@@ -59,7 +59,7 @@ static void end_process(void)
 static bool fails(bool is_write)
 {
     const char *how = setting("SHARDC_FAULT");
-    bool is_it = atomic_fetch_add(&calls, 1) + 1 == atol(setting("SHARDC_FAULT_CALL"));
+    bool is_it = atomic_fetch_add(&calls, 1) + 1 == strtol(setting("SHARDC_FAULT_CALL"), NULL, 10);
     int reason = strcmp(how, "ENOSPC") == 0 ? ENOSPC : strcmp(how, "EIO") == 0 ? EIO : 0;
     if (is_it && strcmp(how, "kill") == 0)
         end_process();
@@ -72,10 +72,10 @@ static bool fails(bool is_write)
 static bool ends_halfway(void)
 {
     return strcmp(setting("SHARDC_FAULT"), "half") == 0 &&
-           calls == atol(setting("SHARDC_FAULT_CALL"));
+           calls == strtol(setting("SHARDC_FAULT_CALL"), NULL, 10);
 }
 
-#define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+#define NEXT(name) ((__typeof__(&(name)))dlsym(RTLD_NEXT, #name))
 
 __attribute__((destructor)) static void count(void)
 {
@@ -111,10 +111,10 @@ ssize_t pwrite(int file, const void *bytes, size_t length, off_t at)
 #define AROUND(watched, call)                                                                      \
     do {                                                                                           \
         if (!(watched))                                                                            \
-            return call;                                                                           \
+            return (call);                                                                         \
         if (fails(false))                                                                          \
             return -1;                                                                             \
-        int result = call, reason = errno;                                                         \
+        int result = (call), reason = errno;                                                       \
         if (ends_halfway())                                                                        \
             end_process();                                                                         \
         errno = reason;                                                                            \

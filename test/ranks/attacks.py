@@ -2,7 +2,7 @@
 """Attacks on ranks that are processes: attacks.py SHARDC [NAME..] [--seed N] [--trials N]
 
 A program for three ranks is built and trained while ranks are killed, stopped and cut off at random moments, are started differently, share
-a port with another job, or with a hostile neighbour. What is held: nobody hangs; who did not do what it was asked for ends with a failure's
+a port with another job, or with a hostile neighbour. What is held: nobody hangs; who did not do what it was requested ends with a failure's
 code and says which rank or option it was; and no numbers come out that no single job asked for. Everything is on the loopback. Deadlines
 are generous: a loaded machine makes it slower, not wrong."""
 
@@ -171,7 +171,7 @@ class Attacks:
             check("not enough memory" not in err, "rank", rank, "takes a loss for a lack of memory:", err)
             check(code == 7 or (code == 0 and not steps_are_endless), "rank", rank, "ends with", code, out, err)
             # who comes only after the others have ended finds nobody, and cannot know why
-            is_late = "before all ranks had come" in err or "Connection refused" in err
+            is_late = "before all ranks had joined" in err or "Connection refused" in err
             check(code == 0 or "rank %d" % lost in err or is_late, "rank", rank, "does not name rank", lost, ":", err)
 
     # ---- attacks: each a function of a trial's number; in parallel ----
@@ -294,7 +294,7 @@ class Attacks:
               "is not named:", said)
 
     def two_jobs(self, trial):
-        """Two jobs on one port: each trains what it was asked for, or says that it cannot."""
+        """Two jobs on one port: each trains what it was requested, or says that it cannot."""
         jobs = []
         with Port() as port:
             for seed in (5, 7):

@@ -33,8 +33,7 @@ static const char *find_stub(sc_context *context)
         if (access(path, R_OK) == 0)
             return path;
     }
-    fail(context, SC_D_cannot_read, "shardc-prog",
-         "it belongs beside shardc, or into ../lib/shardc");
+    fail(context, SC_D_cannot_read, "shardc-prog", "install it beside shardc, or in ../lib/shardc");
     return NULL;
 }
 

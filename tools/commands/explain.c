@@ -143,8 +143,9 @@ static chain why(const sc_compiled *c, const explained *x)
     chain links = {0};
     sc_line made = sc_sources_line(&c->local->context->sources, x->loc.begin);
     if (x->is_passed_on)
-        add_link(c->local->context, &links, made.line,
-                 "a partial sum: what its readers make of it is reduced, which is less");
+        add_link(
+            c->local->context, &links, made.line,
+            "a partial sum: its consumers' results are reduced instead, which moves fewer bytes");
     for (uint32_t a = 0; a < c->local->mesh.sub_axis_count; a++)
         follow(c, x->value, a, &links);
     return links;
@@ -352,11 +353,11 @@ static void print_answer(const explaining *e, const sc_answer *answer, sc_strbuf
     if (advice == NULL && answer->complete)
         sc_strbuf_add(out, "    no single edit removes it and saves anything\n");
     else if (advice == NULL)
-        sc_strbuf_add(out, "    not all edits were tried: ask for a path or a line\n");
+        sc_strbuf_add(out, "    not all edits were tried: name a path or a line\n");
     else
         print_advice(e,
-                     advice->after.sent < advice->before.sent ? "to do without:"
-                                                              : "to do without, with less memory:",
+                     advice->after.sent < advice->before.sent ? "to remove it:"
+                                                              : "to remove it, with less memory:",
                      advice, out);
     if (advice != NULL && advice->leaner != NULL)
         print_advice(e,

@@ -145,9 +145,9 @@ static void print_gemm(const listing *l, const sc_gemm *gemm, sc_strbuf *out)
         return;
     const sc_matmul_matrix *uneven = sc_matmul_uneven(&form);
     if (uneven != NULL)
-        sc_strbuf_printf(out, "    slow: rows of %c are %lld bytes apart, no multiple of %d\n",
+        sc_strbuf_printf(out, "    slow: rows of %c are %lld bytes apart, not a multiple of %d\n",
                          names[uneven->operand],
-                         (long long)(uneven->stride * sc_dtypes[uneven->dtype].bytes),
+                         (long long)uneven->stride * sc_dtypes[uneven->dtype].bytes,
                          SC_MATMUL_ROW_UNIT);
 }
 

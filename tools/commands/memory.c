@@ -1,4 +1,5 @@
 /* shardc memory: bytes per rank, the contents of the peak, and parameters that are not sharded. */
+#include <assert.h>
 #include <string.h>
 
 #include "runtime/files/durable.h"
@@ -35,6 +36,7 @@ static void group_whole(sc_context *context, const sc_module *m, const sc_memory
         uint32_t *group = sc_map_insert(&seen, key, out->count, &is_new);
         if (is_new)
             *sc_vec_push(&context->arena, out) = (whole_group){path, whole->on, whole->bytes, 0};
+        assert(*group < out->count);
         out->data[*group].count++;
     }
 }
@@ -172,7 +174,7 @@ static void print_json(const sc_module *m, const sc_memory_report *report, sc_st
     if (report->largest_saved > 0)
         json_object_set_new(root, "saving",
                             json_pack("{s:I,s:I,s:s}", "cpu", (json_int_t)SC_DURABLE_BUFFER, "cuda",
-                                      (json_int_t)(SC_DURABLE_BUFFER + report->largest_saved),
+                                      (json_int_t)SC_DURABLE_BUFFER + report->largest_saved,
                                       "largest", report->saved_name));
     sc_print_json(root, out);
 }
@@ -182,7 +184,7 @@ static void print_saving(sc_arena *arena, const sc_memory_report *report, sc_str
 {
     if (report->largest_saved == 0)
         return;
-    sc_strbuf_add(out, "more memory of the host while a state is saved or read\n");
+    sc_strbuf_add(out, "additional host memory while a state is saved or read\n");
     sc_strbuf_printf(out, "  %-12s %9s  a file's buffer\n", "cpu",
                      sc_bytes_text(arena, SC_DURABLE_BUFFER));
     sc_strbuf_printf(out, "  %-12s %9s  and the largest shard, %s\n", "cuda",
@@ -217,7 +219,7 @@ static void print_text(const sc_module *m, const sc_memory_report *report, sc_st
     whole_groups groups = {0};
     group_whole(m->context, m, report, UINT32_MAX, &groups);
     if (groups.count > 0)
-        sc_strbuf_add(out, "parameters that stay whole on\n");
+        sc_strbuf_add(out, "parameters replicated over\n");
     int width = 12;
     for (uint32_t g = 0; g < groups.count; g++) {
         size_t length = strlen(sc_sub_axis_set_text(m, groups.data[g].on));

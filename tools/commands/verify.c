@@ -94,7 +94,7 @@ static void print_text(const sc_context *context, const sc_compiled *c,
     if (result->rounded > 0)
         sc_strbuf_printf(out,
                          "  compared with the casts in force: %u; largest error %.2g of what the "
-                         "dtypes resolve; %u hang on a decision\n",
+                         "dtypes resolve; %u depend on a decision\n",
                          result->rounded, result->max_rounding_error, result->undecided);
     print_shrunk(context, &result->shrunk, out);
 }
@@ -144,7 +144,7 @@ static void print_compiled_text(sc_context *context, const sc_compiled *c, const
                              "  inputs drawn again, since a decision was open within what the "
                              "dtypes resolve: %u\n",
                              result->redrawn);
-        sc_strbuf_printf(out, "  the same bits again, and %s\n",
+        sc_strbuf_printf(out, "  the same bits when repeated, and %s\n",
                          sc_target_is_cuda(target) ? "in a second session"
                                                    : "with two threads a rank");
         sc_strbuf_printf(out, "  %llu collectives, %s sent per rank, as `comm` counts them\n",

@@ -37,10 +37,9 @@ static bool check_ranks(sc_context *context, const sc_declarations *program,
     const char *where =
         name == NULL ? "without a plan" : sc_arena_printf(&context->arena, "in plan '%s'", name);
     sc_report(&context->diag, SC_D_usage, (sc_loc){0},
-              sc_arena_printf(
-                  &context->arena,
-                  "--ranks %llu would change nothing: there is no 'auto' axis %s for it to decide",
-                  (unsigned long long)options->ranks, where),
+              sc_arena_printf(&context->arena,
+                              "--ranks %llu has no effect: there is no 'auto' axis %s",
+                              (unsigned long long)options->ranks, where),
               NULL);
     return false;
 }

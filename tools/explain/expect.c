@@ -1,6 +1,7 @@
 /* Evaluates `expect` statements on the collectives and the memory of the compiled entry. */
 #include "tools/explain/expect.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "tools/explain/measure_memory.h"
@@ -96,8 +97,10 @@ static sc_expect_result check_instances(sc_context *context, const sc_compiled *
     for (uint32_t r = 0; r < rows->count; r++) {
         const uint32_t *t =
             sc_map_find(&index, instance_of(context, sc_op_at(m, rows->data[r].op)->scope));
-        if (t != NULL && counts(m, expect, &rows->data[r]))
-            add_to(m, &tallies.data[*t], expect, &rows->data[r]);
+        if (t == NULL || !counts(m, expect, &rows->data[r]))
+            continue;
+        assert(*t < tallies.count);
+        add_to(m, &tallies.data[*t], expect, &rows->data[r]);
     }
     sc_expect_result result = {.expect = expect, .known = true, .holds = true};
     for (uint32_t i = 0; i < instances.count && result.holds; i++) {

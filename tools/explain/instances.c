@@ -1,5 +1,6 @@
 #include "tools/explain/instances.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,7 +77,7 @@ static const char *joined(sc_context *context, const sc_instance *instances, con
 {
     int64_t indices[STACKS];
     uint32_t depth, count = group->list.count;
-    const char *path = instances[group->list.data[0]].path, *lists[STACKS];
+    const char *path = instances[group->list.data[0]].path, *lists[STACKS] = {0};
     double combinations = 1;
     if (!read_indices(path, indices, &depth))
         return NULL;
@@ -113,6 +114,7 @@ void sc_instances_group(sc_context *context, const sc_instance *instances, uint3
         uint32_t *group = sc_map_insert(&by_look, key, groups.count, &is_new);
         if (is_new)
             *sc_vec_push(arena, &groups) = (members){0};
+        assert(*group < groups.count);
         group_of[i] = *group;
         *sc_vec_push(arena, &groups.data[*group].list) = i;
     }

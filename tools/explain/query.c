@@ -1,5 +1,6 @@
 #include "tools/explain/query.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,6 +68,7 @@ static bool same_file(const char *a, const char *b)
 
 static bool stands_at(sc_context *context, const sc_query *query, sc_loc loc)
 {
+    assert(query->file != NULL);
     if (loc.begin == 0)
         return false;
     sc_line begin = sc_sources_line(&context->sources, loc.begin),
@@ -147,7 +149,8 @@ void sc_query_report_no_match(sc_context *context, const sc_query *query, const 
               near == NULL ? "" : sc_arena_printf(&context->arena, "; did you mean '%s'?", near),
               NULL);
     if (query->file != NULL)
-        sc_report_note(&context->diag, (sc_loc){0},
-                       "no named value and no collective stands there; a place is FILE:LINE or "
-                       "FILE:LINE:COLUMN");
+        sc_report_note(
+            &context->diag, (sc_loc){0},
+            "there is no named value or collective at that place; a place is FILE:LINE or "
+            "FILE:LINE:COLUMN");
 }

@@ -149,11 +149,11 @@ void sc_warn_of_idle_lines(sc_context *context, const sc_compiled_list *entries)
     for (uint32_t i = 0; i < plan->body.count; i++) {
         if (uses[i].speaks && !uses[i].acts &&
             !sc_plan_repeats_line(entries->data[0]->resolved, plan->body.data[i]))
-            sc_report(
-                &context->diag, SC_D_line_idle, plan->body.data[i]->loc, names_of(context, entries),
-                uses[i].weak
-                    ? "no tensor that it speaks of has the axis free, or is not split so already"
-                    : "other lines place all that it speaks of",
-                NULL);
+            sc_report(&context->diag, SC_D_line_idle, plan->body.data[i]->loc,
+                      names_of(context, entries),
+                      uses[i].weak ? "every tensor that it names uses the axis otherwise or is "
+                                     "already split this way"
+                                   : "other lines place every tensor that it names",
+                      NULL);
     }
 }

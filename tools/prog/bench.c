@@ -124,7 +124,7 @@ static void print_text(sc_bench *b, const summary *s, uint64_t count, sc_strbuf 
     if (s->flops > 0)
         sc_strbuf_printf(out, "%.4g TFLOP/s\n", s->flops / s->median * 1e-12);
     if (b->prog->gemms_only)
-        sc_strbuf_printf(out, "products alone: median %.6g s, %.3f of the step\n", s->gemms,
+        sc_strbuf_printf(out, "matmuls alone: median %.6g s, %.3f of the step\n", s->gemms,
                          s->gemms / s->median);
     sc_strbuf_printf(out, "peak memory %.4g GiB\n", s->peak_rss / 0x1p30);
     if (b->spent != NULL)
@@ -206,7 +206,7 @@ static bool calibrate(sc_prog *prog)
     free(b);
     free(c);
     free(scratch);
-    return ok || sc_prog_fail(prog, SC_D_run_failed, "the product cannot be run");
+    return ok || sc_prog_fail(prog, SC_D_run_failed, "the matmul cannot be run");
 }
 
 /* ---- tokens ---- */
@@ -328,7 +328,7 @@ static void print_token_text(sc_bench *b, const token_run *t, const summary *s, 
                      t->parameters / s->least * t->best_reading / SC_READ_BYTES,
                      1e-9 * SC_READ_BYTES / t->best_reading);
     if (b->prog->gemms_only)
-        sc_strbuf_printf(out, "products alone: median %.6g ms, %.3f of the token\n", 1e3 * s->gemms,
+        sc_strbuf_printf(out, "matmuls alone: median %.6g ms, %.3f of the token\n", 1e3 * s->gemms,
                          s->gemms / s->median);
     if (b->spent != NULL)
         sc_bench_print_profile(b, out);
@@ -339,8 +339,8 @@ static void print_token_json(sc_bench *b, const token_run *t, const summary *s,
 {
     for (uint64_t i = 0; i < t->count; i++)
         print_line(json_pack("{s:I, s:I, s:f, s:f}", "token", (json_int_t)i, "position",
-                             (json_int_t)(t->first + i % t->room), "seconds", timings[i].seconds,
-                             "cpu", timings[i].cpu));
+                             (json_int_t)t->first + (json_int_t)(i % t->room), "seconds",
+                             timings[i].seconds, "cpu", timings[i].cpu));
     json_t *line =
         json_pack("{s:I, s:f, s:f, s:f}", "tokens", (json_int_t)t->count, "median", s->median,
                   "least", s->least, "tokens_per_second", s->tokens / s->median);

@@ -125,7 +125,7 @@ static void print_text(const sc_prog *prog, const uint64_t *counts, sc_strbuf *o
     sc_strbuf_printf(out, "%s: %llu rank%s\n", image->axis_count == 0 ? " none" : "",
                      (unsigned long long)image->ranks, image->ranks == 1 ? "" : "s");
     sc_strbuf_printf(out, "memory   %lld bytes a rank\n", (long long)image->arena_bytes);
-    sc_strbuf_printf(out, "code     %u kernels, %u products\n", image->kernel_count,
+    sc_strbuf_printf(out, "code     %u kernels, %u matmuls\n", image->kernel_count,
                      image->gemm_count);
     sc_strbuf_printf(out, "collectives of a %s", prog->facts.trains ? "step" : "call");
     bool any = false;

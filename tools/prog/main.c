@@ -24,16 +24,15 @@ static bool check_effects(sc_prog *prog, const sc_prog_verb *verb)
     } rows[] = {
         {"--no-graph", "only functions of a GPU are launched as graphs", prog->no_graph, on_gpu},
         {"--gemm-cache", "cuBLASLt computes none of its matmuls", prog->gemm_cache != NULL, on_gpu},
-        {"--max-tokens", "it has no caches, so that steps are timed and no tokens",
+        {"--max-tokens", "it has no caches, so steps are timed, not tokens",
          benches && prog->run.max_tokens > 0, prog->facts.generates},
-        {"--set", "it is no train step, so that it has no optimizer",
+        {"--set", "it is not a train step, so it has no optimizer",
          benches && prog->run.set != NULL, prog->facts.trains},
     };
     uint32_t errors = prog->context->diag.errors;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (rows[i].is_given && !rows[i].has_effect)
-            sc_prog_fail(prog, SC_D_usage,
-                         "%s would change nothing of this program, which is for %s: %s",
+            sc_prog_fail(prog, SC_D_usage, "%s has no effect on this program, which is for %s: %s",
                          rows[i].option, name, rows[i].why);
     }
     return prog->context->diag.errors == errors;
@@ -68,7 +67,7 @@ static const sc_prog_verb verbs[SC_PROG_VERBS] = {
     {"generate", generate, "continue prompts",
      "--weights w.safetensors --prompt 'once upon' --temperature 0.8"},
     {"bench", sc_prog_bench, "measure steps on random inputs", "--steps 20 --profile"},
-    {"tune", sc_prog_tune, "on GPUs: measure algorithms of the products and keep the fastest", ""},
+    {"tune", sc_prog_tune, "on GPUs: measure algorithms of the matmuls and keep the fastest", ""},
 };
 
 typedef struct invocation {
@@ -89,7 +88,7 @@ static void bound_threads(sc_prog *prog)
         return;
     sc_report(&prog->context->diag, SC_D_too_many_threads, (sc_loc){0},
               sc_arena_printf(&prog->context->arena,
-                              "--threads %lld is taken as %u: as many as the cores here take",
+                              "--threads %lld is reduced to %u, the most that the cores here allow",
                               (long long)prog->threads, most),
               NULL);
     prog->threads = most;

@@ -25,7 +25,8 @@ static void print_help(const sc_command_line *line, const sc_prog_verb *verbs, s
     sc_strbuf_printf(out, "%s COMMAND [OPTIONS]\n\ncommands\n", line->program);
     for (uint32_t i = 0; i < SC_PROG_VERBS; i++)
         sc_strbuf_printf(out, "  %-8s  %s\n", verbs[i].name, verbs[i].summary);
-    sc_strbuf_printf(out, "\noptions ('%s COMMAND --help' has a command's alone)\n", line->program);
+    sc_strbuf_printf(out, "\noptions ('%s COMMAND --help' lists those of one command)\n",
+                     line->program);
     sc_arguments_help(line, NULL, out);
     sc_strbuf_add(out, "\nexit codes: 0 fine, 2 usage, 7 run time\n");
 }

@@ -36,13 +36,16 @@ static const char *map_own_file(own_file *out)
     struct stat about;
     int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
     void *bytes = MAP_FAILED;
+    *out = (own_file){0};
     if (file >= 0 && fstat(file, &about) == 0)
         bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, file, 0);
-    const char *problem = bytes == MAP_FAILED ? strerror(errno) : NULL;
+    int error = errno;
     if (file >= 0)
         close(file);
-    *out = (own_file){problem == NULL ? bytes : NULL, problem == NULL ? (size_t)about.st_size : 0};
-    return problem;
+    if (bytes == MAP_FAILED)
+        return strerror(error);
+    *out = (own_file){bytes, (size_t)about.st_size};
+    return NULL;
 }
 
 static void unmap_own_file(const own_file *file)
@@ -56,7 +59,7 @@ static void unmap_own_file(const own_file *file)
 __attribute__((constructor(101))) static void check_own_file(void)
 {
     static const char message[] =
-        "error: this file is damaged: its hash is another; build it again [run_failed]\n";
+        "error: this file is damaged: its hash does not match; build it again [run_failed]\n";
     sc_program_trailer trailer;
     own_file file;
     if (map_own_file(&file) != NULL)
@@ -76,8 +79,8 @@ static bool read_program(sc_prog *prog, const own_file *file)
     shardc_error error;
     if (!sc_program_has_trailer(file->bytes, file->size))
         return sc_prog_fail(prog, SC_D_run_failed,
-                            "this file is no complete program: it has no program: its end is "
-                            "missing, or 'shardc build' did not make it");
+                            "this file is not a complete program: it has no program: its end is "
+                            "missing, or 'shardc build' did not write it");
     if (shardc_executable_read(file->bytes, file->size, &prog->program, &error) != SHARDC_OK)
         return sc_prog_fail(prog, SC_D_run_failed, "%s", error.text);
     const char *problem =

@@ -27,20 +27,20 @@ void sc_prog_tune(sc_prog *prog)
     const sc_target *target = sc_target_find(shardc_executable_target(prog->program));
     if (target == NULL || !sc_target_is_cuda(target))
         sc_prog_fail(prog, SC_D_usage,
-                     "this program, for %s, has no products that cuBLASLt computes",
+                     "this program, for %s, has no matmuls that cuBLASLt computes",
                      shardc_executable_target(prog->program));
     else if (!prog->executor->is_first)
         return;
     else if (p.gemms > 0 && !p.is_saved)
         sc_prog_fail(prog, SC_D_run_failed, "%s",
                      p.write_error[0] != 0 ? p.write_error
-                                           : "there is no file to keep the choices in");
+                                           : "there is no file to save the algorithms in");
     else if (prog->run.json)
         print_json(&p, &prog->out);
     else
         sc_strbuf_printf(&prog->out,
-                         "%u product%s measured: %u faster by another algorithm than the library's "
-                         "first; a call of each %.4g ms, before %.4g ms\n",
+                         "%u matmul%s measured: %u faster with another algorithm than the "
+                         "library's first; a call of each %.4g ms, before %.4g ms\n",
                          p.measured, p.measured == 1 ? "" : "s", p.improved, 1e3 * p.best_seconds,
                          1e3 * p.first_seconds);
 }

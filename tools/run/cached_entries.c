@@ -28,8 +28,8 @@ const char *sc_choose_cached(sc_context *context, sc_declarations *program, sc_s
     if (count <= 1 ? found != NULL : strcmp(found, "decode") == 0)
         return found;
     const char *text =
-        count == 0 ? "the model has no cached entry, written 'entry f(..) at pos[B] along S', so "
-                     "that it cannot generate"
+        count == 0 ? "the model has no cached entry, 'entry f(..) at pos[B] along S', so it cannot "
+                     "generate"
                    : sc_arena_printf(&context->arena,
                                      "several entries are cached: %s; choose one with --entry NAME",
                                      names.data);

@@ -34,8 +34,7 @@ bool sc_weights_choose(sc_context *context, sc_declarations *program, sc_sym mod
     if (count == 0)
         problem = sc_arena_printf(
             &context->arena,
-            "there is no 'weights' block for '%s' that says which tensor each parameter is",
-            model_text);
+            "there is no 'weights' block for '%s' that maps its parameters to tensors", model_text);
     else if (name == NULL)
         problem = sc_arena_printf(
             &context->arena, "'%s' has several 'weights' blocks: %s; choose one with --map NAME",

@@ -1,5 +1,6 @@
 #include "tools/verify/compiled.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -223,6 +224,7 @@ static bool run_call(sc_compiled_check *c, sc_runner *runner, const sc_call *cal
                      const sc_call *with, bool is_last, uint32_t nearby, sc_compiled_record *out,
                      char *error, size_t error_size)
 {
+    assert(call != NULL);
     const sc_module *m = sc_runner_module(runner);
     const sc_call *first = with != NULL ? with : call;
     sc_func_id func = with != NULL ? sc_runner_last(runner) : call->func;

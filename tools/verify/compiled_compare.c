@@ -3,6 +3,7 @@
 
 #include "passes/comm_report.h"
 #include "program/collective.h"
+#include "support/float16.h"
 #include "tools/verify/compiled_internal.h"
 
 /* Constants of the rule in compiled.h: the factors of its terms, and the share of a tensor beyond
@@ -194,7 +195,7 @@ static void compare_place(sc_compiled_check *c, uint32_t p, const double *scales
     sc_type global = type_here(c, at, false), local = type_here(c, at, true);
     if (!sc_same_dims(c->global, global, c->local, local) ||
         c->global->types.data[global].dtype != c->local->types.data[local].dtype) {
-        sc_differ_whole(&c->differences, &at->what, "it has another shape or dtype");
+        sc_differ_whole(&c->differences, &at->what, "it has a different shape or dtype");
         return;
     }
     double allowed;
@@ -218,7 +219,7 @@ bool sc_compiled_compare_values(sc_compiled_check *c)
 
 static bool same_bits(double a, double b)
 {
-    return (isnan(a) && isnan(b)) || memcmp(&a, &b, sizeof a) == 0;
+    return (isnan(a) && isnan(b)) || sc_bits_of_f64(a) == sc_bits_of_f64(b);
 }
 
 void sc_compiled_compare_bits(sc_compiled_check *c)

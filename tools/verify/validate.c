@@ -312,10 +312,10 @@ static void compare_pair(validation *v, name_pair *pair, double largest)
     }
     if (found.data == NULL || !has_shape)
         sc_differ_whole(&v->differences, &subject,
-                        found.data == NULL ? "it has no value" : "it has another shape");
+                        found.data == NULL ? "it has no value" : "it has a different shape");
     else if (!agree)
         sc_differ_whole(&v->differences, &subject,
-                        "ranks that should hold the same elements hold different ones");
+                        "ranks that should hold the same elements differ");
     else if (best.at >= 0)
         sc_differ_at(&v->differences, &subject, &nearest, &found, best.at);
     else
@@ -349,13 +349,13 @@ static void compare_state(validation *v, uint32_t state, const sc_error_bounds *
     if (v->truth != NULL)
         unrounded = sc_interp_get_state(v->truth, state, NULL);
     if (expected.data == NULL || found.data == NULL || !same_shape(&expected, &found)) {
-        sc_differ_whole(&v->differences, &subject, "it is missing or has another shape");
+        sc_differ_whole(&v->differences, &subject, "it is missing or has a different shape");
     } else if (dtype_of(v->global, info->type) !=
                dtype_of(v->local, v->local->state.data[other].type)) {
-        sc_differ_whole(&v->differences, &subject, "it is stored in another dtype");
+        sc_differ_whole(&v->differences, &subject, "it is stored in a different dtype");
     } else if (!agree) {
         sc_differ_whole(&v->differences, &subject,
-                        "ranks that should hold the same part of it hold different ones");
+                        "ranks that should hold the same part of it differ");
     } else {
         comparison one =
             compare(&expected, &found, allowed_error(v, bounds, &expected, &unrounded, largest));
@@ -414,12 +414,12 @@ static void compare_outputs(validation *v)
         if (!same_shape(expected, found) ||
             !sc_same_dims(v->global, v->global->values.data[value].type, v->local,
                           v->local->values.data[local->operands[i]].type)) {
-            sc_differ_whole(&v->differences, &subject, "it has another shape");
+            sc_differ_whole(&v->differences, &subject, "it has a different shape");
             continue;
         }
         if (sc_type_of(v->global, value)->dtype !=
             sc_type_of(v->local, local->operands[i])->dtype) {
-            sc_differ_whole(&v->differences, &subject, "it has another dtype");
+            sc_differ_whole(&v->differences, &subject, "it has a different dtype");
             continue;
         }
         comparison one =

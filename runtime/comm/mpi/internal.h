@@ -130,6 +130,6 @@ uint32_t sc_mpi_find_stalled(mpi_call *call, bool *is_stalled);
 void sc_mpi_cancel(mpi_call *call);
 bool sc_mpi_is_quiet(mpi_call *call);
 /* Frees what the call holds for moving data. */
-void sc_mpi_free_moves(void *call);
+void sc_mpi_free_moves(void *freed);
 
 #endif

@@ -140,7 +140,8 @@ static void fail_for_silence(sc_comm *comm)
         shardc_error error;
         if (silent < most)
             continue;
-        snprintf(why, sizeof why, "nothing was heard of it for %llu ms: it is stopped, or cut off",
+        snprintf(why, sizeof why,
+                 "nothing was received from it for %llu ms: it has stopped, or is cut off",
                  (unsigned long long)silent);
         sc_comm_fail_lost(&error, SHARDC_ERROR_TIMEOUT, NULL, i, why);
         fail_world(comm, &error, true);

@@ -479,13 +479,13 @@ static sc_value append_step(space *s, sc_value value, const sc_reshard_step *ste
     sc_attr attrs[4] = {
         sc_attr_sub_axes(s->m, SC_ATTR_over, step->group.sub_axes, step->group.count)};
     uint32_t count = 1;
-    bool has_dim = step->kind != SC_OP_all_reduce && step->kind != SC_OP_collective_permute;
     if (step->kind == SC_OP_all_reduce || step->kind == SC_OP_reduce_scatter)
         attrs[count++] = reduce_attr(s, step->reduce);
-    if (has_dim)
-        attrs[count++] = sc_attr_dims(s->m, SC_ATTR_gather, &s->type.dims[step->gather].dim, 1);
-    if (step->kind == SC_OP_all_to_all)
-        attrs[count++] = sc_attr_dims(s->m, SC_ATTR_scatter, &s->type.dims[step->scatter].dim, 1);
+    if (step->gather != 0)
+        attrs[count++] = sc_attr_dims(s->m, SC_ATTR_gather, &s->type.dims[step->gather - 1].dim, 1);
+    if (step->scatter != 0)
+        attrs[count++] =
+            sc_attr_dims(s->m, SC_ATTR_scatter, &s->type.dims[step->scatter - 1].dim, 1);
     sc_type type = sc_type_with_placement(s->m, s->m->values.data[value].type, &step->to);
     return sc_result(
         s->m, sc_op_new(s->m, 0, SC_NONE, step->kind, &value, 1, attrs, count, &type, 1, SC_NONE),

@@ -85,8 +85,8 @@ static void refuses_shapes(void **state)
     REFUSED(gemm.dims[2].strides[SC_GEMM_A] = 0, "an operand has no stride for a dim that it has");
     REFUSED((gemm.dims[0].role = SC_GEMM_BATCH, gemm.dims[0].strides[SC_GEMM_A] = 0),
             "neither a nor b has a batch dim");
-    REFUSED(gemm.dims[0].strides[SC_GEMM_C] = 4, "two elements of c are in one place");
-    REFUSED(gemm.dims[1].strides[SC_GEMM_C] = 5, "two elements of c are in one place");
+    REFUSED(gemm.dims[0].strides[SC_GEMM_C] = 4, "two elements of c have the same address");
+    REFUSED(gemm.dims[1].strides[SC_GEMM_C] = 5, "two elements of c have the same address");
     REFUSED(gemm.dims[2].strides[SC_GEMM_A] = INT64_MAX / 5, "an operand's extent overflows");
     REFUSED(gemm.dims[2].strides[SC_GEMM_A] = INT64_MAX, "an operand's extent overflows");
     sc_gemm gemm = linear(4, 5, 6);
@@ -113,7 +113,7 @@ static void refuses_numbers_out_of_range(void **state)
     assert_string_equal(sc_gemm_invalid(&gemm), "a dim has no such role");
     gemm = linear(4, 5, 6);
     gemm.dtypes[SC_GEMM_B] = SC_DTYPE_COUNT;
-    assert_string_equal(sc_gemm_invalid(&gemm), "an operand has no dtype of numbers");
+    assert_string_equal(sc_gemm_invalid(&gemm), "an operand's dtype is not numeric");
     gemm = linear(4, 5, 6);
     gemm.sum = SC_DTYPE_bf16;
     assert_string_equal(sc_gemm_invalid(&gemm), "sums are of f32, f64 or i64");
@@ -126,7 +126,7 @@ static void refuses_numbers_out_of_range(void **state)
 static void refuses_dtypes_and_steps(void **state)
 {
     (void)state;
-    REFUSED(gemm.dtypes[SC_GEMM_A] = SC_DTYPE_bool, "an operand has no dtype of numbers");
+    REFUSED(gemm.dtypes[SC_GEMM_A] = SC_DTYPE_bool, "an operand's dtype is not numeric");
     REFUSED(gemm.dtypes[SC_GEMM_A] = SC_DTYPE_i32, "floats and integers are mixed");
     REFUSED(gemm.dtypes[SC_GEMM_A] = SC_DTYPE_f64, "the sum is narrower than an operand");
     REFUSED((gemm.step_count = 1, gemm.steps[0].kind = SC_GEMM_ADD, gemm.steps[0].strides[2] = 1),
@@ -135,20 +135,20 @@ static void refuses_dtypes_and_steps(void **state)
             "a stride is negative");
     REFUSED(
         (gemm.step_count = 1, gemm.steps[0].kind = SC_GEMM_ADD, gemm.steps[0].dtype = SC_DTYPE_i64),
-        "a step's tensor has another kind of dtype");
+        "a step's tensor has a different kind of dtype");
     REFUSED((gemm.step_count = 1, gemm.steps[0].kind = SC_GEMM_ADD,
              gemm.steps[0].strides[0] = INT64_MAX / 4),
             "a step's extent overflows");
     REFUSED((gemm.step_count = 1, gemm.steps[0].kind = SC_GEMM_STORE, gemm.steps[0].strides[0] = 5),
-            "two elements that a step stores are in one place");
+            "two elements that a step stores have the same address");
     REFUSED((gemm.step_count = 1, gemm.steps[0].kind = SC_GEMM_STORE, gemm.steps[0].strides[0] = 4,
              gemm.steps[0].strides[1] = 1),
-            "two elements that a step stores are in one place");
+            "two elements that a step stores have the same address");
     REFUSED((gemm.step_count = 1, gemm.steps[0].kind = SC_GEMM_SUM_A, gemm.steps[0].strides[0] = 1,
              gemm.steps[0].strides[1] = 4),
             "the sum of an operand has a dim that this lacks");
     REFUSED((gemm.step_count = 1, gemm.steps[0].kind = SC_GEMM_SUM_B),
-            "two elements that a step stores are in one place");
+            "two elements that a step stores have the same address");
     REFUSED((gemm.step_count = 1, gemm.steps[0].kind = SC_GEMM_SUM_B, gemm.steps[0].strides[1] = 1,
              gemm.dim_count = 4, gemm.dims[3] = (sc_gemm_dim){3, SC_GEMM_BATCH, {24, 0, 20}}),
             "what is summed is the same for all of a batch dim");
@@ -159,11 +159,11 @@ static void refuses_dtypes_and_steps(void **state)
     gemm.steps[0] = (sc_gemm_step){.kind = SC_GEMM_SCALE, .scale = 2};
     assert_true(sc_gemm_valid(&gemm));
     gemm.steps[0].scale = 0.5;
-    refused(&gemm, "integers are scaled by no fraction");
+    refused(&gemm, "integers cannot be scaled by a fraction");
     gemm.steps[0].kind = SC_GEMM_GELU;
-    refused(&gemm, "a step wants floats");
+    refused(&gemm, "a step needs floats");
     gemm.steps[0].kind = SC_GEMM_RELU_GRAD;
-    refused(&gemm, "a step wants floats");
+    refused(&gemm, "a step needs floats");
 }
 
 /* ---- sizes ---- */

@@ -267,12 +267,12 @@ static void what_does_not_is_told_why(void **state)
     assert_string_equal(sc_matmul_of(&gemm, &p), "the library has no such epilogue");
     gemm = projection();
     gemm.steps[0].dtype = SC_DTYPE_f32;
-    assert_string_equal(sc_matmul_of(&gemm, &p), "it adds a vector of another dtype");
+    assert_string_equal(sc_matmul_of(&gemm, &p), "it adds a vector of a different dtype");
     gemm = projection();
     gemm.accumulate = true;
     assert_null(sc_matmul_of(&gemm, &p));
     gemm.steps[gemm.step_count++].kind = SC_GEMM_RELU;
-    assert_string_equal(sc_matmul_of(&gemm, &p), "it adds to what is there behind an activation");
+    assert_string_equal(sc_matmul_of(&gemm, &p), "it accumulates after an activation");
     gemm = projection();
     gemm.steps[1] = (sc_gemm_step){
         .kind = SC_GEMM_STORE, .dtype = SC_DTYPE_bf16, .strides = {196608, 768, 64, 1, 0}};
@@ -283,11 +283,11 @@ static void what_does_not_is_told_why(void **state)
     assert_int_equal(p.aux_stride, 768);
     assert_int_equal(p.activation, SC_GEMM_GELU_TANH);
     gemm.steps[1].dtype = SC_DTYPE_f32;
-    assert_string_equal(sc_matmul_of(&gemm, &p), "what its derivative needs has another dtype");
+    assert_string_equal(sc_matmul_of(&gemm, &p), "what its derivative needs has a different dtype");
     gemm.steps[1] = (sc_gemm_step){
         .kind = SC_GEMM_STORE, .dtype = SC_DTYPE_bf16, .strides = {256 * 770, 770, 64, 1, 0}};
     assert_string_equal(sc_matmul_of(&gemm, &p),
-                        "what its derivative needs is not laid out as the library wants it");
+                        "what its derivative needs is not laid out as the library requires");
     gemm.steps[1] = (sc_gemm_step){
         .kind = SC_GEMM_STORE, .dtype = SC_DTYPE_bf16, .strides = {196608, 768, 64, 1, 0}};
     gemm.steps[2].kind = SC_GEMM_RELU; /* the library would keep bits of it */
@@ -303,7 +303,8 @@ static void what_does_not_is_told_why(void **state)
     assert_int_equal(p.total, 0);
     assert_false(p.total_of_b);
     gemm.steps[0].dtype = SC_DTYPE_f32;
-    assert_string_equal(sc_matmul_of(&gemm, &p), "what it sums has another dtype than the product");
+    assert_string_equal(sc_matmul_of(&gemm, &p),
+                        "what it sums has a different dtype than the result");
     gemm.dtypes[SC_GEMM_C] = SC_DTYPE_f32;
     assert_null(sc_matmul_of(&gemm, &p));
     gemm.steps[0].strides[2] = 1;
@@ -311,7 +312,7 @@ static void what_does_not_is_told_why(void **state)
     assert_string_equal(sc_matmul_of(&gemm, &p), "what it sums is several matrices");
     gemm.steps[0].strides[3] = 2;
     gemm.steps[0].strides[2] = 128;
-    assert_string_equal(sc_matmul_of(&gemm, &p), "the sums are no neighbours");
+    assert_string_equal(sc_matmul_of(&gemm, &p), "the sums are not contiguous");
     gemm.steps[0] =
         (sc_gemm_step){.kind = SC_GEMM_SUM_A, .dtype = SC_DTYPE_f32, .strides = {256, 1, 0, 0, 0}};
     assert_null(sc_matmul_of(&gemm, &p));
@@ -323,7 +324,8 @@ static void what_does_not_is_told_why(void **state)
     assert_string_equal(sc_matmul_of(&gemm, &p), "the library has no such combination of dtypes");
     gemm = projection();
     gemm.steps[0].strides[1] = 768;
-    assert_string_equal(sc_matmul_of(&gemm, &p), "it adds what is no vector along its rows");
+    assert_string_equal(sc_matmul_of(&gemm, &p),
+                        "it adds something other than a vector along its rows");
 }
 
 int main(void)

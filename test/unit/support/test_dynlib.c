@@ -83,7 +83,7 @@ static void what_was_looked_for_is_named(void **state)
     maths m;
     shardc_error error;
     assert_false(sc_dynlib_open(&what, &m, &error));
-    expect_words(&error, "mathematics is not here", "libno-such-thing.so.7, libno-such-thing.so",
+    expect_words(&error, "mathematics was not found", "libno-such-thing.so.7, libno-such-thing.so",
                  "learn to count, or name its file in SHARDC_TEST_LIBRARY");
     expect_closed(&m);
 }
@@ -132,7 +132,7 @@ static void folders_are_searched(void **state)
     snprintf(path, sizeof path, "%s/libbroken.so", lib);
     assert_int_equal(mkdir(lib, 0777), 0);
     assert_false(sc_dynlib_open(&what, &m, &error));
-    expect_words(&error, "not here", "libbroken.so", "learn to count");
+    expect_words(&error, "was not found", "libbroken.so", "learn to count");
     FILE *file = fopen(path, "w");
     fputs("no library at all, whatever its name says", file);
     fclose(file);

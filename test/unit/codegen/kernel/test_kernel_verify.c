@@ -120,7 +120,7 @@ static const struct {
     {"%k = param 1 : i64 %v = load x %k, %b : f32 phase { #1 = sum %v }", "computes with a key"},
     {"%k = param 0 : i64 %v = random %a, %k, %n0, %n0 : f64 phase { #1 = sum %v }",
      "the key is a param of that kind"},
-    {"phase A { #1 = sum %f }", "phase 1 runs over what is no inner dim"},
+    {"phase A { #1 = sum %f }", "phase 1 runs over a dim that is not an inner one"},
     {"phase C, D, C { #1 = sum %f }", "phase 1 runs over dim C twice"},
     {"dim huge = 1125899906842624 phase huge, C { #1 = sum %f }", "too many points"},
     {"arg large: f32[1125899906842624, 8] in", "argument large has no dims, or too large ones"},

@@ -265,7 +265,7 @@ static void messages_say_what_is_wrong(void **state)
     expect_refusal(
         &p, "@f0, instruction 2: buffer 0 (b0) is overwritten by buffer 3 (b3) while it is needed");
     buffers[c].offset = good.offset + 32;
-    expect_refusal(&p, "buffer 3 (b3) has an offset that is no place for a buffer");
+    expect_refusal(&p, "buffer 3 (b3) has an offset at which no buffer can be");
     buffers[c].offset = p.image.arena_bytes;
     expect_refusal(&p, "buffer 3 (b3) reaches beyond the arena");
     buffers[c] = good;
@@ -308,11 +308,11 @@ static void functions_share_states_only(void **state)
     finish_program(&p);
     const char *error = sc_memory_plan_make(&p.arena, &p.image, p.wishes.data, p.wish_count, &made);
     assert_non_null(error);
-    assert_string_equal(error, "buffer 1 (b1) is used by @f0 and @f1, but is no state");
+    assert_string_equal(error, "buffer 1 (b1) is used by @f0 and @f1, but is not a state");
     p.image.buffers[0].offset = 0;
     p.image.buffers[1].offset = 640;
     p.image.arena_bytes = 1280;
-    expect_refusal(&p, "@f1, instruction 0: buffer 1 (b1) belongs to @f0, and is no state");
+    expect_refusal(&p, "@f1, instruction 0: buffer 1 (b1) belongs to @f0 and is not a state");
     p.image.buffers[1].bytes = (int64_t)1 << 62;
     assert_non_null(sc_memory_plan_make(&p.arena, &p.image, p.wishes.data, p.wish_count, &made));
     sc_arena_free(&p.arena);

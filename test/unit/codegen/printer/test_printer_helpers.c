@@ -716,7 +716,7 @@ static void nodes_call_what_is_there(void **state)
 {
     (void)state;
     static const char *const texts[][3] = {
-#define NODE(name, operands, type, f32, f64, integer, reference) {f32, f64, integer},
+#define NODE(name, operands, type, cost, f32, f64, integer, reference) {f32, f64, integer},
 #include "codegen/kernel/nodes.def"
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -728,8 +728,8 @@ static void nodes_call_what_is_there(void **state)
                        (name[-1] == '_' || (name[-1] >= '0' && name[-1] <= '9') ||
                         (name[-1] >= 'a' && name[-1] <= 'z')))
                     name--;
-                memcpy(word, name, (size_t)(at - name));
-                if (word[0] != 0 && sc_helpers_named_in(word) == 0)
+                memcpy(word, name, (size_t)(at + 1 - name));
+                if (word[0] != '(' && sc_helpers_named_in(word) == 0)
                     fail_msg("%s is no helper and none of libm's", word);
             }
         }

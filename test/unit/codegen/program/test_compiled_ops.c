@@ -530,23 +530,25 @@ static void ids_out_of_range_are_named(void **state)
     static const struct {
         double ids[2];
         const char *texts[2];
-    } rows[] = {{{7, 6},
-                 {"input 't' is 7 at [A = 0, B = 4], which is no id: at least 0 and less than 7; "
-                  "nothing has run",
-                  "gather in f0: id 7 is outside 0 <= id < V = 7 (rank 0)"}},
-                {{-1, 3},
-                 {"input 't' is -1 at [A = 0, B = 4], which is no id: at least 0 and less than 7; "
-                  "nothing has run",
-                  "gather in f0: id -1 is outside 0 <= id < V = 7 (rank 0)"}},
-                {{6, 65},
-                 {"input 't' is 65 at [A = 2, B = 2], which is no id: at least 0 and less than 7; "
-                  "nothing has run",
-                  "gather in f0: id 65 is outside 0 <= id < V = 7 (rank 0)"}},
-                {{900, 65},
-                 {"input 't' is 900 at [A = 0, B = 4], which is no id: at least 0 and less than 7; "
-                  "nothing has run",
-                  "gather in f0: id 65 is outside 0 <= id < V = 7 (rank 0)"}},
-                {{0, 6}, {"", ""}}};
+    } rows[] = {
+        {{7, 6},
+         {"input 't' is 7 at [A = 0, B = 4], which is not a valid id: at least 0 and less than 7; "
+          "nothing was run",
+          "gather in f0: id 7 is outside 0 <= id < V = 7 (rank 0)"}},
+        {{-1, 3},
+         {"input 't' is -1 at [A = 0, B = 4], which is not a valid id: at least 0 and less than 7; "
+          "nothing was run",
+          "gather in f0: id -1 is outside 0 <= id < V = 7 (rank 0)"}},
+        {{6, 65},
+         {"input 't' is 65 at [A = 2, B = 2], which is not a valid id: at least 0 and less than 7; "
+          "nothing was run",
+          "gather in f0: id 65 is outside 0 <= id < V = 7 (rank 0)"}},
+        {{900, 65},
+         {"input 't' is 900 at [A = 0, B = 4], which is not a valid id: at least 0 and less than "
+          "7; "
+          "nothing was run",
+          "gather in f0: id 65 is outside 0 <= id < V = 7 (rank 0)"}},
+        {{0, 6}, {"", ""}}};
     for (int is_computed = 0; is_computed < 2; is_computed++) {
         opened o = open_functions(is_computed ? &computed : &gather, 1, NULL);
         for (size_t i = 0; i < sizeof rows / sizeof *rows && o.session != NULL; i++) {

@@ -786,8 +786,7 @@ static void body_lazy(rank_state *r)
     } else {
         CHECK(r,
               status == SHARDC_ERROR_TIMEOUT &&
-                  strstr(error.text, "rank 1 started it and did not go on with it for 2000 ms") !=
-                      NULL,
+                  strstr(error.text, "rank 1 started it and made no progress for 2000 ms") != NULL,
               "%d: %s", (int)status, error.text);
     }
 }

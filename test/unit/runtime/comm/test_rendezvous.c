@@ -287,7 +287,8 @@ static void strangers_are_told_from_ranks(void **state)
     finish(&first);
     close(stranger);
     assert_int_equal(first.status, SHARDC_ERROR_TIMEOUT);
-    if (strstr(first.error.text, "within 1500 ms: rank 1; 1 connection sent nonsense") == NULL ||
+    if (strstr(first.error.text, "within 1500 ms: rank 1; 1 connection sent invalid data") ==
+            NULL ||
         strstr(first.error.text, "secret") != NULL)
         fail_msg("%s", first.error.text);
     close(holder);
@@ -441,7 +442,7 @@ static void a_false_rank_0_is_not_believed(void **state)
         assert_int_equal(rank.status, SHARDC_ERROR_COMM);
         static const char *const wanted[] = {"it does not know the secret",
                                              "something else listens there",
-                                             "of another version of shardc"};
+                                             "another version of shardc"};
         if (strstr(rank.error.text, wanted[round]) == NULL)
             fail_msg("%s", rank.error.text);
         close(s);

@@ -204,19 +204,19 @@ static void files_that_cannot_be_used_are_written_anew(void **state)
     shardc_executable *program = cuda_step_program(&c, 1, 1),
                       *another = cuda_step_program(&other, 2, 1);
     start(another, f.path, false, &asked);
-    expect_survived(program, &f, "it is of another program");
+    expect_survived(program, &f, "it belongs to another program");
     char *text = read_text(f.path, &size);
     write_text(f.path, text, size / 2);
-    expect_survived(program, &f, "it was cut short or changed");
+    expect_survived(program, &f, "it was truncated or changed");
     text[size / 2] ^= 1;
     write_text(f.path, text, size);
-    expect_survived(program, &f, "it was cut short or changed");
+    expect_survived(program, &f, "it was truncated or changed");
     memcpy(text, "shardc products 7", 17);
     write_text(f.path, text, size);
-    expect_survived(program, &f, "it is of another version of shardc");
+    expect_survived(program, &f, "it is from another version of shardc");
     free(text);
     write_text(f.path, "", 0);
-    expect_survived(program, &f, "it is no file of GEMM algorithms");
+    expect_survived(program, &f, "it is not a file of matmul algorithms");
     shardc_executable_free(program);
     shardc_executable_free(another);
     sc_arena_free(&c.arena);
@@ -235,8 +235,8 @@ static void a_file_of_something_else_is_left_alone(void **state)
     write_text(f.path, "my weights", 10);
     shardc_gemm_tuning p = start(program, f.path, false, &asked);
     assert_true(asked == p.gemms && !p.is_saved);
-    assert_non_null(strstr(p.read_error, "it is no file of GEMM algorithms"));
-    assert_non_null(strstr(p.write_error, "a file is there that is something else"));
+    assert_non_null(strstr(p.read_error, "it is not a file of matmul algorithms"));
+    assert_non_null(strstr(p.write_error, "another file is there"));
     char *text = read_text(f.path, &size);
     assert_true(size == 10 && memcmp(text, "my weights", 10) == 0);
     free(text);
@@ -399,7 +399,7 @@ static void text_that_says_nonsense_is_refused(void **state)
                          is_good);
         assert_int_equal(read.count, is_good);
         if (!is_good)
-            assert_non_null(strstr(why, "is neither a GPU nor a GEMM of the program"));
+            assert_non_null(strstr(why, "is neither a GPU nor a matmul of the program"));
     }
     sc_algorithm_cache_free(&read);
 }

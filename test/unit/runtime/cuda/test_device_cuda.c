@@ -244,7 +244,7 @@ static void modules_that_do_not_fit_are_named(void **state)
         shardc_executable *program = image_executable(&c);
         assert_int_equal(shardc_session_new(program, NULL, &session, &why), cases[i].status);
         if (cases[i].status != SHARDC_OK)
-            assert_non_null(strstr(why.text, "GPU 0 (stub 0, compute capability 8.0) does not take "
+            assert_non_null(strstr(why.text, "GPU 0 (stub 0, compute capability 8.0) rejects "
                                              "the program, for cuda:sm_80: k_zero: "
                                              "cuModuleLoadData: no kernel image is available"));
         else
@@ -553,7 +553,7 @@ static void a_product_that_the_library_lacks(void **state)
             free(wanted);
         } else {
             assert_non_null(
-                strstr(refusal.text, "layers[0]: cuBLASLt has no algorithm for a GEMM of "));
+                strstr(refusal.text, "layers[0]: cuBLASLt has no algorithm for a matmul of "));
         }
         shardc_session_free(session);
         shardc_executable_free(program);
@@ -700,17 +700,17 @@ static void refusals_come_first(void **state)
         {"SHARDC_STUB_CAPABILITY", "7.5", 1, SHARDC_ERROR_UNAVAILABLE,
          "GPU 0 (stub 0) has compute capability 7.5; the program, for cuda:sm_80, needs 8.0"},
         {"SHARDC_STUB_DRIVER", "11020", 1, SHARDC_ERROR_UNAVAILABLE,
-         "the driver is of CUDA 11.2; a newer one is needed"},
+         "the driver supports CUDA 11.2; the program needs"},
         {"SHARDC_STUB_MEMORY", "60", 2, SHARDC_ERROR_MEMORY, "2 ranks on GPU 0 (stub 0) need"},
         {"SHARDC_STUB_MODE", "2", 1, SHARDC_ERROR_UNAVAILABLE, "prohibits its use"},
         {"SHARDC_STUB_SHARED", "40", 1, SHARDC_ERROR_UNAVAILABLE,
          "gives a block 40960 bytes of shared memory; kernel k_add needs 50000"},
         {"SHARDC_STUB_GPUS", "2", 4, SHARDC_ERROR_UNAVAILABLE,
-         "4 ranks on 2 GPUs: have a GPU for each rank, or one for all"},
+         "4 ranks on 2 GPUs: use a GPU for each rank, or one for all"},
         {"SHARDC_STUB_GPUS", "1", 32, SHARDC_ERROR_UNAVAILABLE,
          "32 ranks on one GPU are more than 16"},
         {"SHARDC_LIBCUDA", "/nowhere/libcuda.so", 1, SHARDC_ERROR_UNAVAILABLE,
-         "what SHARDC_LIBCUDA names does not load"},
+         "the file that SHARDC_LIBCUDA names does not load"},
     };
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
         const refusal *r = &refusals[i];

@@ -379,7 +379,8 @@ static void blocks_that_cannot_be_written_are_refused(void **state)
     } rows[] = {
         {"weights u for m { layers.wa = \"l.{L}.ab\" as [0 of 3, H, E, D]; layers.wb = "
          "\"l.{L}.ab\" as [2 of 3, H, E, D];" REST " }",
-         "tensor 'l.0.ab' has 144 elements, but parameters give 96 of them; element 48 is none's"},
+         "tensor 'l.0.ab' has 144 elements, but parameters cover only 96 of them; element 48 "
+         "belongs to none"},
         {"weights u for m { layers.wa = \"l.{L}.ab\" as [0 of 2, H, E, D]; layers.wb = "
          "\"l.{L}.ab\" as [0 of 2, H, E, D];" REST " }",
          "'layers[0].wb' and 'layers[0].wa' would be written to the same elements of tensor "

@@ -549,11 +549,11 @@ static void what_makes_no_sense_is_refused(void **state)
     REFUSED(shardc_session_get_state(session, 0, y, 119, NULL, &why), SHARDC_ERROR_ARGUMENT,
             "120 bytes as f32, not 119");
     REFUSED(shardc_session_set_state(session, 0, NULL, sizeof d.w, NULL, &why),
-            SHARDC_ERROR_ARGUMENT, "is given no memory");
+            SHARDC_ERROR_ARGUMENT, "no memory is given for state");
     float ids[STEP_ROWS] = {1, 2, 3, 4, 5, 2.5F, 7};
     feeds[1] = (shardc_feed_value){"ids", ids, sizeof ids, "f32"};
     REFUSED(shardc_session_run(session, micro, feeds, 2, NULL, 0, &why), SHARDC_ERROR_DATA,
-            "input 'ids' is 2.5 at [B = 5], which is no i32; nothing has run");
+            "input 'ids' is 2.5 at [B = 5], which is not a valid i32; nothing was run");
     REFUSED(shardc_session_set_state(session, 4, y, sizeof y, NULL, &why), SHARDC_ERROR_ARGUMENT,
             "no state 4");
     REFUSED(shardc_session_get_state(session, 4, y, sizeof y, NULL, &why), SHARDC_ERROR_ARGUMENT,

@@ -186,11 +186,12 @@ static void bad_ids_change_nothing(void **state)
             SHARDC_OK);
         if (decode(sessions[0], &bad, out[0], &error) != SHARDC_ERROR_DATA)
             fail_msg("%s", error.text);
-        assert_string_equal(error.text, step % 2 == 0
-                                            ? "input 't' is 7 at [B = 1, S = 0], which is no id: "
-                                              "at least 0 and less than 7; nothing has run"
-                                            : "input 't' is -1 at [B = 1, S = 0], which is no id: "
-                                              "at least 0 and less than 7; nothing has run");
+        assert_string_equal(error.text,
+                            step % 2 == 0
+                                ? "input 't' is 7 at [B = 1, S = 0], which is not a valid id: "
+                                  "at least 0 and less than 7; nothing was run"
+                                : "input 't' is -1 at [B = 1, S = 0], which is not a valid id: "
+                                  "at least 0 and less than 7; nothing was run");
         assert_int_equal(
             shardc_session_get_state(sessions[0], cache, after, sizeof after, NULL, &error),
             SHARDC_OK);

@@ -170,7 +170,7 @@ static void wrong_mlps_are_found(void **state)
                      mlp_with(text, sizeof text,
                               "%o \"o\" = dot[F] %a, %w : f32[B=4, D=8]\n %y = add %o, %b : "
                               "f32[B=4, D=8]\n return %y\n"),
-                     "ranks that should hold the same elements hold different ones");
+                     "ranks that should hold the same elements differ");
     expect_different("tp = 4", mlp,
                      mlp_with(text, sizeof text,
                               "%p = dot[F] %a, %w : f32[B=4, D=8]{sum:tp}\n %o \"o\" = all_reduce "
@@ -222,7 +222,7 @@ static void wrong_offsets_and_moves_are_found(void **state)
                      "C=4]\n return %b\n",
                      "%a = input {name = \"a\"} : f32[A=4, C=4]\n %b = neg %a : f32[A=4, C=4]\n %c "
                      "\"b\" = transpose %b : f32[C=4, A=4]\n return %c\n",
-                     "another shape");
+                     "a different shape");
     expect_different("x = 2", slice, "%a = input {name = \"a\"} : f32[A=8@x]\n return %a\n", "");
     expect_different("x = 2", slice, "%a = input {name = \"a\"} : f32[A=6@x]\n return %a\n",
                      "fails");
@@ -267,7 +267,7 @@ static void replicas_must_agree(void **state)
         "x = 2",
         "%a = input {name = \"a\"} : f32[A=8]\n %s \"s\" = sum[A] %a : f32[]\n return %a\n",
         "%a = input {name = \"a\"} : f32[A=8@x]\n %s \"s\" = sum[A] %a : f32[]\n return %a\n",
-        "ranks that should hold the same elements hold different ones");
+        "ranks that should hold the same elements differ");
 }
 
 /* ---- caches and positions ---- */
