@@ -128,8 +128,8 @@ static void loaded(sc_kernel_printer *e, const sc_printer_access *access, uint32
                    uint32_t node)
 {
     if (cuda_of(e)->run_of_load[node])
-        sc_strbuf_printf(e->out->text, cuda_of(e)->stage.form.team == SC_CUDA_TILES ? "l%u" : "l%u[lane]",
-                         node);
+        sc_strbuf_printf(e->out->text,
+                         cuda_of(e)->stage.form.team == SC_CUDA_TILES ? "l%u" : "l%u[lane]", node);
     else
         memory_element(e, access, depth);
 }
