@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "program/bytes.h"
+#include "program/lookup.h"
 #include "support/hash.h"
 
 static bool is_text(const char *text)

@@ -4,6 +4,7 @@
 
 #include "program/check.h"
 #include "program/gemm_blocks.h"
+#include "program/lookup.h"
 
 /* ---- collectives ---- */
 

@@ -13,6 +13,7 @@
 #include <inttypes.h>
 
 #include "program/bytes.h"
+#include "program/lookup.h"
 
 static void put_terms(sc_strbuf *out, const sc_image_terms *terms)
 {

@@ -1,10 +1,5 @@
 #include "program/format.h"
 
-#include <string.h>
-
-#include "program/gemm_blas.h"
-#include "program/gemm_blocks.h"
-
 const char *const sc_image_buffer_kind_names[SC_BUFFER_KINDS] = {
     [SC_BUFFER_PARAM] = "param", [SC_BUFFER_GRAD] = "grad",           [SC_BUFFER_OPT] = "opt",
     [SC_BUFFER_CACHE] = "cache", [SC_BUFFER_OTHER_STATE] = "state",   [SC_BUFFER_ACT] = "act",
@@ -12,85 +7,3 @@ const char *const sc_image_buffer_kind_names[SC_BUFFER_KINDS] = {
 };
 
 const char *const sc_image_reduce_names[SC_IMAGE_REDUCES] = {"whole", "sum", "max", "min"};
-
-int64_t sc_image_terms_value(const sc_image_terms *terms, uint64_t rank)
-{
-    int64_t sum = 0;
-    for (uint32_t i = 0; i < terms->count; i++)
-        sum += (int64_t)(rank / terms->terms[i].divide % terms->terms[i].modulo) *
-               terms->terms[i].times;
-    return sum;
-}
-
-int64_t sc_image_tensor_bytes(const sc_image_tensor *tensor)
-{
-    int64_t bytes = sc_dtypes[tensor->dtype].bytes;
-    for (uint32_t i = 0; i < tensor->rank; i++)
-        bytes *= tensor->dims[i].local;
-    return bytes;
-}
-
-uint32_t sc_image_largest_saved(const sc_image *image)
-{
-    uint32_t largest = SC_IMAGE_NONE;
-    for (uint32_t i = 0; i < image->state_count; i++) {
-        const sc_image_state *state = &image->states[i];
-        bool is_saved = state->kind == SC_STATE_PARAM || state->kind == SC_STATE_OPT;
-        if (is_saved &&
-            (largest == SC_IMAGE_NONE || sc_image_tensor_bytes(&state->tensor) >
-                                             sc_image_tensor_bytes(&image->states[largest].tensor)))
-            largest = i;
-    }
-    return largest;
-}
-
-/* ---- groups ---- */
-
-uint64_t sc_image_group_size(const sc_image_group *group)
-{
-    uint64_t size = 1;
-    for (uint32_t i = 0; i < group->digit_count; i++)
-        size *= group->digits[i].modulo;
-    return size;
-}
-
-uint64_t sc_image_group_rank(const sc_image_group *group, uint64_t rank)
-{
-    uint64_t index = 0;
-    for (uint32_t i = 0; i < group->digit_count; i++)
-        index = index * group->digits[i].modulo +
-                rank / group->digits[i].divide % group->digits[i].modulo;
-    return index;
-}
-
-uint64_t sc_image_group_member(const sc_image_group *group, uint64_t rank, uint64_t index)
-{
-    for (uint32_t i = group->digit_count; i-- > 0;) {
-        const sc_image_digit *digit = &group->digits[i];
-        /* arithmetic modulo 2^64 */
-        rank += (index % digit->modulo - rank / digit->divide % digit->modulo) * digit->divide;
-        index /= digit->modulo;
-    }
-    return rank;
-}
-
-int64_t sc_image_gemm_scratch(const char *target, const sc_gemm *gemm)
-{
-    return strcmp(target, "cpu") == 0 ? sc_gemm_scratch_bytes(gemm) : SC_MATMUL_WORKSPACE;
-}
-
-int64_t sc_image_source_count(const sc_image *image, const sc_image_collective *collective,
-                              uint32_t part)
-{
-    bool is_split = collective->kind == SC_IMAGE_ALL_GATHER;
-    return collective->counts[part] /
-           (is_split ? (int64_t)sc_image_group_size(&image->groups[collective->group]) : 1);
-}
-
-int64_t sc_image_destination_count(const sc_image *image, const sc_image_collective *collective,
-                                   uint32_t part)
-{
-    bool is_split = collective->kind == SC_IMAGE_REDUCE_SCATTER;
-    return collective->counts[part] /
-           (is_split ? (int64_t)sc_image_group_size(&image->groups[collective->group]) : 1);
-}

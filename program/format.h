@@ -45,9 +45,6 @@ typedef struct sc_image_terms {
     sc_image_term *terms;
 } sc_image_terms;
 
-/* Returns the sum of the terms for a rank. */
-int64_t sc_image_terms_value(const sc_image_terms *terms, uint64_t rank);
-
 typedef enum sc_image_reduce {
     SC_IMAGE_WHOLE,
     SC_IMAGE_SUM,
@@ -79,9 +76,6 @@ typedef struct sc_image_tensor {
      * element */
     sc_image_terms part;
 } sc_image_tensor;
-
-/* Size of the local array in bytes. */
-int64_t sc_image_tensor_bytes(const sc_image_tensor *tensor);
 
 typedef enum sc_image_buffer_kind {
     SC_BUFFER_PARAM, /* these are state kinds: live as long as the session */
@@ -300,41 +294,5 @@ typedef struct sc_image {
     /* JSON: the origin of the program and how it is run (entry, plan, optimizer, weights map) */
     const char *facts;
 } sc_image;
-
-/* (1 + check) << 48 | the low 48 bits of the value. Comparing these as integers orders failures. */
-static inline int64_t sc_image_failure(uint32_t check, int64_t value)
-{
-    const int64_t mask = ((int64_t)1 << SC_IMAGE_VALUE_BITS) - 1;
-    return ((int64_t)check + 1) << SC_IMAGE_VALUE_BITS | (value & mask);
-}
-
-static inline uint32_t sc_image_failed_check(int64_t failure)
-{
-    return (uint32_t)(failure >> SC_IMAGE_VALUE_BITS) - 1;
-}
-
-static inline int64_t sc_image_failed_value(int64_t failure)
-{
-    const int64_t half = (int64_t)1 << (SC_IMAGE_VALUE_BITS - 1);
-    return (failure & (2 * half - 1)) - ((failure & half) != 0 ? 2 * half : 0);
-}
-
-/* Returns the number of ranks in the group of `rank`, and its index in the group. */
-uint64_t sc_image_group_size(const sc_image_group *group);
-uint64_t sc_image_group_rank(const sc_image_group *group, uint64_t rank);
-/* Returns the group's member `index`, which must be below the size. */
-uint64_t sc_image_group_member(const sc_image_group *group, uint64_t rank, uint64_t index);
-/* Returns the parameter or optimizer state with the largest local array: the staging space that a
- * device without access to host memory needs to save or load states. SC_IMAGE_NONE if there is
- * none. */
-uint32_t sc_image_largest_saved(const sc_image *image);
-/* Number of elements of one part that a rank sends, or receives. */
-int64_t sc_image_source_count(const sc_image *image, const sc_image_collective *collective,
-                              uint32_t part);
-int64_t sc_image_destination_count(const sc_image *image, const sc_image_collective *collective,
-                                   uint32_t part);
-
-/* Returns the scratch bytes of a GEMM on the target, aligned to SC_IMAGE_ALIGN; 0: none. */
-int64_t sc_image_gemm_scratch(const char *target, const sc_gemm *gemm);
 
 #endif

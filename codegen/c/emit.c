@@ -70,18 +70,18 @@ static void plan_scopes(sc_kernel_printer *e)
     const sc_printer_shape *shape = &e->shape;
     uint32_t loops = sc_c_outer_loops(e);
     uint64_t outer = 0;
-    e->body = shape->split ? 1 : loops == 0 ? 0 : loops - shape->shared + 1;
+    e->scopes.body = shape->split ? 1 : loops == 0 ? 0 : loops - shape->shared + 1;
     for (uint32_t l = 0; l < shape->order_count; l++) {
         uint32_t scope = shape->split || l < shape->shared ? 1 : l - shape->shared + 2;
-        e->scope_dims[scope] |= (uint64_t)1 << shape->order[l];
+        e->scopes.dims[scope] |= (uint64_t)1 << shape->order[l];
         outer |= (uint64_t)1 << shape->order[l];
     }
     if (shape->tile != SC_IMAGE_NONE) {
-        e->scope_dims[e->body] = (uint64_t)1 << shape->tile;
-        outer |= e->scope_dims[e->body];
+        e->scopes.dims[e->scopes.body] = (uint64_t)1 << shape->tile;
+        outer |= e->scopes.dims[e->scopes.body];
     }
-    e->inner = e->body + 1;
-    e->scope_dims[e->inner] = ~outer;
+    e->scopes.inner = e->scopes.body + 1;
+    e->scopes.dims[e->scopes.inner] = ~outer;
 }
 
 static void write_function(sc_kernel_printer *e, const char *name)
@@ -91,7 +91,7 @@ static void write_function(sc_kernel_printer *e, const char *name)
     write_head(e, name);
     plan_scopes(e);
     sc_printer_place_all(e);
-    if (e->body > 0)
+    if (e->scopes.body > 0)
         sc_printer_scope(e, 0, 0, k->items.count);
     if (e->shape.split) {
         sc_c_split(e);
@@ -109,14 +109,14 @@ static void write_function(sc_kernel_printer *e, const char *name)
         if (ends && sc_c_is_blocked(e))
             sc_c_block_end(e, e->shape.vector, e->shape.block);
         uint32_t scope = l < e->shape.shared ? 1 : l - e->shape.shared + 2;
-        if (l + 1 >= e->shape.shared && scope < e->body)
+        if (l + 1 >= e->shape.shared && scope < e->scopes.body)
             sc_printer_scope(e, scope, 0, k->items.count);
         if (ends && tiled)
             sc_c_transpose_in(e);
     }
     for (uint32_t p = 0; p < k->phases.count; p++)
         sc_c_phase(e, p);
-    if (e->leaves)
+    if (e->scopes.leaves)
         sc_write_line(e->out, "next:;");
     if (tiled)
         sc_c_stream_row(e);

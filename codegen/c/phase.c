@@ -62,8 +62,8 @@ static void leave_iteration(sc_kernel_printer *e, uint32_t item)
 {
     uint32_t depth = e->items[item].depth;
     bool lane = e->shape.vector != SC_IMAGE_NONE &&
-                (e->scope_dims[depth] >> e->shape.vector & 1) != 0 && depth > e->body;
-    if (depth == 0 || (e->body == 0 && !lane)) {
+                (e->scopes.dims[depth] >> e->shape.vector & 1) != 0 && depth > e->scopes.body;
+    if (depth == 0 || (e->scopes.body == 0 && !lane)) {
         sc_write_indent(e->out);
         sc_strbuf_add(e->out->text, "return ");
         sc_printer_failure(e, item);
@@ -75,16 +75,16 @@ static void leave_iteration(sc_kernel_printer *e, uint32_t item)
     sc_printer_failure(e, item);
     sc_strbuf_add(e->out->text, ";\n");
     sc_write_line(e->out, "failed = failed < failure ? failed : failure;");
-    bool near = depth <= e->body + 1 || lane;
+    bool near = depth <= e->scopes.body + 1 || lane;
     sc_write_line(e->out, near ? "continue;" : "goto next;");
-    e->leaves |= !near;
+    e->scopes.leaves |= !near;
 }
 
 /* Emits the variable that the innermost loop accumulates in. */
 static void accumulator(sc_kernel_printer *e, uint32_t id)
 {
     const sc_printer_item *info = &e->items[id];
-    bool lanes = e->lanes > 0 && info->depth == e->inner;
+    bool lanes = e->phase.lanes > 0 && info->depth == e->scopes.inner;
     if (lanes)
         sc_strbuf_printf(e->out->text, "t%u[lane]", id);
     else
@@ -141,7 +141,7 @@ const sc_printer_target sc_c_target = {
 /* True if the item uses parallel accumulators in this phase. */
 static bool in_lanes(const sc_kernel_printer *e, uint32_t item)
 {
-    return e->lanes > 0 && e->items[item].depth == e->inner;
+    return e->phase.lanes > 0 && e->items[item].depth == e->scopes.inner;
 }
 
 static void declare_accumulator(sc_kernel_printer *e, uint32_t item, char letter, sc_dtype dtype,
@@ -169,7 +169,7 @@ static void begin_reductions(sc_kernel_printer *e, const sc_c_loops *loops)
         if (e->items[i].wide)
             declare_accumulator(e, i, 's', SC_DTYPE_f64, block);
         else if (in_lanes(e, i))
-            declare_accumulator(e, i, 't', sc_printer_dtype_of(e, i), e->lanes);
+            declare_accumulator(e, i, 't', sc_printer_dtype_of(e, i), e->phase.lanes);
         else
             declare_accumulator(e, i, 'r', sc_printer_dtype_of(e, i), block);
     }
@@ -180,7 +180,8 @@ static const char *folded(sc_kernel_printer *e, uint32_t item)
     sc_item_kind kind = e->k->items.data[item].kind;
     char how = (char)(kind == SC_ITEM_SUM ? '+' : kind == SC_ITEM_MAX ? '>' : '<');
     return sc_arena_printf(e->arena, "sc_lanes_%s(t%u, %d, '%c')",
-                           sc_dtypes[sc_printer_dtype_of(e, item)].name, item, (int)e->lanes, how);
+                           sc_dtypes[sc_printer_dtype_of(e, item)].name, item, (int)e->phase.lanes,
+                           how);
 }
 
 static void end_reductions(sc_kernel_printer *e, const sc_c_loops *loops)
@@ -206,7 +207,7 @@ static void begin_parts(sc_kernel_printer *e, const sc_c_loops *loops)
     for (uint32_t i = loops->first; i < loops->end; i++) {
         if (e->items[i].parts)
             declare_accumulator(e, i, 't', SC_DTYPE_f32,
-                                in_lanes(e, i)          ? e->lanes
+                                in_lanes(e, i)          ? e->phase.lanes
                                 : e->items[i].of_vector ? e->shape.block
                                                         : 0);
     }
@@ -236,9 +237,9 @@ static void lane_loops(sc_kernel_printer *e, const sc_c_loops *loops, const char
 {
     uint32_t dim = loops->dims[loops->count - 1];
     const char *name = e->dim_names[dim];
-    long long lanes = e->lanes, size = e->k->dims.data[dim].size;
+    long long lanes = e->phase.lanes, size = e->k->dims.data[dim].size;
     bool fixed = from[0] == '0' && from[1] == 0 && to[0] <= '9';
-    bool whole = size % lanes == 0 && (dim != e->cut || e->cut_size % lanes == 0) &&
+    bool whole = size % lanes == 0 && (dim != e->phase.cut || e->phase.cut_size % lanes == 0) &&
                  (!loops->parts || !loops->pieces || loops->piece % lanes == 0);
     const char *main_end = to;
     if (!whole && fixed) {
@@ -262,8 +263,8 @@ static void lane_loops(sc_kernel_printer *e, const sc_c_loops *loops, const char
             sc_write_line(e->out, "const int64_t %s = %s_at + lane;", name, name);
         else
             sc_write_line(e->out, "const int64_t %s = %s + lane;", name, main_end);
-        sc_printer_scope(e, e->inner, loops->first, loops->end);
-        sc_printer_leave(e, e->inner);
+        sc_printer_scope(e, e->scopes.inner, loops->first, loops->end);
+        sc_printer_leave(e, e->scopes.inner);
         sc_write_close(e->out);
         if (rest == 0)
             sc_write_close(e->out);
@@ -279,7 +280,7 @@ static void open_loop(sc_kernel_printer *e, const sc_c_loops *loops, uint32_t l)
     if (dim == e->shape.vector && e->shape.block < size) {
         from = sc_arena_printf(e->arena, "%s_from", name);
         to = sc_arena_printf(e->arena, "%s_to", name);
-    } else if (dim == e->cut) {
+    } else if (dim == e->phase.cut) {
         from = sc_arena_printf(e->arena, "%s_first", name);
         to = sc_arena_printf(e->arena, "%s_end", name);
     }
@@ -297,19 +298,19 @@ static void open_loop(sc_kernel_printer *e, const sc_c_loops *loops, uint32_t l)
         begin_parts(e, loops);
     }
     bool innermost = l + 1 == loops->count;
-    if (innermost && e->lanes > 0) {
+    if (innermost && e->phase.lanes > 0) {
         lane_loops(e, loops, from, to);
         return;
     }
-    if (innermost && e->simd)
+    if (innermost && e->phase.simd)
         sc_write_line(e->out, "#pragma omp simd");
     sc_write_open(e->out, "for (int64_t %s = %s; %s < %s; %s++)", name, from, name, to, name);
-    sc_printer_scope(e, e->body + 2 + l, loops->first, loops->end);
+    sc_printer_scope(e, e->scopes.body + 2 + l, loops->first, loops->end);
 }
 
 static void close_loop(sc_kernel_printer *e, const sc_c_loops *loops, uint32_t l)
 {
-    if (l + 1 < loops->count || e->lanes == 0)
+    if (l + 1 < loops->count || e->phase.lanes == 0)
         sc_write_close(e->out);
     if (!loops->parts || l != loops->part)
         return;
@@ -322,15 +323,15 @@ static void close_loop(sc_kernel_printer *e, const sc_c_loops *loops, uint32_t l
 static void plan_lanes(sc_kernel_printer *e, const sc_c_loops *loops)
 {
     bool any = false;
-    e->lanes = 0;
+    e->phase.lanes = 0;
     for (uint32_t i = loops->first; i < loops->end; i++)
         any |= sc_item_reduces(e->k->items.data[i].kind);
-    if (!any || !e->simd || e->shape.vector != SC_IMAGE_NONE)
+    if (!any || !e->phase.simd || e->shape.vector != SC_IMAGE_NONE)
         return;
     uint32_t dim = loops->dims[loops->count - 1];
-    int64_t size = dim == e->cut ? e->cut_size : e->k->dims.data[dim].size;
-    e->lanes = size >= 4 * MANY_LANES ? MANY_LANES : size >= 2 * FEW_LANES ? FEW_LANES : 0;
-    e->simd = e->lanes > 0;
+    int64_t size = dim == e->phase.cut ? e->phase.cut_size : e->k->dims.data[dim].size;
+    e->phase.lanes = size >= 4 * MANY_LANES ? MANY_LANES : size >= 2 * FEW_LANES ? FEW_LANES : 0;
+    e->phase.simd = e->phase.lanes > 0;
 }
 
 static void plan_loops(sc_kernel_printer *e, uint32_t phase_index, sc_c_loops *loops)
@@ -342,28 +343,30 @@ static void plan_loops(sc_kernel_printer *e, uint32_t phase_index, sc_c_loops *l
     *loops = (sc_c_loops){.first = phase->first_item, .end = phase->first_item + phase->item_count};
     for (uint32_t i = 0; i < phase->dim_count; i++) {
         loops->dims[loops->count++] = phase->dims[i];
-        points *= phase->dims[i] == e->cut ? e->cut_size : k->dims.data[phase->dims[i]].size;
+        points *=
+            phase->dims[i] == e->phase.cut ? e->phase.cut_size : k->dims.data[phase->dims[i]].size;
     }
     loops->part = loops->count - 1;
     loops->piece = rows ? e->limits->piece : e->limits->piece_rows;
     if (loops->count > 0) {
         uint32_t dim = loops->dims[loops->part];
-        loops->pieces = (dim == e->cut ? e->cut_size : k->dims.data[dim].size) > 2 * loops->piece;
+        loops->pieces =
+            (dim == e->phase.cut ? e->phase.cut_size : k->dims.data[dim].size) > 2 * loops->piece;
     }
     if (!rows)
         loops->dims[loops->count++] = e->shape.vector;
-    e->simd =
+    e->phase.simd =
         loops->count > 0 && sc_printer_may_vectorise(e, phase_index, loops->dims[loops->count - 1]);
-    e->inner = loops->count > 0 ? e->body + 1 + loops->count
-               : e->writes_read ? e->body + 1
-                                : e->body;
-    if (e->inner > e->body)
-        e->scope_dims[e->body + 1] = 0;
+    e->scopes.inner = loops->count > 0 ? e->scopes.body + 1 + loops->count
+                      : e->writes_read ? e->scopes.body + 1
+                                       : e->scopes.body;
+    if (e->scopes.inner > e->scopes.body)
+        e->scopes.dims[e->scopes.body + 1] = 0;
     for (uint32_t i = 0; i < loops->count; i++)
-        e->scope_dims[e->body + 2 + i] = (uint64_t)1 << loops->dims[i];
+        e->scopes.dims[e->scopes.body + 2 + i] = (uint64_t)1 << loops->dims[i];
     for (uint32_t i = loops->first; i < loops->end; i++) {
         sc_printer_item *item = &e->items[i];
-        item->depth = e->inner;
+        item->depth = e->scopes.inner;
         item->of_vector = !rows && sc_item_reduces(k->items.data[i].kind) &&
                           (e->nodes[k->items.data[i].value].dims >> e->shape.vector & 1) != 0;
         if (!rows && sc_item_reduces(k->items.data[i].kind) && !item->of_vector)
@@ -381,25 +384,25 @@ static void plan_loops(sc_kernel_printer *e, uint32_t phase_index, sc_c_loops *l
 void sc_c_phase(sc_kernel_printer *e, uint32_t phase)
 {
     sc_c_loops loops;
-    e->phase = phase;
+    e->phase.number = phase;
     plan_loops(e, phase, &loops);
-    sc_printer_place(e, loops.first, loops.end, e->floors[phase]);
+    sc_printer_place(e, loops.first, loops.end, e->scopes.floors[phase]);
     sc_c_declare_row_cache(e);
     begin_reductions(e, &loops);
-    sc_printer_scope(e, e->body, loops.first, loops.end);
-    bool block = loops.count == 0 && e->inner > e->body;
-    for (sc_knode i = 0; e->inner > e->body && i < e->k->nodes.count; i++)
-        block |= e->nodes[i].pass == e->pass && e->nodes[i].depth == e->body + 1;
+    sc_printer_scope(e, e->scopes.body, loops.first, loops.end);
+    bool block = loops.count == 0 && e->scopes.inner > e->scopes.body;
+    for (sc_knode i = 0; e->scopes.inner > e->scopes.body && i < e->k->nodes.count; i++)
+        block |= e->nodes[i].pass == e->scopes.pass && e->nodes[i].depth == e->scopes.body + 1;
     if (block)
         sc_write_open_block(e->out);
-    if (e->inner > e->body)
-        sc_printer_scope(e, e->body + 1, loops.first, loops.end);
+    if (e->scopes.inner > e->scopes.body)
+        sc_printer_scope(e, e->scopes.body + 1, loops.first, loops.end);
     for (uint32_t l = 0; l < loops.count; l++)
         open_loop(e, &loops, l);
     for (uint32_t l = loops.count; l-- > 0;)
         close_loop(e, &loops, l);
     if (block)
         sc_write_close(e->out);
-    sc_printer_leave(e, e->body + 1);
+    sc_printer_leave(e, e->scopes.body + 1);
     end_reductions(e, &loops);
 }

@@ -47,7 +47,7 @@ static bool is_row(const sc_kernel_printer *e, const sc_printer_access *access)
     }
     return plain && sc_printer_stride(e, access, dim) == 1 &&
            sc_printer_stride(e, access, next_dim(e)) != 0 &&
-           e->lanes * sc_dtypes[arg->dtype].bytes >= LINE && row <= e->limits->prefetch_row &&
+           e->phase.lanes * sc_dtypes[arg->dtype].bytes >= LINE && row <= e->limits->prefetch_row &&
            bytes >= e->limits->prefetch_array;
 }
 
@@ -61,12 +61,12 @@ void sc_c_choose_prefetch(sc_kernel_printer *e)
     if (shape->vector != SC_IMAGE_NONE || shape->split || shape->order_count == 0 ||
         k->dims.data[next_dim(e)].size < FEWEST_ROWS)
         return;
-    e->body = 0, e->inner = 0;
+    e->scopes.body = 0, e->scopes.inner = 0;
     for (uint32_t p = 0; p < k->phases.count; p++) {
         const sc_kernel_phase *phase = &k->phases.data[p];
         sc_printer_place(e, phase->first_item, phase->first_item + phase->item_count, 0);
         for (sc_knode i = 0; i < k->nodes.count; i++) {
-            if (e->nodes[i].pass != e->pass || e->nodes[i].first_phase != SC_IMAGE_NONE)
+            if (e->nodes[i].pass != e->scopes.pass || e->nodes[i].first_phase != SC_IMAGE_NONE)
                 continue;
             e->nodes[i].first_phase = p;
             if (e->prefetch_phase == SC_IMAGE_NONE && phase->dim_count == 1 &&
@@ -83,7 +83,7 @@ static void fetch(sc_kernel_printer *e, const sc_printer_access *access, const c
 {
     uint32_t dim = e->k->phases.data[e->prefetch_phase].dims[0];
     int64_t bytes = sc_dtypes[e->k->args.data[access->arg].dtype].bytes,
-            lines = (e->lanes * bytes + LINE - 1) / LINE;
+            lines = (e->phase.lanes * bytes + LINE - 1) / LINE;
     for (int64_t line = 0; line < lines; line++) {
         int64_t constant = access->constant + line * LINE / bytes;
         sc_write_indent(e->out);
@@ -161,7 +161,7 @@ static sc_rows rows_of(const sc_kernel_printer *e)
 
 void sc_c_prefetch_begin(sc_kernel_printer *e)
 {
-    if (e->phase != e->prefetch_phase || e->lanes == 0)
+    if (e->phase.number != e->prefetch_phase || e->phase.lanes == 0)
         return;
     sc_rows rows = rows_of(e);
     bool next = false;
@@ -175,7 +175,7 @@ void sc_c_prefetch_begin(sc_kernel_printer *e)
 
 void sc_c_prefetch(sc_kernel_printer *e, const char *at)
 {
-    if (e->phase != e->prefetch_phase)
+    if (e->phase.number != e->prefetch_phase)
         return;
     sc_rows rows = rows_of(e);
     for (uint32_t i = 0; i < rows.count; i++)

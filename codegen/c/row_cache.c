@@ -26,7 +26,7 @@ void sc_c_choose_row_cache(sc_kernel_printer *e)
 
 void sc_c_cached_element(sc_kernel_printer *e, sc_knode node)
 {
-    const sc_kernel_phase *phase = &e->k->phases.data[e->phase];
+    const sc_kernel_phase *phase = &e->k->phases.data[e->phase.number];
     sc_strbuf_printf(e->out->text, "b%u[", node);
     int64_t strides[SC_KERNEL_MAX_RANK], stride = 1;
     for (uint32_t i = phase->dim_count; i-- > 0; stride *= e->k->dims.data[phase->dims[i]].size)
@@ -43,9 +43,9 @@ void sc_c_cached_element(sc_kernel_printer *e, sc_knode node)
 void sc_c_declare_row_cache(sc_kernel_printer *e)
 {
     for (sc_knode i = 0; i < e->k->nodes.count; i++) {
-        if (e->nodes[i].cached_from == e->phase)
+        if (e->nodes[i].cached_from == e->phase.number)
             sc_write_line(e->out, "%s b%u[%lld];",
                           sc_printer_type((sc_dtype)e->k->nodes.data[i].dtype), i,
-                          (long long)points_of(e->k, e->phase));
+                          (long long)points_of(e->k, e->phase.number));
     }
 }

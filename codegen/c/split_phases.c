@@ -163,11 +163,11 @@ static void combine(sc_kernel_printer *e, uint32_t item, int64_t cuts)
 
 /* ---- phases ---- */
 
-/* Chooses the dim to split and e->cut_size; returns the number of splits, 1 for none. */
+/* Chooses the dim to split and e->phase.cut_size; returns the number of splits, 1 for none. */
 static int64_t choose_cuts(sc_kernel_printer *e, uint32_t phase_index)
 {
     const sc_kernel_phase *phase = &e->k->phases.data[phase_index];
-    e->cut = SC_IMAGE_NONE;
+    e->phase.cut = SC_IMAGE_NONE;
     if (!may_cut(e, phase_index))
         return 1;
     uint32_t dim = phase->dims[0];
@@ -190,12 +190,12 @@ static int64_t choose_cuts(sc_kernel_printer *e, uint32_t phase_index)
     }
     if (cuts <= 1 || sc_printer_size_of(e, dim) < 2)
         return 1;
-    e->cut = dim;
-    e->cut_size = (sc_printer_size_of(e, dim) + cuts - 1) / cuts;
-    if (e->cut_size > 64)
-        e->cut_size = (e->cut_size + 63) / 64 * 64;
-    cuts = (sc_printer_size_of(e, dim) + e->cut_size - 1) / e->cut_size;
-    e->cut = cuts > 1 ? dim : SC_IMAGE_NONE;
+    e->phase.cut = dim;
+    e->phase.cut_size = (sc_printer_size_of(e, dim) + cuts - 1) / cuts;
+    if (e->phase.cut_size > 64)
+        e->phase.cut_size = (e->phase.cut_size + 63) / 64 * 64;
+    cuts = (sc_printer_size_of(e, dim) + e->phase.cut_size - 1) / e->phase.cut_size;
+    e->phase.cut = cuts > 1 ? dim : SC_IMAGE_NONE;
     return cuts;
 }
 
@@ -206,8 +206,8 @@ static void open_cut(sc_kernel_printer *e, int64_t cuts)
 
 static void begin_cut(sc_kernel_printer *e)
 {
-    const char *name = e->dim_names[e->cut];
-    long long size = sc_printer_size_of(e, e->cut), part = e->cut_size;
+    const char *name = e->dim_names[e->phase.cut];
+    long long size = sc_printer_size_of(e, e->phase.cut), part = e->phase.cut_size;
     sc_write_line(e->out, "const int64_t %s_first = cut * %lld;", name, part);
     if (size % part == 0)
         sc_write_line(e->out, "const int64_t %s_end = %s_first + %lld;", name, name, part);
@@ -239,7 +239,7 @@ static void split_phase(sc_kernel_printer *e, uint32_t phase_index)
         begin_cut(e);
     read_results(e, phase_index);
     sc_c_phase(e, phase_index);
-    sc_printer_leave(e, e->body);
+    sc_printer_leave(e, e->scopes.body);
     write_results(e, phase_index, cuts > 1);
     for (uint32_t l = 0; l < (all == 0 ? 1 : all); l++)
         sc_write_close(e->out);
@@ -248,7 +248,7 @@ static void split_phase(sc_kernel_printer *e, uint32_t phase_index)
         if (sc_item_reduces(e->k->items.data[i].kind))
             combine(e, i, cuts);
     }
-    e->cut = SC_IMAGE_NONE;
+    e->phase.cut = SC_IMAGE_NONE;
 }
 
 void sc_c_split(sc_kernel_printer *e)

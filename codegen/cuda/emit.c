@@ -34,7 +34,7 @@ static int64_t held_elements(const sc_cuda_printer *c)
 {
     const sc_kernel *k = c->e.k;
     int64_t elements = 0, lanes = 1;
-    for (uint32_t p = c->form.first; p < c->form.end; p++)
+    for (uint32_t p = c->stage.form.first; p < c->stage.form.end; p++)
         lanes = c->phases[p].lanes > lanes ? c->phases[p].lanes : lanes;
     for (sc_knode i = 0; i < k->nodes.count; i++) {
         uint32_t from = c->e.nodes[i].cached_from;
@@ -50,17 +50,18 @@ static int blocks_together(const sc_cuda_printer *c)
 {
     if (sc_cuda_has_many_phases(c))
         return 1; /* common subexpressions take the registers of further blocks */
-    if (c->form.threads < 512)
-        return 512 / c->form.threads > 16 ? 16 : 512 / c->form.threads;
-    bool is_row = c->form.team == SC_CUDA_ROWS && c->form.parts == 1 && c->teams > 1;
-    return is_row && c->form.threads == 512 && held_elements(c) <= MOST_OF_TWO ? 2 : 1;
+    if (c->stage.form.threads < 512)
+        return 512 / c->stage.form.threads > 16 ? 16 : 512 / c->stage.form.threads;
+    bool is_row =
+        c->stage.form.team == SC_CUDA_ROWS && c->stage.form.parts == 1 && c->stage.teams > 1;
+    return is_row && c->stage.form.threads == 512 && held_elements(c) <= MOST_OF_TWO ? 2 : 1;
 }
 
 static void head(sc_cuda_printer *c, uint32_t stage)
 {
     sc_kernel_printer *e = &c->e;
     const sc_kernel *k = e->k;
-    sc_strbuf_printf(e->out->text, "SC_KERNEL(%d, %d) void %s_%u(", c->form.threads,
+    sc_strbuf_printf(e->out->text, "SC_KERNEL(%d, %d) void %s_%u(", c->stage.form.threads,
                      blocks_together(c), c->name, stage);
     parameters(c);
     sc_strbuf_add(e->out->text, ")\n");
@@ -79,7 +80,7 @@ static void team_indices(sc_cuda_printer *c)
     sc_kernel_printer *e = &c->e;
     const char *type = sc_cuda_index_type(c);
     int64_t faster = 1;
-    for (uint32_t i = c->order_count; i-- > 0;) {
+    for (uint32_t i = c->stage.order_count; i-- > 0;) {
         uint32_t dim = c->order[i];
         bool lanes = dim == e->shape.vector;
         int64_t size = e->k->dims.data[dim].size / (lanes ? c->lanes : 1);
@@ -100,7 +101,9 @@ static void team_indices(sc_cuda_printer *c)
 /* Teams per block. */
 static int teams_of_block(const sc_cuda_printer *c)
 {
-    return c->form.team == SC_CUDA_COLUMNS ? SC_CUDA_WARP : c->form.threads / c->form.team_threads;
+    return c->stage.form.team == SC_CUDA_COLUMNS
+               ? SC_CUDA_WARP
+               : c->stage.form.threads / c->stage.form.team_threads;
 }
 
 static void find_team(sc_cuda_printer *c)
@@ -109,23 +112,24 @@ static void find_team(sc_cuda_printer *c)
     const char *type = sc_cuda_index_type(c);
     int teams = teams_of_block(c);
     const char *within = "";
-    if (c->form.team == SC_CUDA_COLUMNS) {
+    if (c->stage.form.team == SC_CUDA_COLUMNS) {
         sc_write_line(e->out, "const int thread = sc_warp();");
         within = " + sc_lane()";
-    } else if (c->form.team_threads > 1) {
+    } else if (c->stage.form.team_threads > 1) {
         sc_write_line(e->out,
                       teams > 1 ? "const int thread = sc_thread() %% %d;"
                                 : "const int thread = sc_thread();",
-                      c->form.team_threads);
+                      c->stage.form.team_threads);
     }
-    if (c->form.team != SC_CUDA_COLUMNS && teams > 1)
-        within = c->form.team_threads == 1
+    if (c->stage.form.team != SC_CUDA_COLUMNS && teams > 1)
+        within = c->stage.form.team_threads == 1
                      ? " + sc_thread()"
-                     : sc_arena_printf(e->arena, " + sc_thread() / %d", c->form.team_threads);
+                     : sc_arena_printf(e->arena, " + sc_thread() / %d", c->stage.form.team_threads);
     const char *times = teams > 1 ? sc_arena_printf(e->arena, " * %d", teams) : "";
     const char *block = c->wide ? "sc_block()" : "(int)sc_block()";
-    if (c->form.parts > 1 || c->form.scatters) {
-        long long parts = c->form.parts, per_part = c->form.per_part, points = c->form.whole;
+    if (c->stage.form.parts > 1 || c->stage.form.scatters) {
+        long long parts = c->stage.form.parts, per_part = c->stage.form.per_part,
+                  points = c->stage.form.whole;
         sc_write_line(e->out, "const %s cut = %s %% %lld;", type, block, parts);
         sc_write_line(e->out, "const %s first = cut * %lld;", type, per_part);
         if (points % per_part == 0)
@@ -135,20 +139,22 @@ static void find_team(sc_cuda_printer *c)
                           points - per_part, per_part, points);
         block = sc_arena_printf(e->arena, "%s / %lld", block, parts);
     }
-    bool whole = c->teams % teams == 0;
-    if (c->form.live) {
+    bool whole = c->stage.teams % teams == 0;
+    if (c->stage.form.live) {
         sc_write_line(e->out, "const %s row = %s%s%s;", type, block, times, within);
-        sc_write_line(e->out, "const bool live = row < %lld;", (long long)c->teams);
-        if (c->form.team == SC_CUDA_ROWS && teams > SC_CUDA_WARP / c->form.team_threads) {
+        sc_write_line(e->out, "const bool live = row < %lld;", (long long)c->stage.teams);
+        if (c->stage.form.team == SC_CUDA_ROWS &&
+            teams > SC_CUDA_WARP / c->stage.form.team_threads) {
             sc_write_line(e->out, "if (%s%s + sc_warp() * %d >= %lld)", block, times,
-                          SC_CUDA_WARP / c->form.team_threads, (long long)c->teams);
+                          SC_CUDA_WARP / c->stage.form.team_threads, (long long)c->stage.teams);
             sc_write_line(e->out, "    return;");
         }
-        sc_write_line(e->out, "const %s at = live ? row : %lld;", type, (long long)c->teams - 1);
-    } else if (c->order_count > 0 || !whole) {
+        sc_write_line(e->out, "const %s at = live ? row : %lld;", type,
+                      (long long)c->stage.teams - 1);
+    } else if (c->stage.order_count > 0 || !whole) {
         sc_write_line(e->out, "const %s at = %s%s%s;", type, block, times, within);
         if (!whole) {
-            sc_write_line(e->out, "if (at >= %lld)", (long long)c->teams);
+            sc_write_line(e->out, "if (at >= %lld)", (long long)c->stage.teams);
             sc_write_line(e->out, "    return;");
         }
     }
@@ -159,54 +165,54 @@ static void find_team(sc_cuda_printer *c)
 
 static void begin_stage(sc_cuda_printer *c, uint32_t stage)
 {
-    c->form = c->stages[stage];
-    c->exchanges = 0;
-    if (c->form.checks) { /* on behalf of all teams, without their indices */
-        c->teams = 1;
-        c->order_count = 0;
-    }
+    const sc_cuda_form *form = &c->stages[stage];
+    /* checks run on behalf of all teams, without their indices */
+    c->stage = (sc_cuda_stage_text){.form = *form,
+                                    .teams = form->checks ? 1 : c->teams,
+                                    .order_count = form->checks ? 0 : c->order_count};
 }
 
-/* Emits a stage; c->form is set. */
+/* Emits a stage; c->stage.form is set. */
 static void stage_text(sc_cuda_printer *c, uint32_t stage, sc_cuda_code *code)
 {
     sc_kernel_printer *e = &c->e;
     const sc_kernel *k = e->k;
     uint64_t outer = ((uint64_t)1 << k->outer_count) - 1;
-    uint32_t first = k->phases.data[c->form.first].first_item, end = first;
-    for (uint32_t p = c->form.first; p < c->form.end; p++)
+    uint32_t first = k->phases.data[c->stage.form.first].first_item, end = first;
+    for (uint32_t p = c->stage.form.first; p < c->stage.form.end; p++)
         end += k->phases.data[p].item_count;
     if (e->shape.vector != SC_IMAGE_NONE)
         outer &= ~((uint64_t)1 << e->shape.vector);
     sc_printer_comment(e);
     head(c, stage);
-    if (c->apart > 0 && !c->form.checks) {
+    if (c->apart > 0 && !c->stage.form.checks) {
         sc_write_line(e->out, "if (*sc_failure != ~(uint64_t)0) /* a check has failed */");
         sc_write_line(e->out, "    return;");
     }
-    e->body = SC_CUDA_BODY;
-    e->inner = SC_CUDA_READS;
-    e->scope_dims[SC_CUDA_BODY] = outer;
-    e->scope_dims[SC_CUDA_READS] = ~outer;
+    e->scopes.body = SC_CUDA_BODY;
+    e->scopes.inner = SC_CUDA_READS;
+    e->scopes.dims[SC_CUDA_BODY] = outer;
+    e->scopes.dims[SC_CUDA_READS] = ~outer;
     sc_printer_place_all(e);
     sc_printer_place(e, first, end, 0);
-    if (c->form.team == SC_CUDA_TILES) {
+    if (c->stage.form.team == SC_CUDA_TILES) {
         sc_cuda_tile_text(c);
     } else {
         find_team(c);
         sc_printer_scope(e, 0, first, end);
         sc_cuda_read_partials(c);
-        for (uint32_t p = c->form.first; p < c->form.end; p++)
+        for (uint32_t p = c->stage.form.first; p < c->stage.form.end; p++)
             sc_cuda_phase_text(c, p);
         sc_cuda_write_partials(c);
         sc_printer_leave(e, 0);
     }
     sc_write_close(e->out);
     int teams = teams_of_block(c);
-    int64_t blocks = c->form.team == SC_CUDA_TILES ? sc_cuda_tiles(c)
-                                                   : (c->teams + teams - 1) / teams * c->form.parts;
+    int64_t blocks = c->stage.form.team == SC_CUDA_TILES
+                         ? sc_cuda_tiles(c)
+                         : (c->stage.teams + teams - 1) / teams * c->stage.form.parts;
     code->stages[stage] = (sc_cuda_stage){.blocks = blocks,
-                                          .threads = (uint32_t)c->form.threads,
+                                          .threads = (uint32_t)c->stage.form.threads,
                                           .shared_bytes = (uint32_t)c->shared_bytes};
 }
 
@@ -225,13 +231,9 @@ void sc_cuda_emit_within(const sc_kernel *k, const char *name, bool comments,
     sc_cuda_plan(&c);
     *code = (sc_cuda_code){
         .stage_count = c.stage_count, .scratch_bytes = c.scratch_bytes, .why_simple = c.why_simple};
-    const int64_t teams = c.teams;
-    const uint32_t order_count = c.order_count;
     for (uint32_t s = 0; s < c.stage_count; s++) {
         begin_stage(&c, s);
         stage_text(&c, s, code);
-        c.teams = teams;
-        c.order_count = order_count;
     }
     if (helpers != NULL)
         *helpers |= sc_helpers_named_in(out->data + start);

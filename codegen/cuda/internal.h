@@ -62,13 +62,21 @@ typedef struct sc_cuda_form {
     bool checks;       /* a block checks on behalf of all teams */
 } sc_cuda_form;
 
+/* Of the stage being planned or written. */
+typedef struct sc_cuda_stage_text {
+    sc_cuda_form form;
+    int64_t teams;        /* of the kernel; a stage of checks has one, without indices */
+    uint32_t order_count; /* outer dims whose indices it computes */
+    int exchanges;        /* between threads of a team, so far */
+    bool ordered;         /* a block barrier comes last in the text */
+} sc_cuda_stage_text;
+
 typedef struct sc_cuda_printer {
     sc_kernel_printer e; /* must be first: the target's callbacks get it */
     const sc_cuda_limits *limits;
     const char *name;
     sc_interval *intervals; /* of the kernel's nodes, regardless of checks */
     bool parallel;          /* points of each phase are independent */
-    sc_cuda_form form;      /* of the stage being written */
     sc_cuda_form stages[SC_CUDA_MAX_STAGES];
     uint32_t stage_count;
     uint32_t apart; /* leading phases, only checks: a stage; later ones stop if one fails */
@@ -83,11 +91,11 @@ typedef struct sc_cuda_printer {
     int64_t scratch_bytes;
     /* Exchanges of a team alternate between two slots in shared memory: when the third begins, all
      * threads have read the first one's. */
-    int slot_bytes, exchanges;
+    int slot_bytes;
     int shared_bytes;
     bool *run_of_load, *run_of_item; /* lanes go through registers in this phase */
-    bool ordered;                    /* in the text: a block barrier comes last */
     const char *why_simple;
+    sc_cuda_stage_text stage;
 } sc_cuda_printer;
 
 /* stage.c: text that all stages share. */

@@ -59,9 +59,10 @@ static void declare_pointer(sc_cuda_printer *c, uint32_t item, const char *const
 static const char *place(sc_cuda_printer *c, uint32_t item, const char *cut)
 {
     sc_arena *arena = c->e.arena;
-    const char *at = c->order_count == 0 ? "0" : "at";
+    const char *at = c->stage.order_count == 0 ? "0" : "at";
     const char *team =
-        cut == NULL ? at : sc_arena_printf(arena, "%s * %lld + %s", cut, (long long)c->teams, at);
+        cut == NULL ? at
+                    : sc_arena_printf(arena, "%s * %lld + %s", cut, (long long)c->stage.teams, at);
     if (!is_of_vector(c, item))
         return team;
     return sc_arena_printf(arena, cut == NULL ? "%s * %d + lane" : "(%s) * %d + lane", team,
@@ -96,7 +97,7 @@ static void read_partial(sc_cuda_printer *c, uint32_t item)
         sc_write_line(e->out, "%s s%u = %s;", type, item, nothing);
     }
     sc_write_open(e->out, "for (int cut = thread; cut < %lld; cut += %d)", parts,
-                  c->form.team_threads);
+                  c->stage.form.team_threads);
     over_lanes(c, item);
     sc_write_line(e->out, "%ss%u%s = %s::of(s%u%s, c%u[%s]);", indent, item, index,
                   sc_cuda_reducer(kind), item, index, item, place(c, item, "cut"));
@@ -116,8 +117,8 @@ void sc_cuda_read_partials(sc_cuda_printer *c)
 {
     for (uint32_t i = 0; i < c->e.k->items.count; i++) {
         bool wanted = false;
-        for (uint32_t p = c->form.first; p < c->form.end; p++)
-            wanted |= c->partials[i] >= 0 && c->e.items[i].phase < c->form.first &&
+        for (uint32_t p = c->stage.form.first; p < c->stage.form.end; p++)
+            wanted |= c->partials[i] >= 0 && c->e.items[i].phase < c->stage.form.first &&
                       sc_printer_phase_reads(&c->e, p, i);
         if (wanted)
             read_partial(c, i);
@@ -129,14 +130,14 @@ void sc_cuda_write_partials(sc_cuda_printer *c)
 {
     sc_kernel_printer *e = &c->e;
     for (uint32_t i = 0; i < e->k->items.count; i++) {
-        if (c->partials[i] < 0 || e->items[i].phase < c->form.first ||
-            e->items[i].phase >= c->form.end)
+        if (c->partials[i] < 0 || e->items[i].phase < c->stage.form.first ||
+            e->items[i].phase >= c->stage.form.end)
             continue;
         declare_pointer(c, i, "");
-        sc_write_open(e->out, c->form.live ? "if (thread == 0 && live)" : "if (thread == 0)");
+        sc_write_open(e->out, c->stage.form.live ? "if (thread == 0 && live)" : "if (thread == 0)");
         over_lanes(c, i);
         sc_write_line(e->out, "%sc%u[%s] = (%s)r%u%s;", is_of_vector(c, i) ? "    " : "", i,
-                      place(c, i, c->form.parts > 1 ? "cut" : NULL),
+                      place(c, i, c->stage.form.parts > 1 ? "cut" : NULL),
                       sc_printer_type(partial_dtype(c, i)), i, is_of_vector(c, i) ? "[lane]" : "");
         sc_write_close(e->out);
     }

@@ -84,7 +84,7 @@ static const char *operation(const sc_kernel_printer *e, sc_knode id)
 /* True if the team's threads search for the first check that fails. */
 static bool finds(const sc_cuda_printer *c, uint32_t phase)
 {
-    return c->phases[phase].finds && c->form.team_threads > 1;
+    return c->phases[phase].finds && c->stage.form.team_threads > 1;
 }
 
 /* Threads that wait for each other leave together: either the check is the same for all, or they
@@ -128,8 +128,8 @@ static void loaded(sc_kernel_printer *e, const sc_printer_access *access, uint32
                    uint32_t node)
 {
     if (cuda_of(e)->run_of_load[node])
-        sc_strbuf_printf(e->out->text, cuda_of(e)->form.team == SC_CUDA_TILES ? "l%u" : "l%u[lane]",
-                         node);
+        sc_strbuf_printf(e->out->text,
+                         cuda_of(e)->stage.form.team == SC_CUDA_TILES ? "l%u" : "l%u[lane]", node);
     else
         memory_element(e, access, depth);
 }
@@ -145,7 +145,7 @@ static void stored(sc_kernel_printer *e, const sc_printer_access *access, uint32
 
 static void cached(sc_kernel_printer *e, sc_knode node)
 {
-    const sc_cuda_phase *phase = &cuda_of(e)->phases[e->phase];
+    const sc_cuda_phase *phase = &cuda_of(e)->phases[e->phase.number];
     if (phase->steps == 1)
         sc_strbuf_printf(e->out->text, phase->lanes > 1 ? "b%u[lane]" : "b%u[0]", node);
     else if (phase->lanes > 1)
@@ -214,9 +214,10 @@ static void end_reductions(sc_cuda_printer *c, uint32_t first, uint32_t end)
     for (uint32_t i = first; i < end; i++) {
         if (!sc_item_reduces(e->k->items.data[i].kind))
             continue;
-        if (c->form.team_threads > 1) {
+        if (c->stage.form.team_threads > 1) {
             sc_cuda_exchange(c, i, e->items[i].wide ? 's' : 'r');
-            c->ordered = c->form.team == SC_CUDA_COLUMNS || c->form.team_threads > SC_CUDA_WARP;
+            c->stage.ordered =
+                c->stage.form.team == SC_CUDA_COLUMNS || c->stage.form.team_threads > SC_CUDA_WARP;
         }
         if (!e->items[i].wide)
             continue;
@@ -252,7 +253,7 @@ static void end_finding(sc_cuda_printer *c, uint32_t phase_index)
         return;
     long long points = c->phases[phase_index].points;
     sc_write_line(e->out, "const %s least = sc_over_team<sc_min, %d>(failed_at, %d);",
-                  sc_cuda_index_type(c), c->form.team_threads, sc_cuda_next_slot(c));
+                  sc_cuda_index_type(c), c->stage.form.team_threads, sc_cuda_next_slot(c));
     sc_write_line(e->out, "if (failed_at == least && least < %lld)", points);
     sc_write_line(e->out, "    sc_fail(sc_failure, (uint64_t)failure);");
     sc_write_line(e->out, "if (least < %lld)", points);
@@ -281,7 +282,7 @@ static void unroll(sc_cuda_printer *c, uint32_t phase)
     const sc_kernel_printer *e = &c->e;
     int loads = 1, points = c->limits->unroll;
     for (sc_knode i = 0; i < e->k->nodes.count; i++)
-        loads += e->k->nodes.data[i].kind == SC_NODE_load && e->nodes[i].pass == e->pass &&
+        loads += e->k->nodes.data[i].kind == SC_NODE_load && e->nodes[i].pass == e->scopes.pass &&
                  e->nodes[i].depth >= SC_CUDA_POINT;
     while (points > 1 && points * loads * c->phases[phase].lanes > UNROLLED)
         points /= 2;
@@ -296,7 +297,7 @@ static bool is_for_live(const sc_cuda_printer *c, uint32_t phase_index)
     const sc_kernel *k = c->e.k;
     const sc_kernel_phase *phase = &k->phases.data[phase_index];
     for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
-        if (c->form.live && !sc_item_reduces(k->items.data[i].kind))
+        if (c->stage.form.live && !sc_item_reduces(k->items.data[i].kind))
             return true;
     }
     return false;
@@ -310,26 +311,26 @@ static void open_shared(sc_cuda_printer *c, uint32_t phase_index)
     const char *type = sc_cuda_index_type(c);
     long long points = phase->points;
     bool live = is_for_live(c, phase_index);
-    if (c->form.parts > 1) {
+    if (c->stage.form.parts > 1) {
         unroll(c, phase_index);
         sc_write_open(e->out, "for (%s point = %s; point < last; point += %d)", type,
-                      c->form.live ? "live ? first + thread : last" : "first + thread",
-                      c->form.team_threads);
+                      c->stage.form.live ? "live ? first + thread : last" : "first + thread",
+                      c->stage.form.team_threads);
         sc_cuda_point_indices(c, phase_index);
         return;
     }
     if (e->k->phases.data[phase_index].dim_count == 0) {
-        sc_write_open(e->out, c->form.live ? "if (thread == 0 && live)" : "if (thread == 0)");
+        sc_write_open(e->out, c->stage.form.live ? "if (thread == 0 && live)" : "if (thread == 0)");
         return;
     }
     if (phase->steps > 0) {
-        bool whole = phase->steps * c->form.team_threads == points && !live;
+        bool whole = phase->steps * c->stage.form.team_threads == points && !live;
         if (phase->steps > 1) {
             sc_write_line(e->out, "#pragma unroll");
             sc_write_open(e->out, "for (int step = 0; step < %lld; step++)",
                           (long long)phase->steps);
             sc_write_line(e->out, "const %s point = thread + step * %d;", type,
-                          c->form.team_threads);
+                          c->stage.form.team_threads);
         } else {
             sc_write_open_block(e->out);
             sc_write_line(e->out, "const %s point = thread;", type);
@@ -338,12 +339,12 @@ static void open_shared(sc_cuda_printer *c, uint32_t phase_index)
             sc_write_open(e->out, live ? "if (point < %lld && live)" : "if (point < %lld)", points);
         }
     } else {
-        if (points > c->form.team_threads)
+        if (points > c->stage.form.team_threads)
             unroll(c, phase_index);
         const char *from =
             live ? sc_arena_printf(e->arena, "live ? thread : %lld", points) : "thread";
         sc_write_open(e->out, "for (%s point = %s; point < %lld; point += %d)", type, from, points,
-                      c->form.team_threads);
+                      c->stage.form.team_threads);
     }
     sc_cuda_point_indices(c, phase_index);
 }
@@ -363,9 +364,9 @@ static void plan_items(sc_cuda_printer *c, uint32_t phase_index)
             reduces && vector != SC_IMAGE_NONE && !item->of_vector ? SC_CUDA_POINT : SC_CUDA_LANES;
         bool sum =
             k->items.data[i].kind == SC_ITEM_SUM && sc_printer_dtype_of(e, i) == SC_DTYPE_f32;
-        item->wide = sum && (item->running ||
-                             c->phases[phase_index].points / c->form.parts / c->form.team_threads >
-                                 c->limits->few);
+        item->wide = sum && (item->running || c->phases[phase_index].points / c->stage.form.parts /
+                                                      c->stage.form.team_threads >
+                                                  c->limits->few);
     }
 }
 
@@ -382,8 +383,9 @@ static void declare_row_cache(sc_cuda_printer *c, uint32_t phase)
 
 static void sync(sc_cuda_printer *c)
 {
-    if (c->exchange && !c->ordered)
-        sc_write_line(c->e.out, c->form.team == SC_CUDA_ROWS && c->form.team_threads <= SC_CUDA_WARP
+    if (c->exchange && !c->stage.ordered)
+        sc_write_line(c->e.out, c->stage.form.team == SC_CUDA_ROWS &&
+                                        c->stage.form.team_threads <= SC_CUDA_WARP
                                     ? "sc_sync_warp();"
                                     : "sc_sync();");
 }
@@ -395,29 +397,29 @@ void sc_cuda_phase_text(sc_cuda_printer *c, uint32_t phase_index)
     const sc_kernel_phase *phase = &k->phases.data[phase_index];
     uint32_t first = phase->first_item, end = first + phase->item_count;
     uint32_t dim = sc_cuda_lane_dim(c, phase_index);
-    e->phase = phase_index;
-    e->inner = SC_CUDA_LANES;
-    e->scope_dims[SC_CUDA_READS] = 0;
-    e->scope_dims[SC_CUDA_POINT] = sc_kernel_phase_dims(k, phase_index);
-    e->scope_dims[SC_CUDA_LANES] =
-        dim == SC_IMAGE_NONE ? e->scope_dims[SC_CUDA_POINT] : (uint64_t)1 << dim;
-    e->scope_dims[SC_CUDA_POINT] &= ~e->scope_dims[SC_CUDA_LANES];
+    e->phase.number = phase_index;
+    e->scopes.inner = SC_CUDA_LANES;
+    e->scopes.dims[SC_CUDA_READS] = 0;
+    e->scopes.dims[SC_CUDA_POINT] = sc_kernel_phase_dims(k, phase_index);
+    e->scopes.dims[SC_CUDA_LANES] =
+        dim == SC_IMAGE_NONE ? e->scopes.dims[SC_CUDA_POINT] : (uint64_t)1 << dim;
+    e->scopes.dims[SC_CUDA_POINT] &= ~e->scopes.dims[SC_CUDA_LANES];
     plan_items(c, phase_index);
-    sc_printer_place(e, first, end, e->floors[phase_index]);
-    if (phase_index > c->form.first)
+    sc_printer_place(e, first, end, e->scopes.floors[phase_index]);
+    if (phase_index > c->stage.form.first)
         sync(c);
-    c->ordered = phase_index > c->form.first;
+    c->stage.ordered = phase_index > c->stage.form.first;
     declare_row_cache(c, phase_index);
     begin_reductions(c, first, end);
     size_t before = e->out->text->length;
     sc_printer_scope(e, SC_CUDA_BODY, first, end);
-    bool block = phase->dim_count == 0 && c->form.team_threads == 1;
+    bool block = phase->dim_count == 0 && c->stage.form.team_threads == 1;
     for (sc_knode i = 0; i < k->nodes.count; i++)
-        block |= e->nodes[i].pass == e->pass && e->nodes[i].depth == SC_CUDA_READS;
+        block |= e->nodes[i].pass == e->scopes.pass && e->nodes[i].depth == SC_CUDA_READS;
     if (block)
         sc_write_open_block(e->out);
     sc_printer_scope(e, SC_CUDA_READS, first, end);
-    c->ordered = c->ordered && e->out->text->length == before;
+    c->stage.ordered = c->stage.ordered && e->out->text->length == before;
     bool single = c->phases[phase_index].points *
                       (e->shape.vector == SC_IMAGE_NONE ? c->phases[phase_index].lanes : 1) ==
                   1;
@@ -425,14 +427,14 @@ void sc_cuda_phase_text(sc_cuda_printer *c, uint32_t phase_index)
         sync(c);
     begin_finding(c, phase_index);
     const uint32_t depth = e->out->depth;
-    if (c->form.scatters)
+    if (c->stage.form.scatters)
         sc_cuda_open_scatter(c, phase_index);
-    else if (c->form.team_threads == 1)
+    else if (c->stage.form.team_threads == 1)
         open_serial(c, phase);
     else
         open_shared(c, phase_index);
     sc_cuda_point_text(c, phase_index, first, end);
-    c->ordered = false;
+    c->stage.ordered = false;
     sc_write_close_to(e->out, depth);
     end_finding(c, phase_index);
     if (block)

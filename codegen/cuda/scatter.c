@@ -62,7 +62,7 @@ static uint32_t walks(const sc_cuda_printer *c, uint32_t phase_index, uint32_t p
     const sc_kernel_node *place = &k->nodes.data[place_of(c, writer, position)];
     bool all = place->kind == SC_NODE_index &&
                (sc_kernel_phase_dims(k, phase_index) >> place->index & 1) != 0 &&
-               k->dims.data[place->index].size == c->form.whole &&
+               k->dims.data[place->index].size == c->stage.form.whole &&
                k->phases.data[phase_index].item_count == 1;
     return all ? place->index : SC_IMAGE_NONE;
 }
@@ -113,21 +113,22 @@ bool sc_cuda_plan_scatter(sc_cuda_printer *c)
     if (arg == SC_IMAGE_NONE || c->e.writes_read || c->teams % SC_CUDA_WARP != 0 || shares(c, arg))
         return false;
     for (uint32_t position = 0; position < k->args.data[arg].rank; position++) {
-        c->form.whole = k->args.data[arg].sizes[position];
-        bool fits = c->form.whole > 1;
+        c->stage.form.whole = k->args.data[arg].sizes[position];
+        bool fits = c->stage.form.whole > 1;
         for (uint32_t p = 0; fits && p < k->phases.count; p++)
             fits = phase_fits(c, p, position);
         if (!fits)
             continue;
         int64_t parts = c->limits->wanted / c->teams;
-        parts = parts < 1 ? 1 : parts > c->form.whole ? c->form.whole : parts;
-        c->form.per_part = (c->form.whole + parts - 1) / parts;
-        c->form.parts = (c->form.whole + c->form.per_part - 1) / c->form.per_part;
-        c->form.position = position;
-        c->form.scatters = true;
-        c->form.threads = c->limits->threads;
-        while (c->teams % c->form.threads != 0)
-            c->form.threads -= SC_CUDA_WARP;
+        parts = parts < 1 ? 1 : parts > c->stage.form.whole ? c->stage.form.whole : parts;
+        c->stage.form.per_part = (c->stage.form.whole + parts - 1) / parts;
+        c->stage.form.parts =
+            (c->stage.form.whole + c->stage.form.per_part - 1) / c->stage.form.per_part;
+        c->stage.form.position = position;
+        c->stage.form.scatters = true;
+        c->stage.form.threads = c->limits->threads;
+        while (c->teams % c->stage.form.threads != 0)
+            c->stage.form.threads -= SC_CUDA_WARP;
         return true;
     }
     return false;
@@ -152,7 +153,7 @@ static void matters(sc_cuda_printer *c, uint32_t phase_index)
         }
         sc_write_indent(e->out);
         sc_strbuf_add(e->out->text, "const int64_t place = ");
-        sc_printer_value(e, place_of(c, i, c->form.position), true);
+        sc_printer_value(e, place_of(c, i, c->stage.form.position), true);
         sc_strbuf_add(e->out->text, ";\n");
         sc_write_indent(e->out);
         sc_strbuf_add(e->out->text, "wanted |= place >= first && place < last");
@@ -170,7 +171,7 @@ void sc_cuda_open_scatter(sc_cuda_printer *c, uint32_t phase_index)
     const sc_kernel_phase *phase = &e->k->phases.data[phase_index];
     const char *type = sc_cuda_index_type(c);
     long long points = c->phases[phase_index].points;
-    uint32_t along = walks(c, phase_index, c->form.position);
+    uint32_t along = walks(c, phase_index, c->stage.form.position);
     if (along != SC_IMAGE_NONE) {
         for (uint32_t i = 0; i < phase->dim_count; i++) {
             const char *name = e->dim_names[phase->dims[i]];

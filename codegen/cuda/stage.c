@@ -6,7 +6,7 @@ enum { MANY_PHASES = 32 };
 
 bool sc_cuda_has_many_phases(const sc_cuda_printer *c)
 {
-    return c->form.end - c->form.first > MANY_PHASES;
+    return c->stage.form.end - c->stage.form.first > MANY_PHASES;
 }
 
 /* ---- indices ---- */
@@ -78,7 +78,7 @@ const char *sc_cuda_reducer(sc_item_kind kind)
 
 int sc_cuda_next_slot(sc_cuda_printer *c)
 {
-    return c->slot_bytes * (c->exchanges++ % 2);
+    return c->slot_bytes * (c->stage.exchanges++ % 2);
 }
 
 void sc_cuda_exchange(sc_cuda_printer *c, uint32_t item, char letter)
@@ -88,14 +88,14 @@ void sc_cuda_exchange(sc_cuda_printer *c, uint32_t item, char letter)
     const char *how = sc_cuda_reducer(e->k->items.data[item].kind);
     bool is_bool = letter == 'r' && sc_printer_dtype_of(e, item) == SC_DTYPE_bool;
     if (e->items[item].of_vector && !is_bool) {
-        sc_write_line(e->out, "sc_over_warps<%s, %d>(%c%u, %d);", how, c->form.team_threads, letter,
-                      item, slot);
+        sc_write_line(e->out, "sc_over_warps<%s, %d>(%c%u, %d);", how, c->stage.form.team_threads,
+                      letter, item, slot);
         return;
     }
-    const char *over = c->form.team != SC_CUDA_ROWS ? "sc_over_warps"
-                       : sc_cuda_has_many_phases(c) ? "sc_over_team_called"
-                                                    : "sc_over_team";
+    const char *over = c->stage.form.team != SC_CUDA_ROWS ? "sc_over_warps"
+                       : sc_cuda_has_many_phases(c)       ? "sc_over_team_called"
+                                                          : "sc_over_team";
     sc_write_line(e->out, "%c%u = %s<%s, %d>(%s%c%u, %d)%s;", letter, item, over, how,
-                  c->form.team_threads, is_bool ? "(int32_t)" : "", letter, item, slot,
+                  c->stage.form.team_threads, is_bool ? "(int32_t)" : "", letter, item, slot,
                   is_bool ? " != 0" : "");
 }

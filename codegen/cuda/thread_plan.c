@@ -186,11 +186,11 @@ static int64_t outer_points(const sc_cuda_printer *c)
 
 static void plan_threads(sc_cuda_printer *c)
 {
-    c->form.team = SC_CUDA_THREADS;
-    c->form.team_threads = 1;
-    c->form.threads = c->limits->threads;
-    while (c->form.threads > SC_CUDA_WARP && c->teams <= c->form.threads / 2)
-        c->form.threads /= 2;
+    c->stage.form.team = SC_CUDA_THREADS;
+    c->stage.form.team_threads = 1;
+    c->stage.form.threads = c->limits->threads;
+    while (c->stage.form.threads > SC_CUDA_WARP && c->teams <= c->stage.form.threads / 2)
+        c->stage.form.threads /= 2;
 }
 
 /* Plans a team per row; the largest phase determines its points. */
@@ -216,12 +216,13 @@ static void plan_rows(sc_cuda_printer *c)
            c->teams * threads / 2 >= c->limits->wanted)
         threads /= 2; /* rows read again: smaller blocks overlap loads and reductions */
     threads = has_checks(c) && threads < SC_CUDA_WARP ? SC_CUDA_WARP : threads;
-    c->form.team = SC_CUDA_ROWS;
-    c->form.team_threads = threads;
-    c->form.threads = threads > SC_CUDA_WARP
-                          ? threads
-                          : (int)at_most(c->limits->threads, (c->teams * threads + 31) / 32 * 32);
-    c->form.live = threads < SC_CUDA_WARP && c->teams % (SC_CUDA_WARP / threads) != 0;
+    c->stage.form.team = SC_CUDA_ROWS;
+    c->stage.form.team_threads = threads;
+    c->stage.form.threads =
+        threads > SC_CUDA_WARP
+            ? threads
+            : (int)at_most(c->limits->threads, (c->teams * threads + 31) / 32 * 32);
+    c->stage.form.live = threads < SC_CUDA_WARP && c->teams % (SC_CUDA_WARP / threads) != 0;
 }
 
 /* Distributes the rows of columns over warps if columns alone do not fill the GPU. */
@@ -239,10 +240,10 @@ static void plan_columns(sc_cuda_printer *c)
         plan_threads(c);
         return;
     }
-    c->form.team = SC_CUDA_COLUMNS;
-    c->form.team_threads = threads;
-    c->form.threads = SC_CUDA_WARP * threads;
-    c->form.live = c->teams % SC_CUDA_WARP != 0;
+    c->stage.form.team = SC_CUDA_COLUMNS;
+    c->stage.form.team_threads = threads;
+    c->stage.form.threads = SC_CUDA_WARP * threads;
+    c->stage.form.live = c->teams % SC_CUDA_WARP != 0;
 }
 
 /* ---- row cache ---- */
@@ -261,8 +262,9 @@ static void choose_row_cache(sc_cuda_printer *c)
 {
     const sc_kernel *k = c->e.k;
     for (uint32_t p = 0; p < k->phases.count; p++) {
-        int64_t steps = (c->phases[p].points + c->form.team_threads - 1) / c->form.team_threads;
-        bool fits = p >= c->apart && c->form.team == SC_CUDA_ROWS && !c->phases[p].finds &&
+        int64_t steps =
+            (c->phases[p].points + c->stage.form.team_threads - 1) / c->stage.form.team_threads;
+        bool fits = p >= c->apart && c->stage.form.team == SC_CUDA_ROWS && !c->phases[p].finds &&
                     k->phases.data[p].dim_count > 0 &&
                     steps * c->phases[p].lanes <= c->limits->cached;
         c->phases[p].steps = fits ? steps : 0;
@@ -298,7 +300,7 @@ static bool is_wide(const sc_cuda_printer *c, const sc_printer_access *access)
 static bool needs_wide(const sc_cuda_printer *c)
 {
     double points = (double)outer_points(c);
-    bool wide = points * c->form.team_threads > 1e9;
+    bool wide = points * c->stage.form.team_threads > 1e9;
     for (uint32_t p = 0; p < c->e.k->phases.count; p++)
         wide |= (double)phase_points(c, p) > 1e9;
     for (sc_knode i = 0; i < c->e.k->nodes.count; i++)
@@ -310,10 +312,10 @@ static bool needs_wide(const sc_cuda_printer *c)
 
 static void size_slots(sc_cuda_printer *c)
 {
-    if (c->form.team == SC_CUDA_COLUMNS)
-        c->slot_bytes = 8 * c->form.team_threads * SC_CUDA_WARP * c->lanes;
-    else if (c->form.team == SC_CUDA_ROWS && c->form.team_threads > SC_CUDA_WARP)
-        c->slot_bytes = 8 * (c->form.team_threads / SC_CUDA_WARP);
+    if (c->stage.form.team == SC_CUDA_COLUMNS)
+        c->slot_bytes = 8 * c->stage.form.team_threads * SC_CUDA_WARP * c->lanes;
+    else if (c->stage.form.team == SC_CUDA_ROWS && c->stage.form.team_threads > SC_CUDA_WARP)
+        c->slot_bytes = 8 * (c->stage.form.team_threads / SC_CUDA_WARP);
     if (c->apart > 0 && c->slot_bytes < 8 * SC_CUDA_WARP)
         c->slot_bytes = 8 * SC_CUDA_WARP;
     c->shared_bytes = 2 * c->slot_bytes;
@@ -324,7 +326,7 @@ static void size_slots(sc_cuda_printer *c)
 static bool is_heavy(const sc_cuda_printer *c, uint32_t phase)
 {
     return c->e.k->phases.data[phase].dim_count > 0 &&
-           c->phases[phase].points >= 2 * (int64_t)c->form.team_threads * c->limits->row;
+           c->phases[phase].points >= 2 * (int64_t)c->stage.form.team_threads * c->limits->row;
 }
 
 /* Chooses enough parts of the phase to fill the GPU, none of them small. */
@@ -360,7 +362,7 @@ static bool plan_stages(sc_cuda_printer *c)
         if (c->stage_count == SC_CUDA_MAX_STAGES)
             return false;
         sc_cuda_form *form = &c->stages[c->stage_count++];
-        *form = c->form;
+        *form = c->stage.form;
         form->first = p;
         form->end = p + 1;
         if (heavy)
@@ -390,17 +392,17 @@ static void place_checks(sc_cuda_printer *c)
  * Blocks stay small enough that threads have enough registers. */
 static void split(sc_cuda_printer *c)
 {
-    bool small = c->teams * c->form.team_threads < c->limits->wanted / 2;
+    bool small = c->teams * c->stage.form.team_threads < c->limits->wanted / 2;
     if (c->apart > 0)
         place_checks(c);
-    c->form.first = c->apart;
-    c->form.end = c->e.k->phases.count;
-    c->form.parts = c->form.scatters ? c->form.parts : 1;
-    const sc_cuda_form whole = c->form;
-    if (c->form.team == SC_CUDA_ROWS && c->form.team_threads == c->limits->team &&
-        c->form.team_threads > SC_CUDA_WARP)
-        c->form.team_threads = c->form.threads = c->form.team_threads / 2;
-    if (small && c->parallel && !has_checks(c) && c->form.team != SC_CUDA_THREADS &&
+    c->stage.form.first = c->apart;
+    c->stage.form.end = c->e.k->phases.count;
+    c->stage.form.parts = c->stage.form.scatters ? c->stage.form.parts : 1;
+    const sc_cuda_form whole = c->stage.form;
+    if (c->stage.form.team == SC_CUDA_ROWS && c->stage.form.team_threads == c->limits->team &&
+        c->stage.form.team_threads > SC_CUDA_WARP)
+        c->stage.form.team_threads = c->stage.form.threads = c->stage.form.team_threads / 2;
+    if (small && c->parallel && !has_checks(c) && c->stage.form.team != SC_CUDA_THREADS &&
         plan_stages(c)) {
         for (uint32_t p = 0; p < c->e.k->phases.count; p++)
             c->phases[p].steps = 0;
@@ -408,9 +410,9 @@ static void split(sc_cuda_printer *c)
             c->e.nodes[i].cached_from = SC_IMAGE_NONE;
         return;
     }
-    c->form = whole;
+    c->stage.form = whole;
     c->stage_count = c->apart > 0;
-    c->stages[c->stage_count++] = c->form;
+    c->stages[c->stage_count++] = c->stage.form;
 }
 
 static bool check_depends(const sc_cuda_printer *c, uint32_t dim)
@@ -487,17 +489,18 @@ void sc_cuda_plan(sc_cuda_printer *c)
     else
         plan_columns(c);
     if (sc_cuda_plan_tile(c)) {
-        c->stages[0] = c->form;
+        c->stages[0] = c->stage.form;
         c->stage_count = 1;
         sc_cuda_place_partials(c);
         c->wide = needs_wide(c);
         return;
     }
-    bool alone = c->form.team == SC_CUDA_THREADS && !c->parallel;
+    bool alone = c->stage.form.team == SC_CUDA_THREADS && !c->parallel;
     c->why_simple = alone && !sc_cuda_plan_scatter(c) ? why : NULL;
     for (uint32_t i = 0; i < k->args.count; i++)
         c->exchange |= c->e.arg_shared[i];
-    c->exchange = (c->exchange || c->e.writes_read || writes_again(k)) && c->form.team_threads > 1;
+    c->exchange =
+        (c->exchange || c->e.writes_read || writes_again(k)) && c->stage.form.team_threads > 1;
     choose_row_cache(c);
     split(c);
     size_slots(c);

@@ -61,11 +61,11 @@ bool sc_cuda_plan_tile(sc_cuda_printer *c)
             c->e.shape.vector = SC_IMAGE_NONE;
             c->tile_rows = rows;
             c->tile_columns = columns;
-            c->form = (sc_cuda_form){.team = SC_CUDA_TILES,
-                                     .team_threads = 1,
-                                     .threads = WARPS * SC_CUDA_WARP,
-                                     .end = 1,
-                                     .parts = 1};
+            c->stage.form = (sc_cuda_form){.team = SC_CUDA_TILES,
+                                           .team_threads = 1,
+                                           .threads = WARPS * SC_CUDA_WARP,
+                                           .end = 1,
+                                           .parts = 1};
             for (sc_knode i = 0; i < k->nodes.count; i++) {
                 if (is_transposed(c, i, rows, columns))
                     c->shared_bytes +=
@@ -167,12 +167,12 @@ void sc_cuda_tile_text(sc_cuda_printer *c)
     uint32_t end = e->k->phases.data[0].item_count;
     uint64_t tile = (uint64_t)1 << c->tile_rows | (uint64_t)1 << c->tile_columns;
     find_tile(c);
-    e->phase = 0;
-    e->inner = SC_CUDA_LANES;
-    e->scope_dims[SC_CUDA_BODY] &= ~tile;
-    e->scope_dims[SC_CUDA_READS] = 0;
-    e->scope_dims[SC_CUDA_POINT] = 0;
-    e->scope_dims[SC_CUDA_LANES] = tile;
+    e->phase.number = 0;
+    e->scopes.inner = SC_CUDA_LANES;
+    e->scopes.dims[SC_CUDA_BODY] &= ~tile;
+    e->scopes.dims[SC_CUDA_READS] = 0;
+    e->scopes.dims[SC_CUDA_POINT] = 0;
+    e->scopes.dims[SC_CUDA_LANES] = tile;
     for (uint32_t i = 0; i < end; i++)
         e->items[i].depth = SC_CUDA_LANES;
     sc_printer_place(e, 0, end, 0);

@@ -37,7 +37,7 @@ static void choose_runs(sc_cuda_printer *c, uint32_t dim, int lanes, uint32_t fi
     for (sc_knode i = 0; i < k->nodes.count; i++) {
         const sc_printer_node *info = &c->e.nodes[i];
         bool here = dim != SC_IMAGE_NONE && k->nodes.data[i].kind == SC_NODE_load &&
-                    info->pass == c->e.pass && info->depth == SC_CUDA_LANES &&
+                    info->pass == c->e.scopes.pass && info->depth == SC_CUDA_LANES &&
                     !sc_printer_is_cached(&c->e, i);
         c->run_of_load[i] =
             here && at_point(c, guard_of(k, i)) && sc_cuda_is_run(c, &info->access, dim, lanes);

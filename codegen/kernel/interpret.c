@@ -12,6 +12,7 @@
 #include "codegen/kernel/access.h"
 #include "codegen/kernel/internal.h"
 #include "ir/interp/interp.h"
+#include "program/failure.h"
 #include "support/rng.h"
 
 typedef struct step {

@@ -1,5 +1,6 @@
 /* The text of items, given the text of their values. */
 #include "codegen/printer/printer.h"
+#include "program/failure.h"
 
 void sc_printer_failure(sc_kernel_printer *e, uint32_t item)
 {

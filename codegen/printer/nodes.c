@@ -245,9 +245,9 @@ static bool node_reads(sc_kernel_printer *e, sc_knode id, uint32_t item)
 {
     const sc_kernel_node *node = &e->k->nodes.data[id];
     sc_printer_node *info = &e->nodes[id];
-    if (!info->late || info->visit == e->visit)
+    if (!info->late || info->visit == e->scopes.visit)
         return false;
-    info->visit = e->visit;
+    info->visit = e->scopes.visit;
     bool reads = node->kind == SC_NODE_reduced && node->index == item;
     for (uint32_t i = 0; i < info->child_count && !reads; i++)
         reads = node_reads(e, info->children[i], item);
@@ -259,7 +259,7 @@ bool sc_printer_phase_reads(sc_kernel_printer *e, uint32_t phase_index, uint32_t
     const sc_kernel_phase *phase = &e->k->phases.data[phase_index];
     if (e->items[item].phase >= phase_index)
         return false;
-    e->visit++;
+    e->scopes.visit++;
     for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
         const sc_kernel_item *it = &e->k->items.data[i];
         bool writes = sc_item_writes(it->kind);
@@ -287,5 +287,6 @@ bool sc_printer_same_dims(const sc_kernel *k, uint32_t a, uint32_t b)
 bool sc_printer_is_cached(const sc_kernel_printer *e, sc_knode node)
 {
     uint32_t from = e->nodes[node].cached_from;
-    return from != SC_IMAGE_NONE && e->phase > from && sc_printer_same_dims(e->k, from, e->phase);
+    return from != SC_IMAGE_NONE && e->phase.number > from &&
+           sc_printer_same_dims(e->k, from, e->phase.number);
 }

@@ -109,6 +109,28 @@ typedef struct sc_printer_target {
     void (*cached)(sc_kernel_printer *e, sc_knode node);
 } sc_printer_target;
 
+/* Of the function being written: where its nodes are computed, and the names in scope. */
+typedef struct sc_printer_scopes {
+    uint64_t dims[SC_PRINTER_MAX_SCOPES];
+    uint32_t body, inner; /* of an outer iteration; of the phase's innermost loop */
+    uint32_t *floors;     /* per phase: the deepest scope, the body at most, of a check before it */
+    uint32_t pass, visit;
+    SC_VEC(sc_printer_offset) offsets;
+    uint32_t offset_number;
+    SC_VEC(sc_knode) declared; /* visible nodes, newest last */
+    SC_VEC(uint32_t) declared_scopes;
+    bool leaves; /* a `goto next` was emitted */
+} sc_printer_scopes;
+
+/* Of the phase being written. */
+typedef struct sc_printer_phase {
+    uint32_t number;
+    uint32_t cut; /* the dim that it splits by `cut_size`; SC_IMAGE_NONE */
+    int64_t cut_size;
+    bool simd;     /* points of its innermost loop are independent */
+    int64_t lanes; /* 0, or the number of parallel accumulators: see c/phase.c */
+} sc_printer_phase;
+
 struct sc_kernel_printer {
     const sc_kernel *k;
     const sc_printer_target *target;
@@ -118,27 +140,17 @@ struct sc_kernel_printer {
     sc_writer *out;
     bool comments;
     const char **dim_names, **arg_names;
+    /* analysis of the kernel, and its loop order */
     bool *arg_used, *param_used, *arg_shared;
     sc_printer_node *nodes;
     sc_printer_item *items;
     uint32_t check_count;
-    uint32_t *floors; /* per phase: the deepest scope, the body at most, of a check before it */
+    bool writes_read; /* the kernel loads what it writes */
     sc_printer_shape shape;
-    uint64_t scope_dims[SC_PRINTER_MAX_SCOPES];
-    uint32_t body, inner; /* scopes: of an outer iteration; of the phase's innermost loop */
-    uint32_t pass, visit;
-    uint32_t cut; /* the dim that the phase splits by `cut_size`; SC_IMAGE_NONE */
-    int64_t cut_size;
-    bool leaves;             /* a `goto next` was emitted */
-    bool writes_read;        /* the kernel loads what it writes */
-    bool simd;               /* points of the phase's innermost loop are independent */
-    int64_t lanes;           /* 0, or the number of parallel accumulators: see c/phase.c */
-    uint32_t phase;          /* being written */
     uint32_t prefetch_phase; /* the phase that prefetches for others; SC_IMAGE_NONE */
-    SC_VEC(sc_printer_offset) offsets;
-    uint32_t offset_number;
-    SC_VEC(sc_knode) declared; /* visible nodes, newest last */
-    SC_VEC(uint32_t) declared_scopes;
+    /* the text under construction */
+    sc_printer_scopes scopes;
+    sc_printer_phase phase;
 };
 
 /* names.c: initializes all but `target` and `limits`; emits the comment before a function. */
@@ -175,7 +187,7 @@ const char *sc_printer_identity(sc_item_kind kind, sc_dtype dtype);
 
 /* scope.c: the scopes in which nodes are computed. */
 /* Finds the scope of the last check before each phase and places the nodes of scopes outside the
- * body, for all phases. The innermost scope is e->inner. */
+ * body, for all phases. The innermost scope is e->scopes.inner. */
 void sc_printer_place_all(sc_kernel_printer *e);
 /* Assigns scopes 0 .. inner to the items' nodes. `floor`: the scope of the last check before them.
  * Returns that of the last check. */

@@ -21,12 +21,12 @@ void sc_printer_choose_cached(sc_kernel_printer *e, bool (*may)(const sc_kernel_
 {
     const sc_kernel *k = e->k;
     uint32_t *first = sc_arena_array(e->arena, k->nodes.count + 1, sizeof *first);
-    e->body = 0, e->inner = 0;
+    e->scopes.body = 0, e->scopes.inner = 0;
     for (uint32_t p = 0; p < k->phases.count; p++) {
         uint32_t item = k->phases.data[p].first_item;
         sc_printer_place(e, item, item + k->phases.data[p].item_count, 0);
         for (sc_knode i = 0; i < k->nodes.count; i++) {
-            if (e->nodes[i].pass != e->pass || !may(e, i, p))
+            if (e->nodes[i].pass != e->scopes.pass || !may(e, i, p))
                 continue;
             if (first[i] == 0)
                 first[i] = p + 1;

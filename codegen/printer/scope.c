@@ -9,8 +9,8 @@ enum { LONGEST_TEXT = 9 /* nodes */ };
 
 static uint32_t scope_of_dims(const sc_kernel_printer *e, uint64_t dims)
 {
-    for (uint32_t i = e->inner; i > 0; i--) {
-        if ((e->scope_dims[i] & dims) != 0)
+    for (uint32_t i = e->scopes.inner; i > 0; i--) {
+        if ((e->scopes.dims[i] & dims) != 0)
             return i;
     }
     return 0;
@@ -24,9 +24,9 @@ static uint32_t at_least(uint32_t a, uint32_t b)
 static void place_node(sc_kernel_printer *e, sc_knode id, uint32_t floor)
 {
     sc_printer_node *info = &e->nodes[id];
-    if (info->pass == e->pass)
+    if (info->pass == e->scopes.pass)
         return;
-    info->pass = e->pass;
+    info->pass = e->scopes.pass;
     info->user_depth = 0;
     info->depth = scope_of_dims(e, info->dims);
     const sc_kernel_node *node = &e->k->nodes.data[id];
@@ -38,11 +38,12 @@ static void place_node(sc_kernel_printer *e, sc_knode id, uint32_t floor)
     }
     bool load = node->kind == SC_NODE_load;
     if (info->late)
-        info->depth = at_least(info->depth, e->body);
+        info->depth = at_least(info->depth, e->scopes.body);
     if (node->kind == SC_NODE_running)
         info->depth = at_least(info->depth, e->items[node->index].depth);
     if (load && info->reads_written)
-        info->depth = at_least(info->depth, e->body < e->inner ? e->body + 1 : e->inner);
+        info->depth = at_least(info->depth, e->scopes.body < e->scopes.inner ? e->scopes.body + 1
+                                                                             : e->scopes.inner);
     if (load && info->has_load)
         info->depth = at_least(info->depth, floor);
 }
@@ -75,7 +76,7 @@ static uint32_t roots_of(const sc_kernel_printer *e, uint32_t item_index,
 uint32_t sc_printer_place(sc_kernel_printer *e, uint32_t first, uint32_t end, uint32_t floor)
 {
     sc_knode roots[SC_KERNEL_MAX_RANK * 4];
-    e->pass++;
+    e->scopes.pass++;
     for (uint32_t i = first; i < end; i++) {
         uint32_t count = roots_of(e, i, roots);
         for (uint32_t j = 0; j < count; j++)
@@ -87,7 +88,7 @@ uint32_t sc_printer_place(sc_kernel_printer *e, uint32_t first, uint32_t end, ui
     }
     for (sc_knode id = e->k->nodes.count; id-- > 0;) {
         const sc_printer_node *info = &e->nodes[id];
-        if (info->pass != e->pass || sc_printer_is_cached(e, id))
+        if (info->pass != e->scopes.pass || sc_printer_is_cached(e, id))
             continue;
         for (uint32_t j = 0; j < info->child_count; j++)
             use_from(e, info->children[j], info->depth);
@@ -98,17 +99,17 @@ uint32_t sc_printer_place(sc_kernel_printer *e, uint32_t first, uint32_t end, ui
 void sc_printer_place_all(sc_kernel_printer *e)
 {
     const sc_kernel *k = e->k;
-    e->floors = sc_arena_array(e->arena, k->phases.count + 1, sizeof *e->floors);
+    e->scopes.floors = sc_arena_array(e->arena, k->phases.count + 1, sizeof *e->scopes.floors);
     for (uint32_t i = 0; i < k->items.count; i++)
-        e->items[i].depth = e->inner;
+        e->items[i].depth = e->scopes.inner;
     for (uint32_t p = 0; p < k->phases.count; p++) {
         uint32_t first = k->phases.data[p].first_item;
         uint32_t floor =
-            sc_printer_place(e, first, first + k->phases.data[p].item_count, e->floors[p]);
-        e->floors[p + 1] = floor < e->body ? floor : e->body;
+            sc_printer_place(e, first, first + k->phases.data[p].item_count, e->scopes.floors[p]);
+        e->scopes.floors[p + 1] = floor < e->scopes.body ? floor : e->scopes.body;
     }
     for (uint32_t i = 0; i < k->items.count; i++)
-        e->items[i].depth = e->inner;
+        e->items[i].depth = e->scopes.inner;
     sc_printer_place(e, 0, k->items.count, 0);
 }
 
@@ -140,9 +141,9 @@ static void declare(sc_kernel_printer *e, sc_knode id, uint32_t depth)
     sc_printer_value(e, id, true);
     sc_strbuf_add(e->out->text, ";\n");
     e->nodes[id].visible = true;
-    *sc_vec_push(e->arena, &e->declared) = id;
-    *sc_vec_push(e->arena, &e->declared_scopes) = depth;
-    if (e->nodes[id].cached_from != e->phase || depth != e->inner)
+    *sc_vec_push(e->arena, &e->scopes.declared) = id;
+    *sc_vec_push(e->arena, &e->scopes.declared_scopes) = depth;
+    if (e->nodes[id].cached_from != e->phase.number || depth != e->scopes.inner)
         return;
     sc_write_indent(e->out);
     e->target->cached(e, id);
@@ -153,9 +154,9 @@ static void declare(sc_kernel_printer *e, sc_knode id, uint32_t depth)
 static void need(sc_kernel_printer *e, sc_knode id, uint32_t depth)
 {
     sc_printer_node *info = &e->nodes[id];
-    if (info->visible || info->visit == e->visit)
+    if (info->visible || info->visit == e->scopes.visit)
         return;
-    info->visit = e->visit;
+    info->visit = e->scopes.visit;
     info->size = 1;
     for (uint32_t i = 0; i < info->child_count && !sc_printer_is_cached(e, id); i++) {
         const sc_printer_node *child = &e->nodes[info->children[i]];
@@ -204,9 +205,9 @@ static bool same_terms(const sc_printer_access *a, const sc_printer_access *b)
 static const sc_printer_offset *find_offset(const sc_kernel_printer *e,
                                             const sc_printer_access *part)
 {
-    for (uint32_t i = 0; i < e->offsets.count; i++) {
-        if (same_terms(&e->offsets.data[i].access, part))
-            return &e->offsets.data[i];
+    for (uint32_t i = 0; i < e->scopes.offsets.count; i++) {
+        if (same_terms(&e->scopes.offsets.data[i].access, part))
+            return &e->scopes.offsets.data[i];
     }
     return NULL;
 }
@@ -257,18 +258,19 @@ static void name_offset(sc_kernel_printer *e, const sc_printer_access *access, u
         find_offset(e, &part) != NULL)
         return;
     sc_write_indent(e->out);
-    sc_strbuf_printf(e->out->text, "const int64_t o%u = ", e->offset_number);
+    sc_strbuf_printf(e->out->text, "const int64_t o%u = ", e->scopes.offset_number);
     bool begun = false;
     add_terms(e, &part, 0, &begun);
     sc_strbuf_add(e->out->text, ";\n");
-    *sc_vec_push(e->arena, &e->offsets) = (sc_printer_offset){part, depth, e->offset_number++};
+    *sc_vec_push(e->arena, &e->scopes.offsets) =
+        (sc_printer_offset){part, depth, e->scopes.offset_number++};
 }
 
 static void name_offsets(sc_kernel_printer *e, uint32_t depth, uint32_t first, uint32_t end)
 {
     for (sc_knode id = 0; id < e->k->nodes.count; id++) {
         const sc_printer_node *info = &e->nodes[id];
-        if (info->pass == e->pass && e->k->nodes.data[id].kind == SC_NODE_load &&
+        if (info->pass == e->scopes.pass && e->k->nodes.data[id].kind == SC_NODE_load &&
             info->depth > depth && !info->transposed)
             name_offset(e, &info->access, info->depth, depth);
     }
@@ -307,7 +309,7 @@ static void need_item(sc_kernel_printer *e, uint32_t item, uint32_t depth,
  * first. */
 void sc_printer_scope(sc_kernel_printer *e, uint32_t depth, uint32_t first, uint32_t end)
 {
-    e->visit++;
+    e->scopes.visit++;
     bool in_order = false;
     for (uint32_t i = first; i < end; i++)
         in_order |= e->items[i].running ||
@@ -328,16 +330,18 @@ void sc_printer_scope(sc_kernel_printer *e, uint32_t depth, uint32_t first, uint
         if (here)
             sc_printer_do_item(e, i);
     }
-    if (depth >= e->body && depth < e->inner)
+    if (depth >= e->scopes.body && depth < e->scopes.inner)
         name_offsets(e, depth, first, end);
 }
 
 void sc_printer_leave(sc_kernel_printer *e, uint32_t depth)
 {
-    while (e->declared.count > 0 && e->declared_scopes.data[e->declared.count - 1] >= depth) {
-        e->nodes[e->declared.data[--e->declared.count]].visible = false;
-        e->declared_scopes.count--;
+    while (e->scopes.declared.count > 0 &&
+           e->scopes.declared_scopes.data[e->scopes.declared.count - 1] >= depth) {
+        e->nodes[e->scopes.declared.data[--e->scopes.declared.count]].visible = false;
+        e->scopes.declared_scopes.count--;
     }
-    while (e->offsets.count > 0 && e->offsets.data[e->offsets.count - 1].scope >= depth)
-        e->offsets.count--;
+    while (e->scopes.offsets.count > 0 &&
+           e->scopes.offsets.data[e->scopes.offsets.count - 1].scope >= depth)
+        e->scopes.offsets.count--;
 }

@@ -94,11 +94,11 @@ static double phase_cost(sc_kernel_printer *e, uint32_t index, uint32_t vector)
     bool lanes = dim != SC_IMAGE_NONE && sc_printer_size_of(e, dim) >= FEWEST_LANES &&
                  sc_printer_may_vectorise(e, index, dim);
     double cost = 0;
-    e->body = 0, e->inner = 0;
+    e->scopes.body = 0, e->scopes.inner = 0;
     sc_printer_place(e, phase->first_item, phase->first_item + phase->item_count, 0);
     for (sc_knode i = 0; i < k->nodes.count; i++) {
         const sc_kernel_node *node = &k->nodes.data[i];
-        if (e->nodes[i].pass != e->pass || (node->count == 0 && node->kind != SC_NODE_load))
+        if (e->nodes[i].pass != e->scopes.pass || (node->count == 0 && node->kind != SC_NODE_load))
             continue;
         if (node->kind == SC_NODE_load)
             cost += access_cost(e, &e->nodes[i].access, dim, lanes);

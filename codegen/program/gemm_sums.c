@@ -101,11 +101,11 @@ static bool reduces_alike(const sc_module *m, const sc_op *dot, uint32_t operand
 {
     const sc_type_info *of_dot = sc_type_of(m, dot->operands[operand]),
                        *of_sum = sc_type_of(m, sum->operands[0]);
-    const sc_type_info *product = sc_type_of(m, dot->first_result),
+    const sc_type_info *matmul = sc_type_of(m, dot->first_result),
                        *total = sc_type_of(m, sum->first_result);
     bool alike = same_places(m, of_dot, of_sum);
     for (uint32_t i = 0; alike && i < of_sum->rank; i++)
-        alike = (sc_type_find_dim(product, of_dot->dims[i].dim) < 0) ==
+        alike = (sc_type_find_dim(matmul, of_dot->dims[i].dim) < 0) ==
                 (sc_type_find_dim(total, of_sum->dims[i].dim) < 0);
     return alike;
 }

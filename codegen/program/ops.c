@@ -6,6 +6,7 @@
 #include "codegen/program/gemm_kernel.h"
 #include "codegen/program/internal.h"
 #include "program/gemm_blas.h"
+#include "program/lookup.h"
 
 /* ---- inputs, states, outputs ---- */
 bool sc_generate_input(sc_generator *g, sc_op_id op)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "program/lookup.h"
 #include "runtime/comm/backend.h"
 #include "runtime/cuda/rank.h"
 #include "support/clock.h"

@@ -10,6 +10,7 @@
  *
  * all_reduce is a reduce_scatter followed by an all_gather: before `half` member g writes only
  * slice g of its buffer, which only g reads. */
+#include "program/lookup.h"
 #include "runtime/cuda/rank.h"
 
 static shardc_status meet(sc_rank *rank, const sc_bound *bound, shardc_error *error)

@@ -1,18 +1,11 @@
-/* The CUDA device: instructions are enqueued on streams, and the host waits at the end of a call. A
- * call returns the failures of its checks to the host. After a function has run once it is captured
- * as a graph, provided its collectives can be captured. */
-#define _GNU_SOURCE
+/* The CUDA device: sessions, ranks and their memory; instructions are enqueued on streams. */
 #include "runtime/cuda/device.h"
-#include "runtime/comm/backend.h"
 #include "runtime/cuda/rank.h"
 #include "runtime/session/session.h"
-#include "support/clock.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* ---- sessions ---- */
 
@@ -227,31 +220,12 @@ static shardc_status prepare_rank(sc_rank *rank, shardc_error *error)
     return status == SHARDC_OK ? sc_cuda_gemm_plans_make(rank, error) : status;
 }
 
-static void drop_graph(const sc_cuda *api, sc_cuda_graph *graph)
-{
-    if (graph->exec != NULL)
-        api->cuGraphExecDestroy(graph->exec);
-    graph->exec = NULL;
-}
-
-/* Destroys the graphs. They contain calls of communicators: they must not be replayed after those
- * are closed, and closing waits for them. A graph that is running is freed when it ends. */
-static void drop_graphs(sc_rank *rank)
-{
-    sc_cuda_rank *own = rank->device_state;
-    for (size_t g = 0;
-         own->graphs != NULL && g < (size_t)rank->session->image->func_count * own->batches; g++) {
-        drop_graph(&own->session->api, &own->graphs[g]);
-        own->graphs[g].runs = 0;
-    }
-}
-
 static shardc_status open_groups(sc_rank *rank, shardc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
     shardc_status status =
         SC_CUDA(&own->session->api, error, "", cuCtxSetCurrent, own->gpu->context);
-    drop_graphs(rank);
+    sc_cuda_drop_graphs(rank);
     if (status == SHARDC_OK)
         status = sc_rank_bind_groups(rank, rank->comm, error);
     return status == SHARDC_OK ? own->comm->open(rank, error) : status;
@@ -268,7 +242,7 @@ static void close_rank(sc_rank *rank)
         if (own->streams[s] != NULL && !rank->has_lost_world)
             api->cuStreamSynchronize(own->streams[s]);
     }
-    drop_graphs(rank);
+    sc_cuda_drop_graphs(rank);
     if (own->comm != NULL)
         own->comm->close(rank);
     sc_cuda_gemm_plans_free(rank);
@@ -292,271 +266,6 @@ static void close_rank(sc_rank *rank)
     free(own->graphs);
     free(own);
     rank->device_state = NULL;
-}
-
-/* ---- waiting ---- */
-
-/* Names the collective that a function is waiting for: the first that is not done. Events inside a
- * graph cannot be queried, so for a graph it is the function's first collective. */
-static void name_collective(const sc_rank *rank, uint32_t func, char *out, size_t size)
-{
-    const sc_cuda_rank *own = rank->device_state;
-    const sc_image_func *f = &rank->session->image->funcs[func];
-    bool is_graph = own->graph->exec != NULL;
-    snprintf(out, size, "function %s", f->name);
-    for (uint32_t i = 0; i < f->instr_count; i++) {
-        const sc_bound *bound = &rank->funcs[func][i];
-        const sc_cuda_bound *extra = bound->device;
-        if (bound->instr->kind != SC_INSTR_COLLECTIVE)
-            continue;
-        if (!is_graph && own->session->api.cuEventQuery(extra->done) != SC_CU_NOT_READY)
-            continue;
-        sc_comm_describe(bound->group, &bound->call, out, size);
-        if (is_graph)
-            snprintf(out + strlen(out), size - strlen(out), ", or one after it in %s", f->name);
-        return;
-    }
-}
-
-/* Waits for all work on stream 0. With collectives, ranks may be missing if they do not meet
- * before; so it polls them, and applies the session's deadline. Short waits spin, long ones
- * sleep. */
-static shardc_status wait_for_stream(sc_rank *rank, uint32_t func, bool has_collectives,
-                                     shardc_error *error)
-{
-    enum {
-        BURN_US = 2000,
-        SLEEP_US = 50 /* about 0.1 ms with the system's overhead: little compared with the wait */
-    };
-    sc_cuda_rank *own = rank->device_state;
-    const sc_cuda *api = &own->session->api;
-    double begin = sc_seconds(), deadline = rank->session->options.deadline_ms * 1e-3;
-    shardc_status status = SC_CUDA(api, error, "", cuEventRecord, own->finished, own->streams[0]);
-    while (status == SHARDC_OK) {
-        sc_cu_result result = api->cuEventQuery(own->finished);
-        if (result != SC_CU_NOT_READY)
-            return sc_cuda_check(api, result, "cuEventQuery", "a kernel before it failed", error);
-        double waited = sc_seconds() - begin;
-        bool may_hang = has_collectives && own->comm->poll != NULL;
-        shardc_error reason = {.status = SHARDC_OK};
-        if (may_hang)
-            status = own->comm->poll(rank, &reason);
-        if (status == SHARDC_OK && may_hang && deadline > 0 && waited > deadline)
-            status = sc_fail(&reason, SHARDC_ERROR_TIMEOUT,
-                             "not all ranks reached it within %.3g s; the deadline is %.3g s",
-                             waited, deadline);
-        if (status != SHARDC_OK) {
-            char what[256];
-            name_collective(rank, func, what, sizeof what);
-            return sc_fail(error, status, "rank %u waits for %s: %s", rank->rank, what,
-                           reason.text);
-        }
-        if (waited > BURN_US * 1e-6)
-            nanosleep(&(struct timespec){.tv_nsec = SLEEP_US * 1000L}, NULL);
-        else
-            sched_yield();
-    }
-    return status;
-}
-
-static bool has_collectives(const sc_image *image, uint32_t func)
-{
-    for (uint32_t i = 0; i < image->funcs[func].instr_count; i++) {
-        if (image->funcs[func].instrs[i].kind == SC_INSTR_COLLECTIVE)
-            return true;
-    }
-    return false;
-}
-
-/* ---- calls ---- */
-
-/* Uploads the step number and clears the failures. */
-static shardc_status set_call(sc_rank *rank, shardc_error *error)
-{
-    sc_cuda_rank *own = rank->device_state;
-    const sc_cuda *api = &own->session->api;
-    uint64_t *step = &own->host_failures[own->slot_count];
-    *step = rank->session->step & UINT32_MAX;
-    shardc_status status = SC_CUDA(api, error, "", cuMemcpyHtoDAsync_v2, own->call, step,
-                                   sizeof *step, own->streams[0]);
-    if (status == SHARDC_OK)
-        status = SC_CUDA(api, error, "", cuMemsetD8Async, own->failures, 0xff,
-                         own->slot_count * sizeof *own->host_failures, own->streams[0]);
-    return status;
-}
-
-/* True if a kernel of the function has a parameter of this kind, whose value a graph would freeze.
- * The step is not one: kernels read it from memory. */
-static bool has_param(const sc_image *image, uint32_t func, sc_image_param_kind kind)
-{
-    for (uint32_t i = 0; i < image->funcs[func].instr_count; i++) {
-        const sc_image_instr *instr = &image->funcs[func].instrs[i];
-        for (uint32_t p = 0; p < instr->param_count; p++) {
-            if (instr->params[p].kind == kind)
-                return true;
-        }
-    }
-    return false;
-}
-
-/* True if the captured graph still matches this call. */
-static bool is_current(const sc_rank *rank, const sc_cuda_graph *graph, uint32_t func,
-                       uint32_t micro_batch)
-{
-    const sc_image *image = rank->session->image;
-    return (graph->seed == rank->session->seed || !has_param(image, func, SC_PARAM_KEY)) &&
-           (graph->micro_batch == micro_batch || !has_param(image, func, SC_PARAM_MICRO_BATCH));
-}
-
-/* True if the function may be captured. Never on its first run, in which libraries select
- * algorithms. */
-static bool may_capture(const sc_rank *rank, const sc_cuda_graph *graph, uint32_t func)
-{
-    const sc_cuda_rank *own = rank->device_state;
-    return !graph->is_refused && graph->runs > 0 && !rank->session->gemms_only &&
-           !rank->session->no_graphs && !sc_cuda_times_wanted(rank) &&
-           (own->comm->is_captured || rank->session->image->ranks == 1 ||
-            !has_collectives(rank->session->image, func));
-}
-
-static shardc_status begin(sc_rank *rank, uint32_t func, uint32_t micro_batch, bool *out_done,
-                           shardc_error *error)
-{
-    sc_cuda_rank *own = rank->device_state;
-    const sc_cuda *api = &own->session->api;
-    sc_cuda_graph *graph = own->graph =
-        &own->graphs[(size_t)func * own->batches + micro_batch % own->batches];
-    bool may = may_capture(rank, graph, func);
-    *out_done = false;
-    shardc_status status = SC_CUDA(api, error, "", cuCtxSetCurrent, own->gpu->context);
-    if (status == SHARDC_OK)
-        status = set_call(rank, error);
-    if (status == SHARDC_OK && sc_cuda_times_wanted(rank))
-        status = sc_cuda_times_begin(rank, func, graph->runs > 0, error);
-    if (status == SHARDC_OK && may && graph->exec != NULL &&
-        !is_current(rank, graph, func, micro_batch))
-        drop_graph(api, graph);
-    if (status == SHARDC_OK && may && graph->exec != NULL) {
-        *out_done = true;
-        return SC_CUDA(api, error, rank->session->image->funcs[func].name, cuGraphLaunch,
-                       graph->exec, own->streams[0]);
-    }
-    if (status == SHARDC_OK && may) {
-        status =
-            SC_CUDA(api, error, "", cuStreamBeginCapture_v2, own->streams[0], SC_CU_CAPTURE_THREAD);
-        own->is_capturing = status == SHARDC_OK;
-        graph->seed = rank->session->seed;
-        graph->micro_batch = micro_batch;
-    }
-    return status;
-}
-
-/* Adds to an error that it occurred during capture: code that breaks capture's rules may run
- * without. */
-static void name_recording(const char *name, shardc_error *error)
-{
-    size_t length = strlen(error->text);
-    snprintf(error->text + length, sizeof error->text - length,
-             " (while %s was recorded as a graph; --no-graph runs without)", name);
-}
-
-/* Ends the capture, instantiates the graph and launches it. */
-static shardc_status end_capture(sc_rank *rank, uint32_t func, bool failed, shardc_error *error)
-{
-    sc_cuda_rank *own = rank->device_state;
-    const sc_cuda *api = &own->session->api;
-    const char *name = rank->session->image->funcs[func].name;
-    sc_cu_graph recorded = NULL;
-    own->is_capturing = false;
-    sc_cu_result result = api->cuStreamEndCapture(own->streams[0], &recorded);
-    if (failed) {
-        if (recorded != NULL)
-            api->cuGraphDestroy(recorded);
-        name_recording(name, error);
-        return SHARDC_OK;
-    }
-    sc_cuda_graph *graph = own->graph;
-    shardc_status status = sc_cuda_check(api, result, "cuStreamEndCapture", name, error);
-    if (status == SHARDC_OK)
-        status = SC_CUDA(api, error, name, cuGraphInstantiateWithFlags, &graph->exec, recorded, 0);
-    if (status != SHARDC_OK) {
-        graph->exec = NULL;
-        name_recording(name, error);
-    }
-    graph->is_refused = status != SHARDC_OK; /* the next call runs without a graph */
-    if (recorded != NULL)
-        api->cuGraphDestroy(recorded);
-    return status == SHARDC_OK
-               ? SC_CUDA(api, error, name, cuGraphLaunch, graph->exec, own->streams[0])
-               : status;
-}
-
-/* Reports the first instruction that failed. */
-static void find_failure(sc_rank *rank, uint32_t func, shardc_error *error)
-{
-    const sc_cuda_rank *own = rank->device_state;
-    for (uint32_t i = 0; i < rank->session->image->funcs[func].instr_count; i++) {
-        if (error->status != SHARDC_OK)
-            break;
-        const sc_bound *bound = &rank->funcs[func][i];
-        const sc_cuda_bound *extra = bound->device;
-        if (bound->instr->kind == SC_INSTR_KERNEL && extra->slot != 0 &&
-            own->host_failures[extra->slot] != UINT64_MAX)
-            sc_rank_fail_check(rank, bound->instr, (int64_t)own->host_failures[extra->slot], error);
-    }
-}
-
-/* After an error: waits for the streams, so that their work does not run into the next call or
- * outlive the buffers. */
-static void give_up(sc_rank *rank)
-{
-    const sc_cuda_rank *own = rank->device_state;
-    drop_graphs(rank);
-    own->comm->abort(rank);
-    for (int s = 0; s < SC_IMAGE_STREAMS; s++)
-        own->session->api.cuStreamSynchronize(own->streams[s]);
-}
-
-/* Counts the collectives that the GPU executed, those of a graph included. */
-static void count_collectives(sc_rank *rank, uint32_t func)
-{
-    const sc_image *image = rank->session->image;
-    for (uint32_t i = 0; !rank->session->gemms_only && i < image->funcs[func].instr_count; i++) {
-        const sc_bound *bound = &rank->funcs[func][i];
-        if (bound->instr->kind == SC_INSTR_COLLECTIVE)
-            sc_comm_count(bound->group, &bound->call);
-    }
-}
-
-static shardc_status end(sc_rank *rank, uint32_t func, bool failed, shardc_error *error)
-{
-    sc_cuda_rank *own = rank->device_state;
-    const sc_cuda *api = &own->session->api;
-    shardc_error reason = {.status = SHARDC_OK};
-    shardc_status status = SHARDC_OK;
-    sc_cuda_times_open(rank);
-    if (own->is_capturing)
-        status = end_capture(rank, func, failed, failed ? error : &reason);
-    if (failed) {
-        rank->has_lost_world = true;
-        give_up(rank);
-        return SHARDC_OK;
-    }
-    if (status == SHARDC_OK)
-        status = SC_CUDA(api, &reason, "", cuMemcpyDtoHAsync_v2, own->host_failures, own->failures,
-                         own->slot_count * sizeof *own->host_failures, own->streams[0]);
-    if (status == SHARDC_OK)
-        status = wait_for_stream(rank, func, has_collectives(rank->session->image, func), &reason);
-    if (status != SHARDC_OK) {
-        rank->has_lost_world = true;
-        *error = reason;
-        give_up(rank);
-        return status;
-    }
-    own->graph->runs++;
-    count_collectives(rank, func);
-    find_failure(rank, func, error);
-    return SHARDC_OK;
 }
 
 /* ---- instructions ---- */
@@ -715,13 +424,13 @@ const sc_device sc_device_cuda = {
     .prepare_rank = prepare_rank,
     .close_rank = close_rank,
     .open_groups = open_groups,
-    .begin = begin,
+    .begin = sc_cuda_begin_call,
     .kernel = kernel,
     .gemm = gemm,
     .copy = copy,
     .start = start,
     .finish = finish,
-    .end = end,
+    .end = sc_cuda_end_call,
     .time = sc_cuda_times_of,
     .read = read_buffer,
     .write = write_buffer,

@@ -114,6 +114,13 @@ void sc_cuda_close_gpus(shardc_session *session);
 /* Returns the GPU of a rank of this process. */
 sc_cuda_gpu *sc_cuda_gpu_of(const sc_rank *rank);
 
+/* ---- calls.c ---- */
+/* `out_done`: a graph did the call; its instructions are not run one by one. */
+shardc_status sc_cuda_begin_call(sc_rank *rank, uint32_t func, uint32_t micro_batch, bool *out_done,
+                                 shardc_error *error);
+shardc_status sc_cuda_end_call(sc_rank *rank, uint32_t func, bool failed, shardc_error *error);
+void sc_cuda_drop_graphs(sc_rank *rank);
+
 /* ---- gemm.c ---- */
 /* Creates the plan for all calls of GEMM `gemm`, whose addresses are bound. */
 shardc_status sc_cuda_matmul_new(sc_rank *rank, uint32_t gemm, sc_cuda_matmul **out,

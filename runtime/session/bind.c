@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "program/lookup.h"
 #include "runtime/session/session.h"
 
 /* All bound instructions are carved out of one block. A first walk without a block computes its

@@ -2,6 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "program/failure.h"
+#include "program/lookup.h"
 #include "runtime/session/device.h"
 #include "runtime/session/session.h"
 #include "support/clock.h"

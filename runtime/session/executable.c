@@ -2,6 +2,7 @@
 #include "runtime/session/executable.h"
 #include "program/bytes.h"
 #include "program/file.h"
+#include "program/lookup.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "program/lookup.h"
 #include "support/hash.h"
 
 sc_element sc_element_of_dtype(sc_dtype dtype)

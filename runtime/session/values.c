@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "program/lookup.h"
 #include "runtime/session/device.h"
 #include "runtime/session/session.h"
 

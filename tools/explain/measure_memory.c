@@ -1,6 +1,7 @@
 #include "tools/explain/measure_memory.h"
 
 #include "codegen/program/generate.h"
+#include "program/lookup.h"
 
 /* Kinds of buffers that are not live throughout; the size of state follows from types. */
 static bool kind_of(sc_image_buffer_kind kind, sc_memory_kind *out)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "program/gemm_blocks.h"
+#include "program/lookup.h"
 #include "runtime/drive/json.h"
 #include "runtime/session/session.h"
 #include "tools/prog/bench.h"

@@ -269,6 +269,30 @@ static const char *const cuda_kernels[] = {
     "  phase S { store y %s, %d = %qr }\n"
     "  phase { store most %d = %r1 }\n"
     "}\n",
+
+    "kernel @k \"a check of points, behind what an earlier phase wrote\" {\n"
+    "  dim B = 3\n"
+    "  dim D = 300\n"
+    "  arg ids: i32[3, 300] in\n"
+    "  arg a: f32[3] out\n"
+    "  arg y: f32[3, 300] out\n"
+    "  outer B\n"
+    "  %b = index B : i64\n"
+    "  %d = index D : i64\n"
+    "  %id = load ids %b, %d : i32\n"
+    "  %low = constant 0 : i32\n"
+    "  %ok = ge %id, %low : bool\n"
+    "  %zero = constant 2 : f32\n"
+    "  %la = load a %b : f32\n"
+    "  %shown = convert %id : i64\n"
+    "  %f = convert %id : f32\n"
+    "  %v = mul %f, %la : f32\n"
+    "  phase { store a %b = %zero }\n"
+    "  phase D {\n"
+    "    check %ok \"id {value} is negative\" shows %shown\n"
+    "    store y %b, %d = %v\n"
+    "  }\n"
+    "}\n",
 };
 
 /* In their own sizes, as GPT-2 has them: to be compiled for GPUs. */

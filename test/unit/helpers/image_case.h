@@ -9,6 +9,7 @@
 
 #include "program/format.h"
 #include "program/gemm_blocks.h"
+#include "program/lookup.h"
 #include "support/hash.h"
 #include "support/vec.h"
 

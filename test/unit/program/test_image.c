@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "program/bytes.h"
+#include "program/lookup.h"
 #include "support/strbuf.h"
 #include "test/unit/helpers/image_case.h"
 

@@ -196,7 +196,7 @@ static const char *softmax_of(sc_context *context, const char *value, int rows, 
 }
 
 /* While exponentials are computed, of arrays that no cache holds and rows that one does. */
-static void rows_are_fetched_ahead(sc_context *context)
+static void rows_are_prefetched(sc_context *context)
 {
     static const char is_x[] = "%x = where %b, %l, %c : f32";
     const char *large = softmax_of(context, is_x, 32768, 768, &sc_c_default_limits);
@@ -268,7 +268,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(comments_are_all_that_differs),
         TEST(shapes_fit),
-        TEST(rows_are_fetched_ahead),
+        TEST(rows_are_prefetched),
         TEST(exponents_are_below_their_maximum),
         TEST(any_name_will_do),
         TEST(fixed_kernels),

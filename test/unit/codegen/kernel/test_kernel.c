@@ -1,4 +1,5 @@
 /* The kernel IR: making, text, the reference. */
+#include "program/failure.h"
 #include "support/rng.h"
 #include "test/unit/helpers/kernel_case.h"
 

@@ -1,0 +1,29 @@
+/* Numbers that follow from a compiled program: of ranks, groups, collectives. */
+#ifndef SHARDC_PROGRAM_LOOKUP_H
+#define SHARDC_PROGRAM_LOOKUP_H
+
+#include "program/format.h"
+
+/* Returns the sum of the terms for a rank. */
+int64_t sc_image_terms_value(const sc_image_terms *terms, uint64_t rank);
+/* Size of the local array in bytes. */
+int64_t sc_image_tensor_bytes(const sc_image_tensor *tensor);
+/* Returns the number of ranks in the group of `rank`, and its index in the group. */
+uint64_t sc_image_group_size(const sc_image_group *group);
+uint64_t sc_image_group_rank(const sc_image_group *group, uint64_t rank);
+/* Returns the group's member `index`, which must be below the size. */
+uint64_t sc_image_group_member(const sc_image_group *group, uint64_t rank, uint64_t index);
+/* Returns the parameter or optimizer state with the largest local array: the staging space that a
+ * device without access to host memory needs to save or load states. SC_IMAGE_NONE if there is
+ * none. */
+uint32_t sc_image_largest_saved(const sc_image *image);
+/* Number of elements of one part that a rank sends, or receives. */
+int64_t sc_image_source_count(const sc_image *image, const sc_image_collective *collective,
+                              uint32_t part);
+int64_t sc_image_destination_count(const sc_image *image, const sc_image_collective *collective,
+                                   uint32_t part);
+
+/* Returns the scratch bytes of a GEMM on the target, aligned to SC_IMAGE_ALIGN; 0: none. */
+int64_t sc_image_gemm_scratch(const char *target, const sc_gemm *gemm);
+
+#endif
