@@ -14,6 +14,7 @@
 
 #include "support/file.h"
 #include "support/hash.h"
+#include "support/none.h"
 #include "support/number.h"
 
 static const char title[] = "shardc products ", gpu_line[] = "gpu ";
@@ -195,7 +196,7 @@ static bool parse_product(const char *line, uint32_t gpu, uint32_t product_count
 static bool parse_lines(sc_cuda_choices *choices, reader *r)
 {
     char line[512];
-    uint32_t gpu = UINT32_MAX;
+    uint32_t gpu = SC_NONE;
     sc_cuda_choice choice;
     while (r->at < r->end) {
         if (!next_line(r, line, sizeof line))
@@ -203,7 +204,7 @@ static bool parse_lines(sc_cuda_choices *choices, reader *r)
         bool ok = strncmp(line, gpu_line, sizeof gpu_line - 1) == 0;
         if (ok && !sc_cuda_choices_gpu(choices, line + sizeof gpu_line - 1, &gpu))
             return fail(r, "there is not enough memory");
-        if (!ok && gpu != UINT32_MAX && parse_product(line, gpu, choices->product_count, &choice)) {
+        if (!ok && gpu != SC_NONE && parse_product(line, gpu, choices->product_count, &choice)) {
             ok = true;
             if (!sc_cuda_choices_set(choices, &choice))
                 return fail(r, "there is not enough memory");
