@@ -14,9 +14,9 @@
 
 #include "support/dtype.h"
 #include "support/intern.h"
+#include "support/none.h"
 
 enum { SC_MAX_RANK = 15, SC_MAX_AXES = 12, SC_MAX_SUB_AXES = 16 };
-#define SC_NONE UINT32_MAX
 
 typedef uint32_t sc_dim;  /* index in module->dims */
 typedef uint32_t sc_type; /* index in module->types */

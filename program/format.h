@@ -18,6 +18,7 @@
 #include "shardc/status.h"
 #include "support/arena.h"
 #include "support/dtype.h"
+#include "support/none.h"
 #include "support/state.h"
 
 enum {
@@ -32,7 +33,7 @@ enum {
     SC_IMAGE_MAX_BLOCKS = 0x7fffffff,
     SC_IMAGE_MAX_THREADS = 1024
 };
-#define SC_IMAGE_NONE UINT32_MAX
+#define SC_IMAGE_NONE SC_NONE
 
 /* One term of a rank-dependent number: ((rank / divide) % modulo) * times. */
 typedef struct sc_image_term {

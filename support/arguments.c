@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/none.h"
 #include "support/number.h"
 
 void sc_arguments_fail(sc_context *context, const char *format, ...)
@@ -254,7 +255,7 @@ uint32_t sc_arguments_command(sc_context *context, const sc_command_line *line, 
     if (near == NULL)
         sc_report_note(&context->diag, (sc_loc){0}, "'%s --help' lists the commands",
                        line->program);
-    return UINT32_MAX;
+    return SC_NONE;
 }
 
 /* ---- options of commands ---- */

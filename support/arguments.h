@@ -92,7 +92,7 @@ void sc_arguments_parse(sc_context *context, const sc_command_line *line, int ar
 bool sc_arguments_check(sc_context *context, const sc_command_line *line,
                         const sc_arguments *arguments, const char *command);
 
-/* Returns the index of a command; UINT32_MAX after reporting an error. */
+/* Returns the index of a command; SC_NONE after reporting an error. */
 uint32_t sc_arguments_command(sc_context *context, const sc_command_line *line, const char *name);
 
 /* True if help lists the option for a command (NULL: for any). */

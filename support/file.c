@@ -96,6 +96,23 @@ char *sc_file_read_own(const char *path, uint64_t most, size_t *out_size, const 
 
 /* ---- writing ---- */
 
+bool sc_file_write_all(int file, const void *bytes, size_t size)
+{
+    enum { LARGEST = 1 << 30 };
+    for (const char *at = bytes; size > 0;) {
+        ssize_t done = write(file, at, size < LARGEST ? size : LARGEST);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done <= 0) {
+            errno = done == 0 ? ENOSPC : errno;
+            return false;
+        }
+        at += done;
+        size -= (size_t)done;
+    }
+    return true;
+}
+
 /* Returns the length of the folder in `path`, with the slash; 0: the current folder. */
 static size_t folder_length(const char *path)
 {

@@ -15,6 +15,8 @@ int sc_file_open(const char *path, uint64_t *out_size, const char **reason);
 /* Reads `size` bytes at `offset`. Returns false and sets *reason if the file is shorter or on a
  * system error. */
 bool sc_file_read_at(int file, void *out, size_t size, uint64_t offset, const char **reason);
+/* Writes all of `size` bytes at the file's position. Returns false with errno set. */
+bool sc_file_write_all(int file, const void *bytes, size_t size);
 /* Reads a whole regular file of at most `most` bytes. The result is allocated with malloc and
  * followed by a 0. Returns NULL and sets *reason on failure. */
 char *sc_file_read(const char *path, uint64_t most, size_t *out_size, const char **reason);

@@ -8,6 +8,7 @@
 #include "program/cpu_level.h"
 #include "runtime/session/team.h"
 #include "support/arguments.h"
+#include "support/none.h"
 #include "tools/commands/commands.h"
 #include "tools/driver/bindings.h"
 #include "tools/explain/report.h"
@@ -295,7 +296,7 @@ static int dispatch(sc_context *context, invocation *call, sc_strbuf *out)
         return call->help ? 0 : 2;
     }
     uint32_t command = sc_arguments_command(context, &own.line, options->command);
-    if (command == UINT32_MAX ||
+    if (command == SC_NONE ||
         !sc_arguments_check(context, &own.line, &arguments, options->command) ||
         !check_arguments(context, &commands[command], options) || !check_environment(context))
         return 0;

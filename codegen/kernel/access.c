@@ -85,7 +85,7 @@ static void mark_dependence(sc_access_list *list)
 }
 
 /* By node: the number of phases after which the arguments it is computed from are no longer
- * written; UINT32_MAX: unknown. This holds within an outer iteration, as other iterations touch
+ * written; SC_NONE: unknown. This holds within an outer iteration, as other iterations touch
  * other elements. */
 static uint32_t *find_settled(const sc_access_list *list, uint32_t also_written)
 {
@@ -100,7 +100,7 @@ static uint32_t *find_settled(const sc_access_list *list, uint32_t also_written)
         }
     }
     if (also_written < k->args.count)
-        written[also_written] = UINT32_MAX;
+        written[also_written] = SC_NONE;
     for (sc_knode n = 0; n < k->nodes.count; n++) {
         const sc_kernel_node *node = &k->nodes.data[n];
         uint32_t last = node->kind == SC_NODE_load ? written[node->index] : 0;
@@ -110,7 +110,7 @@ static uint32_t *find_settled(const sc_access_list *list, uint32_t also_written)
         }
         if (node->kind == SC_NODE_reduced || node->kind == SC_NODE_running) {
             sc_knode value = k->items.data[node->index].value;
-            last = value >= n ? UINT32_MAX : settled[value] > last ? settled[value] : last;
+            last = value >= n ? SC_NONE : settled[value] > last ? settled[value] : last;
         }
         settled[n] = last;
     }

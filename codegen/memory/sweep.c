@@ -3,6 +3,7 @@
  * "TLSF: a new dynamic memory allocator for real-time systems", ECRTS 2004) and linked to their
  * neighbours, so an allocation or release takes constant time. */
 #include "codegen/memory/pack.h"
+#include "support/none.h"
 
 #include <stdbool.h>
 
@@ -16,11 +17,10 @@ enum {
  * are also in the list of their size class. */
 typedef struct block {
     int64_t offset, bytes;
-    uint32_t below, above; /* NO_BLOCK at the ends */
+    uint32_t below, above; /* SC_NONE at the ends */
     uint32_t previous, next;
     bool hole;
 } block;
-#define NO_BLOCK UINT32_MAX
 
 typedef struct space {
     block *blocks;
@@ -45,9 +45,9 @@ static void add_hole(space *s, uint32_t at)
     block *b = &s->blocks[at];
     uint32_t class = sc_memory_size_class(b->bytes);
     b->hole = true;
-    b->previous = NO_BLOCK;
+    b->previous = SC_NONE;
     b->next = s->holes[class];
-    if (b->next != NO_BLOCK)
+    if (b->next != SC_NONE)
         s->blocks[b->next].previous = at;
     s->holes[class] = at;
     s->filled[class / 64] |= (uint64_t)1 << class % 64;
@@ -57,13 +57,13 @@ static void remove_hole(space *s, uint32_t at)
 {
     block *b = &s->blocks[at];
     uint32_t class = sc_memory_size_class(b->bytes);
-    if (b->previous != NO_BLOCK)
+    if (b->previous != SC_NONE)
         s->blocks[b->previous].next = b->next;
     else
         s->holes[class] = b->next;
-    if (b->next != NO_BLOCK)
+    if (b->next != SC_NONE)
         s->blocks[b->next].previous = b->previous;
-    if (s->holes[class] == NO_BLOCK)
+    if (s->holes[class] == SC_NONE)
         s->filled[class / 64] &= ~((uint64_t)1 << class % 64);
     b->hole = false;
 }
@@ -71,7 +71,7 @@ static void remove_hole(space *s, uint32_t at)
 static uint32_t new_block(space *s, block value)
 {
     uint32_t at = s->unused;
-    if (at != NO_BLOCK)
+    if (at != SC_NONE)
         s->unused = s->blocks[at].next;
     else
         at = s->count++;
@@ -83,21 +83,21 @@ static uint32_t new_block(space *s, block value)
  * non-empty class. */
 static uint32_t narrow_hole(const space *s, int64_t bytes)
 {
-    uint32_t class = sc_memory_size_class(bytes), best = NO_BLOCK, looks = 0;
-    for (uint32_t at = s->holes[class]; at != NO_BLOCK && looks < LOOKS;
+    uint32_t class = sc_memory_size_class(bytes), best = SC_NONE, looks = 0;
+    for (uint32_t at = s->holes[class]; at != SC_NONE && looks < LOOKS;
          at = s->blocks[at].next, looks++) {
         if (s->blocks[at].bytes >= bytes &&
-            (best == NO_BLOCK || s->blocks[at].bytes < s->blocks[best].bytes))
+            (best == SC_NONE || s->blocks[at].bytes < s->blocks[best].bytes))
             best = at;
     }
-    if (best != NO_BLOCK || ++class == CLASSES)
+    if (best != SC_NONE || ++class == CLASSES)
         return best;
     uint64_t word = s->filled[class / 64] & ~(uint64_t)0 << class % 64;
     for (uint32_t w = class / 64;; word = s->filled[w]) {
         if (word != 0)
             return s->holes[w * 64 + (uint32_t)__builtin_ctzll(word)];
         if (++w == CLASSES / 64)
-            return NO_BLOCK;
+            return SC_NONE;
     }
 }
 
@@ -105,8 +105,8 @@ static uint32_t narrow_hole(const space *s, int64_t bytes)
 static uint32_t take_space(space *s, int64_t bytes)
 {
     uint32_t at = narrow_hole(s, bytes);
-    if (at == NO_BLOCK) {
-        if (s->highest != NO_BLOCK && s->blocks[s->highest].hole) { /* grow the hole at the top */
+    if (at == SC_NONE) {
+        if (s->highest != SC_NONE && s->blocks[s->highest].hole) { /* grow the hole at the top */
             at = s->highest;
             remove_hole(s, at);
             s->top = s->blocks[at].offset + bytes;
@@ -114,8 +114,8 @@ static uint32_t take_space(space *s, int64_t bytes)
             return at;
         }
         at = new_block(
-            s, (block){.offset = s->top, .bytes = bytes, .below = s->highest, .above = NO_BLOCK});
-        if (s->highest != NO_BLOCK)
+            s, (block){.offset = s->top, .bytes = bytes, .below = s->highest, .above = SC_NONE});
+        if (s->highest != SC_NONE)
             s->blocks[s->highest].above = at;
         s->highest = at;
         s->top += bytes;
@@ -129,7 +129,7 @@ static uint32_t take_space(space *s, int64_t bytes)
                                          .bytes = room - bytes,
                                          .below = at,
                                          .above = s->blocks[at].above});
-    if (s->blocks[left].above != NO_BLOCK)
+    if (s->blocks[left].above != SC_NONE)
         s->blocks[s->blocks[left].above].below = left;
     else
         s->highest = left;
@@ -144,7 +144,7 @@ static void join(space *s, uint32_t into, uint32_t from)
 {
     s->blocks[into].bytes += s->blocks[from].bytes;
     s->blocks[into].above = s->blocks[from].above;
-    if (s->blocks[from].above != NO_BLOCK)
+    if (s->blocks[from].above != SC_NONE)
         s->blocks[s->blocks[from].above].below = into;
     else
         s->highest = into;
@@ -155,11 +155,11 @@ static void join(space *s, uint32_t into, uint32_t from)
 static void give_space(space *s, uint32_t at)
 {
     uint32_t below = s->blocks[at].below, above = s->blocks[at].above;
-    if (above != NO_BLOCK && s->blocks[above].hole) {
+    if (above != SC_NONE && s->blocks[above].hole) {
         remove_hole(s, above);
         join(s, at, above);
     }
-    if (below != NO_BLOCK && s->blocks[below].hole) {
+    if (below != SC_NONE && s->blocks[below].hole) {
         remove_hole(s, below);
         join(s, below, at);
         at = below;
@@ -185,14 +185,14 @@ int64_t sc_memory_sweep(sc_arena *arena, const sc_memory_item *items, uint32_t c
                         uint32_t times, bool backwards, int64_t *offsets)
 {
     space s = {.blocks = sc_arena_array(arena, count, sizeof *s.blocks),
-               .unused = NO_BLOCK,
-               .highest = NO_BLOCK};
+               .unused = SC_NONE,
+               .highest = SC_NONE};
     uint32_t *starts = sc_arena_array(arena, (size_t)times + 1, sizeof *starts),
              *blocks = sc_arena_array(arena, count, sizeof *blocks);
     uint32_t *come = sc_arena_array(arena, count, sizeof *come),
              *go = sc_arena_array(arena, count, sizeof *go);
     for (uint32_t c = 0; c < CLASSES; c++)
-        s.holes[c] = NO_BLOCK;
+        s.holes[c] = SC_NONE;
     sort_by_time(items, count, times, backwards, starts, come);
     sort_by_time(items, count, times, !backwards, starts, go);
     for (uint32_t i = 0, gone = 0; i < count; i++) {

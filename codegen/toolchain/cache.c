@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "support/environment.h"
+#include "support/file.h"
 #include "support/hash.h"
 #include "support/strbuf.h"
 
@@ -187,14 +188,8 @@ const char *sc_cache_size(sc_arena *arena, uint64_t *out_bytes)
 
 static bool read_all(int file, uint8_t *bytes, size_t size)
 {
-    size_t at = 0;
-    while (at < size) {
-        ssize_t got = read(file, bytes + at, size - at);
-        if (got <= 0 && !(got < 0 && errno == EINTR))
-            return false;
-        at += got < 0 ? 0 : (size_t)got;
-    }
-    return true;
+    const char *unused;
+    return sc_file_read_at(file, bytes, size, 0, &unused);
 }
 
 bool sc_cache_read(sc_arena *arena, const char *path, uint8_t **bytes, size_t *count)
@@ -217,24 +212,10 @@ bool sc_cache_read(sc_arena *arena, const char *path, uint8_t **bytes, size_t *c
     return ok;
 }
 
-static bool write_all(int file, const void *bytes, size_t count)
-{
-    for (const char *at = bytes; count > 0;) {
-        ssize_t written = write(file, at, count);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return false;
-        at += written;
-        count -= (size_t)written;
-    }
-    return true;
-}
-
 bool sc_cache_write(const char *path, const void *bytes, size_t count)
 {
     int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    bool ok = file >= 0 && write_all(file, bytes, count);
+    bool ok = file >= 0 && sc_file_write_all(file, bytes, count);
     return (file < 0 || close(file) == 0) && ok;
 }
 
@@ -297,7 +278,7 @@ bool sc_cache_lend(const char *path, const char *as)
 bool sc_cache_keep(const char *written, const char *path)
 {
     struct stat about;
-    int file = open(written, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int file = open(written, O_RDWR | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     bool ok = file >= 0 && fstat(file, &about) == 0 && S_ISREG(about.st_mode) &&
               about.st_uid == geteuid() && fchmod(file, 0600) == 0;
     size_t count = ok ? (size_t)about.st_size : 0;
@@ -305,7 +286,7 @@ bool sc_cache_keep(const char *written, const char *path)
     ok = bytes != NULL && read_all(file, bytes, count);
     if (ok) {
         cache_tail tail = tail_of(path, bytes, count);
-        ok = write_all(file, &tail, sizeof tail);
+        ok = sc_file_write_all(file, &tail, sizeof tail);
     }
     free(bytes);
     if (file >= 0 && close(file) != 0)

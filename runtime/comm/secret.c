@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "runtime/comm/backend.h"
+#include "support/file.h"
 #include "support/sha256.h"
 
 enum { PATH_ROOM = 64 };
@@ -40,7 +41,7 @@ static shardc_status make_file(const char *path, shardc_error *error)
     int file = status == SHARDC_OK ? mkostemp(own, O_CLOEXEC) : -1; /* 0600 */
     if (status != SHARDC_OK)
         return status;
-    bool ok = file >= 0 && write(file, bytes, sizeof bytes) == (ssize_t)sizeof bytes &&
+    bool ok = file >= 0 && sc_file_write_all(file, bytes, sizeof bytes) &&
               (link(own, path) == 0 || errno == EEXIST);
     int why = errno;
     if (file >= 0) {
@@ -55,11 +56,12 @@ static shardc_status make_file(const char *path, shardc_error *error)
 static shardc_status read_file(const char *path, uint8_t out[SC_SECRET_BYTES], shardc_error *error)
 {
     struct stat about;
+    const char *reason;
     int file = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     bool is_own = file >= 0 && fstat(file, &about) == 0 && S_ISREG(about.st_mode) &&
                   about.st_uid == geteuid() && (about.st_mode & 077) == 0 &&
                   about.st_size == SC_SECRET_BYTES;
-    bool is_read = is_own && read(file, out, SC_SECRET_BYTES) == SC_SECRET_BYTES;
+    bool is_read = is_own && sc_file_read_at(file, out, SC_SECRET_BYTES, 0, &reason);
     if (file >= 0)
         close(file);
     return is_read ? SHARDC_OK

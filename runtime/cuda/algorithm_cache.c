@@ -14,6 +14,7 @@
 
 #include "support/file.h"
 #include "support/hash.h"
+#include "support/none.h"
 #include "support/number.h"
 
 static const char title[] = "shardc products ", gpu_line[] = "gpu ";
@@ -196,7 +197,7 @@ static bool parse_algorithm(const char *line, uint32_t gpu, uint32_t gemm_count,
 static bool parse_lines(sc_algorithm_cache *cache, reader *r)
 {
     char line[512];
-    uint32_t gpu = UINT32_MAX;
+    uint32_t gpu = SC_NONE;
     sc_algorithm algorithm;
     while (r->at < r->end) {
         if (!next_line(r, line, sizeof line))
@@ -204,7 +205,7 @@ static bool parse_lines(sc_algorithm_cache *cache, reader *r)
         bool ok = strncmp(line, gpu_line, sizeof gpu_line - 1) == 0;
         if (ok && !sc_algorithm_cache_gpu(cache, line + sizeof gpu_line - 1, &gpu))
             return fail(r, "there is not enough memory");
-        if (!ok && gpu != UINT32_MAX && parse_algorithm(line, gpu, cache->gemm_count, &algorithm)) {
+        if (!ok && gpu != SC_NONE && parse_algorithm(line, gpu, cache->gemm_count, &algorithm)) {
             ok = true;
             if (!sc_algorithm_cache_set(cache, &algorithm))
                 return fail(r, "there is not enough memory");

@@ -33,7 +33,7 @@ typedef struct sc_fact_input {
 /* A function of the program that is an entry of the model. */
 typedef struct sc_fact_entry {
     const char *name;
-    uint32_t func; /* in the program; UINT32_MAX: not part of it */
+    uint32_t func; /* in the program; SC_NONE: not part of it */
     SC_VEC(sc_fact_input) inputs;
     SC_VEC(sc_fact_type) outputs;
     bool is_cached;    /* the last two inputs are positions and lengths */

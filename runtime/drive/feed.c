@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "runtime/session/shard.h"
+#include "support/none.h"
 #include "support/strbuf.h"
 
 typedef struct feeding {
@@ -221,7 +222,7 @@ static uint32_t find_input(feeding *f, const char *name)
     sc_report(&f->context->diag, SC_D_usage, (sc_loc){0},
               sc_arena_printf(&f->context->arena, "'%s' has no input '%s'%s", entry, name, hint),
               NULL);
-    return UINT32_MAX;
+    return SC_NONE;
 }
 
 static void feed_input(feeding *f, const sc_named_text *given)
@@ -229,7 +230,7 @@ static void feed_input(feeding *f, const sc_named_text *given)
     sc_safetensors_error error = {0};
     const char *tensor_name, *path = split_tensor(f, given->value, &tensor_name);
     uint32_t input = find_input(f, given->name);
-    if (input == UINT32_MAX)
+    if (input == SC_NONE)
         return;
     if (f->feed->arrays[input].data != NULL) {
         sc_report(&f->context->diag, SC_D_usage, (sc_loc){0},

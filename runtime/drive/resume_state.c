@@ -265,7 +265,7 @@ bool sc_saved_state_fits(sc_context *context, const sc_saved_state *saved, const
 
 /* A file read in blocks, because rows of a shard are often shorter. */
 typedef struct block_file {
-    uint32_t index; /* among the checkpoint's files; UINT32_MAX: none */
+    uint32_t index; /* among the checkpoint's files; SC_NONE: none */
     int file;
     uint64_t data, size; /* where the tensors' data begin; size of the file */
     uint64_t at;         /* offset of the block */

@@ -7,8 +7,7 @@
 #include "runtime/files/safetensors.h"
 #include "runtime/session/shard.h"
 #include "support/hash.h"
-
-#define NO_TARGET UINT32_MAX
+#include "support/none.h"
 
 /* A tensor of the file to be written. */
 typedef struct target {
@@ -81,7 +80,7 @@ static uint32_t add_target(sc_weights_file *f, uint32_t index, const char *name)
                            "tensor '%s' would have %lld elements for '%s', but %lld for '%s'",
                            into->name, (long long)param->layout.elements, param->path,
                            (long long)into->elements, param_of(f, into->first)->path));
-    return NO_TARGET;
+    return SC_NONE;
 }
 
 /* ---- which parameter fills which elements ---- */
@@ -138,7 +137,7 @@ static void add_param(sc_weights_file *f, uint32_t index)
         sc_arena_array(&f->context->arena, param->tensor_count, sizeof *f->shares[index]);
     for (uint32_t i = 0; i < param->tensor_count; i++) {
         f->shares[index][i] = add_target(f, index, param->tensors[i]);
-        if (f->shares[index][i] == NO_TARGET)
+        if (f->shares[index][i] == SC_NONE)
             return;
     }
     if (param->tensor_count == 0 || give(f, index, &taken))

@@ -13,7 +13,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-enum { LARGEST_WRITE = 1 << 30 };
+#include "support/file.h"
 
 /* ---- writing ---- */
 
@@ -39,18 +39,8 @@ bool sc_durable_create(sc_durable *out, const char *path)
 
 static void write_all(sc_durable *file, const char *bytes, size_t length)
 {
-    while (length > 0 && file->reason == 0) {
-        ssize_t done = write(file->file, bytes, length < LARGEST_WRITE ? length : LARGEST_WRITE);
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done <= 0) {
-            errno = done == 0 ? ENOSPC : errno;
-            fail(file);
-            return;
-        }
-        bytes += done;
-        length -= (size_t)done;
-    }
+    if (file->reason == 0 && !sc_file_write_all(file->file, bytes, length))
+        fail(file);
 }
 
 void sc_durable_add(sc_durable *file, const void *bytes, size_t length)

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "runtime/drive/started.h"
+#include "support/none.h"
 #include "tools/prog/prog.h"
 
 static const sc_option_row rows[] = {
@@ -72,7 +73,7 @@ static const sc_prog_verb *choose(sc_prog *prog, const sc_prog_verb *verbs,
         return NULL;
     }
     uint32_t index = sc_arguments_command(prog->context, line, prog->command);
-    if (index == UINT32_MAX)
+    if (index == SC_NONE)
         return NULL;
     if (prog->help) {
         print_verb_help(line, &verbs[index], &prog->out);

@@ -46,7 +46,7 @@ static void entry_facts(const sc_compiled *c, const sc_module *m, sc_func_id fun
     uint32_t at = 0;
     sc_entry_info row = find_entry(c);
     *out = (sc_fact_entry){.name = sc_text(m->context, c->entry),
-                           .func = UINT32_MAX,
+                           .func = SC_NONE,
                            .is_cached = row.cached,
                            .is_minimised = row.minimised,
                            .flops = sc_func_flops(m, func)};
