@@ -76,8 +76,7 @@ def add_op(tree):
 }
 
 ''')
-    tree.before('codegen/kernel/nodes.def', 'FUNCTION(sqrt,',
-                'FUNCTION(log2, 1, SAME, EXPENSIVE, "sc_log_f32($0) * 1.44269504f", "log($0) * 1.4426950408889634", "", log2(x))\n')
+    tree.copy_row('codegen/kernel/nodes.def', 'FUNCTION', 'log', 'log2', ('"sc_log_f32($0)"', '"sc_log_f32($0) * 1.44269504f"'))
 
 
 def add_activation(tree):
