@@ -632,7 +632,7 @@ static void bytes_between_nodes_count(void **state)
     assert_string_equal(
         kinds_between("x = 2, y = 2 inter", "f32[A=64@x, C=64]", "f32[A=64@y, C=64]", 0),
         "all_gather all_slice");
-    assert_string_equal(kinds_between("x = 2, y = 2", from, swapped, 0), "permute");
+    assert_string_equal(kinds_between("x = 2, y = 2", from, swapped, 0), "collective_permute");
     assert_string_equal(kinds_between("x = 2 inter, y = 2", from, swapped, 0),
                         "all_to_all all_to_all all_to_all");
     assert_string_equal(kinds_between("x = 2 inter, y = 2", both, other, 0),
