@@ -67,7 +67,7 @@ def attack_program(folder, rng, count):
             code, out, error = 'not started', '', 'damaged'
         if code == 0 or wanted in out:
             sys.exit('prog, byte %d, bit %d: exit code %s\n%s' % (byte, bit, code, out))
-        if code == 7 and 'damaged' not in error and 'no complete program' not in error:
+        if code == 7 and 'damaged' not in error and 'not a complete program' not in error:
             sys.exit('prog, byte %d, bit %d: %s' % (byte, bit, error))
         kind = 'refused' if code == 7 else 'not loaded by the system'
         said[kind] = said.get(kind, 0) + 1

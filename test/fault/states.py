@@ -224,7 +224,7 @@ class States:
         counts["flips"] = counts.get("flips", 0) + 1
         counts["harmless flips"] = counts.get("harmless flips", 0) + (code == 0)
         if name != "latest":
-            check("step-000002 goes on from it" in text, "the older state is not named:", text)
+            check("step-000002 continues from it" in text, "the older state is not named:", text)
         folder.drop()
 
     def flips(self):
@@ -248,7 +248,7 @@ class States:
                 else:
                     os.remove(path)
                 _, text = self.resumes(folder, name, (what, name), False)
-                check("step-000002 goes on from it" in text, "the older state is not named:", text)
+                check("step-000002 continues from it" in text, "the older state is not named:", text)
                 code, _, text = train(folder.path, "--steps", "4", "--resume", os.path.join(folder.path, "step-000002"))
                 check(code == 0, "the older state:", text)
                 folder.drop()

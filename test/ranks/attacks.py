@@ -243,7 +243,7 @@ class Attacks:
             job.ranks[lost].send_signal(signal.SIGSTOP)
             results = job.finish(but=(lost,))
         self.check_lost(results, lost)
-        check(any(result and "nothing was heard of it" in result[2] for result in results), results)
+        check(any(result and "nothing was received from it" in result[2] for result in results), results)
 
     def pause(self, trial):
         """A rank is stopped for a while, for less than would count as lost; then all goes on to the right result."""
@@ -469,7 +469,7 @@ class Attacks:
                 process.kill()
                 process.communicate()
         if trial == 0:
-            check(process.returncode == 7 and "rank 1 is lost: nothing was heard of it" in err, process.returncode, out, err)
+            check(process.returncode == 7 and "rank 1 is lost: nothing was received from it" in err, process.returncode, out, err)
         elif trial == 1:
             check(process.returncode == 7 and "rank 1 has --seed 7, rank 0 has no --seed" in err, process.returncode, out, err)
         else:
