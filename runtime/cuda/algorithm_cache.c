@@ -287,7 +287,7 @@ void sc_algorithm_cache_read(sc_algorithm_cache *cache, const char *path)
 }
 
 /* True if nothing of value is lost: no file, an empty one, or a cache file. */
-static bool may_replace(const char *path)
+bool sc_algorithm_cache_may_replace(const char *path)
 {
     uint64_t size = 0;
     const char *reason;
@@ -310,7 +310,7 @@ void sc_algorithm_cache_write(sc_algorithm_cache *cache, const char *path)
     size_t size = 0;
     char *text = sc_algorithm_cache_print(cache, &size);
     const char *reason = "there is not enough memory";
-    bool may = text != NULL && may_replace(path);
+    bool may = text != NULL && sc_algorithm_cache_may_replace(path);
     if (text != NULL && !may)
         reason = errno == EEXIST ? "another file is there" : strerror(errno);
     cache->info.is_saved = may && sc_file_write(path, text, size, 0644, &reason);

@@ -63,5 +63,7 @@ char *sc_algorithm_cache_print(const sc_algorithm_cache *cache, size_t *out_size
  * cache file. */
 void sc_algorithm_cache_read(sc_algorithm_cache *cache, const char *path);
 void sc_algorithm_cache_write(sc_algorithm_cache *cache, const char *path);
+/* True if no file is there, or one that begins as a cache file. Else sets errno. */
+bool sc_algorithm_cache_may_replace(const char *path);
 
 #endif

@@ -105,7 +105,7 @@ def change_entry(rng, path, how, others):
         with open(rng.choice(others), 'rb') as file:
             data = file.read()
     else:
-        data = changed(data, len(data) - 1 - rng.randrange(24) if how == 'sum' else rng.randrange(min(64, len(data))) if how == 'head' else
+        data = changed(data, 0 if how == 'title' else len(data) - 1 - rng.randrange(24) if how == 'sum' else rng.randrange(min(64, len(data))) if how == 'head' else
                        rng.randrange(len(data)), rng.randrange(8))
     with open(path, 'wb') as file:
         file.write(data)
@@ -123,7 +123,7 @@ def attack_cache(folder, shardc, rng, name, target, variables):
     kinds, count = {os.path.splitext(path)[1] for path in entries}, 0
     for path in sorted(entries):
         others = [other for other in entries if other != path and os.path.splitext(other)[1] == os.path.splitext(path)[1]]
-        for how in ['head', 'bit', 'sum', 'cut'] + (['other'] if others else []):
+        for how in ['title', 'head', 'bit', 'sum', 'cut'] + (['other'] if others else []):
             for other, data in entries.items():
                 if other.endswith('.so') and other != path:
                     if os.path.exists(other):

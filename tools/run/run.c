@@ -1,9 +1,11 @@
 #include "tools/run/run.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "codegen/toolchain/cache.h"
 #include "program/bytes.h"
+#include "runtime/cuda/algorithm_cache.h"
 #include "tools/verify/runner.h"
 
 const char *sc_last_pass(const sc_options *options)
@@ -57,9 +59,14 @@ static const char *gemm_cache_file(sc_context *context, const shardc_executable 
     uint64_t hash = shardc_executable_hash(program);
     bool is_cpu = strcmp(shardc_executable_target(program), "cpu") == 0;
     const char *refused, *cache = is_cpu ? NULL : sc_cache_open(&context->arena, NULL, &refused);
-    return cache == NULL ? NULL
-                         : sc_cache_path(&context->arena, cache,
-                                         sc_cache_key_of(&hash, sizeof hash), ".gemms");
+    if (cache == NULL)
+        return NULL;
+    const char *path =
+        sc_cache_path(&context->arena, cache, sc_cache_key_of(&hash, sizeof hash), ".gemms");
+    /* The name is ours: what is there and is no such file was damaged, and would stay for ever. */
+    if (!sc_algorithm_cache_may_replace(path))
+        remove(path);
+    return path;
 }
 
 static sc_executor *load(sc_local_run *run)
