@@ -58,17 +58,18 @@ typedef struct library_epilogue {
 } library_epilogue;
 
 static const library_epilogue epilogues[SC_GEMM_STEP_KINDS + 1] = {
-#define NO_CUBLASLT    0
-#define CUBLASLT(NAME) SC_LT_EPILOGUE_##NAME, SC_LT_EPILOGUE_##NAME##_BIAS
+#define NO_CUBLASLT    .plain = 0
+#define CUBLASLT(NAME) .plain = SC_LT_EPILOGUE_##NAME, .with_bias = SC_LT_EPILOGUE_##NAME##_BIAS
 #define CUBLASLT_SLOPE(NAME)                                                                       \
-    CUBLASLT(NAME), SC_LT_EPILOGUE_##NAME##_AUX, SC_LT_EPILOGUE_##NAME##_AUX_BIAS,                 \
-        SC_LT_EPILOGUE_D##NAME
+    CUBLASLT(NAME), .stores_operand = SC_LT_EPILOGUE_##NAME##_AUX,                                 \
+                    .stores_operand_with_bias = SC_LT_EPILOGUE_##NAME##_AUX_BIAS,                  \
+                    .slope = SC_LT_EPILOGUE_D##NAME
 #define ACTIVATION(name, NAME, numbers, onednn, cublaslt) [SC_GEMM_##NAME] = {cublaslt},
 #include "program/activations.def"
 #undef CUBLASLT_SLOPE
 #undef CUBLASLT
 #undef NO_CUBLASLT
-    [SC_GEMM_STEP_KINDS] = {SC_LT_EPILOGUE_NONE, SC_LT_EPILOGUE_BIAS},
+    [SC_GEMM_STEP_KINDS] = {.plain = SC_LT_EPILOGUE_NONE, .with_bias = SC_LT_EPILOGUE_BIAS},
 };
 
 static uint32_t epilogue_of(const sc_matmul *form)

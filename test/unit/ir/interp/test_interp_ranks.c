@@ -129,8 +129,8 @@ static void reductions_of_partial_sums(void **state)
         "%r = all_reduce %p {over=[x], reduce=sum} : f32[A=6, C=2]\n return %r\n",
         "%r = all_reduce %p {over=[x, y], reduce=max} : f32[A=6, C=2]\n return %r\n",
         "%r = all_reduce %p {over=[x, y], reduce=mean} : f32[A=6, C=2]\n return %r\n",
-        "%r = reduce_scatter %p {over=[x, y], reduce=sum, gather=[A]} : f32[A=6@(y, x), C=2]\n "
-        "return %r\n",
+        ("%r = reduce_scatter %p {over=[x, y], reduce=sum, gather=[A]} : f32[A=6@(y, x), C=2]\n "
+         "return %r\n"),
         "return %p\n",
         "%r = regroup %p : f32[A=6, C=2]\n return %r\n",
     };

@@ -52,7 +52,7 @@ static void every_op_has_its_columns(void **state)
             missing = "bound";
         else if (row->picks != 0 && row->operands == 0)
             missing = "picks";
-        else if (has(kind, SC_VIEW | SC_RESHARD | SC_CONVERTS) && !sc_op_picks(kind, 0))
+        else if (has(kind, SC_VIEW | SC_RESHARD | SC_CONVERTS) && !sc_op_picks((sc_op_kind)kind, 0))
             missing = "picks";
         else if (row->ids != 0 && !has(kind, SC_CHECKS_INTEGERS))
             missing = "ids";
