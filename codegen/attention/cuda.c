@@ -147,11 +147,8 @@ static const char *reason_for_simple(const sc_attention_desc *desc)
     }
     if (desc->t.size > INT32_MAX / 2 || sc_attention_rows(desc) > INT32_MAX / 2)
         return "positions do not fit 32 bits";
-    uint32_t both = 1u << SC_ATTENTION_K | 1u << SC_ATTENTION_V;
-    for (uint32_t i = 0; desc->is_grad && i < desc->query_count; i++) {
-        if (sc_attention_is_unit(&desc->queries[i]) && (desc->queries[i].has & both) != both)
-            return "keys and values are shared by different queries";
-    }
+    if (desc->is_grad && sc_attention_shares_keys(desc))
+        return "keys and values are shared by different queries";
     return NULL;
 }
 

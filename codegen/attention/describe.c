@@ -96,7 +96,9 @@ static sc_attention_dim dim_of(sc_attention_maker *maker, sc_dim leaf)
             dim.strides[role] *= sc_type_local_size(maker->m, type, i);
     }
     const sc_attr *offset = sc_op_attr(maker->op, SC_ATTR_offset);
-    for (uint32_t i = 0; offset != NULL && i < offset->count; i++) {
+    if (offset == NULL)
+        return dim;
+    for (uint32_t i = 0; i < offset->count; i++) {
         if (offset->splits[i].dim != leaf)
             continue;
         const sc_sub_axis_list *sub_axes = &offset->splits[i].sub_axes;
@@ -202,6 +204,16 @@ bool sc_attention_is_unit(const sc_attention_dim *dim)
     return (dim->has & (1u << SC_ATTENTION_K | 1u << SC_ATTENTION_V)) != 0;
 }
 
+bool sc_attention_shares_keys(const sc_attention_desc *desc)
+{
+    uint32_t both = 1u << SC_ATTENTION_K | 1u << SC_ATTENTION_V;
+    for (uint32_t i = 0; i < desc->query_count; i++) {
+        if (sc_attention_is_unit(&desc->queries[i]) && (desc->queries[i].has & both) != both)
+            return true;
+    }
+    return false;
+}
+
 int64_t sc_attention_units(const sc_attention_desc *desc)
 {
     int64_t units = 1;
@@ -240,11 +252,8 @@ static const char *reason_for_simple(const sc_attention_desc *desc)
         return "a head has more than 512 elements";
     if (desc->t.size > INT32_MAX - SC_ATTENTION_TILE)
         return "positions of keys do not fit 32 bits";
-    uint32_t both = 1u << SC_ATTENTION_K | 1u << SC_ATTENTION_V;
-    for (uint32_t i = 0; desc->is_grad && i < desc->query_count; i++) {
-        if (sc_attention_is_unit(&desc->queries[i]) && (desc->queries[i].has & both) != both)
-            return "keys and values are shared by different queries";
-    }
+    if (desc->is_grad && sc_attention_shares_keys(desc))
+        return "keys and values are shared by different queries";
     return NULL;
 }
 

@@ -93,6 +93,8 @@ void sc_attention_make_simple(sc_attention_desc *desc);
 /* ---- queries of the emitters ---- */
 enum { SC_ATTENTION_TILE = 48 /* keys, in C */ };
 bool sc_attention_is_unit(const sc_attention_dim *dim);
+/* True if different queries share keys and values, whose cotangents are then sums over them. */
+bool sc_attention_shares_keys(const sc_attention_desc *desc);
 int64_t sc_attention_units(const sc_attention_desc *desc);
 /* Queries per unit. */
 int64_t sc_attention_rows(const sc_attention_desc *desc);

@@ -92,7 +92,9 @@ void sc_c_choose_loop_order(sc_kernel_printer *e)
     shape->parallel = work > (double)e->limits->small_work && loops > 0;
     shape->shared = loops > 0;
     shares = loops > 0 && shape->order_count > 0 ? sc_printer_size_of(e, shape->order[0]) : 1;
-    while (shape->parallel && shape->shared < loops && shares < e->limits->shares) {
+    if (!shape->parallel)
+        return;
+    while (shape->shared < loops && shares < e->limits->shares) {
         shares *= shape->shared < shape->order_count
                       ? sc_printer_size_of(e, shape->order[shape->shared])
                       : 1;

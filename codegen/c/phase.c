@@ -381,6 +381,16 @@ static void plan_loops(sc_kernel_printer *e, uint32_t phase_index, sc_c_loops *l
     plan_lanes(e, loops);
 }
 
+/* True if the current pass places a node in the scope inside the body. */
+static bool has_inner_nodes(const sc_kernel_printer *e)
+{
+    for (sc_knode i = 0; i < e->k->nodes.count; i++) {
+        if (e->nodes[i].pass == e->scopes.pass && e->nodes[i].depth == e->scopes.body + 1)
+            return true;
+    }
+    return false;
+}
+
 void sc_c_phase(sc_kernel_printer *e, uint32_t phase)
 {
     sc_c_loops loops;
@@ -390,12 +400,11 @@ void sc_c_phase(sc_kernel_printer *e, uint32_t phase)
     sc_c_declare_row_cache(e);
     begin_reductions(e, &loops);
     sc_printer_scope(e, e->scopes.body, loops.first, loops.end);
-    bool block = loops.count == 0 && e->scopes.inner > e->scopes.body;
-    for (sc_knode i = 0; e->scopes.inner > e->scopes.body && i < e->k->nodes.count; i++)
-        block |= e->nodes[i].pass == e->scopes.pass && e->nodes[i].depth == e->scopes.body + 1;
+    bool has_inner = e->scopes.inner > e->scopes.body;
+    bool block = has_inner && (loops.count == 0 || has_inner_nodes(e));
     if (block)
         sc_write_open_block(e->out);
-    if (e->scopes.inner > e->scopes.body)
+    if (has_inner)
         sc_printer_scope(e, e->scopes.body + 1, loops.first, loops.end);
     for (uint32_t l = 0; l < loops.count; l++)
         open_loop(e, &loops, l);

@@ -161,6 +161,14 @@ static void combine(sc_kernel_printer *e, uint32_t item, int64_t cuts)
     sc_write_close(e->out);
 }
 
+static void combine_all(sc_kernel_printer *e, const sc_kernel_phase *phase, int64_t cuts)
+{
+    for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
+        if (sc_item_reduces(e->k->items.data[i].kind))
+            combine(e, i, cuts);
+    }
+}
+
 /* ---- phases ---- */
 
 /* Chooses the dim to split and e->phase.cut_size; returns the number of splits, 1 for none. */
@@ -243,11 +251,8 @@ static void split_phase(sc_kernel_printer *e, uint32_t phase_index)
     write_results(e, phase_index, cuts > 1);
     for (uint32_t l = 0; l < (all == 0 ? 1 : all); l++)
         sc_write_close(e->out);
-    for (uint32_t i = phase->first_item; cuts > 1 && i < phase->first_item + phase->item_count;
-         i++) {
-        if (sc_item_reduces(e->k->items.data[i].kind))
-            combine(e, i, cuts);
-    }
+    if (cuts > 1)
+        combine_all(e, phase, cuts);
     e->phase.cut = SC_IMAGE_NONE;
 }
 

@@ -77,8 +77,9 @@ bool sc_cuda_reduce_text(const sc_image *image, sc_strbuf *out, sc_helper_set *h
     bool written[SC_DTYPE_COUNT][SC_IMAGE_REDUCES] = {{false}}, any = false;
     for (uint32_t c = 0; c < image->collective_count; c++) {
         const sc_image_collective *collective = &image->collectives[c];
-        for (uint32_t p = 0; p < collective->part_count && collective->reduce != SC_IMAGE_WHOLE;
-             p++) {
+        if (collective->reduce == SC_IMAGE_WHOLE)
+            continue;
+        for (uint32_t p = 0; p < collective->part_count; p++) {
             bool *is_there = &written[collective->dtypes[p]][collective->reduce];
             if (!*is_there)
                 sc_cuda_reduce_emit(collective->dtypes[p], collective->reduce, out, helpers);

@@ -91,7 +91,9 @@ static bool phase_fits(const sc_cuda_printer *c, uint32_t phase_index, uint32_t 
 
 static bool shares(const sc_cuda_printer *c, uint32_t out)
 {
-    for (uint32_t i = 0; c->e.arg_shared[out] && i < c->e.k->args.count; i++) {
+    if (!c->e.arg_shared[out])
+        return false;
+    for (uint32_t i = 0; i < c->e.k->args.count; i++) {
         if (c->e.arg_shared[i] && sc_kernel_may_share(c->e.k, i, out))
             return true;
     }

@@ -51,10 +51,12 @@ void sc_kernel_mark_needed(const sc_kernel *k, const sc_kernel_item *item, bool 
     for (uint32_t i = 0; i < item->count; i++)
         needed[k->operands.data[item->first + i]] = true;
     for (sc_knode n = k->nodes.count; n-- > 0;) {
+        if (!needed[n])
+            continue;
         const sc_kernel_node *node = &k->nodes.data[n];
-        for (uint32_t i = 0; needed[n] && i < node->count; i++)
+        for (uint32_t i = 0; i < node->count; i++)
             needed[sc_kernel_operands(k, n)[i]] = true;
-        if (needed[n] && node->kind == SC_NODE_running)
+        if (node->kind == SC_NODE_running)
             needed[k->items.data[node->index].value] = true;
     }
 }

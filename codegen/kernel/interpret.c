@@ -41,8 +41,10 @@ static uint32_t level_of(const sc_kernel *k, const sc_kernel_phase *phase, sc_kn
 {
     const sc_kernel_node *node = &k->nodes.data[n];
     uint32_t level = 0;
-    for (uint32_t i = 0; node->kind == SC_NODE_index && i < phase->dim_count; i++)
-        level = phase->dims[i] == node->index ? i + 1 : level;
+    if (node->kind == SC_NODE_index) {
+        for (uint32_t i = 0; i < phase->dim_count; i++)
+            level = phase->dims[i] == node->index ? i + 1 : level;
+    }
     if (node->kind == SC_NODE_running)
         level = phase->dim_count;
     for (uint32_t i = 0; i < node->count; i++) {
@@ -265,20 +267,31 @@ static outcome do_phase(machine *m, const sc_kernel_phase *phase)
     return GOES_ON;
 }
 
+/* The phases at one point of the outer dims, up to the first that ends the iteration. */
+static outcome do_phases(machine *m)
+{
+    for (uint32_t p = 0; p < m->k->phases.count; p++) {
+        outcome result = do_phase(m, &m->k->phases.data[p]);
+        if (result != GOES_ON)
+            return result;
+    }
+    return GOES_ON;
+}
+
 static int64_t run(machine *m)
 {
     const sc_kernel *k = m->k;
     uint32_t *outer = calloc(k->outer_count + 1, sizeof *outer);
-    outcome result = GOES_ON;
+    outcome result;
     if (outer == NULL)
         return SC_KERNEL_NO_MEMORY;
     for (uint32_t d = 0; d < k->outer_count; d++)
         outer[d] = d;
     do {
-        result = GOES_ON;
-        for (uint32_t p = 0; result == GOES_ON && p < k->phases.count; p++)
-            result = do_phase(m, &k->phases.data[p]);
-    } while (result != OUTSIDE && advance(m, outer, k->outer_count) >= 0);
+        result = do_phases(m);
+        if (result == OUTSIDE)
+            break;
+    } while (advance(m, outer, k->outer_count) >= 0);
     free(outer);
     return result == OUTSIDE ? SC_KERNEL_OUTSIDE : m->failed == INT64_MAX ? 0 : m->failed;
 }

@@ -382,8 +382,10 @@ static void learn_alternatives(const sc_kernel *k, const sc_knode *facts, uint32
             all[n] |= truth[n];
     }
     for (uint32_t i = 0; i < count; i++) {
+        if (k->nodes.data[facts[i]].kind != SC_NODE_or)
+            continue;
         const sc_knode *sides = sc_kernel_operands(k, facts[i]);
-        for (uint32_t side = 0; side < 2 && k->nodes.data[facts[i]].kind == SC_NODE_or; side++) {
+        for (uint32_t side = 0; side < 2; side++) {
             bool is_not = k->nodes.data[sides[side]].kind == SC_NODE_not;
             bool fails =
                 (all[sides[side]] & SC_TRUTH_FAILS) != 0 ||

@@ -62,19 +62,25 @@ static void print_arg(const sc_kernel *k, const sc_kernel_arg *arg, sc_strbuf *o
     sc_strbuf_printf(out, "] %s\n", sc_kernel_mode_names[arg->mode]);
 }
 
+static void print_terms(const sc_image_terms *terms, sc_strbuf *out)
+{
+    if (terms->count == 0)
+        sc_strbuf_add(out, " = 0");
+    for (uint32_t i = 0; i < terms->count; i++) {
+        const sc_image_term *term = &terms->terms[i];
+        sc_strbuf_printf(out, "%s(%llu, %llu, %lld)", i == 0 ? " = " : " + ",
+                         (unsigned long long)term->divide, (unsigned long long)term->modulo,
+                         (long long)term->times);
+    }
+}
+
 static void print_param(const sc_image_param *param, uint32_t number, sc_strbuf *out)
 {
     sc_strbuf_printf(out, "  param %u: %s", number, sc_kernel_param_names[param->kind]);
     if (param->kind == SC_PARAM_KEY)
         sc_strbuf_printf(out, " = \"%016llx\"", (unsigned long long)param->path_hash);
-    if (param->kind == SC_PARAM_RANK && param->terms.count == 0)
-        sc_strbuf_add(out, " = 0");
-    for (uint32_t i = 0; param->kind == SC_PARAM_RANK && i < param->terms.count; i++) {
-        const sc_image_term *term = &param->terms.terms[i];
-        sc_strbuf_printf(out, "%s(%llu, %llu, %lld)", i == 0 ? " = " : " + ",
-                         (unsigned long long)term->divide, (unsigned long long)term->modulo,
-                         (long long)term->times);
-    }
+    if (param->kind == SC_PARAM_RANK)
+        print_terms(&param->terms, out);
     sc_strbuf_add_char(out, '\n');
 }
 

@@ -94,7 +94,9 @@ static bool verify_declarations(verifier *v)
         const sc_image_terms *terms = &k->params.data[i].terms;
         if (k->params.data[i].kind >= SC_PARAM_KINDS)
             return fail(v, "there is no param %u", i);
-        for (uint32_t t = 0; k->params.data[i].kind == SC_PARAM_RANK && t < terms->count; t++) {
+        if (k->params.data[i].kind != SC_PARAM_RANK)
+            continue;
+        for (uint32_t t = 0; t < terms->count; t++) {
             if (terms->terms[t].divide < 1 || terms->terms[t].modulo < 1)
                 return fail(v, "param %u divides by 0", i);
         }
@@ -430,7 +432,9 @@ bool sc_kernel_may_share(const sc_kernel *k, uint32_t in, uint32_t out)
     sc_kernel_accesses(k, in, &list);
     for (uint32_t i = 0; i < list.list.count; i++) {
         const sc_access *load = &list.list.data[i];
-        for (uint32_t j = 0; load->arg == in && j < list.list.count; j++) {
+        if (load->arg != in)
+            continue;
+        for (uint32_t j = 0; j < list.list.count; j++) {
             const sc_access *write = &list.list.data[j];
             if (write->arg == out && write->writes && !load_survives(&list, load, write))
                 return false;

@@ -51,11 +51,13 @@ sc_image_access sc_memory_access(const sc_image *image, const sc_image_instr *in
         uint32_t operand = SC_GEMM_OPERANDS;
         if (arg == SC_GEMM_C)
             return gemm->accumulate ? SC_ACCESS_INOUT : SC_ACCESS_OUT;
-        for (uint32_t s = 0; arg >= SC_GEMM_OPERANDS && s < gemm->step_count; s++) {
+        if (arg < SC_GEMM_OPERANDS)
+            return SC_ACCESS_IN;
+        for (uint32_t s = 0; s < gemm->step_count; s++) {
             if (sc_gemm_step_has_tensor(gemm->steps[s].kind) && operand++ == arg)
                 return sc_gemm_step_writes(gemm->steps[s].kind) ? SC_ACCESS_OUT : SC_ACCESS_IN;
         }
-        return arg < SC_GEMM_OPERANDS ? SC_ACCESS_IN : SC_ACCESS_OUT;
+        return SC_ACCESS_OUT;
     }
     case SC_INSTR_COLLECTIVE: {
         sc_image_collective_kind kind = image->collectives[instr->index].kind;
@@ -323,7 +325,9 @@ static void report(const planning *p, const place_list *places, uint32_t when, s
     for (uint32_t i = 0; i < out->live_count; i++)
         out->live[i] = live[i].buffer;
     out->func = out->instr = NONE;
-    for (uint32_t f = 0; f < image->func_count && out->live_count > 0; f++) {
+    if (out->live_count == 0)
+        return;
+    for (uint32_t f = 0; f < image->func_count; f++) {
         if (when < p->starts[f] || when > p->ends[f])
             continue;
         out->func = f;

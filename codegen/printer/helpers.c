@@ -87,12 +87,15 @@ static bool is_called_by(const char *text, const char *name, size_t length)
 /* True for a call of a function that a row of nodes.def calls and that is no helper. */
 static bool is_called_by_nodes(const char *name, size_t length)
 {
-    bool found = false;
-    for (int i = 0; i < SC_NODE_COUNT && name[length] == '(' && !found; i++)
-        found = is_called_by(sc_node_rows[i].f32, name, length) ||
-                is_called_by(sc_node_rows[i].f64, name, length) ||
-                is_called_by(sc_node_rows[i].integer, name, length);
-    return found;
+    if (name[length] != '(')
+        return false;
+    for (int i = 0; i < SC_NODE_COUNT; i++) {
+        if (is_called_by(sc_node_rows[i].f32, name, length) ||
+            is_called_by(sc_node_rows[i].f64, name, length) ||
+            is_called_by(sc_node_rows[i].integer, name, length))
+            return true;
+    }
+    return false;
 }
 
 /* The names of math.h that helpers use; is_called_by_nodes has those that only nodes call. */

@@ -73,6 +73,15 @@ static uint32_t roots_of(const sc_kernel_printer *e, uint32_t item_index,
     return count;
 }
 
+/* The innermost of the floor and the scopes of the nodes. */
+static uint32_t deepest(const sc_kernel_printer *e, const sc_knode *nodes, uint32_t count,
+                        uint32_t floor)
+{
+    for (uint32_t i = 0; i < count; i++)
+        floor = at_least(floor, e->nodes[nodes[i]].depth);
+    return floor;
+}
+
 uint32_t sc_printer_place(sc_kernel_printer *e, uint32_t first, uint32_t end, uint32_t floor)
 {
     sc_knode roots[SC_KERNEL_MAX_RANK * 4];
@@ -81,8 +90,8 @@ uint32_t sc_printer_place(sc_kernel_printer *e, uint32_t first, uint32_t end, ui
         uint32_t count = roots_of(e, i, roots);
         for (uint32_t j = 0; j < count; j++)
             place_node(e, roots[j], floor);
-        for (uint32_t j = 0; e->k->items.data[i].kind == SC_ITEM_CHECK && j < count; j++)
-            floor = e->items[i].depth = at_least(floor, e->nodes[roots[j]].depth);
+        if (e->k->items.data[i].kind == SC_ITEM_CHECK)
+            floor = e->items[i].depth = deepest(e, roots, count, floor);
         for (uint32_t j = 0; j < count; j++)
             use_from(e, roots[j], e->items[i].depth);
     }
@@ -158,7 +167,8 @@ static void need(sc_kernel_printer *e, sc_knode id, uint32_t depth)
         return;
     info->visit = e->scopes.visit;
     info->size = 1;
-    for (uint32_t i = 0; i < info->child_count && !sc_printer_is_cached(e, id); i++) {
+    uint32_t child_count = sc_printer_is_cached(e, id) ? 0 : info->child_count;
+    for (uint32_t i = 0; i < child_count; i++) {
         const sc_printer_node *child = &e->nodes[info->children[i]];
         need(e, info->children[i], depth);
         info->size +=
@@ -292,7 +302,9 @@ static void need_shared(sc_kernel_printer *e, sc_knode id, uint32_t depth)
         return;
     if (node->kind == SC_NODE_load && e->arg_shared[node->index] && !info->has_load && !info->late)
         need(e, id, depth);
-    for (uint32_t i = 0; i < info->child_count && !sc_printer_is_cached(e, id); i++)
+    if (sc_printer_is_cached(e, id))
+        return;
+    for (uint32_t i = 0; i < info->child_count; i++)
         need_shared(e, info->children[i], depth);
 }
 

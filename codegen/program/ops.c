@@ -397,13 +397,13 @@ bool sc_generate_dot(sc_generator *g, sc_op_id op)
 static bool emit_prefix(sc_generator *g, const sc_op_id *ops, uint32_t count, uint32_t dot)
 {
     sc_op_id *rest = sc_arena_array(g->arena, count, sizeof *rest);
-    bool ok = false;
+    bool is_supported = false, ok = true;
     uint32_t left = 0, taken = count;
     contraction c;
-    while (!ok && taken > dot + 1) {
+    while (!is_supported && taken > dot + 1) {
         taken--;
         bool made = (sc_ops[sc_op_at(g->m, ops[taken - 1])->kind].fuse & SC_FUSE_FREE) != 0;
-        ok = !made && read_chain(g, ops, taken, &c) && refused(g, &c) == NULL;
+        is_supported = !made && read_chain(g, ops, taken, &c) && refused(g, &c) == NULL;
     }
     for (uint32_t i = 0; i < count; i++) {
         bool made = (sc_ops[sc_op_at(g->m, ops[i])->kind].fuse & SC_FUSE_FREE) != 0;
@@ -415,7 +415,7 @@ static bool emit_prefix(sc_generator *g, const sc_op_id *ops, uint32_t count, ui
     const sc_value handed_on = sc_op_at(g->m, ops[taken - 1])->first_result;
     const bool escaped = g->func.escapes[handed_on];
     g->func.escapes[handed_on] = true;
-    if (ok)
+    if (is_supported)
         emit_gemm(g, ops[taken - 1], ops[dot], &c);
     else
         ok = sc_generate_dot(g, ops[dot]);

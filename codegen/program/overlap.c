@@ -162,7 +162,9 @@ static life *find_lives(const overlapping *o, const uint32_t *order, bool waits)
         life *of = &lives[o->func->inputs[i].buffer];
         of->first = of->first == NONE ? NONE : 0;
     }
-    for (uint32_t i = 0; i < o->func->output_count && o->count > 0; i++) {
+    if (o->count == 0)
+        return lives;
+    for (uint32_t i = 0; i < o->func->output_count; i++) {
         life *of = &lives[o->func->outputs[i].buffer];
         *of = (life){of->first, o->count - 1, true};
     }

@@ -47,7 +47,7 @@ static bool overlap(sc_generator *g, sc_image *image, uint32_t func, int64_t mos
     sc_memory_wish *wishes = sc_arena_alloc(g->arena, bytes + 1);
     if (bytes > 0)
         memcpy(wishes, g->wishes.data, bytes);
-    for (uint32_t r = 0; r < sizeof rooms / sizeof *rooms && *out_error == NULL; r++) {
+    for (uint32_t r = 0; r < sizeof rooms / sizeof *rooms; r++) {
         sc_overlap(g->arena, image, func, &rooms[r], g->wishes.data, g->wishes.count);
         *out_error = plan(g, image);
         if (image->arena_bytes <= most)
@@ -55,6 +55,8 @@ static bool overlap(sc_generator *g, sc_image *image, uint32_t func, int64_t mos
         image->funcs[func].instrs = instrs;
         if (bytes > 0)
             memcpy(g->wishes.data, wishes, bytes);
+        if (*out_error != NULL)
+            break;
     }
     return false;
 }

@@ -185,7 +185,9 @@ static int64_t compile_missing(sc_object_build *build, int *error)
     int64_t failed = -1;
     *error = 0;
     for (;;) {
-        while (running < build->jobs && next < build->units.count && failed < 0 && *error == 0) {
+        while (running < build->jobs && next < build->units.count) {
+            if (failed >= 0 || *error != 0)
+                break;
             const sc_object_unit *unit = &build->units.data[next];
             pid_t pid = unit->missing ? sc_object_start(&unit->command, unit->log) : 0;
             if (pid > 0) {
