@@ -14,6 +14,14 @@ const sc_member *sc_unit_member(const sc_unit *unit, sc_sym name)
     return index == NULL ? NULL : &unit->members.data[*index];
 }
 
+void sc_unit_suggest_entries(const sc_unit *unit, sc_context *context, sc_text_list *list)
+{
+    for (uint32_t i = 0; i < unit->members.count; i++) {
+        if (unit->members.data[i].kind == SC_MEMBER_ENTRY)
+            sc_suggest_add(context, list, unit->members.data[i].name.text);
+    }
+}
+
 const sc_unit *sc_declarations_block(const sc_declarations *program, sc_sym name)
 {
     return find_pointer(&program->block_map, name, (void *const *)program->blocks.data);
@@ -92,8 +100,9 @@ void sc_declarations_entries(const sc_declarations *program, sc_sym model, sc_en
 {
     for (uint32_t u = 0; u < program->models.count; u++) {
         const sc_unit *unit = program->models.data[u];
-        for (uint32_t i = 0; (model == 0 || unit->name.text == model) && i < unit->members.count;
-             i++) {
+        if (model != 0 && unit->name.text != model)
+            continue;
+        for (uint32_t i = 0; i < unit->members.count; i++) {
             const sc_member *member = &unit->members.data[i];
             if (member->kind != SC_MEMBER_ENTRY)
                 continue;

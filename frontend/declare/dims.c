@@ -337,18 +337,26 @@ static bool check_binding(const sc_declarations *program, const sc_binding *bind
     return true;
 }
 
-bool sc_dims_sizes(const sc_declarations *program, const sc_binding_list *bindings, uint32_t along,
-                   int64_t *sizes)
+/* Sets the sizes of bound dims; false if a binding was reported. */
+static bool bind_dims(const sc_declarations *program, const sc_binding_list *bindings,
+                      int64_t *bound)
 {
     bool ok = true;
-    int64_t *bound = sc_arena_array(&program->context->arena, program->dims.count, sizeof *bound);
-    for (uint32_t i = 0; bindings != NULL && i < bindings->count; i++) {
+    for (uint32_t i = 0; i < bindings->count; i++) {
         uint32_t dim = sc_declarations_dim(program, bindings->data[i].dim);
         if (check_binding(program, &bindings->data[i], dim))
             bound[dim] = bindings->data[i].size;
         else
             ok = false;
     }
+    return ok;
+}
+
+bool sc_dims_sizes(const sc_declarations *program, const sc_binding_list *bindings, uint32_t along,
+                   int64_t *sizes)
+{
+    int64_t *bound = sc_arena_array(&program->context->arena, program->dims.count, sizeof *bound);
+    bool ok = bindings == NULL || bind_dims(program, bindings, bound);
     memset(sizes, 0, program->dims.count * sizeof *sizes);
     for (uint32_t i = 0; i < program->dim_order.count; i++) {
         uint32_t dim = program->dim_order.data[i];

@@ -89,6 +89,8 @@ uint32_t sc_declarations_dim(const sc_declarations *program, sc_sym name);
 typedef SC_VEC(const char *) sc_text_list;
 void sc_suggest_add(sc_context *context, sc_text_list *list, sc_sym name);
 const char *sc_suggest(sc_context *context, sc_sym wanted, const sc_text_list *list);
+/* Adds the names of the unit's entries to those that a misspelt name is compared with. */
+void sc_unit_suggest_entries(const sc_unit *unit, sc_context *context, sc_text_list *list);
 /* Reports an undeclared dim. Only its first use is reported. */
 void sc_report_unknown_dim(const sc_declarations *program, sc_name name);
 

@@ -135,13 +135,13 @@ static sc_static *find_static(sc_static_list *list, sc_sym name)
     return NULL;
 }
 
-bool sc_build_statics(sc_frame *f, const sc_callable *callable, const sc_arg_list *args,
-                      sc_instance *instance)
+/* Appends the static arguments of a call; false if one was reported. */
+static bool read_statics(sc_frame *f, const sc_callable *callable, const sc_arg_list *args,
+                         sc_static_list *given)
 {
     sc_builder *b = f->b;
-    sc_static_list given = {0};
     uint32_t position = 0;
-    for (uint32_t i = 0; args != NULL && i < args->count; i++) {
+    for (uint32_t i = 0; i < args->count; i++) {
         const sc_arg *arg = &args->data[i];
         const sc_formal *formal =
             static_formal(callable, arg->name.text, arg->name.text == 0 ? position++ : 0);
@@ -149,7 +149,7 @@ bool sc_build_statics(sc_frame *f, const sc_callable *callable, const sc_arg_lis
             report_static(f, callable, arg);
             return false;
         }
-        if (find_static(&given, formal->name.text) != NULL) {
+        if (find_static(given, formal->name.text) != NULL) {
             sc_build_error(b, SC_D_bad_argument, arg->loc,
                            sc_build_text(b, "argument '%s' is given twice",
                                          sc_name_text(b, formal->name.text)));
@@ -158,9 +158,18 @@ bool sc_build_statics(sc_frame *f, const sc_callable *callable, const sc_arg_lis
         sc_bval value = sc_build_static(f, arg->values.data[0]);
         if (value.kind == SC_BVAL_NONE)
             return false;
-        *sc_vec_push(&b->context->arena, &given) = (sc_static){formal->name.text, value};
+        *sc_vec_push(&b->context->arena, given) = (sc_static){formal->name.text, value};
     }
-    sc_static_list all = {0};
+    return true;
+}
+
+bool sc_build_statics(sc_frame *f, const sc_callable *callable, const sc_arg_list *args,
+                      sc_instance *instance)
+{
+    sc_builder *b = f->b;
+    sc_static_list given = {0}, all = {0};
+    if (args != NULL && !read_statics(f, callable, args, &given))
+        return false;
     for (uint32_t i = 0; i < instance->statics.count; i++)
         *sc_vec_push(&b->context->arena, &all) = instance->statics.data[i];
     sc_frame inside = {.b = b,

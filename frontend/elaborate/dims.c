@@ -300,7 +300,9 @@ bool sc_build_check_shape(sc_frame *f, const char *what, sc_value value, sc_loc 
 void sc_build_pins(sc_frame *f, const sc_shape *shape, sc_sym path)
 {
     sc_builder *b = f->b;
-    for (uint32_t i = 0; i < shape->dims.count && b->result != NULL; i++) {
+    if (b->result == NULL)
+        return;
+    for (uint32_t i = 0; i < shape->dims.count; i++) {
         const sc_dimref *ref = &shape->dims.data[i];
         if (ref->axes.count == 0)
             continue;

@@ -99,10 +99,8 @@ static const sc_member *find_entry(sc_declarations *program, const sc_build_requ
     const sc_member *member = *unit == NULL ? NULL : sc_unit_member(*unit, request->entry);
     if (member != NULL && member->kind == SC_MEMBER_ENTRY)
         return member;
-    for (uint32_t i = 0; *unit != NULL && i < (*unit)->members.count; i++) {
-        if ((*unit)->members.data[i].kind == SC_MEMBER_ENTRY)
-            sc_suggest_add(context, &list, (*unit)->members.data[i].name.text);
-    }
+    if (*unit != NULL)
+        sc_unit_suggest_entries(*unit, context, &list);
     sc_report(&context->diag, SC_D_unknown_entry, (sc_loc){0}, sc_text(context, request->entry),
               sc_suggest(context, request->entry, &list), (char *)NULL);
     return NULL;
@@ -265,8 +263,9 @@ static bool has_open_formal(const sc_callable *callable)
 {
     for (uint32_t i = 0; i < callable->formals.count; i++) {
         const sc_formal *formal = &callable->formals.data[i];
-        for (uint32_t d = 0; formal->kind != SC_FORMAL_STATIC && d < formal->type.shape->dims.count;
-             d++) {
+        if (formal->kind == SC_FORMAL_STATIC)
+            continue;
+        for (uint32_t d = 0; d < formal->type.shape->dims.count; d++) {
             if (formal->type.shape->dims.data[d].rest)
                 return true;
         }
@@ -308,13 +307,14 @@ static sc_frame stand_in(sc_builder *b, const sc_unit *unit, const sc_callable *
     sc_frame f = {.b = b, .instance = instance, .path = instance->path, .scope = instance->path};
     f.local_map.arena = &context->arena;
     for (uint32_t o = 0; o < 2; o++) {
-        for (uint32_t i = 0; owners[o] != NULL && i < owners[o]->dim_params.count; i++) {
+        if (owners[o] == NULL)
+            continue;
+        for (uint32_t i = 0; i < owners[o]->dim_params.count; i++) {
             sc_sym name = owners[o]->dim_params.data[i].text;
             *sc_vec_push(&context->arena, &instance->params) =
                 (sc_dim_binding){name, sc_build_new_dim(b, name)};
         }
-        if (owners[o] != NULL)
-            sc_build_statics(&f, owners[o], NULL, instance);
+        sc_build_statics(&f, owners[o], NULL, instance);
     }
     return f;
 }
@@ -342,7 +342,9 @@ static void check_declarations(sc_declarations *program, const sc_unit *unit, ui
 {
     sc_builder *b = NULL;
     sc_frame f;
-    for (uint32_t i = 0; i < unit->members.count && !unit->broken; i++) {
+    if (unit->broken)
+        return;
+    for (uint32_t i = 0; i < unit->members.count; i++) {
         const sc_member *member = &unit->members.data[i];
         if (member->kind == SC_MEMBER_FN || member->kind == SC_MEMBER_ENTRY ||
             is_elaborated(program, member->decl))

@@ -85,15 +85,21 @@ static sc_bval build_name(sc_frame *f, const sc_expr *expr)
 }
 
 /* ---- calls ---- */
+static void suggest_callees(sc_context *context, const sc_unit *unit, sc_text_list *list)
+{
+    for (uint32_t i = 0; i < unit->members.count; i++) {
+        const sc_member *member = &unit->members.data[i];
+        if (member->kind == SC_MEMBER_SUB || member->kind == SC_MEMBER_FN)
+            sc_suggest_add(context, list, member->name.text);
+    }
+}
+
 static void report_unknown_call(sc_frame *f, const sc_expr *expr)
 {
     sc_context *context = f->b->context;
     sc_text_list list = {0};
-    for (uint32_t i = 0; f->instance->unit != NULL && i < f->instance->unit->members.count; i++) {
-        const sc_member *member = &f->instance->unit->members.data[i];
-        if (member->kind == SC_MEMBER_SUB || member->kind == SC_MEMBER_FN)
-            sc_suggest_add(context, &list, member->name.text);
-    }
+    if (f->instance->unit != NULL)
+        suggest_callees(context, f->instance->unit, &list);
     for (uint32_t i = 0; i < f->b->program->fns.count; i++)
         sc_suggest_add(context, &list, f->b->program->fns.data[i]->name.text);
     sc_lang_op_names(context, &list);

@@ -71,6 +71,15 @@ static bool check_dim_count(sc_op_call *c)
     return false;
 }
 
+static bool is_listed(const sc_op_call *c, sc_dim leaf)
+{
+    for (uint32_t i = 0; i < c->leaf_count; i++) {
+        if (c->leaves[i] == leaf)
+            return true;
+    }
+    return false;
+}
+
 static bool add_leaves(sc_op_call *c, sc_dim dim, sc_loc loc)
 {
     sc_builder *b = c->f->b;
@@ -78,13 +87,11 @@ static bool add_leaves(sc_op_call *c, sc_dim dim, sc_loc loc)
     uint32_t count = sc_build_leaves(b, dim, &parts);
     for (uint32_t i = 0; i < (count == 0 ? 1 : count); i++) {
         sc_dim leaf = count == 0 ? dim : parts[i];
-        for (uint32_t j = 0; j < c->leaf_count && !c->row->has_arrow; j++) {
-            if (c->leaves[j] == leaf) {
-                sc_build_error(b, SC_D_bad_operand, loc,
-                               sc_build_text(b, "dim %s is listed twice in the brackets",
-                                             sc_name_text(b, b->m->dims.data[leaf].name)));
-                return false;
-            }
+        if (!c->row->has_arrow && is_listed(c, leaf)) {
+            sc_build_error(b, SC_D_bad_operand, loc,
+                           sc_build_text(b, "dim %s is listed twice in the brackets",
+                                         sc_name_text(b, b->m->dims.data[leaf].name)));
+            return false;
         }
         if (c->leaf_count == SC_MAX_RANK) {
             sc_build_error(b, SC_D_too_large, loc, "more dims than a tensor can have");

@@ -129,7 +129,9 @@ static void build_repeat(sc_frame *f, const sc_stmt *stmt)
                                      (long long)count, SC_MAX_OPS));
         return;
     }
-    for (int64_t i = 0; i < count && !b->limits.stopped; i++) {
+    for (int64_t i = 0; i < count; i++) {
+        if (b->limits.stopped)
+            break;
         uint32_t kept = f->locals.count;
         *sc_vec_push(&b->context->arena, &f->repeats) = (sc_repeat){dim, i};
         sc_build_body(f, &stmt->repeat.body);

@@ -33,7 +33,9 @@ static sc_axis_range range_of(const sc_mesh *mesh, uint8_t sub_axis)
 
 void sc_seeding_cut_for_fixed(sc_seeding *s, const sc_module *fixed)
 {
-    for (uint8_t a = 0; fixed != NULL && a < fixed->mesh.sub_axis_count; a++) {
+    if (fixed == NULL)
+        return;
+    for (uint8_t a = 0; a < fixed->mesh.sub_axis_count; a++) {
         sc_axis_range range = range_of(&fixed->mesh, a);
         sc_seeding_add_cut(s, range.axis, range.from, s->plan->axis_locs[range.axis]);
         sc_seeding_add_cut(s, range.axis, range.to, s->plan->axis_locs[range.axis]);
@@ -87,8 +89,10 @@ static void move_stored(const sc_seeding *s, stored_value *of, sc_seed *seed)
 {
     sc_split *splits = sc_arena_array(&s->context->arena, 2 * SC_MAX_RANK, sizeof *splits);
     uint32_t count = 0;
-    for (uint32_t k = 0; !of->has_minor && k < of->minor_count; k++)
-        splits[count++] = of->minor[k];
+    if (!of->has_minor) {
+        for (uint32_t k = 0; k < of->minor_count; k++)
+            splits[count++] = of->minor[k];
+    }
     of->has_minor = true;
     for (uint32_t k = 0; k < seed->split_count; k++) {
         sc_split kept = {.dim = seed->splits[k].dim};

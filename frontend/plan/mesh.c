@@ -124,7 +124,9 @@ bool sc_plan_has_auto(sc_context *context, const sc_plan *plan, const sc_plan_op
     bool has = false;
     for (uint32_t s = 0; s < plan->body.count; s++) {
         const sc_plan_stmt *stmt = plan->body.data[s];
-        for (uint32_t i = 0; stmt->kind == SC_PLAN_MESH && i < stmt->axes.count; i++)
+        if (stmt->kind != SC_PLAN_MESH)
+            continue;
+        for (uint32_t i = 0; i < stmt->axes.count; i++)
             has = has || is_auto(context, &stmt->axes.data[i], options);
     }
     return has;

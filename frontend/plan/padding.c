@@ -64,7 +64,9 @@ static uint64_t shards_of(sc_seeding *s, const sc_claim_split *split, sc_dim lea
         info->part_count > 0 ? sc_seeding_composite(s, split->dim, &split->axes)->leaves : NULL;
     if (leaves != NULL) {
         for (uint32_t k = 0; k < info->part_count; k++) {
-            for (uint32_t r = 0; info->parts[k] == leaf && r < leaves[k].count; r++)
+            if (info->parts[k] != leaf)
+                continue;
+            for (uint32_t r = 0; r < leaves[k].count; r++)
                 shards *= leaves[k].ranges[r].to / leaves[k].ranges[r].from;
         }
     }
@@ -87,9 +89,9 @@ static bool moves_part(sc_seeding *s, sc_dim leaf)
     for (uint32_t l = 0; l < s->lines.count; l++) {
         const sc_line_claims *line = &s->lines.data[l];
         for (uint32_t c = 0; c < line->list.count; c++) {
-            for (uint32_t k = 0; line->list.data[c].strength != SC_SEED_STORAGE &&
-                                 k < line->list.data[c].split_count;
-                 k++) {
+            if (line->list.data[c].strength == SC_SEED_STORAGE)
+                continue;
+            for (uint32_t k = 0; k < line->list.data[c].split_count; k++) {
                 if (shards_of(s, &line->list.data[c].splits[k], leaf) > 1)
                     return true;
             }
@@ -233,7 +235,9 @@ void sc_seeding_settle_padding(sc_seeding *s, const sc_module *fixed, const sc_s
     }
     for (uint32_t d = 0; d < s->m->dims.count; d++)
         padded = padded || s->m->dims.data[d].multiple > 1;
-    while (padded && (tie_all_renamed(s, tie_paddings, s->m) || fit_lines(s, seeds))) {
+    if (!padded)
+        return;
+    while (tie_all_renamed(s, tie_paddings, s->m) || fit_lines(s, seeds)) {
     }
 }
 

@@ -120,7 +120,9 @@ static void check_together(sc_seeding *s, const sc_seeds *seeds)
         const sc_seed *seed = &seeds->list.data[i];
         closed[seed->value] |= seed->closed;
         split_count += seed->split_count;
-        for (uint32_t k = 0; seed->strength == SC_SEED_OUTPUT && k < seed->split_count; k++)
+        if (seed->strength != SC_SEED_OUTPUT)
+            continue;
+        for (uint32_t k = 0; k < seed->split_count; k++)
             output[seed->value] |= laid_sub_axes(seed, &seed->splits[k], closed, output);
     }
     shared_dim *dims = sc_arena_array(arena, split_count, sizeof *dims);
@@ -224,18 +226,23 @@ void sc_plan_check_indices(sc_context *context, const sc_plan_view *view, const 
                    without);
 }
 
+static void check_indices(const sc_seeding *s, const sc_path_list *paths)
+{
+    for (uint32_t i = 0; i < paths->count; i++)
+        sc_plan_check_indices(s->context, s->view, &paths->data[i]);
+}
+
 static void check_all_indices(sc_seeding *s)
 {
     const sc_plan *plan = s->plan->plan;
     if (plan != NULL) {
         for (uint32_t i = 0; i < plan->body.count; i++) {
             const sc_plan_stmt *stmt = plan->body.data[i];
-            for (uint32_t p = 0; p < stmt->in.count; p++)
-                sc_plan_check_indices(s->context, s->view, &stmt->in.data[p]);
+            check_indices(s, &stmt->in);
             if (stmt->kind == SC_PLAN_PIN)
                 sc_plan_check_indices(s->context, s->view, &stmt->pin.path);
-            for (uint32_t p = 0; stmt->kind == SC_PLAN_REMAT && p < stmt->remat.save.count; p++)
-                sc_plan_check_indices(s->context, s->view, &stmt->remat.save.data[p]);
+            if (stmt->kind == SC_PLAN_REMAT)
+                check_indices(s, &stmt->remat.save);
         }
     }
 }

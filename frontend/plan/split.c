@@ -278,7 +278,9 @@ static void collect_cuts(sc_seeding *s)
 {
     for (uint32_t i = 0; i < s->composites.count; i++) {
         const sc_composite_split *split = &s->composites.data[i];
-        for (uint32_t k = 0; split->used && k < s->m->dims.data[split->dim].part_count; k++) {
+        if (!split->used)
+            continue;
+        for (uint32_t k = 0; k < s->m->dims.data[split->dim].part_count; k++) {
             for (uint32_t r = 0; r < split->leaves[k].count; r++) {
                 const sc_axis_range *range = &split->leaves[k].ranges[r];
                 sc_seeding_add_cut(s, range->axis, range->from, split->loc);

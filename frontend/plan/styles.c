@@ -181,6 +181,17 @@ static bool check_target(sc_resolved_plan *plan, const style *st, const sc_path 
     return true;
 }
 
+static bool check_targets(sc_resolved_plan *plan, const style *st, const sc_path_list *paths)
+{
+    if (plan->entries.count == 0)
+        return true;
+    for (uint32_t i = 0; i < paths->count; i++) {
+        if (!check_target(plan, st, &paths->data[i]))
+            return false;
+    }
+    return true;
+}
+
 void sc_plan_check_style(sc_resolved_plan *plan, sc_plan_line *line)
 {
     style st;
@@ -191,12 +202,7 @@ void sc_plan_check_style(sc_resolved_plan *plan, sc_plan_line *line)
         return;
     fine = check_end(plan, &st.from) && check_end(plan, &st.to) &&
            (st.dim.text == 0 || sc_plan_check_dim(plan, &st.dim));
-    for (uint32_t i = 0; plan->entries.count > 0 && i < line->stmt->in.count; i++) {
-        if (!fine)
-            break;
-        fine = check_target(plan, &st, &line->stmt->in.data[i]);
-    }
-    line->broken = !fine;
+    line->broken = !fine || !check_targets(plan, &st, &line->stmt->in);
 }
 
 /* ---- readers of weights ---- */
@@ -227,7 +233,9 @@ static void add_readers(sc_seeding *s, sc_func_id func, struct sc_weight_readers
                                             op->first_result, NULL);
             readers->weight_of[op->first_result] = first;
         }
-        for (uint32_t o = 0; o < op->operand_count && sc_plan_in_forward(s->context, op); o++) {
+        if (!sc_plan_in_forward(s->context, op))
+            continue;
+        for (uint32_t o = 0; o < op->operand_count; o++) {
             sc_value weight = readers->weight_of[op->operands[o]];
             if (weight == SC_NONE)
                 continue;

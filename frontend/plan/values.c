@@ -117,11 +117,12 @@ static const char *const float_words[] = {"f32", "f64", "bf16", "f16"};
  * several dtypes. */
 static bool names_entry(const sc_resolved_plan *plan, const sc_path *path)
 {
+    if (path->segs.count == 0 || path->segs.data[0].kind != SC_SEG_NAME)
+        return false;
     sc_entry_list entries = {0};
     sc_declarations_entries(plan->program, plan->model, &entries);
-    for (uint32_t i = 0; i < entries.count && path->segs.count > 0; i++) {
-        if (path->segs.data[0].kind == SC_SEG_NAME &&
-            path->segs.data[0].name.text == entries.data[i].entry)
+    for (uint32_t i = 0; i < entries.count; i++) {
+        if (path->segs.data[0].name.text == entries.data[i].entry)
             return true;
     }
     return false;
@@ -278,7 +279,9 @@ static bool in_composite(const sc_declarations *program, uint32_t dim)
 {
     for (uint32_t i = 0; i < program->dims.count; i++) {
         const sc_dim_decl *decl = &program->dims.data[i];
-        for (uint32_t k = 0; decl->form == SC_DIM_COMPOSITE && k < decl->part_count; k++) {
+        if (decl->form != SC_DIM_COMPOSITE)
+            continue;
+        for (uint32_t k = 0; k < decl->part_count; k++) {
             if (i == dim || decl->parts[k] == dim)
                 return true;
         }

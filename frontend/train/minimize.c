@@ -70,11 +70,11 @@ static const sc_member *check_target(sc_declarations *program, const sc_minimize
         *model == NULL ? NULL : sc_unit_member(*model, path->segs.data[1].name.text);
     if (entry != NULL && entry->kind == SC_MEMBER_ENTRY)
         return entry;
-    for (uint32_t i = 0; *model == NULL && i < program->models.count; i++)
-        sc_suggest_add(context, &list, program->models.data[i]->name.text);
-    for (uint32_t i = 0; *model != NULL && i < (*model)->members.count; i++) {
-        if ((*model)->members.data[i].kind == SC_MEMBER_ENTRY)
-            sc_suggest_add(context, &list, (*model)->members.data[i].name.text);
+    if (*model == NULL) {
+        for (uint32_t i = 0; i < program->models.count; i++)
+            sc_suggest_add(context, &list, program->models.data[i]->name.text);
+    } else {
+        sc_unit_suggest_entries(*model, context, &list);
     }
     sc_name wrong = path->segs.data[*model == NULL ? 0 : 1].name;
     sc_report(&context->diag, SC_D_unknown_name, wrong.loc,

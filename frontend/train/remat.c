@@ -74,7 +74,9 @@ static void read_line(remat *r, sc_func_id func, const sc_plan_stmt *stmt)
             continue;
         for (uint32_t i = 0; i < stmt->in.count && *region == 0; i++)
             *region = region_of(r, op, &stmt->in.data[i]);
-        for (uint32_t i = 0; i < op->result_count && *region != 0; i++)
+        if (*region == 0)
+            continue;
+        for (uint32_t i = 0; i < op->result_count; i++)
             r->out->saved[op->first_result + i] =
                 is_saved(r, &stmt->remat.save, op->first_result + i);
     }

@@ -248,6 +248,27 @@ static bool place_part(layout_walk *walk, const sc_wdim *dim)
     return true;
 }
 
+/* Places what 'as' lists, from the last. */
+static bool place_listed(layout_walk *walk)
+{
+    for (uint32_t i = walk->map->as.count; i-- > 0;) {
+        const sc_wdim *dim = &walk->map->as.data[i];
+        if (!(dim->kind == SC_WDIM_NAME ? place_dim(walk, dim->dim.text) : place_part(walk, dim)))
+            return false;
+    }
+    return true;
+}
+
+/* Places all leaves that the tensor's name does not index, from the last. */
+static bool place_all(layout_walk *walk)
+{
+    for (uint32_t i = walk->type->rank; i-- > 0;) {
+        if (!walk->out->indexed[i] && !place_leaf(walk, (int)i))
+            return false;
+    }
+    return true;
+}
+
 bool sc_wmap_layout(const sc_declarations *program, const sc_wmap *map, const sc_module *m,
                     uint32_t state, sc_weight_layout *out)
 {
@@ -273,15 +294,8 @@ bool sc_wmap_layout(const sc_declarations *program, const sc_wmap *map, const sc
         return report(
             program, map,
             sc_arena_printf(&program->context->arena, "'as' names at most %d axes", SC_MAX_RANK));
-    for (uint32_t i = map->as.count; map->has_as && i-- > 0;) {
-        const sc_wdim *dim = &map->as.data[i];
-        if (!(dim->kind == SC_WDIM_NAME ? place_dim(&walk, dim->dim.text) : place_part(&walk, dim)))
-            return false;
-    }
-    for (uint32_t i = type->rank; !map->has_as && i-- > 0;) {
-        if (!out->indexed[i] && !place_leaf(&walk, (int)i))
-            return false;
-    }
+    if (!(map->has_as ? place_listed(&walk) : place_all(&walk)))
+        return false;
     for (uint32_t i = 0; i < type->rank; i++) {
         if (!walk.placed[i] && !out->indexed[i])
             return report(

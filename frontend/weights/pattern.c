@@ -128,7 +128,7 @@ const char *sc_pattern_fill(sc_context *context, const char *pattern, const sc_p
     sc_strbuf_init(&out, &context->arena);
     sc_strbuf_add(&out, "");
     hole h = {.context = context, .p = pattern, .names = names};
-    while (*h.p != 0 && h.problem == NULL) {
+    while (*h.p != 0) {
         if (*h.p != '{' && *h.p != '}') {
             sc_strbuf_add_char(&out, *h.p++);
             continue;
@@ -146,6 +146,8 @@ const char *sc_pattern_fill(sc_context *context, const char *pattern, const sc_p
         if (value < 0)
             fail(&h, "an index is negative");
         sc_strbuf_add_integer(&out, value);
+        if (h.problem != NULL)
+            break;
     }
     *problem = h.problem;
     return h.problem == NULL ? out.data : NULL;
