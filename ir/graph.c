@@ -41,7 +41,9 @@ sc_dim sc_module_find_dim(const sc_module *m, sc_sym name)
 
 sc_dim sc_module_group_of(const sc_module *m, const sc_dim *leaves, uint32_t count)
 {
-    for (sc_dim d = 0; count > 1 && d < m->dims.count; d++) {
+    if (count < 2)
+        return SC_NONE;
+    for (sc_dim d = 0; d < m->dims.count; d++) {
         const sc_dim_info *info = &m->dims.data[d];
         if (info->part_count == count && memcmp(info->parts, leaves, count * sizeof *leaves) == 0)
             return d;

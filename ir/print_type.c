@@ -167,8 +167,9 @@ static void print_leaf(sc_printer *p, const sc_type_info *type, uint32_t i)
 static uint32_t group_length(const sc_type_info *type, uint32_t i)
 {
     uint32_t end = i + 1;
-    while (type->dims[i].group != SC_NONE && end < type->rank &&
-           type->dims[end].group == type->dims[i].group)
+    if (type->dims[i].group == SC_NONE)
+        return 1;
+    while (end < type->rank && type->dims[end].group == type->dims[i].group)
         end++;
     return end - i;
 }

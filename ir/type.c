@@ -86,15 +86,22 @@ void sc_placement_append(sc_placement *placement, uint32_t dim_index, uint32_t s
     placement->order[sub_axis] = count;
 }
 
+/* Renumbers the sub-axes that split the dim of this one and follow it in order. */
+static void close_gap(sc_placement *at, uint32_t sub_axis)
+{
+    uint8_t dim = at->on[sub_axis], order = at->order[sub_axis];
+    for (uint32_t a = 0; a < SC_MAX_SUB_AXES; a++)
+        at->order[a] = (uint8_t)(at->order[a] - (at->on[a] == dim && at->order[a] > order));
+}
+
 sc_placement sc_placement_with(const sc_placement *placement, sc_sub_axis_set sub_axes, uint8_t on)
 {
     sc_placement at = *placement;
     for (uint32_t a = 0; a < SC_MAX_SUB_AXES; a++) {
         if ((sub_axes >> a & 1) == 0)
             continue;
-        for (uint32_t b = 0; b < SC_MAX_SUB_AXES && at.on[a] < SC_MAX_RANK; b++)
-            at.order[b] =
-                (uint8_t)(at.order[b] - (at.on[b] == at.on[a] && at.order[b] > at.order[a]));
+        if (at.on[a] < SC_MAX_RANK)
+            close_gap(&at, a);
         at.on[a] = on;
         at.order[a] = 0;
     }

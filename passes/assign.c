@@ -148,8 +148,8 @@ sc_placement sc_assigned_result(const sc_module *m, const sc_factors *factors,
         const sc_factor *factor = &factors->list[f];
         uint8_t kind = partial_kind(factor->role);
         set_lists(&at, factor->result[result], &assignment->split[f]);
-        if (kind != 0) {
-            for (uint32_t i = 0; factor->result[result] < 0 && i < assignment->split[f].count; i++)
+        if (kind != 0 && factor->result[result] < 0) {
+            for (uint32_t i = 0; i < assignment->split[f].count; i++)
                 at.on[assignment->split[f].sub_axes[i]] = kind;
         }
     }

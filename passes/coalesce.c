@@ -292,7 +292,9 @@ static void find_moves(path_search *s, sc_func_id func)
             const uint32_t *last = sc_map_find(&s->last, (uint64_t)unit_of(m, op));
             s->moves[op] = s->earliest[o->first_result] > s->order[*last];
         }
-        for (uint32_t i = 0; i < o->operand_count && !s->moves[op]; i++)
+        if (s->moves[op])
+            continue;
+        for (uint32_t i = 0; i < o->operand_count; i++)
             s->earliest[o->operands[i]] = s->order[op];
     }
 }

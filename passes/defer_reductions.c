@@ -79,8 +79,10 @@ static uint32_t passing_operands(const deferring *d, const sc_op *op)
         return (1u << op->operand_count) - 1;
     if ((traits & SC_LINEAR_FIRST) != 0)
         return op->operand_count < 2 || sc_type_of(d->m, op->operands[1])->rank == 0 ? 1 : 0;
-    for (uint32_t i = 0; (traits & SC_BILINEAR) != 0 && i < 2; i++) {
-        if (sc_type_of(d->m, op->operands[1 - i])->rank == 0 && op->operands[0] != op->operands[1])
+    if ((traits & SC_BILINEAR) == 0 || op->operands[0] == op->operands[1])
+        return 0;
+    for (uint32_t i = 0; i < 2; i++) {
+        if (sc_type_of(d->m, op->operands[1 - i])->rank == 0)
             return 1u << i;
     }
     return 0;
@@ -129,14 +131,22 @@ static void set_partial(deferring *d, sc_type *type, sc_sub_axis_set partial)
     *type = sc_type_with_placement(d->m, *type, &at);
 }
 
+static sc_sub_axis_set splits_of_results(const sc_module *m, sc_op_id id)
+{
+    sc_sub_axis_set set = 0;
+    for (uint32_t r = 0; r < sc_op_at(m, id)->result_count; r++)
+        set |= sc_placement_split(&sc_type_of(m, sc_result(m, id, r))->placement);
+    return set;
+}
+
 /* Finds values that sum over the batch axes, and values derived from them. */
 static void find_sums(deferring *d, sc_func_id func)
 {
     sc_module *m = d->m;
     sc_for_each_op (m, func, id) {
         const sc_op *op = sc_op_at(m, id);
-        for (uint32_t r = 0; (sc_op_traits(op) & SC_FROM_OUTSIDE) != 0 && r < op->result_count; r++)
-            d->batch |= sc_placement_split(&sc_type_of(m, sc_result(m, id, r))->placement);
+        if ((sc_op_traits(op) & SC_FROM_OUTSIDE) != 0)
+            d->batch |= splits_of_results(m, id);
         if (sc_op_functions[op->kind].roles == NULL ||
             (sc_op_traits(op) & (SC_CONSTANT | SC_STATE_READ | SC_EFFECT)) != 0)
             continue;
@@ -390,7 +400,9 @@ static void defer(deferring *d, sc_func_id func)
             m->values.data[op->operands[0]].type = state->type;
             continue;
         }
-        for (uint32_t r = 0; r < op->result_count && (sc_op_traits(op) & SC_STATE_READ) == 0; r++) {
+        if ((sc_op_traits(op) & SC_STATE_READ) != 0)
+            continue;
+        for (uint32_t r = 0; r < op->result_count; r++) {
             sc_value value = sc_result(m, id, r);
             sc_sub_axis_set may = op->result_count == 1 && is_lazy(d, value) ? ~(sc_sub_axis_set)0
                                   : is_batch_lazy(d, value)                  ? d->batch

@@ -92,7 +92,9 @@ static void keep_results_together(differentiation *d)
 {
     sc_for_each_op (d->m, d->func, id) {
         const sc_op *op = sc_op_at(d->m, id);
-        for (uint32_t r = 1; r < op->result_count && (sc_op_traits(op) & SC_KEEPS_LSE) != 0; r++)
+        if ((sc_op_traits(op) & SC_KEEPS_LSE) == 0)
+            continue;
+        for (uint32_t r = 1; r < op->result_count; r++)
             d->kept[op->first_result + r] =
                 d->kept[op->first_result + r] || d->kept[op->first_result];
     }

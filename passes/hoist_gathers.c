@@ -133,7 +133,9 @@ static void find_hoisted(hoisting *h)
     sc_for_each_op (m, h->micro, op) {
         const sc_op *o = sc_op_at(m, op);
         h->hoists[op] = can_hoist(h, op);
-        for (uint32_t i = 0; !h->hoists[op] && i < o->operand_count; i++)
+        if (h->hoists[op])
+            continue;
+        for (uint32_t i = 0; i < o->operand_count; i++)
             h->is_read[o->operands[i]] = true;
     }
 }

@@ -125,7 +125,9 @@ static void list_live(const buffers *b, sc_op_id at, sc_memory_report *out)
     }
     sc_for_each_op (m, b->func, id) {
         const sc_op *op = sc_op_at(m, id);
-        for (uint32_t r = 0; r < op->result_count && numbers[id] <= peak; r++) {
+        if (numbers[id] > peak)
+            break;
+        for (uint32_t r = 0; r < op->result_count; r++) {
             sc_value value = op->first_result + r;
             int64_t bytes = bytes_of(b, value);
             if (b->root[value] != value || bytes == 0 || numbers[b->last_use[value]] < peak)
@@ -185,8 +187,9 @@ static int64_t *reduced_bytes(const sc_module *m)
             const sc_op *op = sc_op_at(m, id);
             if ((sc_op_traits(op) & SC_STATE_READ) != 0)
                 state_of[op->first_result] = sc_module_find_state(m, sc_op_word(op, SC_ATTR_name));
-            for (uint32_t r = 0; (sc_op_traits(op) & SC_RESHARD) != 0 && r < op->result_count;
-                 r++) {
+            if ((sc_op_traits(op) & SC_RESHARD) == 0)
+                continue;
+            for (uint32_t r = 0; r < op->result_count; r++) {
                 uint32_t state = state_of[op->operands[r]];
                 if (state == SC_NONE ||
                     sc_placement_partial(&sc_type_of(m, op->operands[r])->placement, 0) == 0)

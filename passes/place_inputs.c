@@ -77,7 +77,9 @@ static void add_name(input_search *s, const input_name *name, const sc_op *op, u
     s->is_name[made.value] = true;
     for (uint32_t d = 0; d < s->rank; d++) {
         made.dim[d] = -1;
-        for (uint32_t f = 0; name->dim[d] >= 0 && f < factors->count; f++) {
+        if (name->dim[d] < 0)
+            continue;
+        for (uint32_t f = 0; f < factors->count; f++) {
             if (factors->list[f].operand[operand] == name->dim[d])
                 made.dim[d] = factors->list[f].result[0];
         }

@@ -104,7 +104,9 @@ void sc_propagation_init(sc_propagation *p, sc_pass_env *env)
 void sc_propagation_begin(sc_propagation *p, sc_stage stage)
 {
     p->stage = (uint8_t)stage;
-    for (sc_func_id f = 0; p->m->mesh.sub_axis_count > 0 && f < p->m->funcs.count; f++) {
+    if (p->m->mesh.sub_axis_count == 0)
+        return;
+    for (sc_func_id f = 0; f < p->m->funcs.count; f++) {
         sc_for_each_op (p->m, f, op) {
             if (p->stage_of[op] != stage || p->queued[op])
                 continue;
@@ -167,7 +169,9 @@ static sc_value source_of(const sc_propagation *p, const sc_op *op, const sc_fac
 static void propose(sc_propagation *p, sc_op_id id, const sc_factor *factor,
                     const sc_sub_axis_list *split, sc_value value, int dim, proposal_list *out)
 {
-    for (uint32_t i = 0; dim >= 0 && i < split->count; i++) {
+    if (dim < 0)
+        return;
+    for (uint32_t i = 0; i < split->count; i++) {
         uint32_t sub_axis = split->sub_axes[i];
         if (!may_take(p, value, (uint32_t)dim, sub_axis))
             continue;

@@ -112,7 +112,9 @@ static void lay_seed(sc_propagation *p, const sc_seed *seed, uint8_t *strength_o
     sc_placement *at = &p->placing->at[seed->value];
     for (uint32_t s = 0; s < seed->split_count; s++) {
         int dim = sc_type_find_dim(sc_type_of(p->m, seed->value), seed->splits[s].dim);
-        for (uint32_t i = 0; dim >= 0 && i < seed->splits[s].sub_axes.count; i++) {
+        if (dim < 0)
+            continue;
+        for (uint32_t i = 0; i < seed->splits[s].sub_axes.count; i++) {
             uint32_t sub_axis = seed->splits[s].sub_axes.sub_axes[i];
             if (at->on[sub_axis] == dim || is_settled(p, seed, sub_axis, strength_of))
                 continue;
@@ -246,10 +248,14 @@ bool sc_lay_storage(sc_propagation *p, const sc_seeds *seeds)
     for (uint32_t i = 0; i < seeds->list.count; i++) {
         const sc_seed *seed = &seeds->list.data[i];
         sc_placement *at = &p->placing->at[seed->value];
-        for (uint32_t s = 0; seed->strength == SC_SEED_STORAGE && s < seed->split_count; s++) {
+        if (seed->strength != SC_SEED_STORAGE)
+            continue;
+        for (uint32_t s = 0; s < seed->split_count; s++) {
             sc_type_info type = *sc_type_of(p->m, seed->value);
             int dim = sc_type_find_dim(&type, seed->splits[s].dim);
-            for (uint32_t k = 0; dim >= 0 && k < seed->splits[s].sub_axes.count; k++) {
+            if (dim < 0)
+                continue;
+            for (uint32_t k = 0; k < seed->splits[s].sub_axes.count; k++) {
                 uint32_t sub_axis = seed->splits[s].sub_axes.sub_axes[k];
                 const sc_cause *cause = sc_cause_of(p->placing, seed->value, sub_axis);
                 type.placement = *at;

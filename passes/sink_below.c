@@ -87,11 +87,13 @@ void sc_sink_narrow_sums(sc_module *m)
 static bool is_reduced_next(const sc_sinking *s, sc_value value)
 {
     const sc_module *m = s->m;
-    bool all = value < s->count && s->uses[value] > 0 && s->current[value] == SC_NONE;
-    for (uint32_t i = all ? s->readers.first[value] : 0; all && i < s->readers.first[value + 1];
-         i++)
-        all = sc_op_at(m, s->readers.list[i])->kind == SC_OP_reshard;
-    return all;
+    if (value >= s->count || s->uses[value] == 0 || s->current[value] != SC_NONE)
+        return false;
+    for (uint32_t i = s->readers.first[value]; i < s->readers.first[value + 1]; i++) {
+        if (sc_op_at(m, s->readers.list[i])->kind != SC_OP_reshard)
+            return false;
+    }
+    return true;
 }
 
 static bool has_dims_of(const sc_type_info *type, const sc_type_info *other)
@@ -132,10 +134,15 @@ static bool passes_sums(const sc_op *op)
 static bool comes_of_sum(const sc_sinking *s, sc_value value, uint32_t depth)
 {
     const sc_op *op = sc_op_at(s->m, sc_def(s->m, value));
-    bool comes = value == s->passing[0] || value == s->passing[1];
-    for (uint32_t i = 0; !comes && depth > 0 && passes_sums(op) && i < op->operand_count; i++)
-        comes = comes_of_sum(s, op->operands[i], depth - 1);
-    return comes;
+    if (value == s->passing[0] || value == s->passing[1])
+        return true;
+    if (depth == 0 || !passes_sums(op))
+        return false;
+    for (uint32_t i = 0; i < op->operand_count; i++) {
+        if (comes_of_sum(s, op->operands[i], depth - 1))
+            return true;
+    }
+    return false;
 }
 
 /* `value` has the placement it has after the reduction over these sub-axes, perhaps scattered. True
@@ -195,8 +202,10 @@ static sc_cost own_cost(const sc_sinking *s, sc_value value, sc_sub_axis_set sub
     if (sc_placement_equal(&partial, &type->placement))
         return (sc_cost){0};
     sc_cost total = {0};
-    for (uint32_t i = value < s->count ? s->readers.first[value] : 0;
-         value < s->count && i < s->readers.first[value + 1]; i++) {
+    bool has_readers = value < s->count;
+    uint32_t begin = has_readers ? s->readers.first[value] : 0,
+             end = has_readers ? s->readers.first[value + 1] : 0;
+    for (uint32_t i = begin; i < end; i++) {
         const sc_op *reader = sc_op_at(m, s->readers.list[i]);
         if (sc_op_attr(reader, SC_ATTR_gradient) != NULL)
             return never;
@@ -224,8 +233,9 @@ static sc_cost cost_below(const sc_sinking *s, sc_value value, sc_sub_axis_set s
                value < s->count && s->uses[value] > 0 &&
                s->readers.first[value + 1] - s->readers.first[value] == s->uses[value] &&
                (s->pinned[value] & sub_axes) == 0;
-    for (uint32_t i = *pass_on ? s->readers.first[value] : 0;
-         *pass_on && i < s->readers.first[value + 1]; i++) {
+    if (!*pass_on)
+        return own;
+    for (uint32_t i = s->readers.first[value]; *pass_on && i < s->readers.first[value + 1]; i++) {
         sc_op_id reader = s->readers.list[i];
         *pass_on = lets_pass(s, reader, value, sub_axes, &below);
         if (*pass_on) {

@@ -211,9 +211,11 @@ static sc_value add_before(sc_sinking *s, sc_op_id sum, sc_value a, sc_value b)
     return sc_result(m, op, 0);
 }
 
-/* True if the reshard has the placement of the sum, in any dtype. */
+/* True if there is a reshard and it has the placement of the sum, in any dtype. */
 static bool ends_at(const sc_sinking *s, sc_op_id reshard, sc_type belongs)
 {
+    if (reshard == SC_NONE)
+        return false;
     sc_type type = s->m->values.data[sc_result(s->m, reshard, 0)].type;
     return sc_type_with_dtype(s->m, type, s->m->types.data[belongs].dtype) == belongs;
 }
@@ -226,25 +228,25 @@ static bool choose_together(const sc_sinking *s, const term_list *all, sc_type b
     const sc_module *m = s->m;
     uint32_t widest = 0, most = 1;
     for (uint32_t i = 0; i < all->count; i++) {
+        if (!ends_at(s, all->partial[i], belongs))
+            continue;
         uint32_t count = 1;
-        for (uint32_t j = 0;
-             j < all->count && all->partial[i] != SC_NONE && ends_at(s, all->partial[i], belongs);
-             j++)
+        for (uint32_t j = 0; j < all->count; j++)
             count += includes(s, all->partial[i], all->partial[j]);
         widest = count > most ? i : widest;
         most = count > most ? count : most;
     }
-    for (uint32_t j = 0; j < all->count && most > 1; j++)
-        is_chosen[j] = j == widest || includes(s, all->partial[widest], all->partial[j]);
     if (most > 1) {
+        for (uint32_t j = 0; j < all->count; j++)
+            is_chosen[j] = j == widest || includes(s, all->partial[widest], all->partial[j]);
         *there = m->values.data[raw_of(s, all->partial[widest])].type;
         *like = widest;
         return true;
     }
     for (uint32_t i = 0; i < all->count; i++) {
-        for (uint32_t j = i + 1;
-             j < all->count && all->partial[i] != SC_NONE && ends_at(s, all->partial[i], belongs);
-             j++) {
+        if (!ends_at(s, all->partial[i], belongs))
+            continue;
+        for (uint32_t j = i + 1; j < all->count; j++) {
             if (!can_meet(s, all->partial[i], all->partial[j], there))
                 continue;
             is_chosen[i] = is_chosen[j] = true;

@@ -98,7 +98,9 @@ static bool nobody_wants_split(const withdrawal *w, sc_value value)
         if (!in_stage(w, reader))
             continue;
         any = true;
-        for (uint32_t o = 0; o < op->operand_count && !w->is_member[reader]; o++) {
+        if (w->is_member[reader])
+            continue;
+        for (uint32_t o = 0; o < op->operand_count; o++) {
             if (op->operands[o] == value &&
                 (o >= SC_MAX_FIXED_OPERANDS || (w->whole[reader] >> o & 1) == 0))
                 return false;
@@ -246,7 +248,9 @@ static void join_groups(withdrawal *w, sc_func_id func)
 {
     sc_for_each_op (w->m, func, id) {
         const sc_op *op = sc_op_at(w->m, id);
-        for (uint32_t o = 0; w->is_member[id] && o < op->operand_count; o++) {
+        if (!w->is_member[id])
+            continue;
+        for (uint32_t o = 0; o < op->operand_count; o++) {
             sc_op_id maker = sc_def(w->m, op->operands[o]);
             if (w->is_member[maker])
                 w->groups[root_of(w, maker)].parent = root_of(w, id);

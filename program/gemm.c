@@ -266,8 +266,11 @@ const char *sc_gemm_invalid(const sc_gemm *gemm)
     const char *why = invalid_dims(gemm);
     why = why != NULL ? why : invalid_dtypes(gemm);
     why = why != NULL ? why : invalid_extents(gemm);
-    for (uint32_t s = 0; why == NULL && s < gemm->step_count; s++)
+    for (uint32_t s = 0; s < gemm->step_count; s++) {
+        if (why != NULL)
+            break;
         why = invalid_step(gemm, &gemm->steps[s]);
+    }
     return why;
 }
 

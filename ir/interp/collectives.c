@@ -337,7 +337,7 @@ static bool collective_permute(const sc_transfer *t)
     for (uint64_t r = 0; r < interp->ranks; r++)
         contents[r] = content_of(interp, t->from_type, r);
     bool found = true;
-    for (uint64_t r = 0; found && r < interp->ranks; r++) {
+    for (uint64_t r = 0; r < interp->ranks; r++) {
         int64_t wanted = content_of(interp, t->to_type, r);
         uint64_t from = contents[r] == wanted ? r : UINT64_MAX;
         for (uint64_t j = 0; from != r && j < t->group.size; j++) {
@@ -345,11 +345,12 @@ static bool collective_permute(const sc_transfer *t)
             from = contents[candidate] == wanted && candidate < from ? candidate : from;
         }
         found = from != UINT64_MAX;
-        if (found)
-            sc_row_copy(target_of(t, r), source_of(t, from), t->to->count);
-        else
+        if (!found) {
             sc_interp_fail(t->interp, t->op, (int64_t)r,
                            "no rank of its group has the shard that it needs");
+            break;
+        }
+        sc_row_copy(target_of(t, r), source_of(t, from), t->to->count);
     }
     free(contents);
     return found;

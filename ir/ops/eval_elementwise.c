@@ -121,7 +121,9 @@ bool eval_cast(sc_eval *eval)
     sc_dtype dtype = eval->result_types[0]->dtype;
     if (!eval_copy(eval))
         return false;
-    for (int64_t i = 0; !sc_dtype_is_float(dtype) && i < eval->results[0].count; i++)
+    if (sc_dtype_is_float(dtype))
+        return true;
+    for (int64_t i = 0; i < eval->results[0].count; i++)
         eval->results[0].data[i] = sc_round_to(dtype, eval->results[0].data[i]);
     return true;
 }

@@ -52,7 +52,9 @@ int64_t sc_eval_global_size(const sc_eval *eval, sc_dim leaf)
 int64_t sc_eval_offset(const sc_eval *eval, sc_dim leaf)
 {
     const sc_attr *offset = sc_op_attr(eval->op, SC_ATTR_offset);
-    for (uint32_t i = 0; offset != NULL && i < offset->count; i++) {
+    if (offset == NULL)
+        return 0;
+    for (uint32_t i = 0; i < offset->count; i++) {
         if (offset->splits[i].dim == leaf)
             return sc_shard_offset(&eval->m->mesh, &offset->splits[i].sub_axes, eval->rank,
                                    local_size(eval, leaf));

@@ -142,21 +142,24 @@ void roles_rope(const sc_module *m, const sc_op *op, sc_factors *factors)
 {
     roles_by_name(m, op, factors);
     const sc_attr *dims = sc_op_attr(op, SC_ATTR_dims);
-    if (dims != NULL) {
-        for (uint32_t i = 0; dims->count == 2 && i < factors->count; i++) {
-            sc_factor *factor = &factors->list[i];
-            if (factor->dim == dims->dims[0])
-                factor->offset = true;
-            else if (factor->dim == dims->dims[1])
-                factor->role = SC_ROLE_WHOLE;
-        }
+    if (dims == NULL || dims->count != 2)
+        return;
+    for (uint32_t i = 0; i < factors->count; i++) {
+        sc_factor *factor = &factors->list[i];
+        if (factor->dim == dims->dims[0])
+            factor->offset = true;
+        else if (factor->dim == dims->dims[1])
+            factor->role = SC_ROLE_WHOLE;
     }
 }
 
 /* Which weights are dropped depends on the global index of the query: q's dims without E. */
 static void count_for_dropout(const sc_op *op, sc_factors *factors)
 {
-    for (uint32_t i = 0; sc_op_number(op, SC_ATTR_p, 0) > 0 && i < factors->count; i++) {
+    bool drops = sc_op_number(op, SC_ATTR_p, 0) > 0;
+    if (!drops)
+        return;
+    for (uint32_t i = 0; i < factors->count; i++) {
         sc_factor *factor = &factors->list[i];
         factor->offset =
             factor->offset || (factor->operand[0] >= 0 && factor->role != SC_ROLE_WHOLE);

@@ -239,8 +239,9 @@ static void check_placement(verification *v, sc_op_id op)
             }
         }
     }
-    for (uint32_t r = 0; r < o->result_count && r < SC_MAX_FIXED_RESULTS && !may_be_partial(o);
-         r++) {
+    if (may_be_partial(o))
+        return;
+    for (uint32_t r = 0; r < o->result_count && r < SC_MAX_FIXED_RESULTS; r++) {
         const sc_placement *at = &sc_type_of(m, o->first_result + r)->placement;
         for (uint32_t a = 0; a < m->mesh.sub_axis_count; a++) {
             uint8_t partial = (sums >> a & 1) != 0 ? SC_PARTIAL_SUM : expected[r].on[a];
@@ -442,12 +443,13 @@ static void check_offsets(verification *v, sc_op_id op)
     sc_split needed[SC_MAX_FACTORS];
     uint32_t count = sc_op_offsets(m, op, needed), found = 0;
     const sc_attr *attr = sc_op_attr(sc_op_at(m, op), SC_ATTR_offset);
+    uint32_t given = attr == NULL ? 0 : attr->count;
     for (uint32_t i = 0; i < count; i++) {
-        for (uint32_t j = 0; attr != NULL && j < attr->count; j++)
+        for (uint32_t j = 0; j < given; j++)
             found += attr->splits[j].dim == needed[i].dim &&
                      sc_sub_axis_list_equal(&attr->splits[j].sub_axes, &needed[i].sub_axes);
     }
-    if (found != count || (attr != NULL && attr->count != count))
+    if (found != count || given != count)
         wrong(v, op, "its offsets are not those of its split dims");
 }
 
