@@ -94,7 +94,9 @@ static shardc_status compare(const sc_comm_shared_call *call, uint32_t index, sh
     if (!sc_comm_summaries_fit(&request->summary, group->rank, &n->summary, sender))
         return sc_comm_fail_mismatch(error, request, &request->summary, group->rank, &n->summary,
                                      sender);
-    for (uint32_t i = 0; i < index && sc_comm_compares_all(&request->summary); i++) {
+    if (!sc_comm_compares_all(&request->summary))
+        return SHARDC_OK;
+    for (uint32_t i = 0; i < index; i++) {
         const sc_comm_notice *other = &call->notices[i];
         uint32_t rank = sc_comm_member(group, other->sender);
         if (!sc_comm_summaries_fit(&other->summary, rank, &n->summary, sender))

@@ -341,8 +341,10 @@ static shardc_status local_wait(sc_comm_request *request, shardc_error *error)
     local_group *group = request->group->state;
     local_call *call = request->work;
     bool is_done = wait_for_call(request, call);
-    while (!is_done && atomic_load(&call->active) > 0)
-        sched_yield();
+    if (!is_done) {
+        while (atomic_load(&call->active) > 0)
+            sched_yield();
+    }
     leave_call(group, call, request->group->rank);
     return is_done ? SHARDC_OK : give_failure(world, error);
 }

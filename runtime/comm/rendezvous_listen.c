@@ -359,9 +359,11 @@ static uint32_t fill_polls(meeting *m, uint32_t first, bool is_full)
     m->polls[polls++] = (struct pollfd){.fd = is_full ? -1 : m->listener, .events = POLLIN};
     for (uint32_t i = 0; i < m->stranger_count; i++)
         m->polls[polls++] = (struct pollfd){.fd = m->strangers[i].socket, .events = POLLIN};
-    if (m->rank > 0)
+    if (m->rank > 0) {
         m->polls[polls++] = (struct pollfd){.fd = m->sockets[0], .events = POLLIN};
-    for (uint32_t r = first; m->rank == 0 && r < m->size; r++)
+        return polls;
+    }
+    for (uint32_t r = first; r < m->size; r++)
         m->polls[polls++] = (struct pollfd){
             .fd = m->sockets[r], .events = POLLIN}; /* negative descriptors are ignored by poll */
     return polls;

@@ -294,11 +294,13 @@ static void send_beats(tcp_world *world)
 static void note_look(tcp_world *world)
 {
     uint64_t now = sc_milliseconds(), pause = now - world->looked_ms;
-    for (uint32_t r = 0; pause > PAUSE_MS + world->beat_ms && r < world->size; r++) {
+    world->looked_ms = now;
+    if (pause <= PAUSE_MS + world->beat_ms)
+        return;
+    for (uint32_t r = 0; r < world->size; r++) {
         uint64_t heard = world->peers[r].heard_ms + pause;
         world->peers[r].heard_ms = heard < now ? heard : now;
     }
-    world->looked_ms = now;
 }
 
 static uint32_t fill_polls(const tcp_world *world)
@@ -332,8 +334,10 @@ static void *thread_main(void *user)
             if ((world->polls[r + 1].revents & ~POLLOUT) != 0)
                 sc_tcp_receive(world, r);
         }
-        for (uint32_t r = 0; r < world->size && world->is_failing; r++)
-            sc_tcp_receive(world, r);
+        if (world->is_failing) {
+            for (uint32_t r = 0; r < world->size; r++)
+                sc_tcp_receive(world, r);
+        }
         fail_world(world);
         note_look(world);
         if (!world->has_failed)
@@ -457,6 +461,21 @@ static void name_host(tcp_peer *peer)
                     0, NI_NUMERICHOST);
 }
 
+/* Gives each peer its socket and buffer; false if there is not enough memory for a buffer. */
+static bool connect_peers(tcp_world *world, const int *sockets)
+{
+    bool ok = true;
+    for (uint32_t r = 0; r < world->size; r++) {
+        world->peers[r].socket = sockets[r];
+        world->peers[r].heard_ms = world->peers[r].told_ms = world->looked_ms = sc_milliseconds();
+        world->peers[r].buffer = sockets[r] >= 0 ? malloc(SC_TCP_BUFFER) : NULL;
+        ok = ok && (sockets[r] < 0 || world->peers[r].buffer != NULL);
+        if (sockets[r] >= 0)
+            name_host(&world->peers[r]);
+    }
+    return ok;
+}
+
 /* Takes ownership of the sockets, even on failure. */
 static tcp_world *new_world(uint32_t rank, uint32_t size, const int *sockets)
 {
@@ -473,20 +492,14 @@ static tcp_world *new_world(uint32_t rank, uint32_t size, const int *sockets)
     }
     bool ok = world != NULL && world->bell >= 0 && world->polls != NULL && world->has_lock &&
               init_condition(world);
-    if (world == NULL || world->peers == NULL) {
+    if (world != NULL && world->peers != NULL) {
+        ok = connect_peers(world, sockets) && ok;
+    } else {
         for (uint32_t r = 0; r < size; r++) {
             if (sockets[r] >= 0)
                 close(sockets[r]);
         }
         ok = false;
-    }
-    for (uint32_t r = 0; world != NULL && world->peers != NULL && r < size; r++) {
-        world->peers[r].socket = sockets[r];
-        world->peers[r].heard_ms = world->peers[r].told_ms = world->looked_ms = sc_milliseconds();
-        world->peers[r].buffer = sockets[r] >= 0 ? malloc(SC_TCP_BUFFER) : NULL;
-        ok = ok && (sockets[r] < 0 || world->peers[r].buffer != NULL);
-        if (sockets[r] >= 0)
-            name_host(&world->peers[r]);
     }
     if (ok)
         return world;

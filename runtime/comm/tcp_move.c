@@ -149,12 +149,12 @@ static void move_own(const tcp_call *call)
     sc_comm_kind kind = call->shared.request->call.kind;
     uint32_t rank = call->shared.request->group->rank;
     bool is_message = kind == SC_COMM_SEND || kind == SC_COMM_RECV;
-    if (!is_message) {
-        for (uint32_t i = 0; !reduces(call) && i < call->shared.request->call.part_count; i++) {
-            piece from = outgoing(call, 0, i, rank), to = incoming(call, 0, i, rank);
-            if (to.bytes > 0 && from.bytes == to.bytes && from.at != to.at)
-                memcpy(to.at, from.at, (size_t)to.bytes);
-        }
+    if (is_message || reduces(call))
+        return;
+    for (uint32_t i = 0; i < call->shared.request->call.part_count; i++) {
+        piece from = outgoing(call, 0, i, rank), to = incoming(call, 0, i, rank);
+        if (to.bytes > 0 && from.bytes == to.bytes && from.at != to.at)
+            memcpy(to.at, from.at, (size_t)to.bytes);
     }
 }
 
@@ -203,11 +203,13 @@ shardc_status sc_tcp_prepare(tcp_call *call, shardc_error *error)
         !make_room((void **)&call->sources, &call->source_room, n, sizeof *call->sources))
         return no_memory(error);
     call->row = 0;
-    for (uint32_t i = 0; i < c->part_count && reduces(call); i++) {
-        call->offsets[i] = call->row;
-        call->row +=
-            (slice_of(call, i, call->shared.request->parts[i].source, rank).bytes + ALIGN - 1) /
-            ALIGN * ALIGN;
+    if (reduces(call)) {
+        for (uint32_t i = 0; i < c->part_count; i++) {
+            call->offsets[i] = call->row;
+            call->row +=
+                (slice_of(call, i, call->shared.request->parts[i].source, rank).bytes + ALIGN - 1) /
+                ALIGN * ALIGN;
+        }
     }
     size_t terms = (size_t)call->row * n;
     if (terms > call->term_room) {

@@ -414,12 +414,13 @@ static bool run_piece(const library_run *run, int64_t piece, int worker, dnnl_st
     dnnl_exec_arg_t args[MAX_ARGS];
     int made = 0;
     bool ok = true;
-    while (ok && made < shape->arg_count) {
+    for (; made < shape->arg_count; made++) {
         const library_arg *arg = &shape->args[made];
         args[made].arg = arg->number;
         ok = api->dnnl_memory_create(&args[made].memory, &arg->desc, run->o->engine,
                                      address_of(run, piece, arg->array, worker)) == dnnl_success;
-        made += ok;
+        if (!ok)
+            break;
     }
     ok = ok && api->dnnl_primitive_execute(shape->primitive, stream, made, args) == dnnl_success &&
          api->dnnl_stream_wait(stream) == dnnl_success;

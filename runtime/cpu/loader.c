@@ -50,7 +50,9 @@ static bool is_whole(const char *bytes, size_t count)
 static int write_file(const char *bytes, size_t count)
 {
     int file = memfd_create("shardc kernels", MFD_CLOEXEC);
-    while (file >= 0 && count > 0) {
+    if (file < 0)
+        return -1;
+    while (count > 0) {
         ssize_t written = write(file, bytes, count);
         if (written < 0 && errno == EINTR)
             continue;

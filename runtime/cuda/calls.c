@@ -26,8 +26,9 @@ static void drop_graph(const sc_cuda *api, sc_cuda_graph *graph)
 void sc_cuda_drop_graphs(sc_rank *rank)
 {
     sc_cuda_rank *own = rank->device_state;
-    for (size_t g = 0;
-         own->graphs != NULL && g < (size_t)rank->session->image->func_count * own->batches; g++) {
+    if (own->graphs == NULL)
+        return;
+    for (size_t g = 0; g < (size_t)rank->session->image->func_count * own->batches; g++) {
         drop_graph(&own->session->api, &own->graphs[g]);
         own->graphs[g].runs = 0;
     }
@@ -71,7 +72,9 @@ static shardc_status wait_for_stream(sc_rank *rank, uint32_t func, bool has_coll
     const sc_cuda *api = &own->session->api;
     double begin = sc_seconds(), deadline = rank->session->options.deadline_ms * 1e-3;
     shardc_status status = SC_CUDA(api, error, "", cuEventRecord, own->finished, own->streams[0]);
-    while (status == SHARDC_OK) {
+    if (status != SHARDC_OK)
+        return status;
+    for (;;) {
         sc_cu_result result = api->cuEventQuery(own->finished);
         if (result != SC_CU_NOT_READY)
             return sc_cuda_check(api, result, "cuEventQuery", "a kernel before it failed", error);
@@ -95,7 +98,6 @@ static shardc_status wait_for_stream(sc_rank *rank, uint32_t func, bool has_coll
         else
             sched_yield();
     }
-    return status;
 }
 
 static bool has_collectives(const sc_image *image, uint32_t func)
@@ -260,7 +262,9 @@ static void give_up(sc_rank *rank)
 static void count_collectives(sc_rank *rank, uint32_t func)
 {
     const sc_image *image = rank->session->image;
-    for (uint32_t i = 0; !rank->session->gemms_only && i < image->funcs[func].instr_count; i++) {
+    if (rank->session->gemms_only)
+        return;
+    for (uint32_t i = 0; i < image->funcs[func].instr_count; i++) {
         const sc_bound *bound = &rank->funcs[func][i];
         if (bound->instr->kind == SC_INSTR_COLLECTIVE)
             sc_comm_count(bound->group, &bound->call);

@@ -171,19 +171,26 @@ static bool leave(sc_rank *rank, sc_nccl_comm comm)
     return true;
 }
 
-static void close_groups(sc_rank *rank)
+/* Leaves the groups and then the world. What cannot be left is aborted after. */
+static void leave_all(sc_rank *rank, nccl_rank *own)
 {
-    sc_cuda_rank *device = rank->device_state;
-    nccl_rank *own = device->comm_state;
-    if (own == NULL)
-        return;
-    for (uint32_t i = 0; own->is_open && !rank->has_lost_world && i <= own->group_count; i++) {
+    for (uint32_t i = 0; i <= own->group_count; i++) {
         sc_nccl_comm *comm = i < own->group_count ? &own->groups[i] : &own->world;
         if (i < own->group_count && *comm == own->world)
             *comm = NULL;
         if (*comm != NULL && leave(rank, *comm))
             *comm = NULL;
     }
+}
+
+static void close_groups(sc_rank *rank)
+{
+    sc_cuda_rank *device = rank->device_state;
+    nccl_rank *own = device->comm_state;
+    if (own == NULL)
+        return;
+    if (own->is_open && !rank->has_lost_world)
+        leave_all(rank, own);
     abort_all(rank, own);
     free(own->aborts);
     free(own->groups);

@@ -160,6 +160,17 @@ static shardc_status take(sc_rank *rank, const sc_bound *bound, uint32_t p, uint
     }
 }
 
+static shardc_status take_all(sc_rank *rank, sc_bound *bound, uint32_t part, shardc_error *error)
+{
+    uint32_t size = sc_comm_group_size(bound->group);
+    for (uint32_t i = 0; i < size; i++) {
+        shardc_status status = take(rank, bound, part, i, error);
+        if (status != SHARDC_OK)
+            return status;
+    }
+    return SHARDC_OK;
+}
+
 static shardc_status start(sc_rank *rank, sc_bound *bound, shardc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
@@ -176,13 +187,8 @@ static shardc_status start(sc_rank *rank, sc_bound *bound, shardc_error *error)
         int64_t piece = bound->parts[p].count / n;
         if (bound->call.kind == SC_COMM_REDUCE_SCATTER)
             status = reduce(rank, bound, p, piece * g, piece, bound->parts[p].destination, error);
-        for (uint32_t i = 0; i < n && bound->call.kind != SC_COMM_REDUCE_SCATTER &&
-                             bound->call.kind != SC_COMM_SEND;
-             i++) {
-            if (status != SHARDC_OK)
-                break;
-            status = take(rank, bound, p, i, error);
-        }
+        else if (bound->call.kind != SC_COMM_SEND)
+            status = take_all(rank, bound, p, error);
     }
     return status;
 }

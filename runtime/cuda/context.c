@@ -249,8 +249,9 @@ static shardc_status load_reductions(const sc_cuda *api, const sc_image *image, 
         if (status != SHARDC_OK)
             break;
         const sc_image_collective *collective = &image->collectives[c];
-        for (uint32_t p = 0; collective->reduce != SC_IMAGE_WHOLE && p < collective->part_count;
-             p++) {
+        if (collective->reduce == SC_IMAGE_WHOLE)
+            continue;
+        for (uint32_t p = 0; p < collective->part_count; p++) {
             if (status != SHARDC_OK)
                 break;
             sc_cu_function *function = &gpu->reductions[collective->dtypes[p]][collective->reduce];
@@ -317,29 +318,32 @@ shardc_status sc_cuda_open_gpus(shardc_session *session, shardc_error *error)
     return sc_cuda_give_back(&own->api, callers, status, error);
 }
 
+static void close_gpu(const sc_cuda *api, const sc_image *image, sc_cuda_gpu *gpu)
+{
+    if (gpu->context != NULL)
+        api->cuCtxSetCurrent(gpu->context);
+    if (gpu->modules != NULL) {
+        for (uint32_t k = 0; k <= image->kernel_count; k++) {
+            if (gpu->modules[k] != NULL)
+                api->cuModuleUnload(gpu->modules[k]);
+        }
+    }
+    if (gpu->context != NULL)
+        api->cuDevicePrimaryCtxRelease_v2(gpu->device);
+    free(gpu->modules);
+    free(gpu->functions);
+}
+
 void sc_cuda_close_gpus(shardc_session *session)
 {
     sc_cuda_session *own = session->device_state;
-    sc_cu_context callers = NULL;
-    if (own->gpus != NULL)
+    if (own->gpus != NULL) {
+        sc_cu_context callers = NULL;
         own->api.cuCtxGetCurrent(&callers);
-    for (uint32_t c = 0; own->gpus != NULL && c < own->gpu_count; c++) {
-        sc_cuda_gpu *gpu = &own->gpus[c];
-        if (gpu->context != NULL)
-            own->api.cuCtxSetCurrent(gpu->context);
-        if (gpu->modules != NULL) {
-            for (uint32_t k = 0; k <= session->image->kernel_count; k++) {
-                if (gpu->modules[k] != NULL)
-                    own->api.cuModuleUnload(gpu->modules[k]);
-            }
-        }
-        if (gpu->context != NULL)
-            own->api.cuDevicePrimaryCtxRelease_v2(gpu->device);
-        free(gpu->modules);
-        free(gpu->functions);
-    }
-    if (own->gpus != NULL)
+        for (uint32_t c = 0; c < own->gpu_count; c++)
+            close_gpu(&own->api, session->image, &own->gpus[c]);
         own->api.cuCtxSetCurrent(callers);
+    }
     free(own->gpus);
     if (own->api.library != NULL)
         sc_cuda_close(&own->api);

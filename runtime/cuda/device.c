@@ -143,7 +143,9 @@ static shardc_status each_bound(sc_rank *rank,
 {
     const sc_image *image = rank->session->image;
     shardc_status status = SHARDC_OK;
-    for (uint32_t f = 0; rank->funcs != NULL && f < image->func_count; f++) {
+    if (rank->funcs == NULL)
+        return SHARDC_OK;
+    for (uint32_t f = 0; f < image->func_count; f++) {
         if (status != SHARDC_OK)
             break;
         for (uint32_t i = 0; i < image->funcs[f].instr_count; i++) {

@@ -478,6 +478,22 @@ static shardc_status one_call(sc_rank *rank, sc_bound *bound, const sc_cuda_matm
               &m->algo, workspace_of(bound), WORKSPACE, own->streams[0]);
 }
 
+/* Moves the index of the loops, and with it the operands' offsets, to the next call; false after
+ * the last. */
+static bool next_call(const sc_matmul *form, int64_t *index, int64_t *at)
+{
+    for (uint32_t loop = form->loop_count; loop-- > 0;) {
+        const sc_matmul_loop *l = &form->loops[loop];
+        bool again = ++index[loop] < l->size;
+        for (int o = 0; o < SC_GEMM_OPERANDS; o++)
+            at[o] += again ? l->strides[o] : -(l->size - 1) * l->strides[o];
+        if (again)
+            return true;
+        index[loop] = 0;
+    }
+    return false;
+}
+
 shardc_status sc_cuda_matmul_run(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul *m,
                                  shardc_error *error)
 {
@@ -486,22 +502,12 @@ shardc_status sc_cuda_matmul_run(sc_rank *rank, sc_bound *bound, const sc_cuda_m
     int64_t index[SC_MATMUL_LOOPS] = {0}, at[SC_GEMM_OPERANDS] = {0};
     shardc_status status = set_tensors(&shared->lt, m, step_tensor(bound, vector_of(form)),
                                        step_tensor(bound, form->aux), error);
-    while (status == SHARDC_OK) {
-        uint32_t loop = form->loop_count;
+    if (status != SHARDC_OK)
+        return status;
+    do {
         status = one_call(rank, bound, m, at, error);
-        while (loop > 0) {
-            const sc_matmul_loop *l = &form->loops[--loop];
-            bool again = ++index[loop] < l->size;
-            for (int o = 0; o < SC_GEMM_OPERANDS; o++)
-                at[o] += again ? l->strides[o] : -(l->size - 1) * l->strides[o];
-            if (again)
-                break;
-            index[loop] = 0;
-            if (loop == 0)
-                return status;
-        }
-        if (form->loop_count == 0)
-            return status;
-    }
+        if (status != SHARDC_OK)
+            break;
+    } while (next_call(form, index, at));
     return status;
 }

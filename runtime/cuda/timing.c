@@ -220,7 +220,9 @@ void sc_cuda_times_free(sc_rank *rank)
     if (times == NULL)
         return;
     for (uint32_t f = 0; f < image->func_count; f++) {
-        for (uint32_t i = 0; times->funcs[f] != NULL && i < image->funcs[f].instr_count; i++) {
+        if (times->funcs[f] == NULL)
+            continue;
+        for (uint32_t i = 0; i < image->funcs[f].instr_count; i++) {
             for (int e = 0; e < SC_CUDA_MOMENTS; e++) {
                 if (times->funcs[f][i].events[e] != NULL)
                     api->cuEventDestroy_v2(times->funcs[f][i].events[e]);

@@ -169,7 +169,9 @@ static void check_values(feeding *f, uint32_t input, const sc_safetensors *file,
     enum { AT_ONCE = 1024 };
     double values[AT_ONCE];
     sc_dtype dtype = input_of(f, input)->dtype;
-    for (uint64_t i = 0; i < count && !sc_dtype_is_float(dtype); i++) {
+    if (sc_dtype_is_float(dtype))
+        return;
+    for (uint64_t i = 0; i < count; i++) {
         uint64_t left = count - i;
         int64_t stored; /* large enough for any element */
         if (i % AT_ONCE == 0 &&
@@ -395,7 +397,9 @@ static bool check_ids(sc_context *context, const sc_feed *feed, uint32_t input, 
 {
     const sc_feed_limit *limit = &feed->limits[input];
     const sc_array *array = &feed->arrays[input];
-    for (int64_t e = 0; limit->below > 0 && e < array->count; e++) {
+    if (limit->below <= 0)
+        return true;
+    for (int64_t e = 0; e < array->count; e++) {
         double id = array->data[e];
         bool is_right = (id >= 0 && id < (double)limit->below) ||
                         (limit->may_ignore && id == (double)limit->ignore);
@@ -415,8 +419,9 @@ static bool check_file(sc_context *context, const sc_feed *feed)
                                                      : feed->batches * each;
     const char *reason;
     double id = 0;
-    for (uint32_t i = 0;
-         i < feed->token_input_count && count * sc_tokens_width(feed->tokens) <= QUICK_BYTES; i++) {
+    if (count * sc_tokens_width(feed->tokens) > QUICK_BYTES)
+        return true;
+    for (uint32_t i = 0; i < feed->token_input_count; i++) {
         uint32_t input = feed->token_inputs[i];
         const sc_feed_limit *limit = &feed->limits[input];
         /* not here: each batch is checked when it is read */

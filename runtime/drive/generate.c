@@ -146,10 +146,12 @@ static bool read_ids(generating *g, const char *text, token_list *out)
 
 static bool read_prompt(generating *g, const char *text, gen_row *out)
 {
-    for (const char *p = text; takes_bytes(g) && *p != 0; p++)
-        *sc_vec_push(&g->context->arena, &out->tokens) = (uint8_t)*p;
-    if (!takes_bytes(g) && !read_ids(g, text, &out->tokens))
+    if (takes_bytes(g)) {
+        for (const char *p = text; *p != 0; p++)
+            *sc_vec_push(&g->context->arena, &out->tokens) = (uint8_t)*p;
+    } else if (!read_ids(g, text, &out->tokens)) {
         return false;
+    }
     out->prompt = out->tokens.count;
     if (out->prompt == 0)
         return fail(g, SC_D_usage, "--prompt is empty: the first token has to be given");

@@ -152,21 +152,29 @@ static void add_param(sc_weights_file *f, uint32_t index)
         "in a weights block that is used for saving each parameter has elements of its own");
 }
 
+/* The first element that no parameter covers. */
+static int64_t first_missing(const target *into)
+{
+    int64_t at = 0;
+    if (into->bits == NULL)
+        return 0;
+    while ((into->bits[at / 64] >> at % 64 & 1) != 0)
+        at++;
+    return at;
+}
+
 static void check_complete(sc_weights_file *f)
 {
     for (uint32_t i = 0; i < f->targets.count; i++) {
         const target *into = &f->targets.data[i];
-        int64_t missing = 0;
         if (into->given == into->elements)
             continue;
-        while (into->bits != NULL && (into->bits[missing / 64] >> missing % 64 & 1) != 0)
-            missing++;
         report(f, into->first,
                sc_arena_printf(&f->context->arena,
                                "tensor '%s' has %lld elements, but parameters cover only %lld of "
                                "them; element %lld belongs to none",
                                into->name, (long long)into->elements, (long long)into->given,
-                               (long long)missing));
+                               (long long)first_missing(into)));
         sc_report_note(
             &f->context->diag, (sc_loc){0},
             "write a line for each part of it, or give the parameters tensors of their own");

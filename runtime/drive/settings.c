@@ -101,9 +101,9 @@ static bool read_rate_argument(sc_context *context, const char *pair, const char
     size_t length = strcspn(text, "=");
     int which = is_first && text[length] == 0 ? SC_RATE_PEAK : SC_RATE_ARGUMENTS;
     const char *name = trimmed(context, text, length), *value = text;
-    for (int i = 0; text[length] == '=' && i < SC_RATE_ARGUMENTS; i++) {
-        if (strcmp(name, sc_rate_argument_names[i]) == 0)
-            which = i;
+    if (text[length] == '=') {
+        for (int i = 0; i < SC_RATE_ARGUMENTS; i++)
+            which = strcmp(name, sc_rate_argument_names[i]) == 0 ? i : which;
     }
     if (which == SC_RATE_ARGUMENTS && text[length] == 0)
         return wrong_rate(context, pair, "'%s' has no name", text);

@@ -97,11 +97,12 @@ static bool is_folder(const char *path)
 bool sc_state_is_ours(const char *folder)
 {
     DIR *stream = is_folder(folder) ? opendir(folder) : NULL;
-    bool ours = stream != NULL;
+    bool ours = true;
+    if (stream == NULL)
+        return false;
     for (struct dirent *entry; ours && (entry = readdir(stream)) != NULL;)
         ours = is_dot(entry->d_name) || is_file_of_state(folder, entry->d_name);
-    if (stream != NULL)
-        closedir(stream);
+    closedir(stream);
     return ours;
 }
 

@@ -270,7 +270,9 @@ static bool is_due(uint64_t step, int64_t every)
 static bool do_steps(training *t)
 {
     uint64_t wanted = (uint64_t)t->options.steps, tokens = sc_entry_tokens(&t->facts->entry);
-    while (sc_trainer_steps(t->trainer) < wanted && !t->gave_up) {
+    while (sc_trainer_steps(t->trainer) < wanted) {
+        if (t->gave_up)
+            break;
         if (!ask_for_stop(t))
             return false;
         if (t->stopped_by != 0)

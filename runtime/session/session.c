@@ -93,7 +93,9 @@ static shardc_status open_local_world(shardc_session *session, shardc_error *err
 
 static void close_local_world(shardc_session *session)
 {
-    for (uint32_t r = 0; session->owns_world && r < session->rank_count; r++) {
+    if (!session->owns_world)
+        return;
+    for (uint32_t r = 0; r < session->rank_count; r++) {
         sc_comm_close(session->ranks[r].comm);
         session->ranks[r].comm = NULL;
     }

@@ -104,7 +104,9 @@ static void fill_neutral(const sc_image_tensor *tensor, void *local)
     int64_t count = sc_image_tensor_bytes(tensor) / sc_dtypes[tensor->dtype].bytes;
     bool is_max = tensor->partial == SC_IMAGE_MAX;
     memset(local, 0, (size_t)sc_image_tensor_bytes(tensor));
-    for (int64_t i = 0; i < count && tensor->partial != SC_IMAGE_SUM; i++) {
+    if (tensor->partial == SC_IMAGE_SUM)
+        return;
+    for (int64_t i = 0; i < count; i++) {
         if (tensor->dtype == SC_DTYPE_i64)
             ((int64_t *)local)[i] = is_max ? INT64_MIN : INT64_MAX;
         else if (tensor->dtype == SC_DTYPE_i32)

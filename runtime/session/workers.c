@@ -88,9 +88,8 @@ shardc_status sc_workers_probe(uint32_t count, shardc_error *error)
 {
     probe p = {.lock = PTHREAD_MUTEX_INITIALIZER, .released = PTHREAD_COND_INITIALIZER};
     pthread_t *threads = calloc(count + 1u, sizeof *threads);
-    uint32_t started = 0;
-    while (threads != NULL && started < count &&
-           pthread_create(&threads[started], NULL, wait_for_end, &p) == 0)
+    uint32_t started = 0, most = threads == NULL ? 0 : count;
+    while (started < most && pthread_create(&threads[started], NULL, wait_for_end, &p) == 0)
         started++;
     pthread_mutex_lock(&p.lock);
     p.is_over = true;

@@ -124,11 +124,13 @@ static void note_look(sc_comm *comm)
 {
     mpi_world *world = comm->state;
     uint64_t now = sc_milliseconds(), pause = now - world->looked_ms;
-    for (uint32_t i = 0; pause > PAUSE_MS + world->beat_ms && i < comm->size; i++) {
+    world->looked_ms = now;
+    if (pause <= PAUSE_MS + world->beat_ms)
+        return;
+    for (uint32_t i = 0; i < comm->size; i++) {
         uint64_t heard = world->heard_ms[i] + pause;
         world->heard_ms[i] = heard < now ? heard : now;
     }
-    world->looked_ms = now;
 }
 
 static void fail_for_silence(sc_comm *comm)

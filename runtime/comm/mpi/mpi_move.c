@@ -478,11 +478,12 @@ static shardc_status test_batch(mpi_batch *batch, bool *out_moved, bool *out_is_
         *out_moved = *out_moved || is_complete != 0;
     }
     *out_is_complete = batch->left == 0;
-    for (uint32_t i = 0; *out_is_complete && i < batch->unpacking_count; i++)
+    if (!*out_is_complete)
+        return SHARDC_OK;
+    for (uint32_t i = 0; i < batch->unpacking_count; i++)
         memcpy(batch->unpackings[i].to.at, batch->unpackings[i].from,
                batch->unpackings[i].to.bytes);
-    if (*out_is_complete)
-        batch->unpacking_count = 0;
+    batch->unpacking_count = 0;
     return SHARDC_OK;
 }
 
