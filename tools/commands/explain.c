@@ -282,9 +282,8 @@ static uint64_t look_of(const sc_compiled *c, const explained *x)
 {
     const sc_placing *placing = c->env.placing;
     uint64_t look = sc_hash_mix(x->type, x->is_passed_on);
-    if (placing != NULL) {
-        for (uint32_t a = 0; x->value < placing->value_count && a < c->local->mesh.sub_axis_count;
-             a++)
+    if (placing != NULL && x->value < placing->value_count) {
+        for (uint32_t a = 0; a < c->local->mesh.sub_axis_count; a++)
             look = sc_hash_mix(look, sc_cause_of(placing, x->value, a)->rule);
     }
     return look;

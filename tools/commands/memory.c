@@ -128,9 +128,12 @@ static json_t *whole_axes_json(const sc_module *m, sc_sub_axis_set on)
         const sc_axis *axis = &m->mesh.axes[x];
         sc_sub_axis_set of_axis = (((sc_sub_axis_set)1 << axis->sub_axis_count) - 1)
                                   << axis->first_sub_axis;
-        if ((on & of_axis) == of_axis && of_axis != 0)
+        bool is_whole = (on & of_axis) == of_axis;
+        if (is_whole && of_axis != 0)
             json_array_append_new(axes, json_string(sc_text(m->context, axis->name)));
-        for (uint32_t a = 0; (on & of_axis) != of_axis && a < axis->sub_axis_count; a++) {
+        if (is_whole)
+            continue;
+        for (uint32_t a = 0; a < axis->sub_axis_count; a++) {
             if ((on >> (axis->first_sub_axis + a) & 1) != 0)
                 json_array_append_new(axes,
                                       json_string(sc_sub_axis_set_text(

@@ -64,15 +64,14 @@ static void limit_to(int_search *s, int64_t limit)
 static int64_t attr_size(const sc_module *m, const sc_op *op, sc_attr_key key)
 {
     const sc_attr *attr = sc_op_attr(op, key);
-    if (attr != NULL) {
-        for (uint32_t v = 0; attr->count > 0 && v < op->operand_count + op->result_count; v++) {
-            const sc_type_info *type =
-                sc_type_of(m, v < op->operand_count ? op->operands[v]
-                                                    : op->first_result + v - op->operand_count);
-            int at = sc_type_find_dim(type, attr->dims[0]);
-            if (at >= 0)
-                return type->dims[at].size;
-        }
+    if (attr == NULL || attr->count == 0)
+        return 0;
+    for (uint32_t v = 0; v < op->operand_count + op->result_count; v++) {
+        const sc_type_info *type = sc_type_of(
+            m, v < op->operand_count ? op->operands[v] : op->first_result + v - op->operand_count);
+        int at = sc_type_find_dim(type, attr->dims[0]);
+        if (at >= 0)
+            return type->dims[at].size;
     }
     return 0;
 }

@@ -46,29 +46,37 @@ static double sent_in_all(const sc_comm_rows *rows)
 }
 
 /* ---- candidates: lines of the plan, changed ---- */
+static bool is_axis(sc_sym name, const sc_sym *axes, uint32_t count)
+{
+    for (uint32_t a = 0; a < count; a++) {
+        if (name == axes[a])
+            return true;
+    }
+    return false;
+}
+
 static bool names_axis(const sc_name_list *names, const sc_sym *axes, uint32_t count)
 {
     for (uint32_t i = 0; i < names->count; i++) {
-        for (uint32_t a = 0; a < count; a++) {
-            if (names->data[i].text == axes[a])
-                return true;
-        }
+        if (is_axis(names->data[i].text, axes, count))
+            return true;
     }
     return false;
 }
 
 static bool line_uses(const sc_plan_stmt *stmt, const sc_sym *axes, uint32_t count)
 {
-    bool uses = false;
     if (stmt->kind == SC_PLAN_SHARD)
         return names_axis(&stmt->shard.axes, axes, count);
-    for (uint32_t a = 0; stmt->kind == SC_PLAN_STYLE && a < count; a++)
-        uses = uses || stmt->style.axis.text == axes[a];
+    if (stmt->kind == SC_PLAN_STYLE)
+        return is_axis(stmt->style.axis.text, axes, count);
     if (stmt->kind != SC_PLAN_PIN)
-        return uses;
-    for (uint32_t d = 0; d < stmt->pin.shape->dims.count; d++)
-        uses = uses || names_axis(&stmt->pin.shape->dims.data[d].axes, axes, count);
-    return uses || stmt->pin.over.count == 0 || names_axis(&stmt->pin.over, axes, count);
+        return false;
+    for (uint32_t d = 0; d < stmt->pin.shape->dims.count; d++) {
+        if (names_axis(&stmt->pin.shape->dims.data[d].axes, axes, count))
+            return true;
+    }
+    return stmt->pin.over.count == 0 || names_axis(&stmt->pin.over, axes, count);
 }
 
 static void add_replacement(sc_adviser *a, const sc_edit *like, const sc_plan_stmt *stmt,
@@ -108,16 +116,19 @@ static void weaken_rule(sc_adviser *a, const sc_edit *like, const sc_plan_stmt *
         changed.shard.if_free = true;
         add_replacement(a, like, &changed, out);
     }
-    for (uint32_t d = 0;
-         !stmt->shard.star && stmt->shard.dims.count > 1 && d < stmt->shard.dims.count; d++) {
-        changed = *stmt;
-        drop_name(arena, &stmt->shard.dims, d, &changed.shard.dims);
-        add_replacement(a, like, &changed, out);
+    if (!stmt->shard.star && stmt->shard.dims.count > 1) {
+        for (uint32_t d = 0; d < stmt->shard.dims.count; d++) {
+            changed = *stmt;
+            drop_name(arena, &stmt->shard.dims, d, &changed.shard.dims);
+            add_replacement(a, like, &changed, out);
+        }
     }
-    for (uint32_t x = 0; stmt->shard.axes.count > 1 && x < stmt->shard.axes.count; x++) {
-        changed = *stmt;
-        drop_name(arena, &stmt->shard.axes, x, &changed.shard.axes);
-        add_replacement(a, like, &changed, out);
+    if (stmt->shard.axes.count > 1) {
+        for (uint32_t x = 0; x < stmt->shard.axes.count; x++) {
+            changed = *stmt;
+            drop_name(arena, &stmt->shard.axes, x, &changed.shard.axes);
+            add_replacement(a, like, &changed, out);
+        }
     }
     changed = *stmt;
     drop_param_kind(arena, &stmt->shard.kinds, &changed.shard.kinds);

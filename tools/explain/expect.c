@@ -103,12 +103,14 @@ static sc_expect_result check_instances(sc_context *context, const sc_compiled *
         add_to(m, &tallies.data[*t], expect, &rows->data[r]);
     }
     sc_expect_result result = {.expect = expect, .known = true, .holds = true};
-    for (uint32_t i = 0; i < instances.count && result.holds; i++) {
+    for (uint32_t i = 0; i < instances.count; i++) {
         result.found = tallies.data[i].found;
         result.holds = holds(expect, result.found);
-        if (!result.holds)
+        if (!result.holds) {
             report(context, m, id, expect, &tallies.data[i],
                    sc_arena_printf(&context->arena, " in %s", sc_text(context, instances.data[i])));
+            break;
+        }
     }
     return result;
 }

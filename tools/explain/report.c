@@ -145,10 +145,12 @@ const char *sc_comm_values_text(sc_arena *arena, const sc_comm_row *row)
     sc_strbuf_init(&text, arena);
     sc_strbuf_printf(&text, "%s%s%s", row->scope, row->scope[0] != 0 ? ": " : "",
                      row->values.data[0]);
-    for (uint32_t v = 1; v < row->values.count && length <= LISTED_VALUES; v++)
-        sc_strbuf_printf(&text, ", %s", row->values.data[v]);
-    if (row->values.count > 1 && length > LISTED_VALUES)
+    if (length <= LISTED_VALUES) {
+        for (uint32_t v = 1; v < row->values.count; v++)
+            sc_strbuf_printf(&text, ", %s", row->values.data[v]);
+    } else if (row->values.count > 1) {
         sc_strbuf_printf(&text, " and %u more", row->values.count - 1);
+    }
     return text.data;
 }
 

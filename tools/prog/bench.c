@@ -277,8 +277,9 @@ static double parameter_bytes(const sc_bench *b)
     double bytes = 0;
     uint32_t first;
     for (uint32_t i = 0; i < func->instr_count; i++) {
-        for (uint32_t a = 0; func->instrs[i].kind == SC_INSTR_GEMM && a < func->instrs[i].arg_count;
-             a++) {
+        if (func->instrs[i].kind != SC_INSTR_GEMM)
+            continue;
+        for (uint32_t a = 0; a < func->instrs[i].arg_count; a++) {
             uint32_t buffer = func->instrs[i].args[a].buffer;
             bool is_new = image->buffers[buffer].kind == SC_BUFFER_PARAM && !is_read[buffer];
             bytes += is_new ? (double)image->buffers[buffer].bytes : 0;

@@ -42,7 +42,9 @@ static bool find_positions(const sc_module *m, sc_dim *out_dim, int64_t *out_cap
 {
     for (uint32_t s = 0; s < m->state.count; s++) {
         const sc_type_info *type = sc_state_type(m, s);
-        for (uint32_t d = 0; m->state.data[s].kind == SC_STATE_CACHE && d < type->rank; d++) {
+        if (m->state.data[s].kind != SC_STATE_CACHE)
+            continue;
+        for (uint32_t d = 0; d < type->rank; d++) {
             if (m->dims.data[type->dims[d].dim].alias_of == SC_NONE)
                 continue;
             *out_dim = m->dims.data[type->dims[d].dim].alias_of;
@@ -83,7 +85,9 @@ static void rebind(sc_context *context, const sc_compiled *c, const sc_options *
         (sc_binding){.dim = m->dims.data[dim].name, .size = size};
     for (uint32_t s = 0; s < m->state.count; s++) {
         const sc_type_info *type = sc_state_type(m, s);
-        for (uint32_t d = 0; m->state.data[s].kind == SC_STATE_CACHE && d < type->rank; d++) {
+        if (m->state.data[s].kind != SC_STATE_CACHE)
+            continue;
+        for (uint32_t d = 0; d < type->rank; d++) {
             if (m->dims.data[type->dims[d].dim].alias_of != SC_NONE)
                 *sc_vec_push(&context->arena, &binds) = (sc_binding){
                     .dim = m->dims.data[type->dims[d].dim].name, .size = type->dims[d].size};

@@ -120,8 +120,20 @@ static void find_constants(const sc_module *m, sc_fact_train *out)
     }
 }
 
+/* True for a name that a metric without one gets: its place among the results. */
+static bool is_default_name(const char *name, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        char place[SC_METRIC_NAME];
+        sc_metric_place(i, place);
+        if (strcmp(name, place) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Names metrics after what the entry returns. A name is used only if it is unique and differs from
- * the default names (places among the results). */
+ * the default names. */
 static const char *const *metric_names(const sc_compiled *c, uint32_t count)
 {
     enum { BEFORE = 2 }; /* total and weight */
@@ -135,12 +147,7 @@ static const char *const *metric_names(const sc_compiled *c, uint32_t count)
         for (uint32_t j = 0; j < returned.count && !is_used; j++)
             is_used = j != BEFORE + i && returned.data[j] == returned.data[BEFORE + i];
         const char *name = is_used ? NULL : sc_text(c->global->context, returned.data[BEFORE + i]);
-        for (uint32_t j = 0; name != NULL && j < count; j++) {
-            char place[SC_METRIC_NAME];
-            sc_metric_place(j, place);
-            name = strcmp(name, place) == 0 ? NULL : name;
-        }
-        names[i] = name;
+        names[i] = name == NULL || is_default_name(name, count) ? NULL : name;
     }
     return names;
 }

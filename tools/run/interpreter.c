@@ -107,10 +107,13 @@ static bool write_shard(void *self, uint32_t state, uint64_t rank, const void *f
     interpreter *in = self;
     sc_element element = sc_element_of_dtype(type_of(in, state)->dtype);
     sc_array array = get_state(self, state, error);
+    bool ok = array.data != NULL;
     (void)rank;
-    for (int64_t i = 0; array.data != NULL && i < array.count; i++)
-        array.data[i] = sc_element_load(element, filled, (uint64_t)i);
-    bool ok = array.data != NULL && sc_interp_set_state(in->interps[0], state, array.data);
+    if (ok) {
+        for (int64_t i = 0; i < array.count; i++)
+            array.data[i] = sc_element_load(element, filled, (uint64_t)i);
+        ok = sc_interp_set_state(in->interps[0], state, array.data);
+    }
     sc_array_free(&array);
     in->is_stale = true;
     return ok || no_memory(error);

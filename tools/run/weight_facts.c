@@ -22,6 +22,36 @@ static int64_t size_in(const sc_module *m, const sc_type_info *type, sc_sym name
     return size;
 }
 
+/* Adds the axes that the line lists: D=64, part 0, H=4. */
+static void add_listed(const sc_module *m, const sc_type_info *type, const sc_wmap *line,
+                       sc_strbuf *text)
+{
+    for (uint32_t i = 0; i < line->as.count; i++) {
+        const sc_wdim *dim = &line->as.data[i];
+        sc_strbuf_add(text, i > 0 ? ", " : "");
+        if (dim->kind == SC_WDIM_NAME)
+            sc_strbuf_printf(text, "%s=%lld", sc_text(m->context, dim->dim.text),
+                             (long long)size_in(m, type, dim->dim.text));
+        else if (dim->first == dim->last)
+            sc_strbuf_printf(text, "part %lld", (long long)dim->first);
+        else
+            sc_strbuf_printf(text, "parts %lld..%lld", (long long)dim->first, (long long)dim->last);
+    }
+}
+
+/* Adds the dims of the parameter that the tensor's name does not index. */
+static void add_unindexed(const sc_module *m, const sc_type_info *type,
+                          const sc_weight_layout *layout, sc_strbuf *text)
+{
+    uint32_t written = 0;
+    for (uint32_t i = 0; i < type->rank; i++) {
+        if (!layout->indexed[i])
+            sc_strbuf_printf(text, "%s%s=%lld", written++ > 0 ? ", " : "",
+                             sc_text(m->context, m->dims.data[type->dims[i].dim].name),
+                             (long long)type->dims[i].size);
+    }
+}
+
 /* Formats the expected shape, as the line gives it: [D=64, part 0, H=4]. */
 static const char *wanted_text(const sc_module *m, uint32_t state, const sc_wmap *line,
                                const sc_weight_layout *layout)
@@ -30,24 +60,10 @@ static const char *wanted_text(const sc_module *m, uint32_t state, const sc_wmap
     sc_strbuf text;
     sc_strbuf_init(&text, &m->context->arena);
     sc_strbuf_add_char(&text, '[');
-    for (uint32_t i = 0; line != NULL && i < line->as.count; i++) {
-        const sc_wdim *dim = &line->as.data[i];
-        sc_strbuf_add(&text, i > 0 ? ", " : "");
-        if (dim->kind == SC_WDIM_NAME)
-            sc_strbuf_printf(&text, "%s=%lld", sc_text(m->context, dim->dim.text),
-                             (long long)size_in(m, type, dim->dim.text));
-        else if (dim->first == dim->last)
-            sc_strbuf_printf(&text, "part %lld", (long long)dim->first);
-        else
-            sc_strbuf_printf(&text, "parts %lld..%lld", (long long)dim->first,
-                             (long long)dim->last);
-    }
-    for (uint32_t i = 0, written = 0; (line == NULL || !line->has_as) && i < type->rank; i++) {
-        if (!layout->indexed[i])
-            sc_strbuf_printf(&text, "%s%s=%lld", written++ > 0 ? ", " : "",
-                             sc_text(m->context, m->dims.data[type->dims[i].dim].name),
-                             (long long)type->dims[i].size);
-    }
+    if (line != NULL && line->has_as)
+        add_listed(m, type, line, &text);
+    else
+        add_unindexed(m, type, layout, &text);
     sc_strbuf_add_char(&text, ']');
     return text.data;
 }

@@ -113,7 +113,9 @@ static sc_compiled_record new_record(sc_compiled_check *c)
 
 static void clear(const sc_compiled_check *c, sc_compiled_record *of)
 {
-    for (uint32_t p = 0; of->values != NULL && p < c->places.count; p++)
+    if (of->values == NULL)
+        return;
+    for (uint32_t p = 0; p < c->places.count; p++)
         sc_array_free(&of->values[p]);
 }
 
@@ -180,11 +182,15 @@ static bool draw_inputs(sc_compiled_check *c, int32_t micro_batch, uint32_t near
 static bool is_left_by(const sc_compiled_check *c, const sc_compiled_place *at, sc_func_id func,
                        sc_func_id joined)
 {
-    bool is_left = at->func == func || at->func == joined;
-    for (uint32_t p = 0; p < c->places.count && at->func != func; p++)
-        is_left =
-            is_left && (c->places.data[p].state != at->state || c->places.data[p].func != func);
-    return is_left && at->state != SC_NONE;
+    if (at->state == SC_NONE || (at->func != func && at->func != joined))
+        return false;
+    if (at->func == func)
+        return true;
+    for (uint32_t p = 0; p < c->places.count; p++) {
+        if (c->places.data[p].state == at->state && c->places.data[p].func == func)
+            return false;
+    }
+    return true;
 }
 
 static bool note_states(sc_compiled_check *c, const sc_runner *runner, sc_func_id func,
@@ -320,7 +326,9 @@ static void compare_joined(sc_compiled_check *c)
     sc_runner *runners[] = {c->code, c->wide};
     const char *const names[] = {"joined", c->is_on_gpus ? "joined, a second session"
                                                          : "joined, two threads a rank"};
-    for (int i = 0; i < 2 && c->result->equal; i++) {
+    for (int i = 0; i < 2; i++) {
+        if (!c->result->equal)
+            break;
         c->differences.run = names[i];
         if (run_joined(c, runners[i], &c->again, error, sizeof error))
             sc_compiled_compare_bits(c);
@@ -376,7 +384,9 @@ static void run_and_compare(sc_compiled_check *c)
     sc_runner *runners[] = {c->code, c->wide};
     const char *const names[] = {"again",
                                  c->is_on_gpus ? "a second session" : "two threads a rank"};
-    for (int i = 0; i < 2 && c->result->equal; i++) {
+    for (int i = 0; i < 2; i++) {
+        if (!c->result->equal)
+            break;
         c->differences.run = names[i];
         if (run(c, runners[i], 0, &c->again, error, sizeof error))
             sc_compiled_compare_bits(c);
@@ -404,8 +414,11 @@ static void run_limits(sc_compiled_check *c)
 {
     char error[512];
     uint64_t seed = c->options.seed;
-    for (sc_limit which = SC_LIMIT_UNCLIPPED;
-         c->has_step && c->result->equal && which < SC_LIMIT_COUNT; which++) {
+    if (!c->has_step)
+        return;
+    for (sc_limit which = SC_LIMIT_UNCLIPPED; which < SC_LIMIT_COUNT; which++) {
+        if (!c->result->equal)
+            break;
         if (!sc_limit_applies(c->global, which))
             continue;
         c->limit = which;

@@ -214,8 +214,11 @@ bool sc_compiled_compare_values(sc_compiled_check *c)
     find_scales(c, scales);
     if (!same_outputs(c))
         return false;
-    for (uint32_t p = 0; p < c->places.count && c->result->equal; p++)
+    for (uint32_t p = 0; p < c->places.count; p++) {
+        if (!c->result->equal)
+            break;
         compare_place(c, p, scales);
+    }
     return true;
 }
 
@@ -253,7 +256,9 @@ static traffic traffic_of(const sc_compiled_check *c, const sc_comm_rows *rows, 
     traffic sum = {0};
     for (uint32_t r = 0; r < rows->count; r++) {
         const sc_comm_row *row = &rows->data[r];
-        for (int k = 0; k < KINDS && sc_op_at(c->local, row->op)->func == func; k++) {
+        if (sc_op_at(c->local, row->op)->func != func)
+            continue;
+        for (int k = 0; k < KINDS; k++) {
             bool is_kind = strcmp(sc_collectives[k].name, row->name) == 0;
             sum.calls[k] += is_kind ? row->count : 0;
             sum.sent[k] += is_kind ? row->sent * row->count : 0;

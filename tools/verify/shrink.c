@@ -696,9 +696,11 @@ static void find_reciprocals(shrinking *s, const sc_module *m, reciprocals *foun
     sc_for_each_op_of_all(m, id)
     {
         const sc_op *op = sc_op_at(m, id);
-        for (uint32_t i = 0; sc_ops[op->kind].bound == SC_BOUND_multiplied &&
-                             op->operand_count == 2 && i < 2 && sc_op_is_forward(m, op);
-             i++) {
+        bool may_be_mean = sc_ops[op->kind].bound == SC_BOUND_multiplied &&
+                           op->operand_count == 2 && sc_op_is_forward(m, op);
+        if (!may_be_mean)
+            continue;
+        for (uint32_t i = 0; i < 2; i++) {
             const sc_op *constant = maker_of(m, op->operands[i]);
             if (sc_ops[constant->kind].bound == SC_BOUND_value)
                 add_reciprocal(s, constant,

@@ -647,9 +647,13 @@ static void run_schedule(validation *v, sc_random_options *options)
             (i + 1 == count || v->local->schedule.data[i + 1].func != call->func))
             compare_call(v, call->func);
     }
-    for (sc_limit which = SC_LIMIT_UNCLIPPED;
-         v->has_step && v->result->equal && which < SC_LIMIT_COUNT; which++)
+    if (!v->has_step)
+        return;
+    for (sc_limit which = SC_LIMIT_UNCLIPPED; which < SC_LIMIT_COUNT; which++) {
+        if (!v->result->equal)
+            break;
         run_limit(v, which, options);
+    }
 }
 
 static void run_and_compare(validation *v, run_kind kind, uint64_t seed)

@@ -57,8 +57,11 @@ static void set_limit(const sc_module *m, const sc_state *state, sc_limit limit,
 {
     const char *path = sc_text(m->context, state->path), *last = strrchr(path, '.');
     double *data = values->data;
-    for (int64_t i = 0; state->kind == SC_STATE_SUM && i < values->count; i++)
-        data[i] = limit == SC_LIMIT_EMPTY && strcmp(path, "weight") == 0 ? 0 : 1 + fabs(data[i]);
+    if (state->kind == SC_STATE_SUM) {
+        bool is_empty = limit == SC_LIMIT_EMPTY && strcmp(path, "weight") == 0;
+        for (int64_t i = 0; i < values->count; i++)
+            data[i] = is_empty ? 0 : 1 + fabs(data[i]);
+    }
     if (limit == SC_LIMIT_UNCLIPPED && state->kind == SC_STATE_SCALAR && last != NULL &&
         strcmp(last + 1, sc_scalar_names[SC_SCALAR_CLIP]) == 0)
         data[0] = INFINITY;
