@@ -116,7 +116,7 @@ static sc_reason reason_of_placement(sc_module *m, const sc_placing *placing, sc
     sc_arena *arena = &m->context->arena;
     const sc_type_info *type = sc_type_of(m, value);
     if (sc_op_attr(op, SC_ATTR_unit) != NULL)
-        return compose(m, rule, "stored so, gathered for a unit that uses it");
+        return compose(m, rule, "stored sharded, gathered for a unit that uses it");
     uint32_t own = placing != NULL && value < placing->value_count
                        ? sc_cause_of(placing, value, sub_axis)->rule
                        : SC_NONE;
@@ -131,12 +131,12 @@ static sc_reason reason_of_placement(sc_module *m, const sc_placing *placing, sc
     }
     if (made->on[sub_axis] < type->rank)
         return compose(m, rule,
-                       sc_arena_printf(arena, "%s has %s over %s", short_name(m, source),
+                       sc_arena_printf(arena, "%s splits %s over %s", short_name(m, source),
                                        dim_shown(m, type, made->on[sub_axis]),
                                        axis_name(m, sub_axis)));
-    return compose(
-        m, rule,
-        sc_arena_printf(arena, "%s is whole on %s", short_name(m, source), axis_name(m, sub_axis)));
+    return compose(m, rule,
+                   sc_arena_printf(arena, "%s is replicated over %s", short_name(m, source),
+                                   axis_name(m, sub_axis)));
 }
 
 sc_reason sc_reason_of_result(sc_module *m, const sc_placing *placing, sc_value value,
@@ -179,7 +179,7 @@ sc_reason sc_reason_of_operand(sc_module *m, const sc_placing *placing, sc_op_id
         if (i == operand || type->placement.on[sub_axis] >= type->rank)
             continue;
         return compose(m, rule,
-                       sc_arena_printf(&m->context->arena, "%s has %s over %s",
+                       sc_arena_printf(&m->context->arena, "%s splits %s over %s",
                                        short_name(m, op->operands[i]),
                                        dim_shown(m, type, type->placement.on[sub_axis]),
                                        axis_name(m, sub_axis)));
@@ -190,17 +190,18 @@ sc_reason sc_reason_of_operand(sc_module *m, const sc_placing *placing, sc_op_id
         /* a gradient without a name yet */
         path = path == 0 && op->result_count > 0 ? m->values.data[op->first_result].path : path;
         return compose(m, rule,
-                       sc_arena_printf(&m->context->arena, "each rank of %s has its part of %s",
-                                       axis_name(m, sub_axis),
+                       sc_arena_printf(&m->context->arena, "%s is a partial reduction over %s",
                                        path != 0 ? in_instance(sc_text(m->context, path))
-                                                 : short_name(m, value)));
+                                                 : short_name(m, value),
+                                       axis_name(m, sub_axis)));
     }
     if (has->on[sub_axis] < type->rank)
         return compose(m, rule,
-                       sc_arena_printf(&m->context->arena, "%s needs %s of %s whole", name,
+                       sc_arena_printf(&m->context->arena, "%s needs the whole dim %s of %s", name,
                                        dim_shown(m, type, has->on[sub_axis]),
                                        short_name(m, value)));
-    return compose(m, rule, sc_arena_printf(&m->context->arena, "%s reads it so", name));
+    return compose(m, rule,
+                   sc_arena_printf(&m->context->arena, "%s reads it in this placement", name));
 }
 
 sc_reason sc_reason_of_partial(sc_module *m, const sc_placing *placing, sc_value value,
