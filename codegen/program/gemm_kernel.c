@@ -190,7 +190,7 @@ static sc_knode add_step(gemm_loops *l, uint32_t s, sc_knode x, bool *ok)
 
 sc_kernel *sc_steps_kernel(sc_context *context, const sc_gemm *gemm, uint32_t first)
 {
-    gemm_loops l = new_loops(context, gemm, "steps of a product");
+    gemm_loops l = new_loops(context, gemm, "steps of a GEMM");
     int64_t strides[SC_GEMM_MAX_DIMS] = {0};
     sc_knode index[SC_KERNEL_MAX_RANK];
     uint32_t c;

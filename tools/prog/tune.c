@@ -9,7 +9,7 @@
 static void print_json(const shardc_gemm_tuning *p, sc_strbuf *out)
 {
     json_t *root = json_object();
-    json_object_set_new(root, "products", json_integer(p->gemms));
+    json_object_set_new(root, "matmuls", json_integer(p->gemms));
     json_object_set_new(root, "measured", json_integer(p->measured));
     json_object_set_new(root, "faster", json_integer(p->improved));
     json_object_set_new(root, "first", sc_number_json(p->first_seconds));
