@@ -318,7 +318,7 @@ static bool never_equal(const meeting *m, const sc_form *a, const sc_form *b)
 }
 
 /* The dims in which the points must agree if these two forms are equal. */
-static uint64_t told(const meeting *m, const sc_form *a, const sc_form *b)
+static uint64_t equal_dims(const meeting *m, const sc_form *a, const sc_form *b)
 {
     const sc_kernel *k = m->list->k;
     uint64_t dims = 0;
@@ -455,7 +455,7 @@ bool sc_access_apart(sc_access_list *list, const sc_access *a, const sc_access *
     do {
         before = m.known;
         for (uint32_t i = 0; i < m.a_forms.count; i++)
-            m.known |= told(&m, &m.a_forms.data[i], &m.b_forms.data[i]);
+            m.known |= equal_dims(&m, &m.a_forms.data[i], &m.b_forms.data[i]);
     } while (m.known != before);
     return (dims & ~m.known) == 0;
 }

@@ -339,7 +339,7 @@ static shardc_status wait_for_ready(meeting *m, bool *is_ready, uint64_t deadlin
     return SHARDC_OK;
 }
 
-static void tell_all(const meeting *m, const char *label, const shardc_error *error)
+static void send_to_all(const meeting *m, const char *label, const shardc_error *error)
 {
     for (uint32_t r = 1; r < m->size; r++) {
         if (m->sockets[r] >= 0)
@@ -359,7 +359,7 @@ static shardc_status meet_as_first(meeting *m, const struct sockaddr_storage *ad
     m->places[0].address = *address;
     status = sc_meet_wait_for_joins(m, 1, error);
     if (status != SHARDC_OK) {
-        tell_all(m, "welcome", error);
+        send_to_all(m, "welcome", error);
         sc_meet_refuse_late(m, error);
         return status;
     }
@@ -375,7 +375,7 @@ static shardc_status meet_as_first(meeting *m, const struct sockaddr_storage *ad
     close(m->listener);
     m->listener = -1;
     /* ranks lost by now are detected by the first call */
-    tell_all(m, "end", status == SHARDC_OK ? &fine : error);
+    send_to_all(m, "end", status == SHARDC_OK ? &fine : error);
     return status;
 }
 

@@ -24,7 +24,7 @@ enum {
     /* after refusing a rank, how long to wait for another in its place: two jobs may share a port
      */
     MEET_DECIDE_MS = 4000,
-    /* after a failed meeting, how long late or returning ranks are told the reason */
+    /* after a failed meeting, how long late or returning ranks are sent the reason */
     MEET_VERDICT_MS = 500,
     MEET_REFUSED_MS = 10000, /* how long a refused rank retries: its own job may get the port */
     MEET_PORT_MS = 10000,    /* how long to wait for a port to become free */

@@ -9,7 +9,7 @@
  * meanwhile, and does not count that time as silence.
  *
  * A connection that closes without BYE is a dead rank: the world fails at once. A rank that detects
- * a failure tells all others. Before a failure takes effect everything that has arrived is read,
+ * a failure notifies all others. Before a failure takes effect everything that has arrived is read,
  * since calls that it completes precede the failure. */
 #include "runtime/comm/tcp.h"
 
@@ -284,7 +284,7 @@ static void send_beats(tcp_world *world)
     for (uint32_t r = 0; r < world->size; r++) {
         tcp_peer *peer = &world->peers[r];
         if (peer->socket >= 0 && peer->first == NULL && !peer->is_mute &&
-            now >= peer->told_ms + world->beat_ms)
+            now >= peer->sent_ms + world->beat_ms)
             sc_tcp_send(world, r, &(tcp_header){.kind = TCP_BEAT}, NULL, NULL);
     }
 }
@@ -467,7 +467,7 @@ static bool connect_peers(tcp_world *world, const int *sockets)
     bool ok = true;
     for (uint32_t r = 0; r < world->size; r++) {
         world->peers[r].socket = sockets[r];
-        world->peers[r].heard_ms = world->peers[r].told_ms = world->looked_ms = sc_milliseconds();
+        world->peers[r].heard_ms = world->peers[r].sent_ms = world->looked_ms = sc_milliseconds();
         world->peers[r].buffer = sockets[r] >= 0 ? malloc(SC_TCP_BUFFER) : NULL;
         ok = ok && (sockets[r] < 0 || world->peers[r].buffer != NULL);
         if (sockets[r] >= 0)

@@ -80,7 +80,7 @@ typedef struct tcp_peer {
     bool is_gone;   /* it sent BYE */
     bool has_heard; /* it answered this rank's BYE */
     bool is_mute;   /* nothing more can be sent */
-    uint64_t heard_ms, told_ms;
+    uint64_t heard_ms, sent_ms;
     char host[SC_TCP_HOST]; /* its address, for messages */
     tcp_item *first, *last;
     bool is_sending, is_void; /* in the middle of a frame; the frame's payload was abandoned */

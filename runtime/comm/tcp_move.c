@@ -394,7 +394,7 @@ void sc_tcp_send_more(tcp_world *world, uint32_t rank)
             return;
         }
         peer->sent += (size_t)sent;
-        peer->told_ms = sc_milliseconds();
+        peer->sent_ms = sc_milliseconds();
         if (peer->sent == frame_bytes(&peer->sending))
             end_frame(world, peer);
     }

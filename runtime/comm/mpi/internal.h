@@ -103,7 +103,7 @@ typedef struct mpi_world {
     int next_tag, last_tag;
     uint64_t *heard_ms; /* by rank: when a message from it last arrived */
     /* when this rank last sent a heartbeat, and last read what had arrived */
-    uint64_t told_ms, looked_ms;
+    uint64_t sent_ms, looked_ms;
     uint32_t beat_ms, silence_ms;
     bool is_leaving;  /* sent goodbye; nothing may follow */
     pthread_t thread; /* sends heartbeats and reads messages while the rank computes */

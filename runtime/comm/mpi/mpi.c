@@ -10,11 +10,11 @@
  * cores. If MPI supports calls from several threads, a thread of the module sends heartbeats while
  * the rank computes, and detects ranks that are silent for long.
  *
- * The first failure that a rank detects or is told of becomes its world's; the rank that detects
- * one tells all others. Messages of its calls in flight are then cancelled as far as MPI can. MPI
- * cannot cancel a message whose memory another process may be reading at that moment. Such calls
- * are abandoned, not freed, until no message of theirs is in flight; closing waits for that, as
- * long as all ranks close within LEAVE_MS. */
+ * The first failure that a rank detects or receives becomes its world's; the rank that detects
+ * one notifies all others. Messages of its calls in flight are then cancelled as far as MPI can.
+ * MPI cannot cancel a message whose memory another process may be reading at that moment. Such
+ * calls are abandoned, not freed, until no message of theirs is in flight; closing waits for that,
+ * as long as all ranks close within LEAVE_MS. */
 #include "runtime/comm/mpi/internal.h"
 #include "support/clock.h"
 
@@ -71,8 +71,8 @@ static void empty_outbox(mpi_world *world)
     }
 }
 
-/* `tell`: this rank detected the failure, and tells the others. Else another rank told this one. */
-static void fail_world(sc_comm *comm, const shardc_error *error, bool tell)
+/* `notifies`: sends the failure to the others, as the rank that detected it does. */
+static void fail_world(sc_comm *comm, const shardc_error *error, bool notifies)
 {
     mpi_world *world = comm->state;
     notice n = {.kind = NOTICE_FAILURE, .failure = *error};
@@ -80,7 +80,7 @@ static void fail_world(sc_comm *comm, const shardc_error *error, bool tell)
         return;
     world->has_failed = true;
     world->failure = *error;
-    if (tell) {
+    if (notifies) {
         for (uint32_t i = 0; i < comm->size; i++) {
             if (i != comm->rank && !world->is_gone[i])
                 send_notice(world, i, &n,
@@ -108,10 +108,10 @@ static void send_beats(sc_comm *comm)
     shardc_error ignored;
     notice n = {.kind = NOTICE_BEAT};
     if (!world->has_thread || world->is_leaving || world->has_failed ||
-        now < world->told_ms + world->beat_ms ||
+        now < world->sent_ms + world->beat_ms ||
         count_outbox(world, BACKLOG * comm->size) == BACKLOG * comm->size)
         return;
-    world->told_ms = now;
+    world->sent_ms = now;
     for (uint32_t i = 0; i < comm->size; i++) {
         if (i != comm->rank && !world->is_gone[i])
             send_notice(world, i, &n, &ignored);
@@ -673,7 +673,7 @@ static mpi_world *new_world(uint32_t size)
     world->calls.bytes = sizeof(mpi_call);
     world->is_gone = is_gone;
     world->heard_ms = heard_ms;
-    world->told_ms = world->looked_ms = sc_milliseconds();
+    world->sent_ms = world->looked_ms = sc_milliseconds();
     for (uint32_t i = 0; i < size; i++)
         heard_ms[i] = world->looked_ms;
     world->beat_ms = size * BEAT_A_RANK_MS > BEAT_MS ? size * BEAT_A_RANK_MS : BEAT_MS;
