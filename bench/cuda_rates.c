@@ -2,8 +2,7 @@
  * and how fast cuBLASLt multiplies when it is called for one product alone.
  *
  *     cuda_rates                                 the GPU
- *     cuda_rates --copy 1024 'gemm bf16 [m 4096 | n 4096 | k 4096] a(4096,1) b(4096,1) c(4096,1)'
- * ..
+ *     cuda_rates --copy 1024 'gemm bf16 [m 512 | n 512 | k 512] a(512,1) b(512,1) c(512,1)' ..
  *
  * --copy MIB: of each of two buffers; bytes read and bytes written are counted. Products are
  * written as `bench --profile` prints them (program/gemm.h); epilogues that stand behind are left

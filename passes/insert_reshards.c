@@ -1,8 +1,8 @@
 /* insert-reshards: inserts a reshard where the placement of an operand differs from what its op
  * needs, and where a result is computed in a placement other than its value's.
  *
- *   %4 = dot[F] %2, %3 {split = [F@tp]} : f32[B, D]     ->     %4 = dot[F] %2, %3 : f32[B,
- * D]{sum:tp} %5 = reshard %4 : f32[B, D]
+ *   %4 = dot[F] %2, %3 {split = [F@tp]} : f32[B, D]  ->  %4 = dot[F] %2, %3 : f32[B, D]{sum:tp}
+ *                                                        %5 = reshard %4 : f32[B, D]
  *
  * A value is resharded to a placement once, right after its definition, for all its readers,
  * including those that read it as formals of blocks. An elementwise result is rematerialized from

@@ -1,9 +1,10 @@
 /* propagate: derives a placement for every value and a split for every op from the plan's seeds.
  *
- *   %1 = param "w1": f32[D=32, F=64]               f32[D=32, F=64@tp]
- *   %2 = dot[D] %x, %1 : f32[B=4, F=64]      ->    dot[D] %x, %1 {split = [F@tp]} : f32[B=4,
- * F=64@tp] %4 = dot[F] %2, %3 : f32[B=4, D=32]            dot[F] %2, %3 {split = [F@tp]} : f32[B=4,
- * D=32] (a partial sum, reduced next)
+ *   %1 = param "w1": f32[D=32, F=64]         ->  f32[D=32, F=64@tp]
+ *   %2 = dot[D] %x, %1 : f32[B=4, F=64]      ->  dot[D] %x, %1 {split = [F@tp]}
+ *                                                : f32[B=4, F=64@tp]
+ *   %4 = dot[F] %2, %3 : f32[B=4, D=32]      ->  dot[F] %2, %3 {split = [F@tp]}
+ *                                                : f32[B=4, D=32] (a partial sum, reduced next)
  *
  * Strong lines and pins run first, to a fixpoint; then every op's choice is locked; then `if free`
  * lines run to a fixpoint. Propagation works in rounds: all ops next to a change propose

@@ -14,7 +14,7 @@
  * "Machine code" of a module is SC_STUB_CUBIN and a text of kernels as the engine takes it.
  *
  * Read from the environment by cuInit, with what they are when not set:
- *     SHARDC_STUB_GPUS       1
+ *     SHARDC_STUB_GPUS        1
  *     SHARDC_STUB_CAPABILITY  8.0
  *     SHARDC_STUB_MEMORY      1024, MiB of each
  *     SHARDC_STUB_SHARED      163, KiB of a block
@@ -22,8 +22,9 @@
  *     SHARDC_STUB_MODE        0, a compute mode
  *     SHARDC_STUB_SEED        0: all runs at once; others: orders
  *     SHARDC_STUB_FAIL        none: "FUNCTION#n=result", the n-th call of that function;
- * "#n=result", of all Also for the stubs of libraries above it, which find the functions here in
- * the same object. */
+ *                             "#n=result", of all
+ *
+ * Also for the stubs of libraries above it, which find the functions here in the same object. */
 #ifndef SHARDC_TEST_CUDA_STUB_STUB_H
 #define SHARDC_TEST_CUDA_STUB_STUB_H
 

@@ -3,9 +3,9 @@
  * rename, mkdir, unlink, rmdir, truncate), and the $SHARDC_FAULT_CALL-th, from 1, is what
  * $SHARDC_FAULT says:
  *
- *     kill     the process ends instead of the call
- *     half     of a write only the first half is done, and then the process ends; of other calls
- * all ENOSPC, EIO   the call fails, and every later write with it
+ *     kill         the process ends instead of the call
+ *     half         half of a write, or all of another call, is done; then the process ends
+ *     ENOSPC, EIO  the call fails, and every later write with it
  *
  * $SHARDC_FAULT_FREE: so many bytes are free there. $SHARDC_FAULT_EXCHANGE=no: names are never
  * exchanged (renameat2), as on file systems that cannot.

@@ -1,7 +1,6 @@
 /* Shrinks every dim to the smallest size that preserves the structure of the program.
  *
- *   D = 8192 split over fsdp = 128 and tp = 8   ->   fsdp = 2, tp = 2, D = 8 (two elements per
- * shard)
+ *   D = 8192 split over fsdp = 128 and tp = 8   ->   fsdp = 2, tp = 2, D = 8: 2 elements per shard
  *
  * Dims that must have equal sizes (rename) form a class. Classes related by slice, concat or topk
  * are scaled by one divisor, so that sums and ranges of sizes still hold. A table that computed

@@ -15,10 +15,12 @@
  *  - of buffers that overlap only those are taken that are called in place.
  * From the environment:
  *     SHARDC_STUB_NCCL_REMOTE=1        a member that died is an asynchronous error
- * (ncclRemoteError) of those who ask SHARDC_STUB_NCCL_ASYNC=n=result  the n-th call of this process
- * never ends, and is that asynchronous error SHARDC_STUB_NCCL_FOLDER          where the folders
- * are; /tmp. Members that die leave theirs Calls that fail at once: the driver's stub counts them
- * (SHARDC_STUB_FAIL). */
+ *                                      (ncclRemoteError) of those who ask
+ *     SHARDC_STUB_NCCL_ASYNC=n=result  the n-th call of this process never ends, and is that
+ *                                      asynchronous error
+ *     SHARDC_STUB_NCCL_FOLDER          where the folders are; /tmp. Members that die leave theirs
+ *
+ * Calls that fail at once: the driver's stub counts them (SHARDC_STUB_FAIL). */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdarg.h>
