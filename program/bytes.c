@@ -45,7 +45,7 @@ typedef struct codec {
     shardc_error *error;
     bool failed;
     SC_VEC(const char *) texts; /* in order of first use */
-    SC_VEC(uint32_t) same_hash; /* by text: another one with the same hash, or SC_IMAGE_NONE */
+    SC_VEC(uint32_t) same_hash; /* by text: another one with the same hash, or SC_NONE */
     sc_map text_map;
 } codec;
 
@@ -199,9 +199,9 @@ static void code_list_raw(codec *c, void **items, uint32_t *count, size_t item_s
 static uint32_t find_text(const codec *c, const char *text, uint64_t hash)
 {
     const uint32_t *first = sc_map_find(&c->text_map, hash);
-    uint32_t found = first == NULL ? SC_IMAGE_NONE : *first;
-    assert(found == SC_IMAGE_NONE || found < c->texts.count);
-    while (found != SC_IMAGE_NONE && strcmp(c->texts.data[found], text) != 0)
+    uint32_t found = first == NULL ? SC_NONE : *first;
+    assert(found == SC_NONE || found < c->texts.count);
+    while (found != SC_NONE && strcmp(c->texts.data[found], text) != 0)
         found = c->same_hash.data[found];
     return found;
 }
@@ -210,7 +210,7 @@ static void add_text(codec *c, const char *text, uint64_t hash)
 {
     bool is_new;
     uint32_t *newest = sc_map_insert(&c->text_map, hash, c->texts.count, &is_new);
-    *sc_vec_push(c->arena, &c->same_hash) = is_new ? SC_IMAGE_NONE : *newest;
+    *sc_vec_push(c->arena, &c->same_hash) = is_new ? SC_NONE : *newest;
     *newest = c->texts.count;
     *sc_vec_push(c->arena, &c->texts) = text;
 }
@@ -220,9 +220,9 @@ static void write_text(codec *c, const char *text)
     text = text == NULL ? "" : text;
     uint64_t length = strlen(text), hash = sc_hash_bytes(text, length, 0);
     uint32_t found = find_text(c, text, hash);
-    uint64_t number = found == SC_IMAGE_NONE ? c->texts.count : found;
+    uint64_t number = found == SC_NONE ? c->texts.count : found;
     code_u64(c, &number);
-    if (found != SC_IMAGE_NONE)
+    if (found != SC_NONE)
         return;
     code_u64(c, &length);
     sc_strbuf_add_bytes(c->out, text, length);
@@ -242,7 +242,7 @@ static const char *read_text(codec *c)
     }
     const char *text = sc_arena_copy_text(c->arena, (const char *)c->bytes + c->at, length);
     uint64_t hash = sc_hash_bytes(text, length, 0);
-    if (find_text(c, text, hash) != SC_IMAGE_NONE)
+    if (find_text(c, text, hash) != SC_NONE)
         fail(c, "a text occurs twice");
     c->at += length;
     add_text(c, text, hash);

@@ -181,14 +181,14 @@ static bool check_buffers(sc_checker *c)
 /* A master copy has the same shape as its parameter; the layout may differ. */
 static bool check_master(sc_checker *c, const sc_image_state *state)
 {
-    if (state->master == SC_IMAGE_NONE)
+    if (state->master == SC_NONE)
         return true;
     if (state->master >= c->image->state_count || state->kind != SC_STATE_PARAM)
         return sc_checker_fail(c, "its master is state %u, of %u", state->master,
                                c->image->state_count);
     const sc_image_state *master = &c->image->states[state->master];
-    bool same = master->master == SC_IMAGE_NONE && master != state &&
-                master->tensor.rank == state->tensor.rank;
+    bool same =
+        master->master == SC_NONE && master != state && master->tensor.rank == state->tensor.rank;
     for (uint32_t i = 0; same && i < state->tensor.rank; i++)
         same = master->tensor.dims[i].size == state->tensor.dims[i].size;
     return same || sc_checker_fail(c, "its master, %s, is of another shape or has one itself",

@@ -65,7 +65,7 @@ static void put_states(sc_strbuf *out, const sc_image *image)
             sc_strbuf_add_double(out, state->init_args[a]);
         }
         sc_strbuf_add(out, sc_init_kind_args[state->init] > 0 ? ")" : "");
-        if (state->master != SC_IMAGE_NONE)
+        if (state->master != SC_NONE)
             sc_strbuf_printf(out, ", master s%u", state->master);
         sc_strbuf_add_char(out, '\n');
     }

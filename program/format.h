@@ -33,7 +33,6 @@ enum {
     SC_IMAGE_MAX_BLOCKS = 0x7fffffff,
     SC_IMAGE_MAX_THREADS = 1024
 };
-#define SC_IMAGE_NONE SC_NONE
 
 /* One term of a rank-dependent number: ((rank / divide) % modulo) * times. */
 typedef struct sc_image_term {
@@ -107,7 +106,7 @@ typedef struct sc_image_state {
     double init_args[2];
     sc_image_tensor tensor;
     uint32_t buffer;
-    /* of a parameter: its copy in a wider dtype, set together with it; otherwise SC_IMAGE_NONE */
+    /* of a parameter: its copy in a wider dtype, set together with it; otherwise SC_NONE */
     uint32_t master;
 } sc_image_state;
 

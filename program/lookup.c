@@ -25,13 +25,13 @@ int64_t sc_image_tensor_bytes(const sc_image_tensor *tensor)
 
 uint32_t sc_image_largest_saved(const sc_image *image)
 {
-    uint32_t largest = SC_IMAGE_NONE;
+    uint32_t largest = SC_NONE;
     for (uint32_t i = 0; i < image->state_count; i++) {
         const sc_image_state *state = &image->states[i];
         bool is_saved = state->kind == SC_STATE_PARAM || state->kind == SC_STATE_OPT;
         if (is_saved &&
-            (largest == SC_IMAGE_NONE || sc_image_tensor_bytes(&state->tensor) >
-                                             sc_image_tensor_bytes(&image->states[largest].tensor)))
+            (largest == SC_NONE || sc_image_tensor_bytes(&state->tensor) >
+                                       sc_image_tensor_bytes(&image->states[largest].tensor)))
             largest = i;
     }
     return largest;

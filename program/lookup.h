@@ -14,7 +14,7 @@ uint64_t sc_image_group_rank(const sc_image_group *group, uint64_t rank);
 /* Returns the group's member `index`, which must be below the size. */
 uint64_t sc_image_group_member(const sc_image_group *group, uint64_t rank, uint64_t index);
 /* Returns the parameter or optimizer state with the largest local array: the staging space that a
- * device without access to host memory needs to save or load states. SC_IMAGE_NONE if there is
+ * device without access to host memory needs to save or load states. SC_NONE if there is
  * none. */
 uint32_t sc_image_largest_saved(const sc_image *image);
 /* Number of elements of one part that a rank sends, or receives. */

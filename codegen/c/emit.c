@@ -48,7 +48,7 @@ static void write_head(sc_kernel_printer *e, const char *name)
     }
     if (!any)
         sc_write_line(e->out, "(void)params;");
-    if (e->check_count > 0 && (e->shape.order_count > 0 || e->shape.vector != SC_IMAGE_NONE))
+    if (e->check_count > 0 && (e->shape.order_count > 0 || e->shape.vector != SC_NONE))
         sc_write_line(e->out, "int64_t failed = INT64_MAX;");
 }
 
@@ -76,7 +76,7 @@ static void plan_scopes(sc_kernel_printer *e)
         e->scopes.dims[scope] |= (uint64_t)1 << shape->order[l];
         outer |= (uint64_t)1 << shape->order[l];
     }
-    if (shape->tile != SC_IMAGE_NONE) {
+    if (shape->tile != SC_NONE) {
         e->scopes.dims[e->scopes.body] = (uint64_t)1 << shape->tile;
         outer |= e->scopes.dims[e->scopes.body];
     }
@@ -100,7 +100,7 @@ static void write_function(sc_kernel_printer *e, const char *name)
         return;
     }
     write_parallel(e);
-    bool tiled = e->shape.tile != SC_IMAGE_NONE;
+    bool tiled = e->shape.tile != SC_NONE;
     for (uint32_t l = 0; l < loops; l++) {
         sc_c_open_outer_loop(e, l);
         bool ends = l + 1 == loops - tiled;
@@ -125,8 +125,7 @@ static void write_function(sc_kernel_printer *e, const char *name)
             sc_c_transpose_out(e);
         sc_write_close(e->out);
     }
-    bool fails =
-        e->check_count > 0 && (e->shape.order_count > 0 || e->shape.vector != SC_IMAGE_NONE);
+    bool fails = e->check_count > 0 && (e->shape.order_count > 0 || e->shape.vector != SC_NONE);
     sc_write_line(e->out, fails ? "return failed == INT64_MAX ? 0 : failed;" : "return 0;");
     sc_write_close(e->out);
 }

@@ -30,9 +30,9 @@ static uint32_t choose_tile(const sc_kernel_printer *e, uint32_t vector)
 {
     const sc_kernel *k = e->k;
     int64_t least = e->limits->tile < LEAST_TILE ? e->limits->tile : LEAST_TILE;
-    if (vector == SC_IMAGE_NONE || k->dims.count > k->outer_count || has_reduction(k) ||
+    if (vector == SC_NONE || k->dims.count > k->outer_count || has_reduction(k) ||
         sc_printer_size_of(e, vector) < least)
-        return SC_IMAGE_NONE;
+        return SC_NONE;
     for (uint32_t i = 0; i < k->nodes.count + k->items.count; i++) {
         bool load = i < k->nodes.count && e->nodes[i].uses > 0;
         const sc_printer_access *access = load ? &e->nodes[i].access
@@ -48,15 +48,14 @@ static uint32_t choose_tile(const sc_kernel_printer *e, uint32_t vector)
                 return d;
         }
     }
-    return SC_IMAGE_NONE;
+    return SC_NONE;
 }
 
 void sc_c_choose_loop_order(sc_kernel_printer *e)
 {
     const sc_kernel *k = e->k;
     sc_printer_shape *shape = &e->shape;
-    *shape = (sc_printer_shape){
-        .vector = sc_printer_choose_vector(e), .tile = SC_IMAGE_NONE, .block = 1};
+    *shape = (sc_printer_shape){.vector = sc_printer_choose_vector(e), .tile = SC_NONE, .block = 1};
     shape->tile = choose_tile(e, shape->vector);
     int64_t others = 1;
     for (uint32_t i = 0; i < k->outer_count; i++) {
@@ -65,10 +64,10 @@ void sc_c_choose_loop_order(sc_kernel_printer *e)
         shape->order[shape->order_count++] = i;
         others *= sc_printer_size_of(e, i);
     }
-    int64_t size = shape->vector == SC_IMAGE_NONE ? 1 : sc_printer_size_of(e, shape->vector),
+    int64_t size = shape->vector == SC_NONE ? 1 : sc_printer_size_of(e, shape->vector),
             shares = others;
     shape->block = size;
-    if (shape->tile != SC_IMAGE_NONE) {
+    if (shape->tile != SC_NONE) {
         sc_c_choose_transposes(e, others);
         shares = e->limits->split_shares;
     } else if (has_reduction(k)) {
@@ -83,7 +82,7 @@ void sc_c_choose_loop_order(sc_kernel_printer *e)
                    sc_c_may_split(e);
     if (shape->split && size > shape->block)
         shape->block = size < e->limits->split_block ? size : e->limits->split_block;
-    if (shape->tile != SC_IMAGE_NONE) {
+    if (shape->tile != SC_NONE) {
         shape->shared = sc_c_outer_loops(e) - 1;
         shape->parallel = work > (double)e->limits->small_work;
         return;

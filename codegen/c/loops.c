@@ -3,20 +3,19 @@
 
 bool sc_c_is_blocked(const sc_kernel_printer *e)
 {
-    return e->shape.vector != SC_IMAGE_NONE &&
-           e->shape.block < e->k->dims.data[e->shape.vector].size;
+    return e->shape.vector != SC_NONE && e->shape.block < e->k->dims.data[e->shape.vector].size;
 }
 
 /* Number of loops: the other outer dims, blocks of the vector dim, tiles, indices in a tile. */
 uint32_t sc_c_outer_loops(const sc_kernel_printer *e)
 {
-    return e->shape.order_count + (e->shape.tile == SC_IMAGE_NONE ? 0 : 2) + sc_c_is_blocked(e);
+    return e->shape.order_count + (e->shape.tile == SC_NONE ? 0 : 2) + sc_c_is_blocked(e);
 }
 
 void sc_c_open_outer_loop(sc_kernel_printer *e, uint32_t l)
 {
     const sc_printer_shape *shape = &e->shape;
-    bool tiled = shape->tile != SC_IMAGE_NONE, whole = l < shape->order_count,
+    bool tiled = shape->tile != SC_NONE, whole = l < shape->order_count,
          within = tiled && l + 1 == sc_c_outer_loops(e);
     bool tiles = tiled && l + 2 == sc_c_outer_loops(e);
     uint32_t dim = whole ? shape->order[l] : tiles || within ? shape->tile : shape->vector;

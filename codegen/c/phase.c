@@ -61,8 +61,8 @@ static const char *operation(const sc_kernel_printer *e, sc_knode id)
 static void leave_iteration(sc_kernel_printer *e, uint32_t item)
 {
     uint32_t depth = e->items[item].depth;
-    bool lane = e->shape.vector != SC_IMAGE_NONE &&
-                (e->scopes.dims[depth] >> e->shape.vector & 1) != 0 && depth > e->scopes.body;
+    bool lane = e->shape.vector != SC_NONE && (e->scopes.dims[depth] >> e->shape.vector & 1) != 0 &&
+                depth > e->scopes.body;
     if (depth == 0 || (e->scopes.body == 0 && !lane)) {
         sc_write_indent(e->out);
         sc_strbuf_add(e->out->text, "return ");
@@ -326,7 +326,7 @@ static void plan_lanes(sc_kernel_printer *e, const sc_c_loops *loops)
     e->phase.lanes = 0;
     for (uint32_t i = loops->first; i < loops->end; i++)
         any |= sc_item_reduces(e->k->items.data[i].kind);
-    if (!any || !e->phase.simd || e->shape.vector != SC_IMAGE_NONE)
+    if (!any || !e->phase.simd || e->shape.vector != SC_NONE)
         return;
     uint32_t dim = loops->dims[loops->count - 1];
     int64_t size = dim == e->phase.cut ? e->phase.cut_size : e->k->dims.data[dim].size;
@@ -338,7 +338,7 @@ static void plan_loops(sc_kernel_printer *e, uint32_t phase_index, sc_c_loops *l
 {
     const sc_kernel *k = e->k;
     const sc_kernel_phase *phase = &k->phases.data[phase_index];
-    bool rows = e->shape.vector == SC_IMAGE_NONE;
+    bool rows = e->shape.vector == SC_NONE;
     int64_t points = 1;
     *loops = (sc_c_loops){.first = phase->first_item, .end = phase->first_item + phase->item_count};
     for (uint32_t i = 0; i < phase->dim_count; i++) {

@@ -21,8 +21,7 @@ enum { MOST_PREFETCHED = 4 /* arrays at once */, LINE = 64 /* bytes */, FEWEST_R
 
 static bool is_store(const sc_kernel_printer *e, uint32_t item)
 {
-    return e->k->items.data[item].kind == SC_ITEM_STORE &&
-           e->k->items.data[item].guard == SC_IMAGE_NONE;
+    return e->k->items.data[item].kind == SC_ITEM_STORE && e->k->items.data[item].guard == SC_NONE;
 }
 
 static uint32_t next_dim(const sc_kernel_printer *e)
@@ -41,9 +40,9 @@ static bool is_row(const sc_kernel_printer *e, const sc_printer_access *access)
     bool plain = access->count > 0;
     for (uint32_t i = 0; i < access->count; i++) {
         const sc_printer_term *term = &access->terms[i];
-        plain = plain &&
-                (term->dim != SC_IMAGE_NONE ? term->dim == dim || term->dim < e->k->outer_count
-                                            : e->k->nodes.data[term->node].kind == SC_NODE_param);
+        plain =
+            plain && (term->dim != SC_NONE ? term->dim == dim || term->dim < e->k->outer_count
+                                           : e->k->nodes.data[term->node].kind == SC_NODE_param);
     }
     return plain && sc_printer_stride(e, access, dim) == 1 &&
            sc_printer_stride(e, access, next_dim(e)) != 0 &&
@@ -55,10 +54,10 @@ void sc_c_choose_prefetch(sc_kernel_printer *e)
 {
     const sc_kernel *k = e->k;
     const sc_printer_shape *shape = &e->shape;
-    e->prefetch_phase = SC_IMAGE_NONE;
+    e->prefetch_phase = SC_NONE;
     for (sc_knode i = 0; i < k->nodes.count; i++)
-        e->nodes[i].first_phase = SC_IMAGE_NONE;
-    if (shape->vector != SC_IMAGE_NONE || shape->split || shape->order_count == 0 ||
+        e->nodes[i].first_phase = SC_NONE;
+    if (shape->vector != SC_NONE || shape->split || shape->order_count == 0 ||
         k->dims.data[next_dim(e)].size < FEWEST_ROWS)
         return;
     e->scopes.body = 0, e->scopes.inner = 0;
@@ -66,10 +65,10 @@ void sc_c_choose_prefetch(sc_kernel_printer *e)
         const sc_kernel_phase *phase = &k->phases.data[p];
         sc_printer_place(e, phase->first_item, phase->first_item + phase->item_count, 0);
         for (sc_knode i = 0; i < k->nodes.count; i++) {
-            if (e->nodes[i].pass != e->scopes.pass || e->nodes[i].first_phase != SC_IMAGE_NONE)
+            if (e->nodes[i].pass != e->scopes.pass || e->nodes[i].first_phase != SC_NONE)
                 continue;
             e->nodes[i].first_phase = p;
-            if (e->prefetch_phase == SC_IMAGE_NONE && phase->dim_count == 1 &&
+            if (e->prefetch_phase == SC_NONE && phase->dim_count == 1 &&
                 sc_printer_is_expensive((sc_node_kind)k->nodes.data[i].kind) &&
                 sc_printer_depends_on_all(e, i, p))
                 e->prefetch_phase = p;
@@ -91,7 +90,7 @@ static void fetch(sc_kernel_printer *e, const sc_printer_access *access, const c
         for (uint32_t i = 0; i < access->count; i++) {
             const sc_printer_term *term = &access->terms[i];
             sc_strbuf_add(e->out->text, " + ");
-            if (term->dim == SC_IMAGE_NONE)
+            if (term->dim == SC_NONE)
                 sc_printer_value(e, term->node, false);
             else
                 sc_strbuf_printf(e->out->text, "%s%s",
@@ -145,7 +144,7 @@ static sc_rows rows_of(const sc_kernel_printer *e)
         for (sc_knode i = 0; i < k->nodes.count; i++) {
             const sc_printer_node *info = &e->nodes[i];
             const sc_kernel_node *node = &k->nodes.data[i];
-            bool load = node->kind == SC_NODE_load && info->first_phase != SC_IMAGE_NONE &&
+            bool load = node->kind == SC_NODE_load && info->first_phase != SC_NONE &&
                         node->count == k->args.data[node->index].rank;
             if (load && info->first_phase != e->prefetch_phase &&
                 (info->first_phase < e->prefetch_phase) == before)

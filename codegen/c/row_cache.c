@@ -20,7 +20,7 @@ static bool may_cache(const sc_kernel_printer *e, sc_knode node, uint32_t phase)
 
 void sc_c_choose_row_cache(sc_kernel_printer *e)
 {
-    if (e->shape.vector == SC_IMAGE_NONE && !e->shape.split)
+    if (e->shape.vector == SC_NONE && !e->shape.split)
         sc_printer_choose_cached(e, may_cache);
 }
 

@@ -46,7 +46,7 @@ bool sc_c_may_split(const sc_kernel_printer *e)
 
 static bool is_of_vector(const sc_kernel_printer *e, uint32_t item)
 {
-    return e->shape.vector != SC_IMAGE_NONE &&
+    return e->shape.vector != SC_NONE &&
            (e->nodes[e->k->items.data[item].value].dims >> e->shape.vector & 1) != 0;
 }
 
@@ -175,19 +175,18 @@ static void combine_all(sc_kernel_printer *e, const sc_kernel_phase *phase, int6
 static int64_t choose_cuts(sc_kernel_printer *e, uint32_t phase_index)
 {
     const sc_kernel_phase *phase = &e->k->phases.data[phase_index];
-    e->phase.cut = SC_IMAGE_NONE;
+    e->phase.cut = SC_NONE;
     if (!may_cut(e, phase_index))
         return 1;
     uint32_t dim = phase->dims[0];
     for (uint32_t i = 1; i < phase->dim_count; i++)
         dim = sc_printer_size_of(e, phase->dims[i]) > sc_printer_size_of(e, dim) ? phase->dims[i]
                                                                                  : dim;
-    double lanes = e->shape.vector == SC_IMAGE_NONE ? 1 : (double)e->shape.block;
+    double lanes = e->shape.vector == SC_NONE ? 1 : (double)e->shape.block;
     double most = phase_points(e, phase_index) * lanes / (double)e->limits->split_points;
     int64_t shares =
-        outer_points(e) /
-        (e->shape.vector == SC_IMAGE_NONE ? 1 : sc_printer_size_of(e, e->shape.vector));
-    if (e->shape.vector != SC_IMAGE_NONE)
+        outer_points(e) / (e->shape.vector == SC_NONE ? 1 : sc_printer_size_of(e, e->shape.vector));
+    if (e->shape.vector != SC_NONE)
         shares *= (sc_printer_size_of(e, e->shape.vector) + e->shape.block - 1) / e->shape.block;
     int64_t cuts = (e->limits->shares + shares - 1) / shares;
     cuts = (double)cuts > most ? (int64_t)most : cuts;
@@ -203,7 +202,7 @@ static int64_t choose_cuts(sc_kernel_printer *e, uint32_t phase_index)
     if (e->phase.cut_size > 64)
         e->phase.cut_size = (e->phase.cut_size + 63) / 64 * 64;
     cuts = (sc_printer_size_of(e, dim) + e->phase.cut_size - 1) / e->phase.cut_size;
-    e->phase.cut = cuts > 1 ? dim : SC_IMAGE_NONE;
+    e->phase.cut = cuts > 1 ? dim : SC_NONE;
     return cuts;
 }
 
@@ -253,7 +252,7 @@ static void split_phase(sc_kernel_printer *e, uint32_t phase_index)
         sc_write_close(e->out);
     if (cuts > 1)
         combine_all(e, phase, cuts);
-    e->phase.cut = SC_IMAGE_NONE;
+    e->phase.cut = SC_NONE;
 }
 
 void sc_c_split(sc_kernel_printer *e)

@@ -41,8 +41,8 @@ static bool is_plain(const sc_kernel_printer *e, const sc_printer_access *access
     bool plain = true;
     for (uint32_t i = 0; i < access->count; i++) {
         const sc_printer_term *term = &access->terms[i];
-        plain = plain &&
-                (term->dim != SC_IMAGE_NONE || e->k->nodes.data[term->node].kind == SC_NODE_param);
+        plain =
+            plain && (term->dim != SC_NONE || e->k->nodes.data[term->node].kind == SC_NODE_param);
     }
     return plain;
 }
@@ -60,7 +60,7 @@ static bool is_only_store(const sc_kernel_printer *e, uint32_t id)
 {
     const sc_kernel *k = e->k;
     const sc_kernel_item *item = &k->items.data[id];
-    if (item->kind != SC_ITEM_STORE || item->guard != SC_IMAGE_NONE ||
+    if (item->kind != SC_ITEM_STORE || item->guard != SC_NONE ||
         k->args.data[item->arg].mode != SC_ARG_OUT)
         return false;
     bool only = true;
@@ -176,7 +176,7 @@ static void first_text(sc_kernel_printer *e, const sc_printer_access *access, bo
             continue;
         bool first = term->dim == e->shape.vector || (tile && term->dim == e->shape.tile);
         sc_strbuf_add(e->out->text, term->times < 0 ? " - " : " + ");
-        if (term->dim == SC_IMAGE_NONE)
+        if (term->dim == SC_NONE)
             sc_printer_value(e, term->node, false);
         else
             sc_strbuf_printf(e->out->text, "%s%s", e->dim_names[term->dim], first ? "_from" : "");

@@ -38,7 +38,7 @@ static int64_t held_elements(const sc_cuda_printer *c)
         lanes = c->phases[p].lanes > lanes ? c->phases[p].lanes : lanes;
     for (sc_knode i = 0; i < k->nodes.count; i++) {
         uint32_t from = c->e.nodes[i].cached_from;
-        elements += from == SC_IMAGE_NONE ? 0 : c->phases[from].steps * c->phases[from].lanes;
+        elements += from == SC_NONE ? 0 : c->phases[from].steps * c->phases[from].lanes;
         elements += k->nodes.data[i].kind == SC_NODE_load && c->e.nodes[i].uses > 0 ? lanes : 0;
     }
     return elements;
@@ -181,7 +181,7 @@ static void stage_text(sc_cuda_printer *c, uint32_t stage, sc_cuda_code *code)
     uint32_t first = k->phases.data[c->stage.form.first].first_item, end = first;
     for (uint32_t p = c->stage.form.first; p < c->stage.form.end; p++)
         end += k->phases.data[p].item_count;
-    if (e->shape.vector != SC_IMAGE_NONE)
+    if (e->shape.vector != SC_NONE)
         outer &= ~((uint64_t)1 << e->shape.vector);
     sc_printer_comment(e);
     head(c, stage);

@@ -104,7 +104,7 @@ bool sc_cuda_has_many_phases(const sc_cuda_printer *c);
 const char *sc_cuda_index_type(const sc_cuda_printer *c);
 /* Emits the indices of a point. */
 void sc_cuda_point_indices(sc_cuda_printer *c, uint32_t phase);
-/* The dim whose indices are lanes in the phase; SC_IMAGE_NONE: none. */
+/* The dim whose indices are lanes in the phase; SC_NONE: none. */
 uint32_t sc_cuda_lane_dim(const sc_cuda_printer *c, uint32_t phase);
 /* The name of the index of a thread's first lane: D_at. */
 const char *sc_cuda_first_lane(sc_cuda_printer *c, uint32_t dim);

@@ -12,7 +12,7 @@ static sc_dtype partial_dtype(const sc_cuda_printer *c, uint32_t item)
 static bool is_of_vector(const sc_cuda_printer *c, uint32_t item)
 {
     uint32_t vector = c->e.shape.vector;
-    return vector != SC_IMAGE_NONE &&
+    return vector != SC_NONE &&
            (c->e.nodes[c->e.k->items.data[item].value].dims >> vector & 1) != 0;
 }
 

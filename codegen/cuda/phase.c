@@ -358,10 +358,10 @@ static void plan_items(sc_cuda_printer *c, uint32_t phase_index)
         sc_printer_item *item = &e->items[i];
         bool reduces = sc_item_reduces(k->items.data[i].kind);
         uint32_t vector = e->shape.vector;
-        item->of_vector = vector != SC_IMAGE_NONE && reduces &&
+        item->of_vector = vector != SC_NONE && reduces &&
                           (e->nodes[k->items.data[i].value].dims >> vector & 1) != 0;
         item->depth =
-            reduces && vector != SC_IMAGE_NONE && !item->of_vector ? SC_CUDA_POINT : SC_CUDA_LANES;
+            reduces && vector != SC_NONE && !item->of_vector ? SC_CUDA_POINT : SC_CUDA_LANES;
         bool sum =
             k->items.data[i].kind == SC_ITEM_SUM && sc_printer_dtype_of(e, i) == SC_DTYPE_f32;
         item->wide = sum && (item->running || c->phases[phase_index].points / c->stage.form.parts /
@@ -402,7 +402,7 @@ void sc_cuda_phase_text(sc_cuda_printer *c, uint32_t phase_index)
     e->scopes.dims[SC_CUDA_READS] = 0;
     e->scopes.dims[SC_CUDA_POINT] = sc_kernel_phase_dims(k, phase_index);
     e->scopes.dims[SC_CUDA_LANES] =
-        dim == SC_IMAGE_NONE ? e->scopes.dims[SC_CUDA_POINT] : (uint64_t)1 << dim;
+        dim == SC_NONE ? e->scopes.dims[SC_CUDA_POINT] : (uint64_t)1 << dim;
     e->scopes.dims[SC_CUDA_POINT] &= ~e->scopes.dims[SC_CUDA_LANES];
     plan_items(c, phase_index);
     sc_printer_place(e, first, end, e->scopes.floors[phase_index]);
@@ -421,7 +421,7 @@ void sc_cuda_phase_text(sc_cuda_printer *c, uint32_t phase_index)
     sc_printer_scope(e, SC_CUDA_READS, first, end);
     c->stage.ordered = c->stage.ordered && e->out->text->length == before;
     bool single = c->phases[phase_index].points *
-                      (e->shape.vector == SC_IMAGE_NONE ? c->phases[phase_index].lanes : 1) ==
+                      (e->shape.vector == SC_NONE ? c->phases[phase_index].lanes : 1) ==
                   1;
     if (single) /* all threads have read what one thread now writes */
         sync(c);

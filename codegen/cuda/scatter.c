@@ -29,7 +29,7 @@ static bool is_of_point(const sc_cuda_printer *c, sc_knode id, uint64_t dims)
     return true;
 }
 
-/* The phase's first item that writes; SC_IMAGE_NONE if none. */
+/* The phase's first item that writes; SC_NONE if none. */
 static uint32_t writer_of(const sc_kernel *k, uint32_t phase_index)
 {
     const sc_kernel_phase *phase = &k->phases.data[phase_index];
@@ -37,7 +37,7 @@ static uint32_t writer_of(const sc_kernel *k, uint32_t phase_index)
         if (sc_item_writes(k->items.data[i].kind))
             return i;
     }
-    return SC_IMAGE_NONE;
+    return SC_NONE;
 }
 
 /* True if the phase has only checks and at most one writing item. */
@@ -52,19 +52,19 @@ static bool is_simple(const sc_kernel *k, uint32_t phase_index)
     return true;
 }
 
-/* The phase's dim that covers all of the argument's `position`; SC_IMAGE_NONE if none. */
+/* The phase's dim that covers all of the argument's `position`; SC_NONE if none. */
 static uint32_t walks(const sc_cuda_printer *c, uint32_t phase_index, uint32_t position)
 {
     const sc_kernel *k = c->e.k;
     uint32_t writer = writer_of(k, phase_index);
-    if (writer == SC_IMAGE_NONE)
-        return SC_IMAGE_NONE;
+    if (writer == SC_NONE)
+        return SC_NONE;
     const sc_kernel_node *place = &k->nodes.data[place_of(c, writer, position)];
     bool all = place->kind == SC_NODE_index &&
                (sc_kernel_phase_dims(k, phase_index) >> place->index & 1) != 0 &&
                k->dims.data[place->index].size == c->stage.form.whole &&
                k->phases.data[phase_index].item_count == 1;
-    return all ? place->index : SC_IMAGE_NONE;
+    return all ? place->index : SC_NONE;
 }
 
 static bool phase_fits(const sc_cuda_printer *c, uint32_t phase_index, uint32_t position)
@@ -72,17 +72,17 @@ static bool phase_fits(const sc_cuda_printer *c, uint32_t phase_index, uint32_t 
     const sc_kernel *k = c->e.k;
     const sc_kernel_phase *phase = &k->phases.data[phase_index];
     uint64_t dims = sc_kernel_phase_dims(k, phase_index);
-    if (walks(c, phase_index, position) != SC_IMAGE_NONE)
+    if (walks(c, phase_index, position) != SC_NONE)
         return true;
     uint32_t writer = writer_of(k, phase_index);
     if (phase->dim_count == 0 ||
-        (writer != SC_IMAGE_NONE && !is_of_point(c, place_of(c, writer, position), dims)))
+        (writer != SC_NONE && !is_of_point(c, place_of(c, writer, position), dims)))
         return false;
     for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
         const sc_kernel_item *item = &k->items.data[i];
         bool fits = item->kind == SC_ITEM_CHECK
                         ? is_of_point(c, item->value, dims)
-                        : item->guard == SC_IMAGE_NONE || is_of_point(c, item->guard, dims);
+                        : item->guard == SC_NONE || is_of_point(c, item->guard, dims);
         if (!fits)
             return false;
     }
@@ -103,16 +103,15 @@ static bool shares(const sc_cuda_printer *c, uint32_t out)
 bool sc_cuda_plan_scatter(sc_cuda_printer *c)
 {
     const sc_kernel *k = c->e.k;
-    uint32_t arg = SC_IMAGE_NONE;
+    uint32_t arg = SC_NONE;
     for (uint32_t p = 0; p < k->phases.count; p++) {
         uint32_t writer = writer_of(k, p);
-        bool writes = writer != SC_IMAGE_NONE;
-        if (!is_simple(k, p) ||
-            (writes && arg != SC_IMAGE_NONE && k->items.data[writer].arg != arg))
+        bool writes = writer != SC_NONE;
+        if (!is_simple(k, p) || (writes && arg != SC_NONE && k->items.data[writer].arg != arg))
             return false;
         arg = writes ? k->items.data[writer].arg : arg;
     }
-    if (arg == SC_IMAGE_NONE || c->e.writes_read || c->teams % SC_CUDA_WARP != 0 || shares(c, arg))
+    if (arg == SC_NONE || c->e.writes_read || c->teams % SC_CUDA_WARP != 0 || shares(c, arg))
         return false;
     for (uint32_t position = 0; position < k->args.data[arg].rank; position++) {
         c->stage.form.whole = k->args.data[arg].sizes[position];
@@ -159,7 +158,7 @@ static void matters(sc_cuda_printer *c, uint32_t phase_index)
         sc_strbuf_add(e->out->text, ";\n");
         sc_write_indent(e->out);
         sc_strbuf_add(e->out->text, "wanted |= place >= first && place < last");
-        if (item->guard != SC_IMAGE_NONE) {
+        if (item->guard != SC_NONE) {
             sc_strbuf_add(e->out->text, " && ");
             sc_printer_value(e, item->guard, false);
         }
@@ -174,7 +173,7 @@ void sc_cuda_open_scatter(sc_cuda_printer *c, uint32_t phase_index)
     const char *type = sc_cuda_index_type(c);
     long long points = c->phases[phase_index].points;
     uint32_t along = walks(c, phase_index, c->stage.form.position);
-    if (along != SC_IMAGE_NONE) {
+    if (along != SC_NONE) {
         for (uint32_t i = 0; i < phase->dim_count; i++) {
             const char *name = e->dim_names[phase->dims[i]];
             if (phase->dims[i] == along)

@@ -20,7 +20,7 @@ void sc_cuda_point_indices(sc_cuda_printer *c, uint32_t phase_index)
 {
     sc_kernel_printer *e = &c->e;
     const sc_kernel_phase *phase = &e->k->phases.data[phase_index];
-    int lanes = e->shape.vector == SC_IMAGE_NONE ? c->phases[phase_index].lanes : 1;
+    int lanes = e->shape.vector == SC_NONE ? c->phases[phase_index].lanes : 1;
     int64_t slower = 1;
     for (uint32_t i = phase->dim_count; i-- > 0;) {
         uint32_t dim = phase->dims[i];
@@ -47,9 +47,8 @@ uint32_t sc_cuda_lane_dim(const sc_cuda_printer *c, uint32_t phase_index)
 {
     const sc_kernel_phase *phase = &c->e.k->phases.data[phase_index];
     if (c->phases[phase_index].lanes == 1)
-        return SC_IMAGE_NONE;
-    return c->e.shape.vector != SC_IMAGE_NONE ? c->e.shape.vector
-                                              : phase->dims[phase->dim_count - 1];
+        return SC_NONE;
+    return c->e.shape.vector != SC_NONE ? c->e.shape.vector : phase->dims[phase->dim_count - 1];
 }
 
 const char *sc_cuda_first_lane(sc_cuda_printer *c, uint32_t dim)

@@ -35,7 +35,7 @@ static int64_t phase_points(const sc_cuda_printer *c, uint32_t phase_index)
 static uint32_t last_dim(const sc_cuda_printer *c, uint32_t phase_index)
 {
     const sc_kernel_phase *phase = &c->e.k->phases.data[phase_index];
-    return phase->dim_count == 0 ? SC_IMAGE_NONE : phase->dims[phase->dim_count - 1];
+    return phase->dim_count == 0 ? SC_NONE : phase->dims[phase->dim_count - 1];
 }
 
 static int64_t at_most(int64_t a, int64_t b)
@@ -50,7 +50,7 @@ static bool is_uniform(const sc_cuda_printer *c, uint32_t item, uint64_t dims)
 {
     const sc_kernel_item *check = &c->e.k->items.data[item];
     uint64_t of_check = c->e.nodes[check->value].dims |
-                        (check->shown == SC_IMAGE_NONE ? 0 : c->e.nodes[check->shown].dims);
+                        (check->shown == SC_NONE ? 0 : c->e.nodes[check->shown].dims);
     return (of_check & dims) == 0;
 }
 
@@ -83,7 +83,7 @@ static const char *why_in_order(sc_cuda_printer *c)
         if (kind != SC_ITEM_ADD)
             continue;
         if (accesses.k == NULL)
-            sc_kernel_accesses(k, SC_IMAGE_NONE, &accesses);
+            sc_kernel_accesses(k, SC_NONE, &accesses);
         if (!adds_apart(&accesses, i, dims))
             return "additions to one element are sequential";
     }
@@ -99,8 +99,8 @@ static bool has_checks(const sc_cuda_printer *c)
 static bool is_of_all(const sc_cuda_printer *c, sc_knode node)
 {
     uint64_t outer = ((uint64_t)1 << c->e.k->outer_count) - 1;
-    return node == SC_IMAGE_NONE || ((c->e.nodes[node].dims & outer) == 0 &&
-                                     !c->e.nodes[node].late && !c->e.nodes[node].reads_written);
+    return node == SC_NONE || ((c->e.nodes[node].dims & outer) == 0 && !c->e.nodes[node].late &&
+                               !c->e.nodes[node].reads_written);
 }
 
 /* The number of leading phases that contain all checks, and nothing else, if these are the same for
@@ -200,7 +200,7 @@ static void plan_rows(sc_cuda_printer *c)
     for (uint32_t p = 0; p < c->e.k->phases.count; p++) {
         uint32_t dim = last_dim(c, p);
         sc_cuda_phase *phase = &c->phases[p];
-        phase->lanes = dim == SC_IMAGE_NONE || phase->finds ? 1 : choose_lanes(c, dim);
+        phase->lanes = dim == SC_NONE || phase->finds ? 1 : choose_lanes(c, dim);
         phase->points = phase_points(c, p) / phase->lanes;
         if (phase->points > most) {
             most = phase->points;
@@ -273,12 +273,12 @@ static void choose_row_cache(sc_cuda_printer *c)
     int64_t room = c->limits->cached;
     for (sc_knode i = 0; i < k->nodes.count; i++) {
         uint32_t from = c->e.nodes[i].cached_from;
-        if (from == SC_IMAGE_NONE)
+        if (from == SC_NONE)
             continue;
         room -= c->phases[from].steps * c->phases[from].lanes *
                 (k->nodes.data[i].dtype == SC_DTYPE_f64 ? 2 : 1);
         if (room < 0)
-            c->e.nodes[i].cached_from = SC_IMAGE_NONE;
+            c->e.nodes[i].cached_from = SC_NONE;
     }
 }
 
@@ -290,8 +290,8 @@ static bool is_wide(const sc_cuda_printer *c, const sc_printer_access *access)
     for (uint32_t i = 0; i < access->count; i++) {
         const sc_printer_term *term = &access->terms[i];
         double times = term->times < 0 ? -(double)term->times : (double)term->times;
-        reach += term->dim == SC_IMAGE_NONE ? times
-                                            : times * (double)sc_printer_size_of(&c->e, term->dim);
+        reach +=
+            term->dim == SC_NONE ? times : times * (double)sc_printer_size_of(&c->e, term->dim);
     }
     return reach > 1e9;
 }
@@ -407,7 +407,7 @@ static void split(sc_cuda_printer *c)
         for (uint32_t p = 0; p < c->e.k->phases.count; p++)
             c->phases[p].steps = 0;
         for (sc_knode i = 0; i < c->e.k->nodes.count; i++)
-            c->e.nodes[i].cached_from = SC_IMAGE_NONE;
+            c->e.nodes[i].cached_from = SC_NONE;
         return;
     }
     c->stage.form = whole;
@@ -455,16 +455,16 @@ void sc_cuda_plan(sc_cuda_printer *c)
     c->phases = sc_arena_array(c->e.arena, k->phases.count + 1, sizeof *c->phases);
     const char *why = why_in_order(c);
     uint32_t vector = sc_printer_choose_vector(&c->e);
-    if (why == NULL && vector != SC_IMAGE_NONE)
+    if (why == NULL && vector != SC_NONE)
         c->apart = checks_in_front(c);
     /* warps that share columns would leave one by one */
-    if (vector != SC_IMAGE_NONE) {
+    if (vector != SC_NONE) {
         for (uint32_t p = c->apart; p < k->phases.count; p++)
             why = c->phases[p].finds ? "the first check that fails is reported" : why;
     }
     c->parallel = why == NULL;
     c->lanes = 1;
-    if (vector != SC_IMAGE_NONE && !check_depends(c, vector)) {
+    if (vector != SC_NONE && !check_depends(c, vector)) {
         int64_t points = outer_points(c) * (c->parallel && !has_checks(c) ? most_points(c) : 1);
         c->lanes = choose_lanes(c, vector);
         while (c->lanes > 1 && (points / c->lanes < c->limits->wanted / 4 ||
@@ -476,15 +476,15 @@ void sc_cuda_plan(sc_cuda_printer *c)
         if (i != vector)
             c->order[c->order_count++] = i;
     }
-    if (vector != SC_IMAGE_NONE)
+    if (vector != SC_NONE)
         c->order[c->order_count++] = vector;
     c->e.shape = (sc_printer_shape){
-        .vector = c->lanes > 1 ? vector : SC_IMAGE_NONE, .tile = SC_IMAGE_NONE, .block = c->lanes};
+        .vector = c->lanes > 1 ? vector : SC_NONE, .tile = SC_NONE, .block = c->lanes};
     for (uint32_t p = 0; p < k->phases.count; p++)
         c->phases[p] = (sc_cuda_phase){.points = phase_points(c, p),
                                        .lanes = p < c->apart ? 1 : c->lanes,
                                        .finds = c->phases[p].finds};
-    if (vector == SC_IMAGE_NONE && has_inner_dims(k) && c->parallel)
+    if (vector == SC_NONE && has_inner_dims(k) && c->parallel)
         plan_rows(c);
     else
         plan_columns(c);

@@ -14,7 +14,7 @@ static bool is_far(int64_t stride)
 static bool is_plain(const sc_printer_access *access)
 {
     for (uint32_t i = 0; i < access->count; i++) {
-        if (access->terms[i].dim == SC_IMAGE_NONE)
+        if (access->terms[i].dim == SC_NONE)
             return false;
     }
     return true;
@@ -58,7 +58,7 @@ bool sc_cuda_plan_tile(sc_cuda_printer *c)
             if (rows == columns || !large || !has_transposed(c, rows, columns))
                 continue;
             c->lanes = 1;
-            c->e.shape.vector = SC_IMAGE_NONE;
+            c->e.shape.vector = SC_NONE;
             c->tile_rows = rows;
             c->tile_columns = columns;
             c->stage.form = (sc_cuda_form){.team = SC_CUDA_TILES,

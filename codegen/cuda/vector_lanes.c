@@ -7,14 +7,14 @@
 
 static bool at_point(const sc_cuda_printer *c, sc_knode guard)
 {
-    return guard == SC_IMAGE_NONE || c->e.nodes[guard].depth < SC_CUDA_LANES;
+    return guard == SC_NONE || c->e.nodes[guard].depth < SC_CUDA_LANES;
 }
 
 static sc_knode guard_of(const sc_kernel *k, sc_knode id)
 {
     const sc_kernel_node *node = &k->nodes.data[id];
     uint32_t rank = k->args.data[node->index].rank;
-    return node->count > rank ? sc_kernel_operands(k, id)[rank] : SC_IMAGE_NONE;
+    return node->count > rank ? sc_kernel_operands(k, id)[rank] : SC_NONE;
 }
 
 /* An ADD reads its element first: no other item may write the argument in between. */
@@ -36,7 +36,7 @@ static void choose_runs(sc_cuda_printer *c, uint32_t dim, int lanes, uint32_t fi
     const sc_kernel *k = c->e.k;
     for (sc_knode i = 0; i < k->nodes.count; i++) {
         const sc_printer_node *info = &c->e.nodes[i];
-        bool here = dim != SC_IMAGE_NONE && k->nodes.data[i].kind == SC_NODE_load &&
+        bool here = dim != SC_NONE && k->nodes.data[i].kind == SC_NODE_load &&
                     info->pass == c->e.scopes.pass && info->depth == SC_CUDA_LANES &&
                     !sc_printer_is_cached(&c->e, i);
         c->run_of_load[i] =
@@ -44,7 +44,7 @@ static void choose_runs(sc_cuda_printer *c, uint32_t dim, int lanes, uint32_t fi
     }
     for (uint32_t i = first; i < end; i++) {
         const sc_kernel_item *item = &k->items.data[i];
-        c->run_of_item[i] = dim != SC_IMAGE_NONE && writes_alone(c, i, first, end) &&
+        c->run_of_item[i] = dim != SC_NONE && writes_alone(c, i, first, end) &&
                             at_point(c, item->guard) &&
                             sc_cuda_is_run(c, &c->e.items[i].access, dim, lanes);
     }
@@ -71,7 +71,7 @@ static void load_runs(sc_cuda_printer *c, uint32_t dim, int lanes)
         const char *type = sc_printer_stored(e->k->args.data[access->arg].dtype);
         sc_knode guard = guard_of(e->k, i);
         sc_write_indent(e->out);
-        if (guard == SC_IMAGE_NONE) {
+        if (guard == SC_NONE) {
             sc_strbuf_printf(e->out->text, "const sc_run<%s, %d> l%u = sc_load_run<%d>(", type,
                              lanes, i, lanes);
         } else {
@@ -98,11 +98,11 @@ static void declare_stored_runs(sc_cuda_printer *c, uint32_t dim, int lanes, uin
         const sc_kernel_item *item = &e->k->items.data[i];
         sc_write_line(e->out, "sc_run<%s, %d> w%u%s;",
                       sc_printer_stored(e->k->args.data[item->arg].dtype), lanes, i,
-                      item->guard == SC_IMAGE_NONE ? "" : " = {}");
+                      item->guard == SC_NONE ? "" : " = {}");
         if (item->kind != SC_ITEM_ADD)
             continue;
         sc_write_indent(e->out);
-        if (item->guard != SC_IMAGE_NONE) {
+        if (item->guard != SC_NONE) {
             sc_strbuf_add(e->out->text, "if (");
             sc_printer_value(e, item->guard, true);
             sc_strbuf_add(e->out->text, ")\n");
@@ -123,7 +123,7 @@ static void store_runs(sc_cuda_printer *c, uint32_t dim, uint32_t first, uint32_
             continue;
         sc_knode guard = e->k->items.data[i].guard;
         sc_write_indent(e->out);
-        if (guard != SC_IMAGE_NONE) {
+        if (guard != SC_NONE) {
             sc_strbuf_add(e->out->text, "if (");
             sc_printer_value(e, guard, true);
             sc_strbuf_printf(e->out->text, ")\n");
@@ -143,7 +143,7 @@ void sc_cuda_point_text(sc_cuda_printer *c, uint32_t phase_index, uint32_t first
     int lanes = c->phases[phase_index].lanes;
     sc_printer_scope(e, SC_CUDA_POINT, first, end);
     choose_runs(c, dim, lanes, first, end);
-    if (dim != SC_IMAGE_NONE) {
+    if (dim != SC_NONE) {
         load_runs(c, dim, lanes);
         declare_stored_runs(c, dim, lanes, first, end);
         sc_write_line(e->out, "#pragma unroll");
@@ -153,7 +153,7 @@ void sc_cuda_point_text(sc_cuda_printer *c, uint32_t phase_index, uint32_t first
     }
     sc_printer_scope(e, SC_CUDA_LANES, first, end);
     sc_printer_leave(e, SC_CUDA_LANES);
-    if (dim != SC_IMAGE_NONE) {
+    if (dim != SC_NONE) {
         sc_write_close(e->out);
         store_runs(c, dim, first, end);
     }

@@ -44,9 +44,9 @@ void sc_kernel_mark_needed(const sc_kernel *k, const sc_kernel_item *item, bool 
 {
     memset(needed, 0, k->nodes.count * sizeof *needed);
     needed[item->value] = true;
-    if (item->guard != SC_IMAGE_NONE)
+    if (item->guard != SC_NONE)
         needed[item->guard] = true;
-    if (item->shown != SC_IMAGE_NONE)
+    if (item->shown != SC_NONE)
         needed[item->shown] = true;
     for (uint32_t i = 0; i < item->count; i++)
         needed[k->operands.data[item->first + i]] = true;
@@ -137,7 +137,7 @@ static const sc_interval *known_at(collector *c, sc_knode guard)
     const sc_kernel *k = c->out->k;
     if (c->unguarded == NULL)
         c->unguarded = sc_kernel_intervals(k, c->facts.data, c->facts.count, NULL);
-    if (guard == SC_IMAGE_NONE)
+    if (guard == SC_NONE)
         return c->unguarded;
     if (c->guarded == NULL || c->guard != guard) {
         *sc_vec_push(k->arena, &c->facts) = guard;
@@ -151,10 +151,10 @@ static const sc_interval *known_at(collector *c, sc_knode guard)
 static void add_access(collector *c, sc_access access)
 {
     /* never executed */
-    if (access.guard != SC_IMAGE_NONE && sc_kernel_is_number(c->out->k, access.guard, 0))
+    if (access.guard != SC_NONE && sc_kernel_is_number(c->out->k, access.guard, 0))
         return;
     access.intervals = known_at(c, access.guard);
-    if (access.guard != SC_IMAGE_NONE && c->never)
+    if (access.guard != SC_NONE && c->never)
         return;
     *sc_vec_push(c->out->k->arena, &c->out->list) = access;
 }
@@ -165,7 +165,7 @@ static void add_load(collector *c, uint32_t phase, uint32_t item, sc_knode n)
     const sc_kernel_node *node = &k->nodes.data[n];
     uint32_t rank = k->args.data[node->index].rank;
     const sc_knode *operands = sc_kernel_operands(k, n);
-    sc_knode guard = node->count > rank ? operands[rank] : SC_IMAGE_NONE;
+    sc_knode guard = node->count > rank ? operands[rank] : SC_NONE;
     add_access(c, (sc_access){.node = n,
                               .phase = phase,
                               .item = item,
@@ -181,7 +181,7 @@ static void add_item(collector *c, uint32_t phase, uint32_t number)
     if (sc_item_writes(item->kind))
         add_access(c, (sc_access){.writes = true,
                                   .kind = item->kind,
-                                  .node = SC_IMAGE_NONE,
+                                  .node = SC_NONE,
                                   .phase = phase,
                                   .item = number,
                                   .arg = item->arg,
@@ -314,7 +314,7 @@ static bool rest_of(const meeting *m, const sc_form *a, const sc_form *b, sc_kno
 static bool never_equal(const meeting *m, const sc_form *a, const sc_form *b)
 {
     sc_interval rest;
-    return rest_of(m, a, b, SC_IMAGE_NONE, &rest) && (rest.low > 0 || rest.high < 0);
+    return rest_of(m, a, b, SC_NONE, &rest) && (rest.low > 0 || rest.high < 0);
 }
 
 /* The dims in which the points must agree if these two forms are equal. */
@@ -350,8 +350,8 @@ static sc_knode divided(const sc_access_list *list, const sc_access *access, sc_
     const sc_kernel_node *node = &list->k->nodes.data[n];
     const sc_knode *operands = sc_kernel_operands(list->k, n);
     if (node->kind != kind || !sc_kernel_is_constant(list->k, operands[1], out_by) || *out_by <= 0)
-        return SC_IMAGE_NONE;
-    return access->intervals[operands[0]].low >= 0 ? operands[0] : SC_IMAGE_NONE;
+        return SC_NONE;
+    return access->intervals[operands[0]].low >= 0 ? operands[0] : SC_NONE;
 }
 
 static void add_quotients(meeting *m)
@@ -363,10 +363,9 @@ static void add_quotients(meeting *m)
             double by[4] = {0};
             sc_knode x = divided(m->list, a, a->indices[i], SC_NODE_div, &by[0]),
                      y = divided(m->list, b, b->indices[i], SC_NODE_div, &by[1]);
-            bool whole = x != SC_IMAGE_NONE &&
-                         x == divided(m->list, a, a->indices[j], SC_NODE_mod, &by[2]) &&
-                         y != SC_IMAGE_NONE &&
-                         y == divided(m->list, b, b->indices[j], SC_NODE_mod, &by[3]);
+            bool whole =
+                x != SC_NONE && x == divided(m->list, a, a->indices[j], SC_NODE_mod, &by[2]) &&
+                y != SC_NONE && y == divided(m->list, b, b->indices[j], SC_NODE_mod, &by[3]);
             if (whole && by[0] == by[1] && by[0] == by[2] && by[0] == by[3])
                 add_equation(m, &m->a.forms[x], &m->b.forms[y]);
         }
@@ -377,7 +376,7 @@ static void add_quotients(meeting *m)
 static void add_guard(meeting *m, sc_knode guard)
 {
     const sc_kernel *k = m->list->k;
-    if (guard == SC_IMAGE_NONE || guard != m->b.access->guard)
+    if (guard == SC_NONE || guard != m->b.access->guard)
         return;
     uint8_t *truth = sc_arena_array(k->arena, k->nodes.count, sizeof *truth);
     sc_kernel_mark_true(k, guard, truth);

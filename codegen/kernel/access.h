@@ -46,11 +46,11 @@ void sc_kernel_mark_true(const sc_kernel *k, sc_knode fact, uint8_t *truth);
 typedef struct sc_access {
     bool writes;
     sc_item_kind kind;    /* of the item, for a write */
-    sc_knode node;        /* the load; SC_IMAGE_NONE for a write */
+    sc_knode node;        /* the load; SC_NONE for a write */
     uint32_t phase, item; /* for a load: the phase's first item that needs it */
     uint32_t arg;
     const sc_knode *indices;
-    sc_knode guard;               /* SC_IMAGE_NONE if none */
+    sc_knode guard;               /* SC_NONE if none */
     const sc_interval *intervals; /* of all nodes, at this access */
 } sc_access;
 
@@ -69,7 +69,7 @@ typedef struct sc_access_list {
 } sc_access_list;
 
 /* Collects all accesses, in order of phases and items. `also_written`: an argument to treat as
- * written, or SC_IMAGE_NONE. The kernel must have passed the checks of sc_kernel_verify that
+ * written, or SC_NONE. The kernel must have passed the checks of sc_kernel_verify that
  * precede those of accesses. */
 void sc_kernel_accesses(const sc_kernel *k, uint32_t also_written, sc_access_list *out);
 

@@ -149,7 +149,7 @@ const char *sc_kernel_item_error(const sc_kernel *k, const sc_kernel_item *item,
                                  const sc_knode *indices)
 {
     sc_dtype dtype = dtype_of(k, item->value);
-    if (item->kind == SC_ITEM_CHECK && item->shown != SC_IMAGE_NONE &&
+    if (item->kind == SC_ITEM_CHECK && item->shown != SC_NONE &&
         dtype_of(k, item->shown) != SC_DTYPE_i64)
         return "what a check shows is i64";
     if (item->kind == SC_ITEM_CHECK)
@@ -167,7 +167,7 @@ const char *sc_kernel_item_error(const sc_kernel *k, const sc_kernel_item *item,
         return "the value's dtype is not that of the argument";
     if (item->kind == SC_ITEM_ADD && dtype == SC_DTYPE_bool)
         return "bool is not added";
-    if (item->guard != SC_IMAGE_NONE && dtype_of(k, item->guard) != SC_DTYPE_bool)
+    if (item->guard != SC_NONE && dtype_of(k, item->guard) != SC_DTYPE_bool)
         return "a guard is bool";
     for (uint32_t i = 0; i < item->count; i++) {
         if (dtype_of(k, indices[i]) != SC_DTYPE_i64)
@@ -261,7 +261,7 @@ sc_knode sc_kernel_load(sc_kernel *k, uint32_t arg, const sc_knode *indices, sc_
     assert(sc_kernel_operands_error(k, SC_NODE_load, indices, a->rank) == NULL);
     if (a->rank > 0)
         memcpy(operands, indices, a->rank * sizeof *operands);
-    bool guarded = guard != SC_IMAGE_NONE;
+    bool guarded = guard != SC_NONE;
     assert(!guarded || dtype_of(k, guard) == SC_DTYPE_bool);
     if (guarded && sc_kernel_is_number(k, guard, 0))
         return sc_kernel_constant(k, dtype, 0);
@@ -292,7 +292,7 @@ sc_knode sc_kernel_random(sc_kernel *k, sc_knode element, sc_knode key, sc_knode
                             operands, 4);
 }
 
-/* ---- folding: each returns the equivalent node, or SC_IMAGE_NONE ---- */
+/* ---- folding: each returns the equivalent node, or SC_NONE ---- */
 
 static sc_knode fold_constants(sc_kernel *k, sc_node_kind kind, const sc_knode *operands,
                                uint32_t count)
@@ -300,7 +300,7 @@ static sc_knode fold_constants(sc_kernel *k, sc_node_kind kind, const sc_knode *
     double values[3] = {0};
     for (uint32_t i = 0; i < count; i++) {
         if (!sc_kernel_is_constant(k, operands[i], &values[i]))
-            return SC_IMAGE_NONE;
+            return SC_NONE;
     }
     sc_dtype dtype = sc_kernel_result_dtype(k, kind, operands);
     return sc_kernel_constant(k, dtype,
@@ -318,7 +318,7 @@ static sc_knode fold_unary(sc_kernel *k, sc_node_kind kind, sc_knode x)
         return sc_kernel_node_new(k, SC_NODE_abs, sc_kernel_operands(k, x), 1);
     bool twice = (kind == SC_NODE_abs || kind == SC_NODE_floor || kind == SC_NODE_relu) &&
                  inner->kind == kind;
-    return twice || (kind == SC_NODE_floor && integer) ? x : SC_IMAGE_NONE;
+    return twice || (kind == SC_NODE_floor && integer) ? x : SC_NONE;
 }
 
 /* x + 0 is x unless x is -0; x - 0 and x + -0 are x; x * 1, x / 1, x ^ 1. */
@@ -334,7 +334,7 @@ static sc_knode fold_float(sc_kernel *k, sc_node_kind kind, sc_knode x, sc_knode
         return sc_kernel_node_new(k, SC_NODE_mul, (sc_knode[]){x, x}, 2);
     if ((kind == SC_NODE_minimum || kind == SC_NODE_maximum) && x == y)
         return x;
-    return SC_IMAGE_NONE;
+    return SC_NONE;
 }
 
 static sc_knode fold_integer(sc_kernel *k, sc_node_kind kind, sc_knode x, sc_knode y)
@@ -343,17 +343,17 @@ static sc_knode fold_integer(sc_kernel *k, sc_node_kind kind, sc_knode x, sc_kno
     bool zero = sc_kernel_is_number(k, y, 0), one = sc_kernel_is_number(k, y, 1);
     switch (kind) {
     case SC_NODE_add:
-        return zero ? x : SC_IMAGE_NONE;
+        return zero ? x : SC_NONE;
     case SC_NODE_sub:
-        return zero ? x : x == y ? sc_kernel_constant(k, dtype, 0) : SC_IMAGE_NONE;
+        return zero ? x : x == y ? sc_kernel_constant(k, dtype, 0) : SC_NONE;
     case SC_NODE_mul:
     case SC_NODE_div:
-        return zero ? y : one ? x : SC_IMAGE_NONE;
+        return zero ? y : one ? x : SC_NONE;
     case SC_NODE_mod:
-        return zero ? y : one ? sc_kernel_constant(k, dtype, 0) : SC_IMAGE_NONE;
+        return zero ? y : one ? sc_kernel_constant(k, dtype, 0) : SC_NONE;
     case SC_NODE_minimum:
     case SC_NODE_maximum:
-        return x == y ? x : SC_IMAGE_NONE;
+        return x == y ? x : SC_NONE;
     case SC_NODE_le:
     case SC_NODE_ge:
     case SC_NODE_eq:
@@ -363,27 +363,27 @@ static sc_knode fold_integer(sc_kernel *k, sc_node_kind kind, sc_knode x, sc_kno
         return x == y ? sc_kernel_constant(k, SC_DTYPE_bool,
                                            kind == SC_NODE_le || kind == SC_NODE_ge ||
                                                kind == SC_NODE_eq)
-                      : SC_IMAGE_NONE;
+                      : SC_NONE;
     case SC_NODE_and:
-        return zero || x == y ? y : one ? x : SC_IMAGE_NONE;
+        return zero || x == y ? y : one ? x : SC_NONE;
     case SC_NODE_or:
-        return one || x == y ? y : zero ? x : SC_IMAGE_NONE;
+        return one || x == y ? y : zero ? x : SC_NONE;
     default:
-        return SC_IMAGE_NONE;
+        return SC_NONE;
     }
 }
 
 static sc_knode fold(sc_kernel *k, sc_node_kind kind, const sc_knode *operands, uint32_t count)
 {
     sc_knode constant = fold_constants(k, kind, operands, count);
-    if (constant != SC_IMAGE_NONE)
+    if (constant != SC_NONE)
         return constant;
     if (kind == SC_NODE_where) {
         double chosen;
         if (operands[1] == operands[2])
             return operands[1];
         return sc_kernel_is_constant(k, operands[0], &chosen) ? operands[chosen != 0 ? 1 : 2]
-                                                              : SC_IMAGE_NONE;
+                                                              : SC_NONE;
     }
     if (count == 1)
         return fold_unary(k, kind, operands[0]);
@@ -417,7 +417,7 @@ sc_knode sc_kernel_node_new(sc_kernel *k, sc_node_kind kind, const sc_knode *ope
         }
     }
     sc_knode folded = fold(k, kind, own, count);
-    if (folded != SC_IMAGE_NONE)
+    if (folded != SC_NONE)
         return folded;
     sc_dtype dtype = sc_kernel_result_dtype(k, kind, own);
     return sc_kernel_unique(k, (sc_kernel_node){.kind = (uint16_t)kind, .dtype = (uint8_t)dtype},
@@ -478,9 +478,7 @@ uint32_t sc_kernel_add_reduction(sc_kernel *k, sc_item_kind kind, sc_knode value
 {
     assert(sc_item_reduces(kind));
     return sc_kernel_add_item(
-        k,
-        (sc_kernel_item){
-            .kind = kind, .value = value, .guard = SC_IMAGE_NONE, .shown = SC_IMAGE_NONE},
+        k, (sc_kernel_item){.kind = kind, .value = value, .guard = SC_NONE, .shown = SC_NONE},
         NULL);
 }
 
@@ -488,12 +486,12 @@ void sc_kernel_add_store(sc_kernel *k, sc_item_kind kind, uint32_t arg, const sc
                          sc_knode value, sc_knode guard)
 {
     assert(sc_item_writes(kind) && arg < k->args.count);
-    if (guard != SC_IMAGE_NONE && sc_kernel_is_number(k, guard, 0))
+    if (guard != SC_NONE && sc_kernel_is_number(k, guard, 0))
         return;
-    if (guard != SC_IMAGE_NONE && sc_kernel_is_number(k, guard, 1))
-        guard = SC_IMAGE_NONE;
+    if (guard != SC_NONE && sc_kernel_is_number(k, guard, 1))
+        guard = SC_NONE;
     sc_kernel_item item = {
-        .kind = kind, .value = value, .arg = arg, .guard = guard, .shown = SC_IMAGE_NONE};
+        .kind = kind, .value = value, .arg = arg, .guard = guard, .shown = SC_NONE};
     item.count = k->args.data[arg].rank;
     sc_kernel_add_item(k, item, indices);
 }
@@ -503,7 +501,7 @@ void sc_kernel_add_check(sc_kernel *k, sc_knode value, sc_knode shown, const cha
     sc_kernel_item item = {.kind = SC_ITEM_CHECK,
                            .value = value,
                            .message = message,
-                           .guard = SC_IMAGE_NONE,
+                           .guard = SC_NONE,
                            .shown = shown};
     if (!sc_kernel_is_number(k, value, 1))
         sc_kernel_add_item(k, item, NULL);

@@ -190,7 +190,7 @@ static bool evaluate(machine *m, sc_knode n, uint32_t item)
 static bool write(machine *m, const sc_kernel_item *item)
 {
     int64_t offset;
-    if (item->guard != SC_IMAGE_NONE && m->values[item->guard] == 0)
+    if (item->guard != SC_NONE && m->values[item->guard] == 0)
         return true;
     if (!locate(m, item->arg, m->k->operands.data + item->first, &offset))
         return false;
@@ -213,7 +213,7 @@ static outcome do_item(machine *m, uint32_t number)
     } else if (sc_item_writes(item->kind)) {
         return write(m, item) ? GOES_ON : OUTSIDE;
     } else if (value == 0) {
-        int64_t shown = item->shown == SC_IMAGE_NONE ? 0 : (int64_t)whole(m->values[item->shown]);
+        int64_t shown = item->shown == SC_NONE ? 0 : (int64_t)whole(m->values[item->shown]);
         int64_t failure = sc_image_failure(m->check_number[number], shown);
         m->failed = failure < m->failed ? failure : m->failed;
         return CHECK_FAILED;

@@ -76,7 +76,7 @@ uint32_t sc_kernel_add_param(sc_kernel *k, const sc_image_param *param);
 sc_knode sc_kernel_constant(sc_kernel *k, sc_dtype dtype, double number);
 sc_knode sc_kernel_index(sc_kernel *k, uint32_t dim);
 sc_knode sc_kernel_param(sc_kernel *k, uint32_t param);
-/* guard SC_IMAGE_NONE: none. The dtype is the arithmetic dtype of what the argument stores. */
+/* guard SC_NONE: none. The dtype is the arithmetic dtype of what the argument stores. */
 sc_knode sc_kernel_load(sc_kernel *k, uint32_t arg, const sc_knode *indices, sc_knode guard);
 sc_knode sc_kernel_reduced(sc_kernel *k, uint32_t item, bool running);
 /* The key is a param of kind KEY that has no other use; step and micro_batch are words 2 and 3 of

@@ -261,7 +261,7 @@ static bool parse_operands(kernel_parser *p, operand_list *list)
 /* `if %5`, or nothing */
 static bool parse_guard(kernel_parser *p, sc_knode *out_guard)
 {
-    *out_guard = SC_IMAGE_NONE;
+    *out_guard = SC_NONE;
     return !sc_parse_accept_word(&p->tokens, "if") || parse_operand(p, out_guard);
 }
 
@@ -340,7 +340,7 @@ static bool parse_load(kernel_parser *p, sc_knode *out_node)
         return sc_parse_fail(t, loc, "the argument needs an index for each of its dims: %u",
                              p->k->args.data[arg].rank);
     const char *error = sc_kernel_operands_error(p->k, SC_NODE_load, list.nodes, list.count);
-    if (error == NULL && guard != SC_IMAGE_NONE && p->k->nodes.data[guard].dtype != SC_DTYPE_bool)
+    if (error == NULL && guard != SC_NONE && p->k->nodes.data[guard].dtype != SC_DTYPE_bool)
         error = "a guard is bool";
     if (error != NULL)
         return sc_parse_fail(t, loc, "%s", error);
@@ -394,7 +394,7 @@ static bool parse_node(kernel_parser *p)
     const char *names[SC_NODE_COUNT];
     uint32_t kind;
     sc_sym name = t->token.sym;
-    sc_knode node = SC_IMAGE_NONE;
+    sc_knode node = SC_NONE;
     if (sc_map_find(&p->nodes, name) != NULL)
         return sc_parse_fail(t, sc_parse_loc(t), "%%%.40s is defined twice",
                              sc_text(p->k->context, name));
@@ -464,7 +464,7 @@ static bool parse_item(kernel_parser *p)
 {
     sc_parser *t = &p->tokens;
     sc_loc loc = sc_parse_loc(t);
-    sc_kernel_item item = {.kind = SC_ITEM_CHECK, .guard = SC_IMAGE_NONE, .shown = SC_IMAGE_NONE};
+    sc_kernel_item item = {.kind = SC_ITEM_CHECK, .guard = SC_NONE, .shown = SC_NONE};
     operand_list indices;
     bool good;
     if (sc_parse_accept(t, '#')) {

@@ -191,14 +191,14 @@ static void print_item(const sc_kernel *k, uint32_t number, sc_strbuf *out)
     if (item->kind == SC_ITEM_CHECK) {
         sc_strbuf_printf(out, " %%%u ", item->value);
         sc_strbuf_add_quoted(out, item->message == NULL ? "" : item->message);
-        if (item->shown != SC_IMAGE_NONE)
+        if (item->shown != SC_NONE)
             sc_strbuf_printf(out, " shows %%%u", item->shown);
     } else {
         sc_strbuf_add_char(out, ' ');
         print_arg_name(k, item->arg, out);
         print_list(k->operands.data + item->first, item->count, out);
         sc_strbuf_printf(out, " = %%%u", item->value);
-        if (item->guard != SC_IMAGE_NONE)
+        if (item->guard != SC_NONE)
             sc_strbuf_printf(out, " if %%%u", item->guard);
     }
     sc_strbuf_add_char(out, '\n');

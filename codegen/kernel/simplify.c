@@ -18,8 +18,8 @@
 typedef struct rewrite {
     const sc_kernel *from;
     sc_kernel *to;
-    uint32_t slow, fast;          /* dims to merge, or SC_IMAGE_NONE */
-    uint32_t *dims;               /* old to new; dims of size 1 to SC_IMAGE_NONE */
+    uint32_t slow, fast;          /* dims to merge, or SC_NONE */
+    uint32_t *dims;               /* old to new; dims of size 1 to SC_NONE */
     uint32_t *drops;              /* per argument, bit j: position j has size 1 */
     uint32_t *merges;             /* bit j: positions j and j + 1 become one */
     sc_knode *nodes;              /* old to new */
@@ -138,20 +138,20 @@ static bool is_settled(const rewrite *r, sc_knode n)
 }
 
 /* For a remainder that is a no-op, or a minimum or maximum that always selects the same operand:
- * that operand; else SC_IMAGE_NONE. */
+ * that operand; else SC_NONE. */
 static sc_knode settled_operand(const rewrite *r, sc_knode n)
 {
     const sc_kernel_node *node = &r->from->nodes.data[n];
     const sc_knode *operands = sc_kernel_operands(r->from, n);
     bool chooses = node->kind == SC_NODE_minimum || node->kind == SC_NODE_maximum;
     if (sc_dtype_is_float((sc_dtype)node->dtype) || (!chooses && node->kind != SC_NODE_mod))
-        return SC_IMAGE_NONE;
+        return SC_NONE;
     sc_interval x = r->intervals[operands[0]], y = r->intervals[operands[1]];
     if (!chooses)
-        return x.low >= 0 && x.high < y.low ? operands[0] : SC_IMAGE_NONE;
+        return x.low >= 0 && x.high < y.low ? operands[0] : SC_NONE;
     if (x.high <= y.low)
         return operands[node->kind == SC_NODE_minimum ? 0 : 1];
-    return y.high <= x.low ? operands[node->kind == SC_NODE_minimum ? 1 : 0] : SC_IMAGE_NONE;
+    return y.high <= x.low ? operands[node->kind == SC_NODE_minimum ? 1 : 0] : SC_NONE;
 }
 
 static bool want_parts(rewrite *r, sc_knode n)
@@ -162,7 +162,7 @@ static bool want_parts(rewrite *r, sc_knode n)
     bool fits;
     if (is_settled(r, n))
         return true;
-    if (same != SC_IMAGE_NONE)
+    if (same != SC_NONE)
         return r->wanted[same] = true;
     const sc_form *f = sum_to_merge(r, n, &fits);
     if (f != NULL) {
@@ -190,9 +190,9 @@ static bool find_wanted(rewrite *r)
     for (uint32_t i = 0; i < k->items.count; i++) {
         const sc_kernel_item *item = &k->items.data[i];
         r->wanted[item->value] = true;
-        if (item->guard != SC_IMAGE_NONE)
+        if (item->guard != SC_NONE)
             r->wanted[item->guard] = true;
-        if (item->shown != SC_IMAGE_NONE)
+        if (item->shown != SC_NONE)
             r->wanted[item->shown] = true;
         if (sc_item_writes(item->kind))
             want_indices(r, item->arg, k->operands.data + item->first);
@@ -235,15 +235,15 @@ static void make_dims(rewrite *r)
 {
     const sc_kernel *k = r->from;
     for (uint32_t d = 0; d < k->dims.count; d++) {
-        uint32_t other = d == r->slow ? r->fast : d == r->fast ? r->slow : SC_IMAGE_NONE;
+        uint32_t other = d == r->slow ? r->fast : d == r->fast ? r->slow : SC_NONE;
         int64_t size = k->dims.data[d].size;
-        if (other != SC_IMAGE_NONE && other < d)
+        if (other != SC_NONE && other < d)
             r->dims[d] = r->dims[other];
-        else if (other != SC_IMAGE_NONE)
+        else if (other != SC_NONE)
             r->dims[d] = sc_kernel_add_dim(r->to, merged_name(r), size * k->dims.data[other].size);
         else
             r->dims[d] = size == 1 || !runs(k, d)
-                             ? SC_IMAGE_NONE
+                             ? SC_NONE
                              : sc_kernel_add_dim(r->to, k->dims.data[d].name, size);
         if (d + 1 == k->outer_count)
             r->to->outer_count = r->to->dims.count;
@@ -312,21 +312,21 @@ static sc_knode translate_node(const rewrite *r, sc_knode n)
     bool fits;
     if (is_settled(r, n))
         return sc_kernel_constant(r->to, (sc_dtype)node->dtype, (double)r->intervals[n].low);
-    if (settled_operand(r, n) != SC_IMAGE_NONE)
+    if (settled_operand(r, n) != SC_NONE)
         return r->nodes[settled_operand(r, n)];
     const sc_form *sum = sum_to_merge(r, n, &fits);
     if (sum != NULL)
         return make_sum(r, sum);
     if (node->kind == SC_NODE_index) {
         uint32_t dim = r->dims[node->index];
-        return dim == SC_IMAGE_NONE ? sc_kernel_constant(r->to, SC_DTYPE_i64, 0)
-                                    : sc_kernel_index(r->to, dim);
+        return dim == SC_NONE ? sc_kernel_constant(r->to, SC_DTYPE_i64, 0)
+                              : sc_kernel_index(r->to, dim);
     }
     if (node->kind == SC_NODE_load) {
         uint32_t rank = k->args.data[node->index].rank;
         translate_indices(r, node->index, operands, own);
         return sc_kernel_load(r->to, node->index, own,
-                              node->count > rank ? r->nodes[operands[rank]] : SC_IMAGE_NONE);
+                              node->count > rank ? r->nodes[operands[rank]] : SC_NONE);
     }
     for (uint32_t i = 0; i < node->count; i++)
         own[i] = r->nodes[operands[i]];
@@ -345,12 +345,12 @@ static void make_items(rewrite *r, const sc_kernel_phase *phase)
         sc_kernel_item item = k->items.data[i];
         sc_knode indices[SC_KERNEL_MAX_RANK] = {0};
         item.value = r->nodes[item.value];
-        if (item.shown != SC_IMAGE_NONE)
+        if (item.shown != SC_NONE)
             item.shown = r->nodes[item.shown];
-        if (item.guard != SC_IMAGE_NONE)
+        if (item.guard != SC_NONE)
             item.guard = r->nodes[item.guard];
-        if (item.guard != SC_IMAGE_NONE && sc_kernel_is_number(r->to, item.guard, 1))
-            item.guard = SC_IMAGE_NONE;
+        if (item.guard != SC_NONE && sc_kernel_is_number(r->to, item.guard, 1))
+            item.guard = SC_NONE;
         if (sc_item_writes(item.kind)) {
             translate_indices(r, item.arg, k->operands.data + item.first, indices);
             item.count = r->to->args.data[item.arg].rank;
@@ -366,7 +366,7 @@ static void make_phases(rewrite *r)
         uint32_t dims[SC_KERNEL_MAX_RANK], count = 0;
         for (uint32_t i = 0; i < phase->dim_count; i++) {
             uint32_t dim = phase->dims[i];
-            if (r->dims[dim] != SC_IMAGE_NONE && dim != r->fast)
+            if (r->dims[dim] != SC_NONE && dim != r->fast)
                 dims[count++] = r->dims[dim];
         }
         sc_kernel_add_phase(r->to, dims, count);
@@ -385,7 +385,7 @@ static sc_kernel *rewritten(const sc_kernel *k, uint32_t slow, uint32_t fast,
     r.merges = sc_arena_array(arena, k->args.count, sizeof *r.merges);
     r.nodes = sc_arena_array(arena, k->nodes.count, sizeof *r.nodes);
     r.wanted = sc_arena_array(arena, k->nodes.count, sizeof *r.wanted);
-    if (slow == SC_IMAGE_NONE)
+    if (slow == SC_NONE)
         find_drops(&r);
     else if (!find_merges(&r))
         return NULL;
@@ -398,7 +398,7 @@ static sc_kernel *rewritten(const sc_kernel *k, uint32_t slow, uint32_t fast,
     make_dims(&r);
     make_args(&r);
     for (sc_knode n = 0; n < k->nodes.count; n++)
-        r.nodes[n] = r.wanted[n] ? translate_node(&r, n) : SC_IMAGE_NONE;
+        r.nodes[n] = r.wanted[n] ? translate_node(&r, n) : SC_NONE;
     make_phases(&r);
     return r.to;
 }
@@ -425,7 +425,7 @@ static const sc_kernel *tidied(const sc_kernel *k)
     uint32_t before;
     do {
         before = k->nodes.count;
-        k = rewritten(k, SC_IMAGE_NONE, SC_IMAGE_NONE, sc_kernel_intervals(k, NULL, 0, NULL), NULL);
+        k = rewritten(k, SC_NONE, SC_NONE, sc_kernel_intervals(k, NULL, 0, NULL), NULL);
     } while (k->nodes.count < before);
     return k;
 }

@@ -93,8 +93,8 @@ typedef struct sc_kernel_item {
     sc_knode value;
     uint32_t arg;          /* STORE, ADD */
     uint32_t first, count; /* indices, in kernel->operands, one per dim of the argument */
-    sc_knode guard;        /* STORE, ADD: executed only where true; SC_IMAGE_NONE: always */
-    sc_knode shown;        /* CHECK: an i64 (48 bits) for the message; SC_IMAGE_NONE: none */
+    sc_knode guard;        /* STORE, ADD: executed only where true; SC_NONE: always */
+    sc_knode shown;        /* CHECK: an i64 (48 bits) for the message; SC_NONE: none */
     const char *message;   /* CHECK: the message on failure: see sc_image_kernel */
 } sc_kernel_item;
 

@@ -191,14 +191,13 @@ static bool verify_item(verifier *v, uint32_t number)
         return fail(v, "#%u is no item", number);
     if (item->kind == SC_ITEM_CHECK && item->message == NULL)
         return fail(v, "#%u: a check without a message", number);
-    if (item->shown != SC_IMAGE_NONE &&
+    if (item->shown != SC_NONE &&
         (item->kind != SC_ITEM_CHECK || item->shown >= k->nodes.count || is_key(k, item->shown)))
         return fail(v, "#%u shows no number", number);
     if (!sc_item_writes(item->kind) && item->count > 0)
         return fail(v, "#%u: only what stores has indices", number);
     if (sc_item_writes(item->kind) &&
-        (item->arg >= k->args.count ||
-         (item->guard != SC_IMAGE_NONE && item->guard >= k->nodes.count)))
+        (item->arg >= k->args.count || (item->guard != SC_NONE && item->guard >= k->nodes.count)))
         return fail(v, "#%u writes to no argument", number);
     if (item->first > k->operands.count || item->count > k->operands.count - item->first)
         return fail(v, "#%u has no indices", number);
@@ -296,7 +295,7 @@ static bool verify_phases(verifier *v)
 /* "%12" or "#3" */
 static const char *access_name(const verifier *v, const sc_access *access)
 {
-    bool item = access->node == SC_IMAGE_NONE;
+    bool item = access->node == SC_NONE;
     return sc_arena_printf(v->k->arena, item ? "#%u" : "%%%u", item ? access->item : access->node);
 }
 
@@ -358,7 +357,7 @@ static bool verify_pair(verifier *v, sc_access_list *list, const sc_access *a, c
 static bool verify_accesses(verifier *v)
 {
     sc_access_list list;
-    sc_kernel_accesses(v->k, SC_IMAGE_NONE, &list);
+    sc_kernel_accesses(v->k, SC_NONE, &list);
     for (uint32_t i = 0; i < list.list.count; i++) {
         if (!verify_bounds(v, &list.list.data[i]))
             return false;

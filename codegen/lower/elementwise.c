@@ -144,7 +144,7 @@ sc_knode lower_mask(sc_lowering *l, const sc_op *op, const sc_knode *index)
 {
     const sc_type_info *type = sc_lower_type(l, op->first_result);
     const sc_attr *dims = sc_op_attr(op, SC_ATTR_dims);
-    sc_knode real = SC_IMAGE_NONE, x = sc_lower_operand(l, op, 0, index);
+    sc_knode real = SC_NONE, x = sc_lower_operand(l, op, 0, index);
     if (dims != NULL) {
         for (uint32_t d = 0; d < dims->count; d++) {
             uint32_t at = sc_lower_at(type, dims->dims[d]);
@@ -157,7 +157,7 @@ sc_knode lower_mask(sc_lowering *l, const sc_op *op, const sc_knode *index)
         }
     }
     sc_knode value = sc_kernel_constant(l->k, dtype_of(l, x), sc_op_number(op, SC_ATTR_value, 0));
-    return real == SC_IMAGE_NONE ? x : sc_lower_where(l, real, x, value);
+    return real == SC_NONE ? x : sc_lower_where(l, real, x, value);
 }
 
 /* The dropout mask depends on the seed, the op's path, the step, the micro-batch and the element's

@@ -8,7 +8,7 @@ static sc_knode zero_like(sc_lowering *l, sc_value value)
 }
 
 /* Operand i at the result's indices, except `there` along its dim `at`; 0 where `condition` is
- * false (SC_IMAGE_NONE: always true). */
+ * false (SC_NONE: always true). */
 static sc_knode read_at(sc_lowering *l, const sc_op *op, uint32_t i, const sc_knode *index,
                         uint32_t at, sc_knode there, sc_knode condition)
 {
@@ -17,7 +17,7 @@ static sc_knode read_at(sc_lowering *l, const sc_op *op, uint32_t i, const sc_kn
     sc_lower_map_index(l, sc_lower_type(l, operand), sc_lower_type(l, op->first_result), index,
                        sc_lower_integer(l, 0), own);
     own[at] = there;
-    if (condition == SC_IMAGE_NONE)
+    if (condition == SC_NONE)
         return sc_lower_value(l, operand, own);
     return sc_lower_where(l, condition, sc_lower_guarded(l, operand, own, condition),
                           zero_like(l, operand));
@@ -46,8 +46,7 @@ sc_knode lower_gather(sc_lowering *l, const sc_op *op, const sc_knode *index)
     sc_lower_ids(l, op->operands[1], size);
     bool split = sc_type_shards(&l->m->mesh, table, at) > 1;
     sc_knode there = sc_lower_2(l, SC_NODE_sub, id, sc_lower_offset(l, op, dim, local));
-    return read_at(l, op, 0, index, at, there,
-                   split ? sc_lower_within(l, there, local) : SC_IMAGE_NONE);
+    return read_at(l, op, 0, index, at, there, split ? sc_lower_within(l, there, local) : SC_NONE);
 }
 
 sc_knode lower_onehot(sc_lowering *l, const sc_op *op, const sc_knode *index)
@@ -90,7 +89,7 @@ sc_knode lower_slice(sc_lowering *l, const sc_op *op, const sc_knode *index)
         sc_lower_at(sc_lower_type(l, op->first_result), sc_op_attr(op, SC_ATTR_to)->dims[0]);
     sc_knode there =
         sc_lower_with(l, SC_NODE_add, index[to], (double)sc_op_int(op, SC_ATTR_from, 0));
-    return read_at(l, op, 0, index, at, there, SC_IMAGE_NONE);
+    return read_at(l, op, 0, index, at, there, SC_NONE);
 }
 
 /* The operand surrounded by zeros. */
@@ -140,7 +139,7 @@ sc_knode lower_all_slice(sc_lowering *l, const sc_op *op, const sc_knode *index)
     sc_knode there = sc_lower_2(l, SC_NODE_add, index[at], first);
     sc_knode real = piece * pieces > whole
                         ? sc_lower_2(l, SC_NODE_lt, there, sc_lower_integer(l, whole))
-                        : SC_IMAGE_NONE;
+                        : SC_NONE;
     return read_at(l, op, 0, index, at, there, real);
 }
 

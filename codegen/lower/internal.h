@@ -52,7 +52,7 @@ struct sc_lowering {
     sc_map memo_map;
     SC_VEC(sc_pending_check) checks; /* collected since the last phase */
     sc_map checked;
-    sc_knode guard; /* where the requested value is read at all; SC_IMAGE_NONE: everywhere */
+    sc_knode guard; /* where the requested value is read at all; SC_NONE: everywhere */
     const char *error;
 };
 
@@ -87,7 +87,7 @@ sc_knode sc_lower_where(sc_lowering *l, sc_knode condition, sc_knode yes, sc_kno
 /* a OP number, of a's dtype. */
 sc_knode sc_lower_with(sc_lowering *l, sc_node_kind kind, sc_knode a, double number);
 sc_knode sc_lower_integer(sc_lowering *l, int64_t number);
-/* Conjunction; SC_IMAGE_NONE is true. */
+/* Conjunction; SC_NONE is true. */
 sc_knode sc_lower_both(sc_lowering *l, sc_knode a, sc_knode b);
 /* 0 <= index < size. */
 sc_knode sc_lower_within(sc_lowering *l, sc_knode index, int64_t size);

@@ -163,7 +163,7 @@ static void lower_depth(sc_lowering *l, const space *s, uint32_t depth, bool who
         for (uint32_t d = 0; d < own.count; d++)
             index[d] = sc_lower_loop(l, own.dims[d]);
         uint32_t arg = sc_lower_out(l, op->first_result, SC_ARG_OUT, SC_NONE);
-        sc_lower_store(l, SC_ITEM_STORE, arg, index, values[i], SC_IMAGE_NONE);
+        sc_lower_store(l, SC_ITEM_STORE, arg, index, values[i], SC_NONE);
         l->saved[i] = arg + 1;
     }
     /* values stored so far are loaded from now on */

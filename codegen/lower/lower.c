@@ -91,7 +91,7 @@ bool sc_lower_kernel(const sc_module *m, const sc_op_id *ops, uint32_t count, co
                      .escapes = escapes,
                      .ops = ops,
                      .op_count = count,
-                     .guard = SC_IMAGE_NONE};
+                     .guard = SC_NONE};
     l.number = sc_op_int(last, SC_ATTR_kernel, -1);
     l.depth = sc_arena_array(arena, count, sizeof *l.depth);
     l.item = sc_arena_array(arena, count, sizeof *l.item);

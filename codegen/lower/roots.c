@@ -52,7 +52,7 @@ void root_cumsum(sc_lowering *l, const sc_op *op)
     phase_over(l, &s, 1);
     uint32_t sum = sc_kernel_add_reduction(l->k, SC_ITEM_SUM, value);
     sc_lower_store(l, SC_ITEM_STORE, sc_lower_out(l, result, SC_ARG_OUT, SC_NONE), index,
-                   sc_kernel_reduced(l->k, sum, true), SC_IMAGE_NONE);
+                   sc_kernel_reduced(l->k, sum, true), SC_NONE);
 }
 
 /* Stores zeros, then adds row after row. Dims of x or of the ids that the result lacks are summed
@@ -79,7 +79,7 @@ void root_scatter_add(sc_lowering *l, const sc_op *op)
     own_index(l, result, v.dim, sc_lower_loop(l, v), index);
     phase_over(l, &v, 1);
     sc_lower_store(l, SC_ITEM_STORE, arg, index,
-                   sc_kernel_constant(l->k, sc_lower_dtype(l, result), 0), SC_IMAGE_NONE);
+                   sc_kernel_constant(l->k, sc_lower_dtype(l, result), 0), SC_NONE);
 
     sc_knode id = sc_kernel_convert(l->k, sc_lower_here(l, ids), SC_DTYPE_i64);
     sc_lower_check(l, op, sc_lower_within(l, id, size), id,
@@ -89,7 +89,7 @@ void root_scatter_add(sc_lowering *l, const sc_op *op)
     sc_knode there = sc_lower_2(l, SC_NODE_sub, id, sc_lower_offset(l, op, v.dim, v.size));
     sc_knode here = sc_type_shards(&l->m->mesh, type, sc_lower_at(type, v.dim)) > 1
                         ? sc_lower_within(l, there, v.size)
-                        : SC_IMAGE_NONE;
+                        : SC_NONE;
     sc_knode value = sc_lower_here(l, x);
     own_index(l, result, v.dim, there, index);
     sc_lower_phase(l, &rows);
@@ -113,10 +113,10 @@ void root_topk(sc_lowering *l, const sc_op *op)
                          : raw;
     uint32_t value_arg = l->escapes[values] ? sc_lower_out(l, values, SC_ARG_OUT, SC_NONE) : 0;
     uint32_t id_arg = l->escapes[ids] ? sc_lower_out(l, ids, SC_ARG_OUT, SC_NONE) : 0;
-    sc_knode offset = sc_lower_offset(l, op, from.dim, from.size), left = SC_IMAGE_NONE;
+    sc_knode offset = sc_lower_offset(l, op, from.dim, from.size), left = SC_NONE;
     for (int64_t q = 0; q < to.size; q++) {
         phase_over(l, &from, 1);
-        sc_knode candidate = left == SC_IMAGE_NONE ? value : sc_lower_where(l, left, value, least);
+        sc_knode candidate = left == SC_NONE ? value : sc_lower_where(l, left, value, least);
         sc_knode best =
             sc_kernel_reduced(l->k, sc_kernel_add_reduction(l->k, SC_ITEM_MAX, candidate), false);
         phase_over(l, &from, 1);
@@ -129,10 +129,10 @@ void root_topk(sc_lowering *l, const sc_op *op)
         phase_over(l, NULL, 0);
         own_index(l, values, to.dim, sc_lower_integer(l, q), index);
         if (l->escapes[values])
-            sc_lower_store(l, SC_ITEM_STORE, value_arg, index, picked, SC_IMAGE_NONE);
+            sc_lower_store(l, SC_ITEM_STORE, value_arg, index, picked, SC_NONE);
         if (l->escapes[ids])
             sc_lower_store(l, SC_ITEM_STORE, id_arg, index,
-                           sc_lower_2(l, SC_NODE_add, pick, offset), SC_IMAGE_NONE);
+                           sc_lower_2(l, SC_NODE_add, pick, offset), SC_NONE);
         sc_knode after = sc_lower_2(l, SC_NODE_and, sc_lower_2(l, SC_NODE_eq, value, best),
                                     sc_lower_2(l, SC_NODE_gt, i, pick));
         left = sc_lower_2(l, SC_NODE_or, sc_lower_2(l, SC_NODE_lt, value, best), after);
@@ -152,7 +152,7 @@ void root_append(sc_lowering *l, const sc_op *op)
     sc_knode row = sc_lower_2(l, SC_NODE_add, sc_lower_loop(l, s),
                               sc_lower_offset(l, op, s.dim, s.size)),
              position = row;
-    sc_knode written = SC_IMAGE_NONE;
+    sc_knode written = SC_NONE;
     if (pos != SC_NONE)
         position = sc_lower_2(l, SC_NODE_add,
                               sc_kernel_convert(l->k, sc_lower_here(l, pos), SC_DTYPE_i64), row);
@@ -160,7 +160,7 @@ void root_append(sc_lowering *l, const sc_op *op)
         written = sc_lower_2(l, SC_NODE_lt, row,
                              sc_kernel_convert(l->k, sc_lower_here(l, len), SC_DTYPE_i64));
     sc_knode fits = sc_lower_within(l, position, size);
-    if (written != SC_IMAGE_NONE)
+    if (written != SC_NONE)
         fits = sc_lower_2(l, SC_NODE_or, sc_lower_1(l, SC_NODE_not, written), fits);
     sc_lower_check(l, op, fits, position,
                    "a row is at position {value}, outside its capacity %s = %lld",
@@ -170,8 +170,7 @@ void root_append(sc_lowering *l, const sc_op *op)
         sc_lower_ids(l, pos, size - rows->dims[sc_lower_at(rows, s.dim)].size + 1);
     sc_knode there = sc_lower_2(l, SC_NODE_sub, position, sc_lower_offset(l, op, t.dim, t.size));
     bool split = sc_type_shards(&l->m->mesh, type, sc_lower_at(type, t.dim)) > 1;
-    sc_knode here = split || written != SC_IMAGE_NONE ? sc_lower_within(l, there, t.size)
-                                                      : SC_IMAGE_NONE,
+    sc_knode here = split || written != SC_NONE ? sc_lower_within(l, there, t.size) : SC_NONE,
              value = sc_lower_here(l, x), index[SC_MAX_RANK];
     uint32_t arg = sc_lower_out(l, result, SC_ARG_INOUT, cache);
     own_index(l, result, t.dim, there, index);

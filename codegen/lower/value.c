@@ -254,7 +254,7 @@ void sc_lower_check(sc_lowering *l, const sc_op *op, sc_knode holds, sc_knode sh
     bool is_new;
     shown = sc_lower_2(l, SC_NODE_minimum, shown, sc_lower_integer(l, most));
     shown = sc_lower_2(l, SC_NODE_maximum, shown, sc_lower_integer(l, -most - 1));
-    if (l->guard != SC_IMAGE_NONE)
+    if (l->guard != SC_NONE)
         holds = sc_lower_2(l, SC_NODE_or, sc_lower_1(l, SC_NODE_not, l->guard), holds);
     sc_map_insert(&l->checked, holds, 0, &is_new);
     if (is_new)
@@ -303,7 +303,7 @@ sc_knode sc_lower_integer(sc_lowering *l, int64_t number)
 
 sc_knode sc_lower_both(sc_lowering *l, sc_knode a, sc_knode b)
 {
-    return a == SC_IMAGE_NONE ? b : b == SC_IMAGE_NONE ? a : sc_lower_2(l, SC_NODE_and, a, b);
+    return a == SC_NONE ? b : b == SC_NONE ? a : sc_lower_2(l, SC_NODE_and, a, b);
 }
 
 sc_knode sc_lower_within(sc_lowering *l, sc_knode index, int64_t size)

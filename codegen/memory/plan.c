@@ -18,14 +18,12 @@
 
 #include "codegen/memory/pack.h"
 
-#define NONE SC_IMAGE_NONE
-
 /* The live range of a buffer. */
 typedef struct life {
-    uint32_t func;        /* NONE: unused */
+    uint32_t func;        /* SC_NONE: unused */
     uint32_t first, last; /* times on the axis */
     bool state;
-    uint32_t from, into; /* the buffers before and after it in a shared place; NONE */
+    uint32_t from, into; /* the buffers before and after it in a shared place; SC_NONE */
 } life;
 
 typedef struct planning {
@@ -36,7 +34,7 @@ typedef struct planning {
     life *lives;
     uint32_t *starts, *ends; /* by function: times on the axis */
     uint32_t *survive_from;  /* by function of the schedule: time from which its outputs must
-                              * survive until the end of the schedule; else NONE */
+                              * survive until the end of the schedule; else SC_NONE */
     uint32_t schedule_end, times;
     const char *error;
 } planning;
@@ -89,8 +87,8 @@ static void make_axis(planning *p)
     last_call *calls = sc_arena_array(p->arena, image->func_count, sizeof *calls);
     uint32_t *first = sc_arena_array(p->arena, image->func_count, sizeof *first), at = 0;
     for (uint32_t f = 0; f < image->func_count; f++) {
-        calls[f] = (last_call){f, NONE};
-        first[f] = p->survive_from[f] = NONE;
+        calls[f] = (last_call){f, SC_NONE};
+        first[f] = p->survive_from[f] = SC_NONE;
     }
     for (uint32_t c = image->call_count; c-- > 0;)
         first[image->schedule[c].func] = c;
@@ -102,12 +100,12 @@ static void make_axis(planning *p)
         p->starts[f] = at;
         at += image->funcs[f].instr_count + 2;
         p->ends[f] = at - 1;
-        if (calls[i].call != NONE)
+        if (calls[i].call != SC_NONE)
             p->schedule_end = at - 1;
     }
     p->times = at;
     for (uint32_t f = 0; f < image->func_count; f++) { /* first last call after f's first */
-        if (first[f] == NONE)
+        if (first[f] == SC_NONE)
             continue;
         uint32_t low = 0, high = image->func_count;
         while (low < high) {
@@ -128,7 +126,7 @@ static void touch(planning *p, uint32_t func, uint32_t buffer, uint32_t first, u
     assert(buffer < p->image->buffer_count);
     if (of->state)
         return;
-    if (of->func == NONE) {
+    if (of->func == SC_NONE) {
         of->func = func;
         of->first = first;
         of->last = last;
@@ -203,7 +201,7 @@ static bool grants(const planning *p, const sc_memory_wish *wish)
     const sc_image_instr *instr = &p->image->funcs[wish->func].instrs[wish->instr];
     const life *into = &p->lives[wish->into], *from = &p->lives[wish->from];
     uint32_t now = p->starts[wish->func] + 1 + wish->instr;
-    if (into->state || from->state || into->from != NONE || from->into != NONE ||
+    if (into->state || from->state || into->from != SC_NONE || from->into != SC_NONE ||
         wish->into == wish->from)
         return false;
     if (into->func != wish->func || from->func != wish->func || into->first != now ||
@@ -254,10 +252,10 @@ static place_list collect_items(const planning *p)
                       .heads = sc_arena_array(p->arena, p->image->buffer_count, sizeof *out.heads)};
     for (uint32_t b = 0; b < p->image->buffer_count; b++) {
         const life *first = &p->lives[b], *last = first;
-        if (first->state || first->func == NONE || first->from != NONE ||
+        if (first->state || first->func == SC_NONE || first->from != SC_NONE ||
             p->image->buffers[b].bytes == 0)
             continue;
-        while (last->into != NONE)
+        while (last->into != SC_NONE)
             last = &p->lives[last->into];
         out.heads[out.count] = b;
         out.items[out.count++] = (sc_memory_item){
@@ -275,11 +273,11 @@ static void place_items(planning *p, const place_list *places, int64_t ground, i
         if (p->lives[b].state)
             continue;
         image->buffers[b].offset = 0;
-        if (p->lives[b].func == NONE && taken_bytes(image, b) > image->arena_bytes)
+        if (p->lives[b].func == SC_NONE && taken_bytes(image, b) > image->arena_bytes)
             image->arena_bytes = taken_bytes(image, b);
     }
     for (uint32_t i = 0; i < places->count; i++) {
-        for (uint32_t b = places->heads[i]; b != NONE; b = p->lives[b].into)
+        for (uint32_t b = places->heads[i]; b != SC_NONE; b = p->lives[b].into)
             image->buffers[b].offset = ground + places->items[i].offset;
     }
 }
@@ -324,7 +322,7 @@ static void report(const planning *p, const place_list *places, uint32_t when, s
     out->live = sc_arena_array(p->arena, out->live_count, sizeof *out->live);
     for (uint32_t i = 0; i < out->live_count; i++)
         out->live[i] = live[i].buffer;
-    out->func = out->instr = NONE;
+    out->func = out->instr = SC_NONE;
     if (out->live_count == 0)
         return;
     for (uint32_t f = 0; f < image->func_count; f++) {
@@ -361,9 +359,9 @@ static void begin(planning *p)
     p->ends = sc_arena_array(p->arena, image->func_count, sizeof *p->ends);
     p->survive_from = sc_arena_array(p->arena, image->func_count, sizeof *p->survive_from);
     for (uint32_t b = 0; b < image->buffer_count; b++)
-        p->lives[b] = (life){.func = NONE,
-                             .from = NONE,
-                             .into = NONE,
+        p->lives[b] = (life){.func = SC_NONE,
+                             .from = SC_NONE,
+                             .into = SC_NONE,
                              .state = image->buffers[b].kind < SC_BUFFER_ACT};
     for (uint32_t s = 0; s < image->state_count; s++)
         p->lives[image->states[s].buffer].state = true;

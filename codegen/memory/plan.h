@@ -32,8 +32,8 @@ typedef struct sc_memory_plan {
     int64_t live_bytes;             /* peak of live bytes: a lower bound for any plan */
     int64_t state_bytes;            /* bytes that are always live */
     int64_t kinds[SC_BUFFER_KINDS]; /* by kind, at the time of the peak; they sum to live_bytes */
-    uint32_t func;                  /* of the peak; SC_IMAGE_NONE when only states take memory */
-    uint32_t instr;                 /* of the peak, in func; SC_IMAGE_NONE: before the first */
+    uint32_t func;                  /* of the peak; SC_NONE when only states take memory */
+    uint32_t instr;                 /* of the peak, in func; SC_NONE: before the first */
     uint32_t live_count, *live;     /* buffers live at the peak except states, largest first; one
                                      * for each shared place */
     uint32_t in_place;              /* wishes granted */

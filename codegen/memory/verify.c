@@ -16,15 +16,13 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#define NONE SC_IMAGE_NONE
-
 enum { LEVELS = 6 /* 64 ^ 6 > 2 ^ 32 */ };
 
 typedef struct holder {
     uint32_t first, end;           /* its range, as indices of the map's bounds */
-    uint32_t func;                 /* that uses it; NONE: not used yet, or a state */
+    uint32_t func;                 /* that uses it; SC_NONE: not used yet, or a state */
     uint32_t born;                 /* the replay in which it took its bytes; 0: never */
-    uint32_t lost_to;              /* NONE: it holds all its bytes */
+    uint32_t lost_to;              /* SC_NONE: it holds all its bytes */
     uint32_t moved_from, moved_to; /* counts of in-flight readers, writers */
     bool state, output;
 } holder;
@@ -41,7 +39,7 @@ typedef struct replay {
     bool *flying;                           /* in flight; by instruction of the current function */
     uint32_t now, sequence;                 /* numbers of the current replay, from 1; of the first
                                              * one of this schedule or separate function */
-    uint32_t func, instr;                   /* being replayed; NONE: none; not an instruction */
+    uint32_t func, instr;                   /* being replayed; SC_NONE: none; not an instruction */
     const char *error;
 } replay;
 
@@ -59,9 +57,9 @@ static void fail(replay *r, const char *what)
     if (r->error != NULL)
         return;
     r->error = what;
-    if (r->func != NONE && r->instr == NONE)
+    if (r->func != SC_NONE && r->instr == SC_NONE)
         r->error = sc_arena_printf(r->arena, "@%s: %s", r->image->funcs[r->func].name, what);
-    else if (r->func != NONE)
+    else if (r->func != SC_NONE)
         r->error = sc_arena_printf(r->arena, "@%s, instruction %u: %s",
                                    r->image->funcs[r->func].name, r->instr, what);
 }
@@ -105,7 +103,7 @@ static uint32_t start_before(const replay *r, uint32_t at)
 
 static void lose(replay *r, uint32_t buffer, uint32_t to)
 {
-    if (buffer != NONE && buffer != to && r->holders[buffer].lost_to == NONE)
+    if (buffer != SC_NONE && buffer != to && r->holders[buffer].lost_to == SC_NONE)
         r->holders[buffer].lost_to = to;
 }
 
@@ -113,7 +111,7 @@ static void take(replay *r, uint32_t buffer)
 {
     holder *h = &r->holders[buffer];
     h->born = r->now;
-    h->lost_to = NONE;
+    h->lost_to = SC_NONE;
     if (h->first == h->end)
         return;
     uint32_t last = start_before(r, h->end), at = start_before(r, h->first);
@@ -177,7 +175,7 @@ static void make_map(replay *r)
     r->segment_end = sc_arena_array(r->arena, (size_t)r->bound_count + 1, sizeof *r->segment_end);
     for (uint32_t l = 0, words = r->bound_count / 64 + 1; l < LEVELS; l++, words = words / 64 + 1)
         r->starts[l] = sc_arena_array(r->arena, words, sizeof *r->starts[l]);
-    r->segment_holder[0] = NONE;
+    r->segment_holder[0] = SC_NONE;
     r->segment_end[0] = r->bound_count;
     set_start(r, 0);
 }
@@ -230,7 +228,7 @@ static bool is_born(const replay *r, const holder *h)
 static void want_whole(replay *r, uint32_t buffer)
 {
     uint32_t other = r->holders[buffer].lost_to;
-    if (other != NONE)
+    if (other != SC_NONE)
         fail(r, sc_arena_printf(r->arena, "%s is overwritten by %s while it is needed",
                                 name_of(r, buffer), name_of(r, other)));
 }
@@ -238,7 +236,7 @@ static void want_whole(replay *r, uint32_t buffer)
 static void own(replay *r, uint32_t buffer)
 {
     holder *h = &r->holders[buffer];
-    if (h->func != NONE && h->func != r->func)
+    if (h->func != SC_NONE && h->func != r->func)
         fail_of(r, buffer,
                 sc_arena_printf(r->arena, "belongs to @%s and is not a state",
                                 r->image->funcs[h->func].name));
@@ -307,7 +305,7 @@ static void replay_instr(replay *r, const sc_image_func *func, const sc_image_in
     }
     for (uint32_t a = 0; a < instr->arg_count; a++) {
         uint32_t buffer = instr->args[a].buffer, to = r->holders[buffer].lost_to;
-        if (to != NONE && (is_asynchronous(instr) || !is_in_place(r, instr, to, buffer)))
+        if (to != SC_NONE && (is_asynchronous(instr) || !is_in_place(r, instr, to, buffer)))
             want_whole(r, buffer);
     }
     if (is_asynchronous(instr)) {
@@ -322,7 +320,7 @@ static void replay_call(replay *r, uint32_t f)
     const sc_image_func *func = &r->image->funcs[f];
     r->now++;
     r->func = f;
-    r->instr = NONE;
+    r->instr = SC_NONE;
     r->flying = sc_arena_array(r->arena, func->instr_count, sizeof *r->flying);
     for (uint32_t i = 0; i < func->input_count; i++) {
         own(r, func->inputs[i].buffer);
@@ -333,7 +331,7 @@ static void replay_call(replay *r, uint32_t f)
         want_whole(r, func->inputs[i].buffer);
     for (r->instr = 0; r->instr < func->instr_count && r->error == NULL; r->instr++)
         replay_instr(r, func, &func->instrs[r->instr]);
-    r->instr = NONE;
+    r->instr = SC_NONE;
     for (uint32_t i = 0; i < func->instr_count; i++) {
         if (r->error != NULL)
             break;
@@ -345,7 +343,7 @@ static void replay_call(replay *r, uint32_t f)
             fail_of(r, func->outputs[o].buffer, "is returned, but nothing has written it");
         want_whole(r, func->outputs[o].buffer);
     }
-    r->func = NONE;
+    r->func = SC_NONE;
 }
 
 /* After a schedule, or a function outside it: checks that states and outputs are intact. */
@@ -397,7 +395,7 @@ static void begin(replay *r, const sc_memory_wish *wishes)
     r->holders = sc_arena_array(r->arena, image->buffer_count, sizeof *r->holders);
     for (uint32_t b = 0; b < image->buffer_count; b++)
         r->holders[b] = (holder){
-            .func = NONE, .lost_to = NONE, .state = image->buffers[b].kind < SC_BUFFER_ACT};
+            .func = SC_NONE, .lost_to = SC_NONE, .state = image->buffers[b].kind < SC_BUFFER_ACT};
     for (uint32_t s = 0; s < image->state_count; s++)
         r->holders[image->states[s].buffer].state = true;
     for (uint32_t f = 0; f < image->func_count; f++) {
@@ -414,8 +412,11 @@ static void begin(replay *r, const sc_memory_wish *wishes)
 const char *sc_memory_plan_verify(sc_arena *arena, const sc_image *image,
                                   const sc_memory_wish *wishes, uint32_t wish_count)
 {
-    replay r = {
-        .arena = arena, .image = image, .wish_count = wish_count, .func = NONE, .instr = NONE};
+    replay r = {.arena = arena,
+                .image = image,
+                .wish_count = wish_count,
+                .func = SC_NONE,
+                .instr = SC_NONE};
     check_places(&r);
     if (r.error != NULL)
         return r.error;

@@ -7,7 +7,7 @@ void sc_printer_failure(sc_kernel_printer *e, uint32_t item)
     sc_knode shown = e->k->items.data[item].shown;
     sc_strbuf_printf(e->out->text, "0x%llx",
                      (unsigned long long)sc_image_failure(e->items[item].check, 0));
-    if (shown == SC_IMAGE_NONE)
+    if (shown == SC_NONE)
         return;
     sc_strbuf_add(e->out->text, " | (");
     sc_printer_value(e, shown, false);
@@ -60,7 +60,7 @@ static void store(sc_kernel_printer *e, uint32_t id)
     const sc_kernel_arg *arg = &e->k->args.data[item->arg];
     sc_dtype dtype = sc_printer_dtype_of(e, id);
     sc_write_indent(e->out);
-    if (item->guard != SC_IMAGE_NONE) {
+    if (item->guard != SC_NONE) {
         sc_strbuf_add(e->out->text, "if (");
         sc_printer_value(e, item->guard, true);
         sc_strbuf_add(e->out->text, ")\n");

@@ -137,7 +137,7 @@ void sc_printer_begin(sc_kernel_printer *e, const sc_kernel *k, bool comments, s
     e->out = sc_arena_array(arena, 1, sizeof *e->out);
     e->out->text = out;
     e->comments = comments;
-    e->phase.cut = SC_IMAGE_NONE;
+    e->phase.cut = SC_NONE;
     e->dim_names = sc_arena_array(arena, k->dims.count + 1, sizeof *e->dim_names);
     e->arg_names = sc_arena_array(arena, k->args.count + 1, sizeof *e->arg_names);
     e->arg_used = sc_arena_array(arena, k->args.count + 1, sizeof *e->arg_used);

@@ -38,7 +38,7 @@ static void linearise(sc_linear *linear, sc_knode id, int64_t times)
     if (node->kind == SC_NODE_constant)
         linear->constant += (int64_t)node->number * times;
     else if (node->kind == SC_NODE_index && k->dims.data[node->index].size > 1)
-        add_term(linear, node->index, SC_IMAGE_NONE, times);
+        add_term(linear, node->index, SC_NONE, times);
     else if (node->kind == SC_NODE_index)
         return;
     else if (node->kind == SC_NODE_add || node->kind == SC_NODE_sub) {
@@ -49,7 +49,7 @@ static void linearise(sc_linear *linear, sc_knode id, int64_t times)
     else if (node->kind == SC_NODE_mul && is_constant(k, operands[0]))
         linearise(linear, operands[1], times * (int64_t)k->nodes.data[operands[0]].number);
     else
-        add_term(linear, SC_IMAGE_NONE, id, times);
+        add_term(linear, SC_NONE, id, times);
 }
 
 static sc_printer_access access_of(sc_kernel_printer *e, uint32_t arg_index,
@@ -98,7 +98,7 @@ uint64_t sc_printer_dims_of(const sc_kernel_printer *e, const sc_printer_access 
     uint64_t dims = 0;
     for (uint32_t i = 0; i < access->count; i++) {
         const sc_printer_term *term = &access->terms[i];
-        dims |= term->dim != SC_IMAGE_NONE ? (uint64_t)1 << term->dim : e->nodes[term->node].dims;
+        dims |= term->dim != SC_NONE ? (uint64_t)1 << term->dim : e->nodes[term->node].dims;
     }
     return dims;
 }
@@ -112,7 +112,7 @@ static void analyse_load(sc_kernel_printer *e, sc_knode id)
     info->access = access_of(e, node->index, k->operands.data + node->first);
     info->children = sc_arena_array(e->arena, info->access.count + 1, sizeof *info->children);
     for (uint32_t i = 0; i < info->access.count; i++) {
-        if (info->access.terms[i].dim == SC_IMAGE_NONE)
+        if (info->access.terms[i].dim == SC_NONE)
             info->children[info->child_count++] = info->access.terms[i].node;
     }
     if (node->count > arg->rank)
@@ -185,7 +185,7 @@ static void analyse_item(sc_kernel_printer *e, uint32_t id)
     count_uses(e, item->value);
     if (item->kind == SC_ITEM_CHECK)
         info->check = e->check_count++;
-    if (item->shown != SC_IMAGE_NONE)
+    if (item->shown != SC_NONE)
         count_uses(e, item->shown);
     if (item->kind == SC_ITEM_MAX || item->kind == SC_ITEM_MIN)
         e->nodes[item->value].sub_axis = true;
@@ -194,10 +194,10 @@ static void analyse_item(sc_kernel_printer *e, uint32_t id)
     e->arg_used[item->arg] = true;
     info->access = access_of(e, item->arg, e->k->operands.data + item->first);
     for (uint32_t i = 0; i < info->access.count; i++) {
-        if (info->access.terms[i].dim == SC_IMAGE_NONE)
+        if (info->access.terms[i].dim == SC_NONE)
             count_uses(e, info->access.terms[i].node);
     }
-    if (item->guard != SC_IMAGE_NONE)
+    if (item->guard != SC_NONE)
         count_uses(e, item->guard);
 }
 
@@ -221,7 +221,7 @@ void sc_printer_analyse(sc_kernel_printer *e)
             e->items[k->phases.data[p].first_item + i].phase = p;
     }
     for (sc_knode i = 0; i < k->nodes.count; i++) {
-        e->nodes[i].cached_from = SC_IMAGE_NONE;
+        e->nodes[i].cached_from = SC_NONE;
         analyse_node(e, i);
     }
     for (uint32_t i = 0; i < k->items.count; i++)
@@ -264,11 +264,11 @@ bool sc_printer_phase_reads(sc_kernel_printer *e, uint32_t phase_index, uint32_t
         const sc_kernel_item *it = &e->k->items.data[i];
         bool writes = sc_item_writes(it->kind);
         if (node_reads(e, it->value, item) ||
-            (writes && it->guard != SC_IMAGE_NONE && node_reads(e, it->guard, item)))
+            (writes && it->guard != SC_NONE && node_reads(e, it->guard, item)))
             return true;
         const sc_printer_access *access = &e->items[i].access;
         for (uint32_t t = 0; t < access->count; t++) {
-            if (access->terms[t].dim == SC_IMAGE_NONE && node_reads(e, access->terms[t].node, item))
+            if (access->terms[t].dim == SC_NONE && node_reads(e, access->terms[t].node, item))
                 return true;
         }
     }
@@ -287,6 +287,6 @@ bool sc_printer_same_dims(const sc_kernel *k, uint32_t a, uint32_t b)
 bool sc_printer_is_cached(const sc_kernel_printer *e, sc_knode node)
 {
     uint32_t from = e->nodes[node].cached_from;
-    return from != SC_IMAGE_NONE && e->phase.number > from &&
+    return from != SC_NONE && e->phase.number > from &&
            sc_printer_same_dims(e->k, from, e->phase.number);
 }

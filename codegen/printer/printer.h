@@ -17,7 +17,7 @@
 enum { SC_PRINTER_MAX_SCOPES = SC_KERNEL_MAX_DIMS + 8 };
 
 /* A term of an element's offset: `times` a dim, or `times` a node that is not a sum (dim:
- * SC_IMAGE_NONE). */
+ * SC_NONE). */
 typedef struct sc_printer_term {
     uint32_t dim;
     sc_knode node;
@@ -42,7 +42,7 @@ typedef struct sc_printer_node {
     bool reads_written;       /* depends on a load of an argument that the kernel writes */
     bool has_load, sub_axis;  /* sub_axis: a user's text names it twice */
     bool transposed;          /* a load that reads the transposed tile in q12 */
-    uint32_t cached_from;     /* the phase that stores it in b12 for later ones; SC_IMAGE_NONE */
+    uint32_t cached_from;     /* the phase that stores it in b12 for later ones; SC_NONE */
     uint32_t first_phase;     /* first phase that needs it: sc_c_choose_prefetch */
     /* for the items placed last */
     uint32_t pass, visit;
@@ -72,10 +72,10 @@ typedef struct sc_printer_offset {
 
 /* The loop order of outer iterations: sc_c_choose_loop_order. */
 typedef struct sc_printer_shape {
-    uint32_t vector; /* an outer dim that is the innermost loop of every phase; SC_IMAGE_NONE: it is
+    uint32_t vector; /* an outer dim that is the innermost loop of every phase; SC_NONE: it is
                       * the phases' last dims */
     int64_t block;   /* of its indices per block */
-    uint32_t tile;   /* an outer dim that is tiled with the vector dim's blocks; SC_IMAGE_NONE */
+    uint32_t tile;   /* an outer dim that is tiled with the vector dim's blocks; SC_NONE */
     int64_t tile_size;
     uint32_t order[64], order_count; /* the other outer dims */
     uint32_t shared;                 /* how many of these loops, and then the loop over blocks, are
@@ -125,7 +125,7 @@ typedef struct sc_printer_scopes {
 /* Of the phase being written. */
 typedef struct sc_printer_phase {
     uint32_t number;
-    uint32_t cut; /* the dim that it splits by `cut_size`; SC_IMAGE_NONE */
+    uint32_t cut; /* the dim that it splits by `cut_size`; SC_NONE */
     int64_t cut_size;
     bool simd;     /* points of its innermost loop are independent */
     int64_t lanes; /* 0, or the number of parallel accumulators: see c/phase.c */
@@ -147,7 +147,7 @@ struct sc_kernel_printer {
     uint32_t check_count;
     bool writes_read; /* the kernel loads what it writes */
     sc_printer_shape shape;
-    uint32_t prefetch_phase; /* the phase that prefetches for others; SC_IMAGE_NONE */
+    uint32_t prefetch_phase; /* the phase that prefetches for others; SC_NONE */
     /* the text under construction */
     sc_printer_scopes scopes;
     sc_printer_phase phase;
@@ -204,7 +204,7 @@ static inline int64_t sc_printer_size_of(const sc_kernel_printer *e, uint32_t di
 }
 /* The product of these dims' sizes. */
 double sc_printer_points_of(const sc_kernel_printer *e, uint64_t dims);
-/* The outer dim to vectorize along, or SC_IMAGE_NONE: the phases' last dims. */
+/* The outer dim to vectorize along, or SC_NONE: the phases' last dims. */
 uint32_t sc_printer_choose_vector(sc_kernel_printer *e);
 /* The distance of neighbours along the dim, in elements; irregular: INT64_MAX. */
 int64_t sc_printer_stride(const sc_kernel_printer *e, const sc_printer_access *access,

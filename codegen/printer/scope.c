@@ -61,14 +61,14 @@ static uint32_t roots_of(const sc_kernel_printer *e, uint32_t item_index,
     const sc_printer_access *access = &e->items[item_index].access;
     uint32_t count = 0;
     for (uint32_t i = 0; i < access->count; i++) {
-        if (access->terms[i].dim == SC_IMAGE_NONE)
+        if (access->terms[i].dim == SC_NONE)
             roots[count++] = access->terms[i].node;
     }
     roots[count++] = item->value;
-    bool guarded = sc_item_writes(item->kind) && item->guard != SC_IMAGE_NONE;
+    bool guarded = sc_item_writes(item->kind) && item->guard != SC_NONE;
     if (guarded)
         roots[count++] = item->guard;
-    if (item->shown != SC_IMAGE_NONE)
+    if (item->shown != SC_NONE)
         roots[count++] = item->shown;
     return count;
 }
@@ -135,7 +135,7 @@ static bool wants_name(const sc_kernel_printer *e, sc_knode id)
     const sc_kernel_node *node = &e->k->nodes.data[id];
     if (is_leaf(node))
         return false;
-    if (info->cached_from != SC_IMAGE_NONE || info->uses > 1 || info->sub_axis ||
+    if (info->cached_from != SC_NONE || info->uses > 1 || info->sub_axis ||
         info->user_depth > info->depth || info->size > LONGEST_TEXT)
         return true;
     return node->kind == SC_NODE_load &&
@@ -182,8 +182,8 @@ static void need(sc_kernel_printer *e, sc_knode id, uint32_t depth)
 
 static uint32_t scope_of_term(const sc_kernel_printer *e, const sc_printer_term *term)
 {
-    return term->dim != SC_IMAGE_NONE ? scope_of_dims(e, (uint64_t)1 << term->dim)
-                                      : e->nodes[term->node].depth;
+    return term->dim != SC_NONE ? scope_of_dims(e, (uint64_t)1 << term->dim)
+                                : e->nodes[term->node].depth;
 }
 
 /* The terms available outside scope `depth`; *scope: the deepest scope that they need. */
@@ -232,7 +232,7 @@ static void add_terms(sc_kernel_printer *e, const sc_printer_access *access, uin
         bool minus = term->times < 0;
         int64_t times = minus ? -term->times : term->times;
         sc_strbuf_add(e->out->text, *begun ? (minus ? " - " : " + ") : minus ? "-" : "");
-        if (term->dim != SC_IMAGE_NONE)
+        if (term->dim != SC_NONE)
             sc_strbuf_add(e->out->text, e->dim_names[term->dim]);
         else
             sc_printer_value(e, term->node, false);

@@ -25,7 +25,7 @@ int64_t sc_printer_stride(const sc_kernel_printer *e, const sc_printer_access *a
         const sc_printer_term *term = &access->terms[i];
         if (term->dim == dim)
             stride = term->times;
-        else if (term->dim == SC_IMAGE_NONE && (e->nodes[term->node].dims >> dim & 1) != 0)
+        else if (term->dim == SC_NONE && (e->nodes[term->node].dims >> dim & 1) != 0)
             return INT64_MAX;
     }
     return stride;
@@ -40,8 +40,8 @@ bool sc_printer_is_far(int64_t stride)
 static bool check_depends(const sc_kernel_printer *e, uint32_t item, uint32_t dim)
 {
     const sc_kernel_item *check = &e->k->items.data[item];
-    uint64_t dims = e->nodes[check->value].dims |
-                    (check->shown == SC_IMAGE_NONE ? 0 : e->nodes[check->shown].dims);
+    uint64_t dims =
+        e->nodes[check->value].dims | (check->shown == SC_NONE ? 0 : e->nodes[check->shown].dims);
     return (dims >> dim & 1) != 0;
 }
 
@@ -71,7 +71,7 @@ static double access_cost(const sc_kernel_printer *e, const sc_printer_access *a
                           bool lanes)
 {
     double points = sc_printer_points_of(e, sc_printer_dims_of(e, access));
-    int64_t stride = dim == SC_IMAGE_NONE ? 0 : sc_printer_stride(e, access, dim);
+    int64_t stride = dim == SC_NONE ? 0 : sc_printer_stride(e, access, dim);
     return points * (lanes && (stride == 0 || stride == 1 || stride == -1) ? LANE : 1);
 }
 
@@ -88,10 +88,10 @@ static double phase_cost(sc_kernel_printer *e, uint32_t index, uint32_t vector)
 {
     const sc_kernel *k = e->k;
     const sc_kernel_phase *phase = &k->phases.data[index];
-    uint32_t dim = vector != SC_IMAGE_NONE ? vector
-                   : phase->dim_count > 0  ? phase->dims[phase->dim_count - 1]
-                                           : SC_IMAGE_NONE;
-    bool lanes = dim != SC_IMAGE_NONE && sc_printer_size_of(e, dim) >= FEWEST_LANES &&
+    uint32_t dim = vector != SC_NONE      ? vector
+                   : phase->dim_count > 0 ? phase->dims[phase->dim_count - 1]
+                                          : SC_NONE;
+    bool lanes = dim != SC_NONE && sc_printer_size_of(e, dim) >= FEWEST_LANES &&
                  sc_printer_may_vectorise(e, index, dim);
     double cost = 0;
     e->scopes.body = 0, e->scopes.inner = 0;
@@ -137,8 +137,8 @@ static bool may_walk_side_by_side(const sc_kernel_printer *e, uint32_t dim)
 
 uint32_t sc_printer_choose_vector(sc_kernel_printer *e)
 {
-    uint32_t vector = SC_IMAGE_NONE;
-    double best = kernel_cost(e, SC_IMAGE_NONE);
+    uint32_t vector = SC_NONE;
+    double best = kernel_cost(e, SC_NONE);
     for (uint32_t i = e->k->outer_count; i-- > 0;) {
         double cost = may_walk_side_by_side(e, i) ? kernel_cost(e, i) : best;
         if (cost < best) {

@@ -81,7 +81,7 @@ static sc_kernel *rearrange(sc_generator *g, const sc_type_info *type, uint32_t 
         sc_kernel_new(context, sc_intern_text(&context->names, packs ? "pack" : "unpack"));
     const int64_t *to = packs ? piece : whole;
     sc_knode index[SC_KERNEL_MAX_RANK], there[SC_KERNEL_MAX_RANK], store[SC_KERNEL_MAX_RANK],
-        j = SC_IMAGE_NONE, guard = SC_IMAGE_NONE;
+        j = SC_NONE, guard = SC_NONE;
     uint32_t n = 0, s = 0;
     assert(cut < type->rank);
     k->title = packs ? "pieces brought together" : "pieces put in order";
@@ -111,7 +111,7 @@ static sc_kernel *rearrange(sc_generator *g, const sc_type_info *type, uint32_t 
         guard = node2(k, SC_NODE_lt, there[cut], integer(k, whole[cut]));
     sc_knode value = sc_kernel_load(k, 0, there, guard);
     sc_kernel_add_phase(k, NULL, 0);
-    sc_kernel_add_store(k, SC_ITEM_STORE, 1, store, value, SC_IMAGE_NONE);
+    sc_kernel_add_store(k, SC_ITEM_STORE, 1, store, value, SC_NONE);
     return k;
 }
 

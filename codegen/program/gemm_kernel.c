@@ -49,8 +49,7 @@ sc_kernel *sc_contract_kernel(const sc_module *m, const sc_op *dot)
     for (uint32_t d = k->outer_count; d < k->dims.count; d++)
         inner[inner_count++] = d;
     for (uint32_t o = 0; o < 2; o++) {
-        sc_knode factor =
-            sc_kernel_convert(k, sc_kernel_load(k, args[o], index[o], SC_IMAGE_NONE), sum);
+        sc_knode factor = sc_kernel_convert(k, sc_kernel_load(k, args[o], index[o], SC_NONE), sum);
         value =
             o == 0 ? factor : sc_kernel_node_new(k, SC_NODE_mul, (sc_knode[]){value, factor}, 2);
     }
@@ -58,8 +57,7 @@ sc_kernel *sc_contract_kernel(const sc_module *m, const sc_op *dot)
     sc_knode total = sc_kernel_reduced(k, sc_kernel_add_reduction(k, SC_ITEM_SUM, value), false);
     sc_kernel_add_phase(k, NULL, 0);
     sc_kernel_add_store(k, SC_ITEM_STORE, args[2], index[2],
-                        sc_kernel_convert(k, total, sc_kernel_dtype(types[2]->dtype)),
-                        SC_IMAGE_NONE);
+                        sc_kernel_convert(k, total, sc_kernel_dtype(types[2]->dtype)), SC_NONE);
     return k;
 }
 
@@ -174,16 +172,15 @@ static sc_knode add_step(gemm_loops *l, uint32_t s, sc_knode x, bool *ok)
                                &arg, index);
         if (*ok)
             sc_kernel_add_store(l->k, SC_ITEM_STORE, arg, index,
-                                sc_kernel_convert(l->k, x, sc_kernel_dtype(step->dtype)),
-                                SC_IMAGE_NONE);
+                                sc_kernel_convert(l->k, x, sc_kernel_dtype(step->dtype)), SC_NONE);
         return x;
     }
     if (sc_gemm_step_has_tensor(step->kind)) {
         *ok = *ok &&
               add_array(l, numbered(l, "t", s), step->dtype, SC_ARG_IN, step->strides, &arg, index);
         if (*ok)
-            tensor = sc_kernel_convert(l->k, sc_kernel_load(l->k, arg, index, SC_IMAGE_NONE),
-                                       l->gemm->sum);
+            tensor =
+                sc_kernel_convert(l->k, sc_kernel_load(l->k, arg, index, SC_NONE), l->gemm->sum);
     }
     return *ok ? step_node(l->k, step, x, tensor) : x;
 }
@@ -205,12 +202,12 @@ sc_kernel *sc_steps_kernel(sc_context *context, const sc_gemm *gemm, uint32_t fi
         !add_array(&l, "c", gemm->dtypes[SC_GEMM_C], SC_ARG_INOUT, strides, &c, index))
         return NULL;
     sc_kernel_add_phase(l.k, NULL, 0);
-    sc_knode x = sc_kernel_convert(l.k, sc_kernel_load(l.k, c, index, SC_IMAGE_NONE), gemm->sum);
+    sc_knode x = sc_kernel_convert(l.k, sc_kernel_load(l.k, c, index, SC_NONE), gemm->sum);
     for (uint32_t s = first; s < gemm->step_count; s++)
         x = add_step(&l, s, x, &ok);
     sc_kernel_add_store(l.k, SC_ITEM_STORE, c, index,
                         sc_kernel_convert(l.k, x, sc_kernel_dtype(gemm->dtypes[SC_GEMM_C])),
-                        SC_IMAGE_NONE);
+                        SC_NONE);
     return ok ? l.k : NULL;
 }
 
@@ -237,11 +234,11 @@ sc_kernel *sc_sum_kernel(sc_context *context, const sc_gemm *gemm, uint32_t step
     if (!add_array(&l, "x", gemm->dtypes[operand], SC_ARG_IN, strides, &in, from) ||
         !add_array(&l, "sum", of->dtype, SC_ARG_OUT, of->strides, &out, to))
         return NULL;
-    sc_knode x = sc_kernel_convert(l.k, sc_kernel_load(l.k, in, from, SC_IMAGE_NONE), gemm->sum);
+    sc_knode x = sc_kernel_convert(l.k, sc_kernel_load(l.k, in, from, SC_NONE), gemm->sum);
     sc_kernel_add_phase(l.k, inner, inner_count);
     sc_knode total = sc_kernel_reduced(l.k, sc_kernel_add_reduction(l.k, SC_ITEM_SUM, x), false);
     sc_kernel_add_phase(l.k, NULL, 0);
     sc_kernel_add_store(l.k, SC_ITEM_STORE, out, to,
-                        sc_kernel_convert(l.k, total, sc_kernel_dtype(of->dtype)), SC_IMAGE_NONE);
+                        sc_kernel_convert(l.k, total, sc_kernel_dtype(of->dtype)), SC_NONE);
     return l.k;
 }

@@ -6,12 +6,10 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define NONE SC_IMAGE_NONE
-
 typedef struct item {
     const sc_image_instr *instr, *finish; /* finish: the FINISH of a collective */
     uint32_t before;                      /* of a collective: the item that followed its FINISH */
-    uint32_t at;                          /* the item that it moves behind; NONE: it stays */
+    uint32_t at;                          /* the item that it moves behind; SC_NONE: it stays */
     uint32_t next;                        /* the next item that moves behind the same one */
     uint32_t group;                       /* the last group that it was in; counted from 1 */
 } item;
@@ -67,7 +65,8 @@ static void list_items(overlapping *o)
             o->items[o->item_of[instr->index]].finish = instr;
             o->items[o->item_of[instr->index]].before = o->count;
         } else {
-            o->items[o->count++] = (item){.instr = instr, .before = NONE, .at = NONE, .next = NONE};
+            o->items[o->count++] =
+                (item){.instr = instr, .before = SC_NONE, .at = SC_NONE, .next = SC_NONE};
         }
     }
 }
@@ -119,7 +118,7 @@ static void list_wishes(overlapping *o, uint32_t func, const sc_memory_wish *wis
     o->wish_from = sc_arena_array(o->arena, o->count, sizeof *o->wish_from);
     o->wish_into = sc_arena_array(o->arena, o->count, sizeof *o->wish_into);
     for (uint32_t i = 0; i < o->count; i++)
-        o->wish_from[i] = o->wish_into[i] = NONE;
+        o->wish_from[i] = o->wish_into[i] = SC_NONE;
     for (uint32_t w = count; w-- > 0;) {
         const sc_memory_wish *wish = &wishes[w];
         if (wish->func != func)
@@ -146,10 +145,10 @@ static life *find_lives(const overlapping *o, const uint32_t *order, bool waits)
 {
     life *lives = sc_arena_array(o->arena, o->image->buffer_count, sizeof *lives);
     for (uint32_t b = 0; b < o->image->buffer_count; b++)
-        lives[b] = (life){.first = NONE};
+        lives[b] = (life){.first = SC_NONE};
     for (uint32_t at = 0; at < o->count; at++) {
         const item *one = &o->items[order[at]];
-        bool held = waits && one->before != NONE && one->before > at;
+        bool held = waits && one->before != SC_NONE && one->before > at;
         for (uint32_t a = 0; a < one->instr->arg_count; a++) {
             life *of = &lives[one->instr->args[a].buffer];
             uint32_t last = held ? one->before - 1 : at;
@@ -160,7 +159,7 @@ static life *find_lives(const overlapping *o, const uint32_t *order, bool waits)
     }
     for (uint32_t i = 0; i < o->func->input_count; i++) {
         life *of = &lives[o->func->inputs[i].buffer];
-        of->first = of->first == NONE ? NONE : 0;
+        of->first = of->first == SC_NONE ? SC_NONE : 0;
     }
     if (o->count == 0)
         return lives;
@@ -183,7 +182,7 @@ static int64_t *find_live(const overlapping *o, const uint32_t *order, const lif
     }
     for (uint32_t at = 0; at < o->count; at++) {
         uint32_t into = o->wish_into[order[at]], from = o->wish_from[order[at]];
-        if (into == NONE || lives[into].first != at || lives[from].last != at ||
+        if (into == SC_NONE || lives[into].first != at || lives[from].last != at ||
             lives[from].first == at || lives[from].is_held)
             continue;
         live[at] -= bytes_of(o, into);
@@ -229,7 +228,7 @@ static uint32_t touches_before(const overlapping *o, uint32_t buffer, uint32_t i
 static bool prepares(const overlapping *o, uint32_t index)
 {
     const item *one = &o->items[index];
-    if (one->at != NONE ||
+    if (one->at != SC_NONE ||
         (one->instr->kind != SC_INSTR_KERNEL && one->instr->kind != SC_INSTR_COPY))
         return false;
     for (uint32_t a = 0; a < one->instr->arg_count; a++) {
@@ -247,13 +246,13 @@ static bool prepares(const overlapping *o, uint32_t index)
 }
 
 typedef struct reason {
-    uint32_t behind; /* the item that it must stay behind; NONE: none */
+    uint32_t behind; /* the item that it must stay behind; SC_NONE: none */
     bool waits;      /* that item is a collective */
 } reason;
 
 static void stay_behind(overlapping *o, uint32_t index, reason *out)
 {
-    uint32_t at = o->items[index].at != NONE ? o->items[index].at : index;
+    uint32_t at = o->items[index].at != SC_NONE ? o->items[index].at : index;
     if (o->items[index].group == o->group)
         return;
     if (prepares(o, index)) {
@@ -261,7 +260,7 @@ static void stay_behind(overlapping *o, uint32_t index, reason *out)
         o->members[o->member_count++] = index;
         return;
     }
-    out->behind = out->behind == NONE || at > out->behind ? at : out->behind;
+    out->behind = out->behind == SC_NONE || at > out->behind ? at : out->behind;
     out->waits = out->waits || is_collective(o, index);
 }
 
@@ -270,7 +269,7 @@ static void stay_behind(overlapping *o, uint32_t index, reason *out)
  * since. */
 static reason gather_group(overlapping *o, uint32_t collective)
 {
-    reason found = {.behind = NONE};
+    reason found = {.behind = SC_NONE};
     o->items[collective].group = ++o->group;
     o->members[0] = collective;
     o->member_count = 1;
@@ -301,7 +300,7 @@ static void count_group(overlapping *o, uint32_t first, int64_t sign)
             bool is_born = sc_memory_access(o->image, instr, a) == SC_ACCESS_OUT &&
                            o->touches[o->touch_start[buffer]] == o->members[m];
             if (is_born) {
-                for (uint32_t t = first != NONE ? first : o->members[m]; t < end; t++)
+                for (uint32_t t = first != SC_NONE ? first : o->members[m]; t < end; t++)
                     o->live[t] += sign * bytes_of(o, buffer);
             }
         }
@@ -326,9 +325,9 @@ static int64_t group_bytes(const overlapping *o)
 /* The position of the next start after `behind`. */
 static uint32_t next_start(const overlapping *o, uint32_t behind)
 {
-    uint32_t next = NONE;
+    uint32_t next = SC_NONE;
     for (uint32_t i = 0; i < o->count; i++) {
-        if (is_collective(o, i) && o->items[i].at != NONE && o->items[i].at > behind &&
+        if (is_collective(o, i) && o->items[i].at != SC_NONE && o->items[i].at > behind &&
             o->items[i].at < next)
             next = o->items[i].at;
     }
@@ -342,11 +341,11 @@ static void move_up(overlapping *o, uint32_t behind)
     for (uint32_t m = 1; m < o->member_count; m++)
         first = o->members[m] < first ? o->members[m] : first;
     int64_t room = o->limit - group_bytes(o);
-    count_group(o, NONE, -1);
+    count_group(o, SC_NONE, -1);
     while (at > behind + 1 && o->live[at - 1] <= room)
         at--;
     bool moves = at > 0 && at <= first && at < end;
-    count_group(o, moves ? at : NONE, 1);
+    count_group(o, moves ? at : SC_NONE, 1);
     if (moves) {
         for (uint32_t m = 0; m < o->member_count; m++)
             o->items[o->members[m]].at = at - 1;
@@ -358,10 +357,10 @@ static void find_starts(overlapping *o)
     o->members = sc_arena_array(o->arena, o->count, sizeof *o->members);
     for (int waiting = 0; waiting < 2; waiting++) {
         for (uint32_t i = 0; i < o->count; i++) {
-            if (!is_collective(o, i) || o->items[i].at != NONE)
+            if (!is_collective(o, i) || o->items[i].at != SC_NONE)
                 continue;
             reason found = gather_group(o, i);
-            if (found.behind == NONE || found.waits != (waiting == 1))
+            if (found.behind == SC_NONE || found.waits != (waiting == 1))
                 continue;
             uint32_t behind = found.waits ? next_start(o, found.behind) : found.behind;
             if (behind < i)
@@ -375,17 +374,17 @@ static uint32_t *new_order(overlapping *o)
     uint32_t *order = sc_arena_array(o->arena, o->count, sizeof *order), count = 0;
     uint32_t *heads = sc_arena_array(o->arena, o->count, sizeof *heads);
     for (uint32_t i = 0; i < o->count; i++)
-        heads[i] = NONE;
+        heads[i] = SC_NONE;
     for (uint32_t i = o->count; i-- > 0;) {
-        if (o->items[i].at == NONE)
+        if (o->items[i].at == SC_NONE)
             continue;
         o->items[i].next = heads[o->items[i].at];
         heads[o->items[i].at] = i;
     }
     for (uint32_t i = 0; i < o->count; i++) {
-        if (o->items[i].at == NONE)
+        if (o->items[i].at == SC_NONE)
             order[count++] = i;
-        for (uint32_t moved = heads[i]; moved != NONE; moved = o->items[moved].next)
+        for (uint32_t moved = heads[i]; moved != SC_NONE; moved = o->items[moved].next)
             order[count++] = moved;
     }
     return order;
@@ -466,7 +465,7 @@ static void make_room(writing *w, uint32_t at, uint32_t index)
     uint32_t from = w->o->wish_from[index];
     int64_t sum = w->o->live[at];
     /* the wish is not granted in this case */
-    if (from != NONE && w->taken[from] + w->brought[from] > 0)
+    if (from != SC_NONE && w->taken[from] + w->brought[from] > 0)
         sum += bytes_of(w->o, from);
     for (uint32_t f = 0; f < w->in_flight_count; f++)
         sum += held_by(w, &w->in_flight[f], at);
@@ -487,8 +486,8 @@ static void write_item(writing *w, uint32_t at, uint32_t index)
     const sc_image_instr *instr = o->items[index].instr;
     for (uint32_t a = 0; a < instr->arg_count; a++)
         finish_for(w, instr->args[a].buffer, sc_memory_access(o->image, instr, a) != SC_ACCESS_IN,
-                   NONE);
-    if (o->wish_from[index] != NONE) /* its place will be written, as in the original list */
+                   SC_NONE);
+    if (o->wish_from[index] != SC_NONE) /* its place will be written, as in the original list */
         finish_for(w, o->wish_from[index], true, at);
     if (is_collective(o, index) && w->in_flight_count == SC_OVERLAP_IN_FLIGHT)
         finish(w, 0);
@@ -511,7 +510,7 @@ static void write_list(overlapping *o, sc_image_func *out, const uint32_t *order
     w.instrs = sc_arena_array(o->arena, o->func->instr_count, sizeof *w.instrs);
     w.due = sc_arena_array(o->arena, (size_t)o->count + 1, sizeof *w.due);
     for (uint32_t at = 0; at < o->count; at++)
-        w.due[order[at] + 1] = o->items[order[at]].at == NONE ? at + 1 : 0;
+        w.due[order[at] + 1] = o->items[order[at]].at == SC_NONE ? at + 1 : 0;
     for (uint32_t i = 0; i < o->count; i++)
         w.due[i + 1] = w.due[i + 1] > 0 ? w.due[i + 1] : w.due[i];
     for (uint32_t at = 0; at < o->count; at++)

@@ -35,7 +35,7 @@ static uint32_t find_state(const sc_generator *g, const char *path)
     uint32_t found = 0;
     while (found < g->states.count && strcmp(g->states.data[found].path, path) != 0)
         found++;
-    return found < g->states.count ? found : SC_IMAGE_NONE;
+    return found < g->states.count ? found : SC_NONE;
 }
 
 /* Adds a state of the module, or finds the one that another module added. */
@@ -45,8 +45,8 @@ static bool add_state(sc_generator *g, const sc_state *state, uint32_t *out_buff
     const sc_type_info *type = &m->types.data[state->type];
     const char *path = sc_text(m->context, state->path);
     sc_image_tensor tensor = sc_generator_tensor(g, type);
-    uint32_t found = g->func_base == 0 ? SC_IMAGE_NONE : find_state(g, path);
-    if (found == SC_IMAGE_NONE) {
+    uint32_t found = g->func_base == 0 ? SC_NONE : find_state(g, path);
+    if (found == SC_NONE) {
         *out_buffer =
             sc_generator_buffer(g, kind_of_state(state->kind), sc_type_local_bytes(m, type), path);
         *sc_vec_push(g->arena, &g->states) =
@@ -56,7 +56,7 @@ static bool add_state(sc_generator *g, const sc_state *state, uint32_t *out_buff
                              .init_args = {state->init_args[0], state->init_args[1]},
                              .tensor = tensor,
                              .buffer = *out_buffer,
-                             .master = SC_IMAGE_NONE};
+                             .master = SC_NONE};
         return true;
     }
     *out_buffer = g->states.data[found].buffer;

@@ -223,11 +223,8 @@ static const sc_executor_verbs session_verbs = {
 /* Shards in GPU memory are copied through host memory, one at a time. */
 static int64_t room_bytes(const shardc_session *session)
 {
-    uint32_t largest =
-        session->device->is_host ? SC_IMAGE_NONE : sc_image_largest_saved(session->image);
-    return largest == SC_IMAGE_NONE
-               ? 0
-               : sc_image_tensor_bytes(&session->image->states[largest].tensor);
+    uint32_t largest = session->device->is_host ? SC_NONE : sc_image_largest_saved(session->image);
+    return largest == SC_NONE ? 0 : sc_image_tensor_bytes(&session->image->states[largest].tensor);
 }
 
 static bool describe(const shardc_executable *program, sc_executor *executor)

@@ -264,7 +264,7 @@ shardc_status sc_session_set_elements(shardc_session *session, uint32_t index, c
     sc_whole whole = {.data = (void *)data, .element = element, .batch_dim = -1};
     shardc_status status =
         sc_session_scatter(session, &state->tensor, state->buffer, &whole, state->path, error);
-    if (status != SHARDC_OK || state->master == SC_IMAGE_NONE)
+    if (status != SHARDC_OK || state->master == SC_NONE)
         return status;
     const sc_image_state *master = &session->image->states[state->master];
     return sc_session_scatter(session, &master->tensor, master->buffer, &whole, master->path,
@@ -336,7 +336,7 @@ static shardc_status initialise_rank(sc_rank *rank, void *user, shardc_error *er
     }
     for (uint32_t i = 0; i < image->state_count; i++) {
         const sc_image_state *from = &image->states[i];
-        if (from->master == SC_IMAGE_NONE)
+        if (from->master == SC_NONE)
             continue;
         shardc_status status = initialise_state(rank, from, &image->states[from->master], error);
         if (status != SHARDC_OK)

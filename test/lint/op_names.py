@@ -14,7 +14,7 @@ TABLE = 'ir/ops/'
 USE = re.compile(r'[=!]=\s*SC_OP_\w+|\bSC_OP_\w+\s*[=!]=|\bcase\s+SC_OP_\w+|\[SC_OP_\w+\]\s*=')
 NO_USE = ('SC_OP_COUNT',)
 SWITCH = re.compile(r'\bswitch\s*\(')
-NONE = re.compile(r'\s*(?:return (?:false|NULL|-1|SC_NONE|SC_IMAGE_NONE);|break;)')
+NONE = re.compile(r'\s*(?:return (?:false|NULL|-1|SC_NONE);|break;)')
 
 
 def sources(root):

@@ -20,7 +20,7 @@ static bool kind_of(sc_image_buffer_kind kind, sc_memory_kind *out)
 
 static const char *what_runs(sc_context *context, const sc_image *image, const sc_memory_plan *plan)
 {
-    if (plan->func == SC_IMAGE_NONE || plan->instr == SC_IMAGE_NONE)
+    if (plan->func == SC_NONE || plan->instr == SC_NONE)
         return NULL;
     const sc_image_instr *instr = &image->funcs[plan->func].instrs[plan->instr];
     static const char *const names[SC_INSTR_KINDS] = {"a kernel", "a contraction", "a collective",
@@ -57,7 +57,7 @@ static void read_plan(sc_context *context, const sc_generated *generated, sc_mem
 static void find_saved(sc_context *context, const sc_image *image, sc_memory_report *out)
 {
     uint32_t largest = sc_image_largest_saved(image);
-    if (largest == SC_IMAGE_NONE)
+    if (largest == SC_NONE)
         return;
     out->largest_saved = sc_image_tensor_bytes(&image->states[largest].tensor);
     out->saved_name = sc_arena_printf(&context->arena, "%s", image->states[largest].path);

@@ -120,7 +120,7 @@ static inline uint32_t image_state(image_case *c, sc_state_kind kind, const char
                             .kind = (uint8_t)kind,
                             .init = (uint8_t)init,
                             .init_args = {a, b},
-                            .master = SC_IMAGE_NONE};
+                            .master = SC_NONE};
     state.tensor = image_tensor(c, tensor);
     state.buffer = image_buffer(c, kind == SC_STATE_PARAM ? SC_BUFFER_PARAM : SC_BUFFER_OTHER_STATE,
                                 sc_image_tensor_bytes(&state.tensor), path);

@@ -16,8 +16,6 @@
 #include "codegen/memory/plan.h"
 #include "support/vec.h"
 
-#define NONE SC_IMAGE_NONE
-
 typedef SC_VEC(sc_image_buffer) buffer_list;
 typedef SC_VEC(sc_image_instr) instr_list;
 typedef SC_VEC(uint32_t) numbers;

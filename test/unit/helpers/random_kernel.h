@@ -26,7 +26,7 @@ typedef struct random_kernel {
 typedef struct random_fact {
     bool known, exact;
     uint32_t inner;     /* bit d: depends on the kernel's inner dim d */
-    uint32_t phase;     /* SC_IMAGE_NONE, or the only phase that it may be used in */
+    uint32_t phase;     /* SC_NONE, or the only phase that it may be used in */
     int fraction, size; /* a multiple of 2^-fraction (when exact), at most 2^size */
 } random_fact;
 
@@ -81,7 +81,7 @@ static inline sc_knode random_constant(random_maker *r, sc_dtype dtype, double n
     while (fraction < 30 && ldexp(number, fraction) != floor(ldexp(number, fraction)))
         fraction++;
     random_fact fact = {.exact = fraction < 20,
-                        .phase = SC_IMAGE_NONE,
+                        .phase = SC_NONE,
                         .fraction = fraction,
                         .size = size < 0 ? 0 : size};
     return random_note(r, sc_kernel_constant(r->k, dtype, number), fact);
@@ -91,12 +91,12 @@ static inline sc_knode random_constant(random_maker *r, sc_dtype dtype, double n
 static inline random_fact random_joined(const random_maker *r, const sc_knode *operands,
                                         uint32_t count)
 {
-    random_fact fact = {.exact = true, .phase = SC_IMAGE_NONE};
+    random_fact fact = {.exact = true, .phase = SC_NONE};
     for (uint32_t i = 0; i < count; i++) {
         const random_fact *f = &r->facts[operands[i]];
         fact.exact = fact.exact && f->exact;
         fact.inner |= f->inner;
-        fact.phase = f->phase != SC_IMAGE_NONE ? f->phase : fact.phase;
+        fact.phase = f->phase != SC_NONE ? f->phase : fact.phase;
         fact.fraction = f->fraction > fact.fraction ? f->fraction : fact.fraction;
         fact.size = f->size > fact.size ? f->size : fact.size;
     }
@@ -166,7 +166,7 @@ typedef struct random_access {
 static inline sc_knode random_index(random_maker *r, uint32_t dim)
 {
     random_fact fact = {
-        .exact = true, .phase = SC_IMAGE_NONE, .inner = dim < r->k->outer_count ? 0 : 1u << dim};
+        .exact = true, .phase = SC_NONE, .inner = dim < r->k->outer_count ? 0 : 1u << dim};
     while (((int64_t)1 << fact.size) < r->k->dims.data[dim].size)
         fact.size++;
     return random_note(r, sc_kernel_index(r->k, dim), fact);
@@ -180,7 +180,7 @@ static inline sc_knode random_index_op(random_maker *r, sc_node_kind kind, sc_kn
 
 static inline void random_guard(random_maker *r, random_access *access, sc_knode condition)
 {
-    if (access->guard == SC_IMAGE_NONE)
+    if (access->guard == SC_NONE)
         access->guard = condition;
     else
         access->guard = random_binary(r, SC_NODE_and, access->guard, condition, 0, 0, true);
@@ -214,8 +214,8 @@ static inline sc_knode random_loaded_index(random_maker *r, random_access *acces
     sc_knode at = random_index(r, dim);
     random_fact fact = r->facts[at];
     fact.size = 8;
-    sc_knode x = random_convert(
-        r, random_note(r, sc_kernel_load(r->k, ids, &at, SC_IMAGE_NONE), fact), SC_DTYPE_i64);
+    sc_knode x = random_convert(r, random_note(r, sc_kernel_load(r->k, ids, &at, SC_NONE), fact),
+                                SC_DTYPE_i64);
     if (how == 0) {
         x = random_index_op(r, SC_NODE_maximum, x, 0);
         return random_index_op(r, SC_NODE_minimum, x, size - 1);
@@ -223,8 +223,7 @@ static inline sc_knode random_loaded_index(random_maker *r, random_access *acces
     if (how == 1)
         random_guard(r, access, random_between(r, x, 0, size));
     else
-        sc_kernel_add_check(r->k, random_between(r, x, 0, size),
-                            random_chance(r, 50) ? x : SC_IMAGE_NONE,
+        sc_kernel_add_check(r->k, random_between(r, x, 0, size), random_chance(r, 50) ? x : SC_NONE,
                             "a loaded index is out of range");
     return x;
 }
@@ -284,7 +283,7 @@ static inline void random_position(random_maker *r, random_access *access, uint3
 /* Indices over the dims in `set`, in any order; now and then two positions are one. */
 static inline random_access random_access_to(random_maker *r, uint32_t set, bool writes)
 {
-    random_access access = {.guard = SC_IMAGE_NONE};
+    random_access access = {.guard = SC_NONE};
     uint32_t order[32], count = 0;
     for (uint32_t d = 0; d < r->k->dims.count; d++) {
         if ((set >> d & 1) != 0)
@@ -306,7 +305,7 @@ static inline random_access random_access_to(random_maker *r, uint32_t set, bool
         access.rank--;
     }
     access.fact = random_joined(r, access.indices, access.rank);
-    if (access.guard != SC_IMAGE_NONE)
+    if (access.guard != SC_NONE)
         access.fact.inner |= r->facts[access.guard].inner;
     return access;
 }
@@ -345,7 +344,7 @@ static inline sc_knode random_pick(random_maker *r)
         sc_knode node = r->pool[random_below(r, r->pool_count)];
         const random_fact *fact = &r->facts[node];
         if ((fact->inner & ~r->phase_inner) == 0 &&
-            (fact->phase == SC_IMAGE_NONE || fact->phase == r->phase))
+            (fact->phase == SC_NONE || fact->phase == r->phase))
             return node;
     }
     return random_constant(r, SC_DTYPE_f32, 0.75);
@@ -507,7 +506,7 @@ static inline sc_knode random_uniform(random_maker *r)
     }
     for (int i = 0; i < 3; i++) {
         sc_knode param = sc_kernel_param(r->k, sc_kernel_add_param(r->k, &params[i]));
-        operands[i + 1] = random_note(r, param, (random_fact){.phase = SC_IMAGE_NONE, .size = 30});
+        operands[i + 1] = random_note(r, param, (random_fact){.phase = SC_NONE, .size = 30});
     }
     if (random_chance(r, 30))
         operands[3] = random_constant(r, SC_DTYPE_i64, 0);
@@ -594,10 +593,10 @@ static inline void random_store(random_maker *r, sc_knode value)
     random_access access = random_access_to(r, random_outer_set(r) | r->phase_inner, true);
     uint32_t arg = random_arg(r, random_stored_dtype(r, random_dtype_of(r, value)), SC_ARG_OUT,
                               access.rank, access.sizes);
-    sc_knode guard = random_chance(r, 10) ? random_condition(r) : SC_IMAGE_NONE;
+    sc_knode guard = random_chance(r, 10) ? random_condition(r) : SC_NONE;
     /* a store that never happens is none */
-    if (guard != SC_IMAGE_NONE && r->k->nodes.data[guard].kind == SC_NODE_constant)
-        guard = SC_IMAGE_NONE;
+    if (guard != SC_NONE && r->k->nodes.data[guard].kind == SC_NODE_constant)
+        guard = SC_NONE;
     sc_kernel_add_store(r->k, SC_ITEM_STORE, arg, access.indices, value, guard);
 }
 
@@ -608,9 +607,9 @@ static inline void random_update(random_maker *r)
     sc_knode value = random_pick(r);
     uint32_t arg =
         random_arg(r, random_dtype_of(r, value), SC_ARG_INOUT, access.rank, access.sizes);
-    sc_knode old = sc_kernel_load(r->k, arg, access.indices, SC_IMAGE_NONE);
+    sc_knode old = sc_kernel_load(r->k, arg, access.indices, SC_NONE);
     value = sc_kernel_node_new(r->k, SC_NODE_maximum, (sc_knode[]){old, value}, 2);
-    sc_kernel_add_store(r->k, SC_ITEM_STORE, arg, access.indices, value, SC_IMAGE_NONE);
+    sc_kernel_add_store(r->k, SC_ITEM_STORE, arg, access.indices, value, SC_NONE);
 }
 
 /* Adds over the points of the phase, perhaps to where a loaded index says. */

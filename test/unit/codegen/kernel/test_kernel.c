@@ -15,13 +15,13 @@ static sc_kernel *last_step_of_softmax(sc_context *context)
     uint32_t x = add_arg(k, "x", SC_DTYPE_bf16, SC_ARG_IN, 2, (int64_t[]){8, 64});
     uint32_t y = add_arg(k, "y", SC_DTYPE_f32, SC_ARG_OUT, 2, (int64_t[]){8, 64});
     sc_knode at[2] = {sc_kernel_index(k, 0), sc_kernel_index(k, 1)};
-    sc_knode value = sc_kernel_load(k, x, at, SC_IMAGE_NONE);
+    sc_knode value = sc_kernel_load(k, x, at, SC_NONE);
     sc_kernel_add_phase(k, (uint32_t[]){1}, 1);
     uint32_t sum = sc_kernel_add_reduction(k, SC_ITEM_SUM, value);
     sc_knode part = sc_kernel_node_new(k, SC_NODE_div,
                                        (sc_knode[]){value, sc_kernel_reduced(k, sum, false)}, 2);
     sc_kernel_add_phase(k, (uint32_t[]){1}, 1);
-    sc_kernel_add_store(k, SC_ITEM_STORE, y, at, part, SC_IMAGE_NONE);
+    sc_kernel_add_store(k, SC_ITEM_STORE, y, at, part, SC_NONE);
     return k;
 }
 
@@ -94,7 +94,7 @@ static void what_changes_nothing_folds(sc_context *context)
     sc_kernel *k = sc_kernel_new(context, 0);
     sc_kernel_add_dim(k, name(context, "A"), 3);
     uint32_t arg = add_arg(k, "x", SC_DTYPE_f32, SC_ARG_IN, 1, (int64_t[]){3});
-    sc_knode i = sc_kernel_index(k, 0), x = sc_kernel_load(k, arg, &i, SC_IMAGE_NONE);
+    sc_knode i = sc_kernel_index(k, 0), x = sc_kernel_load(k, arg, &i, SC_NONE);
     sc_knode zero = sc_kernel_constant(k, SC_DTYPE_i64, 0),
              one = sc_kernel_constant(k, SC_DTYPE_i64, 1);
     assert_int_equal(op(k, SC_NODE_add, zero, i), i);

@@ -18,13 +18,13 @@ static void begin_hand(program *p, uint32_t func_count, uint32_t state_count)
         p->image.funcs[f].name = sc_arena_printf(&p->arena, "f%u", f);
 }
 
-/* The kernel reads two (NONE: none) and writes one. */
+/* The kernel reads two (SC_NONE: none) and writes one. */
 static void kernel(program *p, uint32_t a, uint32_t b, uint32_t made)
 {
     arguments args = {.count = 0};
-    if (a != NONE)
+    if (a != SC_NONE)
         give(&args, a, SC_ACCESS_IN);
-    if (b != NONE)
+    if (b != SC_NONE)
         give(&args, b, SC_ACCESS_IN);
     give(&args, made, SC_ACCESS_OUT);
     emit_kernel(p, &args);
@@ -58,7 +58,7 @@ static void end_func(program *p, uint32_t output)
     func->instrs = p->instrs.data;
     func->instr_count = p->instrs.count;
     p->instrs = (instr_list){0};
-    if (output != NONE) {
+    if (output != SC_NONE) {
         func->outputs = sc_arena_array(&p->arena, 1, sizeof *func->outputs);
         func->output_count = 1;
         func->outputs[0].buffer = output;
@@ -85,7 +85,7 @@ static void chains_in_place_take_one_buffer(void **state)
     sc_memory_plan made;
     begin_hand(&p, 1, 1);
     uint32_t last = act(&p, 640);
-    kernel(&p, 0, NONE, last);
+    kernel(&p, 0, SC_NONE, last);
     for (int i = 0; i < 50; i++) {
         uint32_t next = act(&p, 640);
         wish(&p, next, last);
@@ -123,9 +123,9 @@ static void wishes_are_granted_when_they_may(void **state)
         begin_hand(&p, 1, 1);
         uint32_t from = variant == STATE ? 0 : act(&p, 640),
                  into = act(&p, variant == SIZES ? 1280 : 640), other = act(&p, 640);
-        kernel(&p, 0, NONE, from);
+        kernel(&p, 0, SC_NONE, from);
         if (variant == WRITTEN_BEFORE)
-            kernel(&p, 0, NONE, into);
+            kernel(&p, 0, SC_NONE, into);
         if (variant == IN_FLIGHT)
             collective(&p, from, other);
         wish(&p, into, from);
@@ -135,9 +135,9 @@ static void wishes_are_granted_when_they_may(void **state)
             give(&args, into, SC_ACCESS_OUT);
             emit_kernel(&p, &args);
         } else {
-            kernel(&p, from, variant == TWICE ? from : NONE, into);
+            kernel(&p, from, variant == TWICE ? from : SC_NONE, into);
         }
-        kernel(&p, variant == READ_LATER ? from : NONE, NONE,
+        kernel(&p, variant == READ_LATER ? from : SC_NONE, SC_NONE,
                variant == IN_FLIGHT ? act(&p, 64) : other);
         end_func(&p, variant == OUTPUT ? from : into);
         finish_program(&p);
@@ -158,8 +158,8 @@ static void contradicting_wishes(void **state)
     begin_hand(&p, 1, 1);
     uint32_t a = act(&p, 640), b = act(&p, 640), c = act(&p, 640), d = act(&p, 640);
     arguments args = {.count = 0};
-    kernel(&p, 0, NONE, a);
-    kernel(&p, 0, NONE, b);
+    kernel(&p, 0, SC_NONE, a);
+    kernel(&p, 0, SC_NONE, b);
     wish(&p, c, a);
     wish(&p, d, a);
     wish(&p, c, b);
@@ -169,7 +169,7 @@ static void contradicting_wishes(void **state)
     give(&args, d, SC_ACCESS_OUT);
     emit_kernel(&p, &args);
     kernel(&p, c, d, act(&p, 64));
-    end_func(&p, NONE);
+    end_func(&p, SC_NONE);
     finish_program(&p);
     plan(&p, &made);
     assert_int_equal(made.in_place, 1);
@@ -188,14 +188,14 @@ static void collectives_keep_their_buffers(void **state)
         begin_hand(&p, 1, 1);
         uint32_t source = act(&p, 640), destination = act(&p, 640), between = act(&p, 640),
                  after = act(&p, 1280);
-        kernel(&p, 0, NONE, source);
+        kernel(&p, 0, SC_NONE, source);
         uint32_t instr = collective(&p, source, destination);
-        kernel(&p, 0, NONE, between);
-        kernel(&p, between, NONE, act(&p, 64));
+        kernel(&p, 0, SC_NONE, between);
+        kernel(&p, between, SC_NONE, act(&p, 64));
         if (finished)
             finish_collective(&p, instr);
-        kernel(&p, 0, NONE, after);
-        end_func(&p, NONE);
+        kernel(&p, 0, SC_NONE, after);
+        end_func(&p, SC_NONE);
         finish_program(&p);
         plan(&p, &made);
         assert_int_equal(made.live_bytes, 640 + (finished ? 3 * 640 + 64 : 2 * 640 + 1280));
@@ -220,12 +220,12 @@ static void outputs_survive_the_schedule(void **state)
         begin_hand(&p, 2, 1);
         uint32_t large = act(&p, 1280), small = act(&p, 640), output = act(&p, 640),
                  other = act(&p, 1920);
-        kernel(&p, 0, NONE, small);
-        kernel(&p, small, NONE, large);
-        kernel(&p, large, NONE, output);
+        kernel(&p, 0, SC_NONE, small);
+        kernel(&p, small, SC_NONE, large);
+        kernel(&p, large, SC_NONE, output);
         end_func(&p, output);
-        kernel(&p, 0, NONE, other);
-        end_func(&p, NONE);
+        kernel(&p, 0, SC_NONE, other);
+        end_func(&p, SC_NONE);
         schedule(&p, orders[o], 4);
         finish_program(&p);
         plan(&p, &made);
@@ -249,12 +249,12 @@ static void messages_say_what_is_wrong(void **state)
     sc_memory_plan made;
     begin_hand(&p, 1, 1);
     uint32_t a = act(&p, 640), b = act(&p, 640), c = act(&p, 640);
-    kernel(&p, 0, NONE, a);
+    kernel(&p, 0, SC_NONE, a);
     uint32_t instr = collective(&p, a, b);
-    kernel(&p, 0, NONE, c);
+    kernel(&p, 0, SC_NONE, c);
     finish_collective(&p, instr);
     kernel(&p, b, c, act(&p, 64));
-    end_func(&p, NONE);
+    end_func(&p, SC_NONE);
     finish_program(&p);
     plan(&p, &made);
     sc_image_buffer *buffers = p.image.buffers, good = buffers[c];
@@ -301,10 +301,10 @@ static void functions_share_states_only(void **state)
     sc_memory_plan made;
     begin_hand(&p, 2, 1);
     uint32_t a = act(&p, 640);
-    kernel(&p, 0, NONE, a);
-    end_func(&p, NONE);
-    kernel(&p, 0, NONE, a);
-    end_func(&p, NONE);
+    kernel(&p, 0, SC_NONE, a);
+    end_func(&p, SC_NONE);
+    kernel(&p, 0, SC_NONE, a);
+    end_func(&p, SC_NONE);
     finish_program(&p);
     const char *error = sc_memory_plan_make(&p.arena, &p.image, p.wishes.data, p.wish_count, &made);
     assert_non_null(error);
@@ -328,7 +328,7 @@ static void deep_program(program *p, uint32_t blocks, uint32_t per_block)
              last = 0;
     for (uint32_t i = 0; i < blocks * per_block; i++) {
         saved[i] = act(p, 64 * (int64_t)(1 + draw(p, 100)));
-        kernel(p, last, i > 0 && chance(p, 30) ? saved[i - 1] : NONE, saved[i]);
+        kernel(p, last, i > 0 && chance(p, 30) ? saved[i - 1] : SC_NONE, saved[i]);
         last = saved[i];
         if (i % per_block == 0)
             finish_collective(p, collective(p, 0, act(p, 64 * (int64_t)(1 + draw(p, 1000)))));
@@ -336,7 +336,7 @@ static void deep_program(program *p, uint32_t blocks, uint32_t per_block)
     for (uint32_t i = blocks * per_block; i-- > 0;) {
         for (int half = 0; half < 2; half++) {
             uint32_t made = act(p, 64 * (int64_t)(1 + draw(p, 100)));
-            kernel(p, last, i % 3 == 0 ? saved[i] : NONE, made);
+            kernel(p, last, i % 3 == 0 ? saved[i] : SC_NONE, made);
             last = made;
         }
     }
@@ -351,11 +351,11 @@ static void wild_program(program *p, uint32_t length)
     for (uint32_t i = 0; i < length; i++) {
         uint32_t made =
             act(p, chance(p, 50) ? 64 * (int64_t)(1 + draw(p, 64)) : (int64_t)64 << draw(p, 10));
-        uint32_t near = made > 6 ? made - 1 - draw(p, 6) : NONE,
-                 far = chance(p, 33) && made > 1 ? 1 + draw(p, made - 1) : NONE;
+        uint32_t near = made > 6 ? made - 1 - draw(p, 6) : SC_NONE,
+                 far = chance(p, 33) && made > 1 ? 1 + draw(p, made - 1) : SC_NONE;
         kernel(p, near, far, made);
     }
-    end_func(p, NONE);
+    end_func(p, SC_NONE);
     finish_program(p);
 }
 

@@ -29,7 +29,7 @@ static void add(program *p, numbers *list, uint32_t number)
         *sc_vec_push(&p->arena, list) = number;
 }
 
-/* One that may be accessed now, mostly a recent one; NONE if there is none. */
+/* One that may be accessed now, mostly a recent one; SC_NONE if there is none. */
 static uint32_t pick(program *p, bool write)
 {
     for (uint32_t tries = 0; tries < 10 && p->known.count > 0; tries++) {
@@ -39,7 +39,7 @@ static uint32_t pick(program *p, bool write)
         if (!holds(&p->moved[1], buffer) && !(write && holds(&p->moved[0], buffer)))
             return buffer;
     }
-    return NONE;
+    return SC_NONE;
 }
 
 static bool has_argument(const arguments *args, uint32_t buffer)
@@ -58,13 +58,13 @@ static void random_kernel(program *p)
     uint32_t reads = draw(p, 4), made[2], made_count = 1 + draw(p, 2), read_to = 0;
     for (uint32_t i = 0; i < reads; i++) {
         uint32_t buffer = pick(p, false);
-        if (buffer != NONE && (chance(p, 10) || !has_argument(&args, buffer)))
+        if (buffer != SC_NONE && (chance(p, 10) || !has_argument(&args, buffer)))
             give(&args, buffer, SC_ACCESS_IN);
     }
     read_to = args.count;
     for (uint32_t i = 0; i < 2 && chance(p, 15); i++) {
         uint32_t buffer = pick(p, true);
-        if (buffer != NONE && !has_argument(&args, buffer))
+        if (buffer != SC_NONE && !has_argument(&args, buffer))
             give(&args, buffer, chance(p, 50) ? SC_ACCESS_INOUT : SC_ACCESS_OUT);
     }
     for (uint32_t i = 0; i < made_count; i++) {
@@ -86,11 +86,11 @@ static void random_gemm(program *p)
 {
     arguments args = {.count = 0};
     sc_gemm gemm = {.accumulate = chance(p, 30), .step_count = draw(p, 3)};
-    uint32_t a = pick(p, false), b = pick(p, false), c = gemm.accumulate ? pick(p, true) : NONE,
-             made = NONE, stored = NONE;
-    if (a == NONE || b == NONE || (gemm.accumulate && (c == NONE || c == a || c == b)))
+    uint32_t a = pick(p, false), b = pick(p, false), c = gemm.accumulate ? pick(p, true) : SC_NONE,
+             made = SC_NONE, stored = SC_NONE;
+    if (a == SC_NONE || b == SC_NONE || (gemm.accumulate && (c == SC_NONE || c == a || c == b)))
         return;
-    if (c == NONE)
+    if (c == SC_NONE)
         c = made = new_buffer(p, SC_BUFFER_ACT, random_bytes(p));
     give(&args, a, SC_ACCESS_IN);
     give(&args, b, SC_ACCESS_IN);
@@ -98,10 +98,10 @@ static void random_gemm(program *p)
     for (uint32_t s = 0; s < gemm.step_count; s++) {
         uint32_t operand = pick(p, false);
         gemm.steps[s].kind =
-            operand == NONE || operand == c || chance(p, 50) ? SC_GEMM_RELU : SC_GEMM_ADD;
+            operand == SC_NONE || operand == c || chance(p, 50) ? SC_GEMM_RELU : SC_GEMM_ADD;
         if (gemm.steps[s].kind == SC_GEMM_ADD)
             give(&args, operand, SC_ACCESS_IN);
-        else if (stored == NONE && chance(p, 50)) {
+        else if (stored == SC_NONE && chance(p, 50)) {
             gemm.steps[s].kind = SC_GEMM_STORE;
             stored = new_buffer(p, SC_BUFFER_ACT, random_bytes(p));
             give(&args, stored, SC_ACCESS_OUT);
@@ -111,9 +111,9 @@ static void random_gemm(program *p)
         give(&args, new_buffer(p, SC_BUFFER_WORKSPACE, random_bytes(p)), SC_ACCESS_OUT);
     *sc_vec_push(&p->arena, &p->gemms) = gemm;
     emit(p, SC_INSTR_GEMM, p->gemms.count - 1, &args);
-    if (made != NONE)
+    if (made != SC_NONE)
         add(p, &p->known, made);
-    if (stored != NONE)
+    if (stored != SC_NONE)
         add(p, &p->known, stored);
 }
 
@@ -125,9 +125,9 @@ static void random_collective(program *p)
                                     : form == 1 ? SC_IMAGE_RECV
                                                 : SC_IMAGE_ALL_REDUCE;
     for (uint32_t i = 0; i < parts; i++) {
-        uint32_t source = pick(p, chance(p, 30)), taken = NONE;
-        made[i] = NONE;
-        if (kind != SC_IMAGE_RECV && source == NONE)
+        uint32_t source = pick(p, chance(p, 30)), taken = SC_NONE;
+        made[i] = SC_NONE;
+        if (kind != SC_IMAGE_RECV && source == SC_NONE)
             return;
         if (kind != SC_IMAGE_RECV)
             give(&args, source, SC_ACCESS_IN);
@@ -147,7 +147,7 @@ static void random_collective(program *p)
         *sc_vec_push(&p->arena, &p->moved[args.access[a] == SC_ACCESS_OUT]) = args.refs[a].buffer;
     emit(p, SC_INSTR_COLLECTIVE, p->collectives.count - 1, &args);
     for (uint32_t i = 0; i < parts; i++) {
-        if (made[i] != NONE)
+        if (made[i] != SC_NONE)
             add(p, &p->known, made[i]);
     }
 }
@@ -176,7 +176,7 @@ static void random_copy(program *p)
 {
     arguments args = {.count = 0};
     uint32_t source = pick(p, false);
-    if (source == NONE)
+    if (source == SC_NONE)
         return;
     uint32_t made = new_buffer(p, SC_BUFFER_ACT, p->buffers.data[source].bytes);
     give(&args, source, SC_ACCESS_IN);
@@ -586,8 +586,8 @@ static void the_report_adds_up(void **state)
         }
         assert_int_equal(kinds, made.live_bytes);
         assert_int_equal(live, made.live_bytes);
-        assert_true((made.live_count == 0) == (made.func == NONE));
-        assert_true(made.func == NONE || made.instr == NONE ||
+        assert_true((made.live_count == 0) == (made.func == SC_NONE));
+        assert_true(made.func == SC_NONE || made.instr == SC_NONE ||
                     made.instr < p.image.funcs[made.func].instr_count);
         sc_arena_free(&p.arena);
     }
