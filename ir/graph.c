@@ -126,7 +126,7 @@ sc_func_id sc_module_add_func(sc_module *m, sc_sym name)
 {
     sc_func_id func = m->funcs.count;
     *sc_vec_push(&m->context->arena, &m->funcs) =
-        (sc_func){.name = name, .first = SC_NONE, .last = SC_NONE};
+        (sc_func){.name = name, .stage = SC_ALL_STAGES_RUN, .first = SC_NONE, .last = SC_NONE};
     return func;
 }
 
@@ -166,6 +166,7 @@ sc_op_id sc_op_new(sc_module *m, sc_func_id func, sc_op_id before, sc_op_kind ki
     sc_op_id id = m->ops.count;
     sc_op op = {.kind = (uint16_t)kind,
                 .attr_count = (uint16_t)attr_count,
+                .chunk = SC_NO_CHUNK,
                 .operand_count = operand_count,
                 .result_count = result_count,
                 .first_result = m->values.count,
@@ -180,6 +181,7 @@ sc_op_id sc_op_new(sc_module *m, sc_func_id func, sc_op_id before, sc_op_kind ki
     if (like != SC_NONE) {
         op.loc = m->ops.data[like].loc;
         op.scope = m->ops.data[like].scope;
+        op.chunk = m->ops.data[like].chunk;
     }
     *sc_vec_push(arena, &m->ops) = op;
     for (uint32_t i = 0; i < result_count; i++)

@@ -67,9 +67,15 @@ typedef struct sc_attr {
     };
 } sc_attr;
 
+/* Chunk numbers of ops that belong to no chunk, and stages of functions that all stages run. */
+enum { SC_NO_CHUNK = 0xffff, SC_ALL_STAGES_RUN = 0xffff };
+
 typedef struct sc_op {
     uint16_t kind; /* sc_op_kind */
     uint16_t attr_count;
+    /* the chunk of the pipeline that runs it; SC_NO_CHUNK: there is no pipeline, or any chunk that
+     * reads its result runs it */
+    uint16_t chunk;
     uint32_t operand_count, result_count;
     sc_value *operands;
     sc_value first_result; /* results are consecutive */
@@ -109,6 +115,7 @@ typedef struct sc_rule_ref {
 
 typedef struct sc_func {
     sc_sym name;
+    uint32_t stage;       /* whose ranks run it; SC_ALL_STAGES_RUN without stages */
     sc_op_id first, last; /* SC_NONE when empty; the last op of a finished function is `return` */
 } sc_func;
 
@@ -192,8 +199,8 @@ static inline sc_op_id sc_def(const sc_module *m, sc_value value)
 }
 
 /* Creates an op with results of types result_types[0..result_count) and inserts it before `before`
- * in func (SC_NONE: appends it). attrs need not be sorted; lists in them must be in the arena. loc
- * and scope are copied from `like` unless that is SC_NONE. */
+ * in func (SC_NONE: appends it). attrs need not be sorted; lists in them must be in the arena.
+ * Location, scope and chunk are copied from `like` unless that is SC_NONE. */
 sc_op_id sc_op_new(sc_module *m, sc_func_id func, sc_op_id before, sc_op_kind kind,
                    const sc_value *operands, uint32_t operand_count, const sc_attr *attrs,
                    uint32_t attr_count, const sc_type *result_types, uint32_t result_count,

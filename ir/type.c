@@ -11,6 +11,36 @@ uint64_t sc_mesh_ranks(const sc_mesh *mesh)
     return ranks;
 }
 
+int sc_mesh_stage_axis(const sc_mesh *mesh)
+{
+    for (int i = 0; i < mesh->axis_count; i++) {
+        if (mesh->axes[i].is_stage)
+            return i;
+    }
+    return -1;
+}
+
+uint32_t sc_mesh_stages(const sc_mesh *mesh)
+{
+    int axis = sc_mesh_stage_axis(mesh);
+    return axis < 0 ? 1 : mesh->axes[axis].size;
+}
+
+uint64_t sc_mesh_stage_ranks(const sc_mesh *mesh)
+{
+    return sc_mesh_ranks(mesh) / sc_mesh_stages(mesh);
+}
+
+uint64_t sc_mesh_world_rank(const sc_mesh *mesh, uint32_t stage, uint64_t rank)
+{
+    int axis = sc_mesh_stage_axis(mesh);
+    uint64_t faster = 1; /* ranks that differ only on the axes after the stage axis */
+    for (int i = mesh->axis_count; axis >= 0 && i-- > axis + 1;)
+        faster *= mesh->axes[i].size;
+    return axis < 0 ? rank
+                    : (rank / faster * mesh->axes[axis].size + stage) * faster + rank % faster;
+}
+
 uint64_t sc_mesh_stride(const sc_mesh *mesh, uint32_t sub_axis)
 {
     uint64_t stride = 1;

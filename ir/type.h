@@ -16,7 +16,7 @@
 #include "support/intern.h"
 #include "support/none.h"
 
-enum { SC_MAX_RANK = 15, SC_MAX_AXES = 12, SC_MAX_SUB_AXES = 16 };
+enum { SC_MAX_RANK = 15, SC_MAX_AXES = 12, SC_MAX_SUB_AXES = 16, SC_MAX_STAGES = 64 };
 
 typedef uint32_t sc_dim;  /* index in module->dims */
 typedef uint32_t sc_type; /* index in module->types */
@@ -41,6 +41,9 @@ typedef struct sc_axis {
     sc_sym name;
     uint32_t size;
     bool inter; /* crosses nodes: each byte costs 8 */
+    /* its ranks are the stages of a pipeline. No value is placed on it: it has no sub-axes, and
+     * within a stage the ranks are those of the other axes. At most one axis; its size is > 1. */
+    bool is_stage;
     uint8_t first_sub_axis, sub_axis_count;
 } sc_axis;
 
@@ -55,8 +58,17 @@ typedef struct sc_mesh {
     sc_sub_axis sub_axes[SC_MAX_SUB_AXES]; /* in axis order */
 } sc_mesh;
 
+/* All ranks, those of all stages. */
 uint64_t sc_mesh_ranks(const sc_mesh *mesh);
-/* Coordinate of a rank on a sub-axis. Ranks are row-major: the last sub-axis is the fastest. */
+/* The index of the stage axis, or -1; the number of stages, 1 without it; the ranks of one stage.
+ */
+int sc_mesh_stage_axis(const sc_mesh *mesh);
+uint32_t sc_mesh_stages(const sc_mesh *mesh);
+uint64_t sc_mesh_stage_ranks(const sc_mesh *mesh);
+/* The number among all ranks of a rank of one stage, both row-major in the order of the axes. */
+uint64_t sc_mesh_world_rank(const sc_mesh *mesh, uint32_t stage, uint64_t rank);
+/* Coordinate of a rank of a stage on a sub-axis. Ranks are row-major: the last sub-axis is the
+ * fastest. */
 uint32_t sc_mesh_coordinate(const sc_mesh *mesh, uint64_t rank, uint32_t sub_axis);
 /* Distance between two ranks whose coordinates differ by 1 on this sub-axis only. */
 uint64_t sc_mesh_stride(const sc_mesh *mesh, uint32_t sub_axis);

@@ -206,7 +206,7 @@ static const sc_memory_kind kind_of_state[] = {
     [SC_STATE_PARAM] = SC_MEMORY_PARAM,      [SC_STATE_CACHE] = SC_MEMORY_CACHE,
     [SC_STATE_GRAD] = SC_MEMORY_GRAD,        [SC_STATE_OPT] = SC_MEMORY_OPT,
     [SC_STATE_SCALAR] = SC_MEMORY_WORKSPACE, [SC_STATE_GATHERED] = SC_MEMORY_COMM,
-    [SC_STATE_SUM] = SC_MEMORY_WORKSPACE};
+    [SC_STATE_SUM] = SC_MEMORY_WORKSPACE,    [SC_STATE_SLOT] = SC_MEMORY_ACT};
 
 static void add_state(const sc_module *m, sc_memory_report *out)
 {

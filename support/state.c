@@ -12,7 +12,7 @@
 const char *const sc_state_kind_names[SC_STATE_KINDS] = {
     [SC_STATE_PARAM] = "param", [SC_STATE_CACHE] = "cache",   [SC_STATE_GRAD] = "grad",
     [SC_STATE_OPT] = "opt",     [SC_STATE_SCALAR] = "scalar", [SC_STATE_GATHERED] = "gathered",
-    [SC_STATE_SUM] = "sum",
+    [SC_STATE_SUM] = "sum",     [SC_STATE_SLOT] = "slot",
 };
 
 const char *const sc_init_kind_names[SC_INIT_KINDS] = {

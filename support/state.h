@@ -13,6 +13,7 @@ typedef enum sc_state_kind {
     SC_STATE_SCALAR,   /* a number passed to every step: optimizer0.lr */
     SC_STATE_GATHERED, /* a gathered copy of a parameter, for a whole step */
     SC_STATE_SUM,      /* a number summed over the micro-batches of a step: total, weight */
+    SC_STATE_SLOT,     /* a value passed from one call of a micro-batch to another, in a stage */
     SC_STATE_KINDS
 } sc_state_kind;
 

@@ -10,7 +10,7 @@ static sc_image_buffer_kind kind_of_state(sc_state_kind kind)
         [SC_STATE_PARAM] = SC_BUFFER_PARAM,        [SC_STATE_CACHE] = SC_BUFFER_CACHE,
         [SC_STATE_GRAD] = SC_BUFFER_GRAD,          [SC_STATE_OPT] = SC_BUFFER_OPT,
         [SC_STATE_SCALAR] = SC_BUFFER_OTHER_STATE, [SC_STATE_GATHERED] = SC_BUFFER_OTHER_STATE,
-        [SC_STATE_SUM] = SC_BUFFER_OTHER_STATE};
+        [SC_STATE_SUM] = SC_BUFFER_OTHER_STATE,    [SC_STATE_SLOT] = SC_BUFFER_OTHER_STATE};
     return kinds[kind];
 }
 

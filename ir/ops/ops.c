@@ -64,9 +64,20 @@ int sc_op_collective(sc_op_kind kind)
     static const uint8_t one_more[SC_OP_COUNT] = {
 #define COLLECTIVE(name, NAME, traits, shares, whole)
 #define COLLECTIVE_OP(op, name, NAME, traits, shares, whole) [SC_OP_##op] = SC_IMAGE_##NAME + 1,
+#define TRANSFER_OP(op, name, NAME, traits, shares, whole)   [SC_OP_##op] = SC_IMAGE_##NAME + 1,
 #include "program/collectives.def"
     };
     return one_more[kind] - 1;
+}
+
+bool sc_op_transfers(sc_op_kind kind)
+{
+    static const bool transfers[SC_OP_COUNT] = {
+#define COLLECTIVE(name, NAME, traits, shares, whole)
+#define TRANSFER_OP(op, name, NAME, traits, shares, whole) [SC_OP_##op] = true,
+#include "program/collectives.def"
+    };
+    return transfers[kind];
 }
 
 bool sc_op_is_forward(const sc_module *m, const sc_op *op)

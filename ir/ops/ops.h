@@ -204,6 +204,8 @@ double sc_op_flops(const sc_module *m, const sc_op *op, sc_size_of *size);
 
 /* The collective of programs (program/collective.h) that an op of this kind is; -1: none. */
 int sc_op_collective(sc_op_kind kind);
+/* True if the op sends its operand to another stage, or receives its result from one. */
+bool sc_op_transfers(sc_op_kind kind);
 
 /* True if the phase of the op is none, forward or recompute: it computes what a program without a
  * train step would. */
