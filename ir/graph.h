@@ -1,4 +1,4 @@
-/* The module: straight-line SSA functions, state, slots and a schedule of calls. Everything is in
+/* The module: straight-line SSA functions, state and a schedule of calls. Everything is in
  * dense arrays in the context's arena, indexed by 32-bit handles; nothing is freed individually.
  * Handles are valid for the module's lifetime, addresses only until the next allocation of the same
  * kind. */
@@ -124,12 +124,6 @@ typedef struct sc_call {
     int32_t microbatch;
 } sc_call;
 
-/* A value passed between calls, indexed by micro-batch. */
-typedef struct sc_slot {
-    sc_sym name;
-    sc_type type;
-} sc_slot;
-
 /* State bits: properties that hold for every function of the module. The verifier checks each
  * one. */
 enum {
@@ -152,7 +146,6 @@ struct sc_module {
     SC_VEC(sc_op) ops;
     SC_VEC(sc_func) funcs;
     SC_VEC(sc_state) state;
-    SC_VEC(sc_slot) slots;
     SC_VEC(sc_call) schedule;
     SC_VEC(sc_rule_ref) rules;
     sc_map type_map; /* hash of a type -> newest type with that hash; type_next chains the others */

@@ -34,11 +34,12 @@ uint64_t sc_mesh_stage_ranks(const sc_mesh *mesh)
 uint64_t sc_mesh_world_rank(const sc_mesh *mesh, uint32_t stage, uint64_t rank)
 {
     int axis = sc_mesh_stage_axis(mesh);
+    if (axis < 0)
+        return rank;
     uint64_t faster = 1; /* ranks that differ only on the axes after the stage axis */
-    for (int i = mesh->axis_count; axis >= 0 && i-- > axis + 1;)
+    for (int i = axis + 1; i < mesh->axis_count; i++)
         faster *= mesh->axes[i].size;
-    return axis < 0 ? rank
-                    : (rank / faster * mesh->axes[axis].size + stage) * faster + rank % faster;
+    return (rank / faster * mesh->axes[axis].size + stage) * faster + rank % faster;
 }
 
 uint64_t sc_mesh_stride(const sc_mesh *mesh, uint32_t sub_axis)

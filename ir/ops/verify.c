@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "ir/ops/verify_stages.h"
 #include "ir/print_type.h"
 
 enum { MAX_REPORTS = 20 };
@@ -527,7 +528,7 @@ static void check_op(verification *v, sc_op_id op, uint32_t position)
     check_by_itself(v, op);
     if ((m->states & SC_PLACED) == 0 || v->reports > 0)
         return;
-    if (sc_op_functions[sc_op_at(m, op)->kind].roles == NULL)
+    if ((traits & SC_RETURNS) != 0)
         check_return(v, op);
     check_state(v, op);
 }
@@ -546,6 +547,11 @@ static void check_kernels(verification *v, sc_func_id f)
     }
 }
 
+static void report_stage(void *user, sc_op_id op, const char *text)
+{
+    report(user, op, text);
+}
+
 bool sc_verify_module(const sc_module *module, const char *after)
 {
     /* interning a type for a message does not change the program */
@@ -561,5 +567,7 @@ bool sc_verify_module(const sc_module *module, const char *after)
         if ((module->states & SC_FUSED) != 0)
             check_kernels(&v, f);
     }
+    if (v.reports == 0)
+        sc_verify_stages(module, report_stage, &v);
     return v.reports == 0;
 }

@@ -71,6 +71,16 @@ static bool parse_split_sizes(sc_parser *p, sc_axis *axis)
     return sc_parse_expect(p, ')');
 }
 
+/* The ranks of this axis are the stages: no value is placed on it, so it has no sub-axes. */
+static bool check_stage_axis(sc_parser *p, sc_loc loc, const sc_axis *axis)
+{
+    if (sc_mesh_stage_axis(&p->m->mesh) != axis - p->m->mesh.axes)
+        return sc_parse_fail(p, loc, "a mesh has at most one axis of stages");
+    return (axis->size > 1 && axis->size <= SC_MAX_STAGES) ||
+           sc_parse_fail(p, loc, "a pipeline has 2 to %d stages", SC_MAX_STAGES);
+}
+
+/* tp = 8 split (2, 4), dp = 2 inter, pp = 4 inter stage */
 static bool parse_axis(sc_parser *p)
 {
     sc_mesh *mesh = &p->m->mesh;
@@ -92,7 +102,9 @@ static bool parse_axis(sc_parser *p)
     axis->inter = sc_parse_accept_word(p, "inter");
     if (!axis->inter)
         sc_parse_accept_word(p, "intra");
-    if (!parse_split_sizes(p, axis))
+    sc_loc stage = sc_parse_loc(p);
+    axis->is_stage = sc_parse_accept_word(p, "stage");
+    if (axis->is_stage ? !check_stage_axis(p, stage, axis) : !parse_split_sizes(p, axis))
         return false;
     return sc_mesh_ranks(mesh) <= SC_TEXT_MAX_RANKS ||
            sc_parse_fail(p, loc, "a mesh has at most %d ranks", INT32_MAX);
@@ -253,7 +265,7 @@ static bool resolve_dims(sc_parser *p)
     return check_alias_cycles(p);
 }
 
-/* ---- rules, state, slots ---- */
+/* ---- rules, state ---- */
 
 /* rule 0 "act S over tp if free" at "llama.shard":58 */
 static bool parse_rule(sc_parser *p)
@@ -309,7 +321,7 @@ static bool parse_state(sc_parser *p)
     while (kind < SC_STATE_KINDS && !sc_parse_accept_word(p, sc_state_kind_names[kind]))
         kind++;
     if (kind == SC_STATE_KINDS)
-        return sc_parse_expected(p, "param, cache, grad, opt or scalar");
+        return sc_parse_expected(p, "param, cache, grad, opt, scalar, gathered, sum or slot");
     state.kind = (sc_state_kind)kind;
     state.loc = sc_parse_loc(p);
     if (!sc_parse_string(p, "a path in quotes", &state.path))
@@ -324,22 +336,6 @@ static bool parse_state(sc_parser *p)
     return true;
 }
 
-static bool parse_slot(sc_parser *p)
-{
-    sc_slot slot;
-    sc_loc loc = sc_parse_loc(p);
-    bool is_new;
-    if (!sc_parse_string(p, "a name in quotes", &slot.name) || !sc_parse_expect(p, ':') ||
-        !sc_parse_type(p, &slot.type))
-        return false;
-    sc_map_insert(&p->slots, slot.name, p->m->slots.count, &is_new);
-    if (!is_new)
-        return sc_parse_fail(p, loc, "slot '%.200s' is declared twice",
-                             sc_text(p->context, slot.name));
-    *sc_vec_push(&p->context->arena, &p->m->slots) = slot;
-    return true;
-}
-
 /* ---- functions and schedule ---- */
 
 static bool too_many_errors(const sc_parser *p)
@@ -347,11 +343,38 @@ static bool too_many_errors(const sc_parser *p)
     return p->context->diag.errors - p->errors >= SC_DIAG_LIMIT;
 }
 
+/* After `chunk`: 3, or `any` for no chunk. */
+static bool parse_chunk(sc_parser *p)
+{
+    int64_t chunk = SC_NO_CHUNK;
+    if (!sc_parse_accept_word(p, "any") && !sc_parse_integer(p, 0, SC_NO_CHUNK - 1, &chunk))
+        return false;
+    p->chunk = (uint16_t)chunk;
+    return true;
+}
+
 static bool parse_func_line(sc_parser *p, sc_sym *scope)
 {
-    bool good = sc_parse_accept_word(p, "scope") ? sc_parse_string(p, "a path in quotes", scope)
-                                                 : sc_parse_op(p, *scope);
+    bool good;
+    if (sc_parse_accept_word(p, "scope"))
+        good = sc_parse_string(p, "a path in quotes", scope);
+    else if (sc_parse_accept_word(p, "chunk"))
+        good = parse_chunk(p);
+    else
+        good = sc_parse_op(p, *scope);
     return good && ends_line(p);
+}
+
+/* After the name: `stage 0`. */
+static bool parse_func_stage(sc_parser *p)
+{
+    int64_t stage;
+    if (!sc_parse_accept_word(p, "stage"))
+        return true;
+    if (!sc_parse_integer(p, 0, SC_MAX_STAGES - 1, &stage))
+        return false;
+    p->m->funcs.data[p->func].stage = (uint32_t)stage;
+    return true;
 }
 
 static bool parse_func(sc_parser *p)
@@ -368,7 +391,8 @@ static bool parse_func(sc_parser *p)
     if (!is_new)
         sc_parse_fail(p, loc, "function '%.200s' is declared twice", sc_text(p->context, name));
     p->func = sc_module_add_func(p->m, name);
-    if (!sc_parse_expect(p, '{'))
+    p->chunk = SC_NO_CHUNK;
+    if (!parse_func_stage(p) || !sc_parse_expect(p, '{'))
         return false;
     while (p->token.kind != '}' && p->token.kind != SC_TOKEN_END && !too_many_errors(p)) {
         uint32_t begin = p->token.begin;
@@ -419,9 +443,9 @@ static const struct statement {
     bool (*parse)(sc_parser *p);
     bool once;
 } statements[] = {
-    {"states", parse_states, true}, {"mesh", parse_mesh, true},         {"dim", parse_dim, false},
-    {"rule", parse_rule, false},    {"state", parse_state, false},      {"slot", parse_slot, false},
-    {"func", parse_func, false},    {"schedule", parse_schedule, true},
+    {"states", parse_states, true},     {"mesh", parse_mesh, true},    {"dim", parse_dim, false},
+    {"rule", parse_rule, false},        {"state", parse_state, false}, {"func", parse_func, false},
+    {"schedule", parse_schedule, true},
 };
 enum { STATEMENTS = sizeof statements / sizeof *statements, LAST_OF_DIMS = 2 };
 
@@ -441,15 +465,14 @@ static bool parse_statement(sc_parser *p)
     if (kind == STATEMENTS) {
         bool said = p->lost;
         p->lost = true;
-        return said ? false
-                    : sc_parse_expected(p, "a statement (dim, rule, state, slot, func, ..)");
+        return said ? false : sc_parse_expected(p, "a statement (dim, rule, state, func, ..)");
     }
     p->lost = false;
     if (kind < p->stage || (kind == p->stage && statements[kind].once))
         return sc_parse_fail(p, sc_parse_loc(p), "'%s' %s", statements[kind].word,
                              kind == p->stage ? "occurs here for the second time"
                                               : "belongs above; the order is states, mesh, dim, "
-                                                "rule, state, slot, func, schedule");
+                                                "rule, state, func, schedule");
     if (!enter_stage(p, kind))
         return false;
     sc_parse_advance(p);
@@ -497,7 +520,7 @@ sc_module *sc_parse_module(sc_context *context, const char *name, const char *te
     p->m = sc_module_new(context);
     p->lexer = (sc_text_lexer){.context = context, .text = source->text, .length = source->length};
     p->base = source->base;
-    p->funcs.arena = p->slots.arena = &context->arena;
+    p->funcs.arena = &context->arena;
     sc_parse_op_start(p);
     parse_text(p);
     return context->diag.errors == p->errors ? p->m : NULL;

@@ -31,10 +31,11 @@ typedef struct sc_parser {
     bool lost;       /* the last line began with no statement, which has been reported */
     SC_VEC(sc_dim_line) dim_lines;
     sc_map op_names, attr_names; /* symbol -> kind, key */
-    sc_map funcs, slots;         /* symbol -> index */
+    sc_map funcs;                /* symbol -> index */
     /* function and symbol -> value; SC_NONE if its definition had an error */
     sc_map values;
     sc_func_id func; /* the function being read */
+    uint16_t chunk;  /* of its next ops */
     /* parts of the op being read */
     SC_VEC(sc_token) results;
     SC_VEC(sc_sym) paths;

@@ -350,5 +350,6 @@ bool sc_parse_op(sc_parser *p, sc_sym scope)
                             p->attrs, p->attr_count, p->types.data, p->results.count, SC_NONE);
     sc_op_at(p->m, op)->loc = loc;
     sc_op_at(p->m, op)->scope = scope;
+    sc_op_at(p->m, op)->chunk = p->chunk;
     return define_results(p, op);
 }

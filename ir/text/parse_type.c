@@ -103,6 +103,9 @@ static bool add_sub_axis(sc_parser *p, sc_loc loc, sc_sub_axis_list *list, uint3
 
 static bool add_axis(sc_parser *p, sc_loc loc, sc_sub_axis_list *list, const sc_axis *axis)
 {
+    if (axis->is_stage)
+        return sc_parse_fail(p, loc, "axis '%s' has the stages; no value is placed on it",
+                             sc_text(p->context, axis->name));
     for (uint32_t i = 0; i < axis->sub_axis_count; i++) {
         if (!add_sub_axis(p, loc, list, axis->first_sub_axis + i))
             return false;

@@ -197,16 +197,30 @@ static void number_function(const sc_module *m, sc_func_id func, op_list *list)
     }
 }
 
-static void print_op_line(sc_printer *p, const op_list *list, uint32_t i, sc_sym *scope)
+typedef struct func_printing {
+    const op_list *list;
+    sc_sym scope; /* those of the op printed last */
+    uint16_t chunk;
+} func_printing;
+
+static void print_op_item(sc_printer *p, void *user, uint32_t i)
 {
-    const sc_op *op = &p->m->ops.data[list->ops[i]];
-    if (op->scope != *scope) {
+    func_printing *f = user;
+    const sc_op *op = &p->m->ops.data[f->list->ops[i]];
+    if (op->scope != f->scope) {
         sc_strbuf_add(p->out, "  scope ");
         sc_print_quoted(p, op->scope);
         sc_strbuf_add_char(p->out, '\n');
-        *scope = op->scope;
+        f->scope = op->scope;
     }
-    print_op(p, list, op);
+    if (op->chunk != f->chunk) {
+        if (op->chunk == SC_NO_CHUNK)
+            sc_strbuf_add(p->out, "  chunk any\n");
+        else
+            sc_strbuf_printf(p->out, "  chunk %u\n", op->chunk);
+        f->chunk = op->chunk;
+    }
+    print_op(p, f->list, op);
 }
 
 /* Prints items from..end, repeats once. A printed repeat may contain repeats itself. */
@@ -237,27 +251,19 @@ static void print_all(sc_printer *p, sc_folder *folder, print_item *print, void 
     print_items(p, folder, 0, folder->count, print, user);
 }
 
-typedef struct func_printing {
-    const op_list *list;
-    sc_sym scope; /* last one printed */
-} func_printing;
-
-static void print_op_item(sc_printer *p, void *user, uint32_t i)
-{
-    func_printing *f = user;
-    print_op_line(p, f->list, i, &f->scope);
-}
-
 static void print_func(sc_printer *p, op_list *list)
 {
+    const sc_func *func = &p->m->funcs.data[list->func];
     sc_folder folder = {.m = p->m,
                         .kind = SC_FOLD_OPS,
                         .count = list->count,
                         .ops = list->ops,
                         .place = list->places};
-    func_printing f = {.list = list};
+    func_printing f = {.list = list, .chunk = SC_NO_CHUNK};
     sc_strbuf_add(p->out, "\nfunc @");
-    sc_print_name(p, p->m->funcs.data[list->func].name);
+    sc_print_name(p, func->name);
+    if (func->stage != SC_ALL_STAGES_RUN)
+        sc_strbuf_printf(p->out, " stage %u", func->stage);
     sc_strbuf_add(p->out, " {\n");
     print_all(p, &folder, print_op_item, &f);
     sc_strbuf_add(p->out, "}\n");
@@ -294,7 +300,9 @@ static void print_mesh(sc_printer *p)
         sc_strbuf_add(p->out, a > 0 ? ", " : "mesh ");
         sc_print_axis_name(p, a);
         sc_strbuf_printf(p->out, " = %u%s", axis->size, axis->inter ? " inter" : "");
-        if (axis->sub_axis_count > 1)
+        if (axis->is_stage)
+            sc_strbuf_add(p->out, " stage");
+        else if (axis->sub_axis_count > 1)
             print_axis_split(p, axis);
     }
     sc_strbuf_add(p->out, mesh->axis_count > 0 ? "\n" : "");
@@ -368,16 +376,6 @@ static void print_state(sc_printer *p, void *user, uint32_t i)
     sc_strbuf_add_char(p->out, '\n');
 }
 
-static void print_slot(sc_printer *p, void *user, uint32_t i)
-{
-    (void)user;
-    sc_strbuf_add(p->out, "slot ");
-    sc_print_quoted(p, p->m->slots.data[i].name);
-    sc_strbuf_add(p->out, ": ");
-    sc_print_type_handle(p, p->m->slots.data[i].type);
-    sc_strbuf_add_char(p->out, '\n');
-}
-
 static void print_schedule(sc_printer *p)
 {
     if (p->m->schedule.count == 0)
@@ -402,8 +400,6 @@ static void find_leaf_sizes(sc_printer *p)
     p->leaf_sizes = sc_arena_array(&m->context->arena, m->dims.count, sizeof *p->leaf_sizes);
     for (uint32_t i = 0; i < m->state.count; i++)
         sc_print_note_type(p, m->state.data[i].type, seen);
-    for (uint32_t i = 0; i < m->slots.count; i++)
-        sc_print_note_type(p, m->slots.data[i].type, seen);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
         sc_for_each_op (m, f, op) {
             for (uint32_t r = 0; r < m->ops.data[op].result_count; r++)
@@ -425,8 +421,6 @@ void sc_print_module(const sc_module *m, const sc_print_options *options, sc_str
         print_rule(&p, i);
     print_all(&p, &(sc_folder){.m = m, .kind = SC_FOLD_STATES, .count = m->state.count},
               print_state, NULL);
-    print_all(&p, &(sc_folder){.m = m, .kind = SC_FOLD_SLOTS, .count = m->slots.count}, print_slot,
-              NULL);
     op_list list = make_tables(m);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
         number_function(m, f, &list);

@@ -1,5 +1,5 @@
 /* Folding for `--fold`: consecutive repeats that differ only in the index of a stack are printed
- * once. The text is a sequence of items (ops of a function, states, slots); a repeat is a run of
+ * once. The text is a sequence of items (ops of a function, states); a repeat is a run of
  * items followed by the same run, instance by instance:
  *
  *   "layers[0].x" = ..  "layers[0].y" = ..  "layers[1].x" = ..  "layers[1].y" = ..
@@ -7,10 +7,10 @@
  *
  * Runs need not begin where an instance does: in a backward pass the gathers of the next layer are
  * among the ops of the current one. Two runs are equal if their items have the same ops with the
- * same attributes, types and results; every name of the stack has its index shifted by the same
- * number, and nothing else differs; operands are defined at the same distance, or both before the
- * run, by the same op with the same type. Numbers that only distinguish instances (`unit`, `form`)
- * are not compared.
+ * same attributes, types, chunk and results; every name of the stack has its index shifted by the
+ * same number, and nothing else differs; operands are defined at the same distance, or both before
+ * the run, by the same op with the same type. Numbers that only distinguish instances (`unit`,
+ * `form`) are not compared.
  *
  * Items are hashed without the numbers in their names, and runs are first compared by sums of
  * hashes, so a list without repeats costs its length times the few starts that are tried. */
@@ -195,7 +195,7 @@ static uint64_t hash_op(const sc_folder *f, uint32_t i)
 {
     const sc_op *op = &f->m->ops.data[f->ops[i]];
     uint64_t hash = sc_hash_mix(op->kind, (uint64_t)op->operand_count << 32 | op->result_count);
-    hash = hash_text(f->m, op->scope, hash);
+    hash = sc_hash_mix(hash_text(f->m, op->scope, hash), op->chunk);
     for (uint32_t k = 0; k < op->attr_count; k++)
         hash = hash_attr(f->m, &op->attrs[k], hash);
     for (uint32_t r = 0; r < op->result_count; r++) {
@@ -269,7 +269,7 @@ static bool same_op(const pair *p, uint32_t k)
     const sc_op *x = &f->m->ops.data[f->ops[p->a + k]], *y = &f->m->ops.data[f->ops[p->b + k]];
     if (x->kind != y->kind || x->operand_count != y->operand_count ||
         x->result_count != y->result_count || x->attr_count != y->attr_count ||
-        !same_text(f->m, &p->shift, x->scope, y->scope))
+        x->chunk != y->chunk || !same_text(f->m, &p->shift, x->scope, y->scope))
         return false;
     for (uint32_t i = 0; i < x->operand_count; i++) {
         if (!same_operand(p, k, x->operands[i], y->operands[i]))
@@ -288,7 +288,7 @@ static bool same_op(const pair *p, uint32_t k)
     return true;
 }
 
-/* ---- states and slots ---- */
+/* ---- states ---- */
 static uint64_t hash_state(const sc_folder *f, uint32_t i)
 {
     const sc_state *state = &f->m->state.data[i];
@@ -310,24 +310,6 @@ static bool same_state(const pair *p, uint32_t k)
            same_numbers(x->init_args, y->init_args, 2) && same_text(m, &p->shift, x->path, y->path);
 }
 
-static uint64_t hash_slot(const sc_folder *f, uint32_t i)
-{
-    return hash_text(f->m, f->m->slots.data[i].name, f->m->slots.data[i].type);
-}
-
-static bool text_of_slot(const sc_folder *f, uint32_t i, uint32_t n, sc_sym *out)
-{
-    *out = f->m->slots.data[i].name;
-    return n == 0;
-}
-
-static bool same_slot(const pair *p, uint32_t k)
-{
-    const sc_module *m = p->folder->m;
-    const sc_slot *x = &m->slots.data[p->a + k], *y = &m->slots.data[p->b + k];
-    return x->type == y->type && same_text(m, &p->shift, x->name, y->name);
-}
-
 typedef struct item_kind {
     uint64_t (*hash)(const sc_folder *f, uint32_t i);
     bool (*text)(const sc_folder *f, uint32_t i, uint32_t n, sc_sym *out);
@@ -337,7 +319,6 @@ typedef struct item_kind {
 static const item_kind kinds[] = {
     [SC_FOLD_OPS] = {hash_op, text_of_op, same_op},
     [SC_FOLD_STATES] = {hash_state, text_of_state, same_state},
-    [SC_FOLD_SLOTS] = {hash_slot, text_of_slot, same_slot},
 };
 
 /* ---- runs ---- */

@@ -7,7 +7,7 @@
 
 /* ---- folding ---- */
 
-typedef enum sc_fold_kind { SC_FOLD_OPS, SC_FOLD_STATES, SC_FOLD_SLOTS } sc_fold_kind;
+typedef enum sc_fold_kind { SC_FOLD_OPS, SC_FOLD_STATES } sc_fold_kind;
 
 /* A list of items to be searched for repeats. */
 typedef struct sc_folder {

@@ -621,7 +621,7 @@ static void split_ops(void **state)
 }
 
 /* Ops that a program of inputs and results has not: state, and what only plans and training make.
- * Tests of training and of plans run them.
+ * Tests of training and of plans run them; programs with stages run in the interpreter.
  */
 static const sc_op_kind elsewhere[] = {SC_OP_param,
                                        SC_OP_cache_read,
@@ -635,7 +635,9 @@ static const sc_op_kind elsewhere[] = {SC_OP_param,
                                        SC_OP_all_to_all,
                                        SC_OP_collective_permute,
                                        SC_OP_to_partial,
-                                       SC_OP_all_slice};
+                                       SC_OP_all_slice,
+                                       SC_OP_send,
+                                       SC_OP_recv};
 
 static void no_op_is_left_out(void **state)
 {

@@ -301,6 +301,7 @@ typedef enum why_not {
     FLAT,       /* SC_STOPS_GRADIENT */
     BACKWARD,   /* made by derivatives only: there are no second ones */
     PLACEMENT,  /* made when values are placed, after differentiation */
+    STAGES,     /* made when a step is cut into stages, after differentiation */
     CACHED      /* needs a live cache, which an entry with a train step has not */
 } why_not;
 
@@ -315,6 +316,8 @@ static const struct {
     {SC_OP_cache_write, NO_RESULT},
     {SC_OP_state_write, NO_RESULT},
     {SC_OP_return, NO_RESULT},
+    {SC_OP_send, STAGES},
+    {SC_OP_recv, STAGES},
     {SC_OP_constant, NO_OPERAND},
     {SC_OP_index, NO_OPERAND},
     {SC_OP_stop_gradient, FLAT},
@@ -577,6 +580,8 @@ static bool holds(const sc_op_row *row, why_not reason)
         return (row->traits & (SC_RESHARD | SC_FILLS_PADDING)) != 0;
     case INTEGERS:
         return (row->traits & SC_EXACT) != 0;
+    case STAGES:
+        return sc_op_transfers((sc_op_kind)(row - sc_ops));
     default:
         return true;
     }

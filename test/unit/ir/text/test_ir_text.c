@@ -110,6 +110,7 @@ static void assert_same_op(const sc_module *a, const sc_op *x, const sc_module *
 {
     assert_int_equal(x->kind, y->kind);
     assert_int_equal(x->scope, y->scope);
+    assert_int_equal(x->chunk, y->chunk);
     assert_int_equal(x->operand_count, y->operand_count);
     assert_int_equal(x->attr_count, y->attr_count);
     assert_int_equal(x->result_count, y->result_count);
@@ -133,6 +134,7 @@ static void assert_same_functions(const sc_module *a, const sc_module *b)
     for (sc_func_id f = 0; f < a->funcs.count; f++) {
         sc_op_id other = b->funcs.data[f].first;
         assert_int_equal(a->funcs.data[f].name, b->funcs.data[f].name);
+        assert_int_equal(a->funcs.data[f].stage, b->funcs.data[f].stage);
         sc_for_each_op (a, f, op) {
             assert_int_not_equal(other, SC_NONE);
             assert_same_op(a, sc_op_at(a, op), b, sc_op_at(b, other), map);
@@ -173,11 +175,6 @@ static void assert_same_module(const sc_module *a, const sc_module *b)
         assert_memory_equal(x->init_args, y->init_args, sizeof x->init_args);
         assert_same_type(a, x->type, b, y->type);
         assert_int_equal(sc_module_find_state(b, x->path), i);
-    }
-    assert_int_equal(a->slots.count, b->slots.count);
-    for (uint32_t i = 0; i < a->slots.count; i++) {
-        assert_int_equal(a->slots.data[i].name, b->slots.data[i].name);
-        assert_same_type(a, a->slots.data[i].type, b, b->slots.data[i].type);
     }
     assert_same_functions(a, b);
     assert_int_equal(a->schedule.count, b->schedule.count);
@@ -511,20 +508,21 @@ static void paths_scopes_and_several_results_round_trip(sc_context *context)
 
 /* ---- the rest of a module ---- */
 
-static void state_slots_and_schedule_round_trip(sc_context *context)
+static void state_and_schedule_round_trip(sc_context *context)
 {
     world w = make_world(context);
     w.m->states = SC_ALL_STATES;
     for (int init = SC_INIT_ZEROS; init <= SC_INIT_XAVIER; init++) {
         static const int arguments[] = {0, 0, 1, 1, 2, 2};
         sc_state state = {.path = sc_intern_printf(&context->names, "layers[%d].w", init),
-                          .kind = (sc_state_kind)(init % (SC_STATE_SCALAR + 1)),
+                          .kind =
+                              (sc_state_kind)(init == SC_INIT_ZEROS ? SC_STATE_SLOT
+                                                                    : init % (SC_STATE_SCALAR + 1)),
                           .type = scalar(&w),
                           .init = (sc_init_kind)init};
         for (int a = 0; a < arguments[init]; a++)
             state.init_args[a] = a - 0.02;
         sc_module_add_state(w.m, &state);
-        *sc_vec_push(&context->arena, &w.m->slots) = (sc_slot){state.path, state.type};
     }
     sc_module_add_func(w.m, name(w.m, "not a word"));
     for (int i = -1; i < 3; i++)
@@ -719,30 +717,38 @@ static const struct refusal {
     {"shardc.ir 1\nstate param \"w\": f32[] = zeros\nstate cache \"w\": f32[] = zeros\n",
      "state 'w' is declared twice", 3},
     {"shardc.ir 1\nstate param \"w\": f32[] = norml(0.1)\n", "did you mean 'normal'?", 2},
-    {"shardc.ir 1\nslot \"w\": f32[]\nslot \"w\": f32[]\n", "slot 'w' is declared twice", 3},
-    {HEAD "slot \"x\": f32[B=0]\n", "0 is not between 1", 7},
-    {HEAD "slot \"x\": f32[B=99999999999999999999]\n", "does not fit 64 bits", 7},
-    {HEAD "slot \"x\": f32[B=2, B=2]\n", "dim 'B' is listed twice", 7},
-    {HEAD "slot \"x\": f33[B=2]\n", "did you mean 'f32'?", 7},
-    {HEAD "slot \"x\": f32[Q=2]\n", "there is no dim 'Q'", 7},
-    {HEAD "slot \"x\": f32[B=2@c]\n", "there is no axis 'c'", 7},
-    {HEAD "slot \"x\": f32[B=2@b.2]\n", "axis 'b' is split in 2", 7},
-    {HEAD "slot \"x\": f32[B=2@a, K=2@a]\n", "axis 'a' is used twice", 7},
-    {HEAD "slot \"x\": f32[B=2@(b, b.0)]\n", "an axis is listed twice", 7},
-    {HEAD "slot \"x\": f32[B=2@a]{sum:a}\n", "axis 'a' is used twice", 7},
-    {HEAD "slot \"x\": f32[B=1/2@a]\n", "local sizes are allowed only in", 7},
-    {HEAD "slot \"x\": f32[H=16]\n", "make 8, not 16", 7},
-    {HEAD "slot \"x\": f32[H=8@(b, a.0, a.1)]\n", "axis 'a' is split in 1", 7},
-    {HEAD "slot \"x\": f32[H=(G=4, K=2)]\n", "leaf 1 of 'H' is 'K'", 7},
-    {HEAD "slot \"x\": f32[H=8@(a, b)]{mean:a}\n", "expected sum, max or min", 7},
-    {"shardc.ir 1\nstates local\nmesh a = 3\ndim B\nslot \"x\": f32[B=2/4@a, B=1]\n",
+    {"shardc.ir 1\nmesh a = 2 stage, b = 2 stage\n", "a mesh has at most one axis of stages", 2},
+    {"shardc.ir 1\nmesh a = 1 stage\n", "a pipeline has 2 to 64 stages", 2},
+    {"shardc.ir 1\nmesh a = 2 stage\ndim B\nstate slot \"x\": f32[B=2@a]\n",
+     "axis 'a' has the stages; no value is placed on it", 4},
+    {"shardc.ir 1\nfunc @f stage 64 { }\n", "64 is not between 0", 2},
+    {"shardc.ir 1\nfunc @f {\n  chunk 65535\n}\n", "65535 is not between 0", 3},
+    {"shardc.ir 1\nslot \"w\": f32[]\n", "expected a statement", 2},
+    {HEAD "state slot \"x\": f32[B=0]\n", "0 is not between 1", 7},
+    {HEAD "state slot \"x\": f32[B=99999999999999999999]\n", "does not fit 64 bits", 7},
+    {HEAD "state slot \"x\": f32[B=2, B=2]\n", "dim 'B' is listed twice", 7},
+    {HEAD "state slot \"x\": f33[B=2]\n", "did you mean 'f32'?", 7},
+    {HEAD "state slot \"x\": f32[Q=2]\n", "there is no dim 'Q'", 7},
+    {HEAD "state slot \"x\": f32[B=2@c]\n", "there is no axis 'c'", 7},
+    {HEAD "state slot \"x\": f32[B=2@b.2]\n", "axis 'b' is split in 2", 7},
+    {HEAD "state slot \"x\": f32[B=2@a, K=2@a]\n", "axis 'a' is used twice", 7},
+    {HEAD "state slot \"x\": f32[B=2@(b, b.0)]\n", "an axis is listed twice", 7},
+    {HEAD "state slot \"x\": f32[B=2@a]{sum:a}\n", "axis 'a' is used twice", 7},
+    {HEAD "state slot \"x\": f32[B=1/2@a]\n", "local sizes are allowed only in", 7},
+    {HEAD "state slot \"x\": f32[H=16]\n", "make 8, not 16", 7},
+    {HEAD "state slot \"x\": f32[H=8@(b, a.0, a.1)]\n", "axis 'a' is split in 1", 7},
+    {HEAD "state slot \"x\": f32[H=(G=4, K=2)]\n", "leaf 1 of 'H' is 'K'", 7},
+    {HEAD "state slot \"x\": f32[H=8@(a, b)]{mean:a}\n", "expected sum, max or min", 7},
+    {"shardc.ir 1\nstates local\nmesh a = 3\ndim B\nstate slot \"x\": f32[B=2/4@a, B=1]\n",
      "dim 'B' is listed twice", 5},
-    {"shardc.ir 1\nstates local\nmesh a = 3\ndim B\nslot \"x\": f32[B=1/4@a]\n", "expected '2/4'",
-     5},
-    {"shardc.ir 1\nstates local\nmesh a = 3\ndim B\nslot \"x\": f32[B=4@a]\n", "expected '2/4'", 5},
-    {"shardc.ir 1\nmesh a = 3\ndim K\ndim G\ndim H = (K = 2, G = 3)\nslot \"x\": f32[H=6@a]\n",
+    {"shardc.ir 1\nstates local\nmesh a = 3\ndim B\nstate slot \"x\": f32[B=1/4@a]\n",
+     "expected '2/4'", 5},
+    {"shardc.ir 1\nstates local\nmesh a = 3\ndim B\nstate slot \"x\": f32[B=4@a]\n",
+     "expected '2/4'", 5},
+    {"shardc.ir 1\nmesh a = 3\ndim K\ndim G\ndim H = (K = 2, G = 3)\nstate slot \"x\": "
+     "f32[H=6@a]\n",
      "do not divide the leaves of 'H'", 6},
-    {"shardc.ir 1\ndim K\ndim G\ndim H = (K, G)\nslot \"x\": f32[H=6]\n",
+    {"shardc.ir 1\ndim K\ndim G\ndim H = (K, G)\nstate slot \"x\": f32[H=6]\n",
      "gives no sizes of its leaves", 5},
     {HEAD BODY "  %1 = ad %0, %0 : f32[]\n}\n", "did you mean 'add'?", 9},
     {HEAD BODY "  %1 = add %0, %2 : f32[]\n}\n", "%2 is not defined above", 9},
@@ -762,7 +768,7 @@ static const struct refusal {
     {HEAD BODY "  %1 = neg %0 : f32[]\n", "expected '}', found the end", 10},
     {HEAD BODY "}\nfunc @f {\n}\n", "function 'f' is declared twice", 10},
     {HEAD BODY "}\nschedule {\n  call @g\n}\n", "there is no function 'g'", 11},
-    {HEAD "slot \"x\": f32[B=2] \x01\n", "byte 0x01 has no meaning", 7},
+    {HEAD "state slot \"x\": f32[B=2] \x01\n", "byte 0x01 has no meaning", 7},
 };
 
 static void assert_refused(sc_context *context, const struct refusal *refusal)
@@ -800,7 +806,7 @@ static void too_many_dims_are_refused(sc_context *context)
     for (int i = 0; i <= SC_MAX_RANK; i++)
         sc_strbuf_printf(&text, "dim d%d\n", i);
     for (int i = 0; i <= SC_MAX_RANK; i++)
-        sc_strbuf_printf(&text, "%s d%d=1", i == 0 ? "slot \"x\": f32[" : ",", i);
+        sc_strbuf_printf(&text, "%s d%d=1", i == 0 ? "state slot \"x\": f32[" : ",", i);
     sc_strbuf_add(&text, "]\n");
     assert_null(sc_parse_module(context, "in", text.data, text.length));
     assert_non_null(strstr(messages(context), "a type has at most 15 dims"));
@@ -847,7 +853,7 @@ BODY_TEST(all_attributes_together_round_trip)
 BODY_TEST(brackets_tell_absent_from_empty)
 BODY_TEST(values_are_numbered_in_print_order)
 BODY_TEST(paths_scopes_and_several_results_round_trip)
-BODY_TEST(state_slots_and_schedule_round_trip)
+BODY_TEST(state_and_schedule_round_trip)
 BODY_TEST(names_that_are_no_words_are_quoted)
 BODY_TEST(repeated_layers_fold_to_the_first)
 BODY_TEST(layers_wired_differently_do_not_fold)
@@ -871,7 +877,7 @@ int main(void)
         cmocka_unit_test(run_brackets_tell_absent_from_empty),
         cmocka_unit_test(run_values_are_numbered_in_print_order),
         cmocka_unit_test(run_paths_scopes_and_several_results_round_trip),
-        cmocka_unit_test(run_state_slots_and_schedule_round_trip),
+        cmocka_unit_test(run_state_and_schedule_round_trip),
         cmocka_unit_test(run_names_that_are_no_words_are_quoted),
         cmocka_unit_test(run_repeated_layers_fold_to_the_first),
         cmocka_unit_test(run_layers_wired_differently_do_not_fold),
