@@ -10,6 +10,7 @@ typedef uint32_t sc_segment_id;
 typedef struct sc_segment {
     sc_func_id func;
     uint32_t stage;
+    sc_op_id head; /* the last of the repeated gathers at its start; SC_NONE: there are none */
 } sc_segment;
 
 /* A value that one segment sends to one of another stage. */
