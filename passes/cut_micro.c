@@ -177,6 +177,16 @@ static bool has_split_backward(const sc_pipeline_schedule *schedule)
     return false;
 }
 
+/* True for ops that have a place in the order of their chunk: all but those that repeat, except
+ * gathers. A train step's pass returns nothing. */
+static bool is_placed(const micro *x, sc_op_id id)
+{
+    const sc_op *op = sc_op_at(x->c->m, id);
+    if (x->segments.repeats[id])
+        return op->chunk != SC_NO_CHUNK && sc_op_has(op, SC_RESHARD);
+    return x->c->step == NULL || !sc_op_has(op, SC_RETURNS);
+}
+
 void sc_cut_micro(sc_cutting *c)
 {
     sc_module *m = c->m;
@@ -191,8 +201,7 @@ void sc_cut_micro(sc_cutting *c)
     add_segments(&x);
     find_receivers(&x, ops, count);
     for (uint32_t i = 0; i < count; i++) {
-        if (!x.segments.repeats[ops[i]] &&
-            (c->step == NULL || !sc_op_has(sc_op_at(m, ops[i]), SC_RETURNS)))
+        if (is_placed(&x, ops[i]))
             sc_segments_place(&x.segments, ops[i], segment_of(&x, ops[i]));
     }
     sc_segments_finish(&x.segments);

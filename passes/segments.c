@@ -29,7 +29,7 @@ void sc_segments_begin(sc_segments *s, sc_module *m)
     sc_arena *arena = &m->context->arena;
     *s = (sc_segments){.m = m};
     s->local.arena = s->home.arena = s->made.arena = s->slot.arena = s->receiver.arena =
-        s->is_placed.arena = arena;
+        s->is_placed.arena = s->in_head.arena = arena;
 }
 
 void sc_segments_find_repeats(sc_segments *s, sc_func_id func, bool gathers)
@@ -66,7 +66,7 @@ sc_segment_id sc_segments_add(sc_segments *s, uint32_t stage, sc_sym name, sc_fu
     sc_func_id func = reuse == SC_NONE ? sc_module_add_func(s->m, name) : reuse;
     s->m->funcs.data[func].name = name;
     s->m->funcs.data[func].stage = stage;
-    *sc_vec_push(&s->m->context->arena, &s->list) = (sc_segment){func, stage};
+    *sc_vec_push(&s->m->context->arena, &s->list) = (sc_segment){func, stage, SC_NONE};
     return s->list.count - 1;
 }
 
@@ -128,6 +128,24 @@ static void put(sc_segments *s, sc_op_id id, sc_segment_id segment)
         set_local(s, op.first_result + r, segment, sc_result(m, here, r));
 }
 
+/* Moves a repeated gather and what it reads to the start of its segment: between other collectives
+ * it would keep those from sharing a call. */
+static void move_to_head(sc_segments *s, sc_op_id id, sc_segment_id segment)
+{
+    sc_module *m = s->m;
+    sc_op_id *head = &s->list.data[segment].head;
+    bool is_new;
+    sc_map_insert(&s->in_head, id, 0, &is_new);
+    if (!is_new)
+        return;
+    for (uint32_t i = 0; i < sc_op_at(m, id)->operand_count; i++)
+        move_to_head(s, sc_def(m, sc_op_at(m, id)->operands[i]), segment);
+    sc_op_id before = *head == SC_NONE ? m->funcs.data[s->list.data[segment].func].first
+                                       : sc_op_at(m, *head)->next;
+    sc_op_move(m, id, before);
+    *head = id;
+}
+
 /* Receives a value in the stage's first segment that needs anything of its maker. */
 static sc_segment_id receive(sc_segments *s, sc_value value, sc_segment_id segment)
 {
@@ -181,7 +199,10 @@ static sc_value read_value(sc_segments *s, sc_value value, sc_segment_id segment
         return *known;
     if (s->repeats[def] && (s->stages == NULL || (s->stages[def] >> stage & 1) != 0)) {
         put(s, def, segment);
-        return *sc_map_find(&s->local, key_of(value, segment));
+        sc_value here = *sc_map_find(&s->local, key_of(value, segment));
+        if ((sc_op_traits(sc_op_at(s->m, def)) & SC_RESHARD) != 0)
+            move_to_head(s, sc_def(s->m, here), segment);
+        return here;
     }
     const uint32_t *home = sc_map_find(&s->home, key_of(value, stage));
     sc_segment_id at = home != NULL ? *home : receive(s, value, segment);

@@ -45,6 +45,7 @@ typedef struct sc_segments {
     sc_map slot;         /* value << 32 | stage -> in `slots` */
     sc_map receiver;     /* segment << 32 | stage -> the segment that receives from it there */
     sc_map is_placed;    /* op -> it is in a segment; others run copies */
+    sc_map in_head;      /* ops at the start of their segment */
 } sc_segments;
 
 void sc_segments_begin(sc_segments *s, sc_module *m);
