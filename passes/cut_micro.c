@@ -49,6 +49,26 @@ static void choose_sides(sc_module *m, sc_func_id func)
     }
 }
 
+/* Gives a chunk to collectives of values that belong to none, such as the gather of an input: the
+ * first one that reads the result. */
+static void complete_chunks(micro *x)
+{
+    sc_module *m = x->c->m;
+    const sc_readers readers = sc_find_readers(m);
+    sc_for_each_op_reverse (m, x->c->micro, id) {
+        sc_op *op = sc_op_at(m, id);
+        if (op->chunk != SC_NO_CHUNK || x->segments.repeats[id])
+            continue;
+        for (uint32_t r = 0; r < op->result_count; r++) {
+            sc_value value = op->first_result + r;
+            for (uint32_t u = readers.first[value]; u < readers.first[value + 1]; u++) {
+                uint16_t reader = sc_op_at(m, readers.list[u])->chunk;
+                op->chunk = reader < op->chunk ? reader : op->chunk;
+            }
+        }
+    }
+}
+
 /* ---- parts ---- */
 
 /* An op of the backward pass is part of I if another chunk needs what comes of it. */
@@ -132,6 +152,24 @@ static void find_receivers(micro *x, const sc_op_id *ops, uint32_t count)
 
 /* ---- the schedule ---- */
 
+/* A whole backward pass is both of its parts if other micro-batches have them apart. */
+static void add_call(micro *x, const sc_action *action, uint32_t first_micro_batch)
+{
+    static const uint8_t begin[] = {[SC_ACTION_F] = PART_FORWARD,
+                                    [SC_ACTION_B] = PART_INPUT,
+                                    [SC_ACTION_I] = PART_INPUT,
+                                    [SC_ACTION_W] = PART_WEIGHT};
+    uint32_t end = begin[action->kind] + 1u;
+    if (action->kind == SC_ACTION_B && x->splits)
+        end = PARTS;
+    for (uint32_t part = begin[action->kind]; part < end; part++) {
+        sc_segment_id segment = x->of[action->chunk][part];
+        *sc_vec_push(&x->c->m->context->arena, &x->c->m->schedule) =
+            (sc_call){.func = x->segments.list.data[segment].func,
+                      .microbatch = (int32_t)(first_micro_batch + action->micro_batch)};
+    }
+}
+
 static void add_calls(micro *x)
 {
     sc_cutting *c = x->c;
@@ -145,16 +183,8 @@ static void add_calls(micro *x)
     if (c->step != NULL)
         rounds = (uint32_t)c->step->training->micro_batches / schedule->micro_batches;
     for (uint32_t round = 0; round < rounds; round++) {
-        for (uint32_t i = 0; i < count; i++) {
-            static const uint8_t part_of[] = {[SC_ACTION_F] = PART_FORWARD,
-                                              [SC_ACTION_B] = PART_INPUT,
-                                              [SC_ACTION_I] = PART_INPUT,
-                                              [SC_ACTION_W] = PART_WEIGHT};
-            sc_segment_id segment = x->of[actions[i].chunk][part_of[actions[i].kind]];
-            *sc_vec_push(arena, &c->m->schedule) = (sc_call){
-                .func = x->segments.list.data[segment].func,
-                .microbatch = (int32_t)(round * schedule->micro_batches + actions[i].micro_batch)};
-        }
+        for (uint32_t i = 0; i < count; i++)
+            add_call(x, &actions[i], round * schedule->micro_batches);
     }
 }
 
@@ -192,11 +222,12 @@ void sc_cut_micro(sc_cutting *c)
     sc_module *m = c->m;
     micro x = {.c = c, .splits = c->step != NULL && has_split_backward(c->pipeline->schedule)};
     uint32_t count;
+    sc_segments_begin(&x.segments, m);
+    sc_segments_find_repeats(&x.segments, c->micro, true);
+    complete_chunks(&x);
     choose_sides(m, c->micro);
     x.part = sc_arena_array(&m->context->arena, m->ops.count, sizeof *x.part);
     find_parts(&x);
-    sc_segments_begin(&x.segments, m);
-    sc_segments_find_repeats(&x.segments, c->micro, true);
     sc_op_id *ops = sc_take_ops(m, c->micro, &count);
     add_segments(&x);
     find_receivers(&x, ops, count);

@@ -49,14 +49,16 @@ void sc_segments_find_repeats(sc_segments *s, sc_func_id func, bool gathers)
                 is_parameters &&
                 (sc_op_traits(def) & (SC_PARAMETER | SC_CONVERTS | SC_VIEW | SC_RESHARD)) != 0;
         }
+        bool is_local = (traits & (SC_VIEW | SC_CONVERTS | SC_SPREADS)) != 0 ||
+                        (traits & (SC_RESHARD | SC_COLLECTIVE)) == SC_RESHARD ||
+                        sc_type_of(m, op->first_result)->rank == 0;
         if (op->operand_count == 0)
             repeats = (traits & (SC_STATE_READ | SC_CONSTANT | SC_FROM_OUTSIDE)) != 0;
-        else if ((traits & SC_RESHARD) != 0)
+        else if ((traits & SC_COLLECTIVE) != 0)
             repeats = repeats && gathers && is_parameters;
         else
             repeats = repeats && (traits & (SC_EFFECT | SC_RANDOM)) == 0 &&
-                      ((traits & (SC_VIEW | SC_CONVERTS | SC_SPREADS)) != 0 ||
-                       sc_type_of(m, op->first_result)->rank == 0 || op->chunk == SC_NO_CHUNK);
+                      (is_local || op->chunk == SC_NO_CHUNK);
         s->repeats[id] = repeats;
     }
 }

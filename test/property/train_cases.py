@@ -137,6 +137,39 @@ MODELS = (
 )
 
 
+# ---- pipelines ----
+SCHEDULES = {"gpipe": 1, "one_f_one_b": 1, "zero_bubble": 1, "interleaved(2)": 2, "interleaved(3)": 3, "looped_bfs(2)": 2, "zero_bubble_v": 2, "dual_pipe_v": 2}
+
+
+@dataclasses.dataclass(frozen=True)
+class Pipeline:
+    stages: int
+    schedule: str
+    micro_batches: int
+    layers: int
+    split: str
+    at: int  # where its axis is among those of the mesh
+
+    @property
+    def name(self) -> str:
+        return f"pp{self.stages}_{self.schedule.replace('(', '').replace(')', '')}_m{self.micro_batches}_l{self.layers}_{self.split[:5].strip('(')}_at{self.at}"
+
+    def line(self) -> str:
+        split = f", split({self.split})" if self.split else ""
+        return f"stage layers over pp: schedule = {self.schedule}, microbatches = {self.micro_batches}, batch = B{split};"
+
+
+def draw_pipeline(rng: random.Random) -> Pipeline:
+    stages, schedule = rng.choice((2, 2, 3, 4)), rng.choice(tuple(SCHEDULES))
+    chunks = stages * SCHEDULES[schedule]
+    least = 2 * stages if schedule == "dual_pipe_v" else 1 if schedule in ("gpipe", "one_f_one_b") else stages
+    layers = chunks + rng.randrange(3)
+    lengths = [1 + sum(rng.randrange(chunks) == c for _ in range(layers - chunks)) for c in range(chunks)]
+    split = rng.choice(("", "even", "auto", ", ".join(map(str, lengths))))
+    layers = sum(lengths) if split and split[0].isdigit() else layers
+    return Pipeline(stages, schedule, least + rng.randrange(3), layers, split, rng.randrange(5))
+
+
 # ---- cases ----
 @dataclasses.dataclass(frozen=True)
 class Case:
@@ -149,6 +182,7 @@ class Case:
     remat: str
     reshard: str
     tune: str
+    pipeline: Pipeline | None = None
 
     AXES = ("dp", "fsdp", "cp", "tp")
 
@@ -156,7 +190,17 @@ class Case:
     def name(self) -> str:
         mesh = "_".join(f"{a}{n}" for a, n in zip(self.AXES, self.mesh) if n > 1) or "one"
         marks = "sp" * self.sequence + "w" * self.wide + "r" * bool(self.remat) + self.reshard.replace("reshard after ", "").rstrip(";")
-        return f"{self.model.name}_{mesh}_z{ZERO.index(self.zero)}_a{self.micro_batches}{'_' * bool(marks)}{marks}"
+        stages = f"_{self.pipeline.name}" if self.pipeline else ""
+        return f"{self.model.name}_{mesh}_z{ZERO.index(self.zero)}_a{self.micro_batches}{'_' * bool(marks)}{marks}{stages}"
+
+    @property
+    def layers(self) -> int:
+        return self.pipeline.layers if self.pipeline else 2
+
+    @property
+    def parts(self) -> int:
+        """The micro-batches of a step."""
+        return self.micro_batches * (self.pipeline.micro_batches if self.pipeline else 1)
 
     def size(self, axis: str) -> int:
         return self.mesh[self.AXES.index(axis)]
@@ -166,7 +210,7 @@ class Case:
 
     @property
     def batch(self) -> int:
-        rows = self.size("dp") * self.size("fsdp") * self.micro_batches
+        rows = self.size("dp") * self.size("fsdp") * self.parts
         return 2 * rows if rows < 4 else rows
 
     def illegal(self) -> dict[str, list[int]]:
@@ -179,8 +223,11 @@ class Case:
 
     def lines(self) -> Iterator[str]:
         data = self.over("dp", "fsdp")
-        mesh = ", ".join(f"{a} = {n}" for a, n in zip(self.AXES, self.mesh) if n > 1)
-        yield f"mesh {mesh};" if mesh else ""
+        mesh = [f"{a} = {n}" for a, n in zip(self.AXES, self.mesh) if n > 1]
+        if self.pipeline:
+            mesh.insert(min(self.pipeline.at, len(mesh)), f"pp = {self.pipeline.stages}")
+        yield f"mesh {', '.join(mesh)};" if mesh else ""
+        yield self.pipeline.line() if self.pipeline else ""
         yield f"shard B over {data};" if data else ""
         yield "shard H, F, V over tp;" if self.size("tp") > 1 else ""
         yield "shard act, input S over cp in loss;" if self.size("cp") > 1 else ""
@@ -192,9 +239,10 @@ class Case:
 
     def text(self) -> str:
         shared = [f"bind B = {self.batch};", "precision param = f64, act = f64, grad = f64, opt = f64;"]
-        shared += [f"accumulate {self.micro_batches} over B;"] if self.micro_batches > 1 else []
-        plans = {"one": shared, "p": shared + [line for line in self.lines() if line]}
-        return self.model.text() + "".join(
+        parts = {"one": self.parts, "p": self.micro_batches}
+        lines = {name: [f"accumulate {n} over B;"] if n > 1 else [] for name, n in parts.items()}
+        plans = {"one": shared + lines["one"], "p": shared + lines["p"] + [line for line in self.lines() if line]}
+        return self.model.text().replace("L = 2", f"L = {self.layers}") + "".join(
             f"plan {name} for m {{\n" + "".join(f"  {line}\n" for line in lines) + "}\n" for name, lines in plans.items()
         )
 
@@ -218,6 +266,15 @@ def all_cases(seed: int) -> list[Case]:
         wide = bool(zero) and sum(n > 1 for n in (dp, fsdp, cp)) > 1 and rng.random() < 0.5
         remat, tune, reshard = rng.choice(REMAT), rng.choice(TUNE), rng.choice(RESHARD) if zero.startswith("param") else ""
         found.append(Case(model, mesh, zero, wide, sequence, micro, remat, reshard, tune))
+    return found
+
+
+def with_stages(cases: list[Case], seed: int) -> list[Case]:
+    """The same cases, as pipelines."""
+    found = []
+    for i, case in enumerate(cases):
+        pipeline = draw_pipeline(random.Random(f"stages:{seed}:{i}:{case.name}"))
+        found.append(dataclasses.replace(case, pipeline=pipeline))
     return found
 
 

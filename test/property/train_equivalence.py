@@ -8,6 +8,7 @@ clipping on, recomputation on some. After 5 steps the losses, the norms of the g
 
   train_equivalence.py --shardc build/shardc --seed 1 --cases 60
   train_equivalence.py --shardc build/shardc --all --jobs 2
+  train_equivalence.py --shardc build/shardc --stages        as pipelines, on more ranks
   train_equivalence.py --shardc build/shardc --all --only gpt2_dp2_tp2     cases whose name begins so
 """
 
@@ -31,7 +32,7 @@ from collections.abc import Callable
 from cases import add_target, verify_compiled
 from state_files import read_state
 from tensor_files import read_tensors, write_integers
-from train_cases import STEPS, Case, all_cases, sample
+from train_cases import STEPS, Case, all_cases, sample, with_stages
 
 TIMEOUT, TIMEOUT_COMPILED = 120, 1800
 RELATIVE, ABSOLUTE = 1e-9, 1e-12  # of the tensor's largest, of the largest of all
@@ -51,6 +52,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--compiled", action="store_true", help="verify the emitted code instead (SHARDC_CFLAGS=-O1 is sooner done)")
     add_target(parser)
+    parser.add_argument("--stages", action="store_true", help="as pipelines of all schedules")
     parser.add_argument("--only", default="", metavar="NAME", help="cases whose name begins so")
     parser.add_argument("--keep", type=pathlib.Path, help="where failing files stay (default: a new folder)")
     return parser.parse_args()
@@ -106,11 +108,11 @@ class References:
 
     def __init__(self, shardc: str, folder: pathlib.Path) -> None:
         self.shardc, self.folder = shardc, folder
-        self.runs: dict[tuple[str, int, int], concurrent.futures.Future[Run]] = {}
+        self.runs: dict[tuple[str, int, int, int], concurrent.futures.Future[Run]] = {}
         self.lock = threading.Lock()
 
     def get(self, case: Case) -> Run:
-        key = (case.model.name, case.batch, case.micro_batches)
+        key = (case.model.name, case.batch, case.parts, case.layers)
         with self.lock:
             mine = key not in self.runs
             future = self.runs.setdefault(key, concurrent.futures.Future())
@@ -216,6 +218,8 @@ def main() -> int:
     cases = all_cases(arguments.seed)
     if not arguments.all:
         cases = sample(cases, arguments.cases, arguments.seed)
+    if arguments.stages:
+        cases = with_stages(cases, arguments.seed)
     cases = [case for case in cases if case.name.startswith(arguments.only)]
     counts = {"fine": 0, "refused": 0, "failed": 0}
     with tempfile.TemporaryDirectory() as scratch, concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
