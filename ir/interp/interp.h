@@ -49,9 +49,10 @@ void sc_interp_set_random(sc_interp *interp, uint64_t seed, uint64_t step, uint3
 bool sc_interp_run(sc_interp *interp, sc_func_id func, const sc_array *inputs, uint32_t input_count,
                    sc_array *outputs, uint32_t output_count, char *error, size_t error_size);
 
-/* Values of an entry's inputs by name: a function of a pipeline reads those that it needs. */
+/* Values of an entry's inputs by name: a function of a pipeline reads those that it needs. Without
+ * names they are those of the function's `input` ops in order. */
 typedef struct sc_interp_inputs {
-    const sc_sym *names;
+    const sc_sym *names;    /* NULL: none */
     const sc_array *values; /* global */
     uint32_t count;
 } sc_interp_inputs;
