@@ -263,7 +263,7 @@ bool sc_validate(sc_module *global, sc_module *local, sc_func_id func,
                        .func = func,
                        .last = func,
                        .local_last = func,
-                       .is_cut = sc_runs_stages(local),
+                       .is_cut = sc_module_is_cut(local),
                        .micro_batches = 1,
                        .result = result,
                        .differences = {run_names[SC_RUN_RANDOM], &result->equal, &result->first}};

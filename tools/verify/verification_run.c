@@ -139,12 +139,6 @@ bool sc_is_called(const sc_module *m, sc_func_id func, uint32_t first, uint32_t 
     return at < end;
 }
 
-bool sc_runs_stages(const sc_module *m)
-{
-    return m->schedule.count > 0 &&
-           m->funcs.data[m->schedule.data[0].func].stage != SC_ALL_STAGES_RUN;
-}
-
 bool sc_same_schedule(const sc_module *global, const sc_module *local)
 {
     uint32_t at = 0;
