@@ -220,6 +220,12 @@ void sc_op_move(sc_module *m, sc_op_id op, sc_op_id before)
     link_before(m, op, before);
 }
 
+void sc_op_append(sc_module *m, sc_op_id op, sc_func_id func)
+{
+    m->ops.data[op].func = func;
+    link_before(m, op, SC_NONE);
+}
+
 const sc_attr *sc_op_attr(const sc_op *op, sc_attr_key key)
 {
     for (uint32_t i = 0; i < op->attr_count; i++) {

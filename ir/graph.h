@@ -203,6 +203,8 @@ sc_op_id sc_op_new(sc_module *m, sc_func_id func, sc_op_id before, sc_op_kind ki
                    sc_op_id like);
 void sc_op_unlink(sc_module *m, sc_op_id id);
 void sc_op_move(sc_module *m, sc_op_id op, sc_op_id before);
+/* Appends an unlinked op to a function. */
+void sc_op_append(sc_module *m, sc_op_id op, sc_func_id func);
 
 /* NULL if the op does not have the attribute. */
 const sc_attr *sc_op_attr(const sc_op *op, sc_attr_key key);

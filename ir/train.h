@@ -35,7 +35,8 @@ typedef struct sc_training {
     uint32_t *region;
     /* by value: saved for the backward pass despite `remat`; NULL: none */
     bool *saved;
-    uint8_t *reshard; /* by state: sc_reshard_after; NULL: all after forward */
+    uint8_t *reshard; /* by state: sc_reshard_after; NULL: all as `reshard_otherwise` */
+    sc_reshard_after reshard_otherwise;
 } sc_training;
 
 /* A train step that has been built: its two functions and facts about their values. */

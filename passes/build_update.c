@@ -215,16 +215,15 @@ static sc_value reciprocal_weight(update *u, uint32_t result_count, sc_dtype dty
 
 /* ---- gradients ---- */
 
-/* The reduced gradient, in the optimizer's dtype or f32. The reduction belongs to the backward
+/* A reduced gradient, in the optimizer's dtype or f32. The reduction belongs to the backward
  * pass. */
-static sc_value read_gradient(update *u)
+static sc_value read_gradient(update *u, sc_sym name)
 {
     sc_module *m = u->e.m;
     sc_type_info type = *sc_state_type(m, u->param->state);
     type.dtype = u->param->grad;
     u->phase = 1;
-    sc_attr attrs[2] = {sc_attr_text(SC_ATTR_name, sc_state_name_of(m, u->param->state, "grad")),
-                        sc_attr_int(SC_ATTR_bucket, 0)};
+    sc_attr attrs[2] = {sc_attr_text(SC_ATTR_name, name), sc_attr_int(SC_ATTR_bucket, 0)};
     sc_value read = sc_make_as(&u->e, SC_OP_state_read, NULL, 0, attrs, 2, &type);
     attrs[0] = attrs[1];
     attrs[1] = sc_attr_text(SC_ATTR_travels,
@@ -233,6 +232,20 @@ static sc_value read_gradient(update *u)
                                    u->param->reduce != u->param->grad ? 2 : 1);
     u->phase = 0;
     return sc_make_cast(&u->e, whole, sc_wide(type.dtype));
+}
+
+/* The sum of a parameter's gradients, of the chunks in order. SC_NONE: it has none. *chunk: the
+ * last one, which counts it in the norm. */
+static sc_value sum_gradients(update *u, const sc_gradients *gradients, uint16_t *chunk)
+{
+    sc_value sum = SC_NONE;
+    for (uint32_t g = gradients->first[u->param->state]; g != SC_NONE;
+         g = gradients->list.data[g].next) {
+        sc_value one = read_gradient(u, gradients->list.data[g].name);
+        sum = sum == SC_NONE ? one : add(u, sum, one);
+        *chunk = gradients->list.data[g].chunk;
+    }
+    return sum;
 }
 
 static sc_value sum_of_squares(update *u, sc_value gradient)
@@ -405,23 +418,45 @@ static void set_back(update *u)
     }
 }
 
-/* Sum of squares of all gradients; in f64 if any gradient is. */
-static sc_value all_squares(update *u, const sc_value *gradients)
+/* Adds numbers of which either may be f64; `sum` may be SC_NONE. */
+static sc_value add_squares(update *u, sc_value sum, sc_value one)
 {
-    sc_value squares = SC_NONE;
-    for (uint32_t i = u->training->params.count; i-- > 0;) {
-        u->param = &u->training->params.data[i];
+    if (sum == SC_NONE)
+        return one;
+    if (sc_type_of(u->e.m, one)->dtype != sc_type_of(u->e.m, sum)->dtype) {
+        one = sc_make_cast(&u->e, one, SC_DTYPE_f64);
+        sum = sc_make_cast(&u->e, sum, SC_DTYPE_f64);
+    }
+    return add(u, sum, one);
+}
+
+/* Sum of squares of all gradients; in f64 if any gradient is. Summed by chunk and then over the
+ * chunks, so that a pipeline sends one number a chunk, and so that the bits do not depend on which
+ * stage holds which chunk. */
+static sc_value all_squares(update *u, const sc_value *gradients, const uint16_t *chunks)
+{
+    sc_arena *arena = &u->e.m->context->arena;
+    const sc_training *training = u->training;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < training->params.count; i++)
+        count = gradients[i] != SC_NONE && chunks[i] != SC_NO_CHUNK && chunks[i] >= count
+                    ? chunks[i] + 1u
+                    : count;
+    sc_value *of_chunk = sc_arena_array(arena, count + 1u, sizeof *of_chunk), squares = SC_NONE;
+    memset(of_chunk, 0xff, (count + 1u) * sizeof *of_chunk);
+    for (uint32_t i = training->params.count; i-- > 0;) {
+        u->param = &training->params.data[i];
         if (gradients[i] == SC_NONE)
             continue;
+        sc_value *sum = &of_chunk[chunks[i] == SC_NO_CHUNK ? count : chunks[i]];
         sc_value one = sum_of_squares(u, gradients[i]);
-        if (squares != SC_NONE &&
-            sc_type_of(u->e.m, one)->dtype != sc_type_of(u->e.m, squares)->dtype) {
-            one = sc_make_cast(&u->e, one, SC_DTYPE_f64);
-            squares = sc_make_cast(&u->e, squares, SC_DTYPE_f64);
-        }
-        squares = squares == SC_NONE ? one : add(u, squares, one);
+        *sum = add_squares(u, *sum, one);
     }
     u->param = NULL;
+    for (uint32_t c = 0; c <= count; c++) {
+        if (of_chunk[c] != SC_NONE)
+            squares = add_squares(u, squares, of_chunk[c]);
+    }
     return squares;
 }
 
@@ -491,7 +526,7 @@ static uint32_t read_metrics(update *u, uint32_t result_count, sc_value *out)
 }
 
 void sc_build_update(sc_module *m, const sc_training *training, sc_train_step *step,
-                     const bool *has_gradient, uint32_t result_count)
+                     const sc_gradients *found, uint32_t result_count)
 {
     sc_arena *arena = &m->context->arena;
     update u = {.step = step, .training = training, .taken = SC_NONE};
@@ -507,14 +542,15 @@ void sc_build_update(sc_module *m, const sc_training *training, sc_train_step *s
     u.scalars = sc_arena_array(arena, training->groups.count, sizeof *u.scalars);
     memset(u.scalars, 0xff, training->groups.count * sizeof *u.scalars);
     sc_value *gradients = sc_arena_array(arena, training->params.count + 1u, sizeof *gradients);
+    uint16_t *chunks = sc_arena_array(arena, training->params.count + 1u, sizeof *chunks);
     u.written = sc_arena_array(arena, training->params.count + 1u, sizeof *u.written);
     sc_value *results = sc_arena_array(arena, result_count + 3u, sizeof *results);
     /* gradients of the last layer are ready first */
     for (uint32_t i = training->params.count; i-- > 0;) {
         u.param = &training->params.data[i];
-        gradients[i] = has_gradient[u.param->state] ? read_gradient(&u) : SC_NONE;
+        gradients[i] = sum_gradients(&u, found, &chunks[i]);
     }
-    finish_objective(&u, all_squares(&u, gradients), result_count, &results[count++]);
+    finish_objective(&u, all_squares(&u, gradients, chunks), result_count, &results[count++]);
     results[count++] = u.norm;
     find_taken(&u, results[0]);
     if (step->scales) {

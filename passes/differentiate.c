@@ -173,12 +173,25 @@ static sc_value read_for_derivative(sc_derive *derive, sc_value value)
 
 /* ---- cotangents ---- */
 
+/* Returns the parameter that this op reads: all of it, or a chunk's own view of it, for which a
+ * gradient is kept apart. NULL: none, or it is frozen. */
+static const sc_trained_param *param_read(const differentiation *d, const sc_op *op)
+{
+    if ((sc_op_traits(op) & SC_STATE_READ) != 0)
+        return trained(d, op);
+    if (op->chunk == SC_NO_CHUNK || !is_view(d->m, op))
+        return NULL;
+    const sc_op *viewed = sc_op_at(d->m, sc_def(d->m, op->operands[0]));
+    bool is_shared = (sc_op_traits(viewed) & SC_STATE_READ) != 0 && viewed->chunk == SC_NO_CHUNK;
+    return is_shared ? trained(d, viewed) : NULL;
+}
+
 /* Follows views to the value that receives their cotangents. */
 static sc_value viewed(const differentiation *d, sc_value value)
 {
     for (;;) {
         const sc_op *op = sc_op_at(d->m, sc_def(d->m, value));
-        if (!is_view(d->m, op) || !d->wanted[op->operands[0]])
+        if (!is_view(d->m, op) || !d->wanted[op->operands[0]] || param_read(d, op) != NULL)
             return value;
         value = op->operands[0];
     }
@@ -203,18 +216,17 @@ static void add_cotangent(differentiation *d, sc_emitter *e, sc_value value, sc_
     d->cotangent[value] = more;
 }
 
-/* Emits the complete gradient of a parameter, rounded once. */
-static void finish_param(differentiation *d, sc_op_id id)
+/* Emits the complete gradient of a parameter, or of a chunk's view of it, rounded once. */
+static void finish_param(differentiation *d, sc_op_id id, const sc_trained_param *param)
 {
     sc_module *m = d->m;
     const sc_op *op = sc_op_at(m, id);
     sc_value value = op->first_result, sum = d->cotangent[value];
-    uint32_t state = sc_module_find_state(m, sc_op_word(op, SC_ATTR_name));
-    const sc_trained_param *param = trained(d, op);
-    if (sum == SC_NONE || param == NULL)
+    uint16_t chunk = op->chunk;
+    if (sum == SC_NONE)
         return;
     sc_emitter e = emitter(d, id);
-    sc_attr gradient = sc_attr_text(SC_ATTR_gradient, m->state.data[state].path);
+    sc_attr gradient = sc_attr_text(SC_ATTR_gradient, m->state.data[param->state].path);
     sc_type_info type = *sc_type_of(m, sum);
     if (type.dtype != param->grad) {
         type.dtype = param->grad;
@@ -226,8 +238,26 @@ static void finish_param(differentiation *d, sc_op_id id)
                                sc_intern_text(&m->context->names, sc_dtypes[param->reduce].name))};
     sum = sc_make_value(&e, SC_OP_use, &sum, 1, attrs, param->reduce != param->grad ? 2 : 1);
     set_like(d, sum, value);
-    m->values.data[sum].path = sc_state_name_of(m, state, "grad");
-    d->gradients->of_state[state] = sum;
+    /* the walk is backwards: earlier chunks come later */
+    sc_gradients *found = d->gradients;
+    *sc_vec_push(&m->context->arena, &found->list) = (sc_gradient){
+        .state = param->state, .chunk = chunk, .value = sum, .next = found->first[param->state]};
+    found->first[param->state] = found->list.count - 1;
+}
+
+/* Names the gradients: layers[0].wq.grad; tok.grad@0 of one chunk of several. */
+static void name_gradients(differentiation *d)
+{
+    sc_module *m = d->m;
+    sc_gradients *found = d->gradients;
+    for (uint32_t i = 0; i < found->list.count; i++) {
+        sc_gradient *gradient = &found->list.data[i];
+        gradient->name = sc_state_name_of(m, gradient->state, "grad");
+        if (found->first[gradient->state] != i || gradient->next != SC_NONE)
+            gradient->name = sc_intern_printf(&m->context->names, "%s@%u",
+                                              sc_text(m->context, gradient->name), gradient->chunk);
+        m->values.data[gradient->value].path = gradient->name;
+    }
 }
 
 /* ---- ops ---- */
@@ -330,9 +360,9 @@ static void prepare(differentiation *d)
     d->is_trained = sc_arena_array(arena, d->m->state.count, sizeof *d->is_trained);
     for (uint32_t i = 0; i < training->params.count; i++)
         d->is_trained[training->params.data[i].state] = &training->params.data[i];
-    d->gradients->of_state =
-        sc_arena_array(arena, d->m->state.count, sizeof *d->gradients->of_state);
-    memset(d->gradients->of_state, 0xff, d->m->state.count * sizeof *d->gradients->of_state);
+    *d->gradients = (sc_gradients){
+        .first = sc_arena_array(arena, d->m->state.count, sizeof *d->gradients->first)};
+    memset(d->gradients->first, 0xff, d->m->state.count * sizeof *d->gradients->first);
 }
 
 static void make_tables(differentiation *d)
@@ -365,8 +395,9 @@ static bool sweep(differentiation *d, sc_value objective, sc_op_id last)
             : sc_make_constant(&e, 1, dtype);
     add_cotangent(d, &e, objective, one);
     for (sc_op_id id = last; id != SC_NONE; id = m->ops.data[id].prev) {
-        if ((sc_op_traits(sc_op_at(m, id)) & SC_STATE_READ) != 0)
-            finish_param(d, id);
+        const sc_trained_param *param = param_read(d, sc_op_at(m, id));
+        if (param != NULL)
+            finish_param(d, id, param);
         else if (!derive_op(d, id))
             return false;
     }
@@ -405,5 +436,8 @@ bool sc_differentiate(sc_module *m, sc_func_id func, const sc_training *training
         return false;
     sc_value objective = m->ops.data[end].operands[0];
     sc_op_unlink(m, end);
-    return sweep(&d, objective, last);
+    if (!sweep(&d, objective, last))
+        return false;
+    name_gradients(&d);
+    return true;
 }

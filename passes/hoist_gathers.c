@@ -1,5 +1,5 @@
 /* hoist-gathers: gathers parameters once per step, not once per micro-batch, if their copies are
- * kept for the whole step.
+ * kept for the whole step. Each stage of a pipeline has a `begin` of its own, for all its chunks.
  *
  *   micro:  %3 = all_gather %w {per_step = 1}   begin:  %1 = all_gather %w
  *                                          ->           state_write %1 {name = "w.gathered"}
@@ -15,20 +15,28 @@
 
 typedef struct hoisting {
     sc_module *m;
-    sc_func_id micro, begin; /* begin: SC_NONE until an op moves there */
-    sc_value *moved;         /* by value at the start: its copy in `begin` */
-    sc_value *map;           /* by value at the start: its replacement in `micro` */
-    /* by value at the start: read in `micro` by an op that does not move, directly or through a
-     * cast */
+    sc_func_id micro; /* the function that ops move from */
+    uint32_t stage;   /* that runs it */
+    sc_func_id begin; /* of the stage; SC_NONE until an op moves there */
+    sc_value *moved;  /* by value at the start: its copy in `begin` */
+    sc_value *map;    /* by value at the start: its replacement in the function */
+    /* by value at the start: read in the function by an op that does not move, directly or through
+     * a cast */
     bool *is_read;
-    bool *hoists; /* by op at the start */
-    uint32_t count;
+    bool *hoists;   /* by op at the start */
+    sc_map written; /* names of the copies that `begin` writes */
+    uint32_t count, op_count;
 } hoisting;
 
 static sc_func_id begin_of(hoisting *h)
 {
-    if (h->begin == SC_NONE)
-        h->begin = sc_module_add_func(h->m, sc_intern_text(&h->m->context->names, "begin"));
+    sc_interner *names = &h->m->context->names;
+    if (h->begin != SC_NONE)
+        return h->begin;
+    h->begin = sc_module_add_func(h->m, h->stage == SC_ALL_STAGES_RUN
+                                            ? sc_intern_text(names, "begin")
+                                            : sc_intern_printf(names, "begin%u", h->stage));
+    h->m->funcs.data[h->begin].stage = h->stage;
     return h->begin;
 }
 
@@ -105,20 +113,53 @@ static sc_sym gathered_state(hoisting *h, sc_sym param, sc_type type, sc_loc loc
     }
 }
 
+/* Returns the copy that each result is read from; 0 for results that nothing reads. */
+static sc_sym *find_copies(hoisting *h, const sc_op *op)
+{
+    sc_module *m = h->m;
+    sc_sym *names = sc_arena_array(&m->context->arena, op->result_count, sizeof *names);
+    for (uint32_t r = 0; r < op->result_count; r++) {
+        sc_value value = op->first_result + r;
+        if (h->is_read[value])
+            names[r] = gathered_state(h, param_behind(m, op->operands[r]),
+                                      m->values.data[value].type, op->loc);
+    }
+    return names;
+}
+
+/* Another function of the stage may have the same gathers. */
+static void write_copies(hoisting *h, sc_op_id id, const sc_sym *names)
+{
+    sc_module *m = h->m;
+    const sc_op op = *sc_op_at(m, id);
+    bool is_copied = false;
+    for (uint32_t r = 0; r < op.result_count; r++) {
+        bool is_new = false;
+        if (names[r] != 0)
+            sc_map_insert(&h->written, names[r], 0, &is_new);
+        if (!is_new)
+            continue;
+        if (!is_copied)
+            copy_op(h, id);
+        is_copied = true;
+        sc_attr attr = sc_attr_text(SC_ATTR_name, names[r]);
+        sc_op_new(m, begin_of(h), SC_NONE, SC_OP_state_write, &h->moved[op.first_result + r], 1,
+                  &attr, 1, NULL, 0, id);
+    }
+}
+
 static void hoist(hoisting *h, sc_op_id id)
 {
     sc_module *m = h->m;
     const sc_op op = *sc_op_at(m, id);
-    copy_op(h, id);
+    const sc_sym *names = find_copies(h, &op);
+    write_copies(h, id, names);
     for (uint32_t r = 0; r < op.result_count; r++) {
         sc_value value = op.first_result + r;
-        if (!h->is_read[value])
+        if (names[r] == 0)
             continue;
         sc_type type = m->values.data[value].type;
-        sc_attr attr = sc_attr_text(
-            SC_ATTR_name, gathered_state(h, param_behind(m, op.operands[r]), type, op.loc));
-        sc_op_new(m, h->begin, SC_NONE, SC_OP_state_write, &h->moved[value], 1, &attr, 1, NULL, 0,
-                  id);
+        sc_attr attr = sc_attr_text(SC_ATTR_name, names[r]);
         sc_op_id read =
             sc_op_new(m, h->micro, id, SC_OP_state_read, NULL, 0, &attr, 1, &type, 1, id);
         h->map[value] = sc_result(m, read, 0);
@@ -140,31 +181,52 @@ static void find_hoisted(hoisting *h)
     }
 }
 
+static void hoist_from(hoisting *h, sc_func_id func)
+{
+    sc_module *m = h->m;
+    h->micro = func;
+    find_hoisted(h);
+    sc_for_each_op (m, func, op) {
+        if (op < h->op_count && h->hoists[op])
+            hoist(h, op);
+    }
+    sc_func_replace_uses(m, func, h->map, h->count);
+}
+
+static void call_first(sc_module *m, sc_func_id func)
+{
+    sc_op_new(m, func, SC_NONE, SC_OP_return, NULL, 0, NULL, 0, NULL, 0, SC_NONE);
+    sc_vec_push(&m->context->arena, &m->schedule);
+    memmove(&m->schedule.data[1], &m->schedule.data[0],
+            (m->schedule.count - 1) * sizeof *m->schedule.data);
+    m->schedule.data[0] = (sc_call){.func = func, .microbatch = -1};
+}
+
+/* Gathers that are kept for the step are only in functions of micro-batches. */
 bool sc_run_hoist_gathers(sc_module *m, sc_pass_env *env)
 {
-    if (env->step == NULL || env->step->training->micro_batches < 2)
+    if (env->step == NULL || (env->step->training->micro_batches < 2 && env->pipeline == NULL))
         return true;
     sc_arena *arena = &m->context->arena;
-    hoisting h = {.m = m, .micro = env->step->micro, .begin = SC_NONE, .count = m->values.count};
-    const uint32_t ops = m->ops.count;
+    const uint32_t funcs = m->funcs.count;
+    const bool has_stages = env->pipeline != NULL;
+    hoisting h = {.m = m, .count = m->values.count, .op_count = m->ops.count};
     h.moved = sc_arena_array(arena, h.count, sizeof *h.moved);
     h.map = sc_arena_array(arena, h.count, sizeof *h.map);
     memset(h.moved, 0xff, h.count * sizeof *h.moved);
     memset(h.map, 0xff, h.count * sizeof *h.map);
     h.is_read = sc_arena_array(arena, h.count, sizeof *h.is_read);
     h.hoists = sc_arena_array(arena, m->ops.count, sizeof *h.hoists);
-    find_hoisted(&h);
-    sc_for_each_op (m, h.micro, op) {
-        if (op < ops && h.hoists[op])
-            hoist(&h, op);
+    for (uint32_t stage = sc_mesh_stages(&m->mesh); stage-- > 0;) {
+        h.stage = has_stages ? stage : SC_ALL_STAGES_RUN;
+        h.begin = SC_NONE;
+        h.written = (sc_map){.arena = arena};
+        for (sc_func_id f = 0; f < funcs; f++) {
+            if (m->funcs.data[f].stage == h.stage)
+                hoist_from(&h, f);
+        }
+        if (h.begin != SC_NONE)
+            call_first(m, h.begin);
     }
-    if (h.begin == SC_NONE)
-        return true;
-    sc_func_replace_uses(m, h.micro, h.map, h.count);
-    sc_op_new(m, h.begin, SC_NONE, SC_OP_return, NULL, 0, NULL, 0, NULL, 0, SC_NONE);
-    sc_vec_push(arena, &m->schedule);
-    memmove(&m->schedule.data[1], &m->schedule.data[0],
-            (m->schedule.count - 1) * sizeof *m->schedule.data);
-    m->schedule.data[0] = (sc_call){.func = h.begin, .microbatch = -1};
     return true;
 }

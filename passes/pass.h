@@ -10,10 +10,11 @@
 
 /* Data that passes share in addition to the module. */
 typedef struct sc_pass_env {
-    const sc_seeds *seeds;     /* NULL: placements come from types only (IR text) */
-    const sc_train_step *step; /* NULL: a forward program */
-    double bucket;             /* bytes of gradients to reduce in one call; 0: the default */
-    uint32_t prefetch;         /* number of FSDP units ahead that parameters are gathered */
+    const sc_seeds *seeds;              /* NULL: placements come from types only (IR text) */
+    const sc_train_step *step;          /* NULL: a forward program */
+    const struct sc_pipeline *pipeline; /* NULL: no stages */
+    double bucket;     /* bytes of gradients to reduce in one call; 0: the default */
+    uint32_t prefetch; /* number of FSDP units ahead that parameters are gathered */
     /* created by store-params or propagate; how each placement was decided */
     sc_placing *placing;
     struct sc_planner *planner;

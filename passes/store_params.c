@@ -39,19 +39,28 @@ static bool same_unit(const sc_module *m, sc_sym a, sc_sym b)
     return length == instance_length(y) && memcmp(x, y, length) == 0;
 }
 
-/* True for the cast of a parameter to the act dtype; further casts belong to its readers. */
+/* True for the cast of a parameter to the act dtype; further casts belong to its readers. Also for
+ * the view that a chunk of a pipeline has of a parameter of several chunks. */
 static bool is_cast_of_state(const sc_module *m, sc_op_id op)
 {
     const sc_op *o = sc_op_at(m, op);
-    return (sc_op_traits(o) & SC_CONVERTS) != 0 &&
-           (sc_op_traits(sc_op_at(m, sc_def(m, o->operands[0]))) & SC_STATE_READ) != 0;
+    if ((sc_op_traits(o) & (SC_CONVERTS | SC_VIEW)) == 0)
+        return false;
+    const sc_op *from = sc_op_at(m, sc_def(m, o->operands[0]));
+    if ((sc_op_traits(o) & SC_VIEW) != 0)
+        return o->chunk != from->chunk && (sc_op_traits(from) & SC_STATE_READ) != 0;
+    bool is_view =
+        (sc_op_traits(from) & SC_VIEW) != 0 && is_cast_of_state(m, sc_def(m, o->operands[0]));
+    return is_view || (sc_op_traits(from) & SC_STATE_READ) != 0;
 }
 
 /* Returns when the gathered copy is dropped. */
 static sc_reshard_after dropped_after(const storage *s, sc_value value)
 {
-    if (s->training == NULL || s->training->reshard == NULL)
+    if (s->training == NULL)
         return SC_RESHARD_AFTER_FORWARD;
+    if (s->training->reshard == NULL)
+        return s->training->reshard_otherwise;
     const sc_op *op = sc_op_at(s->m, sc_def(s->m, value));
     while ((sc_op_traits(op) & SC_STATE_READ) == 0)
         op = sc_op_at(s->m, sc_def(s->m, op->operands[0]));

@@ -46,11 +46,11 @@ static void accumulate_gradients(sc_emitter *e, sc_train_step *step, const sc_gr
     /* gradients of the last layer are ready first */
     for (uint32_t i = step->training->params.count; i-- > 0;) {
         uint32_t state = step->training->params.data[i].state;
-        sc_value gradient = gradients->of_state[state];
-        if (gradient == SC_NONE)
-            continue;
-        e->like = sc_def(e->m, gradient);
-        accumulate(e, step, sc_state_name_of(e->m, state, "grad"), SC_STATE_GRAD, gradient, state);
+        for (uint32_t g = gradients->first[state]; g != SC_NONE; g = gradients->list.data[g].next) {
+            const sc_gradient *gradient = &gradients->list.data[g];
+            e->like = sc_def(e->m, gradient->value);
+            accumulate(e, step, gradient->name, SC_STATE_GRAD, gradient->value, state);
+        }
     }
 }
 
@@ -82,19 +82,15 @@ bool sc_train_step_build(sc_module *m, sc_func_id entry, const sc_training *trai
         *sc_vec_push(arena, &out->param_of) = SC_NONE;
     sc_op_id end = m->funcs.data[entry].last;
     const sc_op returned = *sc_op_at(m, end);
-    uint32_t param_states = m->state.count;
     if (!sc_differentiate(m, entry, training, out, &gradients))
         return false;
-    bool *has_gradient = sc_arena_array(arena, param_states, sizeof *has_gradient);
-    for (uint32_t i = 0; i < param_states; i++)
-        has_gradient[i] = gradients.of_state[i] != SC_NONE;
     sc_emitter e = {.m = m, .func = entry, .before = SC_NONE, .like = end, .made = mark_backward};
     accumulate_results(&e, out, returned.operands, returned.operand_count);
     accumulate_gradients(&e, out, &gradients);
     sc_op_new(m, entry, SC_NONE, SC_OP_return, NULL, 0, NULL, 0, NULL, 0, end);
     m->funcs.data[entry].name = sc_intern_text(&m->context->names, "micro");
     out->update = sc_module_add_func(m, sc_intern_text(&m->context->names, "update"));
-    sc_build_update(m, training, out, has_gradient, returned.operand_count);
+    sc_build_update(m, training, out, &gradients, returned.operand_count);
     m->schedule.count = 0;
     for (int64_t i = 0; i < training->micro_batches; i++)
         *sc_vec_push(arena, &m->schedule) = (sc_call){.func = entry, .microbatch = (int32_t)i};

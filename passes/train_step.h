@@ -14,9 +14,19 @@ bool sc_train_step_build(sc_module *m, sc_func_id entry, const sc_training *trai
                          sc_train_step *out);
 
 /* ---- its parts ---- */
-/* Result of the reverse sweep: by state, the gradient of a trained parameter (SC_NONE: zero). */
+/* A gradient of a trained parameter: that of one chunk, if several chunks of a pipeline read it. */
+typedef struct sc_gradient {
+    uint32_t state; /* the parameter */
+    uint16_t chunk; /* SC_NO_CHUNK: there is no pipeline */
+    sc_value value;
+    sc_sym name;   /* of its accumulator */
+    uint32_t next; /* the parameter's gradient of a later chunk; SC_NONE: none */
+} sc_gradient;
+
+/* Result of the reverse sweep. */
 typedef struct sc_gradients {
-    sc_value *of_state;
+    SC_VEC(sc_gradient) list;
+    uint32_t *first; /* by state: in list; SC_NONE: the gradient is zero, or there is none */
 } sc_gradients;
 
 /* Appends the backward pass of func's first result, with cotangent 1, and removes its `return`.
@@ -25,7 +35,7 @@ bool sc_differentiate(sc_module *m, sc_func_id func, const sc_training *training
                       sc_train_step *step, sc_gradients *gradients);
 /* Fills the function `update`. */
 void sc_build_update(sc_module *m, const sc_training *training, sc_train_step *step,
-                     const bool *has_gradient, uint32_t result_count);
+                     const sc_gradients *gradients, uint32_t result_count);
 
 /* ---- step_state.c ---- */
 /* State for dynamic loss scaling: the scale, steps since it last changed, total steps taken.

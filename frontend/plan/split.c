@@ -325,6 +325,9 @@ bool sc_seeding_cut_axes(sc_seeding *s)
         sc_axis *axis = &mesh.axes[a];
         axis->first_sub_axis = mesh.sub_axis_count;
         axis->sub_axis_count = 0;
+        axis->is_stage = s->plan->axis_staged[a] && axis->size > 1;
+        if (axis->is_stage)
+            continue; /* nothing is placed on it */
         const sc_cut *last = NULL;
         for (uint32_t i = 0; i < s->cuts.count; i++) {
             const sc_cut *cut = &s->cuts.data[i];

@@ -171,9 +171,11 @@ static void read_reshards(training *t)
             sc_reshard_after moment = strcmp(word, "step") == 0  ? SC_RESHARD_AFTER_STEP
                                       : strcmp(word, "use") == 0 ? SC_RESHARD_AFTER_USE
                                                                  : SC_RESHARD_AFTER_FORWARD;
-            if (t->out->reshard == NULL)
+            if (t->out->reshard == NULL) {
                 t->out->reshard =
                     sc_arena_array(&t->context->arena, t->m->state.count, sizeof *t->out->reshard);
+                memset(t->out->reshard, (int)t->out->reshard_otherwise, t->m->state.count);
+            }
             for (uint32_t state = 0; state < t->m->state.count; state++) {
                 if (t->m->state.data[state].kind == SC_STATE_PARAM &&
                     (stmt->in.count == 0 || covers(t, &stmt->in, state)))
@@ -241,6 +243,9 @@ bool sc_plan_training(sc_resolved_plan *plan, const sc_minimize *minimize, sc_mo
     if (read_groups(&t))
         read_params(&t);
     read_micro_batches(&t);
+    /* each unit would be gathered twice a micro-batch otherwise */
+    out->reshard_otherwise =
+        sc_plan_has_stages(plan) ? SC_RESHARD_AFTER_STEP : SC_RESHARD_AFTER_FORWARD;
     read_reshards(&t);
     sc_plan_read_remat(plan, m, built, out);
     return plan->context->diag.errors == errors;

@@ -6,6 +6,7 @@
 #include "frontend/read_program.h"
 #include "ir/ops/verify.h"
 #include "passes/separable.h"
+#include "passes/tag_chunks.h"
 #include "passes/train_step.h"
 
 static bool is_meant(const sc_options *options, const char *plan)
@@ -186,9 +187,18 @@ static bool add_step(sc_context *context, const sc_compiled *c, sc_module *m,
     return sc_train_step_build(m, built->func, training, step);
 }
 
-/* Builds the global program of an entry; with `step`, its train step. */
+/* Finds the pipeline of the entry as built and gives its ops their chunks. */
+static bool add_chunks(const sc_compiled *c, sc_module *m, const sc_build_result *built,
+                       sc_pipeline *pipeline)
+{
+    return sc_plan_pipeline(c->resolved, m, built, pipeline) &&
+           (pipeline->schedule == NULL || sc_tag_chunks(m, built->func, pipeline));
+}
+
+/* Builds the global program of an entry; with `step`, its train step; with `pipeline`, for its
+ * stages. */
 static sc_module *build(sc_context *context, const sc_compiled *c, sc_sym entry,
-                        sc_train_step *step, sc_build_result *built)
+                        sc_train_step *step, sc_pipeline *pipeline, sc_build_result *built)
 {
     sc_binding_list bindings = {0};
     if (step == NULL)
@@ -207,8 +217,11 @@ static sc_module *build(sc_context *context, const sc_compiled *c, sc_sym entry,
         return NULL;
     m->states = SC_SHAPES;
     *sc_vec_push(&context->arena, &m->schedule) = (sc_call){.func = built->func};
-    if (step != NULL &&
-        (!sc_verify_module(m, "elaboration") || !add_step(context, c, m, built, step)))
+    if ((step != NULL || pipeline != NULL) && !sc_verify_module(m, "elaboration"))
+        return NULL;
+    if (pipeline != NULL && !add_chunks(c, m, built, pipeline))
+        return NULL;
+    if (step != NULL && !add_step(context, c, m, built, step))
         return NULL;
     return context->diag.errors == c->errors_before &&
                    sc_verify_module(m, step == NULL ? "elaboration" : "differentiation")
@@ -218,10 +231,10 @@ static sc_module *build(sc_context *context, const sc_compiled *c, sc_sym entry,
 
 /* Builds and places an entry, up to the pass `last`. */
 static sc_module *place(sc_context *context, sc_compiled *c, sc_sym entry, sc_train_step *step,
-                        const sc_module *fixed, const char *last, sc_after_pass *after, void *user,
-                        sc_build_result *built, sc_pass_env *env)
+                        sc_pipeline *pipeline, const sc_module *fixed, const char *last,
+                        sc_after_pass *after, void *user, sc_build_result *built, sc_pass_env *env)
 {
-    sc_module *m = build(context, c, entry, step, built);
+    sc_module *m = build(context, c, entry, step, pipeline, built);
     if (m == NULL)
         return NULL;
     sc_seeds *seeds = sc_arena_alloc(&context->arena, sizeof *seeds);
@@ -230,10 +243,12 @@ static sc_module *place(sc_context *context, sc_compiled *c, sc_sym entry, sc_tr
         return NULL;
     if (after != NULL)
         after(m, NULL, user);
-    *env = (sc_pass_env){.seeds = seeds,
-                         .step = step,
-                         .bucket = sc_plan_tune(c->resolved).bucket,
-                         .prefetch = (uint32_t)sc_plan_tune(c->resolved).prefetch};
+    *env =
+        (sc_pass_env){.seeds = seeds,
+                      .step = step,
+                      .pipeline = pipeline == NULL || pipeline->schedule == NULL ? NULL : pipeline,
+                      .bucket = sc_plan_tune(c->resolved).bucket,
+                      .prefetch = (uint32_t)sc_plan_tune(c->resolved).prefetch};
     return sc_pipeline_run(m, env, last, after, user) ? m : NULL;
 }
 
@@ -305,15 +320,16 @@ bool sc_driver_compile(sc_context *context, sc_declarations *program, const sc_p
     out->is_default = has_default && before[0] == out->entry;
     for (size_t i = 0; i < 2 && before[i] != 0 && before[i] != out->entry; i++) {
         sc_pass_env env;
-        fixed = place(context, out, before[i], NULL, fixed, "propagate", NULL, NULL, &built, &env);
+        fixed = place(context, out, before[i], NULL, NULL, fixed, "propagate", NULL, NULL, &built,
+                      &env);
         if (fixed == NULL)
             return false;
     }
-    out->global = build(context, out, out->entry, out->global_step, &built);
+    out->global = build(context, out, out->entry, out->global_step, NULL, &built);
     if (out->global == NULL)
         return false;
-    out->local = place(context, out, out->entry, out->step, fixed, last, after, user, &out->built,
-                       &out->env);
+    out->local = place(context, out, out->entry, out->step, &out->pipeline, fixed, last, after,
+                       user, &out->built, &out->env);
     out->func = out->built.func;
     return out->local != NULL;
 }

@@ -49,6 +49,7 @@ typedef struct sc_compiled {
     const sc_minimize *minimize;       /* of a train step; NULL: the entry runs forward only */
     sc_train_step *step, *global_step; /* of `local` and `global`; NULL: forward only */
     sc_build_result built;             /* of `local` */
+    sc_pipeline pipeline;              /* of `local`; its schedule is NULL without stages */
     sc_pass_env env;                   /* of `local`: records how placements were decided */
     /* error count before compiling; errors of other plans and entries do not stop this one */
     uint32_t errors_before;

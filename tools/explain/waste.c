@@ -88,7 +88,7 @@ void sc_warn_of_repeated_work(sc_context *context, const sc_compiled_list *entri
     }
     if (first != NULL) {
         for (uint32_t axis = 0; axis < first->local->mesh.axis_count; axis++) {
-            bool everywhere = true;
+            bool everywhere = !first->local->mesh.axes[axis].is_stage;
             if (!has_default) {
                 for (uint32_t i = 0; i < entries->count; i++)
                     everywhere = everywhere && repeated(entries->data[i], axis) > 0;

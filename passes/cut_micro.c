@@ -1,0 +1,213 @@
+/* Cuts the forward and backward pass of one micro-batch by chunk and direction. */
+#include "passes/cut_stages.h"
+#include "passes/cutting.h"
+#include "passes/uses.h"
+
+/* The functions of a chunk. Without a split of the backward pass, INPUT is all of it. */
+enum { PART_FORWARD, PART_INPUT, PART_WEIGHT, PARTS };
+
+typedef struct micro {
+    sc_cutting *c;
+    sc_segments segments;
+    bool splits;                /* the schedule has I and W */
+    sc_segment_id (*of)[PARTS]; /* by chunk */
+    uint8_t *part;              /* by op */
+    uint32_t *order;            /* by segment: when it runs among those of one micro-batch */
+} micro;
+
+/* ---- reshards at a cut ---- */
+
+/* The chunk of all readers; SC_NO_CHUNK: they differ, or there are none. */
+static uint16_t chunk_of_readers(const sc_module *m, const sc_readers *readers, sc_value value)
+{
+    uint16_t chunk = SC_NO_CHUNK;
+    for (uint32_t r = readers->first[value]; r < readers->first[value + 1]; r++) {
+        uint16_t reader = sc_op_at(m, readers->list[r])->chunk;
+        if (reader == SC_NO_CHUNK || (chunk != SC_NO_CHUNK && chunk != reader))
+            return SC_NO_CHUNK;
+        chunk = reader;
+    }
+    return chunk;
+}
+
+/* A reshard at a cut runs on the side on which fewer bytes cross. */
+static void choose_sides(sc_module *m, sc_func_id func)
+{
+    const sc_readers readers = sc_find_readers(m);
+    sc_for_each_op_reverse (m, func, id) {
+        sc_op *op = sc_op_at(m, id);
+        if ((sc_op_traits(op) & SC_RESHARD) == 0 || op->operand_count != 1)
+            continue;
+        sc_value from = op->operands[0], to = op->first_result;
+        uint16_t made = sc_op_at(m, sc_def(m, from))->chunk,
+                 read = chunk_of_readers(m, &readers, to);
+        if (made == SC_NO_CHUNK || read == SC_NO_CHUNK || made == read)
+            continue;
+        bool grows =
+            sc_type_local_bytes(m, sc_type_of(m, to)) > sc_type_local_bytes(m, sc_type_of(m, from));
+        op->chunk = grows ? read : made;
+    }
+}
+
+/* ---- parts ---- */
+
+/* An op of the backward pass is part of I if another chunk needs what comes of it. */
+static void find_parts(micro *x)
+{
+    sc_module *m = x->c->m;
+    const sc_readers readers = sc_find_readers(m);
+    sc_for_each_op_reverse (m, x->c->micro, id) {
+        const sc_op *op = sc_op_at(m, id);
+        sc_sym phase = sc_op_word(op, SC_ATTR_phase);
+        if (phase == 0 || phase == x->c->forward) {
+            x->part[id] = PART_FORWARD;
+            continue;
+        }
+        x->part[id] = x->splits ? PART_WEIGHT : PART_INPUT;
+        for (uint32_t r = 0; r < op->result_count; r++) {
+            sc_value value = op->first_result + r;
+            for (uint32_t u = readers.first[value]; u < readers.first[value + 1]; u++) {
+                sc_op_id reader = readers.list[u];
+                if (x->part[reader] == PART_INPUT || sc_op_at(m, reader)->chunk != op->chunk)
+                    x->part[id] = PART_INPUT;
+            }
+        }
+    }
+}
+
+static void add_segments(micro *x)
+{
+    sc_cutting *c = x->c;
+    static const char *const split_names[PARTS] = {"F", "I", "W"};
+    static const char *const whole_names[PARTS] = {"F", "B", NULL};
+    const char *const *names = x->splits ? split_names : whole_names;
+    uint32_t chunks = c->pipeline->schedule->chunks, count = 0;
+    sc_func_id reuse = c->micro;
+    x->of = sc_arena_array(&c->m->context->arena, chunks, sizeof *x->of);
+    x->order = sc_arena_array(&c->m->context->arena, (size_t)chunks * PARTS, sizeof *x->order);
+    for (uint32_t part = 0; part < PARTS; part++) {
+        for (uint32_t i = 0; i < chunks; i++) {
+            uint32_t chunk = part == PART_FORWARD ? i : chunks - 1 - i;
+            bool is_there = names[part] != NULL && (part == PART_FORWARD || c->step != NULL);
+            if (!is_there)
+                continue;
+            sc_sym name = sc_intern_printf(&c->m->context->names, "%s%u", names[part], chunk);
+            x->of[chunk][part] =
+                sc_segments_add(&x->segments, c->pipeline->schedule->rank_of[chunk], name, reuse);
+            x->order[x->of[chunk][part]] = count++;
+            reuse = SC_NONE;
+        }
+    }
+}
+
+static sc_segment_id segment_of(const micro *x, sc_op_id op)
+{
+    return x->of[sc_op_at(x->c->m, op)->chunk][x->part[op]];
+}
+
+/* Finds which segment of a stage receives what a segment sends: the first that needs any of it. */
+static void find_receivers(micro *x, const sc_op_id *ops, uint32_t count)
+{
+    sc_module *m = x->c->m;
+    sc_map first = {.arena = &m->context->arena}; /* sender << 32 | stage -> segment */
+    for (uint32_t i = 0; i < count; i++) {
+        const sc_op *op = sc_op_at(m, ops[i]);
+        if (x->segments.repeats[ops[i]])
+            continue;
+        sc_segment_id to = segment_of(x, ops[i]);
+        for (uint32_t o = 0; o < op->operand_count; o++) {
+            sc_op_id def = sc_def(m, op->operands[o]);
+            if (x->segments.repeats[def])
+                continue;
+            sc_segment_id from = segment_of(x, def);
+            uint32_t stage = x->segments.list.data[to].stage;
+            if (x->segments.list.data[from].stage == stage)
+                continue;
+            uint32_t *known = sc_map_insert(&first, (uint64_t)from << 32 | stage, to, NULL);
+            *known = x->order[to] < x->order[*known] ? to : *known;
+            sc_segments_set_receiver(&x->segments, from, *known);
+        }
+    }
+}
+
+/* ---- the schedule ---- */
+
+static void add_calls(micro *x)
+{
+    sc_cutting *c = x->c;
+    sc_arena *arena = &c->m->context->arena;
+    const sc_pipeline_schedule *schedule = c->pipeline->schedule;
+    uint32_t total = 0, rounds = 1;
+    for (uint32_t r = 0; r < schedule->ranks; r++)
+        total += schedule->actions[r].list.count;
+    sc_action *actions = sc_arena_array(arena, total + 1u, sizeof *actions);
+    uint32_t count = sc_merge_actions(arena, schedule, actions);
+    if (c->step != NULL)
+        rounds = (uint32_t)c->step->training->micro_batches / schedule->micro_batches;
+    for (uint32_t round = 0; round < rounds; round++) {
+        for (uint32_t i = 0; i < count; i++) {
+            static const uint8_t part_of[] = {[SC_ACTION_F] = PART_FORWARD,
+                                              [SC_ACTION_B] = PART_INPUT,
+                                              [SC_ACTION_I] = PART_INPUT,
+                                              [SC_ACTION_W] = PART_WEIGHT};
+            sc_segment_id segment = x->of[actions[i].chunk][part_of[actions[i].kind]];
+            *sc_vec_push(arena, &c->m->schedule) = (sc_call){
+                .func = x->segments.list.data[segment].func,
+                .microbatch = (int32_t)(round * schedule->micro_batches + actions[i].micro_batch)};
+        }
+    }
+}
+
+/* An entry that is not trained runs forward, as one micro-batch. */
+static void add_forward_calls(micro *x)
+{
+    for (uint32_t chunk = 0; chunk < x->c->pipeline->schedule->chunks; chunk++)
+        *sc_vec_push(&x->c->m->context->arena, &x->c->m->schedule) =
+            (sc_call){.func = x->segments.list.data[x->of[chunk][PART_FORWARD]].func};
+}
+
+static bool has_split_backward(const sc_pipeline_schedule *schedule)
+{
+    for (uint32_t r = 0; r < schedule->ranks; r++) {
+        for (uint32_t i = 0; i < schedule->actions[r].list.count; i++) {
+            if (schedule->actions[r].list.data[i].kind == SC_ACTION_W)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* True for ops that have a place in the order of their chunk: all but those that repeat, except
+ * gathers. A train step's pass returns nothing. */
+static bool is_placed(const micro *x, sc_op_id id)
+{
+    const sc_op *op = sc_op_at(x->c->m, id);
+    if (x->segments.repeats[id])
+        return op->chunk != SC_NO_CHUNK && sc_op_has(op, SC_RESHARD);
+    return x->c->step == NULL || !sc_op_has(op, SC_RETURNS);
+}
+
+void sc_cut_micro(sc_cutting *c)
+{
+    sc_module *m = c->m;
+    micro x = {.c = c, .splits = c->step != NULL && has_split_backward(c->pipeline->schedule)};
+    uint32_t count;
+    choose_sides(m, c->micro);
+    x.part = sc_arena_array(&m->context->arena, m->ops.count, sizeof *x.part);
+    find_parts(&x);
+    sc_segments_begin(&x.segments, m);
+    sc_segments_find_repeats(&x.segments, c->micro, true);
+    sc_op_id *ops = sc_take_ops(m, c->micro, &count);
+    add_segments(&x);
+    find_receivers(&x, ops, count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (is_placed(&x, ops[i]))
+            sc_segments_place(&x.segments, ops[i], segment_of(&x, ops[i]));
+    }
+    sc_segments_finish(&x.segments);
+    m->schedule.count = 0;
+    if (c->step != NULL)
+        add_calls(&x);
+    else
+        add_forward_calls(&x);
+}

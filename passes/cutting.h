@@ -1,0 +1,26 @@
+/* Shared by the files of cut-stages. */
+#ifndef SHARDC_PASSES_CUTTING_H
+#define SHARDC_PASSES_CUTTING_H
+
+#include "ir/pipeline/pipeline.h"
+#include "passes/pass.h"
+#include "passes/segments.h"
+
+typedef struct sc_cutting {
+    sc_module *m;
+    const sc_pipeline *pipeline;
+    const sc_train_step *step; /* NULL: an entry that is not trained */
+    sc_func_id micro;          /* the entry, or the pass of one micro-batch */
+    uint32_t results;          /* the stage that computes the results: that of the last chunk */
+    uint64_t *owners;          /* by state: the stages that have it, a bit each */
+    sc_sym forward;            /* the word of that phase */
+} sc_cutting;
+
+/* Unlinks all ops of a function and returns them in order. */
+sc_op_id *sc_take_ops(sc_module *m, sc_func_id func, uint32_t *count);
+/* Replaces the pass of one micro-batch by functions of chunks, and the schedule by theirs. */
+void sc_cut_micro(sc_cutting *c);
+/* Replaces `update` by functions of stages and appends their calls to the schedule. */
+void sc_cut_update(sc_cutting *c);
+
+#endif
