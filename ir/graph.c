@@ -122,6 +122,12 @@ uint32_t sc_module_find_state(const sc_module *m, sc_sym path)
     return state == NULL ? SC_NONE : *state;
 }
 
+bool sc_module_is_cut(const sc_module *m)
+{
+    return m->schedule.count > 0 &&
+           m->funcs.data[m->schedule.data[0].func].stage != SC_ALL_STAGES_RUN;
+}
+
 sc_func_id sc_module_add_func(sc_module *m, sc_sym name)
 {
     sc_func_id func = m->funcs.count;

@@ -176,6 +176,9 @@ static inline const sc_type_info *sc_state_type(const sc_module *m, uint32_t sta
     return &m->types.data[m->state.data[state].type];
 }
 
+/* True if the schedule calls functions of stages: the program has been cut. */
+bool sc_module_is_cut(const sc_module *m);
+
 /* ---- functions and ops ---- */
 sc_func_id sc_module_add_func(sc_module *m, sc_sym name);
 static inline sc_op *sc_op_at(const sc_module *m, sc_op_id op)

@@ -26,6 +26,15 @@ static const char *without_indices(sc_arena *arena, const char *path, sc_comm_ro
     return text;
 }
 
+/* A send or receive is between two ranks that differ on the stage axis. */
+static void set_pair(const sc_module *m, sc_comm_row *row)
+{
+    int axis = sc_mesh_stage_axis(&m->mesh);
+    row->axes = axis < 0 ? 0 : 1u << axis;
+    row->whole_axes = true;
+    row->ranks = 2;
+}
+
 static void set_group(const sc_module *m, sc_comm_row *row)
 {
     sc_sub_axis_set set = 0;
@@ -81,7 +90,8 @@ static const char *value_name(const sc_module *m, const sc_op *op, uint32_t i)
 {
     sc_sym path = op->operand_count == 1 ? sc_op_word(op, SC_ATTR_moves) : 0;
     path = path != 0 ? path : sc_value_path(m, op->operands[i]);
-    path = path != 0 ? path : m->values.data[op->first_result + i].path;
+    if (path == 0 && i < op->result_count)
+        path = m->values.data[op->first_result + i].path;
     sc_value bare = bare_value(m, op->operands[i]);
     path = path != 0 ? path : sc_value_path(m, bare);
     if (path == 0)
@@ -110,24 +120,63 @@ static void set_scope(sc_module *m, const sc_op *op, sc_comm_row *row)
     row->scope = without_indices(&m->context->arena, scope, row);
 }
 
+/* What is common to rows of collectives and of transfers. */
+static sc_comm_row make_row(sc_module *m, sc_op_id id, uint32_t count)
+{
+    const sc_op *op = sc_op_at(m, id);
+    sc_comm_row row = {.op = id,
+                       .name = sc_collectives[sc_op_collective(op->kind)].name,
+                       .stage = m->funcs.data[op->func].stage,
+                       .count = count,
+                       .control = true};
+    set_scope(m, op, &row);
+    sc_sym phase = sc_op_word(op, SC_ATTR_phase);
+    row.phase = phase == 0 ? "forward" : sc_text(m->context, phase);
+    row.rule = (uint32_t)sc_op_int(op, SC_ATTR_rule, SC_NONE);
+    row.why = sc_text(m->context, sc_op_word(op, SC_ATTR_why));
+    return row;
+}
+
+/* What is received is named as the result; without a name as the sender calls it. */
+static const char *transferred_name(const sc_module *m, const sc_op *op)
+{
+    if (op->operand_count > 0)
+        return value_name(m, op, 0);
+    sc_sym path = m->values.data[op->first_result].path;
+    return sc_text(m->context, path != 0 ? path : sc_op_word(op, SC_ATTR_name));
+}
+
+static void add_transfer(sc_module *m, sc_op_id id, uint32_t count, sc_comm_rows *out)
+{
+    const sc_op *op = sc_op_at(m, id);
+    sc_comm_row row = make_row(m, id, count);
+    bool sends = op->operand_count > 0;
+    const sc_type_info *type = sc_type_of(m, sends ? op->operands[0] : op->first_result);
+    set_pair(m, &row);
+    row.bytes = (double)sc_type_local_bytes(m, type);
+    row.sent = sc_sent_bytes((sc_op_kind)op->kind, row.bytes, (double)row.ranks);
+    row.control = type->rank == 0;
+    row.dtype = sc_dtypes[type->dtype].name;
+    *sc_vec_push(&m->context->arena, &row.values) = transferred_name(m, op);
+    if (row.why[0] == 0)
+        row.why = sc_arena_printf(&m->context->arena,
+                                  sends ? "stage %lld reads it" : "stage %lld computes it",
+                                  (long long)sc_op_int(op, SC_ATTR_stage, 0));
+    *sc_vec_push(&m->context->arena, out) = row;
+}
+
 static void add_row(sc_module *m, sc_op_id id, uint32_t count, sc_comm_rows *out)
 {
     const sc_op *op = sc_op_at(m, id);
     const sc_attr *over = sc_op_attr(op, SC_ATTR_over), *gather = sc_op_attr(op, SC_ATTR_gather),
                   *scatter = sc_op_attr(op, SC_ATTR_scatter);
-    sc_comm_row row = {.op = id,
-                       .name = sc_collectives[sc_op_collective(op->kind)].name,
-                       .count = count,
-                       .control = true};
+    sc_comm_row row = make_row(m, id, count);
     row.reduce = sc_op_attr(op, SC_ATTR_reduce) == NULL
                      ? NULL
                      : sc_text(m->context, sc_op_word(op, SC_ATTR_reduce));
     row.group.count = (uint8_t)over->count;
     memcpy(row.group.sub_axes, over->sub_axes, over->count);
     set_group(m, &row);
-    set_scope(m, op, &row);
-    sc_sym phase = sc_op_word(op, SC_ATTR_phase);
-    row.phase = phase == 0 ? "forward" : sc_text(m->context, phase);
     for (uint32_t i = 0; i < op->operand_count; i++) {
         row.bytes += buffer_bytes(m, op, i, row.ranks);
         row.control = row.control && sc_type_of(m, op->operands[i])->rank == 0;
@@ -137,8 +186,6 @@ static void add_row(sc_module *m, sc_op_id id, uint32_t count, sc_comm_rows *out
     const sc_attr *named = scatter != NULL ? scatter : gather;
     row.dim = named == NULL ? NULL : sc_text(m->context, m->dims.data[named->dims[0]].name);
     row.dtype = sc_dtypes[sc_type_of(m, op->operands[0])->dtype].name;
-    row.rule = (uint32_t)sc_op_int(op, SC_ATTR_rule, SC_NONE);
-    row.why = sc_text(m->context, sc_op_word(op, SC_ATTR_why));
     *sc_vec_push(&m->context->arena, out) = row;
 }
 
@@ -154,6 +201,8 @@ void sc_comm_report(sc_module *m, sc_comm_rows *out)
         sc_for_each_op (m, func, op) {
             if ((sc_op_traits(sc_op_at(m, op)) & SC_COLLECTIVE) != 0)
                 add_row(m, op, calls[func], out);
+            else if (sc_op_transfers((sc_op_kind)sc_op_at(m, op)->kind))
+                add_transfer(m, op, calls[func], out);
         }
         calls[func] = 0; /* mark as visited */
     }
@@ -164,6 +213,10 @@ const char *sc_comm_group_text(const sc_module *m, const sc_comm_row *row)
     sc_strbuf text;
     sc_strbuf_init(&text, &m->context->arena);
     uint32_t last_axis = SC_NONE;
+    for (uint32_t a = 0; a < m->mesh.axis_count; a++) {
+        if (row->group.count == 0 && (row->axes >> a & 1) != 0)
+            sc_strbuf_add(&text, sc_text(m->context, m->mesh.axes[a].name));
+    }
     for (uint32_t i = 0; i < row->group.count; i++) {
         const sc_sub_axis *sub_axis = &m->mesh.sub_axes[row->group.sub_axes[i]];
         if (row->whole_axes && sub_axis->axis == last_axis)

@@ -1,4 +1,5 @@
-/* The collectives of a placed program as a table: tensors, bytes, phase and reason. */
+/* The collectives of a placed program, and what its stages send and receive, as a table: tensors,
+ * bytes, phase and reason. */
 #ifndef SHARDC_PASSES_COMM_REPORT_H
 #define SHARDC_PASSES_COMM_REPORT_H
 
@@ -8,11 +9,13 @@ typedef struct sc_comm_row {
     sc_op_id op;
     const char *name;       /* all_gather, .. */
     const char *reduce;     /* sum, max, min; NULL if it does not reduce */
-    sc_sub_axis_list group; /* major first */
+    sc_sub_axis_list group; /* major first; none for a send or receive */
     uint32_t axes;          /* one bit per mesh axis */
     /* true: every axis of the group with all its sub-axes; false: `sub` names the parts */
     bool whole_axes;
-    uint64_t ranks;              /* per group */
+    uint64_t ranks; /* per group; 2 for a send or receive */
+    /* the stage whose ranks run it; SC_ALL_STAGES_RUN without stages */
+    uint32_t stage;
     const char *phase;           /* forward, recompute, backward, update, init */
     const char *scope;           /* instance path without indices */
     SC_VEC(int64_t) layers;      /* the indices removed from scope, outermost first */

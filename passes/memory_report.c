@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "passes/reason.h"
+#include "passes/slot_lives.h"
 
 const char *const sc_memory_kind_names[SC_MEMORY_KINDS] = {"param", "grad",      "opt",  "act",
                                                            "cache", "workspace", "comm", "host"};
@@ -208,11 +209,13 @@ static const sc_memory_kind kind_of_state[] = {
     [SC_STATE_SCALAR] = SC_MEMORY_WORKSPACE, [SC_STATE_GATHERED] = SC_MEMORY_COMM,
     [SC_STATE_SUM] = SC_MEMORY_WORKSPACE,    [SC_STATE_SLOT] = SC_MEMORY_ACT};
 
-static void add_state(const sc_module *m, sc_memory_report *out)
+static void add_state(const sc_module *m, const bool *is_there, sc_memory_report *out)
 {
     const int64_t *reduced = reduced_bytes(m);
     for (uint32_t s = 0; s < m->state.count; s++) {
         const sc_state *state = &m->state.data[s];
+        if (!is_there[s] || state->kind == SC_STATE_SLOT)
+            continue;
         const sc_type_info *type = &m->types.data[state->type];
         int64_t bytes = sc_type_local_bytes(m, type);
         sc_memory_kind kind = kind_of_state[state->kind];
@@ -235,41 +238,118 @@ static void add_state(const sc_module *m, sc_memory_report *out)
     }
 }
 
-void sc_memory_report_make(const sc_module *m, sc_memory_report *out)
+/* A line for each slot: its copies that are live during the call. */
+static void list_slots(const sc_module *m, const sc_slot_lives *slots, uint32_t call,
+                       sc_memory_report *out)
 {
-    sc_arena *arena = &m->context->arena;
-    buffers b = {.m = m}, fullest = {.m = m};
-    bool *seen = sc_arena_array(arena, m->funcs.count, sizeof *seen);
-    int64_t peak = -1;
-    b.root = sc_arena_array(arena, m->values.count, sizeof *b.root);
-    b.stored = sc_arena_array(arena, m->values.count, sizeof *b.stored);
-    b.last_use = sc_arena_array(arena, m->values.count, sizeof *b.last_use);
-    sc_op_id at = SC_NONE;
-    *out = (sc_memory_report){0};
-    for (uint32_t i = 0; i < m->schedule.count; i++) {
-        b.func = m->schedule.data[i].func;
-        if (seen[b.func])
-            continue;
-        seen[b.func] = true;
-        sc_op_id here = SC_NONE;
-        find_buffers(&b);
-        int64_t needed = find_peak(&b, &here);
-        if (needed <= peak)
-            continue;
-        peak = needed;
-        at = here;
-        fullest = b;
+    uint32_t *copies = sc_arena_array(&m->context->arena, m->state.count + 1u, sizeof *copies);
+    for (uint32_t i = 0; i < slots->list.count; i++) {
+        const sc_slot_life *life = &slots->list.data[i];
+        copies[life->state] += life->first <= call && call <= life->last;
     }
-    add_state(m, out);
+    for (uint32_t s = 0; s < m->state.count; s++) {
+        int64_t bytes = sc_type_local_bytes(m, sc_state_type(m, s)) * copies[s];
+        if (bytes == 0)
+            continue;
+        const char *path = sc_text(m->context, m->state.data[s].path);
+        sc_memory_live live = {.name = sc_arena_printf(&m->context->arena, "%s of %u micro-batch%s",
+                                                       path, copies[s], copies[s] > 1 ? "es" : ""),
+                               .kind = SC_MEMORY_ACT,
+                               .bytes = bytes,
+                               .loc = m->state.data[s].loc,
+                               .value = SC_NONE};
+        *sc_vec_push(&m->context->arena, &out->live) = live;
+        out->bytes[SC_MEMORY_ACT] = plus(out->bytes[SC_MEMORY_ACT], bytes);
+    }
+}
+
+/* ---- the call that needs most ---- */
+
+/* What a function needs besides state. */
+typedef struct need {
+    int64_t peak;
+    sc_op_id at;
+} need;
+
+/* By function: its need; without `at` if it is not called or has no ops. */
+static need *find_needs(buffers *b)
+{
+    const sc_module *m = b->m;
+    need *needs = sc_arena_array(&m->context->arena, m->funcs.count + 1u, sizeof *needs);
+    for (sc_func_id f = 0; f < m->funcs.count; f++)
+        needs[f] = (need){-1, SC_NONE};
+    for (uint32_t i = 0; i < m->schedule.count; i++) {
+        need *of = &needs[m->schedule.data[i].func];
+        b->func = m->schedule.data[i].func;
+        if (of->at != SC_NONE)
+            continue;
+        find_buffers(b);
+        of->peak = find_peak(b, &of->at);
+    }
+    return needs;
+}
+
+/* Returns the first call of the stage that needs most, with the slots that are live then. */
+static uint32_t fullest_call(const sc_module *m, uint32_t stage, const need *needs,
+                             const sc_slot_lives *slots)
+{
+    uint32_t best = SC_NONE;
+    int64_t most = -1;
+    for (uint32_t i = 0; i < m->schedule.count; i++) {
+        sc_func_id func = m->schedule.data[i].func;
+        int64_t needed = plus(needs[func].peak, slots->bytes[i]);
+        if (m->funcs.data[func].stage != stage || needs[func].at == SC_NONE || needed <= most)
+            continue;
+        most = needed;
+        best = i;
+    }
+    return best;
+}
+
+static void report_stage(buffers *b, uint32_t stage, const need *needs, sc_memory_report *out)
+{
+    const sc_module *m = b->m;
+    sc_slot_lives slots;
+    sc_slot_lives_find(m, stage, &slots);
+    *out = (sc_memory_report){.stage = stage};
+    add_state(m, sc_states_of_stage(m, stage), out);
     out->stored_comm = out->bytes[SC_MEMORY_COMM];
-    if (at != SC_NONE) {
-        const sc_op *op = sc_op_at(m, at);
-        out->at = sc_arena_printf(arena, "%s in %s", sc_ops[op->kind].name,
+    uint32_t call = fullest_call(m, stage, needs, &slots);
+    if (call != SC_NONE) {
+        b->func = m->schedule.data[call].func;
+        const sc_op *op = sc_op_at(m, needs[b->func].at);
+        out->at = sc_arena_printf(&m->context->arena, "%s in %s", sc_ops[op->kind].name,
                                   sc_text(m->context, op->scope));
-        list_live(&fullest, at, out);
+        list_slots(m, &slots, call, out);
+        list_live(b, needs[b->func].at, out);
     }
     for (sc_memory_kind k = 0; k < SC_MEMORY_KINDS; k++)
         out->peak = plus(out->peak, k == SC_MEMORY_HOST ? 0 : out->bytes[k]);
+}
+
+void sc_memory_report_make(const sc_module *m, sc_memory_report *out)
+{
+    sc_arena *arena = &m->context->arena;
+    buffers b = {.m = m};
+    b.root = sc_arena_array(arena, m->values.count, sizeof *b.root);
+    b.stored = sc_arena_array(arena, m->values.count, sizeof *b.stored);
+    b.last_use = sc_arena_array(arena, m->values.count, sizeof *b.last_use);
+    const need *needs = find_needs(&b);
+    report_stage(&b, SC_ALL_STAGES_RUN, needs, out);
+    if (!sc_module_is_cut(m))
+        return;
+    sc_memory_report all = *out;
+    for (uint32_t stage = 0; stage < sc_mesh_stages(&m->mesh); stage++) {
+        sc_memory_report one;
+        report_stage(&b, stage, needs, &one);
+        sc_memory_stage *bytes = sc_vec_push(arena, &all.stages);
+        memcpy(bytes->bytes, one.bytes, sizeof bytes->bytes);
+        bytes->peak = one.peak;
+        *out = stage == 0 || one.peak > out->peak ? one : *out;
+    }
+    out->padding = all.padding;
+    out->whole = all.whole;
+    out->stages = all.stages;
 }
 
 /* ---- in words ---- */

@@ -44,6 +44,12 @@ typedef struct sc_memory_padding {
     int64_t bytes; /* of all shards */
 } sc_memory_padding;
 
+/* Bytes of a rank of one stage. */
+typedef struct sc_memory_stage {
+    int64_t bytes[SC_MEMORY_KINDS];
+    int64_t peak;
+} sc_memory_stage;
+
 typedef struct sc_memory_report {
     int64_t bytes[SC_MEMORY_KINDS]; /* their sum without HOST is `peak` */
     int64_t peak;
@@ -55,11 +61,15 @@ typedef struct sc_memory_report {
     SC_VEC(sc_memory_live) live; /* buffers at the peak, largest first */
     SC_VEC(sc_memory_padding) padding;
     SC_VEC(sc_memory_whole) whole; /* in state order */
+    /* With stages: each stage's bytes. The rest of the report is that of the fullest, `stage`, but
+     * for padding and whole, which are those of all. Without: none. */
+    SC_VEC(sc_memory_stage) stages;
+    uint32_t stage;
 } sc_memory_report;
 
 /* Reports the call of a LOCAL module's schedule that needs most. Values are live from their op to
- * their last reader in program order, results of the function to its end. Memory is the
- * context's. */
+ * their last reader in program order, results of the function to its end; a slot's copy from the
+ * call that writes it to the last call that reads it. Memory is the context's. */
 void sc_memory_report_make(const sc_module *m, sc_memory_report *out);
 
 /* Names the axes of a set of sub-axes: tp, fsdp; tp.1 for part of an axis. */

@@ -1,5 +1,7 @@
-/* Array sizes and error messages, used by all parts of the interpreter. */
+/* Array sizes, arrays and error messages, used by all parts of the interpreter. */
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "ir/interp/internal.h"
 #include "support/number.h"
@@ -58,4 +60,47 @@ const sc_layout *sc_interp_layout(sc_interp *interp, sc_type type)
         return NULL;
     }
     return layout;
+}
+
+/* ---- arrays ---- */
+
+double *sc_interp_new_data(const sc_interp *interp, const sc_layout *layout)
+{
+    return calloc((size_t)interp->ranks * (size_t)layout->count, sizeof(double));
+}
+
+bool sc_interp_same_shards(const sc_interp *interp, sc_type a, sc_type b)
+{
+    const sc_type_info *x = &interp->m->types.data[a], *y = &interp->m->types.data[b];
+    if (a == b)
+        return true;
+    if (x->rank != y->rank ||
+        (interp->options.ranks && !sc_placement_equal(&x->placement, &y->placement)))
+        return false;
+    for (uint32_t i = 0; i < x->rank; i++) {
+        if (x->dims[i].dim != y->dims[i].dim || x->dims[i].size != y->dims[i].size)
+            return false;
+    }
+    return true;
+}
+
+/* Floats only if requested; integers and bools always, so that they stay exact. */
+static bool is_rounded(const sc_interp *interp, sc_type type)
+{
+    return interp->options.round || !sc_dtype_is_float(interp->m->types.data[type].dtype);
+}
+
+void sc_interp_round(const sc_interp *interp, const sc_held *held, const sc_layout *layout)
+{
+    if (is_rounded(interp, held->type))
+        sc_round_array(interp->m->types.data[held->type].dtype, held->data,
+                       (int64_t)interp->ranks * layout->count);
+}
+
+void *sc_interp_grown(void *table, uint32_t count, uint32_t wanted, size_t size)
+{
+    char *larger = realloc(table, (wanted > 0 ? wanted : 1) * size);
+    if (larger != NULL)
+        memset(larger + count * size, 0, (wanted - count) * size);
+    return larger;
 }

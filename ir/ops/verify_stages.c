@@ -85,9 +85,9 @@ static void check_functions(checking *c)
             wrong(c, SC_NONE, "function '%s' is of stage %u, but the mesh has %u stages",
                   text_of(c, func->name), func->stage, stages);
     }
-    for (uint32_t i = 0; any && i < m->schedule.count; i++) {
+    for (uint32_t i = 0; i < m->schedule.count; i++) {
         const sc_func *func = &m->funcs.data[m->schedule.data[i].func];
-        if (func->stage == SC_ALL_STAGES_RUN)
+        if (any && func->stage == SC_ALL_STAGES_RUN)
             wrong(c, SC_NONE, "function '%s' is called, but has no stage, as others have",
                   text_of(c, func->name));
     }

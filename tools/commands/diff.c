@@ -1,4 +1,5 @@
 /* shardc diff: compares the programs that two plans produce, side by side. */
+#include <math.h>
 #include <string.h>
 
 #include "tools/commands/commands.h"
@@ -18,6 +19,7 @@ typedef struct side {
  * because the meshes may differ. */
 typedef struct line {
     const char *op, *axes, *phase;
+    uint32_t stage;
     const sc_comm_total *total[2]; /* NULL: none */
 } line;
 typedef SC_VEC(line) lines;
@@ -43,17 +45,21 @@ static void collect_lines(sc_context *context, const side *sides, lines *out)
             uint32_t i = 0;
             while (i < out->count && (strcmp(out->data[i].op, total->first->name) != 0 ||
                                       strcmp(out->data[i].axes, axes) != 0 ||
+                                      out->data[i].stage != total->first->stage ||
                                       strcmp(out->data[i].phase, total->first->phase) != 0))
                 i++;
             if (i == out->count)
-                *sc_vec_push(&context->arena, out) =
-                    (line){.op = total->first->name, .axes = axes, .phase = total->first->phase};
+                *sc_vec_push(&context->arena, out) = (line){.op = total->first->name,
+                                                            .axes = axes,
+                                                            .phase = total->first->phase,
+                                                            .stage = total->first->stage};
             out->data[i].total[s] = total;
         }
     }
 }
 
-/* Bytes that a rank sends over one set of axes. */
+/* Bytes that a rank sends over one set of axes: with stages, a rank of the stage that sends most.
+ */
 typedef struct sent {
     const char *axes;
     double bytes[2];
@@ -65,6 +71,18 @@ static double sent_of(const line *l, uint32_t s)
     return l->total[s] == NULL ? 0 : l->total[s]->sent;
 }
 
+/* Bytes that a rank of the line's stage sends over the line's axes. */
+static double sent_by_stage(const lines *all, const line *of, uint32_t s)
+{
+    double bytes = 0;
+    for (uint32_t i = 0; i < all->count; i++) {
+        const line *l = &all->data[i];
+        if (l->stage == of->stage && strcmp(l->axes, of->axes) == 0)
+            bytes += sent_of(l, s);
+    }
+    return bytes;
+}
+
 static void collect_sent(sc_context *context, const lines *all, sents *out)
 {
     for (uint32_t i = 0; i < all->count; i++) {
@@ -74,7 +92,8 @@ static void collect_sent(sc_context *context, const lines *all, sents *out)
         if (k == out->count)
             *sc_vec_push(&context->arena, out) = (sent){.axes = all->data[i].axes};
         for (uint32_t s = 0; s < 2; s++)
-            out->data[k].bytes[s] += sent_of(&all->data[i], s);
+            out->data[k].bytes[s] =
+                fmax(out->data[k].bytes[s], sent_by_stage(all, &all->data[i], s));
     }
 }
 
@@ -94,9 +113,9 @@ static json_t *line_json(const line *l)
     json_t *axes = json_array();
     for (const char *name = l->axes; *name != 0; name += strcspn(name, "+"), name += *name == '+')
         json_array_append_new(axes, json_stringn(name, strcspn(name, "+")));
-    return json_pack("{s:s,s:o,s:s,s:o,s:o,s:o}", "op", l->op, "axes", axes, "phase", l->phase,
+    return json_pack("{s:s,s:o,s:s,s:o,s:o,s:o,s:o}", "op", l->op, "axes", axes, "phase", l->phase,
                      "count", pair(count[0], count[1]), "bytes", pair(bytes[0], bytes[1]), "sent",
-                     pair(sent_of(l, 0), sent_of(l, 1)));
+                     pair(sent_of(l, 0), sent_of(l, 1)), "stage", sc_stage_json(l->stage));
 }
 
 static void print_json(const sc_options *options, const side *sides, const lines *all,
@@ -133,6 +152,7 @@ static void print_json(const sc_options *options, const side *sides, const lines
 /* Column widths, determined by the contents. */
 typedef struct widths {
     int op, axes, side[2];
+    bool has_stages; /* after the phase: the column of the stage */
 } widths;
 
 static int wider(int width, const char *text)
@@ -143,7 +163,7 @@ static int wider(int width, const char *text)
 /* Width of everything left of the two columns. */
 static int left(const widths *w)
 {
-    return 13 + w->op + w->axes;
+    return (w->has_stages ? 22 : 13) + w->op + w->axes;
 }
 
 static void print_bytes(sc_arena *arena, const widths *w, const char *name, double a, double b,
@@ -161,10 +181,16 @@ static const char *calls_text(sc_arena *arena, const line *l, uint32_t s)
                                            sc_bytes_text(arena, total->sent / total->count));
 }
 
+static const char *stage_text(sc_arena *arena, uint32_t stage)
+{
+    return stage == SC_ALL_STAGES_RUN ? "" : sc_arena_printf(arena, "stage %u", stage);
+}
+
 static widths measure(sc_arena *arena, const side *sides, const lines *all)
 {
-    widths w = {14, 8, {wider(16, sides[0].plan), wider(16, sides[1].plan)}};
+    widths w = {14, 8, {wider(16, sides[0].plan), wider(16, sides[1].plan)}, false};
     for (uint32_t i = 0; i < all->count; i++) {
+        w.has_stages = w.has_stages || all->data[i].stage != SC_ALL_STAGES_RUN;
         w.op = wider(w.op, all->data[i].op);
         w.axes = wider(w.axes, all->data[i].axes);
         for (uint32_t s = 0; s < 2; s++)
@@ -184,8 +210,11 @@ static void print_text(const side *sides, const lines *all, const sents *totals,
                   all->count == 0 ? "no collectives\n" : "calls, and what a rank sends in each\n");
     for (uint32_t i = 0; i < all->count; i++) {
         const line *l = &all->data[i];
-        sc_strbuf_printf(out, "  %-9s %-*s %-*s %*s %*s\n", l->phase, w.op, l->op, w.axes, l->axes,
-                         w.side[0], calls_text(arena, l, 0), w.side[1], calls_text(arena, l, 1));
+        sc_strbuf_printf(out, "  %-9s ", l->phase);
+        if (w.has_stages)
+            sc_strbuf_printf(out, "%-9s", stage_text(arena, l->stage));
+        sc_strbuf_printf(out, "%-*s %-*s %*s %*s\n", w.op, l->op, w.axes, l->axes, w.side[0],
+                         calls_text(arena, l, 0), w.side[1], calls_text(arena, l, 1));
     }
     if (totals->count > 0)
         sc_strbuf_add(out, "sent by a rank over\n");

@@ -377,8 +377,10 @@ static void print_group(const sc_compiled *c, explaining *e, const sc_comm_group
     const sc_module *m = c->local;
     const sc_comm_row *row = group->row;
     sc_arena *arena = &m->context->arena;
-    sc_strbuf_printf(out, "%s over %s, %s", row->name, sc_comm_group_text(m, row),
-                     sc_comm_values_text(arena, row));
+    sc_strbuf_printf(out, "%s over %s, ", row->name, sc_comm_group_text(m, row));
+    if (row->stage != SC_ALL_STAGES_RUN)
+        sc_strbuf_printf(out, "stage %u, ", row->stage);
+    sc_strbuf_add(out, sc_comm_values_text(arena, row));
     if (group->calls > 1)
         sc_strbuf_printf(out, ", %u times", group->calls);
     sc_strbuf_printf(out, ": buffer %s, sent %s\n    %s", sc_bytes_text(arena, row->bytes),

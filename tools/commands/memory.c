@@ -143,14 +143,19 @@ static json_t *whole_axes_json(const sc_module *m, sc_sub_axis_set on)
     return axes;
 }
 
+static json_t *kinds_json(const int64_t *bytes, int64_t peak)
+{
+    json_t *kinds = json_object();
+    for (sc_memory_kind k = 0; k < SC_MEMORY_KINDS; k++)
+        json_object_set_new(kinds, sc_memory_kind_names[k], json_integer((json_int_t)bytes[k]));
+    json_object_set_new(kinds, "peak", json_integer((json_int_t)peak));
+    return kinds;
+}
+
 static void print_json(const sc_module *m, const sc_memory_report *report, sc_strbuf *out)
 {
-    json_t *root = json_object(), *kinds = json_object(), *whole = json_array(),
-           *live = json_array(), *padding = json_array();
-    for (sc_memory_kind k = 0; k < SC_MEMORY_KINDS; k++)
-        json_object_set_new(kinds, sc_memory_kind_names[k],
-                            json_integer((json_int_t)report->bytes[k]));
-    json_object_set_new(kinds, "peak", json_integer((json_int_t)report->peak));
+    json_t *root = json_object(), *whole = json_array(), *live = json_array(),
+           *padding = json_array();
     for (uint32_t i = 0; i < report->whole.count; i++) {
         const sc_memory_whole *w = &report->whole.data[i];
         json_array_append_new(whole,
@@ -170,9 +175,14 @@ static void print_json(const sc_module *m, const sc_memory_report *report, sc_st
                                                  sc_text(m->context, m->state.data[p->state].path),
                                                  "bytes", (json_int_t)p->bytes));
     }
+    json_t *stages = json_array();
+    for (uint32_t s = 0; s < report->stages.count; s++)
+        json_array_append_new(
+            stages, kinds_json(report->stages.data[s].bytes, report->stages.data[s].peak));
     json_object_set_new(root, "version", json_integer(1));
     json_object_set_new(root, "ranks", json_integer((json_int_t)sc_mesh_ranks(&m->mesh)));
-    json_object_set_new(root, "per_rank", kinds);
+    json_object_set_new(root, "per_rank", kinds_json(report->bytes, report->peak));
+    json_object_set_new(root, "stages", stages);
     json_object_set_new(root, "whole", whole);
     json_object_set_new(root, "live", live);
     json_object_set_new(root, "padding", padding);
@@ -200,11 +210,19 @@ static void print_saving(sc_arena *arena, const sc_memory_report *report, sc_str
 static void print_text(const sc_module *m, const sc_memory_report *report, sc_strbuf *out)
 {
     sc_arena *arena = &m->context->arena;
-    sc_strbuf_printf(out, "bytes per rank, on %llu\n", (unsigned long long)sc_mesh_ranks(&m->mesh));
+    sc_strbuf_printf(out, "bytes per rank, on %llu", (unsigned long long)sc_mesh_ranks(&m->mesh));
+    if (report->stages.count > 0)
+        sc_strbuf_printf(out, ", estimated; of the fullest stage, %u", report->stage);
+    sc_strbuf_add_char(out, '\n');
     for (sc_memory_kind k = 0; k < SC_MEMORY_KINDS; k++)
         sc_strbuf_printf(out, "  %-12s %9s\n", sc_memory_kind_names[k],
                          sc_bytes_text(arena, (double)report->bytes[k]));
     sc_strbuf_printf(out, "  %-12s %9s\n", "peak", sc_bytes_text(arena, (double)report->peak));
+    if (report->stages.count > 0)
+        sc_strbuf_add(out, "peak of each stage\n");
+    for (uint32_t s = 0; s < report->stages.count; s++)
+        sc_strbuf_printf(out, "  stage %-6u %9s\n", s,
+                         sc_bytes_text(arena, (double)report->stages.data[s].peak));
     if (report->at != NULL)
         sc_strbuf_printf(out, "alive at the peak, %s\n", report->at);
     for (uint32_t i = 0; i < report->live.count && i < SHOWN; i++) {

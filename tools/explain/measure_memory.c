@@ -68,6 +68,8 @@ bool sc_measure_memory(sc_context *context, const sc_compiled *c, sc_memory_repo
     sc_compiled fused;
     sc_generated generated;
     sc_memory_report_make(c->local, out);
+    if (sc_module_is_cut(c->local)) /* has no compiled form yet */
+        return true;
     if (!sc_driver_compile(context, c->program, c->plan, c->options, NULL, NULL, "fuse", &fused) ||
         !sc_generate(fused.local, &(sc_generate_options){.no_object = true}, &generated))
         return false;

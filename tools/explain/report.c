@@ -44,6 +44,11 @@ static json_t *why_json(const sc_module *m, const sc_comm_row *row)
     return why;
 }
 
+json_t *sc_stage_json(uint32_t stage)
+{
+    return stage == SC_ALL_STAGES_RUN ? json_null() : json_integer((json_int_t)stage);
+}
+
 json_t *sc_comm_row_json(const sc_module *m, const sc_comm_row *row)
 {
     json_t *values = json_array(), *object = json_object();
@@ -55,6 +60,7 @@ json_t *sc_comm_row_json(const sc_module *m, const sc_comm_row *row)
     json_object_set_new(object, "sub",
                         row->whole_axes ? json_null() : json_string(sc_comm_group_text(m, row)));
     json_object_set_new(object, "group", json_integer((json_int_t)row->ranks));
+    json_object_set_new(object, "stage", sc_stage_json(row->stage));
     json_object_set_new(object, "phase", json_string(row->phase));
     json_object_set_new(object, "scope", json_string(row->scope));
     json_object_set_new(object, "layer", layer_json(row));
@@ -82,8 +88,9 @@ static bool same_call(const sc_comm_row *a, const sc_comm_row *b)
     if (strcmp(a->name, b->name) != 0 || strcmp(a->scope, b->scope) != 0 ||
         strcmp(a->phase, b->phase) != 0 || strcmp(a->why, b->why) != 0)
         return false;
-    if (a->axes != b->axes || a->bytes != b->bytes || a->control != b->control ||
-        a->layers.count != b->layers.count || a->values.count != b->values.count)
+    if (a->stage != b->stage || a->axes != b->axes || a->bytes != b->bytes ||
+        a->control != b->control || a->layers.count != b->layers.count ||
+        a->values.count != b->values.count)
         return false;
     for (uint32_t v = 0; v < a->values.count; v++) {
         if (strcmp(a->values.data[v], b->values.data[v]) != 0)
@@ -99,7 +106,7 @@ static uint64_t mix_text(uint64_t hash, const char *text)
 
 static uint64_t hash_of_call(const sc_comm_row *row)
 {
-    uint64_t hash = sc_hash_mix(row->axes, row->layers.count);
+    uint64_t hash = sc_hash_mix(sc_hash_mix(row->axes, row->layers.count), row->stage);
     const char *const texts[] = {row->name, row->scope, row->phase, row->why};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         hash = mix_text(hash, texts[i]);
@@ -165,11 +172,16 @@ static uint32_t phase_rank(const char *phase)
     return i;
 }
 
+static bool comes_after(const sc_comm_row *a, const sc_comm_row *b)
+{
+    uint32_t x = phase_rank(a->phase), y = phase_rank(b->phase);
+    return x != y ? x > y : a->stage > b->stage;
+}
+
 static void sort_by_phase(sc_comm_totals *totals)
 {
     for (uint32_t i = 1; i < totals->count; i++) {
-        for (uint32_t k = i; k > 0 && phase_rank(totals->data[k - 1].first->phase) >
-                                          phase_rank(totals->data[k].first->phase);
+        for (uint32_t k = i; k > 0 && comes_after(totals->data[k - 1].first, totals->data[k].first);
              k--) {
             sc_comm_total swap = totals->data[k];
             totals->data[k] = totals->data[k - 1];
@@ -185,6 +197,7 @@ void sc_comm_add_up(const sc_module *m, const sc_comm_rows *rows, sc_comm_totals
         uint32_t t = 0;
         while (t < totals->count && (strcmp(totals->data[t].first->name, row->name) != 0 ||
                                      totals->data[t].first->axes != row->axes ||
+                                     totals->data[t].first->stage != row->stage ||
                                      strcmp(totals->data[t].first->phase, row->phase) != 0))
             t++;
         if (t == totals->count)

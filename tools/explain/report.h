@@ -10,6 +10,8 @@
 
 /* Returns the names of the axes of a row's group. */
 json_t *sc_axes_json(const sc_module *m, const sc_comm_row *row);
+/* Returns the stage's number, or null without stages. */
+json_t *sc_stage_json(uint32_t stage);
 /* Returns a row as `comm` prints it. */
 json_t *sc_comm_row_json(const sc_module *m, const sc_comm_row *row);
 /* Returns the plan's name, or null. */
@@ -31,7 +33,7 @@ void sc_comm_group_rows(sc_context *context, const sc_comm_rows *rows, sc_comm_g
  * norm.g.grad and 250 more". */
 const char *sc_comm_values_text(sc_arena *arena, const sc_comm_row *row);
 
-/* Totals over calls with the same op, axes and phase. */
+/* Totals over calls with the same op, axes, phase and stage. */
 typedef struct sc_comm_total {
     const sc_comm_row *first;
     uint32_t count;

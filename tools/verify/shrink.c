@@ -80,7 +80,7 @@ static double space_of(const sc_module *m, const sc_op *op)
     return (sc_ops[op->kind].fuse & SC_FUSE_CONTRACT) != 0 ? space : 4 * space;
 }
 
-/* Sums the cost of all calls of the schedule. */
+/* Sums the cost of all calls of the schedule; one stage runs each. */
 static double cost_of(const sc_module *m)
 {
     const double per_op = 500, per_state = 20;
@@ -95,7 +95,7 @@ static double cost_of(const sc_module *m)
     }
     for (uint32_t i = 0; i < m->state.count; i++)
         cost += per_state * (double)sc_type_local_elements(m, sc_state_type(m, i));
-    return cost * (double)sc_mesh_ranks(&m->mesh);
+    return cost * (double)sc_mesh_stage_ranks(&m->mesh);
 }
 
 double sc_interpret_cost(const sc_module *global, const sc_module *local)

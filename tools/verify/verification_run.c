@@ -131,6 +131,14 @@ bool sc_schedules_step(const sc_module *m)
     return has_step;
 }
 
+bool sc_is_called(const sc_module *m, sc_func_id func, uint32_t first, uint32_t end)
+{
+    uint32_t at = first;
+    while (at < end && m->schedule.data[at].func != func)
+        at++;
+    return at < end;
+}
+
 bool sc_same_schedule(const sc_module *global, const sc_module *local)
 {
     uint32_t at = 0;

@@ -53,6 +53,8 @@ bool sc_same_dims(const sc_module *m, sc_type type, const sc_module *other, sc_t
 
 /* True if the schedule has more than one function: a train step rather than an entry. */
 bool sc_schedules_step(const sc_module *m);
+/* True if calls [first, end) of the schedule include the function. */
+bool sc_is_called(const sc_module *m, sc_func_id func, uint32_t first, uint32_t end);
 /* True if the per-rank program's schedule equals the global one's call by call, ignoring functions
  * that only the per-rank program has. */
 bool sc_same_schedule(const sc_module *global, const sc_module *local);
