@@ -40,19 +40,14 @@ typedef struct reader {
     SC_VEC(sc_action_places) places;
 } reader;
 
-static bool is_digit(const reader *r, const char *at)
-{
-    return at < r->end && *at >= '0' && *at <= '9';
-}
-
 /* Reads a number of at most nine digits; schedules are far smaller. */
 static bool read_number(const reader *r, const char **at, uint32_t *out)
 {
-    uint32_t digits = 0;
+    const char *begin = *at;
     *out = 0;
-    while (is_digit(r, *at) && digits++ < 9)
-        *out = *out * 10 + (uint32_t)(*(*at)++ - '0');
-    return digits > 0 && !is_digit(r, *at);
+    for (; *at < r->end && **at >= '0' && **at <= '9'; ++*at)
+        *out = *at - begin < 9 ? *out * 10 + (uint32_t)(**at - '0') : *out;
+    return *at > begin && *at - begin <= 9;
 }
 
 static bool read_action(reader *r, const char **at)
@@ -111,8 +106,10 @@ static const char *cell_text(const reader *r, const char *begin, const char *end
     enum { SHOWN = 40 };
     size_t length = end - begin > SHOWN ? SHOWN : (size_t)(end - begin);
     char *text = sc_arena_copy_text(r->arena, begin, length);
-    for (size_t i = 0; i < length; i++)
-        text[i] = text[i] < ' ' || text[i] > '~' ? '.' : text[i];
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] < ' ' || text[i] > '~')
+            text[i] = '.';
+    }
     return text;
 }
 

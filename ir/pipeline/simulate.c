@@ -124,8 +124,8 @@ void sc_schedule_simulate(sc_arena *arena, const sc_pipeline_schedule *schedule,
 {
     size_t ranks = schedule->ranks, pairs = (size_t)schedule->chunks * schedule->micro_batches;
     double total = 0;
-    for (uint32_t c = 0; work != NULL && c < schedule->chunks; c++)
-        total += work[c];
+    for (uint32_t c = 0; c < schedule->chunks; c++)
+        total += work == NULL ? 0 : work[c];
     simulation m = {.s = schedule,
                     .work = total > 0 ? work : NULL,
                     .start = sc_arena_array(arena, ranks, sizeof *m.start),
