@@ -71,18 +71,31 @@ static void complete_chunks(micro *x)
 
 /* ---- parts ---- */
 
+/* An op belongs to the backward pass by its phase, or because it reads from that: what a pass
+ * inserts there need not have a phase. */
+static void find_backward(micro *x)
+{
+    const sc_module *m = x->c->m;
+    sc_for_each_op (m, x->c->micro, id) {
+        const sc_op *op = sc_op_at(m, id);
+        sc_sym phase = sc_op_word(op, SC_ATTR_phase);
+        bool is_backward = phase != 0 && phase != x->c->forward;
+        for (uint32_t i = 0; i < op->operand_count; i++)
+            is_backward = is_backward || x->part[sc_def(m, op->operands[i])] != PART_FORWARD;
+        x->part[id] = is_backward ? PART_INPUT : PART_FORWARD;
+    }
+}
+
 /* An op of the backward pass is part of I if another chunk needs what comes of it. */
 static void find_parts(micro *x)
 {
     sc_module *m = x->c->m;
     const sc_readers readers = sc_find_readers(m);
+    find_backward(x);
     sc_for_each_op_reverse (m, x->c->micro, id) {
         const sc_op *op = sc_op_at(m, id);
-        sc_sym phase = sc_op_word(op, SC_ATTR_phase);
-        if (phase == 0 || phase == x->c->forward) {
-            x->part[id] = PART_FORWARD;
+        if (x->part[id] == PART_FORWARD)
             continue;
-        }
         x->part[id] = x->splits ? PART_WEIGHT : PART_INPUT;
         for (uint32_t r = 0; r < op->result_count; r++) {
             sc_value value = op->first_result + r;

@@ -18,6 +18,8 @@
  * attributes. */
 #include "passes/propagate.h"
 
+#include "passes/uses.h"
+
 #include <string.h>
 
 /* After the strong lines, locks the factor that every op has chosen for each sub-axis. */
@@ -38,16 +40,14 @@ static void lock_choices(sc_propagation *p, sc_func_id func)
     }
 }
 
-/* Extends the splits of a stored parameter through its cast, up to its uses. */
+/* Extends the splits of a stored parameter through its copies, up to its uses. */
 static void carry_storage(sc_propagation *p, sc_func_id func)
 {
     sc_module *m = p->m;
     sc_for_each_op (m, func, op) {
-        if ((sc_op_traits(sc_op_at(m, op)) & SC_CONVERTS) == 0)
+        if (!sc_is_stored_copy(m, op))
             continue;
         sc_value source = m->ops.data[op].operands[0], result = sc_result(m, op, 0);
-        if ((sc_op_traits(sc_op_at(m, sc_def(m, source))) & SC_STATE_READ) == 0)
-            continue;
         p->placing->at[result] = p->placing->at[source];
         memcpy(sc_cause_of(p->placing, result, 0), sc_cause_of(p->placing, source, 0),
                p->placing->sub_axis_count * sizeof(sc_cause));

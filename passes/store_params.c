@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "passes/pass.h"
+#include "passes/uses.h"
 
 typedef struct storage {
     sc_module *m;
@@ -37,21 +38,6 @@ static bool same_unit(const sc_module *m, sc_sym a, sc_sym b)
     const char *x = sc_text(m->context, a), *y = sc_text(m->context, b);
     size_t length = instance_length(x);
     return length == instance_length(y) && memcmp(x, y, length) == 0;
-}
-
-/* True for the cast of a parameter to the act dtype; further casts belong to its readers. Also for
- * the view that a chunk of a pipeline has of a parameter of several chunks. */
-static bool is_cast_of_state(const sc_module *m, sc_op_id op)
-{
-    const sc_op *o = sc_op_at(m, op);
-    if ((sc_op_traits(o) & (SC_CONVERTS | SC_VIEW)) == 0)
-        return false;
-    const sc_op *from = sc_op_at(m, sc_def(m, o->operands[0]));
-    if ((sc_op_traits(o) & SC_VIEW) != 0)
-        return o->chunk != from->chunk && (sc_op_traits(from) & SC_STATE_READ) != 0;
-    bool is_view =
-        (sc_op_traits(from) & SC_VIEW) != 0 && is_cast_of_state(m, sc_def(m, o->operands[0]));
-    return is_view || (sc_op_traits(from) & SC_STATE_READ) != 0;
 }
 
 /* Returns when the gathered copy is dropped. */
@@ -109,7 +95,7 @@ static void store_function(storage *s, sc_func_id func)
     sc_sym scope = 0;
     bool first = true;
     sc_for_each_op (m, func, op) {
-        if (is_cast_of_state(m, op)) {
+        if (sc_is_stored_copy(m, op)) {
             s->stored[sc_result(m, op, 0)] = s->stored[m->ops.data[op].operands[0]];
             continue;
         }

@@ -1,5 +1,7 @@
 #include "passes/uses.h"
 
+#include "ir/ops/ops.h"
+
 #include <string.h>
 
 uint32_t *sc_count_uses(sc_module *m)
@@ -53,4 +55,18 @@ uint32_t *sc_number_ops(sc_module *m)
             position[op] = next++;
     }
     return position;
+}
+
+bool sc_is_stored_copy(const sc_module *m, sc_op_id op)
+{
+    const sc_op *o = sc_op_at(m, op);
+    bool is_view = sc_op_has(o, SC_VIEW), is_cast = sc_op_has(o, SC_CONVERTS);
+    if (!is_view && !is_cast)
+        return false;
+    sc_op_id source = sc_def(m, o->operands[0]);
+    const sc_op *from = sc_op_at(m, source);
+    bool is_read = sc_op_has(from, SC_STATE_READ);
+    if (is_view)
+        return is_read && o->chunk != from->chunk;
+    return is_read || (sc_op_has(from, SC_VIEW) && sc_is_stored_copy(m, source));
 }

@@ -44,6 +44,8 @@ static const command_row commands[] = {
      "shardc diff examples/bytes.shard --plan tp4_sp --plan dp2_fsdp2_tp2", false},
     {"legal", sc_cmd_legal, "F DIM", "sizes that an axis over DIM may have",
      "shardc legal examples/bytes.shard H --plan tp4_sp", false},
+    {"schedule", sc_cmd_schedule, "F", "the schedule of a pipeline: who does what, when",
+     "shardc schedule llama.shard --plan pp --format csv -o schedule.csv", false},
     {"kernels", sc_cmd_kernels, "F", "the emitted kernels",
      "shardc kernels examples/bytes.shard --plan one --target cuda:sm_90a -o out", true},
     {"train", sc_cmd_train, "F", "train here",
@@ -278,6 +280,9 @@ static int dispatch(sc_context *context, invocation *call, sc_strbuf *out)
     options->commands = own.names;
     options->command_count = COMMAND_COUNT;
     parse_arguments(context, &own, call, &arguments);
+    bool takes_csv = options->command != NULL && strcmp(options->command, "schedule") == 0;
+    if (!takes_csv)
+        sc_run_check_format(context, &options->run);
     if (context->diag.errors > 0 && !call->version)
         return 0;
     if (call->version && options->run.json)

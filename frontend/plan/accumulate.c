@@ -1,5 +1,5 @@
-/* `accumulate n over B`: runs a step's batch as n micro-batches in sequence. The program is built
- * with the size of one micro-batch. */
+/* `accumulate n over B`: runs a step's batch as n micro-batches in sequence, each as `microbatches`
+ * of a `stage` line. The program is built with the size of one micro-batch. */
 #include "frontend/plan/internal.h"
 
 #include <inttypes.h>
@@ -22,20 +22,32 @@ void sc_plan_resolve_accumulate(sc_resolved_plan *plan, const sc_plan_stmt *stmt
     }
 }
 
+const sc_name *sc_plan_micro_batch_dim(const sc_resolved_plan *plan, sc_loc *line)
+{
+    bool is_staged = sc_plan_has_stages(plan);
+    if (plan->accumulate == NULL && !is_staged)
+        return NULL;
+    *line = is_staged ? plan->stage.stmt->loc : plan->accumulate->loc;
+    return is_staged ? &plan->stage.batch : &plan->accumulate->accumulate.dim;
+}
+
 int64_t sc_plan_micro_batches(const sc_resolved_plan *plan, sc_sym *dim)
 {
-    *dim = plan->accumulate == NULL ? 0 : plan->accumulate->accumulate.dim.text;
-    return plan->accumulate == NULL ? 1 : plan->accumulate->accumulate.count;
+    sc_loc line;
+    const sc_name *name = sc_plan_micro_batch_dim(plan, &line);
+    int64_t steps = plan->accumulate == NULL ? 1 : plan->accumulate->accumulate.count,
+            staged = sc_plan_has_stages(plan) ? plan->stage.micro_batches : 1;
+    *dim = name == NULL ? 0 : name->text;
+    return steps > INT64_MAX / staged ? INT64_MAX : steps * staged;
 }
 
 /* True if the dim can be cut: composites and their parts never are, and an alias follows its
  * original. */
-static bool has_own_size(const sc_resolved_plan *plan, uint32_t dim)
+static bool has_own_size(const sc_resolved_plan *plan, const sc_name *name, uint32_t dim)
 {
     const sc_declarations *program = plan->program;
     sc_context *context = plan->context;
     const sc_dim_decl *decl = &program->dims.data[dim];
-    const sc_name *name = &plan->accumulate->accumulate.dim;
     if (decl->form == SC_DIM_FREE || decl->form == SC_DIM_SIZED)
         return true;
     const char *text = sc_text(context, name->text);
@@ -58,7 +70,7 @@ static bool has_own_size(const sc_resolved_plan *plan, uint32_t dim)
     return false;
 }
 
-static const char *divisors_text(sc_context *context, int64_t size)
+const char *sc_plan_divisors_text(sc_context *context, int64_t size)
 {
     enum { MAX_TRIED = 1 << 20, MAX_LISTED = 96 };
     sc_strbuf text;
@@ -71,34 +83,39 @@ static const char *divisors_text(sc_context *context, int64_t size)
     return text.data;
 }
 
-static bool report_indivisible(const sc_resolved_plan *plan, int64_t size)
+static bool report_indivisible(const sc_resolved_plan *plan, sc_loc line, const sc_name *name,
+                               int64_t size, int64_t count)
 {
     sc_context *context = plan->context;
-    const sc_plan_stmt *stmt = plan->accumulate;
-    sc_report(&context->diag, SC_D_micro_batches_do_not_divide, stmt->loc,
-              sc_text(context, stmt->accumulate.dim.text),
+    const char *divisors = sc_plan_divisors_text(context, size);
+    sc_report(&context->diag, SC_D_micro_batches_do_not_divide, line, sc_text(context, name->text),
               sc_arena_printf(&context->arena, "%" PRId64, size),
-              sc_arena_printf(&context->arena, "%" PRId64, stmt->accumulate.count),
-              divisors_text(context, size), NULL);
+              sc_arena_printf(&context->arena, "%" PRId64, count),
+              plan->accumulate == NULL    ? "'microbatches'"
+              : !sc_plan_has_stages(plan) ? "'accumulate'"
+                                          : "'microbatches' times 'accumulate'",
+              divisors, NULL);
     return false;
 }
 
 bool sc_plan_train_bindings(sc_resolved_plan *plan, sc_sym entry, sc_binding_list *out)
 {
     sc_arena *arena = &plan->context->arena;
+    sc_loc line;
+    sc_sym split;
+    const sc_name *name = sc_plan_micro_batch_dim(plan, &line);
     sc_plan_bindings(plan, entry, out);
-    if (plan->accumulate == NULL)
+    if (name == NULL)
         return true;
-    const sc_name *name = &plan->accumulate->accumulate.dim;
     uint32_t dim = sc_declarations_dim(plan->program, name->text);
     int64_t *sizes = sc_arena_array(arena, plan->program->dims.count, sizeof *sizes),
-            count = plan->accumulate->accumulate.count;
-    if (!has_own_size(plan, dim) || !sc_dims_sizes(plan->program, out, SC_NONE, sizes))
+            count = sc_plan_micro_batches(plan, &split);
+    if (!has_own_size(plan, name, dim) || !sc_dims_sizes(plan->program, out, SC_NONE, sizes))
         return false;
     if (sizes[dim] == 0)
         return true; /* reported where the size is needed */
     if (sizes[dim] % count != 0)
-        return report_indivisible(plan, sizes[dim]);
+        return report_indivisible(plan, line, name, sizes[dim], count);
     *sc_vec_push(arena, out) = (sc_binding){name->text, sizes[dim] / count, name->loc};
     return true;
 }

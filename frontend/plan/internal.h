@@ -5,6 +5,7 @@
 #define SHARDC_FRONTEND_PLAN_INTERNAL_H
 
 #include "frontend/plan/view.h"
+#include "ir/pipeline/schedule.h"
 
 typedef uint16_t sc_axis_set; /* one bit per mesh axis */
 
@@ -31,6 +32,32 @@ typedef struct sc_plan_dtype {
     const sc_path_list *in;
 } sc_plan_dtype;
 
+/* The `stage PATHS over AXIS: ..` line of a plan, as far as it says something without sizes. */
+typedef enum sc_stage_order { SC_STAGE_AUTO, SC_STAGE_NAMED, SC_STAGE_FILE } sc_stage_order;
+typedef enum sc_stage_split { SC_SPLIT_AUTO, SC_SPLIT_EVEN, SC_SPLIT_LENGTHS } sc_stage_split;
+
+typedef struct sc_stage_line {
+    const sc_plan_stmt *stmt; /* NULL: none, or with an error */
+    uint8_t axis;
+    sc_stage_order order;
+    sc_schedule_kind kind;          /* NAMED */
+    uint32_t per_rank;              /* NAMED: chunks a rank */
+    const char *file;               /* FILE: as in the plan */
+    sc_pipeline_schedule *schedule; /* FILE: proved; NULL if the axis has one rank */
+    sc_loc schedule_loc, count_loc, split_loc;
+    uint32_t micro_batches;
+    sc_name batch;
+    sc_stage_split split;
+    SC_VEC(uint32_t) lengths; /* of split(7, 8, ..) */
+} sc_stage_line;
+
+/* How the first entry that runs the staged stacks was cut; the plan's other entries follow it. */
+typedef struct sc_stage_cut {
+    const sc_pipeline_schedule *schedule; /* NULL: none was cut yet */
+    const char *name;
+    sc_map chunk_of_instance; /* path of an instance -> chunk */
+} sc_stage_cut;
+
 struct sc_resolved_plan {
     sc_context *context;
     sc_declarations *program;
@@ -44,6 +71,9 @@ struct sc_resolved_plan {
     sc_map dtype_memo;
     sc_plan_tuning tuning;
     const sc_plan_stmt *accumulate; /* NULL without an `accumulate` line */
+    sc_stage_line stage;
+    sc_stage_cut stage_cut;
+    SC_VEC(const sc_plan_stmt *) stage_lines, stage_at_lines; /* as written */
     SC_VEC(sc_plan_line) lines;
     sc_map repeated; /* locations of lines that earlier lines make redundant */
     sc_expect_list expects;
@@ -70,7 +100,7 @@ const char *sc_plan_axes_text(const sc_resolved_plan *plan, const sc_axis_list *
 /* Adds a note at the definition of each axis. */
 void sc_plan_note_axes(const sc_resolved_plan *plan, const sc_axis_list *axes);
 
-/* values.c: bind, precision, tune, pad, stage, offload, reshard */
+/* values.c: bind, precision, tune, pad, offload, reshard */
 void sc_plan_resolve_values(sc_resolved_plan *plan, const sc_plan_stmt *stmt);
 /* Reports the statements that this version does not compile, if they would change this function. */
 void sc_plan_report_not_compiled(sc_resolved_plan *plan);
@@ -78,8 +108,45 @@ void sc_plan_report_not_compiled(sc_resolved_plan *plan);
 /* Returns the dtype in which gradients are reduced. */
 sc_dtype sc_plan_reduce_dtype(sc_resolved_plan *plan, sc_sym path, sc_dtype grad);
 
+/* words.c */
+/* "a, b, c" */
+const char *sc_plan_word_list(sc_resolved_plan *plan, const char *const *words, size_t count);
+/* Reports a word that is none of `words` ("'x' is not a valid WHAT; did you mean 'y'?") and returns
+ * false. */
+bool sc_plan_check_word(sc_resolved_plan *plan, sc_sym word, sc_loc loc, const char *what,
+                        const char *const *words, size_t count);
+
 /* accumulate.c */
 void sc_plan_resolve_accumulate(sc_resolved_plan *plan, const sc_plan_stmt *stmt);
+/* Returns the dim that micro-batches split, and the line that says so; NULL without such a line. */
+const sc_name *sc_plan_micro_batch_dim(const sc_resolved_plan *plan, sc_loc *line);
+/* "1, 2, 4, 8" */
+const char *sc_plan_divisors_text(sc_context *context, int64_t size);
+
+/* stages.c: the names of `stage` lines */
+void sc_plan_resolve_stage(sc_resolved_plan *plan, const sc_plan_stmt *stmt);
+void sc_plan_resolve_stage_at(sc_resolved_plan *plan, const sc_plan_stmt *stmt);
+/* Checks the lines together, once all are read: one pipeline, an axis that nothing else uses,
+ * enough micro-batches, and the schedule's file. */
+void sc_plan_check_stages(sc_resolved_plan *plan);
+/* True if the plan has stages: its line is valid and its axis has several ranks. */
+bool sc_plan_has_stages(const sc_resolved_plan *plan);
+
+/* stage_options.c: what follows the colon. Returns false after reporting errors. */
+bool sc_plan_read_stage_options(sc_resolved_plan *plan, const sc_plan_stmt *stmt,
+                                sc_stage_line *line);
+
+/* stage_file.c: reads and proves the schedule of `file("..")`. NULL after reporting errors. */
+sc_pipeline_schedule *sc_plan_read_schedule(sc_resolved_plan *plan, const sc_stage_line *line);
+
+/* stage_cut.c: cuts `count` instances in a row into `chunks` contiguous parts, none empty.
+ * `ends[c]` is the first instance after chunk c. count >= chunks >= 1. */
+/* Equal lengths, the longer ones first. */
+void sc_stage_cut_evenly(uint32_t count, uint32_t chunks, uint32_t *ends);
+/* Minimises the work of the chunk with most: that of its instances and what it has besides (by
+ * chunk). Among such cuts chooses one whose chunks are near the mean. n log n. */
+void sc_stage_cut_by_work(sc_arena *arena, const double *work, uint32_t count,
+                          const double *besides, uint32_t chunks, uint32_t *ends);
 
 /* expect.c */
 void sc_plan_resolve_expect(sc_resolved_plan *plan, const sc_plan_stmt *stmt);

@@ -5,6 +5,7 @@
 
 #include "frontend/declare/path_match.h"
 #include "frontend/elaborate/build.h"
+#include "ir/pipeline/pipeline.h"
 #include "ir/plan.h"
 #include "ir/train.h"
 
@@ -37,8 +38,8 @@ void sc_plan_bindings(const sc_resolved_plan *plan, sc_sym entry, sc_binding_lis
 /* Returns the dtype of a kind for the tensor at `path`. More specific precision lines win, then
  * later ones; f32 by default. `user` is the plan. */
 sc_dtype sc_plan_dtype_of(void *user, sc_tensor_kind kind, sc_sym path);
-/* Returns the number of micro-batches of a step and the dim they split; 1 and 0 without
- * `accumulate`. */
+/* Returns the number of micro-batches of a step and the dim they split: `accumulate`'s times
+ * `stage`'s; 1 and 0 without both. */
 int64_t sc_plan_micro_batches(const sc_resolved_plan *plan, sc_sym *dim);
 /* Collects the sizes with which one micro-batch of a train step is built. Returns false after
  * reporting an error: the number of micro-batches does not divide the dim, or the dim has no size
@@ -67,6 +68,12 @@ bool sc_plan_seed(sc_resolved_plan *plan, sc_module *m, const sc_build_result *b
  * errors. */
 bool sc_plan_training(sc_resolved_plan *plan, const sc_minimize *minimize, sc_module *m,
                       const sc_build_result *built, sc_training *out);
+
+/* Cuts an entry, as built and before differentiation, into the stages of the plan's `stage` line.
+ * out->schedule is NULL if there are none: no such line, or its axis has one rank. Returns false
+ * after reporting errors. Linear in the ops, times the log of the number of instances. */
+bool sc_plan_pipeline(sc_resolved_plan *plan, sc_module *m, const sc_build_result *built,
+                      sc_pipeline *out);
 
 /* Formats a `shard`, `pin`, `style` or `expect` line in canonical form without its semicolon; for
  * `shard` and `expect` without the first word. Allocated in the arena. */

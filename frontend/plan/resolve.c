@@ -69,6 +69,7 @@ sc_resolved_plan *sc_plan_resolve(sc_declarations *program, const sc_plan *plan,
         return resolved;
     sc_plan_elaborate_entries(resolved);
     resolve_statements(resolved);
+    sc_plan_check_stages(resolved);
     if (context->diag.errors == 0) /* an erroneous line may have been meant for the axis */
         sc_plan_report_unused_axes(resolved);
     sc_plan_note_repeated_lines(resolved);

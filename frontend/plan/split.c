@@ -224,8 +224,9 @@ static void note_micro_batches(sc_seeding *s, sc_dim dim, int64_t size)
     if (whole == SC_NONE || s->m->dims.data[dim].name != split ||
         !sc_dims_sizes(program, &s->bindings, SC_NONE, sizes) || sizes[whole] / count != size)
         return;
-    sc_report_note(&s->context->diag, s->plan->accumulate->loc,
-                   "a micro-batch has %" PRId64 " of %s = %" PRId64, size,
+    sc_loc line = {0};
+    sc_plan_micro_batch_dim(s->plan, &line);
+    sc_report_note(&s->context->diag, line, "a micro-batch has %" PRId64 " of %s = %" PRId64, size,
                    sc_text(s->context, split), sizes[whole]);
 }
 

@@ -6,50 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- words ---- */
-static const char *suggest_word(sc_resolved_plan *plan, sc_sym word, const char *const *words,
-                                size_t count)
-{
-    const char *near = sc_nearest(sc_text(plan->context, word), words, count);
-    return near == NULL ? "" : sc_arena_printf(&plan->context->arena, "; did you mean '%s'?", near);
-}
-
-static bool is_word(const sc_resolved_plan *plan, sc_sym word, const char *const *words,
-                    size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(sc_text(plan->context, word), words[i]) == 0)
-            return true;
-    }
-    return false;
-}
-
-static const char *word_list(sc_resolved_plan *plan, const char *const *words, size_t count)
-{
-    sc_strbuf text;
-    sc_strbuf_init(&text, &plan->context->arena);
-    for (size_t i = 0; i < count; i++)
-        sc_strbuf_printf(&text, "%s%s", i > 0 ? ", " : "", words[i]);
-    return text.data;
-}
-
-static bool check_word(sc_resolved_plan *plan, sc_sym word, sc_loc loc, const char *what,
-                       const char *const *words, size_t count)
-{
-    if (is_word(plan, word, words, count))
-        return true;
-    sc_report(&plan->context->diag, SC_D_bad_plan_statement, loc,
-              sc_arena_printf(&plan->context->arena, "%s is not a valid %s%s",
-                              word == 0 ? "this"
-                                        : sc_arena_printf(&plan->context->arena, "'%s'",
-                                                          sc_text(plan->context, word)),
-                              what, word == 0 ? "" : suggest_word(plan, word, words, count)),
-              NULL);
-    sc_report_note(&plan->context->diag, (sc_loc){0}, "there are %s",
-                   word_list(plan, words, count));
-    return false;
-}
-
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
 /* ---- bind ---- */
@@ -138,7 +94,8 @@ static bool check_dtype(sc_resolved_plan *plan, const sc_name *name, sc_dtype *d
     }
     *dtype = sc_dtype_find(text);
     if (*dtype == SC_DTYPE_COUNT)
-        return check_word(plan, name->text, name->loc, "dtype", float_words, COUNT_OF(float_words));
+        return sc_plan_check_word(plan, name->text, name->loc, "dtype", float_words,
+                                  COUNT_OF(float_words));
     if (sc_dtype_is_float(*dtype))
         return true;
     sc_report(&plan->context->diag, SC_D_bad_plan_statement, name->loc,
@@ -146,7 +103,7 @@ static bool check_dtype(sc_resolved_plan *plan, const sc_name *name, sc_dtype *d
                               "a precision is a float dtype, but '%s' is not", text),
               NULL);
     sc_report_note(&plan->context->diag, (sc_loc){0}, "there are %s",
-                   word_list(plan, float_words, COUNT_OF(float_words)));
+                   sc_plan_word_list(plan, float_words, COUNT_OF(float_words)));
     return false;
 }
 
@@ -164,8 +121,8 @@ static void resolve_precision(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
     for (uint32_t i = 0; i < stmt->precisions.count; i++) {
         const sc_precision *p = &stmt->precisions.data[i];
         sc_dtype dtype;
-        if (check_word(plan, p->what.text, p->what.loc, "kind with a precision", precision_words,
-                       COUNT_OF(precision_words)) &&
+        if (sc_plan_check_word(plan, p->what.text, p->what.loc, "kind with a precision",
+                               precision_words, COUNT_OF(precision_words)) &&
             check_dtype(plan, &p->dtype, &dtype))
             *sc_vec_push(&plan->context->arena, &plan->dtypes) =
                 (sc_plan_dtype){p->what.text, dtype, &stmt->in};
@@ -248,12 +205,12 @@ static void resolve_tune(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
             sc_report(&plan->context->diag, SC_D_bad_plan_statement, arg->loc,
                       "tune takes 'name = number'", NULL);
             sc_report_note(&plan->context->diag, (sc_loc){0}, "there are %s",
-                           word_list(plan, words, COUNT_OF(words)));
+                           sc_plan_word_list(plan, words, COUNT_OF(words)));
             continue;
         }
         double value;
-        if (!check_word(plan, arg->name.text, arg->name.loc, "tuning choice", words,
-                        COUNT_OF(words)) ||
+        if (!sc_plan_check_word(plan, arg->name.text, arg->name.loc, "tuning choice", words,
+                                COUNT_OF(words)) ||
             !number_of(plan, arg->values.data[0], &value))
             continue;
         if (!(value >= 0) || !isfinite(value)) {
@@ -306,56 +263,6 @@ static void resolve_pad(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
                   "a dim is padded to a multiple of at least 1", NULL);
 }
 
-static void check_option(sc_resolved_plan *plan, const sc_arg *arg)
-{
-    static const char *const options[] = {"schedule", "microbatches", "batch"},
-                             *const schedules[] = {"gpipe", "one_f_one_b", "interleaved",
-                                                   "zero_bubble"};
-    const sc_expr *value = arg->values.count == 1 ? arg->values.data[0] : NULL;
-    if (arg->name.text == 0 || value == NULL) {
-        sc_report(&plan->context->diag, SC_D_bad_plan_statement, arg->loc,
-                  "a stage takes 'schedule = ..', 'microbatches = ..' and 'batch = ..'", NULL);
-        return;
-    }
-    if (!check_word(plan, arg->name.text, arg->name.loc, "option of a stage", options,
-                    COUNT_OF(options)))
-        return;
-    const char *name = sc_text(plan->context, arg->name.text);
-    int64_t count;
-    if (strcmp(name, "schedule") == 0) {
-        sc_sym word = value->kind == SC_EXPR_NAME   ? value->name
-                      : value->kind == SC_EXPR_CALL ? value->call.callee.text
-                                                    : 0;
-        check_word(plan, word, value->loc, "schedule", schedules, COUNT_OF(schedules));
-    } else if (strcmp(name, "batch") == 0 && value->kind == SC_EXPR_NAME) {
-        sc_plan_check_dim(plan, &(sc_name){value->name, value->loc});
-    } else if (strcmp(name, "batch") == 0) {
-        sc_report(&plan->context->diag, SC_D_bad_plan_statement, value->loc,
-                  "batch is the dim that micro-batches split", NULL);
-    } else if (sc_declarations_eval_integer(plan->program, value, &plan->options.binds, &count) &&
-               count < 1) {
-        sc_report(&plan->context->diag, SC_D_bad_plan_statement, value->loc,
-                  "the number of micro-batches is at least 1", NULL);
-    }
-}
-
-static void resolve_stage(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
-{
-    sc_plan_check_paths(plan, &stmt->in, false);
-    sc_plan_axis(plan, &stmt->stage.axis);
-    for (uint32_t i = 0; i < stmt->stage.options.count; i++)
-        check_option(plan, &stmt->stage.options.data[i]);
-}
-
-static void resolve_stage_at(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
-{
-    static const char *const places[] = {"first", "last"};
-    const sc_expr *value = stmt->stage.value;
-    sc_plan_check_paths(plan, &stmt->in, false);
-    check_word(plan, value->kind == SC_EXPR_NAME ? value->name : 0, value->loc, "place of a stage",
-               places, COUNT_OF(places));
-}
-
 void sc_plan_resolve_values(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
 {
     static const char *const moments[] = {"forward", "use", "step"};
@@ -376,10 +283,10 @@ void sc_plan_resolve_values(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
         resolve_pad(plan, stmt);
         break;
     case SC_PLAN_STAGE:
-        resolve_stage(plan, stmt);
+        sc_plan_resolve_stage(plan, stmt);
         break;
     case SC_PLAN_STAGE_AT:
-        resolve_stage_at(plan, stmt);
+        sc_plan_resolve_stage_at(plan, stmt);
         break;
     case SC_PLAN_REMAT:
         sc_plan_check_paths(plan, &stmt->in, false);
@@ -390,21 +297,12 @@ void sc_plan_resolve_values(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
         break;
     case SC_PLAN_RESHARD:
         sc_plan_check_paths(plan, &stmt->in, false);
-        check_word(plan, stmt->reshard.text, stmt->reshard.loc,
-                   "moment after which a gathered parameter is dropped", moments,
-                   COUNT_OF(moments));
+        sc_plan_check_word(plan, stmt->reshard.text, stmt->reshard.loc,
+                           "moment after which a gathered parameter is dropped", moments,
+                           COUNT_OF(moments));
         break;
     default:
         break;
-    }
-}
-
-static void report_stage(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
-{
-    for (uint32_t i = 0; i < plan->mesh.axis_count; i++) {
-        if (plan->mesh.axes[i].name == stmt->stage.axis.text && plan->mesh.axes[i].size > 1)
-            sc_report(&plan->context->diag, SC_D_not_compiled, stmt->loc, "a pipeline ('stage')",
-                      NULL);
     }
 }
 
@@ -414,9 +312,7 @@ void sc_plan_report_not_compiled(sc_resolved_plan *plan)
     if (plan->plan != NULL) {
         for (uint32_t s = 0; s < plan->plan->body.count; s++) {
             const sc_plan_stmt *stmt = plan->plan->body.data[s];
-            if (stmt->kind == SC_PLAN_STAGE)
-                report_stage(plan, stmt);
-            else if (stmt->kind == SC_PLAN_OFFLOAD && (stmt->offload.mask & ~training_only) != 0)
+            if (stmt->kind == SC_PLAN_OFFLOAD && (stmt->offload.mask & ~training_only) != 0)
                 sc_report(&plan->context->diag, SC_D_not_compiled, stmt->loc,
                           "'offload' of what a forward pass needs", NULL);
         }

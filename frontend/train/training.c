@@ -200,14 +200,15 @@ static bool has_dim_in_inputs(const training *t, sc_dim dim)
 static bool read_micro_batches(training *t)
 {
     sc_sym name;
+    sc_loc line = {0};
+    const sc_name *dim = sc_plan_micro_batch_dim(t->plan, &line);
     t->out->micro_batches = sc_plan_micro_batches(t->plan, &name);
-    t->out->accumulate = t->plan->accumulate == NULL ? (sc_loc){0} : t->plan->accumulate->loc;
+    t->out->accumulate = line;
     t->out->batch_dim = name == 0 ? SC_NONE : sc_module_find_dim(t->m, name);
-    if (t->plan->accumulate == NULL ||
-        (t->out->batch_dim != SC_NONE && has_dim_in_inputs(t, t->out->batch_dim)))
+    if (dim == NULL || (t->out->batch_dim != SC_NONE && has_dim_in_inputs(t, t->out->batch_dim)))
         return true;
     sc_report(
-        &t->context->diag, SC_D_bad_plan_statement, t->plan->accumulate->accumulate.dim.loc,
+        &t->context->diag, SC_D_bad_plan_statement, dim->loc,
         sc_arena_printf(&t->context->arena,
                         "no input of '%s' has dim %s: there is nothing to split into micro-batches",
                         sc_text(t->context, t->built->entry), sc_text(t->context, name)),

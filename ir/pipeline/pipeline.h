@@ -27,12 +27,23 @@ typedef struct sc_pipeline_schedule {
     sc_actions *actions; /* by rank */
 } sc_pipeline_schedule;
 
+/* What a chunk holds, for reports. */
+typedef struct sc_pipeline_chunk {
+    double flops; /* forward matmul FLOPs of the entry as built */
+    SC_VEC(const char *)
+    paths; /* in program order: params and subs of the model, and instances of
+              the staged stacks: tok, layers[0..7] */
+} sc_pipeline_chunk;
+
 typedef struct sc_pipeline {
     uint8_t axis;       /* of the mesh; its size is schedule->ranks */
     sc_dim batch_dim;   /* the dim that micro-batches split */
     uint32_t *chunk_of; /* by op of the entry: its chunk, by where it stands in the model */
-    const sc_pipeline_schedule *schedule;
-    sc_loc loc; /* of the `stage` line */
+    const sc_pipeline_schedule *schedule; /* NULL: no stages, and the rest is not set */
+    sc_loc loc;                           /* of the `stage` line */
+    sc_sym axis_name;
+    sc_pipeline_chunk *chunks; /* by chunk */
+    const char *name;          /* of the schedule: one_f_one_b, interleaved(2), or its file's */
 } sc_pipeline;
 
 #endif

@@ -9,6 +9,8 @@
 typedef struct sc_run_options {
     uint64_t seed;
     bool json, json_diagnostics; /* result, and messages, as JSON */
+    bool csv;                    /* result of `schedule` as CSV */
+    const char *format_text;     /* as written by the user */
     const char *output, *weights, *data;
     sc_named_text_list inputs; /* --input NAME=FILE[:TENSOR] */
     int64_t steps;             /* 0: not given */
@@ -37,5 +39,8 @@ extern const uint32_t sc_run_option_count;
 /* Which options require or exclude others, for sc_command_line. */
 extern const sc_option_relation sc_option_relations[];
 extern const uint32_t sc_option_relation_count;
+
+/* Reports --format csv, for commands that do not write it, and returns false. */
+bool sc_run_check_format(sc_context *context, const sc_run_options *options);
 
 #endif

@@ -175,7 +175,7 @@ def add_plan_line(tree):
 }
 
 ''')
-    tree.before('frontend/plan/values.c', '    case SC_PLAN_STAGE:\n        resolve_stage(', '''    case SC_PLAN_EVEN:
+    tree.before('frontend/plan/values.c', '    case SC_PLAN_STAGE:\n        sc_plan_resolve_stage(', '''    case SC_PLAN_EVEN:
         for (uint32_t i = 0; i < stmt->even.count; i++)
             sc_plan_check_dim(plan, &stmt->even.data[i]);
         break;

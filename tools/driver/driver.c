@@ -187,21 +187,13 @@ static bool add_step(sc_context *context, const sc_compiled *c, sc_module *m,
     return sc_train_step_build(m, built->func, training, step);
 }
 
-/* Finds the pipeline of the entry as built and gives its ops their chunks. */
-static bool add_chunks(const sc_compiled *c, sc_module *m, const sc_build_result *built,
-                       sc_pipeline *pipeline)
-{
-    return sc_plan_pipeline(c->resolved, m, built, pipeline) &&
-           (pipeline->schedule == NULL || sc_tag_chunks(m, built->func, pipeline));
-}
-
-/* Builds the global program of an entry; with `step`, its train step; with `pipeline`, for its
- * stages. */
-static sc_module *build(sc_context *context, const sc_compiled *c, sc_sym entry,
-                        sc_train_step *step, sc_pipeline *pipeline, sc_build_result *built)
+/* Elaborates an entry, with the sizes of a micro-batch if it is `trained`, and cuts it into the
+ * stages of the plan. */
+static sc_module *elaborate(sc_context *context, const sc_compiled *c, sc_sym entry, bool trained,
+                            sc_build_result *built, sc_pipeline *pipeline)
 {
     sc_binding_list bindings = {0};
-    if (step == NULL)
+    if (!trained)
         sc_plan_bindings(c->resolved, entry, &bindings);
     else if (!sc_plan_train_bindings(c->resolved, entry, &bindings))
         return NULL;
@@ -211,15 +203,27 @@ static sc_module *build(sc_context *context, const sc_compiled *c, sc_sym entry,
                                 .bindings = &bindings,
                                 .dtype_of = sc_plan_dtype_of,
                                 .user = c->resolved,
-                                .training = step != NULL};
+                                .training = trained};
     memset(built, 0, sizeof *built);
     if (!sc_build_entry(c->program, &request, m, built) || context->diag.errors > c->errors_before)
         return NULL;
     m->states = SC_SHAPES;
     *sc_vec_push(&context->arena, &m->schedule) = (sc_call){.func = built->func};
-    if ((step != NULL || pipeline != NULL) && !sc_verify_module(m, "elaboration"))
+    return sc_plan_pipeline(c->resolved, m, built, pipeline) ? m : NULL;
+}
+
+/* Builds the global program of an entry; with `step`, its train step; with `stages`, for the stages
+ * of a pipeline, if the plan has one. */
+static sc_module *build(sc_context *context, const sc_compiled *c, sc_sym entry,
+                        sc_train_step *step, sc_pipeline *stages, sc_build_result *built)
+{
+    sc_pipeline unused;
+    sc_module *m =
+        elaborate(context, c, entry, step != NULL, built, stages != NULL ? stages : &unused);
+    bool is_staged = stages != NULL && stages->schedule != NULL;
+    if (m == NULL || ((step != NULL || is_staged) && !sc_verify_module(m, "elaboration")))
         return NULL;
-    if (pipeline != NULL && !add_chunks(c, m, built, pipeline))
+    if (is_staged && !sc_tag_chunks(m, built->func, stages))
         return NULL;
     if (step != NULL && !add_step(context, c, m, built, step))
         return NULL;
@@ -287,11 +291,10 @@ static void report_no_model(sc_context *context, const sc_declarations *program)
             : "write 'plan p for MODEL { }' and choose it with --plan p");
 }
 
-bool sc_driver_compile(sc_context *context, sc_declarations *program, const sc_plan *plan,
-                       const sc_options *options, sc_after_pass *after, void *user,
-                       const char *last, sc_compiled *out)
+/* Resolves the plan and chooses the entry. */
+static bool begin(sc_context *context, sc_declarations *program, const sc_plan *plan,
+                  const sc_options *options, sc_entry_list *entries, sc_compiled *out)
 {
-    sc_entry_list entries = {0};
     *out = (sc_compiled){.program = program,
                          .plan = plan,
                          .options = options,
@@ -304,10 +307,37 @@ bool sc_driver_compile(sc_context *context, sc_declarations *program, const sc_p
         report_no_model(context, program);
         return false;
     }
-    sc_declarations_entries(program, out->model, &entries);
-    if (!choose_entry(context, out, options, &entries) || !check_bound(context, program, out))
+    sc_declarations_entries(program, out->model, entries);
+    if (!choose_entry(context, out, options, entries) || !check_bound(context, program, out))
         return false;
-    find_step(out, options, &entries);
+    find_step(out, options, entries);
+    return true;
+}
+
+bool sc_driver_pipeline(sc_context *context, sc_declarations *program, const sc_plan *plan,
+                        const sc_options *options, sc_compiled *out, sc_pipeline *pipeline)
+{
+    sc_entry_list entries = {0};
+    bool has_default;
+    if (!begin(context, program, plan, options, &entries, out))
+        return false;
+    /* the entry for which parameters are placed is cut first, and the others follow it */
+    sc_sym first = placing_entry(program, out->resolved, &entries, &has_default);
+    if (first != 0 && first != out->entry &&
+        elaborate(context, out, first, false, &out->built, pipeline) == NULL)
+        return false;
+    out->global = elaborate(context, out, out->entry, out->minimize != NULL, &out->built, pipeline);
+    out->func = out->built.func;
+    return out->global != NULL;
+}
+
+bool sc_driver_compile(sc_context *context, sc_declarations *program, const sc_plan *plan,
+                       const sc_options *options, sc_after_pass *after, void *user,
+                       const char *last, sc_compiled *out)
+{
+    sc_entry_list entries = {0};
+    if (!begin(context, program, plan, options, &entries, out))
+        return false;
     if (out->minimize != NULL) {
         out->step = sc_arena_alloc(&context->arena, sizeof *out->step);
         out->global_step = sc_arena_alloc(&context->arena, sizeof *out->global_step);

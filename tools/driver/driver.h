@@ -80,6 +80,12 @@ const sc_target *sc_driver_target(sc_context *context, const sc_options *options
 bool sc_driver_compile_file(sc_context *context, const sc_options *options, sc_after_pass *after,
                             void *user, const char *last, sc_compiled *out);
 
+/* Chooses an entry as sc_driver_compile does, elaborates it (out->global, before differentiation;
+ * no other module) and cuts it into the stages of the plan. pipeline->schedule is NULL if there are
+ * none. Returns false after reporting errors. */
+bool sc_driver_pipeline(sc_context *context, sc_declarations *program, const sc_plan *plan,
+                        const sc_options *options, sc_compiled *out, sc_pipeline *pipeline);
+
 /* Compiles the forward entry of a train step under the same plan. */
 bool sc_compile_forward(sc_context *context, const sc_compiled *step, const sc_options *options,
                         const char *last, sc_compiled *out);

@@ -79,8 +79,10 @@ static const sc_prog_verb *choose(sc_prog *prog, const sc_prog_verb *verbs,
         print_verb_help(line, &verbs[index], &prog->out);
         return NULL;
     }
-    return sc_arguments_check(prog->context, line, &prog->arguments, prog->command) ? &verbs[index]
-                                                                                    : NULL;
+    return sc_run_check_format(prog->context, &prog->run) &&
+                   sc_arguments_check(prog->context, line, &prog->arguments, prog->command)
+               ? &verbs[index]
+               : NULL;
 }
 
 const sc_prog_verb *sc_prog_parse(sc_prog *prog, const sc_prog_verb *verbs, int argc, char **argv,

@@ -19,6 +19,19 @@ static bool keep_marked(const sc_module *m, sc_value value, void *user)
     return kept[value];
 }
 
+/* Sets the parts of a gradient, of which the first gets the values and the others 0. `values` is
+ * zeroed. */
+static bool fill_parts(sc_validation *v, sc_sym path, sc_array *values)
+{
+    bool ok = true;
+    for (uint32_t s = sc_next_gradient_part(v->local, path, 0); ok && s != SC_NONE;
+         s = sc_next_gradient_part(v->local, path, s + 1)) {
+        ok = sc_interp_set_state(v->all, s, values->data);
+        memset(values->data, 0, (size_t)values->count * sizeof *values->data);
+    }
+    return ok;
+}
+
 /* Sets the same global values in both programs; state that the other program lacks or has with
  * another shape stays zero there. */
 static bool fill_state(sc_validation *v, const sc_random_options *options)
@@ -32,6 +45,8 @@ static bool fill_state(sc_validation *v, const sc_random_options *options)
         if (ok && other != SC_NONE &&
             sc_same_dims(v->global, type, v->local, v->local->state.data[other].type))
             ok = sc_interp_set_state(v->all, other, values.data);
+        else if (ok && other == SC_NONE)
+            ok = fill_parts(v, v->global->state.data[s].path, &values);
         sc_array_free(&values);
         if (!ok)
             return false;

@@ -321,16 +321,60 @@ static sc_dtype dtype_of(const sc_module *m, sc_type type)
     return m->types.data[type].dtype;
 }
 
+/* Adds to a sum, which may be empty, and frees the other. */
+static void add_array(sc_array *sum, sc_array *more)
+{
+    if (sum->data == NULL) {
+        *sum = *more;
+        return;
+    }
+    for (int64_t i = 0; more->data != NULL && i < sum->count; i++)
+        sum->data[i] += more->data[i];
+    sc_array_free(more);
+}
+
+uint32_t sc_next_gradient_part(const sc_module *m, sc_sym path, uint32_t from)
+{
+    const char *name = sc_text(m->context, path);
+    size_t length = strlen(name);
+    for (uint32_t s = from; s < m->state.count; s++) {
+        const char *other = sc_text(m->context, m->state.data[s].path);
+        if (m->state.data[s].kind == SC_STATE_GRAD && strncmp(other, name, length) == 0 &&
+            other[length] == '@')
+            return s;
+    }
+    return SC_NONE;
+}
+
+/* The state of the per-rank program with this name, or the sum of its parts. *found: the state, or
+ * one of them; SC_NONE: there is none, and no data. */
+static sc_array local_state(const sc_validation *v, sc_sym path, uint32_t *found, bool *agree)
+{
+    const sc_module *m = v->local;
+    sc_array sum = {0};
+    *found = sc_module_find_state(m, path);
+    if (*found != SC_NONE)
+        return sc_interp_get_state(v->all, *found, agree);
+    for (uint32_t s = sc_next_gradient_part(m, path, 0); s != SC_NONE;
+         s = sc_next_gradient_part(m, path, s + 1)) {
+        bool is_equal = true;
+        sc_array part = sc_interp_get_state(v->all, s, &is_equal);
+        add_array(&sum, &part);
+        *agree = *agree && is_equal;
+        *found = s;
+    }
+    return sum;
+}
+
 static void compare_state(sc_validation *v, uint32_t state, const sc_error_bounds *bounds,
                           double largest)
 {
     const sc_state *info = &v->global->state.data[state];
     sc_compared subject = {.path = info->path, .output = -1, .loc = info->loc};
-    uint32_t other = sc_module_find_state(v->local, info->path);
+    uint32_t other;
     bool agree = true;
-    sc_array expected = sc_interp_get_state(v->one, state, NULL), found = {0}, unrounded = {0};
-    if (other != SC_NONE)
-        found = sc_interp_get_state(v->all, other, &agree);
+    sc_array expected = sc_interp_get_state(v->one, state, NULL), unrounded = {0};
+    sc_array found = local_state(v, info->path, &other, &agree);
     if (v->truth != NULL)
         unrounded = sc_interp_get_state(v->truth, state, NULL);
     if (expected.data == NULL || found.data == NULL || !same_shape(&expected, &found)) {

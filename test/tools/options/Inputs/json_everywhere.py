@@ -29,6 +29,14 @@ minimize m.loss with sgd(lr = 0.1);
 plan p for m { mesh tp = 2; bind T = 32; shard H, V over tp; expect count(all_gather, any) <= 9; expect memory() <= 1 GiB; }
 plan q for m { mesh tp = 2; bind T = 32; shard H over tp; shard B over tp in loss; expect count(all_gather, any) == 99; }
 """)
+PIPELINE = os.path.join(folder, "pipeline.shard")
+with open(PIPELINE, "w") as file:
+    file.write("""lang 1;
+dim B = 4, D = 8, L = 2;
+block layer(x[B, D]) -> [B, D] { param g[D]; return x * g; }
+model m { sub layers: layer * L; entry f(x: f32[B, D]) -> [B, D] { repeat L { x = layers(x); } return x; } }
+plan p for m { mesh pp = 2; stage layers over pp: schedule = gpipe, microbatches = 2, batch = B; }
+""")
 P = ["--plan", "p"]
 CASES = {
     "check": [[], P, ["--plan", "q"]],
@@ -41,6 +49,7 @@ CASES = {
     "memory": [P],
     "diff": [P + ["--plan", "q"]],
     "legal": [["H"] + P],
+    "schedule": [P],
     "kernels": [P, P + ["-o", os.path.join(folder, "kernels")], P + ["--target", "cuda:sm_90a"]],
     "train": [P + ["--data", MODEL, "--steps", "1"]],
     "generate": [P + ["--prompt", "a", "--max-tokens", "2", "--bind", "B=1"]],
@@ -69,7 +78,8 @@ for command in commands:
     helped, code = run(command, "--help")
     assert code == 0 and helped["command"] == command and any(o["name"] == "--format" for o in helped["options"]), command
     for case in CASES[command]:
-        result, code = run(command, *(case if command == "help" else [MODEL] + case))
+        file = PIPELINE if command == "schedule" else MODEL
+        result, code = run(command, *(case if command == "help" else [file] + case))
         assert code == (3 if command == "check" and case != P else 0), (command, case, code)
 
 # What the forms hold.
