@@ -266,6 +266,13 @@ bool sc_generate_parts(const sc_generate_part *parts, uint32_t count,
     sc_image *image = sc_arena_alloc(g.arena, sizeof *image);
     *out = (sc_generated){.image = image};
     g.kernel_map.arena = g.gemm_map.arena = g.arena;
+    for (uint32_t p = 0; p < count; p++) {
+        if (sc_module_is_cut(parts[p].m)) {
+            sc_report(&g.m->context->diag, SC_D_not_compiled, (sc_loc){0}, "a pipeline ('stage')",
+                      NULL);
+            return false;
+        }
+    }
     image->target = options->target != NULL ? options->target->name : "cpu";
     image->cpu = options->no_object || sc_generator_is_cuda(&g) ? "" : sc_cpu_features(g.arena);
     image->facts = options->facts != NULL ? options->facts : "{}";

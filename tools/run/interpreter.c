@@ -1,20 +1,32 @@
 /* The reference interpreter as an executor. A train step comes with two programs, the step and the
- * forward entry; the second is given the first one's parameters whenever they have changed. */
+ * forward entry; the second is given the first one's parameters whenever they have changed.
+ *
+ * A program that is cut into stages has other functions than those that it was cut from. Whoever
+ * runs a step knows the latter: a call for each micro-batch, and one for the update. So the inputs
+ * of the micro-batches are kept, and the update's call runs the whole schedule. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/session/shard.h"
 #include "support/hash.h"
 #include "tools/run/run.h"
+#include "tools/verify/verification_run.h"
 
 enum { PROGRAMS = 2 };
 
 typedef struct interpreter {
     /* the per-rank programs, or the global ones for one device; NULL: none */
     const sc_module *modules[PROGRAMS];
-    sc_interp *interps[PROGRAMS]; /* the second is NULL until needed */
-    uint32_t first_func;          /* index of the second program's first function */
-    bool is_stale;                /* the second program's parameters are out of date */
+    sc_interp *interps[PROGRAMS];        /* the second is NULL until needed */
+    uint32_t first_func;                 /* index of the second program's first function */
+    const sc_sym *input_names[PROGRAMS]; /* of an entry that is cut, in order */
+    /* of a step that is cut: its two functions, as others know them; else SC_NONE */
+    sc_func_id micro, update;
+    uint32_t micro_batch; /* of the next run */
+    /* [micro-batch][input]: their inputs */
+    sc_array *kept;
+    uint32_t micro_batches, input_count;
+    bool is_stale; /* the second program's parameters are out of date */
 } interpreter;
 
 static const sc_module *module_of(const sc_compiled *c)
@@ -150,7 +162,9 @@ static bool initialise(void *self, uint64_t seed, shardc_error *error)
 
 static void set_random(void *self, uint64_t seed, uint64_t step, uint32_t micro_batch)
 {
-    sc_interp_set_random(((interpreter *)self)->interps[0], seed, step, micro_batch);
+    interpreter *in = self;
+    in->micro_batch = micro_batch;
+    sc_interp_set_random(in->interps[0], seed, step, micro_batch);
 }
 
 /* ---- running ---- */
@@ -173,6 +187,45 @@ static bool copy_parameters(interpreter *in)
     return true;
 }
 
+/* Keeps the inputs of a micro-batch until the step's last call. */
+static bool keep_inputs(interpreter *in, const sc_array *inputs, uint32_t input_count)
+{
+    for (uint32_t i = 0; i < input_count; i++) {
+        sc_array *kept = &in->kept[in->micro_batch * in->input_count + i];
+        sc_array_free(kept);
+        *kept = sc_array_new(inputs[i].rank, inputs[i].sizes);
+        if (kept->data == NULL)
+            return false;
+        memcpy(kept->data, inputs[i].data, (size_t)inputs[i].count * sizeof *kept->data);
+    }
+    return true;
+}
+
+/* Runs the whole schedule of a program that is cut: a step on the inputs that were kept, an entry
+ * on those given. */
+static bool run_stages(interpreter *in, bool is_second, const sc_array *inputs,
+                       uint32_t input_count, sc_array *outputs, uint32_t output_count,
+                       shardc_error *error)
+{
+    const sc_module *m = in->modules[is_second];
+    bool is_step = !is_second && in->micro != SC_NONE;
+    sc_interp_inputs named = {
+        .names = in->input_names[is_second], .values = inputs, .count = input_count};
+    for (uint32_t i = 0; i < m->schedule.count; i++) {
+        const sc_call *call = &m->schedule.data[i];
+        uint32_t micro_batch = call->microbatch < 0 ? 0 : (uint32_t)call->microbatch;
+        if (is_step) {
+            named.values = &in->kept[micro_batch * in->input_count];
+            named.count = in->input_count;
+        }
+        bool returns = sc_output_count(m, call->func) > 0;
+        if (!sc_interp_run_call(in->interps[is_second], call, &named, outputs,
+                                returns ? output_count : 0, error->text, sizeof error->text))
+            return false;
+    }
+    return true;
+}
+
 static bool run(void *self, uint32_t func, const sc_array *inputs, uint32_t input_count,
                 sc_array *outputs, uint32_t output_count, shardc_error *error)
 {
@@ -184,6 +237,10 @@ static bool run(void *self, uint32_t func, const sc_array *inputs, uint32_t inpu
     if (is_second && (in->interps[1] == NULL || (in->is_stale && !copy_parameters(in))))
         return no_memory(error);
     in->is_stale = in->is_stale || !is_second;
+    if (!is_second && func == in->micro)
+        return keep_inputs(in, inputs, input_count) || no_memory(error);
+    if (sc_module_is_cut(in->modules[is_second]))
+        return run_stages(in, is_second, inputs, input_count, outputs, output_count, error);
     return sc_interp_run(in->interps[is_second], is_second ? func - in->first_func : func, inputs,
                          input_count, outputs, output_count, error->text, sizeof error->text);
 }
@@ -193,6 +250,9 @@ static void free_interpreter(void *self)
     interpreter *in = self;
     sc_interp_free(in->interps[0]);
     sc_interp_free(in->interps[1]);
+    for (uint32_t i = 0; i < in->micro_batches * in->input_count; i++)
+        sc_array_free(&in->kept[i]);
+    free(in->kept);
     free(in);
 }
 
@@ -251,6 +311,62 @@ static bool describe_func(const sc_module *m, sc_func_id id, sc_dim batch, sc_ex
     return true;
 }
 
+/* ---- programs that are cut ---- */
+
+/* Lists the names of the inputs of an entry, or of a micro-batch; returns their number. */
+static uint32_t list_inputs(const sc_compiled *c, const sc_sym **names)
+{
+    const sc_module *m = c->global;
+    uint32_t count = 0;
+    sc_sym *list = sc_arena_array(&m->context->arena, m->ops.count + 1u, sizeof *list);
+    sc_for_each_op (m, c->global_step == NULL ? c->func : c->global_step->micro, op) {
+        if (sc_op_has(sc_op_at(m, op), SC_FROM_OUTSIDE))
+            list[count++] = sc_op_word(sc_op_at(m, op), SC_ATTR_name);
+    }
+    *names = list;
+    return count;
+}
+
+/* Makes room for the inputs of a step that is cut; false: out of memory. */
+static bool prepare_step(interpreter *in, const sc_compiled *c)
+{
+    const sc_module *m = in->modules[0];
+    in->input_count = list_inputs(c, &in->input_names[0]);
+    for (uint32_t i = 0; i < m->schedule.count; i++) {
+        int32_t micro_batch = m->schedule.data[i].microbatch;
+        if (micro_batch >= (int32_t)in->micro_batches)
+            in->micro_batches = (uint32_t)micro_batch + 1;
+    }
+    in->micro = c->step->micro;
+    in->update = c->step->update;
+    in->kept = calloc((size_t)in->micro_batches * in->input_count + 1, sizeof *in->kept);
+    return in->kept != NULL;
+}
+
+/* In place of what it was described as. */
+static bool describe_again(const sc_module *m, sc_func_id id, sc_dim batch, sc_executor_func *func)
+{
+    free(func->inputs);
+    free(func->outputs);
+    return describe_func(m, id, batch, func);
+}
+
+/* Describes a program that is cut as the one that it was cut from. */
+static bool describe_cut(const interpreter *in, uint32_t program, const sc_compiled *c,
+                         sc_executor *executor)
+{
+    sc_executor_func *funcs = &executor->funcs[program == 0 ? 0 : in->first_func];
+    const sc_train_step *step = c->global_step;
+    if (program != 0 || in->micro == SC_NONE)
+        return describe_again(c->global, c->func, SC_NONE, &funcs[c->func]);
+    executor->call_count = 0;
+    for (uint32_t i = 0; i < in->micro_batches; i++)
+        executor->calls[executor->call_count++] = (sc_executor_call){in->micro, (int32_t)i};
+    executor->calls[executor->call_count++] = (sc_executor_call){in->update, -1};
+    return describe_again(c->global, step->micro, step->training->batch_dim, &funcs[in->micro]) &&
+           describe_again(c->global, step->update, SC_NONE, &funcs[in->update]);
+}
+
 static bool describe(const interpreter *in, const sc_training *training, sc_executor *executor)
 {
     const sc_module *m = in->modules[0], *second = in->modules[1];
@@ -282,6 +398,7 @@ sc_executor *sc_interpreter_new(const sc_compiled *c, const sc_compiled *second)
 {
     sc_executor *executor = calloc(1, sizeof *executor);
     interpreter *in = calloc(1, sizeof *in);
+    const sc_compiled *programs[PROGRAMS] = {c, second};
     const sc_train_step *step = sc_mesh_ranks(&c->local->mesh) > 1 ? c->step : c->global_step;
     if (executor == NULL || in == NULL) {
         free(executor);
@@ -295,7 +412,17 @@ sc_executor *sc_interpreter_new(const sc_compiled *c, const sc_compiled *second)
     in->first_func = in->modules[0]->funcs.count;
     in->is_stale = true;
     in->interps[0] = new_interp(in->modules[0]);
-    if (in->interps[0] == NULL || !describe(in, step == NULL ? NULL : step->training, executor)) {
+    in->micro = in->update = SC_NONE;
+    bool ok = in->interps[0] != NULL &&
+              describe(in, step == NULL ? NULL : step->training, executor) &&
+              (step == NULL || !sc_module_is_cut(in->modules[0]) || prepare_step(in, c));
+    for (uint32_t p = 0; p < PROGRAMS; p++) {
+        if (!ok || in->modules[p] == NULL || !sc_module_is_cut(in->modules[p]))
+            continue;
+        list_inputs(programs[p], &in->input_names[p]);
+        ok = describe_cut(in, p, programs[p], executor);
+    }
+    if (!ok) {
         sc_executor_free(executor);
         return NULL;
     }

@@ -21,7 +21,8 @@ static sc_executor *failed(sc_context *context, const char *text)
 
 /* ---- the interpreter ---- */
 
-/* Estimates the interpreter's memory: state, and the largest op with its operands. */
+/* Estimates the interpreter's memory: state, and the largest op with its operands. Each state
+ * counts once, though stages may share it. */
 static double interpreted_bytes(const sc_module *m)
 {
     double state = 0, largest = 0;
@@ -38,7 +39,7 @@ static double interpreted_bytes(const sc_module *m)
         }
         largest = elements > largest ? elements : largest;
     }
-    return (state + largest) * (double)sc_mesh_ranks(&m->mesh) * sizeof(double);
+    return (state + largest) * (double)sc_mesh_stage_ranks(&m->mesh) * sizeof(double);
 }
 
 static sc_executor *interpret(sc_local_run *run)
@@ -109,11 +110,21 @@ static bool has_ranks(sc_local_run *run)
     return false;
 }
 
+/* True if --interpret says so, or, with a warning, if there is no other way. */
+static bool is_interpreted(const sc_local_run *run)
+{
+    bool is_cut = sc_module_is_cut(run->c->local);
+    if (is_cut && !run->options->interpret)
+        sc_report(&run->context->diag, SC_D_interpreted_pipeline, (sc_loc){0},
+                  sc_text(run->context, run->c->entry), NULL);
+    return is_cut || run->options->interpret;
+}
+
 sc_executor *sc_local_run_open(void *user)
 {
     sc_local_run *run = user;
     if (has_ranks(run))
-        run->executor = run->options->interpret ? interpret(run) : load(run);
+        run->executor = is_interpreted(run) ? interpret(run) : load(run);
     return run->executor;
 }
 
