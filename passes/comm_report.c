@@ -137,30 +137,43 @@ static sc_comm_row make_row(sc_module *m, sc_op_id id, uint32_t count)
     return row;
 }
 
-/* What is received is named as the result; without a name as the sender calls it. */
-static const char *transferred_name(const sc_module *m, const sc_op *op)
+/* Returns the op that sends under each name. */
+static sc_map find_sends(const sc_module *m)
 {
-    if (op->operand_count > 0)
-        return value_name(m, op, 0);
-    sc_sym path = m->values.data[op->first_result].path;
-    return sc_text(m->context, path != 0 ? path : sc_op_word(op, SC_ATTR_name));
+    sc_map sends = {.arena = &m->context->arena};
+    sc_for_each_op_of_all(m, id)
+    {
+        const sc_op *op = sc_op_at(m, id);
+        if (sc_op_transfers((sc_op_kind)op->kind) && op->operand_count > 0)
+            sc_map_insert(&sends, sc_op_word(op, SC_ATTR_name), id, NULL);
+    }
+    return sends;
 }
 
-static void add_transfer(sc_module *m, sc_op_id id, uint32_t count, sc_comm_rows *out)
+/* A received value is called what its sender calls it. */
+static const char *transferred_name(const sc_module *m, const sc_op *op, const sc_map *sends)
+{
+    sc_sym name = sc_op_word(op, SC_ATTR_name);
+    const uint32_t *sender = sc_map_find(sends, name);
+    return sender == NULL ? sc_text(m->context, name) : value_name(m, sc_op_at(m, *sender), 0);
+}
+
+static void add_transfer(sc_module *m, sc_op_id id, uint32_t count, const sc_map *sends,
+                         sc_comm_rows *out)
 {
     const sc_op *op = sc_op_at(m, id);
     sc_comm_row row = make_row(m, id, count);
-    bool sends = op->operand_count > 0;
-    const sc_type_info *type = sc_type_of(m, sends ? op->operands[0] : op->first_result);
+    bool is_send = op->operand_count > 0;
+    const sc_type_info *type = sc_type_of(m, is_send ? op->operands[0] : op->first_result);
     set_pair(m, &row);
     row.bytes = (double)sc_type_local_bytes(m, type);
     row.sent = sc_sent_bytes((sc_op_kind)op->kind, row.bytes, (double)row.ranks);
     row.control = type->rank == 0;
     row.dtype = sc_dtypes[type->dtype].name;
-    *sc_vec_push(&m->context->arena, &row.values) = transferred_name(m, op);
+    *sc_vec_push(&m->context->arena, &row.values) = transferred_name(m, op, sends);
     if (row.why[0] == 0)
         row.why = sc_arena_printf(&m->context->arena,
-                                  sends ? "stage %lld reads it" : "stage %lld computes it",
+                                  is_send ? "stage %lld reads it" : "stage %lld computes it",
                                   (long long)sc_op_int(op, SC_ATTR_stage, 0));
     *sc_vec_push(&m->context->arena, out) = row;
 }
@@ -192,6 +205,7 @@ static void add_row(sc_module *m, sc_op_id id, uint32_t count, sc_comm_rows *out
 void sc_comm_report(sc_module *m, sc_comm_rows *out)
 {
     uint32_t *calls = sc_arena_array(&m->context->arena, m->funcs.count, sizeof *calls);
+    const sc_map sends = find_sends(m);
     for (uint32_t i = 0; i < m->schedule.count; i++)
         calls[m->schedule.data[i].func]++;
     for (uint32_t i = 0; i < m->schedule.count; i++) {
@@ -202,7 +216,7 @@ void sc_comm_report(sc_module *m, sc_comm_rows *out)
             if ((sc_op_traits(sc_op_at(m, op)) & SC_COLLECTIVE) != 0)
                 add_row(m, op, calls[func], out);
             else if (sc_op_transfers((sc_op_kind)sc_op_at(m, op)->kind))
-                add_transfer(m, op, calls[func], out);
+                add_transfer(m, op, calls[func], &sends, out);
         }
         calls[func] = 0; /* mark as visited */
     }
