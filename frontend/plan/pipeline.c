@@ -181,19 +181,35 @@ static void cut_as_before(sc_stages *c, sc_pipeline *out)
     }
 }
 
-static void find_chunks(sc_stages *c)
-{
-    sc_for_each_op (c->m, c->built->func, id)
-        c->chunk_of[id] = c->placed[id] != NULL ? sc_stages_named_chunk(c, c->placed[id], c->chunks)
-                                                : c->chunk_of_instance[c->after[id]];
-}
-
 /* True for what a chunk computes for itself: parameters, constants, and casts of these. */
 static bool is_anywhere(const sc_stages *c, const sc_op *op)
 {
     if (sc_op_has(op, SC_CONVERTS))
         op = sc_op_at(c->m, sc_def(c->m, op->operands[0]));
     return sc_op_has(op, SC_STATE_READ | SC_CONSTANT | SC_FROM_OUTSIDE);
+}
+
+/* Returns where an op stands. Outside the stacks it follows what lines place: not before its
+ * operands. */
+static uint32_t standing_chunk(const sc_stages *c, sc_op_id id)
+{
+    const sc_op *op = sc_op_at(c->m, id);
+    uint32_t chunk = c->chunk_of_instance[c->after[id]];
+    if (c->instance_of[id] != SC_NONE)
+        return chunk;
+    for (uint32_t i = 0; i < op->operand_count; i++) {
+        sc_op_id def = sc_def(c->m, op->operands[i]);
+        if (!is_anywhere(c, sc_op_at(c->m, def)) && c->chunk_of[def] > chunk)
+            chunk = c->chunk_of[def];
+    }
+    return chunk;
+}
+
+static void find_chunks(sc_stages *c)
+{
+    sc_for_each_op (c->m, c->built->func, id)
+        c->chunk_of[id] = c->placed[id] != NULL ? sc_stages_named_chunk(c, c->placed[id], c->chunks)
+                                                : standing_chunk(c, id);
 }
 
 static bool report_backward(const sc_stages *c, const sc_op *op, uint32_t chunk, sc_value value,
