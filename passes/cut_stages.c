@@ -15,17 +15,6 @@
 #include "passes/cutting.h"
 #include "passes/propagate.h"
 
-sc_op_id *sc_take_ops(sc_module *m, sc_func_id func, uint32_t *count)
-{
-    sc_op_id *ops = sc_arena_array(&m->context->arena, m->ops.count + 1u, sizeof *ops);
-    *count = 0;
-    sc_for_each_op (m, func, op) {
-        ops[(*count)++] = op;
-        sc_op_unlink(m, op);
-    }
-    return ops;
-}
-
 /* Finds which stages have each state: those whose chunks read or write it. An op of no chunk, such
  * as the read of a parameter that several chunks use, runs where its readers do. */
 static void find_owners(sc_cutting *c)

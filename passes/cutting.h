@@ -16,8 +16,6 @@ typedef struct sc_cutting {
     sc_sym forward;            /* the word of that phase */
 } sc_cutting;
 
-/* Unlinks all ops of a function and returns them in order. */
-sc_op_id *sc_take_ops(sc_module *m, sc_func_id func, uint32_t *count);
 /* Replaces the pass of one micro-batch by functions of chunks, and the schedule by theirs. */
 void sc_cut_micro(sc_cutting *c);
 /* Replaces `update` by functions of stages and appends their calls to the schedule. */

@@ -24,6 +24,17 @@ static uint64_t key_of(uint32_t thing, uint32_t place)
     return (uint64_t)thing << 32 | place;
 }
 
+sc_op_id *sc_take_ops(sc_module *m, sc_func_id func, uint32_t *count)
+{
+    sc_op_id *ops = sc_arena_array(&m->context->arena, m->ops.count + 1u, sizeof *ops);
+    *count = 0;
+    sc_for_each_op (m, func, op) {
+        ops[(*count)++] = op;
+        sc_op_unlink(m, op);
+    }
+    return ops;
+}
+
 void sc_segments_begin(sc_segments *s, sc_module *m)
 {
     sc_arena *arena = &m->context->arena;

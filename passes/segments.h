@@ -48,6 +48,9 @@ typedef struct sc_segments {
     sc_map in_head;      /* ops at the start of their segment */
 } sc_segments;
 
+/* Unlinks all ops of a function and returns them in order. */
+sc_op_id *sc_take_ops(sc_module *m, sc_func_id func, uint32_t *count);
+
 void sc_segments_begin(sc_segments *s, sc_module *m);
 /* The table `repeats` for a function: ops without operands that read state, inputs and constants,
  * and what is cheap to derive from these alone. `gathers`: gathers of parameters, too. */

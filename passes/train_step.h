@@ -35,7 +35,7 @@ bool sc_differentiate(sc_module *m, sc_func_id func, const sc_training *training
                       sc_train_step *step, sc_gradients *gradients);
 /* Fills the function `update`. */
 void sc_build_update(sc_module *m, const sc_training *training, sc_train_step *step,
-                     const sc_gradients *gradients, uint32_t result_count);
+                     const sc_gradients *found, uint32_t result_count);
 
 /* ---- step_state.c ---- */
 /* State for dynamic loss scaling: the scale, steps since it last changed, total steps taken.

@@ -23,13 +23,13 @@ static bool keep_marked(const sc_module *m, sc_value value, void *user)
  * zeroed. */
 static bool fill_parts(sc_validation *v, sc_sym path, sc_array *values)
 {
-    bool ok = true;
-    for (uint32_t s = sc_next_gradient_part(v->local, path, 0); ok && s != SC_NONE;
+    for (uint32_t s = sc_next_gradient_part(v->local, path, 0); s != SC_NONE;
          s = sc_next_gradient_part(v->local, path, s + 1)) {
-        ok = sc_interp_set_state(v->all, s, values->data);
+        if (!sc_interp_set_state(v->all, s, values->data))
+            return false;
         memset(values->data, 0, (size_t)values->count * sizeof *values->data);
     }
-    return ok;
+    return true;
 }
 
 /* Sets the same global values in both programs; state that the other program lacks or has with
