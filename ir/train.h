@@ -21,6 +21,7 @@ typedef struct sc_trained_param {
     sc_dtype reduce; /* dtype in which its gradient is communicated */
     /* dtype of its optimizer state, and of a master copy if wider than the parameter */
     sc_dtype opt;
+    bool opt_host; /* its optimizer state is kept in host memory */
 } sc_trained_param;
 
 typedef struct sc_training {

@@ -216,16 +216,36 @@ static bool read_micro_batches(training *t)
 }
 
 /* ---- lines that apply to training only ---- */
-static void report_offload(const training *t)
+/* Marks the parameters whose optimizer state a line keeps in host memory. */
+static void offload_opt(const training *t, const sc_plan_stmt *stmt)
 {
-    const uint32_t training_only = 1u << SC_KIND_GRAD | 1u << SC_KIND_OPT;
+    bool any = false;
+    for (uint32_t i = 0; i < t->out->params.count; i++) {
+        sc_trained_param *param = &t->out->params.data[i];
+        if (stmt->in.count > 0 && !covers(t, &stmt->in, param->state))
+            continue;
+        any = true;
+        param->opt_host = true;
+    }
+    if (!any)
+        sc_report(&t->context->diag, SC_D_line_idle, stmt->loc,
+                  sc_text(t->context, t->built->entry), "its paths match no trained parameter",
+                  NULL);
+}
+
+static void read_offload(const training *t)
+{
     const sc_plan *plan = t->plan->plan;
     if (plan != NULL) {
         for (uint32_t i = 0; i < plan->body.count; i++) {
             const sc_plan_stmt *stmt = plan->body.data[i];
-            if (stmt->kind == SC_PLAN_OFFLOAD && (stmt->offload.mask & ~training_only) == 0)
+            if (stmt->kind != SC_PLAN_OFFLOAD)
+                continue;
+            if ((stmt->offload.mask >> SC_KIND_ACT & 1) != 0)
                 sc_report(&t->context->diag, SC_D_not_compiled, stmt->loc,
-                          "'offload' of gradients or optimizer state", NULL);
+                          "'offload' of saved activations", NULL);
+            if ((stmt->offload.mask >> SC_KIND_OPT & 1) != 0)
+                offload_opt(t, stmt);
         }
     }
 }
@@ -236,10 +256,10 @@ bool sc_plan_training(sc_resolved_plan *plan, const sc_minimize *minimize, sc_mo
     uint32_t errors = plan->context->diag.errors;
     training t = {plan, plan->context, minimize, m, built, out};
     memset(out, 0, sizeof *out);
-    report_offload(&t);
     check_indices(&t);
     if (read_groups(&t))
         read_params(&t);
+    read_offload(&t);
     read_micro_batches(&t);
     read_reshards(&t);
     sc_plan_read_remat(plan, m, built, out);

@@ -205,6 +205,11 @@ double sc_op_flops(const sc_module *m, const sc_op *op, sc_size_of *size);
 /* The collective of programs (program/collective.h) that an op of this kind is; -1: none. */
 int sc_op_collective(sc_op_kind kind);
 
+/* True for copies between device and host memory: to_device, to_host. */
+bool sc_op_copies_memory(sc_op_kind kind);
+/* True if the value is in host memory: a stored state, or a result of to_host. */
+bool sc_value_is_in_host(const sc_module *m, sc_value value);
+
 /* True if the phase of the op is none, forward or recompute: it computes what a program without a
  * train step would. */
 bool sc_op_is_forward(const sc_module *m, const sc_op *op);

@@ -634,6 +634,8 @@ static const sc_op_kind elsewhere[] = {SC_OP_param,
                                        SC_OP_reduce_scatter,
                                        SC_OP_all_to_all,
                                        SC_OP_collective_permute,
+                                       SC_OP_to_device,
+                                       SC_OP_to_host,
                                        SC_OP_to_partial,
                                        SC_OP_all_slice};
 
