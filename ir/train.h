@@ -36,6 +36,9 @@ typedef struct sc_training {
     uint32_t *region;
     /* by value: saved for the backward pass despite `remat`; NULL: none */
     bool *saved;
+    /* scope of an op, or path of a value -> the unit with which its saved activations are kept in
+     * host memory */
+    sc_map act_host;
     uint8_t *reshard; /* by state: sc_reshard_after; NULL: all after forward */
 } sc_training;
 

@@ -107,8 +107,8 @@ static void find_staged_targets(const sc_module *m, sc_generator_func *f)
             sc_value root = f->root[o->operands[i]];
             uint32_t state = f->becomes[o->first_result + i];
             const sc_op *def = sc_op_at(m, sc_def(m, root));
-            if (state != SC_NONE && f->staged[state].place.buffer != SC_NONE &&
-                f->target[root] == SC_NONE && !sc_op_copies_memory((sc_op_kind)def->kind) &&
+            if (state != SC_NONE && f->staged[state].is_staged && f->target[root] == SC_NONE &&
+                !sc_op_copies_memory((sc_op_kind)def->kind) &&
                 (sc_op_traits(def) & (SC_STATE_READ | SC_FROM_OUTSIDE)) == 0)
                 f->target[root] = state;
         }

@@ -33,9 +33,10 @@ typedef struct sc_fused_sum {
 
 /* Where a state that is stored in host memory is while the function uses it. */
 typedef struct sc_staged_state {
-    sc_image_ref place; /* in a staging area; buffer SC_NONE: none */
+    bool is_staged;     /* a copy of this function brings it into a staging area */
+    bool is_filled;     /* the last such copy so far has been emitted, and these hold for it: */
+    sc_image_ref place; /* in the area */
     uint32_t until;     /* the unit that fills the area with other states; SC_LASTS: none */
-    bool is_filled;     /* the copy into the area has been emitted */
 } sc_staged_state;
 
 /* The current function. Its arrays are indexed by the module's ops, values or states, or by the
@@ -56,6 +57,7 @@ typedef struct sc_generator_func {
     uint32_t *state_last_read; /* by state: likewise, for the value currently in its buffer */
     uint32_t *target;          /* by root: the state whose value it becomes; SC_NONE */
     sc_staged_state *staged;   /* by state */
+    uint32_t *staged_until;    /* by op: of a copy into a staging area, the unit of the next one */
     uint32_t *becomes;         /* by value: the state that is written from it; SC_NONE */
     uint32_t *in_flight_of;    /* by root: 1 + the in-flight collective that produces it */
     sc_image_ref *place;       /* by value */

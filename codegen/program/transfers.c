@@ -37,42 +37,44 @@ static uint32_t area_of(sc_generator *g, sc_state_kind kind, uint32_t area, int6
     return *made - 1;
 }
 
-static void place_copy(sc_generator *g, const sc_op *copy)
-{
-    const sc_module *m = g->m;
-    uint32_t area = (uint32_t)sc_op_int(copy, SC_ATTR_staging, 0), buffer = SC_NONE;
-    int64_t at = 0;
-    for (uint32_t i = 0; i < copy->operand_count; i++) {
-        uint32_t state = state_read_by(m, copy, i);
-        int64_t end = at + aligned(sc_type_local_bytes(m, sc_state_type(m, state)));
-        buffer = area_of(g, m->state.data[state].kind, area, end);
-        g->func.staged[state] = (sc_staged_state){{buffer, at}, SC_LASTS, false};
-        at = end;
-    }
-}
-
 void sc_generator_find_staged(sc_generator *g)
 {
     const sc_module *m = g->m;
     sc_generator_func *f = &g->func;
     uint32_t next[SC_STATE_KINDS][SC_STAGING_AREAS];
-    memset(next, 0xff, sizeof next);
     f->staged = sc_arena_array(g->arena, m->state.count, sizeof *f->staged);
-    for (uint32_t s = 0; s < m->state.count; s++)
-        f->staged[s].place.buffer = SC_NONE;
+    f->staged_until = sc_arena_array(g->arena, m->ops.count, sizeof *f->staged_until);
+    for (uint32_t k = 0; k < SC_STATE_KINDS; k++)
+        next[k][0] = next[k][1] = SC_LASTS;
     sc_for_each_op_reverse (m, f->id, op) {
         const sc_op *o = sc_op_at(m, op);
         if (!sc_op_copies_memory((sc_op_kind)o->kind) || sc_op_attr(o, SC_ATTR_staging) == NULL)
             continue;
-        place_copy(g, o);
-        for (uint32_t i = 0; i < o->operand_count; i++) {
-            uint32_t state = state_read_by(m, o, i);
-            uint32_t until = next[m->state.data[state].kind][sc_op_int(o, SC_ATTR_staging, 0)];
-            f->staged[state].until = until == SC_NONE ? SC_LASTS : until;
-            f->state_last_read[state] = f->last_read[o->first_result + i];
-        }
-        uint32_t first = state_read_by(m, o, 0);
-        next[m->state.data[first].kind][sc_op_int(o, SC_ATTR_staging, 0)] = f->unit_of[op];
+        for (uint32_t i = 0; i < o->operand_count; i++)
+            f->staged[state_read_by(m, o, i)].is_staged = true;
+        sc_state_kind kind = m->state.data[state_read_by(m, o, 0)].kind;
+        uint32_t area = (uint32_t)sc_op_int(o, SC_ATTR_staging, 0);
+        f->staged_until[op] = next[kind][area];
+        next[kind][area] = f->unit_of[op];
+    }
+}
+
+/* Gives the results of a copy their places in its area, one after the other. */
+static void place_staged(sc_generator *g, sc_op_id op)
+{
+    const sc_module *m = g->m;
+    const sc_op *o = sc_op_at(m, op);
+    int64_t at = 0;
+    for (uint32_t i = 0; i < o->operand_count; i++) {
+        uint32_t state = state_read_by(m, o, i);
+        int64_t end = at + aligned(sc_type_local_bytes(m, sc_state_type(m, state)));
+        sc_image_ref place = {
+            area_of(g, m->state.data[state].kind, (uint32_t)sc_op_int(o, SC_ATTR_staging, 0), end),
+            at};
+        g->func.place[o->first_result + i] = place;
+        g->func.staged[state] = (sc_staged_state){true, true, place, g->func.staged_until[op]};
+        g->func.state_last_read[state] = g->func.last_read[o->first_result + i];
+        at = end;
     }
 }
 
@@ -118,16 +120,13 @@ bool sc_generate_to_device(sc_generator *g, sc_op_id op)
     const sc_op *o = sc_op_at(g->m, op);
     sc_image_ref *args = sc_arena_array(g->arena, 2 * (size_t)o->operand_count, sizeof *args);
     bool is_staged = sc_op_attr(o, SC_ATTR_staging) != NULL;
+    if (is_staged)
+        place_staged(g, op);
     for (uint32_t i = 0; i < o->operand_count; i++) {
-        uint32_t state = is_staged ? state_read_by(g->m, o, i) : SC_NONE;
         args[2 * i] = sc_generator_read(g, o->operands[i]);
-        if (state != SC_NONE) {
-            g->func.place[o->first_result + i] = g->func.staged[state].place;
-            g->func.staged[state].is_filled = true;
-        } else {
-            sc_generator_write(g, o->first_result + i, SC_BUFFER_ACT, false);
-        }
-        args[2 * i + 1] = sc_generator_read(g, o->first_result + i);
+        args[2 * i + 1] = is_staged
+                              ? sc_generator_read(g, o->first_result + i)
+                              : sc_generator_write(g, o->first_result + i, SC_BUFFER_ACT, false);
     }
     return start(g, op, args);
 }

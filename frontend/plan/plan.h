@@ -68,6 +68,9 @@ bool sc_plan_seed(sc_resolved_plan *plan, sc_module *m, const sc_build_result *b
 bool sc_plan_training(sc_resolved_plan *plan, const sc_minimize *minimize, sc_module *m,
                       const sc_build_result *built, sc_training *out);
 
+/* Marks the parameters of a built module that `offload param` lines keep in host memory. */
+void sc_plan_offload_params(sc_resolved_plan *plan, sc_module *m, sc_sym entry);
+
 /* Formats a `shard`, `pin`, `style` or `expect` line in canonical form without its semicolon; for
  * `shard` and `expect` without the first word. Allocated in the arena. */
 const char *sc_plan_line_text(sc_context *context, const sc_plan_stmt *stmt);

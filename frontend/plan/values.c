@@ -360,6 +360,11 @@ static void resolve_offload(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
 {
     const uint32_t kinds = 1u << SC_KIND_OPT | 1u << SC_KIND_ACT | 1u << SC_KIND_PARAM;
     sc_plan_check_paths(plan, &stmt->in, false);
+    if ((stmt->offload.mask >> SC_KIND_ACT & 1) != 0 && stmt->in.count == 0) {
+        sc_report(&plan->context->diag, SC_D_bad_plan_statement, stmt->loc,
+                  "'offload act' is of the paths that it names", NULL);
+        sc_report_note(&plan->context->diag, (sc_loc){0}, "write 'offload act in layers;'");
+    }
     for (uint32_t k = 0; k < SC_KIND_COUNT; k++) {
         if ((stmt->offload.mask & ~kinds) >> k == 0)
             break;
@@ -433,10 +438,6 @@ void sc_plan_report_not_compiled(sc_resolved_plan *plan)
             const sc_plan_stmt *stmt = plan->plan->body.data[s];
             if (stmt->kind == SC_PLAN_STAGE)
                 report_stage(plan, stmt);
-            else if (stmt->kind == SC_PLAN_OFFLOAD &&
-                     (stmt->offload.mask >> SC_KIND_PARAM & 1) != 0)
-                sc_report(&plan->context->diag, SC_D_not_compiled, stmt->loc,
-                          "'offload' of parameters", NULL);
         }
     }
 }

@@ -3,6 +3,7 @@
  * gathered parameters live. */
 #include "frontend/plan/internal.h"
 #include "frontend/train/check.h"
+#include "frontend/train/offload.h"
 #include "frontend/train/remat.h"
 
 #include <string.h>
@@ -215,41 +216,6 @@ static bool read_micro_batches(training *t)
     return false;
 }
 
-/* ---- lines that apply to training only ---- */
-/* Marks the parameters whose optimizer state a line keeps in host memory. */
-static void offload_opt(const training *t, const sc_plan_stmt *stmt)
-{
-    bool any = false;
-    for (uint32_t i = 0; i < t->out->params.count; i++) {
-        sc_trained_param *param = &t->out->params.data[i];
-        if (stmt->in.count > 0 && !covers(t, &stmt->in, param->state))
-            continue;
-        any = true;
-        param->opt_host = true;
-    }
-    if (!any)
-        sc_report(&t->context->diag, SC_D_line_idle, stmt->loc,
-                  sc_text(t->context, t->built->entry), "its paths match no trained parameter",
-                  NULL);
-}
-
-static void read_offload(const training *t)
-{
-    const sc_plan *plan = t->plan->plan;
-    if (plan != NULL) {
-        for (uint32_t i = 0; i < plan->body.count; i++) {
-            const sc_plan_stmt *stmt = plan->body.data[i];
-            if (stmt->kind != SC_PLAN_OFFLOAD)
-                continue;
-            if ((stmt->offload.mask >> SC_KIND_ACT & 1) != 0)
-                sc_report(&t->context->diag, SC_D_not_compiled, stmt->loc,
-                          "'offload' of saved activations", NULL);
-            if ((stmt->offload.mask >> SC_KIND_OPT & 1) != 0)
-                offload_opt(t, stmt);
-        }
-    }
-}
-
 bool sc_plan_training(sc_resolved_plan *plan, const sc_minimize *minimize, sc_module *m,
                       const sc_build_result *built, sc_training *out)
 {
@@ -259,7 +225,7 @@ bool sc_plan_training(sc_resolved_plan *plan, const sc_minimize *minimize, sc_mo
     check_indices(&t);
     if (read_groups(&t))
         read_params(&t);
-    read_offload(&t);
+    sc_plan_read_offload(plan, m, built, out);
     read_micro_batches(&t);
     read_reshards(&t);
     sc_plan_read_remat(plan, m, built, out);

@@ -206,6 +206,7 @@ static sc_module *build(sc_context *context, const sc_compiled *c, sc_sym entry,
     if (!sc_build_entry(c->program, &request, m, built) || context->diag.errors > c->errors_before)
         return NULL;
     m->states = SC_SHAPES;
+    sc_plan_offload_params(c->resolved, m, entry);
     *sc_vec_push(&context->arena, &m->schedule) = (sc_call){.func = built->func};
     if (step != NULL &&
         (!sc_verify_module(m, "elaboration") || !add_step(context, c, m, built, step)))
