@@ -103,6 +103,7 @@ typedef struct sc_state {
     /* constant: v; normal: std; uniform: lo, hi; xavier: fan-in, fan-out (0 until known) */
     double init_args[2];
     sc_loc loc;
+    bool host; /* stored in host memory: read by to_device, written by to_host */
 } sc_state;
 
 /* A plan line (or an annotation in the model) that placement decisions refer to. */

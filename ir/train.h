@@ -21,6 +21,7 @@ typedef struct sc_trained_param {
     sc_dtype reduce; /* dtype in which its gradient is communicated */
     /* dtype of its optimizer state, and of a master copy if wider than the parameter */
     sc_dtype opt;
+    bool opt_host; /* its optimizer state is kept in host memory */
 } sc_trained_param;
 
 typedef struct sc_training {
@@ -35,6 +36,9 @@ typedef struct sc_training {
     uint32_t *region;
     /* by value: saved for the backward pass despite `remat`; NULL: none */
     bool *saved;
+    /* scope of an op, or path of a value -> the unit with which its saved activations are kept in
+     * host memory */
+    sc_map act_host;
     uint8_t *reshard; /* by state: sc_reshard_after; NULL: all as `reshard_otherwise` */
     sc_reshard_after reshard_otherwise;
 } sc_training;

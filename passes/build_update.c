@@ -91,7 +91,8 @@ static sc_value named_state(update *u, const char *suffix, sc_dtype dtype)
     sc_value *known = known_read(u, name);
     if (*known != SC_NONE)
         return *known;
-    sc_step_state(m, u->step, name, SC_STATE_OPT, &type, u->param->state);
+    uint32_t state = sc_step_state(m, u->step, name, SC_STATE_OPT, &type, u->param->state);
+    m->state.data[state].host = u->param->opt_host;
     return *known = read_state(u, name, &type);
 }
 

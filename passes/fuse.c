@@ -31,6 +31,7 @@
 
 #include "ir/ops/loops.h"
 #include "passes/epilogue.h"
+#include "passes/offload.h"
 #include "passes/pass.h"
 #include "passes/uses.h"
 
@@ -542,6 +543,7 @@ bool sc_run_fuse(sc_module *m, sc_pass_env *env)
             visit(&f, f.ops[i], i);
         arrange(&f, old_values, &number);
         sc_arena_release(&m->context->scratch, mark);
+        sc_order_staged_copies(m, func);
     }
     return true;
 }

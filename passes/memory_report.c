@@ -23,7 +23,7 @@ typedef struct buffers {
     const sc_module *m;
     sc_func_id func;
     sc_value *root;     /* by value: the value that owns its buffer */
-    bool *stored;       /* by root: is itself a parameter or cache */
+    bool *stored;       /* by root: is itself a parameter or cache, or is counted with them */
     sc_op_id *last_use; /* by root; its own op if it is never read */
 } buffers;
 
@@ -41,7 +41,9 @@ static void find_buffers(buffers *b)
             if (is_view)
                 continue;
             b->last_use[value] = id;
-            b->stored[value] = (sc_op_traits(op) & SC_STATE_READ) != 0;
+            b->stored[value] = (sc_op_traits(op) & SC_STATE_READ) != 0 ||
+                               sc_op_attr(op, SC_ATTR_staging) != NULL ||
+                               sc_value_is_in_host(m, value);
         }
         if ((sc_op_traits(op) & SC_STATE_WRITE) != 0)
             b->stored[b->root[op->operands[0]]] = true;
@@ -209,6 +211,34 @@ static const sc_memory_kind kind_of_state[] = {
     [SC_STATE_SCALAR] = SC_MEMORY_WORKSPACE, [SC_STATE_GATHERED] = SC_MEMORY_COMM,
     [SC_STATE_SUM] = SC_MEMORY_WORKSPACE,    [SC_STATE_SLOT] = SC_MEMORY_ACT};
 
+/* ---- staging areas of state in host memory ---- */
+enum { STAGING_AREAS = 2, ALIGNMENT = 64 /* of what a program places in memory */ };
+
+/* Adds each kind's areas, which are as large as the largest copy into them. */
+static void add_staging(const sc_module *m, uint32_t stage, sc_memory_report *out)
+{
+    int64_t areas[SC_STATE_KINDS][STAGING_AREAS] = {{0}};
+    sc_for_each_op_of_all(m, id)
+    {
+        const sc_op *op = sc_op_at(m, id);
+        int64_t area = sc_op_int(op, SC_ATTR_staging, -1), bytes = 0;
+        if (area < 0 || area >= STAGING_AREAS || m->funcs.data[op->func].stage != stage)
+            continue;
+        for (uint32_t i = 0; i < op->operand_count; i++) {
+            int64_t one = sc_type_local_bytes(m, sc_type_of(m, op->operands[i]));
+            bytes = plus(bytes, plus(one, (ALIGNMENT - one % ALIGNMENT) % ALIGNMENT));
+        }
+        const sc_op *read = sc_op_at(m, sc_def(m, op->operands[0]));
+        uint32_t state = sc_module_find_state(m, sc_op_word(read, SC_ATTR_name));
+        int64_t *most = &areas[m->state.data[state].kind][area];
+        *most = bytes > *most ? bytes : *most;
+    }
+    for (uint32_t k = 0; k < SC_STATE_KINDS; k++) {
+        for (uint32_t a = 0; a < STAGING_AREAS; a++)
+            out->bytes[kind_of_state[k]] = plus(out->bytes[kind_of_state[k]], areas[k][a]);
+    }
+}
+
 static void add_state(const sc_module *m, const bool *is_there, sc_memory_report *out)
 {
     const int64_t *reduced = reduced_bytes(m);
@@ -218,7 +248,7 @@ static void add_state(const sc_module *m, const bool *is_there, sc_memory_report
             continue;
         const sc_type_info *type = &m->types.data[state->type];
         int64_t bytes = sc_type_local_bytes(m, type);
-        sc_memory_kind kind = kind_of_state[state->kind];
+        sc_memory_kind kind = state->host ? SC_MEMORY_HOST : kind_of_state[state->kind];
         /* the remainder is still to be reduced */
         int64_t stored = kind == SC_MEMORY_GRAD && reduced[s] < bytes ? reduced[s] : bytes;
         out->bytes[kind] = plus(out->bytes[kind], stored);
@@ -313,6 +343,7 @@ static void report_stage(buffers *b, uint32_t stage, const need *needs, sc_memor
     sc_slot_lives_find(m, stage, &slots);
     *out = (sc_memory_report){.stage = stage};
     add_state(m, sc_states_of_stage(m, stage), out);
+    add_staging(m, stage, out);
     out->stored_comm = out->bytes[SC_MEMORY_COMM];
     uint32_t call = fullest_call(m, stage, needs, &slots);
     if (call != SC_NONE) {

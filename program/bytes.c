@@ -287,6 +287,7 @@ static void code_tensor(codec *c, sc_image_tensor *tensor)
 static void code_buffer(codec *c, sc_image_buffer *buffer)
 {
     CODE_CHOICE(c, sc_image_buffer_kind, buffer->kind, SC_BUFFER_KINDS, "kind of a buffer");
+    CODE_BOOL(c, buffer->host);
     code_i64(c, &buffer->bytes);
     code_i64(c, &buffer->offset);
     code_text(c, &buffer->name);
@@ -471,6 +472,7 @@ static void code_image(codec *c, sc_image *image)
     }
     code_u64(c, &image->ranks);
     code_i64(c, &image->arena_bytes);
+    code_i64(c, &image->host_bytes);
     code_tables(c, image);
     CODE_LIST(c, image->funcs, image->func_count, "functions");
     for (uint32_t i = 0; i < image->func_count; i++)

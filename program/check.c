@@ -159,8 +159,10 @@ static bool check_mesh(sc_checker *c)
         return sc_checker_fail(c, "%llu ranks, but axes of %llu (at most %d)",
                                (unsigned long long)image->ranks, (unsigned long long)ranks,
                                SC_IMAGE_MAX_RANKS);
-    if (image->arena_bytes < 0)
-        return sc_checker_fail(c, "an arena of %lld bytes", (long long)image->arena_bytes);
+    if (image->arena_bytes < 0 || image->host_bytes < 0)
+        return sc_checker_fail(
+            c, "an arena of %lld bytes",
+            (long long)(image->arena_bytes < 0 ? image->arena_bytes : image->host_bytes));
     return true;
 }
 
@@ -169,11 +171,12 @@ static bool check_buffers(sc_checker *c)
     for (uint32_t i = 0; i < c->image->buffer_count; i++) {
         const sc_image_buffer *buffer = &c->image->buffers[i];
         sc_checker_at(c, "buffer", i, buffer->name);
+        int64_t arena = buffer->host ? c->image->host_bytes : c->image->arena_bytes;
         if (buffer->bytes < 0 || buffer->offset < 0 || buffer->offset % SC_IMAGE_ALIGN != 0 ||
-            buffer->bytes > c->image->arena_bytes - buffer->offset)
+            buffer->bytes > arena - buffer->offset)
             return sc_checker_fail(c, "%lld bytes at %lld, in an arena of %lld",
                                    (long long)buffer->bytes, (long long)buffer->offset,
-                                   (long long)c->image->arena_bytes);
+                                   (long long)arena);
     }
     return true;
 }
@@ -196,6 +199,7 @@ static bool check_master(sc_checker *c, const sc_image_state *state)
 }
 
 typedef struct placed_state {
+    bool host;
     int64_t offset, end;
     uint32_t state;
 } placed_state;
@@ -203,6 +207,8 @@ typedef struct placed_state {
 static int compare_placed(const void *a, const void *b)
 {
     const placed_state *x = a, *y = b;
+    if (x->host != y->host)
+        return x->host ? 1 : -1;
     return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
@@ -215,11 +221,12 @@ static bool check_states_apart(sc_checker *c)
     for (uint32_t i = 0; i < image->state_count; i++) {
         const sc_image_buffer *buffer = &image->buffers[image->states[i].buffer];
         if (buffer->bytes > 0)
-            placed[count++] = (placed_state){buffer->offset, buffer->offset + buffer->bytes, i};
+            placed[count++] =
+                (placed_state){buffer->host, buffer->offset, buffer->offset + buffer->bytes, i};
     }
     qsort(placed, count, sizeof *placed, compare_placed);
     for (uint32_t i = 1; i < count; i++) {
-        if (placed[i].offset >= placed[i - 1].end)
+        if (placed[i].host != placed[i - 1].host || placed[i].offset >= placed[i - 1].end)
             continue;
         sc_checker_at(c, "state", placed[i].state, image->states[placed[i].state].path);
         return sc_checker_fail(c, "it is in the same place as %s",
@@ -341,6 +348,8 @@ static bool check_values(sc_checker *c, const char *what, const sc_image_func *f
                       value->name);
         if (!check_placed(c, &value->tensor, value->buffer))
             return false;
+        if (c->image->buffers[value->buffer].host)
+            return sc_checker_fail(c, "it is in the host arena");
         if (is_input && (!is_text(value->name) || !is_new_name(&names, value->name)))
             return sc_checker_fail(c, "it has no name, or that of another");
         if (is_input && value->tensor.partial != SC_IMAGE_WHOLE)

@@ -84,13 +84,13 @@ bool sc_check_collectives(sc_checker *c)
 
 typedef struct touched {
     int64_t begin, end; /* in the arena */
-    bool is_written;
+    bool is_written, is_host;
 } touched;
 
 /* Checks that `bytes` from the reference on are inside its buffer; -1: everything up to the end of
  * the buffer. */
-static bool check_ref(sc_checker *c, const sc_image_instr *instr, uint32_t arg, int64_t bytes,
-                      uint32_t align, touched *out)
+static bool check_any_ref(sc_checker *c, const sc_image_instr *instr, uint32_t arg, int64_t bytes,
+                          uint32_t align, touched *out)
 {
     const sc_image_ref *ref = &instr->args[arg];
     if (ref->buffer >= c->image->buffer_count)
@@ -107,7 +107,17 @@ static bool check_ref(sc_checker *c, const sc_image_instr *instr, uint32_t arg, 
                                (long long)ref->at, ref->buffer);
     out->begin = buffer->offset + ref->at;
     out->end = out->begin + (bytes < 0 ? buffer->bytes - ref->at : bytes);
+    out->is_host = buffer->host;
     return true;
+}
+
+/* The same for an instruction that accesses device memory only. */
+static bool check_ref(sc_checker *c, const sc_image_instr *instr, uint32_t arg, int64_t bytes,
+                      uint32_t align, touched *out)
+{
+    if (!check_any_ref(c, instr, arg, bytes, align, out))
+        return false;
+    return !out->is_host || sc_checker_fail(c, "argument %u is in the host arena", arg);
 }
 
 /* Checks that written ranges overlap nothing else. With `in_place` a written range may equal a read
@@ -117,8 +127,8 @@ static bool check_apart(sc_checker *c, const touched *args, uint32_t count, bool
     for (uint32_t i = 0; i < count; i++) {
         for (uint32_t j = 0; j < i; j++) {
             const touched *a = &args[i], *b = &args[j];
-            bool overlap =
-                a->begin < b->end && b->begin < a->end && (a->is_written || b->is_written);
+            bool overlap = a->is_host == b->is_host && a->begin < b->end && b->begin < a->end &&
+                           (a->is_written || b->is_written);
             if (overlap && !(in_place && a->begin == b->begin && !(a->is_written && b->is_written)))
                 return sc_checker_fail(c, "arguments %u and %u overlap", j, i);
         }
@@ -233,7 +243,34 @@ static bool check_copy(sc_checker *c, const sc_image_instr *instr)
            check_apart(c, args, 2, false);
 }
 
-/* `is_open`: by instruction, a collective that was started and is not finished. */
+/* Each part has one end in each arena, and the bytes of its buffer in the host arena. */
+static bool check_transfer(sc_checker *c, const sc_image_instr *instr)
+{
+    const sc_image *image = c->image;
+    if (instr->arg_count == 0 || instr->arg_count % 2 != 0)
+        return sc_checker_fail(c, "a transfer of %u arguments", instr->arg_count);
+    touched *args = sc_arena_array(c->arena, instr->arg_count, sizeof *args);
+    for (uint32_t i = 0; i < instr->arg_count; i += 2) {
+        if (!expect_args(c, instr, instr->arg_count, 0) ||
+            !check_any_ref(c, instr, i, 0, 1, &args[i]) ||
+            !check_any_ref(c, instr, i + 1, 0, 1, &args[i + 1]))
+            return false;
+        uint32_t host = args[i].is_host ? i : i + 1;
+        int64_t bytes = image->buffers[instr->args[host].buffer].bytes;
+        if (args[i].is_host == args[i + 1].is_host || instr->args[host].at != 0)
+            return sc_checker_fail(c,
+                                   "part %u is not between a buffer of the host arena and one of "
+                                   "the device's",
+                                   i / 2);
+        args[i + 1].is_written = true;
+        if (!check_any_ref(c, instr, i, bytes, 1, &args[i]) ||
+            !check_any_ref(c, instr, i + 1, bytes, 1, &args[i + 1]))
+            return false;
+    }
+    return check_apart(c, args, instr->arg_count, false);
+}
+
+/* `is_open`: by instruction, a collective or transfer that was started and is not finished. */
 static bool check_finish(sc_checker *c, const sc_image_func *func, const sc_image_instr *instr,
                          bool *is_open)
 {
@@ -241,7 +278,8 @@ static bool check_finish(sc_checker *c, const sc_image_func *func, const sc_imag
         return false;
     if (instr->index >= func->instr_count || !is_open[instr->index])
         return sc_checker_fail(
-            c, "it waits for instruction %u, which is not a collective in flight", instr->index);
+            c, "it waits for instruction %u, which is not a collective or transfer in flight",
+            instr->index);
     is_open[instr->index] = false;
     return true;
 }
@@ -297,6 +335,9 @@ static bool check_instr(sc_checker *c, const sc_image_func *func, uint32_t index
         return check_collective(c, instr);
     case SC_INSTR_FINISH:
         return check_finish(c, func, instr, is_open);
+    case SC_INSTR_TRANSFER:
+        is_open[index] = true;
+        return check_transfer(c, instr);
     case SC_INSTR_COPY:
         return check_copy(c, instr);
     default:

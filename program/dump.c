@@ -76,9 +76,9 @@ static void put_buffers(sc_strbuf *out, const sc_image *image)
     sc_strbuf_add(out, image->buffer_count > 0 ? "\nbuffers\n" : "");
     for (uint32_t i = 0; i < image->buffer_count; i++) {
         const sc_image_buffer *buffer = &image->buffers[i];
-        sc_strbuf_printf(out, "  b%-4u %-10s %12" PRId64 " at %12" PRId64 "  %s\n", i,
+        sc_strbuf_printf(out, "  b%-4u %-10s %12" PRId64 " at %12" PRId64 "%s  %s\n", i,
                          sc_image_buffer_kind_names[buffer->kind], buffer->bytes, buffer->offset,
-                         buffer->name);
+                         buffer->host ? " host" : "", buffer->name);
     }
 }
 
@@ -168,21 +168,23 @@ static void put_param(sc_strbuf *out, const sc_image_param *param)
 static void put_instr(sc_strbuf *out, const sc_image *image, const sc_image_instr *instr,
                       uint32_t index)
 {
-    static const char *const names[SC_INSTR_KINDS] = {"kernel", "gemm", "start", "finish", "copy"};
+    static const char *const names[SC_INSTR_KINDS] = {"kernel", "gemm",     "start",
+                                                      "finish", "transfer", "copy"};
     static const char letters[SC_INSTR_KINDS] = {'k', 'g', 'c'};
     size_t begin = out->length;
     sc_strbuf_printf(out, "  %5u%s %-7s", index,
-                     instr->stream == 1 ? "'"
-                     : instr->instead   ? "|"
-                                        : " ",
+                     instr->stream > 0 ? "'"
+                     : instr->instead  ? "|"
+                                       : " ",
                      names[instr->kind]);
     if (letters[instr->kind] != 0)
         sc_strbuf_printf(out, " %c%u", letters[instr->kind], instr->index);
     else if (instr->kind == SC_INSTR_FINISH)
         sc_strbuf_printf(out, " %u", instr->index);
     /* A collective's arguments are pairs; a GEMM's third is c. */
-    bool pairs = instr->kind == SC_INSTR_COLLECTIVE &&
-                 instr->arg_count == 2 * image->collectives[instr->index].part_count;
+    bool pairs = instr->kind == SC_INSTR_TRANSFER ||
+                 (instr->kind == SC_INSTR_COLLECTIVE &&
+                  instr->arg_count == 2 * image->collectives[instr->index].part_count);
     for (uint32_t i = 0; i < instr->arg_count; i++) {
         bool arrow = instr->kind == SC_INSTR_COPY ? i == 1 : pairs && i % 2 == 1;
         sc_strbuf_add(out, arrow ? " -> " : pairs && i > 0 ? ", " : " ");
@@ -233,8 +235,10 @@ void sc_image_dump(const sc_image *image, sc_strbuf *out)
     for (uint32_t i = 0; i < image->axis_count; i++)
         sc_strbuf_printf(out, "%s%s=%" PRIu64, i > 0 ? ", " : "", image->axes[i].name,
                          image->axes[i].size);
-    sc_strbuf_printf(out, "), arena of %" PRId64 " bytes, code of %zu\n", image->arena_bytes,
-                     image->object_bytes);
+    sc_strbuf_printf(out, "), arena of %" PRId64 " bytes, ", image->arena_bytes);
+    if (image->host_bytes > 0)
+        sc_strbuf_printf(out, "host arena of %" PRId64 ", ", image->host_bytes);
+    sc_strbuf_printf(out, "code of %zu\n", image->object_bytes);
     if (image->cpu != NULL && image->cpu[0] != 0)
         sc_strbuf_printf(out, "compiled for %s\n", image->cpu);
     put_states(out, image);

@@ -22,10 +22,10 @@
 #include "support/state.h"
 
 enum {
-    SC_IMAGE_VERSION = 5,
+    SC_IMAGE_VERSION = 6,
     SC_IMAGE_MAX_RANK = 15,
     SC_IMAGE_ALIGN = 64 /* alignment of every buffer */,
-    SC_IMAGE_STREAMS = 2,
+    SC_IMAGE_STREAMS = 3,
     SC_IMAGE_MAX_RANKS = 1 << 16,
     SC_IMAGE_MAX_CHECKS = 0x7ffe,
     SC_IMAGE_VALUE_BITS = 48, /* bits of a value reported by a failed check */
@@ -91,12 +91,14 @@ typedef enum sc_image_buffer_kind {
 
 extern const char *const sc_image_buffer_kind_names[SC_BUFFER_KINDS];
 
-/* A range of the rank's arena. Buffers that are not live at the same time may overlap; an alias has
- * the offset of its target. */
+/* A range of one of the rank's two arenas: of device memory, or of host memory, which only
+ * transfers access. Buffers that are not live at the same time may overlap; an alias has the offset
+ * of its target. */
 typedef struct sc_image_buffer {
     sc_image_buffer_kind kind;
     int64_t bytes, offset; /* offset is a multiple of SC_IMAGE_ALIGN */
     const char *name;      /* of the first value that it holds, for dumps and messages */
+    bool host;             /* in the host arena */
 } sc_image_buffer;
 
 typedef struct sc_image_state {
@@ -208,9 +210,13 @@ typedef enum sc_image_instr_kind {
                             source; recv: destination). Starts it on its own stream, after the
                             preceding instructions on stream 0; until its FINISH no other
                             instruction accesses what it reads or writes */
-    /* index: the instruction (of this function) whose collective stream 0 waits for; one per
-       collective */
+    /* index: the instruction (of this function) whose collective or transfer stream 0 waits for;
+       one per collective and transfer */
     SC_INSTR_FINISH,
+    /* args: source and destination of each part, one of them in the host arena; copies that whole
+       buffer. Starts the copy on its own stream, and a FINISH waits for it, as for a COLLECTIVE;
+       but transfers run one after the other, so a later one may access what an earlier one does */
+    SC_INSTR_TRANSFER,
     /* args: source, destination; copies the source's buffer from `at` to its end */
     SC_INSTR_COPY,
     SC_INSTR_KINDS
@@ -223,10 +229,11 @@ typedef struct sc_image_ref {
 
 typedef struct sc_image_instr {
     sc_image_instr_kind kind;
-    uint8_t stream; /* 0 computes, 1 communicates; each runs in list order */
-    bool instead;   /* KERNEL, GEMM: fallback for the matmul before it, the nearest instruction
-                       without this mark; runs only if the device   cannot compute that in one call.
-                       Writes only what the matmul would, and workspace */
+    /* 0 computes, 1 communicates, 2 transfers; each runs in list order */
+    uint8_t stream;
+    bool instead; /* KERNEL, GEMM: fallback for the matmul before it, the nearest instruction
+                     without this mark; runs only if the device   cannot compute that in one call.
+                     Writes only what the matmul would, and workspace */
     uint32_t index;
     uint32_t arg_count;
     sc_image_ref *args;
@@ -270,7 +277,8 @@ typedef struct sc_image {
     uint32_t axis_count;
     sc_image_axis *axes; /* slowest first */
     uint64_t ranks;
-    int64_t arena_bytes; /* total memory of one rank */
+    int64_t arena_bytes; /* total device memory of one rank */
+    int64_t host_bytes;  /* total host memory of one rank: the host arena */
     uint32_t buffer_count, state_count, kernel_count, gemm_count, collective_count, group_count,
         func_count, call_count;
     sc_image_buffer *buffers;

@@ -63,6 +63,8 @@ sc_image_access sc_memory_access(const sc_image *image, const sc_image_instr *in
             return kind == SC_IMAGE_SEND ? SC_ACCESS_IN : SC_ACCESS_OUT;
         return arg % 2 == 0 ? SC_ACCESS_IN : SC_ACCESS_OUT;
     }
+    case SC_INSTR_TRANSFER:
+        return arg % 2 == 0 ? SC_ACCESS_IN : SC_ACCESS_OUT;
     default:
         return arg == 0 ? SC_ACCESS_IN : SC_ACCESS_OUT;
     }
@@ -210,7 +212,8 @@ static bool grants(const planning *p, const sc_memory_wish *wish)
     if (!has_once(p, instr, wish->into, SC_ACCESS_OUT) ||
         !has_once(p, instr, wish->from, SC_ACCESS_IN))
         return false;
-    return p->image->buffers[wish->into].bytes == p->image->buffers[wish->from].bytes;
+    const sc_image_buffer *a = &p->image->buffers[wish->into], *b = &p->image->buffers[wish->from];
+    return a->bytes == b->bytes && a->host == b->host;
 }
 
 static uint32_t grant_wishes(planning *p)
@@ -228,12 +231,12 @@ static uint32_t grant_wishes(planning *p)
 }
 
 /* ---- offsets ---- */
-/* Places states at the bottom, in order. */
-static int64_t place_states(const planning *p)
+/* Places states at the bottom of their arena, in order. */
+static int64_t place_states(const planning *p, bool host)
 {
     int64_t at = 0;
     for (uint32_t b = 0; b < p->image->buffer_count; b++) {
-        if (!p->lives[b].state)
+        if (!p->lives[b].state || p->image->buffers[b].host != host)
             continue;
         p->image->buffers[b].offset = at;
         at += taken_bytes(p->image, b);
@@ -246,14 +249,14 @@ typedef struct place_list {
     uint32_t *heads, count; /* heads: the first buffer of each place */
 } place_list;
 
-static place_list collect_items(const planning *p)
+static place_list collect_items(const planning *p, bool host)
 {
     place_list out = {.items = sc_arena_array(p->arena, p->image->buffer_count, sizeof *out.items),
                       .heads = sc_arena_array(p->arena, p->image->buffer_count, sizeof *out.heads)};
     for (uint32_t b = 0; b < p->image->buffer_count; b++) {
         const life *first = &p->lives[b], *last = first;
         if (first->state || first->func == SC_NONE || first->from != SC_NONE ||
-            p->image->buffers[b].bytes == 0)
+            p->image->buffers[b].bytes == 0 || p->image->buffers[b].host != host)
             continue;
         while (last->into != SC_NONE)
             last = &p->lives[last->into];
@@ -265,16 +268,18 @@ static place_list collect_items(const planning *p)
 }
 
 /* Unused buffers are at offset 0; the arena is still as large as the largest of them. */
-static void place_items(planning *p, const place_list *places, int64_t ground, int64_t height)
+static void place_items(planning *p, bool host, const place_list *places, int64_t ground,
+                        int64_t height)
 {
     sc_image *image = p->image;
-    image->arena_bytes = ground + height;
+    int64_t *arena = host ? &image->host_bytes : &image->arena_bytes;
+    *arena = ground + height;
     for (uint32_t b = 0; b < image->buffer_count; b++) {
-        if (p->lives[b].state)
+        if (p->lives[b].state || image->buffers[b].host != host)
             continue;
         image->buffers[b].offset = 0;
-        if (p->lives[b].func == SC_NONE && taken_bytes(image, b) > image->arena_bytes)
-            image->arena_bytes = taken_bytes(image, b);
+        if (p->lives[b].func == SC_NONE && taken_bytes(image, b) > *arena)
+            *arena = taken_bytes(image, b);
     }
     for (uint32_t i = 0; i < places->count; i++) {
         for (uint32_t b = places->heads[i]; b != SC_NONE; b = p->lives[b].into)
@@ -310,7 +315,8 @@ static void report(const planning *p, const place_list *places, uint32_t when, s
     const sc_image *image = p->image;
     live_buffer *live = sc_arena_array(p->arena, places->count, sizeof *live);
     for (uint32_t b = 0; b < image->buffer_count; b++)
-        out->kinds[image->buffers[b].kind] += p->lives[b].state ? taken_bytes(image, b) : 0;
+        out->kinds[image->buffers[b].kind] +=
+            p->lives[b].state && !image->buffers[b].host ? taken_bytes(image, b) : 0;
     for (uint32_t i = 0; i < places->count; i++) {
         if (places->items[i].first > when || places->items[i].last < when)
             continue;
@@ -367,6 +373,16 @@ static void begin(planning *p)
         p->lives[image->states[s].buffer].state = true;
 }
 
+static void place_host(planning *p)
+{
+    uint32_t when = 0;
+    int64_t ground = place_states(p, true);
+    place_list places = collect_items(p, true);
+    int64_t bound = sc_memory_bound(p->arena, places.items, places.count, p->times, &when);
+    int64_t height = sc_memory_pack(p->arena, places.items, places.count, p->times, bound);
+    place_items(p, true, &places, ground, height);
+}
+
 const char *sc_memory_plan_make(sc_arena *arena, sc_image *image, const sc_memory_wish *wishes,
                                 uint32_t wish_count, sc_memory_plan *out)
 {
@@ -384,11 +400,12 @@ const char *sc_memory_plan_make(sc_arena *arena, sc_image *image, const sc_memor
         find_lives(&p, f);
     if (p.error != NULL)
         return p.error;
-    *out = (sc_memory_plan){.in_place = grant_wishes(&p), .state_bytes = place_states(&p)};
-    place_list places = collect_items(&p);
+    *out = (sc_memory_plan){.in_place = grant_wishes(&p), .state_bytes = place_states(&p, false)};
+    place_host(&p);
+    place_list places = collect_items(&p, false);
     int64_t bound = sc_memory_bound(arena, places.items, places.count, p.times, &when);
     int64_t height = sc_memory_pack(arena, places.items, places.count, p.times, bound);
-    place_items(&p, &places, out->state_bytes, height);
+    place_items(&p, false, &places, out->state_bytes, height);
     out->arena_bytes = image->arena_bytes;
     out->live_bytes = out->state_bytes + bound;
     report(&p, &places, when, out);

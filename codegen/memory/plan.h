@@ -1,5 +1,5 @@
-/* The memory plan: assigns every buffer of a program an offset in the single arena of a rank, so
- * that a run allocates nothing.
+/* The memory plan: assigns every buffer of a program an offset in an arena of the rank, so that
+ * a run allocates nothing. Buffers in host memory have an arena of their own, planned likewise.
  *
  * Time is the position in a function's instruction list. States live forever. Any other buffer
  * belongs to one function and lives from its first access to its last one there, with these
@@ -26,7 +26,8 @@ typedef struct sc_memory_wish {
  * arguments after a GEMM's operands and step tensors are scratch: OUT. */
 sc_image_access sc_memory_access(const sc_image *image, const sc_image_instr *instr, uint32_t arg);
 
-/* A breakdown of a rank's memory. Bytes are multiples of SC_IMAGE_ALIGN, as buffers take them. */
+/* A breakdown of a rank's device memory. Bytes are multiples of SC_IMAGE_ALIGN, as buffers take
+ * them. */
 typedef struct sc_memory_plan {
     int64_t arena_bytes;            /* of the program */
     int64_t live_bytes;             /* peak of live bytes: a lower bound for any plan */
@@ -39,10 +40,10 @@ typedef struct sc_memory_plan {
     uint32_t in_place;              /* wishes granted */
 } sc_memory_plan;
 
-/* Sets the offsets of all buffers and the program's arena_bytes. NULL, or why there is no plan, in
- * the arena: a buffer that is used by two functions but is not a state, sizes beyond 2^62 bytes.
- * Wishes are in any order; of contradicting ones the first is granted. Instructions, states,
- * inputs, outputs and wishes must refer to what the program has. */
+/* Sets the offsets of all buffers and the program's arena_bytes and host_bytes. NULL, or why there
+ * is no plan, in the arena: a buffer that is used by two functions but is not a state, sizes beyond
+ * 2^62 bytes. Wishes are in any order; of contradicting ones the first is granted. Instructions,
+ * states, inputs, outputs and wishes must refer to what the program has. */
 const char *sc_memory_plan_make(sc_arena *arena, sc_image *image, const sc_memory_wish *wishes,
                                 uint32_t wish_count, sc_memory_plan *out);
 

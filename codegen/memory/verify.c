@@ -19,11 +19,12 @@
 enum { LEVELS = 6 /* 64 ^ 6 > 2 ^ 32 */ };
 
 typedef struct holder {
-    uint32_t first, end;           /* its range, as indices of the map's bounds */
-    uint32_t func;                 /* that uses it; SC_NONE: not used yet, or a state */
-    uint32_t born;                 /* the replay in which it took its bytes; 0: never */
-    uint32_t lost_to;              /* SC_NONE: it holds all its bytes */
-    uint32_t moved_from, moved_to; /* counts of in-flight readers, writers */
+    uint32_t first, end; /* its range, as indices of the map's bounds */
+    uint32_t func;       /* that uses it; SC_NONE: not used yet, or a state */
+    uint32_t born;       /* the replay in which it took its bytes; 0: never */
+    uint32_t lost_to;    /* SC_NONE: it holds all its bytes */
+    /* counts of in-flight readers, writers: collectives, transfers */
+    uint32_t moved_from[2], moved_to[2];
     bool state, output;
 } holder;
 
@@ -149,6 +150,12 @@ static int compare_bounds(const void *left, const void *right)
     return a->at < b->at ? -1 : a->at > b->at;
 }
 
+/* The host arena follows the device's on the map. */
+static int64_t place_on_map(const sc_image *image, const sc_image_buffer *buffer)
+{
+    return buffer->offset + (buffer->host ? image->arena_bytes : 0);
+}
+
 static void make_map(replay *r)
 {
     const sc_image *image = r->image;
@@ -158,8 +165,9 @@ static void make_map(replay *r)
         const sc_image_buffer *buffer = &image->buffers[b];
         if (buffer->bytes == 0)
             continue;
-        bounds[count++] = (bound){buffer->offset, b, false};
-        bounds[count++] = (bound){buffer->offset + buffer->bytes, b, true};
+        int64_t at = place_on_map(image, buffer);
+        bounds[count++] = (bound){at, b, false};
+        bounds[count++] = (bound){at + buffer->bytes, b, true};
     }
     qsort(bounds, count, sizeof *bounds, compare_bounds);
     for (uint32_t i = 0; i < count; i++) {
@@ -213,7 +221,7 @@ static bool is_in_place(const replay *r, const sc_image_instr *instr, uint32_t i
 {
     const sc_image_buffer *a = &r->image->buffers[into], *b = &r->image->buffers[from];
     sc_memory_wish wish = {r->func, r->instr, into, from};
-    return a->offset == b->offset && a->bytes == b->bytes &&
+    return a->offset == b->offset && a->host == b->host && a->bytes == b->bytes &&
            has_once(r, instr, into, SC_ACCESS_OUT) && has_once(r, instr, from, SC_ACCESS_IN) &&
            r->wish_count > 0 &&
            bsearch(&wish, r->wishes, r->wish_count, sizeof wish, compare_wishes) != NULL;
@@ -246,7 +254,8 @@ static void own(replay *r, uint32_t buffer)
 
 static bool is_asynchronous(const sc_image_instr *instr)
 {
-    return instr->kind == SC_INSTR_COLLECTIVE || instr->stream != 0;
+    return instr->kind == SC_INSTR_COLLECTIVE || instr->kind == SC_INSTR_TRANSFER ||
+           instr->stream != 0;
 }
 
 /* Checks the state before the instruction: operands are intact, and none is in flight. */
@@ -262,10 +271,18 @@ static void check_before(replay *r, const sc_image_instr *instr, uint32_t arg)
         want_whole(r, buffer);
     else if (access != SC_ACCESS_OUT)
         fail_of(r, buffer, "is read, but nothing has written it");
-    if (h->moved_to > 0)
-        fail_of(r, buffer, "is used while a collective in flight writes it");
-    else if (h->moved_from > 0 && access != SC_ACCESS_IN)
-        fail_of(r, buffer, "is written while a collective in flight reads it");
+    static const char *const uses[2] = {"is used while a collective in flight writes it",
+                                        "is used while a transfer in flight writes it"},
+                             *const writes[2] = {"is written while a collective in flight reads it",
+                                                 "is written while a transfer in flight reads it"};
+    for (int t = 0; t < 2; t++) {
+        if (t == 1 && instr->kind == SC_INSTR_TRANSFER)
+            continue; /* transfers run in order */
+        if (h->moved_to[t] > 0)
+            fail_of(r, buffer, uses[t]);
+        else if (h->moved_from[t] > 0 && access != SC_ACCESS_IN)
+            fail_of(r, buffer, writes[t]);
+    }
 }
 
 static void move(replay *r, const sc_image_instr *instr, uint32_t by)
@@ -273,8 +290,8 @@ static void move(replay *r, const sc_image_instr *instr, uint32_t by)
     for (uint32_t a = 0; a < instr->arg_count; a++) {
         sc_image_access access = sc_memory_access(r->image, instr, a);
         holder *h = &r->holders[instr->args[a].buffer];
-        h->moved_from += access != SC_ACCESS_OUT ? by : 0;
-        h->moved_to += access != SC_ACCESS_IN ? by : 0;
+        h->moved_from[instr->kind == SC_INSTR_TRANSFER] += access != SC_ACCESS_OUT ? by : 0;
+        h->moved_to[instr->kind == SC_INSTR_TRANSFER] += access != SC_ACCESS_IN ? by : 0;
     }
 }
 
@@ -381,10 +398,11 @@ static void check_places(replay *r)
     const sc_image *image = r->image;
     for (uint32_t b = 0; b < image->buffer_count; b++) {
         const sc_image_buffer *buffer = &image->buffers[b];
+        int64_t arena = buffer->host ? image->host_bytes : image->arena_bytes;
         if (buffer->offset < 0 || buffer->offset % SC_IMAGE_ALIGN != 0)
             fail_of(r, b, "has an offset at which no buffer can be");
-        else if (buffer->bytes < 0 || buffer->bytes > image->arena_bytes ||
-                 buffer->offset > image->arena_bytes - buffer->bytes)
+        else if (buffer->bytes < 0 || buffer->bytes > arena ||
+                 buffer->offset > arena - buffer->bytes)
             fail_of(r, b, "reaches beyond the arena");
     }
 }

@@ -202,7 +202,7 @@ static sc_image_ref buffer_of(sc_generator *g, sc_value value, int64_t elements,
  * finish. */
 enum { MAX_IN_FLIGHT = 4 };
 
-static bool bound_in_flight(sc_generator *g)
+bool sc_generator_bound_in_flight(sc_generator *g)
 {
     uint32_t count = 0;
     bool ok = true;
@@ -221,7 +221,7 @@ static bool bound_in_flight(sc_generator *g)
 static bool start(move *mv)
 {
     sc_generator *g = mv->g;
-    if (!bound_in_flight(g))
+    if (!sc_generator_bound_in_flight(g))
         return false;
     const sc_op *o = sc_op_at(g->m, mv->op);
     *sc_vec_push(g->arena, &g->collectives) = mv->collective;
@@ -242,6 +242,12 @@ static sc_image_ref receive(move *mv, uint32_t i)
                               false);
 }
 
+/* True if it is a copy between device and host memory. */
+static bool is_transfer(const sc_generator *g, uint32_t index)
+{
+    return sc_op_copies_memory((sc_op_kind)sc_op_at(g->m, g->func.in_flight.data[index].op)->kind);
+}
+
 bool sc_generator_finish(sc_generator *g, uint32_t index)
 {
     sc_in_flight *in_flight = &g->func.in_flight.data[index];
@@ -250,6 +256,13 @@ bool sc_generator_finish(sc_generator *g, uint32_t index)
     const sc_op *o = sc_op_at(g->m, in_flight->op);
     const sc_loc loc = g->unit.loc;
     bool ok = true;
+    /* transfers run in order: with this one, earlier ones end */
+    for (uint32_t f = g->func.finished; f < index; f++) {
+        if (!ok)
+            break;
+        if (is_transfer(g, index) && is_transfer(g, f))
+            ok = sc_generator_finish(g, f);
+    }
     g->unit.loc = o->loc;
     sc_generator_instr(g, SC_INSTR_FINISH, in_flight->op, in_flight->instr, NULL, 0);
     in_flight->instr = SC_NONE;

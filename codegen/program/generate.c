@@ -60,7 +60,7 @@ static void find_last_reads(const sc_module *m, sc_generator_func *f)
     sc_for_each_op_reverse (m, f->id, op) {
         const sc_op *o = sc_op_at(m, op);
         uint32_t at = f->unit_of[op], traits = sc_op_traits(o);
-        if ((traits & SC_COLLECTIVE) != 0) {
+        if ((traits & SC_COLLECTIVE) != 0 || sc_op_copies_memory((sc_op_kind)o->kind)) {
             for (uint32_t r = 0; r < o->result_count; r++)
                 at = f->last_read[f->root[o->first_result + r]] > at
                          ? f->last_read[f->root[o->first_result + r]]
@@ -87,6 +87,34 @@ static void find_last_reads_of_states(const sc_module *m, sc_generator_func *f)
     }
 }
 
+static void find_written(const sc_module *m, sc_generator_func *f)
+{
+    sc_for_each_op (m, f->id, op) {
+        const sc_op *o = sc_op_at(m, op);
+        if ((sc_op_traits(o) & SC_STATE_WRITE) != 0)
+            f->becomes[o->operands[0]] = sc_module_find_state(m, sc_op_word(o, SC_ATTR_name));
+    }
+}
+
+/* Finds values that can be computed in the staging area of the state that they become. */
+static void find_staged_targets(const sc_module *m, sc_generator_func *f)
+{
+    sc_for_each_op (m, f->id, op) {
+        const sc_op *o = sc_op_at(m, op);
+        for (uint32_t i = 0; i < o->operand_count; i++) {
+            if (!sc_op_copies_memory((sc_op_kind)o->kind) || sc_value_is_in_host(m, o->operands[i]))
+                continue;
+            sc_value root = f->root[o->operands[i]];
+            uint32_t state = f->becomes[o->first_result + i];
+            const sc_op *def = sc_op_at(m, sc_def(m, root));
+            if (state != SC_NONE && f->staged[state].is_staged && f->target[root] == SC_NONE &&
+                !sc_op_copies_memory((sc_op_kind)def->kind) &&
+                (sc_op_traits(def) & (SC_STATE_READ | SC_FROM_OUTSIDE)) == 0)
+                f->target[root] = state;
+        }
+    }
+}
+
 /* Finds values that can be computed in a state's buffer. */
 static void find_targets(const sc_module *m, sc_generator_func *f)
 {
@@ -98,7 +126,7 @@ static void find_targets(const sc_module *m, sc_generator_func *f)
         sc_value root = f->root[o->operands[0]];
         const sc_op *def = sc_op_at(m, sc_def(m, root));
         bool computed = (sc_op_traits(def) & (SC_STATE_READ | SC_FROM_OUTSIDE)) == 0;
-        if (computed && f->target[root] == SC_NONE)
+        if (computed && f->target[root] == SC_NONE && !sc_value_is_in_host(m, root))
             f->target[root] = sc_module_find_state(m, sc_op_word(o, SC_ATTR_name));
     }
 }
@@ -122,7 +150,10 @@ static bool generate_unit(sc_generator *g, const sc_op_id *ops, uint32_t count)
     bool is_fused = sc_op_attr(first, SC_ATTR_kernel) != NULL;
     if (is_fused && !contracts(g->m, ops, count))
         return sc_generate_kernel(g, ops, count);
-    if (!sc_generator_finish_operands(g, ops, count))
+    /* a copy to a state in host memory may go on */
+    bool reads = (sc_op_traits(first) & SC_STATE_WRITE) == 0 ||
+                 !sc_value_is_in_host(g->m, first->operands[0]);
+    if (reads && !sc_generator_finish_operands(g, ops, count))
         return false;
     if (is_fused)
         return sc_generate_contraction(g, ops, count);
@@ -156,6 +187,7 @@ static void begin_func(sc_generator *g, sc_func_id id)
     f->state_last_read = fresh(g->arena, m->state.count, sizeof *f->state_last_read, 0);
     f->last_write = fresh(g->arena, m->state.count, sizeof *f->last_write, 0xff);
     f->target = fresh(g->arena, values, sizeof *f->target, 0xff);
+    f->becomes = fresh(g->arena, values, sizeof *f->becomes, 0xff);
     f->in_flight_of = fresh(g->arena, values, sizeof *f->in_flight_of, 0);
     f->place = fresh(g->arena, values, sizeof *f->place, 0xff);
     f->fused_sum_of = fresh(g->arena, m->ops.count, sizeof *f->fused_sum_of, 0);
@@ -165,6 +197,9 @@ static void begin_func(sc_generator *g, sc_func_id id)
     find_last_reads(m, f);
     find_last_reads_of_states(m, f);
     find_targets(m, f);
+    find_written(m, f);
+    sc_generator_find_staged(g);
+    find_staged_targets(m, f);
     sc_generator_find_fused_sums(g);
 }
 

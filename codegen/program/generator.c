@@ -84,10 +84,19 @@ sc_image_ref sc_generator_read(const sc_generator *g, sc_value value)
     return g->func.place[value];
 }
 
+sc_image_ref sc_generator_place_of_state(const sc_generator *g, uint32_t state)
+{
+    return g->m->state.data[state].host ? g->func.staged[state].place
+                                        : (sc_image_ref){g->state_buffer[state], 0};
+}
+
 bool sc_generator_overwrites(const sc_generator *g, sc_value result, sc_value operand)
 {
     uint32_t state = g->func.target[result];
-    return state != SC_NONE && g->func.place[operand].buffer == g->state_buffer[state];
+    if (state == SC_NONE)
+        return false;
+    sc_image_ref to = sc_generator_place_of_state(g, state), from = g->func.place[operand];
+    return from.buffer == to.buffer && from.at == to.at;
 }
 
 bool sc_generator_is_input(const sc_generator_func *f, uint32_t buffer)
@@ -109,14 +118,18 @@ sc_image_ref sc_generator_write(sc_generator *g, sc_value value, sc_image_buffer
 {
     uint32_t state = g->func.target[value];
     if (state != SC_NONE) {
-        uint32_t last = g->func.state_last_read[state];
-        if (last < g->unit.number || (last == g->unit.number && may_share)) {
-            g->func.state_last_read[state] = g->func.last_read[g->func.root[value]];
-            return g->func.place[value] = (sc_image_ref){g->state_buffer[state], 0};
+        uint32_t last = g->func.state_last_read[state],
+                 *last_read = &g->func.last_read[g->func.root[value]];
+        bool host = g->m->state.data[state].host,
+             fits = !host ||
+                    (g->func.staged[state].is_filled && *last_read < g->func.staged[state].until);
+        if (fits && (last < g->unit.number || (last == g->unit.number && may_share))) {
+            g->func.state_last_read[state] = *last_read;
+            return g->func.place[value] = sc_generator_place_of_state(g, state);
         }
         g->func.target[value] = SC_NONE;
-        /* it is copied to the state at the end */
-        g->func.last_read[g->func.root[value]] = SC_LASTS;
+        if (!host) /* it is copied to the state at the end */
+            *last_read = SC_LASTS;
     }
     int64_t bytes = sc_type_local_bytes(g->m, sc_type_of(g->m, value));
     return g->func.place[value] =
@@ -132,7 +145,9 @@ sc_image_instr *sc_generator_instr(sc_generator *g, sc_image_instr_kind kind, sc
     sc_image_instr *made = sc_vec_push(g->arena, &g->func.instrs);
     *made = (sc_image_instr){
         .kind = kind,
-        .stream = kind == SC_INSTR_COLLECTIVE ? 1 : 0,
+        .stream = kind == SC_INSTR_COLLECTIVE ? 1
+                  : kind == SC_INSTR_TRANSFER ? 2
+                                              : 0,
         .instead = g->unit.instead,
         .index = index,
         .arg_count = arg_count,

@@ -6,7 +6,10 @@
 #include "codegen/kernel/kernel.h"
 #include "codegen/program/generate.h"
 
-/* An in-flight collective: what remains to be done before its first result is read. */
+enum { SC_STAGING_AREAS = 2 }; /* of a kind of state */
+
+/* An in-flight collective or copy between memories: what remains to be done before its first result
+ * is read. */
 typedef struct sc_in_flight {
     sc_op_id op;
     uint32_t instr;         /* the start; SC_NONE: finished */
@@ -28,6 +31,14 @@ typedef struct sc_fused_sum {
     bool is_added, is_done;
 } sc_fused_sum;
 
+/* Where a state that is stored in host memory is while the function uses it. */
+typedef struct sc_staged_state {
+    bool is_staged;     /* a copy of this function brings it into a staging area */
+    bool is_filled;     /* the last such copy so far has been emitted, and these hold for it: */
+    sc_image_ref place; /* in the area */
+    uint32_t until;     /* the unit that fills the area with other states; SC_LASTS: none */
+} sc_staged_state;
+
 /* The current function. Its arrays are indexed by the module's ops, values or states, or by the
  * function's units. */
 typedef struct sc_generator_func {
@@ -45,6 +56,9 @@ typedef struct sc_generator_func {
     uint32_t *last_read;       /* by root: the last unit that reads it; SC_LASTS: never dies */
     uint32_t *state_last_read; /* by state: likewise, for the value currently in its buffer */
     uint32_t *target;          /* by root: the state whose value it becomes; SC_NONE */
+    sc_staged_state *staged;   /* by state */
+    uint32_t *staged_until;    /* by op: of a copy into a staging area, the unit of the next one */
+    uint32_t *becomes;         /* by value: the state that is written from it; SC_NONE */
     uint32_t *in_flight_of;    /* by root: 1 + the in-flight collective that produces it */
     sc_image_ref *place;       /* by value */
     SC_VEC(sc_in_flight) in_flight;
@@ -78,8 +92,10 @@ typedef struct sc_generator {
     /* of the current module */
     sc_module *m;
     uint32_t *state_buffer; /* by state of the module */
-    uint32_t func_base;     /* index in the program of the module's first function */
-    sc_dim batch_dim;       /* split by micro-batches; SC_NONE */
+    /* by kind of state: buffers of its staging areas; 0: none, else 1 + the buffer */
+    uint32_t staging[SC_STATE_KINDS][SC_STAGING_AREAS];
+    uint32_t func_base; /* index in the program of the module's first function */
+    sc_dim batch_dim;   /* split by micro-batches; SC_NONE */
     sc_generator_func func;
     sc_generator_unit unit;
 } sc_generator;
@@ -94,6 +110,8 @@ sc_image_ref sc_generator_read(const sc_generator *g, sc_value value);
  * `may_share` (the unit then reads the state's old value only where in-place is allowed). */
 sc_image_ref sc_generator_write(sc_generator *g, sc_value value, sc_image_buffer_kind kind,
                                 bool may_share);
+/* Where a state is while the function computes: its buffer, or its place in a staging area. */
+sc_image_ref sc_generator_place_of_state(const sc_generator *g, uint32_t state);
 /* True if the result will be in the state buffer that holds this operand. */
 bool sc_generator_overwrites(const sc_generator *g, sc_value result, sc_value operand);
 bool sc_generator_is_input(const sc_generator_func *f, uint32_t buffer);

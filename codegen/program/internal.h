@@ -9,6 +9,13 @@
 bool sc_generator_add_states(sc_generator *g);
 
 /* ---- calls ---- */
+/* The kind of the buffers of a kind of state. */
+sc_image_buffer_kind sc_generator_kind_of_state(sc_state_kind kind);
+
+/* ---- copies between device and host memory (transfers.c) ---- */
+/* Gives the function's copies into staging areas their places, and finds until when they hold. */
+void sc_generator_find_staged(sc_generator *g);
+
 /* Emits a call of the kernel, which must verify; it is simplified, and emitted unless an equal one
  * was. Consumes the kernel. */
 void sc_generator_call(sc_generator *g, sc_op_id op, sc_kernel *k, const sc_image_ref *args);
@@ -31,6 +38,8 @@ const sc_image_ref *sc_generator_add_scratch(sc_generator *g, uint32_t kernel,
 /* ---- in-flight collectives; false after a diagnostic ---- */
 /* Waits for the collective and unpacks its results; a no-op if it has finished. */
 bool sc_generator_finish(sc_generator *g, uint32_t in_flight);
+/* Finishes the oldest if too many are in flight. */
+bool sc_generator_bound_in_flight(sc_generator *g);
 /* Finishes the collective that produces the value; those that produce what the ops read. Called
  * before a unit that reads them is emitted. */
 bool sc_generator_finish_value(sc_generator *g, sc_value value);
@@ -60,7 +69,8 @@ bool sc_generator_add_object(sc_generator *g, sc_image *image);
 /* ---- units: rows of lowering.def; false after a diagnostic ---- */
 typedef bool sc_unit_fn(sc_generator *g, sc_op_id op);
 sc_unit_fn sc_generate_input, sc_generate_state_read, sc_generate_state_write, sc_generate_return,
-    sc_generate_view, sc_generate_dot, sc_generate_attend;
+    sc_generate_view, sc_generate_dot, sc_generate_attend, sc_generate_to_device,
+    sc_generate_to_host;
 #define COLLECTIVE(...)
 #define COLLECTIVE_OP(op, ...) sc_unit_fn sc_generate_##op;
 #include "program/collectives.def"

@@ -27,6 +27,7 @@ static uint32_t own_buffer(joining *j, uint32_t buffer)
         sc_image_buffer like = g->buffers.data[buffer];
         g->unit.loc = g->out->buffer_locs.data[buffer];
         j->clone[buffer] = sc_generator_buffer(g, like.kind, like.bytes, like.name);
+        g->buffers.data[j->clone[buffer]].host = like.host;
     }
     return j->clone[buffer];
 }

@@ -54,6 +54,20 @@ static sc_image_ref moved_out(sc_generator *g, sc_op_id op, sc_value value)
     return to;
 }
 
+/* Reports a value that would be overwritten in its staging area before it is read. */
+static bool check_not_staged(sc_generator *g, sc_op_id op, sc_image_ref at)
+{
+    bool staged = false;
+    for (uint32_t k = 0; k < SC_STATE_KINDS; k++) {
+        for (uint32_t a = 0; a < SC_STAGING_AREAS; a++)
+            staged = staged || g->staging[k][a] == at.buffer + 1;
+    }
+    if (staged)
+        sc_report(&g->m->context->diag, SC_D_ir_invalid, sc_op_at(g->m, op)->loc, "code generation",
+                  "a value in a staging area is returned or written to a state", NULL);
+    return !staged;
+}
+
 /* The old values of all states are read before the first copy: a state whose old value becomes
  * another state's goes through a buffer. Of several writes to one state the last counts. */
 bool sc_generate_state_write(sc_generator *g, sc_op_id op)
@@ -66,6 +80,8 @@ bool sc_generate_state_write(sc_generator *g, sc_op_id op)
     sc_image_ref at = sc_generator_read(g, o->operands[0]);
     if (at.buffer == buffer)
         return true;
+    if (!check_not_staged(g, op, at))
+        return false;
     sc_state_copy copy = {op, moved_out(g, op, o->operands[0]), {buffer, 0}};
     *sc_vec_push(g->arena, &g->func.state_copies) = copy;
     return true;
@@ -76,6 +92,8 @@ bool sc_generate_return(sc_generator *g, sc_op_id op)
     const sc_op *o = sc_op_at(g->m, op);
     for (uint32_t i = 0; i < o->operand_count; i++) {
         sc_value value = o->operands[i];
+        if (!check_not_staged(g, op, sc_generator_read(g, value)))
+            return false;
         sc_image_ref at = moved_out(g, op, value);
         *sc_vec_push(g->arena, &g->func.outputs) =
             (sc_image_value){.name = sc_generator_name(g, value),

@@ -30,16 +30,19 @@ typedef struct overlapping {
     uint32_t *members, member_count, group; /* of the current collective */
 } overlapping;
 
+/* Bytes that the buffer takes of the device arena while it is live. */
 static int64_t bytes_of(const overlapping *o, uint32_t buffer)
 {
-    return o->is_state[buffer] ? 0
-                               : (o->image->buffers[buffer].bytes + SC_IMAGE_ALIGN - 1) /
-                                     SC_IMAGE_ALIGN * SC_IMAGE_ALIGN;
+    return o->is_state[buffer] || o->image->buffers[buffer].host
+               ? 0
+               : (o->image->buffers[buffer].bytes + SC_IMAGE_ALIGN - 1) / SC_IMAGE_ALIGN *
+                     SC_IMAGE_ALIGN;
 }
 
 static bool is_collective(const overlapping *o, uint32_t index)
 {
-    return o->items[index].instr->kind == SC_INSTR_COLLECTIVE;
+    sc_image_instr_kind kind = o->items[index].instr->kind;
+    return kind == SC_INSTR_COLLECTIVE || kind == SC_INSTR_TRANSFER;
 }
 
 static bool writes(const overlapping *o, uint32_t index, uint32_t buffer)
@@ -431,17 +434,19 @@ static void finish(writing *w, uint32_t which)
 }
 
 /* Waits for collectives that use the buffer; if it is only read, for those that write it. `at`:
- * only for those originally waited for before it. */
-static void finish_for(writing *w, uint32_t buffer, bool is_written, uint32_t at)
+ * only for those originally waited for before it. `by`: what uses the buffer then; transfers run in
+ * order and do not wait for one another. */
+static void finish_for(writing *w, const sc_image_instr *by, uint32_t buffer, bool is_written,
+                       uint32_t at)
 {
     for (uint32_t f = 0; f < w->in_flight_count &&
                          (w->brought[buffer] > 0 || (is_written && w->taken[buffer] > 0));) {
         const sc_image_instr *instr = w->o->items[w->in_flight[f].item].instr;
-        bool has = false;
+        bool has = false, in_order = by->kind == SC_INSTR_TRANSFER && instr->kind == by->kind;
         for (uint32_t a = 0; a < instr->arg_count; a++)
             has = has || (instr->args[a].buffer == buffer &&
                           (is_written || sc_memory_access(w->o->image, instr, a) != SC_ACCESS_IN));
-        if (has && w->in_flight[f].due <= at)
+        if (has && !in_order && w->in_flight[f].due <= at)
             finish(w, f);
         else
             f++;
@@ -485,10 +490,10 @@ static void write_item(writing *w, uint32_t at, uint32_t index)
     overlapping *o = w->o;
     const sc_image_instr *instr = o->items[index].instr;
     for (uint32_t a = 0; a < instr->arg_count; a++)
-        finish_for(w, instr->args[a].buffer, sc_memory_access(o->image, instr, a) != SC_ACCESS_IN,
-                   SC_NONE);
+        finish_for(w, instr, instr->args[a].buffer,
+                   sc_memory_access(o->image, instr, a) != SC_ACCESS_IN, SC_NONE);
     if (o->wish_from[index] != SC_NONE) /* its place will be written, as in the original list */
-        finish_for(w, o->wish_from[index], true, at);
+        finish_for(w, instr, o->wish_from[index], true, at);
     if (is_collective(o, index) && w->in_flight_count == SC_OVERLAP_IN_FLIGHT)
         finish(w, 0);
     make_room(w, at, index);
@@ -526,7 +531,7 @@ void sc_overlap(sc_arena *arena, sc_image *image, uint32_t func, const sc_overla
     overlapping o = {.arena = arena, .image = image, .func = &image->funcs[func]};
     bool moves = false;
     for (uint32_t i = 0; i < o.func->instr_count; i++)
-        moves = moves || o.func->instrs[i].kind == SC_INSTR_COLLECTIVE;
+        moves = moves || o.func->instrs[i].kind == SC_INSTR_FINISH;
     if (!moves)
         return;
     list_items(&o);

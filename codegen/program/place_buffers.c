@@ -28,10 +28,11 @@ static const char *plan(sc_generator *g, sc_image *image)
     return error;
 }
 
+/* True if it starts collectives or transfers. */
 static bool has_collectives(const sc_image_func *func)
 {
     for (uint32_t i = 0; i < func->instr_count; i++) {
-        if (func->instrs[i].kind == SC_INSTR_COLLECTIVE)
+        if (func->instrs[i].kind == SC_INSTR_FINISH)
             return true;
     }
     return false;

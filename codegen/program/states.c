@@ -4,7 +4,7 @@
 
 #include "codegen/program/internal.h"
 
-static sc_image_buffer_kind kind_of_state(sc_state_kind kind)
+sc_image_buffer_kind sc_generator_kind_of_state(sc_state_kind kind)
 {
     static const sc_image_buffer_kind kinds[SC_STATE_KINDS] = {
         [SC_STATE_PARAM] = SC_BUFFER_PARAM,        [SC_STATE_CACHE] = SC_BUFFER_CACHE,
@@ -47,8 +47,8 @@ static bool add_state(sc_generator *g, const sc_state *state, uint32_t *out_buff
     sc_image_tensor tensor = sc_generator_tensor(g, type);
     uint32_t found = g->func_base == 0 ? SC_NONE : find_state(g, path);
     if (found == SC_NONE) {
-        *out_buffer =
-            sc_generator_buffer(g, kind_of_state(state->kind), sc_type_local_bytes(m, type), path);
+        *out_buffer = sc_generator_buffer(g, sc_generator_kind_of_state(state->kind),
+                                          sc_type_local_bytes(m, type), path);
         *sc_vec_push(g->arena, &g->states) =
             (sc_image_state){.path = path,
                              .kind = (uint8_t)state->kind,
@@ -57,10 +57,12 @@ static bool add_state(sc_generator *g, const sc_state *state, uint32_t *out_buff
                              .tensor = tensor,
                              .buffer = *out_buffer,
                              .master = SC_NONE};
+        g->buffers.data[*out_buffer].host = state->host;
         return true;
     }
     *out_buffer = g->states.data[found].buffer;
     if (g->states.data[found].kind == (uint8_t)state->kind &&
+        g->buffers.data[*out_buffer].host == state->host &&
         same_tensor(&g->states.data[found].tensor, &tensor))
         return true;
     sc_report(
@@ -73,6 +75,13 @@ static bool add_state(sc_generator *g, const sc_state *state, uint32_t *out_buff
 bool sc_generator_add_states(sc_generator *g)
 {
     sc_module *m = g->m;
+    for (uint32_t s = 0; s < m->state.count && sc_generator_is_cuda(g); s++) {
+        if (!m->state.data[s].host)
+            continue;
+        sc_report(&m->context->diag, SC_D_not_compiled, m->state.data[s].loc, "'offload' for GPUs",
+                  NULL);
+        return false;
+    }
     g->state_buffer = sc_arena_array(g->arena, m->state.count, sizeof *g->state_buffer);
     for (uint32_t s = 0; s < m->state.count; s++) {
         if (!add_state(g, &m->state.data[s], &g->state_buffer[s]))

@@ -103,7 +103,6 @@ void sc_plan_note_axes(const sc_resolved_plan *plan, const sc_axis_list *axes);
 /* values.c: bind, precision, tune, pad, offload, reshard */
 void sc_plan_resolve_values(sc_resolved_plan *plan, const sc_plan_stmt *stmt);
 /* Reports the statements that this version does not compile, if they would change this function. */
-void sc_plan_report_not_compiled(sc_resolved_plan *plan);
 
 /* Returns the dtype in which gradients are reduced. */
 sc_dtype sc_plan_reduce_dtype(sc_resolved_plan *plan, sc_sym path, sc_dtype grad);

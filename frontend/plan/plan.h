@@ -74,6 +74,8 @@ bool sc_plan_training(sc_resolved_plan *plan, const sc_minimize *minimize, sc_mo
  * after reporting errors. Linear in the ops, times the log of the number of instances. */
 bool sc_plan_pipeline(sc_resolved_plan *plan, sc_module *m, const sc_build_result *built,
                       sc_pipeline *out);
+/* Marks the parameters of a built module that `offload param` lines keep in host memory. */
+void sc_plan_offload_params(sc_resolved_plan *plan, sc_module *m, sc_sym entry);
 
 /* Formats a `shard`, `pin`, `style` or `expect` line in canonical form without its semicolon; for
  * `shard` and `expect` without the first word. Allocated in the arena. */

@@ -306,7 +306,6 @@ bool sc_plan_seed(sc_resolved_plan *plan, sc_module *m, const sc_build_result *b
     *seeds = (sc_seeds){.call_cost = plan->tuning.call_cost};
     sc_seeding_find_sizes(&s);
     sc_seeding_pad(&s);
-    sc_plan_report_not_compiled(plan);
     check_all_indices(&s);
     sc_seeding_mark_fixed(&s, fixed);
     read_lines(&s);

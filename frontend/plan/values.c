@@ -263,6 +263,29 @@ static void resolve_pad(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
                   "a dim is padded to a multiple of at least 1", NULL);
 }
 
+static void resolve_offload(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
+{
+    const uint32_t kinds = 1u << SC_KIND_OPT | 1u << SC_KIND_ACT | 1u << SC_KIND_PARAM;
+    sc_plan_check_paths(plan, &stmt->in, false);
+    if ((stmt->offload.mask >> SC_KIND_ACT & 1) != 0 && stmt->in.count == 0) {
+        sc_report(&plan->context->diag, SC_D_bad_plan_statement, stmt->loc,
+                  "'offload act' is of the paths that it names", NULL);
+        sc_report_note(&plan->context->diag, (sc_loc){0}, "write 'offload act in layers;'");
+    }
+    for (uint32_t k = 0; k < SC_KIND_COUNT; k++) {
+        if ((stmt->offload.mask & ~kinds) >> k == 0)
+            break;
+        if (((stmt->offload.mask & ~kinds) >> k & 1) == 0)
+            continue;
+        sc_report(&plan->context->diag, SC_D_bad_plan_statement, stmt->loc,
+                  sc_arena_printf(&plan->context->arena, "'%s' is always in device memory",
+                                  sc_kind_names[k]),
+                  NULL);
+        sc_report_note(&plan->context->diag, (sc_loc){0},
+                       "there are 'offload opt', 'offload act in PATHS' and 'offload param'");
+    }
+}
+
 void sc_plan_resolve_values(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
 {
     static const char *const moments[] = {"forward", "use", "step"};
@@ -293,7 +316,7 @@ void sc_plan_resolve_values(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
         sc_plan_check_paths(plan, &stmt->remat.save, false);
         break;
     case SC_PLAN_OFFLOAD:
-        sc_plan_check_paths(plan, &stmt->in, false);
+        resolve_offload(plan, stmt);
         break;
     case SC_PLAN_RESHARD:
         sc_plan_check_paths(plan, &stmt->in, false);
@@ -303,18 +326,5 @@ void sc_plan_resolve_values(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
         break;
     default:
         break;
-    }
-}
-
-void sc_plan_report_not_compiled(sc_resolved_plan *plan)
-{
-    const uint32_t training_only = 1u << SC_KIND_GRAD | 1u << SC_KIND_OPT;
-    if (plan->plan != NULL) {
-        for (uint32_t s = 0; s < plan->plan->body.count; s++) {
-            const sc_plan_stmt *stmt = plan->plan->body.data[s];
-            if (stmt->kind == SC_PLAN_OFFLOAD && (stmt->offload.mask & ~training_only) != 0)
-                sc_report(&plan->context->diag, SC_D_not_compiled, stmt->loc,
-                          "'offload' of what a forward pass needs", NULL);
-        }
     }
 }

@@ -3,6 +3,7 @@
  * gathered parameters live. */
 #include "frontend/plan/internal.h"
 #include "frontend/train/check.h"
+#include "frontend/train/offload.h"
 #include "frontend/train/remat.h"
 
 #include <string.h>
@@ -218,31 +219,16 @@ static bool read_micro_batches(training *t)
     return false;
 }
 
-/* ---- lines that apply to training only ---- */
-static void report_offload(const training *t)
-{
-    const uint32_t training_only = 1u << SC_KIND_GRAD | 1u << SC_KIND_OPT;
-    const sc_plan *plan = t->plan->plan;
-    if (plan != NULL) {
-        for (uint32_t i = 0; i < plan->body.count; i++) {
-            const sc_plan_stmt *stmt = plan->body.data[i];
-            if (stmt->kind == SC_PLAN_OFFLOAD && (stmt->offload.mask & ~training_only) == 0)
-                sc_report(&t->context->diag, SC_D_not_compiled, stmt->loc,
-                          "'offload' of gradients or optimizer state", NULL);
-        }
-    }
-}
-
 bool sc_plan_training(sc_resolved_plan *plan, const sc_minimize *minimize, sc_module *m,
                       const sc_build_result *built, sc_training *out)
 {
     uint32_t errors = plan->context->diag.errors;
     training t = {plan, plan->context, minimize, m, built, out};
     memset(out, 0, sizeof *out);
-    report_offload(&t);
     check_indices(&t);
     if (read_groups(&t))
         read_params(&t);
+    sc_plan_read_offload(plan, m, built, out);
     read_micro_batches(&t);
     /* each unit would be gathered twice a micro-batch otherwise */
     out->reshard_otherwise =

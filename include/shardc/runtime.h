@@ -85,6 +85,9 @@ typedef struct shardc_session_options {
     /* GPUs: measure several algorithms of each GEMM and take the fastest; of several processes the
      * first writes the file */
     bool tune_gemms;
+    /* CPUs: the folder in which a file of each rank is its host memory, for `offload`; the file has
+     * no name and ends with the session. NULL: memory */
+    const char *host_memory;
 } shardc_session_options;
 
 /* `options` NULL: all zero. State begins as zeros. Fails with SHARDC_ERROR_ARGUMENT when the job

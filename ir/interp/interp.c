@@ -85,7 +85,8 @@ static bool run_return(sc_interp *interp, sc_op_id id)
     return true;
 }
 
-/* On one device there is nothing to communicate. */
+/* Copies of all ranks: on one device there is nothing to communicate, and the interpreter has one
+ * memory. */
 static bool run_identity(sc_interp *interp, sc_op_id id)
 {
     const sc_op *op = sc_op_at(interp->m, id);
@@ -96,7 +97,7 @@ static bool run_identity(sc_interp *interp, sc_op_id id)
             return sc_interp_fail(interp, id, SC_NO_RANK, "result %u is not of its operand's shape",
                                   i + 1);
         sc_row_copy(to->data, interp->values[op->operands[i]].data,
-                    sc_interp_layout(interp, to->type)->count);
+                    (int64_t)interp->ranks * sc_interp_layout(interp, to->type)->count);
     }
     return true;
 }
@@ -109,6 +110,8 @@ static sc_interp_handler *const handlers[SC_OP_COUNT] = {
     [SC_OP_state_read] = sc_interp_read_state,
     [SC_OP_state_write] = sc_interp_write_state,
     [SC_OP_return] = run_return,
+    [SC_OP_to_device] = run_identity,
+    [SC_OP_to_host] = run_identity,
     [SC_OP_reshard] = sc_interp_reshard,
     [SC_OP_all_slice] = sc_interp_all_slice,
     [SC_OP_to_partial] = sc_interp_to_partial,

@@ -80,6 +80,20 @@ bool sc_op_transfers(sc_op_kind kind)
     return transfers[kind];
 }
 
+bool sc_op_copies_memory(sc_op_kind kind)
+{
+    return kind == SC_OP_to_device || kind == SC_OP_to_host;
+}
+
+bool sc_value_is_in_host(const sc_module *m, sc_value value)
+{
+    const sc_op *op = sc_op_at(m, sc_def(m, value));
+    if ((sc_op_traits(op) & SC_STATE_READ) == 0)
+        return op->kind == SC_OP_to_host;
+    uint32_t state = sc_module_find_state(m, sc_op_word(op, SC_ATTR_name));
+    return state != SC_NONE && m->state.data[state].host;
+}
+
 bool sc_op_is_forward(const sc_module *m, const sc_op *op)
 {
     const char *phase = sc_text(m->context, sc_op_word(op, SC_ATTR_phase));

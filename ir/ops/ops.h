@@ -207,6 +207,11 @@ int sc_op_collective(sc_op_kind kind);
 /* True if the op sends its operand to another stage, or receives its result from one. */
 bool sc_op_transfers(sc_op_kind kind);
 
+/* True for copies between device and host memory: to_device, to_host. */
+bool sc_op_copies_memory(sc_op_kind kind);
+/* True if the value is in host memory: a stored state, or a result of to_host. */
+bool sc_value_is_in_host(const sc_module *m, sc_value value);
+
 /* True if the phase of the op is none, forward or recompute: it computes what a program without a
  * train step would. */
 bool sc_op_is_forward(const sc_module *m, const sc_op *op);

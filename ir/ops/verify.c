@@ -16,6 +16,9 @@ typedef struct verification {
     uint32_t reports;
     uint32_t *defined; /* per value: position of its op in its function, SC_NONE if not seen yet */
     bool *sound;       /* per type: checked and valid */
+    /* LOCAL: per value, the copy that brought it into a staging area, SC_NONE if none; per area,
+     * the last copy into it */
+    sc_op_id *staged_by, filled[2 * SC_STATE_KINDS];
     /* fingerprint -> a valid op: ops with the same types and attributes are valid too */
     sc_map checked;
 } verification;
@@ -274,6 +277,76 @@ static void check_state(verification *v, sc_op_id op)
         wrong(v, op, "the state is stored as %s", sc_type_text(m, m->state.data[state].type));
 }
 
+/* ---- memory: every op but a copy reads and writes device memory ---- */
+enum { STAGING_AREAS = 2 }; /* of each kind of state */
+
+static uint32_t state_of(const sc_module *m, const sc_op *op)
+{
+    return (sc_op_traits(op) & (SC_STATE_READ | SC_STATE_WRITE)) == 0
+               ? SC_NONE
+               : sc_module_find_state(m, sc_op_word(op, SC_ATTR_name));
+}
+
+/* The staging area that a copy fills; SC_NONE: none, or no such area. */
+static uint32_t area_of(const sc_module *m, const sc_op *copy)
+{
+    int64_t staging = sc_op_int(copy, SC_ATTR_staging, -1);
+    uint32_t state = state_of(m, sc_op_at(m, sc_def(m, copy->operands[0])));
+    return copy->kind != SC_OP_to_device || staging < 0 || staging >= STAGING_AREAS ||
+                   state == SC_NONE
+               ? SC_NONE
+               : (uint32_t)m->state.data[state].kind * STAGING_AREAS + (uint32_t)staging;
+}
+
+/* Checks that operands are where the op reads them: to_device reads host memory, and so does the
+ * write of a state that is stored there; all others read device memory. */
+static void check_memory(verification *v, sc_op_id op)
+{
+    const sc_module *m = v->m;
+    const sc_op *o = sc_op_at(m, op);
+    uint32_t state = (sc_op_traits(o) & SC_STATE_WRITE) != 0 ? state_of(m, o) : SC_NONE;
+    bool wants_host = state != SC_NONE ? m->state.data[state].host : o->kind == SC_OP_to_device;
+    for (uint32_t i = 0; i < o->operand_count; i++) {
+        sc_value value = o->operands[i];
+        if (value >= m->values.count || v->defined[value] == SC_NONE)
+            continue; /* reported by check_structure */
+        sc_op_id by = v->staged_by[value];
+        if (sc_value_is_in_host(m, value) != wants_host)
+            wrong(v, op, "operand %u is in %s memory, not in %s memory", i + 1,
+                  wants_host ? "device" : "host", wants_host ? "host" : "device");
+        else if (by != SC_NONE && v->filled[area_of(m, sc_op_at(m, by))] != by)
+            wrong(v, op, "operand %u was in a staging area that a later copy has filled", i + 1);
+        else if ((sc_op_traits(o) & SC_VIEW) != 0)
+            v->staged_by[o->first_result] = by;
+    }
+}
+
+/* Results have their operands' types. Notes which staging area holds them. */
+static void check_copy(verification *v, sc_op_id op)
+{
+    const sc_module *m = v->m;
+    const sc_op *o = sc_op_at(m, op);
+    if (o->operand_count != o->result_count || o->operand_count == 0) {
+        wrong(v, op, "a copy has as many results as operands");
+        return;
+    }
+    for (uint32_t i = 0; i < o->operand_count; i++) {
+        if (m->values.data[o->operands[i]].type != m->values.data[o->first_result + i].type)
+            wrong(v, op, "result %u should be %s", i + 1,
+                  sc_type_text(m, m->values.data[o->operands[i]].type));
+    }
+    if (sc_op_attr(o, SC_ATTR_staging) == NULL || v->reports > 0)
+        return;
+    uint32_t area = area_of(m, o);
+    if (area == SC_NONE) {
+        wrong(v, op, "staging is area 0 or 1, for states that are copied to the device");
+        return;
+    }
+    for (uint32_t r = 0; r < o->result_count; r++)
+        v->staged_by[o->first_result + r] = op;
+    v->filled[area] = op;
+}
+
 /* The results of an entry must not be partial. */
 static void check_return(verification *v, sc_op_id op)
 {
@@ -521,6 +594,12 @@ static void check_op(verification *v, sc_op_id op, uint32_t position)
     const sc_module *m = v->m;
     check_structure(v, op, position);
     uint32_t traits = sc_op_traits(sc_op_at(m, op));
+    if ((m->states & SC_LOCAL) != 0 && v->reports == 0)
+        check_memory(v, op);
+    if (sc_op_copies_memory((sc_op_kind)sc_op_at(m, op)->kind)) {
+        check_copy(v, op);
+        return;
+    }
     if ((traits & SC_RESHARD) != 0) {
         check_collective(v, op);
         return;
@@ -559,6 +638,9 @@ bool sc_verify_module(const sc_module *module, const char *after)
     v.defined = sc_arena_array(&module->context->arena, module->values.count, sizeof *v.defined);
     memset(v.defined, 0xff, module->values.count * sizeof *v.defined);
     v.sound = sc_arena_array(&module->context->arena, module->types.count, sizeof *v.sound);
+    v.staged_by =
+        sc_arena_array(&module->context->arena, module->values.count, sizeof *v.staged_by);
+    memset(v.staged_by, 0xff, module->values.count * sizeof *v.staged_by);
     v.checked.arena = &module->context->arena;
     for (sc_func_id f = 0; f < module->funcs.count; f++) {
         uint32_t position = 0;

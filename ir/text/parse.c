@@ -313,7 +313,7 @@ static bool parse_init(sc_parser *p, sc_state *state)
     return sc_parse_expect(p, ')');
 }
 
-/* state param "layers[0].attn.wq": f32[D=64] = normal(0.02) */
+/* state param "layers[0].attn.wq": f32[D=64] = normal(0.02) host */
 static bool parse_state(sc_parser *p)
 {
     sc_state state = {0};
@@ -332,6 +332,7 @@ static bool parse_state(sc_parser *p)
     if (!sc_parse_expect(p, ':') || !sc_parse_type(p, &state.type) || !sc_parse_expect(p, '=') ||
         !parse_init(p, &state))
         return false;
+    state.host = sc_parse_accept_word(p, "host");
     sc_module_add_state(p->m, &state);
     return true;
 }

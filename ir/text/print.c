@@ -373,7 +373,7 @@ static void print_state(sc_printer *p, void *user, uint32_t i)
     sc_print_type_handle(p, state->type);
     sc_strbuf_add(p->out, " = ");
     print_init(p, state);
-    sc_strbuf_add_char(p->out, '\n');
+    sc_strbuf_add(p->out, state->host ? " host\n" : "\n");
 }
 
 static void print_schedule(sc_printer *p)

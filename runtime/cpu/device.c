@@ -34,13 +34,16 @@ typedef struct cpu_rank {
 
 /* Checks the CPU's instructions and the physical memory. Allocation would not fail: Linux
  * overcommits and would end the process later. */
-static shardc_status check(const sc_image *image, uint32_t ranks, shardc_error *error)
+static shardc_status check(const shardc_session *session, shardc_error *error)
 {
+    const sc_image *image = session->image;
+    const uint32_t ranks = session->rank_count;
     size_t length = 0;
     sc_cpu_level level;
     char problem[256];
     const char *missing = sc_cpu_lacks(image->cpu, &length);
-    double needed = (double)image->arena_bytes * ranks;
+    double host = session->options.host_memory == NULL ? (double)image->host_bytes : 0;
+    double needed = ((double)image->arena_bytes + host) * ranks;
     double available = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     if (!sc_cpu_allowed(&level, problem, sizeof problem))
         return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "%s", problem);
@@ -189,6 +192,10 @@ static shardc_status open_rank(sc_rank *rank, shardc_error *error)
         return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for rank %u",
                        rank->rank);
     shardc_status status = map_arena(rank, own, error);
+    if (status == SHARDC_OK)
+        status =
+            sc_host_arena_open(rank->session->options.host_memory, rank->session->image->host_bytes,
+                               rank->rank, &rank->host, error);
     return status == SHARDC_OK ? start_team(rank->session, error) : status;
 }
 
@@ -222,6 +229,7 @@ static void close_rank(sc_rank *rank)
     free(own->plans);
     if (own->mapping != NULL)
         munmap(own->mapping, own->mapping_bytes);
+    sc_host_arena_close(&rank->host);
     free(own);
     rank->device_state = NULL;
 }
@@ -271,6 +279,28 @@ static shardc_status copy(sc_rank *rank, sc_bound *bound, shardc_error *error)
     return SHARDC_OK;
 }
 
+/* Copies at once: what computes has no other thread to wait for. */
+static shardc_status transfer(sc_rank *rank, sc_bound *bound, shardc_error *error)
+{
+    const sc_image_buffer *buffers = rank->session->image->buffers;
+    shardc_status status = SHARDC_OK;
+    for (uint32_t i = 0; i + 1 < bound->instr->arg_count; i += 2) {
+        const sc_image_buffer *from = &buffers[bound->instr->args[i].buffer],
+                              *to = &buffers[bound->instr->args[i + 1].buffer];
+        status = from->host ? sc_host_arena_read(&rank->host, from->offset, bound->args[i + 1],
+                                                 from->bytes, error)
+                            : sc_host_arena_write(&rank->host, to->offset, bound->args[i],
+                                                  to->bytes, error);
+        if (status != SHARDC_OK)
+            break;
+    }
+    if (status != SHARDC_OK) { /* other ranks cannot know of it */
+        rank->has_lost_world = true;
+        sc_comm_abort(rank->comm, error->text);
+    }
+    return status;
+}
+
 /* Reports an error of communication; it takes precedence over a failed check. */
 static shardc_status lose_world(sc_rank *rank, shardc_status status, const shardc_error *reason,
                                 shardc_error *error)
@@ -297,6 +327,8 @@ static shardc_status start(sc_rank *rank, sc_bound *bound, shardc_error *error)
 static shardc_status finish(sc_rank *rank, sc_bound *started, shardc_error *error)
 {
     shardc_error reason = {.status = SHARDC_OK};
+    if (started->instr->kind == SC_INSTR_TRANSFER)
+        return SHARDC_OK;
     shardc_status status = sc_comm_wait(started->request, &reason);
     started->request = NULL;
     rank->in_flight--;
@@ -325,7 +357,9 @@ static shardc_status end(sc_rank *rank, uint32_t func, bool failed, shardc_error
 static shardc_status read_buffer(sc_rank *rank, uint32_t buffer, void *to, int64_t bytes,
                                  shardc_error *error)
 {
-    (void)error;
+    const sc_image_buffer *of = &rank->session->image->buffers[buffer];
+    if (of->host)
+        return sc_host_arena_read(&rank->host, of->offset, to, bytes, error);
     memcpy(to, sc_rank_buffer(rank, buffer), (size_t)bytes);
     return SHARDC_OK;
 }
@@ -333,7 +367,9 @@ static shardc_status read_buffer(sc_rank *rank, uint32_t buffer, void *to, int64
 static shardc_status write_buffer(sc_rank *rank, uint32_t buffer, const void *from, int64_t bytes,
                                   shardc_error *error)
 {
-    (void)error;
+    const sc_image_buffer *of = &rank->session->image->buffers[buffer];
+    if (of->host)
+        return sc_host_arena_write(&rank->host, of->offset, from, bytes, error);
     memcpy(sc_rank_buffer(rank, buffer), from, (size_t)bytes);
     return SHARDC_OK;
 }
@@ -352,6 +388,7 @@ const sc_device sc_device_cpu = {
     .gemm = gemm,
     .copy = copy,
     .start = start,
+    .transfer = transfer,
     .finish = finish,
     .end = end,
     .read = read_buffer,

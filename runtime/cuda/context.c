@@ -144,8 +144,10 @@ static shardc_status check_sharing(const sc_image *image, uint32_t ranks, shardc
     return SHARDC_OK;
 }
 
-shardc_status sc_cuda_check_machine(const sc_image *image, uint32_t ranks, shardc_error *error)
+shardc_status sc_cuda_check_machine(const shardc_session *session, shardc_error *error)
 {
+    const sc_image *image = session->image;
+    const uint32_t ranks = session->rank_count;
     sc_cuda api;
     int count = 0;
     shardc_status status = start_driver(&api, error);

@@ -220,10 +220,11 @@ static const sc_executor_verbs session_verbs = {
     .free = free,
 };
 
-/* Shards in GPU memory are copied through host memory, one at a time. */
+/* Shards in GPU memory and in files are copied through memory, one at a time. */
 static int64_t room_bytes(const shardc_session *session)
 {
-    uint32_t largest = session->device->is_host ? SC_NONE : sc_image_largest_saved(session->image);
+    bool is_direct = session->device->is_host && session->ranks[0].host.file < 0;
+    uint32_t largest = is_direct ? SC_NONE : sc_image_largest_saved(session->image);
     return largest == SC_NONE ? 0 : sc_image_tensor_bytes(&session->image->states[largest].tensor);
 }
 

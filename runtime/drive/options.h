@@ -17,6 +17,7 @@ typedef struct sc_run_options {
     /* scalars of the optimizers: lr=1e-4,decay=0 (runtime/drive/settings.h) */
     const char *set;
     const char *eval_data, *log, *save, *state, *resume;
+    const char *host_memory;            /* a folder; NULL: in memory */
     int64_t eval_every;                 /* in steps; 0: not given */
     int64_t state_every, keep, give_up; /* 0: not given */
     bool best;

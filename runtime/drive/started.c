@@ -35,6 +35,7 @@ static const struct {
     {"--products", SC_STARTED_FREE},
     {"--profile", SC_STARTED_FREE},
     {"--threads", SC_STARTED_FREE},
+    {"--host-memory", SC_STARTED_FREE},
     /* each rank compares it with the program */
     {"--deadline", SC_STARTED_FREE},
     {"--ranks", SC_STARTED_FREE},

@@ -21,7 +21,8 @@ static void *carve(carver *from, size_t count, size_t size)
 
 static void *address(const sc_rank *rank, const sc_image_ref *ref)
 {
-    return (char *)sc_rank_buffer(rank, ref->buffer) + ref->at;
+    char *buffer = sc_rank_buffer(rank, ref->buffer);
+    return buffer == NULL ? NULL : buffer + ref->at;
 }
 
 /* ---- instructions ---- */

@@ -2,8 +2,9 @@
  * ranks' memory. What is common to all devices (functions, values, synchronization between ranks)
  * is in session.c, bind.c, exec.c and values.c.
  *
- * A rank's arena is image->arena_bytes of zeroed device memory. A buffer's address is the arena's
- * plus the buffer's offset; only the device dereferences it. All calls for a rank come from that
+ * A rank's arena is image->arena_bytes of zeroed device memory, rank->host image->host_bytes of
+ * host memory. A buffer's address is its arena's plus the buffer's offset; only the device
+ * dereferences it. All calls for a rank come from that
  * rank's thread, except `read` and `write`, which may come from any one thread while the rank runs
  * nothing. */
 #ifndef SHARDC_RUNTIME_SESSION_DEVICE_H
@@ -14,15 +15,15 @@
 struct sc_device {
     const char *name; /* the part of a program's target before ':' */
 
-    /* Checks whether this machine can run the program with `ranks` ranks in this process. Called
-     * before anything is allocated. */
-    shardc_status (*check)(const sc_image *image, uint32_t ranks, shardc_error *error);
+    /* Checks whether this machine can run the session's ranks. Called before anything is
+     * allocated. */
+    shardc_status (*check)(const shardc_session *session, shardc_error *error);
     /* Creates what a session's ranks share: code and libraries. Sets session->device_state. */
     shardc_status (*open)(shardc_session *session, shardc_error *error);
     void (*close)(shardc_session *session); /* called after a failed `open` as well */
 
-    /* Sets rank->arena and rank->device_state, and creates everything that the rank's instructions
-     * need. Their addresses are already bound (sc_rank_bind). */
+    /* Sets rank->arena, rank->host and rank->device_state, and creates everything that the rank's
+     * instructions need. Their addresses are already bound (sc_rank_bind). */
     shardc_status (*open_rank)(sc_rank *rank, shardc_error *error);
     shardc_status (*prepare_rank)(sc_rank *rank, shardc_error *error);
     void (*close_rank)(sc_rank *rank); /* called after a failed `open_rank` as well */
@@ -42,6 +43,9 @@ struct sc_device {
     shardc_status (*gemm)(sc_rank *rank, sc_bound *bound, shardc_error *error);
     shardc_status (*copy)(sc_rank *rank, sc_bound *bound, shardc_error *error);
     shardc_status (*start)(sc_rank *rank, sc_bound *bound, shardc_error *error);
+    /* Starts the copies between the arenas. */
+    shardc_status (*transfer)(sc_rank *rank, sc_bound *bound, shardc_error *error);
+    /* Waits for a collective or transfer. */
     shardc_status (*finish)(sc_rank *rank, sc_bound *started, shardc_error *error);
     shardc_status (*end)(sc_rank *rank, uint32_t func, bool failed, shardc_error *error);
     /* After a measured call (options.profile, or a trace): reports whether an instruction ran, and
@@ -50,14 +54,14 @@ struct sc_device {
     shardc_status (*time)(sc_rank *rank, uint32_t func, uint32_t instr, bool *out_ran,
                           double *out_begin, double *out_end, shardc_error *error);
 
-    /* Copy between a buffer and host memory. */
+    /* Copy between a buffer of either arena and the caller's memory. */
     shardc_status (*read)(sc_rank *rank, uint32_t buffer, void *to, int64_t bytes,
                           shardc_error *error);
     shardc_status (*write)(sc_rank *rank, uint32_t buffer, const void *from, int64_t bytes,
                            shardc_error *error);
     /* Fills the GEMM tuning report; NULL: the device has none. */
     void (*gemm_tuning)(const shardc_session *session, shardc_gemm_tuning *out);
-    bool is_host; /* buffers are in host memory */
+    bool is_host; /* buffers of the device arena are in host memory */
 };
 
 #endif

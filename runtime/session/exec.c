@@ -93,6 +93,8 @@ static shardc_status run_instr(sc_rank *rank, sc_bound *list, uint32_t index, ui
         return device->start(rank, bound, error);
     case SC_INSTR_FINISH:
         return device->finish(rank, &list[bound->instr->index], error);
+    case SC_INSTR_TRANSFER:
+        return device->transfer(rank, bound, error);
     default:
         return device->copy(rank, bound, error);
     }
@@ -110,6 +112,8 @@ static const char *title_of(const sc_image *image, const sc_bound *list,
         return sc_collectives[image->collectives[instr->index].kind].name;
     case SC_INSTR_FINISH:
         return title_of(image, list, list[instr->index].instr);
+    case SC_INSTR_TRANSFER:
+        return image->buffers[instr->args[0].buffer].host ? "to device" : "to host";
     default:
         return "copy";
     }

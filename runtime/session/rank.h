@@ -4,6 +4,7 @@
 
 #include "runtime/comm/comm.h"
 #include "runtime/session/executable.h"
+#include "runtime/session/host_arena.h"
 #include "runtime/session/shard.h"
 #include "runtime/session/workers.h"
 
@@ -28,8 +29,9 @@ typedef struct sc_device sc_device; /* runtime/session/device.h */
 
 typedef struct sc_rank {
     shardc_session *session;
-    uint32_t rank; /* in the mesh */
-    char *arena;   /* arena_bytes of device memory, aligned to SC_IMAGE_ALIGN */
+    uint32_t rank;      /* in the mesh */
+    char *arena;        /* arena_bytes of device memory, aligned to SC_IMAGE_ALIGN */
+    sc_host_arena host; /* host_bytes of host memory */
     void *device_state;
     sc_comm *comm;                /* connects the ranks' threads or processes */
     sc_comm_group **groups;       /* by group of the program */
@@ -63,10 +65,12 @@ struct shardc_session {
     bool no_graphs;
 };
 
-/* Returns the device address of a buffer. */
+/* Returns the address of a buffer: of the device, or of host memory; NULL if that is a file. */
 static inline void *sc_rank_buffer(const sc_rank *rank, uint32_t buffer)
 {
-    return rank->arena + rank->session->image->buffers[buffer].offset;
+    const sc_image_buffer *of = &rank->session->image->buffers[buffer];
+    char *arena = of->host ? rank->host.memory : rank->arena;
+    return arena == NULL ? NULL : arena + of->offset;
 }
 
 #endif

@@ -165,7 +165,7 @@ static shardc_status stop_rank(sc_rank *rank, void *user, shardc_error *error)
 
 static shardc_status start_session(shardc_session *session, sc_comm *comm, shardc_error *error)
 {
-    shardc_status status = session->device->check(session->image, session->rank_count, error);
+    shardc_status status = session->device->check(session, error);
     session->ranks = calloc(session->rank_count, sizeof *session->ranks);
     if (session->ranks == NULL)
         return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for %u ranks",
@@ -217,7 +217,8 @@ shardc_status sc_session_new_on(const sc_device *device, const shardc_executable
         session->options.threads = sc_team_most();
     shardc_status status = start_session(session, comm, error);
     /* the strings are the caller's, valid only during this call */
-    session->options.gemm_cache = session->options.started_with = NULL;
+    session->options.gemm_cache = session->options.started_with = session->options.host_memory =
+        NULL;
     if (status == SHARDC_OK) {
         *out = session;
         return SHARDC_OK;

@@ -60,18 +60,25 @@ static shardc_status bad_element(const char *name, const sc_whole *whole, int64_
                    dtype);
 }
 
-/* ---- staging of device memory in host memory ---- */
+/* ---- staging of memory that this thread cannot address ---- */
+
+/* True if the buffer has an address for this thread. */
+static bool is_direct(const shardc_session *session, uint32_t buffer)
+{
+    return session->device->is_host &&
+           (!session->image->buffers[buffer].host || session->ranks[0].host.memory != NULL);
+}
 
 typedef struct staging {
-    void *memory; /* NULL: buffers are in host memory */
+    void *memory; /* NULL: the buffer itself */
     int64_t bytes;
 } staging;
 
 static shardc_status open_staging(const shardc_session *session, const sc_image_tensor *tensor,
-                                  staging *out, shardc_error *error)
+                                  uint32_t buffer, staging *out, shardc_error *error)
 {
     *out = (staging){.bytes = sc_image_tensor_bytes(tensor)};
-    if (session->device->is_host)
+    if (is_direct(session, buffer))
         return SHARDC_OK;
     out->memory = malloc((size_t)out->bytes + 1);
     return out->memory != NULL ? SHARDC_OK
@@ -102,7 +109,7 @@ shardc_status sc_session_scatter(shardc_session *session, const sc_image_tensor 
 {
     int64_t bad = 0;
     staging room;
-    shardc_status status = open_staging(session, tensor, &room, error);
+    shardc_status status = open_staging(session, tensor, buffer, &room, error);
     for (uint32_t r = 0; r < session->rank_count; r++) {
         if (status != SHARDC_OK)
             break;
@@ -128,12 +135,12 @@ static shardc_status fetch_shard(shardc_session *session, const sc_image_tensor 
     *out = copy;
     if (rank >= session->first_rank && index < session->rank_count) {
         sc_rank *own = &session->ranks[index];
-        if (session->device->is_host)
+        if (is_direct(session, buffer))
             *out = sc_rank_buffer(own, buffer);
         else
             read = session->device->read(own, buffer, copy, sc_image_tensor_bytes(tensor), error);
     }
-    if (!session->device->is_host)
+    if (!is_direct(session, buffer))
         read = sc_session_agree(session, read, error);
     if (session->rank_count == session->image->ranks || read != SHARDC_OK)
         return read;
@@ -158,7 +165,7 @@ shardc_status sc_session_gather(shardc_session *session, const sc_image_tensor *
     shardc_status status = SHARDC_OK;
     int64_t bad = -1;
     void *copy = NULL;
-    if (session->rank_count < session->image->ranks || !session->device->is_host) {
+    if (session->rank_count < session->image->ranks || !is_direct(session, buffer)) {
         copy = malloc((size_t)sc_image_tensor_bytes(tensor) + 1);
         status = sc_session_agree(
             session,
@@ -194,8 +201,8 @@ shardc_status sc_session_read_shard(shardc_session *session, uint32_t state, uin
 {
     const sc_image_state *of = &session->image->states[state];
     sc_rank *own = &session->ranks[rank - session->first_rank];
-    *out = session->device->is_host ? sc_rank_buffer(own, of->buffer) : room;
-    if (session->device->is_host)
+    *out = is_direct(session, of->buffer) ? sc_rank_buffer(own, of->buffer) : room;
+    if (is_direct(session, of->buffer))
         return SHARDC_OK;
     return session->device->read(own, of->buffer, room, sc_image_tensor_bytes(&of->tensor), error);
 }
@@ -203,8 +210,8 @@ shardc_status sc_session_read_shard(shardc_session *session, uint32_t state, uin
 void *sc_session_shard_room(shardc_session *session, uint32_t state, uint32_t rank, void *room)
 {
     sc_rank *own = &session->ranks[rank - session->first_rank];
-    return session->device->is_host ? sc_rank_buffer(own, session->image->states[state].buffer)
-                                    : room;
+    uint32_t buffer = session->image->states[state].buffer;
+    return is_direct(session, buffer) ? sc_rank_buffer(own, buffer) : room;
 }
 
 shardc_status sc_session_write_shard(shardc_session *session, uint32_t state, uint32_t rank,
@@ -212,7 +219,7 @@ shardc_status sc_session_write_shard(shardc_session *session, uint32_t state, ui
 {
     const sc_image_state *of = &session->image->states[state];
     sc_rank *own = &session->ranks[rank - session->first_rank];
-    if (session->device->is_host)
+    if (is_direct(session, of->buffer))
         return SHARDC_OK;
     return session->device->write(own, of->buffer, filled, sc_image_tensor_bytes(&of->tensor),
                                   error);
@@ -300,8 +307,8 @@ shardc_status shardc_session_get_state(shardc_session *session, uint32_t index, 
 void *shardc_session_local_state(shardc_session *session, uint32_t state, uint32_t rank)
 {
     uint32_t index = rank - session->first_rank;
-    if (!session->device->is_host || state >= session->image->state_count ||
-        rank < session->first_rank || index >= session->rank_count)
+    if (state >= session->image->state_count || rank < session->first_rank ||
+        index >= session->rank_count || !is_direct(session, session->image->states[state].buffer))
         return NULL;
     return sc_rank_buffer(&session->ranks[index], session->image->states[state].buffer);
 }
@@ -312,7 +319,7 @@ static shardc_status initialise_state(sc_rank *rank, const sc_image_state *from,
                                       const sc_image_state *to, shardc_error *error)
 {
     staging room;
-    shardc_status status = open_staging(rank->session, &to->tensor, &room, error);
+    shardc_status status = open_staging(rank->session, &to->tensor, to->buffer, &room, error);
     if (status == SHARDC_OK &&
         !sc_shard_initialise(from, &to->tensor, rank->rank, rank->session->seed,
                              staged(&room, rank, to->buffer)))

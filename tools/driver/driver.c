@@ -208,6 +208,7 @@ static sc_module *elaborate(sc_context *context, const sc_compiled *c, sc_sym en
     if (!sc_build_entry(c->program, &request, m, built) || context->diag.errors > c->errors_before)
         return NULL;
     m->states = SC_SHAPES;
+    sc_plan_offload_params(c->resolved, m, entry);
     *sc_vec_push(&context->arena, &m->schedule) = (sc_call){.func = built->func};
     return sc_plan_pipeline(c->resolved, m, built, pipeline) ? m : NULL;
 }

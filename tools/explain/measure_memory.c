@@ -23,8 +23,9 @@ static const char *what_runs(sc_context *context, const sc_image *image, const s
     if (plan->func == SC_NONE || plan->instr == SC_NONE)
         return NULL;
     const sc_image_instr *instr = &image->funcs[plan->func].instrs[plan->instr];
-    static const char *const names[SC_INSTR_KINDS] = {"a kernel", "a contraction", "a collective",
-                                                      "the end of a collective", "a copy"};
+    static const char *const names[SC_INSTR_KINDS] = {
+        "a kernel",   "a contraction", "a collective", "the end of a collective or transfer",
+        "a transfer", "a copy"};
     return sc_arena_printf(&context->arena, "%s in %s", names[instr->kind], instr->where);
 }
 
@@ -46,6 +47,7 @@ static void read_plan(sc_context *context, const sc_generated *generated, sc_mem
         *sc_vec_push(&context->arena, &out->live) = live;
     }
     out->peak = image->arena_bytes;
+    out->bytes[SC_MEMORY_HOST] = image->host_bytes;
     out->at = what_runs(context, image, plan);
     int64_t rest = out->peak;
     for (sc_memory_kind k = 0; k < SC_MEMORY_KINDS; k++)

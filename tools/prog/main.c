@@ -24,6 +24,9 @@ static bool check_effects(sc_prog *prog, const sc_prog_verb *verb)
     } rows[] = {
         {"--no-graph", "only functions of a GPU are launched as graphs", prog->no_graph, on_gpu},
         {"--gemm-cache", "cuBLASLt computes none of its matmuls", prog->gemm_cache != NULL, on_gpu},
+        {"--host-memory",
+         on_gpu ? "host memory is pinned for it" : "no line of its plan offloads anything",
+         prog->run.host_memory != NULL, !on_gpu && prog->program->image->host_bytes > 0},
         {"--max-tokens", "it has no caches, so steps are timed, not tokens",
          benches && prog->run.max_tokens > 0, prog->facts.generates},
         {"--set", "it is not a train step, so it has no optimizer",

@@ -161,7 +161,8 @@ sc_executor *sc_prog_open(void *user)
                                       .deadline_ms = (uint32_t)prog->deadline_ms,
                                       .profile = prog->profile,
                                       .tune_gemms = prog->tune,
-                                      .gemm_cache = gemm_cache_file(prog)};
+                                      .gemm_cache = gemm_cache_file(prog),
+                                      .host_memory = prog->run.host_memory};
     if (!choose_world(prog, &options))
         return NULL;
     if (shardc_session_new(prog->program, &options, &prog->session, &error) != SHARDC_OK) {

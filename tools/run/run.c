@@ -83,14 +83,25 @@ static sc_executor *load(sc_local_run *run)
     if (how.target == NULL ||
         !sc_generate_parts(parts, run->second == NULL ? 1 : 2, &how, &generated))
         return NULL;
-    double needed = (double)generated.image->arena_bytes * (double)generated.image->ranks;
+    const char *folder = run->options->run.host_memory;
+    if (folder != NULL && (generated.image->host_bytes == 0 || sc_target_is_cuda(how.target))) {
+        sc_report(&context->diag, SC_D_usage, (sc_loc){0},
+                  generated.image->host_bytes == 0
+                      ? "--host-memory has no effect: no line of the plan offloads anything"
+                      : "--host-memory is for CPUs: a GPU's host memory is pinned",
+                  NULL);
+        return NULL;
+    }
+    double host = folder != NULL ? 0 : (double)generated.image->host_bytes,
+           needed = ((double)generated.image->arena_bytes + host) * (double)generated.image->ranks;
     if (!sc_target_is_cuda(how.target) && !sc_fits_here(needed))
         return failed(context, sc_too_large(context, "as a thread", needed));
     sc_strbuf_init(&bytes, &context->arena);
     sc_image_write(generated.image, &bytes);
     if (shardc_executable_read(bytes.data, bytes.length, &run->program, &error) != SHARDC_OK)
         return failed(context, sc_arena_printf(&context->arena, "%s", error.text));
-    const shardc_session_options options = {.gemm_cache = gemm_cache_file(context, run->program)};
+    const shardc_session_options options = {.gemm_cache = gemm_cache_file(context, run->program),
+                                            .host_memory = folder};
     if (shardc_session_new(run->program, &options, &run->session, &error) != SHARDC_OK)
         return failed(context, sc_arena_printf(&context->arena, "%s", error.text));
     sc_executor *executor = sc_executor_of_session(run->program, run->session);

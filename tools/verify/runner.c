@@ -76,7 +76,8 @@ sc_runner *sc_runner_load(sc_context *context, sc_module *m, const sc_target *ta
     if (runner == NULL)
         return NULL;
     runner->m = m;
-    double needed = (double)generated.image->arena_bytes * (double)generated.image->ranks;
+    double needed = ((double)generated.image->arena_bytes + (double)generated.image->host_bytes) *
+                    (double)generated.image->ranks;
     if ((target == NULL || !sc_target_is_cuda(target)) && !sc_fits_here(needed))
         return failed(context, runner, sc_too_large(context, "as a thread", needed));
     sc_strbuf_init(&bytes, &context->arena);

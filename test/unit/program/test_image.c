@@ -338,7 +338,7 @@ SPOIL(finish_of_nothing, instr(c, 0, 3)->index = 1)
 SPOIL(finish_of_later, instr(c, 0, 3)->index = 4)
 SPOIL(finish_twice, instr(c, 0, 5)->index = 2)
 SPOIL(finish_never, c->funcs.data[0].instr_count = 5)
-SPOIL(stream_beyond, instr(c, 0, 0)->stream = 2)
+SPOIL(stream_beyond, instr(c, 0, 0)->stream = 3)
 SPOIL(copy_too_large, c->buffers.data[instr(c, 1, 0)->args[1].buffer].bytes = 3)
 SPOIL(input_batch_beyond, c->funcs.data[0].inputs[0].batch_dim = 2)
 SPOIL(output_batch, c->funcs.data[0].outputs[0].batch_dim = 0)
@@ -414,11 +414,13 @@ static const fault_case faults[] = {
     {instead_with_more, "it does more than the matmul that it replaces"},
     {gather_too_small, "instruction 2 (layers[0]): argument 1 touches 120 bytes at 0"},
     {gather_in_place, "instruction 2 (layers[0]): arguments 0 and 1 overlap"},
-    {finish_of_nothing, "it waits for instruction 1, which is not a collective in flight"},
-    {finish_of_later, "it waits for instruction 4, which is not a collective in flight"},
-    {finish_twice, "it waits for instruction 2, which is not a collective in flight"},
+    {finish_of_nothing,
+     "it waits for instruction 1, which is not a collective or transfer in flight"},
+    {finish_of_later,
+     "it waits for instruction 4, which is not a collective or transfer in flight"},
+    {finish_twice, "it waits for instruction 2, which is not a collective or transfer in flight"},
     {finish_never, "instruction 4 (layers[0]): no instruction waits for it"},
-    {stream_beyond, "stream 2, of 2"},
+    {stream_beyond, "stream 3, of 3"},
     {copy_too_large, "function 'update', instruction 0 (layers[0]): argument 1 touches 4 bytes"},
     {input_batch_beyond, "function 'micro', input 0 (x): batch dim 2, of 2"},
     {output_batch, "function 'micro', output 0 (y): batch dim 0"},

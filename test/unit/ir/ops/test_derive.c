@@ -302,6 +302,7 @@ typedef enum why_not {
     BACKWARD,   /* made by derivatives only: there are no second ones */
     PLACEMENT,  /* made when values are placed, after differentiation */
     STAGES,     /* made when a step is cut into stages, after differentiation */
+    MEMORY,     /* made when copies between memories are, after differentiation */
     CACHED      /* needs a live cache, which an entry with a train step has not */
 } why_not;
 
@@ -346,6 +347,8 @@ static const struct {
     {SC_OP_all_reduce, PLACEMENT},
     {SC_OP_all_to_all, PLACEMENT},
     {SC_OP_collective_permute, PLACEMENT},
+    {SC_OP_to_device, MEMORY},
+    {SC_OP_to_host, MEMORY},
     {SC_OP_append, CACHED},
     {SC_OP_relu_grad, BACKWARD},
     {SC_OP_silu_grad, BACKWARD},
@@ -578,6 +581,8 @@ static bool holds(const sc_op_row *row, why_not reason)
         return (row->traits & SC_EFFECT) != 0;
     case PLACEMENT:
         return (row->traits & (SC_RESHARD | SC_FILLS_PADDING)) != 0;
+    case MEMORY:
+        return sc_op_copies_memory((sc_op_kind)(row - sc_ops));
     case INTEGERS:
         return (row->traits & SC_EXACT) != 0;
     case STAGES:

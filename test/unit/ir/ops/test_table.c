@@ -35,10 +35,12 @@ static void every_op_has_its_columns(void **state)
             missing = "name";
         else if (row->operands != SC_ANY && (row->operands < 0 || row->operands > 6))
             missing = "in";
-        else if (functions->roles == NULL && !has(kind, SC_RESHARD | SC_EFFECT))
+        else if (functions->roles == NULL && !has(kind, SC_RESHARD | SC_EFFECT) &&
+                 !sc_op_copies_memory((sc_op_kind)kind))
             missing = "roles";
         else if (functions->eval == NULL &&
-                 !has(kind, SC_FROM_OUTSIDE | SC_STATE_READ | SC_RESHARD | SC_EFFECT))
+                 !has(kind, SC_FROM_OUTSIDE | SC_STATE_READ | SC_RESHARD | SC_EFFECT) &&
+                 !sc_op_copies_memory((sc_op_kind)kind))
             missing = "eval";
         else if ((row->fuse & SC_FUSE_EXPAND) != 0 && functions->expand == NULL)
             missing = "expand";

@@ -1,0 +1,23 @@
+/* What the two files of the pass `offload` share. */
+#ifndef SHARDC_PASSES_OFFLOAD_H
+#define SHARDC_PASSES_OFFLOAD_H
+
+#include "passes/pass.h"
+
+/* Creates a to_device or to_host of these values, with the phase and scope of `like`. */
+sc_op_id sc_new_memory_copy(sc_module *m, sc_op_kind kind, const sc_value *values, uint32_t count,
+                            sc_op_id before, sc_op_id like, const char *why);
+/* True if two paths are in one stacked instance, layers[3].attn.wq and layers[3].ffn.w1, or both
+ * outside stacks. */
+bool sc_same_instance(const char *a, const char *b);
+/* True if the op's phase is forward; a recomputation is not. */
+bool sc_is_forward_op(const sc_module *m, const sc_op *op);
+
+/* Moves copies into staging areas behind the last readers of what is there, which fusion may have
+ * moved. */
+void sc_order_staged_copies(sc_module *m, sc_func_id func);
+
+/* Copies the activations of `offload act` lines to host memory and back. */
+void sc_offload_activations(sc_module *m, const sc_pass_env *env);
+
+#endif
