@@ -24,9 +24,9 @@ static bool keep_marked(const sc_module *m, sc_value value, void *user)
 static bool fill_parts(sc_validation *v, sc_sym path, sc_array *values)
 {
     bool ok = true;
-    for (uint32_t s = sc_next_gradient_part(v->local, path, 0); ok && s != SC_NONE;
+    for (uint32_t s = sc_next_gradient_part(v->local, path, 0); s != SC_NONE;
          s = sc_next_gradient_part(v->local, path, s + 1)) {
-        ok = sc_interp_set_state(v->all, s, values->data);
+        ok = ok && sc_interp_set_state(v->all, s, values->data);
         memset(values->data, 0, (size_t)values->count * sizeof *values->data);
     }
     return ok;
