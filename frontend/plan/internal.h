@@ -144,7 +144,9 @@ sc_pipeline_schedule *sc_plan_read_schedule(sc_resolved_plan *plan, const sc_sta
 /* Equal lengths, the longer ones first. */
 void sc_stage_cut_evenly(uint32_t count, uint32_t chunks, uint32_t *ends);
 /* Minimises the work of the chunk with most: that of its instances and what it has besides (by
- * chunk). Among such cuts chooses one whose chunks are near the mean. n log n. */
+ * chunk). Least of all cuts if only the first and the last chunk have something besides; else least
+ * of those that fill chunk by chunk. Of such cuts takes one whose chunks are near the mean. n log
+ * n. */
 void sc_stage_cut_by_work(sc_arena *arena, const double *work, uint32_t count,
                           const double *besides, uint32_t chunks, uint32_t *ends);
 

@@ -50,7 +50,8 @@ static uint32_t first_begin(const cutting *c, uint32_t to, uint32_t least, doubl
     return low;
 }
 
-static bool fits(const cutting *c, double limit)
+/* Takes as many instances a chunk as fit. Returns false if that does not take all. */
+static bool take_most(const cutting *c, double limit, uint32_t *ends)
 {
     uint32_t at = 0;
     for (uint32_t k = 0; k < c->chunks; k++) {
@@ -58,12 +59,12 @@ static bool fits(const cutting *c, double limit)
                  end = last_end(c, at, most, limit - c->besides[k]);
         if (end == at || limit < c->besides[k])
             return false;
-        at = end;
+        ends[k] = at = end;
     }
     return at == c->count;
 }
 
-static double least_limit(const cutting *c)
+static double least_limit(const cutting *c, uint32_t *ends)
 {
     enum { STEPS = 200 };
     double low = 0, high = c->sums[c->count];
@@ -71,7 +72,7 @@ static double least_limit(const cutting *c)
         high += c->besides[k];
     for (uint32_t i = 0; i < STEPS && high - low > 1e-13 * high; i++) {
         double middle = low + (high - low) / 2;
-        if (fits(c, middle))
+        if (take_most(c, middle, ends))
             high = middle;
         else
             low = middle;
@@ -91,22 +92,28 @@ static uint32_t nearest_end(const cutting *c, uint32_t from, uint32_t low, uint3
     return end;
 }
 
-static void choose_ends(const cutting *c, double limit, const uint32_t *earliest, uint32_t *ends)
+/* Chooses ends near the mean. Returns false if a chunk would be above the limit after all: its
+ * first instance may not fit, if the chunk has much besides. */
+static bool take_mean(const cutting *c, double limit, const uint32_t *earliest, uint32_t *ends)
 {
     double besides = 0;
     uint32_t at = 0;
     for (uint32_t k = 0; k < c->chunks; k++)
         besides += c->besides[k];
-    for (uint32_t k = 0; k + 1 < c->chunks; k++) {
+    for (uint32_t k = 0; k < c->chunks; k++) {
         uint32_t left = c->chunks - k, most = c->count - (left - 1),
                  high = last_end(c, at, most, limit - c->besides[k]),
-                 low = earliest[k] > at ? earliest[k] : at + 1;
+                 low = left == 1          ? c->count
+                       : earliest[k] > at ? earliest[k]
+                                          : at + 1;
         double mean = (c->sums[c->count] - c->sums[at] + besides) / left;
-        ends[k] = nearest_end(c, at, low, high > low ? high : low, mean - c->besides[k]);
+        if (low > high)
+            return false;
+        ends[k] = nearest_end(c, at, low, high, mean - c->besides[k]);
         besides -= c->besides[k];
         at = ends[k];
     }
-    ends[c->chunks - 1] = c->count;
+    return true;
 }
 
 void sc_stage_cut_by_work(sc_arena *arena, const double *work, uint32_t count,
@@ -121,11 +128,12 @@ void sc_stage_cut_by_work(sc_arena *arena, const double *work, uint32_t count,
         return;
     }
     const cutting c = {sums, besides, count, chunks};
-    double limit = least_limit(&c);
+    double limit = least_limit(&c, ends);
     uint32_t to = count;
     for (uint32_t k = chunks; k-- > 1;) {
         to = first_begin(&c, to, k, limit - besides[k]);
         earliest[k - 1] = to;
     }
-    choose_ends(&c, limit, earliest, ends);
+    if (!take_mean(&c, limit, earliest, ends))
+        take_most(&c, limit, ends);
 }

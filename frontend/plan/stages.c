@@ -58,10 +58,14 @@ static void report_no_stack(sc_resolved_plan *plan, const sc_unit *model, const 
 static bool check_stack(sc_resolved_plan *plan, const sc_path *path)
 {
     const sc_unit *model = sc_declarations_model(plan->program, plan->model), *unit = model;
-    uint32_t first = 0;
-    for (uint32_t i = 0; i < plan->entries.count && first == 0 && path->segs.count > 1; i++)
-        first = sc_path_begins_with(path, plan->entries.data[i]->entry);
-    for (uint32_t i = first; i < path->segs.count && unit != NULL; i++) {
+    bool has_entry = false;
+    for (uint32_t i = 0; i < plan->entries.count; i++)
+        has_entry = has_entry || sc_path_begins_with(path, plan->entries.data[i]->entry);
+    if (has_entry && path->segs.count == 1) {
+        report_no_stack(plan, model, path);
+        return false;
+    }
+    for (uint32_t i = has_entry ? 1 : 0; i < path->segs.count && unit != NULL; i++) {
         const sc_seg *seg = &path->segs.data[i];
         const sc_member *member = find_member(unit, seg);
         if (seg->kind == SC_SEG_ANY)
@@ -83,8 +87,10 @@ void sc_plan_resolve_stage(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
     sc_stage_line line = {.stmt = stmt};
     *sc_vec_push(&plan->context->arena, &plan->stage_lines) = stmt;
     bool fine = sc_plan_check_paths(plan, &stmt->in, false);
-    for (uint32_t i = 0; fine && i < stmt->in.count; i++)
-        fine = check_stack(plan, &stmt->in.data[i]);
+    if (fine) {
+        for (uint32_t i = 0; i < stmt->in.count; i++)
+            fine = check_stack(plan, &stmt->in.data[i]) && fine;
+    }
     int axis = sc_plan_axis(plan, &stmt->stage.axis);
     line.axis = (uint8_t)axis;
     if (axis < 0 || !sc_plan_read_stage_options(plan, stmt, &line) || !fine)
@@ -129,7 +135,9 @@ static void check_one_pipeline(const sc_resolved_plan *plan)
                        "the first is here; several stacks go into one line: 'stage a, b over %s'",
                        sc_text(plan->context, first->stage.axis.text));
     }
-    for (uint32_t i = 0; i < plan->stage_at_lines.count && plan->stage_lines.count == 0; i++) {
+    if (plan->stage_lines.count > 0)
+        return;
+    for (uint32_t i = 0; i < plan->stage_at_lines.count; i++) {
         report(plan, plan->stage_at_lines.data[i]->loc,
                "this line has no effect: the plan has no stages");
         sc_report_note(
