@@ -36,9 +36,6 @@ bool sc_interp_set_state(sc_interp *interp, uint32_t state, const double *global
  * set to false. */
 sc_array sc_interp_get_state(const sc_interp *interp, uint32_t state, bool *agree);
 
-/* Returns the number of stages that keep a copy of the state. */
-uint32_t sc_interp_state_stages(const sc_interp *interp, uint32_t state);
-
 /* Sets seed, step and micro-batch of subsequent runs; initially 0. sc_interp_run_call sets the
  * micro-batch itself. */
 void sc_interp_set_random(sc_interp *interp, uint64_t seed, uint64_t step, uint32_t micro_batch);

@@ -228,13 +228,3 @@ sc_array sc_interp_get_state(const sc_interp *interp, uint32_t state, bool *agre
     }
     return first;
 }
-
-uint32_t sc_interp_state_stages(const sc_interp *interp, uint32_t state)
-{
-    uint32_t count = 0;
-    for (uint32_t stage = 0; stage < interp->stages; stage++) {
-        if (state < interp->state_count)
-            count += held_on(interp, stage, state)->data != NULL;
-    }
-    return count;
-}

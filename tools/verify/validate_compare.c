@@ -416,16 +416,6 @@ static bool *written_by_local(const sc_validation *v, sc_func_id func)
     return marks;
 }
 
-/* Before the update, stages that share a parameter have each their own part of what is summed over
- * the batch. */
-static bool is_shared_sum(const sc_validation *v, sc_func_id func, uint32_t state)
-{
-    const sc_state *info = &v->global->state.data[state];
-    uint32_t other = sc_module_find_state(v->local, info->path);
-    return func != v->last && (info->kind == SC_STATE_GRAD || info->kind == SC_STATE_SUM) &&
-           other != SC_NONE && sc_interp_state_stages(v->all, other) > 1;
-}
-
 void sc_validate_states(sc_validation *v, sc_func_id func, const sc_error_bounds *bounds)
 {
     double largest[SC_STATE_KINDS] = {0};
@@ -439,8 +429,6 @@ void sc_validate_states(sc_validation *v, sc_func_id func, const sc_error_bounds
     }
     for (uint32_t s = 0; s < v->global->state.count; s++) {
         const sc_state *state = &v->global->state.data[s];
-        if (is_shared_sum(v, func, s))
-            continue;
         if (written[s] != SC_NONE && is_compared(v, &bounds[written[s]]))
             compare_state(v, s, &bounds[written[s]], largest[state->kind]);
         else if (written[s] == SC_NONE && also[s])
