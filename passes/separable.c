@@ -115,18 +115,19 @@ static const char *written(const sc_module *m, const sc_op *op)
     return sc_arena_printf(&m->context->arena, "%.*s..", (int)length, text);
 }
 
-static bool report(const separation *s, sc_value value, sc_loc line)
+static bool report(const separation *s, sc_value value, sc_loc line, const char *word)
 {
     sc_module *m = (sc_module *)s->m; /* messages are allocated in its context */
     const sc_op *op = sc_op_at(m, s->of[value] == MIXED ? s->mixed_by[value] : sc_def(m, value));
     sc_report(&m->context->diag, SC_D_mixes_rows, op->loc, written(m, op),
-              sc_text(m->context, m->dims.data[s->batch].name), NULL);
+              sc_text(m->context, m->dims.data[s->batch].name), word, NULL);
     sc_report_note(&m->context->diag, line,
                    "the objective must be a sum of terms of single rows for this line");
     return false;
 }
 
-bool sc_check_separable(const sc_module *m, sc_func_id func, sc_dim batch, sc_loc line)
+bool sc_check_separable(const sc_module *m, sc_func_id func, sc_dim batch, sc_loc line,
+                        const char *word)
 {
     separation s = {.m = m, .batch = batch};
     s.of = sc_arena_array(&m->context->arena, m->values.count, sizeof *s.of);
@@ -138,7 +139,7 @@ bool sc_check_separable(const sc_module *m, sc_func_id func, sc_dim batch, sc_lo
     for (uint32_t i = 0; i < returned->operand_count && i < 2; i++) {
         uint8_t of = s.of[returned->operands[i]];
         if (of == MIXED || of == ROWS || (of == AFFINE && !is_mean))
-            return report(&s, returned->operands[i], line);
+            return report(&s, returned->operands[i], line, word);
     }
     return true;
 }

@@ -7,7 +7,8 @@
 
 /* Proves that the first results of a forward function (a scalar, or total and weight) are sums over
  * `batch` of terms that do not mix its rows. Otherwise reports the op that mixes them and returns
- * false. `line` is the plan's `accumulate`. */
-bool sc_check_separable(const sc_module *m, sc_func_id func, sc_dim batch, sc_loc line);
+ * false. `line` is the plan's line that splits the batch, `word` its first word. */
+bool sc_check_separable(const sc_module *m, sc_func_id func, sc_dim batch, sc_loc line,
+                        const char *word);
 
 #endif

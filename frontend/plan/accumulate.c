@@ -31,6 +31,11 @@ const sc_name *sc_plan_micro_batch_dim(const sc_resolved_plan *plan, sc_loc *lin
     return is_staged ? &plan->stage.batch : &plan->accumulate->accumulate.dim;
 }
 
+const char *sc_plan_micro_batch_word(const sc_resolved_plan *plan)
+{
+    return sc_plan_has_stages(plan) ? "stage" : "accumulate";
+}
+
 int64_t sc_plan_micro_batches(const sc_resolved_plan *plan, sc_sym *dim)
 {
     sc_loc line;

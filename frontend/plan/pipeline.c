@@ -91,7 +91,7 @@ static bool place_line(sc_stages *c, const sc_plan_stmt *stmt)
         if (c->instance_of[id] != SC_NONE)
             return report_placed(c, stmt, "is in a staged stack",
                                  "'split(..)' of the stage says which chunk its instances are in");
-        bool is_state = sc_op_has(op, SC_STATE_READ);
+        bool is_state = sc_op_has(op, SC_STATE_READ | SC_FROM_OUTSIDE | SC_CONSTANT);
         has_state = has_state || is_state;
         has_op = has_op || !is_state;
         c->placed[id] = stmt;

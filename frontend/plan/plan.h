@@ -41,6 +41,8 @@ sc_dtype sc_plan_dtype_of(void *user, sc_tensor_kind kind, sc_sym path);
 /* Returns the number of micro-batches of a step and the dim they split: `accumulate`'s times
  * `stage`'s; 1 and 0 without both. */
 int64_t sc_plan_micro_batches(const sc_resolved_plan *plan, sc_sym *dim);
+/* "stage" or "accumulate": the line that splits the batch. */
+const char *sc_plan_micro_batch_word(const sc_resolved_plan *plan);
 /* Collects the sizes with which one micro-batch of a train step is built. Returns false after
  * reporting an error: the number of micro-batches does not divide the dim, or the dim has no size
  * of its own. */

@@ -51,30 +51,54 @@ static void add_instance(const sc_stages *c, sc_pipeline_chunk *chunk, const cha
     *sc_vec_push(arena, &chunk->paths) = path;
 }
 
+typedef struct listing {
+    const sc_stages *c;
+    sc_pipeline *out;
+    sc_map listed; /* chunk and member */
+} listing;
+
+static void add_member(listing *l, uint32_t chunk, const sc_op *op)
+{
+    const char *member = member_of(l->c, op);
+    bool is_new = false;
+    if (member == NULL)
+        return;
+    sc_sym name = sc_intern_text(&l->c->context->names, member);
+    sc_map_insert(&l->listed, (uint64_t)chunk << 32 | name, 0, &is_new);
+    if (is_new)
+        *sc_vec_push(&l->c->context->arena, &l->out->chunks[chunk].paths) = member;
+}
+
+/* Lists the op's member and the params that it reads: a tied one is in several chunks. */
+static void add_members(listing *l, uint32_t chunk, const sc_op *op)
+{
+    const sc_module *m = l->c->m;
+    for (uint32_t i = 0; i < op->operand_count; i++) {
+        const sc_op *read = sc_op_at(m, sc_def(m, op->operands[i]));
+        if (sc_op_has(read, SC_CONVERTS))
+            read = sc_op_at(m, sc_def(m, read->operands[0]));
+        if (sc_op_has(read, SC_STATE_READ))
+            add_member(l, chunk, read);
+    }
+    add_member(l, chunk, op);
+}
+
 void sc_stages_describe(const sc_stages *c, sc_pipeline *out)
 {
     sc_arena *arena = &c->context->arena;
-    sc_map listed = {.arena = arena};
+    listing l = {.c = c, .out = out, .listed = {.arena = arena}};
     bool *has_instance =
         sc_arena_array(arena, (size_t)c->instance_paths.count + 1, sizeof *has_instance);
     out->chunks = sc_arena_array(arena, c->chunks, sizeof *out->chunks);
     sc_for_each_op (c->m, c->built->func, id) {
         const sc_op *op = sc_op_at(c->m, id);
-        uint32_t instance = c->instance_of[id];
-        sc_pipeline_chunk *chunk = &out->chunks[c->chunk_of[id]];
-        const char *member = instance == SC_NONE ? member_of(c, op) : NULL;
-        bool is_new = false;
-        chunk->flops += sc_stages_flops(c, op);
-        if (instance != SC_NONE && !has_instance[instance])
-            add_instance(c, chunk, c->instance_paths.data[instance]);
-        if (instance != SC_NONE)
+        uint32_t instance = c->instance_of[id], chunk = c->chunk_of[id];
+        out->chunks[chunk].flops += sc_stages_flops(c, op);
+        if (instance == SC_NONE) {
+            add_members(&l, chunk, op);
+        } else if (!has_instance[instance]) {
             has_instance[instance] = true;
-        if (member != NULL)
-            sc_map_insert(&listed,
-                          (uint64_t)c->chunk_of[id] << 32 |
-                              sc_intern_text(&c->context->names, member),
-                          0, &is_new);
-        if (is_new)
-            *sc_vec_push(arena, &chunk->paths) = member;
+            add_instance(c, &out->chunks[chunk], c->instance_paths.data[instance]);
+        }
     }
 }

@@ -1,6 +1,7 @@
 /* The options of a `stage` line: `schedule = S, microbatches = m, batch = B, split(..)`. */
 #include "frontend/plan/internal.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@ static bool fail(const sc_resolved_plan *plan, sc_loc loc, const char *text)
 static bool read_count(sc_resolved_plan *plan, const sc_expr *expr, const char *what, uint32_t *out)
 {
     int64_t value;
+    assert(expr != NULL);
     if (!sc_declarations_eval_integer(plan->program, expr, &plan->options.binds, &value))
         return false;
     if (value >= 1 && value <= UINT32_MAX) {

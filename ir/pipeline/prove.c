@@ -5,6 +5,7 @@
  * for itself), so that following the ranks finds the cycle in as many steps as there are ranks. */
 #include "ir/pipeline/schedule.h"
 
+#include <assert.h>
 #include <inttypes.h>
 
 #include "support/none.h"
@@ -235,6 +236,7 @@ static void look_at(runner *r, uint32_t rank)
 
 static void send(runner *r, channel *into, uint32_t to, uint32_t micro_batch)
 {
+    assert(into != NULL);
     if (into->sent == NULL)
         into->sent = sc_arena_array(r->p->arena, r->s->micro_batches, sizeof *into->sent);
     into->sent[into->sent_count++] = micro_batch;

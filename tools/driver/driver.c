@@ -182,7 +182,8 @@ static bool add_step(sc_context *context, const sc_compiled *c, sc_module *m,
     if (!sc_plan_training(c->resolved, c->minimize, m, built, training))
         return false;
     if (training->micro_batches > 1 &&
-        !sc_check_separable(m, built->func, training->batch_dim, training->accumulate))
+        !sc_check_separable(m, built->func, training->batch_dim, training->accumulate,
+                            sc_plan_micro_batch_word(c->resolved)))
         return false;
     return sc_train_step_build(m, built->func, training, step);
 }

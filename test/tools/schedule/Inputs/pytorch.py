@@ -1,5 +1,5 @@
-"""pytorch.py SHARDC INPUTS FOLDER: _PipelineScheduleRuntime._load_csv(.., format="compute_only") reads each schedule, lowers it to sends and
-receives, and _simulate_comms_compute runs it to its end. Skipped where PyTorch is not installed."""
+"""pytorch.py SHARDC INPUTS FOLDER: each schedule is read as _PipelineScheduleRuntime._load_csv(.., format="compute_only") reads it, is given
+sends and receives by _add_send_recv, and run to its end by _simulate_comms_compute. Skipped where PyTorch is not installed."""
 
 import os
 import subprocess
@@ -22,8 +22,7 @@ for name in NAMES:
     is_v = name.endswith("_v")
     chunks = 8 if is_v or "(" in name else 4
     rank_of = {c: (c if c < 4 else 7 - c) if is_v else c % 4 for c in range(chunks)}
-    actions = {rank: schedules._add_unshard_reshard(row) for rank, row in enumerate(rows)}
-    lowered = schedules._add_send_recv(actions, stage_to_rank=lambda c: rank_of[c], num_stages=chunks)
-    simulated = schedules._simulate_comms_compute(lowered, lambda c: rank_of[c], chunks)
-    assert simulated, name
+    lowered = schedules._add_send_recv(dict(enumerate(rows)), stage_to_rank=rank_of.get, num_stages=chunks)
+    simulated = schedules._simulate_comms_compute(lowered, stage_to_rank=rank_of.get, num_stages=chunks)
+    assert sorted(simulated) == [0, 1, 2, 3], name
 print("%d schedules run" % len(NAMES))
