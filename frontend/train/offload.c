@@ -93,7 +93,10 @@ void sc_plan_read_offload(sc_resolved_plan *plan, sc_module *m, const sc_build_r
             const sc_plan_stmt *stmt = plan->plan->body.data[i];
             if (has_kind(stmt, SC_KIND_OPT))
                 offload_opt(&o, stmt);
-            if (has_kind(stmt, SC_KIND_ACT))
+            if (has_kind(stmt, SC_KIND_ACT) && sc_plan_has_stages(plan))
+                sc_report(&plan->context->diag, SC_D_not_compiled, stmt->loc,
+                          "'offload act' in a pipeline", NULL);
+            else if (has_kind(stmt, SC_KIND_ACT))
                 offload_act(&o, built->func, stmt);
         }
     }
