@@ -12,6 +12,7 @@ STEPS = 5
 ZERO = ("", "opt", "grad, opt", "param, grad, opt")
 REMAT = ("", "", "remat layers;", "remat layers save layers.attn.o;", "remat layers.ffn, layers.n2;")
 RESHARD = ("", "", "reshard after step;", "reshard after use;")
+OFFLOAD = ("", "", "offload opt;", "offload opt in layers[0].ffn, tok;", "offload param, opt;", "offload act in layers;", "offload param in layers; offload act in layers.ffn;", "offload opt, param; offload act in layers;")
 TUNE = ("", "", "tune bucket = 512;", "tune call_cost = 4096;")
 
 # ---- models ----
@@ -149,6 +150,7 @@ class Case:
     remat: str
     reshard: str
     tune: str
+    offload: str
 
     AXES = ("dp", "fsdp", "cp", "tp")
 
@@ -189,6 +191,7 @@ class Case:
         yield self.remat
         yield self.reshard
         yield self.tune
+        yield self.offload
 
     def text(self) -> str:
         shared = [f"bind B = {self.batch};", "precision param = f64, act = f64, grad = f64, opt = f64;"]
@@ -217,7 +220,8 @@ def all_cases(seed: int) -> list[Case]:
         rng = random.Random(f"{seed}:{model.name}:{mesh}:{zero}:{sequence}:{micro}")
         wide = bool(zero) and sum(n > 1 for n in (dp, fsdp, cp)) > 1 and rng.random() < 0.5
         remat, tune, reshard = rng.choice(REMAT), rng.choice(TUNE), rng.choice(RESHARD) if zero.startswith("param") else ""
-        found.append(Case(model, mesh, zero, wide, sequence, micro, remat, reshard, tune))
+        offload = rng.choice(OFFLOAD)
+        found.append(Case(model, mesh, zero, wide, sequence, micro, remat, reshard, tune, offload))
     return found
 
 
