@@ -413,33 +413,78 @@ static void offload_states(offload *o)
 }
 
 /* ---- after fusion ---- */
-/* Fusion runs an op where the last op of its kernel is, which may be after the copy that fills its
- * area again. */
-void sc_order_staged_copies(sc_module *m, sc_func_id func)
+/* The copies into staging areas of one function, by op: their first and last readers, and the
+ * places of these in the function. */
+typedef struct staging {
+    sc_module *m;
+    sc_op_id *by; /* by value: the copy that it is a result of, or a view of one; SC_NONE */
+    sc_op_id *first, *last;
+    uint32_t *position; /* by op */
+} staging;
+
+static void find_staged_readers(staging *s, sc_func_id func)
 {
-    enum { AREA_COUNT = SC_STATE_KINDS * AREAS };
-    sc_arena *scratch = &m->context->scratch;
-    const sc_arena_mark mark = sc_arena_mark_here(scratch);
-    sc_op_id *by = sc_arena_array(scratch, m->values.count, sizeof *by), filled[AREA_COUNT];
-    sc_op_id *last = sc_arena_array(scratch, m->ops.count, sizeof *last);
-    uint32_t *position = sc_arena_array(scratch, m->ops.count, sizeof *position), next = 0;
-    memset(by, 0xff, m->values.count * sizeof *by);
-    memset(filled, 0xff, sizeof filled);
+    const sc_module *m = s->m;
+    uint32_t next = 0;
     sc_for_each_op (m, func, id) {
         const sc_op *op = sc_op_at(m, id);
-        bool is_staged = sc_op_attr(op, SC_ATTR_staging) != NULL;
-        position[id] = next++;
+        s->position[id] = next++;
+        s->first[id] = SC_NONE;
+        s->last[id] = id;
         for (uint32_t i = 0; i < op->operand_count; i++) {
-            sc_op_id copy = by[op->operands[i]];
-            if (copy != SC_NONE)
-                last[copy] = id;
-            if (copy != SC_NONE && (sc_op_traits(op) & SC_VIEW) != 0)
-                by[op->first_result] = copy;
+            sc_op_id copy = s->by[op->operands[i]];
+            if (copy == SC_NONE)
+                continue;
+            s->first[copy] = s->first[copy] == SC_NONE ? id : s->first[copy];
+            s->last[copy] = id;
+            if ((sc_op_traits(op) & SC_VIEW) != 0)
+                s->by[op->first_result] = copy;
         }
-        last[id] = id;
-        for (uint32_t r = 0; r < op->result_count && is_staged; r++)
-            by[op->first_result + r] = id;
+        for (uint32_t r = 0; r < op->result_count; r++) {
+            if (sc_op_attr(op, SC_ATTR_staging) != NULL)
+                s->by[op->first_result + r] = id;
+        }
     }
+}
+
+static int64_t kernel_of(const sc_module *m, sc_op_id op)
+{
+    return op == SC_NONE ? -1 : sc_op_int(sc_op_at(m, op), SC_ATTR_kernel, -1);
+}
+
+/* Lets the copy fill its area after the last reader of what another copy has left there; false if
+ * it is read itself by then. */
+static bool follows(staging *s, sc_op_id copy, sc_op_id before)
+{
+    sc_op_id behind = s->last[before], first = s->first[copy];
+    int64_t kernel = kernel_of(s->m, behind);
+    if (s->position[behind] < s->position[copy])
+        return true;
+    if (first != SC_NONE && (s->position[first] <= s->position[behind] ||
+                             (kernel >= 0 && kernel_of(s->m, first) == kernel)))
+        return false;
+    sc_op_id to = sc_op_at(s->m, behind)->next;
+    if (kernel >= 0) {
+        while (kernel_of(s->m, to) == kernel)
+            to = sc_op_at(s->m, to)->next;
+    }
+    sc_op_move(s->m, copy, to);
+    return true;
+}
+
+void sc_order_staged_copies(sc_module *m, sc_func_id func)
+{
+    sc_arena *scratch = &m->context->scratch;
+    const sc_arena_mark mark = sc_arena_mark_here(scratch);
+    staging s = {.m = m,
+                 .by = sc_arena_array(scratch, m->values.count, sizeof *s.by),
+                 .first = sc_arena_array(scratch, m->ops.count, sizeof *s.first),
+                 .last = sc_arena_array(scratch, m->ops.count, sizeof *s.last),
+                 .position = sc_arena_array(scratch, m->ops.count, sizeof *s.position)};
+    sc_op_id filled[SC_STATE_KINDS * AREAS];
+    memset(s.by, 0xff, m->values.count * sizeof *s.by);
+    memset(filled, 0xff, sizeof filled);
+    find_staged_readers(&s, func);
     sc_for_each_op (m, func, id) {
         const sc_op *op = sc_op_at(m, id);
         if (sc_op_attr(op, SC_ATTR_staging) == NULL)
@@ -447,16 +492,12 @@ void sc_order_staged_copies(sc_module *m, sc_func_id func)
         uint32_t state = host_state_of(m, sc_def(m, op->operands[0]));
         sc_op_id *before = &filled[(uint32_t)m->state.data[state].kind * AREAS +
                                    (uint32_t)sc_op_int(op, SC_ATTR_staging, 0)];
-        /* one that has been moved comes again */
-        if (*before != SC_NONE && *before != id && position[last[*before]] > position[id]) {
-            sc_op_id behind = last[*before];
-            int64_t kernel = sc_op_int(sc_op_at(m, behind), SC_ATTR_kernel, -1);
-            sc_op_id to = sc_op_at(m, behind)->next;
-            while (kernel >= 0 && sc_op_int(sc_op_at(m, to), SC_ATTR_kernel, -1) == kernel)
-                to = sc_op_at(m, to)->next;
-            sc_op_move(m, id, to);
-        }
-        *before = id;
+        if (*before == id) /* it was moved here */
+            continue;
+        if (*before == SC_NONE || follows(&s, id, *before))
+            *before = id;
+        else
+            sc_op_drop_attr(m, id, SC_ATTR_staging);
     }
     sc_arena_release(scratch, mark);
 }

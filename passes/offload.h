@@ -13,8 +13,8 @@ bool sc_same_instance(const char *a, const char *b);
 /* True if the op's phase is forward; a recomputation is not. */
 bool sc_is_forward_op(const sc_module *m, const sc_op *op);
 
-/* Moves copies into staging areas behind the last readers of what is there, which fusion may have
- * moved. */
+/* Fusion runs an op where the last op of its kernel is, which may be after the copy that fills its
+ * area again. Moves such copies down, or gives them memory of their own. */
 void sc_order_staged_copies(sc_module *m, sc_func_id func);
 
 /* Copies the activations of `offload act` lines to host memory and back. */

@@ -9,7 +9,7 @@
  * What the ops of a unit, an instance of the line's paths, compute in the forward pass and the
  * backward pass reads (recomputation included) is copied out once, after the last of it is there,
  * and copied in once, where the unit before it in the backward pass begins. Parameters, their casts
- * and gathers, and what is cheap to make again, stay. One walk. */
+ * and gathers, and what is cheap to recompute, stay. One walk. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -144,7 +144,7 @@ static void note_reads(saving *s, sc_op_id id, uint32_t at, const uint32_t *posi
     }
 }
 
-/* A forward view that the backward pass reads is made again there, of the value itself. */
+/* For a forward view that the backward pass reads, there is a view of the value itself there. */
 static void copy_views(saving *s, sc_op_id id)
 {
     sc_module *m = s->m;

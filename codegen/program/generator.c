@@ -113,6 +113,21 @@ bool sc_generator_is_state(const sc_generator *g, uint32_t buffer)
     return g->buffers.data[buffer].kind <= SC_BUFFER_OTHER_STATE;
 }
 
+/* True if the state is in a staging area that nothing in flight uses. */
+static bool is_free(const sc_generator *g, const sc_staged_state *staged)
+{
+    bool used = !staged->is_filled;
+    for (uint32_t f = g->func.finished; f < g->func.in_flight.count; f++) {
+        uint32_t start = g->func.in_flight.data[f].instr;
+        if (start == SC_NONE || used)
+            continue;
+        const sc_image_instr *instr = &g->func.instrs.data[start];
+        for (uint32_t i = 0; i < instr->arg_count; i++)
+            used = used || instr->args[i].buffer == staged->place.buffer;
+    }
+    return !used;
+}
+
 sc_image_ref sc_generator_write(sc_generator *g, sc_value value, sc_image_buffer_kind kind,
                                 bool may_share)
 {
@@ -121,8 +136,8 @@ sc_image_ref sc_generator_write(sc_generator *g, sc_value value, sc_image_buffer
         uint32_t last = g->func.state_last_read[state],
                  *last_read = &g->func.last_read[g->func.root[value]];
         bool host = g->m->state.data[state].host,
-             fits = !host ||
-                    (g->func.staged[state].is_filled && *last_read < g->func.staged[state].until);
+             fits = !host || (kind != SC_BUFFER_COMM && is_free(g, &g->func.staged[state]) &&
+                              *last_read < g->func.staged[state].until);
         if (fits && (last < g->unit.number || (last == g->unit.number && may_share))) {
             g->func.state_last_read[state] = *last_read;
             return g->func.place[value] = sc_generator_place_of_state(g, state);

@@ -131,10 +131,27 @@ bool sc_generate_to_device(sc_generator *g, sc_op_id op)
     return start(g, op, args);
 }
 
+/* Waits for earlier copies of activations to the host, so that what they copy is freed: the device
+ * keeps those of two units. */
+static bool finish_activations(sc_generator *g)
+{
+    for (uint32_t f = g->func.finished; f < g->func.in_flight.count; f++) {
+        const sc_op *o = sc_op_at(g->m, g->func.in_flight.data[f].op);
+        bool leaves = sc_op_copies_memory((sc_op_kind)o->kind) &&
+                      sc_value_is_in_host(g->m, o->first_result) &&
+                      g->func.becomes[o->first_result] == SC_NONE;
+        if (leaves && !sc_generator_finish(g, f))
+            return false;
+    }
+    return true;
+}
+
 bool sc_generate_to_host(sc_generator *g, sc_op_id op)
 {
     const sc_op *o = sc_op_at(g->m, op);
     sc_image_ref *args = sc_arena_array(g->arena, 2 * (size_t)o->operand_count, sizeof *args);
+    if (g->func.becomes[o->first_result] == SC_NONE && !finish_activations(g))
+        return false;
     for (uint32_t i = 0; i < o->operand_count; i++) {
         sc_value result = o->first_result + i;
         uint32_t state = g->func.becomes[result];

@@ -81,25 +81,38 @@ static bool report_placed(const sc_stages *c, const sc_plan_stmt *stmt, const ch
     return false;
 }
 
+/* Places an op that a line covers. *placed: the line has placed one. */
+static bool place_op(sc_stages *c, const sc_plan_stmt *stmt, sc_op_id id, bool *placed)
+{
+    if (c->instance_of[id] != SC_NONE)
+        return report_placed(c, stmt, "is in a staged stack",
+                             "'split(..)' of the stage says which chunk its instances are in");
+    c->placed[id] = stmt;
+    *placed = true;
+    return true;
+}
+
+/* A line covers the ops of a sub, those that compute a value, and those that read a parameter. */
 static bool place_line(sc_stages *c, const sc_plan_stmt *stmt)
 {
-    bool has_state = false, has_op = false;
+    bool placed = false;
+    bool *is_state = sc_arena_array(&c->context->arena, c->m->values.count, sizeof *is_state);
     sc_for_each_op (c->m, c->built->func, id) {
         const sc_op *op = sc_op_at(c->m, id);
-        if (!is_covered(c, &stmt->in.data[0], op))
-            continue;
-        if (c->instance_of[id] != SC_NONE)
-            return report_placed(c, stmt, "is in a staged stack",
-                                 "'split(..)' of the stage says which chunk its instances are in");
-        bool is_state = sc_op_has(op, SC_STATE_READ | SC_FROM_OUTSIDE | SC_CONSTANT);
-        has_state = has_state || is_state;
-        has_op = has_op || !is_state;
-        c->placed[id] = stmt;
+        bool covered = is_covered(c, &stmt->in.data[0], op), reads = false;
+        for (uint32_t i = 0; i < op->operand_count; i++)
+            reads = reads || is_state[op->operands[i]];
+        bool is_source = sc_op_has(op, SC_STATE_READ | SC_FROM_OUTSIDE | SC_CONSTANT),
+             is_copy = sc_op_has(op, SC_VIEW | SC_CONVERTS);
+        for (uint32_t r = 0; r < op->result_count; r++)
+            is_state[op->first_result + r] = (is_source && covered) || (is_copy && reads);
+        if (is_source && covered)
+            c->placed[id] = stmt; /* where a chunk's parameters are listed */
+        if (!is_source && (covered || (reads && !is_copy)) && !place_op(c, stmt, id, &placed))
+            return false;
     }
-    if (has_state && !has_op)
-        return report_placed(c, stmt, "is read only: it is where it is used",
-                             "name the sub or the value that uses it");
-    return true;
+    return placed || report_placed(c, stmt, "is read by no op of this entry",
+                                   "name a sub, a value, or a parameter that an op reads");
 }
 
 static bool place_lines(sc_stages *c)

@@ -64,9 +64,10 @@ static void offload_act_path(offload *o, sc_func_id func, const sc_path *path)
         size_t length = sc_path_match_length(o->context, path, o->entry, scope);
         if (length != SIZE_MAX)
             add_unit(o, scope, length, op->scope);
-        for (uint32_t r = 0; r < op->result_count && length == SIZE_MAX; r++) {
+        for (uint32_t r = 0; r < op->result_count; r++) {
             sc_sym value = o->m->values.data[op->first_result + r].path;
-            if (value != 0 && sc_path_matches(o->context, path, o->entry, value) == SC_PATH_EXACT)
+            if (value != 0 && length == SIZE_MAX &&
+                sc_path_matches(o->context, path, o->entry, value) == SC_PATH_EXACT)
                 add_unit(o, sc_text(o->context, value), strlen(sc_text(o->context, value)), value);
         }
     }
@@ -109,8 +110,9 @@ void sc_plan_offload_params(sc_resolved_plan *plan, sc_module *m, sc_sym entry)
     if (plan->plan != NULL) {
         for (uint32_t i = 0; i < plan->plan->body.count; i++) {
             const sc_plan_stmt *stmt = plan->plan->body.data[i];
-            for (uint32_t s = 0; s < m->state.count && has_kind(stmt, SC_KIND_PARAM); s++) {
-                if (m->state.data[s].kind == SC_STATE_PARAM && covers(&o, stmt, s))
+            for (uint32_t s = 0; s < m->state.count; s++) {
+                if (has_kind(stmt, SC_KIND_PARAM) && m->state.data[s].kind == SC_STATE_PARAM &&
+                    covers(&o, stmt, s))
                     m->state.data[s].host = true;
             }
         }

@@ -174,6 +174,8 @@ def draw_training_lines(rng: random.Random, graph: Graph, mesh: tuple[tuple[str,
         lines.append(f"reshard after {rng.choice(('forward', 'use', 'step'))};")
     if rng.random() < 0.2:
         lines.append(f"precision {rng.choice(('act = bf16', 'act = f16', 'grad = bf16', 'act = bf16, reduce = bf16', 'param = bf16, act = bf16, opt = f32'))};")
+    if rng.random() < 0.4:
+        lines.append(rng.choice(("offload opt;", "offload param;", "offload param, opt;", f"offload act in {'g' if graph.block else 'f'};")))
     return tuple(lines)
 
 

@@ -12,6 +12,7 @@ STEPS = 5
 ZERO = ("", "opt", "grad, opt", "param, grad, opt")
 REMAT = ("", "", "remat layers;", "remat layers save layers.attn.o;", "remat layers.ffn, layers.n2;")
 RESHARD = ("", "", "reshard after step;", "reshard after use;")
+OFFLOAD = ("", "", "offload opt;", "offload opt in layers[0].ffn, tok;", "offload param, opt;", "offload act in layers;", "offload param in layers; offload act in layers.ffn;", "offload opt, param; offload act in layers;")
 TUNE = ("", "", "tune bucket = 512;", "tune call_cost = 4096;")
 
 # ---- models ----
@@ -182,6 +183,7 @@ class Case:
     remat: str
     reshard: str
     tune: str
+    offload: str
     pipeline: Pipeline | None = None
 
     AXES = ("dp", "fsdp", "cp", "tp")
@@ -236,6 +238,7 @@ class Case:
         yield self.remat
         yield self.reshard
         yield self.tune
+        yield self.offload
 
     def text(self) -> str:
         shared = [f"bind B = {self.batch};", "precision param = f64, act = f64, grad = f64, opt = f64;"]
@@ -265,7 +268,8 @@ def all_cases(seed: int) -> list[Case]:
         rng = random.Random(f"{seed}:{model.name}:{mesh}:{zero}:{sequence}:{micro}")
         wide = bool(zero) and sum(n > 1 for n in (dp, fsdp, cp)) > 1 and rng.random() < 0.5
         remat, tune, reshard = rng.choice(REMAT), rng.choice(TUNE), rng.choice(RESHARD) if zero.startswith("param") else ""
-        found.append(Case(model, mesh, zero, wide, sequence, micro, remat, reshard, tune))
+        offload = rng.choice(OFFLOAD)
+        found.append(Case(model, mesh, zero, wide, sequence, micro, remat, reshard, tune, offload))
     return found
 
 
@@ -274,7 +278,8 @@ def with_stages(cases: list[Case], seed: int) -> list[Case]:
     found = []
     for i, case in enumerate(cases):
         pipeline = draw_pipeline(random.Random(f"stages:{seed}:{i}:{case.name}"))
-        found.append(dataclasses.replace(case, pipeline=pipeline))
+        offload = " ".join(line for line in case.offload.split("; ") if "act" not in line)  # not compiled
+        found.append(dataclasses.replace(case, pipeline=pipeline, offload=offload and offload.rstrip(";") + ";"))
     return found
 
 
