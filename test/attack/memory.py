@@ -38,8 +38,8 @@ def run(folder, mib, command):
 
 
 def is_loader(code, error):
-    """The system could not even load the program or one of its libraries."""
-    return code == 127 and 'error while loading shared libraries' in error
+    """The system could not even load the program or one of its libraries, or start libgomp, which allocates 8 bytes before main begins."""
+    return (code == 127 and 'error while loading shared libraries' in error) or (code == 1 and error.strip() == 'libgomp: Out of memory allocating 8 bytes')
 
 
 def main():
