@@ -271,9 +271,8 @@ static void compare_each_option(sc_context *context, void *user)
         sc_arguments given = {0};
         const sc_option_table table = {sc_run_option_rows, sc_run_option_count, &options, NULL};
         const sc_command_line line = {.program = "prog", .tables = &table, .table_count = 1};
-        const char *value = row->kind == SC_OPTION_NAMED         ? "a=/none"
-                            : strcmp(row->name, "--format") == 0 ? "json"
-                                                                 : "1";
+        bool is_format = row->kind == SC_OPTION_JSON || strcmp(row->name, "--format") == 0;
+        const char *value = row->kind == SC_OPTION_NAMED ? "a=/none" : is_format ? "json" : "1";
         char *argv[] = {(char *)(uintptr_t) "prog", (char *)(uintptr_t)row->name,
                         (char *)(uintptr_t)value};
         sc_arguments_parse(context, &line, row->argument == NULL ? 2 : 3, argv, &given);
