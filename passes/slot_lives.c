@@ -1,5 +1,6 @@
 #include "passes/slot_lives.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* Returns the slot that the op reads or writes; SC_NONE: none. */
@@ -41,7 +42,8 @@ static void extend(const sc_module *m, sc_map *known, const sc_op *op, uint32_t 
     uint64_t key = (uint64_t)slot << 32 | (uint32_t)m->schedule.data[call].microbatch;
     uint32_t at = *sc_map_insert(known, key, out->list.count, &is_new);
     if (is_new)
-        *sc_vec_push(&m->context->arena, &out->list) = (sc_slot_life){slot, call, call};
+        *sc_vec_push(&m->context->arena, &out->list) = (sc_slot_life){.state = slot, .first = call};
+    assert(out->list.data != NULL && at < out->list.count);
     out->list.data[at].last = call;
 }
 
@@ -59,6 +61,7 @@ void sc_slot_lives_find(const sc_module *m, uint32_t stage, sc_slot_lives *out)
             extend(m, &known, sc_op_at(m, u.ops.data[k]), i, out);
     }
     for (uint32_t i = 0; i < out->list.count; i++) {
+        assert(out->list.data != NULL);
         const sc_slot_life *life = &out->list.data[i];
         int64_t bytes = sc_type_local_bytes(m, sc_state_type(m, life->state));
         out->bytes[life->first] += bytes;

@@ -21,10 +21,7 @@ typedef struct sc_plan_options {
 typedef struct sc_resolved_plan sc_resolved_plan;
 
 /* Evaluates mesh, bind, precision, tune, accumulate .. of a plan (NULL: no plan, one device) and
- * checks the names in each line. Statements that this version does not compile report not_compiled
- * at their line (stage, pad, accumulate > 1 only where an entry is trained, offload, reshard..,
- * each only if it would change the requested function). Returns NULL after errors that leave
- * nothing usable. */
+ * checks the names in each line. Returns NULL after errors that leave nothing usable. */
 sc_resolved_plan *sc_plan_resolve(sc_declarations *program, const sc_plan *plan,
                                   const sc_plan_options *options);
 
