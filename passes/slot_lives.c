@@ -43,7 +43,6 @@ static void extend(const sc_module *m, sc_map *known, const sc_op *op, uint32_t 
     uint32_t at = *sc_map_insert(known, key, out->list.count, &is_new);
     if (is_new)
         *sc_vec_push(&m->context->arena, &out->list) = (sc_slot_life){.state = slot, .first = call};
-    assert(out->list.data != NULL && at < out->list.count);
     out->list.data[at].last = call;
 }
 
@@ -57,11 +56,12 @@ void sc_slot_lives_find(const sc_module *m, uint32_t stage, sc_slot_lives *out)
         (sc_slot_lives){.bytes = sc_arena_array(arena, m->schedule.count + 1u, sizeof *out->bytes)};
     for (uint32_t i = 0; i < m->schedule.count; i++) {
         sc_func_id func = m->schedule.data[i].func;
-        for (uint32_t k = u.first[func]; k < u.first[func + 1]; k++)
+        for (uint32_t k = u.first[func]; k < u.first[func + 1]; k++) {
+            assert(u.ops.data != NULL);
             extend(m, &known, sc_op_at(m, u.ops.data[k]), i, out);
+        }
     }
     for (uint32_t i = 0; i < out->list.count; i++) {
-        assert(out->list.data != NULL);
         const sc_slot_life *life = &out->list.data[i];
         int64_t bytes = sc_type_local_bytes(m, sc_state_type(m, life->state));
         out->bytes[life->first] += bytes;
