@@ -108,7 +108,7 @@ enum {
  * restore. */
 shardc_status sc_cuda_give_back(const sc_cuda *api, sc_cu_context context, shardc_status status,
                                 shardc_error *error);
-shardc_status sc_cuda_check_machine(const sc_image *image, uint32_t ranks, shardc_error *error);
+shardc_status sc_cuda_check_machine(const shardc_session *session, shardc_error *error);
 shardc_status sc_cuda_open_gpus(shardc_session *session, shardc_error *error);
 void sc_cuda_close_gpus(shardc_session *session);
 /* Returns the GPU of a rank of this process. */

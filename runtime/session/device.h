@@ -14,9 +14,9 @@
 struct sc_device {
     const char *name; /* the part of a program's target before ':' */
 
-    /* Checks whether this machine can run the program with `ranks` ranks in this process. Called
-     * before anything is allocated. */
-    shardc_status (*check)(const sc_image *image, uint32_t ranks, shardc_error *error);
+    /* Checks whether this machine can run the session's ranks, whose images are set. Called before
+     * anything is allocated. */
+    shardc_status (*check)(const shardc_session *session, shardc_error *error);
     /* Creates what a session's ranks share: code and libraries. Sets session->device_state. */
     shardc_status (*open)(shardc_session *session, shardc_error *error);
     void (*close)(shardc_session *session); /* called after a failed `open` as well */
@@ -41,6 +41,8 @@ struct sc_device {
                             shardc_error *error);
     shardc_status (*gemm)(sc_rank *rank, sc_bound *bound, shardc_error *error);
     shardc_status (*copy)(sc_rank *rank, sc_bound *bound, shardc_error *error);
+    /* Start a collective or a message, and make the rank's computation wait for it. A message may
+     * be started in one call and finished in a later one. */
     shardc_status (*start)(sc_rank *rank, sc_bound *bound, shardc_error *error);
     shardc_status (*finish)(sc_rank *rank, sc_bound *started, shardc_error *error);
     shardc_status (*end)(sc_rank *rank, uint32_t func, bool failed, shardc_error *error);

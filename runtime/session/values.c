@@ -96,23 +96,34 @@ static shardc_status give_staged(const staging *room, sc_rank *rank, uint32_t bu
 
 /* ---- full tensors ---- */
 
+shardc_status sc_rank_scatter(sc_rank *rank, const sc_image_tensor *tensor, uint32_t buffer,
+                              const sc_whole *whole, const char *name, shardc_error *error)
+{
+    int64_t bad = 0;
+    staging room;
+    uint32_t own = sc_image_buffer_of(tensor, buffer, rank->rank);
+    if (own == SC_NONE)
+        return SHARDC_OK;
+    shardc_status status = open_staging(rank->session, tensor, &room, error);
+    if (status == SHARDC_OK &&
+        !sc_shard_scatter(tensor, rank->rank, whole, staged(&room, rank, own), &bad))
+        status = bad_element(name, whole, bad, sc_dtypes[tensor->dtype].name, error);
+    else if (status == SHARDC_OK)
+        status = give_staged(&room, rank, own, error);
+    free(room.memory);
+    return status;
+}
+
 shardc_status sc_session_scatter(shardc_session *session, const sc_image_tensor *tensor,
                                  uint32_t buffer, const sc_whole *whole, const char *name,
                                  shardc_error *error)
 {
-    int64_t bad = 0;
-    staging room;
-    shardc_status status = open_staging(session, tensor, &room, error);
+    shardc_status status = SHARDC_OK;
     for (uint32_t r = 0; r < session->rank_count; r++) {
         if (status != SHARDC_OK)
             break;
-        sc_rank *rank = &session->ranks[r];
-        if (!sc_shard_scatter(tensor, rank->rank, whole, staged(&room, rank, buffer), &bad))
-            status = bad_element(name, whole, bad, sc_dtypes[tensor->dtype].name, error);
-        else
-            status = give_staged(&room, rank, buffer, error);
+        status = sc_rank_scatter(&session->ranks[r], tensor, buffer, whole, name, error);
     }
-    free(room.memory);
     return status;
 }
 
@@ -128,10 +139,11 @@ static shardc_status fetch_shard(shardc_session *session, const sc_image_tensor 
     *out = copy;
     if (rank >= session->first_rank && index < session->rank_count) {
         sc_rank *own = &session->ranks[index];
+        uint32_t at = sc_image_buffer_of(tensor, buffer, rank);
         if (session->device->is_host)
-            *out = sc_rank_buffer(own, buffer);
+            *out = sc_rank_buffer(own, at);
         else
-            read = session->device->read(own, buffer, copy, sc_image_tensor_bytes(tensor), error);
+            read = session->device->read(own, at, copy, sc_image_tensor_bytes(tensor), error);
     }
     if (!session->device->is_host)
         read = sc_session_agree(session, read, error);
@@ -194,17 +206,20 @@ shardc_status sc_session_read_shard(shardc_session *session, uint32_t state, uin
 {
     const sc_image_state *of = &session->image->states[state];
     sc_rank *own = &session->ranks[rank - session->first_rank];
-    *out = session->device->is_host ? sc_rank_buffer(own, of->buffer) : room;
+    uint32_t buffer = sc_image_buffer_of(&of->tensor, of->buffer, rank);
+    *out = session->device->is_host ? sc_rank_buffer(own, buffer) : room;
     if (session->device->is_host)
         return SHARDC_OK;
-    return session->device->read(own, of->buffer, room, sc_image_tensor_bytes(&of->tensor), error);
+    return session->device->read(own, buffer, room, sc_image_tensor_bytes(&of->tensor), error);
 }
 
 void *sc_session_shard_room(shardc_session *session, uint32_t state, uint32_t rank, void *room)
 {
+    const sc_image_state *of = &session->image->states[state];
     sc_rank *own = &session->ranks[rank - session->first_rank];
-    return session->device->is_host ? sc_rank_buffer(own, session->image->states[state].buffer)
-                                    : room;
+    return session->device->is_host
+               ? sc_rank_buffer(own, sc_image_buffer_of(&of->tensor, of->buffer, rank))
+               : room;
 }
 
 shardc_status sc_session_write_shard(shardc_session *session, uint32_t state, uint32_t rank,
@@ -214,8 +229,8 @@ shardc_status sc_session_write_shard(shardc_session *session, uint32_t state, ui
     sc_rank *own = &session->ranks[rank - session->first_rank];
     if (session->device->is_host)
         return SHARDC_OK;
-    return session->device->write(own, of->buffer, filled, sc_image_tensor_bytes(&of->tensor),
-                                  error);
+    return session->device->write(own, sc_image_buffer_of(&of->tensor, of->buffer, rank), filled,
+                                  sc_image_tensor_bytes(&of->tensor), error);
 }
 
 shardc_status sc_session_sum(shardc_session *session, int64_t *values, uint32_t count,
@@ -301,9 +316,12 @@ void *shardc_session_local_state(shardc_session *session, uint32_t state, uint32
 {
     uint32_t index = rank - session->first_rank;
     if (!session->device->is_host || state >= session->image->state_count ||
-        rank < session->first_rank || index >= session->rank_count)
+        rank < session->first_rank || index >= session->rank_count ||
+        !sc_image_has(&session->image->states[state].tensor, rank))
         return NULL;
-    return sc_rank_buffer(&session->ranks[index], session->image->states[state].buffer);
+    const sc_image_state *of = &session->image->states[state];
+    return sc_rank_buffer(&session->ranks[index],
+                          sc_image_buffer_of(&of->tensor, of->buffer, rank));
 }
 
 /* ---- initial values ---- */
@@ -312,14 +330,17 @@ static shardc_status initialise_state(sc_rank *rank, const sc_image_state *from,
                                       const sc_image_state *to, shardc_error *error)
 {
     staging room;
+    uint32_t buffer = sc_image_buffer_of(&to->tensor, to->buffer, rank->rank);
+    if (buffer == SC_NONE)
+        return SHARDC_OK;
     shardc_status status = open_staging(rank->session, &to->tensor, &room, error);
     if (status == SHARDC_OK &&
         !sc_shard_initialise(from, &to->tensor, rank->rank, rank->session->seed,
-                             staged(&room, rank, to->buffer)))
+                             staged(&room, rank, buffer)))
         status = sc_fail(error, SHARDC_ERROR_DATA,
                          "an initial value of '%s' does not fit its dtype", to->path);
     if (status == SHARDC_OK)
-        status = give_staged(&room, rank, to->buffer, error);
+        status = give_staged(&room, rank, buffer, error);
     free(room.memory);
     return status;
 }
