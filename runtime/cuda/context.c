@@ -152,7 +152,7 @@ shardc_status sc_cuda_check_machine(const shardc_session *session, shardc_error 
     int count = 0;
     if (image->pipeline.count > 0)
         return sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
-                       "programs of several stages do not run on GPUs yet");
+                       "a program of several stages runs on CPUs only");
     shardc_status status = start_driver(&api, error);
     if (status != SHARDC_OK)
         return status;
