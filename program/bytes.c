@@ -8,6 +8,8 @@
  *   code     the CPU features that it requires, as 0-terminated text, and the object; separate,
  *            so that ranks with different CPUs have equal bodies
  *
+ * A program of several stages is the bytes of their images, in order.
+ *
  * In the body, integers are LEB128 (7 bits per byte, least significant first; signed ones are
  * zigzag-encoded: 0, -1, 1, -2, ..), lists are a count and the items, doubles 8 bytes. A text is a
  * number: that of an earlier text, or the next free number, followed by length and bytes. The
@@ -388,6 +390,43 @@ static void code_group(codec *c, sc_image_group *group)
     code_text(c, &group->axes);
 }
 
+static void code_boundary(codec *c, sc_image_boundary *boundary)
+{
+    CODE_BOOL(c, boundary->is_receive);
+    code_u32(c, &boundary->peer);
+    code_u32(c, &boundary->number);
+    code_u32(c, &boundary->slots);
+}
+
+static void code_message(codec *c, sc_image_message *message)
+{
+    code_u32(c, &message->boundary);
+    CODE_LIST(c, message->dtypes, message->part_count, "parts");
+    if (c->out == NULL)
+        message->counts = sc_arena_array(c->arena, message->part_count, sizeof *message->counts);
+    for (uint32_t i = 0; i < message->part_count; i++) {
+        CODE_DTYPE(c, message->dtypes[i]);
+        code_i64(c, &message->counts[i]);
+    }
+    code_text(c, &message->why);
+}
+
+/* The stage, and what it exchanges with others; one byte if there are no stages. */
+static void code_pipeline(codec *c, sc_image *image)
+{
+    code_u32(c, &image->pipeline.count);
+    if (image->pipeline.count == 0)
+        return;
+    code_u32(c, &image->pipeline.axis);
+    code_u32(c, &image->pipeline.stage);
+    CODE_LIST(c, image->boundaries, image->boundary_count, "boundaries");
+    for (uint32_t i = 0; i < image->boundary_count; i++)
+        code_boundary(c, &image->boundaries[i]);
+    CODE_LIST(c, image->messages, image->message_count, "messages");
+    for (uint32_t i = 0; i < image->message_count; i++)
+        code_message(c, &image->messages[i]);
+}
+
 static void code_param(codec *c, sc_image_param *param)
 {
     CODE_CHOICE(c, sc_image_param_kind, param->kind, SC_PARAM_KINDS, "kind of parameter");
@@ -471,6 +510,7 @@ static void code_image(codec *c, sc_image *image)
         code_u64(c, &image->axes[i].size);
     }
     code_u64(c, &image->ranks);
+    code_pipeline(c, image);
     code_i64(c, &image->arena_bytes);
     code_i64(c, &image->host_bytes);
     code_tables(c, image);
@@ -521,12 +561,14 @@ static sc_image *refuse(shardc_error *error, const char *format, ...)
     return NULL;
 }
 
-/* Returns NULL, or a description of the fault in the header or the bytes after it. */
-static const char *header_fault(const uint8_t *bytes, size_t size)
+/* Returns NULL, or a description of the fault in the header or the bytes that it describes, of
+ * which there are *out_size. */
+static const char *header_fault(const uint8_t *bytes, size_t size, size_t *out_size)
 {
     uint64_t body = get_word(bytes + AT_BODY, 8), code = get_word(bytes + AT_CODE, 8);
-    if (body > size - HEADER || code != size - HEADER - body)
+    if (body > size - HEADER || code > size - HEADER - body)
         return "it is truncated, or something was appended";
+    *out_size = HEADER + (size_t)body + (size_t)code;
     if (sc_fnv1a64(bytes + HEADER, body) != get_word(bytes + AT_BODY_HASH, 8))
         return "it is damaged: its hash does not match";
     if (sc_fnv1a64(bytes + HEADER + body, code) != get_word(bytes + AT_CODE_HASH, 8))
@@ -547,7 +589,8 @@ static void read_code(sc_image *image, sc_arena *arena, const uint8_t *code, siz
     image->object = object;
 }
 
-sc_image *sc_image_read(const void *data, size_t size, sc_arena *arena, shardc_error *error)
+sc_image *sc_image_read_first(const void *data, size_t size, size_t *out_size, sc_arena *arena,
+                              shardc_error *error)
 {
     const uint8_t *bytes = data;
     if (size < HEADER || memcmp(bytes, magic, sizeof magic) != 0)
@@ -556,7 +599,7 @@ sc_image *sc_image_read(const void *data, size_t size, sc_arena *arena, shardc_e
     if (get_word(bytes + AT_VERSION, 4) != SC_IMAGE_VERSION)
         return refuse(error, "a program of format version %llu; this library reads version %d",
                       (unsigned long long)get_word(bytes + AT_VERSION, 4), SC_IMAGE_VERSION);
-    const char *fault = header_fault(bytes, size);
+    const char *fault = header_fault(bytes, size, out_size);
     if (fault != NULL)
         return refuse(error, "not a valid program: %s", fault);
     size_t body = (size_t)get_word(bytes + AT_BODY, 8);
@@ -572,7 +615,16 @@ sc_image *sc_image_read(const void *data, size_t size, sc_arena *arena, shardc_e
     if (c.failed)
         return NULL;
     image->hash = get_word(bytes + AT_BODY_HASH, 8);
-    read_code(image, arena, bytes + HEADER + body, size - HEADER - body);
+    read_code(image, arena, bytes + HEADER + body, *out_size - HEADER - body);
     fault = sc_image_check(image, arena);
     return fault == NULL ? image : refuse(error, "not a valid program: %s", fault);
+}
+
+sc_image *sc_image_read(const void *data, size_t size, sc_arena *arena, shardc_error *error)
+{
+    size_t used = 0;
+    sc_image *image = sc_image_read_first(data, size, &used, arena, error);
+    return image == NULL || used == size
+               ? image
+               : refuse(error, "not a valid program: it is truncated, or something was appended");
 }

@@ -13,9 +13,13 @@ void sc_image_write(const sc_image *image, sc_strbuf *out);
  * the machine code of the object is not validated, so running it means trusting its author. */
 sc_image *sc_image_read(const void *data, size_t size, sc_arena *arena, shardc_error *error);
 
+/* Reads the image that the bytes begin with; *out_size is its length. */
+sc_image *sc_image_read_first(const void *data, size_t size, size_t *out_size, sc_arena *arena,
+                              shardc_error *error);
+
 /* Validates everything beyond the image's shape: indices, buffers within the arena, accesses of
- * instructions within buffers, digits, shards, collectives. Returns NULL, or a description of the
- * fault in the arena. */
+ * instructions within buffers, digits, shards, collectives, and that every message is waited for.
+ * Returns NULL, or a description of the fault in the arena. */
 const char *sc_image_check(const sc_image *image, sc_arena *arena);
 
 /* Prints an assembly-like listing: buffers, kernels, gemms, collectives with their reasons,

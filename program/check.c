@@ -55,6 +55,17 @@ static bool add_terms(digit_set *set, const sc_image_terms *terms)
     return true;
 }
 
+/* No tensor or group may use the digit of the stage axis: it counts as used from the start. */
+static digit_set digits_of_stage(const sc_image *image)
+{
+    digit_set digits = {.product = 1};
+    if (image->pipeline.count > 0) {
+        sc_image_digit digit = sc_image_stage_digit(image);
+        add_digit(&digits, digit.divide, digit.modulo);
+    }
+    return digits;
+}
+
 /* ---- tensors ---- */
 
 /* Returns the term with stride `times`; terms of modulo 1 are ignored. */
@@ -102,7 +113,7 @@ static bool check_selector(sc_checker *c, const sc_image_terms *terms)
 
 static bool check_tensor(sc_checker *c, const sc_image_tensor *tensor)
 {
-    digit_set digits = {.product = 1};
+    digit_set digits = digits_of_stage(c->image);
     int64_t whole = sc_dtypes[tensor->dtype].bytes, local = whole;
     if (tensor->rank > SC_IMAGE_MAX_RANK)
         return sc_checker_fail(c, "it has %u dims", tensor->rank);
@@ -324,7 +335,7 @@ static bool check_groups(sc_checker *c)
 {
     for (uint32_t i = 0; i < c->image->group_count; i++) {
         const sc_image_group *group = &c->image->groups[i];
-        digit_set digits = {.product = 1};
+        digit_set digits = digits_of_stage(c->image);
         sc_checker_at(c, "group", i, group->axes);
         for (uint32_t d = 0; d < group->digit_count; d++) {
             if (!sc_check_digit(c, group->digits[d].divide, group->digits[d].modulo))
@@ -398,9 +409,9 @@ const char *sc_image_check(const sc_image *image, sc_arena *arena)
     sc_checker c = {.image = image, .arena = arena, .name = ""};
     if (!is_text(image->target))
         return "it has no target";
-    if (check_mesh(&c) && check_buffers(&c) && check_states(&c) && check_kernels(&c) &&
-        check_gemms(&c) && check_groups(&c) && sc_check_collectives(&c) && check_funcs(&c) &&
-        check_schedule(&c))
+    if (check_mesh(&c) && sc_check_pipeline(&c) && check_buffers(&c) && check_states(&c) &&
+        check_kernels(&c) && check_gemms(&c) && check_groups(&c) && sc_check_collectives(&c) &&
+        check_funcs(&c) && check_schedule(&c) && sc_check_flight(&c))
         return NULL;
     return c.fault;
 }

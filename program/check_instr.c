@@ -52,6 +52,19 @@ static bool check_peers(sc_checker *c, const sc_image_collective *collective)
     return check_sources(c, collective, size);
 }
 
+bool sc_check_parts(sc_checker *c, uint32_t part_count, const sc_dtype *dtypes,
+                    const int64_t *counts, int64_t divisor)
+{
+    int64_t bytes;
+    for (uint32_t p = 0; p < part_count; p++) {
+        if (counts[p] < 0 || counts[p] % divisor != 0 ||
+            __builtin_mul_overflow(counts[p], (int64_t)sc_dtypes[dtypes[p]].bytes, &bytes))
+            return sc_checker_fail(c, "part %u has %lld elements, in a group of %lld", p,
+                                   (long long)counts[p], (long long)divisor);
+    }
+    return part_count > 0 || sc_checker_fail(c, "it has no parts");
+}
+
 bool sc_check_collectives(sc_checker *c)
 {
     for (uint32_t i = 0; i < c->image->collective_count; i++) {
@@ -62,18 +75,11 @@ bool sc_check_collectives(sc_checker *c)
         if ((collective->reduce != SC_IMAGE_WHOLE) !=
             sc_collective_has(collective->kind, SC_COLLECTIVE_REDUCES))
             return sc_checker_fail(c, "reduction %s", sc_image_reduce_names[collective->reduce]);
-        int64_t size = (int64_t)sc_image_group_size(&c->image->groups[collective->group]), bytes;
-        for (uint32_t p = 0; p < collective->part_count; p++) {
-            int64_t count = collective->counts[p];
-            if (count < 0 ||
-                (sc_collective_has(collective->kind, SC_COLLECTIVE_DIVIDES) && count % size != 0) ||
-                __builtin_mul_overflow(count, (int64_t)sc_dtypes[collective->dtypes[p]].bytes,
-                                       &bytes))
-                return sc_checker_fail(c, "part %u has %lld elements, in a group of %lld", p,
-                                       (long long)count, (long long)size);
-        }
-        if (collective->part_count == 0)
-            return sc_checker_fail(c, "it has no parts");
+        int64_t size = (int64_t)sc_image_group_size(&c->image->groups[collective->group]);
+        bool divides = sc_collective_has(collective->kind, SC_COLLECTIVE_DIVIDES);
+        if (!sc_check_parts(c, collective->part_count, collective->dtypes, collective->counts,
+                            divides ? size : 1))
+            return false;
         if (!check_peers(c, collective))
             return false;
     }
@@ -82,15 +88,10 @@ bool sc_check_collectives(sc_checker *c)
 
 /* ---- accesses of instructions ---- */
 
-typedef struct touched {
-    int64_t begin, end; /* in the arena */
-    bool is_written, is_host;
-} touched;
-
 /* Checks that `bytes` from the reference on are inside its buffer; -1: everything up to the end of
  * the buffer. */
 static bool check_any_ref(sc_checker *c, const sc_image_instr *instr, uint32_t arg, int64_t bytes,
-                          uint32_t align, touched *out)
+                          uint32_t align, sc_touched *out)
 {
     const sc_image_ref *ref = &instr->args[arg];
     if (ref->buffer >= c->image->buffer_count)
@@ -113,7 +114,7 @@ static bool check_any_ref(sc_checker *c, const sc_image_instr *instr, uint32_t a
 
 /* The same for an instruction that accesses device memory only. */
 static bool check_ref(sc_checker *c, const sc_image_instr *instr, uint32_t arg, int64_t bytes,
-                      uint32_t align, touched *out)
+                      uint32_t align, sc_touched *out)
 {
     if (!check_any_ref(c, instr, arg, bytes, align, out))
         return false;
@@ -122,13 +123,16 @@ static bool check_ref(sc_checker *c, const sc_image_instr *instr, uint32_t arg, 
 
 /* Checks that written ranges overlap nothing else. With `in_place` a written range may equal a read
  * one. */
-static bool check_apart(sc_checker *c, const touched *args, uint32_t count, bool in_place)
+static bool check_apart(sc_checker *c, const sc_touched *args, uint32_t count, bool in_place)
 {
+    if (c->kept != NULL && count > 0) {
+        *c->kept = (sc_touches){count, sc_arena_array(c->arena, count, sizeof *args)};
+        memcpy(c->kept->list, args, count * sizeof *args);
+    }
     for (uint32_t i = 0; i < count; i++) {
         for (uint32_t j = 0; j < i; j++) {
-            const touched *a = &args[i], *b = &args[j];
-            bool overlap = a->is_host == b->is_host && a->begin < b->end && b->begin < a->end &&
-                           (a->is_written || b->is_written);
+            const sc_touched *a = &args[i], *b = &args[j];
+            bool overlap = sc_touches_overlap(a, b) && (a->is_written || b->is_written);
             if (overlap && !(in_place && a->begin == b->begin && !(a->is_written && b->is_written)))
                 return sc_checker_fail(c, "arguments %u and %u overlap", j, i);
         }
@@ -159,7 +163,7 @@ static bool check_kernel(sc_checker *c, const sc_image_instr *instr)
     const sc_image_kernel *kernel = &c->image->kernels[instr->index];
     if (!expect_args(c, instr, kernel->arg_count, kernel->param_count))
         return false;
-    touched *args = sc_arena_array(c->arena, kernel->arg_count, sizeof *args);
+    sc_touched *args = sc_arena_array(c->arena, kernel->arg_count, sizeof *args);
     for (uint32_t i = 0; i < kernel->arg_count; i++) {
         args[i].is_written = kernel->args[i].access != SC_ACCESS_IN;
         if (!check_ref(c, instr, i, kernel->args[i].bytes, 1, &args[i]))
@@ -176,7 +180,8 @@ static bool check_kernel(sc_checker *c, const sc_image_instr *instr)
 /* Operands: a, b and c, the tensors of the epilogue, scratch if needed. */
 static bool check_gemm(sc_checker *c, const sc_image_instr *instr)
 {
-    touched args[SC_GEMM_OPERANDS + SC_GEMM_MAX_STEPS + 1] = {[SC_GEMM_C] = {.is_written = true}};
+    sc_touched args[SC_GEMM_OPERANDS + SC_GEMM_MAX_STEPS + 1] = {
+        [SC_GEMM_C] = {.is_written = true}};
     uint32_t count = SC_GEMM_OPERANDS;
     if (!check_index(c, instr, c->image->gemm_count, "gemm"))
         return false;
@@ -215,7 +220,7 @@ static bool check_collective(sc_checker *c, const sc_image_instr *instr)
     if (collective->part_count > UINT32_MAX / 2 ||
         !expect_args(c, instr, collective->part_count * (gives + gets), 0))
         return false;
-    touched *args = sc_arena_array(c->arena, instr->arg_count, sizeof *args);
+    sc_touched *args = sc_arena_array(c->arena, instr->arg_count, sizeof *args);
     for (uint32_t p = 0, at = 0; p < collective->part_count; p++) {
         uint32_t bytes = sc_dtypes[collective->dtypes[p]].bytes;
         if (gives &&
@@ -237,7 +242,7 @@ static bool check_collective(sc_checker *c, const sc_image_instr *instr)
 
 static bool check_copy(sc_checker *c, const sc_image_instr *instr)
 {
-    touched args[2] = {{0}, {.is_written = true}};
+    sc_touched args[2] = {{0}, {.is_written = true}};
     return expect_args(c, instr, 2, 0) && check_ref(c, instr, 0, -1, 1, &args[0]) &&
            check_ref(c, instr, 1, args[0].end - args[0].begin, 1, &args[1]) &&
            check_apart(c, args, 2, false);
@@ -249,7 +254,7 @@ static bool check_transfer(sc_checker *c, const sc_image_instr *instr)
     const sc_image *image = c->image;
     if (instr->arg_count == 0 || instr->arg_count % 2 != 0)
         return sc_checker_fail(c, "a transfer of %u arguments", instr->arg_count);
-    touched *args = sc_arena_array(c->arena, instr->arg_count, sizeof *args);
+    sc_touched *args = sc_arena_array(c->arena, instr->arg_count, sizeof *args);
     for (uint32_t i = 0; i < instr->arg_count; i += 2) {
         if (!expect_args(c, instr, instr->arg_count, 0) ||
             !check_any_ref(c, instr, i, 0, 1, &args[i]) ||
@@ -281,7 +286,27 @@ static bool check_finish(sc_checker *c, const sc_image_func *func, const sc_imag
             c, "it waits for instruction %u, which is not a collective or transfer in flight",
             instr->index);
     is_open[instr->index] = false;
+    if (c->kept != NULL)
+        *c->kept = c->touches[func - c->image->funcs][instr->index];
     return true;
+}
+
+static bool check_message(sc_checker *c, const sc_image_instr *instr)
+{
+    if (!check_index(c, instr, c->image->message_count, "message"))
+        return false;
+    const sc_image_message *message = &c->image->messages[instr->index];
+    bool is_receive = c->image->boundaries[message->boundary].is_receive;
+    if (!expect_args(c, instr, message->part_count, 0))
+        return false;
+    sc_touched *args = sc_arena_array(c->arena, instr->arg_count, sizeof *args);
+    for (uint32_t p = 0; p < message->part_count; p++) {
+        uint32_t bytes = sc_dtypes[message->dtypes[p]].bytes;
+        args[p].is_written = is_receive;
+        if (!check_ref(c, instr, p, message->counts[p] * bytes, bytes, &args[p]))
+            return false;
+    }
+    return check_apart(c, args, instr->arg_count, false);
 }
 
 static bool is_written_by(const sc_image_instr *product, const sc_gemm *gemm,
@@ -340,6 +365,11 @@ static bool check_instr(sc_checker *c, const sc_image_func *func, uint32_t index
         return check_transfer(c, instr);
     case SC_INSTR_COPY:
         return check_copy(c, instr);
+    case SC_INSTR_MESSAGE:
+        return check_message(c, instr);
+    case SC_INSTR_WAIT:
+        return check_index(c, instr, c->image->boundary_count, "boundary") &&
+               expect_args(c, instr, 0, 0);
     default:
         return sc_checker_fail(c, "kind %u", (unsigned)instr->kind);
     }
@@ -353,11 +383,13 @@ bool sc_check_instrs(sc_checker *c, const sc_image_func *func)
     for (uint32_t i = 0; i < func->instr_count; i++) {
         const sc_image_instr *instr = &func->instrs[i];
         sc_checker_at(c, what, i, instr->where);
+        c->kept = c->touches == NULL ? NULL : &c->touches[func - c->image->funcs][i];
         if (!check_instr(c, func, i, is_open) ||
             (instr->instead && !check_instead(c, instr, product)))
             return false;
         product = instr->kind == SC_INSTR_GEMM && !instr->instead ? instr : product;
     }
+    c->kept = NULL;
     for (uint32_t i = 0; i < func->instr_count; i++) {
         sc_checker_at(c, what, i, func->instrs[i].where);
         if (is_open[i])

@@ -9,6 +9,13 @@
  *     1  start   c0 b3 -> b4                 ; layers[0].attn forward
  *     2  finish  1
  *
+ * Of a program with stages, "stage 1 of 4 over pp" and its boundaries follow the first line:
+ *
+ *   boundaries
+ *     q0  to stage 2, number 0, 2 slots
+ *   messages
+ *     m0  q0: f32 256; the value of layers[3]
+ *
  * `H=8/2`: global size 8, local size 2; `r%2*4`: that digit of the rank, times 4. */
 #include <inttypes.h>
 
@@ -146,6 +153,26 @@ static void put_collectives(sc_strbuf *out, const sc_image *image)
     }
 }
 
+static void put_messages(sc_strbuf *out, const sc_image *image)
+{
+    sc_strbuf_add(out, image->boundary_count > 0 ? "\nboundaries\n" : "");
+    for (uint32_t i = 0; i < image->boundary_count; i++) {
+        const sc_image_boundary *boundary = &image->boundaries[i];
+        sc_strbuf_printf(out, "  q%-4u %s stage %u, number %u, %u slot%s\n", i,
+                         boundary->is_receive ? "from" : "to", boundary->peer, boundary->number,
+                         boundary->slots, boundary->slots == 1 ? "" : "s");
+    }
+    sc_strbuf_add(out, image->message_count > 0 ? "\nmessages\n" : "");
+    for (uint32_t i = 0; i < image->message_count; i++) {
+        const sc_image_message *message = &image->messages[i];
+        sc_strbuf_printf(out, "  m%-4u q%u:", i, message->boundary);
+        for (uint32_t p = 0; p < message->part_count; p++)
+            sc_strbuf_printf(out, "%s %s %" PRId64, p > 0 ? "," : "",
+                             sc_dtypes[message->dtypes[p]].name, message->counts[p]);
+        sc_strbuf_printf(out, "; %s\n", message->why);
+    }
+}
+
 /* ---- functions ---- */
 
 static void put_ref(sc_strbuf *out, const sc_image_ref *ref)
@@ -168,9 +195,10 @@ static void put_param(sc_strbuf *out, const sc_image_param *param)
 static void put_instr(sc_strbuf *out, const sc_image *image, const sc_image_instr *instr,
                       uint32_t index)
 {
-    static const char *const names[SC_INSTR_KINDS] = {"kernel", "gemm",     "start",
-                                                      "finish", "transfer", "copy"};
-    static const char letters[SC_INSTR_KINDS] = {'k', 'g', 'c'};
+    static const char *const names[SC_INSTR_KINDS] = {"kernel",   "gemm", "start", "finish",
+                                                      "transfer", "copy", "start", "wait"};
+    static const char letters[SC_INSTR_KINDS] = {
+        'k', 'g', 'c', [SC_INSTR_MESSAGE] = 'm', [SC_INSTR_WAIT] = 'q'};
     size_t begin = out->length;
     sc_strbuf_printf(out, "  %5u%s %-7s", index,
                      instr->stream > 0 ? "'"
@@ -241,11 +269,15 @@ void sc_image_dump(const sc_image *image, sc_strbuf *out)
     sc_strbuf_printf(out, "code of %zu\n", image->object_bytes);
     if (image->cpu != NULL && image->cpu[0] != 0)
         sc_strbuf_printf(out, "compiled for %s\n", image->cpu);
+    if (image->pipeline.count > 0)
+        sc_strbuf_printf(out, "stage %u of %u over %s\n", image->pipeline.stage,
+                         image->pipeline.count, image->axes[image->pipeline.axis].name);
     put_states(out, image);
     put_buffers(out, image);
     put_kernels(out, image);
     put_gemms(out, image);
     put_collectives(out, image);
+    put_messages(out, image);
     for (uint32_t i = 0; i < image->func_count; i++)
         put_func(out, image, &image->funcs[i]);
     sc_strbuf_add(out, image->call_count > 0 ? "\nschedule\n" : "");

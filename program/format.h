@@ -6,7 +6,13 @@
  * the members of a group) are sums of terms of the rank's digits, so the size of a program does not
  * depend on the mesh. A digit is (rank / divide) % modulo, where divide * modulo divides the number
  * of ranks. Digits used together (in a group, in all parts of a tensor) are of different axes or
- * parts of axes. */
+ * parts of axes.
+ *
+ * A program with pipeline stages has one image per stage. The ranks of a stage, those with the same
+ * coordinate on the stage axis, run the same instructions; the axis may be any of the mesh. In all
+ * these images ranks and digits are those of the whole mesh, and no tensor or group uses the digit
+ * of the stage axis: what a tensor's digits describe are the ranks of its stage. Between stages
+ * only messages move. */
 #ifndef SHARDC_PROGRAM_FORMAT_H
 #define SHARDC_PROGRAM_FORMAT_H
 
@@ -29,7 +35,8 @@ enum {
     SC_IMAGE_MAX_RANKS = 1 << 16,
     SC_IMAGE_MAX_CHECKS = 0x7ffe,
     SC_IMAGE_VALUE_BITS = 48, /* bits of a value reported by a failed check */
-    SC_IMAGE_MAX_STAGES = 4,
+    SC_IMAGE_MAX_STAGES = 4,  /* launches of one kernel */
+    SC_IMAGE_MAX_SLOTS = 1 << 16,
     SC_IMAGE_MAX_BLOCKS = 0x7fffffff,
     SC_IMAGE_MAX_THREADS = 1024
 };
@@ -62,6 +69,17 @@ typedef struct sc_image_dim {
     sc_image_terms first; /* global index of the local element 0 */
 } sc_image_dim;
 
+/* The digits of the rank that vary within a group, major first. They number its members. */
+typedef struct sc_image_digit {
+    uint64_t divide, modulo;
+} sc_image_digit;
+
+/* Which stages of a program have a value, and in which of their buffers. */
+typedef struct sc_image_holders {
+    sc_image_digit digit;    /* of the stage axis */
+    const uint32_t *buffers; /* by stage; SC_NONE: the stage does not have the value */
+} sc_image_holders;
+
 /* A value at the interface: the global array, row-major; each rank holds `local` of it, dense and
  * row-major. Consecutive shards of a dim are `local` apart and cover it. Every digit of the rank is
  * in exactly one of the dims' `first`, `replica` and `part`. */
@@ -75,6 +93,9 @@ typedef struct sc_image_tensor {
     /* 0 on the rank that takes the value when a partial tensor is set; others take the neutral
      * element */
     sc_image_terms part;
+    /* Of a program of several stages, as sc_program_read merges them; NULL: every rank has it. Not
+     * part of an image */
+    const sc_image_holders *holders;
 } sc_image_tensor;
 
 typedef enum sc_image_buffer_kind {
@@ -191,16 +212,39 @@ typedef struct sc_image_collective {
     const char *axes;        /* tp, fsdp */
 } sc_image_collective;
 
-/* The digits of the rank that vary within a group, major first. They number its members. */
-typedef struct sc_image_digit {
-    uint64_t divide, modulo;
-} sc_image_digit;
-
 typedef struct sc_image_group {
     uint32_t digit_count;
     sc_image_digit *digits;
     const char *axes;
 } sc_image_group;
+
+/* The stage of an image. */
+typedef struct sc_image_pipeline {
+    uint32_t count; /* of stages: the size of the axis, at least 2; 0: the program has no stages */
+    uint32_t axis;  /* index of the stage axis in the image's axes */
+    uint32_t stage; /* the image is of the ranks with this coordinate on the axis */
+} sc_image_pipeline;
+
+/* This stage's end of a FIFO to or from another stage: between the ranks of both that have the same
+ * coordinates on all other axes, in one direction. Messages arrive in the order in which they were
+ * sent. A message may end only when both ends have started it: nothing is buffered in between.
+ * The boundaries of an image are ordered by is_receive, peer and number, all different; the peer's
+ * image has the other end of each. */
+typedef struct sc_image_boundary {
+    bool is_receive; /* the peer sends to this stage; otherwise this stage sends to the peer */
+    uint32_t peer;   /* the other stage */
+    uint32_t number; /* tells apart boundaries of the same stages and direction */
+    uint32_t slots;  /* most messages that are started here and not waited for */
+} sc_image_boundary;
+
+/* One message through a boundary; its parts move together. Both ends declare equal parts. */
+typedef struct sc_image_message {
+    uint32_t boundary;
+    uint32_t part_count;
+    sc_dtype *dtypes;
+    int64_t *counts;
+    const char *why; /* the compiler's reason */
+} sc_image_message;
 
 typedef enum sc_image_instr_kind {
     SC_INSTR_KERNEL, /* index: kernel; args: its buffers */
@@ -219,6 +263,14 @@ typedef enum sc_image_instr_kind {
     SC_INSTR_TRANSFER,
     /* args: source, destination; copies the source's buffer from `at` to its end */
     SC_INSTR_COPY,
+    /* index: message; args: the source or destination of each part. Starts to send or receive, on
+       the boundary's own stream, after the preceding instructions on stream 0; until its WAIT no
+       other instruction writes what it reads, or accesses what it writes, and it is not started
+       again */
+    SC_INSTR_MESSAGE,
+    /* index: boundary; stream 0 waits for the boundary's oldest message that nobody has waited for,
+       which an earlier call of the schedule may have started */
+    SC_INSTR_WAIT,
     SC_INSTR_KINDS
 } sc_image_instr_kind;
 
@@ -277,16 +329,19 @@ typedef struct sc_image {
     uint32_t axis_count;
     sc_image_axis *axes; /* slowest first */
     uint64_t ranks;
+    sc_image_pipeline pipeline;
     int64_t arena_bytes; /* total device memory of one rank */
     int64_t host_bytes;  /* total host memory of one rank: the host arena */
     uint32_t buffer_count, state_count, kernel_count, gemm_count, collective_count, group_count,
-        func_count, call_count;
+        boundary_count, message_count, func_count, call_count;
     sc_image_buffer *buffers;
     sc_image_state *states;
     sc_image_kernel *kernels;
     sc_gemm *gemms;
     sc_image_collective *collectives;
     sc_image_group *groups;
+    sc_image_boundary *boundaries;
+    sc_image_message *messages;
     sc_image_func *funcs;
     sc_image_call *schedule;
     size_t object_bytes;

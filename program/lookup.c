@@ -67,6 +67,54 @@ uint64_t sc_image_group_member(const sc_image_group *group, uint64_t rank, uint6
     return rank;
 }
 
+/* ---- stages ---- */
+
+sc_image_digit sc_image_stage_digit(const sc_image *image)
+{
+    sc_image_digit digit = {1, image->axes[image->pipeline.axis].size};
+    for (uint32_t a = image->pipeline.axis + 1; a < image->axis_count; a++)
+        digit.divide *= image->axes[a].size;
+    return digit;
+}
+
+static uint32_t stage_at(sc_image_digit digit, uint64_t rank)
+{
+    return (uint32_t)(rank / digit.divide % digit.modulo);
+}
+
+uint32_t sc_image_stage_of(const sc_image *image, uint64_t rank)
+{
+    return image->pipeline.count == 0 ? 0 : stage_at(sc_image_stage_digit(image), rank);
+}
+
+uint64_t sc_image_stage_peer(const sc_image *image, uint64_t rank, uint32_t stage)
+{
+    sc_image_digit digit = sc_image_stage_digit(image);
+    return rank - stage_at(digit, rank) * digit.divide + stage * digit.divide;
+}
+
+bool sc_image_has(const sc_image_tensor *tensor, uint64_t rank)
+{
+    return sc_image_buffer_of(tensor, 0, rank) != SC_NONE;
+}
+
+uint32_t sc_image_buffer_of(const sc_image_tensor *tensor, uint32_t buffer, uint64_t rank)
+{
+    const sc_image_holders *holders = tensor->holders;
+    return holders == NULL ? buffer : holders->buffers[stage_at(holders->digit, rank)];
+}
+
+bool sc_image_has_first(const sc_image_tensor *tensor, uint64_t rank)
+{
+    const sc_image_holders *holders = tensor->holders;
+    uint32_t first = 0;
+    if (holders == NULL)
+        return true;
+    while (holders->buffers[first] == SC_NONE)
+        first++;
+    return stage_at(holders->digit, rank) == first;
+}
+
 int64_t sc_image_gemm_scratch(const char *target, const sc_gemm *gemm)
 {
     return strcmp(target, "cpu") == 0 ? sc_gemm_scratch_bytes(gemm) : SC_MATMUL_WORKSPACE;

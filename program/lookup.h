@@ -23,6 +23,20 @@ int64_t sc_image_source_count(const sc_image *image, const sc_image_collective *
 int64_t sc_image_destination_count(const sc_image *image, const sc_image_collective *collective,
                                    uint32_t part);
 
+/* The digit of the stage axis: the stage of a rank. The image must have stages. */
+sc_image_digit sc_image_stage_digit(const sc_image *image);
+/* Returns the stage of a rank; 0 if the program has no stages. */
+uint32_t sc_image_stage_of(const sc_image *image, uint64_t rank);
+/* Returns the rank of another stage that has the same coordinates on all other axes. */
+uint64_t sc_image_stage_peer(const sc_image *image, uint64_t rank, uint32_t stage);
+
+/* Whether the rank has the tensor. */
+bool sc_image_has(const sc_image_tensor *tensor, uint64_t rank);
+/* The buffer that the rank has it in, which is `buffer` if the program has no stages. */
+uint32_t sc_image_buffer_of(const sc_image_tensor *tensor, uint32_t buffer, uint64_t rank);
+/* Whether the rank's stage is the first of those that have the tensor. */
+bool sc_image_has_first(const sc_image_tensor *tensor, uint64_t rank);
+
 /* Returns the scratch bytes of a GEMM on the target, aligned to SC_IMAGE_ALIGN; 0: none. */
 int64_t sc_image_gemm_scratch(const char *target, const sc_gemm *gemm);
 

@@ -39,7 +39,7 @@ shardc_status sc_session_new_with_comm(const shardc_executable *program,
             sc_fail(error, SHARDC_ERROR_ARGUMENT, "the program is for %llu ranks, the job has %u",
                     (unsigned long long)program->image->ranks, sc_comm_size(comm));
     if (status == SHARDC_OK)
-        status = sc_session_same_program(comm, program->image, error);
+        status = sc_session_same_program(comm, program, error);
     return status == SHARDC_OK ? sc_session_new_on(device, program, options, comm, out, error)
                                : status;
 }

@@ -11,7 +11,7 @@
 #include "support/error.h"
 
 enum {
-    SC_COMM_ABI = 4 /* version of this header, compared between the runtime and shardc_mpi.so */,
+    SC_COMM_ABI = 5 /* version of this header, compared between the runtime and shardc_mpi.so */,
     SC_COMM_SHOWN_PARTS = 3,
     SC_COMM_WHAT = 64
 };
@@ -78,7 +78,8 @@ struct sc_comm {
     const sc_comm_backend *backend;
     uint32_t rank, size;
     _Atomic uint32_t deadline_ms;
-    void *state; /* owned by the backend */
+    uint32_t stage_divide, stage_count; /* of sc_comm_set_stages; 0 stages: not set */
+    void *state;                        /* owned by the backend */
     sc_comm_group *groups, *world;
     sc_comm_counter counters[SC_COMM_KINDS];
     pthread_mutex_t lock; /* protects the two lists below */
@@ -131,7 +132,7 @@ void sc_comm_describe(const sc_comm_group *group, const sc_comm_call *call, char
 /* Counts one call of that kind. */
 void sc_comm_count(sc_comm_group *group, const sc_comm_call *call);
 /* Reports that world rank `lost` is gone. `mine` is this rank's call, or NULL if it is in none. */
-shardc_status sc_comm_fail_lost(shardc_error *error, shardc_status status,
+shardc_status sc_comm_fail_lost(shardc_error *error, shardc_status status, const sc_comm *comm,
                                 const sc_comm_request *mine, uint32_t lost, const char *why);
 
 #endif

@@ -34,6 +34,14 @@ __attribute__((format(printf, 2, 3))) static void add(message *m, const char *fo
     m->length += written < 0 ? 0 : (size_t)written < room ? (size_t)written : room;
 }
 
+/* Appends "rank 2 (stage 1)", without the stage if there are none. */
+static void add_rank(message *m, const sc_comm *comm, uint32_t rank)
+{
+    add(m, "rank %u", rank);
+    if (comm->stage_count > 1)
+        add(m, " (stage %u)", rank / comm->stage_divide % comm->stage_count);
+}
+
 static void add_summary(message *m, const sc_comm_group *group, const sc_comm_summary *s)
 {
     add(m, "%s", sc_comm_kind_names[s->kind]);
@@ -53,9 +61,10 @@ static void add_summary(message *m, const sc_comm_group *group, const sc_comm_su
         add(m, " (%s)", s->what);
 }
 
-/* Appends the flagged members (NULL: all) as "2, 5". */
+/* Appends the flagged members (NULL: all, without their stages) as "2, 5". */
 static void add_ranks(message *m, const sc_comm_group *group, const bool *flags)
 {
+    const sc_comm *comm = group->comm;
     uint32_t shown = 0;
     for (uint32_t i = 0; i < group->size; i++) {
         if (flags != NULL && !flags[i])
@@ -65,6 +74,8 @@ static void add_ranks(message *m, const sc_comm_group *group, const bool *flags)
             return;
         }
         add(m, "%s%u", shown++ == 0 ? "" : ", ", group->ranks[i]);
+        if (flags != NULL && comm->stage_count > 1)
+            add(m, " (stage %u)", group->ranks[i] / comm->stage_divide % comm->stage_count);
     }
 }
 
@@ -79,6 +90,15 @@ static void add_place(message *m, const sc_comm_request *request)
         add(m, " (its group %u)", request->group->ordinal);
 }
 
+/* Appends ": rank 0 calls send of f32[4] to rank 2". */
+static void add_own_call(message *m, const sc_comm_request *mine)
+{
+    add(m, ": ");
+    add_rank(m, mine->group->comm, mine->group->comm->rank);
+    add(m, " calls ");
+    add_summary(m, mine->group, &mine->summary);
+}
+
 shardc_status sc_comm_fail_mismatch(shardc_error *error, const sc_comm_request *mine,
                                     const sc_comm_summary *a, uint32_t rank_a,
                                     const sc_comm_summary *b, uint32_t rank_b)
@@ -90,9 +110,13 @@ shardc_status sc_comm_fail_mismatch(shardc_error *error, const sc_comm_request *
         return SHARDC_ERROR_COMM;
     }
     add_place(&m, mine);
-    add(&m, ": rank %u calls ", group->ranks[rank_a]);
+    add(&m, ": ");
+    add_rank(&m, group->comm, group->ranks[rank_a]);
+    add(&m, " calls ");
     add_summary(&m, group, a);
-    add(&m, ", rank %u calls ", group->ranks[rank_b]);
+    add(&m, ", ");
+    add_rank(&m, group->comm, group->ranks[rank_b]);
+    add(&m, " calls ");
     add_summary(&m, group, b);
     return sc_fail(error, SHARDC_ERROR_COMM, "%s", m.text);
 }
@@ -106,8 +130,7 @@ shardc_status sc_comm_fail_missing(shardc_error *error, sc_comm_absence absence,
     for (uint32_t i = 0; i < mine->group->size; i++)
         missing += is_missing[i];
     add_place(&m, mine);
-    add(&m, ": rank %u calls ", mine->group->comm->rank);
-    add_summary(&m, mine->group, &mine->summary);
+    add_own_call(&m, mine);
     add(&m, ", but %s ", missing == 1 ? "rank" : "ranks");
     add_ranks(&m, mine->group, is_missing);
     switch (absence) {
@@ -125,17 +148,17 @@ shardc_status sc_comm_fail_missing(shardc_error *error, sc_comm_absence absence,
                    m.text);
 }
 
-shardc_status sc_comm_fail_lost(shardc_error *error, shardc_status status,
+shardc_status sc_comm_fail_lost(shardc_error *error, shardc_status status, const sc_comm *comm,
                                 const sc_comm_request *mine, uint32_t lost, const char *why)
 {
     message m = {.length = 0};
     if (mine != NULL) {
         add_place(&m, mine);
-        add(&m, ": rank %u calls ", mine->group->comm->rank);
-        add_summary(&m, mine->group, &mine->summary);
+        add_own_call(&m, mine);
         add(&m, ", but ");
     }
-    add(&m, "rank %u is lost: %s", lost, why);
+    add_rank(&m, comm, lost);
+    add(&m, " is lost: %s", why);
     return sc_fail(error, status, "%s", m.text);
 }
 
@@ -431,7 +454,10 @@ shardc_status sc_comm_barrier(sc_comm_group *group, shardc_error *error)
 void sc_comm_abort(sc_comm *comm, const char *why)
 {
     shardc_error error;
-    sc_fail(&error, SHARDC_ERROR_COMM, "rank %u gave up: %s", comm->rank, why);
+    message m = {.length = 0};
+    add_rank(&m, comm, comm->rank);
+    add(&m, " gave up: %s", why);
+    sc_fail(&error, SHARDC_ERROR_COMM, "%s", m.text);
     comm->backend->abort(comm, &error);
 }
 
@@ -458,6 +484,12 @@ uint32_t sc_comm_size(const sc_comm *comm)
 sc_comm_group *sc_comm_world(sc_comm *comm)
 {
     return comm->world;
+}
+
+void sc_comm_set_stages(sc_comm *comm, uint32_t divide, uint32_t count)
+{
+    comm->stage_divide = divide;
+    comm->stage_count = count;
 }
 
 void sc_comm_set_deadline(sc_comm *comm, uint32_t deadline_ms)

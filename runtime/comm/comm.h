@@ -17,7 +17,8 @@
  *                                                   either may be this rank or nobody; without
  *                                                   `from` the destination is unchanged
  *     send, recv       count         count          only the two peers call; messages between them
- *                                                   arrive in the order of the calls
+ *                                                   arrive in the order of the calls; nothing is
+ *                                                   buffered: neither ends before both have started
  *     barrier                                       no parts; ends after all have started it
  *
  * A reduction adds its terms in the order of the group ranks 0, 1, .. for every element: in f32 for
@@ -148,6 +149,9 @@ uint32_t sc_comm_rank(const sc_comm *comm);
 uint32_t sc_comm_size(const sc_comm *comm);
 sc_comm_group *sc_comm_world(sc_comm *comm); /* the group of all ranks, in order */
 void sc_comm_set_deadline(sc_comm *comm, uint32_t deadline_ms);
+/* From now on errors name the stages of ranks, rank / divide % count: "rank 2 (stage 1) is lost".
+ * Called before other threads use the sc_comm. */
+void sc_comm_set_stages(sc_comm *comm, uint32_t divide, uint32_t count);
 
 /* Creates the group of these world ranks, in this order. The list has no duplicates and contains
  * this rank. Every member calls it with the same list; the k-th group of a list on one member

@@ -69,7 +69,8 @@ static shardc_status give_failure(const tcp_world *world, const sc_comm_request 
 {
     const tcp_failure *f = &world->failure;
     if (f->lost >= 0)
-        return sc_comm_fail_lost(error, f->error.status, request, (uint32_t)f->lost, f->error.text);
+        return sc_comm_fail_lost(error, f->error.status, world->comm, request, (uint32_t)f->lost,
+                                 f->error.text);
     return sc_fail(error, f->error.status, "%s", f->error.text);
 }
 

@@ -19,10 +19,16 @@
 
 enum { HUGE_PAGE = 1 << 21 };
 
+/* The code of one stage. */
 typedef struct cpu_code {
     sc_loader *object;            /* NULL: the program has no kernels */
-    sc_kernel_function **kernels; /* by kernel of the program */
+    sc_kernel_function **kernels; /* by kernel of the image; NULL: no rank here is of the stage */
 } cpu_code;
+
+static cpu_code *code_of(const sc_rank *rank)
+{
+    return (cpu_code *)rank->session->device_state + rank->image->pipeline.stage;
+}
 
 typedef struct cpu_rank {
     void *mapping; /* the memory mapping that contains the arena */
@@ -36,14 +42,18 @@ typedef struct cpu_rank {
  * overcommits and would end the process later. */
 static shardc_status check(const shardc_session *session, shardc_error *error)
 {
-    const sc_image *image = session->image;
-    const uint32_t ranks = session->rank_count;
     size_t length = 0;
     sc_cpu_level level;
     char problem[256];
-    const char *missing = sc_cpu_lacks(image->cpu, &length);
-    double host = session->options.host_memory == NULL ? (double)image->host_bytes : 0;
-    double needed = ((double)image->arena_bytes + host) * ranks;
+    const bool is_host_in_memory = session->options.host_memory == NULL;
+    const char *missing = NULL;
+    double needed = 0;
+    for (uint32_t r = 0; r < session->rank_count && missing == NULL; r++) {
+        const sc_image *image = session->ranks[r].image;
+        missing = sc_cpu_lacks(image->cpu, &length);
+        needed += (double)image->arena_bytes;
+        needed += is_host_in_memory ? (double)image->host_bytes : 0;
+    }
     double available = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     if (!sc_cpu_allowed(&level, problem, sizeof problem))
         return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "%s", problem);
@@ -55,13 +65,16 @@ static shardc_status check(const shardc_session *session, shardc_error *error)
     if (needed <= available)
         return SHARDC_OK;
     return sc_fail(error, SHARDC_ERROR_MEMORY,
-                   "%u ranks need %.4g GiB of memory; this machine has %.4g GiB", ranks,
-                   needed / 0x1p30, available / 0x1p30);
+                   "%u ranks need %.4g GiB of memory; this machine has %.4g GiB",
+                   session->rank_count, needed / 0x1p30, available / 0x1p30);
 }
 
 static shardc_status load_kernels(const sc_image *image, cpu_code *code, shardc_error *error)
 {
     shardc_error reason = {.status = SHARDC_OK};
+    code->kernels = calloc(image->kernel_count + 1u, sizeof *code->kernels);
+    if (code->kernels == NULL)
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the kernels");
     if (image->kernel_count == 0)
         return SHARDC_OK;
     code->object = sc_loader_open(image->object, image->object_bytes, &reason);
@@ -97,12 +110,16 @@ static void calm_teams(const shardc_session *session)
 
 static shardc_status open_session(shardc_session *session, shardc_error *error)
 {
-    cpu_code *code = session->device_state = calloc(1, sizeof *code);
-    if (code != NULL)
-        code->kernels = calloc(session->image->kernel_count + 1u, sizeof *code->kernels);
-    if (code == NULL || code->kernels == NULL)
+    shardc_status status = SHARDC_OK;
+    session->device_state = calloc(session->program->all.stage_count, sizeof(cpu_code));
+    if (session->device_state == NULL)
         return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the kernels");
-    shardc_status status = load_kernels(session->image, code, error);
+    for (uint32_t r = 0; r < session->rank_count; r++) {
+        if (status != SHARDC_OK)
+            break;
+        if (code_of(&session->ranks[r])->kernels == NULL)
+            status = load_kernels(session->ranks[r].image, code_of(&session->ranks[r]), error);
+    }
     if (status == SHARDC_OK)
         status = sc_workers_probe(session->rank_count + 1, error);
     if (status == SHARDC_OK)
@@ -115,8 +132,10 @@ static void close_session(shardc_session *session)
     cpu_code *code = session->device_state;
     if (code == NULL)
         return;
-    sc_loader_close(code->object);
-    free(code->kernels);
+    for (uint32_t s = 0; s < session->program->all.stage_count; s++) {
+        sc_loader_close(code[s].object);
+        free(code[s].kernels);
+    }
     free(code);
     session->device_state = NULL;
 }
@@ -127,7 +146,7 @@ static void close_session(shardc_session *session)
  * Uses huge pages if available. */
 static shardc_status map_arena(sc_rank *rank, cpu_rank *own, shardc_error *error)
 {
-    size_t bytes = (size_t)rank->session->image->arena_bytes, page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t bytes = (size_t)rank->image->arena_bytes, page = (size_t)sysconf(_SC_PAGESIZE);
     own->mapping_bytes = bytes + (bytes >= HUGE_PAGE ? HUGE_PAGE : 0) + page;
     own->mapping =
         mmap(NULL, own->mapping_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -148,9 +167,10 @@ static shardc_status map_arena(sc_rank *rank, cpu_rank *own, shardc_error *error
 
 /* Sets this thread's team size, both in the OpenMP library that the kernels use and in ours if they
  * differ. */
-static void set_team(const shardc_session *session)
+static void set_team(const sc_rank *rank)
 {
-    const cpu_code *code = session->device_state;
+    const shardc_session *session = rank->session;
+    const cpu_code *code = code_of(rank);
     uint32_t threads = session->options.threads / session->rank_count;
     shardc_error ignored = {.status = SHARDC_OK};
     int size = threads > 1 ? (int)threads : 1;
@@ -186,22 +206,21 @@ static shardc_status start_team(const shardc_session *session, shardc_error *err
 
 static shardc_status open_rank(sc_rank *rank, shardc_error *error)
 {
-    set_team(rank->session);
+    set_team(rank);
     cpu_rank *own = rank->device_state = calloc(1, sizeof *own);
     if (own == NULL)
         return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for rank %u",
                        rank->rank);
     shardc_status status = map_arena(rank, own, error);
     if (status == SHARDC_OK)
-        status =
-            sc_host_arena_open(rank->session->options.host_memory, rank->session->image->host_bytes,
-                               rank->rank, &rank->host, error);
+        status = sc_host_arena_open(rank->session->options.host_memory, rank->image->host_bytes,
+                                    rank->rank, &rank->host, error);
     return status == SHARDC_OK ? start_team(rank->session, error) : status;
 }
 
 static shardc_status make_plans(sc_rank *rank, shardc_error *error)
 {
-    const sc_image *image = rank->session->image;
+    const sc_image *image = rank->image;
     cpu_rank *own = rank->device_state;
     own->plans = calloc(image->gemm_count + 1u, sizeof *own->plans);
     if (own->plans == NULL)
@@ -223,7 +242,7 @@ static void close_rank(sc_rank *rank)
     if (own == NULL)
         return;
     if (own->plans != NULL) {
-        for (uint32_t i = 0; i < rank->session->image->gemm_count; i++)
+        for (uint32_t i = 0; i < rank->image->gemm_count; i++)
             sc_gemm_plan_free(own->plans[i]);
     }
     free(own->plans);
@@ -252,7 +271,7 @@ static shardc_status begin(sc_rank *rank, uint32_t func, uint32_t micro_batch, b
 static shardc_status kernel(sc_rank *rank, sc_bound *bound, uint32_t micro_batch,
                             shardc_error *error)
 {
-    const cpu_code *code = rank->session->device_state;
+    const cpu_code *code = code_of(rank);
     sc_rank_set_params(rank, bound->instr, micro_batch);
     int64_t failure = code->kernels[bound->instr->index](bound->args, rank->params);
     if (failure != 0 && error->status == SHARDC_OK)
@@ -282,7 +301,7 @@ static shardc_status copy(sc_rank *rank, sc_bound *bound, shardc_error *error)
 /* Copies at once: what computes has no other thread to wait for. */
 static shardc_status transfer(sc_rank *rank, sc_bound *bound, shardc_error *error)
 {
-    const sc_image_buffer *buffers = rank->session->image->buffers;
+    const sc_image_buffer *buffers = rank->image->buffers;
     shardc_status status = SHARDC_OK;
     for (uint32_t i = 0; i + 1 < bound->instr->arg_count; i += 2) {
         const sc_image_buffer *from = &buffers[bound->instr->args[i].buffer],
@@ -335,14 +354,17 @@ static shardc_status finish(sc_rank *rank, sc_bound *started, shardc_error *erro
     return status == SHARDC_OK ? SHARDC_OK : lose_world(rank, status, &reason, error);
 }
 
-/* Collectives in flight must be waited for even after an error. */
+/* Calls in flight must be waited for even after an error; messages may be those of earlier
+ * functions. */
 static shardc_status end(sc_rank *rank, uint32_t func, bool failed, shardc_error *error)
 {
     (void)error;
-    if (failed) {
-        for (uint32_t i = 0; i < rank->session->image->funcs[func].instr_count; i++) {
+    (void)func;
+    uint32_t funcs = failed ? rank->image->func_count : 0;
+    for (uint32_t f = 0; f < funcs; f++) {
+        for (uint32_t i = 0; i < rank->image->funcs[f].instr_count; i++) {
             shardc_error ignored = {.status = SHARDC_OK};
-            sc_bound *bound = &rank->funcs[func][i];
+            sc_bound *bound = &rank->funcs[f][i];
             if (bound->request != NULL)
                 sc_comm_wait(bound->request, &ignored);
             bound->request = NULL;
@@ -357,7 +379,7 @@ static shardc_status end(sc_rank *rank, uint32_t func, bool failed, shardc_error
 static shardc_status read_buffer(sc_rank *rank, uint32_t buffer, void *to, int64_t bytes,
                                  shardc_error *error)
 {
-    const sc_image_buffer *of = &rank->session->image->buffers[buffer];
+    const sc_image_buffer *of = &rank->image->buffers[buffer];
     if (of->host)
         return sc_host_arena_read(&rank->host, of->offset, to, bytes, error);
     memcpy(to, sc_rank_buffer(rank, buffer), (size_t)bytes);
@@ -367,7 +389,7 @@ static shardc_status read_buffer(sc_rank *rank, uint32_t buffer, void *to, int64
 static shardc_status write_buffer(sc_rank *rank, uint32_t buffer, const void *from, int64_t bytes,
                                   shardc_error *error)
 {
-    const sc_image_buffer *of = &rank->session->image->buffers[buffer];
+    const sc_image_buffer *of = &rank->image->buffers[buffer];
     if (of->host)
         return sc_host_arena_write(&rank->host, of->offset, from, bytes, error);
     memcpy(sc_rank_buffer(rank, buffer), from, (size_t)bytes);

@@ -28,7 +28,7 @@ void sc_cuda_drop_graphs(sc_rank *rank)
     sc_cuda_rank *own = rank->device_state;
     if (own->graphs == NULL)
         return;
-    for (size_t g = 0; g < (size_t)rank->session->image->func_count * own->batches; g++) {
+    for (size_t g = 0; g < (size_t)rank->image->func_count * own->batches; g++) {
         drop_graph(&own->session->api, &own->graphs[g]);
         own->graphs[g].runs = 0;
     }
@@ -41,7 +41,7 @@ void sc_cuda_drop_graphs(sc_rank *rank)
 static void name_collective(const sc_rank *rank, uint32_t func, char *out, size_t size)
 {
     const sc_cuda_rank *own = rank->device_state;
-    const sc_image_func *f = &rank->session->image->funcs[func];
+    const sc_image_func *f = &rank->image->funcs[func];
     bool is_graph = own->graph->exec != NULL;
     snprintf(out, size, "function %s", f->name);
     for (uint32_t i = 0; i < f->instr_count; i++) {
@@ -144,7 +144,7 @@ static bool has_param(const sc_image *image, uint32_t func, sc_image_param_kind 
 static bool is_current(const sc_rank *rank, const sc_cuda_graph *graph, uint32_t func,
                        uint32_t micro_batch)
 {
-    const sc_image *image = rank->session->image;
+    const sc_image *image = rank->image;
     return (graph->seed == rank->session->seed || !has_param(image, func, SC_PARAM_KEY)) &&
            (graph->micro_batch == micro_batch || !has_param(image, func, SC_PARAM_MICRO_BATCH));
 }
@@ -156,8 +156,8 @@ static bool may_capture(const sc_rank *rank, const sc_cuda_graph *graph, uint32_
     const sc_cuda_rank *own = rank->device_state;
     return !graph->is_refused && graph->runs > 0 && !rank->session->gemms_only &&
            !rank->session->no_graphs && !sc_cuda_times_wanted(rank) &&
-           (own->comm->is_captured || rank->session->image->ranks == 1 ||
-            !has_collectives(rank->session->image, func));
+           (own->comm->is_captured || rank->image->ranks == 1 ||
+            !has_collectives(rank->image, func));
 }
 
 shardc_status sc_cuda_begin_call(sc_rank *rank, uint32_t func, uint32_t micro_batch, bool *out_done,
@@ -179,8 +179,8 @@ shardc_status sc_cuda_begin_call(sc_rank *rank, uint32_t func, uint32_t micro_ba
         drop_graph(api, graph);
     if (status == SHARDC_OK && may && graph->exec != NULL) {
         *out_done = true;
-        return SC_CUDA(api, error, rank->session->image->funcs[func].name, cuGraphLaunch,
-                       graph->exec, own->streams[0]);
+        return SC_CUDA(api, error, rank->image->funcs[func].name, cuGraphLaunch, graph->exec,
+                       own->streams[0]);
     }
     if (status == SHARDC_OK && may) {
         status =
@@ -206,7 +206,7 @@ static shardc_status end_capture(sc_rank *rank, uint32_t func, bool failed, shar
 {
     sc_cuda_rank *own = rank->device_state;
     const sc_cuda *api = &own->session->api;
-    const char *name = rank->session->image->funcs[func].name;
+    const char *name = rank->image->funcs[func].name;
     sc_cu_graph recorded = NULL;
     own->is_capturing = false;
     sc_cu_result result = api->cuStreamEndCapture(own->streams[0], &recorded);
@@ -236,7 +236,7 @@ static shardc_status end_capture(sc_rank *rank, uint32_t func, bool failed, shar
 static void find_failure(sc_rank *rank, uint32_t func, shardc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
-    for (uint32_t i = 0; i < rank->session->image->funcs[func].instr_count; i++) {
+    for (uint32_t i = 0; i < rank->image->funcs[func].instr_count; i++) {
         if (error->status != SHARDC_OK)
             break;
         const sc_bound *bound = &rank->funcs[func][i];
@@ -261,7 +261,7 @@ static void give_up(sc_rank *rank)
 /* Counts the collectives that the GPU executed, those of a graph included. */
 static void count_collectives(sc_rank *rank, uint32_t func)
 {
-    const sc_image *image = rank->session->image;
+    const sc_image *image = rank->image;
     if (rank->session->gemms_only)
         return;
     for (uint32_t i = 0; i < image->funcs[func].instr_count; i++) {
@@ -289,7 +289,7 @@ shardc_status sc_cuda_end_call(sc_rank *rank, uint32_t func, bool failed, shardc
         status = SC_CUDA(api, &reason, "", cuMemcpyDtoHAsync_v2, own->host_failures, own->failures,
                          own->slot_count * sizeof *own->host_failures, own->streams[0]);
     if (status == SHARDC_OK)
-        status = wait_for_stream(rank, func, has_collectives(rank->session->image, func), &reason);
+        status = wait_for_stream(rank, func, has_collectives(rank->image, func), &reason);
     if (status != SHARDC_OK) {
         rank->has_lost_world = true;
         *error = reason;

@@ -91,7 +91,7 @@ static shardc_status open_world(sc_rank *rank, nccl_rank *own, shardc_error *err
         return sc_fail(error, status, "%s", reason.text);
     if (status == SHARDC_OK)
         status = NCCL(nccl, NULL, error, "", ncclCommInitRankConfig, &own->world,
-                      (int)rank->session->image->ranks, id, (int)rank->rank, &config);
+                      (int)rank->image->ranks, id, (int)rank->rank, &config);
     return status == SHARDC_OK ? settle(rank, own->world, "joining NCCL's world", error) : status;
 }
 
@@ -109,10 +109,10 @@ static bool is_world(const sc_image_group *group, uint64_t ranks)
  * of one kind. A non-blocking split completes only while the parent is polled. */
 static shardc_status open_group(sc_rank *rank, nccl_rank *own, uint32_t index, shardc_error *error)
 {
-    const sc_image_group *group = &rank->session->image->groups[index];
+    const sc_image_group *group = &rank->image->groups[index];
     sc_nccl_config config = SC_NCCL_CONFIG;
     config.blocking = 0;
-    if (is_world(group, rank->session->image->ranks)) {
+    if (is_world(group, rank->image->ranks)) {
         own->groups[index] = own->world;
         return SHARDC_OK;
     }
@@ -200,7 +200,7 @@ static void close_groups(sc_rank *rank)
 
 static shardc_status open_groups(sc_rank *rank, shardc_error *error)
 {
-    const sc_image *image = rank->session->image;
+    const sc_image *image = rank->image;
     sc_cuda_rank *device = rank->device_state;
     nccl_rank *own = device->comm_state;
     if (own != NULL) /* reopened after other ranks lost their world */
@@ -308,7 +308,7 @@ static shardc_status start(sc_rank *rank, sc_bound *bound, shardc_error *error)
 {
     const sc_nccl *nccl = library(rank);
     const nccl_rank *own = ((const sc_cuda_rank *)rank->device_state)->comm_state;
-    sc_nccl_comm comm = own->groups[rank->session->image->collectives[bound->instr->index].group];
+    sc_nccl_comm comm = own->groups[rank->image->collectives[bound->instr->index].group];
     shardc_status status = nccl_check(nccl, comm, nccl->ncclGroupStart(), "ncclGroupStart",
                                       bound->instr->where, error);
     if (status != SHARDC_OK)
@@ -352,8 +352,8 @@ static shardc_status poll(sc_rank *rank, shardc_error *error)
         status =
             NCCL(nccl, own->groups[i], error, "", ncclCommGetAsyncError, own->groups[i], &state);
         if (status == SHARDC_OK)
-            status = nccl_check(nccl, own->groups[i], state, "NCCL",
-                                rank->session->image->groups[i].axes, error);
+            status =
+                nccl_check(nccl, own->groups[i], state, "NCCL", rank->image->groups[i].axes, error);
     }
     return status;
 }

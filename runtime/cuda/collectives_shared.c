@@ -26,7 +26,7 @@ static shardc_status meet(sc_rank *rank, const sc_bound *bound, shardc_error *er
 /* Returns the same instruction of another member. */
 static const sc_bound *peer_of(const sc_rank *rank, const sc_bound *bound, uint32_t member)
 {
-    const sc_image *image = rank->session->image;
+    const sc_image *image = rank->image;
     const sc_image_collective *collective = &image->collectives[bound->instr->index];
     uint64_t peer = sc_image_group_member(&image->groups[collective->group], rank->rank, member);
     for (uint32_t f = 0; f < image->func_count; f++) {

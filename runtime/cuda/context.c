@@ -146,10 +146,13 @@ static shardc_status check_sharing(const sc_image *image, uint32_t ranks, shardc
 
 shardc_status sc_cuda_check_machine(const shardc_session *session, shardc_error *error)
 {
-    const sc_image *image = session->image;
+    const sc_image *image = session->ranks[0].image;
     const uint32_t ranks = session->rank_count;
     sc_cuda api;
     int count = 0;
+    if (image->pipeline.count > 0)
+        return sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
+                       "a program of several stages runs on CPUs only");
     shardc_status status = start_driver(&api, error);
     if (status != SHARDC_OK)
         return status;
@@ -294,7 +297,7 @@ static shardc_status open_gpu(const sc_cuda *api, const sc_image *image, bool is
 shardc_status sc_cuda_open_gpus(shardc_session *session, shardc_error *error)
 {
     sc_cuda_session *own = session->device_state;
-    const sc_image *image = session->image;
+    const sc_image *image = session->ranks[0].image;
     int count = 0;
     shardc_status status = start_driver(&own->api, error);
     if (status != SHARDC_OK) {
@@ -343,7 +346,7 @@ void sc_cuda_close_gpus(shardc_session *session)
         sc_cu_context callers = NULL;
         own->api.cuCtxGetCurrent(&callers);
         for (uint32_t c = 0; c < own->gpu_count; c++)
-            close_gpu(&own->api, session->image, &own->gpus[c]);
+            close_gpu(&own->api, session->ranks[0].image, &own->gpus[c]);
         own->api.cuCtxSetCurrent(callers);
     }
     free(own->gpus);

@@ -26,10 +26,11 @@ static shardc_status open_session(shardc_session *session, shardc_error *error)
     if (own == NULL)
         return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for a session");
     shardc_status status = sc_cuda_open_gpus(session, error);
-    if (status == SHARDC_OK && has_gemms(session->image))
+    if (status == SHARDC_OK && has_gemms(session->ranks[0].image))
         status = sc_cuda_gemm_plans_open(session, error);
-    if (status == SHARDC_OK && session->image->collective_count > 0 && session->image->ranks > 1 &&
-        !ranks_share_a_gpu(session) && !sc_nccl_open(&own->nccl, error)) {
+    if (status == SHARDC_OK && session->ranks[0].image->collective_count > 0 &&
+        session->image->ranks > 1 && !ranks_share_a_gpu(session) &&
+        !sc_nccl_open(&own->nccl, error)) {
         own->nccl.library = NULL;
         status = SHARDC_ERROR_UNAVAILABLE;
     }
@@ -54,7 +55,7 @@ static void close_session(shardc_session *session)
 static shardc_status allocate(sc_rank *rank, sc_cuda_rank *own, shardc_error *error)
 {
     const sc_cuda *api = &own->session->api;
-    size_t bytes = (size_t)rank->session->image->arena_bytes;
+    size_t bytes = (size_t)rank->image->arena_bytes;
     char what[64];
     snprintf(what, sizeof what, "the %zu bytes of rank %u", bytes, rank->rank);
     /* cuMemAlloc returns addresses aligned to at least 256 bytes. */
@@ -82,12 +83,11 @@ static shardc_status open_rank(sc_rank *rank, shardc_error *error)
     own->session = rank->session->device_state;
     own->gpu = sc_cuda_gpu_of(rank);
     const sc_cuda *api = &own->session->api;
-    bool is_alone = rank->session->image->ranks == 1;
+    bool is_alone = rank->image->ranks == 1;
     own->comm =
         is_alone || ranks_share_a_gpu(rank->session) ? &sc_cuda_comm_local : &sc_cuda_comm_nccl;
     own->batches = shardc_executable_micro_batches(rank->session->program);
-    own->graphs =
-        calloc((size_t)rank->session->image->func_count * own->batches + 1, sizeof *own->graphs);
+    own->graphs = calloc((size_t)rank->image->func_count * own->batches + 1, sizeof *own->graphs);
     if (own->graphs == NULL)
         return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for rank %u",
                        rank->rank);
@@ -141,7 +141,7 @@ static shardc_status each_bound(sc_rank *rank,
                                                       shardc_error *error),
                                 shardc_error *error)
 {
-    const sc_image *image = rank->session->image;
+    const sc_image *image = rank->image;
     shardc_status status = SHARDC_OK;
     if (rank->funcs == NULL)
         return SHARDC_OK;
@@ -167,7 +167,7 @@ static shardc_status bind_one(sc_rank *rank, sc_bound *bound, shardc_error *erro
         return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the launches");
     if (bound->instr->kind == SC_INSTR_COLLECTIVE)
         return bind_collective(&own->session->api, extra, error);
-    return bind_kernel(rank->session->image, own, bound, extra, error);
+    return bind_kernel(rank->image, own, bound, extra, error);
 }
 
 /* Sets the failure addresses, which are known once all kernels that can fail are counted. */
@@ -277,7 +277,7 @@ static shardc_status kernel(sc_rank *rank, sc_bound *bound, uint32_t micro_batch
 {
     const sc_cuda_rank *own = rank->device_state;
     const sc_image_instr *instr = bound->instr;
-    const sc_image_kernel *code = &rank->session->image->kernels[instr->index];
+    const sc_image_kernel *code = &rank->image->kernels[instr->index];
     const sc_cuda_bound *extra = bound->device;
     sc_rank_set_params(rank, instr, micro_batch);
     for (uint32_t i = 0; i < instr->param_count; i++)
@@ -380,7 +380,7 @@ static shardc_status each_piece(sc_rank *rank, uint32_t buffer, char *host, int6
 {
     sc_cuda_rank *own = rank->device_state;
     const sc_cuda *api = &own->session->api;
-    const char *what = rank->session->image->buffers[buffer].name;
+    const char *what = rank->image->buffers[buffer].name;
     sc_cu_address at = (sc_cu_address)(uintptr_t)sc_rank_buffer(rank, buffer);
     sc_cu_context callers = NULL; /* this may be an application's thread */
     shardc_status status = SC_CUDA(api, error, "", cuCtxGetCurrent, &callers);

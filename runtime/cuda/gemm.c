@@ -167,7 +167,7 @@ static const void *aligned_least(const void *a, const void *b)
 
 static calls calls_of(const sc_rank *rank, uint32_t gemm, const sc_matmul *form)
 {
-    const sc_image *image = rank->session->image;
+    const sc_image *image = rank->image;
     calls all = {0};
     for (uint32_t f = 0; f < image->func_count; f++) {
         for (uint32_t i = 0; i < image->funcs[f].instr_count; i++) {
@@ -418,7 +418,7 @@ shardc_status sc_cuda_matmul_new(sc_rank *rank, uint32_t gemm, sc_cuda_matmul **
     if (m == NULL)
         return sc_fail(error, SHARDC_ERROR_MEMORY,
                        "there is not enough memory for the plan of a matmul");
-    const char *fault = sc_matmul_of(&rank->session->image->gemms[gemm], &m->form);
+    const char *fault = sc_matmul_of(&rank->image->gemms[gemm], &m->form);
     if (fault != NULL) {
         free(m);
         return sc_fail(error, SHARDC_ERROR_DATA,

@@ -59,8 +59,9 @@ shardc_status sc_cuda_gemm_plans_open(shardc_session *session, shardc_error *err
         own->lt.library = NULL;
         return SHARDC_ERROR_UNAVAILABLE;
     }
-    sc_algorithm_cache_init(&own->algorithms, session->image->hash, session->image->gemm_count);
-    own->algorithms.info.gemms = count_gemms(session->image);
+    sc_algorithm_cache_init(&own->algorithms, session->ranks[0].image->hash,
+                            session->ranks[0].image->gemm_count);
+    own->algorithms.info.gemms = count_gemms(session->ranks[0].image);
     for (uint32_t c = 0; c < own->gpu_count; c++) {
         if (status != SHARDC_OK)
             break;
@@ -87,7 +88,7 @@ static shardc_status fill_arena(sc_rank *rank, unsigned char byte, shardc_error 
     sc_cuda_rank *own = rank->device_state;
     const sc_cuda *api = &own->session->api;
     shardc_status status = SC_CUDA(api, error, "", cuMemsetD8Async, own->memory, byte,
-                                   (size_t)rank->session->image->arena_bytes + 1, own->streams[0]);
+                                   (size_t)rank->image->arena_bytes + 1, own->streams[0]);
     return status == SHARDC_OK ? SC_CUDA(api, error, "", cuStreamSynchronize, own->streams[0])
                                : status;
 }
@@ -124,7 +125,7 @@ static shardc_status make_plan(sc_rank *rank, uint32_t gemm, gemm_state *of, sha
 
 static shardc_status lacks(const sc_rank *rank, const sc_image_instr *instr, shardc_error *error)
 {
-    const sc_gemm *gemm = &rank->session->image->gemms[instr->index];
+    const sc_gemm *gemm = &rank->image->gemms[instr->index];
     return sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
                    "%s: cuBLASLt has no algorithm for a matmul of %lld x %lld x %lld", instr->where,
                    (long long)sc_gemm_size(gemm, SC_GEMM_M),
@@ -144,7 +145,7 @@ static bool has_fallback(const sc_image_func *f, uint32_t at)
 static shardc_status make_func_plans(sc_rank *rank, uint32_t func, gemm_state *states,
                                      shardc_error *error)
 {
-    const sc_image_func *f = &rank->session->image->funcs[func];
+    const sc_image_func *f = &rank->image->funcs[func];
     bool is_lacking = false; /* whether the last GEMM that is no fallback is unsupported */
     shardc_status status = SHARDC_OK;
     for (uint32_t i = 0; i < f->instr_count; i++) {
@@ -180,7 +181,7 @@ shardc_status sc_cuda_gemm_plans_make(sc_rank *rank, shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
     shardc_session *session = rank->session;
-    const sc_image *image = session->image;
+    const sc_image *image = session->ranks[0].image;
     gemm_state *states = calloc(image->gemm_count + 1u, sizeof *states);
     own->matmuls = calloc(image->gemm_count + 1u, sizeof(sc_cuda_matmul *));
     if (own->matmuls == NULL || states == NULL) {
@@ -214,7 +215,7 @@ void sc_cuda_gemm_plans_free(sc_rank *rank)
 {
     sc_cuda_rank *own = rank->device_state;
     if (own->matmuls != NULL) {
-        for (uint32_t g = 0; g < rank->session->image->gemm_count; g++)
+        for (uint32_t g = 0; g < rank->image->gemm_count; g++)
             sc_cuda_matmul_free(&own->session->lt, own->matmuls[g]);
     }
     if (own->lt != NULL)

@@ -139,7 +139,7 @@ shardc_status sc_cuda_times_begin(sc_rank *rank, uint32_t func, bool ran_before,
                                   shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
-    const sc_image *image = rank->session->image;
+    const sc_image *image = rank->image;
     shardc_status status =
         own->times == NULL ? make_times(own, image->func_count, error) : SHARDC_OK;
     if (status != SHARDC_OK)
@@ -193,7 +193,7 @@ shardc_status sc_cuda_times_of(sc_rank *rank, uint32_t func, uint32_t instr, boo
 {
     const sc_cuda_rank *own = rank->device_state;
     const sc_cuda *api = &own->session->api;
-    const sc_image_instr *i = &rank->session->image->funcs[func].instrs[instr];
+    const sc_image_instr *i = &rank->image->funcs[func].instrs[instr];
     bool is_wait = i->kind == SC_INSTR_FINISH;
     const moments *m = &own->times->funcs[func][is_wait ? i->index : instr];
     int first = is_wait ? SC_CUDA_WAITS : SC_CUDA_RUNS;
@@ -216,7 +216,7 @@ void sc_cuda_times_free(sc_rank *rank)
     sc_cuda_rank *own = rank->device_state;
     sc_cuda_times *times = own->times;
     const sc_cuda *api = &own->session->api;
-    const sc_image *image = rank->session->image;
+    const sc_image *image = rank->image;
     if (times == NULL)
         return;
     for (uint32_t f = 0; f < image->func_count; f++) {

@@ -223,7 +223,9 @@ static const sc_executor_verbs session_verbs = {
 /* Shards in GPU memory and in files are copied through memory, one at a time. */
 static int64_t room_bytes(const shardc_session *session)
 {
-    bool is_direct = session->device->is_host && session->ranks[0].host.file < 0;
+    bool is_direct = session->device->is_host;
+    for (uint32_t r = 0; r < session->rank_count; r++)
+        is_direct = is_direct && session->ranks[r].host.file < 0;
     uint32_t largest = is_direct ? SC_NONE : sc_image_largest_saved(session->image);
     return largest == SC_NONE ? 0 : sc_image_tensor_bytes(&session->image->states[largest].tensor);
 }

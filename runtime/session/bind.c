@@ -29,7 +29,7 @@ static void *address(const sc_rank *rank, const sc_image_ref *ref)
 
 static void bind_gemm(const sc_rank *rank, sc_bound *bound, const void **steps)
 {
-    const sc_gemm *gemm = &rank->session->image->gemms[bound->instr->index];
+    const sc_gemm *gemm = &rank->image->gemms[bound->instr->index];
     uint32_t at = SC_GEMM_OPERANDS;
     for (uint32_t i = 0; i < gemm->step_count; i++)
         steps[i] = sc_gemm_step_has_tensor(gemm->steps[i].kind) ? bound->args[at++] : NULL;
@@ -41,7 +41,7 @@ static void bind_gemm(const sc_rank *rank, sc_bound *bound, const void **steps)
 static void bind_permute(const sc_rank *rank, const sc_image_collective *collective,
                          sc_comm_call *call)
 {
-    const sc_image *image = rank->session->image;
+    const sc_image *image = rank->image;
     uint32_t own = (uint32_t)sc_image_group_rank(&image->groups[collective->group], rank->rank);
     call->from = (int32_t)collective->sources[own];
     for (uint32_t i = 0; i < collective->source_count; i++) {
@@ -63,7 +63,7 @@ _Static_assert((int)SC_COMM_MAX == SC_IMAGE_MAX && (int)SC_COMM_MIN == SC_IMAGE_
 
 static void bind_collective(const sc_rank *rank, sc_bound *bound, sc_comm_part *parts)
 {
-    const sc_image_collective *collective = &rank->session->image->collectives[bound->instr->index];
+    const sc_image_collective *collective = &rank->image->collectives[bound->instr->index];
     bool gives = collective->kind != SC_IMAGE_RECV, gets = collective->kind != SC_IMAGE_SEND;
     uint32_t at = 0;
     for (uint32_t i = 0; i < collective->part_count; i++) {
@@ -86,18 +86,43 @@ static void bind_collective(const sc_rank *rank, sc_bound *bound, sc_comm_part *
         bind_permute(rank, collective, &bound->call);
 }
 
+/* A boundary's group is the sender and the receiver, in this order. */
+static void bind_message(const sc_rank *rank, sc_bound *bound, sc_comm_part *parts)
+{
+    const sc_image_message *message = &rank->image->messages[bound->instr->index];
+    bool is_receive = rank->image->boundaries[message->boundary].is_receive;
+    for (uint32_t i = 0; i < message->part_count; i++) {
+        parts[i] = (sc_comm_part){.count = message->counts[i], .dtype = message->dtypes[i]};
+        if (is_receive)
+            parts[i].destination = bound->args[i];
+        else
+            parts[i].source = bound->args[i];
+    }
+    bound->parts = parts;
+    bound->call = (sc_comm_call){.kind = is_receive ? SC_COMM_RECV : SC_COMM_SEND,
+                                 .part_count = message->part_count,
+                                 .parts = parts,
+                                 .to = 1,
+                                 .from = 0,
+                                 .what = bound->instr->where};
+}
+
+static uint32_t part_count(const sc_image *image, const sc_image_instr *instr)
+{
+    return instr->kind == SC_INSTR_COLLECTIVE ? image->collectives[instr->index].part_count
+           : instr->kind == SC_INSTR_MESSAGE  ? image->messages[instr->index].part_count
+                                              : 0;
+}
+
 static void bind_instr(const sc_rank *rank, const sc_image_instr *instr, sc_bound *bound,
                        carver *memory)
 {
-    const sc_image *image = rank->session->image;
+    const sc_image *image = rank->image;
     void **args = carve(memory, instr->arg_count, sizeof *args);
     const void **steps =
         carve(memory, instr->kind == SC_INSTR_GEMM ? image->gemms[instr->index].step_count : 0,
               sizeof *steps);
-    sc_comm_part *parts =
-        carve(memory,
-              instr->kind == SC_INSTR_COLLECTIVE ? image->collectives[instr->index].part_count : 0,
-              sizeof *parts);
+    sc_comm_part *parts = carve(memory, part_count(image, instr), sizeof *parts);
     if (memory->block == NULL)
         return;
     *bound = (sc_bound){.instr = instr, .is_idle = instr->instead, .args = args};
@@ -107,17 +132,48 @@ static void bind_instr(const sc_rank *rank, const sc_image_instr *instr, sc_boun
         bind_gemm(rank, bound, steps);
     else if (instr->kind == SC_INSTR_COLLECTIVE)
         bind_collective(rank, bound, parts);
+    else if (instr->kind == SC_INSTR_MESSAGE)
+        bind_message(rank, bound, parts);
     else if (instr->kind == SC_INSTR_COPY)
         bound->bytes = image->buffers[instr->args[0].buffer].bytes - instr->args[0].at;
+}
+
+/* An instruction is started again only after it was waited for, so no more messages than
+ * `instructions` are in flight. */
+static void bind_boundaries(sc_rank *rank, uint32_t instructions, carver *memory)
+{
+    const sc_image *image = rank->image;
+    sc_rank_boundary *boundaries = carve(memory, image->boundary_count, sizeof *boundaries);
+    for (uint32_t i = 0; i < image->boundary_count; i++) {
+        uint32_t slots = image->boundaries[i].slots;
+        uint32_t room = slots < instructions ? slots : instructions;
+        sc_bound **started = carve(memory, room, sizeof *started);
+        if (memory->block != NULL)
+            boundaries[i] = (sc_rank_boundary){.started = started, .room = room};
+    }
+    rank->boundaries = boundaries;
+}
+
+static void number_funcs(sc_rank *rank, carver *memory)
+{
+    const shardc_session *session = rank->session;
+    uint32_t stage = sc_image_stage_of(session->image, rank->rank);
+    rank->func_numbers = carve(memory, rank->image->func_count, sizeof *rank->func_numbers);
+    uint32_t count = memory->block == NULL ? 0 : session->image->func_count;
+    for (uint32_t f = 0; f < count; f++) {
+        uint32_t own = session->program->all.funcs[f][stage];
+        if (own != SC_NONE)
+            rank->func_numbers[own] = f;
+    }
 }
 
 /* Returns the size of all bound instructions, in bytes. */
 static size_t bind_funcs(sc_rank *rank, char *block)
 {
-    const sc_image *image = rank->session->image;
+    const sc_image *image = rank->image;
     carver memory = {.block = block};
     sc_bound **funcs = carve(&memory, image->func_count, sizeof *funcs);
-    uint32_t most_params = 0;
+    uint32_t most_params = 0, messages = 0;
     for (uint32_t f = 0; f < image->func_count; f++) {
         const sc_image_func *func = &image->funcs[f];
         sc_bound *bound = carve(&memory, func->instr_count, sizeof *bound);
@@ -127,8 +183,11 @@ static size_t bind_funcs(sc_rank *rank, char *block)
             bind_instr(rank, &func->instrs[i], block == NULL ? NULL : &bound[i], &memory);
             most_params = func->instrs[i].param_count > most_params ? func->instrs[i].param_count
                                                                     : most_params;
+            messages += func->instrs[i].kind == SC_INSTR_MESSAGE;
         }
     }
+    bind_boundaries(rank, messages, &memory);
+    number_funcs(rank, &memory);
     rank->params = carve(&memory, most_params, sizeof *rank->params);
     rank->funcs = funcs;
     return memory.used;
@@ -165,9 +224,38 @@ static shardc_status make_group(const sc_rank *rank, sc_comm *comm, const sc_ima
     return sc_comm_group_new(comm, members, size, out, error);
 }
 
+/* Both ends list the sender first, and open the boundaries of one direction by ascending number. */
+static shardc_status open_boundary(sc_rank *rank, sc_comm *comm, uint32_t index,
+                                   shardc_error *error)
+{
+    const sc_image_boundary *boundary = &rank->image->boundaries[index];
+    uint32_t peer = (uint32_t)sc_image_stage_peer(rank->image, rank->rank, boundary->peer);
+    uint32_t members[2] = {boundary->is_receive ? peer : rank->rank,
+                           boundary->is_receive ? rank->rank : peer};
+    sc_rank_boundary *own = &rank->boundaries[index];
+    own->first = own->count = 0;
+    return sc_comm_group_new(comm, members, 2, &own->group, error);
+}
+
+/* Assigns the groups to the bound calls. */
+static void give_groups(sc_rank *rank)
+{
+    const sc_image *image = rank->image;
+    for (uint32_t f = 0; f < image->func_count; f++) {
+        for (uint32_t i = 0; i < image->funcs[f].instr_count; i++) {
+            sc_bound *bound = &rank->funcs[f][i];
+            uint32_t index = bound->instr->index;
+            if (bound->instr->kind == SC_INSTR_COLLECTIVE)
+                bound->group = rank->groups[image->collectives[index].group];
+            else if (bound->instr->kind == SC_INSTR_MESSAGE)
+                bound->group = rank->boundaries[image->messages[index].boundary].group;
+        }
+    }
+}
+
 shardc_status sc_rank_bind_groups(sc_rank *rank, sc_comm *comm, shardc_error *error)
 {
-    const sc_image *image = rank->session->image;
+    const sc_image *image = rank->image;
     shardc_status status = SHARDC_OK;
     uint32_t *members = calloc(image->ranks, sizeof *members);
     if (rank->groups == NULL)
@@ -183,14 +271,12 @@ shardc_status sc_rank_bind_groups(sc_rank *rank, sc_comm *comm, shardc_error *er
             break;
     }
     free(members);
-    if (status != SHARDC_OK)
-        return status;
-    for (uint32_t f = 0; f < image->func_count; f++) {
-        for (uint32_t i = 0; i < image->funcs[f].instr_count; i++) {
-            sc_bound *bound = &rank->funcs[f][i];
-            if (bound->instr->kind == SC_INSTR_COLLECTIVE)
-                bound->group = rank->groups[image->collectives[bound->instr->index].group];
-        }
+    for (uint32_t i = 0; i < image->boundary_count; i++) {
+        if (status != SHARDC_OK)
+            break;
+        status = open_boundary(rank, comm, i, error);
     }
-    return SHARDC_OK;
+    if (status == SHARDC_OK)
+        give_groups(rank);
+    return status;
 }

@@ -15,8 +15,8 @@
 struct sc_device {
     const char *name; /* the part of a program's target before ':' */
 
-    /* Checks whether this machine can run the session's ranks. Called before anything is
-     * allocated. */
+    /* Checks whether this machine can run the session's ranks, whose images are set. Called before
+     * anything is allocated. */
     shardc_status (*check)(const shardc_session *session, shardc_error *error);
     /* Creates what a session's ranks share: code and libraries. Sets session->device_state. */
     shardc_status (*open)(shardc_session *session, shardc_error *error);
@@ -42,6 +42,8 @@ struct sc_device {
                             shardc_error *error);
     shardc_status (*gemm)(sc_rank *rank, sc_bound *bound, shardc_error *error);
     shardc_status (*copy)(sc_rank *rank, sc_bound *bound, shardc_error *error);
+    /* Start a collective or a message, and make the rank's computation wait for it. A message may
+     * be started in one call and finished in a later one. */
     shardc_status (*start)(sc_rank *rank, sc_bound *bound, shardc_error *error);
     /* Starts the copies between the arenas. */
     shardc_status (*transfer)(sc_rank *rank, sc_bound *bound, shardc_error *error);

@@ -65,7 +65,7 @@ static void write_failure(const char *message, const char *where, int64_t value,
 void sc_rank_fail_check(const sc_rank *rank, const sc_image_instr *instr, int64_t failure,
                         shardc_error *error)
 {
-    const sc_image_kernel *kernel = &rank->session->image->kernels[instr->index];
+    const sc_image_kernel *kernel = &rank->image->kernels[instr->index];
     if (failure > 0 && sc_image_failed_check(failure) < kernel->check_count) {
         char text[sizeof error->text];
         write_failure(kernel->checks[sc_image_failed_check(failure)], instr->where,
@@ -78,6 +78,35 @@ void sc_rank_fail_check(const sc_rank *rank, const sc_image_instr *instr, int64_
 }
 
 /* ---- instructions ---- */
+
+/* Keeps a started message for its WAIT. */
+static shardc_status start_message(sc_rank *rank, sc_bound *bound, shardc_error *error)
+{
+    sc_rank_boundary *boundary =
+        &rank->boundaries[rank->image->messages[bound->instr->index].boundary];
+    shardc_status status = rank->session->device->start(rank, bound, error);
+    if (status == SHARDC_OK)
+        boundary->started[(boundary->first + boundary->count++) % boundary->room] = bound;
+    return status;
+}
+
+static shardc_status finish_message(sc_rank *rank, uint32_t index, shardc_error *error)
+{
+    sc_rank_boundary *boundary = &rank->boundaries[index];
+    sc_bound *oldest = boundary->started[boundary->first];
+    boundary->first = (boundary->first + 1) % boundary->room;
+    boundary->count--;
+    return rank->session->device->finish(rank, oldest, error);
+}
+
+void sc_rank_drain(sc_rank *rank)
+{
+    for (uint32_t i = 0; i < rank->image->boundary_count; i++) {
+        shardc_error ignored = {.status = SHARDC_OK};
+        while (rank->boundaries[i].count > 0)
+            finish_message(rank, i, &ignored);
+    }
+}
 
 static shardc_status run_instr(sc_rank *rank, sc_bound *list, uint32_t index, uint32_t micro_batch,
                                shardc_error *error)
@@ -95,9 +124,19 @@ static shardc_status run_instr(sc_rank *rank, sc_bound *list, uint32_t index, ui
         return device->finish(rank, &list[bound->instr->index], error);
     case SC_INSTR_TRANSFER:
         return device->transfer(rank, bound, error);
+    case SC_INSTR_MESSAGE:
+        return start_message(rank, bound, error);
+    case SC_INSTR_WAIT:
+        return finish_message(rank, bound->instr->index, error);
     default:
         return device->copy(rank, bound, error);
     }
+}
+
+static const char *title_of_boundary(const sc_image *image, uint32_t boundary)
+{
+    return sc_collectives[image->boundaries[boundary].is_receive ? SC_IMAGE_RECV : SC_IMAGE_SEND]
+        .name;
 }
 
 static const char *title_of(const sc_image *image, const sc_bound *list,
@@ -114,6 +153,10 @@ static const char *title_of(const sc_image *image, const sc_bound *list,
         return title_of(image, list, list[instr->index].instr);
     case SC_INSTR_TRANSFER:
         return image->buffers[instr->args[0].buffer].host ? "to device" : "to host";
+    case SC_INSTR_MESSAGE:
+        return title_of_boundary(image, image->messages[instr->index].boundary);
+    case SC_INSTR_WAIT:
+        return title_of_boundary(image, instr->index);
     default:
         return "copy";
     }
@@ -127,8 +170,10 @@ static shardc_work work_of(const sc_image *image, const sc_image_instr *instr)
     case SC_INSTR_GEMM:
         return SHARDC_WORK_GEMM;
     case SC_INSTR_COLLECTIVE:
+    case SC_INSTR_MESSAGE:
         return SHARDC_WORK_COMM;
     case SC_INSTR_FINISH:
+    case SC_INSTR_WAIT:
         return SHARDC_WORK_WAIT;
     default:
         return SHARDC_WORK_COPY;
@@ -139,28 +184,27 @@ static void note_time(sc_rank *rank, uint32_t func, uint32_t index, double begin
 {
     shardc_session *session = rank->session;
     const sc_image_instr *instr = rank->funcs[func][index].instr;
-    shardc_work work = work_of(session->image, instr);
-    rank->profile[func].work[work] += end - begin;
+    shardc_work work = work_of(rank->image, instr);
+    rank->profile[rank->func_numbers[func]].work[work] += end - begin;
     if (session->trace == NULL)
         return;
-    session->trace(
-        session->trace_user,
-        &(shardc_trace_event){.rank = rank->rank,
-                              .func = func,
-                              .instr = index,
-                              .work = work,
-                              .title = title_of(session->image, rank->funcs[func], instr),
-                              .where = instr->where,
-                              .phase = instr->phase,
-                              .begin = begin,
-                              .end = end});
+    session->trace(session->trace_user,
+                   &(shardc_trace_event){.rank = rank->rank,
+                                         .func = rank->func_numbers[func],
+                                         .instr = index,
+                                         .work = work,
+                                         .title = title_of(rank->image, rank->funcs[func], instr),
+                                         .where = instr->where,
+                                         .phase = instr->phase,
+                                         .begin = begin,
+                                         .end = end});
 }
 
 /* Records the device's timings of a call that has ended. */
 static shardc_status note_times(sc_rank *rank, uint32_t func, shardc_error *error)
 {
     shardc_status status = SHARDC_OK;
-    for (uint32_t i = 0; i < rank->session->image->funcs[func].instr_count; i++) {
+    for (uint32_t i = 0; i < rank->image->funcs[func].instr_count; i++) {
         if (status != SHARDC_OK)
             break;
         bool ran = false;
@@ -183,13 +227,13 @@ static void go_on(sc_rank *rank, uint32_t func, bool is_timed)
     double begin = is_timed ? sc_seconds() : 0;
     sc_comm_progress(rank->comm);
     if (is_timed)
-        rank->profile[func].work[SHARDC_WORK_COMM] += sc_seconds() - begin;
+        rank->profile[rank->func_numbers[func]].work[SHARDC_WORK_COMM] += sc_seconds() - begin;
 }
 
 static shardc_status run_list(sc_rank *rank, uint32_t func, uint32_t micro_batch,
                               shardc_error *error)
 {
-    uint32_t count = rank->session->image->funcs[func].instr_count;
+    uint32_t count = rank->image->funcs[func].instr_count;
     bool is_timed = is_measured(rank->session) && rank->session->device->time == NULL;
     sc_bound *list = rank->funcs[func];
     for (uint32_t i = 0; i < count; i++) {
@@ -210,7 +254,7 @@ static shardc_status run_list(sc_rank *rank, uint32_t func, uint32_t micro_batch
 shardc_status sc_rank_run(sc_rank *rank, uint32_t func, uint32_t micro_batch, shardc_error *error)
 {
     enum { KINDS = sizeof rank->profile->sent / sizeof *rank->profile->sent };
-    shardc_func_profile *profile = &rank->profile[func];
+    shardc_func_profile *profile = &rank->profile[rank->func_numbers[func]];
     sc_comm_counter before[KINDS];
     const sc_comm_counter *counters = sc_comm_counters(rank->comm);
     memcpy(before, counters, sizeof before);
@@ -221,6 +265,9 @@ shardc_status sc_rank_run(sc_rank *rank, uint32_t func, uint32_t micro_batch, sh
     if (status == SHARDC_OK && !is_done)
         status = run_list(rank, func, micro_batch, error);
     shardc_status end = rank->session->device->end(rank, func, status != SHARDC_OK, error);
+    uint32_t ended = status == SHARDC_OK ? 0 : rank->image->boundary_count;
+    for (uint32_t i = 0; i < ended; i++)
+        rank->boundaries[i].count = 0; /* `end` has ended the messages */
     if (status == SHARDC_OK && end == SHARDC_OK && !is_done && is_measured(rank->session) &&
         rank->session->device->time != NULL)
         end = note_times(rank, func, error);

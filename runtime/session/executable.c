@@ -3,6 +3,7 @@
 #include "program/bytes.h"
 #include "program/file.h"
 #include "program/lookup.h"
+#include "runtime/session/shard.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -27,9 +28,10 @@ static shardc_status read_image(const void *bytes, size_t size, shardc_executabl
     if (program == NULL)
         return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the program");
     sc_arena_init(&program->arena, on_no_memory, &no_memory);
-    if (setjmp(no_memory) == 0)
-        program->image = sc_image_read(bytes, size, &program->arena, &reason);
-    else
+    if (setjmp(no_memory) == 0) {
+        if (sc_program_read(bytes, size, &program->arena, &program->all, &reason))
+            program->image = program->all.whole;
+    } else
         sc_fail(&reason, SHARDC_ERROR_MEMORY, "there is not enough memory for the program");
     if (reason.status != SHARDC_OK) {
         shardc_executable_free(program);
@@ -219,5 +221,5 @@ bool shardc_tensor_shard(const shardc_tensor_info *info, uint64_t rank,
     const sc_image_tensor *tensor = info->tensor;
     for (uint32_t i = 0; i < tensor->rank; i++)
         first[i] = sc_image_terms_value(&tensor->dims[i].first, rank);
-    return sc_image_terms_value(&tensor->replica, rank) == 0;
+    return sc_shard_is_given(tensor, rank);
 }

@@ -2,13 +2,14 @@
 #ifndef SHARDC_RUNTIME_SESSION_EXECUTABLE_H
 #define SHARDC_RUNTIME_SESSION_EXECUTABLE_H
 
-#include "program/format.h"
+#include "program/stages.h"
 #include "shardc/runtime.h"
 #include "support/error.h"
 
 struct shardc_executable {
     sc_arena arena;
-    sc_image *image;
+    sc_program all;  /* the images of its stages */
+    sc_image *image; /* what they have as one: all.whole */
 };
 
 #endif

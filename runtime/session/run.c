@@ -8,10 +8,13 @@ typedef struct run_call {
     uint32_t func, micro_batch;
 } run_call;
 
+/* A stage without the function does nothing. */
 static shardc_status run_rank(sc_rank *rank, void *user, shardc_error *error)
 {
     const run_call *call = user;
-    return sc_rank_run(rank, call->func, call->micro_batch, error);
+    uint32_t stage = sc_image_stage_of(rank->session->image, rank->rank);
+    uint32_t func = rank->session->program->all.funcs[call->func][stage];
+    return func == SC_NONE ? SHARDC_OK : sc_rank_run(rank, func, call->micro_batch, error);
 }
 
 /* ---- inputs ---- */
@@ -193,6 +196,95 @@ static shardc_status feed_call(shardc_session *session, const sc_image_call *cal
     return SHARDC_OK;
 }
 
+/* ---- steps of several stages ---- */
+
+typedef struct staged_step {
+    const shardc_feed_value *feeds;
+    size_t feed_count;
+    int64_t batches;
+} staged_step;
+
+/* Sets the inputs of a call on one rank. The values were checked. */
+static shardc_status feed_rank(sc_rank *rank, const sc_image_call *call, const staged_step *step,
+                               shardc_error *error)
+{
+    const sc_image_func *func = &rank->image->funcs[call->func];
+    for (uint32_t i = 0; i < func->input_count; i++) {
+        const sc_image_value *input = &func->inputs[i];
+        const shardc_feed_value *feed = find_feed(step->feeds, step->feed_count, input->name);
+        sc_whole whole = whole_of(input, feed, call, step->batches);
+        shardc_status status =
+            sc_element_named(feed->dtype, input->tensor.dtype, &whole.element, error);
+        if (status == SHARDC_OK)
+            status =
+                sc_rank_scatter(rank, &input->tensor, input->buffer, &whole, input->name, error);
+        if (status != SHARDC_OK)
+            return status;
+    }
+    return SHARDC_OK;
+}
+
+/* Tells whether all ranks of the program have got here without an error. */
+static shardc_status meet_all(sc_rank *rank, shardc_status mine, shardc_error *error)
+{
+    int32_t failed = mine != SHARDC_OK ? (int32_t)rank->rank + 1 : 0, any = 0;
+    sc_comm_part part = {&failed, &any, 1, SC_DTYPE_i32};
+    sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE,
+                         .reduce = SC_COMM_MAX,
+                         .part_count = 1,
+                         .parts = &part,
+                         .what = "outcome of the micro-batches"};
+    shardc_error reason = {.status = SHARDC_OK};
+    shardc_status status = sc_comm_run(sc_comm_world(rank->comm), &call, &reason);
+    if (status != SHARDC_OK) {
+        rank->has_lost_world = true;
+        return mine != SHARDC_OK ? mine : sc_fail(error, status, "%s", reason.text);
+    }
+    return mine == SHARDC_OK && any != 0
+               ? sc_fail(error, SHARDC_ERROR_COMM, "rank %d failed: its message says why", any - 1)
+               : mine;
+}
+
+/* Runs one call of the schedule. Sets rank->has_lost_world if the rank cannot go on. */
+static shardc_status run_call_of(sc_rank *rank, const sc_image_call *call, const staged_step *step,
+                                 shardc_error *error)
+{
+    shardc_status status = feed_rank(rank, call, step, error);
+    if (status == SHARDC_OK)
+        return sc_rank_run(rank, call->func,
+                           call->micro_batch < 0 ? 0 : (uint32_t)call->micro_batch, error);
+    rank->has_lost_world = true;
+    sc_comm_abort(rank->comm, error->text);
+    return status;
+}
+
+/* Runs the schedule of the rank's stage. After a failed check the rank goes on, because others wait
+ * for its messages; but before the last call, which updates the state, all ranks meet, and it only
+ * runs if none has failed. */
+static shardc_status run_schedule(sc_rank *rank, void *user, shardc_error *error)
+{
+    const staged_step *step = user;
+    const sc_image *image = rank->image;
+    bool meets = rank->session->image->call_count > 1;
+    shardc_status status = SHARDC_OK;
+    for (uint32_t i = 0; i < image->call_count; i++) {
+        bool is_last = i + 1 == image->call_count;
+        if (rank->has_lost_world)
+            break;
+        if (is_last && meets)
+            status = meet_all(rank, status, error);
+        if (is_last && status != SHARDC_OK)
+            break;
+        shardc_error reason = {.status = SHARDC_OK};
+        shardc_status own = run_call_of(rank, &image->schedule[i], step, &reason);
+        if (own != SHARDC_OK && (status == SHARDC_OK || rank->has_lost_world))
+            status = sc_fail(error, own, "%s", reason.text);
+    }
+    if (status != SHARDC_OK)
+        sc_rank_drain(rank);
+    return status;
+}
+
 /* ---- outputs ---- */
 
 static shardc_status check_fetches(const sc_image_func *func, const shardc_fetch_value *fetches,
@@ -239,6 +331,27 @@ static shardc_status fetch_call(shardc_session *session, const sc_image_func *fu
 
 /* ---- calls ---- */
 
+/* The calls one after the other, each on all ranks. */
+static shardc_status run_in_turn(shardc_session *session, const sc_image_call *calls,
+                                 uint32_t count, int64_t batches, const shardc_feed_value *feeds,
+                                 size_t feed_count, shardc_error *error)
+{
+    shardc_status status = SHARDC_OK;
+    for (uint32_t i = 0; i < count; i++) {
+        if (status != SHARDC_OK)
+            break;
+        run_call call = {calls[i].func,
+                         calls[i].micro_batch < 0 ? 0 : (uint32_t)calls[i].micro_batch};
+        status = sc_session_agree(
+            session, feed_call(session, &calls[i], batches, feeds, feed_count, error), error);
+        if (status != SHARDC_OK)
+            break;
+        sc_session_each_rank(session, run_rank, &call);
+        status = sc_session_outcome(session, error);
+    }
+    return status;
+}
+
 static shardc_status run_calls(shardc_session *session, const sc_image_call *calls, uint32_t count,
                                int64_t batches, const shardc_feed_value *feeds, size_t feed_count,
                                const shardc_fetch_value *fetches, size_t fetch_count,
@@ -253,19 +366,45 @@ static shardc_status run_calls(shardc_session *session, const sc_image_call *cal
         status = check_fetches(last, fetches, fetch_count, error);
     /* if one process got invalid values, the others must not wait for it */
     status = sc_session_agree(session, status, error);
-    for (uint32_t i = 0; i < count; i++) {
-        if (status != SHARDC_OK)
-            break;
-        run_call call = {calls[i].func,
-                         calls[i].micro_batch < 0 ? 0 : (uint32_t)calls[i].micro_batch};
-        status = sc_session_agree(
-            session, feed_call(session, &calls[i], batches, feeds, feed_count, error), error);
-        if (status != SHARDC_OK)
-            break;
-        sc_session_each_rank(session, run_rank, &call);
+    bool is_staged = session->image->pipeline.count > 0 && calls == session->image->schedule;
+    if (status == SHARDC_OK && is_staged) {
+        staged_step step = {feeds, feed_count, batches};
+        sc_session_each_rank(session, run_schedule, &step);
         status = sc_session_outcome(session, error);
-    }
+    } else if (status == SHARDC_OK)
+        status = run_in_turn(session, calls, count, batches, feeds, feed_count, error);
     return status == SHARDC_OK ? fetch_call(session, last, fetches, fetch_count, error) : status;
+}
+
+static bool is_scheduled(const sc_image *image, uint32_t func)
+{
+    uint32_t i = 0;
+    while (i < image->call_count && image->schedule[i].func != func)
+        i++;
+    return i < image->call_count;
+}
+
+static bool has_messages(const sc_image_func *func)
+{
+    uint32_t i = 0;
+    while (i < func->instr_count && func->instrs[i].kind != SC_INSTR_MESSAGE &&
+           func->instrs[i].kind != SC_INSTR_WAIT)
+        i++;
+    return i < func->instr_count;
+}
+
+/* True if a stage's schedule calls the function, and it starts or waits for messages: other calls
+ * of the schedule have the other half. */
+static bool is_part_of_step(const shardc_session *session, uint32_t func)
+{
+    const sc_program *program = &session->program->all;
+    for (uint32_t s = 0; s < program->stage_count; s++) {
+        const sc_image *image = program->stages[s];
+        uint32_t own = program->funcs[func][s];
+        if (own != SC_NONE && is_scheduled(image, own) && has_messages(&image->funcs[own]))
+            return true;
+    }
+    return false;
 }
 
 shardc_status shardc_session_run(shardc_session *session, uint32_t func,
@@ -275,6 +414,11 @@ shardc_status shardc_session_run(shardc_session *session, uint32_t func,
 {
     if (func >= session->image->func_count)
         return sc_fail(error, SHARDC_ERROR_ARGUMENT, "there is no function %u", func);
+    if (session->image->pipeline.count > 0 && is_part_of_step(session, func))
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT,
+                       "function '%s' exchanges messages with other calls of a step: it runs only "
+                       "as part of one",
+                       session->image->funcs[func].name);
     sc_image_call call = {func, (int32_t)session->micro_batch};
     return run_calls(session, &call, 1, 1, feeds, feed_count, fetches, fetch_count, error);
 }

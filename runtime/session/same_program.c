@@ -35,17 +35,27 @@ static uint64_t mix_collective(uint64_t hash, const sc_image *image,
     return hash;
 }
 
-/* Hashes everything that concerns other ranks: each function's collectives in order, and the calls
- * of a step. */
-static uint64_t hash_of_collectives(const sc_image *image)
+static uint64_t mix_message(uint64_t hash, const sc_image_message *message)
 {
-    uint64_t hash = sc_hash_mix(image->func_count, image->call_count);
+    hash = sc_hash_mix(sc_hash_mix(hash, message->boundary), message->part_count);
+    for (uint32_t i = 0; i < message->part_count; i++)
+        hash = sc_hash_mix(sc_hash_mix(hash, message->dtypes[i]), (uint64_t)message->counts[i]);
+    return hash;
+}
+
+/* Adds everything of an image that concerns other ranks: each function's collectives and messages
+ * in order, and the calls of a step. */
+static uint64_t mix_collectives(uint64_t hash, const sc_image *image)
+{
+    hash = sc_hash_mix(sc_hash_mix(hash, image->func_count), image->call_count);
     for (uint32_t f = 0; f < image->func_count; f++) {
         const sc_image_func *func = &image->funcs[f];
         hash = sc_hash_mix(hash, f);
         for (uint32_t i = 0; i < func->instr_count; i++) {
             if (func->instrs[i].kind == SC_INSTR_COLLECTIVE)
                 hash = mix_collective(hash, image, &image->collectives[func->instrs[i].index]);
+            else if (func->instrs[i].kind == SC_INSTR_MESSAGE)
+                hash = mix_message(hash, &image->messages[func->instrs[i].index]);
         }
     }
     for (uint32_t c = 0; c < image->call_count; c++)
@@ -53,12 +63,22 @@ static uint64_t hash_of_collectives(const sc_image *image)
     return hash;
 }
 
+static uint64_t hash_of_collectives(const sc_program *program)
+{
+    uint64_t hash = 0;
+    for (uint32_t s = 0; s < program->stage_count; s++)
+        hash = mix_collectives(hash, program->stages[s]);
+    return hash;
+}
+
 enum { WHOLE, COLLECTIVES, HASHES };
 
-shardc_status sc_session_same_program(sc_comm *comm, const sc_image *image, shardc_error *error)
+shardc_status sc_session_same_program(sc_comm *comm, const shardc_executable *program,
+                                      shardc_error *error)
 {
     uint32_t ranks = sc_comm_size(comm), others = 0, first = 0;
-    uint64_t mine[HASHES] = {[WHOLE] = image->hash, [COLLECTIVES] = hash_of_collectives(image)};
+    uint64_t mine[HASHES] = {
+        [WHOLE] = program->image->hash, [COLLECTIVES] = hash_of_collectives(&program->all)};
     uint64_t(*all)[HASHES] = calloc(ranks, sizeof *all);
     if (all == NULL)
         sc_comm_abort(comm, "there is not enough memory to compare programs");

@@ -74,6 +74,15 @@ shardc_status sc_session_outcome(shardc_session *session, shardc_error *error)
 
 /* ---- worlds ---- */
 
+/* Errors of communication then name the stages of ranks. */
+static void name_stages(const shardc_session *session, sc_comm *comm)
+{
+    if (session->image->pipeline.count > 0) {
+        sc_image_digit digit = sc_image_stage_digit(session->image);
+        sc_comm_set_stages(comm, (uint32_t)digit.divide, (uint32_t)digit.modulo);
+    }
+}
+
 static shardc_status open_local_world(shardc_session *session, shardc_error *error)
 {
     sc_comm_options options = {.deadline_ms = session->options.deadline_ms};
@@ -84,8 +93,10 @@ static shardc_status open_local_world(shardc_session *session, shardc_error *err
                        session->rank_count);
     shardc_status status = sc_comm_open_local(session->rank_count, &options, comms, &reason);
     if (status == SHARDC_OK) {
-        for (uint32_t r = 0; r < session->rank_count; r++)
+        for (uint32_t r = 0; r < session->rank_count; r++) {
             session->ranks[r].comm = comms[r];
+            name_stages(session, comms[r]);
+        }
     }
     free(comms);
     return status == SHARDC_OK ? SHARDC_OK : sc_fail(error, status, "%s", reason.text);
@@ -165,14 +176,20 @@ static shardc_status stop_rank(sc_rank *rank, void *user, shardc_error *error)
 
 static shardc_status start_session(shardc_session *session, sc_comm *comm, shardc_error *error)
 {
-    shardc_status status = session->device->check(session, error);
     session->ranks = calloc(session->rank_count, sizeof *session->ranks);
     if (session->ranks == NULL)
         return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for %u ranks",
                        session->rank_count);
     for (uint32_t r = 0; r < session->rank_count; r++)
         session->ranks[r] =
-            (sc_rank){.session = session, .rank = session->first_rank + r, .comm = comm};
+            (sc_rank){.session = session,
+                      .rank = session->first_rank + r,
+                      .image = sc_session_image_of(session, session->first_rank + r),
+                      .host = {.file = -1},
+                      .comm = comm};
+    if (comm != NULL)
+        name_stages(session, comm);
+    shardc_status status = session->device->check(session, error);
     if (status == SHARDC_OK)
         status = session->device->open(session, error);
     if (status == SHARDC_OK && comm == NULL) {

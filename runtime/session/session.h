@@ -15,7 +15,8 @@ shardc_status sc_session_new_on(const sc_device *device, const shardc_executable
 /* ---- same_program.c ---- */
 /* Checks that all ranks have the same program. SHARDC_ERROR_ARGUMENT names a rank with another one,
  * and tells whether its collectives differ. Every rank must call it. */
-shardc_status sc_session_same_program(sc_comm *comm, const sc_image *image, shardc_error *error);
+shardc_status sc_session_same_program(sc_comm *comm, const shardc_executable *program,
+                                      shardc_error *error);
 
 /* ---- bind.c ---- */
 /* Sets rank->funcs and everything that it points to. Called on the rank's thread. */
@@ -25,10 +26,13 @@ shardc_status sc_rank_bind_groups(sc_rank *rank, sc_comm *comm, shardc_error *er
 void sc_rank_unbind(sc_rank *rank);
 
 /* ---- exec.c ---- */
-/* Runs a function's instructions on the rank's thread. A failed check is kept as the result, and
- * the remaining instructions still run because other ranks wait for this one; an error of a
+/* Runs a function (of the rank's image) on the rank's thread. A failed check is kept as the result,
+ * and the remaining instructions still run because other ranks wait for this one; an error of a
  * collective ends the run. */
 shardc_status sc_rank_run(sc_rank *rank, uint32_t func, uint32_t micro_batch, shardc_error *error);
+/* Waits for the messages in flight, of a schedule that is abandoned before its last call: by then
+ * both ends of each have started it. Where the world is lost it returns at once. */
+void sc_rank_drain(sc_rank *rank);
 /* Sets rank->params for a kernel call. */
 void sc_rank_set_params(sc_rank *rank, const sc_image_instr *instr, uint32_t micro_batch);
 /* Turns the return value of a failed kernel into an error: the check's message with the place and
@@ -51,8 +55,12 @@ shardc_status sc_session_outcome(shardc_session *session, shardc_error *error);
 shardc_status sc_session_recover(shardc_session *session, shardc_error *error);
 
 /* ---- values.c ---- */
+/* Fills a rank's shard of a full tensor, if the rank's stage has the tensor. Called on the rank's
+ * thread, or on any while nothing runs. */
+shardc_status sc_rank_scatter(sc_rank *rank, const sc_image_tensor *tensor, uint32_t buffer,
+                              const sc_whole *whole, const char *name, shardc_error *error);
 /* Scatter a full tensor to the shards, or gather it. Called on one thread while nothing runs.
- * `name` is used in messages. */
+ * `buffer`: as sc_image_buffer_of takes it. `name` is used in messages. */
 shardc_status sc_session_scatter(shardc_session *session, const sc_image_tensor *tensor,
                                  uint32_t buffer, const sc_whole *whole, const char *name,
                                  shardc_error *error);

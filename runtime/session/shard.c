@@ -145,7 +145,7 @@ bool sc_shard_scatter(const sc_image_tensor *tensor, uint64_t rank, const sc_who
 
 bool sc_shard_is_given(const sc_image_tensor *tensor, uint64_t rank)
 {
-    return sc_image_terms_value(&tensor->replica, rank) == 0;
+    return sc_image_has_first(tensor, rank) && sc_image_terms_value(&tensor->replica, rank) == 0;
 }
 
 bool sc_shard_gather(const sc_image_tensor *tensor, uint64_t rank, const void *local,

@@ -34,7 +34,8 @@ bool sc_shard_gather(const sc_image_tensor *tensor, uint64_t rank, const void *l
  * padding (0: padding only). */
 void sc_shard_box(const sc_image_tensor *tensor, uint64_t rank, int64_t *first, int64_t *sizes);
 
-/* True if the rank is the first of those that hold the same shard. */
+/* True if the rank is the first of those that hold the same shard, in the first stage that has the
+ * tensor. */
 bool sc_shard_is_given(const sc_image_tensor *tensor, uint64_t rank);
 
 /* Writes the initial values of state `from`, stored as `tensor` (its own, or its master copy's).

@@ -62,11 +62,24 @@ static shardc_status bad_element(const char *name, const sc_whole *whole, int64_
 
 /* ---- staging of memory that this thread cannot address ---- */
 
-/* True if the buffer has an address for this thread. */
-static bool is_direct(const shardc_session *session, uint32_t buffer)
+/* True if the buffer of the rank's image has an address for this thread. */
+static bool is_direct(const sc_rank *rank, uint32_t buffer)
 {
-    return session->device->is_host &&
-           (!session->image->buffers[buffer].host || session->ranks[0].host.memory != NULL);
+    return rank->session->device->is_host &&
+           (!rank->image->buffers[buffer].host || rank->host.memory != NULL);
+}
+
+/* True if this thread has an address for every shard of the tensor that is in this process. */
+static bool is_all_direct(const shardc_session *session, const sc_image_tensor *tensor,
+                          uint32_t buffer)
+{
+    for (uint32_t r = 0; r < session->rank_count; r++) {
+        const sc_rank *rank = &session->ranks[r];
+        uint32_t own = sc_image_buffer_of(tensor, buffer, rank->rank);
+        if (own != SC_NONE && !is_direct(rank, own))
+            return false;
+    }
+    return true;
 }
 
 typedef struct staging {
@@ -74,11 +87,11 @@ typedef struct staging {
     int64_t bytes;
 } staging;
 
-static shardc_status open_staging(const shardc_session *session, const sc_image_tensor *tensor,
+static shardc_status open_staging(const sc_rank *rank, const sc_image_tensor *tensor,
                                   uint32_t buffer, staging *out, shardc_error *error)
 {
     *out = (staging){.bytes = sc_image_tensor_bytes(tensor)};
-    if (is_direct(session, buffer))
+    if (is_direct(rank, buffer))
         return SHARDC_OK;
     out->memory = malloc((size_t)out->bytes + 1);
     return out->memory != NULL ? SHARDC_OK
@@ -103,23 +116,34 @@ static shardc_status give_staged(const staging *room, sc_rank *rank, uint32_t bu
 
 /* ---- full tensors ---- */
 
+shardc_status sc_rank_scatter(sc_rank *rank, const sc_image_tensor *tensor, uint32_t buffer,
+                              const sc_whole *whole, const char *name, shardc_error *error)
+{
+    int64_t bad = 0;
+    staging room;
+    uint32_t own = sc_image_buffer_of(tensor, buffer, rank->rank);
+    if (own == SC_NONE)
+        return SHARDC_OK;
+    shardc_status status = open_staging(rank, tensor, own, &room, error);
+    if (status == SHARDC_OK &&
+        !sc_shard_scatter(tensor, rank->rank, whole, staged(&room, rank, own), &bad))
+        status = bad_element(name, whole, bad, sc_dtypes[tensor->dtype].name, error);
+    else if (status == SHARDC_OK)
+        status = give_staged(&room, rank, own, error);
+    free(room.memory);
+    return status;
+}
+
 shardc_status sc_session_scatter(shardc_session *session, const sc_image_tensor *tensor,
                                  uint32_t buffer, const sc_whole *whole, const char *name,
                                  shardc_error *error)
 {
-    int64_t bad = 0;
-    staging room;
-    shardc_status status = open_staging(session, tensor, buffer, &room, error);
+    shardc_status status = SHARDC_OK;
     for (uint32_t r = 0; r < session->rank_count; r++) {
         if (status != SHARDC_OK)
             break;
-        sc_rank *rank = &session->ranks[r];
-        if (!sc_shard_scatter(tensor, rank->rank, whole, staged(&room, rank, buffer), &bad))
-            status = bad_element(name, whole, bad, sc_dtypes[tensor->dtype].name, error);
-        else
-            status = give_staged(&room, rank, buffer, error);
+        status = sc_rank_scatter(&session->ranks[r], tensor, buffer, whole, name, error);
     }
-    free(room.memory);
     return status;
 }
 
@@ -131,16 +155,20 @@ static shardc_status fetch_shard(shardc_session *session, const sc_image_tensor 
 {
     sc_rank *self = &session->ranks[0];
     uint64_t index = rank - session->first_rank;
+    uint32_t at = sc_image_buffer_of(tensor, buffer, rank);
+    /* All processes agree where any could fail, whatever each keeps its host arena in. */
+    bool may_fail =
+        !session->device->is_host || sc_session_image_of(session, (uint32_t)rank)->buffers[at].host;
     shardc_status read = SHARDC_OK;
     *out = copy;
     if (rank >= session->first_rank && index < session->rank_count) {
         sc_rank *own = &session->ranks[index];
-        if (is_direct(session, buffer))
-            *out = sc_rank_buffer(own, buffer);
+        if (is_direct(own, at))
+            *out = sc_rank_buffer(own, at);
         else
-            read = session->device->read(own, buffer, copy, sc_image_tensor_bytes(tensor), error);
+            read = session->device->read(own, at, copy, sc_image_tensor_bytes(tensor), error);
     }
-    if (!is_direct(session, buffer))
+    if (may_fail)
         read = sc_session_agree(session, read, error);
     if (session->rank_count == session->image->ranks || read != SHARDC_OK)
         return read;
@@ -165,7 +193,7 @@ shardc_status sc_session_gather(shardc_session *session, const sc_image_tensor *
     shardc_status status = SHARDC_OK;
     int64_t bad = -1;
     void *copy = NULL;
-    if (session->rank_count < session->image->ranks || !is_direct(session, buffer)) {
+    if (session->rank_count < session->image->ranks || !is_all_direct(session, tensor, buffer)) {
         copy = malloc((size_t)sc_image_tensor_bytes(tensor) + 1);
         status = sc_session_agree(
             session,
@@ -201,17 +229,19 @@ shardc_status sc_session_read_shard(shardc_session *session, uint32_t state, uin
 {
     const sc_image_state *of = &session->image->states[state];
     sc_rank *own = &session->ranks[rank - session->first_rank];
-    *out = is_direct(session, of->buffer) ? sc_rank_buffer(own, of->buffer) : room;
-    if (is_direct(session, of->buffer))
+    uint32_t buffer = sc_image_buffer_of(&of->tensor, of->buffer, rank);
+    *out = is_direct(own, buffer) ? sc_rank_buffer(own, buffer) : room;
+    if (is_direct(own, buffer))
         return SHARDC_OK;
-    return session->device->read(own, of->buffer, room, sc_image_tensor_bytes(&of->tensor), error);
+    return session->device->read(own, buffer, room, sc_image_tensor_bytes(&of->tensor), error);
 }
 
 void *sc_session_shard_room(shardc_session *session, uint32_t state, uint32_t rank, void *room)
 {
+    const sc_image_state *of = &session->image->states[state];
     sc_rank *own = &session->ranks[rank - session->first_rank];
-    uint32_t buffer = session->image->states[state].buffer;
-    return is_direct(session, buffer) ? sc_rank_buffer(own, buffer) : room;
+    uint32_t buffer = sc_image_buffer_of(&of->tensor, of->buffer, rank);
+    return is_direct(own, buffer) ? sc_rank_buffer(own, buffer) : room;
 }
 
 shardc_status sc_session_write_shard(shardc_session *session, uint32_t state, uint32_t rank,
@@ -219,10 +249,10 @@ shardc_status sc_session_write_shard(shardc_session *session, uint32_t state, ui
 {
     const sc_image_state *of = &session->image->states[state];
     sc_rank *own = &session->ranks[rank - session->first_rank];
-    if (is_direct(session, of->buffer))
+    uint32_t buffer = sc_image_buffer_of(&of->tensor, of->buffer, rank);
+    if (is_direct(own, buffer))
         return SHARDC_OK;
-    return session->device->write(own, of->buffer, filled, sc_image_tensor_bytes(&of->tensor),
-                                  error);
+    return session->device->write(own, buffer, filled, sc_image_tensor_bytes(&of->tensor), error);
 }
 
 shardc_status sc_session_sum(shardc_session *session, int64_t *values, uint32_t count,
@@ -308,9 +338,12 @@ void *shardc_session_local_state(shardc_session *session, uint32_t state, uint32
 {
     uint32_t index = rank - session->first_rank;
     if (state >= session->image->state_count || rank < session->first_rank ||
-        index >= session->rank_count || !is_direct(session, session->image->states[state].buffer))
+        index >= session->rank_count)
         return NULL;
-    return sc_rank_buffer(&session->ranks[index], session->image->states[state].buffer);
+    const sc_image_state *of = &session->image->states[state];
+    const sc_rank *own = &session->ranks[index];
+    uint32_t buffer = sc_image_buffer_of(&of->tensor, of->buffer, rank);
+    return buffer == SC_NONE || !is_direct(own, buffer) ? NULL : sc_rank_buffer(own, buffer);
 }
 
 /* ---- initial values ---- */
@@ -319,14 +352,17 @@ static shardc_status initialise_state(sc_rank *rank, const sc_image_state *from,
                                       const sc_image_state *to, shardc_error *error)
 {
     staging room;
-    shardc_status status = open_staging(rank->session, &to->tensor, to->buffer, &room, error);
+    uint32_t buffer = sc_image_buffer_of(&to->tensor, to->buffer, rank->rank);
+    if (buffer == SC_NONE)
+        return SHARDC_OK;
+    shardc_status status = open_staging(rank, &to->tensor, buffer, &room, error);
     if (status == SHARDC_OK &&
         !sc_shard_initialise(from, &to->tensor, rank->rank, rank->session->seed,
-                             staged(&room, rank, to->buffer)))
+                             staged(&room, rank, buffer)))
         status = sc_fail(error, SHARDC_ERROR_DATA,
                          "an initial value of '%s' does not fit its dtype", to->path);
     if (status == SHARDC_OK)
-        status = give_staged(&room, rank, to->buffer, error);
+        status = give_staged(&room, rank, buffer, error);
     free(room.memory);
     return status;
 }

@@ -24,6 +24,8 @@ static void note(void *user, const shardc_trace_event *event)
     sc_bench *b = user;
     if (event->rank != b->first_rank || b->prog->session->gemms_only)
         return;
+    if (event->instr >= b->prog->program->image->funcs[event->func].instr_count)
+        return; /* of a program of several stages, whose lists differ: it has no table */
     sc_bench_spent *s = &b->spent[event->func][event->instr];
     double seconds = event->end - event->begin;
     s->work = event->work;

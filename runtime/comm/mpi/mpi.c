@@ -150,7 +150,7 @@ static void fail_for_silence(sc_comm *comm)
         snprintf(why, sizeof why,
                  "nothing was received from it for %llu ms: it has stopped, or is cut off",
                  (unsigned long long)silent);
-        sc_comm_fail_lost(&error, SHARDC_ERROR_TIMEOUT, NULL, i, why);
+        sc_comm_fail_lost(&error, SHARDC_ERROR_TIMEOUT, comm, NULL, i, why);
         fail_world(comm, &error, true);
     }
 }

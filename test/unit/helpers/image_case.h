@@ -23,6 +23,8 @@ typedef struct image_case {
     SC_VEC(sc_gemm) gemms;
     SC_VEC(sc_image_collective) collectives;
     SC_VEC(sc_image_group) groups;
+    SC_VEC(sc_image_boundary) boundaries;
+    SC_VEC(sc_image_message) messages;
     SC_VEC(sc_image_func) funcs;
     SC_VEC(sc_image_call) schedule;
     SC_VEC(sc_image_instr) instrs; /* of the function being written */
@@ -96,7 +98,7 @@ static inline sc_image_tensor image_tensor(image_case *c, const char *text)
     tensor.replica.terms = sc_arena_array(&c->arena, 2, sizeof *tensor.replica.terms);
     for (int i = 0; i < 2; i++) {
         sc_image_digit digit = image_digit(c, c->axes[i].name);
-        if (!used[i])
+        if (!used[i] && !(c->image.pipeline.count > 0 && c->image.pipeline.axis == (uint32_t)i))
             tensor.replica.terms[tensor.replica.count++] =
                 (sc_image_term){digit.divide, digit.modulo, 1};
     }
@@ -254,6 +256,26 @@ static inline void image_move(image_case *c, uint32_t collective, uint32_t sourc
     image_instr(c, SC_INSTR_FINISH, start, 0, NULL);
 }
 
+/* Of one part. Boundaries are added in their order. */
+static inline uint32_t image_boundary(image_case *c, bool is_receive, uint32_t peer,
+                                      uint32_t number, uint32_t slots)
+{
+    *sc_vec_push(&c->arena, &c->boundaries) = (sc_image_boundary){is_receive, peer, number, slots};
+    return c->boundaries.count - 1;
+}
+
+static inline uint32_t image_message(image_case *c, uint32_t boundary, sc_dtype dtype,
+                                     int64_t count)
+{
+    sc_image_message made = {.boundary = boundary, .part_count = 1, .why = "it crosses"};
+    made.dtypes = sc_arena_array(&c->arena, 1, sizeof *made.dtypes);
+    made.counts = sc_arena_array(&c->arena, 1, sizeof *made.counts);
+    made.dtypes[0] = dtype;
+    made.counts[0] = count;
+    *sc_vec_push(&c->arena, &c->messages) = made;
+    return c->messages.count - 1;
+}
+
 /* What was written since the last one is the function. */
 static inline uint32_t image_func(image_case *c, const char *name)
 {
@@ -283,6 +305,8 @@ static inline sc_image *image_end(image_case *c)
     GIVE(gemms, gemm_count);
     GIVE(collectives, collective_count);
     GIVE(groups, group_count);
+    GIVE(boundaries, boundary_count);
+    GIVE(messages, message_count);
     GIVE(funcs, func_count);
     image->schedule = c->schedule.data;
     image->call_count = c->schedule.count;

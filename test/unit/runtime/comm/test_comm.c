@@ -181,6 +181,111 @@ static void messages_arrive_in_order(void **state)
     run_all(2, body_messages, 3, 0);
 }
 
+/* Boundaries between neighbours, as pipelines have them: in each direction two FIFOs, each a group
+ * of its own of sender and receiver; of all of them several messages are in flight at once, of no
+ * byte, one byte and 4 MiB, and their starts are interleaved differently on every rank. */
+enum { BOUNDARY_FIFOS = 4, BOUNDARY_MESSAGES = 5 };
+
+typedef struct boundary_end {
+    sc_comm_group *group;
+    bool is_receive;
+    uint32_t started;
+    uint8_t *bytes[BOUNDARY_MESSAGES];
+    sc_comm_request *requests[BOUNDARY_MESSAGES];
+} boundary_end;
+
+static int64_t boundary_bytes(uint32_t fifo, uint32_t message)
+{
+    static const int64_t sizes[] = {1, 0, 4 << 20, 1000};
+    return sizes[(fifo + message) % 4];
+}
+
+static uint8_t boundary_byte(uint32_t from, uint32_t fifo, uint32_t message, int64_t at)
+{
+    return (uint8_t)(from * 31 + fifo * 17 + message * 7 + (uint64_t)at % 251);
+}
+
+static bool start_message(boundary_end *end, uint32_t from, uint32_t fifo, shardc_error *error)
+{
+    uint32_t message = end->started;
+    int64_t size = boundary_bytes(fifo, message);
+    uint8_t *bytes = end->bytes[message] = calloc((size_t)size + 1, 1);
+    for (int64_t i = 0; i < (end->is_receive ? 0 : size); i++)
+        bytes[i] = boundary_byte(from, fifo, message, i);
+    sc_comm_part part = {.count = size, .dtype = SC_DTYPE_u8};
+    if (end->is_receive)
+        part.destination = bytes;
+    else
+        part.source = bytes;
+    sc_comm_call call = {.kind = end->is_receive ? SC_COMM_RECV : SC_COMM_SEND,
+                         .part_count = 1,
+                         .parts = &part,
+                         .to = 1,
+                         .from = 0,
+                         .what = "boundary"};
+    return sc_comm_start(end->group, &call, &end->requests[end->started++], error) == SHARDC_OK;
+}
+
+/* Towards one neighbour: FIFOs 0 and 1 send, 2 and 3 receive. */
+static void open_boundary(rank_state *r, uint32_t peer, boundary_end *ends)
+{
+    uint32_t rank = sc_comm_rank(r->comm);
+    shardc_error error;
+    for (uint32_t f = 0; f < BOUNDARY_FIFOS; f++) {
+        bool is_receive = f >= BOUNDARY_FIFOS / 2;
+        uint32_t ranks[2] = {is_receive ? peer : rank, is_receive ? rank : peer};
+        ends[f] = (boundary_end){.is_receive = is_receive};
+        CHECK(r, sc_comm_group_new(r->comm, ranks, 2, &ends[f].group, &error) == SHARDC_OK, "%s",
+              error.text);
+    }
+}
+
+static void end_boundary(rank_state *r, uint32_t peer, boundary_end *ends)
+{
+    shardc_error error;
+    for (uint32_t f = 0; f < BOUNDARY_FIFOS; f++) {
+        for (uint32_t m = 0; m < BOUNDARY_MESSAGES; m++) {
+            int64_t size = boundary_bytes(f % 2, m), i = 0;
+            CHECK(r, sc_comm_wait(ends[f].requests[m], &error) == SHARDC_OK, "%s", error.text);
+            while (ends[f].is_receive && i < size &&
+                   ends[f].bytes[m][i] == boundary_byte(peer, f % 2, m, i))
+                i++;
+            CHECK(r, !ends[f].is_receive || i == size, "message %u of FIFO %u: byte %lld", m, f,
+                  (long long)i);
+            free(ends[f].bytes[m]);
+        }
+    }
+}
+
+static void body_boundaries(rank_state *r)
+{
+    uint32_t n = sc_comm_size(r->comm), rank = sc_comm_rank(r->comm);
+    boundary_end ends[2][BOUNDARY_FIFOS];
+    uint32_t peers[2] = {rank > 0 ? rank - 1 : n, rank + 1};
+    shardc_error error;
+    for (int side = 0; side < 2; side++) {
+        if (peers[side] < n)
+            open_boundary(r, peers[side], ends[side]);
+    }
+    for (uint32_t k = 0; k < 2 * BOUNDARY_FIFOS * BOUNDARY_MESSAGES; k++) {
+        uint32_t place =
+            (k * 3 + rank * 5) % (2 * BOUNDARY_FIFOS); /* 3 and 8 have no common factor */
+        uint32_t side = place / BOUNDARY_FIFOS, f = place % BOUNDARY_FIFOS;
+        if (peers[side] < n)
+            CHECK(r, start_message(&ends[side][f], rank, f % 2, &error), "%s", error.text);
+    }
+    for (int side = 0; side < 2; side++) {
+        if (peers[side] < n)
+            end_boundary(r, peers[side], ends[side]);
+    }
+}
+
+static void boundaries_are_fifos(void **state)
+{
+    (void)state;
+    run_all(1, body_boundaries, 0, 60000);
+}
+
 /* A barrier lets nobody through before the last one came. */
 static void body_barrier(rank_state *r)
 {
@@ -378,6 +483,34 @@ static void messages_that_differ_are_named(void **state)
 {
     (void)state;
     run_all(2, body_message_mismatch, 0, 20000);
+}
+
+/* Nothing is buffered: a send ends when it is received, however small it is. The receive comes when
+ * the sender's time is up. */
+static void body_rendezvous(rank_state *r)
+{
+    uint32_t rank = sc_comm_rank(r->comm);
+    uint8_t byte = 7;
+    sc_comm_part part = {.source = &byte, .destination = &byte, .count = 1, .dtype = SC_DTYPE_u8};
+    sc_comm_call call = {.kind = SC_COMM_SEND, .part_count = 1, .parts = &part, .to = 1};
+    static const char *const texts[3] = {"message 0 in group 0, 1",
+                                         "rank 0 calls send of u8[1] to rank 1",
+                                         "but rank 1 did not within 2000 ms"};
+    shardc_error error;
+    if (sc_comm_size(r->comm) == 1)
+        return;
+    if (rank != 0) {
+        sleep_ms(6000);
+        call = (sc_comm_call){.kind = SC_COMM_BARRIER}; /* finds the error */
+    }
+    const char *wrong = wants(sc_comm_world(r->comm), &call, SHARDC_ERROR_TIMEOUT, texts, &error);
+    CHECK(r, wrong == NULL, "%s: %s", wrong, error.text);
+}
+
+static void a_send_ends_when_it_is_received(void **state)
+{
+    (void)state;
+    run_slow(body_rendezvous, 2000);
 }
 
 /* The last rank does not come. It finds the error when it comes at last. */
@@ -849,6 +982,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(each_kind_moves_each_dtype),
         cmocka_unit_test(calls_in_flight_end_in_any_order),
         cmocka_unit_test(messages_arrive_in_order),
+        cmocka_unit_test(boundaries_are_fifos),
+        cmocka_unit_test(a_send_ends_when_it_is_received),
         cmocka_unit_test(barriers_wait_for_the_last),
         cmocka_unit_test(large_calls_are_cut_without_a_seam),
         cmocka_unit_test(members_that_disagree_are_named),

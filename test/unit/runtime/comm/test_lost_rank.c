@@ -1,7 +1,8 @@
 /* Ranks that are processes, of which one is killed or stopped at a random moment: all others end,
  * with one line that names the rank and the call that they were in; of those that are stopped, some
  * without any deadline. `test_lost_rank 500` makes as many trials; `test_lost_rank cuda 50` on GPUs
- * with NCCL (stubs of both), where nobody is in a call of the communicator. */
+ * with NCCL (stubs of both), where nobody is in a call of the communicator; `test_lost_rank stages
+ * 50` on programs of two and three stages, whose errors name the stage. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,6 +16,7 @@
 #include "support/rng.h"
 #include "test/unit/helpers/cuda_case.h"
 #include "test/unit/helpers/processes.h"
+#include "test/unit/helpers/stages_case.h"
 
 enum {
     MOST_RANKS = 4,
@@ -23,11 +25,12 @@ enum {
     SILENCE_MS = 8000,        /* where there is no deadline */
     KILL_DEADLINE_MS = 60000, /* a rank that dies is not found by the deadline */
     PATIENCE_MS = 30000,
+    STAGED_BATCHES = 3,
     EXIT_ERROR = 9
 };
 
 static uint32_t trials = 50;
-static bool has_gpus;
+static bool has_gpus, has_stages;
 
 static uint32_t draw(uint64_t seed, uint32_t index, uint32_t below)
 {
@@ -65,6 +68,8 @@ static void be_worker(const shardc_executable *program, uint32_t deadline_ms, bo
         setenv("SHARDC_SILENCE_MS", silence, 1);
     static float x[STEP_BATCHES * STEP_ROWS * STEP_D];
     static int32_t ids[STEP_BATCHES * STEP_ROWS];
+    static int64_t values[STAGED_BATCHES * 2 * STAGES_LENGTH];
+    size_t value_bytes = sizeof values / (shardc_executable_ranks(program) == MOST_RANKS ? 1 : 2);
     shardc_session_options options = {.world = SHARDC_WORLD_TCP,
                                       .threads = 1,
                                       .deadline_ms = has_no_deadline ? 0 : KILL_DEADLINE_MS};
@@ -73,9 +78,11 @@ static void be_worker(const shardc_executable *program, uint32_t deadline_ms, bo
     shardc_status status = shardc_session_new(program, &options, &session, &error);
     for (uint64_t step = 0; status == SHARDC_OK; step++) {
         float total;
-        shardc_feed_value feeds[] = {{"ids", ids, sizeof ids, NULL}, {"x", x, sizeof x, NULL}};
-        status = shardc_session_step(
-            session, feeds, 2, (shardc_fetch_value[]){{0, &total, sizeof total, NULL}}, 1, &error);
+        shardc_feed_value feeds[] = {{"ids", ids, sizeof ids, NULL}, {"x", x, sizeof x, NULL}},
+                          staged = {"x", values, value_bytes, NULL};
+        shardc_fetch_value fetch = {0, &total, sizeof total, NULL};
+        status = has_stages ? shardc_session_step(session, &staged, 1, NULL, 0, &error)
+                            : shardc_session_step(session, feeds, 2, &fetch, 1, &error);
         if (step == 0 && status == SHARDC_OK && !has_no_deadline)
             set_deadline(session, deadline_ms);
         if (step == 0 && status == SHARDC_OK && write(out, "+", 1) != 1)
@@ -163,6 +170,9 @@ static const char *check(trial *t, uint32_t *on_gpu, char *text, size_t size)
 {
     char lost[64];
     snprintf(lost, sizeof lost, " rank %u is lost: ", t->victim);
+    if (has_stages) /* four ranks are two stages */
+        snprintf(lost, sizeof lost, " rank %u (stage %u) is lost: ", t->victim,
+                 t->size == MOST_RANKS ? t->victim / 2 : t->victim);
     for (uint32_t r = 0; r < t->size; r++) {
         shardc_error error = {.status = SHARDC_OK};
         if (r == t->victim)
@@ -173,8 +183,9 @@ static const char *check(trial *t, uint32_t *on_gpu, char *text, size_t size)
                  (unsigned long long)t->seed, t->size, t->victim, t->stops ? "stopped" : "killed",
                  r, (int)error.status, error.text);
         /* the call with what it is for: "layers[0]", or what the session itself asks the others */
-        bool is_called =
-            strstr(error.text, " of group ") != NULL && strstr(error.text, " calls ") != NULL;
+        bool is_called = (strstr(error.text, " of group ") != NULL ||
+                          strstr(error.text, " in group ") != NULL) &&
+                         strstr(error.text, " calls ") != NULL;
         bool is_on_gpu =
             strstr(error.text, " waits for all_reduce(sum) of f32[1] (layers[0]) in group ") !=
             NULL;
@@ -228,6 +239,7 @@ static void the_others_end_and_name_it(void **state)
 {
     (void)state;
     image_case cases[MOST_RANKS + 1];
+    static stages_case staged[MOST_RANKS + 1];
     const shardc_executable *programs[MOST_RANKS + 1];
     static trial running[AT_ONCE];
     uint32_t count = 0, begun = 0, on_gpu = 0;
@@ -235,8 +247,11 @@ static void the_others_end_and_name_it(void **state)
     char text[1024];
     const char *wrong = NULL;
     for (uint32_t n = 2; n <= MOST_RANKS; n++)
-        programs[n] = (has_gpus ? cuda_step_program : step_program)(&cases[n], n == 4 ? 2 : 1,
-                                                                    n == 4 ? 2 : n);
+        programs[n] =
+            has_stages
+                ? stages_program(&staged[n], n == 4 ? 2 : n, n == 4 ? 2 : 1, 0, STAGED_BATCHES)
+                : (has_gpus ? cuda_step_program : step_program)(&cases[n], n == 4 ? 2 : 1,
+                                                                n == 4 ? 2 : n);
     while (wrong == NULL && (begun < trials || count > 0)) {
         while (count < AT_ONCE && begun < trials)
             begin(&running[count++], ++begun, programs);
@@ -261,7 +276,10 @@ static void the_others_end_and_name_it(void **state)
         end(&running[--count]);
     for (uint32_t n = 2; n <= MOST_RANKS; n++) {
         shardc_executable_free((shardc_executable *)(uintptr_t)programs[n]);
-        sc_arena_free(&cases[n].arena);
+        if (has_stages)
+            stages_end(&staged[n]);
+        else
+            sc_arena_free(&cases[n].arena);
     }
     print_message("%u trials: the others end %.1f ms after a kill and %.1f ms after a stop at the "
                   "latest; %u ranks waited for a GPU\n",
@@ -276,7 +294,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(the_others_end_and_name_it)};
     has_gpus = argc > 1 && strcmp(argv[1], "cuda") == 0;
-    if (argc > 1 + has_gpus)
+    has_stages = argc > 1 && strcmp(argv[1], "stages") == 0;
+    if (argc > 1 + (has_gpus || has_stages))
         trials = (uint32_t)strtoul(argv[argc - 1], NULL, 10);
     if (!has_gpus)
         return cmocka_run_group_tests(tests, NULL, NULL);
