@@ -235,7 +235,7 @@ void sc_cut_micro(sc_cutting *c)
     sc_module *m = c->m;
     micro x = {.c = c, .splits = c->step != NULL && has_split_backward(c->pipeline->schedule)};
     uint32_t count;
-    sc_segments_begin(&x.segments, m);
+    sc_segments_begin(&x.segments, m, c->step);
     sc_segments_find_repeats(&x.segments, c->micro, true);
     complete_chunks(&x);
     choose_sides(m, c->micro);

@@ -244,7 +244,7 @@ void sc_cut_update(sc_cutting *c)
     find_runs(&u);
     find_sweeps(&u);
     const bool *sent = find_sent(&u);
-    sc_segments_begin(&u.segments, m);
+    sc_segments_begin(&u.segments, m, c->step);
     sc_segments_find_repeats(&u.segments, u.func, false);
     u.segments.stages = u.can;
     u.of = sc_arena_array(arena, (size_t)(u.last + 1) * u.stages, sizeof *u.of);

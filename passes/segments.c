@@ -35,12 +35,12 @@ sc_op_id *sc_take_ops(sc_module *m, sc_func_id func, uint32_t *count)
     return ops;
 }
 
-void sc_segments_begin(sc_segments *s, sc_module *m)
+void sc_segments_begin(sc_segments *s, sc_module *m, const sc_train_step *step)
 {
     sc_arena *arena = &m->context->arena;
-    *s = (sc_segments){.m = m};
+    *s = (sc_segments){.m = m, .step = step};
     s->local.arena = s->home.arena = s->made.arena = s->slot.arena = s->receiver.arena =
-        s->is_placed.arena = s->in_head.arena = arena;
+        s->is_placed.arena = s->in_head.arena = s->named.arena = arena;
 }
 
 void sc_segments_find_repeats(sc_segments *s, sc_func_id func, bool gathers)
@@ -96,17 +96,39 @@ static void set_local(sc_segments *s, sc_value value, sc_segment_id segment, sc_
     sc_map_insert(&s->made, value, segment, NULL);
 }
 
-/* layers[3].h@F0, made unique. */
-static sc_sym name_in(const sc_segments *s, sc_value value, sc_segment_id segment)
+/* The name of a value in reports: layers[3].h, or layers[3].h.grad for its cotangent; 0: none. */
+static sc_sym path_of(const sc_segments *s, sc_value value)
 {
     sc_module *m = s->m;
     sc_sym path = sc_value_path(m, value);
+    sc_value like = path != 0 ? SC_NONE : sc_like_of(s->step, value);
+    sc_sym of = like == SC_NONE ? 0 : sc_value_path(m, like);
+    return of == 0 ? path
+                   : sc_intern_printf(&m->context->names, "%s.grad", sc_text(m->context, of));
+}
+
+/* The same, or what computes the value. */
+static const char *title_of(const sc_segments *s, sc_value value)
+{
+    const sc_module *m = s->m;
+    sc_sym path = path_of(s, value);
+    return path != 0 ? sc_text(m->context, path) : sc_ops[sc_op_at(m, sc_def(m, value))->kind].name;
+}
+
+/* layers[3].h@F0, made unique: layers[3].h.2@F0. */
+static sc_sym name_in(sc_segments *s, sc_value value, sc_segment_id segment)
+{
+    sc_module *m = s->m;
     const char *func = sc_text(m->context, m->funcs.data[s->list.data[segment].func].name),
-               *base = path != 0 ? sc_text(m->context, path)
-                                 : sc_ops[sc_op_at(m, sc_def(m, value))->kind].name;
+               *base = title_of(s, value);
     sc_sym name = sc_intern_printf(&m->context->names, "%s@%s", base, func);
-    for (uint32_t n = 2; sc_module_find_state(m, name) != SC_NONE; n++)
-        name = sc_intern_printf(&m->context->names, "%s.%u@%s", base, n, func);
+    bool is_new;
+    uint32_t *count = sc_map_insert(&s->named, name, 1, &is_new);
+    if (is_new && sc_module_find_state(m, name) == SC_NONE)
+        return name;
+    do {
+        name = sc_intern_printf(&m->context->names, "%s.%u@%s", base, ++*count, func);
+    } while (sc_module_find_state(m, name) != SC_NONE);
     return name;
 }
 
@@ -260,9 +282,9 @@ static void add_send(const sc_segments *s, const sc_segment_transfer *transfer)
     sc_module *m = s->m;
     const sc_segment *from = &s->list.data[transfer->from], *to = &s->list.data[transfer->to];
     sc_interner *names = &m->context->names;
-    sc_sym path = sc_value_path(m, transfer->value);
+    sc_sym path = path_of(s, transfer->value);
     sc_op_id def = sc_def(m, transfer->value);
-    const char *base = path != 0 ? sc_text(m->context, path) : sc_ops[sc_op_at(m, def)->kind].name;
+    const char *base = title_of(s, transfer->value);
     /* the number of the value tells apart values of one name */
     sc_sym name = sc_intern_printf(names, "%s@%s>%u.%u", base,
                                    sc_text(m->context, m->funcs.data[from->func].name), to->stage,

@@ -3,7 +3,7 @@
 #ifndef SHARDC_PASSES_SEGMENTS_H
 #define SHARDC_PASSES_SEGMENTS_H
 
-#include "ir/graph.h"
+#include "ir/train.h"
 
 typedef uint32_t sc_segment_id;
 
@@ -30,6 +30,7 @@ typedef struct sc_segment_slot {
 
 typedef struct sc_segments {
     sc_module *m;
+    const sc_train_step *step; /* for names; NULL: none */
     SC_VEC(sc_segment) list;
     SC_VEC(sc_segment_transfer) transfers;
     SC_VEC(sc_segment_slot) slots;
@@ -46,12 +47,13 @@ typedef struct sc_segments {
     sc_map receiver;     /* segment << 32 | stage -> the segment that receives from it there */
     sc_map is_placed;    /* op -> it is in a segment; others run copies */
     sc_map in_head;      /* ops at the start of their segment */
+    sc_map named;        /* name of a slot -> slots of that name */
 } sc_segments;
 
 /* Unlinks all ops of a function and returns them in order. */
 sc_op_id *sc_take_ops(sc_module *m, sc_func_id func, uint32_t *count);
 
-void sc_segments_begin(sc_segments *s, sc_module *m);
+void sc_segments_begin(sc_segments *s, sc_module *m, const sc_train_step *step);
 /* The table `repeats` for a function: ops without operands that read state, inputs and constants,
  * and what is cheap to derive from these alone. `gathers`: gathers of parameters, too. */
 void sc_segments_find_repeats(sc_segments *s, sc_func_id func, bool gathers);
