@@ -17,7 +17,10 @@ typedef struct checking {
     bool good;
     SC_VEC(handover) handovers; /* of all functions, in order */
     uint32_t *first;            /* per function: its first one; one entry more at the end */
+    uint32_t *writer;           /* per slot: the function that writes it, or as below */
 } checking;
+
+enum { NO_WRITER = SC_NONE, SEVERAL_WRITERS = SC_NONE - 1 };
 
 #define wrong(c, op, ...) fail((c), (op), sc_arena_printf(&(c)->m->context->arena, __VA_ARGS__))
 
@@ -158,13 +161,18 @@ static void check_slots(checking *c)
 {
     const sc_module *m = c->m;
     sc_arena *arena = &m->context->arena;
-    bool *is_written = sc_arena_array(arena, m->state.count + 1u, sizeof *is_written);
+    c->writer = sc_arena_array(arena, m->state.count + 1u, sizeof *c->writer);
+    for (uint32_t s = 0; s < m->state.count; s++)
+        c->writer[s] = NO_WRITER;
     uint32_t *user = sc_arena_array(arena, m->state.count + 1u, sizeof *user); /* index + 1 */
     for (uint32_t i = 0; i < c->handovers.count; i++) {
         const handover *h = &c->handovers.data[i];
         if (h->slot == SC_NONE)
             continue;
-        is_written[h->slot] = is_written[h->slot] || h->gives;
+        uint32_t *writer = &c->writer[h->slot];
+        if (h->gives)
+            *writer =
+                *writer == NO_WRITER || *writer == func_of(c, h) ? func_of(c, h) : SEVERAL_WRITERS;
         if (user[h->slot] == 0)
             user[h->slot] = i + 1;
         else if (stage_of(c, &c->handovers.data[user[h->slot] - 1]) != stage_of(c, h))
@@ -172,17 +180,41 @@ static void check_slots(checking *c)
     }
     for (uint32_t i = 0; i < c->handovers.count; i++) {
         const handover *h = &c->handovers.data[i];
-        if (h->slot != SC_NONE && !is_written[h->slot])
+        if (h->slot != SC_NONE && c->writer[h->slot] == NO_WRITER)
             wrong(c, h->op, "no function writes slot '%s'", text_of(c, h->name));
     }
 }
 
 /* ---- the schedule ---- */
 
+/* Of the slots that a function reads, keeps one for each function that writes them: a schedule is
+ * checked by calls, not by slots. Slots of several writers are all kept, with their writes. */
+static void drop_equal_slots(checking *c)
+{
+    const sc_module *m = c->m;
+    sc_map known = {.arena = &m->context->arena}; /* function << 32 | writer */
+    uint32_t kept = 0, next = 0;
+    for (sc_func_id f = 0; f < m->funcs.count; f++) {
+        uint32_t end = c->first[f + 1];
+        c->first[f] = kept;
+        for (uint32_t i = next; i < end; i++) {
+            const handover h = c->handovers.data[i];
+            bool is_kept = h.slot == SC_NONE || c->writer[h.slot] == SEVERAL_WRITERS;
+            if (!is_kept && !h.gives)
+                sc_map_insert(&known, (uint64_t)f << 32 | c->writer[h.slot], 1, &is_kept);
+            if (is_kept)
+                c->handovers.data[kept++] = h;
+        }
+        next = end;
+    }
+    c->first[m->funcs.count] = c->handovers.count = kept;
+}
+
 /* What is under way at one point of the schedule. */
 typedef struct under_way {
     sc_map sent;           /* name and micro-batch -> schedule entry of the send + 1; 0: received */
-    sc_map written;        /* slot and micro-batch */
+    sc_map called;         /* function and micro-batch */
+    sc_map written;        /* slot of several writers and micro-batch */
     SC_VEC(uint64_t) keys; /* of sent */
 } under_way;
 
@@ -213,6 +245,13 @@ static void run_transfer(checking *c, under_way *w, const handover *h, uint32_t 
     *sc_vec_push(&c->m->context->arena, &w->keys) = key;
 }
 
+static bool has_slot(const checking *c, const under_way *w, uint32_t slot, int32_t micro_batch)
+{
+    uint32_t writer = c->writer[slot];
+    return writer == SEVERAL_WRITERS ? sc_map_find(&w->written, key_of(slot, micro_batch)) != NULL
+                                     : sc_map_find(&w->called, key_of(writer, micro_batch)) != NULL;
+}
+
 /* A call's writes take effect when it ends. */
 static void run_call(checking *c, under_way *w, uint32_t call)
 {
@@ -222,10 +261,11 @@ static void run_call(checking *c, under_way *w, uint32_t call)
         const handover *h = &c->handovers.data[i];
         if (h->slot == SC_NONE)
             run_transfer(c, w, h, call);
-        else if (!h->gives && sc_map_find(&w->written, key_of(h->slot, micro_batch)) == NULL)
+        else if (!h->gives && !has_slot(c, w, h->slot, micro_batch))
             wrong(c, h->op, "slot '%s' of micro-batch %d is read before it is written",
                   text_of(c, h->name), micro_batch);
     }
+    sc_map_insert(&w->called, key_of(func, micro_batch), 1, NULL);
     for (uint32_t i = c->first[func]; i < c->first[func + 1]; i++) {
         const handover *h = &c->handovers.data[i];
         if (h->slot != SC_NONE && h->gives)
@@ -236,7 +276,8 @@ static void run_call(checking *c, under_way *w, uint32_t call)
 static void check_schedule(checking *c)
 {
     sc_arena *arena = &c->m->context->arena;
-    under_way w = {.sent.arena = arena, .written.arena = arena};
+    under_way w = {.sent.arena = arena, .called.arena = arena, .written.arena = arena};
+    drop_equal_slots(c);
     for (uint32_t i = 0; i < c->m->schedule.count; i++)
         run_call(c, &w, i);
     for (uint32_t i = 0; i < w.keys.count; i++) {
