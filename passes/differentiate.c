@@ -9,8 +9,9 @@
  * cotangents of a value are summed in the order in which they appear. Views pass cotangents on to
  * the viewed value, so that a name does not force a gradient to be materialized. A value of a
  * recomputed region that the backward pass reads is recomputed right before its reader, from the
- * region's inputs and saved values. Only cotangents that lead to a trained parameter are
- * computed. */
+ * region's inputs and saved values; what one chunk of a pipeline computes for another is kept, so
+ * that a backward pass needs no other chunk to recompute. Only cotangents that lead to a trained
+ * parameter are computed. */
 #include <string.h>
 
 #include "ir/ops/build.h"
@@ -100,6 +101,15 @@ static void keep_results_together(differentiation *d)
     }
 }
 
+/* True for the inputs of a recomputed region; a region ends where a pipeline's chunk does. */
+static bool enters(const differentiation *d, sc_value value, sc_op_id reader)
+{
+    sc_op_id def = sc_def(d->m, value);
+    uint16_t made = sc_op_at(d->m, def)->chunk, read = sc_op_at(d->m, reader)->chunk;
+    return region_of(d, def) != region_of(d, reader) ||
+           (made != read && made != SC_NO_CHUNK && read != SC_NO_CHUNK);
+}
+
 static void look_forward(differentiation *d)
 {
     sc_module *m = d->m;
@@ -111,7 +121,7 @@ static void look_forward(differentiation *d)
         for (uint32_t i = 0; i < op->operand_count; i++) {
             sc_value value = op->operands[i];
             reaches = reaches || d->wanted[value];
-            if (region_of(d, sc_def(m, value)) != region_of(d, id))
+            if (enters(d, value, id))
                 d->kept[value] = true;
         }
         if (op->operand_count == 1 && d->widened[op->operands[0]] &&

@@ -48,21 +48,24 @@ void sc_segments_find_repeats(sc_segments *s, sc_func_id func, bool gathers)
     sc_module *m = s->m;
     s->repeats = sc_arena_array(&m->context->arena, m->ops.count, sizeof *s->repeats);
     s->operands = sc_arena_array(&m->context->arena, m->ops.count, sizeof *s->operands);
+    bool *of_parameter = sc_arena_array(&m->context->arena, m->ops.count, sizeof *of_parameter);
     sc_for_each_op (m, func, id) {
         const sc_op *op = sc_op_at(m, id);
         s->operands[id] = op->operands;
         uint32_t traits = sc_op_traits(op);
         bool is_parameters = true, repeats = true;
+        of_parameter[id] = (traits & SC_PARAMETER) != 0;
         for (uint32_t i = 0; i < op->operand_count; i++) {
             const sc_op *def = sc_op_at(m, sc_def(m, op->operands[i]));
             repeats = repeats && s->repeats[sc_def(m, op->operands[i])];
+            of_parameter[id] = of_parameter[id] || of_parameter[sc_def(m, op->operands[i])];
             is_parameters =
                 is_parameters &&
                 (sc_op_traits(def) & (SC_PARAMETER | SC_CONVERTS | SC_VIEW | SC_RESHARD)) != 0;
         }
         bool is_local = (traits & (SC_VIEW | SC_CONVERTS | SC_SPREADS)) != 0 ||
                         (traits & (SC_RESHARD | SC_COLLECTIVE)) == SC_RESHARD ||
-                        sc_type_of(m, op->first_result)->rank == 0;
+                        (sc_type_of(m, op->first_result)->rank == 0 && !of_parameter[id]);
         if (op->operand_count == 0)
             repeats = (traits & (SC_STATE_READ | SC_CONSTANT | SC_FROM_OUTSIDE)) != 0;
         else if ((traits & SC_COLLECTIVE) != 0)

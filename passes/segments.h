@@ -55,7 +55,8 @@ sc_op_id *sc_take_ops(sc_module *m, sc_func_id func, uint32_t *count);
 
 void sc_segments_begin(sc_segments *s, sc_module *m, const sc_train_step *step);
 /* The table `repeats` for a function: ops without operands that read state, inputs and constants,
- * and what is cheap to derive from these alone. `gathers`: gathers of parameters, too. */
+ * and what is cheap to derive from these alone, but no number that depends on a parameter: another
+ * stage does not have that. `gathers`: gathers of parameters, too. */
 void sc_segments_find_repeats(sc_segments *s, sc_func_id func, bool gathers);
 /* Adds a segment. Its function is `reuse`, which must be empty by now, or a new one if that is
  * SC_NONE. */

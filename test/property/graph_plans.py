@@ -8,10 +8,12 @@ import random
 from collections.abc import Iterator
 
 import graphs
+import stacks
 from graphs import Graph, Value, leaves
 
 AXES = ("x", "y", "z")
 MESHES = ((2,), (3,), (4,), (6,), (8,), (12,), (2, 2), (2, 3), (3, 2), (4, 2), (2, 4), (6, 2), (3, 4), (2, 2, 2), (2, 3, 2), (2, 2, 3))
+STAGED_MESHES = ((), (2,), (2,), (3,), (4,), (2, 2), (2, 3))  # beside the stages
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,15 +59,21 @@ class Case:
     mesh: tuple[tuple[str, int, bool], ...]  # name, size, inter
     lines: tuple[Rule | Pin | Style, ...]
     others: tuple[str, ...] = ()
+    pipeline: stacks.Pipeline | None = None
 
     def plan_lines(self) -> list[str]:
         sizes = dict(self.graph.sizes)
-        lines = [f"mesh {', '.join(f'{n} = {s}' + (' inter' if inter else '') for n, s, inter in self.mesh)};"] if self.mesh else []
+        axes = [f"{n} = {s}{' inter' if inter else ''}" for n, s, inter in self.mesh]
+        if self.pipeline:
+            axes.insert(self.pipeline.at, f"pp = {self.pipeline.stages}")
+        lines = [f"mesh {', '.join(axes)};"] if axes else []
+        lines += [self.pipeline.line()] if self.pipeline else []
         lines += [f"bind S = {sizes['S']}, T = {sizes['T']} in f;"] if self.graph.cached else []
         return lines + list(self.others) + [line.text() for line in self.lines]
 
     def text(self) -> str:
-        return graphs.text(self.graph) + "plan p for m {\n" + "".join(f"  {line}\n" for line in self.plan_lines()) + "}\n"
+        program = stacks.text(self.graph, self.pipeline.stack) if self.pipeline else graphs.text(self.graph)
+        return program + "plan p for m {\n" + "".join(f"  {line}\n" for line in self.plan_lines()) + "}\n"
 
 
 # ---- drawing ----
@@ -161,11 +169,12 @@ def draw_lines(rng: random.Random, graph: Graph, mesh: tuple[tuple[str, int, boo
 STORAGE = ("param, grad, opt", "grad, opt", "opt", "param", "grad", "param, opt")
 
 
-def draw_training_lines(rng: random.Random, graph: Graph, mesh: tuple[tuple[str, int, bool], ...]) -> tuple[str, ...]:
+def draw_training_lines(rng: random.Random, graph: Graph, mesh: tuple[tuple[str, int, bool], ...], batch: str = "") -> tuple[str, ...]:
+    """`batch`: what the micro-batches of a pipeline split, and no other dim may be split into such then."""
     lines = []
     if rng.random() < 0.6:
         lines.append(f"shard {rng.choice(STORAGE)} * over {rng.choice(mesh)[0]}{rng.choice(('', ' if free'))};")
-    split = [d for d in "ABCSD" if any(d in v.dims for v in graph.inputs if v.name in graph.used())]
+    split = [d for d in batch or "ABCSD" if any(d in v.dims for v in graph.inputs if v.name in graph.used())]
     if split and rng.random() < 0.25:
         lines.append(f"accumulate 2 over {rng.choice(split)};")
     if rng.random() < 0.3:
@@ -175,7 +184,9 @@ def draw_training_lines(rng: random.Random, graph: Graph, mesh: tuple[tuple[str,
     if rng.random() < 0.2:
         lines.append(f"precision {rng.choice(('act = bf16', 'act = f16', 'grad = bf16', 'act = bf16, reduce = bf16', 'param = bf16, act = bf16, opt = f32'))};")
     if rng.random() < 0.4:
-        lines.append(rng.choice(("offload opt;", "offload param;", "offload param, opt;", f"offload act in {'g' if graph.block else 'f'};")))
+        act = f"offload act in {'g' if graph.block else 'f'};"
+        line = rng.choice(("offload opt;", "offload param;", "offload param, opt;", act))
+        lines += [] if batch and line == act else [line]
     return tuple(lines)
 
 
@@ -185,6 +196,19 @@ def draw_case(seed: int, index: int, train: bool = False) -> Case:
     mesh = tuple((AXES[i], size, rng.random() < 0.2) for i, size in enumerate(rng.choice(MESHES)))
     others = draw_training_lines(rng, graph, mesh) if train else ("precision act = bf16;",) if rng.random() < 0.1 else ()
     return Case(f"{seed}_{index}", graph, mesh, tuple(draw_lines(rng, graph, mesh)), others)
+
+
+def draw_staged_case(seed: int, index: int) -> Case:
+    """A train step as a pipeline, on fewer ranks of the other axes."""
+    rng = random.Random(f"stages:{seed}:{index}")
+    drawn = None
+    while drawn is None:
+        drawn = stacks.draw_pipeline(rng, graphs.draw_graph(rng, True))
+    graph, pipeline = drawn
+    mesh = tuple((AXES[i], size, rng.random() < 0.2) for i, size in enumerate(rng.choice(STAGED_MESHES)))
+    others = draw_training_lines(rng, graph, mesh, stacks.BATCH) if mesh else ()
+    lines = draw_lines(rng, graph, mesh) if mesh else []
+    return Case(f"{seed}_{index}", graph, mesh, tuple(lines), others, pipeline)
 
 
 # ---- smaller cases ----
@@ -209,6 +233,8 @@ def smaller_lines(case: Case) -> Iterator[Case]:
 
 
 def smaller(case: Case) -> Iterator[Case]:
+    for pipeline in stacks.smaller(case.pipeline) if case.pipeline else []:
+        yield dataclasses.replace(case, pipeline=pipeline)
     for i in range(len(case.others)):
         yield dataclasses.replace(case, others=case.others[:i] + case.others[i + 1 :])
     yield from smaller_lines(case)

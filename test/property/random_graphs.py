@@ -7,6 +7,7 @@ pass `shardc verify`, or be refused with a message (too many are a failure of th
   random_graphs.py --shardc build/shardc --seed 7 --cases 3000 --jobs 8
   random_graphs.py --shardc build/shardc --only 7:812        one case again
   random_graphs.py --shardc build/shardc --dtypes            with the casts in force
+  random_graphs.py --shardc build/shardc --train --stages    train steps, cut into pipeline stages
   random_graphs.py --shardc build/shardc --compiled          the emitted code, run here
   random_graphs.py --shardc build/shardc --compiled --target cuda:sm_90a
 """
@@ -41,11 +42,15 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--keep", type=pathlib.Path, help="where failing files stay (default: a new folder)")
     parser.add_argument("--no-shrink", action="store_true")
     parser.add_argument("--train", action="store_true", help="train steps: every op's derivative, under plans that store and recompute, too")
+    parser.add_argument("--stages", action="store_true", help="with --train: as pipelines of all schedules")
     parser.add_argument("--compiled", action="store_true", help="verify the emitted code (SHARDC_CFLAGS=-O1 is sooner done)")
     parser.add_argument("--dtypes", action="store_true", help="verify with the casts in force, too")
     cases.add_target(parser)
     parser.add_argument("--refusals", action="store_true", help="say why cases were refused")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.stages and not arguments.train:
+        parser.error("--stages is of train steps: give --train, too")
+    return arguments
 
 
 def first_error(messages: str) -> str:
@@ -128,7 +133,7 @@ def main() -> int:
     if arguments.only:
         seed, only = map(int, arguments.only.split(":"))
         indices = range(only, only + 1)
-    drawn = [graph_plans.draw_case(seed, i, arguments.train) for i in indices]
+    drawn = [graph_plans.draw_staged_case(seed, i) if arguments.stages else graph_plans.draw_case(seed, i, arguments.train) for i in indices]
     refused, failed, ops = check(arguments, work, drawn)
     share = refused / len(drawn)
     missing = sorted(set(graphs.ALL_OPS) - ops)
