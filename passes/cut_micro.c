@@ -49,8 +49,19 @@ static void choose_sides(sc_module *m, sc_func_id func)
     }
 }
 
+/* The last chunk of what the op reads; 0 if none of it has one. */
+static uint16_t chunk_of_operands(const sc_module *m, const sc_op *op)
+{
+    uint16_t chunk = 0;
+    for (uint32_t i = 0; i < op->operand_count; i++) {
+        uint16_t made = sc_op_at(m, sc_def(m, op->operands[i]))->chunk;
+        chunk = made != SC_NO_CHUNK && made > chunk ? made : chunk;
+    }
+    return chunk;
+}
+
 /* Gives a chunk to collectives of values that belong to none, such as the gather of an input: the
- * first one that reads the result. */
+ * first one that reads the result, or, if nothing does, that of the operands. */
 static void complete_chunks(micro *x)
 {
     sc_module *m = x->c->m;
@@ -66,6 +77,11 @@ static void complete_chunks(micro *x)
                 op->chunk = reader < op->chunk ? reader : op->chunk;
             }
         }
+    }
+    sc_for_each_op (m, x->c->micro, id) {
+        sc_op *op = sc_op_at(m, id);
+        if (op->chunk == SC_NO_CHUNK && !x->segments.repeats[id] && !sc_op_has(op, SC_RETURNS))
+            op->chunk = chunk_of_operands(m, op);
     }
 }
 

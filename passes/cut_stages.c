@@ -16,20 +16,24 @@
 #include "passes/propagate.h"
 
 /* Finds which stages have each state: those whose chunks read or write it. An op of no chunk, such
- * as the read of a parameter that several chunks use, runs where its readers do. */
+ * as the read of a parameter that several chunks use, runs where its readers do; so does what each
+ * reader repeats, such as the gather of a parameter. */
 static void find_owners(sc_cutting *c)
 {
     sc_module *m = c->m;
     const sc_pipeline_schedule *schedule = c->pipeline->schedule;
+    sc_segments segments;
+    sc_segments_begin(&segments, m, c->step);
+    sc_segments_find_repeats(&segments, c->micro, true);
     uint64_t *stages = sc_arena_array(&m->context->arena, m->ops.count + 1u, sizeof *stages);
     c->owners = sc_arena_array(&m->context->arena, m->state.count + 1u, sizeof *c->owners);
     sc_for_each_op_reverse (m, c->micro, id) {
         const sc_op *op = sc_op_at(m, id);
         if (op->chunk != SC_NO_CHUNK)
-            stages[id] = UINT64_C(1) << schedule->rank_of[op->chunk];
+            stages[id] |= UINT64_C(1) << schedule->rank_of[op->chunk];
         for (uint32_t i = 0; i < op->operand_count; i++) {
             sc_op_id def = sc_def(m, op->operands[i]);
-            if (sc_op_at(m, def)->chunk == SC_NO_CHUNK)
+            if (sc_op_at(m, def)->chunk == SC_NO_CHUNK || segments.repeats[def])
                 stages[def] |= stages[id];
         }
         if ((sc_op_traits(op) & (SC_STATE_READ | SC_STATE_WRITE)) != 0)

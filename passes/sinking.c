@@ -8,6 +8,10 @@ sc_value sc_sink_reshard(sc_sinking *s, sc_op_id before, sc_op_id like, sc_value
     const sc_op old = *sc_op_at(s->m, like);
     sc_op_id op = sc_op_new(s->m, old.func, before, SC_OP_reshard, &value, 1, old.attrs,
                             old.attr_count, &type, 1, like);
+    /* the chunk of a pipeline that has the value reduces it: that of `like` may run earlier */
+    const uint16_t chunk = sc_op_at(s->m, sc_def(s->m, value))->chunk;
+    if (chunk != SC_NO_CHUNK)
+        sc_op_at(s->m, op)->chunk = chunk;
     return sc_result(s->m, op, 0);
 }
 
