@@ -4,6 +4,7 @@
  * started it, and starting never waits, so the order in which stages run does not matter: every
  * order ends, or none does. Ranks of one stage run the same list, and those that exchange messages
  * have equal coordinates on the other axes; so one rank stands for its stage. */
+#include <assert.h>
 #include <string.h>
 
 #include "program/stages.h"
@@ -125,6 +126,7 @@ static bool start(stages_checker *c, uint32_t stage, const sc_image_message *mes
     boundary_end *end = &c->runners[stage].ends[message->boundary];
     const sc_image_boundary *boundary = &c->runners[stage].image->boundaries[message->boundary];
     uint32_t number = end->started.count;
+    assert(end->other != NULL); /* the ends were matched before */
     *sc_vec_push(c->arena, &end->started) = message;
     return number >= end->other->started.count ||
            is_same_message(message, end->other->started.data[number]) ||

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "program/bytes.h"
+#include "program/kernel_helpers.h"
 #include "program/lookup.h"
 #include "support/error.h"
 #include "support/hash.h"
@@ -86,7 +87,8 @@ static bool merge_state(merger *m, uint32_t stage, const sc_image_state *state)
         whole->state_count++;
     } else if (strcmp(merged->path, state->path) != 0 || merged->kind != state->kind ||
                merged->init != state->init ||
-               memcmp(merged->init_args, state->init_args, sizeof state->init_args) != 0 ||
+               sc_bits_of_f64(merged->init_args[0]) != sc_bits_of_f64(state->init_args[0]) ||
+               sc_bits_of_f64(merged->init_args[1]) != sc_bits_of_f64(state->init_args[1]) ||
                !is_same_tensor(&merged->tensor, &state->tensor) ||
                (merged->master == SC_NONE) != (state->master == SC_NONE))
         return refuse(m, "state", state->path, stage);

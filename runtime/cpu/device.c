@@ -97,7 +97,7 @@ static shardc_status load_kernels(const sc_image *image, cpu_code *code, shardc_
 static void calm_teams(const shardc_session *session)
 {
 #ifdef _OPENMP
-    if (session->options.threads / session->rank_count < 2)
+    if (session->options.threads < 2 * session->rank_count)
         return;
 #pragma omp parallel num_threads((int)session->rank_count + 1)
     {
