@@ -123,10 +123,10 @@ static const sc_image_instr *instr_at(const runner *r)
 
 static bool start(stages_checker *c, uint32_t stage, const sc_image_message *message)
 {
+    assert(c->runners[stage].ends != NULL); /* there is a boundary */
     boundary_end *end = &c->runners[stage].ends[message->boundary];
     const sc_image_boundary *boundary = &c->runners[stage].image->boundaries[message->boundary];
     uint32_t number = end->started.count;
-    assert(end->other != NULL); /* the ends were matched before */
     *sc_vec_push(c->arena, &end->started) = message;
     return number >= end->other->started.count ||
            is_same_message(message, end->other->started.data[number]) ||

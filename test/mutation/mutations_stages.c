@@ -138,7 +138,7 @@ bool sends_exchanged(sc_module *m, sc_func_id func)
 bool own_value_for_received(sc_module *m, sc_func_id func)
 {
     (void)func;
-    sc_op_id recv = find_on_stage(m, 0, SC_OP_recv, "add@B1"),
+    sc_op_id recv = find_on_stage(m, 0, SC_OP_recv, "layers[1].out.grad@B1"),
              other = find_read(m, func_named(m, "B0"), "layers[0].out@F0");
     if (recv == SC_NONE || other == SC_NONE)
         return false;
@@ -149,7 +149,7 @@ bool own_value_for_received(sc_module *m, sc_func_id func)
 bool send_dropped(sc_module *m, sc_func_id func)
 {
     (void)func;
-    return drop(m, find_on_stage(m, 1, SC_OP_send, "add@B1"));
+    return drop(m, find_on_stage(m, 1, SC_OP_send, "layers[1].out.grad@B1"));
 }
 
 bool cotangent_of_the_skip_dropped(sc_module *m, sc_func_id func)
