@@ -102,12 +102,33 @@ static void find_backward(micro *x)
     }
 }
 
+/* Values of the backward pass go from later chunks to earlier ones. What a later chunk reads, such
+ * as a reshard of a value that it recomputes from, is computed there. */
+static void move_to_later_readers(micro *x)
+{
+    sc_module *m = x->c->m;
+    const sc_readers readers = sc_find_readers(m);
+    sc_for_each_op_reverse (m, x->c->micro, id) {
+        sc_op *op = sc_op_at(m, id);
+        if (x->part[id] == PART_FORWARD || op->chunk == SC_NO_CHUNK)
+            continue;
+        for (uint32_t r = 0; r < op->result_count; r++) {
+            sc_value value = op->first_result + r;
+            for (uint32_t u = readers.first[value]; u < readers.first[value + 1]; u++) {
+                uint16_t reader = sc_op_at(m, readers.list[u])->chunk;
+                op->chunk = reader != SC_NO_CHUNK && reader > op->chunk ? reader : op->chunk;
+            }
+        }
+    }
+}
+
 /* An op of the backward pass is part of I if another chunk needs what comes of it. */
 static void find_parts(micro *x)
 {
     sc_module *m = x->c->m;
     const sc_readers readers = sc_find_readers(m);
     find_backward(x);
+    move_to_later_readers(x);
     sc_for_each_op_reverse (m, x->c->micro, id) {
         const sc_op *op = sc_op_at(m, id);
         if (x->part[id] == PART_FORWARD)

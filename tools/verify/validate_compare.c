@@ -69,7 +69,8 @@ static uint32_t group_end(const sc_named_list *list, uint32_t first)
     return end;
 }
 
-/* Pairs values of equal paths in order; if the counts differ, each may match any of them. */
+/* Pairs values of equal paths in order; if the counts differ, each may match any of them. So do
+ * several of one path in a cut program, whose functions are in another order and may repeat ops. */
 static void pair_names(sc_validation *v)
 {
     sc_named_list locals = {0};
@@ -86,7 +87,7 @@ static void pair_names(sc_validation *v)
         if (g == v->names.count || v->names.data[g].path != locals.data[l].path)
             continue;
         uint32_t count = group_end(&v->names, g) - g;
-        bool one_to_one = count == end - l;
+        bool one_to_one = count == end - l && (count == 1 || !v->is_cut);
         for (uint32_t i = l; i < end; i++)
             *sc_vec_push(arena, &v->pairs) =
                 (sc_name_pair){locals.data[i], one_to_one ? g + i - l : g, one_to_one ? 1 : count,
