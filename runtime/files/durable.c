@@ -177,7 +177,7 @@ static void remove_leftovers(const char *path, uint64_t offset, const char *begi
     free(folder);
 }
 
-/* Another process may remove the file as a leftover before it is locked; then retry. */
+/* Another process may remove the file as a leftover before it is locked: reason ESTALE. */
 static bool create_locked(sc_replacement *out)
 {
     struct stat about;
@@ -193,20 +193,34 @@ static bool create_locked(sc_replacement *out)
     return false;
 }
 
+/* Creates the file under a name of its own. */
+static bool create_temporary(sc_replacement *out, size_t size)
+{
+    enum { ATTEMPTS = 100 }; /* each process removes leftovers once */
+    char id[SC_DURABLE_ID + 1];
+    for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+        out->file = (sc_durable){.file = -1};
+        if (!sc_random_id(id)) {
+            fail(&out->file);
+            return false;
+        }
+        snprintf(out->made, size, "%s.%s%s", out->path, id, partial);
+        if (create_locked(out))
+            return true;
+        if (out->file.reason != ESTALE)
+            return false;
+    }
+    return false;
+}
+
 bool sc_replacement_begin(sc_replacement *out, const char *path, uint64_t offset, const char *begin)
 {
-    char id[SC_DURABLE_ID + 1];
-    size_t size = strlen(path) + sizeof id + sizeof partial + 1;
+    size_t size = strlen(path) + SC_DURABLE_ID + 1 + sizeof partial + 1;
     *out = (sc_replacement){.path = strdup(path), .made = malloc(size), .file = {.file = -1}};
     errno = ENOMEM;
-    bool good = out->path != NULL && out->made != NULL;
-    if (good) {
+    if (out->path != NULL && out->made != NULL) {
         remove_leftovers(path, offset, begin);
-        good = sc_random_id(id);
-    }
-    if (good) {
-        snprintf(out->made, size, "%s.%s%s", path, id, partial);
-        if (create_locked(out))
+        if (create_temporary(out, size))
             return true;
     } else {
         fail(&out->file);
