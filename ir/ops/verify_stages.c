@@ -20,7 +20,7 @@ typedef struct checking {
     uint32_t *writer;           /* per slot: the function that writes it, or as below */
 } checking;
 
-enum { NO_WRITER = SC_NONE, SEVERAL_WRITERS = SC_NONE - 1 };
+static const uint32_t no_writer = SC_NONE, several_writers = SC_NONE - 1;
 
 #define wrong(c, op, ...) fail((c), (op), sc_arena_printf(&(c)->m->context->arena, __VA_ARGS__))
 
@@ -163,7 +163,7 @@ static void check_slots(checking *c)
     sc_arena *arena = &m->context->arena;
     c->writer = sc_arena_array(arena, m->state.count + 1u, sizeof *c->writer);
     for (uint32_t s = 0; s < m->state.count; s++)
-        c->writer[s] = NO_WRITER;
+        c->writer[s] = no_writer;
     uint32_t *user = sc_arena_array(arena, m->state.count + 1u, sizeof *user); /* index + 1 */
     for (uint32_t i = 0; i < c->handovers.count; i++) {
         const handover *h = &c->handovers.data[i];
@@ -172,7 +172,7 @@ static void check_slots(checking *c)
         uint32_t *writer = &c->writer[h->slot];
         if (h->gives)
             *writer =
-                *writer == NO_WRITER || *writer == func_of(c, h) ? func_of(c, h) : SEVERAL_WRITERS;
+                *writer == no_writer || *writer == func_of(c, h) ? func_of(c, h) : several_writers;
         if (user[h->slot] == 0)
             user[h->slot] = i + 1;
         else if (stage_of(c, &c->handovers.data[user[h->slot] - 1]) != stage_of(c, h))
@@ -180,7 +180,7 @@ static void check_slots(checking *c)
     }
     for (uint32_t i = 0; i < c->handovers.count; i++) {
         const handover *h = &c->handovers.data[i];
-        if (h->slot != SC_NONE && c->writer[h->slot] == NO_WRITER)
+        if (h->slot != SC_NONE && c->writer[h->slot] == no_writer)
             wrong(c, h->op, "no function writes slot '%s'", text_of(c, h->name));
     }
 }
@@ -199,7 +199,7 @@ static void drop_equal_slots(checking *c)
         c->first[f] = kept;
         for (uint32_t i = next; i < end; i++) {
             const handover h = c->handovers.data[i];
-            bool is_kept = h.slot == SC_NONE || c->writer[h.slot] == SEVERAL_WRITERS;
+            bool is_kept = h.slot == SC_NONE || c->writer[h.slot] == several_writers;
             if (!is_kept && !h.gives)
                 sc_map_insert(&known, (uint64_t)f << 32 | c->writer[h.slot], 1, &is_kept);
             if (is_kept)
@@ -248,7 +248,7 @@ static void run_transfer(checking *c, under_way *w, const handover *h, uint32_t 
 static bool has_slot(const checking *c, const under_way *w, uint32_t slot, int32_t micro_batch)
 {
     uint32_t writer = c->writer[slot];
-    return writer == SEVERAL_WRITERS ? sc_map_find(&w->written, key_of(slot, micro_batch)) != NULL
+    return writer == several_writers ? sc_map_find(&w->written, key_of(slot, micro_batch)) != NULL
                                      : sc_map_find(&w->called, key_of(writer, micro_batch)) != NULL;
 }
 

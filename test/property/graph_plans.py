@@ -183,11 +183,14 @@ def draw_training_lines(rng: random.Random, graph: Graph, mesh: tuple[tuple[str,
         lines.append(f"reshard after {rng.choice(('forward', 'use', 'step'))};")
     if rng.random() < 0.2:
         lines.append(f"precision {rng.choice(('act = bf16', 'act = f16', 'grad = bf16', 'act = bf16, reduce = bf16', 'param = bf16, act = bf16, opt = f32'))};")
-    if rng.random() < 0.4:
-        act = f"offload act in {'g' if graph.block else 'f'};"
-        line = rng.choice(("offload opt;", "offload param;", "offload param, opt;", act))
-        lines += [] if batch and line == act else [line]
     return tuple(lines)
+
+
+def draw_offload(rng: random.Random, graph: Graph, staged: bool) -> tuple[str, ...]:
+    """With numbers of its own: what else a case has does not depend on it."""
+    act = f"offload act in {'g' if graph.block else 'f'};"
+    line = rng.choice(("offload opt;", "offload param;", "offload param, opt;", act))
+    return (line,) if rng.random() < 0.4 and not (staged and line == act) else ()
 
 
 def draw_case(seed: int, index: int, train: bool = False) -> Case:
@@ -195,7 +198,10 @@ def draw_case(seed: int, index: int, train: bool = False) -> Case:
     graph = graphs.draw_graph(rng, train)
     mesh = tuple((AXES[i], size, rng.random() < 0.2) for i, size in enumerate(rng.choice(MESHES)))
     others = draw_training_lines(rng, graph, mesh) if train else ("precision act = bf16;",) if rng.random() < 0.1 else ()
-    return Case(f"{seed}_{index}", graph, mesh, tuple(draw_lines(rng, graph, mesh)), others)
+    lines = tuple(draw_lines(rng, graph, mesh))
+    if train:
+        others += draw_offload(random.Random(f"offload:{seed}:{index}"), graph, False)
+    return Case(f"{seed}_{index}", graph, mesh, lines, others)
 
 
 def draw_staged_case(seed: int, index: int) -> Case:
@@ -208,6 +214,7 @@ def draw_staged_case(seed: int, index: int) -> Case:
     mesh = tuple((AXES[i], size, rng.random() < 0.2) for i, size in enumerate(rng.choice(STAGED_MESHES)))
     others = draw_training_lines(rng, graph, mesh, stacks.BATCH) if mesh else ()
     lines = draw_lines(rng, graph, mesh) if mesh else []
+    others += draw_offload(random.Random(f"offload:{seed}:{index}"), graph, True)
     return Case(f"{seed}_{index}", graph, mesh, tuple(lines), others, pipeline)
 
 
