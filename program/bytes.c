@@ -292,6 +292,7 @@ static void code_buffer(codec *c, sc_image_buffer *buffer)
     CODE_BOOL(c, buffer->host);
     code_i64(c, &buffer->bytes);
     code_i64(c, &buffer->offset);
+    code_u32(c, &buffer->copies);
     code_text(c, &buffer->name);
 }
 

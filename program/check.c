@@ -183,8 +183,14 @@ static bool check_buffers(sc_checker *c)
         const sc_image_buffer *buffer = &c->image->buffers[i];
         sc_checker_at(c, "buffer", i, buffer->name);
         int64_t arena = buffer->host ? c->image->host_bytes : c->image->arena_bytes;
-        if (buffer->bytes < 0 || buffer->offset < 0 || buffer->offset % SC_IMAGE_ALIGN != 0 ||
-            buffer->bytes > arena - buffer->offset)
+        if (buffer->copies < 1 || buffer->copies > SC_IMAGE_MAX_SLOTS ||
+            (buffer->copies > 1 && buffer->kind != SC_BUFFER_SLOT))
+            return sc_checker_fail(c, "%u copies of a buffer of kind %s", buffer->copies,
+                                   sc_image_buffer_kind_names[buffer->kind]);
+        if (buffer->bytes < 0 || buffer->bytes > (int64_t)1 << 62 || buffer->offset < 0 ||
+            buffer->offset % SC_IMAGE_ALIGN != 0 ||
+            sc_image_buffer_step(buffer) > arena / buffer->copies + SC_IMAGE_ALIGN ||
+            sc_image_buffer_extent(buffer) > arena - buffer->offset)
             return sc_checker_fail(c, "%lld bytes at %lld, in an arena of %lld",
                                    (long long)buffer->bytes, (long long)buffer->offset,
                                    (long long)arena);
@@ -266,7 +272,7 @@ static bool check_states(sc_checker *c)
             return sc_checker_fail(c, "kind %u, initialiser %u", state->kind, state->init);
         if (!check_placed(c, &state->tensor, state->buffer) || !check_master(c, state))
             return false;
-        if (c->image->buffers[state->buffer].kind >= SC_BUFFER_ACT)
+        if (c->image->buffers[state->buffer].kind >= SC_BUFFER_SLOT)
             return sc_checker_fail(
                 c, "its buffer is of kind %s",
                 sc_image_buffer_kind_names[c->image->buffers[state->buffer].kind]);

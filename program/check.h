@@ -7,7 +7,8 @@
 
 /* A range of one of the arenas that an instruction accesses. */
 typedef struct sc_touched {
-    int64_t begin, end;
+    int64_t begin, end; /* in the first copy of its buffer */
+    uint32_t buffer;
     bool is_written, is_host;
 } sc_touched;
 

@@ -106,6 +106,7 @@ static bool check_any_ref(sc_checker *c, const sc_image_instr *instr, uint32_t a
     if (ref->at % align != 0)
         return sc_checker_fail(c, "argument %u is at %lld of buffer %u, inside an element", arg,
                                (long long)ref->at, ref->buffer);
+    out->buffer = ref->buffer;
     out->begin = buffer->offset + ref->at;
     out->end = out->begin + (bytes < 0 ? buffer->bytes - ref->at : bytes);
     out->is_host = buffer->host;
@@ -121,6 +122,18 @@ static bool check_ref(sc_checker *c, const sc_image_instr *instr, uint32_t arg, 
     return !out->is_host || sc_checker_fail(c, "argument %u is in the host arena", arg);
 }
 
+/* True if two accesses of one call may overlap: in one buffer they are in the same copy, in two they
+ * may be in any. */
+static bool may_overlap(const sc_image *image, const sc_touched *a, const sc_touched *b)
+{
+    if (a->buffer == b->buffer || (image->buffers[a->buffer].copies == 1 &&
+                                   image->buffers[b->buffer].copies == 1))
+        return sc_touches_overlap(a, b);
+    const sc_image_buffer *x = &image->buffers[a->buffer], *y = &image->buffers[b->buffer];
+    return a->is_host == b->is_host && x->offset < y->offset + sc_image_buffer_extent(y) &&
+           y->offset < x->offset + sc_image_buffer_extent(x);
+}
+
 /* Checks that written ranges overlap nothing else. With `in_place` a written range may equal a read
  * one. */
 static bool check_apart(sc_checker *c, const sc_touched *args, uint32_t count, bool in_place)
@@ -132,7 +145,7 @@ static bool check_apart(sc_checker *c, const sc_touched *args, uint32_t count, b
     for (uint32_t i = 0; i < count; i++) {
         for (uint32_t j = 0; j < i; j++) {
             const sc_touched *a = &args[i], *b = &args[j];
-            bool overlap = sc_touches_overlap(a, b) && (a->is_written || b->is_written);
+            bool overlap = may_overlap(c->image, a, b) && (a->is_written || b->is_written);
             if (overlap && !(in_place && a->begin == b->begin && !(a->is_written && b->is_written)))
                 return sc_checker_fail(c, "arguments %u and %u overlap", j, i);
         }
@@ -309,6 +322,22 @@ static bool check_message(sc_checker *c, const sc_image_instr *instr)
     return check_apart(c, args, instr->arg_count, false);
 }
 
+/* What may be accessed after a wait: nothing of it is accessed here. */
+static bool check_wait(sc_checker *c, const sc_image_instr *instr)
+{
+    sc_touched unused = {0};
+    if (!check_index(c, instr, c->image->boundary_count, "boundary") ||
+        !expect_args(c, instr, instr->arg_count, 0))
+        return false;
+    if (instr->kind == SC_INSTR_ROOM && c->image->boundaries[instr->index].is_receive)
+        return sc_checker_fail(c, "it waits for room on boundary %u, which receives", instr->index);
+    for (uint32_t a = 0; a < instr->arg_count; a++) {
+        if (!check_ref(c, instr, a, 0, 1, &unused))
+            return false;
+    }
+    return true;
+}
+
 static bool is_written_by(const sc_image_instr *product, const sc_gemm *gemm,
                           const sc_image_ref *ref)
 {
@@ -368,8 +397,8 @@ static bool check_instr(sc_checker *c, const sc_image_func *func, uint32_t index
     case SC_INSTR_MESSAGE:
         return check_message(c, instr);
     case SC_INSTR_WAIT:
-        return check_index(c, instr, c->image->boundary_count, "boundary") &&
-               expect_args(c, instr, 0, 0);
+    case SC_INSTR_ROOM:
+        return check_wait(c, instr);
     default:
         return sc_checker_fail(c, "kind %u", (unsigned)instr->kind);
     }

@@ -86,43 +86,72 @@ bool sc_check_pipeline(sc_checker *c)
 typedef struct flying {
     const sc_image_instr *instr;
     uint32_t boundary;
+    int32_t micro_batch;
     const sc_touches *touches;
 } flying;
+
+enum { NEVER_WRITTEN = -2 };
 
 typedef struct flight {
     sc_checker *c;
     SC_VEC(flying) list; /* in order of their starts */
     uint32_t *counts;    /* by boundary */
+    /* by buffer, of slots by copy: the micro-batch that wrote it last, or NEVER_WRITTEN */
+    int32_t **written_for;
+    int32_t micro_batch; /* of the call */
 } flight;
+
+/* The range in the copy of a micro-batch. */
+static sc_touched in_copy(const flight *f, const sc_touched *touched, int32_t micro_batch)
+{
+    int64_t at = sc_image_copy_at(&f->c->image->buffers[touched->buffer], micro_batch);
+    sc_touched moved = *touched;
+    moved.begin += at;
+    moved.end += at;
+    return moved;
+}
 
 static bool check_access(flight *f, const sc_touched *touched)
 {
     for (uint32_t i = 0; i < f->list.count; i++) {
         const flying *message = &f->list.data[i];
+        const sc_touched own = in_copy(f, touched, f->micro_batch);
         for (uint32_t t = 0; t < message->touches->count; t++) {
-            const sc_touched *other = &message->touches->list[t];
-            if (sc_touches_overlap(touched, other) && (touched->is_written || other->is_written))
+            const sc_touched other = in_copy(f, &message->touches->list[t], message->micro_batch);
+            if (sc_touches_overlap(&own, &other) && (own.is_written || other.is_written))
                 return sc_checker_fail(f->c,
                                        "it accesses bytes %lld to %lld of the arena, where the "
                                        "message of %s is in flight",
-                                       (long long)other->begin, (long long)other->end,
+                                       (long long)other.begin, (long long)other.end,
                                        message->instr->where);
         }
     }
     return true;
 }
 
+/* A copy of a slot holds what a call for the same micro-batch wrote. */
+static bool check_slot(flight *f, const sc_touched *touched)
+{
+    const sc_image_buffer *buffer = &f->c->image->buffers[touched->buffer];
+    if (buffer->kind != SC_BUFFER_SLOT)
+        return true;
+    uint32_t copy = f->micro_batch < 0 ? 0 : (uint32_t)f->micro_batch % buffer->copies;
+    int32_t *holds = &f->written_for[touched->buffer][copy];
+    if (touched->is_written)
+        *holds = f->micro_batch;
+    return *holds == f->micro_batch ||
+           sc_checker_fail(f->c, "it reads slot %s for micro-batch %d, which holds %s%d",
+                           buffer->name, f->micro_batch,
+                           *holds == NEVER_WRITTEN ? "nothing: " : "that of micro-batch ", *holds);
+}
+
 static bool start(flight *f, const sc_image_instr *instr, const sc_touches *touches)
 {
     uint32_t boundary = f->c->image->messages[instr->index].boundary;
     uint32_t slots = f->c->image->boundaries[boundary].slots;
-    for (uint32_t i = 0; i < f->list.count; i++) {
-        if (f->list.data[i].instr == instr)
-            return sc_checker_fail(f->c, "it is started again before anything waits for it");
-    }
     if (f->counts[boundary]++ == slots)
         return sc_checker_fail(f->c, "boundary %u has %u slots, all in flight", boundary, slots);
-    *sc_vec_push(f->c->arena, &f->list) = (flying){instr, boundary, touches};
+    *sc_vec_push(f->c->arena, &f->list) = (flying){instr, boundary, f->micro_batch, touches};
     return true;
 }
 
@@ -141,6 +170,14 @@ static bool wait(flight *f, uint32_t boundary)
     return true;
 }
 
+static bool make_room(flight *f, uint32_t boundary)
+{
+    bool ok = true;
+    while (ok && f->counts[boundary] >= f->c->image->boundaries[boundary].slots)
+        ok = wait(f, boundary);
+    return ok;
+}
+
 /* Inputs are set before the first instruction. */
 static bool check_inputs(flight *f, const sc_image_func *func)
 {
@@ -149,6 +186,7 @@ static bool check_inputs(flight *f, const sc_image_func *func)
         const sc_image_buffer *buffer = &f->c->image->buffers[input->buffer];
         const sc_touched whole = {.begin = buffer->offset,
                                   .end = buffer->offset + sc_image_tensor_bytes(&input->tensor),
+                                  .buffer = input->buffer,
                                   .is_written = true,
                                   .is_host = buffer->host};
         sc_checker_at(f->c, sc_arena_printf(f->c->arena, "function '%s', input", func->name), i,
@@ -159,44 +197,62 @@ static bool check_inputs(flight *f, const sc_image_func *func)
     return true;
 }
 
-static bool check_call(flight *f, uint32_t index, bool has_messages)
+static bool check_instr(flight *f, const sc_image_instr *instr, const sc_touches *touches)
 {
-    const sc_image_func *func = &f->c->image->funcs[index];
-    const char *what = sc_arena_printf(f->c->arena, "function '%s', instruction", func->name);
-    if (!has_messages && f->list.count == 0)
+    for (uint32_t t = 0; t < touches->count; t++) {
+        if (!check_access(f, &touches->list[t]) || !check_slot(f, &touches->list[t]))
+            return false;
+    }
+    switch (instr->kind) {
+    case SC_INSTR_MESSAGE:
+        return start(f, instr, touches);
+    case SC_INSTR_WAIT:
+        return wait(f, instr->index);
+    case SC_INSTR_ROOM:
+        return make_room(f, instr->index);
+    default:
         return true;
+    }
+}
+
+static bool check_call(flight *f, const sc_image_call *call)
+{
+    const sc_image_func *func = &f->c->image->funcs[call->func];
+    const char *what = sc_arena_printf(f->c->arena, "function '%s', instruction", func->name);
+    f->micro_batch = call->micro_batch;
     if (f->list.count > 0 && !check_inputs(f, func))
         return false;
     for (uint32_t i = 0; i < func->instr_count; i++) {
-        const sc_image_instr *instr = &func->instrs[i];
-        const sc_touches *touches = &f->c->touches[index][i];
-        sc_checker_at(f->c, what, i, instr->where);
-        for (uint32_t t = 0; t < touches->count; t++) {
-            if (!check_access(f, &touches->list[t]))
-                return false;
-        }
-        if ((instr->kind == SC_INSTR_MESSAGE && !start(f, instr, touches)) ||
-            (instr->kind == SC_INSTR_WAIT && !wait(f, instr->index)))
+        sc_checker_at(f->c, what, i, func->instrs[i].where);
+        if (!check_instr(f, &func->instrs[i], &f->c->touches[call->func][i]))
             return false;
     }
     return true;
 }
 
+/* What is still being sent is waited for at the end; nobody has read what is still received. */
 static bool check_end(flight *f)
 {
     f->c->what = NULL;
-    return f->list.count == 0 ||
-           sc_checker_fail(f->c, "no instruction waits for the message of %s on boundary %u",
-                           f->list.data[0].instr->where, f->list.data[0].boundary);
+    for (uint32_t i = 0; i < f->list.count; i++) {
+        uint32_t boundary = f->list.data[i].boundary;
+        if (f->c->image->boundaries[boundary].is_receive)
+            return sc_checker_fail(f->c, "no instruction waits for the message of %s on boundary %u",
+                                   f->list.data[i].instr->where, boundary);
+    }
+    return true;
 }
 
-static bool has_messages(const sc_image_func *func)
+static void begin_flight(flight *f)
 {
-    uint32_t i = 0;
-    while (i < func->instr_count && func->instrs[i].kind != SC_INSTR_MESSAGE &&
-           func->instrs[i].kind != SC_INSTR_WAIT)
-        i++;
-    return i < func->instr_count;
+    const sc_image *image = f->c->image;
+    f->list.count = 0;
+    for (uint32_t i = 0; i < image->boundary_count; i++)
+        f->counts[i] = 0;
+    for (uint32_t b = 0; b < image->buffer_count; b++) {
+        for (uint32_t k = 0; f->written_for[b] != NULL && k < image->buffers[b].copies; k++)
+            f->written_for[b][k] = NEVER_WRITTEN;
+    }
 }
 
 bool sc_check_flight(sc_checker *c)
@@ -206,20 +262,25 @@ bool sc_check_flight(sc_checker *c)
     if (image->pipeline.count == 0)
         return true;
     f.counts = sc_arena_array(c->arena, image->boundary_count, sizeof *f.counts);
+    f.written_for = sc_arena_array(c->arena, image->buffer_count, sizeof *f.written_for);
+    for (uint32_t b = 0; b < image->buffer_count; b++) {
+        if (image->buffers[b].kind == SC_BUFFER_SLOT)
+            f.written_for[b] =
+                sc_arena_array(c->arena, image->buffers[b].copies, sizeof **f.written_for);
+    }
     bool *is_called = sc_arena_array(c->arena, image->func_count, sizeof *is_called);
-    bool *moves = sc_arena_array(c->arena, image->func_count, sizeof *moves);
-    for (uint32_t i = 0; i < image->func_count; i++)
-        moves[i] = has_messages(&image->funcs[i]);
+    begin_flight(&f);
     for (uint32_t i = 0; i < image->call_count; i++) {
-        uint32_t func = image->schedule[i].func;
-        is_called[func] = true;
-        if (!check_call(&f, func, moves[func]))
+        is_called[image->schedule[i].func] = true;
+        if (!check_call(&f, &image->schedule[i]))
             return false;
     }
     if (!check_end(&f))
         return false;
     for (uint32_t i = 0; i < image->func_count; i++) {
-        if (!is_called[i] && (!check_call(&f, i, moves[i]) || !check_end(&f)))
+        const sc_image_call call = {i, -1};
+        begin_flight(&f);
+        if (!is_called[i] && (!check_call(&f, &call) || !check_end(&f)))
             return false;
     }
     return true;

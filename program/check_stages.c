@@ -135,6 +135,18 @@ static bool start(stages_checker *c, uint32_t stage, const sc_image_message *mes
                 boundary->is_receive ? stage : boundary->peer, boundary->number);
 }
 
+/* How many messages of its boundary must have ended for the instruction to go on; 0: it goes on. */
+static uint32_t waits_for(const runner *r, const sc_image_instr *instr)
+{
+    if (instr->kind != SC_INSTR_WAIT && instr->kind != SC_INSTR_ROOM)
+        return 0;
+    const boundary_end *end = &r->ends[instr->index];
+    uint32_t slots = r->image->boundaries[instr->index].slots;
+    if (instr->kind == SC_INSTR_WAIT)
+        return end->waited + 1;
+    return end->started.count - end->waited < slots ? 0 : end->started.count - slots + 1;
+}
+
 /* Runs a stage until it waits for a message that the other end has not started. Sets *out_moved if
  * it got anywhere. */
 static bool run(stages_checker *c, uint32_t stage, bool *out_moved)
@@ -149,11 +161,11 @@ static bool run(stages_checker *c, uint32_t stage, bool *out_moved)
         }
         if (instr->kind == SC_INSTR_MESSAGE && !start(c, stage, &r->image->messages[instr->index]))
             return false;
-        boundary_end *end = instr->kind == SC_INSTR_WAIT ? &r->ends[instr->index] : NULL;
-        if (end != NULL && end->other->started.count <= end->waited)
+        uint32_t needed = waits_for(r, instr);
+        if (needed > 0 && r->ends[instr->index].other->started.count < needed)
             return true;
-        if (end != NULL)
-            end->waited++;
+        if (needed > 0)
+            r->ends[instr->index].waited = needed;
         *out_moved = true;
         r->instr++;
     }

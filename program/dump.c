@@ -83,9 +83,12 @@ static void put_buffers(sc_strbuf *out, const sc_image *image)
     sc_strbuf_add(out, image->buffer_count > 0 ? "\nbuffers\n" : "");
     for (uint32_t i = 0; i < image->buffer_count; i++) {
         const sc_image_buffer *buffer = &image->buffers[i];
-        sc_strbuf_printf(out, "  b%-4u %-10s %12" PRId64 " at %12" PRId64 "%s  %s\n", i,
+        sc_strbuf_printf(out, "  b%-4u %-10s %12" PRId64 " at %12" PRId64 "%s  %s", i,
                          sc_image_buffer_kind_names[buffer->kind], buffer->bytes, buffer->offset,
                          buffer->host ? " host" : "", buffer->name);
+        if (buffer->copies > 1)
+            sc_strbuf_printf(out, ", %u copies", buffer->copies);
+        sc_strbuf_add_char(out, '\n');
     }
 }
 
@@ -195,10 +198,10 @@ static void put_param(sc_strbuf *out, const sc_image_param *param)
 static void put_instr(sc_strbuf *out, const sc_image *image, const sc_image_instr *instr,
                       uint32_t index)
 {
-    static const char *const names[SC_INSTR_KINDS] = {"kernel",   "gemm", "start", "finish",
-                                                      "transfer", "copy", "start", "wait"};
+    static const char *const names[SC_INSTR_KINDS] = {
+        "kernel", "gemm", "start", "finish", "transfer", "copy", "start", "wait", "room"};
     static const char letters[SC_INSTR_KINDS] = {
-        'k', 'g', 'c', [SC_INSTR_MESSAGE] = 'm', [SC_INSTR_WAIT] = 'q'};
+        'k', 'g', 'c', [SC_INSTR_MESSAGE] = 'm', [SC_INSTR_WAIT] = 'q', [SC_INSTR_ROOM] = 'q'};
     size_t begin = out->length;
     sc_strbuf_printf(out, "  %5u%s %-7s", index,
                      instr->stream > 0 ? "'"

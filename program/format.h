@@ -28,7 +28,7 @@
 #include "support/state.h"
 
 enum {
-    SC_IMAGE_VERSION = 6,
+    SC_IMAGE_VERSION = 7,
     SC_IMAGE_MAX_RANK = 15,
     SC_IMAGE_ALIGN = 64 /* alignment of every buffer */,
     SC_IMAGE_STREAMS = 3,
@@ -104,6 +104,8 @@ typedef enum sc_image_buffer_kind {
     SC_BUFFER_OPT,
     SC_BUFFER_CACHE,
     SC_BUFFER_OTHER_STATE, /* scalars, sums, counters, copies kept for a step */
+    SC_BUFFER_SLOT,        /* what calls of a schedule leave to later ones: values for the backward
+                              pass, and what messages move. Lives from call to call of a step */
     SC_BUFFER_ACT,         /* from here on: live within a call */
     SC_BUFFER_COMM,        /* result of a collective */
     SC_BUFFER_WORKSPACE,
@@ -114,10 +116,15 @@ extern const char *const sc_image_buffer_kind_names[SC_BUFFER_KINDS];
 
 /* A range of one of the rank's two arenas: of device memory, or of host memory, which only
  * transfers access. Buffers that are not live at the same time may overlap; an alias has the offset
- * of its target. */
+ * of its target.
+ *
+ * A slot may have several copies, for micro-batches under way at the same time: a call for
+ * micro-batch i accesses copy i % copies. The copies follow each other, sc_image_buffer_step
+ * apart. */
 typedef struct sc_image_buffer {
     sc_image_buffer_kind kind;
-    int64_t bytes, offset; /* offset is a multiple of SC_IMAGE_ALIGN */
+    int64_t bytes, offset; /* of the first copy; offset is a multiple of SC_IMAGE_ALIGN */
+    uint32_t copies;       /* 1, or more of a slot */
     const char *name;      /* of the first value that it holds, for dumps and messages */
     bool host;             /* in the host arena */
 } sc_image_buffer;
@@ -228,6 +235,7 @@ typedef struct sc_image_pipeline {
 /* This stage's end of a FIFO to or from another stage: between the ranks of both that have the same
  * coordinates on all other axes, in one direction. Messages arrive in the order in which they were
  * sent. A message may end only when both ends have started it: nothing is buffered in between.
+ * Messages that are still being sent when a schedule ends are waited for then.
  * The boundaries of an image are ordered by is_receive, peer and number, all different; the peer's
  * image has the other end of each. */
 typedef struct sc_image_boundary {
@@ -264,13 +272,16 @@ typedef enum sc_image_instr_kind {
     /* args: source, destination; copies the source's buffer from `at` to its end */
     SC_INSTR_COPY,
     /* index: message; args: the source or destination of each part. Starts to send or receive, on
-       the boundary's own stream, after the preceding instructions on stream 0; until its WAIT no
-       other instruction writes what it reads, or accesses what it writes, and it is not started
-       again */
+       the boundary's own stream, after the preceding instructions on stream 0; until stream 0 has
+       waited for it no other instruction writes what it reads, or accesses what it writes. It may
+       be started again meanwhile, for another micro-batch */
     SC_INSTR_MESSAGE,
     /* index: boundary; stream 0 waits for the boundary's oldest message that nobody has waited for,
-       which an earlier call of the schedule may have started */
+       which an earlier call of the schedule may have started. args: what may be accessed then */
     SC_INSTR_WAIT,
+    /* index: boundary of a sender; stream 0 waits for the oldest messages as long as all slots of
+       the boundary are in flight. args: what may be written then */
+    SC_INSTR_ROOM,
     SC_INSTR_KINDS
 } sc_image_instr_kind;
 

@@ -74,7 +74,7 @@ uint32_t sc_generator_buffer(sc_generator *g, sc_image_buffer_kind kind, int64_t
                              const char *name)
 {
     *sc_vec_push(g->arena, &g->buffers) =
-        (sc_image_buffer){.kind = kind, .bytes = bytes, .name = name};
+        (sc_image_buffer){.kind = kind, .bytes = bytes, .copies = 1, .name = name};
     *sc_vec_push(g->arena, &g->out->buffer_locs) = g->unit.loc;
     return g->buffers.count - 1;
 }

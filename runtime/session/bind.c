@@ -19,10 +19,21 @@ static void *carve(carver *from, size_t count, size_t size)
     return from->block == NULL ? NULL : from->block + at;
 }
 
-static void *address(const sc_rank *rank, const sc_image_ref *ref)
+static void *address(const sc_rank *rank, const sc_image_ref *ref, uint32_t micro_batch)
 {
     char *buffer = sc_rank_buffer(rank, ref->buffer);
-    return buffer == NULL ? NULL : buffer + ref->at;
+    const sc_image_buffer *of = &rank->image->buffers[ref->buffer];
+    return buffer == NULL ? NULL
+                          : buffer + sc_image_copy_at(of, (int32_t)micro_batch) + ref->at;
+}
+
+static bool does_move(const sc_image *image, const sc_image_instr *instr)
+{
+    for (uint32_t i = 0; i < instr->arg_count; i++) {
+        if (image->buffers[instr->args[i].buffer].copies > 1)
+            return true;
+    }
+    return false;
 }
 
 /* ---- instructions ---- */
@@ -125,31 +136,68 @@ static void bind_instr(const sc_rank *rank, const sc_image_instr *instr, sc_boun
     sc_comm_part *parts = carve(memory, part_count(image, instr), sizeof *parts);
     if (memory->block == NULL)
         return;
-    *bound = (sc_bound){.instr = instr, .is_idle = instr->instead, .args = args};
-    for (uint32_t i = 0; i < instr->arg_count; i++)
-        args[i] = address(rank, &instr->args[i]);
-    if (instr->kind == SC_INSTR_GEMM)
-        bind_gemm(rank, bound, steps);
-    else if (instr->kind == SC_INSTR_COLLECTIVE)
-        bind_collective(rank, bound, parts);
-    else if (instr->kind == SC_INSTR_MESSAGE)
-        bind_message(rank, bound, parts);
-    else if (instr->kind == SC_INSTR_COPY)
-        bound->bytes = image->buffers[instr->args[0].buffer].bytes - instr->args[0].at;
+    *bound = (sc_bound){.instr = instr,
+                        .is_idle = instr->instead,
+                        .moves = does_move(image, instr),
+                        .args = args,
+                        .steps = steps,
+                        .parts = parts};
+    sc_rank_move(rank, bound, 0);
 }
 
-/* An instruction is started again only after it was waited for, so no more messages than
- * `instructions` are in flight. */
-static void bind_boundaries(sc_rank *rank, uint32_t instructions, carver *memory)
+void sc_rank_move(const sc_rank *rank, sc_bound *bound, uint32_t micro_batch)
+{
+    const sc_image_instr *instr = bound->instr;
+    bound->micro_batch = micro_batch;
+    for (uint32_t i = 0; i < instr->arg_count; i++)
+        bound->args[i] = address(rank, &instr->args[i], micro_batch);
+    if (instr->kind == SC_INSTR_GEMM)
+        bind_gemm(rank, bound, bound->steps);
+    else if (instr->kind == SC_INSTR_COLLECTIVE)
+        bind_collective(rank, bound, bound->parts);
+    else if (instr->kind == SC_INSTR_MESSAGE)
+        bind_message(rank, bound, bound->parts);
+    else if (instr->kind == SC_INSTR_COPY)
+        bound->bytes = rank->image->buffers[instr->args[0].buffer].bytes - instr->args[0].at;
+}
+
+/* Returns the most parts of a message of the boundary. */
+static uint32_t most_parts(const sc_image *image, uint32_t boundary)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < image->message_count; i++) {
+        if (image->messages[i].boundary == boundary && image->messages[i].part_count > most)
+            most = image->messages[i].part_count;
+    }
+    return most;
+}
+
+/* No more messages are in flight than a step starts. */
+static uint32_t messages_of_step(const sc_image *image)
+{
+    uint64_t count = 1;
+    for (uint32_t i = 0; i < image->call_count; i++)
+        count += image->funcs[image->schedule[i].func].instr_count;
+    for (uint32_t f = 0; f < image->func_count; f++)
+        count += image->funcs[f].instr_count;
+    return count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
+}
+
+static void bind_boundaries(sc_rank *rank, carver *memory)
 {
     const sc_image *image = rank->image;
     sc_rank_boundary *boundaries = carve(memory, image->boundary_count, sizeof *boundaries);
+    uint32_t most = messages_of_step(image);
     for (uint32_t i = 0; i < image->boundary_count; i++) {
-        uint32_t slots = image->boundaries[i].slots;
-        uint32_t room = slots < instructions ? slots : instructions;
-        sc_bound **started = carve(memory, room, sizeof *started);
-        if (memory->block != NULL)
-            boundaries[i] = (sc_rank_boundary){.started = started, .room = room};
+        uint32_t slots = image->boundaries[i].slots, room = slots < most ? slots : most,
+                 parts = most_parts(image, i);
+        sc_bound *started = carve(memory, room, sizeof *started);
+        sc_comm_part *list = carve(memory, (size_t)room * parts, sizeof *list);
+        if (memory->block == NULL)
+            continue;
+        boundaries[i] = (sc_rank_boundary){.started = started, .room = room};
+        for (uint32_t k = 0; k < room; k++)
+            started[k].parts = &list[(size_t)k * parts];
     }
     rank->boundaries = boundaries;
 }
@@ -173,7 +221,7 @@ static size_t bind_funcs(sc_rank *rank, char *block)
     const sc_image *image = rank->image;
     carver memory = {.block = block};
     sc_bound **funcs = carve(&memory, image->func_count, sizeof *funcs);
-    uint32_t most_params = 0, messages = 0;
+    uint32_t most_params = 0;
     for (uint32_t f = 0; f < image->func_count; f++) {
         const sc_image_func *func = &image->funcs[f];
         sc_bound *bound = carve(&memory, func->instr_count, sizeof *bound);
@@ -183,10 +231,9 @@ static size_t bind_funcs(sc_rank *rank, char *block)
             bind_instr(rank, &func->instrs[i], block == NULL ? NULL : &bound[i], &memory);
             most_params = func->instrs[i].param_count > most_params ? func->instrs[i].param_count
                                                                     : most_params;
-            messages += func->instrs[i].kind == SC_INSTR_MESSAGE;
         }
     }
-    bind_boundaries(rank, messages, &memory);
+    bind_boundaries(rank, &memory);
     number_funcs(rank, &memory);
     rank->params = carve(&memory, most_params, sizeof *rank->params);
     rank->funcs = funcs;

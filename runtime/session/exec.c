@@ -79,33 +79,54 @@ void sc_rank_fail_check(const sc_rank *rank, const sc_image_instr *instr, int64_
 
 /* ---- instructions ---- */
 
-/* Keeps a started message for its WAIT. */
-static shardc_status start_message(sc_rank *rank, sc_bound *bound, shardc_error *error)
+/* Starts a copy of the message, which is kept until it is waited for. */
+static shardc_status start_message(sc_rank *rank, const sc_bound *bound, shardc_error *error)
 {
     sc_rank_boundary *boundary =
         &rank->boundaries[rank->image->messages[bound->instr->index].boundary];
-    shardc_status status = rank->session->device->start(rank, bound, error);
-    if (status == SHARDC_OK)
-        boundary->started[(boundary->first + boundary->count++) % boundary->room] = bound;
+    sc_bound *started = &boundary->started[(boundary->first + boundary->count) % boundary->room];
+    sc_comm_part *parts = started->parts;
+    void *device = started->device;
+    *started = *bound;
+    started->device = device;
+    started->parts = parts;
+    started->call.parts = parts;
+    memcpy(parts, bound->parts, bound->call.part_count * sizeof *parts);
+    shardc_status status = rank->session->device->start(rank, started, error);
+    boundary->count += status == SHARDC_OK;
     return status;
 }
 
 static shardc_status finish_message(sc_rank *rank, uint32_t index, shardc_error *error)
 {
     sc_rank_boundary *boundary = &rank->boundaries[index];
-    sc_bound *oldest = boundary->started[boundary->first];
+    sc_bound *oldest = &boundary->started[boundary->first];
     boundary->first = (boundary->first + 1) % boundary->room;
     boundary->count--;
     return rank->session->device->finish(rank, oldest, error);
 }
 
-void sc_rank_drain(sc_rank *rank)
+static shardc_status make_room(sc_rank *rank, uint32_t index, shardc_error *error)
 {
+    shardc_status status = SHARDC_OK;
+    while (status == SHARDC_OK &&
+           rank->boundaries[index].count >= rank->image->boundaries[index].slots)
+        status = finish_message(rank, index, error);
+    return status;
+}
+
+shardc_status sc_rank_drain(sc_rank *rank, shardc_error *error)
+{
+    shardc_status status = SHARDC_OK;
     for (uint32_t i = 0; i < rank->image->boundary_count; i++) {
-        shardc_error ignored = {.status = SHARDC_OK};
-        while (rank->boundaries[i].count > 0)
-            finish_message(rank, i, &ignored);
+        while (rank->boundaries[i].count > 0) {
+            shardc_error reason = {.status = SHARDC_OK};
+            shardc_status own = finish_message(rank, i, &reason);
+            if (own != SHARDC_OK && status == SHARDC_OK)
+                status = sc_fail(error, own, "%s", reason.text);
+        }
     }
+    return status;
 }
 
 static shardc_status run_instr(sc_rank *rank, sc_bound *list, uint32_t index, uint32_t micro_batch,
@@ -113,6 +134,8 @@ static shardc_status run_instr(sc_rank *rank, sc_bound *list, uint32_t index, ui
 {
     const sc_device *device = rank->session->device;
     sc_bound *bound = &list[index];
+    if (bound->moves && bound->micro_batch != micro_batch)
+        sc_rank_move(rank, bound, micro_batch);
     switch (bound->instr->kind) {
     case SC_INSTR_KERNEL:
         return device->kernel(rank, bound, micro_batch, error);
@@ -128,6 +151,8 @@ static shardc_status run_instr(sc_rank *rank, sc_bound *list, uint32_t index, ui
         return start_message(rank, bound, error);
     case SC_INSTR_WAIT:
         return finish_message(rank, bound->instr->index, error);
+    case SC_INSTR_ROOM:
+        return make_room(rank, bound->instr->index, error);
     default:
         return device->copy(rank, bound, error);
     }
@@ -156,6 +181,7 @@ static const char *title_of(const sc_image *image, const sc_bound *list,
     case SC_INSTR_MESSAGE:
         return title_of_boundary(image, image->messages[instr->index].boundary);
     case SC_INSTR_WAIT:
+    case SC_INSTR_ROOM:
         return title_of_boundary(image, instr->index);
     default:
         return "copy";
@@ -174,6 +200,7 @@ static shardc_work work_of(const sc_image *image, const sc_image_instr *instr)
         return SHARDC_WORK_COMM;
     case SC_INSTR_FINISH:
     case SC_INSTR_WAIT:
+    case SC_INSTR_ROOM:
         return SHARDC_WORK_WAIT;
     default:
         return SHARDC_WORK_COPY;

@@ -15,6 +15,8 @@ typedef struct sc_bound {
     /* skipped: a fallback for a matmul that the device executes, or a matmul replaced by its
      * fallback */
     bool is_idle;
+    bool moves; /* its addresses depend on the micro-batch: they are those of `micro_batch` */
+    uint32_t micro_batch;
     void **args;              /* device addresses */
     const void **steps;       /* GEMM: by epilogue step of the descriptor */
     void *scratch;            /* GEMM */
@@ -29,8 +31,10 @@ typedef struct sc_bound {
 /* This rank's end of a boundary between stages. */
 typedef struct sc_rank_boundary {
     sc_comm_group *group;
-    /* ring of the messages that are started and not waited for, oldest first */
-    sc_bound **started;
+    /* ring of the messages that are started and not waited for, oldest first: copies of the bound
+     * instructions, with parts of their own, because an instruction may be started again for
+     * another micro-batch */
+    sc_bound *started;
     uint32_t room, first, count;
 } sc_rank_boundary;
 

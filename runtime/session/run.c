@@ -8,13 +8,25 @@ typedef struct run_call {
     uint32_t func, micro_batch;
 } run_call;
 
+/* Ends the messages that are still in flight after a schedule or function with this status. */
+static shardc_status drain(sc_rank *rank, shardc_status status, shardc_error *error)
+{
+    shardc_error reason = {.status = SHARDC_OK};
+    shardc_status end = sc_rank_drain(rank, &reason);
+    rank->has_lost_world = rank->has_lost_world || end != SHARDC_OK;
+    return status != SHARDC_OK || end == SHARDC_OK ? status : sc_fail(error, end, "%s", reason.text);
+}
+
 /* A stage without the function does nothing. */
 static shardc_status run_rank(sc_rank *rank, void *user, shardc_error *error)
 {
     const run_call *call = user;
     uint32_t stage = sc_image_stage_of(rank->session->image, rank->rank);
     uint32_t func = rank->session->program->all.funcs[call->func][stage];
-    return func == SC_NONE ? SHARDC_OK : sc_rank_run(rank, func, call->micro_batch, error);
+    if (func == SC_NONE)
+        return SHARDC_OK;
+    shardc_status status = sc_rank_run(rank, func, call->micro_batch, error);
+    return drain(rank, status, error);
 }
 
 /* ---- inputs ---- */
@@ -280,9 +292,7 @@ static shardc_status run_schedule(sc_rank *rank, void *user, shardc_error *error
         if (own != SHARDC_OK && (status == SHARDC_OK || rank->has_lost_world))
             status = sc_fail(error, own, "%s", reason.text);
     }
-    if (status != SHARDC_OK)
-        sc_rank_drain(rank);
-    return status;
+    return drain(rank, status, error);
 }
 
 /* ---- outputs ---- */

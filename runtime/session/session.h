@@ -24,15 +24,18 @@ shardc_status sc_rank_bind(sc_rank *rank, shardc_error *error);
 /* Creates the groups with `comm` and assigns them to the bound collectives. */
 shardc_status sc_rank_bind_groups(sc_rank *rank, sc_comm *comm, shardc_error *error);
 void sc_rank_unbind(sc_rank *rank);
+/* Sets the addresses of an instruction that moves to those of a micro-batch. */
+void sc_rank_move(const sc_rank *rank, sc_bound *bound, uint32_t micro_batch);
 
 /* ---- exec.c ---- */
 /* Runs a function (of the rank's image) on the rank's thread. A failed check is kept as the result,
  * and the remaining instructions still run because other ranks wait for this one; an error of a
  * collective ends the run. */
 shardc_status sc_rank_run(sc_rank *rank, uint32_t func, uint32_t micro_batch, shardc_error *error);
-/* Waits for the messages in flight, of a schedule that is abandoned before its last call: by then
- * both ends of each have started it. Where the world is lost it returns at once. */
-void sc_rank_drain(sc_rank *rank);
+/* Waits for the messages in flight: at the end of a schedule or a function, or before the last call
+ * of a schedule that is abandoned there. Both ends of each have started it. Where the world is lost
+ * it returns at once. */
+shardc_status sc_rank_drain(sc_rank *rank, shardc_error *error);
 /* Sets rank->params for a kernel call. */
 void sc_rank_set_params(sc_rank *rank, const sc_image_instr *instr, uint32_t micro_batch);
 /* Turns the return value of a failed kernel into an error: the check's message with the place and

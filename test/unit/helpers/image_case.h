@@ -109,7 +109,7 @@ static inline uint32_t image_buffer(image_case *c, sc_image_buffer_kind kind, in
                                     const char *name)
 {
     *sc_vec_push(&c->arena, &c->buffers) =
-        (sc_image_buffer){kind, bytes, c->image.arena_bytes, name, false};
+        (sc_image_buffer){kind, bytes, c->image.arena_bytes, 1, name, false};
     c->image.arena_bytes += (bytes + SC_IMAGE_ALIGN - 1) / SC_IMAGE_ALIGN * SC_IMAGE_ALIGN;
     return c->buffers.count - 1;
 }

@@ -60,7 +60,7 @@ static inline uint32_t new_buffer(program *p, sc_image_buffer_kind kind, int64_t
 {
     const char *name = sc_arena_printf(&p->arena, "b%u", p->buffers.count);
     *sc_vec_push(&p->arena, &p->buffers) =
-        (sc_image_buffer){.kind = kind, .bytes = bytes, .offset = -1, .name = name};
+        (sc_image_buffer){.kind = kind, .bytes = bytes, .offset = -1, .copies = 1, .name = name};
     return p->buffers.count - 1;
 }
 

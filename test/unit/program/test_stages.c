@@ -169,7 +169,7 @@ SPOIL(message_without_buffer, find_instr(c, "F0", SC_INSTR_MESSAGE)->arg_count =
 SPOIL(wait_of_no_boundary, find_instr(c, "F0", SC_INSTR_WAIT)->index = 4)
 SPOIL(wait_for_nothing, find_instr(c, "F0", SC_INSTR_WAIT)->index = 0)
 SPOIL(one_slot_only, c->boundaries.data[2].slots = 1)
-SPOIL(never_waited_for, find_func(c, "turn")->instr_count--)
+SPOIL(never_waited_for, find_func(c, "turn")->instr_count = 1)
 SPOIL(started_twice, *find_instr(c, "F0", SC_INSTR_WAIT) = *find_instr(c, "F0", SC_INSTR_MESSAGE))
 SPOIL(read_in_flight, find_instr(c, "F0", SC_INSTR_KERNEL)->args[0] =
                           find_instr(c, "F1", SC_INSTR_MESSAGE)->args[0];
@@ -198,7 +198,7 @@ static const fault_case faults[] = {
     {wait_of_no_boundary, "boundary 4, of 4"},
     {wait_for_nothing, "it waits for boundary 0, where no message is in flight"},
     {one_slot_only, "boundary 2 has 1 slots, all in flight"},
-    {never_waited_for, "no instruction waits for the message of layers[0] on boundary 1"},
+    {never_waited_for, "no instruction waits for the message of layers[0] on boundary 2"},
     {started_twice, "where the message of layers[0] is in flight"},
     {read_in_flight, "where the message of layers[0] is in flight"},
     {state_over_stages, "a digit of the rank has two meanings"},
