@@ -50,6 +50,11 @@ uint64_t sc_mesh_stride(const sc_mesh *mesh, uint32_t sub_axis)
     return stride;
 }
 
+uint64_t sc_mesh_world_stride(const sc_mesh *mesh, uint32_t sub_axis)
+{
+    return sc_mesh_world_rank(mesh, 0, sc_mesh_stride(mesh, sub_axis));
+}
+
 uint32_t sc_mesh_coordinate(const sc_mesh *mesh, uint64_t rank, uint32_t sub_axis)
 {
     return (uint32_t)(rank / sc_mesh_stride(mesh, sub_axis) % mesh->sub_axes[sub_axis].size);

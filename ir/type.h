@@ -70,8 +70,10 @@ uint64_t sc_mesh_world_rank(const sc_mesh *mesh, uint32_t stage, uint64_t rank);
 /* Coordinate of a rank of a stage on a sub-axis. Ranks are row-major: the last sub-axis is the
  * fastest. */
 uint32_t sc_mesh_coordinate(const sc_mesh *mesh, uint64_t rank, uint32_t sub_axis);
-/* Distance between two ranks whose coordinates differ by 1 on this sub-axis only. */
+/* Distance between two ranks of a stage whose coordinates differ by 1 on this sub-axis only. */
 uint64_t sc_mesh_stride(const sc_mesh *mesh, uint32_t sub_axis);
+/* The same in the numbers of all ranks, of all stages. */
+uint64_t sc_mesh_world_stride(const sc_mesh *mesh, uint32_t sub_axis);
 
 /* ---- placements ---- */
 typedef uint32_t sc_sub_axis_set; /* one bit per sub-axis */

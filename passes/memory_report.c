@@ -376,6 +376,7 @@ void sc_memory_report_make(const sc_module *m, sc_memory_report *out)
         sc_memory_stage *bytes = sc_vec_push(arena, &all.stages);
         memcpy(bytes->bytes, one.bytes, sizeof bytes->bytes);
         bytes->peak = one.peak;
+        bytes->stored_comm = one.stored_comm;
         *out = stage == 0 || one.peak > out->peak ? one : *out;
     }
     out->padding = all.padding;

@@ -48,6 +48,7 @@ typedef struct sc_memory_padding {
 typedef struct sc_memory_stage {
     int64_t bytes[SC_MEMORY_KINDS];
     int64_t peak;
+    int64_t stored_comm; /* as of a report */
 } sc_memory_stage;
 
 typedef struct sc_memory_report {

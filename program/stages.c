@@ -147,11 +147,13 @@ static uint32_t find_func(const sc_image *image, const char *name)
     return f;
 }
 
-/* Outputs without a name are never the same. */
-static uint32_t find_value(const sc_image_value *values, uint32_t count, const char *name)
+/* Outputs without a name are never the same, nor are two of one stage. */
+static uint32_t find_value(const sc_image_value *values, uint32_t count, const char *name,
+                           uint32_t stage)
 {
     uint32_t i = 0;
-    while (i < count && (name[0] == 0 || strcmp(values[i].name, name) != 0))
+    while (i < count && (name[0] == 0 || strcmp(values[i].name, name) != 0 ||
+                         values[i].tensor.holders->buffers[stage] != SC_NONE))
         i++;
     return i;
 }
@@ -163,7 +165,7 @@ static bool merge_values(merger *m, const char *what, uint32_t stage, const sc_i
                             ((size_t)*merged_count + count) * sizeof **merged);
     for (uint32_t i = 0; i < count; i++) {
         const sc_image_value *value = &values[i];
-        uint32_t at = find_value(*merged, *merged_count, value->name);
+        uint32_t at = find_value(*merged, *merged_count, value->name, stage);
         sc_image_value *to = &(*merged)[at];
         if (at == *merged_count) {
             *to = *value;

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 
 #include "codegen/memory/pack.h"
+#include "program/lookup.h"
 
 /* The live range of a buffer. */
 typedef struct life {
@@ -65,6 +66,13 @@ sc_image_access sc_memory_access(const sc_image *image, const sc_image_instr *in
     }
     case SC_INSTR_TRANSFER:
         return arg % 2 == 0 ? SC_ACCESS_IN : SC_ACCESS_OUT;
+    case SC_INSTR_MESSAGE: {
+        uint32_t boundary = image->messages[instr->index].boundary;
+        return image->boundaries[boundary].is_receive ? SC_ACCESS_OUT : SC_ACCESS_IN;
+    }
+    case SC_INSTR_WAIT:
+    case SC_INSTR_ROOM:
+        return SC_ACCESS_OUT;
     default:
         return arg == 0 ? SC_ACCESS_IN : SC_ACCESS_OUT;
     }
@@ -122,11 +130,17 @@ static void make_axis(planning *p)
 }
 
 /* ---- live ranges ---- */
+/* True for a slot that calls of the schedule use: find_slots has its live range. */
+static bool is_kept(const planning *p, uint32_t buffer, uint32_t func)
+{
+    return p->image->buffers[buffer].kind == SC_BUFFER_SLOT && p->survive_from[func] != SC_NONE;
+}
+
 static void touch(planning *p, uint32_t func, uint32_t buffer, uint32_t first, uint32_t last)
 {
     life *of = &p->lives[buffer];
     assert(buffer < p->image->buffer_count);
-    if (of->state)
+    if (of->state || is_kept(p, buffer, func))
         return;
     if (of->func == SC_NONE) {
         of->func = func;
@@ -177,6 +191,75 @@ static void find_lives(planning *p, uint32_t f)
     }
 }
 
+/* ---- slots ---- */
+/* The calls of the schedule from the first to the last that uses a slot. */
+typedef struct slot_use {
+    uint32_t first, last; /* first SC_NONE: none */
+} slot_use;
+
+static void use_slot(slot_use *of, uint32_t first, uint32_t last)
+{
+    of->first = of->first == SC_NONE ? first : of->first;
+    of->last = last > of->last ? last : of->last;
+}
+
+static void use_slots(const planning *p, uint32_t call, slot_use *uses)
+{
+    const uint32_t end = p->image->call_count - 1;
+    const sc_image_func *func = &p->image->funcs[p->image->schedule[call].func];
+    for (uint32_t i = 0; i < func->instr_count; i++) {
+        const sc_image_instr *instr = &func->instrs[i];
+        for (uint32_t a = 0; a < instr->arg_count; a++) {
+            bool is_sent = instr->kind == SC_INSTR_MESSAGE &&
+                           sc_memory_access(p->image, instr, a) == SC_ACCESS_IN;
+            /* what is sent may be under way to the end */
+            use_slot(&uses[instr->args[a].buffer], call, is_sent ? end : call);
+        }
+    }
+    for (uint32_t o = 0; o < func->output_count; o++)
+        use_slot(&uses[func->outputs[o].buffer], call, end);
+}
+
+/* A slot is live in all functions that are called while it is used. Functions called from a call on
+ * are on the axis from the first of them on, those called up to it end with the last of them. Each
+ * function counts with its first and last call: between, it uses nothing else. */
+static void find_slots(planning *p)
+{
+    const sc_image *image = p->image;
+    const uint32_t calls = image->call_count;
+    uint32_t *begin = sc_arena_array(p->arena, calls + 1u, sizeof *begin),
+             *end = sc_arena_array(p->arena, calls + 1u, sizeof *end),
+             *final_call = sc_arena_array(p->arena, image->func_count, sizeof *final_call);
+    slot_use *uses = sc_arena_array(p->arena, image->buffer_count, sizeof *uses);
+    bool *is_called = sc_arena_array(p->arena, image->func_count, sizeof *is_called);
+    for (uint32_t b = 0; b < image->buffer_count; b++)
+        uses[b].first = SC_NONE;
+    begin[calls] = SC_NONE;
+    for (uint32_t c = calls; c-- > 0;) {
+        uint32_t start = p->starts[image->schedule[c].func];
+        begin[c] = start < begin[c + 1] ? start : begin[c + 1];
+    }
+    for (uint32_t c = 0; c < calls; c++) {
+        end[c] = p->ends[image->schedule[c].func];
+        end[c] = c > 0 && end[c - 1] > end[c] ? end[c - 1] : end[c];
+        final_call[image->schedule[c].func] = c;
+    }
+    for (uint32_t c = 0; c < calls; c++) {
+        uint32_t func = image->schedule[c].func;
+        if (!is_called[func] || final_call[func] == c)
+            use_slots(p, c, uses);
+        is_called[func] = true;
+    }
+    for (uint32_t b = 0; b < image->buffer_count; b++) {
+        if (image->buffers[b].kind == SC_BUFFER_SLOT && uses[b].first != SC_NONE)
+            p->lives[b] = (life){.func = image->schedule[uses[b].first].func,
+                                 .first = begin[uses[b].first],
+                                 .last = end[uses[b].last],
+                                 .from = SC_NONE,
+                                 .into = SC_NONE};
+    }
+}
+
 /* ---- wishes ---- */
 /* True if the instruction uses the buffer exactly once, with this access. */
 static bool has_once(const planning *p, const sc_image_instr *instr, uint32_t buffer,
@@ -195,7 +278,7 @@ static bool has_once(const planning *p, const sc_image_instr *instr, uint32_t bu
 
 static int64_t taken_bytes(const sc_image *image, uint32_t buffer)
 {
-    return (image->buffers[buffer].bytes + SC_IMAGE_ALIGN - 1) / SC_IMAGE_ALIGN * SC_IMAGE_ALIGN;
+    return image->buffers[buffer].copies * sc_image_buffer_step(&image->buffers[buffer]);
 }
 
 static bool grants(const planning *p, const sc_memory_wish *wish)
@@ -348,7 +431,8 @@ static const char *check_sizes(sc_arena *arena, const sc_image *image)
     int64_t left = most, moments = (int64_t)1 << 30;
     for (uint32_t b = 0; b < image->buffer_count; b++) {
         assert(image->buffers[b].bytes >= 0);
-        if (image->buffers[b].bytes > left - SC_IMAGE_ALIGN)
+        if (image->buffers[b].bytes >
+            (left - SC_IMAGE_ALIGN) / image->buffers[b].copies - SC_IMAGE_ALIGN)
             return sc_arena_printf(arena, "buffers of more than %lld bytes", (long long)most);
         left -= taken_bytes(image, b);
     }
@@ -368,7 +452,7 @@ static void begin(planning *p)
         p->lives[b] = (life){.func = SC_NONE,
                              .from = SC_NONE,
                              .into = SC_NONE,
-                             .state = image->buffers[b].kind < SC_BUFFER_ACT};
+                             .state = image->buffers[b].kind < SC_BUFFER_SLOT};
     for (uint32_t s = 0; s < image->state_count; s++)
         p->lives[image->states[s].buffer].state = true;
 }
@@ -396,6 +480,7 @@ const char *sc_memory_plan_make(sc_arena *arena, sc_image *image, const sc_memor
         return p.error;
     begin(&p);
     make_axis(&p);
+    find_slots(&p);
     for (uint32_t f = 0; f < image->func_count; f++)
         find_lives(&p, f);
     if (p.error != NULL)

@@ -16,6 +16,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "program/lookup.h"
+
 enum { LEVELS = 6 /* 64 ^ 6 > 2 ^ 32 */ };
 
 typedef struct holder {
@@ -25,7 +27,7 @@ typedef struct holder {
     uint32_t lost_to;    /* SC_NONE: it holds all its bytes */
     /* counts of in-flight readers, writers: collectives, transfers */
     uint32_t moved_from[2], moved_to[2];
-    bool state, output;
+    bool state, output, slot; /* slot: lives from call to call of a schedule */
 } holder;
 
 typedef struct replay {
@@ -167,7 +169,7 @@ static void make_map(replay *r)
             continue;
         int64_t at = place_on_map(image, buffer);
         bounds[count++] = (bound){at, b, false};
-        bounds[count++] = (bound){at + buffer->bytes, b, true};
+        bounds[count++] = (bound){at + sc_image_buffer_extent(buffer), b, true};
     }
     qsort(bounds, count, sizeof *bounds, compare_bounds);
     for (uint32_t i = 0; i < count; i++) {
@@ -230,7 +232,7 @@ static bool is_in_place(const replay *r, const sc_image_instr *instr, uint32_t i
 /* ---- accesses ---- */
 static bool is_born(const replay *r, const holder *h)
 {
-    return h->state || h->born == r->now || (h->output && h->born >= r->sequence);
+    return h->state || h->born == r->now || ((h->output || h->slot) && h->born >= r->sequence);
 }
 
 static void want_whole(replay *r, uint32_t buffer)
@@ -244,7 +246,7 @@ static void want_whole(replay *r, uint32_t buffer)
 static void own(replay *r, uint32_t buffer)
 {
     holder *h = &r->holders[buffer];
-    if (h->func != SC_NONE && h->func != r->func)
+    if (h->func != SC_NONE && h->func != r->func && !h->slot)
         fail_of(r, buffer,
                 sc_arena_printf(r->arena, "belongs to @%s and is not a state",
                                 r->image->funcs[h->func].name));
@@ -402,7 +404,7 @@ static void check_places(replay *r)
         if (buffer->offset < 0 || buffer->offset % SC_IMAGE_ALIGN != 0)
             fail_of(r, b, "has an offset at which no buffer can be");
         else if (buffer->bytes < 0 || buffer->bytes > arena ||
-                 buffer->offset > arena - buffer->bytes)
+                 buffer->offset > arena - sc_image_buffer_extent(buffer))
             fail_of(r, b, "reaches beyond the arena");
     }
 }
@@ -412,8 +414,10 @@ static void begin(replay *r, const sc_memory_wish *wishes)
     const sc_image *image = r->image;
     r->holders = sc_arena_array(r->arena, image->buffer_count, sizeof *r->holders);
     for (uint32_t b = 0; b < image->buffer_count; b++)
-        r->holders[b] = (holder){
-            .func = SC_NONE, .lost_to = SC_NONE, .state = image->buffers[b].kind < SC_BUFFER_ACT};
+        r->holders[b] = (holder){.func = SC_NONE,
+                                 .lost_to = SC_NONE,
+                                 .state = image->buffers[b].kind < SC_BUFFER_SLOT,
+                                 .slot = image->buffers[b].kind == SC_BUFFER_SLOT};
     for (uint32_t s = 0; s < image->state_count; s++)
         r->holders[image->states[s].buffer].state = true;
     for (uint32_t f = 0; f < image->func_count; f++) {

@@ -32,7 +32,7 @@ static uint32_t group_of(sc_generator *g, const sc_op *op, int64_t *size)
         *size *= (int64_t)sub_axis->size;
         if (sub_axis->size > 1)
             group.digits[group.digit_count++] =
-                (sc_image_digit){sc_mesh_stride(mesh, over->sub_axes[i]), sub_axis->size};
+                (sc_image_digit){sc_mesh_world_stride(mesh, over->sub_axes[i]), sub_axis->size};
     }
     group.axes = axes.data;
     for (uint32_t i = 0; i < g->groups.count; i++) {
@@ -280,7 +280,10 @@ bool sc_generator_finish(sc_generator *g, uint32_t index)
 
 bool sc_generator_finish_value(sc_generator *g, sc_value value)
 {
-    uint32_t in_flight = g->func.in_flight_of[g->func.root[value]];
+    sc_value root = g->func.root[value];
+    uint32_t in_flight = g->func.in_flight_of[root];
+    if (g->exchanges != NULL && !sc_generator_wait_for_message(g, root))
+        return false;
     return in_flight == 0 || sc_generator_finish(g, in_flight - 1);
 }
 

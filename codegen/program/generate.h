@@ -55,10 +55,29 @@ typedef struct sc_generate_part {
     const sc_train_step *step; /* NULL: not a train step */
 } sc_generate_part;
 
-/* Generates one program from several modules of one context and mesh: it has the functions of all,
- * in order, and the first module's schedule. Modules share a state by its path; it is an error if
- * its type differs between two of them. */
+/* A program: of a module that is cut into stages, one of each stage. */
+typedef struct sc_generated_program {
+    uint32_t stage_count; /* at least 1 */
+    sc_generated *stages;
+} sc_generated_program;
+
+/* Generates one program from several modules of one context and mesh, cut into stages all or none.
+ * Without stages it has the functions of all modules, in order, and the first module's schedule.
+ *
+ * With stages, it has those of a train step (a part with `step`), the starts of their receives and
+ * its schedule; its last function is `update` on every stage. Any other module is an entry: one
+ * function on every stage, with the name of its part.
+ *
+ * Modules share a state by its path; it is an error if its type differs between two of them. */
+bool sc_generate_program(const sc_generate_part *parts, uint32_t count,
+                         const sc_generate_options *options, sc_generated_program *out);
+/* The same, of modules that are not cut. */
 bool sc_generate_parts(const sc_generate_part *parts, uint32_t count,
                        const sc_generate_options *options, sc_generated *out);
+/* The memory of all ranks, with the host's if `with_host`; *out_host receives the most host memory
+ * of a rank. In bytes. */
+double sc_generated_needs(const sc_generated_program *program, bool with_host, int64_t *out_host);
+/* Writes the images of all stages. */
+void sc_generated_write(const sc_generated_program *program, sc_strbuf *out);
 
 #endif

@@ -110,7 +110,7 @@ bool sc_generator_is_input(const sc_generator_func *f, uint32_t buffer)
 
 bool sc_generator_is_state(const sc_generator *g, uint32_t buffer)
 {
-    return g->buffers.data[buffer].kind <= SC_BUFFER_OTHER_STATE;
+    return g->buffers.data[buffer].kind < SC_BUFFER_ACT;
 }
 
 /* True if the state is in a staging area that nothing in flight uses. */
@@ -146,6 +146,8 @@ sc_image_ref sc_generator_write(sc_generator *g, sc_value value, sc_image_buffer
         if (!host) /* it is copied to the state at the end */
             *last_read = SC_LASTS;
     }
+    if (g->exchanges != NULL && g->func.sent_place[value].buffer != SC_NONE)
+        return g->func.place[value] = g->func.sent_place[value];
     int64_t bytes = sc_type_local_bytes(g->m, sc_type_of(g->m, value));
     return g->func.place[value] =
                (sc_image_ref){sc_generator_buffer(g, kind, bytes, sc_generator_name(g, value)), 0};

@@ -4,6 +4,7 @@
 #define SHARDC_CODEGEN_PROGRAM_GENERATOR_H
 
 #include "codegen/kernel/kernel.h"
+#include "codegen/program/exchange.h"
 #include "codegen/program/generate.h"
 
 enum { SC_STAGING_AREAS = 2 }; /* of a kind of state */
@@ -61,6 +62,11 @@ typedef struct sc_generator_func {
     uint32_t *becomes;         /* by value: the state that is written from it; SC_NONE */
     uint32_t *in_flight_of;    /* by root: 1 + the in-flight collective that produces it */
     sc_image_ref *place;       /* by value */
+    sc_image_ref *sent_place;  /* by root: the slot to compute it in, because it is sent; SC_NONE */
+    uint32_t *sent_with;       /* by root: 1 + the exchange that sends it; 0: none */
+    uint32_t *arrives_with;    /* by value: 1 + the exchange to wait for before it is read */
+    bool *has_room;            /* by exchange: waited for a slot of it */
+    uint32_t *sent_count;      /* by exchange: values that are ready */
     SC_VEC(sc_in_flight) in_flight;
     uint32_t finished; /* all earlier collectives have finished */
     /* results */
@@ -87,15 +93,22 @@ typedef struct sc_generator {
     SC_VEC(sc_image_collective) collectives;
     SC_VEC(sc_image_group) groups;
     SC_VEC(sc_image_state) states;
+    SC_VEC(sc_image_boundary) boundaries;
+    SC_VEC(sc_image_message) messages;
     SC_VEC(sc_memory_wish) wishes;
+    uint32_t stage; /* that the program is of; SC_ALL_STAGES_RUN: there are none */
     sc_map kernel_map, gemm_map;
     /* of the current module */
     sc_module *m;
-    uint32_t *state_buffer; /* by state of the module */
+    uint32_t *state_buffer;        /* by state of the module; SC_NONE: the stage does not have it */
+    const sc_exchanges *exchanges; /* NULL: no stages */
+    uint32_t *slot_of;             /* by value: the slot that is written from it; SC_NONE */
+    sc_image_ref *received, *sent; /* by op: the place of what it receives or sends; SC_NONE */
     /* by kind of state: buffers of its staging areas; 0: none, else 1 + the buffer */
     uint32_t staging[SC_STATE_KINDS][SC_STAGING_AREAS];
-    uint32_t func_base; /* index in the program of the module's first function */
-    sc_dim batch_dim;   /* split by micro-batches; SC_NONE */
+    bool is_first_part;
+    uint32_t func_index; /* in the program: of the function being emitted */
+    sc_dim batch_dim;    /* split by micro-batches; SC_NONE */
     sc_generator_func func;
     sc_generator_unit unit;
 } sc_generator;

@@ -45,6 +45,18 @@ bool sc_generator_bound_in_flight(sc_generator *g);
 bool sc_generator_finish_value(sc_generator *g, sc_value value);
 bool sc_generator_finish_operands(sc_generator *g, const sc_op_id *ops, uint32_t count);
 
+/* ---- messages between stages (messages.c) ---- */
+/* Adds this stage's ends of the boundaries. */
+void sc_generator_add_boundaries(sc_generator *g, const sc_exchanges *exchanges);
+/* Emits the start of a receive. */
+void sc_generator_start_receive(sc_generator *g, const sc_exchange *exchange);
+/* Waits for the message that a value arrives with; a no-op if it has arrived. */
+bool sc_generator_wait_for_message(sc_generator *g, sc_value root);
+/* Finds what the function sends, and where it is to be computed. */
+void sc_generator_find_sent(sc_generator *g);
+/* Before ops are emitted that compute what is sent: waits until it may be overwritten. */
+void sc_generator_make_room(sc_generator *g, const sc_op_id *ops, uint32_t count);
+
 /* ---- the program ---- */
 /* If the schedule ends with a micro-batch and a call without one, appends one function for both;
  * the program has room for it. */
@@ -70,7 +82,7 @@ bool sc_generator_add_object(sc_generator *g, sc_image *image);
 typedef bool sc_unit_fn(sc_generator *g, sc_op_id op);
 sc_unit_fn sc_generate_input, sc_generate_state_read, sc_generate_state_write, sc_generate_return,
     sc_generate_view, sc_generate_dot, sc_generate_attend, sc_generate_to_device,
-    sc_generate_to_host;
+    sc_generate_to_host, sc_generate_send, sc_generate_recv;
 #define COLLECTIVE(...)
 #define COLLECTIVE_OP(op, ...) sc_unit_fn sc_generate_##op;
 #include "program/collectives.def"

@@ -21,7 +21,7 @@ typedef struct joining {
 static uint32_t own_buffer(joining *j, uint32_t buffer)
 {
     sc_generator *g = j->g;
-    if (g->buffers.data[buffer].kind <= SC_BUFFER_OTHER_STATE)
+    if (sc_generator_is_state(g, buffer))
         return buffer;
     if (j->clone[buffer] == SC_NONE) {
         sc_image_buffer like = g->buffers.data[buffer];

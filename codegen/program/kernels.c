@@ -136,9 +136,8 @@ static void wish(sc_generator *g, const sc_kernel *k, const sc_image_ref *args)
                 args[i].at == 0 && out->bytes == in->bytes &&
                 !sc_generator_is_state(g, args[o].buffer) &&
                 !sc_generator_is_state(g, args[i].buffer) && sc_kernel_may_share(k, i, o))
-                *sc_vec_push(g->arena, &g->wishes) =
-                    (sc_memory_wish){g->func_base + g->func.id, g->func.instrs.count,
-                                     args[o].buffer, args[i].buffer};
+                *sc_vec_push(g->arena, &g->wishes) = (sc_memory_wish){
+                    g->func_index, g->func.instrs.count, args[o].buffer, args[i].buffer};
         }
     }
 }

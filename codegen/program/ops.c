@@ -14,6 +14,13 @@ bool sc_generate_input(sc_generator *g, sc_op_id op)
     sc_value value = sc_op_at(g->m, op)->first_result;
     const sc_type_info *type = sc_type_of(g->m, value);
     const char *name = sc_text(g->m->context, sc_op_word(sc_op_at(g->m, op), SC_ATTR_name));
+    for (uint32_t i = 0; i < g->func.inputs.count; i++) { /* of an earlier chunk of the stage */
+        const sc_image_value *input = &g->func.inputs.data[i];
+        if (strcmp(input->name, name) != 0)
+            continue;
+        g->func.place[value] = (sc_image_ref){input->buffer, 0};
+        return true;
+    }
     uint32_t buffer = sc_generator_buffer(g, SC_BUFFER_ACT, sc_type_local_bytes(g->m, type), name);
     int32_t batch = g->batch_dim == SC_NONE ? -1 : (int32_t)sc_type_find_dim(type, g->batch_dim);
     g->func.place[value] = (sc_image_ref){buffer, 0};
@@ -234,7 +241,7 @@ static void take_over(sc_generator *g, const sc_op *dot, contraction *c)
     sc_image_buffer_kind kind = g->buffers.data[at.buffer].kind;
     bool whole = at.at == 0 && g->buffers.data[at.buffer].bytes == sc_type_local_bytes(g->m, to);
     bool dead = g->func.last_read[g->func.root[tensor]] == g->unit.number && whole &&
-                g->func.target[c->result] == SC_NONE && kind > SC_BUFFER_OTHER_STATE &&
+                g->func.target[c->result] == SC_NONE && kind >= SC_BUFFER_ACT &&
                 !sc_generator_is_input(&g->func, at.buffer);
     bool own_state = sc_generator_overwrites(g, c->result, tensor) &&
                      g->func.last_read[g->func.root[tensor]] == g->unit.number;

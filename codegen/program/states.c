@@ -10,7 +10,7 @@ sc_image_buffer_kind sc_generator_kind_of_state(sc_state_kind kind)
         [SC_STATE_PARAM] = SC_BUFFER_PARAM,        [SC_STATE_CACHE] = SC_BUFFER_CACHE,
         [SC_STATE_GRAD] = SC_BUFFER_GRAD,          [SC_STATE_OPT] = SC_BUFFER_OPT,
         [SC_STATE_SCALAR] = SC_BUFFER_OTHER_STATE, [SC_STATE_GATHERED] = SC_BUFFER_OTHER_STATE,
-        [SC_STATE_SUM] = SC_BUFFER_OTHER_STATE,    [SC_STATE_SLOT] = SC_BUFFER_OTHER_STATE};
+        [SC_STATE_SUM] = SC_BUFFER_OTHER_STATE,    [SC_STATE_SLOT] = SC_BUFFER_SLOT};
     return kinds[kind];
 }
 
@@ -45,7 +45,7 @@ static bool add_state(sc_generator *g, const sc_state *state, uint32_t *out_buff
     const sc_type_info *type = &m->types.data[state->type];
     const char *path = sc_text(m->context, state->path);
     sc_image_tensor tensor = sc_generator_tensor(g, type);
-    uint32_t found = g->func_base == 0 ? SC_NONE : find_state(g, path);
+    uint32_t found = g->is_first_part ? SC_NONE : find_state(g, path);
     if (found == SC_NONE) {
         *out_buffer = sc_generator_buffer(g, sc_generator_kind_of_state(state->kind),
                                           sc_type_local_bytes(m, type), path);
@@ -72,9 +72,57 @@ static bool add_state(sc_generator *g, const sc_state *state, uint32_t *out_buff
     return false;
 }
 
+/* By state: true if a function of this stage uses it, or if the first stage has it because no
+ * function uses it. */
+static bool *find_used(const sc_generator *g)
+{
+    const sc_module *m = g->m;
+    bool *here = sc_arena_array(g->arena, m->state.count + 1u, sizeof *here),
+         *anywhere = sc_arena_array(g->arena, m->state.count + 1u, sizeof *anywhere);
+    sc_for_each_op_of_all(m, id)
+    {
+        const sc_op *op = sc_op_at(m, id);
+        if ((sc_op_traits(op) & (SC_STATE_READ | SC_STATE_WRITE)) == 0)
+            continue;
+        uint32_t state = sc_module_find_state(m, sc_op_word(op, SC_ATTR_name));
+        anywhere[state] = true;
+        here[state] = here[state] || m->funcs.data[op->func].stage == g->stage;
+    }
+    for (uint32_t s = 0; s < m->state.count; s++)
+        here[s] = here[s] || (!anywhere[s] && (g->stage == 0 || g->stage == SC_ALL_STAGES_RUN));
+    return here;
+}
+
+/* A slot is no state of the program: only its functions know it. */
+static void add_slot(sc_generator *g, uint32_t state)
+{
+    const sc_state *slot = &g->m->state.data[state];
+    g->unit.loc = slot->loc;
+    uint32_t buffer = sc_generator_buffer(g, SC_BUFFER_SLOT,
+                                          sc_type_local_bytes(g->m, sc_state_type(g->m, state)),
+                                          sc_text(g->m->context, slot->path));
+    g->buffers.data[buffer].copies = g->exchanges->copies_of_state[state];
+    g->state_buffer[state] = buffer;
+}
+
+static void find_slots(sc_generator *g)
+{
+    const sc_module *m = g->m;
+    sc_for_each_op_of_all(m, id)
+    {
+        const sc_op *op = sc_op_at(m, id);
+        uint32_t state = (sc_op_traits(op) & SC_STATE_WRITE) == 0
+                             ? SC_NONE
+                             : sc_module_find_state(m, sc_op_word(op, SC_ATTR_name));
+        if (state != SC_NONE && m->state.data[state].kind == SC_STATE_SLOT)
+            g->slot_of[op->operands[0]] = state;
+    }
+}
+
 bool sc_generator_add_states(sc_generator *g)
 {
     sc_module *m = g->m;
+    const bool *used = find_used(g);
     for (uint32_t s = 0; s < m->state.count && sc_generator_is_cuda(g); s++) {
         if (!m->state.data[s].host)
             continue;
@@ -84,10 +132,18 @@ bool sc_generator_add_states(sc_generator *g)
     }
     g->state_buffer = sc_arena_array(g->arena, m->state.count, sizeof *g->state_buffer);
     for (uint32_t s = 0; s < m->state.count; s++) {
-        if (!add_state(g, &m->state.data[s], &g->state_buffer[s]))
+        bool is_slot = m->state.data[s].kind == SC_STATE_SLOT;
+        g->state_buffer[s] = SC_NONE;
+        if (used[s] && is_slot)
+            add_slot(g, s);
+        if (used[s] && !is_slot && !add_state(g, &m->state.data[s], &g->state_buffer[s]))
             return false;
     }
+    if (g->exchanges != NULL)
+        find_slots(g);
     for (uint32_t s = 0; s < m->state.count; s++) {
+        if (!used[s])
+            continue;
         const char *path = sc_text(m->context, m->state.data[s].path);
         uint32_t wide =
             sc_module_find_state(m, sc_intern_printf(&m->context->names, "%s.master", path));

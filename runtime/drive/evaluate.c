@@ -59,8 +59,9 @@ static bool run_batch(evaluation *e, const sc_feed *feed)
 {
     shardc_error error = {.text = ""};
     free_outputs(e);
-    if (!e->executor->verbs->run(e->executor->self, e->facts->entry.func, feed->arrays, feed->count,
-                                 e->arrays, e->func->output_count, &error))
+    const sc_named_arrays inputs = {feed->names, feed->arrays, feed->count};
+    if (!e->executor->verbs->run(e->executor->self, e->facts->entry.func, &inputs, e->arrays,
+                                 e->func->output_count, &error))
         return fail(e->context, sc_arena_printf(&e->context->arena, "%s", error.text));
     for (uint32_t i = 0; i < e->func->output_count; i++)
         e->sums[i] += e->arrays[i].rank == 0 ? e->arrays[i].data[0] : 0;

@@ -8,18 +8,16 @@
 #include "runtime/session/device.h"
 #include "runtime/session/session.h"
 
-bool sc_executor_reserve(sc_executor *executor, uint32_t states, uint32_t funcs, uint32_t calls)
+bool sc_executor_reserve(sc_executor *executor, uint32_t states, uint32_t funcs)
 {
     executor->states = calloc(states + 1u, sizeof *executor->states);
     executor->funcs = calloc(funcs + 1u, sizeof *executor->funcs);
-    executor->calls = calloc(calls + 1u, sizeof *executor->calls);
     executor->state_count = states;
     executor->func_count = executor->funcs == NULL ? 0 : funcs;
-    executor->call_count = calls;
     executor->micro_batches = 1;
     executor->rank_count = executor->local_ranks = 1;
     executor->is_first = true;
-    return executor->states != NULL && executor->funcs != NULL && executor->calls != NULL;
+    return executor->states != NULL && executor->funcs != NULL;
 }
 
 bool sc_executor_reserve_func(sc_executor_func *func, uint32_t inputs, uint32_t outputs)
@@ -40,6 +38,15 @@ uint32_t sc_executor_find_state(const sc_executor *executor, const char *path)
     return SHARDC_NOT_FOUND;
 }
 
+const shardc_tensor_info *sc_executor_find_input(const sc_executor_func *func, const char *name)
+{
+    for (uint32_t i = 0; i < func->input_count; i++) {
+        if (strcmp(func->inputs[i].name, name) == 0)
+            return &func->inputs[i];
+    }
+    return NULL;
+}
+
 void sc_executor_free(sc_executor *executor)
 {
     if (executor == NULL)
@@ -52,7 +59,8 @@ void sc_executor_free(sc_executor *executor)
     }
     free(executor->states);
     free(executor->funcs);
-    free(executor->calls);
+    free(executor->step.inputs);
+    free(executor->step.outputs);
     free(executor);
 }
 
@@ -118,37 +126,65 @@ static void set_random(void *self, uint64_t seed, uint64_t step, uint32_t micro_
     shardc_session_set_random(((session_executor *)self)->session, seed, step, micro_batch);
 }
 
-static bool run_with(session_executor *m, uint32_t func, const sc_array *inputs,
-                     uint32_t input_count, sc_array *outputs, uint32_t output_count,
-                     shardc_feed_value *feeds, shardc_fetch_value *fetches, shardc_error *error)
+/* The arrays of a call of a session. */
+typedef struct session_call {
+    shardc_feed_value *feeds;
+    shardc_fetch_value *fetches;
+    size_t feed_count;
+} session_call;
+
+static void end_call(session_call *call)
 {
-    const sc_executor_func *about = &m->executor->funcs[func];
-    for (uint32_t i = 0; i < input_count && i < about->input_count; i++)
-        feeds[i] = (shardc_feed_value){about->inputs[i].name, inputs[i].data,
-                                       (size_t)inputs[i].count * sizeof(double), "f64"};
-    for (uint32_t i = 0; i < output_count; i++) {
-        outputs[i] = whole_array(&about->outputs[i]);
-        fetches[i] =
-            (shardc_fetch_value){i, outputs[i].data, whole_bytes(&about->outputs[i]), "f64"};
-        if (outputs[i].data == NULL)
-            return false;
-    }
-    return shardc_session_run(m->session, func, feeds, input_count, fetches, output_count, error) ==
-           SHARDC_OK;
+    free(call->feeds);
+    free(call->fetches);
 }
 
-static bool run(void *self, uint32_t func, const sc_array *inputs, uint32_t input_count,
-                sc_array *outputs, uint32_t output_count, shardc_error *error)
+/* Feeds the inputs that the function has, and makes room for its outputs; false: out of memory. */
+static bool begin_call(const sc_executor_func *about, const sc_named_arrays *inputs,
+                       sc_array *outputs, uint32_t output_count, session_call *out,
+                       shardc_error *error)
 {
-    shardc_feed_value *feeds = calloc(input_count + 1u, sizeof *feeds);
-    shardc_fetch_value *fetches = calloc(output_count + 1u, sizeof *fetches);
     *error = (shardc_error){.status = SHARDC_ERROR_MEMORY,
                             .text = "there is not enough memory for the results"};
-    bool ok =
-        feeds != NULL && fetches != NULL &&
-        run_with(self, func, inputs, input_count, outputs, output_count, feeds, fetches, error);
-    free(feeds);
-    free(fetches);
+    *out = (session_call){.feeds = calloc(inputs->count + 1u, sizeof *out->feeds),
+                          .fetches = calloc(output_count + 1u, sizeof *out->fetches)};
+    bool ok = out->feeds != NULL && out->fetches != NULL;
+    for (uint32_t i = 0; ok && i < inputs->count; i++) {
+        if (sc_executor_find_input(about, inputs->names[i]) != NULL)
+            out->feeds[out->feed_count++] =
+                (shardc_feed_value){inputs->names[i], inputs->arrays[i].data,
+                                    (size_t)inputs->arrays[i].count * sizeof(double), "f64"};
+    }
+    for (uint32_t i = 0; ok && i < output_count; i++) {
+        outputs[i] = whole_array(&about->outputs[i]);
+        out->fetches[i] =
+            (shardc_fetch_value){i, outputs[i].data, whole_bytes(&about->outputs[i]), "f64"};
+        ok = outputs[i].data != NULL;
+    }
+    return ok;
+}
+
+static bool run(void *self, uint32_t func, const sc_named_arrays *inputs, sc_array *outputs,
+                uint32_t output_count, shardc_error *error)
+{
+    session_executor *m = self;
+    session_call call;
+    bool ok = begin_call(&m->executor->funcs[func], inputs, outputs, output_count, &call, error) &&
+              shardc_session_run(m->session, func, call.feeds, call.feed_count, call.fetches,
+                                 output_count, error) == SHARDC_OK;
+    end_call(&call);
+    return ok;
+}
+
+static bool step(void *self, const sc_named_arrays *inputs, sc_array *outputs,
+                 uint32_t output_count, shardc_error *error)
+{
+    session_executor *m = self;
+    session_call call;
+    bool ok = begin_call(&m->executor->step, inputs, outputs, output_count, &call, error) &&
+              shardc_session_step(m->session, call.feeds, call.feed_count, call.fetches,
+                                  output_count, error) == SHARDC_OK;
+    end_call(&call);
     return ok;
 }
 
@@ -211,6 +247,7 @@ static const sc_executor_verbs session_verbs = {
     .initialise = initialise,
     .set_random = set_random,
     .run = run,
+    .step = step,
     .most = most,
     .place = place,
     .read_shard = read_shard,
@@ -230,18 +267,43 @@ static int64_t room_bytes(const shardc_session *session)
     return largest == SC_NONE ? 0 : sc_image_tensor_bytes(&session->image->states[largest].tensor);
 }
 
+/* A step has the inputs of all its calls, each once, and the outputs of the last. */
+static bool describe_step(const shardc_executable *program, sc_executor *executor)
+{
+    uint32_t calls = shardc_executable_call_count(program), inputs = 0;
+    sc_executor_func *step = &executor->step;
+    int32_t micro_batch;
+    if (calls == 0)
+        return true;
+    const sc_executor_func *last =
+        &executor->funcs[shardc_executable_call(program, calls - 1, &micro_batch)];
+    for (uint32_t f = 0; f < executor->func_count; f++)
+        inputs += executor->funcs[f].input_count;
+    step->name = "step";
+    if (!sc_executor_reserve_func(step, inputs, last->output_count))
+        return false;
+    step->input_count = 0;
+    for (uint32_t c = 0; c < calls; c++) {
+        const sc_executor_func *func =
+            &executor->funcs[shardc_executable_call(program, c, &micro_batch)];
+        for (uint32_t i = 0; i < func->input_count; i++) {
+            if (sc_executor_find_input(step, func->inputs[i].name) == NULL)
+                step->inputs[step->input_count++] = func->inputs[i];
+        }
+    }
+    for (uint32_t i = 0; i < last->output_count; i++)
+        step->outputs[i] = last->outputs[i];
+    return true;
+}
+
 static bool describe(const shardc_executable *program, sc_executor *executor)
 {
     if (!sc_executor_reserve(executor, shardc_executable_state_count(program),
-                             shardc_executable_func_count(program),
-                             shardc_executable_call_count(program)))
+                             shardc_executable_func_count(program)))
         return false;
     executor->micro_batches = shardc_executable_micro_batches(program);
     for (uint32_t i = 0; i < executor->state_count; i++)
         shardc_executable_state(program, i, &executor->states[i]);
-    for (uint32_t i = 0; i < executor->call_count; i++)
-        executor->calls[i].func =
-            shardc_executable_call(program, i, &executor->calls[i].micro_batch);
     for (uint32_t f = 0; f < executor->func_count; f++) {
         sc_executor_func *func = &executor->funcs[f];
         func->name = shardc_executable_func(program, f);
@@ -253,7 +315,7 @@ static bool describe(const shardc_executable *program, sc_executor *executor)
         for (uint32_t i = 0; i < func->output_count; i++)
             shardc_executable_output(program, f, i, &func->outputs[i]);
     }
-    return true;
+    return describe_step(program, executor);
 }
 
 sc_executor *sc_executor_of_session(const shardc_executable *program, shardc_session *session)

@@ -15,6 +15,13 @@ typedef struct sc_shard_place {
     bool is_given; /* this rank is the first of those that hold the shard */
 } sc_shard_place;
 
+/* Inputs by name. */
+typedef struct sc_named_arrays {
+    const char *const *names;
+    const sc_array *arrays;
+    uint32_t count;
+} sc_named_arrays;
+
 /* Operations of an executor; errors are texts for the user. `self` is its own state. */
 typedef struct sc_executor_verbs {
     bool (*set_state)(void *self, uint32_t state, const double *values, shardc_error *error);
@@ -23,9 +30,14 @@ typedef struct sc_executor_verbs {
     /* Sets the initial values of parameters and their master copies. */
     bool (*initialise)(void *self, uint64_t seed, shardc_error *error);
     void (*set_random)(void *self, uint64_t seed, uint64_t step, uint32_t micro_batch);
-    /* `outputs`: the first ones of the function, as many as wanted; malloc'd by the executor. */
-    bool (*run)(void *self, uint32_t func, const sc_array *inputs, uint32_t input_count,
-                sc_array *outputs, uint32_t output_count, shardc_error *error);
+    /* Runs a function. Inputs in any order, by their names; those that it does not read are
+     * skipped. `outputs`: its first ones, as many as wanted; malloc'd by the executor. */
+    bool (*run)(void *self, uint32_t func, const sc_named_arrays *inputs, sc_array *outputs,
+                uint32_t output_count, shardc_error *error);
+    /* Runs a train step: all its calls. Inputs are of the global batch; outputs those of the last
+     * call. */
+    bool (*step)(void *self, const sc_named_arrays *inputs, sc_array *outputs,
+                 uint32_t output_count, shardc_error *error);
     /* Computes the maximum of `mine` over the processes that run the program; every process must
      * call it. False: communication failed. NULL: there is one process. */
     bool (*most)(void *self, int32_t mine, int32_t *out, shardc_error *error);
@@ -52,20 +64,15 @@ typedef struct sc_executor_func {
     shardc_tensor_info *inputs, *outputs; /* inputs: of one micro-batch */
 } sc_executor_func;
 
-typedef struct sc_executor_call {
-    uint32_t func;
-    int32_t micro_batch;
-} sc_executor_call;
-
 /* Owned by the executor. Read-only, except through `verbs` with `self`. */
 typedef struct sc_executor {
     const sc_executor_verbs *verbs;
     void *self;
-    uint32_t state_count, func_count, call_count, micro_batches;
+    uint32_t state_count, func_count, micro_batches;
     shardc_tensor_info *states;
     sc_executor_func *funcs;
-    sc_executor_call *calls; /* of a step */
-    uint64_t ranks;          /* of the program's mesh */
+    sc_executor_func step; /* a train step, if there is one; its outputs are those of its end */
+    uint64_t ranks;        /* of the program's mesh */
     /* ranks that checkpoint files distinguish: the program's; for the interpreter 1 */
     uint32_t rank_count;
     uint32_t first_rank, local_ranks; /* ranks of this process */
@@ -76,8 +83,10 @@ typedef struct sc_executor {
 } sc_executor;
 
 /* Allocates zeroed arrays of these counts; false: out of memory. */
-bool sc_executor_reserve(sc_executor *executor, uint32_t states, uint32_t funcs, uint32_t calls);
+bool sc_executor_reserve(sc_executor *executor, uint32_t states, uint32_t funcs);
 bool sc_executor_reserve_func(sc_executor_func *func, uint32_t inputs, uint32_t outputs);
+/* Returns the input of that name, or NULL. */
+const shardc_tensor_info *sc_executor_find_input(const sc_executor_func *func, const char *name);
 /* Returns SHARDC_NOT_FOUND if there is none. */
 uint32_t sc_executor_find_state(const sc_executor *executor, const char *path);
 void sc_executor_free(sc_executor *executor); /* NULL is allowed */

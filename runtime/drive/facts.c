@@ -108,11 +108,10 @@ static json_t *train_json(const sc_fact_train *train)
         json_array_append_new(constants,
                               json_pack("{s:s, s:f}", "path", train->constants.data[i].path,
                                         "value", train->constants.data[i].value));
-    return json_pack("{s:I, s:I, s:o, s:o, s:I, s:o, s:b, s:f, s:s}", "micro",
-                     (json_int_t)train->micro, "update", (json_int_t)train->update, "groups",
-                     groups, "constants", constants, "metrics", (json_int_t)train->metric_count,
-                     "metric_names", names, "scales", (int)train->scales, "flops", train->flops,
-                     "program", train->program);
+    return json_pack("{s:o, s:o, s:I, s:o, s:b, s:f, s:s}", "groups", groups, "constants",
+                     constants, "metrics", (json_int_t)train->metric_count, "metric_names", names,
+                     "scales", (int)train->scales, "flops", train->flops, "program",
+                     train->program);
 }
 
 static json_t *param_json(const sc_fact_param *param)
@@ -317,18 +316,15 @@ static bool read_metric_names(reading *r, json_t *from, sc_fact_train *out)
 
 static bool read_train(reading *r, json_t *from, sc_fact_train *out)
 {
-    json_int_t micro, update, metrics;
+    json_int_t metrics;
     json_t *groups, *constants;
     const char *program;
     int scales;
-    if (json_unpack(from, "{s:I, s:I, s:o, s:o, s:I, s:b, s:F, s:s}", "micro", &micro, "update",
-                    &update, "groups", &groups, "constants", &constants, "metrics", &metrics,
-                    "scales", &scales, "flops", &out->flops, "program", &program) != 0 ||
-        micro < 0 || micro >= UINT32_MAX || update < 0 || update >= UINT32_MAX || metrics < 0 ||
-        metrics > 1 << 20)
+    if (json_unpack(from, "{s:o, s:o, s:I, s:b, s:F, s:s}", "groups", &groups, "constants",
+                    &constants, "metrics", &metrics, "scales", &scales, "flops", &out->flops,
+                    "program", &program) != 0 ||
+        metrics < 0 || metrics > 1 << 20)
         return fail(r, "the train step");
-    out->micro = (uint32_t)micro;
-    out->update = (uint32_t)update;
     out->metric_count = (uint32_t)metrics;
     out->scales = scales != 0;
     out->program = copy_of(r, program);

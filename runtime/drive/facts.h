@@ -12,7 +12,7 @@
 #include "support/source.h"
 #include "support/vec.h"
 
-enum { SC_FACTS_VERSION = 3 };
+enum { SC_FACTS_VERSION = 4 };
 
 /* A tensor's type as in files: a composite dim, which a program holds as its parts, is one axis. */
 typedef struct sc_fact_type {
@@ -81,7 +81,6 @@ typedef struct sc_fact_constant {
 } sc_fact_constant;
 
 typedef struct sc_fact_train {
-    uint32_t micro, update; /* functions of the program */
     SC_VEC(sc_optimizer_settings) groups;
     SC_VEC(sc_fact_constant) constants;
     uint32_t metric_count;

@@ -192,13 +192,20 @@ static bool call(generating *g, uint32_t func, bool is_prefill, sc_array *logits
 {
     const sc_executor_func *about = &g->executor->funcs[func];
     sc_array inputs[3] = {{0}};
+    const char *names[3];
     shardc_error error = {.text = "there is not enough memory for the inputs"};
     bool ok = true;
     for (uint32_t i = 0; i < 3; i++) {
         int64_t sizes[SC_ARRAY_MAX_RANK];
-        for (uint32_t d = 0; d < about->inputs[i].rank; d++)
-            sizes[d] = about->inputs[i].dims[d].size;
-        inputs[i] = sc_array_new(about->inputs[i].rank, sizes);
+        names[i] = g->facts->entry.inputs.data[i].name;
+        const shardc_tensor_info *info = sc_executor_find_input(about, names[i]);
+        if (info == NULL)
+            return fail(g, SC_D_run_failed,
+                        sc_arena_printf(&g->context->arena, "'%s' does not read '%s'", about->name,
+                                        names[i]));
+        for (uint32_t d = 0; d < info->rank; d++)
+            sizes[d] = info->dims[d].size;
+        inputs[i] = sc_array_new(info->rank, sizes);
         ok = ok && inputs[i].data != NULL;
     }
     int64_t width = ok ? inputs[0].sizes[1] : 0;
@@ -217,7 +224,8 @@ static bool call(generating *g, uint32_t func, bool is_prefill, sc_array *logits
             row->done += (uint32_t)count;
         }
     }
-    ok = ok && g->executor->verbs->run(g->executor->self, func, inputs, 3, logits, 1, &error);
+    const sc_named_arrays named = {names, inputs, 3};
+    ok = ok && g->executor->verbs->run(g->executor->self, func, &named, logits, 1, &error);
     for (uint32_t i = 0; i < 3; i++)
         sc_array_free(&inputs[i]);
     return ok || fail(g, SC_D_run_failed, sc_arena_printf(&g->context->arena, "%s", error.text));

@@ -161,9 +161,8 @@ static bool open_feeds(training *t)
 static bool limit_feeds(training *t)
 {
     const sc_executor *executor = t->executor;
-    uint32_t micro = t->facts->train.micro, forward = t->facts->entry.func;
-    bool ok = micro >= executor->func_count ||
-              sc_feed_limit_to(t->context, &executor->funcs[micro], &t->feed);
+    uint32_t forward = t->facts->entry.func;
+    bool ok = sc_feed_limit_to(t->context, &executor->step, &t->feed);
     return ok && (t->options.eval_data == NULL || forward >= executor->func_count ||
                   sc_feed_limit_to(t->context, &executor->funcs[forward], &t->held_out));
 }

@@ -22,8 +22,7 @@ struct sc_trainer {
     uint64_t steps, skipped;
     uint32_t *states, state_count; /* states in a checkpoint */
     uint32_t input_count;
-    sc_array *parts; /* by input: of one micro-batch */
-    int *split_dim;  /* by input: the dim that micro-batches split, or -1 */
+    const char **names; /* by input */
     uint32_t result_count;
     sc_array *outputs;
     double *metrics;
@@ -145,43 +144,15 @@ void sc_trainer_set_steps(sc_trainer *t, uint64_t steps, uint64_t skipped)
     t->skipped = skipped;
 }
 
-/* ---- inputs: rows [i B / n, (i + 1) B / n) of the batch dim ---- */
+/* ---- inputs ---- */
 
-static bool list_inputs(sc_trainer *t)
+/* Lists the names of the entry's inputs, in whose order arrays are given. */
+static void list_inputs(sc_trainer *t)
 {
-    const sc_executor_func *micro = &t->executor->funcs[t->facts->train.micro];
-    sc_arena *arena = &t->context->arena;
-    t->parts = sc_arena_array(arena, micro->input_count + 1u, sizeof *t->parts);
-    t->split_dim = sc_arena_array(arena, micro->input_count + 1u, sizeof *t->split_dim);
-    for (; t->input_count < micro->input_count; t->input_count++) {
-        const shardc_tensor_info *info = &micro->inputs[t->input_count];
-        int64_t sizes[SC_ARRAY_MAX_RANK];
-        for (uint32_t i = 0; i < info->rank; i++)
-            sizes[i] = info->dims[i].size;
-        t->split_dim[t->input_count] = info->batch_dim;
-        t->parts[t->input_count] = sc_array_new(info->rank, sizes);
-        if (t->parts[t->input_count].data == NULL)
-            return fail(t->context, "there is not enough memory for the inputs");
-    }
-    return true;
-}
-
-/* Copies the micro-batch's rows of a full input. */
-static void take_part(const sc_array *whole, int dim, int32_t micro_batch, sc_array *part)
-{
-    if (dim < 0) {
-        memcpy(part->data, whole->data, (size_t)part->count * sizeof *part->data);
-        return;
-    }
-    int64_t outer = 1, inner = 1, rows = part->sizes[dim];
-    for (int i = 0; i < dim; i++)
-        outer *= part->sizes[i];
-    for (uint32_t i = (uint32_t)dim + 1; i < part->rank; i++)
-        inner *= part->sizes[i];
-    for (int64_t o = 0; o < outer; o++)
-        memcpy(part->data + o * rows * inner,
-               whole->data + (o * whole->sizes[dim] + micro_batch * rows) * inner,
-               (size_t)(rows * inner) * sizeof *part->data);
+    const sc_fact_entry *entry = &t->facts->entry;
+    t->names = sc_arena_array(&t->context->arena, entry->inputs.count + 1u, sizeof *t->names);
+    for (uint32_t i = 0; i < entry->inputs.count; i++)
+        t->names[t->input_count++] = entry->inputs.data[i].name;
 }
 
 static bool check_inputs(sc_trainer *t, const sc_array *inputs, uint32_t count)
@@ -189,11 +160,12 @@ static bool check_inputs(sc_trainer *t, const sc_array *inputs, uint32_t count)
     if (count != t->input_count)
         return fail(t->context, "the step has a different number of inputs");
     for (uint32_t i = 0; i < count; i++) {
-        bool fits = inputs[i].data != NULL && inputs[i].rank == t->parts[i].rank;
-        for (uint32_t d = 0; fits && d < inputs[i].rank; d++)
+        const shardc_tensor_info *info = sc_executor_find_input(&t->executor->step, t->names[i]);
+        bool fits = inputs[i].data != NULL && (info == NULL || inputs[i].rank == info->rank);
+        for (uint32_t d = 0; fits && info != NULL && d < inputs[i].rank; d++)
             fits = inputs[i].sizes[d] ==
-                   t->parts[i].sizes[d] *
-                       ((int)d == t->split_dim[i] ? (int64_t)t->executor->micro_batches : 1);
+                   info->dims[d].size *
+                       ((int)d == info->batch_dim ? (int64_t)t->executor->micro_batches : 1);
         if (!fits)
             return fail(t->context, "an input is not of the global batch's shape");
     }
@@ -258,21 +230,13 @@ static void free_outputs(sc_trainer *t)
         sc_array_free(&t->outputs[i]);
 }
 
-/* Calls of a micro-batch get its inputs; results come from the last call. */
-static bool run_call(sc_trainer *t, uint32_t index, const sc_array *inputs)
+static bool run_step(sc_trainer *t, const sc_array *inputs, uint32_t count)
 {
-    const sc_executor_verbs *verbs = t->executor->verbs;
-    const sc_executor_call *call = &t->executor->calls[index];
     shardc_error error = {.text = ""};
-    bool is_micro = call->micro_batch >= 0, is_last = index + 1 == t->executor->call_count;
-    verbs->set_random(t->executor->self, t->options->seed, t->steps + 1,
-                      is_micro ? (uint32_t)call->micro_batch : 0);
-    if (is_micro) {
-        for (uint32_t i = 0; i < t->input_count; i++)
-            take_part(&inputs[i], t->split_dim[i], call->micro_batch, &t->parts[i]);
-    }
-    return verbs->run(t->executor->self, call->func, t->parts, is_micro ? t->input_count : 0,
-                      t->outputs, is_last ? t->result_count : 0, &error) ||
+    const sc_named_arrays named = {t->names, inputs, count};
+    t->executor->verbs->set_random(t->executor->self, t->options->seed, t->steps + 1, 0);
+    return t->executor->verbs->step(t->executor->self, &named, t->outputs, t->result_count,
+                                    &error) ||
            failed(t->context, &error);
 }
 
@@ -298,10 +262,8 @@ bool sc_trainer_step(sc_trainer *t, const sc_array *inputs, uint32_t count, sc_s
     if (!check_inputs(t, inputs, count) || !set_scalars(t))
         return false;
     free_outputs(t);
-    for (uint32_t i = 0; i < t->executor->call_count; i++) {
-        if (!run_call(t, i, inputs))
-            return false;
-    }
+    if (!run_step(t, inputs, count))
+        return false;
     t->steps++;
     bool is_finite = isfinite(t->outputs[0].data[0]) && isfinite(t->outputs[1].data[0]);
     bool skipped = t->facts->train.scales ? t->outputs[2].data[0] == 0 : !is_finite,
@@ -333,8 +295,9 @@ bool sc_trainer_evaluate(sc_trainer *t, const sc_array *inputs, uint32_t count, 
         return fail(t->context, "the program has no forward function");
     uint32_t output_count = t->executor->funcs[func].output_count;
     sc_array *outputs = t->held_out;
-    bool ok = t->executor->verbs->run(t->executor->self, func, inputs, count, outputs, output_count,
-                                      &error);
+    const sc_named_arrays named = {t->names, inputs, count};
+    bool ok =
+        t->executor->verbs->run(t->executor->self, func, &named, outputs, output_count, &error);
     if (ok) {
         *total = outputs[0].data[0];
         *weight = output_count > 1 ? outputs[1].data[0] : 1;
@@ -363,16 +326,13 @@ static bool set_constants(sc_trainer *t)
 /* The program may come from elsewhere, so its facts are checked. */
 static bool check_facts(sc_trainer *t)
 {
-    const sc_executor *executor = t->executor;
-    const sc_fact_train *train = &t->facts->train;
-    bool fits = train->micro < executor->func_count && train->update < executor->func_count &&
-                executor->call_count > 0 &&
-                executor->funcs[executor->calls[executor->call_count - 1].func].output_count ==
-                    t->result_count;
-    for (uint32_t i = 0; fits && i < executor->call_count; i++) {
-        const sc_executor_call *call = &executor->calls[i];
-        fits = executor->funcs[call->func].input_count ==
-               (call->micro_batch < 0 ? 0 : executor->funcs[train->micro].input_count);
+    const sc_executor_func *step = &t->executor->step;
+    bool fits = step->name != NULL && step->output_count == t->result_count;
+    for (uint32_t i = 0; fits && i < step->input_count; i++) {
+        uint32_t at = 0;
+        while (at < t->input_count && strcmp(t->names[at], step->inputs[i].name) != 0)
+            at++;
+        fits = at < t->input_count;
     }
     return fits || fail(t->context, "the facts of the program contradict its functions");
 }
@@ -393,10 +353,10 @@ static bool open_trainer(sc_trainer *t)
                                      sizeof *t->held_out);
     list_states(t);
     find_scalars(t);
+    list_inputs(t);
     return check_facts(t) &&
            sc_apply_settings(t->context, t->options->set, t->groups, t->group_count) &&
-           list_inputs(t) && sc_fill_parameters(t->context, t->facts, t->options, t->executor) &&
-           set_constants(t);
+           sc_fill_parameters(t->context, t->facts, t->options, t->executor) && set_constants(t);
 }
 
 sc_trainer *sc_trainer_new(sc_context *context, const sc_facts *facts,
@@ -414,7 +374,5 @@ void sc_trainer_free(sc_trainer *t)
 {
     if (t == NULL)
         return;
-    for (uint32_t i = 0; i < t->input_count; i++)
-        sc_array_free(&t->parts[i]);
     free_outputs(t);
 }

@@ -24,8 +24,8 @@ sc_trainer *sc_trainer_new(sc_context *context, const sc_facts *facts,
                            const sc_run_options *options, sc_executor *executor);
 void sc_trainer_free(sc_trainer *trainer); /* NULL is allowed */
 
-/* Runs one optimizer step. `inputs` are full tensors of the global batch, by input in function
- * order. False after messages. */
+/* Runs one optimizer step. `inputs` are full tensors of the global batch, in the order of the
+ * entry's inputs. False after messages. */
 bool sc_trainer_step(sc_trainer *trainer, const sc_array *inputs, uint32_t count,
                      sc_step_result *out);
 /* Computes the objective of one batch: forward only, no dropout, no update. Over several batches

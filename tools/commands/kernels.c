@@ -11,14 +11,31 @@
 #include "program/gemm_blas.h"
 #include "tools/commands/commands.h"
 #include "tools/explain/report.h"
+#include "tools/run/parts.h"
 
 typedef struct listing {
     sc_context *context;
     const sc_options *options;
     const sc_target *target;
+    sc_generated_program program;
+    /* of the stage being listed */
+    uint32_t stage;
     sc_generated generated;
     sc_cubins cubins; /* by kernel; empty without --compile */
 } listing;
+
+static bool has_stages(const listing *l)
+{
+    return l->program.stage_count > 1;
+}
+
+/* The name of a file of each stage: program.txt, or program.2.txt of stage 2. */
+static const char *name_of_stage(const listing *l, const char *base, const char *suffix)
+{
+    sc_arena *arena = &l->context->arena;
+    return has_stages(l) ? sc_arena_printf(arena, "%s.%u.%s", base, l->stage, suffix)
+                         : sc_arena_printf(arena, "%s.%s", base, suffix);
+}
 
 static bool write_file(const listing *l, const char *name, const void *bytes, size_t length)
 {
@@ -81,12 +98,13 @@ static bool write_all(const listing *l)
             (l->cubins.cubins != NULL && !write_cubin(l, kernel, &l->cubins.cubins[i])))
             return false;
     }
-    if (image->object_bytes > 0 && !write_file(l, "kernels.so", image->object, image->object_bytes))
+    if (image->object_bytes > 0 &&
+        !write_file(l, name_of_stage(l, "kernels", "so"), image->object, image->object_bytes))
         return false;
     sc_strbuf dump;
     sc_strbuf_init(&dump, &l->context->arena);
     sc_image_dump(image, &dump);
-    return write_file(l, "program.txt", dump.data, dump.length);
+    return write_file(l, name_of_stage(l, "program", "txt"), dump.data, dump.length);
 }
 
 static bool compile_cubins(listing *l)
@@ -153,6 +171,8 @@ static void print_gemm(const listing *l, const sc_gemm *gemm, sc_strbuf *out)
 
 static void print_list(const listing *l, sc_strbuf *out)
 {
+    if (has_stages(l))
+        sc_strbuf_printf(out, "stage %u\n", l->stage);
     for (uint32_t i = 0; i < l->generated.kernels.count; i++) {
         const sc_generated_kernel *kernel = &l->generated.kernels.data[i];
         sc_strbuf_printf(out, "%-22s %4u calls  %s\n", kernel->symbol, kernel->calls,
@@ -197,6 +217,8 @@ static json_t *kernel_json(const listing *l, uint32_t index)
     const char *path = folder == NULL ? NULL
                                       : sc_arena_printf(&l->context->arena, "%s/%s", folder,
                                                         source_name(l, kernel));
+    if (has_stages(l))
+        json_object_set_new(row, "stage", json_integer((json_int_t)l->stage));
     json_object_set_new(row, "file", path == NULL ? json_null() : json_string(path));
     return row;
 }
@@ -206,16 +228,25 @@ static json_t *product_json(const listing *l, const sc_gemm *gemm)
     sc_strbuf text;
     sc_strbuf_init(&text, &l->context->arena);
     sc_gemm_print(gemm, &text);
-    return json_pack("{s:s,s:o}", "text", text.data, "flops", sc_number_json(sc_gemm_flops(gemm)));
+    json_t *row =
+        json_pack("{s:s,s:o}", "text", text.data, "flops", sc_number_json(sc_gemm_flops(gemm)));
+    if (has_stages(l))
+        json_object_set_new(row, "stage", json_integer((json_int_t)l->stage));
+    return row;
 }
 
-static void print_json(const listing *l, const sc_compiled *c, sc_strbuf *out)
+/* Adds the stage's kernels and GEMMs. */
+static void add_json(const listing *l, json_t *kernels, json_t *products)
 {
-    json_t *kernels = json_array(), *products = json_array();
     for (uint32_t i = 0; i < l->generated.kernels.count; i++)
         json_array_append_new(kernels, kernel_json(l, i));
     for (uint32_t i = 0; i < l->generated.image->gemm_count; i++)
         json_array_append_new(products, product_json(l, &l->generated.image->gemms[i]));
+}
+
+static void print_json(const listing *l, const sc_compiled *c, json_t *kernels, json_t *products,
+                       sc_strbuf *out)
+{
     sc_print_json(json_pack("{s:i,s:s,s:o,s:s,s:s,s:o,s:o}", "version", 1, "file", l->options->file,
                             "plan", sc_plan_json(l->context, c->plan), "entry",
                             sc_text(l->context, c->entry), "target", l->target->name, "kernels",
@@ -223,24 +254,43 @@ static void print_json(const listing *l, const sc_compiled *c, sc_strbuf *out)
                   out);
 }
 
+static bool list_stages(listing *l, json_t *kernels, json_t *products, sc_strbuf *out)
+{
+    bool compiles = sc_target_is_cuda(l->target) && l->options->compile, ok = true;
+    for (l->stage = 0; l->stage < l->program.stage_count; l->stage++) {
+        if (!ok)
+            break;
+        l->generated = l->program.stages[l->stage];
+        ok = !compiles || compile_cubins(l);
+        if (ok && l->options->run.json)
+            add_json(l, kernels, products);
+        else if (ok)
+            print_list(l, out);
+        ok = ok && (l->options->run.output == NULL || write_all(l));
+    }
+    return ok;
+}
+
 int sc_cmd_kernels(sc_context *context, const sc_options *options, sc_strbuf *out)
 {
     sc_compiled c;
+    sc_generate_part parts[2];
     listing l = {
         .context = context, .options = options, .target = sc_driver_target(context, options)};
     if (l.target == NULL)
         return 0;
-    bool cuda = sc_target_is_cuda(l.target);
-    sc_generate_options how = {.target = l.target, .no_object = cuda || !options->compile};
+    const sc_generate_options how = {.target = l.target,
+                                     .no_object = sc_target_is_cuda(l.target) || !options->compile};
     if (!sc_driver_compile_file(context, options, NULL, NULL, "fuse", &c) ||
-        !sc_generate(c.local, &how, &l.generated) ||
-        (cuda && options->compile && !compile_cubins(&l)))
+        !sc_generate_program(parts, sc_parts_of(&c, NULL, NULL, parts), &how, &l.program))
         return 0;
-    if (options->run.json)
-        print_json(&l, &c, out);
-    else
-        print_list(&l, out);
-    if (options->run.output != NULL)
-        write_all(&l);
+    json_t *kernels = json_array(), *products = json_array();
+    bool ok = list_stages(&l, kernels, products, out);
+    if (ok && options->run.json) {
+        print_json(&l, &c, kernels, products, out);
+    } else {
+        json_decref(kernels);
+        json_decref(products);
+    }
     return 0;
 }

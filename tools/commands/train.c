@@ -134,7 +134,10 @@ int sc_cmd_train(sc_context *context, const sc_options *given, sc_strbuf *out)
         if (!sc_compile_forward(context, &c, &options, sc_last_pass(&options), &forward))
             return 0;
         run.second = &forward;
-        facts.entry.func = (options.interpret ? c.global : c.local)->funcs.count + forward.func;
+        bool is_global = options.interpret && sc_mesh_ranks(&c.local->mesh) == 1;
+        const sc_module *first = is_global ? c.global : c.local;
+        bool is_cut = !options.interpret && sc_module_is_cut(first);
+        facts.entry.func = is_cut ? 0 : first->funcs.count + forward.func;
     }
     sc_train_run(training, &facts, sc_local_run_open, &run, out);
     sc_local_run_close(&run);

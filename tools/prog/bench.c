@@ -53,8 +53,8 @@ static bool call(sc_bench *b)
 {
     sc_prog *prog = b->prog;
     shardc_error error = {.text = ""};
-    bool ok = prog->executor->verbs->run(prog->executor->self, b->func, b->inputs, b->input_count,
-                                         NULL, 0, &error);
+    const sc_named_arrays inputs = {b->feed.names, b->inputs, b->input_count};
+    bool ok = prog->executor->verbs->run(prog->executor->self, b->func, &inputs, NULL, 0, &error);
     return ok || sc_prog_fail(prog, SC_D_run_failed, "%s", error.text);
 }
 
@@ -230,16 +230,18 @@ static bool new_token_inputs(sc_bench *b)
     const sc_executor_func *func = &b->prog->executor->funcs[b->func];
     const sc_fact_entry *entry = &b->prog->facts.entry;
     bool ok = true;
-    b->input_count = func->input_count;
-    b->inputs = sc_arena_array(&b->prog->context->arena, func->input_count + 1u, sizeof *b->inputs);
-    for (uint32_t i = 0; i < func->input_count; i++) {
+    b->input_count = entry->inputs.count;
+    b->inputs = sc_arena_array(&b->prog->context->arena, b->input_count + 1u, sizeof *b->inputs);
+    for (uint32_t i = 0; i < b->input_count; i++) {
+        const shardc_tensor_info *info = sc_executor_find_input(func, entry->inputs.data[i].name);
         int64_t sizes[SC_ARRAY_MAX_RANK];
-        for (uint32_t d = 0; d < func->inputs[i].rank; d++)
-            sizes[d] = func->inputs[i].dims[d].size;
+        uint32_t rank = info == NULL ? 0 : info->rank; /* NULL: nothing reads it */
+        for (uint32_t d = 0; d < rank; d++)
+            sizes[d] = info->dims[d].size;
         sc_array *array = &b->inputs[i];
-        *array = sc_array_new(func->inputs[i].rank, sizes);
+        *array = sc_array_new(rank, sizes);
         ok = ok && array->data != NULL;
-        bool is_length = i + 1 == func->input_count, is_position = i + 2 == func->input_count;
+        bool is_length = i + 1 == b->input_count, is_position = i + 2 == b->input_count;
         if (ok && is_length) {
             for (int64_t e = 0; e < array->count; e++)
                 array->data[e] = 1;
@@ -380,8 +382,8 @@ static bool measure_tokens(sc_bench *b)
 {
     sc_prog *prog = b->prog;
     b->func = prog->facts.generate.decode;
-    if (b->func >= prog->executor->func_count ||
-        prog->executor->funcs[b->func].input_count != b->feed.count || b->feed.count < 2)
+    if (b->func >= prog->executor->func_count || prog->facts.entry.inputs.count != b->feed.count ||
+        b->feed.count < 2)
         return sc_prog_fail(prog, SC_D_run_failed, "the program has no function of one token");
     token_run t = {.parameters = parameter_bytes(b)};
     bool ok = new_token_inputs(b);

@@ -1,9 +1,9 @@
 #include "tools/run/build_image.h"
 
 #include "codegen/program/generate.h"
-#include "program/bytes.h"
 #include "tools/run/cached_entries.h"
 #include "tools/run/facts.h"
+#include "tools/run/parts.h"
 
 /* Compiles the program's second module, if it has one: the forward entry of a train step, or a
  * cached entry with another number of positions. */
@@ -19,7 +19,7 @@ static bool find_facts(sc_context *context, const sc_options *options, const sc_
         !facts->weights.is_complete)
         return false;
     if (c->step != NULL)
-        facts->entry.func = c->local->funcs.count + second->func;
+        facts->entry.func = sc_module_is_cut(c->local) ? 0 : c->local->funcs.count + second->func;
     else if (facts->entry.is_cached && !sc_compile_other(context, c, options, "fuse", second,
                                                          &facts->generates, &facts->generate))
         return false;
@@ -32,15 +32,13 @@ bool sc_build_image(sc_context *context, const sc_options *options, const sc_com
 {
     sc_compiled second;
     sc_facts facts;
-    sc_generated generated;
+    sc_generated_program generated;
+    sc_generate_part parts[2];
     bool has_second;
-    sc_generate_part parts[2] = {{.m = c->local, .step = c->step}};
     if (!find_facts(context, options, c, &second, &has_second, &facts))
         return false;
-    if (has_second)
-        parts[1] = (sc_generate_part){
-            .m = second.local,
-            .name = facts.generates ? sc_other_name(context, c, &facts.generate) : NULL};
+    const char *name = facts.generates ? sc_other_name(context, c, &facts.generate) : NULL;
+    uint32_t count = sc_parts_of(c, has_second ? &second : NULL, name, parts);
     const char *text = sc_facts_write(&facts, &context->arena);
     if (text == NULL) {
         sc_report(&context->diag, SC_D_run_failed, (sc_loc){0}, "there is not enough memory", NULL);
@@ -48,9 +46,9 @@ bool sc_build_image(sc_context *context, const sc_options *options, const sc_com
     }
     const sc_target *target = sc_driver_target(context, options);
     const sc_generate_options how = {.facts = text, .target = target};
-    if (target == NULL || !sc_generate_parts(parts, has_second ? 2 : 1, &how, &generated))
+    if (target == NULL || !sc_generate_program(parts, count, &how, &generated))
         return false;
     sc_strbuf_init(image, &context->arena);
-    sc_image_write(generated.image, image);
+    sc_generated_write(&generated, image);
     return true;
 }

@@ -160,9 +160,7 @@ static void find_train(const sc_compiled *c, const sc_compiled *whole, sc_fact_t
     sc_strbuf_init(&text, &context->arena);
     sc_print_module(whole->global, NULL, &text);
     print_trained(c, &text);
-    *out = (sc_fact_train){.micro = c->step->micro,
-                           .update = c->step->update,
-                           .metric_count = c->step->metric_count,
+    *out = (sc_fact_train){.metric_count = c->step->metric_count,
                            .metric_names = metric_names(c, c->step->metric_count),
                            .scales = c->step->scales,
                            .flops = sc_schedule_flops(c->local),

@@ -1,9 +1,9 @@
 /* The reference interpreter as an executor. A train step comes with two programs, the step and the
  * forward entry; the second is given the first one's parameters whenever they have changed.
  *
- * A program that is cut into stages has other functions than those that it was cut from. Whoever
- * runs a step knows the latter: a call for each micro-batch, and one for the update. So the inputs
- * of the micro-batches are kept, and the update's call runs the whole schedule. */
+ * A program that is cut into stages has other functions than those that it was cut from: an entry
+ * is described as it was, and runs the whole schedule. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,16 +17,11 @@ enum { PROGRAMS = 2 };
 typedef struct interpreter {
     /* the per-rank programs, or the global ones for one device; NULL: none */
     const sc_module *modules[PROGRAMS];
-    sc_interp *interps[PROGRAMS];        /* the second is NULL until needed */
-    uint32_t first_func;                 /* index of the second program's first function */
-    const sc_sym *input_names[PROGRAMS]; /* of an entry that is cut, in order */
-    /* of a step that is cut: its two functions, as others know them; else SC_NONE */
-    sc_func_id micro, update;
-    uint32_t micro_batch; /* of the next run */
-    /* [micro-batch][input]: their inputs */
-    sc_array *kept;
-    uint32_t micro_batches, input_count;
-    bool is_stale; /* the second program's parameters are out of date */
+    sc_interp *interps[PROGRAMS]; /* the second is NULL until needed */
+    uint32_t first_func;          /* index of the second program's first function */
+    const sc_executor *executor;  /* describes the step */
+    uint64_t seed, step;          /* of the next run */
+    bool is_stale;                /* the second program's parameters are out of date */
 } interpreter;
 
 static const sc_module *module_of(const sc_compiled *c)
@@ -163,7 +158,8 @@ static bool initialise(void *self, uint64_t seed, shardc_error *error)
 static void set_random(void *self, uint64_t seed, uint64_t step, uint32_t micro_batch)
 {
     interpreter *in = self;
-    in->micro_batch = micro_batch;
+    in->seed = seed;
+    in->step = step;
     sc_interp_set_random(in->interps[0], seed, step, micro_batch);
 }
 
@@ -187,62 +183,159 @@ static bool copy_parameters(interpreter *in)
     return true;
 }
 
-/* Keeps the inputs of a micro-batch until the step's last call. */
-static bool keep_inputs(interpreter *in, const sc_array *inputs, uint32_t input_count)
+/* The names of inputs as the interpreter knows them. */
+static const sc_sym *names_of(const sc_module *m, const sc_named_arrays *inputs)
 {
-    for (uint32_t i = 0; i < input_count; i++) {
-        sc_array *kept = &in->kept[in->micro_batch * in->input_count + i];
-        sc_array_free(kept);
-        *kept = sc_array_new(inputs[i].rank, inputs[i].sizes);
-        if (kept->data == NULL)
+    sc_sym *names = sc_arena_array(&m->context->arena, inputs->count + 1u, sizeof *names);
+    for (uint32_t i = 0; i < inputs->count; i++)
+        names[i] = sc_intern_text(&m->context->names, inputs->names[i]);
+    return names;
+}
+
+/* The function's inputs, in its order. */
+static bool order_inputs(const sc_executor_func *func, const sc_named_arrays *inputs,
+                         sc_array *ordered, shardc_error *error)
+{
+    for (uint32_t i = 0; i < func->input_count; i++) {
+        uint32_t at = 0;
+        while (at < inputs->count && strcmp(inputs->names[at], func->inputs[i].name) != 0)
+            at++;
+        if (at == inputs->count) {
+            snprintf(error->text, sizeof error->text, "input '%s' is not given",
+                     func->inputs[i].name);
             return false;
-        memcpy(kept->data, inputs[i].data, (size_t)inputs[i].count * sizeof *kept->data);
+        }
+        ordered[i] = inputs->arrays[at];
     }
     return true;
 }
 
-/* Runs the whole schedule of a program that is cut: a step on the inputs that were kept, an entry
- * on those given. */
-static bool run_stages(interpreter *in, bool is_second, const sc_array *inputs,
-                       uint32_t input_count, sc_array *outputs, uint32_t output_count,
-                       shardc_error *error)
+/* Runs one function of a program that is not cut. */
+static bool run_func(interpreter *in, uint32_t func, const sc_named_arrays *inputs,
+                     sc_array *outputs, uint32_t output_count, shardc_error *error)
+{
+    bool is_second = func >= in->first_func;
+    const sc_executor_func *about = &in->executor->funcs[func];
+    sc_array *ordered = calloc(about->input_count + 1u, sizeof *ordered);
+    if (ordered == NULL)
+        return no_memory(error);
+    bool ok =
+        order_inputs(about, inputs, ordered, error) &&
+        sc_interp_run(in->interps[is_second], is_second ? func - in->first_func : func, ordered,
+                      about->input_count, outputs, output_count, error->text, sizeof error->text);
+    free(ordered);
+    return ok;
+}
+
+/* Runs one call of a program that is cut. */
+static bool run_stage(interpreter *in, bool is_second, const sc_call *call,
+                      const sc_named_arrays *inputs, sc_array *outputs, uint32_t output_count,
+                      shardc_error *error)
 {
     const sc_module *m = in->modules[is_second];
-    bool is_step = !is_second && in->micro != SC_NONE;
-    sc_interp_inputs named = {
-        .names = in->input_names[is_second], .values = inputs, .count = input_count};
-    for (uint32_t i = 0; i < m->schedule.count; i++) {
-        const sc_call *call = &m->schedule.data[i];
-        uint32_t micro_batch = call->microbatch < 0 ? 0 : (uint32_t)call->microbatch;
-        if (is_step) {
-            named.values = &in->kept[micro_batch * in->input_count];
-            named.count = in->input_count;
-        }
-        bool returns = sc_output_count(m, call->func) > 0;
-        if (!sc_interp_run_call(in->interps[is_second], call, &named, outputs,
-                                returns ? output_count : 0, error->text, sizeof error->text))
-            return false;
-    }
-    return true;
+    const sc_interp_inputs named = {
+        .names = names_of(m, inputs), .values = inputs->arrays, .count = inputs->count};
+    bool returns = sc_output_count(m, call->func) > 0;
+    return sc_interp_run_call(in->interps[is_second], call, &named, outputs,
+                              returns ? output_count : 0, error->text, sizeof error->text);
 }
 
-static bool run(void *self, uint32_t func, const sc_array *inputs, uint32_t input_count,
-                sc_array *outputs, uint32_t output_count, shardc_error *error)
+static bool run(void *self, uint32_t func, const sc_named_arrays *inputs, sc_array *outputs,
+                uint32_t output_count, shardc_error *error)
 {
     interpreter *in = self;
-    bool is_second = func >= in->first_func;
+    bool is_second = func >= in->first_func, ok = true;
+    const sc_module *m = in->modules[is_second];
     error->status = SHARDC_ERROR_DATA;
     if (is_second && in->interps[1] == NULL)
         in->interps[1] = new_interp(in->modules[1]);
     if (is_second && (in->interps[1] == NULL || (in->is_stale && !copy_parameters(in))))
         return no_memory(error);
     in->is_stale = in->is_stale || !is_second;
-    if (!is_second && func == in->micro)
-        return keep_inputs(in, inputs, input_count) || no_memory(error);
-    if (sc_module_is_cut(in->modules[is_second]))
-        return run_stages(in, is_second, inputs, input_count, outputs, output_count, error);
-    return sc_interp_run(in->interps[is_second], is_second ? func - in->first_func : func, inputs,
-                         input_count, outputs, output_count, error->text, sizeof error->text);
+    if (!sc_module_is_cut(m))
+        return run_func(in, func, inputs, outputs, output_count, error);
+    for (uint32_t i = 0; i < m->schedule.count; i++) {
+        if (ok)
+            ok = run_stage(in, is_second, &m->schedule.data[i], inputs, outputs, output_count,
+                           error);
+    }
+    return ok;
+}
+
+/* ---- steps ---- */
+
+/* Copies the micro-batch's rows of a full input: [i B / n, (i + 1) B / n) of the batch dim. */
+static void take_part(const sc_array *whole, int dim, int32_t micro_batch, sc_array *part)
+{
+    int64_t outer = 1, inner = 1, rows = dim < 0 ? 1 : part->sizes[dim];
+    if (dim < 0 || micro_batch < 0) {
+        memcpy(part->data, whole->data, (size_t)part->count * sizeof *part->data);
+        return;
+    }
+    for (int i = 0; i < dim; i++)
+        outer *= part->sizes[i];
+    for (uint32_t i = (uint32_t)dim + 1; i < part->rank; i++)
+        inner *= part->sizes[i];
+    for (int64_t o = 0; o < outer; o++)
+        memcpy(part->data + o * rows * inner,
+               whole->data + (o * whole->sizes[dim] + micro_batch * rows) * inner,
+               (size_t)(rows * inner) * sizeof *part->data);
+}
+
+/* Makes room for the inputs of one micro-batch; false: out of memory. */
+static bool make_parts(const interpreter *in, const sc_named_arrays *inputs, sc_array *parts)
+{
+    bool ok = true;
+    for (uint32_t i = 0; i < inputs->count; i++) {
+        const shardc_tensor_info *info =
+            sc_executor_find_input(&in->executor->step, inputs->names[i]);
+        int64_t sizes[SC_ARRAY_MAX_RANK];
+        uint32_t rank = info == NULL ? 0 : info->rank; /* NULL: nothing reads it */
+        for (uint32_t d = 0; d < rank; d++)
+            sizes[d] = info->dims[d].size;
+        parts[i] = sc_array_new(rank, sizes);
+        ok = ok && parts[i].data != NULL;
+    }
+    return ok;
+}
+
+static bool run_call(interpreter *in, const sc_call *call, bool is_last,
+                     const sc_named_arrays *inputs, sc_array *parts, sc_array *outputs,
+                     uint32_t output_count, shardc_error *error)
+{
+    const sc_module *m = in->modules[0];
+    const sc_named_arrays named = {inputs->names, parts, inputs->count};
+    for (uint32_t i = 0; i < inputs->count; i++) {
+        const shardc_tensor_info *info =
+            sc_executor_find_input(&in->executor->step, inputs->names[i]);
+        if (info != NULL)
+            take_part(&inputs->arrays[i], info->batch_dim, call->microbatch, &parts[i]);
+    }
+    sc_interp_set_random(in->interps[0], in->seed, in->step,
+                         call->microbatch < 0 ? 0 : (uint32_t)call->microbatch);
+    return sc_module_is_cut(m)
+               ? run_stage(in, false, call, &named, outputs, output_count, error)
+               : run_func(in, call->func, &named, outputs, is_last ? output_count : 0, error);
+}
+
+static bool step(void *self, const sc_named_arrays *inputs, sc_array *outputs,
+                 uint32_t output_count, shardc_error *error)
+{
+    interpreter *in = self;
+    const sc_module *m = in->modules[0];
+    sc_array *parts = calloc(inputs->count + 1u, sizeof *parts);
+    bool ok = parts != NULL && make_parts(in, inputs, parts);
+    *error = (shardc_error){.status = SHARDC_ERROR_DATA, .text = "there is not enough memory"};
+    in->is_stale = true;
+    for (uint32_t i = 0; i < m->schedule.count; i++) {
+        if (ok)
+            ok = run_call(in, &m->schedule.data[i], i + 1 == m->schedule.count, inputs, parts,
+                          outputs, output_count, error);
+    }
+    for (uint32_t i = 0; i < inputs->count && parts != NULL; i++)
+        sc_array_free(&parts[i]);
+    free(parts);
+    return ok;
 }
 
 static void free_interpreter(void *self)
@@ -250,9 +343,6 @@ static void free_interpreter(void *self)
     interpreter *in = self;
     sc_interp_free(in->interps[0]);
     sc_interp_free(in->interps[1]);
-    for (uint32_t i = 0; i < in->micro_batches * in->input_count; i++)
-        sc_array_free(&in->kept[i]);
-    free(in->kept);
     free(in);
 }
 
@@ -262,6 +352,7 @@ static const sc_executor_verbs verbs = {
     .initialise = initialise,
     .set_random = set_random,
     .run = run,
+    .step = step,
     .place = place,
     .read_shard = read_shard,
     .shard_room = shard_room,
@@ -313,36 +404,6 @@ static bool describe_func(const sc_module *m, sc_func_id id, sc_dim batch, sc_ex
 
 /* ---- programs that are cut ---- */
 
-/* Lists the names of the inputs of an entry, or of a micro-batch; returns their number. */
-static uint32_t list_inputs(const sc_compiled *c, const sc_sym **names)
-{
-    const sc_module *m = c->global;
-    uint32_t count = 0;
-    sc_sym *list = sc_arena_array(&m->context->arena, m->ops.count + 1u, sizeof *list);
-    sc_for_each_op (m, c->global_step == NULL ? c->func : c->global_step->micro, op) {
-        if (sc_op_has(sc_op_at(m, op), SC_FROM_OUTSIDE))
-            list[count++] = sc_op_word(sc_op_at(m, op), SC_ATTR_name);
-    }
-    *names = list;
-    return count;
-}
-
-/* Makes room for the inputs of a step that is cut; false: out of memory. */
-static bool prepare_step(interpreter *in, const sc_compiled *c)
-{
-    const sc_module *m = in->modules[0];
-    in->input_count = list_inputs(c, &in->input_names[0]);
-    for (uint32_t i = 0; i < m->schedule.count; i++) {
-        int32_t micro_batch = m->schedule.data[i].microbatch;
-        if (micro_batch >= (int32_t)in->micro_batches)
-            in->micro_batches = (uint32_t)micro_batch + 1;
-    }
-    in->micro = c->step->micro;
-    in->update = c->step->update;
-    in->kept = calloc((size_t)in->micro_batches * in->input_count + 1, sizeof *in->kept);
-    return in->kept != NULL;
-}
-
 /* In place of what it was described as. */
 static bool describe_again(const sc_module *m, sc_func_id id, sc_dim batch, sc_executor_func *func)
 {
@@ -351,27 +412,27 @@ static bool describe_again(const sc_module *m, sc_func_id id, sc_dim batch, sc_e
     return describe_func(m, id, batch, func);
 }
 
-/* Describes a program that is cut as the one that it was cut from. */
-static bool describe_cut(const interpreter *in, uint32_t program, const sc_compiled *c,
-                         sc_executor *executor)
+/* Describes a step as one function: its micro-batch's inputs, and the outputs of its end. */
+static bool describe_step(const sc_compiled *c, sc_executor *executor)
 {
-    sc_executor_func *funcs = &executor->funcs[program == 0 ? 0 : in->first_func];
-    const sc_train_step *step = c->global_step;
-    if (program != 0 || in->micro == SC_NONE)
-        return describe_again(c->global, c->func, SC_NONE, &funcs[c->func]);
-    executor->call_count = 0;
-    for (uint32_t i = 0; i < in->micro_batches; i++)
-        executor->calls[executor->call_count++] = (sc_executor_call){in->micro, (int32_t)i};
-    executor->calls[executor->call_count++] = (sc_executor_call){in->update, -1};
-    return describe_again(c->global, step->micro, step->training->batch_dim, &funcs[in->micro]) &&
-           describe_again(c->global, step->update, SC_NONE, &funcs[in->update]);
+    const sc_module *m = c->global;
+    sc_executor_func update = {0};
+    bool ok = describe_func(m, c->global_step->micro, c->global_step->training->batch_dim,
+                            &executor->step) &&
+              describe_func(m, c->global_step->update, SC_NONE, &update);
+    free(update.inputs);
+    free(executor->step.outputs);
+    executor->step.outputs = update.outputs;
+    executor->step.output_count = update.output_count;
+    executor->step.name = "step";
+    return ok;
 }
 
 static bool describe(const interpreter *in, const sc_training *training, sc_executor *executor)
 {
     const sc_module *m = in->modules[0], *second = in->modules[1];
     uint32_t more = second == NULL ? 0 : second->funcs.count;
-    if (!sc_executor_reserve(executor, m->state.count, m->funcs.count + more, m->schedule.count))
+    if (!sc_executor_reserve(executor, m->state.count, m->funcs.count + more))
         return false;
     for (uint32_t s = 0; s < m->state.count; s++) {
         executor->states[s] = info_of(m, m->state.data[s].path, sc_state_type(m, s));
@@ -379,9 +440,6 @@ static bool describe(const interpreter *in, const sc_training *training, sc_exec
         int64_t bytes = executor->states[s].count * sc_dtypes[sc_state_type(m, s)->dtype].bytes;
         executor->room_bytes = bytes > executor->room_bytes ? bytes : executor->room_bytes;
     }
-    for (uint32_t i = 0; i < m->schedule.count; i++)
-        executor->calls[i] =
-            (sc_executor_call){m->schedule.data[i].func, m->schedule.data[i].microbatch};
     executor->ranks = sc_mesh_ranks(&in->modules[0]->mesh);
     executor->micro_batches = training == NULL ? 1 : (uint32_t)training->micro_batches;
     for (sc_func_id f = 0; f < m->funcs.count + more; f++) {
@@ -412,15 +470,17 @@ sc_executor *sc_interpreter_new(const sc_compiled *c, const sc_compiled *second)
     in->first_func = in->modules[0]->funcs.count;
     in->is_stale = true;
     in->interps[0] = new_interp(in->modules[0]);
-    in->micro = in->update = SC_NONE;
+    in->executor = executor;
     bool ok = in->interps[0] != NULL &&
               describe(in, step == NULL ? NULL : step->training, executor) &&
-              (step == NULL || !sc_module_is_cut(in->modules[0]) || prepare_step(in, c));
+              (c->global_step == NULL || describe_step(c, executor));
     for (uint32_t p = 0; p < PROGRAMS; p++) {
-        if (!ok || in->modules[p] == NULL || !sc_module_is_cut(in->modules[p]))
-            continue;
-        list_inputs(programs[p], &in->input_names[p]);
-        ok = describe_cut(in, p, programs[p], executor);
+        bool is_entry = ok && in->modules[p] != NULL && sc_module_is_cut(in->modules[p]) &&
+                        programs[p]->global_step == NULL;
+        if (is_entry)
+            ok =
+                describe_again(programs[p]->global, programs[p]->func, SC_NONE,
+                               &executor->funcs[(p == 0 ? 0 : in->first_func) + programs[p]->func]);
     }
     if (!ok) {
         sc_executor_free(executor);

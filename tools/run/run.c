@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "codegen/toolchain/cache.h"
-#include "program/bytes.h"
 #include "runtime/cuda/algorithm_cache.h"
+#include "tools/run/parts.h"
 #include "tools/verify/runner.h"
 
 const char *sc_last_pass(const sc_options *options)
@@ -73,31 +73,29 @@ static const char *gemm_cache_file(sc_context *context, const shardc_executable 
 static sc_executor *load(sc_local_run *run)
 {
     sc_context *context = run->context;
-    sc_generated generated;
+    sc_generated_program generated;
     shardc_error error;
     sc_strbuf bytes;
-    sc_generate_part parts[2] = {
-        {.m = run->c->local, .step = run->c->step},
-        {.m = run->second == NULL ? NULL : run->second->local, .name = run->second_name}};
+    sc_generate_part parts[2];
+    uint32_t count = sc_parts_of(run->c, run->second, run->second_name, parts);
     const sc_generate_options how = {.target = sc_driver_target(context, run->options)};
-    if (how.target == NULL ||
-        !sc_generate_parts(parts, run->second == NULL ? 1 : 2, &how, &generated))
+    if (how.target == NULL || !sc_generate_program(parts, count, &how, &generated))
         return NULL;
     const char *folder = run->options->run.host_memory;
-    if (folder != NULL && (generated.image->host_bytes == 0 || sc_target_is_cuda(how.target))) {
+    int64_t host_bytes = 0;
+    double needed = sc_generated_needs(&generated, folder == NULL, &host_bytes);
+    if (folder != NULL && (host_bytes == 0 || sc_target_is_cuda(how.target))) {
         sc_report(&context->diag, SC_D_usage, (sc_loc){0},
-                  generated.image->host_bytes == 0
+                  host_bytes == 0
                       ? "--host-memory has no effect: no line of the plan offloads anything"
                       : "--host-memory is for CPUs: a GPU's host memory is pinned",
                   NULL);
         return NULL;
     }
-    double host = folder != NULL ? 0 : (double)generated.image->host_bytes,
-           needed = ((double)generated.image->arena_bytes + host) * (double)generated.image->ranks;
     if (!sc_target_is_cuda(how.target) && !sc_fits_here(needed))
         return failed(context, sc_too_large(context, "as a thread", needed));
     sc_strbuf_init(&bytes, &context->arena);
-    sc_image_write(generated.image, &bytes);
+    sc_generated_write(&generated, &bytes);
     if (shardc_executable_read(bytes.data, bytes.length, &run->program, &error) != SHARDC_OK)
         return failed(context, sc_arena_printf(&context->arena, "%s", error.text));
     const shardc_session_options options = {.gemm_cache = gemm_cache_file(context, run->program),
@@ -121,21 +119,11 @@ static bool has_ranks(sc_local_run *run)
     return false;
 }
 
-/* True if --interpret says so, or, with a warning, if there is no other way. */
-static bool is_interpreted(const sc_local_run *run)
-{
-    bool is_cut = sc_module_is_cut(run->c->local);
-    if (is_cut && !run->options->interpret)
-        sc_report(&run->context->diag, SC_D_interpreted_pipeline, (sc_loc){0},
-                  sc_text(run->context, run->c->entry), NULL);
-    return is_cut || run->options->interpret;
-}
-
 sc_executor *sc_local_run_open(void *user)
 {
     sc_local_run *run = user;
     if (has_ranks(run))
-        run->executor = is_interpreted(run) ? interpret(run) : load(run);
+        run->executor = run->options->interpret ? interpret(run) : load(run);
     return run->executor;
 }
 

@@ -457,7 +457,8 @@ static bool open_runners(sc_compiled_check *c)
         sc_differ_because(&c->differences, "there is not enough memory to interpret the program");
         return false;
     }
-    c->code = sc_runner_load(c->context, c->local, c->target, ranks);
+    const sc_generate_part part = {.m = c->local};
+    c->code = sc_runner_load(c->context, &part, c->target, ranks);
     c->wide = c->code == NULL ? NULL : sc_runner_again(c->context, c->code, 2 * ranks);
     c->result->equal = c->wide != NULL;
     return c->wide != NULL;

@@ -5,9 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "codegen/program/generate.h"
-#include "program/bytes.h"
-
 struct sc_runner {
     const sc_module *m;
     sc_interp *interp;
@@ -64,24 +61,23 @@ static sc_runner *new_runner(sc_context *context)
     return runner != NULL ? runner : failed(context, NULL, "there is not enough memory");
 }
 
-sc_runner *sc_runner_load(sc_context *context, sc_module *m, const sc_target *target,
-                          uint32_t threads)
+sc_runner *sc_runner_load(sc_context *context, const sc_generate_part *part,
+                          const sc_target *target, uint32_t threads)
 {
-    sc_generated generated;
+    sc_generated_program generated;
     shardc_error error;
     sc_strbuf bytes;
-    sc_runner *runner = sc_generate(m, &(sc_generate_options){.target = target}, &generated)
-                            ? new_runner(context)
-                            : NULL;
+    int64_t host;
+    const sc_generate_options how = {.target = target};
+    sc_runner *runner = sc_generate_program(part, 1, &how, &generated) ? new_runner(context) : NULL;
     if (runner == NULL)
         return NULL;
-    runner->m = m;
-    double needed = ((double)generated.image->arena_bytes + (double)generated.image->host_bytes) *
-                    (double)generated.image->ranks;
+    runner->m = part->m;
+    double needed = sc_generated_needs(&generated, true, &host);
     if ((target == NULL || !sc_target_is_cuda(target)) && !sc_fits_here(needed))
         return failed(context, runner, sc_too_large(context, "as a thread", needed));
     sc_strbuf_init(&bytes, &context->arena);
-    sc_image_write(generated.image, &bytes);
+    sc_generated_write(&generated, &bytes);
     if (shardc_executable_read(bytes.data, bytes.length, &runner->program, &error) != SHARDC_OK ||
         shardc_session_new(runner->program, &(shardc_session_options){.threads = threads},
                            &runner->session, &error) != SHARDC_OK)

@@ -3,6 +3,7 @@
 #ifndef SHARDC_TOOLS_VERIFY_RUNNER_H
 #define SHARDC_TOOLS_VERIFY_RUNNER_H
 
+#include "codegen/program/generate.h"
 #include "ir/interp/interp.h"
 #include "shardc/runtime.h"
 #include "tools/driver/driver.h"
@@ -19,10 +20,11 @@ const char *sc_too_large(sc_context *context, const char *how, double needed);
 /* ---- kinds of runners ---- */
 /* Interprets `m` itself, at any size. Returns NULL if memory runs out. */
 sc_runner *sc_runner_interpret(const sc_module *m, const sc_interp_options *options);
-/* Loads the emitted code of a FUSED module for a target of this machine (NULL: the CPU), with
- * `threads` threads over all ranks; 0: one per core. Returns NULL after reporting errors. */
-sc_runner *sc_runner_load(sc_context *context, sc_module *m, const sc_target *target,
-                          uint32_t threads);
+/* Loads the emitted code of a FUSED module, the only part of its program, for a target of this
+ * machine (NULL: the CPU), with `threads` threads over all ranks; 0: one per core. Returns NULL
+ * after reporting errors. */
+sc_runner *sc_runner_load(sc_context *context, const sc_generate_part *part,
+                          const sc_target *target, uint32_t threads);
 /* Loads the same emitted code again, with its own state. `of` must be freed after it. Returns NULL
  * after reporting errors. */
 sc_runner *sc_runner_again(sc_context *context, const sc_runner *of, uint32_t threads);

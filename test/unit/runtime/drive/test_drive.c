@@ -40,12 +40,8 @@ static sc_facts example(sc_arena *arena)
                                          .ignore = -100}};
     *sc_vec_push(arena, &facts.entry.outputs) =
         (sc_fact_type){.text = "f32[B=4, H=6]", .rank = 2, .sizes = {4, 6}};
-    facts.train = (sc_fact_train){.micro = 0,
-                                  .update = 1,
-                                  .metric_count = 2,
-                                  .scales = true,
-                                  .flops = 0.1,
-                                  .program = "text\n"};
+    facts.train =
+        (sc_fact_train){.metric_count = 2, .scales = true, .flops = 0.1, .program = "text\n"};
     *sc_vec_push(arena, &facts.train.groups) =
         (sc_optimizer_settings){.kind = SC_LION,
                                 .lr = {SC_RATE_COSINE, 0.1, 3, 1000, 1e-300},

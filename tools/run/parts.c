@@ -1,0 +1,21 @@
+#include "tools/run/parts.h"
+
+static sc_generate_part part_of(const sc_compiled *c, const char *name)
+{
+    bool has_name = name != NULL || (c->step == NULL && sc_module_is_cut(c->local));
+    return (sc_generate_part){.m = c->local,
+                              .step = c->step,
+                              .name = !has_name      ? NULL
+                                      : name != NULL ? name
+                                                     : sc_text(c->local->context, c->entry)};
+}
+
+uint32_t sc_parts_of(const sc_compiled *c, const sc_compiled *second, const char *name,
+                     sc_generate_part parts[2])
+{
+    bool swaps = second != NULL && c->step != NULL && sc_module_is_cut(c->local);
+    parts[swaps] = part_of(c, NULL);
+    if (second != NULL)
+        parts[!swaps] = part_of(second, name);
+    return second != NULL ? 2 : 1;
+}
