@@ -122,12 +122,12 @@ static bool check_ref(sc_checker *c, const sc_image_instr *instr, uint32_t arg, 
     return !out->is_host || sc_checker_fail(c, "argument %u is in the host arena", arg);
 }
 
-/* True if two accesses of one call may overlap: in one buffer they are in the same copy, in two they
- * may be in any. */
+/* True if two accesses of one call may overlap: in one buffer they are in the same copy, in two
+ * they may be in any. */
 static bool may_overlap(const sc_image *image, const sc_touched *a, const sc_touched *b)
 {
-    if (a->buffer == b->buffer || (image->buffers[a->buffer].copies == 1 &&
-                                   image->buffers[b->buffer].copies == 1))
+    if (a->buffer == b->buffer ||
+        (image->buffers[a->buffer].copies == 1 && image->buffers[b->buffer].copies == 1))
         return sc_touches_overlap(a, b);
     const sc_image_buffer *x = &image->buffers[a->buffer], *y = &image->buffers[b->buffer];
     return a->is_host == b->is_host && x->offset < y->offset + sc_image_buffer_extent(y) &&

@@ -172,10 +172,11 @@ static bool wait(flight *f, uint32_t boundary)
 
 static bool make_room(flight *f, uint32_t boundary)
 {
-    bool ok = true;
-    while (ok && f->counts[boundary] >= f->c->image->boundaries[boundary].slots)
-        ok = wait(f, boundary);
-    return ok;
+    while (f->counts[boundary] >= f->c->image->boundaries[boundary].slots) {
+        if (!wait(f, boundary))
+            return false;
+    }
+    return true;
 }
 
 /* Inputs are set before the first instruction. */
@@ -237,7 +238,8 @@ static bool check_end(flight *f)
     for (uint32_t i = 0; i < f->list.count; i++) {
         uint32_t boundary = f->list.data[i].boundary;
         if (f->c->image->boundaries[boundary].is_receive)
-            return sc_checker_fail(f->c, "no instruction waits for the message of %s on boundary %u",
+            return sc_checker_fail(f->c,
+                                   "no instruction waits for the message of %s on boundary %u",
                                    f->list.data[i].instr->where, boundary);
     }
     return true;

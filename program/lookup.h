@@ -8,8 +8,8 @@
 int64_t sc_image_terms_value(const sc_image_terms *terms, uint64_t rank);
 /* Size of the local array in bytes. */
 int64_t sc_image_tensor_bytes(const sc_image_tensor *tensor);
-/* The distance of a buffer's copies; the bytes that the buffer takes with all of them; and where its
- * copy for a micro-batch (-1: none) is, from its offset on. */
+/* The distance of a buffer's copies; the bytes that the buffer takes with all of them; and where
+ * its copy for a micro-batch (-1: none) is, from its offset on. */
 static inline int64_t sc_image_buffer_step(const sc_image_buffer *buffer)
 {
     return (buffer->bytes + SC_IMAGE_ALIGN - 1) / SC_IMAGE_ALIGN * SC_IMAGE_ALIGN;
@@ -20,9 +20,9 @@ static inline int64_t sc_image_buffer_extent(const sc_image_buffer *buffer)
 }
 static inline int64_t sc_image_copy_at(const sc_image_buffer *buffer, int32_t micro_batch)
 {
-    return micro_batch < 0 ? 0
-                           : (int64_t)((uint32_t)micro_batch % buffer->copies) *
-                                 sc_image_buffer_step(buffer);
+    return micro_batch < 0
+               ? 0
+               : (int64_t)((uint32_t)micro_batch % buffer->copies) * sc_image_buffer_step(buffer);
 }
 /* Returns the number of ranks in the group of `rank`, and its index in the group. */
 uint64_t sc_image_group_size(const sc_image_group *group);

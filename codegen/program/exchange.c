@@ -250,6 +250,20 @@ static bool run_stage(dry_run *d, uint32_t stage)
     return d->at[stage] > begin;
 }
 
+/* Gives each stage that waits for room one more slot; false: none does. */
+static bool add_slots(dry_run *d)
+{
+    bool has_more = false;
+    for (uint32_t stage = 0; stage < d->f->stages; stage++) {
+        uint32_t exchange = d->without_room[stage];
+        if (d->at[stage] == d->f->out->calls[stage].count || exchange == SC_NONE)
+            continue;
+        d->f->out->list.data[exchange].slots++;
+        has_more = true;
+    }
+    return has_more;
+}
+
 /* Gives boundaries more slots until the calls end. */
 static const char *find_room(finding *f)
 {
@@ -267,13 +281,7 @@ static const char *find_room(finding *f)
             moved = run_stage(&d, stage) || moved;
             is_over = is_over && d.at[stage] == f->out->calls[stage].count;
         }
-        for (uint32_t stage = 0; stage < f->stages && !moved && !is_over; stage++) {
-            if (d.at[stage] == f->out->calls[stage].count || d.without_room[stage] == SC_NONE)
-                continue;
-            f->out->list.data[d.without_room[stage]].slots++;
-            moved = true;
-        }
-        if (!moved && !is_over)
+        if (!moved && !is_over && !add_slots(&d))
             return "the calls of stages wait for each other";
     }
     return NULL;
@@ -390,7 +398,9 @@ static void use_in_flight(keeping *k, uint32_t stage)
     for (uint32_t e = 0; e < f->out->list.count; e++) {
         const sc_exchange *exchange = &f->out->list.data[e];
         SC_VEC(uint32_t) of_func = {0};
-        for (uint32_t i = 0; i < calls->count && exchange->from_stage == stage; i++) {
+        if (exchange->from_stage != stage)
+            continue;
+        for (uint32_t i = 0; i < calls->count; i++) {
             if (calls->data[i].func == exchange->from && calls->data[i].exchange == SC_NONE)
                 *sc_vec_push(f->arena, &of_func) = i;
         }

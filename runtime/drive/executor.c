@@ -148,18 +148,20 @@ static bool begin_call(const sc_executor_func *about, const sc_named_arrays *inp
                             .text = "there is not enough memory for the results"};
     *out = (session_call){.feeds = calloc(inputs->count + 1u, sizeof *out->feeds),
                           .fetches = calloc(output_count + 1u, sizeof *out->fetches)};
-    bool ok = out->feeds != NULL && out->fetches != NULL;
-    for (uint32_t i = 0; ok && i < inputs->count; i++) {
+    if (out->feeds == NULL || out->fetches == NULL)
+        return false;
+    for (uint32_t i = 0; i < inputs->count; i++) {
         if (sc_executor_find_input(about, inputs->names[i]) != NULL)
             out->feeds[out->feed_count++] =
                 (shardc_feed_value){inputs->names[i], inputs->arrays[i].data,
                                     (size_t)inputs->arrays[i].count * sizeof(double), "f64"};
     }
-    for (uint32_t i = 0; ok && i < output_count; i++) {
+    bool ok = true;
+    for (uint32_t i = 0; i < output_count; i++) {
         outputs[i] = whole_array(&about->outputs[i]);
         out->fetches[i] =
             (shardc_fetch_value){i, outputs[i].data, whole_bytes(&about->outputs[i]), "f64"};
-        ok = outputs[i].data != NULL;
+        ok = ok && outputs[i].data != NULL;
     }
     return ok;
 }
@@ -210,7 +212,9 @@ static void place(void *self, uint32_t state, uint64_t rank, sc_shard_place *out
 {
     const sc_image_tensor *tensor =
         &((session_executor *)self)->session->image->states[state].tensor;
-    *out = (sc_shard_place){.rank = tensor->rank, .is_given = sc_shard_is_given(tensor, rank)};
+    *out = (sc_shard_place){.rank = tensor->rank,
+                            .is_held = sc_image_has(tensor, rank),
+                            .is_given = sc_shard_is_given(tensor, rank)};
     sc_shard_box(tensor, rank, out->first, out->sizes);
     for (uint32_t i = 0; i < tensor->rank; i++)
         out->local[i] = tensor->dims[i].local;

@@ -12,6 +12,7 @@ typedef struct sc_shard_place {
     uint32_t rank; /* number of dims */
     int64_t first[SHARDC_TENSOR_MAX_RANK], sizes[SHARDC_TENSOR_MAX_RANK],
         local[SHARDC_TENSOR_MAX_RANK];
+    bool is_held;  /* this rank holds it: its stage has the tensor */
     bool is_given; /* this rank is the first of those that hold the shard */
 } sc_shard_place;
 

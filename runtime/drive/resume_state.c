@@ -364,6 +364,8 @@ static bool restore_shard(restoring *r, uint32_t state, uint32_t rank,
     sc_shard_place place;
     size_t size = sc_element_size(tensor->element);
     executor->verbs->place(executor->self, state, rank, &place);
+    if (!place.is_held)
+        return true;
     char *local = executor->verbs->shard_room(executor->self, state, rank, r->room);
     size_t bytes = size;
     for (uint32_t d = 0; d < place.rank; d++)

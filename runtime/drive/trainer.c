@@ -161,8 +161,11 @@ static bool check_inputs(sc_trainer *t, const sc_array *inputs, uint32_t count)
         return fail(t->context, "the step has a different number of inputs");
     for (uint32_t i = 0; i < count; i++) {
         const shardc_tensor_info *info = sc_executor_find_input(&t->executor->step, t->names[i]);
-        bool fits = inputs[i].data != NULL && (info == NULL || inputs[i].rank == info->rank);
-        for (uint32_t d = 0; fits && info != NULL && d < inputs[i].rank; d++)
+        bool fits = inputs[i].data != NULL;
+        if (info == NULL) /* nothing reads it */
+            continue;
+        fits = fits && inputs[i].rank == info->rank;
+        for (uint32_t d = 0; fits && d < info->rank; d++)
             fits = inputs[i].sizes[d] ==
                    info->dims[d].size *
                        ((int)d == info->batch_dim ? (int64_t)t->executor->micro_batches : 1);

@@ -23,8 +23,7 @@ static void *address(const sc_rank *rank, const sc_image_ref *ref, uint32_t micr
 {
     char *buffer = sc_rank_buffer(rank, ref->buffer);
     const sc_image_buffer *of = &rank->image->buffers[ref->buffer];
-    return buffer == NULL ? NULL
-                          : buffer + sc_image_copy_at(of, (int32_t)micro_batch) + ref->at;
+    return buffer == NULL ? NULL : buffer + sc_image_copy_at(of, (int32_t)micro_batch) + ref->at;
 }
 
 static bool does_move(const sc_image *image, const sc_image_instr *instr)

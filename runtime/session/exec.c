@@ -108,11 +108,12 @@ static shardc_status finish_message(sc_rank *rank, uint32_t index, shardc_error 
 
 static shardc_status make_room(sc_rank *rank, uint32_t index, shardc_error *error)
 {
-    shardc_status status = SHARDC_OK;
-    while (status == SHARDC_OK &&
-           rank->boundaries[index].count >= rank->image->boundaries[index].slots)
-        status = finish_message(rank, index, error);
-    return status;
+    while (rank->boundaries[index].count >= rank->image->boundaries[index].slots) {
+        shardc_status status = finish_message(rank, index, error);
+        if (status != SHARDC_OK)
+            return status;
+    }
+    return SHARDC_OK;
 }
 
 shardc_status sc_rank_drain(sc_rank *rank, shardc_error *error)

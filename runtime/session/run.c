@@ -14,7 +14,8 @@ static shardc_status drain(sc_rank *rank, shardc_status status, shardc_error *er
     shardc_error reason = {.status = SHARDC_OK};
     shardc_status end = sc_rank_drain(rank, &reason);
     rank->has_lost_world = rank->has_lost_world || end != SHARDC_OK;
-    return status != SHARDC_OK || end == SHARDC_OK ? status : sc_fail(error, end, "%s", reason.text);
+    return status != SHARDC_OK || end == SHARDC_OK ? status
+                                                   : sc_fail(error, end, "%s", reason.text);
 }
 
 /* A stage without the function does nothing. */

@@ -272,12 +272,15 @@ static void place_tokens(const sc_bench *b, token_run *t)
 /* Counts the bytes that matmuls read; rows picked by gathers are negligible. */
 static double parameter_bytes(const sc_bench *b)
 {
-    const sc_image *image = b->prog->program->image;
-    const sc_image_func *func = &image->funcs[b->func];
+    uint32_t rank;
+    shardc_session_local_ranks(b->prog->session, &rank);
+    const sc_program *all = &b->prog->program->all;
+    uint32_t stage = sc_image_stage_of(b->prog->program->image, rank);
+    const sc_image *image = all->stages[stage];
+    const sc_image_func *func = &image->funcs[all->funcs[b->func][stage]];
     bool *is_read =
         sc_arena_array(&b->prog->context->arena, image->buffer_count + 1u, sizeof *is_read);
     double bytes = 0;
-    uint32_t first;
     for (uint32_t i = 0; i < func->instr_count; i++) {
         if (func->instrs[i].kind != SC_INSTR_GEMM)
             continue;
@@ -288,7 +291,7 @@ static double parameter_bytes(const sc_bench *b)
             is_read[buffer] = true;
         }
     }
-    return bytes * shardc_session_local_ranks(b->prog->session, &first);
+    return bytes * shardc_session_local_ranks(b->prog->session, &rank);
 }
 
 static bool do_token(sc_bench *b, const token_run *t, uint64_t i, timing *out)

@@ -24,9 +24,9 @@ static void note(void *user, const shardc_trace_event *event)
     sc_bench *b = user;
     if (event->rank != b->first_rank || b->prog->session->gemms_only)
         return;
-    if (event->instr >= b->prog->program->image->funcs[event->func].instr_count)
-        return; /* of a program of several stages, whose lists differ: it has no table */
-    sc_bench_spent *s = &b->spent[event->func][event->instr];
+    uint32_t stage = sc_image_stage_of(b->image, b->first_rank),
+             func = b->prog->program->all.funcs[event->func][stage];
+    sc_bench_spent *s = &b->spent[func][event->instr];
     double seconds = event->end - event->begin;
     s->work = event->work;
     s->seconds += seconds;
@@ -36,9 +36,9 @@ static void note(void *user, const shardc_trace_event *event)
 
 void sc_bench_begin_profile(sc_bench *b)
 {
-    const sc_image *image = b->prog->program->image;
     sc_arena *arena = &b->prog->context->arena;
     shardc_session_local_ranks(b->prog->session, &b->first_rank);
+    const sc_image *image = b->image = sc_session_image_of(b->prog->session, b->first_rank);
     b->spent = sc_arena_array(arena, image->func_count + 1u, sizeof *b->spent);
     for (uint32_t f = 0; f < image->func_count; f++)
         b->spent[f] = sc_arena_array(arena, image->funcs[f].instr_count + 1u, sizeof **b->spent);
@@ -95,9 +95,29 @@ static double collective_bytes(const sc_image *image, const sc_image_collective 
     return bytes;
 }
 
+static profile_row describe_message(sc_bench *b, const sc_image_message *message)
+{
+    const sc_image_boundary *boundary = &b->image->boundaries[message->boundary];
+    profile_row row = {.is_bound_by_bytes = true};
+    row.what = sc_arena_printf(&b->prog->context->arena, "%s stage %u",
+                               boundary->is_receive ? "recv from" : "send to", boundary->peer);
+    for (uint32_t p = 0; p < message->part_count; p++)
+        row.bytes += (double)message->counts[p] * sc_dtypes[message->dtypes[p]].bytes;
+    return row;
+}
+
+static profile_row describe_wait(sc_bench *b, const sc_image_instr *instr)
+{
+    const sc_image_boundary *boundary = &b->image->boundaries[instr->index];
+    return (profile_row){
+        .what = sc_arena_printf(&b->prog->context->arena, "wait for %s stage %u",
+                                boundary->is_receive ? "recv from" : "send to", boundary->peer),
+        .is_bound_by_bytes = true};
+}
+
 static profile_row describe(sc_bench *b, const sc_image_func *func, const sc_image_instr *instr)
 {
-    const sc_image *image = b->prog->program->image;
+    const sc_image *image = b->image;
     profile_row row = {.what = "copy", .is_bound_by_bytes = true};
     const sc_gemm *gemm;
     sc_strbuf text;
@@ -123,6 +143,11 @@ static profile_row describe(sc_bench *b, const sc_image_func *func, const sc_ima
         row.what = sc_arena_printf(&b->prog->context->arena, "wait for %s",
                                    describe(b, func, &func->instrs[instr->index]).what);
         return row;
+    case SC_INSTR_MESSAGE:
+        return describe_message(b, &image->messages[instr->index]);
+    case SC_INSTR_WAIT:
+    case SC_INSTR_ROOM:
+        return describe_wait(b, instr);
     default:
         row.bytes = 2.0 * (double)(image->buffers[instr->args[0].buffer].bytes - instr->args[0].at);
         return row;
@@ -153,7 +178,7 @@ static int slower_first(const void *a, const void *b)
 
 static profile_rows add_up(sc_bench *b, double works[SHARDC_WORK_KINDS])
 {
-    const sc_image *image = b->prog->program->image;
+    const sc_image *image = b->image;
     profile_rows rows = {0};
     for (uint32_t f = 0; f < image->func_count; f++) {
         for (uint32_t i = 0; i < image->funcs[f].instr_count; i++) {

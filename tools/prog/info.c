@@ -7,9 +7,10 @@
 
 /* ---- work of a step, or of the entry's call ---- */
 
-static void count_calls(const sc_prog *prog, uint64_t counts[SC_IMAGE_COLLECTIVES])
+/* Counts the collectives of a step of one stage's ranks; messages are sends and receives. */
+static void count_calls(const sc_prog *prog, uint32_t stage, uint64_t counts[SC_IMAGE_COLLECTIVES])
 {
-    const sc_image *image = prog->program->image;
+    const sc_image *image = prog->program->all.stages[stage];
     uint32_t calls = image->call_count > 0 ? image->call_count : 1;
     memset(counts, 0, SC_IMAGE_COLLECTIVES * sizeof *counts);
     for (uint32_t c = 0; c < calls; c++) {
@@ -18,10 +19,43 @@ static void count_calls(const sc_prog *prog, uint64_t counts[SC_IMAGE_COLLECTIVE
             return;
         const sc_image_func *func = &image->funcs[index];
         for (uint32_t i = 0; i < func->instr_count; i++) {
-            if (func->instrs[i].kind == SC_INSTR_COLLECTIVE)
-                counts[image->collectives[func->instrs[i].index].kind]++;
+            const sc_image_instr *instr = &func->instrs[i];
+            if (instr->kind == SC_INSTR_COLLECTIVE)
+                counts[image->collectives[instr->index].kind]++;
+            else if (instr->kind == SC_INSTR_MESSAGE)
+                counts[image->boundaries[image->messages[instr->index].boundary].is_receive
+                           ? SC_IMAGE_RECV
+                           : SC_IMAGE_SEND]++;
         }
     }
+}
+
+static json_t *counts_json(const uint64_t *counts)
+{
+    json_t *object = json_object();
+    for (int k = 0; k < SC_IMAGE_COLLECTIVES; k++)
+        json_object_set_new(object, sc_collectives[k].name, json_integer((json_int_t)counts[k]));
+    return object;
+}
+
+/* What each stage has; null without stages. */
+static json_t *stages_json(const sc_prog *prog)
+{
+    const sc_program *all = &prog->program->all;
+    uint64_t counts[SC_IMAGE_COLLECTIVES];
+    if (all->stage_count == 1)
+        return json_null();
+    json_t *stages = json_array();
+    for (uint32_t s = 0; s < all->stage_count; s++) {
+        const sc_image *image = all->stages[s];
+        count_calls(prog, s, counts);
+        json_array_append_new(
+            stages, json_pack("{s:I, s:I, s:I, s:o}", "arena_bytes",
+                              (json_int_t)image->arena_bytes, "kernels",
+                              (json_int_t)image->kernel_count, "gemms",
+                              (json_int_t)image->gemm_count, "collectives", counts_json(counts)));
+    }
+    return stages;
 }
 
 static json_t *tensor_json(const shardc_tensor_info *info)
@@ -64,11 +98,12 @@ static json_t *funcs_json(const shardc_executable *program)
     return funcs;
 }
 
-static void print_json(const sc_prog *prog, const uint64_t *counts, sc_strbuf *out)
+static void print_json(const sc_prog *prog, sc_strbuf *out)
 {
-    const sc_image *image = prog->program->image;
-    json_t *root = json_object(), *mesh = json_array(), *states = json_array(),
-           *collectives = json_object();
+    const sc_image *image = prog->program->image, *first = prog->program->all.stages[0];
+    uint64_t counts[SC_IMAGE_COLLECTIVES];
+    json_t *root = json_object(), *mesh = json_array(), *states = json_array();
+    count_calls(prog, 0, counts);
     for (uint32_t a = 0; a < image->axis_count; a++)
         json_array_append_new(mesh, json_pack("{s:s, s:I}", "axis", image->axes[a].name, "size",
                                               (json_int_t)image->axes[a].size));
@@ -77,9 +112,6 @@ static void print_json(const sc_prog *prog, const uint64_t *counts, sc_strbuf *o
         shardc_executable_state(prog->program, s, &info);
         json_array_append_new(states, tensor_json(&info));
     }
-    for (int k = 0; k < SC_IMAGE_COLLECTIVES; k++)
-        json_object_set_new(collectives, sc_collectives[k].name,
-                            json_integer((json_int_t)counts[k]));
     json_object_set_new(root, "version", json_integer(1));
     json_object_set_new(root, "target", json_string(image->target));
     json_object_set_new(root, "model", json_string(prog->facts.model));
@@ -90,9 +122,10 @@ static void print_json(const sc_prog *prog, const uint64_t *counts, sc_strbuf *o
     json_object_set_new(root, "mesh", mesh);
     json_object_set_new(root, "ranks", json_integer((json_int_t)image->ranks));
     json_object_set_new(root, "arena_bytes", json_integer((json_int_t)image->arena_bytes));
-    json_object_set_new(root, "kernels", json_integer(image->kernel_count));
-    json_object_set_new(root, "gemms", json_integer(image->gemm_count));
-    json_object_set_new(root, "collectives", collectives);
+    json_object_set_new(root, "kernels", json_integer(first->kernel_count));
+    json_object_set_new(root, "gemms", json_integer(first->gemm_count));
+    json_object_set_new(root, "collectives", counts_json(counts));
+    json_object_set_new(root, "stages", stages_json(prog));
     json_object_set_new(root, "funcs", funcs_json(prog->program));
     json_object_set_new(root, "states", states);
     sc_print_json(root, out);
@@ -111,7 +144,38 @@ static void print_tensor(const shardc_tensor_info *info, const char *kind, sc_st
     sc_strbuf_add(out, "]\n");
 }
 
-static void print_text(const sc_prog *prog, const uint64_t *counts, sc_strbuf *out)
+static void print_counts(const uint64_t *counts, sc_strbuf *out)
+{
+    bool any = false;
+    for (int k = 0; k < SC_IMAGE_COLLECTIVES; k++) {
+        if (counts[k] > 0)
+            sc_strbuf_printf(out, "%s %llu %s", any ? "," : ":", (unsigned long long)counts[k],
+                             sc_collectives[k].name);
+        any = any || counts[k] > 0;
+    }
+    sc_strbuf_add(out, any ? "\n" : ": none\n");
+}
+
+/* Memory, code and communication: of the program, or of each stage. */
+static void print_costs(const sc_prog *prog, sc_strbuf *out)
+{
+    const sc_program *all = &prog->program->all;
+    const char *what = prog->facts.trains ? "step" : "call";
+    uint64_t counts[SC_IMAGE_COLLECTIVES];
+    for (uint32_t s = 0; s < all->stage_count; s++) {
+        const sc_image *image = all->stages[s];
+        count_calls(prog, s, counts);
+        if (all->stage_count > 1)
+            sc_strbuf_printf(out, "stage %u\n", s);
+        sc_strbuf_printf(out, "memory   %lld bytes a rank\n", (long long)image->arena_bytes);
+        sc_strbuf_printf(out, "code     %u kernels, %u matmuls\n", image->kernel_count,
+                         image->gemm_count);
+        sc_strbuf_printf(out, "collectives of a %s", what);
+        print_counts(counts, out);
+    }
+}
+
+static void print_text(const sc_prog *prog, sc_strbuf *out)
 {
     const sc_image *image = prog->program->image;
     shardc_tensor_info info;
@@ -124,18 +188,7 @@ static void print_text(const sc_prog *prog, const uint64_t *counts, sc_strbuf *o
                          (unsigned long long)image->axes[a].size);
     sc_strbuf_printf(out, "%s: %llu rank%s\n", image->axis_count == 0 ? " none" : "",
                      (unsigned long long)image->ranks, image->ranks == 1 ? "" : "s");
-    sc_strbuf_printf(out, "memory   %lld bytes a rank\n", (long long)image->arena_bytes);
-    sc_strbuf_printf(out, "code     %u kernels, %u matmuls\n", image->kernel_count,
-                     image->gemm_count);
-    sc_strbuf_printf(out, "collectives of a %s", prog->facts.trains ? "step" : "call");
-    bool any = false;
-    for (int k = 0; k < SC_IMAGE_COLLECTIVES; k++) {
-        if (counts[k] > 0)
-            sc_strbuf_printf(out, "%s %llu %s", any ? "," : ":", (unsigned long long)counts[k],
-                             sc_collectives[k].name);
-        any = any || counts[k] > 0;
-    }
-    sc_strbuf_add(out, any ? "\n" : ": none\n");
+    print_costs(prog, out);
     for (uint32_t f = 0; f < image->func_count; f++) {
         sc_strbuf_printf(out, "function %s\n", image->funcs[f].name);
         for (uint32_t i = 0; i < image->funcs[f].input_count; i++) {
@@ -156,7 +209,5 @@ static void print_text(const sc_prog *prog, const uint64_t *counts, sc_strbuf *o
 
 void sc_prog_info(sc_prog *prog)
 {
-    uint64_t counts[SC_IMAGE_COLLECTIVES];
-    count_calls(prog, counts);
-    (prog->run.json ? print_json : print_text)(prog, counts, &prog->out);
+    (prog->run.json ? print_json : print_text)(prog, &prog->out);
 }

@@ -78,7 +78,7 @@ static void place(void *self, uint32_t state, uint64_t rank, sc_shard_place *out
 {
     const sc_type_info *type = type_of(self, state);
     (void)rank;
-    *out = (sc_shard_place){.rank = type->rank, .is_given = true};
+    *out = (sc_shard_place){.rank = type->rank, .is_held = true, .is_given = true};
     for (uint32_t d = 0; d < type->rank; d++)
         out->sizes[d] = out->local[d] = type->dims[d].size;
 }
@@ -332,7 +332,9 @@ static bool step(void *self, const sc_named_arrays *inputs, sc_array *outputs,
             ok = run_call(in, &m->schedule.data[i], i + 1 == m->schedule.count, inputs, parts,
                           outputs, output_count, error);
     }
-    for (uint32_t i = 0; i < inputs->count && parts != NULL; i++)
+    if (parts == NULL)
+        return false;
+    for (uint32_t i = 0; i < inputs->count; i++)
         sc_array_free(&parts[i]);
     free(parts);
     return ok;

@@ -9,9 +9,15 @@
 
 /* ---- values to compare ---- */
 
+/* The program whose schedule the references run, a function at a time. */
+static const sc_module *scheduled(const sc_compiled_check *c)
+{
+    return c->is_cut ? c->global : c->local;
+}
+
 static bool is_last_call(const sc_compiled_check *c, uint32_t call)
 {
-    const sc_module *m = c->local;
+    const sc_module *m = scheduled(c);
     for (uint32_t i = call + 1; i < m->schedule.count; i++) {
         if (m->schedule.data[i].func == m->schedule.data[call].func)
             return false;
@@ -35,14 +41,22 @@ static sc_error_bounds bounds_of(const sc_error_bounds *global, sc_value value,
     return bounds;
 }
 
+/* False for a gradient that chunks have one each of. */
+static bool is_local(const sc_compiled_check *c, const sc_state *state)
+{
+    return sc_module_find_state(c->local, state->path) != SC_NONE;
+}
+
+/* After a step of a program of stages, which runs as a whole, a state has its last value. */
 static void add_states(sc_compiled_check *c, sc_func_id func, const sc_error_bounds *bounds,
                        const sc_error_bounds *local, bool *seen)
 {
     const sc_value *written = sc_written_states(c->global, c->global, func),
-                   *also = sc_written_states(c->global, c->local, func);
+                   *also = c->is_cut ? written : sc_written_states(c->global, c->local, func);
     for (uint32_t s = 0; s < c->global->state.count; s++) {
         const sc_state *state = &c->global->state.data[s];
-        if (written[s] == SC_NONE && also[s] == SC_NONE)
+        bool is_over = c->is_cut && (seen[s] || !is_local(c, state));
+        if ((written[s] == SC_NONE && also[s] == SC_NONE) || is_over)
             continue;
         if (written[s] == SC_NONE) /* and so must not change */
             add_place(c, &(sc_compiled_place){func, s, {0}, {state->path, -1, state->loc}});
@@ -60,7 +74,7 @@ static void add_constant_states(sc_compiled_check *c, const bool *seen)
 {
     for (uint32_t s = 0; s < c->global->state.count; s++) {
         const sc_state *state = &c->global->state.data[s];
-        if (!seen[s])
+        if (!seen[s] && is_local(c, state))
             add_place(c, &(sc_compiled_place){c->last, s, {0}, {state->path, -1, state->loc}});
     }
 }
@@ -69,7 +83,7 @@ static void add_outputs(sc_compiled_check *c, const sc_error_bounds *bounds,
                         const sc_error_bounds *local)
 {
     const sc_op *returned = sc_returned(c->global, c->last),
-                *other = sc_returned(c->local, c->last);
+                *other = c->is_cut ? returned : sc_returned(c->local, c->last);
     for (uint32_t i = 0; i < sc_output_count(c->global, c->last); i++) {
         sc_value value = returned->operands[i];
         sc_error_bounds both =
@@ -83,24 +97,43 @@ static void add_outputs(sc_compiled_check *c, const sc_error_bounds *bounds,
     }
 }
 
+/* The narrowest float dtype of the program's values, as half an ulp. */
+static double narrowest_unit(const sc_module *m)
+{
+    double unit = 0;
+    for (uint32_t v = 0; v < m->values.count; v++) {
+        sc_dtype dtype = m->types.data[m->values.data[v].type].dtype;
+        if (sc_dtype_is_float(dtype))
+            unit = fmax(unit, ldexp(1, -sc_dtypes[dtype].significand));
+    }
+    return unit;
+}
+
 static void list_places(sc_compiled_check *c)
 {
+    const sc_module *m = scheduled(c);
     bool *seen = sc_arena_array(&c->context->arena, c->global->state.count + 1u, sizeof *seen);
-    for (uint32_t i = 0; i < c->local->schedule.count; i++) {
-        sc_func_id func = c->local->schedule.data[i].func;
+    for (uint32_t n = 0; n < m->schedule.count; n++) {
+        uint32_t i = c->is_cut ? m->schedule.count - 1 - n : n; /* the last value of a state */
+        sc_func_id func = m->schedule.data[i].func;
         if (func >= c->global->funcs.count || !is_last_call(c, i))
             continue;
         sc_random_inputs distributions;
-        sc_random_inputs_find(c->local, func, &distributions);
+        sc_random_inputs_find(m, func, &distributions);
         const sc_error_bounds *bounds = sc_error_bounds_find(c->global, func, &c->distributions),
-                              *local = sc_error_bounds_find(c->local, func, &distributions);
+                              *local =
+                                  c->is_cut ? bounds
+                                            : sc_error_bounds_find(c->local, func, &distributions);
         add_states(c, func, bounds, local, seen);
         if (func == c->last)
             add_outputs(c, bounds, local);
     }
     add_constant_states(c, seen);
     for (uint32_t p = 0; p < c->places.count; p++) {
-        c->unit = fmax(c->unit, c->places.data[p].bounds.unit);
+        double *unit = &c->places.data[p].bounds.unit;
+        if (c->is_cut && *unit > 0)
+            *unit = fmax(*unit, narrowest_unit(c->local));
+        c->unit = fmax(c->unit, *unit);
         c->decided = c->decided || c->places.data[p].bounds.decided;
     }
 }
@@ -273,6 +306,49 @@ static bool run_joined(sc_compiled_check *c, sc_runner *runner, sc_compiled_reco
     return run_call(c, runner, &calls[last], &calls[last - 1], true, 0, out, error, error_size);
 }
 
+static void free_inputs(const sc_compiled_check *c, sc_array **inputs, uint32_t batches)
+{
+    for (uint32_t b = 0; b < batches; b++) {
+        for (uint32_t i = 0; i < c->inputs.count; i++)
+            sc_array_free(&inputs[b][i]);
+    }
+}
+
+/* Runs the emitted code of stages: a whole step. */
+static bool run_stages(sc_compiled_check *c, sc_runner *runner, sc_compiled_record *out,
+                       char *error, size_t error_size)
+{
+    sc_arena *arena = &c->context->arena;
+    uint32_t batches = c->step == NULL ? 1 : (uint32_t)c->step->training->micro_batches,
+             output_count = sc_output_count(c->global, c->last);
+    sc_array **inputs = sc_arena_array(arena, batches, sizeof *inputs);
+    sc_array *outputs = sc_arena_array(arena, output_count + 1u, sizeof *outputs);
+    bool ok = true;
+    for (uint32_t b = 0; b < batches; b++) {
+        inputs[b] = sc_arena_array(arena, c->inputs.count + 1u, sizeof **inputs);
+        ok = ok && draw_inputs(c, (int32_t)b, 0, inputs[b]);
+    }
+    sc_runner_set_random(runner, c->options.seed, 1, 0);
+    ok = ok && sc_runner_run_stages(runner, c->input_names.data, inputs, c->inputs.count, batches,
+                                    outputs, output_count, error, error_size);
+    for (uint32_t p = 0; p < c->places.count; p++) {
+        const sc_compiled_place *at = &c->places.data[p];
+        uint32_t mine = at->state == SC_NONE
+                            ? SC_NONE
+                            : sc_module_find_state(c->local, at->what.path);
+        if (!ok || mine == SC_NONE)
+            continue;
+        out->values[p] = sc_runner_get_state(runner, mine);
+        ok = out->values[p].data != NULL;
+    }
+    if (ok)
+        note_outputs(c, outputs, output_count, out);
+    free_inputs(c, inputs, batches);
+    for (uint32_t i = 0; i < output_count; i++)
+        sc_array_free(&outputs[i]);
+    return ok;
+}
+
 /* Runs the whole schedule or, at a limit, the update alone. */
 static bool run(sc_compiled_check *c, sc_runner *runner, uint32_t nearby, sc_compiled_record *out,
                 char *error, size_t error_size)
@@ -282,11 +358,13 @@ static bool run(sc_compiled_check *c, sc_runner *runner, uint32_t nearby, sc_com
     snprintf(error, error_size, "there is not enough memory");
     if (!set_states(c, runner, nearby))
         return false;
+    if (c->is_cut && m == c->local)
+        return run_stages(c, runner, out, error, error_size);
     if (c->limit != SC_LIMIT_NONE)
         return run_call(c, runner, &(sc_call){.func = c->last, .microbatch = -1}, NULL, true,
                         nearby, out, error, error_size);
-    for (uint32_t i = 0; i < c->local->schedule.count; i++) {
-        const sc_call *call = &c->local->schedule.data[i];
+    for (uint32_t i = 0; i < scheduled(c)->schedule.count; i++) {
+        const sc_call *call = &scheduled(c)->schedule.data[i];
         if (call->func < m->funcs.count &&
             !run_call(c, runner, call, NULL, is_last_call(c, i), nearby, out, error, error_size))
             return false;
@@ -316,7 +394,7 @@ static bool run_reference(sc_compiled_check *c, char *error, size_t error_size)
 static bool is_joined(const sc_compiled_check *c)
 {
     sc_func_id last = sc_runner_last(c->code);
-    return last != SC_NONE && last >= c->local->funcs.count;
+    return !c->is_cut && last != SC_NONE && last >= c->local->funcs.count;
 }
 
 /* Compares the joined function, run from the same start, with its two halves, bit for bit. */
@@ -378,7 +456,7 @@ static void run_and_compare(sc_compiled_check *c)
     if (!settle_decisions(c) || !sc_compiled_compare_values(c))
         return;
     if (c->limit == SC_LIMIT_NONE && c->result->equal)
-        sc_compiled_compare_traffic(c);
+        (c->is_cut ? sc_compiled_compare_stage_traffic : sc_compiled_compare_traffic)(c);
     if (c->limit == SC_LIMIT_NONE && c->result->equal && is_joined(c))
         compare_joined(c);
     sc_runner *runners[] = {c->code, c->wide};
@@ -414,7 +492,7 @@ static void run_limits(sc_compiled_check *c)
 {
     char error[512];
     uint64_t seed = c->options.seed;
-    if (!c->has_step)
+    if (!c->has_step || c->is_cut)
         return;
     for (sc_limit which = SC_LIMIT_UNCLIPPED; which < SC_LIMIT_COUNT; which++) {
         if (!c->result->equal)
@@ -436,9 +514,11 @@ static void prepare(sc_compiled_check *c)
     sc_random_inputs_find(c->global, c->func, &c->distributions);
     sc_for_each_op (c->global, c->func, id) {
         const sc_op *op = sc_op_at(c->global, id);
-        if (sc_op_has(op, SC_FROM_OUTSIDE))
-            *sc_vec_push(&c->context->arena, &c->inputs) =
-                c->global->values.data[op->first_result].type;
+        if (!sc_op_has(op, SC_FROM_OUTSIDE))
+            continue;
+        *sc_vec_push(&c->context->arena, &c->inputs) =
+            c->global->values.data[op->first_result].type;
+        *sc_vec_push(&c->context->arena, &c->input_names) = sc_op_word(op, SC_ATTR_name);
     }
     list_places(c);
     c->expected = new_record(c);
@@ -457,7 +537,8 @@ static bool open_runners(sc_compiled_check *c)
         sc_differ_because(&c->differences, "there is not enough memory to interpret the program");
         return false;
     }
-    const sc_generate_part part = {.m = c->local};
+    const sc_generate_part part = {
+        .m = c->local, .step = c->step, .name = c->is_cut ? "entry" : NULL};
     c->code = sc_runner_load(c->context, &part, c->target, ranks);
     c->wide = c->code == NULL ? NULL : sc_runner_again(c->context, c->code, 2 * ranks);
     c->result->equal = c->wide != NULL;
@@ -477,14 +558,18 @@ static void close_all(sc_compiled_check *c)
     sc_runner_free(c->code);
 }
 
-bool sc_validate_compiled(sc_module *global, sc_module *local, sc_func_id func,
-                          const sc_validate_options *options, sc_compiled_result *result)
+bool sc_validate_compiled(const sc_compiled *program, const sc_validate_options *options,
+                          sc_compiled_result *result)
 {
+    sc_module *global = program->global, *local = program->local;
+    sc_func_id func = program->func;
     sc_compiled_check c = {.context = local->context,
                            .global = global,
                            .local = local,
                            .func = func,
                            .last = func,
+                           .step = program->step,
+                           .is_cut = sc_module_is_cut(local),
                            .target = options->target,
                            .is_on_gpus =
                                options->target != NULL && sc_target_is_cuda(options->target),
@@ -496,7 +581,12 @@ bool sc_validate_compiled(sc_module *global, sc_module *local, sc_func_id func,
     c.has_step = sc_schedules_step(global);
     if (c.has_step)
         c.last = global->schedule.data[global->schedule.count - 1].func;
-    if (!sc_same_schedule(global, local)) {
+    c.local_last = c.last;
+    for (sc_func_id f = 0; f < local->funcs.count; f++) {
+        if (c.is_cut && sc_output_count(local, f) > 0)
+            c.local_last = f;
+    }
+    if (!c.is_cut && !sc_same_schedule(global, local)) {
         sc_differ_because(
             &c.differences,
             "the per-rank program does not call the same functions for the same micro-batches");

@@ -31,6 +31,7 @@
 #ifndef SHARDC_TOOLS_VERIFY_COMPILED_H
 #define SHARDC_TOOLS_VERIFY_COMPILED_H
 
+#include "tools/driver/driver.h"
 #include "tools/verify/validate.h"
 
 typedef struct sc_compiled_result {
@@ -51,10 +52,11 @@ typedef struct sc_compiled_result {
     sc_difference first;
 } sc_compiled_result;
 
-/* Validates the code of `local` (FUSED) with `global` (as built); they share a context. Returns
+/* Validates the code of a program, compiled up to FUSED, with the program as it was built. Of a
+ * program of stages whole steps run: no function alone, and no limits. Returns
  * false if they differ or, without a difference, if nothing could run, which is reported. Ignores
  * options->dtypes. Sizes are shrunk during the call and restored. */
-bool sc_validate_compiled(sc_module *global, sc_module *local, sc_func_id func,
-                          const sc_validate_options *options, sc_compiled_result *result);
+bool sc_validate_compiled(const sc_compiled *program, const sc_validate_options *options,
+                          sc_compiled_result *result);
 
 #endif

@@ -125,7 +125,9 @@ static sc_type type_here(const sc_compiled_check *c, const sc_compiled_place *at
 {
     const sc_module *m = local ? c->local : c->global;
     if (at->state == SC_NONE)
-        return m->values.data[sc_returned(m, c->last)->operands[at->what.output]].type;
+        return m->values
+            .data[sc_returned(m, local ? c->local_last : c->last)->operands[at->what.output]]
+            .type;
     return m->state.data[sc_module_find_state(m, at->what.path)].type;
 }
 
@@ -133,7 +135,7 @@ static sc_type type_here(const sc_compiled_check *c, const sc_compiled_place *at
 static bool same_outputs(sc_compiled_check *c)
 {
     uint32_t global = sc_output_count(c->global, c->last),
-             local = sc_output_count(c->local, c->last);
+             local = sc_output_count(c->local, c->local_last);
     if (global != local)
         sc_differ_because(&c->differences,
                           "the per-rank program returns %u values, the global one %u", local,
@@ -336,5 +338,70 @@ void sc_compiled_compare_traffic(sc_compiled_check *c)
             most = fmax(most, sent);
         }
         c->result->sent += most;
+    }
+}
+
+/* ---- programs of stages ---- */
+
+/* What the report says of all functions of a stage. */
+static traffic traffic_of_stage(const sc_compiled_check *c, const sc_comm_rows *rows,
+                                uint32_t stage)
+{
+    traffic sum = {0};
+    for (sc_func_id func = 0; func < c->local->funcs.count; func++) {
+        if (c->local->funcs.data[func].stage != stage)
+            continue;
+        traffic one = traffic_of(c, rows, func);
+        for (int k = 0; k < KINDS; k++) {
+            sum.calls[k] += one.calls[k];
+            sum.sent[k] += one.sent[k];
+        }
+    }
+    return sum;
+}
+
+static traffic traffic_of_rank(const sc_compiled_check *c, uint32_t rank)
+{
+    traffic sum = {0};
+    uint32_t funcs = shardc_executable_func_count(sc_runner_program(c->code));
+    for (uint32_t f = 0; f < funcs; f++) {
+        shardc_func_profile profile;
+        shardc_session_profile(sc_runner_session(c->code), f, rank, &profile);
+        for (int k = 0; k < KINDS; k++) {
+            sum.calls[k] += (uint32_t)profile.collectives[k];
+            sum.sent[k] += profile.sent[k];
+        }
+    }
+    return sum;
+}
+
+/* Values that one function sends to another are one message: its calls are not compared. */
+void sc_compiled_compare_stage_traffic(sc_compiled_check *c)
+{
+    sc_comm_rows rows = {0};
+    sc_comm_report(c->local, &rows);
+    c->differences.run = "collectives";
+    uint64_t ranks = sc_mesh_stage_ranks(&c->local->mesh);
+    for (uint32_t stage = 0; stage < sc_mesh_stages(&c->local->mesh); stage++) {
+        traffic told = traffic_of_stage(c, &rows, stage);
+        for (uint64_t r = 0; r < ranks; r++) {
+            uint32_t rank = (uint32_t)sc_mesh_world_rank(&c->local->mesh, stage, r);
+            traffic found = traffic_of_rank(c, rank);
+            double sent = 0;
+            for (int k = 0; k < KINDS; k++) {
+                bool is_message = k == SC_IMAGE_SEND || k == SC_IMAGE_RECV;
+                if ((!is_message && found.calls[k] != told.calls[k]) ||
+                    !is_as_told(c, k, found.sent[k], told.sent[k]))
+                    sc_differ_because(&c->differences,
+                                      "rank %u of stage %u calls %s %llu times and sends %.15g "
+                                      "bytes; `shardc comm` says %llu times, %.15g bytes",
+                                      rank, stage, sc_collectives[k].name,
+                                      (unsigned long long)found.calls[k], found.sent[k],
+                                      (unsigned long long)told.calls[k], told.sent[k]);
+                sent += found.sent[k];
+                c->result->collectives += stage == 0 && r == 0 ? found.calls[k] : 0;
+            }
+            c->result->sent = fmax(c->result->sent, sent);
+        }
     }
 }

@@ -30,12 +30,16 @@ typedef struct sc_compiled_check {
     sc_context *context;
     sc_module *global, *local;
     sc_func_id func, last; /* func: gets the random inputs; last: its outputs are compared */
+    sc_func_id local_last; /* `last` in the per-rank program, if that is cut: what returns them */
     bool has_step;
+    const sc_train_step *step; /* of the per-rank program; NULL: none */
+    bool is_cut;               /* the per-rank program has the functions of stages */
     const sc_target *target;
     bool is_on_gpus; /* host threads do not compute there */
     sc_compiled_result *result;
     sc_random_inputs distributions;
     SC_VEC(sc_type) inputs;
+    SC_VEC(sc_sym) input_names;
     SC_VEC(sc_compiled_place) places;
     double unit;    /* largest u of the values that the micro-batches leave */
     bool decided;   /* one of these values depends on a decision */
@@ -57,6 +61,8 @@ bool sc_compiled_is_open(const sc_compiled_check *c);
 void sc_compiled_compare_bits(sc_compiled_check *c);
 /* Compares the session's counts over the whole schedule with sc_comm_report. */
 void sc_compiled_compare_traffic(sc_compiled_check *c);
+/* The same for a program of stages: over all functions of each stage. */
+void sc_compiled_compare_stage_traffic(sc_compiled_check *c);
 /* Compares the collectives of one call of the joined function with those of its halves. */
 void sc_compiled_compare_joined_traffic(sc_compiled_check *c);
 

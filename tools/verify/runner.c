@@ -135,11 +135,24 @@ static sc_array whole_array(const sc_type_info *type)
     return sc_array_new(type->rank, sizes);
 }
 
+/* Programs of several stages number their states by stage. SHARDC_NOT_FOUND: no state, but a slot. */
+static uint32_t state_in_program(const sc_runner *runner, uint32_t state)
+{
+    const sc_module *m = runner->m;
+    return sc_module_is_cut(m) ? shardc_executable_find_state(
+                                     runner->program,
+                                     sc_text(m->context, m->state.data[state].path))
+                               : state;
+}
+
 bool sc_runner_set_state(sc_runner *runner, uint32_t state, const double *global)
 {
     if (runner->interp != NULL)
         return sc_interp_set_state(runner->interp, state, global);
     shardc_tensor_info info;
+    state = state_in_program(runner, state);
+    if (state == SHARDC_NOT_FOUND)
+        return true;
     shardc_executable_state(runner->program, state, &info);
     return shardc_session_set_state(runner->session, state, global,
                                     (size_t)info.count * sizeof *global, "f64", NULL) == SHARDC_OK;
@@ -151,6 +164,7 @@ sc_array sc_runner_get_state(const sc_runner *runner, uint32_t state)
         return sc_interp_get_state(runner->interp, state, NULL);
     sc_array array = whole_array(sc_state_type(runner->m, state));
     size_t bytes = (size_t)array.count * sizeof *array.data;
+    state = state_in_program(runner, state);
     if (array.data != NULL && shardc_session_get_state(runner->session, state, array.data, bytes,
                                                        "f64", NULL) != SHARDC_OK)
         sc_array_free(&array);
@@ -191,6 +205,105 @@ static bool run_session(sc_runner *runner, sc_func_id func, const sc_array *inpu
     }
     return shardc_session_run(runner->session, func, feeds, input_count, fetches, output_count,
                               error) == SHARDC_OK;
+}
+
+/* ---- programs of stages ---- */
+
+/* The dim of an input that micro-batches split; -1: none. */
+static int batch_dim_of(const sc_runner *runner, const char *name)
+{
+    const shardc_executable *program = runner->program;
+    shardc_tensor_info info;
+    for (uint32_t f = 0; f < shardc_executable_func_count(program); f++) {
+        for (uint32_t i = 0; i < shardc_executable_input_count(program, f); i++) {
+            shardc_executable_input(program, f, i, &info);
+            if (strcmp(info.name, name) == 0)
+                return info.batch_dim;
+        }
+    }
+    return -2; /* no stage reads it */
+}
+
+/* Joins the values of all micro-batches along a dim; -1: those of the first. */
+static sc_array join_batches(sc_array *const *inputs, uint32_t index, uint32_t count, int dim)
+{
+    const sc_array *one = &inputs[0][index];
+    int64_t sizes[SC_ARRAY_MAX_RANK], outer = 1, inner = 1;
+    for (uint32_t d = 0; d < one->rank; d++) {
+        sizes[d] = one->sizes[d] * ((int)d == dim ? count : 1);
+        outer *= (int)d < dim ? one->sizes[d] : 1;
+        inner *= (int)d >= dim ? one->sizes[d] : 1;
+    }
+    sc_array joined = sc_array_new(one->rank, sizes);
+    if (joined.data == NULL)
+        return joined;
+    if (dim < 0)
+        memcpy(joined.data, one->data, (size_t)one->count * sizeof *one->data);
+    for (uint32_t b = 0; b < count; b++) {
+        if (dim < 0)
+            break;
+        for (int64_t o = 0; o < outer; o++)
+            memcpy(joined.data + (o * count + b) * inner, inputs[b][index].data + o * inner,
+                   (size_t)inner * sizeof *joined.data);
+    }
+    return joined;
+}
+
+static bool make_fetches(const sc_runner *runner, uint32_t func, sc_array *outputs, uint32_t count,
+                         shardc_fetch_value *fetches)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        shardc_tensor_info info;
+        int64_t sizes[SHARDC_TENSOR_MAX_RANK];
+        shardc_executable_output(runner->program, func, i, &info);
+        for (uint32_t d = 0; d < info.rank; d++)
+            sizes[d] = info.dims[d].size;
+        outputs[i] = sc_array_new(info.rank, sizes);
+        if (outputs[i].data == NULL)
+            return false;
+        fetches[i] = (shardc_fetch_value){i, outputs[i].data,
+                                          (size_t)outputs[i].count * sizeof(double), "f64"};
+    }
+    return true;
+}
+
+bool sc_runner_run_stages(sc_runner *runner, const sc_sym *names, sc_array *const *inputs,
+                          uint32_t input_count, uint32_t micro_batches, sc_array *outputs,
+                          uint32_t output_count, char *text, size_t text_size)
+{
+    shardc_error error = {.text = "there is not enough memory"};
+    sc_func_id last = sc_runner_last(runner);
+    shardc_feed_value *feeds = calloc(input_count + 1u, sizeof *feeds);
+    shardc_fetch_value *fetches = calloc(output_count + 1u, sizeof *fetches);
+    sc_array *joined = calloc(input_count + 1u, sizeof *joined);
+    uint32_t fed = 0;
+    bool ok = feeds != NULL && fetches != NULL && joined != NULL &&
+              make_fetches(runner, last == SC_NONE ? 0 : last, outputs, output_count, fetches);
+    for (uint32_t i = 0; i < input_count; i++) {
+        const char *name = sc_text(runner->m->context, names[i]);
+        int dim = batch_dim_of(runner, name);
+        if (!ok || dim == -2)
+            continue;
+        joined[i] = join_batches(inputs, i, micro_batches, dim);
+        ok = joined[i].data != NULL;
+        feeds[fed++] = (shardc_feed_value){name, joined[i].data,
+                                           (size_t)joined[i].count * sizeof(double), "f64"};
+    }
+    if (ok)
+        ok = (last == SC_NONE ? shardc_session_run(runner->session, 0, feeds, fed, fetches,
+                                                   output_count, &error)
+                              : shardc_session_step(runner->session, feeds, fed, fetches,
+                                                    output_count, &error)) == SHARDC_OK;
+    for (uint32_t i = 0; i < input_count; i++) {
+        if (joined != NULL)
+            sc_array_free(&joined[i]);
+    }
+    free(joined);
+    free(feeds);
+    free(fetches);
+    if (!ok)
+        snprintf(text, text_size, "%s", error.text);
+    return ok;
 }
 
 bool sc_runner_run(sc_runner *runner, sc_func_id func, const sc_array *inputs, uint32_t input_count,

@@ -44,6 +44,11 @@ const sc_module *sc_runner_module(const sc_runner *runner);
 bool sc_runner_set_state(sc_runner *runner, uint32_t state, const double *global);
 sc_array sc_runner_get_state(const sc_runner *runner, uint32_t state);
 void sc_runner_set_random(sc_runner *runner, uint64_t seed, uint64_t step, uint32_t micro_batch);
+/* Runs a whole train step, or an entry, of emitted code that is cut into stages. `inputs`: by
+ * micro-batch and input, in the order of `names`. */
+bool sc_runner_run_stages(sc_runner *runner, const sc_sym *names, sc_array *const *inputs,
+                          uint32_t input_count, uint32_t micro_batches, sc_array *outputs,
+                          uint32_t output_count, char *error, size_t error_size);
 bool sc_runner_run(sc_runner *runner, sc_func_id func, const sc_array *inputs, uint32_t input_count,
                    sc_array *outputs, uint32_t output_count, char *error, size_t error_size);
 

@@ -35,5 +35,5 @@ text = data.index(b'continue prompts')  # of the runtime
 write('runtime', data[:text] + bytes([data[text] ^ 1]) + data[text + 1:])
 image = data[offset:offset + length]
 write('beyond', packed(image, offset + 8))
-assert image.count(b'"version":3') == 1
-write('facts', packed(image.replace(b'"version":3', b'"version":7')))
+assert image.count(b'"version":4') == 1
+write('facts', packed(image.replace(b'"version":4', b'"version":7')))
