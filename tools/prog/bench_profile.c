@@ -109,10 +109,10 @@ static profile_row describe_message(sc_bench *b, const sc_image_message *message
 static profile_row describe_wait(sc_bench *b, const sc_image_instr *instr)
 {
     const sc_image_boundary *boundary = &b->image->boundaries[instr->index];
-    return (profile_row){
-        .what = sc_arena_printf(&b->prog->context->arena, "wait for %s stage %u",
-                                boundary->is_receive ? "recv from" : "send to", boundary->peer),
-        .is_bound_by_bytes = true};
+    return (profile_row){.what = sc_arena_printf(&b->prog->context->arena, "wait for %s stage %u",
+                                                 boundary->is_receive ? "recv from" : "send to",
+                                                 boundary->peer),
+                         .is_bound_by_bytes = true};
 }
 
 static profile_row describe(sc_bench *b, const sc_image_func *func, const sc_image_instr *instr)

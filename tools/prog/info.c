@@ -50,9 +50,8 @@ static json_t *stages_json(const sc_prog *prog)
         const sc_image *image = all->stages[s];
         count_calls(prog, s, counts);
         json_array_append_new(
-            stages, json_pack("{s:I, s:I, s:I, s:o}", "arena_bytes",
-                              (json_int_t)image->arena_bytes, "kernels",
-                              (json_int_t)image->kernel_count, "gemms",
+            stages, json_pack("{s:I, s:I, s:I, s:o}", "arena_bytes", (json_int_t)image->arena_bytes,
+                              "kernels", (json_int_t)image->kernel_count, "gemms",
                               (json_int_t)image->gemm_count, "collectives", counts_json(counts)));
     }
     return stages;

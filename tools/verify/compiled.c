@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "support/rng.h"
 #include "tools/verify/compiled_internal.h"
@@ -121,9 +122,9 @@ static void list_places(sc_compiled_check *c)
         sc_random_inputs distributions;
         sc_random_inputs_find(m, func, &distributions);
         const sc_error_bounds *bounds = sc_error_bounds_find(c->global, func, &c->distributions),
-                              *local =
-                                  c->is_cut ? bounds
-                                            : sc_error_bounds_find(c->local, func, &distributions);
+                              *local = c->is_cut
+                                           ? bounds
+                                           : sc_error_bounds_find(c->local, func, &distributions);
         add_states(c, func, bounds, local, seen);
         if (func == c->last)
             add_outputs(c, bounds, local);
@@ -172,6 +173,22 @@ static void settle(const sc_compiled_check *c, const sc_type_info *type,
     }
 }
 
+/* Of a gradient that chunks have apart the first part has got the values; the others get 0. `first`
+ * SC_NONE: it is not one. */
+static bool clear_parts(sc_runner *runner, sc_sym path, uint32_t first, sc_array *values)
+{
+    const sc_module *m = sc_runner_module(runner);
+    if (first == SC_NONE)
+        return true;
+    memset(values->data, 0, (size_t)values->count * sizeof *values->data);
+    for (uint32_t s = sc_next_gradient_part(m, path, first + 1); s != SC_NONE;
+         s = sc_next_gradient_part(m, path, s + 1)) {
+        if (!sc_runner_set_state(runner, s, values->data))
+            return false;
+    }
+    return true;
+}
+
 static bool set_states(sc_compiled_check *c, sc_runner *runner, uint32_t nearby)
 {
     const sc_module *m = sc_runner_module(runner);
@@ -179,13 +196,16 @@ static bool set_states(sc_compiled_check *c, sc_runner *runner, uint32_t nearby)
         const sc_state *state = &c->global->state.data[s];
         const sc_type_info *type = &c->global->types.data[state->type];
         uint32_t mine = sc_module_find_state(m, state->path);
+        uint32_t part = mine == SC_NONE ? sc_next_gradient_part(m, state->path, 0) : SC_NONE;
+        mine = mine == SC_NONE ? part : mine;
         if (mine == SC_NONE || !sc_same_dims(c->global, state->type, m, m->state.data[mine].type))
             continue;
         sc_array values =
             sc_verification_state(c->global, s, &c->distributions, c->limit, &c->options);
         if (values.data != NULL)
             settle(c, type, &c->distributions.state[s], nearby, &values);
-        bool ok = values.data != NULL && sc_runner_set_state(runner, mine, values.data);
+        bool ok = values.data != NULL && sc_runner_set_state(runner, mine, values.data) &&
+                  clear_parts(runner, state->path, part, &values);
         sc_array_free(&values);
         if (!ok)
             return false;
@@ -193,13 +213,20 @@ static bool set_states(sc_compiled_check *c, sc_runner *runner, uint32_t nearby)
     return true;
 }
 
+/* A whole step has one value of an input that micro-batches do not split. */
+static bool is_drawn_again(const sc_compiled_check *c, const sc_type_info *type)
+{
+    return !c->is_cut || c->step == NULL ||
+           sc_type_find_dim(type, c->step->training->batch_dim) >= 0;
+}
+
 static bool draw_inputs(sc_compiled_check *c, int32_t micro_batch, uint32_t nearby,
                         sc_array *inputs)
 {
-    sc_random_options fresh = c->options;
-    fresh.seed += micro_batch > 0 ? (uint64_t)micro_batch : 0;
     for (uint32_t i = 0; i < c->inputs.count; i++) {
         const sc_type_info *type = &c->global->types.data[c->inputs.data[i]];
+        sc_random_options fresh = c->options;
+        fresh.seed += micro_batch > 0 && is_drawn_again(c, type) ? (uint64_t)micro_batch : 0;
         inputs[i] = sc_verification_values(type, &c->distributions.inputs.data[i], &fresh);
         if (inputs[i].data == NULL)
             return false;
@@ -333,9 +360,8 @@ static bool run_stages(sc_compiled_check *c, sc_runner *runner, sc_compiled_reco
                                     outputs, output_count, error, error_size);
     for (uint32_t p = 0; p < c->places.count; p++) {
         const sc_compiled_place *at = &c->places.data[p];
-        uint32_t mine = at->state == SC_NONE
-                            ? SC_NONE
-                            : sc_module_find_state(c->local, at->what.path);
+        uint32_t mine =
+            at->state == SC_NONE ? SC_NONE : sc_module_find_state(c->local, at->what.path);
         if (!ok || mine == SC_NONE)
             continue;
         out->values[p] = sc_runner_get_state(runner, mine);
@@ -568,7 +594,7 @@ bool sc_validate_compiled(const sc_compiled *program, const sc_validate_options 
                            .local = local,
                            .func = func,
                            .last = func,
-                           .step = program->step,
+                           .step = program->step == NULL ? NULL : program->global_step,
                            .is_cut = sc_module_is_cut(local),
                            .target = options->target,
                            .is_on_gpus =

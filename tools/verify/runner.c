@@ -135,14 +135,15 @@ static sc_array whole_array(const sc_type_info *type)
     return sc_array_new(type->rank, sizes);
 }
 
-/* Programs of several stages number their states by stage. SHARDC_NOT_FOUND: no state, but a slot. */
+/* Programs of several stages number their states by stage. SHARDC_NOT_FOUND: no state, but a slot.
+ */
 static uint32_t state_in_program(const sc_runner *runner, uint32_t state)
 {
     const sc_module *m = runner->m;
-    return sc_module_is_cut(m) ? shardc_executable_find_state(
-                                     runner->program,
-                                     sc_text(m->context, m->state.data[state].path))
-                               : state;
+    return sc_module_is_cut(m)
+               ? shardc_executable_find_state(runner->program,
+                                              sc_text(m->context, m->state.data[state].path))
+               : state;
 }
 
 bool sc_runner_set_state(sc_runner *runner, uint32_t state, const double *global)

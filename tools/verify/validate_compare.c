@@ -334,19 +334,6 @@ static void add_array(sc_array *sum, sc_array *more)
     sc_array_free(more);
 }
 
-uint32_t sc_next_gradient_part(const sc_module *m, sc_sym path, uint32_t from)
-{
-    const char *name = sc_text(m->context, path);
-    size_t length = strlen(name);
-    for (uint32_t s = from; s < m->state.count; s++) {
-        const char *other = sc_text(m->context, m->state.data[s].path);
-        if (m->state.data[s].kind == SC_STATE_GRAD && strncmp(other, name, length) == 0 &&
-            other[length] == '@')
-            return s;
-    }
-    return SC_NONE;
-}
-
 /* The state of the per-rank program with this name, or the sum of its parts. *found: the state, or
  * one of them; SC_NONE: there is none, and no data. */
 static sc_array local_state(const sc_validation *v, sc_sym path, uint32_t *found, bool *agree)

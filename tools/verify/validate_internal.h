@@ -61,9 +61,6 @@ typedef struct sc_validation {
 } sc_validation;
 
 /* ---- validate_compare.c ---- */
-/* Gradients that the chunks of a pipeline have apart: tok.grad@0 and tok.grad@3 are parts of
- * tok.grad. Returns the next part from a state on; SC_NONE: there are no more. */
-uint32_t sc_next_gradient_part(const sc_module *m, sc_sym path, uint32_t from);
 /* Finds the pairs of values to compare, and marks those that the interpreters must keep. */
 void sc_validate_pair(sc_validation *v);
 /* Compares the kept values of one function of the per-rank program; SC_NONE: of all. */

@@ -123,6 +123,19 @@ bool sc_same_dims(const sc_module *m, sc_type type, const sc_module *other, sc_t
     return same;
 }
 
+uint32_t sc_next_gradient_part(const sc_module *m, sc_sym path, uint32_t from)
+{
+    const char *name = sc_text(m->context, path);
+    size_t length = strlen(name);
+    for (uint32_t s = from; s < m->state.count; s++) {
+        const char *other = sc_text(m->context, m->state.data[s].path);
+        if (m->state.data[s].kind == SC_STATE_GRAD && strncmp(other, name, length) == 0 &&
+            other[length] == '@')
+            return s;
+    }
+    return SC_NONE;
+}
+
 bool sc_schedules_step(const sc_module *m)
 {
     bool has_step = false;

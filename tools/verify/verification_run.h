@@ -59,4 +59,8 @@ bool sc_is_called(const sc_module *m, sc_func_id func, uint32_t first, uint32_t 
  * that only the per-rank program has. */
 bool sc_same_schedule(const sc_module *global, const sc_module *local);
 
+/* Gradients that the chunks of a pipeline have apart: tok.grad@0 and tok.grad@3 are parts of
+ * tok.grad. Returns the next part from a state on; SC_NONE: there are no more. */
+uint32_t sc_next_gradient_part(const sc_module *m, sc_sym path, uint32_t from);
+
 #endif
