@@ -34,6 +34,25 @@ minimize m.loss with adamw(lr = 1e-2);
 plan three for m { mesh dp = 3; shard B over dp; shard param, grad, opt * over dp if free; }
 plan two for m { mesh dp = 2; shard B over dp; }
 """
+# a pipeline of each schedule, alone and with other axes before and after it
+STACK = """lang 1;
+dim B = 12, S = 4, V = 258, D = 16, F = 24, L = 8;
+block layer(x[B, S, D]) -> [B, S, D] { param u[D, F], w[F, D]; return x + dot[F](tanh(dot[D](x, u)), w); }
+model m {
+  param tok[V, D];
+  sub layers: layer * L;
+  entry loss(t: i32[B, S], y: i32[B, S]) -> [] {
+    x = gather[V](tok, t);
+    repeat L { x = layers(x); }
+    return mean[B, S](xent[V](dot[D](x, tok), y));
+  }
+}
+weights w for m { tok = "tok"; layers[*].u = "u{0}" as [F, D]; layers[*].w = "w{0}" as [D, F]; }
+minimize m.loss with adamw(lr = 1e-2, clip = 1.0);
+"""
+STAGES = [("pp = 2", "gpipe", 3, ""), ("pp = 3", "one_f_one_b", 6, ""), ("dp = 2, pp = 2", "interleaved(2)", 3, "shard B over dp;"),
+          ("pp = 2, tp = 2", "zero_bubble", 4, "shard F over tp;"), ("pp = 2", "zero_bubble_v", 4, ""), ("pp = 2", "dual_pipe_v", 6, ""),
+          ("pp = 2, dp = 2", "looped_bfs(2)", 2, "shard B over dp; shard param, grad, opt * over dp if free;"), ("pp = 4", "one_f_one_b", 4, "")]
 
 
 class Port:
@@ -130,7 +149,7 @@ def loss_of(results):
 
 class Attacks:
     def __init__(self, shardc, seed, trials):
-        self.seed, self.trials = seed, trials
+        self.shardc, self.seed, self.trials = shardc, seed, trials
         self.fault = os.path.join(os.path.dirname(shardc), "test", "libsc_fault.so")
         self.mpirun = shutil.which("mpirun")
         self.modules = os.path.join(os.path.dirname(shardc), "lib", "shardc")
@@ -187,6 +206,38 @@ class Attacks:
             time.sleep(draw.uniform(0, 1.5 if endless else 0.8))
             job.ranks[lost].kill()
             self.check_lost(job.finish(), lost, endless)
+
+    def prepare_stages(self):
+        """A program of each plan, and how many ranks it has."""
+        self.staged = []
+        for number, (mesh, schedule, micro_batches, lines) in enumerate(STAGES):
+            text = STACK + "plan p for m { mesh %s; stage layers over pp: schedule = %s, microbatches = %d, batch = B; %s }\n" % (
+                mesh, schedule, micro_batches, lines)
+            size = 1
+            for axis in mesh.split(","):
+                size *= int(axis.split("=")[1])
+            model, program = self.path("stages%d.shard" % number), self.path("stages%d" % number)
+            with open(model, "w") as file:
+                file.write(text)
+            subprocess.run([self.shardc, "build", model, "--plan", "p", "-o", program], check=True, stdout=subprocess.DEVNULL)
+            self.staged.append((program, size))
+
+    def stages(self, trial):
+        """A rank of any stage of any schedule is killed at any moment; those who are left name its stage once the run has begun."""
+        draw = random.Random(self.seed * 1000 + trial)
+        program, size = self.staged[trial % len(self.staged)]
+        lost, log = draw.randrange(size), self.path("stages%d.log" % trial)
+        with Port() as port:
+            job = Job(program, size, port.number, self.arguments(10 ** 6) + ["--log", log], env={"all": {"SHARDC_JOIN_MS": "30000"}})
+            begins = trial % 4 != 0  # one in four is killed while the ranks meet
+            if begins:
+                wait_for_lines(log, 2, job)
+            time.sleep(draw.uniform(0, 0.3))
+            job.ranks[lost].kill()
+            results = job.finish()
+            self.check_lost(results, lost)
+            for rank, (_, _, err) in enumerate(results):
+                check(rank == lost or not begins or "stage " in err, "rank", rank, "does not name the stage of rank", lost, ":", err)
 
     def prepare_saving(self):
         """A folder of states, and how many calls each rank makes to add one to it."""
@@ -499,7 +550,7 @@ class Attacks:
     # ---- the whole ----
 
     def run(self, names):
-        counts = {"kill": self.trials, "stop": 4, "pause": 1, "mixture": len(self.MIXTURES), "two_jobs": 4, "neighbour": 2, "cut": 2,
+        counts = {"kill": self.trials, "stages": 2 * self.trials, "stop": 4, "pause": 1, "mixture": len(self.MIXTURES), "two_jobs": 4, "neighbour": 2, "cut": 2,
                   "signals": 4, "environment": 8, "threads": 2}
         if self.mpirun is not None and os.path.exists(os.path.join(self.modules, "shardc_mpi.so")):
             counts["mpi"] = 3
@@ -521,8 +572,8 @@ class Attacks:
             if names and name not in names:
                 continue
             begin = time.monotonic()
-            if name == "save":
-                self.prepare_saving()
+            if name in ("save", "stages"):
+                (self.prepare_saving if name == "save" else self.prepare_stages)()
             with concurrent.futures.ThreadPoolExecutor(1 if name == "neighbour" else 8 if name == "mixture" else 4) as pool:
                 tries = [pool.submit(getattr(self, name), trial) for trial in range(count)]
                 wrong = []
