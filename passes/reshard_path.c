@@ -86,13 +86,18 @@ static double local_bytes(const search *s, const sc_placement *at)
     return (double)sc_type_local_bytes(s->m, &type);
 }
 
-static bool spans_inter(const sc_mesh *mesh, const sc_sub_axis_list *group)
+double sc_axis_weight(const sc_mesh *mesh, uint32_t axis)
 {
-    for (uint32_t i = 0; i < group->count; i++) {
-        if (mesh->axes[mesh->sub_axes[group->sub_axes[i]].axis].inter)
-            return true;
-    }
-    return false;
+    return mesh->axes[axis].inter ? 8 : 1;
+}
+
+/* A group is as slow as the slowest of its axes. */
+static double group_weight(const sc_mesh *mesh, const sc_sub_axis_list *group)
+{
+    double most = 0;
+    for (uint32_t i = 0; i < group->count; i++)
+        most = fmax(most, sc_axis_weight(mesh, mesh->sub_axes[group->sub_axes[i]].axis));
+    return most;
 }
 
 static sc_cost step_cost(const search *s, const sc_placement *from, const sc_reshard_step *step)
@@ -103,9 +108,18 @@ static sc_cost step_cost(const search *s, const sc_placement *from, const sc_res
     double buffer = local_bytes(s, step->kind == SC_OP_all_gather ? &step->to : from);
     double sent =
         sc_sent_bytes(step->kind, buffer, (double)sc_sub_axis_list_size(&s->m->mesh, &step->group));
-    cost.bytes = sent * (spans_inter(&s->m->mesh, &step->group) ? 8 : 1) + s->planner->call_cost;
+    cost.bytes = sent * group_weight(&s->m->mesh, &step->group) + s->planner->call_cost;
     cost.calls = 1;
     return cost;
+}
+
+sc_cost sc_send_cost(const sc_planner *planner, sc_type type, uint32_t axis)
+{
+    const sc_module *m = planner->m;
+    double bytes = (double)sc_type_local_bytes(m, &m->types.data[type]);
+    return (sc_cost){.bytes = sc_sent_bytes(SC_OP_send, bytes, 2) * sc_axis_weight(&m->mesh, axis) +
+                              planner->call_cost,
+                     .calls = 1};
 }
 
 static uint32_t *find_state(search *s, const sc_placement *at, bool *is_new)
