@@ -85,8 +85,9 @@ static sc_value bare_value(const sc_module *m, sc_value value)
     }
 }
 
-/* Name of value i relative to its scope. */
-static const char *value_name(const sc_module *m, const sc_op *op, uint32_t i)
+/* Name of value i relative to its scope. A received value without one is called what its sender
+ * calls it; `sends`: the op that sends under each name. */
+static const char *value_name(const sc_module *m, const sc_map *sends, const sc_op *op, uint32_t i)
 {
     sc_sym path = op->operand_count == 1 ? sc_op_word(op, SC_ATTR_moves) : 0;
     path = path != 0 ? path : sc_value_path(m, op->operands[i]);
@@ -94,8 +95,14 @@ static const char *value_name(const sc_module *m, const sc_op *op, uint32_t i)
         path = m->values.data[op->first_result + i].path;
     sc_value bare = bare_value(m, op->operands[i]);
     path = path != 0 ? path : sc_value_path(m, bare);
-    if (path == 0)
-        return sc_ops[sc_op_at(m, sc_def(m, bare))->kind].name;
+    if (path == 0) {
+        const sc_op *made = sc_op_at(m, sc_def(m, bare));
+        const uint32_t *sender = sc_op_transfers((sc_op_kind)made->kind)
+                                     ? sc_map_find(sends, sc_op_word(made, SC_ATTR_name))
+                                     : NULL;
+        return sender != NULL ? value_name(m, sends, sc_op_at(m, *sender), 0)
+                              : sc_ops[made->kind].name;
+    }
     const char *text = sc_text(m->context, path), *scope = sc_text(m->context, op->scope);
     size_t length = strlen(scope);
     if (op->operand_count == 1 && strncmp(text, scope, length) == 0 && text[length] == '.')
@@ -155,7 +162,8 @@ static const char *transferred_name(const sc_module *m, const sc_op *op, const s
 {
     sc_sym name = sc_op_word(op, SC_ATTR_name);
     const uint32_t *sender = sc_map_find(sends, name);
-    return sender == NULL ? sc_text(m->context, name) : value_name(m, sc_op_at(m, *sender), 0);
+    return sender == NULL ? sc_text(m->context, name)
+                          : value_name(m, sends, sc_op_at(m, *sender), 0);
 }
 
 static void add_transfer(sc_module *m, sc_op_id id, uint32_t count, const sc_map *sends,
@@ -175,10 +183,12 @@ static void add_transfer(sc_module *m, sc_op_id id, uint32_t count, const sc_map
         row.why = sc_arena_printf(&m->context->arena,
                                   is_send ? "stage %lld reads it" : "stage %lld computes it",
                                   (long long)sc_op_int(op, SC_ATTR_stage, 0));
+    row.cost = row.sent * sc_axes_weight(&m->mesh, row.axes);
     *sc_vec_push(&m->context->arena, out) = row;
 }
 
-static void add_row(sc_module *m, sc_op_id id, uint32_t count, sc_comm_rows *out)
+static void add_row(sc_module *m, sc_op_id id, uint32_t count, const sc_map *sends,
+                    sc_comm_rows *out)
 {
     const sc_op *op = sc_op_at(m, id);
     const sc_attr *over = sc_op_attr(op, SC_ATTR_over), *gather = sc_op_attr(op, SC_ATTR_gather),
@@ -193,12 +203,13 @@ static void add_row(sc_module *m, sc_op_id id, uint32_t count, sc_comm_rows *out
     for (uint32_t i = 0; i < op->operand_count; i++) {
         row.bytes += buffer_bytes(m, op, i, row.ranks);
         row.control = row.control && sc_type_of(m, op->operands[i])->rank == 0;
-        *sc_vec_push(&m->context->arena, &row.values) = value_name(m, op, i);
+        *sc_vec_push(&m->context->arena, &row.values) = value_name(m, sends, op, i);
     }
     row.sent = sc_sent_bytes((sc_op_kind)op->kind, row.bytes, (double)row.ranks);
     const sc_attr *named = scatter != NULL ? scatter : gather;
     row.dim = named == NULL ? NULL : sc_text(m->context, m->dims.data[named->dims[0]].name);
     row.dtype = sc_dtypes[sc_type_of(m, op->operands[0])->dtype].name;
+    row.cost = row.sent * sc_axes_weight(&m->mesh, row.axes);
     *sc_vec_push(&m->context->arena, out) = row;
 }
 
@@ -214,7 +225,7 @@ void sc_comm_report(sc_module *m, sc_comm_rows *out)
             continue;
         sc_for_each_op (m, func, op) {
             if ((sc_op_traits(sc_op_at(m, op)) & SC_COLLECTIVE) != 0)
-                add_row(m, op, calls[func], out);
+                add_row(m, op, calls[func], &sends, out);
             else if (sc_op_transfers((sc_op_kind)sc_op_at(m, op)->kind))
                 add_transfer(m, op, calls[func], &sends, out);
         }

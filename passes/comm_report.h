@@ -23,6 +23,7 @@ typedef struct sc_comm_row {
     const char *dim;             /* dim that is gathered, scattered or exchanged; NULL: none */
     const char *dtype;
     double bytes, sent; /* see SHARDING, "Sent bytes"; for all values together */
+    double cost;        /* what placement compares: `sent`, weighted by its axes */
     uint32_t count;     /* executions in the schedule: per step, or per call of the entry */
     bool control;       /* communicates only scalars */
     uint32_t rule;      /* index in module->rules, or SC_NONE */

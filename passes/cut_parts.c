@@ -49,8 +49,8 @@ static uint64_t find_part(const sc_module *m, const sc_type_info *type, uint32_t
         for (uint32_t a = 0; a < m->mesh.sub_axis_count; a++) {
             const sc_sub_axis *sub_axis = &m->mesh.sub_axes[a];
             bool is_whole = type->placement.on[a] == SC_ON_NOTHING && sub_axis->size > 1,
-                 is_cheap = sc_axis_weight(&m->mesh, sub_axis->axis) <
-                            sc_axis_weight(&m->mesh, stage_axis);
+                 is_cheap = sc_axes_weight(&m->mesh, 1u << sub_axis->axis) <
+                            sc_axes_weight(&m->mesh, 1u << stage_axis);
             if (!is_whole || !is_cheap ||
                 !sc_dim_divides(m, type->dims[d].dim, type->dims[d].size,
                                 sc_type_shards(&m->mesh, &tried, d) * sub_axis->size))
@@ -112,8 +112,9 @@ static const part_plan *plan_of(sending *s, sc_type type)
     plan->why = sc_intern_printf(
         &m->context->names,
         "each rank of %s sends 1/%llu of it: a byte over %s costs %.0f, over %s %.0f",
-        axes_text(m, &over), (unsigned long long)ranks, name, sc_axis_weight(&m->mesh, axis),
-        axes_text(m, &over), sc_axis_weight(&m->mesh, m->mesh.sub_axes[over.sub_axes[0]].axis));
+        axes_text(m, &over), (unsigned long long)ranks, name, sc_axes_weight(&m->mesh, 1u << axis),
+        axes_text(m, &over),
+        sc_axes_weight(&m->mesh, 1u << m->mesh.sub_axes[over.sub_axes[0]].axis));
     return plan;
 }
 

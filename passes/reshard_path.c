@@ -86,18 +86,21 @@ static double local_bytes(const search *s, const sc_placement *at)
     return (double)sc_type_local_bytes(s->m, &type);
 }
 
-double sc_axis_weight(const sc_mesh *mesh, uint32_t axis)
+double sc_axes_weight(const sc_mesh *mesh, uint32_t axes)
 {
-    return mesh->axes[axis].inter ? 8 : 1;
+    for (uint32_t a = 0; a < mesh->axis_count; a++) {
+        if ((axes >> a & 1) != 0 && mesh->axes[a].inter)
+            return 8;
+    }
+    return 1;
 }
 
-/* A group is as slow as the slowest of its axes. */
-static double group_weight(const sc_mesh *mesh, const sc_sub_axis_list *group)
+static uint32_t axes_of(const sc_mesh *mesh, const sc_sub_axis_list *group)
 {
-    double most = 0;
+    uint32_t axes = 0;
     for (uint32_t i = 0; i < group->count; i++)
-        most = fmax(most, sc_axis_weight(mesh, mesh->sub_axes[group->sub_axes[i]].axis));
-    return most;
+        axes |= 1u << mesh->sub_axes[group->sub_axes[i]].axis;
+    return axes;
 }
 
 static sc_cost step_cost(const search *s, const sc_placement *from, const sc_reshard_step *step)
@@ -108,7 +111,8 @@ static sc_cost step_cost(const search *s, const sc_placement *from, const sc_res
     double buffer = local_bytes(s, step->kind == SC_OP_all_gather ? &step->to : from);
     double sent =
         sc_sent_bytes(step->kind, buffer, (double)sc_sub_axis_list_size(&s->m->mesh, &step->group));
-    cost.bytes = sent * group_weight(&s->m->mesh, &step->group) + s->planner->call_cost;
+    cost.bytes = sent * sc_axes_weight(&s->m->mesh, axes_of(&s->m->mesh, &step->group)) +
+                 s->planner->call_cost;
     cost.calls = 1;
     return cost;
 }
@@ -117,7 +121,8 @@ sc_cost sc_send_cost(const sc_planner *planner, sc_type type, uint32_t axis)
 {
     const sc_module *m = planner->m;
     double bytes = (double)sc_type_local_bytes(m, &m->types.data[type]);
-    return (sc_cost){.bytes = sc_sent_bytes(SC_OP_send, bytes, 2) * sc_axis_weight(&m->mesh, axis) +
+    return (sc_cost){.bytes = sc_sent_bytes(SC_OP_send, bytes, 2) *
+                                  sc_axes_weight(&m->mesh, 1u << axis) +
                               planner->call_cost,
                      .calls = 1};
 }
