@@ -127,14 +127,21 @@ static void set_scope(sc_module *m, const sc_op *op, sc_comm_row *row)
     row->scope = without_indices(&m->context->arena, scope, row);
 }
 
+/* How often a function is called. */
+typedef struct func_calls {
+    uint32_t count; /* 0: never, or its rows are there already */
+    bool per_step;
+} func_calls;
+
 /* What is common to rows of collectives and of transfers. */
-static sc_comm_row make_row(sc_module *m, sc_op_id id, uint32_t count)
+static sc_comm_row make_row(sc_module *m, sc_op_id id, const func_calls *calls)
 {
     const sc_op *op = sc_op_at(m, id);
     sc_comm_row row = {.op = id,
                        .name = sc_collectives[sc_op_collective(op->kind)].name,
                        .stage = m->funcs.data[op->func].stage,
-                       .count = count,
+                       .count = calls->count,
+                       .per_step = calls->per_step,
                        .control = true};
     set_scope(m, op, &row);
     sc_sym phase = sc_op_word(op, SC_ATTR_phase);
@@ -166,11 +173,11 @@ static const char *transferred_name(const sc_module *m, const sc_op *op, const s
                           : value_name(m, sends, sc_op_at(m, *sender), 0);
 }
 
-static void add_transfer(sc_module *m, sc_op_id id, uint32_t count, const sc_map *sends,
+static void add_transfer(sc_module *m, sc_op_id id, const func_calls *calls, const sc_map *sends,
                          sc_comm_rows *out)
 {
     const sc_op *op = sc_op_at(m, id);
-    sc_comm_row row = make_row(m, id, count);
+    sc_comm_row row = make_row(m, id, calls);
     bool is_send = op->operand_count > 0;
     const sc_type_info *type = sc_type_of(m, is_send ? op->operands[0] : op->first_result);
     set_pair(m, &row);
@@ -187,13 +194,13 @@ static void add_transfer(sc_module *m, sc_op_id id, uint32_t count, const sc_map
     *sc_vec_push(&m->context->arena, out) = row;
 }
 
-static void add_row(sc_module *m, sc_op_id id, uint32_t count, const sc_map *sends,
+static void add_row(sc_module *m, sc_op_id id, const func_calls *calls, const sc_map *sends,
                     sc_comm_rows *out)
 {
     const sc_op *op = sc_op_at(m, id);
     const sc_attr *over = sc_op_attr(op, SC_ATTR_over), *gather = sc_op_attr(op, SC_ATTR_gather),
                   *scatter = sc_op_attr(op, SC_ATTR_scatter);
-    sc_comm_row row = make_row(m, id, count);
+    sc_comm_row row = make_row(m, id, calls);
     row.reduce = sc_op_attr(op, SC_ATTR_reduce) == NULL
                      ? NULL
                      : sc_text(m->context, sc_op_word(op, SC_ATTR_reduce));
@@ -215,21 +222,24 @@ static void add_row(sc_module *m, sc_op_id id, uint32_t count, const sc_map *sen
 
 void sc_comm_report(sc_module *m, sc_comm_rows *out)
 {
-    uint32_t *calls = sc_arena_array(&m->context->arena, m->funcs.count, sizeof *calls);
+    func_calls *calls = sc_arena_array(&m->context->arena, m->funcs.count, sizeof *calls);
     const sc_map sends = find_sends(m);
-    for (uint32_t i = 0; i < m->schedule.count; i++)
-        calls[m->schedule.data[i].func]++;
+    for (uint32_t i = 0; i < m->schedule.count; i++) {
+        const sc_call *call = &m->schedule.data[i];
+        calls[call->func].count++;
+        calls[call->func].per_step = call->microbatch < 0;
+    }
     for (uint32_t i = 0; i < m->schedule.count; i++) {
         sc_func_id func = m->schedule.data[i].func;
-        if (calls[func] == 0)
+        if (calls[func].count == 0)
             continue;
         sc_for_each_op (m, func, op) {
             if ((sc_op_traits(sc_op_at(m, op)) & SC_COLLECTIVE) != 0)
-                add_row(m, op, calls[func], &sends, out);
+                add_row(m, op, &calls[func], &sends, out);
             else if (sc_op_transfers((sc_op_kind)sc_op_at(m, op)->kind))
-                add_transfer(m, op, calls[func], &sends, out);
+                add_transfer(m, op, &calls[func], &sends, out);
         }
-        calls[func] = 0; /* mark as visited */
+        calls[func].count = 0; /* mark as visited */
     }
 }
 

@@ -41,7 +41,7 @@ bool sc_stages_report_misfit(const sc_stages *c, uint32_t chunks);
 bool sc_stages_report_no_schedule(const sc_stages *c);
 
 /* ---- stage_chunks.c ---- */
-/* Sets out->chunks, from c->chunk_of. */
+/* Sets out->chunks and out->lengths. */
 void sc_stages_describe(const sc_stages *c, sc_pipeline *out);
 
 #endif

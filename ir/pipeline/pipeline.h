@@ -43,6 +43,7 @@ typedef struct sc_pipeline {
     sc_loc loc;                           /* of the `stage` line */
     sc_sym axis_name;
     sc_pipeline_chunk *chunks; /* by chunk */
+    uint32_t *lengths;         /* by chunk: instances of the staged stacks */
     const char *name;          /* of the schedule: one_f_one_b, interleaved(2), or its file's */
 } sc_pipeline;
 

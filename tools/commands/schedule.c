@@ -164,11 +164,8 @@ int sc_cmd_schedule(sc_context *context, const sc_options *options, sc_strbuf *o
         report_none(context, plan);
         return 0;
     }
-    double *work = sc_arena_array(&context->arena, a.schedule->chunks, sizeof *work);
-    for (uint32_t c = 0; c < a.schedule->chunks; c++)
-        work[c] = a.pipeline.chunks[c].flops;
     sc_schedule_simulate(&context->arena, a.schedule, NULL, &a.unit);
-    sc_schedule_simulate(&context->arena, a.schedule, work, &a.work);
+    sc_pipeline_simulate(&context->arena, &a.pipeline, &a.work);
     a.axis = sc_text(context, a.pipeline.axis_name);
     if (options->run.csv)
         sc_schedule_write(a.schedule, out);
