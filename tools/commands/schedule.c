@@ -45,6 +45,16 @@ static json_t *ranks_json(const answer *a)
     return list;
 }
 
+static json_t *refused_json(const answer *a)
+{
+    const sc_refused_schedules *refused = a->pipeline.refused;
+    json_t *list = json_array();
+    for (uint32_t i = 0; refused != NULL && i < refused->count; i++)
+        json_array_append_new(list, json_pack("{s:s,s:I}", "schedule", refused->data[i].name,
+                                              "memory", (json_int_t)refused->data[i].bytes));
+    return list;
+}
+
 static void print_json(const answer *a, sc_strbuf *out)
 {
     json_t *live = json_array();
@@ -54,10 +64,11 @@ static void print_json(const answer *a, sc_strbuf *out)
                              a->unit.makespan, "live", live),
            *work = json_pack("{s:f,s:f,s:f}", "bubble", a->work.idle, "imbalance",
                              a->work.imbalance, "makespan", a->work.makespan);
-    sc_print_json(json_pack("{s:i,s:s,s:s,s:I,s:o,s:o,s:o,s:o}", "version", 1, "schedule",
+    sc_print_json(json_pack("{s:i,s:s,s:s,s:I,s:o,s:o,s:o,s:o,s:o}", "version", 1, "schedule",
                             a->pipeline.name, "axis", a->axis, "micro_batches",
                             (json_int_t)a->schedule->micro_batches, "chunks", chunks_json(a),
-                            "ranks", ranks_json(a), "unit", unit, "work", work),
+                            "ranks", ranks_json(a), "unit", unit, "work", work, "refused",
+                            refused_json(a)),
                   out);
 }
 
@@ -120,12 +131,22 @@ static void print_chunks(const answer *a, sc_strbuf *out)
     }
 }
 
+/* Names the schedules that `auto` would have taken before this one, and the memory they need. */
+static void print_refused(const answer *a, sc_strbuf *out)
+{
+    const sc_refused_schedules *refused = a->pipeline.refused;
+    for (uint32_t i = 0; refused != NULL && i < refused->count; i++)
+        sc_strbuf_printf(out, "%s does not fit: %s a rank\n", refused->data[i].name,
+                         sc_bytes_text(&a->context->arena, (double)refused->data[i].bytes));
+}
+
 static void print_text(const answer *a, sc_strbuf *out)
 {
     const sc_pipeline_schedule *s = a->schedule;
     sc_strbuf_printf(out,
                      "%s over %s = %" PRIu32 ": %" PRIu32 " chunks, %" PRIu32 " micro-batches\n",
                      a->pipeline.name, a->axis, s->ranks, s->chunks, s->micro_batches);
+    print_refused(a, out);
     print_table(a, out);
     sc_strbuf_printf(out, "unit costs  makespan %.4g, bubble %.1f %%\n", a->unit.makespan,
                      100 * a->unit.bubble);
