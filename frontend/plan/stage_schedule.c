@@ -158,7 +158,8 @@ static const char *name_of(const sc_stages *c, sc_schedule_kind kind, uint32_t p
 static bool is_refused(const sc_stages *c, const char *name)
 {
     const sc_refused_schedules *refused = c->plan->options.refused;
-    for (uint32_t i = 0; refused != NULL && i < refused->count; i++) {
+    uint32_t count = refused == NULL ? 0 : refused->count;
+    for (uint32_t i = 0; i < count; i++) {
         if (strcmp(refused->data[i].name, name) == 0)
             return true;
     }

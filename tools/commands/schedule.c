@@ -48,8 +48,9 @@ static json_t *ranks_json(const answer *a)
 static json_t *refused_json(const answer *a)
 {
     const sc_refused_schedules *refused = a->pipeline.refused;
+    uint32_t count = refused == NULL ? 0 : refused->count;
     json_t *list = json_array();
-    for (uint32_t i = 0; refused != NULL && i < refused->count; i++)
+    for (uint32_t i = 0; i < count; i++)
         json_array_append_new(list, json_pack("{s:s,s:I}", "schedule", refused->data[i].name,
                                               "memory", (json_int_t)refused->data[i].bytes));
     return list;
@@ -135,7 +136,8 @@ static void print_chunks(const answer *a, sc_strbuf *out)
 static void print_refused(const answer *a, sc_strbuf *out)
 {
     const sc_refused_schedules *refused = a->pipeline.refused;
-    for (uint32_t i = 0; refused != NULL && i < refused->count; i++)
+    uint32_t count = refused == NULL ? 0 : refused->count;
+    for (uint32_t i = 0; i < count; i++)
         sc_strbuf_printf(out, "%s does not fit: %s a rank\n", refused->data[i].name,
                          sc_bytes_text(&a->context->arena, (double)refused->data[i].bytes));
 }
