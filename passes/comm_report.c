@@ -85,8 +85,9 @@ static sc_value bare_value(const sc_module *m, sc_value value)
     }
 }
 
-/* Name of value i relative to its scope. */
-static const char *value_name(const sc_module *m, const sc_op *op, uint32_t i)
+/* Name of value i relative to its scope. A received value without one is called what its sender
+ * calls it; `sends`: the op that sends under each name. */
+static const char *value_name(const sc_module *m, const sc_map *sends, const sc_op *op, uint32_t i)
 {
     sc_sym path = op->operand_count == 1 ? sc_op_word(op, SC_ATTR_moves) : 0;
     path = path != 0 ? path : sc_value_path(m, op->operands[i]);
@@ -94,8 +95,14 @@ static const char *value_name(const sc_module *m, const sc_op *op, uint32_t i)
         path = m->values.data[op->first_result + i].path;
     sc_value bare = bare_value(m, op->operands[i]);
     path = path != 0 ? path : sc_value_path(m, bare);
-    if (path == 0)
-        return sc_ops[sc_op_at(m, sc_def(m, bare))->kind].name;
+    if (path == 0) {
+        const sc_op *made = sc_op_at(m, sc_def(m, bare));
+        const uint32_t *sender = sc_op_transfers((sc_op_kind)made->kind)
+                                     ? sc_map_find(sends, sc_op_word(made, SC_ATTR_name))
+                                     : NULL;
+        return sender != NULL ? value_name(m, sends, sc_op_at(m, *sender), 0)
+                              : sc_ops[made->kind].name;
+    }
     const char *text = sc_text(m->context, path), *scope = sc_text(m->context, op->scope);
     size_t length = strlen(scope);
     if (op->operand_count == 1 && strncmp(text, scope, length) == 0 && text[length] == '.')
@@ -120,14 +127,21 @@ static void set_scope(sc_module *m, const sc_op *op, sc_comm_row *row)
     row->scope = without_indices(&m->context->arena, scope, row);
 }
 
+/* How often a function is called. */
+typedef struct func_calls {
+    uint32_t count; /* 0: never, or its rows are there already */
+    bool per_step;
+} func_calls;
+
 /* What is common to rows of collectives and of transfers. */
-static sc_comm_row make_row(sc_module *m, sc_op_id id, uint32_t count)
+static sc_comm_row make_row(sc_module *m, sc_op_id id, const func_calls *calls)
 {
     const sc_op *op = sc_op_at(m, id);
     sc_comm_row row = {.op = id,
                        .name = sc_collectives[sc_op_collective(op->kind)].name,
                        .stage = m->funcs.data[op->func].stage,
-                       .count = count,
+                       .count = calls->count,
+                       .per_step = calls->per_step,
                        .control = true};
     set_scope(m, op, &row);
     sc_sym phase = sc_op_word(op, SC_ATTR_phase);
@@ -155,14 +169,15 @@ static const char *transferred_name(const sc_module *m, const sc_op *op, const s
 {
     sc_sym name = sc_op_word(op, SC_ATTR_name);
     const uint32_t *sender = sc_map_find(sends, name);
-    return sender == NULL ? sc_text(m->context, name) : value_name(m, sc_op_at(m, *sender), 0);
+    return sender == NULL ? sc_text(m->context, name)
+                          : value_name(m, sends, sc_op_at(m, *sender), 0);
 }
 
-static void add_transfer(sc_module *m, sc_op_id id, uint32_t count, const sc_map *sends,
+static void add_transfer(sc_module *m, sc_op_id id, const func_calls *calls, const sc_map *sends,
                          sc_comm_rows *out)
 {
     const sc_op *op = sc_op_at(m, id);
-    sc_comm_row row = make_row(m, id, count);
+    sc_comm_row row = make_row(m, id, calls);
     bool is_send = op->operand_count > 0;
     const sc_type_info *type = sc_type_of(m, is_send ? op->operands[0] : op->first_result);
     set_pair(m, &row);
@@ -175,15 +190,17 @@ static void add_transfer(sc_module *m, sc_op_id id, uint32_t count, const sc_map
         row.why = sc_arena_printf(&m->context->arena,
                                   is_send ? "stage %lld reads it" : "stage %lld computes it",
                                   (long long)sc_op_int(op, SC_ATTR_stage, 0));
+    row.cost = row.sent * sc_axes_weight(&m->mesh, row.axes);
     *sc_vec_push(&m->context->arena, out) = row;
 }
 
-static void add_row(sc_module *m, sc_op_id id, uint32_t count, sc_comm_rows *out)
+static void add_row(sc_module *m, sc_op_id id, const func_calls *calls, const sc_map *sends,
+                    sc_comm_rows *out)
 {
     const sc_op *op = sc_op_at(m, id);
     const sc_attr *over = sc_op_attr(op, SC_ATTR_over), *gather = sc_op_attr(op, SC_ATTR_gather),
                   *scatter = sc_op_attr(op, SC_ATTR_scatter);
-    sc_comm_row row = make_row(m, id, count);
+    sc_comm_row row = make_row(m, id, calls);
     row.reduce = sc_op_attr(op, SC_ATTR_reduce) == NULL
                      ? NULL
                      : sc_text(m->context, sc_op_word(op, SC_ATTR_reduce));
@@ -193,32 +210,36 @@ static void add_row(sc_module *m, sc_op_id id, uint32_t count, sc_comm_rows *out
     for (uint32_t i = 0; i < op->operand_count; i++) {
         row.bytes += buffer_bytes(m, op, i, row.ranks);
         row.control = row.control && sc_type_of(m, op->operands[i])->rank == 0;
-        *sc_vec_push(&m->context->arena, &row.values) = value_name(m, op, i);
+        *sc_vec_push(&m->context->arena, &row.values) = value_name(m, sends, op, i);
     }
     row.sent = sc_sent_bytes((sc_op_kind)op->kind, row.bytes, (double)row.ranks);
     const sc_attr *named = scatter != NULL ? scatter : gather;
     row.dim = named == NULL ? NULL : sc_text(m->context, m->dims.data[named->dims[0]].name);
     row.dtype = sc_dtypes[sc_type_of(m, op->operands[0])->dtype].name;
+    row.cost = row.sent * sc_axes_weight(&m->mesh, row.axes);
     *sc_vec_push(&m->context->arena, out) = row;
 }
 
 void sc_comm_report(sc_module *m, sc_comm_rows *out)
 {
-    uint32_t *calls = sc_arena_array(&m->context->arena, m->funcs.count, sizeof *calls);
+    func_calls *calls = sc_arena_array(&m->context->arena, m->funcs.count, sizeof *calls);
     const sc_map sends = find_sends(m);
-    for (uint32_t i = 0; i < m->schedule.count; i++)
-        calls[m->schedule.data[i].func]++;
+    for (uint32_t i = 0; i < m->schedule.count; i++) {
+        const sc_call *call = &m->schedule.data[i];
+        calls[call->func].count++;
+        calls[call->func].per_step = call->microbatch < 0;
+    }
     for (uint32_t i = 0; i < m->schedule.count; i++) {
         sc_func_id func = m->schedule.data[i].func;
-        if (calls[func] == 0)
+        if (calls[func].count == 0)
             continue;
         sc_for_each_op (m, func, op) {
             if ((sc_op_traits(sc_op_at(m, op)) & SC_COLLECTIVE) != 0)
-                add_row(m, op, calls[func], out);
+                add_row(m, op, &calls[func], &sends, out);
             else if (sc_op_transfers((sc_op_kind)sc_op_at(m, op)->kind))
-                add_transfer(m, op, calls[func], &sends, out);
+                add_transfer(m, op, &calls[func], &sends, out);
         }
-        calls[func] = 0; /* mark as visited */
+        calls[func].count = 0; /* mark as visited */
     }
 }
 

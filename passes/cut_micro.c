@@ -92,6 +92,7 @@ static void complete_chunks(micro *x)
 static void find_backward(micro *x)
 {
     const sc_module *m = x->c->m;
+    x->part = sc_arena_array(&m->context->arena, m->ops.count, sizeof *x->part);
     sc_for_each_op (m, x->c->micro, id) {
         const sc_op *op = sc_op_at(m, id);
         sc_sym phase = sc_op_word(op, SC_ATTR_phase);
@@ -127,8 +128,6 @@ static void find_parts(micro *x)
 {
     sc_module *m = x->c->m;
     const sc_readers readers = sc_find_readers(m);
-    find_backward(x);
-    move_to_later_readers(x);
     sc_for_each_op_reverse (m, x->c->micro, id) {
         const sc_op *op = sc_op_at(m, id);
         if (x->part[id] == PART_FORWARD)
@@ -276,7 +275,12 @@ void sc_cut_micro(sc_cutting *c)
     sc_segments_find_repeats(&x.segments, c->micro, true);
     complete_chunks(&x);
     choose_sides(m, c->micro);
-    x.part = sc_arena_array(&m->context->arena, m->ops.count, sizeof *x.part);
+    find_backward(&x);
+    move_to_later_readers(&x);
+    if (sc_send_parts(c, &x.segments, x.part)) { /* the tables are by op */
+        sc_segments_find_repeats(&x.segments, c->micro, true);
+        find_backward(&x);
+    }
     find_parts(&x);
     sc_op_id *ops = sc_take_ops(m, c->micro, &count);
     add_segments(&x);

@@ -68,7 +68,8 @@ bool sc_run_cut_stages(sc_module *m, sc_pass_env *env)
                     .step = env->step,
                     .micro = m->schedule.data[0].func,
                     .results = schedule->rank_of[schedule->chunks - 1],
-                    .forward = sc_intern_text(&m->context->names, "forward")};
+                    .forward = sc_intern_text(&m->context->names, "forward"),
+                    .planner = env->planner};
     find_owners(&c);
     if (c.step != NULL)
         complete_owners(&c);

@@ -4,6 +4,7 @@
 
 #include "ir/pipeline/pipeline.h"
 #include "passes/pass.h"
+#include "passes/reshard_path.h"
 #include "passes/segments.h"
 
 typedef struct sc_cutting {
@@ -14,8 +15,12 @@ typedef struct sc_cutting {
     uint32_t results;          /* the stage that computes the results: that of the last chunk */
     uint64_t *owners;          /* by state: the stages that have it, a bit each */
     sc_sym forward;            /* the word of that phase */
+    sc_planner *planner;       /* prices what crosses a cut */
 } sc_cutting;
 
+/* Adds slices and gathers for what is cheaper sent in parts. The ops of `micro` have their chunks;
+ * `backward`: by op, true in the backward pass. Returns false if there is nothing to add. */
+bool sc_send_parts(sc_cutting *c, const sc_segments *segments, const uint8_t *backward);
 /* Replaces the pass of one micro-batch by functions of chunks, and the schedule by theirs. */
 void sc_cut_micro(sc_cutting *c);
 /* Replaces `update` by functions of stages and appends their calls to the schedule. */

@@ -5,9 +5,10 @@
  *
  * A reshard whose only reader is another reshard is merged with it. Requires PLACED; establishes
  * RESHARDS_EXPLICIT. */
+#include "passes/lower_reshards.h"
+
 #include "passes/pass.h"
 #include "passes/reason.h"
-#include "passes/reshard_path.h"
 #include "passes/uses.h"
 
 static sc_sym reduce_word(sc_module *m, uint8_t kind)
@@ -40,20 +41,26 @@ static void explain_part(sc_module *m, const sc_pass_env *env, sc_sub_axis_set p
     sc_op_set_attr(m, op, sc_attr_text(SC_ATTR_why, reason.why));
 }
 
-static uint32_t step_attrs(sc_module *m, const sc_op *reshard, const sc_reshard_step *step,
-                           const sc_type_info *type, sc_attr *attrs)
+sc_op_id sc_add_reshard_step(sc_module *m, sc_op_id before, const sc_reshard_step *step,
+                             sc_value value, const sc_attr *attrs, uint32_t attr_count,
+                             sc_op_id like)
 {
+    enum { OWN = 4 };
+    sc_attr *all = sc_arena_array(&m->context->arena, attr_count + OWN, sizeof *all);
+    const sc_type_info from = *sc_type_of(m, value);
     uint32_t count = 0;
-    for (uint32_t i = 0; i < reshard->attr_count; i++)
-        attrs[count++] = reshard->attrs[i];
-    attrs[count++] = sc_attr_sub_axes(m, SC_ATTR_over, step->group.sub_axes, step->group.count);
+    sc_type type = sc_type_with_placement(m, m->values.data[value].type, &step->to);
+    for (uint32_t i = 0; i < attr_count; i++)
+        all[count++] = attrs[i];
+    all[count++] = sc_attr_sub_axes(m, SC_ATTR_over, step->group.sub_axes, step->group.count);
     if (step->reduce != 0)
-        attrs[count++] = sc_attr_text(SC_ATTR_reduce, reduce_word(m, step->reduce));
+        all[count++] = sc_attr_text(SC_ATTR_reduce, reduce_word(m, step->reduce));
     if (step->gather != 0)
-        attrs[count++] = sc_attr_dims(m, SC_ATTR_gather, &type->dims[step->gather - 1].dim, 1);
+        all[count++] = sc_attr_dims(m, SC_ATTR_gather, &from.dims[step->gather - 1].dim, 1);
     if (step->scatter != 0)
-        attrs[count++] = sc_attr_dims(m, SC_ATTR_scatter, &type->dims[step->scatter - 1].dim, 1);
-    return count;
+        all[count++] = sc_attr_dims(m, SC_ATTR_scatter, &from.dims[step->scatter - 1].dim, 1);
+    return sc_op_new(m, sc_op_at(m, like)->func, before, step->kind, &value, 1, all, count, &type,
+                     1, like);
 }
 
 static sc_value lower(sc_module *m, const sc_pass_env *env, sc_op_id id)
@@ -64,12 +71,8 @@ static sc_value lower(sc_module *m, const sc_pass_env *env, sc_op_id id)
     const sc_sub_axis_set partial = sc_placement_partial(&sc_type_of(m, value)->placement, 0);
     for (uint32_t i = 0; i < plan->step_count; i++) {
         const sc_op reshard = *sc_op_at(m, id);
-        const sc_type_info before = *sc_type_of(m, value);
-        sc_attr attrs[16];
-        uint32_t count = step_attrs(m, &reshard, &plan->steps[i], &before, attrs);
-        sc_type type = sc_type_with_placement(m, m->values.data[value].type, &plan->steps[i].to);
-        sc_op_id op = sc_op_new(m, reshard.func, id, plan->steps[i].kind, &value, 1, attrs, count,
-                                &type, 1, id);
+        sc_op_id op = sc_add_reshard_step(m, id, &plan->steps[i], value, reshard.attrs,
+                                          reshard.attr_count, id);
         explain_part(m, env, partial, &plan->steps[i], op);
         value = sc_result(m, op, 0);
     }

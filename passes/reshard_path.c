@@ -86,13 +86,21 @@ static double local_bytes(const search *s, const sc_placement *at)
     return (double)sc_type_local_bytes(s->m, &type);
 }
 
-static bool spans_inter(const sc_mesh *mesh, const sc_sub_axis_list *group)
+double sc_axes_weight(const sc_mesh *mesh, uint32_t axes)
 {
-    for (uint32_t i = 0; i < group->count; i++) {
-        if (mesh->axes[mesh->sub_axes[group->sub_axes[i]].axis].inter)
-            return true;
+    for (uint32_t a = 0; a < mesh->axis_count; a++) {
+        if ((axes >> a & 1) != 0 && mesh->axes[a].inter)
+            return 8;
     }
-    return false;
+    return 1;
+}
+
+static uint32_t axes_of(const sc_mesh *mesh, const sc_sub_axis_list *group)
+{
+    uint32_t axes = 0;
+    for (uint32_t i = 0; i < group->count; i++)
+        axes |= 1u << mesh->sub_axes[group->sub_axes[i]].axis;
+    return axes;
 }
 
 static sc_cost step_cost(const search *s, const sc_placement *from, const sc_reshard_step *step)
@@ -103,9 +111,20 @@ static sc_cost step_cost(const search *s, const sc_placement *from, const sc_res
     double buffer = local_bytes(s, step->kind == SC_OP_all_gather ? &step->to : from);
     double sent =
         sc_sent_bytes(step->kind, buffer, (double)sc_sub_axis_list_size(&s->m->mesh, &step->group));
-    cost.bytes = sent * (spans_inter(&s->m->mesh, &step->group) ? 8 : 1) + s->planner->call_cost;
+    cost.bytes = sent * sc_axes_weight(&s->m->mesh, axes_of(&s->m->mesh, &step->group)) +
+                 s->planner->call_cost;
     cost.calls = 1;
     return cost;
+}
+
+sc_cost sc_send_cost(const sc_planner *planner, sc_type type, uint32_t axis)
+{
+    const sc_module *m = planner->m;
+    double bytes = (double)sc_type_local_bytes(m, &m->types.data[type]);
+    return (sc_cost){.bytes = sc_sent_bytes(SC_OP_send, bytes, 2) *
+                                  sc_axes_weight(&m->mesh, 1u << axis) +
+                              planner->call_cost,
+                     .calls = 1};
 }
 
 static uint32_t *find_state(search *s, const sc_placement *at, bool *is_new)

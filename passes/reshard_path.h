@@ -49,6 +49,12 @@ static inline void sc_cost_add(sc_cost *sum, const sc_cost *more)
     sum->order += more->order;
 }
 
+/* Returns the weight of a byte that is sent over these axes, a bit each: 8 if one of them crosses
+ * nodes, else 1. */
+double sc_axes_weight(const sc_mesh *mesh, uint32_t axes);
+/* Returns the cost of sending a local value to the next rank along an axis. */
+sc_cost sc_send_cost(const sc_planner *planner, sc_type type, uint32_t axis);
+
 /* Returns the bytes that one rank sends in one call: SHARDING, "Sent bytes". `buffer` is the full
  * buffer of one group (all_to_all and permute: the local one), `group` its number of ranks. */
 double sc_sent_bytes(sc_op_kind kind, double buffer, double group);

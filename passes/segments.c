@@ -99,12 +99,21 @@ static void set_local(sc_segments *s, sc_value value, sc_segment_id segment, sc_
     sc_map_insert(&s->made, value, segment, NULL);
 }
 
-/* The name of a value in reports: layers[3].h, or layers[3].h.grad for its cotangent; 0: none. */
-static sc_sym path_of(const sc_segments *s, sc_value value)
+/* What the value, or the value that it is made of by a cast or a reshard, is a cotangent of. */
+static sc_value like_of(const sc_segments *s, sc_value value)
+{
+    const sc_op *op = sc_op_at(s->m, sc_def(s->m, value));
+    sc_value like = sc_like_of(s->step, value);
+    return like == SC_NONE && op->operand_count == 1 && (sc_op_traits(op) & SC_NAMESAKE) != 0
+               ? like_of(s, op->operands[0])
+               : like;
+}
+
+sc_sym sc_segments_path_of(const sc_segments *s, sc_value value)
 {
     sc_module *m = s->m;
     sc_sym path = sc_value_path(m, value);
-    sc_value like = path != 0 ? SC_NONE : sc_like_of(s->step, value);
+    sc_value like = path != 0 ? SC_NONE : like_of(s, value);
     sc_sym of = like == SC_NONE ? 0 : sc_value_path(m, like);
     return of == 0 ? path
                    : sc_intern_printf(&m->context->names, "%s.grad", sc_text(m->context, of));
@@ -114,7 +123,7 @@ static sc_sym path_of(const sc_segments *s, sc_value value)
 static const char *title_of(const sc_segments *s, sc_value value)
 {
     const sc_module *m = s->m;
-    sc_sym path = path_of(s, value);
+    sc_sym path = sc_segments_path_of(s, value);
     return path != 0 ? sc_text(m->context, path) : sc_ops[sc_op_at(m, sc_def(m, value))->kind].name;
 }
 
@@ -285,7 +294,7 @@ static void add_send(const sc_segments *s, const sc_segment_transfer *transfer)
     sc_module *m = s->m;
     const sc_segment *from = &s->list.data[transfer->from], *to = &s->list.data[transfer->to];
     sc_interner *names = &m->context->names;
-    sc_sym path = path_of(s, transfer->value);
+    sc_sym path = sc_segments_path_of(s, transfer->value);
     sc_op_id def = sc_def(m, transfer->value);
     const char *base = title_of(s, transfer->value);
     /* the number of the value tells apart values of one name */

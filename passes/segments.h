@@ -67,6 +67,9 @@ void sc_segments_set_receiver(sc_segments *s, sc_segment_id from, sc_segment_id 
 /* Moves an op (or a copy, from the second time on) to the end of a segment. Its operands have been
  * placed, or repeat. */
 void sc_segments_place(sc_segments *s, sc_op_id op, sc_segment_id segment);
+/* Returns the name of a value in reports: layers[3].h, or layers[3].h.grad for its cotangent; 0:
+ * none. */
+sc_sym sc_segments_path_of(const sc_segments *s, sc_value value);
 /* Adds sends, slots and the missing `return`s. A segment receives in the order in which the others
  * send. */
 void sc_segments_finish(sc_segments *s);

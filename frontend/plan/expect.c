@@ -170,3 +170,17 @@ void sc_plan_expects(const sc_resolved_plan *plan, sc_expect_list *out)
     for (uint32_t i = 0; i < plan->expects.count; i++)
         *sc_vec_push(&plan->context->arena, out) = plan->expects.data[i];
 }
+
+const sc_expect *sc_plan_memory_to_fit(const sc_resolved_plan *plan)
+{
+    const sc_expect *least = NULL;
+    if (!sc_plan_has_stages(plan) || plan->stage.order != SC_STAGE_AUTO)
+        return NULL;
+    for (uint32_t e = 0; e < plan->expects.count; e++) {
+        const sc_expect *expect = &plan->expects.data[e];
+        if (expect->kind == SC_EXPECTS_MEMORY && !expect->exactly &&
+            (least == NULL || expect->bytes < least->bytes))
+            least = expect;
+    }
+    return least;
+}

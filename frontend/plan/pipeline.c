@@ -340,6 +340,7 @@ bool sc_plan_pipeline(sc_resolved_plan *plan, sc_module *m, const sc_build_resul
     out->axis_name = plan->mesh.axes[out->axis].name;
     out->batch_dim = sc_module_find_dim(m, plan->stage.batch.text);
     out->chunk_of = c.chunk_of;
+    out->refused = plan->stage.order == SC_STAGE_AUTO ? plan->options.refused : NULL;
     out->loc = plan->stage.stmt->loc;
     return true;
 }

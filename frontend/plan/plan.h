@@ -16,6 +16,7 @@ typedef struct sc_plan_options {
     sc_binding_list mesh;     /* --mesh: axis and size */
     uint64_t ranks;           /* for `auto` axes; 0: unknown */
     bool allow_padding;
+    const sc_refused_schedules *refused; /* that `schedule = auto` does not take; NULL: none */
 } sc_plan_options;
 
 typedef struct sc_resolved_plan sc_resolved_plan;
@@ -134,6 +135,9 @@ typedef struct sc_expect {
 typedef SC_VEC(sc_expect) sc_expect_list;
 
 void sc_plan_expects(const sc_resolved_plan *plan, sc_expect_list *out);
+/* Returns the plan's least `expect memory() <= n` if it has stages with `schedule = auto`, which
+ * takes a schedule that fits; else NULL. */
+const sc_expect *sc_plan_memory_to_fit(const sc_resolved_plan *plan);
 
 /* Settings of `tune` lines. They never change results. */
 typedef struct sc_plan_tuning {

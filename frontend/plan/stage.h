@@ -32,7 +32,7 @@ uint32_t sc_stages_named_chunk(const sc_stages *c, const sc_plan_stmt *stmt, uin
 void sc_stages_cut(const sc_stages *c, uint32_t chunks, uint32_t *ends, double *work);
 /* Returns how many chunks the line asks for, as far as it does; `auto` needs one a rank. */
 uint32_t sc_stages_wanted(const sc_stages *c);
-/* Returns the line's schedule and sets out->name; NULL if `auto` finds none. */
+/* Returns the line's schedule and sets out->name; NULL if `auto` finds none, or refused all. */
 const sc_pipeline_schedule *sc_stages_schedule(const sc_stages *c, sc_pipeline *out);
 /* True if split(7, 8, ..) fits the chunks and the instances; otherwise reports it. */
 bool sc_stages_check_lengths(const sc_stages *c, uint32_t chunks);
@@ -41,7 +41,7 @@ bool sc_stages_report_misfit(const sc_stages *c, uint32_t chunks);
 bool sc_stages_report_no_schedule(const sc_stages *c);
 
 /* ---- stage_chunks.c ---- */
-/* Sets out->chunks, from c->chunk_of. */
+/* Sets out->chunks and out->lengths. */
 void sc_stages_describe(const sc_stages *c, sc_pipeline *out);
 
 #endif

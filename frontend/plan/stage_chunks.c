@@ -90,6 +90,9 @@ void sc_stages_describe(const sc_stages *c, sc_pipeline *out)
     bool *has_instance =
         sc_arena_array(arena, (size_t)c->instance_paths.count + 1, sizeof *has_instance);
     out->chunks = sc_arena_array(arena, c->chunks, sizeof *out->chunks);
+    out->lengths = sc_arena_array(arena, c->chunks, sizeof *out->lengths);
+    for (uint32_t i = 0; i < c->instance_paths.count; i++)
+        out->lengths[c->chunk_of_instance[i]]++;
     sc_for_each_op (c->m, c->built->func, id) {
         const sc_op *op = sc_op_at(c->m, id);
         uint32_t instance = c->instance_of[id], chunk = c->chunk_of[id];

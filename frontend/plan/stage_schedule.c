@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "support/units.h"
+
 static int64_t whole_size(const sc_module *m, const sc_type_info *type, uint32_t i)
 {
     (void)m;
@@ -153,8 +155,19 @@ static const char *name_of(const sc_stages *c, sc_schedule_kind kind, uint32_t p
                : sc_arena_printf(&c->context->arena, "%s(%" PRIu32 ")", row->name, per_rank);
 }
 
-/* Takes the fastest candidate; of equally fast ones that with the fewest live micro-batches, then
- * the first of the table. NULL if none fits. */
+static bool is_refused(const sc_stages *c, const char *name)
+{
+    const sc_refused_schedules *refused = c->plan->options.refused;
+    uint32_t count = refused == NULL ? 0 : refused->count;
+    for (uint32_t i = 0; i < count; i++) {
+        if (strcmp(refused->data[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Takes the fastest candidate that is not refused; of equally fast ones that with the fewest live
+ * micro-batches, then the first of the table. NULL if none fits. */
 static const sc_pipeline_schedule *choose(const sc_stages *c, sc_pipeline *out)
 {
     const sc_pipeline_schedule *best = NULL;
@@ -163,7 +176,7 @@ static const sc_pipeline_schedule *choose(const sc_stages *c, sc_pipeline *out)
     for (uint32_t v = 1; v <= MOST_PER_RANK; v++) {
         for (int k = 0; k < SC_SCHEDULE_COUNT; k++) {
             sc_schedule_kind kind = (sc_schedule_kind)k;
-            if (!is_candidate(c, kind, v))
+            if (!is_candidate(c, kind, v) || is_refused(c, name_of(c, kind, v)))
                 continue;
             const sc_pipeline_schedule *schedule =
                 sc_schedule_generate(&c->context->arena, kind, ranks, v, c->line->micro_batches);
@@ -207,8 +220,37 @@ uint32_t sc_stages_wanted(const sc_stages *c)
     return c->line->split == SC_SPLIT_LENGTHS ? c->line->lengths.count : ranks;
 }
 
+/* Reports that every candidate needs too much memory, and how much each. */
+static bool report_none_fits(const sc_stages *c, const sc_refused_schedules *refused)
+{
+    sc_arena *arena = &c->context->arena;
+    const sc_expect *bound = sc_plan_memory_to_fit(c->plan);
+    uint32_t least = 0;
+    for (uint32_t i = 1; i < refused->count; i++)
+        least = refused->data[i].bytes < refused->data[least].bytes ? i : least;
+    const sc_refused_schedule *of_least = &refused->data[least];
+    sc_report(
+        &c->context->diag, SC_D_stages_do_not_fit, c->line->schedule_loc,
+        sc_arena_printf(arena, "no schedule fits 'expect %s': the least, '%s', needs %s a rank",
+                        bound->text, of_least->name, sc_bytes_text(arena, (double)of_least->bytes)),
+        sc_arena_printf(arena,
+                        "write 'expect memory() <= %" PRId64
+                        "', or keep less: more and smaller micro-batches "
+                        "('microbatches'), 'remat', 'offload', or more ranks",
+                        of_least->bytes),
+        NULL);
+    sc_report_note(&c->context->diag, bound->loc, "the bound is here");
+    for (uint32_t i = 0; i < refused->count; i++)
+        sc_report_note(&c->context->diag, (sc_loc){0}, "%s: %s", refused->data[i].name,
+                       sc_bytes_text(arena, (double)refused->data[i].bytes));
+    return false;
+}
+
 bool sc_stages_report_no_schedule(const sc_stages *c)
 {
+    const sc_refused_schedules *refused = c->plan->options.refused;
+    if (refused != NULL && refused->count > 0)
+        return report_none_fits(c, refused);
     uint32_t ranks = c->plan->mesh.axes[c->line->axis].size;
     sc_report(&c->context->diag, SC_D_bad_plan_statement, c->line->split_loc,
               sc_arena_printf(&c->context->arena,

@@ -35,6 +35,14 @@ typedef struct sc_pipeline_chunk {
               the staged stacks: tok, layers[0..7] */
 } sc_pipeline_chunk;
 
+/* A schedule that `auto` does not take, because a rank would need more memory than the plan
+ * expects. */
+typedef struct sc_refused_schedule {
+    const char *name;
+    int64_t bytes;
+} sc_refused_schedule;
+typedef SC_VEC(sc_refused_schedule) sc_refused_schedules;
+
 typedef struct sc_pipeline {
     uint8_t axis;       /* of the mesh; its size is schedule->ranks */
     sc_dim batch_dim;   /* the dim that micro-batches split */
@@ -43,7 +51,9 @@ typedef struct sc_pipeline {
     sc_loc loc;                           /* of the `stage` line */
     sc_sym axis_name;
     sc_pipeline_chunk *chunks; /* by chunk */
+    uint32_t *lengths;         /* by chunk: instances of the staged stacks */
     const char *name;          /* of the schedule: one_f_one_b, interleaved(2), or its file's */
+    const sc_refused_schedules *refused; /* faster ones; NULL: none was tried for its memory */
 } sc_pipeline;
 
 #endif

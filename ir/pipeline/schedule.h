@@ -98,5 +98,7 @@ typedef struct sc_schedule_cost {
  * the same for all. Linear in the number of actions. */
 void sc_schedule_simulate(sc_arena *arena, const sc_pipeline_schedule *schedule, const double *work,
                           sc_schedule_cost *out);
+/* Simulates the schedule of a pipeline with the work of its chunks. */
+void sc_pipeline_simulate(sc_arena *arena, const sc_pipeline *pipeline, sc_schedule_cost *out);
 
 #endif

@@ -144,3 +144,11 @@ void sc_schedule_simulate(sc_arena *arena, const sc_pipeline_schedule *schedule,
     run(&m);
     sum_up(&m, (total > 0 ? total : schedule->chunks) / (double)ranks, out);
 }
+
+void sc_pipeline_simulate(sc_arena *arena, const sc_pipeline *pipeline, sc_schedule_cost *out)
+{
+    double *work = sc_arena_array(arena, pipeline->schedule->chunks, sizeof *work);
+    for (uint32_t c = 0; c < pipeline->schedule->chunks; c++)
+        work[c] = pipeline->chunks[c].flops;
+    sc_schedule_simulate(arena, pipeline->schedule, work, out);
+}

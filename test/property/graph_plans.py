@@ -65,7 +65,7 @@ class Case:
         sizes = dict(self.graph.sizes)
         axes = [f"{n} = {s}{' inter' if inter else ''}" for n, s, inter in self.mesh]
         if self.pipeline:
-            axes.insert(self.pipeline.at, f"pp = {self.pipeline.stages}")
+            axes.insert(self.pipeline.at, self.pipeline.axis())
         lines = [f"mesh {', '.join(axes)};"] if axes else []
         lines += [self.pipeline.line()] if self.pipeline else []
         lines += [f"bind S = {sizes['S']}, T = {sizes['T']} in f;"] if self.graph.cached else []
@@ -211,6 +211,7 @@ def draw_staged_case(seed: int, index: int) -> Case:
     while drawn is None:
         drawn = stacks.draw_pipeline(rng, graphs.draw_graph(rng, True))
     graph, pipeline = drawn
+    pipeline = dataclasses.replace(pipeline, inter=random.Random(f"inter:{seed}:{index}").random() < 0.5)
     mesh = tuple((AXES[i], size, rng.random() < 0.2) for i, size in enumerate(rng.choice(STAGED_MESHES)))
     others = draw_training_lines(rng, graph, mesh, stacks.BATCH) if mesh else ()
     lines = draw_lines(rng, graph, mesh) if mesh else []

@@ -51,6 +51,10 @@ class Pipeline:
     micro_batches: int
     split: str
     at: int  # where its axis is among those of the mesh
+    inter: bool = False  # between nodes: what is replicated on other axes is sent in parts
+
+    def axis(self) -> str:
+        return f"pp = {self.stages}{' inter' if self.inter else ''}"
 
     def line(self) -> str:
         split = f", split({self.split})" if self.split else ""
@@ -176,6 +180,8 @@ def smaller(pipeline: Pipeline) -> list[Pipeline]:
         found.append(dataclasses.replace(pipeline, stack=dataclasses.replace(stack, kind="plain")))
     if pipeline.split:
         found.append(dataclasses.replace(pipeline, split=""))
+    if pipeline.inter:
+        found.append(dataclasses.replace(pipeline, inter=False))
     if pipeline.at:
         found.append(dataclasses.replace(pipeline, at=0))
     return found

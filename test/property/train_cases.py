@@ -150,10 +150,14 @@ class Pipeline:
     layers: int
     split: str
     at: int  # where its axis is among those of the mesh
+    inter: bool = False  # between nodes: what is replicated on other axes is sent in parts
 
     @property
     def name(self) -> str:
-        return f"pp{self.stages}_{self.schedule.replace('(', '').replace(')', '')}_m{self.micro_batches}_l{self.layers}_{self.split[:5].strip('(')}_at{self.at}"
+        return f"pp{self.stages}_{self.schedule.replace('(', '').replace(')', '')}_m{self.micro_batches}_l{self.layers}_{self.split[:5].strip('(')}_at{self.at}{'_inter' * self.inter}"
+
+    def axis(self) -> str:
+        return f"pp = {self.stages}{' inter' if self.inter else ''}"
 
     def line(self) -> str:
         split = f", split({self.split})" if self.split else ""
@@ -227,7 +231,7 @@ class Case:
         data = self.over("dp", "fsdp")
         mesh = [f"{a} = {n}" for a, n in zip(self.AXES, self.mesh) if n > 1]
         if self.pipeline:
-            mesh.insert(min(self.pipeline.at, len(mesh)), f"pp = {self.pipeline.stages}")
+            mesh.insert(min(self.pipeline.at, len(mesh)), self.pipeline.axis())
         yield f"mesh {', '.join(mesh)};" if mesh else ""
         yield self.pipeline.line() if self.pipeline else ""
         yield f"shard B over {data};" if data else ""
@@ -278,6 +282,7 @@ def with_stages(cases: list[Case], seed: int) -> list[Case]:
     found = []
     for i, case in enumerate(cases):
         pipeline = draw_pipeline(random.Random(f"stages:{seed}:{i}:{case.name}"))
+        pipeline = dataclasses.replace(pipeline, inter=random.Random(f"inter:{seed}:{i}").random() < 0.5)
         offload = " ".join(line for line in case.offload.split("; ") if "act" not in line)  # not compiled
         found.append(dataclasses.replace(case, pipeline=pipeline, offload=offload and offload.rstrip(";") + ";"))
     return found

@@ -20,11 +20,11 @@ static void print_json(const sc_compiled *c, const sc_options *options, const sc
     sc_comm_add_up(m, rows, &totals);
     for (uint32_t t = 0; t < totals.count; t++) {
         const sc_comm_total *sum = &totals.data[t];
-        json_array_append_new(sums, json_pack("{s:s,s:o,s:o,s:s,s:I,s:I}", "op", sum->first->name,
-                                              "axes", sc_axes_json(m, sum->first), "stage",
-                                              sc_stage_json(sum->first->stage), "phase",
-                                              sum->first->phase, "count", (json_int_t)sum->count,
-                                              "sent", (json_int_t)(sum->sent + 0.5)));
+        json_array_append_new(
+            sums, json_pack("{s:s,s:o,s:o,s:s,s:I,s:I,s:I}", "op", sum->first->name, "axes",
+                            sc_axes_json(m, sum->first), "stage", sc_stage_json(sum->first->stage),
+                            "phase", sum->first->phase, "count", (json_int_t)sum->count, "sent",
+                            (json_int_t)(sum->sent + 0.5), "cost", (json_int_t)(sum->cost + 0.5)));
     }
     json_object_set_new(root, "version", json_integer(1));
     json_object_set_new(root, "file", json_string(options->file));
@@ -46,6 +46,7 @@ static const char *op_text(sc_arena *arena, const sc_comm_row *row)
 typedef struct widths {
     int op, axes, calls;
     bool has_stages; /* after the phase: the column of the stage */
+    bool has_costs;  /* after the bytes sent: what they cost, if that is not the same for all */
 } widths;
 
 static int wider(int width, const char *text)
@@ -57,11 +58,14 @@ static widths measure(const sc_module *m, const sc_comm_groups *groups,
                       const sc_comm_totals *totals)
 {
     sc_arena *arena = &m->context->arena;
-    widths w = {15, 8, 5, sc_module_is_cut(m)};
+    widths w = {15, 8, 5, sc_module_is_cut(m), false};
     for (uint32_t g = 0; g < groups->list.count; g++) {
         w.op = wider(w.op, op_text(arena, groups->list.data[g].row));
         w.axes = wider(w.axes, sc_comm_group_text(m, groups->list.data[g].row));
     }
+    for (uint32_t g = 0; g < groups->list.count; g++)
+        w.has_costs =
+            w.has_costs || groups->list.data[g].row->cost > groups->list.data[g].row->sent;
     for (uint32_t t = 0; t < totals->count; t++)
         w.calls = wider(w.calls, sc_arena_printf(arena, "%u", totals->data[t].count));
     return w;
@@ -74,18 +78,31 @@ static void print_phase(const widths *w, const sc_comm_row *row, sc_strbuf *out)
         sc_strbuf_printf(out, "%5u ", row->stage);
 }
 
+/* Prints the bytes sent and what they cost. */
+static void print_sent(const sc_module *m, const widths *w, double sent, double cost,
+                       sc_strbuf *out)
+{
+    sc_arena *arena = &m->context->arena;
+    sc_strbuf_printf(out, " %9s", sc_bytes_text(arena, sent));
+    if (w->has_costs)
+        sc_strbuf_printf(out, " %9s", sc_bytes_text(arena, cost));
+}
+
 static void print_row(const sc_module *m, const widths *w, const sc_comm_group *group,
                       sc_strbuf *out)
 {
     sc_arena *arena = &m->context->arena;
     const sc_comm_row *row = group->row;
     print_phase(w, row, out);
-    sc_strbuf_printf(out, "%-*s %-*s %*u %9s %9s  %s%s\n", w->op, op_text(arena, row), w->axes,
+    sc_strbuf_printf(out, "%-*s %-*s %*u %9s", w->op, op_text(arena, row), w->axes,
                      sc_comm_group_text(m, row), w->calls, group->calls,
-                     sc_bytes_text(arena, row->bytes), sc_bytes_text(arena, row->sent),
-                     sc_comm_values_text(arena, row), row->control ? " (control)" : "");
-    sc_strbuf_printf(out, "%*s %s", (w->has_stages ? 39 : 33) + w->op + w->axes + w->calls, "",
-                     row->why);
+                     sc_bytes_text(arena, row->bytes));
+    print_sent(m, w, row->sent, row->cost, out);
+    sc_strbuf_printf(out, "  %s%s\n", sc_comm_values_text(arena, row),
+                     row->control ? " (control)" : "");
+    int before =
+        33 + w->op + w->axes + w->calls + (w->has_stages ? 6 : 0) + (w->has_costs ? 10 : 0);
+    sc_strbuf_printf(out, "%*s %s", before, "", row->why);
     if (row->rule != SC_NONE)
         sc_strbuf_printf(out, " (%s:%u)", sc_text(m->context, m->rules.data[row->rule].file),
                          m->rules.data[row->rule].line);
@@ -104,18 +121,19 @@ static void print_text(const sc_compiled *c, const sc_comm_rows *rows, sc_strbuf
     sc_comm_group_rows(m->context, rows, &groups);
     sc_comm_add_up(m, rows, &totals);
     widths w = measure(m, &groups, &totals);
-    sc_strbuf_printf(out, "%-9s %s%-*s %-*s %*s %9s %9s  %s\n", "phase",
+    sc_strbuf_printf(out, "%-9s %s%-*s %-*s %*s %9s %9s%s  %s\n", "phase",
                      w.has_stages ? "stage " : "", w.op, "op", w.axes, "axes", w.calls, "calls",
-                     "buffer", "sent", "what, why");
+                     "buffer", "sent", w.has_costs ? "      cost" : "", "what, why");
     for (uint32_t g = 0; g < groups.list.count; g++)
         print_row(m, &w, &groups.list.data[g], out);
     sc_strbuf_add(out, w.has_stages ? "totals per rank of a stage\n" : "totals per rank\n");
     for (uint32_t t = 0; t < totals.count; t++) {
         const sc_comm_total *sum = &totals.data[t];
         print_phase(&w, sum->first, out);
-        sc_strbuf_printf(out, "%-*s %-*s %*u %9s %9s\n", w.op, sum->first->name, w.axes,
-                         sc_comm_group_text(m, sum->first), w.calls, sum->count, "",
-                         sc_bytes_text(&m->context->arena, sum->sent));
+        sc_strbuf_printf(out, "%-*s %-*s %*u %9s", w.op, sum->first->name, w.axes,
+                         sc_comm_group_text(m, sum->first), w.calls, sum->count, "");
+        print_sent(m, &w, sum->sent, sum->cost, out);
+        sc_strbuf_add_char(out, '\n');
     }
 }
 

@@ -6,6 +6,7 @@
 #include "passes/reason.h"
 #include "tools/commands/commands.h"
 #include "tools/explain/advice.h"
+#include "tools/explain/cuts.h"
 #include "tools/explain/expect.h"
 #include "tools/explain/instances.h"
 #include "tools/explain/query.h"
@@ -27,7 +28,8 @@ typedef struct explaining {
     sc_query query;
     sc_comm_rows rows;
     sc_comm_groups groups; /* groups of rows */
-    sc_map states;         /* states already in the list of values */
+    sc_crossings crossings;
+    sc_map states; /* states already in the list of values */
     sc_adviser *adviser;
 } explaining;
 
@@ -209,7 +211,7 @@ static json_t *placement_json(const sc_module *m, const sc_type_info *type)
     return placement;
 }
 
-static json_t *value_json(const sc_compiled *c, const explained *x)
+static json_t *value_json(const sc_compiled *c, const explaining *e, const explained *x)
 {
     const sc_module *m = c->local;
     const sc_type_info *type = &m->types.data[x->type];
@@ -219,9 +221,13 @@ static json_t *value_json(const sc_compiled *c, const explained *x)
         json_array_append_new(links,
                               json_pack("{s:I,s:s}", "line", (json_int_t)reasons.data[k].line,
                                         "text", reasons.data[k].text));
-    return json_pack("{s:s,s:s,s:o,s:o,s:o,s:o}", "path", sc_text(m->context, x->path), "type",
-                     sc_type_text(m, x->type), "global", sizes_json(m, type, false), "local",
-                     sizes_json(m, type, true), "placement", placement_json(m, type), "why", links);
+    json_t *object =
+        json_pack("{s:s,s:s,s:o,s:o,s:o,s:o}", "path", sc_text(m->context, x->path), "type",
+                  sc_type_text(m, x->type), "global", sizes_json(m, type, false), "local",
+                  sizes_json(m, type, true), "placement", placement_json(m, type), "why", links);
+    if (sc_module_is_cut(m))
+        json_object_set_new(object, "crosses", sc_crossings_json(&e->crossings, x->path));
+    return object;
 }
 
 static const char *const edit_names[] = {"remove", "replace", "add"};
@@ -249,6 +255,12 @@ static json_t *advice_json(sc_context *context, const sc_advice *advice)
         json_pack("[I,I]", (json_int_t)(before->sent + 0.5), (json_int_t)(after->sent + 0.5)));
     json_object_set_new(object, "peak", json_pack("[o,o]", peak_json(before), peak_json(after)));
     json_object_set_new(object, "flops", json_pack("[f,f]", before->flops, after->flops));
+    if (before->makespan > 0) {
+        json_object_set_new(object, "makespan",
+                            json_pack("[f,f]", before->makespan, after->makespan));
+        json_object_set_new(object, "imbalance",
+                            json_pack("[f,f]", before->imbalance, after->imbalance));
+    }
     if (advice->leaner != NULL)
         json_object_set_new(object, "leaner", advice_json(context, advice->leaner));
     return object;
@@ -258,7 +270,7 @@ static void print_json(const sc_compiled *c, explaining *e, sc_strbuf *out)
 {
     json_t *root = json_object(), *values = json_array(), *collectives = json_array();
     for (uint32_t i = 0; i < e->values.count; i++)
-        json_array_append_new(values, value_json(c, &e->values.data[i]));
+        json_array_append_new(values, value_json(c, e, &e->values.data[i]));
     sc_answer *answers = sc_arena_array(&e->context->arena, e->groups.list.count, sizeof *answers);
     for (uint32_t g = 0; g < e->groups.list.count; g++)
         answers[g] = sc_adviser_ask(e->adviser, e->groups.list.data[g].row);
@@ -276,9 +288,9 @@ static void print_json(const sc_compiled *c, explaining *e, sc_strbuf *out)
 }
 
 /* ---- text ---- */
-/* Hashes what instances must share to be printed on one line: the type and the plan lines that
- * caused the placement. */
-static uint64_t look_of(const sc_compiled *c, const explained *x)
+/* Hashes what instances must share to be printed on one line: the type, the plan lines that caused
+ * the placement, and the cuts that they cross. */
+static uint64_t look_of(const sc_compiled *c, const explaining *e, const explained *x)
 {
     const sc_placing *placing = c->env.placing;
     uint64_t look = sc_hash_mix(x->type, x->is_passed_on);
@@ -286,6 +298,11 @@ static uint64_t look_of(const sc_compiled *c, const explained *x)
         for (uint32_t a = 0; a < c->local->mesh.sub_axis_count; a++)
             look = sc_hash_mix(look, sc_cause_of(placing, x->value, a)->rule);
     }
+    sc_strbuf crossings;
+    sc_strbuf_init(&crossings, &e->context->arena);
+    sc_print_crossings(&e->crossings, x->path, &crossings);
+    if (crossings.length > 0)
+        look = sc_hash_bytes(crossings.data, crossings.length, look);
     return look;
 }
 
@@ -302,12 +319,13 @@ static void print_values(const sc_compiled *c, explaining *e, sc_strbuf *out)
     sc_instance *instances = sc_arena_array(&e->context->arena, e->values.count, sizeof *instances);
     for (uint32_t i = 0; i < e->values.count; i++)
         instances[i] = (sc_instance){sc_text(e->context, e->values.data[i].path),
-                                     look_of(c, &e->values.data[i])};
+                                     look_of(c, e, &e->values.data[i])};
     sc_instances_group(e->context, instances, e->values.count, &groups);
     for (uint32_t g = 0; g < groups.count; g++) {
         const explained *x = &e->values.data[groups.data[g].first];
         sc_strbuf_printf(out, "%s: %s\n", groups.data[g].path, sc_type_text(c->local, x->type));
         print_chain(c, x, out);
+        sc_print_crossings(&e->crossings, x->path, out);
     }
 }
 
@@ -321,6 +339,17 @@ static void print_compute(sc_arena *arena, double before, double after, sc_strbu
         sc_strbuf_printf(out, ", compute %s -> %s", was, is);
     if (after > before && before > 0 && strcmp(was, is) != 0)
         sc_strbuf_printf(out, " (%.3g times)", after / before);
+}
+
+/* What another cut does to the time of a step. */
+static void print_pipeline(sc_arena *arena, const sc_plan_cost *before, const sc_plan_cost *after,
+                           sc_strbuf *out)
+{
+    const char *was = sc_arena_printf(arena, "%.4g", before->makespan),
+               *is = sc_arena_printf(arena, "%.4g", after->makespan);
+    if (strcmp(was, is) != 0)
+        sc_strbuf_printf(out, ", makespan %s -> %s, imbalance %.1f %% -> %.1f %%", was, is,
+                         100 * before->imbalance, 100 * after->imbalance);
 }
 
 static void print_advice(const explaining *e, const char *begin, const sc_advice *advice,
@@ -348,6 +377,7 @@ static void print_advice(const explaining *e, const char *begin, const sc_advice
         sc_strbuf_printf(out, ", peak %s -> %s", sc_bytes_text(arena, (double)before->peak),
                          sc_bytes_text(arena, (double)after->peak));
     print_compute(arena, before->flops, after->flops, out);
+    print_pipeline(arena, before, after, out);
     sc_strbuf_add_char(out, '\n');
 }
 
@@ -377,20 +407,27 @@ static void print_group(const sc_compiled *c, explaining *e, const sc_comm_group
     const sc_module *m = c->local;
     const sc_comm_row *row = group->row;
     sc_arena *arena = &m->context->arena;
+    bool transfers = sc_row_transfers(m, row);
     sc_strbuf_printf(out, "%s over %s, ", row->name, sc_comm_group_text(m, row));
     if (row->stage != SC_ALL_STAGES_RUN)
         sc_strbuf_printf(out, "stage %u, ", row->stage);
     sc_strbuf_add(out, sc_comm_values_text(arena, row));
     if (group->calls > 1)
         sc_strbuf_printf(out, ", %u times", group->calls);
-    sc_strbuf_printf(out, ": buffer %s, sent %s\n    %s", sc_bytes_text(arena, row->bytes),
-                     sc_bytes_text(arena, row->sent), row->why);
+    sc_strbuf_printf(out, ": buffer %s, sent %s", sc_bytes_text(arena, row->bytes),
+                     sc_bytes_text(arena, row->sent));
+    if (transfers && row->sent > 0)
+        sc_strbuf_printf(out, ", %s a step", sc_bytes_text(arena, row->sent * group->calls));
+    sc_strbuf_printf(out, "\n    %s", row->why);
     if (row->rule != SC_NONE)
         sc_strbuf_printf(out, " (%s:%u)", sc_text(m->context, m->rules.data[row->rule].file),
                          m->rules.data[row->rule].line);
     sc_strbuf_add_char(out, '\n');
     sc_answer answer = sc_adviser_ask(e->adviser, row);
-    print_answer(e, &answer, out);
+    if (!transfers || !answer.complete)
+        print_answer(e, &answer, out);
+    else if (answer.advice != NULL)
+        print_advice(e, "to send less:", answer.advice, out);
 }
 
 /* ---- queries ---- */
@@ -432,6 +469,7 @@ int sc_cmd_explain(sc_context *context, const sc_options *options, sc_strbuf *ou
     if (!sc_driver_compile_file(context, options, collect, &e, NULL, &c))
         return 0;
     sc_comm_report(c.local, &e.rows);
+    sc_find_crossings(c.local, &e.rows, &e.crossings);
     e.adviser = sc_adviser_new(context, options, &c);
     keep_asked(&c, &e);
     sc_comm_group_rows(context, &e.rows, &e.groups);

@@ -45,6 +45,17 @@ static json_t *ranks_json(const answer *a)
     return list;
 }
 
+static json_t *refused_json(const answer *a)
+{
+    const sc_refused_schedules *refused = a->pipeline.refused;
+    uint32_t count = refused == NULL ? 0 : refused->count;
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < count; i++)
+        json_array_append_new(list, json_pack("{s:s,s:I}", "schedule", refused->data[i].name,
+                                              "memory", (json_int_t)refused->data[i].bytes));
+    return list;
+}
+
 static void print_json(const answer *a, sc_strbuf *out)
 {
     json_t *live = json_array();
@@ -54,10 +65,11 @@ static void print_json(const answer *a, sc_strbuf *out)
                              a->unit.makespan, "live", live),
            *work = json_pack("{s:f,s:f,s:f}", "bubble", a->work.idle, "imbalance",
                              a->work.imbalance, "makespan", a->work.makespan);
-    sc_print_json(json_pack("{s:i,s:s,s:s,s:I,s:o,s:o,s:o,s:o}", "version", 1, "schedule",
+    sc_print_json(json_pack("{s:i,s:s,s:s,s:I,s:o,s:o,s:o,s:o,s:o}", "version", 1, "schedule",
                             a->pipeline.name, "axis", a->axis, "micro_batches",
                             (json_int_t)a->schedule->micro_batches, "chunks", chunks_json(a),
-                            "ranks", ranks_json(a), "unit", unit, "work", work),
+                            "ranks", ranks_json(a), "unit", unit, "work", work, "refused",
+                            refused_json(a)),
                   out);
 }
 
@@ -120,12 +132,23 @@ static void print_chunks(const answer *a, sc_strbuf *out)
     }
 }
 
+/* Names the schedules that `auto` would have taken before this one, and the memory they need. */
+static void print_refused(const answer *a, sc_strbuf *out)
+{
+    const sc_refused_schedules *refused = a->pipeline.refused;
+    uint32_t count = refused == NULL ? 0 : refused->count;
+    for (uint32_t i = 0; i < count; i++)
+        sc_strbuf_printf(out, "%s does not fit: %s a rank\n", refused->data[i].name,
+                         sc_bytes_text(&a->context->arena, (double)refused->data[i].bytes));
+}
+
 static void print_text(const answer *a, sc_strbuf *out)
 {
     const sc_pipeline_schedule *s = a->schedule;
     sc_strbuf_printf(out,
                      "%s over %s = %" PRIu32 ": %" PRIu32 " chunks, %" PRIu32 " micro-batches\n",
                      a->pipeline.name, a->axis, s->ranks, s->chunks, s->micro_batches);
+    print_refused(a, out);
     print_table(a, out);
     sc_strbuf_printf(out, "unit costs  makespan %.4g, bubble %.1f %%\n", a->unit.makespan,
                      100 * a->unit.bubble);
@@ -164,11 +187,8 @@ int sc_cmd_schedule(sc_context *context, const sc_options *options, sc_strbuf *o
         report_none(context, plan);
         return 0;
     }
-    double *work = sc_arena_array(&context->arena, a.schedule->chunks, sizeof *work);
-    for (uint32_t c = 0; c < a.schedule->chunks; c++)
-        work[c] = a.pipeline.chunks[c].flops;
     sc_schedule_simulate(&context->arena, a.schedule, NULL, &a.unit);
-    sc_schedule_simulate(&context->arena, a.schedule, work, &a.work);
+    sc_pipeline_simulate(&context->arena, &a.pipeline, &a.work);
     a.axis = sc_text(context, a.pipeline.axis_name);
     if (options->run.csv)
         sc_schedule_write(a.schedule, out);

@@ -5,6 +5,7 @@
 
 #include "frontend/read_program.h"
 #include "ir/ops/verify.h"
+#include "passes/memory_report.h"
 #include "passes/separable.h"
 #include "passes/tag_chunks.h"
 #include "passes/train_step.h"
@@ -316,26 +317,9 @@ static bool begin(sc_context *context, sc_declarations *program, const sc_plan *
     return true;
 }
 
-bool sc_driver_pipeline(sc_context *context, sc_declarations *program, const sc_plan *plan,
-                        const sc_options *options, sc_compiled *out, sc_pipeline *pipeline)
-{
-    sc_entry_list entries = {0};
-    bool has_default;
-    if (!begin(context, program, plan, options, &entries, out))
-        return false;
-    /* the entry for which parameters are placed is cut first, and the others follow it */
-    sc_sym first = placing_entry(program, out->resolved, &entries, &has_default);
-    if (first != 0 && first != out->entry &&
-        elaborate(context, out, first, false, &out->built, pipeline) == NULL)
-        return false;
-    out->global = elaborate(context, out, out->entry, out->minimize != NULL, &out->built, pipeline);
-    out->func = out->built.func;
-    return out->global != NULL;
-}
-
-bool sc_driver_compile(sc_context *context, sc_declarations *program, const sc_plan *plan,
-                       const sc_options *options, sc_after_pass *after, void *user,
-                       const char *last, sc_compiled *out)
+static bool compile_entry(sc_context *context, sc_declarations *program, const sc_plan *plan,
+                          const sc_options *options, sc_after_pass *after, void *user,
+                          const char *last, sc_compiled *out)
 {
     sc_entry_list entries = {0};
     if (!begin(context, program, plan, options, &entries, out))
@@ -364,6 +348,80 @@ bool sc_driver_compile(sc_context *context, sc_declarations *program, const sc_p
                        user, &out->built, &out->env);
     out->func = out->built.func;
     return out->local != NULL;
+}
+
+/* ---- `schedule = auto` ---- */
+static bool has_line(const sc_plan *plan, sc_plan_stmt_kind kind)
+{
+    for (uint32_t i = 0; i < plan->body.count; i++) {
+        if (plan->body.data[i]->kind == kind)
+            return true;
+    }
+    return false;
+}
+
+/* With `expect memory()`, compiles the plan's default entry with one schedule after the other,
+ * fastest first, until one fits. *fitted: the options, with those that do not refused. */
+static bool fit_schedule(sc_context *context, sc_declarations *program, const sc_plan *plan,
+                         const sc_options *options, sc_options *fitted)
+{
+    sc_entry_list entries = {0};
+    sc_compiled c;
+    bool has_default;
+    *fitted = *options;
+    bool is_done = options->plan_options.refused != NULL; /* this compile repeats another */
+    if (is_done || plan == NULL || !has_line(plan, SC_PLAN_STAGE) ||
+        !has_line(plan, SC_PLAN_EXPECT))
+        return true;
+    if (!begin(context, program, plan, options, &entries, &c))
+        return false;
+    const sc_expect *bound = sc_plan_memory_to_fit(c.resolved);
+    if (bound == NULL || placing_entry(program, c.resolved, &entries, &has_default) == 0 ||
+        !has_default)
+        return true;
+    sc_refused_schedules *refused = sc_arena_alloc(&context->arena, sizeof *refused);
+    sc_options trial = *options;
+    trial.entry = NULL;
+    trial.forward = false;
+    trial.plan_options.refused = fitted->plan_options.refused = refused;
+    for (;;) {
+        sc_memory_report memory;
+        if (!compile_entry(context, program, plan, &trial, NULL, NULL, NULL, &c))
+            return false;
+        sc_memory_report_make(c.local, &memory);
+        if (c.pipeline.schedule == NULL || (double)memory.peak <= bound->bytes)
+            return true;
+        *sc_vec_push(&context->arena, refused) =
+            (sc_refused_schedule){c.pipeline.name, memory.peak};
+    }
+}
+
+bool sc_driver_pipeline(sc_context *context, sc_declarations *program, const sc_plan *plan,
+                        const sc_options *options, sc_compiled *out, sc_pipeline *pipeline)
+{
+    sc_entry_list entries = {0};
+    bool has_default;
+    sc_options *fitted = sc_arena_alloc(&context->arena, sizeof *fitted);
+    if (!fit_schedule(context, program, plan, options, fitted) ||
+        !begin(context, program, plan, fitted, &entries, out))
+        return false;
+    /* the entry for which parameters are placed is cut first, and the others follow it */
+    sc_sym first = placing_entry(program, out->resolved, &entries, &has_default);
+    if (first != 0 && first != out->entry &&
+        elaborate(context, out, first, false, &out->built, pipeline) == NULL)
+        return false;
+    out->global = elaborate(context, out, out->entry, out->minimize != NULL, &out->built, pipeline);
+    out->func = out->built.func;
+    return out->global != NULL;
+}
+
+bool sc_driver_compile(sc_context *context, sc_declarations *program, const sc_plan *plan,
+                       const sc_options *options, sc_after_pass *after, void *user,
+                       const char *last, sc_compiled *out)
+{
+    sc_options *fitted = sc_arena_alloc(&context->arena, sizeof *fitted);
+    return fit_schedule(context, program, plan, options, fitted) &&
+           compile_entry(context, program, plan, fitted, after, user, last, out);
 }
 
 bool sc_driver_compile_file(sc_context *context, const sc_options *options, sc_after_pass *after,

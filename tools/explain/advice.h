@@ -18,11 +18,15 @@ typedef struct sc_edit {
     const char *line; /* REPLACE, ADD: the new statement, with its semicolon */
 } sc_edit;
 
+typedef SC_VEC(sc_edit) sc_edits;
+
 /* The cost of a plan per rank, computed by the same function with and without an edit. */
 typedef struct sc_plan_cost {
     double sent;  /* bytes, in the whole program */
     double flops; /* of matmuls and attention */
     int64_t peak; /* of memory, as reported by `shardc memory`; -1: not compiled to the end */
+    /* of a pipeline with the work of its chunks, as reported by `shardc schedule`; 0: no stages */
+    double makespan, imbalance;
 } sc_plan_cost;
 
 typedef struct sc_advice {
@@ -45,9 +49,10 @@ sc_adviser *sc_adviser_new(sc_context *context, const sc_options *options, const
 
 /* Finds the edit that removes the collective and sends the fewest bytes, fewer than now; ties go to
  * the lowest peak. If there is none, an edit that sends no more and needs less memory. A collective
- * is gone if no collective with its op and scope (ignoring indices) moves any of its values. Each
- * edit is compiled once, and at most about a hundred are, so call this once for all instances of a
- * stack. */
+ * is gone if no collective with its op and scope (ignoring indices) moves any of its values. For a
+ * send: the cut one instance further on with which the same schedule sends the fewest bytes, fewer
+ * than now; a receive is left to its send. Each edit is compiled once, and at most about a hundred
+ * are, so call this once for all instances of a stack. */
 sc_answer sc_adviser_ask(sc_adviser *adviser, const sc_comm_row *row);
 
 #endif

@@ -106,8 +106,9 @@ bool sc_query_matches_row(const sc_query *query, const sc_compiled *c, const sc_
     for (uint32_t i = 0; i < op->operand_count && !means; i++) {
         means = sc_query_matches(context, query, c->entry, sc_value_path(m, op->operands[i]),
                                  op->loc) ||
-                sc_query_matches(context, query, c->entry,
-                                 m->values.data[op->first_result + i].path, op->loc);
+                (i < op->result_count &&
+                 sc_query_matches(context, query, c->entry,
+                                  m->values.data[op->first_result + i].path, op->loc));
     }
     return means;
 }

@@ -70,6 +70,7 @@ json_t *sc_comm_row_json(const sc_module *m, const sc_comm_row *row)
     json_object_set_new(object, "dtype", json_string(row->dtype));
     json_object_set_new(object, "bytes", json_integer((json_int_t)row->bytes));
     json_object_set_new(object, "sent", json_integer((json_int_t)(row->sent + 0.5)));
+    json_object_set_new(object, "cost", json_integer((json_int_t)(row->cost + 0.5)));
     json_object_set_new(object, "count", json_integer(row->count));
     json_object_set_new(object, "control", json_boolean(row->control));
     json_object_set_new(object, "why", why_json(m, row));
@@ -205,6 +206,7 @@ void sc_comm_add_up(const sc_module *m, const sc_comm_rows *rows, sc_comm_totals
         totals->data[t].count += row->count;
         totals->data[t].bytes += row->bytes * row->count;
         totals->data[t].sent += row->sent * row->count;
+        totals->data[t].cost += row->cost * row->count;
     }
     sort_by_phase(totals);
 }

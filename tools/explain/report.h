@@ -37,7 +37,7 @@ const char *sc_comm_values_text(sc_arena *arena, const sc_comm_row *row);
 typedef struct sc_comm_total {
     const sc_comm_row *first;
     uint32_t count;
-    double bytes, sent;
+    double bytes, sent, cost;
 } sc_comm_total;
 typedef SC_VEC(sc_comm_total) sc_comm_totals;
 

@@ -108,6 +108,31 @@ static void every_part_is_refused(void **state)
     stages_end(&s);
 }
 
+/* Programs that differ only in the order in which one stage calls its functions have different
+ * hashes: ranks that meet compare them. */
+static void the_order_of_calls_is_hashed(void **state)
+{
+    (void)state;
+    uint64_t whole[2], first[2], last[2];
+    for (int order = 0; order < 2; order++) {
+        stages_case s;
+        stages_begin(&s, 2, 1, 0, 2);
+        sc_image_call *calls = s.stages[1].schedule.data, second = calls[1];
+        if (order == 1) { /* both forward passes, then both backward passes */
+            calls[1] = calls[2];
+            calls[2] = second;
+        }
+        sc_program program = read_back(&s, &s.stages[0].arena);
+        whole[order] = program.whole->hash;
+        first[order] = program.stages[0]->hash;
+        last[order] = program.stages[1]->hash;
+        stages_end(&s);
+    }
+    assert_true(first[0] == first[1]);
+    assert_true(last[0] != last[1]);
+    assert_true(whole[0] != whole[1]);
+}
+
 /* ---- faults of one stage ---- */
 
 typedef struct fault_case {
@@ -362,6 +387,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_written_reads_back),
                                        cmocka_unit_test(stages_merge),
+                                       cmocka_unit_test(the_order_of_calls_is_hashed),
                                        cmocka_unit_test(peers_have_equal_other_coordinates),
                                        cmocka_unit_test(every_part_is_refused),
                                        cmocka_unit_test(what_is_wrong_is_said),
