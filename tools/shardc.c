@@ -11,6 +11,7 @@
 #include "support/none.h"
 #include "tools/commands/commands.h"
 #include "tools/driver/bindings.h"
+#include "tools/explain/measure_memory.h"
 #include "tools/explain/report.h"
 
 typedef struct command_row {

@@ -161,7 +161,10 @@ static void find_ends(const planning *p, uint32_t f, uint32_t *ends)
 {
     const sc_image_func *func = &p->image->funcs[f];
     for (uint32_t i = 0; i < func->instr_count; i++) {
-        bool waits = func->instrs[i].kind == SC_INSTR_COLLECTIVE || func->instrs[i].stream != 0;
+        const sc_image_instr *instr = &func->instrs[i];
+        bool is_sent = instr->kind == SC_INSTR_MESSAGE &&
+                       sc_memory_access(p->image, instr, 0) == SC_ACCESS_IN,
+             waits = instr->kind == SC_INSTR_COLLECTIVE || is_sent || instr->stream != 0;
         ends[i] = waits ? p->ends[f] : p->starts[f] + 1 + i;
     }
     for (uint32_t i = func->instr_count; i-- > 0;) { /* so that the first FINISH counts */

@@ -47,7 +47,6 @@ model m {
     return mean[B, S](xent[V](dot[D](x, tok), y));
   }
 }
-weights w for m { tok = "tok"; layers[*].u = "u{0}" as [F, D]; layers[*].w = "w{0}" as [D, F]; }
 minimize m.loss with adamw(lr = 1e-2, clip = 1.0);
 """
 STAGES = [("pp = 2", "gpipe", 3, ""), ("pp = 3", "one_f_one_b", 6, ""), ("dp = 2, pp = 2", "interleaved(2)", 3, "shard B over dp;"),

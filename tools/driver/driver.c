@@ -388,7 +388,10 @@ static bool fit_schedule(sc_context *context, sc_declarations *program, const sc
         sc_memory_report memory;
         if (!compile_entry(context, program, plan, &trial, NULL, NULL, NULL, &c))
             return false;
-        sc_memory_report_make(c.local, &memory);
+        if (options->measure == NULL)
+            sc_memory_report_make(c.local, &memory);
+        else if (!options->measure(context, &c, &memory))
+            return false;
         if (c.pipeline.schedule == NULL || (double)memory.peak <= bound->bytes)
             return true;
         *sc_vec_push(&context->arena, refused) =

@@ -4,9 +4,12 @@
 #define SHARDC_TOOLS_DRIVER_DRIVER_H
 
 #include "frontend/plan/plan.h"
+#include "passes/memory_report.h"
 #include "passes/pass.h"
 #include "program/target.h"
 #include "runtime/drive/options.h"
+
+typedef struct sc_compiled sc_compiled;
 
 typedef struct sc_options {
     const char *command, *file;
@@ -27,6 +30,8 @@ typedef struct sc_options {
     bool trains;    /* compile the train step of a minimised entry even if --entry names it */
     bool fold, full, dtypes;
     const char *after, *dump_dir;
+    /* the exact memory of a compiled program, to choose what fits; NULL: the estimate of passes */
+    bool (*measure)(sc_context *context, const sc_compiled *c, sc_memory_report *out);
     const char *target; /* cpu, cuda:sm_90a; NULL: not given */
     const char *map;    /* name of the weights block */
     uint64_t ranks;
@@ -34,7 +39,7 @@ typedef struct sc_options {
 } sc_options;
 
 /* A program compiled for one entry and plan. */
-typedef struct sc_compiled {
+struct sc_compiled {
     sc_declarations *program;
     const sc_plan *plan; /* NULL: none */
     sc_resolved_plan *resolved;
@@ -53,7 +58,7 @@ typedef struct sc_compiled {
     sc_pass_env env;                   /* of `local`: records how placements were decided */
     /* error count before compiling; errors of other plans and entries do not stop this one */
     uint32_t errors_before;
-} sc_compiled;
+};
 
 /* Reads the file (and --plan-file) and collects declarations. Returns NULL after reporting
  * errors. */
