@@ -3,7 +3,7 @@
  * be captured. */
 #define _GNU_SOURCE
 #include "runtime/comm/backend.h"
-#include "runtime/cuda/rank.h"
+#include "runtime/cuda/messages.h"
 #include "runtime/session/session.h"
 #include "support/clock.h"
 
@@ -36,33 +36,55 @@ void sc_cuda_drop_graphs(sc_rank *rank)
 
 /* ---- waiting ---- */
 
+uint32_t sc_cuda_current_func(const sc_cuda_rank *own)
+{
+    return (uint32_t)((size_t)(own->graph - own->graphs) / own->batches);
+}
+
 /* Names the collective that a function is waiting for: the first that is not done. Events inside a
- * graph cannot be queried, so for a graph it is the function's first collective. */
-static void name_collective(const sc_rank *rank, uint32_t func, char *out, size_t size)
+ * graph cannot be queried, so for a graph it is the function's first collective. If stream 0 waits
+ * for a message, only a collective that it has reached counts. */
+static bool name_collective(const sc_rank *rank, uint32_t func, bool waits_for_message, char *out,
+                            size_t size)
 {
     const sc_cuda_rank *own = rank->device_state;
+    const sc_cuda *api = &own->session->api;
     const sc_image_func *f = &rank->image->funcs[func];
     bool is_graph = own->graph->exec != NULL;
-    snprintf(out, size, "function %s", f->name);
     for (uint32_t i = 0; i < f->instr_count; i++) {
         const sc_bound *bound = &rank->funcs[func][i];
         const sc_cuda_bound *extra = bound->device;
         if (bound->instr->kind != SC_INSTR_COLLECTIVE)
             continue;
-        if (!is_graph && own->session->api.cuEventQuery(extra->done) != SC_CU_NOT_READY)
+        if (!is_graph && api->cuEventQuery(extra->done) != SC_CU_NOT_READY)
+            continue;
+        if (waits_for_message && api->cuEventQuery(extra->ready) == SC_CU_NOT_READY)
             continue;
         sc_comm_describe(bound->group, &bound->call, out, size);
         if (is_graph)
             snprintf(out + strlen(out), size - strlen(out), ", or one after it in %s", f->name);
-        return;
+        return true;
     }
+    return false;
 }
 
-/* Waits for all work on stream 0. With collectives, ranks may be missing if they do not meet
- * before; so it polls them, and applies the session's deadline. Short waits spin, long ones
- * sleep. */
-static shardc_status wait_for_stream(sc_rank *rank, uint32_t func, bool has_collectives,
-                                     shardc_error *error)
+/* Names what the rank waits for: a collective, a message, or else the function. */
+static void name_wait(const sc_rank *rank, char *out, size_t size)
+{
+    const sc_cuda_rank *own = rank->device_state;
+    bool is_message = sc_cuda_message_awaited(rank, out, size);
+    if (own->graph == NULL) /* between calls only messages are waited for */
+        return;
+    char collective[SC_CUDA_MESSAGE_TEXT];
+    uint32_t func = sc_cuda_current_func(own);
+    if (name_collective(rank, func, is_message, collective, sizeof collective))
+        snprintf(out, size, "%s", collective);
+    else if (!is_message)
+        snprintf(out, size, "function %s", rank->image->funcs[func].name);
+}
+
+/* Short waits spin, long ones sleep. */
+shardc_status sc_cuda_wait(sc_rank *rank, sc_cu_event event, bool may_hang, shardc_error *error)
 {
     enum {
         BURN_US = 2000,
@@ -71,15 +93,13 @@ static shardc_status wait_for_stream(sc_rank *rank, uint32_t func, bool has_coll
     sc_cuda_rank *own = rank->device_state;
     const sc_cuda *api = &own->session->api;
     double begin = sc_seconds(), deadline = rank->session->options.deadline_ms * 1e-3;
-    shardc_status status = SC_CUDA(api, error, "", cuEventRecord, own->finished, own->streams[0]);
-    if (status != SHARDC_OK)
-        return status;
+    shardc_status status = SHARDC_OK;
+    may_hang = may_hang && own->comm->poll != NULL;
     for (;;) {
-        sc_cu_result result = api->cuEventQuery(own->finished);
+        sc_cu_result result = api->cuEventQuery(event);
         if (result != SC_CU_NOT_READY)
             return sc_cuda_check(api, result, "cuEventQuery", "a kernel before it failed", error);
         double waited = sc_seconds() - begin;
-        bool may_hang = has_collectives && own->comm->poll != NULL;
         shardc_error reason = {.status = SHARDC_OK};
         if (may_hang)
             status = own->comm->poll(rank, &reason);
@@ -88,8 +108,8 @@ static shardc_status wait_for_stream(sc_rank *rank, uint32_t func, bool has_coll
                              "not all ranks reached it within %.3g s; the deadline is %.3g s",
                              waited, deadline);
         if (status != SHARDC_OK) {
-            char what[256];
-            name_collective(rank, func, what, sizeof what);
+            char what[SC_CUDA_MESSAGE_TEXT] = "the GPU";
+            name_wait(rank, what, sizeof what);
             return sc_fail(error, status, "rank %u waits for %s: %s", rank->rank, what,
                            reason.text);
         }
@@ -98,6 +118,16 @@ static shardc_status wait_for_stream(sc_rank *rank, uint32_t func, bool has_coll
         else
             sched_yield();
     }
+}
+
+/* Waits for all work on stream 0. With collectives or messages ranks may be missing, if they do not
+ * meet before. */
+static shardc_status wait_for_stream(sc_rank *rank, bool may_hang, shardc_error *error)
+{
+    const sc_cuda_rank *own = rank->device_state;
+    shardc_status status =
+        SC_CUDA(&own->session->api, error, "", cuEventRecord, own->finished, own->streams[0]);
+    return status == SHARDC_OK ? sc_cuda_wait(rank, own->finished, may_hang, error) : status;
 }
 
 static bool has_collectives(const sc_image *image, uint32_t func)
@@ -140,22 +170,25 @@ static bool has_param(const sc_image *image, uint32_t func, sc_image_param_kind 
     return false;
 }
 
-/* True if the captured graph still matches this call. */
+/* True if the captured graph still matches this call. Calls of the same micro-batch have the same
+ * addresses; of a pipeline, others may not. */
 static bool is_current(const sc_rank *rank, const sc_cuda_graph *graph, uint32_t func,
                        uint32_t micro_batch)
 {
     const sc_image *image = rank->image;
     return (graph->seed == rank->session->seed || !has_param(image, func, SC_PARAM_KEY)) &&
-           (graph->micro_batch == micro_batch || !has_param(image, func, SC_PARAM_MICRO_BATCH));
+           (graph->micro_batch == micro_batch ||
+            (image->pipeline.count == 0 && !has_param(image, func, SC_PARAM_MICRO_BATCH)));
 }
 
 /* True if the function may be captured. Never on its first run, in which libraries select
- * algorithms. */
+ * algorithms; and not with messages, whose other ends are in other calls (messages.h). */
 static bool may_capture(const sc_rank *rank, const sc_cuda_graph *graph, uint32_t func)
 {
     const sc_cuda_rank *own = rank->device_state;
     return !graph->is_refused && graph->runs > 0 && !rank->session->gemms_only &&
            !rank->session->no_graphs && !sc_cuda_times_wanted(rank) &&
+           !sc_cuda_has_messages(rank->image, func) &&
            (own->comm->is_captured || rank->image->ranks == 1 ||
             !has_collectives(rank->image, func));
 }
@@ -169,6 +202,7 @@ shardc_status sc_cuda_begin_call(sc_rank *rank, uint32_t func, uint32_t micro_ba
         &own->graphs[(size_t)func * own->batches + micro_batch % own->batches];
     bool may = may_capture(rank, graph, func);
     *out_done = false;
+    own->next_wait = 0;
     shardc_status status = SC_CUDA(api, error, "", cuCtxSetCurrent, own->gpu->context);
     if (status == SHARDC_OK)
         status = set_call(rank, error);
@@ -247,18 +281,17 @@ static void find_failure(sc_rank *rank, uint32_t func, shardc_error *error)
     }
 }
 
-/* After an error: waits for the streams, so that their work does not run into the next call or
- * outlive the buffers. */
-static void give_up(sc_rank *rank)
+void sc_cuda_give_up(sc_rank *rank, const char *why)
 {
     const sc_cuda_rank *own = rank->device_state;
     sc_cuda_drop_graphs(rank);
-    own->comm->abort(rank);
+    own->comm->abort(rank, why[0] != 0 ? why : "its call on the GPU failed");
     for (int s = 0; s < SC_IMAGE_STREAMS; s++)
         own->session->api.cuStreamSynchronize(own->streams[s]);
+    sc_cuda_messages_abandon(rank);
 }
 
-/* Counts the collectives that the GPU executed, those of a graph included. */
+/* Counts the collectives that the GPU executed, those of a graph included, and the messages. */
 static void count_collectives(sc_rank *rank, uint32_t func)
 {
     const sc_image *image = rank->image;
@@ -266,12 +299,12 @@ static void count_collectives(sc_rank *rank, uint32_t func)
         return;
     for (uint32_t i = 0; i < image->funcs[func].instr_count; i++) {
         const sc_bound *bound = &rank->funcs[func][i];
-        if (bound->instr->kind == SC_INSTR_COLLECTIVE)
+        if (bound->instr->kind == SC_INSTR_COLLECTIVE || bound->instr->kind == SC_INSTR_MESSAGE)
             sc_comm_count(bound->group, &bound->call);
     }
 }
 
-shardc_status sc_cuda_end_call(sc_rank *rank, uint32_t func, bool failed, shardc_error *error)
+static shardc_status end_call(sc_rank *rank, uint32_t func, bool failed, shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
     const sc_cuda *api = &own->session->api;
@@ -282,22 +315,30 @@ shardc_status sc_cuda_end_call(sc_rank *rank, uint32_t func, bool failed, shardc
         status = end_capture(rank, func, failed, failed ? error : &reason);
     if (failed) {
         rank->has_lost_world = true;
-        give_up(rank);
+        sc_cuda_give_up(rank, error->text);
         return SHARDC_OK;
     }
     if (status == SHARDC_OK)
         status = SC_CUDA(api, &reason, "", cuMemcpyDtoHAsync_v2, own->host_failures, own->failures,
                          own->slot_count * sizeof *own->host_failures, own->streams[0]);
     if (status == SHARDC_OK)
-        status = wait_for_stream(rank, func, has_collectives(rank->image, func), &reason);
+        status = wait_for_stream(
+            rank, rank->image->boundary_count > 0 || has_collectives(rank->image, func), &reason);
     if (status != SHARDC_OK) {
         rank->has_lost_world = true;
         *error = reason;
-        give_up(rank);
+        sc_cuda_give_up(rank, error->text);
         return status;
     }
     own->graph->runs++;
     count_collectives(rank, func);
     find_failure(rank, func, error);
     return SHARDC_OK;
+}
+
+shardc_status sc_cuda_end_call(sc_rank *rank, uint32_t func, bool failed, shardc_error *error)
+{
+    shardc_status status = end_call(rank, func, failed, error);
+    ((sc_cuda_rank *)rank->device_state)->graph = NULL;
+    return status;
 }

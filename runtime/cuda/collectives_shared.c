@@ -11,7 +11,7 @@
  * all_reduce is a reduce_scatter followed by an all_gather: before `half` member g writes only
  * slice g of its buffer, which only g reads. */
 #include "program/lookup.h"
-#include "runtime/cuda/rank.h"
+#include "runtime/cuda/messages.h"
 
 static shardc_status meet(sc_rank *rank, const sc_bound *bound, shardc_error *error)
 {
@@ -88,7 +88,7 @@ static shardc_status reduce(const sc_rank *rank, const sc_bound *bound, uint32_t
     if (count == 0)
         return SHARDC_OK;
     return SC_CUDA(&own->session->api, error, bound->instr->where, cuLaunchKernel,
-                   own->gpu->reductions[part->dtype][bound->call.reduce],
+                   own->code->reductions[part->dtype][bound->call.reduce],
                    (unsigned)((count + THREADS - 1) / THREADS), 1, 1, THREADS, 1, 1, 0,
                    own->streams[1], values, NULL);
 }
@@ -213,10 +213,9 @@ static void close_groups(sc_rank *rank)
     (void)rank;
 }
 
-static void abort_world(sc_rank *rank)
+static void abort_world(sc_rank *rank, const char *why)
 {
-    sc_comm_abort(rank->comm,
-                  rank->error.text[0] != 0 ? rank->error.text : "its call on the GPU failed");
+    sc_comm_abort(rank->comm, why);
 }
 
 const sc_cuda_comm sc_cuda_comm_local = {
@@ -225,5 +224,7 @@ const sc_cuda_comm sc_cuda_comm_local = {
     .close = close_groups,
     .start = start,
     .finish = finish,
+    .transmit = sc_cuda_shared_transmit,
+    .meet = sc_cuda_shared_meet,
     .abort = abort_world,
 };

@@ -65,11 +65,53 @@ static shardc_status identify(const sc_cuda *api, int ordinal, sc_cuda_gpu *out,
     return status;
 }
 
-/* Checks compute capability, compute mode, shared memory of a block, and total memory for the
- * ranks. */
-static shardc_status check_gpu(const sc_cuda *api, const sc_image *image, int ordinal,
-                               uint64_t ranks, shardc_error *error)
+/* Checks the shared memory that a block of each kernel needs. */
+static shardc_status check_kernels(const sc_image *image, const sc_cuda_gpu *gpu, uint32_t shared,
+                                   shardc_error *error)
 {
+    for (uint32_t k = 0; k < image->kernel_count; k++) {
+        const sc_image_kernel *kernel = &image->kernels[k];
+        for (uint32_t s = 0; s < kernel->stage_count; s++) {
+            if (kernel->stages[s].shared_bytes > shared)
+                return sc_fail(
+                    error, SHARDC_ERROR_UNAVAILABLE,
+                    "GPU %d (%s) gives a block %u bytes of shared memory; kernel %s needs %u",
+                    gpu->ordinal, gpu->name, shared, kernel->symbol,
+                    kernel->stages[s].shared_bytes);
+        }
+    }
+    return SHARDC_OK;
+}
+
+/* Checks shared memory and total memory for the session's ranks on the GPU: `first` and every
+ * `gpus`-th after it. */
+static shardc_status check_ranks(const shardc_session *session, const sc_cuda_gpu *gpu,
+                                 uint32_t first, uint32_t gpus, uint32_t shared, size_t bytes,
+                                 shardc_error *error)
+{
+    double needed = 0;
+    unsigned ranks = 0;
+    for (uint32_t r = first; r < session->rank_count; r += gpus) {
+        const sc_image *image = session->ranks[r].image;
+        shardc_status status = check_kernels(image, gpu, shared, error);
+        if (status != SHARDC_OK)
+            return status;
+        needed += (double)image->arena_bytes;
+        ranks++;
+    }
+    if (needed > (double)bytes)
+        return sc_fail(error, SHARDC_ERROR_MEMORY,
+                       "%u rank%s on GPU %d (%s) need %.4g GiB of memory; it has %.4g GiB", ranks,
+                       ranks > 1 ? "s" : "", gpu->ordinal, gpu->name, needed / 0x1p30,
+                       (double)bytes / 0x1p30);
+    return SHARDC_OK;
+}
+
+/* Checks compute capability and compute mode, and what the ranks on the GPU need. */
+static shardc_status check_gpu(const sc_cuda *api, const shardc_session *session, int ordinal,
+                               uint32_t first, uint32_t gpus, shardc_error *error)
+{
+    const sc_image *image = session->image;
     const sc_target *target = sc_target_find(image->target);
     sc_cuda_gpu gpu;
     const char *name = gpu.name;
@@ -96,22 +138,7 @@ static shardc_status check_gpu(const sc_cuda *api, const sc_image *image, int or
     if (mode == SC_CU_PROHIBITED)
         return sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
                        "GPU %d (%s) is in a compute mode that prohibits its use", ordinal, name);
-    for (uint32_t k = 0; k < image->kernel_count; k++) {
-        for (uint32_t s = 0; s < image->kernels[k].stage_count; s++) {
-            if (image->kernels[k].stages[s].shared_bytes > (uint32_t)shared)
-                return sc_fail(
-                    error, SHARDC_ERROR_UNAVAILABLE,
-                    "GPU %d (%s) gives a block %d bytes of shared memory; kernel %s needs %u",
-                    ordinal, name, shared, image->kernels[k].symbol,
-                    image->kernels[k].stages[s].shared_bytes);
-        }
-    }
-    if ((double)image->arena_bytes * (double)ranks > (double)bytes)
-        return sc_fail(error, SHARDC_ERROR_MEMORY,
-                       "%llu rank%s on GPU %d (%s) need %.4g GiB of memory; it has %.4g GiB",
-                       (unsigned long long)ranks, ranks > 1 ? "s" : "", ordinal, name,
-                       (double)image->arena_bytes * (double)ranks / 0x1p30, (double)bytes / 0x1p30);
-    return SHARDC_OK;
+    return check_ranks(session, &gpu, first, gpus, (uint32_t)shared, bytes, error);
 }
 
 /* Requires a driver with CUDA 11.4's functions. Machine code needs nothing newer; if it does,
@@ -129,30 +156,29 @@ static shardc_status check_driver(const sc_cuda *api, shardc_error *error)
 }
 
 /* Rejects what ranks that share a GPU cannot do. */
-static shardc_status check_sharing(const sc_image *image, uint32_t ranks, shardc_error *error)
+static shardc_status check_sharing(const shardc_session *session, shardc_error *error)
 {
-    if (ranks > SC_CUDA_MAX_SHARING)
+    if (session->rank_count > SC_CUDA_MAX_SHARING)
         return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "%u ranks on one GPU are more than %d",
-                       ranks, SC_CUDA_MAX_SHARING);
-    for (uint32_t c = 0; c < image->collective_count; c++) {
-        sc_image_collective_kind kind = image->collectives[c].kind;
-        if (kind == SC_IMAGE_SEND || kind == SC_IMAGE_RECV)
-            return sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
-                           "ranks that share a GPU do not %s to one another",
-                           sc_collectives[kind].name);
+                       session->rank_count, SC_CUDA_MAX_SHARING);
+    for (uint32_t r = 0; r < session->rank_count; r++) {
+        const sc_image *image = session->ranks[r].image;
+        for (uint32_t c = 0; c < image->collective_count; c++) {
+            sc_image_collective_kind kind = image->collectives[c].kind;
+            if (kind == SC_IMAGE_SEND || kind == SC_IMAGE_RECV)
+                return sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
+                               "ranks that share a GPU do not %s to one another",
+                               sc_collectives[kind].name);
+        }
     }
     return SHARDC_OK;
 }
 
 shardc_status sc_cuda_check_machine(const shardc_session *session, shardc_error *error)
 {
-    const sc_image *image = session->ranks[0].image;
     const uint32_t ranks = session->rank_count;
     sc_cuda api;
     int count = 0;
-    if (image->pipeline.count > 0)
-        return sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
-                       "a program of several stages runs on CPUs only");
     shardc_status status = start_driver(&api, error);
     if (status != SHARDC_OK)
         return status;
@@ -163,14 +189,13 @@ shardc_status sc_cuda_check_machine(const shardc_session *session, shardc_error 
         status = sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
                          "there is no GPU that CUDA's driver would use");
     if (status == SHARDC_OK && ranks > (uint32_t)count)
-        status = check_sharing(image, ranks, error);
-    uint32_t first = first_gpu(image, ranks),
+        status = check_sharing(session, error);
+    uint32_t first = first_gpu(session->image, ranks),
              gpus = (uint32_t)count < ranks ? (uint32_t)count : ranks;
     for (uint32_t c = 0; c < gpus; c++) {
         if (status != SHARDC_OK)
             break;
-        status = check_gpu(&api, image, (int)((first + c) % (uint32_t)count),
-                           (ranks - c + gpus - 1) / gpus, error);
+        status = check_gpu(&api, session, (int)((first + c) % (uint32_t)count), c, gpus, error);
     }
     if (status == SHARDC_OK && ranks > (uint32_t)count && count > 1)
         status =
@@ -225,30 +250,31 @@ static shardc_status load_module(const sc_cuda *api, const sc_image *image, cons
         reason.text, log[0] != 0 ? ": " : "", log);
 }
 
-static shardc_status load_kernel(const sc_cuda *api, const sc_image *image, sc_cuda_gpu *gpu,
-                                 uint32_t k, shardc_error *error)
+static shardc_status load_kernel(const sc_cuda *api, const sc_image *image, const sc_cuda_gpu *gpu,
+                                 sc_cuda_code *code, uint32_t k, shardc_error *error)
 {
     const sc_image_kernel *kernel = &image->kernels[k];
-    shardc_status status = load_module(api, image, gpu, kernel->symbol, &gpu->modules[k], error);
+    shardc_status status = load_module(api, image, gpu, kernel->symbol, &code->modules[k], error);
     for (uint32_t s = 0; s < kernel->stage_count; s++) {
         if (status != SHARDC_OK)
             break;
         char entry[160];
         snprintf(entry, sizeof entry, "%s_%u", kernel->symbol, s);
-        status = SC_CUDA(api, error, entry, cuModuleGetFunction, &gpu->functions[k][s],
-                         gpu->modules[k], entry);
+        status = SC_CUDA(api, error, entry, cuModuleGetFunction, &code->functions[k][s],
+                         code->modules[k], entry);
         if (status == SHARDC_OK && kernel->stages[s].shared_bytes > SC_CU_SHARED_BYTES)
-            status = SC_CUDA(api, error, entry, cuFuncSetAttribute, gpu->functions[k][s],
+            status = SC_CUDA(api, error, entry, cuFuncSetAttribute, code->functions[k][s],
                              SC_CU_MAX_DYNAMIC_SHARED_BYTES, (int)kernel->stages[s].shared_bytes);
     }
     return status;
 }
 
 /* Loads the reduction kernels that the program's collectives use. */
-static shardc_status load_reductions(const sc_cuda *api, const sc_image *image, sc_cuda_gpu *gpu,
+static shardc_status load_reductions(const sc_cuda *api, const sc_image *image,
+                                     const sc_cuda_gpu *gpu, sc_cuda_code *code,
                                      shardc_error *error)
 {
-    sc_cu_module *module = &gpu->modules[image->kernel_count];
+    sc_cu_module *module = &code->modules[image->kernel_count];
     shardc_status status = SHARDC_OK;
     for (uint32_t c = 0; c < image->collective_count; c++) {
         if (status != SHARDC_OK)
@@ -259,7 +285,7 @@ static shardc_status load_reductions(const sc_cuda *api, const sc_image *image, 
         for (uint32_t p = 0; p < collective->part_count; p++) {
             if (status != SHARDC_OK)
                 break;
-            sc_cu_function *function = &gpu->reductions[collective->dtypes[p]][collective->reduce];
+            sc_cu_function *function = &code->reductions[collective->dtypes[p]][collective->reduce];
             char entry[64];
             snprintf(entry, sizeof entry, "sc_reduce_%s_%s",
                      sc_image_reduce_names[collective->reduce],
@@ -273,31 +299,53 @@ static shardc_status load_reductions(const sc_cuda *api, const sc_image *image, 
     return status;
 }
 
-static shardc_status open_gpu(const sc_cuda *api, const sc_image *image, bool is_shared,
-                              sc_cuda_gpu *gpu, shardc_error *error)
+/* Loads the code of one stage. */
+static shardc_status load_code(const sc_cuda *api, const sc_image *image, bool is_shared,
+                               const sc_cuda_gpu *gpu, sc_cuda_code *code, shardc_error *error)
 {
+    shardc_status status = SHARDC_OK;
+    code->modules = calloc(image->kernel_count + 1u, sizeof(sc_cu_module));
+    code->functions = calloc(image->kernel_count + 1u, sizeof *code->functions);
+    if (code->modules == NULL || code->functions == NULL)
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the kernels");
+    for (uint32_t k = 0; k < image->kernel_count; k++) {
+        if (status != SHARDC_OK)
+            break;
+        status = load_kernel(api, image, gpu, code, k, error);
+    }
+    return status == SHARDC_OK && is_shared ? load_reductions(api, image, gpu, code, error)
+                                            : status;
+}
+
+/* Creates the context of GPU `index` and loads the code of its ranks' stages. */
+static shardc_status open_gpu(const shardc_session *session, uint32_t index, shardc_error *error)
+{
+    sc_cuda_session *own = session->device_state;
+    const sc_cuda *api = &own->api;
+    sc_cuda_gpu *gpu = &own->gpus[index];
     shardc_status status = identify(api, gpu->ordinal, gpu, error);
     if (status != SHARDC_OK)
         return status;
-    gpu->modules = calloc(image->kernel_count + 1u, sizeof(sc_cu_module));
-    gpu->functions = calloc(image->kernel_count + 1u, sizeof *gpu->functions);
-    if (gpu->modules == NULL || gpu->functions == NULL)
+    gpu->codes = calloc(session->program->all.stage_count, sizeof *gpu->codes);
+    if (gpu->codes == NULL)
         return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the kernels");
     status = SC_CUDA(api, error, "", cuDevicePrimaryCtxRetain, &gpu->context, gpu->device);
     if (status == SHARDC_OK)
         status = SC_CUDA(api, error, "", cuCtxSetCurrent, gpu->context);
-    for (uint32_t k = 0; k < image->kernel_count; k++) {
+    for (uint32_t r = index; r < session->rank_count; r += own->gpu_count) {
+        const sc_image *image = session->ranks[r].image;
+        sc_cuda_code *code = &gpu->codes[image->pipeline.stage];
         if (status != SHARDC_OK)
             break;
-        status = load_kernel(api, image, gpu, k, error);
+        if (code->modules == NULL)
+            status = load_code(api, image, session->rank_count > own->gpu_count, gpu, code, error);
     }
-    return status == SHARDC_OK && is_shared ? load_reductions(api, image, gpu, error) : status;
+    return status;
 }
 
 shardc_status sc_cuda_open_gpus(shardc_session *session, shardc_error *error)
 {
     sc_cuda_session *own = session->device_state;
-    const sc_image *image = session->ranks[0].image;
     int count = 0;
     shardc_status status = start_driver(&own->api, error);
     if (status != SHARDC_OK) {
@@ -317,26 +365,37 @@ shardc_status sc_cuda_open_gpus(shardc_session *session, shardc_error *error)
     for (uint32_t c = 0; c < gpus; c++) {
         if (status != SHARDC_OK)
             break;
-        own->gpus[c].ordinal = (int)((first_gpu(image, session->rank_count) + c) % (uint32_t)count);
-        status = open_gpu(&own->api, image, session->rank_count > gpus, &own->gpus[c], error);
+        own->gpus[c].ordinal =
+            (int)((first_gpu(session->image, session->rank_count) + c) % (uint32_t)count);
+        status = open_gpu(session, c, error);
     }
     return sc_cuda_give_back(&own->api, callers, status, error);
 }
 
-static void close_gpu(const sc_cuda *api, const sc_image *image, sc_cuda_gpu *gpu)
+static void unload_code(const sc_cuda *api, const sc_image *image, sc_cuda_code *code)
 {
+    if (code->modules == NULL)
+        return;
+    for (uint32_t k = 0; k <= image->kernel_count; k++) {
+        if (code->modules[k] != NULL)
+            api->cuModuleUnload(code->modules[k]);
+    }
+    free(code->modules);
+    free(code->functions);
+}
+
+static void close_gpu(const shardc_session *session, sc_cuda_gpu *gpu)
+{
+    const sc_cuda *api = &((const sc_cuda_session *)session->device_state)->api;
+    const sc_program *program = &session->program->all;
     if (gpu->context != NULL)
         api->cuCtxSetCurrent(gpu->context);
-    if (gpu->modules != NULL) {
-        for (uint32_t k = 0; k <= image->kernel_count; k++) {
-            if (gpu->modules[k] != NULL)
-                api->cuModuleUnload(gpu->modules[k]);
-        }
-    }
+    uint32_t codes = gpu->codes == NULL ? 0 : program->stage_count;
+    for (uint32_t s = 0; s < codes; s++)
+        unload_code(api, program->stages[s], &gpu->codes[s]);
     if (gpu->context != NULL)
         api->cuDevicePrimaryCtxRelease_v2(gpu->device);
-    free(gpu->modules);
-    free(gpu->functions);
+    free(gpu->codes);
 }
 
 void sc_cuda_close_gpus(shardc_session *session)
@@ -346,7 +405,7 @@ void sc_cuda_close_gpus(shardc_session *session)
         sc_cu_context callers = NULL;
         own->api.cuCtxGetCurrent(&callers);
         for (uint32_t c = 0; c < own->gpu_count; c++)
-            close_gpu(&own->api, session->ranks[0].image, &own->gpus[c]);
+            close_gpu(session, &own->gpus[c]);
         own->api.cuCtxSetCurrent(callers);
     }
     free(own->gpus);

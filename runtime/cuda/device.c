@@ -1,6 +1,6 @@
 /* The CUDA device: sessions, ranks and their memory; instructions are enqueued on streams. */
 #include "runtime/cuda/device.h"
-#include "runtime/cuda/rank.h"
+#include "runtime/cuda/messages.h"
 #include "runtime/session/session.h"
 
 #include <stdio.h>
@@ -9,9 +9,24 @@
 
 /* ---- sessions ---- */
 
-static bool has_gemms(const sc_image *image)
+/* True if a rank of this process has GEMMs. */
+static bool has_gemms(const shardc_session *session)
 {
-    return image->gemm_count > 0;
+    uint32_t r = 0;
+    while (r < session->rank_count && session->ranks[r].image->gemm_count == 0)
+        r++;
+    return r < session->rank_count;
+}
+
+/* True if ranks of the program move something between each other. All processes get the same
+ * answer, though the ranks of one stage may move nothing: opening NCCL's world takes all. */
+static bool has_moves(const sc_program *program)
+{
+    uint32_t s = 0;
+    while (s < program->stage_count &&
+           program->stages[s]->collective_count + program->stages[s]->boundary_count == 0)
+        s++;
+    return s < program->stage_count;
 }
 
 static bool ranks_share_a_gpu(const shardc_session *session)
@@ -25,12 +40,12 @@ static shardc_status open_session(shardc_session *session, shardc_error *error)
     sc_cuda_session *own = session->device_state = calloc(1, sizeof *own);
     if (own == NULL)
         return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for a session");
+    pthread_mutex_init(&own->messages, NULL);
     shardc_status status = sc_cuda_open_gpus(session, error);
-    if (status == SHARDC_OK && has_gemms(session->ranks[0].image))
+    if (status == SHARDC_OK && has_gemms(session))
         status = sc_cuda_gemm_plans_open(session, error);
-    if (status == SHARDC_OK && session->ranks[0].image->collective_count > 0 &&
-        session->image->ranks > 1 && !ranks_share_a_gpu(session) &&
-        !sc_nccl_open(&own->nccl, error)) {
+    if (status == SHARDC_OK && has_moves(&session->program->all) && session->image->ranks > 1 &&
+        !ranks_share_a_gpu(session) && !sc_nccl_open(&own->nccl, error)) {
         own->nccl.library = NULL;
         status = SHARDC_ERROR_UNAVAILABLE;
     }
@@ -46,6 +61,7 @@ static void close_session(shardc_session *session)
         sc_nccl_close(&own->nccl);
     sc_cuda_gemm_plans_close(own);
     sc_cuda_close_gpus(session);
+    pthread_mutex_destroy(&own->messages);
     free(own);
     session->device_state = NULL;
 }
@@ -64,7 +80,7 @@ static shardc_status allocate(sc_rank *rank, sc_cuda_rank *own, shardc_error *er
         status =
             SC_CUDA(api, error, what, cuMemsetD8Async, own->memory, 0, bytes + 1, own->streams[0]);
     if (status == SHARDC_OK)
-        status = SC_CUDA(api, error, what, cuMemAlloc_v2, &own->call, 64);
+        status = SC_CUDA(api, error, what, cuMemAlloc_v2, &own->call, SC_CUDA_CALL_BYTES);
     if (status == SHARDC_OK)
         status = SC_CUDA(api, error, what, cuMemHostAlloc, &own->staging, SC_CUDA_STAGING,
                          SC_CU_HOST_PORTABLE);
@@ -82,10 +98,9 @@ static shardc_status open_rank(sc_rank *rank, shardc_error *error)
                        rank->rank);
     own->session = rank->session->device_state;
     own->gpu = sc_cuda_gpu_of(rank);
+    own->code = &own->gpu->codes[rank->image->pipeline.stage];
     const sc_cuda *api = &own->session->api;
-    bool is_alone = rank->image->ranks == 1;
-    own->comm =
-        is_alone || ranks_share_a_gpu(rank->session) ? &sc_cuda_comm_local : &sc_cuda_comm_nccl;
+    own->comm = own->session->nccl.library == NULL ? &sc_cuda_comm_local : &sc_cuda_comm_nccl;
     own->batches = shardc_executable_micro_batches(rank->session->program);
     own->graphs = calloc((size_t)rank->image->func_count * own->batches + 1, sizeof *own->graphs);
     if (own->graphs == NULL)
@@ -117,8 +132,6 @@ static shardc_status bind_kernel(const sc_image *image, sc_cuda_rank *own, sc_bo
         return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the launches");
     for (uint32_t i = 0; i < count; i++)
         extra->launch[i] = &extra->values[i];
-    for (uint32_t i = 0; i < instr->arg_count; i++)
-        extra->values[i] = (uint64_t)(uintptr_t)bound->args[i];
     if (image->kernels[instr->index].check_count > 0)
         extra->slot = own->slot_count++;
     return SHARDC_OK;
@@ -230,6 +243,8 @@ static shardc_status open_groups(sc_rank *rank, shardc_error *error)
     sc_cuda_drop_graphs(rank);
     if (status == SHARDC_OK)
         status = sc_rank_bind_groups(rank, rank->comm, error);
+    if (status == SHARDC_OK)
+        status = sc_cuda_messages_open(rank, error);
     return status == SHARDC_OK ? own->comm->open(rank, error) : status;
 }
 
@@ -247,6 +262,7 @@ static void close_rank(sc_rank *rank)
     sc_cuda_drop_graphs(rank);
     if (own->comm != NULL)
         own->comm->close(rank);
+    sc_cuda_messages_close(rank);
     sc_cuda_gemm_plans_free(rank);
     sc_cuda_times_free(rank);
     each_bound(rank, unbind_one, NULL);
@@ -280,6 +296,8 @@ static shardc_status kernel(sc_rank *rank, sc_bound *bound, uint32_t micro_batch
     const sc_image_kernel *code = &rank->image->kernels[instr->index];
     const sc_cuda_bound *extra = bound->device;
     sc_rank_set_params(rank, instr, micro_batch);
+    for (uint32_t i = 0; i < instr->arg_count; i++) /* they may be those of a micro-batch */
+        extra->values[i] = (uint64_t)(uintptr_t)bound->args[i];
     for (uint32_t i = 0; i < instr->param_count; i++)
         extra->values[instr->arg_count + i] = (uint64_t)rank->params[i];
     shardc_status status = sc_cuda_times_mark(rank, bound, SC_CUDA_RUNS, instr->stream, error);
@@ -288,7 +306,7 @@ static shardc_status kernel(sc_rank *rank, sc_bound *bound, uint32_t micro_batch
             break;
         const sc_image_stage *stage = &code->stages[s];
         status = SC_CUDA(&own->session->api, error, instr->where, cuLaunchKernel,
-                         own->gpu->functions[instr->index][s], (unsigned)stage->blocks, 1, 1,
+                         own->code->functions[instr->index][s], (unsigned)stage->blocks, 1, 1,
                          stage->threads, 1, 1, stage->shared_bytes, own->streams[instr->stream],
                          extra->launch, NULL);
     }
@@ -330,26 +348,49 @@ static shardc_status lost(sc_rank *rank, shardc_status status)
 }
 
 /* The collective's stream waits for the computation of its operands. */
-static shardc_status start(sc_rank *rank, sc_bound *bound, shardc_error *error)
+static shardc_status start_collective(sc_rank *rank, sc_bound *bound, shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
     const sc_cuda *api = &own->session->api;
     const sc_cuda_bound *extra = bound->device;
-    shardc_error reason = {.status = SHARDC_OK};
     shardc_status status =
-        SC_CUDA(api, &reason, bound->instr->where, cuEventRecord, extra->ready, own->streams[0]);
+        SC_CUDA(api, error, bound->instr->where, cuEventRecord, extra->ready, own->streams[0]);
     if (status == SHARDC_OK)
-        status = SC_CUDA(api, &reason, bound->instr->where, cuStreamWaitEvent, own->streams[1],
+        status = SC_CUDA(api, error, bound->instr->where, cuStreamWaitEvent, own->streams[1],
                          extra->ready, 0);
     if (status == SHARDC_OK)
-        status = sc_cuda_times_mark(rank, bound, SC_CUDA_RUNS, 1, &reason);
+        status = sc_cuda_times_mark(rank, bound, SC_CUDA_RUNS, 1, error);
     if (status == SHARDC_OK)
-        status = own->comm->start(rank, bound, &reason);
+        status = own->comm->start(rank, bound, error);
     if (status == SHARDC_OK)
-        status = sc_cuda_times_mark(rank, bound, SC_CUDA_RAN, 1, &reason);
+        status = sc_cuda_times_mark(rank, bound, SC_CUDA_RAN, 1, error);
     if (status == SHARDC_OK)
         status =
-            SC_CUDA(api, &reason, bound->instr->where, cuEventRecord, extra->done, own->streams[1]);
+            SC_CUDA(api, error, bound->instr->where, cuEventRecord, extra->done, own->streams[1]);
+    return status;
+}
+
+static shardc_status finish_collective(sc_rank *rank, sc_bound *started, shardc_error *error)
+{
+    sc_cuda_rank *own = rank->device_state;
+    const sc_cuda_bound *extra = started->device;
+    shardc_status status = sc_cuda_times_mark(rank, started, SC_CUDA_WAITS, 0, error);
+    if (status == SHARDC_OK)
+        status = own->comm->finish(rank, started, error);
+    if (status == SHARDC_OK)
+        status = SC_CUDA(&own->session->api, error, started->instr->where, cuStreamWaitEvent,
+                         own->streams[0], extra->done, 0);
+    return status == SHARDC_OK ? sc_cuda_times_mark(rank, started, SC_CUDA_WAITED, 0, error)
+                               : status;
+}
+
+/* An error of communication takes precedence over a failed check. */
+static shardc_status start(sc_rank *rank, sc_bound *bound, shardc_error *error)
+{
+    shardc_error reason = {.status = SHARDC_OK};
+    shardc_status status = bound->instr->kind == SC_INSTR_MESSAGE
+                               ? sc_cuda_message_start(rank, bound, &reason)
+                               : start_collective(rank, bound, &reason);
     if (status != SHARDC_OK)
         *error = reason;
     return lost(rank, status);
@@ -357,17 +398,10 @@ static shardc_status start(sc_rank *rank, sc_bound *bound, shardc_error *error)
 
 static shardc_status finish(sc_rank *rank, sc_bound *started, shardc_error *error)
 {
-    sc_cuda_rank *own = rank->device_state;
-    const sc_cuda_bound *extra = started->device;
     shardc_error reason = {.status = SHARDC_OK};
-    shardc_status status = sc_cuda_times_mark(rank, started, SC_CUDA_WAITS, 0, &reason);
-    if (status == SHARDC_OK)
-        status = own->comm->finish(rank, started, &reason);
-    if (status == SHARDC_OK)
-        status = SC_CUDA(&own->session->api, &reason, started->instr->where, cuStreamWaitEvent,
-                         own->streams[0], extra->done, 0);
-    if (status == SHARDC_OK)
-        status = sc_cuda_times_mark(rank, started, SC_CUDA_WAITED, 0, &reason);
+    shardc_status status = started->instr->kind == SC_INSTR_MESSAGE
+                               ? sc_cuda_message_finish(rank, started, &reason)
+                               : finish_collective(rank, started, &reason);
     if (status != SHARDC_OK)
         *error = reason;
     return lost(rank, status);

@@ -169,6 +169,9 @@ static calls calls_of(const sc_rank *rank, uint32_t gemm, const sc_matmul *form)
 {
     const sc_image *image = rank->image;
     calls all = {0};
+    /* of what pipelines have in several copies every copy begins at a multiple of SC_IMAGE_ALIGN */
+    for (int o = 0; o < SC_GEMM_OPERANDS; o++)
+        all.addresses[o] = image->pipeline.count > 0 ? SC_IMAGE_ALIGN : 0;
     for (uint32_t f = 0; f < image->func_count; f++) {
         for (uint32_t i = 0; i < image->funcs[f].instr_count; i++) {
             sc_bound *bound = &rank->funcs[f][i];
@@ -383,7 +386,7 @@ static shardc_status choose(sc_rank *rank, uint32_t gemm, sc_cuda_matmul *m, con
     sc_algorithm_cache *cache = &own->session->algorithms;
     const uint32_t *operands =
         (const uint32_t[]){m->form.a.operand, m->form.b.operand, m->form.d.operand};
-    sc_algorithm wanted = {.gpu = own->gpu->kind, .gemm = gemm};
+    sc_algorithm wanted = {.gpu = own->gpu->kind, .gemm = own->first_gemm + gemm};
     shardc_status status;
     for (int i = 0; i < 3; i++)
         wanted.aligned[i] = alignment_of(all->addresses[operands[i]]);

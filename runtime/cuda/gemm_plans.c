@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "program/lookup.h"
 #include "runtime/cuda/rank.h"
 
 /* ---- sessions ---- */
@@ -59,9 +60,14 @@ shardc_status sc_cuda_gemm_plans_open(shardc_session *session, shardc_error *err
         own->lt.library = NULL;
         return SHARDC_ERROR_UNAVAILABLE;
     }
-    sc_algorithm_cache_init(&own->algorithms, session->ranks[0].image->hash,
-                            session->ranks[0].image->gemm_count);
-    own->algorithms.info.gemms = count_gemms(session->ranks[0].image);
+    const sc_program *program = &session->program->all;
+    uint32_t gemms = 0, asked = 0;
+    for (uint32_t s = 0; s < program->stage_count; s++) {
+        gemms += program->stages[s]->gemm_count;
+        asked += count_gemms(program->stages[s]);
+    }
+    sc_algorithm_cache_init(&own->algorithms, session->image->hash, gemms);
+    own->algorithms.info.gemms = asked;
     for (uint32_t c = 0; c < own->gpu_count; c++) {
         if (status != SHARDC_OK)
             break;
@@ -93,14 +99,22 @@ static shardc_status fill_arena(sc_rank *rank, unsigned char byte, shardc_error 
                                : status;
 }
 
+/* Ranks of one stage have the same GEMMs. */
+static bool is_first_of_stage(const sc_rank *rank)
+{
+    const sc_image *image = rank->image;
+    return rank->rank ==
+           (image->pipeline.count == 0 ? 0 : sc_image_stage_peer(image, 0, image->pipeline.stage));
+}
+
 /* The last rank of this process to finish writes the cache file. */
 static void write_algorithms(shardc_session *session)
 {
     sc_cuda_session *own = session->device_state;
     sc_algorithm_cache *cache = &own->algorithms;
     pthread_mutex_lock(&cache->lock);
-    bool is_new =
-        cache->info.queried > 0 && (!session->options.tune_gemms || session->first_rank == 0);
+    bool is_new = cache->info.queried > 0 &&
+                  (!session->options.tune_gemms || is_first_of_stage(&session->ranks[0]));
     if (++cache->ready == session->rank_count && is_new && session->options.gemm_cache != NULL)
         sc_algorithm_cache_write(cache, session->options.gemm_cache);
     pthread_mutex_unlock(&cache->lock);
@@ -181,7 +195,7 @@ shardc_status sc_cuda_gemm_plans_make(sc_rank *rank, shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
     shardc_session *session = rank->session;
-    const sc_image *image = session->ranks[0].image;
+    const sc_image *image = rank->image;
     gemm_state *states = calloc(image->gemm_count + 1u, sizeof *states);
     own->matmuls = calloc(image->gemm_count + 1u, sizeof(sc_cuda_matmul *));
     if (own->matmuls == NULL || states == NULL) {
@@ -189,6 +203,8 @@ shardc_status sc_cuda_gemm_plans_make(sc_rank *rank, shardc_error *error)
         return sc_fail(error, SHARDC_ERROR_MEMORY,
                        "there is not enough memory for the plans of the matmuls");
     }
+    for (uint32_t s = 0; s < image->pipeline.stage; s++)
+        own->first_gemm += session->program->all.stages[s]->gemm_count;
     shardc_status status = image->gemm_count > 0 ? open_library(own, error) : SHARDC_OK;
     bool tunes = image->gemm_count > 0 && session->options.tune_gemms;
     if (status == SHARDC_OK && tunes)
@@ -200,7 +216,7 @@ shardc_status sc_cuda_gemm_plans_make(sc_rank *rank, shardc_error *error)
     }
     if (status == SHARDC_OK && tunes)
         status = fill_arena(rank, 0, error);
-    if (status == SHARDC_OK && image->gemm_count > 0)
+    if (status == SHARDC_OK && own->session->lt.library != NULL)
         write_algorithms(session);
     free(states);
     return status;

@@ -3,13 +3,23 @@
 #ifndef SHARDC_RUNTIME_CUDA_RANK_H
 #define SHARDC_RUNTIME_CUDA_RANK_H
 
+#include <pthread.h>
+
 #include "runtime/cuda/algorithm_cache.h"
 #include "runtime/cuda/libcublaslt.h"
 #include "runtime/cuda/libcuda.h"
 #include "runtime/cuda/libnccl.h"
 #include "runtime/session/device.h"
 
-/* A GPU used by ranks of this process, with the program's code loaded. */
+/* The loaded code of one image on a GPU. */
+typedef struct sc_cuda_code {
+    /* by kernel of the image, then the module of reductions; NULL: not loaded */
+    sc_cu_module *modules;
+    sc_cu_function (*functions)[SC_IMAGE_MAX_STAGES];            /* by kernel and launch */
+    sc_cu_function reductions[SC_DTYPE_COUNT][SC_IMAGE_REDUCES]; /* if ranks share the GPU */
+} sc_cuda_code;
+
+/* A GPU used by ranks of this process, with their code loaded. */
 typedef struct sc_cuda_gpu {
     int ordinal;
     char name[64];
@@ -18,10 +28,7 @@ typedef struct sc_cuda_gpu {
     sc_cu_context context;
     /* index of its kind in the algorithm cache */
     uint32_t kind;
-    /* by kernel of the program, then the module of reductions */
-    sc_cu_module *modules;
-    sc_cu_function (*functions)[SC_IMAGE_MAX_STAGES];            /* by kernel and stage */
-    sc_cu_function reductions[SC_DTYPE_COUNT][SC_IMAGE_REDUCES]; /* if ranks share the GPU */
+    sc_cuda_code *codes; /* by stage of the program; empty if no rank on the GPU is of it */
 } sc_cuda_gpu;
 
 typedef struct sc_cuda_session {
@@ -31,13 +38,16 @@ typedef struct sc_cuda_session {
     sc_algorithm_cache algorithms; /* if the program has GEMMs */
     uint32_t gpu_count;
     sc_cuda_gpu *gpus;
+    pthread_mutex_t
+        messages; /* protects what ranks that share a GPU see of each other's messages */
 } sc_cuda_session;
 
-typedef struct sc_cuda_matmul sc_cuda_matmul; /* runtime/cuda/gemm.c */
+typedef struct sc_cuda_matmul sc_cuda_matmul;   /* runtime/cuda/gemm.c */
+typedef struct sc_cuda_message sc_cuda_message; /* runtime/cuda/messages.h */
 
-/* How a rank's collectives run on stream 1: between ranks that share a GPU, or by NCCL. Work that
- * `start` puts on the stream is ordered after everything on the members' streams 0 at that time;
- * `finish` makes stream 0 wait for it. */
+/* How a rank's collectives run on stream 1, and messages on their boundaries' streams: between
+ * ranks that share a GPU, or by NCCL. Work that `start` puts on the stream is ordered after
+ * everything on the members' streams 0 at that time; `finish` makes stream 0 wait for it. */
 typedef struct sc_cuda_comm {
     const char *name;
     /* its calls can be captured in a graph */
@@ -48,10 +58,17 @@ typedef struct sc_cuda_comm {
     void (*close)(sc_rank *rank);
     shardc_status (*start)(sc_rank *rank, sc_bound *bound, shardc_error *error);
     shardc_status (*finish)(sc_rank *rank, sc_bound *started, shardc_error *error);
+    /* Puts a message on its boundary's stream, and the event `done` behind it, without waiting for
+     * the other end. */
+    shardc_status (*transmit)(sc_rank *rank, uint32_t boundary, sc_cuda_message *message,
+                              shardc_error *error);
+    /* Called before anything waits for `done`. NULL: not needed. */
+    shardc_status (*meet)(sc_rank *rank, uint32_t boundary, sc_cuda_message *message,
+                          shardc_error *error);
     /* Checks for errors elsewhere while the host waits. NULL: not needed, because members meet
      * before anything waits for them. */
     shardc_status (*poll)(sc_rank *rank, shardc_error *error);
-    void (*abort)(sc_rank *rank);
+    void (*abort)(sc_rank *rank, const char *why);
 } sc_cuda_comm;
 
 extern const sc_cuda_comm sc_cuda_comm_local, sc_cuda_comm_nccl;
@@ -79,27 +96,32 @@ typedef struct sc_cuda_times sc_cuda_times; /* runtime/cuda/timing.c */
 typedef struct sc_cuda_rank {
     sc_cuda_session *session;
     sc_cuda_gpu *gpu;
+    const sc_cuda_code *code; /* of the rank's stage */
     const sc_cuda_comm *comm; /* NULL: not yet open */
     void *comm_state;
     sc_cu_stream streams[SC_IMAGE_STREAMS];
     sc_cu_event finished;
     sc_cu_address memory;    /* the allocation that contains the arena */
-    sc_cu_address call;      /* int64_t: the train step number */
+    sc_cu_address call;      /* int64_t: the train step number; the second half is scratch */
     sc_cu_address failures;  /* uint64_t: by slot */
     uint32_t slot_count;     /* slot 0 is unused */
     uint64_t *host_failures; /* pinned: slot_count failures, then the step */
     void *staging;           /* pinned */
     sc_lt_handle lt;
-    sc_cuda_matmul **matmuls; /* by GEMM of the program */
-    uint32_t batches;         /* micro-batches per step: each has its own graphs */
-    sc_cuda_graph *graphs;    /* by function and micro-batch */
-    sc_cuda_graph *graph;     /* of the current call */
+    sc_cuda_matmul **matmuls; /* by GEMM of the image */
+    uint32_t first_gemm;   /* number in the algorithm cache: GEMMs of earlier stages come first */
+    uint32_t batches;      /* micro-batches per step: each has its own graphs */
+    sc_cuda_graph *graphs; /* by function and micro-batch */
+    sc_cuda_graph *graph;  /* of the current call; NULL: between calls */
     bool is_capturing;
-    sc_cuda_times *times; /* NULL: nothing measured yet */
+    sc_cuda_times *times;              /* NULL: nothing measured yet */
+    struct sc_cuda_messages *messages; /* NULL: the rank's stage has no boundaries */
+    uint32_t next_wait;                /* of a measured call: index after the last WAIT */
 } sc_cuda_rank;
 
 enum {
     SC_CUDA_STAGING = 16 << 20,
+    SC_CUDA_CALL_BYTES = 64,
     SC_CUDA_MAX_SHARING = 16 /* ranks per GPU; codegen/cuda/reduce_ranks.h has as many sources */
 };
 
@@ -120,6 +142,13 @@ shardc_status sc_cuda_begin_call(sc_rank *rank, uint32_t func, uint32_t micro_ba
                                  shardc_error *error);
 shardc_status sc_cuda_end_call(sc_rank *rank, uint32_t func, bool failed, shardc_error *error);
 void sc_cuda_drop_graphs(sc_rank *rank);
+uint32_t sc_cuda_current_func(const sc_cuda_rank *own); /* of the current call */
+/* Waits for an event on the host. `may_hang`: other ranks may be missing; then it polls them and
+ * applies the session's deadline, and an error names what the rank waits for. */
+shardc_status sc_cuda_wait(sc_rank *rank, sc_cu_event event, bool may_hang, shardc_error *error);
+/* After an error: waits until nothing of the rank's is in flight, so that its work does not run
+ * into the next call or outlive the buffers. */
+void sc_cuda_give_up(sc_rank *rank, const char *why);
 
 /* ---- gemm.c ---- */
 /* Creates the plan for all calls of GEMM `gemm`, whose addresses are bound. */

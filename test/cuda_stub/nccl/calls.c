@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "runtime/comm/reduce.h"
@@ -190,6 +191,33 @@ static bool run_get(void *data, char *why, size_t room)
     return ok;
 }
 
+/* The receiver has taken the message's file away. */
+static bool is_taken(void *data)
+{
+    const op *o = data;
+    char name[PATH];
+    pthread_mutex_lock(&sc_nccl_lock);
+    bool taken =
+        o->comm->is_aborted || o->comm->is_gone ||
+        (!o->hangs &&
+         !sc_nccl_is_there(sc_nccl_name_of(name, "%s.msg%d.%d.%llu", o->comm->place, o->comm->rank,
+                                           o->peer, (unsigned long long)o->comm->taken[o->peer])));
+    o->comm->is_stuck = !taken;
+    pthread_mutex_unlock(&sc_nccl_lock);
+    return taken;
+}
+
+static bool run_taken(void *data, char *why, size_t room)
+{
+    const op *o = data;
+    (void)why, (void)room;
+    pthread_mutex_lock(&sc_nccl_lock);
+    o->comm->taken[o->peer]++;
+    pthread_mutex_unlock(&sc_nccl_lock);
+    sc_stub_wake();
+    return true;
+}
+
 static void drop_call(void *data)
 {
     const op *o = data;
@@ -207,6 +235,10 @@ static bool put_call(const op *o, const sc_stub_work *work)
 unsigned sc_nccl_put_ops(op *ops, int count)
 {
     static const sc_stub_work give = {.name = "NCCL gives", .run = run_give, .drop = drop_call},
+                              taken = {.name = "NCCL has sent",
+                                       .is_ready = is_taken,
+                                       .run = run_taken,
+                                       .drop = drop_call},
                               get = {.name = "NCCL gets",
                                      .is_ready = is_got,
                                      .run = run_get,
@@ -233,7 +265,32 @@ unsigned sc_nccl_put_ops(op *ops, int count)
         if (ops[i].kind != SEND && !put_call(&ops[i], &get))
             return SC_NCCL_UNHANDLED_CUDA;
     }
+    for (int i = 0; i < count; i++) {
+        if (ops[i].kind == SEND && !put_call(&ops[i], &taken))
+            return SC_NCCL_UNHANDLED_CUDA;
+    }
     return SC_NCCL_SUCCESS;
+}
+
+/* One's own hand, and the peer's, for the direction of the message. */
+bool sc_nccl_connects(const op *ops, int count)
+{
+    bool both = true;
+    for (int i = 0; i < count; i++) {
+        const op *o = &ops[i];
+        const struct ncclComm *comm = o->comm;
+        char name[PATH];
+        if ((o->kind != SEND && o->kind != RECV) || o->peer == comm->rank)
+            continue;
+        int from = o->kind == SEND ? comm->rank : o->peer,
+            to = o->kind == SEND ? o->peer : comm->rank;
+        sc_nccl_name_of(name, "%s.link%d.%d.%d", comm->place, from, to, comm->rank);
+        if (!sc_nccl_is_there(name) && !sc_nccl_give_file(name, "", 0, "", 0))
+            return false;
+        both = both && sc_nccl_is_there(sc_nccl_name_of(name, "%s.link%d.%d.%d", comm->place, from,
+                                                        to, o->peer));
+    }
+    return both;
 }
 
 static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
@@ -254,6 +311,13 @@ static bool are_apart(void)
         }
     }
     return true;
+}
+
+/* Blocking calls wait here until both ends are connected. */
+static void connect_all(void)
+{
+    while (!sc_nccl_connects(group, group_count))
+        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
 }
 
 /* Non-blocking communicators keep theirs until they are asked. */
@@ -277,7 +341,10 @@ static unsigned put_group(void)
         waits = true;
         pthread_mutex_unlock(&sc_nccl_lock);
     }
-    return waits ? SC_NCCL_IN_PROGRESS : sc_nccl_put_ops(group, group_count);
+    if (waits)
+        return SC_NCCL_IN_PROGRESS;
+    connect_all();
+    return sc_nccl_put_ops(group, group_count);
 }
 
 sc_nccl_result ncclGroupStart(void)

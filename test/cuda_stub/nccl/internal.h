@@ -17,6 +17,7 @@ enum {
     MOST_CALLS = 256 /* of a group */,
     PATH = 256,
     WAKE_US = 500,
+    WAKES_TO_GO_ON = 20,
     ASKED_BEFORE_READY = 2
 };
 
@@ -54,6 +55,7 @@ struct ncclComm {
     /* of what this member gave: so many files are gone */
     uint64_t cleared;
     uint64_t sent[MOST_RANKS], received[MOST_RANKS]; /* messages, by peer */
+    uint64_t taken[MOST_RANKS];                      /* of those sent, by peer */
 };
 
 typedef struct op {
@@ -101,6 +103,8 @@ __attribute__((format(printf, 2, 3))) const char *sc_nccl_name_of(char out[PATH]
 /* ---- calls.c ---- */
 /* All give before any gets: so the calls of a group help each other. */
 unsigned sc_nccl_put_ops(op *ops, int count);
+/* Says to the peers of messages that their ends here are there; whether the other ends are, too. */
+bool sc_nccl_connects(const op *ops, int count);
 /* Whether this thread is in a group. */
 bool sc_nccl_is_grouping(void);
 

@@ -11,6 +11,8 @@
  *  - the abort of a communicator waits for all that the GPU is busy with, calls of other
  * communicators included; that and a farewell wait for the graphs that have its calls to be gone.
  * What would wait for ever ends the process, with a word on what it waits for;
+ *  - the first message between two members connects them: until both have one in progress, neither
+ * comes to its stream. A send ends when it was received;
  *  - a member that died is waited for for ever, and members that disagree break their streams;
  *  - of buffers that overlap only those are taken that are called in place.
  * From the environment:
@@ -226,12 +228,25 @@ static unsigned settle(struct ncclComm *comm)
     }
 }
 
-/* Who sleeps in the driver looks again: other processes do not wake it. */
+static bool has_calls(void)
+{
+    pthread_mutex_lock(&sc_nccl_lock);
+    const struct ncclComm *c = all;
+    while (c != NULL && (c->is_gone || c->holds == 0))
+        c = c->next;
+    pthread_mutex_unlock(&sc_nccl_lock);
+    return c != NULL;
+}
+
+/* Who sleeps in the driver looks again: other processes do not wake it. And a GPU gets on with its
+ * calls though its own process waits for nothing: now and then, or no order would be lazy. */
 static void *waker_main(void *unused)
 {
     (void)unused;
-    for (;;) {
+    for (int i = 1;; i++) {
         pause_us(WAKE_US);
+        if (i % WAKES_TO_GO_ON == 0 && has_calls())
+            sc_stub_go_on();
         sc_stub_wake();
     }
     return NULL;
@@ -467,8 +482,9 @@ sc_nccl_result ncclCommGetAsyncError(sc_nccl_comm comm, sc_nccl_result *out)
         return SC_NCCL_INVALID_ARGUMENT;
     pthread_mutex_lock(&sc_nccl_lock);
     unsigned state = ask(comm);
-    bool is_time =
-        state == SC_NCCL_IN_PROGRESS && comm->waiting != NULL && comm->asks >= ASKED_BEFORE_READY;
+    bool is_time = state == SC_NCCL_IN_PROGRESS && comm->waiting != NULL &&
+                   comm->asks >= ASKED_BEFORE_READY &&
+                   sc_nccl_connects(comm->waiting, comm->waiting_count);
     op *ops = is_time ? comm->waiting : NULL;
     int count = comm->waiting_count;
     if (is_time)

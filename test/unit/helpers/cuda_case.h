@@ -54,6 +54,26 @@ static inline cuda_stub cuda_stub_open(void)
     return s;
 }
 
+/* So many GPUs, from the next session on. */
+static inline void have_gpus(uint32_t count)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%u", count);
+    setenv("SHARDC_STUB_GPUS", text, 1);
+}
+
+/* What nobody can do anything about: the end of things. */
+static inline bool is_cleanup(const char *function)
+{
+    static const char *const names[] = {"cuMemFree_v2", "cuMemFreeHost", "cuModuleUnload",
+                                        "cuDevicePrimaryCtxRelease_v2", "ncclCommAbort"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(names[i], function) == 0)
+            return true;
+    }
+    return strstr(function, "Destroy") != NULL;
+}
+
 /* ---- programs ---- */
 
 static inline void cuda_begin(image_case *c, uint64_t dp, uint64_t tp)

@@ -248,12 +248,19 @@ static inline void stages_image(stages_case *s, uint32_t stage)
     stages_others(c, s, &l, tensor, tied);
 }
 
-static inline void stages_begin(stages_case *s, uint32_t count, uint64_t others, uint32_t axis,
-                                uint32_t batches)
+/* The images, without an object. */
+static inline void stages_images(stages_case *s, uint32_t count, uint64_t others, uint32_t axis,
+                                 uint32_t batches)
 {
     *s = (stages_case){.count = count, .axis = axis, .batches = batches, .others = others};
     for (uint32_t k = 0; k < count; k++)
         stages_image(s, k);
+}
+
+static inline void stages_begin(stages_case *s, uint32_t count, uint64_t others, uint32_t axis,
+                                uint32_t batches)
+{
+    stages_images(s, count, others, axis, batches);
     image_compile(&s->stages[0], stages_kernels);
     for (uint32_t k = 1; k < count; k++) {
         s->stages[k].image.object = s->stages[0].image.object;
@@ -278,18 +285,23 @@ static inline void stages_end(stages_case *s)
         sc_arena_free(&s->stages[k].arena);
 }
 
-static inline shardc_executable *stages_program(stages_case *s, uint32_t count, uint64_t others,
-                                                uint32_t axis, uint32_t batches)
+static inline shardc_executable *stages_read(stages_case *s)
 {
     shardc_error error = {0};
     shardc_executable *program;
-    stages_begin(s, count, others, axis, batches);
     sc_strbuf bytes = stages_bytes(s);
     if (shardc_executable_read(bytes.data, bytes.length, &program, &error) != SHARDC_OK) {
         fprintf(stderr, "%s\n", error.text);
         abort();
     }
     return program;
+}
+
+static inline shardc_executable *stages_program(stages_case *s, uint32_t count, uint64_t others,
+                                                uint32_t axis, uint32_t batches)
+{
+    stages_begin(s, count, others, axis, batches);
+    return stages_read(s);
 }
 
 /* ---- what a step gives ---- */

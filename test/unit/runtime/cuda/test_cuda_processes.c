@@ -7,13 +7,14 @@
 
 #include <cmocka.h>
 
-#include "test/unit/helpers/cuda_case.h"
+#include "test/unit/helpers/cuda_stages_case.h"
 #include "test/unit/helpers/processes.h"
+#include "test/unit/helpers/stages_steps.h"
 
-enum { STEPS = 4 /* the later ones are graphs */ };
+enum { TOTALS = 4 /* the later ones are graphs */ };
 
 typedef struct results {
-    float totals[STEPS], y[STEP_ROWS * STEP_H];
+    float totals[TOTALS], y[STEP_ROWS * STEP_H];
 } results;
 
 /* Small integers, so that every sum is exact: neither products of GPUs nor NCCL promise an order of
@@ -43,7 +44,7 @@ static shardc_status run_steps(const shardc_executable *program,
     if (status == SHARDC_OK)
         status = shardc_session_set_state(session, shardc_executable_find_state(program, "bias"),
                                           bias, sizeof bias, NULL, error);
-    for (int step = 0; status == SHARDC_OK && step < STEPS; step++) {
+    for (int step = 0; status == SHARDC_OK && step < TOTALS; step++) {
         shardc_feed_value feeds[] = {{"ids", ids, sizeof ids, NULL}, {"x", x, sizeof x, NULL}};
         status = shardc_session_step(
             session, feeds, 2,
@@ -76,7 +77,7 @@ static int be_rank_of(const shardc_executable *program, const results *wanted, u
     if (memcmp(&got, wanted, sizeof got) == 0)
         return 0;
     fprintf(stderr, "rank %u: total %.9g, not %.9g; y[0] %.9g, not %.9g\n", rank,
-            (double)got.totals[STEPS - 1], (double)wanted->totals[STEPS - 1], (double)got.y[0],
+            (double)got.totals[TOTALS - 1], (double)wanted->totals[TOTALS - 1], (double)got.y[0],
             (double)wanted->y[0]);
     return 1;
 }
@@ -131,8 +132,57 @@ static void every_number_of_ranks_gives_the_cpus_bits(void **state)
         check_mesh(meshes[m][0], meshes[m][1]);
 }
 
+/* ---- stages ---- */
+
+/* Steps of a program of several stages, on one of their ranks. */
+static void be_stage(const shardc_executable *program, const stages_case *s)
+{
+    shardc_session_options options = {
+        .world = SHARDC_WORLD_TCP, .threads = 1, .deadline_ms = 120000};
+    shardc_session *session = NULL;
+    SUCCEED(shardc_session_new(program, &options, &session, &error));
+    SUCCEED(shardc_session_initialise(session, &error));
+    for (uint64_t step = 0; step < STEPS; step++)
+        check_step(session, s, step);
+    check_weights(session, s, STEPS + 1);
+    shardc_session_free(session);
+}
+
+static void each_process_runs_its_stage(void **state)
+{
+    (void)state;
+    for (int i = 0; i < SHAPES; i++) {
+        stages_case s;
+        pid_t children[8];
+        uint32_t port, size = (uint32_t)(shapes[i].count * shapes[i].others), failures = 0;
+        char seed[16];
+        snprintf(seed, sizeof seed, "%d", i);
+        setenv("SHARDC_STUB_SEED", seed, 1);
+        int holder = hold_port(&port);
+        shardc_executable *program = cuda_stages_program(&s, shapes[i].count, shapes[i].others,
+                                                         shapes[i].axis, shapes[i].batches);
+        for (uint32_t r = 0; r < size; r++) {
+            children[r] = fork_rank(r, size, port);
+            if (children[r] == 0) {
+                be_stage(program, &s); /* a check that fails ends the process */
+                _exit(0);
+            }
+        }
+        for (uint32_t r = 0; r < size; r++) {
+            int how = 0;
+            failures += waitpid(children[r], &how, 0) != children[r] || how != 0;
+        }
+        close(holder);
+        shardc_executable_free(program);
+        stages_end(&s);
+        if (failures > 0)
+            fail_msg("%u of %u ranks of shape %d are wrong", failures, size, i);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_number_of_ranks_gives_the_cpus_bits)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_number_of_ranks_gives_the_cpus_bits),
+                                       cmocka_unit_test(each_process_runs_its_stage)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

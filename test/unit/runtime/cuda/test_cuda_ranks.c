@@ -13,14 +13,6 @@
 
 static bool is_thorough; /* test_cuda_ranks all */
 
-/* So many GPUs, from the next session on. */
-static void have_gpus(uint32_t count)
-{
-    char text[16];
-    snprintf(text, sizeof text, "%u", count);
-    setenv("SHARDC_STUB_GPUS", text, 1);
-}
-
 /* ---- collectives ---- */
 
 typedef struct moving {
@@ -350,18 +342,6 @@ static shardc_status live(const shardc_executable *program, const step_data *d, 
     *out_early = stub.sc_stub_failed() != NULL;
     shardc_session_free(session);
     return status;
-}
-
-/* What nobody can do anything about: the end of things. */
-static bool is_cleanup(const char *function)
-{
-    static const char *const names[] = {"cuMemFree_v2", "cuMemFreeHost", "cuModuleUnload",
-                                        "cuDevicePrimaryCtxRelease_v2", "ncclCommAbort"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (strcmp(names[i], function) == 0)
-            return true;
-    }
-    return strstr(function, "Destroy") != NULL;
 }
 
 /* The n-th call of the function (NULL: of all) fails: the error has its name, and nothing is left.

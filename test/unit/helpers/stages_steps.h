@@ -1,0 +1,72 @@
+/* Sessions of the programs of stages_case.h: their steps give what is expected. */
+#ifndef SHARDC_TEST_STAGES_STEPS_H
+#define SHARDC_TEST_STAGES_STEPS_H
+
+#include "test/unit/helpers/stages_case.h"
+
+#define SUCCEED(call)                                                                              \
+    do {                                                                                           \
+        shardc_error error = {.status = SHARDC_OK};                                                \
+        if ((call) != SHARDC_OK)                                                                   \
+            fail_msg("%s", error.text);                                                            \
+    } while (0)
+
+enum { STEPS = 3 };
+
+static inline int64_t value_of(uint32_t i)
+{
+    return (int64_t)(i * 7 + 3) % 11;
+}
+
+static inline void check_step(shardc_session *session, const stages_case *s, uint64_t step)
+{
+    int64_t x[8 * STAGES_MOST_VALUES], last[STAGES_MOST_VALUES], given[STAGES_MOST_VALUES],
+        acc[STAGES_MOST][STAGES_MOST_VALUES], expected[STAGES_MOST_VALUES];
+    size_t length = (size_t)(STAGES_LENGTH * s->others), bytes = length * sizeof *x;
+    shardc_fetch_value fetches[STAGES_MOST + 1];
+    int64_t sums[STAGES_MOST][STAGES_MOST_VALUES];
+    for (uint32_t i = 0; i < s->batches * length; i++)
+        x[i] = value_of(i + (uint32_t)step);
+    stages_expect(s, step, x, sums, expected);
+    for (uint32_t k = 0; k < s->count; k++)
+        fetches[k] = (shardc_fetch_value){k, acc[k], bytes, NULL};
+    fetches[s->count] = (shardc_fetch_value){s->count, last, bytes, NULL};
+    shardc_feed_value feed = {"x", x, s->batches * bytes, NULL};
+    SUCCEED(shardc_session_step(session, &feed, 1, fetches, s->count + 1, &error));
+    for (uint32_t k = 0; k < s->count; k++)
+        assert_memory_equal(acc[k], sums[k], bytes);
+    assert_memory_equal(last, expected, bytes);
+    int64_t seed[STAGES_MOST_VALUES];
+    for (uint32_t i = 0; i < length; i++)
+        seed[i] = i;
+    uint32_t turn = shardc_executable_find_func(session->program, "turn");
+    SUCCEED(shardc_session_run(session, turn, &(shardc_feed_value){"seed", seed, bytes, NULL}, 1,
+                               &(shardc_fetch_value){0, given, bytes, NULL}, 1, &error));
+    for (uint32_t i = 0; i < length; i++)
+        assert_int_equal(given[i], i + s->count * (s->count - 1) / 2);
+}
+
+/* Of each stage's w: 1, and one more for each step. */
+static inline void check_weights(shardc_session *session, const stages_case *s, int64_t expected)
+{
+    for (uint32_t k = 0; k < s->count; k++) {
+        char path[16];
+        int64_t w = 0;
+        snprintf(path, sizeof path, "w%u", k);
+        SUCCEED(shardc_session_get_state(session,
+                                         shardc_executable_find_state(session->program, path), &w,
+                                         sizeof w, NULL, &error));
+        assert_int_equal(w, expected);
+    }
+}
+
+typedef struct shape {
+    uint32_t count, axis, batches;
+    uint64_t others;
+} shape;
+
+static const shape shapes[] = {{2, 0, 1, 1}, {2, 1, 2, 1}, {2, 0, 5, 2}, {2, 1, 5, 2},
+                               {3, 0, 4, 1}, {3, 1, 7, 2}, {4, 0, 1, 1}, {4, 1, 6, 2}};
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+#endif
