@@ -359,7 +359,9 @@ int main(int argc, char **argv)
 {
     sc_context context;
     invocation call = {
-        .argc = argc, .argv = argv, .options.run = {.text = stdout, .progress = stderr}};
+        .argc = argc,
+        .argv = argv,
+        .options = {.run = {.text = stdout, .progress = stderr}, .measure = sc_measure_memory}};
     bool fine = sc_context_run(&context, 0, work, &call);
     sc_context_free(&context);
     if (!fine)

@@ -42,7 +42,8 @@ static const sc_bound *current_wait(const sc_rank *rank, uint32_t boundary)
     uint32_t func = sc_cuda_current_func(own);
     const sc_image_func *f = &rank->image->funcs[func];
     for (uint32_t i = own->next_wait; i < f->instr_count; i++) {
-        if (f->instrs[i].kind == SC_INSTR_WAIT && f->instrs[i].index == boundary) {
+        bool waits = f->instrs[i].kind == SC_INSTR_WAIT || f->instrs[i].kind == SC_INSTR_ROOM;
+        if (waits && f->instrs[i].index == boundary) {
             own->next_wait = i + 1;
             return &rank->funcs[func][i];
         }
