@@ -88,8 +88,7 @@ bool sc_check_collectives(sc_checker *c)
 
 /* ---- accesses of instructions ---- */
 
-/* Checks that `bytes` from the reference on are inside its buffer; -1: everything up to the end of
- * the buffer. */
+/* Checks that `bytes` from the reference on are inside its buffer. */
 static bool check_any_ref(sc_checker *c, const sc_image_instr *instr, uint32_t arg, int64_t bytes,
                           uint32_t align, sc_touched *out)
 {
@@ -108,7 +107,7 @@ static bool check_any_ref(sc_checker *c, const sc_image_instr *instr, uint32_t a
                                (long long)ref->at, ref->buffer);
     out->buffer = ref->buffer;
     out->begin = buffer->offset + ref->at;
-    out->end = out->begin + (bytes < 0 ? buffer->bytes - ref->at : bytes);
+    out->end = out->begin + bytes;
     out->is_host = buffer->host;
     return true;
 }
@@ -256,9 +255,12 @@ static bool check_collective(sc_checker *c, const sc_image_instr *instr)
 static bool check_copy(sc_checker *c, const sc_image_instr *instr)
 {
     sc_touched args[2] = {{0}, {.is_written = true}};
-    return expect_args(c, instr, 2, 0) && check_ref(c, instr, 0, -1, 1, &args[0]) &&
-           check_ref(c, instr, 1, args[0].end - args[0].begin, 1, &args[1]) &&
-           check_apart(c, args, 2, false);
+    if (!expect_args(c, instr, 2, 0) || !check_ref(c, instr, 0, 0, 1, &args[0]) ||
+        !check_ref(c, instr, 1, 0, 1, &args[1]))
+        return false;
+    int64_t bytes = sc_image_copy_bytes(c->image, &instr->args[0], &instr->args[1]);
+    return check_ref(c, instr, 0, bytes, 1, &args[0]) &&
+           check_ref(c, instr, 1, bytes, 1, &args[1]) && check_apart(c, args, 2, false);
 }
 
 /* Each part has one end in each arena, and the bytes of its buffer in the host arena. */

@@ -10,18 +10,30 @@ static bool is_word(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
+/* Macros of C's headers, such as M_E, which dims M and E that are one loop would be called. */
+static bool may_be_macro(const char *name)
+{
+    static const char *const beginnings[] = {
+        "M_",    "FP_",      "INT",      "UINT",      "SIZE_",  "SIG_", "PTRDIFF_", "HUGE",
+        "MATH_", "MAXFLOAT", "OVERFLOW", "UNDERFLOW", "DOMAIN", "SING", "PLOSS",    "TLOSS"};
+    for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++) {
+        if (strncmp(name, beginnings[i], strlen(beginnings[i])) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* C keywords, names always in scope, and names of nodes and items: a letter and digits. */
 static bool is_taken(const sc_kernel_printer *e, const char *name)
 {
     static const char *const words[] = {
-        "args",      "lane",      "cut",       "r",        "auto",     "break",  "case",
-        "char",      "const",     "continue",  "default",  "do",       "double", "else",
-        "enum",      "extern",    "failed",    "failure",  "float",    "for",    "goto",
-        "i",         "if",        "inline",    "int",      "long",     "next",   "params",
-        "return",    "register",  "short",     "restrict", "signed",   "sizeof", "static",
-        "struct",    "switch",    "typedef",   "union",    "unsigned", "void",   "volatile",
-        "while",     "asm",       "unix",      "linux",    "INFINITY", "NAN",    "INT32_MIN",
-        "INT32_MAX", "INT64_MIN", "INT64_MAX",
+        "args",   "lane",     "cut",      "r",        "auto",     "break",  "case",
+        "char",   "const",    "continue", "default",  "do",       "double", "else",
+        "enum",   "extern",   "failed",   "failure",  "float",    "for",    "goto",
+        "i",      "if",       "inline",   "int",      "long",     "next",   "params",
+        "return", "register", "short",    "restrict", "signed",   "sizeof", "static",
+        "struct", "switch",   "typedef",  "union",    "unsigned", "void",   "volatile",
+        "while",  "asm",      "unix",     "linux",    "INFINITY", "NAN",    "NULL",
     };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         if (strcmp(name, words[i]) == 0)
@@ -32,7 +44,7 @@ static bool is_taken(const sc_kernel_printer *e, const char *name)
             return true;
     }
     const sc_helper_set any = sc_helpers_named_in(name);
-    if (any != 0 || strncmp(name, "sc_", 3) == 0 || name[0] == '_')
+    if (any != 0 || may_be_macro(name) || strncmp(name, "sc_", 3) == 0 || name[0] == '_')
         return true;
     return strchr(e->target->letters, name[0]) != NULL &&
            name[1 + strspn(name + 1, "0123456789")] == 0 && name[1] != 0;

@@ -212,7 +212,7 @@ static void print_text(const sc_module *m, const sc_memory_report *report, sc_st
     sc_arena *arena = &m->context->arena;
     sc_strbuf_printf(out, "bytes per rank, on %llu", (unsigned long long)sc_mesh_ranks(&m->mesh));
     if (report->stages.count > 0)
-        sc_strbuf_printf(out, ", estimated; of the fullest stage, %u", report->stage);
+        sc_strbuf_printf(out, "; of the fullest stage, %u", report->stage);
     sc_strbuf_add_char(out, '\n');
     for (sc_memory_kind k = 0; k < SC_MEMORY_KINDS; k++)
         sc_strbuf_printf(out, "  %-12s %9s\n", sc_memory_kind_names[k],

@@ -50,6 +50,9 @@ static void read_plan(sc_context *context, const sc_generated *generated, sc_mem
         const sc_image_buffer *buffer = &image->buffers[plan->live[i]];
         sc_memory_live live = {
             .name = buffer->name, .bytes = sc_image_buffer_extent(buffer), .value = SC_NONE};
+        if (buffer->copies > 1)
+            live.name = sc_arena_printf(&context->arena, "%s of %u micro-batches", buffer->name,
+                                        buffer->copies);
         live.loc = generated->buffer_locs.data[plan->live[i]];
         if (!kind_of(buffer->kind, &live.kind))
             continue;
