@@ -133,10 +133,10 @@ static double time_of(const bench *b, const char *name)
 static double action_time(const bench *b, const sc_action *action)
 {
     char name[32];
-    double seconds;
     snprintf(name, sizeof name, "%c%u", sc_action_letter(action->kind), action->chunk);
-    if (action->kind != SC_ACTION_B || (seconds = time_of(b, name)) > 0)
-        return time_of(b, name);
+    double seconds = time_of(b, name);
+    if (action->kind != SC_ACTION_B || seconds > 0)
+        return seconds;
     snprintf(name, sizeof name, "I%u", action->chunk);
     seconds = time_of(b, name);
     snprintf(name, sizeof name, "W%u", action->chunk);

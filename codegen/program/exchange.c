@@ -408,6 +408,7 @@ static void use_in_flight(keeping *k, uint32_t stage)
             uint32_t end = n + exchange->slots < of_func.count
                                ? of_func.data[n + exchange->slots] - 1
                                : calls->count - 1;
+            assert(exchange->sends.data != NULL);
             for (uint32_t i = 0; i < exchange->sends.count; i++) {
                 const sc_op *send = sc_op_at(f->m, exchange->sends.data[i]);
                 use(k, thing_of(k, send->operands[0], exchange->sends.data[i]),
@@ -417,25 +418,33 @@ static void use_in_flight(keeping *k, uint32_t stage)
     }
 }
 
-/* The fewest copies with which no two micro-batches under way at the same time share one. Lives are
- * in the order of their beginnings. */
+/* True if no two micro-batches that are under way at the same time share one of so many copies.
+ * Lives are in the order of their beginnings. */
+static bool fits(const keeping *k, uint32_t thing, uint32_t copies, int64_t *busy_until)
+{
+    assert(copies > 0);
+    for (uint32_t c = 0; c < copies; c++)
+        busy_until[c] = -1;
+    for (uint32_t l = k->first_life[thing]; l != SC_NONE; l = k->lives.data[l].next) {
+        const kept_life *life = &k->lives.data[l];
+        int64_t *busy = &busy_until[life->micro_batch % copies];
+        if (*busy >= life->first)
+            return false;
+        *busy = life->last;
+    }
+    return true;
+}
+
+/* The fewest copies that fit: at most one for each micro-batch. */
 static uint32_t copies_for(const keeping *k, uint32_t thing)
 {
-    uint32_t most = 0, copies = 1;
+    uint32_t most = 1, copies = 1;
+    assert(k->lives.data != NULL);
     for (uint32_t l = k->first_life[thing]; l != SC_NONE; l = k->lives.data[l].next)
         most = k->lives.data[l].micro_batch >= most ? k->lives.data[l].micro_batch + 1 : most;
-    int64_t *busy_until = sc_arena_array(&k->f->m->context->scratch, most + 1u, sizeof *busy_until);
-    for (bool fits = false; !fits && copies < most; copies += !fits) {
-        fits = true;
-        for (uint32_t c = 0; c < copies; c++)
-            busy_until[c] = -1;
-        for (uint32_t l = k->first_life[thing]; l != SC_NONE && fits; l = k->lives.data[l].next) {
-            const kept_life *life = &k->lives.data[l];
-            int64_t *busy = &busy_until[life->micro_batch % copies];
-            fits = *busy < life->first;
-            *busy = life->last > *busy ? life->last : *busy;
-        }
-    }
+    int64_t *busy_until = sc_arena_array(&k->f->m->context->scratch, most, sizeof *busy_until);
+    while (copies < most && !fits(k, thing, copies, busy_until))
+        copies++;
     return copies;
 }
 
@@ -448,8 +457,10 @@ static void use_calls(keeping *k, uint32_t stage)
         if (call->func == SC_NONE)
             continue;
         uint32_t user = call->exchange == SC_NONE ? call->func : f->m->funcs.count + call->exchange;
-        for (uint32_t u = k->first_use[user]; u < k->first_use[user + 1]; u++)
+        for (uint32_t u = k->first_use[user]; u < k->first_use[user + 1]; u++) {
+            assert(k->list.data != NULL);
             use(k, k->list.data[u], call->micro_batch, i);
+        }
     }
     use_in_flight(k, stage);
 }
