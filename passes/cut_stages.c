@@ -69,6 +69,7 @@ bool sc_run_cut_stages(sc_module *m, sc_pass_env *env)
                     .micro = m->schedule.data[0].func,
                     .results = schedule->rank_of[schedule->chunks - 1],
                     .forward = sc_intern_text(&m->context->names, "forward"),
+                    .prefetch = env->prefetch,
                     .planner = env->planner};
     find_owners(&c);
     if (c.step != NULL)

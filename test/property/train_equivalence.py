@@ -221,8 +221,6 @@ def main() -> int:
     if arguments.stages:
         cases = with_stages(cases, arguments.seed)
     cases = [case for case in cases if case.name.startswith(arguments.only)]
-    if arguments.target and arguments.target.startswith("cuda"):  # `offload` is not compiled for GPUs
-        cases = [dataclasses.replace(case, offload="") for case in cases]
     counts = {"fine": 0, "refused": 0, "failed": 0}
     with tempfile.TemporaryDirectory() as scratch, concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         references = References(arguments.shardc, pathlib.Path(scratch))
