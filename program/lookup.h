@@ -24,13 +24,10 @@ static inline int64_t sc_image_copy_at(const sc_image_buffer *buffer, int32_t mi
                ? 0
                : (int64_t)((uint32_t)micro_batch % buffer->copies) * sc_image_buffer_step(buffer);
 }
-/* Returns the bytes that a COPY copies: what both buffers have from the references on. */
-static inline int64_t sc_image_copy_bytes(const sc_image *image, const sc_image_ref *from,
-                                          const sc_image_ref *to)
+/* Returns the bytes that a COPY from there copies. */
+static inline int64_t sc_image_copy_bytes(const sc_image *image, const sc_image_ref *from)
 {
-    int64_t has = image->buffers[from->buffer].bytes - from->at,
-            takes = image->buffers[to->buffer].bytes - to->at;
-    return has < takes ? has : takes;
+    return image->buffers[from->buffer].bytes - from->at;
 }
 /* Returns the number of ranks in the group of `rank`, and its index in the group. */
 uint64_t sc_image_group_size(const sc_image_group *group);

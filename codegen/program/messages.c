@@ -211,15 +211,17 @@ void sc_generator_make_room(sc_generator *g, const sc_op_id *ops, uint32_t count
 
 /* Where it is sent from. A state may change while it is sent, and what was not computed in its slot
  * does not last: both are copied. */
-static sc_image_ref place_to_send(sc_generator *g, sc_op_id op)
+static bool place_to_send(sc_generator *g, sc_op_id op, sc_image_ref *out)
 {
     sc_value value = sc_op_at(g->m, op)->operands[0];
-    sc_image_ref at = sc_generator_read(g, value);
+    sc_image_ref at = *out = sc_generator_read(g, value);
     if (is_slot(g, at))
-        return at;
-    sc_image_ref to = new_slot(g, value, g->exchanges->copies_of_op[op]);
-    sc_generator_copy(g, op, at, to);
-    return to;
+        return true;
+    *out = new_slot(g, value, g->exchanges->copies_of_op[op]);
+    if (g->buffers.data[at.buffer].bytes - at.at > g->buffers.data[out->buffer].bytes)
+        return sc_generator_copy_value(g, op, value, at, *out); /* from a staging area */
+    sc_generator_copy(g, op, at, *out);
+    return true;
 }
 
 /* The last value of a message starts to send it. */
@@ -228,7 +230,8 @@ bool sc_generate_send(sc_generator *g, sc_op_id op)
     uint32_t number = g->exchanges->of_op[op];
     const sc_exchange *exchange = &g->exchanges->list.data[number];
     add_room(g, number, op);
-    g->sent[op] = place_to_send(g, op);
+    if (!place_to_send(g, op, &g->sent[op]))
+        return false;
     if (++g->func.sent_count[number] < exchange->sends.count)
         return true;
     sc_image_ref *args = sc_arena_array(g->arena, exchange->sends.count, sizeof *args);
