@@ -177,7 +177,8 @@ static void begin_messages(sc_generator *g, sc_arena *scratch)
     const uint32_t values = g->m->values.count, exchanges = g->exchanges->list.count;
     sc_generator_func *f = &g->func;
     f->sent_place = fresh(scratch, values, sizeof *f->sent_place, 0xff);
-    f->sent_with = fresh(scratch, values, sizeof *f->sent_with, 0);
+    f->first_send = fresh(scratch, values, sizeof *f->first_send, 0xff);
+    f->next_send = fresh(scratch, g->m->ops.count, sizeof *f->next_send, 0xff);
     f->arrives_with = fresh(scratch, values, sizeof *f->arrives_with, 0);
     f->has_room = fresh(scratch, exchanges, sizeof *f->has_room, 0);
     f->sent_count = fresh(scratch, exchanges, sizeof *f->sent_count, 0);
