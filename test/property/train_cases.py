@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import random
 from collections.abc import Iterator
 
@@ -198,6 +199,10 @@ class Case:
         marks = "sp" * self.sequence + "w" * self.wide + "r" * bool(self.remat) + self.reshard.replace("reshard after ", "").rstrip(";")
         stages = f"_{self.pipeline.name}" if self.pipeline else ""
         return f"{self.model.name}_{mesh}_z{ZERO.index(self.zero)}_a{self.micro_batches}{'_' * bool(marks)}{marks}{stages}"
+
+    @property
+    def ranks(self) -> int:
+        return math.prod(self.mesh) * (self.pipeline.stages if self.pipeline else 1)
 
     @property
     def layers(self) -> int:
