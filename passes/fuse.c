@@ -121,7 +121,9 @@ static uint32_t moved_dims(const fusion *f, sc_op_id op, uint32_t i, uint32_t el
                 moved |= (elsewhere >> r & 1) << d;
             }
         }
-        if (indexed && (!found || sc_attr_has_dim(sc_op_attr(o, SC_ATTR_dims), from.dims[d].dim)))
+        /* a slice of a dim of one element, which is padded, is as large as the dim */
+        if (indexed && (!found || sc_attr_has_dim(sc_op_attr(o, SC_ATTR_dims), from.dims[d].dim) ||
+                        sc_attr_has_dim(sc_op_attr(o, SC_ATTR_gather), from.dims[d].dim)))
             moved |= 1u << d;
         if ((traits & SC_FUSE_VIEW) != 0 && !found)
             moved |= 1u << d;
