@@ -344,7 +344,7 @@ static shardc_status fly(sc_rank *rank, void *user, shardc_error *error)
         if (status == SHARDC_OK && !all->between_calls)
             status = device->end(rank, 0, false, error);
         if (status == SHARDC_OK && !is_sender && i >= STAGES_SLOTS)
-            status = device->read(rank, slots[i - STAGES_SLOTS], all->got[i - STAGES_SLOTS],
+            status = device->read(rank, slots[i - STAGES_SLOTS], 0, all->got[i - STAGES_SLOTS],
                                   sizeof values, error);
         if (status == SHARDC_OK && is_sender && i < FLIGHTS)
             status = device->write(rank, slots[i], values, sizeof values, error);

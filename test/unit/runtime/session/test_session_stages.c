@@ -155,8 +155,8 @@ static void a_part_of_a_step_runs_in_the_step(void **state)
     assert_int_equal(shardc_session_run(session, shardc_executable_find_func(program, "B0"), NULL,
                                         0, NULL, 0, &why),
                      SHARDC_ERROR_ARGUMENT);
-    assert_string_equal(why.text, "function 'B0' exchanges messages with other calls of a step: it "
-                                  "runs only as part of one");
+    assert_string_equal(why.text, "function 'B0' exchanges messages with other calls of a step or "
+                                  "an entry: it runs only as part of one");
     shardc_session_free(session);
     shardc_executable_free(program);
     stages_end(&s);
