@@ -430,8 +430,9 @@ static void prepare(sc_compiled_check *c)
 static bool open_runners(sc_compiled_check *c)
 {
     uint32_t ranks = (uint32_t)c->result->ranks;
-    c->truth = sc_runner_interpret(c->global, &(sc_interp_options){0});
-    c->nearby = sc_runner_interpret(c->global, &(sc_interp_options){.round = true});
+    const sc_module *reference = c->whole != NULL ? c->whole : c->global;
+    c->truth = sc_runner_interpret(reference, &(sc_interp_options){0});
+    c->nearby = sc_runner_interpret(reference, &(sc_interp_options){.round = true});
     if (c->truth == NULL || c->nearby == NULL) {
         sc_differ_because(&c->differences, "there is not enough memory to interpret the program");
         return false;
@@ -504,6 +505,10 @@ bool sc_validate_compiled(const sc_compiled *program, const sc_validate_options 
     sc_verification_shrink(global, local, options->full, &size);
     result->shrunk = size.shrink.list;
     result->ranks = sc_mesh_ranks(&local->mesh);
+    if (c.batches != NULL && size.shrink.list.count == 0) {
+        c.whole = program->whole;
+        c.whole_func = program->whole_func;
+    }
     prepare(&c);
     if (size.too_large != NULL)
         sc_differ_because(&c.differences, "%s", size.too_large);

@@ -34,6 +34,10 @@ typedef struct sc_compiled_check {
     bool has_step;
     const sc_train_step *step; /* of the per-rank program; NULL: none */
     const sc_batches *batches; /* of an entry that runs as several micro-batches; NULL: none */
+    /* that entry with the whole batch, which is then what is right; NULL: other sizes are
+     * compared, or there are no micro-batches */
+    const sc_module *whole;
+    sc_func_id whole_func;
     uint32_t batch_count;      /* of the step or the entry */
     sc_dim batch_dim;          /* that they split; SC_NONE */
     bool is_cut;               /* the per-rank program has the functions of stages */
@@ -71,7 +75,8 @@ void sc_compiled_note_outputs(sc_compiled_check *c, sc_array *outputs, uint32_t 
 /* Runs the emitted code of stages: a whole step, or an entry. */
 bool sc_compiled_run_stages(sc_compiled_check *c, sc_runner *runner, sc_compiled_record *out,
                             char *error, size_t error_size);
-/* Runs all micro-batches of an entry in the global program, and joins their results. */
+/* Runs all micro-batches of an entry in the global program, and joins their results; of c->whole
+ * the entry at once. */
 bool sc_compiled_run_batches(sc_compiled_check *c, sc_runner *runner, uint32_t nearby,
                              sc_compiled_record *out, char *error, size_t error_size);
 /* ---- compiled_compare.c ---- */
