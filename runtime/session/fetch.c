@@ -66,21 +66,34 @@ static shardc_status give_sums(const sc_image_value *output, const double *sums,
     return SHARDC_OK;
 }
 
+/* Adds the results of all micro-batches, in their order. */
 static shardc_status add_up(shardc_session *session, const sc_image_func *func,
                             const sc_image_value *output, double *sums, double *one,
                             shardc_error *error)
 {
     int64_t count = elements_of(&output->tensor);
-    shardc_status status = SHARDC_OK;
     for (uint32_t b = 0; b < func->batches; b++) {
         const sc_whole part = {.data = one, .element = SC_ELEMENT_F64, .batch_dim = -1, .batch = b};
-        if (status == SHARDC_OK)
-            status = sc_session_gather(session, &output->tensor, output->buffer, &part,
-                                       output->name, error);
-        for (int64_t i = 0; status == SHARDC_OK && i < count; i++)
+        shardc_status status =
+            sc_session_gather(session, &output->tensor, output->buffer, &part, output->name, error);
+        if (status != SHARDC_OK)
+            return status;
+        for (int64_t i = 0; i < count; i++)
             sums[i] += one[i];
     }
-    return status;
+    return SHARDC_OK;
+}
+
+/* The processes of a session agree whether each has the memory. */
+static shardc_status check_memory(shardc_session *session, const sc_image_value *output,
+                                  bool has_memory, shardc_error *error)
+{
+    shardc_status status =
+        has_memory ? SHARDC_OK
+                   : sc_fail(error, SHARDC_ERROR_MEMORY,
+                             "there is not enough memory to add up the micro-batches of '%s'",
+                             output->name);
+    return sc_session_agree(session, status, error);
 }
 
 static shardc_status fetch_sum(shardc_session *session, const sc_image_func *func,
@@ -88,22 +101,16 @@ static shardc_status fetch_sum(shardc_session *session, const sc_image_func *fun
                                shardc_error *error)
 {
     size_t count = (size_t)elements_of(&output->tensor);
-    double *sums = calloc(count, sizeof *sums), *one = calloc(count, sizeof *one),
+    double *sums = calloc(2 * count, sizeof *sums),
            factor = output->join == SC_JOIN_MEAN ? 1.0 / func->batches : 1;
-    shardc_status status = sc_session_agree(
-        session,
-        sums != NULL && one != NULL
-            ? SHARDC_OK
-            : sc_fail(error, SHARDC_ERROR_MEMORY,
-                      "there is not enough memory to add up the micro-batches of '%s'",
-                      output->name),
-        error);
+    shardc_status status = check_memory(session, output, sums != NULL, error);
+    if (sums == NULL)
+        return status;
     if (status == SHARDC_OK)
-        status = add_up(session, func, output, sums, one, error);
+        status = add_up(session, func, output, sums, sums + count, error);
     if (status == SHARDC_OK)
         status = give_sums(output, sums, factor, whole, error);
     free(sums);
-    free(one);
     return status;
 }
 
@@ -113,15 +120,16 @@ static shardc_status fetch(shardc_session *session, const sc_image_func *func,
                            const sc_image_value *output, sc_whole *whole, shardc_error *error)
 {
     uint32_t parts = output->join == SC_JOIN_ROWS ? func->batches : 1;
-    shardc_status status = SHARDC_OK;
     if (output->join == SC_JOIN_SUM || output->join == SC_JOIN_MEAN)
         return fetch_sum(session, func, output, whole, error);
-    for (uint32_t b = 0; b < parts && status == SHARDC_OK; b++) {
+    for (uint32_t b = 0; b < parts; b++) {
         whole->batch = b;
-        status =
+        shardc_status status =
             sc_session_gather(session, &output->tensor, output->buffer, whole, output->name, error);
+        if (status != SHARDC_OK)
+            return status;
     }
-    return status;
+    return SHARDC_OK;
 }
 
 shardc_status sc_session_fetch(shardc_session *session, const sc_image_func *func,

@@ -100,11 +100,11 @@ bool sc_driver_pipeline(sc_context *context, sc_declarations *program, const sc_
                         const sc_options *options, sc_compiled *out, sc_pipeline *pipeline);
 
 /* Shared by the files of this folder: elaborates an entry, with the sizes of a micro-batch if it is
- * `trained`, otherwise with `bindings` (NULL: those of the whole batch), and cuts it into the
+ * `trained`, otherwise with `sizes` (NULL: those of the whole batch), and cuts it into the
  * stages of the plan. */
 sc_module *sc_driver_elaborate(sc_context *context, const sc_compiled *c, sc_sym entry,
-                               bool trained, const sc_binding_list *bindings,
-                               sc_build_result *built, sc_pipeline *pipeline);
+                               bool trained, const sc_binding_list *sizes, sc_build_result *built,
+                               sc_pipeline *pipeline);
 /* Finds whether the entry runs as several micro-batches: sets whole, batches and why_one, and the
  * sizes of one micro-batch. Entries that decide the cut have been elaborated. Returns false after
  * reporting errors. */

@@ -99,30 +99,46 @@ static bool no_memory(shardc_error *error)
     return false;
 }
 
+/* The arrays of a run; false: out of memory. */
+static bool begin_run(entry_run *run, uint32_t batches, uint32_t output_count, sc_array *results)
+{
+    run->parts = calloc(run->inputs->count + 1u, sizeof *run->parts);
+    run->dims = calloc(run->inputs->count + 1u, sizeof *run->dims);
+    run->results = calloc(batches, sizeof *run->results);
+    if (run->parts == NULL || run->dims == NULL || run->results == NULL)
+        return false;
+    for (uint32_t b = 0; b < batches; b++)
+        run->results[b] = &results[(size_t)b * output_count];
+    return true;
+}
+
+static void end_run(entry_run *run)
+{
+    uint32_t count = run->parts == NULL ? 0 : run->inputs->count;
+    for (uint32_t i = 0; i < count; i++)
+        sc_array_free(&run->parts[i]);
+    free(run->parts);
+    free(run->dims);
+    free(run->results);
+}
+
 bool sc_interpret_batches(sc_interp *interp, const sc_module *m, const sc_compiled *c,
                           const sc_executor_func *about, const sc_named_arrays *inputs,
                           sc_array *outputs, uint32_t output_count, shardc_error *error)
 {
-    const uint32_t batches = c->batches->count;
+    const size_t count = (size_t)c->batches->count * output_count;
     entry_run run = {.c = c, .inputs = inputs};
-    sc_array *results = calloc((size_t)batches * output_count + 1, sizeof *results);
-    run.parts = calloc(inputs->count + 1u, sizeof *run.parts);
-    run.dims = calloc(inputs->count + 1u, sizeof *run.dims);
-    run.results = calloc(batches, sizeof *run.results);
-    bool has_room = results != NULL && run.parts != NULL && run.dims != NULL && run.results != NULL;
-    for (uint32_t b = 0; has_room && b < batches; b++)
-        run.results[b] = &results[(size_t)b * output_count];
-    has_room = has_room && make_parts(c, about, inputs, run.parts, run.dims);
+    sc_array *results = calloc(count + 1, sizeof *results);
+    if (results == NULL)
+        return no_memory(error);
+    bool has_room = begin_run(&run, c->batches->count, output_count, results) &&
+                    make_parts(c, about, inputs, run.parts, run.dims);
     bool ok = has_room ? run_batches(interp, m, &run, output_count, error) : no_memory(error);
     if (ok && !join_results(&run, outputs, output_count))
         ok = no_memory(error);
-    for (uint32_t i = 0; run.parts != NULL && i < inputs->count; i++)
-        sc_array_free(&run.parts[i]);
-    for (size_t i = 0; results != NULL && i < (size_t)batches * output_count; i++)
+    end_run(&run);
+    for (size_t i = 0; i < count; i++)
         sc_array_free(&results[i]);
     free(results);
-    free(run.parts);
-    free(run.dims);
-    free(run.results);
     return ok;
 }

@@ -38,9 +38,9 @@ typedef struct sc_compiled_check {
      * compared, or there are no micro-batches */
     const sc_module *whole;
     sc_func_id whole_func;
-    uint32_t batch_count;      /* of the step or the entry */
-    sc_dim batch_dim;          /* that they split; SC_NONE */
-    bool is_cut;               /* the per-rank program has the functions of stages */
+    uint32_t batch_count; /* of the step or the entry */
+    sc_dim batch_dim;     /* that they split; SC_NONE */
+    bool is_cut;          /* the per-rank program has the functions of stages */
     const sc_target *target;
     bool is_on_gpus; /* host threads do not compute there */
     sc_compiled_result *result;

@@ -32,12 +32,22 @@ static void put_rows(const sc_array *part, uint32_t batch, int dim, sc_array *jo
                (size_t)inner * sizeof *joined->data);
 }
 
+static void put_sums(sc_array *const *parts, uint32_t index, uint32_t count, double factor,
+                     sc_dtype dtype, sc_array *joined)
+{
+    for (int64_t i = 0; i < joined->count; i++) {
+        double sum = 0;
+        for (uint32_t b = 0; b < count; b++)
+            sum += parts[b][index].data[i];
+        joined->data[i] = sc_round_to(dtype, sum * factor);
+    }
+}
+
 sc_array sc_join_batches(sc_array *const *parts, uint32_t index, uint32_t count, sc_join join,
                          int dim, sc_dtype dtype)
 {
     const sc_array *one = &parts[0][index];
     int64_t sizes[SC_ARRAY_MAX_RANK];
-    bool adds = join == SC_JOIN_SUM || join == SC_JOIN_MEAN;
     for (uint32_t d = 0; d < one->rank; d++)
         sizes[d] = one->sizes[d] * (join == SC_JOIN_ROWS && (int)d == dim ? count : 1);
     sc_array joined = sc_array_new(one->rank, sizes);
@@ -45,14 +55,11 @@ sc_array sc_join_batches(sc_array *const *parts, uint32_t index, uint32_t count,
         return joined;
     if (join == SC_JOIN_ONE)
         memcpy(joined.data, one->data, (size_t)one->count * sizeof *one->data);
-    for (uint32_t b = 0; join == SC_JOIN_ROWS && b < count; b++)
-        put_rows(&parts[b][index], b, dim, &joined);
-    for (int64_t i = 0; adds && i < one->count; i++) {
-        joined.data[i] = 0;
+    if (join == SC_JOIN_ROWS) {
         for (uint32_t b = 0; b < count; b++)
-            joined.data[i] += parts[b][index].data[i];
-        joined.data[i] =
-            sc_round_to(dtype, joined.data[i] * (join == SC_JOIN_MEAN ? 1.0 / count : 1));
+            put_rows(&parts[b][index], b, dim, &joined);
     }
+    if (join == SC_JOIN_SUM || join == SC_JOIN_MEAN)
+        put_sums(parts, index, count, join == SC_JOIN_MEAN ? 1.0 / count : 1, dtype, &joined);
     return joined;
 }
