@@ -104,6 +104,8 @@ typedef struct sc_state {
     double init_args[2];
     sc_loc loc;
     bool host; /* stored in host memory: read by to_device, written by to_host */
+    /* 1 + the line that keeps it in host memory, in rules; 0: none */
+    uint32_t host_rule;
 } sc_state;
 
 /* A plan line (or an annotation in the model) that placement decisions refer to. */

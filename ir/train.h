@@ -22,6 +22,8 @@ typedef struct sc_trained_param {
     /* dtype of its optimizer state, and of a master copy if wider than the parameter */
     sc_dtype opt;
     bool opt_host; /* its optimizer state is kept in host memory */
+    /* 1 + the line that does, in module->rules; 0: none */
+    uint32_t opt_rule;
 } sc_trained_param;
 
 typedef struct sc_training {
@@ -39,7 +41,8 @@ typedef struct sc_training {
     /* scope of an op, or path of a value -> the unit with which its saved activations are kept in
      * host memory */
     sc_map act_host;
-    uint8_t *reshard; /* by state: sc_reshard_after; NULL: all as `reshard_otherwise` */
+    SC_VEC(uint32_t) act_rules; /* by that unit: the line, in module->rules */
+    uint8_t *reshard;           /* by state: sc_reshard_after; NULL: all as `reshard_otherwise` */
     sc_reshard_after reshard_otherwise;
 } sc_training;
 

@@ -93,6 +93,7 @@ static sc_value named_state(update *u, const char *suffix, sc_dtype dtype)
         return *known;
     uint32_t state = sc_step_state(m, u->step, name, SC_STATE_OPT, &type, u->param->state);
     m->state.data[state].host = u->param->opt_host;
+    m->state.data[state].host_rule = u->param->opt_rule;
     return *known = read_state(u, name, &type);
 }
 

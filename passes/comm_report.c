@@ -133,12 +133,14 @@ typedef struct func_calls {
     bool per_step;
 } func_calls;
 
-/* What is common to rows of collectives and of transfers. */
+/* What is common to rows of collectives, of transfers and of copies. */
 static sc_comm_row make_row(sc_module *m, sc_op_id id, const func_calls *calls)
 {
     const sc_op *op = sc_op_at(m, id);
     sc_comm_row row = {.op = id,
-                       .name = sc_collectives[sc_op_collective(op->kind)].name,
+                       .name = sc_op_copies_memory((sc_op_kind)op->kind)
+                                   ? sc_ops[op->kind].name
+                                   : sc_collectives[sc_op_collective(op->kind)].name,
                        .stage = m->funcs.data[op->func].stage,
                        .count = calls->count,
                        .per_step = calls->per_step,
@@ -220,15 +222,117 @@ static void add_row(sc_module *m, sc_op_id id, const func_calls *calls, const sc
     *sc_vec_push(&m->context->arena, out) = row;
 }
 
-void sc_comm_report(sc_module *m, sc_comm_rows *out)
+/* ---- copies ---- */
+typedef struct writes {
+    uint32_t *state; /* by value: 1 + the state that it becomes; 0: none */
+    sc_value *value; /* by state: what is written to it */
+    sc_map sends;
+} writes;
+
+static writes find_writes(const sc_module *m)
+{
+    sc_arena *arena = &m->context->arena;
+    writes w = {.state = sc_arena_array(arena, m->values.count, sizeof *w.state),
+                .value = sc_arena_array(arena, m->state.count + 1u, sizeof *w.value),
+                .sends = find_sends(m)};
+    sc_for_each_op_of_all(m, id)
+    {
+        const sc_op *op = sc_op_at(m, id);
+        if ((sc_op_traits(op) & SC_STATE_WRITE) == 0)
+            continue;
+        uint32_t state = sc_module_find_state(m, sc_op_word(op, SC_ATTR_name));
+        w.state[op->operands[0]] = 1 + state;
+        w.value[state] = op->operands[0];
+    }
+    return w;
+}
+
+/* Length of the stacked instance that a path begins with; 0: none. */
+static size_t instance_length(const char *path)
+{
+    const char *bracket = strchr(path, ']');
+    return bracket == NULL ? 0 : (size_t)(bracket - path) + 1;
+}
+
+/* Name of value i of a copy: of the state that it is read from or becomes. A slot, of which the
+ * value is an activation, has the name of what is copied there. */
+static const char *copied_name(const sc_module *m, const sc_op *op, uint32_t i, const writes *w)
+{
+    const sc_op *read = sc_op_at(m, sc_def(m, op->operands[i]));
+    bool is_read = (sc_op_traits(read) & SC_STATE_READ) != 0;
+    uint32_t state = is_read ? sc_module_find_state(m, sc_op_word(read, SC_ATTR_name))
+                             : w->state[op->first_result + i] - 1;
+    if (state == SC_NONE)
+        return value_name(m, &w->sends, op, i);
+    if (m->state.data[state].kind != SC_STATE_SLOT)
+        return sc_text(m->context, m->state.data[state].path);
+    const sc_op *to_host = sc_op_at(m, sc_def(m, w->value[state]));
+    return value_name(m, &w->sends, to_host, w->value[state] - to_host->first_result);
+}
+
+static void add_copy(sc_module *m, sc_op_id id, const func_calls *calls, const writes *w,
+                     sc_comm_rows *out)
+{
+    sc_arena *arena = &m->context->arena;
+    const sc_op *op = sc_op_at(m, id);
+    /* activations are of the instance that computes them, not of their first reader's */
+    const sc_op *def = sc_op_at(m, sc_def(m, op->operands[0]));
+    const bool comes_back = sc_copy_brings_back(m, op);
+    const char *scope = sc_text(m->context, comes_back ? def->scope : op->scope);
+    const char *unit = instance_length(scope) > 0 ? scope : copied_name(m, op, 0, w);
+    size_t length = instance_length(unit);
+    sc_comm_row row = make_row(m, id, calls);
+    row.whole_axes = true;
+    row.ranks = 1;
+    if (length > 0) {
+        row.layers.count = 0;
+        row.scope = without_indices(arena, sc_arena_copy_text(arena, unit, length), &row);
+    }
+    for (uint32_t i = 0; i < op->operand_count; i++) {
+        const sc_type_info *type = sc_type_of(m, op->operands[i]);
+        const char *name = copied_name(m, op, i, w);
+        bool is_within = length > 0 && strncmp(name, unit, length) == 0 && name[length] == '.';
+        row.bytes += (double)sc_type_local_bytes(m, type);
+        row.control = row.control && type->rank == 0;
+        *sc_vec_push(arena, &row.values) = is_within ? name + length + 1 : name;
+    }
+    row.dtype = sc_dtypes[sc_type_of(m, op->operands[0])->dtype].name;
+    *sc_vec_push(arena, out) = row;
+}
+
+/* ---- tables ---- */
+/* By function: its calls in the schedule. */
+static func_calls *count_calls(const sc_module *m)
 {
     func_calls *calls = sc_arena_array(&m->context->arena, m->funcs.count, sizeof *calls);
-    const sc_map sends = find_sends(m);
     for (uint32_t i = 0; i < m->schedule.count; i++) {
         const sc_call *call = &m->schedule.data[i];
         calls[call->func].count++;
         calls[call->func].per_step = call->microbatch < 0;
     }
+    return calls;
+}
+
+void sc_copy_report(sc_module *m, sc_comm_rows *out)
+{
+    func_calls *calls = count_calls(m);
+    const writes w = find_writes(m);
+    for (uint32_t i = 0; i < m->schedule.count; i++) {
+        sc_func_id func = m->schedule.data[i].func;
+        if (calls[func].count == 0)
+            continue;
+        sc_for_each_op (m, func, op) {
+            if (sc_op_copies_memory((sc_op_kind)sc_op_at(m, op)->kind))
+                add_copy(m, op, &calls[func], &w, out);
+        }
+        calls[func].count = 0; /* mark as visited */
+    }
+}
+
+void sc_comm_report(sc_module *m, sc_comm_rows *out)
+{
+    func_calls *calls = count_calls(m);
+    const sc_map sends = find_sends(m);
     for (uint32_t i = 0; i < m->schedule.count; i++) {
         sc_func_id func = m->schedule.data[i].func;
         if (calls[func].count == 0)

@@ -1,5 +1,5 @@
-/* The collectives of a placed program, and what its stages send and receive, as a table: tensors,
- * bytes, phase and reason. */
+/* The collectives of a placed program, what its stages send and receive, and its copies between
+ * host and device memory, as tables: tensors, bytes, phase and reason. */
 #ifndef SHARDC_PASSES_COMM_REPORT_H
 #define SHARDC_PASSES_COMM_REPORT_H
 
@@ -35,6 +35,9 @@ typedef SC_VEC(sc_comm_row) sc_comm_rows;
 
 /* Reports every function of the schedule once, in program order. Memory is the context's. */
 void sc_comm_report(sc_module *m, sc_comm_rows *out);
+/* Reports the copies of `offload` lines likewise. A row's scope is the instance whose unit it is;
+ * its values are states, or activations. Nothing is sent: it has no group, and `ranks` is 1. */
+void sc_copy_report(sc_module *m, sc_comm_rows *out);
 /* tp, or tp.1 for part of an axis, joined with +. */
 const char *sc_comm_group_text(const sc_module *m, const sc_comm_row *row);
 

@@ -1,6 +1,7 @@
 /* Cuts the forward and backward pass of one micro-batch by chunk and direction. */
 #include "passes/cut_stages.h"
 #include "passes/cutting.h"
+#include "passes/offload.h"
 #include "passes/uses.h"
 
 /* The functions of a chunk. Without a split of the backward pass, INPUT is all of it. */
@@ -284,17 +285,28 @@ static bool is_placed(const micro *x, sc_op_id id)
     return x->c->step == NULL || !sc_op_has(op, SC_RETURNS);
 }
 
+/* Finds the chunk of every op, and which belong to the backward pass. */
+static void analyse(micro *x)
+{
+    sc_module *m = x->c->m;
+    sc_segments_begin(&x->segments, m, x->c->step);
+    sc_segments_find_repeats(&x->segments, x->c->micro, true);
+    complete_chunks(x);
+    choose_sides(m, x->c->micro);
+    find_backward(x);
+    move_to_later_readers(x);
+}
+
 void sc_cut_micro(sc_cutting *c)
 {
     sc_module *m = c->m;
     micro x = {.c = c, .splits = c->step != NULL && has_split_backward(c->pipeline->schedule)};
     uint32_t count;
-    sc_segments_begin(&x.segments, m, c->step);
-    sc_segments_find_repeats(&x.segments, c->micro, true);
-    complete_chunks(&x);
-    choose_sides(m, c->micro);
-    find_backward(&x);
-    move_to_later_readers(&x);
+    analyse(&x);
+    if (c->step != NULL && c->step->training->act_host.count > 0) {
+        sc_offload_activations(m, c->step, c->prefetch, x.segments.repeats);
+        analyse(&x); /* the copies, too */
+    }
     if (sc_send_parts(c, &x.segments, x.part)) { /* the tables are by op */
         sc_segments_find_repeats(&x.segments, c->micro, true);
         find_backward(&x);

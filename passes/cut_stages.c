@@ -71,6 +71,7 @@ bool sc_run_cut_stages(sc_module *m, sc_pass_env *env)
                     .batches = env->batches == NULL ? 1 : env->batches->count,
                     .results = schedule->rank_of[schedule->chunks - 1],
                     .forward = sc_intern_text(&m->context->names, "forward"),
+                    .prefetch = env->prefetch,
                     .planner = env->planner};
     find_owners(&c);
     if (c.step != NULL)

@@ -16,6 +16,7 @@ typedef struct sc_cutting {
     uint32_t results;          /* the stage that computes the results: that of the last chunk */
     uint64_t *owners;          /* by state: the stages that have it, a bit each */
     sc_sym forward;            /* the word of that phase */
+    uint32_t prefetch;         /* as of the pass's environment */
     sc_planner *planner;       /* prices what crosses a cut */
 } sc_cutting;
 

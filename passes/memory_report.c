@@ -268,14 +268,24 @@ static void add_state(const sc_module *m, const bool *is_there, sc_memory_report
     }
 }
 
-/* A line for each slot: its copies that are live during the call. */
+/* Adds what slots in host memory need there: as much as in the call that needs most. */
+static void add_host_slots(const sc_module *m, const sc_slot_lives *slots, sc_memory_report *out)
+{
+    int64_t most = 0;
+    for (uint32_t i = 0; i < m->schedule.count; i++)
+        most = slots->host_bytes[i] > most ? slots->host_bytes[i] : most;
+    out->bytes[SC_MEMORY_HOST] = plus(out->bytes[SC_MEMORY_HOST], most);
+}
+
+/* A line for each slot on the device: its copies that are live during the call. */
 static void list_slots(const sc_module *m, const sc_slot_lives *slots, uint32_t call,
                        sc_memory_report *out)
 {
     uint32_t *copies = sc_arena_array(&m->context->arena, m->state.count + 1u, sizeof *copies);
     for (uint32_t i = 0; i < slots->list.count; i++) {
         const sc_slot_life *life = &slots->list.data[i];
-        copies[life->state] += life->first <= call && call <= life->last;
+        copies[life->state] +=
+            !m->state.data[life->state].host && life->first <= call && call <= life->last;
     }
     for (uint32_t s = 0; s < m->state.count; s++) {
         int64_t bytes = sc_type_local_bytes(m, sc_state_type(m, s)) * copies[s];
@@ -344,6 +354,7 @@ static void report_stage(buffers *b, uint32_t stage, const need *needs, sc_memor
     *out = (sc_memory_report){.stage = stage};
     add_state(m, sc_states_of_stage(m, stage), out);
     add_staging(m, stage, out);
+    add_host_slots(m, &slots, out);
     out->stored_comm = out->bytes[SC_MEMORY_COMM];
     uint32_t call = fullest_call(m, stage, needs, &slots);
     if (call != SC_NONE) {

@@ -65,7 +65,11 @@ static uint32_t host_state_of(const sc_module *m, sc_op_id op)
     uint32_t state = (sc_op_traits(o) & (SC_STATE_READ | SC_STATE_WRITE)) == 0
                          ? SC_NONE
                          : sc_module_find_state(m, sc_op_word(o, SC_ATTR_name));
-    return state != SC_NONE && m->state.data[state].host ? state : SC_NONE;
+    /* a slot is written and read by copies already */
+    return state != SC_NONE && m->state.data[state].host &&
+                   m->state.data[state].kind != SC_STATE_SLOT
+               ? state
+               : SC_NONE;
 }
 
 /* ---- what is read ---- */
@@ -243,10 +247,11 @@ static sc_op_id anchor(const offload *o, uint32_t at)
     return o->ops[at];
 }
 
-static const char *why(const offload *o, const unit *u)
+static sc_copy_reason why(const sc_module *m, uint32_t state)
 {
-    return sc_arena_printf(&o->m->context->arena, "offload %s; stored in host memory",
-                           sc_state_kind_names[o->m->state.data[u->states[0]].kind]);
+    return (sc_copy_reason){sc_arena_printf(&m->context->arena, "offload %s; stored in host memory",
+                                            sc_state_kind_names[m->state.data[state].kind]),
+                            m->state.data[state].host_rule};
 }
 
 /* Copies a unit in. staging: SC_NONE for memory of its own. */
@@ -256,7 +261,7 @@ static void copy_in(const offload *o, unit *u, sc_op_id before, uint32_t staging
     for (uint32_t s = 0; s < u->count; s++)
         u->copies[s] = sc_result(m, o->read[u->states[s]], 0);
     sc_op_id in = sc_new_memory_copy(m, SC_OP_to_device, u->copies, u->count, before,
-                                     o->readings.data[u->begin].op, why(o, u));
+                                     o->readings.data[u->begin].op, why(m, u->states[0]));
     if (staging != SC_NONE)
         sc_op_set_attr(m, in, sc_attr_int(SC_ATTR_staging, staging));
     for (uint32_t s = 0; s < u->count; s++)
@@ -277,7 +282,7 @@ static void copy_out(const offload *o, uint32_t index, sc_op_id before)
     if (count == 0)
         return;
     sc_op_id out = sc_new_memory_copy(m, SC_OP_to_host, values, count, before,
-                                      o->readings.data[u->begin].op, why(o, u));
+                                      o->readings.data[u->begin].op, why(m, u->states[0]));
     count = 0;
     for (uint32_t s = 0; s < u->count; s++) {
         if (!writes(o, index, u->states[s]))
@@ -302,11 +307,8 @@ static void copy_unread(const offload *o)
                     (!counts || !sc_same_instance(sc_text(m->context, m->state.data[last].path),
                                                   sc_text(m->context, m->state.data[state].path)));
         if (ends) {
-            const char *text =
-                sc_arena_printf(&m->context->arena, "offload %s; stored in host memory",
-                                sc_state_kind_names[m->state.data[last].kind]);
             sc_op_id out =
-                sc_new_memory_copy(m, SC_OP_to_host, values, count, ops[0], ops[0], text);
+                sc_new_memory_copy(m, SC_OP_to_host, values, count, ops[0], ops[0], why(m, last));
             for (uint32_t k = 0; k < count; k++)
                 sc_op_at(m, ops[k])->operands[0] = sc_result(m, out, k);
             count = 0;
@@ -323,6 +325,8 @@ static void copy_unread(const offload *o)
 static sc_value made_again(offload *o, uint32_t index, sc_value value, sc_op_id before)
 {
     sc_module *m = o->m;
+    if ((sc_op_traits(sc_op_at(m, sc_def(m, value))) & SC_STATE_READ) != 0)
+        value = o->source[value]; /* the first of several reads */
     if (o->again_in[value] == index + 1)
         return o->again[value];
     const sc_op like = *sc_op_at(m, sc_def(m, value));
@@ -350,9 +354,7 @@ static void redirect(offload *o, uint32_t index)
     for (uint32_t i = u->begin; i < u->end; i++) {
         const reading *r = &o->readings.data[i];
         sc_value value = sc_op_at(m, r->op)->operands[r->operand];
-        sc_value copy = made_again(
-            o, index, sc_def(m, o->source[value]) == sc_def(m, value) ? o->source[value] : value,
-            r->op);
+        sc_value copy = made_again(o, index, value, r->op);
         sc_op_at(m, r->op)->operands[r->operand] = copy;
     }
 }
@@ -506,7 +508,8 @@ bool sc_run_offload(sc_module *m, sc_pass_env *env)
 {
     sc_arena *arena = &m->context->arena;
     bool moves = false;
-    sc_offload_activations(m, env);
+    if (env->step != NULL && !sc_module_is_cut(m))
+        sc_offload_activations(m, env->step, env->prefetch, NULL);
     for (uint32_t s = 0; s < m->state.count; s++)
         moves = moves || m->state.data[s].host;
     if (!moves)

@@ -4,9 +4,15 @@
 
 #include "passes/pass.h"
 
+/* Why there is a copy; `rule`: 1 + the plan's line, in module->rules; 0: none. */
+typedef struct sc_copy_reason {
+    const char *why;
+    uint32_t rule;
+} sc_copy_reason;
+
 /* Creates a to_device or to_host of these values, with the phase and scope of `like`. */
 sc_op_id sc_new_memory_copy(sc_module *m, sc_op_kind kind, const sc_value *values, uint32_t count,
-                            sc_op_id before, sc_op_id like, const char *why);
+                            sc_op_id before, sc_op_id like, sc_copy_reason reason);
 /* True if two paths are in one stacked instance, layers[3].attn.wq and layers[3].ffn.w1, or both
  * outside stacks. */
 bool sc_same_instance(const char *a, const char *b);
@@ -17,7 +23,10 @@ bool sc_is_forward_op(const sc_module *m, const sc_op *op);
  * area again. Moves such copies down, or gives them memory of their own. */
 void sc_order_staged_copies(sc_module *m, sc_func_id func);
 
-/* Copies the activations of `offload act` lines to host memory and back. */
-void sc_offload_activations(sc_module *m, const sc_pass_env *env);
+/* Copies the activations of `offload act` lines to host memory and back, in the pass of one
+ * micro-batch. Of a pipeline, before it is cut: only what the chunk that computes a value reads is
+ * copied. `repeats`: by op, its results are computed where they are read; NULL: none are. */
+void sc_offload_activations(sc_module *m, const sc_train_step *step, uint32_t prefetch,
+                            const bool *repeats);
 
 #endif

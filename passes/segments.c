@@ -73,6 +73,7 @@ void sc_segments_find_repeats(sc_segments *s, sc_func_id func, bool gathers)
             repeats = repeats && gathers && is_parameters;
         else
             repeats = repeats && (traits & (SC_EFFECT | SC_RANDOM)) == 0 &&
+                      !sc_op_copies_memory((sc_op_kind)op->kind) &&
                       (is_local || op->chunk == SC_NO_CHUNK);
         s->repeats[id] = repeats;
     }
@@ -124,6 +125,9 @@ sc_sym sc_segments_path_of(const sc_segments *s, sc_value value)
 static const char *title_of(const sc_segments *s, sc_value value)
 {
     const sc_module *m = s->m;
+    const sc_op *def = sc_op_at(m, sc_def(m, value));
+    if (sc_op_copies_memory((sc_op_kind)def->kind)) /* is called what is copied */
+        return title_of(s, s->operands[sc_def(m, value)][value - def->first_result]);
     sc_sym path = sc_segments_path_of(s, value);
     return path != 0 ? sc_text(m->context, path) : sc_ops[sc_op_at(m, sc_def(m, value))->kind].name;
 }
@@ -222,11 +226,17 @@ static sc_value read_slot(sc_segments *s, sc_value value, sc_segment_id home, sc
         sc_map_insert(&s->slot, key_of(value, s->list.data[home].stage), s->slots.count, &is_new);
     if (is_new) {
         sc_sym name = name_in(s, value, home);
-        sc_module_add_state(m, &(sc_state){.path = name,
-                                           .kind = SC_STATE_SLOT,
-                                           .type = type,
-                                           .init = SC_INIT_ZEROS,
-                                           .loc = sc_op_at(m, sc_def(m, value))->loc});
+        const sc_op *def = sc_op_at(m, sc_def(m, value));
+        bool is_in_host = sc_value_is_in_host(m, value);
+        sc_module_add_state(
+            m, &(sc_state){.path = name,
+                           .kind = SC_STATE_SLOT,
+                           .type = type,
+                           .init = SC_INIT_ZEROS,
+                           .loc = def->loc,
+                           .host = is_in_host,
+                           .host_rule =
+                               is_in_host ? (uint32_t)sc_op_int(def, SC_ATTR_rule, -1) + 1 : 0});
         *sc_vec_push(&m->context->arena, &s->slots) =
             (sc_segment_slot){home, *sc_map_find(&s->local, key_of(value, home)), name};
     }

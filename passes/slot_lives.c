@@ -52,8 +52,9 @@ void sc_slot_lives_find(const sc_module *m, uint32_t stage, sc_slot_lives *out)
     sc_map known = {.arena = arena}; /* slot and micro-batch -> life */
     users u;
     find_users(m, stage, &u);
-    *out =
-        (sc_slot_lives){.bytes = sc_arena_array(arena, m->schedule.count + 1u, sizeof *out->bytes)};
+    *out = (sc_slot_lives){
+        .bytes = sc_arena_array(arena, m->schedule.count + 1u, sizeof *out->bytes),
+        .host_bytes = sc_arena_array(arena, m->schedule.count + 1u, sizeof *out->bytes)};
     for (uint32_t i = 0; i < m->schedule.count; i++) {
         sc_func_id func = m->schedule.data[i].func;
         for (uint32_t k = u.first[func]; k < u.first[func + 1]; k++) {
@@ -64,11 +65,14 @@ void sc_slot_lives_find(const sc_module *m, uint32_t stage, sc_slot_lives *out)
     for (uint32_t i = 0; i < out->list.count; i++) {
         const sc_slot_life *life = &out->list.data[i];
         int64_t bytes = sc_type_local_bytes(m, sc_state_type(m, life->state));
-        out->bytes[life->first] += bytes;
-        out->bytes[life->last + 1] -= bytes;
+        int64_t *of = m->state.data[life->state].host ? out->host_bytes : out->bytes;
+        of[life->first] += bytes;
+        of[life->last + 1] -= bytes;
     }
-    for (uint32_t i = 1; i < m->schedule.count; i++)
+    for (uint32_t i = 1; i < m->schedule.count; i++) {
         out->bytes[i] += out->bytes[i - 1];
+        out->host_bytes[i] += out->host_bytes[i - 1];
+    }
 }
 
 bool *sc_states_of_stage(const sc_module *m, uint32_t stage)

@@ -12,7 +12,8 @@ typedef struct sc_slot_life {
 
 typedef struct sc_slot_lives {
     SC_VEC(sc_slot_life) list;
-    int64_t *bytes; /* by call: of a rank, of all copies that live during it */
+    /* by call: of a rank, of all copies that live during it, on the device and in host memory */
+    int64_t *bytes, *host_bytes;
 } sc_slot_lives;
 
 /* Finds those of the slots that the functions of a stage use. Memory is the context's. */

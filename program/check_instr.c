@@ -258,7 +258,7 @@ static bool check_copy(sc_checker *c, const sc_image_instr *instr)
     if (!expect_args(c, instr, 2, 0) || !check_ref(c, instr, 0, 0, 1, &args[0]) ||
         !check_ref(c, instr, 1, 0, 1, &args[1]))
         return false;
-    int64_t bytes = sc_image_copy_bytes(c->image, &instr->args[0], &instr->args[1]);
+    int64_t bytes = sc_image_copy_bytes(c->image, &instr->args[0]);
     return check_ref(c, instr, 0, bytes, 1, &args[0]) &&
            check_ref(c, instr, 1, bytes, 1, &args[1]) && check_apart(c, args, 2, false);
 }

@@ -270,7 +270,7 @@ typedef enum sc_image_instr_kind {
        buffer. Starts the copy on its own stream, and a FINISH waits for it, as for a COLLECTIVE;
        but transfers run one after the other, so a later one may access what an earlier one does */
     SC_INSTR_TRANSFER,
-    /* args: source, destination; copies what both buffers have from `at` to their ends */
+    /* args: source, destination; copies the source's buffer from `at` to its end */
     SC_INSTR_COPY,
     /* index: message; args: the source or destination of each part. Starts to send or receive, on
        the boundary's own stream, after the preceding instructions on stream 0; until stream 0 has

@@ -41,13 +41,10 @@ bool sc_image_is_called(const sc_image *image, uint32_t func);
 uint32_t sc_image_most_batches(const sc_image *image);
 /* Limits an input that is read as ids to what is valid for another reader too. */
 void sc_image_limit_ids(sc_image_value *input, const sc_image_value *other);
-/* Returns the bytes that a COPY copies: what both buffers have from the references on. */
-static inline int64_t sc_image_copy_bytes(const sc_image *image, const sc_image_ref *from,
-                                          const sc_image_ref *to)
+/* Returns the bytes that a COPY from there copies. */
+static inline int64_t sc_image_copy_bytes(const sc_image *image, const sc_image_ref *from)
 {
-    int64_t has = image->buffers[from->buffer].bytes - from->at,
-            takes = image->buffers[to->buffer].bytes - to->at;
-    return has < takes ? has : takes;
+    return image->buffers[from->buffer].bytes - from->at;
 }
 /* Returns the number of ranks in the group of `rank`, and its index in the group. */
 uint64_t sc_image_group_size(const sc_image_group *group);

@@ -39,10 +39,8 @@ static void *keep(request *r, const void *bytes, size_t size)
 static bool compile(sc_context *context, const request *r, sc_strbuf *program)
 {
     const shardc_compile_options *given = r->options;
-    sc_options options = {.file = r->name,
-                          .text = r->text,
-                          .text_length = r->length,
-                          .measure = sc_measure_memory};
+    sc_options options = {
+        .file = r->name, .text = r->text, .text_length = r->length, .measure = sc_measure_memory};
     sc_compiled c;
     sc_binding_list mesh = {0};
     options.plan = given->plan;

@@ -127,6 +127,29 @@ static bool call(sc_generator *g, sc_op_id op, sc_kernel *k, sc_image_ref from, 
     return true;
 }
 
+bool sc_generator_copy_value(sc_generator *g, sc_op_id op, sc_value value, sc_image_ref from,
+                             sc_image_ref to)
+{
+    const sc_type_info *type = sc_type_of(g->m, value);
+    sc_context *context = g->m->context;
+    sc_kernel *k = sc_kernel_new(context, sc_intern_text(&context->names, "copy"));
+    sc_knode index[SC_KERNEL_MAX_RANK];
+    int64_t sizes[SC_MAX_RANK] = {0};
+    k->title = "a value copied";
+    for (uint32_t i = 0; i < type->rank; i++) {
+        sizes[i] = sc_type_local_size(g->m, type, i);
+        index[i] = sc_kernel_index(
+            k, sc_kernel_add_dim(k, g->m->dims.data[type->dims[i].dim].name, sizes[i]));
+    }
+    k->outer_count = k->dims.count;
+    add_array(g, k, "from", SC_ARG_IN, type->dtype, 0, sizes, type->rank);
+    add_array(g, k, "to", SC_ARG_OUT, type->dtype, 0, sizes, type->rank);
+    sc_knode loaded = sc_kernel_load(k, 0, index, SC_NONE);
+    sc_kernel_add_phase(k, NULL, 0);
+    sc_kernel_add_store(k, SC_ITEM_STORE, 1, index, loaded, SC_NONE);
+    return call(g, op, k, from, to);
+}
+
 /* ---- one collective ---- */
 typedef struct move {
     sc_generator *g;

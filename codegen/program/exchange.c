@@ -296,7 +296,7 @@ typedef struct kept_life {
     uint32_t micro_batch, next; /* next: the next life of the same thing; SC_NONE */
 } kept_life;
 
-/* Things are numbered: slots by their states, then what is sent or received by the ops. */
+/* Things are numbered: slots by their states, then what is sent or received by its root. */
 typedef struct keeping {
     const finding *f;
     uint32_t *first_life, *last_life; /* by thing */
@@ -316,17 +316,15 @@ static uint32_t slot_named(const sc_module *m, const sc_op *op)
     return m->state.data[state].kind == SC_STATE_SLOT ? state : SC_NONE;
 }
 
-/* The thing in which a value is that is sent or received by `op`. */
-static uint32_t thing_of(const keeping *k, sc_value value, sc_op_id op)
+/* The thing in which a value is that is sent or received. */
+static uint32_t thing_of(const keeping *k, sc_value value)
 {
     const sc_module *m = k->f->m;
     sc_value root = sc_root_of(m, value);
-    const sc_op *def = sc_op_at(m, sc_def(m, root));
-    uint32_t read = slot_named(m, def);
+    uint32_t read = slot_named(m, sc_op_at(m, sc_def(m, root)));
     if (read != SC_NONE || k->slot_of[root] != SC_NONE)
         return read != SC_NONE ? read : k->slot_of[root];
-    bool is_received = sc_op_transfers((sc_op_kind)def->kind);
-    return m->state.count + (is_received ? sc_def(m, root) : op);
+    return m->state.count + root;
 }
 
 static void find_slots(keeping *k)
@@ -359,15 +357,15 @@ static void list_uses(keeping *k)
                 *sc_vec_push(f->arena, &k->list) = slot;
             else if (sc_op_transfers((sc_op_kind)op->kind))
                 *sc_vec_push(f->arena, &k->list) =
-                    thing_of(k, op->operand_count > 0 ? op->operands[0] : op->first_result, id);
+                    thing_of(k, op->operand_count > 0 ? op->operands[0] : op->first_result);
         }
     }
     for (uint32_t e = 0; e < f->out->list.count; e++) {
         const sc_exchange *exchange = &f->out->list.data[e];
         k->first_use[m->funcs.count + e] = k->list.count;
         for (uint32_t i = 0; i < exchange->recvs.count; i++)
-            *sc_vec_push(f->arena, &k->list) = thing_of(
-                k, sc_op_at(m, exchange->recvs.data[i])->first_result, exchange->recvs.data[i]);
+            *sc_vec_push(f->arena, &k->list) =
+                thing_of(k, sc_op_at(m, exchange->recvs.data[i])->first_result);
     }
     k->first_use[count] = k->list.count;
 }
@@ -409,34 +407,43 @@ static void use_in_flight(keeping *k, uint32_t stage)
             uint32_t end = n + exchange->slots < of_func.count
                                ? of_func.data[n + exchange->slots] - 1
                                : calls->count - 1;
+            assert(exchange->sends.data != NULL);
             for (uint32_t i = 0; i < exchange->sends.count; i++) {
                 const sc_op *send = sc_op_at(f->m, exchange->sends.data[i]);
-                use(k, thing_of(k, send->operands[0], exchange->sends.data[i]),
-                    calls->data[of_func.data[n]].micro_batch, end);
+                use(k, thing_of(k, send->operands[0]), calls->data[of_func.data[n]].micro_batch,
+                    end);
             }
         }
     }
 }
 
-/* The fewest copies with which no two micro-batches under way at the same time share one. Lives are
- * in the order of their beginnings. */
+/* True if no two micro-batches that are under way at the same time share one of so many copies.
+ * Lives are in the order of their beginnings. */
+static bool fits(const keeping *k, uint32_t thing, uint32_t copies, int64_t *busy_until)
+{
+    assert(copies > 0);
+    for (uint32_t c = 0; c < copies; c++)
+        busy_until[c] = -1;
+    for (uint32_t l = k->first_life[thing]; l != SC_NONE; l = k->lives.data[l].next) {
+        const kept_life *life = &k->lives.data[l];
+        int64_t *busy = &busy_until[life->micro_batch % copies];
+        if (*busy >= life->first)
+            return false;
+        *busy = life->last;
+    }
+    return true;
+}
+
+/* The fewest copies that fit: at most one for each micro-batch. */
 static uint32_t copies_for(const keeping *k, uint32_t thing)
 {
-    uint32_t most = 0, copies = 1;
+    uint32_t most = 1, copies = 1;
+    assert(k->lives.data != NULL);
     for (uint32_t l = k->first_life[thing]; l != SC_NONE; l = k->lives.data[l].next)
         most = k->lives.data[l].micro_batch >= most ? k->lives.data[l].micro_batch + 1 : most;
-    int64_t *busy_until = sc_arena_array(&k->f->m->context->scratch, most + 1u, sizeof *busy_until);
-    for (bool fits = false; !fits && copies < most; copies += !fits) {
-        fits = true;
-        for (uint32_t c = 0; c < copies; c++)
-            busy_until[c] = -1;
-        for (uint32_t l = k->first_life[thing]; l != SC_NONE && fits; l = k->lives.data[l].next) {
-            const kept_life *life = &k->lives.data[l];
-            int64_t *busy = &busy_until[life->micro_batch % copies];
-            fits = *busy < life->first;
-            *busy = life->last > *busy ? life->last : *busy;
-        }
-    }
+    int64_t *busy_until = sc_arena_array(&k->f->m->context->scratch, most, sizeof *busy_until);
+    while (copies < most && !fits(k, thing, copies, busy_until))
+        copies++;
     return copies;
 }
 
@@ -449,8 +456,10 @@ static void use_calls(keeping *k, uint32_t stage)
         if (call->func == SC_NONE)
             continue;
         uint32_t user = call->exchange == SC_NONE ? call->func : f->m->funcs.count + call->exchange;
-        for (uint32_t u = k->first_use[user]; u < k->first_use[user + 1]; u++)
+        for (uint32_t u = k->first_use[user]; u < k->first_use[user + 1]; u++) {
+            assert(k->list.data != NULL);
             use(k, k->list.data[u], call->micro_batch, i);
+        }
     }
     use_in_flight(k, stage);
 }
@@ -458,7 +467,7 @@ static void use_calls(keeping *k, uint32_t stage)
 static void find_copies(finding *f)
 {
     const sc_module *m = f->m;
-    uint32_t things = m->state.count + m->ops.count;
+    uint32_t things = m->state.count + m->values.count;
     keeping k = {.f = f, .known = {.arena = f->arena}};
     k.first_life = sc_arena_array(f->arena, things, sizeof *k.first_life);
     k.last_life = sc_arena_array(f->arena, things, sizeof *k.last_life);
@@ -468,7 +477,7 @@ static void find_copies(finding *f)
     for (uint32_t stage = 0; stage < f->stages; stage++)
         use_calls(&k, stage);
     f->out->copies_of_state = sc_arena_array(f->arena, things, sizeof(uint32_t));
-    f->out->copies_of_op = &f->out->copies_of_state[m->state.count];
+    f->out->copies_of_value = &f->out->copies_of_state[m->state.count];
     for (uint32_t t = 0; t < things; t++) {
         sc_arena *scratch = &m->context->scratch;
         const sc_arena_mark mark = sc_arena_mark_here(scratch);

@@ -41,8 +41,8 @@ typedef struct sc_exchanges {
     uint32_t *of_op;       /* by op: the exchange of a send or receive */
     sc_stage_calls *calls; /* by stage: its list of calls; empty if it has one */
     /* copies of what is kept from call to call, one for each micro-batch under way: by state, of
-     * slots; by op, of what sends and receives of values that are in no slot move */
-    uint32_t *copies_of_state, *copies_of_op;
+     * slots; by value, of what is sent or received and is in no slot, at the root of it */
+    uint32_t *copies_of_state, *copies_of_value;
 } sc_exchanges;
 
 /* The value whose bytes a value has: behind views that are no kernels. */

@@ -171,7 +171,8 @@ static void begin_messages(sc_generator *g, sc_arena *scratch)
     const uint32_t values = g->m->values.count, exchanges = g->exchanges->list.count;
     sc_generator_func *f = &g->func;
     f->sent_place = sc_generator_fresh(scratch, values, sizeof *f->sent_place, 0xff);
-    f->sent_with = sc_generator_fresh(scratch, values, sizeof *f->sent_with, 0);
+    f->first_send = sc_generator_fresh(scratch, values, sizeof *f->first_send, 0xff);
+    f->next_send = sc_generator_fresh(scratch, g->m->ops.count, sizeof *f->next_send, 0xff);
     f->arrives_with = sc_generator_fresh(scratch, values, sizeof *f->arrives_with, 0);
     f->has_room = sc_generator_fresh(scratch, exchanges, sizeof *f->has_room, 0);
     f->sent_count = sc_generator_fresh(scratch, exchanges, sizeof *f->sent_count, 0);

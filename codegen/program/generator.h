@@ -63,7 +63,8 @@ typedef struct sc_generator_func {
     uint32_t *in_flight_of;    /* by root: 1 + the in-flight collective that produces it */
     sc_image_ref *place;       /* by value */
     sc_image_ref *sent_place;  /* by root: the slot to compute it in, because it is sent; SC_NONE */
-    uint32_t *sent_with;       /* by root: 1 + the exchange that sends it; 0: none */
+    sc_op_id *first_send;      /* by root: the ops that send it, linked by next_send; SC_NONE */
+    sc_op_id *next_send;       /* by op */
     uint32_t *arrives_with;    /* by value: 1 + the exchange to wait for before it is read */
     bool *has_room;            /* by exchange: waited for a slot of it */
     uint32_t *sent_count;      /* by exchange: values that are ready */

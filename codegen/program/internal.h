@@ -68,6 +68,11 @@ sc_image_ref sc_generator_keep_result(sc_generator *g, sc_op_id op, sc_value val
 /* Before ops are emitted that compute what is sent: waits until it may be overwritten. */
 void sc_generator_make_room(sc_generator *g, const sc_op_id *ops, uint32_t count);
 
+/* Emits a kernel that copies a value, from a buffer that has more behind it. False after a
+ * diagnostic. */
+bool sc_generator_copy_value(sc_generator *g, sc_op_id op, sc_value value, sc_image_ref from,
+                             sc_image_ref to);
+
 /* ---- the program ---- */
 /* If the schedule ends with a micro-batch and a call without one, appends one function for both;
  * the program has room for it. */

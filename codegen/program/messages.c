@@ -10,11 +10,12 @@ static bool is_slot(const sc_generator *g, sc_image_ref at)
     return g->buffers.data[at.buffer].kind == SC_BUFFER_SLOT;
 }
 
-static sc_image_ref new_slot(sc_generator *g, sc_value value, uint32_t copies)
+/* A slot for a value that is sent or received, with the copies of what it is at its root. */
+static sc_image_ref new_slot(sc_generator *g, sc_value value)
 {
     int64_t bytes = sc_type_local_bytes(g->m, sc_type_of(g->m, value));
     uint32_t buffer = sc_generator_buffer(g, SC_BUFFER_SLOT, bytes, sc_generator_name(g, value));
-    g->buffers.data[buffer].copies = copies;
+    g->buffers.data[buffer].copies = g->exchanges->copies_of_value[sc_root_of(g->m, value)];
     return (sc_image_ref){buffer, 0};
 }
 
@@ -110,8 +111,8 @@ static sc_image_ref place_of_received(sc_generator *g, sc_op_id op)
     sc_value value = sc_op_at(g->m, op)->first_result;
     uint32_t slot = g->slot_of[value];
     if (g->received[op].buffer == SC_NONE)
-        g->received[op] = slot != SC_NONE ? (sc_image_ref){g->state_buffer[slot], 0}
-                                          : new_slot(g, value, g->exchanges->copies_of_op[op]);
+        g->received[op] =
+            slot != SC_NONE ? (sc_image_ref){g->state_buffer[slot], 0} : new_slot(g, value);
     return g->received[op];
 }
 
@@ -161,7 +162,8 @@ bool sc_generator_wait_for_message(sc_generator *g, sc_value root)
 
 /* ---- sending ---- */
 
-/* Gives a value that the function computes, and that no slot keeps, one to be computed in. */
+/* Gives a value that the function computes, and that no slot keeps, one to be computed in, with at
+ * least so many copies. */
 static void compute_in_slot(sc_generator *g, sc_value value, uint32_t copies)
 {
     sc_generator_func *f = &g->func;
@@ -170,7 +172,11 @@ static void compute_in_slot(sc_generator *g, sc_value value, uint32_t copies)
     bool is_computed = (sc_op_traits(def) & (SC_STATE_READ | SC_FROM_OUTSIDE)) == 0 &&
                        !sc_op_transfers((sc_op_kind)def->kind);
     if (is_computed && f->target[root] == SC_NONE && f->sent_place[root].buffer == SC_NONE)
-        f->sent_place[root] = new_slot(g, value, copies);
+        f->sent_place[root] = new_slot(g, value);
+    if (f->sent_place[root].buffer == SC_NONE)
+        return;
+    uint32_t *has = &g->buffers.data[f->sent_place[root].buffer].copies;
+    *has = *has < copies ? copies : *has;
 }
 
 /* Finds what the function sends. That, and results that outlive the call, are computed in slots. */
@@ -185,8 +191,10 @@ void sc_generator_find_sent(sc_generator *g)
             compute_in_slot(g, o->operands[i], g->batches->count);
         if (!sc_op_transfers((sc_op_kind)o->kind) || o->operand_count == 0)
             continue;
-        f->sent_with[f->root[o->operands[0]]] = g->exchanges->of_op[op] + 1;
-        compute_in_slot(g, o->operands[0], g->exchanges->copies_of_op[op]);
+        sc_value root = f->root[o->operands[0]];
+        f->next_send[op] = f->first_send[root];
+        f->first_send[root] = op;
+        compute_in_slot(g, o->operands[0], 1);
     }
 }
 
@@ -199,7 +207,8 @@ sc_image_ref sc_generator_keep_result(sc_generator *g, sc_op_id op, sc_value val
     sc_image_ref at = sc_generator_read(g, value);
     if (is_slot(g, at) && g->buffers.data[at.buffer].copies >= g->batches->count)
         return at;
-    sc_image_ref to = new_slot(g, value, g->batches->count);
+    sc_image_ref to = new_slot(g, value);
+    g->buffers.data[to.buffer].copies = g->batches->count;
     sc_generator_copy(g, op, at, to);
     return to;
 }
@@ -224,25 +233,28 @@ void sc_generator_make_room(sc_generator *g, const sc_op_id *ops, uint32_t count
 {
     for (uint32_t i = 0; i < count; i++) {
         const sc_op *op = sc_op_at(g->m, ops[i]);
-        for (uint32_t r = 0; r < op->result_count; r++) {
-            uint32_t number = g->func.sent_with[op->first_result + r];
-            if (number > 0 && !sc_op_transfers((sc_op_kind)op->kind))
-                add_room(g, number - 1, ops[i]);
+        uint32_t computed = sc_op_transfers((sc_op_kind)op->kind) ? 0 : op->result_count;
+        for (uint32_t r = 0; r < computed; r++) {
+            sc_op_id send = g->func.first_send[op->first_result + r];
+            for (; send != SC_NONE; send = g->func.next_send[send])
+                add_room(g, g->exchanges->of_op[send], ops[i]);
         }
     }
 }
 
 /* Where it is sent from. A state may change while it is sent, and what was not computed in its slot
  * does not last: both are copied. */
-static sc_image_ref place_to_send(sc_generator *g, sc_op_id op)
+static bool place_to_send(sc_generator *g, sc_op_id op, sc_image_ref *out)
 {
     sc_value value = sc_op_at(g->m, op)->operands[0];
-    sc_image_ref at = sc_generator_read(g, value);
+    sc_image_ref at = *out = sc_generator_read(g, value);
     if (is_slot(g, at))
-        return at;
-    sc_image_ref to = new_slot(g, value, g->exchanges->copies_of_op[op]);
-    sc_generator_copy(g, op, at, to);
-    return to;
+        return true;
+    *out = new_slot(g, value);
+    if (g->buffers.data[at.buffer].bytes - at.at > g->buffers.data[out->buffer].bytes)
+        return sc_generator_copy_value(g, op, value, at, *out); /* from a staging area */
+    sc_generator_copy(g, op, at, *out);
+    return true;
 }
 
 /* The last value of a message starts to send it. */
@@ -251,7 +263,8 @@ bool sc_generate_send(sc_generator *g, sc_op_id op)
     uint32_t number = g->exchanges->of_op[op];
     const sc_exchange *exchange = &g->exchanges->list.data[number];
     add_room(g, number, op);
-    g->sent[op] = place_to_send(g, op);
+    if (!place_to_send(g, op, &g->sent[op]))
+        return false;
     if (++g->func.sent_count[number] < exchange->sends.count)
         return true;
     sc_image_ref *args = sc_arena_array(g->arena, exchange->sends.count, sizeof *args);

@@ -102,6 +102,7 @@ static void add_slot(sc_generator *g, uint32_t state)
                                           sc_type_local_bytes(g->m, sc_state_type(g->m, state)),
                                           sc_text(g->m->context, slot->path));
     g->buffers.data[buffer].copies = g->exchanges->copies_of_state[state];
+    g->buffers.data[buffer].host = slot->host;
     g->state_buffer[state] = buffer;
 }
 
@@ -123,13 +124,6 @@ bool sc_generator_add_states(sc_generator *g)
 {
     sc_module *m = g->m;
     const bool *used = find_used(g);
-    for (uint32_t s = 0; s < m->state.count && sc_generator_is_cuda(g); s++) {
-        if (!m->state.data[s].host)
-            continue;
-        sc_report(&m->context->diag, SC_D_not_compiled, m->state.data[s].loc, "'offload' for GPUs",
-                  NULL);
-        return false;
-    }
     g->state_buffer = sc_arena_array(g->arena, m->state.count, sizeof *g->state_buffer);
     for (uint32_t s = 0; s < m->state.count; s++) {
         bool is_slot = m->state.data[s].kind == SC_STATE_SLOT;

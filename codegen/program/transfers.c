@@ -101,10 +101,6 @@ static bool finish_users(sc_generator *g, const sc_image_ref *args, uint32_t cou
 static bool start(sc_generator *g, sc_op_id op, const sc_image_ref *args)
 {
     const sc_op *o = sc_op_at(g->m, op);
-    if (sc_generator_is_cuda(g)) {
-        sc_report(&g->m->context->diag, SC_D_not_compiled, o->loc, "'offload' for GPUs", NULL);
-        return false;
-    }
     sc_in_flight in_flight = {
         .op = op,
         .received = sc_arena_array(g->arena, o->result_count, sizeof *in_flight.received),

@@ -82,11 +82,12 @@ bool sc_plan_training(sc_resolved_plan *plan, const sc_minimize *minimize, sc_mo
  * after reporting errors. Linear in the ops, times the log of the number of instances. */
 bool sc_plan_pipeline(sc_resolved_plan *plan, sc_module *m, const sc_build_result *built,
                       sc_pipeline *out);
-/* Marks the parameters of a built module that `offload param` lines keep in host memory. */
+/* Adds the plan's `offload` lines to the rules of a built module, which has none yet: rule k is the
+ * k-th. Marks the parameters that they keep in host memory; of several lines the first does. */
 void sc_plan_offload_params(sc_resolved_plan *plan, sc_module *m, sc_sym entry);
 
-/* Formats a `shard`, `pin`, `style` or `expect` line in canonical form without its semicolon; for
- * `shard` and `expect` without the first word. Allocated in the arena. */
+/* Formats a `shard`, `pin`, `style`, `offload` or `expect` line in canonical form without its
+ * semicolon; for `shard` and `expect` without the first word. Allocated in the arena. */
 const char *sc_plan_line_text(sc_context *context, const sc_plan_stmt *stmt);
 
 /* ---- sizes of axes ---- */

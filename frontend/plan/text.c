@@ -111,6 +111,14 @@ static void add_rule(sc_context *context, sc_strbuf *out, const sc_plan_stmt *st
     sc_strbuf_add(out, stmt->shard.if_free ? " if free" : "");
 }
 
+static void add_offload(sc_context *context, sc_strbuf *out, const sc_plan_stmt *stmt)
+{
+    for (uint32_t i = 0; i < stmt->offload.order.count; i++)
+        sc_strbuf_printf(out, "%s%s", i > 0 ? ", " : "offload ",
+                         sc_kind_names[stmt->offload.order.data[i]]);
+    add_paths(context, out, " in ", &stmt->in);
+}
+
 static void add_pin(sc_context *context, sc_strbuf *out, const sc_plan_stmt *stmt)
 {
     sc_strbuf_printf(out, "pin %s: ", sc_path_text(context, &stmt->pin.path));
@@ -151,6 +159,8 @@ const char *sc_plan_line_text(sc_context *context, const sc_plan_stmt *stmt)
         add_pin(context, &out, stmt);
     else if (stmt->kind == SC_PLAN_STYLE)
         add_style(context, &out, stmt);
+    else if (stmt->kind == SC_PLAN_OFFLOAD)
+        add_offload(context, &out, stmt);
     else if (stmt->kind == SC_PLAN_EXPECT)
         add_expect(context, &out, stmt);
     return out.data;

@@ -85,6 +85,18 @@ bool sc_op_copies_memory(sc_op_kind kind)
     return kind == SC_OP_to_device || kind == SC_OP_to_host;
 }
 
+bool sc_copy_brings_back(const sc_module *m, const sc_op *copy)
+{
+    if (copy->kind != SC_OP_to_device)
+        return false;
+    const sc_op *from = sc_op_at(m, sc_def(m, copy->operands[0]));
+    uint32_t state = (sc_op_traits(from) & SC_STATE_READ) == 0
+                         ? SC_NONE
+                         : sc_module_find_state(m, sc_op_word(from, SC_ATTR_name));
+    return from->kind == SC_OP_to_host ||
+           (state != SC_NONE && m->state.data[state].kind == SC_STATE_SLOT);
+}
+
 bool sc_value_is_in_host(const sc_module *m, sc_value value)
 {
     const sc_op *op = sc_op_at(m, sc_def(m, value));

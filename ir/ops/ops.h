@@ -209,6 +209,9 @@ bool sc_op_transfers(sc_op_kind kind);
 
 /* True for copies between device and host memory: to_device, to_host. */
 bool sc_op_copies_memory(sc_op_kind kind);
+/* True for a copy to the device of what another copy has put in host memory, for a part of a
+ * pipeline in a slot: of saved activations. */
+bool sc_copy_brings_back(const sc_module *m, const sc_op *copy);
 /* True if the value is in host memory: a stored state, or a result of to_host. */
 bool sc_value_is_in_host(const sc_module *m, sc_value value);
 

@@ -313,7 +313,24 @@ static bool parse_init(sc_parser *p, sc_state *state)
     return sc_parse_expect(p, ')');
 }
 
-/* state param "layers[0].attn.wq": f32[D=64] = normal(0.02) host */
+/* host, or host rule 3 */
+static bool parse_host(sc_parser *p, sc_state *state)
+{
+    int64_t rule;
+    sc_loc loc;
+    state->host = sc_parse_accept_word(p, "host");
+    if (!state->host || !sc_parse_accept_word(p, "rule"))
+        return true;
+    loc = sc_parse_loc(p);
+    if (!sc_parse_integer(p, 0, UINT32_MAX - 1, &rule))
+        return false;
+    if (rule >= p->m->rules.count)
+        return sc_parse_fail(p, loc, "there is no rule %lld", (long long)rule);
+    state->host_rule = 1 + (uint32_t)rule;
+    return true;
+}
+
+/* state param "layers[0].attn.wq": f32[D=64] = normal(0.02) host rule 3 */
 static bool parse_state(sc_parser *p)
 {
     sc_state state = {0};
@@ -330,9 +347,8 @@ static bool parse_state(sc_parser *p)
         return sc_parse_fail(p, state.loc, "state '%.200s' is declared twice",
                              sc_text(p->context, state.path));
     if (!sc_parse_expect(p, ':') || !sc_parse_type(p, &state.type) || !sc_parse_expect(p, '=') ||
-        !parse_init(p, &state))
+        !parse_init(p, &state) || !parse_host(p, &state))
         return false;
-    state.host = sc_parse_accept_word(p, "host");
     sc_module_add_state(p->m, &state);
     return true;
 }

@@ -373,7 +373,10 @@ static void print_state(sc_printer *p, void *user, uint32_t i)
     sc_print_type_handle(p, state->type);
     sc_strbuf_add(p->out, " = ");
     print_init(p, state);
-    sc_strbuf_add(p->out, state->host ? " host\n" : "\n");
+    sc_strbuf_add(p->out, state->host ? " host" : "");
+    if (state->host_rule != 0)
+        sc_strbuf_printf(p->out, " rule %u", state->host_rule - 1);
+    sc_strbuf_add_char(p->out, '\n');
 }
 
 static void print_schedule(sc_printer *p)

@@ -307,7 +307,8 @@ static bool same_state(const pair *p, uint32_t k)
     const sc_module *m = p->folder->m;
     const sc_state *x = &m->state.data[p->a + k], *y = &m->state.data[p->b + k];
     return x->kind == y->kind && x->type == y->type && x->init == y->init && x->host == y->host &&
-           same_numbers(x->init_args, y->init_args, 2) && same_text(m, &p->shift, x->path, y->path);
+           x->host_rule == y->host_rule && same_numbers(x->init_args, y->init_args, 2) &&
+           same_text(m, &p->shift, x->path, y->path);
 }
 
 typedef struct item_kind {

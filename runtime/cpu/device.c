@@ -1,6 +1,6 @@
 /* The CPU device: kernels are functions of a shared object, GEMMs run on the rank thread's OpenMP
  * team, collectives move host memory. An instruction is complete when its function returns;
- * collectives run from start to finish. */
+ * collectives and transfers run from start to finish. */
 #define _GNU_SOURCE /* madvise, MAP_ANONYMOUS */
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "program/cpu_level.h"
+#include "runtime/cpu/copier.h"
 #include "runtime/cpu/device.h"
 #include "runtime/cpu/gemm.h"
 #include "runtime/cpu/loader.h"
@@ -34,6 +35,7 @@ typedef struct cpu_rank {
     void *mapping; /* the memory mapping that contains the arena */
     size_t mapping_bytes;
     sc_gemm_plan **plans; /* by GEMM of the program */
+    sc_copier *copier;    /* NULL: the program has no transfers */
 } cpu_rank;
 
 /* ---- sessions ---- */
@@ -218,7 +220,7 @@ static shardc_status open_rank(sc_rank *rank, shardc_error *error)
     return status == SHARDC_OK ? start_team(rank->session, error) : status;
 }
 
-static shardc_status make_plans(sc_rank *rank, shardc_error *error)
+static shardc_status prepare_rank(sc_rank *rank, shardc_error *error)
 {
     const sc_image *image = rank->image;
     cpu_rank *own = rank->device_state;
@@ -232,7 +234,7 @@ static shardc_status make_plans(sc_rank *rank, shardc_error *error)
             return sc_fail(error, SHARDC_ERROR_MEMORY,
                            "there is not enough memory for the plan of matmul %u", i);
     }
-    return SHARDC_OK;
+    return sc_copier_new(rank, &own->copier, error);
 }
 
 /* Plans are freed on the thread that created them. */
@@ -241,6 +243,7 @@ static void close_rank(sc_rank *rank)
     cpu_rank *own = rank->device_state;
     if (own == NULL)
         return;
+    sc_copier_free(own->copier);
     if (own->plans != NULL) {
         for (uint32_t i = 0; i < rank->image->gemm_count; i++)
             sc_gemm_plan_free(own->plans[i]);
@@ -298,26 +301,11 @@ static shardc_status copy(sc_rank *rank, sc_bound *bound, shardc_error *error)
     return SHARDC_OK;
 }
 
-/* Copies at once: what computes has no other thread to wait for. */
 static shardc_status transfer(sc_rank *rank, sc_bound *bound, shardc_error *error)
 {
-    const sc_image_buffer *buffers = rank->image->buffers;
-    shardc_status status = SHARDC_OK;
-    for (uint32_t i = 0; i + 1 < bound->instr->arg_count; i += 2) {
-        const sc_image_buffer *from = &buffers[bound->instr->args[i].buffer],
-                              *to = &buffers[bound->instr->args[i + 1].buffer];
-        status = from->host ? sc_host_arena_read(&rank->host, from->offset, bound->args[i + 1],
-                                                 from->bytes, error)
-                            : sc_host_arena_write(&rank->host, to->offset, bound->args[i],
-                                                  to->bytes, error);
-        if (status != SHARDC_OK)
-            break;
-    }
-    if (status != SHARDC_OK) { /* other ranks cannot know of it */
-        rank->has_lost_world = true;
-        sc_comm_abort(rank->comm, error->text);
-    }
-    return status;
+    (void)error;
+    sc_copier_start(((const cpu_rank *)rank->device_state)->copier, bound);
+    return SHARDC_OK;
 }
 
 /* Reports an error of communication; it takes precedence over a failed check. */
@@ -343,11 +331,23 @@ static shardc_status start(sc_rank *rank, sc_bound *bound, shardc_error *error)
     return lose_world(rank, status, &reason, error);
 }
 
+/* Other ranks cannot know of a copy that failed: aborts the world. */
+static shardc_status finish_transfer(sc_rank *rank, const sc_bound *started, shardc_error *error)
+{
+    shardc_error reason = {.status = SHARDC_OK};
+    shardc_status status =
+        sc_copier_finish(((const cpu_rank *)rank->device_state)->copier, started, &reason);
+    if (status == SHARDC_OK)
+        return SHARDC_OK;
+    sc_comm_abort(rank->comm, reason.text);
+    return lose_world(rank, status, &reason, error);
+}
+
 static shardc_status finish(sc_rank *rank, sc_bound *started, shardc_error *error)
 {
     shardc_error reason = {.status = SHARDC_OK};
     if (started->instr->kind == SC_INSTR_TRANSFER)
-        return SHARDC_OK;
+        return finish_transfer(rank, started, error);
     shardc_status status = sc_comm_wait(started->request, &reason);
     started->request = NULL;
     rank->in_flight--;
@@ -370,6 +370,8 @@ static shardc_status end(sc_rank *rank, uint32_t func, bool failed, shardc_error
             bound->request = NULL;
         }
     }
+    if (failed)
+        sc_copier_drain(((const cpu_rank *)rank->device_state)->copier);
     rank->in_flight = failed ? 0 : rank->in_flight;
     return SHARDC_OK;
 }
@@ -402,7 +404,7 @@ const sc_device sc_device_cpu = {
     .open = open_session,
     .close = close_session,
     .open_rank = open_rank,
-    .prepare_rank = make_plans,
+    .prepare_rank = prepare_rank,
     .close_rank = close_rank,
     .open_groups = open_groups,
     .begin = begin,

@@ -179,6 +179,9 @@ shardc_status sc_cuda_check_machine(const shardc_session *session, shardc_error 
     const uint32_t ranks = session->rank_count;
     sc_cuda api;
     int count = 0;
+    if (session->options.host_memory != NULL)
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT,
+                       "files of host memory are for CPUs: a GPU's host memory is pinned");
     shardc_status status = start_driver(&api, error);
     if (status != SHARDC_OK)
         return status;

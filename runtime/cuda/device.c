@@ -87,7 +87,7 @@ static shardc_status allocate(sc_rank *rank, sc_cuda_rank *own, shardc_error *er
     if (status == SHARDC_OK)
         status = SC_CUDA(api, error, what, cuStreamSynchronize, own->streams[0]);
     rank->arena = (char *)(uintptr_t)own->memory;
-    return status;
+    return status == SHARDC_OK ? sc_cuda_host_open(rank, error) : status;
 }
 
 static shardc_status open_rank(sc_rank *rank, shardc_error *error)
@@ -137,7 +137,7 @@ static shardc_status bind_kernel(const sc_image *image, sc_cuda_rank *own, sc_bo
     return SHARDC_OK;
 }
 
-static shardc_status bind_collective(const sc_cuda *api, sc_cuda_bound *extra, shardc_error *error)
+static shardc_status make_events(const sc_cuda *api, sc_cuda_bound *extra, shardc_error *error)
 {
     sc_cu_event *events[] = {&extra->ready, &extra->half, &extra->done};
     shardc_status status = SHARDC_OK;
@@ -173,13 +173,15 @@ static shardc_status each_bound(sc_rank *rank,
 static shardc_status bind_one(sc_rank *rank, sc_bound *bound, shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
-    if (bound->instr->kind != SC_INSTR_KERNEL && bound->instr->kind != SC_INSTR_COLLECTIVE)
+    const bool is_started =
+        bound->instr->kind == SC_INSTR_COLLECTIVE || bound->instr->kind == SC_INSTR_TRANSFER;
+    if (bound->instr->kind != SC_INSTR_KERNEL && !is_started)
         return SHARDC_OK;
     sc_cuda_bound *extra = bound->device = calloc(1, sizeof *extra);
     if (extra == NULL)
         return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the launches");
-    if (bound->instr->kind == SC_INSTR_COLLECTIVE)
-        return bind_collective(&own->session->api, extra, error);
+    if (is_started)
+        return make_events(&own->session->api, extra, error);
     return bind_kernel(rank->image, own, bound, extra, error);
 }
 
@@ -275,6 +277,7 @@ static void close_rank(sc_rank *rank)
         api->cuMemFreeHost(own->host_failures);
     if (own->staging != NULL)
         api->cuMemFreeHost(own->staging);
+    sc_cuda_host_close(rank);
     if (own->finished != NULL)
         api->cuEventDestroy_v2(own->finished);
     for (int s = 0; s < SC_IMAGE_STREAMS; s++) {
@@ -370,12 +373,13 @@ static shardc_status start_collective(sc_rank *rank, sc_bound *bound, shardc_err
     return status;
 }
 
+/* Or a transfer. */
 static shardc_status finish_collective(sc_rank *rank, sc_bound *started, shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
     const sc_cuda_bound *extra = started->device;
     shardc_status status = sc_cuda_times_mark(rank, started, SC_CUDA_WAITS, 0, error);
-    if (status == SHARDC_OK)
+    if (status == SHARDC_OK && started->instr->kind == SC_INSTR_COLLECTIVE)
         status = own->comm->finish(rank, started, error);
     if (status == SHARDC_OK)
         status = SC_CUDA(&own->session->api, error, started->instr->where, cuStreamWaitEvent,
@@ -442,13 +446,17 @@ static shardc_status each_piece(sc_rank *rank, uint32_t buffer, int64_t from, ch
 static shardc_status read_buffer(sc_rank *rank, uint32_t buffer, int64_t at, void *to,
                                  int64_t bytes, shardc_error *error)
 {
-    return each_piece(rank, buffer, at, to, bytes, true, error);
+    const sc_image_buffer *of = &rank->image->buffers[buffer];
+    return of->host ? sc_host_arena_read(&rank->host, of->offset + at, to, bytes, error)
+                    : each_piece(rank, buffer, at, to, bytes, true, error);
 }
 
 static shardc_status write_buffer(sc_rank *rank, uint32_t buffer, const void *from, int64_t bytes,
                                   shardc_error *error)
 {
-    return each_piece(rank, buffer, 0, (char *)from, bytes, false, error);
+    const sc_image_buffer *of = &rank->image->buffers[buffer];
+    return of->host ? sc_host_arena_write(&rank->host, of->offset, from, bytes, error)
+                    : each_piece(rank, buffer, 0, (char *)from, bytes, false, error);
 }
 
 const sc_device sc_device_cuda = {
@@ -465,6 +473,7 @@ const sc_device sc_device_cuda = {
     .gemm = gemm,
     .copy = copy,
     .start = start,
+    .transfer = sc_cuda_transfer,
     .finish = finish,
     .end = sc_cuda_end_call,
     .time = sc_cuda_times_of,

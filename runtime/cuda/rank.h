@@ -88,7 +88,7 @@ typedef struct sc_cuda_bound {
     void **launch;
     uint64_t *values;              /* KERNEL: arguments, params, sc_call, sc_failure */
     uint32_t slot;                 /* KERNEL: index in `failures`; 0: it cannot fail */
-    sc_cu_event ready, half, done; /* COLLECTIVE */
+    sc_cu_event ready, half, done; /* COLLECTIVE, TRANSFER; half: only of an all_reduce */
 } sc_cuda_bound;
 
 typedef struct sc_cuda_times sc_cuda_times; /* runtime/cuda/timing.c */
@@ -149,6 +149,12 @@ shardc_status sc_cuda_wait(sc_rank *rank, sc_cu_event event, bool may_hang, shar
 /* After an error: waits until nothing of the rank's is in flight, so that its work does not run
  * into the next call or outlive the buffers. */
 void sc_cuda_give_up(sc_rank *rank, const char *why);
+
+/* ---- transfers.c ---- */
+/* Allocates rank->host, pinned and zeroed; close it after a failure too. */
+shardc_status sc_cuda_host_open(sc_rank *rank, shardc_error *error);
+void sc_cuda_host_close(sc_rank *rank);
+shardc_status sc_cuda_transfer(sc_rank *rank, sc_bound *bound, shardc_error *error);
 
 /* ---- gemm.c ---- */
 /* Creates the plan for all calls of GEMM `gemm`, whose addresses are bound. */

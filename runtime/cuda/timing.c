@@ -102,12 +102,11 @@ static shardc_status make_times(sc_cuda_rank *own, uint32_t func_count, shardc_e
     return SC_CUDA(&own->session->api, error, "", cuEventCreate, &times->base, 0);
 }
 
-/* The wait of a FINISH is recorded with its collective. */
+/* The wait of a FINISH is recorded with its collective or transfer. */
 static uint32_t moment_count(const sc_image_instr *instr)
 {
-    return instr->kind == SC_INSTR_FINISH       ? 0
-           : instr->kind == SC_INSTR_COLLECTIVE ? SC_CUDA_MOMENTS
-                                                : SC_CUDA_WAITS;
+    bool waits = instr->kind == SC_INSTR_COLLECTIVE || instr->kind == SC_INSTR_TRANSFER;
+    return instr->kind == SC_INSTR_FINISH ? 0 : waits ? SC_CUDA_MOMENTS : SC_CUDA_WAITS;
 }
 
 static shardc_status make_func(sc_cuda_rank *own, const sc_image_func *f, uint32_t func,

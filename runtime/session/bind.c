@@ -157,7 +157,7 @@ void sc_rank_move(const sc_rank *rank, sc_bound *bound, uint32_t micro_batch)
     else if (instr->kind == SC_INSTR_MESSAGE)
         bind_message(rank, bound, bound->parts);
     else if (instr->kind == SC_INSTR_COPY)
-        bound->bytes = sc_image_copy_bytes(rank->image, &instr->args[0], &instr->args[1]);
+        bound->bytes = sc_image_copy_bytes(rank->image, &instr->args[0]);
 }
 
 /* Returns the most parts of a message of the boundary. */

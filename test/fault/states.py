@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Attacks on saved states: states.py SHARDC FAULT_LIBRARY [--every N] [PART..]. Parts: kills, exchange, errors, weights, flips, mixtures,
-others; of the attacks of a part every N-th is made.
+"""Attacks on saved states: states.py SHARDC FAULT_LIBRARY [--every N] [PART..]. Parts: kills, exchange, errors, host, weights, flips,
+mixtures, others; of the attacks of a part every N-th is made.
 
 A run writes a state every step. It is ended at every system call that changes something under the folder of its states (fault.c), or the
 call fails; after that the same folder has to have a whole state, and a run that goes on from it has to come to the same parameters, to the
 bit, as a run that nothing happened to. Then bits of every file of a state are flipped, and files of two states mixed: what is damaged is
-refused by name, or what is read is right all the same. The last line says how many of each."""
+refused by name, or what is read is right all the same. Files of host memory that cannot be written end a run, and it goes on from its last
+state. The last line says how many of each."""
 import argparse
 import concurrent.futures
 import glob
@@ -20,7 +21,8 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MODEL = os.path.join(HERE, "..", "tools", "train", "Inputs", "lm.shard")
-PARTS = ["kills", "exchange", "errors", "weights", "flips", "mixtures", "others"]
+OFFLOAD = os.path.join(os.path.dirname(MODEL), "offload.shard")
+PARTS = ["kills", "exchange", "errors", "host", "weights", "flips", "mixtures", "others"]
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("shardc")
 parser.add_argument("library")
@@ -179,6 +181,34 @@ class States:
         folder.drop()
         check(total > 10, "no calls are counted")
         return total
+
+    def host(self):
+        """A disk of host memory that fails: the run ends, its last state is whole."""
+        run = ["--plan-file", OFFLOAD, "--steps", str(STEPS), "--state", "DIR/states", "--state-every", "1", "--resume", "DIR/states", "--host-memory",
+               "DIR/host"]
+
+        def disturbed(name, faults):
+            folder = self.folder(name, self.base)
+            os.mkdir(os.path.join(folder.root, "host"))
+            code, _, text = train(folder.path, *[m.replace("DIR", folder.root) for m in run], plan="dp_host",
+                                  faults={"SHARDC_FAULT_AT": os.path.join(folder.root, "host"), **{k: v.replace("DIR", folder.root) for k, v in faults.items()}})
+            check(os.listdir(os.path.join(folder.root, "host")) == [], "files of host memory are left:", name)
+            return folder, code, text
+
+        def fail(how, call):
+            folder, code, text = disturbed("host-%s-%d" % (how, call), {"SHARDC_FAULT": how, "SHARDC_FAULT_CALL": str(call)})
+            check(code == 7 and "of host memory" in text and "[run_failed]" in text, "host memory", how, call, code, text)
+            check(max(folder.whole()) >= 3, "the last state is lost: host memory", how, call)
+            folder.goes_on(self.want, "host memory", how, call)
+            folder.drop()
+            counts["errors of host memory"] = counts.get("errors of host memory", 0) + 1
+
+        folder, code, text = disturbed("host", {"SHARDC_FAULT_COUNT": "DIR/count"})
+        check(code == 0 and step_of(folder.path) == STEPS, "an undisturbed run fails:", text)
+        total = int(content(os.path.join(folder.root, "count")))
+        check(total > 50, "no writes are counted:", total)
+        folder.drop()
+        spread([(how, call) for how, first in (("ENOSPC", 1), ("EIO", 2)) for call in range(first, total + 1, 9)], fail)
 
     def weights(self):
         """--save: the file that was there, or the new one."""

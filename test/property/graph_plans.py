@@ -186,11 +186,11 @@ def draw_training_lines(rng: random.Random, graph: Graph, mesh: tuple[tuple[str,
     return tuple(lines)
 
 
-def draw_offload(rng: random.Random, graph: Graph, staged: bool) -> tuple[str, ...]:
+def draw_offload(rng: random.Random, graph: Graph) -> tuple[str, ...]:
     """With numbers of its own: what else a case has does not depend on it."""
     act = f"offload act in {'g' if graph.block else 'f'};"
     line = rng.choice(("offload opt;", "offload param;", "offload param, opt;", act))
-    return (line,) if rng.random() < 0.4 and not (staged and line == act) else ()
+    return (line,) if rng.random() < 0.4 else ()
 
 
 def draw_case(seed: int, index: int, train: bool = False) -> Case:
@@ -200,7 +200,7 @@ def draw_case(seed: int, index: int, train: bool = False) -> Case:
     others = draw_training_lines(rng, graph, mesh) if train else ("precision act = bf16;",) if rng.random() < 0.1 else ()
     lines = tuple(draw_lines(rng, graph, mesh))
     if train:
-        others += draw_offload(random.Random(f"offload:{seed}:{index}"), graph, False)
+        others += draw_offload(random.Random(f"offload:{seed}:{index}"), graph)
     return Case(f"{seed}_{index}", graph, mesh, lines, others)
 
 
@@ -215,7 +215,7 @@ def draw_staged_case(seed: int, index: int) -> Case:
     mesh = tuple((AXES[i], size, rng.random() < 0.2) for i, size in enumerate(rng.choice(STAGED_MESHES)))
     others = draw_training_lines(rng, graph, mesh, stacks.BATCH) if mesh else ()
     lines = draw_lines(rng, graph, mesh) if mesh else []
-    others += draw_offload(random.Random(f"offload:{seed}:{index}"), graph, True)
+    others += draw_offload(random.Random(f"offload:{seed}:{index}"), graph)
     return Case(f"{seed}_{index}", graph, mesh, tuple(lines), others, pipeline)
 
 

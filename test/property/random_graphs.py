@@ -73,8 +73,6 @@ def is_needless(messages: str) -> bool:
 
 def outcome(arguments: argparse.Namespace, file: pathlib.Path, text: str) -> tuple[str, str]:
     """fine, refused or what went wrong; and its message."""
-    if arguments.target and arguments.target.startswith("cuda"):  # `offload` is not compiled for GPUs
-        text = re.sub(r" *offload [^;]*;\n?", "", text)
     file.write_text(text)
     timeout = TIMEOUT_COMPILED if arguments.compiled else TIMEOUT
     verify = cases.verify_compiled(arguments.shardc, arguments.target) if arguments.compiled else [arguments.shardc, "verify"] + ["--dtypes"] * arguments.dtypes

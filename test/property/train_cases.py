@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import random
 from collections.abc import Iterator
 
@@ -200,6 +201,10 @@ class Case:
         return f"{self.model.name}_{mesh}_z{ZERO.index(self.zero)}_a{self.micro_batches}{'_' * bool(marks)}{marks}{stages}"
 
     @property
+    def ranks(self) -> int:
+        return math.prod(self.mesh) * (self.pipeline.stages if self.pipeline else 1)
+
+    @property
     def layers(self) -> int:
         return self.pipeline.layers if self.pipeline else 2
 
@@ -283,8 +288,7 @@ def with_stages(cases: list[Case], seed: int) -> list[Case]:
     for i, case in enumerate(cases):
         pipeline = draw_pipeline(random.Random(f"stages:{seed}:{i}:{case.name}"))
         pipeline = dataclasses.replace(pipeline, inter=random.Random(f"inter:{seed}:{i}").random() < 0.5)
-        offload = " ".join(line for line in case.offload.split("; ") if "act" not in line)  # not compiled
-        found.append(dataclasses.replace(case, pipeline=pipeline, offload=offload and offload.rstrip(";") + ";"))
+        found.append(dataclasses.replace(case, pipeline=pipeline))
     return found
 
 

@@ -1,12 +1,31 @@
-/* shardc comm: the table of collectives, as text and JSON. */
+/* shardc comm: the table of collectives, and that of copies between memories, as text and JSON. */
 #include <string.h>
 
 #include "tools/commands/commands.h"
 #include "tools/explain/expect.h"
 #include "tools/explain/report.h"
 
+/* Copies and their totals, as those of collectives; nothing is sent. */
+static void add_copies(const sc_module *m, const sc_comm_rows *copies, json_t *root)
+{
+    json_t *list = json_array(), *sums = json_array();
+    sc_comm_totals totals = {0};
+    sc_comm_add_up(m, copies, &totals);
+    for (uint32_t r = 0; r < copies->count; r++)
+        json_array_append_new(list, sc_comm_row_json(m, &copies->data[r]));
+    for (uint32_t t = 0; t < totals.count; t++) {
+        const sc_comm_total *sum = &totals.data[t];
+        json_array_append_new(sums, json_pack("{s:s,s:o,s:s,s:I,s:I}", "op", sum->first->name,
+                                              "stage", sc_stage_json(sum->first->stage), "phase",
+                                              sum->first->phase, "count", (json_int_t)sum->count,
+                                              "bytes", (json_int_t)sum->bytes));
+    }
+    json_object_set_new(root, "copies", list);
+    json_object_set_new(root, "copied", sums);
+}
+
 static void print_json(const sc_compiled *c, const sc_options *options, const sc_comm_rows *rows,
-                       sc_strbuf *out)
+                       const sc_comm_rows *copies, sc_strbuf *out)
 {
     const sc_module *m = c->local;
     json_t *root = json_object(), *mesh = json_array(), *list = json_array(), *sums = json_array();
@@ -33,6 +52,7 @@ static void print_json(const sc_compiled *c, const sc_options *options, const sc
     json_object_set_new(root, "mesh", mesh);
     json_object_set_new(root, "collectives", list);
     json_object_set_new(root, "totals", sums);
+    add_copies(m, copies, root);
     sc_print_json(root, out);
 }
 
@@ -78,6 +98,16 @@ static void print_phase(const widths *w, const sc_comm_row *row, sc_strbuf *out)
         sc_strbuf_printf(out, "%5u ", row->stage);
 }
 
+/* On a line of its own, `indent` to the right. */
+static void print_reason(const sc_module *m, int indent, const sc_comm_row *row, sc_strbuf *out)
+{
+    sc_strbuf_printf(out, "%*s %s", indent, "", row->why);
+    if (row->rule != SC_NONE)
+        sc_strbuf_printf(out, " (%s:%u)", sc_text(m->context, m->rules.data[row->rule].file),
+                         m->rules.data[row->rule].line);
+    sc_strbuf_add_char(out, '\n');
+}
+
 /* Prints the bytes sent and what they cost. */
 static void print_sent(const sc_module *m, const widths *w, double sent, double cost,
                        sc_strbuf *out)
@@ -100,13 +130,42 @@ static void print_row(const sc_module *m, const widths *w, const sc_comm_group *
     print_sent(m, w, row->sent, row->cost, out);
     sc_strbuf_printf(out, "  %s%s\n", sc_comm_values_text(arena, row),
                      row->control ? " (control)" : "");
-    int before =
-        33 + w->op + w->axes + w->calls + (w->has_stages ? 6 : 0) + (w->has_costs ? 10 : 0);
-    sc_strbuf_printf(out, "%*s %s", before, "", row->why);
-    if (row->rule != SC_NONE)
-        sc_strbuf_printf(out, " (%s:%u)", sc_text(m->context, m->rules.data[row->rule].file),
-                         m->rules.data[row->rule].line);
-    sc_strbuf_add_char(out, '\n');
+    print_reason(
+        m, 33 + w->op + w->axes + w->calls + (w->has_stages ? 6 : 0) + (w->has_costs ? 10 : 0), row,
+        out);
+}
+
+/* Copies, in columns of their own: the rows of instances together, then the bytes of each phase. */
+static void print_copies(sc_module *m, const sc_comm_rows *copies, sc_strbuf *out)
+{
+    sc_arena *arena = &m->context->arena;
+    sc_comm_groups groups;
+    sc_comm_totals totals = {0};
+    if (copies->count == 0)
+        return;
+    sc_comm_group_rows(m->context, copies, &groups);
+    sc_comm_add_up(m, copies, &totals);
+    widths w = {9, 0, 5, sc_module_is_cut(m), false};
+    for (uint32_t t = 0; t < totals.count; t++)
+        w.calls = wider(w.calls, sc_arena_printf(arena, "%u", totals.data[t].count));
+    sc_strbuf_printf(out, "copies between host and device memory, per rank%s\n",
+                     w.has_stages ? " of a stage" : "");
+    sc_strbuf_printf(out, "%-9s %s%-*s %*s %9s  what, why\n", "phase", w.has_stages ? "stage " : "",
+                     w.op, "op", w.calls, "calls", "bytes");
+    for (uint32_t g = 0; g < groups.list.count; g++) {
+        const sc_comm_row *row = groups.list.data[g].row;
+        print_phase(&w, row, out);
+        sc_strbuf_printf(out, "%-*s %*u %9s  %s\n", w.op, row->name, w.calls,
+                         groups.list.data[g].calls, sc_bytes_text(arena, row->bytes),
+                         sc_comm_values_text(arena, row));
+        print_reason(m, (w.has_stages ? 28 : 22) + w.op + w.calls, row, out);
+    }
+    for (uint32_t t = 0; t < totals.count; t++) {
+        const sc_comm_total *sum = &totals.data[t];
+        print_phase(&w, sum->first, out);
+        sc_strbuf_printf(out, "%-*s %*u %9s  in all\n", w.op, sum->first->name, w.calls, sum->count,
+                         sc_bytes_text(arena, sum->bytes));
+    }
 }
 
 static void print_text(const sc_compiled *c, const sc_comm_rows *rows, sc_strbuf *out)
@@ -142,12 +201,15 @@ int sc_cmd_comm(sc_context *context, const sc_options *options, sc_strbuf *out)
     sc_compiled c;
     if (!sc_driver_compile_file(context, options, NULL, NULL, NULL, &c))
         return 0;
-    sc_comm_rows rows = {0};
+    sc_comm_rows rows = {0}, copies = {0};
     sc_comm_report(c.local, &rows);
-    if (options->run.json)
-        print_json(&c, options, &rows, out);
-    else
+    sc_copy_report(c.local, &copies);
+    if (options->run.json) {
+        print_json(&c, options, &rows, &copies, out);
+    } else {
         print_text(&c, &rows, out);
+        print_copies(c.local, &copies, out);
+    }
     sc_check_expects(context, &c, SC_D_expect_warns);
     return 0;
 }

@@ -28,6 +28,7 @@ typedef struct explaining {
     sc_query query;
     sc_comm_rows rows;
     sc_comm_groups groups; /* groups of rows */
+    sc_comm_rows copies;   /* between host and device memory */
     sc_crossings crossings;
     sc_map states; /* states already in the list of values */
     sc_adviser *adviser;
@@ -284,6 +285,10 @@ static void print_json(const sc_compiled *c, explaining *e, sc_strbuf *out)
     json_object_set_new(root, "version", json_integer(1));
     json_object_set_new(root, "values", values);
     json_object_set_new(root, "collectives", collectives);
+    json_t *copies = json_array();
+    for (uint32_t r = 0; r < e->copies.count; r++)
+        json_array_append_new(copies, sc_comm_row_json(c->local, &e->copies.data[r]));
+    json_object_set_new(root, "copies", copies);
     sc_print_json(root, out);
 }
 
@@ -401,6 +406,15 @@ static void print_answer(const explaining *e, const sc_answer *answer, sc_strbuf
                      advice->leaner, out);
 }
 
+/* The line that a row is for, and the end of its reason. */
+static void print_line(const sc_module *m, const sc_comm_row *row, sc_strbuf *out)
+{
+    if (row->rule != SC_NONE)
+        sc_strbuf_printf(out, " (%s:%u)", sc_text(m->context, m->rules.data[row->rule].file),
+                         m->rules.data[row->rule].line);
+    sc_strbuf_add_char(out, '\n');
+}
+
 static void print_group(const sc_compiled *c, explaining *e, const sc_comm_group *group,
                         sc_strbuf *out)
 {
@@ -419,10 +433,7 @@ static void print_group(const sc_compiled *c, explaining *e, const sc_comm_group
     if (transfers && row->sent > 0)
         sc_strbuf_printf(out, ", %s a step", sc_bytes_text(arena, row->sent * group->calls));
     sc_strbuf_printf(out, "\n    %s", row->why);
-    if (row->rule != SC_NONE)
-        sc_strbuf_printf(out, " (%s:%u)", sc_text(m->context, m->rules.data[row->rule].file),
-                         m->rules.data[row->rule].line);
-    sc_strbuf_add_char(out, '\n');
+    print_line(m, row, out);
     sc_answer answer = sc_adviser_ask(e->adviser, row);
     if (!transfers || !answer.complete)
         print_answer(e, &answer, out);
@@ -430,34 +441,83 @@ static void print_group(const sc_compiled *c, explaining *e, const sc_comm_group
         print_advice(e, "to send less:", answer.advice, out);
 }
 
+/* No edit is offered for a copy: it is there because a line asks for it. */
+static void print_copies(const sc_module *m, explaining *e, sc_strbuf *out)
+{
+    sc_arena *arena = &e->context->arena;
+    sc_comm_groups groups;
+    sc_comm_group_rows(e->context, &e->copies, &groups);
+    for (uint32_t g = 0; g < groups.list.count; g++) {
+        const sc_comm_row *row = groups.list.data[g].row;
+        sc_strbuf_printf(out, "%s, ", row->name);
+        if (row->stage != SC_ALL_STAGES_RUN)
+            sc_strbuf_printf(out, "stage %u, ", row->stage);
+        sc_strbuf_add(out, sc_comm_values_text(arena, row));
+        if (groups.list.data[g].calls > 1)
+            sc_strbuf_printf(out, ", %u times", groups.list.data[g].calls);
+        sc_strbuf_printf(out, ": %s\n    %s", sc_bytes_text(arena, row->bytes), row->why);
+        print_line(m, row, out);
+    }
+}
+
 /* ---- queries ---- */
+/* True if the query means a value of the row by its path; a new value of a state has none in IR. */
+static bool means_value(const sc_compiled *c, const sc_query *query, const sc_comm_row *row)
+{
+    sc_context *context = c->local->context;
+    for (uint32_t v = 0; v < row->values.count; v++) {
+        const char *name = row->values.data[v];
+        const char *path = row->layers.count != 1
+                               ? name
+                               : sc_arena_printf(&context->arena, "%s[%lld].%s", row->scope,
+                                                 (long long)row->layers.data[0], name);
+        if (query->path != NULL &&
+            sc_query_matches(context, query, c->entry, sc_intern_text(&context->names, path),
+                             (sc_loc){0}))
+            return true;
+    }
+    return false;
+}
+
+/* Keeps the rows that the query means. */
+static void keep_rows(const sc_compiled *c, const sc_query *query, sc_comm_rows *rows)
+{
+    uint32_t kept = 0;
+    for (uint32_t r = 0; r < rows->count; r++) {
+        const sc_comm_row row = rows->data[r];
+        if (sc_query_matches_row(query, c, &row) || means_value(c, query, &row))
+            rows->data[kept++] = row;
+    }
+    rows->count = kept;
+}
+
 static void keep_asked(const sc_compiled *c, explaining *e)
 {
-    uint32_t values = 0, rows = 0;
+    uint32_t values = 0;
+    sc_comm_rows rows = e->rows, copies = e->copies;
     for (uint32_t i = 0; i < e->values.count; i++) {
         const explained x = e->values.data[i];
         if (sc_query_matches(e->context, &e->query, c->entry, x.path, x.loc))
             e->values.data[values++] = x;
     }
-    for (uint32_t r = 0; r < e->rows.count; r++) {
-        const sc_comm_row row = e->rows.data[r];
-        if (sc_query_matches_row(&e->query, c, &row))
-            e->rows.data[rows++] = row;
-    }
+    keep_rows(c, &e->query, &rows);
+    keep_rows(c, &e->query, &copies);
+    const bool is_empty = values == 0 && rows.count == 0 && copies.count == 0;
     /* nothing at this column: use everything on the line */
-    if (values == 0 && rows == 0 && e->query.column != 0) {
+    if (is_empty && e->query.column != 0) {
         e->query.column = 0;
         keep_asked(c, e);
         return;
     }
-    if (values == 0 && rows == 0 && e->query.text != NULL) {
+    if (is_empty && e->query.text != NULL) {
         sc_sym *paths = sc_arena_array(&e->context->arena, e->values.count, sizeof *paths);
         for (uint32_t i = 0; i < e->values.count; i++)
             paths[i] = e->values.data[i].path;
         sc_query_report_no_match(e->context, &e->query, paths, e->values.count);
     }
     e->values.count = values;
-    e->rows.count = rows;
+    e->rows = rows;
+    e->copies = copies;
 }
 
 int sc_cmd_explain(sc_context *context, const sc_options *options, sc_strbuf *out)
@@ -469,6 +529,7 @@ int sc_cmd_explain(sc_context *context, const sc_options *options, sc_strbuf *ou
     if (!sc_driver_compile_file(context, options, collect, &e, NULL, &c))
         return 0;
     sc_comm_report(c.local, &e.rows);
+    sc_copy_report(c.local, &e.copies);
     sc_find_crossings(c.local, &e.rows, &e.crossings);
     e.adviser = sc_adviser_new(context, options, &c);
     keep_asked(&c, &e);
@@ -479,6 +540,7 @@ int sc_cmd_explain(sc_context *context, const sc_options *options, sc_strbuf *ou
         print_values(&c, &e, out);
         for (uint32_t g = 0; g < e.groups.list.count; g++)
             print_group(&c, &e, &e.groups.list.data[g], out);
+        print_copies(c.local, &e, out);
     }
     sc_check_expects(context, &c, SC_D_expect_warns);
     return 0;

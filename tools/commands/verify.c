@@ -197,8 +197,7 @@ static int verify_compiled(sc_context *context, const sc_compiled *c, const sc_o
                            const sc_validate_options *how, sc_strbuf *out)
 {
     sc_compiled_result result;
-    if (!sc_validate_compiled(c, how, &result) &&
-        result.first.run == NULL)
+    if (!sc_validate_compiled(c, how, &result) && result.first.run == NULL)
         return 0;
     if (report_memory(context, &result.first))
         return 0;

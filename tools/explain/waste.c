@@ -1,7 +1,9 @@
 /* Works on compiled programs: repeated work from the axes that operands and results of contractions
- * are split over, idle lines from the record of placement (passes/placing.h). */
+ * are split over, idle lines from the record of placement (passes/placing.h) and from the copies
+ * between memories. */
 #include "tools/explain/waste.h"
 
+#include "frontend/declare/path_match.h"
 #include "tools/driver/flops.h"
 
 /* share of a rank's FLOPs; repeated norms and routers are not reported */
@@ -137,6 +139,104 @@ static void read_entry(const sc_compiled *c, sc_map *by_place, line_use *uses)
     }
 }
 
+/* ---- offload ---- */
+static bool covers(const sc_compiled *c, const sc_plan_stmt *stmt, sc_sym path)
+{
+    for (uint32_t i = 0; i < stmt->in.count; i++) {
+        if (sc_path_matches(c->local->context, &stmt->in.data[i], c->entry, path) != SC_PATH_NO)
+            return true;
+    }
+    return stmt->in.count == 0;
+}
+
+/* True if the line keeps something of the kind in host memory. `any_line`: or another line keeps
+ * what it names. */
+static bool keeps_states(const sc_compiled *c, const sc_plan_stmt *stmt, sc_state_kind kind,
+                         bool any_line)
+{
+    const sc_module *m = c->local;
+    for (uint32_t s = 0; s < m->state.count; s++) {
+        const sc_state *state = &m->state.data[s];
+        if (state->kind == kind && state->host_rule != 0 &&
+            (m->rules.data[state->host_rule - 1].loc.begin == stmt->loc.begin ||
+             (any_line && covers(c, stmt, state->path))))
+            return true;
+    }
+    return false;
+}
+
+/* True if the line keeps saved activations: those come back from where a copy has put them. */
+static bool keeps_activations(const sc_compiled *c, const sc_plan_stmt *stmt)
+{
+    const sc_module *m = c->local;
+    sc_for_each_op_of_all(m, id)
+    {
+        const sc_op *op = sc_op_at(m, id);
+        uint32_t rule = (uint32_t)sc_op_int(op, SC_ATTR_rule, SC_NONE);
+        if (rule != SC_NONE && m->rules.data[rule].loc.begin == stmt->loc.begin &&
+            sc_copy_brings_back(m, op))
+            return true;
+    }
+    return false;
+}
+
+static bool keeps(const sc_compiled *c, const sc_plan_stmt *stmt, sc_tensor_kind kind,
+                  bool any_line)
+{
+    return kind == SC_KIND_ACT
+               ? keeps_activations(c, stmt)
+               : keeps_states(c, stmt, kind == SC_KIND_OPT ? SC_STATE_OPT : SC_STATE_PARAM,
+                              any_line);
+}
+
+static bool is_kept(const sc_compiled_list *entries, const sc_plan_stmt *stmt, sc_tensor_kind kind,
+                    bool any_line)
+{
+    for (uint32_t e = 0; e < entries->count; e++) {
+        if (keeps(entries->data[e], stmt, kind, any_line))
+            return true;
+    }
+    return false;
+}
+
+/* True if the kind is of train steps, and these entries are none, but another is. */
+static bool is_of_another_entry(const sc_compiled_list *entries, sc_tensor_kind kind)
+{
+    sc_entry_list all = {0};
+    for (uint32_t e = 0; e < entries->count; e++) {
+        if (kind == SC_KIND_PARAM || entries->data[e]->step != NULL)
+            return false;
+    }
+    sc_declarations_entries(entries->data[0]->program, entries->data[0]->model, &all);
+    for (uint32_t i = 0; i < all.count; i++) {
+        if (all.data[i].minimised)
+            return true;
+    }
+    return false;
+}
+
+static void warn_of_offload(sc_context *context, const sc_compiled_list *entries,
+                            const sc_plan_stmt *stmt)
+{
+    static const char *const whys[SC_KIND_COUNT] = {
+        [SC_KIND_OPT] = "it names no parameter with optimizer state",
+        [SC_KIND_PARAM] = "it names no parameter",
+        [SC_KIND_ACT] = "the backward pass reads nothing that it names, or other lines keep that "
+                        "in host memory"};
+    for (uint32_t k = 0; k < stmt->offload.order.count; k++) {
+        sc_tensor_kind kind = stmt->offload.order.data[k];
+        const char *names = names_of(context, entries);
+        if (is_of_another_entry(entries, kind) || is_kept(entries, stmt, kind, false))
+            continue;
+        if (stmt->offload.order.count > 1)
+            names = sc_arena_printf(&context->arena, "%s for '%s'", names, sc_kind_names[kind]);
+        sc_report(&context->diag, SC_D_line_idle, stmt->loc, names,
+                  is_kept(entries, stmt, kind, true) ? "other lines keep what it names"
+                                                     : whys[kind],
+                  NULL);
+    }
+}
+
 void sc_warn_of_idle_lines(sc_context *context, const sc_compiled_list *entries)
 {
     const sc_plan *plan = entries->count > 0 ? entries->data[0]->plan : NULL;
@@ -153,6 +253,8 @@ void sc_warn_of_idle_lines(sc_context *context, const sc_compiled_list *entries)
     for (uint32_t e = 0; e < entries->count; e++)
         read_entry(entries->data[e], &by_place, uses);
     for (uint32_t i = 0; i < plan->body.count; i++) {
+        if (plan->body.data[i]->kind == SC_PLAN_OFFLOAD)
+            warn_of_offload(context, entries, plan->body.data[i]);
         if (uses[i].speaks && !uses[i].acts &&
             !sc_plan_repeats_line(entries->data[0]->resolved, plan->body.data[i]))
             sc_report(&context->diag, SC_D_line_idle, plan->body.data[i]->loc,

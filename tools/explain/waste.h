@@ -11,7 +11,7 @@ typedef SC_VEC(const sc_compiled *) sc_compiled_list;
  * true in every entry. */
 void sc_warn_of_repeated_work(sc_context *context, const sc_compiled_list *entries);
 /* Warns about rules, pins and styles that match values of these entries (all entries compiled for
- * the plan) but place none of them. */
+ * the plan) but place none of them, and about `offload` lines that keep nothing in host memory. */
 void sc_warn_of_idle_lines(sc_context *context, const sc_compiled_list *entries);
 
 #endif

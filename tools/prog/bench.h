@@ -17,8 +17,8 @@ typedef struct sc_bench {
     uint32_t func;       /* the function called */
     sc_array *inputs;
     uint32_t input_count;
-    uint32_t first_rank;   /* of this process */
-    const sc_image *image; /* that it runs; set with `spent` */
+    uint32_t first_rank;    /* of this process */
+    const sc_image *image;  /* that it runs; set with `spent` */
     sc_bench_spent **spent; /* by function and instruction; NULL without --profile */
 } sc_bench;
 

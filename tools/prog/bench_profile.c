@@ -149,7 +149,7 @@ static profile_row describe(sc_bench *b, const sc_image_func *func, const sc_ima
     case SC_INSTR_ROOM:
         return describe_wait(b, instr);
     default:
-        row.bytes = 2.0 * (double)sc_image_copy_bytes(image, &instr->args[0], &instr->args[1]);
+        row.bytes = 2.0 * (double)sc_image_copy_bytes(image, &instr->args[0]);
         return row;
     }
 }
