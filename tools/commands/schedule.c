@@ -78,11 +78,11 @@ static void print_json(const answer *a, sc_strbuf *out)
                              a->unit.makespan, "live", live),
            *work = json_pack("{s:f,s:f,s:f}", "bubble", a->work.idle, "imbalance",
                              a->work.imbalance, "makespan", a->work.makespan);
-    sc_print_json(json_pack("{s:i,s:o,s:s,s:s,s:I,s:o,s:o,s:o,s:o,s:o}", "version", 1, "entry",
-                            entry_json(a), "schedule", a->pipeline.name, "axis", a->axis,
-                            "micro_batches", (json_int_t)a->schedule->micro_batches, "chunks",
-                            chunks_json(a), "ranks", ranks_json(a), "unit", unit, "work", work,
-                            "refused", refused_json(a)),
+    sc_print_json(json_pack("{s:i,s:s,s:s,s:I,s:o,s:o,s:o,s:o,s:o,s:o}", "version", 1, "schedule",
+                            a->pipeline.name, "axis", a->axis, "micro_batches",
+                            (json_int_t)a->schedule->micro_batches, "chunks", chunks_json(a),
+                            "ranks", ranks_json(a), "unit", unit, "work", work, "refused",
+                            refused_json(a), "entry", entry_json(a)),
                   out);
 }
 
