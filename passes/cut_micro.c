@@ -220,29 +220,47 @@ static void add_call(micro *x, const sc_action *action, uint32_t first_micro_bat
     }
 }
 
-static void add_calls(micro *x)
+/* `rounds` times the micro-batches of the schedule. */
+static void add_calls(micro *x, const sc_pipeline_schedule *schedule, uint32_t rounds)
 {
-    sc_cutting *c = x->c;
-    sc_arena *arena = &c->m->context->arena;
-    const sc_pipeline_schedule *schedule = c->pipeline->schedule;
-    uint32_t total = 0, rounds = 1;
+    sc_arena *arena = &x->c->m->context->arena;
+    uint32_t total = 0;
     for (uint32_t r = 0; r < schedule->ranks; r++)
         total += schedule->actions[r].list.count;
     sc_action *actions = sc_arena_array(arena, total + 1u, sizeof *actions);
     uint32_t count = sc_merge_actions(arena, schedule, actions);
-    if (c->step != NULL)
-        rounds = (uint32_t)c->step->training->micro_batches / schedule->micro_batches;
     for (uint32_t round = 0; round < rounds; round++) {
         for (uint32_t i = 0; i < count; i++)
             add_call(x, &actions[i], round * schedule->micro_batches);
     }
 }
 
-/* An entry that is not trained runs forward, as one micro-batch. */
+/* The schedule without its backward passes. What is left is in an order that its data allows. */
+static sc_pipeline_schedule forward_of(sc_arena *arena, const sc_pipeline_schedule *schedule)
+{
+    sc_pipeline_schedule forward = *schedule;
+    forward.actions = sc_arena_array(arena, schedule->ranks, sizeof *forward.actions);
+    for (uint32_t r = 0; r < schedule->ranks; r++) {
+        for (uint32_t i = 0; i < schedule->actions[r].list.count; i++) {
+            sc_action action = schedule->actions[r].list.data[i];
+            if (action.kind == SC_ACTION_F)
+                *sc_vec_push(arena, &forward.actions[r].list) = action;
+        }
+    }
+    return forward;
+}
+
+/* An entry that is not trained runs forward: its micro-batches in the order in which a step runs
+ * them forward, or as one. */
 static void add_forward_calls(micro *x)
 {
-    for (uint32_t chunk = 0; chunk < x->c->pipeline->schedule->chunks; chunk++)
-        *sc_vec_push(&x->c->m->context->arena, &x->c->m->schedule) =
+    sc_arena *arena = &x->c->m->context->arena;
+    const sc_pipeline_schedule *schedule = x->c->pipeline->schedule;
+    const sc_pipeline_schedule forward = forward_of(arena, schedule);
+    if (x->c->batches > 1)
+        add_calls(x, &forward, 1);
+    for (uint32_t chunk = 0; x->c->batches == 1 && chunk < schedule->chunks; chunk++)
+        *sc_vec_push(arena, &x->c->m->schedule) =
             (sc_call){.func = x->segments.list.data[x->of[chunk][PART_FORWARD]].func};
 }
 
@@ -304,7 +322,9 @@ void sc_cut_micro(sc_cutting *c)
     sc_segments_finish(&x.segments);
     m->schedule.count = 0;
     if (c->step != NULL)
-        add_calls(&x);
+        add_calls(&x, c->pipeline->schedule,
+                  (uint32_t)c->step->training->micro_batches /
+                      c->pipeline->schedule->micro_batches);
     else
         add_forward_calls(&x);
 }

@@ -12,6 +12,7 @@
  * Linear in the program and the schedule. No-op without stages. */
 #include "passes/cut_stages.h"
 
+#include "ir/batches.h"
 #include "passes/cutting.h"
 #include "passes/propagate.h"
 
@@ -67,6 +68,7 @@ bool sc_run_cut_stages(sc_module *m, sc_pass_env *env)
                     .pipeline = env->pipeline,
                     .step = env->step,
                     .micro = m->schedule.data[0].func,
+                    .batches = env->batches == NULL ? 1 : env->batches->count,
                     .results = schedule->rank_of[schedule->chunks - 1],
                     .forward = sc_intern_text(&m->context->names, "forward"),
                     .prefetch = env->prefetch,

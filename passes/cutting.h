@@ -12,6 +12,7 @@ typedef struct sc_cutting {
     const sc_pipeline *pipeline;
     const sc_train_step *step; /* NULL: an entry that is not trained */
     sc_func_id micro;          /* the entry, or the pass of one micro-batch */
+    uint32_t batches;          /* of an entry: its micro-batches */
     uint32_t results;          /* the stage that computes the results: that of the last chunk */
     uint64_t *owners;          /* by state: the stages that have it, a bit each */
     sc_sym forward;            /* the word of that phase */

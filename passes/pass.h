@@ -13,6 +13,7 @@ typedef struct sc_pass_env {
     const sc_seeds *seeds;              /* NULL: placements come from types only (IR text) */
     const sc_train_step *step;          /* NULL: a forward program */
     const struct sc_pipeline *pipeline; /* NULL: no stages */
+    const struct sc_batches *batches;   /* of an entry in stages; NULL: it runs as one */
     double bucket;     /* bytes of gradients to reduce in one call; 0: the default */
     uint32_t prefetch; /* number of FSDP units ahead that parameters are gathered */
     /* created by store-params or propagate; how each placement was decided */

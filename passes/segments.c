@@ -65,7 +65,8 @@ void sc_segments_find_repeats(sc_segments *s, sc_func_id func, bool gathers)
         }
         bool is_local = (traits & (SC_VIEW | SC_CONVERTS | SC_SPREADS)) != 0 ||
                         (traits & (SC_RESHARD | SC_COLLECTIVE)) == SC_RESHARD ||
-                        (sc_type_of(m, op->first_result)->rank == 0 && !of_parameter[id]);
+                        (op->result_count > 0 && !of_parameter[id] &&
+                         sc_type_of(m, op->first_result)->rank == 0);
         if (op->operand_count == 0)
             repeats = (traits & (SC_STATE_READ | SC_CONSTANT | SC_FROM_OUTSIDE)) != 0;
         else if ((traits & SC_COLLECTIVE) != 0)

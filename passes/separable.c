@@ -24,21 +24,29 @@ static bool has_rows(const separation *s, sc_value value)
     return sc_type_find_dim(sc_type_of(s->m, value), s->batch) >= 0;
 }
 
-/* Class of a result of an op on rows: rows, a sum, or mixed. */
-static mixture of_rows(const separation *s, const sc_op *op, uint32_t result)
+sc_rows_effect sc_effect_on_rows(const sc_module *m, const sc_op *op, uint32_t result, sc_dim batch)
 {
     sc_factors factors;
-    sc_op_factors(s->m, op, &factors);
+    bool keeps = sc_type_find_dim(sc_type_of(m, op->first_result + result), batch) >= 0;
+    sc_op_factors(m, op, &factors);
     for (uint32_t f = 0; f < factors.count; f++) {
         const sc_factor *factor = &factors.list[f];
-        if (factor->dim != s->batch)
+        if (factor->dim != batch)
             continue;
         if (factor->role == SC_ROLE_PASSES ||
             (factor->role == SC_ROLE_SUMS && factor->result[result] >= 0))
-            return has_rows(s, op->first_result + result) ? ROWS : MIXED;
-        return factor->role == SC_ROLE_SUMS ? SUM : MIXED;
+            return keeps ? SC_ROWS_STAY : SC_ROWS_MIX;
+        return factor->role == SC_ROLE_SUMS ? SC_ROWS_ADD : SC_ROWS_MIX;
     }
-    return MIXED;
+    return SC_ROWS_MIX;
+}
+
+/* Class of a result of an op on rows: rows, a sum, or mixed. */
+static mixture of_rows(const separation *s, const sc_op *op, uint32_t result)
+{
+    static const mixture classes[] = {
+        [SC_ROWS_STAY] = ROWS, [SC_ROWS_ADD] = SUM, [SC_ROWS_MIX] = MIXED};
+    return classes[sc_effect_on_rows(s->m, op, result, s->batch)];
 }
 
 /* Class of the result of an op on sums over rows. */
@@ -97,9 +105,7 @@ static void visit(separation *s, sc_op_id id)
     }
 }
 
-/* Returns the source text of the expression, at most one line that fits a message; an op without a
- * location: its name. */
-static const char *written(const sc_module *m, const sc_op *op)
+const char *sc_written(const sc_module *m, const sc_op *op)
 {
     enum { MOST = 48 };
     const char *text = sc_sources_text(&m->context->sources, op->loc);
@@ -119,7 +125,7 @@ static bool report(const separation *s, sc_value value, sc_loc line, const char 
 {
     sc_module *m = (sc_module *)s->m; /* messages are allocated in its context */
     const sc_op *op = sc_op_at(m, s->of[value] == MIXED ? s->mixed_by[value] : sc_def(m, value));
-    sc_report(&m->context->diag, SC_D_mixes_rows, op->loc, written(m, op),
+    sc_report(&m->context->diag, SC_D_mixes_rows, op->loc, sc_written(m, op),
               sc_text(m->context, m->dims.data[s->batch].name), word, NULL);
     sc_report_note(&m->context->diag, line,
                    "the objective must be a sum of terms of single rows for this line");

@@ -459,9 +459,18 @@ static void code_value(codec *c, sc_image_value *value)
     code_tensor(c, &value->tensor);
     code_u32(c, &value->buffer);
     code_i32(c, &value->batch_dim);
+    CODE_CHOICE(c, uint8_t, value->join, SC_JOINS, "join");
     code_i64(c, &value->below);
     CODE_BOOL(c, value->may_ignore);
     code_i64(c, &value->ignore);
+}
+
+static void code_calls(codec *c, sc_image_call *calls, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        code_u32(c, &calls[i].func);
+        code_i32(c, &calls[i].micro_batch);
+    }
 }
 
 static void code_func(codec *c, sc_image_func *func)
@@ -476,6 +485,9 @@ static void code_func(codec *c, sc_image_func *func)
     CODE_LIST(c, func->outputs, func->output_count, "outputs");
     for (uint32_t i = 0; i < func->output_count; i++)
         code_value(c, &func->outputs[i]);
+    code_u32(c, &func->batches);
+    CODE_LIST(c, func->calls, func->call_count, "calls");
+    code_calls(c, func->calls, func->call_count);
 }
 
 /* ---- the image ---- */
@@ -519,10 +531,7 @@ static void code_image(codec *c, sc_image *image)
     for (uint32_t i = 0; i < image->func_count; i++)
         code_func(c, &image->funcs[i]);
     CODE_LIST(c, image->schedule, image->call_count, "calls");
-    for (uint32_t i = 0; i < image->call_count; i++) {
-        code_u32(c, &image->schedule[i].func);
-        code_i32(c, &image->schedule[i].micro_batch);
-    }
+    code_calls(c, image->schedule, image->call_count);
     code_text(c, &image->facts);
 }
 

@@ -371,8 +371,9 @@ static bool check_values(sc_checker *c, const char *what, const sc_image_func *f
             return sc_checker_fail(c, "it has no name, or that of another");
         if (is_input && value->tensor.partial != SC_IMAGE_WHOLE)
             return sc_checker_fail(c, "a reduction is partial");
+        bool is_split = is_input || value->join == SC_JOIN_ROWS;
         if (value->batch_dim < -1 ||
-            value->batch_dim >= (is_input ? (int64_t)value->tensor.rank : 0))
+            value->batch_dim >= (is_split ? (int64_t)value->tensor.rank : 0))
             return sc_checker_fail(c, "batch dim %d, of %u", value->batch_dim, value->tensor.rank);
         if (value->below < 0 || ((value->below > 0 || value->may_ignore) &&
                                  (!is_input || sc_dtype_is_float(value->tensor.dtype))))
@@ -398,18 +399,6 @@ static bool check_funcs(sc_checker *c)
     return true;
 }
 
-static bool check_schedule(sc_checker *c)
-{
-    for (uint32_t i = 0; i < c->image->call_count; i++) {
-        const sc_image_call *call = &c->image->schedule[i];
-        sc_checker_at(c, "call", i, NULL);
-        if (call->func >= c->image->func_count || call->micro_batch < -1)
-            return sc_checker_fail(c, "of function %u, of %u, for micro-batch %d", call->func,
-                                   c->image->func_count, call->micro_batch);
-    }
-    return true;
-}
-
 const char *sc_image_check(const sc_image *image, sc_arena *arena)
 {
     sc_checker c = {.image = image, .arena = arena, .name = ""};
@@ -417,7 +406,7 @@ const char *sc_image_check(const sc_image *image, sc_arena *arena)
         return "it has no target";
     if (check_mesh(&c) && sc_check_pipeline(&c) && check_buffers(&c) && check_states(&c) &&
         check_kernels(&c) && check_gemms(&c) && check_groups(&c) && sc_check_collectives(&c) &&
-        check_funcs(&c) && check_schedule(&c) && sc_check_flight(&c))
+        check_funcs(&c) && sc_check_calls(&c) && sc_check_flight(&c))
         return NULL;
     return c.fault;
 }

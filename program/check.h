@@ -43,10 +43,13 @@ bool sc_check_digit(sc_checker *c, uint64_t divide, uint64_t modulo);
 /* Checks the terms' digits and computes the range of the sum over all ranks. */
 bool sc_check_terms(sc_checker *c, const sc_image_terms *terms, int64_t *out_least,
                     int64_t *out_most);
+/* ---- check_calls.c ---- */
+/* Checks the schedule and the calls of functions that are lists of them. */
+bool sc_check_calls(sc_checker *c);
 /* ---- check_messages.c ---- */
 /* Checks the stage, boundaries and messages. */
 bool sc_check_pipeline(sc_checker *c);
-/* Checks that the calls of the schedule, and every function that is not in it, wait for the
+/* Checks that the calls of each list, and every function that is in none, wait for the
  * messages that they start, and access nothing of those in flight. Needs `touches`. */
 bool sc_check_flight(sc_checker *c);
 /* ---- check_instr.c ---- */

@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "program/lookup.h"
 #include "program/stages.h"
 #include "support/vec.h"
 
@@ -243,14 +244,6 @@ static uint32_t find_func(const sc_image *image, const char *name)
     return f;
 }
 
-static bool is_scheduled(const sc_image *image, uint32_t func)
-{
-    uint32_t i = 0;
-    while (i < image->call_count && image->schedule[i].func != func)
-        i++;
-    return i < image->call_count;
-}
-
 static void reset(stages_checker *c)
 {
     for (uint32_t s = 0; s < c->count; s++) {
@@ -273,7 +266,8 @@ static bool check_schedule(stages_checker *c)
     return check_ends(c);
 }
 
-/* Sets every stage to run the function of that name, if it has it. False: a schedule calls it. */
+/* Sets every stage to run the function of that name, if it has it: its calls, or itself. False: it
+ * is a part of something. */
 static bool set_func(stages_checker *c, const char *name, sc_image_call *calls)
 {
     reset(c);
@@ -282,8 +276,12 @@ static bool set_func(stages_checker *c, const char *name, sc_image_call *calls)
         calls[s] = (sc_image_call){find_func(r->image, name), -1};
         r->calls = &calls[s];
         r->call_count = calls[s].func < r->image->func_count;
-        if (r->call_count > 0 && is_scheduled(r->image, calls[s].func))
+        if (r->call_count > 0 && sc_image_is_called(r->image, calls[s].func))
             return false;
+        if (r->call_count > 0 && r->image->funcs[calls[s].func].batches > 0) {
+            r->call_count = r->image->funcs[calls[s].func].call_count;
+            r->calls = r->image->funcs[calls[s].func].calls;
+        }
     }
     return true;
 }
@@ -294,7 +292,7 @@ static bool has_messages(const sc_image_func *func)
     uint32_t i = 0;
     while (i < func->instr_count && func->instrs[i].kind != SC_INSTR_MESSAGE)
         i++;
-    return i < func->instr_count;
+    return func->batches > 0 || i < func->instr_count;
 }
 
 static bool check_funcs(stages_checker *c)

@@ -246,7 +246,20 @@ static void put_value(sc_strbuf *out, const char *what, const sc_image_value *va
     if (value->batch_dim >= 0)
         sc_strbuf_printf(out, ", micro-batches split %s",
                          value->tensor.dims[value->batch_dim].name);
+    if (value->join != SC_JOIN_ONE)
+        sc_strbuf_printf(out, ", joined: %s", sc_join_names[value->join]);
     sc_strbuf_add_char(out, '\n');
+}
+
+static void put_calls(sc_strbuf *out, const sc_image *image, const sc_image_call *calls,
+                      uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        sc_strbuf_printf(out, "  %s", image->funcs[calls[i].func].name);
+        if (calls[i].micro_batch >= 0)
+            sc_strbuf_printf(out, " of micro-batch %d", calls[i].micro_batch);
+        sc_strbuf_add_char(out, '\n');
+    }
 }
 
 static void put_func(sc_strbuf *out, const sc_image *image, const sc_image_func *func)
@@ -256,8 +269,11 @@ static void put_func(sc_strbuf *out, const sc_image *image, const sc_image_func 
         put_value(out, "in ", &func->inputs[i]);
     for (uint32_t i = 0; i < func->instr_count; i++)
         put_instr(out, image, &func->instrs[i], i);
+    put_calls(out, image, func->calls, func->call_count);
     for (uint32_t i = 0; i < func->output_count; i++)
         put_value(out, "out", &func->outputs[i]);
+    if (func->batches > 0)
+        sc_strbuf_printf(out, "  as %u micro-batches\n", func->batches);
 }
 
 void sc_image_dump(const sc_image *image, sc_strbuf *out)
@@ -284,11 +300,5 @@ void sc_image_dump(const sc_image *image, sc_strbuf *out)
     for (uint32_t i = 0; i < image->func_count; i++)
         put_func(out, image, &image->funcs[i]);
     sc_strbuf_add(out, image->call_count > 0 ? "\nschedule\n" : "");
-    for (uint32_t i = 0; i < image->call_count; i++) {
-        const sc_image_call *call = &image->schedule[i];
-        sc_strbuf_printf(out, "  %s", image->funcs[call->func].name);
-        if (call->micro_batch >= 0)
-            sc_strbuf_printf(out, " of micro-batch %d", call->micro_batch);
-        sc_strbuf_add_char(out, '\n');
-    }
+    put_calls(out, image, image->schedule, image->call_count);
 }

@@ -24,6 +24,7 @@
 #include "shardc/status.h"
 #include "support/arena.h"
 #include "support/dtype.h"
+#include "support/join.h"
 #include "support/none.h"
 #include "support/state.h"
 
@@ -310,25 +311,35 @@ typedef struct sc_image_value {
     const char *name;
     sc_image_tensor tensor;
     uint32_t buffer;
-    int32_t batch_dim; /* of an input: the dim split by micro-batches, of which a step's input has
-                          as many times the size as there are micro-batches; -1: none */
-    int64_t below;     /* of an input used as ids: valid values are 0 .. below - 1; 0: any value */
-    bool may_ignore;   /* `ignore` is also valid and means no id */
+    /* The dim split by micro-batches, of which the caller's array has as many times the size as
+     * there are micro-batches; -1: none. Of an output: of a function of several micro-batches,
+     * whose results are joined as rows */
+    int32_t batch_dim;
+    uint8_t join;    /* sc_join, of such an output */
+    int64_t below;   /* of an input used as ids: valid values are 0 .. below - 1; 0: any value */
+    bool may_ignore; /* `ignore` is also valid and means no id */
     int64_t ignore;
 } sc_image_value;
 
+typedef struct sc_image_call {
+    uint32_t func;
+    int32_t micro_batch; /* -1: none */
+} sc_image_call;
+
+/* A function, or an entry that is run as several micro-batches: a list of calls of other functions
+ * without instructions of its own. The calls of a stage run as those of a schedule do: every rank
+ * runs its own, and stages meet only in messages. Inputs are those of the calls; outputs, those of
+ * one of the functions, are in slots that keep the results of all micro-batches. */
 typedef struct sc_image_func {
     const char *name;
     uint32_t instr_count, input_count, output_count;
     sc_image_instr *instrs;
     /* in the order of the `input` ops; of the operands of `return` */
     sc_image_value *inputs, *outputs;
+    uint32_t batches; /* micro-batches of its calls; 0: it has instructions */
+    uint32_t call_count;
+    sc_image_call *calls;
 } sc_image_func;
-
-typedef struct sc_image_call {
-    uint32_t func;
-    int32_t micro_batch; /* -1: none */
-} sc_image_call;
 
 typedef struct sc_image_axis {
     const char *name;

@@ -37,6 +37,46 @@ uint32_t sc_image_largest_saved(const sc_image *image)
     return largest;
 }
 
+void sc_image_limit_ids(sc_image_value *input, const sc_image_value *other)
+{
+    bool is_first = input->below == 0;
+    if (other->below == 0)
+        return;
+    input->may_ignore =
+        other->may_ignore && (is_first || (input->may_ignore && input->ignore == other->ignore));
+    input->ignore = input->may_ignore ? other->ignore : 0;
+    input->below = is_first || other->below < input->below ? other->below : input->below;
+}
+
+/* ---- calls ---- */
+
+static bool calls_it(sc_image_list list, uint32_t func)
+{
+    uint32_t i = 0;
+    while (i < list.count && list.calls[i].func != func)
+        i++;
+    return i < list.count;
+}
+
+bool sc_image_is_called(const sc_image *image, uint32_t func)
+{
+    uint32_t list = 0;
+    while (list <= image->func_count && !calls_it(sc_image_list_of(image, list), func))
+        list++;
+    return list <= image->func_count;
+}
+
+uint32_t sc_image_most_batches(const sc_image *image)
+{
+    int32_t most = 0;
+    for (uint32_t l = 0; l <= image->func_count; l++) {
+        const sc_image_list list = sc_image_list_of(image, l);
+        for (uint32_t i = 0; i < list.count; i++)
+            most = list.calls[i].micro_batch > most ? list.calls[i].micro_batch : most;
+    }
+    return (uint32_t)most + 1;
+}
+
 /* ---- groups ---- */
 
 uint64_t sc_image_group_size(const sc_image_group *group)

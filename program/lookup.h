@@ -24,6 +24,23 @@ static inline int64_t sc_image_copy_at(const sc_image_buffer *buffer, int32_t mi
                ? 0
                : (int64_t)((uint32_t)micro_batch % buffer->copies) * sc_image_buffer_step(buffer);
 }
+/* The lists of calls of an image: 0 is its schedule, 1 + f that of function f. */
+typedef struct sc_image_list {
+    const sc_image_call *calls;
+    uint32_t count; /* 0: there is no such list */
+} sc_image_list;
+static inline sc_image_list sc_image_list_of(const sc_image *image, uint32_t number)
+{
+    return number == 0 ? (sc_image_list){image->schedule, image->call_count}
+                       : (sc_image_list){image->funcs[number - 1].calls,
+                                         image->funcs[number - 1].call_count};
+}
+/* Whether a list calls the function: it is a part of something, and does not run on its own. */
+bool sc_image_is_called(const sc_image *image, uint32_t func);
+/* Returns the most micro-batches of one of its lists, at least 1. */
+uint32_t sc_image_most_batches(const sc_image *image);
+/* Limits an input that is read as ids to what is valid for another reader too. */
+void sc_image_limit_ids(sc_image_value *input, const sc_image_value *other);
 /* Returns the bytes that a COPY from there copies. */
 static inline int64_t sc_image_copy_bytes(const sc_image *image, const sc_image_ref *from)
 {

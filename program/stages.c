@@ -171,9 +171,9 @@ static bool merge_values(merger *m, const char *what, uint32_t stage, const sc_i
             *to = *value;
             (*merged_count)++;
         } else if (!is_same_tensor(&to->tensor, &value->tensor) ||
-                   to->batch_dim != value->batch_dim || to->below != value->below ||
-                   to->may_ignore != value->may_ignore || to->ignore != value->ignore)
+                   to->batch_dim != value->batch_dim || to->join != value->join)
             return refuse(m, what, value->name, stage);
+        sc_image_limit_ids(to, value);
         add_holder(m, &to->tensor, stage, value->buffer);
     }
     return true;
@@ -186,12 +186,14 @@ static bool merge_func(merger *m, uint32_t stage, uint32_t index)
     uint32_t at = find_func(whole, func->name), stages = m->program->stage_count;
     sc_image_func *merged = &whole->funcs[at];
     if (at == whole->func_count) {
-        *merged = (sc_image_func){.name = func->name};
+        *merged = (sc_image_func){.name = func->name, .batches = func->batches};
         whole->func_count++;
         m->program->funcs[at] = sc_arena_array(m->arena, stages, sizeof **m->program->funcs);
         for (uint32_t s = 0; s < stages; s++)
             m->program->funcs[at][s] = SC_NONE;
     }
+    if (merged->batches != func->batches)
+        return refuse(m, "the number of micro-batches of function", func->name, stage);
     m->program->funcs[at][stage] = index;
     return merge_values(m, "input", stage, func->inputs, func->input_count, &merged->inputs,
                         &merged->input_count) &&

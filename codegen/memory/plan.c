@@ -1,12 +1,13 @@
 /* Computes live ranges from a program and offsets from a packing (pack.c).
  *
  * All functions share one time axis. A function of n instructions takes n + 2 times: its start
- * (inputs are written), its instructions, its end (outputs are fetched). The functions of the
- * schedule are ordered by their last calls, so that an output's live range is one interval: for a
- * function whose first call is number a, outputs must survive every function with a call after a,
- * and these are the last ones on the axis. A function that is called again is one of them, so its
- * output is live in it from the start. Functions outside the schedule follow; only states are live
- * in them.
+ * (inputs are written), its instructions, its end (outputs are fetched). The lists of
+ * calls (the schedule, and those of functions that are lists) follow each other. The functions of a
+ * list are ordered by their last calls, so that an output's live range is one interval: for a
+ * function whose first call is number a, outputs must survive every function of the list with a
+ * call after a, and these are the last ones of the list on the axis. A function that is called
+ * again is one of them, so its output is live in it from the start. Functions that are in no list
+ * follow; only states are live in them.
  *
  * Buffers that share a place by a granted wish are one interval, from the start of the first live
  * range to the end of the last. */
@@ -33,10 +34,13 @@ typedef struct planning {
     const sc_memory_wish *wishes;
     uint32_t wish_count;
     life *lives;
-    uint32_t *starts, *ends; /* by function: times on the axis */
-    uint32_t *survive_from;  /* by function of the schedule: time from which its outputs must
-                              * survive until the end of the schedule; else SC_NONE */
-    uint32_t schedule_end, times;
+    uint32_t *starts, *ends;     /* by function: times on the axis */
+    uint32_t *survive_from;      /* by function of a list: time from which its outputs must survive
+                                  * until the end of the list; else SC_NONE */
+    uint32_t *calls, call_count; /* the functions that all lists call, one list after the other */
+    uint32_t *list_end;          /* by call: the last one of its list */
+    uint32_t *end_of;            /* by function of a list: the time at which the list ends */
+    uint32_t times;
     const char *error;
 } planning;
 
@@ -80,7 +84,7 @@ sc_image_access sc_memory_access(const sc_image *image, const sc_image_instr *in
 
 /* ---- time axis ---- */
 typedef struct last_call {
-    uint32_t func, call; /* call: past all others for functions outside the schedule */
+    uint32_t func, call; /* call: past all others for functions that are in no list */
 } last_call;
 
 static int compare_calls(const void *left, const void *right)
@@ -89,6 +93,24 @@ static int compare_calls(const void *left, const void *right)
     if (a->call != b->call)
         return a->call < b->call ? -1 : 1;
     return a->func < b->func ? -1 : a->func > b->func;
+}
+
+static void find_calls(planning *p)
+{
+    const sc_image *image = p->image;
+    uint32_t count = 0;
+    for (uint32_t l = 0; l <= image->func_count; l++)
+        count += sc_image_list_of(image, l).count;
+    p->calls = sc_arena_array(p->arena, count + 1u, sizeof *p->calls);
+    p->list_end = sc_arena_array(p->arena, count + 1u, sizeof *p->list_end);
+    for (uint32_t l = 0; l <= image->func_count; l++) {
+        const sc_image_list list = sc_image_list_of(image, l);
+        uint32_t end = p->call_count + list.count - 1;
+        for (uint32_t c = 0; c < list.count; c++) {
+            p->list_end[p->call_count] = end;
+            p->calls[p->call_count++] = list.calls[c].func;
+        }
+    }
 }
 
 static void make_axis(planning *p)
@@ -100,20 +122,20 @@ static void make_axis(planning *p)
         calls[f] = (last_call){f, SC_NONE};
         first[f] = p->survive_from[f] = SC_NONE;
     }
-    for (uint32_t c = image->call_count; c-- > 0;)
-        first[image->schedule[c].func] = c;
-    for (uint32_t c = 0; c < image->call_count; c++)
-        calls[image->schedule[c].func].call = c;
+    for (uint32_t c = p->call_count; c-- > 0;)
+        first[p->calls[c]] = c;
+    for (uint32_t c = 0; c < p->call_count; c++)
+        calls[p->calls[c]].call = c;
     qsort(calls, image->func_count, sizeof *calls, compare_calls);
     for (uint32_t i = 0; i < image->func_count; i++) {
         uint32_t f = calls[i].func;
         p->starts[f] = at;
         at += image->funcs[f].instr_count + 2;
         p->ends[f] = at - 1;
-        if (calls[i].call != SC_NONE)
-            p->schedule_end = at - 1;
     }
     p->times = at;
+    for (uint32_t c = 0; c < p->call_count; c++)
+        p->end_of[p->calls[c]] = p->ends[p->calls[p->list_end[c]]];
     for (uint32_t f = 0; f < image->func_count; f++) { /* first last call after f's first */
         if (first[f] == SC_NONE)
             continue;
@@ -130,7 +152,7 @@ static void make_axis(planning *p)
 }
 
 /* ---- live ranges ---- */
-/* True for a slot that calls of the schedule use: find_slots has its live range. */
+/* True for a slot that calls of a list use: find_slots has its live range. */
 static bool is_kept(const planning *p, uint32_t buffer, uint32_t func)
 {
     return p->image->buffers[buffer].kind == SC_BUFFER_SLOT && p->survive_from[func] != SC_NONE;
@@ -179,6 +201,8 @@ static void find_lives(planning *p, uint32_t f)
     const sc_image_func *func = &p->image->funcs[f];
     uint32_t *ends = sc_arena_array(p->arena, func->instr_count, sizeof *ends),
              start = p->starts[f], end = p->ends[f];
+    if (func->batches > 0) /* its inputs and outputs are those of what it calls */
+        return;
     find_ends(p, f, ends);
     for (uint32_t i = 0; i < func->input_count; i++)
         touch(p, f, func->inputs[i].buffer, start, start);
@@ -189,13 +213,13 @@ static void find_lives(planning *p, uint32_t f)
     for (uint32_t o = 0; o < func->output_count; o++) {
         uint32_t buffer = func->outputs[o].buffer;
         touch(p, f, buffer, end, end);
-        if (p->survive_from[f] <= p->schedule_end)
-            touch(p, f, buffer, p->survive_from[f], p->schedule_end);
+        if (p->survive_from[f] != SC_NONE && p->survive_from[f] <= p->end_of[f])
+            touch(p, f, buffer, p->survive_from[f], p->end_of[f]);
     }
 }
 
 /* ---- slots ---- */
-/* The calls of the schedule from the first to the last that uses a slot. */
+/* The calls of a list from the first to the last that uses a slot. */
 typedef struct slot_use {
     uint32_t first, last; /* first SC_NONE: none */
 } slot_use;
@@ -208,8 +232,8 @@ static void use_slot(slot_use *of, uint32_t first, uint32_t last)
 
 static void use_slots(const planning *p, uint32_t call, slot_use *uses)
 {
-    const uint32_t end = p->image->call_count - 1;
-    const sc_image_func *func = &p->image->funcs[p->image->schedule[call].func];
+    const uint32_t end = p->list_end[call];
+    const sc_image_func *func = &p->image->funcs[p->calls[call]];
     for (uint32_t i = 0; i < func->instr_count; i++) {
         const sc_image_instr *instr = &func->instrs[i];
         for (uint32_t a = 0; a < instr->arg_count; a++) {
@@ -229,7 +253,7 @@ static void use_slots(const planning *p, uint32_t call, slot_use *uses)
 static void find_slots(planning *p)
 {
     const sc_image *image = p->image;
-    const uint32_t calls = image->call_count;
+    const uint32_t calls = p->call_count;
     uint32_t *begin = sc_arena_array(p->arena, calls + 1u, sizeof *begin),
              *end = sc_arena_array(p->arena, calls + 1u, sizeof *end),
              *final_call = sc_arena_array(p->arena, image->func_count, sizeof *final_call);
@@ -239,23 +263,23 @@ static void find_slots(planning *p)
         uses[b].first = SC_NONE;
     begin[calls] = SC_NONE;
     for (uint32_t c = calls; c-- > 0;) {
-        uint32_t start = p->starts[image->schedule[c].func];
+        uint32_t start = p->starts[p->calls[c]];
         begin[c] = start < begin[c + 1] ? start : begin[c + 1];
     }
     for (uint32_t c = 0; c < calls; c++) {
-        end[c] = p->ends[image->schedule[c].func];
+        end[c] = p->ends[p->calls[c]];
         end[c] = c > 0 && end[c - 1] > end[c] ? end[c - 1] : end[c];
-        final_call[image->schedule[c].func] = c;
+        final_call[p->calls[c]] = c;
     }
     for (uint32_t c = 0; c < calls; c++) {
-        uint32_t func = image->schedule[c].func;
+        uint32_t func = p->calls[c];
         if (!is_called[func] || final_call[func] == c)
             use_slots(p, c, uses);
         is_called[func] = true;
     }
     for (uint32_t b = 0; b < image->buffer_count; b++) {
         if (image->buffers[b].kind == SC_BUFFER_SLOT && uses[b].first != SC_NONE)
-            p->lives[b] = (life){.func = image->schedule[uses[b].first].func,
+            p->lives[b] = (life){.func = p->calls[uses[b].first],
                                  .first = begin[uses[b].first],
                                  .last = end[uses[b].last],
                                  .from = SC_NONE,
@@ -451,6 +475,7 @@ static void begin(planning *p)
     p->starts = sc_arena_array(p->arena, image->func_count, sizeof *p->starts);
     p->ends = sc_arena_array(p->arena, image->func_count, sizeof *p->ends);
     p->survive_from = sc_arena_array(p->arena, image->func_count, sizeof *p->survive_from);
+    p->end_of = sc_arena_array(p->arena, image->func_count, sizeof *p->end_of);
     for (uint32_t b = 0; b < image->buffer_count; b++)
         p->lives[b] = (life){.func = SC_NONE,
                              .from = SC_NONE,
@@ -482,6 +507,7 @@ const char *sc_memory_plan_make(sc_arena *arena, sc_image *image, const sc_memor
     if (p.error != NULL)
         return p.error;
     begin(&p);
+    find_calls(&p);
     make_axis(&p);
     find_slots(&p);
     for (uint32_t f = 0; f < image->func_count; f++)

@@ -5,8 +5,9 @@
  * belongs to one function and lives from its first access to its last one there, with these
  * extensions: what a collective reads or writes lives until its FINISH (without one, until the
  * function ends); an input is written when its call starts; an output lives until it can be
- * fetched, at the end of the schedule or of a function outside it. Calls are sequential, so all but
- * the outputs of earlier calls may overlap with another function's buffers.
+ * fetched, at the end of the list of calls (the schedule, or that of a function) or of a function
+ * that is in none. Calls are sequential, so all but the outputs of earlier calls of a list may
+ * overlap with another function's buffers.
  *
  * A plan is a function of the program alone: equal programs get equal offsets. */
 #ifndef SHARDC_CODEGEN_MEMORY_PLAN_H
@@ -48,10 +49,10 @@ const char *sc_memory_plan_make(sc_arena *arena, sc_image *image, const sc_memor
                                 uint32_t wish_count, sc_memory_plan *out);
 
 /* Returns NULL, or what is wrong with the program's offsets, in the arena. Independent of the
- * planner: replays the schedule and every function outside it, tracks the last writer of each byte
- * of the arena, and reports accesses to a buffer that another one has overwritten, reads of bytes
- * that were never written, and instructions (collectives included) that access what an in-flight
- * collective moves. */
+ * planner: replays each list of calls and every function that is in none, tracks the last writer of
+ * each byte of the arena, and reports accesses to a buffer that another one has overwritten, reads
+ * of bytes that were never written, and instructions (collectives included) that access what an
+ * in-flight collective moves. */
 const char *sc_memory_plan_verify(sc_arena *arena, const sc_image *image,
                                   const sc_memory_wish *wishes, uint32_t wish_count);
 

@@ -365,7 +365,8 @@ static void replay_call(replay *r, uint32_t f)
     r->func = SC_NONE;
 }
 
-/* After a schedule, or a function outside it: checks that states and outputs are intact. */
+/* After a list of calls, or a function that is in none: checks that states and outputs are intact.
+ */
 static void check_survivors(replay *r)
 {
     for (uint32_t b = 0; b < r->image->buffer_count; b++) {
@@ -374,16 +375,15 @@ static void check_survivors(replay *r)
     }
 }
 
-static void replay_schedule(replay *r, bool *called)
+static void replay_list(replay *r, sc_image_list list, bool *called)
 {
-    const sc_image *image = r->image;
-    uint32_t *replayed_with = sc_arena_array(r->arena, image->func_count, sizeof *replayed_with),
+    uint32_t *replayed_with = sc_arena_array(r->arena, r->image->func_count, sizeof *replayed_with),
              distinct = 0;
     r->sequence = r->now + 1;
-    for (uint32_t c = 0; c < image->call_count; c++) {
+    for (uint32_t c = 0; c < list.count; c++) {
         if (r->error != NULL)
             break;
-        uint32_t f = image->schedule[c].func;
+        uint32_t f = list.calls[c].func;
         if (called[f] && replayed_with[f] == distinct)
             continue;
         replayed_with[f] = distinct;
@@ -448,11 +448,15 @@ const char *sc_memory_plan_verify(sc_arena *arena, const sc_image *image,
             take(&r, b);
     }
     bool *called = sc_arena_array(arena, image->func_count, sizeof *called);
-    replay_schedule(&r, called);
+    for (uint32_t l = 0; l <= image->func_count; l++) {
+        const sc_image_list list = sc_image_list_of(image, l);
+        if (list.count > 0 && r.error == NULL)
+            replay_list(&r, list, called);
+    }
     for (uint32_t f = 0; f < image->func_count; f++) {
         if (r.error != NULL)
             break;
-        if (called[f])
+        if (called[f] || image->funcs[f].batches > 0)
             continue;
         r.sequence = r.now + 1;
         replay_call(&r, f);

@@ -7,10 +7,10 @@ typedef struct finding {
     const sc_module *m;
     sc_arena *arena;
     sc_exchanges *out;
-    bool steps;
+    sc_calls_of of;
     uint32_t stages;
-    uint32_t *last;     /* by stage: the function of its last call; SC_NONE: a function of its
-                           own that does nothing */
+    uint32_t *last;     /* by stage, of a step: the function of its last call; SC_NONE: a function
+                           of its own that does nothing */
     uint32_t *first_to; /* by function: the exchanges to it, linked by next_to; SC_NONE */
     uint32_t *first_from;
     uint32_t *next_to, *next_from; /* by exchange */
@@ -139,7 +139,8 @@ static void find_last(finding *f)
     }
     for (uint32_t i = 0; i < f->out->list.count; i++) {
         sc_exchange *exchange = &f->out->list.data[i];
-        exchange->starts_in_func = !f->steps || f->last[exchange->from_stage] == exchange->from;
+        exchange->starts_in_func =
+            f->of == SC_CALLS_OF_ENTRY || f->last[exchange->from_stage] == exchange->from;
     }
 }
 
@@ -186,7 +187,7 @@ static void list_calls(finding *f)
             add_receives(f, call->func, m->schedule.data[next[i]].microbatch);
     }
     for (uint32_t stage = 0; stage < f->stages; stage++) {
-        if (f->last[stage] == SC_NONE)
+        if (f->of == SC_CALLS_OF_STEP && f->last[stage] == SC_NONE)
             *sc_vec_push(f->arena, &f->out->calls[stage]) = (sc_stage_call){
                 .func = SC_NONE, .exchange = SC_NONE, .micro_batch = -1, .is_last = true};
     }
@@ -485,18 +486,18 @@ static void find_copies(finding *f)
     }
 }
 
-const char *sc_exchanges_find(const sc_module *m, bool steps, sc_exchanges *out)
+const char *sc_exchanges_find(const sc_module *m, sc_calls_of calls, sc_exchanges *out)
 {
     finding f = {.m = m,
                  .arena = &m->context->arena,
                  .out = out,
-                 .steps = steps,
+                 .of = calls,
                  .stages = sc_mesh_stages(&m->mesh)};
     *out = (sc_exchanges){0};
     out->calls = sc_arena_array(f.arena, f.stages, sizeof *out->calls);
     find_exchanges(&f);
     find_last(&f);
-    if (steps)
+    if (calls != SC_CALLS_OF_ENTRY)
         list_calls(&f);
     const char *error = find_room(&f);
     if (error == NULL)

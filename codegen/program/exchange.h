@@ -39,7 +39,7 @@ typedef SC_VEC(sc_stage_call) sc_stage_calls;
 typedef struct sc_exchanges {
     SC_VEC(sc_exchange) list;
     uint32_t *of_op;       /* by op: the exchange of a send or receive */
-    sc_stage_calls *calls; /* by stage: its schedule; empty if the functions are entries */
+    sc_stage_calls *calls; /* by stage: its list of calls; empty if it has one */
     /* copies of what is kept from call to call, one for each micro-batch under way: by state, of
      * slots; by value, of what is sent or received and is in no slot, at the root of it */
     uint32_t *copies_of_state, *copies_of_value;
@@ -49,9 +49,15 @@ typedef struct sc_exchanges {
 bool sc_is_view(const sc_op *op); /* its result has its operand's bytes */
 sc_value sc_root_of(const sc_module *m, sc_value value);
 
-/* Finds them, in the module's arena. `steps`: the schedule is that of a train step; otherwise all
- * functions of a stage are one function, and are called once. Linear in the module and the
- * schedule. Returns NULL, or why the calls do not end. */
-const char *sc_exchanges_find(const sc_module *m, bool steps, sc_exchanges *out);
+/* What the module's schedule is of. */
+typedef enum sc_calls_of {
+    SC_CALLS_OF_STEP,    /* before the last calls, which update the state, all ranks meet */
+    SC_CALLS_OF_BATCHES, /* an entry's micro-batches: nothing follows them */
+    SC_CALLS_OF_ENTRY    /* an entry: all functions of a stage are one, which is called once */
+} sc_calls_of;
+
+/* Finds them, in the module's arena. Linear in the module and the schedule. Returns NULL, or why
+ * the calls do not end. */
+const char *sc_exchanges_find(const sc_module *m, sc_calls_of calls, sc_exchanges *out);
 
 #endif

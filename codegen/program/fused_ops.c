@@ -3,6 +3,7 @@
 #include "codegen/lower/lower.h"
 #include "codegen/program/internal.h"
 #include "ir/ops/expand.h"
+#include "program/lookup.h"
 
 /* ---- checks of inputs before a run ---- */
 
@@ -53,11 +54,9 @@ static void limit_inputs(sc_generator *g, const sc_lowered *lowered)
         sc_image_value *input = input_behind(g, lowered->ids.data[i].value, &may_ignore, &ignore);
         if (input == NULL)
             continue;
-        bool is_first = input->below == 0;
-        input->may_ignore =
-            may_ignore && (is_first || (input->may_ignore && input->ignore == (int64_t)ignore));
-        input->ignore = input->may_ignore ? (int64_t)ignore : 0;
-        input->below = is_first || below < input->below ? below : input->below;
+        sc_image_limit_ids(input, &(sc_image_value){.below = below,
+                                                    .may_ignore = may_ignore,
+                                                    .ignore = may_ignore ? (int64_t)ignore : 0});
     }
 }
 

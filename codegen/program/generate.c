@@ -1,287 +1,14 @@
-/* Generates a program from per-rank modules: units in order, then the memory plan, its check and
- * the object. */
+/* Generates a program from per-rank modules: functions in order, then the memory plan, its check
+ * and the object. */
 #include "codegen/program/generate.h"
 
 #include <string.h>
 
-#include "codegen/lower/lower.h"
 #include "codegen/program/internal.h"
 #include "program/bytes.h"
 #include "program/cpu_level.h"
+#include "program/lookup.h"
 #include "program/stages.h"
-
-static sc_unit_fn *const units[SC_OP_COUNT] = {
-#define LOWER(op, function, node)
-#define ROOT(op, function)
-#define UNIT(op, function) [SC_OP_##op] = function,
-#define STEP(op, kind)
-#define LAYOUT(op)
-#include "codegen/lower/lowering.def"
-#undef LAYOUT
-#undef STEP
-#undef UNIT
-#undef ROOT
-#undef LOWER
-};
-
-/* ---- one function ---- */
-/* Ops that share a kernel are one unit; every other op is a unit by itself. */
-static void number_units(const sc_module *m, sc_generator_func *f)
-{
-    int64_t last = -1;
-    f->unit_count = 0;
-    sc_for_each_op (m, f->id, op) {
-        int64_t number = sc_op_int(sc_op_at(m, op), SC_ATTR_kernel, -1);
-        if (f->unit_count == 0 || number < 0 || number != last)
-            f->unit_count++;
-        f->unit_of[op] = f->unit_count - 1;
-        last = number;
-    }
-}
-
-static void find_roots(const sc_module *m, sc_generator_func *f)
-{
-    sc_for_each_op (m, f->id, op) {
-        const sc_op *o = sc_op_at(m, op);
-        for (uint32_t r = 0; r < o->result_count; r++)
-            f->root[o->first_result + r] =
-                sc_is_view(o) ? f->root[o->operands[0]] : o->first_result + r;
-    }
-}
-
-/* Finds the last reader of each value. A collective's operands are live until its results are read;
- * what the function returns is live to the end. */
-static void find_last_reads(const sc_module *m, sc_generator_func *f)
-{
-    sc_for_each_op_reverse (m, f->id, op) {
-        const sc_op *o = sc_op_at(m, op);
-        uint32_t at = f->unit_of[op], traits = sc_op_traits(o);
-        if ((traits & SC_COLLECTIVE) != 0 || sc_op_copies_memory((sc_op_kind)o->kind)) {
-            for (uint32_t r = 0; r < o->result_count; r++)
-                at = f->last_read[f->root[o->first_result + r]] > at
-                         ? f->last_read[f->root[o->first_result + r]]
-                         : at;
-        }
-        if ((traits & SC_EFFECT) != 0 && (traits & (SC_STATE_WRITE | SC_FROM_OUTSIDE)) == 0)
-            at = SC_LASTS;
-        for (uint32_t i = 0; i < o->operand_count; i++) {
-            uint32_t *last = &f->last_read[f->root[o->operands[i]]];
-            if ((traits & SC_STATE_WRITE) == 0 && at > *last)
-                *last = at;
-        }
-    }
-}
-
-static void find_last_reads_of_states(const sc_module *m, sc_generator_func *f)
-{
-    sc_for_each_op (m, f->id, op) {
-        const sc_op *o = sc_op_at(m, op);
-        if ((sc_op_traits(o) & SC_STATE_READ) == 0)
-            continue;
-        uint32_t *last = &f->state_last_read[sc_module_find_state(m, sc_op_word(o, SC_ATTR_name))];
-        *last = f->last_read[o->first_result] > *last ? f->last_read[o->first_result] : *last;
-    }
-}
-
-static void find_written(const sc_module *m, sc_generator_func *f)
-{
-    sc_for_each_op (m, f->id, op) {
-        const sc_op *o = sc_op_at(m, op);
-        if ((sc_op_traits(o) & SC_STATE_WRITE) != 0)
-            f->becomes[o->operands[0]] = sc_module_find_state(m, sc_op_word(o, SC_ATTR_name));
-    }
-}
-
-/* Finds values that can be computed in the staging area of the state that they become. */
-static void find_staged_targets(const sc_module *m, sc_generator_func *f)
-{
-    sc_for_each_op (m, f->id, op) {
-        const sc_op *o = sc_op_at(m, op);
-        for (uint32_t i = 0; i < o->operand_count; i++) {
-            if (!sc_op_copies_memory((sc_op_kind)o->kind) || sc_value_is_in_host(m, o->operands[i]))
-                continue;
-            sc_value root = f->root[o->operands[i]];
-            uint32_t state = f->becomes[o->first_result + i];
-            const sc_op *def = sc_op_at(m, sc_def(m, root));
-            if (state != SC_NONE && f->staged[state].is_staged && f->target[root] == SC_NONE &&
-                !sc_op_copies_memory((sc_op_kind)def->kind) &&
-                (sc_op_traits(def) & (SC_STATE_READ | SC_FROM_OUTSIDE)) == 0)
-                f->target[root] = state;
-        }
-    }
-}
-
-/* Finds values that can be computed in a state's buffer. */
-static void find_targets(const sc_module *m, sc_generator_func *f)
-{
-    sc_for_each_op (m, f->id, op) {
-        const sc_op *o = sc_op_at(m, op);
-        if ((sc_op_traits(o) & SC_STATE_WRITE) == 0)
-            continue;
-        f->last_write[sc_module_find_state(m, sc_op_word(o, SC_ATTR_name))] = op;
-        sc_value root = f->root[o->operands[0]];
-        const sc_op *def = sc_op_at(m, sc_def(m, root));
-        bool computed = (sc_op_traits(def) & (SC_STATE_READ | SC_FROM_OUTSIDE)) == 0;
-        if (computed && f->target[root] == SC_NONE && !sc_value_is_in_host(m, root))
-            f->target[root] = sc_module_find_state(m, sc_op_word(o, SC_ATTR_name));
-    }
-}
-
-static bool contracts(const sc_module *m, const sc_op_id *ops, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        if ((sc_ops[sc_op_at(m, ops[i])->kind].fuse & SC_FUSE_CONTRACT) != 0)
-            return true;
-    }
-    return false;
-}
-
-static bool generate_unit(sc_generator *g, const sc_op_id *ops, uint32_t count)
-{
-    const sc_op *first = sc_op_at(g->m, ops[0]);
-    g->unit.number = g->func.unit_of[ops[0]];
-    g->unit.loc = sc_op_at(g->m, ops[count - 1])->loc;
-    if (g->func.is_fused_sum[g->unit.number])
-        return true;
-    bool is_fused = sc_op_attr(first, SC_ATTR_kernel) != NULL;
-    if (g->exchanges != NULL)
-        sc_generator_make_room(g, ops, count);
-    if (is_fused && !contracts(g->m, ops, count))
-        return sc_generate_kernel(g, ops, count);
-    /* a copy to a state in host memory may go on */
-    bool reads = (sc_op_traits(first) & SC_STATE_WRITE) == 0 ||
-                 !sc_value_is_in_host(g->m, first->operands[0]);
-    if (reads && !sc_generator_finish_operands(g, ops, count))
-        return false;
-    if (is_fused)
-        return sc_generate_contraction(g, ops, count);
-    if (units[first->kind] != NULL)
-        return units[first->kind](g, ops[0]);
-    sc_report(&g->m->context->diag, SC_D_ir_invalid, first->loc, "code generation",
-              sc_arena_printf(g->arena, "lowering.def has no row for %s on its own",
-                              sc_ops[first->kind].name),
-              NULL);
-    return false;
-}
-
-static void *fresh(sc_arena *arena, size_t count, size_t size, int byte)
-{
-    void *made = sc_arena_array(arena, count, size);
-    if (count > 0)
-        memset(made, byte, count * size);
-    return made;
-}
-
-static void begin_messages(sc_generator *g, sc_arena *scratch)
-{
-    const uint32_t values = g->m->values.count, exchanges = g->exchanges->list.count;
-    sc_generator_func *f = &g->func;
-    f->sent_place = fresh(scratch, values, sizeof *f->sent_place, 0xff);
-    f->first_send = fresh(scratch, values, sizeof *f->first_send, 0xff);
-    f->next_send = fresh(scratch, g->m->ops.count, sizeof *f->next_send, 0xff);
-    f->arrives_with = fresh(scratch, values, sizeof *f->arrives_with, 0);
-    f->has_room = fresh(scratch, exchanges, sizeof *f->has_room, 0);
-    f->sent_count = fresh(scratch, exchanges, sizeof *f->sent_count, 0);
-    sc_generator_find_sent(g);
-}
-
-/* Analyses a function before emission; what is known of it by value is in the scratch arena. Its
- * instructions follow those that `f` has already. */
-static void begin_func(sc_generator *g, sc_func_id id)
-{
-    const sc_module *m = g->m;
-    const uint32_t values = m->values.count;
-    sc_arena *scratch = &m->context->scratch;
-    sc_generator_func *f = &g->func, before = *f;
-    *f = (sc_generator_func){.id = id, .escapes = sc_find_escaping(m, id)};
-    f->instrs.data = before.instrs.data, f->instrs.count = before.instrs.count,
-    f->instrs.capacity = before.instrs.capacity;
-    f->inputs.data = before.inputs.data, f->inputs.count = before.inputs.count,
-    f->inputs.capacity = before.inputs.capacity;
-    f->outputs.data = before.outputs.data, f->outputs.count = before.outputs.count,
-    f->outputs.capacity = before.outputs.capacity;
-    f->unit_of = fresh(scratch, m->ops.count, sizeof *f->unit_of, 0);
-    f->root = fresh(scratch, values, sizeof *f->root, 0xff);
-    f->last_read = fresh(scratch, values, sizeof *f->last_read, 0);
-    f->state_last_read = fresh(scratch, m->state.count, sizeof *f->state_last_read, 0);
-    f->last_write = fresh(scratch, m->state.count, sizeof *f->last_write, 0xff);
-    f->target = fresh(scratch, values, sizeof *f->target, 0xff);
-    f->becomes = fresh(scratch, values, sizeof *f->becomes, 0xff);
-    f->in_flight_of = fresh(scratch, values, sizeof *f->in_flight_of, 0);
-    f->place = fresh(scratch, values, sizeof *f->place, 0xff);
-    f->fused_sum_of = fresh(scratch, m->ops.count, sizeof *f->fused_sum_of, 0);
-    number_units(m, f);
-    f->is_fused_sum = fresh(scratch, f->unit_count, sizeof *f->is_fused_sum, 0);
-    find_roots(m, f);
-    find_last_reads(m, f);
-    find_last_reads_of_states(m, f);
-    find_targets(m, f);
-    find_written(m, f);
-    sc_generator_find_staged(g);
-    find_staged_targets(m, f);
-    sc_generator_find_fused_sums(g);
-    if (g->exchanges != NULL)
-        begin_messages(g, scratch);
-}
-
-static bool generate_units(sc_generator *g)
-{
-    sc_op_id *ops = sc_arena_array(g->arena, g->m->ops.count, sizeof *ops);
-    uint32_t count = 0;
-    sc_for_each_op (g->m, g->func.id, op) {
-        if (count > 0 && g->func.unit_of[op] != g->func.unit_of[ops[0]]) {
-            if (!generate_unit(g, ops, count))
-                return false;
-            count = 0;
-        }
-        ops[count++] = op;
-    }
-    return count == 0 || generate_unit(g, ops, count);
-}
-
-/* Finishes collectives and copies states after the last unit. */
-static bool end_func(sc_generator *g)
-{
-    for (uint32_t i = 0; i < g->func.in_flight.count; i++) {
-        if (!sc_generator_finish(g, i))
-            return false;
-    }
-    for (uint32_t i = 0; i < g->func.state_copies.count; i++) {
-        const sc_state_copy *copy = &g->func.state_copies.data[i];
-        sc_generator_copy(g, copy->op, copy->from, copy->to);
-    }
-    return true;
-}
-
-/* Emits the ops of a function after those that are there. */
-static bool generate_ops(sc_generator *g, sc_func_id id)
-{
-    sc_arena *scratch = &g->m->context->scratch;
-    const sc_arena_mark mark = sc_arena_mark_here(scratch);
-    begin_func(g, id);
-    bool ok = generate_units(g) && end_func(g);
-    sc_arena_release(scratch, mark);
-    return ok;
-}
-
-static void begin_list(sc_generator *g, const sc_image *image)
-{
-    g->func_index = image->func_count;
-    g->func = (sc_generator_func){0};
-}
-
-/* Makes a function of what was emitted. */
-static void end_list(const sc_generator *g, const char *name, sc_image *image)
-{
-    const sc_generator_func *f = &g->func;
-    image->funcs[image->func_count++] = (sc_image_func){.name = name,
-                                                        .instr_count = f->instrs.count,
-                                                        .instrs = f->instrs.data,
-                                                        .input_count = f->inputs.count,
-                                                        .inputs = f->inputs.data,
-                                                        .output_count = f->outputs.count,
-                                                        .outputs = f->outputs.data};
-}
 
 /* ---- the program ---- */
 static bool report(sc_generator *g, const char *stage, const char *error)
@@ -302,9 +29,17 @@ static void add_mesh(const sc_generator *g, sc_image *image)
     image->ranks = sc_mesh_ranks(mesh);
 }
 
+/* Of what an entry calls, after the entry: those of a step have the same names. */
 static const char *name_of(const sc_generator *g, sc_func_id func)
 {
-    return sc_text(g->m->context, g->m->funcs.data[func].name);
+    const char *name = sc_text(g->m->context, g->m->funcs.data[func].name);
+    return g->batches == NULL ? name : sc_arena_printf(g->arena, "%s.%s", g->part_name, name);
+}
+
+static const char *name_of_receive(const sc_generator *g, const sc_exchange *exchange)
+{
+    return sc_arena_printf(g->arena, "%s<%s", name_of(g, exchange->to),
+                           sc_text(g->m->context, g->m->funcs.data[exchange->from].name));
 }
 
 /* ---- one module ---- */
@@ -315,10 +50,10 @@ static bool add_funcs(sc_generator *g, const char *name, sc_func_id last, sc_ima
     for (sc_func_id f = 0; f < g->m->funcs.count; f++) {
         if (g->m->funcs.data[f].stage != g->stage)
             continue;
-        begin_list(g, image);
-        if (!generate_ops(g, f))
+        sc_generator_begin_func(g, image);
+        if (!sc_generator_ops(g, f))
             return false;
-        end_list(g, f == last ? "update" : name != NULL ? name : name_of(g, f), image);
+        sc_generator_end_func(g, f == last ? "update" : name != NULL ? name : name_of(g, f), image);
     }
     return true;
 }
@@ -330,27 +65,33 @@ static void add_receives(sc_generator *g, sc_image *image)
         const sc_exchange *exchange = &g->exchanges->list.data[e];
         if (exchange->to_stage != g->stage || exchange->starts_in_func)
             continue;
-        begin_list(g, image);
+        sc_generator_begin_func(g, image);
         g->func.id = exchange->to;
         sc_generator_start_receive(g, exchange);
-        end_list(g,
-                 sc_arena_printf(g->arena, "%s<%s", name_of(g, exchange->to),
-                                 name_of(g, exchange->from)),
-                 image);
+        sc_generator_end_func(g, name_of_receive(g, exchange), image);
     }
 }
 
 /* An entry is one function on every stage: that of all its chunks there. */
 static bool add_entry(sc_generator *g, const sc_generate_part *part, sc_image *image)
 {
-    begin_list(g, image);
+    sc_generator_begin_func(g, image);
     for (uint32_t i = 0; i < g->m->schedule.count; i++) {
         sc_func_id func = g->m->schedule.data[i].func;
-        if (g->m->funcs.data[func].stage == g->stage && !generate_ops(g, func))
+        if (g->m->funcs.data[func].stage == g->stage && !sc_generator_ops(g, func))
             return false;
     }
-    end_list(g, part->name, image);
+    sc_generator_end_func(g, part->name, image);
     return true;
+}
+
+static int32_t find_dim(const sc_generator *g, const sc_image_tensor *tensor, sc_dim dim)
+{
+    const char *name = sc_text(g->m->context, g->m->dims.data[dim].name);
+    int32_t at = 0;
+    while (strcmp(tensor->dims[at].name, name) != 0)
+        at++;
+    return at;
 }
 
 static uint32_t find_func(const sc_image *image, const char *name)
@@ -361,21 +102,86 @@ static uint32_t find_func(const sc_image *image, const char *name)
     return f;
 }
 
-static void add_stage_schedule(const sc_generator *g, sc_image *image)
+/* The list of a stage's calls of the functions that are there. */
+static sc_image_call *list_calls(const sc_generator *g, const sc_image *image)
 {
     const sc_stage_calls *calls = &g->exchanges->calls[g->stage];
-    image->schedule = sc_arena_array(g->arena, calls->count, sizeof *image->schedule);
+    sc_image_call *list = sc_arena_array(g->arena, calls->count, sizeof *list);
     for (uint32_t c = 0; c < calls->count; c++) {
         const sc_stage_call *call = &calls->data[c];
         const char *name = "update";
         if (call->exchange != SC_NONE)
-            name = sc_arena_printf(g->arena, "%s<%s", name_of(g, call->func),
-                                   name_of(g, g->exchanges->list.data[call->exchange].from));
+            name = name_of_receive(g, &g->exchanges->list.data[call->exchange]);
         else if (!call->is_last)
             name = name_of(g, call->func);
-        image->schedule[image->call_count++] =
-            (sc_image_call){find_func(image, name), call->micro_batch};
+        list[c] = (sc_image_call){find_func(image, name), call->micro_batch};
     }
+    return list;
+}
+
+/* ---- entries that run as several micro-batches ---- */
+static uint32_t find_input(const sc_image_func *func, const char *name)
+{
+    uint32_t i = 0;
+    while (i < func->input_count && strcmp(func->inputs[i].name, name) != 0)
+        i++;
+    return i;
+}
+
+/* The inputs of what it calls, each once. */
+static void join_inputs(const sc_generator *g, const sc_image *image, uint32_t first,
+                        sc_image_func *entry)
+{
+    uint32_t most = 0;
+    for (uint32_t f = first; f < image->func_count; f++)
+        most += image->funcs[f].input_count;
+    entry->inputs = sc_arena_array(g->arena, most, sizeof *entry->inputs);
+    for (uint32_t f = first; f < image->func_count; f++) {
+        const sc_image_func *func = &image->funcs[f];
+        for (uint32_t i = 0; i < func->input_count; i++) {
+            uint32_t at = find_input(entry, func->inputs[i].name);
+            if (at == entry->input_count)
+                entry->inputs[entry->input_count++] = func->inputs[i];
+            sc_image_limit_ids(&entry->inputs[at], &func->inputs[i]);
+        }
+    }
+}
+
+/* The results of the function that returns some, with how they are joined. */
+static void join_outputs(const sc_generator *g, const sc_image *image, uint32_t first,
+                         sc_image_func *entry)
+{
+    for (uint32_t f = first; f < image->func_count; f++) {
+        const sc_image_func *func = &image->funcs[f];
+        if (func->output_count == 0)
+            continue;
+        entry->outputs = sc_arena_array(g->arena, func->output_count, sizeof *entry->outputs);
+        entry->output_count = func->output_count;
+        for (uint32_t i = 0; i < func->output_count; i++) {
+            sc_image_value *output = &entry->outputs[i];
+            *output = func->outputs[i];
+            output->join = g->batches->joins[i];
+            output->batch_dim =
+                output->join == SC_JOIN_ROWS ? find_dim(g, &output->tensor, g->batches->dim) : -1;
+        }
+    }
+}
+
+/* The entry is a list of calls of its chunks' functions, and comes before them. */
+static bool add_batches(sc_generator *g, const sc_generate_part *part, sc_image *image)
+{
+    const uint32_t entry = image->func_count++;
+    sc_image_func made = {.name = part->name, .batches = part->batches->count};
+    if (!add_funcs(g, NULL, SC_NONE, image))
+        return false;
+    add_receives(g, image);
+    image->funcs[entry] = made; /* its name is known to what follows */
+    join_inputs(g, image, entry + 1, &made);
+    join_outputs(g, image, entry + 1, &made);
+    made.call_count = g->exchanges->calls[g->stage].count;
+    made.calls = list_calls(g, image);
+    image->funcs[entry] = made;
+    return true;
 }
 
 /* The stage's functions of a train step, and its schedule. */
@@ -387,10 +193,11 @@ static bool add_step(sc_generator *g, sc_image *image)
         return false;
     add_receives(g, image);
     if (last == SC_NONE) {
-        begin_list(g, image);
-        end_list(g, "update", image);
+        sc_generator_begin_func(g, image);
+        sc_generator_end_func(g, "update", image);
     }
-    add_stage_schedule(g, image);
+    image->schedule = list_calls(g, image);
+    image->call_count = calls->count;
     return true;
 }
 
@@ -408,16 +215,21 @@ static bool add_part(sc_generator *g, const sc_generate_part *part, const sc_exc
 {
     const sc_module *m = g->m = part->m;
     g->exchanges = exchanges;
-    g->batch_dim = part->step == NULL ? SC_NONE : part->step->training->batch_dim;
+    g->part_name = part->name;
+    g->batches = part->batches;
+    g->batch_dim = part->step != NULL      ? part->step->training->batch_dim
+                   : part->batches != NULL ? part->batches->dim
+                                           : SC_NONE;
     if (exchanges != NULL) {
-        g->slot_of = fresh(g->arena, m->values.count, sizeof *g->slot_of, 0xff);
-        g->received = fresh(g->arena, m->ops.count, sizeof *g->received, 0xff);
-        g->sent = fresh(g->arena, m->ops.count, sizeof *g->sent, 0xff);
+        g->slot_of = sc_generator_fresh(g->arena, m->values.count, sizeof *g->slot_of, 0xff);
+        g->received = sc_generator_fresh(g->arena, m->ops.count, sizeof *g->received, 0xff);
+        g->sent = sc_generator_fresh(g->arena, m->ops.count, sizeof *g->sent, 0xff);
     }
     bool ok =
         sc_generator_add_states(g) && (exchanges == NULL ? add_funcs(g, part->name, SC_NONE, image)
-                                       : part->step != NULL ? add_step(g, image)
-                                                            : add_entry(g, part, image));
+                                       : part->step != NULL    ? add_step(g, image)
+                                       : part->batches != NULL ? add_batches(g, part, image)
+                                                               : add_entry(g, part, image));
     g->is_first_part = false;
     return ok;
 }
@@ -426,7 +238,7 @@ static bool add_part(sc_generator *g, const sc_generate_part *part, const sc_exc
 static uint32_t most_funcs(const sc_generate_part *parts, uint32_t count,
                            const sc_exchanges *exchanges)
 {
-    uint32_t most = 2; /* the joined function, an empty one */
+    uint32_t most = 2 + count; /* the joined function, an empty one, those that are lists */
     for (uint32_t p = 0; p < count; p++)
         most += parts[p].m->funcs.count + (exchanges == NULL ? 0 : exchanges[p].list.count);
     return most;
@@ -510,8 +322,10 @@ static bool generate_stages(const sc_generate_part *parts, uint32_t count,
     sc_exchanges *exchanges = sc_arena_array(arena, count, sizeof *exchanges);
     sc_image **images = sc_arena_array(arena, out->stage_count, sizeof *images);
     for (uint32_t p = 0; p < count; p++) {
-        bool steps = parts[p].step != NULL;
-        if (!fail(context, "code generation", sc_exchanges_find(parts[p].m, steps, &exchanges[p])))
+        sc_calls_of calls = parts[p].step != NULL      ? SC_CALLS_OF_STEP
+                            : parts[p].batches != NULL ? SC_CALLS_OF_BATCHES
+                                                       : SC_CALLS_OF_ENTRY;
+        if (!fail(context, "code generation", sc_exchanges_find(parts[p].m, calls, &exchanges[p])))
             return false;
     }
     for (uint32_t s = 0; s < out->stage_count; s++) {

@@ -15,6 +15,7 @@
 #include "codegen/cuda/launch.h"
 #include "codegen/memory/plan.h"
 #include "codegen/toolchain/objects.h"
+#include "ir/batches.h"
 #include "ir/ops/ops.h"
 #include "ir/train.h"
 #include "program/target.h"
@@ -53,6 +54,9 @@ typedef struct sc_generate_part {
     sc_module *m;
     const char *name;          /* of its functions; NULL: their own names */
     const sc_train_step *step; /* NULL: not a train step */
+    /* of an entry in stages that runs as several micro-batches, by its module's schedule; NULL: as
+     * one */
+    const sc_batches *batches;
 } sc_generate_part;
 
 /* A program: of a module that is cut into stages, one of each stage. */
@@ -66,7 +70,9 @@ typedef struct sc_generated_program {
  *
  * With stages, it has those of a train step (a part with `step`), the starts of their receives and
  * its schedule; its last function is `update` on every stage. Any other module is an entry: one
- * function on every stage, with the name of its part.
+ * function on every stage, with the name of its part. If it runs as several micro-batches that
+ * function is a list of calls: of those of its chunks, NAME.F0, and of the starts of their
+ * receives.
  *
  * Modules share a state by its path; it is an error if its type differs between two of them. */
 bool sc_generate_program(const sc_generate_part *parts, uint32_t count,

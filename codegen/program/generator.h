@@ -110,6 +110,9 @@ typedef struct sc_generator {
     bool is_first_part;
     uint32_t func_index; /* in the program: of the function being emitted */
     sc_dim batch_dim;    /* split by micro-batches; SC_NONE */
+    /* of an entry whose results are kept until all micro-batches have run; NULL: another part */
+    const sc_batches *batches;
+    const char *part_name; /* of the part; NULL: it has none */
     sc_generator_func func;
     sc_generator_unit unit;
 } sc_generator;

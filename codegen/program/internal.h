@@ -8,6 +8,15 @@
 /* Adds the module's states to the program and fills state_buffer. False after a diagnostic. */
 bool sc_generator_add_states(sc_generator *g);
 
+/* ---- functions (funcs.c) ---- */
+/* An array with the byte everywhere. */
+void *sc_generator_fresh(sc_arena *arena, size_t count, size_t size, int byte);
+/* Begins a function of the program; appends the ops of one of the module's to it, false after a
+ * diagnostic; adds what was emitted to the image. */
+void sc_generator_begin_func(sc_generator *g, const sc_image *image);
+bool sc_generator_ops(sc_generator *g, sc_func_id id);
+void sc_generator_end_func(const sc_generator *g, const char *name, sc_image *image);
+
 /* ---- calls ---- */
 /* The kind of the buffers of a kind of state. */
 sc_image_buffer_kind sc_generator_kind_of_state(sc_state_kind kind);
@@ -54,6 +63,8 @@ void sc_generator_start_receive(sc_generator *g, const sc_exchange *exchange);
 bool sc_generator_wait_for_message(sc_generator *g, sc_value root);
 /* Finds what the function sends, and where it is to be computed. */
 void sc_generator_find_sent(sc_generator *g);
+/* Returns where a result of a micro-batch lasts until the others have run. */
+sc_image_ref sc_generator_keep_result(sc_generator *g, sc_op_id op, sc_value value);
 /* Before ops are emitted that compute what is sent: waits until it may be overwritten. */
 void sc_generator_make_room(sc_generator *g, const sc_op_id *ops, uint32_t count);
 

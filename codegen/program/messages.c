@@ -162,25 +162,55 @@ bool sc_generator_wait_for_message(sc_generator *g, sc_value root)
 
 /* ---- sending ---- */
 
-/* Finds what the function sends, and gives values that it computes and no slot keeps one to be
- * computed in. */
+/* Gives a value that the function computes, and that no slot keeps, one to be computed in, with at
+ * least so many copies. */
+static void compute_in_slot(sc_generator *g, sc_value value, uint32_t copies)
+{
+    sc_generator_func *f = &g->func;
+    sc_value root = f->root[value];
+    const sc_op *def = sc_op_at(g->m, sc_def(g->m, root));
+    bool is_computed = (sc_op_traits(def) & (SC_STATE_READ | SC_FROM_OUTSIDE)) == 0 &&
+                       !sc_op_transfers((sc_op_kind)def->kind);
+    if (is_computed && f->target[root] == SC_NONE && f->sent_place[root].buffer == SC_NONE)
+        f->sent_place[root] = new_slot(g, value);
+    if (f->sent_place[root].buffer == SC_NONE)
+        return;
+    uint32_t *has = &g->buffers.data[f->sent_place[root].buffer].copies;
+    *has = *has < copies ? copies : *has;
+}
+
+/* Finds what the function sends. That, and results that outlive the call, are computed in slots. */
 void sc_generator_find_sent(sc_generator *g)
 {
     const sc_module *m = g->m;
     sc_generator_func *f = &g->func;
     sc_for_each_op (m, f->id, op) {
         const sc_op *o = sc_op_at(m, op);
+        uint32_t kept = g->batches != NULL && sc_op_has(o, SC_RETURNS) ? o->operand_count : 0;
+        for (uint32_t i = 0; i < kept; i++)
+            compute_in_slot(g, o->operands[i], g->batches->count);
         if (!sc_op_transfers((sc_op_kind)o->kind) || o->operand_count == 0)
             continue;
         sc_value root = f->root[o->operands[0]];
-        const sc_op *def = sc_op_at(m, sc_def(m, root));
-        bool is_computed = (sc_op_traits(def) & (SC_STATE_READ | SC_FROM_OUTSIDE)) == 0 &&
-                           !sc_op_transfers((sc_op_kind)def->kind);
         f->next_send[op] = f->first_send[root];
         f->first_send[root] = op;
-        if (is_computed && f->target[root] == SC_NONE && f->sent_place[root].buffer == SC_NONE)
-            f->sent_place[root] = new_slot(g, o->operands[0]);
+        compute_in_slot(g, o->operands[0], 1);
     }
+}
+
+/* ---- results of micro-batches ---- */
+
+/* Where a result is kept until all micro-batches have run: where it is, if that is a slot with a
+ * copy for each; otherwise it is copied. */
+sc_image_ref sc_generator_keep_result(sc_generator *g, sc_op_id op, sc_value value)
+{
+    sc_image_ref at = sc_generator_read(g, value);
+    if (is_slot(g, at) && g->buffers.data[at.buffer].copies >= g->batches->count)
+        return at;
+    sc_image_ref to = new_slot(g, value);
+    g->buffers.data[to.buffer].copies = g->batches->count;
+    sc_generator_copy(g, op, at, to);
+    return to;
 }
 
 static void add_room(sc_generator *g, uint32_t number, sc_op_id op)

@@ -101,7 +101,8 @@ bool sc_generate_return(sc_generator *g, sc_op_id op)
         sc_value value = o->operands[i];
         if (!check_not_staged(g, op, sc_generator_read(g, value)))
             return false;
-        sc_image_ref at = moved_out(g, op, value);
+        sc_image_ref at =
+            g->batches != NULL ? sc_generator_keep_result(g, op, value) : moved_out(g, op, value);
         *sc_vec_push(g->arena, &g->func.outputs) =
             (sc_image_value){.name = sc_generator_name(g, value),
                              .tensor = sc_generator_tensor(g, sc_type_of(g->m, value)),

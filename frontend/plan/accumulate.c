@@ -89,17 +89,13 @@ const char *sc_plan_divisors_text(sc_context *context, int64_t size)
 }
 
 static bool report_indivisible(const sc_resolved_plan *plan, sc_loc line, const sc_name *name,
-                               int64_t size, int64_t count)
+                               int64_t size, int64_t count, const char *what)
 {
     sc_context *context = plan->context;
     const char *divisors = sc_plan_divisors_text(context, size);
     sc_report(&context->diag, SC_D_micro_batches_do_not_divide, line, sc_text(context, name->text),
               sc_arena_printf(&context->arena, "%" PRId64, size),
-              sc_arena_printf(&context->arena, "%" PRId64, count),
-              plan->accumulate == NULL    ? "'microbatches'"
-              : !sc_plan_has_stages(plan) ? "'accumulate'"
-                                          : "'microbatches' times 'accumulate'",
-              divisors, NULL);
+              sc_arena_printf(&context->arena, "%" PRId64, count), what, divisors, NULL);
     return false;
 }
 
@@ -120,7 +116,51 @@ bool sc_plan_train_bindings(sc_resolved_plan *plan, sc_sym entry, sc_binding_lis
     if (sizes[dim] == 0)
         return true; /* reported where the size is needed */
     if (sizes[dim] % count != 0)
-        return report_indivisible(plan, line, name, sizes[dim], count);
+        return report_indivisible(plan, line, name, sizes[dim], count,
+                                  plan->accumulate == NULL ? "'microbatches'"
+                                  : !sc_plan_has_stages(plan)
+                                      ? "'accumulate'"
+                                      : "'microbatches' times 'accumulate'");
     *sc_vec_push(arena, out) = (sc_binding){name->text, sizes[dim] / count, name->loc};
+    return true;
+}
+
+uint32_t sc_plan_staged_batches(const sc_resolved_plan *plan)
+{
+    return sc_plan_has_stages(plan) ? plan->stage.micro_batches : 1;
+}
+
+/* The size of the dim in the inputs; 0: none has it. */
+static int64_t size_in_inputs(const sc_module *m, sc_func_id func, sc_dim dim)
+{
+    sc_for_each_op (m, func, id) {
+        const sc_op *op = sc_op_at(m, id);
+        const sc_type_info *type =
+            sc_op_has(op, SC_FROM_OUTSIDE) ? sc_type_of(m, op->first_result) : NULL;
+        int at = type == NULL || dim == SC_NONE ? -1 : sc_type_find_dim(type, dim);
+        if (at >= 0)
+            return type->dims[at].size;
+    }
+    return 0;
+}
+
+bool sc_plan_forward_bindings(sc_resolved_plan *plan, sc_sym entry, const sc_module *whole,
+                              sc_func_id func, sc_binding_list *out, uint32_t *count)
+{
+    const sc_name *name = &plan->stage.batch;
+    const uint32_t batches = sc_plan_staged_batches(plan);
+    int64_t size =
+        batches == 1 ? 0 : size_in_inputs(whole, func, sc_module_find_dim(whole, name->text));
+    *count = 1;
+    if (size == 0)
+        return true;
+    if (!has_own_size(plan, name, sc_declarations_dim(plan->program, name->text)))
+        return false;
+    if (size % batches != 0)
+        return report_indivisible(plan, plan->stage.stmt->loc, name, size, batches,
+                                  "'microbatches'");
+    *count = batches;
+    sc_plan_bindings(plan, entry, out);
+    *sc_vec_push(&plan->context->arena, out) = (sc_binding){name->text, size / batches, name->loc};
     return true;
 }

@@ -266,32 +266,6 @@ static const sc_entry_info *find_entry(const sc_stages *c)
     return NULL;
 }
 
-/* An entry that is not trained runs forward through the same stages, so its batch is split too. Its
- * module has the whole batch. That of a train step has one micro-batch, and was checked. */
-static bool check_batch(const sc_stages *c)
-{
-    const sc_entry_info *entry = find_entry(c);
-    sc_dim dim = sc_module_find_dim(c->m, c->line->batch.text);
-    if (entry == NULL || entry->minimised || entry->cached || dim == SC_NONE)
-        return true;
-    sc_for_each_op (c->m, c->built->func, id) {
-        const sc_op *op = sc_op_at(c->m, id);
-        const sc_type_info *type =
-            op->result_count == 0 ? NULL : sc_type_of(c->m, op->first_result);
-        int at = type == NULL || !sc_op_has(op, SC_FROM_OUTSIDE) ? -1 : sc_type_find_dim(type, dim);
-        if (at < 0 || type->dims[at].size % c->line->micro_batches == 0)
-            continue;
-        sc_arena *arena = &c->context->arena;
-        sc_report(&c->context->diag, SC_D_micro_batches_do_not_divide, c->line->stmt->loc,
-                  sc_text(c->context, c->line->batch.text),
-                  sc_arena_printf(arena, "%" PRId64, type->dims[at].size),
-                  sc_arena_printf(arena, "%" PRIu32, c->line->micro_batches), "'microbatches'",
-                  sc_plan_divisors_text(c->context, type->dims[at].size), NULL);
-        return false;
-    }
-    return true;
-}
-
 /* An entry that runs none of the stacks is all in the first chunk, unless it is the trained one. */
 static bool check_count(const sc_stages *c)
 {
@@ -323,7 +297,7 @@ bool sc_plan_pipeline(sc_resolved_plan *plan, sc_module *m, const sc_build_resul
     size_t instances = (size_t)c.instance_paths.count + 1;
     c.work = sc_arena_array(arena, instances, sizeof *c.work);
     c.chunk_of_instance = sc_arena_array(arena, instances, sizeof *c.chunk_of_instance);
-    if (!check_batch(&c) || !place_lines(&c))
+    if (!place_lines(&c))
         return false;
     if (plan->stage_cut.schedule != NULL) {
         cut_as_before(&c, out);

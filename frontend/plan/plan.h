@@ -45,6 +45,14 @@ const char *sc_plan_micro_batch_word(const sc_resolved_plan *plan);
  * reporting an error: the number of micro-batches does not divide the dim, or the dim has no size
  * of its own. */
 bool sc_plan_train_bindings(sc_resolved_plan *plan, sc_sym entry, sc_binding_list *out);
+/* Returns the micro-batches of the plan's pipeline; 1 without stages. */
+uint32_t sc_plan_staged_batches(const sc_resolved_plan *plan);
+/* Collects the sizes with which one micro-batch of an entry that is not trained is built, from the
+ * entry as built with the whole batch: it runs forward through the same stages. *count: the number
+ * of micro-batches; 1, and no sizes, without stages or if no input has the dim that they split.
+ * Returns false after reporting an error, as above. */
+bool sc_plan_forward_bindings(sc_resolved_plan *plan, sc_sym entry, const sc_module *whole,
+                              sc_func_id func, sc_binding_list *out, uint32_t *count);
 /* Location of an axis in the mesh declaration. */
 sc_loc sc_plan_axis_loc(const sc_resolved_plan *plan, uint32_t axis);
 /* True if a line of the plan or an @axis of the model uses the axis and no `stage` line does. */

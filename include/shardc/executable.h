@@ -51,8 +51,10 @@ typedef struct shardc_tensor_info {
         int64_t size;  /* of the full tensor */
         int64_t local; /* of a rank's shard, with padding */
     } dims[SHARDC_TENSOR_MAX_RANK];
-    int64_t count, local_count; /* elements: of the full tensor, of a rank's shard */
-    int32_t batch_dim;          /* of an input: the dim that micro-batches split, or -1 */
+    /* elements: of the full tensor, of a rank's shard. Of a function that runs as several
+     * micro-batches the full tensor has all of them, a shard is of one */
+    int64_t count, local_count;
+    int32_t batch_dim; /* of an input: the dim that micro-batches split, or -1 */
     /* of an input of ids: valid ids are 0 .. below - 1; 0: the input has no such bound */
     int64_t below;
     bool may_ignore; /* the id `ignore` is valid, too: no row */

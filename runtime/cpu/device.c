@@ -378,13 +378,13 @@ static shardc_status end(sc_rank *rank, uint32_t func, bool failed, shardc_error
 
 /* ---- memory ---- */
 
-static shardc_status read_buffer(sc_rank *rank, uint32_t buffer, void *to, int64_t bytes,
-                                 shardc_error *error)
+static shardc_status read_buffer(sc_rank *rank, uint32_t buffer, int64_t at, void *to,
+                                 int64_t bytes, shardc_error *error)
 {
     const sc_image_buffer *of = &rank->image->buffers[buffer];
     if (of->host)
-        return sc_host_arena_read(&rank->host, of->offset, to, bytes, error);
-    memcpy(to, sc_rank_buffer(rank, buffer), (size_t)bytes);
+        return sc_host_arena_read(&rank->host, of->offset + at, to, bytes, error);
+    memcpy(to, (const char *)sc_rank_buffer(rank, buffer) + at, (size_t)bytes);
     return SHARDC_OK;
 }
 

@@ -101,7 +101,7 @@ static shardc_status open_rank(sc_rank *rank, shardc_error *error)
     own->code = &own->gpu->codes[rank->image->pipeline.stage];
     const sc_cuda *api = &own->session->api;
     own->comm = own->session->nccl.library == NULL ? &sc_cuda_comm_local : &sc_cuda_comm_nccl;
-    own->batches = shardc_executable_micro_batches(rank->session->program);
+    own->batches = sc_image_most_batches(rank->image);
     own->graphs = calloc((size_t)rank->image->func_count * own->batches + 1, sizeof *own->graphs);
     if (own->graphs == NULL)
         return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for rank %u",
@@ -413,13 +413,13 @@ static shardc_status finish(sc_rank *rank, sc_bound *started, shardc_error *erro
 
 /* ---- memory ---- */
 
-static shardc_status each_piece(sc_rank *rank, uint32_t buffer, char *host, int64_t bytes,
-                                bool to_host, shardc_error *error)
+static shardc_status each_piece(sc_rank *rank, uint32_t buffer, int64_t from, char *host,
+                                int64_t bytes, bool to_host, shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
     const sc_cuda *api = &own->session->api;
     const char *what = rank->image->buffers[buffer].name;
-    sc_cu_address at = (sc_cu_address)(uintptr_t)sc_rank_buffer(rank, buffer);
+    sc_cu_address at = (sc_cu_address)(uintptr_t)sc_rank_buffer(rank, buffer) + (sc_cu_address)from;
     sc_cu_context callers = NULL; /* this may be an application's thread */
     shardc_status status = SC_CUDA(api, error, "", cuCtxGetCurrent, &callers);
     if (status == SHARDC_OK)
@@ -443,12 +443,12 @@ static shardc_status each_piece(sc_rank *rank, uint32_t buffer, char *host, int6
     return sc_cuda_give_back(api, callers, status, error);
 }
 
-static shardc_status read_buffer(sc_rank *rank, uint32_t buffer, void *to, int64_t bytes,
-                                 shardc_error *error)
+static shardc_status read_buffer(sc_rank *rank, uint32_t buffer, int64_t at, void *to,
+                                 int64_t bytes, shardc_error *error)
 {
     const sc_image_buffer *of = &rank->image->buffers[buffer];
-    return of->host ? sc_host_arena_read(&rank->host, of->offset, to, bytes, error)
-                    : each_piece(rank, buffer, to, bytes, true, error);
+    return of->host ? sc_host_arena_read(&rank->host, of->offset + at, to, bytes, error)
+                    : each_piece(rank, buffer, at, to, bytes, true, error);
 }
 
 static shardc_status write_buffer(sc_rank *rank, uint32_t buffer, const void *from, int64_t bytes,
@@ -456,7 +456,7 @@ static shardc_status write_buffer(sc_rank *rank, uint32_t buffer, const void *fr
 {
     const sc_image_buffer *of = &rank->image->buffers[buffer];
     return of->host ? sc_host_arena_write(&rank->host, of->offset, from, bytes, error)
-                    : each_piece(rank, buffer, (char *)from, bytes, false, error);
+                    : each_piece(rank, buffer, 0, (char *)from, bytes, false, error);
 }
 
 const sc_device sc_device_cuda = {

@@ -171,12 +171,15 @@ static uint32_t most_parts(const sc_image *image, uint32_t boundary)
     return most;
 }
 
-/* No more messages are in flight than a step starts. */
-static uint32_t messages_of_step(const sc_image *image)
+/* No more messages are in flight than a list of calls starts. */
+static uint32_t most_messages(const sc_image *image)
 {
     uint64_t count = 1;
-    for (uint32_t i = 0; i < image->call_count; i++)
-        count += image->funcs[image->schedule[i].func].instr_count;
+    for (uint32_t l = 0; l <= image->func_count; l++) {
+        const sc_image_list list = sc_image_list_of(image, l);
+        for (uint32_t i = 0; i < list.count; i++)
+            count += image->funcs[list.calls[i].func].instr_count;
+    }
     for (uint32_t f = 0; f < image->func_count; f++)
         count += image->funcs[f].instr_count;
     return count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
@@ -186,7 +189,7 @@ static void bind_boundaries(sc_rank *rank, carver *memory)
 {
     const sc_image *image = rank->image;
     sc_rank_boundary *boundaries = carve(memory, image->boundary_count, sizeof *boundaries);
-    uint32_t most = messages_of_step(image);
+    uint32_t most = most_messages(image);
     for (uint32_t i = 0; i < image->boundary_count; i++) {
         uint32_t slots = image->boundaries[i].slots, room = slots < most ? slots : most,
                  parts = most_parts(image, i);

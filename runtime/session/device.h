@@ -56,8 +56,9 @@ struct sc_device {
     shardc_status (*time)(sc_rank *rank, uint32_t func, uint32_t instr, bool *out_ran,
                           double *out_begin, double *out_end, shardc_error *error);
 
-    /* Copy between a buffer of either arena and the caller's memory. */
-    shardc_status (*read)(sc_rank *rank, uint32_t buffer, void *to, int64_t bytes,
+    /* Copy between a buffer of either arena and the caller's memory; `at`: from which byte of the
+     * buffer and its copies on. */
+    shardc_status (*read)(sc_rank *rank, uint32_t buffer, int64_t at, void *to, int64_t bytes,
                           shardc_error *error);
     shardc_status (*write)(sc_rank *rank, uint32_t buffer, const void *from, int64_t bytes,
                            shardc_error *error);

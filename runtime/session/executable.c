@@ -175,6 +175,18 @@ uint32_t shardc_executable_output_count(const shardc_executable *program, uint32
     return program->image->funcs[func].output_count;
 }
 
+/* The caller's array of a function of several micro-batches has all of them: nothing is split for
+ * him. */
+static void give_batches(const sc_image_func *func, const sc_image_value *value,
+                         shardc_tensor_info *out)
+{
+    if (func->batches == 0 || value->batch_dim < 0)
+        return;
+    out->dims[value->batch_dim].size *= func->batches;
+    out->count *= func->batches;
+    out->batch_dim = -1;
+}
+
 void shardc_executable_input(const shardc_executable *program, uint32_t func, uint32_t input,
                              shardc_tensor_info *out)
 {
@@ -184,6 +196,7 @@ void shardc_executable_input(const shardc_executable *program, uint32_t func, ui
     out->below = value->below;
     out->may_ignore = value->may_ignore;
     out->ignore = value->ignore;
+    give_batches(&program->image->funcs[func], value, out);
 }
 
 void shardc_executable_output(const shardc_executable *program, uint32_t func, uint32_t output,
@@ -191,6 +204,7 @@ void shardc_executable_output(const shardc_executable *program, uint32_t func, u
 {
     const sc_image_value *value = &program->image->funcs[func].outputs[output];
     describe(&value->tensor, value->name, "output", out);
+    give_batches(&program->image->funcs[func], value, out);
 }
 
 uint32_t shardc_executable_call_count(const shardc_executable *program)

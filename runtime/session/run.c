@@ -1,4 +1,4 @@
-/* Calls functions: scatters inputs, runs every rank, gathers outputs. */
+/* Calls functions: scatters inputs, runs every rank; fetch.c gathers outputs. */
 #include <stdio.h>
 #include <string.h>
 
@@ -209,23 +209,24 @@ static shardc_status feed_call(shardc_session *session, const sc_image_call *cal
     return SHARDC_OK;
 }
 
-/* ---- steps of several stages ---- */
+/* ---- lists of calls of several stages ---- */
 
-typedef struct staged_step {
+typedef struct staged_run {
+    uint32_t func; /* of the session's image: whose calls run; SC_NONE: those of the schedule */
     const shardc_feed_value *feeds;
     size_t feed_count;
     int64_t batches;
-} staged_step;
+} staged_run;
 
 /* Sets the inputs of a call on one rank. The values were checked. */
-static shardc_status feed_rank(sc_rank *rank, const sc_image_call *call, const staged_step *step,
+static shardc_status feed_rank(sc_rank *rank, const sc_image_call *call, const staged_run *run,
                                shardc_error *error)
 {
     const sc_image_func *func = &rank->image->funcs[call->func];
     for (uint32_t i = 0; i < func->input_count; i++) {
         const sc_image_value *input = &func->inputs[i];
-        const shardc_feed_value *feed = find_feed(step->feeds, step->feed_count, input->name);
-        sc_whole whole = whole_of(input, feed, call, step->batches);
+        const shardc_feed_value *feed = find_feed(run->feeds, run->feed_count, input->name);
+        sc_whole whole = whole_of(input, feed, call, run->batches);
         shardc_status status =
             sc_element_named(feed->dtype, input->tensor.dtype, &whole.element, error);
         if (status == SHARDC_OK)
@@ -258,11 +259,11 @@ static shardc_status meet_all(sc_rank *rank, shardc_status mine, shardc_error *e
                : mine;
 }
 
-/* Runs one call of the schedule. Sets rank->has_lost_world if the rank cannot go on. */
-static shardc_status run_call_of(sc_rank *rank, const sc_image_call *call, const staged_step *step,
+/* Runs one call of a list. Sets rank->has_lost_world if the rank cannot go on. */
+static shardc_status run_call_of(sc_rank *rank, const sc_image_call *call, const staged_run *run,
                                  shardc_error *error)
 {
-    shardc_status status = feed_rank(rank, call, step, error);
+    shardc_status status = feed_rank(rank, call, run, error);
     if (status == SHARDC_OK)
         return sc_rank_run(rank, call->func,
                            call->micro_batch < 0 ? 0 : (uint32_t)call->micro_batch, error);
@@ -271,17 +272,26 @@ static shardc_status run_call_of(sc_rank *rank, const sc_image_call *call, const
     return status;
 }
 
-/* Runs the schedule of the rank's stage. After a failed check the rank goes on, because others wait
- * for its messages; but before the last call, which updates the state, all ranks meet, and it only
- * runs if none has failed. */
-static shardc_status run_schedule(sc_rank *rank, void *user, shardc_error *error)
+static sc_image_list list_of(const sc_rank *rank, uint32_t func)
 {
-    const staged_step *step = user;
-    const sc_image *image = rank->image;
-    bool meets = rank->session->image->call_count > 1;
+    uint32_t stage = sc_image_stage_of(rank->session->image, rank->rank),
+             own = func == SC_NONE ? SC_NONE : rank->session->program->all.funcs[func][stage];
+    bool is_missing = func != SC_NONE && own == SC_NONE;
+    return is_missing ? (sc_image_list){0}
+                      : sc_image_list_of(rank->image, func == SC_NONE ? 0 : 1 + own);
+}
+
+/* Runs the list of the rank's stage. After a failed check the rank goes on, because others wait for
+ * its messages; but before the last call of a schedule, which updates the state, all ranks meet,
+ * and it only runs if none has failed. */
+static shardc_status run_list(sc_rank *rank, void *user, shardc_error *error)
+{
+    const staged_run *run = user;
+    const sc_image_list list = list_of(rank, run->func);
+    bool meets = run->func == SC_NONE && rank->session->image->call_count > 1;
     shardc_status status = SHARDC_OK;
-    for (uint32_t i = 0; i < image->call_count; i++) {
-        bool is_last = i + 1 == image->call_count;
+    for (uint32_t i = 0; i < list.count; i++) {
+        bool is_last = run->func == SC_NONE && i + 1 == list.count;
         if (rank->has_lost_world)
             break;
         if (is_last && meets)
@@ -289,55 +299,11 @@ static shardc_status run_schedule(sc_rank *rank, void *user, shardc_error *error
         if (is_last && status != SHARDC_OK)
             break;
         shardc_error reason = {.status = SHARDC_OK};
-        shardc_status own = run_call_of(rank, &image->schedule[i], step, &reason);
+        shardc_status own = run_call_of(rank, &list.calls[i], run, &reason);
         if (own != SHARDC_OK && (status == SHARDC_OK || rank->has_lost_world))
             status = sc_fail(error, own, "%s", reason.text);
     }
     return drain(rank, status, error);
-}
-
-/* ---- outputs ---- */
-
-static shardc_status check_fetches(const sc_image_func *func, const shardc_fetch_value *fetches,
-                                   size_t count, shardc_error *error)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (fetches[i].output >= func->output_count || fetches[i].data == NULL)
-            return sc_fail(error, SHARDC_ERROR_ARGUMENT,
-                           "output %u of '%s', which has %u, or no room for it", fetches[i].output,
-                           func->name, func->output_count);
-        const sc_image_value *output = &func->outputs[fetches[i].output];
-        sc_whole whole = {.data = fetches[i].data, .batch_dim = -1};
-        char name[32];
-        snprintf(name, sizeof name, "%u", fetches[i].output);
-        shardc_status status =
-            sc_element_named(fetches[i].dtype, output->tensor.dtype, &whole.element, error);
-        if (status == SHARDC_OK)
-            status = sc_check_bytes(&output->tensor, &whole, "output",
-                                    output->name[0] != 0 ? output->name : name, fetches[i].bytes,
-                                    true, error);
-        if (status != SHARDC_OK)
-            return status;
-    }
-    return SHARDC_OK;
-}
-
-static shardc_status fetch_call(shardc_session *session, const sc_image_func *func,
-                                const shardc_fetch_value *fetches, size_t count,
-                                shardc_error *error)
-{
-    for (size_t i = 0; i < count; i++) {
-        const sc_image_value *output = &func->outputs[fetches[i].output];
-        sc_whole whole = {.data = fetches[i].data, .batch_dim = -1};
-        shardc_status status =
-            sc_element_named(fetches[i].dtype, output->tensor.dtype, &whole.element, error);
-        if (status == SHARDC_OK)
-            status = sc_session_gather(session, &output->tensor, output->buffer, &whole,
-                                       output->name, error);
-        if (status != SHARDC_OK)
-            return status;
-    }
-    return SHARDC_OK;
 }
 
 /* ---- calls ---- */
@@ -374,25 +340,19 @@ static shardc_status run_calls(shardc_session *session, const sc_image_call *cal
         return status;
     status = check_feeds(session->image, calls, count, batches, feeds, feed_count, error);
     if (status == SHARDC_OK)
-        status = check_fetches(last, fetches, fetch_count, error);
+        status = sc_session_check_fetches(last, fetches, fetch_count, error);
     /* if one process got invalid values, the others must not wait for it */
     status = sc_session_agree(session, status, error);
-    bool is_staged = session->image->pipeline.count > 0 && calls == session->image->schedule;
+    bool is_step = calls == session->image->schedule,
+         is_staged = session->image->pipeline.count > 0 && (is_step || last->batches > 0);
     if (status == SHARDC_OK && is_staged) {
-        staged_step step = {feeds, feed_count, batches};
-        sc_session_each_rank(session, run_schedule, &step);
+        staged_run run = {is_step ? SC_NONE : calls[0].func, feeds, feed_count, batches};
+        sc_session_each_rank(session, run_list, &run);
         status = sc_session_outcome(session, error);
     } else if (status == SHARDC_OK)
         status = run_in_turn(session, calls, count, batches, feeds, feed_count, error);
-    return status == SHARDC_OK ? fetch_call(session, last, fetches, fetch_count, error) : status;
-}
-
-static bool is_scheduled(const sc_image *image, uint32_t func)
-{
-    uint32_t i = 0;
-    while (i < image->call_count && image->schedule[i].func != func)
-        i++;
-    return i < image->call_count;
+    return status == SHARDC_OK ? sc_session_fetch(session, last, fetches, fetch_count, error)
+                               : status;
 }
 
 static bool has_messages(const sc_image_func *func)
@@ -404,15 +364,15 @@ static bool has_messages(const sc_image_func *func)
     return i < func->instr_count;
 }
 
-/* True if a stage's schedule calls the function, and it starts or waits for messages: other calls
- * of the schedule have the other half. */
-static bool is_part_of_step(const shardc_session *session, uint32_t func)
+/* True if a stage's list calls the function, and it starts or waits for messages: other calls of
+ * the list have the other half. */
+static bool is_part_of_list(const shardc_session *session, uint32_t func)
 {
     const sc_program *program = &session->program->all;
     for (uint32_t s = 0; s < program->stage_count; s++) {
         const sc_image *image = program->stages[s];
         uint32_t own = program->funcs[func][s];
-        if (own != SC_NONE && is_scheduled(image, own) && has_messages(&image->funcs[own]))
+        if (own != SC_NONE && sc_image_is_called(image, own) && has_messages(&image->funcs[own]))
             return true;
     }
     return false;
@@ -425,13 +385,16 @@ shardc_status shardc_session_run(shardc_session *session, uint32_t func,
 {
     if (func >= session->image->func_count)
         return sc_fail(error, SHARDC_ERROR_ARGUMENT, "there is no function %u", func);
-    if (session->image->pipeline.count > 0 && is_part_of_step(session, func))
-        return sc_fail(error, SHARDC_ERROR_ARGUMENT,
-                       "function '%s' exchanges messages with other calls of a step: it runs only "
-                       "as part of one",
-                       session->image->funcs[func].name);
+    if (session->image->pipeline.count > 0 && is_part_of_list(session, func))
+        return sc_fail(
+            error, SHARDC_ERROR_ARGUMENT,
+            "function '%s' exchanges messages with other calls of a step or an entry: it "
+            "runs only as part of one",
+            session->image->funcs[func].name);
     sc_image_call call = {func, (int32_t)session->micro_batch};
-    return run_calls(session, &call, 1, 1, feeds, feed_count, fetches, fetch_count, error);
+    uint32_t batches = session->image->funcs[func].batches;
+    return run_calls(session, &call, 1, batches > 0 ? batches : 1, feeds, feed_count, fetches,
+                     fetch_count, error);
 }
 
 shardc_status shardc_session_step(shardc_session *session, const shardc_feed_value *feeds,

@@ -44,7 +44,7 @@ static uint64_t mix_message(uint64_t hash, const sc_image_message *message)
 }
 
 /* Adds everything of an image that concerns other ranks: each function's collectives and messages
- * in order, and the calls of a step. */
+ * in order, and the lists of calls. */
 static uint64_t mix_collectives(uint64_t hash, const sc_image *image)
 {
     hash = sc_hash_mix(sc_hash_mix(hash, image->func_count), image->call_count);
@@ -58,8 +58,11 @@ static uint64_t mix_collectives(uint64_t hash, const sc_image *image)
                 hash = mix_message(hash, &image->messages[func->instrs[i].index]);
         }
     }
-    for (uint32_t c = 0; c < image->call_count; c++)
-        hash = sc_hash_mix(hash, image->schedule[c].func);
+    for (uint32_t l = 0; l <= image->func_count; l++) {
+        const sc_image_list list = sc_image_list_of(image, l);
+        for (uint32_t c = 0; c < list.count; c++)
+            hash = sc_hash_mix(hash, list.calls[c].func);
+    }
     return hash;
 }
 

@@ -57,12 +57,22 @@ shardc_status sc_session_outcome(shardc_session *session, shardc_error *error);
 /* Replaces a lost world by a new one, where that is possible. */
 shardc_status sc_session_recover(shardc_session *session, shardc_error *error);
 
+/* ---- fetch.c ---- */
+/* Checks that the function has the outputs, and that the caller's arrays have room. */
+shardc_status sc_session_check_fetches(const sc_image_func *func, const shardc_fetch_value *fetches,
+                                       size_t count, shardc_error *error);
+/* Gathers outputs of the function's last run. Called on one thread while nothing runs. */
+shardc_status sc_session_fetch(shardc_session *session, const sc_image_func *func,
+                               const shardc_fetch_value *fetches, size_t count,
+                               shardc_error *error);
+
 /* ---- values.c ---- */
 /* Fills a rank's shard of a full tensor, if the rank's stage has the tensor. Called on the rank's
  * thread, or on any while nothing runs. */
 shardc_status sc_rank_scatter(sc_rank *rank, const sc_image_tensor *tensor, uint32_t buffer,
                               const sc_whole *whole, const char *name, shardc_error *error);
-/* Scatter a full tensor to the shards, or gather it. Called on one thread while nothing runs.
+/* Scatter a full tensor to the shards, or gather it: a slot's copy for whole->batch. Called on one
+ * thread while nothing runs.
  * `buffer`: as sc_image_buffer_of takes it. `name` is used in messages. */
 shardc_status sc_session_scatter(shardc_session *session, const sc_image_tensor *tensor,
                                  uint32_t buffer, const sc_whole *whole, const char *name,

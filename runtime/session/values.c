@@ -147,26 +147,28 @@ shardc_status sc_session_scatter(shardc_session *session, const sc_image_tensor 
     return status;
 }
 
-/* Gets the shard of a rank: the buffer itself if it is in host memory, otherwise a copy. The shard
+/* Gets the shard of a rank, of the buffer's copy for a micro-batch: the buffer itself if it is in
+ * host memory, otherwise a copy. The shard
  * of another process is broadcast by its owner. */
 static shardc_status fetch_shard(shardc_session *session, const sc_image_tensor *tensor,
-                                 uint32_t buffer, uint64_t rank, void *copy, const void **out,
-                                 shardc_error *error)
+                                 uint32_t buffer, uint64_t rank, int32_t micro_batch, void *copy,
+                                 const void **out, shardc_error *error)
 {
     sc_rank *self = &session->ranks[0];
     uint64_t index = rank - session->first_rank;
     uint32_t at = sc_image_buffer_of(tensor, buffer, rank);
     /* All processes agree where any could fail, whatever each keeps its host arena in. */
-    bool may_fail =
-        !session->device->is_host || sc_session_image_of(session, (uint32_t)rank)->buffers[at].host;
+    const sc_image_buffer *of = &sc_session_image_of(session, (uint32_t)rank)->buffers[at];
+    bool may_fail = !session->device->is_host || of->host;
+    int64_t from = sc_image_copy_at(of, micro_batch);
     shardc_status read = SHARDC_OK;
     *out = copy;
     if (rank >= session->first_rank && index < session->rank_count) {
         sc_rank *own = &session->ranks[index];
         if (is_direct(own, at))
-            *out = sc_rank_buffer(own, at);
+            *out = (const char *)sc_rank_buffer(own, at) + from;
         else
-            read = session->device->read(own, at, copy, sc_image_tensor_bytes(tensor), error);
+            read = session->device->read(own, at, from, copy, sc_image_tensor_bytes(tensor), error);
     }
     if (may_fail)
         read = sc_session_agree(session, read, error);
@@ -208,7 +210,8 @@ shardc_status sc_session_gather(shardc_session *session, const sc_image_tensor *
         const void *local;
         if (!sc_shard_is_given(tensor, rank))
             continue;
-        status = fetch_shard(session, tensor, buffer, rank, copy, &local, error);
+        status =
+            fetch_shard(session, tensor, buffer, rank, (int32_t)whole->batch, copy, &local, error);
         /* Keep taking part in the broadcasts even after a bad value: the other processes wait for
          * this rank. */
         if (status == SHARDC_OK && bad < 0)
@@ -233,7 +236,7 @@ shardc_status sc_session_read_shard(shardc_session *session, uint32_t state, uin
     *out = is_direct(own, buffer) ? sc_rank_buffer(own, buffer) : room;
     if (is_direct(own, buffer))
         return SHARDC_OK;
-    return session->device->read(own, buffer, room, sc_image_tensor_bytes(&of->tensor), error);
+    return session->device->read(own, buffer, 0, room, sc_image_tensor_bytes(&of->tensor), error);
 }
 
 void *sc_session_shard_room(shardc_session *session, uint32_t state, uint32_t rank, void *room)

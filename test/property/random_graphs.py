@@ -8,6 +8,7 @@ pass `shardc verify`, or be refused with a message (too many are a failure of th
   random_graphs.py --shardc build/shardc --only 7:812        one case again
   random_graphs.py --shardc build/shardc --dtypes            with the casts in force
   random_graphs.py --shardc build/shardc --train --stages    train steps, cut into pipeline stages
+  random_graphs.py --shardc build/shardc --train --stages --forward    the entries of these steps, run forward
   random_graphs.py --shardc build/shardc --compiled          the emitted code, run here
   random_graphs.py --shardc build/shardc --compiled --target cuda:sm_90a
 """
@@ -43,6 +44,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--no-shrink", action="store_true")
     parser.add_argument("--train", action="store_true", help="train steps: every op's derivative, under plans that store and recompute, too")
     parser.add_argument("--stages", action="store_true", help="with --train: as pipelines of all schedules")
+    parser.add_argument("--forward", action="store_true", help="with --stages: the entry without its step, as micro-batches")
     parser.add_argument("--compiled", action="store_true", help="verify the emitted code (SHARDC_CFLAGS=-O1 is sooner done)")
     parser.add_argument("--dtypes", action="store_true", help="verify with the casts in force, too")
     cases.add_target(parser)
@@ -50,6 +52,8 @@ def parse_arguments() -> argparse.Namespace:
     arguments = parser.parse_args()
     if arguments.stages and not arguments.train:
         parser.error("--stages is of train steps: give --train, too")
+    if arguments.forward and not arguments.stages:
+        parser.error("--forward is of entries in stages: give --stages, too")
     return arguments
 
 
@@ -73,7 +77,7 @@ def outcome(arguments: argparse.Namespace, file: pathlib.Path, text: str) -> tup
     timeout = TIMEOUT_COMPILED if arguments.compiled else TIMEOUT
     verify = cases.verify_compiled(arguments.shardc, arguments.target) if arguments.compiled else [arguments.shardc, "verify"] + ["--dtypes"] * arguments.dtypes
     try:
-        done = subprocess.run([*verify, str(file)], capture_output=True, text=True, errors="replace", timeout=timeout)
+        done = subprocess.run([*verify, str(file), *["--entry", "f"] * arguments.forward], capture_output=True, text=True, errors="replace", timeout=timeout)
     except subprocess.TimeoutExpired:
         return "hangs", f"no answer in {timeout} s"
     message = first_error(done.stderr)

@@ -9,6 +9,7 @@
 
 typedef struct answer {
     sc_context *context;
+    const sc_compiled *entry;
     const char *axis;
     sc_pipeline pipeline;
     const sc_pipeline_schedule *schedule;
@@ -56,6 +57,18 @@ static json_t *refused_json(const answer *a)
     return list;
 }
 
+/* How many micro-batches it runs as, and why that is one, though the schedule has more. */
+static json_t *entry_json(const answer *a)
+{
+    const sc_compiled *c = a->entry;
+    bool is_trained = c->minimize != NULL;
+    json_int_t count = is_trained           ? (json_int_t)a->schedule->micro_batches
+                       : c->batches == NULL ? 1
+                                            : (json_int_t)c->batches->count;
+    return json_pack("{s:s,s:b,s:I,s:s?}", "name", sc_text(a->context, c->entry), "trained",
+                     is_trained, "micro_batches", count, "why", c->why_one);
+}
+
 static void print_json(const answer *a, sc_strbuf *out)
 {
     json_t *live = json_array();
@@ -65,11 +78,11 @@ static void print_json(const answer *a, sc_strbuf *out)
                              a->unit.makespan, "live", live),
            *work = json_pack("{s:f,s:f,s:f}", "bubble", a->work.idle, "imbalance",
                              a->work.imbalance, "makespan", a->work.makespan);
-    sc_print_json(json_pack("{s:i,s:s,s:s,s:I,s:o,s:o,s:o,s:o,s:o}", "version", 1, "schedule",
+    sc_print_json(json_pack("{s:i,s:s,s:s,s:I,s:o,s:o,s:o,s:o,s:o,s:o}", "version", 1, "schedule",
                             a->pipeline.name, "axis", a->axis, "micro_batches",
                             (json_int_t)a->schedule->micro_batches, "chunks", chunks_json(a),
                             "ranks", ranks_json(a), "unit", unit, "work", work, "refused",
-                            refused_json(a)),
+                            refused_json(a), "entry", entry_json(a)),
                   out);
 }
 
@@ -142,6 +155,19 @@ static void print_refused(const answer *a, sc_strbuf *out)
                          sc_bytes_text(&a->context->arena, (double)refused->data[i].bytes));
 }
 
+/* The table is of a train step: says what of it an entry runs that is not trained. */
+static void print_entry(const answer *a, sc_strbuf *out)
+{
+    const sc_compiled *c = a->entry;
+    const char *name = sc_text(a->context, c->entry);
+    if (c->batches != NULL)
+        sc_strbuf_printf(out, "entry %s runs forward: the F of %" PRIu32 " micro-batches\n", name,
+                         c->batches->count);
+    else if (c->minimize == NULL)
+        sc_strbuf_printf(out, "entry %s runs forward, as one micro-batch%s%s\n", name,
+                         c->why_one == NULL ? "" : ": ", c->why_one == NULL ? "" : c->why_one);
+}
+
 static void print_text(const answer *a, sc_strbuf *out)
 {
     const sc_pipeline_schedule *s = a->schedule;
@@ -158,6 +184,7 @@ static void print_text(const answer *a, sc_strbuf *out)
     for (uint32_t r = 0; r < s->ranks; r++)
         sc_strbuf_printf(out, "%s%.4g", r > 0 ? ", " : "", a->unit.live[r]);
     sc_strbuf_add_char(out, '\n');
+    print_entry(a, out);
     print_chunks(a, out);
 }
 
@@ -177,7 +204,7 @@ int sc_cmd_schedule(sc_context *context, const sc_options *options, sc_strbuf *o
 {
     const sc_plan *plan;
     sc_compiled compiled;
-    answer a = {.context = context};
+    answer a = {.context = context, .entry = &compiled};
     sc_declarations *program = sc_driver_load(context, options);
     if (program == NULL || !sc_driver_choose_plan(context, program, options, &plan) ||
         !sc_driver_pipeline(context, program, plan, options, &compiled, &a.pipeline))

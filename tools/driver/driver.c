@@ -189,40 +189,15 @@ static bool add_step(sc_context *context, const sc_compiled *c, sc_module *m,
     return sc_train_step_build(m, built->func, training, step);
 }
 
-/* Elaborates an entry, with the sizes of a micro-batch if it is `trained`, and cuts it into the
- * stages of the plan. */
-static sc_module *elaborate(sc_context *context, const sc_compiled *c, sc_sym entry, bool trained,
-                            sc_build_result *built, sc_pipeline *pipeline)
-{
-    sc_binding_list bindings = {0};
-    if (!trained)
-        sc_plan_bindings(c->resolved, entry, &bindings);
-    else if (!sc_plan_train_bindings(c->resolved, entry, &bindings))
-        return NULL;
-    sc_module *m = sc_module_new(context);
-    sc_build_request request = {.model = c->model,
-                                .entry = entry,
-                                .bindings = &bindings,
-                                .dtype_of = sc_plan_dtype_of,
-                                .user = c->resolved,
-                                .training = trained};
-    memset(built, 0, sizeof *built);
-    if (!sc_build_entry(c->program, &request, m, built) || context->diag.errors > c->errors_before)
-        return NULL;
-    m->states = SC_SHAPES;
-    sc_plan_offload_params(c->resolved, m, entry);
-    *sc_vec_push(&context->arena, &m->schedule) = (sc_call){.func = built->func};
-    return sc_plan_pipeline(c->resolved, m, built, pipeline) ? m : NULL;
-}
-
 /* Builds the global program of an entry; with `step`, its train step; with `stages`, for the stages
- * of a pipeline, if the plan has one. */
+ * of a pipeline, if the plan has one. `sizes`: of a micro-batch; NULL: see sc_driver_elaborate. */
 static sc_module *build(sc_context *context, const sc_compiled *c, sc_sym entry,
-                        sc_train_step *step, sc_pipeline *stages, sc_build_result *built)
+                        const sc_binding_list *sizes, sc_train_step *step, sc_pipeline *stages,
+                        sc_build_result *built)
 {
     sc_pipeline unused;
-    sc_module *m =
-        elaborate(context, c, entry, step != NULL, built, stages != NULL ? stages : &unused);
+    sc_module *m = sc_driver_elaborate(context, c, entry, step != NULL, sizes, built,
+                                       stages != NULL ? stages : &unused);
     bool is_staged = stages != NULL && stages->schedule != NULL;
     if (m == NULL || ((step != NULL || is_staged) && !sc_verify_module(m, "elaboration")))
         return NULL;
@@ -237,11 +212,12 @@ static sc_module *build(sc_context *context, const sc_compiled *c, sc_sym entry,
 }
 
 /* Builds and places an entry, up to the pass `last`. */
-static sc_module *place(sc_context *context, sc_compiled *c, sc_sym entry, sc_train_step *step,
-                        sc_pipeline *pipeline, const sc_module *fixed, const char *last,
-                        sc_after_pass *after, void *user, sc_build_result *built, sc_pass_env *env)
+static sc_module *place(sc_context *context, sc_compiled *c, sc_sym entry,
+                        const sc_binding_list *sizes, sc_train_step *step, sc_pipeline *pipeline,
+                        const sc_module *fixed, const char *last, sc_after_pass *after, void *user,
+                        sc_build_result *built, sc_pass_env *env)
 {
-    sc_module *m = build(context, c, entry, step, pipeline, built);
+    sc_module *m = build(context, c, entry, sizes, step, pipeline, built);
     if (m == NULL)
         return NULL;
     sc_seeds *seeds = sc_arena_alloc(&context->arena, sizeof *seeds);
@@ -254,6 +230,7 @@ static sc_module *place(sc_context *context, sc_compiled *c, sc_sym entry, sc_tr
         (sc_pass_env){.seeds = seeds,
                       .step = step,
                       .pipeline = pipeline == NULL || pipeline->schedule == NULL ? NULL : pipeline,
+                      .batches = sizes == NULL ? NULL : c->batches,
                       .bucket = sc_plan_tune(c->resolved).bucket,
                       .prefetch = (uint32_t)sc_plan_tune(c->resolved).prefetch};
     return sc_pipeline_run(m, env, last, after, user) ? m : NULL;
@@ -317,11 +294,21 @@ static bool begin(sc_context *context, sc_declarations *program, const sc_plan *
     return true;
 }
 
+/* The global program runs the micro-batches one after the other. */
+static void call_batches(sc_context *context, sc_compiled *c)
+{
+    const sc_call call = c->global->schedule.data[0];
+    uint32_t count = c->batches == NULL ? 1 : c->batches->count;
+    for (uint32_t i = 1; i < count; i++)
+        *sc_vec_push(&context->arena, &c->global->schedule) = (sc_call){call.func, (int32_t)i};
+}
+
 static bool compile_entry(sc_context *context, sc_declarations *program, const sc_plan *plan,
                           const sc_options *options, sc_after_pass *after, void *user,
                           const char *last, sc_compiled *out)
 {
     sc_entry_list entries = {0};
+    sc_binding_list sizes = {0};
     if (!begin(context, program, plan, options, &entries, out))
         return false;
     if (out->minimize != NULL) {
@@ -336,17 +323,25 @@ static bool compile_entry(sc_context *context, sc_declarations *program, const s
     out->is_default = has_default && before[0] == out->entry;
     for (size_t i = 0; i < 2 && before[i] != 0 && before[i] != out->entry; i++) {
         sc_pass_env env;
-        fixed = place(context, out, before[i], NULL, NULL, fixed, "propagate", NULL, NULL, &built,
-                      &env);
+        fixed = place(context, out, before[i], NULL, NULL, NULL, fixed, "propagate", NULL, NULL,
+                      &built, &env);
         if (fixed == NULL)
             return false;
     }
-    out->global = build(context, out, out->entry, out->global_step, NULL, &built);
+    if (!sc_driver_find_batches(context, out, &sizes))
+        return false;
+    const sc_binding_list *own = out->batches == NULL ? NULL : &sizes;
+    out->global = build(context, out, out->entry, own, out->global_step, NULL, &built);
     if (out->global == NULL)
         return false;
-    out->local = place(context, out, out->entry, out->step, &out->pipeline, fixed, last, after,
+    call_batches(context, out);
+    out->local = place(context, out, out->entry, own, out->step, &out->pipeline, fixed, last, after,
                        user, &out->built, &out->env);
     out->func = out->built.func;
+    if (out->batches == NULL) {
+        out->whole = out->global;
+        out->whole_func = out->func;
+    }
     return out->local != NULL;
 }
 
@@ -404,6 +399,7 @@ bool sc_driver_pipeline(sc_context *context, sc_declarations *program, const sc_
 {
     sc_entry_list entries = {0};
     bool has_default;
+    sc_binding_list sizes = {0};
     sc_options *fitted = sc_arena_alloc(&context->arena, sizeof *fitted);
     if (!fit_schedule(context, program, plan, options, fitted) ||
         !begin(context, program, plan, fitted, &entries, out))
@@ -411,9 +407,12 @@ bool sc_driver_pipeline(sc_context *context, sc_declarations *program, const sc_
     /* the entry for which parameters are placed is cut first, and the others follow it */
     sc_sym first = placing_entry(program, out->resolved, &entries, &has_default);
     if (first != 0 && first != out->entry &&
-        elaborate(context, out, first, false, &out->built, pipeline) == NULL)
+        sc_driver_elaborate(context, out, first, false, NULL, &out->built, pipeline) == NULL)
         return false;
-    out->global = elaborate(context, out, out->entry, out->minimize != NULL, &out->built, pipeline);
+    if (!sc_driver_find_batches(context, out, &sizes))
+        return false;
+    out->global = sc_driver_elaborate(context, out, out->entry, out->minimize != NULL,
+                                      out->batches == NULL ? NULL : &sizes, &out->built, pipeline);
     out->func = out->built.func;
     return out->global != NULL;
 }

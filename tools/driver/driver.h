@@ -4,6 +4,7 @@
 #define SHARDC_TOOLS_DRIVER_DRIVER_H
 
 #include "frontend/plan/plan.h"
+#include "ir/batches.h"
 #include "passes/memory_report.h"
 #include "passes/pass.h"
 #include "program/target.h"
@@ -51,7 +52,14 @@ struct sc_compiled {
     const sc_options *options;
     /* the entry, in both modules; in a train step the micro-batch */
     sc_func_id func;
-    const sc_minimize *minimize;       /* of a train step; NULL: the entry runs forward only */
+    /* The entry with the whole batch, which is what callers see: `global`, unless it runs as
+     * several micro-batches. Then `global` and `local` are of one, with a schedule of all. Of a
+     * train step `global` */
+    const sc_module *whole;
+    sc_func_id whole_func;
+    const sc_batches *batches;   /* NULL: it runs as one; */
+    const char *why_one;         /* though the plan's pipeline has more, because of this; or NULL */
+    const sc_minimize *minimize; /* of a train step; NULL: the entry runs forward only */
     sc_train_step *step, *global_step; /* of `local` and `global`; NULL: forward only */
     sc_build_result built;             /* of `local` */
     sc_pipeline pipeline;              /* of `local`; its schedule is NULL without stages */
@@ -90,6 +98,17 @@ bool sc_driver_compile_file(sc_context *context, const sc_options *options, sc_a
  * none. Returns false after reporting errors. */
 bool sc_driver_pipeline(sc_context *context, sc_declarations *program, const sc_plan *plan,
                         const sc_options *options, sc_compiled *out, sc_pipeline *pipeline);
+
+/* Shared by the files of this folder: elaborates an entry, with the sizes of a micro-batch if it is
+ * `trained`, otherwise with `sizes` (NULL: those of the whole batch), and cuts it into the
+ * stages of the plan. */
+sc_module *sc_driver_elaborate(sc_context *context, const sc_compiled *c, sc_sym entry,
+                               bool trained, const sc_binding_list *sizes, sc_build_result *built,
+                               sc_pipeline *pipeline);
+/* Finds whether the entry runs as several micro-batches: sets whole, batches and why_one, and the
+ * sizes of one micro-batch. Entries that decide the cut have been elaborated. Returns false after
+ * reporting errors. */
+bool sc_driver_find_batches(sc_context *context, sc_compiled *c, sc_binding_list *sizes);
 
 /* Compiles the forward entry of a train step under the same plan. */
 bool sc_compile_forward(sc_context *context, const sc_compiled *step, const sc_options *options,

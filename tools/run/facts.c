@@ -189,7 +189,7 @@ bool sc_find_facts(const sc_compiled *c, const sc_compiled *whole, bool weights,
                       .plan = c->plan == NULL ? NULL : sc_text(context, c->plan->name.text),
                       .trains = whole != NULL};
     if (whole == NULL) {
-        entry_facts(c, c->global, c->func, &out->entry);
+        entry_facts(c, c->whole, c->whole_func, &out->entry);
         out->entry.func = c->func;
     } else {
         entry_facts(whole, whole->global, whole->func, &out->entry);

@@ -9,7 +9,9 @@
 
 #include "runtime/session/shard.h"
 #include "support/hash.h"
+#include "tools/run/interpret_stages.h"
 #include "tools/run/run.h"
+#include "tools/verify/join_batches.h"
 #include "tools/verify/verification_run.h"
 
 enum { PROGRAMS = 2 };
@@ -17,6 +19,7 @@ enum { PROGRAMS = 2 };
 typedef struct interpreter {
     /* the per-rank programs, or the global ones for one device; NULL: none */
     const sc_module *modules[PROGRAMS];
+    const sc_compiled *programs[PROGRAMS];
     sc_interp *interps[PROGRAMS]; /* the second is NULL until needed */
     uint32_t first_func;          /* index of the second program's first function */
     const sc_executor *executor;  /* describes the step */
@@ -183,15 +186,6 @@ static bool copy_parameters(interpreter *in)
     return true;
 }
 
-/* The names of inputs as the interpreter knows them. */
-static const sc_sym *names_of(const sc_module *m, const sc_named_arrays *inputs)
-{
-    sc_sym *names = sc_arena_array(&m->context->arena, inputs->count + 1u, sizeof *names);
-    for (uint32_t i = 0; i < inputs->count; i++)
-        names[i] = sc_intern_text(&m->context->names, inputs->names[i]);
-    return names;
-}
-
 /* The function's inputs, in its order. */
 static bool order_inputs(const sc_executor_func *func, const sc_named_arrays *inputs,
                          sc_array *ordered, shardc_error *error)
@@ -227,19 +221,6 @@ static bool run_func(interpreter *in, uint32_t func, const sc_named_arrays *inpu
     return ok;
 }
 
-/* Runs one call of a program that is cut. */
-static bool run_stage(interpreter *in, bool is_second, const sc_call *call,
-                      const sc_named_arrays *inputs, sc_array *outputs, uint32_t output_count,
-                      shardc_error *error)
-{
-    const sc_module *m = in->modules[is_second];
-    const sc_interp_inputs named = {
-        .names = names_of(m, inputs), .values = inputs->arrays, .count = inputs->count};
-    bool returns = sc_output_count(m, call->func) > 0;
-    return sc_interp_run_call(in->interps[is_second], call, &named, outputs,
-                              returns ? output_count : 0, error->text, sizeof error->text);
-}
-
 static bool run(void *self, uint32_t func, const sc_named_arrays *inputs, sc_array *outputs,
                 uint32_t output_count, shardc_error *error)
 {
@@ -254,33 +235,19 @@ static bool run(void *self, uint32_t func, const sc_named_arrays *inputs, sc_arr
     in->is_stale = in->is_stale || !is_second;
     if (!sc_module_is_cut(m))
         return run_func(in, func, inputs, outputs, output_count, error);
+    if (in->programs[is_second]->batches != NULL)
+        return sc_interpret_batches(in->interps[is_second], m, in->programs[is_second],
+                                    &in->executor->funcs[func], inputs, outputs, output_count,
+                                    error);
     for (uint32_t i = 0; i < m->schedule.count; i++) {
         if (ok)
-            ok = run_stage(in, is_second, &m->schedule.data[i], inputs, outputs, output_count,
-                           error);
+            ok = sc_interpret_call(in->interps[is_second], m, &m->schedule.data[i], inputs, outputs,
+                                   output_count, error);
     }
     return ok;
 }
 
 /* ---- steps ---- */
-
-/* Copies the micro-batch's rows of a full input: [i B / n, (i + 1) B / n) of the batch dim. */
-static void take_part(const sc_array *whole, int dim, int32_t micro_batch, sc_array *part)
-{
-    int64_t outer = 1, inner = 1, rows = dim < 0 ? 1 : part->sizes[dim];
-    if (dim < 0 || micro_batch < 0) {
-        memcpy(part->data, whole->data, (size_t)part->count * sizeof *part->data);
-        return;
-    }
-    for (int i = 0; i < dim; i++)
-        outer *= part->sizes[i];
-    for (uint32_t i = (uint32_t)dim + 1; i < part->rank; i++)
-        inner *= part->sizes[i];
-    for (int64_t o = 0; o < outer; o++)
-        memcpy(part->data + o * rows * inner,
-               whole->data + (o * whole->sizes[dim] + micro_batch * rows) * inner,
-               (size_t)(rows * inner) * sizeof *part->data);
-}
 
 /* Makes room for the inputs of one micro-batch; false: out of memory. */
 static bool make_parts(const interpreter *in, const sc_named_arrays *inputs, sc_array *parts)
@@ -309,12 +276,12 @@ static bool run_call(interpreter *in, const sc_call *call, bool is_last,
         const shardc_tensor_info *info =
             sc_executor_find_input(&in->executor->step, inputs->names[i]);
         if (info != NULL)
-            take_part(&inputs->arrays[i], info->batch_dim, call->microbatch, &parts[i]);
+            sc_take_batch(&inputs->arrays[i], info->batch_dim, call->microbatch, &parts[i]);
     }
     sc_interp_set_random(in->interps[0], in->seed, in->step,
                          call->microbatch < 0 ? 0 : (uint32_t)call->microbatch);
     return sc_module_is_cut(m)
-               ? run_stage(in, false, call, &named, outputs, output_count, error)
+               ? sc_interpret_call(in->interps[0], m, call, &named, outputs, output_count, error)
                : run_func(in, call->func, &named, outputs, is_last ? output_count : 0, error);
 }
 
@@ -467,6 +434,8 @@ sc_executor *sc_interpreter_new(const sc_compiled *c, const sc_compiled *second)
     }
     executor->verbs = &verbs;
     executor->self = in;
+    in->programs[0] = c;
+    in->programs[1] = second;
     in->modules[0] = module_of(c);
     in->modules[1] = second == NULL ? NULL : module_of(second);
     in->first_func = in->modules[0]->funcs.count;
@@ -481,7 +450,7 @@ sc_executor *sc_interpreter_new(const sc_compiled *c, const sc_compiled *second)
                         programs[p]->global_step == NULL;
         if (is_entry)
             ok =
-                describe_again(programs[p]->global, programs[p]->func, SC_NONE,
+                describe_again(programs[p]->whole, programs[p]->whole_func, SC_NONE,
                                &executor->funcs[(p == 0 ? 0 : in->first_func) + programs[p]->func]);
     }
     if (!ok) {

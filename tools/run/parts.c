@@ -5,6 +5,7 @@ static sc_generate_part part_of(const sc_compiled *c, const char *name)
     bool has_name = name != NULL || (c->step == NULL && sc_module_is_cut(c->local));
     return (sc_generate_part){.m = c->local,
                               .step = c->step,
+                              .batches = c->batches,
                               .name = !has_name      ? NULL
                                       : name != NULL ? name
                                                      : sc_text(c->local->context, c->entry)};

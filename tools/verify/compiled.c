@@ -155,24 +155,6 @@ static void clear(const sc_compiled_check *c, sc_compiled_record *of)
 
 /* ---- starts ---- */
 
-/* Rounds values to their dtype. In a perturbed start, then moves each by half an ulp up or down; in
- * further ones, by half an ulp of the narrowest dtype. Integer values are left unchanged, because
- * they are integers for a reason. */
-static void settle(const sc_compiled_check *c, const sc_type_info *type,
-                   const sc_distribution *distribution, uint32_t nearby, sc_array *values)
-{
-    double unit =
-        sc_dtype_is_float(type->dtype) ? ldexp(1, -sc_dtypes[type->dtype].significand) : 0;
-    unit = nearby > SC_NEARBY && unit > 0 ? fmax(unit, c->unit) : unit;
-    for (int64_t i = 0; i < values->count; i++) {
-        double value = sc_round_to(type->dtype, values->data[i]);
-        if (nearby > 0 && nearbyint(value) != value)
-            value *= sc_rng_uniform(nearby, distribution->stream, (uint64_t)i) < 0.5 ? 1 - unit
-                                                                                     : 1 + unit;
-        values->data[i] = value;
-    }
-}
-
 /* Of a gradient that chunks have apart the first part has got the values; the others get 0. `first`
  * SC_NONE: it is not one. */
 static bool clear_parts(sc_runner *runner, sc_sym path, uint32_t first, sc_array *values)
@@ -203,7 +185,7 @@ static bool set_states(sc_compiled_check *c, sc_runner *runner, uint32_t nearby)
         sc_array values =
             sc_verification_state(c->global, s, &c->distributions, c->limit, &c->options);
         if (values.data != NULL)
-            settle(c, type, &c->distributions.state[s], nearby, &values);
+            sc_compiled_settle(c, type, &c->distributions.state[s], nearby, &values);
         bool ok = values.data != NULL && sc_runner_set_state(runner, mine, values.data) &&
                   clear_parts(runner, state->path, part, &values);
         sc_array_free(&values);
@@ -213,76 +195,7 @@ static bool set_states(sc_compiled_check *c, sc_runner *runner, uint32_t nearby)
     return true;
 }
 
-/* A whole step has one value of an input that micro-batches do not split. */
-static bool is_drawn_again(const sc_compiled_check *c, const sc_type_info *type)
-{
-    return !c->is_cut || c->step == NULL ||
-           sc_type_find_dim(type, c->step->training->batch_dim) >= 0;
-}
-
-static bool draw_inputs(sc_compiled_check *c, int32_t micro_batch, uint32_t nearby,
-                        sc_array *inputs)
-{
-    for (uint32_t i = 0; i < c->inputs.count; i++) {
-        const sc_type_info *type = &c->global->types.data[c->inputs.data[i]];
-        sc_random_options fresh = c->options;
-        fresh.seed += micro_batch > 0 && is_drawn_again(c, type) ? (uint64_t)micro_batch : 0;
-        inputs[i] = sc_verification_values(type, &c->distributions.inputs.data[i], &fresh);
-        if (inputs[i].data == NULL)
-            return false;
-        settle(c, type, &c->distributions.inputs.data[i], nearby, &inputs[i]);
-    }
-    return true;
-}
-
 /* ---- runs ---- */
-
-/* True if the place is a state after `func`, or after `joined` (SC_NONE: none) if `func` leaves it
- * unchanged. */
-static bool is_left_by(const sc_compiled_check *c, const sc_compiled_place *at, sc_func_id func,
-                       sc_func_id joined)
-{
-    if (at->state == SC_NONE || (at->func != func && at->func != joined))
-        return false;
-    if (at->func == func)
-        return true;
-    for (uint32_t p = 0; p < c->places.count; p++) {
-        if (c->places.data[p].state == at->state && c->places.data[p].func == func)
-            return false;
-    }
-    return true;
-}
-
-static bool note_states(sc_compiled_check *c, const sc_runner *runner, sc_func_id func,
-                        sc_func_id joined, sc_compiled_record *out)
-{
-    const sc_module *m = sc_runner_module(runner);
-    for (uint32_t p = 0; p < c->places.count; p++) {
-        const sc_compiled_place *at = &c->places.data[p];
-        uint32_t mine =
-            is_left_by(c, at, func, joined) ? sc_module_find_state(m, at->what.path) : SC_NONE;
-        if (mine == SC_NONE)
-            continue;
-        sc_array_free(&out->values[p]);
-        out->values[p] = sc_runner_get_state(runner, mine);
-        if (out->values[p].data == NULL)
-            return false;
-    }
-    return true;
-}
-
-static void note_outputs(sc_compiled_check *c, sc_array *outputs, uint32_t count,
-                         sc_compiled_record *out)
-{
-    for (uint32_t p = 0; p < c->places.count; p++) {
-        const sc_compiled_place *at = &c->places.data[p];
-        if (at->state != SC_NONE || (uint32_t)at->what.output >= count)
-            continue;
-        sc_array_free(&out->values[p]);
-        out->values[p] = outputs[at->what.output];
-        outputs[at->what.output] = (sc_array){0};
-    }
-}
 
 /* Runs one call and records the values to compare if it is the function's last call. `with`: the
  * call of the function's other half, if the program joins the two; NULL: the call alone. */
@@ -302,13 +215,13 @@ static bool run_call(sc_compiled_check *c, sc_runner *runner, const sc_call *cal
     sc_runner_set_random(runner, c->options.seed, 1,
                          first->microbatch < 0 ? 0 : (uint32_t)first->microbatch);
     snprintf(error, error_size, "there is not enough memory");
-    bool ok =
-        (!is_fed || draw_inputs(c, first->microbatch, nearby, inputs)) &&
-        sc_runner_run(runner, func, inputs, input_count, outputs, output_count, error,
-                      error_size) &&
-        (!is_last || note_states(c, runner, call->func, with != NULL ? with->func : SC_NONE, out));
+    bool ok = (!is_fed || sc_compiled_draw_inputs(c, first->microbatch, nearby, inputs)) &&
+              sc_runner_run(runner, func, inputs, input_count, outputs, output_count, error,
+                            error_size) &&
+              (!is_last || sc_compiled_note_states(c, runner, call->func,
+                                                   with != NULL ? with->func : SC_NONE, out));
     if (ok && is_last)
-        note_outputs(c, outputs, output_count, out);
+        sc_compiled_note_outputs(c, outputs, output_count, out);
     for (uint32_t i = 0; i < input_count; i++)
         sc_array_free(&inputs[i]);
     for (uint32_t i = 0; i < output_count; i++)
@@ -333,48 +246,6 @@ static bool run_joined(sc_compiled_check *c, sc_runner *runner, sc_compiled_reco
     return run_call(c, runner, &calls[last], &calls[last - 1], true, 0, out, error, error_size);
 }
 
-static void free_inputs(const sc_compiled_check *c, sc_array **inputs, uint32_t batches)
-{
-    for (uint32_t b = 0; b < batches; b++) {
-        for (uint32_t i = 0; i < c->inputs.count; i++)
-            sc_array_free(&inputs[b][i]);
-    }
-}
-
-/* Runs the emitted code of stages: a whole step. */
-static bool run_stages(sc_compiled_check *c, sc_runner *runner, sc_compiled_record *out,
-                       char *error, size_t error_size)
-{
-    sc_arena *arena = &c->context->arena;
-    uint32_t batches = c->step == NULL ? 1 : (uint32_t)c->step->training->micro_batches,
-             output_count = sc_output_count(c->global, c->last);
-    sc_array **inputs = sc_arena_array(arena, batches, sizeof *inputs);
-    sc_array *outputs = sc_arena_array(arena, output_count + 1u, sizeof *outputs);
-    bool ok = true;
-    for (uint32_t b = 0; b < batches; b++) {
-        inputs[b] = sc_arena_array(arena, c->inputs.count + 1u, sizeof **inputs);
-        ok = ok && draw_inputs(c, (int32_t)b, 0, inputs[b]);
-    }
-    sc_runner_set_random(runner, c->options.seed, 1, 0);
-    ok = ok && sc_runner_run_stages(runner, c->input_names.data, inputs, c->inputs.count, batches,
-                                    outputs, output_count, error, error_size);
-    for (uint32_t p = 0; p < c->places.count; p++) {
-        const sc_compiled_place *at = &c->places.data[p];
-        uint32_t mine =
-            at->state == SC_NONE ? SC_NONE : sc_module_find_state(c->local, at->what.path);
-        if (!ok || mine == SC_NONE)
-            continue;
-        out->values[p] = sc_runner_get_state(runner, mine);
-        ok = out->values[p].data != NULL;
-    }
-    if (ok)
-        note_outputs(c, outputs, output_count, out);
-    free_inputs(c, inputs, batches);
-    for (uint32_t i = 0; i < output_count; i++)
-        sc_array_free(&outputs[i]);
-    return ok;
-}
-
 /* Runs the whole schedule or, at a limit, the update alone. */
 static bool run(sc_compiled_check *c, sc_runner *runner, uint32_t nearby, sc_compiled_record *out,
                 char *error, size_t error_size)
@@ -385,7 +256,9 @@ static bool run(sc_compiled_check *c, sc_runner *runner, uint32_t nearby, sc_com
     if (!set_states(c, runner, nearby))
         return false;
     if (c->is_cut && m == c->local)
-        return run_stages(c, runner, out, error, error_size);
+        return sc_compiled_run_stages(c, runner, out, error, error_size);
+    if (c->batches != NULL)
+        return sc_compiled_run_batches(c, runner, nearby, out, error, error_size);
     if (c->limit != SC_LIMIT_NONE)
         return run_call(c, runner, &(sc_call){.func = c->last, .microbatch = -1}, NULL, true,
                         nearby, out, error, error_size);
@@ -557,14 +430,15 @@ static void prepare(sc_compiled_check *c)
 static bool open_runners(sc_compiled_check *c)
 {
     uint32_t ranks = (uint32_t)c->result->ranks;
-    c->truth = sc_runner_interpret(c->global, &(sc_interp_options){0});
-    c->nearby = sc_runner_interpret(c->global, &(sc_interp_options){.round = true});
+    const sc_module *reference = c->whole != NULL ? c->whole : c->global;
+    c->truth = sc_runner_interpret(reference, &(sc_interp_options){0});
+    c->nearby = sc_runner_interpret(reference, &(sc_interp_options){.round = true});
     if (c->truth == NULL || c->nearby == NULL) {
         sc_differ_because(&c->differences, "there is not enough memory to interpret the program");
         return false;
     }
     const sc_generate_part part = {
-        .m = c->local, .step = c->step, .name = c->is_cut ? "entry" : NULL};
+        .m = c->local, .step = c->step, .batches = c->batches, .name = c->is_cut ? "entry" : NULL};
     c->code = sc_runner_load(c->context, &part, c->target, ranks);
     c->wide = c->code == NULL ? NULL : sc_runner_again(c->context, c->code, 2 * ranks);
     c->result->equal = c->wide != NULL;
@@ -595,6 +469,9 @@ bool sc_validate_compiled(const sc_compiled *program, const sc_validate_options 
                            .func = func,
                            .last = func,
                            .step = program->step == NULL ? NULL : program->global_step,
+                           .batches = program->batches,
+                           .batch_count = 1,
+                           .batch_dim = SC_NONE,
                            .is_cut = sc_module_is_cut(local),
                            .target = options->target,
                            .is_on_gpus =
@@ -603,6 +480,13 @@ bool sc_validate_compiled(const sc_compiled *program, const sc_validate_options 
                            .differences = {"random", &result->equal, &result->first}};
     sc_verification_size size;
     *result = (sc_compiled_result){.equal = true};
+    if (c.batches != NULL) {
+        c.batch_count = c.batches->count;
+        c.batch_dim = c.batches->dim;
+    } else if (c.step != NULL) {
+        c.batch_count = (uint32_t)c.step->training->micro_batches;
+        c.batch_dim = c.step->training->batch_dim;
+    }
     c.options.seed = options->seed;
     c.has_step = sc_schedules_step(global);
     if (c.has_step)
@@ -621,6 +505,10 @@ bool sc_validate_compiled(const sc_compiled *program, const sc_validate_options 
     sc_verification_shrink(global, local, options->full, &size);
     result->shrunk = size.shrink.list;
     result->ranks = sc_mesh_ranks(&local->mesh);
+    if (c.batches != NULL && size.shrink.list.count == 0) {
+        c.whole = program->whole;
+        c.whole_func = program->whole_func;
+    }
     prepare(&c);
     if (size.too_large != NULL)
         sc_differ_because(&c.differences, "%s", size.too_large);

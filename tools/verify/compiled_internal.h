@@ -33,7 +33,14 @@ typedef struct sc_compiled_check {
     sc_func_id local_last; /* `last` in the per-rank program, if that is cut: what returns them */
     bool has_step;
     const sc_train_step *step; /* of the per-rank program; NULL: none */
-    bool is_cut;               /* the per-rank program has the functions of stages */
+    const sc_batches *batches; /* of an entry that runs as several micro-batches; NULL: none */
+    /* that entry with the whole batch, which is then what is right; NULL: other sizes are
+     * compared, or there are no micro-batches */
+    const sc_module *whole;
+    sc_func_id whole_func;
+    uint32_t batch_count; /* of the step or the entry */
+    sc_dim batch_dim;     /* that they split; SC_NONE */
+    bool is_cut;          /* the per-rank program has the functions of stages */
     const sc_target *target;
     bool is_on_gpus; /* host threads do not compute there */
     sc_compiled_result *result;
@@ -51,6 +58,28 @@ typedef struct sc_compiled_check {
     sc_differences differences;
 } sc_compiled_check;
 
+/* ---- compiled_values.c ---- */
+/* Settles the values that a run starts from: `nearby` numbers the perturbed starts, from 1. */
+void sc_compiled_settle(const sc_compiled_check *c, const sc_type_info *type,
+                        const sc_distribution *distribution, uint32_t nearby, sc_array *values);
+/* Draws the inputs of a micro-batch. */
+bool sc_compiled_draw_inputs(sc_compiled_check *c, int32_t micro_batch, uint32_t nearby,
+                             sc_array *inputs);
+/* Record the states that a function leaves (or `joined`, SC_NONE: none), and outputs, which it
+ * takes. */
+bool sc_compiled_note_states(sc_compiled_check *c, const sc_runner *runner, sc_func_id func,
+                             sc_func_id joined, sc_compiled_record *out);
+void sc_compiled_note_outputs(sc_compiled_check *c, sc_array *outputs, uint32_t count,
+                              sc_compiled_record *out);
+/* ---- compiled_stages.c ---- */
+/* Runs the emitted code of stages: a whole step, or an entry. */
+bool sc_compiled_run_stages(sc_compiled_check *c, sc_runner *runner, sc_compiled_record *out,
+                            char *error, size_t error_size);
+/* Runs all micro-batches of an entry in the global program, and joins their results; of c->whole
+ * the entry at once. */
+bool sc_compiled_run_batches(sc_compiled_check *c, sc_runner *runner, uint32_t nearby,
+                             sc_compiled_record *out, char *error, size_t error_size);
+/* ---- compiled_compare.c ---- */
 /* Compares c->found with c->expected, within the error that the perturbed runs allow. Returns false
  * if nothing could be compared. */
 bool sc_compiled_compare_values(sc_compiled_check *c);

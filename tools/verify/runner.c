@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tools/verify/join_batches.h"
+
 struct sc_runner {
     const sc_module *m;
     sc_interp *interp;
@@ -210,44 +212,21 @@ static bool run_session(sc_runner *runner, sc_func_id func, const sc_array *inpu
 
 /* ---- programs of stages ---- */
 
-/* The dim of an input that micro-batches split; -1: none. */
+/* The dim of an input that micro-batches split; -1: none; -2: no stage reads it. The function of an
+ * entry takes all of them, and says nothing of a split: those that it calls do. */
 static int batch_dim_of(const sc_runner *runner, const char *name)
 {
     const shardc_executable *program = runner->program;
     shardc_tensor_info info;
+    int found = -2;
     for (uint32_t f = 0; f < shardc_executable_func_count(program); f++) {
         for (uint32_t i = 0; i < shardc_executable_input_count(program, f); i++) {
             shardc_executable_input(program, f, i, &info);
-            if (strcmp(info.name, name) == 0)
-                return info.batch_dim;
+            if (strcmp(info.name, name) == 0 && info.batch_dim > found)
+                found = info.batch_dim;
         }
     }
-    return -2; /* no stage reads it */
-}
-
-/* Joins the values of all micro-batches along a dim; -1: those of the first. */
-static sc_array join_batches(sc_array *const *inputs, uint32_t index, uint32_t count, int dim)
-{
-    const sc_array *one = &inputs[0][index];
-    int64_t sizes[SC_ARRAY_MAX_RANK], outer = 1, inner = 1;
-    for (uint32_t d = 0; d < one->rank; d++) {
-        sizes[d] = one->sizes[d] * ((int)d == dim ? count : 1);
-        outer *= (int)d < dim ? one->sizes[d] : 1;
-        inner *= (int)d >= dim ? one->sizes[d] : 1;
-    }
-    sc_array joined = sc_array_new(one->rank, sizes);
-    if (joined.data == NULL)
-        return joined;
-    if (dim < 0)
-        memcpy(joined.data, one->data, (size_t)one->count * sizeof *one->data);
-    for (uint32_t b = 0; b < count; b++) {
-        if (dim < 0)
-            break;
-        for (int64_t o = 0; o < outer; o++)
-            memcpy(joined.data + (o * count + b) * inner, inputs[b][index].data + o * inner,
-                   (size_t)inner * sizeof *joined.data);
-    }
-    return joined;
+    return found;
 }
 
 static bool make_fetches(const sc_runner *runner, uint32_t func, sc_array *outputs, uint32_t count,
@@ -285,7 +264,8 @@ bool sc_runner_run_stages(sc_runner *runner, const sc_sym *names, sc_array *cons
         int dim = batch_dim_of(runner, name);
         if (!ok || dim == -2)
             continue;
-        joined[i] = join_batches(inputs, i, micro_batches, dim);
+        joined[i] = sc_join_batches(inputs, i, micro_batches, dim < 0 ? SC_JOIN_ONE : SC_JOIN_ROWS,
+                                    dim, SC_DTYPE_f64);
         ok = joined[i].data != NULL;
         feeds[fed++] = (shardc_feed_value){name, joined[i].data,
                                            (size_t)joined[i].count * sizeof(double), "f64"};

@@ -279,8 +279,13 @@ static inline uint32_t image_message(image_case *c, uint32_t boundary, sc_dtype 
 /* What was written since the last one is the function. */
 static inline uint32_t image_func(image_case *c, const char *name)
 {
-    sc_image_func func = {name,           c->instrs.count, c->inputs.count, c->outputs.count,
-                          c->instrs.data, c->inputs.data,  c->outputs.data};
+    sc_image_func func = {.name = name,
+                          .instr_count = c->instrs.count,
+                          .input_count = c->inputs.count,
+                          .output_count = c->outputs.count,
+                          .instrs = c->instrs.data,
+                          .inputs = c->inputs.data,
+                          .outputs = c->outputs.data};
     *sc_vec_push(&c->arena, &c->funcs) = func;
     memset(&c->instrs, 0, sizeof c->instrs);
     memset(&c->inputs, 0, sizeof c->inputs);

@@ -6,7 +6,9 @@
  * the first stage; the last one's v is the gradient g that goes back: accK += g, g = g wK. Then
  * update() adds 1 to every wK, gives the accK and sets them to 0; at the last stage it also gives
  * `last`, v of the last micro-batch. check(): gives `tied`. turn(seed i64[B@other]): seed goes from
- * stage to stage and each adds its number; the last stage gives `turned`.
+ * stage to stage and each adds its number; the last stage gives `turned`. turns(seeds) does that
+ * with all micro-batches, as a list of calls of turns.F: it gives `rows`, `sum`, `mean` and, of the
+ * first, `one`.
  *
  * Receives are posted a micro-batch ahead and sends are waited for two micro-batches later, in
  * other calls than those that start them. */
@@ -192,6 +194,62 @@ static inline void stages_others(image_case *c, const stages_case *s, stages_lin
     image_func(c, "turn");
 }
 
+static inline uint32_t stages_slot_buffer(image_case *c, uint32_t copies, const char *name)
+{
+    uint32_t buffer = image_buffer(c, SC_BUFFER_SLOT, STAGES_LENGTH * 8, name);
+    c->buffers.data[buffer].copies = copies;
+    c->image.arena_bytes += (copies - 1) * sc_image_buffer_step(&c->buffers.data[buffer]);
+    return buffer;
+}
+
+/* What turns() calls for each micro-batch. Sends are waited for when the boundary has no room, and
+ * the last ones at the end. */
+static inline uint32_t stages_turn_batch(image_case *c, const stages_case *s, stages_links *l,
+                                         const char *tensor, uint32_t out)
+{
+    uint32_t stage = c->image.pipeline.stage, value;
+    int64_t bytes = STAGES_LENGTH * 8;
+    value = stage == 0 ? image_input(c, "seeds", tensor, 0) : stages_slot_buffer(c, 1, "turning");
+    if (stage > 0) {
+        stages_link in = l->from_left;
+        in.buffers[0] = value;
+        stages_start(c, &in, 0);
+        image_instr(c, SC_INSTR_WAIT, in.boundary, 0, NULL);
+    }
+    uint32_t kernel = image_kernel(c, "k_add", "io", (int64_t[]){bytes, bytes}, 1, NULL);
+    image_instr(c, SC_INSTR_KERNEL, kernel, 2, (uint32_t[]){value, out});
+    image_param(c, stages_number(c));
+    if (stage + 1 < s->count) {
+        stages_link to = l->to_right;
+        to.buffers[0] = out;
+        image_instr(c, SC_INSTR_ROOM, to.boundary, 0, NULL);
+        stages_start(c, &to, 0);
+    }
+    return image_func(c, "turns.F");
+}
+
+static inline void stages_turns(image_case *c, const stages_case *s, stages_links *l,
+                                const char *tensor)
+{
+    static const char *const names[] = {"rows", "sum", "mean", "one"};
+    static const sc_join joins[] = {SC_JOIN_ROWS, SC_JOIN_SUM, SC_JOIN_MEAN, SC_JOIN_ONE};
+    uint32_t out = stages_slot_buffer(c, s->batches, "turned"),
+             called = stages_turn_batch(c, s, l, tensor, out);
+    for (uint32_t i = 0; i < c->funcs.data[called].input_count; i++)
+        *sc_vec_push(&c->arena, &c->inputs) = c->funcs.data[called].inputs[i];
+    for (uint32_t i = 0; c->image.pipeline.stage + 1 == s->count && i < 4; i++) {
+        image_output(c, names[i], tensor, out);
+        c->outputs.data[i].join = (uint8_t)joins[i];
+        c->outputs.data[i].batch_dim = joins[i] == SC_JOIN_ROWS ? 0 : -1;
+    }
+    uint32_t made = image_func(c, "turns");
+    sc_image_func *turns = &c->funcs.data[made];
+    turns->batches = turns->call_count = s->batches;
+    turns->calls = sc_arena_array(&c->arena, s->batches, sizeof *turns->calls);
+    for (uint32_t b = 0; b < s->batches; b++)
+        turns->calls[b] = (sc_image_call){called, (int32_t)b};
+}
+
 static inline void stages_link_up(image_case *c, stages_link *link, bool is_receive, uint32_t peer)
 {
     for (int i = 0; i < STAGES_SLOTS; i++)
@@ -246,6 +304,7 @@ static inline void stages_image(stages_case *s, uint32_t stage)
     stages_schedule(c, s, order[0], order[1]);
     image_call(c, c->funcs.count - 1, -1);
     stages_others(c, s, &l, tensor, tied);
+    stages_turns(c, s, &l, tensor);
 }
 
 /* The images, without an object. */

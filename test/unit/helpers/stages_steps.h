@@ -18,6 +18,45 @@ static inline int64_t value_of(uint32_t i)
     return (int64_t)(i * 7 + 3) % 11;
 }
 
+/* An entry of several micro-batches takes and gives the whole batch. */
+static inline void check_turns(shardc_session *session, const stages_case *s)
+{
+    int64_t seeds[8 * STAGES_MOST_VALUES], rows[8 * STAGES_MOST_VALUES], sum[STAGES_MOST_VALUES],
+        mean[STAGES_MOST_VALUES], one[STAGES_MOST_VALUES];
+    const uint32_t length = STAGES_LENGTH * (uint32_t)s->others, count = s->batches * length,
+                   added = s->count * (s->count - 1) / 2;
+    const size_t bytes = length * sizeof *sum;
+    uint32_t turns = shardc_executable_find_func(session->program, "turns");
+    shardc_tensor_info info;
+    shardc_executable_input(session->program, turns, 0, &info);
+    assert_int_equal(info.count, count);
+    assert_int_equal(info.dims[0].size, count);
+    assert_int_equal(info.batch_dim, -1);
+    shardc_executable_output(session->program, turns, 0, &info);
+    assert_int_equal(info.count, count);
+    shardc_executable_output(session->program, turns, 1, &info);
+    assert_int_equal(info.count, length);
+    for (uint32_t i = 0; i < count; i++)
+        seeds[i] = (int64_t)s->batches * (i * i % 17); /* their mean is an integer */
+    const shardc_fetch_value fetches[] = {{0, rows, s->batches * bytes, NULL},
+                                          {1, sum, bytes, NULL},
+                                          {2, mean, bytes, NULL},
+                                          {3, one, bytes, NULL}};
+    SUCCEED(shardc_session_run(session, turns,
+                               &(shardc_feed_value){"seeds", seeds, s->batches * bytes, NULL}, 1,
+                               fetches, 4, &error));
+    for (uint32_t i = 0; i < count; i++)
+        assert_int_equal(rows[i], seeds[i] + added);
+    for (uint32_t i = 0; i < length; i++) {
+        int64_t all = 0;
+        for (uint32_t b = 0; b < s->batches; b++)
+            all += rows[b * length + i];
+        assert_int_equal(sum[i], all);
+        assert_int_equal(mean[i] * s->batches, all);
+        assert_int_equal(one[i], rows[i]);
+    }
+}
+
 static inline void check_step(shardc_session *session, const stages_case *s, uint64_t step)
 {
     int64_t x[8 * STAGES_MOST_VALUES], last[STAGES_MOST_VALUES], given[STAGES_MOST_VALUES],
@@ -44,6 +83,7 @@ static inline void check_step(shardc_session *session, const stages_case *s, uin
                                &(shardc_fetch_value){0, given, bytes, NULL}, 1, &error));
     for (uint32_t i = 0; i < length; i++)
         assert_int_equal(given[i], i + s->count * (s->count - 1) / 2);
+    check_turns(session, s);
 }
 
 /* Of each stage's w: 1, and one more for each step. */

@@ -202,6 +202,11 @@ SPOIL(read_in_flight, find_instr(c, "F0", SC_INSTR_KERNEL)->args[0] =
 SPOIL(state_over_stages, add_digit(c))
 SPOIL(group_over_stages, image_group(c, "dp", NULL))
 SPOIL(boundaries_without_stages, c->image.pipeline.count = 0)
+SPOIL(calls_of_a_list,
+      find_func(c, "turns")->calls[0].func = (uint32_t)(find_func(c, "turns") - c->funcs.data))
+SPOIL(calls_beyond_batches, find_func(c, "turns")->calls[0].micro_batch = 4)
+SPOIL(calls_without_batches, find_func(c, "turns")->batches = 0)
+SPOIL(called_by_two_lists, c->schedule.data[0].func = find_func(c, "turns")->calls[0].func)
 
 static const fault_case faults[] = {
     {axis_beyond, "stages over axis 2, of 2"},
@@ -228,6 +233,10 @@ static const fault_case faults[] = {
     {read_in_flight, "where the message of layers[0] is in flight"},
     {state_over_stages, "a digit of the rank has two meanings"},
     {group_over_stages, "group 0 (dp): its digits are not of different axes"},
+    {calls_of_a_list, "call 0: of function "},
+    {calls_beyond_batches, "for micro-batch 4"},
+    {calls_without_batches, "(turns): calls, but no micro-batches"},
+    {called_by_two_lists, "call 0 (turns.F): another list calls it too"},
 };
 
 static void what_is_wrong_is_said(void **state)
@@ -279,6 +288,12 @@ SPOIL(fewer_messages, drop_turn(c))
 SPOIL(other_last_call, c->funcs.data[c->schedule.data[c->schedule.count - 1].func].name = "end")
 SPOIL(other_state, s->stages[2].states.data[2].init = SC_INIT_ONES)
 SPOIL(last_without, drop_turn(&s->stages[2]))
+SPOIL(other_batches, find_func(c, "turns")->batches = 4)
+SPOIL(fewer_calls, find_func(c, "turns")->call_count = 2)
+SPOIL(results_lost, image_case *last = &s->stages[2];
+      last->buffers.data[find_func(last, "turns")->outputs[0].buffer].copies = 2)
+SPOIL(rows_of_no_dim, find_func(&s->stages[2], "turns")->outputs[0].batch_dim = -1)
+SPOIL(input_of_nobody, find_func(&s->stages[0], "turns")->input_count = 0)
 
 static const fault_case cross_faults[] = {
     {other_mesh, "stage 1 has another mesh than stage 0"},
@@ -291,6 +306,12 @@ static const fault_case cross_faults[] = {
     {other_last_call, "the last call of stage 1 is of 'end', of earlier stages of 'update'"},
     {other_state, "state 'tied' of stage 2 differs from that of an earlier stage"},
     {last_without, "stage 1, in call 0 (turn), waits for message 0 to stage 2, which ends without"},
+    {other_batches, "the number of micro-batches of function 'turns' of stage 1 differs"},
+    {fewer_calls,
+     "it does not end: stage 2, in call 2 (turns.F), waits for message 2 from stage 1, which ends"},
+    {results_lost, "output 0 has 2 copies, for 3 micro-batches"},
+    {rows_of_no_dim, "output 0 is joined as rows along dim -1"},
+    {input_of_nobody, "input 'seeds' of 'turns.F' is not one of its own"},
 };
 
 static void stages_that_contradict_are_refused(void **state)

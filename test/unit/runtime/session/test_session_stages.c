@@ -155,8 +155,24 @@ static void a_part_of_a_step_runs_in_the_step(void **state)
     assert_int_equal(shardc_session_run(session, shardc_executable_find_func(program, "B0"), NULL,
                                         0, NULL, 0, &why),
                      SHARDC_ERROR_ARGUMENT);
-    assert_string_equal(why.text, "function 'B0' exchanges messages with other calls of a step: it "
-                                  "runs only as part of one");
+    assert_string_equal(why.text, "function 'B0' exchanges messages with other calls of a step or "
+                                  "an entry: it runs only as part of one");
+    assert_int_equal(shardc_session_run(session, shardc_executable_find_func(program, "turns.F"),
+                                        NULL, 0, NULL, 0, &why),
+                     SHARDC_ERROR_ARGUMENT);
+    assert_non_null(strstr(why.text, "function 'turns.F' exchanges messages"));
+    /* 3 micro-batches of 3 elements */
+    int64_t seeds[9] = {0}, rows[9];
+    assert_int_equal(shardc_session_run(session, shardc_executable_find_func(program, "turns"),
+                                        &(shardc_feed_value){"seeds", seeds, 24, NULL}, 1,
+                                        &(shardc_fetch_value){0, rows, sizeof rows, NULL}, 1, &why),
+                     SHARDC_ERROR_ARGUMENT);
+    assert_string_equal(why.text, "input 'seeds' is i64[B = 9]: 72 bytes as i64, not 24");
+    assert_int_equal(shardc_session_run(session, shardc_executable_find_func(program, "turns"),
+                                        &(shardc_feed_value){"seeds", seeds, sizeof seeds, NULL}, 1,
+                                        &(shardc_fetch_value){0, rows, 24, NULL}, 1, &why),
+                     SHARDC_ERROR_ARGUMENT);
+    assert_string_equal(why.text, "output 'rows' is i64[B = 9]: 72 bytes as i64, not 24");
     shardc_session_free(session);
     shardc_executable_free(program);
     stages_end(&s);
