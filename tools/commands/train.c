@@ -6,6 +6,7 @@
 #include "tools/explain/expect.h"
 #include "tools/explain/waste.h"
 #include "tools/run/facts.h"
+#include "tools/run/parts.h"
 #include "tools/run/run.h"
 
 static bool usage(sc_context *context, const char *text)
@@ -136,8 +137,8 @@ int sc_cmd_train(sc_context *context, const sc_options *given, sc_strbuf *out)
         run.second = &forward;
         bool is_global = options.interpret && sc_mesh_ranks(&c.local->mesh) == 1;
         const sc_module *first = is_global ? c.global : c.local;
-        bool is_cut = !options.interpret && sc_module_is_cut(first);
-        facts.entry.func = is_cut ? 0 : first->funcs.count + forward.func;
+        facts.entry.func =
+            options.interpret ? first->funcs.count + forward.func : sc_second_func(&c, &forward);
     }
     sc_train_run(training, &facts, sc_local_run_open, &run, out);
     sc_local_run_close(&run);

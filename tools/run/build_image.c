@@ -19,7 +19,7 @@ static bool find_facts(sc_context *context, const sc_options *options, const sc_
         !facts->weights.is_complete)
         return false;
     if (c->step != NULL)
-        facts->entry.func = sc_module_is_cut(c->local) ? 0 : c->local->funcs.count + second->func;
+        facts->entry.func = sc_second_func(c, second);
     else if (facts->entry.is_cached && !sc_compile_other(context, c, options, "fuse", second,
                                                          &facts->generates, &facts->generate))
         return false;

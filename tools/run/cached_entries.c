@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "support/strbuf.h"
+#include "tools/run/parts.h"
 
 enum { DEFAULT_CHUNK = 64 };
 
@@ -112,16 +113,16 @@ bool sc_compile_other(sc_context *context, const sc_compiled *c, const sc_option
     rebind(context, c, options, dim, is_decode ? chunk : 1, &bound);
     if (!sc_driver_compile(context, c->program, c->plan, &bound, NULL, NULL, last, other))
         return false;
-    uint32_t second = c->local->funcs.count + other->func;
-    out->decode = is_decode ? c->func : second;
-    out->prefill = is_decode ? second : c->func;
+    uint32_t first = sc_first_func(c), second = sc_second_func(c, other);
+    out->decode = is_decode ? first : second;
+    out->prefill = is_decode ? second : first;
     return true;
 }
 
 const char *sc_other_name(sc_context *context, const sc_compiled *c, const sc_fact_generate *how)
 {
     return sc_arena_printf(&context->arena, "%s.%s", sc_text(context, c->entry),
-                           how->decode == c->func ? "prefill" : "decode");
+                           how->decode == sc_first_func(c) ? "prefill" : "decode");
 }
 
 bool sc_bind_one_position(sc_context *context, const sc_compiled *c, const sc_options *options,

@@ -20,3 +20,15 @@ uint32_t sc_parts_of(const sc_compiled *c, const sc_compiled *second, const char
         parts[!swaps] = part_of(second, name);
     return second != NULL ? 2 : 1;
 }
+
+uint32_t sc_first_func(const sc_compiled *c)
+{
+    return sc_module_is_cut(c->local) ? 0 : c->func;
+}
+
+uint32_t sc_second_func(const sc_compiled *c, const sc_compiled *second)
+{
+    if (sc_module_is_cut(c->local))
+        return c->step != NULL ? 0 : 1;
+    return c->local->funcs.count + second->func;
+}

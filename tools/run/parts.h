@@ -11,5 +11,8 @@
  * is function 0; a second one is function 1. Returns the number of parts. */
 uint32_t sc_parts_of(const sc_compiled *c, const sc_compiled *second, const char *name,
                      sc_generate_part parts[2]);
+/* The number of a function in that program: of the entry `c`; of the second one. */
+uint32_t sc_first_func(const sc_compiled *c);
+uint32_t sc_second_func(const sc_compiled *c, const sc_compiled *second);
 
 #endif
