@@ -74,8 +74,8 @@ def main():
             for symbols, of in ((256, 'all bytes'), (len(set(text)), "the text's own bytes")):
                 table = bigram_loss(known, held[:read], symbols)
                 check(reached < table, 'held-out loss %.4f after %d steps, bigrams of %s %.4f' % (reached, STEPS, of, table))
-        for model, first, others, within in ((EXACT, 'one_f64', ('fsdp_f64', 'tp_f64', 'both_f64'), 1e-10),
-                                             (MODEL, 'one', ('fsdp2', 'tp2'), 1e-6)):
+        for model, first, others, within in ((EXACT, 'one_f64', ('fsdp_f64', 'tp_f64', 'both_f64', 'stages_f64'), 1e-10),
+                                             (MODEL, 'one', ('fsdp2', 'tp2', 'pp2'), 1e-6)):
             plans = [plan for plan in ((first,) if target else ()) + others if arguments.only in (None, plan)]
             wanted = run.losses(model, first, first_steps, None) if plans else []
             for plan in plans:
