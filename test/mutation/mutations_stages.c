@@ -164,6 +164,36 @@ bool cotangent_of_the_skip_dropped(sc_module *m, sc_func_id func)
                         operand_of(m, add, 1 - operand_index(m, add, result_of(m, recv))), SC_NONE);
 }
 
+/* The gather of a value that a stage receives in parts. */
+static sc_op_id find_gather(const sc_module *m, const char *func, const char *name)
+{
+    sc_op_id recv = find_on_stage(m, 1, SC_OP_recv, name);
+    return recv == SC_NONE
+               ? SC_NONE
+               : find_reader(m, func_named(m, func), result_of(m, recv), SC_OP_all_gather);
+}
+
+bool parts_exchanged(sc_module *m, sc_func_id func)
+{
+    (void)func;
+    sc_op_id first = find_gather(m, "F1", "loss.x@F0"),
+             last = find_gather(m, "F1", "layers[1].out@F0");
+    return first != SC_NONE && last != SC_NONE &&
+           exchange_values(m, func_named(m, "F1"), operand_of(m, first, 0), operand_of(m, last, 0));
+}
+
+bool part_of_another_value_sent(sc_module *m, sc_func_id func)
+{
+    return find_gather(m, "F1", "loss.x@F0") != SC_NONE && sent_another_value(m, func);
+}
+
+bool part_taken_for_the_whole(sc_module *m, sc_func_id func)
+{
+    (void)func;
+    sc_op_id gather = find_gather(m, "F1", "layers[1].out@F0");
+    return gather != SC_NONE && claim(m, func_named(m, "F1"), gather);
+}
+
 /* ---- the order of calls ---- */
 bool weights_before_inputs(sc_module *m, sc_func_id func)
 {
