@@ -61,10 +61,10 @@ void sc_report(sc_diag *diag, sc_diag_id id, sc_loc loc, ...)
         return;
     }
     const char *text = fill_in(diag->arena, row->message, args, count);
+    diag->errors += row->severity == SC_ERROR;
     if (is_repetition(diag, id, loc, text))
         return;
     diag->dropped = false;
-    diag->errors += row->severity == SC_ERROR;
     sc_diagnostic *d = sc_vec_push(diag->arena, &diag->list);
     *d = (sc_diagnostic){.id = id, .loc = loc, .text = text};
     if (row->note != NULL)

@@ -41,8 +41,8 @@ typedef struct sc_diagnostic {
 typedef struct sc_diag {
     sc_arena *arena;
     SC_VEC(sc_diagnostic) list;
-    uint32_t errors, suppressed;
-    bool dropped; /* the newest report was dropped, so its notes are dropped too */
+    uint32_t errors, suppressed; /* repetitions count as errors, too: their cause failed again */
+    bool dropped;                /* the newest report was dropped, so its notes are dropped too */
 } sc_diag;
 
 enum { SC_DIAG_LIMIT = 100 }; /* number of errors kept; further ones are only counted */
