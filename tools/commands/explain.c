@@ -11,6 +11,7 @@
 #include "tools/explain/instances.h"
 #include "tools/explain/query.h"
 #include "tools/explain/report.h"
+#include "tools/explain/stages.h"
 
 enum { MAX_CHAIN = 64 };
 
@@ -19,6 +20,7 @@ typedef struct explained {
     sc_value value;
     sc_type type;
     sc_loc loc;        /* of its op, or of the declaration that it reads */
+    uint32_t chunk;    /* of the pipeline, that computes it; SC_NO_CHUNK: none, or any */
     bool is_passed_on; /* a partial sum that is not reduced itself; its readers' results are */
 } explained;
 
@@ -30,7 +32,8 @@ typedef struct explaining {
     sc_comm_groups groups; /* groups of rows */
     sc_comm_rows copies;   /* between host and device memory */
     sc_crossings crossings;
-    sc_map states; /* states already in the list of values */
+    sc_map states;                  /* states already in the list of values */
+    sc_stage_list *stages_by_state; /* NULL: the program is not cut */
     sc_adviser *adviser;
 } explaining;
 
@@ -74,7 +77,11 @@ static void collect(sc_module *m, const sc_pass *pass, void *user)
                     reads_state ? sc_op_word(o, SC_ATTR_name) : m->values.data[value].path;
                 uint32_t state = path == 0 ? SC_NONE : sc_module_find_state(m, path);
                 bool is_new = true;
-                explained x = {path, value, m->values.data[value].type, o->loc, false};
+                explained x = {.path = path,
+                               .value = value,
+                               .type = m->values.data[value].type,
+                               .loc = o->loc,
+                               .chunk = o->chunk};
                 if (state != SC_NONE) {
                     x.type = m->state.data[state].type;
                     x.loc = m->state.data[state].loc;
@@ -86,6 +93,19 @@ static void collect(sc_module *m, const sc_pass *pass, void *user)
             }
         }
     }
+}
+
+/* The stages that have a state, or the one that computes a value; none for what each stage computes
+ * that reads it. */
+static sc_stage_list stages_of(const sc_compiled *c, const explaining *e, const explained *x)
+{
+    sc_stage_list list = {0};
+    uint32_t state = sc_module_find_state(c->local, x->path);
+    if (e->stages_by_state != NULL && state != SC_NONE)
+        return e->stages_by_state[state];
+    if (e->stages_by_state != NULL && x->chunk != SC_NO_CHUNK)
+        *sc_vec_push(&e->context->arena, &list) = c->pipeline.schedule->rank_of[x->chunk];
+    return list;
 }
 
 /* ---- the chain ---- */
@@ -198,6 +218,8 @@ static json_t *placement_json(const sc_module *m, const sc_type_info *type)
                                 ? "replicated"
                                 : sub_axis_place(m, type, axis->first_sub_axis);
         bool alike = true;
+        if (axis->is_stage)
+            continue;
         for (uint32_t a = 1; a < axis->sub_axis_count; a++)
             alike = alike && strcmp(first, sub_axis_place(m, type, axis->first_sub_axis + a)) == 0;
         if (!alike) {
@@ -226,8 +248,11 @@ static json_t *value_json(const sc_compiled *c, const explaining *e, const expla
         json_pack("{s:s,s:s,s:o,s:o,s:o,s:o}", "path", sc_text(m->context, x->path), "type",
                   sc_type_text(m, x->type), "global", sizes_json(m, type, false), "local",
                   sizes_json(m, type, true), "placement", placement_json(m, type), "why", links);
-    if (sc_module_is_cut(m))
-        json_object_set_new(object, "crosses", sc_crossings_json(&e->crossings, x->path));
+    if (!sc_module_is_cut(m))
+        return object;
+    sc_stage_list stages = stages_of(c, e, x);
+    json_object_set_new(object, "stages", sc_stages_json(&stages));
+    json_object_set_new(object, "crosses", sc_crossings_json(&e->crossings, x->path));
     return object;
 }
 
@@ -294,7 +319,7 @@ static void print_json(const sc_compiled *c, explaining *e, sc_strbuf *out)
 
 /* ---- text ---- */
 /* Hashes what instances must share to be printed on one line: the type, the plan lines that caused
- * the placement, and the cuts that they cross. */
+ * the placement, their stages, and the cuts that they cross. */
 static uint64_t look_of(const sc_compiled *c, const explaining *e, const explained *x)
 {
     const sc_placing *placing = c->env.placing;
@@ -303,11 +328,13 @@ static uint64_t look_of(const sc_compiled *c, const explaining *e, const explain
         for (uint32_t a = 0; a < c->local->mesh.sub_axis_count; a++)
             look = sc_hash_mix(look, sc_cause_of(placing, x->value, a)->rule);
     }
-    sc_strbuf crossings;
-    sc_strbuf_init(&crossings, &e->context->arena);
-    sc_print_crossings(&e->crossings, x->path, &crossings);
-    if (crossings.length > 0)
-        look = sc_hash_bytes(crossings.data, crossings.length, look);
+    sc_strbuf where;
+    sc_strbuf_init(&where, &e->context->arena);
+    sc_stage_list stages = stages_of(c, e, x);
+    sc_print_stages(&stages, &where);
+    sc_print_crossings(&e->crossings, x->path, &where);
+    if (where.length > 0)
+        look = sc_hash_bytes(where.data, where.length, look);
     return look;
 }
 
@@ -328,7 +355,10 @@ static void print_values(const sc_compiled *c, explaining *e, sc_strbuf *out)
     sc_instances_group(e->context, instances, e->values.count, &groups);
     for (uint32_t g = 0; g < groups.count; g++) {
         const explained *x = &e->values.data[groups.data[g].first];
-        sc_strbuf_printf(out, "%s: %s\n", groups.data[g].path, sc_type_text(c->local, x->type));
+        sc_stage_list stages = stages_of(c, e, x);
+        sc_strbuf_printf(out, "%s: %s", groups.data[g].path, sc_type_text(c->local, x->type));
+        sc_print_stages(&stages, out);
+        sc_strbuf_add_char(out, '\n');
         print_chain(c, x, out);
         sc_print_crossings(&e->crossings, x->path, out);
     }
@@ -531,6 +561,7 @@ int sc_cmd_explain(sc_context *context, const sc_options *options, sc_strbuf *ou
     sc_comm_report(c.local, &e.rows);
     sc_copy_report(c.local, &e.copies);
     sc_find_crossings(c.local, &e.rows, &e.crossings);
+    e.stages_by_state = sc_find_stages(c.local);
     e.adviser = sc_adviser_new(context, options, &c);
     keep_asked(&c, &e);
     sc_comm_group_rows(context, &e.rows, &e.groups);
