@@ -9,6 +9,8 @@ typedef struct answer {
     sc_sym entry;
     const sc_module *m;
     sc_legal legal;
+    int64_t
+        batches; /* the entry runs as so many micro-batches of the dim; 1: as one, or of another */
 } answer;
 typedef SC_VEC(answer) answers;
 
@@ -20,25 +22,47 @@ typedef struct asking {
     sc_sym model, dim;
 } asking;
 
+/* Elaborates what a rank runs at once: a micro-batch, where the entry runs as several. A minimised
+ * entry means its train step, unless --entry names it. NULL after reporting an error. */
+static sc_module *elaborate(asking *q, const sc_entry_info *entry, sc_build_result *built,
+                            answer *a)
+{
+    sc_context *context = q->context;
+    bool is_step = entry->minimised && q->options->entry == NULL;
+    sc_compiled c = {.program = q->program,
+                     .resolved = q->plan,
+                     .model = q->model,
+                     .entry = entry->entry,
+                     .minimize = is_step ? entry->minimize : NULL,
+                     .errors_before = context->diag.errors};
+    sc_binding_list sizes = {0};
+    sc_pipeline unused;
+    sc_sym dim;
+    if (!sc_driver_find_batches(context, &c, &sizes))
+        return NULL;
+    int64_t count = sc_plan_micro_batches(q->plan, &dim);
+    if (!is_step)
+        count = c.batches == NULL ? 1 : c.batches->count;
+    a->batches = dim == q->dim ? count : 1;
+    return sc_driver_elaborate(context, &c, entry->entry, is_step,
+                               c.batches == NULL ? NULL : &sizes, built, &unused);
+}
+
 /* Skips entries that are not bound or do not have the dim. */
-static void ask_entry(asking *q, sc_sym entry, answers *out)
+static void ask_entry(asking *q, const sc_entry_info *entry, answers *out)
 {
     sc_binding_list bindings = {0};
     sc_sym_list unbound = {0};
     sc_build_result built = {0};
-    sc_plan_bindings(q->plan, entry, &bindings);
-    sc_declarations_unbound_dims(q->program, q->model, entry, &bindings, &unbound);
+    answer a = {.entry = entry->entry};
+    sc_plan_bindings(q->plan, entry->entry, &bindings);
+    sc_declarations_unbound_dims(q->program, q->model, entry->entry, &bindings, &unbound);
     if (unbound.count > 0)
         return;
-    sc_module *m = sc_module_new(q->context);
-    sc_build_request request = {.model = q->model,
-                                .entry = entry,
-                                .bindings = &bindings,
-                                .dtype_of = sc_plan_dtype_of,
-                                .user = q->plan};
-    if (!sc_build_entry(q->program, &request, m, &built))
+    sc_module *m = elaborate(q, entry, &built, &a);
+    if (m == NULL)
         return;
-    answer a = {.entry = entry, .m = m};
+    a.m = m;
     sc_plan_legal_sizes(q->plan, m, &built, q->dim, &a.legal);
     if (a.legal.size > 0)
         *sc_vec_push(&q->context->arena, out) = a;
@@ -51,7 +75,7 @@ static void ask(asking *q, answers *out)
     for (uint32_t i = 0; i < entries.count; i++) {
         if (q->options->entry == NULL ||
             strcmp(q->options->entry, sc_text(q->context, entries.data[i].entry)) == 0)
-            ask_entry(q, entries.data[i].entry, out);
+            ask_entry(q, &entries.data[i], out);
     }
 }
 
@@ -97,10 +121,11 @@ static void print_json(const asking *q, const answers *all, sc_strbuf *out)
     const answer *first = &all->data[0];
     for (uint32_t i = 0; i < all->count; i++) {
         const answer *a = &all->data[i];
-        json_array_append_new(entries,
-                              json_pack("{s:s,s:I,s:o,s:o}", "entry", sc_text(q->context, a->entry),
-                                        "size", (json_int_t)a->legal.size, "legal",
-                                        sizes_json(&a->legal), "padded", padded_json(&a->legal)));
+        json_array_append_new(
+            entries,
+            json_pack("{s:s,s:I,s:I,s:o,s:o}", "entry", sc_text(q->context, a->entry), "size",
+                      (json_int_t)a->legal.size, "micro_batches", (json_int_t)a->batches, "legal",
+                      sizes_json(&a->legal), "padded", padded_json(&a->legal)));
     }
     json_object_set_new(root, "version", json_integer(1));
     json_object_set_new(root, "dim", json_string(sc_text(q->context, q->dim)));
@@ -143,7 +168,8 @@ static void print_sizes(const asking *q, const answer *a, sc_strbuf *out)
 
 static bool same_answer(const answer *a, const answer *b)
 {
-    return a->legal.size == b->legal.size && a->legal.fits.count == b->legal.fits.count;
+    return a->legal.size == b->legal.size && a->legal.fits.count == b->legal.fits.count &&
+           a->batches == b->batches;
 }
 
 /* Entries in which the dim has the same size share a table. */
@@ -155,8 +181,10 @@ static void print_text(const asking *q, const answers *all, sc_strbuf *out)
             said = said || same_answer(&all->data[k], &all->data[i]);
         if (said)
             continue;
-        sc_strbuf_printf(out, "%s = %" PRId64 " in %s", sc_text(q->context, q->dim),
-                         all->data[i].legal.size, sc_text(q->context, all->data[i].entry));
+        sc_strbuf_printf(out, "%s = %" PRId64 " in %s%s", sc_text(q->context, q->dim),
+                         all->data[i].legal.size,
+                         all->data[i].batches > 1 ? "a micro-batch of " : "",
+                         sc_text(q->context, all->data[i].entry));
         for (uint32_t k = i + 1; k < all->count; k++) {
             if (same_answer(&all->data[i], &all->data[k]))
                 sc_strbuf_printf(out, ", %s", sc_text(q->context, all->data[k].entry));
@@ -186,7 +214,10 @@ int sc_cmd_legal(sc_context *context, const sc_options *options, sc_strbuf *out)
     q.model = plan != NULL ? plan->model.text : sc_declarations_only_model(q.program);
     if (q.plan == NULL || !sc_plan_check_dim(q.plan, &(sc_name){.text = q.dim}))
         return 0;
+    uint32_t errors = context->diag.errors;
     ask(&q, &all);
+    if (context->diag.errors > errors)
+        return 0;
     if (all.count == 0)
         sc_report(&context->diag, SC_D_usage, (sc_loc){0},
                   sc_arena_printf(&context->arena,
