@@ -24,6 +24,7 @@ typedef struct sc_cuda_limits {
     int64_t few;    /* elements that a thread sums accurately in f32 */
     int unroll;     /* points of a long row per iteration */
     int64_t tile;   /* least sizes of two dims to transpose by tiles */
+    int held;       /* most values that a thread of the largest team has for all of a kernel */
 } sc_cuda_limits;
 
 extern const sc_cuda_limits sc_cuda_default_limits;

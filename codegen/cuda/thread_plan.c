@@ -21,6 +21,7 @@ const sc_cuda_limits sc_cuda_default_limits = {
     .few = 2048,
     .unroll = 4,
     .tile = 16,
+    .held = 32,
 };
 
 static int64_t phase_points(const sc_cuda_printer *c, uint32_t phase_index)
@@ -193,6 +194,18 @@ static void plan_threads(sc_cuda_printer *c)
         c->stage.form.threads /= 2;
 }
 
+/* The values that a thread has for all of the kernel: scalars that it reads, and reductions. */
+static int values_held(const sc_cuda_printer *c)
+{
+    const sc_kernel *k = c->e.k;
+    int count = 0;
+    for (sc_knode i = 0; i < k->nodes.count; i++)
+        count += k->nodes.data[i].kind == SC_NODE_load && c->e.nodes[i].dims == 0;
+    for (uint32_t i = 0; i < k->items.count; i++)
+        count += sc_item_reduces(k->items.data[i].kind);
+    return count;
+}
+
 /* Plans a team per row; the largest phase determines its points. */
 static void plan_rows(sc_cuda_printer *c)
 {
@@ -215,6 +228,8 @@ static void plan_rows(sc_cuda_printer *c)
     while (threads > c->limits->team / 2 && elements > (int64_t)threads * c->limits->cached &&
            c->teams * threads / 2 >= c->limits->wanted)
         threads /= 2; /* rows read again: smaller blocks overlap loads and reductions */
+    if (threads == c->limits->team && values_held(c) > c->limits->held)
+        threads /= 2; /* each thread of a smaller block has more registers */
     threads = has_checks(c) && threads < SC_CUDA_WARP ? SC_CUDA_WARP : threads;
     c->stage.form.team = SC_CUDA_ROWS;
     c->stage.form.team_threads = threads;

@@ -26,7 +26,8 @@ static const sc_cuda_limits small = {.lanes = 4,
                                      .parts = 7,
                                      .few = 3,
                                      .unroll = 2,
-                                     .tile = 5};
+                                     .tile = 5,
+                                     .held = 3};
 /* The same with few threads, each of which has more elements in a row. */
 static const sc_cuda_limits long_rows = {.lanes = 8,
                                          .threads = 64,
@@ -38,7 +39,8 @@ static const sc_cuda_limits long_rows = {.lanes = 8,
                                          .parts = 3,
                                          .few = 8,
                                          .unroll = 1,
-                                         .tile = 5};
+                                         .tile = 5,
+                                         .held = 6};
 /* Rows are read again by each phase, columns are a thread's, nothing is wide. */
 static const sc_cuda_limits plain = {.lanes = 1,
                                      .threads = 32,
@@ -50,7 +52,8 @@ static const sc_cuda_limits plain = {.lanes = 1,
                                      .parts = 1,
                                      .few = 512,
                                      .unroll = 1,
-                                     .tile = 1 << 30};
+                                     .tile = 1 << 30,
+                                     .held = 1 << 30};
 static const sc_cuda_limits *const limits[] = {&sc_cuda_default_limits, &small, &long_rows, &plain};
 static const char *const limit_names[] = {"", ", cut small", ", few threads", ", plain"};
 enum { LIMITS = 4 };
