@@ -34,6 +34,9 @@ static bool run_one(sc_validation *v, sc_interp *interp, const sc_call *call, bo
     const sc_interp_inputs inputs = {by_name ? v->input_names : NULL,
                                      inputs_of(v, call->microbatch),
                                      is_fed ? v->distributions.inputs.count : 0};
+    /* the call of an earlier micro-batch, or an earlier attempt, may have left results */
+    for (uint32_t i = 0; returns && i < count; i++)
+        sc_array_free(&outputs[i]);
     return sc_interp_run_call(interp, call, &inputs, outputs, returns ? count : 0, error,
                               error_size);
 }
