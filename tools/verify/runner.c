@@ -182,6 +182,24 @@ void sc_runner_set_random(sc_runner *runner, uint64_t seed, uint64_t step, uint3
         shardc_session_set_random(runner->session, seed, step, micro_batch);
 }
 
+static bool make_fetches(const sc_runner *runner, uint32_t func, sc_array *outputs, uint32_t count,
+                         shardc_fetch_value *fetches)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        shardc_tensor_info info;
+        int64_t sizes[SHARDC_TENSOR_MAX_RANK];
+        shardc_executable_output(runner->program, func, i, &info);
+        for (uint32_t d = 0; d < info.rank; d++)
+            sizes[d] = info.dims[d].size;
+        outputs[i] = sc_array_new(info.rank, sizes);
+        if (outputs[i].data == NULL)
+            return false;
+        fetches[i] = (shardc_fetch_value){i, outputs[i].data,
+                                          (size_t)outputs[i].count * sizeof(double), "f64"};
+    }
+    return true;
+}
+
 static bool run_session(sc_runner *runner, sc_func_id func, const sc_array *inputs,
                         uint32_t input_count, sc_array *outputs, uint32_t output_count,
                         shardc_feed_value *feeds, shardc_fetch_value *fetches, shardc_error *error)
@@ -192,21 +210,8 @@ static bool run_session(sc_runner *runner, sc_func_id func, const sc_array *inpu
         feeds[i] = (shardc_feed_value){info.name, inputs[i].data,
                                        (size_t)inputs[i].count * sizeof(double), "f64"};
     }
-    for (uint32_t i = 0; i < output_count; i++) {
-        shardc_tensor_info info;
-        int64_t sizes[SHARDC_TENSOR_MAX_RANK];
-        shardc_executable_output(runner->program, func, i, &info);
-        for (uint32_t d = 0; d < info.rank; d++)
-            sizes[d] = info.dims[d].size;
-        outputs[i] = sc_array_new(info.rank, sizes);
-        if (outputs[i].data == NULL) {
-            snprintf(error->text, sizeof error->text, "there is not enough memory for the results");
-            return false;
-        }
-        fetches[i] = (shardc_fetch_value){i, outputs[i].data,
-                                          (size_t)outputs[i].count * sizeof(double), "f64"};
-    }
-    return shardc_session_run(runner->session, func, feeds, input_count, fetches, output_count,
+    return make_fetches(runner, func, outputs, output_count, fetches) &&
+           shardc_session_run(runner->session, func, feeds, input_count, fetches, output_count,
                               error) == SHARDC_OK;
 }
 
@@ -227,24 +232,6 @@ static int batch_dim_of(const sc_runner *runner, const char *name)
         }
     }
     return found;
-}
-
-static bool make_fetches(const sc_runner *runner, uint32_t func, sc_array *outputs, uint32_t count,
-                         shardc_fetch_value *fetches)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        shardc_tensor_info info;
-        int64_t sizes[SHARDC_TENSOR_MAX_RANK];
-        shardc_executable_output(runner->program, func, i, &info);
-        for (uint32_t d = 0; d < info.rank; d++)
-            sizes[d] = info.dims[d].size;
-        outputs[i] = sc_array_new(info.rank, sizes);
-        if (outputs[i].data == NULL)
-            return false;
-        fetches[i] = (shardc_fetch_value){i, outputs[i].data,
-                                          (size_t)outputs[i].count * sizeof(double), "f64"};
-    }
-    return true;
 }
 
 bool sc_runner_run_stages(sc_runner *runner, const sc_sym *names, sc_array *const *inputs,
