@@ -11,15 +11,7 @@ const sc_lower_row sc_lower_rows[SC_OP_COUNT] = {
 #include "codegen/kernel/nodes.def"
 #define LOWER(op, function, node) [SC_OP_##op] = {function, NULL, SC_NODE_##node},
 #define ROOT(op, function)        [SC_OP_##op] = {NULL, function, SC_NODE_constant},
-#define UNIT(op, function)
-#define STEP(op, kind)
-#define LAYOUT(op)
 #include "codegen/lower/lowering.def"
-#undef LAYOUT
-#undef STEP
-#undef UNIT
-#undef ROOT
-#undef LOWER
 };
 
 /* ---- text for users ---- */

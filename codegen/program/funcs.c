@@ -5,17 +5,8 @@
 #include "codegen/program/internal.h"
 
 static sc_unit_fn *const units[SC_OP_COUNT] = {
-#define LOWER(op, function, node)
-#define ROOT(op, function)
 #define UNIT(op, function) [SC_OP_##op] = function,
-#define STEP(op, kind)
-#define LAYOUT(op)
 #include "codegen/lower/lowering.def"
-#undef LAYOUT
-#undef STEP
-#undef UNIT
-#undef ROOT
-#undef LOWER
 };
 
 /* ---- one function ---- */

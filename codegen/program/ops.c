@@ -126,17 +126,9 @@ typedef struct step_row {
 } step_row;
 
 static const step_row steps[SC_OP_COUNT] = {
-#define LOWER(op, function, node)
-#define ROOT(op, function)
-#define UNIT(op, function)
 #define STEP(op, kind) [SC_OP_##op] = {true, false, kind},
 #define LAYOUT(op)     [SC_OP_##op] = {false, true, 0},
 #include "codegen/lower/lowering.def"
-#undef LAYOUT
-#undef STEP
-#undef UNIT
-#undef ROOT
-#undef LOWER
 };
 
 typedef struct contraction {
