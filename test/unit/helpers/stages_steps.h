@@ -3,13 +3,7 @@
 #define SHARDC_TEST_STAGES_STEPS_H
 
 #include "test/unit/helpers/stages_case.h"
-
-#define SUCCEED(call)                                                                              \
-    do {                                                                                           \
-        shardc_error error = {.status = SHARDC_OK};                                                \
-        if ((call) != SHARDC_OK)                                                                   \
-            fail_msg("%s", error.text);                                                            \
-    } while (0)
+#include "test/unit/helpers/succeed.h"
 
 enum { STEPS = 3 };
 
@@ -98,6 +92,28 @@ static inline void check_weights(shardc_session *session, const stages_case *s, 
                                          sizeof w, NULL, &error));
         assert_int_equal(w, expected);
     }
+}
+
+/* Whoever's check fails, of the last micro-batch: nothing is updated, and the next step is right.
+ */
+static inline void check_failed_step(shardc_session *session, const stages_case *s)
+{
+    shardc_error why = {.status = SHARDC_OK};
+    int64_t x[8 * STAGES_MOST_VALUES] = {0}, zeros[STAGES_MOST_VALUES] = {0};
+    const size_t length = (size_t)(STAGES_LENGTH * s->others), bytes = length * sizeof *x;
+    x[s->batches * length - 1] = -9;
+    shardc_feed_value feed = {"x", x, s->batches * bytes, NULL};
+    assert_int_equal(shardc_session_step(session, &feed, 1, NULL, 0, &why), SHARDC_ERROR_DATA);
+    assert_non_null(strstr(why.text, "value -9 is negative"));
+    check_weights(session, s, 1);
+    for (uint32_t k = 0; k < s->count; k++) {
+        char path[16];
+        snprintf(path, sizeof path, "acc%u", k);
+        SUCCEED(shardc_session_set_state(session,
+                                         shardc_executable_find_state(session->program, path),
+                                         zeros, bytes, NULL, &error));
+    }
+    check_step(session, s, 0);
 }
 
 typedef struct shape {

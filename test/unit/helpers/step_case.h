@@ -6,13 +6,7 @@
 #include <math.h>
 
 #include "test/unit/helpers/session_case.h"
-
-#define SUCCEED(call)                                                                              \
-    do {                                                                                           \
-        shardc_error error = {.status = SHARDC_OK};                                                \
-        if ((call) != SHARDC_OK)                                                                   \
-            fail_msg("%s", error.text);                                                            \
-    } while (0)
+#include "test/unit/helpers/succeed.h"
 
 /* Small integers, so that every sum is exact and no order of terms shows. */
 static inline float number(int i)

@@ -80,25 +80,11 @@ static void a_failed_check_leaves_the_state(void **state)
     (void)state;
     for (int i = 0; i < 2 * SHAPES; i++) {
         stages_case s;
-        shardc_error why = {.status = SHARDC_OK};
-        int64_t x[8 * STAGES_MOST_VALUES] = {0}, zeros[STAGES_MOST_VALUES] = {0};
         stub.sc_stub_seed((uint64_t)i);
         shardc_executable *program = program_of(i, &s);
-        size_t length = (size_t)(STAGES_LENGTH * s.others), bytes = length * sizeof *x;
         shardc_session *session =
             session_of(program, &(shardc_session_options){.deadline_ms = 60000});
-        x[s.batches * length - 1] = -9; /* of the last micro-batch */
-        shardc_feed_value feed = {"x", x, s.batches * bytes, NULL};
-        assert_int_equal(shardc_session_step(session, &feed, 1, NULL, 0, &why), SHARDC_ERROR_DATA);
-        assert_non_null(strstr(why.text, "value -9 is negative"));
-        check_weights(session, &s, 1);
-        for (uint32_t k = 0; k < s.count; k++) {
-            char path[16];
-            snprintf(path, sizeof path, "acc%u", k);
-            SUCCEED(shardc_session_set_state(session, shardc_executable_find_state(program, path),
-                                             zeros, bytes, NULL, &error));
-        }
-        check_step(session, &s, 0);
+        check_failed_step(session, &s);
         end(session, program, &s);
     }
 }
