@@ -178,18 +178,15 @@ static void list_calls(finding *f)
         if (!is_called[call->func])
             add_receives(f, call->func, call->microbatch);
         is_called[call->func] = true;
-        *sc_vec_push(f->arena, &f->out->calls[stage]) =
-            (sc_stage_call){.func = call->func,
-                            .exchange = SC_NONE,
-                            .micro_batch = call->microbatch,
-                            .is_last = f->last[stage] == call->func};
+        *sc_vec_push(f->arena, &f->out->calls[stage]) = (sc_stage_call){
+            .func = call->func, .exchange = SC_NONE, .micro_batch = call->microbatch};
         if (next[i] != SC_NONE)
             add_receives(f, call->func, m->schedule.data[next[i]].microbatch);
     }
     for (uint32_t stage = 0; stage < f->stages; stage++) {
         if (f->of == SC_CALLS_OF_STEP && f->last[stage] == SC_NONE)
-            *sc_vec_push(f->arena, &f->out->calls[stage]) = (sc_stage_call){
-                .func = SC_NONE, .exchange = SC_NONE, .micro_batch = -1, .is_last = true};
+            *sc_vec_push(f->arena, &f->out->calls[stage]) =
+                (sc_stage_call){.func = SC_NONE, .exchange = SC_NONE, .micro_batch = -1};
     }
 }
 

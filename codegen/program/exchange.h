@@ -28,10 +28,9 @@ typedef struct sc_exchange {
 
 /* A call of a stage. */
 typedef struct sc_stage_call {
-    sc_func_id func;   /* SC_NONE: of a function that does nothing */
+    sc_func_id func;   /* SC_NONE: of a function that does nothing, the stage's last call */
     uint32_t exchange; /* SC_NONE: of `func`; otherwise it starts to receive */
     int32_t micro_batch;
-    bool is_last; /* the stage's last; it may be of a function of all stages */
 } sc_stage_call;
 
 typedef SC_VEC(sc_stage_call) sc_stage_calls;

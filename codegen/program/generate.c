@@ -11,10 +11,10 @@
 #include "program/stages.h"
 
 /* ---- the program ---- */
-static bool report(sc_generator *g, const char *stage, const char *error)
+static bool report(sc_context *context, const char *stage, const char *error)
 {
     if (error != NULL)
-        sc_report(&g->m->context->diag, SC_D_ir_invalid, (sc_loc){0}, stage, error, NULL);
+        sc_report(&context->diag, SC_D_ir_invalid, (sc_loc){0}, stage, error, NULL);
     return error == NULL;
 }
 
@@ -29,11 +29,22 @@ static void add_mesh(const sc_generator *g, sc_image *image)
     image->ranks = sc_mesh_ranks(mesh);
 }
 
+/* A name of the compiler's, which an entry of the program may have, too. */
+static const char *own_name(const sc_generator *g, const char *name)
+{
+    for (uint32_t p = 0; p < g->part_count; p++) {
+        if (g->parts[p].name != NULL && strcmp(g->parts[p].name, name) == 0)
+            return sc_arena_printf(g->arena, "step.%s", name);
+    }
+    return name;
+}
+
 /* Of what an entry calls, after the entry: those of a step have the same names. */
 static const char *name_of(const sc_generator *g, sc_func_id func)
 {
     const char *name = sc_text(g->m->context, g->m->funcs.data[func].name);
-    return g->batches == NULL ? name : sc_arena_printf(g->arena, "%s.%s", g->part_name, name);
+    return g->batches == NULL ? own_name(g, name)
+                              : sc_arena_printf(g->arena, "%s.%s", g->part_name, name);
 }
 
 static const char *name_of_receive(const sc_generator *g, const sc_exchange *exchange)
@@ -50,10 +61,12 @@ static bool add_funcs(sc_generator *g, const char *name, sc_func_id last, sc_ima
     for (sc_func_id f = 0; f < g->m->funcs.count; f++) {
         if (g->m->funcs.data[f].stage != g->stage)
             continue;
+        g->number_of_func[f] = image->func_count;
         sc_generator_begin_func(g, image);
         if (!sc_generator_ops(g, f))
             return false;
-        sc_generator_end_func(g, f == last ? "update" : name != NULL ? name : name_of(g, f), image);
+        const char *own = f == last ? own_name(g, "update") : name_of(g, f);
+        sc_generator_end_func(g, name != NULL ? name : own, image);
     }
     return true;
 }
@@ -65,6 +78,7 @@ static void add_receives(sc_generator *g, sc_image *image)
         const sc_exchange *exchange = &g->exchanges->list.data[e];
         if (exchange->to_stage != g->stage || exchange->starts_in_func)
             continue;
+        g->number_of_receive[e] = image->func_count;
         sc_generator_begin_func(g, image);
         g->func.id = exchange->to;
         sc_generator_start_receive(g, exchange);
@@ -94,27 +108,18 @@ static int32_t find_dim(const sc_generator *g, const sc_image_tensor *tensor, sc
     return at;
 }
 
-static uint32_t find_func(const sc_image *image, const char *name)
-{
-    uint32_t f = 0;
-    while (strcmp(image->funcs[f].name, name) != 0)
-        f++;
-    return f;
-}
-
-/* The list of a stage's calls of the functions that are there. */
-static sc_image_call *list_calls(const sc_generator *g, const sc_image *image)
+/* The list of a stage's calls of the functions that are there. `last`: the number of the function
+ * of its last call, if that has no op. */
+static sc_image_call *list_calls(const sc_generator *g, uint32_t last)
 {
     const sc_stage_calls *calls = &g->exchanges->calls[g->stage];
     sc_image_call *list = sc_arena_array(g->arena, calls->count, sizeof *list);
     for (uint32_t c = 0; c < calls->count; c++) {
         const sc_stage_call *call = &calls->data[c];
-        const char *name = "update";
-        if (call->exchange != SC_NONE)
-            name = name_of_receive(g, &g->exchanges->list.data[call->exchange]);
-        else if (!call->is_last)
-            name = name_of(g, call->func);
-        list[c] = (sc_image_call){find_func(image, name), call->micro_batch};
+        uint32_t number = call->exchange != SC_NONE ? g->number_of_receive[call->exchange]
+                          : call->func != SC_NONE   ? g->number_of_func[call->func]
+                                                    : last;
+        list[c] = (sc_image_call){number, call->micro_batch};
     }
     return list;
 }
@@ -175,11 +180,10 @@ static bool add_batches(sc_generator *g, const sc_generate_part *part, sc_image 
     if (!add_funcs(g, NULL, SC_NONE, image))
         return false;
     add_receives(g, image);
-    image->funcs[entry] = made; /* its name is known to what follows */
     join_inputs(g, image, entry + 1, &made);
     join_outputs(g, image, entry + 1, &made);
     made.call_count = g->exchanges->calls[g->stage].count;
-    made.calls = list_calls(g, image);
+    made.calls = list_calls(g, SC_NONE);
     image->funcs[entry] = made;
     return true;
 }
@@ -192,11 +196,12 @@ static bool add_step(sc_generator *g, sc_image *image)
     if (!add_funcs(g, NULL, last, image))
         return false;
     add_receives(g, image);
+    const uint32_t empty = image->func_count;
     if (last == SC_NONE) {
         sc_generator_begin_func(g, image);
-        sc_generator_end_func(g, "update", image);
+        sc_generator_end_func(g, own_name(g, "update"), image);
     }
-    image->schedule = list_calls(g, image);
+    image->schedule = list_calls(g, empty);
     image->call_count = calls->count;
     return true;
 }
@@ -220,7 +225,10 @@ static bool add_part(sc_generator *g, const sc_generate_part *part, const sc_exc
     g->batch_dim = part->step != NULL      ? part->step->training->batch_dim
                    : part->batches != NULL ? part->batches->dim
                                            : SC_NONE;
+    g->number_of_func = sc_arena_array(g->arena, m->funcs.count, sizeof *g->number_of_func);
     if (exchanges != NULL) {
+        g->number_of_receive =
+            sc_arena_array(g->arena, exchanges->list.count + 1u, sizeof *g->number_of_receive);
         g->slot_of = sc_generator_fresh(g->arena, m->values.count, sizeof *g->slot_of, 0xff);
         g->received = sc_generator_fresh(g->arena, m->ops.count, sizeof *g->received, 0xff);
         g->sent = sc_generator_fresh(g->arena, m->ops.count, sizeof *g->sent, 0xff);
@@ -277,6 +285,8 @@ static bool generate_stage(const sc_generate_part *parts, uint32_t count,
                       .options = options,
                       .out = out,
                       .stage = stage,
+                      .parts = parts,
+                      .part_count = count,
                       .is_first_part = true};
     sc_image *image = sc_arena_alloc(g.arena, sizeof *image);
     *out = (sc_generated){.image = image};
@@ -299,21 +309,14 @@ static bool generate_stage(const sc_generate_part *parts, uint32_t count,
     if (exchanges == NULL)
         sc_generator_join(&g, image);
     give_lists(&g, image);
-    return report(&g, "memory plan", sc_generator_plan(&g, image)) &&
-           report(&g, "memory plan",
+    return report(g.m->context, "memory plan", sc_generator_plan(&g, image)) &&
+           report(g.m->context, "memory plan",
                   sc_memory_plan_verify(g.arena, image, g.wishes.data, g.wishes.count)) &&
            (options->no_object || sc_generator_add_object(&g, image)) &&
-           report(&g, "program", sc_image_check(image, g.arena));
+           report(g.m->context, "program", sc_image_check(image, g.arena));
 }
 
 /* ---- all stages ---- */
-static bool fail(sc_context *context, const char *what, const char *error)
-{
-    if (error != NULL)
-        sc_report(&context->diag, SC_D_ir_invalid, (sc_loc){0}, what, error, NULL);
-    return error == NULL;
-}
-
 static bool generate_stages(const sc_generate_part *parts, uint32_t count,
                             const sc_generate_options *options, sc_generated_program *out)
 {
@@ -325,7 +328,8 @@ static bool generate_stages(const sc_generate_part *parts, uint32_t count,
         sc_calls_of calls = parts[p].step != NULL      ? SC_CALLS_OF_STEP
                             : parts[p].batches != NULL ? SC_CALLS_OF_BATCHES
                                                        : SC_CALLS_OF_ENTRY;
-        if (!fail(context, "code generation", sc_exchanges_find(parts[p].m, calls, &exchanges[p])))
+        if (!report(context, "code generation",
+                    sc_exchanges_find(parts[p].m, calls, &exchanges[p])))
             return false;
     }
     for (uint32_t s = 0; s < out->stage_count; s++) {
@@ -333,7 +337,7 @@ static bool generate_stages(const sc_generate_part *parts, uint32_t count,
             return false;
         images[s] = out->stages[s].image;
     }
-    return fail(context, "program", sc_program_check(images, out->stage_count, arena));
+    return report(context, "program", sc_program_check(images, out->stage_count, arena));
 }
 
 bool sc_generate_program(const sc_generate_part *parts, uint32_t count,

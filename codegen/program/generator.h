@@ -112,7 +112,11 @@ typedef struct sc_generator {
     sc_dim batch_dim;    /* split by micro-batches; SC_NONE */
     /* of an entry whose results are kept until all micro-batches have run; NULL: another part */
     const sc_batches *batches;
-    const char *part_name; /* of the part; NULL: it has none */
+    const char *part_name;         /* of the part; NULL: it has none */
+    const sc_generate_part *parts; /* all of the program */
+    uint32_t part_count;
+    uint32_t *number_of_func, *number_of_receive; /* in the image: by function of the part's module,
+                                                   * by exchange of the part */
     sc_generator_func func;
     sc_generator_unit unit;
 } sc_generator;

@@ -2,7 +2,7 @@
 
 static sc_generate_part part_of(const sc_compiled *c, const char *name)
 {
-    bool has_name = name != NULL || (c->step == NULL && sc_module_is_cut(c->local));
+    bool has_name = name != NULL || c->step == NULL;
     return (sc_generate_part){.m = c->local,
                               .step = c->step,
                               .batches = c->batches,
