@@ -184,9 +184,11 @@ static bool check_buffers(sc_checker *c)
         sc_checker_at(c, "buffer", i, buffer->name);
         int64_t arena = buffer->host ? c->image->host_bytes : c->image->arena_bytes;
         if (buffer->copies < 1 || buffer->copies > SC_IMAGE_MAX_SLOTS ||
-            (buffer->copies > 1 && buffer->kind != SC_BUFFER_SLOT))
-            return sc_checker_fail(c, "%u copies of a buffer of kind %s", buffer->copies,
-                                   sc_image_buffer_kind_names[buffer->kind]);
+            (buffer->copies > 1 &&
+             (buffer->kind != SC_BUFFER_SLOT || c->image->pipeline.count == 0)))
+            return sc_checker_fail(c, "%u copies of a buffer of kind %s, in a program of %u stages",
+                                   buffer->copies, sc_image_buffer_kind_names[buffer->kind],
+                                   c->image->pipeline.count);
         if (buffer->bytes < 0 || buffer->bytes > (int64_t)1 << 62 || buffer->offset < 0 ||
             buffer->offset % SC_IMAGE_ALIGN != 0 ||
             sc_image_buffer_step(buffer) > arena / buffer->copies + SC_IMAGE_ALIGN ||

@@ -48,6 +48,28 @@ void sc_image_limit_ids(sc_image_value *input, const sc_image_value *other)
     input->below = is_first || other->below < input->below ? other->below : input->below;
 }
 
+/* ---- messages ---- */
+
+bool sc_image_has_messages(const sc_image_func *func)
+{
+    for (uint32_t i = 0; i < func->instr_count; i++) {
+        sc_image_instr_kind kind = func->instrs[i].kind;
+        if (kind == SC_INSTR_MESSAGE || kind == SC_INSTR_WAIT || kind == SC_INSTR_ROOM)
+            return true;
+    }
+    return false;
+}
+
+uint32_t sc_image_most_parts(const sc_image *image, uint32_t boundary)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < image->message_count; i++) {
+        if (image->messages[i].boundary == boundary && image->messages[i].part_count > most)
+            most = image->messages[i].part_count;
+    }
+    return most;
+}
+
 /* ---- calls ---- */
 
 static bool calls_it(sc_image_list list, uint32_t func)

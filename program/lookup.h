@@ -75,6 +75,11 @@ uint32_t sc_image_buffer_of(const sc_image_tensor *tensor, uint32_t buffer, uint
 /* Whether the rank's stage is the first of those that have the tensor. */
 bool sc_image_has_first(const sc_image_tensor *tensor, uint64_t rank);
 
+/* Whether the function starts messages, or waits for some or for room. */
+bool sc_image_has_messages(const sc_image_func *func);
+/* Returns the most parts of a message of the boundary. */
+uint32_t sc_image_most_parts(const sc_image *image, uint32_t boundary);
+
 /* Returns the scratch bytes of a GEMM on the target, aligned to SC_IMAGE_ALIGN; 0: none. */
 int64_t sc_image_gemm_scratch(const char *target, const sc_gemm *gemm);
 

@@ -2,6 +2,7 @@
  * its checks. After a function has run once it is captured as a graph, provided its collectives can
  * be captured. */
 #define _GNU_SOURCE
+#include "program/lookup.h"
 #include "runtime/comm/backend.h"
 #include "runtime/cuda/messages.h"
 #include "runtime/session/session.h"
@@ -188,7 +189,7 @@ static bool may_capture(const sc_rank *rank, const sc_cuda_graph *graph, uint32_
     const sc_cuda_rank *own = rank->device_state;
     return !graph->is_refused && graph->runs > 0 && !rank->session->gemms_only &&
            !rank->session->no_graphs && !sc_cuda_times_wanted(rank) &&
-           !sc_cuda_has_messages(rank->image, func) &&
+           !sc_image_has_messages(&rank->image->funcs[func]) &&
            (own->comm->is_captured || rank->image->ranks == 1 ||
             !has_collectives(rank->image, func));
 }

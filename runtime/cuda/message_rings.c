@@ -73,29 +73,7 @@ bool sc_cuda_message_awaited(const sc_rank *rank, char *out, size_t size)
     return found != NULL;
 }
 
-bool sc_cuda_has_messages(const sc_image *image, uint32_t func)
-{
-    const sc_image_func *f = &image->funcs[func];
-    uint32_t i = 0;
-    while (i < f->instr_count && f->instrs[i].kind != SC_INSTR_MESSAGE &&
-           f->instrs[i].kind != SC_INSTR_WAIT)
-        i++;
-    return i < f->instr_count;
-}
-
 /* ---- opening and closing ---- */
-
-/* The most parts that a message of the boundary has. */
-static uint32_t most_parts(const sc_image *image, uint32_t boundary)
-{
-    uint32_t most = 0;
-    for (uint32_t i = 0; i < image->message_count; i++) {
-        const sc_image_message *message = &image->messages[i];
-        if (message->boundary == boundary && message->part_count > most)
-            most = message->part_count;
-    }
-    return most;
-}
 
 /* Forgets all messages. Their requests went with the communicator, or were waited for. */
 static void forget(struct sc_cuda_messages *all)
@@ -138,7 +116,7 @@ static shardc_status allocate(const sc_rank *rank, struct sc_cuda_messages *all,
     for (uint32_t b = 0; b < all->count; b++) {
         all->boundaries[b].room = image->boundaries[b].slots + 1;
         all->message_count += all->boundaries[b].room;
-        parts += (uint64_t)all->boundaries[b].room * most_parts(image, b);
+        parts += (uint64_t)all->boundaries[b].room * sc_image_most_parts(image, b);
     }
     all->messages = calloc(all->message_count + 1, sizeof *all->messages);
     all->parts = calloc(parts + 1, sizeof *all->parts);
@@ -148,7 +126,7 @@ static shardc_status allocate(const sc_rank *rank, struct sc_cuda_messages *all,
     }
     for (uint32_t b = 0; b < all->count; b++) {
         sc_cuda_boundary *end = &all->boundaries[b];
-        uint32_t most = most_parts(image, b);
+        uint32_t most = sc_image_most_parts(image, b);
         end->ring = &all->messages[at];
         at += end->room;
         for (uint32_t i = 0; i < end->room; i++, part_at += most)

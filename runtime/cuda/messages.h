@@ -54,7 +54,6 @@ void sc_cuda_messages_close(sc_rank *rank);
 void sc_cuda_messages_abandon(sc_rank *rank);
 /* Describes the message that stream 0 waits for. False: it waits for none. */
 bool sc_cuda_message_awaited(const sc_rank *rank, char *out, size_t size);
-bool sc_cuda_has_messages(const sc_image *image, uint32_t func);
 
 sc_cuda_boundary *sc_cuda_boundary_of(const sc_rank *rank, uint32_t boundary);
 sc_cu_stream sc_cuda_boundary_stream(const sc_rank *rank, uint32_t boundary);

@@ -160,17 +160,6 @@ void sc_rank_move(const sc_rank *rank, sc_bound *bound, uint32_t micro_batch)
         bound->bytes = sc_image_copy_bytes(rank->image, &instr->args[0]);
 }
 
-/* Returns the most parts of a message of the boundary. */
-static uint32_t most_parts(const sc_image *image, uint32_t boundary)
-{
-    uint32_t most = 0;
-    for (uint32_t i = 0; i < image->message_count; i++) {
-        if (image->messages[i].boundary == boundary && image->messages[i].part_count > most)
-            most = image->messages[i].part_count;
-    }
-    return most;
-}
-
 /* No more messages are in flight than a list of calls starts. */
 static uint32_t most_messages(const sc_image *image)
 {
@@ -192,7 +181,7 @@ static void bind_boundaries(sc_rank *rank, carver *memory)
     uint32_t most = most_messages(image);
     for (uint32_t i = 0; i < image->boundary_count; i++) {
         uint32_t slots = image->boundaries[i].slots, room = slots < most ? slots : most,
-                 parts = most_parts(image, i);
+                 parts = sc_image_most_parts(image, i);
         sc_bound *started = carve(memory, room, sizeof *started);
         sc_comm_part *list = carve(memory, (size_t)room * parts, sizeof *list);
         if (memory->block == NULL)

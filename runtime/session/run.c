@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "program/lookup.h"
 #include "runtime/session/session.h"
 
 typedef struct run_call {
@@ -355,15 +356,6 @@ static shardc_status run_calls(shardc_session *session, const sc_image_call *cal
                                : status;
 }
 
-static bool has_messages(const sc_image_func *func)
-{
-    uint32_t i = 0;
-    while (i < func->instr_count && func->instrs[i].kind != SC_INSTR_MESSAGE &&
-           func->instrs[i].kind != SC_INSTR_WAIT)
-        i++;
-    return i < func->instr_count;
-}
-
 /* True if a stage's list calls the function, and it starts or waits for messages: other calls of
  * the list have the other half. */
 static bool is_part_of_list(const shardc_session *session, uint32_t func)
@@ -372,7 +364,8 @@ static bool is_part_of_list(const shardc_session *session, uint32_t func)
     for (uint32_t s = 0; s < program->stage_count; s++) {
         const sc_image *image = program->stages[s];
         uint32_t own = program->funcs[func][s];
-        if (own != SC_NONE && sc_image_is_called(image, own) && has_messages(&image->funcs[own]))
+        if (own != SC_NONE && sc_image_is_called(image, own) &&
+            sc_image_has_messages(&image->funcs[own]))
             return true;
     }
     return false;
