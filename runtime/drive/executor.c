@@ -38,13 +38,18 @@ uint32_t sc_executor_find_state(const sc_executor *executor, const char *path)
     return SHARDC_NOT_FOUND;
 }
 
-const shardc_tensor_info *sc_executor_find_input(const sc_executor_func *func, const char *name)
+static shardc_tensor_info *find_input(const sc_executor_func *func, const char *name)
 {
     for (uint32_t i = 0; i < func->input_count; i++) {
         if (strcmp(func->inputs[i].name, name) == 0)
             return &func->inputs[i];
     }
     return NULL;
+}
+
+const shardc_tensor_info *sc_executor_find_input(const sc_executor_func *func, const char *name)
+{
+    return find_input(func, name);
 }
 
 void sc_executor_free(sc_executor *executor)
@@ -272,6 +277,19 @@ static int64_t room_bytes(const shardc_session *session)
 }
 
 /* A step has the inputs of all its calls, each once, and the outputs of the last. */
+/* An input of the step has the limits of all functions that read it. */
+static void limit_ids(shardc_tensor_info *input, const shardc_tensor_info *other)
+{
+    sc_image_value both = {
+        .below = input->below, .may_ignore = input->may_ignore, .ignore = input->ignore};
+    const sc_image_value more = {
+        .below = other->below, .may_ignore = other->may_ignore, .ignore = other->ignore};
+    sc_image_limit_ids(&both, &more);
+    input->below = both.below;
+    input->may_ignore = both.may_ignore;
+    input->ignore = both.ignore;
+}
+
 static bool describe_step(const shardc_executable *program, sc_executor *executor)
 {
     uint32_t calls = shardc_executable_call_count(program), inputs = 0;
@@ -291,8 +309,11 @@ static bool describe_step(const shardc_executable *program, sc_executor *executo
         const sc_executor_func *func =
             &executor->funcs[shardc_executable_call(program, c, &micro_batch)];
         for (uint32_t i = 0; i < func->input_count; i++) {
-            if (sc_executor_find_input(step, func->inputs[i].name) == NULL)
+            shardc_tensor_info *known = find_input(step, func->inputs[i].name);
+            if (known == NULL)
                 step->inputs[step->input_count++] = func->inputs[i];
+            else
+                limit_ids(known, &func->inputs[i]);
         }
     }
     for (uint32_t i = 0; i < last->output_count; i++)

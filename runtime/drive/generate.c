@@ -196,13 +196,15 @@ static bool call(generating *g, uint32_t func, bool is_prefill, sc_array *logits
     shardc_error error = {.text = "there is not enough memory for the inputs"};
     bool ok = true;
     for (uint32_t i = 0; i < 3; i++) {
-        int64_t sizes[SC_ARRAY_MAX_RANK];
         names[i] = g->facts->entry.inputs.data[i].name;
-        const shardc_tensor_info *info = sc_executor_find_input(about, names[i]);
-        if (info == NULL)
+        if (sc_executor_find_input(about, names[i]) == NULL)
             return fail(g, SC_D_run_failed,
                         sc_arena_printf(&g->context->arena, "'%s' does not read '%s'", about->name,
                                         names[i]));
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        const shardc_tensor_info *info = sc_executor_find_input(about, names[i]);
+        int64_t sizes[SC_ARRAY_MAX_RANK];
         for (uint32_t d = 0; d < info->rank; d++)
             sizes[d] = info->dims[d].size;
         inputs[i] = sc_array_new(info->rank, sizes);

@@ -236,7 +236,10 @@ static void take_message(mapping *m, const sc_context *context)
 {
     if (m->status != SHARDC_OK || context->diag.errors == 0)
         return;
-    const char *more = context->diag.errors > 1 ? " (and more)" : "";
+    uint32_t errors = context->diag.suppressed;
+    for (uint32_t i = 0; i < context->diag.list.count; i++)
+        errors += sc_diag_rows[context->diag.list.data[i].id].severity == SC_ERROR;
+    const char *more = errors > 1 ? " (and more)" : "";
     for (uint32_t i = 0; i < context->diag.list.count; i++) {
         const sc_diagnostic *d = &context->diag.list.data[i];
         if (sc_diag_rows[d->id].severity == SC_ERROR) {
