@@ -35,10 +35,10 @@ static bool run_one(sc_validation *v, sc_interp *interp, const sc_call *call, bo
                                      inputs_of(v, call->microbatch),
                                      is_fed ? v->distributions.inputs.count : 0};
     /* the call of an earlier micro-batch, or an earlier attempt, may have left results */
-    for (uint32_t i = 0; returns && i < count; i++)
+    uint32_t returned = returns ? count : 0;
+    for (uint32_t i = 0; i < returned; i++)
         sc_array_free(&outputs[i]);
-    return sc_interp_run_call(interp, call, &inputs, outputs, returns ? count : 0, error,
-                              error_size);
+    return sc_interp_run_call(interp, call, &inputs, outputs, returned, error, error_size);
 }
 
 bool sc_validate_run_global(sc_validation *v, const sc_call *call, char *error, size_t error_size)
