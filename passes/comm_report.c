@@ -73,13 +73,14 @@ static double buffer_bytes(const sc_module *m, const sc_op *op, uint32_t i, uint
            (double)sc_type_local_size(m, to, piece) * (double)ranks;
 }
 
-/* Looks through the casts, reshards and collectives of an unnamed value. */
+/* Looks through the casts, reshards and collectives of an unnamed value, up to one with a name. */
 static sc_value bare_value(const sc_module *m, sc_value value)
 {
     for (;;) {
         const sc_op *op = sc_op_at(m, sc_def(m, value));
         uint32_t result = value - op->first_result;
-        if ((sc_op_traits(op) & SC_NAMESAKE) == 0 || result >= op->operand_count)
+        if ((sc_op_traits(op) & SC_NAMESAKE) == 0 || result >= op->operand_count ||
+            sc_value_path(m, value) != 0)
             return value;
         value = op->operands[result];
     }

@@ -21,15 +21,31 @@ typedef struct expansion {
     sc_expand *expand;
 } expansion;
 
+/* True if the factor splits this dim of an operand, maybe under another name. */
+static bool has_dim(const sc_module *m, const sc_op *op, const sc_factor *factor, sc_dim dim)
+{
+    bool found = factor->dim == dim;
+    for (uint32_t o = 0; !found && o < op->operand_count; o++)
+        found = factor->operand[o] >= 0 &&
+                sc_type_of(m, op->operands[o])->dims[factor->operand[o]].dim == dim;
+    return found;
+}
+
+static sc_sub_axis_list split_of(const sc_module *m, sc_op_id op, const sc_factors *factors,
+                                 const sc_assignment *assignment, sc_dim dim)
+{
+    for (uint32_t f = 0; f < factors->count; f++) {
+        if (assignment->split[f].count > 0 && has_dim(m, sc_op_at(m, op), &factors->list[f], dim))
+            return assignment->split[f];
+    }
+    return (sc_sub_axis_list){0};
+}
+
 static sc_sub_axis_list split_of_dim(const expansion *x, sc_dim made_dim, sc_dim dim)
 {
     if (dim == made_dim) /* a dim of the expansion, split like the op's first one */
         dim = sc_op_attr(sc_op_at(x->m, x->op), SC_ATTR_dims)->dims[0];
-    for (uint32_t f = 0; f < x->factors->count; f++) {
-        if (x->factors->list[f].dim == dim)
-            return x->assignment->split[f];
-    }
-    return (sc_sub_axis_list){0};
+    return split_of(x->m, x->op, x->factors, x->assignment, dim);
 }
 
 static void place_made(sc_emitter *emitter, sc_op_id made)
@@ -43,6 +59,9 @@ static void place_made(sc_emitter *emitter, sc_op_id made)
         assignment.split[f] = split_of_dim(x, x->expand->made_dim, factors.list[f].dim);
     sc_assignment_store(m, made, &factors, &assignment);
     sc_op_set_attr(m, made, sc_attr_int(SC_ATTR_form, x->form));
+    const sc_attr *phase = sc_op_attr(sc_op_at(m, x->op), SC_ATTR_phase);
+    if (phase != NULL)
+        sc_op_set_attr(m, made, *phase);
     for (uint32_t r = 0; r < sc_op_at(m, made)->result_count; r++) {
         sc_placement at = sc_assigned_result(m, &factors, &assignment, sc_op_at(m, made), r);
         for (uint32_t a = 0; a < SC_MAX_SUB_AXES; a++)
@@ -52,13 +71,17 @@ static void place_made(sc_emitter *emitter, sc_op_id made)
     }
 }
 
-static bool needs_form(const sc_factors *factors, const sc_assignment *assignment)
+/* True if the op needs a dim whole that is split: its role says so, or the keys of a ring are. */
+static bool needs_form(const sc_module *m, sc_op_id op, const sc_factors *factors,
+                       const sc_assignment *assignment)
 {
+    const sc_op *o = sc_op_at(m, op);
     for (uint32_t f = 0; f < factors->count; f++) {
         if (factors->list[f].role == SC_ROLE_FORM && assignment->split[f].count > 0)
             return true;
     }
-    return false;
+    return sc_op_attr(o, SC_ATTR_ring) != NULL &&
+           split_of(m, op, factors, assignment, sc_op_attr(o, SC_ATTR_dims)->dims[0]).count > 0;
 }
 
 /* Makes the op gather the dims that the form would have split. */
@@ -70,17 +93,6 @@ static void keep_whole(sc_module *m, sc_op_id op, const sc_factors *factors,
             factors->list[f].role == SC_ROLE_FORM ? 0 : assignment->split[f].count;
     sc_op_drop_attr(m, op, SC_ATTR_split);
     sc_assignment_store(m, op, factors, assignment);
-}
-
-static uint64_t first_shards(const sc_module *m, sc_op_id op, const sc_factors *factors,
-                             const sc_assignment *assignment)
-{
-    const sc_attr *dims = sc_op_attr(sc_op_at(m, op), SC_ATTR_dims);
-    for (uint32_t f = 0; f < factors->count; f++) {
-        if (factors->list[f].dim == dims->dims[0])
-            return sc_sub_axis_list_size(&m->mesh, &assignment->split[f]);
-    }
-    return 1;
 }
 
 /* Emits a `use` with the name and placement of the old result. */
@@ -115,11 +127,14 @@ bool sc_run_expand_forms(sc_module *m, sc_pass_env *env)
                 continue;
             sc_op_factors(m, sc_op_at(m, op), &factors);
             sc_assignment_load(m, op, &factors, &assignment);
-            if (!needs_form(&factors, &assignment))
+            if (!needs_form(m, op, &factors, &assignment))
                 continue;
-            sc_expand expand = {.shards = first_shards(m, op, &factors, &assignment),
+            sc_expand expand = {.split =
+                                    split_of(m, op, &factors, &assignment,
+                                             sc_op_attr(sc_op_at(m, op), SC_ATTR_dims)->dims[0]),
                                 .made_dim = SC_NONE,
                                 .may_decline = true};
+            expand.shards = sc_sub_axis_list_size(&m->mesh, &expand.split);
             expansion x = {m, op, &factors, &assignment, forms++, &expand};
             expand.e = (sc_emitter){
                 .m = m, .func = f, .before = op, .like = op, .made = place_made, .user = &x};

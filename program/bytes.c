@@ -268,6 +268,7 @@ static void code_terms(codec *c, sc_image_terms *terms)
         code_u64(c, &terms->terms[i].divide);
         code_u64(c, &terms->terms[i].modulo);
         code_i64(c, &terms->terms[i].times);
+        code_u64(c, &terms->terms[i].plus);
     }
 }
 

@@ -68,6 +68,17 @@ static digit_set digits_of_stage(const sc_image *image)
 
 /* ---- tensors ---- */
 
+/* Only parameters of kernels count from another member of a ring. */
+static bool check_starts(sc_checker *c, const sc_image_terms *terms)
+{
+    for (uint32_t i = 0; i < terms->count; i++) {
+        if (terms->terms[i].plus != 0)
+            return sc_checker_fail(c, "a tensor's shards start at member %llu",
+                                   (unsigned long long)terms->terms[i].plus);
+    }
+    return true;
+}
+
 /* Returns the term with stride `times`; terms of modulo 1 are ignored. */
 static const sc_image_term *term_of(const sc_image_terms *terms, int64_t times)
 {
@@ -86,7 +97,7 @@ static bool check_dim(sc_checker *c, const sc_image_dim *dim)
     if (dim->size < 1 || dim->local < 1)
         return sc_checker_fail(c, "dim %s has size %lld, %lld on a rank", dim->name,
                                (long long)dim->size, (long long)dim->local);
-    if (!sc_check_terms(c, &dim->first, &least, &most))
+    if (!sc_check_terms(c, &dim->first, &least, &most) || !check_starts(c, &dim->first))
         return false;
     for (uint32_t i = 0; i < dim->first.count; i++)
         moving += dim->first.terms[i].modulo > 1;
@@ -108,7 +119,7 @@ static bool check_selector(sc_checker *c, const sc_image_terms *terms)
             return sc_checker_fail(c, "a replica or part counts by %lld",
                                    (long long)terms->terms[i].times);
     }
-    return sc_check_terms(c, terms, &least, &most);
+    return sc_check_terms(c, terms, &least, &most) && check_starts(c, terms);
 }
 
 static bool check_tensor(sc_checker *c, const sc_image_tensor *tensor)

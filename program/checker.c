@@ -46,6 +46,10 @@ bool sc_check_terms(sc_checker *c, const sc_image_terms *terms, int64_t *out_lea
         int64_t reach, *end = term->times < 0 ? out_least : out_most;
         if (!sc_check_digit(c, term->divide, term->modulo))
             return false;
+        if (term->plus >= term->modulo)
+            return sc_checker_fail(c, "a digit below %llu starts at %llu",
+                                   (unsigned long long)term->modulo,
+                                   (unsigned long long)term->plus);
         if (__builtin_mul_overflow((int64_t)(term->modulo - 1), term->times, &reach) ||
             __builtin_add_overflow(*end, reach, end))
             return sc_checker_fail(c, "a number that depends on the rank overflows");

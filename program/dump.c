@@ -26,9 +26,11 @@ static void put_terms(sc_strbuf *out, const sc_image_terms *terms)
 {
     for (uint32_t i = 0; i < terms->count; i++) {
         const sc_image_term *term = &terms->terms[i];
-        sc_strbuf_add(out, i > 0 ? " + r" : "r");
+        sc_strbuf_printf(out, "%s%sr", i > 0 ? " + " : "", term->plus > 0 ? "(" : "");
         if (term->divide != 1)
             sc_strbuf_printf(out, "/%" PRIu64, term->divide);
+        if (term->plus > 0)
+            sc_strbuf_printf(out, "+%" PRIu64 ")", term->plus);
         sc_strbuf_printf(out, "%%%" PRIu64, term->modulo);
         if (term->times != 1)
             sc_strbuf_printf(out, "*%" PRId64, term->times);

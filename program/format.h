@@ -29,7 +29,7 @@
 #include "support/state.h"
 
 enum {
-    SC_IMAGE_VERSION = 7,
+    SC_IMAGE_VERSION = 8,
     SC_IMAGE_MAX_RANK = 15,
     SC_IMAGE_ALIGN = 64 /* alignment of every buffer */,
     SC_IMAGE_STREAMS = 3,
@@ -42,10 +42,12 @@ enum {
     SC_IMAGE_MAX_THREADS = 1024
 };
 
-/* One term of a rank-dependent number: ((rank / divide) % modulo) * times. */
+/* One term of a rank-dependent number: ((rank / divide + plus) % modulo) * times. `plus`, less than
+ * modulo, is 0 but for the parameters of kernels: it counts from another member of a ring. */
 typedef struct sc_image_term {
     uint64_t divide, modulo;
     int64_t times;
+    uint64_t plus;
 } sc_image_term;
 
 typedef struct sc_image_terms {

@@ -9,9 +9,10 @@
 int64_t sc_image_terms_value(const sc_image_terms *terms, uint64_t rank)
 {
     int64_t sum = 0;
-    for (uint32_t i = 0; i < terms->count; i++)
-        sum += (int64_t)(rank / terms->terms[i].divide % terms->terms[i].modulo) *
-               terms->terms[i].times;
+    for (uint32_t i = 0; i < terms->count; i++) {
+        const sc_image_term *term = &terms->terms[i];
+        sum += (int64_t)((rank / term->divide + term->plus) % term->modulo) * term->times;
+    }
     return sum;
 }
 

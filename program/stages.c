@@ -51,7 +51,7 @@ static bool is_same_terms(const sc_image_terms *a, const sc_image_terms *b)
     for (uint32_t i = 0; is_same && i < a->count; i++)
         is_same = a->terms[i].divide == b->terms[i].divide &&
                   a->terms[i].modulo == b->terms[i].modulo &&
-                  a->terms[i].times == b->terms[i].times;
+                  a->terms[i].times == b->terms[i].times && a->terms[i].plus == b->terms[i].plus;
     return is_same;
 }
 

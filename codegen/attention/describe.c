@@ -88,26 +88,66 @@ static sc_attention_dim dim_of(sc_attention_maker *maker, sc_dim leaf)
         int at = type == NULL ? -1 : sc_type_find_dim(type, leaf);
         if (at < 0)
             continue;
+        int64_t size = sc_type_local_size(maker->m, type, (uint32_t)at);
+        if (dim.has == 0) {
+            dim.size = size;
+            dim.global = type->dims[at].size;
+        }
         dim.has |= 1u << role;
-        dim.size = sc_type_local_size(maker->m, type, (uint32_t)at);
-        dim.global = type->dims[at].size;
+        dim.in_all |= size != dim.size ? 1u << role : 0;
         dim.strides[role] = 1;
         for (uint32_t i = (uint32_t)at + 1; i < type->rank; i++)
             dim.strides[role] *= sc_type_local_size(maker->m, type, i);
     }
+    return dim;
+}
+
+static const sc_sub_axis_list *sub_axes_of(const sc_attention_maker *maker, sc_dim leaf)
+{
     const sc_attr *offset = sc_op_attr(maker->op, SC_ATTR_offset);
     if (offset == NULL)
-        return dim;
+        return NULL;
     for (uint32_t i = 0; i < offset->count; i++) {
-        if (offset->splits[i].dim != leaf)
-            continue;
-        const sc_sub_axis_list *sub_axes = &offset->splits[i].sub_axes;
-        sc_image_terms terms = sc_terms_of(maker->m, sub_axes->sub_axes, sub_axes->count, dim.size);
-        dim.first =
-            add_param(maker->desc, &(sc_image_param){.kind = SC_PARAM_RANK, .terms = terms});
-        dim.is_uneven =
-            (int64_t)sc_sub_axis_list_size(&maker->m->mesh, sub_axes) * dim.size != dim.global;
+        if (offset->splits[i].dim == leaf)
+            return &offset->splits[i].sub_axes;
     }
+    return NULL;
+}
+
+static void set_first(sc_attention_maker *maker, sc_attention_dim *dim, sc_image_terms terms)
+{
+    dim->first = add_param(maker->desc, &(sc_image_param){.kind = SC_PARAM_RANK, .terms = terms});
+}
+
+static sc_attention_dim query_dim_of(sc_attention_maker *maker, sc_dim leaf)
+{
+    sc_attention_dim dim = dim_of(maker, leaf);
+    const sc_sub_axis_list *sub_axes = sub_axes_of(maker, leaf);
+    if (sub_axes == NULL)
+        return dim;
+    set_first(maker, &dim, sc_terms_of(maker->m, sub_axes->sub_axes, sub_axes->count, dim.size));
+    dim.is_uneven =
+        (int64_t)sc_sub_axis_list_size(&maker->m->mesh, sub_axes) * dim.size != dim.global;
+    return dim;
+}
+
+/* In a ring the keys are the block of another member. The members of a ring are the ranks along one
+ * axis, whose sub-axes are adjacent digits of the rank: one digit. */
+static sc_attention_dim key_dim_of(sc_attention_maker *maker, sc_dim leaf, sc_dim queries)
+{
+    sc_attention_dim dim = dim_of(maker, leaf);
+    const sc_mesh *mesh = &maker->m->mesh;
+    const sc_sub_axis_list *ring = sub_axes_of(maker, queries);
+    if (ring == NULL || sc_op_attr(maker->op, SC_ATTR_ring) == NULL)
+        return dim;
+    sc_image_term *term = sc_arena_alloc(&maker->m->context->arena, sizeof *term);
+    uint64_t members = sc_sub_axis_list_size(mesh, ring),
+             block = (uint64_t)sc_op_int(maker->op, SC_ATTR_block, 0);
+    *term = (sc_image_term){.divide = sc_mesh_world_stride(mesh, ring->sub_axes[ring->count - 1]),
+                            .modulo = members,
+                            .times = dim.size,
+                            .plus = (members - block) % members};
+    set_first(maker, &dim, (sc_image_terms){1, term});
     return dim;
 }
 
@@ -122,7 +162,7 @@ static bool take_dims(sc_attention_maker *maker)
     const sc_type_info *q = maker->types[SC_ATTENTION_Q], *k = maker->types[SC_ATTENTION_K],
                        *v = maker->types[SC_ATTENTION_V];
     assert(q != NULL && k != NULL && v != NULL);
-    desc->t = dim_of(maker, t);
+    desc->t = key_dim_of(maker, t, to == NULL || to->count != 1 ? SC_NONE : to->dims[0]);
     desc->e = dim_of(maker, e);
     desc->position = desc->own_e = SC_NONE;
     for (uint32_t i = 0; i < q->rank; i++) {
@@ -130,7 +170,7 @@ static bool take_dims(sc_attention_maker *maker)
             continue;
         if (to != NULL && to->count == 1 && to->dims[0] == q->dims[i].dim)
             desc->position = desc->query_count;
-        desc->queries[desc->query_count++] = dim_of(maker, q->dims[i].dim);
+        desc->queries[desc->query_count++] = query_dim_of(maker, q->dims[i].dim);
     }
     for (uint32_t i = 0; i < v->rank; i++) {
         sc_dim dim = v->dims[i].dim;

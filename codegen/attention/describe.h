@@ -51,9 +51,11 @@ typedef struct sc_attention_dim {
     int64_t size, global;                /* local; of the global array, without padding */
     int64_t strides[SC_ATTENTION_ROLES]; /* in elements; 0 if the array lacks the dim */
     uint32_t has;                        /* a bit per role */
-    uint32_t first;                      /* param: global index of element 0; SC_NONE: 0 */
-    bool is_uneven;                      /* the last shards hold padding */
-    int64_t dropout_stride;              /* in the global array of weights */
+    uint32_t in_all; /* a bit per role: arrays with the keys of all members of a ring; `first` is
+                      * the index of the first key at hand in them, too */
+    uint32_t first;  /* param: global index of element 0; SC_NONE: 0 */
+    bool is_uneven;  /* the last shards hold padding */
+    int64_t dropout_stride; /* in the global array of weights */
 } sc_attention_dim;
 
 typedef enum sc_attention_form {

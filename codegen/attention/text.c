@@ -124,6 +124,11 @@ const char *sc_attention_times(sc_attention_text *text, const char *index, int64
                          : sc_arena_printf(text->arena, "%s * %lld", index, (long long)stride);
 }
 
+static const char *first_of(sc_attention_text *text, const sc_attention_dim *dim)
+{
+    return dim->first == SC_NONE ? "0" : sc_arena_printf(text->arena, "params[%u]", dim->first);
+}
+
 const char *sc_attention_at(sc_attention_text *text, sc_attention_role role,
                             sc_attention_choice *choice)
 {
@@ -137,6 +142,11 @@ const char *sc_attention_at(sc_attention_text *text, sc_attention_role role,
         sum = sc_arena_printf(text->arena, "%s%s%s", sum, sum[0] == 0 ? "" : " + ",
                               sc_attention_times(text, index, dim->strides[role]));
     }
+    /* cotangents of all keys are cleared and converted as a whole, so their place is the whole's */
+    if (role >= SC_ATTENTION_D_Q && (desc->t.in_all >> role & 1) != 0)
+        sum = sc_arena_printf(
+            text->arena, "%s%s%s", sum, sum[0] == 0 ? "" : " + ",
+            sc_attention_times(text, first_of(text, &desc->t), desc->t.strides[role]));
     return sum[0] == 0 ? "0" : sum;
 }
 
@@ -160,11 +170,6 @@ const char *sc_attention_own(sc_attention_text *text, sc_attention_role role, co
 }
 
 /* ---- masks ---- */
-
-static const char *first_of(sc_attention_text *text, const sc_attention_dim *dim)
-{
-    return dim->first == SC_NONE ? "0" : sc_arena_printf(text->arena, "params[%u]", dim->first);
-}
 
 void sc_attention_declare_interval(sc_attention_text *text)
 {
@@ -245,6 +250,16 @@ const char *sc_attention_visible(sc_attention_text *text)
 
 /* ---- functions ---- */
 
+void sc_attention_skip_to_keys(sc_attention_text *text)
+{
+    const sc_attention_dim *t = &text->desc->t;
+    for (int role = 0; role < SC_ATTENTION_D_Q; role++) {
+        if ((t->in_all >> role & 1) != 0)
+            sc_write_line(text->out, "%s += %s;", role_names[role],
+                          sc_attention_times(text, first_of(text, t), t->strides[role]));
+    }
+}
+
 bool sc_attention_is_written(const sc_attention_desc *desc, sc_attention_role role)
 {
     return role >= SC_ATTENTION_D_Q ||
@@ -259,9 +274,11 @@ void sc_attention_declare_arrays(sc_attention_text *text)
         const char *constant =
             sc_attention_is_written(desc, (sc_attention_role)role) ? "" : "const ";
         if (array->is_there)
-            sc_write_line(text->out, "%s%s *const %s = args[%u];", constant,
-                          sc_attention_type(array->dtype), role_names[role], array->arg);
+            sc_write_line(
+                text->out, "%s%s *%s%s = args[%u];", constant, sc_attention_type(array->dtype),
+                (desc->t.in_all >> role & 1) != 0 ? "" : "const ", role_names[role], array->arg);
     }
+    sc_attention_skip_to_keys(text);
     for (int role = SC_ATTENTION_D_Q; role < SC_ATTENTION_ROLES; role++) {
         if (!desc->arrays[role].is_there)
             continue;

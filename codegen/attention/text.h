@@ -53,6 +53,9 @@ const char *sc_attention_visible(sc_attention_text *text);
 
 /* The function's arguments and parameters. */
 void sc_attention_declare_arrays(sc_attention_text *text);
+/* Moves arrays of queries and all keys of a ring to the first key at hand; results are moved where
+ * they are indexed (sc_attention_at). */
+void sc_attention_skip_to_keys(sc_attention_text *text);
 void sc_attention_begin(sc_attention_text *text);
 void sc_attention_end(sc_attention_text *text);
 

@@ -55,7 +55,8 @@ static bool same_terms(const sc_image_terms *a, const sc_image_terms *b)
     bool same = a->count == b->count;
     for (uint32_t i = 0; same && i < a->count; i++)
         same = a->terms[i].divide == b->terms[i].divide &&
-               a->terms[i].modulo == b->terms[i].modulo && a->terms[i].times == b->terms[i].times;
+               a->terms[i].modulo == b->terms[i].modulo && a->terms[i].times == b->terms[i].times &&
+               a->terms[i].plus == b->terms[i].plus;
     return same;
 }
 

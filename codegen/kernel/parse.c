@@ -135,17 +135,20 @@ static bool parse_arg(kernel_parser *p)
     return true;
 }
 
-/* (divide, modulo, times) */
+/* (divide, modulo, times) or (divide, modulo, times, plus) */
 static bool parse_term(kernel_parser *p, sc_image_term *out_term)
 {
     sc_parser *t = &p->tokens;
-    int64_t divide, modulo;
+    int64_t divide, modulo, plus = 0;
     if (!sc_parse_expect(t, '(') || !sc_parse_integer(t, 1, INT64_MAX, &divide) ||
         !sc_parse_expect(t, ',') || !sc_parse_integer(t, 1, INT64_MAX, &modulo) ||
         !sc_parse_expect(t, ',') || !sc_parse_integer(t, INT64_MIN, INT64_MAX, &out_term->times))
         return false;
+    if (sc_parse_accept(t, ',') && !sc_parse_integer(t, 0, INT64_MAX, &plus))
+        return false;
     out_term->divide = (uint64_t)divide;
     out_term->modulo = (uint64_t)modulo;
+    out_term->plus = (uint64_t)plus;
     return sc_parse_expect(t, ')');
 }
 

@@ -68,9 +68,12 @@ static void print_terms(const sc_image_terms *terms, sc_strbuf *out)
         sc_strbuf_add(out, " = 0");
     for (uint32_t i = 0; i < terms->count; i++) {
         const sc_image_term *term = &terms->terms[i];
-        sc_strbuf_printf(out, "%s(%llu, %llu, %lld)", i == 0 ? " = " : " + ",
+        sc_strbuf_printf(out, "%s(%llu, %llu, %lld", i == 0 ? " = " : " + ",
                          (unsigned long long)term->divide, (unsigned long long)term->modulo,
                          (long long)term->times);
+        if (term->plus > 0)
+            sc_strbuf_printf(out, ", %llu", (unsigned long long)term->plus);
+        sc_strbuf_add_char(out, ')');
     }
 }
 

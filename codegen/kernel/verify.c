@@ -99,6 +99,8 @@ static bool verify_declarations(verifier *v)
         for (uint32_t t = 0; t < terms->count; t++) {
             if (terms->terms[t].divide < 1 || terms->terms[t].modulo < 1)
                 return fail(v, "param %u divides by 0", i);
+            if (terms->terms[t].plus >= terms->terms[t].modulo)
+                return fail(v, "param %u counts from a member that a ring lacks", i);
         }
     }
     return true;

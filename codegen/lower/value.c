@@ -321,8 +321,10 @@ sc_image_terms sc_terms_of(const sc_module *m, const uint8_t *sub_axes, uint32_t
     int64_t times = local;
     for (uint32_t i = count; i-- > 0;) {
         if (mesh->sub_axes[sub_axes[i]].size > 1)
-            terms.terms[terms.count++] = (sc_image_term){sc_mesh_world_stride(mesh, sub_axes[i]),
-                                                         mesh->sub_axes[sub_axes[i]].size, times};
+            terms.terms[terms.count++] =
+                (sc_image_term){.divide = sc_mesh_world_stride(mesh, sub_axes[i]),
+                                .modulo = mesh->sub_axes[sub_axes[i]].size,
+                                .times = times};
         times *= (int64_t)mesh->sub_axes[sub_axes[i]].size;
     }
     return terms;

@@ -387,21 +387,41 @@ static uint32_t *find_sources(const sc_generator *g, const sc_op *o, uint32_t me
     return source;
 }
 
+/* Each operand goes whole from one member to another. */
+static bool move_whole(move *mv)
+{
+    sc_generator *g = mv->g;
+    const sc_op *o = sc_op_at(g->m, mv->op);
+    mv->collective.source_count = (uint32_t)mv->members;
+    for (uint32_t i = 0; i < o->operand_count; i++) {
+        mv->collective.counts[i] = sc_type_local_elements(g->m, sc_type_of(g->m, o->operands[i]));
+        mv->args[2 * i] = sc_generator_read(g, o->operands[i]);
+        mv->args[2 * i + 1] = receive(mv, i);
+    }
+    return start(mv);
+}
+
+/* ---- rotate ---- */
+bool sc_generate_rotate(sc_generator *g, sc_op_id op)
+{
+    move mv = begin(g, op, SC_IMAGE_PERMUTE);
+    int64_t shift = sc_op_int(sc_op_at(g->m, op), SC_ATTR_shift, 0);
+    mv.collective.sources =
+        sc_arena_array(g->arena, (size_t)mv.members, sizeof *mv.collective.sources);
+    for (int64_t i = 0; i < mv.members; i++)
+        mv.collective.sources[i] = (uint32_t)((i + mv.members - shift) % mv.members);
+    return move_whole(&mv);
+}
+
 bool sc_generate_collective_permute(sc_generator *g, sc_op_id op)
 {
     move mv = begin(g, op, SC_IMAGE_PERMUTE);
     const sc_op *o = sc_op_at(g->m, op);
     mv.collective.sources = find_sources(g, o, (uint32_t)mv.members);
-    mv.collective.source_count = (uint32_t)mv.members;
     if (mv.collective.sources == NULL) {
         sc_report(&g->m->context->diag, SC_D_ir_invalid, o->loc, "code generation",
                   "a permutation that nobody can serve", NULL);
         return false;
     }
-    for (uint32_t i = 0; i < o->operand_count; i++) {
-        mv.collective.counts[i] = sc_type_local_elements(g->m, sc_type_of(g->m, o->operands[i]));
-        mv.args[2 * i] = sc_generator_read(g, o->operands[i]);
-        mv.args[2 * i + 1] = receive(&mv, i);
-    }
-    return start(&mv);
+    return move_whole(&mv);
 }

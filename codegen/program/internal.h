@@ -111,6 +111,7 @@ sc_unit_fn sc_generate_input, sc_generate_state_read, sc_generate_state_write, s
     sc_generate_to_host, sc_generate_send, sc_generate_recv;
 #define COLLECTIVE(...)
 #define COLLECTIVE_OP(op, ...) sc_unit_fn sc_generate_##op;
+#define FURTHER_OP(op, NAME)   sc_unit_fn sc_generate_##op;
 #include "program/collectives.def"
 /* Emits ops that share a kernel, after finishing the collectives that it reads; if the first op
  * other than `constant` is a contraction, emits that. */

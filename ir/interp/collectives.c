@@ -376,12 +376,28 @@ bool sc_interp_all_slice(sc_interp *interp, sc_op_id op)
     return move_each(interp, op, all_slice);
 }
 
+/* Member i of a group gets what member i - shift has. */
+static bool rotate(const sc_transfer *t)
+{
+    if (!other_sizes_stay(t, SC_NONE, SC_NONE))
+        return false;
+    int64_t size = (int64_t)t->group.size,
+            shift = sc_op_int(sc_op_at(t->interp->m, t->op), SC_ATTR_shift, 0);
+    for (uint64_t r = 0; r < t->interp->ranks; r++) {
+        int64_t own = (int64_t)member_index(t->interp, &t->group, r),
+                from = ((own - shift) % size + size) % size;
+        sc_row_copy(target_of(t, r), source_of(t, member(t, r, (uint64_t)from)), t->to->count);
+    }
+    return true;
+}
+
 #define COLLECTIVE(...)
 #define COLLECTIVE_OP(kind, ...)                                                                   \
     bool sc_interp_##kind(sc_interp *interp, sc_op_id op)                                          \
     {                                                                                              \
         return move_each(interp, op, kind);                                                        \
     }
+#define FURTHER_OP(kind, NAME) COLLECTIVE_OP(kind, )
 #include "program/collectives.def"
 
 /* Reshards through the global value, by definition. */

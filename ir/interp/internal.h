@@ -152,6 +152,7 @@ sc_interp_handler sc_interp_all_slice, sc_interp_to_partial, sc_interp_reshard;
 #define COLLECTIVE(...)
 #define COLLECTIVE_OP(op, ...) sc_interp_handler sc_interp_##op;
 #define TRANSFER_OP(op, ...)   sc_interp_handler sc_interp_##op;
+#define FURTHER_OP(op, NAME)   sc_interp_handler sc_interp_##op;
 #include "program/collectives.def"
 
 #endif

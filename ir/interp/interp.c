@@ -118,6 +118,7 @@ static sc_interp_handler *const handlers[SC_OP_COUNT] = {
 #define COLLECTIVE(...)
 #define COLLECTIVE_OP(op, ...) [SC_OP_##op] = sc_interp_##op,
 #define TRANSFER_OP(op, ...)   [SC_OP_##op] = sc_interp_##op,
+#define FURTHER_OP(op, NAME)   [SC_OP_##op] = sc_interp_##op,
 #include "program/collectives.def"
 };
 
@@ -195,7 +196,7 @@ static void release(sc_held *held)
 static bool run_op(sc_interp *interp, sc_op_id id)
 {
     const sc_op *op = sc_op_at(interp->m, id);
-    bool is_move = !interp->options.ranks && (sc_op_traits(op) & SC_RESHARD) != 0;
+    bool is_move = !interp->options.ranks && sc_op_has(op, SC_RESHARD | SC_COLLECTIVE);
     sc_interp_handler *handler = is_move                      ? run_identity
                                  : handlers[op->kind] != NULL ? handlers[op->kind]
                                                               : run_eval;

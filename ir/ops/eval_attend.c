@@ -68,13 +68,47 @@ static bool add_called(sc_eval *eval, sc_attention *a)
            sc_walk_add_called(eval, &a->queries, "len", &a->len);
 }
 
+/* Keys of a ring are one member's: an array of queries and keys has those of all members. */
+static bool start_walk(sc_eval *eval, sc_attention *a)
+{
+    const sc_attr *dims = sc_op_attr(eval->op, SC_ATTR_dims);
+    sc_walk_init(&a->queries);
+    if (dims == NULL || dims->count != 2)
+        return sc_eval_fail(eval, "its dims need to be a key and a head dim");
+    int at = sc_type_find_dim(eval->operand_types[1], dims->dims[0]);
+    if (at < 0 || sc_op_attr(eval->op, SC_ATTR_ring) == NULL)
+        return true;
+    a->queries.part = dims->dims[0];
+    a->queries.part_size = eval->operands[1]->sizes[at];
+    return true;
+}
+
+/* Returns the index of this rank's first key in an operand or result: not 0 if that has the keys of
+ * all members of a ring. */
+static int64_t first_key_in(const sc_attention *a, const sc_array *array, const sc_type_info *type)
+{
+    int at = array == NULL ? -1 : sc_type_find_dim(type, a->t.dim);
+    return at >= 0 && array->sizes[at] != a->t.size ? a->t_offset : 0;
+}
+
+static void skip_to_first_key(sc_eval *eval, sc_attention *a)
+{
+    uint32_t fixed = (uint32_t)sc_ops[eval->op->kind].operands;
+    int keep = sc_op_operand_called(eval->m, eval->op, "keep", fixed),
+        bias = sc_op_operand_called(eval->m, eval->op, "bias", fixed);
+    if (keep >= 0)
+        a->keep +=
+            first_key_in(a, eval->operands[keep], eval->operand_types[keep]) * a->t.strides[KEEP];
+    if (bias >= 0)
+        a->bias +=
+            first_key_in(a, eval->operands[bias], eval->operand_types[bias]) * a->t.strides[BIAS];
+}
+
 /* E is contracted between q and k. v may have a dim of the same name as its own dim, which goes to
  * the result. */
 static bool take_dims(sc_eval *eval, sc_attention *a)
 {
     const sc_attr *dims = sc_op_attr(eval->op, SC_ATTR_dims);
-    if (dims == NULL || dims->count != 2)
-        return sc_eval_fail(eval, "its dims need to be a key and a head dim");
     if (!sc_walk_take(eval, &a->queries, dims->dims[0], &a->t) ||
         !sc_walk_take(eval, &a->queries, dims->dims[1], &a->e))
         return false;
@@ -138,6 +172,7 @@ static bool prepare(sc_eval *eval, sc_attention *a)
     a->scale = sc_op_number(eval->op, SC_ATTR_scale, 1 / sqrt((double)a->e.size));
     a->softcap = sc_op_number(eval->op, SC_ATTR_softcap, 0);
     read_dropout(eval, a);
+    skip_to_first_key(eval, a);
     return true;
 }
 
@@ -241,9 +276,9 @@ static void attend_rows(sc_eval *eval, sc_attention *a)
 bool eval_attend(sc_eval *eval)
 {
     sc_attention a;
-    sc_walk_init(&a.queries);
-    if (!sc_walk_add_result(eval, &a.queries, 0) || !add_inputs(eval, &a) ||
-        !sc_walk_add_optional(eval, &a.queries, 1) || !add_called(eval, &a) || !prepare(eval, &a))
+    if (!start_walk(eval, &a) || !sc_walk_add_result(eval, &a.queries, 0) ||
+        !add_inputs(eval, &a) || !sc_walk_add_optional(eval, &a.queries, 1) ||
+        !add_called(eval, &a) || !prepare(eval, &a))
         return false;
     a.weights = malloc((size_t)a.t.size * sizeof *a.weights);
     if (a.weights == NULL)
@@ -269,12 +304,11 @@ static bool add_cotangents(sc_eval *eval, sc_attention *a, sc_cotangents *c)
                          eval->results[1].data,
                          eval->results[2].data,
                          eval->op->result_count > 3 ? eval->results[3].data : NULL};
-    sc_walk_init(&a->queries);
-    return sc_walk_add_operand(eval, &a->queries, 3) && add_inputs(eval, a) &&
-           sc_walk_add_operand(eval, &a->queries, 4) && add_called(eval, a) &&
-           sc_walk_add_operand(eval, &a->queries, 5) && sc_walk_add_result(eval, &a->queries, 0) &&
-           sc_walk_add_result(eval, &a->queries, 1) && sc_walk_add_result(eval, &a->queries, 2) &&
-           sc_walk_add_optional(eval, &a->queries, 3);
+    return start_walk(eval, a) && sc_walk_add_operand(eval, &a->queries, 3) &&
+           add_inputs(eval, a) && sc_walk_add_operand(eval, &a->queries, 4) &&
+           add_called(eval, a) && sc_walk_add_operand(eval, &a->queries, 5) &&
+           sc_walk_add_result(eval, &a->queries, 0) && sc_walk_add_result(eval, &a->queries, 1) &&
+           sc_walk_add_result(eval, &a->queries, 2) && sc_walk_add_optional(eval, &a->queries, 3);
 }
 
 /* True for a padding row (on ranks with an `offset`), which is no query: its contents must not
@@ -356,6 +390,9 @@ bool eval_attend_grad(sc_eval *eval)
         return sc_eval_fail(eval, "%u results", eval->op->result_count);
     if (!add_cotangents(eval, &a, &c) || !prepare(eval, &a))
         return false;
+    if (c.d_bias != NULL)
+        c.d_bias +=
+            first_key_in(&a, &eval->results[3], eval->result_types[3]) * a.t.strides[D_BIAS];
     sc_walk_start(&a.queries);
     do {
         /* nor if every key is masked */

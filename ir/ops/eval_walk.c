@@ -49,15 +49,30 @@ int64_t sc_eval_global_size(const sc_eval *eval, sc_dim leaf)
     return 0;
 }
 
+/* Returns the dim whose split gives the leaf's offset: in a ring, keys are split as queries are. */
+static sc_dim split_like(const sc_eval *eval, sc_dim leaf)
+{
+    const sc_attr *dims = sc_op_attr(eval->op, SC_ATTR_dims),
+                  *to = sc_op_attr(eval->op, SC_ATTR_to);
+    bool is_of_keys = sc_op_attr(eval->op, SC_ATTR_ring) != NULL && dims->dims[0] == leaf;
+    return is_of_keys && to != NULL ? to->dims[0] : leaf;
+}
+
 int64_t sc_eval_offset(const sc_eval *eval, sc_dim leaf)
 {
     const sc_attr *offset = sc_op_attr(eval->op, SC_ATTR_offset);
     if (offset == NULL)
         return 0;
+    sc_dim split = split_like(eval, leaf);
     for (uint32_t i = 0; i < offset->count; i++) {
-        if (offset->splits[i].dim == leaf)
-            return sc_shard_offset(&eval->m->mesh, &offset->splits[i].sub_axes, eval->rank,
-                                   local_size(eval, leaf));
+        if (offset->splits[i].dim != split)
+            continue;
+        const sc_mesh *mesh = &eval->m->mesh;
+        const sc_sub_axis_list *sub_axes = &offset->splits[i].sub_axes;
+        int64_t members = (int64_t)sc_sub_axis_list_size(mesh, sub_axes),
+                back = leaf == split ? 0 : sc_op_int(eval->op, SC_ATTR_block, 0),
+                member = sc_shard_offset(mesh, sub_axes, eval->rank, 1) + members - back;
+        return member % members * local_size(eval, leaf);
     }
     return 0;
 }
@@ -65,6 +80,7 @@ int64_t sc_eval_offset(const sc_eval *eval, sc_dim leaf)
 void sc_walk_init(sc_walk *walk)
 {
     walk->rank = walk->arrays = 0;
+    walk->part = SC_NONE;
 }
 
 static sc_walk_dim *find_dim(sc_walk *walk, sc_dim dim)
@@ -79,6 +95,7 @@ static sc_walk_dim *find_dim(sc_walk *walk, sc_dim dim)
 static bool add_dim(sc_eval *eval, sc_walk *walk, sc_dim dim, int64_t size, int64_t stride)
 {
     sc_walk_dim *known = find_dim(walk, dim);
+    size = dim == walk->part ? walk->part_size : size;
     if (known == NULL) {
         if (walk->rank == SC_WALK_DIMS)
             return sc_eval_fail(eval, "more than %d dims", (int)SC_WALK_DIMS);

@@ -16,6 +16,10 @@ typedef struct sc_walk_dim {
 
 typedef struct sc_walk {
     uint32_t rank, arrays;
+    /* a dim along which the walk goes over part_size elements of every array, however many the
+     * array has; SC_NONE: none */
+    sc_dim part;
+    int64_t part_size;
     sc_walk_dim dims[SC_WALK_DIMS];
     int64_t at[SC_WALK_ARRAYS]; /* current offset in each array */
 } sc_walk;

@@ -65,6 +65,7 @@ int sc_op_collective(sc_op_kind kind)
 #define COLLECTIVE(name, NAME, traits, shares, whole)
 #define COLLECTIVE_OP(op, name, NAME, traits, shares, whole) [SC_OP_##op] = SC_IMAGE_##NAME + 1,
 #define TRANSFER_OP(op, name, NAME, traits, shares, whole)   [SC_OP_##op] = SC_IMAGE_##NAME + 1,
+#define FURTHER_OP(op, NAME)                                 [SC_OP_##op] = SC_IMAGE_##NAME + 1,
 #include "program/collectives.def"
     };
     return one_more[kind] - 1;

@@ -256,8 +256,9 @@ typedef struct sc_emitter {
 /* The row's function emits ops before the op and sets `results`. Differentiation and sharding use
  * the same sequence. */
 typedef struct sc_expand {
-    sc_emitter e;    /* e.before is the op being expanded */
-    uint64_t shards; /* number of shards of the op's first dim */
+    sc_emitter e;           /* e.before is the op being expanded */
+    uint64_t shards;        /* number of shards of the op's first dim */
+    sc_sub_axis_list split; /* the sub-axes that split it */
     /* a dim created by the expansion and split like the op's first one, or SC_NONE */
     sc_dim made_dim;
     /* may emit nothing and set results[0] to SC_NONE, if the op is cheaper or the rank too large */

@@ -4,13 +4,21 @@
 
 #include <string.h>
 
-static sc_factor *find_or_add(sc_factors *factors, sc_dim dim)
+static sc_factor *find_factor(sc_factors *factors, sc_dim dim)
 {
     for (uint32_t i = 0; i < factors->count; i++) {
         if (factors->list[i].dim == dim)
             return &factors->list[i];
     }
-    sc_factor *factor = &factors->list[factors->count++];
+    return NULL;
+}
+
+static sc_factor *find_or_add(sc_factors *factors, sc_dim dim)
+{
+    sc_factor *factor = find_factor(factors, dim);
+    if (factor != NULL)
+        return factor;
+    factor = &factors->list[factors->count++];
     *factor = (sc_factor){.role = SC_ROLE_PASSES, .dim = dim};
     memset(factor->operand, -1, sizeof factor->operand);
     memset(factor->result, -1, sizeof factor->result);
@@ -166,11 +174,44 @@ static void count_for_dropout(const sc_op *op, sc_factors *factors)
     }
 }
 
+/* Gives the factor of keys' index in an operand or result to that of queries, if it has none there;
+ * true if the former keeps it. */
+static bool keeps_index(int8_t *queries, int8_t *keys)
+{
+    if (*queries < 0) {
+        *queries = *keys;
+        *keys = -1;
+    }
+    return *keys >= 0;
+}
+
+/* In a ring each rank has the keys of one member: T is split as S is, one factor with two names. An
+ * operand or result with both dims keeps T whole. */
+static void join_for_ring(const sc_op *op, sc_factors *factors)
+{
+    const sc_attr *dims = sc_op_attr(op, SC_ATTR_dims), *to = sc_op_attr(op, SC_ATTR_to);
+    if (sc_op_attr(op, SC_ATTR_ring) == NULL || dims == NULL || dims->count == 0 || to == NULL ||
+        to->count != 1)
+        return;
+    sc_factor *queries = find_factor(factors, to->dims[0]),
+              *keys = find_factor(factors, dims->dims[0]);
+    if (queries == NULL || keys == NULL)
+        return;
+    bool is_left = false;
+    for (uint32_t o = 0; o < SC_MAX_FIXED_OPERANDS; o++)
+        is_left = keeps_index(&queries->operand[o], &keys->operand[o]) || is_left;
+    for (uint32_t r = 0; r < SC_MAX_FIXED_RESULTS; r++)
+        is_left = keeps_index(&queries->result[r], &keys->result[r]) || is_left;
+    if (!is_left)
+        *keys = factors->list[--factors->count];
+}
+
 /* dims = [T, E], to = [S]: heads and batch pass, query positions pass with an offset, keys and E
- * must be whole. */
+ * must be whole; in a ring keys are split as queries are. */
 void roles_attend(const sc_module *m, const sc_op *op, sc_factors *factors)
 {
     roles_by_name(m, op, factors);
+    join_for_ring(op, factors);
     set_role(factors, sc_op_attr(op, SC_ATTR_dims), SC_ROLE_WHOLE, false);
     set_role(factors, sc_op_attr(op, SC_ATTR_to), SC_ROLE_PASSES, true);
     count_for_dropout(op, factors);
@@ -181,6 +222,7 @@ void roles_attend(const sc_module *m, const sc_op *op, sc_factors *factors)
 void roles_attend_grad(const sc_module *m, const sc_op *op, sc_factors *factors)
 {
     roles_by_name(m, op, factors);
+    join_for_ring(op, factors);
     for (uint32_t i = 0; i < factors->count; i++) {
         sc_factor *factor = &factors->list[i];
         for (uint32_t r = 0; r < op->result_count; r++)

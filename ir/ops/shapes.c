@@ -236,6 +236,13 @@ static sc_dtype wide_dtype(sc_dtype dtype)
     return dtype == SC_DTYPE_f64 ? SC_DTYPE_f64 : SC_DTYPE_f32;
 }
 
+/* With the attribute `wide`, narrow floats become f32. */
+static void widen(const sc_shape_request *request, sc_type_info *type)
+{
+    if (is_set(request, SC_ATTR_wide) && sc_dtype_is_float(type->dtype))
+        type->dtype = wide_dtype(type->dtype);
+}
+
 bool shape_dot(sc_shape_request *request)
 {
     const sc_attr *dims = attribute(request, SC_ATTR_dims);
@@ -245,8 +252,7 @@ bool shape_dot(sc_shape_request *request)
         return false;
     if (type.dtype == SC_DTYPE_bool)
         return fail(request, "dot does not take bools; convert them with cast(x, f32)");
-    if (is_set(request, SC_ATTR_wide) && sc_dtype_is_float(type.dtype))
-        type.dtype = wide_dtype(type.dtype);
+    widen(request, &type);
     remove_dims(request->m, &type, dims);
     one_result(request, &type);
     return true;
@@ -486,6 +492,18 @@ bool shape_rename(sc_shape_request *request)
     return true;
 }
 
+/* One result for each operand, of its type. */
+bool shape_each(sc_shape_request *request)
+{
+    if (request->operand_count == 0 || request->operand_count > SC_MAX_FIXED_RESULTS)
+        return fail(request, "%s takes 1 to %d operands", op_name(request),
+                    (int)SC_MAX_FIXED_RESULTS);
+    for (uint32_t i = 0; i < request->operand_count; i++)
+        request->results[i] = *operand(request, i);
+    request->result_count = request->operand_count;
+    return true;
+}
+
 bool shape_append(sc_shape_request *request)
 {
     const sc_attr *dims = attribute(request, SC_ATTR_dims), *to = attribute(request, SC_ATTR_to);
@@ -556,6 +574,7 @@ bool shape_attend(sc_shape_request *request)
     sc_type_info type;
     if (!attended(request, &type))
         return false;
+    widen(request, &type);
     one_result(request, &type);
     if (is_set(request, SC_ATTR_lse))
         request->results[request->result_count++] = log_sum_type(request);
@@ -606,5 +625,7 @@ bool shape_attend_grad(sc_shape_request *request)
     request->result_count = 3;
     if (bias != SC_NONE && sc_dtype_is_float(operand(request, bias)->dtype))
         request->results[request->result_count++] = *operand(request, bias);
+    for (uint32_t i = 0; i < request->result_count; i++)
+        widen(request, &request->results[i]);
     return true;
 }

@@ -510,6 +510,52 @@ static void check_collective(verification *v, sc_op_id op)
     }
 }
 
+/* A ring that has not been replaced by its steps reads one block of keys. */
+static void check_ring(verification *v, sc_op_id op)
+{
+    const sc_module *m = v->m;
+    const sc_op *o = sc_op_at(m, op);
+    if (sc_op_attr(o, SC_ATTR_ring) == NULL || sc_op_attr(o, SC_ATTR_block) != NULL)
+        return;
+    sc_split splits[SC_MAX_FACTORS];
+    uint32_t count = sc_op_offsets(m, op, splits);
+    for (uint32_t i = 0; i < count; i++) {
+        if (splits[i].dim == sc_op_attr(o, SC_ATTR_to)->dims[0])
+            wrong(v, op, "its keys are those of one member of a ring");
+    }
+}
+
+static bool is_split_over(const sc_type_info *type, const sc_attr *over)
+{
+    for (uint32_t d = 0; d < type->rank; d++) {
+        sc_sub_axis_list list = sc_placement_dim(&type->placement, d);
+        if (list.count == over->count && memcmp(list.sub_axes, over->sub_axes, over->count) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Each operand has another shard on every member, or it would be a copy and not a rotation. */
+static void check_rotation(verification *v, sc_op_id op)
+{
+    const sc_module *m = v->m;
+    const sc_op *o = sc_op_at(m, op);
+    const sc_attr *over = sc_op_attr(o, SC_ATTR_over);
+    if (over == NULL || over->count == 0) {
+        wrong(v, op, "it rotates over no axis");
+        return;
+    }
+    int64_t members = 1, shift = sc_op_int(o, SC_ATTR_shift, 0);
+    for (uint32_t a = 0; a < over->count; a++)
+        members *= (int64_t)m->mesh.sub_axes[over->sub_axes[a]].size;
+    if (shift < 1 || shift >= members)
+        wrong(v, op, "it rotates by %lld among %lld members", (long long)shift, (long long)members);
+    for (uint32_t i = 0; i < o->operand_count; i++) {
+        if (!is_split_over(sc_type_of(m, o->operands[i]), over))
+            wrong(v, op, "its members do not have the shards of operand %u", i + 1);
+    }
+}
+
 /* ---- LOCAL: ops that need a global index have an `offset` ---- */
 static void check_offsets(verification *v, sc_op_id op)
 {
@@ -585,6 +631,11 @@ static void check_by_itself(verification *v, sc_op_id op)
         check_placement(v, op);
     if ((m->states & SC_PLACED) != 0 && v->reports == 0 && (m->states & SC_LOCAL) != 0)
         check_offsets(v, op);
+    if ((m->states & SC_PLACED) != 0 && v->reports == 0) {
+        check_ring(v, op);
+        if (sc_op_has(sc_op_at(m, op), SC_COLLECTIVE))
+            check_rotation(v, op);
+    }
     if (v->reports > reports) /* an invalid op must not vouch for others */
         v->checked = (sc_map){.arena = v->checked.arena};
 }

@@ -12,6 +12,7 @@ static uint64_t mix_terms(uint64_t hash, const sc_image_terms *terms)
         hash = sc_hash_mix(hash, terms->terms[i].divide);
         hash = sc_hash_mix(hash, terms->terms[i].modulo);
         hash = sc_hash_mix(hash, (uint64_t)terms->terms[i].times);
+        hash = sc_hash_mix(hash, terms->terms[i].plus);
     }
     return hash;
 }

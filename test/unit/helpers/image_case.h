@@ -59,7 +59,7 @@ static inline sc_image_terms image_terms(image_case *c, const char *axis, int64_
 {
     sc_image_digit digit = image_digit(c, axis);
     sc_image_terms terms = {1, sc_arena_array(&c->arena, 1, sizeof *terms.terms)};
-    terms.terms[0] = (sc_image_term){digit.divide, digit.modulo, times};
+    terms.terms[0] = (sc_image_term){digit.divide, digit.modulo, times, 0};
     return terms;
 }
 
@@ -100,7 +100,7 @@ static inline sc_image_tensor image_tensor(image_case *c, const char *text)
         sc_image_digit digit = image_digit(c, c->axes[i].name);
         if (!used[i] && !(c->image.pipeline.count > 0 && c->image.pipeline.axis == (uint32_t)i))
             tensor.replica.terms[tensor.replica.count++] =
-                (sc_image_term){digit.divide, digit.modulo, 1};
+                (sc_image_term){digit.divide, digit.modulo, 1, 0};
     }
     return tensor;
 }

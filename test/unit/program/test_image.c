@@ -313,7 +313,7 @@ SPOIL(arguments_meet, instr(c, 0, 0)->args[2] = instr(c, 0, 1)->args[2];
       c->kernels.data[0].args[2].bytes = 100)
 SPOIL(parameter_of_no_digit, instr(c, 0, 0)->params[0].terms.terms[0].divide = 3)
 SPOIL(parameter_overflows,
-      instr(c, 0, 0)->params[0].terms.terms[0] = ((sc_image_term){1, 4, INT64_MAX}))
+      instr(c, 0, 0)->params[0].terms.terms[0] = ((sc_image_term){1, 4, INT64_MAX, 0}))
 SPOIL(product_too_large, c->gemms.data[0].dims[0].size++)
 SPOIL(product_in_place, instr(c, 0, 1)->args[2] = instr(c, 0, 1)->args[0])
 SPOIL(product_without_scratch, instr(c, 0, 1)->arg_count = 3)

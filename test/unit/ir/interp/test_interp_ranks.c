@@ -529,6 +529,31 @@ static void tick_stops_the_run(void **state)
     case_close(c);
 }
 
+/* Twice round a ring is where it began. */
+static void rotate_passes_shards_on(void **state)
+{
+    (void)state;
+    check_ranks(mesh6,
+                "%a = input : f32[A=6@y, C=2]\n %b = input : f32[B=4@x, D=9@y]\n"
+                "%c, %d = rotate %a, %b {over=[y], shift=1} : f32[A=6@y, C=2], f32[B=4@x, D=9@y]\n"
+                "%e, %f = rotate %c, %d {over=[y], shift=2} : f32[A=6@y, C=2], f32[B=4@x, D=9@y]\n"
+                "return %e, %f\n",
+                0);
+    check_ranks(mesh6,
+                "%a = input : f32[A=12@(x, y)]\n %b = rotate %a {over=[x, y], shift=5} : "
+                "f32[A=12@(x, y)]\n %c = rotate %b {over=[x, y], shift=1} : f32[A=12@(x, y)]\n"
+                "return %c\n",
+                0);
+    check_wrong(mesh6,
+                "%a = input : f32[A=6@y]\n %b = rotate %a {over=[y], shift=1} : f32[A=6@y]\n"
+                "return %b\n",
+                0);
+    check_wrong(mesh6,
+                "%a = input : f32[A=6@y]\n %b = rotate %a {over=[y], shift=1} : f32[A=6@y]\n"
+                "%c = rotate %b {over=[y], shift=1} : f32[A=6@y]\n return %c\n",
+                0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -540,6 +565,7 @@ int main(void)
         cmocka_unit_test(reductions_of_partial_extremes),
         cmocka_unit_test(all_to_all_moves_the_split),
         cmocka_unit_test(permute_fetches_what_the_type_says),
+        cmocka_unit_test(rotate_passes_shards_on),
         cmocka_unit_test(reshard_from_anything_to_anything),
         cmocka_unit_test(reshard_reduces),
         cmocka_unit_test(sub_axes_of_one_axis),

@@ -347,6 +347,7 @@ static const struct {
     {SC_OP_all_reduce, PLACEMENT},
     {SC_OP_all_to_all, PLACEMENT},
     {SC_OP_collective_permute, PLACEMENT},
+    {SC_OP_rotate, PLACEMENT},
     {SC_OP_to_device, MEMORY},
     {SC_OP_to_host, MEMORY},
     {SC_OP_append, CACHED},
@@ -580,7 +581,7 @@ static bool holds(const sc_op_row *row, why_not reason)
     case NO_RESULT:
         return (row->traits & SC_EFFECT) != 0;
     case PLACEMENT:
-        return (row->traits & (SC_RESHARD | SC_FILLS_PADDING)) != 0;
+        return (row->traits & (SC_RESHARD | SC_COLLECTIVE | SC_FILLS_PADDING)) != 0;
     case MEMORY:
         return sc_op_copies_memory((sc_op_kind)(row - sc_ops));
     case INTEGERS:

@@ -39,7 +39,8 @@ static void every_op_has_its_columns(void **state)
                  !sc_op_copies_memory((sc_op_kind)kind))
             missing = "roles";
         else if (functions->eval == NULL &&
-                 !has(kind, SC_FROM_OUTSIDE | SC_STATE_READ | SC_RESHARD | SC_EFFECT) &&
+                 !has(kind,
+                      SC_FROM_OUTSIDE | SC_STATE_READ | SC_RESHARD | SC_COLLECTIVE | SC_EFFECT) &&
                  !sc_op_copies_memory((sc_op_kind)kind))
             missing = "eval";
         else if ((row->fuse & SC_FUSE_EXPAND) != 0 && functions->expand == NULL)

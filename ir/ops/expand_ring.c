@@ -1,0 +1,254 @@
+/* The ring forms of attention: queries stay, blocks of keys and values go round.
+ *
+ *   %o, %l = attend[T, E -> S] %q, %k, %v {ring = [cp], lse = 1}    ->
+ *     %k1, %v1 = rotate %k, %v {over = [cp], shift = 1}
+ *     %o0, %l0 = attend[T, E -> S] %q, %k, %v {block = 0, wide = 1, ..}
+ *     %k2, %v2 = rotate %k1, %v1 ..
+ *     %o1, %l1 = attend[T, E -> S] %q, %k1, %v1 {block = 1, ..}       merged with %o0, %l0
+ *     ..
+ *
+ * A block is sent on before it is read, so the next one arrives meanwhile; no more than two blocks
+ * that are not the rank's own are alive. Partial results are f32 or wider.
+ *
+ * Two partial results o, with the logsumexp l of their scores, make one: o is their mean with
+ * weights exp(l), and l the logsumexp of both (Liu, Zaharia, Abbeel, "Ring Attention with Blockwise
+ * Transformers", 2023). The derivative of a block needs only the final l and o (Dao,
+ * "FlashAttention-2", 2023): cotangents of queries stay, those of a block of keys go round with it.
+ *
+ * Never nest emitting calls in one argument list (see expand.c). */
+#include "ir/ops/build.h"
+#include "ir/ops/expand.h"
+
+#include <float.h>
+#include <string.h>
+
+enum { KEYS = 1 /* the operand */ };
+
+typedef struct ring {
+    sc_expand *e;
+    const sc_op op; /* a copy: emitting moves ops */
+    int64_t members, steps;
+    /* the numbers of operands that go round: keys, values, and what else has keys, but no queries
+     */
+    uint32_t moving_count, moving[SC_MAX_FIXED_RESULTS];
+    sc_value operands[SC_MAX_FIXED_OPERANDS]; /* of the next step */
+    sc_attr attrs[SC_ATTR_COUNT + 3];
+    uint32_t attr_count;
+} ring;
+
+static bool has(const sc_module *m, sc_value value, sc_dim dim)
+{
+    return sc_type_find_dim(sc_type_of(m, value), dim) >= 0;
+}
+
+/* Members whose keys a query may see: with a window, those of the last ones. Their distance is
+ * counted round the ring, so that a causal mask alone excludes none. */
+static int64_t count_steps(const ring *r, const sc_attr *dims)
+{
+    const sc_module *m = r->e->e.m;
+    const sc_type_info *k = sc_type_of(m, r->op.operands[KEYS]);
+    int64_t keys = k->dims[sc_type_find_dim(k, dims->dims[0])].size / r->members,
+            window = sc_op_int(&r->op, SC_ATTR_window, 0),
+            reached = window < 1 ? r->members : (window - 1 + keys - 1) / keys;
+    const char *mask = sc_text(m->context, sc_op_word(&r->op, SC_ATTR_mask));
+    return strcmp(mask, "window") == 0 && reached < r->members - 1 ? reached : r->members - 1;
+}
+
+/* The attributes of a step; block, the last one, is set for each. */
+static void take_attrs(ring *r)
+{
+    for (uint32_t i = 0; i < r->op.attr_count; i++) {
+        uint32_t key = r->op.attrs[i].key;
+        if (key != SC_ATTR_lse && key != SC_ATTR_split)
+            r->attrs[r->attr_count++] = r->op.attrs[i];
+    }
+    if (sc_op_has(&r->op, SC_KEEPS_LSE))
+        r->attrs[r->attr_count++] = sc_attr_int(SC_ATTR_lse, 1);
+    r->attrs[r->attr_count++] = sc_attr_int(SC_ATTR_wide, 1);
+    r->attrs[r->attr_count++] = sc_attr_int(SC_ATTR_block, 0);
+}
+
+/* False, with nothing emitted, if more goes round than one call moves. */
+static bool begin(ring *r)
+{
+    const sc_module *m = r->e->e.m;
+    const sc_attr *dims = sc_op_attr(&r->op, SC_ATTR_dims), *to = sc_op_attr(&r->op, SC_ATTR_to);
+    r->members = (int64_t)r->e->shards;
+    r->steps = count_steps(r, dims);
+    for (uint32_t i = 0; i < r->op.operand_count; i++) {
+        r->operands[i] = r->op.operands[i];
+        if (!has(m, r->operands[i], dims->dims[0]) || has(m, r->operands[i], to->dims[0]))
+            continue;
+        if (r->moving_count == SC_MAX_FIXED_RESULTS)
+            return false;
+        r->moving[r->moving_count++] = i;
+    }
+    take_attrs(r);
+    return true;
+}
+
+/* Sends each value on, so that a member has what the one `shift` before it had. */
+static void rotate(ring *r, sc_value *values, uint32_t count, int64_t shift, const char *why)
+{
+    sc_module *m = r->e->e.m;
+    const sc_attr *rule = sc_op_attr(&r->op, SC_ATTR_rule);
+    sc_attr attrs[4] = {sc_attr_sub_axes(m, SC_ATTR_over, r->e->split.sub_axes, r->e->split.count),
+                        sc_attr_int(SC_ATTR_shift, shift),
+                        sc_attr_text(SC_ATTR_why, sc_intern_text(&m->context->names, why))};
+    uint32_t attr_count = 3;
+    if (rule != NULL)
+        attrs[attr_count++] = *rule;
+    sc_op_id made = sc_make_op(&r->e->e, SC_OP_rotate, values, count, attrs, attr_count);
+    for (uint32_t i = 0; i < count; i++)
+        values[i] = sc_result(m, made, i);
+}
+
+/* The next block: what goes round, from the member before. */
+static void receive(ring *r, sc_value *next)
+{
+    for (uint32_t i = 0; i < r->moving_count; i++)
+        next[i] = r->operands[r->moving[i]];
+    rotate(r, next, r->moving_count, 1, "the next block of keys and values goes round the ring");
+}
+
+static void turn_to(ring *r, const sc_value *next)
+{
+    for (uint32_t i = 0; i < r->moving_count; i++)
+        r->operands[r->moving[i]] = next[i];
+}
+
+/* The op on the block at hand. */
+static sc_op_id run_step(ring *r, int64_t block)
+{
+    r->attrs[r->attr_count - 1] = sc_attr_int(SC_ATTR_block, block);
+    return sc_make_op(&r->e->e, (sc_op_kind)r->op.kind, r->operands, r->op.operand_count, r->attrs,
+                      r->attr_count);
+}
+
+/* ---- forward ---- */
+typedef struct partial_result {
+    sc_value out, log_sum;
+} partial_result;
+
+/* The share of a partial result before normalization; 0 for a row that is masked in both. */
+static sc_value share_of(sc_emitter *e, sc_value log_sum, sc_value most)
+{
+    sc_value shifted = sc_make2(e, SC_OP_sub, log_sum, most);
+    return sc_make1(e, SC_OP_exp, shifted);
+}
+
+/* A row that is masked in both has no finite logsumexp: it is shifted by the lowest finite number,
+ * its total is replaced by 1, and it stays 0 with the logsumexp -inf. */
+static partial_result merge(sc_emitter *e, partial_result a, partial_result b)
+{
+    sc_dtype dtype = sc_type_of(e->m, a.log_sum)->dtype;
+    sc_value lowest =
+        sc_make_constant(e, dtype == SC_DTYPE_f64 ? -DBL_MAX : -(double)FLT_MAX, dtype);
+    sc_value larger = sc_make2(e, SC_OP_maximum, a.log_sum, b.log_sum);
+    sc_value most = sc_make2(e, SC_OP_maximum, larger, lowest);
+    sc_value of_a = share_of(e, a.log_sum, most), of_b = share_of(e, b.log_sum, most);
+    sc_value total = sc_make2(e, SC_OP_add, of_a, of_b);
+    sc_value one = sc_make_constant(e, 1, dtype);
+    sc_value divisor = sc_make2(e, SC_OP_maximum, total, one);
+    sc_value part_of_a = sc_make2(e, SC_OP_div, of_a, divisor);
+    sc_value part_of_b = sc_make2(e, SC_OP_div, of_b, divisor);
+    sc_value from_a = sc_make2(e, SC_OP_mul, a.out, part_of_a);
+    sc_value from_b = sc_make2(e, SC_OP_mul, b.out, part_of_b);
+    sc_value log_total = sc_make1(e, SC_OP_log, total);
+    sc_value out = sc_make2(e, SC_OP_add, from_a, from_b);
+    return (partial_result){out, sc_make2(e, SC_OP_add, log_total, most)};
+}
+
+void expand_attend_ring(sc_expand *e)
+{
+    ring r = {.e = e, .op = *sc_op_at(e->e.m, e->e.before)};
+    partial_result all = {SC_NONE, SC_NONE};
+    e->results[0] = SC_NONE;
+    if (!begin(&r))
+        return;
+    for (int64_t block = 0; block <= r.steps; block++) {
+        sc_value next[SC_MAX_FIXED_RESULTS];
+        if (block < r.steps)
+            receive(&r, next);
+        sc_op_id step = run_step(&r, block);
+        partial_result one = {sc_result(e->e.m, step, 0), sc_result(e->e.m, step, 1)};
+        all = block == 0 ? one : merge(&e->e, all, one);
+        if (block < r.steps)
+            turn_to(&r, next);
+    }
+    e->results[0] = sc_make_cast(&e->e, all.out, sc_type_of(e->e.m, r.op.first_result)->dtype);
+    e->results[1] = all.log_sum;
+}
+
+/* ---- backward ---- */
+
+/* Numbers of the results, which are cotangents, that go round with their keys. */
+static uint32_t find_moving(const ring *r, uint32_t *moving)
+{
+    const sc_module *m = r->e->e.m;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < r->op.result_count; i++) {
+        sc_value cotangent = r->op.first_result + i;
+        if (has(m, cotangent, sc_op_attr(&r->op, SC_ATTR_dims)->dims[0]) &&
+            !has(m, cotangent, sc_op_attr(&r->op, SC_ATTR_to)->dims[0]))
+            moving[count++] = i;
+    }
+    return count;
+}
+
+static void rotate_sums(ring *r, sc_value *sums, const uint32_t *moving, uint32_t count,
+                        int64_t shift)
+{
+    sc_value values[SC_MAX_FIXED_RESULTS];
+    for (uint32_t i = 0; i < count; i++)
+        values[i] = sums[moving[i]];
+    rotate(r, values, count, shift, "cotangents of a block of keys and values go round with it");
+    for (uint32_t i = 0; i < count; i++)
+        sums[moving[i]] = values[i];
+}
+
+/* Adds a step's results to the sums; the first ones are the sums. */
+static void add_results(ring *r, sc_value *sums, sc_op_id step)
+{
+    for (uint32_t i = 0; i < r->op.result_count; i++) {
+        sc_value one = sc_result(r->e->e.m, step, i);
+        sums[i] = sums[i] == SC_NONE ? one : sc_make2(&r->e->e, SC_OP_add, sums[i], one);
+    }
+}
+
+/* Cotangents of a block of keys start on the member after its own and are added to on every member
+ * that has the block. The last one sends them home, where the home member's own are added. */
+void expand_attend_grad_ring(sc_expand *e)
+{
+    ring r = {.e = e, .op = *sc_op_at(e->e.m, e->e.before)};
+    sc_value own[SC_MAX_FIXED_RESULTS], sums[SC_MAX_FIXED_RESULTS];
+    uint32_t moving[SC_MAX_FIXED_RESULTS], moving_count = find_moving(&r, moving);
+    e->results[0] = SC_NONE;
+    if (!begin(&r))
+        return;
+    for (uint32_t i = 0; i < SC_MAX_FIXED_RESULTS; i++)
+        own[i] = sums[i] = SC_NONE;
+    for (int64_t block = 0; block <= r.steps; block++) {
+        sc_value next[SC_MAX_FIXED_RESULTS];
+        if (block < r.steps)
+            receive(&r, next);
+        if (block > 1)
+            rotate_sums(&r, sums, moving, moving_count, 1);
+        add_results(&r, sums, run_step(&r, block));
+        for (uint32_t i = 0; block == 0 && i < moving_count; i++) {
+            own[moving[i]] = sums[moving[i]];
+            sums[moving[i]] = SC_NONE;
+        }
+        if (block < r.steps)
+            turn_to(&r, next);
+    }
+    if (r.steps > 0)
+        rotate_sums(&r, sums, moving, moving_count, r.members - r.steps);
+    for (uint32_t i = 0; i < moving_count; i++) {
+        sc_value *sum = &sums[moving[i]];
+        *sum = *sum == SC_NONE ? own[moving[i]] : sc_make2(&e->e, SC_OP_add, own[moving[i]], *sum);
+    }
+    for (uint32_t i = 0; i < r.op.result_count; i++)
+        e->results[i] =
+            sc_make_cast(&e->e, sums[i], sc_type_of(e->e.m, r.op.first_result + i)->dtype);
+}
