@@ -148,6 +148,7 @@ static sc_attention_dim key_dim_of(sc_attention_maker *maker, sc_dim leaf, sc_di
                             .times = dim.size,
                             .plus = (members - block) % members};
     set_first(maker, &dim, (sc_image_terms){1, term});
+    dim.is_uneven = (int64_t)members * dim.size != dim.global;
     return dim;
 }
 

@@ -178,6 +178,11 @@ void sc_attention_declare_interval(sc_attention_text *text)
          has_len = desc->arrays[SC_ATTENTION_LEN].is_there;
     sc_write_line(text->out, "int64_t low = 0, high = %lld;", (long long)desc->t.size);
     const char *pos = has_pos ? "position" : "0", *t_first = first_of(text, &desc->t);
+    if (desc->t.is_uneven) {
+        sc_write_line(text->out, "const int64_t real = %lld - %s;", (long long)desc->t.global,
+                      t_first);
+        sc_write_line(text->out, "high = real < high ? real : high;");
+    }
     if (has_pos && (has_len || desc->is_causal))
         sc_write_line(text->out, "const int64_t position = (int64_t)pos[%s];",
                       sc_attention_at(text, SC_ATTENTION_POS, sc_attention_all));

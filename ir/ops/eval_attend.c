@@ -40,7 +40,7 @@ typedef struct sc_attention {
     /* by dim of queries: elements from this rank's first one to the global end */
     int64_t left[SC_WALK_DIMS];
     sc_dim position_dim; /* SC_NONE: no mask needs it */
-    int64_t s_offset, t_offset;
+    int64_t s_offset, t_offset, t_global;
     double scale, softcap; /* softcap 0: none */
     bool is_causal;
     double window; /* keys at <= position - window are masked; infinity if there is none */
@@ -143,6 +143,7 @@ static bool read_mask(sc_eval *eval, sc_attention *a)
     a->position_dim = to == NULL || to->count != 1 ? SC_NONE : to->dims[0];
     a->s_offset = a->position_dim == SC_NONE ? 0 : sc_eval_offset(eval, a->position_dim);
     a->t_offset = sc_eval_offset(eval, a->t.dim);
+    a->t_global = sc_eval_global_size(eval, a->t.dim);
     if ((a->segments == NULL) != (a->key_segments == NULL))
         return sc_eval_fail(eval, "segments and key_segments come together");
     return true;
@@ -183,6 +184,9 @@ static double array_at(const double *data, const sc_attention *a, int array, int
 
 static bool is_visible(const sc_attention *a, int64_t t)
 {
+    /* in a ring the last member may have padding for keys */
+    if (a->t_offset + t >= a->t_global)
+        return false;
     double key = (double)(a->t_offset + t), pos = a->pos == NULL ? 0 : a->pos[a->queries.at[POS]];
     double query = (double)(a->s_offset + sc_walk_index(&a->queries, a->position_dim)) + pos;
     if (a->len != NULL && key >= pos + a->len[a->queries.at[LEN]])

@@ -30,8 +30,9 @@ typedef struct ring {
     int64_t members, steps;
     /* the numbers of operands that go round: keys, values, and what else has keys, but no queries
      */
-    uint32_t moving_count, moving[SC_MAX_FIXED_RESULTS];
-    sc_value operands[SC_MAX_FIXED_OPERANDS]; /* of the next step */
+    uint32_t moving_count, moving[SC_MAX_FIXED_OPERANDS];
+    sc_value next[SC_MAX_FIXED_OPERANDS];     /* what goes round, of the block after this one */
+    sc_value operands[SC_MAX_FIXED_OPERANDS]; /* of this step */
     sc_attr attrs[SC_ATTR_COUNT + 3];
     uint32_t attr_count;
 } ring;
@@ -68,23 +69,19 @@ static void take_attrs(ring *r)
     r->attrs[r->attr_count++] = sc_attr_int(SC_ATTR_block, 0);
 }
 
-/* False, with nothing emitted, if more goes round than one call moves. */
-static bool begin(ring *r)
+static ring begin(sc_expand *e)
 {
-    const sc_module *m = r->e->e.m;
-    const sc_attr *dims = sc_op_attr(&r->op, SC_ATTR_dims), *to = sc_op_attr(&r->op, SC_ATTR_to);
-    r->members = (int64_t)r->e->shards;
-    r->steps = count_steps(r, dims);
-    for (uint32_t i = 0; i < r->op.operand_count; i++) {
-        r->operands[i] = r->op.operands[i];
-        if (!has(m, r->operands[i], dims->dims[0]) || has(m, r->operands[i], to->dims[0]))
-            continue;
-        if (r->moving_count == SC_MAX_FIXED_RESULTS)
-            return false;
-        r->moving[r->moving_count++] = i;
+    const sc_module *m = e->e.m;
+    ring r = {.e = e, .op = *sc_op_at(m, e->e.before), .members = (int64_t)e->shards};
+    const sc_attr *dims = sc_op_attr(&r.op, SC_ATTR_dims), *to = sc_op_attr(&r.op, SC_ATTR_to);
+    r.steps = count_steps(&r, dims);
+    for (uint32_t i = 0; i < r.op.operand_count; i++) {
+        r.operands[i] = r.op.operands[i];
+        if (has(m, r.operands[i], dims->dims[0]) && !has(m, r.operands[i], to->dims[0]))
+            r.moving[r.moving_count++] = i;
     }
-    take_attrs(r);
-    return true;
+    take_attrs(&r);
+    return r;
 }
 
 /* Sends each value on, so that a member has what the one `shift` before it had. */
@@ -103,18 +100,23 @@ static void rotate(ring *r, sc_value *values, uint32_t count, int64_t shift, con
         values[i] = sc_result(m, made, i);
 }
 
-/* The next block: what goes round, from the member before. */
-static void receive(ring *r, sc_value *next)
+/* Starts to move the next block, from the member before; a call moves as many values as an op has
+ * results. */
+static void receive(ring *r)
 {
     for (uint32_t i = 0; i < r->moving_count; i++)
-        next[i] = r->operands[r->moving[i]];
-    rotate(r, next, r->moving_count, 1, "the next block of keys and values goes round the ring");
+        r->next[i] = r->operands[r->moving[i]];
+    for (uint32_t i = 0; i < r->moving_count; i += SC_MAX_FIXED_RESULTS) {
+        uint32_t left = r->moving_count - i;
+        rotate(r, r->next + i, left < SC_MAX_FIXED_RESULTS ? left : SC_MAX_FIXED_RESULTS, 1,
+               "the next block of keys and values goes round the ring");
+    }
 }
 
-static void turn_to(ring *r, const sc_value *next)
+static void turn(ring *r)
 {
     for (uint32_t i = 0; i < r->moving_count; i++)
-        r->operands[r->moving[i]] = next[i];
+        r->operands[r->moving[i]] = r->next[i];
 }
 
 /* The op on the block at hand. */
@@ -161,20 +163,16 @@ static partial_result merge(sc_emitter *e, partial_result a, partial_result b)
 
 void expand_attend_ring(sc_expand *e)
 {
-    ring r = {.e = e, .op = *sc_op_at(e->e.m, e->e.before)};
+    ring r = begin(e);
     partial_result all = {SC_NONE, SC_NONE};
-    e->results[0] = SC_NONE;
-    if (!begin(&r))
-        return;
     for (int64_t block = 0; block <= r.steps; block++) {
-        sc_value next[SC_MAX_FIXED_RESULTS];
         if (block < r.steps)
-            receive(&r, next);
+            receive(&r);
         sc_op_id step = run_step(&r, block);
         partial_result one = {sc_result(e->e.m, step, 0), sc_result(e->e.m, step, 1)};
         all = block == 0 ? one : merge(&e->e, all, one);
         if (block < r.steps)
-            turn_to(&r, next);
+            turn(&r);
     }
     e->results[0] = sc_make_cast(&e->e, all.out, sc_type_of(e->e.m, r.op.first_result)->dtype);
     e->results[1] = all.log_sum;
@@ -199,7 +197,7 @@ static uint32_t find_moving(const ring *r, uint32_t *moving)
 static void rotate_sums(ring *r, sc_value *sums, const uint32_t *moving, uint32_t count,
                         int64_t shift)
 {
-    sc_value values[SC_MAX_FIXED_RESULTS];
+    sc_value values[SC_MAX_FIXED_RESULTS] = {0};
     for (uint32_t i = 0; i < count; i++)
         values[i] = sums[moving[i]];
     rotate(r, values, count, shift, "cotangents of a block of keys and values go round with it");
@@ -220,18 +218,14 @@ static void add_results(ring *r, sc_value *sums, sc_op_id step)
  * that has the block. The last one sends them home, where the home member's own are added. */
 void expand_attend_grad_ring(sc_expand *e)
 {
-    ring r = {.e = e, .op = *sc_op_at(e->e.m, e->e.before)};
+    ring r = begin(e);
     sc_value own[SC_MAX_FIXED_RESULTS], sums[SC_MAX_FIXED_RESULTS];
-    uint32_t moving[SC_MAX_FIXED_RESULTS], moving_count = find_moving(&r, moving);
-    e->results[0] = SC_NONE;
-    if (!begin(&r))
-        return;
+    uint32_t moving[SC_MAX_FIXED_RESULTS] = {0}, moving_count = find_moving(&r, moving);
     for (uint32_t i = 0; i < SC_MAX_FIXED_RESULTS; i++)
         own[i] = sums[i] = SC_NONE;
     for (int64_t block = 0; block <= r.steps; block++) {
-        sc_value next[SC_MAX_FIXED_RESULTS];
         if (block < r.steps)
-            receive(&r, next);
+            receive(&r);
         if (block > 1)
             rotate_sums(&r, sums, moving, moving_count, 1);
         add_results(&r, sums, run_step(&r, block));
@@ -240,7 +234,7 @@ void expand_attend_grad_ring(sc_expand *e)
             sums[moving[i]] = SC_NONE;
         }
         if (block < r.steps)
-            turn_to(&r, next);
+            turn(&r);
     }
     if (r.steps > 0)
         rotate_sums(&r, sums, moving, moving_count, r.members - r.steps);

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "codegen/attention/describe.h"
+#include "program/lookup.h"
 #include "support/rng.h"
 #include "test/unit/helpers/interp_case.h"
 
@@ -34,7 +35,7 @@ typedef struct spec {
     spec_tensor inputs[10];
     int input_count;
     char own[4];
-    bool has_bias;
+    bool has_bias, is_ring; /* T is split as S is, but where both are */
     char with[128], operands[128], attributes[256], offset[64];
     char text[8192];
 } spec;
@@ -103,8 +104,9 @@ static inline void add_type(const spec *s, char *out, size_t size, const char *d
 {
     size_t at = strlen(out);
     at += (size_t)snprintf(out + at, size - at, "%s[", dtype);
+    const bool has_queries = strchr(dims, 'S') != NULL;
     for (; *dims != 0; dims++) {
-        const char *sub_axis = s->split[(int)*dims];
+        const char *sub_axis = *dims == 'T' && has_queries ? NULL : s->split[(int)*dims];
         at += (size_t)snprintf(out + at, size - at, "%c=%lld%s%s%s", *dims,
                                (long long)s->sizes[(int)*dims], sub_axis == NULL ? "" : "@",
                                sub_axis == NULL ? "" : sub_axis, dims[1] == 0 ? "" : ", ");
@@ -128,7 +130,19 @@ static inline void draw_sizes(spec *s, const spec_range *range)
     s->sizes['X'] = 1 + (int64_t)draw(s, 3);
 }
 
-/* Of a mesh x = 2, y = 2: S over y, another dim over x. */
+/* No result may be a partial sum, which ranks cannot return. */
+static inline bool may_be_ring(const spec *s)
+{
+    for (int i = 0; i < s->input_count; i++) {
+        const spec_tensor *tensor = &s->inputs[i];
+        if (strcmp(tensor->name, "pos") == 0 ||
+            (strcmp(tensor->name, "bias") == 0 && strpbrk(tensor->dims, "ST") == NULL))
+            return false;
+    }
+    return true;
+}
+
+/* Of a mesh x = 2, y = 2: S over y, another dim over x. In a ring T goes with S. */
 static inline void draw_split(spec *s, const char *q)
 {
     for (const char *c = "BKG"; *c != 0; c++) {
@@ -139,6 +153,13 @@ static inline void draw_split(spec *s, const char *q)
     }
     if (strchr(q, 'S') != NULL && draw(s, 3) > 0)
         s->split['S'] = "y";
+    s->is_ring = s->split['S'] != NULL && may_be_ring(s) && draw(s, 2) == 0;
+    if (s->is_ring) {
+        s->split['B'] = s->split['K'] = s->split['G'] = NULL;
+        s->split['T'] = "y";
+        sprintf(s->attributes + strlen(s->attributes), ", wide = 1, ring = [y], block = %d",
+                (int)draw(s, 2));
+    }
     for (const char *c = "BKGS"; *c != 0; c++) {
         if (s->split[(int)*c] != NULL)
             snprintf(s->offset + strlen(s->offset), sizeof s->offset - strlen(s->offset), "%s%c@%s",
@@ -232,7 +253,9 @@ static inline const char *partial(const spec *s, const char *dims, char out[32])
     const char *sums[2] = {"", ""};
     for (const char *c = s->inputs[0].dims; *c != 0; c++) {
         const char *sub_axis = s->split[(int)*c];
-        if (sub_axis != NULL && strchr(dims, *c) == NULL)
+        bool is_there =
+            strchr(dims, *c) != NULL || (*c == 'S' && s->is_ring && strchr(dims, 'T') != NULL);
+        if (sub_axis != NULL && !is_there)
             sums[sub_axis[0] - 'x'] = sub_axis[0] == 'x' ? "sum:x" : "sum:y";
     }
     bool none = sums[0][0] == 0 && sums[1][0] == 0;
@@ -251,7 +274,8 @@ static inline void write_text(spec *s)
         append(out_dims, *c == 'E' ? s->own : one);
     }
     const char *wide = strcmp(s->dtype, "f64") == 0 ? "f64" : "f32",
-               *to = strchr(lse_dims, 'S') == NULL ? "" : " -> S";
+               *to = strchr(lse_dims, 'S') == NULL ? "" : " -> S",
+               *narrow = s->is_ring ? wide : s->dtype;
 #define ADD(...) snprintf(t + strlen(t), size - strlen(t), __VA_ARGS__)
     for (int i = 0; i < s->input_count; i++) {
         ADD("%%%s = input : ", s->inputs[i].name);
@@ -266,19 +290,25 @@ static inline void write_text(spec *s)
              s->with, s->with[0] == 0 ? "" : "]", s->offset[0] == 0 ? "" : ", offset = [",
              s->offset, s->offset[0] == 0 ? "" : "]");
     ADD("\n%%o, %%l = attend[T, E%s] %%q, %%k, %%v%s, lse = 1} : ", to, tail);
-    add_type(s, t, size, s->dtype, out_dims, "");
+    add_type(s, t, size, narrow, out_dims, "");
     ADD(", ");
     add_type(s, t, size, wide, lse_dims, "");
-    ADD("\n%%dq, %%dk, %%dv%s = attend_grad[T, E%s] %%q, %%k, %%v, %%o, %%l, %%d%s} : ",
-        s->has_bias ? ", %db" : "", to, tail);
+    if (s->is_ring) {
+        ADD("\n%%n = cast %%o : ");
+        add_type(s, t, size, s->dtype, out_dims, "");
+    }
+    ADD("\n%%dq, %%dk, %%dv%s = attend_grad[T, E%s] %%q, %%k, %%v, %%%s, %%l, %%d%s} : ",
+        s->has_bias ? ", %db" : "", to, s->is_ring ? "n" : "o", tail);
     for (int i = 0; i < 3 + s->has_bias; i++) {
         const spec_tensor *tensor = &s->inputs[i];
         for (int j = 3; i == 3 && strcmp(tensor->name, "bias") != 0; j++)
             tensor = &s->inputs[j];
-        add_type(s, t, size, tensor->dtype, tensor->dims, partial(s, tensor->dims, sum));
+        add_type(s, t, size, s->is_ring ? wide : tensor->dtype, tensor->dims,
+                 partial(s, tensor->dims, sum));
         ADD("%s", i == 2 + s->has_bias ? "\n" : ", ");
     }
-    ADD("return %%o, %%l, %%dq, %%dk, %%dv%s\n", s->has_bias ? ", %db" : "");
+    ADD("return %%o, %%l, %%dq, %%dk, %%dv%s%s\n", s->has_bias ? ", %db" : "",
+        s->is_ring ? ", %n" : "");
 #undef ADD
 }
 
@@ -488,10 +518,8 @@ static inline void param_values(const sc_attention_desc *desc, uint64_t rank, in
         params[i] = param->kind == SC_PARAM_STEP ? 9 : param->kind == SC_PARAM_MICRO_BATCH ? 2 : 0;
         if (param->kind == SC_PARAM_KEY)
             params[i] = (int64_t)((uint64_t)key[1] << 32 | key[0]);
-        for (uint32_t t = 0; param->kind == SC_PARAM_RANK && t < param->terms.count; t++)
-            params[i] +=
-                (int64_t)(rank / param->terms.terms[t].divide % param->terms.terms[t].modulo) *
-                param->terms.terms[t].times;
+        if (param->kind == SC_PARAM_RANK)
+            params[i] = sc_image_terms_value(&param->terms, rank);
     }
 }
 
@@ -576,11 +604,11 @@ static inline void find_ops(attend_case *a)
     }
 }
 
-/* Reads the text and draws inputs. */
+/* Reads the text and draws inputs. The blocks of a ring mean something on ranks alone. */
 static inline void prepare_attend_case(attend_case *a)
 {
     a->c = case_open(a->spec.offset[0] == 0 ? "" : "x = 2, y = 2\n", "", a->spec.text,
-                     (sc_interp_options){.round = true});
+                     (sc_interp_options){.round = true, .ranks = a->spec.is_ring});
     fill_inputs(a);
     sc_interp_set_random(a->c->interp, 21, 9, 2);
     find_ops(a);
