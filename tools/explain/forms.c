@@ -17,7 +17,9 @@ static bool op_splits(const sc_op *op, const sc_form_dims *dims, uint32_t sub_ax
 {
     const sc_attr *split = sc_op_attr(op, SC_ATTR_split);
     bool found = false;
-    for (uint32_t i = 0; split != NULL && i < split->count; i++) {
+    if (split == NULL)
+        return false;
+    for (uint32_t i = 0; i < split->count; i++) {
         const sc_sub_axis_list *list = &split->splits[i].sub_axes;
         for (uint32_t a = 0; a < list->count; a++)
             found = found || (list->sub_axes[a] == sub_axis && has_dim(dims, split->splits[i].dim));
@@ -30,7 +32,9 @@ static bool is_marked(const sc_op *op, const sc_form *form, uint32_t sub_axis)
 {
     const sc_attr *mark = form->mark < 0 ? NULL : sc_op_attr(op, (sc_attr_key)form->mark);
     bool found = false;
-    for (uint32_t a = 0; mark != NULL && a < mark->count; a++)
+    if (mark == NULL)
+        return false;
+    for (uint32_t a = 0; a < mark->count; a++)
         found = found || mark->sub_axes[a] == sub_axis;
     return found;
 }
