@@ -34,9 +34,20 @@ typedef struct sc_lock {
     uint32_t rule;
 } sc_lock;
 
+/* A `form` line on one op. It decides once everything else has: where lines have split the op over
+ * sub-axes of the form, these sub-axes split the form's dims instead. */
+typedef struct sc_form_seed {
+    sc_op_id op;
+    uint32_t form; /* sc_form_id (ir/ops/forms.h) */
+    uint32_t rule;
+    uint32_t split_count;
+    const sc_split *splits; /* of dims that the form allows */
+} sc_form_seed;
+
 typedef struct sc_seeds {
     SC_VEC(sc_seed) list; /* in the order of plan lines, then in function order */
     SC_VEC(sc_lock) locks;
+    SC_VEC(sc_form_seed) forms;
     double call_cost; /* `tune`: cost of one call, in bytes */
 } sc_seeds;
 

@@ -1,6 +1,7 @@
 /* Placement of a train step's cotangents, gradients and optimizer state. */
 #include <string.h>
 
+#include "ir/ops/forms.h"
 #include "passes/propagate.h"
 
 void sc_place_like(sc_propagation *p, sc_value value, sc_value like)
@@ -11,6 +12,16 @@ void sc_place_like(sc_propagation *p, sc_value value, sc_value like)
     if (placing->sub_axis_count > 0)
         memcpy(sc_cause_of(placing, value, 0), sc_cause_of(placing, like, 0),
                placing->sub_axis_count * sizeof(sc_cause));
+}
+
+/* The derivative of an op with a form has it for the same reason. */
+static void copy_form_rules(sc_placing *placing, sc_op_id op, sc_op_id origin)
+{
+    for (uint32_t a = 0; a < placing->sub_axis_count; a++) {
+        uint32_t rule = placing->lock_rules[(size_t)origin * placing->sub_axis_count + a];
+        if (rule != SC_NONE && placing->is_form[rule])
+            placing->lock_rules[(size_t)op * placing->sub_axis_count + a] = rule;
+    }
 }
 
 /* A derivative splits the dims that its op splits, wherever it has them: the communication of the
@@ -52,7 +63,7 @@ static void lock_like(sc_propagation *p, sc_op_id op, sc_op_id origin, bool exac
 
 void sc_place_backward(sc_propagation *p, const sc_train_step *step)
 {
-    const sc_module *m = p->m;
+    sc_module *m = p->m;
     sc_sym recompute = sc_intern_text(&m->context->names, "recompute");
     sc_for_each_op (m, step->micro, op) {
         if (p->stage_of[op] != SC_STAGE_BACKWARD)
@@ -62,9 +73,12 @@ void sc_place_backward(sc_propagation *p, const sc_train_step *step)
             if (like != SC_NONE)
                 sc_place_like(p, value, like);
         }
-        if (sc_origin_of(step, op) != SC_NONE && p->placing->sub_axis_count > 0)
-            lock_like(p, op, sc_origin_of(step, op),
-                      sc_op_word(sc_op_at(m, op), SC_ATTR_phase) == recompute);
+        sc_op_id origin = sc_origin_of(step, op);
+        if (origin == SC_NONE || p->placing->sub_axis_count == 0)
+            continue;
+        lock_like(p, op, origin, sc_op_word(sc_op_at(m, op), SC_ATTR_phase) == recompute);
+        sc_form_follow(m, op, origin);
+        copy_form_rules(p->placing, op, origin);
     }
 }
 

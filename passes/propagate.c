@@ -18,6 +18,7 @@
  * attributes. */
 #include "passes/propagate.h"
 
+#include "ir/ops/forms.h"
 #include "passes/uses.h"
 
 #include <string.h>
@@ -65,6 +66,64 @@ static void lay_locks(sc_propagation *p, const sc_seeds *seeds)
     }
 }
 
+/* ---- forms ---- */
+/* The sub-axes over which operands or results of the op are split. */
+static sc_sub_axis_set sub_axes_at(const sc_propagation *p, const sc_op *op)
+{
+    sc_sub_axis_set at = 0;
+    for (uint32_t o = 0; o < op->operand_count; o++)
+        at |= sc_placement_split(&p->placing->at[op->operands[o]]);
+    for (uint32_t r = 0; r < op->result_count; r++)
+        at |= sc_placement_split(&p->placing->at[op->first_result + r]);
+    return at;
+}
+
+/* Statistics for the backward pass are kept as they are computed. */
+static void place_statistics(sc_propagation *p, sc_op_id id)
+{
+    const sc_op *op = sc_op_at(p->m, id);
+    sc_factors factors;
+    sc_assignment assignment;
+    sc_op_factors(p->m, op, &factors);
+    sc_assign(&p->assigner, id, &factors, &assignment);
+    for (uint32_t r = 1; r < op->result_count; r++)
+        p->placing->at[op->first_result + r] =
+            sc_assigned_result(p->m, &factors, &assignment, op, r);
+}
+
+static void give_form(sc_propagation *p, const sc_form_seed *seed)
+{
+    sc_placing *placing = p->placing;
+    sc_sub_axis_list marked = {0};
+    placing->is_form[seed->rule] = true;
+    sc_sub_axis_set at = sub_axes_at(p, sc_op_at(p->m, seed->op));
+    for (uint32_t i = 0; i < seed->split_count; i++) {
+        const sc_sub_axis_list *list = &seed->splits[i].sub_axes;
+        for (uint32_t a = 0; a < list->count; a++) {
+            uint32_t sub_axis = list->sub_axes[a];
+            if ((at >> sub_axis & 1) == 0)
+                continue;
+            sc_lock_sub_axis(p, seed->op, sub_axis, seed->splits[i].dim, a);
+            placing->lock_rules[(size_t)seed->op * placing->sub_axis_count + sub_axis] = seed->rule;
+            placing->acted[seed->rule] = true;
+            marked.sub_axes[marked.count++] = (uint8_t)sub_axis;
+        }
+    }
+    if (marked.count > 0 && sc_forms[seed->form].mark >= 0)
+        sc_op_set_attr(p->m, seed->op,
+                       sc_attr_sub_axes(p->m, (sc_attr_key)sc_forms[seed->form].mark,
+                                        marked.sub_axes, marked.count));
+}
+
+/* Forms decide last: they change how an op is computed, and no other placement. */
+static void lay_forms(sc_propagation *p, const sc_seeds *seeds)
+{
+    for (uint32_t i = 0; i < seeds->forms.count; i++)
+        give_form(p, &seeds->forms.data[i]);
+    for (uint32_t i = 0; i < seeds->forms.count; i++)
+        place_statistics(p, seeds->forms.data[i].op);
+}
+
 bool sc_run_propagate(sc_module *m, sc_pass_env *env)
 {
     sc_propagation p = {.m = m};
@@ -86,6 +145,7 @@ bool sc_run_propagate(sc_module *m, sc_pass_env *env)
         return false;
     sc_propagation_run(&p);
     sc_withdraw_weak_seeds(&p, before);
+    lay_forms(&p, seeds);
     sc_place_inputs(&p);
     if (env->step != NULL) {
         sc_place_backward(&p, env->step);

@@ -107,6 +107,30 @@ static uint32_t lock_rule(const sc_placing *placing, sc_op_id op, uint32_t sub_a
                : placing->lock_rules[(size_t)op * placing->sub_axis_count + sub_axis];
 }
 
+/* Returns the `form` line that decided how the op is computed. */
+static uint32_t form_rule(const sc_placing *placing, sc_op_id op, uint32_t sub_axis)
+{
+    uint32_t rule = lock_rule(placing, op, sub_axis);
+    return rule != SC_NONE && placing->is_form[rule] ? rule : SC_NONE;
+}
+
+/* Reason for resharding a value from or to what the form of an op needs. */
+static sc_reason reason_of_form(sc_module *m, uint32_t rule, const sc_op *op, sc_value value,
+                                uint32_t sub_axis, const sc_placement *before,
+                                const sc_placement *in_op)
+{
+    const sc_type_info *type = sc_type_of(m, value);
+    const char *name = sc_ops[op->kind].name;
+    if (in_op->on[sub_axis] < type->rank)
+        return compose(m, rule,
+                       sc_arena_printf(&m->context->arena, "%s splits %s over %s", name,
+                                       dim_shown(m, type, in_op->on[sub_axis]),
+                                       axis_name(m, sub_axis)));
+    return compose(m, rule,
+                   sc_arena_printf(&m->context->arena, "%s needs the whole dim %s of %s", name,
+                                   dim_shown(m, type, before->on[sub_axis]), short_name(m, value)));
+}
+
 /* Reason for resharding a value computed in one placement to another: a stored parameter used by a
  * unit, a pin, a rule on the result. */
 static sc_reason reason_of_placement(sc_module *m, const sc_placing *placing, sc_value value,
@@ -146,6 +170,9 @@ sc_reason sc_reason_of_result(sc_module *m, const sc_placing *placing, sc_value 
     const sc_op *op = sc_op_at(m, sc_def(m, value));
     const char *name = sc_ops[op->kind].name;
     uint32_t rule = rule_of(m, placing, value, sub_axis, SEARCH_DEPTH);
+    uint32_t form = form_rule(placing, sc_def(m, value), sub_axis);
+    if (form != SC_NONE && made->on[sub_axis] < sc_type_of(m, value)->rank)
+        return reason_of_form(m, form, op, value, sub_axis, wanted, made);
     if (!sc_is_partial(made->on[sub_axis]))
         return reason_of_placement(m, placing, value, sub_axis, made, rule);
     for (uint32_t i = 0; i < op->operand_count; i++) {
@@ -174,6 +201,9 @@ sc_reason sc_reason_of_operand(sc_module *m, const sc_placing *placing, sc_op_id
     uint32_t sub_axis = first_difference(&m->mesh, has, needed);
     uint32_t rule = rule_of(m, placing, value, sub_axis, SEARCH_DEPTH);
     const char *name = sc_ops[op->kind].name;
+    uint32_t form = form_rule(placing, reader, sub_axis);
+    if (form != SC_NONE && has->on[sub_axis] < sc_type_of(m, value)->rank)
+        return reason_of_form(m, form, op, value, sub_axis, has, needed);
     for (uint32_t i = 0; i < op->operand_count; i++) {
         const sc_type_info *type = sc_type_of(m, op->operands[i]);
         if (i == operand || type->placement.on[sub_axis] >= type->rank)

@@ -16,7 +16,7 @@ typedef struct sc_axis_list {
 
 /* ---- the resolved plan ---- */
 typedef struct sc_plan_line {
-    const sc_plan_stmt *stmt; /* SHARD, PIN or STYLE */
+    const sc_plan_stmt *stmt; /* SHARD, PIN, STYLE or FORM */
     sc_axis_list axes;        /* of `over`; all axes for a pin without it */
     bool broken;              /* an error was reported; the line yields no seeds */
 } sc_plan_line;
@@ -205,11 +205,21 @@ typedef struct sc_lock_claim {
     sc_claim_split split;
 } sc_lock_claim;
 
+/* A form of one op. The dim is split over `split.axes`, of which those of `over` are the form's,
+ * and the others are what lines give it besides. */
+typedef struct sc_form_claim {
+    sc_op_id op;
+    uint32_t form; /* sc_form_id */
+    sc_claim_split split;
+    sc_axis_set over;
+} sc_form_claim;
+
 /* The claims of one line: a line of the plan, or an @axis of the model. */
 typedef struct sc_line_claims {
     uint32_t rule;
     SC_VEC(sc_claim) list;
     SC_VEC(sc_lock_claim) locks;
+    SC_VEC(sc_form_claim) forms;
 } sc_line_claims;
 
 /* How a list of axes splits the leaves of a composite: for each leaf, ranges [from, to) of an axis,
@@ -277,6 +287,8 @@ typedef struct sc_seeding {
     sc_map pinned; /* value -> index into pins of its newest pin */
     SC_VEC(sc_pin_claim) pins;
     const struct sc_weight_readers *readers; /* styles.c; NULL until needed */
+    const bool *of_inputs;                   /* forms.c; likewise */
+    sc_map formed; /* forms.c: op and axis -> the line that gives it its form there */
 } sc_seeding;
 
 /* seeding.c */
@@ -289,6 +301,8 @@ void sc_seeding_claim(sc_seeding *s, uint32_t line, sc_value value, sc_seed_stre
                       sc_axis_set closed, const sc_claim_split *splits, uint32_t split_count);
 void sc_seeding_lock(sc_seeding *s, uint32_t line, sc_op_id op, sc_dim dim,
                      const sc_axis_list *axes);
+/* Adds the form of an op. */
+void sc_seeding_give_form(sc_seeding *s, uint32_t line, const sc_form_claim *claim);
 /* Adds an entry to module->rules. Returns its index. */
 uint32_t sc_plan_add_rule(sc_module *m, const char *text, sc_loc loc);
 /* Adds a line and its entry in module->rules. Returns the line's index. */
@@ -343,15 +357,22 @@ const bool *sc_seeding_split_dims(sc_seeding *s, const sc_seeds *seeds);
 /* Applies the multiples of `pad` lines, before any other query. */
 void sc_seeding_pad(sc_seeding *s);
 
-/* rules.c, pins.c, styles.c: the claims of one line; `line` is an index into s->lines */
+/* rules.c, pins.c, styles.c, forms.c: the claims of one line; `line` is an index into s->lines */
 void sc_seeding_rule(sc_seeding *s, const sc_plan_line *source, uint32_t line);
 void sc_seeding_star_rule(sc_seeding *s, const sc_plan_line *source, uint32_t line);
 void sc_seeding_pin(sc_seeding *s, const sc_plan_line *source, uint32_t line);
 void sc_seeding_inline_pins(sc_seeding *s);
 void sc_seeding_style(sc_seeding *s, const sc_plan_line *source, uint32_t line);
+/* True for a rule that only says how parameters, gradients or optimizer state are stored. */
+bool sc_plan_rule_only_stores(const sc_plan_stmt *stmt);
+/* After all other lines: a form goes by what they split. */
+void sc_seeding_form(sc_seeding *s, const sc_plan_line *source, uint32_t line);
 /* Check the same lines before any sizes: names, shapes, arguments, paths. */
 void sc_plan_check_pin(sc_resolved_plan *plan, sc_plan_line *line);
 void sc_plan_check_style(sc_resolved_plan *plan, sc_plan_line *line);
+void sc_plan_check_form(sc_resolved_plan *plan, sc_plan_line *line);
+/* Checks all `form` lines against the other lines, once all are read. */
+void sc_plan_check_forms(sc_resolved_plan *plan);
 
 /* fixed.c: state placed by another function of the plan */
 void sc_seeding_mark_fixed(sc_seeding *s, const sc_module *fixed);

@@ -86,8 +86,8 @@ bool sc_plan_pipeline(sc_resolved_plan *plan, sc_module *m, const sc_build_resul
  * k-th. Marks the parameters that they keep in host memory; of several lines the first does. */
 void sc_plan_offload_params(sc_resolved_plan *plan, sc_module *m, sc_sym entry);
 
-/* Formats a `shard`, `pin`, `style`, `offload` or `expect` line in canonical form without its
- * semicolon; for `shard` and `expect` without the first word. Allocated in the arena. */
+/* Formats a `shard`, `pin`, `style`, `form`, `offload` or `expect` line in canonical form without
+ * its semicolon; for `shard` and `expect` without the first word. Allocated in the arena. */
 const char *sc_plan_line_text(sc_context *context, const sc_plan_stmt *stmt);
 
 /* ---- sizes of axes ---- */

@@ -6,6 +6,11 @@
 static void check_rule_axes(sc_resolved_plan *plan, sc_plan_line *line)
 {
     line->broken = !sc_plan_axes(plan, &line->stmt->shard.axes, &line->axes);
+    if (!line->stmt->shard.zigzag)
+        return;
+    sc_report(&plan->context->diag, SC_D_not_compiled, line->stmt->shard.zigzag_loc,
+              "'zigzag' in a rule", NULL);
+    line->broken = true;
 }
 
 static void add_line(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
@@ -17,8 +22,10 @@ static void add_line(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
         sc_plan_check_rule(plan, line);
     } else if (stmt->kind == SC_PLAN_PIN) {
         sc_plan_check_pin(plan, line);
-    } else {
+    } else if (stmt->kind == SC_PLAN_STYLE) {
         sc_plan_check_style(plan, line);
+    } else {
+        sc_plan_check_form(plan, line);
     }
 }
 
@@ -32,6 +39,7 @@ static void resolve_statements(sc_resolved_plan *plan)
         case SC_PLAN_SHARD:
         case SC_PLAN_PIN:
         case SC_PLAN_STYLE:
+        case SC_PLAN_FORM:
             add_line(plan, stmt);
             break;
         case SC_PLAN_EXPECT:
@@ -69,6 +77,7 @@ sc_resolved_plan *sc_plan_resolve(sc_declarations *program, const sc_plan *plan,
         return resolved;
     sc_plan_elaborate_entries(resolved);
     resolve_statements(resolved);
+    sc_plan_check_forms(resolved);
     sc_plan_check_stages(resolved);
     if (context->diag.errors == 0) /* an erroneous line may have been meant for the axis */
         sc_plan_report_unused_axes(resolved);

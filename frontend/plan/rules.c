@@ -17,6 +17,11 @@ static bool storage_only(uint32_t mask)
     return mask != 0 && (mask & ~(uint32_t)(PARAM | GRAD | OPT)) == 0;
 }
 
+bool sc_plan_rule_only_stores(const sc_plan_stmt *stmt)
+{
+    return storage_only(stmt->shard.kinds.mask);
+}
+
 /* True if the rule applies to values of these kinds; sets the strength. */
 static bool strength_for(const sc_plan_stmt *stmt, uint32_t kinds, sc_seed_strength *strength)
 {

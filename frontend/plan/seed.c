@@ -5,7 +5,7 @@
  *
  * Lines first make claims on axes and on dims as written. Once all claims are known, the axes are
  * cut into sub-axes and claims become seeds. Lines are processed in plan order, except that rules
- * with `*` or `if free` come last, because they depend on the others. */
+ * with `*` or `if free` come late, because they depend on the others, and forms last. */
 #include "frontend/declare/path_match.h"
 #include "frontend/plan/internal.h"
 
@@ -58,6 +58,33 @@ static void emit_lock(sc_seeding *s, uint32_t rule, const sc_lock_claim *lock, s
     }
 }
 
+/* Keeps the sub-axes of some axes. Returns false if there are none. */
+static bool keep_axes(const sc_module *m, sc_axis_set axes, sc_sub_axis_list *list)
+{
+    uint8_t kept = 0;
+    for (uint32_t i = 0; i < list->count; i++) {
+        if ((axes >> m->mesh.sub_axes[list->sub_axes[i]].axis & 1) != 0)
+            list->sub_axes[kept++] = list->sub_axes[i];
+    }
+    list->count = kept;
+    return kept > 0;
+}
+
+static void emit_form(sc_seeding *s, uint32_t rule, const sc_form_claim *claim, sc_seeds *seeds)
+{
+    const sc_op *op = sc_op_at(s->m, claim->op);
+    sc_split *splits = sc_arena_array(&s->context->arena, SC_MAX_RANK, sizeof *splits);
+    uint32_t count = sc_seeding_splits(s, sc_type_of(s->m, op->operands[0]), &claim->split, splits),
+             kept = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (keep_axes(s->m, claim->over, &splits[i].sub_axes))
+            splits[kept++] = splits[i];
+    }
+    if (kept > 0)
+        *sc_vec_push(&s->context->arena, &seeds->forms) =
+            (sc_form_seed){claim->op, claim->form, rule, kept, splits};
+}
+
 static void emit(sc_seeding *s, sc_seeds *seeds)
 {
     for (uint32_t l = 0; l < s->lines.count; l++) {
@@ -66,6 +93,8 @@ static void emit(sc_seeding *s, sc_seeds *seeds)
             emit_claim(s, line->rule, &line->list.data[i], seeds);
         for (uint32_t i = 0; i < line->locks.count; i++)
             emit_lock(s, line->rule, &line->locks.data[i], seeds);
+        for (uint32_t i = 0; i < line->forms.count; i++)
+            emit_form(s, line->rule, &line->forms.data[i], seeds);
     }
 }
 
@@ -287,6 +316,10 @@ static void read_lines(sc_seeding *s)
     for (uint32_t i = 0; i < plan->lines.count; i++) {
         if (!plan->lines.data[i].broken && is_late(plan->lines.data[i].stmt))
             read_line(s, &plan->lines.data[i], i);
+    }
+    for (uint32_t i = 0; i < plan->lines.count; i++) {
+        if (!plan->lines.data[i].broken && plan->lines.data[i].stmt->kind == SC_PLAN_FORM)
+            sc_seeding_form(s, &plan->lines.data[i], i);
     }
 }
 

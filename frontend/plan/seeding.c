@@ -158,3 +158,9 @@ void sc_seeding_lock(sc_seeding *s, uint32_t line, sc_op_id op, sc_dim dim,
     mark_used(s, line, &split);
     *sc_vec_push(&s->context->arena, &s->lines.data[line].locks) = (sc_lock_claim){op, split};
 }
+
+void sc_seeding_give_form(sc_seeding *s, uint32_t line, const sc_form_claim *claim)
+{
+    mark_used(s, line, &claim->split);
+    *sc_vec_push(&s->context->arena, &s->lines.data[line].forms) = *claim;
+}

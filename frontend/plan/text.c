@@ -107,6 +107,7 @@ static void add_rule(sc_context *context, sc_strbuf *out, const sc_plan_stmt *st
         add_names(context, out, &stmt->shard.dims);
     sc_strbuf_add(out, " over ");
     add_names(context, out, &stmt->shard.axes);
+    sc_strbuf_add(out, stmt->shard.zigzag ? " zigzag" : "");
     add_paths(context, out, " in ", &stmt->in);
     sc_strbuf_add(out, stmt->shard.if_free ? " if free" : "");
 }
@@ -139,6 +140,13 @@ static void add_style(sc_context *context, sc_strbuf *out, const sc_plan_stmt *s
     sc_strbuf_printf(out, " over %s", sc_text(context, stmt->style.axis.text));
 }
 
+static void add_form(sc_context *context, sc_strbuf *out, const sc_plan_stmt *stmt)
+{
+    add_paths(context, out, "form ", &stmt->in);
+    sc_strbuf_printf(out, ": %s over ", sc_text(context, stmt->form.name.text));
+    add_names(context, out, &stmt->form.axes);
+}
+
 static void add_expect(sc_context *context, sc_strbuf *out, const sc_plan_stmt *stmt)
 {
     add_value(context, out, stmt->expect.what);
@@ -159,6 +167,8 @@ const char *sc_plan_line_text(sc_context *context, const sc_plan_stmt *stmt)
         add_pin(context, &out, stmt);
     else if (stmt->kind == SC_PLAN_STYLE)
         add_style(context, &out, stmt);
+    else if (stmt->kind == SC_PLAN_FORM)
+        add_form(context, &out, stmt);
     else if (stmt->kind == SC_PLAN_OFFLOAD)
         add_offload(context, &out, stmt);
     else if (stmt->kind == SC_PLAN_EXPECT)

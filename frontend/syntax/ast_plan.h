@@ -87,8 +87,8 @@ typedef enum sc_expect_relation { SC_EXPECT_NONE, SC_EXPECT_LE, SC_EXPECT_EQ } s
 typedef struct sc_plan_stmt {
     sc_plan_stmt_kind kind;
     sc_loc loc;
-    /* in PATHS of bind, shard, offload, reshard, precision, expect; the paths of style, stage,
-     * remat */
+    /* in PATHS of bind, shard, offload, reshard, precision, expect; the paths of style, form,
+     * stage, remat */
     sc_path_list in;
     union {
         SC_VEC(sc_axis_def) axes;
@@ -97,6 +97,8 @@ typedef struct sc_plan_stmt {
             sc_kind_list kinds;
             bool star;
             sc_name_list dims, axes;
+            bool zigzag; /* rank r of n holds the chunks r and 2n - 1 - r of 2n */
+            sc_loc zigzag_loc;
             bool if_free;
         } shard;
         struct {
@@ -110,6 +112,10 @@ typedef struct sc_plan_stmt {
             sc_arg_list args;
             sc_name axis;
         } style;
+        struct {
+            sc_name name;
+            sc_name_list axes;
+        } form;
         struct {
             sc_name axis; /* STAGE */
             sc_arg_list options;

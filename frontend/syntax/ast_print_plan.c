@@ -93,6 +93,8 @@ static void put_shard(sc_layout *l, const sc_plan_stmt *stmt)
     l->depth++;
     sc_put_names(l, &stmt->shard.axes);
     l->depth--;
+    if (stmt->shard.zigzag)
+        sc_put_clause(l, "zigzag");
     put_optional_paths(l, "in", &stmt->in);
     if (!stmt->shard.if_free)
         return;
@@ -121,6 +123,18 @@ static void put_style(sc_layout *l, const sc_plan_stmt *stmt)
         sc_print_arguments(l, &stmt->style.args);
     sc_put_clause(l, "over");
     sc_put_name(l, stmt->style.axis);
+}
+
+static void put_form(sc_layout *l, const sc_plan_stmt *stmt)
+{
+    put_paths(l, &stmt->in);
+    sc_put(l, ":");
+    sc_layout_break(l);
+    sc_put_name(l, stmt->form.name);
+    sc_put_clause(l, "over");
+    l->depth++;
+    sc_put_names(l, &stmt->form.axes);
+    l->depth--;
 }
 
 static void put_stage(sc_layout *l, const sc_plan_stmt *stmt)

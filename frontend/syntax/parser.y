@@ -81,7 +81,7 @@ static void add_kind(sc_parser *parser, sc_kind_list *kinds, sc_tensor_kind kind
 %token STATE "state" EXTERN "extern" SCAN "scan" IF "if" ELSE "else" METRIC "metric"
 %token <name> MESH "mesh" BIND "bind" SHARD "shard" FREE "free" ACT "act" GRAD "grad" OPT "opt" INPUT "input" OUTPUT "output" PIN "pin" STYLE "style" STAGE "stage"
 %token <name> REMAT "remat" SAVE "save" OFFLOAD "offload" RESHARD "reshard" AFTER "after" PRECISION "precision" ACCUMULATE "accumulate" PAD "pad" TO "to"
-%token <name> MULTIPLE "multiple" TUNE "tune" EXPECT "expect" AS "as" OF "of" INTRA "intra" INTER "inter"
+%token <name> MULTIPLE "multiple" TUNE "tune" EXPECT "expect" AS "as" OF "of" INTRA "intra" INTER "inter" FORM "form" ZIGZAG "zigzag"
 %token <name> IGNORE "ignore"
 %token <name> IDENT "identifier" <integer> INT "integer" <number> FLOAT "number" <string> STRING "string"
 %token ARROW "->" DOTDOT ".." LE "<=" EQ "==" BADCHAR "invalid character"
@@ -134,7 +134,7 @@ static void add_kind(sc_parser *parser, sc_kind_list *kinds, sc_tensor_kind kind
 %type <kind> kind
 %type <paths> trained where saves paths
 %type <path> path
-%type <flag> weak
+%type <flag> order weak
 %type <seg> seg
 %type <weights> weights weights_body wmaps
 %type <wmap> wmap as
@@ -463,13 +463,15 @@ pstmts: %empty          { $$ = NEW(sc_plan); }
     ;
 pstmt: MESH axes ';'    { $$ = make_plan_stmt(parser, SC_PLAN_MESH, @$); MOVE($$->axes, $2); }
     | BIND binds where ';' { $$ = make_plan_stmt(parser, SC_PLAN_BIND, @$); MOVE($$->binds, $2); $$->in = $3; }
-    | SHARD kinds split OVER idlist where weak ';' {
+    | SHARD kinds split OVER idlist order where weak ';' {
         $$ = $3;
         $$->loc = @$;
-        $$->in = $6;
+        $$->in = $7;
         $$->shard.kinds = $2;
         $$->shard.axes = $5;
-        $$->shard.if_free = $7;
+        $$->shard.zigzag = $6;
+        $$->shard.zigzag_loc = @6;
+        $$->shard.if_free = $8;
     }
     | PIN path ':' shape only ';' {
         $$ = make_plan_stmt(parser, SC_PLAN_PIN, @$);
@@ -484,6 +486,12 @@ pstmt: MESH axes ';'    { $$ = make_plan_stmt(parser, SC_PLAN_MESH, @$); MOVE($$
         $$->style.has_args = @5.end > @5.begin;
         $$->style.args = $5;
         $$->style.axis = $7;
+    }
+    | FORM paths ':' IDENT OVER idlist ';' {
+        $$ = make_plan_stmt(parser, SC_PLAN_FORM, @$);
+        $$->in = $2;
+        $$->form.name = $4;
+        $$->form.axes = $6;
     }
     | STAGE paths OVER IDENT opts ';' {
         $$ = make_plan_stmt(parser, SC_PLAN_STAGE, @$);
@@ -560,6 +568,9 @@ kind: PARAM { $$ = SC_KIND_PARAM; } | ACT { $$ = SC_KIND_ACT; } | GRAD { $$ = SC
 where: %empty           { $$ = (sc_path_list){0}; }
     | IN paths          { $$ = $2; }
     ;
+order: %empty           { $$ = false; }
+    | ZIGZAG            { $$ = true; }
+    ;
 weak: %empty            { $$ = false; }
     | IF FREE           { $$ = true; }
     ;
@@ -581,7 +592,7 @@ seg: word               { $$ = (sc_seg){.kind = SC_SEG_NAME, .name = $1}; }
     | word '[' INT ']'  { $$ = (sc_seg){.kind = SC_SEG_INDEX, .name = $1, .first = $3.value, .last = $3.value}; }
     ;
 word: IDENT | MESH | BIND | SHARD | FREE | ACT | GRAD | OPT | INPUT | OUTPUT | PIN | STYLE | STAGE | REMAT | SAVE | OFFLOAD | RESHARD | AFTER
-    | PRECISION | ACCUMULATE | PAD | TO | MULTIPLE | TUNE | EXPECT | AS | OF | INTRA | INTER | IGNORE ;
+    | PRECISION | ACCUMULATE | PAD | TO | MULTIPLE | TUNE | EXPECT | AS | OF | INTRA | INTER | FORM | ZIGZAG | IGNORE ;
 
 weights: WEIGHTS IDENT FOR IDENT weights_body { $$ = $5; $$->name = $2; $$->model = $4; $$->loc = @$; }
     | WEIGHTS error weights_body { $$ = NULL; yyerrok; }

@@ -1,4 +1,4 @@
-"""Random plans: meshes, rules, pins and styles, chosen so that most of them are legal."""
+"""Random plans: meshes, rules, pins, styles and forms, chosen so that most of them are legal."""
 
 from __future__ import annotations
 
@@ -64,9 +64,19 @@ class Style:
 
 
 @dataclasses.dataclass(frozen=True)
+class Form:
+    path: str
+    name: str
+    axis: str
+
+    def text(self) -> str:
+        return f"form {self.path}: {self.name} over {self.axis};"
+
+
+@dataclasses.dataclass(frozen=True)
 class Plan:
     mesh: tuple[Axis, ...]
-    lines: tuple[Rule | Pin | Style, ...]
+    lines: tuple[Rule | Pin | Style | Form, ...]
     others: tuple[str, ...]  # precision, bind
 
     def text(self) -> str:
@@ -212,6 +222,16 @@ def draw_rules(rng: random.Random, model: Model, mesh: tuple[Axis, ...]) -> list
     return kept
 
 
+def draw_forms(rng: random.Random, model: Model, lines: list[Rule | Style]) -> list[Form]:
+    """Of attention, over axes that split positions."""
+    axes = {axis for line in lines if isinstance(line, Rule) and line.dims == ("S",) for axis in line.axes}
+    return [
+        Form(rng.choice((f"{model.stack}.attn", f"{model.stack}.attn.o", model.stack)), rng.choice(("gather", "heads", "heads", "ring")), axis)
+        for axis in sorted(axes)
+        if rng.random() < 0.6
+    ]
+
+
 def divides(sizes: dict[str, int], dim: str, parts: int) -> bool:
     if dim != "H" or "K" not in sizes:
         return sizes[dim] % parts == 0
@@ -236,7 +256,7 @@ def draw_pins(rng: random.Random, model: Model, plan: Plan, sizes: dict[str, int
 
 
 # ---- sizes ----
-def wanted_parts(lines: list[Rule | Style], plan: Plan) -> dict[str, int]:
+def wanted_parts(lines: list[Rule | Style], forms: list[Form], plan: Plan) -> dict[str, int]:
     """How many parts rules make of each dim; styles of every dim they may mean."""
     parts: dict[str, int] = {}
     for line in lines:
@@ -245,6 +265,9 @@ def wanted_parts(lines: list[Rule | Style], plan: Plan) -> dict[str, int]:
             continue
         for dim in dims if dims != ("*",) else ("D", "F", "V", "E", "H"):
             parts[dim] = math.lcm(parts.get(dim, 1), plan.size(axes))
+    for form in forms:
+        if form.name == "heads":
+            parts["H"] = parts.get("H", 1) * plan.size((form.axis,))
     return parts
 
 
@@ -294,9 +317,10 @@ def draw_plan(rng: random.Random, model: Model, mesh_sizes: tuple[int, ...]) -> 
     mesh = draw_mesh(rng, mesh_sizes)
     plan = Plan(mesh, (), ())
     lines = draw_rules(rng, model, mesh)
-    parts = wanted_parts(lines, plan)
+    forms = draw_forms(rng, model, lines)
+    parts = wanted_parts(lines, forms, plan)
     sizes = draw_sizes(rng, model, parts)
     decode = sizes["S"] if parts.get("S", 1) > 1 or rng.random() < 0.3 else rng.choice((1, 2))
     others = (f"bind S = {decode}, T = {sizes['T']} in decode;",) + draw_precision(rng)
     small = dict(sizes, S=math.gcd(sizes["S"], decode), T=math.gcd(sizes["T"], sizes["S"]))
-    return Plan(mesh, tuple(lines + draw_pins(rng, model, plan, small)), others), sizes
+    return Plan(mesh, tuple(lines + forms + draw_pins(rng, model, plan, small)), others), sizes

@@ -8,6 +8,7 @@
 #include "tools/explain/advice.h"
 #include "tools/explain/cuts.h"
 #include "tools/explain/expect.h"
+#include "tools/explain/forms.h"
 #include "tools/explain/instances.h"
 #include "tools/explain/query.h"
 #include "tools/explain/report.h"
@@ -19,13 +20,15 @@ typedef struct explained {
     sc_sym path;
     sc_value value;
     sc_type type;
-    sc_loc loc;        /* of its op, or of the declaration that it reads */
-    uint32_t chunk;    /* of the pipeline, that computes it; SC_NO_CHUNK: none, or any */
-    bool is_passed_on; /* a partial sum that is not reduced itself; its readers' results are */
+    sc_loc loc;            /* of its op, or of the declaration that it reads */
+    uint32_t chunk;        /* of the pipeline, that computes it; SC_NO_CHUNK: none, or any */
+    bool is_passed_on;     /* a partial sum that is not reduced itself; its readers' results are */
+    sc_form_choices forms; /* of its op, if that computes nothing else */
 } explained;
 
 typedef struct explaining {
     sc_context *context;
+    const sc_compiled *compiled;
     SC_VEC(explained) values;
     sc_query query;
     sc_comm_rows rows;
@@ -67,6 +70,7 @@ static void collect(sc_module *m, const sc_pass *pass, void *user)
         collect_passed_on(m, e);
     if (pass == NULL || pass != &sc_passes[SC_PASS_place_update])
         return;
+    const bool *of_inputs = sc_dims_of_inputs(m);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
         sc_for_each_op (m, f, op) {
             const sc_op *o = sc_op_at(m, op);
@@ -88,6 +92,8 @@ static void collect(sc_module *m, const sc_pass *pass, void *user)
                     /* each state once, as stored, wherever it is read */
                     sc_map_insert(&e->states, state, 0, &is_new);
                 }
+                if (path != 0 && r == 0)
+                    sc_find_forms(m, e->compiled->env.placing, op, of_inputs, &x.forms);
                 if (path != 0 && is_new)
                     *sc_vec_push(&e->context->arena, &e->values) = x;
             }
@@ -248,6 +254,8 @@ static json_t *value_json(const sc_compiled *c, const explaining *e, const expla
         json_pack("{s:s,s:s,s:o,s:o,s:o,s:o}", "path", sc_text(m->context, x->path), "type",
                   sc_type_text(m, x->type), "global", sizes_json(m, type, false), "local",
                   sizes_json(m, type, true), "placement", placement_json(m, type), "why", links);
+    if (x->forms.count > 0)
+        json_object_set_new(object, "forms", sc_forms_json(m, &x->forms, c->step != NULL));
     if (!sc_module_is_cut(m))
         return object;
     sc_stage_list stages = stages_of(c, e, x);
@@ -333,6 +341,7 @@ static uint64_t look_of(const sc_compiled *c, const explaining *e, const explain
     sc_stage_list stages = stages_of(c, e, x);
     sc_print_stages(&stages, &where);
     sc_print_crossings(&e->crossings, x->path, &where);
+    sc_print_forms(c->local, &x->forms, c->step != NULL, &where);
     if (where.length > 0)
         look = sc_hash_bytes(where.data, where.length, look);
     return look;
@@ -360,6 +369,7 @@ static void print_values(const sc_compiled *c, explaining *e, sc_strbuf *out)
         sc_print_stages(&stages, out);
         sc_strbuf_add_char(out, '\n');
         print_chain(c, x, out);
+        sc_print_forms(c->local, &x->forms, c->step != NULL, out);
         sc_print_crossings(&e->crossings, x->path, out);
     }
 }
@@ -553,7 +563,7 @@ static void keep_asked(const sc_compiled *c, explaining *e)
 int sc_cmd_explain(sc_context *context, const sc_options *options, sc_strbuf *out)
 {
     sc_compiled c;
-    explaining e = {.context = context, .states = {.arena = &context->arena}};
+    explaining e = {.context = context, .compiled = &c, .states = {.arena = &context->arena}};
     if (!sc_query_parse(context, options->rest.count > 0 ? options->rest.data[0] : NULL, &e.query))
         return 0;
     if (!sc_driver_compile_file(context, options, collect, &e, NULL, &c))

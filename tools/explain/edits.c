@@ -37,6 +37,8 @@ static bool line_uses(const sc_plan_stmt *stmt, const sc_sym *axes, uint32_t cou
 {
     if (stmt->kind == SC_PLAN_SHARD)
         return names_axis(&stmt->shard.axes, axes, count);
+    if (stmt->kind == SC_PLAN_FORM)
+        return names_axis(&stmt->form.axes, axes, count);
     if (stmt->kind == SC_PLAN_STYLE)
         return is_axis(stmt->style.axis.text, axes, count);
     if (stmt->kind != SC_PLAN_PIN)

@@ -132,6 +132,12 @@ static void read_entry(const sc_compiled *c, sc_map *by_place, line_use *uses)
             uses[*line].weak = seeds->list.data[i].strength == SC_SEED_WEAK;
         }
     }
+    for (uint32_t i = 0; i < seeds->forms.count; i++) {
+        const uint32_t *line =
+            sc_map_find(by_place, c->local->rules.data[seeds->forms.data[i].rule].loc.begin);
+        if (line != NULL)
+            uses[*line].speaks = true;
+    }
     for (uint32_t r = 0; r < c->local->rules.count; r++) {
         const uint32_t *line = sc_map_find(by_place, c->local->rules.data[r].loc.begin);
         if (line != NULL)
@@ -237,6 +243,15 @@ static void warn_of_offload(sc_context *context, const sc_compiled_list *entries
     }
 }
 
+static const char *why_idle(const sc_plan_stmt *stmt, const line_use *use)
+{
+    if (stmt->kind == SC_PLAN_FORM)
+        return "no op that it names is split over its axes";
+    return use->weak ? "every tensor that it names uses the axis otherwise or is already split "
+                       "this way"
+                     : "other lines place every tensor that it names";
+}
+
 void sc_warn_of_idle_lines(sc_context *context, const sc_compiled_list *entries)
 {
     const sc_plan *plan = entries->count > 0 ? entries->data[0]->plan : NULL;
@@ -247,7 +262,8 @@ void sc_warn_of_idle_lines(sc_context *context, const sc_compiled_list *entries)
     for (uint32_t i = 0; i < plan->body.count; i++) {
         bool is_new;
         sc_plan_stmt_kind kind = plan->body.data[i]->kind;
-        if (kind == SC_PLAN_SHARD || kind == SC_PLAN_PIN || kind == SC_PLAN_STYLE)
+        if (kind == SC_PLAN_SHARD || kind == SC_PLAN_PIN || kind == SC_PLAN_STYLE ||
+            kind == SC_PLAN_FORM)
             sc_map_insert(&by_place, plan->body.data[i]->loc.begin, i, &is_new);
     }
     for (uint32_t e = 0; e < entries->count; e++)
@@ -258,10 +274,6 @@ void sc_warn_of_idle_lines(sc_context *context, const sc_compiled_list *entries)
         if (uses[i].speaks && !uses[i].acts &&
             !sc_plan_repeats_line(entries->data[0]->resolved, plan->body.data[i]))
             sc_report(&context->diag, SC_D_line_idle, plan->body.data[i]->loc,
-                      names_of(context, entries),
-                      uses[i].weak ? "every tensor that it names uses the axis otherwise or is "
-                                     "already split this way"
-                                   : "other lines place every tensor that it names",
-                      NULL);
+                      names_of(context, entries), why_idle(plan->body.data[i], &uses[i]), NULL);
     }
 }

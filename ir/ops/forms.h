@@ -1,0 +1,45 @@
+/* The table of sharded forms that a plan may ask for (forms.def), and queries of it. */
+#ifndef SHARDC_IR_OPS_FORMS_H
+#define SHARDC_IR_OPS_FORMS_H
+
+#include "ir/ops/ops.h"
+
+typedef enum sc_form_id {
+#define FORM(op, gradient, name, dims, mark, sent, summary) SC_FORM_##op##_##name,
+#include "ir/ops/forms.def"
+    SC_FORM_COUNT
+} sc_form_id;
+
+typedef struct sc_form_dims {
+    uint32_t count;
+    sc_dim list[SC_MAX_RANK]; /* leaves, in the order of the first operand's type */
+} sc_form_dims;
+
+/* What a rank sends because of a form over one axis, in bytes. */
+typedef struct sc_form_sent {
+    double forward, backward;
+} sc_form_sent;
+
+typedef struct sc_form {
+    sc_op_kind op, gradient;
+    const char *name, *summary;
+    /* the dims of the op that the form's axes may split; `of_inputs`: by dim, whether an input has
+     * it */
+    void (*dims)(const sc_module *m, const sc_op *op, const bool *of_inputs, sc_form_dims *out);
+    /* for an op whose operands are split by position over the axis, and are placed; false if the
+     * ranks do not divide the dims */
+    bool (*sent)(const sc_module *m, const sc_op *op, const sc_form_dims *dims, uint32_t ranks,
+                 sc_form_sent *out);
+    int mark; /* sc_attr_key; -1: none */
+} sc_form;
+
+extern const sc_form sc_forms[SC_FORM_COUNT];
+
+/* Returns the forms of ops of this kind, one bit per sc_form_id. */
+uint32_t sc_forms_of(sc_op_kind kind);
+/* Returns for each dim of the module whether a tensor passed by the caller has it. In the arena. */
+const bool *sc_dims_of_inputs(const sc_module *m);
+/* Gives the op the marks of its origin, if it is the derivative or a copy of an op with forms. */
+void sc_form_follow(sc_module *m, sc_op_id op, sc_op_id origin);
+
+#endif

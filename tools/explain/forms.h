@@ -1,0 +1,28 @@
+/* The sharded forms of the ops of a compiled program (ir/ops/forms.def), for `explain`: which form
+ * an op has over each axis, which line of the plan says so, and what its other forms would send. */
+#ifndef SHARDC_TOOLS_EXPLAIN_FORMS_H
+#define SHARDC_TOOLS_EXPLAIN_FORMS_H
+
+#include "ir/ops/forms.h"
+#include "runtime/drive/json.h"
+#include "tools/driver/driver.h"
+
+typedef struct sc_form_choice {
+    uint32_t axis; /* of the mesh */
+    sc_form_id form;
+    uint32_t rule;     /* the line that chose it; SC_NONE: none, and it is the op's first form */
+    uint32_t possible; /* the forms that the axis fits, one bit per sc_form_id */
+    sc_form_sent sent[SC_FORM_COUNT];
+} sc_form_choice;
+typedef SC_VEC(sc_form_choice) sc_form_choices;
+
+/* Adds the forms of an op that is placed and has its split (after propagation). An op has a form
+ * over an axis that splits the dims of its first form in its result. */
+void sc_find_forms(const sc_module *m, const sc_placing *placing, sc_op_id op,
+                   const bool *of_inputs, sc_form_choices *out);
+
+/* `trains`: the program has a backward pass. */
+void sc_print_forms(const sc_module *m, const sc_form_choices *forms, bool trains, sc_strbuf *out);
+json_t *sc_forms_json(const sc_module *m, const sc_form_choices *forms, bool trains);
+
+#endif
