@@ -78,19 +78,6 @@ static sc_sub_axis_set sub_axes_at(const sc_propagation *p, const sc_op *op)
     return at;
 }
 
-/* Statistics for the backward pass are kept as they are computed. */
-static void place_statistics(sc_propagation *p, sc_op_id id)
-{
-    const sc_op *op = sc_op_at(p->m, id);
-    sc_factors factors;
-    sc_assignment assignment;
-    sc_op_factors(p->m, op, &factors);
-    sc_assign(&p->assigner, id, &factors, &assignment);
-    for (uint32_t r = 1; r < op->result_count; r++)
-        p->placing->at[op->first_result + r] =
-            sc_assigned_result(p->m, &factors, &assignment, op, r);
-}
-
 static void give_form(sc_propagation *p, const sc_form_seed *seed)
 {
     sc_placing *placing = p->placing;
@@ -115,13 +102,71 @@ static void give_form(sc_propagation *p, const sc_form_seed *seed)
                                         marked.sub_axes, marked.count));
 }
 
-/* Forms decide last: they change how an op is computed, and no other placement. */
-static void lay_forms(sc_propagation *p, const sc_seeds *seeds)
+static bool has_sub_axis(const sc_sub_axis_list *list, uint32_t sub_axis)
+{
+    for (uint32_t a = 0; a < list->count; a++) {
+        if (list->sub_axes[a] == sub_axis)
+            return true;
+    }
+    return false;
+}
+
+/* Reports a dim that other lines split so far that nothing is left for the form's axes. */
+static bool check_split(const sc_propagation *p, const sc_form_seed *seed,
+                        const sc_factors *factors, const sc_assignment *assignment)
+{
+    sc_context *context = p->m->context;
+    const sc_rule_ref *rule = &p->m->rules.data[seed->rule];
+    sc_value value = sc_result(p->m, seed->op, 0);
+    sc_sym path = p->m->values.data[value].path;
+    for (uint32_t a = 0; a < p->placing->sub_axis_count; a++) {
+        size_t slot = (size_t)seed->op * p->placing->sub_axis_count + a;
+        bool is_split = p->placing->lock_rules[slot] != seed->rule;
+        for (uint32_t f = 0; f < factors->count && !is_split; f++)
+            is_split = has_sub_axis(&assignment->split[f], a);
+        if (is_split)
+            continue;
+        const char *what =
+            path != 0 ? sc_text(context, path) : sc_ops[sc_op_at(p->m, seed->op)->kind].name;
+        sc_report(
+            &context->diag, SC_D_bad_form, rule->loc,
+            sc_arena_printf(&context->arena,
+                            "'%s' cannot be computed by %s: other lines split %s so far that "
+                            "'%s' does not divide the rest",
+                            what, sc_forms[seed->form].name,
+                            sc_text(context, p->m->dims.data[p->placing->locks[slot]].name),
+                            sc_text(context, p->m->mesh.axes[p->m->mesh.sub_axes[a].axis].name)),
+            NULL);
+        return false;
+    }
+    return true;
+}
+
+/* Statistics for the backward pass are kept as they are computed. */
+static bool settle_form(sc_propagation *p, const sc_form_seed *seed)
+{
+    const sc_op *op = sc_op_at(p->m, seed->op);
+    sc_factors factors;
+    sc_assignment assignment;
+    sc_op_factors(p->m, op, &factors);
+    sc_assign(&p->assigner, seed->op, &factors, &assignment);
+    for (uint32_t r = 1; r < op->result_count; r++)
+        p->placing->at[op->first_result + r] =
+            sc_assigned_result(p->m, &factors, &assignment, op, r);
+    return check_split(p, seed, &factors, &assignment);
+}
+
+/* Forms decide last: they change how an op is computed, and no other placement. Returns false after
+ * reporting one that does not fit. */
+static bool lay_forms(sc_propagation *p, const sc_seeds *seeds)
 {
     for (uint32_t i = 0; i < seeds->forms.count; i++)
         give_form(p, &seeds->forms.data[i]);
-    for (uint32_t i = 0; i < seeds->forms.count; i++)
-        place_statistics(p, seeds->forms.data[i].op);
+    for (uint32_t i = 0; i < seeds->forms.count; i++) {
+        if (!settle_form(p, &seeds->forms.data[i]))
+            return false;
+    }
+    return true;
 }
 
 bool sc_run_propagate(sc_module *m, sc_pass_env *env)
@@ -145,7 +190,8 @@ bool sc_run_propagate(sc_module *m, sc_pass_env *env)
         return false;
     sc_propagation_run(&p);
     sc_withdraw_weak_seeds(&p, before);
-    lay_forms(&p, seeds);
+    if (!lay_forms(&p, seeds))
+        return false;
     sc_place_inputs(&p);
     if (env->step != NULL) {
         sc_place_backward(&p, env->step);
