@@ -211,9 +211,11 @@ int64_t sc_dim_padded(const sc_module *m, sc_dim dim, int64_t size)
     return size - size % multiple + multiple;
 }
 
+/* Every shard of a zigzag has two chunks. */
 bool sc_dim_divides(const sc_module *m, sc_dim dim, int64_t size, uint64_t shards)
 {
-    return shards <= INT64_MAX && sc_dim_padded(m, dim, size) % (int64_t)shards == 0;
+    uint64_t pieces = m->dims.data[dim].zigzag.count > 0 && shards > 1 ? 2 * shards : shards;
+    return pieces <= INT64_MAX && sc_dim_padded(m, dim, size) % (int64_t)pieces == 0;
 }
 
 int64_t sc_type_local_size(const sc_module *m, const sc_type_info *type, uint32_t i)
@@ -256,14 +258,13 @@ int64_t sc_type_local_bytes(const sc_module *m, const sc_type_info *type)
     return saturating_product(sc_type_local_elements(m, type), sc_dtypes[type->dtype].bytes);
 }
 
-int64_t sc_shard_offset(const sc_mesh *mesh, const sc_sub_axis_list *sub_axes, uint64_t rank,
-                        int64_t local_size)
+int64_t sc_shard_number(const sc_mesh *mesh, const sc_sub_axis_list *sub_axes, uint64_t rank)
 {
-    int64_t index = 0;
+    int64_t number = 0;
     for (uint32_t i = 0; i < sub_axes->count; i++)
-        index = index * mesh->sub_axes[sub_axes->sub_axes[i]].size +
-                sc_mesh_coordinate(mesh, rank, sub_axes->sub_axes[i]);
-    return index * local_size;
+        number = number * mesh->sub_axes[sub_axes->sub_axes[i]].size +
+                 sc_mesh_coordinate(mesh, rank, sub_axes->sub_axes[i]);
+    return number;
 }
 
 bool sc_dim_has_part(const sc_module *m, sc_dim composite, sc_dim leaf)
@@ -284,4 +285,100 @@ bool sc_type_has_dim(const sc_module *m, const sc_type_info *type, sc_dim dim)
             return true;
     }
     return false;
+}
+
+/* ---- zigzag ---- */
+
+/* Returns the index of the sub-axis in the list, or its count. */
+static uint32_t index_in(const sc_sub_axis_list *list, uint8_t sub_axis)
+{
+    uint32_t i = 0;
+    while (i < list->count && list->sub_axes[i] != sub_axis)
+        i++;
+    return i;
+}
+
+bool sc_find_zigzag(const sc_module *m, sc_dim dim, const sc_sub_axis_list *sub_axes,
+                    uint32_t *begin, uint32_t *count)
+{
+    const sc_sub_axis_list *zigzag = &m->dims.data[dim].zigzag;
+    *begin = *count = 0;
+    for (uint32_t i = 0; i < sub_axes->count; i++) {
+        uint32_t at = index_in(zigzag, sub_axes->sub_axes[i]);
+        if (at == zigzag->count)
+            continue;
+        *begin = *count == 0 ? i : *begin;
+        if (i != *begin + *count || at != index_in(zigzag, sub_axes->sub_axes[*begin]) + *count)
+            return false;
+        ++*count;
+    }
+    return true;
+}
+
+sc_shard_order sc_shard_order_of(const sc_module *m, sc_dim dim, const sc_sub_axis_list *sub_axes)
+{
+    sc_shard_order order = {1, 1, 1};
+    uint32_t begin, count;
+    sc_find_zigzag(m, dim, sub_axes, &begin, &count);
+    for (uint32_t i = 0; i < sub_axes->count; i++) {
+        int64_t *factor = count == 0 || i >= begin + count ? &order.inner
+                          : i < begin                      ? &order.outer
+                                                           : &order.members;
+        *factor *= (int64_t)m->mesh.sub_axes[sub_axes->sub_axes[i]].size;
+    }
+    return order;
+}
+
+void sc_shard_runs(const sc_shard_order *order, int64_t shard, int64_t local, sc_run runs[SC_RUNS])
+{
+    int64_t inner = shard % order->inner, member = shard / order->inner % order->members,
+            part = shard / order->inner / order->members;
+    runs[0] = (sc_run){0, shard * local, local};
+    runs[1] = (sc_run){local, 0, 0};
+    if (order->members == 1)
+        return;
+    /* what a member holds is two chunks; the shard begins at `from` of it */
+    int64_t held = local * order->inner, chunk = held / 2, from = inner * local,
+            begin = part * order->members * held, left = from < chunk ? chunk - from : 0,
+            first = left < local ? left : local,
+            second = begin + (2 * order->members - 1 - member) * chunk;
+    runs[0] = (sc_run){0, begin + member * chunk + from, first};
+    runs[1] = (sc_run){first, second + from + first - chunk, local - first};
+}
+
+int64_t sc_shard_position(const sc_shard_order *order, int64_t shard, int64_t local, int64_t i)
+{
+    sc_run runs[SC_RUNS];
+    sc_shard_runs(order, shard, local, runs);
+    const sc_run *run = &runs[i >= runs[1].at && runs[1].count > 0];
+    return run->first + i - run->at;
+}
+
+int64_t sc_shard_find(const sc_shard_order *order, int64_t shard, int64_t local, int64_t position)
+{
+    sc_run runs[SC_RUNS];
+    sc_shard_runs(order, shard, local, runs);
+    for (uint32_t r = 0; r < SC_RUNS; r++) {
+        if (position >= runs[r].first && position < runs[r].first + runs[r].count)
+            return runs[r].at + position - runs[r].first;
+    }
+    return -1;
+}
+
+bool sc_type_breaks_zigzag(const sc_module *m, const sc_type_info *type)
+{
+    for (uint32_t i = 0; i < type->rank; i++) {
+        uint32_t begin, count;
+        sc_sub_axis_list list = sc_placement_dim(&type->placement, i);
+        if (!sc_find_zigzag(m, type->dims[i].dim, &list, &begin, &count))
+            return true;
+    }
+    return false;
+}
+
+bool sc_moves_zigzag(const sc_module *m, const sc_type_info *type, const sc_placement *to,
+                     uint32_t i)
+{
+    sc_sub_axis_list now = sc_placement_dim(&type->placement, i), then = sc_placement_dim(to, i);
+    return m->dims.data[type->dims[i].dim].zigzag.count > 0 && !sc_sub_axis_list_equal(&now, &then);
 }

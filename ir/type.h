@@ -23,16 +23,6 @@ typedef uint32_t sc_type; /* index in module->types */
 
 typedef struct sc_module sc_module; /* ir/graph.h */
 
-/* A declared dim. It has no size: within one function a dim has one size, which is in the types. */
-typedef struct sc_dim_info {
-    sc_sym name;
-    sc_dim alias_of; /* SC_NONE: not an alias */
-    uint32_t part_count;
-    sc_dim *parts;    /* composite: its leaves, major first; NULL for a leaf */
-    sc_dim part_of;   /* a leaf made for an alias of a composite: that alias; otherwise SC_NONE */
-    int64_t multiple; /* when split, the size is padded up to a multiple of this; 0 or 1: never */
-} sc_dim_info;
-
 /* ---- mesh ---- */
 /* The axes of a mesh, slowest first. If a plan shards a composite over an axis larger than its
  * major part, the axis is split into *sub-axes* (tp.0, tp.1, major first). Placements use sub-axes
@@ -94,6 +84,19 @@ typedef struct sc_sub_axis_list {
     uint8_t sub_axes[SC_MAX_SUB_AXES];
 } sc_sub_axis_list;
 
+/* A declared dim. It has no size: within one function a dim has one size, which is in the types. */
+typedef struct sc_dim_info {
+    sc_sym name;
+    sc_dim alias_of; /* SC_NONE: not an alias */
+    uint32_t part_count;
+    sc_dim *parts;    /* composite: its leaves, major first; NULL for a leaf */
+    sc_dim part_of;   /* a leaf made for an alias of a composite: that alias; otherwise SC_NONE */
+    int64_t multiple; /* when split, the size is padded up to a multiple of this; 0 or 1: never */
+    /* sub-axes that split it zigzag, wherever they split it: all or none of them, next to each
+     * other and in this order (sc_shard_order) */
+    sc_sub_axis_list zigzag;
+} sc_dim_info;
+
 sc_placement sc_placement_replicated(void);
 bool sc_placement_equal(const sc_placement *a, const sc_placement *b);
 static inline bool sc_is_partial(uint8_t on)
@@ -152,8 +155,42 @@ int64_t sc_dim_padded(const sc_module *m, sc_dim dim, int64_t size);
 bool sc_dim_divides(const sc_module *m, sc_dim dim, int64_t size, uint64_t shards);
 /* True if dim i is split and its last shards contain padding. */
 bool sc_type_is_uneven(const sc_module *m, const sc_type_info *type, uint32_t i);
-/* Returns the index of the first element of dim i on this rank, given the dim's sub-axes. */
-int64_t sc_shard_offset(const sc_mesh *mesh, const sc_sub_axis_list *sub_axes, uint64_t rank,
-                        int64_t local_size);
+/* Returns the number of the rank's shard of a dim that these sub-axes split. */
+int64_t sc_shard_number(const sc_mesh *mesh, const sc_sub_axis_list *sub_axes, uint64_t rank);
+
+/* ---- zigzag ---- */
+/* How shards lie in a dim. It has `outer` parts. Each is cut into 2 * members chunks, of which
+ * member i holds i and 2 * members - 1 - i, in this order; and what it holds into `inner` shards.
+ * So shard (part * members + member) * inner + i is the i-th of a member's. Without zigzag members
+ * is 1: the shards lie one after the other. */
+typedef struct sc_shard_order {
+    int64_t outer, members, inner;
+} sc_shard_order;
+
+/* A shard's elements at, at + 1, .. are first, first + 1, .. of the dim. */
+typedef struct sc_run {
+    int64_t at, first, count;
+} sc_run;
+
+enum { SC_RUNS = 2 };
+
+/* The sub-axes in a list that splits a dim, or pieces of it, that split it zigzag; count 0: none.
+ * False if they are neither next to each other nor in the zigzag's order: no such split is used.
+ * Some of a zigzag's sub-axes make a zigzag themselves, of shards and of the pieces of these. */
+bool sc_find_zigzag(const sc_module *m, sc_dim dim, const sc_sub_axis_list *sub_axes,
+                    uint32_t *begin, uint32_t *count);
+/* The order of a dim's shards when these sub-axes split it. */
+sc_shard_order sc_shard_order_of(const sc_module *m, sc_dim dim, const sc_sub_axis_list *sub_axes);
+/* The runs of a shard of so many elements, ascending in both; empty ones have a count of 0. */
+void sc_shard_runs(const sc_shard_order *order, int64_t shard, int64_t local, sc_run runs[SC_RUNS]);
+/* The index in the dim of element i of a shard. */
+int64_t sc_shard_position(const sc_shard_order *order, int64_t shard, int64_t local, int64_t i);
+/* The reverse; -1 if another shard holds it. */
+int64_t sc_shard_find(const sc_shard_order *order, int64_t shard, int64_t local, int64_t position);
+/* True if any of the type's dims is split in no way that its zigzag allows. */
+bool sc_type_breaks_zigzag(const sc_module *m, const sc_type_info *type);
+/* True if dim i may be split zigzag and is split otherwise in the other placement. */
+bool sc_moves_zigzag(const sc_module *m, const sc_type_info *type, const sc_placement *to,
+                     uint32_t i);
 
 #endif

@@ -5,12 +5,16 @@
  *                                                %4 = sub %1, %3 ..  %5 = exp ..  %6 = sum[V] ..
  *                                                     (a partial sum, reduced next)
  *
- * The form is the op's own definition (`expand` in its row). Each new op is split like the
+ * The form is the op's own definition (`expand` in its row), or the one that a plan asks for, whose
+ * mark the op has (ir/ops/forms.def). Each new op is split like the
  * original, by dim name; results of reductions over the split dim are replicated. A `use` gives the
  * last value the original result's name and placement. Terminates because expansions contain no ops
  * with expansions. */
+#include "ir/ops/forms.h"
 #include "passes/assign.h"
 #include "passes/pass.h"
+
+typedef void expand_function(sc_expand *expand);
 
 typedef struct expansion {
     sc_module *m;
@@ -71,17 +75,26 @@ static void place_made(sc_emitter *emitter, sc_op_id made)
     }
 }
 
-/* True if the op needs a dim whole that is split: its role says so, or the keys of a ring are. */
-static bool needs_form(const sc_module *m, sc_op_id op, const sc_factors *factors,
-                       const sc_assignment *assignment)
+static bool needs_form(const sc_factors *factors, const sc_assignment *assignment)
 {
-    const sc_op *o = sc_op_at(m, op);
     for (uint32_t f = 0; f < factors->count; f++) {
         if (factors->list[f].role == SC_ROLE_FORM && assignment->split[f].count > 0)
             return true;
     }
-    return sc_op_attr(o, SC_ATTR_ring) != NULL &&
-           split_of(m, op, factors, assignment, sc_op_attr(o, SC_ATTR_dims)->dims[0]).count > 0;
+    return false;
+}
+
+/* What replaces the op: the form of which it has the mark, where that splits its first dim; or its
+ * definition, where a dim is split that it needs whole. NULL: nothing. */
+static expand_function *find_expansion(const sc_module *m, sc_op_id op, const sc_factors *factors,
+                                       const sc_assignment *assignment)
+{
+    const sc_op *o = sc_op_at(m, op);
+    expand_function *form = sc_form_expansion(o);
+    if (form != NULL &&
+        split_of(m, op, factors, assignment, sc_op_attr(o, SC_ATTR_dims)->dims[0]).count > 0)
+        return form;
+    return needs_form(factors, assignment) ? sc_op_functions[o->kind].expand : NULL;
 }
 
 /* Makes the op gather the dims that the form would have split. */
@@ -122,12 +135,10 @@ bool sc_run_expand_forms(sc_module *m, sc_pass_env *env)
         sc_for_each_op (m, f, op) {
             sc_factors factors;
             sc_assignment assignment;
-            const sc_op_function_row *row = &sc_op_functions[m->ops.data[op].kind];
-            if (row->expand == NULL)
-                continue;
             sc_op_factors(m, sc_op_at(m, op), &factors);
             sc_assignment_load(m, op, &factors, &assignment);
-            if (!needs_form(m, op, &factors, &assignment))
+            expand_function *replace = find_expansion(m, op, &factors, &assignment);
+            if (replace == NULL)
                 continue;
             sc_expand expand = {.split =
                                     split_of(m, op, &factors, &assignment,
@@ -138,7 +149,7 @@ bool sc_run_expand_forms(sc_module *m, sc_pass_env *env)
             expansion x = {m, op, &factors, &assignment, forms++, &expand};
             expand.e = (sc_emitter){
                 .m = m, .func = f, .before = op, .like = op, .made = place_made, .user = &x};
-            row->expand(&expand);
+            replace(&expand);
             if (expand.results[0] == SC_NONE) {
                 keep_whole(m, op, &factors, &assignment);
                 continue;

@@ -137,10 +137,15 @@ static uint32_t *find_state(search *s, const sc_placement *at, bool *is_new)
     }
 }
 
-/* Adds the state reached by one step from state `from`. */
+/* Adds the state reached by one step from state `from`, unless a dim would be split in no order
+ * that its zigzag has. */
 static void offer(search *s, uint32_t from, sc_reshard_step step)
 {
     bool is_new;
+    sc_type_info reached = s->type;
+    reached.placement = step.to;
+    if (sc_type_breaks_zigzag(s->m, &reached))
+        return;
     sc_cost cost = s->states.data[from].cost, more = step_cost(s, &s->states.data[from].at, &step);
     sc_cost_add(&cost, &more);
     if (s->states.count >= MAX_STATES && !sc_placement_equal(&step.to, &s->goal))
@@ -361,12 +366,19 @@ static bool same_local_shape(const search *s, const sc_placement *a, const sc_pl
     return true;
 }
 
-/* Offers a permute to `to` if every rank keeps the same number of elements of each dim. */
+/* Offers a permute to `to` if every rank keeps the same number of elements of each dim, and no
+ * shards of a zigzag would have to become others. */
 static void offer_permute(search *s, uint32_t from, const sc_placement *to)
 {
     const sc_placement at = s->states.data[from].at;
     if (sc_placement_equal(&at, to) || !same_local_shape(s, &at, to))
         return;
+    sc_type_info type = s->type;
+    type.placement = at;
+    for (uint32_t i = 0; i < type.rank; i++) {
+        if (sc_moves_zigzag(s->m, &type, to, i))
+            return;
+    }
     sc_reshard_step step = {
         .kind = SC_OP_collective_permute, .to = *to, .group = changed_sub_axes(s, &at, to)};
     offer(s, from, step);

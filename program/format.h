@@ -36,7 +36,7 @@ enum {
     SC_IMAGE_MAX_RANKS = 1 << 16,
     SC_IMAGE_MAX_CHECKS = 0x7ffe,
     SC_IMAGE_VALUE_BITS = 48, /* bits of a value reported by a failed check */
-    SC_IMAGE_MAX_STAGES = 4,  /* launches of one kernel */
+    SC_IMAGE_MAX_STAGES = 5,  /* launches of one kernel */
     SC_IMAGE_MAX_SLOTS = 1 << 16,
     SC_IMAGE_MAX_BLOCKS = 0x7fffffff,
     SC_IMAGE_MAX_THREADS = 1024

@@ -155,7 +155,8 @@ static void score_tile(sc_attention_text *text)
     if (desc->arrays[SC_ATTENTION_BIAS].is_there) {
         const char *index =
             sc_arena_printf(text->arena, "bias_at + %s",
-                            sc_attention_times(text, "t", desc->t.strides[SC_ATTENTION_BIAS]));
+                            sc_attention_times(text, sc_attention_key(text, SC_ATTENTION_BIAS),
+                                               desc->t.strides[SC_ATTENTION_BIAS]));
         sc_write_line(text->out, "scores[i] += %s;",
                       sc_attention_read(text, SC_ATTENTION_BIAS, index));
     }

@@ -254,7 +254,8 @@ void sc_attention_score_tile(sc_attention_text *text)
     if (desc->arrays[SC_ATTENTION_BIAS].is_there) {
         const char *index =
             sc_arena_printf(text->arena, "bias_of[p * lanes + l] + %s",
-                            sc_attention_times(text, "t", t->strides[SC_ATTENTION_BIAS]));
+                            sc_attention_times(text, sc_attention_key(text, SC_ATTENTION_BIAS),
+                                               t->strides[SC_ATTENTION_BIAS]));
         open_elements(text, false);
         sc_write_line(text->out, "scores[i * lanes + l] += %s;",
                       sc_attention_read(text, SC_ATTENTION_BIAS, index));

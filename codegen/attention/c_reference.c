@@ -187,7 +187,8 @@ static void through_key(sc_attention_text *text)
     sc_write_line(text->out, "const %s d_score = weight * (d_weight - delta);", text->real);
     if (desc->arrays[SC_ATTENTION_D_BIAS].is_there)
         sc_write_line(text->out, "sum_d_bias[d_bias_at + %s] += d_score;",
-                      sc_attention_times(text, "t", t->strides[SC_ATTENTION_D_BIAS]));
+                      sc_attention_times(text, sc_attention_key(text, SC_ATTENTION_D_BIAS),
+                                         t->strides[SC_ATTENTION_D_BIAS]));
     if (desc->softcap != 0)
         sc_write_line(text->out, "const %s d_dot = d_score * (1 - score / %s * (score / %s)) * %s;",
                       text->real, cap, cap, sc_attention_number(text, desc->scale));

@@ -418,18 +418,25 @@ static void emit_d_k_d_v(sc_attention_cuda *cuda)
     sc_attention_cuda_end(cuda);
 }
 
+static void clear_d_bias(sc_attention_cuda *cuda)
+{
+    sc_attention_text *text = &cuda->text;
+    const sc_attention_array *bias = &text->desc->arrays[SC_ATTENTION_D_BIAS];
+    begin(cuda, (bias->count + 31) / 32);
+    sc_write_line(text->out, "if (item * 32 + lane < %lld)", (long long)bias->count);
+    sc_write_line(text->out, "    d_bias[item * 32 + lane] = 0;");
+    sc_attention_cuda_end(cuda);
+}
+
 /* Lanes take keys; if the bias lacks T, the result is the sum over the lanes. In a ring the bias
- * may have keys that are not at hand: they get 0. */
+ * may have keys that are not at hand, whose cotangents are cleared before. */
 static void emit_d_bias(sc_attention_cuda *cuda)
 {
     sc_attention_text *text = &cuda->text;
     const sc_attention_desc *desc = text->desc;
-    bool has_keys = has(&desc->t, SC_ATTENTION_BIAS),
-         has_all = (desc->t.in_all >> SC_ATTENTION_D_BIAS & 1) != 0;
-    long long keys = (long long)desc->t.size, all = has_all ? (long long)desc->t.global : keys,
-              pieces = has_keys ? (all + 31) / 32 : 1;
-    const char *before =
-        has_all ? sc_arena_printf(text->arena, " - params[%u]", desc->t.first) : "";
+    bool has_keys = has(&desc->t, SC_ATTENTION_BIAS);
+    long long pieces = has_keys ? (long long)(desc->t.size + 31) / 32 : 1,
+              keys = (long long)desc->t.size;
     const char *stored = sc_attention_stored(text, desc->arrays[SC_ATTENTION_D_BIAS].dtype, "sum");
     begin(cuda, pieces * sc_attention_points(desc, of_bias));
     sc_write_line(text->out, "const int64_t point = item / %lld;", pieces);
@@ -440,8 +447,8 @@ static void emit_d_bias(sc_attention_cuda *cuda)
     sc_attention_decode(text, not_of_bias, "within");
     declare_query(text);
     if (has_keys)
-        sc_write_line(text->out, "const int64_t first = item %% %lld * 32%s, end = first + 32;",
-                      pieces, before);
+        sc_write_line(text->out, "const int64_t first = item %% %lld * 32, end = first + 32;",
+                      pieces);
     else
         sc_write_line(text->out, "const int64_t first = 0, end = %lld;", keys);
     sc_write_open(text->out, "for (int64_t t = first + lane; t < end && is_there; t += 32)");
@@ -455,14 +462,16 @@ static void emit_d_bias(sc_attention_cuda *cuda)
     if (!has_keys)
         sum_of_lanes(text, "sum");
     if (has_keys)
-        sc_write_line(text->out, "const int64_t t = item %% %lld * 32 + lane%s;", pieces, before);
+        sc_write_line(text->out, "const int64_t t = item %% %lld * 32 + lane;", pieces);
     if (has_keys)
-        sc_write_line(text->out, "if (t < %lld%s)", all, before);
+        sc_write_line(text->out, "if (t < %lld)", keys);
     else
         sc_write_line(text->out, "if (lane == 0)");
     sc_write_line(text->out, "    d_bias[%s + %s] = %s;",
                   sc_attention_at(text, SC_ATTENTION_D_BIAS, of_bias),
-                  sc_attention_times(text, "t", desc->t.strides[SC_ATTENTION_D_BIAS]), stored);
+                  sc_attention_times(text, sc_attention_key(text, SC_ATTENTION_D_BIAS),
+                                     desc->t.strides[SC_ATTENTION_D_BIAS]),
+                  stored);
     sc_attention_cuda_end(cuda);
 }
 
@@ -478,6 +487,8 @@ void sc_attention_cuda_simple(sc_attention_cuda *cuda)
     emit_delta(cuda);
     emit_d_q(cuda);
     emit_d_k_d_v(cuda);
+    if ((desc->t.in_all >> SC_ATTENTION_D_BIAS & 1) != 0)
+        clear_d_bias(cuda);
     if (desc->arrays[SC_ATTENTION_D_BIAS].is_there)
         emit_d_bias(cuda);
 }

@@ -57,7 +57,6 @@ void sc_attention_cuda_begin(sc_attention_cuda *cuda, int64_t blocks, uint32_t t
     add_parameters(cuda);
     sc_write_open_block(text->out);
     declare_params(text);
-    sc_attention_skip_to_keys(text);
 }
 
 void sc_attention_cuda_end(sc_attention_cuda *cuda)

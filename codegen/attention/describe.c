@@ -82,7 +82,9 @@ static sc_attention_dim dim_of(sc_attention_maker *maker, sc_dim leaf)
     sc_attention_dim dim = {.name = sc_text(maker->m->context, maker->m->dims.data[leaf].name),
                             .size = 1,
                             .global = 1,
-                            .first = SC_NONE};
+                            .first = SC_NONE,
+                            .second = SC_NONE,
+                            .within = SC_NONE};
     for (int role = 0; role < SC_ATTENTION_ROLES; role++) {
         const sc_type_info *type = maker->types[role];
         int at = type == NULL ? -1 : sc_type_find_dim(type, leaf);
@@ -114,41 +116,49 @@ static const sc_sub_axis_list *sub_axes_of(const sc_attention_maker *maker, sc_d
     return NULL;
 }
 
-static void set_first(sc_attention_maker *maker, sc_attention_dim *dim, sc_image_terms terms)
+static uint32_t rank_param(sc_attention_maker *maker, sc_image_terms terms)
 {
-    dim->first = add_param(maker->desc, &(sc_image_param){.kind = SC_PARAM_RANK, .terms = terms});
+    return terms.count == 0
+               ? SC_NONE
+               : add_param(maker->desc, &(sc_image_param){.kind = SC_PARAM_RANK, .terms = terms});
+}
+
+/* Places a shard of a dim; the terms count from the member `back` before the rank's own. */
+static void set_place(sc_attention_maker *maker, sc_attention_dim *dim, sc_dim leaf,
+                      const sc_sub_axis_list *sub_axes, uint64_t back)
+{
+    const sc_module *m = maker->m;
+    const sc_mesh *mesh = &m->mesh;
+    const sc_shard_order order = sc_shard_order_of(m, leaf, sub_axes);
+    dim->is_uneven = (int64_t)sc_sub_axis_list_size(mesh, sub_axes) * dim->size != dim->global;
+    if (order.members == 1) {
+        dim->first = rank_param(maker, sc_terms_from(m, sub_axes, dim->size, back));
+        return;
+    }
+    const sc_shard_places places = sc_shard_places_of(m, leaf, sub_axes, dim->size, back);
+    dim->first = rank_param(maker, places.first);
+    dim->second = rank_param(maker, places.second);
+    dim->within = rank_param(maker, places.within);
+    dim->chunk = places.chunk;
+    dim->plus = places.plus;
 }
 
 static sc_attention_dim query_dim_of(sc_attention_maker *maker, sc_dim leaf)
 {
     sc_attention_dim dim = dim_of(maker, leaf);
     const sc_sub_axis_list *sub_axes = sub_axes_of(maker, leaf);
-    if (sub_axes == NULL)
-        return dim;
-    set_first(maker, &dim, sc_terms_of(maker->m, sub_axes->sub_axes, sub_axes->count, dim.size));
-    dim.is_uneven =
-        (int64_t)sc_sub_axis_list_size(&maker->m->mesh, sub_axes) * dim.size != dim.global;
+    if (sub_axes != NULL)
+        set_place(maker, &dim, leaf, sub_axes, 0);
     return dim;
 }
 
-/* In a ring the keys are the block of another member. The members of a ring are the ranks along one
- * axis, whose sub-axes are adjacent digits of the rank: one digit. */
+/* In a ring the keys are the block of another member. */
 static sc_attention_dim key_dim_of(sc_attention_maker *maker, sc_dim leaf, sc_dim queries)
 {
     sc_attention_dim dim = dim_of(maker, leaf);
-    const sc_mesh *mesh = &maker->m->mesh;
     const sc_sub_axis_list *ring = sub_axes_of(maker, queries);
-    if (ring == NULL || sc_op_attr(maker->op, SC_ATTR_ring) == NULL)
-        return dim;
-    sc_image_term *term = sc_arena_alloc(&maker->m->context->arena, sizeof *term);
-    uint64_t members = sc_sub_axis_list_size(mesh, ring),
-             block = (uint64_t)sc_op_int(maker->op, SC_ATTR_block, 0);
-    *term = (sc_image_term){.divide = sc_mesh_world_stride(mesh, ring->sub_axes[ring->count - 1]),
-                            .modulo = members,
-                            .times = dim.size,
-                            .plus = (members - block) % members};
-    set_first(maker, &dim, (sc_image_terms){1, term});
-    dim.is_uneven = (int64_t)members * dim.size != dim.global;
+    if (ring != NULL && sc_op_attr(maker->op, SC_ATTR_ring) != NULL)
+        set_place(maker, &dim, leaf, ring, (uint64_t)sc_op_int(maker->op, SC_ATTR_block, 0));
     return dim;
 }
 
@@ -295,6 +305,8 @@ static const char *reason_for_simple(const sc_attention_desc *desc)
         return "positions of keys do not fit 32 bits";
     if (desc->is_grad && sc_attention_shares_keys(desc))
         return "keys and values are shared by different queries";
+    if (desc->t.chunk > 0 && desc->p > 0)
+        return "there is dropout, and keys of a ring are not all side by side";
     return NULL;
 }
 

@@ -51,10 +51,13 @@ typedef struct sc_attention_dim {
     int64_t size, global;                /* local; of the global array, without padding */
     int64_t strides[SC_ATTENTION_ROLES]; /* in elements; 0 if the array lacks the dim */
     uint32_t has;                        /* a bit per role */
-    uint32_t in_all; /* a bit per role: arrays with the keys of all members of a ring; `first` is
-                      * the index of the first key at hand in them, too */
-    uint32_t first;  /* param: global index of element 0; SC_NONE: 0 */
-    bool is_uneven;  /* the last shards hold padding */
+    uint32_t in_all; /* a bit per role: arrays with the keys of all members of a ring */
+    /* param: global index of element 0; SC_NONE: 0. With a chunk, of a zigzag: element i is element
+     * j = within + i of what a member holds, and has the global index first + j if j < chunk, else
+     * second + plus + j; `second` and `within` are params, too, the latter maybe SC_NONE: 0 */
+    uint32_t first, second, within;
+    int64_t chunk, plus;
+    bool is_uneven;         /* the last shards hold padding */
     int64_t dropout_stride; /* in the global array of weights */
 } sc_attention_dim;
 
@@ -78,7 +81,7 @@ typedef struct sc_attention_desc {
     int64_t window;           /* keys at <= position - window are masked; 0: no window */
     double scale, softcap, p; /* softcap 0, p 0: none */
     uint32_t param_count;     /* `first` of dims; if p > 0 then key, step, micro-batch */
-    sc_image_param params[SC_MAX_RANK + 4];
+    sc_image_param params[3 * SC_MAX_RANK + 4];
     uint32_t key_param; /* step and micro-batch follow */
     uint32_t arg_count; /* without scratch, which follows them */
     int64_t scratch_bytes;

@@ -124,11 +124,57 @@ const char *sc_attention_times(sc_attention_text *text, const char *index, int64
                          : sc_arena_printf(text->arena, "%s * %lld", index, (long long)stride);
 }
 
-static const char *first_of(sc_attention_text *text, const sc_attention_dim *dim)
+static const char *param_of(sc_attention_text *text, uint32_t param)
 {
-    return dim->first == SC_NONE ? "0" : sc_arena_printf(text->arena, "params[%u]", dim->first);
+    return param == SC_NONE ? "0" : sc_arena_printf(text->arena, "params[%u]", param);
 }
 
+static const char *first_of(sc_attention_text *text, const sc_attention_dim *dim)
+{
+    return param_of(text, dim->first);
+}
+
+const char *sc_attention_position(sc_attention_text *text, const sc_attention_dim *dim,
+                                  const char *index)
+{
+    if (dim->chunk == 0)
+        return dim->first == SC_NONE
+                   ? index
+                   : sc_arena_printf(text->arena, "(%s + %s)", first_of(text, dim), index);
+    const char *held = dim->within == SC_NONE ? index
+                                              : sc_arena_printf(text->arena, "%s + %s",
+                                                                param_of(text, dim->within), index);
+    return sc_arena_printf(text->arena, "((%s < %lld ? %s : %s + %lld) + %s)", held,
+                           (long long)dim->chunk, first_of(text, dim), param_of(text, dim->second),
+                           (long long)dim->plus, held);
+}
+
+const char *sc_attention_key(sc_attention_text *text, sc_attention_role role)
+{
+    const sc_attention_dim *t = &text->desc->t;
+    return (t->in_all >> role & 1) != 0 ? sc_attention_position(text, t, "t") : "t";
+}
+
+/* Declares `name`, how many keys at hand are before a position. */
+static void declare_keys_before(sc_attention_text *text, const char *name, const char *position)
+{
+    const sc_attention_dim *t = &text->desc->t;
+    if (t->chunk == 0) {
+        sc_write_line(text->out, "const int64_t %s = %s - %s;", name, position, first_of(text, t));
+        return;
+    }
+    sc_write_line(text->out, "int64_t %s_first = %s - %s, %s_second = %s - %s - %lld;", name,
+                  position, first_of(text, t), name, position, param_of(text, t->second),
+                  (long long)(t->plus + t->chunk));
+    static const char *const runs[] = {"first", "second"};
+    for (size_t i = 0; i < 2; i++) {
+        sc_write_line(text->out, "%s_%s = %s_%s < 0 ? 0 : %s_%s > %lld ? %lld : %s_%s;", name,
+                      runs[i], name, runs[i], name, runs[i], (long long)t->chunk,
+                      (long long)t->chunk, name, runs[i]);
+    }
+    sc_write_line(text->out, "const int64_t %s = %s_first + %s_second - %s;", name, name, name,
+                  param_of(text, t->within));
+}
 const char *sc_attention_at(sc_attention_text *text, sc_attention_role role,
                             sc_attention_choice *choice)
 {
@@ -142,11 +188,6 @@ const char *sc_attention_at(sc_attention_text *text, sc_attention_role role,
         sum = sc_arena_printf(text->arena, "%s%s%s", sum, sum[0] == 0 ? "" : " + ",
                               sc_attention_times(text, index, dim->strides[role]));
     }
-    /* cotangents of all keys are cleared and converted as a whole, so their place is the whole's */
-    if (role >= SC_ATTENTION_D_Q && (desc->t.in_all >> role & 1) != 0)
-        sum = sc_arena_printf(
-            text->arena, "%s%s%s", sum, sum[0] == 0 ? "" : " + ",
-            sc_attention_times(text, first_of(text, &desc->t), desc->t.strides[role]));
     return sum[0] == 0 ? "0" : sum;
 }
 
@@ -171,37 +212,52 @@ const char *sc_attention_own(sc_attention_text *text, sc_attention_role role, co
 
 /* ---- masks ---- */
 
+/* The position of the query, without pos. */
+static const char *query_position(sc_attention_text *text)
+{
+    const sc_attention_desc *desc = text->desc;
+    return desc->position == SC_NONE
+               ? "0"
+               : sc_attention_position(text, &desc->queries[desc->position],
+                                       sc_arena_printf(text->arena, "s%u", desc->position));
+}
+
+static void declare_window(sc_attention_text *text)
+{
+    const sc_attention_desc *desc = text->desc;
+    const char *behind = sc_arena_printf(text->arena, "query - %lld", (long long)desc->window - 1);
+    declare_keys_before(text, "hidden", behind);
+    sc_write_line(text->out, "low = hidden > 0 ? hidden : 0;");
+}
+
 void sc_attention_declare_interval(sc_attention_text *text)
 {
     const sc_attention_desc *desc = text->desc;
     bool has_pos = desc->arrays[SC_ATTENTION_POS].is_there,
          has_len = desc->arrays[SC_ATTENTION_LEN].is_there;
     sc_write_line(text->out, "int64_t low = 0, high = %lld;", (long long)desc->t.size);
-    const char *pos = has_pos ? "position" : "0", *t_first = first_of(text, &desc->t);
+    const char *pos = has_pos ? "position" : "0";
     if (desc->t.is_uneven) {
-        sc_write_line(text->out, "const int64_t real = %lld - %s;", (long long)desc->t.global,
-                      t_first);
+        declare_keys_before(text, "real",
+                            sc_arena_printf(text->arena, "%lld", (long long)desc->t.global));
         sc_write_line(text->out, "high = real < high ? real : high;");
     }
     if (has_pos && (has_len || desc->is_causal))
         sc_write_line(text->out, "const int64_t position = (int64_t)pos[%s];",
                       sc_attention_at(text, SC_ATTENTION_POS, sc_attention_all));
     if (has_len) {
-        sc_write_line(text->out, "const int64_t filled = %s + (int64_t)len[%s] - %s;", pos,
-                      sc_attention_at(text, SC_ATTENTION_LEN, sc_attention_all), t_first);
+        const char *end =
+            sc_arena_printf(text->arena, "%s + (int64_t)len[%s]", pos,
+                            sc_attention_at(text, SC_ATTENTION_LEN, sc_attention_all));
+        declare_keys_before(text, "filled", end);
         sc_write_line(text->out, "high = filled < high ? filled : high;");
     }
     if (desc->is_causal) {
-        const char *index =
-            desc->position == SC_NONE ? "0" : sc_arena_printf(text->arena, "s%u", desc->position);
-        const char *first =
-            desc->position == SC_NONE ? "0" : first_of(text, &desc->queries[desc->position]);
-        sc_write_line(text->out, "const int64_t query = %s + %s + %s - %s;", first, index, pos,
-                      t_first);
-        sc_write_line(text->out, "high = query + 1 < high ? query + 1 : high;");
+        sc_write_line(text->out, "const int64_t query = %s + %s;", query_position(text), pos);
+        declare_keys_before(text, "seen", "query + 1");
+        sc_write_line(text->out, "high = seen < high ? seen : high;");
         if (desc->window >= 0)
-            sc_write_line(text->out, "low = query - %lld > 0 ? query - %lld : 0;",
-                          (long long)desc->window - 1, (long long)desc->window - 1);
+            declare_window(text);
     }
     sc_write_line(text->out, "high = high > low ? high : low;");
 }
@@ -211,10 +267,12 @@ void sc_attention_declare_row(sc_attention_text *text)
     const sc_attention_desc *desc = text->desc;
     if (desc->p == 0)
         return;
-    const char *sum = first_of(text, &desc->t);
+    const char *sum = desc->t.chunk > 0 ? "0" : first_of(text, &desc->t);
     for (uint32_t i = 0; i < desc->query_count; i++) {
         const sc_attention_dim *dim = &desc->queries[i];
-        sum = sc_arena_printf(text->arena, "%s + (%s + s%u) * %lld", sum, first_of(text, dim), i,
+        const char *index = sc_arena_printf(text->arena, "s%u", i);
+        sum = sc_arena_printf(text->arena, "%s + %s * %lld", sum,
+                              sc_attention_position(text, dim, index),
                               (long long)dim->dropout_stride);
     }
     sc_write_line(text->out, "const int64_t weight_row = %s;", sum);
@@ -242,7 +300,8 @@ const char *sc_attention_visible(sc_attention_text *text)
     const char *kept = NULL, *agree = NULL;
     if (desc->arrays[SC_ATTENTION_KEEP].is_there)
         kept = sc_arena_printf(text->arena, "keep[keep_at + %s] != 0",
-                               sc_attention_times(text, "t", t->strides[SC_ATTENTION_KEEP]));
+                               sc_attention_times(text, sc_attention_key(text, SC_ATTENTION_KEEP),
+                                                  t->strides[SC_ATTENTION_KEEP]));
     if (desc->arrays[SC_ATTENTION_SEGMENTS].is_there)
         agree = sc_arena_printf(
             text->arena, "segments[segments_at + %s] == key_segments[key_segments_at + %s]",
@@ -254,16 +313,6 @@ const char *sc_attention_visible(sc_attention_text *text)
 }
 
 /* ---- functions ---- */
-
-void sc_attention_skip_to_keys(sc_attention_text *text)
-{
-    const sc_attention_dim *t = &text->desc->t;
-    for (int role = 0; role < SC_ATTENTION_D_Q; role++) {
-        if ((t->in_all >> role & 1) != 0)
-            sc_write_line(text->out, "%s += %s;", role_names[role],
-                          sc_attention_times(text, first_of(text, t), t->strides[role]));
-    }
-}
 
 bool sc_attention_is_written(const sc_attention_desc *desc, sc_attention_role role)
 {
@@ -279,11 +328,9 @@ void sc_attention_declare_arrays(sc_attention_text *text)
         const char *constant =
             sc_attention_is_written(desc, (sc_attention_role)role) ? "" : "const ";
         if (array->is_there)
-            sc_write_line(
-                text->out, "%s%s *%s%s = args[%u];", constant, sc_attention_type(array->dtype),
-                (desc->t.in_all >> role & 1) != 0 ? "" : "const ", role_names[role], array->arg);
+            sc_write_line(text->out, "%s%s *const %s = args[%u];", constant,
+                          sc_attention_type(array->dtype), role_names[role], array->arg);
     }
-    sc_attention_skip_to_keys(text);
     for (int role = SC_ATTENTION_D_Q; role < SC_ATTENTION_ROLES; role++) {
         if (!desc->arrays[role].is_there)
             continue;
@@ -353,18 +400,21 @@ const char *sc_attention_bias_of_key(sc_attention_text *text)
 {
     const char *index =
         sc_arena_printf(text->arena, "bias_at + %s",
-                        sc_attention_times(text, "t", text->desc->t.strides[SC_ATTENTION_BIAS]));
+                        sc_attention_times(text, sc_attention_key(text, SC_ATTENTION_BIAS),
+                                           text->desc->t.strides[SC_ATTENTION_BIAS]));
     return sc_attention_read(text, SC_ATTENTION_BIAS, index);
 }
 
 const char *sc_attention_factor_of_key(sc_attention_text *text)
 {
     double p = text->desc->p;
-    return sc_arena_printf(text->arena,
-                           "(sc_uniform53(weight_row + t, random_step, random_micro_batch, "
-                           "random_key) < %lluu ? 0 : %s)",
-                           (unsigned long long)sc_uniform53_limit(p),
-                           sc_attention_number(text, p < 1 ? 1 / (1 - p) : 0));
+    return sc_arena_printf(
+        text->arena,
+        "(sc_uniform53(weight_row + %s, random_step, random_micro_batch, "
+        "random_key) < %lluu ? 0 : %s)",
+        text->desc->t.chunk > 0 ? sc_attention_position(text, &text->desc->t, "t") : "t",
+        (unsigned long long)sc_uniform53_limit(p),
+        sc_attention_number(text, p < 1 ? 1 / (1 - p) : 0));
 }
 
 /* ---- cotangents that are sums ---- */

@@ -41,6 +41,10 @@ const char *sc_attention_own(sc_attention_text *text, sc_attention_role role, co
 /* "index * stride", simplified when the stride is 0 or 1. */
 const char *sc_attention_times(sc_attention_text *text, const char *index, int64_t stride);
 
+/* The global index of element `index` of a dim; the index of key t in an array. */
+const char *sc_attention_position(sc_attention_text *text, const sc_attention_dim *dim,
+                                  const char *index);
+const char *sc_attention_key(sc_attention_text *text, sc_attention_role role);
 /* After the s.. of all query dims: declares low and high, the keys that position masks leave; row
  * (for dropout); and is_beyond where a row may be padding. */
 void sc_attention_declare_interval(sc_attention_text *text);
@@ -53,9 +57,6 @@ const char *sc_attention_visible(sc_attention_text *text);
 
 /* The function's arguments and parameters. */
 void sc_attention_declare_arrays(sc_attention_text *text);
-/* Moves arrays of queries and all keys of a ring to the first key at hand; results are moved where
- * they are indexed (sc_attention_at). */
-void sc_attention_skip_to_keys(sc_attention_text *text);
 void sc_attention_begin(sc_attention_text *text);
 void sc_attention_end(sc_attention_text *text);
 

@@ -26,9 +26,9 @@ sc_knode lower_index(sc_lowering *l, const sc_op *op, const sc_knode *index)
     const sc_type_info *type = sc_lower_type(l, op->first_result);
     sc_dim dim = sc_op_attr(op, SC_ATTR_dims)->dims[0];
     uint32_t at = sc_lower_at(type, dim);
-    sc_knode offset = sc_lower_offset(l, op, dim, sc_type_local_size(l->m, type, at));
-    return sc_kernel_convert(l->k, sc_lower_2(l, SC_NODE_add, index[at], offset),
-                             sc_lower_dtype(l, op->first_result));
+    sc_knode position =
+        sc_lower_position(l, op, dim, sc_type_local_size(l->m, type, at), index[at]);
+    return sc_kernel_convert(l->k, position, sc_lower_dtype(l, op->first_result));
 }
 
 sc_knode lower_same(sc_lowering *l, const sc_op *op, const sc_knode *index)
@@ -148,9 +148,8 @@ sc_knode lower_mask(sc_lowering *l, const sc_op *op, const sc_knode *index)
     if (dims != NULL) {
         for (uint32_t d = 0; d < dims->count; d++) {
             uint32_t at = sc_lower_at(type, dims->dims[d]);
-            sc_knode global = sc_lower_2(
-                l, SC_NODE_add, index[at],
-                sc_lower_offset(l, op, dims->dims[d], sc_type_local_size(l->m, type, at)));
+            sc_knode global = sc_lower_position(l, op, dims->dims[d],
+                                                sc_type_local_size(l->m, type, at), index[at]);
             real = sc_lower_both(
                 l, real,
                 sc_lower_2(l, SC_NODE_lt, global, sc_lower_integer(l, type->dims[at].size)));
@@ -174,9 +173,8 @@ sc_knode lower_dropout(sc_lowering *l, const sc_op *op, const sc_knode *index)
                        own);
     int64_t stride = 1;
     for (uint32_t i = type->rank; i-- > 0; stride *= type->dims[i].size) {
-        sc_knode offset =
-            sc_lower_offset(l, op, type->dims[i].dim, sc_type_local_size(l->m, type, i));
-        sc_knode global = sc_lower_2(l, SC_NODE_add, own[i], offset);
+        sc_knode global =
+            sc_lower_position(l, op, type->dims[i].dim, sc_type_local_size(l->m, type, i), own[i]);
         element =
             sc_lower_2(l, SC_NODE_add,
                        sc_lower_2(l, SC_NODE_mul, global, sc_lower_integer(l, stride)), element);

@@ -2,6 +2,8 @@
  * reads as 0, as in the interpreter. */
 #include "codegen/lower/rows.h"
 
+#include <string.h>
+
 static sc_knode zero_like(sc_lowering *l, sc_value value)
 {
     return sc_kernel_constant(l->k, sc_lower_dtype(l, value), 0);
@@ -45,7 +47,7 @@ sc_knode lower_gather(sc_lowering *l, const sc_op *op, const sc_knode *index)
                    (long long)size);
     sc_lower_ids(l, op->operands[1], size);
     bool split = sc_type_shards(&l->m->mesh, table, at) > 1;
-    sc_knode there = sc_lower_2(l, SC_NODE_sub, id, sc_lower_offset(l, op, dim, local));
+    sc_knode there = sc_lower_place(l, op, dim, local, id);
     return read_at(l, op, 0, index, at, there, split ? sc_lower_within(l, there, local) : SC_NONE);
 }
 
@@ -55,8 +57,7 @@ sc_knode lower_onehot(sc_lowering *l, const sc_op *op, const sc_knode *index)
     sc_dim dim = sc_op_attr(op, SC_ATTR_dims)->dims[0];
     uint32_t at = sc_lower_at(type, dim);
     sc_knode id = integer_operand(l, op, op->operands[0], index);
-    sc_knode global = sc_lower_2(l, SC_NODE_add, index[at],
-                                 sc_lower_offset(l, op, dim, sc_type_local_size(l->m, type, at)));
+    sc_knode global = sc_lower_position(l, op, dim, sc_type_local_size(l->m, type, at), index[at]);
     return sc_kernel_convert(l->k, sc_lower_2(l, SC_NODE_eq, id, global),
                              sc_lower_dtype(l, op->first_result));
 }
@@ -76,8 +77,7 @@ sc_knode lower_last(sc_lowering *l, const sc_op *op, const sc_knode *index)
                    (long long)size);
     if (len != SC_NONE)
         sc_lower_ids(l, len, size + 1);
-    sc_knode there = sc_lower_2(l, SC_NODE_sub, sc_lower_with(l, SC_NODE_sub, length, 1),
-                                sc_lower_offset(l, op, dim, local));
+    sc_knode there = sc_lower_place(l, op, dim, local, sc_lower_with(l, SC_NODE_sub, length, 1));
     return read_at(l, op, 0, index, at, there, sc_lower_within(l, there, local));
 }
 
@@ -135,8 +135,9 @@ sc_knode lower_all_slice(sc_lowering *l, const sc_op *op, const sc_knode *index)
             pieces = 1;
     for (uint32_t a = 0; a < over->count; a++)
         pieces *= (int64_t)l->m->mesh.sub_axes[over->sub_axes[a]].size;
-    sc_knode first = sc_lower_rank_param(l, sc_terms_of(l->m, over->sub_axes, over->count, piece));
-    sc_knode there = sc_lower_2(l, SC_NODE_add, index[at], first);
+    sc_sub_axis_list pieces_of = {.count = (uint8_t)over->count};
+    memcpy(pieces_of.sub_axes, over->sub_axes, over->count);
+    sc_knode there = sc_lower_in_shard(l, from->dims[at].dim, &pieces_of, piece, index[at]);
     sc_knode real = piece * pieces > whole
                         ? sc_lower_2(l, SC_NODE_lt, there, sc_lower_integer(l, whole))
                         : SC_NONE;

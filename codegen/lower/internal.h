@@ -93,8 +93,15 @@ sc_knode sc_lower_both(sc_lowering *l, sc_knode a, sc_knode b);
 sc_knode sc_lower_within(sc_lowering *l, sc_knode index, int64_t size);
 /* The arithmetic dtype of a value. */
 sc_dtype sc_lower_dtype(const sc_lowering *l, sc_value value);
-/* Global index of local element 0 along a dim of the op with this local size; i64. */
-sc_knode sc_lower_offset(sc_lowering *l, const sc_op *op, sc_dim dim, int64_t local);
+/* The global index, i64, of the rank's element `index` along a dim of the op with this local size;
+ * and the reverse, not in 0 .. local - 1 if the rank does not have it. */
+sc_knode sc_lower_position(sc_lowering *l, const sc_op *op, sc_dim dim, int64_t local,
+                           sc_knode index);
+sc_knode sc_lower_place(sc_lowering *l, const sc_op *op, sc_dim dim, int64_t local,
+                        sc_knode position);
+/* The same as the former for a shard of these sub-axes. */
+sc_knode sc_lower_in_shard(sc_lowering *l, sc_dim dim, const sc_sub_axis_list *sub_axes,
+                           int64_t local, sc_knode index);
 sc_knode sc_lower_rank_param(sc_lowering *l, sc_image_terms terms);
 
 /* ---- types ---- */

@@ -37,6 +37,19 @@ bool *sc_find_escaping(const sc_module *m, sc_func_id func);
 bool sc_lower_kernel(const sc_module *m, const sc_op_id *ops, uint32_t count, const bool *escapes,
                      sc_lowered *out);
 
+/* Where a shard of a zigzag lies (sc_shard_order). Index i of a shard is index j = within + i of
+ * what its member holds, and index first + j of the dim if j < chunk, else second + plus + j. */
+typedef struct sc_shard_places {
+    sc_image_terms first, second, within;
+    int64_t plus, chunk;
+} sc_shard_places;
+/* Counts from the member `back` before the rank's own, of the ring that the sub-axes make. */
+sc_shard_places sc_shard_places_of(const sc_module *m, sc_dim dim, const sc_sub_axis_list *sub_axes,
+                                   int64_t local, uint64_t back);
+/* Terms that sum to the shard's number times `local`, of the member `back` before. */
+sc_image_terms sc_terms_from(const sc_module *m, const sc_sub_axis_list *sub_axes, int64_t local,
+                             uint64_t back);
+
 /* Terms in a rank's digits that sum to the rank's offset along the sub-axes: its shard index times
  * `local`. */
 sc_image_terms sc_terms_of(const sc_module *m, const uint8_t *sub_axes, uint32_t count,

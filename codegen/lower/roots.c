@@ -86,7 +86,7 @@ void root_scatter_add(sc_lowering *l, const sc_op *op)
                    "id {value} is outside 0 <= id < %s = %lld", sc_lower_dim_name(l, v.dim),
                    (long long)size);
     sc_lower_ids(l, ids, size);
-    sc_knode there = sc_lower_2(l, SC_NODE_sub, id, sc_lower_offset(l, op, v.dim, v.size));
+    sc_knode there = sc_lower_place(l, op, v.dim, v.size, id);
     sc_knode here = sc_type_shards(&l->m->mesh, type, sc_lower_at(type, v.dim)) > 1
                         ? sc_lower_within(l, there, v.size)
                         : SC_NONE;
@@ -113,7 +113,7 @@ void root_topk(sc_lowering *l, const sc_op *op)
                          : raw;
     uint32_t value_arg = l->escapes[values] ? sc_lower_out(l, values, SC_ARG_OUT, SC_NONE) : 0;
     uint32_t id_arg = l->escapes[ids] ? sc_lower_out(l, ids, SC_ARG_OUT, SC_NONE) : 0;
-    sc_knode offset = sc_lower_offset(l, op, from.dim, from.size), left = SC_NONE;
+    sc_knode left = SC_NONE;
     for (int64_t q = 0; q < to.size; q++) {
         phase_over(l, &from, 1);
         sc_knode candidate = left == SC_NONE ? value : sc_lower_where(l, left, value, least);
@@ -132,7 +132,7 @@ void root_topk(sc_lowering *l, const sc_op *op)
             sc_lower_store(l, SC_ITEM_STORE, value_arg, index, picked, SC_NONE);
         if (l->escapes[ids])
             sc_lower_store(l, SC_ITEM_STORE, id_arg, index,
-                           sc_lower_2(l, SC_NODE_add, pick, offset), SC_NONE);
+                           sc_lower_position(l, op, from.dim, from.size, pick), SC_NONE);
         sc_knode after = sc_lower_2(l, SC_NODE_and, sc_lower_2(l, SC_NODE_eq, value, best),
                                     sc_lower_2(l, SC_NODE_gt, i, pick));
         left = sc_lower_2(l, SC_NODE_or, sc_lower_2(l, SC_NODE_lt, value, best), after);
@@ -149,9 +149,7 @@ void root_append(sc_lowering *l, const sc_op *op)
                 t = loop_of(l, result, sc_op_attr(op, SC_ATTR_to)->dims[0]);
     int64_t size = type->dims[sc_lower_at(type, t.dim)].size;
     outer_but(l, x, s.dim);
-    sc_knode row = sc_lower_2(l, SC_NODE_add, sc_lower_loop(l, s),
-                              sc_lower_offset(l, op, s.dim, s.size)),
-             position = row;
+    sc_knode row = sc_lower_position(l, op, s.dim, s.size, sc_lower_loop(l, s)), position = row;
     sc_knode written = SC_NONE;
     if (pos != SC_NONE)
         position = sc_lower_2(l, SC_NODE_add,
@@ -168,7 +166,7 @@ void root_append(sc_lowering *l, const sc_op *op)
     const sc_type_info *rows = sc_lower_type(l, x);
     if (pos != SC_NONE && len == SC_NONE) /* with lengths the bound depends on both */
         sc_lower_ids(l, pos, size - rows->dims[sc_lower_at(rows, s.dim)].size + 1);
-    sc_knode there = sc_lower_2(l, SC_NODE_sub, position, sc_lower_offset(l, op, t.dim, t.size));
+    sc_knode there = sc_lower_place(l, op, t.dim, t.size, position);
     bool split = sc_type_shards(&l->m->mesh, type, sc_lower_at(type, t.dim)) > 1;
     sc_knode here = split || written != SC_NONE ? sc_lower_within(l, there, t.size) : SC_NONE,
              value = sc_lower_here(l, x), index[SC_MAX_RANK];

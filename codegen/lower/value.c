@@ -330,6 +330,65 @@ sc_image_terms sc_terms_of(const sc_module *m, const uint8_t *sub_axes, uint32_t
     return terms;
 }
 
+/* The members of a ring are the ranks along one axis, whose sub-axes are adjacent digits of the
+ * rank: one digit. */
+sc_image_terms sc_terms_from(const sc_module *m, const sc_sub_axis_list *sub_axes, int64_t local,
+                             uint64_t back)
+{
+    if (back == 0)
+        return sc_terms_of(m, sub_axes->sub_axes, sub_axes->count, local);
+    uint64_t members = sc_sub_axis_list_size(&m->mesh, sub_axes);
+    sc_image_term *term = sc_arena_alloc(&m->context->arena, sizeof *term);
+    *term = (sc_image_term){
+        .divide = sc_mesh_world_stride(&m->mesh, sub_axes->sub_axes[sub_axes->count - 1]),
+        .modulo = members,
+        .times = local,
+        .plus = (members - back % members) % members};
+    return (sc_image_terms){1, term};
+}
+
+static sc_image_terms negated(const sc_module *m, sc_image_terms terms)
+{
+    sc_image_terms out = {terms.count,
+                          sc_arena_array(&m->context->arena, terms.count, sizeof *out.terms)};
+    for (uint32_t i = 0; i < terms.count; i++) {
+        out.terms[i] = terms.terms[i];
+        out.terms[i].times = -terms.terms[i].times;
+    }
+    return out;
+}
+
+static sc_image_terms both(const sc_module *m, sc_image_terms a, sc_image_terms b)
+{
+    sc_image_terms out = {a.count + b.count,
+                          sc_arena_array(&m->context->arena, a.count + b.count, sizeof *out.terms)};
+    for (uint32_t i = 0; i < out.count; i++)
+        out.terms[i] = i < a.count ? a.terms[i] : b.terms[i - a.count];
+    return out;
+}
+
+/* Member i of part p: chunk c of the part is at 2 * members * p + c; the first chunk is number i,
+ * the second, which is behind one chunk in what the member holds, 2 * members - 1 - i. */
+sc_shard_places sc_shard_places_of(const sc_module *m, sc_dim dim, const sc_sub_axis_list *sub_axes,
+                                   int64_t local, uint64_t back)
+{
+    const sc_shard_order order = sc_shard_order_of(m, dim, sub_axes);
+    uint32_t begin, count;
+    sc_find_zigzag(m, dim, sub_axes, &begin, &count);
+    int64_t held = local * order.inner, chunk = held / 2;
+    const uint8_t *all = sub_axes->sub_axes;
+    sc_image_terms part = sc_terms_of(m, all, begin, order.members * held),
+                   member = back == 0 ? sc_terms_of(m, all + begin, count, chunk)
+                                      : sc_terms_from(m, sub_axes, chunk, back),
+                   within =
+                       sc_terms_of(m, all + begin + count, sub_axes->count - begin - count, local);
+    return (sc_shard_places){.first = both(m, part, member),
+                             .second = both(m, part, negated(m, member)),
+                             .within = within,
+                             .plus = (2 * order.members - 2) * chunk,
+                             .chunk = chunk};
+}
+
 sc_knode sc_lower_rank_param(sc_lowering *l, sc_image_terms terms)
 {
     if (terms.count == 0)
@@ -338,15 +397,80 @@ sc_knode sc_lower_rank_param(sc_lowering *l, sc_image_terms terms)
         l->k, sc_kernel_add_param(l->k, &(sc_image_param){.kind = SC_PARAM_RANK, .terms = terms}));
 }
 
-sc_knode sc_lower_offset(sc_lowering *l, const sc_op *op, sc_dim dim, int64_t local)
+/* What an index counts from; two of a zigzag. An index within what a member holds is `within` more
+ * than one within the shard, and less than `chunk` in its first chunk. */
+typedef struct shard_place {
+    bool is_zigzag;
+    sc_knode first, second, within;
+    int64_t chunk;
+} shard_place;
+
+static shard_place place_of_zigzag(sc_lowering *l, const sc_sub_axis_list *sub_axes, sc_dim dim,
+                                   int64_t local)
+{
+    const sc_shard_places places = sc_shard_places_of(l->m, dim, sub_axes, local, 0);
+    sc_knode first = sc_lower_rank_param(l, places.first),
+             second = sc_lower_rank_param(l, places.second);
+    return (shard_place){.is_zigzag = true,
+                         .first = first,
+                         .second = sc_lower_with(l, SC_NODE_add, second, (double)places.plus),
+                         .within = sc_lower_rank_param(l, places.within),
+                         .chunk = places.chunk};
+}
+
+static shard_place find_place(sc_lowering *l, const sc_sub_axis_list *sub_axes, sc_dim dim,
+                              int64_t local)
+{
+    if (sc_shard_order_of(l->m, dim, sub_axes).members > 1)
+        return place_of_zigzag(l, sub_axes, dim, local);
+    return (shard_place){.first = sc_lower_rank_param(
+                             l, sc_terms_of(l->m, sub_axes->sub_axes, sub_axes->count, local))};
+}
+
+/* The sub-axes by which the op's `offset` splits the dim; none: the rank has all of it. */
+static sc_sub_axis_list sub_axes_of(const sc_op *op, sc_dim dim)
 {
     const sc_attr *offset = sc_op_attr(op, SC_ATTR_offset);
     if (offset != NULL) {
         for (uint32_t i = 0; i < offset->count; i++) {
             if (offset->splits[i].dim == dim)
-                return sc_lower_rank_param(l, sc_terms_of(l->m, offset->splits[i].sub_axes.sub_axes,
-                                                          offset->splits[i].sub_axes.count, local));
+                return offset->splits[i].sub_axes;
         }
     }
-    return sc_lower_integer(l, 0);
+    return (sc_sub_axis_list){0};
+}
+
+sc_knode sc_lower_position(sc_lowering *l, const sc_op *op, sc_dim dim, int64_t local,
+                           sc_knode index)
+{
+    const sc_sub_axis_list sub_axes = sub_axes_of(op, dim);
+    return sc_lower_in_shard(l, dim, &sub_axes, local, index);
+}
+
+sc_knode sc_lower_in_shard(sc_lowering *l, sc_dim dim, const sc_sub_axis_list *sub_axes,
+                           int64_t local, sc_knode index)
+{
+    const shard_place place = find_place(l, sub_axes, dim, local);
+    if (!place.is_zigzag)
+        return sc_lower_2(l, SC_NODE_add, index, place.first);
+    sc_knode held = sc_lower_2(l, SC_NODE_add, index, place.within);
+    sc_knode is_first = sc_lower_with(l, SC_NODE_lt, held, (double)place.chunk);
+    sc_knode from = sc_lower_where(l, is_first, place.first, place.second);
+    return sc_lower_2(l, SC_NODE_add, held, from);
+}
+
+sc_knode sc_lower_place(sc_lowering *l, const sc_op *op, sc_dim dim, int64_t local,
+                        sc_knode position)
+{
+    const sc_sub_axis_list sub_axes = sub_axes_of(op, dim);
+    const shard_place place = find_place(l, &sub_axes, dim, local);
+    sc_knode there = sc_lower_2(l, SC_NODE_sub, position, place.first);
+    if (!place.is_zigzag)
+        return there;
+    sc_knode behind = sc_lower_2(l, SC_NODE_sub, position, place.second);
+    sc_knode is_second =
+        sc_lower_within(l, sc_lower_with(l, SC_NODE_sub, behind, (double)place.chunk), place.chunk);
+    sc_knode second = sc_lower_where(l, is_second, behind, sc_lower_integer(l, -2 * place.chunk));
+    sc_knode held = sc_lower_where(l, sc_lower_within(l, there, place.chunk), there, second);
+    return sc_lower_2(l, SC_NODE_sub, held, place.within);
 }

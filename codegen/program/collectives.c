@@ -70,9 +70,21 @@ static int64_t product(const int64_t *sizes, uint32_t rank)
     return n;
 }
 
-/* True if pieces along the dim are contiguous in the whole, in order. */
-static bool in_order(const int64_t *whole, const int64_t *piece, uint32_t cut, int64_t members)
+/* How a group's pieces lie in what they make up. */
+static sc_shard_order order_of_pieces(const move *mv, const sc_type_info *type, uint32_t cut)
 {
+    const sc_attr *over = sc_op_attr(sc_op_at(mv->g->m, mv->op), SC_ATTR_over);
+    sc_sub_axis_list list = {.count = (uint8_t)over->count};
+    memcpy(list.sub_axes, over->sub_axes, over->count);
+    return sc_shard_order_of(mv->g->m, type->dims[cut].dim, &list);
+}
+
+/* True if pieces along the dim are contiguous in the whole, one after the other. */
+static bool in_order(const sc_shard_order *order, const int64_t *whole, const int64_t *piece,
+                     uint32_t cut, int64_t members)
+{
+    if (order->members > 1)
+        return false;
     for (uint32_t i = 0; i < cut; i++) {
         if (whole[i] != 1)
             return false;
@@ -236,11 +248,12 @@ static bool give_pieces(move *mv, uint32_t i, uint32_t cut, const int64_t *whole
     const sc_type_info *type = sc_type_of(g->m, value);
     sc_image_ref source = sc_generator_read(g, value);
     mv->args[2 * i] = source;
-    if (in_order(whole, piece, cut, mv->members))
+    const sc_shard_order order = order_of_pieces(mv, type, cut);
+    if (in_order(&order, whole, piece, cut, mv->members))
         return true;
     mv->args[2 * i] = buffer_of(g, value, mv->collective.counts[i], type->dtype);
     return sc_generator_call_checked(
-        g, mv->op, sc_generator_rearrange(g, type, cut, mv->members, whole, piece, true), source,
+        g, mv->op, sc_generator_rearrange(g, type, cut, &order, whole, piece, true), source,
         mv->args[2 * i]);
 }
 
@@ -251,14 +264,14 @@ static void take_pieces(move *mv, uint32_t i, uint32_t cut, const int64_t *whole
     sc_generator *g = mv->g;
     sc_value value = sc_op_at(g->m, mv->op)->operands[i];
     const sc_type_info *type = sc_type_of(g->m, value);
-    if (in_order(whole, piece, cut, mv->members)) {
+    const sc_shard_order order = order_of_pieces(mv, type, cut);
+    if (in_order(&order, whole, piece, cut, mv->members)) {
         mv->args[2 * i + 1] = receive(mv, i);
         return;
     }
     mv->args[2 * i + 1] = mv->in_flight.received[i] =
         buffer_of(g, value, mv->collective.counts[i], type->dtype);
-    mv->in_flight.unpack[i] =
-        sc_generator_rearrange(g, type, cut, mv->members, whole, piece, false);
+    mv->in_flight.unpack[i] = sc_generator_rearrange(g, type, cut, &order, whole, piece, false);
 }
 
 bool sc_generate_all_gather(sc_generator *g, sc_op_id op)

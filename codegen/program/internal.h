@@ -70,11 +70,11 @@ void sc_generator_make_room(sc_generator *g, const sc_op_id *ops, uint32_t count
 
 /* ---- kernels that move values (pack.c) ---- */
 /* Builds a kernel from array 0 to array 1: one has the `whole` sizes, the other `piece` sizes.
- * pieces_count > 0: the latter has that many pieces as a leading dim. `packs`: array 1 has the
- * pieces. Dim `cut` is split into the pieces. */
+ * The latter has the pieces as a leading dim. `packs`: array 1 has the
+ * pieces. Dim `cut` is split into the pieces, which lie in it in this order. */
 sc_kernel *sc_generator_rearrange(sc_generator *g, const sc_type_info *type, uint32_t cut,
-                                  int64_t pieces_count, const int64_t *whole, const int64_t *piece,
-                                  bool packs);
+                                  const sc_shard_order *order, const int64_t *whole,
+                                  const int64_t *piece, bool packs);
 /* Verifies such a kernel and calls it. False after a diagnostic. */
 bool sc_generator_call_checked(sc_generator *g, sc_op_id op, sc_kernel *k, sc_image_ref from,
                                sc_image_ref to);

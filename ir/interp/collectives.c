@@ -163,20 +163,35 @@ static sc_box whole_box(const sc_transfer *t)
     return sc_box_of(t->from->rank, t->to->sizes, t->from->sizes);
 }
 
-/* Maps the operand to piece j of the result. */
-static void place_piece(sc_box *box, const sc_transfer *t, uint32_t dim, uint64_t j)
+/* How a group's pieces lie in what they make up: as shards of the dim do that its sub-axes split
+ * last. */
+static sc_shard_order order_of_pieces(const sc_transfer *t, uint32_t dim)
 {
-    int64_t piece = t->from->sizes[dim], at = (int64_t)j * piece;
-    box->sizes[dim] = sc_min_i64(piece, t->to->sizes[dim] - at);
-    box->to_at += at * box->to_strides[dim];
+    sc_sub_axis_list over = {.count = (uint8_t)t->group.sub_axis_count};
+    memcpy(over.sub_axes, t->group.sub_axes, over.count);
+    return sc_shard_order_of(t->interp->m, t->from_type->dims[dim].dim, &over);
 }
 
-/* Maps piece j of the operand to the result. */
-static void take_piece(sc_box *box, const sc_transfer *t, uint32_t dim, uint64_t j)
+/* Maps run `r` of the operand to its place in piece j of the result. */
+static void place_piece(sc_box *box, const sc_transfer *t, uint32_t dim, uint64_t j, uint32_t r)
 {
-    int64_t piece = t->to->sizes[dim], at = (int64_t)j * piece;
-    box->sizes[dim] = sc_min_i64(piece, t->from->sizes[dim] - at);
-    box->from_at += at * box->from_strides[dim];
+    sc_run runs[SC_RUNS];
+    sc_shard_order order = order_of_pieces(t, dim);
+    sc_shard_runs(&order, (int64_t)j, t->from->sizes[dim], runs);
+    box->sizes[dim] = sc_min_i64(runs[r].count, t->to->sizes[dim] - runs[r].first);
+    box->to_at += runs[r].first * box->to_strides[dim];
+    box->from_at += runs[r].at * box->from_strides[dim];
+}
+
+/* Maps run `r` of piece j of the operand to its place in the result. */
+static void take_piece(sc_box *box, const sc_transfer *t, uint32_t dim, uint64_t j, uint32_t r)
+{
+    sc_run runs[SC_RUNS];
+    sc_shard_order order = order_of_pieces(t, dim);
+    sc_shard_runs(&order, (int64_t)j, t->to->sizes[dim], runs);
+    box->sizes[dim] = sc_min_i64(runs[r].count, t->from->sizes[dim] - runs[r].first);
+    box->from_at += runs[r].first * box->from_strides[dim];
+    box->to_at += runs[r].at * box->to_strides[dim];
 }
 
 static bool all_gather(const sc_transfer *t)
@@ -187,9 +202,11 @@ static bool all_gather(const sc_transfer *t)
         return false;
     for (uint64_t r = 0; r < t->interp->ranks; r++) {
         for (uint64_t j = 0; j < t->group.size; j++) {
-            sc_box box = whole_box(t);
-            place_piece(&box, t, dim, j);
-            sc_box_apply(&box, target_of(t, r), source_of(t, member(t, r, j)), sc_row_copy);
+            for (uint32_t run = 0; run < SC_RUNS; run++) {
+                sc_box box = whole_box(t);
+                place_piece(&box, t, dim, j, run);
+                sc_box_apply(&box, target_of(t, r), source_of(t, member(t, r, j)), sc_row_copy);
+            }
         }
     }
     return true;
@@ -202,9 +219,11 @@ static bool all_slice(const sc_transfer *t)
         !pieces_fit(t, dim, t->to->sizes[dim], t->from_type, t->from->sizes[dim]))
         return false;
     for (uint64_t r = 0; r < t->interp->ranks; r++) {
-        sc_box box = whole_box(t);
-        take_piece(&box, t, dim, member_index(t->interp, &t->group, r));
-        sc_box_apply(&box, target_of(t, r), source_of(t, r), sc_row_copy);
+        for (uint32_t run = 0; run < SC_RUNS; run++) {
+            sc_box box = whole_box(t);
+            take_piece(&box, t, dim, member_index(t->interp, &t->group, r), run);
+            sc_box_apply(&box, target_of(t, r), source_of(t, r), sc_row_copy);
+        }
     }
     return true;
 }
@@ -262,9 +281,11 @@ static bool reduce_scatter(const sc_transfer *t)
             continue;
         reduce_group(t, r, reduce, sum);
         for (uint64_t j = 0; j < t->group.size; j++) {
-            sc_box box = whole_box(t);
-            take_piece(&box, t, dim, j);
-            sc_box_apply(&box, target_of(t, member(t, r, j)), sum, sc_row_copy);
+            for (uint32_t run = 0; run < SC_RUNS; run++) {
+                sc_box box = whole_box(t);
+                take_piece(&box, t, dim, j, run);
+                sc_box_apply(&box, target_of(t, member(t, r, j)), sum, sc_row_copy);
+            }
         }
     }
     free(sum);
@@ -283,10 +304,12 @@ static bool all_to_all(const sc_transfer *t)
         return sc_interp_fail(t->interp, t->op, SC_NO_RANK, "it gathers and scatters one dim");
     for (uint64_t r = 0; r < t->interp->ranks; r++) {
         for (uint64_t j = 0; j < t->group.size; j++) {
-            sc_box box = whole_box(t);
-            place_piece(&box, t, gather, j);
-            take_piece(&box, t, scatter, member_index(t->interp, &t->group, r));
-            sc_box_apply(&box, target_of(t, r), source_of(t, member(t, r, j)), sc_row_copy);
+            for (uint32_t run = 0; run < SC_RUNS * SC_RUNS; run++) {
+                sc_box box = whole_box(t);
+                place_piece(&box, t, gather, j, run % SC_RUNS);
+                take_piece(&box, t, scatter, member_index(t->interp, &t->group, r), run / SC_RUNS);
+                sc_box_apply(&box, target_of(t, r), source_of(t, member(t, r, j)), sc_row_copy);
+            }
         }
     }
     return true;

@@ -5,6 +5,7 @@
 
 #include "ir/interp/internal.h"
 #include "support/float16.h"
+#include "support/min.h"
 
 bool sc_row_copy(double *to, const double *from, int64_t count)
 {
@@ -108,10 +109,37 @@ int64_t sc_interp_shard(const sc_interp *interp, const sc_type_info *type, uint3
     return shard;
 }
 
-/* Returns the box of a rank's real elements (without padding) and their location in the global
- * array. */
+/* A shard is one box of the global array, or two for each dim that is split zigzag. Box `number`
+ * counts through them, with a run of each dim for each digit: 0 to SC_RUNS - 1. Boxes have a rank's
+ * real elements (without padding) and may be empty. */
+static uint32_t count_boxes(const sc_interp *interp, const sc_type_info *type)
+{
+    uint32_t count = 1;
+    for (uint32_t i = 0; i < type->rank; i++) {
+        if (interp->m->dims.data[type->dims[i].dim].zigzag.count > 0)
+            count *= SC_RUNS;
+    }
+    return count;
+}
+
+static sc_run run_of(const sc_interp *interp, const sc_type_info *type, const sc_layout *layout,
+                     uint32_t i, uint64_t rank, uint32_t *number)
+{
+    sc_run runs[SC_RUNS];
+    sc_sub_axis_list sub_axes = sc_placement_dim(&type->placement, i);
+    sc_shard_order order = sc_shard_order_of(interp->m, type->dims[i].dim, &sub_axes);
+    uint32_t digit = 0;
+    if (interp->m->dims.data[type->dims[i].dim].zigzag.count > 0) {
+        digit = *number % SC_RUNS;
+        *number /= SC_RUNS;
+    }
+    sc_shard_runs(&order, sc_interp_shard(interp, type, i, rank), layout->sizes[i], runs);
+    runs[digit].count = sc_min_i64(runs[digit].count, type->dims[i].size - runs[digit].first);
+    return runs[digit];
+}
+
 static sc_box shard_box(const sc_interp *interp, const sc_type_info *type, const sc_layout *layout,
-                        uint64_t rank, bool to_global)
+                        uint64_t rank, bool to_global, uint32_t number)
 {
     int64_t global[SC_MAX_RANK] = {0};
     for (uint32_t i = 0; i < type->rank; i++)
@@ -119,11 +147,10 @@ static sc_box shard_box(const sc_interp *interp, const sc_type_info *type, const
     sc_box box = to_global ? sc_box_of(type->rank, global, layout->sizes)
                            : sc_box_of(type->rank, layout->sizes, global);
     for (uint32_t i = 0; i < type->rank; i++) {
-        int64_t offset = sc_interp_shard(interp, type, i, rank) * layout->sizes[i];
-        if (box.sizes[i] > global[i] - offset)
-            box.sizes[i] = global[i] - offset;
-        box.to_at += to_global ? offset * box.to_strides[i] : 0;
-        box.from_at += to_global ? 0 : offset * box.from_strides[i];
+        sc_run run = run_of(interp, type, layout, i, rank, &number);
+        box.sizes[i] = run.count;
+        box.to_at += (to_global ? run.first : run.at) * box.to_strides[i];
+        box.from_at += (to_global ? run.at : run.first) * box.from_strides[i];
     }
     return box;
 }
@@ -172,8 +199,10 @@ void sc_interp_split(const sc_interp *interp, sc_type type_handle, const double 
     for (uint64_t r = 0; r < interp->ranks; r++) {
         double *shard = local + (int64_t)r * layout.count;
         if (lowest_twin(interp, type, r, sc_is_partial) == r) {
-            sc_box box = shard_box(interp, type, &layout, r, false);
-            sc_box_apply(&box, shard, global, sc_row_copy);
+            for (uint32_t b = 0; b < count_boxes(interp, type); b++) {
+                sc_box box = shard_box(interp, type, &layout, r, false, b);
+                sc_box_apply(&box, shard, global, sc_row_copy);
+            }
         } else {
             for (int64_t i = 0; i < layout.count; i++)
                 shard[i] = nothing;
@@ -185,11 +214,17 @@ void sc_interp_split(const sc_interp *interp, sc_type type_handle, const double 
 static bool replicas_agree(const sc_interp *interp, const sc_type_info *type,
                            const sc_layout *layout, double *local, uint64_t a, uint64_t b)
 {
-    sc_box real = shard_box(interp, type, layout, a, false),
-           box = sc_box_of(layout->rank, layout->sizes, layout->sizes);
-    memcpy(box.sizes, real.sizes, layout->rank * sizeof *box.sizes);
-    return sc_box_apply(&box, local + (int64_t)a * layout->count,
-                        local + (int64_t)b * layout->count, sc_row_agrees);
+    bool agree = true;
+    for (uint32_t number = 0; number < count_boxes(interp, type); number++) {
+        sc_box real = shard_box(interp, type, layout, a, false, number),
+               box = sc_box_of(layout->rank, layout->sizes, layout->sizes);
+        memcpy(box.sizes, real.sizes, layout->rank * sizeof *box.sizes);
+        box.to_at = box.from_at = real.to_at;
+        agree = sc_box_apply(&box, local + (int64_t)a * layout->count,
+                             local + (int64_t)b * layout->count, sc_row_agrees) &&
+                agree;
+    }
+    return agree;
 }
 
 bool sc_interp_assemble(const sc_interp *interp, sc_type type_handle, double *local, double *global,
@@ -215,9 +250,11 @@ bool sc_interp_assemble(const sc_interp *interp, sc_type type_handle, double *lo
             continue;
         }
         bool is_first = lowest_twin(interp, type, r, sc_is_partial) == r;
-        sc_box box = shard_box(interp, type, &layout, r, true);
-        sc_box_apply(&box, global, local + (int64_t)r * layout.count,
-                     is_first ? sc_row_copy : reduce);
+        for (uint32_t b = 0; b < count_boxes(interp, type); b++) {
+            sc_box box = shard_box(interp, type, &layout, r, true, b);
+            sc_box_apply(&box, global, local + (int64_t)r * layout.count,
+                         is_first ? sc_row_copy : reduce);
+        }
     }
     return agree;
 }
@@ -231,6 +268,7 @@ static bool is_beyond(const sc_box *real, const int64_t *index)
     return false;
 }
 
+/* A zigzag has no padding, so the first box of an uneven shard is all of its real elements. */
 void sc_interp_poison(const sc_interp *interp, sc_type type_handle, double *local)
 {
     const sc_type_info *type = &interp->m->types.data[type_handle];
@@ -242,7 +280,7 @@ void sc_interp_poison(const sc_interp *interp, sc_type type_handle, double *loca
         return;
     double poison = sc_dtype_is_float(type->dtype) ? (double)NAN : 1073741824.0;
     for (uint64_t r = 0; r < interp->ranks; r++) {
-        sc_box real = shard_box(interp, type, &layout, r, false);
+        sc_box real = shard_box(interp, type, &layout, r, false, 0);
         int64_t index[SC_MAX_RANK] = {0};
         for (int64_t at = 0; at < layout.count; at++) {
             if (is_beyond(&real, index))

@@ -14,9 +14,9 @@ typedef struct sc_random {
     uint32_t micro_batch;
 } sc_random;
 
-/* Input and output of an op's eval: the local arrays of one rank, with local sizes. `offset(dim)`
- * is the global index of element 0 of a dim, from the op's `offset` attribute; 0 without one, so a
- * pass that forgets the attribute yields wrong values and is caught. */
+/* Input and output of an op's eval: the local arrays of one rank, with local sizes. Global
+ * indices follow from the op's `offset` attribute; without it they are the local ones, so a pass
+ * that forgets the attribute yields wrong values and is caught. */
 typedef struct sc_eval {
     const sc_module *m;
     const sc_op *op;
@@ -32,8 +32,16 @@ typedef struct sc_eval {
     char error[256];
 } sc_eval;
 
-/* Returns the global index of this rank's element 0 of a leaf. */
-int64_t sc_eval_offset(const sc_eval *eval, sc_dim leaf);
+/* Which elements of a leaf the rank has, from the op's `offset` attribute. */
+typedef struct sc_eval_shard {
+    sc_shard_order order;
+    int64_t number, local;
+} sc_eval_shard;
+
+sc_eval_shard sc_eval_shard_of(const sc_eval *eval, sc_dim leaf);
+/* The global index of the rank's element i; and the reverse, -1 if the rank does not have it. */
+int64_t sc_eval_position(const sc_eval_shard *shard, int64_t i);
+int64_t sc_eval_place(const sc_eval_shard *shard, int64_t position);
 
 /* Rounds to a dtype. f32, bf16, f16: to nearest even, with subnormals and overflow to inf.
  * Integers: truncation, as a cast does; u8 and i32 wrap. bool: != 0. f64: unchanged. */

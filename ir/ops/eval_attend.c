@@ -40,9 +40,10 @@ typedef struct sc_attention {
     /* by dim of queries: elements from this rank's first one to the global end */
     int64_t left[SC_WALK_DIMS];
     sc_dim position_dim; /* SC_NONE: no mask needs it */
-    int64_t s_offset, t_offset, t_global;
-    double scale, softcap; /* softcap 0: none */
-    bool is_causal;
+    sc_eval_shard s_shard, t_shard;
+    int64_t t_global;
+    double scale, softcap;                        /* softcap 0: none */
+    bool is_causal, is_whole_keep, is_whole_bias; /* whole: it has the keys of all members */
     double window; /* keys at <= position - window are masked; infinity if there is none */
     const double *q, *k, *v, *keep, *bias, *segments, *key_segments, *pos, *len;
     sc_dropout dropout; /* of the weights, as an array with q's dims without E, then T */
@@ -83,25 +84,28 @@ static bool start_walk(sc_eval *eval, sc_attention *a)
     return true;
 }
 
-/* Returns the index of this rank's first key in an operand or result: not 0 if that has the keys of
- * all members of a ring. */
-static int64_t first_key_in(const sc_attention *a, const sc_array *array, const sc_type_info *type)
+/* True if the array has the keys of all members. */
+static bool has_all_keys(const sc_attention *a, const sc_array *array, const sc_type_info *type)
 {
-    int at = array == NULL ? -1 : sc_type_find_dim(type, a->t.dim);
-    return at >= 0 && array->sizes[at] != a->t.size ? a->t_offset : 0;
+    int at = sc_type_find_dim(type, a->t.dim);
+    return at >= 0 && array->sizes[at] != a->t.size;
 }
 
-static void skip_to_first_key(sc_eval *eval, sc_attention *a)
+static void find_whole_arrays(sc_eval *eval, sc_attention *a)
 {
     uint32_t fixed = (uint32_t)sc_ops[eval->op->kind].operands;
     int keep = sc_op_operand_called(eval->m, eval->op, "keep", fixed),
         bias = sc_op_operand_called(eval->m, eval->op, "bias", fixed);
-    if (keep >= 0)
-        a->keep +=
-            first_key_in(a, eval->operands[keep], eval->operand_types[keep]) * a->t.strides[KEEP];
-    if (bias >= 0)
-        a->bias +=
-            first_key_in(a, eval->operands[bias], eval->operand_types[bias]) * a->t.strides[BIAS];
+    a->is_whole_keep =
+        keep >= 0 && has_all_keys(a, eval->operands[keep], eval->operand_types[keep]);
+    a->is_whole_bias =
+        bias >= 0 && has_all_keys(a, eval->operands[bias], eval->operand_types[bias]);
+}
+
+/* The index along T of key t in such an array. */
+static int64_t key_in(const sc_attention *a, bool is_whole, int64_t t)
+{
+    return is_whole ? sc_eval_position(&a->t_shard, t) : t;
 }
 
 /* E is contracted between q and k. v may have a dim of the same name as its own dim, which goes to
@@ -141,8 +145,9 @@ static bool read_mask(sc_eval *eval, sc_attention *a)
         return sc_eval_fail(eval, "mask %s needs to know the query dim", mask);
     a->window = is_window ? (double)sc_op_int(eval->op, SC_ATTR_window, 0) : INFINITY;
     a->position_dim = to == NULL || to->count != 1 ? SC_NONE : to->dims[0];
-    a->s_offset = a->position_dim == SC_NONE ? 0 : sc_eval_offset(eval, a->position_dim);
-    a->t_offset = sc_eval_offset(eval, a->t.dim);
+    if (a->position_dim != SC_NONE)
+        a->s_shard = sc_eval_shard_of(eval, a->position_dim);
+    a->t_shard = sc_eval_shard_of(eval, a->t.dim);
     a->t_global = sc_eval_global_size(eval, a->t.dim);
     if ((a->segments == NULL) != (a->key_segments == NULL))
         return sc_eval_fail(eval, "segments and key_segments come together");
@@ -162,18 +167,23 @@ static void read_dropout(const sc_eval *eval, sc_attention *a)
     sc_dropout_init(eval, dims, rank, &a->dropout);
 }
 
+static int64_t left_of(const sc_eval *eval, sc_dim dim)
+{
+    const sc_eval_shard shard = sc_eval_shard_of(eval, dim);
+    return sc_eval_global_size(eval, dim) - sc_eval_position(&shard, 0);
+}
+
 /* Call after all arrays have been added. */
 static bool prepare(sc_eval *eval, sc_attention *a)
 {
     if (!take_dims(eval, a) || !read_mask(eval, a))
         return false;
     for (uint32_t i = 0; i < a->queries.rank; i++)
-        a->left[i] = sc_eval_global_size(eval, a->queries.dims[i].dim) -
-                     sc_eval_offset(eval, a->queries.dims[i].dim);
+        a->left[i] = left_of(eval, a->queries.dims[i].dim);
     a->scale = sc_op_number(eval->op, SC_ATTR_scale, 1 / sqrt((double)a->e.size));
     a->softcap = sc_op_number(eval->op, SC_ATTR_softcap, 0);
     read_dropout(eval, a);
-    skip_to_first_key(eval, a);
+    find_whole_arrays(eval, a);
     return true;
 }
 
@@ -184,16 +194,19 @@ static double array_at(const double *data, const sc_attention *a, int array, int
 
 static bool is_visible(const sc_attention *a, int64_t t)
 {
+    int64_t at = sc_eval_position(&a->t_shard, t);
     /* in a ring the last member may have padding for keys */
-    if (a->t_offset + t >= a->t_global)
+    if (at >= a->t_global)
         return false;
-    double key = (double)(a->t_offset + t), pos = a->pos == NULL ? 0 : a->pos[a->queries.at[POS]];
-    double query = (double)(a->s_offset + sc_walk_index(&a->queries, a->position_dim)) + pos;
+    double key = (double)at, pos = a->pos == NULL ? 0 : a->pos[a->queries.at[POS]];
+    double query = pos;
+    if (a->position_dim != SC_NONE)
+        query += (double)sc_eval_position(&a->s_shard, sc_walk_index(&a->queries, a->position_dim));
     if (a->len != NULL && key >= pos + a->len[a->queries.at[LEN]])
         return false;
     if (a->is_causal && (key > query || key <= query - a->window))
         return false;
-    if (a->keep != NULL && array_at(a->keep, a, KEEP, t) == 0)
+    if (a->keep != NULL && array_at(a->keep, a, KEEP, key_in(a, a->is_whole_keep, t)) == 0)
         return false;
     return a->segments == NULL ||
            array_at(a->segments, a, SEGMENTS, t) == array_at(a->key_segments, a, KEY_SEGMENTS, t);
@@ -212,13 +225,16 @@ static double score(const sc_attention *a, int64_t t)
 
 static double bias_at(const sc_attention *a, int64_t t)
 {
-    return a->bias == NULL ? 0 : array_at(a->bias, a, BIAS, t);
+    return a->bias == NULL ? 0 : array_at(a->bias, a, BIAS, key_in(a, a->is_whole_bias, t));
 }
 
-/* Returns the dropout factor of a key's weight; `row` is the index of the row's first key. */
+/* Returns the dropout factor of a key's weight; `row` is the index of the row's key 0 at hand. */
 static double kept(const sc_attention *a, int64_t row, int64_t t)
 {
-    return a->dropout.p == 0 ? 1 : sc_dropout_factor(&a->dropout, row + t);
+    if (a->dropout.p == 0)
+        return 1;
+    int64_t beyond = sc_eval_position(&a->t_shard, t) - sc_eval_position(&a->t_shard, 0);
+    return sc_dropout_factor(&a->dropout, row + beyond);
 }
 
 /* ---- attend ---- */
@@ -380,7 +396,8 @@ static void differentiate_row(sc_attention *a, const sc_cotangents *c)
             weight *
             ((factor == 0 ? 0 : factor * through_values(a, c, t, weight * factor)) - delta);
         if (c->d_bias != NULL)
-            c->d_bias[a->queries.at[D_BIAS] + t * a->t.strides[D_BIAS]] += d_score;
+            c->d_bias[a->queries.at[D_BIAS] +
+                      key_in(a, a->is_whole_bias, t) * a->t.strides[D_BIAS]] += d_score;
         double slope = a->softcap == 0 ? 1 : 1 - capped / a->softcap * (capped / a->softcap);
         through_dot(a, c, t, d_score * slope * a->scale);
     }
@@ -394,9 +411,6 @@ bool eval_attend_grad(sc_eval *eval)
         return sc_eval_fail(eval, "%u results", eval->op->result_count);
     if (!add_cotangents(eval, &a, &c) || !prepare(eval, &a))
         return false;
-    if (c.d_bias != NULL)
-        c.d_bias +=
-            first_key_in(&a, &eval->results[3], eval->result_types[3]) * a.t.strides[D_BIAS];
     sc_walk_start(&a.queries);
     do {
         /* nor if every key is masked */

@@ -17,15 +17,16 @@ void sc_dropout_init(const sc_eval *eval, const sc_dim *dims, uint32_t rank, sc_
     for (uint32_t i = rank; i-- > 0; stride *= sc_eval_global_size(eval, dims[i])) {
         dropout->dims[i] = dims[i];
         dropout->strides[i] = stride;
-        dropout->first += stride * sc_eval_offset(eval, dims[i]);
+        dropout->shards[i] = sc_eval_shard_of(eval, dims[i]);
     }
 }
 
 int64_t sc_dropout_index(const sc_dropout *dropout, const sc_walk *walk)
 {
-    int64_t index = dropout->first;
+    int64_t index = 0;
     for (uint32_t i = 0; i < dropout->rank; i++)
-        index += dropout->strides[i] * sc_walk_index(walk, dropout->dims[i]);
+        index += dropout->strides[i] *
+                 sc_eval_position(&dropout->shards[i], sc_walk_index(walk, dropout->dims[i]));
     return index;
 }
 

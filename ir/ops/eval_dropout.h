@@ -13,7 +13,7 @@ typedef struct sc_dropout {
     uint32_t rank;
     sc_dim dims[SC_MAX_RANK];
     int64_t strides[SC_MAX_RANK]; /* in the global array, without padding */
-    int64_t first;                /* global index of this rank's first element */
+    sc_eval_shard shards[SC_MAX_RANK];
 } sc_dropout;
 
 /* Initializes from the op's attributes p and seed, for an array of these dims. */

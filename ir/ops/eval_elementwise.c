@@ -18,9 +18,9 @@ bool eval_index(sc_eval *eval)
     if (dims == NULL || dims->count != 1 || eval->result_types[0]->rank != 1 ||
         eval->result_types[0]->dims[0].dim != dims->dims[0])
         return sc_eval_fail(eval, "its result needs to be its dim");
-    int64_t offset = sc_eval_offset(eval, dims->dims[0]);
+    const sc_eval_shard shard = sc_eval_shard_of(eval, dims->dims[0]);
     for (int64_t i = 0; i < eval->results[0].count; i++)
-        eval->results[0].data[i] = (double)(offset + i);
+        eval->results[0].data[i] = (double)sc_eval_position(&shard, i);
     return true;
 }
 

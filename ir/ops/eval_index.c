@@ -17,15 +17,16 @@ bool eval_gather(sc_eval *eval)
     int at = sc_type_find_dim(eval->operand_types[0], v.dim);
     if (at < 0)
         return sc_eval_fail(eval, "the table lacks dim %s", sc_eval_dim_name(eval, v.dim));
-    int64_t size = eval->operand_types[0]->dims[at].size, offset = sc_eval_offset(eval, v.dim);
+    int64_t size = eval->operand_types[0]->dims[at].size;
+    const sc_eval_shard shard = sc_eval_shard_of(eval, v.dim);
     sc_walk_start(&walk);
     do {
         double id = eval->operands[1]->data[walk.at[2]];
         if (!(id >= 0 && id < (double)size))
             return sc_eval_fail(eval, "id %.17g is outside 0 <= id < %s = %lld", id,
                                 sc_eval_dim_name(eval, v.dim), (long long)size);
-        int64_t local = (int64_t)id - offset;
-        if (local >= 0 && local < v.size)
+        int64_t local = sc_eval_place(&shard, (int64_t)id);
+        if (local >= 0)
             eval->results[0].data[walk.at[0]] =
                 eval->operands[0]->data[walk.at[1] + local * v.strides[1]];
     } while (sc_walk_next(&walk));
@@ -41,15 +42,16 @@ bool eval_scatter_add(sc_eval *eval)
     if (!sc_walk_add_operand(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 1) ||
         !sc_walk_add_result(eval, &walk, 0) || !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &v))
         return false;
-    int64_t size = sc_eval_global_size(eval, v.dim), offset = sc_eval_offset(eval, v.dim);
+    int64_t size = sc_eval_global_size(eval, v.dim);
+    const sc_eval_shard shard = sc_eval_shard_of(eval, v.dim);
     sc_walk_start(&walk);
     do {
         double id = eval->operands[1]->data[walk.at[1]];
         if (!(id >= 0 && id < (double)size))
             return sc_eval_fail(eval, "id %.17g is outside 0 <= id < %s = %lld", id,
                                 sc_eval_dim_name(eval, v.dim), (long long)size);
-        int64_t local = (int64_t)id - offset;
-        if (local >= 0 && local < v.size)
+        int64_t local = sc_eval_place(&shard, (int64_t)id);
+        if (local >= 0)
             eval->results[0].data[walk.at[2] + local * v.strides[2]] +=
                 eval->operands[0]->data[walk.at[0]];
     } while (sc_walk_next(&walk));
@@ -65,12 +67,13 @@ bool eval_onehot(sc_eval *eval)
     if (!sc_walk_add_result(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 0) ||
         !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &v))
         return false;
-    int64_t offset = sc_eval_offset(eval, v.dim);
+    const sc_eval_shard shard = sc_eval_shard_of(eval, v.dim);
     sc_walk_start(&walk);
     do {
         double id = eval->operands[0]->data[walk.at[1]];
         for (int64_t i = 0; i < v.size; i++)
-            eval->results[0].data[walk.at[0] + i * v.strides[0]] = id == (double)(offset + i);
+            eval->results[0].data[walk.at[0] + i * v.strides[0]] =
+                id == (double)sc_eval_position(&shard, i);
     } while (sc_walk_next(&walk));
     return true;
 }
@@ -108,7 +111,7 @@ bool eval_topk(sc_eval *eval)
     if (to.size > from.size)
         return sc_eval_fail(eval, "%lld of %lld elements", (long long)to.size,
                             (long long)from.size);
-    int64_t offset = sc_eval_offset(eval, from.dim);
+    const sc_eval_shard shard = sc_eval_shard_of(eval, from.dim);
     sc_walk_start(&walk);
     do {
         const double *x = eval->operands[0]->data + walk.at[0];
@@ -116,7 +119,8 @@ bool eval_topk(sc_eval *eval)
         for (int64_t q = 0; q < to.size; q++) {
             pick = next_best(x, &from, from.strides[0], pick);
             eval->results[0].data[walk.at[1] + q * to.strides[1]] = x[pick * from.strides[0]];
-            eval->results[1].data[walk.at[2] + q * to.strides[2]] = (double)(offset + pick);
+            eval->results[1].data[walk.at[2] + q * to.strides[2]] =
+                (double)sc_eval_position(&shard, pick);
         }
     } while (sc_walk_next(&walk));
     return true;
@@ -126,23 +130,26 @@ bool eval_topk(sc_eval *eval)
  * len. */
 typedef struct sc_append {
     sc_walk_dim t, s;
-    int64_t t_size, t_offset, s_offset; /* global size of T; global index of element 0 */
-    const double *pos, *len;            /* NULL: 0 and all rows */
+    int64_t t_size; /* global */
+    sc_eval_shard t_shard, s_shard;
+    const double *pos, *len; /* NULL: 0 and all rows */
 } sc_append;
 
 static bool append_row(sc_eval *eval, const sc_append *append, const int64_t at[4])
 {
     double position = append->pos == NULL ? 0 : append->pos[at[2]],
            length = append->len == NULL ? INFINITY : append->len[at[3]];
-    for (int64_t i = 0; i < append->s.size && (double)(append->s_offset + i) < length; i++) {
-        double t = position + (double)(append->s_offset + i);
+    for (int64_t i = 0; i < append->s.size; i++) {
+        double row = (double)sc_eval_position(&append->s_shard, i), t = position + row;
+        if (row >= length)
+            break;
         if (!(t >= 0 && t < (double)append->t_size))
             return sc_eval_fail(eval,
                                 "row %lld is at position %.17g, outside its capacity %s = %lld",
                                 (long long)at[2], t, sc_eval_dim_name(eval, append->t.dim),
                                 (long long)append->t_size);
-        int64_t local = (int64_t)t - append->t_offset;
-        if (local >= 0 && local < append->t.size)
+        int64_t local = sc_eval_place(&append->t_shard, (int64_t)t);
+        if (local >= 0)
             eval->results[0].data[at[0] + local * append->t.strides[0]] =
                 eval->operands[1]->data[at[1] + i * append->s.strides[1]];
     }
@@ -169,8 +176,8 @@ bool eval_append(sc_eval *eval)
     if (at < 0)
         return sc_eval_fail(eval, "the cache lacks dim %s", sc_eval_dim_name(eval, append.t.dim));
     append.t_size = eval->result_types[0]->dims[at].size;
-    append.t_offset = sc_eval_offset(eval, append.t.dim);
-    append.s_offset = sc_eval_offset(eval, append.s.dim);
+    append.t_shard = sc_eval_shard_of(eval, append.t.dim);
+    append.s_shard = sc_eval_shard_of(eval, append.s.dim);
     sc_walk_start(&walk);
     do {
         if (!append_row(eval, &append, walk.at))
@@ -193,15 +200,16 @@ bool eval_last(sc_eval *eval)
     int dim = sc_type_find_dim(eval->operand_types[0], s.dim);
     if (dim < 0)
         return sc_eval_fail(eval, "the operand lacks dim %s", sc_eval_dim_name(eval, s.dim));
-    int64_t size = eval->operand_types[0]->dims[dim].size, offset = sc_eval_offset(eval, s.dim);
+    int64_t size = eval->operand_types[0]->dims[dim].size;
+    const sc_eval_shard shard = sc_eval_shard_of(eval, s.dim);
     sc_walk_start(&walk);
     do {
         double length = len == NULL ? (double)size : len[walk.at[2]];
         if (!(length >= 0 && length <= (double)size))
             return sc_eval_fail(eval, "length %.17g is outside 0 <= length <= %s = %lld", length,
                                 sc_eval_dim_name(eval, s.dim), (long long)size);
-        int64_t local = (int64_t)length - 1 - offset;
-        if (length >= 1 && local >= 0 && local < s.size)
+        int64_t local = length < 1 ? -1 : sc_eval_place(&shard, (int64_t)length - 1);
+        if (local >= 0)
             eval->results[0].data[walk.at[0]] =
                 eval->operands[0]->data[walk.at[1] + local * s.strides[1]];
     } while (sc_walk_next(&walk));
@@ -302,7 +310,8 @@ bool eval_mask(sc_eval *eval)
         real[i] = x->sizes[i];
         if (dims != NULL) {
             for (uint32_t d = 0; d < dims->count; d++) {
-                int64_t left = type->dims[i].size - sc_eval_offset(eval, type->dims[i].dim);
+                const sc_eval_shard shard = sc_eval_shard_of(eval, type->dims[i].dim);
+                int64_t left = type->dims[i].size - sc_eval_position(&shard, 0);
                 if (dims->dims[d] == type->dims[i].dim && left < real[i])
                     real[i] = left;
             }

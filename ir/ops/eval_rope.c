@@ -114,12 +114,12 @@ bool eval_rope(sc_eval *eval)
         return false;
     sc_rope rope = {0};
     bool is_ready = prepare(eval, &rope, &e);
-    int64_t offset = sc_eval_offset(eval, dims->dims[0]);
+    const sc_eval_shard shard = sc_eval_shard_of(eval, dims->dims[0]);
     sc_walk_start(&walk);
     do {
         if (!is_ready)
             break;
-        double position = (double)(offset + sc_walk_index(&walk, dims->dims[0])) +
+        double position = (double)sc_eval_position(&shard, sc_walk_index(&walk, dims->dims[0])) +
                           (pos == NULL ? 0 : pos[walk.at[2]]);
         set_position(&rope, position);
         rotate(&rope, eval->results[0].data + walk.at[0], e.strides[0],

@@ -49,7 +49,8 @@ int64_t sc_eval_global_size(const sc_eval *eval, sc_dim leaf)
     return 0;
 }
 
-/* Returns the dim whose split gives the leaf's offset: in a ring, keys are split as queries are. */
+/* Returns the dim whose split places the leaf's elements: in a ring, keys are split as queries are.
+ */
 static sc_dim split_like(const sc_eval *eval, sc_dim leaf)
 {
     const sc_attr *dims = sc_op_attr(eval->op, SC_ATTR_dims),
@@ -58,11 +59,12 @@ static sc_dim split_like(const sc_eval *eval, sc_dim leaf)
     return is_of_keys && to != NULL ? to->dims[0] : leaf;
 }
 
-int64_t sc_eval_offset(const sc_eval *eval, sc_dim leaf)
+sc_eval_shard sc_eval_shard_of(const sc_eval *eval, sc_dim leaf)
 {
     const sc_attr *offset = sc_op_attr(eval->op, SC_ATTR_offset);
+    sc_eval_shard shard = {{1, 1, 1}, 0, local_size(eval, leaf)};
     if (offset == NULL)
-        return 0;
+        return shard;
     sc_dim split = split_like(eval, leaf);
     for (uint32_t i = 0; i < offset->count; i++) {
         if (offset->splits[i].dim != split)
@@ -70,11 +72,24 @@ int64_t sc_eval_offset(const sc_eval *eval, sc_dim leaf)
         const sc_mesh *mesh = &eval->m->mesh;
         const sc_sub_axis_list *sub_axes = &offset->splits[i].sub_axes;
         int64_t members = (int64_t)sc_sub_axis_list_size(mesh, sub_axes),
-                back = leaf == split ? 0 : sc_op_int(eval->op, SC_ATTR_block, 0),
-                member = sc_shard_offset(mesh, sub_axes, eval->rank, 1) + members - back;
-        return member % members * local_size(eval, leaf);
+                back = leaf == split ? 0 : sc_op_int(eval->op, SC_ATTR_block, 0);
+        shard.order = sc_shard_order_of(eval->m, leaf, sub_axes);
+        /* on one device all of it is there, in order */
+        if (shard.order.members > 1 && shard.local == sc_eval_global_size(eval, leaf))
+            return (sc_eval_shard){{1, 1, 1}, 0, shard.local};
+        shard.number = (sc_shard_number(mesh, sub_axes, eval->rank) + members - back) % members;
     }
-    return 0;
+    return shard;
+}
+
+int64_t sc_eval_position(const sc_eval_shard *shard, int64_t i)
+{
+    return sc_shard_position(&shard->order, shard->number, shard->local, i);
+}
+
+int64_t sc_eval_place(const sc_eval_shard *shard, int64_t position)
+{
+    return sc_shard_find(&shard->order, shard->number, shard->local, position);
 }
 
 void sc_walk_init(sc_walk *walk)

@@ -12,6 +12,9 @@ typedef void sc_expand_fn(sc_expand *expand);
 #include "ir/ops/ops.def"
 #undef OP
 
+/* Those of forms.def: steps of a ring. */
+sc_expand_fn expand_attend_ring, expand_attend_grad_ring;
+
 /* True if the op is `where (eq x, ignore), 0, x`, the way expand_xent reads targets: the elements
  * of x with `ignore` replaced by 0. */
 bool sc_is_ignoring(const sc_module *m, const sc_op *op, sc_value *x, double *ignore);

@@ -214,6 +214,14 @@ static void add_results(ring *r, sc_value *sums, sc_op_id step)
     }
 }
 
+static void set_apart(sc_value *own, sc_value *sums, const uint32_t *moving, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        own[moving[i]] = sums[moving[i]];
+        sums[moving[i]] = SC_NONE;
+    }
+}
+
 /* Cotangents of a block of keys start on the member after its own and are added to on every member
  * that has the block. The last one sends them home, where the home member's own are added. */
 void expand_attend_grad_ring(sc_expand *e)
@@ -229,10 +237,8 @@ void expand_attend_grad_ring(sc_expand *e)
         if (block > 1)
             rotate_sums(&r, sums, moving, moving_count, 1);
         add_results(&r, sums, run_step(&r, block));
-        for (uint32_t i = 0; block == 0 && i < moving_count; i++) {
-            own[moving[i]] = sums[moving[i]];
-            sums[moving[i]] = SC_NONE;
-        }
+        if (block == 0)
+            set_apart(own, sums, moving, moving_count);
         if (block < r.steps)
             turn(&r);
     }

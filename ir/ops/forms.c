@@ -1,8 +1,11 @@
 #include "ir/ops/forms.h"
 
+#include "ir/ops/expand.h"
 #include "program/collective.h"
 
 enum { NO_MARK = -1 };
+
+#define expand_none NULL
 
 /* ---- dims ---- */
 /* Of attention: the positions of the queries. */
@@ -116,10 +119,23 @@ static bool sent_heads(const sc_module *m, const sc_op *op, const sc_form_dims *
 
 /* ---- the table ---- */
 const sc_form sc_forms[SC_FORM_COUNT] = {
-#define FORM(op, gradient, name, dims, mark, sent, summary)                                        \
-    {SC_OP_##op, SC_OP_##gradient, #name, summary, dims_##dims, sent_##sent, mark},
+#define FORM(op, gradient, name, dims, mark, expand, expand_gradient, sent, summary)               \
+    {SC_OP_##op,      SC_OP_##gradient,        #name, summary, dims_##dims, sent_##sent, mark,     \
+     expand_##expand, expand_##expand_gradient},
 #include "ir/ops/forms.def"
 };
+
+void (*sc_form_expansion(const sc_op *op))(sc_expand *expand)
+{
+    for (uint32_t f = 0; f < SC_FORM_COUNT; f++) {
+        const sc_form *form = &sc_forms[f];
+        if (form->mark == NO_MARK || sc_op_attr(op, (sc_attr_key)form->mark) == NULL)
+            continue;
+        if (op->kind == form->op || op->kind == form->gradient)
+            return op->kind == form->op ? form->expand : form->expand_gradient;
+    }
+    return NULL;
+}
 
 uint32_t sc_forms_of(sc_op_kind kind)
 {

@@ -5,7 +5,7 @@
 #include "ir/ops/ops.h"
 
 typedef enum sc_form_id {
-#define FORM(op, gradient, name, dims, mark, sent, summary) SC_FORM_##op##_##name,
+#define FORM(op, gradient, name, ...) SC_FORM_##op##_##name,
 #include "ir/ops/forms.def"
     SC_FORM_COUNT
 } sc_form_id;
@@ -31,6 +31,9 @@ typedef struct sc_form {
     bool (*sent)(const sc_module *m, const sc_op *op, const sc_form_dims *dims, uint32_t ranks,
                  sc_form_sent *out);
     int mark; /* sc_attr_key; -1: none */
+    /* like those of ops.def; NULL: the op stays what it is */
+    void (*expand)(sc_expand *expand);
+    void (*expand_gradient)(sc_expand *expand);
 } sc_form;
 
 extern const sc_form sc_forms[SC_FORM_COUNT];
@@ -39,6 +42,8 @@ extern const sc_form sc_forms[SC_FORM_COUNT];
 uint32_t sc_forms_of(sc_op_kind kind);
 /* Returns for each dim of the module whether a tensor passed by the caller has it. In the arena. */
 const bool *sc_dims_of_inputs(const sc_module *m);
+/* Returns the function that replaces the op by its form, of which it has the mark; NULL: none. */
+void (*sc_form_expansion(const sc_op *op))(sc_expand *expand);
 /* Gives the op the marks of its origin, if it is the derivative or a copy of an op with forms. */
 void sc_form_follow(sc_module *m, sc_op_id op, sc_op_id origin);
 

@@ -76,6 +76,8 @@ static void check_type(verification *v, sc_op_id op, sc_type type)
             wrong(v, op, "%lld shards do not divide dim %s", (long long)shards,
                   sc_text(m->context, m->dims.data[info->dims[i].dim].name));
     }
+    if (sc_type_breaks_zigzag(m, info))
+        wrong(v, op, "a placement splits a zigzag in another order");
     for (uint32_t a = 0; a < SC_MAX_SUB_AXES; a++) {
         uint8_t on = info->placement.on[a];
         if (on != SC_ON_NOTHING && !sc_is_partial(on) && on >= info->rank)
@@ -430,11 +432,13 @@ static bool collective_result(const sc_module *m, const sc_op *op, uint32_t i, s
     }
 }
 
-/* True if a permute preserves every dim's local size and every partial reduction. */
+/* True if a permute preserves every dim's local size and every partial reduction; what is split
+ * zigzag it leaves alone, whose shards are no other split's. */
 static bool is_permutation(const sc_module *m, const sc_type_info *a, const sc_type_info *b)
 {
     for (uint32_t i = 0; i < a->rank; i++) {
-        if (sc_type_shards(&m->mesh, a, i) != sc_type_shards(&m->mesh, b, i))
+        if (sc_type_shards(&m->mesh, a, i) != sc_type_shards(&m->mesh, b, i) ||
+            sc_moves_zigzag(m, a, &b->placement, i))
             return false;
     }
     for (uint32_t i = 0; i < m->mesh.sub_axis_count; i++) {

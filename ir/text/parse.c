@@ -173,7 +173,16 @@ static bool parse_multiple(sc_parser *p, sc_sym name)
     return true;
 }
 
-/* dim V pad 128; dim T = alias S; dim H = (K, G); dim J = alias H (J.K, J.G);
+static bool parse_zigzag(sc_parser *p, sc_sym name)
+{
+    sc_sub_axis_list list;
+    if (!sc_parse_sub_axis_list(p, &list))
+        return false;
+    p->m->dims.data[sc_module_find_dim(p->m, name)].zigzag = list;
+    return true;
+}
+
+/* dim V pad 128; dim S zigzag cp; dim T = alias S; dim H = (K, G); dim J = alias H (J.K, J.G);
  * dim J.K = alias K of J */
 static bool parse_dim(sc_parser *p)
 {
@@ -198,6 +207,8 @@ static bool parse_dim(sc_parser *p)
     if (sc_parse_accept_word(p, "of") && !parse_dim_reference(p, &line.of, &line.of_loc))
         return false;
     if (sc_parse_accept_word(p, "pad") && !parse_multiple(p, name))
+        return false;
+    if (sc_parse_accept_word(p, "zigzag") && !parse_zigzag(p, name))
         return false;
     *slot = line;
     return true;

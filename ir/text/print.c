@@ -340,6 +340,10 @@ static void print_dim_line(sc_printer *p, sc_dim dim)
     }
     if (info->multiple > 1)
         sc_strbuf_printf(p->out, " pad %lld", (long long)info->multiple);
+    if (info->zigzag.count > 0) {
+        sc_strbuf_add(p->out, " zigzag ");
+        sc_print_sub_axis_list(p, &info->zigzag);
+    }
     sc_strbuf_add_char(p->out, '\n');
 }
 

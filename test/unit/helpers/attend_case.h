@@ -36,6 +36,7 @@ typedef struct spec {
     int input_count;
     char own[4];
     bool has_bias, is_ring; /* T is split as S is, but where both are */
+    bool is_zigzag;         /* S and T, where they are split */
     char with[128], operands[128], attributes[256], offset[64];
     char text[8192];
 } spec;
@@ -153,12 +154,19 @@ static inline void draw_split(spec *s, const char *q)
     }
     if (strchr(q, 'S') != NULL && draw(s, 3) > 0)
         s->split['S'] = "y";
+    s->is_zigzag = s->split['S'] != NULL && draw(s, 2) == 0;
+    if (s->is_zigzag) {
+        s->sizes['S'] += 3 - (s->sizes['S'] + 3) % 4;
+        s->sizes['T'] += 3 - (s->sizes['T'] + 3) % 4;
+    }
     s->is_ring = s->split['S'] != NULL && may_be_ring(s) && draw(s, 2) == 0;
     if (s->is_ring) {
         s->split['B'] = s->split['K'] = s->split['G'] = NULL;
         s->split['T'] = "y";
-        sprintf(s->attributes + strlen(s->attributes), ", wide = 1, ring = [y], block = %d",
-                (int)draw(s, 2));
+        int block = (int)draw(s, 2);
+        /* keys here stay with their rank: another member's padding is not where this one's is */
+        s->sizes['T'] += block * (s->sizes['T'] % 2);
+        sprintf(s->attributes + strlen(s->attributes), ", wide = 1, ring = [y], block = %d", block);
     }
     for (const char *c = "BKGS"; *c != 0; c++) {
         if (s->split[(int)*c] != NULL)
@@ -348,8 +356,9 @@ static inline int64_t whole_index(const sc_module *m, const sc_type_info *type, 
     int64_t index = 0, stride = 1;
     for (uint32_t i = type->rank; i-- > 0; stride *= type->dims[i].size) {
         sc_sub_axis_list sub_axes = sc_placement_dim(&type->placement, i);
-        int64_t at =
-            element % s->local[i] + sc_shard_offset(&m->mesh, &sub_axes, rank, s->local[i]);
+        const sc_shard_order order = sc_shard_order_of(m, type->dims[i].dim, &sub_axes);
+        int64_t at = sc_shard_position(&order, sc_shard_number(&m->mesh, &sub_axes, rank),
+                                       s->local[i], element % s->local[i]);
         element /= s->local[i];
         if (at >= type->dims[i].size)
             return -1;
@@ -607,8 +616,13 @@ static inline void find_ops(attend_case *a)
 /* Reads the text and draws inputs. The blocks of a ring mean something on ranks alone. */
 static inline void prepare_attend_case(attend_case *a)
 {
-    a->c = case_open(a->spec.offset[0] == 0 ? "" : "x = 2, y = 2\n", "", a->spec.text,
-                     (sc_interp_options){.round = true, .ranks = a->spec.is_ring});
+    a->c = case_read(a->spec.offset[0] == 0 ? "" : "x = 2, y = 2\n", "", a->spec.text);
+    for (sc_dim d = 0; a->spec.is_zigzag && d < a->c->m->dims.count; d++) {
+        const char *name = sc_text(a->c->m->context, a->c->m->dims.data[d].name);
+        if (strcmp(name, "S") == 0 || strcmp(name, "T") == 0)
+            a->c->m->dims.data[d].zigzag = (sc_sub_axis_list){1, {1}};
+    }
+    case_start(a->c, &(sc_interp_options){.round = true, .ranks = a->spec.is_ring});
     fill_inputs(a);
     sc_interp_set_random(a->c->interp, 21, 9, 2);
     find_ops(a);

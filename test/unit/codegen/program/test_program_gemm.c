@@ -104,7 +104,7 @@ static void move_shard(const sc_module *m, const sc_type_info *type, uint64_t ra
     for (uint32_t i = 0; i < type->rank; i++) {
         sc_sub_axis_list sub_axes = sc_placement_dim(&type->placement, i);
         sizes[i] = sc_type_local_size(m, type, i);
-        first[i] = sc_shard_offset(&m->mesh, &sub_axes, rank, sizes[i]);
+        first[i] = sc_shard_number(&m->mesh, &sub_axes, rank) * sizes[i];
     }
     for (int64_t e = 0; e < count; e++) {
         int64_t at = 0;
