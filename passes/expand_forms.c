@@ -59,8 +59,10 @@ static void place_made(sc_emitter *emitter, sc_op_id made)
     sc_factors factors;
     sc_assignment assignment = {0};
     sc_op_factors(m, sc_op_at(m, made), &factors);
-    for (uint32_t f = 0; f < factors.count; f++)
-        assignment.split[f] = split_of_dim(x, x->expand->made_dim, factors.list[f].dim);
+    for (uint32_t f = 0; f < factors.count; f++) {
+        if (factors.list[f].role != SC_ROLE_WHOLE)
+            assignment.split[f] = split_of_dim(x, x->expand->made_dim, factors.list[f].dim);
+    }
     sc_assignment_store(m, made, &factors, &assignment);
     sc_op_set_attr(m, made, sc_attr_int(SC_ATTR_form, x->form));
     const sc_attr *phase = sc_op_attr(sc_op_at(m, x->op), SC_ATTR_phase);

@@ -43,7 +43,8 @@ static bool has(const sc_module *m, sc_value value, sc_dim dim)
 }
 
 /* Members whose keys a query may see: with a window, those of the last ones. Their distance is
- * counted round the ring, so that a causal mask alone excludes none. */
+ * counted round the ring, so that a causal mask alone excludes none; in a zigzag the keys before a
+ * member's two chunks are on both sides of it. */
 static int64_t count_steps(const ring *r, const sc_attr *dims)
 {
     const sc_module *m = r->e->e.m;
@@ -52,7 +53,9 @@ static int64_t count_steps(const ring *r, const sc_attr *dims)
             window = sc_op_int(&r->op, SC_ATTR_window, 0),
             reached = window < 1 ? r->members : (window - 1 + keys - 1) / keys;
     const char *mask = sc_text(m->context, sc_op_word(&r->op, SC_ATTR_mask));
-    return strcmp(mask, "window") == 0 && reached < r->members - 1 ? reached : r->members - 1;
+    bool is_zigzag = sc_shard_order_of(m, dims->dims[0], &r->e->split).members > 1;
+    return strcmp(mask, "window") == 0 && !is_zigzag && reached < r->members - 1 ? reached
+                                                                                 : r->members - 1;
 }
 
 /* The attributes of a step; block, the last one, is set for each. */
