@@ -107,8 +107,8 @@ bool sc_generator_add_object(sc_generator *g, sc_image *image);
 /* ---- units: rows of lowering.def; false after a diagnostic ---- */
 typedef bool sc_unit_fn(sc_generator *g, sc_op_id op);
 sc_unit_fn sc_generate_input, sc_generate_state_read, sc_generate_state_write, sc_generate_return,
-    sc_generate_view, sc_generate_dot, sc_generate_attend, sc_generate_to_device,
-    sc_generate_to_host, sc_generate_send, sc_generate_recv;
+    sc_generate_view, sc_generate_dot, sc_generate_attend, sc_generate_routed,
+    sc_generate_to_device, sc_generate_to_host, sc_generate_send, sc_generate_recv;
 #define COLLECTIVE(...)
 #define COLLECTIVE_OP(op, ...) sc_unit_fn sc_generate_##op;
 #include "program/collectives.def"

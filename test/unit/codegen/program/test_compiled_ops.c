@@ -103,6 +103,22 @@ static const char *binary_body(sc_arena *arena, const char *dtype)
 /* ---- functions of one op, or of few ---- */
 #define IN(name, type) "%" name " = input {name=\"" name "\"} : " type "\n"
 
+/* the product, and the cotangents of both operands of it: as far as ids repeat, sums of rows */
+#define ROUTED(dtype, x, w, ids, to, dims, rows)                                                   \
+    {                                                                                              \
+        IN("x", dtype x)                                                                           \
+        IN("w", dtype w)                                                                           \
+        IN("t", "i32" ids)                                                                         \
+        "%y = routed_dot[" dims " -> V] %x, %w, %t : " dtype to "\n%n = neg %y : " dtype to        \
+        "\n%g = routed_dot_grad[" rows " -> V] %x, %n, %t : " dtype w "\nreturn %y, %g\n",         \
+        {                                                                                          \
+            {-1, 1}, {-1, 1},                                                                      \
+            {                                                                                      \
+                0, 6                                                                               \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
 static const function single[] = {
     {IN("x", "i32[A=3, B=5]") "%a = add %x, %x : i32[A=3, B=5]\n%b = neg %x : i32[A=3, B=5]\n%c = "
                               "sub %b, %a : i32[A=3, B=5]\n"
@@ -214,6 +230,14 @@ static const function single[] = {
                              "D=3]\n%n = neg %g : "
                              "f32[V=7, D=3]\nreturn %g, %n\n",
      {{-2, 2}, {0, 6}}},
+    ROUTED("f32", "[A=3, D=5]", "[V=7, D=5, E=6]", "[A=3, B=5]", "[A=3, B=5, E=6]", "D", "A, B"),
+    ROUTED("f64", "[D=5, A=3]", "[E=6, V=7, D=5]", "[B=5]", "[A=3, B=5, E=6]", "D", "A, B"),
+    ROUTED("bf16", "[A=3, B=5, D=5]", "[D=5, V=7, E=6]", "[A=3, B=5]", "[A=3, B=5, E=6]", "D",
+           "A, B"),
+    ROUTED("f16", "[A=3, D=5, C=2]", "[V=7, E=6, D=5, C=2]", "[B=5, A=3]", "[A=3, B=5, E=6]",
+           "D, C", "B, A"),
+    ROUTED("f32", "[A=3, C=2, D=5]", "[V=7, C=2, D=5, E=6]", "[A=3]", "[A=3, C=2, E=6]", "D", "A"),
+    ROUTED("i32", "[A=3, D=5]", "[V=7, D=5, E=6]", "[A=3, B=5]", "[A=3, B=5, E=6]", "D", "A, B"),
     {IN("t", "i32[A=3]") "%g = onehot[V] %t : f32[A=3, V=7]\n%n = neg %g : f32[A=3, V=7]\nreturn "
                          "%g, %n\n",
      {{0, 6}}},
