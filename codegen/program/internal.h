@@ -39,6 +39,9 @@ typedef struct sc_generator_printers {
 } sc_generator_printers;
 void sc_generator_emit(sc_generator *g, const sc_generator_printers *emit, const void *what,
                        sc_generated_kernel *shown, uint32_t *out_kernel, bool *out_new);
+/* The session checks an input before a run for what a kernel checks of these ids: if they are an
+ * input, its elements have to be in 0 .. below - 1. */
+void sc_generator_limit_ids(sc_generator *g, sc_value ids, int64_t below);
 /* Appends the scratch that the function needs to a call's arguments; *count grows. */
 const sc_image_ref *sc_generator_add_scratch(sc_generator *g, uint32_t kernel,
                                              const sc_image_ref *args, uint32_t *count,
