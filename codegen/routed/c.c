@@ -3,8 +3,9 @@
 #include "codegen/routed/routed.h"
 #include "program/failure.h"
 
-extern const char sc_routed_c_block_text[], sc_routed_c_product_text[],
-    sc_routed_c_product_main_text[], sc_routed_c_gradient_text[], sc_routed_c_gradient_main_text[];
+extern const char sc_routed_c_copied_text[], sc_routed_c_turned_text[], sc_routed_c_block_text[],
+    sc_routed_c_product_text[], sc_routed_c_product_main_text[], sc_routed_c_gradient_text[],
+    sc_routed_c_gradient_main_text[];
 
 typedef struct routed_text {
     sc_arena *arena;
@@ -142,21 +143,16 @@ static void emit_sizes(const routed_text *text)
                   name, name);
 }
 
-/* How weights are packed: copied along the columns, or transposed. */
-static const char *pack_panel(const routed_text *text)
+/* The texts in their order; NULL: none. */
+static void list_texts(const sc_routed_desc *desc, const char *texts[4])
 {
-    const sc_routed_desc *desc = text->desc;
     bool is_turned = desc->own.strides[SC_ROUTED_Y] == 1 && desc->columns.strides[SC_ROUTED_Y] != 1;
-    if (is_turned && desc->dtypes[SC_ROUTED_Y] == SC_DTYPE_f32)
-        return sc_arena_printf(text->arena, "sc_transpose_b32(at, %s, b, %s_lanes, width, depth);",
-                               number(text, desc->columns.strides[SC_ROUTED_Y]), text->name);
-    return sc_arena_printf(text->arena,
-                           "for (int64_t p = 0; p < depth; p++)\n"
-                           "        for (int64_t l = 0; l < width; l++)\n"
-                           "            b[p * %s_lanes + l] = %s(at[p * %s + l * %s]);",
-                           text->name, from(text, desc->dtypes[SC_ROUTED_Y]),
-                           number(text, desc->own.strides[SC_ROUTED_Y]),
-                           number(text, desc->columns.strides[SC_ROUTED_Y]));
+    texts[0] = desc->is_grad                                            ? NULL
+               : is_turned && desc->dtypes[SC_ROUTED_Y] == SC_DTYPE_f32 ? sc_routed_c_turned_text
+                                                                        : sc_routed_c_copied_text;
+    texts[1] = desc->is_grad ? sc_routed_c_gradient_text : sc_routed_c_product_text;
+    texts[2] = sc_routed_c_block_text;
+    texts[3] = desc->is_grad ? sc_routed_c_gradient_main_text : sc_routed_c_product_main_text;
 }
 
 static void emit_fixed(const routed_text *text)
@@ -168,7 +164,6 @@ static void emit_fixed(const routed_text *text)
     const char *depth = sc_arena_printf(text->arena, "%s_depth", text->name),
                *most = sc_arena_printf(text->arena, "%s_rows", text->name);
     const sc_write_word words[] = {
-        {"PACK_PANEL", pack_panel(text)},
         {"NAME", text->name},
         {"REAL", text->is_wide ? "double" : "float"},
         {"X_TYPE", type_of(desc->dtypes[SC_ROUTED_X])},
@@ -192,12 +187,12 @@ static void emit_fixed(const routed_text *text)
         {"STEP_ROW", desc->is_grad ? "1" : depth},
         {"STEP_TERM", desc->is_grad ? most : "1"},
     };
-    const char *texts[] = {desc->is_grad ? sc_routed_c_gradient_text : sc_routed_c_product_text,
-                           sc_routed_c_block_text,
-                           desc->is_grad ? sc_routed_c_gradient_main_text
-                                         : sc_routed_c_product_main_text};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        sc_write_fixed(text->out, texts[i], words, sizeof words / sizeof *words);
+    const char *texts[4];
+    list_texts(desc, texts);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        if (texts[i] != NULL)
+            sc_write_fixed(text->out, texts[i], words, sizeof words / sizeof *words);
+    }
 }
 
 void sc_routed_emit(sc_context *context, const sc_routed_desc *desc, const char *name,
