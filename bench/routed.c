@@ -1,10 +1,12 @@
 /* The rate of routed products against one plain matmul of as many rows, in the same run: medians of
  * the times of both, taken in turns, of random rows and ids. The goal is 0.8 where ids have 64 rows
  * or more. Arguments: the rows of an id, instead of several numbers; OMP_NUM_THREADS says how many
- * threads. */
+ * threads. Arrays lie in huge pages, as the arena of a session does. */
+#define _GNU_SOURCE /* madvise */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "codegen/routed/routed.h"
@@ -13,7 +15,7 @@
 #include "runtime/cpu/gemm.h"
 #include "runtime/cpu/loader.h"
 
-enum { EXPERTS = 16, DEPTH = 512, COLUMNS = 1024, REPEATS = 15, KINDS = 3 };
+enum { EXPERTS = 16, DEPTH = 512, COLUMNS = 1024, REPEATS = 15, KINDS = 3, HUGE_PAGE = 1 << 21 };
 
 /* A product, the cotangent of its x, and that of its weights; a plain matmul has the dims m, n, k
  * with these sizes, -1: the rows. */
@@ -76,13 +78,21 @@ static double draw(void)
     return (double)(seed >> 11) * 0x1p-53;
 }
 
-static void *filled(sc_dtype dtype, int64_t count)
+static void *room(int64_t bytes)
 {
-    char *data = aligned_alloc(64, ((size_t)count * sc_dtypes[dtype].bytes + 63) / 64 * 64);
+    size_t size = ((size_t)bytes + HUGE_PAGE) / HUGE_PAGE * HUGE_PAGE;
+    void *data = aligned_alloc(HUGE_PAGE, size);
     if (data == NULL) {
         fprintf(stderr, "out of memory\n");
         exit(1);
     }
+    (void)madvise(data, size, MADV_HUGEPAGE);
+    return data;
+}
+
+static void *filled(sc_dtype dtype, int64_t count)
+{
+    char *data = room(count * sc_dtypes[dtype].bytes);
     for (int64_t i = 0; i < count; i++) {
         double value = draw() - 0.5;
         float narrow = (float)value;
@@ -175,11 +185,10 @@ static void compare(int kind, sc_dtype dtype, int64_t rows, const sc_routed_desc
     sc_gemm_plan *plan = sc_gemm_plan_new(&gemm, SC_GEMM_AUTO);
     int64_t large = rows * COLUMNS + EXPERTS * DEPTH * COLUMNS;
     void *x = filled(dtype, rows * COLUMNS), *y = filled(dtype, large), *z = filled(dtype, large),
-         *scratch = aligned_alloc(64, (size_t)(desc->scratch_bytes + 63) / 64 * 64),
-         *packed = aligned_alloc(64, (size_t)(sc_gemm_scratch_bytes(&gemm) + 63) / 64 * 64);
+         *scratch = room(desc->scratch_bytes), *packed = room(sc_gemm_scratch_bytes(&gemm));
     int32_t *ids = shuffled_ids(rows);
     double times[2][REPEATS];
-    for (int i = -2; i < REPEATS && plan != NULL && scratch != NULL && packed != NULL; i++) {
+    for (int i = -2; i < REPEATS && plan != NULL; i++) {
         double start = now();
         (void)sc_gemm_run(plan, x, y, z, NULL, packed);
         double between = now();

@@ -3,7 +3,8 @@
 #include "codegen/routed/routed.h"
 #include "program/failure.h"
 
-extern const char sc_routed_c_copied_text[], sc_routed_c_turned_text[], sc_routed_c_block_text[],
+extern const char sc_routed_c_row_vectors_text[], sc_routed_c_row_elements_text[],
+    sc_routed_c_copied_text[], sc_routed_c_turned_text[], sc_routed_c_block_text[],
     sc_routed_c_product_text[], sc_routed_c_product_main_text[], sc_routed_c_gradient_text[],
     sc_routed_c_gradient_main_text[];
 
@@ -137,22 +138,31 @@ static void emit_sizes(const routed_text *text)
     sc_write_line(text->out, "#endif");
     sc_write_line(text->out,
                   "enum { %s_lanes = 3 * %s_bytes / (int)sizeof(%s), %s_rows = 128, "
-                  "%s_columns = 192, %s_depth = 192 };",
+                  "%s_columns = 384, %s_depth = 128 };",
                   name, name, real, name, name, name);
-    sc_write_line(text->out, "typedef %s %s_vector __attribute__((vector_size(%s_bytes)));\n", real,
+    sc_write_line(text->out, "typedef %s %s_vector __attribute__((vector_size(%s_bytes)));", real,
                   name, name);
+    sc_write_line(text->out,
+                  "typedef %s %s_loose __attribute__((vector_size(%s_bytes), aligned(%d), "
+                  "may_alias));\n",
+                  real, name, name, text->is_wide ? 8 : 4);
 }
 
 /* The texts in their order; NULL: none. */
-static void list_texts(const sc_routed_desc *desc, const char *texts[4])
+enum { TEXTS = 5 };
+
+static void list_texts(const routed_text *text, const char *texts[TEXTS])
 {
-    bool is_turned = desc->own.strides[SC_ROUTED_Y] == 1 && desc->columns.strides[SC_ROUTED_Y] != 1;
-    texts[0] = desc->is_grad                                            ? NULL
-               : is_turned && desc->dtypes[SC_ROUTED_Y] == SC_DTYPE_f32 ? sc_routed_c_turned_text
-                                                                        : sc_routed_c_copied_text;
-    texts[1] = desc->is_grad ? sc_routed_c_gradient_text : sc_routed_c_product_text;
-    texts[2] = sc_routed_c_block_text;
-    texts[3] = desc->is_grad ? sc_routed_c_gradient_main_text : sc_routed_c_product_main_text;
+    const sc_routed_desc *desc = text->desc;
+    bool has_type = !is_half(desc->dtypes[SC_ROUTED_Y]),
+         runs = desc->columns.strides[SC_ROUTED_Y] == 1 || desc->columns.size == 1,
+         is_turned = !runs && desc->own.strides[SC_ROUTED_Y] == 1 &&
+                     desc->dtypes[SC_ROUTED_Y] == SC_DTYPE_f32;
+    texts[0] = has_type && runs ? sc_routed_c_row_vectors_text : sc_routed_c_row_elements_text;
+    texts[1] = desc->is_grad ? NULL : is_turned ? sc_routed_c_turned_text : sc_routed_c_copied_text;
+    texts[2] = desc->is_grad ? sc_routed_c_gradient_text : sc_routed_c_product_text;
+    texts[3] = sc_routed_c_block_text;
+    texts[4] = desc->is_grad ? sc_routed_c_gradient_main_text : sc_routed_c_product_main_text;
 }
 
 static void emit_fixed(const routed_text *text)
@@ -187,9 +197,9 @@ static void emit_fixed(const routed_text *text)
         {"STEP_ROW", desc->is_grad ? "1" : depth},
         {"STEP_TERM", desc->is_grad ? most : "1"},
     };
-    const char *texts[4];
-    list_texts(desc, texts);
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    const char *texts[TEXTS];
+    list_texts(text, texts);
+    for (int i = 0; i < TEXTS; i++) {
         if (texts[i] != NULL)
             sc_write_fixed(text->out, texts[i], words, sizeof words / sizeof *words);
     }
