@@ -4,9 +4,9 @@
 #include "program/failure.h"
 
 extern const char sc_routed_c_row_vectors_text[], sc_routed_c_row_elements_text[],
-    sc_routed_c_copied_text[], sc_routed_c_turned_text[], sc_routed_c_block_text[],
-    sc_routed_c_product_text[], sc_routed_c_product_main_text[], sc_routed_c_gradient_text[],
-    sc_routed_c_gradient_main_text[];
+    sc_routed_c_copied_text[], sc_routed_c_turned_text[], sc_routed_c_turned_f32_text[],
+    sc_routed_c_block_text[], sc_routed_c_product_text[], sc_routed_c_product_main_text[],
+    sc_routed_c_gradient_text[], sc_routed_c_gradient_main_text[];
 
 typedef struct routed_text {
     sc_arena *arena;
@@ -156,10 +156,13 @@ static void list_texts(const routed_text *text, const char *texts[TEXTS])
     const sc_routed_desc *desc = text->desc;
     bool has_type = !is_half(desc->dtypes[SC_ROUTED_Y]),
          runs = desc->columns.strides[SC_ROUTED_Y] == 1 || desc->columns.size == 1,
-         is_turned = !runs && desc->own.strides[SC_ROUTED_Y] == 1 &&
-                     desc->dtypes[SC_ROUTED_Y] == SC_DTYPE_f32;
+         is_turned = !runs && desc->own.strides[SC_ROUTED_Y] == 1,
+         is_f32 = desc->dtypes[SC_ROUTED_Y] == SC_DTYPE_f32;
     texts[0] = has_type && runs ? sc_routed_c_row_vectors_text : sc_routed_c_row_elements_text;
-    texts[1] = desc->is_grad ? NULL : is_turned ? sc_routed_c_turned_text : sc_routed_c_copied_text;
+    texts[1] = desc->is_grad ? NULL
+               : !is_turned  ? sc_routed_c_copied_text
+               : is_f32      ? sc_routed_c_turned_f32_text
+                             : sc_routed_c_turned_text;
     texts[2] = desc->is_grad ? sc_routed_c_gradient_text : sc_routed_c_product_text;
     texts[3] = sc_routed_c_block_text;
     texts[4] = desc->is_grad ? sc_routed_c_gradient_main_text : sc_routed_c_product_main_text;
