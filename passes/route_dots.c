@@ -110,6 +110,20 @@ static void drop_unread(routing *r, sc_value value)
     }
 }
 
+/* The table in the dtype and with the composite dims in which the dot has what is gathered from
+ * it. */
+static sc_value table_as_read(routing *r, sc_value table, sc_value gathered)
+{
+    const sc_type_info like = *sc_type_of(r->e.m, gathered);
+    table = sc_make_cast(&r->e, table, like.dtype);
+    sc_type_info type = *sc_type_of(r->e.m, table);
+    for (uint32_t i = 0; i < type.rank; i++) {
+        int at = sc_type_find_dim(&like, type.dims[i].dim);
+        type.dims[i].group = at < 0 ? type.dims[i].group : like.dims[at].group;
+    }
+    return sc_make_fit(&r->e, table, &type);
+}
+
 static void route(routing *r, sc_op_id id, const routed *found)
 {
     sc_module *m = r->e.m;
@@ -118,8 +132,7 @@ static void route(routing *r, sc_op_id id, const routed *found)
     sc_value x = dot.operands[1 - found->operand];
     r->e.before = r->e.like = id;
     const sc_attr dims = sc_attr_dims(m, SC_ATTR_dims, found->contracted, found->contracted_count);
-    sc_value table = sc_make_cast(&r->e, gather.operands[0], sc_type_of(m, x)->dtype);
-    table = sc_make_apart(&r->e, table, &dims);
+    sc_value table = table_as_read(r, gather.operands[0], dot.operands[found->operand]);
     const sc_attr attrs[] = {
         dims, sc_attr_dims(m, SC_ATTR_to, sc_op_attr(&gather, SC_ATTR_dims)->dims, 1),
         sc_attr_int(SC_ATTR_wide, 1)};
