@@ -48,14 +48,16 @@ static sc_routed_dim dim_of(const maker *k, sc_dim dim)
 /* Makes one dim of `all` and a more minor one; false if an array has a gap between them. */
 static bool merge(sc_routed_dim *all, const sc_routed_dim *minor)
 {
+    const sc_routed_dim major = *all;
     bool fits = true;
-    for (int a = 0; a < SC_ROUTED_ARRAYS && all->size > 1 && minor->size > 1; a++)
-        fits = fits && all->strides[a] == minor->strides[a] * minor->size;
-    if (minor->size > 1) {
-        int64_t size = all->size * minor->size;
-        *all = *minor;
-        all->size = size;
-    }
+    if (minor->size == 1)
+        return true;
+    *all = *minor;
+    if (major.size == 1)
+        return true;
+    all->size *= major.size;
+    for (int a = 0; a < SC_ROUTED_ARRAYS; a++)
+        fits = fits && major.strides[a] == minor->strides[a] * minor->size;
     return fits;
 }
 
@@ -98,7 +100,8 @@ static const char *take_dims(maker *k)
 static void find_offset(maker *k, sc_dim experts)
 {
     const sc_attr *offset = sc_op_attr(k->op, SC_ATTR_offset);
-    for (uint32_t i = 0; offset != NULL && i < offset->count; i++) {
+    uint32_t count = offset == NULL ? 0 : offset->count;
+    for (uint32_t i = 0; i < count; i++) {
         const sc_sub_axis_list *over = &offset->splits[i].sub_axes;
         if (offset->splits[i].dim != experts)
             continue;
