@@ -136,12 +136,15 @@ static void route(routing *r, sc_op_id id, const routed *found)
     const sc_attr attrs[] = {
         dims, sc_attr_dims(m, SC_ATTR_to, sc_op_attr(&gather, SC_ATTR_dims)->dims, 1),
         sc_attr_int(SC_ATTR_wide, 1)};
-    uint32_t attr_count = sc_op_int(&dot, SC_ATTR_wide, 0) != 0 ? 3 : 2;
-    sc_value result = sc_make_value(
-        &r->e, SC_OP_routed_dot, (sc_value[]){x, table, gather.operands[1]}, 3, attrs, attr_count);
+    /* as the dot would, a sum that follows adds what is not rounded yet */
+    bool is_wide = sc_op_int(&dot, SC_ATTR_wide, 0) != 0 || found->summed_count > 0;
+    sc_value result =
+        sc_make_value(&r->e, SC_OP_routed_dot, (sc_value[]){x, table, gather.operands[1]}, 3, attrs,
+                      is_wide ? 3 : 2);
     if (found->summed_count > 0) {
         const sc_attr summed = sc_attr_dims(m, SC_ATTR_dims, found->summed, found->summed_count);
         result = sc_make_value(&r->e, SC_OP_sum, &result, 1, &summed, 1);
+        result = sc_make_cast(&r->e, result, type.dtype);
     }
     become(m, id, sc_make_fit(&r->e, result, &type));
     r->uses[dot.operands[found->operand]]--;

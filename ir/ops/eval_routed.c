@@ -28,7 +28,7 @@ bool eval_routed_dot(sc_eval *eval)
         return false;
     sc_walk_start(&walk);
     do {
-        int64_t local;
+        int64_t local = -1;
         if (!find_weights(eval, &experts, eval->operands[2]->data[walk.at[IDS]], &local))
             return false;
         if (local < 0)
@@ -59,7 +59,7 @@ bool eval_routed_grad(sc_eval *eval)
         return false;
     sc_walk_start(&inner); /* rows */
     do {
-        int64_t local;
+        int64_t local = -1;
         if (!find_weights(eval, &experts, eval->operands[2]->data[inner.at[IDS]], &local))
             return false;
         if (local < 0)
