@@ -1,20 +1,33 @@
-/* Routed products: on CPUs from a descriptor; by definition, as a kernel, where there is none. */
+/* Routed products: from a descriptor; by definition, as a kernel, where there is none. */
 #include <string.h>
 
 #include "codegen/program/internal.h"
 #include "codegen/routed/routed.h"
+
+/* What its text does not show: the message of its check. */
+static void add_hidden(const sc_routed_desc *desc, bool comments, sc_strbuf *out)
+{
+    if (!comments)
+        sc_strbuf_add(out, desc->check);
+}
 
 static void emit(sc_generator *g, const void *what, const char *name, bool comments, sc_strbuf *out,
                  sc_helper_set *helpers, sc_cuda_code *code)
 {
     const sc_routed_desc *desc = what;
     sc_routed_emit(g->m->context, desc, name, out, helpers);
-    if (!comments) /* its text does not show it */
-        sc_strbuf_add(out, desc->check);
     code->scratch_bytes = desc->scratch_bytes;
+    add_hidden(desc, comments, out);
 }
 
-static const sc_generator_printers printers = {emit, NULL};
+static void emit_cuda(sc_generator *g, const void *what, const char *name, bool comments,
+                      sc_strbuf *out, sc_helper_set *helpers, sc_cuda_code *code)
+{
+    sc_routed_emit_cuda(g->m->context, what, name, out, helpers, code);
+    add_hidden(what, comments, out);
+}
+
+static const sc_generator_printers printers = {emit, emit_cuda};
 
 /* Marks the kernel that the last instruction calls as the form by definition. */
 static bool generate_simply(sc_generator *g, sc_op_id op, const char *why)
@@ -49,8 +62,7 @@ bool sc_generate_routed(sc_generator *g, sc_op_id op)
 {
     const sc_op *o = sc_op_at(g->m, op);
     sc_routed_desc desc;
-    const char *why = sc_generator_is_cuda(g) ? "rows are not sorted by id on GPUs"
-                                              : sc_routed_describe(g->m, op, &desc);
+    const char *why = sc_routed_describe(g->m, op, &desc);
     if (why != NULL)
         return generate_simply(g, op, why);
     sc_generator_limit_ids(g, o->operands[SC_ROUTED_IDS], desc.below);

@@ -1,81 +1,25 @@
 /* Emits C for a routed product: declarations, the sort of its rows, then the fixed texts. */
-#include "codegen/printer/writer.h"
-#include "codegen/routed/routed.h"
+#include "codegen/routed/text.h"
 #include "program/failure.h"
+
+#include <string.h>
 
 extern const char sc_routed_c_row_vectors_text[], sc_routed_c_row_elements_text[],
     sc_routed_c_copied_text[], sc_routed_c_turned_text[], sc_routed_c_turned_f32_text[],
     sc_routed_c_block_text[], sc_routed_c_product_text[], sc_routed_c_product_main_text[],
     sc_routed_c_gradient_text[], sc_routed_c_gradient_main_text[];
 
-typedef struct routed_text {
-    sc_arena *arena;
-    const sc_routed_desc *desc;
-    const char *name;
-    bool is_wide; /* sums are f64, otherwise f32 */
-    sc_writer *out;
-} routed_text;
-
-static const char *number(const routed_text *text, int64_t value)
-{
-    return sc_arena_printf(text->arena, "((int64_t)%lld)", (long long)value);
-}
-
-static const char *type_of(sc_dtype dtype)
-{
-    static const char *const types[SC_DTYPE_COUNT] = {
-        [SC_DTYPE_f32] = "float",    [SC_DTYPE_f64] = "double",  [SC_DTYPE_bf16] = "uint16_t",
-        [SC_DTYPE_f16] = "uint16_t", [SC_DTYPE_i32] = "int32_t", [SC_DTYPE_i64] = "int64_t",
-        [SC_DTYPE_u8] = "uint8_t",   [SC_DTYPE_bool] = "uint8_t"};
-    return types[dtype];
-}
-
-static bool is_half(sc_dtype dtype)
-{
-    return dtype == SC_DTYPE_bf16 || dtype == SC_DTYPE_f16;
-}
-
-/* The function or cast that reads an element, and the one that makes an element of a sum. */
-static const char *from(const routed_text *text, sc_dtype dtype)
-{
-    return is_half(dtype)  ? sc_arena_printf(text->arena, "sc_%s_to_f32", sc_dtypes[dtype].name)
-           : text->is_wide ? "(double)"
-                           : "(float)";
-}
-
-static const char *stored(const routed_text *text, sc_dtype dtype)
-{
-    if (!is_half(dtype))
-        return sc_arena_printf(text->arena, "(%s)", type_of(dtype));
-    return sc_arena_printf(text->arena, "sc_%s_to_%s", text->is_wide ? "f64" : "f32",
-                           sc_dtypes[dtype].name);
-}
-
-/* The offset in an array along the dims of rows: r0 * 64 + r1 * 8. */
-static const char *row_at(const routed_text *text, int array)
-{
-    sc_strbuf at;
-    sc_strbuf_init(&at, text->arena);
-    sc_strbuf_add(&at, "0");
-    for (uint32_t i = 0; i < text->desc->row_dim_count; i++) {
-        if (text->desc->row_dims[i].strides[array] != 0)
-            sc_strbuf_printf(&at, " + r%u * %lld", i,
-                             (long long)text->desc->row_dims[i].strides[array]);
-    }
-    return at.data;
-}
-
-static void open_rows(const routed_text *text)
+static void open_rows(const sc_routed_text *text)
 {
     for (uint32_t i = 0; i < text->desc->row_dim_count; i++)
         sc_write_open(text->out, "for (int64_t r%u = 0; r%u < %lld; r%u++)", i, i,
                       (long long)text->desc->row_dims[i].size, i);
-    sc_write_line(text->out, "const int64_t id = ids[%s];", row_at(text, SC_ROUTED_IDS));
+    sc_write_line(text->out, "const int64_t id = ids[%s];", sc_routed_row_at(text, SC_ROUTED_IDS));
 }
 
 /* Counts the rows of each id and checks it, then lists them; the group behind the last one of this
  * rank has the rows of other ranks' ids. */
-static void emit_sort(const routed_text *text)
+static void emit_sort(const sc_routed_text *text)
 {
     const sc_routed_desc *desc = text->desc;
     const long long experts = (long long)desc->experts.size;
@@ -83,7 +27,7 @@ static void emit_sort(const routed_text *text)
     sc_write_line(out,
                   "static int64_t %s_sort(const %s *ids, const int64_t *params, int64_t *starts, "
                   "int64_t *first, int64_t *second)",
-                  text->name, type_of(desc->dtypes[SC_ROUTED_IDS]));
+                  text->name, sc_routed_type(desc->dtypes[SC_ROUTED_IDS]));
     sc_write_open_block(out);
     sc_write_line(out, "const int64_t offset = %s;", desc->has_offset ? "params[0]" : "0");
     sc_write_line(out, "int64_t failed = INT64_MAX;");
@@ -115,9 +59,8 @@ static void emit_sort(const routed_text *text)
     sc_write_line(out, "const int64_t group = id - offset;");
     sc_write_line(out, "const int64_t place = starts[group >= 0 && group < %lld ? group : %lld]++;",
                   experts, experts);
-    sc_write_line(out, "first[place] = %s;", row_at(text, SC_ROUTED_X));
-    sc_write_line(out, "second[place] = %s;",
-                  row_at(text, desc->is_grad ? SC_ROUTED_Y : SC_ROUTED_OUT));
+    sc_write_line(out, "first[place] = %s;", sc_routed_row_at(text, SC_ROUTED_X));
+    sc_write_line(out, "second[place] = %s;", sc_routed_row_at(text, sc_routed_second(desc)));
     sc_write_close_to(out, depth);
     sc_write_line(out, "for (int64_t e = %lld; e > 0; e--)", experts + 1);
     sc_write_line(out, "    starts[e] = starts[e - 1];");
@@ -128,9 +71,9 @@ static void emit_sort(const routed_text *text)
 }
 
 /* Wider vectors have more registers. */
-static void emit_sizes(const routed_text *text)
+static void emit_sizes(const sc_routed_text *text)
 {
-    const char *name = text->name, *real = text->is_wide ? "double" : "float";
+    const char *name = text->name, *real = sc_routed_real(text);
     sc_write_line(text->out, "#ifdef __AVX512F__");
     sc_write_line(text->out, "enum { %s_bytes = 64, %s_tile = 8 };", name, name);
     sc_write_line(text->out, "#else");
@@ -151,10 +94,10 @@ static void emit_sizes(const routed_text *text)
 /* The texts in their order; NULL: none. */
 enum { TEXTS = 5 };
 
-static void list_texts(const routed_text *text, const char *texts[TEXTS])
+static void list_texts(const sc_routed_text *text, const char *texts[TEXTS])
 {
     const sc_routed_desc *desc = text->desc;
-    bool has_type = !is_half(desc->dtypes[SC_ROUTED_Y]),
+    bool has_type = !sc_routed_is_half(desc->dtypes[SC_ROUTED_Y]),
          runs = desc->columns.strides[SC_ROUTED_Y] == 1 || desc->columns.size == 1,
          is_turned = !runs && desc->own.strides[SC_ROUTED_Y] == 1,
          is_f32 = desc->dtypes[SC_ROUTED_Y] == SC_DTYPE_f32;
@@ -168,38 +111,15 @@ static void list_texts(const routed_text *text, const char *texts[TEXTS])
     texts[4] = desc->is_grad ? sc_routed_c_gradient_main_text : sc_routed_c_product_main_text;
 }
 
-static void emit_fixed(const routed_text *text)
+static void emit_fixed(const sc_routed_text *text)
 {
-    const sc_routed_desc *desc = text->desc;
-    int64_t rows = 1;
-    for (uint32_t i = 0; i < desc->row_dim_count; i++)
-        rows *= desc->row_dims[i].size;
-    const char *depth = sc_arena_printf(text->arena, "%s_depth", text->name),
-               *most = sc_arena_printf(text->arena, "%s_rows", text->name);
-    const sc_write_word words[] = {
-        {"NAME", text->name},
-        {"REAL", text->is_wide ? "double" : "float"},
-        {"X_TYPE", type_of(desc->dtypes[SC_ROUTED_X])},
-        {"Y_TYPE", type_of(desc->dtypes[SC_ROUTED_Y])},
-        {"OUT_TYPE", type_of(desc->dtypes[SC_ROUTED_OUT])},
-        {"FROM_X", from(text, desc->dtypes[SC_ROUTED_X])},
-        {"FROM_Y", from(text, desc->dtypes[SC_ROUTED_Y])},
-        {"STORED", stored(text, desc->dtypes[SC_ROUTED_OUT])},
-        {"COUNT_EXPERTS", number(text, desc->experts.size)},
-        {"COUNT_ROWS", number(text, rows)},
-        {"COUNT_K", number(text, desc->own.size)},
-        {"COUNT_M", number(text, desc->own.size)},
-        {"COUNT_N", number(text, desc->columns.size)},
-        {"STEP_A", number(text, desc->own.strides[SC_ROUTED_X])},
-        {"STEP_B_K", number(text, desc->own.strides[SC_ROUTED_Y])},
-        {"STEP_B_N", number(text, desc->columns.strides[SC_ROUTED_Y])},
-        {"STEP_C_M", number(text, desc->own.strides[SC_ROUTED_OUT])},
-        {"STEP_C_N", number(text, desc->columns.strides[SC_ROUTED_OUT])},
-        {"STEP_EXPERT",
-         number(text, desc->experts.strides[desc->is_grad ? SC_ROUTED_OUT : SC_ROUTED_Y])},
-        {"STEP_ROW", desc->is_grad ? "1" : depth},
-        {"STEP_TERM", desc->is_grad ? most : "1"},
-    };
+    bool is_grad = text->desc->is_grad;
+    sc_write_word words[SC_ROUTED_WORDS + 2];
+    sc_routed_words(text, words);
+    words[SC_ROUTED_WORDS] = (sc_write_word){
+        "STEP_ROW", is_grad ? "1" : sc_arena_printf(text->arena, "%s_depth", text->name)};
+    words[SC_ROUTED_WORDS + 1] = (sc_write_word){
+        "STEP_TERM", is_grad ? sc_arena_printf(text->arena, "%s_rows", text->name) : "1"};
     const char *texts[TEXTS];
     list_texts(text, texts);
     for (int i = 0; i < TEXTS; i++) {
@@ -214,11 +134,11 @@ void sc_routed_emit(sc_context *context, const sc_routed_desc *desc, const char 
     sc_strbuf body;
     sc_strbuf_init(&body, &context->scratch);
     sc_writer writer = {.text = &body};
-    const routed_text text = {.arena = &context->scratch,
-                              .desc = desc,
-                              .name = name,
-                              .is_wide = desc->dtypes[SC_ROUTED_X] == SC_DTYPE_f64,
-                              .out = &writer};
+    const sc_routed_text text = {.arena = &context->scratch,
+                                 .desc = desc,
+                                 .name = name,
+                                 .is_wide = desc->dtypes[SC_ROUTED_X] == SC_DTYPE_f64,
+                                 .out = &writer};
     emit_sizes(&text);
     emit_sort(&text);
     emit_fixed(&text);

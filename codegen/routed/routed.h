@@ -1,10 +1,11 @@
-/* Routed products (routed_dot) and their gradients as C, from one descriptor. Inside, rows are
- * sorted by id (a counting sort of their offsets, in the kernel's scratch), and each id has one
+/* Routed products (routed_dot) and their gradients as C and CUDA, from one descriptor. Inside, rows
+ * are sorted by id (a counting sort of their offsets, in the kernel's scratch), and each id has one
  * matmul with packed operands. The order of additions is that of rows, or of the contracted dims:
  * the same bits for any number of threads. */
 #ifndef SHARDC_CODEGEN_ROUTED_ROUTED_H
 #define SHARDC_CODEGEN_ROUTED_ROUTED_H
 
+#include "codegen/cuda/launch.h"
 #include "codegen/printer/helpers.h"
 #include "ir/ops/ops.h"
 #include "program/format.h"
@@ -44,8 +45,11 @@ typedef struct sc_routed_desc {
 /* NULL: describes the op; else why the op has no descriptor, and only the form by definition. */
 const char *sc_routed_describe(const sc_module *m, sc_op_id op, sc_routed_desc *out);
 
-/* Appends the function; adds the helpers that its text calls to *helpers (may be NULL). */
+/* Appends a function of C; adds the helpers that its text calls to *helpers (may be NULL). */
 void sc_routed_emit(sc_context *context, const sc_routed_desc *desc, const char *name,
                     sc_strbuf *out, sc_helper_set *helpers);
+/* Appends the functions of the stages, NAME_0 and NAME_1, in the form of codegen/cuda/emit.h. */
+void sc_routed_emit_cuda(sc_context *context, const sc_routed_desc *desc, const char *name,
+                         sc_strbuf *out, sc_helper_set *helpers, sc_cuda_code *code);
 
 #endif
