@@ -7,7 +7,8 @@
 extern const char sc_routed_c_row_vectors_text[], sc_routed_c_row_elements_text[],
     sc_routed_c_copied_text[], sc_routed_c_turned_text[], sc_routed_c_turned_f32_text[],
     sc_routed_c_block_text[], sc_routed_c_product_text[], sc_routed_c_product_main_text[],
-    sc_routed_c_gradient_text[], sc_routed_c_gradient_main_text[];
+    sc_routed_c_gradient_text[], sc_routed_c_stored_text[], sc_routed_c_streamed_text[],
+    sc_routed_c_gradient_main_text[];
 
 static void open_rows(const sc_routed_text *text)
 {
@@ -91,8 +92,17 @@ static void emit_sizes(const sc_routed_text *text)
                   real, name, name, text->is_wide ? 8 : 4);
 }
 
-/* The texts in their order; NULL: none. */
-enum { TEXTS = 5 };
+/* The texts in their order. */
+enum { TEXTS = 5, STREAMED = 1 << 23 /* bytes that no cache keeps */ };
+
+static bool is_streamed(const sc_routed_text *text)
+{
+    const sc_routed_desc *desc = text->desc;
+    int64_t bytes =
+        desc->experts.size * desc->own.size * desc->columns.size * (text->is_wide ? 8 : 4);
+    return desc->dtypes[SC_ROUTED_OUT] == (text->is_wide ? SC_DTYPE_f64 : SC_DTYPE_f32) &&
+           desc->columns.strides[SC_ROUTED_OUT] == 1 && bytes >= STREAMED;
+}
 
 static void list_texts(const sc_routed_text *text, const char *texts[TEXTS])
 {
@@ -102,13 +112,18 @@ static void list_texts(const sc_routed_text *text, const char *texts[TEXTS])
          is_turned = !runs && desc->own.strides[SC_ROUTED_Y] == 1,
          is_f32 = desc->dtypes[SC_ROUTED_Y] == SC_DTYPE_f32;
     texts[0] = has_type && runs ? sc_routed_c_row_vectors_text : sc_routed_c_row_elements_text;
-    texts[1] = desc->is_grad ? NULL
-               : !is_turned  ? sc_routed_c_copied_text
-               : is_f32      ? sc_routed_c_turned_f32_text
-                             : sc_routed_c_turned_text;
-    texts[2] = desc->is_grad ? sc_routed_c_gradient_text : sc_routed_c_product_text;
+    if (desc->is_grad) {
+        texts[1] = is_streamed(text) ? sc_routed_c_streamed_text : sc_routed_c_stored_text;
+        texts[2] = sc_routed_c_gradient_text;
+        texts[4] = sc_routed_c_gradient_main_text;
+    } else {
+        texts[1] = !is_turned ? sc_routed_c_copied_text
+                   : is_f32   ? sc_routed_c_turned_f32_text
+                              : sc_routed_c_turned_text;
+        texts[2] = sc_routed_c_product_text;
+        texts[4] = sc_routed_c_product_main_text;
+    }
     texts[3] = sc_routed_c_block_text;
-    texts[4] = desc->is_grad ? sc_routed_c_gradient_main_text : sc_routed_c_product_main_text;
 }
 
 static void emit_fixed(const sc_routed_text *text)
@@ -122,10 +137,8 @@ static void emit_fixed(const sc_routed_text *text)
         "STEP_TERM", is_grad ? sc_arena_printf(text->arena, "%s_rows", text->name) : "1"};
     const char *texts[TEXTS];
     list_texts(text, texts);
-    for (int i = 0; i < TEXTS; i++) {
-        if (texts[i] != NULL)
-            sc_write_fixed(text->out, texts[i], words, sizeof words / sizeof *words);
-    }
+    for (int i = 0; i < TEXTS; i++)
+        sc_write_fixed(text->out, texts[i], words, sizeof words / sizeof *words);
 }
 
 void sc_routed_emit(sc_context *context, const sc_routed_desc *desc, const char *name,
