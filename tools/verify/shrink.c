@@ -299,12 +299,12 @@ static bool bound_operands(const shrinking *s, const sc_module *m, const sc_op *
     return known;
 }
 
-static void read_ids(shrinking *s, const sc_module *m, const sc_op *op)
+static void read_ids(shrinking *s, const sc_module *m, const sc_op *op, uint32_t operand)
 {
-    at_least bound = {.dim = attr_dim(s, m, op, SC_ATTR_dims, 0)};
-    if (bound.dim == SC_NONE || op->operand_count < 2)
+    at_least bound = {.dim = attr_dim(s, m, op, sc_op_indexed((sc_op_kind)op->kind), 0)};
+    if (bound.dim == SC_NONE || operand >= op->operand_count)
         return;
-    if (!bound_ids(s, m, op->operands[1], &bound, 16))
+    if (!bound_ids(s, m, op->operands[operand], &bound, 16))
         fix(s, bound.dim);
     else if (bound.term_count > 0 || bound.extra > 0)
         *sc_vec_push(s->arena, &s->bounds) = bound;
@@ -359,8 +359,10 @@ static void read_bounds(shrinking *s, const sc_module *m, const sc_op *op)
 {
     if (sc_op_has(op, SC_APPENDS))
         read_append(s, m, op);
-    if (sc_op_takes_ids((sc_op_kind)op->kind, 1))
-        read_ids(s, m, op);
+    for (uint32_t operand = 1; operand <= 2; operand++) {
+        if (sc_op_takes_ids((sc_op_kind)op->kind, operand))
+            read_ids(s, m, op, operand);
+    }
 }
 
 /* ---- mesh ---- */
