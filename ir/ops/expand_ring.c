@@ -91,14 +91,10 @@ static ring begin(sc_expand *e)
 static void rotate(ring *r, sc_value *values, uint32_t count, int64_t shift, const char *why)
 {
     sc_module *m = r->e->e.m;
-    const sc_attr *rule = sc_op_attr(&r->op, SC_ATTR_rule);
-    sc_attr attrs[4] = {sc_attr_sub_axes(m, SC_ATTR_over, r->e->split.sub_axes, r->e->split.count),
-                        sc_attr_int(SC_ATTR_shift, shift),
-                        sc_attr_text(SC_ATTR_why, sc_intern_text(&m->context->names, why))};
-    uint32_t attr_count = 3;
-    if (rule != NULL)
-        attrs[attr_count++] = *rule;
-    sc_op_id made = sc_make_op(&r->e->e, SC_OP_rotate, values, count, attrs, attr_count);
+    sc_attr attrs[] = {sc_attr_sub_axes(m, SC_ATTR_over, r->e->split.sub_axes, r->e->split.count),
+                       sc_attr_int(SC_ATTR_shift, shift),
+                       sc_attr_text(SC_ATTR_why, sc_intern_text(&m->context->names, why))};
+    sc_op_id made = sc_make_op(&r->e->e, SC_OP_rotate, values, count, attrs, 3);
     for (uint32_t i = 0; i < count; i++)
         values[i] = sc_result(m, made, i);
 }
