@@ -76,13 +76,14 @@ static bool splits_over(const sc_line_claims *claims, const sc_module *m, sc_dim
     return false;
 }
 
-/* Reports other lines that split the dim over the axis and say nothing of the order. */
+/* Reports other rules that split the dim over the axis and say nothing of the order; pins and
+ * styles have no word for it. */
 static void report_others(sc_seeding *s, uint32_t line, sc_dim dim)
 {
     const sc_plan_line *mine = &s->plan->lines.data[line];
     for (uint32_t i = 0; i < s->plan->lines.count; i++) {
         const sc_plan_line *other = &s->plan->lines.data[i];
-        if (i == line || (other->stmt->kind == SC_PLAN_SHARD && other->stmt->shard.zigzag) ||
+        if (i == line || other->stmt->kind != SC_PLAN_SHARD || other->stmt->shard.zigzag ||
             !splits_over(&s->lines.data[i], s->m, dim, &mine->axes))
             continue;
         sc_report(&s->context->diag, SC_D_bad_zigzag, other->stmt->loc,

@@ -18,6 +18,7 @@
  * Never nest emitting calls in one argument list (see expand.c). */
 #include "ir/ops/build.h"
 #include "ir/ops/expand.h"
+#include "support/min.h"
 
 #include <float.h>
 #include <string.h>
@@ -42,20 +43,29 @@ static bool has(const sc_module *m, sc_value value, sc_dim dim)
     return sc_type_find_dim(sc_type_of(m, value), dim) >= 0;
 }
 
+/* True if a member's queries are at the positions of its keys: not with a cache, whose queries may
+ * be anywhere, nor in a zigzag, where the keys before a member's two chunks are on both sides of
+ * it. */
+static bool is_aligned(const ring *r, const sc_attr *dims)
+{
+    const sc_module *m = r->e->e.m;
+    uint32_t fixed = (uint32_t)sc_ops[r->op.kind].operands;
+    return sc_op_operand_called(m, &r->op, "pos", fixed) < 0 &&
+           sc_shard_order_of(m, dims->dims[0], &r->e->split).members == 1;
+}
+
 /* Members whose keys a query may see: with a window, those of the last ones. Their distance is
- * counted round the ring, so that a causal mask alone excludes none; in a zigzag the keys before a
- * member's two chunks are on both sides of it. */
+ * counted round the ring, so that a causal mask alone excludes none. */
 static int64_t count_steps(const ring *r, const sc_attr *dims)
 {
     const sc_module *m = r->e->e.m;
     const sc_type_info *k = sc_type_of(m, r->op.operands[KEYS]);
     int64_t keys = k->dims[sc_type_find_dim(k, dims->dims[0])].size / r->members,
-            window = sc_op_int(&r->op, SC_ATTR_window, 0),
-            reached = window < 1 ? r->members : (window - 1 + keys - 1) / keys;
+            window = sc_op_int(&r->op, SC_ATTR_window, 0), all = r->members - 1;
     const char *mask = sc_text(m->context, sc_op_word(&r->op, SC_ATTR_mask));
-    bool is_zigzag = sc_shard_order_of(m, dims->dims[0], &r->e->split).members > 1;
-    return strcmp(mask, "window") == 0 && !is_zigzag && reached < r->members - 1 ? reached
-                                                                                 : r->members - 1;
+    if (strcmp(mask, "window") != 0 || !is_aligned(r, dims))
+        return all;
+    return sc_min_i64((window - 1 + keys - 1) / keys, all);
 }
 
 /* The attributes of a step; block, the last one, is set for each. */
