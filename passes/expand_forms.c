@@ -55,6 +55,13 @@ static sc_sub_axis_list split_of_dim(const expansion *x, sc_dim made_dim, sc_dim
     return split_of(x->m, x->op, x->factors, x->assignment, dim);
 }
 
+static void copy_phase(sc_module *m, sc_op_id to, sc_op_id from)
+{
+    const sc_attr *phase = sc_op_attr(sc_op_at(m, from), SC_ATTR_phase);
+    if (phase != NULL)
+        sc_op_set_attr(m, to, *phase);
+}
+
 static void place_made(sc_emitter *emitter, sc_op_id made)
 {
     expansion *x = emitter->user;
@@ -68,9 +75,7 @@ static void place_made(sc_emitter *emitter, sc_op_id made)
     }
     sc_assignment_store(m, made, &factors, &assignment);
     sc_op_set_attr(m, made, sc_attr_int(SC_ATTR_form, x->form));
-    const sc_attr *phase = sc_op_attr(sc_op_at(m, x->op), SC_ATTR_phase);
-    if (phase != NULL)
-        sc_op_set_attr(m, made, *phase);
+    copy_phase(m, made, x->op);
     if (x->rule != SC_NONE && sc_op_has(sc_op_at(m, made), SC_COLLECTIVE))
         sc_op_set_attr(m, made, sc_attr_int(SC_ATTR_rule, x->rule));
     for (uint32_t r = 0; r < sc_op_at(m, made)->result_count; r++) {
@@ -128,6 +133,7 @@ static sc_value name_result(sc_module *m, sc_op_id op, sc_value made, sc_value o
     for (uint32_t f = 0; f < factors.count; f++)
         assignment.split[f] = sc_placement_dim(&at, (uint32_t)factors.list[f].operand[0]);
     sc_assignment_store(m, use, &factors, &assignment);
+    copy_phase(m, use, op);
     m->values.data[sc_result(m, use, 0)].path = m->values.data[old].path;
     return sc_result(m, use, 0);
 }

@@ -2,8 +2,8 @@
  * the global size of the indexed dim; rows of other ranks' weights give 0. */
 #include "ir/ops/eval_walk.h"
 
-/* The weights of an id: its index in this rank's shard of the dim, -1 if that has none of it; false,
- * and an error, if no rank has. */
+/* The weights of an id: its index in this rank's shard of the dim, -1 if that has none of it;
+ * false, and an error, if no rank has. */
 static bool find_weights(sc_eval *eval, const sc_walk_dim *experts, double id, int64_t *out)
 {
     int64_t size = sc_eval_global_size(eval, experts->dim);
