@@ -163,9 +163,10 @@ static void declare_keys_before(sc_attention_text *text, const char *name, const
         sc_write_line(text->out, "const int64_t %s = %s - %s;", name, position, first_of(text, t));
         return;
     }
+    const int64_t before_second = t->plus + t->chunk;
     sc_write_line(text->out, "int64_t %s_first = %s - %s, %s_second = %s - %s - %lld;", name,
                   position, first_of(text, t), name, position, param_of(text, t->second),
-                  (long long)(t->plus + t->chunk));
+                  (long long)before_second);
     static const char *const runs[] = {"first", "second"};
     for (size_t i = 0; i < 2; i++) {
         sc_write_line(text->out, "%s_%s = %s_%s < 0 ? 0 : %s_%s > %lld ? %lld : %s_%s;", name,
