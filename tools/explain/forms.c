@@ -52,7 +52,7 @@ static void add_axis(const sc_module *m, const sc_placing *placing, sc_op_id id,
     uint32_t forms = sc_forms_of((sc_op_kind)op->kind);
     for (uint32_t f = 0; f < SC_FORM_COUNT; f++) {
         sc_form_dims dims;
-        if ((forms >> f & 1) == 0)
+        if ((forms >> f & 1) == 0 || sc_forms[f].dims == NULL)
             continue;
         sc_forms[f].dims(m, op, of_inputs, &dims);
         if (sc_forms[f].sent(m, op, &dims, m->mesh.axes[axis].size, &choice.sent[f]))
@@ -77,6 +77,8 @@ void sc_find_forms(const sc_module *m, const sc_placing *placing, sc_op_id op,
         return;
     while ((forms >> form & 1) == 0)
         form++;
+    if (sc_forms[form].dims == NULL)
+        return;
     sc_forms[form].dims(m, sc_op_at(m, op), of_inputs, &dims);
     for (uint32_t x = 0; x < m->mesh.axis_count; x++) {
         const sc_axis *axis = &m->mesh.axes[x];
