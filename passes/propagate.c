@@ -99,10 +99,22 @@ static sc_sub_axis_set sub_axes_at(const sc_propagation *p, const sc_op *op)
 static void mark_only(sc_propagation *p, const sc_form_seed *seed)
 {
     const sc_sub_axis_list *list = &seed->splits[0].sub_axes;
-    sc_op_set_attr(p->m, seed->op,
-                   sc_attr_sub_axes(p->m, (sc_attr_key)sc_forms[seed->form].mark, list->sub_axes,
-                                    list->count));
-    sc_op_set_attr(p->m, seed->op, sc_attr_int(SC_ATTR_rule, seed->rule));
+    const sc_attr_key key = (sc_attr_key)sc_forms[seed->form].mark;
+    const sc_op *op = sc_op_at(p->m, seed->op);
+    const sc_attr *marked = sc_op_attr(op, key), *by = sc_op_attr(op, SC_ATTR_lines);
+    uint8_t sub_axes[SC_MAX_SUB_AXES];
+    int64_t lines[SC_MAX_SUB_AXES];
+    uint32_t count = marked == NULL || by == NULL ? 0 : marked->count;
+    for (uint32_t i = 0; i < count; i++) {
+        sub_axes[i] = marked->sub_axes[i];
+        lines[i] = by->ints[i];
+    }
+    for (uint32_t i = 0; i < list->count; i++) { /* no two lines name an axis */
+        sub_axes[count] = list->sub_axes[i];
+        lines[count++] = seed->rule;
+    }
+    sc_op_set_attr(p->m, seed->op, sc_attr_sub_axes(p->m, key, sub_axes, count));
+    sc_op_set_attr(p->m, seed->op, sc_attr_ints(p->m, SC_ATTR_lines, lines, count));
 }
 
 static void give_form(sc_propagation *p, const sc_form_seed *seed)

@@ -3,10 +3,11 @@
  *
  * The input of products is gathered along S, by members that each hold a piece P of it:
  *
- *   %x = all_gather %own along S                  %r1 = rotate %own {shift = 1}   %p0 = piece %own
- *   %y = dot %x, %w                        ->     %y0 = dot %p0, %w
- *   %z = dot %x, %v                               %z0 = dot %p0, %v
- *                                                 %r2 = rotate %r1 {shift = 1}   %p1 = piece %r1 ..
+ *   %x = all_gather %own along S                  %p0 = piece %own
+ *   %y = dot %x, %w                        ->     %p1 = rotate %p0 {shift = 1}
+ *   %z = dot %x, %v                               %y0 = dot %p0, %w
+ *                                                 %z0 = dot %p0, %v
+ *                                                 %p2 = rotate %p1 {shift = 1} ..
  *                                                 %y = join_pieces %y0, %y1, ..
  *
  * A piece is sent on before the products of it, which hide its way. What reads %x otherwise (the
@@ -19,7 +20,7 @@
  *   %z = reduce_scatter %y along S         ->     %y1 = dot %h1, %w   %r1 = rotate %y1 {shift = 1}
  *                                                 ..
  *                                                 %y0 = dot (take_piece %h {shift = 0}), %w
- *                                                 %z = add_pieces %y0, %r1, ..
+ *                                                 %z = piece (add_pieces %y0, %r1, ..)
  *
  * Each member sends each other one its term of that one's piece, and the rank's own piece comes
  * last, behind the last rotation. A sum that grows on its way round would need a buffer less, but
@@ -58,8 +59,7 @@ typedef struct ring {
     int64_t members;
     sc_dim whole, part; /* S, P */
     int64_t part_size;
-    uint32_t rule;    /* the form line; SC_NONE: unknown */
-    sc_type own_type; /* of a member's piece as a shard of S */
+    uint32_t rule; /* the form line; SC_NONE: unknown */
 } ring;
 
 /* ---- what the lines ask for ---- */
@@ -126,7 +126,6 @@ static bool begin(ringing *all, sc_op_id at, ring *out)
     int i = sc_type_find_dim(type, gather->dims[0]);
     out->members = (int64_t)sc_sub_axis_list_size(&m->mesh, &out->over);
     out->whole = gather->dims[0];
-    out->own_type = m->values.data[own].type;
     if (out->members < 2 || out->members > MAX_MEMBERS || i < 0 || type->dims[i].group != SC_NONE ||
         sc_shard_order_of(m, out->whole, &out->over).members > 1)
         return false;
@@ -134,11 +133,24 @@ static bool begin(ringing *all, sc_op_id at, ring *out)
     return true;
 }
 
+/* The line that asks for the ring; SC_NONE: unknown. */
+static uint32_t line_of(const ring *r, sc_op_id marked)
+{
+    const sc_module *m = r->all->m;
+    const sc_attr *mark = sc_op_attr(sc_op_at(m, marked), SC_ATTR_ring),
+                  *lines = sc_op_attr(sc_op_at(m, marked), SC_ATTR_lines);
+    const uint8_t *at = memchr(mark->sub_axes, r->over.sub_axes[0], mark->count);
+    if (lines == NULL || lines->count != mark->count)
+        return SC_NONE;
+    int64_t line = lines->ints[at - mark->sub_axes];
+    return line >= 0 && line < (int64_t)m->rules.count ? (uint32_t)line : SC_NONE;
+}
+
 /* Once something is to be rewritten: makes P, named after S and the number of its pieces. */
 static void name_part(ring *r, sc_op_id marked)
 {
     sc_module *m = r->all->m;
-    r->rule = (uint32_t)sc_op_int(sc_op_at(m, marked), SC_ATTR_rule, SC_NONE);
+    r->rule = line_of(r, marked);
     sc_sym name =
         sc_intern_printf(&m->context->names, "%s.piece%lld",
                          sc_text(m->context, m->dims.data[r->whole].name), (long long)r->members);
@@ -209,8 +221,9 @@ static sc_value rotate(const ring *r, sc_value value, int64_t shift, const char 
     attrs[count++] =
         sc_attr_text(SC_ATTR_why, sc_intern_printf(&m->context->names, "%s%s%s", line,
                                                    r->rule == SC_NONE ? "" : "; ", what));
-    sc_op_id op = sc_op_new(m, like.func, r->at, SC_OP_rotate, &value, 1, attrs, count,
-                            &r->own_type, 1, r->at);
+    const sc_type type = m->values.data[value].type;
+    sc_op_id op =
+        sc_op_new(m, like.func, r->at, SC_OP_rotate, &value, 1, attrs, count, &type, 1, r->at);
     return sc_result(m, op, 0);
 }
 
@@ -315,7 +328,7 @@ static void ring_gather(ringing *all, sc_op_id at)
     ring r;
     if (!begin(all, at, &r))
         return;
-    sc_value gathered = sc_result(m, at, 0), piece = m->ops.data[at].operands[0];
+    sc_value gathered = sc_result(m, at, 0), own = m->ops.data[at].operands[0];
     product_list products = find_products(&r, gathered);
     if (products.count == 0)
         return;
@@ -323,22 +336,23 @@ static void ring_gather(ringing *all, sc_op_id at)
     const place here = {at, at};
     const uint32_t count = (uint32_t)r.members;
     sc_value *parts = sc_arena_array(&m->context->arena, count, sizeof *parts);
+    parts[0] = emit(&r, &here, SC_OP_piece, &own, 1, r.whole, r.part, 0,
+                    part_type(&r, m->values.data[own].type));
     for (uint32_t k = 0; k < count; k++) {
-        sc_value next =
-            k + 1 == count ? SC_NONE
-                           : rotate(&r, piece, 1, "the next piece of a product's input goes round");
-        parts[k] =
-            emit(&r, &here, SC_OP_piece, &piece, 1, r.whole, r.part, 0, part_type(&r, r.own_type));
+        if (k + 1 < count)
+            parts[k + 1] =
+                rotate(&r, parts[k], 1, "the next piece of a product's input goes round");
         for (uint32_t p = 0; p < products.count; p++) {
             if (products.data[p].is_ready)
                 multiply(&r, &products.data[p], at, k, parts[k]);
         }
-        piece = next;
     }
     for (uint32_t p = 0; p < products.count; p++) {
         const product *one = &products.data[p];
-        for (uint32_t k = 0; k < count && !one->is_ready; k++)
-            multiply(&r, one, one->op, k, parts[k]);
+        for (uint32_t k = 0; k < count; k++) {
+            if (!one->is_ready)
+                multiply(&r, one, one->op, k, parts[k]);
+        }
         const place there = {one->op, one->op};
         sc_value joined = emit(&r, &there, SC_OP_join_pieces, one->pieces, count, r.part, r.whole,
                                0, m->values.data[sc_result(m, one->op, 0)].type);
@@ -429,7 +443,7 @@ static sc_value make_piece(const ring *r, sc_value value, int64_t shift, uint32_
     return again(r, r->at, def, operands);
 }
 
-/* Removes the ops that have been made again for pieces. */
+/* Removes the ops that pieces have replaced. */
 static void forget(const ring *r, sc_value value, uint32_t depth)
 {
     sc_op_id def = maker(r, value);
@@ -437,8 +451,8 @@ static void forget(const ring *r, sc_value value, uint32_t depth)
         return;
     const sc_op *op = sc_op_at(r->all->m, def);
     const bool is_product = is_marked(r->all, def, &r->over);
-    for (uint32_t o = 0; o < op->operand_count && !is_product; o++) {
-        if (sc_type_find_dim(sc_type_of(r->all->m, op->operands[o]), r->whole) >= 0)
+    for (uint32_t o = 0; o < op->operand_count; o++) {
+        if (!is_product && sc_type_find_dim(sc_type_of(r->all->m, op->operands[o]), r->whole) >= 0)
             forget(r, op->operands[o], depth + 1);
     }
     r->all->gone[def] = true;
@@ -461,12 +475,14 @@ static void ring_scatter(ringing *all, sc_op_id at)
     sc_value *terms = sc_arena_array(&m->context->arena, count, sizeof *terms);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t k = (i + 1) % count; /* the rank's own piece last */
-        sc_value part = make_piece(&r, value, k, 0);
-        terms[k] = emit(&r, &here, SC_OP_piece, &part, 1, r.part, r.whole, 0, r.own_type);
+        terms[k] = make_piece(&r, value, k, 0);
         if (k > 0)
             terms[k] = rotate(&r, terms[k], k, "a term of a product's piece goes to its member");
     }
-    sc_value sum = emit(&r, &here, SC_OP_add_pieces, terms, count, SC_NONE, SC_NONE, 0, r.own_type);
+    const sc_type scattered = m->values.data[sc_result(m, at, 0)].type;
+    sc_value sum = emit(&r, &here, SC_OP_add_pieces, terms, count, SC_NONE, SC_NONE, 0,
+                        part_type(&r, scattered));
+    sum = emit(&r, &here, SC_OP_piece, &sum, 1, r.part, r.whole, 0, scattered);
     forget(&r, value, 0);
     replace(all, at, sum);
 }
@@ -477,7 +493,7 @@ static void drop_marks(sc_module *m, sc_func_id f)
     sc_for_each_op (m, f, id) {
         if (sc_ops[sc_op_at(m, id)->kind].bound != SC_BOUND_contracted)
             continue;
-        sc_op_drop_attr(m, id, SC_ATTR_rule);
+        sc_op_drop_attr(m, id, SC_ATTR_lines);
         if (sc_op_attr(sc_op_at(m, id), SC_ATTR_piece) == NULL)
             sc_op_drop_attr(m, id, SC_ATTR_ring);
     }

@@ -174,8 +174,8 @@ void sc_form_follow(sc_module *m, sc_op_id op, sc_op_id origin)
         if (mark == NULL)
             continue;
         sc_op_set_attr(m, op, *mark);
-        const sc_attr *rule = sc_op_attr(sc_op_at(m, origin), SC_ATTR_rule);
-        if (rule != NULL)
-            sc_op_set_attr(m, op, *rule);
+        const sc_attr *lines = sc_op_attr(sc_op_at(m, origin), SC_ATTR_lines);
+        if (lines != NULL)
+            sc_op_set_attr(m, op, *lines);
     }
 }

@@ -39,8 +39,10 @@ static bool ends_with(const sc_sub_axis_list *list, const sc_sub_axis_list *over
 static int64_t size_of_piece(const piece_check *c, const sc_type_info *type, uint32_t i, bool split)
 {
     sc_type_info cut = *type;
-    for (uint32_t a = 0; a < c->over.count && !split; a++)
-        sc_placement_append(&cut.placement, i, c->over.sub_axes[a]);
+    for (uint32_t a = 0; a < c->over.count; a++) {
+        if (!split)
+            sc_placement_append(&cut.placement, i, c->over.sub_axes[a]);
+    }
     return sc_type_local_size(c->m, &cut, i);
 }
 
@@ -58,10 +60,10 @@ static void check_pair(const piece_check *c, const sc_type_info *whole, sc_dim s
         sc_sub_axis_list a = sc_placement_dim(&whole->placement, i),
                          b = sc_placement_dim(&part->placement, i);
         if (i == (uint32_t)at) {
-            if (b.count > 0 || part->dims[i].size != size_of_piece(c, whole, i, split))
-                wrong(c, "its pieces are not of the size of a member's");
             if (split && !ends_with(&a, &c->over))
                 wrong(c, "its members do not have the shards of a dim");
+            else if (b.count > 0 || part->dims[i].size != size_of_piece(c, whole, i, split))
+                wrong(c, "its pieces are not of the size of a member's");
         } else if (whole->dims[i].dim != part->dims[i].dim ||
                    whole->dims[i].size != part->dims[i].size || !sc_sub_axis_list_equal(&a, &b)) {
             wrong(c, "it changes more than one dim to another");
@@ -102,7 +104,7 @@ static sc_piece_origin *origin_of(const piece_check *c, sc_value value)
 static void check_origins(const piece_check *c, const char *what, bool adds)
 {
     if (c->op->operand_count != c->members) {
-        wrong(c, "it has %u %s of %lld members", c->op->operand_count, what, (long long)c->members);
+        wrong(c, "it has %u operands of %lld members", c->op->operand_count, (long long)c->members);
         return;
     }
     for (uint32_t k = 0; k < c->op->operand_count; k++) {
@@ -118,14 +120,16 @@ static void check_origins(const piece_check *c, const char *what, bool adds)
 /* Of products, elementwise ops, rotations and parts of reshards: what one of the operands is. */
 static sc_piece_origin passed_on(const sc_pieces *pieces, const sc_op *op)
 {
-    sc_piece_origin origin = {0, 0};
+    sc_piece_origin origin = {0};
     if (!sc_op_has(op, SC_ELEMENTWISE | SC_VIEW | SC_COLLECTIVE | SC_RESHARD) &&
         sc_ops[op->kind].bound != SC_BOUND_contracted)
         return origin;
     for (uint32_t i = 0; i < op->operand_count; i++) {
         const sc_piece_origin one = pieces->origin[op->operands[i]];
+        bool is_piece = origin.is_piece || one.is_piece;
         if (one.of != 0 || one.piece != 0)
             origin = one;
+        origin.is_piece = is_piece;
     }
     return origin;
 }
@@ -151,32 +155,64 @@ static void check_piece(const piece_check *c, sc_piece_origin *origin)
     const sc_type_info *operand = sc_type_of(c->m, c->op->operands[0]);
     int at = dims == NULL || dims->count != 1 ? -1 : sc_type_find_dim(operand, dims->dims[0]);
     bool is_part = at < 0 || sc_placement_dim(&operand->placement, (uint32_t)at).count == 0;
-    (void)origin;
     check_types(c, true, is_part);
+    if (is_part && (!is_multiple(c, origin->of) || !is_multiple(c, origin->piece)))
+        wrong(c, "it is the piece of another member");
+    *origin = (sc_piece_origin){.is_piece = !is_part};
 }
 
 static void check_taken(const piece_check *c, sc_piece_origin *origin)
 {
     check_types(c, false, false);
     origin->piece += sc_op_int(c->op, SC_ATTR_shift, 0);
+    origin->is_piece = true;
 }
 
 static void check_joined(const piece_check *c, sc_piece_origin *origin)
 {
     check_types(c, false, true);
     check_origins(c, "piece", false);
-    *origin = (sc_piece_origin){0, 0};
+    *origin = (sc_piece_origin){0};
 }
 
+/* The terms are partial sums over the members, or each rank's own. */
 static void check_sum(const piece_check *c, sc_piece_origin *origin)
 {
+    const sc_type_info *result = sc_type_of(c->m, c->op->first_result);
     for (uint32_t i = 0; i < c->op->operand_count; i++) {
-        if (c->m->values.data[c->op->operands[i]].type !=
-            c->m->values.data[c->op->first_result].type)
+        sc_type_info term = *sc_type_of(c->m, c->op->operands[i]);
+        sc_sub_axis_set over = 0;
+        for (uint32_t a = 0; a < c->over.count; a++)
+            over |= (sc_sub_axis_set)1 << c->over.sub_axes[a];
+        if ((sc_placement_partial(&term.placement, SC_PARTIAL_SUM) & over) == over)
+            term.placement = sc_placement_with(&term.placement, over, SC_ON_NOTHING);
+        if (sc_type_intern(c->pieces->m, &term) != sc_type_intern(c->pieces->m, result))
             wrong(c, "operand %u is no term of the result", i + 1);
     }
     check_origins(c, "term", true);
-    *origin = (sc_piece_origin){0, 0};
+    *origin = (sc_piece_origin){.is_piece = origin->is_piece};
+}
+
+static bool is_split_over(const sc_type_info *type, const sc_sub_axis_list *over)
+{
+    for (uint32_t d = 0; d < type->rank; d++) {
+        sc_sub_axis_list list = sc_placement_dim(&type->placement, d);
+        if (sc_sub_axis_list_equal(&list, over))
+            return true;
+    }
+    return false;
+}
+
+/* Each operand is another one on every member, or it would be copied and not rotated. */
+static void check_rotation(const piece_check *c, sc_piece_origin *origin)
+{
+    for (uint32_t i = 0; i < c->op->operand_count; i++) {
+        if (!is_split_over(sc_type_of(c->m, c->op->operands[i]), &c->over) &&
+            !origin_of(c, c->op->operands[i])->is_piece)
+            wrong(c, "its members do not have the shards of operand %u", i + 1);
+    }
+    if (origin->is_piece)
+        origin->of += sc_op_int(c->op, SC_ATTR_shift, 0);
 }
 
 static check_op *const checks[SC_OP_COUNT] = {[SC_OP_piece] = check_piece,
@@ -193,8 +229,8 @@ bool sc_verify_pieces(sc_pieces *pieces, sc_op_id id, sc_piece_report *report, v
     bool has_members = find_members(&c);
     sc_piece_origin origin = passed_on(pieces, op);
     if (check == NULL) {
-        if (sc_op_has(op, SC_COLLECTIVE)) /* one with a shift is a rotation */
-            origin.of += sc_op_int(op, SC_ATTR_shift, 0);
+        if (sc_op_has(op, SC_COLLECTIVE) && !sc_op_has(op, SC_RESHARD) && has_members)
+            check_rotation(&c, &origin);
     } else if (!has_members || op->result_count != 1 || op->operand_count == 0) {
         wrong(&c, "it has no members, no operand or several results");
     } else {

@@ -4,10 +4,11 @@
 
 #include "ir/graph.h"
 
-/* Whose value member i has: that of member i - `of`; `piece` is which it is: number i - of + piece
- * of what it is cut from. Both are 0 of everything that has not gone round. */
+/* Of pieces. Whose value member i has: that of member i - `of`; `piece` is which it is: number i -
+ * of + piece of what it is cut from. Both are 0 of everything that has not gone round. */
 typedef struct sc_piece_origin {
     int64_t of, piece;
+    bool is_piece; /* another one on each member, though its type does not say so */
 } sc_piece_origin;
 
 typedef struct sc_pieces {
