@@ -211,11 +211,13 @@ int64_t sc_dim_padded(const sc_module *m, sc_dim dim, int64_t size)
     return size - size % multiple + multiple;
 }
 
-/* Every shard of a zigzag has two chunks. */
+/* Every shard of a zigzag has two chunks; a zigzag has no padding. */
 bool sc_dim_divides(const sc_module *m, sc_dim dim, int64_t size, uint64_t shards)
 {
-    uint64_t pieces = m->dims.data[dim].zigzag.count > 0 && shards > 1 ? 2 * shards : shards;
-    return pieces <= INT64_MAX && sc_dim_padded(m, dim, size) % (int64_t)pieces == 0;
+    bool is_zigzag = m->dims.data[dim].zigzag.count > 0 && shards > 1;
+    uint64_t pieces = is_zigzag ? 2 * shards : shards;
+    int64_t padded = sc_dim_padded(m, dim, size);
+    return pieces <= INT64_MAX && padded % (int64_t)pieces == 0 && (!is_zigzag || padded == size);
 }
 
 int64_t sc_type_local_size(const sc_module *m, const sc_type_info *type, uint32_t i)
@@ -327,42 +329,6 @@ sc_shard_order sc_shard_order_of(const sc_module *m, sc_dim dim, const sc_sub_ax
         *factor *= (int64_t)m->mesh.sub_axes[sub_axes->sub_axes[i]].size;
     }
     return order;
-}
-
-void sc_shard_runs(const sc_shard_order *order, int64_t shard, int64_t local, sc_run runs[SC_RUNS])
-{
-    int64_t inner = shard % order->inner, member = shard / order->inner % order->members,
-            part = shard / order->inner / order->members;
-    runs[0] = (sc_run){0, shard * local, local};
-    runs[1] = (sc_run){local, 0, 0};
-    if (order->members == 1)
-        return;
-    /* what a member holds is two chunks; the shard begins at `from` of it */
-    int64_t held = local * order->inner, chunk = held / 2, from = inner * local,
-            begin = part * order->members * held, left = from < chunk ? chunk - from : 0,
-            first = left < local ? left : local,
-            second = begin + (2 * order->members - 1 - member) * chunk;
-    runs[0] = (sc_run){0, begin + member * chunk + from, first};
-    runs[1] = (sc_run){first, second + from + first - chunk, local - first};
-}
-
-int64_t sc_shard_position(const sc_shard_order *order, int64_t shard, int64_t local, int64_t i)
-{
-    sc_run runs[SC_RUNS];
-    sc_shard_runs(order, shard, local, runs);
-    const sc_run *run = &runs[i >= runs[1].at && runs[1].count > 0];
-    return run->first + i - run->at;
-}
-
-int64_t sc_shard_find(const sc_shard_order *order, int64_t shard, int64_t local, int64_t position)
-{
-    sc_run runs[SC_RUNS];
-    sc_shard_runs(order, shard, local, runs);
-    for (uint32_t r = 0; r < SC_RUNS; r++) {
-        if (position >= runs[r].first && position < runs[r].first + runs[r].count)
-            return runs[r].at + position - runs[r].first;
-    }
-    return -1;
 }
 
 bool sc_type_breaks_zigzag(const sc_module *m, const sc_type_info *type)

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "program/shard_order.h"
 #include "support/dtype.h"
 #include "support/intern.h"
 #include "support/none.h"
@@ -159,21 +160,6 @@ bool sc_type_is_uneven(const sc_module *m, const sc_type_info *type, uint32_t i)
 int64_t sc_shard_number(const sc_mesh *mesh, const sc_sub_axis_list *sub_axes, uint64_t rank);
 
 /* ---- zigzag ---- */
-/* How shards lie in a dim. It has `outer` parts. Each is cut into 2 * members chunks, of which
- * member i holds i and 2 * members - 1 - i, in this order; and what it holds into `inner` shards.
- * So shard (part * members + member) * inner + i is the i-th of a member's. Without zigzag members
- * is 1: the shards lie one after the other. */
-typedef struct sc_shard_order {
-    int64_t outer, members, inner;
-} sc_shard_order;
-
-/* A shard's elements at, at + 1, .. are first, first + 1, .. of the dim. */
-typedef struct sc_run {
-    int64_t at, first, count;
-} sc_run;
-
-enum { SC_RUNS = 2 };
-
 /* The sub-axes in a list that splits a dim, or pieces of it, that split it zigzag; count 0: none.
  * False if they are neither next to each other nor in the zigzag's order: no such split is used.
  * Some of a zigzag's sub-axes make a zigzag themselves, of shards and of the pieces of these. */
@@ -181,12 +167,6 @@ bool sc_find_zigzag(const sc_module *m, sc_dim dim, const sc_sub_axis_list *sub_
                     uint32_t *begin, uint32_t *count);
 /* The order of a dim's shards when these sub-axes split it. */
 sc_shard_order sc_shard_order_of(const sc_module *m, sc_dim dim, const sc_sub_axis_list *sub_axes);
-/* The runs of a shard of so many elements, ascending in both; empty ones have a count of 0. */
-void sc_shard_runs(const sc_shard_order *order, int64_t shard, int64_t local, sc_run runs[SC_RUNS]);
-/* The index in the dim of element i of a shard. */
-int64_t sc_shard_position(const sc_shard_order *order, int64_t shard, int64_t local, int64_t i);
-/* The reverse; -1 if another shard holds it. */
-int64_t sc_shard_find(const sc_shard_order *order, int64_t shard, int64_t local, int64_t position);
 /* True if any of the type's dims is split in no way that its zigzag allows. */
 bool sc_type_breaks_zigzag(const sc_module *m, const sc_type_info *type);
 /* True if dim i may be split zigzag and is split otherwise in the other placement. */

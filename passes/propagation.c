@@ -143,6 +143,10 @@ static bool may_take(const sc_propagation *p, sc_value value, uint32_t dim, uint
     if (p->stage_of[sc_def(p->m, value)] != p->stage || sc_is_made_anywhere(p->m, value))
         return false;
     sc_type_info type = *sc_type_of(p->m, value);
+    /* a zigzag is an order of activations: state keeps the dim whole */
+    if (sc_op_has(sc_op_at(p->m, sc_def(p->m, value)), SC_STATE_READ) &&
+        p->m->dims.data[type.dims[dim].dim].zigzag.count > 0)
+        return false;
     type.placement = *at;
     return sc_dim_divides(p->m, type.dims[dim].dim, type.dims[dim].size,
                           sc_type_shards(&p->m->mesh, &type, dim) *

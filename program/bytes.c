@@ -281,6 +281,9 @@ static void code_tensor(codec *c, sc_image_tensor *tensor)
         code_i64(c, &tensor->dims[i].size);
         code_i64(c, &tensor->dims[i].local);
         code_terms(c, &tensor->dims[i].first);
+        code_i64(c, &tensor->dims[i].order.outer);
+        code_i64(c, &tensor->dims[i].order.members);
+        code_i64(c, &tensor->dims[i].order.inner);
     }
     code_terms(c, &tensor->replica);
     CODE_CHOICE(c, sc_image_reduce, tensor->partial, SC_IMAGE_REDUCES, "reduction");

@@ -89,7 +89,24 @@ static const sc_image_term *term_of(const sc_image_terms *terms, int64_t times)
     return NULL;
 }
 
-/* Checks that shards are adjacent, `local` apart, and cover the dim. */
+/* Two chunks a member make up the dim, and the shards what members have. */
+static bool check_order(sc_checker *c, const sc_image_dim *dim)
+{
+    const sc_shard_order *order = &dim->order;
+    int64_t held, part, all;
+    if (order->members <= 1)
+        return order->members >= 0 || sc_checker_fail(c, "dim %s is split over %lld members",
+                                                      dim->name, (long long)order->members);
+    if (order->outer < 1 || order->inner < 1 ||
+        __builtin_mul_overflow(dim->local, order->inner, &held) || held % 2 != 0 ||
+        __builtin_mul_overflow(held, order->members, &part) ||
+        __builtin_mul_overflow(part, order->outer, &all) || all != dim->size)
+        return sc_checker_fail(c, "the chunks of dim %s, split zigzag, do not make it up",
+                               dim->name);
+    return true;
+}
+
+/* Checks that shards are `local` apart, as if one after the other, and cover the dim. */
 static bool check_dim(sc_checker *c, const sc_image_dim *dim)
 {
     int64_t least, most, reached = dim->local;
@@ -107,7 +124,7 @@ static bool check_dim(sc_checker *c, const sc_image_dim *dim)
     }
     if (used != moving || reached < dim->size)
         return sc_checker_fail(c, "the shards of dim %s do not cover it side by side", dim->name);
-    return true;
+    return check_order(c, dim);
 }
 
 /* Checks terms whose sum 0 selects the first rank. */
@@ -285,6 +302,8 @@ static bool check_states(sc_checker *c)
             return sc_checker_fail(c, "kind %u, initialiser %u", state->kind, state->init);
         if (!check_placed(c, &state->tensor, state->buffer) || !check_master(c, state))
             return false;
+        if (sc_image_is_zigzag(&state->tensor))
+            return sc_checker_fail(c, "it is split zigzag, as activations alone may be");
         if (c->image->buffers[state->buffer].kind >= SC_BUFFER_SLOT)
             return sc_checker_fail(
                 c, "its buffer is of kind %s",

@@ -49,6 +49,8 @@ static void put_tensor(sc_strbuf *out, const sc_image_tensor *tensor)
             continue;
         sc_strbuf_printf(out, "/%" PRId64 " at ", dim->local);
         put_terms(out, &dim->first);
+        if (dim->order.members > 1)
+            sc_strbuf_printf(out, " zigzag %" PRId64, dim->order.members);
     }
     sc_strbuf_add_char(out, ']');
     if (tensor->replica.count > 0) {

@@ -21,6 +21,7 @@
 
 #include "program/collective.h"
 #include "program/gemm.h"
+#include "program/shard_order.h"
 #include "shardc/status.h"
 #include "support/arena.h"
 #include "support/dtype.h"
@@ -67,9 +68,12 @@ extern const char *const sc_image_reduce_names[SC_IMAGE_REDUCES];
 
 typedef struct sc_image_dim {
     const char *name;
-    int64_t size;         /* global size */
-    int64_t local;        /* size on one rank; shards that extend beyond `size` contain padding */
-    sc_image_terms first; /* global index of the local element 0 */
+    int64_t size;  /* global size */
+    int64_t local; /* size on one rank; shards that extend beyond `size` contain padding */
+    /* number of the rank's shard times `local`: where it begins in the global dim, but for a zigzag
+     */
+    sc_image_terms first;
+    sc_shard_order order;
 } sc_image_dim;
 
 /* The digits of the rank that vary within a group, major first. They number its members. */
@@ -84,7 +88,7 @@ typedef struct sc_image_holders {
 } sc_image_holders;
 
 /* A value at the interface: the global array, row-major; each rank holds `local` of it, dense and
- * row-major. Consecutive shards of a dim are `local` apart and cover it. Every digit of the rank is
+ * row-major. Shards of a dim cover it in its order. Every digit of the rank is
  * in exactly one of the dims' `first`, `replica` and `part`. */
 typedef struct sc_image_tensor {
     sc_dtype dtype;

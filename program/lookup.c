@@ -6,6 +6,14 @@
 #include "program/gemm_blas.h"
 #include "program/gemm_blocks.h"
 
+bool sc_image_is_zigzag(const sc_image_tensor *tensor)
+{
+    bool is_zigzag = false;
+    for (uint32_t i = 0; i < tensor->rank; i++)
+        is_zigzag = is_zigzag || tensor->dims[i].order.members > 1;
+    return is_zigzag;
+}
+
 int64_t sc_image_terms_value(const sc_image_terms *terms, uint64_t rank)
 {
     int64_t sum = 0;

@@ -4,6 +4,8 @@
 
 #include "program/format.h"
 
+/* True if a dim of the tensor is split zigzag. */
+bool sc_image_is_zigzag(const sc_image_tensor *tensor);
 /* Returns the sum of the terms for a rank. */
 int64_t sc_image_terms_value(const sc_image_terms *terms, uint64_t rank);
 /* Size of the local array in bytes. */

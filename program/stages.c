@@ -63,6 +63,7 @@ static bool is_same_tensor(const sc_image_tensor *a, const sc_image_tensor *b)
     for (uint32_t i = 0; is_same && i < a->rank; i++)
         is_same = strcmp(a->dims[i].name, b->dims[i].name) == 0 &&
                   a->dims[i].size == b->dims[i].size && a->dims[i].local == b->dims[i].local &&
+                  a->dims[i].order.members == b->dims[i].order.members &&
                   is_same_terms(&a->dims[i].first, &b->dims[i].first);
     return is_same;
 }

@@ -175,3 +175,92 @@ void root_append(sc_lowering *l, const sc_op *op)
     phase_over(l, &s, 1);
     sc_lower_store(l, SC_ITEM_STORE, arg, index, value, sc_lower_both(l, written, here));
 }
+
+/* ---- routed products: by definition, an element after the other ---- */
+
+/* The weights of a row in this rank's range, and whether they are in it (SC_NONE: always).
+ * `weights` has the op's indexed dim. */
+typedef struct routed_row {
+    sc_knode there, here;
+} routed_row;
+
+static routed_row find_weights(sc_lowering *l, const sc_op *op, sc_value weights)
+{
+    sc_value ids = op->operands[2];
+    const sc_type_info *type = sc_lower_type(l, weights);
+    sc_loop_dim experts = loop_of(l, weights, sc_op_attr(op, SC_ATTR_to)->dims[0]);
+    uint32_t at = sc_lower_at(type, experts.dim);
+    int64_t size = type->dims[at].size;
+    sc_knode id = sc_kernel_convert(l->k, sc_lower_here(l, ids), SC_DTYPE_i64);
+    sc_lower_check(l, op, sc_lower_within(l, id, size), id,
+                   "id {value} is outside 0 <= id < %s = %lld", sc_lower_dim_name(l, experts.dim),
+                   (long long)size);
+    sc_lower_ids(l, ids, size);
+    sc_knode there = sc_lower_place(l, op, experts.dim, experts.size, id);
+    bool is_split = sc_type_shards(&l->m->mesh, type, at) > 1;
+    return (routed_row){there, is_split ? sc_lower_within(l, there, experts.size) : SC_NONE};
+}
+
+static void phase_over_named(sc_lowering *l, const sc_op *op, const uint32_t *operands,
+                             uint32_t count)
+{
+    const sc_attr *dims = sc_op_attr(op, SC_ATTR_dims);
+    sc_loop_dims inner = {0};
+    for (uint32_t d = 0; d < dims->count; d++) {
+        uint32_t o = 0;
+        while (o + 1 < count &&
+               sc_type_find_dim(sc_lower_type(l, op->operands[operands[o]]), dims->dims[d]) < 0)
+            o++;
+        inner.dims[inner.count++] = loop_of(l, op->operands[operands[o]], dims->dims[d]);
+    }
+    sc_lower_phase(l, &inner);
+}
+
+static sc_knode wide_product(sc_lowering *l, sc_knode x, sc_knode y, sc_dtype dtype)
+{
+    return sc_lower_2(l, SC_NODE_mul, sc_kernel_convert(l->k, x, dtype),
+                      sc_kernel_convert(l->k, y, dtype));
+}
+
+void root_routed_dot(sc_lowering *l, const sc_op *op)
+{
+    sc_value result = op->first_result, x = op->operands[0], w = op->operands[1];
+    outer_but(l, result, SC_NONE);
+    routed_row row = find_weights(l, op, w);
+    sc_knode there[SC_MAX_RANK], index[SC_MAX_RANK];
+    own_index(l, w, sc_op_attr(op, SC_ATTR_to)->dims[0], row.there, there);
+    own_index(l, result, SC_NONE, SC_NONE, index);
+    sc_dtype sum = sc_lower_dtype(l, x);
+    sc_knode weight =
+        row.here == SC_NONE ? sc_lower_value(l, w, there) : sc_lower_guarded(l, w, there, row.here);
+    sc_knode product = wide_product(l, sc_lower_here(l, x), weight, sum);
+    if (row.here != SC_NONE)
+        product = sc_lower_where(l, row.here, product, sc_kernel_constant(l->k, sum, 0));
+    uint32_t arg = sc_lower_out(l, result, SC_ARG_OUT, SC_NONE);
+    phase_over_named(l, op, (uint32_t[]){0}, 1);
+    sc_knode total =
+        sc_kernel_reduced(l->k, sc_kernel_add_reduction(l->k, SC_ITEM_SUM, product), false);
+    phase_over(l, NULL, 0);
+    sc_lower_store(l, SC_ITEM_STORE, arg, index,
+                   sc_kernel_convert(l->k, total, sc_lower_dtype(l, result)), SC_NONE);
+}
+
+/* Stores zeros, then adds row after row. */
+void root_routed_dot_grad(sc_lowering *l, const sc_op *op)
+{
+    sc_value result = op->first_result;
+    sc_loop_dim experts = loop_of(l, result, sc_op_attr(op, SC_ATTR_to)->dims[0]);
+    sc_dtype dtype = sc_lower_dtype(l, result);
+    sc_knode index[SC_MAX_RANK];
+    outer_but(l, result, experts.dim);
+    uint32_t arg = sc_lower_out(l, result, SC_ARG_OUT, SC_NONE);
+    own_index(l, result, experts.dim, sc_lower_loop(l, experts), index);
+    phase_over(l, &experts, 1);
+    sc_lower_store(l, SC_ITEM_STORE, arg, index, sc_kernel_constant(l->k, dtype, 0), SC_NONE);
+    routed_row row = find_weights(l, op, result);
+    sc_knode product = wide_product(l, sc_lower_here(l, op->operands[0]),
+                                    sc_lower_here(l, op->operands[1]), dtype);
+    own_index(l, result, experts.dim, row.there, index);
+    phase_over_named(l, op, (uint32_t[]){0, 1, 2}, 3);
+    sc_lower_store(l, SC_ITEM_ADD, arg, index, product, row.here);
+}

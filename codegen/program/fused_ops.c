@@ -43,21 +43,16 @@ static sc_image_value *input_behind(sc_generator *g, sc_value value, bool *may_i
     return NULL;
 }
 
-/* The session checks inputs before a run for what the kernel checks. A value ignored by one reader
- * may be invalid for another. */
-static void limit_inputs(sc_generator *g, const sc_lowered *lowered)
+/* A value ignored by one reader may be invalid for another. */
+void sc_generator_limit_ids(sc_generator *g, sc_value ids, int64_t below)
 {
-    for (uint32_t i = 0; i < lowered->ids.count; i++) {
-        bool may_ignore;
-        double ignore = 0;
-        int64_t below = lowered->ids.data[i].below;
-        sc_image_value *input = input_behind(g, lowered->ids.data[i].value, &may_ignore, &ignore);
-        if (input == NULL)
-            continue;
+    bool may_ignore;
+    double ignore = 0;
+    sc_image_value *input = input_behind(g, ids, &may_ignore, &ignore);
+    if (input != NULL)
         sc_image_limit_ids(input, &(sc_image_value){.below = below,
                                                     .may_ignore = may_ignore,
                                                     .ignore = may_ignore ? (int64_t)ignore : 0});
-    }
 }
 
 static bool call_kernel(sc_generator *g, const sc_op_id *ops, uint32_t count)
@@ -66,7 +61,8 @@ static bool call_kernel(sc_generator *g, const sc_op_id *ops, uint32_t count)
     sc_lowered lowered;
     if (!sc_lower_kernel(g->m, ops, count, f->escapes, &lowered))
         return false;
-    limit_inputs(g, &lowered);
+    for (uint32_t i = 0; i < lowered.ids.count; i++)
+        sc_generator_limit_ids(g, lowered.ids.data[i].value, lowered.ids.data[i].below);
     sc_kernel *k = lowered.kernel;
     sc_image_ref *args = sc_arena_array(g->arena, k->args.count, sizeof *args);
     for (uint32_t i = 0; i < k->args.count; i++) {

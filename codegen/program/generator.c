@@ -39,7 +39,8 @@ sc_image_tensor sc_generator_tensor(const sc_generator *g, const sc_type_info *t
             (sc_image_dim){.name = sc_text(m->context, m->dims.data[type->dims[i].dim].name),
                            .size = type->dims[i].size,
                            .local = local,
-                           .first = sc_terms_of(m, list.sub_axes, list.count, local)};
+                           .first = sc_terms_of(m, list.sub_axes, list.count, local),
+                           .order = sc_shard_order_of(m, type->dims[i].dim, &list)};
     }
     tensor.replica = terms_where(m, &type->placement, is_nothing);
     tensor.part = terms_where(m, &type->placement, sc_is_partial);

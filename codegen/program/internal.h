@@ -39,6 +39,9 @@ typedef struct sc_generator_printers {
 } sc_generator_printers;
 void sc_generator_emit(sc_generator *g, const sc_generator_printers *emit, const void *what,
                        sc_generated_kernel *shown, uint32_t *out_kernel, bool *out_new);
+/* The session checks an input before a run for what a kernel checks of these ids: if they are an
+ * input, its elements have to be in 0 .. below - 1. */
+void sc_generator_limit_ids(sc_generator *g, sc_value ids, int64_t below);
 /* Appends the scratch that the function needs to a call's arguments; *count grows. */
 const sc_image_ref *sc_generator_add_scratch(sc_generator *g, uint32_t kernel,
                                              const sc_image_ref *args, uint32_t *count,
@@ -107,8 +110,8 @@ bool sc_generator_add_object(sc_generator *g, sc_image *image);
 /* ---- units: rows of lowering.def; false after a diagnostic ---- */
 typedef bool sc_unit_fn(sc_generator *g, sc_op_id op);
 sc_unit_fn sc_generate_input, sc_generate_state_read, sc_generate_state_write, sc_generate_return,
-    sc_generate_view, sc_generate_dot, sc_generate_attend, sc_generate_to_device,
-    sc_generate_to_host, sc_generate_send, sc_generate_recv;
+    sc_generate_view, sc_generate_dot, sc_generate_attend, sc_generate_routed,
+    sc_generate_to_device, sc_generate_to_host, sc_generate_send, sc_generate_recv;
 #define COLLECTIVE(...)
 #define COLLECTIVE_OP(op, ...) sc_unit_fn sc_generate_##op;
 #define FURTHER_OP(op, NAME)   sc_unit_fn sc_generate_##op;

@@ -67,6 +67,7 @@ static void index_in_piece(sc_kernel *k, const sc_shard_order *order, int64_t si
         sc_knode mirrored = node2(k, SC_NODE_sub, integer(k, 2 * order->members - 1), number);
         sc_knode own =
             sc_kernel_node_new(k, SC_NODE_where, (sc_knode[]){is_first, number, mirrored}, 3);
+        own = node_with(k, SC_NODE_mod, own, order->members); /* which it is, for bounds */
         sc_knode before = sc_kernel_node_new(
             k, SC_NODE_where, (sc_knode[]){is_first, integer(k, 0), integer(k, chunk)}, 3);
         within = node2(k, SC_NODE_add, rest, before);

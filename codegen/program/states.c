@@ -26,6 +26,7 @@ static bool same_tensor(const sc_image_tensor *a, const sc_image_tensor *b)
     for (uint32_t i = 0; same && i < a->rank; i++)
         same = strcmp(a->dims[i].name, b->dims[i].name) == 0 &&
                a->dims[i].size == b->dims[i].size && a->dims[i].local == b->dims[i].local &&
+               a->dims[i].order.members == b->dims[i].order.members &&
                same_terms(&a->dims[i].first, &b->dims[i].first);
     return same && same_terms(&a->replica, &b->replica) && same_terms(&a->part, &b->part);
 }

@@ -387,7 +387,7 @@ static bool attend_mask(sc_op_call *c, sc_dim s, bool live, sc_attr *attrs, uint
     if (window)
         attrs[(*count)++] =
             sc_attr_int(SC_ATTR_window, mask.numbers[0].unknown ? 1 : mask.numbers[0].integer);
-    if (!none || live)
+    if (s != SC_NONE)
         attrs[(*count)++] = sc_attr_dims(b->m, SC_ATTR_to, &s, 1);
     return true;
 }

@@ -291,6 +291,14 @@ typedef struct sc_seeding {
     sc_map formed; /* forms.c: op and axis -> the line that gives it its form there */
 } sc_seeding;
 
+/* zigzag.c */
+bool sc_plan_check_zigzag(sc_resolved_plan *plan, const sc_plan_line *line);
+/* Marks the dim of a zigzag line, after its claims; if it has none, the line is not of this
+ * function. */
+void sc_seeding_expect_zigzag(sc_seeding *s, const sc_plan_line *source, uint32_t line);
+/* Sets the sub-axes of all zigzags, once the axes are cut. */
+void sc_seeding_zigzag(sc_seeding *s);
+
 /* seeding.c */
 /* Lists the gradients and optimizer state of each parameter, which follow its placement. */
 void sc_seeding_find_followers(sc_seeding *s);

@@ -5,12 +5,8 @@
 
 static void check_rule_axes(sc_resolved_plan *plan, sc_plan_line *line)
 {
-    line->broken = !sc_plan_axes(plan, &line->stmt->shard.axes, &line->axes);
-    if (!line->stmt->shard.zigzag)
-        return;
-    sc_report(&plan->context->diag, SC_D_not_compiled, line->stmt->shard.zigzag_loc,
-              "'zigzag' in a rule", NULL);
-    line->broken = true;
+    line->broken = !sc_plan_axes(plan, &line->stmt->shard.axes, &line->axes) ||
+                   (line->stmt->shard.zigzag && !sc_plan_check_zigzag(plan, line));
 }
 
 static void add_line(sc_resolved_plan *plan, const sc_plan_stmt *stmt)

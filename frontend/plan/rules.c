@@ -242,6 +242,17 @@ static sc_dim choose_stored_dim(sc_seeding *s, sc_value value, const sc_group_di
     return found;
 }
 
+/* A dim that is split zigzag somewhere is no choice of `*`, which is mostly for what is stored. */
+static void drop_zigzags(const sc_module *m, sc_group_dims *dims)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < dims->count; i++) {
+        if (m->dims.data[dims->list[i].dim].zigzag.count == 0)
+            dims->list[kept++] = dims->list[i];
+    }
+    dims->count = kept;
+}
+
 void sc_seeding_star_rule(sc_seeding *s, const sc_plan_line *source, uint32_t line)
 {
     const sc_plan_stmt *stmt = source->stmt;
@@ -256,6 +267,7 @@ void sc_seeding_star_rule(sc_seeding *s, const sc_plan_line *source, uint32_t li
             continue;
         sc_group_dims dims;
         sc_group_dims_of(sc_type_of(s->m, value), &dims);
+        drop_zigzags(s->m, &dims);
         sc_dim chosen = strength == SC_SEED_STORAGE
                             ? choose_stored_dim(s, value, &dims, &source->axes)
                             : choose_used_dim(s, value, &dims, source);

@@ -304,6 +304,7 @@ static void read_line(sc_seeding *s, const sc_plan_line *source, uint32_t line)
             sc_seeding_star_rule(s, source, line);
         else
             sc_seeding_rule(s, source, line);
+        sc_seeding_expect_zigzag(s, source, line);
         break;
     case SC_PLAN_PIN:
         sc_seeding_pin(s, source, line);
@@ -359,6 +360,7 @@ bool sc_plan_seed(sc_resolved_plan *plan, sc_module *m, const sc_build_result *b
     sc_seeding_cut_for_fixed(&s, fixed);
     if (!sc_seeding_cut_axes(&s))
         return false;
+    sc_seeding_zigzag(&s);
     emit(&s, seeds);
     /* padding in round one spreads to dims that are renamed to the padded one */
     for (int round = 0; round < 2; round++) {

@@ -166,7 +166,9 @@ static uint32_t divisors_of(uint64_t size, uint64_t *out)
 static const char *legal_sizes(const sc_seeding *s, sc_dim dim)
 {
     uint64_t divisors[MAX_LISTED];
-    uint32_t count = divisors_of((uint64_t)s->sizes[dim], divisors);
+    /* two chunks a shard */
+    const bool is_zigzag = s->m->dims.data[dim].zigzag.count > 0 && s->sizes[dim] % 2 == 0;
+    uint32_t count = divisors_of((uint64_t)s->sizes[dim] / (is_zigzag ? 2 : 1), divisors);
     sc_strbuf text;
     sc_strbuf_init(&text, &s->context->arena);
     for (uint32_t i = 0; i < count; i++) {
@@ -246,7 +248,11 @@ void sc_seeding_report_shards(sc_seeding *s, sc_dim dim, int64_t size, const sc_
     } else {
         sc_report(diag, SC_D_does_not_divide, loc, name, size_text, wanted, shards,
                   legal_sizes(s, dim), NULL);
-        note_padding(s, dim, (uint64_t)size, product);
+        if (s->m->dims.data[dim].zigzag.count > 0)
+            sc_report_note(diag, (sc_loc){0},
+                           "split zigzag, every shard is two chunks of one size");
+        else
+            note_padding(s, dim, (uint64_t)size, product);
     }
     note_micro_batches(s, dim, size);
     sc_plan_note_axes(s->plan, axes);

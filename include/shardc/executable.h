@@ -90,7 +90,8 @@ SHARDC_API uint32_t shardc_executable_call(const shardc_executable *program, uin
 SHARDC_API uint32_t shardc_executable_micro_batches(const shardc_executable *program);
 
 /* Where the rank's shard begins, by dim: element i of the shard is element first + i of the full
- * tensor; elements past its end are padding. Returns whether this rank is the first of those that
+ * tensor; elements past its end are padding. Of a dim that is split zigzag this holds for the first
+ * chunk. Returns whether this rank is the first of those that
  * hold the same shard. */
 SHARDC_API bool shardc_tensor_shard(const shardc_tensor_info *info, uint64_t rank,
                                     int64_t first[SHARDC_TENSOR_MAX_RANK]);

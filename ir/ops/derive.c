@@ -229,6 +229,54 @@ void derive_gather(sc_derive *d)
         d->gradients[0] = scatter(d, d->cotangents[0], in(d, 1));
 }
 
+/* Lists the dims of x, and of the others, that w lacks: those of rows. */
+static uint32_t dims_of_rows(const sc_derive *d, const sc_type_info *dy, sc_dim *dims)
+{
+    const sc_type_info *w = operand_type(d, 1), *of[] = {operand_type(d, 0), dy};
+    uint32_t count = 0;
+    for (uint32_t t = 0; t < 2; t++) {
+        for (uint32_t i = 0; i < of[t]->rank; i++) {
+            sc_dim dim = of[t]->dims[i].dim;
+            bool known = sc_type_find_dim(w, dim) >= 0;
+            for (uint32_t k = 0; k < count; k++)
+                known = known || dims[k] == dim;
+            if (!known)
+                dims[count++] = dim;
+        }
+    }
+    return count;
+}
+
+/* Each row of the cotangent meets the weights that its row of x met: dx contracts the dims that are
+ * new in the result, dw the rows of one id. dw is f32 or wider. */
+void derive_routed_dot(sc_derive *d)
+{
+    enum { X, W, IDS };
+    const sc_type_info x = *operand_type(d, X), w = *operand_type(d, W);
+    const sc_attr to = attr_of(d, SC_ATTR_to);
+    sc_value ids = in(d, IDS), dy = d->cotangents[0];
+    sc_dim dims[2 * SC_MAX_RANK];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < w.rank; i++) {
+        if (w.dims[i].dim != to.dims[0] && sc_type_find_dim(&x, w.dims[i].dim) < 0)
+            dims[count++] = w.dims[i].dim;
+    }
+    if (d->wanted[X]) {
+        const sc_attr attrs[] = {sc_attr_dims(d->e.m, SC_ATTR_dims, dims, count), to};
+        sc_value weights = apart(d, in(d, W));
+        d->gradients[X] =
+            sc_make_value(&d->e, SC_OP_routed_dot, (sc_value[]){dy, weights, ids}, 3, attrs, 2);
+    }
+    if (d->wanted[W]) {
+        count = dims_of_rows(d, sc_type_of(d->e.m, dy), dims);
+        const sc_attr attrs[] = {sc_attr_dims(d->e.m, SC_ATTR_dims, dims, count), to};
+        sc_type_info type = w;
+        type.dtype = sc_wide(w.dtype);
+        d->gradients[W] = sc_make_as(&d->e, SC_OP_routed_dot_grad, (sc_value[]){in(d, X), dy, ids},
+                                     3, attrs, 2, &type);
+    }
+}
+
 void derive_topk(sc_derive *d)
 {
     if (d->cotangents[0] != SC_NONE)

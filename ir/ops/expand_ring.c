@@ -18,6 +18,7 @@
  * Never nest emitting calls in one argument list (see expand.c). */
 #include "ir/ops/build.h"
 #include "ir/ops/expand.h"
+#include "support/min.h"
 
 #include <float.h>
 #include <string.h>
@@ -42,6 +43,17 @@ static bool has(const sc_module *m, sc_value value, sc_dim dim)
     return sc_type_find_dim(sc_type_of(m, value), dim) >= 0;
 }
 
+/* True if a member's queries are at the positions of its keys: not with a cache, whose queries may
+ * be anywhere, nor in a zigzag, where the keys before a member's two chunks are on both sides of
+ * it. */
+static bool is_aligned(const ring *r, const sc_attr *dims)
+{
+    const sc_module *m = r->e->e.m;
+    uint32_t fixed = (uint32_t)sc_ops[r->op.kind].operands;
+    return sc_op_operand_called(m, &r->op, "pos", fixed) < 0 &&
+           sc_shard_order_of(m, dims->dims[0], &r->e->split).members == 1;
+}
+
 /* Members whose keys a query may see: with a window, those of the last ones. Their distance is
  * counted round the ring, so that a causal mask alone excludes none. */
 static int64_t count_steps(const ring *r, const sc_attr *dims)
@@ -49,10 +61,11 @@ static int64_t count_steps(const ring *r, const sc_attr *dims)
     const sc_module *m = r->e->e.m;
     const sc_type_info *k = sc_type_of(m, r->op.operands[KEYS]);
     int64_t keys = k->dims[sc_type_find_dim(k, dims->dims[0])].size / r->members,
-            window = sc_op_int(&r->op, SC_ATTR_window, 0),
-            reached = window < 1 ? r->members : (window - 1 + keys - 1) / keys;
+            window = sc_op_int(&r->op, SC_ATTR_window, 0), all = r->members - 1;
     const char *mask = sc_text(m->context, sc_op_word(&r->op, SC_ATTR_mask));
-    return strcmp(mask, "window") == 0 && reached < r->members - 1 ? reached : r->members - 1;
+    if (strcmp(mask, "window") != 0 || !is_aligned(r, dims))
+        return all;
+    return sc_min_i64((window - 1 + keys - 1) / keys, all);
 }
 
 /* The attributes of a step; block, the last one, is set for each. */
@@ -88,14 +101,10 @@ static ring begin(sc_expand *e)
 static void rotate(ring *r, sc_value *values, uint32_t count, int64_t shift, const char *why)
 {
     sc_module *m = r->e->e.m;
-    const sc_attr *rule = sc_op_attr(&r->op, SC_ATTR_rule);
-    sc_attr attrs[4] = {sc_attr_sub_axes(m, SC_ATTR_over, r->e->split.sub_axes, r->e->split.count),
-                        sc_attr_int(SC_ATTR_shift, shift),
-                        sc_attr_text(SC_ATTR_why, sc_intern_text(&m->context->names, why))};
-    uint32_t attr_count = 3;
-    if (rule != NULL)
-        attrs[attr_count++] = *rule;
-    sc_op_id made = sc_make_op(&r->e->e, SC_OP_rotate, values, count, attrs, attr_count);
+    sc_attr attrs[] = {sc_attr_sub_axes(m, SC_ATTR_over, r->e->split.sub_axes, r->e->split.count),
+                       sc_attr_int(SC_ATTR_shift, shift),
+                       sc_attr_text(SC_ATTR_why, sc_intern_text(&m->context->names, why))};
+    sc_op_id made = sc_make_op(&r->e->e, SC_OP_rotate, values, count, attrs, 3);
     for (uint32_t i = 0; i < count; i++)
         values[i] = sc_result(m, made, i);
 }

@@ -29,6 +29,28 @@ double flops_dot(const sc_module *m, const sc_op *op, sc_size_of *size)
     return 2 * elements(m, op->first_result, size) * named_sizes(m, op, 0, size);
 }
 
+/* One product of the dims of rows, of x and of dy. */
+double flops_routed_grad(const sc_module *m, const sc_op *op, sc_size_of *size)
+{
+    const sc_type_info *types[] = {sc_type_of(m, op->operands[1]), sc_type_of(m, op->operands[2])};
+    double product = 2 * elements(m, op->operands[0], size);
+    sc_dim counted[2 * SC_MAX_RANK];
+    uint32_t count = 0;
+    for (uint32_t t = 0; t < 2; t++) {
+        for (uint32_t i = 0; i < types[t]->rank; i++) {
+            sc_dim dim = types[t]->dims[i].dim;
+            bool known = sc_type_find_dim(sc_type_of(m, op->operands[0]), dim) >= 0;
+            for (uint32_t k = 0; k < count; k++)
+                known = known || counted[k] == dim;
+            if (known)
+                continue;
+            counted[count++] = dim;
+            product *= (double)size(m, types[t], i);
+        }
+    }
+    return product;
+}
+
 /* Number of keys per query of attend[T, E]. */
 static double key_count(const sc_module *m, const sc_op *op, sc_size_of *size)
 {

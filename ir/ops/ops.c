@@ -26,7 +26,8 @@ enum {
     IDS_NO = 0,
     IDS_FIRST = SC_IDS_FIRST,
     IDS_SECOND = SC_IDS_SECOND,
-    IDS_TARGETS = SC_IDS_SECOND | SC_IDS_IGNORED
+    IDS_TARGETS = SC_IDS_SECOND | SC_IDS_IGNORED,
+    IDS_THIRD = SC_IDS_THIRD
 };
 
 const sc_op_row sc_ops[SC_OP_COUNT] = {
@@ -45,8 +46,13 @@ bool sc_op_picks(sc_op_kind kind, uint32_t operand)
 
 bool sc_op_takes_ids(sc_op_kind kind, uint32_t operand)
 {
-    uint32_t bit = operand == 0 ? SC_IDS_FIRST : operand == 1 ? SC_IDS_SECOND : 0;
-    return (sc_ops[kind].ids & bit) != 0;
+    static const uint32_t bits[] = {SC_IDS_FIRST, SC_IDS_SECOND, SC_IDS_THIRD};
+    return operand < sizeof bits / sizeof *bits && (sc_ops[kind].ids & bits[operand]) != 0;
+}
+
+sc_attr_key sc_op_indexed(sc_op_kind kind)
+{
+    return (sc_ops[kind].ids & SC_IDS_THIRD) != 0 ? SC_ATTR_to : SC_ATTR_dims;
 }
 
 bool sc_op_is_table(sc_op_kind kind, uint32_t operand)

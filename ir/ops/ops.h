@@ -154,7 +154,8 @@ typedef struct sc_op_row {
 enum {
     SC_IDS_FIRST = 1u << 0, /* operand 0 has ids */
     SC_IDS_SECOND = 1u << 1,
-    SC_IDS_IGNORED = 1u << 2 /* the attribute `ignore` is an id that is skipped */
+    SC_IDS_IGNORED = 1u << 2, /* the attribute `ignore` is an id that is skipped */
+    SC_IDS_THIRD = 1u << 3    /* operand 2 has ids, which index `to` instead of `dims` */
 };
 
 typedef struct sc_op_function_row {
@@ -195,8 +196,9 @@ static inline bool sc_op_is_operand(const sc_op *op)
 
 /* True if elements of the result are elements of this operand, unchanged or rounded. */
 bool sc_op_picks(sc_op_kind kind, uint32_t operand);
-/* True if integers of this operand index `dims`. */
+/* True if integers of this operand index dims; the attribute that names these. */
 bool sc_op_takes_ids(sc_op_kind kind, uint32_t operand);
+sc_attr_key sc_op_indexed(sc_op_kind kind);
 /* True if elements of this operand, a table, are picked by ids in another one. */
 bool sc_op_is_table(sc_op_kind kind, uint32_t operand);
 /* True if the op is the sum of operand 0 along `dims`. */

@@ -124,6 +124,21 @@ void roles_scatter(const sc_module *m, const sc_op *op, sc_factors *factors)
     set_role(factors, sc_op_attr(op, SC_ATTR_dims), SC_ROLE_PASSES, true);
 }
 
+/* As gather and dot: a rank multiplies the rows whose ids are in its range of X, and gives 0 for
+ * the others. */
+void roles_routed_dot(const sc_module *m, const sc_op *op, sc_factors *factors)
+{
+    roles_over_dims(m, op, factors, SC_ROLE_SUMS, false);
+    set_role(factors, sc_op_attr(op, SC_ATTR_to), SC_ROLE_SUMS, true);
+}
+
+/* A rank sums the rows that it has, and keeps what is in its range of X. */
+void roles_routed_grad(const sc_module *m, const sc_op *op, sc_factors *factors)
+{
+    roles_over_dims(m, op, factors, SC_ROLE_SUMS, false);
+    set_role(factors, sc_op_attr(op, SC_ATTR_to), SC_ROLE_PASSES, true);
+}
+
 /* The rank that holds the last position returns it, the others return 0: the result is a partial
  * sum. */
 void roles_last(const sc_module *m, const sc_op *op, sc_factors *factors)

@@ -243,15 +243,67 @@ static void widen(const sc_shape_request *request, sc_type_info *type)
         type->dtype = wide_dtype(type->dtype);
 }
 
+/* True if the operand has ids for the only dim of the list. */
+static bool wants_ids(sc_shape_request *request, const sc_attr *dims, uint32_t i)
+{
+    if (dims->count != 1)
+        return fail(request, "%s works along one plain dim", op_name(request));
+    if (sc_dtypes[operand(request, i)->dtype].kind == SC_DTYPE_INT &&
+        sc_type_find_dim(operand(request, i), dims->dims[0]) < 0)
+        return true;
+    return fail(request, "%s needs integer ids without dim %s, but they are %s", op_name(request),
+                dim_name(request->m, dims->dims[0]), operand_text(request, i));
+}
+
+static bool wants_numbers(sc_shape_request *request)
+{
+    if (operand(request, 0)->dtype != SC_DTYPE_bool)
+        return true;
+    return fail(request, "%s does not take bools; convert them with cast(x, f32)",
+                op_name(request));
+}
+
 bool shape_dot(sc_shape_request *request)
 {
     const sc_attr *dims = attribute(request, SC_ATTR_dims);
     sc_type_info type;
     if (!same_dtypes(request, 0, 1) || !has_dims(request, dims, 0) || !has_dims(request, dims, 1) ||
-        !broadcast(request, 0, 2, &type))
+        !broadcast(request, 0, 2, &type) || !wants_numbers(request))
         return false;
-    if (type.dtype == SC_DTYPE_bool)
-        return fail(request, "dot does not take bools; convert them with cast(x, f32)");
+    widen(request, &type);
+    remove_dims(request->m, &type, dims);
+    one_result(request, &type);
+    return true;
+}
+
+/* The dims of x and of the ids, then those of w, without the contracted ones and the indexed one.
+ */
+bool shape_routed_dot(sc_shape_request *request)
+{
+    enum { X, W, IDS };
+    const sc_attr *dims = attribute(request, SC_ATTR_dims), *to = attribute(request, SC_ATTR_to);
+    const sc_type_info *ids = operand(request, IDS);
+    sc_type_info type = *operand(request, X);
+    if (!same_dtypes(request, X, W) || !has_dims(request, dims, X) || !has_dims(request, dims, W) ||
+        !has_dims(request, to, W))
+        return false;
+    if (!wants_numbers(request) || !wants_ids(request, to, IDS))
+        return false;
+    if (sc_type_find_dim(&type, to->dims[0]) >= 0)
+        return fail(request, "%s: %s indexes the weights, and x has it too", op_name(request),
+                    dim_name(request->m, to->dims[0]));
+    for (uint32_t i = 0; i < ids->rank; i++) {
+        if (sc_type_find_dim(operand(request, W), ids->dims[i].dim) >= 0)
+            return fail(request, "%s: ids and weights both have %s", op_name(request),
+                        dim_name(request->m, ids->dims[i].dim));
+        if (!add_dim(request, &type, &ids->dims[i]))
+            return false;
+    }
+    for (uint32_t i = 0; i < operand(request, W)->rank; i++) {
+        const sc_type_dim *dim = &operand(request, W)->dims[i];
+        if (dim->dim != to->dims[0] && !add_dim(request, &type, dim))
+            return false;
+    }
     widen(request, &type);
     remove_dims(request->m, &type, dims);
     one_result(request, &type);
@@ -341,11 +393,8 @@ bool shape_gather(sc_shape_request *request)
     if (!has_dims(request, dims, 0))
         return false;
     const sc_type_info *table = operand(request, 0), *ids = operand(request, 1);
-    if (dims->count != 1)
-        return fail(request, "gather works along one plain dim");
-    if (sc_dtypes[ids->dtype].kind != SC_DTYPE_INT || sc_type_find_dim(ids, dims->dims[0]) >= 0)
-        return fail(request, "gather needs integer ids without dim %s, but they are %s",
-                    dim_name(request->m, dims->dims[0]), operand_text(request, 1));
+    if (!wants_ids(request, dims, 1))
+        return false;
     sc_type_dim fresh[SC_MAX_RANK];
     uint32_t count = 0;
     for (uint32_t i = 0; i < ids->rank; i++) {

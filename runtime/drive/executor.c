@@ -220,7 +220,8 @@ static void place(void *self, uint32_t state, uint64_t rank, sc_shard_place *out
     *out = (sc_shard_place){.rank = tensor->rank,
                             .is_held = sc_image_has(tensor, rank),
                             .is_given = sc_shard_is_given(tensor, rank)};
-    sc_shard_box(tensor, rank, out->first, out->sizes);
+    int64_t at[SC_IMAGE_MAX_RANK];
+    sc_shard_box(tensor, rank, 0, at, out->first, out->sizes); /* a state is one box */
     for (uint32_t i = 0; i < tensor->rank; i++)
         out->local[i] = tensor->dims[i].local;
 }

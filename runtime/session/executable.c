@@ -233,7 +233,7 @@ bool shardc_tensor_shard(const shardc_tensor_info *info, uint64_t rank,
                          int64_t first[SHARDC_TENSOR_MAX_RANK])
 {
     const sc_image_tensor *tensor = info->tensor;
-    for (uint32_t i = 0; i < tensor->rank; i++)
-        first[i] = sc_image_terms_value(&tensor->dims[i].first, rank);
+    int64_t at[SC_IMAGE_MAX_RANK], sizes[SC_IMAGE_MAX_RANK];
+    sc_shard_box(tensor, rank, 0, at, first, sizes);
     return sc_shard_is_given(tensor, rank);
 }

@@ -6,6 +6,7 @@
 
 #include "program/lookup.h"
 #include "support/hash.h"
+#include "support/min.h"
 
 sc_element sc_element_of_dtype(sc_dtype dtype)
 {
@@ -20,22 +21,41 @@ sc_element sc_element_of_dtype(sc_dtype dtype)
 
 /* ---- rows ---- */
 
-void sc_shard_box(const sc_image_tensor *tensor, uint64_t rank, int64_t *first, int64_t *sizes)
+uint32_t sc_shard_boxes(const sc_image_tensor *tensor)
+{
+    uint32_t count = 1;
+    for (uint32_t i = 0; i < tensor->rank; i++)
+        count *= tensor->dims[i].order.members > 1 ? SC_RUNS : 1;
+    return count;
+}
+
+void sc_shard_box(const sc_image_tensor *tensor, uint64_t rank, uint32_t number, int64_t *at,
+                  int64_t *first, int64_t *sizes)
 {
     for (uint32_t i = 0; i < tensor->rank; i++) {
         const sc_image_dim *dim = &tensor->dims[i];
-        first[i] = sc_image_terms_value(&dim->first, rank);
-        int64_t left = dim->size - first[i];
-        sizes[i] = left < 0 ? 0 : left < dim->local ? left : dim->local;
+        sc_run runs[SC_RUNS];
+        uint32_t run = 0;
+        if (dim->order.members > 1) {
+            run = number % SC_RUNS;
+            number /= SC_RUNS;
+        }
+        sc_shard_runs(&dim->order, sc_image_terms_value(&dim->first, rank) / dim->local, dim->local,
+                      runs);
+        int64_t left = dim->size - runs[run].first;
+        at[i] = runs[run].at;
+        first[i] = runs[run].first;
+        sizes[i] = left < 0 ? 0 : sc_min_i64(left, runs[run].count);
     }
 }
 
-/* Describes the rows common to the full tensor (a) and the shard (b). */
-static sc_rows walk_rows(const sc_image_tensor *tensor, uint64_t rank, const sc_whole *whole)
+/* Describes the rows common to the full tensor (a) and a box of the shard (b). */
+static sc_rows walk_rows(const sc_image_tensor *tensor, uint64_t rank, const sc_whole *whole,
+                         uint32_t box)
 {
     int64_t first[SC_IMAGE_MAX_RANK], sizes[SC_IMAGE_MAX_RANK], whole_dims[SC_IMAGE_MAX_RANK],
-        local[SC_IMAGE_MAX_RANK];
-    sc_shard_box(tensor, rank, first, sizes);
+        local[SC_IMAGE_MAX_RANK], at[SC_IMAGE_MAX_RANK];
+    sc_shard_box(tensor, rank, box, at, first, sizes);
     for (uint32_t i = 0; i < tensor->rank; i++) {
         const sc_image_dim *dim = &tensor->dims[i];
         bool is_split = whole != NULL && whole->batch_dim == (int32_t)i;
@@ -44,7 +64,7 @@ static sc_rows walk_rows(const sc_image_tensor *tensor, uint64_t rank, const sc_
         first[i] += is_split ? whole->batch * dim->size : 0;
     }
     return sc_rows_begin(tensor->rank, sizes, (sc_rows_place){whole_dims, first},
-                         (sc_rows_place){local, NULL});
+                         (sc_rows_place){local, at});
 }
 
 /* ---- elements ---- */
@@ -129,15 +149,18 @@ bool sc_shard_scatter(const sc_image_tensor *tensor, uint64_t rank, const sc_who
         fill_neutral(tensor, local);
         return true;
     }
-    sc_rows walk = walk_rows(tensor, rank, whole);
-    if (walk.is_done || walk.rank > 0 ||
-        walk.length * sc_dtypes[tensor->dtype].bytes < sc_image_tensor_bytes(tensor))
-        memset(local, 0, (size_t)sc_image_tensor_bytes(tensor)); /* there may be padding */
-    for (; !walk.is_done; sc_rows_next(&walk)) {
-        if (!copy_row(element, local, walk.b_at, whole->element, whole->data, walk.a_at,
-                      walk.length, bad)) {
-            *bad += walk.a_at;
-            return false;
+    for (uint32_t box = 0; box < sc_shard_boxes(tensor); box++) {
+        sc_rows walk = walk_rows(tensor, rank, whole, box);
+        if (box == 0 &&
+            (walk.is_done || walk.rank > 0 ||
+             walk.length * sc_dtypes[tensor->dtype].bytes < sc_image_tensor_bytes(tensor)))
+            memset(local, 0, (size_t)sc_image_tensor_bytes(tensor)); /* there may be padding */
+        for (; !walk.is_done; sc_rows_next(&walk)) {
+            if (!copy_row(element, local, walk.b_at, whole->element, whole->data, walk.a_at,
+                          walk.length, bad)) {
+                *bad += walk.a_at;
+                return false;
+            }
         }
     }
     return true;
@@ -148,12 +171,12 @@ bool sc_shard_is_given(const sc_image_tensor *tensor, uint64_t rank)
     return sc_image_has_first(tensor, rank) && sc_image_terms_value(&tensor->replica, rank) == 0;
 }
 
-bool sc_shard_gather(const sc_image_tensor *tensor, uint64_t rank, const void *local,
-                     const sc_whole *whole, int64_t *bad)
+static bool gather_box(const sc_image_tensor *tensor, uint64_t rank, const void *local,
+                       const sc_whole *whole, uint32_t box, int64_t *bad)
 {
     sc_element element = sc_element_of_dtype(tensor->dtype);
     bool is_first = sc_image_terms_value(&tensor->part, rank) == 0;
-    for (sc_rows walk = walk_rows(tensor, rank, whole); !walk.is_done; sc_rows_next(&walk)) {
+    for (sc_rows walk = walk_rows(tensor, rank, whole, box); !walk.is_done; sc_rows_next(&walk)) {
         bool ok = is_first ? copy_row(whole->element, whole->data, walk.a_at, element, local,
                                       walk.b_at, walk.length, bad)
                            : reduce_row(tensor->partial, whole, walk.a_at, element, local,
@@ -162,6 +185,16 @@ bool sc_shard_gather(const sc_image_tensor *tensor, uint64_t rank, const void *l
             *bad += walk.a_at;
             return false;
         }
+    }
+    return true;
+}
+
+bool sc_shard_gather(const sc_image_tensor *tensor, uint64_t rank, const void *local,
+                     const sc_whole *whole, int64_t *bad)
+{
+    for (uint32_t box = 0; box < sc_shard_boxes(tensor); box++) {
+        if (!gather_box(tensor, rank, local, whole, box, bad))
+            return false;
     }
     return true;
 }
@@ -189,6 +222,7 @@ static bool initialise_part(const sc_image_state *from, uint64_t seed, uint64_t 
     return copy_row(element, local, local_at, SC_ELEMENT_F64, values, 0, count, &bad);
 }
 
+/* States are one box: never split zigzag (program/check.c). */
 bool sc_shard_initialise(const sc_image_state *from, const sc_image_tensor *tensor, uint64_t rank,
                          uint64_t seed, void *local)
 {
@@ -199,7 +233,7 @@ bool sc_shard_initialise(const sc_image_state *from, const sc_image_tensor *tens
         return true;
     }
     memset(local, 0, (size_t)sc_image_tensor_bytes(tensor));
-    sc_rows walk = walk_rows(tensor, rank, NULL);
+    sc_rows walk = walk_rows(tensor, rank, NULL, 0);
     if (from->init == SC_INIT_ZEROS || walk.is_done)
         return true;
     int64_t rows = 1, parts = (walk.length + DRAWN - 1) / DRAWN;

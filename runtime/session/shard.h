@@ -30,9 +30,11 @@ bool sc_shard_scatter(const sc_image_tensor *tensor, uint64_t rank, const sc_who
 bool sc_shard_gather(const sc_image_tensor *tensor, uint64_t rank, const void *local,
                      const sc_whole *whole, int64_t *bad);
 
-/* Gets the part of the full tensor that the rank holds: where it begins, and its size without
- * padding (0: padding only). */
-void sc_shard_box(const sc_image_tensor *tensor, uint64_t rank, int64_t *first, int64_t *sizes);
+/* Of how many boxes a shard is: one, or more where dims are split zigzag. Gets box `number`: where
+ * it begins in the shard and in the full tensor, and its size without padding (0: padding only). */
+uint32_t sc_shard_boxes(const sc_image_tensor *tensor);
+void sc_shard_box(const sc_image_tensor *tensor, uint64_t rank, uint32_t number, int64_t *at,
+                  int64_t *first, int64_t *sizes);
 
 /* True if the rank is the first of those that hold the same shard, in the first stage that has the
  * tensor. */

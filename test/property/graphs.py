@@ -263,6 +263,32 @@ def draw_gather(b: Builder) -> bool:
     return b.emit("gather", f"gather[{dim}]({x.name}, {ids.name})", x.dims[:at] + fresh + x.dims[at + 1 :], (x, ids))
 
 
+def draw_routed(b: Builder) -> bool:
+    """A product with the weights that each row picks, of one dim or two; weights may be there for each of a dim of x, too."""
+    x = b.take(lambda v: len(v.dims) > 1, banned=("V",))
+    dims = tuple(b.rng.sample(x.dims, len(x.dims)))
+    if len(dims) < 2:
+        return False
+    rows, dot, rest = dims[:1], dims[1 : b.rng.choice((2, 2, 3))], dims[3:]
+    pool = [d for d in ("C", "E", "A", "Q") if d not in x.dims]
+    if len(pool) < 2:
+        return False
+    fresh = tuple(b.rng.sample(pool, 2))
+    picked = rows + (fresh[1:] if b.rng.random() < 0.6 else ())
+    weights = ("V", fresh[0], *dot, *(rest if b.rng.random() < 0.3 else ()))
+    ids = b.integers(b.size("V"), tuple(b.rng.sample(picked, len(picked))), ("V",))
+    to = without(union(union(x.dims, ids.dims), (fresh[0],)), dot)
+    if not b.legal(weights) or not b.legal(union(to, dot)) or not aligned(x, ids):
+        return False
+    w = b.source(tuple(b.rng.sample(weights, len(weights))))
+    operands = [x.name, f"gather[V]({w.name}, {ids.name})"]
+    gathered = [d for v in w.dims for d in (ids.dims if v == "V" else (v,))]
+    order = x.dims, tuple(gathered)
+    if b.rng.random() < 0.3:
+        operands, order = operands[::-1], order[::-1]
+    return b.emit("dot", f"dot[{', '.join(dot)}]({', '.join(operands)})", without(union(*order), dot), (x, w, ids))
+
+
 def draw_xent(b: Builder) -> bool:
     x = b.take(needed=(b.rng.choice(("V", "D")),))
     dim = b.rng.choice([d for d in x.dims if d in ("V", "D")])
@@ -442,7 +468,7 @@ def draw_attend(b: Builder) -> bool:
 
 DRAWS: tuple[tuple[Callable[[Builder], bool], float], ...] = (
     (draw_unary, 4), (draw_binary, 4), (draw_integer, 0.7), (draw_compare, 1), (draw_logical, 0.8), (draw_where, 1), (draw_cast, 0.7), (draw_dot, 4),
-    (draw_reduction, 2), (draw_argmax, 0.7), (draw_softmax, 1.5), (draw_cumsum, 0.7), (draw_gather, 1.5), (draw_xent, 1), (draw_onehot, 0.7),
+    (draw_reduction, 2), (draw_argmax, 0.7), (draw_softmax, 1.5), (draw_cumsum, 0.7), (draw_gather, 1.5), (draw_routed, 1.2), (draw_xent, 1), (draw_onehot, 0.7),
     (draw_topk, 0.7), (draw_slice, 1), (draw_concat, 1), (draw_rename, 1), (draw_regroup, 1), (draw_positions, 0.5), (draw_rope, 1.2), (draw_last, 0.5),
     (draw_attend, 1.5), (draw_residual, 0.8), (draw_scores, 0.8),
 )  # fmt: skip

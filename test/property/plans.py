@@ -29,11 +29,13 @@ class Rule:
     axes: tuple[str, ...]
     path: str = ""
     free: bool = False
+    zigzag: bool = False
 
     def text(self) -> str:
         kinds = ", ".join(self.kinds) + " " if self.kinds else ""
         where = f" in {self.path}" if self.path else ""
-        return f"shard {kinds}{', '.join(self.dims)} over {', '.join(self.axes)}{where}{' if free' if self.free else ''};"
+        order = " zigzag" if self.zigzag else ""
+        return f"shard {kinds}{', '.join(self.dims)} over {', '.join(self.axes)}{order}{where}{' if free' if self.free else ''};"
 
     def stores_only(self) -> bool:
         return self.kinds == ("param",)
@@ -234,6 +236,17 @@ def draw_forms(rng: random.Random, model: Model, lines: list[Rule | Style]) -> l
     ]
 
 
+def draw_zigzags(rng: random.Random, lines: list[Rule | Style]) -> list[Rule | Style]:
+    """Rules of positions over one axis, all over that axis or none."""
+    rules = [line for line in lines if isinstance(line, Rule) and ("S" in line.dims or "T" in line.dims)]
+    fine = {axis for rule in rules for axis in rule.axes if rng.random() < 0.4}
+    for rule in rules:
+        kinds = set(rule.kinds)
+        if not kinds or not kinds <= {"act", "input", "output"} or rule.dims != ("S",) or len(rule.axes) != 1 or rule.free:
+            fine -= set(rule.axes)
+    return [dataclasses.replace(line, zigzag=True) if line in rules and set(line.axes) <= fine else line for line in lines]
+
+
 def divides(sizes: dict[str, int], dim: str, parts: int) -> bool:
     if dim != "H" or "K" not in sizes:
         return sizes[dim] % parts == 0
@@ -266,7 +279,7 @@ def wanted_parts(lines: list[Rule | Style], forms: list[Form], plan: Plan) -> di
         if isinstance(line, Rule) and line.free:
             continue
         for dim in dims if dims != ("*",) else ("D", "F", "V", "E", "H"):
-            parts[dim] = math.lcm(parts.get(dim, 1), plan.size(axes))
+            parts[dim] = math.lcm(parts.get(dim, 1), plan.size(axes) * (2 if isinstance(line, Rule) and line.zigzag else 1))
     for form in forms:
         if form.name == "heads":
             parts["H"] = parts.get("H", 1) * plan.size((form.axis,))
@@ -320,6 +333,7 @@ def draw_plan(rng: random.Random, model: Model, mesh_sizes: tuple[int, ...]) -> 
     plan = Plan(mesh, (), ())
     lines = draw_rules(rng, model, mesh)
     forms = draw_forms(rng, model, lines)
+    lines = draw_zigzags(rng, lines)
     parts = wanted_parts(lines, forms, plan)
     sizes = draw_sizes(rng, model, parts)
     decode = sizes["S"] if parts.get("S", 1) > 1 or rng.random() < 0.3 else rng.choice((1, 2))

@@ -24,6 +24,17 @@ def read_tensors(path: pathlib.Path) -> dict[str, array.array]:
     return tensors
 
 
+def write_floats(path: pathlib.Path, tensors: dict[str, tuple[tuple[int, ...], list[float]]]) -> None:
+    """f32 tensors: shape and values, by name."""
+    header, body = {}, b""
+    for name, (shape, values) in tensors.items():
+        data = array.array("f", values).tobytes()
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(body), len(body) + len(data)]}
+        body += data
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + body)
+
+
 def write_integers(path: pathlib.Path, shape: tuple[int, ...], tensors: dict[str, list[int]]) -> None:
     """i32 tensors of one shape."""
     size = 4 * math.prod(shape)

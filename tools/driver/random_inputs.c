@@ -122,7 +122,7 @@ static void read_by(int_search *s, const sc_op *op, uint32_t operand, int64_t sl
     const sc_module *m = s->uses->m;
     bool may_ignore = (sc_ops[op->kind].ids & SC_IDS_IGNORED) != 0;
     if (sc_op_takes_ids((sc_op_kind)op->kind, operand)) {
-        limit_to(s, attr_size(m, op, SC_ATTR_dims) - slack);
+        limit_to(s, attr_size(m, op, sc_op_indexed((sc_op_kind)op->kind)) - slack);
         /* a backward op reads what a forward one read, with ignored ids replaced */
         s->is_picked |= (!may_ignore || slack > 0) && sc_op_is_forward(m, op);
         if (may_ignore) {

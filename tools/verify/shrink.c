@@ -53,6 +53,7 @@ typedef struct shrinking {
     SC_VEC(at_least) bounds;
     SC_VEC(slice_start) starts;
     sc_mesh mesh; /* of the per-rank module, as shrunk so far */
+    sc_sub_axis_set rings;
     int64_t room; /* minimum size of averaged dims */
 } shrinking;
 
@@ -298,12 +299,12 @@ static bool bound_operands(const shrinking *s, const sc_module *m, const sc_op *
     return known;
 }
 
-static void read_ids(shrinking *s, const sc_module *m, const sc_op *op)
+static void read_ids(shrinking *s, const sc_module *m, const sc_op *op, uint32_t operand)
 {
-    at_least bound = {.dim = attr_dim(s, m, op, SC_ATTR_dims, 0)};
-    if (bound.dim == SC_NONE || op->operand_count < 2)
+    at_least bound = {.dim = attr_dim(s, m, op, sc_op_indexed((sc_op_kind)op->kind), 0)};
+    if (bound.dim == SC_NONE || operand >= op->operand_count)
         return;
-    if (!bound_ids(s, m, op->operands[1], &bound, 16))
+    if (!bound_ids(s, m, op->operands[operand], &bound, 16))
         fix(s, bound.dim);
     else if (bound.term_count > 0 || bound.extra > 0)
         *sc_vec_push(s->arena, &s->bounds) = bound;
@@ -358,14 +359,32 @@ static void read_bounds(shrinking *s, const sc_module *m, const sc_op *op)
 {
     if (sc_op_has(op, SC_APPENDS))
         read_append(s, m, op);
-    if (sc_op_takes_ids((sc_op_kind)op->kind, 1))
-        read_ids(s, m, op);
+    for (uint32_t operand = 1; operand <= 2; operand++) {
+        if (sc_op_takes_ids((sc_op_kind)op->kind, operand))
+            read_ids(s, m, op, operand);
+    }
 }
 
 /* ---- mesh ---- */
 
+/* Sub-axes along which values go round a ring: it has as many steps as members. */
+static sc_sub_axis_set find_rings(const sc_module *m)
+{
+    sc_sub_axis_set rings = 0;
+    sc_for_each_op_of_all(m, id)
+    {
+        const sc_op *op = sc_op_at(m, id);
+        const sc_attr *over = sc_op_attr(op, SC_ATTR_over);
+        if (sc_op_attr(op, SC_ATTR_shift) == NULL || over == NULL)
+            continue;
+        for (uint32_t a = 0; a < over->count; a++)
+            rings |= (sc_sub_axis_set)1 << over->sub_axes[a];
+    }
+    return rings;
+}
+
 /* Shrinks the largest sub-axis to its smallest prime factor, which divides whatever the original
- * size divided. Returns false if no sub-axis can be shrunk. */
+ * size divided; rings stay. Returns false if no sub-axis can be shrunk. */
 static bool shrink_sub_axis(shrinking *s)
 {
     uint32_t best = SC_NONE, factor = 2;
@@ -374,7 +393,8 @@ static bool shrink_sub_axis(shrinking *s)
         while (prime <= size / prime && size % prime != 0)
             prime++;
         prime = size % prime == 0 ? prime : size;
-        if (prime < size && (best == SC_NONE || size > s->mesh.sub_axes[best].size)) {
+        if ((s->rings >> a & 1) == 0 && prime < size &&
+            (best == SC_NONE || size > s->mesh.sub_axes[best].size)) {
             best = a;
             factor = prime;
         }
@@ -415,6 +435,8 @@ static void read_shards(shrinking *s, const sc_module *m, sc_type type, const sc
         if (at == SC_NONE)
             continue;
         dim_class *dim = &s->dims.data[root_of(s, at)];
+        if (m->dims.data[m->types.data[type].dims[i].dim].zigzag.count > 0)
+            now *= 2; /* chunks */
         if (old->dims[i].size % before == 0)
             dim->multiple = lcm(dim->multiple, now);
         else
@@ -615,7 +637,8 @@ static void change_attend(shrinking *s, sc_shrink_side *side, sc_op_id op)
     int64_t window = sc_op_int(attend, SC_ATTR_window, 0);
     if (window > 0 && window < dim->from && !stays(dim, dim->to)) {
         double share = (double)window * (double)dim->to / (double)dim->from;
-        int64_t changed = (int64_t)fmin(fmax(2, ceil(share)), (double)(dim->to - 1));
+        int64_t changed =
+            (int64_t)fmin(fmax(window < 2 ? 1 : 2, ceil(share)), (double)(dim->to - 1));
         change_attr(s, side, op, SC_ATTR_window, sc_attr_int(SC_ATTR_window, changed));
     }
     double before = 1, after = 1, scale = sc_op_number(attend, SC_ATTR_scale, 0);
@@ -799,7 +822,10 @@ static void give_room(shrinking *s, const sc_module *global, const sc_module *lo
 
 void sc_shrink_modules(sc_module *global, sc_module *local, double limit, sc_shrink *out)
 {
-    shrinking s = {.arena = &local->context->arena, .out = out, .mesh = local->mesh};
+    shrinking s = {.arena = &local->context->arena,
+                   .out = out,
+                   .mesh = local->mesh,
+                   .rings = find_rings(local)};
     s.by_name.arena = s.arena;
     *out = (sc_shrink){0};
     save_side(&s, &out->sides[0], global);

@@ -72,6 +72,17 @@ typedef struct role_case {
             12                                                                                     \
         }                                                                                          \
     }
+#define ROUTED(op, dims, x, y, ids, to)                                                            \
+    {                                                                                              \
+        .kind = SC_OP_##op,                                                                        \
+        .body = "%a = input : f32" x "\n %b = input : f32" y "\n %i = input : i32" ids             \
+                "\n %r = " #op "[" dims "] %a, %b, %i : f32" to "\n return %r\n",                  \
+        .limits = {                                                                                \
+            0,                                                                                     \
+            0,                                                                                     \
+            12                                                                                     \
+        }                                                                                          \
+    }
 #define ROPE(attributes)                                                                           \
     {                                                                                              \
         .kind = SC_OP_rope,                                                                        \
@@ -237,6 +248,13 @@ static const role_case cases[] = {
     SCATTER("[B=4, S=6, D=6]", "[B=4, S=6]", "[B=4, V=12, D=6]"), /* a table for each of B */
     SCATTER("[B=4, S=6, D=6]", "[S=6]", "[D=6, V=12]"),
     SCATTER("[B=4, Q=2]", "[B=4, Q=2]", "[B=4, V=12]"), /* topk's cotangent */
+    ROUTED(routed_dot, "D -> V", "[B=4, D=6]", "[V=12, D=6, C=4]", "[B=4, Q=2]", "[B=4, Q=2, C=4]"),
+    ROUTED(routed_dot, "A, D -> V", "[D=6, B=4, G=2, A=2]", "[C=4, A=2, G=2, V=12, D=6]",
+           "[S=6, B=4]", "[B=4, G=2, S=6, C=4]"), /* matrices of each of G */
+    ROUTED(routed_dot_grad, "B, Q -> V", "[B=4, D=6]", "[B=4, Q=2, C=4]", "[B=4, Q=2]",
+           "[V=12, D=6, C=4]"),
+    ROUTED(routed_dot_grad, "S, B -> V", "[D=6, B=4, G=2]", "[S=6, B=4, C=4, G=2]", "[S=6]",
+           "[C=4, G=2, V=12, D=6]"),
     {.kind = SC_OP_onehot,
      .body = "%i = input : i32[B=4, S=6]\n %r = onehot[V] %i : f32[B=4, S=6, V=12]\n return %r\n",
      .limits = {12}},

@@ -69,6 +69,10 @@ static void transposes_are_transposes(void **state)
         "%x = input : f64[B=2, X=6]\n %w = input : f64[B=2, Q=3]\n %y, %i = topk[X -> Q] %x : "
         "f64[B=2, Q=3], i32[B=2, Q=3]\n"
         "%z = scatter_add[X] %w, %i : f64[B=2, X=6]\n return %y, %z\n",
+        "%x = input : f64[V=5, D=3, C=2]\n %w = input : f64[B=2, S=4, C=2]\n %i = input : i32[B=2, "
+        "S=4]\n %r = input : f64[B=2, D=3]\n"
+        "%y = routed_dot[D -> V] %r, %x, %i : f64[B=2, S=4, C=2]\n"
+        "%z = routed_dot_grad[B, S -> V] %r, %w, %i : f64[V=5, D=3, C=2]\n return %y, %z\n",
         "%x = input : f64[A=2, D=7, C=3]\n %w = input : f64[A=2, E=4, C=3]\n %y = slice[D -> E] %x "
         "{from = 2} : f64[A=2, E=4, C=3]\n"
         "%z = unslice[E -> D] %w {from = 2} : f64[A=2, D=7, C=3]\n return %y, %z\n",

@@ -293,6 +293,29 @@ static void dot_contracts_several_dims_in_any_order(void **state)
         LIST(1, 2, 3, 4, 5, 6), LIST(32), 0, false);
 }
 
+static void routed_rows_meet_their_weights(void **state)
+{
+    (void)state;
+    /* weights 0: (1 2; 3 4), 1: (5 6; 7 8), 2: (9 9; 9 9) */
+    check_values("%x = input : f32[B=2, D=2]\n %w = input : f32[V=3, D=2, C=2]\n %i = input : "
+                 "i32[B=2, A=2]\n %y = routed_dot[D -> V] %x, %w, %i : f32[B=2, A=2, C=2]\n"
+                 "return %y\n",
+                 LIST(1, 10, 2, 20, 1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 9, 9, 0, 1, 1, 1),
+                 LIST(31, 42, 75, 86, 150, 172, 150, 172), 0, false);
+    check_values("%x = input : f32[B=3, D=2]\n %y = input : f32[B=3, C=2]\n %i = input : i32[B=3]\n"
+                 "%z = routed_dot_grad[B -> V] %x, %y, %i : f32[V=3, D=2, C=2]\n return %z\n",
+                 LIST(1, 2, 3, 4, 5, 6, 1, 10, 2, 20, 3, 30, 2, 0, 2),
+                 LIST(6, 60, 8, 80, 0, 0, 0, 0, 16, 160, 20, 200), 0, false);
+    check_error("",
+                "%x = input : f32[B=2, D=1]\n %w = input : f32[V=3, D=1, C=1]\n %i = input : "
+                "i32[B=2]\n %y \"h\" = routed_dot[D -> V] %x, %w, %i : f32[B=2, C=1]\n return %y\n",
+                LIST(1, 2, 1, 2, 3, 0, 3), "id 3 is outside 0 <= id < V = 3");
+    check_error("",
+                "%x = input : f32[B=2, D=1]\n %y = input : f32[B=2, C=1]\n %i = input : i32[B=2]\n"
+                "%z = routed_dot_grad[B -> V] %x, %y, %i : f32[V=3, D=1, C=1]\n return %z\n",
+                LIST(1, 2, 1, 2, -1, 0), "id -1");
+}
+
 static void gather_picks_and_checks(void **state)
 {
     (void)state;
@@ -417,6 +440,7 @@ int main(void)
         cmocka_unit_test(cross_entropy),
         cmocka_unit_test(dot_is_the_triple_loop),
         cmocka_unit_test(dot_contracts_several_dims_in_any_order),
+        cmocka_unit_test(routed_rows_meet_their_weights),
         cmocka_unit_test(gather_picks_and_checks),
         cmocka_unit_test(onehot_and_topk),
         cmocka_unit_test(slices_concats_renames),

@@ -78,6 +78,13 @@ typedef struct derive_case {
             "]\n %z = gather[V] %x, %i : f64[" z "]\n return %z\n",                                \
             0, 0, 4                                                                                \
     }
+#define ROUTED(dims, x, w, ids, z)                                                                 \
+    {                                                                                              \
+        NEITHER,                                                                                   \
+            "%x = input : f64[" x "]\n %w = input : f64[" w "]\n %i = input : i32[" ids            \
+            "]\n %z = routed_dot[" dims " -> V] %x, %w, %i : f64[" z "]\n return %z\n",            \
+            0, 0, 4                                                                                \
+    }
 #define ROPE(more, operands, attributes)                                                           \
     {                                                                                              \
         TOGETHER,                                                                                  \
@@ -247,6 +254,10 @@ static const derive_case cases[] = {
      0, 0, 4},
     SLICE("", "5", "2"),
     SLICE(" {from = 2}", "5", "2"),
+    ROUTED("D", "B=3, D=2", "V=4, D=2, C=3", "B=3, A=2", "B=3, A=2, C=3"),
+    ROUTED("D", "B=3, A=2, D=2", "C=3, V=4, D=2", "B=3", "B=3, A=2, C=3"),
+    ROUTED("A, D", "D=2, B=3, E=2, A=2", "C=2, A=2, E=2, V=4, D=2", "S=2, B=3",
+           "B=3, E=2, S=2, C=2"),
     SLICE(" {from = 4}", "5", "1"),
     SLICE("", "3", "3"),
     VIEW("slice[K -> E]", "A=2, H=(K=3, G=2)", "A=2, E=2, G=2"),
@@ -336,6 +347,7 @@ static const struct {
     {SC_OP_argmax, INTEGERS},
     {SC_OP_onehot, INTEGERS},
     {SC_OP_scatter_add, BACKWARD},
+    {SC_OP_routed_dot_grad, BACKWARD},
     {SC_OP_attend_grad, BACKWARD},
     {SC_OP_unslice, BACKWARD},
     {SC_OP_mask, PLACEMENT},

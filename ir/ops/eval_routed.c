@@ -1,0 +1,76 @@
+/* Products with the weights that ids select: routed_dot and its gradient. Ids are checked against
+ * the global size of the indexed dim; rows of other ranks' weights give 0. */
+#include "ir/ops/eval_walk.h"
+
+/* The weights of an id: its index in this rank's shard of the dim, -1 if that has none of it;
+ * false, and an error, if no rank has. */
+static bool find_weights(sc_eval *eval, const sc_walk_dim *experts, double id, int64_t *out)
+{
+    int64_t size = sc_eval_global_size(eval, experts->dim);
+    if (!(id >= 0 && id < (double)size))
+        return sc_eval_fail(eval, "id %.17g is outside 0 <= id < %s = %lld", id,
+                            sc_eval_dim_name(eval, experts->dim), (long long)size);
+    const sc_eval_shard shard = sc_eval_shard_of(eval, experts->dim);
+    *out = sc_eval_place(&shard, (int64_t)id);
+    return true;
+}
+
+bool eval_routed_dot(sc_eval *eval)
+{
+    enum { OUT, X, W, IDS };
+    sc_walk walk, inner;
+    sc_walk_dim experts;
+    sc_walk_init(&walk);
+    if (!sc_walk_add_result(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 0) ||
+        !sc_walk_add_operand(eval, &walk, 1) || !sc_walk_add_operand(eval, &walk, 2) ||
+        !sc_walk_take_attr(eval, &walk, SC_ATTR_to, &experts) ||
+        !sc_walk_split(eval, &walk, &inner))
+        return false;
+    sc_walk_start(&walk);
+    do {
+        int64_t local = -1;
+        if (!find_weights(eval, &experts, eval->operands[2]->data[walk.at[IDS]], &local))
+            return false;
+        if (local < 0)
+            continue;
+        const double *x = eval->operands[0]->data + walk.at[X],
+                     *w = eval->operands[1]->data + walk.at[W] + local * experts.strides[W];
+        double sum = 0;
+        sc_walk_start(&inner);
+        do {
+            sum += x[inner.at[X]] * w[inner.at[W]];
+        } while (sc_walk_next(&inner));
+        eval->results[0].data[walk.at[OUT]] = sum;
+    } while (sc_walk_next(&walk));
+    return true;
+}
+
+/* The terms of an element are added in the order of rows. */
+bool eval_routed_grad(sc_eval *eval)
+{
+    enum { X, DY, IDS, OUT };
+    sc_walk walk, inner;
+    sc_walk_dim experts;
+    sc_walk_init(&walk);
+    if (!sc_walk_add_operand(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 1) ||
+        !sc_walk_add_operand(eval, &walk, 2) || !sc_walk_add_result(eval, &walk, 0) ||
+        !sc_walk_take_attr(eval, &walk, SC_ATTR_to, &experts) ||
+        !sc_walk_split(eval, &walk, &inner))
+        return false;
+    sc_walk_start(&inner); /* rows */
+    do {
+        int64_t local = -1;
+        if (!find_weights(eval, &experts, eval->operands[2]->data[inner.at[IDS]], &local))
+            return false;
+        if (local < 0)
+            continue;
+        const double *x = eval->operands[0]->data + inner.at[X],
+                     *dy = eval->operands[1]->data + inner.at[DY];
+        double *out = eval->results[0].data + local * experts.strides[OUT];
+        sc_walk_start(&walk);
+        do {
+            out[walk.at[OUT]] += x[walk.at[X]] * dy[walk.at[DY]];
+        } while (sc_walk_next(&walk));
+    } while (sc_walk_next(&inner));
+    return true;
+}

@@ -1,0 +1,11 @@
+/* Products with gathered weights: each row meets the weights of its own experts. */
+#ifndef SHARDC_PASSES_ROUTE_DOTS_H
+#define SHARDC_PASSES_ROUTE_DOTS_H
+
+#include "ir/ops/ops.h"
+
+/* Replaces each dot of x with gathered weights by a product that is routed instead, in a global
+ * forward function. */
+void sc_route_dots(sc_module *m, sc_func_id func);
+
+#endif
