@@ -203,11 +203,13 @@ static bool is_split_over(const sc_type_info *type, const sc_sub_axis_list *over
     return false;
 }
 
-/* Each operand is another one on every member, or it would be copied and not rotated. */
+/* Each operand is another one on every member, or it would be copied and not rotated; before values
+ * are placed, a reshard may still come between. */
 static void check_rotation(const piece_check *c, sc_piece_origin *origin)
 {
+    const bool is_placed = (c->m->states & SC_PLACED) != 0;
     for (uint32_t i = 0; i < c->op->operand_count; i++) {
-        if (!is_split_over(sc_type_of(c->m, c->op->operands[i]), &c->over) &&
+        if (is_placed && !is_split_over(sc_type_of(c->m, c->op->operands[i]), &c->over) &&
             !origin_of(c, c->op->operands[i])->is_piece)
             wrong(c, "its members do not have the shards of operand %u", i + 1);
     }
