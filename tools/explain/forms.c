@@ -90,6 +90,34 @@ void sc_find_forms(const sc_module *m, const sc_placing *placing, sc_op_id op,
     }
 }
 
+static bool is_rotation(const sc_op *op)
+{
+    return sc_op_has(op, SC_COLLECTIVE) && !sc_op_has(op, SC_RESHARD);
+}
+
+/* True if the op is a product of such pieces as the call rotates. */
+static bool multiplies_pieces(const sc_op *op, const sc_type_info *rotated)
+{
+    const sc_attr *piece = sc_op_attr(op, SC_ATTR_piece);
+    return piece != NULL && sc_type_find_dim(rotated, piece->dims[0]) >= 0;
+}
+
+double sc_flops_behind(const sc_module *m, sc_op_id call)
+{
+    double flops = 0;
+    if (!is_rotation(sc_op_at(m, call)))
+        return 0;
+    const sc_type_info *rotated = sc_type_of(m, sc_op_at(m, call)->operands[0]);
+    for (sc_op_id id = sc_op_at(m, call)->next; id != SC_NONE; id = sc_op_at(m, id)->next) {
+        const sc_op *op = sc_op_at(m, id);
+        if (is_rotation(op))
+            break;
+        if (multiplies_pieces(op, rotated))
+            flops += sc_op_flops(m, op, sc_type_local_size);
+    }
+    return flops;
+}
+
 /* ---- as text ---- */
 static void print_sent(sc_arena *arena, const sc_form_choice *choice, uint32_t form, bool trains,
                        sc_strbuf *out)
