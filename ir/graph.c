@@ -337,6 +337,12 @@ sc_attr sc_attr_numbers(sc_module *m, sc_attr_key key, const double *numbers, ui
                      .numbers = copy_list(m, numbers, count, sizeof *numbers)};
 }
 
+sc_attr sc_attr_ints(sc_module *m, sc_attr_key key, const int64_t *ints, uint32_t count)
+{
+    return (sc_attr){
+        .key = (uint16_t)key, .count = count, .ints = copy_list(m, ints, count, sizeof *ints)};
+}
+
 sc_attr sc_attr_words(sc_module *m, sc_attr_key key, const sc_sym *words, uint32_t count)
 {
     return (sc_attr){

@@ -227,6 +227,7 @@ sc_attr sc_attr_text(sc_attr_key key, sc_sym value); /* WORD or TEXT */
 sc_attr sc_attr_dims(sc_module *m, sc_attr_key key, const sc_dim *dims, uint32_t count);
 sc_attr sc_attr_sub_axes(sc_module *m, sc_attr_key key, const uint8_t *sub_axes, uint32_t count);
 sc_attr sc_attr_numbers(sc_module *m, sc_attr_key key, const double *numbers, uint32_t count);
+sc_attr sc_attr_ints(sc_module *m, sc_attr_key key, const int64_t *ints, uint32_t count);
 sc_attr sc_attr_words(sc_module *m, sc_attr_key key, const sc_sym *words, uint32_t count);
 sc_attr sc_attr_splits(sc_module *m, sc_attr_key key, const sc_split *splits, uint32_t count);
 /* True if key and value are equal; floats are compared bit by bit. */

@@ -41,7 +41,7 @@ typedef struct sc_form_seed {
     uint32_t form; /* sc_form_id (ir/ops/forms.h) */
     uint32_t rule;
     uint32_t split_count;
-    const sc_split *splits; /* of dims that the form allows */
+    const sc_split *splits; /* of dims that the form allows; of SC_NONE: it splits nothing */
 } sc_form_seed;
 
 typedef struct sc_seeds {

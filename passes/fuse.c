@@ -112,7 +112,8 @@ static uint32_t moved_dims(const fusion *f, sc_op_id op, uint32_t i, uint32_t el
     uint32_t traits = traits_of(f, op), moved = 0;
     sc_loop_dims from = sc_loops_of(m, o->operands[i]), to = sc_loops_of(m, o->first_result);
     bool indexed =
-        (traits & SC_FUSE_INDEXED) != 0 && (i == 0 || sc_op_attr(o, SC_ATTR_from_dims) != NULL);
+        (traits & SC_FUSE_INDEXED) != 0 &&
+        (i == 0 || sc_ops[o->kind].operands == SC_ANY || sc_op_attr(o, SC_ATTR_from_dims) != NULL);
     for (uint32_t d = 0; d < from.count; d++) {
         bool found = false;
         for (uint32_t r = 0; r < to.count; r++) {

@@ -67,15 +67,54 @@ static void lay_locks(sc_propagation *p, const sc_seeds *seeds)
 }
 
 /* ---- forms ---- */
-/* The sub-axes over which operands or results of the op are split. */
+/* The sub-axes that split the value along dims that the op's attributes name. */
+static sc_sub_axis_set sub_axes_of(const sc_propagation *p, const sc_op *op, sc_value value)
+{
+    const sc_type_info *type = sc_type_of(p->m, value);
+    const sc_placement *at = &p->placing->at[value];
+    sc_sub_axis_set set = 0;
+    for (uint32_t a = 0; a < p->placing->sub_axis_count; a++) {
+        if (at->on[a] < type->rank &&
+            (sc_attr_has_dim(sc_op_attr(op, SC_ATTR_dims), type->dims[at->on[a]].dim) ||
+             sc_attr_has_dim(sc_op_attr(op, SC_ATTR_to), type->dims[at->on[a]].dim)))
+            set |= (sc_sub_axis_set)1 << a;
+    }
+    return set;
+}
+
+/* The sub-axes over which operands or results of the op are split by position: attention that is
+ * split by heads or batch only needs no form. */
 static sc_sub_axis_set sub_axes_at(const sc_propagation *p, const sc_op *op)
 {
     sc_sub_axis_set at = 0;
     for (uint32_t o = 0; o < op->operand_count; o++)
-        at |= sc_placement_split(&p->placing->at[op->operands[o]]);
+        at |= sub_axes_of(p, op, op->operands[o]);
     for (uint32_t r = 0; r < op->result_count; r++)
-        at |= sc_placement_split(&p->placing->at[op->first_result + r]);
+        at |= sub_axes_of(p, op, op->first_result + r);
     return at;
+}
+
+/* Marks the op of a form that splits nothing: whether it has an effect is seen where collectives
+ * are. */
+static void mark_only(sc_propagation *p, const sc_form_seed *seed)
+{
+    const sc_sub_axis_list *list = &seed->splits[0].sub_axes;
+    const sc_attr_key key = (sc_attr_key)sc_forms[seed->form].mark;
+    const sc_op *op = sc_op_at(p->m, seed->op);
+    const sc_attr *marked = sc_op_attr(op, key), *by = sc_op_attr(op, SC_ATTR_lines);
+    uint8_t sub_axes[SC_MAX_SUB_AXES];
+    int64_t lines[SC_MAX_SUB_AXES];
+    uint32_t count = marked == NULL || by == NULL ? 0 : marked->count;
+    for (uint32_t i = 0; i < count; i++) {
+        sub_axes[i] = marked->sub_axes[i];
+        lines[i] = by->ints[i];
+    }
+    for (uint32_t i = 0; i < list->count; i++) { /* no two lines name an axis */
+        sub_axes[count] = list->sub_axes[i];
+        lines[count++] = seed->rule;
+    }
+    sc_op_set_attr(p->m, seed->op, sc_attr_sub_axes(p->m, key, sub_axes, count));
+    sc_op_set_attr(p->m, seed->op, sc_attr_ints(p->m, SC_ATTR_lines, lines, count));
 }
 
 static void give_form(sc_propagation *p, const sc_form_seed *seed)
@@ -83,6 +122,10 @@ static void give_form(sc_propagation *p, const sc_form_seed *seed)
     sc_placing *placing = p->placing;
     sc_sub_axis_list marked = {0};
     placing->is_form[seed->rule] = true;
+    if (sc_forms[seed->form].dims == NULL) {
+        mark_only(p, seed);
+        return;
+    }
     sc_sub_axis_set at = sub_axes_at(p, sc_op_at(p->m, seed->op));
     for (uint32_t i = 0; i < seed->split_count; i++) {
         const sc_sub_axis_list *list = &seed->splits[i].sub_axes;
@@ -163,7 +206,8 @@ static bool lay_forms(sc_propagation *p, const sc_seeds *seeds)
     for (uint32_t i = 0; i < seeds->forms.count; i++)
         give_form(p, &seeds->forms.data[i]);
     for (uint32_t i = 0; i < seeds->forms.count; i++) {
-        if (!settle_form(p, &seeds->forms.data[i]))
+        if (sc_forms[seeds->forms.data[i].form].dims != NULL &&
+            !settle_form(p, &seeds->forms.data[i]))
             return false;
     }
     return true;

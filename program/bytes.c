@@ -352,6 +352,7 @@ static void code_gemm(codec *c, sc_gemm *gemm)
         CODE_CHOICE(c, sc_gemm_role, gemm->dims[d].role, SC_GEMM_ROLES, "role");
         for (uint32_t o = 0; o < SC_GEMM_OPERANDS; o++)
             code_i64(c, &gemm->dims[d].strides[o]);
+        code_i64(c, &gemm->dims[d].others);
     }
     for (uint32_t o = 0; o < SC_GEMM_OPERANDS; o++)
         CODE_DTYPE(c, gemm->dtypes[o]);

@@ -30,7 +30,7 @@
 #include "support/state.h"
 
 enum {
-    SC_IMAGE_VERSION = 8,
+    SC_IMAGE_VERSION = 9,
     SC_IMAGE_MAX_RANK = 15,
     SC_IMAGE_ALIGN = 64 /* alignment of every buffer */,
     SC_IMAGE_STREAMS = 3,

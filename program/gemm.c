@@ -74,6 +74,14 @@ int64_t sc_gemm_size(const sc_gemm *gemm, sc_gemm_role role)
     return size;
 }
 
+int64_t sc_gemm_whole(const sc_gemm *gemm, sc_gemm_role role)
+{
+    int64_t size = sc_gemm_size(gemm, role);
+    for (uint32_t i = 0; i < gemm->dim_count; i++)
+        size *= gemm->dims[i].role == role ? 1 + gemm->dims[i].others : 1;
+    return size;
+}
+
 /* Computes the extent of an array with one stride per dim, over the dims of its roles; false on
  * overflow. */
 static bool find_extent(const sc_gemm *gemm, const bool *own, const int64_t *strides, int64_t *out)
@@ -132,7 +140,7 @@ double sc_gemm_flops(const sc_gemm *gemm)
 
 static const char *invalid_dims(const sc_gemm *gemm)
 {
-    int64_t sizes[SC_GEMM_ROLES] = {1, 1, 1, 1};
+    int64_t sizes[SC_GEMM_ROLES] = {1, 1, 1, 1}, wholes[SC_GEMM_ROLES] = {1, 1, 1, 1};
     for (uint32_t i = 0; i < gemm->dim_count; i++) {
         const sc_gemm_dim *dim = &gemm->dims[i];
         if ((unsigned)dim->role >= SC_GEMM_ROLES)
@@ -141,6 +149,12 @@ static const char *invalid_dims(const sc_gemm *gemm)
             return "a size is negative";
         if (dim->size > 0 && __builtin_mul_overflow(sizes[dim->role], dim->size, &sizes[dim->role]))
             return "the sizes of a role overflow";
+        int64_t whole;
+        if (dim->others < 0 || dim->others == INT64_MAX)
+            return "a number of other pieces is negative or too large";
+        if (dim->size > 0 && (__builtin_mul_overflow(dim->size, 1 + dim->others, &whole) ||
+                              __builtin_mul_overflow(wholes[dim->role], whole, &wholes[dim->role])))
+            return "the pieces of a role overflow";
         for (int o = 0; o < SC_GEMM_OPERANDS; o++) {
             if (dim->strides[o] < 0)
                 return "a stride is negative";
@@ -278,14 +292,15 @@ const char *sc_gemm_invalid(const sc_gemm *gemm)
 
 /* A dim with its strides in a, b, c and every step's tensor. */
 typedef struct wide_dim {
-    int64_t size;
+    int64_t size, others;
     sc_gemm_role role;
     int64_t strides[SC_GEMM_OPERANDS + SC_GEMM_MAX_STEPS];
 } wide_dim;
 
 static wide_dim widen(const sc_gemm *gemm, uint32_t i)
 {
-    wide_dim dim = {.size = gemm->dims[i].size, .role = gemm->dims[i].role};
+    wide_dim dim = {
+        .size = gemm->dims[i].size, .others = gemm->dims[i].others, .role = gemm->dims[i].role};
     memcpy(dim.strides, gemm->dims[i].strides, sizeof gemm->dims[i].strides);
     for (uint32_t s = 0; s < gemm->step_count; s++)
         dim.strides[SC_GEMM_OPERANDS + s] =
@@ -385,6 +400,7 @@ static uint32_t merge_dims(wide_dim *dims, uint32_t count)
     for (uint32_t i = 0; i < count; i++) {
         if (kept > 0 && are_one(&dims[kept - 1], &dims[i])) {
             dims[i].size *= dims[kept - 1].size;
+            dims[i].others = (1 + dims[i].others) * (1 + dims[kept - 1].others) - 1;
             kept--;
         }
         dims[kept++] = dims[i];
@@ -399,7 +415,7 @@ sc_gemm sc_gemm_canonical(const sc_gemm *gemm, bool *out_swapped)
     sc_gemm result;
     memset(&result, 0, sizeof result);
     for (uint32_t i = 0; i < gemm->dim_count; i++) {
-        if (gemm->dims[i].size != 1)
+        if (gemm->dims[i].size != 1 || gemm->dims[i].others > 0)
             dims[count++] = widen(gemm, i);
     }
     count = drop_dims_of_empty_roles(dims, count);
@@ -427,6 +443,7 @@ sc_gemm sc_gemm_canonical(const sc_gemm *gemm, bool *out_swapped)
     for (uint32_t i = 0; i < count; i++) {
         result.dims[i].size = dims[i].size;
         result.dims[i].role = dims[i].role;
+        result.dims[i].others = dims[i].others;
         memcpy(result.dims[i].strides, dims[i].strides, sizeof result.dims[i].strides);
     }
     return result;
@@ -447,6 +464,8 @@ static void print_sizes(const sc_gemm *gemm, sc_strbuf *out)
             if (!named)
                 sc_strbuf_printf(out, "%s%s", before, role_names[role]);
             sc_strbuf_printf(out, " %lld", (long long)gemm->dims[i].size);
+            if (gemm->dims[i].others > 0)
+                sc_strbuf_printf(out, " (a piece of %lld)", 1 + (long long)gemm->dims[i].others);
             named = true;
             before = " | ";
         }

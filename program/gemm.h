@@ -33,6 +33,10 @@ typedef struct sc_gemm_dim {
     sc_gemm_role role;
     /* nonnegative; 0 if the operand lacks the dim, or (a, b) broadcasts a batch dim */
     int64_t strides[SC_GEMM_OPERANDS];
+    /* The dim is a piece of one that has so many other pieces of this size: the product is cut into
+     * blocks, and summed, as if it were all of them. So a product of pieces has the bits of that of
+     * the whole */
+    int64_t others;
 } sc_gemm_dim;
 
 typedef enum sc_gemm_step_kind {
@@ -95,6 +99,8 @@ static inline bool sc_gemm_valid(const sc_gemm *gemm)
 
 /* Product of the sizes of a role's dims; 1 if it has none. */
 int64_t sc_gemm_size(const sc_gemm *gemm, sc_gemm_role role);
+/* The same with all pieces of the dims that are pieces. */
+int64_t sc_gemm_whole(const sc_gemm *gemm, sc_gemm_role role);
 /* Number of elements that an operand spans: the last element's offset plus 1; 0 if it is empty. */
 int64_t sc_gemm_extent(const sc_gemm *gemm, sc_gemm_operand operand);
 int64_t sc_gemm_step_extent(const sc_gemm *gemm, uint32_t step);

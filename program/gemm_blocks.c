@@ -64,7 +64,9 @@ static int64_t place(sc_gemm_blocks *blocks, int64_t elements, int64_t bytes)
     return at;
 }
 
-/* Long contiguous reads use memory bandwidth best without prefetch hints. A strip of b that is
+/* m and n are those of all pieces: the parts of k, so the order of sums, are the whole's.
+ *
+ * Long contiguous reads use memory bandwidth best without prefetch hints. A strip of b that is
  * contiguous along k has them at any width. If b is contiguous along n, a strip is as wide as its
  * sums allow, and k is divided among threads instead. */
 static void cut_strips(sc_gemm_blocks *blocks, const sc_gemm *gemm, int64_t m, int64_t n, int64_t k)
@@ -98,11 +100,12 @@ sc_gemm_blocks sc_gemm_cut(const sc_gemm *gemm)
     sc_gemm_blocks blocks = {.batch = 1, .depth_count = 1};
     if (batch == 0 || m == 0 || n == 0)
         return blocks;
-    blocks.skinny = is_skinny(gemm, m, k);
+    const int64_t all_m = sc_gemm_whole(gemm, SC_GEMM_M), all_n = sc_gemm_whole(gemm, SC_GEMM_N);
+    blocks.skinny = is_skinny(gemm, all_m, k);
     if (blocks.skinny) {
         blocks.depth = round_up(k, 16);
-        blocks.batch = sc_min_i64(batch, 1 + SKINNY_BLOCK / (m * k));
-        cut_strips(&blocks, gemm, m, n, k);
+        blocks.batch = sc_min_i64(batch, 1 + SKINNY_BLOCK / (all_m * k));
+        cut_strips(&blocks, gemm, all_m, all_n, k);
         blocks.a_at = place(&blocks, blocks.batch * m * blocks.depth, bytes);
         blocks.c_at =
             place(&blocks, blocks.parts > 1 ? blocks.batch * blocks.parts * m * n : 0, bytes);

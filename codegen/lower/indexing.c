@@ -144,6 +144,84 @@ sc_knode lower_all_slice(sc_lowering *l, const sc_op *op, const sc_knode *index)
     return read_at(l, op, 0, index, at, there, real);
 }
 
+/* ---- pieces of a ring ---- */
+static sc_sub_axis_list members_of(const sc_op *op)
+{
+    const sc_attr *over = sc_op_attr(op, SC_ATTR_over);
+    sc_sub_axis_list members = {.count = (uint8_t)over->count};
+    memcpy(members.sub_axes, over->sub_axes, over->count);
+    return members;
+}
+
+/* The first element of the piece of the member `back` before the rank's, all around the ring. */
+static sc_knode first_of_piece(sc_lowering *l, const sc_op *op, int64_t piece, uint64_t back)
+{
+    const sc_sub_axis_list members = members_of(op);
+    return sc_lower_rank_param(l, sc_terms_from(l->m, &members, piece, back));
+}
+
+/* Index of the first of the op's `dims`, or of `to`, in a value. */
+static uint32_t at_named(const sc_lowering *l, const sc_op *op, sc_attr_key key, sc_value value)
+{
+    return sc_lower_at(sc_lower_type(l, value), sc_op_attr(op, key)->dims[0]);
+}
+
+/* What is behind the end of the whole is padding: 0. */
+sc_knode lower_take_piece(sc_lowering *l, const sc_op *op, const sc_knode *index)
+{
+    const sc_type_info *from = sc_lower_type(l, op->operands[0]);
+    const sc_sub_axis_list over = members_of(op);
+    uint32_t at = at_named(l, op, SC_ATTR_dims, op->operands[0]),
+             to = at_named(l, op, SC_ATTR_to, op->first_result);
+    uint64_t members = sc_sub_axis_list_size(&l->m->mesh, &over),
+             shift = (uint64_t)sc_op_int(op, SC_ATTR_shift, 0);
+    int64_t whole = sc_type_local_size(l->m, from, at),
+            piece = sc_type_local_size(l->m, sc_lower_type(l, op->first_result), to);
+    sc_knode first = first_of_piece(l, op, piece, (members - shift) % members);
+    sc_knode there = sc_lower_2(l, SC_NODE_add, index[to], first);
+    sc_knode real = piece * (int64_t)members > whole
+                        ? sc_lower_2(l, SC_NODE_lt, there, sc_lower_integer(l, whole))
+                        : SC_NONE;
+    return read_at(l, op, 0, index, at, there, real);
+}
+
+sc_knode lower_join_pieces(sc_lowering *l, const sc_op *op, const sc_knode *index)
+{
+    uint32_t to = at_named(l, op, SC_ATTR_to, op->first_result);
+    sc_knode joined = zero_like(l, op->first_result);
+    for (uint32_t k = op->operand_count; k-- > 0;) {
+        uint32_t at = at_named(l, op, SC_ATTR_dims, op->operands[k]);
+        int64_t piece = sc_type_local_size(l->m, sc_lower_type(l, op->operands[k]), at);
+        sc_knode first = first_of_piece(l, op, piece, k);
+        sc_knode there = sc_lower_2(l, SC_NODE_sub, index[to], first);
+        sc_knode is_there = sc_lower_within(l, there, piece);
+        sc_knode one = read_at(l, op, k, index, at, there, is_there);
+        joined = sc_lower_where(l, is_there, one, joined);
+    }
+    return joined;
+}
+
+/* Member i's own term is operand 0. In the order of members the terms are operands i, i - 1, .., 0
+ * and then the last one, .., i + 1: all operands backwards, from number i on, and once more down to
+ * number i + 1. */
+sc_knode lower_add_pieces(sc_lowering *l, const sc_op *op, const sc_knode *index)
+{
+    const uint32_t last = op->operand_count - 1;
+    sc_knode member = first_of_piece(l, op, 1, 0), sum = sc_lower_operand(l, op, last, index);
+    for (uint32_t k = last; k-- > 0;) {
+        sc_knode term = sc_lower_operand(l, op, k, index);
+        sc_knode more = sc_lower_2(l, SC_NODE_add, sum, term);
+        sc_knode is_later = sc_lower_2(l, SC_NODE_lt, sc_lower_integer(l, k), member);
+        sum = sc_lower_where(l, is_later, more, term);
+    }
+    for (uint32_t k = last; k > 0; k--) {
+        sc_knode more = sc_lower_2(l, SC_NODE_add, sum, sc_lower_operand(l, op, k, index));
+        sc_knode is_left = sc_lower_2(l, SC_NODE_lt, member, sc_lower_integer(l, k));
+        sum = sc_lower_where(l, is_left, more, sum);
+    }
+    return sum;
+}
+
 /* ---- rename ---- */
 static int64_t local_of(const sc_lowering *l, sc_value value, sc_dim dim)
 {

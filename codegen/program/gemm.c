@@ -75,6 +75,21 @@ static bool add_result(const sc_module *m, sc_contraction *contraction, const sc
     return true;
 }
 
+/* A product of a piece is done as a part of that of all the ring's pieces. */
+static void set_pieces(const sc_module *m, const sc_op *op, sc_contraction *contraction)
+{
+    const sc_attr *ring = sc_op_attr(op, SC_ATTR_ring), *piece = sc_op_attr(op, SC_ATTR_piece);
+    if (ring == NULL || piece == NULL)
+        return;
+    int64_t members = 1;
+    for (uint32_t a = 0; a < ring->count; a++)
+        members *= (int64_t)m->mesh.sub_axes[ring->sub_axes[a]].size;
+    for (uint32_t i = 0; i < contraction->gemm.dim_count; i++) {
+        if (sc_attr_has_dim(piece, contraction->dims[i]))
+            contraction->gemm.dims[i].others = members - 1;
+    }
+}
+
 bool sc_contract(const sc_module *m, const sc_op *op, const sc_type_info *stored_as,
                  sc_contraction *out)
 {
@@ -94,6 +109,7 @@ bool sc_contract(const sc_module *m, const sc_op *op, const sc_type_info *stored
         if (sc_type_find_dim(result, out->dims[i]) >= 0)
             gemm->dims[i].role = in_a && in_b ? SC_GEMM_BATCH : in_a ? SC_GEMM_M : SC_GEMM_N;
     }
+    set_pieces(m, op, out);
     return sc_gemm_valid(gemm);
 }
 

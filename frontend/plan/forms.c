@@ -74,9 +74,11 @@ void sc_plan_check_form(sc_resolved_plan *plan, sc_plan_line *line)
 /* ---- what other lines split ---- */
 /* The ops of a line that have its form, in one entry, and the dims of their operands. */
 typedef struct formed_ops {
-    uint32_t forms;  /* of all ops in the paths, one bit per sc_form_id */
-    const sc_op *op; /* the first that has the line's form; NULL: none */
-    bool *dims;      /* by dim: leaves, composites and their parts */
+    uint32_t forms; /* of all ops in the paths, one bit per sc_form_id */
+    /* the first that has the line's form, if possible one that it splits; NULL: none */
+    const sc_op *op;
+    bool splits; /* the form splits a dim of `op` */
+    bool *dims;  /* by dim: leaves, composites and their parts */
 } formed_ops;
 
 static void add_dims(const sc_module *m, const sc_op *op, bool *dims)
@@ -104,9 +106,13 @@ static formed_ops find_ops(sc_resolved_plan *plan, const sc_plan_view *view,
             continue;
         uint32_t forms = sc_forms_of((sc_op_kind)op->kind);
         found.forms |= forms;
-        if (form_called(plan->context, forms, stmt->form.name.text) == SC_FORM_COUNT)
+        sc_form_id form = form_called(plan->context, forms, stmt->form.name.text);
+        if (form == SC_FORM_COUNT)
             continue;
-        found.op = found.op == NULL ? op : found.op;
+        bool splits = sc_forms[form].dims != NULL;
+        if (found.op == NULL || (splits && !found.splits))
+            found.op = op;
+        found.splits = found.splits || splits;
         add_dims(view->m, op, found.dims);
     }
     return found;
@@ -355,12 +361,13 @@ void sc_seeding_form(sc_seeding *s, const sc_plan_line *source, uint32_t line)
         if (kept.axes.count == 0 || op == NULL ||
             sc_plan_scope_match(&scope, s->view->places[value]) == SC_PATH_NO)
             continue;
-        sc_form_claim claim = {.op = sc_def(s->m, value), .over = f.over};
+        sc_form_claim claim = {.op = sc_def(s->m, value), .split.dim = SC_NONE, .over = f.over};
         claim.form = form_called(s->context, sc_forms_of((sc_op_kind)op->kind),
                                  source->stmt->form.name.text);
         if (claim.form == SC_FORM_COUNT)
             continue;
-        if (!note_line(&f, claim.op) || !choose_split(&f, op, claim.form, &claim.split))
+        if (!note_line(&f, claim.op) ||
+            (sc_forms[claim.form].dims != NULL && !choose_split(&f, op, claim.form, &claim.split)))
             return;
         sc_seeding_give_form(s, line, &claim);
     }

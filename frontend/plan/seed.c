@@ -70,11 +70,25 @@ static bool keep_axes(const sc_module *m, sc_axis_set axes, sc_sub_axis_list *li
     return kept > 0;
 }
 
+/* Of a form that splits nothing: the sub-axes over which it is. */
+static uint32_t all_sub_axes(sc_seeding *s, sc_axis_set axes, sc_split *out)
+{
+    *out = (sc_split){.dim = SC_NONE};
+    for (uint8_t a = 0; a < s->m->mesh.sub_axis_count; a++) {
+        if ((axes >> s->m->mesh.sub_axes[a].axis & 1) != 0)
+            out->sub_axes.sub_axes[out->sub_axes.count++] = a;
+    }
+    return 1;
+}
+
 static void emit_form(sc_seeding *s, uint32_t rule, const sc_form_claim *claim, sc_seeds *seeds)
 {
     const sc_op *op = sc_op_at(s->m, claim->op);
     sc_split *splits = sc_arena_array(&s->context->arena, SC_MAX_RANK, sizeof *splits);
-    uint32_t count = sc_seeding_splits(s, sc_type_of(s->m, op->operands[0]), &claim->split, splits),
+    uint32_t count = claim->split.dim == SC_NONE
+                         ? all_sub_axes(s, claim->over, splits)
+                         : sc_seeding_splits(s, sc_type_of(s->m, op->operands[0]), &claim->split,
+                                             splits),
              kept = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (keep_axes(s->m, claim->over, &splits[i].sub_axes))

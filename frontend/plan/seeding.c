@@ -50,7 +50,7 @@ const char *sc_seeding_value_text(const sc_seeding *s, sc_value value)
 
 static void mark_used(sc_seeding *s, uint32_t line, const sc_claim_split *split)
 {
-    if (s->m->dims.data[split->dim].part_count == 0)
+    if (split->dim == SC_NONE || s->m->dims.data[split->dim].part_count == 0)
         return;
     sc_composite_split *composite = sc_seeding_composite(s, split->dim, &split->axes);
     if (!composite->used) {

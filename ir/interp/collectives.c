@@ -399,6 +399,142 @@ bool sc_interp_all_slice(sc_interp *interp, sc_op_id op)
     return move_each(interp, op, all_slice);
 }
 
+/* ---- pieces of a ring ---- */
+static void hold(sc_transfer *t, uint32_t operand)
+{
+    const sc_interp *interp = t->interp;
+    const sc_op *op = sc_op_at(interp->m, t->op);
+    const sc_held *source = &interp->values[op->operands[operand]],
+                  *target = &interp->values[op->first_result];
+    t->index = operand;
+    t->from = sc_interp_layout(t->interp, source->type);
+    t->to = sc_interp_layout(t->interp, target->type);
+    t->from_type = &interp->m->types.data[source->type];
+    t->to_type = &interp->m->types.data[target->type];
+    t->source = source->data;
+    t->target = target->data;
+}
+
+/* Moves every operand to the only result. */
+static bool move_all(sc_interp *interp, sc_op_id id, bool (*move)(const sc_transfer *))
+{
+    sc_transfer t = {.interp = interp, .op = id};
+    bool ok = interp->options.ranks && sc_op_at(interp->m, id)->result_count == 1;
+    if (!ok)
+        return sc_interp_fail(interp, id, SC_NO_RANK, "pieces are those of the ranks of a ring");
+    ok = find_group(interp, id, &t.group);
+    for (uint32_t i = 0; i < sc_op_at(interp->m, id)->operand_count; i++) {
+        if (!ok)
+            break;
+        hold(&t, i);
+        ok = t.from->rank == t.to->rank
+                 ? move(&t)
+                 : sc_interp_fail(interp, id, SC_NO_RANK, "operand %u has another rank", i + 1);
+    }
+    free(t.group.offsets);
+    return ok;
+}
+
+static bool same_count(const sc_transfer *t)
+{
+    return t->from->count == t->to->count ||
+           sc_interp_fail(t->interp, t->op, SC_NO_RANK, "operand %u has another size",
+                          t->index + 1);
+}
+
+static bool piece(const sc_transfer *t)
+{
+    if (!same_count(t))
+        return false;
+    sc_row_copy(t->target, t->source, (int64_t)t->interp->ranks * t->to->count);
+    return true;
+}
+
+/* The number of the member so many after the rank's, all around the ring. */
+static uint64_t member_after(const sc_transfer *t, uint64_t rank, int64_t shift)
+{
+    int64_t size = (int64_t)t->group.size, own = (int64_t)member_index(t->interp, &t->group, rank);
+    return (uint64_t)(((own + shift) % size + size) % size);
+}
+
+static bool take_one(const sc_transfer *t)
+{
+    uint32_t dim;
+    if (!find_dim(t, SC_ATTR_dims, &dim) || !other_sizes_stay(t, dim, SC_NONE))
+        return false;
+    int64_t shift = sc_op_int(sc_op_at(t->interp->m, t->op), SC_ATTR_shift, 0);
+    for (uint64_t r = 0; r < t->interp->ranks; r++) {
+        for (uint32_t run = 0; run < SC_RUNS; run++) {
+            sc_box box = whole_box(t);
+            take_piece(&box, t, dim, member_after(t, r, shift), run);
+            sc_box_apply(&box, target_of(t, r), source_of(t, r), sc_row_copy);
+        }
+    }
+    return true;
+}
+
+static bool join_one(const sc_transfer *t)
+{
+    int at = sc_type_find_dim(t->from_type,
+                              sc_op_attr(sc_op_at(t->interp->m, t->op), SC_ATTR_dims)->dims[0]);
+    if (at < 0 || !other_sizes_stay(t, (uint32_t)at, SC_NONE))
+        return at >= 0 ? false
+                       : sc_interp_fail(t->interp, t->op, SC_NO_RANK, "operand %u is no piece",
+                                        t->index + 1);
+    for (uint64_t r = 0; r < t->interp->ranks; r++) {
+        for (uint32_t run = 0; run < SC_RUNS; run++) {
+            sc_box box = whole_box(t);
+            place_piece(&box, t, (uint32_t)at, member_after(t, r, -(int64_t)t->index), run);
+            sc_box_apply(&box, target_of(t, r), source_of(t, r), sc_row_copy);
+        }
+    }
+    return true;
+}
+
+bool sc_interp_piece(sc_interp *interp, sc_op_id op)
+{
+    return move_all(interp, op, piece);
+}
+
+bool sc_interp_take_piece(sc_interp *interp, sc_op_id op)
+{
+    return move_all(interp, op, take_one);
+}
+
+bool sc_interp_join_pieces(sc_interp *interp, sc_op_id op)
+{
+    return move_all(interp, op, join_one);
+}
+
+/* Each rank has the terms of all members; member j's is operand i - j. */
+bool sc_interp_add_pieces(sc_interp *interp, sc_op_id id)
+{
+    const sc_op *op = sc_op_at(interp->m, id);
+    sc_transfer t = {.interp = interp, .op = id};
+    if (!interp->options.ranks || !find_group(interp, id, &t.group))
+        return false;
+    bool ok = op->operand_count == t.group.size ||
+              sc_interp_fail(interp, id, SC_NO_RANK, "%u terms of %llu members", op->operand_count,
+                             (unsigned long long)t.group.size);
+    for (uint32_t i = 0; i < op->operand_count; i++) {
+        if (!ok)
+            break;
+        hold(&t, i);
+        ok = same_count(&t);
+    }
+    for (uint64_t r = 0; r < interp->ranks; r++) {
+        for (uint64_t j = 0; j < t.group.size; j++) {
+            if (!ok)
+                break;
+            hold(&t, (uint32_t)member_after(&t, r, -(int64_t)j));
+            sc_box_row *row = j == 0 ? sc_row_copy : sc_row_sum;
+            row(target_of(&t, r), source_of(&t, r), t.to->count);
+        }
+    }
+    free(t.group.offsets);
+    return ok;
+}
+
 /* Member i of a group gets what member i - shift has. */
 static bool rotate(const sc_transfer *t)
 {

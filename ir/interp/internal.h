@@ -149,6 +149,8 @@ bool sc_interp_assemble(const sc_interp *interp, sc_type type, double *local, do
 typedef bool sc_interp_handler(sc_interp *interp, sc_op_id op);
 sc_interp_handler sc_interp_read_state, sc_interp_write_state;
 sc_interp_handler sc_interp_all_slice, sc_interp_to_partial, sc_interp_reshard;
+sc_interp_handler sc_interp_piece, sc_interp_take_piece, sc_interp_join_pieces,
+    sc_interp_add_pieces;
 #define COLLECTIVE(...)
 #define COLLECTIVE_OP(op, ...) sc_interp_handler sc_interp_##op;
 #define TRANSFER_OP(op, ...)   sc_interp_handler sc_interp_##op;

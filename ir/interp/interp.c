@@ -115,6 +115,10 @@ static sc_interp_handler *const handlers[SC_OP_COUNT] = {
     [SC_OP_reshard] = sc_interp_reshard,
     [SC_OP_all_slice] = sc_interp_all_slice,
     [SC_OP_to_partial] = sc_interp_to_partial,
+    [SC_OP_piece] = sc_interp_piece,
+    [SC_OP_take_piece] = sc_interp_take_piece,
+    [SC_OP_join_pieces] = sc_interp_join_pieces,
+    [SC_OP_add_pieces] = sc_interp_add_pieces,
 #define COLLECTIVE(...)
 #define COLLECTIVE_OP(op, ...) [SC_OP_##op] = sc_interp_##op,
 #define TRANSFER_OP(op, ...)   [SC_OP_##op] = sc_interp_##op,

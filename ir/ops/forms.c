@@ -6,6 +6,8 @@
 enum { NO_MARK = -1 };
 
 #define expand_none NULL
+#define dims_none   NULL
+#define sent_none   NULL
 
 /* ---- dims ---- */
 /* Of attention: the positions of the queries. */
@@ -162,13 +164,18 @@ const bool *sc_dims_of_inputs(const sc_module *m)
 
 void sc_form_follow(sc_module *m, sc_op_id op, sc_op_id origin)
 {
-    sc_op_kind kind = (sc_op_kind)sc_op_at(m, op)->kind;
+    sc_op_kind kind = (sc_op_kind)sc_op_at(m, op)->kind, of = (sc_op_kind)sc_op_at(m, origin)->kind;
     for (uint32_t f = 0; f < SC_FORM_COUNT; f++) {
         const sc_form *form = &sc_forms[f];
-        const sc_attr *mark = form->mark != NO_MARK && (kind == form->op || kind == form->gradient)
-                                  ? sc_op_attr(sc_op_at(m, origin), (sc_attr_key)form->mark)
-                                  : NULL;
-        if (mark != NULL)
-            sc_op_set_attr(m, op, *mark);
+        bool follows =
+            form->mark != NO_MARK && of == form->op && (kind == form->op || kind == form->gradient);
+        const sc_attr *mark =
+            follows ? sc_op_attr(sc_op_at(m, origin), (sc_attr_key)form->mark) : NULL;
+        if (mark == NULL)
+            continue;
+        sc_op_set_attr(m, op, *mark);
+        const sc_attr *lines = sc_op_attr(sc_op_at(m, origin), SC_ATTR_lines);
+        if (lines != NULL)
+            sc_op_set_attr(m, op, *lines);
     }
 }

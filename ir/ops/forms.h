@@ -24,10 +24,10 @@ typedef struct sc_form {
     sc_op_kind op, gradient;
     const char *name, *summary;
     /* the dims of the op that the form's axes may split; `of_inputs`: by dim, whether an input has
-     * it */
+     * it. NULL: the form splits nothing, and takes effect where others have split the op */
     void (*dims)(const sc_module *m, const sc_op *op, const bool *of_inputs, sc_form_dims *out);
     /* for an op whose operands are split by position over the axis, and are placed; false if the
-     * ranks do not divide the dims */
+     * ranks do not divide the dims. NULL: as much as without the form */
     bool (*sent)(const sc_module *m, const sc_op *op, const sc_form_dims *dims, uint32_t ranks,
                  sc_form_sent *out);
     int mark; /* sc_attr_key; -1: none */

@@ -81,10 +81,12 @@ enum {
     SC_FUSE_ROOT = 1u << 4,   /* its result is complete only in memory: ends its kernel */
     SC_FUSE_EXPAND = 1u << 5, /* enters kernels as its expansion */
     SC_FUSE_EXPENSIVE = 1u << 6, /* worth storing instead of computing twice */
-    SC_FUSE_INDEXED = 1u << 7,   /* reads operand 0 (concat: both) at indices other than its own */
-    SC_FUSE_EPILOGUE = 1u << 8,  /* may be a step in the epilogue of a contraction */
-    SC_FUSE_CONTRACT = 1u << 9,  /* may have an epilogue */
-    SC_FUSE_MOVES = 1u << 10     /* rearranges elements: best fused with their producer */
+    /* reads operand 0 (concat and ops of any number of operands: all) at indices other than its own
+     */
+    SC_FUSE_INDEXED = 1u << 7,
+    SC_FUSE_EPILOGUE = 1u << 8, /* may be a step in the epilogue of a contraction */
+    SC_FUSE_CONTRACT = 1u << 9, /* may have an epilogue */
+    SC_FUSE_MOVES = 1u << 10    /* rearranges elements: best fused with their producer */
 };
 
 /* Effect of sharding a dim on an op. */

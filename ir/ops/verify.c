@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "ir/ops/verify_pieces.h"
 #include "ir/ops/verify_stages.h"
 #include "ir/print_type.h"
 
@@ -19,6 +20,7 @@ typedef struct verification {
     /* LOCAL: per value, the copy that brought it into a staging area, SC_NONE if none; per area,
      * the last copy into it */
     sc_op_id *staged_by, filled[2 * SC_STATE_KINDS];
+    sc_pieces pieces;
     /* fingerprint -> a valid op: ops with the same types and attributes are valid too */
     sc_map checked;
 } verification;
@@ -529,17 +531,7 @@ static void check_ring(verification *v, sc_op_id op)
     }
 }
 
-static bool is_split_over(const sc_type_info *type, const sc_attr *over)
-{
-    for (uint32_t d = 0; d < type->rank; d++) {
-        sc_sub_axis_list list = sc_placement_dim(&type->placement, d);
-        if (list.count == over->count && memcmp(list.sub_axes, over->sub_axes, over->count) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* Each operand has another shard on every member, or it would be a copy and not a rotation. */
+/* Of the members of a ring; what they rotate is checked with pieces (verify_pieces.c). */
 static void check_rotation(verification *v, sc_op_id op)
 {
     const sc_module *m = v->m;
@@ -554,10 +546,6 @@ static void check_rotation(verification *v, sc_op_id op)
         members *= (int64_t)m->mesh.sub_axes[over->sub_axes[a]].size;
     if (shift < 1 || shift >= members)
         wrong(v, op, "it rotates by %lld among %lld members", (long long)shift, (long long)members);
-    for (uint32_t i = 0; i < o->operand_count; i++) {
-        if (!is_split_over(sc_type_of(m, o->operands[i]), over))
-            wrong(v, op, "its members do not have the shards of operand %u", i + 1);
-    }
 }
 
 /* ---- LOCAL: ops that need a global index have an `offset` ---- */
@@ -644,6 +632,11 @@ static void check_by_itself(verification *v, sc_op_id op)
         v->checked = (sc_map){.arena = v->checked.arena};
 }
 
+static void report_piece(void *user, sc_op_id op, const char *text)
+{
+    report(user, op, text);
+}
+
 static void check_op(verification *v, sc_op_id op, uint32_t position)
 {
     const sc_module *m = v->m;
@@ -656,9 +649,11 @@ static void check_op(verification *v, sc_op_id op, uint32_t position)
         return;
     }
     if ((traits & SC_RESHARD) != 0) {
-        check_collective(v, op);
+        if (!sc_verify_pieces(&v->pieces, op, report_piece, v))
+            check_collective(v, op);
         return;
     }
+    sc_verify_pieces(&v->pieces, op, report_piece, v);
     check_by_itself(v, op);
     if ((m->states & SC_PLACED) == 0 || v->reports > 0)
         return;
@@ -697,6 +692,7 @@ bool sc_verify_module(const sc_module *module, const char *after)
         sc_arena_array(&module->context->arena, module->values.count, sizeof *v.staged_by);
     memset(v.staged_by, 0xff, module->values.count * sizeof *v.staged_by);
     v.checked.arena = &module->context->arena;
+    v.pieces = sc_pieces_of(v.m);
     for (sc_func_id f = 0; f < module->funcs.count; f++) {
         uint32_t position = 0;
         sc_for_each_op (module, f, op)

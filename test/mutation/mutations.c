@@ -132,6 +132,42 @@ bool shard_for_gathered_parameter(sc_module *m, sc_func_id func)
     return bypass(m, func, sc_def(m, weight), m->values.data[weight].index);
 }
 
+/* ---- pieces that go round a ring ---- */
+bool piece_joined_twice(sc_module *m, sc_func_id func)
+{
+    sc_op_id join = find_op(m, func, SC_OP_join_pieces, "layers[0].ffn");
+    return join != SC_NONE && read_as_operand(m, join, 1, operand_of(m, join, 0));
+}
+
+static bool set_shift(sc_module *m, sc_op_id op, int64_t shift)
+{
+    if (op == SC_NONE)
+        return false;
+    sc_op_set_attr(m, op, sc_attr_int(SC_ATTR_shift, shift));
+    return true;
+}
+
+bool piece_of_a_neighbour(sc_module *m, sc_func_id func)
+{
+    return set_shift(m, find_op(m, func, SC_OP_take_piece, "layers[0].ffn"), 2);
+}
+
+bool term_added_twice(sc_module *m, sc_func_id func)
+{
+    sc_op_id add = find_op(m, func, SC_OP_add_pieces, "layers[0].attn");
+    return add != SC_NONE && read_as_operand(m, add, 1, operand_of(m, add, 2));
+}
+
+bool pieces_go_backwards(sc_module *m, sc_func_id func)
+{
+    return set_shift(m, find_op(m, func, SC_OP_rotate, "layers[0].ffn"), 3);
+}
+
+bool terms_in_another_order(sc_module *m, sc_func_id func)
+{
+    return swap_operands(m, find_op(m, func, SC_OP_add_pieces, "layers[0].ffn"), 1, 2);
+}
+
 /* ---- global indices ---- */
 bool vocabulary_offset_dropped(sc_module *m, sc_func_id func)
 {

@@ -225,9 +225,11 @@ def draw_rules(rng: random.Random, model: Model, mesh: tuple[Axis, ...]) -> list
 
 
 def draw_forms(rng: random.Random, model: Model, lines: list[Rule | Style]) -> list[Form]:
-    """Of attention, over axes that split positions."""
+    """Of attention, over axes that split positions; rings of dots, over axes that split heads or hidden dims."""
     axes = {axis for line in lines if isinstance(line, Rule) and line.dims == ("S",) for axis in line.axes}
-    return [
+    inner = {axis for line in lines if isinstance(line, Rule) and {"F", "H"} & set(line.dims) for axis in line.axes}
+    rings = [Form(rng.choice((f"{model.stack}", f"{model.stack}.attn")), "ring", axis) for axis in sorted(inner - axes) if rng.random() < 0.5]
+    return rings + [
         Form(rng.choice((f"{model.stack}.attn", f"{model.stack}.attn.o", model.stack)), rng.choice(("gather", "heads", "heads", "ring")), axis)
         for axis in sorted(axes)
         if rng.random() < 0.6

@@ -455,6 +455,17 @@ static void print_line(const sc_module *m, const sc_comm_row *row, sc_strbuf *ou
     sc_strbuf_add_char(out, '\n');
 }
 
+/* What a form of dots decides: a permute is hidden if the products behind it take as long. */
+static void print_hiding(const sc_module *m, const sc_comm_row *row, sc_strbuf *out)
+{
+    sc_arena *arena = &m->context->arena;
+    const double flops = sc_flops_behind(m, row->op);
+    if (flops > 0)
+        sc_strbuf_printf(out,
+                         "    on its way during products of %s: hidden if flop/s <= %.3g byte/s\n",
+                         sc_flops_text(arena, flops), flops / row->sent);
+}
+
 static void print_group(const sc_compiled *c, explaining *e, const sc_comm_group *group,
                         sc_strbuf *out)
 {
@@ -474,6 +485,7 @@ static void print_group(const sc_compiled *c, explaining *e, const sc_comm_group
         sc_strbuf_printf(out, ", %s a step", sc_bytes_text(arena, row->sent * group->calls));
     sc_strbuf_printf(out, "\n    %s", row->why);
     print_line(m, row, out);
+    print_hiding(m, row, out);
     sc_answer answer = sc_adviser_ask(e->adviser, row);
     if (!transfers || !answer.complete)
         print_answer(e, &answer, out);

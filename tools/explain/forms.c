@@ -52,7 +52,7 @@ static void add_axis(const sc_module *m, const sc_placing *placing, sc_op_id id,
     uint32_t forms = sc_forms_of((sc_op_kind)op->kind);
     for (uint32_t f = 0; f < SC_FORM_COUNT; f++) {
         sc_form_dims dims;
-        if ((forms >> f & 1) == 0)
+        if ((forms >> f & 1) == 0 || sc_forms[f].dims == NULL)
             continue;
         sc_forms[f].dims(m, op, of_inputs, &dims);
         if (sc_forms[f].sent(m, op, &dims, m->mesh.axes[axis].size, &choice.sent[f]))
@@ -77,6 +77,8 @@ void sc_find_forms(const sc_module *m, const sc_placing *placing, sc_op_id op,
         return;
     while ((forms >> form & 1) == 0)
         form++;
+    if (sc_forms[form].dims == NULL)
+        return;
     sc_forms[form].dims(m, sc_op_at(m, op), of_inputs, &dims);
     for (uint32_t x = 0; x < m->mesh.axis_count; x++) {
         const sc_axis *axis = &m->mesh.axes[x];
@@ -86,6 +88,34 @@ void sc_find_forms(const sc_module *m, const sc_placing *placing, sc_op_id op,
         if (on < type->rank && has_dim(&dims, type->dims[on].dim))
             add_axis(m, placing, op, x, of_inputs, out);
     }
+}
+
+static bool is_rotation(const sc_op *op)
+{
+    return sc_op_has(op, SC_COLLECTIVE) && !sc_op_has(op, SC_RESHARD);
+}
+
+/* True if the op is a product of such pieces as the call rotates. */
+static bool multiplies_pieces(const sc_op *op, const sc_type_info *rotated)
+{
+    const sc_attr *piece = sc_op_attr(op, SC_ATTR_piece);
+    return piece != NULL && sc_type_find_dim(rotated, piece->dims[0]) >= 0;
+}
+
+double sc_flops_behind(const sc_module *m, sc_op_id call)
+{
+    double flops = 0;
+    if (!is_rotation(sc_op_at(m, call)))
+        return 0;
+    const sc_type_info *rotated = sc_type_of(m, sc_op_at(m, call)->operands[0]);
+    for (sc_op_id id = sc_op_at(m, call)->next; id != SC_NONE; id = sc_op_at(m, id)->next) {
+        const sc_op *op = sc_op_at(m, id);
+        if (is_rotation(op))
+            break;
+        if (multiplies_pieces(op, rotated))
+            flops += sc_op_flops(m, op, sc_type_local_size);
+    }
+    return flops;
 }
 
 /* ---- as text ---- */

@@ -21,6 +21,10 @@ typedef SC_VEC(sc_form_choice) sc_form_choices;
 void sc_find_forms(const sc_module *m, const sc_placing *placing, sc_op_id op,
                    const bool *of_inputs, sc_form_choices *out);
 
+/* The FLOPs of the products of pieces between a call and the next rotation, behind which a rotated
+ * piece is on its way; 0 for what is no ring of dots. */
+double sc_flops_behind(const sc_module *m, sc_op_id call);
+
 /* `trains`: the program has a backward pass. */
 void sc_print_forms(const sc_module *m, const sc_form_choices *forms, bool trains, sc_strbuf *out);
 json_t *sc_forms_json(const sc_module *m, const sc_form_choices *forms, bool trains);

@@ -3,6 +3,8 @@
  * between memories. */
 #include "tools/explain/waste.h"
 
+#include "ir/ops/forms.h"
+
 #include "frontend/declare/path_match.h"
 #include "tools/driver/flops.h"
 
@@ -106,6 +108,7 @@ void sc_warn_of_repeated_work(sc_context *context, const sc_compiled_list *entri
 typedef struct line_use {
     bool speaks, acts; /* of any entry */
     bool weak;
+    bool splits, marks; /* a form: of ops that it splits; of dots */
 } line_use;
 
 static const char *names_of(sc_context *context, const sc_compiled_list *entries)
@@ -135,8 +138,13 @@ static void read_entry(const sc_compiled *c, sc_map *by_place, line_use *uses)
     for (uint32_t i = 0; i < seeds->forms.count; i++) {
         const uint32_t *line =
             sc_map_find(by_place, c->local->rules.data[seeds->forms.data[i].rule].loc.begin);
-        if (line != NULL)
-            uses[*line].speaks = true;
+        if (line == NULL)
+            continue;
+        uses[*line].speaks = true;
+        if (sc_forms[seeds->forms.data[i].form].dims == NULL)
+            uses[*line].marks = true;
+        else
+            uses[*line].splits = true;
     }
     for (uint32_t r = 0; r < c->local->rules.count; r++) {
         const uint32_t *line = sc_map_find(by_place, c->local->rules.data[r].loc.begin);
@@ -245,8 +253,14 @@ static void warn_of_offload(sc_context *context, const sc_compiled_list *entries
 
 static const char *why_idle(const sc_plan_stmt *stmt, const line_use *use)
 {
-    if (stmt->kind == SC_PLAN_FORM)
+    if (stmt->kind == SC_PLAN_FORM && !use->marks)
         return "no op that it names is split over its axes";
+    if (stmt->kind == SC_PLAN_FORM)
+        return use->splits
+                   ? "attention that it names is not split over its axes by position, and of "
+                     "its dots no input is gathered and no result scattered over them"
+                   : "of the dots that it names no input is gathered and no result scattered "
+                     "over its axes";
     return use->weak ? "every tensor that it names uses the axis otherwise or is already split "
                        "this way"
                      : "other lines place every tensor that it names";

@@ -149,8 +149,10 @@ static void refuses_dtypes_and_steps(void **state)
             "the sum of an operand has a dim that this lacks");
     REFUSED((gemm.step_count = 1, gemm.steps[0].kind = SC_GEMM_SUM_B),
             "two elements that a step stores have the same address");
+    REFUSED(gemm.dims[0].others = -1, "a number of other pieces is negative or too large");
+    REFUSED(gemm.dims[0].others = INT64_MAX / 2, "the pieces of a role overflow");
     REFUSED((gemm.step_count = 1, gemm.steps[0].kind = SC_GEMM_SUM_B, gemm.steps[0].strides[1] = 1,
-             gemm.dim_count = 4, gemm.dims[3] = (sc_gemm_dim){3, SC_GEMM_BATCH, {24, 0, 20}}),
+             gemm.dim_count = 4, gemm.dims[3] = (sc_gemm_dim){3, SC_GEMM_BATCH, {24, 0, 20}, 0}),
             "what is summed is the same for all of a batch dim");
     sc_gemm gemm = linear(4, 5, 6);
     gemm.sum = SC_DTYPE_i64;
@@ -312,7 +314,7 @@ static void canonical_examples(void **state)
     assert_string_equal(gemm_case_text(&canonical),
                         "gemm f32 [n 4 | k 6] a(1) b(6,1) c(1) sum_b (1)");
     gemm = linear(4, 5, 6);
-    gemm.dims[3] = (sc_gemm_dim){3, SC_GEMM_BATCH, {24, 0, 20}};
+    gemm.dims[3] = (sc_gemm_dim){3, SC_GEMM_BATCH, {24, 0, 20}, 0};
     gemm.dim_count = 4;
     canonical = sc_gemm_canonical(&gemm, &swapped);
     assert_string_equal(gemm_case_text(&canonical),

@@ -417,6 +417,60 @@ static void same_bits_of_small_shapes(void **state)
     }
 }
 
+/* ---- pieces ---- */
+
+/* Multiplies the rows of the whole in as many pieces: where they lie in a and c is where the rows
+ * do. */
+static void run_pieces(const typed_case *t, int backend, int64_t pieces)
+{
+    sc_gemm gemm = t->c.gemm;
+    gemm.dims[1].size /= pieces;
+    gemm.dims[1].others = pieces - 1;
+    sc_gemm_plan *plan = new_plan(&gemm, backend);
+    void *scratch = aligned_alloc(64, (size_t)sc_gemm_scratch_bytes(&gemm) + 64);
+    assert_true(plan != NULL && scratch != NULL);
+    for (int64_t i = 0; i < pieces; i++) {
+        char *arrays[SC_GEMM_OPERANDS];
+        for (int o = 0; o < SC_GEMM_OPERANDS; o++)
+            arrays[o] = (char *)t->arrays[o] + i * gemm.dims[1].size * gemm.dims[1].strides[o] *
+                                                   (int64_t)sc_dtypes[gemm.dtypes[o]].bytes;
+        assert_true(sc_gemm_run(plan, arrays[0], arrays[1], arrays[2], t->tensors, scratch));
+    }
+    free(scratch);
+    sc_gemm_plan_free(plan);
+}
+
+/* A product of a piece has the bits of that of the whole, also where the whole has many rows and a
+ * piece few, and along whichever dim of c they lie. */
+static void same_bits_of_pieces(void **state)
+{
+    (void)state;
+    static const int64_t shapes[][3] = {{4, 40, 900},  {8, 700, 64}, {12, 33, 401},
+                                        {24, 96, 128}, {32, 5, 64},  {120, 70, 800}};
+    uint64_t seed = 11;
+    for (uint32_t i = 0; i < 6 * 8; i++) {
+        const int64_t *shape = shapes[i / 8];
+        typed_case t = {0};
+        t.c.gemm = matrix(1 + i % 2, shape[0], shape[1], shape[2], i % 8);
+        draw_values(&t.c, &seed);
+        open_case(&t);
+        size_t bytes = (size_t)sc_gemm_extent(&t.c.gemm, SC_GEMM_C) * sizeof(float);
+        void *whole = malloc(bytes);
+        assert_non_null(whole);
+        for (int64_t pieces = 1; pieces <= 4; pieces++) {
+            if (shape[0] % pieces != 0)
+                continue;
+            run_pieces(&t, SC_GEMM_PLAIN, pieces);
+            if (pieces == 1)
+                memcpy(whole, t.arrays[SC_GEMM_C], bytes);
+            else if (memcmp(whole, t.arrays[SC_GEMM_C], bytes) != 0)
+                fail_msg("other bits in %d pieces: %s", (int)pieces, gemm_case_text(&t.c.gemm));
+        }
+        free(whole);
+        close_case(&t);
+    }
+}
+
 /* An argument picks tests by name: onednn* */
 int main(int argc, char **argv)
 {
@@ -433,6 +487,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(steps_behind_another_product),
         cmocka_unit_test(same_bits_for_every_team),
         cmocka_unit_test(same_bits_of_small_shapes),
+        cmocka_unit_test(same_bits_of_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
