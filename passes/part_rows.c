@@ -1,19 +1,25 @@
 /* part-rows: between routed products, keeps rows on the ranks that have their experts.
  *
- *   %4 = routed_dot[D -> X] %x, %w1, %ids {split = [X@ep]} : f32[B, Q, F]      (a partial sum)
- *   %5 = silu %4 : f32[B, Q, F]
- *   %6 = routed_dot[F -> X] %5, %w2, %ids {split = [X@ep]} : f32[B, Q, D]
+ *   %4 = routed_dot[D -> X] %x, %w1, %ids {split = [X@ep]} : f32[B, F]        (a partial sum)
+ *   %5 = silu %4 : f32[B, F]
+ *   %6 = routed_dot[F -> X] %5, %w2, %ids {split = [X@ep]} : f32[B, D]
  *     ->
- *   %4 = routed_dot[D -> X] %x, %w1, %ids {parts = [X.by2], split = [X@ep]} : f32[X.by2@ep, B, Q,
- * F] %5 = silu %4 {split = [X.by2@ep]} : f32[X.by2@ep, B, Q, F] %6 = routed_dot[F -> X] %5, %w2,
- * %ids {parts = [X.by2], split = [X@ep]} : f32[B, Q, D]
+ *   %4 = routed_dot[D -> X] %x, %w1, %ids {parts = [P], split = [X@ep]} : f32[P@ep, B, F]
+ *   %5 = silu %4 {split = [P@ep]} : f32[P@ep, B, F]
+ *   %6 = routed_dot[F -> X] %5, %w2, %ids {parts = [P], split = [X@ep]} : f32[B, D]
  *
  * A product whose experts are split over ranks is a partial sum: a rank has the rows of its own
  * experts, and zeros. Another product with the same ids reads only these. So elementwise ops
  * between such products, forward and backward, are computed on the rows of each part of the experts
- * apart, along a dim of which each rank has one element, and nothing is reduced before the last
- * product. A value that other ops read as well is the sum of its parts for them, if a product made
- * it; an elementwise one is computed twice. Reads and keeps `split`; each op is visited twice. */
+ * apart, along a dim P of which each rank has one element, and nothing is reduced before the last
+ * product. A value that other ops read as well is for them the sum over its parts of the rows that
+ * they have:
+ *
+ *   %7 = where %own, %5, 0      (own: the ids are of this part)
+ *   %8 = sum[P] %7 {split = [P@ep]}
+ *
+ * Lookups by the same ids, of a bias say, are made where the rows are. Reads and keeps `split`;
+ * each op is visited three times. */
 #include "ir/ops/build.h"
 #include "passes/assign.h"
 #include "passes/pass.h"
@@ -26,8 +32,8 @@ typedef struct part_group {
     sc_value ids;
     sc_dim experts;
     sc_sub_axis_list over;
-    sc_dim parts;  /* SC_NONE until rows are kept apart */
-    int64_t count; /* of parts */
+    sc_dim parts;        /* SC_NONE until rows are kept apart */
+    int64_t count, each; /* parts, and experts of a part */
 } part_group;
 
 typedef struct parting {
@@ -39,6 +45,8 @@ typedef struct parting {
      * SC_NONE: none */
     uint32_t *wanted, *group;
     sc_value *apart; /* by value: the same with its rows apart, or SC_NONE */
+    /* by value: a lookup by the ids of `group`, as made for rows that are apart, or SC_NONE */
+    sc_value *lookup;
     uint32_t *uses;
 } parting;
 
@@ -86,11 +94,12 @@ static uint32_t group_of(parting *p, sc_op_id id)
     const sc_op *op = sc_op_at(m, id);
     if (!is_routed(op))
         return SC_NONE;
-    const part_group own = {.ids = named(m, op->operands[IDS]),
-                            .experts = sc_op_attr(op, SC_ATTR_to)->dims[0],
-                            .over = split_of(m, id, sc_op_attr(op, SC_ATTR_to)->dims[0]),
-                            .parts = SC_NONE};
-    if (sc_sub_axis_list_size(&m->mesh, &own.over) < 2)
+    part_group own = {.ids = named(m, op->operands[IDS]),
+                      .experts = sc_op_attr(op, SC_ATTR_to)->dims[0],
+                      .over = split_of(m, id, sc_op_attr(op, SC_ATTR_to)->dims[0]),
+                      .parts = SC_NONE};
+    own.count = (int64_t)sc_sub_axis_list_size(&m->mesh, &own.over);
+    if (own.count < 2)
         return SC_NONE;
     for (uint32_t g = p->groups.count; g-- > 0;) {
         const part_group *known = &p->groups.data[g];
@@ -98,6 +107,10 @@ static uint32_t group_of(parting *p, sc_op_id id)
             sc_sub_axis_list_equal(&known->over, &own.over))
             return g;
     }
+    const sc_type_info *with =
+        sc_type_of(m, is_gradient(m, op) ? op->first_result : op->operands[OTHERS]);
+    int64_t size = with->dims[sc_type_find_dim(with, own.experts)].size;
+    own.each = sc_dim_padded(m, own.experts, size) / own.count;
     *sc_vec_push(&m->context->arena, &p->groups) = own;
     return p->groups.count - 1;
 }
@@ -110,7 +123,6 @@ static const part_group *numbered(parting *p, uint32_t group)
     part_group *own = &p->groups.data[group];
     if (own->parts != SC_NONE)
         return own;
-    own->count = (int64_t)sc_sub_axis_list_size(&m->mesh, &own->over);
     sc_sym name = sc_intern_printf(&m->context->names, "%s.by%lld",
                                    sc_text(m->context, m->dims.data[own->experts].name),
                                    (long long)own->count);
@@ -132,6 +144,19 @@ static void want(parting *p, sc_value value, uint32_t group)
 {
     if (p->wanted[value] == SC_NONE)
         p->wanted[value] = group;
+}
+
+/* True for a lookup by the ids of the group. */
+static bool looks_up(const parting *p, const sc_op *op, uint32_t group)
+{
+    return group != SC_NONE && sc_op_is_table((sc_op_kind)op->kind, 0) &&
+           named(p->m, op->operands[1]) == p->groups.data[group].ids;
+}
+
+/* True for a sum of rows by ids: the derivative of a lookup. */
+static bool adds_by_ids(const sc_op *op)
+{
+    return sc_op_takes_ids((sc_op_kind)op->kind, 1) && sc_op_has(op, SC_LINEAR_FIRST);
 }
 
 /* Backwards: a product wants its rows apart, an elementwise op what its result is made of. */
@@ -208,15 +233,68 @@ static void split_like(parting *p, sc_op_id made, sc_op_id like, const part_grou
 {
     sc_factors factors;
     sc_assignment assignment = {0};
+    bool is_product = sc_op_attr(sc_op_at(p->m, made), SC_ATTR_parts) != NULL;
     sc_op_factors(p->m, sc_op_at(p->m, made), &factors);
     for (uint32_t f = 0; f < factors.count; f++) {
         sc_dim dim = factors.list[f].dim;
         sc_sub_axis_list list = split_of(p->m, like, dim);
-        assignment.split[f] =
-            dim == group->parts || dim == group->experts ? group->over : without(&list, group);
+        bool is_group = dim == group->parts || (is_product && dim == group->experts);
+        assignment.split[f] = is_group ? group->over : without(&list, group);
     }
     sc_op_drop_attr(p->m, made, SC_ATTR_split);
     sc_assignment_store(p->m, made, &factors, &assignment);
+}
+
+/* What ops are like that an emitter makes: split as the op, placed as its result, but for the ranks
+ * of the group. */
+typedef struct likeness {
+    parting *p;
+    sc_op_id op;
+    part_group group;
+    sc_type_info type;
+} likeness;
+
+static void be_like(sc_emitter *e, sc_op_id made)
+{
+    const likeness *like = e->user;
+    sc_module *m = e->m;
+    sc_value value = sc_result(m, made, 0);
+    const sc_attr *phase = sc_op_attr(sc_op_at(m, like->op), SC_ATTR_phase);
+    if (phase != NULL)
+        sc_op_set_attr(m, made, *phase);
+    split_like(like->p, made, like->op, &like->group);
+    sc_type_info placed = *sc_type_of(m, value);
+    place(m, &like->group, &like->type, &placed);
+    m->values.data[value].type = sc_type_intern(m, &placed);
+}
+
+static likeness likeness_of(parting *p, sc_op_id id, uint32_t group)
+{
+    const sc_type_info *type = sc_type_of(p->m, sc_result(p->m, id, 0));
+    return (likeness){.p = p, .op = id, .group = *numbered(p, group), .type = *type};
+}
+
+static sc_emitter emitter(likeness *like)
+{
+    return (sc_emitter){.m = like->p->m,
+                        .func = like->p->func,
+                        .before = like->op,
+                        .like = like->op,
+                        .made = be_like,
+                        .user = like};
+}
+
+/* The attributes of the op without its split, and with the parts of a product. */
+static uint32_t take_attrs(sc_module *m, const sc_op *op, const part_group *group, sc_attr *attrs)
+{
+    uint32_t count = 0;
+    for (uint32_t a = 0; a < op->attr_count; a++) {
+        if (op->attrs[a].key != SC_ATTR_split)
+            attrs[count++] = op->attrs[a];
+    }
+    if (is_routed(op))
+        attrs[count++] = sc_attr_dims(m, SC_ATTR_parts, &group->parts, 1);
+    return count;
 }
 
 /* Emits the op before itself on rows that are apart. */
@@ -224,46 +302,96 @@ static void part(parting *p, sc_op_id id, uint32_t number)
 {
     sc_module *m = p->m;
     const sc_op op = *sc_op_at(m, id);
-    const part_group group = *numbered(p, number);
-    const sc_type_info like = *sc_type_of(m, op.first_result);
-    sc_emitter e = {.m = m, .func = p->func, .before = id, .like = id};
+    likeness like = likeness_of(p, id, number);
+    sc_emitter e = emitter(&like);
     sc_value operands[SC_MAX_FIXED_OPERANDS], made;
-    for (uint32_t o = 0; o < op.operand_count; o++) {
-        bool has_parts = is_apart(p, op.operands[o], number);
-        operands[o] = has_parts ? p->apart[op.operands[o]] : op.operands[o];
-        p->uses[op.operands[o]] += has_parts ? 0 : 1;
-    }
     sc_attr attrs[SC_ATTR_COUNT];
-    uint32_t count = 0;
-    for (uint32_t a = 0; a < op.attr_count; a++) {
-        if (op.attrs[a].key != SC_ATTR_split)
-            attrs[count++] = op.attrs[a];
+    uint32_t count = take_attrs(m, &op, &like.group, attrs);
+    for (uint32_t o = 0; o < op.operand_count; o++) {
+        sc_value is = op.operands[o];
+        bool is_here = is_apart(p, is, number),
+             is_found = !is_here && p->group[is] == number && p->lookup[is] != SC_NONE;
+        operands[o] = is_here ? p->apart[is] : is_found ? p->lookup[is] : is;
+        p->uses[is] += is_here || is_found ? 0 : 1;
     }
-    if (is_routed(&op))
-        attrs[count++] = sc_attr_dims(m, SC_ATTR_parts, &group.parts, 1);
     if (sc_op_is_inferred((sc_op_kind)op.kind)) {
-        made = sc_result(m,
-                         sc_make_sized(&e, (sc_op_kind)op.kind, operands, op.operand_count, attrs,
-                                       count, group.count),
-                         0);
+        sc_op_id at = sc_make_sized(&e, (sc_op_kind)op.kind, operands, op.operand_count, attrs,
+                                    count, like.group.count);
+        made = sc_result(m, at, 0);
     } else {
-        const sc_type_info type = with_parts(&group, &like);
+        const sc_type_info type = with_parts(&like.group, &like.type);
         made = sc_make_as(&e, (sc_op_kind)op.kind, operands, op.operand_count, attrs, count, &type);
     }
-    split_like(p, sc_def(m, made), id, &group);
-    sc_type_info placed = *sc_type_of(m, made);
-    place(m, &group, &like, &placed);
-    m->values.data[made].type = sc_type_intern(m, &placed);
-    p->apart[op.first_result] = made;
     p->group[op.first_result] = number;
+    if (looks_up(p, &op, number))
+        p->lookup[op.first_result] = made;
+    else
+        p->apart[op.first_result] = made;
 }
 
-static bool reads_apart(const parting *p, const sc_op *op, uint32_t group)
+/* The number of operands with rows of the group that are apart. */
+static uint32_t count_apart(const parting *p, const sc_op *op, uint32_t group)
 {
-    bool reads = false;
+    uint32_t count = 0;
     for (uint32_t o = 0; o < op->operand_count; o++)
-        reads = reads || is_apart(p, op->operands[o], group);
-    return reads;
+        count += is_apart(p, op->operands[o], group);
+    return count;
+}
+
+/* The group for which an elementwise op is computed apart: that of a product to come, or of several
+ * operands. */
+static uint32_t group_for(const parting *p, const sc_op *op)
+{
+    uint32_t wanted = p->wanted[op->first_result];
+    if (!is_elementwise(op) || (wanted != SC_NONE && count_apart(p, op, wanted) > 0))
+        return is_elementwise(op) ? wanted : SC_NONE;
+    for (uint32_t o = 0; o < op->operand_count; o++) {
+        sc_value is = op->operands[o];
+        uint32_t group = is < p->count ? p->group[is] : SC_NONE;
+        if (group != SC_NONE && count_apart(p, op, group) > 1)
+            return group;
+    }
+    return SC_NONE;
+}
+
+/* Whether the experts of a row are of the part, by part and row. */
+static sc_value own_rows(sc_emitter *e, const part_group *group, const sc_type_info *apart)
+{
+    sc_value ids = sc_make_wide_ids(e, group->ids);
+    sc_value index = sc_make_index(e, apart, group->parts);
+    sc_value part = sc_make_cast(e, index, sc_type_of(e->m, ids)->dtype);
+    sc_value first = sc_make_scaled(e, part, (double)group->each);
+    sc_value end = sc_make_plus(e, first, (double)group->each);
+    sc_value from = sc_make2(e, SC_OP_le, first, ids);
+    sc_value until = sc_make2(e, SC_OP_gt, end, ids);
+    return sc_make2(e, SC_OP_and, from, until);
+}
+
+/* The rows of a value that are apart, 0 where they are of other parts. */
+static sc_value own_part(parting *p, sc_emitter *e, sc_value value)
+{
+    const likeness *like = e->user;
+    sc_value rows = p->apart[value];
+    const sc_type_info apart = *sc_type_of(p->m, rows);
+    if (is_routed(sc_op_at(p->m, sc_def(p->m, rows)))) /* a product has zeros there */
+        return rows;
+    sc_value own = own_rows(e, &like->group, &apart);
+    sc_value zero = sc_make_constant(e, 0, apart.dtype);
+    return sc_make_where(e, own, rows, zero);
+}
+
+/* Makes the derivative of a lookup add rows that are apart. */
+static void add_apart(parting *p, sc_op_id id, uint32_t number)
+{
+    sc_module *m = p->m;
+    sc_value value = sc_op_at(m, id)->operands[ROWS];
+    likeness like = likeness_of(p, sc_def(m, value), number);
+    sc_emitter e = emitter(&like);
+    e.before = e.like = id;
+    sc_value rows = own_part(p, &e, value);
+    p->uses[value]--;
+    sc_op_at(m, id)->operands[ROWS] = rows;
+    split_like(p, id, id, &like.group);
 }
 
 /* Makes a product read rows that are apart. Its result is what it was. */
@@ -283,36 +411,42 @@ static void read_apart(parting *p, sc_op_id id, uint32_t number)
 static void visit(parting *p, sc_op_id id)
 {
     const sc_op *op = sc_op_at(p->m, id);
-    uint32_t group = group_of(p, id);
     if (op->result_count != 1)
         return;
-    uint32_t wanted = p->wanted[op->first_result];
+    uint32_t group = group_of(p, id), wanted = p->wanted[op->first_result];
     bool has_room = sc_type_of(p->m, op->first_result)->rank < SC_MAX_RANK;
-    if (group != SC_NONE && !is_gradient(p->m, op) && wanted == group && has_room)
+    if (group != SC_NONE) {
+        if (!is_gradient(p->m, op) && wanted == group && has_room)
+            part(p, id, group);
+        else if (count_apart(p, op, group) > 0)
+            read_apart(p, id, group);
+        return;
+    }
+    if (adds_by_ids(op)) {
+        group = p->group[op->operands[ROWS]];
+        if (group != SC_NONE && is_apart(p, op->operands[ROWS], group) &&
+            named(p->m, op->operands[1]) == p->groups.data[group].ids)
+            add_apart(p, id, group);
+        return;
+    }
+    group = looks_up(p, op, wanted) ? wanted : group_for(p, op);
+    if (group != SC_NONE && has_room)
         part(p, id, group);
-    else if (group != SC_NONE && reads_apart(p, op, group))
-        read_apart(p, id, group);
-    else if (is_elementwise(op) && wanted != SC_NONE && reads_apart(p, op, wanted) && has_room)
-        part(p, id, wanted);
 }
 
 /* ---- the values that were ---- */
-/* Makes the product the sum of the parts of its result, which others read. */
+/* Makes an op that others read as well the sum over the parts of the rows that they have. */
 static void add_parts(parting *p, sc_op_id id)
 {
     sc_module *m = p->m;
-    sc_op *op = sc_op_at(m, id);
-    const part_group group = p->groups.data[p->group[op->first_result]];
-    const sc_attr *phase = sc_op_attr(op, SC_ATTR_phase);
-    sc_attr attrs[] = {sc_attr_dims(m, SC_ATTR_dims, &group.parts, 1),
-                       phase == NULL ? (sc_attr){0} : *phase};
-    sc_type type = m->values.data[op->first_result].type;
-    sc_value apart = p->apart[op->first_result];
-    sc_op_id made =
-        sc_op_new(m, p->func, id, SC_OP_sum, &apart, 1, attrs, phase == NULL ? 1 : 2, &type, 1, id);
-    split_like(p, made, id, &group);
+    sc_value value = sc_result(m, id, 0);
+    likeness like = likeness_of(p, id, p->group[value]);
+    sc_emitter e = emitter(&like);
+    sc_value rows = own_part(p, &e, value);
+    const sc_attr dims = sc_attr_dims(m, SC_ATTR_dims, &like.group.parts, 1);
+    sc_op_id made = sc_make_op(&e, SC_OP_sum, &rows, 1, &dims, 1);
     const sc_op sum = *sc_op_at(m, made);
-    op = sc_op_at(m, id);
+    sc_op *op = sc_op_at(m, id);
     op->kind = sum.kind;
     op->operands = sum.operands;
     op->operand_count = sum.operand_count;
@@ -326,11 +460,11 @@ static void settle(parting *p)
 {
     sc_for_each_op_reverse (p->m, p->func, id) {
         const sc_op *op = sc_op_at(p->m, id);
-        if (op->result_count != 1 || op->first_result >= p->count ||
-            p->apart[op->first_result] == SC_NONE)
+        sc_value value = op->first_result;
+        if (op->result_count != 1 || value >= p->count)
             continue;
-        bool is_read = p->uses[op->first_result] > 0;
-        if (is_read && !is_routed(op))
+        bool is_read = p->uses[value] > 0, is_apart = p->apart[value] != SC_NONE;
+        if (is_read ? !is_apart : !is_apart && p->lookup[value] == SC_NONE)
             continue;
         for (uint32_t o = 0; o < op->operand_count; o++)
             p->uses[op->operands[o]]--;
@@ -348,6 +482,7 @@ bool sc_run_part_rows(sc_module *m, sc_pass_env *env)
     p.wanted = sc_new_value_map(m, &p.count);
     p.group = sc_new_value_map(m, &p.count);
     p.apart = sc_new_value_map(m, &p.count);
+    p.lookup = sc_new_value_map(m, &p.count);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
         p.func = f;
         find_wanted(&p);
