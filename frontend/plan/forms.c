@@ -277,6 +277,15 @@ static sc_axis_list axes_of(forming *f, sc_value operand, sc_dim dim, bool is_in
     return axes;
 }
 
+/* True if the axes divide the dim, perhaps padded. */
+static bool fits(sc_seeding *s, sc_dim dim, const sc_axis_list *axes)
+{
+    uint64_t shards = sc_plan_axes_size(s->plan, axes);
+    return sc_seeding_divides(s, dim, axes) ||
+           (s->m->dims.data[dim].part_count == 0 &&
+            (uint64_t)sc_dim_padded(s->m, dim, s->sizes[dim]) % shards == 0);
+}
+
 /* Chooses what the form splits: the first of its dims, composites as one, that all axes divide.
  * Returns false after reporting an error. */
 static bool choose_split(forming *f, const sc_op *op, sc_form_id form, sc_claim_split *out)
@@ -298,7 +307,7 @@ static bool choose_split(forming *f, const sc_op *op, sc_form_id form, sc_claim_
             continue;
         *out = (sc_claim_split){groups.list[i].dim,
                                 axes_of(f, operand, groups.list[i].dim, !s->of_inputs[leaf->dim])};
-        if (sc_seeding_divides(s, out->dim, &out->axes) || s->of_inputs[leaf->dim])
+        if (fits(s, out->dim, &out->axes) || s->of_inputs[leaf->dim])
             return true;
         first = first.dim == SC_NONE ? *out : first;
     }
