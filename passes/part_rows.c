@@ -34,18 +34,22 @@ typedef struct part_group {
     sc_sub_axis_list over;
     sc_dim parts;        /* SC_NONE until rows are kept apart */
     int64_t count, each; /* parts, and experts of a part */
+    uint32_t before;     /* another group with these ids, or SC_NONE */
 } part_group;
 
 typedef struct parting {
     sc_module *m;
+    const sc_train_step *step; /* NULL: none */
     sc_func_id func;
     uint32_t count; /* number of values at the start */
     SC_VEC(part_group) groups;
+    sc_map by_ids; /* the last group with these ids */
     /* by value: the group of a product that reads its rows, and of the rows that are apart;
      * SC_NONE: none */
     uint32_t *wanted, *group;
     sc_value *apart; /* by value: the same with its rows apart, or SC_NONE */
-    /* by value: a lookup by the ids of `group`, as made for rows that are apart, or SC_NONE */
+    /* by value: the same for rows that are apart, a lookup by the ids of `group` or made of such,
+     * or SC_NONE */
     sc_value *lookup;
     uint32_t *uses;
 } parting;
@@ -63,15 +67,19 @@ static bool is_gradient(const sc_module *m, const sc_op *op)
     return sc_type_find_dim(sc_type_of(m, op->first_result), experts) >= 0;
 }
 
-/* The value behind names. */
-static sc_value named(const sc_module *m, sc_value value)
+/* The ids behind names and recomputed copies. */
+static sc_value named(const parting *p, sc_value ids)
 {
-    const sc_op *op = sc_op_at(m, sc_def(m, value));
-    while (sc_op_is_operand(op) && sc_op_has(op, SC_VIEW)) {
-        value = op->operands[0];
-        op = sc_op_at(m, sc_def(m, value));
+    for (;;) {
+        sc_value like = sc_like_of(p->step, ids);
+        const sc_op *op = sc_op_at(p->m, sc_def(p->m, ids));
+        if (like != SC_NONE)
+            ids = like;
+        else if (sc_op_is_operand(op) && sc_op_has(op, SC_VIEW))
+            ids = op->operands[0];
+        else
+            return ids;
     }
-    return value;
 }
 
 static sc_sub_axis_list split_of(const sc_module *m, sc_op_id op, sc_dim dim)
@@ -94,19 +102,21 @@ static uint32_t group_of(parting *p, sc_op_id id)
     const sc_op *op = sc_op_at(m, id);
     if (!is_routed(op))
         return SC_NONE;
-    part_group own = {.ids = named(m, op->operands[IDS]),
+    part_group own = {.ids = named(p, op->operands[IDS]),
                       .experts = sc_op_attr(op, SC_ATTR_to)->dims[0],
                       .over = split_of(m, id, sc_op_attr(op, SC_ATTR_to)->dims[0]),
                       .parts = SC_NONE};
     own.count = (int64_t)sc_sub_axis_list_size(&m->mesh, &own.over);
     if (own.count < 2)
         return SC_NONE;
-    for (uint32_t g = p->groups.count; g-- > 0;) {
+    uint32_t *last = sc_map_insert(&p->by_ids, own.ids, SC_NONE, NULL);
+    for (uint32_t g = *last; g != SC_NONE; g = p->groups.data[g].before) {
         const part_group *known = &p->groups.data[g];
-        if (known->ids == own.ids && known->experts == own.experts &&
-            sc_sub_axis_list_equal(&known->over, &own.over))
+        if (known->experts == own.experts && sc_sub_axis_list_equal(&known->over, &own.over))
             return g;
     }
+    own.before = *last;
+    *last = p->groups.count;
     const sc_type_info *with =
         sc_type_of(m, is_gradient(m, op) ? op->first_result : op->operands[OTHERS]);
     int64_t size = with->dims[sc_type_find_dim(with, own.experts)].size;
@@ -150,7 +160,7 @@ static void want(parting *p, sc_value value, uint32_t group)
 static bool looks_up(const parting *p, const sc_op *op, uint32_t group)
 {
     return group != SC_NONE && sc_op_is_table((sc_op_kind)op->kind, 0) &&
-           named(p->m, op->operands[1]) == p->groups.data[group].ids;
+           named(p, op->operands[1]) == p->groups.data[group].ids;
 }
 
 /* True for a sum of rows by ids: the derivative of a lookup. */
@@ -180,6 +190,11 @@ static void find_wanted(parting *p)
 static bool is_apart(const parting *p, sc_value value, uint32_t group)
 {
     return value < p->count && p->apart[value] != SC_NONE && p->group[value] == group;
+}
+
+static bool is_lookup(const parting *p, sc_value value, uint32_t group)
+{
+    return value < p->count && p->lookup[value] != SC_NONE && p->group[value] == group;
 }
 
 /* The list without the sub-axes of the group. */
@@ -297,7 +312,16 @@ static uint32_t take_attrs(sc_module *m, const sc_op *op, const part_group *grou
     return count;
 }
 
-/* Emits the op before itself on rows that are apart. */
+/* The number of operands with rows of the group that are apart. */
+static uint32_t count_apart(const parting *p, const sc_op *op, uint32_t group)
+{
+    uint32_t count = 0;
+    for (uint32_t o = 0; o < op->operand_count; o++)
+        count += is_apart(p, op->operands[o], group);
+    return count;
+}
+
+/* Emits the op before itself on rows that are apart, or for them. */
 static void part(parting *p, sc_op_id id, uint32_t number)
 {
     sc_module *m = p->m;
@@ -309,46 +333,34 @@ static void part(parting *p, sc_op_id id, uint32_t number)
     uint32_t count = take_attrs(m, &op, &like.group, attrs);
     for (uint32_t o = 0; o < op.operand_count; o++) {
         sc_value is = op.operands[o];
-        bool is_here = is_apart(p, is, number),
-             is_found = !is_here && p->group[is] == number && p->lookup[is] != SC_NONE;
+        bool is_here = is_apart(p, is, number), is_found = is_lookup(p, is, number);
         operands[o] = is_here ? p->apart[is] : is_found ? p->lookup[is] : is;
         p->uses[is] += is_here || is_found ? 0 : 1;
     }
+    bool has_parts = is_routed(&op) || count_apart(p, &op, number) > 0;
     if (sc_op_is_inferred((sc_op_kind)op.kind)) {
         sc_op_id at = sc_make_sized(&e, (sc_op_kind)op.kind, operands, op.operand_count, attrs,
                                     count, like.group.count);
         made = sc_result(m, at, 0);
     } else {
-        const sc_type_info type = with_parts(&like.group, &like.type);
+        const sc_type_info type = has_parts ? with_parts(&like.group, &like.type) : like.type;
         made = sc_make_as(&e, (sc_op_kind)op.kind, operands, op.operand_count, attrs, count, &type);
     }
     p->group[op.first_result] = number;
-    if (looks_up(p, &op, number))
-        p->lookup[op.first_result] = made;
-    else
-        p->apart[op.first_result] = made;
+    *(has_parts ? &p->apart[op.first_result] : &p->lookup[op.first_result]) = made;
 }
 
-/* The number of operands with rows of the group that are apart. */
-static uint32_t count_apart(const parting *p, const sc_op *op, uint32_t group)
-{
-    uint32_t count = 0;
-    for (uint32_t o = 0; o < op->operand_count; o++)
-        count += is_apart(p, op->operands[o], group);
-    return count;
-}
-
-/* The group for which an elementwise op is computed apart: that of a product to come, or of several
- * operands. */
+/* The group for which an elementwise op is computed: that of a product to come, or of several
+ * operands whose rows are apart. */
 static uint32_t group_for(const parting *p, const sc_op *op)
 {
     uint32_t wanted = p->wanted[op->first_result];
-    if (!is_elementwise(op) || (wanted != SC_NONE && count_apart(p, op, wanted) > 0))
-        return is_elementwise(op) ? wanted : SC_NONE;
+    if (!is_elementwise(op))
+        return SC_NONE;
     for (uint32_t o = 0; o < op->operand_count; o++) {
         sc_value is = op->operands[o];
-        uint32_t group = is < p->count ? p->group[is] : SC_NONE;
-        if (group != SC_NONE && count_apart(p, op, group) > 1)
+        uint32_t group = p->group[is];
+        if (group != SC_NONE && (group == wanted || count_apart(p, op, group) > 1))
             return group;
     }
     return SC_NONE;
@@ -425,7 +437,7 @@ static void visit(parting *p, sc_op_id id)
     if (adds_by_ids(op)) {
         group = p->group[op->operands[ROWS]];
         if (group != SC_NONE && is_apart(p, op->operands[ROWS], group) &&
-            named(p->m, op->operands[1]) == p->groups.data[group].ids)
+            named(p, op->operands[1]) == p->groups.data[group].ids)
             add_apart(p, id, group);
         return;
     }
@@ -477,8 +489,8 @@ static void settle(parting *p)
 
 bool sc_run_part_rows(sc_module *m, sc_pass_env *env)
 {
-    (void)env;
-    parting p = {.m = m, .uses = sc_count_uses(m)};
+    parting p = {.m = m, .step = env->step, .uses = sc_count_uses(m)};
+    p.by_ids.arena = &m->context->arena;
     p.wanted = sc_new_value_map(m, &p.count);
     p.group = sc_new_value_map(m, &p.count);
     p.apart = sc_new_value_map(m, &p.count);
