@@ -169,9 +169,12 @@ static bool adds_by_ids(const sc_op *op)
     return sc_op_takes_ids((sc_op_kind)op->kind, 1) && sc_op_has(op, SC_LINEAR_FIRST);
 }
 
-/* Backwards: a product wants its rows apart, an elementwise op what its result is made of. */
+/* Backwards: a product wants its rows apart, and so does the derivative of a lookup; an elementwise
+ * op wants what its result is made of. */
 static void find_wanted(parting *p)
 {
+    sc_for_each_op (p->m, p->func, id)
+        group_of(p, id); /* makes it known */
     sc_for_each_op_reverse (p->m, p->func, id) {
         const sc_op *op = sc_op_at(p->m, id);
         uint32_t group = group_of(p, id);
@@ -179,6 +182,9 @@ static void find_wanted(parting *p)
             want(p, op->operands[ROWS], group);
             if (is_gradient(p->m, op))
                 want(p, op->operands[OTHERS], group);
+        } else if (adds_by_ids(op)) {
+            const uint32_t *known = sc_map_find(&p->by_ids, named(p, op->operands[1]));
+            want(p, op->operands[ROWS], known == NULL ? SC_NONE : *known);
         } else if (is_elementwise(op) && p->wanted[op->first_result] != SC_NONE) {
             for (uint32_t o = 0; o < op->operand_count; o++)
                 want(p, op->operands[o], p->wanted[op->first_result]);
