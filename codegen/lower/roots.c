@@ -205,22 +205,22 @@ static routed_row find_weights(sc_lowering *l, const sc_op *op, sc_value weights
 static sc_knode part_of(sc_lowering *l, const sc_op *op, sc_value weights, const routed_row *row)
 {
     const sc_attr *parts = sc_op_attr(op, SC_ATTR_parts);
-    sc_value with[] = {op->operands[0], op->operands[1], op->first_result};
-    if (parts == NULL)
-        return SC_NONE;
-    uint32_t o = 0;
-    while (sc_type_find_dim(sc_lower_type(l, with[o]), parts->dims[0]) < 0)
-        o++;
-    int64_t count = loop_of(l, with[o], parts->dims[0]).size,
-            experts = loop_of(l, weights, sc_op_attr(op, SC_ATTR_to)->dims[0]).size;
-    return sc_lower_2(l, SC_NODE_div, row->there, sc_lower_integer(l, experts / count));
+    const sc_value with[] = {op->operands[0], op->operands[1], op->first_result};
+    int64_t count = 0, experts = loop_of(l, weights, sc_op_attr(op, SC_ATTR_to)->dims[0]).size;
+    for (uint32_t o = 0; o < sizeof with / sizeof *with; o++) {
+        if (parts != NULL && sc_type_find_dim(sc_lower_type(l, with[o]), parts->dims[0]) >= 0)
+            count = loop_of(l, with[o], parts->dims[0]).size;
+    }
+    return count == 0
+               ? SC_NONE
+               : sc_lower_2(l, SC_NODE_div, row->there, sc_lower_integer(l, experts / count));
 }
 
 /* The element of rows at hand: of those that are apart in the row's part. */
 static sc_knode read_row(sc_lowering *l, const sc_op *op, sc_value rows, const routed_row *row,
                          sc_knode part)
 {
-    sc_knode index[SC_MAX_RANK];
+    sc_knode index[SC_MAX_RANK] = {0};
     if (part == SC_NONE)
         return sc_lower_here(l, rows);
     own_index(l, rows, sc_op_attr(op, SC_ATTR_parts)->dims[0], part, index);

@@ -135,10 +135,14 @@ static void join_parts(const sc_op *op, sc_factors *factors)
               *part = find_factor(factors, parts->dims[0]);
     if (indexed == NULL || part == NULL)
         return;
-    for (uint32_t o = 0; o < SC_MAX_FIXED_OPERANDS; o++)
-        indexed->operand[o] = part->operand[o] >= 0 ? part->operand[o] : indexed->operand[o];
-    for (uint32_t r = 0; r < SC_MAX_FIXED_RESULTS; r++)
-        indexed->result[r] = part->result[r] >= 0 ? part->result[r] : indexed->result[r];
+    for (uint32_t o = 0; o < SC_MAX_FIXED_OPERANDS; o++) {
+        if (part->operand[o] >= 0)
+            indexed->operand[o] = part->operand[o];
+    }
+    for (uint32_t r = 0; r < SC_MAX_FIXED_RESULTS; r++) {
+        if (part->result[r] >= 0)
+            indexed->result[r] = part->result[r];
+    }
     indexed->role = indexed->result[0] >= 0 ? SC_ROLE_PASSES : SC_ROLE_SUMS;
     *part = factors->list[--factors->count];
 }
