@@ -404,6 +404,18 @@ static sc_value resolve(const sc_value *map, uint32_t map_count, sc_value value)
     return value;
 }
 
+uint32_t *sc_count_uses(sc_module *m)
+{
+    uint32_t *uses = sc_arena_array(&m->context->arena, m->values.count, sizeof *uses);
+    for (sc_func_id f = 0; f < m->funcs.count; f++) {
+        sc_for_each_op (m, f, op) {
+            for (uint32_t i = 0; i < m->ops.data[op].operand_count; i++)
+                uses[m->ops.data[op].operands[i]]++;
+        }
+    }
+    return uses;
+}
+
 void sc_func_replace_uses(sc_module *m, sc_func_id func, const sc_value *map, uint32_t map_count)
 {
     sc_for_each_op (m, func, op) {

@@ -251,6 +251,8 @@ bool sc_attr_has_dim(const sc_attr *dims, sc_dim dim);
          op != SC_NONE && (op##_prev_ = (m)->ops.data[op].prev, true); op = op##_prev_)
 /* NOLINTEND(bugprone-macro-parentheses) */
 
+/* Returns the number of uses per value. */
+uint32_t *sc_count_uses(sc_module *m);
 /* Replaces every use of a value by map[value], following chains, in one walk. SC_NONE: unchanged;
  * map has one entry per value. */
 void sc_func_replace_uses(sc_module *m, sc_func_id func, const sc_value *map, uint32_t map_count);

@@ -177,8 +177,9 @@ sc_reason sc_reason_of_result(sc_module *m, const sc_placing *placing, sc_value 
         return reason_of_placement(m, placing, value, sub_axis, made, rule);
     for (uint32_t i = 0; i < op->operand_count; i++) {
         const sc_type_info *type = sc_type_of(m, op->operands[i]);
-        if (type->placement.on[sub_axis] >= type->rank)
-            continue;
+        uint8_t on = type->placement.on[sub_axis];
+        if (on >= type->rank || sc_attr_has_dim(sc_op_attr(op, SC_ATTR_parts), type->dims[on].dim))
+            continue; /* parts are split because what they are parts of is */
         rule = rule_of(m, placing, op->operands[i], sub_axis, SEARCH_DEPTH);
         rule = rule != SC_NONE ? rule : lock_rule(placing, sc_def(m, value), sub_axis);
         return compose(m, rule,

@@ -4,18 +4,6 @@
 
 #include <string.h>
 
-uint32_t *sc_count_uses(sc_module *m)
-{
-    uint32_t *uses = sc_arena_array(&m->context->arena, m->values.count, sizeof *uses);
-    for (sc_func_id f = 0; f < m->funcs.count; f++) {
-        sc_for_each_op (m, f, op) {
-            for (uint32_t i = 0; i < m->ops.data[op].operand_count; i++)
-                uses[m->ops.data[op].operands[i]]++;
-        }
-    }
-    return uses;
-}
-
 sc_readers sc_find_readers(sc_module *m)
 {
     sc_arena *arena = &m->context->arena;

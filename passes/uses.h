@@ -4,8 +4,6 @@
 
 #include "ir/graph.h"
 
-/* Returns the number of uses per value. */
-uint32_t *sc_count_uses(sc_module *m);
 /* The ops that read a value, in order, one entry per operand:
  * list[first[value] .. first[value + 1]). */
 typedef struct sc_readers {

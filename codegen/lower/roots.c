@@ -201,6 +201,43 @@ static routed_row find_weights(sc_lowering *l, const sc_op *op, sc_value weights
     return (routed_row){there, is_split ? sc_lower_within(l, there, experts.size) : SC_NONE};
 }
 
+/* The part in which the row's weights are; SC_NONE: there are no parts. */
+static sc_knode part_of(sc_lowering *l, const sc_op *op, sc_value weights, const routed_row *row)
+{
+    const sc_attr *parts = sc_op_attr(op, SC_ATTR_parts);
+    const sc_value with[] = {op->operands[0], op->operands[1], op->first_result};
+    int64_t count = 0, experts = loop_of(l, weights, sc_op_attr(op, SC_ATTR_to)->dims[0]).size;
+    for (uint32_t o = 0; o < sizeof with / sizeof *with; o++) {
+        if (parts != NULL && sc_type_find_dim(sc_lower_type(l, with[o]), parts->dims[0]) >= 0)
+            count = loop_of(l, with[o], parts->dims[0]).size;
+    }
+    return count == 0
+               ? SC_NONE
+               : sc_lower_2(l, SC_NODE_div, row->there, sc_lower_integer(l, experts / count));
+}
+
+/* The element of rows at hand: of those that are apart in the row's part. */
+static sc_knode read_row(sc_lowering *l, const sc_op *op, sc_value rows, const routed_row *row,
+                         sc_knode part)
+{
+    sc_knode index[SC_MAX_RANK] = {0};
+    if (part == SC_NONE)
+        return sc_lower_here(l, rows);
+    own_index(l, rows, sc_op_attr(op, SC_ATTR_parts)->dims[0], part, index);
+    return row->here == SC_NONE ? sc_lower_value(l, rows, index)
+                                : sc_lower_guarded(l, rows, index, row->here);
+}
+
+/* In a result that holds parts apart, only one of them has the row. */
+static void keep_part(sc_lowering *l, const sc_op *op, routed_row *row, sc_knode part)
+{
+    const sc_attr *parts = sc_op_attr(op, SC_ATTR_parts);
+    if (part == SC_NONE || sc_type_find_dim(sc_lower_type(l, op->first_result), parts->dims[0]) < 0)
+        return;
+    sc_knode own = sc_lower_loop(l, loop_of(l, op->first_result, parts->dims[0]));
+    row->here = sc_lower_both(l, row->here, sc_lower_2(l, SC_NODE_eq, own, part));
+}
+
 static void phase_over_named(sc_lowering *l, const sc_op *op, const uint32_t *operands,
                              uint32_t count)
 {
@@ -227,13 +264,15 @@ void root_routed_dot(sc_lowering *l, const sc_op *op)
     sc_value result = op->first_result, x = op->operands[0], w = op->operands[1];
     outer_but(l, result, SC_NONE);
     routed_row row = find_weights(l, op, w);
+    sc_knode part = part_of(l, op, w, &row);
+    keep_part(l, op, &row, part);
     sc_knode there[SC_MAX_RANK], index[SC_MAX_RANK];
     own_index(l, w, sc_op_attr(op, SC_ATTR_to)->dims[0], row.there, there);
     own_index(l, result, SC_NONE, SC_NONE, index);
     sc_dtype sum = sc_lower_dtype(l, x);
     sc_knode weight =
         row.here == SC_NONE ? sc_lower_value(l, w, there) : sc_lower_guarded(l, w, there, row.here);
-    sc_knode product = wide_product(l, sc_lower_here(l, x), weight, sum);
+    sc_knode product = wide_product(l, read_row(l, op, x, &row, part), weight, sum);
     if (row.here != SC_NONE)
         product = sc_lower_where(l, row.here, product, sc_kernel_constant(l->k, sum, 0));
     uint32_t arg = sc_lower_out(l, result, SC_ARG_OUT, SC_NONE);
@@ -258,8 +297,9 @@ void root_routed_dot_grad(sc_lowering *l, const sc_op *op)
     phase_over(l, &experts, 1);
     sc_lower_store(l, SC_ITEM_STORE, arg, index, sc_kernel_constant(l->k, dtype, 0), SC_NONE);
     routed_row row = find_weights(l, op, result);
-    sc_knode product = wide_product(l, sc_lower_here(l, op->operands[0]),
-                                    sc_lower_here(l, op->operands[1]), dtype);
+    sc_knode part = part_of(l, op, result, &row), x = read_row(l, op, op->operands[0], &row, part),
+             dy = read_row(l, op, op->operands[1], &row, part);
+    sc_knode product = wide_product(l, x, dy, dtype);
     own_index(l, result, experts.dim, row.there, index);
     phase_over_named(l, op, (uint32_t[]){0, 1, 2}, 3);
     sc_lower_store(l, SC_ITEM_ADD, arg, index, product, row.here);

@@ -2,7 +2,7 @@
 #include "codegen/routed/routed.h"
 
 /* What a dim is to the op. */
-typedef enum part { ROW, OWN, COLUMN, EXPERT, OTHER } part;
+typedef enum part { ROW, OWN, COLUMN, EXPERT, PARTS, OTHER } part;
 
 typedef struct maker {
     const sc_module *m;
@@ -22,6 +22,8 @@ static part part_of(const maker *k, sc_dim dim)
          in_x = has(k, SC_ROUTED_X, dim), in_y = has(k, SC_ROUTED_Y, dim);
     if (sc_attr_has_dim(sc_op_attr(k->op, SC_ATTR_to), dim))
         return EXPERT;
+    if (sc_attr_has_dim(sc_op_attr(k->op, SC_ATTR_parts), dim))
+        return PARTS;
     if (k->desc->is_grad ? is_named : !in_y)
         return ROW;
     if (is_named)
@@ -76,6 +78,8 @@ static const char *take(maker *k, sc_dim dim)
         return merge(&desc->own, &one) ? NULL : "dims of x that weights have lie apart";
     case COLUMN:
         return merge(&desc->columns, &one) ? NULL : "dims of the result lie apart";
+    case PARTS:
+        return one.size == 1 ? NULL : "a rank has rows of several parts of the experts";
     case OTHER:
         break;
     }

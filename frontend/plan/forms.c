@@ -207,6 +207,15 @@ static bool check_form(sc_resolved_plan *plan, const sc_plan_line *line)
         report_no_form(plan, stmt, forms);
         return false;
     }
+    if (!sc_form_is_compiled(
+            form_called(plan->context, sc_forms_of((sc_op_kind)op->kind), stmt->form.name.text))) {
+        sc_report(&plan->context->diag, SC_D_not_compiled, stmt->form.name.loc,
+                  sc_arena_printf(&plan->context->arena, "form '%s' of %s",
+                                  sc_text(plan->context, stmt->form.name.text),
+                                  sc_ops[op->kind].name),
+                  NULL);
+        return false;
+    }
     for (uint32_t a = 0; a < line->axes.count; a++) {
         if ((split >> line->axes.axes[a] & 1) != 0)
             continue;
@@ -263,15 +272,24 @@ static void add_axes_besides(forming *f, sc_value value, sc_dim dim, sc_axis_lis
 
 /* Returns the axes that split a dim of the op if the form's axes are minor to those of other
  * lines. */
-static sc_axis_list axes_of(forming *f, const sc_op *op, sc_dim dim, bool is_inner)
+static sc_axis_list axes_of(forming *f, sc_value operand, sc_dim dim, bool is_inner)
 {
     sc_axis_list axes = {0};
     f->seen = (sc_map){.arena = &f->s->context->arena};
     if (is_inner)
-        add_axes_besides(f, op->operands[0], dim, &axes);
+        add_axes_besides(f, operand, dim, &axes);
     for (uint32_t a = 0; a < f->source->axes.count; a++)
         axes.axes[axes.count++] = f->source->axes.axes[a];
     return axes;
+}
+
+/* True if the axes divide the dim, perhaps padded. */
+static bool fits(sc_seeding *s, sc_dim dim, const sc_axis_list *axes)
+{
+    uint64_t shards = sc_plan_axes_size(s->plan, axes);
+    return sc_seeding_divides(s, dim, axes) ||
+           (s->m->dims.data[dim].part_count == 0 &&
+            (uint64_t)sc_dim_padded(s->m, dim, s->sizes[dim]) % shards == 0);
 }
 
 /* Chooses what the form splits: the first of its dims, composites as one, that all axes divide.
@@ -283,18 +301,19 @@ static bool choose_split(forming *f, const sc_op *op, sc_form_id form, sc_claim_
     sc_form_dims dims;
     sc_group_dims groups;
     sc_claim_split first = {.dim = SC_NONE};
+    sc_value operand = op->operands[sc_forms[form].operand];
     sc_forms[form].dims(s->m, op, s->of_inputs, &dims);
-    sc_group_dims_of(sc_type_of(s->m, op->operands[0]), &groups);
+    sc_group_dims_of(sc_type_of(s->m, operand), &groups);
     for (uint32_t i = 0; i < groups.count; i++) {
-        const sc_type_dim *leaf = &sc_type_of(s->m, op->operands[0])->dims[groups.list[i].first];
+        const sc_type_dim *leaf = &sc_type_of(s->m, operand)->dims[groups.list[i].first];
         bool is_allowed = false;
         for (uint32_t d = 0; d < dims.count; d++)
             is_allowed = is_allowed || dims.list[d] == leaf->dim;
         if (!is_allowed)
             continue;
         *out = (sc_claim_split){groups.list[i].dim,
-                                axes_of(f, op, groups.list[i].dim, !s->of_inputs[leaf->dim])};
-        if (sc_seeding_divides(s, out->dim, &out->axes) || s->of_inputs[leaf->dim])
+                                axes_of(f, operand, groups.list[i].dim, !s->of_inputs[leaf->dim])};
+        if (fits(s, out->dim, &out->axes) || s->of_inputs[leaf->dim])
             return true;
         first = first.dim == SC_NONE ? *out : first;
     }

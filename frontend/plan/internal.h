@@ -293,9 +293,10 @@ typedef struct sc_seeding {
 
 /* zigzag.c */
 bool sc_plan_check_zigzag(sc_resolved_plan *plan, const sc_plan_line *line);
-/* Marks the dim of a zigzag line, after its claims; if it has none, the line is not of this
- * function. */
-void sc_seeding_expect_zigzag(sc_seeding *s, const sc_plan_line *source, uint32_t line);
+/* Marks the dim of a zigzag line before its claims: which sizes fit depends on it. */
+void sc_seeding_expect_zigzag(sc_seeding *s, const sc_plan_line *source);
+/* Takes the mark back if the line has no claims: it is not of this function. */
+void sc_seeding_keep_zigzag(sc_seeding *s, const sc_plan_line *source, uint32_t line);
 /* Sets the sub-axes of all zigzags, once the axes are cut. */
 void sc_seeding_zigzag(sc_seeding *s);
 

@@ -44,12 +44,13 @@ static bool add_multiple(sc_module *m, sc_dim dim, uint64_t wanted)
 
 bool sc_seeding_pad_as_needed(sc_seeding *s, sc_dim dim, uint64_t product, bool stored)
 {
-    if (s->m->dims.data[dim].part_count > 0 ||
+    /* neither composites nor zigzags are padded */
+    if (s->m->dims.data[dim].part_count > 0 || s->m->dims.data[dim].zigzag.count > 0 ||
         !(s->plan->options.allow_padding || (stored && !splits_activations(s, dim))))
         return false;
     for (uint32_t d = 0; d < s->m->dims.count; d++) {
         if (sc_dim_has_part(s->m, d, dim))
-            return false; /* composites are never padded */
+            return false;
     }
     return add_multiple(s->m, dim, product);
 }
@@ -160,12 +161,13 @@ sc_dim sc_seeding_stored_dim(sc_seeding *s, sc_value value, const sc_group_dim *
  * true if anything changed. */
 typedef bool tie_function(void *what, sc_dim a, sc_dim b);
 
-/* Equalizes their padding. */
+/* Equalizes their padding. A zigzag has none: it is never split together with the other. */
 static bool tie_paddings(void *module, sc_dim a, sc_dim b)
 {
     sc_module *m = module;
     int64_t x = m->dims.data[a].multiple, y = m->dims.data[b].multiple;
-    if (x == y || (x <= 1 && y <= 1))
+    if (x == y || (x <= 1 && y <= 1) || m->dims.data[a].zigzag.count > 0 ||
+        m->dims.data[b].zigzag.count > 0)
         return false;
     add_multiple(m, a, (uint64_t)(y > 1 ? y : 1));
     add_multiple(m, b, (uint64_t)m->dims.data[a].multiple);

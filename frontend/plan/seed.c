@@ -8,6 +8,7 @@
  * with `*` or `if free` come late, because they depend on the others, and forms last. */
 #include "frontend/declare/path_match.h"
 #include "frontend/plan/internal.h"
+#include "ir/ops/forms.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -85,10 +86,10 @@ static void emit_form(sc_seeding *s, uint32_t rule, const sc_form_claim *claim, 
 {
     const sc_op *op = sc_op_at(s->m, claim->op);
     sc_split *splits = sc_arena_array(&s->context->arena, SC_MAX_RANK, sizeof *splits);
+    sc_value operand = op->operands[sc_forms[claim->form].operand];
     uint32_t count = claim->split.dim == SC_NONE
                          ? all_sub_axes(s, claim->over, splits)
-                         : sc_seeding_splits(s, sc_type_of(s->m, op->operands[0]), &claim->split,
-                                             splits),
+                         : sc_seeding_splits(s, sc_type_of(s->m, operand), &claim->split, splits),
              kept = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (keep_axes(s->m, claim->over, &splits[i].sub_axes))
@@ -300,11 +301,12 @@ static void read_line(sc_seeding *s, const sc_plan_line *source, uint32_t line)
 {
     switch (source->stmt->kind) {
     case SC_PLAN_SHARD:
+        sc_seeding_expect_zigzag(s, source);
         if (source->stmt->shard.star)
             sc_seeding_star_rule(s, source, line);
         else
             sc_seeding_rule(s, source, line);
-        sc_seeding_expect_zigzag(s, source, line);
+        sc_seeding_keep_zigzag(s, source, line);
         break;
     case SC_PLAN_PIN:
         sc_seeding_pin(s, source, line);

@@ -47,8 +47,7 @@ static void set_zigzag(sc_module *m, sc_dim dim, const sc_sub_axis_list *list)
     }
 }
 
-/* The sub-axes are not cut yet; that there are some counts for the sizes that divide. */
-void sc_seeding_expect_zigzag(sc_seeding *s, const sc_plan_line *source, uint32_t line)
+void sc_seeding_expect_zigzag(sc_seeding *s, const sc_plan_line *source)
 {
     sc_dim dim = dim_of(s, source);
     if (dim == SC_NONE || sc_plan_axes_size(s->plan, &source->axes) < 2)
@@ -58,8 +57,15 @@ void sc_seeding_expect_zigzag(sc_seeding *s, const sc_plan_line *source, uint32_
                   "a composite cannot be split zigzag", NULL);
         return;
     }
-    bool applies = s->lines.data[line].list.count > 0;
-    set_zigzag(s->m, dim, &(sc_sub_axis_list){.count = applies ? 1 : 0});
+    /* the sub-axes are not cut yet; that there are some counts for the sizes that divide */
+    set_zigzag(s->m, dim, &(sc_sub_axis_list){.count = 1});
+}
+
+void sc_seeding_keep_zigzag(sc_seeding *s, const sc_plan_line *source, uint32_t line)
+{
+    sc_dim dim = dim_of(s, source);
+    if (dim != SC_NONE && s->lines.data[line].list.count == 0)
+        set_zigzag(s->m, dim, &(sc_sub_axis_list){0});
 }
 
 static bool splits_over(const sc_line_claims *claims, const sc_module *m, sc_dim dim,

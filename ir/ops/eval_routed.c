@@ -15,15 +15,29 @@ static bool find_weights(sc_eval *eval, const sc_walk_dim *experts, double id, i
     return true;
 }
 
+/* Takes the dim of parts out of the walk: no array has a step along it if there are none. */
+static bool take_parts(sc_eval *eval, sc_walk *walk, sc_walk_dim *parts)
+{
+    *parts = (sc_walk_dim){.size = 1};
+    return sc_op_attr(eval->op, SC_ATTR_parts) == NULL ||
+           sc_walk_take_attr(eval, walk, SC_ATTR_parts, parts);
+}
+
+/* The part of this rank's shard in which the weights are. */
+static int64_t part_of(const sc_walk_dim *parts, const sc_walk_dim *experts, int64_t local)
+{
+    return local / (experts->size / parts->size);
+}
+
 bool eval_routed_dot(sc_eval *eval)
 {
     enum { OUT, X, W, IDS };
     sc_walk walk, inner;
-    sc_walk_dim experts;
+    sc_walk_dim experts, parts;
     sc_walk_init(&walk);
     if (!sc_walk_add_result(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 0) ||
         !sc_walk_add_operand(eval, &walk, 1) || !sc_walk_add_operand(eval, &walk, 2) ||
-        !sc_walk_take_attr(eval, &walk, SC_ATTR_to, &experts) ||
+        !sc_walk_take_attr(eval, &walk, SC_ATTR_to, &experts) || !take_parts(eval, &walk, &parts) ||
         !sc_walk_split(eval, &walk, &inner))
         return false;
     sc_walk_start(&walk);
@@ -33,14 +47,15 @@ bool eval_routed_dot(sc_eval *eval)
             return false;
         if (local < 0)
             continue;
-        const double *x = eval->operands[0]->data + walk.at[X],
+        int64_t part = part_of(&parts, &experts, local);
+        const double *x = eval->operands[0]->data + walk.at[X] + part * parts.strides[X],
                      *w = eval->operands[1]->data + walk.at[W] + local * experts.strides[W];
         double sum = 0;
         sc_walk_start(&inner);
         do {
             sum += x[inner.at[X]] * w[inner.at[W]];
         } while (sc_walk_next(&inner));
-        eval->results[0].data[walk.at[OUT]] = sum;
+        eval->results[0].data[walk.at[OUT] + part * parts.strides[OUT]] = sum;
     } while (sc_walk_next(&walk));
     return true;
 }
@@ -50,11 +65,11 @@ bool eval_routed_grad(sc_eval *eval)
 {
     enum { X, DY, IDS, OUT };
     sc_walk walk, inner;
-    sc_walk_dim experts;
+    sc_walk_dim experts, parts;
     sc_walk_init(&walk);
     if (!sc_walk_add_operand(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 1) ||
         !sc_walk_add_operand(eval, &walk, 2) || !sc_walk_add_result(eval, &walk, 0) ||
-        !sc_walk_take_attr(eval, &walk, SC_ATTR_to, &experts) ||
+        !sc_walk_take_attr(eval, &walk, SC_ATTR_to, &experts) || !take_parts(eval, &walk, &parts) ||
         !sc_walk_split(eval, &walk, &inner))
         return false;
     sc_walk_start(&inner); /* rows */
@@ -64,8 +79,9 @@ bool eval_routed_grad(sc_eval *eval)
             return false;
         if (local < 0)
             continue;
-        const double *x = eval->operands[0]->data + inner.at[X],
-                     *dy = eval->operands[1]->data + inner.at[DY];
+        int64_t part = part_of(&parts, &experts, local);
+        const double *x = eval->operands[0]->data + inner.at[X] + part * parts.strides[X],
+                     *dy = eval->operands[1]->data + inner.at[DY] + part * parts.strides[DY];
         double *out = eval->results[0].data + local * experts.strides[OUT];
         sc_walk_start(&walk);
         do {

@@ -3,7 +3,7 @@
 #include "ir/ops/expand.h"
 #include "program/collective.h"
 
-enum { NO_MARK = -1 };
+enum { NO_MARK = -1, NOT_COMPILED = -2 };
 
 #define expand_none NULL
 #define dims_none   NULL
@@ -35,6 +35,14 @@ static void dims_heads(const sc_module *m, const sc_op *op, const bool *of_input
             !sc_attr_has_dim(sc_op_attr(op, SC_ATTR_to), dim))
             out->list[out->count++] = dim;
     }
+}
+
+/* Of routed products: what the ids index. */
+static void dims_experts(const sc_module *m, const sc_op *op, const bool *of_inputs,
+                         sc_form_dims *out)
+{
+    (void)m, (void)of_inputs;
+    *out = (sc_form_dims){.count = 1, .list = {sc_op_attr(op, SC_ATTR_to)->dims[0]}};
 }
 
 /* ---- bytes sent ---- */
@@ -119,19 +127,34 @@ static bool sent_heads(const sc_module *m, const sc_op *op, const sc_form_dims *
     return true;
 }
 
+/* What a product of several sends depends on which other one reads its result: `comm` has the bytes
+ * of all together. */
+static bool sent_rows(const sc_module *m, const sc_op *op, const sc_form_dims *dims, uint32_t ranks,
+                      sc_form_sent *out)
+{
+    (void)m, (void)op, (void)dims, (void)ranks;
+    *out = (sc_form_sent){0};
+    return false;
+}
+
 /* ---- the table ---- */
 const sc_form sc_forms[SC_FORM_COUNT] = {
-#define FORM(op, gradient, name, dims, mark, expand, expand_gradient, sent, summary)               \
-    {SC_OP_##op,      SC_OP_##gradient,        #name, summary, dims_##dims, sent_##sent, mark,     \
-     expand_##expand, expand_##expand_gradient},
+#define FORM(op, gradient, name, operand, dims, mark, expand, expand_gradient, sent, summary)      \
+    {SC_OP_##op,  SC_OP_##gradient, #name, summary,         operand,                               \
+     dims_##dims, sent_##sent,      mark,  expand_##expand, expand_##expand_gradient},
 #include "ir/ops/forms.def"
 };
+
+bool sc_form_is_compiled(sc_form_id form)
+{
+    return sc_forms[form].mark != NOT_COMPILED;
+}
 
 void (*sc_form_expansion(const sc_op *op))(sc_expand *expand)
 {
     for (uint32_t f = 0; f < SC_FORM_COUNT; f++) {
         const sc_form *form = &sc_forms[f];
-        if (form->mark == NO_MARK || sc_op_attr(op, (sc_attr_key)form->mark) == NULL)
+        if (form->mark < 0 || sc_op_attr(op, (sc_attr_key)form->mark) == NULL)
             continue;
         if (op->kind == form->op || op->kind == form->gradient)
             return op->kind == form->op ? form->expand : form->expand_gradient;
@@ -168,7 +191,7 @@ void sc_form_follow(sc_module *m, sc_op_id op, sc_op_id origin)
     for (uint32_t f = 0; f < SC_FORM_COUNT; f++) {
         const sc_form *form = &sc_forms[f];
         bool follows =
-            form->mark != NO_MARK && of == form->op && (kind == form->op || kind == form->gradient);
+            form->mark >= 0 && of == form->op && (kind == form->op || kind == form->gradient);
         const sc_attr *mark =
             follows ? sc_op_attr(sc_op_at(m, origin), (sc_attr_key)form->mark) : NULL;
         if (mark == NULL)

@@ -12,7 +12,7 @@ typedef enum sc_form_id {
 
 typedef struct sc_form_dims {
     uint32_t count;
-    sc_dim list[SC_MAX_RANK]; /* leaves, in the order of the first operand's type */
+    sc_dim list[SC_MAX_RANK]; /* leaves, in the order of the operand's type */
 } sc_form_dims;
 
 /* What a rank sends because of a form over one axis, in bytes. */
@@ -23,6 +23,7 @@ typedef struct sc_form_sent {
 typedef struct sc_form {
     sc_op_kind op, gradient;
     const char *name, *summary;
+    uint32_t operand; /* the one with the dims */
     /* the dims of the op that the form's axes may split; `of_inputs`: by dim, whether an input has
      * it. NULL: the form splits nothing, and takes effect where others have split the op */
     void (*dims)(const sc_module *m, const sc_op *op, const bool *of_inputs, sc_form_dims *out);
@@ -30,7 +31,7 @@ typedef struct sc_form {
      * ranks do not divide the dims. NULL: as much as without the form */
     bool (*sent)(const sc_module *m, const sc_op *op, const sc_form_dims *dims, uint32_t ranks,
                  sc_form_sent *out);
-    int mark; /* sc_attr_key; -1: none */
+    int mark; /* sc_attr_key; negative: none */
     /* like those of ops.def; NULL: the op stays what it is */
     void (*expand)(sc_expand *expand);
     void (*expand_gradient)(sc_expand *expand);
@@ -40,6 +41,8 @@ extern const sc_form sc_forms[SC_FORM_COUNT];
 
 /* Returns the forms of ops of this kind, one bit per sc_form_id. */
 uint32_t sc_forms_of(sc_op_kind kind);
+/* False for one that the language has and this version does not. */
+bool sc_form_is_compiled(sc_form_id form);
 /* Returns for each dim of the module whether a tensor passed by the caller has it. In the arena. */
 const bool *sc_dims_of_inputs(const sc_module *m);
 /* Returns the function that replaces the op by its form, of which it has the mark; NULL: none. */

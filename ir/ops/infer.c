@@ -35,7 +35,8 @@ static bool infer(sc_shape_request *request)
  * it. */
 static int64_t existing_new_size(const sc_module *m, const sc_op *op)
 {
-    const sc_attr *to = sc_op_attr(op, SC_ATTR_to);
+    const sc_attr *to = sc_op_attr(op, SC_ATTR_parts);
+    to = to != NULL ? to : sc_op_attr(op, SC_ATTR_to);
     to = to != NULL ? to : sc_op_attr(op, SC_ATTR_dims);
     if (to == NULL || to->count != 1 || op->result_count == 0)
         return 0;

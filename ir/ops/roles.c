@@ -124,12 +124,36 @@ void roles_scatter(const sc_module *m, const sc_op *op, sc_factors *factors)
     set_role(factors, sc_op_attr(op, SC_ATTR_dims), SC_ROLE_PASSES, true);
 }
 
+/* Parts of X are split as X is: one factor with two names. A result that has one of them is whole.
+ */
+static void join_parts(const sc_op *op, sc_factors *factors)
+{
+    const sc_attr *parts = sc_op_attr(op, SC_ATTR_parts), *to = sc_op_attr(op, SC_ATTR_to);
+    if (parts == NULL || to == NULL)
+        return;
+    sc_factor *indexed = find_factor(factors, to->dims[0]),
+              *part = find_factor(factors, parts->dims[0]);
+    if (indexed == NULL || part == NULL)
+        return;
+    for (uint32_t o = 0; o < SC_MAX_FIXED_OPERANDS; o++) {
+        if (part->operand[o] >= 0)
+            indexed->operand[o] = part->operand[o];
+    }
+    for (uint32_t r = 0; r < SC_MAX_FIXED_RESULTS; r++) {
+        if (part->result[r] >= 0)
+            indexed->result[r] = part->result[r];
+    }
+    indexed->role = indexed->result[0] >= 0 ? SC_ROLE_PASSES : SC_ROLE_SUMS;
+    *part = factors->list[--factors->count];
+}
+
 /* As gather and dot: a rank multiplies the rows whose ids are in its range of X, and gives 0 for
  * the others. */
 void roles_routed_dot(const sc_module *m, const sc_op *op, sc_factors *factors)
 {
     roles_over_dims(m, op, factors, SC_ROLE_SUMS, false);
     set_role(factors, sc_op_attr(op, SC_ATTR_to), SC_ROLE_SUMS, true);
+    join_parts(op, factors);
 }
 
 /* A rank sums the rows that it has, and keeps what is in its range of X. */
@@ -137,6 +161,7 @@ void roles_routed_grad(const sc_module *m, const sc_op *op, sc_factors *factors)
 {
     roles_over_dims(m, op, factors, SC_ROLE_SUMS, false);
     set_role(factors, sc_op_attr(op, SC_ATTR_to), SC_ROLE_PASSES, true);
+    join_parts(op, factors);
 }
 
 /* The rank that holds the last position returns it, the others return 0: the result is a partial

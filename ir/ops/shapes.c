@@ -276,8 +276,41 @@ bool shape_dot(sc_shape_request *request)
     return true;
 }
 
-/* The dims of x and of the ids, then those of w, without the contracted ones and the indexed one.
- */
+/* Takes the dim of parts from the type of x, and puts it first if the result has it. */
+static bool move_parts(sc_shape_request *request, const sc_attr *parts, sc_type_info *type)
+{
+    if (parts == NULL)
+        return true;
+    const sc_type_info x = *type;
+    remove_dims(request->m, type, parts);
+    if (request->new_size == 0)
+        return true;
+    sc_type_info moved = {.dtype = x.dtype, .placement = x.placement};
+    moved.dims[moved.rank++] = (sc_type_dim){parts->dims[0], SC_NONE, request->new_size};
+    int at = sc_type_find_dim(&x, parts->dims[0]);
+    if (at >= 0 && !add_dim(request, &moved, &x.dims[at]))
+        return false;
+    for (uint32_t i = 0; i < type->rank; i++) {
+        if (!add_dim(request, &moved, &type->dims[i]))
+            return false;
+    }
+    *type = moved;
+    return true;
+}
+
+/* Parts are numbered by a dim that neither the weights nor the ids have. */
+static bool wants_parts(sc_shape_request *request, const sc_attr *parts)
+{
+    const uint32_t end = parts == NULL ? 0 : request->operand_count;
+    for (uint32_t o = 1; o < end; o++) {
+        if (parts->count != 1 || sc_type_find_dim(operand(request, o), parts->dims[0]) >= 0)
+            return fail(request, "%s: parts are one dim, of x and of the result", op_name(request));
+    }
+    return true;
+}
+
+/* The dim of parts, then the dims of x and of the ids, then those of w, without the contracted ones
+ * and the indexed one. */
 bool shape_routed_dot(sc_shape_request *request)
 {
     enum { X, W, IDS };
@@ -292,6 +325,9 @@ bool shape_routed_dot(sc_shape_request *request)
     if (sc_type_find_dim(&type, to->dims[0]) >= 0)
         return fail(request, "%s: %s indexes the weights, and x has it too", op_name(request),
                     dim_name(request->m, to->dims[0]));
+    const sc_attr *parts = attribute(request, SC_ATTR_parts);
+    if (!wants_parts(request, parts) || !move_parts(request, parts, &type))
+        return false;
     for (uint32_t i = 0; i < ids->rank; i++) {
         if (sc_type_find_dim(operand(request, W), ids->dims[i].dim) >= 0)
             return fail(request, "%s: ids and weights both have %s", op_name(request),

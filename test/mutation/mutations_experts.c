@@ -37,3 +37,25 @@ bool gradient_of_other_experts(sc_module *m, sc_func_id func)
 {
     return read_of_layer_0(m, func, SC_OP_routed_dot_grad, IDS);
 }
+
+/* Of layer 1, the last product or its gradient: the one whose rows are apart. */
+static bool forget_parts(sc_module *m, sc_func_id func, sc_op_kind kind)
+{
+    sc_op_id last = SC_NONE;
+    sc_for_each_op (m, func, op) {
+        const sc_op *o = sc_op_at(m, op);
+        if (o->kind == kind && sc_op_attr(o, SC_ATTR_parts) != NULL)
+            last = op;
+    }
+    return drop_attr(m, last, SC_ATTR_parts);
+}
+
+bool parts_forgotten(sc_module *m, sc_func_id func)
+{
+    return forget_parts(m, func, SC_OP_routed_dot);
+}
+
+bool parts_of_gradient_forgotten(sc_module *m, sc_func_id func)
+{
+    return forget_parts(m, func, SC_OP_routed_dot_grad);
+}

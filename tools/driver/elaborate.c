@@ -1,6 +1,5 @@
 #include <string.h>
 
-#include "passes/route_dots.h"
 #include "tools/driver/driver.h"
 
 sc_module *sc_driver_elaborate(sc_context *context, const sc_compiled *c, sc_sym entry,
@@ -25,7 +24,6 @@ sc_module *sc_driver_elaborate(sc_context *context, const sc_compiled *c, sc_sym
     if (!sc_build_entry(c->program, &request, m, built) || context->diag.errors > c->errors_before)
         return NULL;
     m->states = SC_SHAPES;
-    sc_route_dots(m, built->func);
     sc_plan_offload_params(c->resolved, m, entry);
     *sc_vec_push(&context->arena, &m->schedule) = (sc_call){.func = built->func};
     return sc_plan_pipeline(c->resolved, m, built, pipeline) ? m : NULL;

@@ -331,6 +331,9 @@ static void read_relations(shrinking *s, const sc_module *m)
     {
         if (sc_op_has(sc_op_at(m, op), SC_RESIZES))
             read_resize(s, m, sc_op_at(m, op));
+        if (sc_op_attr(sc_op_at(m, op), SC_ATTR_parts) != NULL)
+            scale_together(s, attr_dim(s, m, sc_op_at(m, op), SC_ATTR_to, 0),
+                           attr_dim(s, m, sc_op_at(m, op), SC_ATTR_parts, 0));
     }
 }
 

@@ -72,11 +72,12 @@ typedef struct role_case {
             12                                                                                     \
         }                                                                                          \
     }
-#define ROUTED(op, dims, x, y, ids, to)                                                            \
+#define ROUTED(op, dims, x, y, ids, to) PARTED(op, dims, x, y, ids, "", to)
+#define PARTED(op, dims, x, y, ids, attributes, to)                                                \
     {                                                                                              \
         .kind = SC_OP_##op,                                                                        \
         .body = "%a = input : f32" x "\n %b = input : f32" y "\n %i = input : i32" ids             \
-                "\n %r = " #op "[" dims "] %a, %b, %i : f32" to "\n return %r\n",                  \
+                "\n %r = " #op "[" dims "] %a, %b, %i" attributes " : f32" to "\n return %r\n",    \
         .limits = {                                                                                \
             0,                                                                                     \
             0,                                                                                     \
@@ -255,6 +256,16 @@ static const role_case cases[] = {
            "[V=12, D=6, C=4]"),
     ROUTED(routed_dot_grad, "S, B -> V", "[D=6, B=4, G=2]", "[S=6, B=4, C=4, G=2]", "[S=6]",
            "[C=4, G=2, V=12, D=6]"),
+    PARTED(routed_dot, "D -> V", "[B=4, D=6]", "[V=12, D=6, C=4]", "[B=4, Q=2]", " {parts = [N]}",
+           "[N=6, B=4, Q=2, C=4]"),
+    PARTED(routed_dot, "D -> V", "[B=4, D=6, N=6]", "[V=12, D=6, C=4]", "[B=4]", " {parts = [N]}",
+           "[N=6, B=4, C=4]"),
+    PARTED(routed_dot, "D -> V", "[N=6, B=4, Q=2, D=6]", "[V=12, C=4, D=6]", "[Q=2, B=4]",
+           " {parts = [N]}", "[B=4, Q=2, C=4]"),
+    PARTED(routed_dot_grad, "B, Q -> V", "[B=4, D=6]", "[N=6, B=4, Q=2, C=4]", "[B=4, Q=2]",
+           " {parts = [N]}", "[V=12, D=6, C=4]"),
+    PARTED(routed_dot_grad, "B -> V", "[B=4, N=6, D=6]", "[B=4, C=4]", "[B=4]", " {parts = [N]}",
+           "[V=12, C=4, D=6]"),
     {.kind = SC_OP_onehot,
      .body = "%i = input : i32[B=4, S=6]\n %r = onehot[V] %i : f32[B=4, S=6, V=12]\n return %r\n",
      .limits = {12}},

@@ -119,6 +119,23 @@ static const char *binary_body(sc_arena *arena, const char *dtype)
         }                                                                                          \
     }
 
+/* rows of each of three parts of the indexed dim, apart */
+#define PARTED(dtype, x, w, ids, to, dims, rows)                                                   \
+    {                                                                                              \
+        IN("x", dtype x)                                                                           \
+        IN("w", dtype w)                                                                           \
+        IN("t", "i32" ids)                                                                         \
+        "%y = routed_dot[" dims " -> V] %x, %w, %t {parts = [C]} : " dtype to                      \
+        "\n%n = neg %y : " dtype to "\n%g = routed_dot_grad[" rows                                 \
+        " -> V] %x, %n, %t {parts = [C]} : " dtype w "\nreturn %y, %g\n",                          \
+        {                                                                                          \
+            {-1, 1}, {-1, 1},                                                                      \
+            {                                                                                      \
+                0, 5                                                                               \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
 static const function single[] = {
     {IN("x", "i32[A=3, B=5]") "%a = add %x, %x : i32[A=3, B=5]\n%b = neg %x : i32[A=3, B=5]\n%c = "
                               "sub %b, %a : i32[A=3, B=5]\n"
@@ -237,6 +254,11 @@ static const function single[] = {
     ROUTED("f16", "[A=3, D=5, C=2]", "[V=7, E=6, D=5, C=2]", "[B=5, A=3]", "[A=3, B=5, E=6]",
            "D, C", "B, A"),
     ROUTED("f32", "[A=3, C=2, D=5]", "[V=7, C=2, D=5, E=6]", "[A=3]", "[A=3, C=2, E=6]", "D", "A"),
+    PARTED("f32", "[A=3, D=5]", "[V=6, D=5, E=6]", "[A=3, B=5]", "[C=3, A=3, B=5, E=6]", "D",
+           "A, B"),
+    PARTED("f64", "[C=3, A=3, D=5]", "[V=6, D=5, E=6]", "[A=3]", "[C=3, A=3, E=6]", "D", "A"),
+    PARTED("bf16", "[C=1, A=3, B=5, D=5]", "[V=6, D=5, E=6]", "[A=3, B=5]", "[C=1, A=3, B=5, E=6]",
+           "D", "A, B"),
     ROUTED("i32", "[A=3, D=5]", "[V=7, D=5, E=6]", "[A=3, B=5]", "[A=3, B=5, E=6]", "D", "A, B"),
     {IN("t", "i32[A=3]") "%g = onehot[V] %t : f32[A=3, V=7]\n%n = neg %g : f32[A=3, V=7]\nreturn "
                          "%g, %n\n",

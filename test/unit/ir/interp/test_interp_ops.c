@@ -306,6 +306,14 @@ static void routed_rows_meet_their_weights(void **state)
                  "%z = routed_dot_grad[B -> V] %x, %y, %i : f32[V=3, D=2, C=2]\n return %z\n",
                  LIST(1, 2, 3, 4, 5, 6, 1, 10, 2, 20, 3, 30, 2, 0, 2),
                  LIST(6, 60, 8, 80, 0, 0, 0, 0, 16, 160, 20, 200), 0, false);
+    /* two parts of two experts each: a part has the rows of its own */
+    check_values("%x = input : f32[B=3]\n %w = input : f32[V=4]\n %i = input : i32[B=3]\n"
+                 "%y = routed_dot[() -> V] %x, %w, %i {parts = [N]} : f32[N=2, B=3]\n"
+                 "%z = routed_dot[() -> V] %y, %w, %i {parts = [N]} : f32[B=3]\n"
+                 "%g = routed_dot_grad[B -> V] %x, %y, %i {parts = [N]} : f32[V=4]\n"
+                 "return %y, %z, %g\n",
+                 LIST(1, 2, 3, 5, 6, 7, 8, 3, 0, 2),
+                 LIST(0, 10, 0, 8, 0, 21, 64, 50, 147, 20, 0, 63, 8), 0, false);
     check_error("",
                 "%x = input : f32[B=2, D=1]\n %w = input : f32[V=3, D=1, C=1]\n %i = input : "
                 "i32[B=2]\n %y \"h\" = routed_dot[D -> V] %x, %w, %i : f32[B=2, C=1]\n return %y\n",

@@ -1,6 +1,6 @@
 /* Products with gathered weights: each row meets the weights of its own experts. */
-#ifndef SHARDC_PASSES_ROUTE_DOTS_H
-#define SHARDC_PASSES_ROUTE_DOTS_H
+#ifndef SHARDC_FRONTEND_ELABORATE_ROUTE_DOTS_H
+#define SHARDC_FRONTEND_ELABORATE_ROUTE_DOTS_H
 
 #include "ir/ops/ops.h"
 

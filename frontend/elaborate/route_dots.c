@@ -12,10 +12,9 @@
  * weights of an id are a matrix: they have contracted dims, and a dim that x lacks. So an
  * embedding, a bias for each expert, or a row compared with gathered rows stays a gather. Dims of
  * ids that the dot contracts are summed afterwards. One walk. */
-#include "passes/route_dots.h"
+#include "frontend/elaborate/route_dots.h"
 
 #include "ir/ops/build.h"
-#include "passes/uses.h"
 
 typedef struct routing {
     sc_emitter e;
