@@ -19,6 +19,7 @@ typedef struct sc_held {
     sc_type type;
     uint32_t uses; /* remaining uses in this run */
     bool keep;
+    bool displaced; /* a block of another member of a ring: its padding is where that one has it */
 } sc_held;
 
 /* What a slot holds, by micro-batch: copies[0] is that of micro-batch -1. */

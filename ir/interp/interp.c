@@ -197,6 +197,23 @@ static void release(sc_held *held)
         drop(held);
 }
 
+/* True for what a rotation has moved, for the cotangents of such keys and values, and for what is
+ * elementwise of either. */
+static bool is_displaced(const sc_interp *interp, const sc_op *op, const sc_type_info *result)
+{
+    const sc_attr *dims = sc_op_attr(op, SC_ATTR_dims);
+    if (sc_op_attr(op, SC_ATTR_shift) != NULL)
+        return true;
+    if (sc_op_int(op, SC_ATTR_block, 0) != 0 && sc_type_find_dim(result, dims->dims[0]) >= 0)
+        return true;
+    for (uint32_t i = 0; i < op->operand_count; i++) {
+        if (interp->values[op->operands[i]].displaced && sc_op_has(op, SC_ELEMENTWISE | SC_VIEW) &&
+            !sc_op_has(op, SC_FILLS_PADDING))
+            return true;
+    }
+    return false;
+}
+
 static bool run_op(sc_interp *interp, sc_op_id id)
 {
     const sc_op *op = sc_op_at(interp->m, id);
@@ -216,7 +233,8 @@ static bool run_op(sc_interp *interp, sc_op_id id)
         sc_held *held = &interp->values[op->first_result + i];
         if ((sc_op_traits(op) & SC_VIEW) == 0)
             sc_interp_round(interp, held, &interp->layouts[held->type]);
-        if (interp->options.poison && (sc_op_traits(op) & SC_FILLS_PADDING) == 0)
+        held->displaced = is_displaced(interp, op, &interp->m->types.data[held->type]);
+        if (interp->options.poison && !held->displaced && !sc_op_has(op, SC_FILLS_PADDING))
             sc_interp_poison(interp, held->type, held->data);
         release(held);
     }

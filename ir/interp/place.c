@@ -259,16 +259,27 @@ bool sc_interp_assemble(const sc_interp *interp, sc_type type_handle, double *lo
     return agree;
 }
 
-static bool is_beyond(const sc_box *real, const int64_t *index)
+/* The sizes of a rank's real elements, which stand before the padding. A zigzag has no padding. */
+static void real_sizes(const sc_interp *interp, const sc_type_info *type, const sc_layout *layout,
+                       uint64_t rank, int64_t *sizes)
 {
-    for (uint32_t i = 0; i < real->rank; i++) {
-        if (index[i] >= real->sizes[i])
+    uint32_t number = 0;
+    for (uint32_t i = 0; i < type->rank; i++) {
+        sizes[i] = interp->m->dims.data[type->dims[i].dim].zigzag.count > 0
+                       ? layout->sizes[i]
+                       : run_of(interp, type, layout, i, rank, &number).count;
+    }
+}
+
+static bool is_beyond(uint32_t rank, const int64_t *sizes, const int64_t *index)
+{
+    for (uint32_t i = 0; i < rank; i++) {
+        if (index[i] >= sizes[i])
             return true;
     }
     return false;
 }
 
-/* A zigzag has no padding, so the first box of an uneven shard is all of its real elements. */
 void sc_interp_poison(const sc_interp *interp, sc_type type_handle, double *local)
 {
     const sc_type_info *type = &interp->m->types.data[type_handle];
@@ -280,10 +291,10 @@ void sc_interp_poison(const sc_interp *interp, sc_type type_handle, double *loca
         return;
     double poison = sc_dtype_is_float(type->dtype) ? (double)NAN : 1073741824.0;
     for (uint64_t r = 0; r < interp->ranks; r++) {
-        sc_box real = shard_box(interp, type, &layout, r, false, 0);
-        int64_t index[SC_MAX_RANK] = {0};
+        int64_t real[SC_MAX_RANK], index[SC_MAX_RANK] = {0};
+        real_sizes(interp, type, &layout, r, real);
         for (int64_t at = 0; at < layout.count; at++) {
-            if (is_beyond(&real, index))
+            if (is_beyond(type->rank, real, index))
                 local[(int64_t)r * layout.count + at] = poison;
             for (uint32_t i = type->rank; i-- > 0 && ++index[i] == layout.sizes[i];)
                 index[i] = 0;

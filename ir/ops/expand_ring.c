@@ -60,8 +60,9 @@ static int64_t count_steps(const ring *r, const sc_attr *dims)
 {
     const sc_module *m = r->e->e.m;
     const sc_type_info *k = sc_type_of(m, r->op.operands[KEYS]);
-    int64_t keys = k->dims[sc_type_find_dim(k, dims->dims[0])].size / r->members,
-            window = sc_op_int(&r->op, SC_ATTR_window, 0), all = r->members - 1;
+    int64_t size = k->dims[sc_type_find_dim(k, dims->dims[0])].size,
+            keys = sc_dim_padded(m, dims->dims[0], size) / r->members, /* of a member */
+        window = sc_op_int(&r->op, SC_ATTR_window, 0), all = r->members - 1;
     const char *mask = sc_text(m->context, sc_op_word(&r->op, SC_ATTR_mask));
     if (strcmp(mask, "window") != 0 || !is_aligned(r, dims))
         return all;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 
-LLAMA_FEATURES = ("qk_norm", "parallel", "mqa", "plain_heads", "tied", "window", "softcap", "weighted", "smoothing", "minimized", "head_gains")
+LLAMA_FEATURES = ("qk_norm", "parallel", "mqa", "plain_heads", "tied", "window", "softcap", "weighted", "smoothing", "minimized", "head_gains", "routed")
 GPT2_FEATURES = ("parallel", "untied", "window", "dropout", "no_bias", "weighted", "smoothing", "minimized", "declared")
 
 
@@ -57,9 +57,10 @@ def shape(*dims: str) -> str:
 
 # ---- text ----
 def dim_lines(model: Model, sizes: dict[str, int]) -> str:
-    plain = ["B", "S", "D", "F", "V", "E"] + (["P"] if model.family == "gpt2" else [])
+    plain = ["B", "S", "D", "F", "V", "E"] + (["P"] if model.family == "gpt2" else []) + (["X"] if model.has("routed") else [])
     heads = f"K = {sizes['K']}, G = {sizes['G']}, H = (K, G)" if model.composite else f"H = {sizes['H']}"
-    return f"dim {', '.join(f'{d} = {sizes[d]}' for d in plain)}, L = {model.layers}, T = alias S;\ndim {heads};\n"
+    choices = ", Q = 2" if model.has("routed") else ""
+    return f"dim {', '.join(f'{d} = {sizes[d]}' for d in plain)}, L = {model.layers}, T = alias S{choices};\ndim {heads};\n"
 
 
 def mask_options(model: Model) -> str:
@@ -82,6 +83,13 @@ SWIGLU = """block swiglu(x[B, S, D]) -> [B, S, D] {
   param w1[D, F], w3[D, F], w2[F, D];
   a = dot[D](x, w1);
   return dot[F](silu(a) * dot[D](x, w3), w2);
+}
+"""
+EXPERTS = """block experts(x[B, S, D]) -> [B, S, D] {
+  param gate[D, X], w1[X, D, F], w3[X, D, F], w2[X, F, D];
+  p, i = topk[X -> Q](softmax[X](dot[D](x, gate)));
+  a = dot[D](x, gather[X](w1, i));
+  return dot[Q](dot[F](silu(a) * dot[D](x, gather[X](w3, i)), gather[X](w2, i)), p / sum[Q](p));
 }
 """
 
@@ -174,8 +182,8 @@ def model_text(model: Model, norm: str) -> str:
 def text(model: Model, sizes: dict[str, int]) -> str:
     """The file without its plan."""
     if model.family == "llama":
-        blocks = RMSNORM + llama_attention(model) + SWIGLU
-        blocks += layer_text(model, "rmsnorm[D]", "swiglu") + model_text(model, "rmsnorm[D]")
+        blocks = RMSNORM + llama_attention(model) + (EXPERTS if model.has("routed") else SWIGLU)
+        blocks += layer_text(model, "rmsnorm[D]", "experts" if model.has("routed") else "swiglu") + model_text(model, "rmsnorm[D]")
     else:
         blocks = LAYERNORM + gpt2_attention(model) + layer_text(model, "layernorm", "mlp") + model_text(model, "layernorm")
     return "lang 1;\n" + dim_lines(model, sizes) + blocks
@@ -197,6 +205,10 @@ def attention_tensors(model: Model, at: str) -> list[Tensor]:
 
 def ffn_tensors(model: Model, at: str) -> list[Tensor]:
     names = ("w1", "w3") if model.family == "llama" else ("w1",)
+    if model.has("routed"):
+        found = [Tensor(f"{at}.{w}", "param", ("X", "D", "F")) for w in names] + [Tensor(f"{at}.w2", "param", ("X", "F", "D"))]
+        found += [Tensor(f"{at}.gate", "param", ("D", "X")), Tensor(f"{at}.i", "act", ("B", "S", "Q"))]
+        return found + [Tensor(f"{at}.a", "act", ("B", "S", "Q", "F"))]
     found = [Tensor(f"{at}.{w}", "param", ("D", "F")) for w in names] + [Tensor(f"{at}.w2", "param", ("F", "D"))]
     if model.family == "gpt2" and not model.has("no_bias"):
         found += [Tensor(f"{at}.b1", "param", ("F",)), Tensor(f"{at}.b2", "param", ("D",))]

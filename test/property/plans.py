@@ -151,6 +151,7 @@ def says_something(model: Model, rule: Rule) -> bool:
 
 # ---- lines ----
 THEMES = ("data",) + 3 * ("tensor",) + ("sequence",) + 2 * ("storage",) + ("stream", "vocabulary", "style", "key", "odd", "nothing")
+ROUTED_THEMES = THEMES + 3 * ("experts",)
 
 
 def theme_rules(rng: random.Random, model: Model, theme: str, axes: tuple[str, ...]) -> list[Rule]:
@@ -172,6 +173,8 @@ def theme_rules(rng: random.Random, model: Model, theme: str, axes: tuple[str, .
         return [Rule(rng.choice(((), ("output",), ("act", "output"))), ("V",), axes)]
     if theme == "key":
         return [Rule(rng.choice((("cache",), ("act", "cache"), ("act",))), ("T",), axes, rng.choice(("", "decode")))]
+    if theme == "experts":
+        return [Rule(rng.choice(((), ("param",), ("param",))), ("X",), axes)] if model.has("routed") else []
     if theme == "odd":
         has = {"E": True, "K": model.composite and model.key_heads, "P": model.family == "gpt2", "G": model.composite}
         dim = rng.choice([dim if there else "E" for dim, there in has.items()])
@@ -206,10 +209,11 @@ def draw_rules(rng: random.Random, model: Model, mesh: tuple[Axis, ...]) -> list
     rng.shuffle(left)
     while left:
         axes = tuple(left.pop() for _ in range(2 if len(left) > 1 and rng.random() < 0.2 else 1))
-        theme = rng.choice(THEMES)
+        themes = ROUTED_THEMES if model.has("routed") else THEMES
+        theme = rng.choice(themes)
         offered = theme_rules(rng, model, theme, axes) if theme != "style" else theme_styles(rng, model, axes[0])
         if rng.random() < 0.3:
-            offered += theme_rules(rng, model, rng.choice(THEMES), axes)
+            offered += theme_rules(rng, model, rng.choice(themes), axes)
         if rng.random() < 0.4:
             offered.append(free_rule(rng, model, axes))
         lines += offered
@@ -225,10 +229,13 @@ def draw_rules(rng: random.Random, model: Model, mesh: tuple[Axis, ...]) -> list
 
 
 def draw_forms(rng: random.Random, model: Model, lines: list[Rule | Style]) -> list[Form]:
-    """Of attention, over axes that split positions; rings of dots, over axes that split heads or hidden dims."""
+    """Of attention, over axes that split positions; rings of dots, over axes that split heads or hidden dims; of routed products, over axes that
+    split experts."""
     axes = {axis for line in lines if isinstance(line, Rule) and line.dims == ("S",) for axis in line.axes}
     inner = {axis for line in lines if isinstance(line, Rule) and {"F", "H"} & set(line.dims) for axis in line.axes}
     rings = [Form(rng.choice((f"{model.stack}", f"{model.stack}.attn")), "ring", axis) for axis in sorted(inner - axes) if rng.random() < 0.5]
+    experts = {axis for line in lines if isinstance(line, Rule) and line.dims == ("X",) for axis in line.axes}
+    rings += [Form(f"{model.stack}.ffn", "gather", axis) for axis in sorted(experts) if rng.random() < 0.5]
     return rings + [
         Form(rng.choice((f"{model.stack}.attn", f"{model.stack}.attn.o", model.stack)), rng.choice(("gather", "heads", "heads", "ring")), axis)
         for axis in sorted(axes)
@@ -278,7 +285,7 @@ def wanted_parts(lines: list[Rule | Style], forms: list[Form], plan: Plan) -> di
         axes, dims = (line.axes, line.dims) if isinstance(line, Rule) else ((line.axis,), ("H", "F", "S"))
         if isinstance(line, Rule) and line.free:
             continue
-        for dim in dims if dims != ("*",) else ("D", "F", "V", "E", "H"):
+        for dim in dims if dims != ("*",) else ("D", "F", "V", "E", "H", "X"):
             parts[dim] = math.lcm(parts.get(dim, 1), plan.size(axes) * (2 if isinstance(line, Rule) and line.zigzag else 1))
     for form in forms:
         if form.name == "heads":
@@ -311,6 +318,8 @@ def draw_sizes(rng: random.Random, model: Model, parts: dict[str, int]) -> dict[
         "E": draw_size(rng, (4, 8, 6, 12), parts.get("E", 1)),
     }
     sizes["T"] = sizes["S"] * rng.choice((1, 2))
+    if model.has("routed"):
+        sizes["X"], sizes["Q"] = draw_size(rng, (4, 6, 8, 12), parts.get("X", 1)), 2
     if model.family == "gpt2":
         sizes["P"] = draw_size(rng, (48, 64, 96), parts.get("P", 1))
     if model.composite:
