@@ -88,9 +88,13 @@ static sc_gemm describe(const product *p, sc_dtype dtype)
 {
     sc_gemm gemm = {
         .dim_count = 3,
-        .dims = {{p->m, SC_GEMM_M, {p->a_transposed ? 1 : p->k, 0, p->n}},
-                 {p->n, SC_GEMM_N, {0, p->b_transposed ? p->k : 1, 1}},
-                 {p->k, SC_GEMM_K, {p->a_transposed ? p->m : 1, p->b_transposed ? 1 : p->n, 0}}},
+        .dims = {{.size = p->m,
+                  .role = SC_GEMM_M,
+                  .strides = {p->a_transposed ? 1 : p->k, 0, p->n}},
+                 {.size = p->n, .role = SC_GEMM_N, .strides = {0, p->b_transposed ? p->k : 1, 1}},
+                 {.size = p->k,
+                  .role = SC_GEMM_K,
+                  .strides = {p->a_transposed ? p->m : 1, p->b_transposed ? 1 : p->n, 0}}},
         .dtypes = {dtype, dtype, dtype},
         .sum = SC_DTYPE_f32};
     if (p->gelu) {

@@ -171,9 +171,11 @@ static sc_gemm matmul(int kind, sc_dtype dtype, int64_t rows)
     int64_t m = kinds[kind].m < 0 ? rows : kinds[kind].m,
             k = kinds[kind].k < 0 ? rows : kinds[kind].k, n = kinds[kind].n;
     return (sc_gemm){.dim_count = 3,
-                     .dims = {{m, SC_GEMM_M, {kinds[kind].a[0], 0, n}},
-                              {n, SC_GEMM_N, {0, kinds[kind].b[1], 1}},
-                              {k, SC_GEMM_K, {kinds[kind].a[1], kinds[kind].b[0], 0}}},
+                     .dims = {{.size = m, .role = SC_GEMM_M, .strides = {kinds[kind].a[0], 0, n}},
+                              {.size = n, .role = SC_GEMM_N, .strides = {0, kinds[kind].b[1], 1}},
+                              {.size = k,
+                               .role = SC_GEMM_K,
+                               .strides = {kinds[kind].a[1], kinds[kind].b[0], 0}}},
                      .dtypes = {dtype, dtype, dtype},
                      .sum = dtype == SC_DTYPE_f64 ? SC_DTYPE_f64 : SC_DTYPE_f32};
 }

@@ -174,11 +174,12 @@ static void print_summary(sc_bench *b, const summary *s, uint64_t count)
 static bool calibrate(sc_prog *prog)
 {
     enum { M = 1024, K = 768, N = 3072, LEAST_ROUNDS = 10 };
-    const sc_gemm gemm = {
-        .dim_count = 3,
-        .dims = {{M, SC_GEMM_M, {K, 0, N}}, {N, SC_GEMM_N, {0, 1, 1}}, {K, SC_GEMM_K, {1, N, 0}}},
-        .dtypes = {SC_DTYPE_f32, SC_DTYPE_f32, SC_DTYPE_f32},
-        .sum = SC_DTYPE_f32};
+    const sc_gemm gemm = {.dim_count = 3,
+                          .dims = {{.size = M, .role = SC_GEMM_M, .strides = {K, 0, N}},
+                                   {.size = N, .role = SC_GEMM_N, .strides = {0, 1, 1}},
+                                   {.size = K, .role = SC_GEMM_K, .strides = {1, N, 0}}},
+                          .dtypes = {SC_DTYPE_f32, SC_DTYPE_f32, SC_DTYPE_f32},
+                          .sum = SC_DTYPE_f32};
     double best = INFINITY, begun = sc_seconds();
     set_team(prog);
     float *a = malloc(sizeof *a * M * K), *b = malloc(sizeof *b * K * N),

@@ -170,11 +170,12 @@ static inline uint32_t image_kernel(image_case *c, const char *symbol, const cha
 /* c[m, n] = a[m, k] b[k, n], all dense, in f32. */
 static inline uint32_t image_gemm(image_case *c, int64_t m, int64_t n, int64_t k)
 {
-    sc_gemm gemm = {
-        .dim_count = 3,
-        .dims = {{m, SC_GEMM_M, {k, 0, n}}, {n, SC_GEMM_N, {0, 1, 1}}, {k, SC_GEMM_K, {1, n, 0}}},
-        .dtypes = {SC_DTYPE_f32, SC_DTYPE_f32, SC_DTYPE_f32},
-        .sum = SC_DTYPE_f32};
+    sc_gemm gemm = {.dim_count = 3,
+                    .dims = {{.size = m, .role = SC_GEMM_M, .strides = {k, 0, n}},
+                             {.size = n, .role = SC_GEMM_N, .strides = {0, 1, 1}},
+                             {.size = k, .role = SC_GEMM_K, .strides = {1, n, 0}}},
+                    .dtypes = {SC_DTYPE_f32, SC_DTYPE_f32, SC_DTYPE_f32},
+                    .sum = SC_DTYPE_f32};
     *sc_vec_push(&c->arena, &c->gemms) = gemm;
     return c->gemms.count - 1;
 }

@@ -6,10 +6,11 @@
 
 static sc_gemm linear(int64_t m, int64_t n, int64_t k)
 {
-    return (sc_gemm){
-        .dim_count = 3,
-        .dims = {{m, SC_GEMM_M, {k, 0, n}}, {n, SC_GEMM_N, {0, 1, 1}}, {k, SC_GEMM_K, {1, n, 0}}},
-        .sum = SC_DTYPE_f32};
+    return (sc_gemm){.dim_count = 3,
+                     .dims = {{.size = m, .role = SC_GEMM_M, .strides = {k, 0, n}},
+                              {.size = n, .role = SC_GEMM_N, .strides = {0, 1, 1}},
+                              {.size = k, .role = SC_GEMM_K, .strides = {1, n, 0}}},
+                     .sum = SC_DTYPE_f32};
 }
 
 static void prints(void **state)
@@ -51,7 +52,8 @@ static void prints(void **state)
     gemm = (sc_gemm){.sum = SC_DTYPE_f64};
     assert_string_equal(gemm_case_text(&gemm), "gemm f32 sum f64 [] a() b() c()");
     gemm = (sc_gemm){.dim_count = 2,
-                     .dims = {{2, SC_GEMM_BATCH, {6, 6, 6}}, {3, SC_GEMM_BATCH, {1, 0, 1}}},
+                     .dims = {{.size = 2, .role = SC_GEMM_BATCH, .strides = {6, 6, 6}},
+                              {.size = 3, .role = SC_GEMM_BATCH, .strides = {1, 0, 1}}},
                      .sum = SC_DTYPE_f32};
     assert_string_equal(gemm_case_text(&gemm), "gemm f32 [batch 2 3] a(6,1) b(6,0) c(6,1)");
 }

@@ -188,12 +188,13 @@ static void what_is_kept_for_a_derivative_takes_the_form(void **state)
         int64_t stride = (n + 7) / 8 * 8 + (gemm_case_below(&seed, 8) == 0 ? 4 : 0),
                 apart = m * stride + 8 * gemm_case_below(&seed, 2);
         bool turned = gemm_case_below(&seed, 2) == 0;
-        *gemm = (sc_gemm){.dim_count = 4,
-                          .dims = {{batch, SC_GEMM_BATCH, {m * k, n * k, m * n}},
-                                   {m, SC_GEMM_M, {turned ? 1 : k, 0, n}},
-                                   {n, SC_GEMM_N, {0, 1, 1}},
-                                   {k, SC_GEMM_K, {turned ? m : 1, n, 0}}},
-                          .sum = SC_DTYPE_f32};
+        *gemm = (sc_gemm){
+            .dim_count = 4,
+            .dims = {{.size = batch, .role = SC_GEMM_BATCH, .strides = {m * k, n * k, m * n}},
+                     {.size = m, .role = SC_GEMM_M, .strides = {turned ? 1 : k, 0, n}},
+                     {.size = n, .role = SC_GEMM_N, .strides = {0, 1, 1}},
+                     {.size = k, .role = SC_GEMM_K, .strides = {turned ? m : 1, n, 0}}},
+            .sum = SC_DTYPE_f32};
         if (gemm_case_below(&seed, 2) == 0)
             gemm->steps[gemm->step_count++] = (sc_gemm_step){.kind = SC_GEMM_SCALE, .scale = 0.5};
         if (gemm_case_below(&seed, 2) == 0)
@@ -227,11 +228,11 @@ static sc_gemm projection(void)
         .dim_count = 5,
         .dtypes = {SC_DTYPE_bf16, SC_DTYPE_bf16, SC_DTYPE_bf16},
         .sum = SC_DTYPE_f32,
-        .dims = {{4, SC_GEMM_M, {196608, 0, 196608}},
-                 {256, SC_GEMM_M, {768, 0, 768}},
-                 {12, SC_GEMM_N, {0, 64, 64}},
-                 {64, SC_GEMM_N, {0, 1, 1}},
-                 {768, SC_GEMM_K, {1, 768, 0}}},
+        .dims = {{.size = 4, .role = SC_GEMM_M, .strides = {196608, 0, 196608}},
+                 {.size = 256, .role = SC_GEMM_M, .strides = {768, 0, 768}},
+                 {.size = 12, .role = SC_GEMM_N, .strides = {0, 64, 64}},
+                 {.size = 64, .role = SC_GEMM_N, .strides = {0, 1, 1}},
+                 {.size = 768, .role = SC_GEMM_K, .strides = {1, 768, 0}}},
         .step_count = 1,
         .steps = {{.kind = SC_GEMM_ADD, .dtype = SC_DTYPE_bf16, .strides = {0, 0, 64, 1, 0}}}};
     return gemm;

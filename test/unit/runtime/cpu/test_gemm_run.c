@@ -212,12 +212,13 @@ static void auto_random(void **state)
 static sc_gemm matrix(int64_t batch, int64_t m, int64_t n, int64_t k, uint32_t layout)
 {
     bool a = layout & 1, b = layout & 2, c = layout & 4;
-    return (sc_gemm){.dim_count = 4,
-                     .dims = {{batch, SC_GEMM_BATCH, {m * k, n * k, m * n}},
-                              {m, SC_GEMM_M, {a ? 1 : k, 0, c ? 1 : n}},
-                              {n, SC_GEMM_N, {0, b ? k : 1, c ? m : 1}},
-                              {k, SC_GEMM_K, {a ? m : 1, b ? 1 : n, 0}}},
-                     .sum = SC_DTYPE_f32};
+    return (sc_gemm){
+        .dim_count = 4,
+        .dims = {{.size = batch, .role = SC_GEMM_BATCH, .strides = {m * k, n * k, m * n}},
+                 {.size = m, .role = SC_GEMM_M, .strides = {a ? 1 : k, 0, c ? 1 : n}},
+                 {.size = n, .role = SC_GEMM_N, .strides = {0, b ? k : 1, c ? m : 1}},
+                 {.size = k, .role = SC_GEMM_K, .strides = {a ? m : 1, b ? 1 : n, 0}}},
+        .sum = SC_DTYPE_f32};
 }
 
 static void draw_values(gemm_case *c, uint64_t *seed)
