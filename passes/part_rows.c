@@ -385,7 +385,7 @@ static sc_value own_rows(sc_emitter *e, const part_group *group, const sc_type_i
     return sc_make2(e, SC_OP_and, from, until);
 }
 
-/* The rows of a value that are apart, 0 where they are of other parts. */
+/* The rows of a value that are apart, 0 where they are of other parts; its dims stay in order. */
 static sc_value own_part(parting *p, sc_emitter *e, sc_value value)
 {
     const likeness *like = e->user;
@@ -395,7 +395,8 @@ static sc_value own_part(parting *p, sc_emitter *e, sc_value value)
         return rows;
     sc_value own = own_rows(e, &like->group, &apart);
     sc_value zero = sc_make_constant(e, 0, apart.dtype);
-    return sc_make_where(e, own, rows, zero);
+    rows = sc_make_where(e, own, rows, zero);
+    return sc_make_fit(e, rows, &apart);
 }
 
 /* Makes the derivative of a lookup add rows that are apart. */

@@ -165,7 +165,7 @@ def add_plan_line(tree):
     """even DIMS: dims that must exist."""
     tree.after('frontend/syntax/words.def', 'PLAN_LINE(pad, PAD)\n', 'PLAN_LINE(even, EVEN)\n')
     tree.replace('frontend/syntax/parser.y', '%token <name> IGNORE "ignore"', '%token <name> IGNORE "ignore" EVEN "even"')
-    tree.replace('frontend/syntax/parser.y', '| INTER | IGNORE ;', '| INTER | IGNORE | EVEN ;')
+    tree.replace('frontend/syntax/parser.y', '| IGNORE ;', '| IGNORE | EVEN ;')
     tree.before('frontend/syntax/parser.y', "    | TUNE args ';'",
                 "    | EVEN idlist ';'   { $$ = make_plan_stmt(parser, SC_PLAN_EVEN, @$); $$->even = $2; }\n")
     tree.before('frontend/syntax/ast_plan.h', '        sc_arg_list tune;\n', '        sc_name_list even;\n')
