@@ -419,6 +419,16 @@ static void same_bits_of_small_shapes(void **state)
 }
 
 /* ---- pieces ---- */
+/* Between a product and its sum a sanitizer's check of an index keeps compilers from contracting
+ * them, in one loop and not in the other: then only what is read and written is checked. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define IS_CONTRACTED false
+#endif
+#endif
+#ifndef IS_CONTRACTED
+#define IS_CONTRACTED true
+#endif
 
 /* Multiplies the rows of the whole in as many pieces: where they lie in a and c is where the rows
  * do. */
@@ -464,7 +474,7 @@ static void same_bits_of_pieces(void **state)
             run_pieces(&t, SC_GEMM_PLAIN, pieces);
             if (pieces == 1)
                 memcpy(whole, t.arrays[SC_GEMM_C], bytes);
-            else if (memcmp(whole, t.arrays[SC_GEMM_C], bytes) != 0)
+            else if (IS_CONTRACTED && memcmp(whole, t.arrays[SC_GEMM_C], bytes) != 0)
                 fail_msg("other bits in %d pieces: %s", (int)pieces, gemm_case_text(&t.c.gemm));
         }
         free(whole);
