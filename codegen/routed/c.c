@@ -147,11 +147,7 @@ void sc_routed_emit(sc_context *context, const sc_routed_desc *desc, const char 
     sc_strbuf body;
     sc_strbuf_init(&body, &context->scratch);
     sc_writer writer = {.text = &body};
-    const sc_routed_text text = {.arena = &context->scratch,
-                                 .desc = desc,
-                                 .name = name,
-                                 .is_wide = desc->dtypes[SC_ROUTED_X] == SC_DTYPE_f64,
-                                 .out = &writer};
+    const sc_routed_text text = sc_routed_text_of(&context->scratch, desc, name, &writer);
     emit_sizes(&text);
     emit_sort(&text);
     emit_fixed(&text);

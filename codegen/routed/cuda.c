@@ -106,11 +106,7 @@ void sc_routed_emit_cuda(sc_context *context, const sc_routed_desc *desc, const 
     sc_strbuf body;
     sc_strbuf_init(&body, &context->scratch);
     sc_writer writer = {.text = &body};
-    const sc_routed_text text = {.arena = &context->scratch,
-                                 .desc = desc,
-                                 .name = name,
-                                 .is_wide = desc->dtypes[SC_ROUTED_X] == SC_DTYPE_f64,
-                                 .out = &writer};
+    const sc_routed_text text = sc_routed_text_of(&context->scratch, desc, name, &writer);
     emit_row_at(&text, "ids", SC_ROUTED_IDS);
     emit_row_at(&text, "first", SC_ROUTED_X);
     emit_row_at(&text, "second", sc_routed_second(desc));

@@ -2,6 +2,16 @@
 
 #include <string.h>
 
+sc_routed_text sc_routed_text_of(sc_arena *arena, const sc_routed_desc *desc, const char *name,
+                                 sc_writer *out)
+{
+    return (sc_routed_text){.arena = arena,
+                            .desc = desc,
+                            .name = name,
+                            .is_wide = desc->dtypes[SC_ROUTED_X] == SC_DTYPE_f64,
+                            .out = out};
+}
+
 int64_t sc_routed_rows(const sc_routed_desc *desc)
 {
     int64_t rows = 1;

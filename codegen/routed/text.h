@@ -13,6 +13,9 @@ typedef struct sc_routed_text {
     sc_writer *out;
 } sc_routed_text;
 
+sc_routed_text sc_routed_text_of(sc_arena *arena, const sc_routed_desc *desc, const char *name,
+                                 sc_writer *out);
+
 /* The number of rows; an integer, the C type of a dtype, the type of sums. */
 int64_t sc_routed_rows(const sc_routed_desc *desc);
 const char *sc_routed_number(const sc_routed_text *text, int64_t value);

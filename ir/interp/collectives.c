@@ -172,26 +172,33 @@ static sc_shard_order order_of_pieces(const sc_transfer *t, uint32_t dim)
     return sc_shard_order_of(t->interp->m, t->from_type->dims[dim].dim, &over);
 }
 
-/* Maps run `r` of the operand to its place in piece j of the result. */
-static void place_piece(sc_box *box, const sc_transfer *t, uint32_t dim, uint64_t j, uint32_t r)
+/* Run `r` of piece j, which has `piece` elements of a dim that has `whole`: no padding. */
+static sc_run run_of_piece(const sc_transfer *t, uint32_t dim, uint64_t j, uint32_t r,
+                           int64_t piece, int64_t whole)
 {
     sc_run runs[SC_RUNS];
     sc_shard_order order = order_of_pieces(t, dim);
-    sc_shard_runs(&order, (int64_t)j, t->from->sizes[dim], runs);
-    box->sizes[dim] = sc_min_i64(runs[r].count, t->to->sizes[dim] - runs[r].first);
-    box->to_at += runs[r].first * box->to_strides[dim];
-    box->from_at += runs[r].at * box->from_strides[dim];
+    sc_shard_runs(&order, (int64_t)j, piece, runs);
+    runs[r].count = sc_min_i64(runs[r].count, whole - runs[r].first);
+    return runs[r];
+}
+
+/* Maps run `r` of the operand to its place in piece j of the result. */
+static void place_piece(sc_box *box, const sc_transfer *t, uint32_t dim, uint64_t j, uint32_t r)
+{
+    sc_run run = run_of_piece(t, dim, j, r, t->from->sizes[dim], t->to->sizes[dim]);
+    box->sizes[dim] = run.count;
+    box->to_at += run.first * box->to_strides[dim];
+    box->from_at += run.at * box->from_strides[dim];
 }
 
 /* Maps run `r` of piece j of the operand to its place in the result. */
 static void take_piece(sc_box *box, const sc_transfer *t, uint32_t dim, uint64_t j, uint32_t r)
 {
-    sc_run runs[SC_RUNS];
-    sc_shard_order order = order_of_pieces(t, dim);
-    sc_shard_runs(&order, (int64_t)j, t->to->sizes[dim], runs);
-    box->sizes[dim] = sc_min_i64(runs[r].count, t->from->sizes[dim] - runs[r].first);
-    box->from_at += runs[r].first * box->from_strides[dim];
-    box->to_at += runs[r].at * box->to_strides[dim];
+    sc_run run = run_of_piece(t, dim, j, r, t->to->sizes[dim], t->from->sizes[dim]);
+    box->sizes[dim] = run.count;
+    box->from_at += run.first * box->from_strides[dim];
+    box->to_at += run.at * box->to_strides[dim];
 }
 
 static bool all_gather(const sc_transfer *t)
