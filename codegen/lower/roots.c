@@ -55,6 +55,28 @@ void root_cumsum(sc_lowering *l, const sc_op *op)
                    sc_kernel_reduced(l->k, sum, true), SC_NONE);
 }
 
+/* Where an id points: the place in this rank's range, and whether it is in it (SC_NONE: always). */
+typedef struct id_place {
+    sc_knode there, here;
+} id_place;
+
+/* `of` has the dim that the ids index. */
+static id_place find_place(sc_lowering *l, const sc_op *op, sc_value ids, sc_value of, sc_dim dim)
+{
+    const sc_type_info *type = sc_lower_type(l, of);
+    sc_loop_dim v = loop_of(l, of, dim);
+    uint32_t at = sc_lower_at(type, v.dim);
+    int64_t size = type->dims[at].size;
+    sc_knode id = sc_kernel_convert(l->k, sc_lower_here(l, ids), SC_DTYPE_i64);
+    sc_lower_check(l, op, sc_lower_within(l, id, size), id,
+                   "id {value} is outside 0 <= id < %s = %lld", sc_lower_dim_name(l, v.dim),
+                   (long long)size);
+    sc_lower_ids(l, ids, size);
+    sc_knode there = sc_lower_place(l, op, v.dim, v.size, id);
+    bool is_split = sc_type_shards(&l->m->mesh, type, at) > 1;
+    return (id_place){there, is_split ? sc_lower_within(l, there, v.size) : SC_NONE};
+}
+
 /* Stores zeros, then adds row after row. Dims of x or of the ids that the result lacks are summed
  * over. */
 void root_scatter_add(sc_lowering *l, const sc_op *op)
@@ -62,7 +84,6 @@ void root_scatter_add(sc_lowering *l, const sc_op *op)
     sc_value result = op->first_result, x = op->operands[0], ids = op->operands[1];
     const sc_type_info *type = sc_lower_type(l, result);
     sc_loop_dim v = loop_of(l, result, sc_op_attr(op, SC_ATTR_dims)->dims[0]);
-    int64_t size = type->dims[sc_lower_at(type, v.dim)].size;
     outer_but(l, result, v.dim);
     sc_loop_dims parts[] = {sc_loops_of(l->m, ids), sc_loops_of(l->m, x)}, rows = {0};
     for (uint32_t p = 0; p < 2; p++) {
@@ -81,19 +102,11 @@ void root_scatter_add(sc_lowering *l, const sc_op *op)
     sc_lower_store(l, SC_ITEM_STORE, arg, index,
                    sc_kernel_constant(l->k, sc_lower_dtype(l, result), 0), SC_NONE);
 
-    sc_knode id = sc_kernel_convert(l->k, sc_lower_here(l, ids), SC_DTYPE_i64);
-    sc_lower_check(l, op, sc_lower_within(l, id, size), id,
-                   "id {value} is outside 0 <= id < %s = %lld", sc_lower_dim_name(l, v.dim),
-                   (long long)size);
-    sc_lower_ids(l, ids, size);
-    sc_knode there = sc_lower_place(l, op, v.dim, v.size, id);
-    sc_knode here = sc_type_shards(&l->m->mesh, type, sc_lower_at(type, v.dim)) > 1
-                        ? sc_lower_within(l, there, v.size)
-                        : SC_NONE;
+    id_place place = find_place(l, op, ids, result, v.dim);
     sc_knode value = sc_lower_here(l, x);
-    own_index(l, result, v.dim, there, index);
+    own_index(l, result, v.dim, place.there, index);
     sc_lower_phase(l, &rows);
-    sc_lower_store(l, SC_ITEM_ADD, arg, index, value, here);
+    sc_lower_store(l, SC_ITEM_ADD, arg, index, value, place.here);
 }
 
 /* Selects one by one: the largest value after the previous one; ties go to the lowest index. NaN
@@ -178,31 +191,14 @@ void root_append(sc_lowering *l, const sc_op *op)
 
 /* ---- routed products: by definition, an element after the other ---- */
 
-/* The weights of a row in this rank's range, and whether they are in it (SC_NONE: always).
- * `weights` has the op's indexed dim. */
-typedef struct routed_row {
-    sc_knode there, here;
-} routed_row;
-
-static routed_row find_weights(sc_lowering *l, const sc_op *op, sc_value weights)
+/* The weights of a row. `weights` has the op's indexed dim. */
+static id_place find_weights(sc_lowering *l, const sc_op *op, sc_value weights)
 {
-    sc_value ids = op->operands[2];
-    const sc_type_info *type = sc_lower_type(l, weights);
-    sc_loop_dim experts = loop_of(l, weights, sc_op_attr(op, SC_ATTR_to)->dims[0]);
-    uint32_t at = sc_lower_at(type, experts.dim);
-    int64_t size = type->dims[at].size;
-    sc_knode id = sc_kernel_convert(l->k, sc_lower_here(l, ids), SC_DTYPE_i64);
-    sc_lower_check(l, op, sc_lower_within(l, id, size), id,
-                   "id {value} is outside 0 <= id < %s = %lld", sc_lower_dim_name(l, experts.dim),
-                   (long long)size);
-    sc_lower_ids(l, ids, size);
-    sc_knode there = sc_lower_place(l, op, experts.dim, experts.size, id);
-    bool is_split = sc_type_shards(&l->m->mesh, type, at) > 1;
-    return (routed_row){there, is_split ? sc_lower_within(l, there, experts.size) : SC_NONE};
+    return find_place(l, op, op->operands[2], weights, sc_op_attr(op, SC_ATTR_to)->dims[0]);
 }
 
 /* The part in which the row's weights are; SC_NONE: there are no parts. */
-static sc_knode part_of(sc_lowering *l, const sc_op *op, sc_value weights, const routed_row *row)
+static sc_knode part_of(sc_lowering *l, const sc_op *op, sc_value weights, const id_place *row)
 {
     const sc_attr *parts = sc_op_attr(op, SC_ATTR_parts);
     const sc_value with[] = {op->operands[0], op->operands[1], op->first_result};
@@ -217,7 +213,7 @@ static sc_knode part_of(sc_lowering *l, const sc_op *op, sc_value weights, const
 }
 
 /* The element of rows at hand: of those that are apart in the row's part. */
-static sc_knode read_row(sc_lowering *l, const sc_op *op, sc_value rows, const routed_row *row,
+static sc_knode read_row(sc_lowering *l, const sc_op *op, sc_value rows, const id_place *row,
                          sc_knode part)
 {
     sc_knode index[SC_MAX_RANK] = {0};
@@ -229,7 +225,7 @@ static sc_knode read_row(sc_lowering *l, const sc_op *op, sc_value rows, const r
 }
 
 /* In a result that holds parts apart, only one of them has the row. */
-static void keep_part(sc_lowering *l, const sc_op *op, routed_row *row, sc_knode part)
+static void keep_part(sc_lowering *l, const sc_op *op, id_place *row, sc_knode part)
 {
     const sc_attr *parts = sc_op_attr(op, SC_ATTR_parts);
     if (part == SC_NONE || sc_type_find_dim(sc_lower_type(l, op->first_result), parts->dims[0]) < 0)
@@ -263,7 +259,7 @@ void root_routed_dot(sc_lowering *l, const sc_op *op)
 {
     sc_value result = op->first_result, x = op->operands[0], w = op->operands[1];
     outer_but(l, result, SC_NONE);
-    routed_row row = find_weights(l, op, w);
+    id_place row = find_weights(l, op, w);
     sc_knode part = part_of(l, op, w, &row);
     keep_part(l, op, &row, part);
     sc_knode there[SC_MAX_RANK], index[SC_MAX_RANK];
@@ -296,7 +292,7 @@ void root_routed_dot_grad(sc_lowering *l, const sc_op *op)
     own_index(l, result, experts.dim, sc_lower_loop(l, experts), index);
     phase_over(l, &experts, 1);
     sc_lower_store(l, SC_ITEM_STORE, arg, index, sc_kernel_constant(l->k, dtype, 0), SC_NONE);
-    routed_row row = find_weights(l, op, result);
+    id_place row = find_weights(l, op, result);
     sc_knode part = part_of(l, op, result, &row), x = read_row(l, op, op->operands[0], &row, part),
              dy = read_row(l, op, op->operands[1], &row, part);
     sc_knode product = wide_product(l, x, dy, dtype);
