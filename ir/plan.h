@@ -49,6 +49,7 @@ typedef struct sc_seeds {
     SC_VEC(sc_lock) locks;
     SC_VEC(sc_form_seed) forms;
     double call_cost; /* `tune`: cost of one call, in bytes */
+    double capacity;  /* `tune`: slots for rows of experts, in even shares; 0: the default */
 } sc_seeds;
 
 #endif

@@ -22,6 +22,7 @@
  * each op is visited three times. */
 #include "ir/ops/build.h"
 #include "passes/assign.h"
+#include "passes/parts.h"
 #include "passes/pass.h"
 #include "passes/uses.h"
 
@@ -55,33 +56,6 @@ typedef struct parting {
 } parting;
 
 /* ---- groups ---- */
-/* True for routed products and their gradients. */
-static bool is_routed(const sc_op *op)
-{
-    return sc_op_takes_ids((sc_op_kind)op->kind, IDS);
-}
-
-static bool is_gradient(const sc_module *m, const sc_op *op)
-{
-    sc_dim experts = sc_op_attr(op, SC_ATTR_to)->dims[0];
-    return sc_type_find_dim(sc_type_of(m, op->first_result), experts) >= 0;
-}
-
-/* The ids behind names and recomputed copies. */
-static sc_value named(const parting *p, sc_value ids)
-{
-    for (;;) {
-        sc_value like = sc_like_of(p->step, ids);
-        const sc_op *op = sc_op_at(p->m, sc_def(p->m, ids));
-        if (like != SC_NONE)
-            ids = like;
-        else if (sc_op_is_operand(op) && sc_op_has(op, SC_VIEW))
-            ids = op->operands[0];
-        else
-            return ids;
-    }
-}
-
 static sc_sub_axis_list split_of(const sc_module *m, sc_op_id op, sc_dim dim)
 {
     sc_factors factors;
@@ -95,12 +69,17 @@ static sc_sub_axis_list split_of(const sc_module *m, sc_op_id op, sc_dim dim)
     return (sc_sub_axis_list){0};
 }
 
+static sc_value named(const parting *p, sc_value ids)
+{
+    return sc_behind_names(p->m, p->step, ids);
+}
+
 /* Returns the group of a product, SC_NONE if its experts are not split. */
 static uint32_t group_of(parting *p, sc_op_id id)
 {
     sc_module *m = p->m;
     const sc_op *op = sc_op_at(m, id);
-    if (!is_routed(op))
+    if (!sc_is_routed(op))
         return SC_NONE;
     part_group own = {.ids = named(p, op->operands[IDS]),
                       .experts = sc_op_attr(op, SC_ATTR_to)->dims[0],
@@ -117,27 +96,19 @@ static uint32_t group_of(parting *p, sc_op_id id)
     }
     own.before = *last;
     *last = p->groups.count;
-    const sc_type_info *with =
-        sc_type_of(m, is_gradient(m, op) ? op->first_result : op->operands[OTHERS]);
-    int64_t size = with->dims[sc_type_find_dim(with, own.experts)].size;
-    own.each = sc_dim_padded(m, own.experts, size) / own.count;
+    own.each = sc_part_size(
+        m, sc_is_weight_gradient(m, op) ? op->first_result : op->operands[OTHERS], own.experts,
+        own.count);
     *sc_vec_push(&m->context->arena, &p->groups) = own;
     return p->groups.count - 1;
 }
 
-/* The dim of the group's parts: one for each number of them, as a dim has one size in a function.
- */
+/* The group with its dim of parts. */
 static const part_group *numbered(parting *p, uint32_t group)
 {
-    sc_module *m = p->m;
     part_group *own = &p->groups.data[group];
-    if (own->parts != SC_NONE)
-        return own;
-    sc_sym name = sc_intern_printf(&m->context->names, "%s.by%lld",
-                                   sc_text(m->context, m->dims.data[own->experts].name),
-                                   (long long)own->count);
-    sc_dim known = sc_module_find_dim(m, name);
-    own->parts = known != SC_NONE ? known : sc_module_add_dim(m, name);
+    if (own->parts == SC_NONE)
+        own->parts = sc_parts_dim(p->m, own->experts, own->count);
     return own;
 }
 
@@ -180,7 +151,7 @@ static void find_wanted(parting *p)
         uint32_t group = group_of(p, id);
         if (group != SC_NONE) {
             want(p, op->operands[ROWS], group);
-            if (is_gradient(p->m, op))
+            if (sc_is_weight_gradient(p->m, op))
                 want(p, op->operands[OTHERS], group);
         } else if (adds_by_ids(op)) {
             const uint32_t *known = sc_map_find(&p->by_ids, named(p, op->operands[1]));
@@ -313,7 +284,7 @@ static uint32_t take_attrs(sc_module *m, const sc_op *op, const part_group *grou
         if (op->attrs[a].key != SC_ATTR_split)
             attrs[count++] = op->attrs[a];
     }
-    if (is_routed(op))
+    if (sc_is_routed(op))
         attrs[count++] = sc_attr_dims(m, SC_ATTR_parts, &group->parts, 1);
     return count;
 }
@@ -343,7 +314,7 @@ static void part(parting *p, sc_op_id id, uint32_t number)
         operands[o] = is_here ? p->apart[is] : is_found ? p->lookup[is] : is;
         p->uses[is] += is_here || is_found ? 0 : 1;
     }
-    bool has_parts = is_routed(&op) || count_apart(p, &op, number) > 0;
+    bool has_parts = sc_is_routed(&op) || count_apart(p, &op, number) > 0;
     if (sc_op_is_inferred((sc_op_kind)op.kind)) {
         sc_op_id at = sc_make_sized(&e, (sc_op_kind)op.kind, operands, op.operand_count, attrs,
                                     count, like.group.count);
@@ -391,7 +362,7 @@ static sc_value own_part(parting *p, sc_emitter *e, sc_value value)
     const likeness *like = e->user;
     sc_value rows = p->apart[value];
     const sc_type_info apart = *sc_type_of(p->m, rows);
-    if (is_routed(sc_op_at(p->m, sc_def(p->m, rows)))) /* a product has zeros there */
+    if (sc_is_routed(sc_op_at(p->m, sc_def(p->m, rows)))) /* a product has zeros there */
         return rows;
     sc_value own = own_rows(e, &like->group, &apart);
     sc_value zero = sc_make_constant(e, 0, apart.dtype);
@@ -435,7 +406,7 @@ static void visit(parting *p, sc_op_id id)
     uint32_t group = group_of(p, id), wanted = p->wanted[op->first_result];
     bool has_room = sc_type_of(p->m, op->first_result)->rank < SC_MAX_RANK;
     if (group != SC_NONE) {
-        if (!is_gradient(p->m, op) && wanted == group && has_room)
+        if (!sc_is_weight_gradient(p->m, op) && wanted == group && has_room)
             part(p, id, group);
         else if (count_apart(p, op, group) > 0)
             read_apart(p, id, group);

@@ -40,4 +40,13 @@ static inline sc_cause *sc_cause_of(const sc_placing *placing, sc_value value, u
     return &placing->causes[(size_t)value * placing->sub_axis_count + sub_axis];
 }
 
+/* The `form` line that gives the op its form over the sub-axis, or SC_NONE. */
+static inline uint32_t sc_form_rule(const sc_placing *placing, sc_op_id op, uint32_t sub_axis)
+{
+    if (placing == NULL || op >= placing->op_count)
+        return SC_NONE;
+    uint32_t rule = placing->lock_rules[(size_t)op * placing->sub_axis_count + sub_axis];
+    return rule != SC_NONE && placing->is_form[rule] ? rule : SC_NONE;
+}
+
 #endif

@@ -60,21 +60,31 @@ typedef struct id_place {
     sc_knode there, here;
 } id_place;
 
-/* `of` has the dim that the ids index. */
-static id_place find_place(sc_lowering *l, const sc_op *op, sc_value ids, sc_value of, sc_dim dim)
+/* Where `id`, an element of `ids`, points: `of` has the dim that the ids index. `may_lack`: an id
+ * of -1 points nowhere. */
+static id_place find_place_of(sc_lowering *l, const sc_op *op, sc_value ids, sc_knode id,
+                              bool may_lack, sc_value of, sc_dim dim)
 {
     const sc_type_info *type = sc_lower_type(l, of);
     sc_loop_dim v = loop_of(l, of, dim);
     uint32_t at = sc_lower_at(type, v.dim);
     int64_t size = type->dims[at].size;
-    sc_knode id = sc_kernel_convert(l->k, sc_lower_here(l, ids), SC_DTYPE_i64);
-    sc_lower_check(l, op, sc_lower_within(l, id, size), id,
-                   "id {value} is outside 0 <= id < %s = %lld", sc_lower_dim_name(l, v.dim),
-                   (long long)size);
-    sc_lower_ids(l, ids, size);
+    id = sc_kernel_convert(l->k, id, SC_DTYPE_i64);
+    sc_knode is_valid = sc_lower_within(l, id, size);
+    if (may_lack)
+        is_valid = sc_lower_2(l, SC_NODE_or, is_valid, sc_lower_with(l, SC_NODE_eq, id, -1));
+    else
+        sc_lower_ids(l, ids, size);
+    sc_lower_check(l, op, is_valid, id, "id {value} is outside 0 <= id < %s = %lld",
+                   sc_lower_dim_name(l, v.dim), (long long)size);
     sc_knode there = sc_lower_place(l, op, v.dim, v.size, id);
-    bool is_split = sc_type_shards(&l->m->mesh, type, at) > 1;
+    bool is_split = may_lack || sc_type_shards(&l->m->mesh, type, at) > 1;
     return (id_place){there, is_split ? sc_lower_within(l, there, v.size) : SC_NONE};
+}
+
+static id_place find_place(sc_lowering *l, const sc_op *op, sc_value ids, sc_value of, sc_dim dim)
+{
+    return find_place_of(l, op, ids, sc_lower_here(l, ids), false, of, dim);
 }
 
 /* Stores zeros, then adds row after row. Dims of x or of the ids that the result lacks are summed
@@ -191,10 +201,18 @@ void root_append(sc_lowering *l, const sc_op *op)
 
 /* ---- routed products: by definition, an element after the other ---- */
 
-/* The weights of a row. `weights` has the op's indexed dim. */
+/* The weights of a row. `weights` has the op's indexed dim. Ids that are apart are those of this
+ * rank's only part. */
 static id_place find_weights(sc_lowering *l, const sc_op *op, sc_value weights)
 {
-    return find_place(l, op, op->operands[2], weights, sc_op_attr(op, SC_ATTR_to)->dims[0]);
+    const sc_attr *parts = sc_op_attr(op, SC_ATTR_parts);
+    const sc_value ids = op->operands[2];
+    const sc_dim experts = sc_op_attr(op, SC_ATTR_to)->dims[0];
+    sc_knode index[SC_MAX_RANK];
+    if (parts == NULL || sc_type_find_dim(sc_lower_type(l, ids), parts->dims[0]) < 0)
+        return find_place(l, op, ids, weights, experts);
+    own_index(l, ids, parts->dims[0], sc_lower_integer(l, 0), index);
+    return find_place_of(l, op, ids, sc_lower_value(l, ids, index), true, weights, experts);
 }
 
 /* The part in which the row's weights are; SC_NONE: there are no parts. */

@@ -36,7 +36,8 @@ static void emit_sort(const sc_routed_text *text)
     sc_write_line(out, "__builtin_memset(starts, 0, %lld * sizeof *starts);", experts + 2);
     uint32_t depth = out->depth;
     open_rows(text);
-    sc_write_open(out, "if (id < 0 || id >= %lld)", (long long)desc->below);
+    sc_write_open(out, "if (id < %lld || id >= %lld)", (long long)desc->least,
+                  (long long)desc->below);
     sc_write_line(
         out,
         "const int64_t least = -0x%llx, shown = id < least ? least : id > ~least ? ~least : id;",

@@ -51,6 +51,7 @@ static void add_words(const sc_routed_text *text, sc_write_word *words)
         {"PARAMETERS", parameters(text)},
         {"OFFSET", desc->has_offset ? "offset" : "0"},
         {"COUNT_BELOW", sc_routed_number(text, desc->below)},
+        {"LEAST_ID", sc_routed_number(text, desc->least)},
         {"COUNT_CHUNKS", sc_routed_number(text, tiles(desc->columns.size))},
         {"COUNT_PIECES", sc_routed_number(text, tiles(desc->own.size))},
         {"FAILURE_LEAST",
@@ -71,7 +72,7 @@ static void add_words(const sc_routed_text *text, sc_write_word *words)
 
 static void emit_texts(const sc_routed_text *text)
 {
-    enum { OWN = 12 };
+    enum { OWN = 13 };
     sc_write_word words[SC_ROUTED_WORDS + OWN];
     sc_routed_words(text, words);
     add_words(text, words + SC_ROUTED_WORDS);

@@ -25,7 +25,7 @@ SC_KERNEL(256, 1) void NAME_0(PARAMETERS)
                       shown = id < least    ? least
                               : id > ~least ? ~least
                                             : id;
-        if (group == 0 && (id < 0 || id >= COUNT_BELOW))
+        if (group == 0 && (id < LEAST_ID || id >= COUNT_BELOW))
             sc_fail(sc_failure, FAILURE_CHECK | ((uint64_t)shown & FAILURE_MASK));
         place += NAME_group(id - OFFSET) < group;
     }

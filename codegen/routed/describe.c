@@ -134,6 +134,9 @@ const char *sc_routed_describe(const sc_module *m, sc_op_id op, sc_routed_desc *
         return why;
     const sc_type_info *of = k.types[out->is_grad ? SC_ROUTED_OUT : SC_ROUTED_Y];
     out->below = of->dims[sc_type_find_dim(of, experts)].size;
+    const sc_attr *parts = sc_op_attr(o, SC_ATTR_parts);
+    bool may_lack = parts != NULL && has(&k, SC_ROUTED_IDS, parts->dims[0]);
+    out->least = may_lack ? -1 : 0;
     out->check = sc_arena_printf(
         &m->context->arena, "%s in {where}: id {value} is outside 0 <= id < %s = %lld",
         sc_ops[o->kind].name, sc_text(m->context, m->dims.data[experts].name),

@@ -36,6 +36,7 @@ typedef struct sc_routed_desc {
     sc_routed_dim own, columns; /* own: the other one of m and k; columns: n */
     sc_routed_dim experts;      /* of this rank */
     int64_t below;              /* number of ids over all ranks */
+    int64_t least;              /* -1: that is the id of no weights; 0: there is none */
     const char *check;          /* the message of an id that is no weights' */
     int64_t scratch_bytes;
     bool has_offset;      /* this rank has a part of the ids: */

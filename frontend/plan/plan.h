@@ -148,11 +148,12 @@ void sc_plan_expects(const sc_resolved_plan *plan, sc_expect_list *out);
  * takes a schedule that fits; else NULL. */
 const sc_expect *sc_plan_memory_to_fit(const sc_resolved_plan *plan);
 
-/* Settings of `tune` lines. They never change results. */
+/* Settings of `tune` lines. They never change results; rows without room are an error. */
 typedef struct sc_plan_tuning {
     double bucket;    /* bytes */
     double prefetch;  /* units ahead */
     double call_cost; /* cost of a call, in bytes */
+    double capacity;  /* slots for rows of experts, in even shares; 0: the default */
 } sc_plan_tuning;
 sc_plan_tuning sc_plan_tune(const sc_resolved_plan *plan);
 

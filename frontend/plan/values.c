@@ -196,9 +196,9 @@ static bool number_of(sc_resolved_plan *plan, const sc_expr *expr, double *out)
 
 static void resolve_tune(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
 {
-    static const char *const words[] = {"bucket", "prefetch", "call_cost"};
+    static const char *const words[] = {"bucket", "prefetch", "call_cost", "capacity"};
     double *const targets[] = {&plan->tuning.bucket, &plan->tuning.prefetch,
-                               &plan->tuning.call_cost};
+                               &plan->tuning.call_cost, &plan->tuning.capacity};
     for (uint32_t i = 0; i < stmt->tune.count; i++) {
         const sc_arg *arg = &stmt->tune.data[i];
         if (arg->name.text == 0 || arg->values.count != 1) {

@@ -3,10 +3,14 @@
 #include "ir/ops/eval_walk.h"
 
 /* The weights of an id: its index in this rank's shard of the dim, -1 if that has none of it;
- * false, and an error, if no rank has. */
-static bool find_weights(sc_eval *eval, const sc_walk_dim *experts, double id, int64_t *out)
+ * false, and an error, if no rank has. `may_lack`: -1 is an id that no weights have. */
+static bool find_weights(sc_eval *eval, const sc_walk_dim *experts, double id, bool may_lack,
+                         int64_t *out)
 {
     int64_t size = sc_eval_global_size(eval, experts->dim);
+    *out = -1;
+    if (may_lack && id == -1)
+        return true;
     if (!(id >= 0 && id < (double)size))
         return sc_eval_fail(eval, "id %.17g is outside 0 <= id < %s = %lld", id,
                             sc_eval_dim_name(eval, experts->dim), (long long)size);
@@ -23,10 +27,38 @@ static bool take_parts(sc_eval *eval, sc_walk *walk, sc_walk_dim *parts)
            sc_walk_take_attr(eval, walk, SC_ATTR_parts, parts);
 }
 
-/* The part of this rank's shard in which the weights are. */
-static int64_t part_of(const sc_walk_dim *parts, const sc_walk_dim *experts, int64_t local)
+/* Where the ids are apart, a row has one for each part: all its places, one after the other. */
+static int64_t places_of(const sc_walk_dim *parts, uint32_t ids)
 {
-    return local / (experts->size / parts->size);
+    return parts->strides[ids] != 0 ? parts->size : 1;
+}
+
+/* The weights of the row at `ids` in this place, -1: none, and in *part the part of this rank's
+ * shard in which they are. */
+static bool find_row(sc_eval *eval, const sc_walk_dim *experts, const sc_walk_dim *parts,
+                     uint32_t array, int64_t ids, int64_t place, int64_t *part, int64_t *out)
+{
+    bool has_own = parts->strides[array] != 0;
+    double id = eval->operands[2]->data[ids + place * parts->strides[array]];
+    if (!find_weights(eval, experts, id, has_own, out))
+        return false;
+    *part = *out < 0 ? place : *out / (experts->size / parts->size);
+    if (has_own && *part != place)
+        *out = -1;
+    return true;
+}
+
+static void multiply(sc_eval *eval, const sc_walk *walk, sc_walk *inner, int64_t x, int64_t w,
+                     int64_t out)
+{
+    enum { OUT, X, W };
+    double sum = 0;
+    sc_walk_start(inner);
+    do {
+        sum += eval->operands[0]->data[walk->at[X] + x + inner->at[X]] *
+               eval->operands[1]->data[walk->at[W] + w + inner->at[W]];
+    } while (sc_walk_next(inner));
+    eval->results[0].data[walk->at[OUT] + out] = sum;
 }
 
 bool eval_routed_dot(sc_eval *eval)
@@ -42,22 +74,27 @@ bool eval_routed_dot(sc_eval *eval)
         return false;
     sc_walk_start(&walk);
     do {
-        int64_t local = -1;
-        if (!find_weights(eval, &experts, eval->operands[2]->data[walk.at[IDS]], &local))
-            return false;
-        if (local < 0)
-            continue;
-        int64_t part = part_of(&parts, &experts, local);
-        const double *x = eval->operands[0]->data + walk.at[X] + part * parts.strides[X],
-                     *w = eval->operands[1]->data + walk.at[W] + local * experts.strides[W];
-        double sum = 0;
-        sc_walk_start(&inner);
-        do {
-            sum += x[inner.at[X]] * w[inner.at[W]];
-        } while (sc_walk_next(&inner));
-        eval->results[0].data[walk.at[OUT] + part * parts.strides[OUT]] = sum;
+        for (int64_t place = 0; place < places_of(&parts, IDS); place++) {
+            int64_t local, part;
+            if (!find_row(eval, &experts, &parts, IDS, walk.at[IDS], place, &part, &local))
+                return false;
+            if (local >= 0)
+                multiply(eval, &walk, &inner, part * parts.strides[X], local * experts.strides[W],
+                         part * parts.strides[OUT]);
+        }
     } while (sc_walk_next(&walk));
     return true;
+}
+
+/* Adds the products of a row to its weights' gradient. */
+static void add_row(sc_eval *eval, sc_walk *walk, int64_t x, int64_t dy, int64_t out)
+{
+    enum { X, DY, IDS, OUT };
+    sc_walk_start(walk);
+    do {
+        eval->results[0].data[walk->at[OUT] + out] += eval->operands[0]->data[walk->at[X] + x] *
+                                                      eval->operands[1]->data[walk->at[DY] + dy];
+    } while (sc_walk_next(walk));
 }
 
 /* The terms of an element are added in the order of rows. */
@@ -74,19 +111,14 @@ bool eval_routed_grad(sc_eval *eval)
         return false;
     sc_walk_start(&inner); /* rows */
     do {
-        int64_t local = -1;
-        if (!find_weights(eval, &experts, eval->operands[2]->data[inner.at[IDS]], &local))
-            return false;
-        if (local < 0)
-            continue;
-        int64_t part = part_of(&parts, &experts, local);
-        const double *x = eval->operands[0]->data + inner.at[X] + part * parts.strides[X],
-                     *dy = eval->operands[1]->data + inner.at[DY] + part * parts.strides[DY];
-        double *out = eval->results[0].data + local * experts.strides[OUT];
-        sc_walk_start(&walk);
-        do {
-            out[walk.at[OUT]] += x[walk.at[X]] * dy[walk.at[DY]];
-        } while (sc_walk_next(&walk));
+        for (int64_t place = 0; place < places_of(&parts, IDS); place++) {
+            int64_t local, part;
+            if (!find_row(eval, &experts, &parts, IDS, inner.at[IDS], place, &part, &local))
+                return false;
+            if (local >= 0)
+                add_row(eval, &walk, inner.at[X] + part * parts.strides[X],
+                        inner.at[DY] + part * parts.strides[DY], local * experts.strides[OUT]);
+        }
     } while (sc_walk_next(&inner));
     return true;
 }

@@ -298,15 +298,13 @@ static bool move_parts(sc_shape_request *request, const sc_attr *parts, sc_type_
     return true;
 }
 
-/* Parts are numbered by a dim that neither the weights nor the ids have. */
+/* Parts are numbered by a dim that the weights do not have. */
 static bool wants_parts(sc_shape_request *request, const sc_attr *parts)
 {
-    const uint32_t end = parts == NULL ? 0 : request->operand_count;
-    for (uint32_t o = 1; o < end; o++) {
-        if (parts->count != 1 || sc_type_find_dim(operand(request, o), parts->dims[0]) >= 0)
-            return fail(request, "%s: parts are one dim, of x and of the result", op_name(request));
-    }
-    return true;
+    if (parts == NULL ||
+        (parts->count == 1 && sc_type_find_dim(operand(request, 1), parts->dims[0]) < 0))
+        return true;
+    return fail(request, "%s: parts are one dim, of rows, ids and the result", op_name(request));
 }
 
 /* The dim of parts, then the dims of x and of the ids, then those of w, without the contracted ones
@@ -332,7 +330,7 @@ bool shape_routed_dot(sc_shape_request *request)
         if (sc_type_find_dim(operand(request, W), ids->dims[i].dim) >= 0)
             return fail(request, "%s: ids and weights both have %s", op_name(request),
                         dim_name(request->m, ids->dims[i].dim));
-        if (!add_dim(request, &type, &ids->dims[i]))
+        if (!sc_attr_has_dim(parts, ids->dims[i].dim) && !add_dim(request, &type, &ids->dims[i]))
             return false;
     }
     for (uint32_t i = 0; i < operand(request, W)->rank; i++) {

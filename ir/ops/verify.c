@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ir/ops/verify_pieces.h"
+#include "ir/ops/verify_rows.h"
 #include "ir/ops/verify_stages.h"
 #include "ir/print_type.h"
 
@@ -21,6 +22,7 @@ typedef struct verification {
      * the last copy into it */
     sc_op_id *staged_by, filled[2 * SC_STATE_KINDS];
     sc_pieces pieces;
+    sc_sent_rows sent;
     /* fingerprint -> a valid op: ops with the same types and attributes are valid too */
     sc_map checked;
 } verification;
@@ -632,7 +634,7 @@ static void check_by_itself(verification *v, sc_op_id op)
         v->checked = (sc_map){.arena = v->checked.arena};
 }
 
-static void report_piece(void *user, sc_op_id op, const char *text)
+static void report_of(void *user, sc_op_id op, const char *text)
 {
     report(user, op, text);
 }
@@ -648,12 +650,13 @@ static void check_op(verification *v, sc_op_id op, uint32_t position)
         check_copy(v, op);
         return;
     }
+    sc_verify_rows(&v->sent, op, report_of, v);
     if ((traits & SC_RESHARD) != 0) {
-        if (!sc_verify_pieces(&v->pieces, op, report_piece, v))
+        if (!sc_verify_pieces(&v->pieces, op, report_of, v))
             check_collective(v, op);
         return;
     }
-    sc_verify_pieces(&v->pieces, op, report_piece, v);
+    sc_verify_pieces(&v->pieces, op, report_of, v);
     check_by_itself(v, op);
     if ((m->states & SC_PLACED) == 0 || v->reports > 0)
         return;
@@ -693,6 +696,7 @@ bool sc_verify_module(const sc_module *module, const char *after)
     memset(v.staged_by, 0xff, module->values.count * sizeof *v.staged_by);
     v.checked.arena = &module->context->arena;
     v.pieces = sc_pieces_of(v.m);
+    v.sent = sc_sent_rows_of(v.m);
     for (sc_func_id f = 0; f < module->funcs.count; f++) {
         uint32_t position = 0;
         sc_for_each_op (module, f, op)

@@ -1,0 +1,182 @@
+/* Rows on their way to the ranks of their experts, and back. A rank is one member M; the number of a
+ * row is row-major over the dims of rows. */
+#include "codegen/lower/rows.h"
+
+#include "ir/ops/capacity.h"
+
+enum { MEMBER, PART, SLOT };
+
+static sc_loop_dim loop_of(const sc_lowering *l, sc_value value, sc_dim dim)
+{
+    const sc_type_info *type = sc_lower_type(l, value);
+    return (sc_loop_dim){dim, sc_type_local_size(l->m, type, sc_lower_at(type, dim))};
+}
+
+/* Loops over the dims of an attribute, of which the value has all. */
+static sc_loop_dims loops_of(const sc_lowering *l, const sc_attr *dims, sc_value value)
+{
+    sc_loop_dims loops = {0};
+    for (uint32_t d = 0; d < dims->count; d++)
+        loops.dims[loops.count++] = loop_of(l, value, dims->dims[d]);
+    return loops;
+}
+
+static void outer(sc_lowering *l, const sc_loop_dims *loops)
+{
+    for (uint32_t i = 0; i < loops->count; i++)
+        sc_lower_add_dim(l, loops->dims[i]);
+    sc_lower_end_outer(l);
+}
+
+static sc_knode row_number(sc_lowering *l, const sc_loop_dims *rows)
+{
+    sc_knode number = sc_lower_integer(l, 0);
+    for (uint32_t d = 0; d < rows->count; d++) {
+        sc_knode major = sc_lower_2(l, SC_NODE_mul, number, sc_lower_integer(l, rows->dims[d].size));
+        number = sc_lower_2(l, SC_NODE_add, major, sc_lower_loop(l, rows->dims[d]));
+    }
+    return number;
+}
+
+/* The indices of slot `slot` of part `part` in a value with the dims of slots, 0 along its others. */
+static void index_slot(sc_lowering *l, const sc_type_info *type, const sc_attr *slots,
+                       sc_knode part, sc_knode slot, sc_knode *out)
+{
+    for (uint32_t i = 0; i < type->rank; i++) {
+        sc_dim dim = type->dims[i].dim;
+        if (dim == slots->dims[PART])
+            out[i] = part;
+        else if (dim == slots->dims[SLOT])
+            out[i] = slot;
+        else if (dim == slots->dims[MEMBER])
+            out[i] = sc_lower_integer(l, 0);
+    }
+}
+
+/* Whether one of the choices of the row at hand is in the part at hand. The choices of a row are
+ * few: they are not a loop. */
+static sc_knode is_chosen(sc_lowering *l, const sc_op *op, sc_knode part)
+{
+    const sc_attr *rows = sc_op_attr(op, SC_ATTR_dims);
+    const sc_type_info *ids = sc_lower_type(l, op->operands[0]);
+    const int64_t below = sc_op_int(op, SC_ATTR_below, 1), each = sc_op_int(op, SC_ATTR_each, 1);
+    sc_knode index[SC_MAX_RANK], any = SC_NONE;
+    int64_t choices = 1;
+    for (uint32_t i = 0; i < ids->rank; i++)
+        choices *= sc_attr_has_dim(rows, ids->dims[i].dim) ? 1 : ids->dims[i].size;
+    for (int64_t q = 0; q < choices; q++) {
+        int64_t left = q;
+        for (uint32_t i = ids->rank; i-- > 0;) {
+            bool is_row = sc_attr_has_dim(rows, ids->dims[i].dim);
+            index[i] = is_row ? sc_lower_loop(l, loop_of(l, op->operands[0], ids->dims[i].dim))
+                              : sc_lower_integer(l, left % ids->dims[i].size);
+            left /= is_row ? 1 : ids->dims[i].size;
+        }
+        sc_knode id = sc_kernel_convert(l->k, sc_lower_value(l, op->operands[0], index),
+                                        SC_DTYPE_i64);
+        sc_knode none = sc_lower_with(l, SC_NODE_eq, id, SC_NO_ID);
+        sc_knode valid = sc_lower_2(l, SC_NODE_or, none, sc_lower_within(l, id, below));
+        sc_lower_check(l, op, valid, id, "id {value} is outside 0 <= id < %lld", (long long)below);
+        sc_knode first = sc_lower_2(l, SC_NODE_mul, part, sc_lower_integer(l, each));
+        sc_knode from = sc_lower_2(l, SC_NODE_sub, id, first);
+        sc_knode own = sc_lower_within(l, from, each);
+        any = any == SC_NONE ? own : sc_lower_2(l, SC_NODE_or, any, own);
+    }
+    return any;
+}
+
+/* Fails if more rows than there are slots go to the part at hand. */
+static void check_room(sc_lowering *l, const sc_op *op, sc_knode count, int64_t room)
+{
+    const char *capacity =
+        sc_arena_printf(l->k->arena, "{value/%.17g}", sc_op_number(op, SC_ATTR_share, 1));
+    sc_knode fits = sc_lower_2(l, SC_NODE_le, count, sc_lower_integer(l, room));
+    sc_lower_check(l, op, fits, count, SC_TOO_MANY_ROWS, "{value}", (long long)room, capacity);
+}
+
+/* A running count gives the rows of a part their slots, in order. */
+void root_row_slots(sc_lowering *l, const sc_op *op)
+{
+    const sc_attr *to = sc_op_attr(op, SC_ATTR_to);
+    const sc_value slots = op->first_result, places = op->first_result + 1;
+    const sc_loop_dims parts = {.count = 1, .dims = {loop_of(l, slots, to->dims[PART])}},
+                       room = {.count = 1, .dims = {loop_of(l, slots, to->dims[SLOT])}},
+                       rows = loops_of(l, sc_op_attr(op, SC_ATTR_dims), op->operands[0]);
+    sc_knode index[SC_MAX_RANK];
+    outer(l, &parts);
+    sc_knode part = sc_lower_loop(l, parts.dims[0]), minus = sc_lower_integer(l, -1);
+    uint32_t slots_arg = sc_lower_out(l, slots, SC_ARG_OUT, SC_NONE),
+             places_arg = sc_lower_out(l, places, SC_ARG_OUT, SC_NONE);
+    index_slot(l, sc_lower_type(l, slots), to, part, sc_lower_loop(l, room.dims[0]), index);
+    sc_lower_phase(l, &room);
+    sc_lower_store(l, SC_ITEM_STORE, slots_arg, index, minus, SC_NONE);
+
+    sc_knode row = row_number(l, &rows), chosen = is_chosen(l, op, part);
+    sc_lower_phase(l, &rows);
+    uint32_t sum = sc_kernel_add_reduction(l->k, SC_ITEM_SUM,
+                                           sc_kernel_convert(l->k, chosen, SC_DTYPE_i64));
+    sc_knode slot = sc_lower_2(l, SC_NODE_add, sc_kernel_reduced(l->k, sum, true), minus);
+    sc_knode fits = sc_lower_2(l, SC_NODE_lt, slot, sc_lower_integer(l, room.dims[0].size));
+    fits = sc_lower_2(l, SC_NODE_and, chosen, fits);
+    index_slot(l, sc_lower_type(l, slots), to, part, slot, index);
+    sc_lower_store(l, SC_ITEM_STORE, slots_arg, index, row, fits);
+    const sc_type_info *type = sc_lower_type(l, places);
+    for (uint32_t i = 0; i < type->rank; i++)
+        index[i] = sc_lower_loop(l, loop_of(l, places, type->dims[i].dim));
+    sc_lower_store(l, SC_ITEM_STORE, places_arg, index, sc_lower_where(l, fits, slot, minus),
+                   SC_NONE);
+    check_room(l, op, sc_kernel_reduced(l->k, sum, false), room.dims[0].size);
+    sc_lower_phase(l, &(sc_loop_dims){0});
+}
+
+sc_knode lower_pack_rows(sc_lowering *l, const sc_op *op, const sc_knode *index)
+{
+    const sc_attr *rows = sc_op_attr(op, SC_ATTR_dims), *to = sc_op_attr(op, SC_ATTR_to);
+    const sc_type_info *x = sc_lower_type(l, op->operands[0]),
+                       *result = sc_lower_type(l, op->first_result),
+                       *slots = sc_lower_type(l, op->operands[1]);
+    sc_knode own[SC_MAX_RANK];
+    index_slot(l, slots, to, index[sc_lower_at(result, to->dims[PART])],
+               index[sc_lower_at(result, to->dims[SLOT])], own);
+    sc_knode row =
+        sc_kernel_convert(l->k, sc_lower_value(l, op->operands[1], own), SC_DTYPE_i64);
+    sc_knode is_full = sc_lower_with(l, SC_NODE_ge, row, 0), left = row;
+    sc_lower_map_index(l, x, result, index, sc_lower_integer(l, 0), own);
+    for (uint32_t d = rows->count; d-- > 0;) {
+        sc_knode size = sc_lower_integer(l, loop_of(l, op->operands[0], rows->dims[d]).size);
+        own[sc_lower_at(x, rows->dims[d])] = d == 0 ? left : sc_lower_2(l, SC_NODE_mod, left, size);
+        left = d == 0 ? left : sc_lower_2(l, SC_NODE_div, left, size);
+    }
+    sc_knode fill = sc_kernel_constant(l->k, sc_lower_dtype(l, op->first_result),
+                                       sc_op_number(op, SC_ATTR_value, 0));
+    return sc_lower_where(l, is_full, sc_lower_guarded(l, op->operands[0], own, is_full), fill);
+}
+
+/* The slots of a row are added in the order of parts. */
+void root_unpack_rows(sc_lowering *l, const sc_op *op)
+{
+    const sc_attr *slots = sc_op_attr(op, SC_ATTR_dims);
+    const sc_value result = op->first_result, y = op->operands[0];
+    const sc_type_info *type = sc_lower_type(l, result), *of_slots = sc_lower_type(l, y);
+    const sc_loop_dims own = sc_loops_of(l->m, result),
+                       parts = {.count = 1, .dims = {loop_of(l, y, slots->dims[PART])}};
+    sc_knode index[SC_MAX_RANK];
+    outer(l, &own);
+    sc_knode part = sc_lower_loop(l, parts.dims[0]);
+    sc_knode slot = sc_kernel_convert(l->k, sc_lower_here(l, op->operands[1]), SC_DTYPE_i64);
+    sc_knode has_one = sc_lower_with(l, SC_NODE_ge, slot, 0);
+    for (uint32_t i = 0; i < type->rank; i++)
+        index[i] = sc_lower_loop(l, own.dims[i]);
+    sc_knode there[SC_MAX_RANK];
+    sc_lower_map_index(l, of_slots, type, index, sc_lower_integer(l, 0), there);
+    index_slot(l, of_slots, slots, part, slot, there);
+    sc_knode term = sc_lower_where(l, has_one, sc_lower_guarded(l, y, there, has_one),
+                                   sc_kernel_constant(l->k, sc_lower_dtype(l, y), 0));
+    uint32_t arg = sc_lower_out(l, result, SC_ARG_OUT, SC_NONE);
+    sc_lower_phase(l, &parts);
+    sc_knode sum =
+        sc_kernel_reduced(l->k, sc_kernel_add_reduction(l->k, SC_ITEM_SUM, term), false);
+    sc_lower_phase(l, &(sc_loop_dims){0});
+    sc_lower_store(l, SC_ITEM_STORE, arg, index,
+                   sc_kernel_convert(l->k, sum, sc_lower_dtype(l, result)), SC_NONE);
+}

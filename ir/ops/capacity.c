@@ -1,0 +1,22 @@
+#include "ir/ops/capacity.h"
+
+#include <math.h>
+
+double sc_capacity_for(int64_t rows, double share)
+{
+    return ceil(100 * (double)rows / share) / 100;
+}
+
+int64_t sc_capacity_rows(double capacity, double share, int64_t all)
+{
+    const double rows = ceil(capacity * share - 1e-6); /* a quotient of hundredths is not exact */
+    return rows >= (double)all ? all : rows < 1 ? 1 : (int64_t)rows;
+}
+
+double sc_part_share(int64_t count, int64_t each, int64_t choices)
+{
+    double none = 1;
+    for (int64_t k = 0; k < choices && k < count; k++)
+        none *= fmax(0, (double)(count - each - k) / (double)(count - k));
+    return 1 - none;
+}

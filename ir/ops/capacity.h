@@ -1,0 +1,24 @@
+/* Rows that are sent to the ranks of their experts: how many a rank has room for. */
+#ifndef SHARDC_IR_OPS_CAPACITY_H
+#define SHARDC_IR_OPS_CAPACITY_H
+
+#include <stdint.h>
+
+/* In place of an id: the padding of a dim of rows, which is no row. */
+#define SC_NO_ID (-2147483648.0)
+
+/* The error of rows without room: their number, how many have room, and the capacity that would do.
+ * What follows the last `= ` is a number that `tune capacity` takes. */
+#define SC_TOO_MANY_ROWS                                                                           \
+    "%s rows of a rank go to one part of the experts, which has room for %lld; tune capacity = %s"
+#define SC_CAPACITY_FORMAT "%.2f"
+
+/* The capacity, in hundredths, that has room for so many rows when the even share is `share`. */
+double sc_capacity_for(int64_t rows, double share);
+/* The rows of `all` that there is room for: `capacity` times the even share, at most all. */
+int64_t sc_capacity_rows(double capacity, double share, int64_t all);
+/* The share of rows, 0 .. 1, that have one of their `choices` among `each` of `count` ids, when all
+ * sets of ids are as likely: 1 - C(count - each, choices) / C(count, choices). */
+double sc_part_share(int64_t count, int64_t each, int64_t choices);
+
+#endif

@@ -1,0 +1,180 @@
+/* Rows on their way to the ranks of their experts, and back: row_slots, pack_rows, unpack_rows. Each
+ * is about the rows of one rank, which has one member M. */
+#include "ir/ops/eval_walk.h"
+
+#include <math.h>
+
+#include "ir/ops/capacity.h"
+#include "support/number.h"
+
+/* Dims of rows, taken out of a walk: a row's number is row-major over them. */
+typedef struct row_dims {
+    uint32_t count;
+    sc_walk_dim list[SC_MAX_RANK];
+} row_dims;
+
+/* The dims of slots. */
+typedef struct slot_dims {
+    sc_walk_dim member, part, slot;
+} slot_dims;
+
+static bool take_rows(sc_eval *eval, sc_walk *walk, sc_attr_key key, row_dims *rows)
+{
+    const sc_attr *dims = sc_op_attr(eval->op, key);
+    *rows = (row_dims){.count = dims->count};
+    for (uint32_t d = 0; d < dims->count; d++) {
+        if (!sc_walk_take(eval, walk, dims->dims[d], &rows->list[d]))
+            return false;
+    }
+    return true;
+}
+
+static bool take_slots(sc_eval *eval, sc_walk *walk, sc_attr_key key, slot_dims *slots)
+{
+    const sc_attr *dims = sc_op_attr(eval->op, key);
+    return sc_walk_take(eval, walk, dims->dims[0], &slots->member) &&
+           sc_walk_take(eval, walk, dims->dims[1], &slots->part) &&
+           sc_walk_take(eval, walk, dims->dims[2], &slots->slot);
+}
+
+static int64_t row_count(const row_dims *rows)
+{
+    int64_t count = 1;
+    for (uint32_t d = 0; d < rows->count; d++)
+        count *= rows->list[d].size;
+    return count;
+}
+
+/* Where row number `row` begins in an array of the walk. */
+static int64_t row_at(const row_dims *rows, uint32_t array, int64_t row)
+{
+    int64_t at = 0;
+    for (uint32_t d = rows->count; d-- > 0;) {
+        at += row % rows->list[d].size * rows->list[d].strides[array];
+        row /= rows->list[d].size;
+    }
+    return at;
+}
+
+static int64_t slot_at(const slot_dims *slots, uint32_t array, int64_t part, int64_t slot)
+{
+    return part * slots->part.strides[array] + slot * slots->slot.strides[array];
+}
+
+/* Whether one of the row's choices is in the part: *out. */
+static bool find_choice(sc_eval *eval, sc_walk *choices, int64_t at, int64_t part, bool *out)
+{
+    const int64_t each = sc_op_int(eval->op, SC_ATTR_each, 1),
+                  below = sc_op_int(eval->op, SC_ATTR_below, 0);
+    *out = false;
+    sc_walk_start(choices);
+    do {
+        double id = eval->operands[0]->data[at + choices->at[0]];
+        if (id == SC_NO_ID)
+            continue;
+        if (!(id >= 0 && id < (double)below))
+            return sc_eval_fail(eval, "id %.17g is outside 0 <= id < %lld", id, (long long)below);
+        *out = *out || floor(id / (double)each) == (double)part;
+    } while (sc_walk_next(choices));
+    return true;
+}
+
+/* Fails, with the most rows that go to one part, if there are too few slots. */
+static bool check_room(sc_eval *eval, int64_t most, int64_t room)
+{
+    char value[32], capacity[32];
+    if (most <= room)
+        return true;
+    sc_snprintf(value, sizeof value, "%lld", (long long)most);
+    sc_snprintf(capacity, sizeof capacity, SC_CAPACITY_FORMAT,
+                sc_capacity_for(most, sc_op_number(eval->op, SC_ATTR_share, 1)));
+    return sc_eval_fail(eval, SC_TOO_MANY_ROWS, value, (long long)room, capacity);
+}
+
+bool eval_row_slots(sc_eval *eval)
+{
+    enum { IDS, SLOTS, PLACES };
+    sc_walk walk;
+    row_dims rows;
+    slot_dims slots;
+    sc_walk_init(&walk);
+    if (!sc_walk_add_operand(eval, &walk, 0) || !sc_walk_add_result(eval, &walk, 0) ||
+        !sc_walk_add_result(eval, &walk, 1) || !take_rows(eval, &walk, SC_ATTR_dims, &rows) ||
+        !take_slots(eval, &walk, SC_ATTR_to, &slots))
+        return false;
+    if (slots.member.size != 1)
+        return sc_eval_fail(eval, "rows are sent by the ranks of a mesh only");
+    double *const row_of = eval->results[0].data, *const slot_of = eval->results[1].data;
+    int64_t most = 0;
+    for (int64_t part = 0; part < slots.part.size; part++) {
+        int64_t count = 0;
+        for (int64_t row = 0; row < row_count(&rows); row++) {
+            bool is_chosen;
+            double *slot =
+                &slot_of[row_at(&rows, PLACES, row) + part * slots.part.strides[PLACES]];
+            if (!find_choice(eval, &walk, row_at(&rows, IDS, row), part, &is_chosen))
+                return false;
+            *slot = is_chosen && count < slots.slot.size ? (double)count : -1;
+            if (*slot >= 0)
+                row_of[slot_at(&slots, SLOTS, part, count)] = (double)row;
+            count += is_chosen;
+        }
+        most = count > most ? count : most;
+        for (; count < slots.slot.size; count++)
+            row_of[slot_at(&slots, SLOTS, part, count)] = -1;
+    }
+    return check_room(eval, most, slots.slot.size);
+}
+
+bool eval_pack_rows(sc_eval *eval)
+{
+    enum { OUT, X, SLOTS };
+    sc_walk walk;
+    row_dims rows;
+    slot_dims slots;
+    sc_walk_init(&walk);
+    if (!sc_walk_add_result(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 0) ||
+        !sc_walk_add_operand(eval, &walk, 1) || !take_rows(eval, &walk, SC_ATTR_dims, &rows) ||
+        !take_slots(eval, &walk, SC_ATTR_to, &slots))
+        return false;
+    const double fill = sc_op_number(eval->op, SC_ATTR_value, 0);
+    for (int64_t i = 0; i < slots.part.size * slots.slot.size; i++) {
+        const int64_t part = i / slots.slot.size, slot = i % slots.slot.size;
+        const double row = eval->operands[1]->data[slot_at(&slots, SLOTS, part, slot)];
+        const int64_t from = row < 0 ? 0 : row_at(&rows, X, (int64_t)row),
+                      to = slot_at(&slots, OUT, part, slot);
+        sc_walk_start(&walk);
+        do {
+            eval->results[0].data[to + walk.at[OUT]] =
+                row < 0 ? fill : eval->operands[0]->data[from + walk.at[X]];
+        } while (sc_walk_next(&walk));
+    }
+    return true;
+}
+
+/* The slots of a row are added in the order of parts. */
+bool eval_unpack_rows(sc_eval *eval)
+{
+    enum { OUT, Y, PLACES };
+    sc_walk walk;
+    row_dims rows;
+    slot_dims slots;
+    sc_walk_init(&walk);
+    if (!sc_walk_add_result(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 0) ||
+        !sc_walk_add_operand(eval, &walk, 1) || !take_rows(eval, &walk, SC_ATTR_to, &rows) ||
+        !take_slots(eval, &walk, SC_ATTR_dims, &slots))
+        return false;
+    for (int64_t i = 0; i < row_count(&rows) * slots.part.size; i++) {
+        const int64_t row = i / slots.part.size, part = i % slots.part.size;
+        const double slot = eval->operands[1]->data[row_at(&rows, PLACES, row) +
+                                                    part * slots.part.strides[PLACES]];
+        if (slot < 0)
+            continue;
+        const int64_t from = slot_at(&slots, Y, part, (int64_t)slot), to = row_at(&rows, OUT, row);
+        sc_walk_start(&walk);
+        do {
+            eval->results[0].data[to + walk.at[OUT]] += eval->operands[0]->data[from + walk.at[Y]];
+        } while (sc_walk_next(&walk));
+    }
+    return true;
+}

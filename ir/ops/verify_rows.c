@@ -1,0 +1,189 @@
+/* Two rules. Types: a rank is one member of M, slots have the dims and placements of rows but for
+ * those of the rows. Origins: what is computed together, and what goes back to its rows, is in the
+ * slots of one row_slots: a row among those of another layer is an error of the program, not of its
+ * numbers. */
+#include "ir/ops/verify_rows.h"
+
+#include "ir/ops/ops.h"
+
+typedef struct row_check {
+    sc_sent_rows *rows;
+    const sc_module *m;
+    sc_op_id id;
+    const sc_op *op;
+    sc_piece_report *report;
+    void *user;
+} row_check;
+
+#define wrong(c, ...)                                                                              \
+    (c)->report((c)->user, (c)->id, sc_arena_printf(&(c)->m->context->arena, __VA_ARGS__))
+
+sc_sent_rows sc_sent_rows_of(sc_module *m)
+{
+    sc_sent_rows rows = {m, sc_arena_array(&m->context->arena, m->values.count, sizeof(sc_op_id))};
+    for (uint32_t v = 0; v < m->values.count; v++)
+        rows.slots[v] = SC_NONE;
+    return rows;
+}
+
+/* ---- types ---- */
+static const sc_type_info *type_of(const row_check *c, sc_value value)
+{
+    return sc_type_of(c->m, value);
+}
+
+/* The sub-axes of the dims of an attribute in the type. False, with an error, if it lacks one. */
+static bool splits_of(const row_check *c, const sc_type_info *type, const sc_attr *dims,
+                      sc_sub_axis_set *out)
+{
+    *out = 0;
+    for (uint32_t d = 0; d < dims->count; d++) {
+        int at = sc_type_find_dim(type, dims->dims[d]);
+        if (at < 0) {
+            wrong(c, "a type lacks dim %s",
+                  sc_text(c->m->context, c->m->dims.data[dims->dims[d]].name));
+            return false;
+        }
+        const sc_sub_axis_list list = sc_placement_dim(&type->placement, (uint32_t)at);
+        for (uint32_t a = 0; a < list.count; a++)
+            *out |= (sc_sub_axis_set)1 << list.sub_axes[a];
+    }
+    return true;
+}
+
+/* Checks the dims of slots: a member for each rank that splits rows. */
+static void check_members(const row_check *c, const sc_type_info *rows, const sc_attr *row_dims,
+                          const sc_type_info *slots, const sc_attr *slot_dims)
+{
+    sc_sub_axis_set of_rows, of_slots;
+    if (!splits_of(c, rows, row_dims, &of_rows) || !splits_of(c, slots, slot_dims, &of_slots))
+        return;
+    int at = sc_type_find_dim(slots, slot_dims->dims[0]);
+    if (of_rows != of_slots || sc_type_local_size(c->m, slots, (uint32_t)at) != 1)
+        wrong(c, "a rank has the rows of several members, or the slots of others");
+}
+
+/* Checks that the types are the same but for these dims. */
+static void check_others(const row_check *c, const sc_type_info *from, const sc_attr *less,
+                         const sc_type_info *to, const sc_attr *more)
+{
+    bool same = from->dtype == to->dtype && from->rank - less->count == to->rank - more->count;
+    for (uint32_t i = 0; same && i < from->rank; i++) {
+        if (sc_attr_has_dim(less, from->dims[i].dim))
+            continue;
+        int at = sc_type_find_dim(to, from->dims[i].dim);
+        sc_sub_axis_list a = sc_placement_dim(&from->placement, i), b = {0};
+        if (at >= 0)
+            b = sc_placement_dim(&to->placement, (uint32_t)at);
+        same = at >= 0 && from->dims[i].size == to->dims[at].size && sc_sub_axis_list_equal(&a, &b);
+    }
+    if (!same || sc_placement_partial(&from->placement, SC_PARTIAL_SUM) !=
+                     sc_placement_partial(&to->placement, SC_PARTIAL_SUM))
+        wrong(c, "it changes more than the dims of rows");
+}
+
+/* `rows` and `slots`: the attributes that name the dims of either. */
+static bool has_dims(const row_check *c, const sc_attr *rows, const sc_attr *slots)
+{
+    if (rows != NULL && rows->count > 0 && slots != NULL && slots->count == 3)
+        return true;
+    wrong(c, "it names no dims of rows or of slots");
+    return false;
+}
+
+static void check_slots(const row_check *c)
+{
+    const sc_attr *rows = sc_op_attr(c->op, SC_ATTR_dims), *slots = sc_op_attr(c->op, SC_ATTR_to);
+    const sc_type_info *ids = type_of(c, c->op->operands[0]);
+    if (!has_dims(c, rows, slots) || c->op->result_count != 2)
+        return;
+    const sc_type_info *of_slots = type_of(c, c->op->first_result),
+                       *of_rows = type_of(c, c->op->first_result + 1);
+    check_members(c, ids, rows, of_slots, slots);
+    if (of_slots->rank != 3 || of_rows->rank != rows->count + 1 ||
+        sc_type_find_dim(of_rows, slots->dims[1]) < 0)
+        wrong(c, "its results do not have the dims of slots, and of rows and parts");
+    if (sc_op_int(c->op, SC_ATTR_each, 0) < 1 || sc_op_int(c->op, SC_ATTR_below, 0) < 1 ||
+        !(sc_op_number(c->op, SC_ATTR_share, 0) > 0))
+        wrong(c, "it lacks the sizes of parts and of their share");
+    c->rows->slots[c->op->first_result] = c->rows->slots[c->op->first_result + 1] = c->id;
+}
+
+static sc_op_id slots_of(const row_check *c, uint32_t operand)
+{
+    return c->rows->slots[c->op->operands[operand]];
+}
+
+static void check_packed(const row_check *c)
+{
+    const sc_attr *rows = sc_op_attr(c->op, SC_ATTR_dims), *slots = sc_op_attr(c->op, SC_ATTR_to);
+    const sc_type_info *x = type_of(c, c->op->operands[0]), *y = type_of(c, c->op->first_result);
+    if (!has_dims(c, rows, slots))
+        return;
+    check_members(c, x, rows, y, slots);
+    check_others(c, x, rows, y, slots);
+    c->rows->slots[c->op->first_result] = slots_of(c, 1);
+}
+
+static void check_unpacked(const row_check *c)
+{
+    const sc_attr *rows = sc_op_attr(c->op, SC_ATTR_to), *slots = sc_op_attr(c->op, SC_ATTR_dims);
+    const sc_type_info *y = type_of(c, c->op->operands[0]), *x = type_of(c, c->op->first_result);
+    if (!has_dims(c, rows, slots))
+        return;
+    check_members(c, x, rows, y, slots);
+    check_others(c, y, slots, x, rows);
+    if (slots_of(c, 0) != slots_of(c, 1))
+        wrong(c, "its operands are in the slots of different rows");
+}
+
+static void give(const row_check *c, uint32_t result, sc_op_id slots)
+{
+    const sc_dim dim = sc_op_attr(sc_op_at(c->m, slots), SC_ATTR_to)->dims[2];
+    sc_value value = c->op->first_result + result;
+    if (sc_type_find_dim(type_of(c, value), dim) >= 0)
+        c->rows->slots[value] = slots;
+}
+
+/* A result is in the slots of its operands if it has their dim. */
+static void pass_on(const row_check *c)
+{
+    sc_op_id slots = SC_NONE;
+    for (uint32_t o = 0; o < c->op->operand_count; o++) {
+        if (slots_of(c, o) == SC_NONE)
+            continue;
+        if (slots != SC_NONE && slots != slots_of(c, o))
+            wrong(c, "it reads the slots of different rows");
+        slots = slots_of(c, o);
+    }
+    for (uint32_t r = 0; r < c->op->result_count && slots != SC_NONE; r++)
+        give(c, r, slots);
+}
+
+/* A collective moves several values at once. */
+static void pass_each_on(const row_check *c)
+{
+    for (uint32_t r = 0; r < c->op->result_count && r < c->op->operand_count; r++) {
+        if (slots_of(c, r) != SC_NONE)
+            give(c, r, slots_of(c, r));
+    }
+}
+
+static void (*const checks[SC_OP_COUNT])(const row_check *c) = {
+    [SC_OP_row_slots] = check_slots,
+    [SC_OP_pack_rows] = check_packed,
+    [SC_OP_unpack_rows] = check_unpacked,
+};
+
+void sc_verify_rows(sc_sent_rows *rows, sc_op_id id, sc_piece_report *report, void *user)
+{
+    const sc_op *op = sc_op_at(rows->m, id);
+    row_check c = {
+        .rows = rows, .m = rows->m, .id = id, .op = op, .report = report, .user = user};
+    if (checks[op->kind] != NULL)
+        checks[op->kind](&c);
+    else if (sc_op_has(op, SC_RESHARD))
+        pass_each_on(&c);
+    else if (!sc_op_has(op, SC_EFFECT))
+        pass_on(&c);
+}
