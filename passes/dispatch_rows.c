@@ -24,6 +24,7 @@
  * `tune capacity` says how many slots there are, in even shares. Requires PLACED; one walk. */
 #include "ir/ops/build.h"
 #include "ir/ops/capacity.h"
+#include "passes/exchanges.h"
 #include "passes/parts.h"
 #include "passes/pass.h"
 #include "passes/uses.h"
@@ -43,7 +44,8 @@ typedef struct row_group {
     int64_t each;    /* experts of a part */
     uint32_t row_dim_count;
     sc_dim row_dims[SC_MAX_RANK];
-    sc_sub_axis_list home[SC_MAX_RANK]; /* by dim of rows: what splits it on the ranks that have rows */
+    sc_sub_axis_list
+        home[SC_MAX_RANK]; /* by dim of rows: what splits it on the ranks that have rows */
     /* made when the first product is met: */
     bool is_begun;
     sc_dim member, part, slot;
@@ -59,13 +61,14 @@ typedef struct sending {
     double capacity;
     uint32_t count; /* number of values at the start */
     SC_VEC(row_group) groups;
-    sc_map by_ids;    /* the last group with these ids */
-    sc_map packed;    /* value << 16 | group -> the value in slots */
-    sc_map clipped;   /* the same -> ids in slots, 0 where there is no row */
-    sc_value *sent;   /* by value: what is computed in slots instead, or SC_NONE */
-    uint32_t *group;  /* by value: of `sent` */
-    sc_value *back;   /* by value: `sent`, back on the ranks that have rows, or SC_NONE */
-    bool *is_live;    /* by op */
+    sc_map by_ids;              /* the last group with these ids */
+    sc_map packed;              /* value << 16 | group -> the value in slots */
+    sc_map clipped;             /* the same -> ids in slots, 0 where there is no row */
+    sc_value *sent;             /* by value: what is computed in slots instead, or SC_NONE */
+    uint32_t *group;            /* by value: of `sent` */
+    sc_value *back;             /* by value: `sent`, back on the ranks that have rows, or SC_NONE */
+    bool *is_live;              /* by op */
+    sc_exchange_list exchanges; /* of the function */
     bool failed;
 } sending;
 
@@ -204,8 +207,8 @@ static void give_phase(sc_emitter *e, sc_op_id made)
 
 static sc_emitter emitter(sending *s, sc_op_id before)
 {
-    return (sc_emitter){.m = s->m, .func = s->func, .before = before, .like = before,
-                        .made = give_phase};
+    return (sc_emitter){
+        .m = s->m, .func = s->func, .before = before, .like = before, .made = give_phase};
 }
 
 static sc_value emit(sc_emitter *e, sc_op_kind kind, const sc_value *operands, uint32_t count,
@@ -327,8 +330,8 @@ static sc_type_info type_in_slots(const row_group *group, const sc_type_info *li
 static uint32_t slot_attrs(sc_module *m, const row_group *group, bool is_back, sc_attr *attrs)
 {
     const sc_dim slots[] = {group->member, group->part, group->slot};
-    attrs[0] = sc_attr_dims(m, is_back ? SC_ATTR_to : SC_ATTR_dims, group->row_dims,
-                            group->row_dim_count);
+    attrs[0] =
+        sc_attr_dims(m, is_back ? SC_ATTR_to : SC_ATTR_dims, group->row_dims, group->row_dim_count);
     attrs[1] = sc_attr_dims(m, is_back ? SC_ATTR_dims : SC_ATTR_to, slots, 3);
     return 2;
 }
@@ -357,9 +360,10 @@ static bool find_home(sending *s, row_group *group, const sc_type_info *ids)
     for (uint32_t a = 0; a < group->over.count; a++)
         group->all.sub_axes[group->all.count++] = group->over.sub_axes[a];
     return found == group->over.count ||
-           fail(s, group,
-                "dispatch sends each row from the one rank that has it, but all ranks that split "
-                "the experts have all rows; shard the batch over these axes too, or ask for gather");
+           fail(
+               s, group,
+               "dispatch sends each row from the one rank that has it, but all ranks that split "
+               "the experts have all rows; shard the batch over these axes too, or ask for gather");
 }
 
 /* Ids that are no row's, in the padding of an uneven dim. */
@@ -414,9 +418,8 @@ static bool begin(sending *s, sc_emitter *e, row_group *group)
     int64_t rows, choices, below;
     count_rows(m, group, &type, &rows, &choices);
     const sc_op *product = sc_op_at(m, e->like);
-    const sc_type_info *with = sc_type_of(m, sc_is_weight_gradient(m, product)
-                                                 ? product->first_result
-                                                 : product->operands[OTHERS]);
+    const sc_type_info *with = sc_type_of(
+        m, sc_is_weight_gradient(m, product) ? product->first_result : product->operands[OTHERS]);
     below = with->dims[sc_type_find_dim(with, group->experts)].size;
     const double share = (double)rows * sc_part_share(below, group->each, choices);
     group->room = sc_capacity_rows(s->capacity, share, rows);
@@ -478,19 +481,33 @@ static sc_value with_row_dims(sending *s, sc_emitter *e, const row_group *group,
     return emit(e, SC_OP_broadcast, &value, 1, NULL, 0, &type);
 }
 
+/* Sends slots from the ranks that have the rows to those of the experts, or back. */
+static sc_value exchange(sending *s, sc_emitter *e, const row_group *group, sc_value value,
+                         bool is_back)
+{
+    const sc_type_info *like = sc_type_of(s->m, value);
+    sc_type_info type = *like;
+    place_in_slots(group, like, !is_back, &type);
+    sc_value sent = reshard(e, group, value,
+                            is_back ? "dispatch sends results back to the ranks of their rows"
+                                    : "dispatch sends rows to the ranks of their experts",
+                            &type);
+    *sc_vec_push(&s->m->context->arena, &s->exchanges) =
+        (sc_exchange){sc_def(s->m, sent), (uint32_t)(group - s->groups.data), is_back};
+    return sent;
+}
+
 /* Puts rows in slots and sends them. Empty slots get `fill`. */
 static sc_value send(sending *s, sc_emitter *e, row_group *group, sc_value value, double fill)
 {
     value = with_row_dims(s, e, group, value);
-    const sc_type_info like = *sc_type_of(s->m, value),
-                       here = type_in_slots(group, &like, false),
-                       there = type_in_slots(group, &like, true);
+    const sc_type_info here = type_in_slots(group, sc_type_of(s->m, value), false);
     sc_attr attrs[3];
     uint32_t count = slot_attrs(s->m, group, false, attrs);
     if (fill != 0)
         attrs[count++] = sc_attr_number(SC_ATTR_value, fill);
     value = emit(e, SC_OP_pack_rows, (sc_value[]){value, group->slots}, 2, attrs, count, &here);
-    return reshard(e, group, value, "dispatch sends rows to the ranks of their experts", &there);
+    return exchange(s, e, group, value, false);
 }
 
 static uint64_t key_of(sc_value value, uint32_t group)
@@ -534,8 +551,7 @@ static void send_operands(sending *s, sc_emitter *e, uint32_t number, const sc_o
 {
     for (uint32_t o = 0; o < op->operand_count; o++) {
         bool is_id = !sc_is_routed(op) && sc_op_takes_ids((sc_op_kind)op->kind, o) &&
-                     count_row_dims(&s->groups.data[number],
-                                    sc_type_of(s->m, op->operands[o])) > 0;
+                     count_row_dims(&s->groups.data[number], sc_type_of(s->m, op->operands[o])) > 0;
         operands[o] = is_id ? clipped_ids(s, e, number, op->operands[o])
                             : in_slots(s, e, number, op->operands[o]);
     }
@@ -600,7 +616,8 @@ static sc_value compute(sending *s, sc_emitter *e, uint32_t number, sc_op_id id)
     return result;
 }
 
-/* The value with slots in place of rows, on the ranks of their experts; itself if it has no rows. */
+/* The value with slots in place of rows, on the ranks of their experts; itself if it has no rows.
+ */
 static sc_value in_slots(sending *s, sc_emitter *e, uint32_t number, sc_value value)
 {
     row_group *group = &s->groups.data[number];
@@ -633,12 +650,8 @@ static sc_value back(sending *s, sc_emitter *e, uint32_t number, sc_value value)
     if (s->back[value] != SC_NONE)
         return s->back[value];
     const row_group *group = &s->groups.data[number];
-    const sc_type_info like = *sc_type_of(s->m, value),
-                       sent = *sc_type_of(s->m, s->sent[value]), home = type_at_home(group, &like);
-    sc_type_info here = sent;
-    place_in_slots(group, &sent, false, &here);
-    sc_value y = reshard(e, group, s->sent[value],
-                         "dispatch sends results back to the ranks of their rows", &here);
+    const sc_type_info home = type_at_home(group, sc_type_of(s->m, value));
+    sc_value y = exchange(s, e, group, s->sent[value], true);
     sc_attr attrs[2];
     uint32_t count = slot_attrs(s->m, group, true, attrs);
     s->back[value] =
@@ -789,6 +802,8 @@ bool sc_run_dispatch_rows(sc_module *m, sc_pass_env *env)
             if (s.is_live[id] && !s.failed)
                 visit(&s, id);
         }
+        sc_join_exchanges(m, &s.exchanges);
+        s.exchanges.count = 0;
     }
     if (any && !s.failed)
         remove_dead(&s);

@@ -200,7 +200,7 @@ typedef struct sc_image_kernel {
     sc_image_arg *args;
     uint32_t check_count;
     /* "gather in {where}: id {value} is outside ..", to be filled with the instruction's `where`
-     * and the value */
+     * and the value; {value/D} is the value over D in hundredths, rounded up */
     const char **checks;
     uint32_t stage_count; /* 0 on CPUs */
     sc_image_stage *stages;

@@ -1,6 +1,8 @@
-/* Rows on their way to the ranks of their experts, and back. A rank is one member M; the number of a
- * row is row-major over the dims of rows. */
+/* Rows on their way to the ranks of their experts, and back. A rank is one member M; the number of
+ * a row is row-major over the dims of rows. */
 #include "codegen/lower/rows.h"
+
+#include <math.h>
 
 #include "ir/ops/capacity.h"
 
@@ -32,13 +34,15 @@ static sc_knode row_number(sc_lowering *l, const sc_loop_dims *rows)
 {
     sc_knode number = sc_lower_integer(l, 0);
     for (uint32_t d = 0; d < rows->count; d++) {
-        sc_knode major = sc_lower_2(l, SC_NODE_mul, number, sc_lower_integer(l, rows->dims[d].size));
+        sc_knode major =
+            sc_lower_2(l, SC_NODE_mul, number, sc_lower_integer(l, rows->dims[d].size));
         number = sc_lower_2(l, SC_NODE_add, major, sc_lower_loop(l, rows->dims[d]));
     }
     return number;
 }
 
-/* The indices of slot `slot` of part `part` in a value with the dims of slots, 0 along its others. */
+/* The indices of slot `slot` of part `part` in a value with the dims of slots, 0 along its others.
+ */
 static void index_slot(sc_lowering *l, const sc_type_info *type, const sc_attr *slots,
                        sc_knode part, sc_knode slot, sc_knode *out)
 {
@@ -72,8 +76,8 @@ static sc_knode is_chosen(sc_lowering *l, const sc_op *op, sc_knode part)
                               : sc_lower_integer(l, left % ids->dims[i].size);
             left /= is_row ? 1 : ids->dims[i].size;
         }
-        sc_knode id = sc_kernel_convert(l->k, sc_lower_value(l, op->operands[0], index),
-                                        SC_DTYPE_i64);
+        sc_knode id =
+            sc_kernel_convert(l->k, sc_lower_value(l, op->operands[0], index), SC_DTYPE_i64);
         sc_knode none = sc_lower_with(l, SC_NODE_eq, id, SC_NO_ID);
         sc_knode valid = sc_lower_2(l, SC_NODE_or, none, sc_lower_within(l, id, below));
         sc_lower_check(l, op, valid, id, "id {value} is outside 0 <= id < %lld", (long long)below);
@@ -113,17 +117,18 @@ void root_row_slots(sc_lowering *l, const sc_op *op)
 
     sc_knode row = row_number(l, &rows), chosen = is_chosen(l, op, part);
     sc_lower_phase(l, &rows);
-    uint32_t sum = sc_kernel_add_reduction(l->k, SC_ITEM_SUM,
-                                           sc_kernel_convert(l->k, chosen, SC_DTYPE_i64));
+    uint32_t sum =
+        sc_kernel_add_reduction(l->k, SC_ITEM_SUM, sc_kernel_convert(l->k, chosen, SC_DTYPE_i64));
     sc_knode slot = sc_lower_2(l, SC_NODE_add, sc_kernel_reduced(l->k, sum, true), minus);
-    sc_knode fits = sc_lower_2(l, SC_NODE_lt, slot, sc_lower_integer(l, room.dims[0].size));
-    fits = sc_lower_2(l, SC_NODE_and, chosen, fits);
+    sc_knode fits = sc_lower_both(l, sc_lower_within(l, slot, room.dims[0].size), chosen);
     index_slot(l, sc_lower_type(l, slots), to, part, slot, index);
-    sc_lower_store(l, SC_ITEM_STORE, slots_arg, index, row, fits);
+    sc_knode more = sc_lower_2(l, SC_NODE_sub, row, minus); /* than an empty slot has */
+    sc_lower_store(l, SC_ITEM_ADD, slots_arg, index, more, fits);
     const sc_type_info *type = sc_lower_type(l, places);
     for (uint32_t i = 0; i < type->rank; i++)
         index[i] = sc_lower_loop(l, loop_of(l, places, type->dims[i].dim));
-    sc_lower_store(l, SC_ITEM_STORE, places_arg, index, sc_lower_where(l, fits, slot, minus),
+    sc_knode none = sc_lower_where(l, chosen, sc_lower_integer(l, (int64_t)SC_NO_ROOM), minus);
+    sc_lower_store(l, SC_ITEM_STORE, places_arg, index, sc_lower_where(l, fits, slot, none),
                    SC_NONE);
     check_room(l, op, sc_kernel_reduced(l->k, sum, false), room.dims[0].size);
     sc_lower_phase(l, &(sc_loop_dims){0});
@@ -138,12 +143,12 @@ sc_knode lower_pack_rows(sc_lowering *l, const sc_op *op, const sc_knode *index)
     sc_knode own[SC_MAX_RANK];
     index_slot(l, slots, to, index[sc_lower_at(result, to->dims[PART])],
                index[sc_lower_at(result, to->dims[SLOT])], own);
-    sc_knode row =
-        sc_kernel_convert(l->k, sc_lower_value(l, op->operands[1], own), SC_DTYPE_i64);
-    sc_knode is_full = sc_lower_with(l, SC_NODE_ge, row, 0), left = row;
+    sc_knode row = sc_kernel_convert(l->k, sc_lower_value(l, op->operands[1], own), SC_DTYPE_i64);
+    const sc_loop_dims loops = loops_of(l, rows, op->operands[0]);
+    sc_knode is_full = sc_lower_within(l, row, sc_loops_elements(&loops)), left = row;
     sc_lower_map_index(l, x, result, index, sc_lower_integer(l, 0), own);
     for (uint32_t d = rows->count; d-- > 0;) {
-        sc_knode size = sc_lower_integer(l, loop_of(l, op->operands[0], rows->dims[d]).size);
+        sc_knode size = sc_lower_integer(l, loops.dims[d].size);
         own[sc_lower_at(x, rows->dims[d])] = d == 0 ? left : sc_lower_2(l, SC_NODE_mod, left, size);
         left = d == 0 ? left : sc_lower_2(l, SC_NODE_div, left, size);
     }
@@ -164,18 +169,21 @@ void root_unpack_rows(sc_lowering *l, const sc_op *op)
     outer(l, &own);
     sc_knode part = sc_lower_loop(l, parts.dims[0]);
     sc_knode slot = sc_kernel_convert(l->k, sc_lower_here(l, op->operands[1]), SC_DTYPE_i64);
-    sc_knode has_one = sc_lower_with(l, SC_NODE_ge, slot, 0);
+    sc_knode has_one = sc_lower_within(l, slot, loop_of(l, y, slots->dims[SLOT]).size);
     for (uint32_t i = 0; i < type->rank; i++)
         index[i] = sc_lower_loop(l, own.dims[i]);
     sc_knode there[SC_MAX_RANK];
     sc_lower_map_index(l, of_slots, type, index, sc_lower_integer(l, 0), there);
     index_slot(l, of_slots, slots, part, slot, there);
-    sc_knode term = sc_lower_where(l, has_one, sc_lower_guarded(l, y, there, has_one),
-                                   sc_kernel_constant(l->k, sc_lower_dtype(l, y), 0));
+    sc_knode lacks = sc_lower_with(l, SC_NODE_eq, slot, SC_NO_ROOM);
+    sc_dtype dtype = sc_lower_dtype(l, y);
+    sc_knode nan = sc_kernel_constant(l->k, dtype, (double)NAN),
+             zero = sc_kernel_constant(l->k, dtype, 0);
+    sc_knode other = sc_lower_where(l, lacks, nan, zero);
+    sc_knode term = sc_lower_where(l, has_one, sc_lower_guarded(l, y, there, has_one), other);
     uint32_t arg = sc_lower_out(l, result, SC_ARG_OUT, SC_NONE);
     sc_lower_phase(l, &parts);
-    sc_knode sum =
-        sc_kernel_reduced(l->k, sc_kernel_add_reduction(l->k, SC_ITEM_SUM, term), false);
+    sc_knode sum = sc_kernel_reduced(l->k, sc_kernel_add_reduction(l->k, SC_ITEM_SUM, term), false);
     sc_lower_phase(l, &(sc_loop_dims){0});
     sc_lower_store(l, SC_ITEM_STORE, arg, index,
                    sc_kernel_convert(l->k, sum, sc_lower_dtype(l, result)), SC_NONE);

@@ -15,6 +15,7 @@ typedef struct sc_plan_options {
     sc_binding_list defaults; /* sizes for dims that neither the plan nor --bind gives a size */
     sc_binding_list mesh;     /* --mesh: axis and size */
     uint64_t ranks;           /* for `auto` axes; 0: unknown */
+    double capacity;          /* instead of the plan's `tune capacity`; 0: none */
     bool allow_padding;
     const sc_refused_schedules *refused; /* that `schedule = auto` does not take; NULL: none */
 } sc_plan_options;

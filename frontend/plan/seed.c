@@ -353,7 +353,8 @@ bool sc_plan_seed(sc_resolved_plan *plan, sc_module *m, const sc_build_result *b
     s.is_fixed = sc_arena_array(&context->arena, s.view->value_count, sizeof *s.is_fixed);
     sc_seeding_find_followers(&s);
     sc_plan_bindings(plan, s.view->entry, &s.bindings);
-    *seeds = (sc_seeds){.call_cost = plan->tuning.call_cost, .capacity = plan->tuning.capacity};
+    *seeds =
+        (sc_seeds){.call_cost = plan->tuning.call_cost, .capacity = sc_plan_tune(plan).capacity};
     sc_seeding_find_sizes(&s);
     sc_seeding_pad(&s);
     check_all_indices(&s);

@@ -227,7 +227,10 @@ static void resolve_tune(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
 
 sc_plan_tuning sc_plan_tune(const sc_resolved_plan *plan)
 {
-    return plan->tuning;
+    sc_plan_tuning tuning = plan->tuning;
+    if (plan->options.capacity > 0)
+        tuning.capacity = plan->options.capacity;
+    return tuning;
 }
 
 /* ---- statements not compiled by this version; their names are checked all the same ---- */

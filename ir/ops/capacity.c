@@ -1,10 +1,21 @@
 #include "ir/ops/capacity.h"
 
 #include <math.h>
+#include <string.h>
+
+#include "support/number.h"
 
 double sc_capacity_for(int64_t rows, double share)
 {
     return ceil(100 * (double)rows / share) / 100;
+}
+
+bool sc_capacity_wanted(const char *error, double *out)
+{
+    static const char remedy[] = "tune capacity = ";
+    const char *at = strstr(error, remedy);
+    *out = at == NULL ? 0 : sc_strtod(at + strlen(remedy), NULL);
+    return *out > 0;
 }
 
 int64_t sc_capacity_rows(double capacity, double share, int64_t all)

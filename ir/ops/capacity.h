@@ -2,10 +2,15 @@
 #ifndef SHARDC_IR_OPS_CAPACITY_H
 #define SHARDC_IR_OPS_CAPACITY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* In place of an id: the padding of a dim of rows, which is no row. */
 #define SC_NO_ID (-2147483648.0)
+
+/* In place of a slot: the part has no room for the row. The step has failed, and what comes back is
+ * not a number, so that nothing is updated with it. */
+#define SC_NO_ROOM (-2.0)
 
 /* The error of rows without room: their number, how many have room, and the capacity that would do.
  * What follows the last `= ` is a number that `tune capacity` takes. */
@@ -15,6 +20,8 @@
 
 /* The capacity, in hundredths, that has room for so many rows when the even share is `share`. */
 double sc_capacity_for(int64_t rows, double share);
+/* Reads the capacity from such an error. False: the text is another error's. */
+bool sc_capacity_wanted(const char *error, double *out);
 /* The rows of `all` that there is room for: `capacity` times the even share, at most all. */
 int64_t sc_capacity_rows(double capacity, double share, int64_t all);
 /* The share of rows, 0 .. 1, that have one of their `choices` among `each` of `count` ids, when all

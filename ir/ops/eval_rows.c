@@ -1,5 +1,5 @@
-/* Rows on their way to the ranks of their experts, and back: row_slots, pack_rows, unpack_rows. Each
- * is about the rows of one rank, which has one member M. */
+/* Rows on their way to the ranks of their experts, and back: row_slots, pack_rows, unpack_rows.
+ * Each is about the rows of one rank, which has one member M. */
 #include "ir/ops/eval_walk.h"
 
 #include <math.h>
@@ -110,11 +110,10 @@ bool eval_row_slots(sc_eval *eval)
         int64_t count = 0;
         for (int64_t row = 0; row < row_count(&rows); row++) {
             bool is_chosen;
-            double *slot =
-                &slot_of[row_at(&rows, PLACES, row) + part * slots.part.strides[PLACES]];
+            double *slot = &slot_of[row_at(&rows, PLACES, row) + part * slots.part.strides[PLACES]];
             if (!find_choice(eval, &walk, row_at(&rows, IDS, row), part, &is_chosen))
                 return false;
-            *slot = is_chosen && count < slots.slot.size ? (double)count : -1;
+            *slot = !is_chosen ? -1 : count < slots.slot.size ? (double)count : SC_NO_ROOM;
             if (*slot >= 0)
                 row_of[slot_at(&slots, SLOTS, part, count)] = (double)row;
             count += is_chosen;
@@ -166,14 +165,17 @@ bool eval_unpack_rows(sc_eval *eval)
         return false;
     for (int64_t i = 0; i < row_count(&rows) * slots.part.size; i++) {
         const int64_t row = i / slots.part.size, part = i % slots.part.size;
-        const double slot = eval->operands[1]->data[row_at(&rows, PLACES, row) +
-                                                    part * slots.part.strides[PLACES]];
-        if (slot < 0)
+        const double slot =
+            eval->operands[1]->data[row_at(&rows, PLACES, row) + part * slots.part.strides[PLACES]];
+        if (slot == -1)
             continue;
-        const int64_t from = slot_at(&slots, Y, part, (int64_t)slot), to = row_at(&rows, OUT, row);
+        const bool has_room = slot != SC_NO_ROOM;
+        const int64_t from = slot_at(&slots, Y, part, has_room ? (int64_t)slot : 0),
+                      to = row_at(&rows, OUT, row);
         sc_walk_start(&walk);
         do {
-            eval->results[0].data[to + walk.at[OUT]] += eval->operands[0]->data[from + walk.at[Y]];
+            eval->results[0].data[to + walk.at[OUT]] +=
+                has_room ? eval->operands[0]->data[from + walk.at[Y]] : (double)NAN;
         } while (sc_walk_next(&walk));
     }
     return true;

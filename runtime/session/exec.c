@@ -1,4 +1,5 @@
 /* Executes a function: its instructions one after the other, on any device. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -7,6 +8,7 @@
 #include "runtime/session/device.h"
 #include "runtime/session/session.h"
 #include "support/clock.h"
+#include "support/number.h"
 #include "support/rng.h"
 
 /* ---- kernels ---- */
@@ -34,30 +36,50 @@ void sc_rank_set_params(sc_rank *rank, const sc_image_instr *instr, uint32_t mic
     }
 }
 
+/* What a mark in a message stands for: {where}, {value}, or {value/D}, the least hundredth that is
+ * at least value / D. Writes it and returns the end of the mark; NULL: there is none here. */
+static const char *read_mark(const char *message, const char *where, int64_t value, char *out,
+                             size_t size)
+{
+    static const char place[] = "{where}", plain[] = "{value}", share[] = "{value/";
+    const int64_t most = ((int64_t)1 << (SC_IMAGE_VALUE_BITS - 1)) - 1;
+    if (strncmp(message, place, strlen(place)) == 0) {
+        snprintf(out, size, "%s", where);
+        return message + strlen(place);
+    }
+    if (strncmp(message, plain, strlen(plain)) == 0) {
+        snprintf(out, size, "%lld%s", (long long)value,
+                 value == most        ? " or more"
+                 : value == -most - 1 ? " or less"
+                                      : "");
+        return message + strlen(plain);
+    }
+    if (strncmp(message, share, strlen(share)) == 0) {
+        char *end;
+        double by = sc_strtod(message + strlen(share), &end);
+        if (*end != '}' || !(by > 0))
+            return NULL;
+        sc_snprintf(out, size, "%.2f", ceil(100 * (double)value / by) / 100);
+        return end + 1;
+    }
+    return NULL;
+}
+
 /* Fills place and value into a check's message. A value too wide for a kernel's return value is
  * clamped to the nearest one that fits. */
 static void write_failure(const char *message, const char *where, int64_t value, char *out,
                           size_t size)
 {
-    static const char *const marks[] = {"{where}", "{value}"};
-    const int64_t most = ((int64_t)1 << (SC_IMAGE_VALUE_BITS - 1)) - 1;
-    char number[48];
-    snprintf(number, sizeof number, "%lld%s", (long long)value,
-             value == most        ? " or more"
-             : value == -most - 1 ? " or less"
-                                  : "");
     size_t length = 0;
+    out[0] = 0;
     while (*message != 0 && length + 1 < size) {
-        int mark = 0;
-        while (mark < 2 && strncmp(message, marks[mark], strlen(marks[mark])) != 0)
-            mark++;
-        if (mark == 2) {
+        const char *next = read_mark(message, where, value, out + length, size - length);
+        if (next == NULL) {
             out[length++] = *message++;
-            continue;
+        } else {
+            message = next;
+            length += strlen(out + length);
         }
-        message += strlen(marks[mark]);
-        for (const char *c = mark == 0 ? where : number; *c != 0 && length + 1 < size; c++)
-            out[length++] = *c;
     }
     out[length] = 0;
 }
@@ -258,14 +280,52 @@ static void go_on(sc_rank *rank, uint32_t func, bool is_timed)
         rank->profile[rank->func_numbers[func]].work[SHARDC_WORK_COMM] += sc_seconds() - begin;
 }
 
+/* ---- functions ---- */
+
+shardc_status sc_rank_meet(sc_rank *rank, shardc_status mine, shardc_error *error)
+{
+    int32_t failed = mine != SHARDC_OK ? (int32_t)rank->rank + 1 : 0, any = 0;
+    sc_comm_part part = {&failed, &any, 1, SC_DTYPE_i32};
+    sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE,
+                         .reduce = SC_COMM_MAX,
+                         .part_count = 1,
+                         .parts = &part,
+                         .what = "outcome of the step"};
+    shardc_error reason = {.status = SHARDC_OK};
+    shardc_status status = sc_comm_run(sc_comm_world(rank->comm), &call, &reason);
+    if (status != SHARDC_OK) {
+        rank->has_lost_world = true;
+        return mine != SHARDC_OK ? mine : sc_fail(error, status, "%s", reason.text);
+    }
+    return mine == SHARDC_OK && any != 0
+               ? sc_fail(error, SHARDC_ERROR_COMM, "rank %d failed: its message says why", any - 1)
+               : mine;
+}
+
+/* True of the first instruction that changes parameters, where a check may have failed on this rank
+ * or others. Devices that run behind the host find out later: their updates are void because rows
+ * without room are NaN. */
+static bool is_update(const sc_rank *rank, const sc_image_instr *instr)
+{
+    return rank->session->may_lack_room && rank->session->device->time == NULL &&
+           strcmp(instr->phase, "update") == 0;
+}
+
 static shardc_status run_list(sc_rank *rank, uint32_t func, uint32_t micro_batch,
                               shardc_error *error)
 {
     uint32_t count = rank->image->funcs[func].instr_count;
     bool is_timed = is_measured(rank->session) && rank->session->device->time == NULL;
     sc_bound *list = rank->funcs[func];
+    bool has_met = false, has_failed = false;
     for (uint32_t i = 0; i < count; i++) {
         if (list[i].is_idle || (rank->session->gemms_only && list[i].instr->kind != SC_INSTR_GEMM))
+            continue;
+        bool updates = is_update(rank, list[i].instr);
+        if (updates && !has_met)
+            has_failed = sc_rank_meet(rank, error->status, error) != SHARDC_OK;
+        has_met = has_met || updates;
+        if (updates && has_failed) /* on all ranks */
             continue;
         double begin = is_timed ? sc_seconds() : 0;
         shardc_status status = run_instr(rank, list, i, micro_batch, error);

@@ -72,6 +72,7 @@ struct shardc_session {
     uint32_t rank_count, first_rank;
     bool is_world_lost; /* collectives no longer work */
     bool owns_world;    /* the session closes the communicator */
+    bool may_lack_room; /* rows may be more than their slots: an update waits for all ranks */
     uint64_t seed, step;
     uint32_t micro_batch;
     void (*trace)(void *user, const shardc_trace_event *event);

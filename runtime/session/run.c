@@ -239,27 +239,6 @@ static shardc_status feed_rank(sc_rank *rank, const sc_image_call *call, const s
     return SHARDC_OK;
 }
 
-/* Tells whether all ranks of the program have got here without an error. */
-static shardc_status meet_all(sc_rank *rank, shardc_status mine, shardc_error *error)
-{
-    int32_t failed = mine != SHARDC_OK ? (int32_t)rank->rank + 1 : 0, any = 0;
-    sc_comm_part part = {&failed, &any, 1, SC_DTYPE_i32};
-    sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE,
-                         .reduce = SC_COMM_MAX,
-                         .part_count = 1,
-                         .parts = &part,
-                         .what = "outcome of the micro-batches"};
-    shardc_error reason = {.status = SHARDC_OK};
-    shardc_status status = sc_comm_run(sc_comm_world(rank->comm), &call, &reason);
-    if (status != SHARDC_OK) {
-        rank->has_lost_world = true;
-        return mine != SHARDC_OK ? mine : sc_fail(error, status, "%s", reason.text);
-    }
-    return mine == SHARDC_OK && any != 0
-               ? sc_fail(error, SHARDC_ERROR_COMM, "rank %d failed: its message says why", any - 1)
-               : mine;
-}
-
 /* Runs one call of a list. Sets rank->has_lost_world if the rank cannot go on. */
 static shardc_status run_call_of(sc_rank *rank, const sc_image_call *call, const staged_run *run,
                                  shardc_error *error)
@@ -296,7 +275,7 @@ static shardc_status run_list(sc_rank *rank, void *user, shardc_error *error)
         if (rank->has_lost_world)
             break;
         if (is_last && meets)
-            status = meet_all(rank, status, error);
+            status = sc_rank_meet(rank, status, error);
         if (is_last && status != SHARDC_OK)
             break;
         shardc_error reason = {.status = SHARDC_OK};

@@ -204,6 +204,21 @@ static shardc_status start_session(shardc_session *session, sc_comm *comm, shard
     return sc_session_outcome(session, error);
 }
 
+/* A check of rows without room says what share they are of. The ranks of stages meet before an
+ * update anyway. */
+static bool may_lack_room(const sc_image *image)
+{
+    if (image->pipeline.count > 0)
+        return false;
+    for (uint32_t k = 0; k < image->kernel_count; k++) {
+        for (uint32_t c = 0; c < image->kernels[k].check_count; c++) {
+            if (strstr(image->kernels[k].checks[c], "{value/") != NULL)
+                return true;
+        }
+    }
+    return false;
+}
+
 /* Tells waiting ranks that this one is not coming. */
 static void give_up(sc_comm *comm)
 {
@@ -224,6 +239,7 @@ shardc_status sc_session_new_on(const sc_device *device, const shardc_executable
     session->program = program;
     session->device = device;
     session->image = program->image;
+    session->may_lack_room = may_lack_room(program->image);
     session->rank_count = comm == NULL ? (uint32_t)program->image->ranks : 1;
     session->first_rank = comm == NULL ? 0 : sc_comm_rank(comm);
     if (options != NULL)

@@ -32,6 +32,9 @@ void sc_rank_move(const sc_rank *rank, sc_bound *bound, uint32_t micro_batch);
  * and the remaining instructions still run because other ranks wait for this one; an error of a
  * collective ends the run. */
 shardc_status sc_rank_run(sc_rank *rank, uint32_t func, uint32_t micro_batch, shardc_error *error);
+/* Tells whether all ranks of the program have got here without an error; every one must call it.
+ * Sets rank->has_lost_world if the rank cannot go on. */
+shardc_status sc_rank_meet(sc_rank *rank, shardc_status mine, shardc_error *error);
 /* Waits for the messages in flight: at the end of a schedule or a function, or before the last call
  * of a schedule that is abandoned there. Both ends of each have started it. Where the world is lost
  * it returns at once. */

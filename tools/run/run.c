@@ -5,6 +5,7 @@
 
 #include "codegen/toolchain/cache.h"
 #include "runtime/cuda/algorithm_cache.h"
+#include "tools/run/growing.h"
 #include "tools/run/parts.h"
 #include "tools/verify/runner.h"
 
@@ -119,11 +120,16 @@ static bool has_ranks(sc_local_run *run)
     return false;
 }
 
+static sc_executor *open_compiled(sc_local_run *run)
+{
+    return run->options->interpret ? interpret(run) : load(run);
+}
+
 sc_executor *sc_local_run_open(void *user)
 {
     sc_local_run *run = user;
     if (has_ranks(run))
-        run->executor = run->options->interpret ? interpret(run) : load(run);
+        run->executor = sc_growing_executor(run, open_compiled(run), open_compiled);
     return run->executor;
 }
 
