@@ -605,6 +605,10 @@ static sc_value compute(sending *s, sc_emitter *e, uint32_t number, sc_op_id id)
     sc_type_info type;
     if (!sc_op_is_inferred((sc_op_kind)op.kind)) {
         type = type_in_slots(group, &like, true);
+        if (sc_op_has(&op, SC_RESHARD)) { /* dims stay in order */
+            type = *sc_type_of(m, operands[0]);
+            place_in_slots(group, &like, true, &type);
+        }
         return emit(e, (sc_op_kind)op.kind, operands, op.operand_count, attrs, count, &type);
     }
     sc_op_id made = sc_make_sized(e, (sc_op_kind)op.kind, operands, op.operand_count, attrs, count,
@@ -702,6 +706,18 @@ static void read_slots(sending *s, sc_emitter *e, uint32_t number, sc_op_id id)
         sc_op_set_attr(m, id, attrs[a]);
 }
 
+/* True if the result of a reshard is in slots too: it has parts, or is a sum that is still pending
+ * over the ranks of the group. */
+static bool stays(const row_group *group, const sc_module *m, const sc_op *op)
+{
+    const sc_type_info *type = sc_type_of(m, op->first_result);
+    const sc_sub_axis_set partial = sc_placement_partial(&type->placement, SC_PARTIAL_SUM);
+    bool is_pending = true;
+    for (uint32_t a = 0; a < group->over.count; a++)
+        is_pending = is_pending && (partial >> group->over.sub_axes[a] & 1) != 0;
+    return is_pending || sc_type_find_dim(type, group->part) >= 0;
+}
+
 static void visit(sending *s, sc_op_id id)
 {
     sc_module *m = s->m;
@@ -716,7 +732,7 @@ static void visit(sending *s, sc_op_id id)
     if (!group->is_begun && !begin(s, &e, group))
         return;
     op = sc_op_at(m, id);
-    if (sc_op_has(op, SC_RESHARD) && op->operand_count == 1) {
+    if (sc_op_has(op, SC_RESHARD) && op->operand_count == 1 && !stays(group, m, op)) {
         sc_value value = op->operands[0];
         sc_value rows = back(s, &e, number, value);
         sc_op_at(m, id)->operands[0] = rows;

@@ -420,7 +420,8 @@ shardc_status sc_comm_start(sc_comm_group *group, const sc_comm_call *call, sc_c
         put_back(comm, request);
         return status;
     }
-    count_summary(group, &request->summary);
+    if (!call->is_uncounted)
+        count_summary(group, &request->summary);
     *out = request;
     return SHARDC_OK;
 }

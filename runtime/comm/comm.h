@@ -115,6 +115,7 @@ typedef struct sc_comm_call {
     int32_t to, from;
     /* name for messages, as "layers[3].attn", or NULL; must outlive the request */
     const char *what;
+    bool is_uncounted; /* a call of the runtime's own, which counters leave out */
 } sc_comm_call;
 
 /* Opens a world of `size` ranks as threads of this process. out[r] is rank r's handle; rank r

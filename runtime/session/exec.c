@@ -290,7 +290,8 @@ shardc_status sc_rank_meet(sc_rank *rank, shardc_status mine, shardc_error *erro
                          .reduce = SC_COMM_MAX,
                          .part_count = 1,
                          .parts = &part,
-                         .what = "outcome of the step"};
+                         .what = "outcome of the step",
+                         .is_uncounted = true};
     shardc_error reason = {.status = SHARDC_OK};
     shardc_status status = sc_comm_run(sc_comm_world(rank->comm), &call, &reason);
     if (status != SHARDC_OK) {

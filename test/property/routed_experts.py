@@ -29,6 +29,7 @@ ONE = 3  # the expert with all rows
 PRECISION = "precision param = f64, act = f64, grad = f64, opt = f64;"
 EXPERTS = "shard X over ep in ffn.w1, ffn.w3, ffn.w2;"
 GATHER = f"{EXPERTS} form ffn: gather over ep;"
+DISPATCH = f"{EXPERTS} form ffn: dispatch over ep;"
 PLANS = {
     "one": "",
     "dp": "mesh dp = 2; shard B over dp;",
@@ -44,6 +45,15 @@ PLANS = {
     "gather width": f"mesh ep = 2, tp = 2; shard B over ep; shard D over tp in ffn.w1, ffn.w3, ffn.w2; {GATHER}",
     "gather stored": f"mesh fsdp = 2, ep = 2; shard B over fsdp, ep; shard param D over fsdp; {GATHER}",
     "gather batches": f"mesh ep = 2; shard B over ep; accumulate 2 over B; remat ffn; {GATHER}",
+    "dispatch": f"mesh ep = 4; shard B over ep; {DISPATCH}",
+    "dispatch few": f"mesh ep = 4; shard B over ep; tune capacity = 0.3; {DISPATCH}",
+    "dispatch positions": f"mesh ep = 2; shard act, input S over ep; {DISPATCH}",
+    "dispatch both": f"mesh cp = 2, ep = 2; shard B over ep; shard act, input S over cp, ep if free; {DISPATCH}",
+    "dispatch mixed": f"mesh ep = 2, dp = 2, tp = 2; shard B over ep, dp; shard F over tp; {DISPATCH}",
+    "dispatch width": f"mesh ep = 2, tp = 2; shard B over ep; shard D over tp in ffn.w1, ffn.w3, ffn.w2; {DISPATCH}",
+    "dispatch stored": f"mesh fsdp = 2, ep = 2; shard B over fsdp, ep; shard param D over fsdp; {DISPATCH}",
+    "dispatch sequence": f"mesh ep = 2, tp = 2; shard B over ep; shard F over tp; shard act S over tp if free; {DISPATCH}",
+    "dispatch batches": f"mesh ep = 2; shard B over ep; accumulate 2 over B; remat ffn; {DISPATCH}",
     "batches": "mesh dp = 2; shard B over dp; accumulate 2 over B; remat ffn;",
 }
 BODIES = {
@@ -138,6 +148,7 @@ def unpicked_changes(got, before) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shardc", required=True)
+    parser.add_argument("--only", default="", help="plans whose names begin so")
     add_target(parser)
     arguments = parser.parse_args()
     faults, count = [], 0
@@ -148,7 +159,7 @@ def main() -> None:
             want = runner.step(f"dense{kind}", choice, top, "one", "--interpret")
             before = runner.step(f"dense{kind}", choice, top, "one", "--interpret", "--set", "lr=0")
             runs = [("one", "--interpret"), ("one", *runner.target)]
-            runs += [(plan, *runner.target) for plan in PLANS if plan != "one" and top == 2]
+            runs += [(plan, *runner.target) for plan in PLANS if plan != "one" and plan.startswith(arguments.only) and top == 2]
             for run in runs:
                 got = runner.step(f"routed{kind}", choice, top, *run)
                 found = differences(got, want) + (unpicked_changes(got, before) if choice == "given" else [])
