@@ -5,12 +5,11 @@
  *   %7 = all_gather %1 {unit = 2, gather = [D]}            %7, %8 = all_gather %1, %2
  *   %8 = all_gather %2 {unit = 2, gather = [D]}                     {unit = 2, gather = [D, D]}
  *
- * Two families. Collectives of one op's sharded form (the sums of a cross-entropy, the rows and ids
- * that go to experts) are merged where the last one is ready, before the first result is read.
- * Gathers of one FSDP unit's parameters are merged at the unit's first gather; their reads and
- * casts move up with them. If a path has several collectives, each is merged with its counterparts.
- * Members of a call have the same group, and those that reduce, or are of parameters, the same
- * dtype and reduction. Requires RESHARDS_EXPLICIT. Each merge removes a call. */
+ * Two families. Reductions of one op's sharded form (the sums of a cross-entropy) are merged where
+ * the last one is ready, before the first result is read. Gathers of one FSDP unit's parameters are
+ * merged at the unit's first gather; their reads and casts move up with them. If a path has several
+ * collectives, each is merged with its counterparts. Members of a call have the same group, dtype
+ * and reduction. Requires RESHARDS_EXPLICIT. Each merge removes a call. */
 #include <math.h>
 #include <string.h>
 
@@ -41,12 +40,11 @@ static bool same_group(const sc_module *m, sc_op_id a, sc_op_id b)
     return x->count == y->count && memcmp(x->sub_axes, y->sub_axes, x->count) == 0;
 }
 
-static bool go_together(const sc_module *m, sc_attr_key key, sc_op_id a, sc_op_id b)
+static bool go_together(const sc_module *m, sc_op_id a, sc_op_id b)
 {
     const sc_op *x = sc_op_at(m, a), *y = sc_op_at(m, b);
-    bool mixes = key == SC_ATTR_form && sc_op_attr(x, SC_ATTR_reduce) == NULL;
     return x->kind == y->kind && sc_op_word(x, SC_ATTR_reduce) == sc_op_word(y, SC_ATTR_reduce) &&
-           (mixes || dtype_of(m, a) == dtype_of(m, b)) &&
+           dtype_of(m, a) == dtype_of(m, b) &&
            sc_op_int(x, SC_ATTR_per_step, 0) == sc_op_int(y, SC_ATTR_per_step, 0) &&
            same_group(m, a, b);
 }
@@ -198,8 +196,7 @@ static void merge_family(coalescing *c, const op_list *list, sc_attr_key key, do
              j < list->count && number_of(c, list, key, j) == number && bytes + least[j] <= limit;
              j++) {
             double more = buffer_bytes(m, list->data[j]);
-            if (gone[j] || !go_together(m, key, list->data[i], list->data[j]) ||
-                bytes + more > limit ||
+            if (gone[j] || !go_together(m, list->data[i], list->data[j]) || bytes + more > limit ||
                 !(early ? joins_unit(c, &family, list->data[j])
                         : c->position[list->data[j]] <= reader))
                 continue;

@@ -185,7 +185,7 @@ static void add_transfer(sc_module *m, sc_op_id id, const func_calls *calls, con
     const sc_type_info *type = sc_type_of(m, is_send ? op->operands[0] : op->first_result);
     set_pair(m, &row);
     row.bytes = (double)sc_type_local_bytes(m, type);
-    row.sent = sc_sent_bytes((sc_op_kind)op->kind, row.bytes, (double)row.ranks);
+    row.sent = row.most = sc_sent_bytes((sc_op_kind)op->kind, row.bytes, (double)row.ranks);
     row.control = type->rank == 0;
     row.dtype = sc_dtypes[type->dtype].name;
     *sc_vec_push(&m->context->arena, &row.values) = transferred_name(m, op, sends);
@@ -210,12 +210,14 @@ static void add_row(sc_module *m, sc_op_id id, const func_calls *calls, const sc
     row.group.count = (uint8_t)over->count;
     memcpy(row.group.sub_axes, over->sub_axes, over->count);
     set_group(m, &row);
-    for (uint32_t i = 0; i < op->operand_count; i++) {
+    for (uint32_t i = 0; i < op->result_count; i++) {
         row.bytes += buffer_bytes(m, op, i, row.ranks);
         row.control = row.control && sc_type_of(m, op->operands[i])->rank == 0;
         *sc_vec_push(&m->context->arena, &row.values) = value_name(m, sends, op, i);
     }
-    row.sent = sc_sent_bytes((sc_op_kind)op->kind, row.bytes, (double)row.ranks);
+    row.control = row.control || sc_op_int(op, SC_ATTR_control, 0) != 0;
+    row.sent = row.most = sc_sent_bytes((sc_op_kind)op->kind, row.bytes, (double)row.ranks);
+    row.sent *= sc_op_number(op, SC_ATTR_even, 1);
     const sc_attr *named = scatter != NULL ? scatter : gather;
     row.dim = named == NULL ? NULL : sc_text(m->context, m->dims.data[named->dims[0]].name);
     row.dtype = sc_dtypes[sc_type_of(m, op->operands[0])->dtype].name;

@@ -22,6 +22,8 @@
  * first products' x has; the others are a row's choices.
  *
  * `tune capacity` says how many slots there are, in even shares. Requires PLACED; one walk. */
+#include <math.h>
+
 #include "ir/ops/build.h"
 #include "ir/ops/capacity.h"
 #include "passes/exchanges.h"
@@ -50,8 +52,9 @@ typedef struct row_group {
     bool is_begun;
     sc_dim member, part, slot;
     int64_t members, parts, room;
+    double share;         /* slots of a part that are full under even routing */
     sc_sub_axis_list all; /* ranks with rows, those of a group last */
-    sc_value wide, slots, places;
+    sc_value wide, slots, places, counts, arrived;
 } row_group;
 
 typedef struct sending {
@@ -228,17 +231,25 @@ static sc_sym name_of(sc_module *m, sc_op_id id)
                             sc_text(m->context, op->scope));
 }
 
-/* A reshard by the group's line. */
-static sc_value reshard(sc_emitter *e, const row_group *group, sc_value value, const char *why,
-                        const sc_type_info *type)
+enum { REASONS = 3 };
+
+static uint32_t reasons(sc_emitter *e, const row_group *group, const char *why, sc_attr *attrs)
 {
     sc_module *m = e->m;
-    sc_attr attrs[4];
     uint32_t count = 0;
     if (group->rule != SC_NONE)
         attrs[count++] = sc_attr_int(SC_ATTR_rule, group->rule);
     attrs[count++] = sc_attr_text(SC_ATTR_why, sc_intern_printf(&m->context->names, "%s", why));
     attrs[count++] = sc_attr_text(SC_ATTR_consumer, name_of(m, e->like));
+    return count;
+}
+
+/* A reshard by the group's line. */
+static sc_value reshard(sc_emitter *e, const row_group *group, sc_value value, const char *why,
+                        const sc_type_info *type)
+{
+    sc_attr attrs[REASONS];
+    uint32_t count = reasons(e, group, why, attrs);
     return emit(e, SC_OP_reshard, &value, 1, attrs, count, type);
 }
 
@@ -421,14 +432,14 @@ static bool begin(sending *s, sc_emitter *e, row_group *group)
     const sc_type_info *with = sc_type_of(
         m, sc_is_weight_gradient(m, product) ? product->first_result : product->operands[OTHERS]);
     below = with->dims[sc_type_find_dim(with, group->experts)].size;
-    const double share = (double)rows * sc_part_share(below, group->each, choices);
-    group->room = sc_capacity_rows(s->capacity, share, rows);
+    group->share = (double)rows * sc_part_share(below, group->each, choices);
+    group->room = sc_capacity_rows(s->capacity, group->share, rows);
     name_dims(m, group);
     group->wide = mark_padding(e, group, ids);
     sc_attr attrs[5];
     uint32_t count = slot_attrs(m, group, false, attrs);
     attrs[count++] = sc_attr_int(SC_ATTR_each, group->each);
-    attrs[count++] = sc_attr_number(SC_ATTR_share, share);
+    attrs[count++] = sc_attr_number(SC_ATTR_share, group->share);
     attrs[count++] = sc_attr_int(SC_ATTR_below, below);
     sc_type_info slots = {.dtype = type.dtype}, places = slots;
     for (uint32_t i = 0; i < type.rank; i++) {
@@ -438,11 +449,21 @@ static bool begin(sending *s, sc_emitter *e, row_group *group)
     slots = type_in_slots(group, &slots, false);
     places.dims[places.rank++] = (sc_type_dim){group->part, SC_NONE, group->parts};
     places = type_at_home(group, &places);
-    const sc_type types[] = {sc_type_intern(m, &slots), sc_type_intern(m, &places)};
+    sc_type_info counts = slots;
+    counts.rank = 2; /* members and parts */
+    place_in_slots(group, &counts, false, &counts);
+    const sc_type types[] = {sc_type_intern(m, &slots), sc_type_intern(m, &places),
+                             sc_type_intern(m, &counts)};
     sc_op_id made = sc_op_new(m, s->func, e->before, SC_OP_row_slots, &group->wide, 1, attrs, count,
-                              types, 2, e->like);
+                              types, 3, e->like);
+    give_phase(e, made);
     group->slots = sc_result(m, made, 0);
     group->places = sc_result(m, made, 1);
+    group->counts = sc_result(m, made, 2);
+    place_in_slots(group, &counts, true, &counts);
+    group->arrived =
+        reshard(e, group, group->counts, "dispatch tells how many rows it sends", &counts);
+    sc_op_set_attr(m, sc_def(m, group->arrived), sc_attr_int(SC_ATTR_control, 1));
     return true;
 }
 
@@ -483,17 +504,31 @@ static sc_value with_row_dims(sending *s, sc_emitter *e, const row_group *group,
 
 /* Sends slots from the ranks that have the rows to those of the experts, or back. */
 static sc_value exchange(sending *s, sc_emitter *e, const row_group *group, sc_value value,
-                         bool is_back)
+                         bool is_back, double fill)
 {
     const sc_type_info *like = sc_type_of(s->m, value);
     sc_type_info type = *like;
     place_in_slots(group, like, !is_back, &type);
-    sc_value sent = reshard(e, group, value,
-                            is_back ? "dispatch sends results back to the ranks of their rows"
-                                    : "dispatch sends rows to the ranks of their experts",
-                            &type);
-    *sc_vec_push(&s->m->context->arena, &s->exchanges) =
-        (sc_exchange){sc_def(s->m, sent), (uint32_t)(group - s->groups.data), is_back};
+    sc_module *m = s->m;
+    const sc_dim *gather = is_back ? &group->part : &group->member,
+                 *scatter = is_back ? &group->member : &group->part;
+    const sc_value operands[] = {value, is_back ? group->arrived : group->counts,
+                                 is_back ? group->counts : group->arrived};
+    const char *why = sc_arena_printf(
+        &m->context->arena, "dispatch sends %s; an even share is %.4g rows a part, %lld fit",
+        is_back ? "results back to the ranks of their rows" : "rows to the ranks of their experts",
+        group->share, (long long)group->room);
+    sc_attr attrs[REASONS + 6];
+    uint32_t count = reasons(e, group, why, attrs);
+    attrs[count++] = sc_attr_sub_axes(m, SC_ATTR_over, group->over.sub_axes, group->over.count);
+    attrs[count++] = sc_attr_dims(m, SC_ATTR_gather, gather, 1);
+    attrs[count++] = sc_attr_dims(m, SC_ATTR_scatter, scatter, 1);
+    attrs[count++] = sc_attr_dims(m, SC_ATTR_dims, &group->slot, 1);
+    attrs[count++] = sc_attr_numbers(m, SC_ATTR_fills, &fill, 1);
+    attrs[count++] = sc_attr_number(SC_ATTR_even, fmin(1, group->share / (double)group->room));
+    sc_value sent = emit(e, SC_OP_exchange_rows, operands, 3, attrs, count, &type);
+    *sc_vec_push(&m->context->arena, &s->exchanges) =
+        (sc_exchange){sc_def(m, sent), (uint32_t)(group - s->groups.data), is_back};
     return sent;
 }
 
@@ -507,7 +542,7 @@ static sc_value send(sending *s, sc_emitter *e, row_group *group, sc_value value
     if (fill != 0)
         attrs[count++] = sc_attr_number(SC_ATTR_value, fill);
     value = emit(e, SC_OP_pack_rows, (sc_value[]){value, group->slots}, 2, attrs, count, &here);
-    return exchange(s, e, group, value, false);
+    return exchange(s, e, group, value, false, fill);
 }
 
 static uint64_t key_of(sc_value value, uint32_t group)
@@ -655,7 +690,7 @@ static sc_value back(sending *s, sc_emitter *e, uint32_t number, sc_value value)
         return s->back[value];
     const row_group *group = &s->groups.data[number];
     const sc_type_info home = type_at_home(group, sc_type_of(s->m, value));
-    sc_value y = exchange(s, e, group, s->sent[value], true);
+    sc_value y = exchange(s, e, group, s->sent[value], true, 0);
     sc_attr attrs[2];
     uint32_t count = slot_attrs(s->m, group, true, attrs);
     s->back[value] =
@@ -818,7 +853,7 @@ bool sc_run_dispatch_rows(sc_module *m, sc_pass_env *env)
             if (s.is_live[id] && !s.failed)
                 visit(&s, id);
         }
-        sc_join_exchanges(m, &s.exchanges);
+        sc_join_exchanges(m, f, &s.exchanges);
         s.exchanges.count = 0;
     }
     if (any && !s.failed)

@@ -3,6 +3,8 @@
 #include "ir/ops/ops.h"
 #include "passes/uses.h"
 
+typedef SC_VEC(sc_op_id) op_list;
+
 typedef struct joining {
     sc_module *m;
     uint32_t *position; /* by op; one that was moved has that of the op right after */
@@ -49,26 +51,51 @@ static bool go_together(const sc_module *m, const sc_exchange *a, const sc_excha
                sc_op_word(sc_op_at(m, b->op), SC_ATTR_phase);
 }
 
-static int64_t unused_number(const sc_module *m)
+/* Makes one op of neighbours; the first one has the attributes of all. */
+static void merge(sc_module *m, const op_list *ops, sc_value *map)
 {
-    int64_t last = -1;
-    sc_for_each_op_of_all(m, id)
-    {
-        int64_t number = sc_op_int(sc_op_at(m, id), SC_ATTR_form, -1);
-        last = number > last ? number : last;
+    sc_arena *arena = &m->context->arena;
+    const uint32_t count = ops->count;
+    const sc_op first = *sc_op_at(m, ops->data[0]);
+    sc_value *operands = sc_arena_array(arena, count + 2u, sizeof *operands);
+    sc_type *types = sc_arena_array(arena, count, sizeof *types);
+    sc_dim *gather = sc_arena_array(arena, count, sizeof *gather),
+           *scatter = sc_arena_array(arena, count, sizeof *scatter);
+    double *fills = sc_arena_array(arena, count, sizeof *fills);
+    for (uint32_t i = 0; i < count; i++) {
+        const sc_op *op = sc_op_at(m, ops->data[i]);
+        operands[i] = op->operands[0];
+        types[i] = m->values.data[op->first_result].type;
+        gather[i] = sc_op_attr(op, SC_ATTR_gather)->dims[0];
+        scatter[i] = sc_op_attr(op, SC_ATTR_scatter)->dims[0];
+        fills[i] = sc_op_attr(op, SC_ATTR_fills)->numbers[0];
     }
-    return last + 1;
+    operands[count] = first.operands[1];
+    operands[count + 1] = first.operands[2];
+    sc_op_id made = sc_op_new(m, first.func, ops->data[0], (sc_op_kind)first.kind, operands,
+                              count + 2, first.attrs, first.attr_count, types, count, ops->data[0]);
+    sc_op_set_attr(m, made, sc_attr_dims(m, SC_ATTR_gather, gather, count));
+    sc_op_set_attr(m, made, sc_attr_dims(m, SC_ATTR_scatter, scatter, count));
+    sc_op_set_attr(m, made, sc_attr_numbers(m, SC_ATTR_fills, fills, count));
+    for (uint32_t i = 0; i < count; i++) {
+        map[sc_op_at(m, ops->data[i])->first_result] = sc_result(m, made, i);
+        sc_op_unlink(m, ops->data[i]);
+    }
 }
 
-void sc_join_exchanges(sc_module *m, const sc_exchange_list *list)
+void sc_join_exchanges(sc_module *m, sc_func_id func, const sc_exchange_list *list)
 {
     joining j = {.m = m, .position = sc_number_ops(m)};
-    int64_t number = unused_number(m);
-    bool *is_joined = sc_arena_array(&m->context->arena, list->count, sizeof *is_joined);
-    j.seen = sc_arena_array(&m->context->arena, m->ops.count, sizeof *j.seen);
+    sc_arena *arena = &m->context->arena;
+    bool *is_joined = sc_arena_array(arena, list->count, sizeof *is_joined);
+    op_list *calls = sc_arena_array(arena, list->count, sizeof *calls);
+    uint32_t count;
+    sc_value *map = sc_new_value_map(m, &count);
+    j.seen = sc_arena_array(arena, m->ops.count, sizeof *j.seen);
     for (uint32_t i = 0; i < list->count; i++) {
         const sc_exchange *first = &list->data[i];
         j.first = first->op;
+        *sc_vec_push(arena, &calls[i]) = first->op;
         /* those of a group are near: its first exchange and the last one of its phase */
         for (uint32_t k = i + 1; !is_joined[i] && k < list->count; k++) {
             const sc_exchange *other = &list->data[k];
@@ -77,9 +104,12 @@ void sc_join_exchanges(sc_module *m, const sc_exchange_list *list)
                 continue;
             move_before(&j, other->op);
             is_joined[k] = true;
-            sc_op_set_attr(m, first->op, sc_attr_int(SC_ATTR_form, number));
-            sc_op_set_attr(m, other->op, sc_attr_int(SC_ATTR_form, number));
+            *sc_vec_push(arena, &calls[i]) = other->op;
         }
-        number++;
     }
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (calls[i].count > 1)
+            merge(m, &calls[i], map);
+    }
+    sc_func_replace_uses(m, func, map, count);
 }

@@ -6,16 +6,15 @@
 
 /* One value's. Those of a group, direction and phase may be one call. */
 typedef struct sc_exchange {
-    sc_op_id op; /* the reshard */
+    sc_op_id op; /* exchange_rows of one value */
     uint32_t group;
     bool is_back;
 } sc_exchange;
 
 typedef SC_VEC(sc_exchange) sc_exchange_list;
 
-/* Moves exchanges of one function that may be one call next to the first of them, with what they
- * depend on, unless that depends on the first; gives them a number by which coalesce makes them one.
- * `list` is in function order. */
-void sc_join_exchanges(sc_module *m, const sc_exchange_list *list);
+/* Makes exchanges of one function that may be one call one op, at the first of them: moves what
+ * they depend on there, unless that depends on the first. `list` is in function order. */
+void sc_join_exchanges(sc_module *m, sc_func_id func, const sc_exchange_list *list);
 
 #endif

@@ -377,6 +377,14 @@ static void code_collective(codec *c, sc_image_collective *collective)
         CODE_DTYPE(c, collective->dtypes[i]);
         code_i64(c, &collective->counts[i]);
     }
+    CODE_LIST(c, collective->rows, collective->row_count, "rows");
+    if (c->out == NULL)
+        collective->fills =
+            sc_arena_array(c->arena, collective->row_count, sizeof *collective->fills);
+    for (uint32_t i = 0; i < collective->row_count; i++) {
+        code_i64(c, &collective->rows[i]);
+        code_i64(c, &collective->fills[i]);
+    }
     code_terms(c, &collective->to);
     code_terms(c, &collective->from);
     CODE_LIST(c, collective->sources, collective->source_count, "sources");

@@ -65,6 +65,26 @@ bool sc_check_parts(sc_checker *c, uint32_t part_count, const sc_dtype *dtypes,
     return part_count > 0 || sc_checker_fail(c, "it has no parts");
 }
 
+/* A piece consists of rows of a part. */
+static bool check_rows(sc_checker *c, const sc_image_collective *collective, int64_t size)
+{
+    if (collective->row_count == 0)
+        return true;
+    if (collective->kind != SC_IMAGE_ALL_TO_ALL || collective->row_count != collective->part_count)
+        return sc_checker_fail(c, "rows of %u parts, of %u", collective->row_count,
+                               collective->part_count);
+    for (uint32_t p = 0; p < collective->row_count; p++) {
+        int64_t row = collective->rows[p], fill = collective->fills[p];
+        bool may_be_ones = !sc_dtype_is_float(collective->dtypes[p]);
+        if (row < 1 || collective->counts[p] / size % row != 0)
+            return sc_checker_fail(c, "rows of %lld elements in pieces of %lld", (long long)row,
+                                   (long long)(collective->counts[p] / size));
+        if (fill != 0 && (fill != -1 || !may_be_ones))
+            return sc_checker_fail(c, "rows that are not sent are to be %lld", (long long)fill);
+    }
+    return true;
+}
+
 bool sc_check_collectives(sc_checker *c)
 {
     for (uint32_t i = 0; i < c->image->collective_count; i++) {
@@ -80,7 +100,7 @@ bool sc_check_collectives(sc_checker *c)
         if (!sc_check_parts(c, collective->part_count, collective->dtypes, collective->counts,
                             divides ? size : 1))
             return false;
-        if (!check_peers(c, collective))
+        if (!check_peers(c, collective) || !check_rows(c, collective, size))
             return false;
     }
     return true;
@@ -230,7 +250,9 @@ static bool check_collective(sc_checker *c, const sc_image_instr *instr)
     const sc_image_collective *collective = &c->image->collectives[instr->index];
     bool gives = collective->kind != SC_IMAGE_RECV, gets = collective->kind != SC_IMAGE_SEND;
     if (collective->part_count > UINT32_MAX / 2 ||
-        !expect_args(c, instr, collective->part_count * (gives + gets), 0))
+        !expect_args(c, instr,
+                     collective->part_count * (gives + gets) + (collective->row_count > 0 ? 2 : 0),
+                     0))
         return false;
     sc_touched *args = sc_arena_array(c->arena, instr->arg_count, sizeof *args);
     for (uint32_t p = 0, at = 0; p < collective->part_count; p++) {
@@ -246,6 +268,13 @@ static bool check_collective(sc_checker *c, const sc_image_instr *instr)
             return false;
         if (gets)
             args[at++].is_written = true;
+    }
+    const int64_t members = (int64_t)sc_image_group_size(&c->image->groups[collective->group]);
+    for (uint32_t at = instr->arg_count - (collective->row_count > 0 ? 2 : 0);
+         at < instr->arg_count; at++) {
+        if (!check_ref(c, instr, at, members * (int64_t)sizeof(int32_t), sizeof(int32_t),
+                       &args[at]))
+            return false;
     }
     return check_apart(c, args, instr->arg_count,
                        collective->kind == SC_IMAGE_ALL_REDUCE ||

@@ -146,6 +146,9 @@ static void put_collectives(sc_strbuf *out, const sc_image *image)
         for (uint32_t p = 0; p < collective->part_count; p++)
             sc_strbuf_printf(out, "%s %s %" PRId64, p > 0 ? "," : "",
                              sc_dtypes[collective->dtypes[p]].name, collective->counts[p]);
+        for (uint32_t p = 0; p < collective->row_count; p++)
+            sc_strbuf_printf(out, "%s%" PRId64, p == 0 ? ", counted rows of " : " ",
+                             collective->rows[p]);
         for (uint32_t s = 0; s < collective->source_count; s++)
             sc_strbuf_printf(out, "%s%u", s == 0 ? ", from " : " ", collective->sources[s]);
         if (collective->kind == SC_IMAGE_SEND) {

@@ -30,7 +30,7 @@
 #include "support/state.h"
 
 enum {
-    SC_IMAGE_VERSION = 9,
+    SC_IMAGE_VERSION = 10,
     SC_IMAGE_MAX_RANK = 15,
     SC_IMAGE_ALIGN = 64 /* alignment of every buffer */,
     SC_IMAGE_STREAMS = 3,
@@ -219,6 +219,12 @@ typedef struct sc_image_collective {
     uint32_t part_count;
     sc_dtype *dtypes;
     int64_t *counts;
+    /* all_to_all: elements of a row of each part, if a piece may have rows that need not be sent,
+     * the last ones. The instruction then has two more arguments: how many rows of each piece it
+     * sends, and how many it gets (i32, by group rank). What is not sent is to be `fills` (0 or -1,
+     * of each byte). No such rows: row_count is 0 */
+    uint32_t row_count;
+    int64_t *rows, *fills;
     sc_image_terms to, from; /* group ranks. broadcast: from, equal on all; send: to; recv: from */
     uint32_t source_count;   /* permute: size of the group; otherwise 0 */
     uint32_t *sources;       /* permute, by group rank: the member to receive from; a permutation */

@@ -102,7 +102,7 @@ static void check_room(sc_lowering *l, const sc_op *op, sc_knode count, int64_t 
 void root_row_slots(sc_lowering *l, const sc_op *op)
 {
     const sc_attr *to = sc_op_attr(op, SC_ATTR_to);
-    const sc_value slots = op->first_result, places = op->first_result + 1;
+    const sc_value slots = op->first_result, places = slots + 1, counts = slots + 2;
     const sc_loop_dims parts = {.count = 1, .dims = {loop_of(l, slots, to->dims[PART])}},
                        room = {.count = 1, .dims = {loop_of(l, slots, to->dims[SLOT])}},
                        rows = loops_of(l, sc_op_attr(op, SC_ATTR_dims), op->operands[0]);
@@ -110,7 +110,8 @@ void root_row_slots(sc_lowering *l, const sc_op *op)
     outer(l, &parts);
     sc_knode part = sc_lower_loop(l, parts.dims[0]), minus = sc_lower_integer(l, -1);
     uint32_t slots_arg = sc_lower_out(l, slots, SC_ARG_OUT, SC_NONE),
-             places_arg = sc_lower_out(l, places, SC_ARG_OUT, SC_NONE);
+             places_arg = sc_lower_out(l, places, SC_ARG_OUT, SC_NONE),
+             counts_arg = sc_lower_out(l, counts, SC_ARG_OUT, SC_NONE);
     index_slot(l, sc_lower_type(l, slots), to, part, sc_lower_loop(l, room.dims[0]), index);
     sc_lower_phase(l, &room);
     sc_lower_store(l, SC_ITEM_STORE, slots_arg, index, minus, SC_NONE);
@@ -130,8 +131,13 @@ void root_row_slots(sc_lowering *l, const sc_op *op)
     sc_knode none = sc_lower_where(l, chosen, sc_lower_integer(l, (int64_t)SC_NO_ROOM), minus);
     sc_lower_store(l, SC_ITEM_STORE, places_arg, index, sc_lower_where(l, fits, slot, none),
                    SC_NONE);
-    check_room(l, op, sc_kernel_reduced(l->k, sum, false), room.dims[0].size);
+    sc_knode total = sc_kernel_reduced(l->k, sum, false);
+    check_room(l, op, total, room.dims[0].size);
     sc_lower_phase(l, &(sc_loop_dims){0});
+    index_slot(l, sc_lower_type(l, counts), to, part, minus, index);
+    sc_knode most = sc_lower_integer(l, room.dims[0].size);
+    sc_lower_store(l, SC_ITEM_STORE, counts_arg, index, sc_lower_2(l, SC_NODE_minimum, total, most),
+                   SC_NONE);
 }
 
 sc_knode lower_pack_rows(sc_lowering *l, const sc_op *op, const sc_knode *index)

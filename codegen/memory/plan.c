@@ -66,7 +66,8 @@ sc_image_access sc_memory_access(const sc_image *image, const sc_image_instr *in
         sc_image_collective_kind kind = image->collectives[instr->index].kind;
         if (kind == SC_IMAGE_SEND || kind == SC_IMAGE_RECV)
             return kind == SC_IMAGE_SEND ? SC_ACCESS_IN : SC_ACCESS_OUT;
-        return arg % 2 == 0 ? SC_ACCESS_IN : SC_ACCESS_OUT;
+        bool is_count = arg >= 2 * image->collectives[instr->index].part_count;
+        return is_count || arg % 2 == 0 ? SC_ACCESS_IN : SC_ACCESS_OUT;
     }
     case SC_INSTR_TRANSFER:
         return arg % 2 == 0 ? SC_ACCESS_IN : SC_ACCESS_OUT;

@@ -106,18 +106,18 @@ static move begin(sc_generator *g, sc_op_id op, sc_image_collective_kind kind)
                   : strcmp(word, "min") == 0 ? SC_IMAGE_MIN
                                              : SC_IMAGE_WHOLE,
         .group = group_of(g, o, &mv.members),
-        .part_count = o->operand_count,
-        .dtypes = sc_arena_array(g->arena, o->operand_count, sizeof *mv.collective.dtypes),
-        .counts = sc_arena_array(g->arena, o->operand_count, sizeof *mv.collective.counts),
+        .part_count = o->result_count,
+        .dtypes = sc_arena_array(g->arena, o->result_count, sizeof *mv.collective.dtypes),
+        .counts = sc_arena_array(g->arena, o->result_count, sizeof *mv.collective.counts),
         .why = why == NULL ? "" : sc_text(context, why->text),
     };
     mv.collective.axes = g->groups.data[mv.collective.group].axes;
-    mv.args = sc_arena_array(g->arena, 2 * (size_t)o->operand_count, sizeof *mv.args);
+    mv.args = sc_arena_array(g->arena, 2 * (size_t)o->result_count + 2, sizeof *mv.args);
     mv.in_flight = (sc_in_flight){
         .op = op,
-        .received = sc_arena_array(g->arena, o->operand_count, sizeof *mv.in_flight.received),
-        .unpack = sc_arena_array(g->arena, o->operand_count, sizeof *mv.in_flight.unpack)};
-    for (uint32_t i = 0; i < o->operand_count; i++)
+        .received = sc_arena_array(g->arena, o->result_count, sizeof *mv.in_flight.received),
+        .unpack = sc_arena_array(g->arena, o->result_count, sizeof *mv.in_flight.unpack)};
+    for (uint32_t i = 0; i < o->result_count; i++)
         mv.collective.dtypes[i] = sc_type_of(g->m, o->operands[i])->dtype;
     return mv;
 }
@@ -157,8 +157,9 @@ static bool start(move *mv)
     const sc_op *o = sc_op_at(g->m, mv->op);
     *sc_vec_push(g->arena, &g->collectives) = mv->collective;
     mv->in_flight.instr = g->func.instrs.count;
+    const uint32_t counts = mv->collective.row_count > 0 ? 2 : 0;
     sc_generator_instr(g, SC_INSTR_COLLECTIVE, mv->op, g->collectives.count - 1, mv->args,
-                       2 * o->operand_count);
+                       2 * o->result_count + counts);
     for (uint32_t r = 0; r < o->result_count; r++)
         g->func.in_flight_of[o->first_result + r] = g->func.in_flight.count + 1;
     *sc_vec_push(g->arena, &g->func.in_flight) = mv->in_flight;
@@ -319,11 +320,11 @@ bool sc_generate_all_reduce(sc_generator *g, sc_op_id op)
     return start(&mv);
 }
 
-bool sc_generate_all_to_all(sc_generator *g, sc_op_id op)
+static bool exchange(move *mv)
 {
-    move mv = begin(g, op, SC_IMAGE_ALL_TO_ALL);
-    const sc_op *o = sc_op_at(g->m, op);
-    for (uint32_t i = 0; i < o->operand_count; i++) {
+    sc_generator *g = mv->g;
+    const sc_op *o = sc_op_at(g->m, mv->op);
+    for (uint32_t i = 0; i < o->result_count; i++) {
         const sc_type_info *from = sc_type_of(g->m, o->operands[i]);
         uint32_t gather = dim_of(g, o, SC_ATTR_gather, i),
                  scatter = dim_of(g, o, SC_ATTR_scatter, i);
@@ -332,11 +333,49 @@ bool sc_generate_all_to_all(sc_generator *g, sc_op_id op)
         local_sizes(g, sc_type_of(g->m, o->first_result + i), target);
         local_sizes(g, from, piece);
         piece[scatter] = target[scatter];
-        mv.collective.counts[i] = mv.members * product(piece, from->rank);
-        if (!give_pieces(&mv, i, scatter, source, piece))
+        mv->collective.counts[i] = mv->members * product(piece, from->rank);
+        if (!give_pieces(mv, i, scatter, source, piece))
             return false;
-        take_pieces(&mv, i, gather, target, piece);
+        take_pieces(mv, i, gather, target, piece);
     }
+    return true;
+}
+
+bool sc_generate_all_to_all(sc_generator *g, sc_op_id op)
+{
+    move mv = begin(g, op, SC_IMAGE_ALL_TO_ALL);
+    return exchange(&mv) && start(&mv);
+}
+
+/* ---- exchange_rows ---- */
+/* Elements of a row: of the value's dims behind the last of those that pieces and slots are of.
+ * Zero if rows are not contiguous in a piece. */
+static int64_t row_elements(const sc_generator *g, const sc_type_info *type, sc_dim slot)
+{
+    int64_t elements = 1;
+    uint32_t at = (uint32_t)sc_type_find_dim(type, slot);
+    for (uint32_t i = at + 1; i < type->rank; i++)
+        elements *= sc_type_local_size(g->m, type, i);
+    return elements;
+}
+
+bool sc_generate_exchange_rows(sc_generator *g, sc_op_id op)
+{
+    move mv = begin(g, op, SC_IMAGE_ALL_TO_ALL);
+    const sc_op *o = sc_op_at(g->m, op);
+    const sc_attr *fills = sc_op_attr(o, SC_ATTR_fills), *dims = sc_op_attr(o, SC_ATTR_dims);
+    sc_image_collective *c = &mv.collective;
+    if (!exchange(&mv))
+        return false;
+    c->row_count = o->result_count;
+    c->rows = sc_arena_array(g->arena, c->row_count, sizeof *c->rows);
+    c->fills = sc_arena_array(g->arena, c->row_count, sizeof *c->fills);
+    for (uint32_t i = 0; i < o->result_count; i++) {
+        c->rows[i] = row_elements(g, sc_type_of(g->m, o->operands[i]), dims->dims[0]);
+        c->fills[i] = (int64_t)fills->numbers[i];
+    }
+    for (uint32_t i = 0; i < 2; i++)
+        mv.args[2 * o->result_count + i] = sc_generator_read(g, o->operands[o->result_count + i]);
     return start(&mv);
 }
 

@@ -96,11 +96,12 @@ static bool move_each(sc_interp *interp, sc_op_id id, bool (*move)(const sc_tran
 {
     const sc_op *op = sc_op_at(interp->m, id);
     sc_transfer t = {.interp = interp, .op = id};
-    if (op->operand_count != op->result_count)
+    const uint32_t counts = op->operand_count - op->result_count; /* of rows: not moved */
+    if (counts != (sc_op_attr(op, SC_ATTR_fills) != NULL ? 2 : 0))
         return sc_interp_fail(interp, id, SC_NO_RANK, "%u operands and %u results",
                               op->operand_count, op->result_count);
     bool ok = find_group(interp, id, &t.group);
-    for (uint32_t i = 0; i < op->operand_count; i++) {
+    for (uint32_t i = 0; i < op->result_count; i++) {
         if (!ok)
             break;
         ok = find_arrays(&t, i) && move(&t);
@@ -555,6 +556,12 @@ static bool rotate(const sc_transfer *t)
         sc_row_copy(target_of(t, r), source_of(t, member(t, r, (uint64_t)from)), t->to->count);
     }
     return true;
+}
+
+/* Empty slots move too: they hold what they are to hold. */
+static bool exchange_rows(const sc_transfer *t)
+{
+    return all_to_all(t);
 }
 
 #define COLLECTIVE(...)

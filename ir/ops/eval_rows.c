@@ -93,13 +93,14 @@ static bool check_room(sc_eval *eval, int64_t most, int64_t room)
 
 bool eval_row_slots(sc_eval *eval)
 {
-    enum { IDS, SLOTS, PLACES };
+    enum { IDS, SLOTS, PLACES, COUNTS };
     sc_walk walk;
     row_dims rows;
     slot_dims slots;
     sc_walk_init(&walk);
     if (!sc_walk_add_operand(eval, &walk, 0) || !sc_walk_add_result(eval, &walk, 0) ||
-        !sc_walk_add_result(eval, &walk, 1) || !take_rows(eval, &walk, SC_ATTR_dims, &rows) ||
+        !sc_walk_add_result(eval, &walk, 1) || !sc_walk_add_result(eval, &walk, 2) ||
+        !take_rows(eval, &walk, SC_ATTR_dims, &rows) ||
         !take_slots(eval, &walk, SC_ATTR_to, &slots))
         return false;
     if (slots.member.size != 1)
@@ -119,6 +120,8 @@ bool eval_row_slots(sc_eval *eval)
             count += is_chosen;
         }
         most = count > most ? count : most;
+        eval->results[2].data[part * slots.part.strides[COUNTS]] =
+            (double)(count < slots.slot.size ? count : slots.slot.size);
         for (; count < slots.slot.size; count++)
             row_of[slot_at(&slots, SLOTS, part, count)] = -1;
     }

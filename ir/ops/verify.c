@@ -627,7 +627,8 @@ static void check_by_itself(verification *v, sc_op_id op)
         check_offsets(v, op);
     if ((m->states & SC_PLACED) != 0 && v->reports == 0) {
         check_ring(v, op);
-        if (sc_op_has(sc_op_at(m, op), SC_COLLECTIVE))
+        if (sc_op_has(sc_op_at(m, op), SC_COLLECTIVE) &&
+            sc_op_attr(sc_op_at(m, op), SC_ATTR_fills) == NULL)
             check_rotation(v, op);
     }
     if (v->reports > reports) /* an invalid op must not vouch for others */

@@ -231,7 +231,8 @@ bool sc_verify_pieces(sc_pieces *pieces, sc_op_id id, sc_piece_report *report, v
     bool has_members = find_members(&c);
     sc_piece_origin origin = passed_on(pieces, op);
     if (check == NULL) {
-        if (sc_op_has(op, SC_COLLECTIVE) && !sc_op_has(op, SC_RESHARD) && has_members)
+        if (sc_op_has(op, SC_COLLECTIVE) && !sc_op_has(op, SC_RESHARD) && has_members &&
+            sc_op_attr(op, SC_ATTR_fills) == NULL)
             check_rotation(&c, &origin);
     } else if (!has_members || op->result_count != 1 || op->operand_count == 0) {
         wrong(&c, "it has no members, no operand or several results");

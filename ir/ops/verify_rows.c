@@ -95,7 +95,7 @@ static void check_slots(const row_check *c)
 {
     const sc_attr *rows = sc_op_attr(c->op, SC_ATTR_dims), *slots = sc_op_attr(c->op, SC_ATTR_to);
     const sc_type_info *ids = type_of(c, c->op->operands[0]);
-    if (!has_dims(c, rows, slots) || c->op->result_count != 2)
+    if (!has_dims(c, rows, slots) || c->op->result_count != 3)
         return;
     const sc_type_info *of_slots = type_of(c, c->op->first_result),
                        *of_rows = type_of(c, c->op->first_result + 1);
@@ -106,7 +106,8 @@ static void check_slots(const row_check *c)
     if (sc_op_int(c->op, SC_ATTR_each, 0) < 1 || sc_op_int(c->op, SC_ATTR_below, 0) < 1 ||
         !(sc_op_number(c->op, SC_ATTR_share, 0) > 0))
         wrong(c, "it lacks the sizes of parts and of their share");
-    c->rows->slots[c->op->first_result] = c->rows->slots[c->op->first_result + 1] = c->id;
+    for (uint32_t r = 0; r < c->op->result_count; r++)
+        c->rows->slots[c->op->first_result + r] = c->id;
 }
 
 static sc_op_id slots_of(const row_check *c, uint32_t operand)
@@ -139,13 +140,13 @@ static void check_unpacked(const row_check *c)
 
 static void give(const row_check *c, uint32_t result, sc_op_id slots)
 {
-    const sc_dim dim = sc_op_attr(sc_op_at(c->m, slots), SC_ATTR_to)->dims[2];
+    const sc_dim member = sc_op_attr(sc_op_at(c->m, slots), SC_ATTR_to)->dims[0];
     sc_value value = c->op->first_result + result;
-    if (sc_type_find_dim(type_of(c, value), dim) >= 0)
+    if (sc_type_find_dim(type_of(c, value), member) >= 0)
         c->rows->slots[value] = slots;
 }
 
-/* A result is in the slots of its operands if it has their dim. */
+/* A result is in the slots of its operands if it has members. */
 static void pass_on(const row_check *c)
 {
     sc_op_id slots = SC_NONE;
@@ -169,17 +170,56 @@ static void pass_each_on(const row_check *c)
     }
 }
 
+/* `to` is `from` with the split of one dim moved to another. */
+static void check_exchanged(const row_check *c, const sc_type_info *from, const sc_type_info *to,
+                            sc_dim gather, sc_dim scatter)
+{
+    bool same = from->dtype == to->dtype && from->rank == to->rank;
+    for (uint32_t i = 0; same && i < from->rank; i++) {
+        sc_dim dim = from->dims[i].dim;
+        sc_sub_axis_list a = sc_placement_dim(&from->placement, i),
+                         b = sc_placement_dim(&to->placement, i);
+        same = dim == to->dims[i].dim && from->dims[i].size == to->dims[i].size &&
+               (dim == gather || dim == scatter || sc_sub_axis_list_equal(&a, &b));
+    }
+    if (!same || gather == scatter)
+        wrong(c, "it changes more than which ranks have the slots");
+}
+
+static void check_exchange(const row_check *c)
+{
+    const sc_attr *gather = sc_op_attr(c->op, SC_ATTR_gather),
+                  *scatter = sc_op_attr(c->op, SC_ATTR_scatter),
+                  *fills = sc_op_attr(c->op, SC_ATTR_fills);
+    const uint32_t count = c->op->result_count, counts = count + 2;
+    if (c->op->operand_count != counts || gather == NULL || scatter == NULL || fills == NULL ||
+        gather->count != count || scatter->count != count || fills->count != count) {
+        wrong(c, "it does not have a dim, a split and a fill for each operand, and two counts");
+        return;
+    }
+    for (uint32_t o = 0; o < counts; o++) {
+        if (slots_of(c, o) != slots_of(c, count))
+            wrong(c, "operand %u is in the slots of different rows than its count", o + 1);
+        if (o >= count)
+            continue;
+        check_exchanged(c, type_of(c, c->op->operands[o]), type_of(c, c->op->first_result + o),
+                        gather->dims[o], scatter->dims[o]);
+        if (slots_of(c, o) != SC_NONE)
+            give(c, o, slots_of(c, o));
+    }
+}
+
 static void (*const checks[SC_OP_COUNT])(const row_check *c) = {
     [SC_OP_row_slots] = check_slots,
     [SC_OP_pack_rows] = check_packed,
     [SC_OP_unpack_rows] = check_unpacked,
+    [SC_OP_exchange_rows] = check_exchange,
 };
 
 void sc_verify_rows(sc_sent_rows *rows, sc_op_id id, sc_piece_report *report, void *user)
 {
     const sc_op *op = sc_op_at(rows->m, id);
-    row_check c = {
-        .rows = rows, .m = rows->m, .id = id, .op = op, .report = report, .user = user};
+    row_check c = {.rows = rows, .m = rows->m, .id = id, .op = op, .report = report, .user = user};
     if (checks[op->kind] != NULL)
         checks[op->kind](&c);
     else if (sc_op_has(op, SC_RESHARD))

@@ -302,7 +302,22 @@ bool sc_comm_summaries_fit(const sc_comm_summary *a, uint32_t rank_a, const sc_c
     return a->from == b->from;
 }
 
-static void count_summary(sc_comm_group *group, const sc_comm_summary *summary)
+/* Bytes that all_to_all parts need not send. */
+static double not_given(const sc_comm_group *group, const sc_comm_call *call)
+{
+    double bytes = 0;
+    for (uint32_t p = 0; p < call->part_count; p++) {
+        const sc_comm_part *part = &call->parts[p];
+        for (uint32_t j = 0; part->gives != NULL && j < group->size; j++) {
+            int64_t kept = part->count / group->size - part->gives[j];
+            bytes += j == group->rank ? 0 : (double)kept * sc_dtypes[part->dtype].bytes;
+        }
+    }
+    return bytes;
+}
+
+static void count_summary(sc_comm_group *group, const sc_comm_summary *summary,
+                          const sc_comm_call *call)
 {
     sc_comm_counter *counter = &group->comm->counters[summary->kind];
     bool is_to_nobody = sc_collective_has(summary->kind, SC_COLLECTIVE_TO) &&
@@ -311,14 +326,15 @@ static void count_summary(sc_comm_group *group, const sc_comm_summary *summary)
     counter->bytes += (uint64_t)summary->bytes;
     if (summary->kind != SC_COMM_BARRIER && !is_to_nobody)
         counter->sent += sc_collective_sent((sc_image_collective_kind)summary->kind,
-                                            (double)summary->bytes, (double)group->size);
+                                            (double)summary->bytes, (double)group->size) -
+                         not_given(group, call);
 }
 
 void sc_comm_count(sc_comm_group *group, const sc_comm_call *call)
 {
     sc_comm_summary summary;
     summarise(call, &summary);
-    count_summary(group, &summary);
+    count_summary(group, &summary, call);
 }
 
 /* Takes an unused request with memory for the parts; NULL: out of memory. */
@@ -421,7 +437,7 @@ shardc_status sc_comm_start(sc_comm_group *group, const sc_comm_call *call, sc_c
         return status;
     }
     if (!call->is_uncounted)
-        count_summary(group, &request->summary);
+        count_summary(group, &request->summary, call);
     *out = request;
     return SHARDC_OK;
 }

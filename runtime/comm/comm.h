@@ -104,6 +104,10 @@ typedef struct sc_comm_part {
     /* elements of the full buffer; a multiple of n for all_gather, reduce_scatter, all_to_all */
     int64_t count;
     sc_dtype dtype;
+    /* all_to_all, by member: how many elements of the piece for it need be sent, and how many of
+     * its piece for this rank arrive; others may or may not be written. Must outlive the request.
+     * NULL: all */
+    const int64_t *gives, *gets;
 } sc_comm_part;
 
 typedef struct sc_comm_call {

@@ -92,7 +92,8 @@ bool sc_identity_differs(const char *a, uint32_t rank_a, const char *b, uint32_t
 static shardc_status run(sc_comm *comm, sc_comm_kind kind, const void *source, void *destination,
                          int64_t count, shardc_error *error)
 {
-    sc_comm_part part = {source, destination, count, SC_DTYPE_u8};
+    sc_comm_part part = {
+        .source = source, .destination = destination, .count = count, .dtype = SC_DTYPE_u8};
     sc_comm_call call = {
         .kind = kind, .part_count = 1, .parts = &part, .what = "what the ranks were started with"};
     return sc_comm_run(sc_comm_world(comm), &call, error);

@@ -78,7 +78,7 @@ static piece outgoing(const tcp_call *call, uint32_t phase, uint32_t part, uint3
     case SC_COMM_ALL_GATHER:
         return stretch(p, p->source, 0, m);
     case SC_COMM_ALL_TO_ALL:
-        return stretch(p, p->source, m * member, m);
+        return stretch(p, p->source, m * member, p->gives == NULL ? m : p->gives[member]);
     case SC_COMM_REDUCE_SCATTER:
     case SC_COMM_ALL_REDUCE:
         return slice_of(call, part, p->source, member);
@@ -104,8 +104,9 @@ static piece incoming(const tcp_call *call, uint32_t phase, uint32_t part, uint3
                                              : (piece){NULL, 0};
     switch (c->kind) {
     case SC_COMM_ALL_GATHER:
-    case SC_COMM_ALL_TO_ALL:
         return stretch(p, p->destination, m * member, m);
+    case SC_COMM_ALL_TO_ALL:
+        return stretch(p, p->destination, m * member, p->gets == NULL ? m : p->gets[member]);
     case SC_COMM_REDUCE_SCATTER:
     case SC_COMM_ALL_REDUCE: {
         piece own = slice_of(call, part, p->source, rank);

@@ -175,8 +175,12 @@ static void run_piece(const sc_comm_units *units, const sc_comm_request *request
         return;
     case SC_COMM_ALL_TO_ALL: {
         uint32_t to = (uint32_t)(block % n), from = (uint32_t)(block / n);
-        copy(units, destination_at(units, to, part, from * m + first),
-             source_at(units, from, part, to * m + first), bytes, true);
+        const sc_comm_part *p = &units->members[from]->parts[part];
+        int64_t given = p->gives == NULL ? m : p->gives[to];
+        int64_t most = (given - first) * sc_dtypes[p->dtype].bytes;
+        if (most > 0)
+            copy(units, destination_at(units, to, part, from * m + first),
+                 source_at(units, from, part, to * m + first), bytes < most ? bytes : most, true);
         return;
     }
     case SC_COMM_BROADCAST:

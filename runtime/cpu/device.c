@@ -317,11 +317,42 @@ static shardc_status lose_world(sc_rank *rank, shardc_status status, const shard
     return status;
 }
 
+static int64_t elements_of(int32_t rows, int64_t row, int64_t piece)
+{
+    int64_t most = piece / row, count = rows < 0 ? 0 : rows;
+    return (count < most ? count : most) * row;
+}
+
+/* Tells a call with rows how many there are, and fills what does not arrive. */
+static void count_rows(const sc_rank *rank, sc_bound *bound)
+{
+    const sc_image_collective *collective = &rank->image->collectives[bound->instr->index];
+    const int64_t members = (int64_t)sc_comm_group_size(bound->group);
+    const int32_t *given = bound->args[bound->instr->arg_count - 2],
+                  *got = bound->args[bound->instr->arg_count - 1];
+    for (uint32_t p = 0; p < collective->row_count; p++) {
+        sc_comm_part *part = &bound->parts[p];
+        int64_t *gives = &bound->counts[2 * p * members], *gets = gives + members;
+        const int64_t piece = part->count / members, row = collective->rows[p];
+        const size_t element = sc_dtypes[part->dtype].bytes;
+        for (int64_t j = 0; j < members; j++) {
+            gives[j] = elements_of(given[j], row, piece);
+            gets[j] = elements_of(got[j], row, piece);
+            memset((char *)part->destination + (size_t)(j * piece + gets[j]) * element,
+                   (int)collective->fills[p], (size_t)(piece - gets[j]) * element);
+        }
+        part->gives = gives;
+        part->gets = gets;
+    }
+}
+
 /* An error here occurs before the call starts, so the other ranks cannot know of it: aborts the
  * world. */
 static shardc_status start(sc_rank *rank, sc_bound *bound, shardc_error *error)
 {
     shardc_error reason = {.status = SHARDC_OK};
+    if (bound->instr->kind == SC_INSTR_COLLECTIVE)
+        count_rows(rank, bound);
     shardc_status status = sc_comm_start(bound->group, &bound->call, &bound->request, &reason);
     rank->in_flight += status == SHARDC_OK;
     if (status == SHARDC_OK)

@@ -43,7 +43,7 @@ shardc_status sc_nccl_connect(sc_rank *rank, uint32_t boundary, shardc_error *er
     const sc_cuda_rank *own = rank->device_state;
     char what[SC_CUDA_BOUNDARY_NAME];
     void *byte = (void *)(uintptr_t)(own->call + SC_CUDA_CALL_BYTES / 2);
-    sc_comm_part part = {byte, byte, 1, SC_DTYPE_u8};
+    sc_comm_part part = {.source = byte, .destination = byte, .count = 1, .dtype = SC_DTYPE_u8};
     sc_cuda_boundary_name(rank->image, boundary, what, sizeof what);
     shardc_status status = put(rank, boundary, &part, 1, what, error);
     return status == SHARDC_OK

@@ -31,7 +31,8 @@ static shardc_status open_world(sc_rank *rank, sc_nccl_rank *own, shardc_error *
     config.blocking = 0;
     shardc_status status =
         rank->rank == 0 ? SC_NCCL(nccl, NULL, error, "", ncclGetUniqueId, &id) : SHARDC_OK;
-    sc_comm_part part = {&id, &id, (int64_t)sizeof id, SC_DTYPE_u8};
+    sc_comm_part part = {
+        .source = &id, .destination = &id, .count = (int64_t)sizeof id, .dtype = SC_DTYPE_u8};
     sc_comm_call call = {.kind = SC_COMM_BROADCAST,
                          .part_count = 1,
                          .parts = &part,

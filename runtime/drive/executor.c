@@ -198,7 +198,7 @@ static bool step(void *self, const sc_named_arrays *inputs, sc_array *outputs,
 static bool most(void *self, int32_t mine, int32_t *out, shardc_error *error)
 {
     shardc_session *session = ((session_executor *)self)->session;
-    sc_comm_part part = {&mine, out, 1, SC_DTYPE_i32};
+    sc_comm_part part = {.source = &mine, .destination = out, .count = 1, .dtype = SC_DTYPE_i32};
     sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE,
                          .reduce = SC_COMM_MAX,
                          .part_count = 1,

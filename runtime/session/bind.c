@@ -124,6 +124,16 @@ static uint32_t part_count(const sc_image *image, const sc_image_instr *instr)
                                               : 0;
 }
 
+/* What each part of rows gives, and gets, by member. */
+static size_t row_counts(const sc_image *image, const sc_image_instr *instr)
+{
+    if (instr->kind != SC_INSTR_COLLECTIVE)
+        return 0;
+    const sc_image_collective *collective = &image->collectives[instr->index];
+    return 2 * (size_t)collective->row_count *
+           (size_t)sc_image_group_size(&image->groups[collective->group]);
+}
+
 static void bind_instr(const sc_rank *rank, const sc_image_instr *instr, sc_bound *bound,
                        carver *memory)
 {
@@ -133,6 +143,7 @@ static void bind_instr(const sc_rank *rank, const sc_image_instr *instr, sc_boun
         carve(memory, instr->kind == SC_INSTR_GEMM ? image->gemms[instr->index].step_count : 0,
               sizeof *steps);
     sc_comm_part *parts = carve(memory, part_count(image, instr), sizeof *parts);
+    int64_t *counts = carve(memory, row_counts(image, instr), sizeof *counts);
     if (memory->block == NULL)
         return;
     *bound = (sc_bound){.instr = instr,
@@ -140,7 +151,8 @@ static void bind_instr(const sc_rank *rank, const sc_image_instr *instr, sc_boun
                         .moves = does_move(image, instr),
                         .args = args,
                         .steps = steps,
-                        .parts = parts};
+                        .parts = parts,
+                        .counts = counts};
     sc_rank_move(rank, bound, 0);
 }
 

@@ -285,7 +285,7 @@ static void go_on(sc_rank *rank, uint32_t func, bool is_timed)
 shardc_status sc_rank_meet(sc_rank *rank, shardc_status mine, shardc_error *error)
 {
     int32_t failed = mine != SHARDC_OK ? (int32_t)rank->rank + 1 : 0, any = 0;
-    sc_comm_part part = {&failed, &any, 1, SC_DTYPE_i32};
+    sc_comm_part part = {.source = &failed, .destination = &any, .count = 1, .dtype = SC_DTYPE_i32};
     sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE,
                          .reduce = SC_COMM_MAX,
                          .part_count = 1,

@@ -23,6 +23,7 @@ typedef struct sc_bound {
     sc_comm_call call;        /* of a call */
     sc_comm_group *group;     /* of a call; of a message, the boundary's two ranks, sender first */
     sc_comm_part *parts;      /* of a call */
+    int64_t *counts;          /* of a call with rows: room for what parts give and get, by member */
     sc_comm_request *request; /* of a call; set from start to finish */
     int64_t bytes;            /* COPY */
     void *device;             /* owned by the device */

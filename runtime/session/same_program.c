@@ -29,6 +29,9 @@ static uint64_t mix_collective(uint64_t hash, const sc_image *image,
     for (uint32_t i = 0; i < collective->part_count; i++)
         hash =
             sc_hash_mix(sc_hash_mix(hash, collective->dtypes[i]), (uint64_t)collective->counts[i]);
+    for (uint32_t i = 0; i < collective->row_count; i++)
+        hash = sc_hash_mix(sc_hash_mix(hash, (uint64_t)collective->rows[i]),
+                           (uint64_t)collective->fills[i]);
     hash = mix_terms(mix_terms(hash, &collective->to), &collective->from);
     hash = sc_hash_mix(hash, collective->source_count);
     for (uint32_t i = 0; i < collective->source_count; i++)
@@ -89,7 +92,10 @@ shardc_status sc_session_same_program(sc_comm *comm, const shardc_executable *pr
     if (all == NULL)
         return sc_fail(error, SHARDC_ERROR_MEMORY,
                        "there is not enough memory to compare the programs of %u ranks", ranks);
-    sc_comm_part part = {mine, all, (int64_t)ranks * HASHES, SC_DTYPE_i64};
+    sc_comm_part part = {.source = mine,
+                         .destination = all,
+                         .count = (int64_t)ranks * HASHES,
+                         .dtype = SC_DTYPE_i64};
     sc_comm_call call = {
         .kind = SC_COMM_ALL_GATHER, .part_count = 1, .parts = &part, .what = "program"};
     shardc_error reason = {.status = SHARDC_OK};

@@ -37,7 +37,7 @@ shardc_status sc_session_agree(shardc_session *session, shardc_status status, sh
 {
     sc_rank *rank = &session->ranks[0];
     int32_t mine = status != SHARDC_OK ? (int32_t)session->first_rank + 1 : 0, any = 0;
-    sc_comm_part part = {&mine, &any, 1, SC_DTYPE_i32};
+    sc_comm_part part = {.source = &mine, .destination = &any, .count = 1, .dtype = SC_DTYPE_i32};
     sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE,
                          .reduce = SC_COMM_MAX,
                          .part_count = 1,

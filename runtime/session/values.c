@@ -174,9 +174,10 @@ static shardc_status fetch_shard(shardc_session *session, const sc_image_tensor 
         read = sc_session_agree(session, read, error);
     if (session->rank_count == session->image->ranks || read != SHARDC_OK)
         return read;
-    sc_comm_part part = {*out, (void *)*out,
-                         sc_image_tensor_bytes(tensor) / sc_dtypes[tensor->dtype].bytes,
-                         tensor->dtype};
+    sc_comm_part part = {.source = *out,
+                         .destination = (void *)*out,
+                         .count = sc_image_tensor_bytes(tensor) / sc_dtypes[tensor->dtype].bytes,
+                         .dtype = tensor->dtype};
     sc_comm_call call = {.kind = SC_COMM_BROADCAST,
                          .part_count = 1,
                          .parts = &part,
@@ -261,7 +262,8 @@ shardc_status sc_session_write_shard(shardc_session *session, uint32_t state, ui
 shardc_status sc_session_sum(shardc_session *session, int64_t *values, uint32_t count,
                              const char *what, shardc_error *error)
 {
-    sc_comm_part part = {values, values, count, SC_DTYPE_i64};
+    sc_comm_part part = {
+        .source = values, .destination = values, .count = count, .dtype = SC_DTYPE_i64};
     sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE,
                          .reduce = SC_COMM_SUM,
                          .part_count = 1,

@@ -944,7 +944,8 @@ static void go_on(rank_state *r)
         values[i] = (float)(sc_comm_rank(r->comm) + 1);
         out[i] = 0;
     }
-    sc_comm_part part = {values, values + COUNT, COUNT, SC_DTYPE_f32};
+    sc_comm_part part = {
+        .source = values, .destination = values + COUNT, .count = COUNT, .dtype = SC_DTYPE_f32};
     sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE,
                          .reduce = SC_COMM_SUM,
                          .part_count = 1,
