@@ -327,6 +327,8 @@ static int64_t elements_of(int32_t rows, int64_t row, int64_t piece)
 static void count_rows(const sc_rank *rank, sc_bound *bound)
 {
     const sc_image_collective *collective = &rank->image->collectives[bound->instr->index];
+    if (collective->row_count == 0)
+        return;
     const int64_t members = (int64_t)sc_comm_group_size(bound->group);
     const int32_t *given = bound->args[bound->instr->arg_count - 2],
                   *got = bound->args[bound->instr->arg_count - 1];

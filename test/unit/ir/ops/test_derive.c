@@ -312,6 +312,7 @@ typedef enum why_not {
     FLAT,       /* SC_STOPS_GRADIENT */
     BACKWARD,   /* made by derivatives only: there are no second ones */
     PLACEMENT,  /* made when values are placed, after differentiation */
+    SLOTS,      /* likewise, of one rank's rows: no dim of theirs can be split */
     STAGES,     /* made when a step is cut into stages, after differentiation */
     MEMORY,     /* made when copies between memories are, after differentiation */
     CACHED      /* needs a live cache, which an entry with a train step has not */
@@ -364,6 +365,10 @@ static const struct {
     {SC_OP_take_piece, PLACEMENT},
     {SC_OP_join_pieces, PLACEMENT},
     {SC_OP_add_pieces, PLACEMENT},
+    {SC_OP_row_slots, SLOTS},
+    {SC_OP_pack_rows, SLOTS},
+    {SC_OP_unpack_rows, SLOTS},
+    {SC_OP_exchange_rows, PLACEMENT},
     {SC_OP_to_device, MEMORY},
     {SC_OP_to_host, MEMORY},
     {SC_OP_append, CACHED},
@@ -598,6 +603,8 @@ static bool holds(const sc_op_row *row, why_not reason)
         return (row->traits & SC_EFFECT) != 0;
     case PLACEMENT:
         return (row->traits & (SC_RESHARD | SC_COLLECTIVE | SC_FILLS_PADDING)) != 0;
+    case SLOTS:
+        return sc_op_functions[row - sc_ops].roles == NULL;
     case MEMORY:
         return sc_op_copies_memory((sc_op_kind)(row - sc_ops));
     case INTEGERS:
