@@ -78,7 +78,7 @@ void sc_find_forms(const sc_module *m, const sc_placing *placing, sc_op_id op,
 {
     const sc_op *o = sc_op_at(m, op);
     const sc_form_id form = sc_first_form((sc_op_kind)o->kind);
-    if (form == SC_FORM_COUNT)
+    if (form == SC_FORM_COUNT || sc_op_word(o, SC_ATTR_phase) != 0)
         return;
     sc_type_info *types = sc_arena_array(&m->context->arena, o->operand_count, sizeof *types);
     for (uint32_t i = 0; i < o->operand_count; i++)
@@ -129,7 +129,7 @@ static const char *why_chosen(const sc_form_choice *choice, bool trains)
     if (sc_form_cheapest(&choice->prices, trains, true) == choice->form)
         return "no line asks for one, and no other sends less";
     if (sc_form_cheapest(&choice->prices, trains, false) == choice->form)
-        return "no line asks for one, and none that needs no line sends less";
+        return "no line asks for one, and of those that need no line none sends less";
     return "no line asks for one, and its dims are split too far for others";
 }
 
@@ -223,14 +223,14 @@ json_t *sc_forms_json(const sc_module *m, const sc_form_choices *forms, bool tra
     for (uint32_t i = 0; i < forms->count; i++) {
         const sc_form_choice *choice = &forms->data[i];
         const sc_rule_ref *rule = choice->rule == SC_NONE ? NULL : &m->rules.data[choice->rule];
-        json_array_append_new(
-            list,
-            json_pack("{s:s,s:s,s:o,s:s,s:o,s:o}", "axis",
-                      sc_text(m->context, m->mesh.axes[choice->axis].name), "form", name_of(choice),
-                      "line", rule == NULL ? json_null() : json_integer((json_int_t)rule->line),
-                      "why",
-                      rule == NULL ? why_chosen(choice, trains) : sc_text(m->context, rule->text),
-                      "sent", sent_json(choice, trains), "barred", barred_json(choice)));
+        const char *why =
+            rule == NULL ? why_chosen(choice, trains) : sc_text(m->context, rule->text);
+        json_t *line = rule == NULL ? json_null() : json_integer((json_int_t)rule->line);
+        json_array_append_new(list, json_pack("{s:s,s:s,s:o,s:o,s:s,s:o}", "axis",
+                                              sc_text(m->context, m->mesh.axes[choice->axis].name),
+                                              "form", name_of(choice), "line", line, "sent",
+                                              sent_json(choice, trains), "why", why, "barred",
+                                              barred_json(choice)));
     }
     return list;
 }

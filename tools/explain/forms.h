@@ -15,8 +15,9 @@ typedef struct sc_form_choice {
 } sc_form_choice;
 typedef SC_VEC(sc_form_choice) sc_form_choices;
 
-/* Adds the forms of an op that is placed and has its split (after propagation). An op has a form
- * over an axis that splits dims of its first form, in their operand or in its result. */
+/* Adds the forms of an op of the forward pass that is placed and has its split (after propagation).
+ * An op has a form over an axis that splits dims of its first form, in their operand or in its
+ * result. */
 void sc_find_forms(const sc_module *m, const sc_placing *placing, sc_op_id op,
                    const bool *of_inputs, sc_form_choices *out);
 
