@@ -225,13 +225,24 @@ static void add_prices(choosing *c, uint32_t group, const sc_form_prices *prices
     }
 }
 
+/* True if the op has its form already, from what made it. */
+static bool has_form(const sc_op *op)
+{
+    const uint32_t forms = sc_forms_of((sc_op_kind)op->kind);
+    bool found = false;
+    for (uint32_t f = 0; f < SC_FORM_COUNT; f++)
+        found = found || ((forms >> f & 1) != 0 && sc_forms[f].mark >= 0 &&
+                          sc_op_attr(op, (sc_attr_key)sc_forms[f].mark) != NULL);
+    return found;
+}
+
 static void price_op(choosing *c, sc_op_id id)
 {
     sc_propagation *p = c->p;
     const sc_op *op = sc_op_at(p->m, id);
     const sc_form_id first = sc_first_form((sc_op_kind)op->kind);
     sc_type_info *types = NULL;
-    if (first == SC_FORM_COUNT || c->is_named[id] || p->stage_of[id] != p->stage)
+    if (first == SC_FORM_COUNT || c->is_named[id] || has_form(op) || p->stage_of[id] != p->stage)
         return;
     const int together = sc_forms[first].together;
     for (uint32_t axis = 0; axis < p->m->mesh.axis_count; axis++) {
