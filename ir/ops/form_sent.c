@@ -192,30 +192,31 @@ static bool is_routed_already(const sc_form_site *site, sc_value value, uint32_t
     --*left;
     if (op->kind == site->op->kind)
         return op->operands[IDS] == site->op->operands[IDS];
+    if (!sc_op_has(op, SC_ELEMENTWISE))
+        return false;
     bool found = false;
-    for (uint32_t o = 0; o < op->operand_count && sc_op_has(op, SC_ELEMENTWISE) && !found; o++)
+    for (uint32_t o = 0; o < op->operand_count && !found; o++)
         found = is_routed_already(site, op->operands[o], left);
     return found;
 }
 
-double sc_ranks_met(double experts, double chosen, double ranks)
+double sc_ranks_met(uint64_t experts, uint64_t chosen, uint64_t ranks)
 {
-    double missed = 1; /* the share of choices that leave out one rank */
-    for (double q = 0; q < chosen; q++) {
-        double others = experts - experts / ranks - q;
-        missed *= others <= 0 ? 0 : others / (experts - q);
-    }
-    return ranks * (1 - missed);
+    const uint64_t elsewhere = experts - experts / ranks;
+    double missed = chosen <= elsewhere; /* the share of choices that leave out one rank */
+    for (uint64_t q = 0; q < chosen && q < elsewhere; q++)
+        missed *= (double)(elsewhere - q) / (double)(experts - q);
+    return (double)ranks * (1 - missed);
 }
 
 /* How many experts a row meets: the dims of the ids that rows lack. */
-static double chosen(const sc_form_site *site)
+static uint64_t chosen(const sc_form_site *site)
 {
     const sc_type_info *ids = &site->operands[IDS], *rows = &site->operands[ROWS];
-    double product = 1;
+    uint64_t product = 1;
     for (uint32_t i = 0; i < ids->rank; i++) {
         if (sc_type_find_dim(rows, ids->dims[i].dim) < 0)
-            product *= (double)ids->dims[i].size;
+            product *= (uint64_t)ids->dims[i].size;
     }
     return product;
 }
@@ -266,7 +267,7 @@ const char *sent_rows_dispatch(const sc_form_site *site, const sc_form_dims *dim
     if (split_dim(site, rows) == SC_NONE)
         return sc_arena_printf(&m->context->arena, "every rank of %s has all of its rows",
                                sc_text(m->context, axis->name));
-    const double experts = (double)weights->dims[sc_type_find_dim(weights, dims->list[0])].size;
+    const uint64_t experts = (uint64_t)weights->dims[sc_type_find_dim(weights, dims->list[0])].size;
     const double met = sc_ranks_met(experts, chosen(site), axis->size);
     const double each_way =
         sc_collective_sent(SC_IMAGE_ALL_TO_ALL, met * bytes_of(site, rows), axis->size);

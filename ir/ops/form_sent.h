@@ -13,6 +13,6 @@ bool sc_form_divide(const sc_module *m, const sc_type_info *type, const sc_form_
 
 /* The number of ranks that have one of the `chosen` experts of a row, on average over rows that
  * choose evenly: n (1 - C(X - X/n, Q) / C(X, Q)) of n ranks, X experts and Q chosen ones. */
-double sc_ranks_met(double experts, double chosen, double ranks);
+double sc_ranks_met(uint64_t experts, uint64_t chosen, uint64_t ranks);
 
 #endif

@@ -141,23 +141,30 @@ void sc_form_follow(sc_module *m, sc_op_id op, sc_op_id origin)
 }
 
 /* ---- which sends least ---- */
-/* The number of axes that split a dim of the form, in its operand or in the result. */
-static uint32_t count_axes(const sc_form_site *site, sc_form_id form, const bool *of_inputs)
+/* True if the axis splits the type along a dim of the form. */
+static bool axis_splits(const sc_form_site *site, uint32_t axis, const sc_type_info *type,
+                        sc_form_id form, const bool *of_inputs)
 {
-    const sc_mesh *mesh = &site->m->mesh;
-    const sc_type_info *types[] = {&site->operands[sc_forms[form].operand], site->result};
+    const sc_axis *x = &site->m->mesh.axes[axis];
+    if (x->size == 1 || x->sub_axis_count == 0)
+        return false;
+    uint8_t on = type->placement.on[x->first_sub_axis];
+    return on < type->rank &&
+           sc_form_splits(site->m, site->op, form, of_inputs, type->dims[on].dim);
+}
+
+bool sc_form_is_over(const sc_form_site *site, uint32_t axis, const bool *of_inputs)
+{
+    const sc_form_id form = sc_first_form((sc_op_kind)site->op->kind);
+    return axis_splits(site, axis, site->result, form, of_inputs) ||
+           axis_splits(site, axis, &site->operands[sc_forms[form].operand], form, of_inputs);
+}
+
+static uint32_t count_axes(const sc_form_site *site, const bool *of_inputs)
+{
     uint32_t count = 0;
-    for (uint32_t x = 0; x < mesh->axis_count; x++) {
-        const sc_axis *axis = &mesh->axes[x];
-        bool splits = false;
-        for (uint32_t t = 0; t < 2 && axis->sub_axis_count > 0; t++) {
-            uint8_t on = types[t]->placement.on[axis->first_sub_axis];
-            splits = splits ||
-                     (on < types[t]->rank &&
-                      sc_form_splits(site->m, site->op, form, of_inputs, types[t]->dims[on].dim));
-        }
-        count += splits && axis->size > 1;
-    }
+    for (uint32_t x = 0; x < site->m->mesh.axis_count; x++)
+        count += sc_form_is_over(site, x, of_inputs);
     return count;
 }
 
@@ -171,7 +178,7 @@ static const char *needs_line(const sc_form_site *site, sc_form_id form, sc_form
         return "this version does not compile it";
     if (form == first)
         return NULL;
-    if (count_axes(site, first, of_inputs) > 1)
+    if (count_axes(site, of_inputs) > 1)
         return "more than one axis splits the op this way: a line says which of them takes it";
     if (!sc_form_place(site, form, of_inputs, splits, &count))
         return "it cuts the axis between two dims: a line asks for that";

@@ -77,6 +77,8 @@ typedef struct sc_form_prices {
     const char *barred[SC_FORM_COUNT];
 } sc_form_prices;
 
+/* True if the axis splits dims of the op's first form, in their operand or in its result. */
+bool sc_form_is_over(const sc_form_site *site, uint32_t axis, const bool *of_inputs);
 /* Prices the forms of the op over the site's axis. */
 void sc_form_price(const sc_form_site *site, const bool *of_inputs, sc_form_prices *out);
 /* Returns the form that sends least of those that an op may have by cost, or of all that it can

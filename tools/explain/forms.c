@@ -9,7 +9,9 @@ static bool op_splits(const sc_module *m, const sc_op *op, sc_form_id form, cons
 {
     const sc_attr *split = sc_op_attr(op, SC_ATTR_split);
     bool found = false;
-    for (uint32_t i = 0; split != NULL && i < split->count; i++) {
+    if (split == NULL)
+        return false;
+    for (uint32_t i = 0; i < split->count; i++) {
         const sc_sub_axis_list *list = &split->splits[i].sub_axes;
         for (uint32_t a = 0; a < list->count; a++)
             found = found || (list->sub_axes[a] == sub_axis &&
@@ -64,15 +66,6 @@ static void add_axis(const sc_form_site *site, const sc_placing *placing, sc_op_
     sc_form_price(site, of_inputs, &choice->prices);
 }
 
-/* True if the axis splits the type along a dim of the form. */
-static bool is_split(const sc_form_site *site, const sc_type_info *type, sc_form_id form,
-                     const bool *of_inputs)
-{
-    uint8_t on = type->placement.on[site->m->mesh.axes[site->axis].first_sub_axis];
-    return on < type->rank &&
-           sc_form_splits(site->m, site->op, form, of_inputs, type->dims[on].dim);
-}
-
 void sc_find_forms(const sc_module *m, const sc_placing *placing, sc_op_id op,
                    const bool *of_inputs, sc_form_choices *out)
 {
@@ -85,9 +78,7 @@ void sc_find_forms(const sc_module *m, const sc_placing *placing, sc_op_id op,
         types[i] = *sc_type_of(m, o->operands[i]);
     for (uint32_t x = 0; x < m->mesh.axis_count; x++) {
         const sc_form_site site = {m, o, x, types, sc_type_of(m, o->first_result)};
-        if (m->mesh.axes[x].size > 1 && m->mesh.axes[x].sub_axis_count > 0 &&
-            (is_split(&site, site.result, form, of_inputs) ||
-             is_split(&site, &types[sc_forms[form].operand], form, of_inputs)))
+        if (sc_form_is_over(&site, x, of_inputs))
             add_axis(&site, placing, op, of_inputs, out);
     }
 }
