@@ -33,6 +33,18 @@ sc_dim sc_module_add_dim(sc_module *m, sc_sym name)
     return dim;
 }
 
+uint32_t sc_module_add_rule(sc_module *m, const char *text, sc_loc loc)
+{
+    sc_context *context = m->context;
+    sc_line place = sc_sources_line(&context->sources, loc.begin);
+    *sc_vec_push(&context->arena, &m->rules) = (sc_rule_ref){
+        .text = sc_intern_text(&context->names, text),
+        .file = sc_intern_text(&context->names, place.source == NULL ? "" : place.source->name),
+        .line = place.line,
+        .loc = loc};
+    return m->rules.count - 1;
+}
+
 sc_dim sc_module_find_dim(const sc_module *m, sc_sym name)
 {
     const uint32_t *dim = sc_map_find(&m->dim_map, name);

@@ -162,6 +162,8 @@ sc_module *sc_module_new(sc_context *context);
 
 /* ---- dims, types, state ---- */
 sc_dim sc_module_add_dim(sc_module *m, sc_sym name);
+/* Adds an entry to the module's rules, with the line of `loc`. Returns its index. */
+uint32_t sc_module_add_rule(sc_module *m, const char *text, sc_loc loc);
 sc_dim sc_module_find_dim(const sc_module *m, sc_sym name); /* SC_NONE if there is none */
 /* Returns the composite with exactly these leaves in this order, or SC_NONE (a plain dim). */
 sc_dim sc_module_group_of(const sc_module *m, const sc_dim *leaves, uint32_t count);

@@ -29,8 +29,9 @@ typedef struct sc_placing {
     /* per op: sub-axes placed by `if free` lines and withdrawn; also holds for derivatives */
     sc_sub_axis_set *withdrawn;
     uint32_t *lock_rules;
-    bool *acted;   /* per rule of the module: it placed or closed something first */
-    bool *is_form; /* per rule of the module: it is a `form` line */
+    bool *acted;         /* per rule of the module: it placed or closed something first */
+    bool *is_form;       /* per rule of the module: it is a `form` line, or a form by cost */
+    uint32_t line_count; /* rules from here on are forms that ops have by cost */
     /* indexed like locks: position of the sub-axis among those of its factor, if known */
     uint8_t *lock_orders;
 } sc_placing;

@@ -68,6 +68,10 @@ bool sc_lay_storage(sc_propagation *p, const sc_seeds *seeds);
  * `before`: by value, the sub-axes that split it before these lines were applied. */
 void sc_withdraw_weak_seeds(sc_propagation *p, const sc_sub_axis_set *before);
 
+/* lay_forms.c: gives ops their sharded forms, those of the plan's lines and, where no line names
+ * the op, that which sends least. Returns false after reporting one that does not fit. */
+bool sc_lay_forms(sc_propagation *p, const sc_seeds *seeds, bool trains);
+
 /* place_inputs.c: splits every entry input as far as all its readers agree. */
 void sc_place_inputs(sc_propagation *p);
 

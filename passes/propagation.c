@@ -59,6 +59,7 @@ static sc_placing *placing_new(sc_module *m)
     placing->lock_rules = sc_arena_array(arena, locks, sizeof *placing->lock_rules);
     placing->acted = sc_arena_array(arena, m->rules.count, sizeof *placing->acted);
     placing->is_form = sc_arena_array(arena, m->rules.count, sizeof *placing->is_form);
+    placing->line_count = m->rules.count;
     placing->lock_orders = sc_arena_array(arena, locks, sizeof *placing->lock_orders);
     for (size_t i = 0; i < causes; i++)
         placing->causes[i] = (sc_cause){SC_NONE, SC_NONE, SC_NONE};

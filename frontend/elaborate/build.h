@@ -3,6 +3,7 @@
 #define SHARDC_FRONTEND_ELABORATE_BUILD_H
 
 #include "frontend/declare/declarations.h"
+#include "frontend/elaborate/route_dots.h"
 
 /* ---- sizes ---- */
 /* Folds a constant number in f64. Names of dims evaluate to their sizes in the entry. If `bindings`
@@ -41,7 +42,8 @@ typedef struct sc_build_result {
     sc_sym entry;
     sc_func_id func;
     SC_VEC(sc_inline_pin) pins;
-    sc_dim cache_dim; /* the dim of the keys in the caches of a cached entry, or SC_NONE */
+    sc_path_texts unmade; /* of weights gathered for products that are routed instead */
+    sc_dim cache_dim;     /* the dim of the keys in the caches of a cached entry, or SC_NONE */
 } sc_build_result;
 
 /* Elaborates one entry into a function of the module, named after the entry. Declares dims and

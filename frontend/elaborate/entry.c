@@ -1,7 +1,6 @@
 /* Elaborates an entry from its inputs to its return; also without sizes, to check what no plan
  * reaches and to find the dims an entry needs. */
 #include "frontend/elaborate/internal.h"
-#include "frontend/elaborate/route_dots.h"
 
 #include <string.h>
 
@@ -180,7 +179,7 @@ bool sc_build_entry(sc_declarations *program, const sc_build_request *request, s
     bool ok = elaborate(b);
     result->func = b->entry.func;
     if (ok)
-        sc_route_dots(m, result->func);
+        sc_route_dots(m, result->func, &result->unmade);
     if (ok && !request->symbolic)
         m->states |= SC_SHAPES;
     return ok;

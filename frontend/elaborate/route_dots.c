@@ -19,6 +19,7 @@
 typedef struct routing {
     sc_emitter e;
     uint32_t *uses; /* by value of the function as it was */
+    sc_path_texts *unmade;
 } routing;
 
 /* What a dot that can be routed consists of. */
@@ -102,6 +103,8 @@ static void drop_unread(routing *r, sc_value value)
     bool is_gather = false;
     while (!is_gather && r->uses[value] == 0) {
         sc_op_id id = sc_def(m, value);
+        if (m->values.data[value].path != 0)
+            *sc_vec_push(&m->context->arena, r->unmade) = m->values.data[value].path;
         is_gather = sc_op_is_table((sc_op_kind)sc_op_at(m, id)->kind, 0);
         value = sc_op_at(m, id)->operands[0];
         r->uses[value] -= is_gather ? 0 : 1;
@@ -150,9 +153,9 @@ static void route(routing *r, sc_op_id id, const routed *found)
     drop_unread(r, dot.operands[found->operand]);
 }
 
-void sc_route_dots(sc_module *m, sc_func_id func)
+void sc_route_dots(sc_module *m, sc_func_id func, sc_path_texts *unmade)
 {
-    routing r = {.e = {.m = m, .func = func}, .uses = sc_count_uses(m)};
+    routing r = {.e = {.m = m, .func = func}, .uses = sc_count_uses(m), .unmade = unmade};
     sc_for_each_op (m, func, id) {
         const sc_op *op = sc_op_at(m, id);
         routed found;

@@ -4,8 +4,10 @@
 
 #include "ir/ops/ops.h"
 
+typedef SC_VEC(sc_sym) sc_path_texts;
+
 /* Replaces each dot of x with gathered weights by a product that is routed instead, in a global
- * forward function. */
-void sc_route_dots(sc_module *m, sc_func_id func);
+ * forward function. Adds the paths that gathered weights had and that no value has any more. */
+void sc_route_dots(sc_module *m, sc_func_id func, sc_path_texts *unmade);
 
 #endif

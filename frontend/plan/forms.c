@@ -207,15 +207,6 @@ static bool check_form(sc_resolved_plan *plan, const sc_plan_line *line)
         report_no_form(plan, stmt, forms);
         return false;
     }
-    if (!sc_form_is_compiled(
-            form_called(plan->context, sc_forms_of((sc_op_kind)op->kind), stmt->form.name.text))) {
-        sc_report(&plan->context->diag, SC_D_not_compiled, stmt->form.name.loc,
-                  sc_arena_printf(&plan->context->arena, "form '%s' of %s",
-                                  sc_text(plan->context, stmt->form.name.text),
-                                  sc_ops[op->kind].name),
-                  NULL);
-        return false;
-    }
     for (uint32_t a = 0; a < line->axes.count; a++) {
         if ((split >> line->axes.axes[a] & 1) != 0)
             continue;

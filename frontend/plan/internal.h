@@ -312,8 +312,6 @@ void sc_seeding_lock(sc_seeding *s, uint32_t line, sc_op_id op, sc_dim dim,
                      const sc_axis_list *axes);
 /* Adds the form of an op. */
 void sc_seeding_give_form(sc_seeding *s, uint32_t line, const sc_form_claim *claim);
-/* Adds an entry to module->rules. Returns its index. */
-uint32_t sc_plan_add_rule(sc_module *m, const char *text, sc_loc loc);
 /* Adds a line and its entry in module->rules. Returns the line's index. */
 uint32_t sc_seeding_add_line(sc_seeding *s, const char *text, sc_loc loc);
 sc_loc sc_seeding_line_loc(const sc_seeding *s, uint32_t line);

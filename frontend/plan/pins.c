@@ -276,9 +276,32 @@ static uint32_t line_of(sc_seeding *s, sc_map *lines, const sc_inline_pin *pin)
     return *line;
 }
 
+/* The paths of weights gathered for routed products, which no value has. */
+static sc_map unmade_paths(const sc_seeding *s)
+{
+    sc_map unmade = {.arena = &s->context->arena};
+    for (uint32_t i = 0; i < s->built->unmade.count; i++)
+        sc_map_insert(&unmade, s->built->unmade.data[i], i, NULL);
+    return unmade;
+}
+
+/* Warns of a pin of such weights. */
+static void report_unmade(const sc_seeding *s, const sc_inline_pin *pin)
+{
+    sc_context *context = s->context;
+    sc_report(&context->diag, SC_D_line_idle, pin->loc,
+              sc_arena_printf(&context->arena, "'%s'", sc_text(context, s->built->entry)),
+              sc_arena_printf(&context->arena,
+                              "the gathered weights '%s' are never made; pin the parameter that "
+                              "they are gathered from",
+                              sc_path_without_indices(context, sc_text(context, pin->path))),
+              NULL);
+}
+
 void sc_seeding_inline_pins(sc_seeding *s)
 {
-    sc_map lines = {.arena = &s->context->arena};
+    sc_map lines = {.arena = &s->context->arena}, said = {.arena = &s->context->arena};
+    const sc_map unmade = unmade_paths(s);
     for (uint32_t p = 0; p < s->built->pins.count; p++) {
         const sc_inline_pin *pin = &s->built->pins.data[p];
         sc_axis_list axes = known_axes(s, pin);
@@ -291,6 +314,11 @@ void sc_seeding_inline_pins(sc_seeding *s)
         sc_claim_split *split = sc_arena_alloc(&s->context->arena, sizeof *split);
         *split = (sc_claim_split){pin->dim, axes};
         const uint32_t *first = sc_map_find(&s->view->by_path, pin->path);
+        bool is_new = false; /* the instances of a block have one pin */
+        if (first == NULL && sc_map_find(&unmade, pin->path) != NULL)
+            sc_map_insert(&said, pin->loc.begin, p, &is_new);
+        if (is_new)
+            report_unmade(s, pin);
         for (uint32_t i = first == NULL ? SC_NONE : *first; i != SC_NONE;
              i = s->view->next_same.data[i]) {
             sc_value value = s->view->values.data[i];

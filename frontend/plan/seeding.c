@@ -12,23 +12,11 @@ static sc_axis_set without_unit_axes(const sc_seeding *s, sc_axis_set axes)
     return (sc_axis_set)set;
 }
 
-uint32_t sc_plan_add_rule(sc_module *m, const char *text, sc_loc loc)
-{
-    sc_context *context = m->context;
-    sc_line place = sc_sources_line(&context->sources, loc.begin);
-    *sc_vec_push(&context->arena, &m->rules) = (sc_rule_ref){
-        .text = sc_intern_text(&context->names, text),
-        .file = sc_intern_text(&context->names, place.source == NULL ? "" : place.source->name),
-        .line = place.line,
-        .loc = loc};
-    return m->rules.count - 1;
-}
-
 uint32_t sc_seeding_add_line(sc_seeding *s, const char *text, sc_loc loc)
 {
     uint32_t line = s->lines.count;
     *sc_vec_push(&s->context->arena, &s->lines) =
-        (sc_line_claims){.rule = sc_plan_add_rule(s->m, text, loc)};
+        (sc_line_claims){.rule = sc_module_add_rule(s->m, text, loc)};
     return line;
 }
 

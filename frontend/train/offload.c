@@ -113,7 +113,8 @@ void sc_plan_offload_params(sc_resolved_plan *plan, sc_module *m, sc_sym entry)
             const sc_plan_stmt *stmt = plan->plan->body.data[i];
             if (stmt->kind != SC_PLAN_OFFLOAD)
                 continue;
-            uint32_t rule = sc_plan_add_rule(m, sc_plan_line_text(plan->context, stmt), stmt->loc);
+            uint32_t rule =
+                sc_module_add_rule(m, sc_plan_line_text(plan->context, stmt), stmt->loc);
             for (uint32_t s = 0; s < m->state.count; s++) {
                 sc_state *state = &m->state.data[s];
                 if (!has_kind(stmt, SC_KIND_PARAM) || state->kind != SC_STATE_PARAM ||

@@ -5,6 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Of `tune capacity`: slots in even shares. */
+#define SC_DEFAULT_CAPACITY 2.0
+
 /* In place of an id: the padding of a dim of rows, which is no row. */
 #define SC_NO_ID (-2147483648.0)
 

@@ -46,25 +46,26 @@ static bool has(const sc_module *m, sc_value value, sc_dim dim)
 /* True if a member's queries are at the positions of its keys: not with a cache, whose queries may
  * be anywhere, nor in a zigzag, where the keys before a member's two chunks are on both sides of
  * it. */
-static bool is_aligned(const ring *r, const sc_attr *dims)
+static bool is_aligned(const sc_module *m, const sc_op *op, sc_dim keys,
+                       const sc_sub_axis_list *split)
 {
-    const sc_module *m = r->e->e.m;
-    uint32_t fixed = (uint32_t)sc_ops[r->op.kind].operands;
-    return sc_op_operand_called(m, &r->op, "pos", fixed) < 0 &&
-           sc_shard_order_of(m, dims->dims[0], &r->e->split).members == 1;
+    uint32_t fixed = (uint32_t)sc_ops[op->kind].operands;
+    return sc_op_operand_called(m, op, "pos", fixed) < 0 &&
+           sc_shard_order_of(m, keys, split).members == 1;
 }
 
-/* Members whose keys a query may see: with a window, those of the last ones. Their distance is
- * counted round the ring, so that a causal mask alone excludes none. */
-static int64_t count_steps(const ring *r, const sc_attr *dims)
+/* With a window, a query sees keys of the last members only. Their distance is counted round the
+ * ring, so that a causal mask alone excludes none. */
+int64_t sc_ring_steps(const sc_module *m, const sc_op *op, const sc_sub_axis_list *split)
 {
-    const sc_module *m = r->e->e.m;
-    const sc_type_info *k = sc_type_of(m, r->op.operands[KEYS]);
-    int64_t size = k->dims[sc_type_find_dim(k, dims->dims[0])].size,
-            keys = sc_dim_padded(m, dims->dims[0], size) / r->members, /* of a member */
-        window = sc_op_int(&r->op, SC_ATTR_window, 0), all = r->members - 1;
-    const char *mask = sc_text(m->context, sc_op_word(&r->op, SC_ATTR_mask));
-    if (strcmp(mask, "window") != 0 || !is_aligned(r, dims))
+    const sc_dim dim = sc_op_attr(op, SC_ATTR_dims)->dims[0];
+    const sc_type_info *k = sc_type_of(m, op->operands[KEYS]);
+    int64_t size = k->dims[sc_type_find_dim(k, dim)].size,
+            members = (int64_t)sc_sub_axis_list_size(&m->mesh, split),
+            keys = sc_dim_padded(m, dim, size) / members, /* of a member */
+        window = sc_op_int(op, SC_ATTR_window, 0), all = members - 1;
+    const char *mask = sc_text(m->context, sc_op_word(op, SC_ATTR_mask));
+    if (strcmp(mask, "window") != 0 || !is_aligned(m, op, dim, split))
         return all;
     return sc_min_i64((window - 1 + keys - 1) / keys, all);
 }
@@ -88,7 +89,7 @@ static ring begin(sc_expand *e)
     const sc_module *m = e->e.m;
     ring r = {.e = e, .op = *sc_op_at(m, e->e.before), .members = (int64_t)e->shards};
     const sc_attr *dims = sc_op_attr(&r.op, SC_ATTR_dims), *to = sc_op_attr(&r.op, SC_ATTR_to);
-    r.steps = count_steps(&r, dims);
+    r.steps = sc_ring_steps(m, &r.op, &e->split);
     for (uint32_t i = 0; i < r.op.operand_count; i++) {
         r.operands[i] = r.op.operands[i];
         if (has(m, r.operands[i], dims->dims[0]) && !has(m, r.operands[i], to->dims[0]))

@@ -1,9 +1,9 @@
 #include "ir/ops/forms.h"
 
 #include "ir/ops/expand.h"
-#include "program/collective.h"
+#include "ir/ops/form_sent.h"
 
-enum { NO_MARK = -1, NOT_COMPILED = -2 };
+enum { NO_MARK = -1, ALONE = -1 };
 
 #define expand_none NULL
 #define dims_none   NULL
@@ -45,110 +45,23 @@ static void dims_experts(const sc_module *m, const sc_op *op, const bool *of_inp
     *out = (sc_form_dims){.count = 1, .list = {sc_op_attr(op, SC_ATTR_to)->dims[0]}};
 }
 
-/* ---- bytes sent ---- */
-/* Of one rank: queries and the result together, keys and values together. */
-static double bytes_of_queries(const sc_module *m, const sc_op *op)
-{
-    return (double)sc_type_local_bytes(m, sc_type_of(m, op->operands[0])) +
-           (double)sc_type_local_bytes(m, sc_type_of(m, op->first_result));
-}
-
-static double bytes_of_keys(const sc_module *m, const sc_op *op, bool wide)
-{
-    double bytes = 0;
-    for (uint32_t o = 1; o <= 2; o++) {
-        sc_type_info type = *sc_type_of(m, op->operands[o]);
-        type.dtype = wide && type.dtype != SC_DTYPE_f64 ? SC_DTYPE_f32 : type.dtype;
-        bytes += (double)sc_type_local_bytes(m, &type);
-    }
-    return bytes;
-}
-
-/* Keys and values are kept for the backward pass, which reduces and scatters their cotangents. */
-static bool sent_gather(const sc_module *m, const sc_op *op, const sc_form_dims *dims,
-                        uint32_t ranks, sc_form_sent *out)
-{
-    (void)dims;
-    double all = ranks * bytes_of_keys(m, op, false);
-    out->forward = sc_collective_sent(SC_IMAGE_ALL_GATHER, all, ranks);
-    out->backward = sc_collective_sent(SC_IMAGE_REDUCE_SCATTER, all, ranks);
-    return true;
-}
-
-/* Every block visits every rank; in the backward pass with its cotangents, which are added up in
- * f32. */
-static bool sent_ring(const sc_module *m, const sc_op *op, const sc_form_dims *dims, uint32_t ranks,
-                      sc_form_sent *out)
-{
-    (void)dims;
-    double block = bytes_of_keys(m, op, false);
-    out->forward = (ranks - 1) * block;
-    out->backward = (ranks - 1) * (block + bytes_of_keys(m, op, true));
-    return true;
-}
-
-/* Divides ranks over the heads' dims, major first. Returns false if they do not divide. */
-static bool divide_ranks(const sc_module *m, const sc_type_info *queries, const sc_form_dims *dims,
-                         uint32_t ranks, uint32_t *parts)
-{
-    for (uint32_t d = 0; d < dims->count; d++) {
-        int at = sc_type_find_dim(queries, dims->list[d]);
-        uint32_t size = (uint32_t)sc_type_local_size(m, queries, (uint32_t)at);
-        parts[d] = size % ranks == 0 ? ranks : size;
-        if (ranks % parts[d] != 0)
-            return false;
-        ranks /= parts[d];
-    }
-    return ranks == 1;
-}
-
-/* Minor parts of the positions are exchanged first, so that the rest stays in order. A dim that
- * keys lack is one of query heads that share keys: these are copied. Cotangents go the same ways
- * back. */
-static bool sent_heads(const sc_module *m, const sc_op *op, const sc_form_dims *dims,
-                       uint32_t ranks, sc_form_sent *out)
-{
-    const double moved = bytes_of_queries(m, op);
-    double shared = bytes_of_keys(m, op, false);
-    uint32_t parts[SC_MAX_RANK];
-    *out = (sc_form_sent){0};
-    if (!divide_ranks(m, sc_type_of(m, op->operands[0]), dims, ranks, parts))
-        return false;
-    for (uint32_t d = dims->count; d-- > 0;) {
-        out->forward += sc_collective_sent(SC_IMAGE_ALL_TO_ALL, moved, parts[d]);
-        if (sc_type_find_dim(sc_type_of(m, op->operands[1]), dims->list[d]) >= 0) {
-            out->forward += sc_collective_sent(SC_IMAGE_ALL_TO_ALL, shared, parts[d]);
-        } else {
-            shared *= parts[d];
-            out->forward += sc_collective_sent(SC_IMAGE_ALL_GATHER, shared, parts[d]);
-        }
-    }
-    out->backward = out->forward;
-    return true;
-}
-
-/* What a product of several sends depends on which other one reads its result: `comm` has the bytes
- * of all together. */
-static bool sent_rows(const sc_module *m, const sc_op *op, const sc_form_dims *dims, uint32_t ranks,
-                      sc_form_sent *out)
-{
-    (void)m, (void)op, (void)dims, (void)ranks;
-    *out = (sc_form_sent){0};
-    return false;
-}
-
 /* ---- the table ---- */
 const sc_form sc_forms[SC_FORM_COUNT] = {
-#define FORM(op, gradient, name, operand, dims, mark, expand, expand_gradient, sent, summary)      \
-    {SC_OP_##op,  SC_OP_##gradient, #name, summary,         operand,                               \
-     dims_##dims, sent_##sent,      mark,  expand_##expand, expand_##expand_gradient},
+#define FORM(op, gradient, name, operand, together, dims, mark, expand, expand_gradient, sent,     \
+             summary)                                                                              \
+    {SC_OP_##op,                                                                                   \
+     SC_OP_##gradient,                                                                             \
+     #name,                                                                                        \
+     summary,                                                                                      \
+     operand,                                                                                      \
+     together,                                                                                     \
+     dims_##dims,                                                                                  \
+     sent_##sent,                                                                                  \
+     mark,                                                                                         \
+     expand_##expand,                                                                              \
+     expand_##expand_gradient},
 #include "ir/ops/forms.def"
 };
-
-bool sc_form_is_compiled(sc_form_id form)
-{
-    return sc_forms[form].mark != NOT_COMPILED;
-}
 
 void (*sc_form_expansion(const sc_op *op))(sc_expand *expand)
 {
@@ -168,6 +81,25 @@ uint32_t sc_forms_of(sc_op_kind kind)
     for (uint32_t f = 0; f < SC_FORM_COUNT; f++)
         forms |= (uint32_t)(sc_forms[f].op == kind) << f;
     return forms;
+}
+
+sc_form_id sc_first_form(sc_op_kind kind)
+{
+    sc_form_id form = 0;
+    while (form < SC_FORM_COUNT && (sc_forms[form].op != kind || sc_forms[form].dims == NULL))
+        form++;
+    return form;
+}
+
+bool sc_form_splits(const sc_module *m, const sc_op *op, sc_form_id form, const bool *of_inputs,
+                    sc_dim dim)
+{
+    sc_form_dims dims;
+    bool found = false;
+    sc_forms[form].dims(m, op, of_inputs, &dims);
+    for (uint32_t d = 0; d < dims.count; d++)
+        found = found || dims.list[d] == dim;
+    return found;
 }
 
 const bool *sc_dims_of_inputs(const sc_module *m)
@@ -201,4 +133,114 @@ void sc_form_follow(sc_module *m, sc_op_id op, sc_op_id origin)
         if (lines != NULL)
             sc_op_set_attr(m, op, *lines);
     }
+}
+
+/* ---- which sends least ---- */
+/* True if the axis splits the type along a dim of the form. */
+static bool axis_splits(const sc_form_site *site, uint32_t axis, const sc_type_info *type,
+                        sc_form_id form, const bool *of_inputs)
+{
+    const sc_axis *x = &site->m->mesh.axes[axis];
+    if (x->size == 1 || x->sub_axis_count == 0)
+        return false;
+    uint8_t on = type->placement.on[x->first_sub_axis];
+    return on < type->rank &&
+           sc_form_splits(site->m, site->op, form, of_inputs, type->dims[on].dim);
+}
+
+bool sc_form_is_over(const sc_form_site *site, uint32_t axis, const bool *of_inputs)
+{
+    const sc_form_id form = sc_first_form((sc_op_kind)site->op->kind);
+    return axis_splits(site, axis, site->result, form, of_inputs) ||
+           axis_splits(site, axis, &site->operands[sc_forms[form].operand], form, of_inputs);
+}
+
+static uint32_t count_axes(const sc_form_site *site, const bool *of_inputs)
+{
+    uint32_t count = 0;
+    for (uint32_t x = 0; x < site->m->mesh.axis_count; x++)
+        count += sc_form_is_over(site, x, of_inputs);
+    return count;
+}
+
+/* Why only a line gives the op this form; NULL: cost may. `first`: its first form. */
+static const char *needs_line(const sc_form_site *site, sc_form_id form, sc_form_id first,
+                              const bool *of_inputs)
+{
+    sc_split splits[SC_MAX_RANK];
+    uint32_t count;
+    if (form == first)
+        return NULL;
+    if (count_axes(site, of_inputs) > 1)
+        return "more than one axis splits the op this way: a line says which of them takes it";
+    if (!sc_form_place(site, form, of_inputs, splits, &count))
+        return "it cuts the axis between two dims: a line asks for that";
+    return NULL;
+}
+
+void sc_form_price(const sc_form_site *site, const bool *of_inputs, sc_form_prices *out)
+{
+    const uint32_t forms = sc_forms_of((sc_op_kind)site->op->kind);
+    const sc_form_id first = sc_first_form((sc_op_kind)site->op->kind);
+    *out = (sc_form_prices){0};
+    for (uint32_t f = 0; f < SC_FORM_COUNT; f++) {
+        sc_form_dims dims;
+        if ((forms >> f & 1) == 0 || sc_forms[f].dims == NULL)
+            continue;
+        out->forms |= 1u << f;
+        sc_forms[f].dims(site->m, site->op, of_inputs, &dims);
+        out->barred[f] = sc_forms[f].sent(site, &dims, &out->sent[f]);
+        if (out->barred[f] != NULL)
+            continue;
+        out->possible |= 1u << f;
+        out->barred[f] = needs_line(site, (sc_form_id)f, first, of_inputs);
+    }
+}
+
+sc_form_id sc_form_cheapest(const sc_form_prices *prices, bool trains, bool any)
+{
+    sc_form_id best = SC_FORM_COUNT;
+    double least = 0;
+    for (uint32_t f = 0; f < SC_FORM_COUNT; f++) {
+        const sc_form_sent *sent = &prices->sent[f];
+        double all = sent->forward + (trains ? sent->backward : 0);
+        if (all > 0)
+            all += sent->spare * all / (sent->forward + sent->backward);
+        if ((prices->possible >> f & 1) == 0 || (!any && prices->barred[f] != NULL) ||
+            (best != SC_FORM_COUNT && all >= least))
+            continue;
+        best = (sc_form_id)f;
+        least = all;
+    }
+    return best;
+}
+
+bool sc_form_place(const sc_form_site *site, sc_form_id form, const bool *of_inputs,
+                   sc_split *splits, uint32_t *count)
+{
+    const sc_mesh *mesh = &site->m->mesh;
+    const sc_axis *axis = &mesh->axes[site->axis];
+    const sc_type_info *type = &site->operands[sc_forms[form].operand];
+    uint32_t parts[SC_MAX_RANK], next = axis->first_sub_axis, end = next + axis->sub_axis_count;
+    sc_form_dims dims;
+    *count = 0;
+    sc_forms[form].dims(site->m, site->op, of_inputs, &dims);
+    if (dims.count == 1) { /* the dim may be split already */
+        parts[0] = axis->size;
+    } else if (!sc_form_divide(site->m, type, &dims, axis->size, parts)) {
+        return false;
+    }
+    for (uint32_t d = 0; d < dims.count; d++) {
+        sc_split *split = &splits[*count];
+        uint32_t ranks = 1;
+        *split = (sc_split){.dim = dims.list[d]};
+        for (; next < end && ranks < parts[d]; next++) {
+            split->sub_axes.sub_axes[split->sub_axes.count++] = (uint8_t)next;
+            ranks *= mesh->sub_axes[next].size;
+        }
+        if (ranks != parts[d])
+            return false;
+        *count += split->sub_axes.count > 0;
+    }
+    return next == end;
 }

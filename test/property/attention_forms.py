@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Whatever the mask, the form, the order and the sharing of keys, attention over a split sequence is attention.
 
-A small model with one attention, for each mask of the language, each form of attention over one axis or two (gather, ring, heads, heads and
-ring), contiguous and zigzag, with as many key heads as query heads, and with 4 and 8 query heads a key head: the train step, its gradients
+A small model with one attention, for each mask of the language, each form of attention over one axis or two (what cost picks, gather, ring,
+heads, heads and ring), contiguous and zigzag, with as many key heads as query heads, and with 4 and 8 query heads a key head: the train step, its gradients
 and updated parameters equal those of the unsharded program (`verify`). Keys are fewer than positions in no case; some rows have no visible
 key, and some documents end inside a chunk, as the inputs of `verify` are random.
 
@@ -56,6 +56,7 @@ MASKS = {
 
 # form -> (mesh, axes that split S, form lines)
 FORMS = {
+    "free": ("cp = 4", "cp", ""),
     "gather": ("cp = 4", "cp", "form attn: gather over cp;"),
     "ring": ("cp = 4", "cp", "form attn: ring over cp;"),
     "heads": ("cp = 4", "cp", "form attn: heads over cp;"),

@@ -26,10 +26,14 @@ typedef struct explained {
     sc_form_choices forms; /* of its op, if that computes nothing else */
 } explained;
 
+typedef SC_VEC(explained) explained_list;
+
 typedef struct explaining {
     sc_context *context;
     const sc_compiled *compiled;
-    SC_VEC(explained) values;
+    explained_list values;
+    /* ops with forms whose result has no name; their path is that of what they are computed with */
+    explained_list nameless;
     sc_query query;
     sc_comm_rows rows;
     sc_comm_groups groups; /* groups of rows */
@@ -59,6 +63,15 @@ static void collect_passed_on(sc_module *m, explaining *e)
         e->values.data[*place].type = m->values.data[value].type;
         e->values.data[*place].is_passed_on = true;
     }
+}
+
+/* Adds an op with forms whose result has no name, by the value of which a form splits dims. */
+static void add_nameless(const sc_module *m, const sc_op *op, explained x, explaining *e)
+{
+    const uint32_t operand = sc_forms[sc_first_form((sc_op_kind)op->kind)].operand;
+    x.path = sc_value_path(m, op->operands[operand]);
+    x.path = x.path == 0 ? op->scope : x.path;
+    *sc_vec_push(&e->context->arena, &e->nameless) = x;
 }
 
 /* Collects values after the update is placed: then placements are complete, and names that later
@@ -92,10 +105,12 @@ static void collect(sc_module *m, const sc_pass *pass, void *user)
                     /* each state once, as stored, wherever it is read */
                     sc_map_insert(&e->states, state, 0, &is_new);
                 }
-                if (path != 0 && r == 0)
+                if (r == 0)
                     sc_find_forms(m, e->compiled->env.placing, op, of_inputs, &x.forms);
                 if (path != 0 && is_new)
                     *sc_vec_push(&e->context->arena, &e->values) = x;
+                if (path == 0 && x.forms.count > 0)
+                    add_nameless(m, o, x, e);
             }
         }
     }
@@ -264,6 +279,19 @@ static json_t *value_json(const sc_compiled *c, const explaining *e, const expla
     return object;
 }
 
+static const char *op_name(const sc_module *m, const explained *x)
+{
+    return sc_ops[sc_op_at(m, sc_def(m, x->value))->kind].name;
+}
+
+static json_t *nameless_json(const sc_compiled *c, const explained *x)
+{
+    const sc_module *m = c->local;
+    return json_pack("{s:s,s:s,s:s,s:o}", "op", op_name(m, x), "with", sc_text(m->context, x->path),
+                     "type", sc_type_text(m, x->type), "forms",
+                     sc_forms_json(m, &x->forms, c->step != NULL));
+}
+
 static const char *const edit_names[] = {"remove", "replace", "add"};
 
 static json_t *peak_json(const sc_plan_cost *cost)
@@ -300,6 +328,14 @@ static json_t *advice_json(sc_context *context, const sc_advice *advice)
     return object;
 }
 
+/* A permute of a ring of dots is hidden if flop/s <= flop_per_byte * byte/s. */
+static json_t *hiding_json(const sc_module *m, const sc_comm_row *row)
+{
+    const double flops = sc_flops_behind(m, row->op);
+    return flops > 0 ? json_pack("{s:f,s:f}", "flops", flops, "flop_per_byte", flops / row->sent)
+                     : json_null();
+}
+
 static void print_json(const sc_compiled *c, explaining *e, sc_strbuf *out)
 {
     json_t *root = json_object(), *values = json_array(), *collectives = json_array();
@@ -313,6 +349,7 @@ static void print_json(const sc_compiled *c, explaining *e, sc_strbuf *out)
         json_t *row = sc_comm_row_json(c->local, &e->rows.data[r]);
         json_object_set_new(row, "advice", advice_json(e->context, answer->advice));
         json_object_set_new(row, "tried_all", json_boolean(answer->complete));
+        json_object_set_new(row, "behind", hiding_json(c->local, &e->rows.data[r]));
         json_array_append_new(collectives, row);
     }
     json_object_set_new(root, "version", json_integer(1));
@@ -322,6 +359,10 @@ static void print_json(const sc_compiled *c, explaining *e, sc_strbuf *out)
     for (uint32_t r = 0; r < e->copies.count; r++)
         json_array_append_new(copies, sc_comm_row_json(c->local, &e->copies.data[r]));
     json_object_set_new(root, "copies", copies);
+    json_t *nameless = json_array();
+    for (uint32_t i = 0; i < e->nameless.count; i++)
+        json_array_append_new(nameless, nameless_json(c, &e->nameless.data[i]));
+    json_object_set_new(root, "nameless", nameless);
     sc_print_json(root, out);
 }
 
@@ -371,6 +412,24 @@ static void print_values(const sc_compiled *c, explaining *e, sc_strbuf *out)
         print_chain(c, x, out);
         sc_print_forms(c->local, &x->forms, c->step != NULL, out);
         sc_print_crossings(&e->crossings, x->path, out);
+    }
+}
+
+/* Ops with forms whose results have no name. */
+static void print_nameless(const sc_compiled *c, explaining *e, sc_strbuf *out)
+{
+    sc_instance_groups groups;
+    const uint32_t count = e->nameless.count;
+    sc_instance *instances = sc_arena_array(&e->context->arena, count, sizeof *instances);
+    for (uint32_t i = 0; i < count; i++)
+        instances[i] = (sc_instance){sc_text(e->context, e->nameless.data[i].path),
+                                     look_of(c, e, &e->nameless.data[i])};
+    sc_instances_group(e->context, instances, count, &groups);
+    for (uint32_t g = 0; g < groups.count; g++) {
+        const explained *x = &e->nameless.data[groups.data[g].first];
+        sc_strbuf_printf(out, "%s with %s: %s\n", op_name(c->local, x), groups.data[g].path,
+                         sc_type_text(c->local, x->type));
+        sc_print_forms(c->local, &x->forms, c->step != NULL, out);
     }
 }
 
@@ -543,18 +602,25 @@ static void keep_rows(const sc_compiled *c, const sc_query *query, sc_comm_rows 
     rows->count = kept;
 }
 
+/* Moves what the query means to the front of the list. Returns how many there are. */
+static uint32_t keep_values(const sc_compiled *c, explaining *e, explained_list *list)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < list->count; i++) {
+        const explained x = list->data[i];
+        if (sc_query_matches(e->context, &e->query, c->entry, x.path, x.loc))
+            list->data[kept++] = x;
+    }
+    return kept;
+}
+
 static void keep_asked(const sc_compiled *c, explaining *e)
 {
-    uint32_t values = 0;
+    uint32_t values = keep_values(c, e, &e->values), nameless = keep_values(c, e, &e->nameless);
     sc_comm_rows rows = e->rows, copies = e->copies;
-    for (uint32_t i = 0; i < e->values.count; i++) {
-        const explained x = e->values.data[i];
-        if (sc_query_matches(e->context, &e->query, c->entry, x.path, x.loc))
-            e->values.data[values++] = x;
-    }
     keep_rows(c, &e->query, &rows);
     keep_rows(c, &e->query, &copies);
-    const bool is_empty = values == 0 && rows.count == 0 && copies.count == 0;
+    const bool is_empty = values == 0 && nameless == 0 && rows.count == 0 && copies.count == 0;
     /* nothing at this column: use everything on the line */
     if (is_empty && e->query.column != 0) {
         e->query.column = 0;
@@ -568,6 +634,7 @@ static void keep_asked(const sc_compiled *c, explaining *e)
         sc_query_report_no_match(e->context, &e->query, paths, e->values.count);
     }
     e->values.count = values;
+    e->nameless.count = nameless;
     e->rows = rows;
     e->copies = copies;
 }
@@ -591,6 +658,7 @@ int sc_cmd_explain(sc_context *context, const sc_options *options, sc_strbuf *ou
         print_json(&c, &e, out);
     } else {
         print_values(&c, &e, out);
+        print_nameless(&c, &e, out);
         for (uint32_t g = 0; g < e.groups.list.count; g++)
             print_group(&c, &e, &e.groups.list.data[g], out);
         print_copies(c.local, &e, out);

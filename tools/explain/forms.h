@@ -8,16 +8,16 @@
 #include "tools/driver/driver.h"
 
 typedef struct sc_form_choice {
-    uint32_t axis; /* of the mesh */
-    sc_form_id form;
-    uint32_t rule;     /* the line that chose it; SC_NONE: none, and it is the op's first form */
-    uint32_t possible; /* the forms that the axis fits, one bit per sc_form_id */
-    sc_form_sent sent[SC_FORM_COUNT];
+    uint32_t axis;   /* of the mesh */
+    sc_form_id form; /* SC_FORM_COUNT: none, the op gathers what the axis splits */
+    uint32_t rule;   /* the line that asks for it; SC_NONE: none does, cost has chosen */
+    sc_form_prices prices;
 } sc_form_choice;
 typedef SC_VEC(sc_form_choice) sc_form_choices;
 
-/* Adds the forms of an op that is placed and has its split (after propagation). An op has a form
- * over an axis that splits the dims of its first form in its result. */
+/* Adds the forms of an op of the forward pass that is placed and has its split (after propagation).
+ * An op has a form over an axis that splits dims of its first form, in their operand or in its
+ * result. */
 void sc_find_forms(const sc_module *m, const sc_placing *placing, sc_op_id op,
                    const bool *of_inputs, sc_form_choices *out);
 
