@@ -186,6 +186,26 @@ static void check_exchanged(const row_check *c, const sc_type_info *from, const 
         wrong(c, "it changes more than which ranks have the slots");
 }
 
+/* Counts lie as what they count: those of what is sent as the operand, those of what arrives as the
+ * result. */
+static void check_count(const row_check *c, const sc_type_info *count, const sc_type_info *of,
+                        sc_dim gather, sc_dim scatter)
+{
+    const sc_dim dims[] = {gather, scatter};
+    bool same = count->rank == 2;
+    for (uint32_t d = 0; same && d < 2; d++) {
+        int at = sc_type_find_dim(count, dims[d]), there = sc_type_find_dim(of, dims[d]);
+        same = at >= 0 && there >= 0;
+        if (!same)
+            break;
+        sc_sub_axis_list a = sc_placement_dim(&count->placement, (uint32_t)at),
+                         b = sc_placement_dim(&of->placement, (uint32_t)there);
+        same = sc_sub_axis_list_equal(&a, &b);
+    }
+    if (!same)
+        wrong(c, "its counts are not of the rows that it sends and gets");
+}
+
 static void check_exchange(const row_check *c)
 {
     const sc_attr *gather = sc_op_attr(c->op, SC_ATTR_gather),
@@ -202,8 +222,12 @@ static void check_exchange(const row_check *c)
             wrong(c, "operand %u is in the slots of different rows than its count", o + 1);
         if (o >= count)
             continue;
-        check_exchanged(c, type_of(c, c->op->operands[o]), type_of(c, c->op->first_result + o),
-                        gather->dims[o], scatter->dims[o]);
+        const sc_type_info *from = type_of(c, c->op->operands[o]),
+                           *to = type_of(c, c->op->first_result + o);
+        check_exchanged(c, from, to, gather->dims[o], scatter->dims[o]);
+        check_count(c, type_of(c, c->op->operands[count]), from, gather->dims[o], scatter->dims[o]);
+        check_count(c, type_of(c, c->op->operands[count + 1]), to, gather->dims[o],
+                    scatter->dims[o]);
         if (slots_of(c, o) != SC_NONE)
             give(c, o, slots_of(c, o));
     }

@@ -2,6 +2,7 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "ir/ops/capacity.h"
 #include "tools/commands/commands.h"
 #include "tools/explain/report.h"
 #include "tools/verify/compiled.h"
@@ -193,44 +194,74 @@ static bool report_memory(sc_context *context, const sc_difference *difference)
     return true;
 }
 
-static int verify_compiled(sc_context *context, const sc_compiled *c, const sc_options *options,
-                           const sc_validate_options *how, sc_strbuf *out)
+/* True if the program lacked room for rows of experts: what it would have computed is not known.
+ * Sets the capacity to compile it with instead. */
+static bool lacks_room(sc_context *context, const sc_difference *difference, sc_options *options)
+{
+    double capacity;
+    if (difference->run == NULL || difference->has_element ||
+        !sc_capacity_wanted(difference->message, &capacity) ||
+        capacity <= options->plan_options.capacity)
+        return false;
+    options->plan_options.capacity = capacity;
+    sc_report(&context->diag, SC_D_more_capacity, (sc_loc){0},
+              sc_arena_printf(&context->arena, "%s", difference->message), NULL);
+    return true;
+}
+
+/* False: the program is to be compiled with more room. */
+static bool verify_compiled(sc_context *context, const sc_compiled *c, sc_options *options,
+                            const sc_validate_options *how, sc_strbuf *out)
 {
     sc_compiled_result result;
     if (!sc_validate_compiled(c, how, &result) && result.first.run == NULL)
-        return 0;
+        return true;
     if (report_memory(context, &result.first))
-        return 0;
+        return true;
+    if (!result.equal && lacks_room(context, &result.first, options))
+        return false;
     if (!result.equal)
         report_difference(context, "emitted code", &result.first);
     if (options->run.json)
         print_compiled_json(context, &result, out);
     else
         print_compiled_text(context, c, how->target, &result, out);
-    return 0;
+    return true;
 }
 
-int sc_cmd_verify(sc_context *context, const sc_options *options, sc_strbuf *out)
+static bool verify_interpreted(sc_context *context, sc_compiled *c, sc_options *options,
+                               const sc_validate_options *how, sc_strbuf *out)
 {
-    sc_compiled c;
-    if (!sc_driver_compile_file(context, options, NULL, NULL, options->compiled ? "fuse" : NULL,
-                                &c))
-        return 0;
-    sc_validate_options how = {.full = options->full,
-                               .dtypes = options->dtypes,
-                               .seed = options->run.seed,
-                               .target = sc_driver_target(context, options)};
-    if (options->compiled)
-        return how.target == NULL ? 0 : verify_compiled(context, &c, options, &how, out);
     sc_validate_result result;
-    bool is_equal = sc_validate(c.global, c.local, c.func, &how, &result);
+    bool is_equal = sc_validate(c->global, c->local, c->func, how, &result);
     if (report_memory(context, &result.first))
-        return 0;
+        return true;
+    if (!is_equal && lacks_room(context, &result.first, options))
+        return false;
     if (!is_equal)
         report_difference(context, "per-rank program", &result.first);
     if (options->run.json)
         print_json(context, &result, out);
     else
-        print_text(context, &c, &result, out);
+        print_text(context, c, &result, out);
+    return true;
+}
+
+int sc_cmd_verify(sc_context *context, const sc_options *given, sc_strbuf *out)
+{
+    sc_options options = *given;
+    sc_validate_options how = {.full = options.full,
+                               .dtypes = options.dtypes,
+                               .seed = options.run.seed,
+                               .target = sc_driver_target(context, &options)};
+    bool is_done = options.compiled && how.target == NULL;
+    while (!is_done) {
+        sc_compiled c;
+        if (!sc_driver_compile_file(context, &options, NULL, NULL, options.compiled ? "fuse" : NULL,
+                                    &c))
+            return 0;
+        is_done = options.compiled ? verify_compiled(context, &c, &options, &how, out)
+                                   : verify_interpreted(context, &c, &options, &how, out);
+    }
     return 0;
 }

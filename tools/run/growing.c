@@ -128,8 +128,7 @@ static bool grow(growing *g, double capacity, shardc_error *error)
     ok = ok && write_states(g, states, error);
     free_states(states, g->executors.count > 0 ? g->executors.data[0]->state_count : 0);
     if (ok)
-        sc_report(&context->diag, SC_D_more_capacity, (sc_loc){0}, why,
-                  sc_arena_printf(&context->arena, SC_CAPACITY_FORMAT, capacity), NULL);
+        sc_report(&context->diag, SC_D_more_capacity, (sc_loc){0}, why, NULL);
     g->capacity = capacity;
     return ok;
 }
