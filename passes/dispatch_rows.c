@@ -238,6 +238,20 @@ static void read_slots(sending *s, sc_emitter *e, uint32_t number, sc_op_id id)
         sc_op_set_attr(m, id, attrs[a]);
 }
 
+/* Makes an op that cannot be computed on slots read the rows, as they were without them. */
+static void read_back(sending *s, sc_emitter *e, uint32_t number, sc_op_id id)
+{
+    const sc_row_group *group = &s->to.groups.data[number];
+    for (uint32_t o = 0; o < sc_op_at(s->to.m, id)->operand_count; o++) {
+        sc_value value = sc_op_at(s->to.m, id)->operands[o];
+        if (value >= s->count || s->sent[value] == SC_NONE)
+            continue;
+        const sc_type_info term = *sc_type_of(s->to.m, value);
+        sc_value rows = back(s, e, number, value);
+        sc_op_at(s->to.m, id)->operands[o] = sc_rows_as_term(e, group, rows, &term);
+    }
+}
+
 /* True if the result of a reshard is in slots too: it has parts, or is a sum that is still pending
  * over the ranks of the group. */
 static bool stays(const sc_row_group *group, const sc_module *m, const sc_op *op)
@@ -275,10 +289,7 @@ static void visit(sending *s, sc_op_id id)
     bool has_rows = type != NULL && sc_count_row_dims(group, type) == group->row_dim_count;
     if (type == NULL || sc_op_has(op, SC_EFFECT) || (has_rows && summed > 0) ||
         (!has_rows && sc_count_row_dims(group, type) > 0)) {
-        sc_dispatch_fails(&s->to, group,
-                          sc_arena_printf(&m->context->arena,
-                                          "dispatch cannot send rows that %s reads; ask for gather",
-                                          sc_text(m->context, sc_op_place_name(m, id))));
+        read_back(s, &e, number, id);
     } else if (!has_rows) {
         read_slots(s, &e, number, id);
     } else if (sums_parts(group, op)) {

@@ -260,3 +260,17 @@ sc_value sc_send_rows(sc_sending *s, sc_emitter *e, sc_row_group *group, sc_valu
                            &here);
     return sc_exchange_slots(s, e, group, value, false, fill);
 }
+
+sc_value sc_rows_as_term(sc_emitter *e, const sc_row_group *group, sc_value rows,
+                         const sc_type_info *term)
+{
+    sc_module *m = e->m;
+    sc_sub_axis_set over = 0;
+    for (uint32_t a = 0; a < group->over.count; a++)
+        over |= (sc_sub_axis_set)1 << group->over.sub_axes[a];
+    sc_type_info whole = *term;
+    whole.placement = sc_placement_with(&term->placement, over, SC_ON_NOTHING);
+    rows = reshard(e, group, rows, "an op reads rows of several ranks together", &whole);
+    const sc_attr attr = sc_attr_sub_axes(m, SC_ATTR_over, group->over.sub_axes, group->over.count);
+    return sc_emit_placed(e, SC_OP_to_partial, &rows, 1, &attr, 1, term);
+}

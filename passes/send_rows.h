@@ -23,5 +23,9 @@ sc_value sc_send_rows(sc_sending *s, sc_emitter *e, sc_row_group *group, sc_valu
 /* Sends slots from the ranks that have the rows to those of the experts, or back. */
 sc_value sc_exchange_slots(sc_sending *s, sc_emitter *e, const sc_row_group *group, sc_value value,
                            bool is_back, double fill);
+/* The rows as the ranks have them, as a partial sum of this type: one rank has the term. For ops
+ * that read rows of several ranks together. */
+sc_value sc_rows_as_term(sc_emitter *e, const sc_row_group *group, sc_value rows,
+                         const sc_type_info *term);
 
 #endif

@@ -214,9 +214,11 @@ static bool fit_lines(sc_seeding *s, const sc_seeds *seeds)
         for (uint32_t k = 0; k < seed->split_count; k++) {
             const sc_split *split = &seed->splits[k];
             uint64_t shards = sc_sub_axis_list_size(&s->m->mesh, &split->sub_axes);
-            if (s->m->dims.data[split->dim].multiple > 1 &&
-                !sc_dim_divides(s->m, split->dim, s->sizes[split->dim], shards))
-                changed = add_multiple(s->m, split->dim, shards) || changed;
+            const int64_t before = s->m->dims.data[split->dim].multiple;
+            if (before > 1 && !sc_dim_divides(s->m, split->dim, s->sizes[split->dim], shards))
+                add_multiple(s->m, split->dim, shards);
+            /* a zigzag that its size does not fit stays so: it is reported where it is placed */
+            changed = changed || s->m->dims.data[split->dim].multiple != before;
         }
     }
     return changed;

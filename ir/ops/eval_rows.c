@@ -170,9 +170,9 @@ bool eval_unpack_rows(sc_eval *eval)
         const int64_t row = i / slots.part.size, part = i % slots.part.size;
         const double slot =
             eval->operands[1]->data[row_at(&rows, PLACES, row) + part * slots.part.strides[PLACES]];
-        if (slot == -1)
-            continue;
         const bool has_room = slot != SC_NO_ROOM;
+        if (has_room && !(slot >= 0 && slot < (double)slots.slot.size)) /* none, or padding */
+            continue;
         const int64_t from = slot_at(&slots, Y, part, has_room ? (int64_t)slot : 0),
                       to = row_at(&rows, OUT, row);
         sc_walk_start(&walk);

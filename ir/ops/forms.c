@@ -207,7 +207,7 @@ sc_form_id sc_form_cheapest(const sc_form_prices *prices, bool trains, bool any)
         if (all > 0)
             all += sent->spare * all / (sent->forward + sent->backward);
         if ((prices->possible >> f & 1) == 0 || (!any && prices->barred[f] != NULL) ||
-            (best != SC_FORM_COUNT && all >= least))
+            (best != SC_FORM_COUNT && all >= least * (1 - 1e-9))) /* products are rounded */
             continue;
         best = (sc_form_id)f;
         least = all;

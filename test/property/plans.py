@@ -174,7 +174,10 @@ def theme_rules(rng: random.Random, model: Model, theme: str, axes: tuple[str, .
     if theme == "key":
         return [Rule(rng.choice((("cache",), ("act", "cache"), ("act",))), ("T",), axes, rng.choice(("", "decode")))]
     if theme == "experts":
-        return [Rule(rng.choice(((), ("param",), ("param",))), ("X",), axes)] if model.has("routed") else []
+        if not model.has("routed"):
+            return []
+        experts = [Rule(rng.choice(((), ("param",), ("param",))), ("X",), axes)]
+        return experts + ([Rule((), ("B",), axes)] if rng.random() < 0.6 else [])
     if theme == "odd":
         has = {"E": True, "K": model.composite and model.key_heads, "P": model.family == "gpt2", "G": model.composite}
         dim = rng.choice([dim if there else "E" for dim, there in has.items()])
@@ -235,7 +238,12 @@ def draw_forms(rng: random.Random, model: Model, lines: list[Rule | Style]) -> l
     inner = {axis for line in lines if isinstance(line, Rule) and {"F", "H"} & set(line.dims) for axis in line.axes}
     rings = [Form(rng.choice((f"{model.stack}", f"{model.stack}.attn")), "ring", axis) for axis in sorted(inner - axes) if rng.random() < 0.5]
     experts = {axis for line in lines if isinstance(line, Rule) and line.dims == ("X",) for axis in line.axes}
-    rings += [Form(f"{model.stack}.ffn", "gather", axis) for axis in sorted(experts) if rng.random() < 0.5]
+    rows = {axis for line in lines if isinstance(line, Rule) and "B" in line.dims and not line.free for axis in line.axes}
+    rings += [
+        Form(f"{model.stack}.ffn", rng.choice(("gather", "dispatch", "dispatch")) if axis in rows else "gather", axis)
+        for axis in sorted(experts)
+        if rng.random() < 0.7
+    ]
     return rings + [
         Form(rng.choice((f"{model.stack}.attn", f"{model.stack}.attn.o", model.stack)), rng.choice(("gather", "heads", "heads", "ring")), axis)
         for axis in sorted(axes)
@@ -347,5 +355,7 @@ def draw_plan(rng: random.Random, model: Model, mesh_sizes: tuple[int, ...]) -> 
     sizes = draw_sizes(rng, model, parts)
     decode = sizes["S"] if parts.get("S", 1) > 1 or rng.random() < 0.3 else rng.choice((1, 2))
     others = (f"bind S = {decode}, T = {sizes['T']} in decode;",) + draw_precision(rng)
+    if any(form.name == "dispatch" for form in forms):
+        others += (rng.choice(("", "tune capacity = 0.3;", "tune capacity = 1;", "tune capacity = 1.3;", "tune capacity = 9;")),)
     small = dict(sizes, S=math.gcd(sizes["S"], decode), T=math.gcd(sizes["T"], sizes["S"]))
     return Plan(mesh, tuple(lines + forms + draw_pins(rng, model, plan, small)), others), sizes
