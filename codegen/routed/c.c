@@ -76,9 +76,9 @@ static void emit_sizes(const sc_routed_text *text)
 {
     const char *name = text->name, *real = sc_routed_real(text);
     sc_write_line(text->out, "#ifdef __AVX512F__");
-    sc_write_line(text->out, "enum { %s_bytes = 64, %s_tile = 8 };", name, name);
+    sc_write_line(text->out, "enum { %s_bytes = 64, %s_tile = 8, %s_pace = 2 };", name, name, name);
     sc_write_line(text->out, "#else");
-    sc_write_line(text->out, "enum { %s_bytes = 32, %s_tile = 4 };", name, name);
+    sc_write_line(text->out, "enum { %s_bytes = 32, %s_tile = 4, %s_pace = 4 };", name, name, name);
     sc_write_line(text->out, "#endif");
     sc_write_line(text->out,
                   "enum { %s_lanes = 3 * %s_bytes / (int)sizeof(%s), %s_rows = 128, "
@@ -88,8 +88,11 @@ static void emit_sizes(const sc_routed_text *text)
                   name, name);
     sc_write_line(text->out,
                   "typedef %s %s_loose __attribute__((vector_size(%s_bytes), aligned(%d), "
-                  "may_alias));\n",
+                  "may_alias));",
                   real, name, name, text->is_wide ? 8 : 4);
+    sc_write_line(text->out,
+                  "typedef struct { const char *data; int64_t step, rows, lines; } %s_ahead;\n",
+                  name);
 }
 
 /* The texts in their order. */
