@@ -8,7 +8,8 @@ extern const char sc_routed_c_row_vectors_text[], sc_routed_c_row_elements_text[
     sc_routed_c_copied_text[], sc_routed_c_turned_text[], sc_routed_c_turned_f32_text[],
     sc_routed_c_block_text[], sc_routed_c_product_text[], sc_routed_c_product_main_text[],
     sc_routed_c_gradient_text[], sc_routed_c_stored_text[], sc_routed_c_streamed_text[],
-    sc_routed_c_gradient_main_text[];
+    sc_routed_c_gradient_main_text[], sc_routed_c_tiles_pairs_text[],
+    sc_routed_c_tiles_product_text[], sc_routed_c_tiles_gradient_text[], sc_routed_c_tiles_text[];
 
 static void open_rows(const sc_routed_text *text)
 {
@@ -95,52 +96,72 @@ static void emit_sizes(const sc_routed_text *text)
                   name);
 }
 
-/* The texts in their order. */
-enum { TEXTS = 5, STREAMED = 1 << 23 /* bytes that no cache keeps */ };
+/* The most texts; */
+enum { TEXTS = 8, STREAMED = 1 << 23 /* bytes that no cache keeps */ };
+
+static bool is_large(const sc_routed_desc *desc)
+{
+    return desc->is_grad && desc->columns.strides[SC_ROUTED_OUT] == 1 &&
+           desc->experts.size * desc->own.size * desc->columns.size *
+                   sc_dtypes[desc->dtypes[SC_ROUTED_OUT]].bytes >=
+               STREAMED;
+}
 
 static bool is_streamed(const sc_routed_text *text)
 {
-    const sc_routed_desc *desc = text->desc;
-    int64_t bytes =
-        desc->experts.size * desc->own.size * desc->columns.size * (text->is_wide ? 8 : 4);
-    return desc->dtypes[SC_ROUTED_OUT] == (text->is_wide ? SC_DTYPE_f64 : SC_DTYPE_f32) &&
-           desc->columns.strides[SC_ROUTED_OUT] == 1 && bytes >= STREAMED;
+    return is_large(text->desc) &&
+           text->desc->dtypes[SC_ROUTED_OUT] == (text->is_wide ? SC_DTYPE_f64 : SC_DTYPE_f32);
 }
 
-static void list_texts(const sc_routed_text *text, const char *texts[TEXTS])
+/* Both operands are bf16: sums of products as the processor's tiles make them. */
+static bool has_tiles(const sc_routed_desc *desc)
+{
+    return desc->dtypes[SC_ROUTED_X] == SC_DTYPE_bf16 && desc->dtypes[SC_ROUTED_Y] == SC_DTYPE_bf16;
+}
+
+static int list_texts(const sc_routed_text *text, const char *texts[TEXTS])
 {
     const sc_routed_desc *desc = text->desc;
     bool has_type = !sc_routed_is_half(desc->dtypes[SC_ROUTED_Y]),
          runs = desc->columns.strides[SC_ROUTED_Y] == 1 || desc->columns.size == 1,
          is_turned = !runs && desc->own.strides[SC_ROUTED_Y] == 1,
          is_f32 = desc->dtypes[SC_ROUTED_Y] == SC_DTYPE_f32;
-    texts[0] = has_type && runs ? sc_routed_c_row_vectors_text : sc_routed_c_row_elements_text;
-    if (desc->is_grad) {
-        texts[1] = is_streamed(text) ? sc_routed_c_streamed_text : sc_routed_c_stored_text;
-        texts[2] = sc_routed_c_gradient_text;
-        texts[4] = sc_routed_c_gradient_main_text;
-    } else {
-        texts[1] = !is_turned ? sc_routed_c_copied_text
-                   : is_f32   ? sc_routed_c_turned_f32_text
-                              : sc_routed_c_turned_text;
-        texts[2] = sc_routed_c_product_text;
-        texts[4] = sc_routed_c_product_main_text;
+    int count = 0;
+    texts[count++] =
+        has_type && runs ? sc_routed_c_row_vectors_text : sc_routed_c_row_elements_text;
+    if (!desc->is_grad)
+        texts[count++] = !is_turned ? sc_routed_c_copied_text
+                         : is_f32   ? sc_routed_c_turned_f32_text
+                                    : sc_routed_c_turned_text;
+    else
+        texts[count++] = is_streamed(text) ? sc_routed_c_streamed_text : sc_routed_c_stored_text;
+    texts[count++] = desc->is_grad ? sc_routed_c_gradient_text : sc_routed_c_product_text;
+    if (has_tiles(desc)) {
+        texts[count++] = sc_routed_c_tiles_pairs_text;
+        texts[count++] =
+            desc->is_grad ? sc_routed_c_tiles_gradient_text : sc_routed_c_tiles_product_text;
+        texts[count++] = sc_routed_c_tiles_text;
     }
-    texts[3] = sc_routed_c_block_text;
+    texts[count++] = sc_routed_c_block_text;
+    texts[count++] = desc->is_grad ? sc_routed_c_gradient_main_text : sc_routed_c_product_main_text;
+    return count;
 }
 
 static void emit_fixed(const sc_routed_text *text)
 {
     bool is_grad = text->desc->is_grad;
-    sc_write_word words[SC_ROUTED_WORDS + 2];
+    sc_write_word words[SC_ROUTED_WORDS + 4];
     sc_routed_words(text, words);
     words[SC_ROUTED_WORDS] = (sc_write_word){
         "STEP_ROW", is_grad ? "1" : sc_arena_printf(text->arena, "%s_depth", text->name)};
     words[SC_ROUTED_WORDS + 1] = (sc_write_word){
         "STEP_TERM", is_grad ? sc_arena_printf(text->arena, "%s_rows", text->name) : "1"};
+    words[SC_ROUTED_WORDS + 2] = (sc_write_word){
+        "OUT_IS_BF16", text->desc->dtypes[SC_ROUTED_OUT] == SC_DTYPE_bf16 ? "1" : "0"};
+    words[SC_ROUTED_WORDS + 3] = (sc_write_word){"IS_STREAMED", is_large(text->desc) ? "1" : "0"};
     const char *texts[TEXTS];
-    list_texts(text, texts);
-    for (int i = 0; i < TEXTS; i++)
+    const int count = list_texts(text, texts);
+    for (int i = 0; i < count; i++)
         sc_write_fixed(text->out, texts[i], words, sizeof words / sizeof *words);
 }
 
