@@ -29,7 +29,7 @@ static void emit_sort(const sc_routed_text *text)
     sc_write_line(out,
                   "static int64_t %s_sort(const %s *ids, const int64_t *params, int64_t *starts, "
                   "int64_t *first, int64_t *second)",
-                  text->name, sc_routed_type(desc->dtypes[SC_ROUTED_IDS]));
+                  text->name, sc_printer_stored(desc->dtypes[SC_ROUTED_IDS]));
     sc_write_open_block(out);
     sc_write_line(out, "const int64_t offset = %s;", desc->has_offset ? "params[0]" : "0");
     sc_write_line(out, "int64_t failed = INT64_MAX;");
