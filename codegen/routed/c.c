@@ -113,7 +113,7 @@ static bool is_streamed(const sc_routed_text *text)
            text->desc->dtypes[SC_ROUTED_OUT] == (text->is_wide ? SC_DTYPE_f64 : SC_DTYPE_f32);
 }
 
-/* Both operands are bf16: sums of products as the processor's tiles make them. */
+/* Both operands are bf16: sums of products as the CPU's tiles make them. */
 static bool has_tiles(const sc_routed_desc *desc)
 {
     return desc->dtypes[SC_ROUTED_X] == SC_DTYPE_bf16 && desc->dtypes[SC_ROUTED_Y] == SC_DTYPE_bf16;
