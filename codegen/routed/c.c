@@ -96,8 +96,7 @@ static void emit_sizes(const sc_routed_text *text)
                   name);
 }
 
-/* The most texts; */
-enum { TEXTS = 8, STREAMED = 1 << 23 /* bytes that no cache keeps */ };
+enum { TEXTS = 8 /* at most */, STREAMED = 1 << 23 /* bytes that no cache keeps */ };
 
 static bool is_large(const sc_routed_desc *desc)
 {
