@@ -5,10 +5,10 @@
 #include <string.h>
 
 extern const char sc_routed_c_row_vectors_text[], sc_routed_c_row_elements_text[],
-    sc_routed_c_copied_text[], sc_routed_c_turned_text[], sc_routed_c_turned_f32_text[],
-    sc_routed_c_block_text[], sc_routed_c_product_text[], sc_routed_c_product_main_text[],
-    sc_routed_c_gradient_text[], sc_routed_c_stored_text[], sc_routed_c_streamed_text[],
-    sc_routed_c_gradient_main_text[], sc_routed_c_tiles_pairs_text[],
+    sc_routed_c_copied_text[], sc_routed_c_turned_text[], sc_routed_c_square_text[],
+    sc_routed_c_turned_f32_text[], sc_routed_c_block_text[], sc_routed_c_product_text[],
+    sc_routed_c_product_main_text[], sc_routed_c_gradient_text[], sc_routed_c_stored_text[],
+    sc_routed_c_streamed_text[], sc_routed_c_gradient_main_text[], sc_routed_c_tiles_pairs_text[],
     sc_routed_c_tiles_product_text[], sc_routed_c_tiles_gradient_text[], sc_routed_c_tiles_text[];
 
 static void open_rows(const sc_routed_text *text)
@@ -96,7 +96,7 @@ static void emit_sizes(const sc_routed_text *text)
                   name);
 }
 
-enum { TEXTS = 8 /* at most */, STREAMED = 1 << 23 /* bytes that no cache keeps */ };
+enum { TEXTS = 9 /* at most */, STREAMED = 1 << 23 /* bytes that no cache keeps */ };
 
 static bool is_large(const sc_routed_desc *desc)
 {
@@ -128,6 +128,8 @@ static int list_texts(const sc_routed_text *text, const char *texts[TEXTS])
     int count = 0;
     texts[count++] =
         has_type && runs ? sc_routed_c_row_vectors_text : sc_routed_c_row_elements_text;
+    if (!desc->is_grad && (is_turned || has_tiles(desc)))
+        texts[count++] = sc_routed_c_square_text;
     if (!desc->is_grad)
         texts[count++] = !is_turned ? sc_routed_c_copied_text
                          : is_f32   ? sc_routed_c_turned_f32_text
