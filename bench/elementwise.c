@@ -3,14 +3,13 @@
  * unless the first argument says another number; with a second argument, by the time of CPUs, which
  * other work does not disturb (one thread then). A copy is timed twice: as a loop that is compiled
  * like the kernels, and as memcpy, whose stores go around the caches; the goal is 0.8 of the
- * loop's. Arrays lie in huge pages, as the arena of a session does. */
+ * loop's. */
 #define _GNU_SOURCE /* madvise */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <time.h>
 
+#include "bench/measure.h"
 #include "codegen/c/emit.h"
 #include "codegen/toolchain/objects.h"
 #include "runtime/cpu/loader.h"
@@ -172,20 +171,13 @@ static const char runtime_text[] = "#include <string.h>\n"
                                    "    return 0;\n"
                                    "}\n";
 
-enum { COUNT = sizeof kernels / sizeof *kernels, REPEATS = 7, MOST = 8, HUGE_PAGE = 1 << 21 };
+enum { COUNT = sizeof kernels / sizeof *kernels, REPEATS = 7, MOST = 8 };
 
 typedef struct bench {
     int64_t team;
     clockid_t clock;
     bool failed;
 } bench;
-
-static double now(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static double best_time(const bench *b, sc_kernel_function *function, void *const *args,
                         const int64_t *params)
@@ -231,14 +223,8 @@ static double bytes_of(const sc_kernel *k, uint32_t arg)
 
 static void *filled(double bytes)
 {
-    size_t size = ((size_t)bytes + HUGE_PAGE) / HUGE_PAGE * HUGE_PAGE;
-    float *data = aligned_alloc(HUGE_PAGE, size);
-    if (data == NULL) {
-        fprintf(stderr, "out of memory\n");
-        exit(1);
-    }
-    (void)madvise(data, size, MADV_HUGEPAGE);
-    for (size_t i = 0; i < size / sizeof *data; i++)
+    float *data = room((int64_t)bytes);
+    for (size_t i = 0; i < room_bytes((int64_t)bytes) / sizeof *data; i++)
         data[i] = (float)(i * 2654435761u >> 8 & 0xffff) * 0x1p-16f;
     return data;
 }

@@ -1,21 +1,21 @@
 /* The rate of routed products against one plain matmul of as many rows, in the same run: medians of
  * the times of both, taken in turns, of random rows and ids. The goal is 0.8 where ids have 64 rows
- * or more. Arguments: the rows of an id, instead of several numbers; OMP_NUM_THREADS says how many
- * threads. Arrays lie in huge pages, as the arena of a session does. */
+ * or more. Arguments: the rows of an id, instead of several numbers (0: these); with a second one,
+ * by the time of CPUs, which other work does not disturb (one thread then). OMP_NUM_THREADS says
+ * how many threads. */
 #define _GNU_SOURCE /* madvise */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <time.h>
 
+#include "bench/measure.h"
 #include "codegen/routed/routed.h"
 #include "codegen/toolchain/objects.h"
 #include "ir/text/text.h"
 #include "runtime/cpu/gemm.h"
 #include "runtime/cpu/loader.h"
 
-enum { EXPERTS = 16, DEPTH = 512, COLUMNS = 1024, REPEATS = 15, KINDS = 3, HUGE_PAGE = 1 << 21 };
+enum { EXPERTS = 16, DEPTH = 512, COLUMNS = 1024, REPEATS = 15, KINDS = 3 };
 
 /* A product, the cotangent of its x, and that of its weights; a plain matmul has the dims m, n, k
  * with these sizes, -1: the rows. */
@@ -60,15 +60,9 @@ static const sc_dtype dtypes[] = {SC_DTYPE_f32, SC_DTYPE_f64, SC_DTYPE_bf16};
 
 typedef struct bench {
     int64_t rows_of_id; /* 0: several */
+    clockid_t clock;
     bool failed;
 } bench;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static uint64_t seed = 1;
 
@@ -76,18 +70,6 @@ static double draw(void)
 {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
     return (double)(seed >> 11) * 0x1p-53;
-}
-
-static void *room(int64_t bytes)
-{
-    size_t size = ((size_t)bytes + HUGE_PAGE) / HUGE_PAGE * HUGE_PAGE;
-    void *data = aligned_alloc(HUGE_PAGE, size);
-    if (data == NULL) {
-        fprintf(stderr, "out of memory\n");
-        exit(1);
-    }
-    (void)madvise(data, size, MADV_HUGEPAGE);
-    return data;
 }
 
 static void *filled(sc_dtype dtype, int64_t count)
@@ -121,12 +103,6 @@ static int32_t *shuffled_ids(int64_t rows)
         ids[other] = id;
     }
     return ids;
-}
-
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 static const char *type_text(sc_arena *arena, sc_dtype dtype, const char *dims, int64_t rows)
@@ -180,8 +156,8 @@ static sc_gemm matmul(int kind, sc_dtype dtype, int64_t rows)
                      .sum = dtype == SC_DTYPE_f64 ? SC_DTYPE_f64 : SC_DTYPE_f32};
 }
 
-static void compare(int kind, sc_dtype dtype, int64_t rows, const sc_routed_desc *desc,
-                    sc_kernel_function *function)
+static void compare(const bench *b, int kind, sc_dtype dtype, int64_t rows,
+                    const sc_routed_desc *desc, sc_kernel_function *function)
 {
     const sc_gemm gemm = matmul(kind, dtype, rows);
     sc_gemm_plan *plan = sc_gemm_plan_new(&gemm, SC_GEMM_AUTO);
@@ -191,18 +167,16 @@ static void compare(int kind, sc_dtype dtype, int64_t rows, const sc_routed_desc
     int32_t *ids = shuffled_ids(rows);
     double times[2][REPEATS];
     for (int i = -2; i < REPEATS && plan != NULL; i++) {
-        double start = now();
+        double start = now(b->clock);
         (void)sc_gemm_run(plan, x, y, z, NULL, packed);
-        double between = now();
+        double between = now(b->clock);
         function((void *[]){x, y, ids, z, scratch}, NULL);
-        double end = now();
+        double end = now(b->clock);
         times[0][i < 0 ? 0 : i] = between - start;
         times[1][i < 0 ? 0 : i] = end - between;
     }
-    for (int t = 0; t < 2; t++)
-        qsort(times[t], REPEATS, sizeof times[t][0], by_size);
-    double flops = 2.0 * (double)rows * DEPTH * COLUMNS, plain = times[0][REPEATS / 2],
-           routed = times[1][REPEATS / 2];
+    double flops = 2.0 * (double)rows * DEPTH * COLUMNS, plain = median(times[0], REPEATS),
+           routed = median(times[1], REPEATS);
     printf("%-5s %-11s %5lld rows an id %7.1f GFLOP/s, a matmul (%s) %7.1f: %5.2f\n",
            sc_dtypes[dtype].name, kinds[kind].name, (long long)rows / EXPERTS,
            flops / routed * 1e-9, plan == NULL ? "none" : sc_gemm_plan_name(plan),
@@ -216,7 +190,7 @@ static void compare(int kind, sc_dtype dtype, int64_t rows, const sc_routed_desc
     free(ids);
 }
 
-static bool bench_rows(sc_context *context, int64_t rows)
+static bool bench_rows(const bench *b, sc_context *context, int64_t rows)
 {
     enum { COUNT = KINDS * (sizeof dtypes / sizeof *dtypes) };
     sc_object_function functions[COUNT];
@@ -240,7 +214,7 @@ static bool bench_rows(sc_context *context, int64_t rows)
         return false;
     }
     for (int i = 0; i < (int)COUNT; i++)
-        compare(i % KINDS, dtypes[i / KINDS], rows, &descs[i],
+        compare(b, i % KINDS, dtypes[i / KINDS], rows, &descs[i],
                 sc_loader_symbol(loader, functions[i].symbol, &error));
     sc_loader_close(loader);
     return true;
@@ -252,14 +226,15 @@ static void run(sc_context *context, void *user)
     bench *b = user;
     bool ok = true;
     for (size_t i = 0; ok && i < (b->rows_of_id > 0 ? 1 : sizeof several / sizeof *several); i++)
-        ok = bench_rows(context, EXPERTS * (b->rows_of_id > 0 ? b->rows_of_id : several[i]));
+        ok = bench_rows(b, context, EXPERTS * (b->rows_of_id > 0 ? b->rows_of_id : several[i]));
     b->failed = !ok;
 }
 
 int main(int argc, char **argv)
 {
     sc_context context;
-    bench b = {.rows_of_id = argc > 1 ? strtol(argv[1], NULL, 10) : 0};
+    bench b = {.rows_of_id = argc > 1 ? strtol(argv[1], NULL, 10) : 0,
+               .clock = argc > 2 ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC};
     bool ran = sc_context_run(&context, 0, run, &b);
     sc_context_free(&context);
     return ran && !b.failed ? 0 : 1;

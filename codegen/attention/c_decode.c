@@ -295,7 +295,7 @@ static void emit_finish(sc_attention_text *text)
     for (int role = SC_ATTENTION_OUT; role <= SC_ATTENTION_LSE; role++) {
         if (desc->arrays[role].is_there)
             sc_write_line(text->out, "%s *const %s = args[%u];",
-                          sc_attention_type(desc->arrays[role].dtype),
+                          sc_printer_stored(desc->arrays[role].dtype),
                           role == SC_ATTENTION_OUT ? "out" : "lse", desc->arrays[role].arg);
     }
     sc_write_line(text->out, "(void)params;");

@@ -11,7 +11,7 @@ static void add_parameters(sc_attention_cuda *cuda)
                 sc_strbuf_printf(text->out->text, "%s%s *%s, ",
                                  sc_attention_is_written(desc, (sc_attention_role)role) ? ""
                                                                                         : "const ",
-                                 sc_attention_type(desc->arrays[role].dtype),
+                                 sc_printer_stored(desc->arrays[role].dtype),
                                  sc_attention_role_name((sc_attention_role)role));
         }
     }

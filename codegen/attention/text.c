@@ -15,15 +15,6 @@ const char *sc_attention_role_name(sc_attention_role role)
 
 /* ---- values ---- */
 
-const char *sc_attention_type(sc_dtype dtype)
-{
-    static const char *const types[SC_DTYPE_COUNT] = {
-        [SC_DTYPE_f32] = "float",    [SC_DTYPE_f64] = "double",  [SC_DTYPE_bf16] = "uint16_t",
-        [SC_DTYPE_f16] = "uint16_t", [SC_DTYPE_i32] = "int32_t", [SC_DTYPE_i64] = "int64_t",
-        [SC_DTYPE_u8] = "uint8_t",   [SC_DTYPE_bool] = "uint8_t"};
-    return types[dtype];
-}
-
 const char *sc_attention_read(sc_attention_text *text, sc_attention_role role, const char *index)
 {
     sc_dtype dtype = text->desc->arrays[role].dtype;
@@ -34,7 +25,7 @@ const char *sc_attention_read(sc_attention_text *text, sc_attention_role role, c
         return strcmp(text->real, "float") == 0 ? read
                                                 : sc_arena_printf(text->arena, "(double)%s", read);
     }
-    if (strcmp(sc_attention_type(dtype), text->real) == 0)
+    if (strcmp(sc_printer_stored(dtype), text->real) == 0)
         return sc_arena_printf(text->arena, "%s[%s]", name, index);
     return sc_arena_printf(text->arena, "(%s)%s[%s]", text->real, name, index);
 }
@@ -45,9 +36,9 @@ const char *sc_attention_stored(sc_attention_text *text, sc_dtype dtype, const c
         return sc_arena_printf(text->arena, "sc_%s_to_%s(%s)",
                                strcmp(text->real, "float") == 0 ? "f32" : "f64",
                                dtype == SC_DTYPE_bf16 ? "bf16" : "f16", value);
-    return strcmp(sc_attention_type(dtype), text->real) == 0
+    return strcmp(sc_printer_stored(dtype), text->real) == 0
                ? value
-               : sc_arena_printf(text->arena, "(%s)(%s)", sc_attention_type(dtype), value);
+               : sc_arena_printf(text->arena, "(%s)(%s)", sc_printer_stored(dtype), value);
 }
 
 const char *sc_attention_number(sc_attention_text *text, double number)
@@ -330,7 +321,7 @@ void sc_attention_declare_arrays(sc_attention_text *text)
             sc_attention_is_written(desc, (sc_attention_role)role) ? "" : "const ";
         if (array->is_there)
             sc_write_line(text->out, "%s%s *const %s = args[%u];", constant,
-                          sc_attention_type(array->dtype), role_names[role], array->arg);
+                          sc_printer_stored(array->dtype), role_names[role], array->arg);
     }
     for (int role = SC_ATTENTION_D_Q; role < SC_ATTENTION_ROLES; role++) {
         if (!desc->arrays[role].is_there)

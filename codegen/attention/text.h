@@ -3,6 +3,7 @@
 #define SHARDC_CODEGEN_ATTENTION_TEXT_H
 
 #include "codegen/attention/describe.h"
+#include "codegen/printer/printer.h"
 #include "codegen/printer/writer.h"
 
 /* The name of a role's array in the text; true if the array is a result. */
@@ -18,9 +19,8 @@ typedef struct sc_attention_text {
     sc_writer *out;
 } sc_attention_text;
 
-/* The C type of a stored dtype; an expression of type `real` that reads an element; an expression
- * that converts a value of type `real` to the stored dtype. */
-const char *sc_attention_type(sc_dtype dtype);
+/* An expression of type `real` that reads an element; an expression that converts a value of type
+ * `real` to the stored dtype. */
 const char *sc_attention_read(sc_attention_text *text, sc_attention_role role, const char *index);
 const char *sc_attention_stored(sc_attention_text *text, sc_dtype dtype, const char *value);
 /* A literal of type `real`. */

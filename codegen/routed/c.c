@@ -5,10 +5,11 @@
 #include <string.h>
 
 extern const char sc_routed_c_row_vectors_text[], sc_routed_c_row_elements_text[],
-    sc_routed_c_copied_text[], sc_routed_c_turned_text[], sc_routed_c_turned_f32_text[],
-    sc_routed_c_block_text[], sc_routed_c_product_text[], sc_routed_c_product_main_text[],
-    sc_routed_c_gradient_text[], sc_routed_c_stored_text[], sc_routed_c_streamed_text[],
-    sc_routed_c_gradient_main_text[];
+    sc_routed_c_copied_text[], sc_routed_c_turned_text[], sc_routed_c_square_text[],
+    sc_routed_c_turned_f32_text[], sc_routed_c_block_text[], sc_routed_c_product_text[],
+    sc_routed_c_product_main_text[], sc_routed_c_gradient_text[], sc_routed_c_stored_text[],
+    sc_routed_c_streamed_text[], sc_routed_c_gradient_main_text[], sc_routed_c_tiles_pairs_text[],
+    sc_routed_c_tiles_product_text[], sc_routed_c_tiles_gradient_text[], sc_routed_c_tiles_text[];
 
 static void open_rows(const sc_routed_text *text)
 {
@@ -28,7 +29,7 @@ static void emit_sort(const sc_routed_text *text)
     sc_write_line(out,
                   "static int64_t %s_sort(const %s *ids, const int64_t *params, int64_t *starts, "
                   "int64_t *first, int64_t *second)",
-                  text->name, sc_routed_type(desc->dtypes[SC_ROUTED_IDS]));
+                  text->name, sc_printer_stored(desc->dtypes[SC_ROUTED_IDS]));
     sc_write_open_block(out);
     sc_write_line(out, "const int64_t offset = %s;", desc->has_offset ? "params[0]" : "0");
     sc_write_line(out, "int64_t failed = INT64_MAX;");
@@ -77,9 +78,9 @@ static void emit_sizes(const sc_routed_text *text)
 {
     const char *name = text->name, *real = sc_routed_real(text);
     sc_write_line(text->out, "#ifdef __AVX512F__");
-    sc_write_line(text->out, "enum { %s_bytes = 64, %s_tile = 8 };", name, name);
+    sc_write_line(text->out, "enum { %s_bytes = 64, %s_tile = 8, %s_pace = 2 };", name, name, name);
     sc_write_line(text->out, "#else");
-    sc_write_line(text->out, "enum { %s_bytes = 32, %s_tile = 4 };", name, name);
+    sc_write_line(text->out, "enum { %s_bytes = 32, %s_tile = 4, %s_pace = 4 };", name, name, name);
     sc_write_line(text->out, "#endif");
     sc_write_line(text->out,
                   "enum { %s_lanes = 3 * %s_bytes / (int)sizeof(%s), %s_rows = 128, "
@@ -89,56 +90,80 @@ static void emit_sizes(const sc_routed_text *text)
                   name, name);
     sc_write_line(text->out,
                   "typedef %s %s_loose __attribute__((vector_size(%s_bytes), aligned(%d), "
-                  "may_alias));\n",
+                  "may_alias));",
                   real, name, name, text->is_wide ? 8 : 4);
+    sc_write_line(text->out,
+                  "typedef struct { const char *data; int64_t step, rows, lines; } %s_ahead;\n",
+                  name);
 }
 
-/* The texts in their order. */
-enum { TEXTS = 5, STREAMED = 1 << 23 /* bytes that no cache keeps */ };
+enum { TEXTS = 9 /* at most */, STREAMED = 1 << 23 /* bytes that no cache keeps */ };
+
+static bool is_large(const sc_routed_desc *desc)
+{
+    return desc->is_grad && desc->columns.strides[SC_ROUTED_OUT] == 1 &&
+           desc->experts.size * desc->own.size * desc->columns.size *
+                   sc_dtypes[desc->dtypes[SC_ROUTED_OUT]].bytes >=
+               STREAMED;
+}
 
 static bool is_streamed(const sc_routed_text *text)
 {
-    const sc_routed_desc *desc = text->desc;
-    int64_t bytes =
-        desc->experts.size * desc->own.size * desc->columns.size * (text->is_wide ? 8 : 4);
-    return desc->dtypes[SC_ROUTED_OUT] == (text->is_wide ? SC_DTYPE_f64 : SC_DTYPE_f32) &&
-           desc->columns.strides[SC_ROUTED_OUT] == 1 && bytes >= STREAMED;
+    return is_large(text->desc) &&
+           text->desc->dtypes[SC_ROUTED_OUT] == (text->is_wide ? SC_DTYPE_f64 : SC_DTYPE_f32);
 }
 
-static void list_texts(const sc_routed_text *text, const char *texts[TEXTS])
+/* Both operands are bf16: sums of products as the CPU's tiles make them. */
+static bool has_tiles(const sc_routed_desc *desc)
+{
+    return desc->dtypes[SC_ROUTED_X] == SC_DTYPE_bf16 && desc->dtypes[SC_ROUTED_Y] == SC_DTYPE_bf16;
+}
+
+static int list_texts(const sc_routed_text *text, const char *texts[TEXTS])
 {
     const sc_routed_desc *desc = text->desc;
     bool has_type = !sc_routed_is_half(desc->dtypes[SC_ROUTED_Y]),
          runs = desc->columns.strides[SC_ROUTED_Y] == 1 || desc->columns.size == 1,
          is_turned = !runs && desc->own.strides[SC_ROUTED_Y] == 1,
          is_f32 = desc->dtypes[SC_ROUTED_Y] == SC_DTYPE_f32;
-    texts[0] = has_type && runs ? sc_routed_c_row_vectors_text : sc_routed_c_row_elements_text;
-    if (desc->is_grad) {
-        texts[1] = is_streamed(text) ? sc_routed_c_streamed_text : sc_routed_c_stored_text;
-        texts[2] = sc_routed_c_gradient_text;
-        texts[4] = sc_routed_c_gradient_main_text;
-    } else {
-        texts[1] = !is_turned ? sc_routed_c_copied_text
-                   : is_f32   ? sc_routed_c_turned_f32_text
-                              : sc_routed_c_turned_text;
-        texts[2] = sc_routed_c_product_text;
-        texts[4] = sc_routed_c_product_main_text;
+    int count = 0;
+    texts[count++] =
+        has_type && runs ? sc_routed_c_row_vectors_text : sc_routed_c_row_elements_text;
+    if (!desc->is_grad && (is_turned || has_tiles(desc)))
+        texts[count++] = sc_routed_c_square_text;
+    if (!desc->is_grad)
+        texts[count++] = !is_turned ? sc_routed_c_copied_text
+                         : is_f32   ? sc_routed_c_turned_f32_text
+                                    : sc_routed_c_turned_text;
+    else
+        texts[count++] = is_streamed(text) ? sc_routed_c_streamed_text : sc_routed_c_stored_text;
+    texts[count++] = desc->is_grad ? sc_routed_c_gradient_text : sc_routed_c_product_text;
+    if (has_tiles(desc)) {
+        texts[count++] = sc_routed_c_tiles_pairs_text;
+        texts[count++] =
+            desc->is_grad ? sc_routed_c_tiles_gradient_text : sc_routed_c_tiles_product_text;
+        texts[count++] = sc_routed_c_tiles_text;
     }
-    texts[3] = sc_routed_c_block_text;
+    texts[count++] = sc_routed_c_block_text;
+    texts[count++] = desc->is_grad ? sc_routed_c_gradient_main_text : sc_routed_c_product_main_text;
+    return count;
 }
 
 static void emit_fixed(const sc_routed_text *text)
 {
     bool is_grad = text->desc->is_grad;
-    sc_write_word words[SC_ROUTED_WORDS + 2];
+    sc_write_word words[SC_ROUTED_WORDS + 4];
     sc_routed_words(text, words);
     words[SC_ROUTED_WORDS] = (sc_write_word){
         "STEP_ROW", is_grad ? "1" : sc_arena_printf(text->arena, "%s_depth", text->name)};
     words[SC_ROUTED_WORDS + 1] = (sc_write_word){
         "STEP_TERM", is_grad ? sc_arena_printf(text->arena, "%s_rows", text->name) : "1"};
+    words[SC_ROUTED_WORDS + 2] = (sc_write_word){
+        "OUT_IS_BF16", text->desc->dtypes[SC_ROUTED_OUT] == SC_DTYPE_bf16 ? "1" : "0"};
+    words[SC_ROUTED_WORDS + 3] = (sc_write_word){"IS_STREAMED", is_large(text->desc) ? "1" : "0"};
     const char *texts[TEXTS];
-    list_texts(text, texts);
-    for (int i = 0; i < TEXTS; i++)
+    const int count = list_texts(text, texts);
+    for (int i = 0; i < count; i++)
         sc_write_fixed(text->out, texts[i], words, sizeof words / sizeof *words);
 }
 

@@ -32,9 +32,9 @@ static const char *parameters(const sc_routed_text *text)
         text->arena,
         "const %s *x, const %s *y, const %s *ids, %s *out, unsigned char "
         "*scratch, %sconst int64_t *sc_call, uint64_t *sc_failure",
-        sc_routed_type(desc->dtypes[SC_ROUTED_X]), sc_routed_type(desc->dtypes[SC_ROUTED_Y]),
-        sc_routed_type(desc->dtypes[SC_ROUTED_IDS]), sc_routed_type(desc->dtypes[SC_ROUTED_OUT]),
-        desc->has_offset ? "int64_t offset, " : "");
+        sc_printer_stored(desc->dtypes[SC_ROUTED_X]), sc_printer_stored(desc->dtypes[SC_ROUTED_Y]),
+        sc_printer_stored(desc->dtypes[SC_ROUTED_IDS]),
+        sc_printer_stored(desc->dtypes[SC_ROUTED_OUT]), desc->has_offset ? "int64_t offset, " : "");
 }
 
 static int64_t tiles(int64_t size)

@@ -1,6 +1,7 @@
 /* Routed products (routed_dot) and their gradients as C and CUDA, from one descriptor. Inside, rows
  * are sorted by id (a counting sort of their offsets, in the kernel's scratch), and each id has one
- * matmul with packed operands. The order of additions is that of rows, or of the contracted dims:
+ * matmul with packed operands; bf16 by bf16 in the CPU's tiles (AMX), where the code is compiled
+ * for a machine that has them. The order of additions is that of rows, or of the contracted dims:
  * the same bits for any number of threads. */
 #ifndef SHARDC_CODEGEN_ROUTED_ROUTED_H
 #define SHARDC_CODEGEN_ROUTED_ROUTED_H

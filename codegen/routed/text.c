@@ -35,15 +35,6 @@ const char *sc_routed_number(const sc_routed_text *text, int64_t value)
     return sc_arena_printf(text->arena, "((int64_t)%lld)", (long long)value);
 }
 
-const char *sc_routed_type(sc_dtype dtype)
-{
-    static const char *const types[SC_DTYPE_COUNT] = {
-        [SC_DTYPE_f32] = "float",    [SC_DTYPE_f64] = "double",  [SC_DTYPE_bf16] = "uint16_t",
-        [SC_DTYPE_f16] = "uint16_t", [SC_DTYPE_i32] = "int32_t", [SC_DTYPE_i64] = "int64_t",
-        [SC_DTYPE_u8] = "uint8_t",   [SC_DTYPE_bool] = "uint8_t"};
-    return types[dtype];
-}
-
 bool sc_routed_is_half(sc_dtype dtype)
 {
     return dtype == SC_DTYPE_bf16 || dtype == SC_DTYPE_f16;
@@ -61,7 +52,7 @@ static const char *from(const sc_routed_text *text, sc_dtype dtype)
 static const char *stored(const sc_routed_text *text, sc_dtype dtype)
 {
     if (!sc_routed_is_half(dtype))
-        return sc_arena_printf(text->arena, "(%s)", sc_routed_type(dtype));
+        return sc_arena_printf(text->arena, "(%s)", sc_printer_stored(dtype));
     return sc_arena_printf(text->arena, "sc_%s_to_%s", text->is_wide ? "f64" : "f32",
                            sc_dtypes[dtype].name);
 }
@@ -86,9 +77,9 @@ void sc_routed_words(const sc_routed_text *text, sc_write_word words[SC_ROUTED_W
     const sc_write_word all[SC_ROUTED_WORDS] = {
         {"NAME", text->name},
         {"REAL", sc_routed_real(text)},
-        {"X_TYPE", sc_routed_type(desc->dtypes[SC_ROUTED_X])},
-        {"Y_TYPE", sc_routed_type(desc->dtypes[SC_ROUTED_Y])},
-        {"OUT_TYPE", sc_routed_type(desc->dtypes[SC_ROUTED_OUT])},
+        {"X_TYPE", sc_printer_stored(desc->dtypes[SC_ROUTED_X])},
+        {"Y_TYPE", sc_printer_stored(desc->dtypes[SC_ROUTED_Y])},
+        {"OUT_TYPE", sc_printer_stored(desc->dtypes[SC_ROUTED_OUT])},
         {"FROM_X", from(text, desc->dtypes[SC_ROUTED_X])},
         {"FROM_Y", from(text, desc->dtypes[SC_ROUTED_Y])},
         {"STORED", stored(text, desc->dtypes[SC_ROUTED_OUT])},

@@ -2,6 +2,7 @@
 #ifndef SHARDC_CODEGEN_ROUTED_TEXT_H
 #define SHARDC_CODEGEN_ROUTED_TEXT_H
 
+#include "codegen/printer/printer.h"
 #include "codegen/printer/writer.h"
 #include "codegen/routed/routed.h"
 
@@ -16,10 +17,9 @@ typedef struct sc_routed_text {
 sc_routed_text sc_routed_text_of(sc_arena *arena, const sc_routed_desc *desc, const char *name,
                                  sc_writer *out);
 
-/* The number of rows; an integer, the C type of a dtype, the type of sums. */
+/* The number of rows; an integer, the type of sums. */
 int64_t sc_routed_rows(const sc_routed_desc *desc);
 const char *sc_routed_number(const sc_routed_text *text, int64_t value);
-const char *sc_routed_type(sc_dtype dtype);
 const char *sc_routed_real(const sc_routed_text *text);
 /* True for bf16 and f16. */
 bool sc_routed_is_half(sc_dtype dtype);

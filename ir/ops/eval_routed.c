@@ -19,12 +19,22 @@ static bool find_weights(sc_eval *eval, const sc_walk_dim *experts, double id, b
     return true;
 }
 
-/* Takes the dim of parts out of the walk: no array has a step along it if there are none. */
-static bool take_parts(sc_eval *eval, sc_walk *walk, sc_walk_dim *parts)
+static bool add_operands(sc_eval *eval, sc_walk *walk)
+{
+    return sc_walk_add_operand(eval, walk, 0) && sc_walk_add_operand(eval, walk, 1) &&
+           sc_walk_add_operand(eval, walk, 2);
+}
+
+/* Takes the indexed dim, that of parts (no array has a step along it if there are none) and those
+ * of the inner loop out of the walk. */
+static bool take_dims(sc_eval *eval, sc_walk *walk, sc_walk *inner, sc_walk_dim *experts,
+                      sc_walk_dim *parts)
 {
     *parts = (sc_walk_dim){.size = 1};
-    return sc_op_attr(eval->op, SC_ATTR_parts) == NULL ||
-           sc_walk_take_attr(eval, walk, SC_ATTR_parts, parts);
+    return sc_walk_take_attr(eval, walk, SC_ATTR_to, experts) &&
+           (sc_op_attr(eval->op, SC_ATTR_parts) == NULL ||
+            sc_walk_take_attr(eval, walk, SC_ATTR_parts, parts)) &&
+           sc_walk_split(eval, walk, inner);
 }
 
 /* Where the ids are apart, a row has one for each part: all its places, one after the other. */
@@ -67,10 +77,8 @@ bool eval_routed_dot(sc_eval *eval)
     sc_walk walk, inner;
     sc_walk_dim experts, parts;
     sc_walk_init(&walk);
-    if (!sc_walk_add_result(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 0) ||
-        !sc_walk_add_operand(eval, &walk, 1) || !sc_walk_add_operand(eval, &walk, 2) ||
-        !sc_walk_take_attr(eval, &walk, SC_ATTR_to, &experts) || !take_parts(eval, &walk, &parts) ||
-        !sc_walk_split(eval, &walk, &inner))
+    if (!sc_walk_add_result(eval, &walk, 0) || !add_operands(eval, &walk) ||
+        !take_dims(eval, &walk, &inner, &experts, &parts))
         return false;
     sc_walk_start(&walk);
     do {
@@ -104,10 +112,8 @@ bool eval_routed_grad(sc_eval *eval)
     sc_walk walk, inner;
     sc_walk_dim experts, parts;
     sc_walk_init(&walk);
-    if (!sc_walk_add_operand(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 1) ||
-        !sc_walk_add_operand(eval, &walk, 2) || !sc_walk_add_result(eval, &walk, 0) ||
-        !sc_walk_take_attr(eval, &walk, SC_ATTR_to, &experts) || !take_parts(eval, &walk, &parts) ||
-        !sc_walk_split(eval, &walk, &inner))
+    if (!add_operands(eval, &walk) || !sc_walk_add_result(eval, &walk, 0) ||
+        !take_dims(eval, &walk, &inner, &experts, &parts))
         return false;
     sc_walk_start(&inner); /* rows */
     do {
