@@ -127,7 +127,7 @@ static sc_value compute(sending *s, sc_emitter *e, uint32_t number, sc_op_id id)
 {
     sc_module *m = s->to.m;
     const sc_op op = *sc_op_at(m, id);
-    sc_value operands[SC_MAX_FIXED_OPERANDS];
+    sc_value operands[SC_MAX_FIXED_OPERANDS] = {0};
     send_operands(s, e, number, &op, operands);
     const sc_row_group *group = &s->to.groups.data[number];
     const sc_type_info like = *sc_type_of(m, op.first_result);
@@ -215,8 +215,9 @@ static bool sums_parts(const sc_row_group *group, const sc_op *op)
 static uint32_t count_summed(const sc_row_group *group, const sc_op *op)
 {
     const sc_attr *dims = sc_op_attr(op, SC_ATTR_dims);
+    const uint32_t end = dims == NULL ? 0 : dims->count;
     uint32_t count = 0;
-    for (uint32_t d = 0; dims != NULL && d < dims->count; d++)
+    for (uint32_t d = 0; d < end; d++)
         count += sc_is_row_dim(group, dims->dims[d]);
     return count;
 }
@@ -226,7 +227,7 @@ static void read_slots(sending *s, sc_emitter *e, uint32_t number, sc_op_id id)
 {
     sc_module *m = s->to.m;
     const sc_op op = *sc_op_at(m, id);
-    sc_value operands[SC_MAX_FIXED_OPERANDS];
+    sc_value operands[SC_MAX_FIXED_OPERANDS] = {0};
     sc_attr attrs[SC_ATTR_COUNT];
     send_operands(s, e, number, &op, operands);
     uint32_t count = slot_op_attrs(m, &s->to.groups.data[number], &op, attrs);
@@ -315,8 +316,8 @@ static void find_live(sending *s)
             s->is_live[id] = sc_op_has(op, SC_EFFECT);
             for (uint32_t r = 0; r < op->result_count; r++)
                 s->is_live[id] = s->is_live[id] || is_read[op->first_result + r];
-            for (uint32_t o = 0; o < op->operand_count && s->is_live[id]; o++)
-                is_read[op->operands[o]] = true;
+            for (uint32_t o = 0; o < op->operand_count; o++)
+                is_read[op->operands[o]] = is_read[op->operands[o]] || s->is_live[id];
         }
     }
 }

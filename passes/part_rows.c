@@ -96,9 +96,9 @@ static uint32_t group_of(parting *p, sc_op_id id)
     }
     own.before = *last;
     *last = p->groups.count;
-    own.each = sc_part_size(
-        m, sc_is_weight_gradient(m, op) ? op->first_result : op->operands[OTHERS], own.experts,
-        own.count);
+    own.each =
+        sc_part_size(m, sc_is_weight_gradient(m, op) ? op->first_result : op->operands[OTHERS],
+                     own.experts, own.count);
     *sc_vec_push(&m->context->arena, &p->groups) = own;
     return p->groups.count - 1;
 }

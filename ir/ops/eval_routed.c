@@ -100,8 +100,8 @@ static void add_row(sc_eval *eval, sc_walk *walk, int64_t x, int64_t dy, int64_t
     enum { X, DY, IDS, OUT };
     sc_walk_start(walk);
     do {
-        eval->results[0].data[walk->at[OUT] + out] += eval->operands[0]->data[walk->at[X] + x] *
-                                                      eval->operands[1]->data[walk->at[DY] + dy];
+        eval->results[0].data[walk->at[OUT] + out] +=
+            eval->operands[0]->data[walk->at[X] + x] * eval->operands[1]->data[walk->at[DY] + dy];
     } while (sc_walk_next(walk));
 }
 

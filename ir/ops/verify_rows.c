@@ -157,7 +157,9 @@ static void pass_on(const row_check *c)
             wrong(c, "it reads the slots of different rows");
         slots = slots_of(c, o);
     }
-    for (uint32_t r = 0; r < c->op->result_count && slots != SC_NONE; r++)
+    if (slots == SC_NONE)
+        return;
+    for (uint32_t r = 0; r < c->op->result_count; r++)
         give(c, r, slots);
 }
 

@@ -12,6 +12,6 @@ typedef struct sc_sent_rows {
 
 sc_sent_rows sc_sent_rows_of(sc_module *m);
 /* Checks an op whose operands have been checked. */
-void sc_verify_rows(sc_sent_rows *rows, sc_op_id op, sc_piece_report *report, void *user);
+void sc_verify_rows(sc_sent_rows *rows, sc_op_id id, sc_piece_report *report, void *user);
 
 #endif

@@ -308,7 +308,9 @@ static double not_given(const sc_comm_group *group, const sc_comm_call *call)
     double bytes = 0;
     for (uint32_t p = 0; p < call->part_count; p++) {
         const sc_comm_part *part = &call->parts[p];
-        for (uint32_t j = 0; part->gives != NULL && j < group->size; j++) {
+        if (part->gives == NULL)
+            continue;
+        for (uint32_t j = 0; j < group->size; j++) {
             int64_t kept = part->count / group->size - part->gives[j];
             bytes += j == group->rank ? 0 : (double)kept * sc_dtypes[part->dtype].bytes;
         }

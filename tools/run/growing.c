@@ -14,7 +14,8 @@ typedef struct growing {
     sc_local_run *run;
     sc_executor *inner;
     sc_open_compiled *open;
-    double capacity; /* of `inner`; 0: that of the plan */
+    const char *last; /* pass to compile to */
+    double capacity;  /* of `inner`; 0: that of the plan */
     struct {
         uint64_t seed, step;
         uint32_t micro_batch;
@@ -50,7 +51,9 @@ static sc_array *read_states(growing *g, shardc_error *error)
     const sc_executor *from = g->inner;
     sc_array *states = calloc(from->state_count + 1u, sizeof *states);
     bool ok = states != NULL;
-    for (uint32_t s = 0; s < from->state_count && ok; s++) {
+    for (uint32_t s = 0; s < from->state_count; s++) {
+        if (!ok)
+            break;
         if (!moves(&from->states[s]))
             continue;
         states[s] = from->verbs->get_state(from->self, s, error);
@@ -66,9 +69,11 @@ static bool write_states(growing *g, const sc_array *states, shardc_error *error
 {
     const sc_executor *to = g->inner;
     bool ok = true;
-    for (uint32_t s = 0; s < to->state_count && ok; s++)
-        ok = states[s].data == NULL ||
-             to->verbs->set_state(to->self, s, states[s].data, error);
+    for (uint32_t s = 0; s < to->state_count; s++) {
+        if (!ok)
+            break;
+        ok = states[s].data == NULL || to->verbs->set_state(to->self, s, states[s].data, error);
+    }
     if (g->random.is_set)
         to->verbs->set_random(to->self, g->random.seed, g->random.step, g->random.micro_batch);
     return ok;
@@ -81,7 +86,7 @@ static bool compile(growing *g, double capacity)
     sc_context *context = run->context;
     sc_options *options = sc_arena_alloc(&context->arena, sizeof *options);
     sc_compiled *c = sc_arena_alloc(&context->arena, 2 * sizeof *c), *second = c + 1;
-    const char *last = sc_last_pass(run->options);
+    const char *last = g->last;
     *options = *run->c->options;
     options->plan_options.capacity = capacity;
     if (!sc_driver_compile(context, run->c->program, run->c->plan, options, NULL, NULL, last, c))
@@ -133,7 +138,7 @@ static bool grow(growing *g, double capacity, shardc_error *error)
     return ok;
 }
 
-/* True if a call failed for want of room and can be made again. */
+/* True if a call failed for want of room and can be repeated. */
 static bool has_grown(growing *g, shardc_error *error)
 {
     double capacity;
@@ -146,22 +151,24 @@ static bool run(void *self, uint32_t func, const sc_named_arrays *inputs, sc_arr
                 uint32_t output_count, shardc_error *error)
 {
     growing *g = self;
-    do {
-        if (g->inner->verbs->run(g->inner->self, func, inputs, outputs, output_count, error))
-            return true;
-    } while (has_grown(g, error));
-    return false;
+    bool ok = false, again = true;
+    while (again) {
+        ok = g->inner->verbs->run(g->inner->self, func, inputs, outputs, output_count, error);
+        again = !ok && has_grown(g, error);
+    }
+    return ok;
 }
 
 static bool step(void *self, const sc_named_arrays *inputs, sc_array *outputs,
                  uint32_t output_count, shardc_error *error)
 {
     growing *g = self;
-    do {
-        if (g->inner->verbs->step(g->inner->self, inputs, outputs, output_count, error))
-            return true;
-    } while (has_grown(g, error));
-    return false;
+    bool ok = false, again = true;
+    while (again) {
+        ok = g->inner->verbs->step(g->inner->self, inputs, outputs, output_count, error);
+        again = !ok && has_grown(g, error);
+    }
+    return ok;
 }
 
 static void set_random(void *self, uint64_t seed, uint64_t step_number, uint32_t micro_batch)
@@ -272,8 +279,11 @@ static sc_executor *describe(const sc_executor *from)
     executor->step = (sc_executor_func){0};
     if (ok && from->state_count > 0)
         memcpy(executor->states, from->states, from->state_count * sizeof *from->states);
-    for (uint32_t f = 0; f < executor->func_count && ok; f++)
+    for (uint32_t f = 0; f < executor->func_count; f++) {
+        if (!ok)
+            break;
         ok = copy_func(&from->funcs[f], &executor->funcs[f]);
+    }
     if (ok && copy_func(&from->step, &executor->step))
         return executor;
     sc_executor_free(executor);
@@ -290,10 +300,11 @@ static bool has_slots(const sc_module *m)
     return false;
 }
 
-sc_executor *sc_growing_executor(sc_local_run *run, sc_executor *executor, sc_open_compiled *open)
+sc_executor *sc_growing_executor(sc_local_run *run, sc_executor *executor, sc_open_compiled *open,
+                                 const char *last)
 {
-    bool may_lack = has_slots(run->c->local) ||
-                    (run->second != NULL && has_slots(run->second->local));
+    bool may_lack =
+        has_slots(run->c->local) || (run->second != NULL && has_slots(run->second->local));
     if (executor == NULL || !may_lack)
         return executor;
     growing *g = calloc(1, sizeof *g);
@@ -303,7 +314,7 @@ sc_executor *sc_growing_executor(sc_local_run *run, sc_executor *executor, sc_op
         sc_executor_free(executor);
         return NULL;
     }
-    *g = (growing){.run = run, .inner = executor, .open = open};
+    *g = (growing){.run = run, .inner = executor, .open = open, .last = last};
     outer->self = g;
     return outer;
 }

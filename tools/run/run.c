@@ -129,7 +129,8 @@ sc_executor *sc_local_run_open(void *user)
 {
     sc_local_run *run = user;
     if (has_ranks(run))
-        run->executor = sc_growing_executor(run, open_compiled(run), open_compiled);
+        run->executor =
+            sc_growing_executor(run, open_compiled(run), open_compiled, sc_last_pass(run->options));
     return run->executor;
 }
 
