@@ -117,8 +117,10 @@ static uint32_t slot_op_attrs(sc_module *m, const sc_row_group *group, const sc_
         if (has_rows)
             attrs[count - 1] = sc_attr_dims(m, SC_ATTR_dims, dims, kept);
     }
-    if (sc_is_routed(op))
+    if (sc_is_routed(op)) {
         attrs[count++] = sc_attr_dims(m, SC_ATTR_parts, &group->part, 1);
+        attrs[count++] = sc_attr_number(SC_ATTR_even, group->even);
+    }
     return count;
 }
 

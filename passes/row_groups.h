@@ -24,6 +24,7 @@ typedef struct sc_row_group {
     sc_dim member, part, slot;
     int64_t members, parts, room;
     double share;         /* slots of a part that are full under even routing */
+    double even;          /* the part of the choices of slots that is a row's */
     sc_sub_axis_list all; /* ranks with rows, those of a group last */
     sc_value wide, slots, places, counts, arrived;
 } sc_row_group;

@@ -147,6 +147,7 @@ bool sc_begin_rows(sc_sending *s, sc_emitter *e, sc_row_group *group)
     below = with->dims[sc_type_find_dim(with, group->experts)].size;
     group->share = (double)rows * sc_part_share(below, group->each, choices);
     group->room = sc_capacity_rows(s->capacity, group->share, rows);
+    group->even = fmin(1, (double)rows / ((double)group->room * (double)group->parts));
     name_dims(m, group);
     group->wide = mark_padding(e, group, ids);
     sc_attr attrs[5];

@@ -1,5 +1,7 @@
 #include "ir/ops/flops.h"
 
+#include <math.h>
+
 static double elements(const sc_module *m, sc_value value, sc_size_of *size)
 {
     const sc_type_info *type = sc_type_of(m, value);
@@ -29,11 +31,27 @@ double flops_dot(const sc_module *m, const sc_op *op, sc_size_of *size)
     return 2 * elements(m, op->first_result, size) * named_sizes(m, op, 0, size);
 }
 
+/* The part of an op's rows that a rank has, under even routing: as large as its part of the
+ * experts, of which `with` has the dim; of rows in slots those that are there. */
+static double even_part(const sc_module *m, const sc_op *op, sc_value with, sc_size_of *size)
+{
+    const sc_type_info *type = sc_type_of(m, with);
+    int at = sc_type_find_dim(type, sc_op_attr(op, SC_ATTR_to)->dims[0]);
+    double part = at < 0 ? 1 : (double)size(m, type, (uint32_t)at) / (double)type->dims[at].size;
+    return sc_op_number(op, SC_ATTR_even, fmin(1, part));
+}
+
+double flops_routed_dot(const sc_module *m, const sc_op *op, sc_size_of *size)
+{
+    return flops_dot(m, op, size) * even_part(m, op, op->operands[1], size);
+}
+
 /* One product of the dims of rows, of x and of dy. */
 double flops_routed_grad(const sc_module *m, const sc_op *op, sc_size_of *size)
 {
     const sc_type_info *types[] = {sc_type_of(m, op->operands[1]), sc_type_of(m, op->operands[2])};
-    double product = 2 * elements(m, op->operands[0], size);
+    double product =
+        2 * elements(m, op->operands[0], size) * even_part(m, op, op->first_result, size);
     sc_dim counted[2 * SC_MAX_RANK];
     uint32_t count = 0;
     for (uint32_t t = 0; t < 2; t++) {
