@@ -119,7 +119,7 @@ static bool float_bits(const char *text, sc_ptx_type type, uint64_t *out)
     return sc_ptx_types[type].bytes >= 4;
 }
 
-static bool immediate(sc_ptx_parser *p, const char *text, sc_ptx_type type, uint64_t *out)
+bool sc_ptx_immediate(sc_ptx_parser *p, const char *text, sc_ptx_type type, uint64_t *out)
 {
     bool is_hex = strncmp(text + (text[0] == '-'), "0x", 2) == 0;
     if (!is_hex && float_bits(text, type, out))
@@ -141,7 +141,7 @@ bool sc_ptx_number(sc_ptx_parser *p, const sc_ptx_raw *raw, int64_t *out)
     uint64_t bits;
     if (raw->kind != SC_PTX_RAW_NUMBER)
         return sc_ptx_wrong(p, "an operand must be a number");
-    if (!immediate(p, raw->text, SC_PTX_s64, &bits))
+    if (!sc_ptx_immediate(p, raw->text, SC_PTX_s64, &bits))
         return false;
     *out = (int64_t)bits;
     return true;
@@ -183,7 +183,7 @@ bool sc_ptx_add_in(sc_ptx_parser *p, sc_ptx_statement *s, const char *text, sc_p
     if (s->inst.in_count == SC_PTX_MAX_OPERANDS)
         return sc_ptx_wrong(p, "there are too many operands");
     if ((text[0] >= '0' && text[0] <= '9') || text[0] == '-') {
-        if (!immediate(p, text, type, &bits))
+        if (!sc_ptx_immediate(p, text, type, &bits))
             return false;
         *o = sc_ptx_constant(sc_ptx_parser_module(p), bits, sc_ptx_types[type].bytes);
     } else if (!sc_ptx_find_register(p, text, o, &found)) {

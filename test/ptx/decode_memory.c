@@ -6,6 +6,8 @@ static const char *const spaces[] = {".generic", ".global", ".shared", ".local",
 /* Without a part it is generic. */
 static sc_ptx_space space_of(sc_ptx_statement *s)
 {
+    if (sc_ptx_part(s, ".const"))
+        return SC_PTX_GLOBAL;
     int space = sc_ptx_part_of(s, spaces);
     return space < 0 ? SC_PTX_GENERIC : (sc_ptx_space)space;
 }

@@ -110,6 +110,37 @@ static inline float off_log(const sc_ptx_warp *w, double exact, float operand)
     return f((float)(exact + sign * (0x1p-22 - 0x1p-24)));
 }
 
+static inline uint64_t bits64(double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+static inline double of_bits64(uint64_t bits)
+{
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* PTX ISA, "rcp.approx.ftz.f64": a gross approximation, from the upper halves of operands to those
+ * of results; subnormal ones are zeros. */
+static inline double high_half(double x)
+{
+    return of_bits64(fabs(x) < 0x1p-1022 ? bits64(x) & (uint64_t)1 << 63
+                                         : bits64(x) & 0xffffffff00000000u);
+}
+
+static inline double gross(const sc_ptx_warp *w, double exact)
+{
+    if (exact != exact)
+        return d64(exact);
+    uint64_t bits = bits64(high_half(exact));
+    int sign = isinf(exact) || (bits << 1) == 0 ? 0 : way(w, (float)exact);
+    return of_bits64(bits + ((uint64_t)(int64_t)sign << 32));
+}
+
 #define FORM1  SC_PTX_FORM1
 #define FORM2  SC_PTX_FORM2
 #define FORM3  SC_PTX_FORM3

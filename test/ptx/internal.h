@@ -141,7 +141,9 @@ struct sc_ptx_module {
     uint32_t file_bytes, reg_count; /* registers of the entry that has most */
     uint32_t frame_bytes;           /* .local and .param of functions, a lane's */
     uint32_t shared_bytes;          /* what the text declares */
+    sc_machine_array variables; /* .global and .const with their values, read only; data: room */
 };
+enum { SC_PTX_VARIABLE_ROOM = 1 << 16, SC_PTX_VARIABLE_ALIGN = 256 };
 
 /* The special registers that are read are the first of every warp's. */
 enum { SC_PTX_TID, SC_PTX_NTID, SC_PTX_CTAID, SC_PTX_NCTAID, SC_PTX_LANEID, SC_PTX_SPECIALS };
@@ -211,6 +213,8 @@ bool sc_ptx_find_variable(sc_ptx_parser *p, const char *name, sc_ptx_space *spac
                           uint32_t *bytes);
 /* The label's instruction, once the body is read. */
 void sc_ptx_want_label(sc_ptx_parser *p, const char *name);
+/* A constant's bits. */
+bool sc_ptx_immediate(sc_ptx_parser *p, const char *text, sc_ptx_type type, uint64_t *out);
 /* Fills the instruction in. */
 bool sc_ptx_decode(sc_ptx_parser *p, sc_ptx_statement *s);
 sc_ptx_operand sc_ptx_constant(sc_ptx_module *module, uint64_t bits, uint8_t bytes);
@@ -274,9 +278,10 @@ struct sc_ptx_block {
     uint32_t dynamic_bytes, all_shared;
     sc_machine_array *arrays;
     uint32_t array_count;
-    sc_ptx_byte **touched;  /* of each array, mapped when it is first touched */
-    sc_machine_array *last; /* the last that was looked up */
-    uint64_t steps;         /* instructions of warps, of this block */
+    sc_machine_array variables; /* the module's */
+    sc_ptx_byte **touched;      /* of each array, mapped when it is first touched */
+    sc_machine_array *last;     /* the last that was looked up */
+    uint64_t steps;             /* instructions of warps, of this block */
     bool failed;
 };
 

@@ -45,6 +45,11 @@ static unsigned char *in_global(sc_ptx_warp *w, const sc_ptx_inst *i, uint32_t l
                                 uint32_t count, sc_ptx_byte **bytes)
 {
     sc_ptx_block *b = w->b;
+    if (is_in(&b->module->variables, at, count)) {
+        *bytes = NULL;
+        b->last = &b->variables;
+        return (unsigned char *)(uintptr_t)at;
+    }
     if (b->last == NULL || !is_in(b->last, at, count)) {
         sc_machine_array *array =
             sc_machine_array_of(b->arrays, b->array_count, (const void *)(uintptr_t)at);

@@ -157,6 +157,52 @@ static bool parse_shared(sc_ptx_parser *p)
     return true;
 }
 
+/* `= {1, 2, ..}`, or `= 1`: at most so many. */
+static bool parse_values(sc_ptx_parser *p, const sc_ptx_declared *one, char *to)
+{
+    uint64_t bytes = sc_ptx_types[one->type].bytes, count = 0, bits;
+    bool is_list = sc_ptx_take(p, "{");
+    do {
+        bool is_negative = sc_ptx_take(p, "-");
+        const char *text =
+            sc_arena_printf(&p->module->arena, "%s%s", is_negative ? "-" : "", p->word);
+        if (!sc_ptx_is_number(p) || ++count * bytes > one->bytes)
+            return sc_ptx_wrong(p, "these are no values of %s", one->name);
+        if (!sc_ptx_immediate(p, text, one->type, &bits))
+            return false;
+        memcpy(to + (count - 1) * bytes, &bits, bytes);
+        sc_ptx_next(p);
+    } while (is_list && sc_ptx_take(p, ","));
+    return !is_list || sc_ptx_want(p, "}");
+}
+
+/* Constants of all launches: nothing says what launches leave in what one may write to. */
+static bool parse_global(sc_ptx_parser *p)
+{
+    sc_machine_array *all = &p->module->variables;
+    sc_ptx_declared one;
+    sc_ptx_next(p);
+    if (!sc_ptx_parse_declared(p, &one))
+        return false;
+    if (all->data == NULL) {
+        all->data = aligned_alloc(SC_PTX_VARIABLE_ALIGN, SC_PTX_VARIABLE_ROOM);
+        if (all->data == NULL)
+            no_memory(NULL);
+        memset(all->data, 0, SC_PTX_VARIABLE_ROOM);
+        all->read_only = true;
+        snprintf(all->name, sizeof all->name, "the module's variables");
+    }
+    size_t at = (all->bytes + one.align - 1) / one.align * one.align;
+    if (at + one.bytes > SC_PTX_VARIABLE_ROOM || one.align > SC_PTX_VARIABLE_ALIGN)
+        return sc_ptx_wrong(p, "there is no room for %s", one.name);
+    all->bytes = at + one.bytes;
+    if (sc_ptx_take(p, "=") && !parse_values(p, &one, all->data + at))
+        return false;
+    sc_ptx_add_variable(p, one.name, SC_PTX_GLOBAL, (uint64_t)(uintptr_t)(all->data + at),
+                        one.bytes);
+    return sc_ptx_want(p, ";");
+}
+
 /* ---- the whole ---- */
 
 static bool parse_top(sc_ptx_parser *p)
@@ -180,6 +226,8 @@ static bool parse_top(sc_ptx_parser *p)
         return parse_function(p, sc_ptx_is(p, ".entry"));
     if (sc_ptx_is(p, ".shared"))
         return parse_shared(p);
+    if (sc_ptx_is(p, ".global") || sc_ptx_is(p, ".const"))
+        return parse_global(p);
     return sc_ptx_wrong(p, "`%s` is not known outside of functions", p->word);
 }
 
@@ -263,6 +311,7 @@ void sc_ptx_unload(sc_ptx_module *module)
     if (module == NULL)
         return;
     sc_arena_free(&module->arena);
+    free(module->variables.data);
     free(module->constants);
     free(module);
 }

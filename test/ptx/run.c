@@ -231,6 +231,7 @@ bool sc_ptx_run(const sc_ptx_module *module, const sc_machine_launch *launch, sc
         b->report = report;
         b->errors = errors;
         b->constants = module->constants;
+        b->variables = module->variables;
         why = prepare(b);
     }
     if (why == NULL && !allocate(b))
