@@ -85,12 +85,15 @@ static inline int way(const sc_ptx_warp *w, float operand)
 }
 
 /* Off by so many ulps of the correctly rounded result, or by less than `part` of the exact one:
- * half an ulp, at most 2^-24 of it, is left for rounding. */
+ * half an ulp, at most 2^-24 of it, is left for rounding. A power of 2 is what it is, although the
+ * PTX ISA does not say so: libdevice's exp, tanh and erf of f64 take ex2.approx of whole numbers
+ * for exact. */
 static inline float off(const sc_ptx_warp *w, double exact, int ulps, double part, float operand)
 {
     int sign = way(w, operand);
     float r = f((float)exact);
-    if (sign == 0 || exact == 0 || isinf(exact) || exact != exact || isinf(r))
+    bool is_power = exact == (double)r && (sc_bits_of_f32(r) & 0x7fffff) == 0;
+    if (sign == 0 || is_power || isinf(exact) || exact != exact || isinf(r))
         return r;
     if (part > 0)
         return (float)(exact * (1 + sign * (part - 0x1p-24)));
