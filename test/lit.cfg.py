@@ -63,6 +63,12 @@ stubs = {v: os.path.join(config.shardc_build_dir, "test/cuda_stub/libsc_%s_stub.
             for v, n in (("SHARDC_NVRTC", "nvrtc"), ("SHARDC_LIBCUDA", "cuda"), ("SHARDC_CUBLASLT", "cublaslt"), ("SHARDC_NCCL", "nccl"))}
 if all(map(os.path.exists, stubs.values())) and any(map(shutil.which, (os.environ.get("CXX") or "c++", "g++", "clang++"))) and not config.shardc_sanitize:
     config.available_features.add("stub")
+if os.environ.get("SHARDC_TEST_PTX"):
+    # What NVRTC itself makes, on the interpreter of PTX (test/ptx): for the virtual architecture, since stubs take no machine code.
+    stubs.pop("SHARDC_NVRTC")
+    if not has_nvrtc():
+        config.available_features.discard("stub")
+    config.substitutions.append(("cuda:sm_80", "cuda:compute_80"))
 config.substitutions.append(("%gpus", "env " + " ".join("%s=%s" % pair for pair in stubs.items())))
 
 

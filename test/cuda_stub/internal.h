@@ -161,6 +161,7 @@ typedef struct stub {
     int gpus, major, minor, driver, mode, shared_kib;
     size_t memory;
     bool is_poisoned; /* memory that is new has no zeros */
+    sc_ptx_errors errors;
     uint64_t seed, random;
     /* the host cannot touch device memory: in one order of four, since it takes its time */
     bool is_guarded;

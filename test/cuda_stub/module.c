@@ -264,9 +264,8 @@ static bool run_launch(void *data, char *why, size_t room)
         .order = (sc_machine_order)(the.seed == 0 ? 0 : draw(3)),
         .seed = the.random};
     the.launches++;
-    sc_ptx_errors errors =
-        l->ptx == NULL || the.seed == 0 ? SC_PTX_NEAREST : (sc_ptx_errors)draw(SC_PTX_ERRORS);
-    if (l->ptx != NULL ? sc_ptx_run(l->ptx, &run, errors, &report) : sc_machine_run(&run, &report))
+    if (l->ptx != NULL ? sc_ptx_run(l->ptx, &run, the.errors, &report)
+                       : sc_machine_run(&run, &report))
         return true;
     snprintf(why, room, "%s", report.text);
     return false;

@@ -30,12 +30,13 @@ const sc_machine_kernel *sc_ptx_kernel_at(const sc_ptx_module *module, uint32_t 
 /* NULL: no such kernel. */
 const sc_machine_kernel *sc_ptx_kernel_named(const sc_ptx_module *module, const char *name);
 
-/* How far ex2.approx and its like are off: as far as the PTX ISA allows. */
+/* How far ex2.approx and its like are off: as far as the PTX ISA allows, of the same operand always
+ * in the same way. Sums of mma round to nearest, or (BELOW, EITHER) towards 0. */
 typedef enum sc_ptx_errors {
     SC_PTX_NEAREST,
     SC_PTX_ABOVE,
     SC_PTX_BELOW,
-    SC_PTX_EITHER, /* by the operand's bits and the seed */
+    SC_PTX_EITHER, /* by the operand's bits */
     SC_PTX_ERRORS
 } sc_ptx_errors;
 
