@@ -1,5 +1,6 @@
 /* Modules and launches: kernels in CUDA's text run on the engine of test/cuda_on_cpu, those in PTX
  * that NVRTC made on the interpreter of test/ptx. */
+#define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,35 @@ typedef struct compiled {
 } compiled;
 static compiled *all_compiled;
 
+/* $SHARDC_STUB_EDIT, `KERNEL:LINE:TEXT`: in the PTX that has that kernel the line, counted from 1,
+ * is that text instead. So that tests can see whether what is broken on purpose is noticed. */
+static char *edited(const char *text, size_t bytes)
+{
+    const char *edit = getenv("SHARDC_STUB_EDIT");
+    char kernel[128] = "", *end, *made = must_have(strndup(text, bytes));
+    const char *line = edit == NULL ? NULL : strchr(edit, ':');
+    if (line == NULL || (size_t)(line - edit) >= sizeof kernel)
+        return made;
+    memcpy(kernel, edit, (size_t)(line - edit));
+    unsigned long number = strtoul(line + 1, &end, 10);
+    char *at = strstr(made, kernel);
+    if (at == NULL || *end != ':')
+        return made;
+    at = made;
+    for (unsigned long l = 1; l < number && at != NULL; l++) {
+        at = strchr(at, '\n');
+        at = at == NULL ? NULL : at + 1;
+    }
+    if (at == NULL)
+        return made;
+    char *rest = at + strcspn(at, "\n");
+    size_t room = strlen(made) + strlen(end) + 1;
+    char *whole = must_have(malloc(room));
+    snprintf(whole, room, "%.*s%s%s", (int)(at - made), made, end + 1, rest);
+    free(made);
+    return whole;
+}
+
 static const compiled *compile(const char *text, size_t bytes, bool is_ptx, char *log, size_t room)
 {
     sc_machine_report report;
@@ -27,10 +57,13 @@ static const compiled *compile(const char *text, size_t bytes, bool is_ptx, char
     compiled *c = must_have(calloc(1, sizeof *c));
     c->text = must_have(calloc(1, bytes + 1));
     memcpy(c->text, text, bytes);
-    if (is_ptx)
-        c->ptx = sc_ptx_load(text, bytes, &report);
-    else
+    if (is_ptx) {
+        char *ptx = edited(text, bytes);
+        c->ptx = sc_ptx_load(ptx, strlen(ptx), &report);
+        free(ptx);
+    } else {
         c->code = sc_machine_declare((const char *const[]){c->text}, 1, &report);
+    }
     if (c->code == NULL && c->ptx == NULL) {
         snprintf(log, room, "%s", report.text);
         fprintf(stderr, "test/cuda_stub: %s\n", report.text);

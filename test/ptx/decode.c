@@ -239,6 +239,11 @@ bool sc_ptx_add_address(sc_ptx_parser *p, sc_ptx_statement *s, const sc_ptx_raw 
     bool found;
     if (raw->kind != SC_PTX_RAW_ADDRESS)
         return sc_ptx_wrong(p, "an operand of %s must be an address", s->opcode);
+    if (raw->text[0] >= '0' && raw->text[0] <= '9') {
+        s->inst.space = (uint8_t)space;
+        s->inst.offset = raw->offset;
+        return sc_ptx_add_in(p, s, raw->text, SC_PTX_u64, SC_PTX_EXACT);
+    }
     if (!sc_ptx_find_register(p, raw->text, o, &found))
         return false;
     if (!found) {
