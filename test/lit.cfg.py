@@ -58,6 +58,7 @@ if all(map(os.path.exists, stubs.values())) and any(map(shutil.which, (os.enviro
 if os.environ.get("SHARDC_TEST_PTX"):
     # What NVRTC itself makes, on the interpreter of PTX (test/ptx): for the virtual architecture, since stubs take no machine code.
     stubs.pop("SHARDC_NVRTC")
+    config.test_exec_root += "_ptx"
     if nvrtc_path is None:
         config.available_features.discard("stub")
     config.substitutions.append(("cuda:sm_80", "cuda:compute_80"))
