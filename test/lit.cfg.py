@@ -41,7 +41,7 @@ if shutil.which("mpirun") and os.path.exists(os.path.join(config.shardc_build_di
 sys.path.insert(0, os.path.join(config.test_source_root, "ptx"))
 import nvrtc
 
-nvrtc_path = nvrtc.find()
+nvrtc_path = nvrtc.find(os.path.join(config.shardc_build_dir, "nvrtc"))
 if nvrtc_path is not None:
     config.available_features.add("nvrtc")
 if nvrtc_path:

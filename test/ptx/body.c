@@ -51,8 +51,7 @@ static bool parse_variable(sc_ptx_parser *p)
         sc_ptx_add_variable(p, one.name, SC_PTX_LOCAL, sc_ptx_frame_place(p, &one), one.bytes);
         return true;
     }
-    uint32_t align = (uint32_t)one.align,
-             at = (p->module->shared_bytes + align - 1) / align * align;
+    uint32_t at = (uint32_t)sc_ptx_aligned(p->module->shared_bytes, one.align);
     p->module->shared_bytes = at + (uint32_t)one.bytes;
     sc_ptx_add_variable(p, one.name, SC_PTX_SHARED, SC_PTX_SHARED_STATIC + at, one.bytes);
     return true;
@@ -188,7 +187,7 @@ static bool parse_address(sc_ptx_parser *p, sc_ptx_raw *out)
     if (!parse_part(p, &out->text, &is_number))
         return false;
     if (sc_ptx_take(p, "+") || sc_ptx_is(p, "-")) {
-        const char *text;
+        const char *text = "";
         if (!parse_part(p, &text, &is_number))
             return false;
         char *end;

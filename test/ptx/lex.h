@@ -35,6 +35,12 @@ struct sc_ptx_parser {
     bool failed;
 };
 
+/* The next multiple of a power of 2. */
+static inline uint64_t sc_ptx_aligned(uint64_t at, uint64_t align)
+{
+    return (at + align - 1) & ~(align - 1);
+}
+
 /* ---- lex.c ---- */
 /* The next word, which is empty at the end. */
 void sc_ptx_next(sc_ptx_parser *p);

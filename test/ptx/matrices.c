@@ -8,7 +8,7 @@
  * gets the elements 2 (l % 4) + {0, 1} of row l / 4, with .trans those of column l / 4. */
 void sc_ptx_load_matrices(sc_ptx_warp *w, const sc_ptx_inst *i)
 {
-    uint16_t rows[SC_PTX_LANES][8];
+    uint16_t rows[SC_PTX_LANES][8] = {{0}};
     for (uint32_t l = 0; l < 8u * i->vector; l++) {
         uint64_t at = sc_ptx_in_lane(w, i, 0, l) + (uint64_t)i->offset;
         const unsigned char *from = sc_ptx_read(w, i, l, SC_PTX_SHARED, at, sizeof rows[l]);

@@ -212,7 +212,7 @@ static void put_loaded(sc_ptx_warp *w, const sc_ptx_inst *i, uint32_t k, uint32_
     for (uint32_t l = 0; l < SC_PTX_LANES; l++) {
         uint64_t value = 0;
         copy_word(&value, raw[l] + (size_t)k * bytes, bytes);
-        if (is_signed && out > bytes && (value >> (8 * bytes - 1) & 1) != 0)
+        if (is_signed && bytes < 8 && out > bytes && (value >> (8 * bytes - 1) & 1) != 0)
             value |= ~(uint64_t)0 << (8 * bytes);
         copy_word(r + (size_t)l * out, &value, out);
     }
@@ -255,7 +255,7 @@ void sc_ptx_store_memory(sc_ptx_warp *w, const sc_ptx_inst *i)
     }
 }
 
-/* ---- atom ---- */
+/* ---- atomics ---- */
 
 enum { ADD, MIN, MAX, AND, OR, XOR, EXCHANGE, COMPARE };
 

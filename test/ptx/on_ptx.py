@@ -10,7 +10,7 @@ import nvrtc
 if len(sys.argv) < 3:
     sys.exit(__doc__)
 build, command = os.path.abspath(sys.argv[1]), sys.argv[2:]
-found = nvrtc.find()
+found = nvrtc.find(os.path.join(build, "nvrtc"))
 if found is None:
     print("skipped: there is no NVRTC, which makes the PTX: neither where SHARDC_NVRTC says, nor in CUDA's folders, nor of PyPI's nvidia-cuda-nvrtc")
     sys.exit(77)

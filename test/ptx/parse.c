@@ -49,7 +49,7 @@ bool sc_ptx_parse_declared(sc_ptx_parser *p, sc_ptx_declared *out)
 
 uint32_t sc_ptx_frame_place(sc_ptx_parser *p, const sc_ptx_declared *declared)
 {
-    uint32_t align = (uint32_t)declared->align, at = (p->frame_bytes + align - 1) / align * align;
+    uint32_t at = (uint32_t)sc_ptx_aligned(p->frame_bytes, declared->align);
     p->frame_bytes = at + (uint32_t)declared->bytes;
     return at;
 }
@@ -74,8 +74,7 @@ static bool parse_params(sc_ptx_parser *p, bool is_entry, sc_ptx_params *out)
         sc_ptx_declared one;
         if (!sc_ptx_want(p, ".param") || !sc_ptx_parse_declared(p, &one))
             return false;
-        uint32_t align = (uint32_t)one.align;
-        at = is_entry ? (at + align - 1) / align * align : sc_ptx_frame_place(p, &one);
+        at = is_entry ? (uint32_t)sc_ptx_aligned(at, one.align) : sc_ptx_frame_place(p, &one);
         *sc_vec_push(&p->module->arena, out) = (sc_ptx_param){one.name, at, (uint32_t)one.bytes};
         at += is_entry ? (uint32_t)one.bytes : 0;
         if (!sc_ptx_take(p, ",") && !sc_ptx_is(p, ")"))
@@ -148,8 +147,7 @@ static bool parse_shared(sc_ptx_parser *p)
     sc_ptx_next(p);
     if (!sc_ptx_parse_declared(p, &one) || !sc_ptx_want(p, ";"))
         return false;
-    uint32_t align = (uint32_t)one.align,
-             at = (p->module->shared_bytes + align - 1) / align * align;
+    uint32_t at = (uint32_t)sc_ptx_aligned(p->module->shared_bytes, one.align);
     if (!one.is_open)
         p->module->shared_bytes = at + (uint32_t)one.bytes;
     sc_ptx_add_variable(p, one.name, SC_PTX_SHARED,
@@ -192,7 +190,7 @@ static bool parse_global(sc_ptx_parser *p)
         all->read_only = true;
         snprintf(all->name, sizeof all->name, "the module's variables");
     }
-    size_t at = (all->bytes + one.align - 1) / one.align * one.align;
+    size_t at = sc_ptx_aligned(all->bytes, one.align);
     if (at + one.bytes > SC_PTX_VARIABLE_ROOM || one.align > SC_PTX_VARIABLE_ALIGN)
         return sc_ptx_wrong(p, "there is no room for %s", one.name);
     all->bytes = at + one.bytes;
