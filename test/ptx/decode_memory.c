@@ -14,12 +14,13 @@ static sc_ptx_space space_of(sc_ptx_statement *s)
 
 /* ---- ld, st ---- */
 
-/* {.weak}{.space}{.nc}{.cache operator}{.v2, .v4}.type */
+/* {.weak}{.space}{.nc}{.cache operator}{.v2, .v4}.type; `what` 1: .nc */
 static bool memory_parts(sc_ptx_parser *p, sc_ptx_statement *s, const char *const *cached)
 {
     sc_ptx_part(s, ".weak");
     s->inst.space = (uint8_t)space_of(s);
-    if (sc_ptx_part(s, ".nc") && s->inst.space != SC_PTX_GLOBAL)
+    s->inst.what = sc_ptx_part(s, ".nc");
+    if (s->inst.what == 1 && s->inst.space != SC_PTX_GLOBAL)
         return sc_ptx_not_known(p, s);
     (void)sc_ptx_part_of(s, cached);
     s->inst.vector = sc_ptx_part(s, ".v2") ? 2 : sc_ptx_part(s, ".v4") ? 4 : 1;

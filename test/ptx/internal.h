@@ -231,6 +231,7 @@ typedef struct sc_ptx_byte {
     uint16_t foreign;        /* a reader of another warp, in the same epoch */
     uint16_t copying;        /* the thread whose copy is under way */
     bool read_before;        /* by an earlier block */
+    bool is_constant;        /* ld.global.nc takes it for what the launch does not change */
 } sc_ptx_byte;
 
 typedef struct sc_ptx_copy {

@@ -85,6 +85,7 @@ bool sc_ptx_order_read(sc_ptx_warp *w, const sc_ptx_inst *i, uint32_t lane, sc_p
 {
     uint32_t self = w->index * SC_PTX_LANES + lane + 1,
              pc = (uint32_t)(i - w->b->module->code.data);
+    bool is_constant = i->run == sc_ptx_load_memory && i->what == 1;
     for (uint32_t k = 0; k < count; k++) {
         sc_ptx_byte *byte = &bytes[k];
         if (is_shared && byte->copying != 0)
@@ -97,6 +98,13 @@ bool sc_ptx_order_read(sc_ptx_warp *w, const sc_ptx_inst *i, uint32_t lane, sc_p
             sc_ptx_fail(w, i, lane, "it reads shared memory that nobody wrote");
             return false;
         }
+        if (is_constant && byte->write_epoch != 0) {
+            sc_ptx_fail(w, i, lane,
+                        "ld.global.nc reads what thread %u of the launch wrote (line %u)",
+                        byte->writer - 1u, w->b->module->code.data[byte->write_pc].line);
+            return false;
+        }
+        byte->is_constant |= is_constant;
         note_read(w, byte, self);
         byte->read_pc = pc;
     }
@@ -119,6 +127,11 @@ bool sc_ptx_order_write(sc_ptx_warp *w, const sc_ptx_inst *i, uint32_t lane, sc_
             return race(w, i, lane, "writes", reader, "reads", byte->read_pc);
         if (!is_shared && other_block(w, i, lane, byte, true))
             return false;
+        if (byte->is_constant) {
+            sc_ptx_fail(w, i, lane, "it writes what ld.global.nc of the launch reads (line %u)",
+                        w->b->module->code.data[byte->read_pc].line);
+            return false;
+        }
         byte->writer = (uint16_t)self;
         byte->write_pc = pc;
         byte->write_epoch = w->b->epoch;

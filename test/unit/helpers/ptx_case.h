@@ -35,7 +35,7 @@ typedef struct ptx_launch {
     sc_machine_copies copies;
     sc_machine_order order;
     sc_ptx_errors errors;
-    bool bounds_only;
+    bool bounds_only, writes_in;  /* writes_in: `in` is not read only */
     uint32_t max_turns, elements; /* elements of the arrays; 0: one a thread */
 } ptx_launch;
 
@@ -54,7 +54,7 @@ static inline bool ptx_try(const char *text, ptx_launch how, uint32_t *out,
              *to = sc_machine_alloc(memory, count * sizeof *to, SC_MACHINE_AT_END, "out");
     for (uint32_t i = 0; i < count; i++)
         in[i] = i;
-    sc_machine_read_only(memory, in, true);
+    sc_machine_read_only(memory, in, !how.writes_in);
     void *params[] = {&in, &to};
     sc_machine_launch launch = {.entry = "k",
                                 .blocks = blocks,
