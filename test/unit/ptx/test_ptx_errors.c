@@ -98,6 +98,13 @@ static const fault faults[] = {
           "st.global.u32 [%rd2], %t;\n"),
      "a byte that another block of the launch wrote",
      {.blocks = 2}},
+    /* as NVRTC makes of a store, sc_sync_warp and a load by way of a __restrict__ pointer */
+    {"a load in front of the barrier",
+     BODY("ld.param.u64 %rd1, [p_out]; setp.ne.u32 %p1, %t, 0; @%p1 bra $load;\n"
+          "st.global.u32 [%rd1], %t; bra.uni $end;\n"
+          "$load: ld.global.u32 %r1, [%rd1]; $end: bar.warp.sync -1;\n"),
+     "thread 1: a race: it reads a byte that thread 0 wrote",
+     {0}},
     {"what is no constant",
      BODY("st.global.u32 [%out], %t; ld.global.nc.u32 %r1, [%out];\n"),
      "ld.global.nc reads what thread 0 of the launch wrote",
