@@ -1,10 +1,10 @@
 """lit: text in, text out. Run it through ctest, or `python3 LIT build/test/passes` for one folder of a build."""
 
-import ctypes
 import os
 import re
 import shutil
 import subprocess
+import sys
 
 import lit.formats
 
@@ -37,23 +37,15 @@ if shutil.which("mpirun") and os.path.exists(os.path.join(config.shardc_build_di
                               OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
 
 
-def has_nvrtc():
-    """As codegen/toolchain/nvrtc.c looks for it, in the places that matter here."""
-    names = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so")
-    homes = [os.environ[v] for v in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(v)] + ["/usr/local/cuda"]
-    paths = [*names, *(os.path.join(home, lib, name) for name in names for home in homes for lib in ("lib64", "lib"))]
-    for path in [os.environ["SHARDC_NVRTC"]] if os.environ.get("SHARDC_NVRTC") else paths:
-        try:
-            ctypes.CDLL(path)
-            return True
-        except OSError:
-            pass
-    return False
-
-
 # Kernels for CUDA are compiled where NVRTC is; a GPU is not needed.
-if has_nvrtc():
+sys.path.insert(0, os.path.join(config.test_source_root, "ptx"))
+import nvrtc
+
+nvrtc_path = nvrtc.find(os.path.join(config.shardc_build_dir, "nvrtc"))
+if nvrtc_path is not None:
     config.available_features.add("nvrtc")
+if nvrtc_path:
+    os.environ["SHARDC_NVRTC"] = nvrtc_path
 for variable in ("CUDA_HOME", "CUDA_PATH", "SHARDC_NVRTC"):
     if variable in os.environ:
         config.environment[variable] = os.environ[variable]
@@ -63,6 +55,13 @@ stubs = {v: os.path.join(config.shardc_build_dir, "test/cuda_stub/libsc_%s_stub.
             for v, n in (("SHARDC_NVRTC", "nvrtc"), ("SHARDC_LIBCUDA", "cuda"), ("SHARDC_CUBLASLT", "cublaslt"), ("SHARDC_NCCL", "nccl"))}
 if all(map(os.path.exists, stubs.values())) and any(map(shutil.which, (os.environ.get("CXX") or "c++", "g++", "clang++"))) and not config.shardc_sanitize:
     config.available_features.add("stub")
+if os.environ.get("SHARDC_TEST_PTX"):
+    # What NVRTC itself makes, on the interpreter of PTX (test/ptx): for the virtual architecture, since stubs take no machine code.
+    stubs.pop("SHARDC_NVRTC")
+    config.test_exec_root += "_ptx"
+    if nvrtc_path is None:
+        config.available_features.discard("stub")
+    config.substitutions.append(("cuda:sm_80", "cuda:compute_80"))
 config.substitutions.append(("%gpus", "env " + " ".join("%s=%s" % pair for pair in stubs.items())))
 
 

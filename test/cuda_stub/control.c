@@ -62,6 +62,8 @@ void read_environment(void)
     the.mode = (int)number("SHARDC_STUB_MODE", 0);
     the.shared_kib = (int)number("SHARDC_STUB_SHARED", 163);
     the.memory = (size_t)number("SHARDC_STUB_MEMORY", 1024) << 20;
+    the.is_poisoned = number("SHARDC_STUB_POISON", 0) != 0;
+    the.errors = (sc_ptx_errors)(number("SHARDC_STUB_ERRORS", 0) % SC_PTX_ERRORS);
     the.major = 8;
     the.minor = 0;
     if (capability != NULL)

@@ -6,6 +6,7 @@
 
 #include "test/cuda_on_cpu/harness.h"
 #include "test/cuda_stub/stub.h"
+#include "test/ptx/ptx.h"
 
 /* More results of cuda.h 13.0. */
 enum {
@@ -74,7 +75,8 @@ struct CUfunc_st {
 
 struct CUmod_st {
     object base;
-    sc_machine_module *code;
+    sc_machine_module *code; /* CUDA's text, or */
+    sc_ptx_module *ptx;      /* what NVRTC made of it */
     uint32_t function_count;
     struct CUfunc_st functions[MAX_ENTRIES];
 };
@@ -158,6 +160,8 @@ typedef struct stub {
     bool is_initialised;
     int gpus, major, minor, driver, mode, shared_kib;
     size_t memory;
+    bool is_poisoned; /* memory that is new has no zeros */
+    sc_ptx_errors errors;
     uint64_t seed, random;
     /* the host cannot touch device memory: in one order of four, since it takes its time */
     bool is_guarded;
@@ -192,6 +196,13 @@ void purge_context(const struct CUctx_st *context);
 /* Zeroed, and among the live. */
 void *new_object(object_kind kind, size_t bytes);
 void free_object(void *handle);
+
+/* A function of the driver: its result, with the lock held while `work` is done. */
+#define CALL(flags, work)                                                                          \
+    do {                                                                                           \
+        sc_cu_result entered = enter(__func__, flags);                                             \
+        return leave(entered != SC_CU_SUCCESS ? entered : (sc_cu_result)(work));                   \
+    } while (0)
 
 /* ---- driver.c ---- */
 allocation *allocation_of(object_kind kind, const void *at, size_t bytes);

@@ -11,7 +11,9 @@
  *  - what goes wrong on a stream (a kernel's report) is the error of a later call, of every later
  * one, and cuGetErrorString has the report;
  *  - handles that nobody made, or that are gone, are refused.
- * "Machine code" of a module is SC_STUB_CUBIN and a text of kernels as the engine takes it.
+ * "Machine code" of a module is SC_STUB_CUBIN and a text of kernels as the engine takes it. PTX
+ * that NVRTC itself made ($SHARDC_NVRTC names it, or nothing; programs for compute_80, or on a
+ * later capability) runs on the interpreter of test/ptx.
  *
  * Read from the environment by cuInit, with what they are when not set:
  *     SHARDC_STUB_GPUS        1
@@ -21,6 +23,9 @@
  *     SHARDC_STUB_DRIVER      13000, as cuDriverGetVersion says it
  *     SHARDC_STUB_MODE        0, a compute mode
  *     SHARDC_STUB_SEED        0: all runs at once; others: orders
+ *     SHARDC_STUB_POISON      0; 1: new memory is what sc_machine_alloc fills it with, no zeros
+ *     SHARDC_STUB_ERRORS      0; of PTX: how approximations are off (sc_ptx_errors)
+ *     SHARDC_STUB_EDIT        none; a line of PTX that is another (module.c)
  *     SHARDC_STUB_FAIL        none: "FUNCTION#n=result", the n-th call of that function;
  *                             "#n=result", of all
  *
