@@ -44,11 +44,21 @@ static void move_before(joining *j, sc_op_id op)
     j->position[op] = j->position[j->first];
 }
 
-static bool go_together(const sc_module *m, const sc_exchange *a, const sc_exchange *b)
+/* Returns for each exchange the next one that may be one call with it; SC_NONE: there is none. */
+static uint32_t *find_next(const sc_module *m, const sc_exchange_list *list)
 {
-    return a->group == b->group && a->is_back == b->is_back &&
-           sc_op_word(sc_op_at(m, a->op), SC_ATTR_phase) ==
-               sc_op_word(sc_op_at(m, b->op), SC_ATTR_phase);
+    sc_arena *arena = &m->context->arena;
+    uint32_t *next = sc_arena_array(arena, list->count, sizeof *next);
+    sc_map last = {.arena = arena};
+    for (uint32_t i = list->count; i-- > 0;) {
+        const sc_exchange *one = &list->data[i];
+        const uint64_t phase = sc_op_word(sc_op_at(m, one->op), SC_ATTR_phase),
+                       key = phase << 32 | (uint64_t)one->group << 1 | one->is_back;
+        uint32_t *later = sc_map_insert(&last, key, SC_NONE, NULL);
+        next[i] = *later;
+        *later = i;
+    }
+    return next;
 }
 
 /* Makes one op of neighbours; the first one has the attributes of all. */
@@ -91,20 +101,20 @@ void sc_join_exchanges(sc_module *m, sc_func_id func, const sc_exchange_list *li
     op_list *calls = sc_arena_array(arena, list->count, sizeof *calls);
     uint32_t count;
     sc_value *map = sc_new_value_map(m, &count);
+    const uint32_t *next = find_next(m, list);
     j.seen = sc_arena_array(arena, m->ops.count, sizeof *j.seen);
     for (uint32_t i = 0; i < list->count; i++) {
-        const sc_exchange *first = &list->data[i];
-        j.first = first->op;
-        *sc_vec_push(arena, &calls[i]) = first->op;
-        /* those of a group are near: its first exchange and the last one of its phase */
-        for (uint32_t k = i + 1; !is_joined[i] && k < list->count; k++) {
-            const sc_exchange *other = &list->data[k];
+        if (is_joined[i])
+            continue;
+        j.first = list->data[i].op;
+        *sc_vec_push(arena, &calls[i]) = j.first;
+        for (uint32_t k = next[i]; k != SC_NONE; k = next[k]) {
             j.search++;
-            if (is_joined[k] || !go_together(m, first, other) || !can_be_before(&j, other->op))
+            if (is_joined[k] || !can_be_before(&j, list->data[k].op))
                 continue;
-            move_before(&j, other->op);
+            move_before(&j, list->data[k].op);
             is_joined[k] = true;
-            *sc_vec_push(arena, &calls[i]) = other->op;
+            *sc_vec_push(arena, &calls[i]) = list->data[k].op;
         }
     }
     for (uint32_t i = 0; i < list->count; i++) {

@@ -11,9 +11,12 @@ static void parameters(sc_cuda_printer *c)
     const sc_kernel *k = e->k;
     for (uint32_t i = 0; i < k->args.count; i++) {
         const sc_kernel_arg *arg = &k->args.data[i];
-        sc_strbuf_printf(e->out->text, "%s%s *%s%s, ", arg->mode == SC_ARG_IN ? "const " : "",
-                         sc_printer_stored(arg->dtype), e->arg_shared[i] ? "" : "__restrict__ ",
-                         e->arg_names[i]);
+        /* Of what the kernel writes, a lane may read what others wrote after a barrier: restrict
+         * would let the compiler load it before. */
+        bool is_read_only = arg->mode == SC_ARG_IN;
+        sc_strbuf_printf(e->out->text, "%s%s *%s%s, ", is_read_only ? "const " : "",
+                         sc_printer_stored(arg->dtype),
+                         is_read_only && !e->arg_shared[i] ? "__restrict__ " : "", e->arg_names[i]);
     }
     if (c->scratch_bytes > 0)
         sc_strbuf_add(e->out->text, "unsigned char *sc_scratch, ");
