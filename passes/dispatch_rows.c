@@ -235,24 +235,42 @@ static void read_slots(sending *s, sc_emitter *e, uint32_t number, sc_op_id id)
     uint32_t count = slot_op_attrs(m, &s->to.groups.data[number], &op, attrs);
     for (uint32_t o = 0; o < op.operand_count; o++)
         sc_op_at(m, id)->operands[o] = operands[o];
-    for (uint32_t a = 0; a < op.attr_count; a++)
-        sc_op_drop_attr(m, id, op.attrs[a].key);
+    while (sc_op_at(m, id)->attr_count > 0)
+        sc_op_drop_attr(m, id, (sc_attr_key)sc_op_at(m, id)->attrs[0].key);
     for (uint32_t a = 0; a < count; a++)
         sc_op_set_attr(m, id, attrs[a]);
 }
 
 /* Makes an op that cannot be computed on slots read the rows, as they were without them. */
-static void read_back(sending *s, sc_emitter *e, uint32_t number, sc_op_id id)
+static void read_back(sending *s, sc_emitter *e, sc_op_id id)
 {
-    const sc_row_group *group = &s->to.groups.data[number];
     for (uint32_t o = 0; o < sc_op_at(s->to.m, id)->operand_count; o++) {
         sc_value value = sc_op_at(s->to.m, id)->operands[o];
         if (value >= s->count || s->sent[value] == SC_NONE)
             continue;
         const sc_type_info term = *sc_type_of(s->to.m, value);
+        const uint32_t number = s->group[value];
         sc_value rows = back(s, e, number, value);
-        sc_op_at(s->to.m, id)->operands[o] = sc_rows_as_term(e, group, rows, &term);
+        sc_op_at(s->to.m, id)->operands[o] =
+            sc_rows_as_term(e, &s->to.groups.data[number], rows, &term);
     }
+}
+
+/* True if an operand is a sum that is pending over ranks of the group and is not in its slots: in
+ * slots such a term would be added once for each part that a row meets. */
+static bool reads_other_terms(const sending *s, uint32_t number, const sc_op *op)
+{
+    const sc_row_group *group = &s->to.groups.data[number];
+    bool found = false;
+    for (uint32_t o = 0; o < op->operand_count; o++) {
+        const sc_value value = op->operands[o];
+        const sc_type_info *type = sc_type_of(s->to.m, value);
+        bool is_own = value < s->count && s->sent[value] != SC_NONE && s->group[value] == number;
+        for (uint32_t a = 0; a < group->over.count; a++)
+            found =
+                found || (!is_own && sc_is_partial(type->placement.on[group->over.sub_axes[a]]));
+    }
+    return found;
 }
 
 /* True if the result of a reshard is in slots too: it has parts, or is a sum that is still pending
@@ -290,9 +308,9 @@ static void visit(sending *s, sc_op_id id)
     const uint32_t summed = count_summed(group, op);
     const sc_type_info *type = op->result_count == 1 ? sc_type_of(m, op->first_result) : NULL;
     bool has_rows = type != NULL && sc_count_row_dims(group, type) == group->row_dim_count;
-    if (type == NULL || sc_op_has(op, SC_EFFECT) || (has_rows && summed > 0) ||
-        (!has_rows && sc_count_row_dims(group, type) > 0)) {
-        read_back(s, &e, number, id);
+    if (type == NULL || sc_op_has(op, SC_EFFECT) || reads_other_terms(s, number, op) ||
+        (has_rows && summed > 0) || (!has_rows && sc_count_row_dims(group, type) > 0)) {
+        read_back(s, &e, id);
     } else if (!has_rows) {
         read_slots(s, &e, number, id);
     } else if (sums_parts(group, op)) {

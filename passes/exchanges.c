@@ -5,43 +5,50 @@
 
 typedef SC_VEC(sc_op_id) op_list;
 
+/* One call being made: its exchanges are moved to the first one. */
 typedef struct joining {
     sc_module *m;
-    uint32_t *position; /* by op; one that was moved has that of the op right after */
-    uint32_t *seen;     /* by op: the last search that met it */
-    uint32_t search;
-    sc_op_id first; /* the exchange to move to */
+    uint32_t *depends; /* by value: the last call on which it depends */
+    uint32_t *needed;  /* by op: the last move that needs it */
+    uint32_t call, move;
+    sc_op_id first;
 } joining;
 
-static bool is_before(const joining *j, sc_op_id op)
+static void mark_results(joining *j, const sc_op *op)
 {
-    return op != j->first && j->position[op] <= j->position[j->first];
+    for (uint32_t r = 0; r < op->result_count; r++)
+        j->depends[op->first_result + r] = j->call;
 }
 
-/* True if the op, and all it depends on, can be before `first`. */
-static bool can_be_before(joining *j, sc_op_id op)
+/* True if the op depends on an exchange of the call, or must stay where it is. */
+static bool stays_behind(const joining *j, const sc_op *op)
 {
-    const sc_op *o = sc_op_at(j->m, op);
-    if (is_before(j, op) || j->seen[op] == j->search)
-        return true;
-    j->seen[op] = j->search;
-    if (op == j->first || sc_op_has(o, SC_EFFECT))
-        return false;
-    for (uint32_t i = 0; i < o->operand_count; i++) {
-        if (!can_be_before(j, sc_def(j->m, o->operands[i])))
-            return false;
+    bool stays = sc_op_has(op, SC_EFFECT);
+    for (uint32_t o = 0; o < op->operand_count; o++)
+        stays = stays || j->depends[op->operands[o]] == j->call;
+    return stays;
+}
+
+/* Moves the op in front of the first one, and before it, in their order, those between that it
+ * needs. */
+static void move_to_first(joining *j, sc_op_id op)
+{
+    sc_module *m = j->m;
+    j->needed[op] = ++j->move;
+    sc_op_id next;
+    for (sc_op_id at = op; at != j->first; at = m->ops.data[at].prev) {
+        const sc_op *o = sc_op_at(m, at);
+        if (j->needed[at] != j->move)
+            continue;
+        for (uint32_t i = 0; i < o->operand_count; i++)
+            j->needed[sc_def(m, o->operands[i])] = j->move;
     }
-    return true;
-}
-
-static void move_before(joining *j, sc_op_id op)
-{
-    if (is_before(j, op))
-        return;
-    for (uint32_t i = 0; i < sc_op_at(j->m, op)->operand_count; i++)
-        move_before(j, sc_def(j->m, sc_op_at(j->m, op)->operands[i]));
-    sc_op_move(j->m, op, j->first);
-    j->position[op] = j->position[j->first];
+    for (sc_op_id at = m->ops.data[j->first].next; at != op; at = next) {
+        next = m->ops.data[at].next;
+        if (j->needed[at] == j->move)
+            sc_op_move(m, at, j->first);
+    }
+    sc_op_move(m, op, j->first);
 }
 
 /* Returns for each exchange the next one that may be one call with it; SC_NONE: there is none. */
@@ -93,29 +100,49 @@ static void merge(sc_module *m, const op_list *ops, sc_value *map)
     }
 }
 
+/* Joins the exchange with later ones that may be one call with it, up to one that depends on it. */
+static void join(joining *j, const sc_exchange_list *list, const uint32_t *next, uint32_t i,
+                 bool *is_joined, op_list *call)
+{
+    sc_module *m = j->m;
+    uint32_t k = next[i];
+    j->first = list->data[i].op;
+    j->call++;
+    mark_results(j, sc_op_at(m, j->first));
+    *sc_vec_push(&m->context->arena, call) = j->first;
+    sc_op_id after;
+    for (sc_op_id at = m->ops.data[j->first].next; at != SC_NONE; at = after) {
+        const sc_op *op = sc_op_at(m, at);
+        const bool is_behind = stays_behind(j, op),
+                   is_next = k != SC_NONE && at == list->data[k].op;
+        after = op->next;
+        if (k == SC_NONE || (is_next && is_behind))
+            break;
+        if (is_behind || is_next)
+            mark_results(j, op);
+        if (!is_next)
+            continue;
+        move_to_first(j, at);
+        is_joined[k] = true;
+        *sc_vec_push(&m->context->arena, call) = at;
+        k = next[k];
+    }
+}
+
 void sc_join_exchanges(sc_module *m, sc_func_id func, const sc_exchange_list *list)
 {
-    joining j = {.m = m, .position = sc_number_ops(m)};
     sc_arena *arena = &m->context->arena;
+    joining j = {.m = m};
     bool *is_joined = sc_arena_array(arena, list->count, sizeof *is_joined);
     op_list *calls = sc_arena_array(arena, list->count, sizeof *calls);
+    const uint32_t *next = find_next(m, list);
     uint32_t count;
     sc_value *map = sc_new_value_map(m, &count);
-    const uint32_t *next = find_next(m, list);
-    j.seen = sc_arena_array(arena, m->ops.count, sizeof *j.seen);
+    j.depends = sc_arena_array(arena, m->values.count, sizeof *j.depends);
+    j.needed = sc_arena_array(arena, m->ops.count, sizeof *j.needed);
     for (uint32_t i = 0; i < list->count; i++) {
-        if (is_joined[i])
-            continue;
-        j.first = list->data[i].op;
-        *sc_vec_push(arena, &calls[i]) = j.first;
-        for (uint32_t k = next[i]; k != SC_NONE; k = next[k]) {
-            j.search++;
-            if (is_joined[k] || !can_be_before(&j, list->data[k].op))
-                continue;
-            move_before(&j, list->data[k].op);
-            is_joined[k] = true;
-            *sc_vec_push(arena, &calls[i]) = list->data[k].op;
-        }
+        if (!is_joined[i])
+            join(&j, list, next, i, is_joined, &calls[i]);
     }
     for (uint32_t i = 0; i < list->count; i++) {
         if (calls[i].count > 1)

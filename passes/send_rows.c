@@ -141,6 +141,14 @@ bool sc_begin_rows(sc_sending *s, sc_emitter *e, sc_row_group *group)
     m->values.data[ids].type = sc_type_intern(m, &type);
     int64_t rows, choices, below;
     count_rows(m, group, &type, &rows, &choices);
+    if (choices > SC_MOST_CHOICES)
+        return sc_dispatch_fails(
+            s, group,
+            sc_arena_printf(
+                &m->context->arena,
+                "dispatch finds the ranks of at most %d choices of a row, and these rows "
+                "have %lld; ask for gather",
+                SC_MOST_CHOICES, (long long)choices));
     const sc_op *product = sc_op_at(m, e->like);
     const sc_type_info *with = sc_type_of(
         m, sc_is_weight_gradient(m, product) ? product->first_result : product->operands[OTHERS]);

@@ -249,7 +249,7 @@ static bool check_collective(sc_checker *c, const sc_image_instr *instr)
         return false;
     const sc_image_collective *collective = &c->image->collectives[instr->index];
     bool gives = collective->kind != SC_IMAGE_RECV, gets = collective->kind != SC_IMAGE_SEND;
-    if (collective->part_count > UINT32_MAX / 2 ||
+    if (collective->part_count > (UINT32_MAX - 2) / 2 ||
         !expect_args(c, instr,
                      collective->part_count * (gives + gets) + (collective->row_count > 0 ? 2 : 0),
                      0))

@@ -58,7 +58,7 @@ static void index_slot(sc_lowering *l, const sc_type_info *type, const sc_attr *
 }
 
 /* Whether one of the choices of the row at hand is in the part at hand. The choices of a row are
- * few: they are not a loop. */
+ * few (SC_MOST_CHOICES): they are not a loop. */
 static sc_knode is_chosen(sc_lowering *l, const sc_op *op, sc_knode part)
 {
     const sc_attr *rows = sc_op_attr(op, SC_ATTR_dims);
@@ -125,6 +125,11 @@ void root_row_slots(sc_lowering *l, const sc_op *op)
     index_slot(l, sc_lower_type(l, slots), to, part, slot, index);
     sc_knode more = sc_lower_2(l, SC_NODE_sub, row, minus); /* than an empty slot has */
     sc_lower_store(l, SC_ITEM_ADD, slots_arg, index, more, fits);
+    sc_knode last = sc_lower_integer(l, room.dims[0].size - 1),
+             first_left = sc_lower_2(l, SC_NODE_eq, slot, sc_lower_integer(l, room.dims[0].size));
+    index_slot(l, sc_lower_type(l, slots), to, part, last, index);
+    sc_lower_store(l, SC_ITEM_ADD, slots_arg, index, sc_lower_integer(l, SC_SPOILT_ROW),
+                   sc_lower_both(l, first_left, chosen));
     const sc_type_info *type = sc_lower_type(l, places);
     for (uint32_t i = 0; i < type->rank; i++)
         index[i] = sc_lower_loop(l, loop_of(l, places, type->dims[i].dim));
@@ -150,6 +155,9 @@ sc_knode lower_pack_rows(sc_lowering *l, const sc_op *op, const sc_knode *index)
     index_slot(l, slots, to, index[sc_lower_at(result, to->dims[PART])],
                index[sc_lower_at(result, to->dims[SLOT])], own);
     sc_knode row = sc_kernel_convert(l->k, sc_lower_value(l, op->operands[1], own), SC_DTYPE_i64);
+    sc_knode spoilt = sc_lower_integer(l, SC_SPOILT_ROW),
+             is_spoilt = sc_lower_2(l, SC_NODE_ge, row, spoilt);
+    row = sc_lower_where(l, is_spoilt, sc_lower_2(l, SC_NODE_sub, row, spoilt), row);
     const sc_loop_dims loops = loops_of(l, rows, op->operands[0]);
     sc_knode is_full = sc_lower_within(l, row, sc_loops_elements(&loops)), left = row;
     sc_lower_map_index(l, x, result, index, sc_lower_integer(l, 0), own);
@@ -160,7 +168,12 @@ sc_knode lower_pack_rows(sc_lowering *l, const sc_op *op, const sc_knode *index)
     }
     sc_knode fill = sc_kernel_constant(l->k, sc_lower_dtype(l, op->first_result),
                                        sc_op_number(op, SC_ATTR_value, 0));
-    return sc_lower_where(l, is_full, sc_lower_guarded(l, op->operands[0], own, is_full), fill);
+    sc_knode packed = sc_lower_guarded(l, op->operands[0], own, is_full);
+    if (sc_dtype_is_float(result->dtype))
+        packed = sc_lower_where(l, is_spoilt,
+                                sc_kernel_constant(l->k, sc_lower_dtype(l, op->first_result), NAN),
+                                packed);
+    return sc_lower_where(l, is_full, packed, fill);
 }
 
 /* The slots of a row are added in the order of parts. */

@@ -18,6 +18,11 @@ bool sc_capacity_wanted(const char *error, double *out)
     return *out > 0;
 }
 
+double sc_capacity_next(double wanted, double last)
+{
+    return ceil(100 * fmax(1.1 * wanted, 1.25 * last)) / 100;
+}
+
 int64_t sc_capacity_rows(double capacity, double share, int64_t all)
 {
     const double rows = ceil(capacity * share - 1e-6); /* a quotient of hundredths is not exact */

@@ -8,8 +8,15 @@
 /* Of `tune capacity`: slots in even shares. */
 #define SC_DEFAULT_CAPACITY 2.0
 
+/* A row's choices are looked at one after the other where its parts are found. */
+#define SC_MOST_CHOICES 64
+
 /* In place of an id: the padding of a dim of rows, which is no row. */
 #define SC_NO_ID (-2147483648.0)
+
+/* Added to the row in the last slot of a part that has no room for others: it is packed as NaN, so
+ * that gradients of its experts are, whatever the loss makes of rows. */
+#define SC_SPOILT_ROW (1 << 30)
 
 /* In place of a slot: the part has no room for the row. The step has failed, and what comes back is
  * not a number, so that nothing is updated with it. */
@@ -25,6 +32,9 @@
 double sc_capacity_for(int64_t rows, double share);
 /* Reads the capacity from such an error. False: the text is another error's. */
 bool sc_capacity_wanted(const char *error, double *out);
+/* The capacity to compile with where `wanted` is the least that does for one rank and step, and
+ * `last` did not: with some more, so that few programs are compiled. */
+double sc_capacity_next(double wanted, double last);
 /* The rows of `all` that there is room for: `capacity` times the even share, at most all. */
 int64_t sc_capacity_rows(double capacity, double share, int64_t all);
 /* The share of rows, 0 .. 1, that have one of their `choices` among `each` of `count` ids, when all

@@ -119,6 +119,8 @@ bool eval_row_slots(sc_eval *eval)
                 row_of[slot_at(&slots, SLOTS, part, count)] = (double)row;
             count += is_chosen;
         }
+        if (count > slots.slot.size)
+            row_of[slot_at(&slots, SLOTS, part, slots.slot.size - 1)] += SC_SPOILT_ROW;
         most = count > most ? count : most;
         eval->results[2].data[part * slots.part.strides[COUNTS]] =
             (double)(count < slots.slot.size ? count : slots.slot.size);
@@ -142,13 +144,17 @@ bool eval_pack_rows(sc_eval *eval)
     const double fill = sc_op_number(eval->op, SC_ATTR_value, 0);
     for (int64_t i = 0; i < slots.part.size * slots.slot.size; i++) {
         const int64_t part = i / slots.slot.size, slot = i % slots.slot.size;
-        const double row = eval->operands[1]->data[slot_at(&slots, SLOTS, part, slot)];
+        const double found = eval->operands[1]->data[slot_at(&slots, SLOTS, part, slot)];
+        const bool is_spoilt = found >= SC_SPOILT_ROW;
+        const double row = is_spoilt ? found - SC_SPOILT_ROW : found;
         const int64_t from = row < 0 ? 0 : row_at(&rows, X, (int64_t)row),
                       to = slot_at(&slots, OUT, part, slot);
         sc_walk_start(&walk);
         do {
+            double element = row < 0 ? fill : eval->operands[0]->data[from + walk.at[X]];
+            bool is_float = sc_dtype_is_float(eval->result_types[0]->dtype);
             eval->results[0].data[to + walk.at[OUT]] =
-                row < 0 ? fill : eval->operands[0]->data[from + walk.at[X]];
+                is_spoilt && is_float ? (double)NAN : element;
         } while (sc_walk_next(&walk));
     }
     return true;

@@ -260,6 +260,9 @@ const char *sent_rows_dispatch(const sc_form_site *site, const sc_form_dims *dim
     if (split_dim(site, rows) == SC_NONE)
         return sc_arena_printf(&m->context->arena, "every rank of %s has all of its rows",
                                sc_text(m->context, axis->name));
+    if (chosen(site) > SC_MOST_CHOICES)
+        return sc_arena_printf(&m->context->arena, "a row has more than %d choices",
+                               SC_MOST_CHOICES);
     const uint64_t experts = (uint64_t)weights->dims[sc_type_find_dim(weights, dims->list[0])].size;
     const double part = sc_part_share((int64_t)experts, (int64_t)(experts / axis->size),
                                       (int64_t)chosen(site)),

@@ -188,8 +188,8 @@ static void check_exchanged(const row_check *c, const sc_type_info *from, const 
         wrong(c, "it changes more than which ranks have the slots");
 }
 
-/* Counts lie as what they count: those of what is sent as the operand, those of what arrives as the
- * result. */
+/* Counts are placed as what they count: those of what is sent as the operand, those of what arrives
+ * as the result. */
 static void check_count(const row_check *c, const sc_type_info *count, const sc_type_info *of,
                         sc_dim gather, sc_dim scatter)
 {

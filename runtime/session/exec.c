@@ -304,8 +304,8 @@ shardc_status sc_rank_meet(sc_rank *rank, shardc_status mine, shardc_error *erro
 }
 
 /* True of the first instruction that changes parameters, where a check may have failed on this rank
- * or others. Devices that run behind the host find out later: their updates are void because rows
- * without room are NaN. */
+ * or others. Devices that run behind the host find out later: their updates are void because
+ * gradients of experts without room are NaN. */
 static bool is_update(const sc_rank *rank, const sc_image_instr *instr)
 {
     return rank->session->may_lack_room && rank->session->device->time == NULL &&

@@ -66,6 +66,19 @@ BODIES = {
     return sum[Q](dot[F](h, gather[X](w2, i)));""",
     "dense, biased": """h = silu(dot[D](x, w1) + b1) * dot[D](x, w3);
     return dot[X](dot[F](h, w2), dot[Q](onehot[X](i), p));""",
+    # a bias for each expert behind the last product
+    "routed, shifted": """h = silu(dot[D](x, gather[X](w1, i))) * dot[D](x, gather[X](w3, i));
+    return dot[Q](dot[F](h, gather[X](w2, i)) + gather[X](b2, i), p);""",
+    "dense, shifted": """h = silu(dot[D](x, w1)) * dot[D](x, w3);
+    return dot[X](dot[F](h, w2) + b2, dot[Q](onehot[X](i), p));""",
+    # two routers of the same experts
+    "routed, doubled": """r, j = topk[X -> Q](softmax[X](dot[D](x, gate2)));
+    h = silu(dot[D](x, gather[X](w1, i))) * dot[D](x, gather[X](w3, i));
+    g = silu(dot[D](x, gather[X](w1, j))) * dot[D](x, gather[X](w3, j));
+    return dot[Q](dot[F](h, gather[X](w2, i)), p) + dot[Q](dot[F](g, gather[X](w2, j)), r);""",
+    "dense, doubled": """r, j = topk[X -> Q](softmax[X](dot[D](x, gate2)));
+    h = silu(dot[D](x, w1)) * dot[D](x, w3);
+    return dot[X](dot[F](h, w2), dot[Q](onehot[X](i), p) + dot[Q](onehot[X](j), r));""",
 }
 CHOICES = {
     "drawn": ("gate[D, X]", "p, i = topk[X -> Q](softmax[X](dot[D](x, gate)));"),
@@ -81,7 +94,7 @@ def model(body: str, choice: str, top: int) -> str:
     return f"""lang 1;
 dim B = {B}, S = {S}, D = 8, F = 12, X = {X}, Q = {top}, V = {V};
 block experts(x[B, S, D]{', i: i32[B, S, Q]' if given else ''}) -> [B, S, D] {{
-    param {gate}, w1[X, D, F], w3[X, D, F], w2[X, F, D]{", b1[X, F]" if "biased" in body else ""};
+    param {gate}, w1[X, D, F], w3[X, D, F], w2[X, F, D]{", b1[X, F]" if "biased" in body else ""}{", b2[X, D]" if "shifted" in body else ""}{", gate2[D, X]" if "doubled" in body else ""};
     {pick}
     {BODIES[body]}
 }}
@@ -154,7 +167,7 @@ def main() -> None:
     faults, count = [], 0
     with tempfile.TemporaryDirectory() as folder:
         runner = Runner(arguments, pathlib.Path(folder))
-        cases = [("", *case) for case in itertools.product(CHOICES, (1, 2, 8))] + [(", biased", "drawn", 2)]
+        cases = [("", *case) for case in itertools.product(CHOICES, (1, 2, 8))] + [(f", {kind}", "drawn", 2) for kind in ("biased", "shifted", "doubled")]
         for kind, choice, top in cases:
             want = runner.step(f"dense{kind}", choice, top, "one", "--interpret")
             before = runner.step(f"dense{kind}", choice, top, "one", "--interpret", "--set", "lr=0")

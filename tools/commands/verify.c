@@ -198,14 +198,15 @@ static bool report_memory(sc_context *context, const sc_difference *difference)
  * Sets the capacity to compile it with instead. */
 static bool lacks_room(sc_context *context, const sc_difference *difference, sc_options *options)
 {
-    double capacity;
+    double wanted, last = options->plan_options.capacity;
     if (difference->run == NULL || difference->has_element ||
-        !sc_capacity_wanted(difference->message, &capacity) ||
-        capacity <= options->plan_options.capacity)
+        !sc_capacity_wanted(difference->message, &wanted) || wanted <= last)
         return false;
-    options->plan_options.capacity = capacity;
+    options->plan_options.capacity = sc_capacity_next(wanted, last);
     sc_report(&context->diag, SC_D_more_capacity, (sc_loc){0},
-              sc_arena_printf(&context->arena, "%s", difference->message), NULL);
+              sc_arena_printf(&context->arena, "%s", difference->message),
+              sc_arena_printf(&context->arena, SC_CAPACITY_FORMAT, options->plan_options.capacity),
+              NULL);
     return true;
 }
 

@@ -127,13 +127,15 @@ static bool grow(growing *g, double capacity, shardc_error *error)
         shardc_session_free(run->session);
         run->session = NULL;
         run->program = NULL;
-        g->inner = g->open(run);
-        ok = g->inner != NULL || fail(error, "the program with more room cannot be opened");
+        sc_executor *inner = g->open(run);
+        ok = inner != NULL || fail(error, "the program with more room cannot be opened");
+        g->inner = inner;
     }
     ok = ok && write_states(g, states, error);
     free_states(states, g->executors.count > 0 ? g->executors.data[0]->state_count : 0);
     if (ok)
-        sc_report(&context->diag, SC_D_more_capacity, (sc_loc){0}, why, NULL);
+        sc_report(&context->diag, SC_D_more_capacity, (sc_loc){0}, why,
+                  sc_arena_printf(&context->arena, SC_CAPACITY_FORMAT, capacity), NULL);
     g->capacity = capacity;
     return ok;
 }
@@ -141,12 +143,21 @@ static bool grow(growing *g, double capacity, shardc_error *error)
 /* True if a call failed for want of room and can be repeated. */
 static bool has_grown(growing *g, shardc_error *error)
 {
-    double capacity;
-    return sc_capacity_wanted(error->text, &capacity) && capacity > g->capacity &&
-           grow(g, capacity, error);
+    double wanted;
+    return sc_capacity_wanted(error->text, &wanted) && wanted > g->capacity &&
+           grow(g, sc_capacity_next(wanted, g->capacity), error);
 }
 
 /* ---- verbs ---- */
+/* Of a call that failed. */
+static void free_outputs(sc_array *outputs, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        sc_array_free(&outputs[i]);
+        outputs[i] = (sc_array){0};
+    }
+}
+
 static bool run(void *self, uint32_t func, const sc_named_arrays *inputs, sc_array *outputs,
                 uint32_t output_count, shardc_error *error)
 {
@@ -154,6 +165,8 @@ static bool run(void *self, uint32_t func, const sc_named_arrays *inputs, sc_arr
     bool ok = false, again = true;
     while (again) {
         ok = g->inner->verbs->run(g->inner->self, func, inputs, outputs, output_count, error);
+        if (!ok)
+            free_outputs(outputs, output_count);
         again = !ok && has_grown(g, error);
     }
     return ok;
@@ -166,6 +179,8 @@ static bool step(void *self, const sc_named_arrays *inputs, sc_array *outputs,
     bool ok = false, again = true;
     while (again) {
         ok = g->inner->verbs->step(g->inner->self, inputs, outputs, output_count, error);
+        if (!ok)
+            free_outputs(outputs, output_count);
         again = !ok && has_grown(g, error);
     }
     return ok;
