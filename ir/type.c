@@ -185,6 +185,15 @@ bool sc_sub_axis_list_equal(const sc_sub_axis_list *a, const sc_sub_axis_list *b
     return a->count == b->count && memcmp(a->sub_axes, b->sub_axes, a->count) == 0;
 }
 
+bool sc_sub_axis_list_has(const sc_sub_axis_list *list, uint32_t sub_axis)
+{
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (list->sub_axes[i] == sub_axis)
+            return true;
+    }
+    return false;
+}
+
 int sc_type_find_dim(const sc_type_info *type, sc_dim leaf)
 {
     for (uint32_t i = 0; i < type->rank; i++) {

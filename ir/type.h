@@ -122,6 +122,7 @@ sc_placement sc_placement_with(const sc_placement *placement, sc_sub_axis_set su
 uint64_t sc_sub_axis_list_size(const sc_mesh *mesh, const sc_sub_axis_list *list);
 uint64_t sc_sub_axis_set_size(const sc_mesh *mesh, sc_sub_axis_set set);
 bool sc_sub_axis_list_equal(const sc_sub_axis_list *a, const sc_sub_axis_list *b);
+bool sc_sub_axis_list_has(const sc_sub_axis_list *list, uint32_t sub_axis);
 
 /* ---- types ---- */
 typedef struct sc_type_dim {

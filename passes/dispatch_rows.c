@@ -1,5 +1,5 @@
-/* dispatch-rows: sends rows to the ranks of their experts and results back, for routed products of
- * which the plan says so.
+/* dispatch-rows: sends rows to the ranks of their experts and results back, for routed products
+ * that have this form.
  *
  *   %2 = reshard %1 : f32[B, D]                   (from B@ep)
  *   %3 = reshard %i : i32[B, Q]
@@ -7,12 +7,15 @@
  *   %5 = sum[Q] %4 : f32[B, F]{sum:ep}
  *   %6 = reshard %5 : f32[B@ep, F]
  *     ->
- *   %s, %p = row_slots[B -> M, P, C] %i : i32[M@ep, P, C], i32[B@ep, P]
- *   %2 = reshard (pack_rows %1, %s) : f32[M, P@ep, C, D]        (from f32[M@ep, P, C, D])
- *   %3 = reshard (pack_rows %i, %s) : i32[M, P@ep, C, Q]
+ *   %s, %p, %n = row_slots[B -> M, P, C] %i : i32[M@ep, P, C], i32[B@ep, P], i32[M@ep, P]
+ *   %a = reshard %n : i32[M, P@ep]
+ *   %x = pack_rows %1, %s : f32[M@ep, P, C, D]
+ *   %j = pack_rows %i, %s : i32[M@ep, P, C, Q]
+ *   %2, %3 = exchange_rows %x, %j, %n, %a : f32[M, P@ep, C, D], i32[M, P@ep, C, Q]
  *   %4 = routed_dot[D -> X] %2, %w, %3 {parts = [P]} : f32[P@ep, M, C, Q, F]
  *   %5 = sum[Q] %4 : f32[P@ep, M, C, F]
- *   %6 = unpack_rows (reshard %5 : f32[M@ep, P, C, F]), %p : f32[B@ep, F]
+ *   %y = exchange_rows %5, %a, %n : f32[P, M@ep, C, F]
+ *   %6 = unpack_rows %y, %p : f32[B@ep, F]
  *
  * Before this pass every rank has all rows of its group, and results are partial sums: the rows of
  * a rank's own experts, and zeros. What is computed between is computed on rows in slots instead:
@@ -36,7 +39,6 @@ typedef struct sending {
     sc_value *sent;  /* by value: what is computed in slots instead, or SC_NONE */
     uint32_t *group; /* by value: of `sent` */
     sc_value *back;  /* by value: `sent`, back on the ranks that have rows, or SC_NONE */
-    bool *is_live;   /* by op */
 } sending;
 
 static uint64_t key_of(sc_value value, uint32_t group)
@@ -61,12 +63,6 @@ static sc_value clipped_ids(sending *s, sc_emitter *e, uint32_t number, sc_value
 }
 
 /* ---- ops on slots ---- */
-static bool is_elementwise(const sc_op *op)
-{
-    return sc_op_has(op, SC_ELEMENTWISE) && !sc_op_has(op, SC_CONSTANT | SC_RANDOM) &&
-           op->result_count == 1;
-}
-
 /* True for a lookup by ids of rows in a table that rows share. */
 static bool is_lookup(const sending *s, const sc_row_group *group, const sc_op *op)
 {
@@ -169,7 +165,7 @@ static sc_value in_slots(sending *s, sc_emitter *e, uint32_t number, sc_value va
     sc_value made;
     sc_op_id def = sc_def(s->to.m, value);
     const sc_op *op = sc_op_at(s->to.m, def);
-    if (is_elementwise(op) || is_lookup(s, group, op)) {
+    if (sc_is_rowwise(op) || is_lookup(s, group, op)) {
         made = compute(s, e, number, def);
     } else {
         bool is_ids = sc_ids_root(&s->to, value) == group->ids;
@@ -290,7 +286,7 @@ static void visit(sending *s, sc_op_id id)
     sc_module *m = s->to.m;
     const sc_op *op = sc_op_at(m, id);
     uint32_t number = sc_row_group_of(&s->to, id);
-    if (number == SC_NONE || s->to.groups.data[number].row_dim_count == 0)
+    if (number == SC_NONE || !s->to.groups.data[number].sends)
         number = sent_group(s, op);
     if (number == SC_NONE)
         return;
@@ -324,40 +320,20 @@ static void visit(sending *s, sc_op_id id)
     }
 }
 
-/* An op is live if an effect depends on it. */
-static void find_live(sending *s)
-{
-    bool *is_read =
-        sc_arena_array(&s->to.m->context->arena, s->to.m->values.count, sizeof *is_read);
-    s->is_live = sc_arena_array(&s->to.m->context->arena, s->to.m->ops.count, sizeof *s->is_live);
-    for (sc_func_id f = 0; f < s->to.m->funcs.count; f++) {
-        sc_for_each_op_reverse (s->to.m, f, id) {
-            const sc_op *op = sc_op_at(s->to.m, id);
-            s->is_live[id] = sc_op_has(op, SC_EFFECT);
-            for (uint32_t r = 0; r < op->result_count; r++)
-                s->is_live[id] = s->is_live[id] || is_read[op->first_result + r];
-            for (uint32_t o = 0; o < op->operand_count; o++)
-                is_read[op->operands[o]] = is_read[op->operands[o]] || s->is_live[id];
-        }
-    }
-}
-
-/* Removes the ops that no effect depends on, now that others are computed instead. */
-static void remove_dead(sending *s)
-{
-    find_live(s);
-    for (sc_func_id f = 0; f < s->to.m->funcs.count; f++) {
-        sc_for_each_op_reverse (s->to.m, f, id) {
-            if (!s->is_live[id])
-                sc_op_unlink(s->to.m, id);
-        }
-    }
-}
-
 static bool has_exchange(const sending *s)
 {
     for (uint32_t g = 0; g < s->to.groups.count; g++) {
-        if (s->to.groups.data[g].row_dim_count > 0)
+        if (s->to.groups.data[g].sends)
+            return true;
+    }
+    return false;
+}
+
+static bool has_marks(const sc_module *m)
+{
+    sc_for_each_op_of_all(m, id)
+    {
+        if (sc_op_attr(sc_op_at(m, id), SC_ATTR_exchange) != NULL)
             return true;
     }
     return false;
@@ -368,26 +344,25 @@ bool sc_run_dispatch_rows(sc_module *m, sc_pass_env *env)
     double capacity = env->seeds == NULL ? 0 : env->seeds->capacity;
     sending s = {
         .to = {.m = m, .env = env, .capacity = capacity > 0 ? capacity : SC_DEFAULT_CAPACITY}};
-    bool any = false;
     s.to.by_ids.arena = s.packed.arena = s.clipped.arena = &m->context->arena;
+    if (!has_marks(m))
+        return true;
     s.sent = sc_new_value_map(m, &s.count);
     s.group = sc_new_value_map(m, &s.count);
     s.back = sc_new_value_map(m, &s.count);
-    find_live(&s);
+    sc_drop_dead(m); /* what nothing reads is not sent */
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
         s.to.func = f;
-        sc_find_row_groups(&s.to, s.is_live);
+        sc_find_row_groups(&s.to);
         if (!has_exchange(&s))
             continue;
-        any = true;
         sc_for_each_op (m, f, id) {
-            if (s.is_live[id] && !s.to.failed)
+            if (!s.to.failed)
                 visit(&s, id);
         }
         sc_join_exchanges(m, f, &s.to.exchanges);
         s.to.exchanges.count = 0;
     }
-    if (any && !s.to.failed)
-        remove_dead(&s);
+    sc_drop_dead(m);
     return !s.to.failed;
 }

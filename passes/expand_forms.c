@@ -140,16 +140,6 @@ static sc_value name_result(sc_module *m, sc_op_id op, sc_value made, sc_value o
 
 /* ---- what a plan asks for ---- */
 
-/* The line that gives the op its form over the sub-axis, or SC_NONE. */
-static uint32_t form_rule(const sc_pass_env *env, sc_op_id op, uint32_t sub_axis)
-{
-    const sc_placing *placing = env->placing;
-    if (placing == NULL || op >= placing->op_count)
-        return SC_NONE;
-    uint32_t rule = placing->lock_rules[(size_t)op * placing->sub_axis_count + sub_axis];
-    return rule != SC_NONE && placing->is_form[rule] ? rule : SC_NONE;
-}
-
 static bool report_form(sc_module *m, uint32_t rule, const char *text)
 {
     sc_report(&m->context->diag, SC_D_bad_form, m->rules.data[rule].loc, text, NULL);
@@ -163,12 +153,12 @@ static bool check_ring(sc_module *m, const sc_pass_env *env, sc_op_id op,
                        const sc_sub_axis_list *split)
 {
     const sc_attr *ring = sc_op_attr(sc_op_at(m, op), SC_ATTR_ring);
-    uint32_t rule = form_rule(env, op, ring->sub_axes[0]);
+    uint32_t rule = sc_form_rule(env->placing, op, ring->sub_axes[0]);
     if (rule == SC_NONE) /* not of a plan */
         return true;
     for (uint32_t i = 0; i < split->count; i++) {
         uint8_t here = split->sub_axes[i];
-        uint32_t other = form_rule(env, op, here);
+        uint32_t other = sc_form_rule(env->placing, op, here);
         const char *name = sc_text(m->context, m->mesh.axes[m->mesh.sub_axes[here].axis].name);
         if (other != SC_NONE && other != rule && memchr(ring->sub_axes, here, ring->count) == NULL)
             return report_form(
@@ -205,7 +195,8 @@ static bool replace_op(sc_module *m, const sc_pass_env *env, sc_op_id op, int64_
         return false;
     x->form = form;
     x->expand = &expand;
-    x->rule = expand.split.count == 0 ? SC_NONE : form_rule(env, op, expand.split.sub_axes[0]);
+    x->rule = expand.split.count == 0 ? SC_NONE
+                                      : sc_form_rule(env->placing, op, expand.split.sub_axes[0]);
     expand.e = (sc_emitter){.m = m,
                             .func = sc_op_at(m, op)->func,
                             .before = op,

@@ -92,15 +92,6 @@ static void give_form(sc_propagation *p, const sc_form_seed *seed)
                                         marked.sub_axes, marked.count));
 }
 
-static bool has_sub_axis(const sc_sub_axis_list *list, uint32_t sub_axis)
-{
-    for (uint32_t a = 0; a < list->count; a++) {
-        if (list->sub_axes[a] == sub_axis)
-            return true;
-    }
-    return false;
-}
-
 /* Returns a sub-axis that the form's rule gives the op and its dims do not take, because others
  * split them so far that it does not divide the rest; SC_NONE: there is none. */
 static uint32_t find_left_out(const sc_propagation *p, const sc_form_seed *seed,
@@ -110,7 +101,7 @@ static uint32_t find_left_out(const sc_propagation *p, const sc_form_seed *seed,
         size_t slot = (size_t)seed->op * p->placing->sub_axis_count + a;
         bool is_split = p->placing->lock_rules[slot] != seed->rule;
         for (uint32_t f = 0; f < factors->count && !is_split; f++)
-            is_split = has_sub_axis(&assignment->split[f], a);
+            is_split = sc_sub_axis_list_has(&assignment->split[f], a);
         if (!is_split)
             return a;
     }
@@ -201,7 +192,7 @@ static bool is_first(choosing *c, sc_op_id id, uint32_t axis, sc_form_id form)
         const uint32_t sub_axis = x->first_sub_axis + a;
         bool splits = false;
         for (uint32_t f = 0; f < factors.count; f++)
-            splits = splits || (has_sub_axis(&assignment.split[f], sub_axis) &&
+            splits = splits || (sc_sub_axis_list_has(&assignment.split[f], sub_axis) &&
                                 sc_form_splits(p->m, op, form, c->of_inputs, factors.list[f].dim));
         if (!splits || (at >> sub_axis & 1) == 0)
             return false;

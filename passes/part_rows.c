@@ -113,14 +113,6 @@ static const part_group *numbered(parting *p, uint32_t group)
 }
 
 /* ---- which values ---- */
-/* True if the op can be computed on rows that are apart. The elements of random ones depend on all
- * dims. */
-static bool is_elementwise(const sc_op *op)
-{
-    return sc_op_has(op, SC_ELEMENTWISE) && !sc_op_has(op, SC_CONSTANT | SC_RANDOM) &&
-           op->result_count == 1;
-}
-
 static void want(parting *p, sc_value value, uint32_t group)
 {
     if (p->wanted[value] == SC_NONE)
@@ -156,7 +148,7 @@ static void find_wanted(parting *p)
         } else if (adds_by_ids(op)) {
             const uint32_t *known = sc_map_find(&p->by_ids, named(p, op->operands[1]));
             want(p, op->operands[ROWS], known == NULL ? SC_NONE : *known);
-        } else if (is_elementwise(op) && p->wanted[op->first_result] != SC_NONE) {
+        } else if (sc_is_rowwise(op) && p->wanted[op->first_result] != SC_NONE) {
             for (uint32_t o = 0; o < op->operand_count; o++)
                 want(p, op->operands[o], p->wanted[op->first_result]);
         }
@@ -332,7 +324,7 @@ static void part(parting *p, sc_op_id id, uint32_t number)
 static uint32_t group_for(const parting *p, const sc_op *op)
 {
     uint32_t wanted = p->wanted[op->first_result];
-    if (!is_elementwise(op))
+    if (!sc_is_rowwise(op))
         return SC_NONE;
     for (uint32_t o = 0; o < op->operand_count; o++) {
         sc_value is = op->operands[o];

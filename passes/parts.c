@@ -36,6 +36,12 @@ bool sc_is_weight_gradient(const sc_module *m, const sc_op *op)
     return sc_type_find_dim(sc_type_of(m, op->first_result), experts) >= 0;
 }
 
+bool sc_is_rowwise(const sc_op *op)
+{
+    return sc_op_has(op, SC_ELEMENTWISE) && !sc_op_has(op, SC_CONSTANT | SC_RANDOM) &&
+           op->result_count == 1;
+}
+
 sc_value sc_behind_names(const sc_module *m, const sc_train_step *step, sc_value value)
 {
     for (;;) {

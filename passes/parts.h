@@ -15,6 +15,9 @@ int64_t sc_part_size(const sc_module *m, sc_value with_experts, sc_dim experts, 
 bool sc_is_routed(const sc_op *op);
 /* True for the gradient of the weights: the result has the indexed dim. */
 bool sc_is_weight_gradient(const sc_module *m, const sc_op *op);
+/* True for an elementwise op that can be computed on any of its rows apart. The elements of random
+ * ones depend on all dims. */
+bool sc_is_rowwise(const sc_op *op);
 /* The value behind names, and the one that it was recomputed from. */
 sc_value sc_behind_names(const sc_module *m, const sc_train_step *step, sc_value value);
 

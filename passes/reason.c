@@ -107,13 +107,6 @@ static uint32_t lock_rule(const sc_placing *placing, sc_op_id op, uint32_t sub_a
                : placing->lock_rules[(size_t)op * placing->sub_axis_count + sub_axis];
 }
 
-/* Returns the `form` line that decided how the op is computed. */
-static uint32_t form_rule(const sc_placing *placing, sc_op_id op, uint32_t sub_axis)
-{
-    uint32_t rule = lock_rule(placing, op, sub_axis);
-    return rule != SC_NONE && placing->is_form[rule] ? rule : SC_NONE;
-}
-
 /* Reason for resharding a value from or to what the form of an op needs. */
 static sc_reason reason_of_form(sc_module *m, uint32_t rule, const sc_op *op, sc_value value,
                                 uint32_t sub_axis, const sc_placement *before,
@@ -170,7 +163,7 @@ sc_reason sc_reason_of_result(sc_module *m, const sc_placing *placing, sc_value 
     const sc_op *op = sc_op_at(m, sc_def(m, value));
     const char *name = sc_ops[op->kind].name;
     uint32_t rule = rule_of(m, placing, value, sub_axis, SEARCH_DEPTH);
-    uint32_t form = form_rule(placing, sc_def(m, value), sub_axis);
+    uint32_t form = sc_form_rule(placing, sc_def(m, value), sub_axis);
     if (form != SC_NONE && made->on[sub_axis] < sc_type_of(m, value)->rank)
         return reason_of_form(m, form, op, value, sub_axis, wanted, made);
     if (!sc_is_partial(made->on[sub_axis]))
@@ -202,7 +195,7 @@ sc_reason sc_reason_of_operand(sc_module *m, const sc_placing *placing, sc_op_id
     uint32_t sub_axis = first_difference(&m->mesh, has, needed);
     uint32_t rule = rule_of(m, placing, value, sub_axis, SEARCH_DEPTH);
     const char *name = sc_ops[op->kind].name;
-    uint32_t form = form_rule(placing, reader, sub_axis);
+    uint32_t form = sc_form_rule(placing, reader, sub_axis);
     if (form != SC_NONE && has->on[sub_axis] < sc_type_of(m, value)->rank)
         return reason_of_form(m, form, op, value, sub_axis, has, needed);
     for (uint32_t i = 0; i < op->operand_count; i++) {

@@ -5,15 +5,6 @@
 enum { ROWS, OTHERS, IDS };
 
 /* ---- groups ---- */
-bool sc_sub_axis_in(const sc_sub_axis_list *list, uint8_t sub_axis)
-{
-    for (uint32_t i = 0; i < list->count; i++) {
-        if (list->sub_axes[i] == sub_axis)
-            return true;
-    }
-    return false;
-}
-
 sc_sub_axis_list sc_split_of(const sc_type_info *type, sc_dim dim)
 {
     int at = sc_type_find_dim(type, dim);
@@ -30,16 +21,15 @@ static bool is_split_over(const sc_type_info *type, const sc_sub_axis_list *over
     return true;
 }
 
-/* The ids as the ranks have them that have the rows; SC_NONE: all ranks have all. */
-sc_value sc_ids_at_home(const sc_sending *s, sc_value ids, const sc_sub_axis_list *over)
+sc_value sc_before_gather(const sc_sending *s, sc_value value, const sc_sub_axis_list *over)
 {
-    while (!is_split_over(sc_type_of(s->m, ids), over)) {
-        const sc_op *op = sc_op_at(s->m, sc_def(s->m, ids));
+    while (!is_split_over(sc_type_of(s->m, value), over)) {
+        const sc_op *op = sc_op_at(s->m, sc_def(s->m, value));
         if (!sc_op_has(op, SC_VIEW | SC_RESHARD) || op->operand_count != 1)
             return SC_NONE;
-        ids = op->operands[0];
+        value = op->operands[0];
     }
-    return ids;
+    return value;
 }
 
 /* The ids that all copies of them are made from. */
@@ -99,22 +89,23 @@ static void keep_rows(const sc_sending *s, sc_row_group *group, const sc_op *op)
     group->row_dim_count = kept;
 }
 
-/* The groups of which a product is to send its rows have dims of rows, the others have none. */
-void sc_find_row_groups(sc_sending *s, const bool *is_live)
+void sc_find_row_groups(sc_sending *s)
 {
     sc_for_each_op (s->m, s->func, id) {
         const sc_op *op = sc_op_at(s->m, id);
-        uint32_t number = is_live[id] ? sc_row_group_of(s, id) : SC_NONE;
+        uint32_t number = sc_row_group_of(s, id);
         if (number == SC_NONE || sc_op_attr(op, SC_ATTR_exchange) == NULL)
             continue;
         sc_row_group *group = &s->groups.data[number];
         const sc_type_info *ids = &s->m->types.data[group->read];
-        if (group->row_dim_count == 0) {
-            for (uint32_t i = 0; i < ids->rank; i++)
-                group->row_dims[group->row_dim_count++] = ids->dims[i].dim;
+        const uint32_t more = group->sends ? 0 : ids->rank;
+        for (uint32_t i = 0; i < more; i++)
+            group->row_dims[group->row_dim_count++] = ids->dims[i].dim;
+        group->sends = true;
+        for (uint32_t a = 0; a < group->over.count; a++) {
+            uint32_t rule = sc_form_rule(s->env->placing, id, group->over.sub_axes[a]);
+            group->rule = group->rule == SC_NONE ? rule : group->rule;
         }
-        for (uint32_t a = 0; a < group->over.count && group->rule == SC_NONE; a++)
-            group->rule = sc_form_rule(s->env->placing, id, group->over.sub_axes[a]);
         keep_rows(s, group, op);
     }
 }
@@ -151,7 +142,7 @@ uint32_t sc_count_row_dims(const sc_row_group *group, const sc_type_info *type)
 static void copy_partial(const sc_row_group *group, const sc_type_info *like, sc_type_info *type)
 {
     for (uint32_t a = 0; a < SC_MAX_SUB_AXES; a++) {
-        if (sc_is_partial(like->placement.on[a]) && !sc_sub_axis_in(&group->over, (uint8_t)a))
+        if (sc_is_partial(like->placement.on[a]) && !sc_sub_axis_list_has(&group->over, a))
             type->placement.on[a] = like->placement.on[a];
     }
 }

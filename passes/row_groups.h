@@ -15,6 +15,7 @@ typedef struct sc_row_group {
     uint32_t before; /* another group with these ids, or SC_NONE */
     sc_type read;    /* of the ids, where products read them */
     int64_t each;    /* experts of a part */
+    bool sends;      /* a product of it is to send its rows */
     uint32_t row_dim_count;
     sc_dim row_dims[SC_MAX_RANK];
     sc_sub_axis_list
@@ -45,18 +46,16 @@ typedef struct sc_sending {
 bool sc_dispatch_fails(sc_sending *s, const sc_row_group *group, const char *text);
 
 /* ---- groups ---- */
-/* Finds the groups of a function. Those of which a product is to send its rows have dims of rows,
- * the others have none. `is_live`: by op. */
-void sc_find_row_groups(sc_sending *s, const bool *is_live);
+/* Finds the groups of a function. */
+void sc_find_row_groups(sc_sending *s);
 /* The number of a product's group; SC_NONE: its experts are not split, or it is no product. */
 uint32_t sc_row_group_of(sc_sending *s, sc_op_id id);
-/* The ids as the ranks have them that have the rows; SC_NONE: all ranks have all. */
-sc_value sc_ids_at_home(const sc_sending *s, sc_value ids, const sc_sub_axis_list *over);
+/* The value before it was gathered over these sub-axes; SC_NONE: it was not. */
+sc_value sc_before_gather(const sc_sending *s, sc_value value, const sc_sub_axis_list *over);
 /* The ids that all copies of them are made from. */
 sc_value sc_ids_root(const sc_sending *s, sc_value ids);
 
 /* ---- types ---- */
-bool sc_sub_axis_in(const sc_sub_axis_list *list, uint8_t sub_axis);
 /* What splits the dim; nothing if the type lacks it. */
 sc_sub_axis_list sc_split_of(const sc_type_info *type, sc_dim dim);
 bool sc_is_row_dim(const sc_row_group *group, sc_dim dim);

@@ -6,7 +6,7 @@
 #include "ir/ops/capacity.h"
 #include "passes/parts.h"
 
-enum { OTHERS = 1, IDS };
+enum { ROWS, OTHERS, IDS };
 
 /* ---- emitting ---- */
 /* What an op is emitted for: `like` gives its location and phase. */
@@ -65,21 +65,21 @@ static sc_value reshard(sc_emitter *e, const sc_row_group *group, sc_value value
 /* ---- the beginning of a group ---- */
 /* Which sub-axes split rows on the ranks that have them: those that split what products read, and
  * those of the group. False, with an error, if these split no dim of rows. */
-static bool find_home(sc_sending *s, sc_row_group *group, const sc_type_info *ids)
+static bool find_home(sc_sending *s, sc_row_group *group, const sc_type_info *split)
 {
     const sc_type_info *read = &s->m->types.data[group->read];
     uint32_t found = 0;
     for (uint32_t d = 0; d < group->row_dim_count; d++) {
-        const sc_sub_axis_list has = sc_split_of(ids, group->row_dims[d]),
+        const sc_sub_axis_list has = sc_split_of(split, group->row_dims[d]),
                                needed = sc_split_of(read, group->row_dims[d]);
         sc_sub_axis_list *home = &group->home[d];
         *home = (sc_sub_axis_list){0};
         for (uint32_t a = 0; a < has.count; a++) {
-            bool is_own = sc_sub_axis_in(&group->over, has.sub_axes[a]);
+            bool is_own = sc_sub_axis_list_has(&group->over, has.sub_axes[a]);
             found += is_own;
-            if (is_own || sc_sub_axis_in(&needed, has.sub_axes[a]))
+            if (is_own || sc_sub_axis_list_has(&needed, has.sub_axes[a]))
                 home->sub_axes[home->count++] = has.sub_axes[a];
-            if (!is_own && sc_sub_axis_in(&needed, has.sub_axes[a]))
+            if (!is_own && sc_sub_axis_list_has(&needed, has.sub_axes[a]))
                 group->all.sub_axes[group->all.count++] = has.sub_axes[a];
         }
     }
@@ -128,12 +128,13 @@ static void name_dims(sc_module *m, sc_row_group *group)
 bool sc_begin_rows(sc_sending *s, sc_emitter *e, sc_row_group *group)
 {
     sc_module *m = s->m;
-    sc_value ids = sc_ids_at_home(s, sc_op_at(m, e->like)->operands[IDS], &group->over);
+    const sc_op first = *sc_op_at(m, e->like);
+    sc_value ids = first.operands[IDS], split = sc_before_gather(s, ids, &group->over);
     group->is_begun = true;
     group->wide = SC_NONE;
-    if (ids == SC_NONE)
-        ids = group->ids;
-    if (!find_home(s, group, sc_type_of(m, ids)))
+    if (split == SC_NONE) /* each rank has all ids; it may have other rows */
+        split = sc_before_gather(s, first.operands[ROWS], &group->over);
+    if (!find_home(s, group, sc_type_of(m, split == SC_NONE ? ids : split)))
         return false;
     ids = sc_rows_at_home(s, e, group, ids);
     ids = sc_make_wide_ids(e, ids);
@@ -149,9 +150,8 @@ bool sc_begin_rows(sc_sending *s, sc_emitter *e, sc_row_group *group)
                 "dispatch finds the ranks of at most %d choices of a row, and these rows "
                 "have %lld; ask for gather",
                 SC_MOST_CHOICES, (long long)choices));
-    const sc_op *product = sc_op_at(m, e->like);
     const sc_type_info *with = sc_type_of(
-        m, sc_is_weight_gradient(m, product) ? product->first_result : product->operands[OTHERS]);
+        m, sc_is_weight_gradient(m, &first) ? first.first_result : first.operands[OTHERS]);
     below = with->dims[sc_type_find_dim(with, group->experts)].size;
     group->share = (double)rows * sc_part_share(below, group->each, choices);
     group->room = sc_capacity_rows(s->capacity, group->share, rows);

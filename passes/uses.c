@@ -58,3 +58,21 @@ bool sc_is_stored_copy(const sc_module *m, sc_op_id op)
         return is_read && o->chunk != from->chunk;
     return is_read || (sc_op_has(from, SC_VIEW) && sc_is_stored_copy(m, source));
 }
+
+void sc_drop_dead(sc_module *m)
+{
+    uint32_t *uses = sc_count_uses(m);
+    for (sc_func_id f = 0; f < m->funcs.count; f++) {
+        sc_for_each_op_reverse (m, f, op) {
+            const sc_op *o = sc_op_at(m, op);
+            bool is_read = (sc_op_traits(o) & SC_EFFECT) != 0;
+            for (uint32_t r = 0; r < o->result_count; r++)
+                is_read = is_read || uses[o->first_result + r] > 0;
+            if (is_read)
+                continue;
+            for (uint32_t i = 0; i < o->operand_count; i++)
+                uses[o->operands[i]]--;
+            sc_op_unlink(m, op);
+        }
+    }
+}

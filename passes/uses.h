@@ -18,5 +18,7 @@ bool sc_is_stored_copy(const sc_module *m, sc_op_id op);
 sc_value *sc_new_value_map(sc_module *m, uint32_t *count);
 /* Returns the position of each op in its function; SC_NONE for unlinked ops. */
 uint32_t *sc_number_ops(sc_module *m);
+/* Removes ops without effects whose results are unused. One walk from the end. */
+void sc_drop_dead(sc_module *m);
 
 #endif

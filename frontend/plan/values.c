@@ -222,6 +222,10 @@ static void resolve_tune(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
             if (strcmp(sc_text(plan->context, arg->name.text), words[w]) == 0)
                 *targets[w] = value;
         }
+        if (value == 0 && strcmp(sc_text(plan->context, arg->name.text), "capacity") == 0) {
+            sc_report(&plan->context->diag, SC_D_bad_plan_statement, arg->values.data[0]->loc,
+                      "a capacity is above 0: rows without room fail the step", NULL);
+        }
     }
 }
 

@@ -462,3 +462,13 @@ bool sc_compile_forward(sc_context *context, const sc_compiled *step, const sc_o
     forward.forward = true;
     return sc_driver_compile(context, step->program, step->plan, &forward, NULL, NULL, last, out);
 }
+
+bool sc_has_slots(const sc_module *m)
+{
+    sc_for_each_op_of_all(m, id)
+    {
+        if (sc_op_attr(sc_op_at(m, id), SC_ATTR_share) != NULL)
+            return true;
+    }
+    return false;
+}

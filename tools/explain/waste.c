@@ -3,6 +3,8 @@
  * between memories. */
 #include "tools/explain/waste.h"
 
+#include <string.h>
+
 #include "ir/ops/forms.h"
 
 #include "frontend/declare/path_match.h"
@@ -251,6 +253,21 @@ static void warn_of_offload(sc_context *context, const sc_compiled_list *entries
     }
 }
 
+/* Warns about room for rows where none are sent. */
+static void warn_of_capacity(sc_context *context, const sc_compiled_list *entries,
+                             const sc_plan_stmt *stmt)
+{
+    bool is_named = false;
+    for (uint32_t i = 0; i < stmt->tune.count; i++)
+        is_named =
+            is_named || strcmp(sc_text(context, stmt->tune.data[i].name.text), "capacity") == 0;
+    for (uint32_t e = 0; e < entries->count; e++)
+        is_named = is_named && !sc_has_slots(entries->data[e]->local);
+    if (is_named)
+        sc_report(&context->diag, SC_D_line_idle, stmt->loc, names_of(context, entries),
+                  "no rows are sent to the ranks of their experts by dispatch", NULL);
+}
+
 static const char *why_idle(const sc_plan_stmt *stmt, const line_use *use)
 {
     if (stmt->kind == SC_PLAN_FORM && !use->marks)
@@ -285,6 +302,8 @@ void sc_warn_of_idle_lines(sc_context *context, const sc_compiled_list *entries)
     for (uint32_t i = 0; i < plan->body.count; i++) {
         if (plan->body.data[i]->kind == SC_PLAN_OFFLOAD)
             warn_of_offload(context, entries, plan->body.data[i]);
+        if (plan->body.data[i]->kind == SC_PLAN_TUNE)
+            warn_of_capacity(context, entries, plan->body.data[i]);
         if (uses[i].speaks && !uses[i].acts &&
             !sc_plan_repeats_line(entries->data[0]->resolved, plan->body.data[i]))
             sc_report(&context->diag, SC_D_line_idle, plan->body.data[i]->loc,

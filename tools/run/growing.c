@@ -305,21 +305,11 @@ static sc_executor *describe(const sc_executor *from)
     return NULL;
 }
 
-static bool has_slots(const sc_module *m)
-{
-    sc_for_each_op_of_all(m, id)
-    {
-        if (sc_op_attr(sc_op_at(m, id), SC_ATTR_share) != NULL)
-            return true;
-    }
-    return false;
-}
-
 sc_executor *sc_growing_executor(sc_local_run *run, sc_executor *executor, sc_open_compiled *open,
                                  const char *last)
 {
     bool may_lack =
-        has_slots(run->c->local) || (run->second != NULL && has_slots(run->second->local));
+        sc_has_slots(run->c->local) || (run->second != NULL && sc_has_slots(run->second->local));
     if (executor == NULL || !may_lack)
         return executor;
     growing *g = calloc(1, sizeof *g);
