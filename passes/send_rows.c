@@ -150,6 +150,8 @@ bool sc_begin_rows(sc_sending *s, sc_emitter *e, sc_row_group *group)
                 "dispatch finds the ranks of at most %d choices of a row, and these rows "
                 "have %lld; ask for gather",
                 SC_MOST_CHOICES, (long long)choices));
+    if (rows >= SC_SPOILT_ROW)
+        return sc_dispatch_fails(s, group, "dispatch numbers fewer than 2^30 rows of a rank");
     const sc_type_info *with = sc_type_of(
         m, sc_is_weight_gradient(m, &first) ? first.first_result : first.operands[OTHERS]);
     below = with->dims[sc_type_find_dim(with, group->experts)].size;

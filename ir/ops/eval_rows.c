@@ -130,16 +130,24 @@ bool eval_row_slots(sc_eval *eval)
     return check_room(eval, most, slots.slot.size);
 }
 
+/* Walks over the dims that rows and slots share: of the result, of what is copied, and of where to.
+ */
+static bool open_copy(sc_eval *eval, sc_attr_key of_rows, sc_attr_key of_slots, sc_walk *walk,
+                      row_dims *rows, slot_dims *slots)
+{
+    sc_walk_init(walk);
+    return sc_walk_add_result(eval, walk, 0) && sc_walk_add_operand(eval, walk, 0) &&
+           sc_walk_add_operand(eval, walk, 1) && take_rows(eval, walk, of_rows, rows) &&
+           take_slots(eval, walk, of_slots, slots);
+}
+
 bool eval_pack_rows(sc_eval *eval)
 {
     enum { OUT, X, SLOTS };
     sc_walk walk;
     row_dims rows;
     slot_dims slots;
-    sc_walk_init(&walk);
-    if (!sc_walk_add_result(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 0) ||
-        !sc_walk_add_operand(eval, &walk, 1) || !take_rows(eval, &walk, SC_ATTR_dims, &rows) ||
-        !take_slots(eval, &walk, SC_ATTR_to, &slots))
+    if (!open_copy(eval, SC_ATTR_dims, SC_ATTR_to, &walk, &rows, &slots))
         return false;
     const double fill = sc_op_number(eval->op, SC_ATTR_value, 0);
     for (int64_t i = 0; i < slots.part.size * slots.slot.size; i++) {
@@ -167,10 +175,7 @@ bool eval_unpack_rows(sc_eval *eval)
     sc_walk walk;
     row_dims rows;
     slot_dims slots;
-    sc_walk_init(&walk);
-    if (!sc_walk_add_result(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 0) ||
-        !sc_walk_add_operand(eval, &walk, 1) || !take_rows(eval, &walk, SC_ATTR_to, &rows) ||
-        !take_slots(eval, &walk, SC_ATTR_dims, &slots))
+    if (!open_copy(eval, SC_ATTR_to, SC_ATTR_dims, &walk, &rows, &slots))
         return false;
     for (int64_t i = 0; i < row_count(&rows) * slots.part.size; i++) {
         const int64_t row = i / slots.part.size, part = i % slots.part.size;
