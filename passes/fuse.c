@@ -12,8 +12,8 @@
  * Ops are visited from last to first, so that readers are placed before the op:
  * - read by one kernel only: it joins if that kernel can compute it at the indices where it reads
  *   it;
- * - cheap and read by several: each kernel gets a copy, but only if at most one operand is as large
- *   as the result, so that reading the operands costs no more than reading the result;
+ * - cheap and read by several: each kernel gets a copy, but only if what it is computed from
+ *   (reading_costs.h) is no more bytes than the result;
  * - otherwise it is stored, by the kernel that reads it first if that kernel's dims allow it, or by
  *   a new one.
  *
@@ -33,6 +33,7 @@
 #include "passes/epilogue.h"
 #include "passes/offload.h"
 #include "passes/pass.h"
+#include "passes/reading_costs.h"
 #include "passes/uses.h"
 
 enum { MAX_MEMBERS = 160, MAX_READ = 40, MAX_STORED = 48 };
@@ -74,6 +75,7 @@ typedef struct fusion {
     sc_func_id func;
     uint32_t op_count;
     sc_epilogues epilogues;
+    sc_reading_costs costs;
     uint32_t *first_reader; /* by value */
     SC_VEC(reader) readers;
     SC_VEC(region) regions;
@@ -191,23 +193,6 @@ static bool same_phase(const fusion *f, sc_op_id op, const region *g)
     return sc_op_word(sc_op_at(f->m, op), SC_ATTR_phase) == g->phase;
 }
 
-/* True if at most one operand is as large as the result, so reading the operands costs no more than
- * reading the result. */
-static bool reads_little(const fusion *f, sc_op_id op)
-{
-    const sc_op *o = sc_op_at(f->m, op);
-    int64_t size = sc_type_local_elements(f->m, sc_type_of(f->m, o->first_result));
-    uint32_t large = 0;
-    for (uint32_t i = 0; i < o->operand_count; i++) {
-        bool again = false;
-        for (uint32_t j = 0; j < i; j++)
-            again = again || o->operands[j] == o->operands[i];
-        int64_t operand = sc_type_local_elements(f->m, sc_type_of(f->m, o->operands[i]));
-        large += !again && (operand >= size || operand > size / 8) ? 1 : 0;
-    }
-    return large <= 1;
-}
-
 static bool has_room(const fusion *f, sc_op_id op, const region *g)
 {
     return g->kind == KERNEL && g->member_count < MAX_MEMBERS &&
@@ -217,6 +202,16 @@ static bool has_room(const fusion *f, sc_op_id op, const region *g)
 static bool may_store(const fusion *f, sc_op_id op, const region *g)
 {
     return g->stored_count + sc_op_at(f->m, op)->result_count <= MAX_STORED;
+}
+
+/* True if the region reads no more for recomputing the op's result than for reading it. What is
+ * much smaller than the region takes no time either way. */
+static bool is_recomputed_for_little(const fusion *f, sc_op_id op, const region *g)
+{
+    const sc_op *o = sc_op_at(f->m, op);
+    return sc_reads_little(&f->costs, o) ||
+           (sc_reads_one(f->m, o) &&
+            sc_type_local_elements(f->m, sc_type_of(f->m, o->first_result)) <= g->elements / 8);
 }
 
 /* True if the region can compute the op with a result local to the region. */
@@ -229,7 +224,8 @@ static bool takes(const fusion *f, sc_op_id op, const reader *r)
     if ((traits & (SC_FUSE_FREE | SC_FUSE_VIEW)) != 0)
         return true;
     if ((traits & SC_FUSE_MAP) == 0 ||
-        (!same_phase(f, op, g) && ((traits & SC_FUSE_EXPENSIVE) != 0 || !reads_little(f, op))))
+        (!same_phase(f, op, g) &&
+         (sc_is_expensive(&f->costs, sc_op_at(f->m, op)) || !is_recomputed_for_little(f, op, g))))
         return false;
     /* not if it has fewer elements than the region without being one per outer iteration: it would
      * be recomputed many times */
@@ -360,14 +356,15 @@ static sc_op_id copy_of(fusion *f, sc_op_id op)
 typedef struct audience {
     uint32_t count, first; /* number of regions; the first to run */
     const reader *of_first;
-    bool all_take; /* every region accepts the op */
+    bool all_take;  /* every region accepts the op */
+    bool is_little; /* and none reads more for it than for its result */
     uint64_t position;
 } audience;
 
 static audience audience_of(const fusion *f, sc_op_id op)
 {
     const sc_op *o = sc_op_at(f->m, op);
-    audience a = {.first = SC_NONE, .all_take = true, .position = UINT64_MAX};
+    audience a = {.first = SC_NONE, .all_take = true, .is_little = true, .position = UINT64_MAX};
     for (uint32_t v = 0; v < o->result_count; v++) {
         for (uint32_t r = f->first_reader[o->first_result + v]; r != SC_NONE;
              r = f->readers.data[r].next) {
@@ -375,6 +372,8 @@ static audience audience_of(const fusion *f, sc_op_id op)
             const reader *by = &f->readers.data[r];
             a.count++;
             a.all_take = a.all_take && takes(f, op, by);
+            a.is_little =
+                a.is_little && is_recomputed_for_little(f, op, &f->regions.data[by->region]);
             if (f->regions.data[by->region].position < a.position) {
                 a.position = f->regions.data[by->region].position;
                 a.first = by->region;
@@ -408,20 +407,46 @@ static bool give_copies(fusion *f, sc_op_id op, uint32_t index, uint32_t readers
     return left;
 }
 
-/* Returns a kernel that reads the operand of this reduction and reduces it over the same dims,
- * before its result is read; SC_NONE: none. */
-static uint32_t sibling_of(const fusion *f, sc_op_id op, uint64_t before)
+enum { MOST_ASKED = 64 }; /* readers of a value that are looked at: visits stay linear */
+
+/* Returns a kernel that reads this operand of the op at the same indices, that can compute and
+ * store the op, too, and that runs before its result is read; SC_NONE: none. */
+static uint32_t sibling_by(const fusion *f, sc_op_id op, uint32_t operand, uint64_t before)
 {
-    uint32_t found = SC_NONE;
-    for (uint32_t r = f->first_reader[sc_op_at(f->m, op)->operands[0]]; r != SC_NONE;
-         r = f->readers.data[r].next) {
-        assert(r < f->readers.count);
+    const sc_op *o = sc_op_at(f->m, op);
+    bool is_reduction = (traits_of(f, op) & SC_FUSE_REDUCE) != 0;
+    sc_loop_dims own = sc_loops_of(f->m, o->first_result);
+    uint32_t found = SC_NONE, r = f->first_reader[o->operands[operand]];
+    for (uint32_t asked = 0; r != SC_NONE && asked < MOST_ASKED; asked++) {
         const reader *by = &f->readers.data[r];
         const region *g = &f->regions.data[by->region];
-        if (g->reduces && takes_reduction(f, op, by) && may_store(f, op, g) &&
-            g->position < before &&
+        bool is_alike = is_reduction
+                            ? g->reduces && takes_reduction(f, op, by) && may_store(f, op, g)
+                            : g->fastest == fastest_dim(&own) && takes_stored(f, op, by);
+        if (is_alike && g->position < before &&
             (found == SC_NONE || g->position < f->regions.data[found].position))
             found = by->region;
+        r = by->next;
+    }
+    return found;
+}
+
+/* The same of any operand that is as large as what the op iterates over. It is then read once. */
+static uint32_t sibling_of(const fusion *f, sc_op_id op, uint64_t before)
+{
+    const sc_op *o = sc_op_at(f->m, op);
+    uint32_t found = SC_NONE, traits = traits_of(f, op);
+    if ((traits & SC_FUSE_REDUCE) != 0)
+        return sibling_by(f, op, 0, before);
+    if ((traits & SC_FUSE_ROOT) != 0 || o->result_count != 1)
+        return SC_NONE;
+    sc_loop_dims own = sc_loops_of(f->m, o->first_result);
+    for (uint32_t i = 0; i < o->operand_count; i++) {
+        sc_loop_dims from = sc_loops_of(f->m, o->operands[i]);
+        uint32_t by = sc_loops_equal(&from, &own) ? sibling_by(f, op, i, before) : SC_NONE;
+        if (by != SC_NONE &&
+            (found == SC_NONE || f->regions.data[by].position < f->regions.data[found].position))
+            found = by;
     }
     return found;
 }
@@ -464,7 +489,7 @@ static void visit(fusion *f, sc_op_id op, uint32_t index)
         join(f, op, index, a.first, a.of_first->elsewhere);
         return;
     }
-    if (a.count > 1 && a.all_take && (traits & SC_FUSE_EXPENSIVE) == 0 && reads_little(f, op) &&
+    if (a.count > 1 && a.all_take && !sc_is_expensive(&f->costs, o) && a.is_little &&
         o->result_count == 1) {
         give_copies(f, op, index, a.count);
         return;
@@ -475,13 +500,13 @@ static void visit(fusion *f, sc_op_id op, uint32_t index)
         f->regions.data[a.first].stored_count += o->result_count;
         return;
     }
-    uint32_t sibling = reduction ? sibling_of(f, op, a.position) : SC_NONE;
+    bool is_contraction_step = sc_epilogue_operand(&f->epilogues, op, index) >= 0;
+    uint32_t sibling = reduction || !is_contraction_step ? sibling_of(f, op, a.position) : SC_NONE;
     if (sibling != SC_NONE) {
         join(f, op, index, sibling, 0);
         f->regions.data[sibling].stored_count++;
     } else
-        start(f, op, index, sc_epilogue_operand(&f->epilogues, op, index) >= 0 ? EPILOGUE : KERNEL,
-              position_of(index));
+        start(f, op, index, is_contraction_step ? EPILOGUE : KERNEL, position_of(index));
 }
 
 /* ---- the function in its new order ---- */
@@ -528,11 +553,13 @@ static void arrange(fusion *f, uint32_t old_values, int64_t *number)
 
 bool sc_run_fuse(sc_module *m, sc_pass_env *env)
 {
-    (void)env;
     int64_t number = -1;
     for (sc_func_id func = 0; func < m->funcs.count; func++) {
         const sc_arena_mark mark = sc_arena_mark_here(&m->context->scratch);
-        fusion f = {.m = m, .func = func, .epilogues = sc_epilogues_of(m)};
+        fusion f = {.m = m,
+                    .func = func,
+                    .epilogues = sc_epilogues_of(m),
+                    .costs = sc_find_reading_costs(m, func, env->cheap_functions)};
         uint32_t count = 0, old_values = m->values.count;
         sc_for_each_op (m, func, op)
             count++;

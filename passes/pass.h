@@ -21,6 +21,7 @@ typedef struct sc_pass_env {
     struct sc_planner *planner;
     const struct sc_map *brought; /* filled by insert-reshards: value << 32 | type -> the value
                                      resharded to that type before any reader; NULL: unknown */
+    bool cheap_functions;         /* of the target, as reading_costs.h says */
     bool no_verify;               /* for tests with invalid modules */
 } sc_pass_env;
 

@@ -227,6 +227,7 @@ void sc_cuda_emit_within(const sc_kernel *k, const char *name, bool comments,
     size_t start = out->length;
     sc_cuda_printer c = {.e = {.target = &sc_cuda_target}, .limits = limits, .name = name};
     c.intervals = sc_kernel_intervals(k, NULL, 0, NULL);
+    c.forms = sc_kernel_forms(k, c.intervals);
     c.partials = sc_arena_array(arena, k->items.count + 1, sizeof *c.partials);
     c.run_of_load = sc_arena_array(arena, k->nodes.count + 1, sizeof *c.run_of_load);
     c.run_of_item = sc_arena_array(arena, k->items.count + 1, sizeof *c.run_of_item);

@@ -94,6 +94,7 @@ typedef struct sc_cuda_printer {
      * threads have read the first one's. */
     int slot_bytes;
     int shared_bytes;
+    const sc_form *forms;            /* by node: integers as linear forms */
     bool *run_of_load, *run_of_item; /* lanes go through registers in this phase */
     const char *why_simple;
     sc_cuda_stage_text stage;

@@ -482,8 +482,11 @@ void sc_cuda_plan(sc_cuda_printer *c)
     if (vector != SC_NONE && !check_depends(c, vector)) {
         int64_t points = outer_points(c) * (c->parallel && !has_checks(c) ? most_points(c) : 1);
         c->lanes = choose_lanes(c, vector);
+        /* threads of a warp should sum columns side by side; where nothing is summed, rows of a few
+         * runs are side by side in memory as well */
+        int64_t least = has_inner_dims(k) ? SC_CUDA_WARP : 1;
         while (c->lanes > 1 && (points / c->lanes < c->limits->wanted / 4 ||
-                                sc_printer_size_of(&c->e, vector) / c->lanes < SC_CUDA_WARP))
+                                sc_printer_size_of(&c->e, vector) / c->lanes < least))
             c->lanes /= 2;
     }
     c->teams = outer_points(c) / c->lanes;

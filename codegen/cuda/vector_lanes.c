@@ -5,10 +5,80 @@
 
 #include "codegen/cuda/internal.h"
 
-static bool at_point(const sc_cuda_printer *c, sc_knode guard)
+/* ---- guards ---- */
+
+enum { DEEPEST = 8 }; /* nested conditions */
+
+/* True if a - b < shift is the same for all lanes: if it changes at a multiple of `lanes`. */
+static bool changes_between_runs(const sc_cuda_printer *c, const sc_knode *operands, int64_t shift,
+                                 uint32_t dim, int lanes)
 {
-    return guard == SC_NONE || c->e.nodes[guard].depth < SC_CUDA_LANES;
+    sc_form d = {0};
+    int64_t direction = 0;
+    if (!sc_form_add(&d, &c->forms[operands[0]], 1) || !sc_form_add(&d, &c->forms[operands[1]], -1))
+        return false;
+    for (uint32_t i = 0; i < d.count; i++) {
+        const sc_kernel_node *node = &c->e.k->nodes.data[d.terms[i].sub_axis];
+        bool is_lane = node->kind == SC_NODE_index && node->index == dim;
+        bool varies = (c->e.nodes[d.terms[i].sub_axis].dims >> dim & 1) != 0;
+        if (is_lane)
+            direction = d.terms[i].factor;
+        else if (d.terms[i].factor % lanes != 0 || (varies && d.terms[i].factor != 0))
+            return false;
+    }
+    /* E + constant < shift, or constant - E < shift, which is not E < constant - shift + 1 */
+    int64_t place = direction == 1 ? d.constant - shift : d.constant - shift + 1;
+    return (direction == 1 || direction == -1) && place % lanes == 0;
 }
+
+/* True if the condition is the same for all lanes of a run along `dim`. */
+static bool is_uniform(const sc_cuda_printer *c, sc_knode condition, uint32_t dim, int lanes,
+                       int depth)
+{
+    const sc_kernel_node *node = &c->e.k->nodes.data[condition];
+    const sc_knode *operands = sc_kernel_operands(c->e.k, condition);
+    if ((c->e.nodes[condition].dims >> dim & 1) == 0)
+        return true;
+    if (depth == DEEPEST)
+        return false;
+    switch (node->kind) {
+    case SC_NODE_not:
+        return is_uniform(c, operands[0], dim, lanes, depth + 1);
+    case SC_NODE_and:
+    case SC_NODE_or:
+        return is_uniform(c, operands[0], dim, lanes, depth + 1) &&
+               is_uniform(c, operands[1], dim, lanes, depth + 1);
+    case SC_NODE_lt:
+    case SC_NODE_ge:
+    case SC_NODE_le:
+    case SC_NODE_gt:
+        return c->e.k->nodes.data[operands[0]].dtype == SC_DTYPE_i64 &&
+               changes_between_runs(c, operands,
+                                    node->kind == SC_NODE_lt || node->kind == SC_NODE_ge ? 0 : 1,
+                                    dim, lanes);
+    default:
+        return false;
+    }
+}
+
+/* True if the guard of a run can be tested once, before the loop over lanes. */
+static bool at_point(const sc_cuda_printer *c, sc_knode guard, uint32_t dim, int lanes)
+{
+    return guard == SC_NONE || c->e.nodes[guard].depth < SC_CUDA_LANES ||
+           (c->e.nodes[guard].depth == SC_CUDA_LANES && is_uniform(c, guard, dim, lanes, 0));
+}
+
+/* The guard at the first lane. Nodes of the lanes' scope have no names yet: their text is the
+ * guard's. */
+static void guard_text(sc_cuda_printer *c, sc_knode guard, uint32_t dim)
+{
+    const char *name = c->e.dim_names[dim];
+    c->e.dim_names[dim] = sc_cuda_first_lane(c, dim);
+    sc_printer_value(&c->e, guard, true);
+    c->e.dim_names[dim] = name;
+}
+
+/* ---- runs ---- */
 
 static sc_knode guard_of(const sc_kernel *k, sc_knode id)
 {
@@ -39,13 +109,13 @@ static void choose_runs(sc_cuda_printer *c, uint32_t dim, int lanes, uint32_t fi
         bool here = dim != SC_NONE && k->nodes.data[i].kind == SC_NODE_load &&
                     info->pass == c->e.scopes.pass && info->depth == SC_CUDA_LANES &&
                     !sc_printer_is_cached(&c->e, i);
-        c->run_of_load[i] =
-            here && at_point(c, guard_of(k, i)) && sc_cuda_is_run(c, &info->access, dim, lanes);
+        c->run_of_load[i] = here && at_point(c, guard_of(k, i), dim, lanes) &&
+                            sc_cuda_is_run(c, &info->access, dim, lanes);
     }
     for (uint32_t i = first; i < end; i++) {
         const sc_kernel_item *item = &k->items.data[i];
         c->run_of_item[i] = dim != SC_NONE && writes_alone(c, i, first, end) &&
-                            at_point(c, item->guard) &&
+                            at_point(c, item->guard, dim, lanes) &&
                             sc_cuda_is_run(c, &c->e.items[i].access, dim, lanes);
     }
 }
@@ -78,7 +148,7 @@ static void load_runs(sc_cuda_printer *c, uint32_t dim, int lanes)
             sc_strbuf_printf(e->out->text, "sc_run<%s, %d> l%u = {};\n", type, lanes, i);
             sc_write_indent(e->out);
             sc_strbuf_add(e->out->text, "if (");
-            sc_printer_value(e, guard, true);
+            guard_text(c, guard, dim);
             sc_strbuf_printf(e->out->text, ")\n");
             sc_write_indent(e->out);
             sc_strbuf_printf(e->out->text, "    l%u = sc_load_run<%d>(", i, lanes);
@@ -104,7 +174,7 @@ static void declare_stored_runs(sc_cuda_printer *c, uint32_t dim, int lanes, uin
         sc_write_indent(e->out);
         if (item->guard != SC_NONE) {
             sc_strbuf_add(e->out->text, "if (");
-            sc_printer_value(e, item->guard, true);
+            guard_text(c, item->guard, dim);
             sc_strbuf_add(e->out->text, ")\n");
             sc_write_indent(e->out);
             sc_strbuf_add(e->out->text, "    ");
@@ -125,7 +195,7 @@ static void store_runs(sc_cuda_printer *c, uint32_t dim, uint32_t first, uint32_
         sc_write_indent(e->out);
         if (guard != SC_NONE) {
             sc_strbuf_add(e->out->text, "if (");
-            sc_printer_value(e, guard, true);
+            guard_text(c, guard, dim);
             sc_strbuf_printf(e->out->text, ")\n");
             sc_write_indent(e->out);
             sc_strbuf_add(e->out->text, "    ");

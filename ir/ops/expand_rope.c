@@ -38,7 +38,7 @@ static sc_value with_size(rope *r, sc_op_kind kind, sc_value x, double factor, d
     return sc_make2(&r->e->e, kind, x, y);
 }
 
-/* x op number, in f64. */
+/* x op number, in the dtype of x. */
 static sc_value with(rope *r, sc_op_kind kind, sc_value x, double number)
 {
     sc_value y = fresh_constant(r, number, sc_type_of(r->e->e.m, x)->dtype);
@@ -189,8 +189,9 @@ void expand_rope(sc_expand *expand)
     sc_value cosine = sc_make1(e, SC_OP_cos, angle);
     sc_value sine = sc_make1(e, SC_OP_sin, angle);
     sc_value minus = sc_make1(e, SC_OP_neg, sine);
-    sc_value is_first = r.interleaved ? with(&r, SC_OP_lt, with(&r, SC_OP_mod, element, 2), 1)
-                                      : with_size(&r, SC_OP_lt, element, 0.5, 1);
+    sc_value place = sc_make_index(e, &type, r.d);
+    sc_value is_first = r.interleaved ? with(&r, SC_OP_lt, with(&r, SC_OP_mod, place, 2), 1)
+                                      : with_size(&r, SC_OP_lt, place, 0.5, 1);
     sine =
         r.back ? sc_make_where(e, is_first, sine, minus) : sc_make_where(e, is_first, minus, sine);
 

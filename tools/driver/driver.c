@@ -211,6 +211,12 @@ static sc_module *build(sc_context *context, const sc_compiled *c, sc_sym entry,
                : NULL;
 }
 
+static bool is_for_gpus(const sc_options *options)
+{
+    const sc_target *target = options->target == NULL ? NULL : sc_target_find(options->target);
+    return target != NULL && sc_target_is_cuda(target);
+}
+
 /* Builds and places an entry, up to the pass `last`. */
 static sc_module *place(sc_context *context, sc_compiled *c, sc_sym entry,
                         const sc_binding_list *sizes, sc_train_step *step, sc_pipeline *pipeline,
@@ -232,7 +238,8 @@ static sc_module *place(sc_context *context, sc_compiled *c, sc_sym entry,
                       .pipeline = pipeline == NULL || pipeline->schedule == NULL ? NULL : pipeline,
                       .batches = sizes == NULL ? NULL : c->batches,
                       .bucket = sc_plan_tune(c->resolved).bucket,
-                      .prefetch = (uint32_t)sc_plan_tune(c->resolved).prefetch};
+                      .prefetch = (uint32_t)sc_plan_tune(c->resolved).prefetch,
+                      .cheap_functions = is_for_gpus(c->options)};
     return sc_pipeline_run(m, env, last, after, user) ? m : NULL;
 }
 

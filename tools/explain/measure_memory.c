@@ -103,14 +103,17 @@ bool sc_measure_memory(sc_context *context, const sc_compiled *c, sc_memory_repo
 {
     sc_compiled fused;
     sc_generated_program program;
+    const sc_target *target = sc_driver_target(context, c->options);
     sc_memory_report_make(c->local, out);
-    if (!sc_driver_compile(context, c->program, c->plan, c->options, NULL, NULL, "fuse", &fused))
+    if (target == NULL ||
+        !sc_driver_compile(context, c->program, c->plan, c->options, NULL, NULL, "fuse", &fused))
         return false;
     const sc_generate_part part = {
         .m = fused.local,
         .step = fused.step,
         .name = sc_module_is_cut(fused.local) ? sc_text(context, fused.entry) : NULL};
-    if (!sc_generate_program(&part, 1, &(sc_generate_options){.no_object = true}, &program))
+    if (!sc_generate_program(&part, 1, &(sc_generate_options){.target = target, .no_object = true},
+                             &program))
         return false;
     if (program.stage_count > 1) {
         read_stages(context, c, &program, out);
