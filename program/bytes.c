@@ -530,6 +530,7 @@ static void code_tables(codec *c, sc_image *image)
 static void code_image(codec *c, sc_image *image)
 {
     code_text(c, &image->target);
+    code_u32(c, &image->nvrtc);
     CODE_LIST(c, image->axes, image->axis_count, "axes");
     for (uint32_t i = 0; i < image->axis_count; i++) {
         code_text(c, &image->axes[i].name);

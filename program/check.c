@@ -436,6 +436,8 @@ const char *sc_image_check(const sc_image *image, sc_arena *arena)
     sc_checker c = {.image = image, .arena = arena, .name = ""};
     if (!is_text(image->target))
         return "it has no target";
+    if (image->nvrtc != 0 && strcmp(image->target, "cpu") == 0)
+        return "it is for the CPU, and NVRTC compiled it";
     if (check_mesh(&c) && sc_check_pipeline(&c) && check_buffers(&c) && check_states(&c) &&
         check_kernels(&c) && check_gemms(&c) && check_groups(&c) && sc_check_collectives(&c) &&
         check_funcs(&c) && sc_check_calls(&c) && sc_check_flight(&c))

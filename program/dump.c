@@ -285,7 +285,10 @@ static void put_func(sc_strbuf *out, const sc_image *image, const sc_image_func 
 
 void sc_image_dump(const sc_image *image, sc_strbuf *out)
 {
-    sc_strbuf_printf(out, "program for %s, %" PRIu64 " ranks (", image->target, image->ranks);
+    sc_strbuf_printf(out, "program for %s, ", image->target);
+    if (image->nvrtc != 0)
+        sc_strbuf_printf(out, "by NVRTC %u.%u, ", image->nvrtc / 1000, image->nvrtc % 1000 / 10);
+    sc_strbuf_printf(out, "%" PRIu64 " ranks (", image->ranks);
     for (uint32_t i = 0; i < image->axis_count; i++)
         sc_strbuf_printf(out, "%s%s=%" PRIu64, i > 0 ? ", " : "", image->axes[i].name,
                          image->axes[i].size);

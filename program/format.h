@@ -30,7 +30,7 @@
 #include "support/state.h"
 
 enum {
-    SC_IMAGE_VERSION = 10,
+    SC_IMAGE_VERSION = 11,
     SC_IMAGE_MAX_RANK = 15,
     SC_IMAGE_ALIGN = 64 /* alignment of every buffer */,
     SC_IMAGE_STREAMS = 3,
@@ -360,6 +360,8 @@ typedef struct sc_image_axis {
 
 typedef struct sc_image {
     const char *target; /* cpu, cuda:sm_90a */
+    uint32_t nvrtc; /* the NVRTC that compiled the kernels, as CUDA numbers versions: 13000 is 13.0;
+                       0: none did */
     uint32_t axis_count;
     sc_image_axis *axes; /* slowest first */
     uint64_t ranks;

@@ -276,6 +276,7 @@ static const char *merge(sc_program *program, sc_arena *arena)
                 .states = {.arena = arena}};
     sc_image *whole = program->whole = sc_arena_alloc(arena, sizeof *whole);
     *whole = (sc_image){.target = first->target,
+                        .nvrtc = first->nvrtc,
                         .axis_count = first->axis_count,
                         .axes = first->axes,
                         .ranks = first->ranks,

@@ -79,6 +79,7 @@ static bool add_modules(sc_generator *g, sc_image *image)
     sc_archive_write(entries, entry_count, &archive);
     image->object = (const uint8_t *)archive.data;
     image->object_bytes = archive.length;
+    image->nvrtc = cubins.nvrtc;
     g->out->compiled = cubins.compiled;
     return true;
 }

@@ -292,6 +292,7 @@ const char *sc_cubins_build(sc_arena *arena, const sc_target *target,
     atomic_init(&build->failed, false);
     if (!sc_nvrtc_open(&build->nvrtc, &error))
         return sc_arena_printf(arena, "%s", error.text);
+    out->nvrtc = (uint32_t)(1000 * build->nvrtc.major + 10 * build->nvrtc.minor);
     add_units(build, functions, count);
     wrong = build_units(build);
     if (wrong == NULL) {

@@ -31,6 +31,7 @@ typedef struct sc_cubin {
 
 typedef struct sc_cubins {
     sc_cubin *cubins;    /* by function, as given */
+    uint32_t nvrtc;      /* its version, as CUDA numbers versions: 13000 is 13.0 */
     uint32_t compiled;   /* functions that were not in the cache */
     const char *refused; /* why the cache is refused, in the arena, or NULL */
 } sc_cubins;

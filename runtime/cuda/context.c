@@ -107,6 +107,43 @@ static shardc_status check_ranks(const shardc_session *session, const sc_cuda_gp
     return SHARDC_OK;
 }
 
+/* True if the GPU can run the target's machine code (CUDA C++ programming guide, "Binary
+ * compatibility"): the same major capability and at least the same minor one; with suffix `a` the
+ * same capability exactly. */
+static bool takes_machine_code(const sc_target *target, uint32_t capability)
+{
+    if (sc_target_is_virtual(target))
+        return false;
+    if (sc_target_is_special(target))
+        return capability == target->capability;
+    return capability / 10 == target->capability / 10 && capability >= target->capability;
+}
+
+/* Requires a driver that takes what NVRTC made (CUDA compatibility, "Minor version compatibility"):
+ * machine code of its own major version of CUDA or of earlier ones, PTX of its own version or of
+ * earlier ones. */
+static shardc_status check_nvrtc(const sc_cuda *api, const sc_image *image, const sc_cuda_gpu *gpu,
+                                 const sc_target *target, shardc_error *error)
+{
+    int version = 0;
+    shardc_status status = SC_CUDA(api, error, "", cuDriverGetVersion, &version);
+    if (status != SHARDC_OK)
+        return status;
+    bool is_ptx = !takes_machine_code(target, gpu->capability);
+    uint32_t driver = (uint32_t)version, nvrtc = image->nvrtc;
+    char minor[16];
+    snprintf(minor, sizeof minor, "%u or earlier", driver % 1000 / 10);
+    if (is_ptx ? nvrtc / 10 <= driver / 10 : nvrtc / 1000 <= driver / 1000)
+        return SHARDC_OK;
+    return sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
+                   "GPU %d (%s): the driver, of CUDA %u.%u, does not take the %s that NVRTC %u.%u "
+                   "made; update the driver, or compile with an NVRTC of CUDA %u.%s (SHARDC_NVRTC "
+                   "names its library)",
+                   gpu->ordinal, gpu->name, driver / 1000, driver % 1000 / 10,
+                   is_ptx ? "PTX" : "machine code", nvrtc / 1000, nvrtc % 1000 / 10, driver / 1000,
+                   is_ptx ? minor : "x");
+}
+
 /* Checks compute capability and compute mode, and what the ranks on the GPU need. */
 static shardc_status check_gpu(const sc_cuda *api, const shardc_session *session, int ordinal,
                                uint32_t first, uint32_t gpus, shardc_error *error)
@@ -138,11 +175,13 @@ static shardc_status check_gpu(const sc_cuda *api, const shardc_session *session
     if (mode == SC_CU_PROHIBITED)
         return sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
                        "GPU %d (%s) is in a compute mode that prohibits its use", ordinal, name);
-    return check_ranks(session, &gpu, first, gpus, (uint32_t)shared, bytes, error);
+    status = check_nvrtc(api, image, &gpu, target, error);
+    return status != SHARDC_OK
+               ? status
+               : check_ranks(session, &gpu, first, gpus, (uint32_t)shared, bytes, error);
 }
 
-/* Requires a driver with CUDA 11.4's functions. Machine code needs nothing newer; if it does,
- * loading it reports that. */
+/* Requires a driver with CUDA 11.4's functions. */
 static shardc_status check_driver(const sc_cuda *api, shardc_error *error)
 {
     enum { LEAST = 11040 };
@@ -209,18 +248,6 @@ shardc_status sc_cuda_check_machine(const shardc_session *session, shardc_error 
 }
 
 /* ---- code ---- */
-
-/* True if the GPU can run the target's machine code (CUDA C++ programming guide, "Binary
- * compatibility"): the same major capability and at least the same minor one; with suffix `a` the
- * same capability exactly. */
-static bool takes_machine_code(const sc_target *target, uint32_t capability)
-{
-    if (sc_target_is_virtual(target))
-        return false;
-    if (sc_target_is_special(target))
-        return capability == target->capability;
-    return capability / 10 == target->capability / 10 && capability >= target->capability;
-}
 
 /* Loads machine code if the GPU can run it, else PTX, which the driver compiles. */
 static shardc_status load_module(const sc_cuda *api, const sc_image *image, const sc_cuda_gpu *gpu,

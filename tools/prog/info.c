@@ -113,6 +113,10 @@ static void print_json(const sc_prog *prog, sc_strbuf *out)
     }
     json_object_set_new(root, "version", json_integer(1));
     json_object_set_new(root, "target", json_string(image->target));
+    json_object_set_new(root, "nvrtc",
+                        image->nvrtc == 0
+                            ? json_null()
+                            : json_sprintf("%u.%u", image->nvrtc / 1000, image->nvrtc % 1000 / 10));
     json_object_set_new(root, "model", json_string(prog->facts.model));
     json_object_set_new(root, "plan",
                         prog->facts.plan == NULL ? json_null() : json_string(prog->facts.plan));
@@ -180,8 +184,11 @@ static void print_text(const sc_prog *prog, sc_strbuf *out)
     shardc_tensor_info info;
     sc_strbuf_printf(out, "%s of %s.%s", prog->facts.trains ? "train step" : "entry",
                      prog->facts.model, prog->facts.entry.name);
-    sc_strbuf_printf(out, "%s%s, for %s\nmesh    ", prog->facts.plan == NULL ? "" : ", plan ",
+    sc_strbuf_printf(out, "%s%s, for %s", prog->facts.plan == NULL ? "" : ", plan ",
                      prog->facts.plan == NULL ? "" : prog->facts.plan, image->target);
+    if (image->nvrtc != 0)
+        sc_strbuf_printf(out, " (NVRTC %u.%u)", image->nvrtc / 1000, image->nvrtc % 1000 / 10);
+    sc_strbuf_add(out, "\nmesh    ");
     for (uint32_t a = 0; a < image->axis_count; a++)
         sc_strbuf_printf(out, " %s=%llu", image->axes[a].name,
                          (unsigned long long)image->axes[a].size);

@@ -347,6 +347,7 @@ SPOIL(functions_meet, c->funcs.data[1].name = "micro")
 SPOIL(call_beyond, c->schedule.data[0].func = 2)
 SPOIL(call_before, c->schedule.data[0].micro_batch = -2)
 SPOIL(no_target, c->image.target = "")
+SPOIL(nvrtc_of_cpu, c->image.nvrtc = 13000)
 
 static const fault_case faults[] = {
     {buffer_outside, "buffer 1 (layers[0].w.master): 80 bytes at"},
@@ -429,6 +430,7 @@ static const fault_case faults[] = {
     {call_beyond, "call 0: of function 2, of 2"},
     {call_before, "call 0: of function 0, of 2, for micro-batch -2"},
     {no_target, "it has no target"},
+    {nvrtc_of_cpu, "it is for the CPU, and NVRTC compiled it"},
 };
 
 static void what_is_wrong_is_said(void **state)

@@ -689,6 +689,7 @@ typedef struct refusal {
     uint64_t ranks;
     shardc_status status;
     const char *text; /* in the message */
+    uint32_t nvrtc;   /* that made the program */
 } refusal;
 
 static void refusals_come_first(void **state)
@@ -696,21 +697,32 @@ static void refusals_come_first(void **state)
     (void)state;
     static const refusal refusals[] = {
         {"SHARDC_STUB_GPUS", "0", 1, SHARDC_ERROR_UNAVAILABLE,
-         "there is no GPU that CUDA's driver would use: cuInit"},
+         "there is no GPU that CUDA's driver would use: cuInit", 13000},
         {"SHARDC_STUB_CAPABILITY", "7.5", 1, SHARDC_ERROR_UNAVAILABLE,
-         "GPU 0 (stub 0) has compute capability 7.5; the program, for cuda:sm_80, needs 8.0"},
+         "GPU 0 (stub 0) has compute capability 7.5; the program, for cuda:sm_80, needs 8.0",
+         13000},
         {"SHARDC_STUB_DRIVER", "11020", 1, SHARDC_ERROR_UNAVAILABLE,
-         "the driver supports CUDA 11.2; the program needs"},
-        {"SHARDC_STUB_MEMORY", "60", 2, SHARDC_ERROR_MEMORY, "2 ranks on GPU 0 (stub 0) need"},
-        {"SHARDC_STUB_MODE", "2", 1, SHARDC_ERROR_UNAVAILABLE, "prohibits its use"},
+         "the driver supports CUDA 11.2; the program needs", 13000},
+        {"SHARDC_STUB_DRIVER", "12040", 1, SHARDC_ERROR_UNAVAILABLE,
+         "GPU 0 (stub 0): the driver, of CUDA 12.4, does not take the machine code that NVRTC 13.0 "
+         "made; update the driver, or compile with an NVRTC of CUDA 12.x (SHARDC_NVRTC names its "
+         "library)",
+         13000},
+        {"SHARDC_STUB_CAPABILITY", "10.0", 1, SHARDC_ERROR_UNAVAILABLE,
+         "GPU 0 (stub 0): the driver, of CUDA 13.0, does not take the PTX that NVRTC 13.1 made; "
+         "update the driver, or compile with an NVRTC of CUDA 13.0 or earlier (SHARDC_NVRTC",
+         13010},
+        {"SHARDC_STUB_MEMORY", "60", 2, SHARDC_ERROR_MEMORY, "2 ranks on GPU 0 (stub 0) need",
+         13000},
+        {"SHARDC_STUB_MODE", "2", 1, SHARDC_ERROR_UNAVAILABLE, "prohibits its use", 13000},
         {"SHARDC_STUB_SHARED", "40", 1, SHARDC_ERROR_UNAVAILABLE,
-         "gives a block 40960 bytes of shared memory; kernel k_add needs 50000"},
+         "gives a block 40960 bytes of shared memory; kernel k_add needs 50000", 13000},
         {"SHARDC_STUB_GPUS", "2", 4, SHARDC_ERROR_UNAVAILABLE,
-         "4 ranks on 2 GPUs: use a GPU for each rank, or one for all"},
+         "4 ranks on 2 GPUs: use a GPU for each rank, or one for all", 13000},
         {"SHARDC_STUB_GPUS", "1", 32, SHARDC_ERROR_UNAVAILABLE,
-         "32 ranks on one GPU are more than 16"},
+         "32 ranks on one GPU are more than 16", 13000},
         {"SHARDC_LIBCUDA", "/nowhere/libcuda.so", 1, SHARDC_ERROR_UNAVAILABLE,
-         "the file that SHARDC_LIBCUDA names does not load"},
+         "the file that SHARDC_LIBCUDA names does not load", 13000},
     };
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
         const refusal *r = &refusals[i];
@@ -722,6 +734,7 @@ static void refusals_come_first(void **state)
         step_image(&c);
         for (uint32_t k = 0; k < c.kernels.count; k++)
             cuda_stage(&c, k, 1, 32, strcmp(c.kernels.data[k].symbol, "k_add") == 0 ? 50000 : 0);
+        c.image.nvrtc = r->nvrtc;
         c.image.arena_bytes = r->status == SHARDC_ERROR_MEMORY ? 40 << 20 : c.image.arena_bytes;
         cuda_object(&c, "", "cubin", 80);
         shardc_executable *program = image_executable(&c);
