@@ -105,6 +105,7 @@ typedef struct shardc_gemm_tuning {
     uint32_t from_cache, queried; /* algorithms from the file, and from the library */
     /* of the queried ones: measured, and then not the library's first choice */
     uint32_t measured, improved;
+    uint32_t apart; /* whose epilogue is faster apart from them: kernels, and a matmul without it */
     /* of one call of each measured GEMM: by the library's first choice, and by the one taken */
     double first_seconds, best_seconds;
     bool is_saved; /* the file was written */

@@ -18,7 +18,7 @@
 #include "support/number.h"
 
 static const char title[] = "shardc products ", gpu_line[] = "gpu ";
-enum { VERSION = 2, MOST_BYTES = 64 << 20, DIGITS = 2 * sizeof(sc_lt_algo) };
+enum { VERSION = 3, MOST_BYTES = 64 << 20, DIGITS = 2 * sizeof(sc_lt_algo) };
 
 /* ---- the table ---- */
 
@@ -27,12 +27,15 @@ void sc_algorithm_cache_init(sc_algorithm_cache *cache, uint64_t program, uint32
     *cache = (sc_algorithm_cache){
         .program = program, .gemm_count = gemm_count, .info = {.gemms = gemm_count}};
     pthread_mutex_init(&cache->lock, NULL);
+    pthread_mutex_init(&cache->measuring, NULL);
 }
 
 void sc_algorithm_cache_free(sc_algorithm_cache *cache)
 {
-    if (cache->gemm_count > 0)
+    if (cache->gemm_count > 0) {
         pthread_mutex_destroy(&cache->lock);
+        pthread_mutex_destroy(&cache->measuring);
+    }
     free(cache->gpus);
     free(cache->list);
     *cache = (sc_algorithm_cache){.gemm_count = 0};
@@ -110,9 +113,9 @@ char *sc_algorithm_cache_print(const sc_algorithm_cache *cache, size_t *out_size
             const sc_algorithm *c = &cache->list[i];
             if (c->gpu != gpu)
                 continue;
-            sc_fprintf(out, "product %u aligned %u %u %u %u %u ns %.0f %.0f algo ", c->gemm,
-                       c->aligned[0], c->aligned[1], c->aligned[2], c->aligned[3], c->aligned[4],
-                       1e9 * c->first, 1e9 * c->least);
+            sc_fprintf(out, "product %u aligned %u %u %u %u %u ns %.0f %.0f apart %d algo ",
+                       c->gemm, c->aligned[0], c->aligned[1], c->aligned[2], c->aligned[3],
+                       c->aligned[4], 1e9 * c->first, 1e9 * c->least, c->is_apart);
             for (size_t b = 0; b < sizeof c->algo; b++)
                 fprintf(out, "%02x", ((const unsigned char *)&c->algo)[b]);
             fputc('\n', out);
@@ -181,16 +184,19 @@ static bool parse_algorithm(const char *line, uint32_t gpu, uint32_t gemm_count,
 {
     int length = -1;
     uint64_t first = 0, least = 0;
+    uint32_t apart = 0;
     *out = (sc_algorithm){.gpu = gpu};
     /* the widths keep every number within its type */
-    int fields = sscanf(line, // NOLINT(cert-err34-c)
-                        "product %9" SCNu32 " aligned %3" SCNu32 " %3" SCNu32 " %3" SCNu32
-                        " %3" SCNu32 " %3" SCNu32 " ns %18" SCNu64 " %18" SCNu64 " algo %n",
-                        &out->gemm, &out->aligned[0], &out->aligned[1], &out->aligned[2],
-                        &out->aligned[3], &out->aligned[4], &first, &least, &length);
+    int fields =
+        sscanf(line, // NOLINT(cert-err34-c)
+               "product %9" SCNu32 " aligned %3" SCNu32 " %3" SCNu32 " %3" SCNu32 " %3" SCNu32
+               " %3" SCNu32 " ns %18" SCNu64 " %18" SCNu64 " apart %1" SCNu32 " algo %n",
+               &out->gemm, &out->aligned[0], &out->aligned[1], &out->aligned[2], &out->aligned[3],
+               &out->aligned[4], &first, &least, &apart, &length);
     out->first = 1e-9 * (double)first;
     out->least = 1e-9 * (double)least;
-    return fields == SC_CUDA_ALIGNED + 3 && length > 0 && out->gemm < gemm_count &&
+    out->is_apart = apart == 1;
+    return fields == SC_CUDA_ALIGNED + 4 && length > 0 && apart <= 1 && out->gemm < gemm_count &&
            parse_algo(line + length, &out->algo);
 }
 

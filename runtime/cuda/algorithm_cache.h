@@ -3,11 +3,11 @@
  * later runs. The file is text and belongs to one program. Algorithms also depend on the GPU and
  * the library's version, so they follow a line that names both:
  *
- *     shardc products 1
+ *     shardc products 3
  *     program 0123456789abcdef                          sc_image.hash
  *     GPU NVIDIA H100 SXM, capability 9.0, 132 multiprocessors, cuBLASLt 130000
- *     product 0 aligned 256 256 256 0 0 ns 0 0 algo 00..  the algorithm's 64 bytes, in memory order
- *     end 0123456789abcdef                              sc_fnv1a64 of everything before
+ *     product 0 aligned 256 256 256 0 0 ns 0 0 apart 0 algo 00..   the algorithm's 64 bytes, in
+ * order end 0123456789abcdef                              sc_fnv1a64 of everything before
  *
  * The file is not trusted: it must be complete and of this program, and an algorithm from it is
  * used only after the library has checked it. */
@@ -29,11 +29,14 @@ typedef struct sc_algorithm {
     /* seconds per call, of the library's first choice and of this algorithm; 0: not measured */
     double first, least;
     sc_lt_algo algo;
-    bool is_sure; /* queried or checked in this process */
+    bool is_apart; /* the instructions that stand for the GEMM and its epilogue are faster */
+    bool is_sure;  /* queried or checked in this process */
 } sc_algorithm;
 
 typedef struct sc_algorithm_cache {
     pthread_mutex_t lock; /* protects everything while ranks start */
+    /* held while a GEMM and what stands for it are measured, so that ranks decide alike */
+    pthread_mutex_t measuring;
     uint64_t program;
     uint32_t gemm_count, gpu_count, gpu_room, count, room;
     char (*gpus)[SC_CUDA_GPU_NAME];

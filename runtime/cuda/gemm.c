@@ -261,41 +261,16 @@ static shardc_status ask(const sc_cublaslt *lt, sc_lt_handle handle, const sc_cu
     return status;
 }
 
-/* Measures the seconds of one call: the minimum of several rounds, each long enough for the clock's
- * resolution. */
-static shardc_status time_calls(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul *m,
-                                const sc_cu_event events[2], double *out, shardc_error *error)
+/* A call of a matmul, as work to be measured. */
+typedef struct one_matmul {
+    sc_bound *bound;
+    const sc_cuda_matmul *m;
+} one_matmul;
+
+static shardc_status run_one(sc_rank *rank, void *user, shardc_error *error)
 {
-    enum { ROUNDS = 4, MOST_CALLS = 50 };
-    const sc_cuda_rank *own = rank->device_state;
-    const sc_cuda *api = &own->session->api;
-    const float round_ms = 5;
-    shardc_status status = SHARDC_OK;
-    int count = 1; /* the first round warms up, and determines how many calls fill a round */
-    for (int round = 0; round < ROUNDS; round++) {
-        if (status != SHARDC_OK)
-            break;
-        float ms = 0;
-        status = SC_CUDA(api, error, "", cuEventRecord, events[0], own->streams[0]);
-        for (int i = 0; i < count; i++) {
-            if (status != SHARDC_OK)
-                break;
-            status = sc_cuda_matmul_run(rank, bound, m, error);
-        }
-        if (status == SHARDC_OK)
-            status = SC_CUDA(api, error, "", cuEventRecord, events[1], own->streams[0]);
-        if (status == SHARDC_OK)
-            status = SC_CUDA(api, error, "", cuEventSynchronize, events[1]);
-        if (status == SHARDC_OK)
-            status = SC_CUDA(api, error, "", cuEventElapsedTime, &ms, events[0], events[1]);
-        double seconds = 1e-3 * (double)ms / count;
-        *out = round <= 1 || seconds < *out ? seconds : *out;
-        if (round == 0)
-            count = ms * MOST_CALLS <= round_ms ? MOST_CALLS
-                    : ms >= round_ms            ? 1
-                                                : (int)(round_ms / ms);
-    }
-    return status;
+    const one_matmul *one = user;
+    return sc_cuda_matmul_run(rank, one->bound, one->m, error);
 }
 
 /* Measures several algorithms on this rank's buffers, whose contents do not matter yet, and
@@ -304,31 +279,19 @@ static shardc_status measure(sc_rank *rank, sc_cuda_matmul *m, const calls *all,
                              const sc_lt_heuristic *found, int count, sc_algorithm *out,
                              shardc_error *error)
 {
-    const sc_cuda_rank *own = rank->device_state;
-    const sc_cuda *api = &own->session->api;
-    sc_cu_event events[2] = {NULL, NULL};
     shardc_status status = SHARDC_OK;
-    for (int i = 0; i < 2; i++) {
-        if (status != SHARDC_OK)
-            break;
-        status = SC_CUDA(api, error, "", cuEventCreate, &events[i], 0);
-    }
     for (int i = 0; i < count; i++) {
         if (status != SHARDC_OK)
             break;
         double seconds = 0;
         m->algo = found[i].algo;
-        status = time_calls(rank, all->one, m, events, &seconds, error);
+        status = sc_cuda_seconds_of(rank, run_one, &(one_matmul){all->one, m}, &seconds, error);
         if (i == 0)
             out->first = seconds;
         if (i == 0 || seconds < out->least) {
             out->least = seconds;
             out->algo = m->algo;
         }
-    }
-    for (int i = 0; i < 2; i++) {
-        if (events[i] != NULL)
-            api->cuEventDestroy_v2(events[i]);
     }
     return status;
 }
@@ -346,8 +309,9 @@ static bool is_sure(const sc_cuda_rank *own, const sc_cuda_matmul *m, sc_algorit
     return algorithm->is_sure;
 }
 
-/* Queries or measures an algorithm. *out_none: the library does not support the GEMM. */
-static shardc_status find_algorithm(sc_rank *rank, sc_cuda_matmul *m, const calls *all,
+/* Queries or measures an algorithm, which `counts` among those of the program. *out_none: the
+ * library does not support the GEMM. */
+static shardc_status find_algorithm(sc_rank *rank, sc_cuda_matmul *m, const calls *all, bool counts,
                                     sc_algorithm *out, bool *out_none, shardc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
@@ -364,11 +328,13 @@ static shardc_status find_algorithm(sc_rank *rank, sc_cuda_matmul *m, const call
         return status;
     if (!tunes)
         out->algo = found[0].algo;
-    info->queried++;
-    info->measured += tunes;
-    info->improved += out->least < out->first;
-    info->first_seconds += out->first;
-    info->best_seconds += out->least;
+    if (counts) {
+        info->queried++;
+        info->measured += tunes;
+        info->improved += out->least < out->first;
+        info->first_seconds += out->first;
+        info->best_seconds += out->least;
+    }
     out->is_sure = true;
     return sc_algorithm_cache_set(&own->session->algorithms, out)
                ? SHARDC_OK
@@ -376,22 +342,30 @@ static shardc_status find_algorithm(sc_rank *rank, sc_cuda_matmul *m, const call
                          "there is not enough memory for the algorithms of the matmuls");
 }
 
+/* What identifies the algorithm of a matmul in the cache. */
+static sc_algorithm key_of(const sc_cuda_rank *own, uint32_t gemm, const sc_cuda_matmul *m,
+                           const calls *all)
+{
+    const uint32_t *operands =
+        (const uint32_t[]){m->form.a.operand, m->form.b.operand, m->form.d.operand};
+    sc_algorithm key = {.gpu = own->gpu->kind, .gemm = own->first_gemm + gemm};
+    for (int i = 0; i < 3; i++)
+        key.aligned[i] = alignment_of(all->addresses[operands[i]]);
+    key.aligned[3] = all->bias == NULL ? 0 : alignment_of((uintptr_t)all->bias);
+    key.aligned[4] = all->aux == NULL ? 0 : alignment_of((uintptr_t)all->aux);
+    return key;
+}
+
 /* Chooses the algorithm: from the cache (another rank on the same kind of GPU, or an earlier run),
  * else from the library. One rank at a time, so that nothing is queried twice and measurements are
  * undisturbed. */
 static shardc_status choose(sc_rank *rank, uint32_t gemm, sc_cuda_matmul *m, const calls *all,
-                            bool *out_none, shardc_error *error)
+                            bool counts, bool *out_none, shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
     sc_algorithm_cache *cache = &own->session->algorithms;
-    const uint32_t *operands =
-        (const uint32_t[]){m->form.a.operand, m->form.b.operand, m->form.d.operand};
-    sc_algorithm wanted = {.gpu = own->gpu->kind, .gemm = own->first_gemm + gemm};
+    sc_algorithm wanted = key_of(own, gemm, m, all);
     shardc_status status;
-    for (int i = 0; i < 3; i++)
-        wanted.aligned[i] = alignment_of(all->addresses[operands[i]]);
-    wanted.aligned[3] = all->bias == NULL ? 0 : alignment_of((uintptr_t)all->bias);
-    wanted.aligned[4] = all->aux == NULL ? 0 : alignment_of((uintptr_t)all->aux);
     /* the library checks their alignment */
     status = set_tensors(&own->session->lt, m, all->bias, all->aux, error);
     if (status != SHARDC_OK)
@@ -400,17 +374,19 @@ static shardc_status choose(sc_rank *rank, uint32_t gemm, sc_cuda_matmul *m, con
     sc_algorithm *found = sc_algorithm_cache_find(cache, &wanted);
     bool is_new = found != NULL && !found->is_sure;
     if (found == NULL || (is_new && rank->session->options.tune_gemms) || !is_sure(own, m, found))
-        status = find_algorithm(rank, m, all, &wanted, out_none, error);
+        status = find_algorithm(rank, m, all, counts, &wanted, out_none, error);
     else {
         wanted = *found;
         cache->info.from_cache += is_new;
+        cache->info.apart += is_new && wanted.is_apart;
     }
+    *out_none = *out_none || wanted.is_apart;
     pthread_mutex_unlock(&cache->lock);
     m->algo = wanted.algo;
     return status;
 }
 
-shardc_status sc_cuda_matmul_new(sc_rank *rank, uint32_t gemm, sc_cuda_matmul **out,
+shardc_status sc_cuda_matmul_new(sc_rank *rank, uint32_t gemm, bool counts, sc_cuda_matmul **out,
                                  shardc_error *error)
 {
     bool is_none = false;
@@ -436,7 +412,7 @@ shardc_status sc_cuda_matmul_new(sc_rank *rank, uint32_t gemm, sc_cuda_matmul **
         status = make_layout(lt, &m->form.d, m->form.batches, &m->d, error);
     if (status == SHARDC_OK) {
         const calls all = calls_of(rank, gemm, &m->form);
-        status = choose(rank, gemm, m, &all, &is_none, error);
+        status = choose(rank, gemm, m, &all, counts, &is_none, error);
     }
     if (status != SHARDC_OK || is_none) {
         sc_cuda_matmul_free(lt, m);
@@ -444,6 +420,26 @@ shardc_status sc_cuda_matmul_new(sc_rank *rank, uint32_t gemm, sc_cuda_matmul **
     }
     *out = m;
     return SHARDC_OK;
+}
+
+shardc_status sc_cuda_matmul_set_apart(sc_rank *rank, uint32_t gemm, sc_cuda_matmul **matmul,
+                                       shardc_error *error)
+{
+    sc_cuda_rank *own = rank->device_state;
+    sc_algorithm_cache *cache = &own->session->algorithms;
+    const calls all = calls_of(rank, gemm, &(*matmul)->form);
+    const sc_algorithm key = key_of(own, gemm, *matmul, &all);
+    pthread_mutex_lock(&cache->lock);
+    sc_algorithm *found = sc_algorithm_cache_find(cache, &key);
+    if (found != NULL)
+        found->is_apart = true;
+    cache->info.apart += found != NULL;
+    pthread_mutex_unlock(&cache->lock);
+    sc_cuda_matmul_free(&own->session->lt, *matmul);
+    *matmul = NULL;
+    return found != NULL ? SHARDC_OK
+                         : sc_fail(error, SHARDC_ERROR_DEVICE,
+                                   "a measured matmul has no entry among the algorithms");
 }
 
 void sc_cuda_matmul_free(const sc_cublaslt *lt, sc_cuda_matmul *m)

@@ -1,5 +1,6 @@
 /* The GEMMs of a session and its ranks: opens the library, manages the algorithm cache and its
  * file, and creates a plan for each GEMM. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -120,18 +121,20 @@ static void write_algorithms(shardc_session *session)
     pthread_mutex_unlock(&cache->lock);
 }
 
-/* A GEMM that the library does not support with all its epilogue steps is executed by the fallback
- * instructions that follow it in the list, if there are any. */
+/* A GEMM that the library does not support with all its epilogue steps, or that was measured to be
+ * slower with them, is executed by the fallback instructions that follow it in the list, if there
+ * are any. */
 typedef struct gemm_state {
     bool is_made, is_lacking;
 } gemm_state;
 
-static shardc_status make_plan(sc_rank *rank, uint32_t gemm, gemm_state *of, shardc_error *error)
+static shardc_status make_plan(sc_rank *rank, uint32_t gemm, bool counts, gemm_state *of,
+                               shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
     if (of->is_made)
         return SHARDC_OK;
-    shardc_status status = sc_cuda_matmul_new(rank, gemm, &own->matmuls[gemm], error);
+    shardc_status status = sc_cuda_matmul_new(rank, gemm, counts, &own->matmuls[gemm], error);
     of->is_made = true;
     of->is_lacking = own->matmuls[gemm] == NULL;
     return status;
@@ -156,6 +159,93 @@ static bool has_fallback(const sc_image_func *f, uint32_t at)
     return false;
 }
 
+/* An instruction that stands for a matmul with its epilogue, or that matmul, as work. */
+typedef struct one_instr {
+    sc_bound *bound;
+    const sc_cuda_matmul *matmul; /* NULL: a kernel */
+} one_instr;
+
+static shardc_status run_instr(sc_rank *rank, void *user, shardc_error *error)
+{
+    const one_instr *one = user;
+    return one->matmul == NULL ? sc_cuda_launch(rank, one->bound, 0, error)
+                               : sc_cuda_matmul_run(rank, one->bound, one->matmul, error);
+}
+
+static bool follows(const sc_image_func *f, uint32_t i)
+{
+    return i < f->instr_count && (f->instrs[i].instead || f->instrs[i].kind != SC_INSTR_GEMM);
+}
+
+/* The seconds of the instructions that stand for the matmul at `at`; INFINITY if the library lacks
+ * theirs, too. */
+static shardc_status time_fallback(sc_rank *rank, uint32_t func, uint32_t at, gemm_state *states,
+                                   double *out, shardc_error *error)
+{
+    const sc_cuda_rank *own = rank->device_state;
+    const sc_image_func *f = &rank->image->funcs[func];
+    shardc_status status = SHARDC_OK;
+    *out = 0;
+    for (uint32_t i = at + 1; follows(f, i); i++) {
+        const sc_image_instr *instr = &f->instrs[i];
+        bool is_gemm = instr->kind == SC_INSTR_GEMM;
+        double seconds = 0;
+        if (status != SHARDC_OK)
+            break;
+        if (!instr->instead)
+            continue;
+        if (is_gemm)
+            status = make_plan(rank, instr->index, false, &states[instr->index], error);
+        if (is_gemm && own->matmuls[instr->index] == NULL)
+            seconds = INFINITY;
+        else if (status == SHARDC_OK)
+            status = sc_cuda_seconds_of(
+                rank, run_instr,
+                &(one_instr){&rank->funcs[func][i], is_gemm ? own->matmuls[instr->index] : NULL},
+                &seconds, error);
+        *out += seconds;
+    }
+    return status;
+}
+
+/* Measures a matmul with its epilogue, and what stands for both, and keeps the faster. */
+static shardc_status compare_fallback(sc_rank *rank, uint32_t func, uint32_t at, gemm_state *states,
+                                      shardc_error *error)
+{
+    sc_cuda_rank *own = rank->device_state;
+    const sc_image_instr *instr = &rank->image->funcs[func].instrs[at];
+    gemm_state *of = &states[instr->index];
+    sc_cuda_matmul **matmul = &own->matmuls[instr->index];
+    double fused = 0, apart = 0;
+    shardc_status status = sc_cuda_seconds_of(
+        rank, run_instr, &(one_instr){&rank->funcs[func][at], *matmul}, &fused, error);
+    if (status == SHARDC_OK)
+        status = time_fallback(rank, func, at, states, &apart, error);
+    if (status == SHARDC_OK && apart < fused) {
+        status = sc_cuda_matmul_set_apart(rank, instr->index, matmul, error);
+        of->is_lacking = true;
+    }
+    return status;
+}
+
+/* Makes the plan of a matmul that is no fallback. */
+static shardc_status make_first_plan(sc_rank *rank, uint32_t func, uint32_t at, gemm_state *states,
+                                     shardc_error *error)
+{
+    sc_algorithm_cache *cache = &((sc_cuda_rank *)rank->device_state)->session->algorithms;
+    const sc_image_func *f = &rank->image->funcs[func];
+    gemm_state *of = &states[f->instrs[at].index];
+    bool measures = rank->session->options.tune_gemms && !of->is_made && has_fallback(f, at);
+    if (!measures)
+        return make_plan(rank, f->instrs[at].index, true, of, error);
+    pthread_mutex_lock(&cache->measuring);
+    shardc_status status = make_plan(rank, f->instrs[at].index, true, of, error);
+    if (status == SHARDC_OK && !of->is_lacking)
+        status = compare_fallback(rank, func, at, states, error);
+    pthread_mutex_unlock(&cache->measuring);
+    return status;
+}
+
 static shardc_status make_func_plans(sc_rank *rank, uint32_t func, gemm_state *states,
                                      shardc_error *error)
 {
@@ -172,7 +262,8 @@ static shardc_status make_func_plans(sc_rank *rank, uint32_t func, gemm_state *s
         if (instr->kind != SC_INSTR_GEMM || (instr->instead && !is_lacking))
             continue;
         gemm_state *of = &states[instr->index];
-        status = make_plan(rank, instr->index, of, error);
+        status = instr->instead ? make_plan(rank, instr->index, true, of, error)
+                                : make_first_plan(rank, func, i, states, error);
         if (status == SHARDC_OK && of->is_lacking && (instr->instead || !has_fallback(f, i)))
             status = lacks(rank, instr, error);
         if (!instr->instead)

@@ -158,8 +158,11 @@ shardc_status sc_cuda_transfer(sc_rank *rank, sc_bound *bound, shardc_error *err
 
 /* ---- gemm.c ---- */
 /* Creates the plan for all calls of GEMM `gemm`, whose addresses are bound. */
-shardc_status sc_cuda_matmul_new(sc_rank *rank, uint32_t gemm, sc_cuda_matmul **out,
+shardc_status sc_cuda_matmul_new(sc_rank *rank, uint32_t gemm, bool counts, sc_cuda_matmul **out,
                                  shardc_error *error);
+/* From now on, and in the file, what stands for the matmul runs instead; frees *matmul. */
+shardc_status sc_cuda_matmul_set_apart(sc_rank *rank, uint32_t gemm, sc_cuda_matmul **matmul,
+                                       shardc_error *error);
 void sc_cuda_matmul_free(const sc_cublaslt *lt, sc_cuda_matmul *matmul);
 shardc_status sc_cuda_matmul_run(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul *matmul,
                                  shardc_error *error);
@@ -196,5 +199,18 @@ void sc_cuda_times_open(sc_rank *rank);
 shardc_status sc_cuda_times_of(sc_rank *rank, uint32_t func, uint32_t instr, bool *out_ran,
                                double *out_begin, double *out_end, shardc_error *error);
 void sc_cuda_times_free(sc_rank *rank); /* NULL is allowed */
+
+/* ---- launch.c ---- */
+/* Enqueues the stages of a kernel. */
+shardc_status sc_cuda_launch(sc_rank *rank, sc_bound *bound, uint32_t micro_batch,
+                             shardc_error *error);
+
+/* ---- timing.c ---- */
+/* Work that is enqueued on stream 0, for measuring. */
+typedef shardc_status sc_cuda_work(sc_rank *rank, void *user, shardc_error *error);
+/* Measures the seconds of one call of the work on an idle GPU: the minimum of several rounds, each
+ * long enough for the clock's resolution. */
+shardc_status sc_cuda_seconds_of(sc_rank *rank, sc_cuda_work *work, void *user, double *out,
+                                 shardc_error *error);
 
 #endif

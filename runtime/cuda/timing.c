@@ -238,3 +238,59 @@ void sc_cuda_times_free(sc_rank *rank)
     free(times);
     own->times = NULL;
 }
+
+/* ---- measuring ---- */
+
+static shardc_status run_rounds(sc_rank *rank, sc_cuda_work *work, void *user,
+                                const sc_cu_event events[2], double *out, shardc_error *error)
+{
+    enum { ROUNDS = 4, MOST_CALLS = 50 };
+    const sc_cuda_rank *own = rank->device_state;
+    const sc_cuda *api = &own->session->api;
+    const float round_ms = 5;
+    shardc_status status = SHARDC_OK;
+    int count = 1; /* the first round warms up, and determines how many calls fill a round */
+    for (int round = 0; round < ROUNDS; round++) {
+        if (status != SHARDC_OK)
+            break;
+        float ms = 0;
+        status = SC_CUDA(api, error, "", cuEventRecord, events[0], own->streams[0]);
+        for (int i = 0; i < count; i++) {
+            if (status != SHARDC_OK)
+                break;
+            status = work(rank, user, error);
+        }
+        if (status == SHARDC_OK)
+            status = SC_CUDA(api, error, "", cuEventRecord, events[1], own->streams[0]);
+        if (status == SHARDC_OK)
+            status = SC_CUDA(api, error, "", cuEventSynchronize, events[1]);
+        if (status == SHARDC_OK)
+            status = SC_CUDA(api, error, "", cuEventElapsedTime, &ms, events[0], events[1]);
+        double seconds = 1e-3 * (double)ms / count;
+        *out = round <= 1 || seconds < *out ? seconds : *out;
+        if (round == 0)
+            count = ms * MOST_CALLS <= round_ms ? MOST_CALLS
+                    : ms >= round_ms            ? 1
+                                                : (int)(round_ms / ms);
+    }
+    return status;
+}
+
+shardc_status sc_cuda_seconds_of(sc_rank *rank, sc_cuda_work *work, void *user, double *out,
+                                 shardc_error *error)
+{
+    const sc_cuda *api = &((const sc_cuda_rank *)rank->device_state)->session->api;
+    sc_cu_event events[2] = {NULL, NULL};
+    shardc_status status = SHARDC_OK;
+    for (int i = 0; i < 2; i++) {
+        if (status == SHARDC_OK)
+            status = SC_CUDA(api, error, "", cuEventCreate, &events[i], 0);
+    }
+    if (status == SHARDC_OK)
+        status = run_rounds(rank, work, user, events, out, error);
+    for (int i = 0; i < 2; i++) {
+        if (events[i] != NULL)
+            api->cuEventDestroy_v2(events[i]);
+    }
+    return status;
+}

@@ -264,7 +264,17 @@ static bool fits_dtypes(const struct sc_lt_desc_object *desc, sc_lt_dtype a, sc_
            ((a == SC_LT_BF16 || a == SC_LT_F16) && (d == a || d == SC_LT_F32));
 }
 
-/* A library that has none: SHARDC_STUB_CUBLASLT_EPILOGUES=no. */
+/* A library that has none: SHARDC_STUB_CUBLASLT_EPILOGUES=no. One whose products take
+ * SLOW_EPILOGUE_US longer with one: =slow. */
+enum { SLOW_EPILOGUE_US = 5000 };
+
+static uint64_t epilogue_us(uint32_t epilogue)
+{
+    const char *has = getenv("SHARDC_STUB_CUBLASLT_EPILOGUES");
+    bool is_slow = has != NULL && strcmp(has, "slow") == 0;
+    return is_slow && epilogue != SC_LT_EPILOGUE_NONE ? SLOW_EPILOGUE_US : 0;
+}
+
 static bool fits_epilogue(uint32_t epilogue)
 {
     const char *has = getenv("SHARDC_STUB_CUBLASLT_EPILOGUES");
@@ -562,8 +572,9 @@ static bool run_product(void *data, char *why, size_t room)
     int64_t rows = (int64_t)p->d.rows, columns = (int64_t)p->d.columns;
     int64_t depth = (int64_t)(p->desc.transpose_a ? p->a.rows : p->a.columns);
     (void)why, (void)room;
-    if (p->slower > 0)
-        nanosleep(&(struct timespec){.tv_nsec = 1000 * (long)p->slower}, NULL);
+    uint64_t slower = p->slower + epilogue_us(p->desc.epilogue);
+    if (slower > 0)
+        nanosleep(&(struct timespec){.tv_nsec = 1000 * (long)slower}, NULL);
     size_t end = p->workspace_bytes < 4096 ? p->workspace_bytes : 4096;
     if (end > 0) {
         memset(p->workspace, 0x5a, end);

@@ -374,14 +374,16 @@ static void text_that_says_nonsense_is_refused(void **state)
 {
     (void)state;
     static const char *const lines[] = {
-        "product 0 aligned 1 1 1 1 1 ns 0 0 algo ", /* before any GPU; then of one: */
-        "gpu a\nproduct 7 aligned 1 1 1 1 1 ns 0 0 algo ",
-        "gpu a\nproduct 0 aligned 1 1 1 1 ns 0 0 algo ",
-        "gpu a\nproduct -1 aligned 1 1 1 1 1 ns 0 0 algo ",
-        "gpu a\nproduct 0 aligned 1 1 1 1 1 ns 0 0 algo 0",
-        "gpu a\nproduct 0 aligned 1 1 1 1 1 ns 0 0 algo g",
-        "gpu a\nproducts 0 aligned 1 1 1 1 1 ns 0 0 algo ",
-        "gpu a\n\nproduct 0 aligned 1 1 1 1 1 ns 0 0 algo "};
+        "product 0 aligned 1 1 1 1 1 ns 0 0 apart 0 algo ", /* before any GPU; then of one: */
+        "gpu a\nproduct 7 aligned 1 1 1 1 1 ns 0 0 apart 0 algo ",
+        "gpu a\nproduct 0 aligned 1 1 1 1 ns 0 0 apart 0 algo ",
+        "gpu a\nproduct 0 aligned 1 1 1 1 1 ns 0 0 apart 2 algo ",
+        "gpu a\nproduct 0 aligned 1 1 1 1 1 ns 0 0 algo ",
+        "gpu a\nproduct -1 aligned 1 1 1 1 1 ns 0 0 apart 0 algo ",
+        "gpu a\nproduct 0 aligned 1 1 1 1 1 ns 0 0 apart 0 algo 0",
+        "gpu a\nproduct 0 aligned 1 1 1 1 1 ns 0 0 apart 0 algo g",
+        "gpu a\nproducts 0 aligned 1 1 1 1 1 ns 0 0 apart 0 algo ",
+        "gpu a\n\nproduct 0 aligned 1 1 1 1 1 ns 0 0 apart 0 algo "};
     sc_algorithm_cache read;
     char digits[129], body[512], text[600], why[128];
     memset(digits, '0', 128);
@@ -390,8 +392,9 @@ static void text_that_says_nonsense_is_refused(void **state)
     for (size_t i = 0; i <= sizeof lines / sizeof *lines; i++) {
         bool is_good = i == sizeof lines / sizeof *lines;
         const char *tail = is_good || strstr(lines[i], "algo g") == NULL ? digits : digits + 1;
-        snprintf(body, sizeof body, "shardc products 2\nprogram 0000000000000001\n%s%s\n",
-                 is_good ? "gpu a\nproduct 6 aligned 1 1 1 1 1 ns 0 0 algo " : lines[i], tail);
+        snprintf(body, sizeof body, "shardc products 3\nprogram 0000000000000001\n%s%s\n",
+                 is_good ? "gpu a\nproduct 6 aligned 1 1 1 1 1 ns 0 0 apart 0 algo " : lines[i],
+                 tail);
         int size = snprintf(text, sizeof text, "%send %016llx\n", body,
                             (unsigned long long)sc_fnv1a64(body, strlen(body)));
         assert_true(size > 0 && (size_t)size < sizeof text);
