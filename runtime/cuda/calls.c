@@ -1,17 +1,13 @@
 /* Calls of functions on a GPU. The host waits at the end of a call, which returns the failures of
  * its checks. After a function has run once it is captured as a graph, provided its collectives can
  * be captured. */
-#define _GNU_SOURCE
 #include "program/lookup.h"
 #include "runtime/comm/backend.h"
 #include "runtime/cuda/messages.h"
 #include "runtime/session/session.h"
-#include "support/clock.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 /* ---- graphs ---- */
 
@@ -32,92 +28,6 @@ void sc_cuda_drop_graphs(sc_rank *rank)
     for (size_t g = 0; g < (size_t)rank->image->func_count * own->batches; g++) {
         drop_graph(&own->session->api, &own->graphs[g]);
         own->graphs[g].runs = 0;
-    }
-}
-
-/* ---- waiting ---- */
-
-uint32_t sc_cuda_current_func(const sc_cuda_rank *own)
-{
-    return (uint32_t)((size_t)(own->graph - own->graphs) / own->batches);
-}
-
-/* Names the collective that a function is waiting for: the first that is not done. Events inside a
- * graph cannot be queried, so for a graph it is the function's first collective. If stream 0 waits
- * for a message, only a collective that it has reached counts. */
-static bool name_collective(const sc_rank *rank, uint32_t func, bool waits_for_message, char *out,
-                            size_t size)
-{
-    const sc_cuda_rank *own = rank->device_state;
-    const sc_cuda *api = &own->session->api;
-    const sc_image_func *f = &rank->image->funcs[func];
-    bool is_graph = own->graph->exec != NULL;
-    for (uint32_t i = 0; i < f->instr_count; i++) {
-        const sc_bound *bound = &rank->funcs[func][i];
-        const sc_cuda_bound *extra = bound->device;
-        if (bound->instr->kind != SC_INSTR_COLLECTIVE)
-            continue;
-        if (!is_graph && api->cuEventQuery(extra->done) != SC_CU_NOT_READY)
-            continue;
-        if (waits_for_message && api->cuEventQuery(extra->ready) == SC_CU_NOT_READY)
-            continue;
-        sc_comm_describe(bound->group, &bound->call, out, size);
-        if (is_graph)
-            snprintf(out + strlen(out), size - strlen(out), ", or one after it in %s", f->name);
-        return true;
-    }
-    return false;
-}
-
-/* Names what the rank waits for: a collective, a message, or else the function. */
-static void name_wait(const sc_rank *rank, char *out, size_t size)
-{
-    const sc_cuda_rank *own = rank->device_state;
-    bool is_message = sc_cuda_message_awaited(rank, out, size);
-    if (own->graph == NULL) /* between calls only messages are waited for */
-        return;
-    char collective[SC_CUDA_MESSAGE_TEXT];
-    uint32_t func = sc_cuda_current_func(own);
-    if (name_collective(rank, func, is_message, collective, sizeof collective))
-        snprintf(out, size, "%s", collective);
-    else if (!is_message)
-        snprintf(out, size, "function %s", rank->image->funcs[func].name);
-}
-
-/* Short waits spin, long ones sleep. */
-shardc_status sc_cuda_wait(sc_rank *rank, sc_cu_event event, bool may_hang, shardc_error *error)
-{
-    enum {
-        BURN_US = 2000,
-        SLEEP_US = 50 /* about 0.1 ms with the system's overhead: little compared with the wait */
-    };
-    sc_cuda_rank *own = rank->device_state;
-    const sc_cuda *api = &own->session->api;
-    double begin = sc_seconds(), deadline = rank->session->options.deadline_ms * 1e-3;
-    shardc_status status = SHARDC_OK;
-    may_hang = may_hang && own->comm->poll != NULL;
-    for (;;) {
-        sc_cu_result result = api->cuEventQuery(event);
-        if (result != SC_CU_NOT_READY)
-            return sc_cuda_check(api, result, "cuEventQuery", "a kernel before it failed", error);
-        double waited = sc_seconds() - begin;
-        shardc_error reason = {.status = SHARDC_OK};
-        if (may_hang)
-            status = own->comm->poll(rank, &reason);
-        if (status == SHARDC_OK && may_hang && deadline > 0 && waited > deadline)
-            status = sc_fail(&reason, SHARDC_ERROR_TIMEOUT,
-                             "not all ranks reached it within %.3g s; the deadline is %.3g s",
-                             waited, deadline);
-        if (status != SHARDC_OK) {
-            char what[SC_CUDA_MESSAGE_TEXT] = "the GPU";
-            name_wait(rank, what, sizeof what);
-            return sc_fail(error, status, "rank %u waits for %s: %s", rank->rank, what,
-                           reason.text);
-        }
-        if (waited > BURN_US * 1e-6)
-            nanosleep(&(struct timespec){.tv_nsec = SLEEP_US * 1000L}, NULL);
-        else
-            sched_yield();
     }
 }
 
@@ -204,6 +114,7 @@ shardc_status sc_cuda_begin_call(sc_rank *rank, uint32_t func, uint32_t micro_ba
     bool may = may_capture(rank, graph, func);
     *out_done = false;
     own->next_wait = 0;
+    sc_cuda_progress_begin(rank);
     shardc_status status = SC_CUDA(api, error, "", cuCtxSetCurrent, own->gpu->context);
     if (status == SHARDC_OK)
         status = set_call(rank, error);
@@ -243,6 +154,7 @@ static shardc_status end_capture(sc_rank *rank, uint32_t func, bool failed, shar
     const sc_cuda *api = &own->session->api;
     const char *name = rank->image->funcs[func].name;
     sc_cu_graph recorded = NULL;
+    shardc_status status = failed ? SHARDC_OK : sc_cuda_progress_join(rank, error);
     own->is_capturing = false;
     sc_cu_result result = api->cuStreamEndCapture(own->streams[0], &recorded);
     if (failed) {
@@ -252,7 +164,8 @@ static shardc_status end_capture(sc_rank *rank, uint32_t func, bool failed, shar
         return SHARDC_OK;
     }
     sc_cuda_graph *graph = own->graph;
-    shardc_status status = sc_cuda_check(api, result, "cuStreamEndCapture", name, error);
+    if (status == SHARDC_OK)
+        status = sc_cuda_check(api, result, "cuStreamEndCapture", name, error);
     if (status == SHARDC_OK)
         status = SC_CUDA(api, error, name, cuGraphInstantiateWithFlags, &graph->exec, recorded, 0);
     if (status != SHARDC_OK) {

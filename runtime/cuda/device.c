@@ -234,6 +234,8 @@ static shardc_status prepare_rank(sc_rank *rank, shardc_error *error)
     own->host_failures = pinned;
     if (status == SHARDC_OK)
         status = each_bound(rank, point_to_failures, error);
+    if (status == SHARDC_OK)
+        status = sc_cuda_progress_open(rank, error);
     return status == SHARDC_OK ? sc_cuda_gemm_plans_make(rank, error) : status;
 }
 
@@ -267,6 +269,7 @@ static void close_rank(sc_rank *rank)
     sc_cuda_messages_close(rank);
     sc_cuda_gemm_plans_free(rank);
     sc_cuda_times_free(rank);
+    sc_cuda_progress_close(rank);
     each_bound(rank, unbind_one, NULL);
     sc_cu_address memories[] = {own->failures, own->call, own->memory};
     for (int i = 0; i < 3; i++) {
@@ -362,6 +365,8 @@ static shardc_status start_collective(sc_rank *rank, sc_bound *bound, shardc_err
         status = SC_CUDA(api, error, bound->instr->where, cuStreamWaitEvent, own->streams[1],
                          extra->ready, 0);
     if (status == SHARDC_OK)
+        status = sc_cuda_progress_mark(rank, extra->ready, bound->instr->where, error);
+    if (status == SHARDC_OK)
         status = sc_cuda_times_mark(rank, bound, SC_CUDA_RUNS, 1, error);
     if (status == SHARDC_OK)
         status = own->comm->start(rank, bound, error);
@@ -370,7 +375,9 @@ static shardc_status start_collective(sc_rank *rank, sc_bound *bound, shardc_err
     if (status == SHARDC_OK)
         status =
             SC_CUDA(api, error, bound->instr->where, cuEventRecord, extra->done, own->streams[1]);
-    return status;
+    return status == SHARDC_OK
+               ? sc_cuda_progress_mark(rank, extra->done, bound->instr->where, error)
+               : status;
 }
 
 /* Or a transfer. */

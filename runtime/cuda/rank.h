@@ -91,7 +91,8 @@ typedef struct sc_cuda_bound {
     sc_cu_event ready, half, done; /* COLLECTIVE, TRANSFER; half: only of an all_reduce */
 } sc_cuda_bound;
 
-typedef struct sc_cuda_times sc_cuda_times; /* runtime/cuda/timing.c */
+typedef struct sc_cuda_times sc_cuda_times;       /* runtime/cuda/timing.c */
+typedef struct sc_cuda_progress sc_cuda_progress; /* runtime/cuda/waiting.c */
 
 typedef struct sc_cuda_rank {
     sc_cuda_session *session;
@@ -115,6 +116,7 @@ typedef struct sc_cuda_rank {
     sc_cuda_graph *graph;  /* of the current call; NULL: between calls */
     bool is_capturing;
     sc_cuda_times *times;              /* NULL: nothing measured yet */
+    sc_cuda_progress *progress;        /* NULL: no collective of the rank's may hang */
     struct sc_cuda_messages *messages; /* NULL: the rank's stage has no boundaries */
     uint32_t next_wait;                /* of a measured call: index after the last WAIT */
 } sc_cuda_rank;
@@ -142,13 +144,24 @@ shardc_status sc_cuda_begin_call(sc_rank *rank, uint32_t func, uint32_t micro_ba
                                  shardc_error *error);
 shardc_status sc_cuda_end_call(sc_rank *rank, uint32_t func, bool failed, shardc_error *error);
 void sc_cuda_drop_graphs(sc_rank *rank);
+/* After an error: waits until nothing of the rank's is in flight, so that its work does not run
+ * into the next call or outlive the buffers. */
+void sc_cuda_give_up(sc_rank *rank, const char *why);
+
+/* ---- waiting.c ---- */
 uint32_t sc_cuda_current_func(const sc_cuda_rank *own); /* of the current call */
 /* Waits for an event on the host. `may_hang`: other ranks may be missing; then it polls them and
  * applies the session's deadline, and an error names what the rank waits for. */
 shardc_status sc_cuda_wait(sc_rank *rank, sc_cu_event event, bool may_hang, shardc_error *error);
-/* After an error: waits until nothing of the rank's is in flight, so that its work does not run
- * into the next call or outlive the buffers. */
-void sc_cuda_give_up(sc_rank *rank, const char *why);
+/* How far the collectives of a call are. Close it after a failure too. */
+shardc_status sc_cuda_progress_open(sc_rank *rank, shardc_error *error);
+void sc_cuda_progress_close(sc_rank *rank);
+/* In a capture: after `event`, which its stream has just recorded, the next step is done. Outside a
+ * no-op. */
+shardc_status sc_cuda_progress_mark(sc_rank *rank, sc_cu_event event, const char *where,
+                                    shardc_error *error);
+shardc_status sc_cuda_progress_join(sc_rank *rank, shardc_error *error); /* before its end */
+void sc_cuda_progress_begin(sc_rank *rank);                              /* of a call */
 
 /* ---- transfers.c ---- */
 /* Allocates rank->host, pinned and zeroed; close it after a failure too. */

@@ -178,6 +178,15 @@ void sc_stub_seed(uint64_t seed)
     pthread_mutex_unlock(&the.lock);
 }
 
+void sc_stub_delay(const char *kernel, int gpu, uint32_t milliseconds)
+{
+    pthread_mutex_lock(&the.lock);
+    the.delayed = kernel;
+    the.delay_gpu = gpu;
+    the.delay_ms = milliseconds;
+    pthread_mutex_unlock(&the.lock);
+}
+
 /* ---- objects ---- */
 
 bool is_live(const void *handle, object_kind kind)
