@@ -483,9 +483,11 @@ const sc_device sc_device_cuda = {
     .transfer = sc_cuda_transfer,
     .finish = finish,
     .end = sc_cuda_end_call,
+    .settle = sc_cuda_settle_call,
     .time = sc_cuda_times_of,
     .read = read_buffer,
     .write = write_buffer,
     .gemm_tuning = sc_cuda_gemm_tuning,
+    .graphs = sc_cuda_graphs,
     .is_host = false,
 };

@@ -79,7 +79,7 @@ typedef struct sc_cuda_graph {
     uint32_t runs;
     uint32_t micro_batch;
     uint64_t seed;
-    bool is_refused;
+    bool is_refused; /* recording it has failed, and is not tried again */
 } sc_cuda_graph;
 
 /* Device data of a bound instruction. */
@@ -115,6 +115,7 @@ typedef struct sc_cuda_rank {
     sc_cuda_graph *graphs; /* by function and micro-batch */
     sc_cuda_graph *graph;  /* of the current call; NULL: between calls */
     bool is_capturing;
+    shardc_graph_report report;        /* of this rank */
     sc_cuda_times *times;              /* NULL: nothing measured yet */
     sc_cuda_progress *progress;        /* NULL: no collective of the rank's may hang */
     struct sc_cuda_messages *messages; /* NULL: the rank's stage has no boundaries */
@@ -143,7 +144,11 @@ sc_cuda_gpu *sc_cuda_gpu_of(const sc_rank *rank);
 shardc_status sc_cuda_begin_call(sc_rank *rank, uint32_t func, uint32_t micro_batch, bool *out_done,
                                  shardc_error *error);
 shardc_status sc_cuda_end_call(sc_rank *rank, uint32_t func, bool failed, shardc_error *error);
+/* Ends a capture and launches the graph. If it was refused, the call goes on without. */
+shardc_status sc_cuda_settle_call(sc_rank *rank, uint32_t func, shardc_status status,
+                                  bool *out_again, shardc_error *error);
 void sc_cuda_drop_graphs(sc_rank *rank);
+void sc_cuda_graphs(const shardc_session *session, shardc_graph_report *out);
 /* After an error: waits until nothing of the rank's is in flight, so that its work does not run
  * into the next call or outlive the buffers. */
 void sc_cuda_give_up(sc_rank *rank, const char *why);

@@ -101,6 +101,8 @@ sc_cu_result enter(const char *function, int flags)
 {
     pthread_mutex_lock(&the.lock);
     sc_cu_result injected = count_call(function);
+    if (injected >= RESULT_CAPTURE_UNSUPPORTED && injected <= RESULT_CAPTURE_WRONG_THREAD)
+        spoils_capture(); /* what captures do not take ends them */
     if (injected != SC_CU_SUCCESS)
         return injected;
     if (!the.is_initialised && strcmp(function, "cuInit") != 0 &&

@@ -317,7 +317,7 @@ static void a_session_goes_on_after_an_error(void **state)
 /* ---- calls that fail ---- */
 
 /* A life of a session: SHARDC_OK, or what was wrong; and whether a call had been made to fail
- * before the session's end. */
+ * before the session's end, without a graph's being refused for it. */
 static shardc_status live(const shardc_executable *program, const step_data *d, bool *out_early,
                           shardc_error *error)
 {
@@ -339,7 +339,12 @@ static shardc_status live(const shardc_executable *program, const step_data *d, 
         if (status == SHARDC_OK && total != d->total)
             fail_msg("a call failed, and the result is wrong: %g", (double)total);
     }
-    *out_early = stub.sc_stub_failed() != NULL;
+    shardc_graph_report graphs = {.refused = 0};
+    if (session != NULL)
+        shardc_session_graphs(session, &graphs);
+    *out_early = stub.sc_stub_failed() != NULL && graphs.refused == 0;
+    if (graphs.refused > 0 && strstr(graphs.reason, stub.sc_stub_failed()) == NULL)
+        fail_msg("%s failed; the graph: %s", stub.sc_stub_failed(), graphs.reason);
     shardc_session_free(session);
     return status;
 }
