@@ -254,7 +254,7 @@ static shardc_status load_module(const sc_cuda *api, const sc_image *image, cons
 }
 
 static shardc_status load_kernel(const sc_cuda *api, const sc_image *image, const sc_cuda_gpu *gpu,
-                                 sc_cuda_code *code, uint32_t k, shardc_error *error)
+                                 sc_cuda_loaded_code *code, uint32_t k, shardc_error *error)
 {
     const sc_image_kernel *kernel = &image->kernels[k];
     shardc_status status = load_module(api, image, gpu, kernel->symbol, &code->modules[k], error);
@@ -274,7 +274,7 @@ static shardc_status load_kernel(const sc_cuda *api, const sc_image *image, cons
 
 /* Loads the reduction kernels that the program's collectives use. */
 static shardc_status load_reductions(const sc_cuda *api, const sc_image *image,
-                                     const sc_cuda_gpu *gpu, sc_cuda_code *code,
+                                     const sc_cuda_gpu *gpu, sc_cuda_loaded_code *code,
                                      shardc_error *error)
 {
     sc_cu_module *module = &code->modules[image->kernel_count];
@@ -304,7 +304,8 @@ static shardc_status load_reductions(const sc_cuda *api, const sc_image *image,
 
 /* Loads the code of one stage. */
 static shardc_status load_code(const sc_cuda *api, const sc_image *image, bool is_shared,
-                               const sc_cuda_gpu *gpu, sc_cuda_code *code, shardc_error *error)
+                               const sc_cuda_gpu *gpu, sc_cuda_loaded_code *code,
+                               shardc_error *error)
 {
     shardc_status status = SHARDC_OK;
     code->modules = calloc(image->kernel_count + 1u, sizeof(sc_cu_module));
@@ -337,7 +338,7 @@ static shardc_status open_gpu(const shardc_session *session, uint32_t index, sha
         status = SC_CUDA(api, error, "", cuCtxSetCurrent, gpu->context);
     for (uint32_t r = index; r < session->rank_count; r += own->gpu_count) {
         const sc_image *image = session->ranks[r].image;
-        sc_cuda_code *code = &gpu->codes[image->pipeline.stage];
+        sc_cuda_loaded_code *code = &gpu->codes[image->pipeline.stage];
         if (status != SHARDC_OK)
             break;
         if (code->modules == NULL)
@@ -375,7 +376,7 @@ shardc_status sc_cuda_open_gpus(shardc_session *session, shardc_error *error)
     return sc_cuda_give_back(&own->api, callers, status, error);
 }
 
-static void unload_code(const sc_cuda *api, const sc_image *image, sc_cuda_code *code)
+static void unload_code(const sc_cuda *api, const sc_image *image, sc_cuda_loaded_code *code)
 {
     if (code->modules == NULL)
         return;

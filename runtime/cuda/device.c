@@ -2,6 +2,7 @@
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/messages.h"
 #include "runtime/session/session.h"
+#include "support/environment.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +36,23 @@ static bool ranks_share_a_gpu(const shardc_session *session)
     return session->rank_count > own->gpu_count;
 }
 
+/* Ranks that move something use NCCL if they have a GPU each; one that is alone, if it is told to.
+ */
+static shardc_status open_nccl(shardc_session *session, shardc_error *error)
+{
+    sc_cuda_session *own = session->device_state;
+    char why[SC_ENVIRONMENT_WHY];
+    int64_t is_alone = 0;
+    if (!sc_environment_i64("SHARDC_NCCL_ALONE", 0, 1, &is_alone, why))
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s", why);
+    own->is_nccl_alone = is_alone != 0 && session->image->ranks == 1;
+    if (!has_moves(&session->program->all) || ranks_share_a_gpu(session) ||
+        (session->image->ranks == 1 && !own->is_nccl_alone) || sc_nccl_open(&own->nccl, error))
+        return SHARDC_OK;
+    own->nccl.library = NULL;
+    return SHARDC_ERROR_UNAVAILABLE;
+}
+
 static shardc_status open_session(shardc_session *session, shardc_error *error)
 {
     sc_cuda_session *own = session->device_state = calloc(1, sizeof *own);
@@ -44,12 +62,7 @@ static shardc_status open_session(shardc_session *session, shardc_error *error)
     shardc_status status = sc_cuda_open_gpus(session, error);
     if (status == SHARDC_OK && has_gemms(session))
         status = sc_cuda_gemm_plans_open(session, error);
-    if (status == SHARDC_OK && has_moves(&session->program->all) && session->image->ranks > 1 &&
-        !ranks_share_a_gpu(session) && !sc_nccl_open(&own->nccl, error)) {
-        own->nccl.library = NULL;
-        status = SHARDC_ERROR_UNAVAILABLE;
-    }
-    return status;
+    return status == SHARDC_OK ? open_nccl(session, error) : status;
 }
 
 static void close_session(shardc_session *session)

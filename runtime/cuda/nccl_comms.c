@@ -91,12 +91,14 @@ static bool is_stage(const sc_image *image, const sc_image_group *group)
     return is;
 }
 
-/* The lowest member's rank is the colour that separates groups of one kind. */
+/* Of a rank that is alone every group is the stage, and is split all the same: a split, too, is to
+ * be tried. The lowest member's rank is the colour that separates groups of one kind. */
 static shardc_status open_group(sc_rank *rank, sc_nccl_rank *own, uint32_t index,
                                 shardc_error *error)
 {
     const sc_image_group *group = &rank->image->groups[index];
-    if (is_stage(rank->image, group)) {
+    const sc_cuda_session *session = rank->session->device_state;
+    if (is_stage(rank->image, group) && !session->is_nccl_alone) {
         own->groups[index] = *own->stage;
         return SHARDC_OK;
     }

@@ -12,12 +12,12 @@
 #include "runtime/session/device.h"
 
 /* The loaded code of one image on a GPU. */
-typedef struct sc_cuda_code {
+typedef struct sc_cuda_loaded_code {
     /* by kernel of the image, then the module of reductions; NULL: not loaded */
     sc_cu_module *modules;
     sc_cu_function (*functions)[SC_IMAGE_MAX_STAGES];            /* by kernel and launch */
     sc_cu_function reductions[SC_DTYPE_COUNT][SC_IMAGE_REDUCES]; /* if ranks share the GPU */
-} sc_cuda_code;
+} sc_cuda_loaded_code;
 
 /* A GPU used by ranks of this process, with their code loaded. */
 typedef struct sc_cuda_gpu {
@@ -28,7 +28,7 @@ typedef struct sc_cuda_gpu {
     sc_cu_context context;
     /* index of its kind in the algorithm cache */
     uint32_t kind;
-    sc_cuda_code *codes; /* by stage of the program; empty if no rank on the GPU is of it */
+    sc_cuda_loaded_code *codes; /* by stage of the program; empty if no rank on the GPU is of it */
 } sc_cuda_gpu;
 
 typedef struct sc_cuda_session {
@@ -36,6 +36,7 @@ typedef struct sc_cuda_session {
     sc_cublaslt lt;                /* library NULL: the program has no GEMMs */
     sc_nccl nccl;                  /* library NULL: ranks share a GPU, or there is only one rank */
     sc_algorithm_cache algorithms; /* if the program has GEMMs */
+    bool is_nccl_alone;            /* $SHARDC_NCCL_ALONE: the only rank uses NCCL */
     uint32_t gpu_count;
     sc_cuda_gpu *gpus;
     pthread_mutex_t
@@ -91,14 +92,23 @@ typedef struct sc_cuda_bound {
     sc_cu_event ready, half, done; /* COLLECTIVE, TRANSFER; half: only of an all_reduce */
 } sc_cuda_bound;
 
-typedef struct sc_cuda_times sc_cuda_times;       /* runtime/cuda/timing.c */
-typedef struct sc_cuda_progress sc_cuda_progress; /* runtime/cuda/waiting.c */
+typedef struct sc_cuda_times sc_cuda_times; /* runtime/cuda/timing.c */
+
+/* How far the collectives of a call are (waiting.c). */
+typedef struct sc_cuda_progress {
+    sc_cu_stream stream;
+    sc_cu_event end;
+    sc_cu_address numbers; /* uint32_t: 1, 2, 3, .. */
+    uint32_t *word;        /* pinned: the steps that a graph has done */
+    uint32_t marked;       /* in the current capture */
+    uint32_t steps, at;    /* that the host has seen done, and the instruction of the next */
+} sc_cuda_progress;
 
 typedef struct sc_cuda_rank {
     sc_cuda_session *session;
     sc_cuda_gpu *gpu;
-    const sc_cuda_code *code; /* of the rank's stage */
-    const sc_cuda_comm *comm; /* NULL: not yet open */
+    const sc_cuda_loaded_code *code; /* of the rank's stage */
+    const sc_cuda_comm *comm;        /* NULL: not yet open */
     void *comm_state;
     sc_cu_stream streams[SC_IMAGE_STREAMS];
     sc_cu_event finished;

@@ -30,15 +30,6 @@ uint32_t sc_cuda_current_func(const sc_cuda_rank *own)
     return (uint32_t)((size_t)(own->graph - own->graphs) / own->batches);
 }
 
-struct sc_cuda_progress {
-    sc_cu_stream stream;
-    sc_cu_event end;
-    sc_cu_address numbers; /* uint32_t: 1, 2, 3, .. */
-    uint32_t *word;        /* pinned: the steps that a graph has done */
-    uint32_t marked;       /* in the current capture */
-    uint32_t steps, at;    /* that the host has seen done, and the instruction of the next */
-};
-
 /* ---- progress ---- */
 
 static uint32_t most_collectives(const sc_image *image)
