@@ -115,6 +115,16 @@ typedef struct shardc_gemm_tuning {
 
 SHARDC_API void shardc_session_gemm_tuning(const shardc_session *session, shardc_gemm_tuning *out);
 
+/* On GPUs a function is recorded as a graph when it runs for the second time. One that cannot be is
+ * launched kernel by kernel, in that call and all later ones, with the same results. */
+typedef struct shardc_graph_report {
+    uint32_t refused; /* functions of this process's ranks that could not be recorded */
+    char reason[400]; /* of one of them: the rank, the function and why; "": there is none */
+} shardc_graph_report;
+
+/* Must not be called while something runs. */
+SHARDC_API void shardc_session_graphs(const shardc_session *session, shardc_graph_report *out);
+
 /* Ranks of this process: all of them, or one. */
 SHARDC_API uint32_t shardc_session_local_ranks(const shardc_session *session, uint32_t *out_first);
 

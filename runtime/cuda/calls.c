@@ -1,17 +1,13 @@
 /* Calls of functions on a GPU. The host waits at the end of a call, which returns the failures of
  * its checks. After a function has run once it is captured as a graph, provided its collectives can
  * be captured. */
-#define _GNU_SOURCE
 #include "program/lookup.h"
 #include "runtime/comm/backend.h"
 #include "runtime/cuda/messages.h"
 #include "runtime/session/session.h"
-#include "support/clock.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 /* ---- graphs ---- */
 
@@ -35,90 +31,17 @@ void sc_cuda_drop_graphs(sc_rank *rank)
     }
 }
 
-/* ---- waiting ---- */
-
-uint32_t sc_cuda_current_func(const sc_cuda_rank *own)
+/* Notes that a function cannot be recorded, for whatever micro-batch. */
+static void refuse(sc_rank *rank, uint32_t func, const shardc_error *why)
 {
-    return (uint32_t)((size_t)(own->graph - own->graphs) / own->batches);
-}
-
-/* Names the collective that a function is waiting for: the first that is not done. Events inside a
- * graph cannot be queried, so for a graph it is the function's first collective. If stream 0 waits
- * for a message, only a collective that it has reached counts. */
-static bool name_collective(const sc_rank *rank, uint32_t func, bool waits_for_message, char *out,
-                            size_t size)
-{
-    const sc_cuda_rank *own = rank->device_state;
-    const sc_cuda *api = &own->session->api;
-    const sc_image_func *f = &rank->image->funcs[func];
-    bool is_graph = own->graph->exec != NULL;
-    for (uint32_t i = 0; i < f->instr_count; i++) {
-        const sc_bound *bound = &rank->funcs[func][i];
-        const sc_cuda_bound *extra = bound->device;
-        if (bound->instr->kind != SC_INSTR_COLLECTIVE)
-            continue;
-        if (!is_graph && api->cuEventQuery(extra->done) != SC_CU_NOT_READY)
-            continue;
-        if (waits_for_message && api->cuEventQuery(extra->ready) == SC_CU_NOT_READY)
-            continue;
-        sc_comm_describe(bound->group, &bound->call, out, size);
-        if (is_graph)
-            snprintf(out + strlen(out), size - strlen(out), ", or one after it in %s", f->name);
-        return true;
-    }
-    return false;
-}
-
-/* Names what the rank waits for: a collective, a message, or else the function. */
-static void name_wait(const sc_rank *rank, char *out, size_t size)
-{
-    const sc_cuda_rank *own = rank->device_state;
-    bool is_message = sc_cuda_message_awaited(rank, out, size);
-    if (own->graph == NULL) /* between calls only messages are waited for */
-        return;
-    char collective[SC_CUDA_MESSAGE_TEXT];
-    uint32_t func = sc_cuda_current_func(own);
-    if (name_collective(rank, func, is_message, collective, sizeof collective))
-        snprintf(out, size, "%s", collective);
-    else if (!is_message)
-        snprintf(out, size, "function %s", rank->image->funcs[func].name);
-}
-
-/* Short waits spin, long ones sleep. */
-shardc_status sc_cuda_wait(sc_rank *rank, sc_cu_event event, bool may_hang, shardc_error *error)
-{
-    enum {
-        BURN_US = 2000,
-        SLEEP_US = 50 /* about 0.1 ms with the system's overhead: little compared with the wait */
-    };
     sc_cuda_rank *own = rank->device_state;
-    const sc_cuda *api = &own->session->api;
-    double begin = sc_seconds(), deadline = rank->session->options.deadline_ms * 1e-3;
-    shardc_status status = SHARDC_OK;
-    may_hang = may_hang && own->comm->poll != NULL;
-    for (;;) {
-        sc_cu_result result = api->cuEventQuery(event);
-        if (result != SC_CU_NOT_READY)
-            return sc_cuda_check(api, result, "cuEventQuery", "a kernel before it failed", error);
-        double waited = sc_seconds() - begin;
-        shardc_error reason = {.status = SHARDC_OK};
-        if (may_hang)
-            status = own->comm->poll(rank, &reason);
-        if (status == SHARDC_OK && may_hang && deadline > 0 && waited > deadline)
-            status = sc_fail(&reason, SHARDC_ERROR_TIMEOUT,
-                             "not all ranks reached it within %.3g s; the deadline is %.3g s",
-                             waited, deadline);
-        if (status != SHARDC_OK) {
-            char what[SC_CUDA_MESSAGE_TEXT] = "the GPU";
-            name_wait(rank, what, sizeof what);
-            return sc_fail(error, status, "rank %u waits for %s: %s", rank->rank, what,
-                           reason.text);
-        }
-        if (waited > BURN_US * 1e-6)
-            nanosleep(&(struct timespec){.tv_nsec = SLEEP_US * 1000L}, NULL);
-        else
-            sched_yield();
-    }
+    for (uint32_t b = 0; b < own->batches; b++)
+        own->graphs[(size_t)func * own->batches + b].is_refused = true;
+    if (own->report.refused++ == 0)
+        snprintf(own->report.reason, sizeof own->report.reason,
+                 "rank %u: function %s cannot be recorded as a graph and is launched kernel by "
+                 "kernel: %.250s",
+                 rank->rank, rank->image->funcs[func].name, why->text);
 }
 
 /* Waits for all work on stream 0. With collectives or messages ranks may be missing, if they do not
@@ -204,6 +127,7 @@ shardc_status sc_cuda_begin_call(sc_rank *rank, uint32_t func, uint32_t micro_ba
     bool may = may_capture(rank, graph, func);
     *out_done = false;
     own->next_wait = 0;
+    sc_cuda_progress_begin(rank);
     shardc_status status = SC_CUDA(api, error, "", cuCtxSetCurrent, own->gpu->context);
     if (status == SHARDC_OK)
         status = set_call(rank, error);
@@ -218,9 +142,11 @@ shardc_status sc_cuda_begin_call(sc_rank *rank, uint32_t func, uint32_t micro_ba
                        own->streams[0]);
     }
     if (status == SHARDC_OK && may) {
-        status =
-            SC_CUDA(api, error, "", cuStreamBeginCapture_v2, own->streams[0], SC_CU_CAPTURE_THREAD);
-        own->is_capturing = status == SHARDC_OK;
+        shardc_error reason = {.status = SHARDC_OK};
+        own->is_capturing = SC_CUDA(api, &reason, "", cuStreamBeginCapture_v2, own->streams[0],
+                                    SC_CU_CAPTURE_THREAD) == SHARDC_OK;
+        if (!own->is_capturing)
+            refuse(rank, func, &reason);
         graph->seed = rank->session->seed;
         graph->micro_batch = micro_batch;
     }
@@ -236,35 +162,65 @@ static void name_recording(const char *name, shardc_error *error)
              " (while %s was recorded as a graph; --no-graph runs without)", name);
 }
 
-/* Ends the capture, instantiates the graph and launches it. */
-static shardc_status end_capture(sc_rank *rank, uint32_t func, bool failed, shardc_error *error)
+/* Ends the capture and instantiates the graph. After a failure there is none. */
+static shardc_status end_capture(sc_rank *rank, const char *name, bool failed, shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
     const sc_cuda *api = &own->session->api;
-    const char *name = rank->image->funcs[func].name;
+    sc_cuda_graph *graph = own->graph;
     sc_cu_graph recorded = NULL;
+    shardc_status status = failed ? SHARDC_OK : sc_cuda_progress_join(rank, error);
     own->is_capturing = false;
     sc_cu_result result = api->cuStreamEndCapture(own->streams[0], &recorded);
-    if (failed) {
-        if (recorded != NULL)
-            api->cuGraphDestroy(recorded);
-        name_recording(name, error);
-        return SHARDC_OK;
-    }
-    sc_cuda_graph *graph = own->graph;
-    shardc_status status = sc_cuda_check(api, result, "cuStreamEndCapture", name, error);
-    if (status == SHARDC_OK)
+    if (status == SHARDC_OK && !failed)
+        status = sc_cuda_check(api, result, "cuStreamEndCapture", name, error);
+    if (status == SHARDC_OK && !failed)
         status = SC_CUDA(api, error, name, cuGraphInstantiateWithFlags, &graph->exec, recorded, 0);
-    if (status != SHARDC_OK) {
+    if (status != SHARDC_OK)
         graph->exec = NULL;
-        name_recording(name, error);
-    }
-    graph->is_refused = status != SHARDC_OK; /* the next call runs without a graph */
     if (recorded != NULL)
         api->cuGraphDestroy(recorded);
-    return status == SHARDC_OK
-               ? SC_CUDA(api, error, name, cuGraphLaunch, graph->exec, own->streams[0])
-               : status;
+    return status;
+}
+
+/* While it is recorded nothing runs, and a call leaves nothing behind on the host that the next one
+ * does not replace: a function without messages keeps its state in events, which are recorded
+ * anew. So what was recorded in vain can be run from its beginning. Only an error of communication
+ * stays: NCCL's communicators, which have its calls, do not work after one. */
+shardc_status sc_cuda_settle_call(sc_rank *rank, uint32_t func, shardc_status status,
+                                  bool *out_again, shardc_error *error)
+{
+    sc_cuda_rank *own = rank->device_state;
+    const char *name = rank->image->funcs[func].name;
+    shardc_error reason = *error;
+    *out_again = false;
+    if (!own->is_capturing)
+        return status;
+    shardc_status ended = end_capture(rank, name, status != SHARDC_OK, &reason);
+    if (status == SHARDC_ERROR_COMM || status == SHARDC_ERROR_TIMEOUT) {
+        name_recording(name, error);
+        return status;
+    }
+    if (status == SHARDC_OK && ended == SHARDC_OK)
+        return SC_CUDA(&own->session->api, error, name, cuGraphLaunch, own->graph->exec,
+                       own->streams[0]);
+    refuse(rank, func, &reason);
+    *error = (shardc_error){.status = SHARDC_OK};
+    *out_again = true;
+    if (status != SHARDC_OK) /* a collective that was not recorded is not lost */
+        rank->has_lost_world = false;
+    return SHARDC_OK;
+}
+
+void sc_cuda_graphs(const shardc_session *session, shardc_graph_report *out)
+{
+    for (uint32_t r = 0; r < session->rank_count; r++) {
+        const sc_cuda_rank *own = session->ranks[r].device_state;
+        if (out->refused == 0)
+            *out = own->report;
+        else
+            out->refused += own->report.refused;
+    }
 }
 
 /* Reports the first instruction that failed. */
@@ -310,18 +266,15 @@ static shardc_status end_call(sc_rank *rank, uint32_t func, bool failed, shardc_
     sc_cuda_rank *own = rank->device_state;
     const sc_cuda *api = &own->session->api;
     shardc_error reason = {.status = SHARDC_OK};
-    shardc_status status = SHARDC_OK;
     sc_cuda_times_open(rank);
-    if (own->is_capturing)
-        status = end_capture(rank, func, failed, failed ? error : &reason);
     if (failed) {
         rank->has_lost_world = true;
         sc_cuda_give_up(rank, error->text);
         return SHARDC_OK;
     }
-    if (status == SHARDC_OK)
-        status = SC_CUDA(api, &reason, "", cuMemcpyDtoHAsync_v2, own->host_failures, own->failures,
-                         own->slot_count * sizeof *own->host_failures, own->streams[0]);
+    shardc_status status =
+        SC_CUDA(api, &reason, "", cuMemcpyDtoHAsync_v2, own->host_failures, own->failures,
+                own->slot_count * sizeof *own->host_failures, own->streams[0]);
     if (status == SHARDC_OK)
         status = wait_for_stream(
             rank, rank->image->boundary_count > 0 || has_collectives(rank->image, func), &reason);

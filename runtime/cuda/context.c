@@ -83,28 +83,39 @@ static shardc_status check_kernels(const sc_image *image, const sc_cuda_gpu *gpu
     return SHARDC_OK;
 }
 
-/* Checks shared memory and total memory for the session's ranks on the GPU: `first` and every
- * `gpus`-th after it. */
+/* Checks shared memory for the session's ranks on the GPU: `first` and every `gpus`-th after it. */
 static shardc_status check_ranks(const shardc_session *session, const sc_cuda_gpu *gpu,
-                                 uint32_t first, uint32_t gpus, uint32_t shared, size_t bytes,
+                                 uint32_t first, uint32_t gpus, uint32_t shared,
                                  shardc_error *error)
 {
+    shardc_status status = SHARDC_OK;
+    for (uint32_t r = first; r < session->rank_count; r += gpus) {
+        if (status != SHARDC_OK)
+            break;
+        status = check_kernels(session->ranks[r].image, gpu, shared, error);
+    }
+    return status;
+}
+
+/* Checks that the memory that others have left, and the context, holds the session's ranks. Only a
+ * context knows what is free; nothing else has been allocated yet. */
+static shardc_status check_memory(const shardc_session *session, const sc_cuda_gpu *gpu,
+                                  uint32_t first, uint32_t gpus, shardc_error *error)
+{
+    const sc_cuda *api = &((const sc_cuda_session *)session->device_state)->api;
+    size_t free = 0, total = 0;
     double needed = 0;
     unsigned ranks = 0;
-    for (uint32_t r = first; r < session->rank_count; r += gpus) {
-        const sc_image *image = session->ranks[r].image;
-        shardc_status status = check_kernels(image, gpu, shared, error);
-        if (status != SHARDC_OK)
-            return status;
-        needed += (double)image->arena_bytes;
-        ranks++;
-    }
-    if (needed > (double)bytes)
-        return sc_fail(error, SHARDC_ERROR_MEMORY,
-                       "%u rank%s on GPU %d (%s) need %.4g GiB of memory; it has %.4g GiB", ranks,
-                       ranks > 1 ? "s" : "", gpu->ordinal, gpu->name, needed / 0x1p30,
-                       (double)bytes / 0x1p30);
-    return SHARDC_OK;
+    shardc_status status = SC_CUDA(api, error, "", cuMemGetInfo_v2, &free, &total);
+    for (uint32_t r = first; r < session->rank_count; r += gpus, ranks++)
+        needed += (double)session->ranks[r].image->arena_bytes;
+    if (status == SHARDC_OK && needed > (double)free)
+        status = sc_fail(error, SHARDC_ERROR_MEMORY,
+                         "%u rank%s on GPU %d (%s) need%s %.4g GiB of memory; %.4g GiB of its %.4g "
+                         "GiB are free",
+                         ranks, ranks > 1 ? "s" : "", gpu->ordinal, gpu->name, ranks > 1 ? "" : "s",
+                         needed / 0x1p30, (double)free / 0x1p30, (double)total / 0x1p30);
+    return status;
 }
 
 /* True if the GPU can run the target's machine code (CUDA C++ programming guide, "Binary
@@ -153,14 +164,11 @@ static shardc_status check_gpu(const sc_cuda *api, const shardc_session *session
     sc_cuda_gpu gpu;
     const char *name = gpu.name;
     int mode = 0, shared = 0;
-    size_t bytes = 0;
     shardc_status status = identify(api, ordinal, &gpu, error);
     if (status == SHARDC_OK)
         status = attribute(api, gpu.device, SC_CU_COMPUTE_MODE, &mode, error);
     if (status == SHARDC_OK)
         status = attribute(api, gpu.device, SC_CU_MAX_SHARED_BYTES, &shared, error);
-    if (status == SHARDC_OK)
-        status = SC_CUDA(api, error, "", cuDeviceTotalMem_v2, &bytes, gpu.device);
     if (status != SHARDC_OK)
         return status;
     if (target == NULL)
@@ -176,9 +184,8 @@ static shardc_status check_gpu(const sc_cuda *api, const shardc_session *session
         return sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
                        "GPU %d (%s) is in a compute mode that prohibits its use", ordinal, name);
     status = check_nvrtc(api, image, &gpu, target, error);
-    return status != SHARDC_OK
-               ? status
-               : check_ranks(session, &gpu, first, gpus, (uint32_t)shared, bytes, error);
+    return status != SHARDC_OK ? status
+                               : check_ranks(session, &gpu, first, gpus, (uint32_t)shared, error);
 }
 
 /* Requires a driver with CUDA 11.4's functions. */
@@ -281,7 +288,7 @@ static shardc_status load_module(const sc_cuda *api, const sc_image *image, cons
 }
 
 static shardc_status load_kernel(const sc_cuda *api, const sc_image *image, const sc_cuda_gpu *gpu,
-                                 sc_cuda_code *code, uint32_t k, shardc_error *error)
+                                 sc_cuda_loaded_code *code, uint32_t k, shardc_error *error)
 {
     const sc_image_kernel *kernel = &image->kernels[k];
     shardc_status status = load_module(api, image, gpu, kernel->symbol, &code->modules[k], error);
@@ -301,7 +308,7 @@ static shardc_status load_kernel(const sc_cuda *api, const sc_image *image, cons
 
 /* Loads the reduction kernels that the program's collectives use. */
 static shardc_status load_reductions(const sc_cuda *api, const sc_image *image,
-                                     const sc_cuda_gpu *gpu, sc_cuda_code *code,
+                                     const sc_cuda_gpu *gpu, sc_cuda_loaded_code *code,
                                      shardc_error *error)
 {
     sc_cu_module *module = &code->modules[image->kernel_count];
@@ -331,7 +338,8 @@ static shardc_status load_reductions(const sc_cuda *api, const sc_image *image,
 
 /* Loads the code of one stage. */
 static shardc_status load_code(const sc_cuda *api, const sc_image *image, bool is_shared,
-                               const sc_cuda_gpu *gpu, sc_cuda_code *code, shardc_error *error)
+                               const sc_cuda_gpu *gpu, sc_cuda_loaded_code *code,
+                               shardc_error *error)
 {
     shardc_status status = SHARDC_OK;
     code->modules = calloc(image->kernel_count + 1u, sizeof(sc_cu_module));
@@ -362,9 +370,11 @@ static shardc_status open_gpu(const shardc_session *session, uint32_t index, sha
     status = SC_CUDA(api, error, "", cuDevicePrimaryCtxRetain, &gpu->context, gpu->device);
     if (status == SHARDC_OK)
         status = SC_CUDA(api, error, "", cuCtxSetCurrent, gpu->context);
+    if (status == SHARDC_OK)
+        status = check_memory(session, gpu, index, own->gpu_count, error);
     for (uint32_t r = index; r < session->rank_count; r += own->gpu_count) {
         const sc_image *image = session->ranks[r].image;
-        sc_cuda_code *code = &gpu->codes[image->pipeline.stage];
+        sc_cuda_loaded_code *code = &gpu->codes[image->pipeline.stage];
         if (status != SHARDC_OK)
             break;
         if (code->modules == NULL)
@@ -402,7 +412,7 @@ shardc_status sc_cuda_open_gpus(shardc_session *session, shardc_error *error)
     return sc_cuda_give_back(&own->api, callers, status, error);
 }
 
-static void unload_code(const sc_cuda *api, const sc_image *image, sc_cuda_code *code)
+static void unload_code(const sc_cuda *api, const sc_image *image, sc_cuda_loaded_code *code)
 {
     if (code->modules == NULL)
         return;

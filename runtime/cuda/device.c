@@ -2,6 +2,7 @@
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/messages.h"
 #include "runtime/session/session.h"
+#include "support/environment.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +36,23 @@ static bool ranks_share_a_gpu(const shardc_session *session)
     return session->rank_count > own->gpu_count;
 }
 
+/* Ranks that move something use NCCL if they have a GPU each; one that is alone, if it is told to.
+ */
+static shardc_status open_nccl(shardc_session *session, shardc_error *error)
+{
+    sc_cuda_session *own = session->device_state;
+    char why[SC_ENVIRONMENT_WHY];
+    int64_t is_alone = 0;
+    if (!sc_environment_i64("SHARDC_NCCL_ALONE", 0, 1, &is_alone, why))
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s", why);
+    own->is_nccl_alone = is_alone != 0 && session->image->ranks == 1;
+    if (!has_moves(&session->program->all) || ranks_share_a_gpu(session) ||
+        (session->image->ranks == 1 && !own->is_nccl_alone) || sc_nccl_open(&own->nccl, error))
+        return SHARDC_OK;
+    own->nccl.library = NULL;
+    return SHARDC_ERROR_UNAVAILABLE;
+}
+
 static shardc_status open_session(shardc_session *session, shardc_error *error)
 {
     sc_cuda_session *own = session->device_state = calloc(1, sizeof *own);
@@ -44,12 +62,7 @@ static shardc_status open_session(shardc_session *session, shardc_error *error)
     shardc_status status = sc_cuda_open_gpus(session, error);
     if (status == SHARDC_OK && has_gemms(session))
         status = sc_cuda_gemm_plans_open(session, error);
-    if (status == SHARDC_OK && has_moves(&session->program->all) && session->image->ranks > 1 &&
-        !ranks_share_a_gpu(session) && !sc_nccl_open(&own->nccl, error)) {
-        own->nccl.library = NULL;
-        status = SHARDC_ERROR_UNAVAILABLE;
-    }
-    return status;
+    return status == SHARDC_OK ? open_nccl(session, error) : status;
 }
 
 static void close_session(shardc_session *session)
@@ -234,6 +247,8 @@ static shardc_status prepare_rank(sc_rank *rank, shardc_error *error)
     own->host_failures = pinned;
     if (status == SHARDC_OK)
         status = each_bound(rank, point_to_failures, error);
+    if (status == SHARDC_OK)
+        status = sc_cuda_progress_open(rank, error);
     return status == SHARDC_OK ? sc_cuda_gemm_plans_make(rank, error) : status;
 }
 
@@ -267,6 +282,7 @@ static void close_rank(sc_rank *rank)
     sc_cuda_messages_close(rank);
     sc_cuda_gemm_plans_free(rank);
     sc_cuda_times_free(rank);
+    sc_cuda_progress_close(rank);
     each_bound(rank, unbind_one, NULL);
     sc_cu_address memories[] = {own->failures, own->call, own->memory};
     for (int i = 0; i < 3; i++) {
@@ -336,6 +352,8 @@ static shardc_status start_collective(sc_rank *rank, sc_bound *bound, shardc_err
         status = SC_CUDA(api, error, bound->instr->where, cuStreamWaitEvent, own->streams[1],
                          extra->ready, 0);
     if (status == SHARDC_OK)
+        status = sc_cuda_progress_mark(rank, extra->ready, bound->instr->where, error);
+    if (status == SHARDC_OK)
         status = sc_cuda_times_mark(rank, bound, SC_CUDA_RUNS, 1, error);
     if (status == SHARDC_OK)
         status = own->comm->start(rank, bound, error);
@@ -344,7 +362,9 @@ static shardc_status start_collective(sc_rank *rank, sc_bound *bound, shardc_err
     if (status == SHARDC_OK)
         status =
             SC_CUDA(api, error, bound->instr->where, cuEventRecord, extra->done, own->streams[1]);
-    return status;
+    return status == SHARDC_OK
+               ? sc_cuda_progress_mark(rank, extra->done, bound->instr->where, error)
+               : status;
 }
 
 /* Or a transfer. */
@@ -450,9 +470,11 @@ const sc_device sc_device_cuda = {
     .transfer = sc_cuda_transfer,
     .finish = finish,
     .end = sc_cuda_end_call,
+    .settle = sc_cuda_settle_call,
     .time = sc_cuda_times_of,
     .read = read_buffer,
     .write = write_buffer,
     .gemm_tuning = sc_cuda_gemm_tuning,
+    .graphs = sc_cuda_graphs,
     .is_host = false,
 };

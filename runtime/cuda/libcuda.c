@@ -46,3 +46,13 @@ shardc_status sc_cuda_check(const sc_cuda *api, sc_cu_result result, const char 
     return sc_fail(error, status, "%s%s%s: %s (%s, %u)", what, *what == 0 ? "" : ": ", call, text,
                    name, result);
 }
+
+shardc_status sc_cuda_is_done(const sc_cuda *api, sc_cu_event event, bool *out_done,
+                              shardc_error *error)
+{
+    sc_cu_result result = api->cuEventQuery(event);
+    *out_done = result == SC_CU_SUCCESS;
+    return result == SC_CU_NOT_READY
+               ? SHARDC_OK
+               : sc_cuda_check(api, result, "cuEventQuery", "a kernel before it failed", error);
+}

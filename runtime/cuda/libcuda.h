@@ -80,4 +80,8 @@ shardc_status sc_cuda_check(const sc_cuda *api, sc_cu_result result, const char 
 #define SC_CUDA(api, error, what, name, ...)                                                       \
     sc_cuda_check(api, (api)->name(__VA_ARGS__), #name, what, error)
 
+/* Whether all work before an event is done. */
+shardc_status sc_cuda_is_done(const sc_cuda *api, sc_cu_event event, bool *out_done,
+                              shardc_error *error);
+
 #endif

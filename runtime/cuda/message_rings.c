@@ -52,25 +52,29 @@ void sc_cuda_message_describe(const sc_rank *rank, uint32_t boundary,
              (unsigned long long)message->number, name);
 }
 
-bool sc_cuda_message_awaited(const sc_rank *rank, char *out, size_t size)
+shardc_status sc_cuda_message_awaited(const sc_rank *rank, const sc_cuda_message **out,
+                                      uint32_t *out_boundary, shardc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
-    const sc_cuda_message *found = NULL;
-    uint32_t boundary = 0, count = own->messages == NULL ? 0 : own->messages->count;
+    uint32_t count = own->messages == NULL ? 0 : own->messages->count;
+    *out = NULL;
     for (uint32_t b = 0; b < count; b++) {
         const sc_cuda_boundary *end = sc_cuda_boundary_of(rank, b);
         for (uint32_t i = 0; i < end->room; i++) {
             const sc_cuda_message *m = &end->ring[i];
-            if (m->order == 0 || (found != NULL && m->order > found->order) ||
-                own->session->api.cuEventQuery(m->done) != SC_CU_NOT_READY)
-                continue;
-            found = m;
-            boundary = b;
+            bool is_done = true;
+            shardc_status status = SHARDC_OK;
+            if (m->order != 0 && (*out == NULL || m->order < (*out)->order))
+                status = sc_cuda_is_done(&own->session->api, m->done, &is_done, error);
+            if (status != SHARDC_OK)
+                return status;
+            if (!is_done) {
+                *out = m;
+                *out_boundary = b;
+            }
         }
     }
-    if (found != NULL)
-        sc_cuda_message_describe(rank, boundary, found, out, size);
-    return found != NULL;
+    return SHARDC_OK;
 }
 
 /* ---- opening and closing ---- */
@@ -161,12 +165,12 @@ static shardc_status create(const sc_rank *rank, const struct sc_cuda_messages *
         status = SC_CUDA(api, error, "", cuStreamCreate, &all->boundaries[b].stream,
                          SC_CU_STREAM_NON_BLOCKING);
     }
-    for (uint64_t m = 0; m < 2 * all->message_count; m++) {
-        sc_cuda_message *message = &all->messages[m / 2];
+    for (uint64_t m = 0; m < 3 * all->message_count; m++) {
+        sc_cuda_message *message = &all->messages[m / 3];
+        sc_cu_event *events[] = {&message->ready, &message->reached, &message->done};
         if (status != SHARDC_OK)
             break;
-        status = SC_CUDA(api, error, "", cuEventCreate,
-                         m % 2 == 0 ? &message->ready : &message->done, SC_CU_EVENT_NO_TIMING);
+        status = SC_CUDA(api, error, "", cuEventCreate, events[m % 3], SC_CU_EVENT_NO_TIMING);
     }
     return status;
 }
@@ -198,10 +202,12 @@ void sc_cuda_messages_close(sc_rank *rank)
     if (all == NULL)
         return;
     for (uint64_t m = 0; m < all->message_count; m++) {
-        if (all->messages[m].ready != NULL)
-            api->cuEventDestroy_v2(all->messages[m].ready);
-        if (all->messages[m].done != NULL)
-            api->cuEventDestroy_v2(all->messages[m].done);
+        const sc_cuda_message *message = &all->messages[m];
+        const sc_cu_event events[] = {message->ready, message->reached, message->done};
+        for (int e = 0; e < 3; e++) {
+            if (events[e] != NULL)
+                api->cuEventDestroy_v2(events[e]);
+        }
     }
     for (uint32_t b = 0; b < all->count; b++) {
         if (all->boundaries[b].stream != NULL)

@@ -60,6 +60,9 @@ static shardc_status put_wait(sc_rank *rank, uint32_t boundary, const sc_cuda_me
     shardc_status status =
         wait == NULL ? SHARDC_OK : sc_cuda_times_mark(rank, wait, SC_CUDA_RUNS, 0, error);
     if (status == SHARDC_OK)
+        status = SC_CUDA(&own->session->api, error, message->call.what, cuEventRecord,
+                         message->reached, own->streams[0]);
+    if (status == SHARDC_OK)
         status = SC_CUDA(&own->session->api, error, message->call.what, cuStreamWaitEvent,
                          own->streams[0], message->done, 0);
     return status == SHARDC_OK && wait != NULL

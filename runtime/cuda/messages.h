@@ -19,7 +19,8 @@ enum { SC_CUDA_BOUNDARY_NAME = 80, SC_CUDA_MESSAGE_TEXT = 384 };
 struct sc_cuda_message {
     uint64_t number; /* in its boundary, from 0; of this end and of the other */
     uint64_t order;  /* of its WAIT among all of the rank's; 0: nobody waits yet */
-    sc_cu_event ready /* stream 0 got to its start */, done;
+    /* stream 0 got to its start; to its WAIT; the message is through */
+    sc_cu_event ready, reached, done;
     sc_comm_call call; /* call.parts == parts */
     sc_comm_part *parts;
     sc_comm_request *request; /* shared GPU: the barrier; NULL: none */
@@ -52,8 +53,9 @@ shardc_status sc_cuda_messages_open(sc_rank *rank, shardc_error *error);
 void sc_cuda_messages_close(sc_rank *rank);
 /* After comm->abort: waits until nothing is in flight, and forgets all messages. */
 void sc_cuda_messages_abandon(sc_rank *rank);
-/* Describes the message that stream 0 waits for. False: it waits for none. */
-bool sc_cuda_message_awaited(const sc_rank *rank, char *out, size_t size);
+/* Finds the message that stream 0 waits for, or will when it gets there; NULL: none. */
+shardc_status sc_cuda_message_awaited(const sc_rank *rank, const sc_cuda_message **out,
+                                      uint32_t *out_boundary, shardc_error *error);
 
 sc_cuda_boundary *sc_cuda_boundary_of(const sc_rank *rank, uint32_t boundary);
 sc_cu_stream sc_cuda_boundary_stream(const sc_rank *rank, uint32_t boundary);

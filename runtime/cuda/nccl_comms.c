@@ -20,15 +20,34 @@ struct sc_nccl_abortion {
     bool has_thread;
 };
 
+/* Communicators could share buffers and connections with the one that they are split from
+ * (ncclConfig_t.splitShare of the parent, since 2.18), which saves memory. They do not, because
+ * what shares resources is one queue to NCCL: each launch waits for the previous one of the whole
+ * family, whatever streams they are on (sharedRes->deviceStream in its sources), so
+ *  - messages would wait for one another across boundaries, whose two ends start theirs in orders
+ *    of their own: two ranks that wait for each other's earlier message would wait for ever;
+ *  - collectives of different groups could not run at the same time, on however many streams.
+ * And aborting one communicator may make all of its family unusable (user guide, Types), while
+ * calls for parent and child from several threads, as abort_all makes them, are not allowed (Thread
+ * Safety). NCCL_COMM_SPLIT_SHARE_RESOURCES=1 would override this. */
+enum { SHARES_RESOURCES = 0 };
+
+static sc_nccl_config config_of_all(void)
+{
+    sc_nccl_config config = SC_NCCL_CONFIG;
+    config.blocking = 0;
+    config.split_share = SHARES_RESOURCES;
+    return config;
+}
+
 /* ---- opening ---- */
 
 static shardc_status open_world(sc_rank *rank, sc_nccl_rank *own, shardc_error *error)
 {
     const sc_nccl *nccl = sc_nccl_of(rank);
-    sc_nccl_config config = SC_NCCL_CONFIG;
+    sc_nccl_config config = config_of_all();
     sc_nccl_id id = {{0}};
     shardc_error reason = {.status = SHARDC_OK};
-    config.blocking = 0;
     shardc_status status =
         rank->rank == 0 ? SC_NCCL(nccl, NULL, error, "", ncclGetUniqueId, &id) : SHARDC_OK;
     sc_comm_part part = {
@@ -53,8 +72,7 @@ static shardc_status open_world(sc_rank *rank, sc_nccl_rank *own, shardc_error *
 static shardc_status split(sc_rank *rank, sc_nccl_comm parent, int color, int key, const char *what,
                            sc_nccl_comm *out, shardc_error *error)
 {
-    sc_nccl_config config = SC_NCCL_CONFIG;
-    config.blocking = 0;
+    sc_nccl_config config = config_of_all();
     shardc_status status = SC_NCCL(sc_nccl_of(rank), parent, error, what, ncclCommSplit, parent,
                                    color, key, out, &config);
     if (status == SHARDC_OK)
@@ -91,12 +109,14 @@ static bool is_stage(const sc_image *image, const sc_image_group *group)
     return is;
 }
 
-/* The lowest member's rank is the colour that separates groups of one kind. */
+/* Of a rank that is alone every group is the stage, and is split all the same: a split, too, is to
+ * be tried. The lowest member's rank is the colour that separates groups of one kind. */
 static shardc_status open_group(sc_rank *rank, sc_nccl_rank *own, uint32_t index,
                                 shardc_error *error)
 {
     const sc_image_group *group = &rank->image->groups[index];
-    if (is_stage(rank->image, group)) {
+    const sc_cuda_session *session = rank->session->device_state;
+    if (is_stage(rank->image, group) && !session->is_nccl_alone) {
         own->groups[index] = *own->stage;
         return SHARDC_OK;
     }

@@ -12,12 +12,12 @@
 #include "runtime/session/device.h"
 
 /* The loaded code of one image on a GPU. */
-typedef struct sc_cuda_code {
+typedef struct sc_cuda_loaded_code {
     /* by kernel of the image, then the module of reductions; NULL: not loaded */
     sc_cu_module *modules;
     sc_cu_function (*functions)[SC_IMAGE_MAX_STAGES];            /* by kernel and launch */
     sc_cu_function reductions[SC_DTYPE_COUNT][SC_IMAGE_REDUCES]; /* if ranks share the GPU */
-} sc_cuda_code;
+} sc_cuda_loaded_code;
 
 /* A GPU used by ranks of this process, with their code loaded. */
 typedef struct sc_cuda_gpu {
@@ -28,7 +28,7 @@ typedef struct sc_cuda_gpu {
     sc_cu_context context;
     /* index of its kind in the algorithm cache */
     uint32_t kind;
-    sc_cuda_code *codes; /* by stage of the program; empty if no rank on the GPU is of it */
+    sc_cuda_loaded_code *codes; /* by stage of the program; empty if no rank on the GPU is of it */
 } sc_cuda_gpu;
 
 typedef struct sc_cuda_session {
@@ -36,6 +36,7 @@ typedef struct sc_cuda_session {
     sc_cublaslt lt;                /* library NULL: the program has no GEMMs */
     sc_nccl nccl;                  /* library NULL: ranks share a GPU, or there is only one rank */
     sc_algorithm_cache algorithms; /* if the program has GEMMs */
+    bool is_nccl_alone;            /* $SHARDC_NCCL_ALONE: the only rank uses NCCL */
     uint32_t gpu_count;
     sc_cuda_gpu *gpus;
     pthread_mutex_t
@@ -79,7 +80,7 @@ typedef struct sc_cuda_graph {
     uint32_t runs;
     uint32_t micro_batch;
     uint64_t seed;
-    bool is_refused;
+    bool is_refused; /* recording it has failed, and is not tried again */
 } sc_cuda_graph;
 
 /* Device data of a bound instruction. */
@@ -93,11 +94,21 @@ typedef struct sc_cuda_bound {
 
 typedef struct sc_cuda_times sc_cuda_times; /* runtime/cuda/timing.c */
 
+/* How far the collectives of a call are (waiting.c). */
+typedef struct sc_cuda_progress {
+    sc_cu_stream stream;
+    sc_cu_event end;
+    sc_cu_address numbers; /* uint32_t: 1, 2, 3, .. */
+    uint32_t *word;        /* pinned: the steps that a graph has done */
+    uint32_t marked;       /* in the current capture */
+    uint32_t steps, at;    /* that the host has seen done, and the instruction of the next */
+} sc_cuda_progress;
+
 typedef struct sc_cuda_rank {
     sc_cuda_session *session;
     sc_cuda_gpu *gpu;
-    const sc_cuda_code *code; /* of the rank's stage */
-    const sc_cuda_comm *comm; /* NULL: not yet open */
+    const sc_cuda_loaded_code *code; /* of the rank's stage */
+    const sc_cuda_comm *comm;        /* NULL: not yet open */
     void *comm_state;
     sc_cu_stream streams[SC_IMAGE_STREAMS];
     sc_cu_event finished;
@@ -114,7 +125,9 @@ typedef struct sc_cuda_rank {
     sc_cuda_graph *graphs; /* by function and micro-batch */
     sc_cuda_graph *graph;  /* of the current call; NULL: between calls */
     bool is_capturing;
+    shardc_graph_report report;        /* of this rank */
     sc_cuda_times *times;              /* NULL: nothing measured yet */
+    sc_cuda_progress *progress;        /* NULL: no collective of the rank's may hang */
     struct sc_cuda_messages *messages; /* NULL: the rank's stage has no boundaries */
     uint32_t next_wait;                /* of a measured call: index after the last WAIT */
 } sc_cuda_rank;
@@ -141,14 +154,29 @@ sc_cuda_gpu *sc_cuda_gpu_of(const sc_rank *rank);
 shardc_status sc_cuda_begin_call(sc_rank *rank, uint32_t func, uint32_t micro_batch, bool *out_done,
                                  shardc_error *error);
 shardc_status sc_cuda_end_call(sc_rank *rank, uint32_t func, bool failed, shardc_error *error);
+/* Ends a capture and launches the graph. If it was refused, the call goes on without. */
+shardc_status sc_cuda_settle_call(sc_rank *rank, uint32_t func, shardc_status status,
+                                  bool *out_again, shardc_error *error);
 void sc_cuda_drop_graphs(sc_rank *rank);
+void sc_cuda_graphs(const shardc_session *session, shardc_graph_report *out);
+/* After an error: waits until nothing of the rank's is in flight, so that its work does not run
+ * into the next call or outlive the buffers. */
+void sc_cuda_give_up(sc_rank *rank, const char *why);
+
+/* ---- waiting.c ---- */
 uint32_t sc_cuda_current_func(const sc_cuda_rank *own); /* of the current call */
 /* Waits for an event on the host. `may_hang`: other ranks may be missing; then it polls them and
  * applies the session's deadline, and an error names what the rank waits for. */
 shardc_status sc_cuda_wait(sc_rank *rank, sc_cu_event event, bool may_hang, shardc_error *error);
-/* After an error: waits until nothing of the rank's is in flight, so that its work does not run
- * into the next call or outlive the buffers. */
-void sc_cuda_give_up(sc_rank *rank, const char *why);
+/* How far the collectives of a call are. Close it after a failure too. */
+shardc_status sc_cuda_progress_open(sc_rank *rank, shardc_error *error);
+void sc_cuda_progress_close(sc_rank *rank);
+/* In a capture: after `event`, which its stream has just recorded, the next step is done. Outside a
+ * no-op. */
+shardc_status sc_cuda_progress_mark(sc_rank *rank, sc_cu_event event, const char *where,
+                                    shardc_error *error);
+shardc_status sc_cuda_progress_join(sc_rank *rank, shardc_error *error); /* before its end */
+void sc_cuda_progress_begin(sc_rank *rank);                              /* of a call */
 
 /* ---- transfers.c ---- */
 /* Allocates rank->host, pinned and zeroed; close it after a failure too. */

@@ -370,3 +370,14 @@ sc_executor *sc_executor_of_session(const shardc_executable *program, shardc_ses
     executor->is_first = first == 0;
     return executor;
 }
+
+void sc_session_say_graphs(const shardc_session *session, FILE *to)
+{
+    shardc_graph_report report = {.refused = 0};
+    if (session != NULL)
+        shardc_session_graphs(session, &report);
+    if (report.refused > 1)
+        fprintf(to, "%s; so are %u others\n", report.reason, report.refused - 1);
+    else if (report.refused == 1)
+        fprintf(to, "%s\n", report.reason);
+}

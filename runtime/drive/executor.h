@@ -3,6 +3,8 @@
 #ifndef SHARDC_RUNTIME_DRIVE_EXECUTOR_H
 #define SHARDC_RUNTIME_DRIVE_EXECUTOR_H
 
+#include <stdio.h>
+
 #include "shardc/runtime.h"
 #include "support/array.h"
 
@@ -95,5 +97,8 @@ void sc_executor_free(sc_executor *executor); /* NULL is allowed */
 /* Creates an executor for a session of the program; both stay the caller's and must outlive it.
  * NULL: out of memory. */
 sc_executor *sc_executor_of_session(const shardc_executable *program, shardc_session *session);
+/* At a session's end (NULL: there was none): a line if functions could not be recorded as graphs.
+ */
+void sc_session_say_graphs(const shardc_session *session, FILE *to);
 
 #endif

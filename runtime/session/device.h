@@ -50,6 +50,11 @@ struct sc_device {
     /* Waits for a collective or transfer. */
     shardc_status (*finish)(sc_rank *rank, sc_bound *started, shardc_error *error);
     shardc_status (*end)(sc_rank *rank, uint32_t func, bool failed, shardc_error *error);
+    /* Called after the instructions of a call that `begin` did not execute, with their status;
+     * returns the call's. *out_again: none was executed, because the device recorded them to
+     * execute all at once and could not; they are run again, without it. NULL: not needed. */
+    shardc_status (*settle)(sc_rank *rank, uint32_t func, shardc_status status, bool *out_again,
+                            shardc_error *error);
     /* After a measured call (options.profile, or a trace): reports whether an instruction ran, and
      * when, in seconds of the host's monotonic clock. NULL if instructions complete before their
      * call returns. */
@@ -64,6 +69,7 @@ struct sc_device {
                            shardc_error *error);
     /* Fills the GEMM tuning report; NULL: the device has none. */
     void (*gemm_tuning)(const shardc_session *session, shardc_gemm_tuning *out);
+    void (*graphs)(const shardc_session *session, shardc_graph_report *out); /* as above */
     bool is_host; /* buffers of the device arena are in host memory */
 };
 

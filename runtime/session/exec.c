@@ -340,6 +340,18 @@ static shardc_status run_list(sc_rank *rank, uint32_t func, uint32_t micro_batch
     return SHARDC_OK;
 }
 
+/* Runs the instructions, again if the device had recorded them in vain. */
+static shardc_status run_all(sc_rank *rank, uint32_t func, uint32_t micro_batch,
+                             shardc_error *error)
+{
+    const sc_device *device = rank->session->device;
+    bool is_again = false;
+    shardc_status status = run_list(rank, func, micro_batch, error);
+    if (device->settle != NULL)
+        status = device->settle(rank, func, status, &is_again, error);
+    return is_again ? run_list(rank, func, micro_batch, error) : status;
+}
+
 shardc_status sc_rank_run(sc_rank *rank, uint32_t func, uint32_t micro_batch, shardc_error *error)
 {
     enum { KINDS = sizeof rank->profile->sent / sizeof *rank->profile->sent };
@@ -352,7 +364,7 @@ shardc_status sc_rank_run(sc_rank *rank, uint32_t func, uint32_t micro_batch, sh
     bool is_done = false;
     shardc_status status = rank->session->device->begin(rank, func, micro_batch, &is_done, error);
     if (status == SHARDC_OK && !is_done)
-        status = run_list(rank, func, micro_batch, error);
+        status = run_all(rank, func, micro_batch, error);
     shardc_status end = rank->session->device->end(rank, func, status != SHARDC_OK, error);
     uint32_t ended = status == SHARDC_OK ? 0 : rank->image->boundary_count;
     for (uint32_t i = 0; i < ended; i++)

@@ -289,6 +289,13 @@ void shardc_session_gemm_tuning(const shardc_session *session, shardc_gemm_tunin
         session->device->gemm_tuning(session, out);
 }
 
+void shardc_session_graphs(const shardc_session *session, shardc_graph_report *out)
+{
+    *out = (shardc_graph_report){.refused = 0};
+    if (session->device->graphs != NULL)
+        session->device->graphs(session, out);
+}
+
 void shardc_session_set_random(shardc_session *session, uint64_t seed, uint64_t step,
                                uint32_t micro_batch)
 {

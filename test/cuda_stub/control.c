@@ -101,6 +101,8 @@ sc_cu_result enter(const char *function, int flags)
 {
     pthread_mutex_lock(&the.lock);
     sc_cu_result injected = count_call(function);
+    if (injected >= RESULT_CAPTURE_UNSUPPORTED && injected <= RESULT_CAPTURE_WRONG_THREAD)
+        spoils_capture(); /* what captures do not take ends them */
     if (injected != SC_CU_SUCCESS)
         return injected;
     if (!the.is_initialised && strcmp(function, "cuInit") != 0 &&
@@ -175,6 +177,15 @@ void sc_stub_seed(uint64_t seed)
 {
     pthread_mutex_lock(&the.lock);
     set_seed(seed);
+    pthread_mutex_unlock(&the.lock);
+}
+
+void sc_stub_delay(const char *kernel, int gpu, uint32_t milliseconds)
+{
+    pthread_mutex_lock(&the.lock);
+    the.delayed = kernel;
+    the.delay_gpu = gpu;
+    the.delay_ms = milliseconds;
     pthread_mutex_unlock(&the.lock);
 }
 

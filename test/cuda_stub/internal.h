@@ -176,6 +176,9 @@ typedef struct stub {
     char fail_function[64];
     unsigned fail_result;
     const char *failed;
+    const char *delayed; /* kernels of that name take `delay_ms` on GPU `delay_gpu`; NULL: none */
+    int delay_gpu;
+    uint32_t delay_ms;
 } stub;
 
 extern stub the;
@@ -216,6 +219,7 @@ void free_allocation(allocation *a);
 #undef SYMBOL
 
 /* ---- queue.c ---- */
+double now(void); /* seconds */
 /* Work that cannot be put is dropped. */
 sc_cu_result put(sc_cu_stream stream, const sc_stub_work *work, const void *data, size_t bytes);
 void op_free(op *o);

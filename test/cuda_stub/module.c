@@ -273,12 +273,26 @@ typedef struct launch {
     sc_machine_memory *memory;
     int64_t blocks;
     uint32_t threads, shared_bytes;
+    int gpu;
+    double begun; /* of one that takes its time; 0: not yet */
     uint64_t values[];
 } launch;
 
+/* A kernel that takes its time is ready when it is over. */
+static bool is_over(void *data)
+{
+    launch *l = data;
+    bool is_here = the.delay_gpu < 0 || l->gpu == the.delay_gpu;
+    if (the.delayed == NULL || !is_here || strcmp(the.delayed, l->kernel->name) != 0)
+        return true;
+    if (l->begun == 0)
+        l->begun = now();
+    return now() - l->begun >= 1e-3 * the.delay_ms;
+}
+
 static bool run_launch(void *data, char *why, size_t room)
 {
-    const launch *l = data;
+    launch *l = data;
     sc_machine_report report;
     void *params[256];
     for (int i = 0; i < l->kernel->param_count; i++)
@@ -297,6 +311,7 @@ static bool run_launch(void *data, char *why, size_t room)
         .order = (sc_machine_order)(the.seed == 0 ? 0 : draw(3)),
         .seed = the.random};
     the.launches++;
+    l->begun = 0; /* of a graph it runs again */
     if (l->ptx != NULL ? sc_ptx_run(l->ptx, &run, the.errors, &report)
                        : sc_machine_run(&run, &report))
         return true;
@@ -307,7 +322,8 @@ static bool run_launch(void *data, char *why, size_t room)
 static sc_cu_result put_launch(sc_cu_function function, int64_t blocks, unsigned threads,
                                unsigned shared_bytes, sc_cu_stream stream, void **arguments)
 {
-    static const sc_stub_work work = {.name = "cuLaunchKernel", .run = run_launch};
+    static const sc_stub_work work = {
+        .name = "cuLaunchKernel", .is_ready = is_over, .run = run_launch};
     if (!is_function(function) || !is_live(stream, STREAM))
         return RESULT_INVALID_HANDLE;
     if (blocks < 1 || blocks > INT32_MAX || threads < 1 || threads > 1024 ||
@@ -326,7 +342,9 @@ static sc_cu_result put_launch(sc_cu_function function, int64_t blocks, unsigned
                   current->memory,
                   blocks,
                   threads,
-                  shared_bytes};
+                  shared_bytes,
+                  current->gpu,
+                  0};
     for (size_t i = 0; i < count; i++)
         memcpy(&l->values[i], arguments[i], sizeof l->values[i]);
     sc_cu_result result = put(stream, &work, l, bytes);

@@ -35,7 +35,7 @@ void op_free(op *o)
     free(o);
 }
 
-static double now(void)
+double now(void)
 {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);

@@ -87,6 +87,9 @@ SC_STUB_API uint64_t sc_stub_replays(void);  /* of graphs */
 /* calls that made anything but a context, since the beginning */
 SC_STUB_API uint64_t sc_stub_allocated(void);
 SC_STUB_API void sc_stub_seed(uint64_t seed);
+/* From now on launches of that entry take so long on that GPU (-1: on all), while other streams go
+ * on; NULL: none does. The text stays the caller's. */
+SC_STUB_API void sc_stub_delay(const char *kernel, int gpu, uint32_t milliseconds);
 /* How many contexts, allocations, modules, streams, events and graphs there are, and in words. */
 SC_STUB_API uint32_t sc_stub_live(char *text, size_t room);
 /* Whether nothing was written beside allocations. */

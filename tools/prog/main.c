@@ -113,6 +113,7 @@ static void work(sc_context *context, void *user)
             verb->run(&prog);
     }
     sc_executor_free(prog.executor);
+    sc_session_say_graphs(prog.session, stderr);
     shardc_session_free(prog.session);
     if (prog.out.length > 0 &&
         (fwrite(prog.out.data, 1, prog.out.length, stdout) != prog.out.length ||

@@ -124,6 +124,7 @@ static bool grow(growing *g, double capacity, shardc_error *error)
     if (ok) {
         *sc_vec_push(&context->arena, &g->executors) = g->inner;
         *sc_vec_push(&context->arena, &g->programs) = run->program;
+        sc_session_say_graphs(run->session, stderr);
         shardc_session_free(run->session);
         run->session = NULL;
         run->program = NULL;

@@ -137,6 +137,7 @@ sc_executor *sc_local_run_open(void *user)
 void sc_local_run_close(sc_local_run *run)
 {
     sc_executor_free(run->executor);
+    sc_session_say_graphs(run->session, stderr);
     shardc_session_free(run->session);
     shardc_executable_free(run->program);
 }

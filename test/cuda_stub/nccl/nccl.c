@@ -317,12 +317,14 @@ sc_nccl_result ncclGetUniqueId(sc_nccl_id *out)
                                                                           : SC_NCCL_SYSTEM;
 }
 
-/* One that says of itself that it is old sets nothing that came later. */
+/* One that says of itself that it is old sets nothing that came later. Nothing is shared here: what
+ * shares resources would have one order for all its calls, which the stub does not keep. */
 static bool is_config(const sc_nccl_config *config)
 {
     return config == NULL ||
            (config->magic == SC_NCCL_MAGIC && config->size == sizeof *config &&
             config->not_ours == SC_NCCL_UNSET &&
+            (config->split_share == 0 || config->split_share == SC_NCCL_UNSET) &&
             (config->blocking == 0 || config->blocking == 1 || config->blocking == SC_NCCL_UNSET));
 }
 

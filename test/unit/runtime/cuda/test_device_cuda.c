@@ -712,7 +712,9 @@ static void refusals_come_first(void **state)
          "GPU 0 (stub 0): the driver, of CUDA 13.0, does not take the PTX that NVRTC 13.1 made; "
          "update the driver, or compile with an NVRTC of CUDA 13.0 or earlier (SHARDC_NVRTC",
          13010},
-        {"SHARDC_STUB_MEMORY", "60", 2, SHARDC_ERROR_MEMORY, "2 ranks on GPU 0 (stub 0) need",
+        {"SHARDC_STUB_MEMORY", "60", 2, SHARDC_ERROR_MEMORY,
+         "2 ranks on GPU 0 (stub 0) need 0.07812 GiB of memory; 0.05859 GiB of its 0.05859 GiB are "
+         "free",
          13000},
         {"SHARDC_STUB_MODE", "2", 1, SHARDC_ERROR_UNAVAILABLE, "prohibits its use", 13000},
         {"SHARDC_STUB_SHARED", "40", 1, SHARDC_ERROR_UNAVAILABLE,
@@ -757,6 +759,35 @@ static void refusals_come_first(void **state)
     }
 }
 
+/* What others have taken of a GPU is not there; the error says so before anything is loaded. */
+static void memory_of_others_is_not_free(void **state)
+{
+    (void)state;
+    enum { MEBIBYTES = 600 /* of the stub's 1024 */ };
+    image_case c;
+    shardc_session *sessions[2] = {NULL, NULL};
+    shardc_error why = {.status = SHARDC_OK};
+    cuda_begin(&c, 1, 1);
+    step_image(&c);
+    c.image.arena_bytes = (int64_t)MEBIBYTES << 20;
+    cuda_object(&c, "", "cubin", 80);
+    c.kernels.count = 0;
+    c.funcs.count = 0;
+    c.schedule.count = 0;
+    shardc_executable *program = image_executable(&c);
+    SUCCEED(shardc_session_new(program, NULL, &sessions[0], &error));
+    assert_int_equal(shardc_session_new(program, NULL, &sessions[1], &why), SHARDC_ERROR_MEMORY);
+    if (strstr(why.text, "1 rank on GPU 0 (stub 0) needs 0.5859 GiB of memory; 0.4") == NULL ||
+        strstr(why.text, " GiB of its 1 GiB are free") == NULL)
+        fail_msg("%s", why.text);
+    shardc_session_free(sessions[0]);
+    SUCCEED(shardc_session_new(program, NULL, &sessions[1], &error));
+    shardc_session_free(sessions[1]);
+    shardc_executable_free(program);
+    sc_arena_free(&c.arena);
+    expect_clean();
+}
+
 int main(void)
 {
     stub = cuda_stub_open();
@@ -776,6 +807,7 @@ int main(void)
         cmocka_unit_test(instructions_are_measured),
         cmocka_unit_test(whatever_the_order_the_values_are_the_same),
         cmocka_unit_test(refusals_come_first),
+        cmocka_unit_test(memory_of_others_is_not_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
