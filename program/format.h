@@ -30,7 +30,7 @@
 #include "support/state.h"
 
 enum {
-    SC_IMAGE_VERSION = 10,
+    SC_IMAGE_VERSION = 11,
     SC_IMAGE_MAX_RANK = 15,
     SC_IMAGE_ALIGN = 64 /* alignment of every buffer */,
     SC_IMAGE_STREAMS = 3,
@@ -173,6 +173,7 @@ typedef enum sc_image_access {
 typedef struct sc_image_arg {
     int64_t bytes; /* bytes that the kernel may access */
     uint8_t access;
+    int64_t moved; /* that a call reads and writes, at most: of a gathered table those rows alone */
 } sc_image_arg;
 
 /* A GPU launch: `blocks` blocks of `threads` threads each, in one dimension. */
