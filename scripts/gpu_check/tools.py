@@ -1,0 +1,59 @@
+"""compute-sanitizer and ncu, where they are installed, on programs that are small."""
+import csv
+import glob
+import os
+import shutil
+
+from .common import LeftOut
+
+PLACES = ('/usr/local/cuda/bin', '/opt/nvidia/nsight-compute/*')
+# (tool of compute-sanitizer, program, what it does)
+SANITIZED = (('memcheck', 'case-attention-64', ('eval',)), ('memcheck', 'case-one', ('train', '--data', '{text}', '--steps', '1')),
+             ('racecheck', 'case-attention-64', ('eval',)))
+METRICS = {'dram__throughput.avg.pct_of_peak_sustained_elapsed': 'of memory\'s peak',
+           'sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active': 'of the tensor cores\' peak'}
+# (what, program, which of its kernels): `kernels` begins with one of each kind, among them norms
+PROFILED = (('attention', 'attention-128', 'regex:attend'), ('a norm', 'kernels', None))
+
+
+def find(name):
+    path = shutil.which(name) or next((p for place in PLACES for p in sorted(glob.glob(os.path.join(place, name)), reverse=True)), None)
+    if path is None:
+        raise LeftOut('there is no %s' % name)
+    return path
+
+
+def sanitize(check, tool, program, words):
+    out = check.command(find('compute-sanitizer'), '--tool', tool, '--error-exitcode', '9', check.unpacked(program),
+                        *(word.format(text=check.text) for word in words), limit=60, last=12)
+    return next((line.strip('= ') for line in reversed(out.splitlines()) if 'SUMMARY' in line), 'nothing is reported')
+
+
+def profiled_rows(text):
+    """By kernel and metric, from ncu's CSV: (kernel, metric, value, unit)."""
+    lines = text[text.index('"ID"'):].splitlines() if '"ID"' in text else []
+    return [(row['Kernel Name'], row['Metric Name'], row['Metric Value'], row['Metric Unit']) for row in csv.DictReader(lines)
+            if row.get('Metric Name')]
+
+
+def profile(check, what, program):
+    """The longest of the first kernels is named by what it reaches."""
+    out = check.command(find('ncu'), '--csv', '--launch-count', '12', '--metrics', ','.join([*METRICS, 'gpu__time_duration.sum']),
+                        check.unpacked(program), 'bench', '--steps', '1', '--no-graph', limit=80, last=8)
+    by_kernel = {}
+    for kernel, metric, value, unit in profiled_rows(out):
+        by_kernel.setdefault(kernel, {}).setdefault(metric, (value, unit))
+    if not by_kernel:
+        raise LeftOut('ncu reports nothing: %s' % ' / '.join(out.strip().splitlines()[-2:]))
+    for kernel, found in by_kernel.items():
+        check.row('ncu, %s: `%s`' % (what, kernel), ', '.join('%s %s' % (' '.join(found[m]), words) for m, words in METRICS.items() if m in found) +
+                  ('; %s %s' % found['gpu__time_duration.sum'] if 'gpu__time_duration.sum' in found else ''))
+    return '%d kernels' % len(by_kernel)
+
+
+def step(check):
+    check.checks([('%s of %s' % (tool, program), lambda row=(tool, program, words): sanitize(check, *row))
+                  for tool, program, words in SANITIZED if check.has(program)])
+    for what, program, _ in PROFILED:
+        if check.has(program):
+            check.step('figure', 'ncu of %s' % what, lambda what=what, program=program: profile(check, what, program))
