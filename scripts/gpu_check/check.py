@@ -1,5 +1,6 @@
 """What all steps have in common: the programs, time, rows and the table."""
 import concurrent.futures
+import contextlib
 import ctypes
 import datetime
 import glob
@@ -190,7 +191,7 @@ class Check:
                 self.save()
                 self.results = before
 
-        with concurrent.futures.ThreadPoolExecutor(self.o.jobs) as pool:
+        with self.shared_cores(), concurrent.futures.ThreadPoolExecutor(self.o.jobs) as pool:
             for i, future in enumerate([pool.submit(one, i) for i in range(len(works))]):
                 future.result()
                 self.tell(results[i])
@@ -198,6 +199,16 @@ class Check:
             self.results += results
             self.save()
         return results
+
+    @contextlib.contextmanager
+    def shared_cores(self):
+        """What runs side by side has a part of the cores each: teams of threads that wait for each other would be slow."""
+        whole = self.env
+        self.env = dict(whole, OMP_NUM_THREADS=str(max(1, (os.cpu_count() or 1) // self.o.jobs)))
+        try:
+            yield
+        finally:
+            self.env = whole
 
     def row(self, what, measured, goal=None, reached=None):
         """reached: None where there is no goal; or words, where the number cannot be believed."""

@@ -21,7 +21,7 @@ STEPS = (
     ('kernels', 40, figures.kernels),
     ('attention', 60, figures.attention),
     ('gpt2', 90, figures.gpt2),
-    ('llama', 90, figures.llama),
+    ('llama', 120, figures.llama),
     ('decode', 60, figures.decode),
     ('torch', 180, torch_rows.step),
     ('tools', 90, tools.step),

@@ -25,8 +25,9 @@ def say(*words):
     print('..', *words, file=sys.stderr, flush=True)
 
 
-def run(command, limit, env=None, cwd=None, last=3):
-    """Its output; Failed with its last lines where it fails or outlives `limit` seconds. All that it started ends with it."""
+def run(command, limit, env=None, cwd=None, last=3, fails=True):
+    """Its output; Failed with its last lines where it outlives `limit` seconds or, if it `fails` by that, has another exit status than 0. All
+    that it started ends with it."""
     with STARTS:
         child = subprocess.Popen([str(c) for c in command], env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                  stderr=subprocess.PIPE, text=True, errors='replace', start_new_session=True)
@@ -36,7 +37,7 @@ def run(command, limit, env=None, cwd=None, last=3):
         os.killpg(child.pid, signal.SIGKILL)
         out, err = child.communicate()
         raise Failed('%s: not done after %d s' % (os.path.basename(str(command[0])), limit)) from None
-    if child.returncode != 0:
+    if fails and child.returncode != 0:
         words = (err.strip() or out.strip() or 'nothing is said').splitlines()
         raise Failed('%s: exit status %d: %s' % (os.path.basename(str(command[0])), child.returncode, ' / '.join(words[-last:])[-200 * last:]))
     return out

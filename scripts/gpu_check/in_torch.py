@@ -58,11 +58,16 @@ class GPT2Layer(nn.Module):
         q, k, v = self.split(x)
         return self.rest(x, F.scaled_dot_product_attention(q, k, v, is_causal=True))
 
-    def cached(self, x, keys, values, at, mask):
+    def begin(self, s):
+        """Caches are buffers, so that their addresses are constants for torch.compile."""
+        for name in ('keys', 'values'):
+            self.register_buffer(name, torch.zeros(1, s.heads, s.decoded, s.width // s.heads), persistent=False)
+
+    def cached(self, x, at, mask):
         q, k, v = self.split(x)
-        keys.index_copy_(2, at, k)
-        values.index_copy_(2, at, v)
-        return self.rest(x, F.scaled_dot_product_attention(q, keys, values, attn_mask=mask))
+        self.keys.index_copy_(2, at, k)
+        self.values.index_copy_(2, at, v)
+        return self.rest(x, F.scaled_dot_product_attention(q, self.keys, self.values, attn_mask=mask))
 
 
 class GPT2Model(nn.Module):
@@ -78,11 +83,11 @@ class GPT2Model(nn.Module):
             x = layer(x)
         return F.cross_entropy(F.linear(self.norm(x), self.wte.weight).view(-1, self.sizes.vocabulary), targets.view(-1))
 
-    def next_token(self, token, at, caches, columns):
+    def next_token(self, token, at, columns):
         x = self.wte(token) + self.wpe(at)
         mask = (columns <= at).view(1, 1, 1, -1)
-        for layer, (keys, values) in zip(self.layers, caches):
-            x = layer.cached(x, keys, values, at, mask)
+        for layer in self.layers:
+            x = layer.cached(x, at, mask)
         return F.linear(self.norm(x), self.wte.weight)[:, -1].argmax(-1, keepdim=True)
 
 
@@ -279,9 +284,10 @@ def matmul(options):
 
 def decode(options):
     s, device = SMALL_GPT2 if options.small else GPT2, options.device
-    model = initialise(GPT2Model(s)).to(device).to(torch.bfloat16).eval()
-    caches = [tuple(torch.zeros(1, s.heads, s.decoded, s.width // s.heads, device=device, dtype=torch.bfloat16) for _ in range(2))
-              for _ in range(s.layers)]
+    model = initialise(GPT2Model(s)).eval()
+    for layer in model.layers:
+        layer.begin(s)
+    model = model.to(device).to(torch.bfloat16)
     columns = torch.arange(s.decoded, device=device)
     next_token = torch.compile(model.next_token, mode='reduce-overhead', fullgraph=True) if options.compile else model.next_token
     token, at = torch.zeros(1, 1, dtype=torch.long, device=device), torch.zeros(1, dtype=torch.long, device=device)
@@ -289,7 +295,7 @@ def decode(options):
 
     def some(times):
         for _ in range(times):
-            token.copy_(next_token(token, at, caches, columns))
+            token.copy_(next_token(token, at, columns))
             at.add_(1)
 
     with torch.no_grad():
