@@ -59,7 +59,7 @@ def nccl(check):
 
 def smoke(check):
     works = [('form %s' % case.name, lambda case=case: run_case(check, case)) for case in carried(check, programs.SMOKE)]
-    works += [('one rank with NCCL', lambda: nccl(check))]
+    works += [('a graph', lambda: graphs_change_nothing(check, 'case-one')), ('one rank with NCCL', lambda: nccl(check))]
     check.checks(works)
     products(check)
 

@@ -6,8 +6,8 @@ import shutil
 from .check import LIBRARIES
 from .common import Failed, LeftOut
 
-SMI = ('name', 'driver_version', 'clocks.sm', 'clocks.max.sm', 'clocks.mem', 'clocks.max.mem', 'temperature.gpu', 'power.draw', 'power.limit',
-       'clocks_throttle_reasons.active')
+SMI = ('name', 'driver_version', 'clocks.sm', 'clocks.max.sm', 'clocks.mem', 'clocks.max.mem', 'temperature.gpu', 'power.draw', 'power.limit')
+REASONS = ('clocks_event_reasons.active', 'clocks_throttle_reasons.active')  # of low clocks: newer drivers' name, older ones'
 
 
 def two(number, hundred):
@@ -69,8 +69,14 @@ def nccl(check):
 def smi(check):
     if not shutil.which('nvidia-smi'):
         raise LeftOut('there is no nvidia-smi')
-    line = check.command('nvidia-smi', '--query-gpu=' + ','.join(SMI), '--format=csv,noheader', limit=15).splitlines()[0]
-    return ', '.join('%s %s' % pair for pair in zip(SMI, (word.strip() for word in line.split(','))))
+    for more in (REASONS[:1], REASONS[1:], ()):
+        try:
+            line = check.command('nvidia-smi', '--query-gpu=' + ','.join(SMI + more), '--format=csv,noheader', limit=15).splitlines()[0]
+        except Failed:
+            if not more:
+                raise
+            continue
+        return ', '.join('%s %s' % pair for pair in zip(SMI + more, (word.strip() for word in line.split(','))))
 
 
 def targets(check):
