@@ -107,15 +107,16 @@ static json_t *describe(const gpu *c)
 {
     char name[128] = "", capability[32];
     size_t bytes = 0;
-    int driver = 0;
+    int driver = 0, gpus = 0;
+    CU(c, cuDeviceGetCount, &gpus);
     CU(c, cuDeviceGetName, name, (int)sizeof name, c->device);
     CU(c, cuDeviceTotalMem_v2, &bytes, c->device);
     CU(c, cuDriverGetVersion, &driver);
     snprintf(capability, sizeof capability, "%d.%d", attribute(c, SC_CU_CAPABILITY_MAJOR),
              attribute(c, SC_CU_CAPABILITY_MINOR));
-    return json_pack("{s:s, s:s, s:i, s:I, s:i}", "gpu", name, "capability", capability,
+    return json_pack("{s:s, s:s, s:i, s:I, s:i, s:i}", "gpu", name, "capability", capability,
                      "multiprocessors", attribute(c, SC_CU_MULTIPROCESSORS), "memory",
-                     (json_int_t)bytes, "driver", driver);
+                     (json_int_t)bytes, "driver", driver, "gpus", gpus);
 }
 
 /* ---- time ---- */

@@ -320,6 +320,7 @@ static void code_kernel(codec *c, sc_image_kernel *kernel)
     for (uint32_t i = 0; i < kernel->arg_count; i++) {
         code_i64(c, &kernel->args[i].bytes);
         CODE_CHOICE(c, uint8_t, kernel->args[i].access, SC_ACCESS_KINDS, "access");
+        code_i64(c, &kernel->args[i].moved);
     }
     code_u32(c, &kernel->param_count);
     CODE_LIST(c, kernel->checks, kernel->check_count, "checks");

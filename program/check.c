@@ -348,7 +348,8 @@ static bool check_kernels(sc_checker *c)
         if (!is_identifier(kernel->symbol))
             return sc_checker_fail(c, "its symbol is not a name of a C function");
         for (uint32_t a = 0; a < kernel->arg_count; a++) {
-            if (kernel->args[a].bytes < 0 || kernel->args[a].access >= SC_ACCESS_KINDS)
+            if (kernel->args[a].bytes < 0 || kernel->args[a].moved < 0 ||
+                kernel->args[a].access >= SC_ACCESS_KINDS)
                 return sc_checker_fail(c, "argument %u: %lld bytes, access %u", a,
                                        (long long)kernel->args[a].bytes, kernel->args[a].access);
         }

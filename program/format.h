@@ -173,6 +173,7 @@ typedef enum sc_image_access {
 typedef struct sc_image_arg {
     int64_t bytes; /* bytes that the kernel may access */
     uint8_t access;
+    int64_t moved; /* that a call reads and writes, at most: of a gathered table those rows alone */
 } sc_image_arg;
 
 /* A GPU launch: `blocks` blocks of `threads` threads each, in one dimension. */

@@ -62,27 +62,35 @@ void sc_kernel_mark_needed(const sc_kernel *k, const sc_kernel_item *item, bool 
 }
 
 /* A `reduced` of a later node, which no valid kernel has, depends on every dim. */
-static void mark_dependence(sc_access_list *list)
+void sc_kernel_mark_dependence(const sc_kernel *k, uint64_t *depends)
+{
+    for (sc_knode n = 0; n < k->nodes.count; n++) {
+        const sc_kernel_node *node = &k->nodes.data[n];
+        depends[n] = node->kind == SC_NODE_index ? (uint64_t)1 << node->index : 0;
+        for (uint32_t i = 0; i < node->count; i++)
+            depends[n] |= depends[sc_kernel_operands(k, n)[i]];
+        if (node->kind != SC_NODE_reduced && node->kind != SC_NODE_running)
+            continue;
+        sc_knode value = k->items.data[node->index].value;
+        uint64_t dims = sc_kernel_phase_dims(k, sc_kernel_phase_of(k, node->index));
+        depends[n] = value >= n                      ? UINT64_MAX
+                     : node->kind == SC_NODE_running ? depends[value] | dims
+                                                     : depends[value] & ~dims;
+    }
+}
+
+static void mark_changes(sc_access_list *list)
 {
     const sc_kernel *k = list->k;
     for (sc_knode n = 0; n < k->nodes.count; n++) {
         const sc_kernel_node *node = &k->nodes.data[n];
         list->changes[n] = node->kind == SC_NODE_load && list->written[node->index];
-        if (node->kind == SC_NODE_index)
-            list->depends[n] = (uint64_t)1 << node->index;
-        for (uint32_t i = 0; i < node->count; i++) {
-            sc_knode operand = sc_kernel_operands(k, n)[i];
-            list->depends[n] |= list->depends[operand];
-            list->changes[n] = list->changes[n] || list->changes[operand];
-        }
+        for (uint32_t i = 0; i < node->count; i++)
+            list->changes[n] = list->changes[n] || list->changes[sc_kernel_operands(k, n)[i]];
         if (node->kind != SC_NODE_reduced && node->kind != SC_NODE_running)
             continue;
         sc_knode value = k->items.data[node->index].value;
-        uint64_t dims = sc_kernel_phase_dims(k, sc_kernel_phase_of(k, node->index));
         list->changes[n] = value >= n || list->changes[value];
-        list->depends[n] = value >= n                      ? UINT64_MAX
-                           : node->kind == SC_NODE_running ? list->depends[value] | dims
-                                                           : list->depends[value] & ~dims;
     }
 }
 
@@ -205,7 +213,8 @@ void sc_kernel_accesses(const sc_kernel *k, uint32_t also_written, sc_access_lis
     out->written = sc_arena_array(arena, k->args.count, sizeof *out->written);
     for (uint32_t i = 0; i < k->args.count; i++)
         out->written[i] = k->args.data[i].mode != SC_ARG_IN || i == also_written;
-    mark_dependence(out);
+    sc_kernel_mark_dependence(k, out->depends);
+    mark_changes(out);
     c.settled = find_settled(out, also_written);
     for (uint32_t p = 0; p < k->phases.count; p++) {
         const sc_kernel_phase *phase = &k->phases.data[p];

@@ -83,6 +83,8 @@ uint64_t sc_kernel_outer_dims(const sc_kernel *k);
 uint64_t sc_kernel_phase_dims(const sc_kernel *k, uint32_t phase);
 /* Marks the nodes that the item needs in `needed`, an array with one entry per node. */
 void sc_kernel_mark_needed(const sc_kernel *k, const sc_kernel_item *item, bool *needed);
+/* Per node the dims that it depends on, in an array with one entry per node. */
+void sc_kernel_mark_dependence(const sc_kernel *k, uint64_t *depends);
 /* The phase of an item; every item belongs to one. */
 uint32_t sc_kernel_phase_of(const sc_kernel *k, uint32_t item);
 

@@ -106,6 +106,10 @@ bool sc_kernel_depends(const sc_kernel *k, sc_knode node, uint32_t dim);
 /* True if the arguments may be the same array: see sc_kernel_arg. The kernel must verify. */
 bool sc_kernel_may_share(const sc_kernel *k, uint32_t in, uint32_t out);
 
+/* Fills in, per argument, how many bytes a call has to read and write, at most: of a table whose
+ * rows ids select as many rows as there are ids. What is read several times counts once. */
+void sc_kernel_traffic(const sc_kernel *k, int64_t *out_bytes);
+
 /* Merges neighbouring dims that every access (and every sum over one of them) walks as one; drops
  * dims of size 1, dead nodes and guards that always hold. Arguments, params and items keep their
  * numbers; arguments get other dims. The kernel must verify, and still does afterwards. */

@@ -105,15 +105,17 @@ static void describe_kernel(sc_generator *g, const sc_kernel *k, int64_t scratch
     out->param_count = k->params.count;
     out->args = sc_arena_array(g->arena, k->args.count + 1u, sizeof *out->args);
     out->checks = sc_arena_array(g->arena, k->items.count, sizeof *out->checks);
+    int64_t *moved = sc_arena_array(k->arena, k->args.count + 1u, sizeof *moved);
+    sc_kernel_traffic(k, moved);
     for (uint32_t i = 0; i < k->args.count; i++) {
         int64_t elements = 1;
         for (uint32_t d = 0; d < k->args.data[i].rank; d++)
             elements *= k->args.data[i].sizes[d];
         out->args[i] = (sc_image_arg){elements * sc_dtypes[k->args.data[i].dtype].bytes,
-                                      (uint8_t)k->args.data[i].mode};
+                                      (uint8_t)k->args.data[i].mode, moved[i]};
     }
     if (scratch_bytes > 0)
-        out->args[out->arg_count++] = (sc_image_arg){scratch_bytes, SC_ACCESS_OUT};
+        out->args[out->arg_count++] = (sc_image_arg){scratch_bytes, SC_ACCESS_OUT, scratch_bytes};
     for (uint32_t i = 0; i < k->items.count; i++) {
         const char *message = k->items.data[i].message;
         if (k->items.data[i].kind == SC_ITEM_CHECK)

@@ -506,8 +506,8 @@ bool sc_generate_attend(sc_generator *g, sc_op_id op)
         kernel->args = sc_arena_array(g->arena, count, sizeof *kernel->args);
         for (uint32_t i = 0; i < count; i++) {
             bool reads = i < o->operand_count;
-            kernel->args[i] = (sc_image_arg){g->buffers.data[args[i].buffer].bytes - args[i].at,
-                                             reads ? SC_ACCESS_IN : SC_ACCESS_OUT};
+            int64_t bytes = g->buffers.data[args[i].buffer].bytes - args[i].at;
+            kernel->args[i] = (sc_image_arg){bytes, reads ? SC_ACCESS_IN : SC_ACCESS_OUT, bytes};
         }
     }
     sc_image_instr *instr = sc_generator_instr(g, SC_INSTR_KERNEL, op, index, args, count);

@@ -48,10 +48,12 @@ static void describe_kernel(sc_generator *g, const sc_op *op, const sc_routed_de
     for (uint32_t i = 0; i < SC_ROUTED_ARRAYS; i++) {
         const sc_type_info *type =
             sc_type_of(g->m, i < SC_ROUTED_OUT ? op->operands[i] : op->first_result);
-        kernel->args[i] = (sc_image_arg){sc_type_local_bytes(g->m, type),
-                                         i < SC_ROUTED_OUT ? SC_ACCESS_IN : SC_ACCESS_OUT};
+        int64_t bytes = sc_type_local_bytes(g->m, type);
+        kernel->args[i] =
+            (sc_image_arg){bytes, i < SC_ROUTED_OUT ? SC_ACCESS_IN : SC_ACCESS_OUT, bytes};
     }
-    kernel->args[SC_ROUTED_ARRAYS] = (sc_image_arg){desc->scratch_bytes, SC_ACCESS_OUT};
+    kernel->args[SC_ROUTED_ARRAYS] =
+        (sc_image_arg){desc->scratch_bytes, SC_ACCESS_OUT, desc->scratch_bytes};
     kernel->param_count = desc->has_offset ? 1 : 0;
     kernel->check_count = 1;
     kernel->checks = sc_arena_array(g->arena, 1, sizeof *kernel->checks);

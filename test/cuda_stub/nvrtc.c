@@ -3,7 +3,8 @@
  * entry what ptxas would: 32 registers, nothing spilled.
  *
  * As NVRTC it refuses options that it does not know, and sources with a line of #error; those with
- * the text that $SHARDC_STUB_REFUSE names, too. */
+ * the text that $SHARDC_STUB_REFUSE names, too, and the architecture of that name, as an NVRTC that
+ * is too old. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,7 +174,11 @@ sc_nvrtc_result nvrtcCompileProgram(sc_nvrtc_program program, int option_count,
     sc_machine_report report;
     if (program == NULL)
         return RESULT_INVALID_PROGRAM;
+    const char *refused = getenv("SHARDC_STUB_REFUSE");
     if (!read_options(program, option_count, options, &of))
+        return SC_NVRTC_INVALID_OPTION;
+    snprintf(target, sizeof target, "sm_%d%s", of.capability, of.special);
+    if (refused != NULL && strcmp(refused, target) == 0)
         return SC_NVRTC_INVALID_OPTION;
     size_t machine = strlen(sc_cuda_machine_text);
     bool has_machine = strncmp(program->source, sc_cuda_machine_text, machine) == 0;
@@ -182,7 +187,6 @@ sc_nvrtc_result nvrtcCompileProgram(sc_nvrtc_program program, int option_count,
         add_log(program, "%s(1): catastrophic error: #error directive:%s\n", program->name, words);
         return SC_NVRTC_COMPILATION;
     }
-    const char *refused = getenv("SHARDC_STUB_REFUSE");
     if (refused != NULL && strstr(text, refused) != NULL) {
         add_log(program, "%s(1): error: %s is refused\n", program->name, refused);
         return SC_NVRTC_COMPILATION;
@@ -197,7 +201,6 @@ sc_nvrtc_result nvrtcCompileProgram(sc_nvrtc_program program, int option_count,
         add_log(program, "%s: error: %s\n", program->name, report.text);
         return SC_NVRTC_COMPILATION;
     }
-    snprintf(target, sizeof target, "sm_%d%s", of.capability, of.special);
     for (uint32_t k = 0; k < sc_machine_kernel_count(module) && !of.is_virtual; k++) {
         add_log(program, "ptxas info    : Compiling entry function '%s' for '%s'\n",
                 sc_machine_kernel_at(module, k)->name, target);

@@ -26,6 +26,7 @@
  *     SHARDC_STUB_POISON      0; 1: new memory is what sc_machine_alloc fills it with, no zeros
  *     SHARDC_STUB_ERRORS      0; of PTX: how approximations are off (sc_ptx_errors)
  *     SHARDC_STUB_EDIT        none; a line of PTX that is another (module.c)
+ *     SHARDC_STUB_LOSE        none; a kernel with this text in its name ends its context
  *     SHARDC_STUB_FAIL        none: "FUNCTION#n=result", the n-th call of that function;
  *                             "#n=result", of all
  *

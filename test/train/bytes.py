@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""Trains examples/tiny.shard on a real text and says whether it has learnt: bytes.py SHARDC [TEXT] [--target T] [--steps N] [--only PLAN].
+"""Trains examples/tiny.shard on a real text and says whether it has learnt: bytes.py SHARDC [TEXT] [--target T] [--steps N] [--only PLAN]
+[--list].
 
 The last tenth of the text is held out. The model has to beat a table of bigrams, counted on the rest with one added to every count, on
 the same bytes: once over all 256 bytes, as the model sees them, and once over those alone that the text has, which is a better table. Then
 the first steps must have the same losses on one device and on meshes: in f64 to 1e-10, in f32 to 1e-6 of the loss.
 
 With a target (--target, or $SHARDC_TEST_TARGET; cuda:sm_90a) all that runs there, and the first steps must also have the CPU's
-losses, within the same bounds. --steps N: of these alone so many, without the text being learnt; --only PLAN: of this plan."""
+losses, within the same bounds. --steps N: of these alone so many, without the text being learnt; --only PLAN: of this plan (`none`:
+of none).
+
+--list: nothing runs; what shardc would be asked is printed instead, a JSON list a line."""
 import argparse
 import collections
 import json
@@ -31,8 +35,8 @@ def bigram_loss(known, held, symbols):
 
 
 class Run:
-    def __init__(self, shardc, folder, known, held):
-        self.shardc, self.folder = shardc, folder
+    def __init__(self, shardc, folder, known, held, lists):
+        self.shardc, self.folder, self.lists = shardc, folder, lists
         self.known, self.held = os.path.join(folder, 'known.txt'), os.path.join(folder, 'held.txt')
         open(self.known, 'wb').write(known)
         open(self.held, 'wb').write(held)
@@ -40,8 +44,13 @@ class Run:
     def train(self, model, plan, steps, target, *more):
         more += ('--target', target) if target else ()
         log = os.path.join(self.folder, plan + '.log')
+        if self.lists:
+            print(json.dumps(['train', model, '--plan', plan, *more]))
+            return [{'loss': 1, 'eval_loss': 1}]
         command = [self.shardc, 'train', model, '--plan', plan, '--data', self.known, '--steps', str(steps), '--log', log, *more]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        ran = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        if ran.returncode != 0:
+            sys.exit('%s of %s: exit status %d: %s' % (plan, os.path.basename(model), ran.returncode, ran.stderr.strip()[-400:]))
         return [json.loads(line) for line in open(log)]
 
     def losses(self, model, plan, steps, target):
@@ -55,6 +64,7 @@ def main():
     parser.add_argument('--target', default=os.environ.get('SHARDC_TEST_TARGET'))
     parser.add_argument('--steps', type=int, default=0)
     parser.add_argument('--only', metavar='PLAN')
+    parser.add_argument('--list', action='store_true')
     arguments = parser.parse_args()
     shardc, target, first_steps = os.path.abspath(arguments.shardc), arguments.target, arguments.steps or FIRST
     text = open(arguments.text, 'rb').read()
@@ -64,10 +74,11 @@ def main():
 
     def check(passed, what):
         outcomes.append(passed)
-        print('%s %s' % ('ok  ' if passed else 'FAIL', what))
+        if not arguments.list:
+            print('%s %s' % ('ok  ' if passed else 'FAIL', what))
 
     with tempfile.TemporaryDirectory() as folder:
-        run = Run(shardc, folder, known, held)
+        run = Run(shardc, folder, known, held, arguments.list)
         if not arguments.steps:
             lines = run.train(MODEL, 'one', STEPS, target, '--eval-data', run.held, '--eval-every', str(STEPS))
             reached = lines[-1]['eval_loss']
@@ -82,6 +93,8 @@ def main():
                 apart = max(abs(a - b) / a for a, b in zip(wanted, run.losses(model, plan, first_steps, target)))
                 where = ' on %s' % target if target else ''
                 check(apart <= within, '%s%s: losses of %d steps within %.1e of those of %s' % (plan, where, first_steps, apart, first))
+    if arguments.list:
+        return 0
     print('%d passed, %d failed' % (sum(outcomes), len(outcomes) - sum(outcomes)))
     return 0 if all(outcomes) else 1
 

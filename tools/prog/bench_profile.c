@@ -61,8 +61,7 @@ static double kernel_bytes(const sc_image_kernel *kernel)
 {
     double bytes = 0;
     for (uint32_t i = 0; i < kernel->arg_count; i++)
-        bytes +=
-            (double)kernel->args[i].bytes * (kernel->args[i].access == SC_ACCESS_INOUT ? 2 : 1);
+        bytes += (double)kernel->args[i].moved;
     return bytes;
 }
 

@@ -157,7 +157,9 @@ static inline uint32_t image_kernel(image_case *c, const char *symbol, const cha
         .symbol = symbol, .title = symbol, .arg_count = count, .param_count = param_count};
     kernel.args = sc_arena_array(&c->arena, count, sizeof *kernel.args);
     for (uint32_t i = 0; i < count; i++)
-        kernel.args[i] = (sc_image_arg){bytes[i], access[i] == 'i'   ? SC_ACCESS_IN
+        kernel.args[i] = (sc_image_arg){.bytes = bytes[i],
+                                        .moved = bytes[i],
+                                        .access = access[i] == 'i'   ? SC_ACCESS_IN
                                                   : access[i] == 'o' ? SC_ACCESS_OUT
                                                                      : SC_ACCESS_INOUT};
     kernel.check_count = check != NULL;

@@ -93,7 +93,8 @@ static inline void emit_kernel(program *p, const arguments *args)
 {
     sc_image_arg *signature = sc_arena_array(&p->arena, args->count, sizeof *signature);
     for (uint32_t a = 0; a < args->count; a++)
-        signature[a] = (sc_image_arg){p->buffers.data[args->refs[a].buffer].bytes, args->access[a]};
+        signature[a] = (sc_image_arg){.bytes = p->buffers.data[args->refs[a].buffer].bytes,
+                                      .access = args->access[a]};
     *sc_vec_push(&p->arena, &p->kernels) =
         (sc_image_kernel){.symbol = "k", .title = "k", .arg_count = args->count, .args = signature};
     emit(p, SC_INSTR_KERNEL, p->kernels.count - 1, args);

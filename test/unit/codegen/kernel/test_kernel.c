@@ -56,6 +56,48 @@ static void dependence_goes_through_operands_and_ends_at_reductions(sc_context *
     assert_true(sc_kernel_depends(k, 4, 1) && !sc_kernel_depends(k, 0, 1));
 }
 
+/* Two rows of a table of 50 are read, one cell of each row of another; a row of the cache is
+ * written. */
+static const char lookups[] = "kernel @lookups {\n"
+                              "  dim S = 2\n"
+                              "  dim D = 3\n"
+                              "  arg ids: i32[2] in\n"
+                              "  arg table: bf16[50, 3] in\n"
+                              "  arg cells: f32[2, 700] in\n"
+                              "  arg y: f32[2, 3] out\n"
+                              "  arg cache: f32[40, 2] inout\n"
+                              "  outer S\n"
+                              "  %0 = index S : i64\n"
+                              "  %1 = index D : i64\n"
+                              "  %2 = load ids %0 : i32\n"
+                              "  %3 = convert %2 : i64\n"
+                              "  %4 = load table %3, %1 : f32\n"
+                              "  %5 = load cells %0, %3 : f32\n"
+                              "  %6 = add %4, %5 : f32\n"
+                              "  phase D {\n"
+                              "    store y %0, %1 = %6\n"
+                              "  }\n"
+                              "  phase {\n"
+                              "    store cache %3, %0 = %5\n"
+                              "  }\n"
+                              "}\n";
+
+static void gathers_move_the_rows_that_they_read(sc_context *context)
+{
+    int64_t moved[5];
+    sc_kernel_traffic(parse(context, lookups), moved);
+    const int64_t wanted[] = {2 * 4, 2 * 3 * 2, 2 * 4, 6 * 4, 2 * 4};
+    for (int a = 0; a < 5; a++)
+        assert_int_equal(moved[a], wanted[a]);
+    /* whole arguments, each once although two phases read x */
+    sc_kernel_traffic(last_step_of_softmax(context), moved);
+    assert_int_equal(moved[0], 8 * 64 * 2);
+    assert_int_equal(moved[1], 8 * 64 * 4);
+    /* of fewer rows than ids no more than there are */
+    sc_kernel_traffic(parse(context, scatter_add), moved);
+    assert_int_equal(moved[2], 5 * 3 * 4);
+}
+
 static sc_knode op(sc_kernel *k, sc_node_kind kind, sc_knode x, sc_knode y)
 {
     return sc_kernel_node_new(k, kind, (sc_knode[]){x, y}, 2);
@@ -559,6 +601,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(kernels_print),
         TEST(dependence_goes_through_operands_and_ends_at_reductions),
+        TEST(gathers_move_the_rows_that_they_read),
         TEST(equal_nodes_are_one),
         TEST(what_changes_nothing_folds),
         TEST(what_is_printed_reads_back),

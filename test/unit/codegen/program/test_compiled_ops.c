@@ -6,7 +6,9 @@
  *
  * Where there is a GPU there need not be a compiler, nor NVRTC: with $SHARDC_TEST_KEEP programs are
  * compiled and written into that folder, and nothing is run; with $SHARDC_TEST_KEPT those of that
- * folder are run, and nothing is compiled. The argument picks tests ('every*'). */
+ * folder are run, and nothing is compiled. The argument picks tests ('every*'), or is a row of what
+ * `--list` prints ('op:17'): one function, in all the ways that tests run it. So an error that a
+ * GPU's context does not survive costs one row, where each has a process of its own. */
 #include "test/unit/helpers/interp_case.h"
 
 #include <errno.h>
@@ -296,6 +298,7 @@ static const function single[] = {
 };
 
 /* ---- compiling and running ---- */
+static int only = -1;           /* of a test's functions; -1: all */
 static const sc_target *target; /* NULL: this CPU */
 static const char *keep, *kept; /* folders of programs, or NULL */
 
@@ -542,6 +545,10 @@ static void close_functions(opened *o)
 static void run_functions(const function *functions, uint32_t count, const char *split,
                           bool special, bool *used)
 {
+    if (only >= (int)count)
+        return;
+    functions += only >= 0 ? only : 0;
+    count = only >= 0 ? 1 : count;
     opened o = open_functions(functions, count, split);
     note_ops(o.p, o.p->m);
     note_ops(o.p, o.p->fused);
@@ -596,6 +603,8 @@ static void ids_out_of_range_are_named(void **state)
           "gather in f0: id 65 is outside 0 <= id < V = 7 (rank 0)"}},
         {{0, 6}, {"", ""}}};
     for (int is_computed = 0; is_computed < 2; is_computed++) {
+        if (only >= 0 && only != is_computed)
+            continue;
         opened o = open_functions(is_computed ? &computed : &gather, 1, NULL);
         for (size_t i = 0; i < sizeof rows / sizeof *rows && o.session != NULL; i++) {
             double w[21] = {0}, ids[15] = {0}, g[45];
@@ -626,26 +635,33 @@ static size_t list_unary(const char *names[SC_OP_COUNT])
     return count;
 }
 
-static void elementwise_ops_in_every_dtype(void **state)
+enum { ELEMENTWISE = 13 };
+
+static void elementwise_functions(sc_arena *arena, function functions[ELEMENTWISE])
 {
-    (void)state;
     const char *unary[SC_OP_COUNT];
     size_t unary_count = list_unary(unary);
     static const char *const dtypes[] = {"f32", "f64", "bf16", "f16", "i32", "i64", "u8"};
-    function functions[16];
-    sc_arena arena = {0};
     uint32_t count = 0;
     for (int i = 0; i < 7; i++) {
-        const char *body = i < 4 ? unary_body(&arena, dtypes[i], unary, unary_count)
-                                 : unary_body(&arena, dtypes[i], integer_unary,
+        const char *body = i < 4 ? unary_body(arena, dtypes[i], unary, unary_count)
+                                 : unary_body(arena, dtypes[i], integer_unary,
                                               sizeof integer_unary / sizeof *integer_unary);
         if (i < 6)
             functions[count++] = (function){body, {{i < 4 ? 0.125 : -9, i < 4 ? 3 : 9}}};
         /* products are, in bf16, too: a remainder jumps */
         range exact = i == 2 || i == 3 ? (range){-1, 1} : (range){-4, 4};
-        functions[count++] = (function){binary_body(&arena, dtypes[i]), {exact, exact, exact}};
+        functions[count++] = (function){binary_body(arena, dtypes[i]), {exact, exact, exact}};
     }
-    run_functions(functions, count, NULL, false, used);
+}
+
+static void elementwise_ops_in_every_dtype(void **state)
+{
+    (void)state;
+    function functions[ELEMENTWISE];
+    sc_arena arena = {0};
+    elementwise_functions(&arena, functions);
+    run_functions(functions, ELEMENTWISE, NULL, false, used);
     run_functions(functions, 4, NULL, true, used);
     sc_arena_free(&arena);
 }
@@ -740,16 +756,90 @@ static void no_op_is_left_out(void **state)
     }
 }
 
+/* ---- rows ---- */
+
+static const struct CMUnitTest elementwise_tests[] = {cmocka_unit_test(
+    elementwise_ops_in_every_dtype)},
+                               op_tests[] = {cmocka_unit_test(every_other_op),
+                                             cmocka_unit_test(split_ops)},
+                               ids_tests[] = {cmocka_unit_test(ids_out_of_range_are_named)};
+
+/* The dtype of a function's first value, and its ops. */
+static void print_title(const char *body)
+{
+    const char *type = strstr(body, " : ");
+    int count = 0;
+    printf("%.*s", (int)strcspn(type + 3, "["), type + 3);
+    for (const char *line = body; *line != 0; line = strchr(line, '\n') + 1) {
+        const char *op = strstr(line, " = ");
+        if (op == NULL || op > strchr(line, '\n') || strncmp(op + 3, "input", 5) == 0)
+            continue;
+        if (count++ < 4)
+            printf(" %.*s", (int)strcspn(op + 3, " [{"), op + 3);
+    }
+    puts(count > 4 ? " .." : "");
+}
+
+static void list_rows(void)
+{
+    function functions[ELEMENTWISE];
+    sc_arena arena = {0};
+    elementwise_functions(&arena, functions);
+    for (int f = 0; f < ELEMENTWISE; f++) {
+        printf("elementwise:%d\t", f);
+        print_title(functions[f].body);
+    }
+    for (size_t f = 0; f < sizeof single / sizeof *single; f++) {
+        printf("op:%zu\t", f);
+        print_title(single[f].body);
+    }
+    puts("ids:0\tof an input\nids:1\tthat are computed");
+    sc_arena_free(&arena);
+}
+
+static int row_of(const char *name, const char *kind, int count)
+{
+    size_t length = strlen(kind);
+    if (strncmp(name, kind, length) != 0 || name[length] != ':')
+        return -1;
+    char *end;
+    long row = strtol(name + length + 1, &end, 10);
+    return end != name + length + 1 && *end == 0 && row >= 0 && row < count ? (int)row : -1;
+}
+
+/* Runs the row of that name; -1: there is none. */
+static int run_row(const char *name)
+{
+    only = row_of(name, "elementwise", ELEMENTWISE);
+    if (only != -1)
+        return cmocka_run_group_tests_name(name, elementwise_tests, NULL, NULL);
+    only = row_of(name, "op", sizeof single / sizeof *single);
+    if (only != -1)
+        return cmocka_run_group_tests_name(name, op_tests, NULL, NULL);
+    only = row_of(name, "ids", 2);
+    return only != -1 ? cmocka_run_group_tests_name(name, ids_tests, NULL, NULL) : -1;
+}
+
 int main(int argc, char **argv)
 {
     const char *name = getenv("SHARDC_TEST_TARGET");
     keep = getenv("SHARDC_TEST_KEEP");
     kept = getenv("SHARDC_TEST_KEPT");
-    if (argc > 1)
-        cmocka_set_test_filter(argv[1]);
     setenv("SHARDC_CFLAGS", "-O1", 0); /* compiling takes most of the time */
     if (name != NULL && (target = sc_target_find(name)) == NULL)
         return 1;
+    if (argc > 1 && strcmp(argv[1], "--list") == 0) {
+        list_rows();
+        return 0;
+    }
+    if (argc > 1 && strchr(argv[1], ':') != NULL) {
+        int failed = run_row(argv[1]);
+        if (failed == -1)
+            fprintf(stderr, "there is no row %s\n", argv[1]);
+        return failed == -1 ? 2 : failed;
+    }
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elementwise_ops_in_every_dtype), cmocka_unit_test(every_other_op),
         cmocka_unit_test(routed_products_in_blocks),      cmocka_unit_test(split_ops),
