@@ -245,6 +245,7 @@ void sc_cuda_give_up(sc_rank *rank, const char *why)
     own->comm->abort(rank, why[0] != 0 ? why : "its call on the GPU failed");
     for (int s = 0; s < SC_IMAGE_STREAMS; s++)
         own->session->api.cuStreamSynchronize(own->streams[s]);
+    sc_cuda_group_streams_wait(rank);
     sc_cuda_messages_abandon(rank);
 }
 

@@ -1,4 +1,5 @@
-/* Collectives with NCCL, one GPU per rank. Calls go to stream 1; later errors are found by polling.
+/* Collectives with NCCL, one GPU per rank. Calls go to the stream of their group, in the program's
+ * order, which is the same on all members; later errors are found by polling.
  * The order of a sum's terms is NCCL's: all members get the same bits, but not necessarily those of
  * the group order. */
 #include "program/lookup.h"
@@ -17,7 +18,7 @@ static shardc_status send_and_receive(sc_rank *rank, const sc_bound *bound, sc_n
                                       const sc_comm_part *part, shardc_error *error)
 {
     const sc_nccl *nccl = sc_nccl_of(rank);
-    const sc_cuda_rank *device = rank->device_state;
+    sc_cu_stream stream = sc_cuda_stream_of(rank, bound);
     const char *where = bound->instr->where;
     uint32_t n = sc_comm_group_size(bound->group);
     bool all = bound->call.kind == SC_COMM_ALL_TO_ALL;
@@ -32,12 +33,10 @@ static shardc_status send_and_receive(sc_rank *rank, const sc_bound *bound, sc_n
         int64_t at = all ? i * bytes : 0;
         if (all || (int32_t)i == to)
             status = SC_NCCL(nccl, comm, error, where, ncclSend, (const char *)part->source + at,
-                             (size_t)count, sc_nccl_dtype_of(part->dtype), (int)i, comm,
-                             device->streams[1]);
+                             (size_t)count, sc_nccl_dtype_of(part->dtype), (int)i, comm, stream);
         if (status == SHARDC_OK && (all || (int32_t)i == from))
             status = SC_NCCL(nccl, comm, error, where, ncclRecv, (char *)part->destination + at,
-                             (size_t)count, sc_nccl_dtype_of(part->dtype), (int)i, comm,
-                             device->streams[1]);
+                             (size_t)count, sc_nccl_dtype_of(part->dtype), (int)i, comm, stream);
     }
     return status;
 }
@@ -46,7 +45,7 @@ static shardc_status one_part(sc_rank *rank, const sc_bound *bound, sc_nccl_comm
                               const sc_comm_part *part, shardc_error *error)
 {
     const sc_nccl *nccl = sc_nccl_of(rank);
-    sc_cu_stream stream = ((const sc_cuda_rank *)rank->device_state)->streams[1];
+    sc_cu_stream stream = sc_cuda_stream_of(rank, bound);
     const char *where = bound->instr->where;
     size_t count = (size_t)part->count, piece = count / sc_comm_group_size(bound->group);
     sc_nccl_dtype dtype = sc_nccl_dtype_of(part->dtype);

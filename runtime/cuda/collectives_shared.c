@@ -60,7 +60,7 @@ static shardc_status move(const sc_rank *rank, const sc_bound *bound, void *to, 
         return SHARDC_OK;
     return SC_CUDA(&own->session->api, error, bound->instr->where, cuMemcpyDtoDAsync_v2,
                    (sc_cu_address)(uintptr_t)to, (sc_cu_address)(uintptr_t)from, (size_t)bytes,
-                   own->streams[1]);
+                   sc_cuda_stream_of(rank, bound));
 }
 
 /* Reduces elements first .. first + count of the members' sources into `to`, in group order. */
@@ -90,7 +90,7 @@ static shardc_status reduce(const sc_rank *rank, const sc_bound *bound, uint32_t
     return SC_CUDA(&own->session->api, error, bound->instr->where, cuLaunchKernel,
                    own->code->reductions[part->dtype][bound->call.reduce],
                    (unsigned)((count + THREADS - 1) / THREADS), 1, 1, THREADS, 1, 1, 0,
-                   own->streams[1], values, NULL);
+                   sc_cuda_stream_of(rank, bound), values, NULL);
 }
 
 /* Returns where slice i of n begins. */
@@ -115,12 +115,12 @@ static shardc_status all_reduce(sc_rank *rank, const sc_bound *bound, shardc_err
     }
     if (status == SHARDC_OK)
         status = SC_CUDA(&own->session->api, error, bound->instr->where, cuEventRecord, extra->half,
-                         own->streams[1]);
+                         sc_cuda_stream_of(rank, bound));
     if (status == SHARDC_OK)
         status = meet(rank, bound, error);
     if (status == SHARDC_OK)
-        status =
-            wait_for_members(rank, bound, offsetof(sc_cuda_bound, half), own->streams[1], error);
+        status = wait_for_members(rank, bound, offsetof(sc_cuda_bound, half),
+                                  sc_cuda_stream_of(rank, bound), error);
     for (uint32_t p = 0; p < bound->call.part_count; p++) {
         if (status != SHARDC_OK)
             break;
@@ -173,12 +173,11 @@ static shardc_status take_all(sc_rank *rank, sc_bound *bound, uint32_t part, sha
 
 static shardc_status start(sc_rank *rank, sc_bound *bound, shardc_error *error)
 {
-    const sc_cuda_rank *own = rank->device_state;
     uint32_t n = sc_comm_group_size(bound->group), g = sc_comm_group_rank(bound->group);
     shardc_status status = meet(rank, bound, error);
     if (status == SHARDC_OK)
-        status =
-            wait_for_members(rank, bound, offsetof(sc_cuda_bound, ready), own->streams[1], error);
+        status = wait_for_members(rank, bound, offsetof(sc_cuda_bound, ready),
+                                  sc_cuda_stream_of(rank, bound), error);
     if (bound->call.kind == SC_COMM_ALL_REDUCE)
         return status == SHARDC_OK ? all_reduce(rank, bound, error) : status;
     for (uint32_t p = 0; p < bound->call.part_count; p++) {

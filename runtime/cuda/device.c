@@ -127,6 +127,8 @@ static shardc_status open_rank(sc_rank *rank, shardc_error *error)
             SC_CUDA(api, error, "", cuStreamCreate, &own->streams[s], SC_CU_STREAM_NON_BLOCKING);
     }
     if (status == SHARDC_OK)
+        status = sc_cuda_group_streams_open(rank, error);
+    if (status == SHARDC_OK)
         status = SC_CUDA(api, error, "", cuEventCreate, &own->finished, SC_CU_EVENT_NO_TIMING);
     return status == SHARDC_OK ? allocate(rank, own, error) : status;
 }
@@ -193,6 +195,8 @@ static shardc_status bind_one(sc_rank *rank, sc_bound *bound, shardc_error *erro
     sc_cuda_bound *extra = bound->device = calloc(1, sizeof *extra);
     if (extra == NULL)
         return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the launches");
+    if (bound->instr->kind == SC_INSTR_COLLECTIVE)
+        extra->stream = own->group_streams[rank->image->collectives[bound->instr->index].group];
     if (is_started)
         return make_events(&own->session->api, extra, error);
     return bind_kernel(rank->image, own, bound, extra, error);
@@ -276,6 +280,8 @@ static void close_rank(sc_rank *rank)
         if (own->streams[s] != NULL && !rank->has_lost_world)
             api->cuStreamSynchronize(own->streams[s]);
     }
+    if (!rank->has_lost_world)
+        sc_cuda_group_streams_wait(rank);
     sc_cuda_drop_graphs(rank);
     if (own->comm != NULL)
         own->comm->close(rank);
@@ -300,6 +306,7 @@ static void close_rank(sc_rank *rank)
         if (own->streams[s] != NULL)
             api->cuStreamDestroy_v2(own->streams[s]);
     }
+    sc_cuda_group_streams_close(rank);
     free(own->graphs);
     free(own);
     rank->device_state = NULL;
@@ -349,7 +356,7 @@ static shardc_status start_collective(sc_rank *rank, sc_bound *bound, shardc_err
     shardc_status status =
         SC_CUDA(api, error, bound->instr->where, cuEventRecord, extra->ready, own->streams[0]);
     if (status == SHARDC_OK)
-        status = SC_CUDA(api, error, bound->instr->where, cuStreamWaitEvent, own->streams[1],
+        status = SC_CUDA(api, error, bound->instr->where, cuStreamWaitEvent, extra->stream,
                          extra->ready, 0);
     if (status == SHARDC_OK)
         status = sc_cuda_progress_mark(rank, extra->ready, bound->instr->where, error);
@@ -361,7 +368,7 @@ static shardc_status start_collective(sc_rank *rank, sc_bound *bound, shardc_err
         status = sc_cuda_times_mark(rank, bound, SC_CUDA_RAN, 1, error);
     if (status == SHARDC_OK)
         status =
-            SC_CUDA(api, error, bound->instr->where, cuEventRecord, extra->done, own->streams[1]);
+            SC_CUDA(api, error, bound->instr->where, cuEventRecord, extra->done, extra->stream);
     return status == SHARDC_OK
                ? sc_cuda_progress_mark(rank, extra->done, bound->instr->where, error)
                : status;

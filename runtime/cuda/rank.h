@@ -46,9 +46,10 @@ typedef struct sc_cuda_session {
 typedef struct sc_cuda_matmul sc_cuda_matmul;   /* runtime/cuda/gemm.c */
 typedef struct sc_cuda_message sc_cuda_message; /* runtime/cuda/messages.h */
 
-/* How a rank's collectives run on stream 1, and messages on their boundaries' streams: between
- * ranks that share a GPU, or by NCCL. Work that `start` puts on the stream is ordered after
- * everything on the members' streams 0 at that time; `finish` makes stream 0 wait for it. */
+/* How a rank's collectives run on the streams of their groups, and messages on their boundaries'
+ * streams: between ranks that share a GPU, or by NCCL. Work that `start` puts on the stream is
+ * ordered after everything on the members' streams 0 at that time; `finish` makes stream 0 wait for
+ * it. */
 typedef struct sc_cuda_comm {
     const char *name;
     /* its calls can be captured in a graph */
@@ -90,6 +91,7 @@ typedef struct sc_cuda_bound {
     uint64_t *values;              /* KERNEL: arguments, params, sc_call, sc_failure */
     uint32_t slot;                 /* KERNEL: index in `failures`; 0: it cannot fail */
     sc_cu_event ready, half, done; /* COLLECTIVE, TRANSFER; half: only of an all_reduce */
+    sc_cu_stream stream;           /* COLLECTIVE: that of its group */
 } sc_cuda_bound;
 
 typedef struct sc_cuda_times sc_cuda_times; /* runtime/cuda/timing.c */
@@ -110,7 +112,9 @@ typedef struct sc_cuda_rank {
     const sc_cuda_loaded_code *code; /* of the rank's stage */
     const sc_cuda_comm *comm;        /* NULL: not yet open */
     void *comm_state;
-    sc_cu_stream streams[SC_IMAGE_STREAMS];
+    /* Of instructions but collectives. Each group of ranks has a stream for its collectives, so
+     * that none waits for one of another group that is not needed yet. */
+    sc_cu_stream streams[SC_IMAGE_STREAMS], *group_streams;
     sc_cu_event finished;
     sc_cu_address memory;    /* the allocation that contains the arena */
     sc_cu_address call;      /* int64_t: the train step number; the second half is scratch */
@@ -227,6 +231,14 @@ void sc_cuda_times_open(sc_rank *rank);
 shardc_status sc_cuda_times_of(sc_rank *rank, uint32_t func, uint32_t instr, bool *out_ran,
                                double *out_begin, double *out_end, shardc_error *error);
 void sc_cuda_times_free(sc_rank *rank); /* NULL is allowed */
+
+/* ---- group_streams.c ---- */
+/* Creates the streams of the rank's groups. */
+shardc_status sc_cuda_group_streams_open(sc_rank *rank, shardc_error *error);
+void sc_cuda_group_streams_wait(const sc_rank *rank); /* errors come later */
+void sc_cuda_group_streams_close(sc_rank *rank);
+/* The stream that the instruction runs on. */
+sc_cu_stream sc_cuda_stream_of(const sc_rank *rank, const sc_bound *bound);
 
 /* ---- launch.c ---- */
 /* Enqueues the stages of a kernel. */

@@ -182,9 +182,11 @@ shardc_status sc_cuda_times_mark(sc_rank *rank, const sc_bound *bound, sc_cuda_m
     if (stream == 0 && moment % 2 == 0 && times->queued++ % BUNCH == 0)
         status = next_gate(rank, error);
     m->is_marked[moment] = true;
-    return status == SHARDC_OK ? SC_CUDA(&own->session->api, error, bound->instr->where,
-                                         cuEventRecord, m->events[moment], own->streams[stream])
-                               : status;
+    return status == SHARDC_OK
+               ? SC_CUDA(&own->session->api, error, bound->instr->where, cuEventRecord,
+                         m->events[moment],
+                         stream == 0 ? own->streams[0] : sc_cuda_stream_of(rank, bound))
+               : status;
 }
 
 shardc_status sc_cuda_times_of(sc_rank *rank, uint32_t func, uint32_t instr, bool *out_ran,

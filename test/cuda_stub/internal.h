@@ -135,6 +135,7 @@ struct CUstream_st {
     capture *capture;
     uint32_t *tail; /* in a capture: nodes that the next one stands behind */
     uint32_t tail_count;
+    int priority;
 };
 
 struct CUevent_st {

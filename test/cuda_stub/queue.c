@@ -275,9 +275,12 @@ void sc_stub_wake(void)
 
 /* ---- streams ---- */
 
-static sc_cu_result create_stream(sc_cu_stream *out)
+enum { GREATEST = -5 }; /* least: 0 */
+
+static sc_cu_result create_stream(sc_cu_stream *out, int priority)
 {
     sc_cu_stream stream = new_object(STREAM, sizeof *stream);
+    stream->priority = priority;
     stream->next = the.streams;
     the.streams = stream;
     *out = stream;
@@ -286,7 +289,29 @@ static sc_cu_result create_stream(sc_cu_stream *out)
 
 sc_cu_result cuStreamCreate(sc_cu_stream *out, unsigned flags)
 {
-    CALL(IN_CONTEXT, flags > 1 ? (sc_cu_result)RESULT_INVALID_VALUE : create_stream(out));
+    CALL(IN_CONTEXT, flags > 1 ? (sc_cu_result)RESULT_INVALID_VALUE : create_stream(out, 0));
+}
+
+/* Priorities out of range are clamped. */
+sc_cu_result cuStreamCreateWithPriority(sc_cu_stream *out, unsigned flags, int priority)
+{
+    int clamped = priority > 0 ? 0 : priority < GREATEST ? GREATEST : priority;
+    CALL(IN_CONTEXT, flags > 1 ? (sc_cu_result)RESULT_INVALID_VALUE : create_stream(out, clamped));
+}
+
+sc_cu_result cuCtxGetStreamPriorityRange(int *least, int *greatest)
+{
+    CALL(IN_CONTEXT, (*least = 0, *greatest = GREATEST, SC_CU_SUCCESS));
+}
+
+unsigned sc_stub_streams(int priority)
+{
+    unsigned count = 0;
+    pthread_mutex_lock(&the.lock);
+    for (sc_cu_stream s = the.streams; s != NULL; s = s->next)
+        count += s->priority == priority;
+    pthread_mutex_unlock(&the.lock);
+    return count;
 }
 
 static sc_cu_result destroy_stream(sc_cu_stream stream)

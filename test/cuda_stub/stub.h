@@ -87,6 +87,8 @@ SC_STUB_API uint64_t sc_stub_launches(void); /* of kernels, since the beginning 
 SC_STUB_API uint64_t sc_stub_replays(void);  /* of graphs */
 /* calls that made anything but a context, since the beginning */
 SC_STUB_API uint64_t sc_stub_allocated(void);
+/* streams that there are with this priority */
+SC_STUB_API unsigned sc_stub_streams(int priority);
 SC_STUB_API void sc_stub_seed(uint64_t seed);
 /* From now on launches of that entry take so long on that GPU (-1: on all), while other streams go
  * on; NULL: none does. The text stays the caller's. */

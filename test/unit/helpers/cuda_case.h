@@ -21,6 +21,7 @@ typedef struct cuda_stub {
     SYMBOL(uint64_t, sc_stub_launches, (void))
     SYMBOL(uint64_t, sc_stub_replays, (void))
     SYMBOL(uint64_t, sc_stub_allocated, (void))
+    SYMBOL(unsigned, sc_stub_streams, (int priority))
     SYMBOL(void, sc_stub_seed, (uint64_t seed))
     SYMBOL(void, sc_stub_delay, (const char *kernel, int gpu, uint32_t milliseconds))
     SYMBOL(uint32_t, sc_stub_live, (char *text, size_t room))
@@ -47,6 +48,7 @@ static inline cuda_stub cuda_stub_open(void)
     FIND(sc_stub_launches);
     FIND(sc_stub_replays);
     FIND(sc_stub_allocated);
+    FIND(sc_stub_streams);
     FIND(sc_stub_seed);
     FIND(sc_stub_delay);
     FIND(sc_stub_live);

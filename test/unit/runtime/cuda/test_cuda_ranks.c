@@ -122,6 +122,54 @@ static void groups_are_of_any_order(void **state)
     expect_clean();
 }
 
+/* A gather over dp, which is waited for as soon as it has been started, and one over tp, which is
+ * not: the first has the greatest priority. */
+static void groups_have_streams_of_their_own(void **state)
+{
+    (void)state;
+    enum { URGENT = -5, RANKS = 6 };
+    image_case c;
+    have_gpus(RANKS);
+    image_begin(&c, 2, 3);
+    c.image.target = "cuda:sm_80";
+    uint32_t groups[] = {image_group(&c, "tp", NULL), image_group(&c, "dp", NULL)};
+    uint32_t x = image_input(&c, "x", "i32[A=2@dp, B=3@tp]", -1), starts[2];
+    for (int g = 0; g < 2; g++) {
+        int64_t size = g == 0 ? 3 : 2;
+        uint32_t gather = image_collective(&c, SC_IMAGE_ALL_GATHER, SC_IMAGE_WHOLE, groups[g],
+                                           SC_DTYPE_i32, size);
+        uint32_t y = image_buffer(&c, SC_BUFFER_COMM, size * 4, g == 0 ? "y" : "z");
+        starts[g] = image_instr(&c, SC_INSTR_COLLECTIVE, gather, 2, (uint32_t[]){x, y});
+        c.instrs.data[starts[g]].stream = 1;
+        image_output(&c, g == 0 ? "y" : "z",
+                     g == 0 ? "i32[A=2@dp, B=3@tp, K=3]" : "i32[A=2@dp, B=3@tp, K=2]", y);
+    }
+    image_instr(&c, SC_INSTR_FINISH, starts[1], 0, NULL);
+    image_instr(&c, SC_INSTR_FINISH, starts[0], 0, NULL);
+    image_func(&c, "gather");
+    cuda_object(&c, "", "cubin", 80);
+    shardc_executable *program = image_executable(&c);
+    unsigned urgent = stub.sc_stub_streams(URGENT), others = stub.sc_stub_streams(URGENT + 1);
+    shardc_session *session = session_of(program);
+    assert_int_equal(stub.sc_stub_streams(URGENT) - urgent, RANKS);
+    assert_int_equal(stub.sc_stub_streams(URGENT + 1) - others, RANKS);
+    for (int run = 0; run < 3; run++) {
+        static const int32_t in[6] = {10, 11, 12, 20, 21, 22};
+        int32_t y[18] = {0}, z[12] = {0};
+        SUCCEED(shardc_session_run(
+            session, 0, &(shardc_feed_value){"x", in, sizeof in, NULL}, 1,
+            (shardc_fetch_value[]){{0, y, sizeof y, NULL}, {1, z, sizeof z, NULL}}, 2, &error));
+        for (int i = 0; i < 18; i++)
+            assert_int_equal(y[i], 10 * (i / 9 + 1) + i % 3);
+        for (int i = 0; i < 12; i++)
+            assert_int_equal(z[i], 10 * (i % 2 + 1) + i / 2 % 3);
+    }
+    shardc_session_free(session);
+    shardc_executable_free(program);
+    sc_arena_free(&c.arena);
+    expect_clean();
+}
+
 /* ---- steps ---- */
 
 static void ranks_with_a_gpu_each_step_alike(void **state)
@@ -349,6 +397,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(ranks_that_share_a_gpu_move_the_same),
         cmocka_unit_test(ranks_with_a_gpu_each_move_the_same),
         cmocka_unit_test(groups_are_of_any_order),
+        cmocka_unit_test(groups_have_streams_of_their_own),
         cmocka_unit_test(ranks_with_a_gpu_each_step_alike),
         cmocka_unit_test(the_callers_context_stays),
         cmocka_unit_test(a_session_goes_on_after_an_error),
