@@ -125,7 +125,7 @@ shardc_status sc_cuda_begin_call(sc_rank *rank, uint32_t func, uint32_t micro_ba
     sc_cuda_graph *graph = own->graph =
         &own->graphs[(size_t)func * own->batches + micro_batch % own->batches];
     bool may = may_capture(rank, graph, func);
-    *out_done = false;
+    *out_done = own->is_graph = false;
     own->next_wait = 0;
     sc_cuda_progress_begin(rank);
     shardc_status status = SC_CUDA(api, error, "", cuCtxSetCurrent, own->gpu->context);
@@ -137,7 +137,7 @@ shardc_status sc_cuda_begin_call(sc_rank *rank, uint32_t func, uint32_t micro_ba
         !is_current(rank, graph, func, micro_batch))
         drop_graph(api, graph);
     if (status == SHARDC_OK && may && graph->exec != NULL) {
-        *out_done = true;
+        *out_done = own->is_graph = true;
         return SC_CUDA(api, error, rank->image->funcs[func].name, cuGraphLaunch, graph->exec,
                        own->streams[0]);
     }
@@ -201,7 +201,8 @@ shardc_status sc_cuda_settle_call(sc_rank *rank, uint32_t func, shardc_status st
         name_recording(name, error);
         return status;
     }
-    if (status == SHARDC_OK && ended == SHARDC_OK)
+    own->is_graph = status == SHARDC_OK && ended == SHARDC_OK;
+    if (own->is_graph)
         return SC_CUDA(&own->session->api, error, name, cuGraphLaunch, own->graph->exec,
                        own->streams[0]);
     refuse(rank, func, &reason);

@@ -128,7 +128,7 @@ typedef struct sc_cuda_rank {
     uint32_t batches;      /* micro-batches per step: each has its own graphs */
     sc_cuda_graph *graphs; /* by function and micro-batch */
     sc_cuda_graph *graph;  /* of the current call; NULL: between calls */
-    bool is_capturing;
+    bool is_capturing, is_graph;       /* the current call is recorded; is one graph */
     shardc_graph_report report;        /* of this rank */
     sc_cuda_times *times;              /* NULL: nothing measured yet */
     sc_cuda_progress *progress;        /* NULL: no collective of the rank's may hang */

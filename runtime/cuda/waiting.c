@@ -172,7 +172,7 @@ static shardc_status is_step_done(const sc_rank *rank, const sc_bound *next, boo
     const sc_cuda_rank *own = rank->device_state;
     const sc_cuda_progress *progress = own->progress;
     const sc_cuda_bound *extra = next->device;
-    if (own->graph->exec == NULL)
+    if (!own->is_graph)
         return sc_cuda_is_done(&own->session->api,
                                progress->steps % 2 == 0 ? extra->ready : extra->done, out_done,
                                error);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runtime/drive/json.h"
+#include "runtime/drive/sample.h"
 #include "runtime/drive/trainer.h"
 #include "support/hash.h"
 #include "support/rng.h"
@@ -39,79 +40,6 @@ static bool fail(generating *g, sc_diag_id id, const char *text)
 {
     sc_report(&g->context->diag, id, (sc_loc){0}, text, NULL);
     return false;
-}
-
-/* ---- sampling ---- */
-
-/* True if entry a precedes b: it is larger, or equal with a lower index. */
-static bool is_before(const double *logits, uint32_t a, uint32_t b)
-{
-    return logits[a] > logits[b] || (!(logits[a] < logits[b]) && a < b);
-}
-
-static void swap(uint32_t *a, uint32_t *b)
-{
-    uint32_t kept = *a;
-    *a = *b;
-    *b = kept;
-}
-
-/* Restores heap order: every child precedes its parent, so the root is the last entry. */
-static void sift_down(const double *logits, uint32_t *order, uint32_t at, uint32_t count)
-{
-    for (uint32_t child = 2 * at + 1; child < count; at = child, child = 2 * at + 1) {
-        if (child + 1 < count && is_before(logits, order[child], order[child + 1]))
-            child++;
-        if (is_before(logits, order[at], order[child]))
-            swap(&order[at], &order[child]);
-        else
-            return;
-    }
-}
-
-/* Heap sort: needs no memory and gives the same order on every platform. */
-static void sort_entries(const double *logits, uint32_t *order, uint32_t count)
-{
-    for (uint32_t i = count / 2; i-- > 0;)
-        sift_down(logits, order, i, count);
-    for (uint32_t end = count; end-- > 1;) {
-        swap(&order[0], &order[end]);
-        sift_down(logits, order, 0, end);
-    }
-}
-
-uint32_t sc_sample(const double *logits, uint32_t count, double temperature, int64_t top_k,
-                   double top_p, double u, uint32_t *order, double *weights)
-{
-    uint32_t best = 0;
-    for (uint32_t i = 1; i < count; i++)
-        best = logits[i] > logits[best] ? i : best;
-    if (!(temperature > 0))
-        return best;
-    bool limits_p = top_p > 0 && top_p < 1,
-         sorts = limits_p || (top_k > 0 && top_k < (int64_t)count);
-    uint32_t kept = top_k > 0 && top_k < (int64_t)count ? (uint32_t)top_k : count;
-    for (uint32_t i = 0; i < count; i++)
-        order[i] = i;
-    if (sorts)
-        sort_entries(logits, order, count);
-    double total = 0, sum = 0;
-    for (uint32_t i = 0; i < kept; i++)
-        total += weights[i] = exp((logits[order[i]] - logits[best]) / temperature);
-    if (limits_p) {
-        uint32_t enough = 0;
-        while (enough < kept && sum < top_p * total)
-            sum += weights[enough++];
-        kept = enough;
-        total = sum;
-    }
-    sum = 0;
-    for (uint32_t i = 0; i < kept; i++) {
-        sum += weights[i];
-        if (u * total < sum)
-            return order[i];
-    }
-    return order[kept - 1];
 }
 
 /* ---- text ---- */

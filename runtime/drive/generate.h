@@ -13,10 +13,4 @@
 bool sc_generate_text(sc_context *context, const sc_facts *facts, const sc_run_options *options,
                       sc_open_executor *open, void *user, sc_strbuf *out);
 
-/* Samples an index below `count` from logits; `u` is uniform in [0, 1). temperature 0: the largest
- * logit. top_k 0, top_p 0: no limit; with both: of the k largest, the fewest whose probability is
- * at least p. `order` and `weights` are scratch for `count` elements. */
-uint32_t sc_sample(const double *logits, uint32_t count, double temperature, int64_t top_k,
-                   double top_p, double u, uint32_t *order, double *weights);
-
 #endif
