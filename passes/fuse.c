@@ -418,6 +418,7 @@ static uint32_t sibling_by(const fusion *f, sc_op_id op, uint32_t operand, uint6
     sc_loop_dims own = sc_loops_of(f->m, o->first_result);
     uint32_t found = SC_NONE, r = f->first_reader[o->operands[operand]];
     for (uint32_t asked = 0; r != SC_NONE && asked < MOST_ASKED; asked++) {
+        assert(r < f->readers.count);
         const reader *by = &f->readers.data[r];
         const region *g = &f->regions.data[by->region];
         bool is_alike = is_reduction

@@ -60,7 +60,9 @@ shardc_status sc_cuda_group_streams_open(sc_rank *rank, shardc_error *error)
 void sc_cuda_group_streams_wait(const sc_rank *rank)
 {
     const sc_cuda_rank *own = rank->device_state;
-    for (uint32_t g = 0; own->group_streams != NULL && g < rank->image->group_count; g++) {
+    if (own->group_streams == NULL)
+        return;
+    for (uint32_t g = 0; g < rank->image->group_count; g++) {
         if (own->group_streams[g] != NULL)
             own->session->api.cuStreamSynchronize(own->group_streams[g]);
     }
@@ -69,7 +71,9 @@ void sc_cuda_group_streams_wait(const sc_rank *rank)
 void sc_cuda_group_streams_close(sc_rank *rank)
 {
     sc_cuda_rank *own = rank->device_state;
-    for (uint32_t g = 0; own->group_streams != NULL && g < rank->image->group_count; g++) {
+    if (own->group_streams == NULL)
+        return;
+    for (uint32_t g = 0; g < rank->image->group_count; g++) {
         if (own->group_streams[g] != NULL)
             own->session->api.cuStreamDestroy_v2(own->group_streams[g]);
     }
