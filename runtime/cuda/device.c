@@ -444,6 +444,25 @@ static shardc_status each_piece(sc_rank *rank, uint32_t buffer, int64_t from, ch
     return sc_cuda_give_back(api, callers, status, error);
 }
 
+static shardc_status clear_buffer(sc_rank *rank, uint32_t buffer, int64_t bytes,
+                                  shardc_error *error)
+{
+    const sc_cuda_rank *own = rank->device_state;
+    const sc_cuda *api = &own->session->api;
+    const char *what = rank->image->buffers[buffer].name;
+    sc_cu_context callers = NULL;
+    shardc_status status = SC_CUDA(api, error, "", cuCtxGetCurrent, &callers);
+    if (status == SHARDC_OK)
+        status = SC_CUDA(api, error, "", cuCtxSetCurrent, own->gpu->context);
+    if (status == SHARDC_OK)
+        status = SC_CUDA(api, error, what, cuMemsetD8Async,
+                         (sc_cu_address)(uintptr_t)sc_rank_buffer(rank, buffer), 0, (size_t)bytes,
+                         own->streams[0]);
+    if (status == SHARDC_OK)
+        status = SC_CUDA(api, error, what, cuStreamSynchronize, own->streams[0]);
+    return sc_cuda_give_back(api, callers, status, error);
+}
+
 static shardc_status read_buffer(sc_rank *rank, uint32_t buffer, int64_t at, void *to,
                                  int64_t bytes, shardc_error *error)
 {
@@ -481,6 +500,7 @@ const sc_device sc_device_cuda = {
     .time = sc_cuda_times_of,
     .read = read_buffer,
     .write = write_buffer,
+    .clear = clear_buffer,
     .gemm_tuning = sc_cuda_gemm_tuning,
     .graphs = sc_cuda_graphs,
     .is_host = false,

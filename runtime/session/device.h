@@ -67,6 +67,8 @@ struct sc_device {
                           shardc_error *error);
     shardc_status (*write)(sc_rank *rank, uint32_t buffer, const void *from, int64_t bytes,
                            shardc_error *error);
+    /* Makes the first `bytes` of a buffer of the arena zeros. NULL: they are written. */
+    shardc_status (*clear)(sc_rank *rank, uint32_t buffer, int64_t bytes, shardc_error *error);
     /* Fills the GEMM tuning report; NULL: the device has none. */
     void (*gemm_tuning)(const shardc_session *session, shardc_gemm_tuning *out);
     void (*graphs)(const shardc_session *session, shardc_graph_report *out); /* as above */

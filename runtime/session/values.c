@@ -360,6 +360,10 @@ static shardc_status initialise_state(sc_rank *rank, const sc_image_state *from,
     uint32_t buffer = sc_image_buffer_of(&to->tensor, to->buffer, rank->rank);
     if (buffer == SC_NONE)
         return SHARDC_OK;
+    const sc_device *device = rank->session->device;
+    if (from->init == SC_INIT_ZEROS && to->tensor.partial == SC_IMAGE_WHOLE &&
+        device->clear != NULL && !rank->image->buffers[buffer].host)
+        return device->clear(rank, buffer, sc_image_tensor_bytes(&to->tensor), error);
     shardc_status status = open_staging(rank, &to->tensor, buffer, &room, error);
     if (status == SHARDC_OK &&
         !sc_shard_initialise(from, &to->tensor, rank->rank, rank->session->seed,

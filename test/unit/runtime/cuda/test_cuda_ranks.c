@@ -182,6 +182,41 @@ static void ranks_with_a_gpu_each_step_alike(void **state)
     }
 }
 
+/* Zeros are not sent to a GPU: it writes them, over what was there, and over nothing else. */
+static void states_begin_as_zeros_again(void **state)
+{
+    (void)state;
+    enum { D = 37, H = 22, COUNT = D * H };
+    image_case c;
+    float first[3][COUNT], values[COUNT], noise[COUNT];
+    have_gpus(2);
+    image_begin(&c, 1, 2);
+    c.image.target = "cuda:sm_80";
+    image_state(&c, SC_STATE_PARAM, "a", "f32[D=37, H=22@tp]", SC_INIT_NORMAL, 0.1, 0);
+    image_state(&c, SC_STATE_OPT, "z", "f32[D=37, H=22@tp]", SC_INIT_ZEROS, 0, 0);
+    image_state(&c, SC_STATE_OPT, "b", "f32[D=37, H=22]", SC_INIT_UNIFORM, 1, 2);
+    cuda_object(&c, "", "cubin", 80);
+    shardc_executable *program = image_executable(&c);
+    shardc_session *session = session_of(program);
+    for (int i = 0; i < COUNT; i++)
+        noise[i] = (float)(i + 1);
+    for (int run = 0; run < 2; run++) {
+        SUCCEED(shardc_session_initialise(session, &error));
+        for (uint32_t s = 0; s < 3; s++) {
+            float *to = run == 0 ? first[s] : values;
+            SUCCEED(shardc_session_get_state(session, s, to, sizeof values, NULL, &error));
+            assert_memory_equal(to, first[s], sizeof values);
+        }
+        SUCCEED(shardc_session_set_state(session, 1, noise, sizeof noise, NULL, &error));
+    }
+    for (int i = 0; i < COUNT; i++)
+        assert_true(first[1][i] == 0 && first[0][i] != 0 && first[2][i] >= 1);
+    shardc_session_free(session);
+    shardc_executable_free(program);
+    sc_arena_free(&c.arena);
+    expect_clean();
+}
+
 /* An application has contexts of its own; sessions leave its thread as it was. */
 static void the_callers_context_stays(void **state)
 {
@@ -399,6 +434,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(groups_are_of_any_order),
         cmocka_unit_test(groups_have_streams_of_their_own),
         cmocka_unit_test(ranks_with_a_gpu_each_step_alike),
+        cmocka_unit_test(states_begin_as_zeros_again),
         cmocka_unit_test(the_callers_context_stays),
         cmocka_unit_test(a_session_goes_on_after_an_error),
         cmocka_unit_test(one_rank_survives_every_call_that_fails),
