@@ -139,13 +139,16 @@ const uint32_t sc_ptx_integer_form_count =
 
 /* ---- several widths ---- */
 
-/* The lanes of `count` narrower operands, the first in the low bits. */
+/* The lanes of `count` narrower operands, the first in the low bits. NVRTC packs what it will only
+ * read the lower half of, and leaves the other operand without a value. */
 void sc_ptx_pack(sc_ptx_warp *w, const sc_ptx_inst *i)
 {
     uint32_t bytes = i->in[0].bytes, whole = i->out[0].bytes;
     unsigned char r[SC_PTX_LANES * sizeof(uint64_t)];
+    w->half = SC_PTX_ALL;
     for (uint32_t k = 0; k < i->in_count; k++) {
         const unsigned char *from = sc_ptx_in(w, i, k);
+        w->half &= (k + 1) * bytes <= sizeof(uint32_t) ? sc_ptx_in_set(w, i, k) : SC_PTX_ALL;
         SC_PTX_EACH memcpy(r + (size_t)l * whole + (size_t)k * bytes, from + (size_t)l * bytes,
                            bytes);
     }
@@ -157,9 +160,11 @@ void sc_ptx_unpack(sc_ptx_warp *w, const sc_ptx_inst *i)
     uint32_t bytes = i->out[0].bytes, whole = i->in[0].bytes;
     unsigned char from[SC_PTX_LANES * sizeof(uint64_t)], r[SC_PTX_LANES * sizeof(uint32_t)];
     memcpy(from, sc_ptx_in(w, i, 0), (size_t)whole * SC_PTX_LANES);
+    uint32_t set = sc_ptx_in_set(w, i, 0), low = sc_ptx_in_low(w, i, 0);
     for (uint32_t k = 0; k < i->out_count; k++) {
         SC_PTX_EACH memcpy(r + (size_t)l * bytes, from + (size_t)l * whole + (size_t)k * bytes,
                            bytes);
+        w->defined = (k + 1) * bytes <= sizeof(uint32_t) ? low : set;
         sc_ptx_out(w, i, k, r);
     }
 }
@@ -174,6 +179,8 @@ void sc_ptx_convert_integer(sc_ptx_warp *w, const sc_ptx_inst *i)
          to_signed = sc_ptx_types[i->type].name[0] == 's';
     const unsigned char *from = sc_ptx_in(w, i, 0);
     unsigned char r[SC_PTX_LANES * sizeof(uint64_t)];
+    if (to_bits <= 32)
+        w->defined = sc_ptx_in_low(w, i, 0);
     SC_PTX_EACH
     {
         uint64_t value = 0;

@@ -245,7 +245,9 @@ struct sc_ptx_warp {
     uint32_t index; /* in the block */
     unsigned char *registers;
     uint32_t *set;    /* of each register the lanes that have a value in it */
+    uint32_t *low;    /* and those that have one in its lower 32 bits, at least */
     uint32_t defined; /* of the instruction the lanes that make a value of values */
+    uint32_t half;    /* and those that make at least the lower 32 bits of it */
     unsigned char *frame;
     uint32_t *frame_set;
     /* lanes: the ones that go on with pc, and those that do not */
@@ -314,6 +316,18 @@ static inline uint32_t sc_ptx_in_set(const sc_ptx_warp *w, const sc_ptx_inst *i,
     return i->in[k].reg == SC_PTX_CONSTANT ? SC_PTX_ALL : w->set[i->in[k].reg];
 }
 
+static inline uint32_t sc_ptx_in_low(const sc_ptx_warp *w, const sc_ptx_inst *i, uint32_t k)
+{
+    return i->in[k].reg == SC_PTX_CONSTANT ? SC_PTX_ALL : w->low[i->in[k].reg];
+}
+
+static inline void sc_ptx_note_set(sc_ptx_warp *w, uint32_t reg)
+{
+    uint32_t low = w->defined | w->half;
+    w->set[reg] = (w->set[reg] & ~w->active) | (w->defined & w->active);
+    w->low[reg] = (w->low[reg] & ~w->active) | (low & w->active);
+}
+
 static inline uint32_t sc_ptx_in_bits(const sc_ptx_warp *w, const sc_ptx_inst *i, uint32_t k)
 {
     uint32_t bits;
@@ -335,7 +349,7 @@ static inline void sc_ptx_out(sc_ptx_warp *w, const sc_ptx_inst *i, uint32_t k, 
                        o->bytes);
         }
     }
-    w->set[o->reg] = (w->set[o->reg] & ~w->active) | (w->defined & w->active);
+    sc_ptx_note_set(w, o->reg);
 }
 
 static inline void sc_ptx_out_bits(sc_ptx_warp *w, const sc_ptx_inst *i, uint32_t k, uint32_t bits)
@@ -345,7 +359,7 @@ static inline void sc_ptx_out_bits(sc_ptx_warp *w, const sc_ptx_inst *i, uint32_
     memcpy(&old, w->registers + o->at, sizeof old);
     bits = (bits & w->active) | (old & ~w->active);
     memcpy(w->registers + o->at, &bits, sizeof bits);
-    w->set[o->reg] = (w->set[o->reg] & ~w->active) | (w->defined & w->active);
+    sc_ptx_note_set(w, o->reg);
 }
 
 /* ---- warp.c ---- */

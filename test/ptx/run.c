@@ -33,13 +33,14 @@ static void set_special(sc_ptx_warp *w, uint32_t which, uint32_t first, uint32_t
     for (uint32_t l = 0; l < SC_PTX_LANES; l++)
         lanes[l] = first + step * l;
     memcpy(w->registers + (size_t)which * sizeof lanes, lanes, sizeof lanes);
-    w->set[which] = SC_PTX_ALL;
+    w->set[which] = w->low[which] = SC_PTX_ALL;
 }
 
 static void begin_warp(sc_ptx_block *b, sc_ptx_warp *w)
 {
     const sc_ptx_module *m = b->module;
     memset(w->set, 0, m->reg_count * sizeof *w->set);
+    memset(w->low, 0, m->reg_count * sizeof *w->low);
     memset(w->frame_set, 0, m->frame_bytes * sizeof *w->frame_set);
     set_special(w, SC_PTX_TID, w->index * SC_PTX_LANES, 1);
     set_special(w, SC_PTX_NTID, b->launch->threads, 0);
@@ -189,9 +190,11 @@ static bool allocate(sc_ptx_block *b)
         w->index = k;
         w->registers = aligned_alloc(64, (m->file_bytes + 63u) / 64 * 64);
         w->set = calloc(m->reg_count, sizeof *w->set);
+        w->low = calloc(m->reg_count, sizeof *w->low);
         w->frame = malloc(frame);
         w->frame_set = calloc(m->frame_bytes + 1u, sizeof *w->frame_set);
-        if (w->registers == NULL || w->set == NULL || w->frame == NULL || w->frame_set == NULL)
+        if (w->registers == NULL || w->set == NULL || w->low == NULL || w->frame == NULL ||
+            w->frame_set == NULL)
             return false;
         memset(w->registers, 0, m->file_bytes);
     }
@@ -203,6 +206,7 @@ static void release(sc_ptx_block *b)
     for (uint32_t k = 0; b->warps != NULL && k < b->warp_count; k++) {
         free(b->warps[k].registers);
         free(b->warps[k].set);
+        free(b->warps[k].low);
         free(b->warps[k].frame);
         free(b->warps[k].frame_set);
         free(b->warps[k].copies);

@@ -139,6 +139,7 @@ bool sc_ptx_is_set(sc_ptx_warp *w, const sc_ptx_inst *i, uint32_t k, uint32_t la
 static bool look_at_operands(sc_ptx_warp *w, const sc_ptx_inst *i, uint32_t active)
 {
     w->defined = SC_PTX_ALL;
+    w->half = 0;
     for (uint32_t k = 0; k < i->in_count; k++) {
         if (i->is_strict && !sc_ptx_is_set(w, i, k, active))
             return false;

@@ -19,6 +19,8 @@ static const single singles[] = {
     {"mul.lo.s32 %r4, %r1, %r2;", 0x10001, 0x10001, 0, 0x20001},
     {"mul.hi.s32 %r4, %r1, %r2;", 0xffffffff, 2, 0, 0xffffffff},
     {"mul.hi.u32 %r4, %r1, %r2;", 0xffffffff, 2, 0, 1},
+    /* the upper half is of no value, and is not read */
+    {"mov.b64 %rd1, {%r1, %r7}; cvt.u32.u64 %r4, %rd1;", 5, 0, 0, 5},
     {"mul.wide.s32 %rd1, %r1, %r2; cvt.u32.u64 %r4, %rd1;", 0xffffffff, 3, 0, 0xfffffffd},
     {"mul.wide.s32 %rd1, %r1, %r2; shr.u64 %rd2, %rd1, 32; cvt.u32.u64 %r4, %rd2;", 0xffffffff, 3,
      0, 0xffffffff},
