@@ -23,12 +23,7 @@ static int64_t own_bytes(const sc_module *m, sc_value value)
     return elements_of(m, value) * sc_dtypes[sc_type_of(m, value)->dtype].bytes;
 }
 
-bool sc_is_expensive(const sc_reading_costs *costs, const sc_op *op)
-{
-    bool is_function = (sc_op_traits(op) & SC_RANDOM) == 0;
-    return (sc_ops[op->kind].fuse & SC_FUSE_EXPENSIVE) != 0 &&
-           !(costs->cheap_functions && is_function);
-}
+enum { MOST_FUNCTIONS = 4 }; /* of a value that is recomputed: a chain of them ends somewhere */
 
 /* True for an operand that is no small one beside the result, and no repetition of another. */
 static bool counts(const sc_module *m, const sc_op *op, uint32_t operand)
@@ -38,6 +33,23 @@ static bool counts(const sc_module *m, const sc_op *op, uint32_t operand)
             return false;
     }
     return elements_of(m, op->operands[operand]) > elements_of(m, op->first_result) / 8;
+}
+
+/* The functions to compute for the op's result. */
+static uint32_t count_functions(const sc_reading_costs *costs, const sc_op *op)
+{
+    uint32_t count = (sc_ops[op->kind].fuse & SC_FUSE_EXPENSIVE) != 0 ? 1 : 0;
+    for (uint32_t i = 0; i < op->operand_count; i++)
+        count += counts(costs->m, op, i) ? costs->functions[op->operands[i]] : 0;
+    return count;
+}
+
+bool sc_is_expensive(const sc_reading_costs *costs, const sc_op *op)
+{
+    bool is_function = (sc_ops[op->kind].fuse & SC_FUSE_EXPENSIVE) != 0;
+    if (!costs->cheap_functions || (sc_op_traits(op) & SC_RANDOM) != 0)
+        return is_function;
+    return count_functions(costs, op) > MOST_FUNCTIONS;
 }
 
 /* The bytes that the op reads to compute its first result. */
@@ -78,15 +90,20 @@ static bool is_recomputed(const sc_reading_costs *costs, const sc_op *op)
 sc_reading_costs sc_find_reading_costs(sc_module *m, sc_func_id func, bool cheap_functions)
 {
     sc_reading_costs costs = {.m = m, .cheap_functions = cheap_functions};
-    costs.bytes = sc_arena_array(&m->context->scratch, m->values.count + 1, sizeof *costs.bytes);
+    sc_arena *scratch = &m->context->scratch;
+    costs.bytes = sc_arena_array(scratch, m->values.count + 1, sizeof *costs.bytes);
+    costs.functions = sc_arena_array(scratch, m->values.count + 1, sizeof *costs.functions);
     sc_for_each_op (m, func, id) {
         const sc_op *op = sc_op_at(m, id);
-        for (uint32_t r = 0; r < op->result_count; r++)
+        for (uint32_t r = 0; r < op->result_count; r++) {
             costs.bytes[op->first_result + r] = own_bytes(m, op->first_result + r);
+            costs.functions[op->first_result + r] = 0;
+        }
         if (!is_recomputed(&costs, op))
             continue;
         int64_t *bytes = &costs.bytes[op->first_result], read = read_bytes(&costs, op);
         *bytes = read < *bytes ? read : *bytes;
+        costs.functions[op->first_result] = count_functions(&costs, op);
     }
     return costs;
 }

@@ -11,11 +11,14 @@ typedef struct sc_reading_costs {
      * as on GPUs */
     bool cheap_functions;
     int64_t *bytes; /* by value: the fewest bytes to read, its own included */
+    uint32_t
+        *functions; /* by value: transcendental functions to compute for it, from those bytes */
 } sc_reading_costs;
 
 /* Finds the sources of all values of the function. Linear in its ops. */
 sc_reading_costs sc_find_reading_costs(sc_module *m, sc_func_id func, bool cheap_functions);
-/* True if computing the op costs more than a kernel saves by not storing its result. */
+/* True if computing the op, with what it is recomputed from, costs more than a kernel saves by not
+ * storing its result. */
 bool sc_is_expensive(const sc_reading_costs *costs, const sc_op *op);
 /* True if recomputing the op's result reads no more bytes than reading the result would. */
 bool sc_reads_little(const sc_reading_costs *costs, const sc_op *op);

@@ -29,13 +29,14 @@ typedef struct sc_algorithm {
     /* seconds per call, of the library's first choice and of this algorithm; 0: not measured */
     double first, least;
     sc_lt_algo algo;
-    bool is_apart; /* the instructions that stand for the GEMM and its epilogue are faster */
-    bool is_sure;  /* queried or checked in this process */
+    bool is_apart;    /* the instructions that stand for the GEMM and its epilogue are faster */
+    bool is_compared; /* with them, in this process: other ranks decide alike */
+    bool is_sure;     /* queried or checked in this process */
 } sc_algorithm;
 
 typedef struct sc_algorithm_cache {
     pthread_mutex_t lock; /* protects everything while ranks start */
-    /* held while a GEMM and what stands for it are measured, so that ranks decide alike */
+    /* held while GEMMs, and what stands for them, are measured: one rank at a time */
     pthread_mutex_t measuring;
     uint64_t program;
     uint32_t gemm_count, gpu_count, gpu_room, count, room;

@@ -422,21 +422,42 @@ shardc_status sc_cuda_matmul_new(sc_rank *rank, uint32_t gemm, bool counts, sc_c
     return SHARDC_OK;
 }
 
-shardc_status sc_cuda_matmul_set_apart(sc_rank *rank, uint32_t gemm, sc_cuda_matmul **matmul,
-                                       shardc_error *error)
+/* The entry of a matmul that has one, with the cache locked. */
+static sc_algorithm *entry_of(sc_rank *rank, uint32_t gemm, const sc_cuda_matmul *matmul)
+{
+    sc_cuda_rank *own = rank->device_state;
+    const calls all = calls_of(rank, gemm, &matmul->form);
+    const sc_algorithm key = key_of(own, gemm, matmul, &all);
+    return sc_algorithm_cache_find(&own->session->algorithms, &key);
+}
+
+bool sc_cuda_matmul_is_compared(sc_rank *rank, uint32_t gemm, const sc_cuda_matmul *matmul)
+{
+    sc_algorithm_cache *cache = &((sc_cuda_rank *)rank->device_state)->session->algorithms;
+    pthread_mutex_lock(&cache->lock);
+    const sc_algorithm *found = entry_of(rank, gemm, matmul);
+    bool is_compared = found != NULL && found->is_compared;
+    pthread_mutex_unlock(&cache->lock);
+    return is_compared;
+}
+
+shardc_status sc_cuda_matmul_compared(sc_rank *rank, uint32_t gemm, bool is_apart,
+                                      sc_cuda_matmul **matmul, shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
     sc_algorithm_cache *cache = &own->session->algorithms;
-    const calls all = calls_of(rank, gemm, &(*matmul)->form);
-    const sc_algorithm key = key_of(own, gemm, *matmul, &all);
     pthread_mutex_lock(&cache->lock);
-    sc_algorithm *found = sc_algorithm_cache_find(cache, &key);
-    if (found != NULL)
-        found->is_apart = true;
-    cache->info.apart += found != NULL;
+    sc_algorithm *found = entry_of(rank, gemm, *matmul);
+    if (found != NULL) {
+        found->is_compared = true;
+        found->is_apart = is_apart;
+        cache->info.apart += is_apart;
+    }
     pthread_mutex_unlock(&cache->lock);
-    sc_cuda_matmul_free(&own->session->lt, *matmul);
-    *matmul = NULL;
+    if (is_apart) {
+        sc_cuda_matmul_free(&own->session->lt, *matmul);
+        *matmul = NULL;
+    }
     return found != NULL ? SHARDC_OK
                          : sc_fail(error, SHARDC_ERROR_DEVICE,
                                    "a measured matmul has no entry among the algorithms");

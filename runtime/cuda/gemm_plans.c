@@ -221,9 +221,9 @@ static shardc_status compare_fallback(sc_rank *rank, uint32_t func, uint32_t at,
         rank, run_instr, &(one_instr){&rank->funcs[func][at], *matmul}, &fused, error);
     if (status == SHARDC_OK)
         status = time_fallback(rank, func, at, states, &apart, error);
-    if (status == SHARDC_OK && apart < fused) {
-        status = sc_cuda_matmul_set_apart(rank, instr->index, matmul, error);
-        of->is_lacking = true;
+    if (status == SHARDC_OK) {
+        status = sc_cuda_matmul_compared(rank, instr->index, apart < fused, matmul, error);
+        of->is_lacking = *matmul == NULL;
     }
     return status;
 }
@@ -232,15 +232,17 @@ static shardc_status compare_fallback(sc_rank *rank, uint32_t func, uint32_t at,
 static shardc_status make_first_plan(sc_rank *rank, uint32_t func, uint32_t at, gemm_state *states,
                                      shardc_error *error)
 {
-    sc_algorithm_cache *cache = &((sc_cuda_rank *)rank->device_state)->session->algorithms;
+    const sc_cuda_rank *own = rank->device_state;
+    sc_algorithm_cache *cache = &own->session->algorithms;
     const sc_image_func *f = &rank->image->funcs[func];
     gemm_state *of = &states[f->instrs[at].index];
-    bool measures = rank->session->options.tune_gemms && !of->is_made && has_fallback(f, at);
-    if (!measures)
-        return make_plan(rank, f->instrs[at].index, true, of, error);
+    uint32_t gemm = f->instrs[at].index;
+    if (!rank->session->options.tune_gemms || of->is_made)
+        return make_plan(rank, gemm, true, of, error);
     pthread_mutex_lock(&cache->measuring);
-    shardc_status status = make_plan(rank, f->instrs[at].index, true, of, error);
-    if (status == SHARDC_OK && !of->is_lacking)
+    shardc_status status = make_plan(rank, gemm, true, of, error);
+    if (status == SHARDC_OK && !of->is_lacking && has_fallback(f, at) &&
+        !sc_cuda_matmul_is_compared(rank, gemm, own->matmuls[gemm]))
         status = compare_fallback(rank, func, at, states, error);
     pthread_mutex_unlock(&cache->measuring);
     return status;

@@ -192,9 +192,12 @@ shardc_status sc_cuda_transfer(sc_rank *rank, sc_bound *bound, shardc_error *err
 /* Creates the plan for all calls of GEMM `gemm`, whose addresses are bound. */
 shardc_status sc_cuda_matmul_new(sc_rank *rank, uint32_t gemm, bool counts, sc_cuda_matmul **out,
                                  shardc_error *error);
-/* From now on, and in the file, what stands for the matmul runs instead; frees *matmul. */
-shardc_status sc_cuda_matmul_set_apart(sc_rank *rank, uint32_t gemm, sc_cuda_matmul **matmul,
-                                       shardc_error *error);
+/* True if a rank with the same kind of GPU has compared the matmul with what stands for it. */
+bool sc_cuda_matmul_is_compared(sc_rank *rank, uint32_t gemm, const sc_cuda_matmul *matmul);
+/* Notes the outcome, for other ranks and in the file. `is_apart`: what stands for the matmul runs
+ * from now on; frees *matmul. */
+shardc_status sc_cuda_matmul_compared(sc_rank *rank, uint32_t gemm, bool is_apart,
+                                      sc_cuda_matmul **matmul, shardc_error *error);
 void sc_cuda_matmul_free(const sc_cublaslt *lt, sc_cuda_matmul *matmul);
 shardc_status sc_cuda_matmul_run(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul *matmul,
                                  shardc_error *error);
