@@ -2,7 +2,8 @@
  *
  * The deadline is for one of them, not for the function that it is in: its clock runs while this
  * rank's stream has come to it and it is not done. So the host has to know how far a call's
- * collectives are: two steps for each, in their order, which is that of their stream.
+ * collectives are: two steps for each, in the program's order. Groups have streams of their own; a
+ * collective that is not done is the one that is waited for, although later ones may be.
  *
  * Without a graph the steps are the events `ready` and `done` of a collective. In a graph these are
  * edges, not events, and nothing can be queried. So a capture has a stream of its own for progress:
