@@ -204,8 +204,8 @@ static bool may_store(const fusion *f, sc_op_id op, const region *g)
     return g->stored_count + sc_op_at(f->m, op)->result_count <= MAX_STORED;
 }
 
-/* True if the region reads no more for recomputing the op's result than for reading it. What is
- * much smaller than the region takes no time either way. */
+/* True if the region reads no more for recomputing the op's result than for reading it. Of what is
+ * much smaller than the region only the kernel counts that it would take to store it. */
 static bool is_recomputed_for_little(const fusion *f, sc_op_id op, const region *g)
 {
     const sc_op *o = sc_op_at(f->m, op);

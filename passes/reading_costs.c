@@ -11,7 +11,6 @@
 #include "passes/reading_costs.h"
 
 #include "ir/ops/ops.h"
-#include "passes/uses.h"
 
 static int64_t elements_of(const sc_module *m, sc_value value)
 {

@@ -306,7 +306,8 @@ typedef struct sc_image_ref {
 
 typedef struct sc_image_instr {
     sc_image_instr_kind kind;
-    /* 0 computes, 1 communicates, 2 transfers; each runs in list order */
+    /* 0 computes, 1 communicates, 2 transfers; each runs in list order, of 1 the collectives of
+       each group */
     uint8_t stream;
     bool instead; /* KERNEL, GEMM: fallback for the matmul before it, the nearest instruction
                      without this mark; runs only if the device   cannot compute that in one call.

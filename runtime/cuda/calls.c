@@ -244,8 +244,10 @@ void sc_cuda_give_up(sc_rank *rank, const char *why)
     const sc_cuda_rank *own = rank->device_state;
     sc_cuda_drop_graphs(rank);
     own->comm->abort(rank, why[0] != 0 ? why : "its call on the GPU failed");
-    for (int s = 0; s < SC_IMAGE_STREAMS; s++)
-        own->session->api.cuStreamSynchronize(own->streams[s]);
+    for (int s = 0; s < SC_IMAGE_STREAMS; s++) {
+        if (s != SC_CUDA_COLLECTIVES)
+            own->session->api.cuStreamSynchronize(own->streams[s]);
+    }
     sc_cuda_group_streams_wait(rank);
     sc_cuda_messages_abandon(rank);
 }

@@ -121,10 +121,9 @@ static shardc_status open_rank(sc_rank *rank, shardc_error *error)
                        rank->rank);
     shardc_status status = SC_CUDA(api, error, "", cuCtxSetCurrent, own->gpu->context);
     for (int s = 0; s < SC_IMAGE_STREAMS; s++) {
-        if (status != SHARDC_OK)
-            break;
-        status =
-            SC_CUDA(api, error, "", cuStreamCreate, &own->streams[s], SC_CU_STREAM_NON_BLOCKING);
+        if (status == SHARDC_OK && s != SC_CUDA_COLLECTIVES)
+            status = SC_CUDA(api, error, "", cuStreamCreate, &own->streams[s],
+                             SC_CU_STREAM_NON_BLOCKING);
     }
     if (status == SHARDC_OK)
         status = sc_cuda_group_streams_open(rank, error);

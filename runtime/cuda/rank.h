@@ -106,14 +106,17 @@ typedef struct sc_cuda_progress {
     uint32_t steps, at;    /* that the host has seen done, and the instruction of the next */
 } sc_cuda_progress;
 
+enum { SC_CUDA_COLLECTIVES = 1 /* stream of an instruction (program/format.h) */ };
+
 typedef struct sc_cuda_rank {
     sc_cuda_session *session;
     sc_cuda_gpu *gpu;
     const sc_cuda_loaded_code *code; /* of the rank's stage */
     const sc_cuda_comm *comm;        /* NULL: not yet open */
     void *comm_state;
-    /* Of instructions but collectives. Each group of ranks has a stream for its collectives, so
-     * that none waits for one of another group that is not needed yet. */
+    /* Of instructions but collectives: `streams` has none at their index. Each group of ranks has a
+     * stream for its collectives, so that none waits for one of another group that is not needed
+     * yet. */
     sc_cu_stream streams[SC_IMAGE_STREAMS], *group_streams;
     sc_cu_event finished;
     sc_cu_address memory;    /* the allocation that contains the arena */
