@@ -133,28 +133,40 @@ bool sc_ptx_find_variable(sc_ptx_parser *p, const char *name, sc_ptx_space *spac
 void sc_ptx_want_label(sc_ptx_parser *p, const char *name)
 {
     *sc_vec_push(&p->module->arena, &p->wanted) =
-        (sc_ptx_label){name, p->module->code.count, p->line};
+        (sc_ptx_label){name, p->module->code.count, p->line, p->scope};
 }
 
+static const sc_ptx_label *label_in(const sc_ptx_parser *p, const char *name, uint32_t scope)
+{
+    for (uint32_t k = 0; k < p->labels.count; k++) {
+        const sc_ptx_label *label = &p->labels.data[k];
+        if (label->scope == scope && strcmp(label->name, name) == 0)
+            return label;
+    }
+    return NULL;
+}
+
+/* Number 0 is the function's own scope, which is around itself. */
 static bool place_labels(sc_ptx_parser *p)
 {
     for (uint32_t i = 0; i < p->wanted.count; i++) {
-        const sc_ptx_label *w = &p->wanted.data[i];
-        uint32_t k = 0;
-        while (k < p->labels.count && strcmp(p->labels.data[k].name, w->name) != 0)
-            k++;
-        if (k == p->labels.count) {
+        const sc_ptx_label *w = &p->wanted.data[i], *label = label_in(p, w->name, w->scope);
+        for (uint32_t scope = w->scope; label == NULL && scope != 0;) {
+            scope = p->scopes.data[scope];
+            label = label_in(p, w->name, scope);
+        }
+        if (label == NULL) {
             p->line = w->line;
             return sc_ptx_wrong(p, "there is no label %s", w->name);
         }
-        p->module->code.data[w->inst].target = p->labels.data[k].inst;
+        p->module->code.data[w->inst].target = label->inst;
     }
     return true;
 }
 
 /* ---- statements ---- */
 
-/* A number with its sign, or a word. */
+/* A number with its sign, or a word. `_`: a result that nobody wants. */
 static bool parse_part(sc_ptx_parser *p, const char **out, bool *is_number)
 {
     bool is_negative = sc_ptx_take(p, "-");
@@ -169,14 +181,17 @@ static bool parse_part(sc_ptx_parser *p, const char **out, bool *is_number)
 static bool parse_list(sc_ptx_parser *p, const char *end, sc_ptx_raw *out)
 {
     bool is_number;
+    const char *parts[SC_PTX_MAX_PARTS];
     while (!sc_ptx_take(p, end)) {
-        if (out->part_count == sizeof out->parts / sizeof *out->parts)
+        if (out->part_count == SC_PTX_MAX_PARTS)
             return sc_ptx_wrong(p, "a list is too long");
-        if (!parse_part(p, &out->parts[out->part_count++], &is_number))
+        if (!parse_part(p, &parts[out->part_count++], &is_number))
             return false;
         if (!sc_ptx_take(p, ",") && !sc_ptx_is(p, end))
             return sc_ptx_wrong(p, "`%s` stands in a list", p->word);
     }
+    out->parts = sc_arena_array(&p->module->arena, out->part_count + 1u, sizeof *out->parts);
+    memcpy(out->parts, parts, out->part_count * sizeof *parts);
     return true;
 }
 
@@ -195,6 +210,8 @@ static bool parse_address(sc_ptx_parser *p, sc_ptx_raw *out)
         if (!is_number || *end != 0)
             return sc_ptx_wrong(p, "`%s` is no offset", text);
     }
+    if (sc_ptx_take(p, ",") && (!sc_ptx_want(p, "{") || !parse_list(p, "}", out)))
+        return false;
     return sc_ptx_want(p, "]");
 }
 
@@ -245,7 +262,7 @@ static bool parse_statement(sc_ptx_parser *p)
     const char *word = sc_ptx_take_text(p);
     if (s.inst.guard == SC_PTX_CONSTANT && sc_ptx_take(p, ":")) {
         *sc_vec_push(&p->module->arena, &p->labels) =
-            (sc_ptx_label){word, p->module->code.count, p->line};
+            (sc_ptx_label){word, p->module->code.count, p->line, p->scope};
         return true;
     }
     memcpy(s.opcode, word, strlen(word) + 1);
@@ -289,7 +306,8 @@ bool sc_ptx_parse_body(sc_ptx_parser *p, sc_ptx_function *f)
         sc_ptx_add_variable(p, param->name, f->is_entry ? SC_PTX_KERNEL_PARAM : SC_PTX_LOCAL,
                             param->at, param->bytes);
     }
-    p->labels.count = p->wanted.count = 0;
+    p->labels.count = p->wanted.count = p->scopes.count = p->scope = 0;
+    *sc_vec_push(&p->module->arena, &p->scopes) = 0;
     p->next = f->body;
     p->line = f->body_line;
     f->first = p->module->code.count;
@@ -299,10 +317,13 @@ bool sc_ptx_parse_body(sc_ptx_parser *p, sc_ptx_function *f)
             if (depth == sizeof scopes / sizeof *scopes)
                 return sc_ptx_wrong(p, "scopes lie too deep");
             scopes[depth++] = p->symbols.count;
+            *sc_vec_push(&p->module->arena, &p->scopes) = p->scope;
+            p->scope = p->scopes.count - 1;
         } else if (sc_ptx_is(p, "}")) {
             if (depth == 0)
                 break;
             p->symbols.count = scopes[--depth];
+            p->scope = p->scopes.data[p->scope];
             sc_ptx_next(p);
         } else if (p->word[0] == '.' ? !parse_directive(p) : !parse_statement(p))
             return false;

@@ -19,6 +19,9 @@ sc_ptx_type sc_ptx_part_type(sc_ptx_statement *s);
 bool sc_ptx_is_whole(sc_ptx_parser *p, sc_ptx_statement *s, uint32_t operands);
 bool sc_ptx_not_known(sc_ptx_parser *p, const sc_ptx_statement *s);
 
+/* Behind cp.async.bulk. */
+bool sc_ptx_decode_bulk(sc_ptx_parser *p, sc_ptx_statement *s);
+
 /* ---- operands ---- */
 /* How wide a register may be: as the type, or (of memory and conversions) wider, too. */
 typedef enum sc_ptx_width { SC_PTX_EXACT, SC_PTX_OR_WIDER } sc_ptx_width;

@@ -8,6 +8,8 @@ static sc_ptx_space space_of(sc_ptx_statement *s)
 {
     if (sc_ptx_part(s, ".const"))
         return SC_PTX_GLOBAL;
+    if (sc_ptx_part(s, ".shared::cta"))
+        return SC_PTX_SHARED;
     int space = sc_ptx_part_of(s, spaces);
     return space < 0 ? SC_PTX_GENERIC : (sc_ptx_space)space;
 }
@@ -98,6 +100,8 @@ bool sc_ptx_decode_copy(sc_ptx_parser *p, sc_ptx_statement *s)
     int64_t size;
     if (!sc_ptx_part(s, ".async"))
         return sc_ptx_not_known(p, s);
+    if (sc_ptx_part(s, ".bulk"))
+        return sc_ptx_decode_bulk(p, s);
     if (sc_ptx_part(s, ".commit_group")) {
         s->inst.run = sc_ptx_copy_commit;
         return sc_ptx_is_whole(p, s, 0);
@@ -204,21 +208,26 @@ bool sc_ptx_decode_barrier(sc_ptx_parser *p, sc_ptx_statement *s)
     return number == 0 || sc_ptx_wrong(p, "only barrier 0, of all threads, is known");
 }
 
-/* ldmatrix.sync.aligned.m8n8.{x1, x2, x4}{.trans}.shared.b16 {r..}, [row]; `vector`: matrices,
- * `what` 1: transposed */
+/* ldmatrix.sync.aligned.m8n8.{x1, x2, x4}{.trans}.shared{::cta}.b16 {r..}, [row], and stmatrix the
+ * other way round; `vector`: matrices, `what` 1: transposed */
 bool sc_ptx_decode_matrices(sc_ptx_parser *p, sc_ptx_statement *s)
 {
+    bool stores = s->opcode[0] == 's';
     static const char *const counts[] = {".x1", ".x2", ".x4", NULL};
     if (!sc_ptx_part(s, ".sync") || !sc_ptx_part(s, ".aligned") || !sc_ptx_part(s, ".m8n8"))
         return sc_ptx_not_known(p, s);
     int count = sc_ptx_part_of(s, counts);
     s->inst.what = sc_ptx_part(s, ".trans");
-    if (count < 0 || !sc_ptx_part(s, ".shared") || !sc_ptx_part(s, ".b16"))
+    if (count < 0 || space_of(s) != SC_PTX_SHARED || !sc_ptx_part(s, ".b16"))
         return sc_ptx_not_known(p, s);
     s->inst.vector = (uint8_t)(1 << count);
     s->inst.kind = SC_PTX_TOGETHER;
-    s->inst.run = sc_ptx_load_matrices;
+    s->inst.run = stores ? sc_ptx_store_matrices : sc_ptx_load_matrices;
     s->inst.is_strict = true;
+    if (stores)
+        return sc_ptx_is_whole(p, s, 2) &&
+               sc_ptx_add_address(p, s, &s->operands[0], SC_PTX_SHARED) &&
+               sc_ptx_add_vector(p, s, &s->operands[1], s->inst.vector, SC_PTX_b32, false);
     return sc_ptx_is_whole(p, s, 2) &&
            sc_ptx_add_vector(p, s, &s->operands[0], s->inst.vector, SC_PTX_b32, true) &&
            sc_ptx_add_address(p, s, &s->operands[1], SC_PTX_SHARED);

@@ -13,8 +13,9 @@
 enum {
     SC_PTX_LANES = 32,
     SC_PTX_MAX_WARPS = SC_MACHINE_MAX_THREADS / SC_PTX_LANES,
-    SC_PTX_MAX_OPERANDS = 16, /* of an instruction, vectors counted by element */
-    SC_PTX_MAX_DEPTH = 8      /* of calls */
+    SC_PTX_MAX_OPERANDS = 144, /* of an instruction, vectors counted by element */
+    SC_PTX_MAX_PARTS = 128,    /* of a vector */
+    SC_PTX_MAX_DEPTH = 8       /* of calls */
 };
 #define SC_PTX_ALL 0xffffffffu
 
@@ -45,6 +46,7 @@ typedef enum sc_ptx_space {
  * what the launch asks for, then, at 2^20, what the text declares. */
 #define SC_PTX_SHARED_WINDOW ((uint64_t)1 << 56)
 #define SC_PTX_LOCAL_WINDOW  ((uint64_t)1 << 57)
+#define SC_PTX_PARAM_WINDOW  ((uint64_t)1 << 58)
 #define SC_PTX_SHARED_STATIC ((uint64_t)1 << 20)
 #define SC_PTX_SHARED_FIRST  ((uint64_t)1024)
 
@@ -67,6 +69,7 @@ typedef enum sc_ptx_kind {
     SC_PTX_LANE,     /* each lane by itself */
     SC_PTX_TOGETHER, /* once all the lanes that it names are there */
     SC_PTX_BARRIER,  /* once all the block's threads are */
+    SC_PTX_WAIT,     /* once `is_over` holds for the lanes */
     SC_PTX_BRANCH,
     SC_PTX_CALL,
     SC_PTX_RETURN,
@@ -74,9 +77,11 @@ typedef enum sc_ptx_kind {
 } sc_ptx_kind;
 
 typedef void sc_ptx_do(sc_ptx_warp *w, const sc_ptx_inst *i);
+typedef bool sc_ptx_test(sc_ptx_warp *w, const sc_ptx_inst *i);
 
 struct sc_ptx_inst {
-    sc_ptx_do *run; /* LANE, TOGETHER: with w->active the lanes that do it */
+    sc_ptx_do *run;       /* LANE, TOGETHER, WAIT: with w->active the lanes that do it */
+    sc_ptx_test *is_over; /* WAIT */
     const sc_ptx_operand *out, *in;
     int64_t offset;  /* of the address */
     uint32_t target; /* BRANCH: an instruction; CALL: a call */
@@ -88,7 +93,7 @@ struct sc_ptx_inst {
     uint8_t space, vector;         /* vector: elements */
     uint8_t what;                  /* of the opcode's family */
     uint8_t members;               /* TOGETHER: 1 + the operand with their mask; 0: all lanes */
-    bool guard_not;
+    bool guard_not, is_matmul;     /* is_matmul: of wgmma, whose registers are checked there */
     /* what it reads must have been written: it makes memory, or what all lanes do, of it; others
        hand on that nothing was */
     bool is_strict;
@@ -137,6 +142,7 @@ struct sc_ptx_module {
     SC_VEC(sc_ptx_function) functions;
     unsigned char *constants;
     uint32_t constant_bytes, constant_room;
+    bool is_async;                  /* has what async.h has */
     SC_VEC(sc_ptx_known) known;     /* constants */
     uint32_t file_bytes, reg_count; /* registers of the entry that has most */
     uint32_t frame_bytes;           /* .local and .param of functions, a lane's */
@@ -167,7 +173,7 @@ typedef struct sc_ptx_raw {
     const char *second; /* WORD: behind |; NULL: none */
     bool is_not;        /* WORD: behind ! */
     int64_t offset;     /* ADDRESS */
-    const char *parts[8];
+    const char **parts; /* ADDRESS: the coordinates of a tensor */
     uint32_t part_count;
 } sc_ptx_raw;
 
@@ -253,7 +259,8 @@ struct sc_ptx_warp {
     /* lanes: the ones that go on with pc, and those that do not */
     uint32_t group, pc, limit; /* limit: the least pc of other lanes that can run */
     uint32_t active;           /* of the instruction */
-    uint32_t exited, waiting, at_barrier;
+    uint32_t exited, waiting, at_barrier, blocked; /* blocked: at a WAIT */
+    uint32_t vain;                                 /* waits of this turn that were not over */
     uint32_t lane_pc[SC_PTX_LANES];
     uint32_t carry; /* CC.CF, a bit a lane */
     uint8_t depth[SC_PTX_LANES];
@@ -261,6 +268,13 @@ struct sc_ptx_warp {
     uint32_t epoch; /* counts bar.warp.sync */
     sc_ptx_copy *copies;
     uint32_t copy_count, copy_room, groups[SC_PTX_LANES];
+    /* async.h: matmuls under way, the groups that are committed, of each register the matmuls that
+       use it and whether it was written behind the last wgmma.fence */
+    struct sc_ptx_product *products;
+    uint32_t product_count, product_room, product_groups;
+    uint16_t *busy;
+    bool *is_fresh;
+    uint32_t bulk_groups[SC_PTX_LANES];
 };
 
 struct sc_ptx_block {
@@ -270,7 +284,7 @@ struct sc_ptx_block {
     sc_machine_report *report;
     sc_ptx_errors errors;
     unsigned char *constants;
-    unsigned char params[8 * SC_MACHINE_MAX_PARAMS];
+    _Alignas(128) unsigned char params[8 * SC_MACHINE_MAX_PARAMS];
     uint32_t param_bytes;
     int64_t index;
     uint32_t warp_count;
@@ -285,6 +299,7 @@ struct sc_ptx_block {
     sc_ptx_byte **touched;      /* of each array, mapped when it is first touched */
     sc_machine_array *last;     /* the last that was looked up */
     uint64_t steps;             /* instructions of warps, of this block */
+    struct sc_ptx_async *async; /* NULL: the module has none of it */
     bool failed;
 };
 
@@ -326,6 +341,8 @@ static inline void sc_ptx_note_set(sc_ptx_warp *w, uint32_t reg)
     uint32_t low = w->defined | w->half;
     w->set[reg] = (w->set[reg] & ~w->active) | (w->defined & w->active);
     w->low[reg] = (w->low[reg] & ~w->active) | (low & w->active);
+    if (w->is_fresh != NULL)
+        w->is_fresh[reg] = true;
 }
 
 static inline uint32_t sc_ptx_in_bits(const sc_ptx_warp *w, const sc_ptx_inst *i, uint32_t k)
@@ -379,14 +396,22 @@ sc_ptx_do sc_ptx_load_memory, sc_ptx_store_memory, sc_ptx_atomic;
 unsigned char *sc_ptx_resolve(sc_ptx_warp *w, const sc_ptx_inst *i, uint32_t lane,
                               sc_ptx_space *space, uint64_t at, uint32_t count,
                               sc_ptx_byte **bytes);
-/* The same, for a lane that reads them: somebody wrote them, and nobody races. */
+/* The same, for a lane that reads or writes them: somebody wrote them, and nobody races. */
 const unsigned char *sc_ptx_read(sc_ptx_warp *w, const sc_ptx_inst *i, uint32_t lane,
                                  sc_ptx_space space, uint64_t at, uint32_t count);
+unsigned char *sc_ptx_write(sc_ptx_warp *w, const sc_ptx_inst *i, uint32_t lane, sc_ptx_space space,
+                            uint64_t at, uint32_t count);
+/* By another agent than the lane's thread, which is the one reported. */
+typedef struct sc_ptx_actor sc_ptx_actor;
+const unsigned char *sc_ptx_read_as(sc_ptx_warp *w, const sc_ptx_inst *i, uint32_t lane,
+                                    const sc_ptx_actor *actor, sc_ptx_space space, uint64_t at,
+                                    uint32_t count);
+unsigned char *sc_ptx_write_as(sc_ptx_warp *w, const sc_ptx_inst *i, uint32_t lane,
+                               const sc_ptx_actor *actor, sc_ptx_space space, uint64_t at,
+                               uint32_t count);
 
 /* ---- races.c ---- */
 /* `lane` touches `count` bytes, of a shadow each; false after a report. */
-bool sc_ptx_order_read(sc_ptx_warp *w, const sc_ptx_inst *i, uint32_t lane, sc_ptx_byte *bytes,
-                       uint32_t count, bool is_shared);
 bool sc_ptx_order_write(sc_ptx_warp *w, const sc_ptx_inst *i, uint32_t lane, sc_ptx_byte *bytes,
                         uint32_t count, bool is_shared);
 
@@ -396,6 +421,9 @@ sc_ptx_do sc_ptx_copy_async, sc_ptx_copy_commit, sc_ptx_copy_wait;
 void sc_ptx_copies_drop(sc_ptx_warp *w);
 
 /* ---- together.c, matrices.c ---- */
-sc_ptx_do sc_ptx_shuffle, sc_ptx_vote, sc_ptx_sync_warp, sc_ptx_load_matrices, sc_ptx_multiply;
+sc_ptx_do sc_ptx_shuffle, sc_ptx_vote, sc_ptx_sync_warp, sc_ptx_load_matrices,
+    sc_ptx_store_matrices, sc_ptx_multiply;
+/* Rounded as the sums of tensor cores are. */
+float sc_ptx_rounded_sum(const sc_ptx_block *b, double sum);
 
 #endif

@@ -57,11 +57,17 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* A name's first character; the others may be digits and dots. */
+/* A name's first character; the others may be digits, dots and `::`. */
 static bool begins_name(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '$' || c == '%' ||
            c == '.';
+}
+
+/* Of parts of opcodes: .shared::cta. */
+static bool is_qualifier(const char *at)
+{
+    return at[0] == ':' && at[1] == ':';
 }
 
 static void skip_blanks(sc_ptx_parser *p)
@@ -89,8 +95,8 @@ void sc_ptx_next(sc_ptx_parser *p)
         length += at[length] == '"';
     } else if (begins_name(*at) || is_digit(*at)) {
         /* a number goes on as a name does: 0f3F800000, 0x1F, 12U, 1.5 */
-        while (begins_name(at[length]) || is_digit(at[length]))
-            length++;
+        while (begins_name(at[length]) || is_digit(at[length]) || is_qualifier(at + length))
+            length += is_qualifier(at + length) ? 2 : 1;
     }
     if (length >= sizeof p->word) {
         sc_ptx_wrong(p, "a word is too long");

@@ -18,9 +18,10 @@ typedef struct sc_ptx_symbol {
     uint32_t size;
 } sc_ptx_symbol;
 
+/* Of the scope that it is in: labels of inner ones hide those of outer ones. */
 typedef struct sc_ptx_label {
     const char *name;
-    uint32_t inst, line;
+    uint32_t inst, line, scope;
 } sc_ptx_label;
 
 struct sc_ptx_parser {
@@ -31,6 +32,8 @@ struct sc_ptx_parser {
     char word[256];                /* empty: the end */
     SC_VEC(sc_ptx_symbol) symbols; /* the innermost last */
     SC_VEC(sc_ptx_label) labels, wanted;
+    SC_VEC(uint32_t) scopes; /* of the function, by number: the one around it */
+    uint32_t scope;
     uint32_t file_bytes, reg_count, frame_bytes; /* of the function */
     bool failed;
 };

@@ -1,4 +1,4 @@
-/* ldmatrix and mma: whole warps. */
+/* ldmatrix, stmatrix and mma: whole warps. */
 #include <math.h>
 
 #include "support/float16.h"
@@ -26,6 +26,24 @@ void sc_ptx_load_matrices(sc_ptx_warp *w, const sc_ptx_inst *i)
             r[l] = low | high << 16;
         }
         sc_ptx_out(w, i, matrix, r);
+    }
+}
+
+/* PTX ISA, "stmatrix": the places of ldmatrix. */
+void sc_ptx_store_matrices(sc_ptx_warp *w, const sc_ptx_inst *i)
+{
+    for (uint32_t l = 0; l < 8u * i->vector; l++) {
+        uint16_t row[8];
+        for (uint32_t k = 0; k < 8; k++) {
+            uint32_t lane = i->what == 1 ? 4 * k + l % 8 / 2 : 4 * (l % 8) + k / 2,
+                     half = i->what == 1 ? l % 2 : k % 2;
+            row[k] = (uint16_t)(sc_ptx_in_lane(w, i, 1 + l / 8, lane) >> (16 * half));
+        }
+        uint64_t at = sc_ptx_in_lane(w, i, 0, l) + (uint64_t)i->offset;
+        unsigned char *to = sc_ptx_write(w, i, l, SC_PTX_SHARED, at, sizeof row);
+        if (to == NULL)
+            return;
+        memcpy(to, row, sizeof row);
     }
 }
 
@@ -60,10 +78,10 @@ static void fragments(const sc_ptx_warp *w, const sc_ptx_inst *i, double a[16][1
 /* "Accumulation .. with at least single precision", in an order and a rounding that are left open:
  * exact sums, rounded to nearest, or (SC_PTX_BELOW, SC_PTX_EITHER) towards 0, as tensor cores do.
  */
-static float rounded(const sc_ptx_warp *w, double sum)
+float sc_ptx_rounded_sum(const sc_ptx_block *b, double sum)
 {
     float r = (float)sum;
-    bool truncates = w->b->errors == SC_PTX_BELOW || w->b->errors == SC_PTX_EITHER;
+    bool truncates = b->errors == SC_PTX_BELOW || b->errors == SC_PTX_EITHER;
     if (r != r)
         return sc_f32_of_bits(0x7fffffff);
     if (truncates && !isinf(sum) && fabs((double)r) > fabs(sum))
@@ -84,7 +102,7 @@ void sc_ptx_multiply(sc_ptx_warp *w, const sc_ptx_inst *i)
     for (uint32_t k = 0; k < 4; k++) {
         float r[SC_PTX_LANES];
         for (uint32_t l = 0; l < SC_PTX_LANES; l++)
-            r[l] = rounded(w, c[l / 4 + (k >= 2 ? 8 : 0)][2 * (l % 4) + (k & 1)]);
+            r[l] = sc_ptx_rounded_sum(w->b, c[l / 4 + (k >= 2 ? 8 : 0)][2 * (l % 4) + (k & 1)]);
         sc_ptx_out(w, i, k, r);
     }
 }

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-#include "test/ptx/internal.h"
+#include "test/ptx/async.h"
 
 /* ---- where a byte is ---- */
 
@@ -95,12 +95,14 @@ unsigned char *sc_ptx_resolve(sc_ptx_warp *w, const sc_ptx_inst *i, uint32_t lan
         return NULL;
     }
     if (*space == SC_PTX_GENERIC) {
-        *space = at >= SC_PTX_LOCAL_WINDOW    ? SC_PTX_LOCAL
+        *space = at >= SC_PTX_PARAM_WINDOW    ? SC_PTX_KERNEL_PARAM
+                 : at >= SC_PTX_LOCAL_WINDOW  ? SC_PTX_LOCAL
                  : at >= SC_PTX_SHARED_WINDOW ? SC_PTX_SHARED
                                               : SC_PTX_GLOBAL;
-        at -= *space == SC_PTX_LOCAL    ? SC_PTX_LOCAL_WINDOW
-              : *space == SC_PTX_SHARED ? SC_PTX_SHARED_WINDOW
-                                        : 0;
+        at -= *space == SC_PTX_KERNEL_PARAM ? SC_PTX_PARAM_WINDOW
+              : *space == SC_PTX_LOCAL      ? SC_PTX_LOCAL_WINDOW
+              : *space == SC_PTX_SHARED     ? SC_PTX_SHARED_WINDOW
+                                            : 0;
     }
     switch (*space) {
     case SC_PTX_SHARED:
@@ -146,8 +148,9 @@ static bool is_poison(const unsigned char *at, uint32_t count)
     return found == 2;
 }
 
-static bool may_read(sc_ptx_warp *w, const sc_ptx_inst *i, uint32_t lane, sc_ptx_space space,
-                     const unsigned char *from, uint32_t count, sc_ptx_byte *bytes)
+static bool may_read(sc_ptx_warp *w, const sc_ptx_inst *i, uint32_t lane, const sc_ptx_actor *actor,
+                     sc_ptx_space space, const unsigned char *from, uint32_t count,
+                     sc_ptx_byte *bytes)
 {
     if (space == SC_PTX_LOCAL) {
         size_t at = (size_t)(from - w->frame) % w->b->module->frame_bytes;
@@ -162,11 +165,13 @@ static bool may_read(sc_ptx_warp *w, const sc_ptx_inst *i, uint32_t lane, sc_ptx
                     w->b->last->name);
         return false;
     }
-    return bytes == NULL || sc_ptx_order_read(w, i, lane, bytes, count, space == SC_PTX_SHARED);
+    return bytes == NULL ||
+           sc_ptx_order_read_as(w, i, lane, actor, bytes, count, space == SC_PTX_SHARED);
 }
 
-static bool may_write(sc_ptx_warp *w, const sc_ptx_inst *i, uint32_t lane, sc_ptx_space space,
-                      const unsigned char *to, uint32_t count, sc_ptx_byte *bytes)
+static bool may_write(sc_ptx_warp *w, const sc_ptx_inst *i, uint32_t lane,
+                      const sc_ptx_actor *actor, sc_ptx_space space, const unsigned char *to,
+                      uint32_t count, sc_ptx_byte *bytes)
 {
     if (space == SC_PTX_LOCAL) {
         size_t at = (size_t)(to - w->frame) % w->b->module->frame_bytes;
@@ -176,23 +181,40 @@ static bool may_write(sc_ptx_warp *w, const sc_ptx_inst *i, uint32_t lane, sc_pt
         sc_ptx_fail(w, i, lane, "it writes to %s, which is read only", w->b->last->name);
         return false;
     }
-    return bytes == NULL || sc_ptx_order_write(w, i, lane, bytes, count, space == SC_PTX_SHARED);
+    return bytes == NULL ||
+           sc_ptx_order_write_as(w, i, lane, actor, bytes, count, space == SC_PTX_SHARED);
+}
+
+const unsigned char *sc_ptx_read_as(sc_ptx_warp *w, const sc_ptx_inst *i, uint32_t lane,
+                                    const sc_ptx_actor *actor, sc_ptx_space space, uint64_t at,
+                                    uint32_t count)
+{
+    sc_ptx_byte *bytes;
+    unsigned char *from = sc_ptx_resolve(w, i, lane, &space, at, count, &bytes);
+    return from != NULL && may_read(w, i, lane, actor, space, from, count, bytes) ? from : NULL;
+}
+
+unsigned char *sc_ptx_write_as(sc_ptx_warp *w, const sc_ptx_inst *i, uint32_t lane,
+                               const sc_ptx_actor *actor, sc_ptx_space space, uint64_t at,
+                               uint32_t count)
+{
+    sc_ptx_byte *bytes;
+    unsigned char *to = sc_ptx_resolve(w, i, lane, &space, at, count, &bytes);
+    return to != NULL && may_write(w, i, lane, actor, space, to, count, bytes) ? to : NULL;
 }
 
 const unsigned char *sc_ptx_read(sc_ptx_warp *w, const sc_ptx_inst *i, uint32_t lane,
                                  sc_ptx_space space, uint64_t at, uint32_t count)
 {
-    sc_ptx_byte *bytes;
-    unsigned char *from = sc_ptx_resolve(w, i, lane, &space, at, count, &bytes);
-    return from != NULL && may_read(w, i, lane, space, from, count, bytes) ? from : NULL;
+    const sc_ptx_actor actor = sc_ptx_thread(w, lane);
+    return sc_ptx_read_as(w, i, lane, &actor, space, at, count);
 }
 
-static unsigned char *written(sc_ptx_warp *w, const sc_ptx_inst *i, uint32_t lane,
-                              sc_ptx_space space, uint64_t at, uint32_t count)
+unsigned char *sc_ptx_write(sc_ptx_warp *w, const sc_ptx_inst *i, uint32_t lane, sc_ptx_space space,
+                            uint64_t at, uint32_t count)
 {
-    sc_ptx_byte *bytes;
-    unsigned char *to = sc_ptx_resolve(w, i, lane, &space, at, count, &bytes);
-    return to != NULL && may_write(w, i, lane, space, to, count, bytes) ? to : NULL;
+    const sc_ptx_actor actor = sc_ptx_thread(w, lane);
+    return sc_ptx_write_as(w, i, lane, &actor, space, at, count);
 }
 
 /* ---- ld, st ---- */
@@ -245,7 +267,8 @@ void sc_ptx_store_memory(sc_ptx_warp *w, const sc_ptx_inst *i)
     for (uint32_t l = 0; l < SC_PTX_LANES; l++) {
         if ((w->active >> l & 1) == 0)
             continue;
-        unsigned char *to = written(w, i, l, (sc_ptx_space)i->space, address(w, i, 0, l), count);
+        unsigned char *to =
+            sc_ptx_write(w, i, l, (sc_ptx_space)i->space, address(w, i, 0, l), count);
         if (to == NULL)
             return;
         for (uint32_t k = 0; k < i->vector; k++) {

@@ -8,7 +8,10 @@
  *  - races by byte, in shared and in global memory: two threads, one of which writes, with no
  * bar.sync (within a warp: bar.warp.sync) between; two blocks of a launch;
  *  - cp.async: bytes that are touched while a copy to them is under way, whoever waits;
- *  - what warps and blocks do together without all lanes, or at different instructions.
+ *  - what warps and blocks do together without all lanes, or at different instructions;
+ *  - on sm_90a: shared memory whose order only mbarriers can give and do not, waits that are never
+ * over, data that no fence.proxy.async published, registers of matmuls under way, bulk copies that
+ * are under way when the block ends.
  *
  * Everything here may be called from several threads at once, with launches of their own. */
 #ifndef SHARDC_TEST_PTX_PTX_H

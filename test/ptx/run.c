@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "test/ptx/internal.h"
+#include "test/ptx/async.h"
 
 void sc_ptx_fail(sc_ptx_warp *w, const sc_ptx_inst *i, uint32_t lane, const char *format, ...)
 {
@@ -50,7 +50,7 @@ static void begin_warp(sc_ptx_block *b, sc_ptx_warp *w)
     w->group = SC_PTX_ALL;
     w->pc = b->function->first;
     w->limit = UINT32_MAX;
-    w->exited = w->waiting = w->at_barrier = w->carry = 0;
+    w->exited = w->waiting = w->at_barrier = w->blocked = w->carry = 0;
     w->epoch++;
     memset(w->depth, 0, sizeof w->depth);
     memset(w->groups, 0, sizeof w->groups);
@@ -100,6 +100,12 @@ static bool run_warps(sc_ptx_block *b)
     return any;
 }
 
+/* Nobody can go on, so that what arrives as late as allowed arrives now. */
+static bool arrive_late(sc_ptx_block *b)
+{
+    return b->async != NULL && sc_ptx_bulk_arrive_one(b);
+}
+
 static void run_block(sc_ptx_block *b, int64_t index)
 {
     const uint64_t most = b->launch->max_turns > 0 ? b->launch->max_turns : (uint64_t)1 << 31;
@@ -108,14 +114,18 @@ static void run_block(sc_ptx_block *b, int64_t index)
     b->first_epoch = ++b->epoch;
     for (uint32_t k = 0; k < b->warp_count; k++)
         begin_warp(b, &b->warps[k]);
+    if (b->async != NULL)
+        sc_ptx_async_begin_block(b);
     while (!b->failed && !is_done(b)) {
-        if (!run_warps(b) && !pass_barrier(b))
+        if (!run_warps(b) && !pass_barrier(b) && !arrive_late(b))
             sc_ptx_explain_stuck(b);
         if (b->steps > most)
             sc_ptx_fail(&b->warps[0], &b->module->code.data[b->function->first], 0,
                         "the block has no end: %llu instructions are done",
                         (unsigned long long)b->steps);
     }
+    if (b->async != NULL && !b->failed)
+        sc_ptx_async_end_block(b);
     for (uint32_t k = 0; k < b->warp_count; k++)
         sc_ptx_copies_drop(&b->warps[k]);
 }
@@ -159,7 +169,7 @@ static const char *prepare(sc_ptx_block *b)
     b->param_bytes = 0;
     for (uint32_t k = 0; k < b->function->params.count; k++) {
         const sc_ptx_param *p = &b->function->params.data[k];
-        if (p->bytes > 8 || p->at + p->bytes > sizeof b->params)
+        if (p->bytes > SC_PTX_TENSOR_MAP_BYTES || p->at + p->bytes > sizeof b->params)
             return "the kernel's parameters are too large";
         memcpy(b->params + p->at, l->params[k], p->bytes);
         b->param_bytes = p->at + p->bytes;
@@ -197,12 +207,19 @@ static bool allocate(sc_ptx_block *b)
             w->frame_set == NULL)
             return false;
         memset(w->registers, 0, m->file_bytes);
+        if (m->is_async) {
+            w->busy = calloc(m->reg_count, sizeof *w->busy);
+            w->is_fresh = calloc(m->reg_count, sizeof *w->is_fresh);
+        }
+        if (m->is_async && (w->busy == NULL || w->is_fresh == NULL))
+            return false;
     }
-    return true;
+    return !m->is_async || sc_ptx_async_new(b);
 }
 
 static void release(sc_ptx_block *b)
 {
+    sc_ptx_async_free(b);
     for (uint32_t k = 0; b->warps != NULL && k < b->warp_count; k++) {
         free(b->warps[k].registers);
         free(b->warps[k].set);
@@ -210,6 +227,9 @@ static void release(sc_ptx_block *b)
         free(b->warps[k].frame);
         free(b->warps[k].frame_set);
         free(b->warps[k].copies);
+        free(b->warps[k].products);
+        free(b->warps[k].busy);
+        free(b->warps[k].is_fresh);
     }
     for (uint32_t k = 0; b->touched != NULL && k < b->array_count; k++) {
         if (b->touched[k] != NULL)

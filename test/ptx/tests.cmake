@@ -37,3 +37,9 @@ sc_add_ptx_test(lit lit ${CMAKE_COMMAND} -E env SHARDC_TEST_PTX=1 ${Python3_EXEC
 # Broken on purpose, it is noticed.
 add_test(NAME ptx.mutations COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/mutations.py $<TARGET_FILE:shardc> ${PROJECT_BINARY_DIR})
 set_tests_properties(ptx.mutations PROPERTIES LABELS "unit;ptx" TIMEOUT 1200 SKIP_RETURN_CODE 77 PROCESSORS 2)
+# What no kernel of ours has yet: mbarriers, TMA, wgmma, on a kernel written for the test, and broken on purpose.
+foreach(what "" _variants)
+    string(REPLACE "_" "--" option "${what}")
+    add_test(NAME ptx.hopper${what} COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/hopper/check.py ${PROJECT_BINARY_DIR} ${option})
+    set_tests_properties(ptx.hopper${what} PROPERTIES LABELS "unit;ptx" TIMEOUT 1200 SKIP_RETURN_CODE 77 PROCESSORS 2)
+endforeach()

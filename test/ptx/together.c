@@ -1,5 +1,5 @@
-/* What lanes exchange: shfl, vote, bar.warp.sync. w->active are the members. */
-#include "test/ptx/internal.h"
+/* What lanes exchange: shfl, vote, elect, bar.warp.sync, setmaxnreg. w->active are the members. */
+#include "test/ptx/async.h"
 
 /* PTX ISA, "shfl.sync": of the third operand bits 0 to 4 clamp, bits 8 to 12 are the segments'. */
 static uint32_t source_of(const sc_ptx_inst *i, uint32_t lane, uint32_t b, uint32_t c, bool *is_in)
@@ -69,5 +69,47 @@ void sc_ptx_sync_warp(sc_ptx_warp *w, const sc_ptx_inst *i)
 {
     if (w->active != SC_PTX_ALL)
         sc_ptx_fail(w, i, 0, "bar.warp.sync of some lanes is not known");
+    sc_ptx_join_lanes(w);
     w->epoch++;
+}
+
+/* PTX ISA, "elect.sync": which member it is, is left open, but of the same members always the same
+ * one. */
+void sc_ptx_elect(sc_ptx_warp *w, const sc_ptx_inst *i)
+{
+    bool last = w->b->launch->schedule == SC_MACHINE_WARPS_REVERSED;
+    uint32_t leader =
+        last ? 31 - (uint32_t)__builtin_clz(w->active) : (uint32_t)__builtin_ctz(w->active);
+    uint32_t r[SC_PTX_LANES];
+    for (uint32_t l = 0; l < SC_PTX_LANES; l++)
+        r[l] = leader;
+    if (i->out_count > 1)
+        sc_ptx_out(w, i, 1, r);
+    sc_ptx_out_bits(w, i, 0, (uint32_t)1 << leader);
+}
+
+/* ---- setmaxnreg: `offset` registers for each thread of the warp, `what` 1: more ---- */
+
+enum { REGISTERS = 65536 / SC_PTX_LANES, FEWEST = 24, MOST = 256 };
+
+/* Those that others gave back are there. */
+bool sc_ptx_registers_are_there(sc_ptx_warp *w, const sc_ptx_inst *i)
+{
+    const uint32_t *of = w->b->async->warp_registers;
+    uint32_t all = (uint32_t)i->offset;
+    for (uint32_t k = 0; k < w->b->warp_count; k++)
+        all += k == w->index ? 0 : of[k];
+    return i->what == 0 || all <= REGISTERS;
+}
+
+void sc_ptx_set_registers(sc_ptx_warp *w, const sc_ptx_inst *i)
+{
+    uint32_t *of = &w->b->async->warp_registers[w->index], wanted = (uint32_t)i->offset;
+    if (w->active != SC_PTX_ALL)
+        sc_ptx_fail(w, i, 0, "setmaxnreg of some lanes");
+    else if (wanted < FEWEST || wanted > MOST || wanted % 8 != 0)
+        sc_ptx_fail(w, i, 0, "a thread has 24 to 256 registers, a multiple of 8");
+    else if (i->what == 1 ? wanted < *of : wanted > *of)
+        sc_ptx_fail(w, i, 0, "its threads have %u registers", *of);
+    *of = wanted;
 }

@@ -3,11 +3,11 @@
  * lanes do together waits until all that it names are there. */
 #include <stdio.h>
 
-#include "test/ptx/internal.h"
+#include "test/ptx/async.h"
 
 static uint32_t can_run(const sc_ptx_warp *w)
 {
-    return ~(w->exited | w->waiting | w->at_barrier);
+    return ~(w->exited | w->waiting | w->at_barrier | w->blocked);
 }
 
 static uint32_t lanes_at(const sc_ptx_warp *w, uint32_t among, uint32_t pc)
@@ -145,7 +145,7 @@ static bool look_at_operands(sc_ptx_warp *w, const sc_ptx_inst *i, uint32_t acti
             return false;
         w->defined &= sc_ptx_in_set(w, i, k);
     }
-    return true;
+    return w->product_count == 0 || i->is_matmul || sc_ptx_registers_are_free(w, i);
 }
 
 /* ---- together ---- */
@@ -214,6 +214,25 @@ static void at_barrier(sc_ptx_warp *w, uint32_t active)
     put_down(w);
 }
 
+/* They go on, or are tried again once others did something. */
+static void wait_for(sc_ptx_warp *w, const sc_ptx_inst *i, uint32_t active)
+{
+    w->active = active;
+    if (i->is_over(w, i)) {
+        i->run(w, i);
+        w->pc++;
+        return;
+    }
+    uint32_t rest = w->group & ~active, pc = w->pc;
+    w->group = active;
+    put_down(w);
+    w->blocked |= active;
+    w->vain++;
+    w->group = rest;
+    w->pc = pc + 1;
+    put_down(w);
+}
+
 /* ---- instructions ---- */
 
 /* The lanes of the group whose guard holds. */
@@ -256,6 +275,9 @@ static void step(sc_ptx_warp *w, const sc_ptx_inst *i)
     case SC_PTX_BARRIER:
         at_barrier(w, active);
         return;
+    case SC_PTX_WAIT:
+        wait_for(w, i, active);
+        return;
     case SC_PTX_BRANCH:
         branch(w, active, i->target);
         return;
@@ -273,6 +295,7 @@ bool sc_ptx_warp_run(sc_ptx_warp *w, sc_ptx_pick how, uint32_t slice)
 {
     const sc_ptx_inst *code = w->b->module->code.data;
     uint32_t left = slice;
+    w->blocked = w->vain = 0;
     while (left > 0 && !w->b->failed) {
         if (w->group == 0 && !pick(w, how))
             break;
@@ -282,7 +305,7 @@ bool sc_ptx_warp_run(sc_ptx_warp *w, sc_ptx_pick how, uint32_t slice)
             put_down(w); /* others are there, or were passed by */
     }
     w->b->steps += slice - left;
-    return left < slice;
+    return slice - left > w->vain;
 }
 
 /* ---- for good ---- */
@@ -318,8 +341,24 @@ static void explain(sc_ptx_warp *w, uint32_t lane)
     }
 }
 
+static void explain_blocked(sc_ptx_block *b)
+{
+    for (uint32_t k = 0; k < b->warp_count && !b->failed; k++) {
+        sc_ptx_warp *w = &b->warps[k];
+        if (w->blocked == 0)
+            continue;
+        uint32_t lane = (uint32_t)__builtin_ctz(w->blocked);
+        const sc_ptx_inst *i = &b->module->code.data[w->lane_pc[lane]];
+        if (i->run == sc_ptx_set_registers)
+            sc_ptx_fail(w, i, lane, "it waits for registers that no warp gives back");
+        else
+            sc_ptx_mbarrier_explain(w, i, lane);
+    }
+}
+
 void sc_ptx_explain_stuck(sc_ptx_block *b)
 {
+    explain_blocked(b);
     for (uint32_t barriers = 0; barriers < 2; barriers++) {
         for (uint32_t k = 0; k < b->warp_count; k++) {
             sc_ptx_warp *w = &b->warps[k];

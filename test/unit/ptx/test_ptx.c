@@ -1,5 +1,6 @@
 /* The interpreter of PTX computes what the PTX ISA says: single instructions, lanes that part and
- * meet, what warps and blocks do together, matrices, copies, calls. */
+ * meet, what warps and blocks do together, matrices, copies, calls. What else sm_90 has is tried on
+ * a whole kernel (test/ptx/hopper). */
 #include "test/unit/helpers/ptx_case.h"
 
 #include <math.h>
@@ -339,6 +340,57 @@ static void test_products_of_matrices(void **state)
     }
 }
 
+/* ---- beside the threads ---- */
+
+/* A bulk copy of 512 bytes comes, each thread adds one to its element, and a bulk copy leaves.
+ * Waits are for a parity and for the state that an arrival gave. */
+static void test_bulk_copies_come_and_leave(void **state)
+{
+    (void)state;
+    static const char text[] = PTX_HEAD PTX_BEGIN
+        "mov.u32 %r2, memory; add.u32 %r10, %r2, 512; add.u32 %r11, %r2, 520;\n"
+        "setp.ne.u32 %p1, %t, 0; @%p1 bra $ready;\n"
+        "mbarrier.init.shared::cta.b64 [%r10], 1; mbarrier.init.shared.b64 [%r2+520], %r62;\n"
+        "fence.mbarrier_init.release.cluster;\n"
+        "mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%r10], 512;\n"
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r2], [%base], 512, "
+        "[%r10];\n"
+        "$ready: bar.sync 0;\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r10], 0;\n"
+        "shl.b32 %r3, %t, 2; add.u32 %r4, %r2, %r3; ld.shared.u32 %r5, [%r4];\n"
+        "add.u32 %r5, %r5, 1; st.shared.u32 [%r4], %r5; fence.proxy.async.shared::cta;\n"
+        "mbarrier.arrive.shared::cta.b64 %rd1, [%r11];\n"
+        "mbarrier.try_wait.shared::cta.b64 %p2, [%r11], %rd1;\n"
+        "@%p1 bra $end; ld.param.u64 %rd2, [p_out];\n"
+        "cp.async.bulk.global.shared::cta.bulk_group [%rd2], [%r2], 512;\n"
+        "cp.async.bulk.commit_group; cp.async.bulk.wait_group.read 0;\n"
+        "mbarrier.inval.shared::cta.b64 [%r10]; st.shared.u32 [%r10], 7;\n"
+        "$end:\n" PTX_END;
+    uint32_t out[128];
+    ptx_run_all(text, (ptx_launch){.threads = 128, .shared_bytes = 528}, out, 128);
+    for (uint32_t i = 0; i < 128; i++)
+        assert_int_equal(out[i], i + 1);
+}
+
+static void test_one_lane_is_elected(void **state)
+{
+    (void)state;
+    static const char text[] =
+        PTX_HEAD PTX_BEGIN "mov.u32 %r1, 0; setp.lt.u32 %p1, %t, 8; @%p1 bra $end;\n"
+                           "elect.sync %r2|%p2, 0xffffff00; selp.b32 %r1, 1, 2, %p2;\n"
+                           "shl.b32 %r2, %r2, 8; or.b32 %r1, %r1, %r2;\n"
+                           "$end: st.global.u32 [%out], %r1;\n" PTX_END;
+    for (int s = 0; s < SC_MACHINE_SCHEDULE_COUNT; s++) {
+        uint32_t out[32], elected = 0;
+        ptx_run(text, (ptx_launch){.schedule = (sc_machine_schedule)s}, out);
+        for (uint32_t l = 8; l < 32; l++) {
+            elected += (out[l] & 255) == 1;
+            assert_int_equal((out[l] & 255) == 1, out[l] >> 8 == l);
+        }
+        assert_int_equal(elected, 1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -352,6 +404,8 @@ int main(void)
         cmocka_unit_test(test_calls),
         cmocka_unit_test(test_local_memory_and_constants),
         cmocka_unit_test(test_products_of_matrices),
+        cmocka_unit_test(test_bulk_copies_come_and_leave),
+        cmocka_unit_test(test_one_lane_is_elected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -171,10 +171,42 @@ static const fault faults[] = {
      {0}},
     {"no end", BODY("$next: bra $next;\n"), "the block has no end", {.max_turns = 10000}},
     /* texts */
+    {"an mbarrier that nobody made",
+     BODY("mov.u32 %r2, memory; mbarrier.arrive.shared::cta.b64 _, [%r2];\n"),
+     "there is no mbarrier, or no more",
+     {.shared_bytes = 64}},
+    {"an mbarrier as data",
+     BODY("mov.u32 %r2, memory; setp.eq.u32 %p1, %t, 0; @!%p1 bra $end;\n"
+          "mbarrier.init.shared::cta.b64 [%r2], 1; ld.shared.u32 %r3, [%r2]; $end:\n"),
+     "it touches an mbarrier as if it were data",
+     {.shared_bytes = 64}},
+    {"an mbarrier for good",
+     BODY("mov.u32 %r2, memory; setp.eq.u32 %p1, %t, 0; @!%p1 bra $end;\n"
+          "mbarrier.init.shared::cta.b64 [%r2], 3; mbarrier.arrive.shared::cta.b64 _, [%r2];\n"
+          "mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0; $end:\n"),
+     "it waits for an mbarrier for good: phase 0 lacks 2 of 3 arrivals and 0 bytes",
+     {.shared_bytes = 64}},
+    {"a bulk copy that is not waited for",
+     BODY("mov.u32 %r2, memory; setp.eq.u32 %p1, %t, 0; @!%p1 bra $end;\n"
+          "mbarrier.init.shared::cta.b64 [%r2+32], 1; add.u32 %r3, %r2, 32;\n"
+          "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 16;\n"
+          "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r2], [%base], 16, "
+          "[%r3]; ld.shared.u32 %r4, [%r2]; $end:\n"),
+     "bulk copy",
+     {.shared_bytes = 64}},
+    {"a size of a bulk copy",
+     BODY("mov.u32 %r2, memory; setp.eq.u32 %p1, %t, 0; @!%p1 bra $end;\n"
+          "cp.async.bulk.global.shared::cta.bulk_group [%out], [%r2], 20; $end:\n"),
+     "20 bytes are no multiple of 16",
+     {.shared_bytes = 64}},
+    {"too many registers",
+     BODY("setmaxnreg.inc.sync.aligned.u32 264;\n"),
+     "a thread has 24 to 256 registers, a multiple of 8",
+     {0}},
     {"an opcode",
-     BODY("wgmma.fence.sync.aligned;\n"),
-     "`wgmma.fence.sync.aligned`: wgmma.fence.sync.aligned is not in the interpreter's "
-     "tables",
+     BODY("tcgen05.fence::before_thread_sync;\n"),
+     "`tcgen05.fence::before_thread_sync`: tcgen05.fence::before_thread_sync is not in the "
+     "interpreter's tables",
      {0}},
     {"a form", BODY("add.sat.s32 %r1, %t, %t;\n"), "add.sat.s32 is not in", {0}},
     {"a width", BODY("add.s32 %rd1, %t, %t;\n"), "%rd1 is not as wide as a u32", {0}},
