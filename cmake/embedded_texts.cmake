@@ -20,7 +20,7 @@ endfunction()
 sc_embed(codegen/cuda machine.cu.h team.cu.h)
 sc_embed(codegen/attention c_matmul.inc c_transpose.inc cuda_tiles.cu.h cuda_next_tile.cu.h)
 sc_embed(codegen/routed c_row_vectors.inc c_row_elements.inc c_copied.inc c_turned.inc c_turned_f32.inc c_square.inc c_product.inc c_gradient.inc c_stored.inc c_streamed.inc c_block.inc
-    c_tiles_pairs.inc c_tiles_product.inc c_tiles_gradient.inc c_tiles.inc
+    c_tiles_pairs.inc c_tiles_product.inc c_tiles_gradient.inc c_tiles.inc c_tiles_turned.inc
     c_product_main.inc c_gradient_main.inc cuda_sort.cu.h cuda_tile.cu.h cuda_product.cu.h cuda_gradient.cu.h cuda_product_main.cu.h
     cuda_gradient_main.cu.h)
 

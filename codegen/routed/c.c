@@ -9,7 +9,8 @@ extern const char sc_routed_c_row_vectors_text[], sc_routed_c_row_elements_text[
     sc_routed_c_turned_f32_text[], sc_routed_c_block_text[], sc_routed_c_product_text[],
     sc_routed_c_product_main_text[], sc_routed_c_gradient_text[], sc_routed_c_stored_text[],
     sc_routed_c_streamed_text[], sc_routed_c_gradient_main_text[], sc_routed_c_tiles_pairs_text[],
-    sc_routed_c_tiles_product_text[], sc_routed_c_tiles_gradient_text[], sc_routed_c_tiles_text[];
+    sc_routed_c_tiles_product_text[], sc_routed_c_tiles_gradient_text[], sc_routed_c_tiles_text[],
+    sc_routed_c_tiles_turned_text[];
 
 static void open_rows(const sc_routed_text *text)
 {
@@ -73,6 +74,24 @@ static void emit_sort(const sc_routed_text *text)
     sc_strbuf_add_char(out->text, '\n');
 }
 
+/* Both operands are bf16: sums of products as the CPU's tiles make them. */
+static bool has_tiles(const sc_routed_desc *desc)
+{
+    return desc->dtypes[SC_ROUTED_X] == SC_DTYPE_bf16 && desc->dtypes[SC_ROUTED_Y] == SC_DTYPE_bf16;
+}
+
+/* Weights are contiguous along the contracted dims. */
+static bool is_turned(const sc_routed_desc *desc)
+{
+    bool runs = desc->columns.strides[SC_ROUTED_Y] == 1 || desc->columns.size == 1;
+    return !runs && desc->own.strides[SC_ROUTED_Y] == 1;
+}
+
+static bool has_turned_tiles(const sc_routed_desc *desc)
+{
+    return has_tiles(desc) && is_turned(desc) && !desc->is_grad;
+}
+
 /* Wider vectors have more registers. */
 static void emit_sizes(const sc_routed_text *text)
 {
@@ -97,7 +116,7 @@ static void emit_sizes(const sc_routed_text *text)
                   name);
 }
 
-enum { TEXTS = 9 /* at most */, STREAMED = 1 << 23 /* bytes that no cache keeps */ };
+enum { TEXTS = 10 /* at most */, STREAMED = 1 << 23 /* bytes that no cache keeps */ };
 
 static bool is_large(const sc_routed_desc *desc)
 {
@@ -113,28 +132,21 @@ static bool is_streamed(const sc_routed_text *text)
            text->desc->dtypes[SC_ROUTED_OUT] == (text->is_wide ? SC_DTYPE_f64 : SC_DTYPE_f32);
 }
 
-/* Both operands are bf16: sums of products as the CPU's tiles make them. */
-static bool has_tiles(const sc_routed_desc *desc)
-{
-    return desc->dtypes[SC_ROUTED_X] == SC_DTYPE_bf16 && desc->dtypes[SC_ROUTED_Y] == SC_DTYPE_bf16;
-}
-
 static int list_texts(const sc_routed_text *text, const char *texts[TEXTS])
 {
     const sc_routed_desc *desc = text->desc;
     bool has_type = !sc_routed_is_half(desc->dtypes[SC_ROUTED_Y]),
          runs = desc->columns.strides[SC_ROUTED_Y] == 1 || desc->columns.size == 1,
-         is_turned = !runs && desc->own.strides[SC_ROUTED_Y] == 1,
          is_f32 = desc->dtypes[SC_ROUTED_Y] == SC_DTYPE_f32;
     int count = 0;
     texts[count++] =
         has_type && runs ? sc_routed_c_row_vectors_text : sc_routed_c_row_elements_text;
-    if (!desc->is_grad && (is_turned || has_tiles(desc)))
+    if (!desc->is_grad && (is_turned(desc) || has_tiles(desc)))
         texts[count++] = sc_routed_c_square_text;
     if (!desc->is_grad)
-        texts[count++] = !is_turned ? sc_routed_c_copied_text
-                         : is_f32   ? sc_routed_c_turned_f32_text
-                                    : sc_routed_c_turned_text;
+        texts[count++] = !is_turned(desc) ? sc_routed_c_copied_text
+                         : is_f32         ? sc_routed_c_turned_f32_text
+                                          : sc_routed_c_turned_text;
     else
         texts[count++] = is_streamed(text) ? sc_routed_c_streamed_text : sc_routed_c_stored_text;
     texts[count++] = desc->is_grad ? sc_routed_c_gradient_text : sc_routed_c_product_text;
@@ -143,6 +155,8 @@ static int list_texts(const sc_routed_text *text, const char *texts[TEXTS])
         texts[count++] =
             desc->is_grad ? sc_routed_c_tiles_gradient_text : sc_routed_c_tiles_product_text;
         texts[count++] = sc_routed_c_tiles_text;
+        if (has_turned_tiles(desc))
+            texts[count++] = sc_routed_c_tiles_turned_text;
     }
     texts[count++] = sc_routed_c_block_text;
     texts[count++] = desc->is_grad ? sc_routed_c_gradient_main_text : sc_routed_c_product_main_text;

@@ -693,6 +693,9 @@ static void routed_products_in_blocks(void **state)
         ROUTED("bf16", "[A=300, D=601]", "[V=7, E=36, D=601]", "[A=300]", "[A=300, E=36]", "D",
                "A"),
         ROUTED("bf16", "[A=40, D=130]", "[V=7, E=1, D=130]", "[A=40]", "[A=40, E=1]", "D", "A"),
+        /* weights that are tiles as they are */
+        ROUTED("bf16", "[A=300, D=1056]", "[V=7, E=96, D=1056]", "[A=300]", "[A=300, E=96]", "D",
+               "A"),
         ROUTED("bf16", "[A=4999, D=13]", "[V=7, D=13, E=56]", "[A=4999]", "[A=4999, E=56]", "D",
                "A"),
         ROUTED("f16", "[A=1000, D=130]", "[D=130, V=7, E=100]", "[A=1000]", "[A=1000, E=100]", "D",
