@@ -373,6 +373,16 @@ void sc_attention_make_simple(sc_attention_desc *desc)
     plan_scratch(desc);
 }
 
+double sc_attention_visible_part(const sc_attention_desc *desc)
+{
+    double keys = (double)desc->t.global;
+    if (!desc->is_causal || keys <= 1 || desc->form == SC_ATTENTION_DECODE)
+        return 1;
+    double window = desc->window > 0 && (double)desc->window < keys ? (double)desc->window : keys,
+           pairs = window * (window + 1) / 2 + (keys - window) * window;
+    return pairs / (keys * keys);
+}
+
 sc_attention_desc *sc_attention_describe(const sc_module *m, sc_op_id op)
 {
     const sc_op *o = sc_op_at(m, op);

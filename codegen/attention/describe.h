@@ -95,6 +95,9 @@ sc_attention_desc *sc_attention_describe(const sc_module *m, sc_op_id op);
 /* Forces the simple form, which the other forms are tested against. */
 void sc_attention_make_simple(sc_attention_desc *desc);
 
+/* The part of all pairs of queries and keys that its position mask leaves, over all positions. */
+double sc_attention_visible_part(const sc_attention_desc *desc);
+
 /* ---- queries of the emitters ---- */
 enum { SC_ATTENTION_TILE = 48 /* keys, in C */ };
 bool sc_attention_is_unit(const sc_attention_dim *dim);

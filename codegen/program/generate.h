@@ -36,6 +36,7 @@ typedef struct sc_generated_kernel {
     sc_helper_set helpers;
     sc_cuda_code code; /* its scratch; for CUDA its stages, too */
     uint32_t calls;    /* static calls, over all functions of the program */
+    double flops;      /* of its matmuls that are done: attention, routed products */
 } sc_generated_kernel;
 
 typedef struct sc_generated {

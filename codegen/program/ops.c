@@ -503,6 +503,8 @@ bool sc_generate_attend(sc_generator *g, sc_op_id op)
         kernel->arg_count = count;
         kernel->param_count = desc->param_count;
         kernel->attention = true;
+        g->out->kernels.data[index].flops =
+            sc_op_flops(g->m, o, sc_type_local_size) * sc_attention_visible_part(desc);
         kernel->args = sc_arena_array(g->arena, count, sizeof *kernel->args);
         for (uint32_t i = 0; i < count; i++) {
             bool reads = i < o->operand_count;

@@ -77,8 +77,10 @@ bool sc_generate_routed(sc_generator *g, sc_op_id op)
     sc_generated_kernel shown = {.title = sc_ops[o->kind].name};
     sc_generator_emit(g, &printers, &desc, &shown, &index, &is_new);
     const sc_image_ref *args = sc_generator_add_scratch(g, index, given, &count, "routed");
-    if (is_new)
+    if (is_new) {
         describe_kernel(g, o, &desc, &g->kernels.data[index]);
+        g->out->kernels.data[index].flops = sc_op_flops(g->m, o, sc_type_local_size);
+    }
     sc_image_instr *instr = sc_generator_instr(g, SC_INSTR_KERNEL, op, index, args, count);
     instr->param_count = desc.has_offset ? 1 : 0;
     instr->params = sc_arena_array(g->arena, 1, sizeof *instr->params);

@@ -1,5 +1,7 @@
 #include "tools/driver/flops.h"
 
+#include <string.h>
+
 static int64_t whole_size(const sc_module *m, const sc_type_info *type, uint32_t i)
 {
     (void)m;
@@ -51,6 +53,19 @@ double sc_func_flops(const sc_module *m, sc_func_id func)
 double sc_schedule_flops(const sc_module *m)
 {
     return schedule_flops(m, whole_size, 0);
+}
+
+double sc_schedule_flops_recomputed(const sc_module *m)
+{
+    double flops = 0;
+    for (uint32_t i = 0; i < m->schedule.count; i++) {
+        sc_for_each_op (m, m->schedule.data[i].func, op) {
+            const sc_op *o = sc_op_at(m, op);
+            if (strcmp(sc_text(m->context, sc_op_word(o, SC_ATTR_phase)), "recompute") == 0)
+                flops += sc_op_flops(m, o, whole_size);
+        }
+    }
+    return flops;
 }
 
 double sc_rank_flops(const sc_module *m)

@@ -10,6 +10,8 @@
 /* Counts one call of a function. */
 double sc_func_flops(const sc_module *m, sc_func_id func);
 double sc_schedule_flops(const sc_module *m);
+/* Counts those of them that compute again what was computed before: of the phase recompute. */
+double sc_schedule_flops_recomputed(const sc_module *m);
 /* Counts what one rank computes in one run of a LOCAL module's schedule, by its shards. Repeated
  * work counts on each rank. */
 double sc_rank_flops(const sc_module *m);

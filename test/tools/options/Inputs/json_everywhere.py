@@ -50,6 +50,7 @@ CASES = {
     "diff": [P + ["--plan", "q"]],
     "legal": [["H"] + P],
     "schedule": [P],
+    "simulate": [P + ["--device", "h100"]],
     "kernels": [P, P + ["-o", os.path.join(folder, "kernels")], P + ["--target", "cuda:sm_90a"]],
     "train": [P + ["--data", MODEL, "--steps", "1"]],
     "generate": [P + ["--prompt", "a", "--max-tokens", "2", "--bind", "B=1"]],
