@@ -165,15 +165,17 @@ void sc_begin_choices(sc_emitter *e, sc_choice_group *group, sc_op_id product)
         places.dims[places.rank++] = (sc_type_dim){group->part, SC_NONE, group->parts};
         sc_placement_set_dim(&places.placement, places.rank - 1, &group->over);
     }
-    const sc_attr attrs[] = {sc_attr_dims(m, SC_ATTR_dims, group->dims, group->dim_count),
-                             sc_choice_slots(m, group, SC_ATTR_to),
-                             sc_attr_int(SC_ATTR_each, group->each),
-                             sc_attr_number(SC_ATTR_share, group->share),
-                             sc_attr_int(SC_ATTR_below, group->below)};
+    const sc_attr attrs[] = {
+        sc_attr_dims(m, SC_ATTR_dims, group->dims, group->dim_count),
+        sc_choice_slots(m, group, SC_ATTR_to),
+        sc_attr_int(SC_ATTR_each, group->each),
+        sc_attr_number(SC_ATTR_share, group->share),
+        sc_attr_int(SC_ATTR_below, group->below),
+        sc_attr_sub_axes(m, SC_ATTR_over, group->over.sub_axes, group->over.count)};
     const sc_type types[] = {sc_type_intern(m, &slots), sc_type_intern(m, &places),
                              sc_type_intern(m, &counts)};
-    sc_op_id made = sc_op_new(m, e->func, e->before, SC_OP_row_slots, &wide, 1, attrs, 5, types, 3,
-                              e->like);
+    sc_op_id made =
+        sc_op_new(m, e->func, e->before, SC_OP_row_slots, &wide, 1, attrs, 6, types, 3, e->like);
     e->made(e, made);
     group->slots = sc_result(m, made, 0);
     group->places = sc_result(m, made, 1);

@@ -22,69 +22,36 @@
  * its part of the experts), M is what splits rows over other ranks. What is computed of products
  * and of values of their rows is computed in slots: products, elementwise ops, lookups by the ids
  * and contractions that keep choices apart. A sum over choices of a row is part of unpack_rows. All
- * other ops read rows as they were. Broadcasts and copies to slots are made again in each phase: no
- * copy is kept for the backward pass.
+ * other ops read rows as they were. Copies of rows in slots are recomputed in each phase: none is
+ * kept for the backward pass.
  *
  * `tune capacity` says how many slots there are, in even shares. Requires PLACED; one walk. */
 #include "ir/ops/build.h"
-#include "passes/choice_groups.h"
+#include "passes/packing.h"
 #include "passes/parts.h"
 #include "passes/send_rows.h"
 #include "passes/uses.h"
 
 enum { ROWS, OTHERS, IDS };
-enum { PHASES = 4, MAX_DEPTH = 6 /* of ops that grow to choices */ };
-
-typedef struct packing {
-    sc_module *m;
-    const sc_pass_env *env;
-    sc_func_id func;
-    uint32_t count; /* number of values at the start */
-    sc_choice_groups groups;
-    sc_map by_ids;   /* the last group with these ids */
-    sc_map packed;   /* value, group and phase -> the value in slots */
-    sc_value *sent;  /* by value: what is computed in slots instead, or SC_NONE */
-    uint32_t *group; /* by value: of `sent` */
-    sc_value *back;  /* by value: `sent` as it was, or SC_NONE */
-    sc_sym phases[PHASES];
-    uint32_t phase_count;
-} packing;
-
-static bool is_sent(const packing *p, sc_value value)
-{
-    return value < p->count && p->sent[value] != SC_NONE;
-}
-
-static bool is_in(const packing *p, sc_value value, uint32_t number)
-{
-    return is_sent(p, value) && p->group[value] == number;
-}
+enum { MAX_DEPTH = 6 /* of ops that grow to choices */ };
 
 /* The value's key in `packed` for a reader in this phase. */
-static uint64_t key_of(packing *p, sc_value value, uint32_t number, sc_op_id reader)
+static uint64_t key_of(sc_packing *p, sc_value value, uint32_t number, sc_op_id reader)
 {
     const sc_sym phase = sc_op_word(sc_op_at(p->m, reader), SC_ATTR_phase);
     uint32_t at = 0;
     while (at < p->phase_count && p->phases[at] != phase)
         at++;
-    if (at == p->phase_count && at + 1 < PHASES)
+    if (at == p->phase_count && at + 1 < SC_PACKING_PHASES)
         p->phases[p->phase_count++] = phase;
-    return (uint64_t)value << 32 | (uint64_t)number * PHASES | at;
-}
-
-static bool reads_ids_of(const packing *p, const sc_choice_group *group, const sc_op *op,
-                         uint32_t operand)
-{
-    return sc_op_takes_ids((sc_op_kind)op->kind, operand) &&
-           sc_ids_root(p->m, p->env->step, op->operands[operand]) == group->ids &&
-           sc_count_choice_dims(group, sc_type_of(p->m, op->operands[operand])) == group->dim_count;
+    return (uint64_t)value << 32 | (uint64_t)number * SC_PACKING_PHASES | at;
 }
 
 /* ---- values that are not in slots yet ---- */
 /* True for a lookup by the ids, in a table that is the same for all rows and parts. */
-static bool is_lookup(const packing *p, const sc_choice_group *group, const sc_op *op)
+static bool is_lookup(const sc_packing *p, const sc_choice_group *group, const sc_op *op)
 {
-    if (!sc_op_is_table((sc_op_kind)op->kind, 0) || !reads_ids_of(p, group, op, 1))
+    if (!sc_op_is_table((sc_op_kind)op->kind, 0) || !sc_reads_ids_of(p, group, op, 1))
         return false;
     const sc_type_info *table = sc_type_of(p->m, op->operands[0]);
     const sc_sub_axis_set split = sc_placement_split(&table->placement);
@@ -95,7 +62,7 @@ static bool is_lookup(const packing *p, const sc_choice_group *group, const sc_o
 }
 
 /* True if the value has an element for each choice, and more dims. */
-static bool is_wide(const packing *p, const sc_choice_group *group, sc_value value)
+static bool is_wide(const sc_packing *p, const sc_choice_group *group, sc_value value)
 {
     const sc_type_info *type = sc_type_of(p->m, value);
     bool has_parts = sc_type_find_dim(type, group->part) >= 0;
@@ -105,11 +72,11 @@ static bool is_wide(const packing *p, const sc_choice_group *group, sc_value val
 
 /* True if elementwise ops make the value of what has fewer dims of choices, or of lookups: it is
  * computed in slots, and is never there for all choices. */
-static bool grows(const packing *p, uint32_t number, sc_value value, int depth)
+static bool grows(const sc_packing *p, uint32_t number, sc_value value, int depth)
 {
     const sc_choice_group *group = &p->groups.data[number];
     const sc_op *op = sc_op_at(p->m, sc_def(p->m, value));
-    if (is_in(p, value, number))
+    if (sc_is_packed_in(p, value, number))
         return true;
     if (depth == 0 || !is_wide(p, group, value))
         return false;
@@ -127,7 +94,7 @@ static bool grows(const packing *p, uint32_t number, sc_value value, int depth)
 }
 
 /* The value with all dims of choices. */
-static sc_value spread(packing *p, sc_emitter *e, const sc_choice_group *group, sc_value value)
+static sc_value spread(sc_packing *p, sc_emitter *e, const sc_choice_group *group, sc_value value)
 {
     sc_type_info type = *sc_type_of(p->m, value);
     const sc_type_info places = *sc_type_of(p->m, group->places);
@@ -144,14 +111,14 @@ static sc_value spread(packing *p, sc_emitter *e, const sc_choice_group *group, 
     return sc_emit_placed(e, SC_OP_broadcast, &value, 1, NULL, 0, &type);
 }
 
-static sc_value compute(packing *p, sc_emitter *e, uint32_t number, sc_op_id id);
-static sc_value back(packing *p, sc_emitter *e, sc_value value);
+static sc_value compute(sc_packing *p, sc_emitter *e, uint32_t number, sc_op_id id);
+static sc_value back(sc_packing *p, sc_emitter *e, sc_value value);
 
 /* The value in slots; itself if all choices share it. */
-static sc_value in_slots(packing *p, sc_emitter *e, uint32_t number, sc_value value)
+static sc_value in_slots(sc_packing *p, sc_emitter *e, uint32_t number, sc_value value)
 {
     const sc_choice_group *group = &p->groups.data[number];
-    if (is_in(p, value, number))
+    if (sc_is_packed_in(p, value, number))
         return p->sent[value];
     if (sc_count_choice_dims(group, sc_type_of(p->m, value)) == 0)
         return value;
@@ -163,7 +130,7 @@ static sc_value in_slots(packing *p, sc_emitter *e, uint32_t number, sc_value va
     if (grows(p, number, value, MAX_DEPTH)) {
         made = compute(p, e, number, sc_def(p->m, value));
     } else {
-        sc_value rows = is_sent(p, value) ? back(p, e, value) : value;
+        sc_value rows = sc_is_packed(p, value) ? back(p, e, value) : value;
         made = sc_pack_choices(e, group, spread(p, e, group, rows), 0);
     }
     *sc_map_insert(&p->packed, key, SC_NONE, NULL) = made;
@@ -171,7 +138,7 @@ static sc_value in_slots(packing *p, sc_emitter *e, uint32_t number, sc_value va
 }
 
 /* The ids in slots: for products -1 in empty ones, for others 0. */
-static sc_value ids_in_slots(packing *p, sc_emitter *e, uint32_t number, bool is_product)
+static sc_value ids_in_slots(sc_packing *p, sc_emitter *e, uint32_t number, bool is_product)
 {
     sc_choice_group *group = &p->groups.data[number];
     if (is_product)
@@ -186,17 +153,18 @@ static sc_value ids_in_slots(packing *p, sc_emitter *e, uint32_t number, bool is
 }
 
 /* ---- ops in slots ---- */
-static void pack_operands(packing *p, sc_emitter *e, uint32_t number, const sc_op *op,
+static void pack_operands(sc_packing *p, sc_emitter *e, uint32_t number, const sc_op *op,
                           sc_value *operands)
 {
     for (uint32_t o = 0; o < op->operand_count; o++)
-        operands[o] = reads_ids_of(p, &p->groups.data[number], op, o)
+        operands[o] = sc_reads_ids_of(p, &p->groups.data[number], op, o)
                           ? ids_in_slots(p, e, number, sc_is_routed(op))
                           : in_slots(p, e, number, op->operands[o]);
 }
 
 /* The attributes of an op in slots: `dims` of choices become those of slots. */
-static uint32_t slot_attrs(packing *p, const sc_choice_group *group, const sc_op *op, sc_attr *attrs)
+static uint32_t slot_attrs(sc_packing *p, const sc_choice_group *group, const sc_op *op,
+                           sc_attr *attrs)
 {
     uint32_t count = 0;
     bool is_product = sc_is_routed(op);
@@ -227,7 +195,7 @@ static uint32_t slot_attrs(packing *p, const sc_choice_group *group, const sc_op
 }
 
 /* Emits the op in slots; its result has choices. */
-static sc_value compute(packing *p, sc_emitter *e, uint32_t number, sc_op_id id)
+static sc_value compute(sc_packing *p, sc_emitter *e, uint32_t number, sc_op_id id)
 {
     sc_module *m = p->m;
     const sc_op op = *sc_op_at(m, id);
@@ -272,7 +240,7 @@ static sc_value unpack(sc_emitter *e, const sc_choice_group *group, sc_value val
                           type);
 }
 
-static sc_value back(packing *p, sc_emitter *e, sc_value value)
+static sc_value back(sc_packing *p, sc_emitter *e, sc_value value)
 {
     if (p->back[value] == SC_NONE) {
         const sc_type_info type = *sc_type_of(p->m, value);
@@ -282,11 +250,11 @@ static sc_value back(packing *p, sc_emitter *e, sc_value value)
 }
 
 /* Makes an op that cannot be computed in slots read rows, as they were without them. */
-static void read_back(packing *p, sc_emitter *e, sc_op_id id)
+static void read_back(sc_packing *p, sc_emitter *e, sc_op_id id)
 {
     for (uint32_t o = 0; o < sc_op_at(p->m, id)->operand_count; o++) {
         sc_value value = sc_op_at(p->m, id)->operands[o];
-        if (!is_sent(p, value))
+        if (!sc_is_packed(p, value))
             continue;
         sc_value rows = back(p, e, value);
         sc_op_at(p->m, id)->operands[o] = rows;
@@ -294,7 +262,8 @@ static void read_back(packing *p, sc_emitter *e, sc_op_id id)
 }
 
 /* Zero in empty slots: what was computed there need not be a number. */
-static sc_value clear_empty(packing *p, sc_emitter *e, const sc_choice_group *group, sc_value value)
+static sc_value clear_empty(sc_packing *p, sc_emitter *e, const sc_choice_group *group,
+                            sc_value value)
 {
     const sc_type_info type = *sc_type_of(p->m, value);
     sc_type_info is_full = *sc_type_of(p->m, group->packed);
@@ -312,7 +281,7 @@ static sc_value clear_empty(packing *p, sc_emitter *e, const sc_choice_group *gr
 }
 
 /* Makes a sum over all choices, of a product's weights or of a table, read those in slots. */
-static void read_slots(packing *p, sc_emitter *e, uint32_t number, sc_op_id id)
+static void read_slots(sc_packing *p, sc_emitter *e, uint32_t number, sc_op_id id)
 {
     sc_module *m = p->m;
     const sc_op op = *sc_op_at(m, id);
@@ -328,145 +297,66 @@ static void read_slots(packing *p, sc_emitter *e, uint32_t number, sc_op_id id)
         sc_op_set_attr(m, id, attrs[a]);
 }
 
+/* The product of the terms of a contraction, which keeps its choices: in f32 or wider, unless a
+ * term is itself a sum that is pending, which no cast may change. */
+static sc_value multiply(sc_packing *p, sc_emitter *e, const sc_choice_group *group,
+                         const sc_type_info *like, const sc_value *terms)
+{
+    sc_module *m = p->m;
+    const sc_dtype wide = sc_wide(like->dtype);
+    sc_value factors[2];
+    bool is_pending = false;
+    for (uint32_t o = 0; o < 2; o++)
+        is_pending =
+            is_pending || sc_placement_partial(&sc_type_of(m, terms[o])->placement, 0) != 0;
+    for (uint32_t o = 0; o < 2; o++) {
+        sc_type_info type = *sc_type_of(m, terms[o]);
+        bool is_cast = type.dtype != wide && !is_pending;
+        type.dtype = wide;
+        factors[o] =
+            is_cast ? sc_emit_placed(e, SC_OP_cast, &terms[o], 1, NULL, 0, &type) : terms[o];
+    }
+    sc_value value = sc_make2(e, SC_OP_mul, factors[0], factors[1]);
+    sc_type_info placed = *sc_type_of(m, value);
+    sc_place_packed(group, like, &placed);
+    m->values.data[value].type = sc_type_intern(m, &placed);
+    return value;
+}
+
 /* Makes a sum over choices of rows, or a contraction of them, rows from slots. */
-static void combine(packing *p, sc_emitter *e, uint32_t number, sc_op_id id)
+static void combine(sc_packing *p, sc_emitter *e, uint32_t number, sc_op_id id)
 {
     sc_module *m = p->m;
     const sc_op op = *sc_op_at(m, id);
     const sc_type_info like = *sc_type_of(m, op.first_result);
-    sc_value terms[2];
-    sc_type_info type = like;
-    if (op.operand_count > 1)
-        type.dtype = sc_wide(like.dtype);
-    for (uint32_t o = 0; o < op.operand_count; o++) {
+    sc_value terms[2] = {SC_NONE, SC_NONE};
+    for (uint32_t o = 0; o < op.operand_count; o++)
         terms[o] = in_slots(p, e, number, op.operands[o]);
-        sc_type_info wide = *sc_type_of(m, terms[o]);
-        bool is_narrow = wide.dtype != type.dtype;
-        wide.dtype = type.dtype;
-        if (is_narrow)
-            terms[o] = sc_emit_placed(e, SC_OP_cast, &terms[o], 1, NULL, 0, &wide);
-    }
     const sc_choice_group *group = &p->groups.data[number];
-    sc_value value = terms[0];
-    if (op.operand_count > 1) {
-        value = sc_make2(e, SC_OP_mul, terms[0], terms[1]);
-        sc_type_info placed = *sc_type_of(m, value);
-        sc_place_packed(group, &like, &placed);
-        m->values.data[value].type = sc_type_intern(m, &placed);
-    }
-    value = unpack(e, group, value, &type);
-    if (type.dtype != like.dtype)
-        value = sc_emit_placed(e, SC_OP_cast, &value, 1, NULL, 0, &like);
-    const sc_op last = *sc_op_at(m, sc_def(m, value));
-    sc_op_unlink(m, sc_def(m, value));
+    sc_value value = op.operand_count > 1 ? multiply(p, e, group, &like, terms) : terms[0];
+    sc_op_id made = sc_def(m, unpack(e, group, value, &like));
+    const sc_op unpacked = *sc_op_at(m, made);
+    sc_op_unlink(m, made);
     sc_op *changed = sc_op_at(m, id);
-    changed->kind = last.kind;
-    changed->operands = last.operands;
-    changed->operand_count = last.operand_count;
-    changed->attrs = last.attrs;
-    changed->attr_count = last.attr_count;
+    changed->kind = unpacked.kind;
+    changed->operands = unpacked.operands;
+    changed->operand_count = unpacked.operand_count;
+    changed->attrs = unpacked.attrs;
+    changed->attr_count = unpacked.attr_count;
 }
 
 /* ---- the walk ---- */
 /* The group in whose slots an operand is, or SC_NONE. */
-static uint32_t sent_group(const packing *p, const sc_op *op)
+static uint32_t sent_group(const sc_packing *p, const sc_op *op)
 {
     for (uint32_t o = 0; o < op->operand_count; o++) {
-        if (is_sent(p, op->operands[o]))
+        if (sc_is_packed(p, op->operands[o]))
             return p->group[op->operands[o]];
     }
     return SC_NONE;
 }
 
-/* True if an operand is a sum that is pending over ranks of the group and is not in its slots. */
-static bool reads_other_terms(const packing *p, uint32_t number, const sc_op *op)
-{
-    bool found = false;
-    for (uint32_t o = 0; o < op->operand_count; o++)
-        found = found ||
-                (!is_in(p, op->operands[o], number) &&
-                 sc_is_pending(&p->groups.data[number], sc_type_of(p->m, op->operands[o])));
-    return found;
-}
-
-/* True if a reshard changes neither which ranks have choices nor which have terms of sums. */
-static bool stays(const packing *p, const sc_choice_group *group, const sc_op *op)
-{
-    const sc_type_info *from = sc_type_of(p->m, op->operands[0]),
-                       *to = sc_type_of(p->m, op->first_result);
-    bool same = true;
-    for (uint32_t d = 0; d <= group->dim_count; d++) {
-        sc_dim dim = d < group->dim_count ? group->dims[d] : group->part;
-        const sc_sub_axis_list a = sc_split_of(from, dim), b = sc_split_of(to, dim);
-        same = same && sc_sub_axis_list_equal(&a, &b);
-    }
-    for (uint32_t a = 0; a < group->over.count; a++)
-        same = same && sc_is_partial(from->placement.on[group->over.sub_axes[a]]) ==
-                           sc_is_partial(to->placement.on[group->over.sub_axes[a]]);
-    return same;
-}
-
-/* The number of dims of choices that an op names, and whether one of them is split. */
-static uint32_t count_named(const packing *p, const sc_choice_group *group, const sc_op *op,
-                            bool *is_split)
-{
-    const sc_attr *dims = sc_op_attr(op, SC_ATTR_dims);
-    const uint32_t end = dims == NULL ? 0 : dims->count;
-    uint32_t count = 0;
-    *is_split = false;
-    for (uint32_t d = 0; d < end; d++) {
-        if (!sc_is_choice_dim(group, dims->dims[d]))
-            continue;
-        count++;
-        *is_split = *is_split ||
-                    sc_split_of(sc_type_of(p->m, group->places), dims->dims[d]).count > 0;
-    }
-    return count;
-}
-
-typedef enum way { READ_BACK, COMPUTE, PASS_ON, READ_SLOTS, COMBINE } way;
-
-/* Reductions and contractions, of dims that are no choices' or of some that are. */
-static way way_of_sum(const packing *p, const sc_choice_group *group, const sc_op *op)
-{
-    const sc_attr *dims = sc_op_attr(op, SC_ATTR_dims);
-    const uint32_t has = sc_count_choice_dims(group, sc_type_of(p->m, op->first_result)),
-                   all = group->dim_count, count = dims == NULL ? 0 : dims->count;
-    bool is_split, is_dot = (sc_ops[op->kind].fuse & SC_FUSE_CONTRACT) != 0;
-    const uint32_t named = count_named(p, group, op, &is_split);
-    if (named == 0 && has == all)
-        return COMPUTE;
-    bool has_numbers = sc_dtype_is_float(sc_type_of(p->m, op->first_result)->dtype);
-    return named > 0 && named == count && has == all - named && has > 0 && !is_split &&
-                   (has_numbers || !is_dot)
-               ? COMBINE
-               : READ_BACK;
-}
-
-static way way_of(const packing *p, uint32_t number, const sc_op *op)
-{
-    const sc_choice_group *group = &p->groups.data[number];
-    if (op->result_count != 1 || op->operand_count > SC_MAX_FIXED_OPERANDS ||
-        sc_op_has(op, SC_EFFECT) || reads_other_terms(p, number, op))
-        return READ_BACK;
-    const sc_attr *dims = sc_op_attr(op, SC_ATTR_dims);
-    if (sc_op_has(op, SC_RESHARD))
-        return op->operand_count == 1 && stays(p, group, op) ? COMPUTE : READ_BACK;
-    if (sc_is_routed(op))
-        return sc_is_weight_gradient(p->m, op) ? READ_SLOTS : COMPUTE;
-    if (sc_op_takes_ids((sc_op_kind)op->kind, 1) && sc_op_has(op, SC_LINEAR_FIRST))
-        return reads_ids_of(p, group, op, 1) && is_in(p, op->operands[ROWS], number) ? READ_SLOTS
-                                                                                     : READ_BACK;
-    if (sc_op_is_sum((sc_op_kind)op->kind) && dims->count == 1 && dims->dims[0] == group->part)
-        return PASS_ON;
-    if (sc_op_is_sum((sc_op_kind)op->kind) || (sc_ops[op->kind].fuse & SC_FUSE_CONTRACT) != 0)
-        return way_of_sum(p, group, op);
-    const sc_type_info *type = sc_type_of(p->m, op->first_result);
-    return sc_is_rowwise(op) && sc_count_choice_dims(group, type) == group->dim_count ? COMPUTE
-                                                                                      : READ_BACK;
-}
-
-static void visit(packing *p, sc_op_id id)
+static void visit(sc_packing *p, sc_op_id id)
 {
     sc_module *m = p->m;
     const sc_op *op = sc_op_at(m, id);
@@ -479,21 +369,21 @@ static void visit(packing *p, sc_op_id id)
     sc_emitter e = sc_phase_emitter(m, p->func, id);
     if (!p->groups.data[number].is_begun)
         sc_begin_choices(&e, &p->groups.data[number], id);
-    switch (way_of(p, number, sc_op_at(m, id))) {
-    case READ_BACK:
+    switch (sc_way_of_packing(p, number, sc_op_at(m, id))) {
+    case SC_PACK_READ_BACK:
         read_back(p, &e, id);
         break;
-    case READ_SLOTS:
+    case SC_PACK_READ_SLOTS:
         read_slots(p, &e, number, id);
         break;
-    case COMBINE:
+    case SC_PACK_COMBINE:
         combine(p, &e, number, id);
         break;
-    case PASS_ON:
+    case SC_PACK_PASS_ON:
         p->sent[result] = p->sent[sc_op_at(m, id)->operands[0]];
         p->group[result] = number;
         break;
-    case COMPUTE: {
+    case SC_PACK_COMPUTE: {
         sc_value made = compute(p, &e, number, id);
         p->sent[result] = made;
         p->group[result] = number;
@@ -504,7 +394,7 @@ static void visit(packing *p, sc_op_id id)
 
 bool sc_run_pack_choices(sc_module *m, sc_pass_env *env)
 {
-    packing p = {.m = m, .env = env};
+    sc_packing p = {.m = m, .env = env};
     p.by_ids.arena = p.packed.arena = &m->context->arena;
     p.sent = sc_new_value_map(m, &p.count);
     p.group = sc_new_value_map(m, &p.count);

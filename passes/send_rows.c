@@ -19,8 +19,7 @@ static void give_phase(sc_emitter *e, sc_op_id made)
 
 sc_emitter sc_phase_emitter(sc_module *m, sc_func_id func, sc_op_id before)
 {
-    return (sc_emitter){
-        .m = m, .func = func, .before = before, .like = before, .made = give_phase};
+    return (sc_emitter){.m = m, .func = func, .before = before, .like = before, .made = give_phase};
 }
 
 sc_value sc_emit_placed(sc_emitter *e, sc_op_kind kind, const sc_value *operands, uint32_t count,

@@ -57,14 +57,24 @@ static void index_slot(sc_lowering *l, const sc_type_info *type, const sc_attr *
     }
 }
 
+/* The number of a part of the rank among those of all that share them. */
+static sc_knode number_part(sc_lowering *l, const sc_op *op, sc_loop_dim parts, sc_knode own)
+{
+    const sc_attr *over = sc_op_attr(op, SC_ATTR_over);
+    sc_sub_axis_list list = {0};
+    const uint32_t count = over == NULL ? 0 : over->count;
+    for (uint32_t a = 0; a < count; a++)
+        list.sub_axes[list.count++] = over->sub_axes[a];
+    return count == 0 ? own : sc_lower_in_shard(l, parts.dim, &list, parts.size, own);
+}
+
 /* Whether one of the choices of the row at hand is in the part at hand. The choices of a row are
  * few (SC_MOST_CHOICES): they are not a loop. Ids may be those of the part only, and then -1 is one
  * of no row. */
 static sc_knode is_chosen(sc_lowering *l, const sc_op *op, sc_loop_dim parts)
 {
     const sc_attr *rows = sc_op_attr(op, SC_ATTR_dims);
-    sc_knode own_part = sc_lower_loop(l, parts),
-             part = sc_lower_position(l, op, parts.dim, parts.size, own_part);
+    sc_knode own_part = sc_lower_loop(l, parts), part = number_part(l, op, parts, own_part);
     const sc_type_info *ids = sc_lower_type(l, op->operands[0]);
     const int64_t below = sc_op_int(op, SC_ATTR_below, 1), each = sc_op_int(op, SC_ATTR_each, 1);
     sc_knode index[SC_MAX_RANK], any = SC_NONE;
@@ -105,7 +115,7 @@ static void check_room(sc_lowering *l, const sc_op *op, sc_knode count, int64_t 
     const char *capacity =
         sc_arena_printf(l->k->arena, "{value/%.17g}", sc_op_number(op, SC_ATTR_share, 1));
     sc_knode fits = sc_lower_2(l, SC_NODE_le, count, sc_lower_integer(l, room));
-    bool is_split = sc_op_attr(op, SC_ATTR_offset) != NULL;
+    bool is_split = sc_op_attr(op, SC_ATTR_over) != NULL;
     sc_lower_check(l, op, fits, count, SC_TOO_MANY_ROWS, "{value}",
                    is_split ? SC_CHOICES_WITHOUT_ROOM : SC_ROWS_WITHOUT_ROOM, (long long)room,
                    capacity);
@@ -189,7 +199,8 @@ sc_knode lower_pack_rows(sc_lowering *l, const sc_op *op, const sc_knode *index)
     return sc_lower_where(l, is_full, packed, fill);
 }
 
-/* The parts and choices that a row of the result is the sum of: the dims of places that it lacks. */
+/* The parts and choices that a row of the result is the sum of: the dims of places that it lacks.
+ */
 static sc_loop_dims summed_places(const sc_lowering *l, const sc_op *op)
 {
     const sc_dim part = sc_op_attr(op, SC_ATTR_dims)->dims[PART];

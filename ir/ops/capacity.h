@@ -32,7 +32,7 @@
     "%s %s go to one part of the experts, which has room for %lld; tune capacity = %s"
 #define SC_ROWS_WITHOUT_ROOM    "rows of a rank"
 #define SC_CHOICES_WITHOUT_ROOM "choices of rows"
-#define SC_CAPACITY_FORMAT "%.2f"
+#define SC_CAPACITY_FORMAT      "%.2f"
 
 /* The capacity, in hundredths, that has room for so many rows when the even share is `share`. */
 double sc_capacity_for(int64_t rows, double share);

@@ -92,6 +92,17 @@ static bool check_room(sc_eval *eval, int64_t most, int64_t room, const char *wh
     return sc_eval_fail(eval, SC_TOO_MANY_ROWS, value, what, (long long)room, capacity);
 }
 
+/* The number of this rank's first part, of as many as each rank has. */
+static int64_t first_part(const sc_eval *eval, int64_t parts)
+{
+    const sc_attr *over = sc_op_attr(eval->op, SC_ATTR_over);
+    sc_sub_axis_list list = {0};
+    const uint32_t count = over == NULL ? 0 : over->count;
+    for (uint32_t a = 0; a < count; a++)
+        list.sub_axes[list.count++] = over->sub_axes[a];
+    return sc_shard_number(&eval->m->mesh, &list, eval->rank) * parts;
+}
+
 bool eval_row_slots(sc_eval *eval)
 {
     enum { IDS, SLOTS, PLACES, COUNTS };
@@ -107,7 +118,7 @@ bool eval_row_slots(sc_eval *eval)
     if (slots.member.size != 1)
         return sc_eval_fail(eval, "rows are sent by the ranks of a mesh only");
     double *const row_of = eval->results[0].data, *const slot_of = eval->results[1].data;
-    const sc_eval_shard own = sc_eval_shard_of(eval, slots.part.dim);
+    const int64_t first = first_part(eval, slots.part.size);
     bool is_apart = slots.part.strides[IDS] != 0; /* each part has ids of its own */
     int64_t most = 0;
     for (int64_t part = 0; part < slots.part.size; part++) {
@@ -115,9 +126,8 @@ bool eval_row_slots(sc_eval *eval)
         for (int64_t row = 0; row < row_count(&rows); row++) {
             bool is_chosen;
             double *slot = &slot_of[row_at(&rows, PLACES, row) + part * slots.part.strides[PLACES]];
-            if (!find_choice(eval, &walk,
-                             row_at(&rows, IDS, row) + part * slots.part.strides[IDS],
-                             sc_eval_position(&own, part), is_apart, &is_chosen))
+            if (!find_choice(eval, &walk, row_at(&rows, IDS, row) + part * slots.part.strides[IDS],
+                             first + part, is_apart, &is_chosen))
                 return false;
             *slot = !is_chosen ? -1 : count < slots.slot.size ? (double)count : SC_NO_ROOM;
             if (*slot >= 0)
@@ -132,7 +142,7 @@ bool eval_row_slots(sc_eval *eval)
         for (; count < slots.slot.size; count++)
             row_of[slot_at(&slots, SLOTS, part, count)] = -1;
     }
-    bool is_split = sc_op_attr(eval->op, SC_ATTR_offset) != NULL;
+    bool is_split = sc_op_attr(eval->op, SC_ATTR_over) != NULL;
     return check_room(eval, most, slots.slot.size,
                       is_split ? SC_CHOICES_WITHOUT_ROOM : SC_ROWS_WITHOUT_ROOM);
 }
@@ -205,8 +215,9 @@ bool eval_unpack_rows(sc_eval *eval)
     for (int64_t i = 0; i < row_count(&rows) * of_row; i++) {
         const int64_t row = i / of_row, part = i % of_row / each;
         const double slot =
-            eval->operands[1]->data[row_at(&rows, PLACES, row) + row_at(&choices, PLACES, i % each) +
-                                    part * slots.part.strides[PLACES]];
+            eval->operands[1]
+                ->data[row_at(&rows, PLACES, row) + row_at(&choices, PLACES, i % each) +
+                       part * slots.part.strides[PLACES]];
         const bool has_room = slot != SC_NO_ROOM;
         if (has_room && !(slot >= 0 && slot < (double)slots.slot.size)) /* none, or padding */
             continue;

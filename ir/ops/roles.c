@@ -164,21 +164,6 @@ void roles_routed_grad(const sc_module *m, const sc_op *op, sc_factors *factors)
     join_parts(op, factors);
 }
 
-/* A rank that has slots of some parts only knows which ids are of these. */
-void roles_row_slots(const sc_module *m, const sc_op *op, sc_factors *factors)
-{
-    enum { PART = 1 };
-    const sc_attr *slots = sc_op_attr(op, SC_ATTR_to);
-    roles_by_name(m, op, factors);
-    const sc_factor *part = slots == NULL || slots->count <= PART
-                                ? NULL
-                                : find_factor(factors, slots->dims[PART]);
-    const sc_factor own = part == NULL ? (sc_factor){0} : *part;
-    factors->count = part == NULL ? 0 : 1;
-    factors->list[0] = own;
-    factors->list[0].offset = true;
-}
-
 /* The rank that holds the last position returns it, the others return 0: the result is a partial
  * sum. */
 void roles_last(const sc_module *m, const sc_op *op, sc_factors *factors)

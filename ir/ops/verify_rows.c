@@ -69,12 +69,14 @@ static void check_members(const row_check *c, const sc_type_info *rows, const sc
 }
 
 /* Checks that the types of rows and of slots are the same but for these dims. Rows may have the dim
- * of parts, too; the sum over parts that ranks have is pending over these. */
+ * of parts, too; the sum over parts that ranks have is pending over these. Sums are rounded to the
+ * dtype of rows. */
 static void check_others(const row_check *c, const sc_type_info *rows, const sc_attr *row_dims,
                          const sc_type_info *slots, const sc_attr *slot_dims, bool adds)
 {
     bool is_apart = sc_type_find_dim(rows, slot_dims->dims[PART]) >= 0,
-         same = rows->dtype == slots->dtype &&
+         is_rounded = adds && sc_dtype_is_float(rows->dtype) && sc_dtype_is_float(slots->dtype),
+         same = (rows->dtype == slots->dtype || is_rounded) &&
                 rows->rank - row_dims->count - is_apart == slots->rank - slot_dims->count;
     sc_sub_axis_set parts = 0, partial = sc_placement_partial(&slots->placement, SC_PARTIAL_SUM);
     for (uint32_t i = 0; same && i < rows->rank; i++) {
@@ -84,8 +86,8 @@ static void check_others(const row_check *c, const sc_type_info *rows, const sc_
         sc_sub_axis_list a = sc_placement_dim(&rows->placement, i), b = {0};
         if (at >= 0)
             b = sc_placement_dim(&slots->placement, (uint32_t)at);
-        same = at >= 0 && rows->dims[i].size == slots->dims[at].size &&
-               sc_sub_axis_list_equal(&a, &b);
+        same =
+            at >= 0 && rows->dims[i].size == slots->dims[at].size && sc_sub_axis_list_equal(&a, &b);
     }
     if (same && adds && !is_apart)
         same = splits_of(c, slots, &slot_dims->dims[PART], 1, &parts);
@@ -100,6 +102,29 @@ static bool has_dims(const row_check *c, const sc_attr *rows, const sc_attr *slo
         return true;
     wrong(c, "it names no dims of rows or of slots");
     return false;
+}
+
+/* Checks that `over` is what splits the parts of ids, slots, places and counts. */
+static void check_own_parts(const row_check *c, sc_dim part)
+{
+    const sc_attr *over = sc_op_attr(c->op, SC_ATTR_over);
+    const uint32_t count = over == NULL ? 0 : over->count;
+    bool same = true;
+    for (uint32_t v = 0; v <= c->op->result_count; v++) {
+        const sc_type_info *type =
+            type_of(c, v == 0 ? c->op->operands[0] : c->op->first_result + v - 1);
+        int at = sc_type_find_dim(type, part);
+        sc_sub_axis_list list = {0};
+        if (v == 0 && at < 0)
+            continue;
+        if (at >= 0)
+            list = sc_placement_dim(&type->placement, (uint32_t)at);
+        same = same && at >= 0 && list.count == count;
+        for (uint32_t a = 0; same && a < count; a++)
+            same = list.sub_axes[a] == over->sub_axes[a];
+    }
+    if (!same)
+        wrong(c, "its parts are not split as it says");
 }
 
 static void check_slots(const row_check *c)
@@ -117,6 +142,7 @@ static void check_slots(const row_check *c)
     if (sc_op_int(c->op, SC_ATTR_each, 0) < 1 || sc_op_int(c->op, SC_ATTR_below, 0) < 1 ||
         !(sc_op_number(c->op, SC_ATTR_share, 0) > 0))
         wrong(c, "it lacks the sizes of parts and of their share");
+    check_own_parts(c, slots->dims[PART]);
     for (uint32_t r = 0; r < c->op->result_count; r++)
         c->rows->slots[c->op->first_result + r] = c->id;
 }
