@@ -180,6 +180,5 @@ void sc_begin_choices(sc_emitter *e, sc_choice_group *group, sc_op_id product)
     group->slots = sc_result(m, made, 0);
     group->places = sc_result(m, made, 1);
     group->packed = sc_pack_choices(e, group, wide, -1);
-    group->clipped = SC_NONE;
     group->is_begun = true;
 }

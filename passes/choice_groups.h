@@ -22,7 +22,7 @@ typedef struct sc_choice_group {
     int64_t members, parts, each, below, room;
     /* made when the first product is met: */
     bool is_begun;
-    sc_value slots, places, packed, clipped;
+    sc_value slots, places, packed;
 } sc_choice_group;
 
 typedef SC_VEC(sc_choice_group) sc_choice_groups;

@@ -48,10 +48,11 @@ static uint64_t key_of(sc_packing *p, sc_value value, uint32_t number, sc_op_id 
 }
 
 /* ---- values that are not in slots yet ---- */
-/* True for a lookup by the ids, in a table that is the same for all rows and parts. */
+/* True for a lookup by an id for each choice, in a table that is the same for all rows and parts.
+ */
 static bool is_lookup(const sc_packing *p, const sc_choice_group *group, const sc_op *op)
 {
-    if (!sc_op_is_table((sc_op_kind)op->kind, 0) || !sc_reads_ids_of(p, group, op, 1))
+    if (!sc_op_is_table((sc_op_kind)op->kind, 0) || !sc_has_id_of_choices(p, group, op))
         return false;
     const sc_type_info *table = sc_type_of(p->m, op->operands[0]);
     const sc_sub_axis_set split = sc_placement_split(&table->placement);
@@ -137,29 +138,13 @@ static sc_value in_slots(sc_packing *p, sc_emitter *e, uint32_t number, sc_value
     return made;
 }
 
-/* The ids in slots: for products -1 in empty ones, for others 0. */
-static sc_value ids_in_slots(sc_packing *p, sc_emitter *e, uint32_t number, bool is_product)
-{
-    sc_choice_group *group = &p->groups.data[number];
-    if (is_product)
-        return group->packed;
-    if (group->clipped == SC_NONE) {
-        const sc_type_info type = *sc_type_of(p->m, group->packed);
-        sc_value zero = sc_make_constant(e, 0, type.dtype);
-        group->clipped =
-            sc_emit_placed(e, SC_OP_maximum, (sc_value[]){group->packed, zero}, 2, NULL, 0, &type);
-    }
-    return group->clipped;
-}
-
 /* ---- ops in slots ---- */
 static void pack_operands(sc_packing *p, sc_emitter *e, uint32_t number, const sc_op *op,
                           sc_value *operands)
 {
     for (uint32_t o = 0; o < op->operand_count; o++)
-        operands[o] = sc_reads_ids_of(p, &p->groups.data[number], op, o)
-                          ? ids_in_slots(p, e, number, sc_is_routed(op))
-                          : in_slots(p, e, number, op->operands[o]);
+        operands[o] = sc_is_routed(op) && o == IDS ? p->groups.data[number].packed
+                                                   : in_slots(p, e, number, op->operands[o]);
 }
 
 /* The attributes of an op in slots: `dims` of choices become those of slots. */

@@ -15,12 +15,10 @@ bool sc_is_packed_in(const sc_packing *p, sc_value value, uint32_t number)
     return sc_is_packed(p, value) && p->group[value] == number;
 }
 
-bool sc_reads_ids_of(const sc_packing *p, const sc_choice_group *group, const sc_op *op,
-                     uint32_t operand)
+bool sc_has_id_of_choices(const sc_packing *p, const sc_choice_group *group, const sc_op *op)
 {
-    return sc_op_takes_ids((sc_op_kind)op->kind, operand) &&
-           sc_ids_root(p->m, p->env->step, op->operands[operand]) == group->ids &&
-           sc_count_choice_dims(group, sc_type_of(p->m, op->operands[operand])) == group->dim_count;
+    return sc_op_takes_ids((sc_op_kind)op->kind, 1) &&
+           sc_count_choice_dims(group, sc_type_of(p->m, op->operands[1])) == group->dim_count;
 }
 
 /* True if an operand is a sum that is pending over ranks of the group and is not in its slots. */
@@ -97,15 +95,17 @@ sc_packing_way sc_way_of_packing(const sc_packing *p, uint32_t number, const sc_
         return op->operand_count == 1 && stays(p, group, op) ? SC_PACK_COMPUTE : SC_PACK_READ_BACK;
     if (sc_is_routed(op))
         return sc_is_weight_gradient(p->m, op) ? SC_PACK_READ_SLOTS : SC_PACK_COMPUTE;
+    const sc_type_info *type = sc_type_of(p->m, op->first_result);
     if (sc_op_takes_ids((sc_op_kind)op->kind, 1) && sc_op_has(op, SC_LINEAR_FIRST))
-        return sc_reads_ids_of(p, group, op, 1) && sc_is_packed_in(p, op->operands[ROWS], number)
+        return sc_has_id_of_choices(p, group, op) &&
+                       sc_is_packed_in(p, op->operands[ROWS], number) &&
+                       sc_count_choice_dims(group, type) == 0
                    ? SC_PACK_READ_SLOTS
                    : SC_PACK_READ_BACK;
     if (sc_op_is_sum((sc_op_kind)op->kind) && dims->count == 1 && dims->dims[0] == group->part)
         return SC_PACK_PASS_ON;
     if (sc_op_is_sum((sc_op_kind)op->kind) || (sc_ops[op->kind].fuse & SC_FUSE_CONTRACT) != 0)
         return way_of_sum(p, group, op);
-    const sc_type_info *type = sc_type_of(p->m, op->first_result);
     return sc_is_rowwise(op) && sc_count_choice_dims(group, type) == group->dim_count
                ? SC_PACK_COMPUTE
                : SC_PACK_READ_BACK;

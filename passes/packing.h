@@ -24,9 +24,8 @@ typedef struct sc_packing {
 
 bool sc_is_packed(const sc_packing *p, sc_value value);
 bool sc_is_packed_in(const sc_packing *p, sc_value value, uint32_t number);
-/* True if the operand is the ids of the group, for this op to select by. */
-bool sc_reads_ids_of(const sc_packing *p, const sc_choice_group *group, const sc_op *op,
-                     uint32_t operand);
+/* True if the op's second operand has an id for each choice. */
+bool sc_has_id_of_choices(const sc_packing *p, const sc_choice_group *group, const sc_op *op);
 
 /* How an op with operands in slots is computed. */
 typedef enum sc_packing_way {
