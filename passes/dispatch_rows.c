@@ -168,7 +168,7 @@ static sc_value in_slots(sending *s, sc_emitter *e, uint32_t number, sc_value va
     if (sc_is_rowwise(op) || is_lookup(s, group, op)) {
         made = compute(s, e, number, def);
     } else {
-        bool is_ids = sc_ids_root(&s->to, value) == group->ids;
+        bool is_ids = sc_ids_root(s->to.m, s->to.env->step, value) == group->ids;
         sc_value home = is_ids ? group->wide : sc_rows_at_home(&s->to, e, group, value);
         const uint32_t *sent = sc_map_find(&s->packed, key_of(home, number));
         made = sent != NULL ? *sent : sc_send_rows(&s->to, e, group, home, is_ids ? -1 : 0);
@@ -291,7 +291,7 @@ static void visit(sending *s, sc_op_id id)
     if (number == SC_NONE)
         return;
     sc_row_group *group = &s->to.groups.data[number];
-    sc_emitter e = sc_phase_emitter(&s->to, id);
+    sc_emitter e = sc_phase_emitter(m, s->to.func, id);
     if (!group->is_begun && !sc_begin_rows(&s->to, &e, group))
         return;
     op = sc_op_at(m, id);

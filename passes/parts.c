@@ -55,3 +55,14 @@ sc_value sc_behind_names(const sc_module *m, const sc_train_step *step, sc_value
             return value;
     }
 }
+
+sc_value sc_ids_root(const sc_module *m, const sc_train_step *step, sc_value ids)
+{
+    for (;;) {
+        ids = sc_behind_names(m, step, ids);
+        const sc_op *op = sc_op_at(m, sc_def(m, ids));
+        if (!sc_op_has(op, SC_RESHARD) || op->operand_count != 1)
+            return ids;
+        ids = op->operands[0];
+    }
+}

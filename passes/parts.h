@@ -20,5 +20,7 @@ bool sc_is_weight_gradient(const sc_module *m, const sc_op *op);
 bool sc_is_rowwise(const sc_op *op);
 /* The value behind names, and the one that it was recomputed from. */
 sc_value sc_behind_names(const sc_module *m, const sc_train_step *step, sc_value value);
+/* The ids that all copies of them are made from. */
+sc_value sc_ids_root(const sc_module *m, const sc_train_step *step, sc_value ids);
 
 #endif

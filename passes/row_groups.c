@@ -32,18 +32,6 @@ sc_value sc_before_gather(const sc_sending *s, sc_value value, const sc_sub_axis
     return value;
 }
 
-/* The ids that all copies of them are made from. */
-sc_value sc_ids_root(const sc_sending *s, sc_value ids)
-{
-    for (;;) {
-        ids = sc_behind_names(s->m, s->env->step, ids);
-        const sc_op *op = sc_op_at(s->m, sc_def(s->m, ids));
-        if (!sc_op_has(op, SC_RESHARD) || op->operand_count != 1)
-            return ids;
-        ids = op->operands[0];
-    }
-}
-
 uint32_t sc_row_group_of(sc_sending *s, sc_op_id id)
 {
     sc_module *m = s->m;
@@ -52,7 +40,7 @@ uint32_t sc_row_group_of(sc_sending *s, sc_op_id id)
         return SC_NONE;
     bool is_gradient = sc_is_weight_gradient(m, op);
     sc_value with = is_gradient ? op->first_result : op->operands[OTHERS],
-             ids = sc_ids_root(s, op->operands[IDS]);
+             ids = sc_ids_root(m, s->env->step, op->operands[IDS]);
     sc_dim experts = sc_op_attr(op, SC_ATTR_to)->dims[0];
     const sc_sub_axis_list over = sc_split_of(sc_type_of(m, with), experts);
     if (over.count == 0)

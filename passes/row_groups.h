@@ -52,8 +52,6 @@ void sc_find_row_groups(sc_sending *s);
 uint32_t sc_row_group_of(sc_sending *s, sc_op_id id);
 /* The value before it was gathered over these sub-axes; SC_NONE: it was not. */
 sc_value sc_before_gather(const sc_sending *s, sc_value value, const sc_sub_axis_list *over);
-/* The ids that all copies of them are made from. */
-sc_value sc_ids_root(const sc_sending *s, sc_value ids);
 
 /* ---- types ---- */
 /* What splits the dim; nothing if the type lacks it. */

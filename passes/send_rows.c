@@ -17,10 +17,9 @@ static void give_phase(sc_emitter *e, sc_op_id made)
         sc_op_set_attr(e->m, made, *phase);
 }
 
-sc_emitter sc_phase_emitter(sc_sending *s, sc_op_id before)
+sc_emitter sc_phase_emitter(sc_module *m, sc_func_id func, sc_op_id before)
 {
-    return (sc_emitter){
-        .m = s->m, .func = s->func, .before = before, .like = before, .made = give_phase};
+    return (sc_emitter){.m = m, .func = func, .before = before, .like = before, .made = give_phase};
 }
 
 sc_value sc_emit_placed(sc_emitter *e, sc_op_kind kind, const sc_value *operands, uint32_t count,
@@ -92,15 +91,15 @@ static bool find_home(sc_sending *s, sc_row_group *group, const sc_type_info *sp
                "the experts have all rows; shard the batch over these axes too, or ask for gather");
 }
 
-/* Ids that are no row's, in the padding of an uneven dim. */
-static sc_value mark_padding(sc_emitter *e, const sc_row_group *group, sc_value ids)
+sc_value sc_mark_padding(sc_emitter *e, sc_value ids, const sc_dim *row_dims, uint32_t row_count)
 {
     const sc_type_info type = *sc_type_of(e->m, ids);
-    sc_dim dims[SC_MAX_RANK];
+    sc_dim dims[SC_MAX_RANK] = {0};
     uint32_t count = 0;
-    for (uint32_t i = 0; i < type.rank; i++) {
-        if (sc_is_row_dim(group, type.dims[i].dim) && sc_type_is_uneven(e->m, &type, i))
-            dims[count++] = type.dims[i].dim;
+    for (uint32_t d = 0; d < row_count; d++) {
+        int at = sc_type_find_dim(&type, row_dims[d]);
+        if (at >= 0 && sc_type_is_uneven(e->m, &type, (uint32_t)at))
+            dims[count++] = row_dims[d];
     }
     const sc_attr attrs[] = {sc_attr_dims(e->m, SC_ATTR_dims, dims, count),
                              sc_attr_number(SC_ATTR_value, SC_NO_ID)};
@@ -159,7 +158,7 @@ bool sc_begin_rows(sc_sending *s, sc_emitter *e, sc_row_group *group)
     group->room = sc_capacity_rows(s->capacity, group->share, rows);
     group->even = fmin(1, (double)rows / ((double)group->room * (double)group->parts));
     name_dims(m, group);
-    group->wide = mark_padding(e, group, ids);
+    group->wide = sc_mark_padding(e, ids, group->row_dims, group->row_dim_count);
     sc_attr attrs[5];
     uint32_t count = sc_slot_attrs(m, group, false, attrs);
     attrs[count++] = sc_attr_int(SC_ATTR_each, group->each);

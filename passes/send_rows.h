@@ -5,12 +5,15 @@
 #include "passes/row_groups.h"
 
 /* Emits before an op, with its location and phase. */
-sc_emitter sc_phase_emitter(sc_sending *s, sc_op_id before);
+sc_emitter sc_phase_emitter(sc_module *m, sc_func_id func, sc_op_id before);
 /* An op with one result, of this type and placement. */
 sc_value sc_emit_placed(sc_emitter *e, sc_op_kind kind, const sc_value *operands, uint32_t count,
                         const sc_attr *attrs, uint32_t attr_count, const sc_type_info *type);
 /* As messages name the op: its kind and scope. */
 sc_sym sc_op_place_name(sc_module *m, sc_op_id id);
+
+/* Ids that are no row's, in the padding of those uneven dims that they have. */
+sc_value sc_mark_padding(sc_emitter *e, sc_value ids, const sc_dim *row_dims, uint32_t row_count);
 
 /* Emits the slots of the group's rows, for the product that the emitter is before. False after an
  * error. */

@@ -57,28 +57,48 @@ static void index_slot(sc_lowering *l, const sc_type_info *type, const sc_attr *
     }
 }
 
+/* The number of a part of the rank among those of all that share them. */
+static sc_knode number_part(sc_lowering *l, const sc_op *op, sc_loop_dim parts, sc_knode own)
+{
+    const sc_attr *over = sc_op_attr(op, SC_ATTR_over);
+    sc_sub_axis_list list = {0};
+    const uint32_t count = over == NULL ? 0 : over->count;
+    for (uint32_t a = 0; a < count; a++)
+        list.sub_axes[list.count++] = over->sub_axes[a];
+    return count == 0 ? own : sc_lower_in_shard(l, parts.dim, &list, parts.size, own);
+}
+
 /* Whether one of the choices of the row at hand is in the part at hand. The choices of a row are
- * few (SC_MOST_CHOICES): they are not a loop. */
-static sc_knode is_chosen(sc_lowering *l, const sc_op *op, sc_knode part)
+ * few (SC_MOST_CHOICES): they are not a loop. Ids may be those of the part only, and then -1 is one
+ * of no row. */
+static sc_knode is_chosen(sc_lowering *l, const sc_op *op, sc_loop_dim parts)
 {
     const sc_attr *rows = sc_op_attr(op, SC_ATTR_dims);
+    sc_knode own_part = sc_lower_loop(l, parts), part = number_part(l, op, parts, own_part);
     const sc_type_info *ids = sc_lower_type(l, op->operands[0]);
     const int64_t below = sc_op_int(op, SC_ATTR_below, 1), each = sc_op_int(op, SC_ATTR_each, 1);
     sc_knode index[SC_MAX_RANK], any = SC_NONE;
     int64_t choices = 1;
     for (uint32_t i = 0; i < ids->rank; i++)
-        choices *= sc_attr_has_dim(rows, ids->dims[i].dim) ? 1 : ids->dims[i].size;
+        choices *= sc_attr_has_dim(rows, ids->dims[i].dim) || ids->dims[i].dim == parts.dim
+                       ? 1
+                       : ids->dims[i].size;
+    bool may_lack = sc_type_find_dim(ids, parts.dim) >= 0;
     for (int64_t q = 0; q < choices; q++) {
         int64_t left = q;
         for (uint32_t i = ids->rank; i-- > 0;) {
-            bool is_row = sc_attr_has_dim(rows, ids->dims[i].dim);
-            index[i] = is_row ? sc_lower_loop(l, loop_of(l, op->operands[0], ids->dims[i].dim))
-                              : sc_lower_integer(l, left % ids->dims[i].size);
-            left /= is_row ? 1 : ids->dims[i].size;
+            bool is_part = ids->dims[i].dim == parts.dim,
+                 is_row = sc_attr_has_dim(rows, ids->dims[i].dim);
+            index[i] = is_part  ? own_part
+                       : is_row ? sc_lower_loop(l, loop_of(l, op->operands[0], ids->dims[i].dim))
+                                : sc_lower_integer(l, left % ids->dims[i].size);
+            left /= is_row || is_part ? 1 : ids->dims[i].size;
         }
         sc_knode id =
             sc_kernel_convert(l->k, sc_lower_value(l, op->operands[0], index), SC_DTYPE_i64);
         sc_knode none = sc_lower_with(l, SC_NODE_eq, id, SC_NO_ID);
+        if (may_lack)
+            none = sc_lower_2(l, SC_NODE_or, none, sc_lower_with(l, SC_NODE_eq, id, -1));
         sc_knode valid = sc_lower_2(l, SC_NODE_or, none, sc_lower_within(l, id, below));
         sc_lower_check(l, op, valid, id, "id {value} is outside 0 <= id < %lld", (long long)below);
         sc_knode first = sc_lower_2(l, SC_NODE_mul, part, sc_lower_integer(l, each));
@@ -89,13 +109,16 @@ static sc_knode is_chosen(sc_lowering *l, const sc_op *op, sc_knode part)
     return any;
 }
 
-/* Fails if more rows than there are slots go to the part at hand. */
+/* Fails if more rows, or choices, than there are slots go to the part at hand. */
 static void check_room(sc_lowering *l, const sc_op *op, sc_knode count, int64_t room)
 {
     const char *capacity =
         sc_arena_printf(l->k->arena, "{value/%.17g}", sc_op_number(op, SC_ATTR_share, 1));
     sc_knode fits = sc_lower_2(l, SC_NODE_le, count, sc_lower_integer(l, room));
-    sc_lower_check(l, op, fits, count, SC_TOO_MANY_ROWS, "{value}", (long long)room, capacity);
+    bool is_split = sc_op_attr(op, SC_ATTR_over) != NULL;
+    sc_lower_check(l, op, fits, count, SC_TOO_MANY_ROWS, "{value}",
+                   is_split ? SC_CHOICES_WITHOUT_ROOM : SC_ROWS_WITHOUT_ROOM, (long long)room,
+                   capacity);
 }
 
 /* A running count gives the rows of a part their slots, in order. */
@@ -116,7 +139,7 @@ void root_row_slots(sc_lowering *l, const sc_op *op)
     sc_lower_phase(l, &room);
     sc_lower_store(l, SC_ITEM_STORE, slots_arg, index, minus, SC_NONE);
 
-    sc_knode row = row_number(l, &rows), chosen = is_chosen(l, op, part);
+    sc_knode row = row_number(l, &rows), chosen = is_chosen(l, op, parts.dims[0]);
     sc_lower_phase(l, &rows);
     uint32_t sum =
         sc_kernel_add_reduction(l->k, SC_ITEM_SUM, sc_kernel_convert(l->k, chosen, SC_DTYPE_i64));
@@ -176,17 +199,34 @@ sc_knode lower_pack_rows(sc_lowering *l, const sc_op *op, const sc_knode *index)
     return sc_lower_where(l, is_full, packed, fill);
 }
 
-/* The slots of a row are added in the order of parts. */
+/* The parts and choices that a row of the result is the sum of: the dims of places that it lacks.
+ */
+static sc_loop_dims summed_places(const sc_lowering *l, const sc_op *op)
+{
+    const sc_dim part = sc_op_attr(op, SC_ATTR_dims)->dims[PART];
+    const sc_type_info *type = sc_lower_type(l, op->first_result),
+                       *places = sc_lower_type(l, op->operands[1]);
+    sc_loop_dims summed = {0};
+    if (sc_type_find_dim(type, part) < 0)
+        summed.dims[summed.count++] = loop_of(l, op->operands[1], part);
+    for (uint32_t i = 0; i < places->rank; i++) {
+        sc_dim dim = places->dims[i].dim;
+        if (dim != part && sc_type_find_dim(type, dim) < 0)
+            summed.dims[summed.count++] = loop_of(l, op->operands[1], dim);
+    }
+    return summed;
+}
+
+/* The slots of a row are added in the order of parts, and in a part of choices. */
 void root_unpack_rows(sc_lowering *l, const sc_op *op)
 {
     const sc_attr *slots = sc_op_attr(op, SC_ATTR_dims);
     const sc_value result = op->first_result, y = op->operands[0];
     const sc_type_info *type = sc_lower_type(l, result), *of_slots = sc_lower_type(l, y);
-    const sc_loop_dims own = sc_loops_of(l->m, result),
-                       parts = {.count = 1, .dims = {loop_of(l, y, slots->dims[PART])}};
+    const sc_loop_dims own = sc_loops_of(l->m, result), summed = summed_places(l, op);
     sc_knode index[SC_MAX_RANK];
     outer(l, &own);
-    sc_knode part = sc_lower_loop(l, parts.dims[0]);
+    sc_knode part = sc_lower_loop(l, loop_of(l, op->operands[1], slots->dims[PART]));
     sc_knode slot = sc_kernel_convert(l->k, sc_lower_here(l, op->operands[1]), SC_DTYPE_i64);
     sc_knode has_one = sc_lower_within(l, slot, loop_of(l, y, slots->dims[SLOT]).size);
     for (uint32_t i = 0; i < type->rank; i++)
@@ -201,8 +241,11 @@ void root_unpack_rows(sc_lowering *l, const sc_op *op)
     sc_knode other = sc_lower_where(l, lacks, nan, zero);
     sc_knode term = sc_lower_where(l, has_one, sc_lower_guarded(l, y, there, has_one), other);
     uint32_t arg = sc_lower_out(l, result, SC_ARG_OUT, SC_NONE);
-    sc_lower_phase(l, &parts);
-    sc_knode sum = sc_kernel_reduced(l->k, sc_kernel_add_reduction(l->k, SC_ITEM_SUM, term), false);
+    sc_knode sum = term;
+    if (summed.count > 0) {
+        sc_lower_phase(l, &summed);
+        sum = sc_kernel_reduced(l->k, sc_kernel_add_reduction(l->k, SC_ITEM_SUM, term), false);
+    }
     sc_lower_phase(l, &(sc_loop_dims){0});
     sc_lower_store(l, SC_ITEM_STORE, arg, index,
                    sc_kernel_convert(l->k, sum, sc_lower_dtype(l, result)), SC_NONE);

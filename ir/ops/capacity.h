@@ -8,6 +8,10 @@
 /* Of `tune capacity`: slots in even shares. */
 #define SC_DEFAULT_CAPACITY 2.0
 
+/* Choices are not packed for fewer to a part under even routing, unless the plan says how many have
+ * room: an uneven routing of few rows is the rule. */
+#define SC_FEW_CHOICES 64
+
 /* A row's choices are looked at one after the other where its parts are found. */
 #define SC_MOST_CHOICES 64
 
@@ -22,11 +26,13 @@
  * not a number, so that nothing is updated with it. */
 #define SC_NO_ROOM (-2.0)
 
-/* The error of rows without room: their number, how many have room, and the capacity that would do.
- * What follows the last `= ` is a number that `tune capacity` takes. */
+/* The error of rows without room: their number, what they are, how many have room, and the capacity
+ * that would do. What follows the last `= ` is a number that `tune capacity` takes. */
 #define SC_TOO_MANY_ROWS                                                                           \
-    "%s rows of a rank go to one part of the experts, which has room for %lld; tune capacity = %s"
-#define SC_CAPACITY_FORMAT "%.2f"
+    "%s %s go to one part of the experts, which has room for %lld; tune capacity = %s"
+#define SC_ROWS_WITHOUT_ROOM    "rows of a rank"
+#define SC_CHOICES_WITHOUT_ROOM "choices of rows"
+#define SC_CAPACITY_FORMAT      "%.2f"
 
 /* The capacity, in hundredths, that has room for so many rows when the even share is `share`. */
 double sc_capacity_for(int64_t rows, double share);

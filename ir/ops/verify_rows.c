@@ -32,16 +32,15 @@ static const sc_type_info *type_of(const row_check *c, sc_value value)
     return sc_type_of(c->m, value);
 }
 
-/* The sub-axes of the dims of an attribute in the type. False, with an error, if it lacks one. */
-static bool splits_of(const row_check *c, const sc_type_info *type, const sc_attr *dims,
-                      sc_sub_axis_set *out)
+/* The sub-axes of these dims in the type. False, with an error, if it lacks one. */
+static bool splits_of(const row_check *c, const sc_type_info *type, const sc_dim *dims,
+                      uint32_t count, sc_sub_axis_set *out)
 {
     *out = 0;
-    for (uint32_t d = 0; d < dims->count; d++) {
-        int at = sc_type_find_dim(type, dims->dims[d]);
+    for (uint32_t d = 0; d < count; d++) {
+        int at = sc_type_find_dim(type, dims[d]);
         if (at < 0) {
-            wrong(c, "a type lacks dim %s",
-                  sc_text(c->m->context, c->m->dims.data[dims->dims[d]].name));
+            wrong(c, "a type lacks dim %s", sc_text(c->m->context, c->m->dims.data[dims[d]].name));
             return false;
         }
         const sc_sub_axis_list list = sc_placement_dim(&type->placement, (uint32_t)at);
@@ -51,34 +50,48 @@ static bool splits_of(const row_check *c, const sc_type_info *type, const sc_att
     return true;
 }
 
+enum { MEMBER, PART, SLOT }; /* the dims of slots */
+
 /* Checks the dims of slots: a member for each rank that splits rows. */
 static void check_members(const row_check *c, const sc_type_info *rows, const sc_attr *row_dims,
                           const sc_type_info *slots, const sc_attr *slot_dims)
 {
-    sc_sub_axis_set of_rows, of_slots;
-    if (!splits_of(c, rows, row_dims, &of_rows) || !splits_of(c, slots, slot_dims, &of_slots))
+    const sc_dim own[] = {slot_dims->dims[MEMBER], slot_dims->dims[SLOT]};
+    sc_sub_axis_set of_rows, of_slots, of_parts;
+    if (!splits_of(c, rows, row_dims->dims, row_dims->count, &of_rows) ||
+        !splits_of(c, slots, own, 2, &of_slots) ||
+        !splits_of(c, slots, &slot_dims->dims[PART], 1, &of_parts))
         return;
-    int at = sc_type_find_dim(slots, slot_dims->dims[0]);
-    if (of_rows != of_slots || sc_type_local_size(c->m, slots, (uint32_t)at) != 1)
+    int at = sc_type_find_dim(slots, slot_dims->dims[MEMBER]);
+    if (of_rows != of_slots || (of_rows & of_parts) != 0 ||
+        sc_type_local_size(c->m, slots, (uint32_t)at) != 1)
         wrong(c, "a rank has the rows of several members, or the slots of others");
 }
 
-/* Checks that the types are the same but for these dims. */
-static void check_others(const row_check *c, const sc_type_info *from, const sc_attr *less,
-                         const sc_type_info *to, const sc_attr *more)
+/* Checks that the types of rows and of slots are the same but for these dims. Rows may have the dim
+ * of parts, too; the sum over parts that ranks have is pending over these. Sums are rounded to the
+ * dtype of rows. */
+static void check_others(const row_check *c, const sc_type_info *rows, const sc_attr *row_dims,
+                         const sc_type_info *slots, const sc_attr *slot_dims, bool adds)
 {
-    bool same = from->dtype == to->dtype && from->rank - less->count == to->rank - more->count;
-    for (uint32_t i = 0; same && i < from->rank; i++) {
-        if (sc_attr_has_dim(less, from->dims[i].dim))
+    bool is_apart = sc_type_find_dim(rows, slot_dims->dims[PART]) >= 0,
+         is_rounded = adds && sc_dtype_is_float(rows->dtype) && sc_dtype_is_float(slots->dtype),
+         same = (rows->dtype == slots->dtype || is_rounded) &&
+                rows->rank - row_dims->count - is_apart == slots->rank - slot_dims->count;
+    sc_sub_axis_set parts = 0, partial = sc_placement_partial(&slots->placement, SC_PARTIAL_SUM);
+    for (uint32_t i = 0; same && i < rows->rank; i++) {
+        if (sc_attr_has_dim(row_dims, rows->dims[i].dim))
             continue;
-        int at = sc_type_find_dim(to, from->dims[i].dim);
-        sc_sub_axis_list a = sc_placement_dim(&from->placement, i), b = {0};
+        int at = sc_type_find_dim(slots, rows->dims[i].dim);
+        sc_sub_axis_list a = sc_placement_dim(&rows->placement, i), b = {0};
         if (at >= 0)
-            b = sc_placement_dim(&to->placement, (uint32_t)at);
-        same = at >= 0 && from->dims[i].size == to->dims[at].size && sc_sub_axis_list_equal(&a, &b);
+            b = sc_placement_dim(&slots->placement, (uint32_t)at);
+        same =
+            at >= 0 && rows->dims[i].size == slots->dims[at].size && sc_sub_axis_list_equal(&a, &b);
     }
-    if (!same || sc_placement_partial(&from->placement, SC_PARTIAL_SUM) !=
-                     sc_placement_partial(&to->placement, SC_PARTIAL_SUM))
+    if (same && adds && !is_apart)
+        same = splits_of(c, slots, &slot_dims->dims[PART], 1, &parts);
+    if (!same || sc_placement_partial(&rows->placement, SC_PARTIAL_SUM) != (partial | parts))
         wrong(c, "it changes more than the dims of rows");
 }
 
@@ -89,6 +102,29 @@ static bool has_dims(const row_check *c, const sc_attr *rows, const sc_attr *slo
         return true;
     wrong(c, "it names no dims of rows or of slots");
     return false;
+}
+
+/* Checks that `over` is what splits the parts of ids, slots, places and counts. */
+static void check_own_parts(const row_check *c, sc_dim part)
+{
+    const sc_attr *over = sc_op_attr(c->op, SC_ATTR_over);
+    const uint32_t count = over == NULL ? 0 : over->count;
+    bool same = true;
+    for (uint32_t v = 0; v <= c->op->result_count; v++) {
+        const sc_type_info *type =
+            type_of(c, v == 0 ? c->op->operands[0] : c->op->first_result + v - 1);
+        int at = sc_type_find_dim(type, part);
+        sc_sub_axis_list list = {0};
+        if (v == 0 && at < 0)
+            continue;
+        if (at >= 0)
+            list = sc_placement_dim(&type->placement, (uint32_t)at);
+        same = same && at >= 0 && list.count == count;
+        for (uint32_t a = 0; same && a < count; a++)
+            same = list.sub_axes[a] == over->sub_axes[a];
+    }
+    if (!same)
+        wrong(c, "its parts are not split as it says");
 }
 
 static void check_slots(const row_check *c)
@@ -106,8 +142,15 @@ static void check_slots(const row_check *c)
     if (sc_op_int(c->op, SC_ATTR_each, 0) < 1 || sc_op_int(c->op, SC_ATTR_below, 0) < 1 ||
         !(sc_op_number(c->op, SC_ATTR_share, 0) > 0))
         wrong(c, "it lacks the sizes of parts and of their share");
+    check_own_parts(c, slots->dims[PART]);
     for (uint32_t r = 0; r < c->op->result_count; r++)
         c->rows->slots[c->op->first_result + r] = c->id;
+}
+
+/* The slots in which the rows are that these slots are of: of choices of rows that were sent. */
+static sc_op_id outer_slots(const row_check *c, sc_op_id slots)
+{
+    return slots == SC_NONE ? SC_NONE : c->rows->slots[sc_op_at(c->m, slots)->operands[0]];
 }
 
 static sc_op_id slots_of(const row_check *c, uint32_t operand)
@@ -122,7 +165,9 @@ static void check_packed(const row_check *c)
     if (!has_dims(c, rows, slots))
         return;
     check_members(c, x, rows, y, slots);
-    check_others(c, x, rows, y, slots);
+    check_others(c, x, rows, y, slots, false);
+    if (slots_of(c, 0) != SC_NONE && slots_of(c, 0) != outer_slots(c, slots_of(c, 1)))
+        wrong(c, "it packs what is in the slots of other rows");
     c->rows->slots[c->op->first_result] = slots_of(c, 1);
 }
 
@@ -133,9 +178,10 @@ static void check_unpacked(const row_check *c)
     if (!has_dims(c, rows, slots))
         return;
     check_members(c, x, rows, y, slots);
-    check_others(c, y, slots, x, rows);
+    check_others(c, x, rows, y, slots, true);
     if (slots_of(c, 0) != slots_of(c, 1))
         wrong(c, "its operands are in the slots of different rows");
+    c->rows->slots[c->op->first_result] = outer_slots(c, slots_of(c, 1));
 }
 
 static void give(const row_check *c, uint32_t result, sc_op_id slots)

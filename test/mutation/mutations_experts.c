@@ -133,3 +133,30 @@ bool ids_not_sent(sc_module *m, sc_func_id func)
 {
     return read_unsent(m, func, SC_OP_routed_dot, IDS);
 }
+
+/* ---- choices that are packed ---- */
+bool choices_of_another_layer(sc_module *m, sc_func_id func)
+{
+    return read_of_layer_0(m, func, SC_OP_pack_rows, 1);
+}
+
+bool choices_back_in_other_rows(sc_module *m, sc_func_id func)
+{
+    return read_of_layer_0(m, func, SC_OP_unpack_rows, 1);
+}
+
+bool part_of_choices_forgotten(sc_module *m, sc_func_id func)
+{
+    return drop_attr(m, find_op(m, func, SC_OP_row_slots, "layers[1]"), SC_ATTR_over);
+}
+
+bool choices_of_half_the_experts(sc_module *m, sc_func_id func)
+{
+    return row_sent_to_a_neighbour(m, func);
+}
+
+/* The first copy to slots is that of the ids. */
+bool ids_packed_in_other_slots(sc_module *m, sc_func_id func)
+{
+    return read_of_layer_0(m, func, SC_OP_pack_rows, 0);
+}

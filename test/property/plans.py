@@ -355,7 +355,7 @@ def draw_plan(rng: random.Random, model: Model, mesh_sizes: tuple[int, ...]) -> 
     sizes = draw_sizes(rng, model, parts)
     decode = sizes["S"] if parts.get("S", 1) > 1 or rng.random() < 0.3 else rng.choice((1, 2))
     others = (f"bind S = {decode}, T = {sizes['T']} in decode;",) + draw_precision(rng)
-    if any(form.name == "dispatch" for form in forms):
+    if model.has("routed") and any(isinstance(line, Rule) and "X" in line.dims for line in lines):
         others += (rng.choice(("", "tune capacity = 0.3;", "tune capacity = 1;", "tune capacity = 1.3;", "tune capacity = 9;")),)
     small = dict(sizes, S=math.gcd(sizes["S"], decode), T=math.gcd(sizes["T"], sizes["S"]))
     return Plan(mesh, tuple(lines + forms + draw_pins(rng, model, plan, small)), others), sizes

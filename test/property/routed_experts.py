@@ -55,6 +55,13 @@ PLANS = {
     "dispatch sequence": f"mesh ep = 2, tp = 2; shard B over ep; shard F over tp; shard act S over tp if free; {DISPATCH}",
     "dispatch batches": f"mesh ep = 2; shard B over ep; accumulate 2 over B; remat ffn; {DISPATCH}",
     "batches": "mesh dp = 2; shard B over dp; accumulate 2 over B; remat ffn;",
+    # room for some of the choices of rows: it grows where it does not do
+    "packed": f"mesh ep = 4; {EXPERTS} tune capacity = 1.3;",
+    "packed gather": f"mesh ep = 4; shard B over ep; {GATHER} tune capacity = 0.5;",
+    "packed mixed": f"mesh dp = 2, ep = 2, tp = 2; shard B over dp, ep; shard F over tp; {GATHER} tune capacity = 1.4;",
+    "packed batches": f"mesh fsdp = 2, ep = 2; shard B over fsdp, ep; shard param D over fsdp; remat ffn; {GATHER} tune capacity = 1.4;",
+    "packed dispatch batches": f"mesh ep = 2; shard B over ep; accumulate 2 over B; remat ffn; {DISPATCH} tune capacity = 1.1;",
+    "packed uneven": f"mesh ep = 3, dp = 3; pad B to multiple 3; pad X to multiple 3; shard B over dp; {EXPERTS} tune capacity = 1.4;",
 }
 BODIES = {
     "routed": """h = silu(dot[D](x, gather[X](w1, i))) * dot[D](x, gather[X](w3, i));
@@ -172,7 +179,8 @@ def main() -> None:
             want = runner.step(f"dense{kind}", choice, top, "one", "--interpret")
             before = runner.step(f"dense{kind}", choice, top, "one", "--interpret", "--set", "lr=0")
             runs = [("one", "--interpret"), ("one", *runner.target)]
-            runs += [(plan, *runner.target) for plan in PLANS if plan != "one" and plan.startswith(arguments.only) and top == 2]
+            plans = [plan for plan in PLANS if not plan.startswith("packed") or (choice != "ties" and kind != ", shifted")]
+            runs += [(plan, *runner.target) for plan in plans if plan != "one" and plan.startswith(arguments.only) and top == 2]
             for run in runs:
                 got = runner.step(f"routed{kind}", choice, top, *run)
                 found = differences(got, want) + (unpicked_changes(got, before) if choice == "given" else [])

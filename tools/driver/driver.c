@@ -470,6 +470,17 @@ bool sc_compile_forward(sc_context *context, const sc_compiled *step, const sc_o
     return sc_driver_compile(context, step->program, step->plan, &forward, NULL, NULL, last, out);
 }
 
+bool sc_splits_experts(const sc_module *m)
+{
+    sc_for_each_op_of_all(m, id)
+    {
+        const sc_op *op = sc_op_at(m, id);
+        if (sc_op_takes_ids((sc_op_kind)op->kind, 2) && sc_op_attr(op, SC_ATTR_offset) != NULL)
+            return true;
+    }
+    return false;
+}
+
 bool sc_has_slots(const sc_module *m)
 {
     sc_for_each_op_of_all(m, id)

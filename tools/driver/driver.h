@@ -88,9 +88,11 @@ bool sc_driver_compile(sc_context *context, sc_declarations *program, const sc_p
                        const sc_options *options, sc_after_pass *after, void *user,
                        const char *last, sc_compiled *out);
 
-/* True if rows are sent to the ranks of their experts, so that a step may lack room (`tune
- * capacity`). */
+/* True if rows or choices of rows are in slots of their experts' ranks, so that a step may lack
+ * room (`tune capacity`). */
 bool sc_has_slots(const sc_module *m);
+/* True for the program of a rank that has some of the experts of a routed product only. */
+bool sc_splits_experts(const sc_module *m);
 
 /* Returns the target of --target, by default the CPU. NULL after reporting an error. */
 const sc_target *sc_driver_target(sc_context *context, const sc_options *options);

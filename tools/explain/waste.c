@@ -253,7 +253,7 @@ static void warn_of_offload(sc_context *context, const sc_compiled_list *entries
     }
 }
 
-/* Warns about room for rows where none are sent. */
+/* Warns about room for rows of experts where ranks have all experts. */
 static void warn_of_capacity(sc_context *context, const sc_compiled_list *entries,
                              const sc_plan_stmt *stmt)
 {
@@ -262,10 +262,10 @@ static void warn_of_capacity(sc_context *context, const sc_compiled_list *entrie
         is_named =
             is_named || strcmp(sc_text(context, stmt->tune.data[i].name.text), "capacity") == 0;
     for (uint32_t e = 0; e < entries->count; e++)
-        is_named = is_named && !sc_has_slots(entries->data[e]->local);
+        is_named = is_named && !sc_splits_experts(entries->data[e]->local);
     if (is_named)
         sc_report(&context->diag, SC_D_line_idle, stmt->loc, names_of(context, entries),
-                  "no rows are sent to the ranks of their experts by dispatch", NULL);
+                  "no axis splits routed experts", NULL);
 }
 
 static const char *why_idle(const sc_plan_stmt *stmt, const line_use *use)

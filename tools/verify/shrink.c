@@ -5,8 +5,8 @@
  * Dims that must have equal sizes (rename) form a class. Classes related by slice, concat or topk
  * are scaled by one divisor, so that sums and ranges of sizes still hold. A table that computed
  * positions index stays at least as large as the positions; if nothing is known about the ids, it
- * keeps its size. Sizes only grow until the conditions are met, and never beyond the original, so
- * this terminates.
+ * keeps its size. Slots of rows keep room for all rows that may be in them. Sizes only grow until
+ * the conditions are met, and never beyond the original, so this terminates.
  *
  * Norms divide by sums of rows. With few elements such a sum may be near zero, so that the error of
  * one row is a hundred times another's. Dims along which rows are summed therefore keep more
@@ -30,6 +30,7 @@ typedef struct dim_class {
     int64_t uneven;   /* the one number of shards that does not divide it; 0: none, -1: several */
     bool fixed, scaled;
     bool averaged; /* rows are summed along it */
+    bool counts;   /* it numbers ranks or their parts: one a rank */
 } dim_class;
 
 /* The condition to(dim) >= sum of to(terms) + extra. */
@@ -38,6 +39,13 @@ typedef struct at_least {
     uint32_t terms[4];
     int64_t extra;
 } at_least;
+
+/* Slots of these rows: of these dims of a type of the per-rank module. */
+typedef struct slot_room {
+    uint32_t slots;
+    sc_type type;
+    const sc_attr *rows;
+} slot_room;
 
 /* `from` of a slice or unslice; scaled with its dim. */
 typedef struct slice_start {
@@ -51,6 +59,7 @@ typedef struct shrinking {
     SC_VEC(dim_class) dims;
     sc_map by_name;
     SC_VEC(at_least) bounds;
+    SC_VEC(slot_room) rooms;
     SC_VEC(slice_start) starts;
     sc_mesh mesh; /* of the per-rank module, as shrunk so far */
     sc_sub_axis_set rings;
@@ -319,6 +328,17 @@ static void read_append(shrinking *s, const sc_module *m, const sc_op *op)
             (at_least){.dim = to, .term_count = 2, .terms = {from, from}};
 }
 
+/* Rows that are put in slots: ranks have one member and one part of these. */
+static void read_slots(shrinking *s, const sc_module *m, const sc_op *op)
+{
+    enum { MEMBER, PART, SLOT };
+    for (uint32_t i = MEMBER; i <= PART; i++)
+        s->dims.data[attr_dim(s, m, op, SC_ATTR_to, i)].counts = true;
+    *sc_vec_push(s->arena, &s->rooms) = (slot_room){.slots = attr_dim(s, m, op, SC_ATTR_to, SLOT),
+                                                    .type = m->values.data[op->operands[0]].type,
+                                                    .rows = sc_op_attr(op, SC_ATTR_dims)};
+}
+
 /* Reads the relations of sizes in ops. Classes come first, because scaling refers to them. */
 static void read_relations(shrinking *s, const sc_module *m)
 {
@@ -464,7 +484,8 @@ static void read_placements(shrinking *s, sc_shrink_side *side)
 /* Returns the number of which a class must be a multiple. */
 static int64_t step_of(const dim_class *dim)
 {
-    return dim->multiple % 2 == 0 ? dim->multiple : lcm(dim->multiple, 2); /* rope needs pairs */
+    return dim->counts || dim->multiple % 2 == 0 ? dim->multiple
+                                                 : lcm(dim->multiple, 2); /* rope needs pairs */
 }
 
 static void start_sizes(shrinking *s)
@@ -472,6 +493,7 @@ static void start_sizes(shrinking *s)
     for (uint32_t i = 0; i < s->dims.count; i++) {
         s->dims.data[root_of(s, i)].fixed |= s->dims.data[i].fixed;
         s->dims.data[root_of(s, i)].averaged |= s->dims.data[i].averaged;
+        s->dims.data[root_of(s, i)].counts |= s->dims.data[i].counts;
     }
     for (uint32_t i = 0; i < s->dims.count; i++) {
         dim_class *dim = &s->dims.data[i];
@@ -482,7 +504,9 @@ static void start_sizes(shrinking *s)
         dim->minimum = dim->multiple > 1 ? 2 * dim->multiple : 4;
         if (dim->uneven > 1 && dim->multiple == 1)
             dim->minimum = 2 * dim->uneven - 1;
-        if (dim->averaged && dim->minimum < s->room)
+        if (dim->counts)
+            dim->minimum = dim->multiple;
+        else if (dim->averaged && dim->minimum < s->room)
             dim->minimum = s->room;
     }
 }
@@ -553,6 +577,22 @@ static void choose_sizes(shrinking *s)
     }
 }
 
+/* The rows that a rank has, of those that slots are for. */
+static int64_t rows_of(shrinking *s, const slot_room *room)
+{
+    const sc_shrink_side *side = &s->out->sides[1];
+    const sc_type_info *type = &side->types[room->type];
+    int64_t rows = 1;
+    for (uint32_t i = 0; i < type->rank; i++) {
+        uint32_t at = find_dim(s, side->m, type->dims[i].dim);
+        if (at == SC_NONE || !sc_attr_has_dim(room->rows, type->dims[i].dim))
+            continue;
+        const int64_t shards = (int64_t)sc_type_shards(&s->mesh, type, i);
+        rows *= (s->dims.data[root_of(s, at)].to + shards - 1) / shards;
+    }
+    return rows;
+}
+
 /* Raises minimums that violate a condition. Returns false if there was none. */
 static bool raise_minimums(shrinking *s)
 {
@@ -566,6 +606,15 @@ static bool raise_minimums(shrinking *s)
         if (dim->to >= wanted || stays(dim, dim->to))
             continue;
         dim->minimum = wanted;
+        raised = true;
+    }
+    for (uint32_t r = 0; r < s->rooms.count; r++) {
+        const slot_room *room = &s->rooms.data[r];
+        dim_class *slots = &s->dims.data[root_of(s, room->slots)];
+        int64_t wanted = rows_of(s, room);
+        if (slots->to >= wanted || stays(slots, slots->to))
+            continue;
+        slots->minimum = wanted;
         raised = true;
     }
     return raised;
@@ -838,6 +887,11 @@ void sc_shrink_modules(sc_module *global, sc_module *local, double limit, sc_shr
     read_relations(&s, global);
     read_relations(&s, local);
     sc_for_each_op_of_all(global, op) read_bounds(&s, global, sc_op_at(global, op));
+    sc_for_each_op_of_all(local, op)
+    {
+        if (sc_op_attr(sc_op_at(local, op), SC_ATTR_share) != NULL)
+            read_slots(&s, local, sc_op_at(local, op));
+    }
     read_averages(&s, global);
     do {
         find_sizes(&s);
