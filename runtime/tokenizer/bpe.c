@@ -214,14 +214,13 @@ static uint32_t find_character(const sc_encoder *e, const char *text, unsigned *
 static sc_span affixed(sc_encoder *e, sc_span character, bool is_first, bool is_last)
 {
     const sc_bpe *bpe = &e->tokenizer->bpe;
-    sc_strbuf text;
-    sc_strbuf_init(&text, &e->arena);
+    e->symbol.length = 0;
     if (!is_first)
-        sc_strbuf_add_bytes(&text, bpe->prefix.data, bpe->prefix.length);
-    sc_strbuf_add_bytes(&text, character.data, character.length);
+        sc_strbuf_add_bytes(&e->symbol, bpe->prefix.data, bpe->prefix.length);
+    sc_strbuf_add_bytes(&e->symbol, character.data, character.length);
     if (is_last)
-        sc_strbuf_add_bytes(&text, bpe->suffix.data, bpe->suffix.length);
-    return (sc_span){text.data, text.length};
+        sc_strbuf_add_bytes(&e->symbol, bpe->suffix.data, bpe->suffix.length);
+    return (sc_span){e->symbol.data, e->symbol.length};
 }
 
 static void read_characters(sc_encoder *e, sc_span piece)
@@ -234,11 +233,8 @@ static void read_characters(sc_encoder *e, sc_span piece)
         uint32_t id = find_character(e, piece.data + at, &length);
         sc_span symbol = {piece.data + at, length};
         if (has_affixes) {
-            sc_arena_mark mark = sc_arena_mark_here(&e->arena);
             symbol = affixed(e, symbol, at == 0, at + length == piece.length);
             id = sc_vocabulary_find(&e->tokenizer->vocabulary, symbol.data, symbol.length);
-            if (id != SC_NONE)
-                sc_arena_release(&e->arena, mark);
         }
         add_character(e, symbol, id, &u);
         at += length;

@@ -19,7 +19,8 @@ typedef struct stage {
 struct shardc_token_stream {
     const shardc_tokenizer *tokenizer;
     bool keeps_special;
-    sc_arena arena; /* scratch of a call */
+    sc_arena arena; /* scratch of a token; emptied to `empty` */
+    sc_arena_mark empty;
     sc_matcher *matcher;
     jmp_buf failed;
     shardc_status status;
@@ -410,33 +411,38 @@ static void begin_call(shardc_token_stream *s, shardc_token_text *out, shardc_er
 
 static void put_id(shardc_token_stream *s, uint32_t id)
 {
-    size_t length;
-    if (!s->keeps_special && shardc_tokenizer_is_special(s->tokenizer, id))
+    const shardc_tokenizer *t = s->tokenizer;
+    sc_span token = t->shown[id];
+    if (!s->keeps_special && t->is_skipped[id])
         return;
-    const char *content = shardc_tokenizer_content(s->tokenizer, id, &length);
-    put(s, 0, (sc_span){content, length});
+    if (token.data == NULL)
+        token.data = shardc_tokenizer_content(t, id, &token.length);
+    put(s, 0, token);
 }
 
 /* Appends the ids, and ends if `is_end`. */
 static shardc_status run(shardc_token_stream *s, const uint32_t *ids, size_t count, bool is_end,
                          shardc_token_text *text, shardc_error *error)
 {
-    const sc_arena_mark mark = sc_arena_mark_here(&s->arena);
     const size_t before = text->length;
     begin_call(s, text, error);
     if (setjmp(s->failed) != 0) {
         text->length = before;
-        sc_arena_release(&s->arena, mark);
+        sc_arena_release(&s->arena, s->empty);
         return s->status;
+    }
+    if (s->arena.chunks == NULL) { /* a chunk that stays */
+        sc_arena_alloc(&s->arena, 1);
+        s->empty = sc_arena_mark_here(&s->arena);
     }
     append(s, text, "", 0);
     for (size_t i = 0; i < count; i++) {
         put_id(s, ids[i]);
-        sc_arena_release(&s->arena, mark);
+        sc_arena_release(&s->arena, s->empty);
     }
     for (uint32_t i = 0; is_end && i < s->tokenizer->decoder_count; i++)
         end_stage(s, i);
-    sc_arena_release(&s->arena, mark);
+    sc_arena_release(&s->arena, s->empty);
     return SHARDC_OK;
 }
 

@@ -69,18 +69,25 @@ shardc_status sc_encoder_run(sc_encoder *encoder, shardc_token_ids *out, shardc_
                              void (*work)(sc_encoder *, void *), void *user)
 {
     const size_t before = out == NULL ? 0 : out->count;
-    const sc_arena_mark mark = sc_arena_mark_here(&encoder->arena);
     encoder->out = out;
     encoder->error = error;
     encoder->status = SHARDC_OK;
     memset(&encoder->symbols, 0, sizeof encoder->symbols);
     memset(&encoder->list, 0, sizeof encoder->list);
     memset(&encoder->heap, 0, sizeof encoder->heap);
-    if (setjmp(encoder->failed) == 0)
+    memset(&encoder->marks, 0, sizeof encoder->marks);
+    encoder->symbol = (sc_strbuf){.arena = &encoder->arena};
+    if (setjmp(encoder->failed) != 0) {
+        if (out != NULL)
+            out->count = before;
+    } else {
+        if (encoder->arena.chunks == NULL) { /* a chunk that stays */
+            sc_arena_alloc(&encoder->arena, 1);
+            encoder->empty = sc_arena_mark_here(&encoder->arena);
+        }
         work(encoder, user);
-    else if (out != NULL)
-        out->count = before;
-    sc_arena_release(&encoder->arena, mark);
+    }
+    sc_arena_release(&encoder->arena, encoder->empty);
     return encoder->status;
 }
 

@@ -23,7 +23,8 @@ typedef struct sc_symbol {
 
 struct sc_encoder {
     const shardc_tokenizer *tokenizer;
-    sc_arena arena; /* emptied between calls */
+    sc_arena arena; /* emptied between calls, to `empty` */
+    sc_arena_mark empty;
     sc_matcher *matcher;
     sc_cached_piece *cache;
     shardc_token_ids *out;
@@ -34,6 +35,8 @@ struct sc_encoder {
     SC_VEC(uint32_t) symbols;
     SC_VEC(sc_symbol) list;
     SC_VEC(uint64_t) heap; /* rank << 32 | position of the left symbol */
+    SC_VEC(int32_t) marks; /* combining marks in order */
+    sc_strbuf symbol;      /* a symbol with its prefix and suffix */
     sc_encoder *next;      /* in the pool */
 };
 

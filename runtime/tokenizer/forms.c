@@ -41,8 +41,9 @@ static void decompose(sc_encoder *e, uint32_t c, utf8proc_option_t options, char
 static void sort_marks(sc_encoder *e, int32_t *marks, uint32_t count)
 {
     uint32_t begins[CLASSES + 1] = {0};
-    sc_arena_mark mark = sc_arena_mark_here(&e->arena);
-    int32_t *sorted = sc_arena_array(&e->arena, count, sizeof *sorted);
+    e->marks.count = 0;
+    sc_vec_reserve(&e->arena, &e->marks, count);
+    int32_t *sorted = e->marks.data;
     for (uint32_t i = 0; i < count; i++)
         begins[class_of(marks[i]) + 1]++;
     for (uint32_t i = 1; i <= CLASSES; i++)
@@ -50,7 +51,6 @@ static void sort_marks(sc_encoder *e, int32_t *marks, uint32_t count)
     for (uint32_t i = 0; i < count; i++)
         sorted[begins[class_of(marks[i])]++] = marks[i];
     memcpy(marks, sorted, count * sizeof *marks);
-    sc_arena_release(&e->arena, mark);
 }
 
 /* Each run of marks by its classes (D109 of Unicode's chapter 3). */

@@ -68,19 +68,16 @@ static bool parts_of(const json_t *merge, sc_span *left, sc_span *right)
     return true;
 }
 
-/* The merged token is the left part and the right one without the prefix of continuing symbols. */
-static uint32_t find_result(sc_reader *r, sc_span left, sc_span right)
+/* The merged token is the left part and the right one without the prefix of continuing symbols.
+ * `text` has room for two tokens. */
+static uint32_t find_result(const sc_reader *r, sc_span left, sc_span right, char *text)
 {
     const sc_span *prefix = &r->tokenizer->bpe.prefix;
     size_t skipped = right.length < prefix->length ? right.length : prefix->length;
-    sc_arena_mark mark = sc_arena_mark_here(r->arena);
-    char *text = sc_arena_alloc(r->arena, left.length + right.length);
     memcpy(text, left.data, left.length);
     memcpy(text + left.length, right.data + skipped, right.length - skipped);
-    uint32_t id =
-        sc_vocabulary_find(&r->tokenizer->vocabulary, text, left.length + right.length - skipped);
-    sc_arena_release(r->arena, mark);
-    return id;
+    return sc_vocabulary_find(&r->tokenizer->vocabulary, text,
+                              left.length + right.length - skipped);
 }
 
 static bool read_merges(sc_reader *r, const char *where, const json_t *value)
@@ -93,13 +90,15 @@ static bool read_merges(sc_reader *r, const char *where, const json_t *value)
         return sc_read_fail(r, where, "'merges' must be a list of at most %d", SC_TOKEN_IDS);
     bpe->results = sc_arena_array(r->arena, json_array_size(list), sizeof *bpe->results);
     bpe->merges.arena = r->arena;
+    char *text = sc_arena_array(r->arena, 2, vocabulary->longest);
     json_array_foreach (list, i, merge) {
         sc_span left, right;
         if (!parts_of(merge, &left, &right))
             return sc_read_fail(r, where, "merges[%zu] must be two tokens", i);
         uint32_t a = sc_vocabulary_find(vocabulary, left.data, left.length);
         uint32_t b = sc_vocabulary_find(vocabulary, right.data, right.length);
-        uint32_t result = a == SC_NONE || b == SC_NONE ? SC_NONE : find_result(r, left, right);
+        uint32_t result =
+            a == SC_NONE || b == SC_NONE ? SC_NONE : find_result(r, left, right, text);
         if (result == SC_NONE)
             return sc_read_fail(r, where,
                                 "merges[%zu] has '%.60s' and '%.60s': both and the merged token "

@@ -61,10 +61,12 @@ static bool read_all(sc_reader *r, const json_t *root)
 static void set_size(shardc_tokenizer *t)
 {
     t->size = t->vocabulary.size > t->extra.size ? t->vocabulary.size : t->extra.size;
-    t->special = sc_arena_alloc(&t->arena, t->size);
+    t->is_special = sc_arena_array(&t->arena, t->size, sizeof *t->is_special);
+    t->is_skipped = sc_arena_array(&t->arena, t->size, sizeof *t->is_skipped);
+    t->shown = sc_arena_array(&t->arena, t->size, sizeof *t->shown);
     for (uint32_t i = 0; i < t->added.count; i++) {
-        if (t->added.data[i].is_special)
-            t->special[t->added.data[i].id] = 1;
+        const sc_added_token *token = &t->added.data[i];
+        t->is_special[token->id] = t->is_special[token->id] || token->is_special;
     }
 }
 
@@ -79,15 +81,23 @@ static bool check_ids(sc_reader *r)
     return true;
 }
 
-/* The contents that are found after normalization are normalized, too. */
+/* The contents that are found after normalization are normalized, too. They are what Hugging Face's
+ * library decodes to, and what it looks up among the special ones. */
 static void fill_normalized(sc_encoder *e, void *user)
 {
     shardc_tokenizer *t = user;
     for (uint32_t i = 0; i < t->added.count; i++) {
+        const sc_added_token *token = &t->added.data[i];
         bool begins = true;
-        if (!t->added.data[i].is_normalized)
+        uint32_t id = token->id;
+        t->is_skipped[id] = t->is_special[id];
+        if (!token->is_normalized)
             continue;
-        sc_span text = sc_normalize(e, t->added.data[i].content, &begins);
+        sc_span text = sc_normalize(e, token->content, &begins);
+        text.data = sc_arena_copy_text(&t->arena, text.data, text.length);
+        t->shown[id] = text;
+        t->is_skipped[token->id] =
+            shardc_tokenizer_find(t, text.data, text.length, &id) && t->is_special[id];
         if (text.length > 0)
             sc_trie_add(&t->normalized_trie, &t->arena, text, i);
     }
@@ -219,7 +229,7 @@ const char *shardc_tokenizer_content(const shardc_tokenizer *tokenizer, uint32_t
 
 bool shardc_tokenizer_is_special(const shardc_tokenizer *tokenizer, uint32_t id)
 {
-    return id < tokenizer->size && tokenizer->special[id] != 0;
+    return id < tokenizer->size && tokenizer->is_special[id];
 }
 
 void shardc_token_ids_free(shardc_token_ids *ids)

@@ -148,8 +148,12 @@ struct shardc_tokenizer {
     sc_vocabulary extra;      /* added tokens that the model does not have */
     sc_added_tokens added;    /* all that are looked for in a text */
     sc_trie raw_trie, normalized_trie;
-    uint8_t *special; /* 1 by id */
-    uint32_t size;    /* ids are below */
+    bool *is_special; /* by id */
+    /* by id: what decoding shows of added tokens that are normalized, NULL: the content; whether it
+     * is the content of a special token */
+    sc_span *shown;
+    bool *is_skipped;
+    uint32_t size; /* ids are below */
     sc_normalizer normalizers[SC_STEPS];
     sc_splitter splitters[SC_STEPS];
     sc_decoder decoders[SC_STEPS];
