@@ -55,6 +55,8 @@ static const command_row commands[] = {
     {"generate", sc_cmd_generate, "F", "continue prompts with a cached entry",
      "shardc generate chat.shard --weights w.safetensors --prompt 'once upon' --temperature 0.8",
      false},
+    {"tokenize", sc_cmd_tokenize, "F|-", "lines of text to ids, or back (--decode)",
+     "shardc tokenize text.txt --tokenizer tokenizer.json", false},
     {"build", sc_cmd_build, "F", "an executable that trains, evaluates, measures",
      "shardc build examples/bytes.shard --plan one -o step", true},
     {"plot", sc_cmd_plot, "LOG..", "draw the losses, norms and speeds of training logs as SVG",

@@ -25,6 +25,7 @@ typedef struct sc_run_options {
     int64_t eval_every;                 /* in steps; 0: not given */
     int64_t state_every, keep, give_up; /* 0: not given */
     bool best;
+    const char *tokenizer, *template; /* a file; the name of a chat template */
     sc_text_list prompts;
     int64_t max_tokens, top_k, stop; /* 0: not given; stop is valid if has_stop */
     /* temperature 0: take the most likely token; top_p 0: no limit */

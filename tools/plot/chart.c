@@ -5,7 +5,7 @@
 #include <string.h>
 
 static const double WIDTH = 960, MARGIN = 20, CHARACTER = 7, TITLE = 24, GAP = 22, TICK = 20,
-                    X_TICK_SPACE = 90, Y_TICK_SPACE = 40, LOG_FROM = 30;
+                    X_TICK_SPACE = 90, Y_TICK_SPACE = 40, LOG_FROM = 30, NEAR_ZERO = 0.05;
 
 static const sc_chart_panel all_panels[SC_CHART_PANELS] = {
     {.title = "loss",
@@ -120,6 +120,8 @@ void sc_chart_lay_out(sc_arena *arena, const sc_log_runs *runs, sc_chart *out)
     }
     out->left = MARGIN + (double)widest * CHARACTER + 8;
     range steps = steps_of(runs);
+    if (steps.least < steps.most * NEAR_ZERO)
+        steps.least = 0;
     uint32_t wanted = (uint32_t)((out->right - out->left) / X_TICK_SPACE);
     out->steps = sc_scale_linear(steps.least, steps.most, wanted, true, false);
     double at = MARGIN + sc_chart_legend(out, 0, false);
@@ -155,7 +157,7 @@ static const char style[] =
     ".c4{stroke:#e3c04a;fill:#e3c04a}.c5{stroke:#9ad4f5;fill:#9ad4f5}\n"
     ".c6{stroke:#a5a5ff;fill:#a5a5ff}.c7{stroke:#c9d1d9;fill:#c9d1d9}\n"
     "}\n"
-    ".line{fill:none}\n"
+    ".line{fill:none}.band{stroke:none}\n"
     "</style>\n";
 
 static void draw_grid(sc_chart *c, const sc_chart_panel *panel)
