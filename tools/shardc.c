@@ -59,6 +59,8 @@ static const command_row commands[] = {
      "shardc tokenize text.txt --tokenizer tokenizer.json", false},
     {"build", sc_cmd_build, "F", "an executable that trains, evaluates, measures",
      "shardc build examples/bytes.shard --plan one -o step", true},
+    {"data", sc_cmd_data, "F..", "write the ids of text, for --data",
+     "shardc data corpus/*.jsonl --tokenizer tokenizer.json --eos '<|end|>' -o corpus.bin", true},
     {"plot", sc_cmd_plot, "LOG..", "draw the losses, norms and speeds of training logs as SVG",
      "shardc plot run1.log run2.log -o loss.svg", false},
     {"help", sc_cmd_help, "[COMMAND|ID]",

@@ -218,6 +218,8 @@ static bool check_request(opening *o, const sc_data_items *items)
             has_lines = has_lines || kind == SC_TEXT_LINES;
         }
     }
+    if (text->tokenizer != NULL && !has_text)
+        return usage(o, "--tokenizer has no effect: every file is .bin, which holds ids");
     if (text->field != NULL && !has_lines)
         return usage(o, "--field has no effect: no file is .jsonl");
     if (text->eos != NULL && !has_text && !request->wants_documents)
@@ -238,6 +240,7 @@ bool sc_data_open(sc_context *context, const sc_data_request *request, sc_data *
     o.text = sc_text_open(context, &request->text);
     bool ok = o.text != NULL && write_texts(&o, &items) && open_items(&o, &items) && find_eos(&o) &&
               identify(&o);
+    sc_text_close(o.text);
     return ok;
 }
 

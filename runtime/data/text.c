@@ -10,6 +10,7 @@
 #include "support/json.h"
 
 struct sc_encoder {
+    shardc_tokenizer *tokenizer; /* NULL: a byte is an id */
     const char *field;
     bool has_eos;
     uint32_t eos, vocabulary;
@@ -33,21 +34,32 @@ sc_text_kind sc_text_kind_of(const char *path)
 bool sc_text_takes(const sc_text_options *options, const char *path)
 {
     sc_text_kind kind = sc_text_kind_of(path);
-    bool is_bytes = options->eos == NULL;
+    bool is_bytes = options->tokenizer == NULL && options->eos == NULL;
     return kind != SC_TEXT_IDS && !(kind == SC_TEXT_WHOLE && is_bytes);
 }
 
 /* ---- the end of documents ---- */
 
+/* A token's content comes before a number: a tokenizer may have a token "2". */
 static bool find_eos(sc_context *context, const char *given, sc_encoder *text)
 {
     int64_t id;
-    bool ok = sc_whole_number(given, &id) && id >= 0 && id <= UINT32_MAX;
-    if (ok)
-        text->eos = (uint32_t)id;
-    else
-        sc_arguments_fail(context, "--eos %s: it is an id", given);
-    return ok;
+    if (text->tokenizer != NULL &&
+        shardc_tokenizer_find(text->tokenizer, given, strlen(given), &text->eos))
+        return true;
+    if (!sc_whole_number(given, &id) || id < 0 || id > UINT32_MAX) {
+        sc_arguments_fail(context, "--eos %s: %s", given,
+                          text->tokenizer != NULL ? "the tokenizer has no such token"
+                                                  : "without --tokenizer it is an id");
+        return false;
+    }
+    text->eos = (uint32_t)id;
+    if (text->tokenizer == NULL ||
+        shardc_tokenizer_content(text->tokenizer, text->eos, NULL) != NULL)
+        return true;
+    sc_arguments_fail(
+        context, "--eos %s: the tokenizer has no token of this content, or with this id", given);
+    return false;
 }
 
 /* ---- opening ---- */
@@ -55,14 +67,31 @@ static bool find_eos(sc_context *context, const char *given, sc_encoder *text)
 sc_encoder *sc_text_open(sc_context *context, const sc_text_options *options)
 {
     sc_encoder *text = sc_arena_alloc(&context->arena, sizeof *text);
+    shardc_error error = {.text = ""};
     *text = (sc_encoder){.field = options->field != NULL ? options->field : SC_TEXT_FIELD,
                          .vocabulary = BYTES};
-    text->has_eos = options->eos != NULL;
-    if (text->has_eos && !find_eos(context, options->eos, text))
+    if (options->tokenizer != NULL &&
+        shardc_tokenizer_open(options->tokenizer, &text->tokenizer, &error) != SHARDC_OK) {
+        sc_report(&context->diag, SC_D_bad_data, (sc_loc){0},
+                  sc_arena_printf(&context->arena, "%s", error.text), NULL);
         return NULL;
+    }
+    if (text->tokenizer != NULL)
+        text->vocabulary = shardc_tokenizer_size(text->tokenizer);
+    text->has_eos = options->eos != NULL;
+    if (text->has_eos && !find_eos(context, options->eos, text)) {
+        sc_text_close(text);
+        return NULL;
+    }
     if (text->has_eos && text->eos >= text->vocabulary)
         text->vocabulary = text->eos < UINT32_MAX ? text->eos + 1 : UINT32_MAX;
     return text;
+}
+
+void sc_text_close(sc_encoder *text)
+{
+    if (text != NULL)
+        shardc_tokenizer_close(text->tokenizer);
 }
 
 uint32_t sc_text_vocabulary(const sc_encoder *text)
@@ -89,7 +118,7 @@ static bool no_room(char *error, size_t error_size)
     return false;
 }
 
-static bool reserve_ids(sc_token_ids *ids, size_t count)
+static bool reserve_ids(shardc_token_ids *ids, size_t count)
 {
     if (count > SIZE_MAX / sizeof *ids->data - ids->count)
         return false;
@@ -105,20 +134,27 @@ static bool reserve_ids(sc_token_ids *ids, size_t count)
     return true;
 }
 
-static bool append_text(const sc_encoder *text, const char *bytes, size_t length, sc_token_ids *ids,
-                        char *error, size_t error_size)
+static bool append_text(const sc_encoder *text, const char *bytes, size_t length,
+                        shardc_token_ids *ids, char *error, size_t error_size)
 {
-    if (!reserve_ids(ids, length + 1))
+    shardc_error reason = {.text = ""};
+    if (text->tokenizer != NULL &&
+        shardc_tokenizer_encode(text->tokenizer, bytes, length, SHARDC_WITHOUT_SPECIAL_TOKENS, ids,
+                                &reason) != SHARDC_OK) {
+        snprintf(error, error_size, "%s", reason.text);
+        return false;
+    }
+    if (!reserve_ids(ids, (text->tokenizer == NULL ? length : 0) + 1))
         return no_room(error, error_size);
-    for (size_t i = 0; i < length; i++)
+    for (size_t i = 0; i < length && text->tokenizer == NULL; i++)
         ids->data[ids->count++] = (unsigned char)bytes[i];
     if (text->has_eos)
         ids->data[ids->count++] = text->eos;
     return true;
 }
 
-static bool append_line(const sc_encoder *text, const char *line, size_t length, sc_token_ids *ids,
-                        char *error, size_t error_size)
+static bool append_line(const sc_encoder *text, const char *line, size_t length,
+                        shardc_token_ids *ids, char *error, size_t error_size)
 {
     json_error_t problem;
     json_t *root = sc_json_read(line, length, JSON_ALLOW_NUL, &problem);
@@ -140,7 +176,7 @@ static bool append_line(const sc_encoder *text, const char *line, size_t length,
 }
 
 bool sc_text_append(const sc_encoder *text, const char *bytes, size_t length, bool is_line,
-                    sc_token_ids *ids, char *error, size_t error_size)
+                    shardc_token_ids *ids, char *error, size_t error_size)
 {
     return (is_line ? append_line : append_text)(text, bytes, length, ids, error, error_size);
 }

@@ -11,8 +11,9 @@
 #include "support/arguments.h"
 
 typedef struct sc_text_options {
-    const char *field; /* of a line that has its text; NULL: SC_TEXT_FIELD */
-    const char *eos;   /* an id: follows every document; NULL: nothing */
+    const char *tokenizer; /* a tokenizer.json; NULL: a byte is an id */
+    const char *field;     /* of a line that has its text; NULL: SC_TEXT_FIELD */
+    const char *eos;       /* a token's content, or an id: follows every document; NULL: nothing */
 } sc_text_options;
 
 #define SC_TEXT_FIELD "text"
@@ -30,8 +31,9 @@ bool sc_text_takes(const sc_text_options *options, const char *path);
 /* How documents become ids. */
 typedef struct sc_encoder sc_encoder;
 
-/* NULL after messages. */
+/* Opens the tokenizer and looks up `eos`. NULL after messages. */
 sc_encoder *sc_text_open(sc_context *context, const sc_text_options *options);
+void sc_text_close(sc_encoder *text); /* NULL is allowed */
 /* One more than the largest id. */
 uint32_t sc_text_vocabulary(const sc_encoder *text);
 /* Returns the bytes of an id in files: 2 or 4. */

@@ -16,7 +16,7 @@ typedef enum batch_state { BATCH_FREE, BATCH_READ, BATCH_TAKEN, BATCH_ENCODED } 
 typedef struct batch {
     batch_state state;
     sc_documents documents;
-    sc_token_ids ids;
+    shardc_token_ids ids;
     size_t *ends;  /* by document: the ids up to its end */
     size_t failed; /* the document that has no ids; the count: all have */
     char error[ERROR];
@@ -99,7 +99,7 @@ static bool cannot_write(encoding *e)
     return false;
 }
 
-static bool write_ids(encoding *e, const sc_token_ids *ids)
+static bool write_ids(encoding *e, const shardc_token_ids *ids)
 {
     uint32_t width = sc_text_width(e->text);
     unsigned char bytes[4096];

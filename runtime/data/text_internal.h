@@ -4,11 +4,7 @@
 #define SHARDC_RUNTIME_DATA_TEXT_INTERNAL_H
 
 #include "runtime/data/text.h"
-
-typedef struct sc_token_ids {
-    uint32_t *data;
-    size_t count, capacity;
-} sc_token_ids;
+#include "shardc/tokenizer.h"
 
 /* A piece of a file: a whole one, or a line. */
 typedef struct sc_document {
@@ -47,6 +43,6 @@ void sc_text_reader_close(sc_text_reader *reader);
 
 /* Appends the ids of a document, with that of its end. False with a text. */
 bool sc_text_append(const sc_encoder *text, const char *bytes, size_t length, bool is_line,
-                    sc_token_ids *ids, char *error, size_t error_size);
+                    shardc_token_ids *ids, char *error, size_t error_size);
 
 #endif

@@ -151,12 +151,13 @@ static bool open_data(sc_feeding *f, const sc_feed_request *how)
     const sc_run_options *o = f->options;
     sc_feed *feed = f->feed;
     const sc_fact_input *input = sc_feeding_input(f, feed->token_inputs[0]);
-    const sc_data_request request = {.texts = &o->data,
-                                     .option = how->option,
-                                     .is_wide = input->distribution.high > SC_TOKENS_NARROW_LIMIT,
-                                     .may_mix = feed->order == SC_FEED_TRAINING,
-                                     .wants_documents = o->documents,
-                                     .text = {.field = o->field, .eos = o->eos}};
+    const sc_data_request request = {
+        .texts = &o->data,
+        .option = how->option,
+        .is_wide = input->distribution.high > SC_TOKENS_NARROW_LIMIT,
+        .may_mix = feed->order == SC_FEED_TRAINING,
+        .wants_documents = o->documents,
+        .text = {.tokenizer = o->tokenizer, .field = o->field, .eos = o->eos}};
     feed->shares_data = how->from != NULL;
     if (how->from != NULL) {
         feed->data = how->from->data;

@@ -26,6 +26,7 @@ static const struct {
     {"--input", SC_STARTED_CONTENTS},
     /* only rank 0 writes it */
     {"--eval-data", SC_STARTED_CONTENTS},
+    {"--tokenizer", SC_STARTED_CONTENTS},
     {"--resume", SC_STARTED_CONTENTS},
     {"--log", SC_STARTED_FREE},
     {"--format", SC_STARTED_FREE},

@@ -103,6 +103,10 @@ bool sc_tokens_about_read(const char *path, sc_tokens_about *out, char *error, s
     *out = (sc_tokens_about){0};
     if (!ok)
         snprintf(error, error_size, "there is not enough memory");
+    if (ok && is_there(full) && is_there(brief)) {
+        snprintf(error, error_size, "both %s and %s are beside it: remove one", full, brief);
+        ok = false;
+    }
     if (ok && found != NULL)
         ok = read_file(found, out, error, error_size);
     free(full);

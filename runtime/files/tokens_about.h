@@ -18,7 +18,7 @@ typedef struct sc_tokens_about {
 } sc_tokens_about;
 
 /* Reads what is beside the file at `path`; nothing is there: all zero. False with `error` filled,
- * which names the JSON file. */
+ * which names the JSON file: it is damaged, or there are two. */
 bool sc_tokens_about_read(const char *path, sc_tokens_about *out, char *error, size_t error_size);
 /* Returns the path at which `shardc data` writes it, malloc'd: NAME.json. NULL: out of memory. */
 char *sc_tokens_about_path(const char *path);

@@ -122,12 +122,31 @@ static void draw_line(const drawing *d)
         if (c.count > 0)
             sc_strbuf_printf(out, "%c%.1f %.2f", is_open ? 'L' : 'M', c.x,
                              y_of(d, c.sum / c.count));
-        /* a point alone is a dot, because the ends of lines are round */
-        if (c.count > 0 && !is_open)
-            sc_strbuf_add(out, "h0");
         is_open = c.count > 0;
     }
     sc_strbuf_add(out, "\"/>\n");
+}
+
+static void draw_dot(const drawing *d, double x, double value)
+{
+    sc_strbuf_printf(d->chart->out, "<circle class=\"c%u\" cx=\"%.1f\" cy=\"%.2f\" r=\"2.5\"/>\n",
+                     sc_chart_color(d->run), x, y_of(d, value));
+}
+
+/* A point between steps that are not finite has no line. */
+static void draw_lone_points(const drawing *d)
+{
+    column last = {0};
+    uint32_t length = 0;
+    for (uint32_t next = 0; next < d->points->count;) {
+        column c = read_column(d, &next);
+        bool ends = c.count == 0 || next == d->points->count;
+        length += c.count > 0;
+        last = c.count > 0 ? c : last;
+        if (ends && length == 1)
+            draw_dot(d, last.x, last.sum / last.count);
+        length = ends ? 0 : length;
+    }
 }
 
 static void draw_marks(const drawing *d)
@@ -136,9 +155,7 @@ static void draw_marks(const drawing *d)
     for (uint32_t i = 0; i < d->points->count; i += every) {
         const sc_log_point *point = &d->points->data[i];
         if (isfinite(point->value))
-            sc_strbuf_printf(d->chart->out,
-                             "<circle class=\"c%u\" cx=\"%.1f\" cy=\"%.2f\" r=\"2.5\"/>\n",
-                             sc_chart_color(d->run), x_of(d, point->step), y_of(d, point->value));
+            draw_dot(d, x_of(d, point->step), point->value);
     }
 }
 
@@ -176,6 +193,8 @@ void sc_chart_draw_lines(sc_chart *chart, const sc_chart_panel *panel)
             draw_line(&d);
             if (d.is_held_out)
                 draw_marks(&d);
+            else
+                draw_lone_points(&d);
         }
         if (panel->shows_skipped)
             draw_skipped(&d);
