@@ -36,20 +36,28 @@ static void feed_positions(sc_feeding *f)
     }
 }
 
+static bool is_of_documents(const char *name)
+{
+    return strcmp(name, SC_FEED_SEGMENTS) == 0 || strcmp(name, SC_FEED_POSITIONS) == 0;
+}
+
 static void report_missing(sc_feeding *f)
 {
     sc_strbuf text;
     uint32_t missing = 0;
+    bool has_documents = false;
     sc_strbuf_init(&text, &f->context->arena);
     for (uint32_t i = 0; i < f->feed->count; i++) {
-        if (f->feed->arrays[i].data == NULL)
-            sc_strbuf_printf(&text, "%s'%s' %s", missing++ > 0 ? ", " : "", f->feed->names[i],
-                             sc_feeding_input(f, i)->type.text);
+        if (f->feed->arrays[i].data != NULL)
+            continue;
+        sc_strbuf_printf(&text, "%s'%s' %s", missing++ > 0 ? ", " : "", f->feed->names[i],
+                         sc_feeding_input(f, i)->type.text);
+        has_documents = has_documents || is_of_documents(f->feed->names[i]);
     }
     const char *hint = f->options->data.count == 0 ? ", or --data FILE for tokens"
-                       : !f->options->documents    ? ", or --documents for " SC_FEED_SEGMENTS
-                                                  " and " SC_FEED_POSITIONS
-                                                : "";
+                       : has_documents && !f->options->documents
+                           ? ", or --documents for " SC_FEED_SEGMENTS " and " SC_FEED_POSITIONS
+                           : "";
     if (missing > 0)
         sc_report(&f->context->diag, SC_D_usage, (sc_loc){0},
                   sc_arena_printf(&f->context->arena,
