@@ -291,7 +291,7 @@ uint64_t sc_data_next_file(const sc_data *data, uint32_t part, uint64_t at)
 
 /* Locked, because a file may have to be opened again. */
 bool sc_data_read(sc_data *data, uint32_t part, uint64_t first, uint64_t count, double *out,
-                  sc_data_error *error)
+                  uint64_t *bytes, sc_data_error *error)
 {
     const char *reason = NULL;
     const sc_data_file *file = NULL;
@@ -303,7 +303,7 @@ bool sc_data_read(sc_data *data, uint32_t part, uint64_t first, uint64_t count, 
         uint64_t now = file->count - at < count ? file->count - at : count;
         note_use(data, file);
         ok = sc_tokens_read(file->tokens, at, now, out, &reason);
-        data->read_bytes += now * sc_tokens_width(file->tokens);
+        *bytes += now * sc_tokens_width(file->tokens);
         out += now;
         first += now;
         count -= now;

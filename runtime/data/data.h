@@ -38,7 +38,6 @@ typedef struct sc_data {
     pthread_mutex_t mutex; /* of what follows, and of files that rest */
     sc_tokens **awake;     /* ring of the files that are open */
     uint32_t next_awake;
-    uint64_t read_bytes; /* by sc_data_read */
 } sc_data;
 
 typedef struct sc_data_request {
@@ -59,9 +58,10 @@ typedef struct sc_data_error {
 bool sc_data_open(sc_context *context, const sc_data_request *request, sc_data *out);
 void sc_data_close(sc_data *data);
 
-/* Reads tokens [first, first + count) of a part, within its count. */
+/* Reads tokens [first, first + count) of a part, within its count. Adds what that read of files to
+ * *bytes. */
 bool sc_data_read(sc_data *data, uint32_t part, uint64_t first, uint64_t count, double *out,
-                  sc_data_error *error);
+                  uint64_t *bytes, sc_data_error *error);
 /* Finds the first of these tokens that is not below `below`; *out_at is UINT64_MAX if there is
  * none. */
 bool sc_data_find_beyond(sc_data *data, uint32_t part, uint64_t first, uint64_t count,

@@ -56,7 +56,8 @@ typedef struct sc_feed {
     bool *reads;     /* by row: whether ranks of this process read it; NULL: they read all */
     double *room;    /* for the tokens of a row */
     sc_feed_ahead *ahead;
-    double waited; /* seconds that the last sc_feed_batch took */
+    double waited;  /* seconds that the last sc_feed_batch took */
+    uint64_t bytes; /* of files of tokens that its batch took in this process */
 } sc_feed;
 
 /* A feed to open. */

@@ -2,6 +2,7 @@
  * next. */
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,12 +15,10 @@ struct sc_feed_ahead {
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    sc_array *arrays; /* by input: those that are read, for the batch that is read ahead */
-    uint64_t batch;   /* that the thread reads, or has read */
-    bool is_wanted;   /* the thread is to read it, or is reading it */
-    bool is_read;     /* it is in `arrays`, or `ok` is false */
+    sc_feed_slot slot; /* the batch that the thread reads, or has read */
+    bool is_wanted;    /* the thread is to read it, or is reading it */
+    bool is_read;      /* it is in the slot, or `ok` is false */
     bool ok, ends;
-    sc_feed_error error;
 };
 
 /* ---- the thread ---- */
@@ -34,7 +33,7 @@ static void *read_ahead(void *user)
             continue;
         }
         pthread_mutex_unlock(&a->mutex);
-        bool ok = sc_feed_read(a->feed, a->batch, a->arrays, &a->error);
+        bool ok = sc_feed_read(a->feed, &a->slot);
         pthread_mutex_lock(&a->mutex);
         a->ok = ok;
         a->is_wanted = false;
@@ -47,11 +46,11 @@ static void *read_ahead(void *user)
 
 static void free_arrays(sc_feed_ahead *a)
 {
-    for (uint32_t i = 0; i < a->feed->count && a->arrays != NULL; i++) {
+    for (uint32_t i = 0; i < a->feed->count && a->slot.arrays != NULL; i++) {
         if (sc_feed_is_read(a->feed, i))
-            sc_array_free(&a->arrays[i]);
+            sc_array_free(&a->slot.arrays[i]);
     }
-    free(a->arrays);
+    free(a->slot.arrays);
     free(a);
 }
 
@@ -59,13 +58,13 @@ static void free_arrays(sc_feed_ahead *a)
 static bool make_arrays(sc_feed_ahead *a)
 {
     sc_feed *feed = a->feed;
-    a->arrays = calloc(feed->count + 1u, sizeof *a->arrays);
-    bool ok = a->arrays != NULL;
+    a->slot.arrays = calloc(feed->count + 1u, sizeof *a->slot.arrays);
+    bool ok = a->slot.arrays != NULL;
     for (uint32_t i = 0; i < feed->count && ok; i++) {
-        a->arrays[i] = feed->arrays[i];
+        a->slot.arrays[i] = feed->arrays[i];
         if (sc_feed_is_read(feed, i)) {
-            a->arrays[i] = sc_array_new(feed->arrays[i].rank, feed->arrays[i].sizes);
-            ok = a->arrays[i].data != NULL;
+            a->slot.arrays[i] = sc_array_new(feed->arrays[i].rank, feed->arrays[i].sizes);
+            ok = a->slot.arrays[i].data != NULL;
         }
     }
     return ok;
@@ -108,9 +107,10 @@ static void swap_arrays(sc_feed *feed, sc_feed_ahead *a)
 {
     for (uint32_t i = 0; i < feed->count; i++) {
         sc_array array = feed->arrays[i];
-        feed->arrays[i] = a->arrays[i];
-        a->arrays[i] = array;
+        feed->arrays[i] = a->slot.arrays[i];
+        a->slot.arrays[i] = array;
     }
+    feed->bytes = a->slot.bytes;
 }
 
 /* Waits for the thread. True if it has read this batch, which is then in the feed's arrays, or
@@ -123,7 +123,7 @@ static bool take(sc_feed *feed, uint64_t batch, bool *ok, sc_feed_error *error)
     pthread_mutex_lock(&a->mutex);
     while (a->is_wanted)
         pthread_cond_wait(&a->changed, &a->mutex);
-    bool has_batch = a->is_read && a->batch == batch;
+    bool has_batch = a->is_read && a->slot.batch == batch;
     a->is_read = false;
     pthread_mutex_unlock(&a->mutex);
     if (!has_batch)
@@ -132,7 +132,7 @@ static bool take(sc_feed *feed, uint64_t batch, bool *ok, sc_feed_error *error)
     if (a->ok)
         swap_arrays(feed, a);
     else
-        *error = a->error;
+        *error = a->slot.error;
     return true;
 }
 
@@ -146,10 +146,27 @@ static void begin(sc_feed *feed, uint64_t batch)
     if (a == NULL)
         return;
     pthread_mutex_lock(&a->mutex);
-    a->batch = batch;
+    a->slot.batch = batch;
     a->is_wanted = true;
     pthread_cond_broadcast(&a->changed);
     pthread_mutex_unlock(&a->mutex);
+}
+
+static bool read_now(sc_feed *feed, uint64_t batch, sc_feed_error *error)
+{
+    sc_feed_slot slot = {.batch = batch, .arrays = feed->arrays};
+    bool ok = sc_feed_read(feed, &slot);
+    feed->bytes = slot.bytes;
+    if (!ok)
+        *error = slot.error;
+    return ok;
+}
+
+static bool report(sc_context *context, const sc_feed_error *error)
+{
+    sc_report(&context->diag, SC_D_bad_data, (sc_loc){0},
+              sc_arena_copy_text(&context->arena, error->text, strlen(error->text)), NULL);
+    return false;
 }
 
 bool sc_feed_batch(sc_context *context, sc_feed *feed, uint64_t batch)
@@ -158,54 +175,54 @@ bool sc_feed_batch(sc_context *context, sc_feed *feed, uint64_t batch)
     sc_feed_error error;
     bool ok = true;
     if (!take(feed, batch, &ok, &error))
-        ok = sc_feed_read(feed, batch, feed->arrays, &error);
+        ok = read_now(feed, batch, &error);
     if (ok)
         begin(feed, batch + 1);
-    else
-        sc_report(&context->diag, SC_D_bad_data, (sc_loc){0},
-                  sc_arena_copy_text(&context->arena, error.text, strlen(error.text)), NULL);
     feed->waited = sc_seconds() - before;
-    return ok;
+    return ok || report(context, &error);
 }
 
 /* ---- the function that is fed ---- */
 
-/* Checks the tokens that batches use, if the files are small enough to read quickly. */
+/* Checks the tokens that an input reads of a part. */
+static bool check_part(sc_feed *feed, uint32_t index, uint32_t part, sc_feed_error *error)
+{
+    uint32_t input = feed->token_inputs[index];
+    const sc_windows *windows = &feed->windows.parts[part];
+    sc_data_error problem;
+    uint64_t found, at;
+    double id = 0;
+    char where[512];
+    if (!sc_data_find_beyond(feed->data, part, index, windows->count * windows->length,
+                             (uint64_t)feed->limits[input].below, &found, &id, &problem)) {
+        snprintf(error->text, sizeof error->text, "%s: %s", problem.path, problem.reason);
+        return false;
+    }
+    if (found == UINT64_MAX)
+        return true;
+    const sc_data_file *file = sc_data_find_file(feed->data, part, found, &at);
+    snprintf(where, sizeof where, "%s: token %" PRIu64, file->path, at);
+    return sc_feed_bad_id(feed, input, id, where, error);
+}
+
+/* Checks all tokens, if the files are small enough to read quickly. */
 static bool check_files(sc_context *context, sc_feed *feed)
 {
     enum { QUICK_BYTES = 1 << 28 };
-    sc_data *data = feed->data;
-    sc_data_error problem;
+    const sc_data *data = feed->data;
     sc_feed_error error;
-    uint64_t found, at;
-    double id = 0;
-    bool ok = true;
     if (data->count * (data->bits / 8) > QUICK_BYTES || feed->shares_data)
         return true;
     for (uint32_t i = 0; i < feed->token_input_count; i++) {
-        uint32_t input = feed->token_inputs[i];
-        const sc_feed_limit *limit = &feed->limits[input];
+        const sc_feed_limit *limit = &feed->limits[feed->token_inputs[i]];
         /* not here: each batch is checked when it is read */
-        if (limit->below == 0 || (limit->may_ignore && limit->ignore >= limit->below))
-            continue;
-        for (uint32_t p = 0; p < data->parts.count && ok; p++) {
-            const sc_windows *windows = &feed->windows.parts[p];
-            ok = sc_data_find_beyond(data, p, i, windows->count * windows->length,
-                                     (uint64_t)limit->below, &found, &id, &problem);
-            if (!ok) {
-                snprintf(error.text, sizeof error.text, "%s: %s", problem.path, problem.reason);
-            } else if (found != UINT64_MAX) {
-                char where[512];
-                const sc_data_file *file = sc_data_find_file(data, p, found, &at);
-                snprintf(where, sizeof where, "%s: token %" PRIu64, file->path, at);
-                ok = sc_feed_bad_id(feed, input, id, where, &error);
-            }
+        bool is_open = limit->below == 0 || (limit->may_ignore && limit->ignore >= limit->below);
+        for (uint32_t p = 0; p < data->parts.count && !is_open; p++) {
+            if (!check_part(feed, i, p, &error))
+                return report(context, &error);
         }
     }
-    if (!ok)
-        sc_report(&context->diag, SC_D_bad_data, (sc_loc){0},
-                  sc_arena_copy_text(&context->arena, error.text, strlen(error.text)), NULL);
-    return ok;
+    return true;
 }
 
 /* Marks the rows that ranks of this process read of any input that tokens feed. */

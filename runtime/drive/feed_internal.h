@@ -38,8 +38,16 @@ typedef struct sc_feed_error {
 bool sc_feed_reads(const sc_feed *feed);
 /* True if batches differ in the input: it is read for each. */
 bool sc_feed_is_read(const sc_feed *feed, uint32_t input);
-/* Reads and checks a batch into arrays by input. Called by one thread at a time. */
-bool sc_feed_read(sc_feed *feed, uint64_t batch, sc_array *into, sc_feed_error *error);
+/* A batch to read. */
+typedef struct sc_feed_slot {
+    uint64_t batch;
+    sc_array *arrays; /* by input */
+    uint64_t bytes;   /* that it took of files of tokens */
+    sc_feed_error error;
+} sc_feed_slot;
+
+/* Reads and checks a batch. Called by one thread at a time. */
+bool sc_feed_read(sc_feed *feed, sc_feed_slot *slot);
 /* Writes which value of an input is wrong. Returns false. */
 bool sc_feed_bad_id(const sc_feed *feed, uint32_t input, double id, const char *where,
                     sc_feed_error *error);

@@ -67,15 +67,15 @@ static double *row_of(const sc_feed *feed, sc_array *into, uint32_t input, uint6
 }
 
 /* A row is read once for all inputs: the second is shifted by one. */
-static bool read_row(sc_feed *feed, uint64_t batch, uint64_t row, sc_array *into,
-                     sc_feed_error *error)
+static bool read_row(sc_feed *feed, sc_feed_slot *slot, uint64_t row)
 {
-    sc_order_row at = find_row(feed, batch, row);
+    sc_array *into = slot->arrays;
+    sc_order_row at = find_row(feed, slot->batch, row);
     sc_data_error problem;
     if (!sc_data_read(feed->data, at.part, at.first, feed->row_length + feed->token_input_count - 1,
-                      feed->room, &problem)) {
-        snprintf(error->text, sizeof error->text, "%s, for step %" PRIu64 ": %s", problem.path,
-                 batch + 1, problem.reason);
+                      feed->room, &slot->bytes, &problem)) {
+        snprintf(slot->error.text, sizeof slot->error.text, "%s, for step %" PRIu64 ": %s",
+                 problem.path, slot->batch + 1, problem.reason);
         return false;
     }
     for (uint32_t i = 0; i < feed->token_input_count; i++)
@@ -87,11 +87,11 @@ static bool read_row(sc_feed *feed, uint64_t batch, uint64_t row, sc_array *into
     return true;
 }
 
-static bool read_rows(sc_feed *feed, uint64_t batch, sc_array *into, sc_feed_error *error)
+static bool read_rows(sc_feed *feed, sc_feed_slot *slot)
 {
     for (uint64_t row = 0; row < feed->rows; row++) {
         bool is_read = feed->reads == NULL || feed->reads[row];
-        if (is_read && !read_row(feed, batch, row, into, error))
+        if (is_read && !read_row(feed, slot, row))
             return false;
     }
     return true;
@@ -166,14 +166,16 @@ static bool read_step(const sc_feed *feed, uint32_t input, uint64_t batch, sc_ar
     return false;
 }
 
-bool sc_feed_read(sc_feed *feed, uint64_t batch, sc_array *into, sc_feed_error *error)
+bool sc_feed_read(sc_feed *feed, sc_feed_slot *slot)
 {
-    bool ok = feed->data == NULL || read_rows(feed, batch, into, error);
+    slot->bytes = 0;
+    bool ok = feed->data == NULL || read_rows(feed, slot);
     for (uint32_t i = 0; i < feed->count; i++) {
         if (!ok)
             break;
-        ok = feed->steps[i].tensor == NULL || read_step(feed, i, batch, into, error);
-        ok = ok && check_ids(feed, i, batch, &into[i], error);
+        ok = feed->steps[i].tensor == NULL ||
+             read_step(feed, i, slot->batch, slot->arrays, &slot->error);
+        ok = ok && check_ids(feed, i, slot->batch, &slot->arrays[i], &slot->error);
     }
     return ok;
 }

@@ -284,6 +284,7 @@ static bool do_step(training *t, uint64_t tokens)
     record->step = sc_trainer_steps(t->trainer);
     record->tokens = tokens;
     record->waited = t->feed.waited;
+    record->data_bytes = t->feed.bytes;
     record->flops = t->facts->train.flops;
     record->seconds = sc_seconds() - begin;
     t->diverging = record->result.diverges ? t->diverging + 1 : 0;
