@@ -35,7 +35,8 @@ const sc_char_range *sc_char_new_ranges(size_t *out_count)
     return new_ranges;
 }
 
-static const char *category_of(uint32_t c)
+/* Returns the category of a character assigned since Unicode 14, or NULL. */
+static const char *new_category_of(uint32_t c)
 {
     size_t low = 0, high = sizeof new_ranges / sizeof *new_ranges;
     while (low < high) {
@@ -47,7 +48,7 @@ static const char *category_of(uint32_t c)
         else
             return new_ranges[middle].category;
     }
-    return utf8proc_category_string((utf8proc_int32_t)c);
+    return NULL;
 }
 
 /* Returns 1 or 0 for what a row says, -1 if none does. */
@@ -89,7 +90,11 @@ static bool is_word(uint32_t c, const char *category)
 
 static bool is_by_category(uint32_t c, sc_char_set set)
 {
-    const char *category = category_of(c);
+    const char *category = c < 0x80 ? NULL : new_category_of(c);
+    if (set == SC_CHAR_DECOMPOSED || set == SC_CHAR_ORDERED)
+        return category == NULL;
+    if (category == NULL)
+        category = utf8proc_category_string((utf8proc_int32_t)c);
     switch (set) {
     case SC_CHAR_NUMERIC:
         return category[0] == 'N';
@@ -101,10 +106,8 @@ static bool is_by_category(uint32_t c, sc_char_set set)
         return strcmp(category, "Mn") == 0;
     case SC_CHAR_COMBINING:
         return category[0] == 'M';
-    case SC_CHAR_WORD:
-        return is_word(c, category);
     default:
-        return true;
+        return is_word(c, category);
     }
 }
 

@@ -14,8 +14,8 @@ typedef enum sc_char_set {
     SC_CHAR_NONSPACING,  /* Mn */
     SC_CHAR_COMBINING,   /* M */
     SC_CHAR_WORD,        /* alphabetic, M, Nd, Pc and the joiners */
-    SC_CHAR_DECOMPOSED,  /* all: those that normal forms may decompose */
-    SC_CHAR_ORDERED,     /* all: those whose combining class counts */
+    SC_CHAR_DECOMPOSED,  /* not new since Unicode 14: those that normal forms may decompose */
+    SC_CHAR_ORDERED,     /* likewise: those that they may reorder and compose */
     SC_CHAR_SETS
 } sc_char_set;
 

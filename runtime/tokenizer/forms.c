@@ -80,6 +80,27 @@ static sc_span encode(sc_encoder *e, const int32_t *text, size_t count)
     return (sc_span){out, (size_t)(end - out)};
 }
 
+/* Composes what is between characters that the tables of HF's library do not know, to which nothing
+ * is joined. */
+static uint32_t compose(characters *text, utf8proc_option_t options)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < text->count;) {
+        uint32_t end = i;
+        while (end < text->count && (text->data[end] < 0x300 ||
+                                     sc_char_is_in((uint32_t)text->data[end], SC_CHAR_ORDERED)))
+            end++;
+        uint32_t count = (uint32_t)utf8proc_normalize_utf32(text->data + i,
+                                                            (utf8proc_ssize_t)(end - i), options);
+        memmove(text->data + kept, text->data + i, count * sizeof *text->data);
+        kept += count;
+        if (end < text->count)
+            text->data[kept++] = text->data[end];
+        i = end + 1;
+    }
+    return kept;
+}
+
 sc_span sc_normal_form(sc_encoder *encoder, sc_span text, bool is_composed, bool is_compatible)
 {
     utf8proc_option_t options = (utf8proc_option_t)(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE |
@@ -93,11 +114,9 @@ sc_span sc_normal_form(sc_encoder *encoder, sc_span text, bool is_composed, bool
         at += length;
     }
     order(encoder, &decomposed);
-    utf8proc_ssize_t count = decomposed.count;
-    if (is_composed) {
-        options = (utf8proc_option_t)(UTF8PROC_STABLE | UTF8PROC_COMPOSE |
-                                      (is_compatible ? UTF8PROC_COMPAT : 0));
-        count = utf8proc_normalize_utf32(decomposed.data, count, options);
-    }
-    return encode(encoder, decomposed.data, (size_t)count);
+    if (is_composed)
+        decomposed.count =
+            compose(&decomposed, (utf8proc_option_t)(UTF8PROC_STABLE | UTF8PROC_COMPOSE |
+                                                     (is_compatible ? UTF8PROC_COMPAT : 0)));
+    return encode(encoder, decomposed.data, decomposed.count);
 }
