@@ -38,7 +38,7 @@ static void add(sc_arena *arena, sc_log_points *points, double step, double valu
     *sc_vec_push(arena, points) = (sc_log_point){step, value};
 }
 
-/* Steps that were done again may have been applied, or have a held-out loss that comes later. */
+/* Repeated steps may have been applied, or have a held-out loss that comes later. */
 static void go_back(sc_log_run *run, double step)
 {
     sc_log_points *lists[] = {&run->skipped, &run->series[SC_LOG_HELD_OUT]};

@@ -35,7 +35,7 @@ def tokenizer(path, end=259):
                    'added_tokens': [{'id': int(end), 'content': '<|end|>', 'single_word': False, 'lstrip': False, 'rstrip': False,
                                      'normalized': False, 'special': True}],
                    'normalizer': None, 'pre_tokenizer': {'type': 'ByteLevel', 'add_prefix_space': False, 'trim_offsets': True, 'use_regex': False},
-                   'post_processor': None, 'decoder': {'type': 'ByteLevel', 'add_prefix_space': True, 'trim_offsets': True, 'use_regex': True},
+                   'decoder': {'type': 'ByteLevel', 'add_prefix_space': True, 'trim_offsets': True, 'use_regex': True},
                    'model': {'type': 'BPE', 'dropout': None, 'unk_token': None, 'continuing_subword_prefix': None, 'end_of_word_suffix': None,
                              'fuse_unk': False, 'byte_fallback': False, 'ignore_merges': False, 'vocab': vocabulary,
                              'merges': [list(m) for m in MERGES]}}, file)
