@@ -4,7 +4,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 
 packages=(cmake ninja-build gcc g++ libc6-dev clang libclang-rt-14-dev clang-format clang-tidy llvm-14-tools
-    flex bison pkg-config libjansson-dev libcmocka-dev libdnnl-dev libopenmpi-dev openmpi-bin python3 locales)
+    flex bison pkg-config libjansson-dev libpcre2-dev libutf8proc-dev libcmocka-dev libdnnl-dev libopenmpi-dev openmpi-bin python3 locales)
 
 missing_packages() {
     local package

@@ -58,8 +58,14 @@ static const command_row commands[] = {
     {"generate", sc_cmd_generate, "F", "continue prompts with a cached entry",
      "shardc generate chat.shard --weights w.safetensors --prompt 'once upon' --temperature 0.8",
      false},
+    {"tokenize", sc_cmd_tokenize, "F|-", "lines of text to ids, or back (--decode)",
+     "shardc tokenize text.txt --tokenizer tokenizer.json", false},
     {"build", sc_cmd_build, "F", "an executable that trains, evaluates, measures",
      "shardc build examples/bytes.shard --plan one -o step", true},
+    {"data", sc_cmd_data, "F..", "write the ids of text, for --data",
+     "shardc data corpus/*.jsonl --tokenizer tokenizer.json --eos '<|end|>' -o corpus.bin", true},
+    {"plot", sc_cmd_plot, "LOG..", "draw the losses, norms and speeds of training logs as SVG",
+     "shardc plot run1.log run2.log -o loss.svg", false},
     {"help", sc_cmd_help, "[COMMAND|ID]",
      "a command's options, or a paragraph on a diagnostic; without either a list of those",
      "shardc help train", false},
@@ -220,10 +226,10 @@ static void print_command_help_json(const own_line *own, const command_row *comm
 }
 
 /* Returns the maximum number of arguments after the first: one per further word in the row's
- * `arguments`. */
+ * `arguments`; any number after "..". */
 static uint32_t most_further(const command_row *command)
 {
-    uint32_t count = 0;
+    uint32_t count = strstr(command->arguments, "..") != NULL ? UINT32_MAX / 2 : 0;
     for (const char *p = command->arguments; *p != 0; p++)
         count += *p == ' ';
     return count;

@@ -69,15 +69,16 @@ static bool run_batch(evaluation *e, const sc_feed *feed)
     return true;
 }
 
-static bool count_batches(sc_context *context, const sc_run_options *options, const sc_feed *feed,
+static bool count_batches(sc_context *context, const sc_run_options *options, sc_feed *feed,
                           uint64_t *batches)
 {
     *batches = options->steps > 0 ? (uint64_t)options->steps : 1;
-    if (feed->tokens == NULL || *batches <= feed->batches)
+    feed->wanted = *batches;
+    if (feed->data == NULL || *batches <= feed->batches)
         return true;
     sc_report(&context->diag, SC_D_bad_data, (sc_loc){0},
               sc_arena_printf(&context->arena, "%s holds %llu batches, but --steps asks for %llu",
-                              options->data, (unsigned long long)feed->batches,
+                              feed->label, (unsigned long long)feed->batches,
                               (unsigned long long)*batches),
               NULL);
     return false;
@@ -87,7 +88,7 @@ static bool run_batches(evaluation *e, sc_feed *feed)
 {
     uint64_t batches;
     bool ok = count_batches(e->context, e->options, feed, &batches) &&
-              sc_feed_limit_to(e->context, e->func, feed) &&
+              sc_feed_bind(e->context, e->executor, e->facts->entry.func, feed) &&
               sc_fill_parameters(e->context, e->facts, e->options, e->executor);
     for (uint64_t b = 0; b < batches; b++) {
         if (!ok)
@@ -202,7 +203,9 @@ bool sc_evaluate(sc_context *context, const sc_facts *facts, const sc_run_option
 {
     evaluation e = {.context = context, .facts = facts, .options = options};
     sc_feed feed;
-    bool ok = sc_feed_open(context, &facts->entry, options, SC_FEED_AS_STORED, &feed);
+    const sc_feed_request request = {
+        .entry = &facts->entry, .options = options, .order = SC_FEED_AS_STORED, .option = "--data"};
+    bool ok = sc_feed_open(context, &request, &feed);
     e.executor = ok ? open(user) : NULL;
     ok = e.executor != NULL && find_func(&e) && run_batches(&e, &feed);
     if (ok)

@@ -251,6 +251,70 @@ static bool sum(void *self, int64_t *values, uint32_t count, const char *what, s
            SHARDC_OK;
 }
 
+/* ---- rows of inputs ---- */
+
+/* Marks the rows of one box of an input, whose rows are along all dims but the last. */
+static void mark_box(const sc_image_value *input, uint64_t rank, uint32_t box, int64_t batch,
+                     int64_t batches, bool *rows, uint64_t count)
+{
+    const sc_image_tensor *tensor = &input->tensor;
+    int64_t at[SC_IMAGE_MAX_RANK], first[SC_IMAGE_MAX_RANK], sizes[SC_IMAGE_MAX_RANK],
+        dims[SC_IMAGE_MAX_RANK];
+    sc_shard_box(tensor, rank, box, at, first, sizes);
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        bool is_split = batches > 1 && input->batch_dim == (int32_t)i;
+        dims[i] = tensor->dims[i].size * (is_split ? batches : 1);
+        first[i] += is_split ? batch * tensor->dims[i].size : 0;
+    }
+    if (tensor->rank == 0 || sizes[tensor->rank - 1] <= 0)
+        return;
+    const sc_rows_place place = {dims, first};
+    sc_rows runs = sc_rows_begin(tensor->rank - 1, sizes, place, place);
+    for (; !runs.is_done; sc_rows_next(&runs)) {
+        for (int64_t i = 0; i < runs.length; i++) {
+            if ((uint64_t)(runs.a_at + i) < count)
+                rows[runs.a_at + i] = true;
+        }
+    }
+}
+
+static void mark_call(const sc_rank *rank, const sc_image_call *call, int64_t batches,
+                      const char *name, bool *rows, uint64_t count)
+{
+    const sc_image_func *func = &rank->image->funcs[call->func];
+    for (uint32_t i = 0; i < func->input_count; i++) {
+        const sc_image_value *input = &func->inputs[i];
+        if (strcmp(input->name, name) != 0)
+            continue;
+        uint32_t boxes =
+            sc_image_has(&input->tensor, rank->rank) ? sc_shard_boxes(&input->tensor) : 0;
+        for (uint32_t box = 0; box < boxes; box++)
+            mark_box(input, rank->rank, box, call->micro_batch < 0 ? 0 : call->micro_batch, batches,
+                     rows, count);
+    }
+}
+
+static void mark_rows(void *self, uint32_t func, const char *input, bool *rows, uint64_t count)
+{
+    const shardc_session *session = ((session_executor *)self)->session;
+    const sc_program *all = &session->program->all;
+    int64_t batches = func == SC_NONE ? shardc_executable_micro_batches(session->program)
+                                      : session->image->funcs[func].batches;
+    for (uint32_t r = 0; r < session->rank_count; r++) {
+        const sc_rank *rank = &session->ranks[r];
+        uint32_t stage = sc_image_stage_of(session->image, rank->rank),
+                 own = func == SC_NONE ? SC_NONE : all->funcs[func][stage];
+        if (func != SC_NONE && own == SC_NONE)
+            continue;
+        const sc_image_call alone = {own, 0};
+        sc_image_list list = sc_image_list_of(rank->image, func == SC_NONE ? 0 : 1 + own);
+        if (list.count == 0 && own != SC_NONE)
+            list = (sc_image_list){&alone, 1};
+        for (uint32_t i = 0; i < list.count; i++)
+            mark_call(rank, &list.calls[i], batches, input, rows, count);
+    }
+}
+
 static const sc_executor_verbs session_verbs = {
     .set_state = set_state,
     .get_state = get_state,
@@ -264,6 +328,7 @@ static const sc_executor_verbs session_verbs = {
     .shard_room = shard_room,
     .write_shard = write_shard,
     .sum = sum,
+    .mark_rows = mark_rows,
     .free = free,
 };
 

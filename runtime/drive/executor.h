@@ -58,6 +58,10 @@ typedef struct sc_executor_verbs {
     /* Sums each value over the processes that run the program; every process must call it. NULL:
      * there is one process. */
     bool (*sum)(void *self, int64_t *values, uint32_t count, const char *what, shardc_error *error);
+    /* Marks those of an input's `count` rows (what its dims but the last count, of the global
+     * batch) that ranks of this process read in a call of the function, or (SC_NONE) in a step.
+     * NULL: they read all. */
+    void (*mark_rows)(void *self, uint32_t func, const char *input, bool *rows, uint64_t count);
     void (*free)(void *self);
 } sc_executor_verbs;
 

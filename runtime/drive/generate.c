@@ -2,24 +2,21 @@
 #include "runtime/drive/generate.h"
 
 #include <errno.h>
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/drive/json.h"
+#include "runtime/drive/prompt_text.h"
 #include "runtime/drive/sample.h"
 #include "runtime/drive/trainer.h"
 #include "support/hash.h"
 #include "support/rng.h"
 
-enum { DEFAULT_TOKENS = 64, BYTES = 256 };
-
-typedef SC_VEC(uint32_t) token_list;
+enum { DEFAULT_TOKENS = 64 };
 
 typedef struct gen_row {
-    token_list tokens; /* the prompt and its continuation */
-    uint32_t prompt;   /* tokens of the prompt */
-    uint32_t done;     /* tokens already in the caches */
+    sc_token_list tokens; /* the prompt and its continuation */
+    uint32_t prompt;      /* tokens of the prompt */
+    uint32_t done;        /* tokens already in the caches */
     bool is_over;
 } gen_row;
 
@@ -33,7 +30,9 @@ typedef struct generating {
     uint32_t row_count;
     uint32_t *order; /* scratch for sampling */
     double *weights;
-    FILE *shown; /* NULL: rows are part of the result */
+    sc_prompt_text text;
+    sc_row_text streamed; /* of the only row, if `shown` */
+    FILE *shown;          /* NULL: rows are part of the result */
 } generating;
 
 static bool fail(generating *g, sc_diag_id id, const char *text)
@@ -44,42 +43,10 @@ static bool fail(generating *g, sc_diag_id id, const char *text)
 
 /* ---- text ---- */
 
-static bool takes_bytes(const generating *g)
-{
-    return g->vocabulary == BYTES;
-}
-
-static bool read_ids(generating *g, const char *text, token_list *out)
-{
-    while (*text != 0) {
-        text += strspn(text, " ,\t\n");
-        if (*text == 0)
-            break;
-        char *end;
-        errno = 0;
-        unsigned long long id = strtoull(text, &end, 10);
-        if (errno != 0 || end == text || id >= g->vocabulary ||
-            (*end != 0 && strchr(" ,\t\n", *end) == NULL))
-            return fail(
-                g, SC_D_usage,
-                sc_arena_printf(
-                    &g->context->arena,
-                    "--prompt takes ids below %u, with blanks or commas between, not '%.*s'",
-                    g->vocabulary, (int)strcspn(text, " ,\t\n"), text));
-        *sc_vec_push(&g->context->arena, out) = (uint32_t)id;
-        text = end;
-    }
-    return true;
-}
-
 static bool read_prompt(generating *g, const char *text, gen_row *out)
 {
-    if (takes_bytes(g)) {
-        for (const char *p = text; *p != 0; p++)
-            *sc_vec_push(&g->context->arena, &out->tokens) = (uint8_t)*p;
-    } else if (!read_ids(g, text, &out->tokens)) {
+    if (!sc_prompt_text_read(&g->text, text, &out->tokens))
         return false;
-    }
     out->prompt = out->tokens.count;
     if (out->prompt == 0)
         return fail(g, SC_D_usage, "--prompt is empty: the first token has to be given");
@@ -91,25 +58,23 @@ static bool read_prompt(generating *g, const char *text, gen_row *out)
     return true;
 }
 
-static void add_text(const generating *g, uint32_t token, bool is_first, sc_strbuf *out)
+static bool show(generating *g, const sc_strbuf *text)
 {
-    char byte = (char)token;
-    if (takes_bytes(g))
-        sc_strbuf_add_bytes(out, &byte, 1);
-    else
-        sc_strbuf_printf(out, "%s%u", is_first ? "" : " ", token);
+    if (fwrite(text->data, 1, text->length, g->shown) == text->length && fflush(g->shown) == 0)
+        return true;
+    sc_report(&g->context->diag, SC_D_cannot_write, (sc_loc){0}, "standard output", strerror(errno),
+              NULL);
+    return false;
 }
 
-static void stream(generating *g, uint32_t token, bool is_first)
+static void stream(generating *g, uint32_t token)
 {
     sc_strbuf text;
     if (g->shown == NULL || !g->executor->is_first)
         return;
     sc_strbuf_init(&text, &g->context->arena);
-    add_text(g, token, is_first, &text);
-    if (fwrite(text.data, 1, text.length, g->shown) != text.length || fflush(g->shown) != 0)
-        sc_report(&g->context->diag, SC_D_cannot_write, (sc_loc){0}, "standard output",
-                  strerror(errno), NULL);
+    if (sc_row_text_add(&g->streamed, token, &text))
+        show(g, &text);
 }
 
 /* ---- calls ---- */
@@ -173,12 +138,13 @@ static void extend(generating *g, uint32_t index, const double *logits)
                                g->order, g->weights);
     int64_t made = (int64_t)(row->tokens.count - row->prompt),
             most = o->max_tokens > 0 ? o->max_tokens : DEFAULT_TOKENS;
-    if (o->has_stop && (int64_t)token == o->stop) {
+    if (o->has_stop ? (int64_t)token == o->stop
+                    : g->text.template != NULL && token == g->text.turn_end) {
         row->is_over = true;
         return;
     }
     *sc_vec_push(&g->context->arena, &row->tokens) = token;
-    stream(g, token, made == 0);
+    stream(g, token);
     row->is_over = made + 1 >= most || (int64_t)row->tokens.count > g->facts->generate.capacity;
 }
 
@@ -275,37 +241,70 @@ static bool read_prompts(generating *g)
         if (!read_prompt(g, g->options->prompts.data[r], &g->rows[r]))
             return false;
     }
-    return true;
+    return g->shown == NULL ||
+           sc_row_text_begin(&g->streamed, &g->text, g->rows[0].tokens.data, g->rows[0].prompt);
 }
 
-static void print_json(const generating *g, sc_strbuf *out)
+/* Appends a row's text, from its first or its first new token on. */
+static void add_row(generating *g, const gen_row *row, bool has_prompt, sc_strbuf *out)
 {
-    json_t *root = json_object(), *rows = json_array();
+    sc_row_text text;
+    uint32_t first = has_prompt ? 0 : row->prompt;
+    bool ok = sc_row_text_begin(&text, &g->text, row->tokens.data, first);
+    for (uint32_t i = first; ok && i < row->tokens.count; i++)
+        ok = sc_row_text_add(&text, row->tokens.data[i], out);
+    sc_row_text_end(&text, out);
+}
+
+static void print_json(generating *g, sc_strbuf *out)
+{
+    json_t *root = json_object(), *rows = json_array(), *texts = json_array();
     for (uint32_t r = 0; r < g->row_count; r++) {
         json_t *tokens = json_array();
         for (uint32_t i = g->rows[r].prompt; i < g->rows[r].tokens.count; i++)
             json_array_append_new(tokens, json_integer(g->rows[r].tokens.data[i]));
         json_array_append_new(rows, tokens);
+        if (g->text.tokenizer != NULL) {
+            sc_strbuf text;
+            sc_strbuf_init(&text, &g->context->arena);
+            add_row(g, &g->rows[r], false, &text);
+            json_array_append_new(texts, json_stringn(text.data, text.length));
+        }
     }
     json_object_set_new(root, "version", json_integer(1));
     json_object_set_new(root, "tokens", rows);
+    if (g->text.tokenizer != NULL)
+        json_object_set(root, "text", texts);
+    json_decref(texts);
     sc_print_json(root, out);
 }
 
 /* With several rows each starts with its prompt, to tell them apart. */
-static void print_rows(const generating *g, sc_strbuf *out)
+static void print_rows(generating *g, sc_strbuf *out)
 {
-    if (g->shown == NULL) {
-        for (uint32_t r = 0; r < g->row_count; r++) {
-            for (uint32_t i = g->row_count > 1 ? 0 : g->rows[r].prompt; i < g->rows[r].tokens.count;
-                 i++)
-                add_text(g, g->rows[r].tokens.data[i],
-                         i == 0 || (g->row_count == 1 && i == g->rows[r].prompt), out);
+    if (g->shown != NULL) {
+        if (sc_row_text_end(&g->streamed, out))
             sc_strbuf_add_char(out, '\n');
-        }
+        return;
     }
-    if (g->shown != NULL)
+    for (uint32_t r = 0; r < g->row_count; r++) {
+        add_row(g, &g->rows[r], g->row_count > 1, out);
         sc_strbuf_add_char(out, '\n');
+    }
+}
+
+static bool run(generating *g, sc_open_executor *open, void *user, sc_strbuf *out)
+{
+    g->executor = open(user);
+    if (g->executor == NULL || !check(g) ||
+        !sc_prompt_text_open(g->context, g->options, g->vocabulary, &g->text) || !read_prompts(g) ||
+        !sc_fill_parameters(g->context, g->facts, g->options, g->executor) || !prefill(g) ||
+        !decode(g))
+        return false;
+    sc_note_initial_weights(g->context, g->facts, g->options, g->executor);
+    if (g->executor->is_first)
+        (g->options->json ? print_json : print_rows)(g, out);
+    return true;
 }
 
 bool sc_generate_text(sc_context *context, const sc_facts *facts, const sc_run_options *options,
@@ -318,12 +317,8 @@ bool sc_generate_text(sc_context *context, const sc_facts *facts, const sc_run_o
                     sc_arena_printf(&context->arena,
                                     "entry '%s' has no caches, so it cannot generate",
                                     facts->entry.name));
-    g.executor = open(user);
-    if (g.executor == NULL || !check(&g) || !read_prompts(&g) ||
-        !sc_fill_parameters(context, facts, options, g.executor) || !prefill(&g) || !decode(&g))
-        return false;
-    sc_note_initial_weights(context, facts, options, g.executor);
-    if (g.executor->is_first)
-        (options->json ? print_json : print_rows)(&g, out);
-    return true;
+    bool ok = run(&g, open, user, out);
+    shardc_token_stream_close(g.streamed.stream);
+    sc_prompt_text_close(&g.text);
+    return ok;
 }

@@ -11,16 +11,21 @@ typedef struct sc_run_options {
     bool json, json_diagnostics; /* result, and messages, as JSON */
     bool csv;                    /* result of `schedule` as CSV */
     const char *format_text;     /* as written by the user */
-    const char *output, *weights, *data;
+    const char *output, *weights;
+    sc_text_list data, eval_data; /* as written: paths.h of runtime/data says what they name */
+    const char *field, *eos;      /* of their text; NULL: not given */
+    double hold_out;              /* share of the windows; 0: none */
+    bool documents;
     sc_named_text_list inputs; /* --input NAME=FILE[:TENSOR] */
     int64_t steps;             /* 0: not given */
     /* scalars of the optimizers: lr=1e-4,decay=0 (runtime/drive/settings.h) */
     const char *set;
-    const char *eval_data, *log, *save, *state, *resume;
+    const char *log, *save, *state, *resume;
     const char *host_memory;            /* a folder; NULL: in memory */
     int64_t eval_every;                 /* in steps; 0: not given */
     int64_t state_every, keep, give_up; /* 0: not given */
     bool best;
+    const char *tokenizer, *template; /* a file; the name of a chat template */
     sc_text_list prompts;
     int64_t max_tokens, top_k, stop; /* 0: not given; stop is valid if has_stop */
     /* temperature 0: take the most likely token; top_p 0: no limit */

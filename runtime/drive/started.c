@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/data/paths.h"
 #include "support/hash.h"
 #include "support/sha256.h"
 #include "support/strbuf.h"
@@ -25,6 +26,7 @@ static const struct {
     {"--input", SC_STARTED_CONTENTS},
     /* only rank 0 writes it */
     {"--eval-data", SC_STARTED_CONTENTS},
+    {"--tokenizer", SC_STARTED_CONTENTS},
     {"--resume", SC_STARTED_CONTENTS},
     {"--log", SC_STARTED_FREE},
     {"--format", SC_STARTED_FREE},
@@ -206,6 +208,33 @@ static const char *input_of(sc_context *context, const sc_named_text *input)
                            contents_of(context, path));
 }
 
+/* Returns the weights and contents of the files that --data names. Feeds are open by now, so that
+ * mistakes have been reported. */
+static const char *data_of(sc_context *context, const sc_text_list *texts)
+{
+    sc_data_items items;
+    sc_strbuf out;
+    sc_strbuf_init(&out, &context->arena);
+    if (texts->count == 0 || !sc_data_list(context, texts, &items))
+        return NULL;
+    for (uint32_t i = 0; i < items.count; i++) {
+        const sc_data_item *item = &items.data[i];
+        if (item->weight > 0) {
+            sc_strbuf_add(&out, out.length > 0 ? ", weight " : "weight ");
+            sc_strbuf_add_double(&out, item->weight);
+            sc_strbuf_add(&out, " of");
+        }
+        for (uint32_t f = 0; f < item->files.count; f++)
+            sc_strbuf_printf(&out, "%s%s",
+                             f > 0              ? ", "
+                             : item->weight > 0 ? " "
+                             : out.length > 0   ? ", "
+                                                : "",
+                             contents_of(context, item->files.data[f]));
+    }
+    return out.data;
+}
+
 /* ---- lines ---- */
 
 /* Appends a line; a long value, or one with line breaks, is replaced by its hash. */
@@ -238,6 +267,10 @@ static void add_option(sc_context *context, const sc_option_row *row, const void
             text = contents_of(context, text);
         break;
     case SC_OPTION_TEXTS:
+        if (has_contents) {
+            text = data_of(context, field);
+            break;
+        }
         for (uint32_t i = 0; i < ((const sc_text_list *)field)->count; i++)
             text = sc_arena_printf(&context->arena, "%s'%s' ", text == NULL ? "" : text,
                                    ((const sc_text_list *)field)->data[i]);

@@ -322,24 +322,25 @@ const char *sc_state_index_read(sc_context *context, const char *path, sc_saved_
 
 /* ---- state.json ---- */
 
-static const char *program_hash(sc_arena *arena, const char *program)
+static const char *hash_text(sc_arena *arena, uint64_t hash)
 {
-    return sc_arena_printf(arena, "%016" PRIx64, sc_fnv1a64(program, strlen(program)));
+    return sc_arena_printf(arena, "%016" PRIx64, hash);
 }
 
 const char *sc_state_counts_text(sc_arena *arena, const sc_train_state *state)
 {
     return checked_text(
         arena,
-        json_pack("{s:s, s:i, s:s, s:s, s:I, s:I, s:I, s:o, s:{s:I, s:I, s:I, s:I}, s:s, s:s}",
+        json_pack("{s:s, s:i, s:s, s:s, s:I, s:I, s:I, s:o, s:{s:I, s:s, s:I, s:I, s:I}, s:s, s:s}",
                   "format", SC_STATE_FORMAT, "version", SC_STATE_VERSION, "shardc", SHARDC_VERSION,
                   "id", state->id, "steps", (json_int_t)state->steps, "skipped",
                   (json_int_t)state->skipped, "seed", (json_int_t)state->seed, "held_out_loss",
                   held_out_json(state->has_held_out, state->held_out), "data", "tokens",
-                  (json_int_t)state->tokens, "row_length", (json_int_t)state->row_length, "rows",
-                  (json_int_t)state->rows, "next_row",
-                  (json_int_t)state->steps * (json_int_t)state->rows, "program_hash",
-                  program_hash(arena, state->program), "program", state->program),
+                  (json_int_t)state->tokens, "identity", hash_text(arena, state->data_identity),
+                  "row_length", (json_int_t)state->row_length, "rows", (json_int_t)state->rows,
+                  "next_row", (json_int_t)state->steps * (json_int_t)state->rows, "program_hash",
+                  hash_text(arena, sc_fnv1a64(state->program, strlen(state->program))), "program",
+                  state->program),
         JSON_INDENT(1));
 }
 
@@ -348,6 +349,7 @@ static const char *read_counts(sc_arena *arena, json_t *root, sc_train_state *ou
     const char *problem = check_kind(arena, root),
                *program = json_string_value(json_object_get(root, "program"));
     json_t *data = json_object_get(root, "data");
+    const char *identity = json_string_value(json_object_get(data, "identity"));
     if (problem != NULL)
         return problem;
     read_held_out(root, &out->has_held_out, &out->held_out);
@@ -358,6 +360,8 @@ static const char *read_counts(sc_arena *arena, json_t *root, sc_train_state *ou
         !read_count(data, "row_length", &out->row_length) || !read_count(data, "rows", &out->rows))
         return "it is not a state of a training run";
     out->program = copy(arena, program);
+    /* states of earlier versions have none */
+    out->data_identity = identity == NULL ? 0 : strtoull(identity, NULL, 16);
     return NULL;
 }
 

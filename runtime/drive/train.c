@@ -2,6 +2,7 @@
 #include "runtime/drive/train.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include "runtime/drive/train_log.h"
 #include "runtime/drive/train_state.h"
 #include "support/clock.h"
+#include "support/none.h"
 #include "support/state.h"
 
 struct sc_training_run {
@@ -122,49 +124,96 @@ static bool read_resumed(training *t)
                         (long long)t->options.steps));
 }
 
+/* The place in the data, and which data it is. */
+static void describe_data(const training *t, sc_train_state *out)
+{
+    const sc_feed *feed = &t->feed;
+    out->tokens = feed->data == NULL ? 0 : feed->data->count;
+    out->data_identity = feed->data == NULL
+                             ? 0
+                             : sc_fnv1a64_more(feed->data->identity, &t->options.hold_out,
+                                               sizeof t->options.hold_out);
+    out->row_length = feed->row_length;
+    out->rows = feed->rows;
+}
+
 /* Reports other data than the original run's as a warning: it may be intended. The data order
  * continues after as many rows as were read so far. */
 static void compare_data(training *t)
 {
-    uint64_t tokens = t->feed.tokens == NULL ? 0 : sc_tokens_count(t->feed.tokens);
-    if (t->options.resume != NULL && tokens != t->saved.counts.tokens)
-        sc_report(
-            &t->context->diag, SC_D_other_data, (sc_loc){0}, t->options.resume,
-            sc_arena_printf(&t->context->arena, "%llu", (unsigned long long)t->saved.counts.tokens),
-            sc_arena_printf(&t->context->arena, "%llu", (unsigned long long)tokens), NULL);
+    sc_train_state now = {.id = NULL};
+    describe_data(t, &now);
+    const sc_train_state *then = &t->saved.counts;
+    const char *had = NULL, *has = NULL;
+    if (now.tokens != then->tokens) {
+        had = sc_arena_printf(&t->context->arena, "%" PRIu64 " tokens", then->tokens);
+        has = sc_arena_printf(&t->context->arena, "%" PRIu64, now.tokens);
+    } else if (then->data_identity != 0 && now.data_identity != then->data_identity) {
+        had = sc_arena_printf(&t->context->arena, "files or shares of hash %016" PRIx64,
+                              then->data_identity);
+        has = sc_arena_printf(&t->context->arena, "%016" PRIx64, now.data_identity);
+    }
+    if (t->options.resume != NULL && had != NULL)
+        sc_report(&t->context->diag, SC_D_other_data, (sc_loc){0}, t->options.resume, had, has,
+                  NULL);
+}
+
+static bool evaluates(const training *t)
+{
+    return t->options.eval_data.count > 0 || t->options.hold_out > 0;
+}
+
+/* An input with a value per step has none for the batches of the held-out loss. */
+static bool check_steps(training *t)
+{
+    sc_context *context = t->context;
+    for (uint32_t i = 0; i < t->feed.count; i++) {
+        if (t->feed.steps[i].tensor != NULL)
+            return usage(context,
+                         sc_arena_printf(&context->arena,
+                                         "input '%s' holds a step per index, so it "
+                                         "has no value for the batches of %s",
+                                         t->feed.names[i],
+                                         t->options.hold_out > 0 ? "--hold-out" : "--eval-data"));
+    }
+    return true;
 }
 
 static bool open_feeds(training *t)
 {
     sc_context *context = t->context;
-    if (!sc_feed_open(context, &t->facts->entry, &t->options, SC_FEED_TRAINING, &t->feed))
+    sc_run_options held_out = t->options;
+    sc_feed_request request = {.entry = &t->facts->entry,
+                               .options = &t->options,
+                               .order = SC_FEED_TRAINING,
+                               .option = "--data"};
+    if (!sc_feed_open(context, &request, &t->feed))
         return false;
     compare_data(t);
-    if (t->options.eval_data == NULL)
+    if (!evaluates(t))
         return true;
-    for (uint32_t i = 0; i < t->options.inputs.count; i++) {
-        const char *name = t->options.inputs.data[i].name;
-        for (uint32_t j = 0; j < t->feed.count; j++) {
-            if (t->feed.steps[j].tensor != NULL && strcmp(t->feed.names[j], name) == 0)
-                return usage(context, sc_arena_printf(&context->arena,
-                                                      "input '%s' holds a step per index, so it "
-                                                      "has no value for the batches of --eval-data",
-                                                      name));
-        }
+    if (!check_steps(t))
+        return false;
+    if (t->options.hold_out > 0) {
+        request.order = SC_FEED_HELD_OUT;
+        request.from = &t->feed;
+    } else {
+        held_out.data = t->options.eval_data;
+        request.options = &held_out;
+        request.order = SC_FEED_AS_STORED;
+        request.option = "--eval-data";
     }
-    sc_run_options held_out = t->options;
-    held_out.data = t->options.eval_data;
-    return sc_feed_open(context, &t->facts->entry, &held_out, SC_FEED_AS_STORED, &t->held_out);
+    return sc_feed_open(context, &request, &t->held_out);
 }
 
-/* Applies the limits of the program's inputs, for both the step and the forward function. */
-static bool limit_feeds(training *t)
+/* For both the step and the forward function. */
+static bool bind_feeds(training *t)
 {
     const sc_executor *executor = t->executor;
     uint32_t forward = t->facts->entry.func;
-    bool ok = sc_feed_limit_to(t->context, &executor->step, &t->feed);
-    return ok && (t->options.eval_data == NULL || forward >= executor->func_count ||
-                  sc_feed_limit_to(t->context, &executor->funcs[forward], &t->held_out));
+    bool ok = sc_feed_bind(t->context, executor, SC_NONE, &t->feed);
+    return ok && (!evaluates(t) || forward >= executor->func_count ||
+                  sc_feed_bind(t->context, executor, forward, &t->held_out));
 }
 
 /* Detects before the run what could not be written at its end. */
@@ -234,6 +283,8 @@ static bool do_step(training *t, uint64_t tokens)
         return false;
     record->step = sc_trainer_steps(t->trainer);
     record->tokens = tokens;
+    record->waited = t->feed.waited;
+    record->data_bytes = t->feed.bytes;
     record->flops = t->facts->train.flops;
     record->seconds = sc_seconds() - begin;
     t->diverging = record->result.diverges ? t->diverging + 1 : 0;
@@ -250,13 +301,11 @@ static bool save_state(training *t)
                             .skipped = sc_trainer_skipped(t->trainer),
                             .seed = t->options.seed,
                             .program = t->facts->train.program,
-                            .tokens = t->feed.tokens == NULL ? 0 : sc_tokens_count(t->feed.tokens),
-                            .row_length = t->feed.row_length,
-                            .rows = t->feed.rows,
                             .has_held_out = t->held_out_step == steps,
                             .held_out = t->held_out_loss};
     if (t->saver == NULL || t->saved_step == steps)
         return true;
+    describe_data(t, &state);
     t->saved_step = steps;
     return sc_state_saver_save(t->saver, &state);
 }
@@ -279,8 +328,8 @@ static bool do_steps(training *t)
         if (!do_step(t, tokens))
             return false;
         uint64_t step = t->last.step;
-        bool evaluates = is_due(step, t->options.eval_every) || step == wanted;
-        if (t->options.eval_data != NULL && evaluates && !t->gave_up && !evaluate(t, step))
+        bool is_evaluated = is_due(step, t->options.eval_every) || step == wanted;
+        if (evaluates(t) && is_evaluated && !t->gave_up && !evaluate(t, step))
             return false;
         if (is_due(step, t->options.state_every) && !save_state(t))
             return false;
@@ -417,7 +466,10 @@ static void open_console(training *t)
         .wanted = (uint64_t)t->options.steps,
         .rank_bytes = t->executor->arena_bytes,
         .tokens_an_epoch =
-            t->feed.tokens == NULL ? 0 : t->feed.windows.count * t->feed.windows.length};
+            t->feed.data == NULL ? 0 : sc_order_count(&t->feed.windows) * t->feed.row_length,
+        .tokens_held_out = t->held_out.data == NULL
+                               ? 0
+                               : sc_order_count(&t->held_out.windows) * t->held_out.row_length};
     sc_train_console_open(&t->console, to, to != NULL && isatty(fileno(to)) == 1, &t->facts->train,
                           &start, sc_seconds());
 }
@@ -432,7 +484,7 @@ static bool prepare(training *t, sc_open_executor *open, void *user)
     sc_executor *executor = open(user);
     t->executor = executor;
     t->writes = executor != NULL && executor->is_first;
-    if (executor != NULL && !limit_feeds(t))
+    if (executor != NULL && !bind_feeds(t))
         return false;
     t->trainer = executor == NULL ? NULL : sc_trainer_new(t->context, t->facts, o, executor);
     if (t->trainer == NULL ||

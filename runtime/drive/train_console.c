@@ -127,6 +127,8 @@ void sc_train_console_open(sc_train_console *c, FILE *to, bool is_terminal,
     }
     if (start->tokens_an_epoch > 0)
         add(c, ", %" PRIu64 " tokens an epoch", start->tokens_an_epoch);
+    if (start->tokens_held_out > 0)
+        add(c, ", %" PRIu64 " held out", start->tokens_held_out);
     if (start->done > 0)
         add(c, ", %" PRIu64 " step%s done", start->done, start->done == 1 ? "" : "s");
     show(c, true, now);

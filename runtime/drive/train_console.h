@@ -27,6 +27,7 @@ typedef struct sc_train_start {
     uint64_t ranks, parameters, done, wanted;
     int64_t rank_bytes;       /* 0: unknown */
     uint64_t tokens_an_epoch; /* 0: unknown */
+    uint64_t tokens_held_out; /* 0: none */
 } sc_train_start;
 
 /* `to` stays the caller's. */

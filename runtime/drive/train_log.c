@@ -67,6 +67,8 @@ bool sc_train_log_step(sc_train_log *log, const sc_train_record *record)
                         sc_number_json((double)record->tokens / seconds));
     json_object_set_new(line, "tflops", sc_number_json(record->flops / seconds * 1e-12));
     json_object_set_new(line, "metrics", metrics_json(log->train, result));
+    json_object_set_new(line, "data_wait", sc_number_json(record->waited));
+    json_object_set_new(line, "data_bytes", json_integer((json_int_t)record->data_bytes));
     if (result->skipped)
         json_object_set_new(line, "skipped", json_true());
     return write_line(log, line);

@@ -18,6 +18,8 @@ typedef struct sc_train_record {
     sc_step_result result;
     uint64_t tokens;       /* in the step's batch */
     double seconds, flops; /* of the step; flops of all ranks */
+    double waited;         /* of the seconds: for the batch to be read */
+    uint64_t data_bytes;   /* of files of tokens that this process read for it */
 } sc_train_record;
 
 /* Opens the log. `path` NULL: no file. `append`: a resumed run appends to the file. False after a

@@ -1,11 +1,15 @@
-/* The order in which training reads a file of tokens. The file is split into consecutive windows of
+/* The order in which training reads a sequence of tokens. It is split into consecutive windows of
  * `length` tokens; an incomplete last window is dropped. With targets a window has one more token,
  * the first of the next window: inputs are its tokens [0, length), targets [1, length + 1), so
- * every token of the file is a target once.
+ * every token is a target once.
  *
  * An epoch reads each window once, in an order that depends on (seed, epoch) only, not on the mesh,
  * the ranks or earlier steps; so a resumed run finds its position by counting. Epochs follow each
- * other without a gap, and a batch may span two. Stateless, callable from any thread. */
+ * other without a gap, and a batch may span two.
+ *
+ * A part of the windows may be held out of training. Which ones depends on their number only, not
+ * on the seed: in each block of SC_WINDOWS_BLOCK windows those that a hash orders first. So no
+ * table of them is needed. Stateless, callable from any thread. */
 #ifndef SHARDC_RUNTIME_FILES_WINDOWS_H
 #define SHARDC_RUNTIME_FILES_WINDOWS_H
 
@@ -13,20 +17,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { SC_WINDOWS_BLOCK = 1 << 16 };
+
 typedef struct sc_windows {
     uint64_t seed;
+    uint64_t part; /* sequences of a mixture have orders of their own; 0: the first, or only one */
     uint64_t length; /* tokens from one window to the next */
-    uint64_t rows;   /* rows of a batch */
-    uint64_t count;  /* complete windows of the file */
+    uint64_t count;  /* complete windows */
+    /* held out: of each whole block, of what is left at the end, and altogether */
+    uint64_t block_held, last_held, held;
 } sc_windows;
 
-/* Sets up the windows of a file of `tokens` tokens. False, with `error` filled, if they do not fill
- * one batch. length and rows are at least 1. */
-bool sc_windows_find(uint64_t tokens, uint64_t length, bool targets, uint64_t rows, uint64_t seed,
-                     sc_windows *out, char *error, size_t error_size);
+/* Sets up the windows of `tokens` tokens. length is at least 1. */
+sc_windows sc_windows_find(uint64_t tokens, uint64_t length, bool targets, uint64_t seed);
 
-/* Returns the first token of the window in row `row` of step `step`; both count from 0. */
-uint64_t sc_windows_at(const sc_windows *windows, uint64_t step, uint64_t row);
+/* Holds out this share of the windows, from 0 to 1, in each block rounded up. */
+void sc_windows_hold_out(sc_windows *windows, double share);
+
+/* Returns the first token of the window that training reads as number `place` (from 0) of all;
+ * there must be windows that are not held out. */
+uint64_t sc_windows_at(const sc_windows *windows, uint64_t place);
+/* Returns the first token of a window that is held out, by its number below windows->held. */
+uint64_t sc_windows_held_at(const sc_windows *windows, uint64_t number);
 
 /* Returns the image of `index` (below count) under a permutation of [0, count) selected by (seed,
  * epoch). Needs no table: an index takes a few dozen rounds of Philox.

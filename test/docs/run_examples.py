@@ -3,8 +3,8 @@
 
 In a ```console block every line `$ shardc ARGS`, or `$ out/PROG ARGS`, is run from the project's root, and what it prints (results, then messages) must be the
 lines that follow, up to the next `$` or the end of the block. A line `..` stands for any number of lines; a last line `(exit N)` asks for
-that exit code. A block that begins with ````shard NAME` or ````csv NAME` is a file that the commands may use under that name, a model or a
-schedule; what they write under out/ stays beside these files."""
+that exit code. A block that begins with ````shard NAME` (or csv, json, jsonl, text) is a file that the commands may use under that name,
+also in a list with commas and weights; what they write under out/ stays beside these files."""
 import os
 import re
 import shlex
@@ -53,12 +53,22 @@ def matches(wanted, got):
     return bool(got) and same(wanted[0], got[0]) and matches(wanted[1:], got[1:])
 
 
+def place(word, files, folder):
+    """Where the files of a word are: NAME, or NAME:WEIGHT,NAME:WEIGHT."""
+    def one(part):
+        name, colon, weight = part.partition(':')
+        if part.startswith('out/'):
+            return os.path.join(folder, part)
+        return files[name] + colon + weight if name in files else part
+    return ','.join(map(one, word.split(',')))
+
+
 def run(shardc, command, files, folder):
     words = shlex.split(command)
     if words[0] not in ('shardc', 'build/shardc', 'tail') and not words[0].startswith('out/'):
         return None
     program = os.path.join(folder, words[0]) if words[0].startswith('out/') else 'tail' if words[0] == 'tail' else shardc
-    args = [os.path.join(folder, word) if word.startswith('out/') else files.get(word, word) for word in words[1:]]
+    args = [place(word, files, folder) for word in words[1:]]
     result = subprocess.run([program] + args, capture_output=True, text=True, cwd=ROOT, timeout=120)
     # How often a run says how far it is depends on the machine's speed: no example shows it.
     text = result.stdout + re.sub(r'^(training \w+, .* parameters?.*|step \d+ of \d+, loss .*)\n', '', result.stderr, flags=re.M)
@@ -72,7 +82,7 @@ def check(shardc, path, folder):
     files, ran, failed = {}, 0, 0
     os.makedirs(os.path.join(folder, 'out'), exist_ok=True)
     for kind, name, body in blocks(open(path).read()):
-        if kind in ('shard', 'csv') and name:
+        if kind in ('shard', 'csv', 'json', 'jsonl', 'text') and name:
             files[name] = os.path.join(folder, name)
             open(files[name], 'w').write(body)
         for command, wanted in commands(body) if kind == 'console' else []:

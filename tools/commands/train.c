@@ -131,7 +131,7 @@ int sc_cmd_train(sc_context *context, const sc_options *given, sc_strbuf *out)
         return 0;
     if (options.run.save != NULL)
         warn_of_unread(context, &whole, options.run.save);
-    if (options.run.eval_data != NULL) {
+    if (options.run.eval_data.count > 0 || options.run.hold_out > 0) {
         if (!sc_compile_forward(context, &c, &options, sc_last_pass(&options), &forward))
             return 0;
         run.second = &forward;

@@ -24,11 +24,12 @@ typedef struct sc_options {
     sc_plan_options plan_options;         /* --bind, --mesh, --allow-padding */
     /* options shared by `shardc` and built programs; verify uses its seed too */
     sc_run_options run;
-    bool forward;   /* compile the entry itself, never its train step */
-    bool compiled;  /* verify emitted code */
-    bool compile;   /* kernels: also compile them */
-    bool interpret; /* run on the interpreter instead of emitted code */
-    bool trains;    /* compile the train step of a minimised entry even if --entry names it */
+    bool forward;            /* compile the entry itself, never its train step */
+    bool compiled;           /* verify emitted code */
+    bool compile;            /* kernels: also compile them */
+    bool interpret;          /* run on the interpreter instead of emitted code */
+    bool decode, no_special; /* tokenize */
+    bool trains; /* compile the train step of a minimised entry even if --entry names it */
     bool fold, full, dtypes;
     const char *after, *dump_dir;
     /* the exact memory of a compiled program, to choose what fits; NULL: the estimate of passes */

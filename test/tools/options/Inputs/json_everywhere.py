@@ -37,6 +37,9 @@ block layer(x[B, D]) -> [B, D] { param g[D]; return x * g; }
 model m { sub layers: layer * L; entry f(x: f32[B, D]) -> [B, D] { repeat L { x = layers(x); } return x; } }
 plan p for m { mesh pp = 2; stage layers over pp: schedule = gpipe, microbatches = 2, batch = B; }
 """)
+LOG = os.path.join(folder, "log")
+with open(LOG, "w") as file:
+    file.write('{"step":1,"loss":2.5}\n')
 P = ["--plan", "p"]
 CASES = {
     "check": [[], P, ["--plan", "q"]],
@@ -55,6 +58,9 @@ CASES = {
     "train": [P + ["--data", MODEL, "--steps", "1"]],
     "generate": [P + ["--prompt", "a", "--max-tokens", "2", "--bind", "B=1"]],
     "build": [P + ["-o", os.path.join(folder, "program")]],
+    "data": [["-o", os.path.join(folder, "ids.bin"), "--eos", "0"]],
+    "plot": [[]],
+    "tokenize": [],  # lines of JSON, an object each
     "help": [["train"], ["usage"], ["environment"]],
 }
 
@@ -79,7 +85,7 @@ for command in commands:
     helped, code = run(command, "--help")
     assert code == 0 and helped["command"] == command and any(o["name"] == "--format" for o in helped["options"]), command
     for case in CASES[command]:
-        file = PIPELINE if command == "schedule" else MODEL
+        file = {"schedule": PIPELINE, "plot": LOG}.get(command, MODEL)
         result, code = run(command, *(case if command == "help" else [file] + case))
         assert code == (3 if command == "check" and case != P else 0), (command, case, code)
 

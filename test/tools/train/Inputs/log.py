@@ -5,7 +5,7 @@ log.py close TOLERANCE FILE..: the same within a relative tolerance."""
 import json
 import sys
 
-KEYS = ["step", "loss", "grad_norm", "lr", "tokens", "seconds", "tokens_per_second", "tflops", "metrics"]
+KEYS = ["step", "loss", "grad_norm", "lr", "tokens", "seconds", "tokens_per_second", "tflops", "metrics", "data_wait", "data_bytes"]
 
 
 def lines(path):
@@ -22,6 +22,7 @@ def check(path, steps, every):
     assert got == wanted, "got %s" % got
     for line in lines(path):
         if "loss" in line:
+            assert 0 <= line["data_wait"] <= line["seconds"] and line["data_bytes"] == 4 * 9, line
             assert line["tokens"] == 32 and line["lr"] == 0.01 and list(line["metrics"]) == ["out2", "right"] and line["metrics"]["out2"] == line["metrics"]["right"], line
             assert abs(line["tokens_per_second"] * line["seconds"] - line["tokens"]) < 1e-6, line
             # of a token, twice: up, down in two layers and the head, 4 D F + V D; the backward pass has two products for each

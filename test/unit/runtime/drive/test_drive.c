@@ -315,7 +315,9 @@ static const char *line_of_file(sc_context *context, const char *folder, const c
 {
     const char *path =
         sc_arena_printf(&context->arena, "%s%s%s", folder, *name == 0 ? "" : "/", name);
-    sc_run_options options = {.data = is_state ? NULL : path, .resume = is_state ? path : NULL};
+    sc_run_options options = {.resume = is_state ? path : NULL};
+    if (!is_state)
+        *sc_vec_push(&context->arena, &options.data) = path;
     return line_of(context, &options);
 }
 

@@ -89,19 +89,16 @@ static void the_order_stays(void **state)
         assert_int_equal(sc_permute(0, 0, 1000, i), first[i]);
 }
 
-static void batches_go_on_over_epochs(void **state)
+static void epochs_follow_each_other(void **state)
 {
     (void)state;
-    sc_windows windows;
-    char error[256];
-    /* 7 windows of 4 tokens, the 29th token is a target only, two are left over; the third batch of
-     * 3 holds windows of two epochs */
-    assert_true(sc_windows_find(31, 4, true, 3, 9, &windows, error, sizeof error));
+    /* 7 windows of 4 tokens, the 29th token is a target only, two are left over */
+    sc_windows windows = sc_windows_find(31, 4, true, 9);
     assert_int_equal(windows.count, 7);
     for (uint64_t epoch = 0; epoch < 6; epoch++) {
         bool seen[7] = {false};
         for (uint64_t i = 0; i < 7; i++) {
-            uint64_t place = epoch * 7 + i, token = sc_windows_at(&windows, place / 3, place % 3);
+            uint64_t token = sc_windows_at(&windows, epoch * 7 + i);
             assert_int_equal(token % 4, 0);
             assert_true(token + 4 < 31);
             assert_false(seen[token / 4]);
@@ -110,29 +107,55 @@ static void batches_go_on_over_epochs(void **state)
     }
 }
 
-/* As many rows a step or fewer: the same windows one after the other. */
-static void rows_do_not_change_the_order(void **state)
+static void the_last_window_is_whole(void **state)
 {
     (void)state;
-    sc_windows narrow, wide;
-    char error[256];
-    assert_true(sc_windows_find(1000, 3, false, 1, 4, &narrow, error, sizeof error));
-    assert_true(sc_windows_find(1000, 3, false, 8, 4, &wide, error, sizeof error));
-    for (uint64_t i = 0; i < 1000; i++)
-        assert_int_equal(sc_windows_at(&narrow, i, 0), sc_windows_at(&wide, i / 8, i % 8));
+    assert_int_equal(sc_windows_find(9, 4, true, 0).count, 2);
+    assert_int_equal(sc_windows_find(8, 4, true, 0).count, 1);
+    assert_int_equal(sc_windows_find(8, 4, false, 0).count, 2);
+    assert_int_equal(sc_windows_find(0, 4, true, 0).count, 0);
 }
 
-static void short_files_are_refused(void **state)
+/* Every window is trained on once an epoch, or held out, whatever the sizes and shares. */
+static void windows_are_held_out_or_read(void **state)
 {
     (void)state;
-    sc_windows windows;
-    char error[256];
-    assert_true(sc_windows_find(9, 4, true, 2, 0, &windows, error, sizeof error));
-    assert_false(sc_windows_find(8, 4, true, 2, 0, &windows, error, sizeof error));
-    assert_string_equal(error,
-                        "8 tokens hold 1 of the 2 windows (5 tokens each) that one batch takes");
-    assert_true(sc_windows_find(8, 4, false, 2, 0, &windows, error, sizeof error));
-    assert_false(sc_windows_find(0, 4, true, 1, 0, &windows, error, sizeof error));
+    static const uint64_t counts[] = {1, 2, 3, 100, 65535, 65536, 65537, 200000};
+    static const double shares[] = {0, 1e-5, 0.01, 1.0 / 3, 0.5, 0.999};
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        for (size_t s = 0; s < sizeof shares / sizeof *shares; s++) {
+            sc_windows w = sc_windows_find(counts[c] * 3, 3, false, 7);
+            uint8_t *seen = calloc(counts[c], 1);
+            assert_non_null(seen);
+            sc_windows_hold_out(&w, shares[s]);
+            assert_true(w.held <= w.count);
+            assert_true((double)w.held >= shares[s] * (double)w.count - 1e-6);
+            assert_true((double)w.held <=
+                        shares[s] * (double)w.count + (double)(w.count / SC_WINDOWS_BLOCK) + 1);
+            for (uint64_t i = 0; i < w.held; i++)
+                seen[sc_windows_held_at(&w, i) / 3]++;
+            for (uint64_t i = 0; i < w.count - w.held; i++)
+                seen[sc_windows_at(&w, w.count - w.held + i) / 3]++;
+            for (uint64_t i = 0; i < w.count; i++)
+                assert_int_equal(seen[i], 1);
+            free(seen);
+        }
+    }
+}
+
+/* Another seed trains in another order, but holds out the same. */
+static void the_seed_holds_out_nothing_else(void **state)
+{
+    (void)state;
+    sc_windows a = sc_windows_find(1000, 1, false, 1), b = sc_windows_find(1000, 1, false, 2);
+    sc_windows_hold_out(&a, 0.1);
+    sc_windows_hold_out(&b, 0.1);
+    uint32_t same = 0;
+    for (uint64_t i = 0; i < 100; i++) {
+        assert_int_equal(sc_windows_held_at(&a, i), sc_windows_held_at(&b, i));
+        same += sc_windows_at(&a, i) == sc_windows_at(&b, i);
+    }
+    assert_true(same < 10);
 }
 
 int main(void)
@@ -143,9 +166,10 @@ int main(void)
         cmocka_unit_test(places_are_spread_evenly),
         cmocka_unit_test(seeds_and_epochs_differ),
         cmocka_unit_test(the_order_stays),
-        cmocka_unit_test(batches_go_on_over_epochs),
-        cmocka_unit_test(rows_do_not_change_the_order),
-        cmocka_unit_test(short_files_are_refused),
+        cmocka_unit_test(epochs_follow_each_other),
+        cmocka_unit_test(the_last_window_is_whole),
+        cmocka_unit_test(windows_are_held_out_or_read),
+        cmocka_unit_test(the_seed_holds_out_nothing_else),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
