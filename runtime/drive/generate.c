@@ -320,7 +320,7 @@ bool sc_generate_text(sc_context *context, const sc_facts *facts, const sc_run_o
                                     facts->entry.name));
     g.executor = open(user);
     if (g.executor == NULL || !check(&g) || !read_prompts(&g) ||
-        !sc_fill_parameters(context, facts, options, g.executor) || !prefill(&g) || !decode(&g))
+        !sc_read_parameters(context, facts, options, g.executor) || !prefill(&g) || !decode(&g))
         return false;
     sc_note_initial_weights(context, facts, options, g.executor);
     if (g.executor->is_first)

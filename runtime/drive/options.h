@@ -20,7 +20,7 @@ typedef struct sc_run_options {
     const char *host_memory;            /* a folder; NULL: in memory */
     int64_t eval_every;                 /* in steps; 0: not given */
     int64_t state_every, keep, give_up; /* 0: not given */
-    bool best;
+    bool best, state_async;
     sc_text_list prompts;
     int64_t max_tokens, top_k, stop; /* 0: not given; stop is valid if has_stop */
     /* temperature 0: take the most likely token; top_p 0: no limit */

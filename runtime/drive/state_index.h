@@ -11,7 +11,7 @@
 #include "support/context.h"
 #include "support/hash.h"
 
-enum { SC_STATE_VERSION = 2, SC_STATE_ID = 32 /* hexadecimal digits */ };
+enum { SC_STATE_VERSION = 3, SC_STATE_ID = 32 /* hexadecimal digits */ };
 
 #define SC_STATE_INDEX_NAME  "index.json"
 #define SC_STATE_COUNTS_NAME "state.json"
@@ -35,7 +35,8 @@ typedef struct sc_train_state {
 
 typedef struct sc_saved_file {
     const char *name;
-    uint64_t bytes, sum;
+    uint64_t bytes;
+    const uint64_t *sums; /* of its blocks: sc_durable_blocks(bytes) */
 } sc_saved_file;
 
 /* A box of a tensor, dense and row-major. */

@@ -8,6 +8,7 @@
 
 #include "runtime/drive/load_weights.h"
 #include "runtime/drive/settings.h"
+#include "runtime/drive/train_state.h"
 #include "support/state.h"
 
 struct sc_trainer {
@@ -20,7 +21,7 @@ struct sc_trainer {
     /* taken: the state that counts applied steps; SHARDC_NOT_FOUND: all are applied */
     uint32_t group_count, taken;
     uint64_t steps, skipped;
-    uint32_t *states, state_count; /* states in a checkpoint */
+    sc_state_set set; /* states in a checkpoint */
     uint32_t input_count;
     const char **names; /* by input */
     uint32_t result_count;
@@ -72,55 +73,43 @@ bool sc_fill_parameters(sc_context *context, const sc_facts *facts, const sc_run
     return false;
 }
 
+bool sc_read_parameters(sc_context *context, const sc_facts *facts, const sc_run_options *options,
+                        sc_executor *executor)
+{
+    sc_saved_state saved;
+    sc_state_set params;
+    if (options->state == NULL)
+        return sc_fill_parameters(context, facts, options, executor);
+    sc_state_set_of(context, executor, false, &params);
+    return sc_saved_state_read(context, options->state, &saved) &&
+           sc_saved_state_load(context, &saved, &params);
+}
+
 void sc_note_initial_weights(sc_context *context, const sc_facts *facts,
                              const sc_run_options *options, const sc_executor *executor)
 {
     bool has_parameters = false;
     for (uint32_t i = 0; i < executor->state_count && !has_parameters; i++)
         has_parameters = strcmp(executor->states[i].kind, sc_state_kind_names[SC_STATE_PARAM]) == 0;
-    if (options->weights == NULL && has_parameters && executor->is_first)
+    bool are_given = options->weights != NULL || options->state != NULL;
+    if (!are_given && has_parameters && executor->is_first)
         sc_report(&context->diag, SC_D_initial_weights, (sc_loc){0}, facts->entry.name, NULL);
 }
 
 /* ---- state ---- */
 
-static bool is_kept(const shardc_tensor_info *state)
+const sc_state_set *sc_trainer_states(const sc_trainer *t)
 {
-    return strcmp(state->kind, sc_state_kind_names[SC_STATE_PARAM]) == 0 ||
-           strcmp(state->kind, sc_state_kind_names[SC_STATE_OPT]) == 0;
-}
-
-static void list_states(sc_trainer *t)
-{
-    t->states = sc_arena_array(&t->context->arena, t->executor->state_count, sizeof *t->states);
-    for (uint32_t s = 0; s < t->executor->state_count; s++) {
-        if (is_kept(&t->executor->states[s]))
-            t->states[t->state_count++] = s;
-    }
-}
-
-uint32_t sc_trainer_state_count(const sc_trainer *t)
-{
-    return t->state_count;
-}
-
-const char *sc_trainer_state_name(const sc_trainer *t, uint32_t index)
-{
-    return t->executor->states[t->states[index]].name;
+    return &t->set;
 }
 
 sc_array sc_trainer_get_state(const sc_trainer *t, uint32_t index)
 {
     shardc_error error = {.text = ""};
-    sc_array array = t->executor->verbs->get_state(t->executor->self, t->states[index], &error);
+    sc_array array = t->executor->verbs->get_state(t->executor->self, t->set.states[index], &error);
     if (array.data == NULL)
         failed(t->context, &error);
     return array;
-}
-
-uint32_t sc_trainer_state(const sc_trainer *t, uint32_t index)
-{
-    return t->states[index];
 }
 
 const sc_executor *sc_trainer_executor(const sc_trainer *t)
@@ -136,12 +125,6 @@ uint64_t sc_trainer_steps(const sc_trainer *t)
 uint64_t sc_trainer_skipped(const sc_trainer *t)
 {
     return t->skipped;
-}
-
-void sc_trainer_set_steps(sc_trainer *t, uint64_t steps, uint64_t skipped)
-{
-    t->steps = steps;
-    t->skipped = skipped;
 }
 
 /* ---- inputs ---- */
@@ -205,6 +188,18 @@ static void find_scalars(sc_trainer *t)
     }
     t->taken = t->facts->train.scales ? sc_executor_find_state(t->executor, SC_SCALE_TAKEN_STATE)
                                       : SHARDC_NOT_FOUND;
+}
+
+/* A checkpoint of another precision may not have counted the applied steps. */
+bool sc_trainer_set_steps(sc_trainer *t, uint64_t steps, uint64_t skipped)
+{
+    shardc_error error = {.text = ""};
+    double taken = (double)(steps - skipped);
+    t->steps = steps;
+    t->skipped = skipped;
+    return t->taken == SHARDC_NOT_FOUND ||
+           t->executor->verbs->set_state(t->executor->self, t->taken, &taken, &error) ||
+           failed(t->context, &error);
 }
 
 static bool set_scalars(sc_trainer *t)
@@ -354,7 +349,7 @@ static bool open_trainer(sc_trainer *t)
     if (forward < t->executor->func_count)
         t->held_out = sc_arena_array(arena, t->executor->funcs[forward].output_count + 1u,
                                      sizeof *t->held_out);
-    list_states(t);
+    sc_state_set_of(t->context, t->executor, true, &t->set);
     find_scalars(t);
     list_inputs(t);
     return check_facts(t) &&
