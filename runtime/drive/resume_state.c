@@ -19,7 +19,7 @@ typedef struct restoring {
 
 static bool refuse(const restoring *r, const char *reason)
 {
-    return sc_saved_state_refuse(r->context, r->saved->path, reason);
+    return sc_state_refuse(r->context, r->saved->path, reason);
 }
 
 /* ---- which saved tensor has a state's values ---- */
@@ -65,27 +65,15 @@ static bool is_of_scaling(const char *name)
 
 /* ---- values ---- */
 
-static bool restore_shard(restoring *r, uint32_t index, uint32_t rank,
-                          const sc_saved_tensor *tensor)
+typedef struct source {
+    sc_state_reader *reader;
+    const sc_saved_tensor *tensor;
+} source;
+
+static bool read_box(void *user, const sc_shard_place *place, sc_element element, void *local)
 {
-    const sc_executor *executor = r->executor;
-    shardc_error error = {.text = ""};
-    sc_shard_place place;
-    uint32_t state = r->set->states[index];
-    sc_element element = sc_state_element(r->set, index);
-    executor->verbs->place(executor->self, state, rank, &place);
-    if (!place.is_held)
-        return true;
-    void *local = executor->verbs->shard_room(executor->self, state, rank, r->room);
-    if (sc_place_bytes(&place, element) < sc_place_local_bytes(&place, element))
-        memset(local, 0, (size_t)sc_place_local_bytes(&place, element)); /* clears the padding */
-    if (!sc_state_reader_box(r->reader, tensor, &place, element, local))
-        return false;
-    if (executor->verbs->write_shard(executor->self, state, rank, local, &error))
-        return true;
-    sc_report(&r->context->diag, SC_D_run_failed, (sc_loc){0},
-              sc_arena_printf(&r->context->arena, "%s", error.text), NULL);
-    return false;
+    const source *from = user;
+    return sc_state_reader_box(from->reader, from->tensor, place, element, local);
 }
 
 static bool has_shape(const sc_saved_tensor *tensor, const shardc_tensor_info *info)
@@ -106,13 +94,8 @@ static bool restore_tensor(restoring *r, uint32_t index)
     if (!has_shape(tensor, info))
         return refuse(r, sc_arena_printf(&r->context->arena, "'%s' is not of this program's shape",
                                          info->name));
-    bool ok = true;
-    for (uint32_t i = 0; i < r->executor->local_ranks; i++) {
-        if (!ok)
-            break;
-        ok = restore_shard(r, index, r->executor->first_rank + i, tensor);
-    }
-    return ok;
+    source from = {r->reader, tensor};
+    return sc_state_fill(r->context, r->set, index, r->room, read_box, &from);
 }
 
 /* Reports the first of the states that the checkpoint lacks. */
@@ -147,7 +130,7 @@ bool sc_saved_state_has_no_more(sc_context *context, const sc_saved_state *saved
         const char *name = saved->index.tensors.data[i].name, *param = parameter_of(context, name);
         sc_sym key = sc_intern_text(&context->names, param != NULL ? param : name);
         if (!is_of_scaling(name) && sc_map_find(&known, key) == NULL)
-            return sc_saved_state_refuse(
+            return sc_state_refuse(
                 context, saved->path,
                 sc_arena_printf(&context->arena, "it has '%s', which this program lacks", name));
     }

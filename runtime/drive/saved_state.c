@@ -8,12 +8,6 @@
 #include "runtime/drive/state_reader.h"
 #include "runtime/drive/train_state.h"
 
-bool sc_saved_state_refuse(sc_context *context, const char *path, const char *reason)
-{
-    sc_report(&context->diag, SC_D_bad_state, (sc_loc){0}, path, reason, NULL);
-    return false;
-}
-
 static const char *inside(sc_context *context, const char *folder, const char *name)
 {
     return sc_arena_printf(&context->arena, "%s/%s", folder, name);
@@ -61,7 +55,7 @@ static const char *choose_entry(sc_context *context, const char *folder,
     if (latest != NULL && named == NULL)
         wrong = sc_arena_printf(&context->arena, "it names %s, which is not there", latest);
     if (wrong != NULL) {
-        sc_saved_state_refuse(context, inside(context, folder, SC_STATE_LATEST), wrong);
+        sc_state_refuse(context, inside(context, folder, SC_STATE_LATEST), wrong);
         note_whole(context, folder, NULL);
         return NULL;
     }
@@ -84,7 +78,7 @@ static const char *choose_state(sc_context *context, const char *path)
     }
     if (entries.count > 0)
         return choose_entry(context, path, &entries);
-    sc_saved_state_refuse(context, path, "it has no state of a training run");
+    sc_state_refuse(context, path, "it has no state of a training run");
     if (access(inside(context, path, "state.safetensors"), F_OK) == 0)
         sc_report_note(&context->diag, (sc_loc){0},
                        "it was written by an earlier version, whose states this one does not read");
@@ -125,7 +119,7 @@ bool sc_saved_state_read(sc_context *context, const char *given, sc_saved_state 
     const char *wrong = read_parts(context, out, &which);
     if (wrong == NULL)
         return true;
-    sc_saved_state_refuse(context, which, wrong);
+    sc_state_refuse(context, which, wrong);
     note_whole(context, folder_of(context, out->path), out->path);
     return false;
 }

@@ -24,6 +24,12 @@ const char *sc_state_rank_file(sc_arena *arena, uint32_t rank)
     return sc_arena_printf(arena, "rank-%05u.safetensors", rank);
 }
 
+bool sc_state_refuse(sc_context *context, const char *path, const char *reason)
+{
+    sc_report(&context->diag, SC_D_bad_state, (sc_loc){0}, path, reason, NULL);
+    return false;
+}
+
 /* ---- JSON that begins with the checksum of what follows ---- */
 
 /* Returns {"checksum": "0123456789abcdef", followed by the rest of the object, printed with

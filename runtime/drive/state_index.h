@@ -71,6 +71,9 @@ const char *sc_state_rank_file(sc_arena *arena, uint32_t rank);
 const char *sc_state_index_text(sc_arena *arena, const sc_saved_index *index);
 const char *sc_state_counts_text(sc_arena *arena, const sc_train_state *state);
 
+/* Reports what is wrong with a file of a checkpoint, and returns false. */
+bool sc_state_refuse(sc_context *context, const char *path, const char *reason);
+
 /* Read and check a file. NULL, or what is wrong with it, without its name. Everything is in the
  * context's arena. */
 const char *sc_state_index_read(sc_context *context, const char *path, sc_saved_index *out);

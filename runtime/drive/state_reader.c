@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/drive/train_state.h"
 #include "runtime/files/durable.h"
 #include "runtime/files/rows.h"
 #include "support/checksum.h"
@@ -31,12 +30,14 @@ typedef struct open_state_file {
     char *block;
 } open_state_file;
 
+enum { UNREAD, PARTLY_READ, CHECKED }; /* states of a block */
+
 struct sc_state_reader {
     sc_context *context;
     const char *path;
     const sc_saved_index *index;
     open_state_file files[OPEN_FILES]; /* by file number modulo OPEN_FILES */
-    bool **checked;                    /* by file and block */
+    uint8_t **blocks;                  /* by file and block: block_state */
     uint64_t bytes, check_bytes;
     const char *wrong; /* why the last call failed, and in which file */
     uint32_t wrong_file;
@@ -53,7 +54,7 @@ static bool fail(sc_state_reader *r, uint32_t file, const char *wrong)
 static bool report(const sc_state_reader *r)
 {
     const sc_saved_file *about = &r->index->files.data[r->wrong_file];
-    return sc_saved_state_refuse(
+    return sc_state_refuse(
         r->context, sc_arena_printf(&r->context->arena, "%s/%s", r->path, about->name), r->wrong);
 }
 
@@ -104,11 +105,11 @@ static bool check_block(sc_state_reader *r, const open_state_file *file, uint64_
                         const void *bytes)
 {
     const sc_saved_file *about = &r->index->files.data[file->index];
-    if (r->checked[file->index][block])
+    if (r->blocks[file->index][block] == CHECKED)
         return true;
     if (sc_checksum_of(bytes, block_bytes(about, block)) != about->sums[block])
         return fail(r, file->index, mismatch(file->file, r->index->id));
-    r->checked[file->index][block] = true;
+    r->blocks[file->index][block] = CHECKED;
     return true;
 }
 
@@ -203,6 +204,8 @@ static bool read_bytes(sc_state_reader *r, uint32_t index, uint64_t at, size_t l
         } else if (!read_at(r, file, to, now, at) ||
                    (is_whole && !check_block(r, file, block, to))) {
             return false;
+        } else if (r->blocks[index][block] == UNREAD) {
+            r->blocks[index][block] = PARTLY_READ;
         }
         at += now;
         to += now;
@@ -288,64 +291,70 @@ static bool check_one(sc_state_reader *r, uint32_t index, uint64_t block)
     return ok;
 }
 
-/* Opens files that nobody opened, to see that they are there in their length. */
-static bool check_blocks(sc_state_reader *r, const int64_t *readers, uint64_t mine, uint64_t of)
+/* How processes have read the blocks, one after the other, as numbers that can be summed. */
+enum { ONE_CHECKED = 1 << 20 }; /* more than there are processes; one that read a part counts 1 */
+
+static int64_t *count_reads(const sc_state_reader *r, uint64_t *count)
+{
+    *count = 0;
+    for (uint32_t f = 0; f < r->index->files.count; f++)
+        *count += sc_durable_blocks(r->index->files.data[f].bytes);
+    int64_t *reads = *count > UINT32_MAX ? NULL : calloc(*count + 1, sizeof *reads);
+    uint64_t number = 0;
+    for (uint32_t f = 0; f < r->index->files.count; f++) {
+        if (reads == NULL)
+            break;
+        for (uint64_t b = 0; b < sc_durable_blocks(r->index->files.data[f].bytes); b++) {
+            uint8_t state = r->blocks[f][b];
+            reads[number++] = state == CHECKED ? ONE_CHECKED : state == PARTLY_READ;
+        }
+    }
+    return reads;
+}
+
+/* Checks the blocks that some process has read and none has checked: every `of`-th of them. */
+static bool check_blocks(sc_state_reader *r, const int64_t *reads, uint64_t mine, uint64_t of)
 {
     uint64_t number = 0, left = 0;
     for (uint32_t f = 0; f < r->index->files.count; f++) {
         for (uint64_t b = 0; b < sc_durable_blocks(r->index->files.data[f].bytes); b++, number++) {
-            bool is_mine = readers[number] == 0 && left % of == mine;
-            left += readers[number] == 0;
-            if (is_mine && !check_one(r, f, b))
+            bool is_open = reads[number] > 0 && reads[number] < ONE_CHECKED;
+            if (is_open && left++ % of == mine && !check_one(r, f, b))
                 return false;
         }
     }
     return true;
 }
 
-static int64_t *count_readers(const sc_state_reader *r, uint64_t *count)
-{
-    *count = 0;
-    for (uint32_t f = 0; f < r->index->files.count; f++)
-        *count += sc_durable_blocks(r->index->files.data[f].bytes);
-    int64_t *readers = *count > UINT32_MAX ? NULL : calloc(*count + 1, sizeof *readers);
-    uint64_t number = 0;
-    for (uint32_t f = 0; f < r->index->files.count; f++) {
-        if (readers == NULL)
-            break;
-        for (uint64_t b = 0; b < sc_durable_blocks(r->index->files.data[f].bytes); b++)
-            readers[number++] = r->checked[f][b];
-    }
-    return readers;
-}
-
 bool sc_state_reader_check(sc_state_reader *r, const sc_executor *executor)
 {
     uint64_t count, mine = 0, of = 1;
-    int64_t *readers = count_readers(r, &count);
+    int64_t *reads = count_reads(r, &count);
     shardc_error error = {.text = "there is not enough memory to check it"};
-    bool ok = readers != NULL;
+    bool ok = reads != NULL;
     if (ok && executor != NULL && executor->verbs->sum != NULL) {
-        ok = executor->verbs->sum(executor->self, readers, (uint32_t)count,
+        ok = executor->verbs->sum(executor->self, reads, (uint32_t)count,
                                   "which parts of a state are checked", &error);
         mine = executor->first_rank / executor->local_ranks;
         of = executor->rank_count / executor->local_ranks;
     }
     if (!ok)
-        sc_saved_state_refuse(r->context, r->path,
-                              sc_arena_printf(&r->context->arena, "%s", error.text));
-    ok = ok && (check_blocks(r, readers, mine, of) || report(r));
-    free(readers);
+        sc_state_refuse(r->context, r->path, sc_arena_printf(&r->context->arena, "%s", error.text));
+    ok = ok && (check_blocks(r, reads, mine, of) || report(r));
+    free(reads);
     return ok;
 }
 
 bool sc_saved_files_are_whole(sc_context *context, const char *path, const sc_saved_index *index)
 {
     sc_state_reader *r = sc_state_reader_new(context, path, index);
-    uint64_t count;
-    int64_t *readers = r == NULL ? NULL : count_readers(r, &count);
-    bool ok = readers != NULL && check_blocks(r, readers, 0, 1);
-    free(readers);
+    bool ok = r != NULL;
+    for (uint32_t f = 0; f < index->files.count; f++) {
+        for (uint64_t b = 0; b < sc_durable_blocks(index->files.data[f].bytes); b++) {
+            if (ok)
+                ok = check_one(r, f, b);
+        }
+    }
     sc_state_reader_free(r);
     return ok;
 }
@@ -373,14 +382,14 @@ sc_state_reader *sc_state_reader_new(sc_context *context, const char *path,
     r->index = index;
     for (uint32_t i = 0; i < OPEN_FILES; i++)
         r->files[i].file = -1;
-    r->checked = calloc(index->files.count + 1u, sizeof *r->checked);
-    bool ok = r->checked != NULL;
+    r->blocks = calloc(index->files.count + 1u, sizeof *r->blocks);
+    bool ok = r->blocks != NULL;
     for (uint32_t f = 0; f < index->files.count; f++) {
         if (!ok)
             break;
-        r->checked[f] =
-            calloc(sc_durable_blocks(index->files.data[f].bytes) + 1, sizeof **r->checked);
-        ok = r->checked[f] != NULL;
+        r->blocks[f] =
+            calloc(sc_durable_blocks(index->files.data[f].bytes) + 1, sizeof **r->blocks);
+        ok = r->blocks[f] != NULL;
     }
     if (ok)
         return r;
@@ -392,10 +401,10 @@ void sc_state_reader_free(sc_state_reader *r)
 {
     if (r == NULL)
         return;
-    uint32_t count = r->checked == NULL ? 0 : r->index->files.count;
+    uint32_t count = r->blocks == NULL ? 0 : r->index->files.count;
     for (uint32_t f = 0; f < count; f++)
-        free(r->checked[f]);
-    free(r->checked);
+        free(r->blocks[f]);
+    free(r->blocks);
     for (uint32_t i = 0; i < OPEN_FILES; i++) {
         if (r->files[i].file >= 0)
             close(r->files[i].file);

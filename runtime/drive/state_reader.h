@@ -21,8 +21,8 @@ void sc_state_reader_free(sc_state_reader *reader); /* NULL is allowed */
 bool sc_state_reader_box(sc_state_reader *reader, const sc_saved_tensor *tensor,
                          const sc_shard_place *place, sc_element element, void *local);
 
-/* Checks this process's part of the blocks that no process has checked yet; all processes of the
- * executor call it. NULL: there is one process. False after a message. */
+/* Checks this process's part of the blocks that some process has read and none has checked; all
+ * processes of the executor call it. NULL: there is one process. False after a message. */
 bool sc_state_reader_check(sc_state_reader *reader, const sc_executor *executor);
 
 /* Bytes read so far from the ranks' files, and by sc_state_reader_check alone. */

@@ -33,4 +33,12 @@ typedef void sc_state_row(void *user, const void *bytes, size_t length);
 bool sc_state_each_row(sc_context *context, const sc_state_set *set, uint32_t index, uint32_t rank,
                        const sc_shard_place *place, void *room, sc_state_row *row, void *user);
 
+/* Reads a box of a tensor into `local`, an array of place->local elements of this type; leaves
+ * padding alone. False after a message. */
+typedef bool sc_read_box(void *user, const sc_shard_place *place, sc_element element, void *local);
+/* Fills the shards of a state that ranks of this process hold; a box that several hold is read
+ * once. `room`: for shards in device memory. False after a message. */
+bool sc_state_fill(sc_context *context, const sc_state_set *set, uint32_t index, void *room,
+                   sc_read_box *read, void *user);
+
 #endif

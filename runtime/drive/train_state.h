@@ -71,8 +71,6 @@ bool sc_saved_state_has_no_more(sc_context *context, const sc_saved_state *saved
 /* Returns the tensor that a state of this name and type takes its values from; NULL: none. */
 const sc_saved_tensor *sc_saved_tensor_for(sc_context *context, const sc_saved_index *index,
                                            const char *name, sc_element element);
-/* Reports what is wrong with a file of a checkpoint, and returns false. */
-bool sc_saved_state_refuse(sc_context *context, const char *path, const char *reason);
 /* Adds a note that names another checkpoint of the folder that is whole. */
 void sc_saved_state_note_whole(sc_context *context, const sc_saved_state *refused);
 

@@ -43,31 +43,15 @@ static bool failed(sc_context *context, const shardc_error *error)
 
 /* ---- parameters ---- */
 
-typedef struct filling {
-    sc_executor *executor;
-    const sc_fact_weights *weights;
-    shardc_error *error;
-} filling;
-
-/* The program may lack parameters that a file has. */
-static bool set_param(void *user, uint32_t param, const double *values)
-{
-    filling *f = user;
-    uint32_t state = sc_executor_find_state(f->executor, f->weights->params[param].path);
-    return state == SHARDC_NOT_FOUND ||
-           f->executor->verbs->set_state(f->executor->self, state, values, f->error);
-}
-
 bool sc_fill_parameters(sc_context *context, const sc_facts *facts, const sc_run_options *options,
                         sc_executor *executor)
 {
     shardc_error error = {.text = "there is not enough memory for the parameters"};
-    filling f = {executor, &facts->weights, &error};
     if (options->weights == NULL)
         return executor->verbs->initialise(executor->self, options->seed, &error) ||
                failed(context, &error);
     if (facts->weights.is_known)
-        return sc_weights_load(context, &facts->weights, options->weights, set_param, &f);
+        return sc_weights_load(context, &facts->weights, options->weights, executor);
     sc_report(&context->diag, SC_D_usage, (sc_loc){0},
               "the program was built without a 'weights' block; build it with --map NAME", NULL);
     return false;
