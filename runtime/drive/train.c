@@ -127,7 +127,7 @@ static bool read_resumed(training *t)
 static void compare_data(training *t)
 {
     uint64_t tokens = t->feed.tokens == NULL ? 0 : sc_tokens_count(t->feed.tokens);
-    if (t->options.resume != NULL && tokens != t->saved.counts.tokens)
+    if (t->options.resume != NULL && t->saved.counts.steps > 0 && tokens != t->saved.counts.tokens)
         sc_report(
             &t->context->diag, SC_D_other_data, (sc_loc){0}, t->options.resume,
             sc_arena_printf(&t->context->arena, "%llu", (unsigned long long)t->saved.counts.tokens),

@@ -109,7 +109,7 @@ static void warn_of_unread(sc_context *context, const sc_compiled *whole, const 
                   sc_text(context, whole->entry), NULL);
 }
 
-static bool compile(sc_context *context, sc_options *options, sc_compiled *c)
+bool sc_compile_train_file(sc_context *context, sc_options *options, sc_compiled *c)
 {
     const sc_plan *plan;
     sc_declarations *program = sc_driver_load(context, options);
@@ -125,7 +125,8 @@ int sc_cmd_train(sc_context *context, const sc_options *given, sc_strbuf *out)
     options.trains = options.runs_ranks = true;
     sc_local_run run = {.context = context, .options = &options, .c = &c};
     sc_training_run *training = sc_train_begin(context, &options.run);
-    if (training == NULL || !compile(context, &options, &c) || !sc_build_whole(&c, &whole) ||
+    if (training == NULL || !sc_compile_train_file(context, &options, &c) ||
+        !sc_build_whole(&c, &whole) ||
         !sc_find_facts(&c, &whole, options.run.weights != NULL || options.run.save != NULL,
                        options.map, &facts))
         return 0;
