@@ -196,10 +196,10 @@ static bool share_files(sc_state_saver *s)
     int64_t *numbers = blocks > UINT32_MAX - AGREED
                            ? NULL
                            : realloc(s->numbers, (AGREED + ranks + blocks) * sizeof *numbers);
+    s->numbers = numbers != NULL ? numbers : s->numbers;
     if (!agree(s, numbers != NULL || failed(s, "there is not enough memory to write the state"), 0,
                "the files of a state"))
         return false;
-    s->numbers = numbers;
     uint64_t *sums = calloc(blocks + 1, sizeof *sums);
     bool ok = sums != NULL;
     for (uint32_t r = 0; r < ranks; r++) {
