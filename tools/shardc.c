@@ -55,7 +55,7 @@ static const command_row commands[] = {
     {"generate", sc_cmd_generate, "F", "continue prompts with a cached entry",
      "shardc generate chat.shard --weights w.safetensors --prompt 'once upon' --temperature 0.8",
      false},
-    {"convert", sc_cmd_convert, "F FROM",
+    {"convert", sc_cmd_convert, "F [FROM]",
      "a state of training as weights files of the model's weights block, or weights as a state",
      "shardc convert llama.shard run1 -o llama --dtype bf16 --max-shard 5GiB", true},
     {"build", sc_cmd_build, "F", "an executable that trains, evaluates, measures",

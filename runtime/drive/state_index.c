@@ -359,15 +359,16 @@ const char *sc_state_counts_text(sc_arena *arena, const sc_train_state *state)
 {
     return checked_text(
         arena,
-        json_pack("{s:s, s:i, s:s, s:s, s:I, s:I, s:I, s:o, s:{s:I, s:I, s:I, s:I}, s:s, s:s}",
-                  "format", SC_STATE_FORMAT, "version", SC_STATE_VERSION, "shardc", SHARDC_VERSION,
-                  "id", state->id, "steps", (json_int_t)state->steps, "skipped",
-                  (json_int_t)state->skipped, "seed", (json_int_t)state->seed, "held_out_loss",
-                  held_out_json(state->has_held_out, state->held_out), "data", "tokens",
-                  (json_int_t)state->tokens, "row_length", (json_int_t)state->row_length, "rows",
-                  (json_int_t)state->rows, "next_row",
-                  (json_int_t)state->steps * (json_int_t)state->rows, "program_hash",
-                  program_hash(arena, state->program), "program", state->program),
+        json_pack(
+            "{s:s, s:i, s:s, s:s, s:I, s:I, s:I, s:o, s:{s:I, s:I, s:I, s:I}, s:s, s:s, s:s?}",
+            "format", SC_STATE_FORMAT, "version", SC_STATE_VERSION, "shardc", SHARDC_VERSION, "id",
+            state->id, "steps", (json_int_t)state->steps, "skipped", (json_int_t)state->skipped,
+            "seed", (json_int_t)state->seed, "held_out_loss",
+            held_out_json(state->has_held_out, state->held_out), "data", "tokens",
+            (json_int_t)state->tokens, "row_length", (json_int_t)state->row_length, "rows",
+            (json_int_t)state->rows, "next_row", (json_int_t)state->steps * (json_int_t)state->rows,
+            "program_hash", program_hash(arena, state->program), "program", state->program,
+            "weights", state->weights),
         JSON_INDENT(1));
 }
 
@@ -385,7 +386,9 @@ static const char *read_counts(sc_arena *arena, json_t *root, sc_train_state *ou
         !read_count(data, "tokens", &out->tokens) ||
         !read_count(data, "row_length", &out->row_length) || !read_count(data, "rows", &out->rows))
         return "it is not a state of a training run";
+    const char *weights = json_string_value(json_object_get(root, "weights"));
     out->program = copy(arena, program);
+    out->weights = weights == NULL ? NULL : copy(arena, weights);
     return NULL;
 }
 

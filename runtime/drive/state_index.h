@@ -27,7 +27,8 @@ typedef struct sc_train_state {
     uint64_t steps, seed, skipped; /* skipped: steps that were not applied */
     /* the global program's text, and which optimizer has which parameters */
     const char *program;
-    uint64_t tokens; /* in the token file; 0: none */
+    const char *weights; /* where the parameters are in weights files (facts.h); NULL: unknown */
+    uint64_t tokens;     /* in the token file; 0: none */
     uint64_t row_length, rows;
     bool has_held_out;
     double held_out; /* loss */

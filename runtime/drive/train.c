@@ -26,7 +26,8 @@ struct sc_training_run {
     uint64_t diverging;    /* diverging steps in a row */
     bool gave_up;
     sc_feed feed, held_out;
-    sc_weights_file *file; /* of --save */
+    sc_weights_file *file;    /* of --save */
+    const char *weight_facts; /* kept in states; NULL: none */
     sc_train_log log;
     sc_train_console console;
     sc_trainer *trainer;
@@ -261,6 +262,7 @@ static bool save_state(training *t)
                             .skipped = sc_trainer_skipped(t->trainer),
                             .seed = t->options.seed,
                             .program = t->facts->train.program,
+                            .weights = t->weight_facts,
                             .tokens = t->feed.tokens == NULL ? 0 : sc_tokens_count(t->feed.tokens),
                             .row_length = t->feed.row_length,
                             .rows = t->feed.rows,
@@ -416,6 +418,8 @@ static bool open_saver(training *t)
                                   .is_async = o->state_async,
                                   .goes_on = o->resume != NULL,
                                   .saves = saves};
+    if (t->facts->weights.is_known && t->facts->weights.is_complete)
+        t->weight_facts = sc_weight_facts_write(&t->facts->weights, &t->context->arena);
     t->saver = sc_state_saver_open(t->context, sc_trainer_states(t->trainer), &save);
     return t->saver != NULL;
 }

@@ -53,13 +53,22 @@ static bool read_bytes(sc_context *context, const char *text, uint64_t *out)
                                           text));
 }
 
+static bool is_state(sc_context *context, const char *path)
+{
+    static const char *const files[] = {"state.json", "latest"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        found =
+            found || access(sc_arena_printf(&context->arena, "%s/%s", path, files[i]), F_OK) == 0;
+    return found;
+}
+
 static bool read_options(sc_context *context, const sc_options *options, sc_export_options *out)
 {
     *out = (sc_export_options){
         .path = options->run.output, .dtype = SC_DTYPE_COUNT, .max_shard = default_shard};
-    if (options->rest.count == 0)
-        return usage(context,
-                     "convert needs the state or the weights: shardc convert F FROM -o OUT");
+    if (options->rest.count == 0 && !is_state(context, options->file))
+        return usage(context, "convert needs a state or weights: shardc convert F FROM -o OUT");
     if (options->run.output == NULL)
         return usage(context, "convert needs -o OUT: a folder, or a file *.safetensors");
     if (options->max_shard != NULL && !read_bytes(context, options->max_shard, &out->max_shard))
@@ -73,38 +82,25 @@ static bool read_options(sc_context *context, const sc_options *options, sc_expo
     return true;
 }
 
-static bool is_state(sc_context *context, const char *path)
-{
-    static const char *const files[] = {"state.json", "latest"};
-    bool found = false;
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        found =
-            found || access(sc_arena_printf(&context->arena, "%s/%s", path, files[i]), F_OK) == 0;
-    return found;
-}
-
 /* ---- the two directions ---- */
 
-static void to_weights(sc_context *context, const sc_facts *facts, const sc_options *options,
+static void to_weights(sc_context *context, const sc_fact_weights *weights,
+                       const sc_saved_state *saved, const sc_options *options,
                        const sc_export_options *how, sc_strbuf *out)
 {
-    const char *from = options->rest.data[0];
-    sc_saved_state saved;
     sc_export_report report;
-    if (!sc_saved_state_read(context, from, &saved) ||
-        !sc_saved_state_fits(context, &saved, facts->train.program) ||
-        !sc_state_export(context, &facts->weights, &saved, how, &report))
+    if (!sc_state_export(context, weights, saved, how, &report))
         return;
     if (options->run.json)
         sc_print_json(json_pack("{s:i,s:s,s:I,s:i,s:i,s:I}", "version", 1, "path", how->path,
-                                "step", (json_int_t)saved.counts.steps, "tensors",
+                                "step", (json_int_t)saved->counts.steps, "tensors",
                                 (int)report.tensors, "files", (int)report.files, "bytes",
                                 (json_int_t)report.bytes),
                       out);
     else
         sc_strbuf_printf(
             out, "%s: %u tensor%s of step %llu in %u file%s, %s\n", how->path, report.tensors,
-            report.tensors == 1 ? "" : "s", (unsigned long long)saved.counts.steps, report.files,
+            report.tensors == 1 ? "" : "s", (unsigned long long)saved->counts.steps, report.files,
             report.files == 1 ? "" : "s", sc_bytes_text(&context->arena, (double)report.bytes));
 }
 
@@ -149,6 +145,37 @@ static void to_state(sc_context *context, const sc_facts *facts, const sc_compil
                          folder);
 }
 
+/* Without a model: through the weights block that the state was saved with. */
+static void convert_alone(sc_context *context, const sc_options *options,
+                          const sc_export_options *how, sc_strbuf *out)
+{
+    sc_saved_state saved;
+    sc_fact_weights weights;
+    if (!sc_saved_state_read(context, options->file, &saved))
+        return;
+    const char *wrong = saved.counts.weights == NULL
+                            ? "it was saved without a weights block"
+                            : sc_weight_facts_read(saved.counts.weights, &context->arena, &weights);
+    if (wrong == NULL) {
+        to_weights(context, &weights, &saved, options, how, out);
+        return;
+    }
+    sc_state_refuse(context, saved.path, wrong);
+    sc_report_note(&context->diag, (sc_loc){0}, "shardc convert F %s -o %s takes that of a model",
+                   saved.path, how->path);
+}
+
+static void convert_with(sc_context *context, const sc_facts *facts, const sc_compiled *c,
+                         const sc_options *options, const sc_export_options *how, sc_strbuf *out)
+{
+    sc_saved_state saved;
+    if (!is_state(context, options->rest.data[0]))
+        to_state(context, facts, c, options, out);
+    else if (sc_saved_state_read(context, options->rest.data[0], &saved) &&
+             sc_saved_state_fits(context, &saved, facts->train.program))
+        to_weights(context, &facts->weights, &saved, options, how, out);
+}
+
 int sc_cmd_convert(sc_context *context, const sc_options *given, sc_strbuf *out)
 {
     sc_options options = *given;
@@ -156,12 +183,15 @@ int sc_cmd_convert(sc_context *context, const sc_options *given, sc_strbuf *out)
     sc_compiled c, whole;
     sc_facts facts;
     options.trains = options.runs_ranks = true;
-    if (!read_options(context, given, &how) || !sc_compile_train_file(context, &options, &c) ||
-        !sc_build_whole(&c, &whole) || !sc_find_facts(&c, &whole, true, options.map, &facts))
+    if (!read_options(context, given, &how))
         return 0;
-    if (is_state(context, options.rest.data[0]))
-        to_weights(context, &facts, &options, &how, out);
-    else
-        to_state(context, &facts, &c, &options, out);
+    if (given->rest.count == 0) {
+        convert_alone(context, given, &how, out);
+        return 0;
+    }
+    if (!sc_compile_train_file(context, &options, &c) || !sc_build_whole(&c, &whole) ||
+        !sc_find_facts(&c, &whole, true, options.map, &facts))
+        return 0;
+    convert_with(context, &facts, &c, &options, &how, out);
     return 0;
 }

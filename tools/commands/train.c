@@ -117,6 +117,21 @@ bool sc_compile_train_file(sc_context *context, sc_options *options, sc_compiled
            compile_train(context, program, plan, options, sc_last_pass(options), c);
 }
 
+/* A state keeps where parameters are in weights files, for `convert`, if the model says so: several
+ * weights blocks, or one that lacks parameters, are errors only where a file is read or written. */
+static bool find_facts(sc_context *context, const sc_compiled *c, const sc_compiled *whole,
+                       const sc_options *options, sc_facts *out)
+{
+    bool needs = options->run.weights != NULL || options->run.save != NULL;
+    sc_diag before = context->diag;
+    if (needs || options->run.state == NULL)
+        return sc_find_facts(c, whole, needs, options->map, out);
+    if (sc_find_facts(c, whole, true, options->map, out) && out->weights.is_complete)
+        return true;
+    context->diag = before;
+    return sc_find_facts(c, whole, false, NULL, out);
+}
+
 int sc_cmd_train(sc_context *context, const sc_options *given, sc_strbuf *out)
 {
     sc_options options = *given;
@@ -126,9 +141,7 @@ int sc_cmd_train(sc_context *context, const sc_options *given, sc_strbuf *out)
     sc_local_run run = {.context = context, .options = &options, .c = &c};
     sc_training_run *training = sc_train_begin(context, &options.run);
     if (training == NULL || !sc_compile_train_file(context, &options, &c) ||
-        !sc_build_whole(&c, &whole) ||
-        !sc_find_facts(&c, &whole, options.run.weights != NULL || options.run.save != NULL,
-                       options.map, &facts))
+        !sc_build_whole(&c, &whole) || !find_facts(context, &c, &whole, &options, &facts))
         return 0;
     if (options.run.save != NULL)
         warn_of_unread(context, &whole, options.run.save);
