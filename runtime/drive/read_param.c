@@ -1,8 +1,9 @@
 /* A box of a parameter is cut into units: some rows of a plane, the two dims whose elements are
- * nearest in the file. A unit is read into a window in file order, converted there, and stored at
- * its place; where rows become columns, in tiles, so that few cache lines are open at once. Units
- * are independent of each other. A row that is stored as it is in the file is read to its place
- * directly. */
+ * nearest in the file. A unit is read into a window in file order, converted, and stored at its
+ * place. Where rows become columns, this is done in tiles of one cache line by one, each line of
+ * the window and of the destination complete at a time: lines that are powers of two apart would
+ * evict each other. Units are independent of each other. A row that is stored as it is in the file
+ * is read to its place directly. */
 #include "runtime/drive/read_param.h"
 
 #include <stdatomic.h>
@@ -11,9 +12,11 @@
 
 enum {
     WINDOW_BYTES = 1 << 20, /* of a unit, and of its elements once converted */
-    PAGE = 4096,            /* gaps of at most so many bytes are read, too */
-    DIRECT = 1 << 16,       /* bytes of a row that is worth a read of its own */
-    TILE = 16,
+    /* of a unit whose rows become columns: pieces of columns are the longer */
+    TURNED_BYTES = 1 << 22,
+    PAGE = 4096,      /* gaps of at most so many bytes are read, too */
+    DIRECT = 1 << 16, /* bytes of a row that is worth a read of its own */
+    LINE = 64,        /* bytes of a tile's rows and columns */
 };
 
 /* A dim of the box: its size, and the distance of its elements in the file and in memory. */
@@ -37,6 +40,8 @@ typedef struct reading {
     int64_t columns, rows;            /* of a unit */
     int64_t column_units, row_units;
     bool is_dense; /* rows of a unit are read together */
+    bool is_row;   /* a row of the file is one in memory */
+    size_t window_bytes;
     atomic_bool has_failed;
     sc_read_failure *failure;
 } reading;
@@ -110,7 +115,10 @@ static void cut_plane(reading *r)
 {
     const axis *row = &r->axes[r->outer], *column = row + 1;
     size_t size = r->from_size, out = sc_element_size(r->element);
-    int64_t bytes = (int64_t)size, most = WINDOW_BYTES / (int64_t)(size > out ? size : out);
+    r->is_row = column->stride == 1 && column->step == 1;
+    r->window_bytes = r->is_row ? WINDOW_BYTES : TURNED_BYTES;
+    int64_t bytes = (int64_t)size,
+            most = (int64_t)r->window_bytes / (int64_t)(size > out ? size : out);
     bool is_sparse = (column->stride - 1) * bytes > PAGE;
     r->columns = is_sparse ? 1 : at_least_one((most - 1) / column->stride + 1);
     r->columns = r->columns < column->size ? r->columns : column->size;
@@ -124,6 +132,8 @@ static void cut_plane(reading *r)
 }
 
 /* ---- one unit ---- */
+
+static const char too_narrow[] = "it has a value that the parameter's dtype cannot hold";
 
 static bool fail(reading *r, const sc_safetensor *tensor, const char *reason)
 {
@@ -142,25 +152,46 @@ static bool read_elements(reading *r, const sc_safetensor *tensor, int64_t first
            fail(r, tensor, reason);
 }
 
-#define STORE_TILE(type)                                                                           \
-    for (int64_t i = 0; i < rows; i++) {                                                           \
+/* A tile in both orders; rows are at most a cache line. */
+#define TURN_TILE(type)                                                                            \
+    do {                                                                                           \
+        enum { SIDE = LINE / sizeof(type) };                                                       \
+        type tile[SIDE][SIDE], turned[SIDE][SIDE];                                                 \
+        for (int64_t i = 0; i < rows; i++)                                                         \
+            memcpy(tile[i], from + i * pitch * (int64_t)sizeof(type),                              \
+                   (size_t)columns * sizeof(type));                                                \
+        for (int64_t j = 0; j < columns; j++) {                                                    \
+            for (int64_t i = 0; i < rows; i++)                                                     \
+                turned[j][i] = tile[i][j];                                                         \
+        }                                                                                          \
         for (int64_t j = 0; j < columns; j++)                                                      \
-            memcpy(to + (i * to_row + j * to_column) * (int64_t)sizeof(type),                      \
-                   from + (i * from_row + j * from_column) * (int64_t)sizeof(type), sizeof(type)); \
-    }
+            memcpy(to + j * step * (int64_t)sizeof(type), turned[j], (size_t)rows * sizeof(type)); \
+    } while (0)
 
-/* Copies rows of elements of `size` bytes; distances are in elements. */
-static void store_tile(size_t size, const char *from, int64_t from_row, int64_t from_column,
-                       char *to, int64_t to_row, int64_t to_column, int64_t rows, int64_t columns)
+/* Rows of the window, `pitch` elements apart, become columns that are `step` elements apart. */
+static void turn_tile(size_t size, const char *from, int64_t pitch, char *to, int64_t step,
+                      int64_t rows, int64_t columns)
 {
-    if (size == 4) {
-        STORE_TILE(uint32_t)
-    } else if (size == 2) {
-        STORE_TILE(uint16_t)
-    } else if (size == 8) {
-        STORE_TILE(uint64_t)
-    } else {
-        STORE_TILE(uint8_t)
+    if (size == 4)
+        TURN_TILE(uint32_t);
+    else if (size == 2)
+        TURN_TILE(uint16_t);
+    else if (size == 8)
+        TURN_TILE(uint64_t);
+    else
+        TURN_TILE(uint8_t);
+}
+
+static void turn_window(const reading *r, const char *window, int64_t pitch, char *to, int64_t rows,
+                        int64_t columns)
+{
+    size_t size = sc_element_size(r->element);
+    int64_t bytes = (int64_t)size, side = LINE / bytes, step = r->axes[r->outer + 1].step;
+    for (int64_t j = 0; j < columns; j += side) {
+        for (int64_t i = 0; i < rows; i += side)
+            turn_tile(size, window + (i * pitch + j) * bytes, pitch, to + (i + j * step) * bytes,
+                      step, rows - i < side ? rows - i : side,
+                      columns - j < side ? columns - j : side);
     }
 }
 
@@ -170,19 +201,15 @@ static void store_window(const reading *r, const char *window, int64_t pitch, ch
 {
     const axis *row = &r->axes[r->outer], *column = row + 1;
     size_t size = sc_element_size(r->element);
-    bool is_row = column->stride == 1 && column->step == 1;
-    for (int64_t i = 0; i < rows; i += is_row ? 1 : TILE) {
-        const char *from = window + (size_t)(i * pitch) * size;
-        char *there = to + i * row->step * (int64_t)size;
-        if (is_row) {
-            memcpy(there, from, (size_t)columns * size);
-            continue;
-        }
-        int64_t height = rows - i < TILE ? rows - i : TILE;
-        for (int64_t j = 0; j < columns; j += TILE)
-            store_tile(size, from + j * column->stride * (int64_t)size, pitch, column->stride,
-                       there + j * column->step * (int64_t)size, row->step, column->step, height,
-                       columns - j < TILE ? columns - j : TILE);
+    int64_t bytes = (int64_t)size;
+    if (column->stride == 1 && row->step == 1) {
+        turn_window(r, window, pitch, to, rows, columns);
+        return;
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t j = 0; j < columns; j++)
+            memcpy(to + (i * row->step + j * column->step) * bytes,
+                   window + (i * pitch + j * column->stride) * bytes, size);
     }
 }
 
@@ -201,30 +228,43 @@ static bool read_window(reading *r, const sc_safetensor *tensor, int64_t first, 
     return true;
 }
 
-/* `windows`: two of WINDOW_BYTES. */
+/* Reads rows that are rows in memory, too. */
+static bool read_rows(reading *r, const sc_safetensor *tensor, int64_t first, char *to,
+                      int64_t rows, int64_t columns, char *window)
+{
+    const axis *row = &r->axes[r->outer];
+    size_t size = sc_element_size(r->element), from_size = sc_element_size(tensor->element);
+    bool is_direct = tensor->element == r->element &&
+                     ((size_t)columns * size >= DIRECT || (rows == 1 && r->column_units == 1));
+    int64_t pitch = 0;
+    bool ok = is_direct || read_window(r, tensor, first, rows, columns, window, &pitch);
+    for (int64_t i = 0; i < rows; i++) {
+        char *there = to + i * row->step * (int64_t)size;
+        if (ok && is_direct)
+            ok = read_elements(r, tensor, first + i * row->stride, columns, there);
+        else if (ok &&
+                 !sc_element_convert(tensor->element, window + (size_t)(i * pitch) * from_size,
+                                     r->element, there, (uint64_t)columns))
+            ok = fail(r, tensor, too_narrow);
+    }
+    return ok;
+}
+
+/* `windows`: two of r->window_bytes. */
 static bool read_plane(reading *r, const sc_safetensor *tensor, int64_t first, char *to,
                        int64_t rows, int64_t columns, char *windows)
 {
-    const axis *row = &r->axes[r->outer], *column = row + 1;
+    const axis *column = &r->axes[r->outer + 1];
     int64_t pitch, span = (columns - 1) * column->stride + 1;
-    size_t size = sc_element_size(r->element);
-    char *converted = windows + WINDOW_BYTES;
+    char *converted = windows + r->window_bytes;
     bool is_same = tensor->element == r->element;
-    if (is_same && column->stride == 1 && column->step == 1 &&
-        ((size_t)columns * size >= DIRECT || rows == 1)) {
-        for (int64_t i = 0; i < rows; i++) {
-            if (!read_elements(r, tensor, first + i * row->stride, columns,
-                               to + i * row->step * (int64_t)size))
-                return false;
-        }
-        return true;
-    }
+    if (r->is_row)
+        return read_rows(r, tensor, first, to, rows, columns, windows);
     if (!read_window(r, tensor, first, rows, span, windows, &pitch))
         return false;
-    int64_t count = (rows - 1) * pitch + span;
-    if (!is_same &&
-        !sc_element_convert(tensor->element, windows, r->element, converted, (uint64_t)count))
-        return fail(r, tensor, "it has a value that the parameter's dtype cannot hold");
+    uint64_t count = (uint64_t)((rows - 1) * pitch + span);
+    if (!is_same && !sc_element_convert(tensor->element, windows, r->element, converted, count))
+        return fail(r, tensor, too_narrow);
     store_window(r, is_same ? windows : converted, pitch, to, rows, columns);
     return true;
 }
@@ -266,7 +306,7 @@ static void read_units(reading *r, int64_t count)
 {
 #pragma omp parallel if (count > 1)
     {
-        char *windows = malloc(2 * (size_t)WINDOW_BYTES);
+        char *windows = malloc(2 * r->window_bytes);
         if (windows == NULL)
             fail(r, r->tensors[0], "there is not enough memory to read it");
 #pragma omp for schedule(dynamic)
