@@ -152,34 +152,44 @@ static bool read_elements(reading *r, const sc_safetensor *tensor, int64_t first
            fail(r, tensor, reason);
 }
 
-/* A tile in both orders; rows are at most a cache line. */
-#define TURN_TILE(type)                                                                            \
-    do {                                                                                           \
+/* One tile; rows and columns are at most a cache line. Whole tiles, which are most, have constant
+ * bounds, so that compilers unroll and vectorize them. */
+#define TURN(type, name)                                                                           \
+    static void name(const char *from, int64_t pitch, char *to, int64_t step, int64_t rows,        \
+                     int64_t columns)                                                              \
+    {                                                                                              \
         enum { SIDE = LINE / sizeof(type) };                                                       \
         type tile[SIDE][SIDE], turned[SIDE][SIDE];                                                 \
+        bool is_whole = rows == SIDE && columns == SIDE;                                           \
         for (int64_t i = 0; i < rows; i++)                                                         \
             memcpy(tile[i], from + i * pitch * (int64_t)sizeof(type),                              \
-                   (size_t)columns * sizeof(type));                                                \
-        for (int64_t j = 0; j < columns; j++) {                                                    \
-            for (int64_t i = 0; i < rows; i++)                                                     \
+                   is_whole ? LINE : (size_t)columns * sizeof(type));                              \
+        for (int64_t j = 0; j < (is_whole ? SIDE : columns); j++) {                                \
+            for (int64_t i = 0; i < SIDE; i++)                                                     \
                 turned[j][i] = tile[i][j];                                                         \
         }                                                                                          \
         for (int64_t j = 0; j < columns; j++)                                                      \
-            memcpy(to + j * step * (int64_t)sizeof(type), turned[j], (size_t)rows * sizeof(type)); \
-    } while (0)
+            memcpy(to + j * step * (int64_t)sizeof(type), turned[j],                               \
+                   is_whole ? LINE : (size_t)rows * sizeof(type));                                 \
+    }
+
+TURN(uint64_t, turn_eights)
+TURN(uint32_t, turn_fours)
+TURN(uint16_t, turn_twos)
+TURN(uint8_t, turn_ones)
 
 /* Rows of the window, `pitch` elements apart, become columns that are `step` elements apart. */
 static void turn_tile(size_t size, const char *from, int64_t pitch, char *to, int64_t step,
                       int64_t rows, int64_t columns)
 {
     if (size == 4)
-        TURN_TILE(uint32_t);
+        turn_fours(from, pitch, to, step, rows, columns);
     else if (size == 2)
-        TURN_TILE(uint16_t);
+        turn_twos(from, pitch, to, step, rows, columns);
     else if (size == 8)
-        TURN_TILE(uint64_t);
+        turn_eights(from, pitch, to, step, rows, columns);
     else
-        TURN_TILE(uint8_t);
+        turn_ones(from, pitch, to, step, rows, columns);
 }
 
 static void turn_window(const reading *r, const char *window, int64_t pitch, char *to, int64_t rows,

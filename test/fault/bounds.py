@@ -109,8 +109,8 @@ def main():
                 at_most(name + "memory to save in the background", behind[rank][0] - plain[rank][0], own + noise)
                 check(resuming[rank][1] >= own, name, "its reads are not seen:", resuming[rank][1])
                 at_most(name + "read to resume", resuming[rank][1], own + 3 * MIB)
-        state = os.path.join(root, "state-fsdp")
-        for rank, (_, read) in enumerate(train("tp", 2, "--steps", "2", "--resume", state, watched=state)):
+        state = os.path.join(root, "state-fsdp-async")
+        for rank, (_, read) in enumerate(train("tp", 2, "--steps", "3", "--resume", state, watched=state)):
             at_most("fsdp as tp, rank %d: read to resume" % rank, read, STATE + 3 * MIB)
         weights = os.path.join(root, "weights")
         converting = run(root, [[SHARDC, "convert", model, state, "--plan", "one", "-o", weights, "--max-shard", "8MiB"]])
