@@ -87,10 +87,11 @@ bool sc_state_import(sc_context *context, const sc_facts *facts, const shardc_te
                             .rank_count = 1,
                             .local_ranks = 1,
                             .is_first = true};
-    const sc_train_state state = {.seed = seed,
-                                  .program = facts->train.program,
-                                  .weights =
-                                      sc_weight_facts_write(&facts->weights, &context->arena)};
+    const sc_train_state state = {
+        .seed = seed,
+        .loss_scale = facts->train.scales ? first_value(&m, SC_SCALE_STATE) : 0,
+        .program = facts->train.program,
+        .weights = sc_weight_facts_write(&facts->weights, &context->arena)};
     const sc_save_options options = {.folder = folder, .keep = 1, .saves = 1};
     sc_state_set set;
     for (uint32_t i = 0; i < count; i++) {

@@ -360,11 +360,12 @@ const char *sc_state_counts_text(sc_arena *arena, const sc_train_state *state)
     return checked_text(
         arena,
         json_pack(
-            "{s:s, s:i, s:s, s:s, s:I, s:I, s:I, s:o, s:{s:I, s:I, s:I, s:I}, s:s, s:s, s:s?}",
+            "{s:s, s:i, s:s, s:s, s:I, s:I, s:I, s:o, s:o, s:{s:I, s:I, s:I, s:I}, s:s, s:s, s:s?}",
             "format", SC_STATE_FORMAT, "version", SC_STATE_VERSION, "shardc", SHARDC_VERSION, "id",
             state->id, "steps", (json_int_t)state->steps, "skipped", (json_int_t)state->skipped,
-            "seed", (json_int_t)state->seed, "held_out_loss",
-            held_out_json(state->has_held_out, state->held_out), "data", "tokens",
+            "seed", (json_int_t)state->seed, "loss_scale",
+            state->loss_scale > 0 ? sc_number_json(state->loss_scale) : json_null(),
+            "held_out_loss", held_out_json(state->has_held_out, state->held_out), "data", "tokens",
             (json_int_t)state->tokens, "row_length", (json_int_t)state->row_length, "rows",
             (json_int_t)state->rows, "next_row", (json_int_t)state->steps * (json_int_t)state->rows,
             "program_hash", program_hash(arena, state->program), "program", state->program,

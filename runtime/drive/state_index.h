@@ -25,6 +25,7 @@ enum { SC_STATE_SHARDS_AT = 8 };
 typedef struct sc_train_state {
     const char *id;                /* of this checkpoint: all its files contain it */
     uint64_t steps, seed, skipped; /* skipped: steps that were not applied */
+    double loss_scale;             /* 0: none; for readers, the value is also a tensor */
     /* the global program's text, and which optimizer has which parameters */
     const char *program;
     const char *weights; /* where the parameters are in weights files (facts.h); NULL: unknown */

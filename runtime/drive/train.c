@@ -271,6 +271,8 @@ static bool save_state(training *t)
     if (t->saver == NULL || t->saved_step == steps)
         return true;
     t->saved_step = steps;
+    if (!sc_trainer_scale(t->trainer, &state.loss_scale))
+        return false;
     if (!sc_state_saver_finish(t->saver) || !tell_save(t))
         return false;
     return sc_state_saver_save(t->saver, &state) && tell_save(t);

@@ -222,21 +222,29 @@ static bool run_step(sc_trainer *t, const sc_array *inputs, uint32_t count)
            failed(t->context, &error);
 }
 
-/* Sets *can_fall if a lower loss scale could make the gradients finite. False after a message: the
- * scale cannot be read. */
-static bool ask_scale(const sc_trainer *t, bool *can_fall)
+bool sc_trainer_scale(const sc_trainer *t, double *out)
 {
     shardc_error error = {.text = ""};
     uint32_t state = t->facts->train.scales ? sc_executor_find_state(t->executor, SC_SCALE_STATE)
                                             : SHARDC_NOT_FOUND;
-    *can_fall = false;
+    *out = 0;
     if (state == SHARDC_NOT_FOUND)
         return true;
     sc_array scale = t->executor->verbs->get_state(t->executor->self, state, &error);
     bool is_known = scale.data != NULL;
-    *can_fall = is_known && scale.data[0] >= 1;
+    *out = is_known ? scale.data[0] : 0;
     sc_array_free(&scale);
     return is_known || failed(t->context, &error);
+}
+
+/* Sets *can_fall if a lower loss scale could make the gradients finite. False after a message: the
+ * scale cannot be read. */
+static bool ask_scale(const sc_trainer *t, bool *can_fall)
+{
+    double scale;
+    bool is_known = sc_trainer_scale(t, &scale);
+    *can_fall = is_known && scale >= 1;
+    return is_known;
 }
 
 bool sc_trainer_step(sc_trainer *t, const sc_array *inputs, uint32_t count, sc_step_result *out)

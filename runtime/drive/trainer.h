@@ -40,6 +40,9 @@ uint64_t sc_trainer_steps(const sc_trainer *trainer);
 uint64_t sc_trainer_skipped(const sc_trainer *trainer); /* steps that were skipped */
 /* False after a message. */
 bool sc_trainer_set_steps(sc_trainer *trainer, uint64_t steps, uint64_t skipped);
+/* Gets the current loss scale; 0: losses are not scaled. All processes call it. False after a
+ * message. */
+bool sc_trainer_scale(const sc_trainer *trainer, double *out);
 const sc_executor *sc_trainer_executor(const sc_trainer *trainer);
 
 /* Everything that a step changes, in a fixed order independent of the plan: parameters

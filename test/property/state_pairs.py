@@ -162,7 +162,9 @@ def precisions(root):
             train(root, second, STEPS, "--resume", state, "--state", again)
             train(root, second, STEPS + 1, "--resume", state)
             index = json.loads((state_folder(again) / "index.json").read_text())
-            got, _ = read_state(again)
+            got, counts = read_state(again)
+            scale = 65536 if second == "f16" else None
+            check(counts["loss_scale"] == scale, "loss scale", counts["loss_scale"], "of", first, "as", second)
             for name, about in index["weight_map"].items():
                 if name.startswith("scaling.") and first == "f16":
                     want = list(values[name])
