@@ -174,17 +174,16 @@ static bool take_dtypes(sc_context *context, const sc_saved_state *saved, sc_dty
                                                             sc_element_of_dtype(param->dtype));
         const uint32_t *own =
             sc_map_find(&saved->index.by_name, sc_intern_text(&context->names, param->path));
-        const char *wrong = tensor == NULL || own == NULL
-                                ? sc_arena_printf(&context->arena, "it has no '%s'", param->path)
-                                : NULL;
-        bool fits = wrong == NULL && tensor->rank == param->rank;
+        if (tensor == NULL || own == NULL)
+            return sc_state_refuse(context, saved->path,
+                                   sc_arena_printf(&context->arena, "it has no '%s'", param->path));
+        bool fits = tensor->rank == param->rank;
         for (uint32_t d = 0; fits && d < param->rank; d++)
             fits = tensor->sizes[d] == param->sizes[d];
-        if (wrong == NULL && !fits)
-            wrong =
-                sc_arena_printf(&context->arena, "'%s' is not of this model's shape", param->path);
-        if (wrong != NULL)
-            return sc_state_refuse(context, saved->path, wrong);
+        if (!fits)
+            return sc_state_refuse(
+                context, saved->path,
+                sc_arena_printf(&context->arena, "'%s' is not of this model's shape", param->path));
         for (int d = 0; d < SC_DTYPE_COUNT; d++) {
             if (sc_element_of_dtype((sc_dtype)d) == saved->index.tensors.data[*own].element)
                 param->dtype = (sc_dtype)d;
@@ -261,15 +260,14 @@ static bool write_file(exporting *e, uint32_t file, uint32_t first, uint32_t end
     sc_safetensors_error error = {0};
     sc_safetensors_writer writer;
     const char *path = file_path(e, file);
-    bool ok =
+    bool is_open =
         sc_safetensors_create(&writer, path, e->items + first, end - first, metadata, 1, &error);
-    if (ok) {
-        for (uint32_t i = first; i < end; i++) {
-            if (ok)
-                ok = write_tensor(e, i, &writer);
-        }
-        ok = sc_safetensors_end(&writer, ok) && ok;
+    bool ok = is_open;
+    for (uint32_t i = first; i < end; i++) {
+        if (ok)
+            ok = write_tensor(e, i, &writer);
     }
+    ok = is_open && sc_safetensors_end(&writer, ok);
     if (error.count == 0)
         return ok;
     error.text[strcspn(error.text, "\n")] = 0;

@@ -250,10 +250,10 @@ sc_weights_reading *sc_weights_open(sc_context *context, const sc_fact_weights *
     return NULL;
 }
 
-void sc_weights_close(sc_weights_reading *l)
+void sc_weights_close(sc_weights_reading *reading)
 {
-    if (l != NULL)
-        sc_safetensors_close(l->file);
+    if (reading != NULL)
+        sc_safetensors_close(reading->file);
 }
 
 /* ---- values ---- */

@@ -152,25 +152,30 @@ static bool read_elements(reading *r, const sc_safetensor *tensor, int64_t first
            fail(r, tensor, reason);
 }
 
-/* One tile; rows and columns are at most a cache line. Whole tiles, which are most, have constant
- * bounds, so that compilers unroll and vectorize them. */
+/* One tile: rows and columns are at most a cache line. Called with constant bounds for whole tiles,
+ * which are most, so that compilers unroll and vectorize them. */
 #define TURN(type, name)                                                                           \
+    static inline void name##_part(const char *from, int64_t pitch, char *to, int64_t step,        \
+                                   int64_t rows, int64_t columns)                                  \
+    {                                                                                              \
+        type tile[LINE / sizeof(type)][LINE / sizeof(type)], turned[LINE / sizeof(type)];          \
+        for (int64_t i = 0; i < rows; i++)                                                         \
+            memcpy(tile[i], from + i * pitch * (int64_t)sizeof(type),                              \
+                   (size_t)columns * sizeof(type));                                                \
+        for (int64_t j = 0; j < columns; j++) {                                                    \
+            for (int64_t i = 0; i < rows; i++)                                                     \
+                turned[i] = tile[i][j];                                                            \
+            memcpy(to + j * step * (int64_t)sizeof(type), turned, (size_t)rows * sizeof(type));    \
+        }                                                                                          \
+    }                                                                                              \
     static void name(const char *from, int64_t pitch, char *to, int64_t step, int64_t rows,        \
                      int64_t columns)                                                              \
     {                                                                                              \
         enum { SIDE = LINE / sizeof(type) };                                                       \
-        type tile[SIDE][SIDE], turned[SIDE][SIDE];                                                 \
-        bool is_whole = rows == SIDE && columns == SIDE;                                           \
-        for (int64_t i = 0; i < rows; i++)                                                         \
-            memcpy(tile[i], from + i * pitch * (int64_t)sizeof(type),                              \
-                   is_whole ? LINE : (size_t)columns * sizeof(type));                              \
-        for (int64_t j = 0; j < (is_whole ? SIDE : columns); j++) {                                \
-            for (int64_t i = 0; i < SIDE; i++)                                                     \
-                turned[j][i] = tile[i][j];                                                         \
-        }                                                                                          \
-        for (int64_t j = 0; j < columns; j++)                                                      \
-            memcpy(to + j * step * (int64_t)sizeof(type), turned[j],                               \
-                   is_whole ? LINE : (size_t)rows * sizeof(type));                                 \
+        if (rows == SIDE && columns == SIDE)                                                       \
+            name##_part(from, pitch, to, step, SIDE, SIDE);                                        \
+        else                                                                                       \
+            name##_part(from, pitch, to, step, rows, columns);                                     \
     }
 
 TURN(uint64_t, turn_eights)

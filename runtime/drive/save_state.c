@@ -203,14 +203,14 @@ static bool share_files(sc_state_saver *s)
     uint64_t *sums = calloc(blocks + 1, sizeof *sums);
     bool ok = sums != NULL;
     for (uint32_t r = 0; r < ranks; r++) {
-        uint64_t bytes = (uint64_t)numbers[AGREED + r];
+        uint64_t bytes = (uint64_t)s->numbers[AGREED + r];
         if (ok && s->files[r].sums != NULL)
             memcpy(sums + (at - AGREED), s->files[r].sums, sc_durable_blocks(bytes) * sizeof *sums);
         s->files[r].bytes = bytes;
         at += sc_durable_blocks(bytes);
     }
     if (ok)
-        memcpy(numbers + AGREED, sums, blocks * sizeof *sums);
+        memcpy(s->numbers + AGREED, sums, blocks * sizeof *sums);
     free(sums);
     return agree(s, ok || failed(s, "there is not enough memory to write the state"),
                  (uint32_t)blocks, "the checksums of a state");
