@@ -82,6 +82,10 @@ extern const char *const sc_scalar_names[SC_SCALAR_COUNT]; /* lr, momentum, .. c
 /* With loss scaling: the scale, and the state that counts applied steps. */
 #define SC_SCALE_STATE       "scaling.scale"
 #define SC_SCALE_TAKEN_STATE "scaling.taken"
+/* All states of loss scaling begin so. */
+#define SC_SCALE_STATES "scaling."
+/* The master copy of parameter P is state P.master. */
+#define SC_MASTER_SUFFIX ".master"
 
 /* Returns the learning rate of step t, counted from 1: linear warm-up from 0 to peak at t = warmup,
  * then half a cosine or a line down to floor at t = total, then floor. */

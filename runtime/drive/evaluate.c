@@ -89,7 +89,7 @@ static bool run_batches(evaluation *e, sc_feed *feed)
     uint64_t batches;
     bool ok = count_batches(e->context, e->options, feed, &batches) &&
               sc_feed_bind(e->context, e->executor, e->facts->entry.func, feed) &&
-              sc_fill_parameters(e->context, e->facts, e->options, e->executor);
+              sc_read_parameters(e->context, e->facts, e->options, e->executor);
     for (uint64_t b = 0; b < batches; b++) {
         if (!ok)
             break;

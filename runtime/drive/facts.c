@@ -145,6 +145,21 @@ static json_t *weights_json(const sc_fact_weights *weights)
                      "patterns", patterns);
 }
 
+/* Releases `root`. */
+static const char *text_of(json_t *root, sc_arena *arena)
+{
+    char *text = sc_json_write(root, JSON_COMPACT);
+    const char *copy = text == NULL ? NULL : sc_arena_copy_text(arena, text, strlen(text));
+    free(text);
+    json_decref(root);
+    return copy;
+}
+
+const char *sc_weight_facts_write(const sc_fact_weights *weights, sc_arena *arena)
+{
+    return text_of(weights_json(weights), arena);
+}
+
 const char *sc_facts_write(const sc_facts *facts, sc_arena *arena)
 {
     const sc_fact_generate *how = &facts->generate;
@@ -158,11 +173,7 @@ const char *sc_facts_write(const sc_facts *facts, sc_arena *arena)
                   facts->model, "plan", facts->plan, "entry", entry_json(&facts->entry), "train",
                   facts->trains ? train_json(&facts->train) : json_null(), "generate", generate,
                   "weights", facts->weights.is_known ? weights_json(&facts->weights) : json_null());
-    char *text = sc_json_write(root, JSON_COMPACT);
-    const char *copy = text == NULL ? NULL : sc_arena_copy_text(arena, text, strlen(text));
-    free(text);
-    json_decref(root);
-    return copy;
+    return text_of(root, arena);
 }
 
 /* ---- reading, untrusted ---- */
@@ -473,6 +484,20 @@ static void read_root(reading *r, json_t *root, sc_facts *out)
     if (read_entry(r, entry, &out->entry) && (!out->trains || read_train(r, train, &out->train)) &&
         !json_is_null(weights))
         read_weights(r, weights, &out->weights);
+}
+
+const char *sc_weight_facts_read(const char *json, sc_arena *arena, sc_fact_weights *out)
+{
+    reading r = {.arena = arena};
+    json_error_t error;
+    json_t *root = sc_json_read(json, strlen(json), 0, &error);
+    *out = (sc_fact_weights){0};
+    if (root == NULL)
+        fail(&r, error.text);
+    else
+        read_weights(&r, root, out);
+    json_decref(root);
+    return r.error;
 }
 
 const char *sc_facts_read(const char *json, sc_arena *arena, sc_facts *out)

@@ -120,6 +120,9 @@ void sc_metric_place(uint32_t metric, char out[SC_METRIC_NAME]);
 
 /* Returns the facts as JSON, in the arena. NULL: out of memory. */
 const char *sc_facts_write(const sc_facts *facts, sc_arena *arena);
+/* Write and read the places of parameters alone, likewise. */
+const char *sc_weight_facts_write(const sc_fact_weights *weights, sc_arena *arena);
+const char *sc_weight_facts_read(const char *json, sc_arena *arena, sc_fact_weights *out);
 /* Reads the facts of a program into the arena. NULL, or a description of what is invalid, also in
  * the arena. */
 const char *sc_facts_read(const char *json, sc_arena *arena, sc_facts *out);

@@ -298,7 +298,7 @@ static bool run(generating *g, sc_open_executor *open, void *user, sc_strbuf *ou
     g->executor = open(user);
     if (g->executor == NULL || !check(g) ||
         !sc_prompt_text_open(g->context, g->options, g->vocabulary, &g->text) || !read_prompts(g) ||
-        !sc_fill_parameters(g->context, g->facts, g->options, g->executor) || !prefill(g) ||
+        !sc_read_parameters(g->context, g->facts, g->options, g->executor) || !prefill(g) ||
         !decode(g))
         return false;
     sc_note_initial_weights(g->context, g->facts, g->options, g->executor);

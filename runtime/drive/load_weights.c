@@ -1,11 +1,13 @@
-/* Finds and checks the tensors of all parameters, then reads their values. */
+/* Finds and checks the tensors of all parameters, then reads the boxes that are asked for. */
 #include "runtime/drive/load_weights.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "program/optimizer.h"
 #include "runtime/drive/read_param.h"
+#include "runtime/drive/state_set.h"
 #include "runtime/drive/unread_tensors.h"
 #include "support/hash.h"
 #include "support/strbuf.h"
@@ -18,7 +20,7 @@ typedef struct problem {
     uint32_t others;
 } problem;
 
-typedef struct loading {
+struct sc_weights_reading {
     sc_context *context;
     const sc_fact_weights *weights;
     sc_safetensors *file;
@@ -28,7 +30,9 @@ typedef struct loading {
     SC_VEC(problem) problems;
     /* key: symbol of the parameter without indices, and the kind of problem */
     sc_map problem_kinds;
-} loading;
+};
+
+typedef sc_weights_reading loading;
 
 /* ---- tensors ---- */
 
@@ -197,38 +201,6 @@ static bool check_file(loading *l)
     return l->weights->is_complete && l->problems.count == 0 && unread.count == 0;
 }
 
-/* ---- values ---- */
-
-static void report_unread(loading *l, const sc_read_failure *failure)
-{
-    sc_report(&l->context->diag, SC_D_weights_file, (sc_loc){0},
-              sc_arena_printf(&l->context->arena, "%s: tensor '%s' cannot be read: %s",
-                              sc_safetensors_label(l->file, failure->tensor), failure->tensor->name,
-                              failure->reason),
-              NULL);
-}
-
-static bool give_values(loading *l, sc_weights_sink *sink, void *user)
-{
-    for (uint32_t i = 0; i < l->weights->count; i++) {
-        const sc_fact_param *param = &l->weights->params[i];
-        sc_read_failure failure = {0};
-        sc_array array = sc_array_new(param->rank, param->sizes);
-        bool is_read = array.data != NULL &&
-                       sc_param_read(l->file, param, l->tensors[i], array.data, &failure);
-        bool ok = is_read && sink(user, i, array.data);
-        sc_array_free(&array);
-        if (failure.tensor != NULL)
-            report_unread(l, &failure);
-        else if (!ok)
-            sc_report(&l->context->diag, SC_D_run_failed, (sc_loc){0},
-                      "there is not enough memory for the parameters", NULL);
-        if (!ok)
-            return false;
-    }
-    return true;
-}
-
 static void report_file(sc_context *context, const sc_safetensors_error *error)
 {
     for (const char *line = error->text; *line != 0;) {
@@ -257,23 +229,105 @@ static bool is_state(sc_context *context, const char *path)
     return found;
 }
 
-bool sc_weights_load(sc_context *context, const sc_fact_weights *weights, const char *path,
-                     sc_weights_sink *sink, void *user)
+sc_weights_reading *sc_weights_open(sc_context *context, const sc_fact_weights *weights,
+                                    const char *path)
 {
     sc_safetensors_error error = {0};
-    loading l = {.context = context,
-                 .weights = weights,
-                 .path = path,
-                 .problem_kinds = {.arena = &context->arena}};
-    l.tensors = sc_arena_array(&context->arena, weights->count + 1u, sizeof *l.tensors);
+    sc_weights_reading *l = sc_arena_alloc(&context->arena, sizeof *l);
+    *l = (sc_weights_reading){.context = context,
+                              .weights = weights,
+                              .path = path,
+                              .problem_kinds = {.arena = &context->arena}};
+    l->tensors = sc_arena_array(&context->arena, weights->count + 1u, sizeof *l->tensors);
     if (is_state(context, path))
-        return false;
-    l.file = sc_safetensors_open(path, &error);
-    if (l.file == NULL) {
+        return NULL;
+    l->file = sc_safetensors_open(path, &error);
+    if (l->file == NULL)
         report_file(context, &error);
-        return false;
+    if (l->file != NULL && check_file(l))
+        return l;
+    sc_weights_close(l);
+    return NULL;
+}
+
+void sc_weights_close(sc_weights_reading *reading)
+{
+    if (reading != NULL)
+        sc_safetensors_close(reading->file);
+}
+
+/* ---- values ---- */
+
+bool sc_weights_read(sc_weights_reading *l, uint32_t param, const sc_shard_place *place,
+                     sc_element element, void *local)
+{
+    sc_read_failure failure = {0};
+    if (sc_param_read(l->file, &l->weights->params[param], l->tensors[param], place, element, local,
+                      &failure))
+        return true;
+    sc_report(&l->context->diag, SC_D_weights_file, (sc_loc){0},
+              sc_arena_printf(&l->context->arena, "%s: tensor '%s' cannot be read: %s",
+                              sc_safetensors_label(l->file, failure.tensor), failure.tensor->name,
+                              failure.reason),
+              NULL);
+    return false;
+}
+
+/* ---- the shards of an executor ---- */
+
+typedef struct filling {
+    sc_weights_reading *reading;
+    uint32_t param;
+} filling;
+
+static bool fill_box(void *user, const sc_shard_place *place, sc_element element, void *local)
+{
+    const filling *f = user;
+    return sc_weights_read(f->reading, f->param, place, element, local);
+}
+
+/* A master copy is a state of its own, and may be sharded otherwise. */
+static bool fill_param(filling *f, const sc_state_set *set, const sc_map *by_name, void *room)
+{
+    static const char *const suffixes[] = {"", SC_MASTER_SUFFIX};
+    sc_context *context = f->reading->context;
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        const char *name = sc_arena_printf(&context->arena, "%s%s",
+                                           f->reading->weights->params[f->param].path, suffixes[i]);
+        const uint32_t *at = sc_map_find(by_name, sc_intern_text(&context->names, name));
+        if (at != NULL && !sc_state_fill(context, set, *at, room, fill_box, f))
+            return false;
     }
-    bool ok = check_file(&l) && give_values(&l, sink, user);
-    sc_safetensors_close(l.file);
+    return true;
+}
+
+bool sc_weights_fill(sc_weights_reading *l, const sc_executor *executor)
+{
+    sc_map by_name = {.arena = &l->context->arena};
+    sc_state_set set;
+    filling f = {.reading = l};
+    void *room = executor->room_bytes > 0 ? malloc((size_t)executor->room_bytes) : NULL;
+    bool ok = executor->room_bytes == 0 || room != NULL;
+    if (!ok)
+        sc_report(&l->context->diag, SC_D_run_failed, (sc_loc){0},
+                  "there is not enough memory for the parameters", NULL);
+    sc_state_set_of(l->context, executor, true, &set);
+    for (uint32_t i = 0; i < set.count; i++)
+        sc_map_insert(&by_name, sc_intern_text(&l->context->names, sc_state_info(&set, i)->name), i,
+                      NULL);
+    for (; f.param < l->weights->count; f.param++) {
+        if (ok)
+            ok = fill_param(&f, &set, &by_name, room);
+    }
+    free(room);
+    return ok;
+}
+
+bool sc_weights_load(sc_context *context, const sc_fact_weights *weights, const char *path,
+                     const sc_executor *executor)
+{
+    sc_weights_reading *reading = sc_weights_open(context, weights, path);
+    bool ok = reading != NULL && sc_weights_fill(reading, executor);
+    sc_weights_close(reading);
     return ok;
 }

@@ -24,7 +24,7 @@ typedef struct sc_run_options {
     const char *host_memory;            /* a folder; NULL: in memory */
     int64_t eval_every;                 /* in steps; 0: not given */
     int64_t state_every, keep, give_up; /* 0: not given */
-    bool best;
+    bool best, state_async;
     const char *tokenizer, *template; /* a file; the name of a chat template */
     sc_text_list prompts;
     int64_t max_tokens, top_k, stop; /* 0: not given; stop is valid if has_stop */

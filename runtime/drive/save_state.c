@@ -1,27 +1,52 @@
-/* Saves checkpoints. Each process writes the files of its ranks, directly from the shards; then the
- * first process writes the files common to all. */
+/* Saves checkpoints. Each process writes the files of its ranks, directly from the shards or, in
+ * the background, from a copy of them; then the first process writes the files common to all.
+ *
+ * A save has two phases: WRITING (every process) and PUBLISHING (the first one; the others wait).
+ * Each ends when all processes are done, which they agree on in sc_state_saver_poll, between steps,
+ * because collectives of a thread of its own would mix with those of the steps. Without
+ * --state-async the calling thread does both before sc_state_saver_save returns. */
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/drive/train_state.h"
+#include "runtime/drive/write_state.h"
 #include "runtime/files/durable.h"
-#include "runtime/files/safetensors.h"
-#include "runtime/session/shard.h"
+#include "support/clock.h"
+
+typedef enum save_phase { IDLE, WRITING, PUBLISHING } save_phase;
 
 struct sc_state_saver {
     sc_context *context;
-    const sc_trainer *trainer;
     const sc_executor *executor;
+    sc_state_set set;
     sc_state_folder folder; /* used by the first process */
     const char *path;
     uint32_t keep;
-    bool best;
-    void *room;       /* for shards in device memory */
-    uint64_t bytes;   /* of all values */
-    int64_t *numbers; /* summed over processes */
+    bool best, is_async;
+    void *room;   /* for shards in device memory */
+    char *copies; /* is_async: room for all shards that this process gives */
+    uint64_t copy_bytes;
+    uint64_t bytes;       /* of all values */
+    int64_t *numbers;     /* summed over processes */
+    sc_state_file *files; /* by rank: of the current save */
+
+    /* the current save; the thread has what it uses to itself until is_done */
+    save_phase phase;
+    sc_train_state state;
+    char id[SC_STATE_ID + 1];
+    sc_context own; /* messages and memory of the phase */
+    bool has_own, has_thread, ok;
+    atomic_bool is_done;
+    pthread_t thread;
+    double begin;
+    bool has_report;
+    sc_save_report report;
 };
 
 static bool fail(sc_state_saver *s, const char *path, int reason)
@@ -76,237 +101,270 @@ static bool share_id(sc_state_saver *s, char id[SC_STATE_ID + 1], bool ok)
     return true;
 }
 
-/* ---- placement of shards in files ---- */
+/* ---- phases ---- */
 
-static sc_element element_of(const sc_state_saver *s, uint32_t index)
+static const char *made_folder(sc_state_saver *s, sc_arena *arena)
 {
-    const shardc_tensor_info *info = &s->executor->states[sc_trainer_state(s->trainer, index)];
-    return sc_element_of_dtype(sc_dtype_find(info->dtype));
+    return sc_arena_printf(arena, "%s/tmp-%.*s", s->path, SC_DURABLE_ID, s->id);
 }
 
-/* True if the rank writes a shard of the state, which is at *place. */
-static bool gives(const sc_state_saver *s, uint32_t index, uint32_t rank, sc_shard_place *place)
+static void write_files(sc_context *context, void *user)
 {
-    s->executor->verbs->place(s->executor->self, sc_trainer_state(s->trainer, index), rank, place);
-    bool has = place->is_given;
-    for (uint32_t d = 0; d < place->rank; d++)
-        has = has && place->sizes[d] > 0;
-    return has;
-}
-
-static uint64_t place_bytes(const sc_shard_place *place, sc_element element)
-{
-    uint64_t bytes = sc_element_size(element);
-    for (uint32_t d = 0; d < place->rank; d++)
-        bytes *= (uint64_t)place->sizes[d];
-    return bytes;
-}
-
-/* ---- the file of a rank ---- */
-
-static char *header_of(sc_state_saver *s, sc_arena *arena, uint32_t rank,
-                       const sc_train_state *state, size_t *length)
-{
-    uint32_t count = 0, all = sc_trainer_state_count(s->trainer);
-    sc_safetensors_item *items = sc_arena_array(arena, all + 1u, sizeof *items);
-    sc_safetensors_error error = {0};
-    sc_shard_place place;
-    const sc_safetensors_pair metadata[] = {
-        {"format", SC_STATE_FORMAT},
-        {"id", state->id},
-        {"step", sc_arena_printf(arena, "%" PRIu64, state->steps)}};
-    for (uint32_t i = 0; i < all; i++) {
-        if (!gives(s, i, rank, &place))
-            continue;
-        uint64_t *shape = sc_arena_array(arena, place.rank + 1u, sizeof *shape);
-        for (uint32_t d = 0; d < place.rank; d++)
-            shape[d] = (uint64_t)place.sizes[d];
-        items[count++] = (sc_safetensors_item){.name = sc_trainer_state_name(s->trainer, i),
-                                               .element = element_of(s, i),
-                                               .rank = place.rank,
-                                               .shape = shape};
-    }
-    char *header =
-        count == 0 ? NULL : sc_safetensors_header(items, count, metadata, 3, length, &error);
-    if (error.count > 0)
-        failed(s, sc_arena_copy_text(arena, error.text, strcspn(error.text, "\n")));
-    return header;
-}
-
-/* Writes the shard without its padding. */
-static bool add_shard(sc_state_saver *s, uint32_t index, uint32_t rank, const sc_shard_place *place,
-                      sc_durable *file)
-{
-    shardc_error error = {.text = ""};
-    const char *local;
-    size_t size = sc_element_size(element_of(s, index));
-    const void *read;
-    if (!s->executor->verbs->read_shard(s->executor->self, sc_trainer_state(s->trainer, index),
-                                        rank, s->room, &read, &error))
-        return failed(s, error.text);
-    local = read;
-    sc_rows rows = sc_rows_begin(place->rank, place->sizes, (sc_rows_place){place->local, NULL},
-                                 (sc_rows_place){place->sizes, NULL});
-    for (; !rows.is_done; sc_rows_next(&rows)) {
-        if (file->reason != 0)
+    sc_state_saver *s = user;
+    const sc_executor *executor = s->executor;
+    const char *folder = made_folder(s, &context->arena), *copy = s->copies;
+    s->ok = true;
+    for (uint32_t i = 0; i < executor->local_ranks; i++) {
+        if (!s->ok)
             break;
-        sc_durable_add(file, local + (size_t)rows.a_at * size, (size_t)rows.length * size);
+        uint32_t rank = executor->first_rank + i;
+        s->ok = sc_state_write_rank(context, &s->set, rank, folder, &s->state, copy, s->room,
+                                    &s->files[rank]);
+        if (copy != NULL)
+            copy += sc_state_given_bytes(&s->set, rank);
     }
-    return file->reason == 0;
 }
 
-static bool write_rank(sc_state_saver *s, sc_arena *arena, const char *folder, uint32_t rank,
-                       const sc_train_state *state)
+static void publish(sc_context *context, void *user)
 {
-    uint32_t errors = s->context->diag.errors;
-    size_t length;
-    char *header = header_of(s, arena, rank, state, &length);
-    if (header == NULL)
-        return s->context->diag.errors == errors; /* this rank writes nothing */
-    const char *path = sc_arena_printf(arena, "%s/%s", folder, sc_state_rank_file(arena, rank));
-    sc_durable file;
-    bool ok = sc_durable_create(&file, path);
-    sc_durable_add(&file, header, length);
-    free(header);
-    for (uint32_t i = 0; i < sc_trainer_state_count(s->trainer); i++) {
+    sc_state_saver *s = user;
+    s->ok = sc_state_write_common(context, &s->set, s->folder.made, &s->state, s->folder.save,
+                                  s->files) &&
+            sc_state_folder_publish(context, &s->folder, s->state.steps, s->keep, s->best);
+}
+
+/* Uses an arena of its own that is freed afterwards, because a run may save often. */
+static void *run_phase(void *user)
+{
+    sc_state_saver *s = user;
+    if (!sc_context_run(&s->own, 0, s->phase == WRITING ? write_files : publish, s))
+        s->ok = false;
+    atomic_store(&s->is_done, true);
+    return NULL;
+}
+
+static void begin_phase(sc_state_saver *s, save_phase phase)
+{
+    sigset_t all, before;
+    s->phase = phase;
+    s->ok = true;
+    atomic_store(&s->is_done, false);
+    if (phase == PUBLISHING && !s->executor->is_first) {
+        atomic_store(&s->is_done, true);
+        return;
+    }
+    s->has_own = true;
+    if (s->is_async) { /* signals belong to the thread that runs the steps */
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        s->has_thread = pthread_create(&s->thread, NULL, run_phase, s) == 0;
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+    }
+    if (!s->has_thread)
+        run_phase(s);
+}
+
+/* Waits for the phase and takes its messages. */
+static bool end_phase(sc_state_saver *s)
+{
+    if (s->has_thread)
+        pthread_join(s->thread, NULL);
+    s->has_thread = false;
+    if (s->has_own) {
+        uint32_t errors = s->own.diag.errors;
+        sc_diag_append(&s->context->diag, &s->own.diag);
+        sc_context_free(&s->own);
+        if (!s->ok && errors == 0)
+            failed(s, "there is not enough memory to write the state");
+    }
+    s->has_own = false;
+    return s->ok;
+}
+
+/* Gives the first process the lengths and checksums of all ranks' files. */
+static bool share_files(sc_state_saver *s)
+{
+    uint32_t ranks = s->executor->rank_count;
+    uint64_t blocks = 0, at = AGREED;
+    memset(s->numbers, 0, (AGREED + (size_t)ranks) * sizeof *s->numbers);
+    for (uint32_t r = 0; r < ranks; r++)
+        s->numbers[AGREED + r] = (int64_t)s->files[r].bytes;
+    if (!agree(s, true, ranks, "the files of a state"))
+        return false;
+    for (uint32_t r = 0; r < ranks; r++)
+        blocks += sc_durable_blocks((uint64_t)s->numbers[AGREED + r]);
+    int64_t *numbers = blocks > UINT32_MAX - AGREED
+                           ? NULL
+                           : realloc(s->numbers, (AGREED + ranks + blocks) * sizeof *numbers);
+    s->numbers = numbers != NULL ? numbers : s->numbers;
+    if (!agree(s, numbers != NULL || failed(s, "there is not enough memory to write the state"), 0,
+               "the files of a state"))
+        return false;
+    uint64_t *sums = calloc(blocks + 1, sizeof *sums);
+    bool ok = sums != NULL;
+    for (uint32_t r = 0; r < ranks; r++) {
+        uint64_t bytes = (uint64_t)s->numbers[AGREED + r];
+        if (ok && s->files[r].sums != NULL)
+            memcpy(sums + (at - AGREED), s->files[r].sums, sc_durable_blocks(bytes) * sizeof *sums);
+        s->files[r].bytes = bytes;
+        at += sc_durable_blocks(bytes);
+    }
+    if (ok)
+        memcpy(s->numbers + AGREED, sums, blocks * sizeof *sums);
+    free(sums);
+    return agree(s, ok || failed(s, "there is not enough memory to write the state"),
+                 (uint32_t)blocks, "the checksums of a state");
+}
+
+/* Stores the checksums that share_files has summed. */
+static bool take_sums(sc_state_saver *s)
+{
+    const int64_t *from = s->numbers + AGREED;
+    bool ok = true;
+    for (uint32_t r = 0; r < s->executor->rank_count; r++) {
         if (!ok)
             break;
-        sc_shard_place place;
-        ok = !gives(s, i, rank, &place) || add_shard(s, i, rank, &place, &file);
+        uint64_t blocks = sc_durable_blocks(s->files[r].bytes);
+        free(s->files[r].sums);
+        s->files[r].sums = malloc((blocks + 1) * sizeof *s->files[r].sums);
+        ok = s->files[r].sums != NULL;
+        if (ok)
+            memcpy(s->files[r].sums, from, blocks * sizeof *from);
+        from += blocks;
     }
-    ok = sc_durable_end(&file) && ok;
-    s->numbers[AGREED + 2 * rank] = (int64_t)file.bytes;
-    s->numbers[AGREED + 2 * rank + 1] = (int64_t)sc_checksum_value(&file.sum);
-    return ok || (s->context->diag.errors > errors ? false : fail(s, path, file.reason));
+    return agree(s, ok || failed(s, "there is not enough memory to write the state"), 0,
+                 "the checksums of a state");
 }
 
-/* ---- files common to all ranks ---- */
-
-static bool write_text(sc_state_saver *s, const char *folder, const char *name, const char *text,
-                       sc_saved_file *out)
+static void free_files(sc_state_saver *s)
 {
-    sc_arena *arena = &s->context->arena;
-    sc_durable file;
-    if (text == NULL)
-        return failed(s, "there is not enough memory to write the state");
-    if (sc_durable_create(&file, sc_arena_printf(arena, "%s/%s", folder, name)))
-        sc_durable_add(&file, text, strlen(text));
-    bool ok = sc_durable_end(&file);
-    *out = (sc_saved_file){.name = name, .bytes = file.bytes, .sum = sc_checksum_value(&file.sum)};
-    return ok || fail(s, sc_arena_printf(arena, "%s/%s", folder, name), file.reason);
-}
-
-static void add_tensor(sc_state_saver *s, sc_arena *arena, uint32_t index, const uint32_t *files,
-                       uint64_t *ends, sc_saved_index *out)
-{
-    const shardc_tensor_info *info = &s->executor->states[sc_trainer_state(s->trainer, index)];
-    sc_saved_tensor *tensor = sc_vec_push(arena, &out->tensors);
-    sc_shard_place place;
-    *tensor =
-        (sc_saved_tensor){.name = info->name, .element = element_of(s, index), .rank = info->rank};
-    for (uint32_t d = 0; d < info->rank; d++)
-        tensor->sizes[d] = info->dims[d].size;
-    for (uint32_t rank = 0; rank < s->executor->rank_count; rank++) {
-        if (!gives(s, index, rank, &place))
-            continue;
-        sc_saved_shard *shard = sc_vec_push(arena, &tensor->shards);
-        *shard = (sc_saved_shard){.file = files[rank], .begin = ends[rank]};
-        memcpy(shard->first, place.first, sizeof shard->first);
-        memcpy(shard->sizes, place.sizes, sizeof shard->sizes);
-        ends[rank] += place_bytes(&place, tensor->element);
+    uint32_t count = s->files == NULL ? 0 : s->executor->rank_count;
+    for (uint32_t r = 0; r < count; r++) {
+        free(s->files[r].sums);
+        s->files[r] = (sc_state_file){0};
     }
 }
 
-static const char *index_text(sc_state_saver *s, sc_arena *arena, const sc_train_state *state,
-                              const sc_saved_file *counts)
+static void end_save(sc_state_saver *s, bool ok)
 {
-    sc_saved_index index = {.id = state->id,
-                            .step = state->steps,
-                            .save = s->folder.save,
-                            .has_held_out = state->has_held_out,
-                            .held_out = state->held_out};
-    uint32_t *files = sc_arena_array(arena, s->executor->rank_count, sizeof *files);
-    uint64_t *ends = sc_arena_array(arena, s->executor->rank_count, sizeof *ends);
-    *sc_vec_push(arena, &index.files) = *counts;
-    for (uint32_t rank = 0; rank < s->executor->rank_count; rank++) {
-        const int64_t *numbers = &s->numbers[AGREED + 2 * rank];
-        if (numbers[0] == 0)
-            continue;
-        files[rank] = index.files.count;
-        *sc_vec_push(arena, &index.files) = (sc_saved_file){
-            sc_state_rank_file(arena, rank), (uint64_t)numbers[0], (uint64_t)numbers[1]};
-    }
-    for (uint32_t i = 0; i < sc_trainer_state_count(s->trainer); i++)
-        add_tensor(s, arena, i, files, ends, &index);
-    return sc_state_index_text(arena, &index);
+    (void)end_phase(s);
+    s->phase = IDLE;
+    s->has_report = ok;
+    s->report.step = s->state.steps;
+    s->report.seconds = sc_seconds() - s->begin;
+    sc_state_folder_drop(&s->folder);
+    free_files(s);
 }
 
-static bool write_common(sc_state_saver *s, sc_arena *arena, const sc_train_state *state)
+/* Goes on to the next phase when every process is done with this one. */
+static bool advance(sc_state_saver *s, bool waits)
 {
-    sc_saved_file counts, index;
-    const char *folder = s->folder.made;
-    return write_text(s, folder, SC_STATE_COUNTS_NAME, sc_state_counts_text(arena, state),
-                      &counts) &&
-           write_text(s, folder, SC_STATE_INDEX_NAME, index_text(s, arena, state, &counts),
-                      &index) &&
-           sc_state_folder_publish(s->context, &s->folder, state->steps, s->keep, s->best);
+    while (s->phase != IDLE) {
+        if (waits && s->has_thread)
+            (void)end_phase(s);
+        bool done = atomic_load(&s->is_done);
+        bool ok = !done || end_phase(s);
+        s->numbers[AGREED] = !done;
+        if (!agree(s, ok, 1, "whether a state is written")) {
+            end_save(s, false);
+            return false;
+        }
+        if (s->numbers[AGREED] > 0)
+            return true;
+        if (s->phase == PUBLISHING) {
+            end_save(s, true);
+        } else if (share_files(s) && take_sums(s)) {
+            begin_phase(s, PUBLISHING);
+        } else {
+            end_save(s, false);
+            return false;
+        }
+    }
+    return true;
 }
 
 /* ---- one checkpoint ---- */
 
-static bool save(sc_state_saver *s, const sc_train_state *given)
+static void add_to_copy(void *user, const void *bytes, size_t length)
 {
-    sc_arena *arena = &s->context->arena;
+    char **at = user;
+    memcpy(*at, bytes, length);
+    *at += length;
+}
+
+static bool copy_shards(sc_state_saver *s)
+{
     const sc_executor *executor = s->executor;
-    char id[SC_STATE_ID + 1] = "";
-    sc_train_state state = *given;
-    if (!share_id(s, id, true))
+    char *at = s->copies;
+    sc_shard_place place;
+    bool ok = true;
+    for (uint32_t r = 0; r < executor->local_ranks; r++) {
+        for (uint32_t i = 0; i < s->set.count; i++) {
+            if (!ok)
+                break;
+            uint32_t rank = executor->first_rank + r;
+            ok = !sc_state_gives(&s->set, i, rank, &place) ||
+                 sc_state_each_row(s->context, &s->set, i, rank, &place, s->room, add_to_copy, &at);
+        }
+    }
+    return ok;
+}
+
+static bool begin_save(sc_state_saver *s, const sc_train_state *state)
+{
+    if (!share_id(s, s->id, true))
         return false;
-    state.id = id;
-    if (!agree(s, !executor->is_first || sc_state_folder_begin(s->context, &s->folder, id), 0,
+    s->state = *state;
+    s->state.id = s->id;
+    s->begin = sc_seconds();
+    if (!agree(s, !s->executor->is_first || sc_state_folder_begin(s->context, &s->folder, s->id), 0,
                "the folder of a state"))
         return false;
-    const char *folder = sc_arena_printf(arena, "%s/tmp-%.*s", s->path, SC_DURABLE_ID, id);
-    bool ok = true;
-    memset(s->numbers, 0, (AGREED + 2 * (size_t)executor->rank_count) * sizeof *s->numbers);
-    for (uint32_t i = 0; i < executor->local_ranks; i++) {
-        if (!ok)
-            break;
-        ok = write_rank(s, arena, folder, executor->first_rank + i, &state);
-    }
-    if (!agree(s, ok, 2 * executor->rank_count, "the files of a state"))
+    if (s->is_async && !agree(s, copy_shards(s), 0, "the copy of a state"))
         return false;
-    return agree(s, !executor->is_first || write_common(s, arena, &state), 0,
-                 "the index of a state");
+    begin_phase(s, WRITING);
+    return s->is_async || advance(s, true);
 }
 
-typedef struct save_call {
-    sc_state_saver *saver;
-    const sc_train_state *state;
-    bool ok;
-} save_call;
-
-static void save_here(sc_context *context, void *user)
-{
-    save_call *call = user;
-    call->saver->context = context;
-    call->ok = save(call->saver, call->state);
-}
-
-/* Uses an arena of its own that is freed afterwards, because a run may save often. */
 bool sc_state_saver_save(sc_state_saver *s, const sc_train_state *state)
 {
-    sc_context own, *whole = s->context;
-    save_call call = {.saver = s, .state = state};
-    bool fine = sc_context_run(&own, 0, save_here, &call);
-    s->context = whole;
-    if (fine)
-        sc_diag_append(&whole->diag, &own.diag);
-    else
-        failed(s, "there is not enough memory to write the state");
-    sc_context_free(&own);
-    sc_state_folder_drop(&s->folder);
-    return fine && call.ok;
+    if (!sc_state_saver_finish(s))
+        return false;
+    double begin = sc_seconds();
+    s->report = (sc_save_report){0};
+    bool ok = begin_save(s, state);
+    if (!ok)
+        sc_state_folder_drop(&s->folder);
+    s->report.blocked_seconds = sc_seconds() - begin;
+    return ok;
+}
+
+bool sc_state_saver_poll(sc_state_saver *s)
+{
+    double begin = sc_seconds();
+    if (s->phase == IDLE)
+        return true;
+    bool ok = advance(s, false);
+    s->report.blocked_seconds += sc_seconds() - begin;
+    return ok;
+}
+
+bool sc_state_saver_finish(sc_state_saver *s)
+{
+    double begin = sc_seconds();
+    if (s->phase == IDLE)
+        return true;
+    bool ok = advance(s, true);
+    s->report.blocked_seconds += sc_seconds() - begin;
+    return ok;
+}
+
+bool sc_state_saver_report(sc_state_saver *s, sc_save_report *out)
+{
+    bool has = s->has_report;
+    *out = s->report;
+    s->has_report = false;
+    return has;
 }
 
 /* ---- before the first step ---- */
@@ -358,54 +416,75 @@ static bool see_folder(sc_state_saver *s, const char *token)
 
 static bool list_states(sc_state_saver *s)
 {
-    for (uint32_t i = 0; i < sc_trainer_state_count(s->trainer); i++) {
-        const shardc_tensor_info *info = &s->executor->states[sc_trainer_state(s->trainer, i)];
+    for (uint32_t i = 0; i < s->set.count; i++) {
+        const shardc_tensor_info *info = sc_state_info(&s->set, i);
         if (info->is_partial)
             return failed(s, sc_arena_printf(&s->context->arena,
                                              "'%s' is a partial sum, which cannot be saved",
                                              info->name));
-        s->bytes += (uint64_t)info->count * sc_element_size(element_of(s, i));
+        s->bytes += (uint64_t)info->count * sc_element_size(sc_state_element(&s->set, i));
     }
     return true;
+}
+
+/* Sets memory aside: for the largest shard of a device and, with --state-async, for the copies,
+ * whose pages are touched so that they are there when the first state is saved. */
+static bool make_room(sc_state_saver *s)
+{
+    const sc_executor *executor = s->executor;
+    uint64_t room = (uint64_t)executor->room_bytes;
+    for (uint32_t i = 0; i < executor->local_ranks; i++)
+        s->copy_bytes += sc_state_given_bytes(&s->set, executor->first_rank + i);
+    if (room > 0)
+        s->room = malloc(room);
+    if (s->is_async)
+        s->copies = malloc(s->copy_bytes + 1);
+    if (s->copies != NULL)
+        memset(s->copies, 0, s->copy_bytes + 1);
+    if ((room == 0 || s->room != NULL) && (!s->is_async || s->copies != NULL))
+        return true;
+    const char *text =
+        room > 0 && s->room == NULL
+            ? sc_arena_printf(&s->context->arena,
+                              "there is not enough memory to write states: %" PRIu64
+                              " bytes for the largest shard",
+                              room)
+            : sc_arena_printf(&s->context->arena,
+                              "there is not enough memory for --state-async: %" PRIu64
+                              " bytes for a copy of the shards of this process",
+                              s->copy_bytes);
+    return failed(s, text);
 }
 
 static bool open_saver(sc_state_saver *s, uint64_t saves, bool goes_on)
 {
     char id[SC_STATE_ID + 1];
-    bool ok = s->numbers != NULL;
-    if (!ok)
+    if (s->numbers == NULL || s->files == NULL)
         return failed(s, "there is not enough memory to write states");
-    if (s->executor->room_bytes > 0)
-        s->room = malloc((size_t)s->executor->room_bytes);
-    if (s->executor->room_bytes > 0 && s->room == NULL)
-        ok = failed(
-            s, sc_arena_printf(
-                   &s->context->arena,
-                   "there is not enough memory to write states: %lld bytes for the largest shard",
-                   (long long)s->executor->room_bytes));
-    return share_id(s, id, ok && list_states(s)) &&
+    return share_id(s, id, make_room(s) && list_states(s)) &&
            agree(s, !s->executor->is_first || hold_folder(s, id, saves, goes_on), 0,
                  "the folder of states") &&
            agree(s, s->executor->is_first || see_folder(s, id), 0, "the folder of states");
 }
 
-sc_state_saver *sc_state_saver_open(sc_context *context, const char *folder,
-                                    const sc_trainer *trainer, uint32_t keep, bool best,
-                                    uint64_t saves, bool goes_on)
+sc_state_saver *sc_state_saver_open(sc_context *context, const sc_state_set *set,
+                                    const sc_save_options *options)
 {
-    size_t length = strlen(folder);
+    size_t length = strlen(options->folder);
     sc_state_saver *s = sc_arena_alloc(&context->arena, sizeof *s);
-    while (length > 1 && folder[length - 1] == '/')
+    while (length > 1 && options->folder[length - 1] == '/')
         length--;
     *s = (sc_state_saver){.context = context,
-                          .trainer = trainer,
-                          .executor = sc_trainer_executor(trainer),
+                          .executor = set->executor,
+                          .set = *set,
                           .folder = {.lock = -1},
-                          .path = sc_arena_copy_text(&context->arena, folder, length),
-                          .keep = keep,
-                          .best = best};
-    s->numbers = calloc(AGREED + 2 + 2 * (size_t)s->executor->rank_count, sizeof *s->numbers);
-    if (open_saver(s, saves, goes_on))
+                          .path = sc_arena_copy_text(&context->arena, options->folder, length),
+                          .keep = options->keep,
+                          .best = options->best,
+                          .is_async = options->is_async};
+    s->numbers = calloc(AGREED + 2 + (size_t)s->executor->rank_count, sizeof *s->numbers);
+    s->files = calloc(s->executor->rank_count + 1u, sizeof *s->files);
+    if (open_saver(s, options->saves, options->goes_on))
         return s;
     sc_state_saver_close(s);
     return NULL;
@@ -415,7 +494,12 @@ void sc_state_saver_close(sc_state_saver *s)
 {
     if (s == NULL)
         return;
+    if (s->phase != IDLE)
+        end_save(s, false);
     sc_state_folder_close(&s->folder);
+    free_files(s);
+    free(s->files);
     free(s->room);
+    free(s->copies);
     free(s->numbers);
 }

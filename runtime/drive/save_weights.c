@@ -258,6 +258,34 @@ sc_weights_file *sc_weights_file_new(sc_context *context, const sc_fact_weights 
     return f;
 }
 
+uint32_t sc_weights_file_count(const sc_weights_file *f)
+{
+    return f->targets.count;
+}
+
+void sc_weights_file_tensor(const sc_weights_file *f, uint32_t index, sc_weights_tensor *out)
+{
+    const target *from = &f->targets.data[f->order[index]];
+    *out = (sc_weights_tensor){.name = from->name,
+                               .element = from->element,
+                               .rank = from->rank,
+                               .shape = from->shape,
+                               .elements = (uint64_t)from->elements};
+}
+
+bool sc_weights_file_parts(const sc_weights_file *f, uint32_t index, sc_weights_filler *fill,
+                           void *user)
+{
+    const target *into = &f->targets.data[f->order[index]];
+    for (uint32_t p = into->first; p <= into->last; p++) {
+        for (uint32_t i = 0; i < param_of(f, p)->tensor_count; i++) {
+            if (f->shares[p][i] == f->order[index] && !fill(user, param_of(f, p), i))
+                return false;
+        }
+    }
+    return true;
+}
+
 /* ---- checks before the run ---- */
 
 static bool report_unwritten(const sc_weights_file *f, const char *path, const char *reason)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/drive/executor.h"
 #include "runtime/drive/load_weights.h"
 #include "runtime/drive/save_weights.h"
 #include "runtime/files/safetensors.h"
@@ -267,13 +268,20 @@ static uint32_t state_of(const mapping *m, uint32_t param)
     return shardc_executable_find_state(m->session->program, m->facts.weights.params[param].path);
 }
 
-static bool give_values(void *user, uint32_t param, const double *values)
+/* All ranks open the file before any of them changes its parameters. */
+static void load_map(sc_context *context, mapping *m)
 {
-    mapping *m = user;
-    uint32_t state = state_of(m, param);
-    if (agree(m) && state != SHARDC_NOT_FOUND)
-        m->status = sc_session_set_elements(m->session, state, values, SC_ELEMENT_F64, m->error);
-    return m->status == SHARDC_OK;
+    sc_weights_reading *reading = sc_weights_open(context, &m->facts.weights, m->path);
+    sc_executor *executor = sc_executor_of_session(m->session->program, m->session);
+    if (reading == NULL)
+        take_message(m, context);
+    else if (executor == NULL)
+        m->status =
+            sc_fail(m->error, SHARDC_ERROR_MEMORY, "there is not enough memory for the parameters");
+    if (agree(m))
+        sc_weights_fill(reading, executor);
+    sc_executor_free(executor);
+    sc_weights_close(reading);
 }
 
 static sc_array take_values(void *user, uint32_t param)
@@ -309,7 +317,7 @@ static void go_through_map(sc_context *context, void *user)
             m->error, SHARDC_ERROR_ARGUMENT,
             "the program was built without one of the model's weights maps: build it with --map");
     if (m->status == SHARDC_OK && !m->saves)
-        sc_weights_load(context, &m->facts.weights, m->path, give_values, m);
+        load_map(context, m);
     if (m->status == SHARDC_OK && m->saves) {
         sc_weights_file *file = sc_weights_file_new(context, &m->facts.weights, NULL);
         if (file != NULL)

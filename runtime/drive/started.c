@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "runtime/data/paths.h"
+#include "runtime/drive/state_index.h"
 #include "support/hash.h"
 #include "support/sha256.h"
 #include "support/strbuf.h"
@@ -57,9 +58,9 @@ sc_started_kind sc_started_kind_of(const char *option)
 /* ---- contents ---- */
 
 enum {
-    WHOLE_BYTES = 16 << 20, /* files up to this size are hashed completely */
+    WHOLE_BYTES = 1 << 20, /* files up to this size are hashed completely */
     /* number of samples of a larger file, equally spaced, including its first and last bytes */
-    SAMPLES = 1024,
+    SAMPLES = 256,
     SAMPLE_BYTES = 4096, /* of one sample */
     MOST_DEPTH = 2,      /* levels of subfolders that are included */
     LONGEST = 160,       /* characters up to which a value is compared verbatim */
@@ -130,6 +131,13 @@ static bool counts(const char *name)
     return name[0] != '.' && (dot == NULL || strcmp(dot, ".lock") != 0);
 }
 
+/* True for a checkpoint, whose index has the checksums of all other files. */
+static bool is_checkpoint(int folder)
+{
+    return faccessat(folder, SC_STATE_INDEX_NAME, R_OK, 0) == 0 &&
+           faccessat(folder, SC_STATE_COUNTS_NAME, R_OK, 0) == 0;
+}
+
 /* Hashes entries in name order. */
 static bool add_folder(sc_context *context, sc_sha256 *hash, int file, int depth, uint64_t *bytes)
 {
@@ -137,6 +145,8 @@ static bool add_folder(sc_context *context, sc_sha256 *hash, int file, int depth
     const char *latest = depth == 0 ? latest_of(context, file) : NULL;
     if (latest != NULL)
         return add_path(context, hash, file, latest, 1, bytes);
+    if (is_checkpoint(file))
+        return add_path(context, hash, file, SC_STATE_INDEX_NAME, depth + 1, bytes);
     int again = dup(file);
     DIR *folder = again < 0 ? NULL : fdopendir(again);
     bool ok = folder != NULL;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "runtime/drive/json.h"
+#include "runtime/files/durable.h"
 #include "support/checksum.h"
 #include "support/json.h"
 #include "support/strbuf.h"
@@ -21,6 +22,12 @@ static const char after_sum[] = "\",";
 const char *sc_state_rank_file(sc_arena *arena, uint32_t rank)
 {
     return sc_arena_printf(arena, "rank-%05u.safetensors", rank);
+}
+
+bool sc_state_refuse(sc_context *context, const char *path, const char *reason)
+{
+    sc_report(&context->diag, SC_D_bad_state, (sc_loc){0}, path, reason, NULL);
+    return false;
 }
 
 /* ---- JSON that begins with the checksum of what follows ---- */
@@ -168,17 +175,24 @@ static json_t *tensor_json(const sc_saved_index *index, const sc_saved_tensor *t
                      sizes_json(tensor->rank, tensor->sizes), "shards", shards);
 }
 
+static json_t *file_json(const sc_saved_file *file)
+{
+    json_t *sums = json_array();
+    for (uint64_t i = 0; i < sc_durable_blocks(file->bytes); i++) {
+        char sum[SUM_DIGITS + 1];
+        snprintf(sum, sizeof sum, "%016" PRIx64, file->sums[i]);
+        json_array_append_new(sums, json_string(sum));
+    }
+    return json_pack("{s:I, s:o}", "bytes", (json_int_t)file->bytes, "xxh64", sums);
+}
+
 const char *sc_state_index_text(sc_arena *arena, const sc_saved_index *index)
 {
     json_t *files = json_object(), *tensors = json_object();
     uint64_t total = 0;
     for (uint32_t i = 0; i < index->files.count; i++) {
         const sc_saved_file *file = &index->files.data[i];
-        char sum[SUM_DIGITS + 1];
-        snprintf(sum, sizeof sum, "%016" PRIx64, file->sum);
-        json_object_set_new(
-            files, file->name,
-            json_pack("{s:I, s:s}", "bytes", (json_int_t)file->bytes, "xxh64", sum));
+        json_object_set_new(files, file->name, file_json(file));
     }
     for (uint32_t i = 0; i < index->tensors.count; i++) {
         const sc_saved_tensor *tensor = &index->tensors.data[i];
@@ -188,14 +202,15 @@ const char *sc_state_index_text(sc_arena *arena, const sc_saved_index *index)
         total += bytes;
         json_object_set_new(tensors, tensor->name, tensor_json(index, tensor));
     }
-    return checked_text(
-        arena,
-        json_pack("{s:s, s:i, s:s, s:I, s:I, s:o, s:{s:I}, s:o, s:o}", "format", SC_STATE_FORMAT,
-                  "version", SC_STATE_VERSION, "id", index->id, "step", (json_int_t)index->step,
-                  "save", (json_int_t)index->save, "held_out_loss",
-                  held_out_json(index->has_held_out, index->held_out), "metadata", "total_size",
-                  (json_int_t)total, "files", files, "weight_map", tensors),
-        JSON_COMPACT);
+    return checked_text(arena,
+                        json_pack("{s:s, s:i, s:s, s:I, s:I, s:o, s:{s:I}, s:i, s:o, s:o}",
+                                  "format", SC_STATE_FORMAT, "version", SC_STATE_VERSION, "id",
+                                  index->id, "step", (json_int_t)index->step, "save",
+                                  (json_int_t)index->save, "held_out_loss",
+                                  held_out_json(index->has_held_out, index->held_out), "metadata",
+                                  "total_size", (json_int_t)total, "block", SC_DURABLE_BLOCK,
+                                  "files", files, "weight_map", tensors),
+                        JSON_COMPACT);
 }
 
 static bool is_plain_name(const char *name)
@@ -203,22 +218,34 @@ static bool is_plain_name(const char *name)
     return name[0] != 0 && name[0] != '.' && strchr(name, '/') == NULL;
 }
 
-static bool read_files(sc_context *context, json_t *files, sc_saved_index *out, sc_map *by_name)
+static bool read_sums(sc_arena *arena, json_t *sums, sc_saved_file *out)
 {
-    const char *name, *sum;
-    json_t *file;
-    json_object_foreach (files, name, file) {
+    size_t count = json_array_size(sums);
+    uint64_t *made = sc_arena_array(arena, count + 1, sizeof *made);
+    out->sums = made;
+    for (size_t i = 0; i < count; i++) {
+        const char *sum = json_string_value(json_array_get(sums, i));
         char *end = NULL;
-        sc_saved_file *made = sc_vec_push(&context->arena, &out->files);
-        if (!is_plain_name(name) || !read_count(file, "bytes", &made->bytes) ||
-            (sum = json_string_value(json_object_get(file, "xxh64"))) == NULL ||
-            strlen(sum) != SUM_DIGITS)
+        if (sum == NULL || strlen(sum) != SUM_DIGITS)
             return false;
-        made->name = copy(&context->arena, name);
-        made->sum = strtoull(sum, &end, 16);
-        sc_map_insert(by_name, sc_intern_text(&context->names, name), out->files.count - 1, NULL);
+        made[i] = strtoull(sum, &end, 16);
         if (*end != 0)
             return false;
+    }
+    return json_is_array(sums) && count == sc_durable_blocks(out->bytes);
+}
+
+static bool read_files(sc_context *context, json_t *files, sc_saved_index *out, sc_map *by_name)
+{
+    const char *name;
+    json_t *file;
+    json_object_foreach (files, name, file) {
+        sc_saved_file *made = sc_vec_push(&context->arena, &out->files);
+        if (!is_plain_name(name) || !read_count(file, "bytes", &made->bytes) ||
+            !read_sums(&context->arena, json_object_get(file, "xxh64"), made))
+            return false;
+        made->name = copy(&context->arena, name);
+        sc_map_insert(by_name, sc_intern_text(&context->names, name), out->files.count - 1, NULL);
     }
     return json_is_object(files);
 }
@@ -291,13 +318,14 @@ static const char *read_index(sc_context *context, json_t *root, sc_saved_index 
 {
     static const char wrong[] = "its entries contradict each other";
     const char *name, *problem = check_kind(&context->arena, root);
+    json_int_t block = json_integer_value(json_object_get(root, "block"));
     sc_map files = {.arena = &context->arena};
     json_t *tensor, *tensors = json_object_get(root, "weight_map");
     if (problem != NULL)
         return problem;
     out->id = read_id(&context->arena, root);
     read_held_out(root, &out->has_held_out, &out->held_out);
-    if (out->id == NULL || !read_count(root, "step", &out->step) ||
+    if (out->id == NULL || block != SC_DURABLE_BLOCK || !read_count(root, "step", &out->step) ||
         !read_count(root, "save", &out->save) || !json_is_object(tensors) ||
         !read_files(context, json_object_get(root, "files"), out, &files))
         return wrong;
@@ -331,16 +359,19 @@ const char *sc_state_counts_text(sc_arena *arena, const sc_train_state *state)
 {
     return checked_text(
         arena,
-        json_pack("{s:s, s:i, s:s, s:s, s:I, s:I, s:I, s:o, s:{s:I, s:s, s:I, s:I, s:I}, s:s, s:s}",
+        json_pack("{s:s, s:i, s:s, s:s, s:I, s:I, s:I, s:o, s:o, s:{s:I, s:s, s:I, s:I, s:I}, s:s, "
+                  "s:s, s:s?}",
                   "format", SC_STATE_FORMAT, "version", SC_STATE_VERSION, "shardc", SHARDC_VERSION,
                   "id", state->id, "steps", (json_int_t)state->steps, "skipped",
-                  (json_int_t)state->skipped, "seed", (json_int_t)state->seed, "held_out_loss",
-                  held_out_json(state->has_held_out, state->held_out), "data", "tokens",
-                  (json_int_t)state->tokens, "identity", hash_text(arena, state->data_identity),
-                  "row_length", (json_int_t)state->row_length, "rows", (json_int_t)state->rows,
-                  "next_row", (json_int_t)state->steps * (json_int_t)state->rows, "program_hash",
+                  (json_int_t)state->skipped, "seed", (json_int_t)state->seed, "loss_scale",
+                  state->loss_scale > 0 ? sc_number_json(state->loss_scale) : json_null(),
+                  "held_out_loss", held_out_json(state->has_held_out, state->held_out), "data",
+                  "tokens", (json_int_t)state->tokens, "identity",
+                  hash_text(arena, state->data_identity), "row_length",
+                  (json_int_t)state->row_length, "rows", (json_int_t)state->rows, "next_row",
+                  (json_int_t)state->steps * (json_int_t)state->rows, "program_hash",
                   hash_text(arena, sc_fnv1a64(state->program, strlen(state->program))), "program",
-                  state->program),
+                  state->program, "weights", state->weights),
         JSON_INDENT(1));
 }
 
@@ -359,9 +390,10 @@ static const char *read_counts(sc_arena *arena, json_t *root, sc_train_state *ou
         !read_count(data, "tokens", &out->tokens) ||
         !read_count(data, "row_length", &out->row_length) || !read_count(data, "rows", &out->rows))
         return "it is not a state of a training run";
+    const char *weights = json_string_value(json_object_get(root, "weights"));
     out->program = copy(arena, program);
-    /* states of earlier versions have none */
     out->data_identity = identity == NULL ? 0 : strtoull(identity, NULL, 16);
+    out->weights = weights == NULL ? NULL : copy(arena, weights);
     return NULL;
 }
 

@@ -11,7 +11,7 @@
 #include "support/context.h"
 #include "support/hash.h"
 
-enum { SC_STATE_VERSION = 2, SC_STATE_ID = 32 /* hexadecimal digits */ };
+enum { SC_STATE_VERSION = 3, SC_STATE_ID = 32 /* hexadecimal digits */ };
 
 #define SC_STATE_INDEX_NAME  "index.json"
 #define SC_STATE_COUNTS_NAME "state.json"
@@ -25,8 +25,10 @@ enum { SC_STATE_SHARDS_AT = 8 };
 typedef struct sc_train_state {
     const char *id;                /* of this checkpoint: all its files contain it */
     uint64_t steps, seed, skipped; /* skipped: steps that were not applied */
+    double loss_scale;             /* 0: none; for readers, the value is also a tensor */
     /* the global program's text, and which optimizer has which parameters */
     const char *program;
+    const char *weights;    /* where the parameters are in weights files (facts.h); NULL: unknown */
     uint64_t tokens;        /* of the data; 0: none */
     uint64_t data_identity; /* a hash of it; 0: unknown */
     uint64_t row_length, rows;
@@ -36,7 +38,8 @@ typedef struct sc_train_state {
 
 typedef struct sc_saved_file {
     const char *name;
-    uint64_t bytes, sum;
+    uint64_t bytes;
+    const uint64_t *sums; /* of its blocks: sc_durable_blocks(bytes) */
 } sc_saved_file;
 
 /* A box of a tensor, dense and row-major. */
@@ -70,6 +73,9 @@ const char *sc_state_rank_file(sc_arena *arena, uint32_t rank);
 /* Return the texts of the files, in `arena`. NULL: out of memory. */
 const char *sc_state_index_text(sc_arena *arena, const sc_saved_index *index);
 const char *sc_state_counts_text(sc_arena *arena, const sc_train_state *state);
+
+/* Reports what is wrong with a file of a checkpoint, and returns false. */
+bool sc_state_refuse(sc_context *context, const char *path, const char *reason);
 
 /* Read and check a file. NULL, or what is wrong with it, without its name. Everything is in the
  * context's arena. */

@@ -28,7 +28,8 @@ struct sc_training_run {
     uint64_t diverging;    /* diverging steps in a row */
     bool gave_up;
     sc_feed feed, held_out;
-    sc_weights_file *file; /* of --save */
+    sc_weights_file *file;    /* of --save */
+    const char *weight_facts; /* kept in states; NULL: none */
     sc_train_log log;
     sc_train_console console;
     sc_trainer *trainer;
@@ -293,6 +294,17 @@ static bool do_step(training *t, uint64_t tokens)
     return sc_train_log_step(&t->log, record);
 }
 
+/* Shows the checkpoint that has been published last, once. In the log it has a line only with
+ * --state-async; without, a line is a step or a held-out loss. */
+static bool tell_save(training *t)
+{
+    sc_save_report report;
+    if (!sc_state_saver_report(t->saver, &report))
+        return true;
+    sc_train_console_state(&t->console, &report, sc_seconds());
+    return !t->options.state_async || sc_train_log_state(&t->log, &report);
+}
+
 /* Saves a checkpoint of the steps done so far, unless it exists already. */
 static bool save_state(training *t)
 {
@@ -301,13 +313,24 @@ static bool save_state(training *t)
                             .skipped = sc_trainer_skipped(t->trainer),
                             .seed = t->options.seed,
                             .program = t->facts->train.program,
+                            .weights = t->weight_facts,
                             .has_held_out = t->held_out_step == steps,
                             .held_out = t->held_out_loss};
     if (t->saver == NULL || t->saved_step == steps)
         return true;
     describe_data(t, &state);
     t->saved_step = steps;
-    return sc_state_saver_save(t->saver, &state);
+    if (!sc_trainer_scale(t->trainer, &state.loss_scale))
+        return false;
+    if (!sc_state_saver_finish(t->saver) || !tell_save(t))
+        return false;
+    return sc_state_saver_save(t->saver, &state) && tell_save(t);
+}
+
+/* After each step: goes on with a checkpoint that is written in the background. */
+static bool poll_state(training *t)
+{
+    return t->saver == NULL || (sc_state_saver_poll(t->saver) && tell_save(t));
 }
 
 static bool is_due(uint64_t step, int64_t every)
@@ -331,7 +354,7 @@ static bool do_steps(training *t)
         bool is_evaluated = is_due(step, t->options.eval_every) || step == wanted;
         if (evaluates(t) && is_evaluated && !t->gave_up && !evaluate(t, step))
             return false;
-        if (is_due(step, t->options.state_every) && !save_state(t))
+        if (!poll_state(t) || (is_due(step, t->options.state_every) && !save_state(t)))
             return false;
     }
     return true;
@@ -343,8 +366,9 @@ static sc_array parameter_values(void *user, uint32_t param)
 {
     const training *t = user;
     const char *path = t->facts->weights.params[param].path;
-    for (uint32_t i = 0; i < sc_trainer_state_count(t->trainer); i++) {
-        if (strcmp(sc_trainer_state_name(t->trainer, i), path) == 0)
+    const sc_state_set *set = sc_trainer_states(t->trainer);
+    for (uint32_t i = 0; i < set->count; i++) {
+        if (strcmp(sc_state_info(set, i)->name, path) == 0)
             return sc_trainer_get_state(t->trainer, i);
     }
     sc_report(
@@ -359,7 +383,8 @@ static void save(training *t)
 {
     if (t->file != NULL)
         sc_weights_save(t->file, t->writes ? t->options.save : NULL, parameter_values, t);
-    (void)save_state(t);
+    if (save_state(t) && t->saver != NULL && sc_state_saver_finish(t->saver))
+        (void)tell_save(t);
 }
 
 static void report_divergence(training *t)
@@ -438,9 +463,15 @@ static bool open_saver(training *t)
     uint64_t saves = 1 + (o->state_every > 0 ? steps / (uint64_t)o->state_every : 0);
     if (o->state == NULL)
         return true;
-    t->saver = sc_state_saver_open(t->context, o->state, t->trainer,
-                                   o->keep > 0 ? (uint32_t)o->keep : KEEP, o->best, saves,
-                                   o->resume != NULL);
+    const sc_save_options save = {.folder = o->state,
+                                  .keep = o->keep > 0 ? (uint32_t)o->keep : KEEP,
+                                  .best = o->best,
+                                  .is_async = o->state_async,
+                                  .goes_on = o->resume != NULL,
+                                  .saves = saves};
+    if (t->facts->weights.is_known && t->facts->weights.is_complete)
+        t->weight_facts = sc_weight_facts_write(&t->facts->weights, &t->context->arena);
+    t->saver = sc_state_saver_open(t->context, sc_trainer_states(t->trainer), &save);
     return t->saver != NULL;
 }
 
@@ -474,6 +505,14 @@ static void open_console(training *t)
                           &start, sc_seconds());
 }
 
+static bool restore(training *t)
+{
+    const sc_state_set *set = sc_trainer_states(t->trainer);
+    return sc_saved_state_has_no_more(t->context, &t->saved, set) &&
+           sc_saved_state_load(t->context, &t->saved, set) &&
+           sc_trainer_set_steps(t->trainer, t->saved.counts.steps, t->saved.counts.skipped);
+}
+
 static bool prepare(training *t, sc_open_executor *open, void *user)
 {
     const sc_run_options *o = &t->options;
@@ -487,9 +526,7 @@ static bool prepare(training *t, sc_open_executor *open, void *user)
     if (executor != NULL && !bind_feeds(t))
         return false;
     t->trainer = executor == NULL ? NULL : sc_trainer_new(t->context, t->facts, o, executor);
-    if (t->trainer == NULL ||
-        (o->resume != NULL && !sc_saved_state_restore(t->context, &t->saved, t->trainer)) ||
-        !open_saver(t))
+    if (t->trainer == NULL || (o->resume != NULL && !restore(t)) || !open_saver(t))
         return false;
     /* opened last, because it overwrites an existing log */
     if (!sc_train_log_open(t->context, t->writes ? o->log : NULL, o->resume != NULL,

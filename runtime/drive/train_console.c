@@ -153,6 +153,18 @@ void sc_train_console_held_out(sc_train_console *c, double loss, double now)
     show(c, true, now);
 }
 
+void sc_train_console_state(sc_train_console *c, const sc_save_report *report, double now)
+{
+    if (c->to == NULL)
+        return;
+    if (!c->is_pending)
+        c->length = 0;
+    add(c, c->is_pending ? ", state of step %" PRIu64 : "step %" PRIu64 ": its state",
+        report->step);
+    add(c, " saved in %.3g s, waited %.3g s", report->seconds, report->blocked_seconds);
+    show(c, true, now);
+}
+
 void sc_train_console_close(sc_train_console *c)
 {
     if (c->to != NULL && c->is_pending)

@@ -1,7 +1,7 @@
 /* Shows the progress of a training run to people: a first line that describes the run; then the
  * progress, on a terminal as one line that is overwritten, else a line every ten seconds; a line
- * for each held-out loss, and one for the last step. Times are passed by the caller, in seconds of
- * one clock. */
+ * for each held-out loss and each checkpoint, and one for the last step. Times are passed by the
+ * caller, in seconds of one clock. */
 #ifndef SHARDC_RUNTIME_DRIVE_TRAIN_CONSOLE_H
 #define SHARDC_RUNTIME_DRIVE_TRAIN_CONSOLE_H
 
@@ -36,6 +36,8 @@ void sc_train_console_open(sc_train_console *console, FILE *to, bool is_terminal
 void sc_train_console_step(sc_train_console *console, const sc_train_record *record, double now);
 /* Call it after the step that was shown last. */
 void sc_train_console_held_out(sc_train_console *console, double loss, double now);
+/* Shows that a checkpoint is complete. Call it after the step that was shown last. */
+void sc_train_console_state(sc_train_console *console, const sc_save_report *report, double now);
 void sc_train_console_close(sc_train_console *console);
 
 #endif

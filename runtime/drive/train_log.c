@@ -84,6 +84,18 @@ bool sc_train_log_held_out(sc_train_log *log, uint64_t step, double loss)
     return write_line(log, line);
 }
 
+bool sc_train_log_state(sc_train_log *log, const sc_save_report *report)
+{
+    if (log->file == NULL)
+        return true;
+    json_t *line = json_object(), *state = json_object();
+    json_object_set_new(state, "seconds", sc_number_json(report->seconds));
+    json_object_set_new(state, "blocked_seconds", sc_number_json(report->blocked_seconds));
+    json_object_set_new(line, "step", json_integer((json_int_t)report->step));
+    json_object_set_new(line, "state", state);
+    return write_line(log, line);
+}
+
 void sc_train_log_close(sc_train_log *log)
 {
     if (log->file != NULL && fclose(log->file) != 0)

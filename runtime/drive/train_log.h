@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "runtime/drive/train_state.h"
 #include "runtime/drive/trainer.h"
 
 typedef struct sc_train_log {
@@ -29,6 +30,7 @@ bool sc_train_log_open(sc_context *context, const char *path, bool append,
 /* Append one line each, flushed before the call returns. False after a message. */
 bool sc_train_log_step(sc_train_log *log, const sc_train_record *record);
 bool sc_train_log_held_out(sc_train_log *log, uint64_t step, double loss);
+bool sc_train_log_state(sc_train_log *log, const sc_save_report *report);
 void sc_train_log_close(sc_train_log *log);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "runtime/drive/load_weights.h"
 #include "runtime/drive/settings.h"
+#include "runtime/drive/train_state.h"
 #include "support/state.h"
 
 struct sc_trainer {
@@ -20,7 +21,7 @@ struct sc_trainer {
     /* taken: the state that counts applied steps; SHARDC_NOT_FOUND: all are applied */
     uint32_t group_count, taken;
     uint64_t steps, skipped;
-    uint32_t *states, state_count; /* states in a checkpoint */
+    sc_state_set set; /* states in a checkpoint */
     uint32_t input_count;
     const char **names; /* by input */
     uint32_t result_count;
@@ -42,34 +43,30 @@ static bool failed(sc_context *context, const shardc_error *error)
 
 /* ---- parameters ---- */
 
-typedef struct filling {
-    sc_executor *executor;
-    const sc_fact_weights *weights;
-    shardc_error *error;
-} filling;
-
-/* The program may lack parameters that a file has. */
-static bool set_param(void *user, uint32_t param, const double *values)
-{
-    filling *f = user;
-    uint32_t state = sc_executor_find_state(f->executor, f->weights->params[param].path);
-    return state == SHARDC_NOT_FOUND ||
-           f->executor->verbs->set_state(f->executor->self, state, values, f->error);
-}
-
 bool sc_fill_parameters(sc_context *context, const sc_facts *facts, const sc_run_options *options,
                         sc_executor *executor)
 {
     shardc_error error = {.text = "there is not enough memory for the parameters"};
-    filling f = {executor, &facts->weights, &error};
     if (options->weights == NULL)
         return executor->verbs->initialise(executor->self, options->seed, &error) ||
                failed(context, &error);
     if (facts->weights.is_known)
-        return sc_weights_load(context, &facts->weights, options->weights, set_param, &f);
+        return sc_weights_load(context, &facts->weights, options->weights, executor);
     sc_report(&context->diag, SC_D_usage, (sc_loc){0},
               "the program was built without a 'weights' block; build it with --map NAME", NULL);
     return false;
+}
+
+bool sc_read_parameters(sc_context *context, const sc_facts *facts, const sc_run_options *options,
+                        sc_executor *executor)
+{
+    sc_saved_state saved;
+    sc_state_set params;
+    if (options->state == NULL)
+        return sc_fill_parameters(context, facts, options, executor);
+    sc_state_set_of(context, executor, false, &params);
+    return sc_saved_state_read(context, options->state, &saved) &&
+           sc_saved_state_load(context, &saved, &params);
 }
 
 void sc_note_initial_weights(sc_context *context, const sc_facts *facts,
@@ -78,49 +75,25 @@ void sc_note_initial_weights(sc_context *context, const sc_facts *facts,
     bool has_parameters = false;
     for (uint32_t i = 0; i < executor->state_count && !has_parameters; i++)
         has_parameters = strcmp(executor->states[i].kind, sc_state_kind_names[SC_STATE_PARAM]) == 0;
-    if (options->weights == NULL && has_parameters && executor->is_first)
+    bool are_given = options->weights != NULL || options->state != NULL;
+    if (!are_given && has_parameters && executor->is_first)
         sc_report(&context->diag, SC_D_initial_weights, (sc_loc){0}, facts->entry.name, NULL);
 }
 
 /* ---- state ---- */
 
-static bool is_kept(const shardc_tensor_info *state)
+const sc_state_set *sc_trainer_states(const sc_trainer *t)
 {
-    return strcmp(state->kind, sc_state_kind_names[SC_STATE_PARAM]) == 0 ||
-           strcmp(state->kind, sc_state_kind_names[SC_STATE_OPT]) == 0;
-}
-
-static void list_states(sc_trainer *t)
-{
-    t->states = sc_arena_array(&t->context->arena, t->executor->state_count, sizeof *t->states);
-    for (uint32_t s = 0; s < t->executor->state_count; s++) {
-        if (is_kept(&t->executor->states[s]))
-            t->states[t->state_count++] = s;
-    }
-}
-
-uint32_t sc_trainer_state_count(const sc_trainer *t)
-{
-    return t->state_count;
-}
-
-const char *sc_trainer_state_name(const sc_trainer *t, uint32_t index)
-{
-    return t->executor->states[t->states[index]].name;
+    return &t->set;
 }
 
 sc_array sc_trainer_get_state(const sc_trainer *t, uint32_t index)
 {
     shardc_error error = {.text = ""};
-    sc_array array = t->executor->verbs->get_state(t->executor->self, t->states[index], &error);
+    sc_array array = t->executor->verbs->get_state(t->executor->self, t->set.states[index], &error);
     if (array.data == NULL)
         failed(t->context, &error);
     return array;
-}
-
-uint32_t sc_trainer_state(const sc_trainer *t, uint32_t index)
-{
-    return t->states[index];
 }
 
 const sc_executor *sc_trainer_executor(const sc_trainer *t)
@@ -136,12 +109,6 @@ uint64_t sc_trainer_steps(const sc_trainer *t)
 uint64_t sc_trainer_skipped(const sc_trainer *t)
 {
     return t->skipped;
-}
-
-void sc_trainer_set_steps(sc_trainer *t, uint64_t steps, uint64_t skipped)
-{
-    t->steps = steps;
-    t->skipped = skipped;
 }
 
 /* ---- inputs ---- */
@@ -207,6 +174,18 @@ static void find_scalars(sc_trainer *t)
                                       : SHARDC_NOT_FOUND;
 }
 
+/* A checkpoint of another precision may not have counted the applied steps. */
+bool sc_trainer_set_steps(sc_trainer *t, uint64_t steps, uint64_t skipped)
+{
+    shardc_error error = {.text = ""};
+    double taken = (double)(steps - skipped);
+    t->steps = steps;
+    t->skipped = skipped;
+    return t->taken == SHARDC_NOT_FOUND ||
+           t->executor->verbs->set_state(t->executor->self, t->taken, &taken, &error) ||
+           failed(t->context, &error);
+}
+
 static bool set_scalars(sc_trainer *t)
 {
     shardc_error error;
@@ -243,21 +222,29 @@ static bool run_step(sc_trainer *t, const sc_array *inputs, uint32_t count)
            failed(t->context, &error);
 }
 
-/* Sets *can_fall if a lower loss scale could make the gradients finite. False after a message: the
- * scale cannot be read. */
-static bool ask_scale(const sc_trainer *t, bool *can_fall)
+bool sc_trainer_scale(const sc_trainer *t, double *out)
 {
     shardc_error error = {.text = ""};
     uint32_t state = t->facts->train.scales ? sc_executor_find_state(t->executor, SC_SCALE_STATE)
                                             : SHARDC_NOT_FOUND;
-    *can_fall = false;
+    *out = 0;
     if (state == SHARDC_NOT_FOUND)
         return true;
     sc_array scale = t->executor->verbs->get_state(t->executor->self, state, &error);
     bool is_known = scale.data != NULL;
-    *can_fall = is_known && scale.data[0] >= 1;
+    *out = is_known ? scale.data[0] : 0;
     sc_array_free(&scale);
     return is_known || failed(t->context, &error);
+}
+
+/* Sets *can_fall if a lower loss scale could make the gradients finite. False after a message: the
+ * scale cannot be read. */
+static bool ask_scale(const sc_trainer *t, bool *can_fall)
+{
+    double scale;
+    bool is_known = sc_trainer_scale(t, &scale);
+    *can_fall = is_known && scale >= 1;
+    return is_known;
 }
 
 bool sc_trainer_step(sc_trainer *t, const sc_array *inputs, uint32_t count, sc_step_result *out)
@@ -354,7 +341,7 @@ static bool open_trainer(sc_trainer *t)
     if (forward < t->executor->func_count)
         t->held_out = sc_arena_array(arena, t->executor->funcs[forward].output_count + 1u,
                                      sizeof *t->held_out);
-    list_states(t);
+    sc_state_set_of(t->context, t->executor, true, &t->set);
     find_scalars(t);
     list_inputs(t);
     return check_facts(t) &&

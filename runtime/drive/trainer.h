@@ -5,6 +5,7 @@
 #include "runtime/drive/executor.h"
 #include "runtime/drive/facts.h"
 #include "runtime/drive/options.h"
+#include "runtime/drive/state_set.h"
 #include "support/context.h"
 
 typedef struct sc_trainer sc_trainer;
@@ -37,22 +38,28 @@ bool sc_trainer_evaluate(sc_trainer *trainer, const sc_array *inputs, uint32_t c
 /* Returns the steps done so far, from which the learning rate schedule continues. */
 uint64_t sc_trainer_steps(const sc_trainer *trainer);
 uint64_t sc_trainer_skipped(const sc_trainer *trainer); /* steps that were skipped */
-void sc_trainer_set_steps(sc_trainer *trainer, uint64_t steps, uint64_t skipped);
+/* False after a message. */
+bool sc_trainer_set_steps(sc_trainer *trainer, uint64_t steps, uint64_t skipped);
+/* Gets the current loss scale; 0: losses are not scaled. All processes call it. False after a
+ * message. */
+bool sc_trainer_scale(const sc_trainer *trainer, double *out);
 const sc_executor *sc_trainer_executor(const sc_trainer *trainer);
 
-/* Everything that a step changes, by index in a fixed order independent of the plan: parameters
- * (layers[0].attn.wq) and optimizer state (layers[0].attn.wq.m). sc_trainer_get_state returns full
- * tensors, row-major, exact as f64. */
-uint32_t sc_trainer_state_count(const sc_trainer *trainer);
-const char *sc_trainer_state_name(const sc_trainer *trainer, uint32_t index);
-/* malloc'd; data NULL after a message */
+/* Everything that a step changes, in a fixed order independent of the plan: parameters
+ * (layers[0].attn.wq) and optimizer state (layers[0].attn.wq.m). */
+const sc_state_set *sc_trainer_states(const sc_trainer *trainer);
+/* Returns a full tensor by its index in the set, row-major, exact as f64; malloc'd, data NULL after
+ * a message. */
 sc_array sc_trainer_get_state(const sc_trainer *trainer, uint32_t index);
-/* the executor's index of it */
-uint32_t sc_trainer_state(const sc_trainer *trainer, uint32_t index);
 
 /* Sets the parameters from --weights, or to initial values by --seed; master copies get the
  * unrounded values. False after messages. */
 bool sc_fill_parameters(sc_context *context, const sc_facts *facts, const sc_run_options *options,
+                        sc_executor *executor);
+
+/* Sets the parameters from a checkpoint, --state, or else as sc_fill_parameters: for commands that
+ * only read them. False after messages. */
+bool sc_read_parameters(sc_context *context, const sc_facts *facts, const sc_run_options *options,
                         sc_executor *executor);
 
 /* Adds a note if the parameters are initial values, for commands whose results depend on them. */

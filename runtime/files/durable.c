@@ -43,11 +43,51 @@ static void write_all(sc_durable *file, const char *bytes, size_t length)
         fail(file);
 }
 
+uint64_t sc_durable_blocks(uint64_t bytes)
+{
+    return (bytes + SC_DURABLE_BLOCK - 1) / SC_DURABLE_BLOCK;
+}
+
+/* Ends the current block. */
+static void end_block(sc_durable *file)
+{
+    if (file->sum_count == file->sum_room) {
+        size_t room = 2 * file->sum_room + 16;
+        uint64_t *sums = realloc(file->sums, room * sizeof *sums);
+        errno = ENOMEM;
+        if (sums == NULL) {
+            fail(file);
+            return;
+        }
+        file->sums = sums;
+        file->sum_room = room;
+    }
+    file->sums[file->sum_count++] = sc_checksum_value(&file->sum);
+    sc_checksum_begin(&file->sum);
+}
+
+/* Adds bytes that begin at file->bytes to the checksums of their blocks. */
+static void add_to_sums(sc_durable *file, const char *bytes, size_t length)
+{
+    uint64_t at = file->bytes;
+    while (length > 0) {
+        size_t left = (size_t)(SC_DURABLE_BLOCK - at % SC_DURABLE_BLOCK),
+               now = left < length ? left : length;
+        sc_checksum_add(&file->sum, bytes, now);
+        bytes += now;
+        length -= now;
+        at += now;
+        if (now == left)
+            end_block(file); /* a failure stays in file->reason */
+    }
+}
+
 void sc_durable_add(sc_durable *file, const void *bytes, size_t length)
 {
     if (length == 0 || file->reason != 0)
         return;
-    sc_checksum_add(&file->sum, bytes, length);
+    if (file->is_checked)
+        add_to_sums(file, bytes, length);
     file->bytes += length;
     if (file->held + length >= SC_DURABLE_BUFFER) {
         write_all(file, file->buffer, file->held);
@@ -66,6 +106,8 @@ bool sc_durable_end(sc_durable *file)
     if (file->file < 0)
         return false;
     write_all(file, file->buffer, file->held);
+    if (file->is_checked && file->bytes % SC_DURABLE_BLOCK != 0)
+        end_block(file);
     if (file->reason == 0 && fsync(file->file) != 0)
         fail(file);
     if (close(file->file) != 0)

@@ -1,5 +1,5 @@
-/* Files that must survive a crash: checksummed while they are written, synced before they get their
- * name. */
+/* Files that must survive a crash: checksummed in blocks while they are written, synced before they
+ * get their name. */
 #ifndef SHARDC_RUNTIME_FILES_DURABLE_H
 #define SHARDC_RUNTIME_FILES_DURABLE_H
 
@@ -11,14 +11,20 @@
 enum {
     SC_DURABLE_ID = 16,          /* hexadecimal digits that make a name unique */
     SC_DURABLE_BUFFER = 1 << 18, /* bytes of the buffer of an open file */
+    /* bytes with a checksum of their own, so that a part of a file can be checked by itself */
+    SC_DURABLE_BLOCK = 1 << 20,
 };
 
 typedef struct sc_durable {
     int file; /* -1: not open */
     /* errno of the first failure; 0: none. After a failure nothing more is written */
     int reason;
-    uint64_t bytes; /* bytes added so far */
-    sc_checksum sum;
+    uint64_t bytes;   /* bytes added so far */
+    sc_checksum sum;  /* of the current block */
+    uint64_t *sums;   /* of the blocks before it; after sc_durable_end of all; malloc'd */
+    size_t sum_count; /* of these */
+    size_t sum_room;
+    bool is_checked; /* set after sc_durable_create: blocks get checksums */
     char *buffer;
     size_t held;
 } sc_durable;
@@ -26,8 +32,11 @@ typedef struct sc_durable {
 /* Creates the file; fails if the name exists, even as a link. False: see out->reason. */
 bool sc_durable_create(sc_durable *out, const char *path);
 void sc_durable_add(sc_durable *file, const void *bytes, size_t length);
-/* Writes what is buffered, syncs and closes. False: see file->reason; the file still exists. */
+/* Writes what is buffered, syncs and closes. False: see file->reason; the file still exists. The
+ * caller frees file->sums. */
 bool sc_durable_end(sc_durable *file);
+/* Returns the number of blocks of a file of so many bytes. */
+uint64_t sc_durable_blocks(uint64_t bytes);
 
 /* Writes SC_DURABLE_ID random digits and a terminating 0. False: errno. */
 bool sc_random_id(char out[SC_DURABLE_ID + 1]);

@@ -124,3 +124,56 @@ bool sc_element_store(sc_element element, void *array, uint64_t index, double va
         return true;
     }
 }
+
+/* ---- arrays ---- */
+
+/* Loops over elements at any alignment, which compilers vectorize. */
+#define CONVERT(name, source_type, target_type, expression)                                        \
+    static void name(const char *from, char *to, uint64_t count)                                   \
+    {                                                                                              \
+        for (uint64_t i = 0; i < count; i++) {                                                     \
+            source_type value;                                                                     \
+            memcpy(&value, from + i * sizeof value, sizeof value);                                 \
+            target_type result = expression;                                                       \
+            memcpy(to + i * sizeof result, &result, sizeof result);                                \
+        }                                                                                          \
+    }
+
+CONVERT(f32_of_bf16, uint16_t, float, sc_f32_of_bf16(value))
+CONVERT(f32_of_f16, uint16_t, float, sc_f32_of_f16(value))
+CONVERT(f32_of_f64, double, float, (float)value)
+CONVERT(bf16_of_f32, float, uint16_t, sc_bf16_of_f32(value))
+CONVERT(f16_of_f32, float, uint16_t, sc_f16_of_f32(value))
+CONVERT(f64_of_f32, float, double, (double)value)
+CONVERT(f64_of_bf16, uint16_t, double, (double)sc_f32_of_bf16(value))
+
+/* The frequent pairs; sc_element_load and sc_element_store do the others. */
+static const struct {
+    sc_element from, to;
+    void (*convert)(const char *from, char *to, uint64_t count);
+} pairs[] = {
+    {SC_ELEMENT_BF16, SC_ELEMENT_F32, f32_of_bf16}, {SC_ELEMENT_F16, SC_ELEMENT_F32, f32_of_f16},
+    {SC_ELEMENT_F64, SC_ELEMENT_F32, f32_of_f64},   {SC_ELEMENT_F32, SC_ELEMENT_BF16, bf16_of_f32},
+    {SC_ELEMENT_F32, SC_ELEMENT_F16, f16_of_f32},   {SC_ELEMENT_F32, SC_ELEMENT_F64, f64_of_f32},
+    {SC_ELEMENT_BF16, SC_ELEMENT_F64, f64_of_bf16},
+};
+
+bool sc_element_convert(sc_element from, const void *source, sc_element to, void *destination,
+                        uint64_t count)
+{
+    if (from == to) {
+        memcpy(destination, source, count * rows[to].size);
+        return true;
+    }
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        if (pairs[i].from == from && pairs[i].to == to) {
+            pairs[i].convert(source, destination, count);
+            return true;
+        }
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        if (!sc_element_store(to, destination, i, sc_element_load(from, source, i)))
+            return false;
+    }
+    return true;
+}

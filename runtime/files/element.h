@@ -25,4 +25,9 @@ double sc_element_load(sc_element element, const void *array, uint64_t index);
  * an integer type cannot represent the value. Floats overflow to infinity as in IEEE 754. */
 bool sc_element_store(sc_element element, void *array, uint64_t index, double value);
 
+/* Stores `count` elements of one array as elements of another, each rounded as above. The arrays do
+ * not overlap. */
+bool sc_element_convert(sc_element from, const void *source, sc_element to, void *destination,
+                        uint64_t count);
+
 #endif

@@ -71,7 +71,7 @@ def run(shardc, command, files, folder):
     args = [place(word, files, folder) for word in words[1:]]
     result = subprocess.run([program] + args, capture_output=True, text=True, cwd=ROOT, timeout=120)
     # How often a run says how far it is depends on the machine's speed: no example shows it.
-    text = result.stdout + re.sub(r'^(training \w+, .* parameters?.*|step \d+ of \d+, loss .*)\n', '', result.stderr, flags=re.M)
+    text = result.stdout + re.sub(r'^(training \w+, .* parameters?.*|step \d+ of \d+, loss .*|step \d+: its state saved .*)\n', '', result.stderr, flags=re.M)
     for name, path in files.items():
         text = text.replace(path, name)
     text = text.replace(os.path.join(folder, 'out'), 'out')

@@ -10,7 +10,9 @@
  * $SHARDC_FAULT_FREE: so many bytes are free there. $SHARDC_FAULT_EXCHANGE=no: names are never
  * exchanged (renameat2), as on file systems that cannot.
  *
- * At the end the number of calls is written to $SHARDC_FAULT_COUNT, where that is given. */
+ * At the end the number of calls is written to $SHARDC_FAULT_COUNT, where that is given, and to
+ * $SHARDC_FAULT_READ the number of bytes that pread has given and the peak of resident memory in
+ * KiB (that of getrusage begins with that of the process that forked). */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -26,7 +28,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-static atomic_long calls;
+static atomic_long calls, bytes_read;
 static atomic_bool has_failed;
 
 static const char *setting(const char *name)
@@ -77,14 +79,43 @@ static bool ends_halfway(void)
 
 #define NEXT(name) ((__typeof__(&(name)))dlsym(RTLD_NEXT, #name))
 
-__attribute__((destructor)) static void count(void)
+static void write_number(const char *path, long number)
 {
-    const char *path = setting("SHARDC_FAULT_COUNT");
     FILE *file = *path == 0 ? NULL : fopen(path, "w");
     if (file != NULL) {
-        fprintf(file, "%ld\n", (long)calls);
+        fprintf(file, "%ld\n", number);
         fclose(file);
     }
+}
+
+static void write_read(const char *path)
+{
+    char line[128];
+    long peak = 0;
+    FILE *status = *path == 0 ? NULL : fopen("/proc/self/status", "r");
+    FILE *file = *path == 0 ? NULL : fopen(path, "w");
+    while (status != NULL && fgets(line, sizeof line, status) != NULL)
+        (void)sscanf(line, "VmHWM: %ld", &peak);
+    if (status != NULL)
+        fclose(status);
+    if (file != NULL) {
+        fprintf(file, "%ld %ld\n", (long)bytes_read, peak);
+        fclose(file);
+    }
+}
+
+__attribute__((destructor)) static void count(void)
+{
+    write_number(setting("SHARDC_FAULT_COUNT"), calls);
+    write_read(setting("SHARDC_FAULT_READ"));
+}
+
+ssize_t pread(int file, void *bytes, size_t length, off_t at)
+{
+    ssize_t got = NEXT(pread)(file, bytes, length, at);
+    if (got > 0 && is_watched_file(file))
+        atomic_fetch_add(&bytes_read, got);
+    return got;
 }
 
 ssize_t write(int file, const void *bytes, size_t length)

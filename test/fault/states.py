@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Attacks on saved states: states.py SHARDC FAULT_LIBRARY [--every N] [PART..]. Parts: kills, exchange, errors, host, weights, flips,
-mixtures, others; of the attacks of a part every N-th is made.
+"""Attacks on saved states: states.py SHARDC FAULT_LIBRARY [PART..] [--every N] [--kills N] [--flips N] [--seed N]. Parts: kills, background,
+random, exchange, errors, host, weights, flips, mixtures, others; of the attacks of a part every N-th is made. The suite makes 40 kills at
+random times and 100 random flips; `states.py SHARDC FAULT_LIBRARY random flips --kills 200 --flips 300` makes as many as that.
 
 A run writes a state every step. It is ended at every system call that changes something under the folder of its states (fault.c), or the
 call fails; after that the same folder has to have a whole state, and a run that goes on from it has to come to the same parameters, to the
@@ -22,11 +23,14 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 MODEL = os.path.join(HERE, "..", "tools", "train", "Inputs", "lm.shard")
 OFFLOAD = os.path.join(os.path.dirname(MODEL), "offload.shard")
-PARTS = ["kills", "exchange", "errors", "host", "weights", "flips", "mixtures", "others"]
+PARTS = ["kills", "background", "random", "exchange", "errors", "host", "weights", "flips", "mixtures", "others"]
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("shardc")
 parser.add_argument("library")
 parser.add_argument("--every", type=int, default=1)
+parser.add_argument("--kills", type=int, default=40)
+parser.add_argument("--flips", type=int, default=100)
+parser.add_argument("--seed", type=int, default=1)
 parser.add_argument("parts", nargs="*", help="all of them without")
 options = parser.parse_args()
 SHARDC, LIBRARY = os.path.abspath(options.shardc), os.path.abspath(options.library)
@@ -157,6 +161,44 @@ class States:
             jobs += [(name, base, "half", call, run) for call in range(1, total + 1, 4)]
             spread(jobs, self.disturb)
 
+    def background(self):
+        """--state-async: a thread writes, and the run ends or its calls fail meanwhile."""
+        on = ["--steps", str(STEPS), "--state", "DIR/states", "--state-every", "1", "--resume", "DIR/states", "--state-async"]
+        total = self.count(self.base, on)
+        jobs = [("background kills", self.base, "kill", call, on) for call in range(1, total + 1, 2)]
+        jobs += [("background errors", self.base, how, call, on) for how, first in (("ENOSPC", 1), ("EIO", 3)) for call in range(first, total + 1, 4)]
+        spread(jobs, self.disturb)
+
+    def random(self):
+        """A run that saves all the time is ended at random times; every other one in the background."""
+        rng = random.Random(options.seed)
+        jobs = [(number, rng.random(), number % 2 == 1) for number in range(options.kills)]
+        with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
+            for _ in pool.map(lambda job: self.kill_at(*job), jobs):
+                pass
+
+    def kill_at(self, number, part, is_async):
+        folder = self.folder("random-%d" % number, self.base)
+        command = [SHARDC, "train", MODEL, "--plan", "dp", "--data", os.path.join(folder.root, "data"), "--steps", "100000", "--state", folder.path,
+                   "--state-every", "1", "--resume", folder.path] + ["--state-async"] * is_async
+        run = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        begin = time.monotonic()
+        while step_of(folder.path) < 4 and run.poll() is None and time.monotonic() - begin < 60:
+            time.sleep(0.002)
+        time.sleep(part * 0.2)
+        done = step_of(folder.path)
+        run.kill()
+        _, text = run.communicate(timeout=60)
+        check(run.returncode == -signal.SIGKILL, "it ended by itself:", run.returncode, text)
+        reached = max(folder.whole(), default=0)
+        check(reached >= done, "the last state is lost:", number, part, done, reached)
+        code, _, text = train(folder.path, "--steps", str(reached + 1), "--resume", folder.path, "--state", folder.path)
+        check(code == 0 and step_of(folder.path) == reached + 1, "it does not load:", number, part, code, text)
+        left = {n for n in os.listdir(folder.path) if n not in USERS and not n.startswith("step-")}
+        check(left <= {"latest", "shardc.lock"}, "left over:", left, number, part)
+        folder.drop()
+        counts["kills at random times"] = counts.get("kills at random times", 0) + 1
+
     def exchange(self):
         """A run that begins anew writes states of the same names; also where names cannot be exchanged."""
         run = ["--steps", "3", "--state", "DIR/states", "--state-every", "1", "--keep", "9"]
@@ -168,8 +210,7 @@ class States:
     def errors(self):
         run = ["--steps", str(STEPS), "--state", "DIR/states", "--state-every", "1", "--resume", "DIR/states"]
         total = self.count(self.base, run)
-        jobs = [("errors", self.base, how, call, run) for how, first in (("ENOSPC", 1), ("EIO", 2)) for call in range(first, total + 1, 3)]
-        spread(jobs, self.disturb)
+        spread([("errors", self.base, ("ENOSPC", "EIO")[call % 2], call, run) for call in range(1, total + 1)], self.disturb)
 
     def count(self, base, run, faults=None):
         folder = self.folder("count", base)
@@ -258,8 +299,12 @@ class States:
         folder.drop()
 
     def flips(self):
-        rng = random.Random(1)
+        rng = random.Random(options.seed)
         jobs = [("latest", position, bit) for position in range(len("step-000003\n")) for bit in (0, 2, 5, 7)]
+        names = sorted(os.listdir(os.path.join(self.base, "step-000003")))
+        for _ in range(options.flips):
+            name = rng.choice(names)
+            jobs.append(("step-000003/" + name, rng.randrange(os.path.getsize(os.path.join(self.base, "step-000003", name))), rng.randrange(8)))
         for name in ("index.json", "state.json", "rank-00000.safetensors", "rank-00001.safetensors"):
             size = os.path.getsize(os.path.join(self.base, "step-000003", name))
             positions = sorted({0, 7, 8, 13, 14, 29, 30, 31, size - 1} | {rng.randrange(size) for _ in range(16)})

@@ -127,7 +127,8 @@ def add_to_state(path, terms):
                     to += size
     for name, (data, _) in files.items():
         (folder / name).write_bytes(data)
-        index["files"][name]["xxh64"] = "%016x" % checksum(bytes(data))
+        blocks = [bytes(data[at : at + index["block"]]) for at in range(0, len(data), index["block"])]
+        index["files"][name]["xxh64"] = ["%016x" % checksum(block) for block in blocks]
     write_checked(folder / "index.json", index)
 
 

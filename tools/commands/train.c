@@ -109,12 +109,27 @@ static void warn_of_unread(sc_context *context, const sc_compiled *whole, const 
                   sc_text(context, whole->entry), NULL);
 }
 
-static bool compile(sc_context *context, sc_options *options, sc_compiled *c)
+bool sc_compile_train_file(sc_context *context, sc_options *options, sc_compiled *c)
 {
     const sc_plan *plan;
     sc_declarations *program = sc_driver_load(context, options);
     return program != NULL && sc_driver_choose_plan(context, program, options, &plan) &&
            compile_train(context, program, plan, options, sc_last_pass(options), c);
+}
+
+/* A state keeps where parameters are in weights files, for `convert`, if the model says so: several
+ * weights blocks, or one that lacks parameters, are errors only where a file is read or written. */
+static bool find_facts(sc_context *context, const sc_compiled *c, const sc_compiled *whole,
+                       const sc_options *options, sc_facts *out)
+{
+    bool needs = options->run.weights != NULL || options->run.save != NULL;
+    sc_diag before = context->diag;
+    if (needs || options->run.state == NULL)
+        return sc_find_facts(c, whole, needs, options->map, out);
+    if (sc_find_facts(c, whole, true, options->map, out) && out->weights.is_complete)
+        return true;
+    context->diag = before;
+    return sc_find_facts(c, whole, false, NULL, out);
 }
 
 int sc_cmd_train(sc_context *context, const sc_options *given, sc_strbuf *out)
@@ -125,9 +140,8 @@ int sc_cmd_train(sc_context *context, const sc_options *given, sc_strbuf *out)
     options.trains = options.runs_ranks = true;
     sc_local_run run = {.context = context, .options = &options, .c = &c};
     sc_training_run *training = sc_train_begin(context, &options.run);
-    if (training == NULL || !compile(context, &options, &c) || !sc_build_whole(&c, &whole) ||
-        !sc_find_facts(&c, &whole, options.run.weights != NULL || options.run.save != NULL,
-                       options.map, &facts))
+    if (training == NULL || !sc_compile_train_file(context, &options, &c) ||
+        !sc_build_whole(&c, &whole) || !find_facts(context, &c, &whole, &options, &facts))
         return 0;
     if (options.run.save != NULL)
         warn_of_unread(context, &whole, options.run.save);

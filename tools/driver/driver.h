@@ -34,10 +34,11 @@ typedef struct sc_options {
     const char *after, *dump_dir;
     /* the exact memory of a compiled program, to choose what fits; NULL: the estimate of passes */
     bool (*measure)(sc_context *context, const sc_compiled *c, sc_memory_report *out);
-    const char *target; /* cpu, cuda:sm_90a; NULL: not given */
-    const char *device; /* simulate: h100, or a file; NULL: not given */
-    const char *trace;  /* simulate: the file for its intervals; NULL: none */
-    const char *map;    /* name of the weights block */
+    const char *target;            /* cpu, cuda:sm_90a; NULL: not given */
+    const char *device;            /* simulate: h100, or a file; NULL: not given */
+    const char *trace;             /* simulate: the file for its intervals; NULL: none */
+    const char *map;               /* name of the weights block */
+    const char *dtype, *max_shard; /* convert; NULL: not given */
     uint64_t ranks;
     bool runs_ranks; /* the command runs the ranks, so --ranks may repeat what the plan says */
 } sc_options;

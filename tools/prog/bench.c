@@ -424,7 +424,7 @@ static bool prepare(sc_bench *b)
     else if (prog->facts.entry.func >= prog->executor->func_count)
         return sc_prog_fail(prog, SC_D_run_failed, "the program has no forward function");
     else
-        return sc_fill_parameters(prog->context, &prog->facts, &prog->run, prog->executor);
+        return sc_read_parameters(prog->context, &prog->facts, &prog->run, prog->executor);
     return b->trainer != NULL;
 }
 

@@ -73,23 +73,22 @@ static void entry_facts(const sc_compiled *c, const sc_module *m, sc_func_id fun
 
 /* ---- the train step ---- */
 
-/* Describes which optimizer trains which parameters in which dtypes; together with the program it
- * determines the format of saved state. */
+/* Describes which optimizer trains which parameters; together with the program it determines which
+ * state is saved. */
 static void print_trained(const sc_compiled *c, sc_strbuf *out)
 {
     const sc_training *trained = c->global_step->training;
     for (uint32_t i = 0; i < trained->params.count; i++) {
         const sc_trained_param *param = &trained->params.data[i];
-        sc_strbuf_printf(out, "train \"%s\" with %s, grad %s, opt %s\n",
+        sc_strbuf_printf(out, "train \"%s\" with %s\n",
                          sc_text(c->global->context, c->global->state.data[param->state].path),
-                         sc_optimizers[trained->groups.data[param->group].kind].name,
-                         sc_dtypes[param->grad].name, sc_dtypes[param->opt].name);
+                         sc_optimizers[trained->groups.data[param->group].kind].name);
     }
 }
 
 /* Builds the entry before differentiation and placement, with the whole batch; the compiled step is
  * that of one micro-batch, placed by the plan. */
-bool sc_build_whole(const sc_compiled *c, sc_compiled *out)
+static bool build_whole(const sc_compiled *c, bool has_precision, sc_compiled *out)
 {
     sc_binding_list bindings = {0};
     sc_build_result built = {0};
@@ -97,7 +96,7 @@ bool sc_build_whole(const sc_compiled *c, sc_compiled *out)
     sc_build_request request = {.model = c->model,
                                 .entry = c->entry,
                                 .bindings = &bindings,
-                                .dtype_of = sc_plan_dtype_of,
+                                .dtype_of = has_precision ? sc_plan_dtype_of : NULL,
                                 .user = c->resolved,
                                 .training = true};
     *out = *c;
@@ -106,6 +105,25 @@ bool sc_build_whole(const sc_compiled *c, sc_compiled *out)
         return false;
     out->func = built.func;
     return true;
+}
+
+bool sc_build_whole(const sc_compiled *c, sc_compiled *out)
+{
+    return build_whole(c, true, out);
+}
+
+/* Prints what a checkpoint must match: the program and its optimizers, in declared dtypes, because
+ * the plan's precision may change. */
+static const char *model_text(const sc_compiled *c)
+{
+    sc_compiled plain;
+    sc_strbuf text;
+    sc_strbuf_init(&text, &c->global->context->arena);
+    if (!build_whole(c, false, &plain))
+        return "";
+    sc_print_module(plain.global, NULL, &text);
+    print_trained(c, &text);
+    return text.data;
 }
 
 /* Lists the state of the running step that is not initialised to 0. */
@@ -152,19 +170,15 @@ static const char *const *metric_names(const sc_compiled *c, uint32_t count)
     return names;
 }
 
-static void find_train(const sc_compiled *c, const sc_compiled *whole, sc_fact_train *out)
+static void find_train(const sc_compiled *c, sc_fact_train *out)
 {
     sc_context *context = c->global->context;
     const sc_training *training = c->global_step->training;
-    sc_strbuf text;
-    sc_strbuf_init(&text, &context->arena);
-    sc_print_module(whole->global, NULL, &text);
-    print_trained(c, &text);
     *out = (sc_fact_train){.metric_count = c->step->metric_count,
                            .metric_names = metric_names(c, c->step->metric_count),
                            .scales = c->step->scales,
                            .flops = sc_schedule_flops(c->local),
-                           .program = text.data};
+                           .program = model_text(c)};
     for (uint32_t i = 0; i < training->groups.count; i++)
         *sc_vec_push(&context->arena, &out->groups) = training->groups.data[i];
     find_constants(c->local, out);
@@ -193,7 +207,7 @@ bool sc_find_facts(const sc_compiled *c, const sc_compiled *whole, bool weights,
         out->entry.func = c->func;
     } else {
         entry_facts(whole, whole->global, whole->func, &out->entry);
-        find_train(c, whole, &out->train);
+        find_train(c, &out->train);
     }
     return !weights || add_weights(c, whole == NULL ? c->global : whole->global, map, out);
 }

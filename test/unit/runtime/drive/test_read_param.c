@@ -32,9 +32,11 @@ static const layout_row rows[] = {
     {"a tensor an index of the last dim", 2, {150, 3}, {1, 0}, 0, 150, {false, true}},
     {"a scalar", 0, {0}, {0}, 3, 8, {false}},
     {"a dim of one", 2, {1, 70000}, {9, 1}, 0, 70000, {false}},
+    {"rows longer than a window", 2, {3, 400000}, {400000, 1}, 0, 1200000, {false}},
+    {"columns longer than a window", 2, {300000, 3}, {1, 300000}, 0, 900000, {false}},
 };
 
-enum { TENSOR_STEP = 1000000 }; /* element i of tensor t is TENSOR_STEP * t + i */
+enum { TENSOR_STEP = 2000000 }; /* element i of tensor t is TENSOR_STEP * t + i */
 
 static sc_safetensors *make_file(const sc_fact_param *param, unsigned char **bytes)
 {
@@ -79,27 +81,65 @@ static sc_fact_param param_of(const layout_row *row)
     return param;
 }
 
+/* Reads the box and compares its values, and the padding behind them. */
+static void check_box(const layout_row *row, const sc_safetensors *file, const sc_fact_param *param,
+                      const sc_shard_place *box, sc_element element)
+{
+    sc_read_failure failure = {0};
+    const sc_safetensor *tensors[3];
+    for (uint32_t t = 0; t < param->tensor_count; t++)
+        tensors[t] = sc_safetensors_find(file, param->tensors[t]);
+    int64_t count = 1;
+    for (uint32_t d = 0; d < box->rank; d++)
+        count *= box->local[d];
+    double padding = -1;
+    char *local = malloc((size_t)count * sc_element_size(element) + 1);
+    assert_non_null(local);
+    for (int64_t e = 0; e < count; e++)
+        sc_element_store(element, local, (uint64_t)e, padding);
+    assert_true(sc_param_read(file, param, tensors, box, element, local, &failure));
+    for (int64_t e = 0; e < count; e++) {
+        sc_weight_place place = {{0}};
+        int64_t rest = e;
+        bool is_inside = true;
+        for (uint32_t d = box->rank; d-- > 0;) {
+            is_inside = is_inside && rest % box->local[d] < box->sizes[d];
+            place.index[d] = box->first[d] + rest % box->local[d];
+            rest /= box->local[d];
+        }
+        double wanted = padding;
+        if (is_inside)
+            wanted = (double)(TENSOR_STEP *
+                                  (int64_t)sc_weight_tensor(&param->layout, param->sizes, &place) +
+                              sc_weight_element(&param->layout, &place));
+        char rounded[8];
+        sc_element_store(element, rounded, 0, wanted);
+        if (sc_element_load(element, local, (uint64_t)e) != sc_element_load(element, rounded, 0))
+            fail_msg("%s: value %lld is %g, not %g", row->what, (long long)e,
+                     sc_element_load(element, local, (uint64_t)e), wanted);
+    }
+    free(local);
+}
+
+/* The whole, and a box inside it with padding, as several types. */
 static void check_row(const layout_row *row)
 {
+    static const sc_element elements[] = {SC_ELEMENT_F64, SC_ELEMENT_F32, SC_ELEMENT_BF16};
     unsigned char *bytes = NULL;
-    sc_read_failure failure = {0};
     sc_fact_param param = param_of(row);
     sc_safetensors *file = make_file(&param, &bytes);
-    const sc_safetensor *tensors[3];
-    for (uint32_t t = 0; t < param.tensor_count; t++)
-        tensors[t] = sc_safetensors_find(file, param.tensors[t]);
-    sc_array array = sc_array_new(param.rank, param.sizes);
-    assert_non_null(array.data);
-    assert_true(sc_param_read(file, &param, tensors, array.data, &failure));
-    sc_weight_place place = {{0}};
-    for (int64_t e = 0; e < array.count; e++, sc_weight_next(&param.layout, param.sizes, &place)) {
-        int64_t tensor = (int64_t)sc_weight_tensor(&param.layout, param.sizes, &place);
-        double wanted = (double)(TENSOR_STEP * tensor + sc_weight_element(&param.layout, &place));
-        if (array.data[e] != wanted)
-            fail_msg("%s: value %lld is %g, not %g", row->what, (long long)e, array.data[e],
-                     wanted);
+    sc_shard_place whole, box;
+    sc_place_whole(param.rank, param.sizes, &whole);
+    box = whole;
+    for (uint32_t d = 0; d < param.rank; d++) {
+        box.first[d] = param.sizes[d] / 3;
+        box.sizes[d] = (param.sizes[d] + 1) / 2;
+        box.local[d] = box.sizes[d] + (d == 0);
     }
-    sc_array_free(&array);
+    for (size_t i = 0; i < sizeof elements / sizeof *elements; i++) {
+        check_box(row, file, &param, &whole, elements[i]);
+        check_box(row, file, &param, &box, elements[i]);
+    }
     sc_safetensors_close(file);
     free(bytes);
 }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "runtime/drive/load_weights.h"
+#include "runtime/drive/read_param.h"
 #include "runtime/drive/save_weights.h"
 #include "runtime/files/safetensors.h"
 #include "support/rng.h"
@@ -111,6 +112,22 @@ static sc_array give(void *user, uint32_t state)
     return array;
 }
 
+static bool load(sc_context *context, const sc_fact_weights *facts, round_trip *r)
+{
+    sc_weights_reading *reading = sc_weights_open(context, facts, r->from);
+    bool ok = reading != NULL;
+    for (uint32_t i = 0; i < facts->count; i++) {
+        sc_shard_place whole;
+        sc_array array = sc_array_new(facts->params[i].rank, facts->params[i].sizes);
+        sc_place_whole(facts->params[i].rank, facts->params[i].sizes, &whole);
+        ok = ok && sc_weights_read(reading, i, &whole, SC_ELEMENT_F64, array.data) &&
+             take(r, i, array.data);
+        sc_array_free(&array);
+    }
+    sc_weights_close(reading);
+    return ok;
+}
+
 static void go_round(sc_context *context, void *user)
 {
     round_trip *r = user;
@@ -129,8 +146,7 @@ static void go_round(sc_context *context, void *user)
     sc_fact_weights facts;
     if (compiled)
         sc_weight_facts(context, r->compiled.program, r->compiled.model, weights, m, &facts);
-    bool loaded =
-        compiled && (r->from == NULL || sc_weights_load(context, &facts, r->from, take, r));
+    bool loaded = compiled && (r->from == NULL || load(context, &facts, r));
     sc_weights_file *file = loaded ? sc_weights_file_new(context, &facts, r->like) : NULL;
     r->is_planned = file != NULL;
     r->ok = file != NULL && sc_weights_save(file, r->to, give, r);

@@ -89,8 +89,8 @@ static void run(const fixture *of)
 
 static sc_array state_called(const fixture *f, const char *name)
 {
-    for (uint32_t i = 0; i < sc_trainer_state_count(f->trainer); i++) {
-        if (strcmp(sc_trainer_state_name(f->trainer, i), name) == 0)
+    for (uint32_t i = 0; i < sc_trainer_states(f->trainer)->count; i++) {
+        if (strcmp(sc_state_info(sc_trainer_states(f->trainer), i)->name, name) == 0)
             return sc_trainer_get_state(f->trainer, i);
     }
     fail_msg("no state %s", name);
@@ -99,8 +99,8 @@ static sc_array state_called(const fixture *f, const char *name)
 
 static bool has_state(const fixture *f, const char *name)
 {
-    for (uint32_t i = 0; i < sc_trainer_state_count(f->trainer); i++) {
-        if (strcmp(sc_trainer_state_name(f->trainer, i), name) == 0)
+    for (uint32_t i = 0; i < sc_trainer_states(f->trainer)->count; i++) {
+        if (strcmp(sc_state_info(sc_trainer_states(f->trainer), i)->name, name) == 0)
             return true;
     }
     return false;
@@ -452,7 +452,7 @@ static void check_resumed(fixture *f)
     sc_array x = sc_array_new(1, (int64_t[]){2});
     sc_step_result result;
     x.data[0] = x.data[1] = 1;
-    sc_trainer_set_steps(f->trainer, 4, 0);
+    assert_true(sc_trainer_set_steps(f->trainer, 4, 0));
     assert_true(sc_trainer_step(f->trainer, &x, 1, &result));
     expect_close("lr", 5, result.lr, 0.25);
     sc_array p = state_called(f, "p");

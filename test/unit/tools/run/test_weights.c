@@ -16,6 +16,7 @@
 #include "frontend/read_program.h"
 #include "runtime/drive/load_weights.h"
 #include "runtime/drive/name_pattern.h"
+#include "runtime/drive/read_param.h"
 #include "runtime/files/safetensors.h"
 #include "runtime/files/tokens.h"
 #include "support/rng.h"
@@ -110,6 +111,22 @@ static bool take(void *user, uint32_t state, const double *values)
     return l->cut_at == 0 || truncate(path_of(l->file), l->cut_at) == 0;
 }
 
+static bool load_all(sc_context *context, const sc_fact_weights *facts, loading *l)
+{
+    sc_weights_reading *reading = sc_weights_open(context, facts, path_of(l->file));
+    bool ok = reading != NULL;
+    for (uint32_t i = 0; i < facts->count; i++) {
+        sc_shard_place whole;
+        sc_array array = sc_array_new(facts->params[i].rank, facts->params[i].sizes);
+        sc_place_whole(facts->params[i].rank, facts->params[i].sizes, &whole);
+        ok = ok && sc_weights_read(reading, i, &whole, SC_ELEMENT_F64, array.data) &&
+             take(l, i, array.data);
+        sc_array_free(&array);
+    }
+    sc_weights_close(reading);
+    return ok;
+}
+
 static void load(sc_context *context, void *user)
 {
     loading *l = user;
@@ -129,7 +146,7 @@ static void load(sc_context *context, void *user)
         sc_fact_weights facts;
         sc_weight_facts(context, l->program, l->compiled.model, weights, l->compiled.global,
                         &facts);
-        l->ok = sc_weights_load(context, &facts, path_of(l->file), take, l);
+        l->ok = load_all(context, &facts, l);
     }
     sc_strbuf out;
     sc_strbuf_init(&out, &context->arena);
