@@ -155,8 +155,8 @@ static bool read_elements(reading *r, const sc_safetensor *tensor, int64_t first
 /* One tile: rows and columns are at most a cache line. Called with constant bounds for whole tiles,
  * which are most, so that compilers unroll and vectorize them. */
 #define TURN(type, name)                                                                           \
-    static inline void name##_part(const char *from, int64_t pitch, char *to, int64_t step,        \
-                                   int64_t rows, int64_t columns)                                  \
+    static inline __attribute__((always_inline)) void name##_part(                                 \
+        const char *from, int64_t pitch, char *to, int64_t step, int64_t rows, int64_t columns)    \
     {                                                                                              \
         type tile[LINE / sizeof(type)][LINE / sizeof(type)], turned[LINE / sizeof(type)];          \
         for (int64_t i = 0; i < rows; i++)                                                         \
