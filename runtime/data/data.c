@@ -297,8 +297,10 @@ bool sc_data_read(sc_data *data, uint32_t part, uint64_t first, uint64_t count, 
     const sc_data_file *file = NULL;
     bool ok = true;
     pthread_mutex_lock(&data->mutex);
-    while (count > 0 && ok) {
+    while (count > 0) {
         uint64_t at;
+        if (!ok)
+            break;
         file = sc_data_find_file(data, part, first, &at);
         uint64_t now = file->count - at < count ? file->count - at : count;
         note_use(data, file);

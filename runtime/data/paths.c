@@ -48,8 +48,8 @@ static bool has_data_name(const char *name)
     static const char *const ends[] = {".bin", ".txt", ".jsonl"};
     const char *dot = strrchr(name, '.');
     bool found = false;
-    for (size_t i = 0; i < sizeof ends / sizeof *ends && dot != NULL; i++)
-        found = found || strcmp(dot, ends[i]) == 0;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        found = found || (dot != NULL && strcmp(dot, ends[i]) == 0);
     return found && name[0] != '.';
 }
 
@@ -90,7 +90,7 @@ static bool list_matches(sc_context *context, const char *pattern, sc_text_list 
     glob_t found = {0};
     sc_text_list matches = {0};
     int result = glob(pattern, GLOB_NOSORT, NULL, &found);
-    for (size_t i = 0; i < found.gl_pathc && result == 0; i++)
+    for (size_t i = 0; i < found.gl_pathc; i++)
         *sc_vec_push(&context->arena, &matches) =
             sc_arena_copy_text(&context->arena, found.gl_pathv[i], strlen(found.gl_pathv[i]));
     globfree(&found);
@@ -139,19 +139,18 @@ static bool add_item(sc_context *context, const char *text, sc_data_items *out)
 
 static bool add_text(sc_context *context, const char *text, sc_data_items *out)
 {
-    bool ok = true;
     if (exists(text))
         return add_item(context, text, out);
-    while (ok) {
-        size_t length = strcspn(text, ",");
-        const char *item = sc_arena_copy_text(&context->arena, text, length);
-        ok = item[0] != 0 ? add_item(context, item, out)
-                          : cannot_read(context, text, "a name in the list is empty");
-        if (text[length] == 0)
-            break;
-        text += length + 1;
+    for (const char *at = text; at != NULL;) {
+        size_t length = strcspn(at, ",");
+        const char *item = sc_arena_copy_text(&context->arena, at, length);
+        if (length == 0)
+            return cannot_read(context, text, "a name in the list is empty");
+        if (!add_item(context, item, out))
+            return false;
+        at = at[length] == 0 ? NULL : at + length + 1;
     }
-    return ok;
+    return true;
 }
 
 bool sc_data_list(sc_context *context, const sc_text_list *texts, sc_data_items *out)

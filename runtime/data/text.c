@@ -146,7 +146,8 @@ static bool append_text(const sc_encoder *text, const char *bytes, size_t length
     }
     if (!reserve_ids(ids, (text->tokenizer == NULL ? length : 0) + 1))
         return no_room(error, error_size);
-    for (size_t i = 0; i < length && text->tokenizer == NULL; i++)
+    size_t count = text->tokenizer == NULL ? length : 0;
+    for (size_t i = 0; i < count; i++)
         ids->data[ids->count++] = (unsigned char)bytes[i];
     if (text->has_eos)
         ids->data[ids->count++] = text->eos;

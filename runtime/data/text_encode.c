@@ -173,14 +173,13 @@ static bool write_oldest(encoding *e)
 
 static bool encode_all(encoding *e)
 {
-    bool ok = true, is_end = false;
-    while (ok && !(is_end && e->written == e->read)) {
-        if (!is_end && e->read - e->written < e->batch_count)
-            ok = read_batch(e, &is_end);
-        else
-            ok = write_oldest(e);
+    bool is_end = false;
+    while (!is_end || e->written < e->read) {
+        bool has_room = !is_end && e->read - e->written < e->batch_count;
+        if (!(has_room ? read_batch(e, &is_end) : write_oldest(e)))
+            return false;
     }
-    return ok;
+    return true;
 }
 
 /* ---- all of it ---- */

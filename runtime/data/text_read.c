@@ -78,7 +78,9 @@ static bool take_lines(sc_text_reader *r, sc_documents *out)
     sc_documents *rest = &r->rest;
     size_t at = 0;
     bool ok = true;
-    while (at < rest->length && ok) {
+    while (at < rest->length) {
+        if (!ok)
+            break;
         const char *begin = rest->bytes + at, *end = memchr(begin, '\n', rest->length - at);
         if (end == NULL && r->at < r->size)
             break;
@@ -157,7 +159,9 @@ bool sc_text_read(sc_text_reader *r, sc_documents *out, const char **path, const
 {
     bool ok = true;
     out->length = out->count = 0;
-    while (ok && out->length < SC_TEXT_BATCH) {
+    while (out->length < SC_TEXT_BATCH) {
+        if (!ok)
+            break;
         if (r->file >= 0)
             ok = read_lines(r, out, reason);
         else if (r->next < r->files->count)

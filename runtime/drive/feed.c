@@ -26,12 +26,13 @@ static void feed_positions(sc_feeding *f)
     if (!f->entry->is_cached || feed->count < 2)
         return;
     for (uint32_t i = feed->count - 2; i < feed->count; i++) {
-        if (feed->arrays[i].data != NULL || !sc_feeding_reserve(f, i) || i + 2 == feed->count)
+        double *values = feed->arrays[i].data == NULL ? sc_feeding_reserve(f, i) : NULL;
+        if (values == NULL || i + 2 == feed->count)
             continue;
         bool is_read = sc_feeding_input(f, i)->distribution.form == SC_RANDOM_LENGTH;
         if (is_read) {
             for (int64_t e = 0; e < feed->arrays[i].count; e++)
-                feed->arrays[i].data[e] = (double)(sc_feeding_input(f, i)->distribution.high - 1);
+                values[e] = (double)(sc_feeding_input(f, i)->distribution.high - 1);
         }
     }
 }

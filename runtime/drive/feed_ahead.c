@@ -60,7 +60,9 @@ static bool make_arrays(sc_feed_ahead *a)
     sc_feed *feed = a->feed;
     a->slot.arrays = calloc(feed->count + 1u, sizeof *a->slot.arrays);
     bool ok = a->slot.arrays != NULL;
-    for (uint32_t i = 0; i < feed->count && ok; i++) {
+    for (uint32_t i = 0; i < feed->count; i++) {
+        if (!ok)
+            break;
         a->slot.arrays[i] = feed->arrays[i];
         if (sc_feed_is_read(feed, i)) {
             a->slot.arrays[i] = sc_array_new(feed->arrays[i].rank, feed->arrays[i].sizes);
@@ -217,8 +219,8 @@ static bool check_files(sc_context *context, sc_feed *feed)
         const sc_feed_limit *limit = &feed->limits[feed->token_inputs[i]];
         /* not here: each batch is checked when it is read */
         bool is_open = limit->below == 0 || (limit->may_ignore && limit->ignore >= limit->below);
-        for (uint32_t p = 0; p < data->parts.count && !is_open; p++) {
-            if (!check_part(feed, i, p, &error))
+        for (uint32_t p = 0; p < data->parts.count; p++) {
+            if (!is_open && !check_part(feed, i, p, &error))
                 return report(context, &error);
         }
     }

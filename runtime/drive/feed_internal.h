@@ -20,8 +20,8 @@ static inline const sc_fact_input *sc_feeding_input(const sc_feeding *f, uint32_
 
 /* ---- feeding.c ---- */
 void sc_feeding_report(sc_feeding *f, const char *text);
-/* Makes room for an input's values. False after a message. */
-bool sc_feeding_reserve(sc_feeding *f, uint32_t input);
+/* Makes room for an input's values, and returns it. NULL after a message. */
+double *sc_feeding_reserve(sc_feeding *f, uint32_t input);
 
 /* ---- feed_tensors.c ---- */
 void sc_feed_tensor(sc_feeding *f, const sc_named_text *given);

@@ -25,8 +25,8 @@ static bool is_open(const sc_feeding *f, uint32_t input)
 
 static uint32_t find_document_input(const sc_feeding *f, const char *name)
 {
-    for (uint32_t i = 0; i < f->feed->count && f->options->documents; i++) {
-        if (strcmp(f->feed->names[i], name) == 0 && is_open(f, i))
+    for (uint32_t i = 0; i < f->feed->count; i++) {
+        if (f->options->documents && strcmp(f->feed->names[i], name) == 0 && is_open(f, i))
             return i;
     }
     return SC_NONE;

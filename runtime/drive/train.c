@@ -7,15 +7,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/drive/feed.h"
 #include "runtime/drive/json.h"
 #include "runtime/drive/save_weights.h"
 #include "runtime/drive/settings.h"
 #include "runtime/drive/train_console.h"
+#include "runtime/drive/train_feeds.h"
 #include "runtime/drive/train_log.h"
 #include "runtime/drive/train_state.h"
 #include "support/clock.h"
-#include "support/none.h"
 #include "support/state.h"
 
 struct sc_training_run {
@@ -27,7 +26,7 @@ struct sc_training_run {
     uint64_t saved_step;   /* last step saved in a checkpoint of this run */
     uint64_t diverging;    /* diverging steps in a row */
     bool gave_up;
-    sc_feed feed, held_out;
+    sc_train_feeds feeds;
     sc_weights_file *file;    /* of --save */
     const char *weight_facts; /* kept in states; NULL: none */
     sc_train_log log;
@@ -125,98 +124,6 @@ static bool read_resumed(training *t)
                         (long long)t->options.steps));
 }
 
-/* The place in the data, and which data it is. */
-static void describe_data(const training *t, sc_train_state *out)
-{
-    const sc_feed *feed = &t->feed;
-    out->tokens = feed->data == NULL ? 0 : feed->data->count;
-    out->data_identity = feed->data == NULL
-                             ? 0
-                             : sc_fnv1a64_more(feed->data->identity, &t->options.hold_out,
-                                               sizeof t->options.hold_out);
-    out->row_length = feed->row_length;
-    out->rows = feed->rows;
-}
-
-/* Reports other data than the original run's as a warning: it may be intended. The data order
- * continues after as many rows as were read so far. */
-static void compare_data(training *t)
-{
-    sc_train_state now = {.id = NULL};
-    describe_data(t, &now);
-    const sc_train_state *then = &t->saved.counts;
-    const char *had = NULL, *has = NULL;
-    if (now.tokens != then->tokens) {
-        had = sc_arena_printf(&t->context->arena, "%" PRIu64 " tokens", then->tokens);
-        has = sc_arena_printf(&t->context->arena, "%" PRIu64, now.tokens);
-    } else if (then->data_identity != 0 && now.data_identity != then->data_identity) {
-        had = sc_arena_printf(&t->context->arena, "files or shares of hash %016" PRIx64,
-                              then->data_identity);
-        has = sc_arena_printf(&t->context->arena, "%016" PRIx64, now.data_identity);
-    }
-    if (t->options.resume != NULL && had != NULL)
-        sc_report(&t->context->diag, SC_D_other_data, (sc_loc){0}, t->options.resume, had, has,
-                  NULL);
-}
-
-static bool evaluates(const training *t)
-{
-    return t->options.eval_data.count > 0 || t->options.hold_out > 0;
-}
-
-/* An input with a value per step has none for the batches of the held-out loss. */
-static bool check_steps(training *t)
-{
-    sc_context *context = t->context;
-    for (uint32_t i = 0; i < t->feed.count; i++) {
-        if (t->feed.steps[i].tensor != NULL)
-            return usage(context,
-                         sc_arena_printf(&context->arena,
-                                         "input '%s' holds a step per index, so it "
-                                         "has no value for the batches of %s",
-                                         t->feed.names[i],
-                                         t->options.hold_out > 0 ? "--hold-out" : "--eval-data"));
-    }
-    return true;
-}
-
-static bool open_feeds(training *t)
-{
-    sc_context *context = t->context;
-    sc_run_options held_out = t->options;
-    sc_feed_request request = {.entry = &t->facts->entry,
-                               .options = &t->options,
-                               .order = SC_FEED_TRAINING,
-                               .option = "--data"};
-    if (!sc_feed_open(context, &request, &t->feed))
-        return false;
-    compare_data(t);
-    if (!evaluates(t))
-        return true;
-    if (!check_steps(t))
-        return false;
-    if (t->options.hold_out > 0) {
-        request.order = SC_FEED_HELD_OUT;
-        request.from = &t->feed;
-    } else {
-        held_out.data = t->options.eval_data;
-        request.options = &held_out;
-        request.order = SC_FEED_AS_STORED;
-        request.option = "--eval-data";
-    }
-    return sc_feed_open(context, &request, &t->held_out);
-}
-
-/* For both the step and the forward function. */
-static bool bind_feeds(training *t)
-{
-    const sc_executor *executor = t->executor;
-    uint32_t forward = t->facts->entry.func;
-    bool ok = sc_feed_bind(t->context, executor, SC_NONE, &t->feed);
-    return ok && (!evaluates(t) || forward >= executor->func_count ||
-                  sc_feed_bind(t->context, executor, forward, &t->held_out));
-}
-
 /* Detects before the run what could not be written at its end. */
 static bool check_outputs(training *t)
 {
@@ -256,14 +163,14 @@ static bool ask_for_stop(training *t)
 static bool evaluate(training *t, uint64_t step)
 {
     double totals = 0, weights = 0, total, weight;
-    for (uint64_t batch = 0; batch < t->held_out.batches; batch++) {
+    for (uint64_t batch = 0; batch < t->feeds.held_out.batches; batch++) {
         if (!ask_for_stop(t))
             return false;
         if (t->stopped_by != 0)
             return true;
-        if (!sc_feed_batch(t->context, &t->held_out, batch) ||
-            !sc_trainer_evaluate(t->trainer, t->held_out.arrays, t->held_out.count, &total,
-                                 &weight))
+        if (!sc_feed_batch(t->context, &t->feeds.held_out, batch) ||
+            !sc_trainer_evaluate(t->trainer, t->feeds.held_out.arrays, t->feeds.held_out.count,
+                                 &total, &weight))
             return false;
         totals += total;
         weights += weight;
@@ -279,13 +186,14 @@ static bool do_step(training *t, uint64_t tokens)
 {
     sc_train_record *record = &t->last;
     double begin = sc_seconds();
-    if (!sc_feed_batch(t->context, &t->feed, sc_trainer_steps(t->trainer)) ||
-        !sc_trainer_step(t->trainer, t->feed.arrays, t->feed.count, &record->result))
+    if (!sc_feed_batch(t->context, &t->feeds.trained, sc_trainer_steps(t->trainer)) ||
+        !sc_trainer_step(t->trainer, t->feeds.trained.arrays, t->feeds.trained.count,
+                         &record->result))
         return false;
     record->step = sc_trainer_steps(t->trainer);
     record->tokens = tokens;
-    record->waited = t->feed.waited;
-    record->data_bytes = t->feed.bytes;
+    record->waited = t->feeds.trained.waited;
+    record->data_bytes = t->feeds.trained.bytes;
     record->flops = t->facts->train.flops;
     record->seconds = sc_seconds() - begin;
     t->diverging = record->result.diverges ? t->diverging + 1 : 0;
@@ -318,7 +226,7 @@ static bool save_state(training *t)
                             .held_out = t->held_out_loss};
     if (t->saver == NULL || t->saved_step == steps)
         return true;
-    describe_data(t, &state);
+    sc_train_describe_data(&t->options, &t->feeds.trained, &state);
     t->saved_step = steps;
     if (!sc_trainer_scale(t->trainer, &state.loss_scale))
         return false;
@@ -352,7 +260,7 @@ static bool do_steps(training *t)
             return false;
         uint64_t step = t->last.step;
         bool is_evaluated = is_due(step, t->options.eval_every) || step == wanted;
-        if (evaluates(t) && is_evaluated && !t->gave_up && !evaluate(t, step))
+        if (sc_train_holds_out(&t->options) && is_evaluated && !t->gave_up && !evaluate(t, step))
             return false;
         if (!poll_state(t) || (is_due(step, t->options.state_every) && !save_state(t)))
             return false;
@@ -497,10 +405,13 @@ static void open_console(training *t)
         .wanted = (uint64_t)t->options.steps,
         .rank_bytes = t->executor->arena_bytes,
         .tokens_an_epoch =
-            t->feed.data == NULL ? 0 : sc_order_count(&t->feed.windows) * t->feed.row_length,
-        .tokens_held_out = t->held_out.data == NULL
-                               ? 0
-                               : sc_order_count(&t->held_out.windows) * t->held_out.row_length};
+            t->feeds.trained.data == NULL
+                ? 0
+                : sc_order_count(&t->feeds.trained.windows) * t->feeds.trained.row_length,
+        .tokens_held_out =
+            t->feeds.held_out.data == NULL
+                ? 0
+                : sc_order_count(&t->feeds.held_out.windows) * t->feeds.held_out.row_length};
     sc_train_console_open(&t->console, to, to != NULL && isatty(fileno(to)) == 1, &t->facts->train,
                           &start, sc_seconds());
 }
@@ -518,12 +429,17 @@ static bool prepare(training *t, sc_open_executor *open, void *user)
     const sc_run_options *o = &t->options;
     if (o->resume != NULL && !sc_saved_state_fits(t->context, &t->saved, t->facts->train.program))
         return false;
-    if (!open_feeds(t) || !check_outputs(t))
+    if (!sc_train_feeds_open(t->context, &t->facts->entry, o, &t->feeds))
+        return false;
+    if (o->resume != NULL)
+        sc_train_compare_data(t->context, o, &t->feeds.trained, &t->saved.counts);
+    if (!check_outputs(t))
         return false;
     sc_executor *executor = open(user);
     t->executor = executor;
     t->writes = executor != NULL && executor->is_first;
-    if (executor != NULL && !bind_feeds(t))
+    if (executor != NULL &&
+        !sc_train_feeds_bind(t->context, executor, t->facts->entry.func, &t->feeds))
         return false;
     t->trainer = executor == NULL ? NULL : sc_trainer_new(t->context, t->facts, o, executor);
     if (t->trainer == NULL || (o->resume != NULL && !restore(t)) || !open_saver(t))
@@ -559,6 +475,6 @@ void sc_train_run(sc_training_run *run, const sc_facts *facts, sc_open_executor 
     sc_train_console_close(&run->console);
     sc_train_log_close(&run->log);
     sc_trainer_free(run->trainer);
-    sc_feed_close(&run->feed);
-    sc_feed_close(&run->held_out);
+    sc_feed_close(&run->feeds.trained);
+    sc_feed_close(&run->feeds.held_out);
 }

@@ -149,7 +149,8 @@ static void print(const writing *w, sc_strbuf *out)
         sc_print_json(root, out);
         return;
     }
-    for (uint32_t f = 0; f < w->files.count && w->files.count > 1; f++)
+    uint32_t listed = w->files.count > 1 ? w->files.count : 0;
+    for (uint32_t f = 0; f < listed; f++)
         sc_strbuf_printf(out, "%s: %" PRIu64 " tokens\n", w->files.data[f], w->counts[f].tokens);
     sc_strbuf_printf(out,
                      "%s: %" PRIu64 " tokens of %" PRIu32 " bits, %" PRIu64 " document%s, %" PRIu64

@@ -93,8 +93,8 @@ static void name_runs(sc_arena *arena, const sc_log_runs *runs, sc_chart *out)
         for (uint32_t j = 0; j < i; j++)
             same = same || strcmp(out->names[i], out->names[j]) == 0;
     }
-    for (uint32_t i = 0; i < runs->count && same; i++)
-        out->names[i] = runs->data[i].path;
+    for (uint32_t i = 0; i < runs->count; i++)
+        out->names[i] = same ? runs->data[i].path : out->names[i];
 }
 
 /* ---- layout ---- */

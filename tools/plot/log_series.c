@@ -92,16 +92,14 @@ static bool read_lines(sc_context *context, FILE *file, const char *path, sc_log
     char *line = NULL;
     size_t room = 0;
     uint64_t number = 0;
-    ssize_t length = 0;
     const char *wrong = NULL;
-    while (wrong == NULL) {
-        length = getline(&line, &room, file);
-        if (length <= 0)
-            break;
+    for (ssize_t length; (length = getline(&line, &room, file)) > 0;) {
         number++;
         bool is_whole = line[length - 1] == '\n';
         if (strspn(line, " \t\r\n") < (size_t)length && is_whole)
             wrong = read_line(context, line, (size_t)length, out);
+        if (wrong != NULL)
+            break;
     }
     free(line);
     if (wrong != NULL)

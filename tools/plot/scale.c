@@ -95,14 +95,14 @@ static void add_log_tick(sc_scale *axis, double value)
 
 sc_scale sc_scale_log(double least, double most, uint32_t wanted)
 {
-    double first = floor(log10(least) + 1e-9), last = ceil(log10(most) - 1e-9);
+    int first = (int)floor(log10(least) + 1e-9), last = (int)ceil(log10(most) - 1e-9);
     if (first == last)
         last++;
     sc_scale axis = {.least = pow(10, first), .most = pow(10, last), .is_log = true};
-    double decades = last - first;
+    uint32_t decades = (uint32_t)(last - first);
     bool is_fine = decades * FACTORS + 1 <= wanted;
-    double every = ceil((decades + 1) / wanted);
-    for (double decade = first; decade <= last; decade += every) {
+    int every = (int)(decades / wanted) + 1;
+    for (int decade = first; decade <= last; decade += every) {
         for (int i = 0; i < (is_fine ? FACTORS : 1); i++)
             add_log_tick(&axis, factors[i] * pow(10, decade));
     }

@@ -2,7 +2,8 @@
 import json
 import sys
 
-CLOCKS = ('seconds', 'tokens_per_second', 'tflops')
+# and for the rows that a process reads of the batch
+CLOCKS = ('seconds', 'tokens_per_second', 'tflops', 'data_wait', 'data_bytes')
 a, b = [[json.loads(line) for line in open(path, encoding='utf-8')] for path in sys.argv[1:3]]
 assert len(a) == len(b) > 0, (len(a), len(b))
 for left, right in zip(a, b):
