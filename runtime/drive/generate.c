@@ -251,8 +251,9 @@ static void add_row(generating *g, const gen_row *row, bool has_prompt, sc_strbu
     sc_row_text text;
     uint32_t first = has_prompt ? 0 : row->prompt;
     bool ok = sc_row_text_begin(&text, &g->text, row->tokens.data, first);
-    for (uint32_t i = first; ok && i < row->tokens.count; i++)
-        ok = sc_row_text_add(&text, row->tokens.data[i], out);
+    for (uint32_t i = first; i < row->tokens.count; i++) {
+        ok = ok && sc_row_text_add(&text, row->tokens.data[i], out);
+    }
     sc_row_text_end(&text, out);
 }
 

@@ -62,7 +62,9 @@ static bool find_template(sc_prompt_text *t, const sc_run_options *options)
 static bool check_marks(sc_prompt_text *t, const char *path)
 {
     const sc_chat_template *chat = t->template;
-    for (int i = 0; chat != NULL && i < MARKS && chat->marks[i] != NULL; i++) {
+    if (chat == NULL)
+        return true;
+    for (int i = 0; i < MARKS && chat->marks[i] != NULL; i++) {
         uint32_t id;
         const char *mark = chat->marks[i];
         if (!shardc_tokenizer_find(t->tokenizer, mark, strlen(mark), &id))
@@ -212,8 +214,8 @@ bool sc_row_text_begin(sc_row_text *row, const sc_prompt_text *text, const uint3
                     shardc_token_stream_open(text->tokenizer, SHARDC_WITHOUT_SPECIAL_TOKENS,
                                              &row->stream, &error),
                     &error);
-    for (uint32_t i = 0; ok && i < count; i++)
-        ok = put(row, tokens[i], NULL);
+    for (uint32_t i = 0; i < count; i++)
+        ok = ok && put(row, tokens[i], NULL);
     return ok;
 }
 

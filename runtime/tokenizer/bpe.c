@@ -270,7 +270,8 @@ void sc_bpe_encode(sc_encoder *encoder, sc_span piece, bool is_bytes)
     }
     const uint32_t *symbols = encoder->symbols.data;
     uint32_t count = encoder->symbols.count;
-    for (uint32_t i = 1; bpe->has_cuts && count > SC_CACHED_SYMBOLS && i < count; i++) {
+    uint32_t end = bpe->has_cuts && count > SC_CACHED_SYMBOLS ? count : 0;
+    for (uint32_t i = 1; i < end; i++) {
         if (sc_map_find(&bpe->cuts, (uint64_t)symbols[i - 1] << 32 | symbols[i]) == NULL) {
             add_part(encoder, symbols + start, i - start);
             start = i;
@@ -312,7 +313,8 @@ static bool set_symbols(const sc_bpe *bpe, const sc_vocabulary *vocabulary, uint
         if (length == token->length)
             ok = set_symbol(of, i) && ok;
     }
-    for (uint32_t i = 0; i < 256 && bpe->has_fallbacks; i++)
+    uint32_t fallbacks = bpe->has_fallbacks ? 256 : 0;
+    for (uint32_t i = 0; i < fallbacks; i++)
         ok = set_symbol(of, bpe->fallbacks[i]) && ok;
     return ok;
 }
@@ -350,7 +352,7 @@ void sc_bpe_find_cuts(sc_bpe *bpe, sc_arena *arena, const sc_vocabulary *vocabul
               set_symbols(bpe, vocabulary, unknown, &of);
     const uint32_t *ranks = ranks_by_length(bpe, arena, vocabulary);
     bpe->cuts.arena = arena;
-    for (uint32_t i = 0; ok && i < bpe->merge_count; i++) {
+    for (uint32_t i = 0; i < bpe->merge_count; i++) {
         uint32_t left = (uint32_t)(pairs[ranks[i]] >> 32), right = (uint32_t)pairs[ranks[i]];
         uint32_t result = bpe->results[ranks[i]];
         if (pairs[ranks[i]] == 0 && sc_bpe_rank(bpe, 0, 0) != ranks[i])

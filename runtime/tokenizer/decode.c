@@ -93,7 +93,8 @@ static void strip(shardc_token_stream *s, uint32_t index, sc_span part)
         } else {
             /* a content character releases the first that waits, any other all of them */
             state->is_inside = true;
-            for (; state->tail > 0 && !is_content; state->tail--)
+            size_t kept = is_content ? state->tail : 0;
+            for (; state->tail > kept; state->tail--)
                 sc_strbuf_add_bytes(&out, d->text.data, d->text.length);
             sc_strbuf_add_bytes(&out, part.data + at, length);
         }
@@ -440,7 +441,8 @@ static shardc_status run(shardc_token_stream *s, const uint32_t *ids, size_t cou
         put_id(s, ids[i]);
         sc_arena_release(&s->arena, s->empty);
     }
-    for (uint32_t i = 0; is_end && i < s->tokenizer->decoder_count; i++)
+    uint32_t ended = is_end ? s->tokenizer->decoder_count : 0;
+    for (uint32_t i = 0; i < ended; i++)
         end_stage(s, i);
     sc_arena_release(&s->arena, s->empty);
     return SHARDC_OK;

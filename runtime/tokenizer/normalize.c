@@ -69,16 +69,17 @@ static sc_span replace(sc_encoder *e, sc_span text, const sc_normalizer *step, b
 static sc_span strip(sc_span text, const sc_normalizer *step, bool *begins)
 {
     unsigned length;
-    while (step->at_left && text.length > 0 &&
-           sc_char_is_white(sc_utf8_decode(text.data, &length))) {
-        text.data += length;
-        text.length -= length;
-        *begins = false;
+    size_t left = 0, right = text.length;
+    if (step->at_left) {
+        while (left < right && sc_char_is_white(sc_utf8_decode(text.data + left, &length)))
+            left += length;
     }
-    while (step->at_right && text.length > 0 &&
-           sc_char_is_white(sc_utf8_decode_before(text.data + text.length, &length)))
-        text.length -= length;
-    return text;
+    if (step->at_right) {
+        while (right > left && sc_char_is_white(sc_utf8_decode_before(text.data + right, &length)))
+            right -= length;
+    }
+    *begins = *begins && left == 0;
+    return (sc_span){text.data + left, right - left};
 }
 
 static sc_span without(sc_encoder *e, sc_span text, sc_char_set set, bool *begins)

@@ -19,7 +19,7 @@ typedef struct translating {
     sc_arena *arena;
     const char *start, *at, *end;
     sc_strbuf out;
-    size_t atom; /* where the last atom begins in `out`; SIZE_MAX: none */
+    size_t item; /* where the last item begins in `out`; SIZE_MAX: none */
     size_t groups[GROUPS];
     bool has_begun[GROUPS + 1]; /* a part of the group, or of the whole, is behind us */
     unsigned depth;
@@ -344,7 +344,7 @@ static bool open_group(translating *t, const char *text, size_t consumed)
     t->has_begun[t->depth] = false;
     sc_strbuf_add(&t->out, text);
     t->at += consumed;
-    t->atom = SIZE_MAX;
+    t->item = SIZE_MAX;
     return true;
 }
 
@@ -406,28 +406,35 @@ static bool close_group(translating *t)
         return refuse(t, ") without (");
     t->depth--;
     sc_strbuf_add_char(&t->out, ')');
-    t->atom = t->groups[t->depth];
+    t->item = t->groups[t->depth];
     t->at++;
     return true;
 }
 
 /* ---- quantifiers ---- */
 
-/* Wraps the last atom, with what follows it, in a group. */
-static void wrap_atom(translating *t)
+/* Wraps the last item, with what follows it, in a group. */
+static void wrap_item(translating *t)
 {
-    char *tail = sc_arena_copy_text(t->arena, t->out.data + t->atom, t->out.length - t->atom);
-    t->out.length = t->atom;
+    char *tail = sc_arena_copy_text(t->arena, t->out.data + t->item, t->out.length - t->item);
+    t->out.length = t->item;
     sc_strbuf_printf(&t->out, "(?:%s)", tail);
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
 }
 
 static bool number(const char **at, const char *end, unsigned *out)
 {
     const char *from = *at;
     *out = 0;
-    while (*at < end && **at >= '0' && **at <= '9' && *out < 100000)
-        *out = *out * 10 + (unsigned)(*(*at)++ - '0');
-    return *at > from;
+    const char *p = from;
+    for (; p < end && is_digit(*p); p++)
+        *out = *out < 100000 ? *out * 10 + (unsigned)(*p - '0') : *out;
+    *at = p;
+    return p > from;
 }
 
 /* {n}, {n,}, {n,m}, {,m}; false if the brace is an ordinary character. */
@@ -448,7 +455,7 @@ static bool interval(translating *t)
         sc_strbuf_printf(&t->out, "%u", high);
     sc_strbuf_add_char(&t->out, '}');
     if (looking_at(t, "+") || looking_at(t, "*") || (looking_at(t, "?") && !has_comma)) {
-        wrap_atom(t);
+        wrap_item(t);
         sc_strbuf_add_char(&t->out, *t->at++);
     } else if (looking_at(t, "?")) {
         sc_strbuf_add_char(&t->out, *t->at++);
@@ -458,7 +465,7 @@ static bool interval(translating *t)
 
 static bool quantifier(translating *t)
 {
-    if (t->atom == SIZE_MAX)
+    if (t->item == SIZE_MAX)
         return refuse(t, "repetition of nothing");
     if (*t->at == '{')
         return interval(t);
@@ -501,7 +508,7 @@ static bool backslash(translating *t)
     return true;
 }
 
-static bool atom(translating *t)
+static bool item(translating *t)
 {
     size_t begin = t->out.length;
     unsigned length;
@@ -522,7 +529,7 @@ static bool atom(translating *t)
         sc_strbuf_printf(&t->out, "\\x{%x}", sc_utf8_decode(t->at, &length));
         t->at += length;
     }
-    t->atom = begin;
+    t->item = begin;
     return true;
 }
 
@@ -539,12 +546,12 @@ static bool translate(translating *t)
         bool is_option = looking_at(t, "(?"), is_read;
         if (*t->at == '|') {
             sc_strbuf_add_char(&t->out, *t->at++);
-            t->atom = SIZE_MAX;
+            t->item = SIZE_MAX;
             is_read = true;
-        } else if (is_one_of(*t->at, "*+?") || (*t->at == '{' && t->atom != SIZE_MAX)) {
-            is_read = quantifier(t) || (t->why == NULL && atom(t));
+        } else if (is_one_of(*t->at, "*+?") || (*t->at == '{' && t->item != SIZE_MAX)) {
+            is_read = quantifier(t) || (t->why == NULL && item(t));
         } else {
-            is_read = atom(t);
+            is_read = item(t);
         }
         if (!is_read)
             return false;
@@ -560,7 +567,7 @@ const char *sc_pattern_translate(sc_arena *arena, const char *regex, size_t leng
                                  const char **why)
 {
     translating t = {
-        .arena = arena, .start = regex, .at = regex, .end = regex + length, .atom = SIZE_MAX};
+        .arena = arena, .start = regex, .at = regex, .end = regex + length, .item = SIZE_MAX};
     sc_strbuf_init(&t.out, arena);
     if (!translate(&t)) {
         *why = t.why;

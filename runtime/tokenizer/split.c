@@ -188,7 +188,8 @@ static void split_metaspace(splitting *s, const sc_splitter *step)
     s->text = marked(s->encoder, s->text, step->text,
                      step->prepend == SC_PREPEND_ALWAYS ||
                          (step->prepend == SC_PREPEND_FIRST && s->begins));
-    for (size_t at = 1; step->splits && at < s->text.length; at++) {
+    size_t end = step->splits ? s->text.length : 0;
+    for (size_t at = 1; at < end; at++) {
         if (starts_with((sc_span){s->text.data + at, s->text.length - at}, step->text)) {
             add_piece(s, from, at);
             from = at;

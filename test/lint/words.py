@@ -19,7 +19,8 @@ BANNED = [
     ('pending sum', 'partial sum'), ('pending sums', 'partial sums'), ('pending reduction', 'partial reduction'),
 ]
 # What others named.
-ALLOWED = re.compile(r'CMAKE_SYSTEM_PROCESSOR|PROCESSORS|multiprocessors?|sound card|ROOT\(atom,|\* atom\{')
+ALLOWED = re.compile(r'CMAKE_SYSTEM_PROCESSOR|PROCESSORS|multiprocessors?|sound card|ROOT\(atom,|\* atom\{|'
+                     r'post.?processors?|[ "([=,]processors[.,"]')
 EXCEPT = ('LICENSE', 'test/lint/words.py')
 WORDS = re.compile(r'(?<![a-z])(%s)(?![a-z])' % '|'.join(re.escape(word) for word, _ in sorted(BANNED, key=lambda row: -len(row[0]))), re.I)
 
