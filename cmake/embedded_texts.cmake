@@ -33,3 +33,23 @@ target_link_libraries(sc_write_helper_rows PRIVATE sc_options)
 add_custom_command(OUTPUT ${helper_rows} COMMAND sc_write_helper_rows ${helper_rows} ${helpers}
     DEPENDS sc_write_helper_rows ${helpers} VERBATIM)
 set_source_files_properties(codegen/printer/helpers.c PROPERTIES OBJECT_DEPENDS ${helper_rows} INCLUDE_DIRECTORIES ${PROJECT_BINARY_DIR})
+
+# The model library: models/NAME.shard is `import "shardc/NAME.shard"`.
+file(GLOB models RELATIVE ${PROJECT_SOURCE_DIR}/models CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/models/*.shard)
+set(library ${PROJECT_BINARY_DIR}/frontend/syntax/library.c)
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/frontend/syntax)
+set(declared "")
+set(rows "")
+foreach(model IN LISTS models)
+    string(REGEX REPLACE "[.]shard$" "" name ${model})
+    set(from ${PROJECT_SOURCE_DIR}/models/${model})
+    set(text ${PROJECT_BINARY_DIR}/frontend/syntax/model_${name}.c)
+    add_custom_command(OUTPUT ${text}
+        COMMAND ${CMAKE_COMMAND} -DOUT=${text} -DNAME=sc_model_${name}_text "-DFILES=${from}" -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+        DEPENDS ${from} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
+    target_sources(sc_frontend_syntax PRIVATE ${text})
+    string(APPEND declared "extern const char sc_model_${name}_text[];\n")
+    string(APPEND rows "    {\"shardc/${model}\", sc_model_${name}_text},\n")
+endforeach()
+file(CONFIGURE OUTPUT ${library} CONTENT "#include \"frontend/syntax/library.h\"\n\n${declared}\nconst sc_library_file sc_library_files[] = {\n${rows}    {NULL, NULL}};\n" @ONLY)
+target_sources(sc_frontend_syntax PRIVATE ${library})
