@@ -332,7 +332,7 @@ static sc_frame stand_in(sc_builder *b, const sc_unit *unit, const sc_callable *
             *sc_vec_push(&context->arena, &instance->params) =
                 (sc_dim_binding){name, sc_build_new_dim(b, name)};
         }
-        sc_build_statics(&f, owners[o], NULL, instance);
+        sc_build_statics(&f, owners[o], NULL, &(sc_stack_place){0}, instance);
     }
     return f;
 }

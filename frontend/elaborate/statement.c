@@ -444,7 +444,7 @@ static bool stack_index(sc_frame *f, const sc_sub *sub, sc_loc loc, int64_t *ind
 
 /* Creates the instance that a sub declares, in the scope of `home`. NULL after reporting an
  * error. */
-static sc_instance *instantiate(sc_frame *home, const sc_member *member, sc_sym path)
+static sc_instance *instantiate(sc_frame *home, const sc_member *member, sc_sym path, int64_t index)
 {
     sc_builder *b = home->b;
     const sc_sub *sub = member->sub;
@@ -452,10 +452,13 @@ static sc_instance *instantiate(sc_frame *home, const sc_member *member, sc_sym 
     sc_instance *instance = sc_arena_alloc(&b->context->arena, sizeof *instance);
     *instance = (sc_instance){
         .unit = member->block, .path = path, .substitutions = home->instance->substitutions};
+    sc_stack_place place = {.is_stack = sub->stack.text != 0, .index = index};
+    sc_dim stack = place.is_stack ? sc_build_dim(home, sub->stack) : SC_NONE;
+    place.size = stack == SC_NONE ? 0 : sc_build_size(b, stack);
     sc_map_insert(&b->program->elaborated, (uint64_t)(uintptr_t)sub, 0, NULL);
     bool fine = sc_build_dim_args(home, callable, sub->dim_args.data, sub->dim_args.count, sub->loc,
                                   instance) &&
-                sc_build_statics(home, callable, &sub->statics, instance);
+                sc_build_statics(home, callable, &sub->statics, &place, instance);
     return fine ? instance : NULL;
 }
 
@@ -466,7 +469,8 @@ void sc_build_declaration(sc_frame *home, const sc_member *member)
     else if (member->kind == SC_MEMBER_CACHE)
         sc_build_cache(home, member->decl->loc, member);
     else if (member->kind == SC_MEMBER_SUB && member->block != NULL && !member->block->broken)
-        instantiate(home, member, sc_build_path(home->b, home->instance->path, member->name.text));
+        instantiate(home, member, sc_build_path(home->b, home->instance->path, member->name.text),
+                    0);
 }
 
 static sc_bval_list call_sub(sc_frame *f, const sc_expr *call, const sc_member *member)
@@ -497,7 +501,7 @@ static sc_bval_list call_sub(sc_frame *f, const sc_expr *call, const sc_member *
     if (sub->stack.text != 0)
         path = sc_intern_printf(&b->context->names, "%s[%lld]", sc_name_text(b, path),
                                 (long long)index);
-    const sc_instance *instance = instantiate(&home, member, path);
+    const sc_instance *instance = instantiate(&home, member, path, index);
     if (instance == NULL)
         return no_results(b, callable);
     return run_call(f, call, callable, instance, instance->path, instance->path);
@@ -538,7 +542,7 @@ static sc_bval_list call_fn(sc_frame *f, const sc_expr *call, const sc_callable 
     if (!sort_arguments(f, call, callable, true, &statics) ||
         !check_callable(f, callable, call->loc) || !fn_dim_args(f, call, callable, instance))
         return no_results(b, callable);
-    if (!sc_build_statics(f, callable, &statics, instance))
+    if (!sc_build_statics(f, callable, &statics, &(sc_stack_place){0}, instance))
         return no_results(b, callable);
     sc_sym path = sc_build_path(b, f->instance->path, callable->name.text);
     return run_call(f, call, callable, instance, path, f->instance->path == 0 ? path : f->scope);

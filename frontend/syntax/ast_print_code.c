@@ -96,6 +96,15 @@ static void put_binary(sc_layout *l, const sc_expr *expr)
     put_operand(l, expr->binary.right, is_sum);
 }
 
+static void put_list(sc_layout *l, const sc_expr *expr)
+{
+    sc_layout_add(l, expr->loc.begin, "[");
+    l->depth++;
+    put_exprs(l, &expr->items);
+    l->depth--;
+    sc_put(l, "]");
+}
+
 static void put_bare_expr(sc_layout *l, const sc_expr *expr)
 {
     switch (expr->kind) {
@@ -116,6 +125,9 @@ static void put_bare_expr(sc_layout *l, const sc_expr *expr)
         break;
     case SC_EXPR_CALL:
         put_call(l, expr);
+        break;
+    case SC_EXPR_LIST:
+        put_list(l, expr);
         break;
     }
 }

@@ -423,6 +423,7 @@ expr: expr '+' expr     { $$ = sc_make_binary(parser, '+', $1, $3, @$); STOP_IF_
     | expr '/' expr     { $$ = sc_make_binary(parser, '/', $1, $3, @$); STOP_IF_STOPPED(); }
     | '-' expr %prec NEG { $$ = sc_make_negation(parser, $2, @$); STOP_IF_STOPPED(); }
     | '(' expr ')'      { $$ = sc_make_parenthesised(parser, $2, @$); STOP_IF_STOPPED(); }
+    | '[' exprs ']'     { $$ = sc_make_list(parser, $2, @$); STOP_IF_STOPPED(); }
     | IDENT             { $$ = sc_make_leaf(parser, SC_EXPR_NAME, @$); $$->name = $1.text; }
     | INT               { $$ = sc_make_leaf(parser, SC_EXPR_INT, @$); $$->integer = $1.value; $$->spelling = $1.spelling; }
     | FLOAT             { $$ = sc_make_leaf(parser, SC_EXPR_FLOAT, @$); $$->number = $1.value; $$->spelling = $1.spelling; }

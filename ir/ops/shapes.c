@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "ir/ops/rope_scaling.h"
 #include "ir/print_type.h"
 
 static const sc_type_info *operand(const sc_shape_request *request, uint32_t i)
@@ -72,7 +73,15 @@ bool shape_float(sc_shape_request *request)
 /* Kernels represent interleaved pairs as a separate dim, so the rank must have room for one. */
 bool shape_rope(sc_shape_request *request)
 {
-    const sc_attr *pairs = attribute(request, SC_ATTR_pairs);
+    const sc_attr *pairs = attribute(request, SC_ATTR_pairs),
+                  *dims = attribute(request, SC_ATTR_dims);
+    const sc_type_info *x = operand(request, 0);
+    const int at = dims == NULL || dims->count != 2 ? -1 : sc_type_find_dim(x, dims->dims[1]);
+    sc_rope_scaling scaling;
+    const char *wrong = sc_rope_scaling_of(request->m, request->attrs, request->attr_count,
+                                           at < 0 ? 0 : x->dims[at].size / 2, &scaling);
+    if (wrong != NULL)
+        return fail(request, "%s: %s", op_name(request), wrong);
     bool unfolds =
         pairs != NULL && strcmp(sc_text(request->m->context, pairs->text), "interleaved") == 0;
     if (unfolds && operand(request, 0)->rank == SC_MAX_RANK)

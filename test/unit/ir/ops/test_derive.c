@@ -244,6 +244,7 @@ static const derive_case cases[] = {
     ROPE("", "", ", pairs = interleaved, scaling = linear, scaling_args = [0.5]"),
     ROPE("", "", ", pairs = halves, scaling = llama3, scaling_args = [8.0, 1.0, 4.0, 8.0]"),
     ROPE("", "", ", pairs = interleaved, scaling = llama3, scaling_args = [8.0, 1.0, 4.0, 32.0]"),
+    ROPE("", "", ", pairs = halves, scaling = yarn, scaling_args = [4.0, 8.0, 8.0, 1.0, 1.5, 0.0]"),
     ROPE("", "", ", pairs = halves, inverse = 1"),
     ROPE("%p = input : i32[B=2]\n", ", %p", ", pairs = halves, with = [pos]"),
     {TOGETHER, "%x = input : f64[B=2, S=3, D=2]\n %z = last[S] %x : f64[B=2, D=2]\n return %z\n", 0,
