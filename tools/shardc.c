@@ -57,6 +57,8 @@ static const command_row commands[] = {
      false},
     {"build", sc_cmd_build, "F", "an executable that trains, evaluates, measures",
      "shardc build examples/bytes.shard --plan one -o step", true},
+    {"import", sc_cmd_import, "DIR", "a model file from the config.json of a Hugging Face folder",
+     "shardc import Llama-3.1-8B --precision bf16 -o model.shard", false},
     {"help", sc_cmd_help, "[COMMAND|ID]",
      "a command's options, or a paragraph on a diagnostic; without either a list of those",
      "shardc help train", false},

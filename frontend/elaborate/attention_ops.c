@@ -258,7 +258,7 @@ static const sc_member *named_cache(sc_op_call *c)
     const sc_member *member =
         expr->kind == SC_EXPR_NAME && unit != NULL ? sc_unit_member(unit, expr->name) : NULL;
     if (member != NULL && member->kind == SC_MEMBER_CACHE)
-        return member;
+        return sc_build_is_present(c->f, member, expr->loc) ? member : NULL;
     sc_build_error(c->f->b, SC_D_bad_operand, expr->loc,
                    "append writes into a cache of this block: append[S -> T](cache, x)");
     return NULL;

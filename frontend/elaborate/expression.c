@@ -49,6 +49,8 @@ static sc_bval build_cache_name(sc_frame *f, const sc_expr *expr, const sc_membe
 
 static sc_bval build_member_name(sc_frame *f, const sc_expr *expr, const sc_member *member)
 {
+    if (!sc_build_is_present(f, member, expr->loc))
+        return nothing;
     if (member->kind == SC_MEMBER_PARAM)
         return sc_build_param(f, expr->loc, member);
     if (member->kind == SC_MEMBER_CACHE)

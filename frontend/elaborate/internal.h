@@ -63,6 +63,10 @@ sc_frame sc_build_home(const sc_frame *f);
 const sc_local *sc_build_find_local(const sc_frame *f, sc_sym name);
 void sc_build_set_local(sc_frame *f, sc_name name, sc_bval value);
 const sc_bval *sc_build_find_static(const sc_frame *f, sc_sym name);
+/* True if all these conditions hold for the static arguments of the frame's instance. */
+bool sc_build_condition(sc_frame *f, const sc_condition *condition);
+/* True if the member is there in the frame's instance; else reports its use at `loc`. */
+bool sc_build_is_present(sc_frame *f, const sc_member *member, sc_loc loc);
 /* Counts a step and a level. Returns false (after reporting it once) at the limits. Each successful
  * call is paired with sc_build_leave. */
 bool sc_build_enter(sc_builder *b, sc_loc loc);

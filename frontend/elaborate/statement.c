@@ -140,6 +140,17 @@ static void build_repeat(sc_frame *f, const sc_stmt *stmt)
     }
 }
 
+/* The names that the body assigns are those of the statements around it: the `if` is gone once an
+ * instance is elaborated. */
+static void build_if(sc_frame *f, const sc_stmt *stmt)
+{
+    const sc_condition condition = {stmt->when.name, stmt->when.is_else, NULL};
+    if (stmt->when.name.text == 0) /* reported where statements are checked */
+        f->b->failed = true;
+    else if (sc_build_condition(f, &condition))
+        sc_build_body(f, &stmt->when.body);
+}
+
 static void build_return(sc_frame *f, const sc_stmt *stmt)
 {
     sc_builder *b = f->b;
@@ -169,6 +180,9 @@ static void build_stmt(sc_frame *f, const sc_stmt *stmt)
         break;
     case SC_STMT_REPEAT:
         build_repeat(f, stmt);
+        break;
+    case SC_STMT_IF:
+        build_if(f, stmt);
         break;
     case SC_STMT_RETURN:
         build_return(f, stmt);
@@ -540,6 +554,10 @@ bool sc_build_call(sc_frame *f, const sc_expr *call, sc_bval_list *out)
     const sc_member *member =
         f->instance->unit == NULL ? NULL : sc_unit_member(f->instance->unit, name);
     if (member != NULL && member->kind == SC_MEMBER_SUB) {
+        if (!sc_build_is_present(f, member, call->loc)) {
+            *out = (sc_bval_list){sc_arena_alloc(&f->b->context->arena, sizeof(sc_bval)), 1};
+            return true;
+        }
         *out = call_sub(f, call, member);
         return true;
     }

@@ -295,12 +295,15 @@ static void put_assignment(sc_layout *l, const sc_stmt *stmt)
 void sc_print_stmt_head(sc_layout *l, const sc_stmt *stmt)
 {
     static const char *const words[] = {
-        [SC_STMT_PARAM] = "param",  [SC_STMT_CACHE] = "cache", [SC_STMT_SUB] = "sub",
-        [SC_STMT_FN] = "fn",        [SC_STMT_ENTRY] = "entry", [SC_STMT_REPEAT] = "repeat",
-        [SC_STMT_RETURN] = "return"};
-    if (stmt->kind != SC_STMT_ASSIGN) {
-        sc_put_word(l, words[stmt->kind]);
+        [SC_STMT_PARAM] = "param",   [SC_STMT_CACHE] = "cache", [SC_STMT_SUB] = "sub",
+        [SC_STMT_FN] = "fn",         [SC_STMT_ENTRY] = "entry", [SC_STMT_REPEAT] = "repeat",
+        [SC_STMT_RETURN] = "return", [SC_STMT_IF] = "if"};
+    if (stmt->kind == SC_STMT_IF && stmt->when.is_else) {
+        sc_put(l, "else");
+        return;
     }
+    if (stmt->kind != SC_STMT_ASSIGN)
+        sc_put_word(l, words[stmt->kind]);
     switch (stmt->kind) {
     case SC_STMT_PARAM:
     case SC_STMT_CACHE:
@@ -324,6 +327,9 @@ void sc_print_stmt_head(sc_layout *l, const sc_stmt *stmt)
         break;
     case SC_STMT_REPEAT:
         sc_put_name(l, stmt->repeat.dim);
+        break;
+    case SC_STMT_IF:
+        sc_put_name(l, stmt->when.name);
         break;
     case SC_STMT_RETURN:
         put_exprs(l, &stmt->results);

@@ -114,6 +114,7 @@ static uint32_t depth_of_parts(const sc_stmt *stmt)
     case SC_STMT_FN:
     case SC_STMT_ENTRY:
     case SC_STMT_REPEAT:
+    case SC_STMT_IF:
         break;
     }
     return depth;

@@ -45,7 +45,7 @@ void sc_param_patterns(const sc_declarations *program, sc_sym model, sc_param_pa
     sc_param_paths(program, sc_declarations_model(program, model), &params);
     for (uint32_t i = 0; i < params.count; i++) {
         const sc_param_path *param = &params.data[i];
-        if (param->kind == SC_MEMBER_PARAM)
+        if (param->kind == SC_MEMBER_PARAM && !param->absent)
             *sc_vec_push(&context->arena, out) =
                 (sc_param_pattern){.path = param->text,
                                    .pattern = pattern_of(context, param),

@@ -35,6 +35,7 @@ typedef struct sc_options {
     bool (*measure)(sc_context *context, const sc_compiled *c, sc_memory_report *out);
     const char *target; /* cpu, cuda:sm_90a; NULL: not given */
     const char *map;    /* name of the weights block */
+    const char *precision, *check; /* import: of the plans; logits to compare with, or NULL */
     uint64_t ranks;
     bool runs_ranks; /* the command runs the ranks, so --ranks may repeat what the plan says */
 } sc_options;

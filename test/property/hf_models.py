@@ -1,0 +1,259 @@
+#!/usr/bin/env python3
+"""Every family of models/ is what transformers makes of the same folder.
+
+Of two small random configurations of each family transformers saves a folder, and `shardc import` writes its model file. In f64, the logits
+agree to 1e-9 of the largest; losses, norms and parameters of five steps of AdamW to 1e-8, on one device, under tensor parallelism with
+sequence parallelism, with fully sharded data parallelism besides, and in a pipeline of two stages. What `train --save` writes loads in
+transformers without a missing, unexpected or reshaped tensor. The published models round some values to f32 whatever their dtype is; `Widened`
+makes these f64, and the logits without it have to be the same to rounding.
+
+  hf_models.py --shardc build/shardc [FAMILY..]
+
+scripts/hf_venv makes a Python that has what it takes. Exit status 77: this one does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import array
+import dataclasses
+import json
+import math
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+
+try:
+    import torch
+    import transformers
+    from torch.overrides import TorchFunctionMode
+except ImportError as error:
+    print(f"skipped: it takes PyTorch and transformers, which scripts/hf_venv installs ({error})")
+    sys.exit(77)
+
+from hf_families import FAMILIES
+from tensor_files import read_tensors, write_integers
+
+B, S, STEPS = 4, 8, 5
+LOGITS_WITHIN, STEPS_WITHIN, ROUNDED = 1e-9, 1e-8, 1e-4
+LR, BETAS, EPS, DECAY, CLIP = 1e-2, (0.8, 0.95), 1e-7, 0.1, 0.5
+OPTIMIZER = f"adamw(lr = {LR}, beta1 = {BETAS[0]}, beta2 = {BETAS[1]}, eps = {EPS}, decay = {DECAY}, clip = {CLIP})"
+PRECISION = "precision param = f64, act = f64, grad = f64, opt = f64, cache = f64, reduce = f64;"
+
+
+class Widened(TorchFunctionMode):
+    """What is asked for as f32 is f64."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        def widen(value):
+            return torch.float64 if value is torch.float32 else value
+
+        func = torch.Tensor.double if func is torch.Tensor.float else func
+        return func(*map(widen, args), **{name: widen(value) for name, value in (kwargs or {}).items()})
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    losses: list[float]
+    norms: list[float]
+    params: dict[str, array.array]
+
+
+# ---- the published model ----
+def make_model(family: str, case: int, seed: int):
+    """Weights wide enough that attention and routers prefer something, and exact in bf16, so that files of them are small."""
+    config_class, model_class, cases = FAMILIES[family]
+    torch.manual_seed(seed)
+    config = getattr(transformers, config_class)(**cases[case])
+    config._attn_implementation = "eager"
+    config._experts_implementation = "eager"
+    model = getattr(transformers, model_class)(config).double()
+    with torch.no_grad():
+        for param in model.parameters():
+            drawn = torch.randn(param.shape, dtype=torch.float64)
+            param.copy_((1 + 0.2 * drawn if param.dim() == 1 else 0.3 * drawn).bfloat16().double())
+    return model.eval()
+
+
+def loss_of(model, ids, targets):
+    logits = model(input_ids=ids).logits
+    return torch.nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1).long())
+
+
+def train_published(model, tokens: list, folder: pathlib.Path) -> Run:
+    losses, norms = [], []
+    decayed = [p for p in model.parameters() if p.dim() > 1]
+    others = [p for p in model.parameters() if p.dim() == 1]
+    groups = [{"params": decayed, "weight_decay": DECAY}, {"params": others, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=LR, betas=BETAS, eps=EPS)
+    for rows in tokens:
+        ids = torch.tensor(rows)
+        optimizer.zero_grad()
+        loss = loss_of(model, ids[:, :-1], ids[:, 1:])
+        loss.backward()
+        norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP).item())
+        optimizer.step()
+        losses.append(loss.item())
+    model.save_pretrained(folder)
+    return Run(losses, norms, read_tensors(folder / "model.safetensors"))
+
+
+def draw_tokens(vocabulary: int, seed: int) -> list:
+    numbers = random.Random(seed)
+    return [[[numbers.randrange(vocabulary) for _ in range(S + 1)] for _ in range(B)] for _ in range(STEPS)]
+
+
+def write_tokens(path: pathlib.Path, tokens: list) -> None:
+    rows = [row for step in tokens for row in step]
+    parts = {"t": [id for row in rows for id in row[:-1]], "y": [id for row in rows for id in row[1:]]}
+    write_integers(path, (STEPS, B, S), parts)
+
+
+# ---- ours ----
+class Failure(Exception):
+    pass
+
+
+def run_shardc(command: list[str], expected: int = 0) -> subprocess.CompletedProcess:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    if done.returncode != expected:
+        raise Failure(f"{' '.join(command)}: exits {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
+    return done
+
+
+def more_plans(model: str, text: str) -> str:
+    split = next(line for line in text.splitlines() if " over tp;" in line).strip() if " over tp;" in text else ""
+    return f"""
+plan fsdp2_tp2 for {model} {{
+  mesh fsdp = 2, tp = 2;
+  shard B over fsdp;
+  {split}
+  shard act S over tp if free;
+  shard param, grad, opt * over fsdp;
+  {PRECISION}
+}}
+plan pp2 for {model} {{
+  mesh pp = 2;
+  stage layers over pp: schedule = one_f_one_b, microbatches = 2, batch = B;
+  {PRECISION}
+}}
+"""
+
+
+class Imported:
+    def __init__(self, shardc: str, folder: pathlib.Path) -> None:
+        self.shardc, self.folder = shardc, folder
+        self.file = folder / "model.shard"
+        run_shardc([shardc, "import", str(folder), "--precision", "f64", "-o", str(self.file)])
+        text = self.file.read_text()
+        self.model = next(line.split()[3] for line in text.splitlines() if line.startswith("plan one for "))
+        self.trains = "\nminimize " in text
+        begin = text.find("\nminimize ")
+        if self.trains:
+            end = text.index(";", begin) + 1
+            text = f"{text[:begin]}\nminimize {self.model}.loss with {OPTIMIZER};{text[end:]}"
+        self.file.write_text(text + more_plans(self.model, text))
+        self.sizes = ["--bind", f"B={B},S={S}"]
+
+    def check_logits(self, logits) -> str:
+        path = self.folder / "io.safetensors"
+        from safetensors.torch import save_file
+
+        save_file({name: value.contiguous() for name, value in logits.items()}, path)
+        done = run_shardc([self.shardc, "import", str(self.folder), "--precision", "f64", "-o", "/dev/null", "--check", str(path)])
+        return done.stderr.strip().splitlines()[-1]
+
+    def train(self, plan: str, tokens: pathlib.Path) -> Run:
+        log, saved = self.folder / "log", self.folder / "saved.safetensors"
+        log.unlink(missing_ok=True)
+        command = [self.shardc, "train", str(self.file), "--plan", plan, "--steps", str(STEPS), "--log", str(log), "--save", str(saved)]
+        command += ["--weights", str(self.folder / "model.safetensors"), "--input", f"t={tokens}:t", "--input", f"y={tokens}:y"]
+        run_shardc(command + self.sizes)
+        steps = [line for line in map(json.loads, log.read_text().splitlines()) if "loss" in line]
+        return Run([s["loss"] for s in steps], [s["grad_norm"] for s in steps], read_tensors(saved))
+
+
+# ---- comparison ----
+def difference(got, want) -> float:
+    """The largest, of the largest wanted."""
+    if len(got) != len(want) or not all(map(math.isfinite, got)):
+        return math.inf
+    return max(abs(a - b) for a, b in zip(got, want)) / max(map(abs, want))
+
+
+def differences(got: Run, want: Run) -> dict[str, float]:
+    if got.params.keys() != want.params.keys():
+        raise Failure(f"saved tensors differ: {sorted(got.params.keys() ^ want.params.keys())}")
+    found = {"losses": difference(got.losses, want.losses), "norms of gradients": difference(got.norms, want.norms)}
+    return found | {name: difference(got.params[name], values) for name, values in want.params.items()}
+
+
+def check_loads(family: str, saved: pathlib.Path, config_folder: pathlib.Path, folder: pathlib.Path) -> None:
+    """What we saved is a folder that transformers loads with nothing missing or left."""
+    folder.mkdir()
+    (folder / "config.json").write_bytes((config_folder / "config.json").read_bytes())
+    os.link(saved, folder / "model.safetensors")
+    model_class = getattr(transformers, FAMILIES[family][1])
+    _, info = model_class.from_pretrained(folder, dtype=torch.float64, output_loading_info=True)
+    left = {name: keys for name, keys in info.items() if keys}
+    if left:
+        raise Failure(f"transformers does not load what was saved: {left}")
+
+
+def check_case(shardc: str, family: str, case: int, plans: list[str]) -> list[str]:
+    faults: list[str] = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        model = make_model(family, case, seed=case + 1)
+        model.save_pretrained(folder / "before")
+        tokens = draw_tokens(model.config.vocab_size, seed=3 + case)
+        write_tokens(folder / "tokens.safetensors", tokens)
+        ids = torch.tensor(tokens[0])[:, :-1]
+        with torch.no_grad():
+            plain = model(input_ids=ids).logits
+            with Widened():
+                wide = make_model(family, case, seed=case + 1)(input_ids=ids).logits
+        rounding = ((plain - wide).abs().max() / wide.abs().max()).item()
+        if not rounding <= ROUNDED:
+            faults.append(f"{family} {case}: the published model with its f32 differs by {rounding:.1e}")
+        ours = Imported(shardc, folder / "before")
+        print(f"{family} {case}: {ours.check_logits({'input_ids': ids.int(), 'logits': wide})}", flush=True)
+        if not ours.trains:
+            return faults
+        with Widened():
+            want = train_published(make_model(family, case, seed=case + 1), tokens, folder / "after")
+        for plan in plans:
+            found = differences(ours.train(plan, folder / "tokens.safetensors"), want)
+            worst = max(found, key=found.get)
+            print(f"{family} {case}, {plan}: largest difference {found[worst]:.1e} ({worst})", flush=True)
+            faults += [f"{family} {case}, {plan}: {name} by {value:.1e}" for name, value in found.items() if not value <= STEPS_WITHIN]
+        check_loads(family, ours.folder / "saved.safetensors", ours.folder, folder / "loaded")
+    return faults
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shardc", required=True)
+    parser.add_argument("--plans", default="one,tp2,fsdp2_tp2,pp2")
+    parser.add_argument("families", nargs="*", default=list(FAMILIES))
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    transformers.utils.logging.disable_progress_bar()
+    faults, count = [], 0
+    for family in arguments.families:
+        for case in range(len(FAMILIES[family][2])):
+            count += 1
+            try:
+                faults += check_case(arguments.shardc, family, case, arguments.plans.split(","))
+            except Failure as failure:
+                faults.append(f"{family} {case}: {failure}")
+    versions = f"transformers {transformers.__version__} and PyTorch {torch.__version__}"
+    print("\n".join(faults) if faults else f"{count} models are those of {versions}")
+    sys.exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    main()

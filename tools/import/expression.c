@@ -1,0 +1,238 @@
+/* Expressions of tables:
+ *
+ *   head_dim else hidden_size / num_attention_heads   the first of these that config.json has
+ *   rope_parameters.rope_theta | rope_theta           two spellings, which agree if both are there
+ *   not tie_word_embeddings else 1                    true and false are 1 and 0
+ *   hidden_act is gelu_new                            1 or 0
+ *
+ * A name is a dim of an earlier line or a key, with dots for keys of objects. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/number.h"
+#include "tools/import/import.h"
+
+typedef struct reader {
+    sc_import_config *config;
+    const sc_import_dims *dims;
+    const char *within;
+    const char *p;
+    const char *bare; /* the key that the last operand is alone, or NULL */
+    int depth;
+    bool quiet; /* the value is known already: what follows only marks its keys as used */
+} reader;
+
+enum { MAX_DEPTH = 32 };
+
+static const sc_import_value failed = {.state = SC_IMPORT_FAILED};
+
+static sc_import_value integer_value(int64_t integer)
+{
+    return (sc_import_value){.state = SC_IMPORT_KNOWN,
+                             .is_integer = true,
+                             .integer = integer,
+                             .number = (double)integer};
+}
+
+static bool take(reader *r, const char *text)
+{
+    size_t length = strlen(text);
+    r->p += strspn(r->p, " ");
+    if (strncmp(r->p, text, length) != 0 ||
+        (isalpha((unsigned char)text[0]) &&
+         (isalnum((unsigned char)r->p[length]) || r->p[length] == '_')))
+        return false;
+    r->p += length;
+    return true;
+}
+
+static const char *take_name(reader *r)
+{
+    size_t length = 0;
+    r->p += strspn(r->p, " ");
+    while (isalnum((unsigned char)r->p[length]) || r->p[length] == '_' || r->p[length] == '.')
+        length++;
+    const char *name = sc_arena_copy_text(&r->config->context->arena, r->p, length);
+    r->p += length;
+    return name;
+}
+
+static void fail(const reader *r, const char *text)
+{
+    if (!r->quiet)
+        sc_import_fail(r->config, "%s", text);
+}
+
+static sc_import_value of_json(reader *r, const char *key, const json_t *value)
+{
+    if (json_is_boolean(value))
+        return integer_value(json_is_true(value));
+    if (json_is_integer(value))
+        return integer_value(json_integer_value(value));
+    if (json_is_real(value))
+        return (sc_import_value){.state = SC_IMPORT_KNOWN, .number = json_real_value(value)};
+    fail(r, sc_arena_printf(&r->config->context->arena, "\"%s\" is a number here, not %s", key,
+                            sc_import_text(r->config->context, value)));
+    return failed;
+}
+
+/* `KEY`, or `KEY is WORD` */
+static sc_import_value read_key(reader *r, const char *name)
+{
+    sc_context *context = r->config->context;
+    const char *key = name;
+    if (r->within != NULL) {
+        const char *inner = sc_arena_printf(&context->arena, "%s.%s", r->within, name);
+        key = sc_import_has(r->config, inner) ? inner : name;
+    }
+    const json_t *value = sc_import_get(r->config, key);
+    if (take(r, "is")) {
+        const char *word = take_name(r);
+        if (value == NULL)
+            return (sc_import_value){.missing = name};
+        if (json_is_string(value))
+            return integer_value(strcmp(json_string_value(value), word) == 0);
+        fail(r, sc_arena_printf(&context->arena, "\"%s\" is a word, not %s", key,
+                                sc_import_text(context, value)));
+        return failed;
+    }
+    r->bare = key;
+    return value == NULL ? (sc_import_value){.missing = name} : of_json(r, key, value);
+}
+
+static sc_import_value alternatives(reader *r);
+
+static sc_import_value operand(reader *r)
+{
+    r->bare = NULL;
+    if (take(r, "not")) {
+        sc_import_value value = operand(r);
+        r->bare = NULL;
+        return value.state == SC_IMPORT_KNOWN ? integer_value(value.number == 0.0) : value;
+    }
+    if (take(r, "(")) {
+        sc_import_value value = failed;
+        if (r->depth++ < MAX_DEPTH)
+            value = alternatives(r);
+        r->depth--;
+        r->bare = NULL;
+        return take(r, ")") ? value : failed;
+    }
+    if (isdigit((unsigned char)*r->p)) {
+        char *end;
+        bool is_integer =
+            r->p[strspn(r->p, "0123456789")] != '.' && r->p[strspn(r->p, "0123456789")] != 'e';
+        double number = sc_strtod(r->p, &end);
+        r->p = end;
+        return is_integer ? integer_value((int64_t)number)
+                          : (sc_import_value){.state = SC_IMPORT_KNOWN, .number = number};
+    }
+    const char *name = take_name(r);
+    for (uint32_t i = 0; r->dims != NULL && i < r->dims->count; i++) {
+        if (strcmp(r->dims->data[i].name, name) == 0)
+            return integer_value(r->dims->data[i].size);
+    }
+    return read_key(r, name);
+}
+
+static sc_import_value combine(reader *r, char op, sc_import_value a, sc_import_value b)
+{
+    if (a.state != SC_IMPORT_KNOWN)
+        return a;
+    if (b.state != SC_IMPORT_KNOWN)
+        return b;
+    bool integers = a.is_integer && b.is_integer;
+    sc_import_value value = {.state = SC_IMPORT_KNOWN, .is_integer = integers};
+    bool overflow = false;
+    if (op == '/' && (b.number == 0.0 || (integers && a.integer % b.integer != 0))) {
+        fail(r, sc_arena_printf(&r->config->context->arena, "%.17g does not divide %.17g", b.number,
+                                a.number));
+        return failed;
+    }
+    value.number = op == '*'   ? a.number * b.number
+                   : op == '/' ? a.number / b.number
+                   : op == '+' ? a.number + b.number
+                               : a.number - b.number;
+    if (integers) {
+        overflow = op == '*'   ? __builtin_mul_overflow(a.integer, b.integer, &value.integer)
+                   : op == '+' ? __builtin_add_overflow(a.integer, b.integer, &value.integer)
+                   : op == '-' ? __builtin_sub_overflow(a.integer, b.integer, &value.integer)
+                               : false;
+        if (op == '/')
+            value.integer = a.integer / b.integer;
+    }
+    if (!overflow)
+        return value;
+    fail(r, "a size does not fit 64 bits");
+    return failed;
+}
+
+static sc_import_value product(reader *r)
+{
+    sc_import_value value = operand(r);
+    for (;;) {
+        char op = take(r, "*") ? '*' : take(r, "/") ? '/' : 0;
+        if (op == 0)
+            return value;
+        value = combine(r, op, value, operand(r));
+        r->bare = NULL;
+    }
+}
+
+static sc_import_value sum(reader *r)
+{
+    sc_import_value value = product(r);
+    for (;;) {
+        char op = take(r, "+") ? '+' : take(r, "-") ? '-' : 0;
+        if (op == 0)
+            return value;
+        value = combine(r, op, value, product(r));
+        r->bare = NULL;
+    }
+}
+
+/* Two spellings of one key; where config.json has both they must agree. */
+static sc_import_value spellings(reader *r)
+{
+    sc_import_value value = sum(r);
+    const char *key = r->bare;
+    while (take(r, "|")) {
+        sc_import_value other = sum(r);
+        if (value.state == SC_IMPORT_ABSENT) {
+            value = other;
+            key = r->bare;
+        } else if (value.state == SC_IMPORT_KNOWN && other.state == SC_IMPORT_KNOWN &&
+                   value.number != other.number) {
+            fail(r,
+                 sc_arena_printf(&r->config->context->arena, "\"%s\" is %.17g and \"%s\" is %.17g",
+                                 key == NULL ? "one spelling" : key, value.number,
+                                 r->bare == NULL ? "another" : r->bare, other.number));
+            value = failed;
+        }
+    }
+    return value;
+}
+
+/* The first that is there. */
+static sc_import_value alternatives(reader *r)
+{
+    bool was_quiet = r->quiet;
+    sc_import_value value = spellings(r);
+    while (take(r, "else")) {
+        r->quiet = was_quiet || value.state != SC_IMPORT_ABSENT;
+        sc_import_value other = spellings(r);
+        r->quiet = was_quiet;
+        if (value.state == SC_IMPORT_ABSENT)
+            value = other;
+    }
+    r->bare = NULL;
+    return value;
+}
+
+sc_import_value sc_import_evaluate(sc_import_config *config, const sc_import_dims *dims,
+                                   const char *within, const char *expression)
+{
+    reader r = {.config = config, .dims = dims, .within = within, .p = expression};
+    return alternatives(&r);
+}
