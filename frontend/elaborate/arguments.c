@@ -135,12 +135,12 @@ static sc_static *find_static(sc_static_list *list, sc_sym name)
     return NULL;
 }
 
-/* Replaces a list by its value for the instance. */
+/* Replaces a list by its value for the instance. A model (no place) keeps it for its stacks. */
 static bool pick_of_list(sc_frame *f, const sc_arg *arg, const sc_stack_place *place,
                          sc_bval *value)
 {
     sc_builder *b = f->b;
-    if (value->kind != SC_BVAL_LIST)
+    if (value->kind != SC_BVAL_LIST || place == NULL)
         return true;
     if (!place->is_stack || (place->size != 0 && value->count != (uint64_t)place->size)) {
         sc_build_error(

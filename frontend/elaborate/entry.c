@@ -151,7 +151,7 @@ static bool model_statics(sc_builder *b, const sc_unit *unit, sc_instance *insta
     sc_frame outside = {.b = b, .instance = &nowhere};
     outside.local_map.arena = &b->context->arena;
     return sc_build_statics(&outside, unit->head,
-                            unit->given == NULL ? NULL : &unit->given->statics, instance);
+                            unit->given == NULL ? NULL : &unit->given->statics, NULL, instance);
 }
 
 static bool elaborate(sc_builder *b)

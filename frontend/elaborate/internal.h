@@ -193,7 +193,8 @@ bool sc_build_call(sc_frame *f, const sc_expr *call, sc_bval_list *out);
 /* Evaluate dim and static arguments of a block instance or a fn call (arguments.c). */
 bool sc_build_dim_args(sc_frame *f, const sc_callable *callable, const sc_dim_arg *args,
                        uint32_t count, sc_loc loc, sc_instance *instance);
-/* Which instance of a stack takes the arguments: a list has one value for each. */
+/* Which instance of a stack takes the arguments: a list has one value for each. NULL: a model takes
+ * them, which keeps lists. */
 typedef struct sc_stack_place {
     bool is_stack;
     int64_t index, size; /* size 0: not known */

@@ -3,8 +3,8 @@
 
 In a ```console block every line `$ shardc ARGS`, or `$ out/PROG ARGS`, is run from the project's root, and what it prints (results, then messages) must be the
 lines that follow, up to the next `$` or the end of the block. A line `..` stands for any number of lines; a last line `(exit N)` asks for
-that exit code. A block that begins with ````shard NAME` or ````csv NAME` is a file that the commands may use under that name, a model or a
-schedule; what they write under out/ stays beside these files."""
+that exit code. A block that begins with ````shard NAME`, ````csv NAME` or ````json NAME` is a file that the commands may use under that name, a model, a
+schedule or a config.json; what they write under out/ stays beside these files."""
 import os
 import re
 import shlex
@@ -72,8 +72,9 @@ def check(shardc, path, folder):
     files, ran, failed = {}, 0, 0
     os.makedirs(os.path.join(folder, 'out'), exist_ok=True)
     for kind, name, body in blocks(open(path).read()):
-        if kind in ('shard', 'csv') and name:
+        if kind in ('shard', 'csv', 'json') and name:
             files[name] = os.path.join(folder, name)
+            os.makedirs(os.path.dirname(files[name]), exist_ok=True)
             open(files[name], 'w').write(body)
         for command, wanted in commands(body) if kind == 'console' else []:
             got = run(shardc, command, files, folder)
