@@ -10,6 +10,10 @@ ROPE = {"rope_type": "default", "rope_theta": 5e4}
 LLAMA = COMMON | {"hidden_size": 16, "intermediate_size": 20, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "rms_norm_eps": 1e-5,
                   "rope_parameters": ROPE, "tie_word_embeddings": False}
 
+GEMMA = COMMON | {"hidden_size": 16, "intermediate_size": 20, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "query_pre_attn_scalar": 6,
+                  "sliding_window": 3, "layer_types": ["sliding_attention", "full_attention"], "pad_token_id": None}
+PHI3 = {k: v for k, v in LLAMA.items() if k != "head_dim"} | {"hidden_size": 16, "num_attention_heads": 2, "num_key_value_heads": 1, "pad_token_id": None, "eos_token_id": 1}
+
 FAMILIES: dict[str, tuple[str, str, list[dict]]] = {
     "llama": ("LlamaConfig", "LlamaForCausalLM", [
         LLAMA,
@@ -22,6 +26,22 @@ FAMILIES: dict[str, tuple[str, str, list[dict]]] = {
     "qwen2": ("Qwen2Config", "Qwen2ForCausalLM", [
         {k: v for k, v in LLAMA.items() if k != "head_dim"} | {"tie_word_embeddings": True},
         {k: v for k, v in LLAMA.items() if k != "head_dim"} | {"num_attention_heads": 2},
+    ]),
+    "gemma2": ("Gemma2Config", "Gemma2ForCausalLM", [
+        GEMMA | {"attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0, "rope_parameters": ROPE},
+        GEMMA | {"attn_logit_softcapping": None, "final_logit_softcapping": None, "num_key_value_heads": 4, "sliding_window": 2, "rope_parameters": ROPE},
+    ]),
+    "gemma3": ("Gemma3TextConfig", "Gemma3ForCausalLM", [
+        GEMMA | {"rope_parameters": {"sliding_attention": {"rope_type": "default", "rope_theta": 1e3},
+                                     "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 5e4}}},
+        GEMMA | {"num_hidden_layers": 4, "layer_types": ["sliding_attention"] * 3 + ["full_attention"], "final_logit_softcapping": 3.0,
+                 "rope_parameters": {"sliding_attention": ROPE, "full_attention": ROPE}},
+    ]),
+    "phi3": ("Phi3Config", "Phi3ForCausalLM", [
+        PHI3 | {"rope_parameters": ROPE | {"partial_rotary_factor": 0.75}, "sliding_window": 3},
+        PHI3 | {"rope_parameters": {"rope_type": "longrope", "rope_theta": 5e4, "short_factor": [1.0, 1.25], "long_factor": [2.0, 4.5], "partial_rotary_factor": 1.0,
+                                    "original_max_position_embeddings": 6},
+                "num_attention_heads": 4, "num_key_value_heads": 4, "original_max_position_embeddings": 6, "tie_word_embeddings": True},
     ]),
     "qwen3": ("Qwen3Config", "Qwen3ForCausalLM", [
         LLAMA,

@@ -100,24 +100,57 @@ static bool add_element(finder *f, const char *cases, const char *element, sc_st
     return false;
 }
 
+/* The elements that are meant where config.json has no list: of every n layers the last is of the
+ * last kind in the table, the others are of the first. */
+static const char *element_of_pattern(finder *f, const char *cases, int64_t layer, int64_t every)
+{
+    const char *first = next_word(f->context, &cases, " ,"), *last = first;
+    while (*cases != 0) {
+        cases += strcspn(cases, ",");
+        cases += *cases == ',';
+        const char *word = next_word(f->context, &cases, " ,");
+        last = word == NULL ? last : word;
+    }
+    return (layer + 1) % every == 0 ? last : first;
+}
+
+/* Appends the values of a list that config.json has as `every EXPR`; false if it has not. */
+static bool add_pattern(finder *f, const char *cases, const char *every, sc_strbuf *out)
+{
+    sc_import_value value = sc_import_evaluate(f->config, &f->facts->dims, NULL, every);
+    int64_t layers = sc_import_size(f->facts, "L");
+    if (value.state != SC_IMPORT_KNOWN || value.integer < 1)
+        return false;
+    for (int64_t i = 0; i < layers; i++) {
+        sc_strbuf_add(out, i == 0 ? "[" : ", ");
+        add_element(f, cases, element_of_pattern(f, cases, i, value.integer), out);
+    }
+    return true;
+}
+
 static void read_list(finder *f, const sc_import_row *row)
 {
-    const char *cases = row->value;
+    const char *cases = row->value, *pattern = strstr(row->value, " else every ");
     const char *key = next_word(f->context, &cases, ":");
     cases += *cases == ':';
+    const char *every = pattern == NULL ? NULL : pattern + strlen(" else every ");
+    if (pattern != NULL)
+        cases = sc_arena_copy_text(&f->context->arena, cases, (size_t)(pattern - cases));
     const json_t *list = sc_import_get(f->config, key);
     sc_strbuf text;
     sc_strbuf_init(&text, &f->context->arena);
-    if (list == NULL) {
+    if (list == NULL && (every == NULL || !add_pattern(f, cases, every, &text))) {
         report_missing(f, key, "argument", row->name);
         return;
     }
-    if (!json_is_array(list)) {
+    if (list != NULL && every != NULL) /* marks the keys as used */
+        sc_import_evaluate(f->config, &f->facts->dims, NULL, every);
+    if (list != NULL && !json_is_array(list)) {
         sc_import_fail(f->config, "\"%s\" is a list, not %s", key,
                        sc_import_text(f->context, list));
         return;
     }
-    for (size_t i = 0; i < json_array_size(list); i++) {
+    for (size_t i = 0; list != NULL && i < json_array_size(list); i++) {
         const json_t *element = json_array_get(list, i);
         sc_strbuf_add(&text, i == 0 ? "[" : ", ");
         if (!json_is_string(element) || !add_element(f, cases, json_string_value(element), &text)) {
@@ -131,17 +164,58 @@ static void read_list(finder *f, const sc_import_row *row)
 }
 
 /* ---- rotary scaling ---- */
-/* Appends the numbers of `word(EXPR, name = EXPR, ..)`; a named one that config.json lacks is
+/* Appends the numbers of the list that the object has at `key`. */
+static void add_number_list(finder *f, const char *object, const char *key, sc_strbuf *out)
+{
+    const char *path = sc_arena_printf(&f->context->arena, "%s.%s", object, key);
+    const json_t *list = sc_import_get(f->config, path);
+    if (list == NULL)
+        report_missing(f, path, "rotary scaling", object);
+    else if (!json_is_array(list))
+        sc_import_fail(f->config, "\"%s\" is a list, not %s", path,
+                       sc_import_text(f->context, list));
+    sc_strbuf_add(out, "[");
+    for (size_t i = 0; json_is_array(list) && i < json_array_size(list); i++) {
+        const json_t *number = json_array_get(list, i);
+        sc_import_value value = {.is_integer = json_is_integer(number),
+                                 .integer = json_integer_value(number),
+                                 .number = json_number_value(number)};
+        if (!json_is_number(number))
+            sc_import_fail(f->config, "\"%s\" has %s, which is no number", path,
+                           sc_import_text(f->context, number));
+        sc_strbuf_printf(out, "%s%s", i > 0 ? ", " : "", number_text(f->context, &value));
+    }
+    sc_strbuf_add(out, "]");
+}
+
+/* Returns the next item of `EXPR, name = EXPR, ..)`; NULL behind the last. */
+static const char *next_item(sc_context *context, const char **list)
+{
+    const char *p = *list;
+    int depth = 0;
+    for (; *p != 0 && (depth > 0 || (*p != ',' && *p != ')')); p++)
+        depth += (*p == '(') - (*p == ')');
+    const char *item = *list + strspn(*list, " ");
+    if (p <= item)
+        return NULL;
+    *list = p + (*p == ',');
+    return sc_arena_copy_text(&context->arena, item, (size_t)(p - item));
+}
+
+/* Appends the numbers of `word(EXPR, KEY.., name = EXPR)`; a named one that config.json lacks is
  * left out. */
 static void add_numbers(finder *f, const char *object, const char *list, sc_strbuf *out)
 {
     uint32_t count = 0;
-    while (*list != 0 && *list != ')') {
-        const char *item = next_word(f->context, &list, ",)");
-        list += *list == ',';
-        if (item == NULL)
-            break;
+    for (const char *item; (item = next_item(f->context, &list)) != NULL;) {
         const char *equals = strchr(item, '='), *name = "";
+        size_t length = strlen(item);
+        if (length > 2 && strcmp(item + length - 2, "..") == 0) {
+            sc_strbuf_add(out, count++ > 0 ? ", " : "");
+            add_number_list(f, object, sc_arena_copy_text(&f->context->arena, item, length - 2),
+                            out);
+            continue;
+        }
         if (equals != NULL)
             name = sc_arena_printf(&f->context->arena, "%.*s= ", (int)(equals - item), item);
         sc_import_value value = sc_import_evaluate(f->config, &f->facts->dims, object,
