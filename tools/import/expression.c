@@ -4,9 +4,12 @@
  *   rope_parameters.rope_theta | rope_theta           two spellings, which agree if both are there
  *   not tie_word_embeddings else 1                    true and false are 1 and 0
  *   hidden_act is gelu_new                            1 or 0
+ *   has pad_token_id                                  1 if config.json has it and it is not null
+ *   int(rotary_pct * head_dim)                        without what is behind the point
  *
  * A name is a dim of an earlier line or a key, with dots for keys of objects. */
 #include <ctype.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,6 +113,14 @@ static sc_import_value operand(reader *r)
         sc_import_value value = operand(r);
         r->bare = NULL;
         return value.state == SC_IMPORT_KNOWN ? integer_value(value.number == 0.0) : value;
+    }
+    if (take(r, "has"))
+        return integer_value(sc_import_get(r->config, take_name(r)) != NULL);
+    if (take(r, "int")) {
+        sc_import_value value = operand(r);
+        r->bare = NULL;
+        bool fits = value.state == SC_IMPORT_KNOWN && fabs(value.number) < 1e15;
+        return fits ? integer_value((int64_t)value.number) : value;
     }
     if (take(r, "(")) {
         sc_import_value value = failed;
