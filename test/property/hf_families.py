@@ -29,7 +29,7 @@ FAMILIES: dict[str, tuple[str, str, list[dict]]] = {
     ]),
     "gemma2": ("Gemma2Config", "Gemma2ForCausalLM", [
         GEMMA | {"attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0, "rope_parameters": ROPE},
-        GEMMA | {"attn_logit_softcapping": None, "final_logit_softcapping": None, "num_key_value_heads": 4, "sliding_window": 2, "rope_parameters": ROPE},
+        GEMMA | {"attn_logit_softcapping": None, "final_logit_softcapping": None, "num_key_value_heads": 4, "sliding_window": 2, "rope_parameters": ROPE, "pad_token_id": 0},
     ]),
     "gemma3": ("Gemma3TextConfig", "Gemma3ForCausalLM", [
         GEMMA | {"rope_parameters": {"sliding_attention": {"rope_type": "default", "rope_theta": 1e3},

@@ -4,7 +4,9 @@
  *   rope_parameters.rope_theta | rope_theta           two spellings, which agree if both are there
  *   not tie_word_embeddings else 1                    true and false are 1 and 0
  *   hidden_act is gelu_new                            1 or 0
- *   sqrt(x) log(x) floor(x) max(x, y)                 as named
+ *   sqrt(x) log(x) max(x, y)                          as named
+ *   has pad_token_id                                  1 if config.json has it and it is not null
+ *   int(rotary_pct * head_dim)                        without what is behind the point
  *
  * A name is a dim of an earlier line or a key, with dots for keys of objects. */
 #include <ctype.h>
@@ -123,25 +125,29 @@ static sc_import_value call(reader *r, const char *name)
         return x.state != SC_IMPORT_KNOWN ? x : y;
     if (is_max)
         return x.number >= y.number ? x : y;
-    double number = strcmp(name, "sqrt") == 0  ? sqrt(x.number)
-                    : strcmp(name, "log") == 0 ? log(x.number)
-                                               : floor(x.number);
-    if (isfinite(number) && fabs(number) < 1e15)
-        return strcmp(name, "floor") == 0
-                   ? integer_value((int64_t)number)
-                   : (sc_import_value){.state = SC_IMPORT_KNOWN, .number = number};
+    double number = strcmp(name, "sqrt") == 0 ? sqrt(x.number) : log(x.number);
+    if (isfinite(number))
+        return (sc_import_value){.state = SC_IMPORT_KNOWN, .number = number};
     fail(r, sc_arena_printf(&r->config->context->arena, "there is no %s of %.17g", name, x.number));
     return failed;
 }
 
 static sc_import_value operand(reader *r)
 {
-    static const char *const functions[] = {"sqrt", "log", "floor", "max"};
+    static const char *const functions[] = {"sqrt", "log", "max"};
     r->bare = NULL;
     if (take(r, "not")) {
         sc_import_value value = operand(r);
         r->bare = NULL;
         return value.state == SC_IMPORT_KNOWN ? integer_value(value.number == 0.0) : value;
+    }
+    if (take(r, "has"))
+        return integer_value(sc_import_get(r->config, take_name(r)) != NULL);
+    if (take(r, "int")) {
+        sc_import_value value = operand(r);
+        r->bare = NULL;
+        bool fits = value.state == SC_IMPORT_KNOWN && fabs(value.number) < 1e15;
+        return fits ? integer_value((int64_t)value.number) : value;
     }
     if (take(r, "(")) {
         sc_import_value value = failed;
