@@ -12,6 +12,13 @@ LLAMA = COMMON | {"hidden_size": 16, "intermediate_size": 20, "num_attention_hea
 
 GEMMA = COMMON | {"hidden_size": 16, "intermediate_size": 20, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "query_pre_attn_scalar": 6,
                   "sliding_window": 3, "layer_types": ["sliding_attention", "full_attention"], "pad_token_id": None}
+YARN = ROPE | {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "beta_fast": 4.0, "beta_slow": 0.5}
+GPT_OSS = LLAMA | {"num_local_experts": 6, "num_experts_per_tok": 2, "sliding_window": 3, "layer_types": ["sliding_attention", "full_attention"],
+                   "intermediate_size": 12, "pad_token_id": None}
+DEEPSEEK = COMMON | {"hidden_size": 16, "intermediate_size": 20, "moe_intermediate_size": 12, "num_hidden_layers": 3, "num_attention_heads": 4,
+                     "num_key_value_heads": 4, "n_routed_experts": 8, "n_group": 4, "topk_group": 2, "num_experts_per_tok": 3, "n_shared_experts": 1,
+                     "routed_scaling_factor": 2.5, "kv_lora_rank": 10, "q_lora_rank": 14, "qk_rope_head_dim": 4, "qk_nope_head_dim": 6, "v_head_dim": 8,
+                     "first_k_dense_replace": 1, "norm_topk_prob": True, "pad_token_id": None}
 PHI3 = {k: v for k, v in LLAMA.items() if k != "head_dim"} | {"hidden_size": 16, "num_attention_heads": 2, "num_key_value_heads": 1, "pad_token_id": None, "eos_token_id": 1}
 
 FAMILIES: dict[str, tuple[str, str, list[dict]]] = {
@@ -36,6 +43,15 @@ FAMILIES: dict[str, tuple[str, str, list[dict]]] = {
                                      "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 5e4}}},
         GEMMA | {"num_hidden_layers": 4, "layer_types": ["sliding_attention"] * 3 + ["full_attention"], "final_logit_softcapping": 3.0,
                  "rope_parameters": {"sliding_attention": ROPE, "full_attention": ROPE}},
+    ]),
+    "gpt_oss": ("GptOssConfig", "GptOssForCausalLM", [
+        GPT_OSS | {"rope_parameters": YARN | {"truncate": False}},
+        GPT_OSS | {"rope_parameters": ROPE, "num_key_value_heads": 4, "swiglu_limit": 1.0, "tie_word_embeddings": True},
+    ]),
+    "deepseek_v3": ("DeepseekV3Config", "DeepseekV3ForCausalLM", [
+        DEEPSEEK | {"rope_parameters": YARN | {"mscale": 1.0, "mscale_all_dim": 0.5}},
+        DEEPSEEK | {"rope_parameters": ROPE, "q_lora_rank": None, "n_group": 1, "topk_group": 1, "norm_topk_prob": False, "num_hidden_layers": 2,
+                    "n_shared_experts": 2},
     ]),
     "phi3": ("Phi3Config", "Phi3ForCausalLM", [
         PHI3 | {"rope_parameters": ROPE | {"partial_rotary_factor": 0.75}, "sliding_window": 3},

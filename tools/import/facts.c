@@ -100,9 +100,11 @@ static bool add_element(finder *f, const char *cases, const char *element, sc_st
     return false;
 }
 
-/* The elements that are meant where config.json has no list: of every n layers the last is of the
- * last kind in the table, the others are of the first. */
-static const char *element_of_pattern(finder *f, const char *cases, int64_t layer, int64_t every)
+/* The element that is meant where config.json has no list: with `every`, of so many layers the last
+ * is of the last kind in the table, the others are of the first; else the first ones are of the
+ * first kind. */
+static const char *element_of_pattern(finder *f, const char *cases, int64_t layer, int64_t number,
+                                      bool every)
 {
     const char *first = next_word(f->context, &cases, " ,"), *last = first;
     while (*cases != 0) {
@@ -111,40 +113,44 @@ static const char *element_of_pattern(finder *f, const char *cases, int64_t laye
         const char *word = next_word(f->context, &cases, " ,");
         last = word == NULL ? last : word;
     }
-    return (layer + 1) % every == 0 ? last : first;
+    return (every ? (layer + 1) % number == 0 : layer >= number) ? last : first;
 }
 
-/* Appends the values of a list that config.json has as `every EXPR`; false if it has not. */
-static bool add_pattern(finder *f, const char *cases, const char *every, sc_strbuf *out)
+/* Appends the values of a list that config.json has as `every EXPR` or `first EXPR`; false if it
+ * has not. */
+static bool add_pattern(finder *f, const char *cases, const char *pattern, sc_strbuf *out)
 {
-    sc_import_value value = sc_import_evaluate(f->config, &f->facts->dims, NULL, every);
+    const char *word = next_word(f->context, &pattern, " ");
+    const bool every = strcmp(word, "every") == 0;
+    sc_import_value value = sc_import_evaluate(f->config, &f->facts->dims, NULL, pattern);
     int64_t layers = sc_import_size(f->facts, "L");
-    if (value.state != SC_IMPORT_KNOWN || value.integer < 1)
+    if (value.state != SC_IMPORT_KNOWN || value.integer < (every ? 1 : 0))
         return false;
     for (int64_t i = 0; i < layers; i++) {
         sc_strbuf_add(out, i == 0 ? "[" : ", ");
-        add_element(f, cases, element_of_pattern(f, cases, i, value.integer), out);
+        add_element(f, cases, element_of_pattern(f, cases, i, value.integer, every), out);
     }
     return true;
 }
 
 static void read_list(finder *f, const sc_import_row *row)
 {
-    const char *cases = row->value, *pattern = strstr(row->value, " else every ");
+    const char *cases = row->value, *pattern = strstr(row->value, " else ");
     const char *key = next_word(f->context, &cases, ":");
     cases += *cases == ':';
-    const char *every = pattern == NULL ? NULL : pattern + strlen(" else every ");
     if (pattern != NULL)
         cases = sc_arena_copy_text(&f->context->arena, cases, (size_t)(pattern - cases));
     const json_t *list = sc_import_get(f->config, key);
-    sc_strbuf text;
+    sc_strbuf text, unread;
     sc_strbuf_init(&text, &f->context->arena);
-    if (list == NULL && (every == NULL || !add_pattern(f, cases, every, &text))) {
+    sc_strbuf_init(&unread, &f->context->arena);
+    const char *rest = pattern == NULL ? NULL : pattern + strlen(" else ");
+    if (list == NULL && (rest == NULL || !add_pattern(f, cases, rest, &text))) {
         report_missing(f, key, "argument", row->name);
         return;
     }
-    if (list != NULL && every != NULL) /* marks the keys as used */
-        sc_import_evaluate(f->config, &f->facts->dims, NULL, every);
+    if (list != NULL && rest != NULL) /* marks its keys as used */
+        add_pattern(f, cases, rest, &unread);
     if (list != NULL && !json_is_array(list)) {
         sc_import_fail(f->config, "\"%s\" is a list, not %s", key,
                        sc_import_text(f->context, list));
@@ -294,9 +300,12 @@ static void read_rope(finder *f, const sc_import_row *row)
 }
 
 /* ---- refusals ---- */
-static bool is_word(const json_t *value, const char *word)
+static bool is_word(finder *f, const json_t *value, const char *word)
 {
     char *end;
+    int64_t size = sc_import_size(f->facts, word);
+    if (size > 0) /* a dim's name */
+        return json_is_integer(value) && json_integer_value(value) == size;
     if (json_is_object(value) && json_object_size(value) == 0) /* pruned_heads: {} */
         return strcmp(word, "none") == 0;
     if (json_is_string(value))
@@ -310,7 +319,7 @@ static bool is_word(const json_t *value, const char *word)
 static bool is_allowed(finder *f, const json_t *value, const char *words)
 {
     for (const char *word; (word = next_word(f->context, &words, " ")) != NULL;) {
-        if (is_word(value, word))
+        if (is_word(f, value, word))
             return true;
     }
     return false;
