@@ -20,6 +20,13 @@ DEEPSEEK = COMMON | {"hidden_size": 16, "intermediate_size": 20, "moe_intermedia
                      "routed_scaling_factor": 2.5, "kv_lora_rank": 10, "q_lora_rank": 14, "qk_rope_head_dim": 4, "qk_nope_head_dim": 6, "v_head_dim": 8,
                      "first_k_dense_replace": 1, "norm_topk_prob": True, "pad_token_id": None}
 PHI3 = {k: v for k, v in LLAMA.items() if k != "head_dim"} | {"hidden_size": 16, "num_attention_heads": 2, "num_key_value_heads": 1, "pad_token_id": None, "eos_token_id": 1}
+MULTIPLIERS = {"embedding_multiplier": 12.0, "logits_scaling": 8.0, "residual_multiplier": 0.22, "attention_multiplier": 0.25}
+
+GPT2 = {"vocab_size": 48, "n_layer": 2, "n_positions": 12, "n_embd": 16, "n_head": 4, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0,
+        "bos_token_id": 0, "eos_token_id": 0}
+NEOX = COMMON | {"hidden_size": 32, "intermediate_size": 40, "num_attention_heads": 4, "rope_parameters": ROPE | {"partial_rotary_factor": 0.25}}
+BERT = COMMON | {"max_position_embeddings": 12, "hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 4, "hidden_dropout_prob": 0.0,
+                 "attention_probs_dropout_prob": 0.0}
 
 FAMILIES: dict[str, tuple[str, str, list[dict]]] = {
     "llama": ("LlamaConfig", "LlamaForCausalLM", [
@@ -62,5 +69,34 @@ FAMILIES: dict[str, tuple[str, str, list[dict]]] = {
     "qwen3": ("Qwen3Config", "Qwen3ForCausalLM", [
         LLAMA,
         LLAMA | {"tie_word_embeddings": True, "attention_bias": True},
+    ]),
+    "olmo2": ("Olmo2Config", "Olmo2ForCausalLM", [
+        {k: v for k, v in LLAMA.items() if k != "head_dim"} | {"pad_token_id": 1},
+        {k: v for k, v in LLAMA.items() if k != "head_dim"} | {"tie_word_embeddings": True, "attention_bias": True, "pad_token_id": None},
+    ]),
+    "granite": ("GraniteConfig", "GraniteForCausalLM", [
+        {k: v for k, v in LLAMA.items() if k != "head_dim"} | MULTIPLIERS | {"tie_word_embeddings": True},
+        {k: v for k, v in LLAMA.items() if k != "head_dim"} | MULTIPLIERS | {"attention_bias": True, "mlp_bias": True, "pad_token_id": 0},
+    ]),
+    "mixtral": ("MixtralConfig", "MixtralForCausalLM", [
+        LLAMA | {"num_local_experts": 4, "num_experts_per_tok": 2},
+        LLAMA | {"num_local_experts": 6, "num_experts_per_tok": 3, "tie_word_embeddings": True, "sliding_window": 5},
+    ]),
+    "qwen3_moe": ("Qwen3MoeConfig", "Qwen3MoeForCausalLM", [
+        LLAMA | {"moe_intermediate_size": 12, "num_experts": 4, "num_experts_per_tok": 2, "norm_topk_prob": True},
+        LLAMA | {"moe_intermediate_size": 12, "num_experts": 6, "num_experts_per_tok": 3, "norm_topk_prob": False, "attention_bias": True},
+    ]),
+    "gpt2": ("GPT2Config", "GPT2LMHeadModel", [
+        GPT2,
+        GPT2 | {"n_inner": 20, "activation_function": "gelu", "scale_attn_weights": False, "tie_word_embeddings": False, "n_head": 2},
+    ]),
+    "gpt_neox": ("GPTNeoXConfig", "GPTNeoXForCausalLM", [
+        NEOX,
+        NEOX | {"use_parallel_residual": False, "attention_bias": False, "hidden_act": "gelu_new", "num_attention_heads": 2,
+                "rope_parameters": ROPE | {"partial_rotary_factor": 1.0}},
+    ]),
+    "bert": ("BertConfig", "BertForMaskedLM", [
+        BERT,
+        BERT | {"hidden_act": "gelu_new", "pad_token_id": None, "type_vocab_size": 3, "num_attention_heads": 2},
     ]),
 }

@@ -338,17 +338,28 @@ static void read_only(finder *f, const char *key, const char *words)
                        sc_import_text(f->context, value), f->facts->family->name, words);
 }
 
+/* Marks the keys of an object that match; `prefix` is its path with a dot, or empty. */
+static void use_matching(finder *f, const json_t *object, const char *prefix, const char *pattern)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach ((json_t *)object, name, value) {
+        if (fnmatch(pattern, name, 0) == 0)
+            sc_import_use(f->config, sc_arena_printf(&f->context->arena, "%s%s", prefix, name));
+    }
+}
+
 static void read_unused(finder *f, const char *patterns)
 {
     for (const char *pattern; (pattern = next_word(f->context, &patterns, " ")) != NULL;) {
-        const char *name;
-        json_t *value;
-        json_object_foreach (f->config->root, name, value) {
-            if (fnmatch(pattern, name, 0) == 0)
-                sc_import_use(f->config, name);
+        const char *dot = strchr(pattern, '.');
+        if (dot == NULL) {
+            use_matching(f, f->config->root, "", pattern);
+            continue;
         }
-        if (strchr(pattern, '.') != NULL)
-            sc_import_use(f->config, pattern);
+        const char *key = sc_arena_copy_text(&f->context->arena, pattern, (size_t)(dot - pattern));
+        const json_t *object = sc_import_get(f->config, key);
+        use_matching(f, object, sc_arena_printf(&f->context->arena, "%s.", key), dot + 1);
     }
 }
 
