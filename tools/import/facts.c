@@ -49,8 +49,8 @@ static const char *number_text(sc_context *context, const sc_import_value *value
 
 static void report_missing(finder *f, const char *key, const char *what, const char *name)
 {
-    sc_import_fail(f->config, "\"%s\" is missing, of which %s '%s' is made; nothing is assumed",
-                   key, what, name);
+    sc_import_fail(f->config, "%s is missing, of which %s '%s' is made; nothing is assumed", key,
+                   what, name);
 }
 
 static void add_arg(finder *f, const char *name, const char *text, double number)
@@ -109,7 +109,8 @@ static void read_list(finder *f, const sc_import_row *row)
     sc_strbuf text;
     sc_strbuf_init(&text, &f->context->arena);
     if (list == NULL) {
-        report_missing(f, key, "argument", row->name);
+        report_missing(f, sc_arena_printf(&f->context->arena, "\"%s\"", key), "argument",
+                       row->name);
         return;
     }
     if (!json_is_array(list)) {
@@ -189,8 +190,8 @@ static void read_scaling(finder *f, const sc_import_row *rope, const char *objec
         add_arg(f, rope->name, text.data, NAN);
         return;
     }
-    sc_import_fail(f->config, "\"%s\" asks for the scaling \"%s\", which no model here has", object,
-                   kind);
+    sc_import_fail(f->config, "\"%s\" asks for the \"rope_type\" \"%s\", which no model here has",
+                   object, kind);
 }
 
 static void read_rope(finder *f, const sc_import_row *row)
@@ -331,8 +332,13 @@ static void read_dtype(finder *f)
     value = value == NULL ? old : value;
     sc_import_use(f->config, "dtype");
     sc_import_use(f->config, "torch_dtype");
-    if (value != NULL)
+    if (value == NULL)
+        return;
+    if (is_allowed(f, value, "bfloat16 float32 float64 float16"))
         f->facts->dtype = json_string_value(value);
+    else
+        sc_import_fail(f->config, "\"dtype\" is %s, not one of bfloat16 float32 float64 float16",
+                       sc_import_text(f->context, value));
 }
 
 bool sc_import_find_facts(sc_import_config *config, const sc_import_family *family,
