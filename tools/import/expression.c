@@ -81,6 +81,11 @@ static sc_import_value of_json(reader *r, const char *key, const json_t *value)
     return failed;
 }
 
+static sc_import_value absent(reader *r, const char *key)
+{
+    return (sc_import_value){.missing = sc_arena_printf(&r->config->context->arena, "\"%s\"", key)};
+}
+
 /* `KEY`, or `KEY is WORD` */
 static sc_import_value read_key(reader *r, const char *name)
 {
@@ -94,7 +99,7 @@ static sc_import_value read_key(reader *r, const char *name)
     if (take(r, "is")) {
         const char *word = take_name(r);
         if (value == NULL)
-            return (sc_import_value){.missing = name};
+            return absent(r, key);
         if (json_is_string(value))
             return integer_value(strcmp(json_string_value(value), word) == 0);
         fail(r, sc_arena_printf(&context->arena, "\"%s\" is a word, not %s", key,
@@ -102,7 +107,7 @@ static sc_import_value read_key(reader *r, const char *name)
         return failed;
     }
     r->bare = key;
-    return value == NULL ? (sc_import_value){.missing = name} : of_json(r, key, value);
+    return value == NULL ? absent(r, key) : of_json(r, key, value);
 }
 
 static sc_import_value alternatives(reader *r);
@@ -242,6 +247,9 @@ static sc_import_value spellings(reader *r)
     while (take(r, "|")) {
         sc_import_value other = sum(r);
         if (value.state == SC_IMPORT_ABSENT) {
+            if (other.state == SC_IMPORT_ABSENT)
+                other.missing = sc_arena_printf(&r->config->context->arena, "%s or %s",
+                                                value.missing, other.missing);
             value = other;
             key = r->bare;
         } else if (value.state == SC_IMPORT_KNOWN && other.state == SC_IMPORT_KNOWN &&

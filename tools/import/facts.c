@@ -49,8 +49,8 @@ static const char *number_text(sc_context *context, const sc_import_value *value
 
 static void report_missing(finder *f, const char *key, const char *what, const char *name)
 {
-    sc_import_fail(f->config, "\"%s\" is missing, of which %s '%s' is made; nothing is assumed",
-                   key, what, name);
+    sc_import_fail(f->config, "%s is missing, of which %s '%s' is made; nothing is assumed", key,
+                   what, name);
 }
 
 static void add_arg(finder *f, const char *name, const char *text, double number)
@@ -146,7 +146,11 @@ static void read_list(finder *f, const sc_import_row *row)
     sc_strbuf_init(&unread, &f->context->arena);
     const char *rest = pattern == NULL ? NULL : pattern + strlen(" else ");
     if (list == NULL && (rest == NULL || !add_pattern(f, cases, rest, &text))) {
-        report_missing(f, key, "argument", row->name);
+        report_missing(f,
+                       sc_arena_printf(&f->context->arena, "\"%s\"%s%s", key,
+                                       rest == NULL ? "" : ", or what it follows from, ",
+                                       rest == NULL ? "" : rest),
+                       "argument", row->name);
         return;
     }
     if (list != NULL && rest != NULL) /* marks its keys as used */
@@ -176,7 +180,8 @@ static void add_number_list(finder *f, const char *object, const char *key, sc_s
     const char *path = sc_arena_printf(&f->context->arena, "%s.%s", object, key);
     const json_t *list = sc_import_get(f->config, path);
     if (list == NULL)
-        report_missing(f, path, "rotary scaling", object);
+        report_missing(f, sc_arena_printf(&f->context->arena, "\"%s\"", path), "rotary scaling",
+                       object);
     else if (!json_is_array(list))
         sc_import_fail(f->config, "\"%s\" is a list, not %s", path,
                        sc_import_text(f->context, list));
@@ -269,8 +274,8 @@ static void read_scaling(finder *f, const sc_import_row *rope, const char *objec
         add_arg(f, rope->name, text.data, NAN);
         return;
     }
-    sc_import_fail(f->config, "\"%s\" asks for the scaling \"%s\", which no model here has", object,
-                   kind);
+    sc_import_fail(f->config, "\"%s\" asks for the \"rope_type\" \"%s\", which no model here has",
+                   object, kind);
 }
 
 static void read_rope(finder *f, const sc_import_row *row)
@@ -425,8 +430,13 @@ static void read_dtype(finder *f)
     value = value == NULL ? old : value;
     sc_import_use(f->config, "dtype");
     sc_import_use(f->config, "torch_dtype");
-    if (value != NULL)
+    if (value == NULL)
+        return;
+    if (is_allowed(f, value, "bfloat16 float32 float64 float16"))
         f->facts->dtype = json_string_value(value);
+    else
+        sc_import_fail(f->config, "\"dtype\" is %s, not one of bfloat16 float32 float64 float16",
+                       sc_import_text(f->context, value));
 }
 
 bool sc_import_find_facts(sc_import_config *config, const sc_import_family *family,

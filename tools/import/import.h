@@ -75,7 +75,7 @@ typedef struct sc_import_value {
     bool is_integer;
     int64_t integer;
     double number;       /* set for integers too */
-    const char *missing; /* ABSENT: a key that it lacks */
+    const char *missing; /* ABSENT: the keys that it lacks, in quotes */
 } sc_import_value;
 
 typedef struct sc_import_dim {
