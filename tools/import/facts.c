@@ -160,7 +160,8 @@ static void read_list(finder *f, const sc_import_row *row)
                        sc_import_text(f->context, list));
         return;
     }
-    for (size_t i = 0; list != NULL && i < json_array_size(list); i++) {
+    const size_t elements = list == NULL ? 0 : json_array_size(list);
+    for (size_t i = 0; i < elements; i++) {
         const json_t *element = json_array_get(list, i);
         sc_strbuf_add(&text, i == 0 ? "[" : ", ");
         if (!json_is_string(element) || !add_element(f, cases, json_string_value(element), &text)) {
@@ -186,7 +187,8 @@ static void add_number_list(finder *f, const char *object, const char *key, sc_s
         sc_import_fail(f->config, "\"%s\" is a list, not %s", path,
                        sc_import_text(f->context, list));
     sc_strbuf_add(out, "[");
-    for (size_t i = 0; json_is_array(list) && i < json_array_size(list); i++) {
+    /* 0 of what is no array */
+    for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *number = json_array_get(list, i);
         sc_import_value value = {.is_integer = json_is_integer(number),
                                  .integer = json_integer_value(number),
