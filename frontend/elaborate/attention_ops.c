@@ -402,6 +402,19 @@ static bool attend_bias(sc_op_call *c, operand_list *operands)
     return true;
 }
 
+static bool attend_sinks(sc_op_call *c, operand_list *operands)
+{
+    const sc_expr *expr = sc_call_option(c, "sinks");
+    if (expr == NULL)
+        return true;
+    sc_bval sinks = sc_build_expr(c->f, expr);
+    sc_value value = sc_build_as(c->f, expr->loc, &sinks, c->f->act);
+    if (value == SC_NONE)
+        return false;
+    add_operand(c, operands, "sinks", value);
+    return true;
+}
+
 /* Segment ids are given once, along the queries' dim; those of the keys are the same, renamed to
  * T. */
 static bool attend_segments(sc_op_call *c, operand_list *operands, sc_dim s, bool live)
@@ -518,7 +531,7 @@ sc_bval_list build_attend(sc_op_call *c)
                 sc_build_is_alias_of(b, c->from[0], b->entry.along);
     attrs[count++] = sc_call_leaves_attr(c, SC_ATTR_dims);
     if (!attend_mask(c, s, live, attrs, &count) || !attend_numbers(c, attrs, &count) ||
-        !attend_keep(c, &operands) || !attend_bias(c, &operands) ||
+        !attend_keep(c, &operands) || !attend_bias(c, &operands) || !attend_sinks(c, &operands) ||
         !attend_segments(c, &operands, s, live))
         return sc_no_results(c);
     if (live) {

@@ -642,10 +642,10 @@ wdims: wdim             { memset(&$$, 0, sizeof $$); PUSH($$, *$1); }
     | wdims ',' wdim    { $$ = $1; PUSH($$, *$3); }
     ;
 wdim: IDENT             { $$ = NEW(sc_wdim); *$$ = (sc_wdim){.kind = SC_WDIM_NAME, .dim = $1, .loc = @$}; }
-    | INT OF expr       { $$ = NEW(sc_wdim); *$$ = (sc_wdim){.kind = SC_WDIM_PART, .first = $1.value, .last = $1.value, .of = $3, .loc = @$}; }
-    | INT DOTDOT INT OF expr {
+    | expr OF expr      { $$ = NEW(sc_wdim); *$$ = (sc_wdim){.kind = SC_WDIM_PART, .first = $1, .last = $1, .of = $3, .loc = @$}; }
+    | expr DOTDOT expr OF expr {
         $$ = NEW(sc_wdim);
-        *$$ = (sc_wdim){.kind = SC_WDIM_RANGE, .first = $1.value, .last = $3.value, .of = $5, .loc = @$};
+        *$$ = (sc_wdim){.kind = SC_WDIM_RANGE, .first = $1, .last = $3, .of = $5, .loc = @$};
     }
     ;
 %%

@@ -448,6 +448,10 @@ def attend_options(b: Builder, q: Value, uses: list[Value]) -> str:
         bias = b.source(dims if b.elements(dims) <= LARGEST else ("T",))
         options += f", bias = {bias.name}"
         uses.append(bias)
+    if b.rng.random() < 0.25:
+        sinks = b.source(tuple(b.rng.sample(around, min(len(around), 2))))
+        options += f", sinks = {sinks.name}"
+        uses.append(sinks)
     if b.rng.random() < 0.2 and not b.cached:
         segments = b.source(tuple(d for d in q.dims if d in ("B", "S")), "i32", 3)
         options += f", segments = {segments.name}"

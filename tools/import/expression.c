@@ -4,6 +4,7 @@
  *   rope_parameters.rope_theta | rope_theta           two spellings, which agree if both are there
  *   not tie_word_embeddings else 1                    true and false are 1 and 0
  *   hidden_act is gelu_new                            1 or 0
+ *   sqrt(x) log(x) max(x, y)                          as named
  *   has pad_token_id                                  1 if config.json has it and it is not null
  *   int(rotary_pct * head_dim)                        without what is behind the point
  *
@@ -111,8 +112,34 @@ static sc_import_value read_key(reader *r, const char *name)
 
 static sc_import_value alternatives(reader *r);
 
+/* `NAME(x)` or `max(x, y)`, behind its name. */
+static sc_import_value call(reader *r, const char *name)
+{
+    sc_import_value x = failed, y = {.state = SC_IMPORT_KNOWN};
+    bool is_max = strcmp(name, "max") == 0;
+    if (r->depth++ < MAX_DEPTH) {
+        x = alternatives(r);
+        if (is_max)
+            y = take(r, ",") ? alternatives(r) : failed;
+    }
+    r->depth--;
+    r->bare = NULL;
+    if (!take(r, ")"))
+        return failed;
+    if (x.state != SC_IMPORT_KNOWN || y.state != SC_IMPORT_KNOWN)
+        return x.state != SC_IMPORT_KNOWN ? x : y;
+    if (is_max)
+        return x.number >= y.number ? x : y;
+    double number = strcmp(name, "sqrt") == 0 ? sqrt(x.number) : log(x.number);
+    if (isfinite(number))
+        return (sc_import_value){.state = SC_IMPORT_KNOWN, .number = number};
+    fail(r, sc_arena_printf(&r->config->context->arena, "there is no %s of %.17g", name, x.number));
+    return failed;
+}
+
 static sc_import_value operand(reader *r)
 {
+    static const char *const functions[] = {"sqrt", "log", "max"};
     r->bare = NULL;
     if (take(r, "not")) {
         sc_import_value value = operand(r);
@@ -145,6 +172,10 @@ static sc_import_value operand(reader *r)
                           : (sc_import_value){.state = SC_IMPORT_KNOWN, .number = number};
     }
     const char *name = take_name(r);
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        if (strcmp(name, functions[i]) == 0 && take(r, "("))
+            return call(r, name);
+    }
     for (uint32_t i = 0; r->dims != NULL && i < r->dims->count; i++) {
         if (strcmp(r->dims->data[i].name, name) == 0)
             return integer_value(r->dims->data[i].size);

@@ -100,25 +100,64 @@ static bool add_element(finder *f, const char *cases, const char *element, sc_st
     return false;
 }
 
+/* The element that is meant where config.json has no list: with `every`, of so many layers the last
+ * is of the last kind in the table, the others are of the first; else the first ones are of the
+ * first kind. */
+static const char *element_of_pattern(finder *f, const char *cases, int64_t layer, int64_t number,
+                                      bool every)
+{
+    const char *first = next_word(f->context, &cases, " ,"), *last = first;
+    while (*cases != 0) {
+        cases += strcspn(cases, ",");
+        cases += *cases == ',';
+        const char *word = next_word(f->context, &cases, " ,");
+        last = word == NULL ? last : word;
+    }
+    return (every ? (layer + 1) % number == 0 : layer >= number) ? last : first;
+}
+
+/* Appends the values of a list that config.json has as `every EXPR` or `first EXPR`; false if it
+ * has not. */
+static bool add_pattern(finder *f, const char *cases, const char *pattern, sc_strbuf *out)
+{
+    const char *word = next_word(f->context, &pattern, " ");
+    const bool every = strcmp(word, "every") == 0;
+    sc_import_value value = sc_import_evaluate(f->config, &f->facts->dims, NULL, pattern);
+    int64_t layers = sc_import_size(f->facts, "L");
+    if (value.state != SC_IMPORT_KNOWN || value.integer < (every ? 1 : 0))
+        return false;
+    for (int64_t i = 0; i < layers; i++) {
+        sc_strbuf_add(out, i == 0 ? "[" : ", ");
+        add_element(f, cases, element_of_pattern(f, cases, i, value.integer, every), out);
+    }
+    return true;
+}
+
 static void read_list(finder *f, const sc_import_row *row)
 {
-    const char *cases = row->value;
+    const char *cases = row->value, *pattern = strstr(row->value, " else ");
     const char *key = next_word(f->context, &cases, ":");
     cases += *cases == ':';
+    if (pattern != NULL)
+        cases = sc_arena_copy_text(&f->context->arena, cases, (size_t)(pattern - cases));
     const json_t *list = sc_import_get(f->config, key);
-    sc_strbuf text;
+    sc_strbuf text, unread;
     sc_strbuf_init(&text, &f->context->arena);
-    if (list == NULL) {
+    sc_strbuf_init(&unread, &f->context->arena);
+    const char *rest = pattern == NULL ? NULL : pattern + strlen(" else ");
+    if (list == NULL && (rest == NULL || !add_pattern(f, cases, rest, &text))) {
         report_missing(f, sc_arena_printf(&f->context->arena, "\"%s\"", key), "argument",
                        row->name);
         return;
     }
-    if (!json_is_array(list)) {
+    if (list != NULL && rest != NULL) /* marks its keys as used */
+        add_pattern(f, cases, rest, &unread);
+    if (list != NULL && !json_is_array(list)) {
         sc_import_fail(f->config, "\"%s\" is a list, not %s", key,
                        sc_import_text(f->context, list));
         return;
     }
-    for (size_t i = 0; i < json_array_size(list); i++) {
+    for (size_t i = 0; list != NULL && i < json_array_size(list); i++) {
         const json_t *element = json_array_get(list, i);
         sc_strbuf_add(&text, i == 0 ? "[" : ", ");
         if (!json_is_string(element) || !add_element(f, cases, json_string_value(element), &text)) {
@@ -132,17 +171,58 @@ static void read_list(finder *f, const sc_import_row *row)
 }
 
 /* ---- rotary scaling ---- */
-/* Appends the numbers of `word(EXPR, name = EXPR, ..)`; a named one that config.json lacks is
+/* Appends the numbers of the list that the object has at `key`. */
+static void add_number_list(finder *f, const char *object, const char *key, sc_strbuf *out)
+{
+    const char *path = sc_arena_printf(&f->context->arena, "%s.%s", object, key);
+    const json_t *list = sc_import_get(f->config, path);
+    if (list == NULL)
+        report_missing(f, path, "rotary scaling", object);
+    else if (!json_is_array(list))
+        sc_import_fail(f->config, "\"%s\" is a list, not %s", path,
+                       sc_import_text(f->context, list));
+    sc_strbuf_add(out, "[");
+    for (size_t i = 0; json_is_array(list) && i < json_array_size(list); i++) {
+        const json_t *number = json_array_get(list, i);
+        sc_import_value value = {.is_integer = json_is_integer(number),
+                                 .integer = json_integer_value(number),
+                                 .number = json_number_value(number)};
+        if (!json_is_number(number))
+            sc_import_fail(f->config, "\"%s\" has %s, which is no number", path,
+                           sc_import_text(f->context, number));
+        sc_strbuf_printf(out, "%s%s", i > 0 ? ", " : "", number_text(f->context, &value));
+    }
+    sc_strbuf_add(out, "]");
+}
+
+/* Returns the next item of `EXPR, name = EXPR, ..)`; NULL behind the last. */
+static const char *next_item(sc_context *context, const char **list)
+{
+    const char *p = *list;
+    int depth = 0;
+    for (; *p != 0 && (depth > 0 || (*p != ',' && *p != ')')); p++)
+        depth += (*p == '(') - (*p == ')');
+    const char *item = *list + strspn(*list, " ");
+    if (p <= item)
+        return NULL;
+    *list = p + (*p == ',');
+    return sc_arena_copy_text(&context->arena, item, (size_t)(p - item));
+}
+
+/* Appends the numbers of `word(EXPR, KEY.., name = EXPR)`; a named one that config.json lacks is
  * left out. */
 static void add_numbers(finder *f, const char *object, const char *list, sc_strbuf *out)
 {
     uint32_t count = 0;
-    while (*list != 0 && *list != ')') {
-        const char *item = next_word(f->context, &list, ",)");
-        list += *list == ',';
-        if (item == NULL)
-            break;
+    for (const char *item; (item = next_item(f->context, &list)) != NULL;) {
         const char *equals = strchr(item, '='), *name = "";
+        size_t length = strlen(item);
+        if (length > 2 && strcmp(item + length - 2, "..") == 0) {
+            sc_strbuf_add(out, count++ > 0 ? ", " : "");
+            add_number_list(f, object, sc_arena_copy_text(&f->context->arena, item, length - 2),
+                            out);
+            continue;
+        }
         if (equals != NULL)
             name = sc_arena_printf(&f->context->arena, "%.*s= ", (int)(equals - item), item);
         sc_import_value value = sc_import_evaluate(f->config, &f->facts->dims, object,
@@ -221,9 +301,12 @@ static void read_rope(finder *f, const sc_import_row *row)
 }
 
 /* ---- refusals ---- */
-static bool is_word(const json_t *value, const char *word)
+static bool is_word(finder *f, const json_t *value, const char *word)
 {
     char *end;
+    int64_t size = sc_import_size(f->facts, word);
+    if (size > 0) /* a dim's name */
+        return json_is_integer(value) && json_integer_value(value) == size;
     if (json_is_object(value) && json_object_size(value) == 0) /* pruned_heads: {} */
         return strcmp(word, "none") == 0;
     if (json_is_string(value))
@@ -237,7 +320,7 @@ static bool is_word(const json_t *value, const char *word)
 static bool is_allowed(finder *f, const json_t *value, const char *words)
 {
     for (const char *word; (word = next_word(f->context, &words, " ")) != NULL;) {
-        if (is_word(value, word))
+        if (is_word(f, value, word))
             return true;
     }
     return false;

@@ -285,6 +285,11 @@ static const function single[] = {
                              "3.5, 4.0, 1.25], with=[pos, len]} : f32[B=3, S=2, E=4]\nreturn %y\n",
      {{-2, 2}, {0, 5}, {0, 2}}},
     {IN("q", "f32[B=3, S=5, H=(K=1, G=2), E=4]") IN("k", "f32[B=3, T=5, K=1, E=4]")
+         IN("s", "f32[H=(K=1, G=2)]") "%o, %l = attend[T, E -> S] %q, %k, %k, %s {mask=causal, "
+                                      "scale=0.5, lse=1, with=[sinks]} : f32[B=3, S=5, H=(K=1, "
+                                      "G=2), E=4], f32[B=3, S=5, H=(K=1, G=2)]\nreturn %o, %l\n",
+     {{-2, 2}}},
+    {IN("q", "f32[B=3, S=5, H=(K=1, G=2), E=4]") IN("k", "f32[B=3, T=5, K=1, E=4]")
          IN("v", "f32[B=3, T=5, K=1, E=4]") "%o = attend[T, E -> S] %q, %k, %v {mask=causal, "
                                             "scale=0.5} : f32[B=3, S=5, H=(K=1, G=2), "
                                             "E=4]\n%n = neg %o : f32[B=3, S=5, H=(K=1, G=2), "

@@ -277,6 +277,23 @@ static void attend_masks(void **state)
                ", mask=causal, with=[segments, key_segments]", segment_values, 8, segmented);
 }
 
+/* A sink is one more score, of a value 0. Row 0 sees key 0 only, and row 1 none. */
+static void attend_has_sinks(void **state)
+{
+    (void)state;
+    const double sinks[] = {0.5, -1};
+    for (int h = 0; h < 2; h++) {
+        double total = exp(1.0) + exp(sinks[h]);
+        double in[] = {1, 1, 1, 2, 3, 5, sinks[h], 1, 0, 0, 0};
+        check_values(
+            "%q = input : f64[S=2, E=1]\n %k = input : f64[T=2, E=1]\n %v = input : "
+            "f64[T=2, E=1]\n %s = input : f64[]\n %m = input : bool[S=2, T=2]\n"
+            "%y, %l = attend[T, E -> S] %q, %k, %v, %s, %m {scale=1.0, lse=1, with=[sinks, "
+            "keep]} : f64[S=2, E=1], f64[S=2]\n return %y, %l\n",
+            in, 11, LIST(3 * exp(1.0) / total, 0, log(total), sinks[h]), 1e-14, false);
+    }
+}
+
 /* Rows at positions 2 and 0 of a cache of 4, one of two new tokens real in row 1: keys at t >= pos
  * + len never count. */
 static void attend_in_a_cache(void **state)
@@ -365,6 +382,7 @@ int main(void)
         cmocka_unit_test(rope_rounds_angles),
         cmocka_unit_test(rope_refuses),
         cmocka_unit_test(attend_masks),
+        cmocka_unit_test(attend_has_sinks),
         cmocka_unit_test(attend_in_a_cache),
         cmocka_unit_test(attend_aligns_heads_by_name),
         cmocka_unit_test(attend_defaults_its_scale),
