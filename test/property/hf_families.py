@@ -10,6 +10,13 @@ ROPE = {"rope_type": "default", "rope_theta": 5e4}
 LLAMA = COMMON | {"hidden_size": 16, "intermediate_size": 20, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "rms_norm_eps": 1e-5,
                   "rope_parameters": ROPE, "tie_word_embeddings": False}
 
+MULTIPLIERS = {"embedding_multiplier": 12.0, "logits_scaling": 8.0, "residual_multiplier": 0.22, "attention_multiplier": 0.25}
+
+GPT2 = {"vocab_size": 48, "n_layer": 2, "n_positions": 12, "n_embd": 16, "n_head": 4, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0,
+        "bos_token_id": 0, "eos_token_id": 0}
+NEOX = COMMON | {"hidden_size": 32, "intermediate_size": 40, "num_attention_heads": 4, "rope_parameters": ROPE | {"partial_rotary_factor": 0.25}}
+BERT = COMMON | {"max_position_embeddings": 12, "hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 4, "hidden_dropout_prob": 0.0,
+                 "attention_probs_dropout_prob": 0.0}
 GEMMA = COMMON | {"hidden_size": 16, "intermediate_size": 20, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "query_pre_attn_scalar": 6,
                   "sliding_window": 3, "layer_types": ["sliding_attention", "full_attention"], "pad_token_id": None}
 YARN = ROPE | {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "beta_fast": 4.0, "beta_slow": 0.5}
@@ -20,13 +27,6 @@ DEEPSEEK = COMMON | {"hidden_size": 16, "intermediate_size": 20, "moe_intermedia
                      "routed_scaling_factor": 2.5, "kv_lora_rank": 10, "q_lora_rank": 14, "qk_rope_head_dim": 4, "qk_nope_head_dim": 6, "v_head_dim": 8,
                      "first_k_dense_replace": 1, "norm_topk_prob": True, "pad_token_id": None}
 PHI3 = {k: v for k, v in LLAMA.items() if k != "head_dim"} | {"hidden_size": 16, "num_attention_heads": 2, "num_key_value_heads": 1, "pad_token_id": None, "eos_token_id": 1}
-MULTIPLIERS = {"embedding_multiplier": 12.0, "logits_scaling": 8.0, "residual_multiplier": 0.22, "attention_multiplier": 0.25}
-
-GPT2 = {"vocab_size": 48, "n_layer": 2, "n_positions": 12, "n_embd": 16, "n_head": 4, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0,
-        "bos_token_id": 0, "eos_token_id": 0}
-NEOX = COMMON | {"hidden_size": 32, "intermediate_size": 40, "num_attention_heads": 4, "rope_parameters": ROPE | {"partial_rotary_factor": 0.25}}
-BERT = COMMON | {"max_position_embeddings": 12, "hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 4, "hidden_dropout_prob": 0.0,
-                 "attention_probs_dropout_prob": 0.0}
 
 FAMILIES: dict[str, tuple[str, str, list[dict]]] = {
     "llama": ("LlamaConfig", "LlamaForCausalLM", [
