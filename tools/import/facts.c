@@ -157,7 +157,7 @@ static void read_list(finder *f, const sc_import_row *row)
                        sc_import_text(f->context, list));
         return;
     }
-    for (size_t i = 0; list != NULL && i < json_array_size(list); i++) {
+    for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *element = json_array_get(list, i);
         sc_strbuf_add(&text, i == 0 ? "[" : ", ");
         if (!json_is_string(element) || !add_element(f, cases, json_string_value(element), &text)) {
@@ -177,12 +177,13 @@ static void add_number_list(finder *f, const char *object, const char *key, sc_s
     const char *path = sc_arena_printf(&f->context->arena, "%s.%s", object, key);
     const json_t *list = sc_import_get(f->config, path);
     if (list == NULL)
-        report_missing(f, path, "rotary scaling", object);
+        report_missing(f, sc_arena_printf(&f->context->arena, "\"%s\"", path), "rotary scaling",
+                       object);
     else if (!json_is_array(list))
         sc_import_fail(f->config, "\"%s\" is a list, not %s", path,
                        sc_import_text(f->context, list));
     sc_strbuf_add(out, "[");
-    for (size_t i = 0; json_is_array(list) && i < json_array_size(list); i++) {
+    for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *number = json_array_get(list, i);
         sc_import_value value = {.is_integer = json_is_integer(number),
                                  .integer = json_integer_value(number),
@@ -331,8 +332,8 @@ static void read_only(finder *f, const char *key, const char *words)
 {
     const json_t *value = sc_import_get(f->config, key);
     bool ok = value == NULL || json_is_array(value) || is_allowed(f, value, words);
-    for (size_t i = 0; json_is_array(value) && i < json_array_size(value) && ok; i++)
-        ok = is_allowed(f, json_array_get(value, i), words);
+    for (size_t i = 0; i < json_array_size(value); i++)
+        ok = ok && is_allowed(f, json_array_get(value, i), words);
     sc_import_use(f->config, key);
     if (!ok)
         sc_import_fail(f->config, "\"%s\" is %s; models/%s.shard has only %s", key,
