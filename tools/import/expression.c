@@ -59,6 +59,17 @@ static bool take(reader *r, const char *text)
     return true;
 }
 
+/* Takes one of two operators; 0 if neither is next. */
+static char take_one(reader *r, char a, char b)
+{
+    r->p += strspn(r->p, " ");
+    const char op = *r->p;
+    if (op != a && op != b)
+        return 0;
+    r->p++;
+    return op;
+}
+
 static const char *take_name(reader *r)
 {
     size_t length = 0;
@@ -229,7 +240,7 @@ static sc_import_value product(reader *r)
 {
     sc_import_value value = operand(r);
     for (;;) {
-        char op = take(r, "*") ? '*' : take(r, "/") ? '/' : 0;
+        char op = take_one(r, '*', '/');
         if (op == 0)
             return value;
         value = combine(r, op, value, operand(r));
@@ -241,7 +252,7 @@ static sc_import_value sum(reader *r)
 {
     sc_import_value value = product(r);
     for (;;) {
-        char op = take(r, "+") ? '+' : take(r, "-") ? '-' : 0;
+        char op = take_one(r, '+', '-');
         if (op == 0)
             return value;
         value = combine(r, op, value, product(r));
