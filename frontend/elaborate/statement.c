@@ -116,13 +116,25 @@ static void build_assign(sc_frame *f, const sc_stmt *stmt)
 }
 
 /* ---- repeat and return ---- */
+/* Without sizes a body runs once, or once for each value of a list, by which instances differ. */
+static int64_t count_without_sizes(const sc_frame *f)
+{
+    int64_t count = 1;
+    for (uint32_t i = 0; i < f->instance->statics.count; i++) {
+        const sc_bval *value = &f->instance->statics.data[i].value;
+        if (value->kind == SC_BVAL_LIST && (int64_t)value->count > count)
+            count = value->count;
+    }
+    return count;
+}
+
 static void build_repeat(sc_frame *f, const sc_stmt *stmt)
 {
     sc_builder *b = f->b;
     sc_dim dim = sc_build_dim(f, stmt->repeat.dim);
     if (dim == SC_NONE)
         return;
-    int64_t count = b->request.symbolic ? 1 : sc_build_size(b, dim);
+    int64_t count = b->request.symbolic ? count_without_sizes(f) : sc_build_size(b, dim);
     if (count > SC_MAX_OPS) {
         sc_build_error(b, SC_D_too_large, stmt->repeat.dim.loc,
                        sc_build_text(b, "this repeat runs %lld times; the limit is %d",

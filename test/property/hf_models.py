@@ -50,6 +50,9 @@ class Widened(TorchFunctionMode):
 
 
 # ---- the published model ----
+DRAWN: dict[tuple[str, int, int], list] = {}
+
+
 def make_model(family: str, case: int, seed: int):
     """Weights wide enough that attention and routers prefer something, and exact in bf16, so that files of them are small."""
     config_class, model_class, cases = FAMILIES[family]
@@ -59,8 +62,12 @@ def make_model(family: str, case: int, seed: int):
     config._experts_implementation = "eager"
     model = getattr(transformers, model_class)(config).double()
     with torch.no_grad():
-        for param in model.parameters():
-            drawn = torch.randn(param.shape, dtype=torch.float64)
+        # what a constructor draws depends on the dtype that `Widened` gives it, so that the same model takes the same values
+        saved = model.state_dict()
+        values = list(model.parameters()) + [b for name, b in model.named_buffers() if name in saved and b.is_floating_point()]
+        if (family, case, seed) not in DRAWN:
+            DRAWN[family, case, seed] = [torch.randn(value.shape, dtype=torch.float64) for value in values]
+        for param, drawn in zip(values, DRAWN[family, case, seed], strict=True):
             param.copy_((1 + 0.2 * drawn if param.dim() == 1 else 0.3 * drawn).bfloat16().double())
     return model.eval()
 

@@ -146,8 +146,11 @@ static void read_list(finder *f, const sc_import_row *row)
     sc_strbuf_init(&unread, &f->context->arena);
     const char *rest = pattern == NULL ? NULL : pattern + strlen(" else ");
     if (list == NULL && (rest == NULL || !add_pattern(f, cases, rest, &text))) {
-        report_missing(f, sc_arena_printf(&f->context->arena, "\"%s\"", key), "argument",
-                       row->name);
+        report_missing(f,
+                       sc_arena_printf(&f->context->arena, "\"%s\"%s%s", key,
+                                       rest == NULL ? "" : ", or what it follows from, ",
+                                       rest == NULL ? "" : rest),
+                       "argument", row->name);
         return;
     }
     if (list != NULL && rest != NULL) /* marks its keys as used */
@@ -157,7 +160,8 @@ static void read_list(finder *f, const sc_import_row *row)
                        sc_import_text(f->context, list));
         return;
     }
-    for (size_t i = 0; i < json_array_size(list); i++) {
+    const size_t elements = list == NULL ? 0 : json_array_size(list);
+    for (size_t i = 0; i < elements; i++) {
         const json_t *element = json_array_get(list, i);
         sc_strbuf_add(&text, i == 0 ? "[" : ", ");
         if (!json_is_string(element) || !add_element(f, cases, json_string_value(element), &text)) {
@@ -183,6 +187,7 @@ static void add_number_list(finder *f, const char *object, const char *key, sc_s
         sc_import_fail(f->config, "\"%s\" is a list, not %s", path,
                        sc_import_text(f->context, list));
     sc_strbuf_add(out, "[");
+    /* 0 of what is no array */
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *number = json_array_get(list, i);
         sc_import_value value = {.is_integer = json_is_integer(number),
@@ -340,17 +345,28 @@ static void read_only(finder *f, const char *key, const char *words)
                        sc_import_text(f->context, value), f->facts->family->name, words);
 }
 
+/* Marks the keys of an object that match; `prefix` is its path with a dot, or empty. */
+static void use_matching(finder *f, const json_t *object, const char *prefix, const char *pattern)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach ((json_t *)object, name, value) {
+        if (fnmatch(pattern, name, 0) == 0)
+            sc_import_use(f->config, sc_arena_printf(&f->context->arena, "%s%s", prefix, name));
+    }
+}
+
 static void read_unused(finder *f, const char *patterns)
 {
     for (const char *pattern; (pattern = next_word(f->context, &patterns, " ")) != NULL;) {
-        const char *name;
-        json_t *value;
-        json_object_foreach (f->config->root, name, value) {
-            if (fnmatch(pattern, name, 0) == 0)
-                sc_import_use(f->config, name);
+        const char *dot = strchr(pattern, '.');
+        if (dot == NULL) {
+            use_matching(f, f->config->root, "", pattern);
+            continue;
         }
-        if (strchr(pattern, '.') != NULL)
-            sc_import_use(f->config, pattern);
+        const char *key = sc_arena_copy_text(&f->context->arena, pattern, (size_t)(dot - pattern));
+        const json_t *object = sc_import_get(f->config, key);
+        use_matching(f, object, sc_arena_printf(&f->context->arena, "%s.", key), dot + 1);
     }
 }
 
