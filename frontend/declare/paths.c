@@ -99,7 +99,8 @@ static taken evaluate(const sc_declarations *program, const path_scope *scope, c
 static const sc_arg *find_argument(const sc_arg_list *args, const sc_formal *formal,
                                    uint32_t position)
 {
-    for (uint32_t i = 0; args != NULL && i < args->count; i++) {
+    uint32_t count = args == NULL ? 0 : args->count;
+    for (uint32_t i = 0; i < count; i++) {
         const sc_arg *arg = &args->data[i];
         if (arg->name.text == 0 ? position-- == 0 : arg->name.text == formal->name.text)
             return arg;

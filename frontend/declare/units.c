@@ -145,7 +145,8 @@ static void check_condition(sc_declarations *program, const sc_unit *unit,
         return;
     }
     for (uint32_t o = 0; o < 3; o++) {
-        for (uint32_t i = 0; owners[o] != NULL && i < owners[o]->formals.count; i++) {
+        uint32_t count = owners[o] == NULL ? 0 : owners[o]->formals.count;
+        for (uint32_t i = 0; i < count; i++) {
             const sc_formal *formal = &owners[o]->formals.data[i];
             if (formal->kind == SC_FORMAL_STATIC && formal->name.text == name.text)
                 return;

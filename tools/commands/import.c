@@ -4,6 +4,7 @@
 #include "support/file.h"
 #include "support/json.h"
 #include "tools/commands/commands.h"
+#include "tools/explain/report.h"
 #include "tools/import/check.h"
 #include "tools/import/import.h"
 
@@ -65,11 +66,47 @@ static bool find(sc_context *context, const char *path, json_t *root, sc_import_
            sc_import_find_facts(&config, family, facts);
 }
 
+/* What was found, and the text. */
+static void print_json(const sc_options *options, const sc_import_facts *facts,
+                       const char *precision, const sc_strbuf *text, sc_strbuf *out)
+{
+    json_t *dims = json_object(), *arguments = json_object();
+    for (uint32_t i = 0; i < facts->dims.count; i++)
+        json_object_set_new(dims, facts->dims.data[i].name,
+                            json_integer((json_int_t)facts->dims.data[i].size));
+    for (uint32_t i = 0; i < facts->args.count; i++)
+        json_object_set_new(arguments, facts->args.data[i].name,
+                            json_string(facts->args.data[i].text));
+    sc_print_json(json_pack("{s:i,s:s,s:s,s:s,s:s,s:o,s:o,s:s}", "version", 1, "folder",
+                            options->file, "model_type", facts->family->type, "family",
+                            facts->family->name, "precision", precision, "dims", dims, "arguments",
+                            arguments, "text", text->data),
+                  out);
+}
+
+/* Writes the model file, and compares its logits with given ones. */
+static void write_model(sc_context *context, const sc_options *options,
+                        const sc_import_facts *facts, sc_strbuf *out)
+{
+    const char *precision = precision_of(options, facts);
+    sc_strbuf text, canonical;
+    sc_strbuf_init(&text, &context->arena);
+    sc_strbuf_init(&canonical, &context->arena);
+    sc_import_write(context, facts, precision, &text);
+    sc_format_file(context, sc_parse_text(context, "the imported model", text.data, text.length),
+                   &canonical);
+    if (options->run.json)
+        print_json(options, facts, precision, &canonical, out);
+    else
+        sc_strbuf_add_bytes(out, canonical.data, canonical.length);
+    if (options->check != NULL)
+        sc_import_check(context, options, precision, &canonical);
+}
+
 int sc_cmd_import(sc_context *context, const sc_options *options, sc_strbuf *out)
 {
     const char *path;
     sc_import_facts facts;
-    sc_strbuf text;
     if (!is_precision(options->precision)) {
         sc_report(&context->diag, SC_D_usage, (sc_loc){0},
                   sc_arena_printf(&context->arena, "--precision is f32, bf16 or f64, not '%s'",
@@ -80,14 +117,8 @@ int sc_cmd_import(sc_context *context, const sc_options *options, sc_strbuf *out
     json_t *root = read_config(context, options->file, &path);
     if (root == NULL)
         return 0;
-    if (find(context, path, root, &facts)) {
-        sc_strbuf_init(&text, &context->arena);
-        sc_import_write(context, &facts, precision_of(options, &facts), &text);
-        sc_file *file = sc_parse_text(context, "the imported model", text.data, text.length);
-        sc_format_file(context, file, out);
-        if (options->check != NULL)
-            sc_import_check(context, options, precision_of(options, &facts), out);
-    }
+    if (find(context, path, root, &facts))
+        write_model(context, options, &facts, out);
     json_decref(root);
     return 0;
 }

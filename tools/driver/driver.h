@@ -33,8 +33,8 @@ typedef struct sc_options {
     const char *after, *dump_dir;
     /* the exact memory of a compiled program, to choose what fits; NULL: the estimate of passes */
     bool (*measure)(sc_context *context, const sc_compiled *c, sc_memory_report *out);
-    const char *target; /* cpu, cuda:sm_90a; NULL: not given */
-    const char *map;    /* name of the weights block */
+    const char *target;            /* cpu, cuda:sm_90a; NULL: not given */
+    const char *map;               /* name of the weights block */
     const char *precision, *check; /* import: of the plans; logits to compare with, or NULL */
     uint64_t ranks;
     bool runs_ranks; /* the command runs the ranks, so --ranks may repeat what the plan says */

@@ -9,7 +9,6 @@
  *   int(rotary_pct * head_dim)                        without what is behind the point
  *
  * A name is a dim of an earlier line or a key, with dots for keys of objects. */
-#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,23 +38,43 @@ static sc_import_value integer_value(int64_t integer)
                              .number = (double)integer};
 }
 
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
 static bool take(reader *r, const char *text)
 {
     size_t length = strlen(text);
     r->p += strspn(r->p, " ");
     if (strncmp(r->p, text, length) != 0 ||
-        (isalpha((unsigned char)text[0]) &&
-         (isalnum((unsigned char)r->p[length]) || r->p[length] == '_')))
+        (is_letter(text[0]) && (is_letter(r->p[length]) || is_digit(r->p[length]))))
         return false;
     r->p += length;
     return true;
+}
+
+/* Takes one of two operators; 0 if neither is next. */
+static char take_one(reader *r, char a, char b)
+{
+    r->p += strspn(r->p, " ");
+    const char op = *r->p;
+    if (op != a && op != b)
+        return 0;
+    r->p++;
+    return op;
 }
 
 static const char *take_name(reader *r)
 {
     size_t length = 0;
     r->p += strspn(r->p, " ");
-    while (isalnum((unsigned char)r->p[length]) || r->p[length] == '_' || r->p[length] == '.')
+    while (is_letter(r->p[length]) || is_digit(r->p[length]) || r->p[length] == '.')
         length++;
     const char *name = sc_arena_copy_text(&r->config->context->arena, r->p, length);
     r->p += length;
@@ -162,7 +181,7 @@ static sc_import_value operand(reader *r)
         r->bare = NULL;
         return take(r, ")") ? value : failed;
     }
-    if (isdigit((unsigned char)*r->p)) {
+    if (is_digit(*r->p)) {
         char *end;
         bool is_integer =
             r->p[strspn(r->p, "0123456789")] != '.' && r->p[strspn(r->p, "0123456789")] != 'e';
@@ -176,7 +195,8 @@ static sc_import_value operand(reader *r)
         if (strcmp(name, functions[i]) == 0 && take(r, "("))
             return call(r, name);
     }
-    for (uint32_t i = 0; r->dims != NULL && i < r->dims->count; i++) {
+    uint32_t dims = r->dims == NULL ? 0 : r->dims->count;
+    for (uint32_t i = 0; i < dims; i++) {
         if (strcmp(r->dims->data[i].name, name) == 0)
             return integer_value(r->dims->data[i].size);
     }
@@ -192,7 +212,8 @@ static sc_import_value combine(reader *r, char op, sc_import_value a, sc_import_
     bool integers = a.is_integer && b.is_integer;
     sc_import_value value = {.state = SC_IMPORT_KNOWN, .is_integer = integers};
     bool overflow = false;
-    if (op == '/' && (b.number == 0.0 || (integers && a.integer % b.integer != 0))) {
+    if (op == '/' &&
+        (b.number == 0.0 || (integers && (b.integer < 1 || a.integer % b.integer != 0)))) {
         fail(r, sc_arena_printf(&r->config->context->arena, "%.17g does not divide %.17g", b.number,
                                 a.number));
         return failed;
@@ -219,7 +240,7 @@ static sc_import_value product(reader *r)
 {
     sc_import_value value = operand(r);
     for (;;) {
-        char op = take(r, "*") ? '*' : take(r, "/") ? '/' : 0;
+        char op = take_one(r, '*', '/');
         if (op == 0)
             return value;
         value = combine(r, op, value, operand(r));
@@ -231,7 +252,7 @@ static sc_import_value sum(reader *r)
 {
     sc_import_value value = product(r);
     for (;;) {
-        char op = take(r, "+") ? '+' : take(r, "-") ? '-' : 0;
+        char op = take_one(r, '+', '-');
         if (op == 0)
             return value;
         value = combine(r, op, value, product(r));

@@ -337,8 +337,8 @@ static void read_only(finder *f, const char *key, const char *words)
 {
     const json_t *value = sc_import_get(f->config, key);
     bool ok = value == NULL || json_is_array(value) || is_allowed(f, value, words);
-    for (size_t i = 0; json_is_array(value) && i < json_array_size(value) && ok; i++)
-        ok = is_allowed(f, json_array_get(value, i), words);
+    for (size_t i = 0; i < json_array_size(value); i++)
+        ok = ok && is_allowed(f, json_array_get(value, i), words);
     sc_import_use(f->config, key);
     if (!ok)
         sc_import_fail(f->config, "\"%s\" is %s; models/%s.shard has only %s", key,

@@ -73,7 +73,8 @@ static const sc_dim_def *find_dim(const writer *w, const char *name)
 {
     for (uint32_t i = 0; i < w->facts->file->items.count; i++) {
         const sc_item *item = w->facts->file->items.data[i];
-        for (uint32_t d = 0; item->kind == SC_ITEM_DIM && d < item->dims.count; d++) {
+        uint32_t count = item->kind == SC_ITEM_DIM ? item->dims.count : 0;
+        for (uint32_t d = 0; d < count; d++) {
             if (strcmp(text_of(w, item->dims.data[d].name.text), name) == 0)
                 return &item->dims.data[d];
         }
@@ -103,9 +104,10 @@ static bool divides(const writer *w, int64_t ranks, const char *name)
 static int64_t size_of(const writer *w, const char *name)
 {
     const sc_dim_def *dim = find_dim(w, name);
-    int64_t size = sc_import_size(w->facts, name);
-    for (uint32_t i = 0; dim != NULL && i < dim->parts.count; i++)
-        size = (i == 0 ? 1 : size) * sc_import_size(w->facts, text_of(w, dim->parts.data[i].text));
+    uint32_t parts = dim == NULL ? 0 : dim->parts.count;
+    int64_t size = parts == 0 ? sc_import_size(w->facts, name) : 1;
+    for (uint32_t i = 0; i < parts; i++)
+        size *= sc_import_size(w->facts, text_of(w, dim->parts.data[i].text));
     return size;
 }
 

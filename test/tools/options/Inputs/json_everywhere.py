@@ -54,6 +54,7 @@ CASES = {
     "train": [P + ["--data", MODEL, "--steps", "1"]],
     "generate": [P + ["--prompt", "a", "--max-tokens", "2", "--bind", "B=1"]],
     "build": [P + ["-o", os.path.join(folder, "program")]],
+    "import": [["--precision", "f64"]],
     "help": [["train"], ["usage"], ["environment"]],
 }
 
@@ -78,7 +79,7 @@ for command in commands:
     helped, code = run(command, "--help")
     assert code == 0 and helped["command"] == command and any(o["name"] == "--format" for o in helped["options"]), command
     for case in CASES[command]:
-        file = PIPELINE if command == "schedule" else MODEL
+        file = {"schedule": PIPELINE, "import": os.path.join(root, "test/models/llama")}.get(command, MODEL)
         result, code = run(command, *(case if command == "help" else [file] + case))
         assert code == (3 if command == "check" and case != P else 0), (command, case, code)
 
@@ -96,6 +97,8 @@ formatted, _ = run("fmt", MODEL)
 assert formatted["changed"] == (formatted["text"] != text) and formatted["changed"]
 open(MODEL, "w").write(formatted["text"])
 assert run("fmt", MODEL)[0] == {"version": 1, "file": MODEL, "text": formatted["text"], "changed": False}
+imported, _ = run("import", os.path.join(root, "test/models/llama"))
+assert imported["dims"]["K"] == 2 and imported["arguments"]["theta"] == "50000" and imported["text"].startswith("lang 1;"), imported
 kernels, _ = run("kernels", MODEL, *P, "-o", os.path.join(folder, "kernels"))
 assert kernels["kernels"] and all(os.path.exists(k["file"]) for k in kernels["kernels"]), kernels
 assert kernels["products"] and all(p["flops"] > 0 for p in kernels["products"]), kernels
