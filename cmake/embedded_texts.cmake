@@ -33,3 +33,31 @@ target_link_libraries(sc_write_helper_rows PRIVATE sc_options)
 add_custom_command(OUTPUT ${helper_rows} COMMAND sc_write_helper_rows ${helper_rows} ${helpers}
     DEPENDS sc_write_helper_rows ${helpers} VERBATIM)
 set_source_files_properties(codegen/printer/helpers.c PROPERTIES OBJECT_DEPENDS ${helper_rows} INCLUDE_DIRECTORIES ${PROJECT_BINARY_DIR})
+
+# sc_embed_models(LIBRARY ENDING TYPE TABLE HEADER): the files models/*.ENDING as a table of {name, text} in the library, for HEADER to declare.
+function(sc_embed_models library ending type table header)
+    file(GLOB files RELATIVE ${PROJECT_SOURCE_DIR}/models CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/models/*.${ending})
+    set(folder ${PROJECT_BINARY_DIR}/models)
+    file(MAKE_DIRECTORY ${folder})
+    foreach(file IN LISTS files)
+        string(REGEX REPLACE "[.]${ending}$" "" name ${file})
+        set(from ${PROJECT_SOURCE_DIR}/models/${file})
+        set(symbol sc_model_${name}_${ending}_text)
+        add_custom_command(OUTPUT ${folder}/${name}_${ending}.c
+            COMMAND ${CMAKE_COMMAND} -DOUT=${folder}/${name}_${ending}.c -DNAME=${symbol} "-DFILES=${from}" -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+            DEPENDS ${from} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
+        target_sources(${library} PRIVATE ${folder}/${name}_${ending}.c)
+        string(APPEND declared "extern const char ${symbol}[];\n")
+        if(ending STREQUAL "shard")
+            set(name shardc/${file})
+        endif()
+        string(APPEND rows "    {\"${name}\", ${symbol}},\n")
+    endforeach()
+    file(CONFIGURE OUTPUT ${folder}/${ending}_table.c @ONLY
+        CONTENT "#include \"${header}\"\n\n${declared}\nconst ${type} ${table}[] = {\n${rows}    {NULL, NULL}};\n")
+    target_sources(${library} PRIVATE ${folder}/${ending}_table.c)
+endfunction()
+
+# The model library: `import "shardc/NAME.shard"`, and what `shardc import` knows of keys of config.json.
+sc_embed_models(sc_frontend_syntax shard sc_library_file sc_library_files frontend/syntax/library.h)
+sc_embed_models(sc_tools_import config sc_import_table sc_import_tables tools/import/tables.h)

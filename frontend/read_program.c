@@ -78,16 +78,78 @@ static void add_block(sc_declarations *program, const sc_callable *callable)
         report_twice(program, callable->name, program->blocks.data[index]->name.loc);
 }
 
+/* The name and the static arguments of a model, which are those of a callable to all who read
+ * them; NULL if it has none. */
+static const sc_callable *head_of(sc_declarations *program, const sc_model *model)
+{
+    sc_context *context = program->context;
+    if (!model->has_statics)
+        return NULL;
+    sc_callable *head = sc_arena_alloc(&context->arena, sizeof *head);
+    *head = (sc_callable){.name = model->name, .loc = model->loc};
+    for (uint32_t i = 0; i < model->statics.count; i++) {
+        const sc_arg *arg = &model->statics.data[i];
+        bool is_twice = false;
+        for (uint32_t j = 0; j < head->formals.count; j++)
+            is_twice = is_twice || head->formals.data[j].name.text == arg->name.text;
+        if (arg->name.text == 0 || arg->values.count != 1)
+            sc_report(&context->diag, SC_D_bad_statement, arg->loc,
+                      "a static argument of a model has a name and a value: 'theta = 1e4'",
+                      (char *)NULL);
+        else if (is_twice)
+            sc_report(&context->diag, SC_D_duplicate_name, arg->name.loc,
+                      sc_text(context, arg->name.text), (char *)NULL);
+        else
+            *sc_vec_push(&context->arena, &head->formals) =
+                (sc_formal){.kind = SC_FORMAL_STATIC,
+                            .name = arg->name,
+                            .value = arg->values.data[0],
+                            .loc = arg->loc};
+    }
+    return head;
+}
+
+/* `model m(theta = 5e5);` */
+static void give_statics(sc_declarations *program, const sc_model *given)
+{
+    sc_context *context = program->context;
+    const uint32_t *index = sc_map_find(&program->model_map, given->name.text);
+    sc_unit *unit = index == NULL ? NULL : program->models.data[*index];
+    if (unit == NULL) {
+        sc_text_list list = {0};
+        for (uint32_t i = 0; i < program->models.count; i++)
+            sc_suggest_add(context, &list, program->models.data[i]->name.text);
+        sc_report(&context->diag, SC_D_unknown_name, given->name.loc,
+                  sc_arena_printf(&context->arena, "model %s", sc_text(context, given->name.text)),
+                  sc_suggest(context, given->name.text, &list), (char *)NULL);
+    } else if (unit->given != NULL) {
+        report_twice(program, given->name, unit->given->name.loc);
+    } else if (unit->head == NULL) {
+        sc_report(&context->diag, SC_D_bad_statement, given->loc,
+                  sc_arena_printf(&context->arena, "model '%s' has no static arguments",
+                                  sc_text(context, given->name.text)),
+                  (char *)NULL);
+    } else {
+        unit->given = given;
+    }
+}
+
 static void add_model(sc_declarations *program, const sc_model *model)
 {
     bool is_new;
+    if (!model->has_body) {
+        give_statics(program, model);
+        return;
+    }
     uint32_t index =
         *sc_map_insert(&program->model_map, model->name.text, program->models.count, &is_new);
-    if (is_new)
-        *sc_vec_push(&program->context->arena, &program->models) =
-            new_unit(program, model->name, NULL, &model->body);
-    else
+    if (!is_new) {
         report_twice(program, model->name, program->models.data[index]->name.loc);
+        return;
+    }
+    sc_unit *unit = new_unit(program, model->name, NULL, &model->body);
+    unit->head = head_of(program, model);
+    *sc_vec_push(&program->context->arena, &program->models) = unit;
 }
 
 static void add_fn(sc_declarations *program, const sc_callable *callable)

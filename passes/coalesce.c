@@ -119,7 +119,8 @@ static bool is_movable(const coalescing *c, sc_op_id op)
 static void move_up(coalescing *c, sc_op_id op, sc_op_id before)
 {
     sc_module *m = c->m;
-    if (c->position[op] < c->position[before])
+    /* equal: it was moved there for another member, and its readers stand behind it */
+    if (c->position[op] <= c->position[before])
         return;
     for (uint32_t i = 0; i < m->ops.data[op].operand_count; i++)
         move_up(c, sc_def(m, m->ops.data[op].operands[i]), before);

@@ -176,7 +176,7 @@ bool sc_run_expand_ops(sc_module *m, sc_pass_env *env)
     sc_value *map = sc_new_value_map(m, &old_values);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
         sc_for_each_op (m, f, op) {
-            if ((sc_ops[sc_op_at(m, op)->kind].fuse & SC_FUSE_EXPAND) != 0)
+            if (sc_op_is_defined(m, sc_op_at(m, op)))
                 expand(m, f, op, map);
         }
         sc_func_replace_uses(m, f, map, old_values);

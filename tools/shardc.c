@@ -69,6 +69,8 @@ static const command_row commands[] = {
      "shardc data corpus/*.jsonl --tokenizer tokenizer.json --eos '<|end|>' -o corpus.bin", true},
     {"plot", sc_cmd_plot, "LOG..", "draw the losses, norms and speeds of training logs as SVG",
      "shardc plot run1.log run2.log -o loss.svg", false},
+    {"import", sc_cmd_import, "DIR", "a model file from the config.json of a Hugging Face folder",
+     "shardc import Llama-3.1-8B --precision bf16 -o model.shard", false},
     {"help", sc_cmd_help, "[COMMAND|ID]",
      "a command's options, or a paragraph on a diagnostic; without either a list of those",
      "shardc help train", false},

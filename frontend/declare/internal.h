@@ -2,6 +2,8 @@
 #ifndef SHARDC_FRONTEND_DECLARE_INTERNAL_H
 #define SHARDC_FRONTEND_DECLARE_INTERNAL_H
 
+#include <string.h>
+
 #include "frontend/declare/declarations.h"
 
 typedef enum sc_dim_form { SC_DIM_FREE, SC_DIM_SIZED, SC_DIM_ALIAS, SC_DIM_COMPOSITE } sc_dim_form;
@@ -31,10 +33,18 @@ typedef enum sc_member_kind {
     SC_MEMBER_ENTRY
 } sc_member_kind;
 
+/* An `if` or `else` around a declaration. */
+typedef struct sc_condition {
+    sc_name name; /* a static argument */
+    bool is_else;
+    const struct sc_condition *outer;
+} sc_condition;
+
 /* A member of a block or model. */
 typedef struct sc_member {
     sc_member_kind kind;
     sc_name name;
+    const sc_condition *when; /* the innermost `if` that it is in; NULL if it is in none */
     union {
         const sc_pdecl *decl;
         const sc_sub *sub;
@@ -47,6 +57,8 @@ typedef struct sc_member {
 typedef struct sc_unit {
     sc_name name;
     const sc_callable *callable; /* NULL for a model */
+    const sc_callable *head; /* of a model with static arguments: its name and these; else NULL */
+    const sc_model *given;   /* what another file gives them; NULL: nothing */
     const sc_stmt_list *body;
     SC_VEC(sc_member) members;
     sc_map member_map; /* symbol -> index into members */
@@ -76,6 +88,14 @@ struct sc_declarations {
 };
 
 enum { SC_MAX_INLINE_DEPTH = 64 };
+
+/* ---- static arguments of models ---- */
+/* True if an `if` on a static argument of this value has its body: a number other than 0, or a word
+ * other than `none`. */
+static inline bool sc_is_taken(bool is_word, const char *word, double number)
+{
+    return is_word ? strcmp(word, "none") != 0 : number != 0.0;
+}
 
 /* ---- names ---- */
 const sc_member *sc_unit_member(const sc_unit *unit, sc_sym name); /* NULL if there is none */
@@ -116,6 +136,7 @@ typedef struct sc_param_path {
     const sc_sym *names, *stacks;
     const sc_pdecl *decl;
     sc_member_kind kind; /* PARAM or CACHE */
+    bool absent;         /* in an `if` whose body is not there in this model */
     const sc_unit *unit; /* the unit that declares it */
     sc_sym text;         /* e.g. layers.attn.wq */
     uint32_t dim_count;

@@ -39,7 +39,8 @@ static void add_member(sc_declarations *program, sc_unit *unit, const sc_member 
         report_taken(program, unit, &unit->members.data[index], member->kind, member->name);
 }
 
-static void add_sub(sc_declarations *program, sc_unit *unit, const sc_sub *sub)
+static void add_sub(sc_declarations *program, sc_unit *unit, const sc_sub *sub,
+                    const sc_condition *when)
 {
     sc_context *context = program->context;
     const sc_unit *block = sc_declarations_block(program, sub->block.text);
@@ -60,11 +61,14 @@ static void add_sub(sc_declarations *program, sc_unit *unit, const sc_sub *sub)
         if (!is_param)
             sc_report_unknown_dim(program, sub->stack);
     }
-    add_member(program, unit,
-               &(sc_member){.kind = SC_MEMBER_SUB, .name = sub->name, .sub = sub, .block = block});
+    add_member(
+        program, unit,
+        &(sc_member){
+            .kind = SC_MEMBER_SUB, .name = sub->name, .when = when, .sub = sub, .block = block});
 }
 
-static void add_declarations(sc_declarations *program, sc_unit *unit, const sc_stmt *stmt)
+static void add_declarations(sc_declarations *program, sc_unit *unit, const sc_stmt *stmt,
+                             const sc_condition *when)
 {
     sc_member_kind kind = stmt->kind == SC_STMT_PARAM ? SC_MEMBER_PARAM : SC_MEMBER_CACHE;
     for (uint32_t i = 0; i < stmt->decls.count; i++) {
@@ -74,38 +78,49 @@ static void add_declarations(sc_declarations *program, sc_unit *unit, const sc_s
         if (kind == SC_MEMBER_CACHE && decl->init != NULL)
             report_statement(program, decl->init->loc,
                              "a cache starts as zeros and takes no initialiser");
-        add_member(program, unit, &(sc_member){.kind = kind, .name = decl->name, .decl = decl});
+        add_member(program, unit,
+                   &(sc_member){.kind = kind, .name = decl->name, .when = when, .decl = decl});
     }
 }
 
-static void collect_members(sc_declarations *program, sc_unit *unit)
+static void add_callable(sc_declarations *program, sc_unit *unit, const sc_stmt *stmt,
+                         const sc_condition *when)
 {
-    for (uint32_t i = 0; i < unit->body->count; i++) {
-        const sc_stmt *stmt = unit->body->data[i];
+    bool is_entry = stmt->kind == SC_STMT_ENTRY;
+    if (is_entry && unit->callable != NULL)
+        report_statement(program, stmt->loc, "entry points belong to a model, not to a block");
+    else if (when != NULL)
+        report_statement(program, stmt->loc, "fns and entry points do not depend on an 'if'");
+    else
+        add_member(program, unit,
+                   &(sc_member){.kind = is_entry ? SC_MEMBER_ENTRY : SC_MEMBER_FN,
+                                .name = stmt->callable->name,
+                                .callable = stmt->callable});
+}
+
+static void collect_members(sc_declarations *program, sc_unit *unit, const sc_stmt_list *body,
+                            const sc_condition *when)
+{
+    for (uint32_t i = 0; i < body->count; i++) {
+        const sc_stmt *stmt = body->data[i];
+        sc_condition *inner;
         switch (stmt->kind) {
         case SC_STMT_PARAM:
         case SC_STMT_CACHE:
-            add_declarations(program, unit, stmt);
+            add_declarations(program, unit, stmt, when);
             break;
         case SC_STMT_SUB:
             for (uint32_t s = 0; s < stmt->subs.count; s++)
-                add_sub(program, unit, &stmt->subs.data[s]);
+                add_sub(program, unit, &stmt->subs.data[s], when);
             break;
         case SC_STMT_FN:
-            add_member(program, unit,
-                       &(sc_member){.kind = SC_MEMBER_FN,
-                                    .name = stmt->callable->name,
-                                    .callable = stmt->callable});
-            break;
         case SC_STMT_ENTRY:
-            if (unit->callable != NULL)
-                report_statement(program, stmt->loc,
-                                 "entry points belong to a model, not to a block");
-            else
-                add_member(program, unit,
-                           &(sc_member){.kind = SC_MEMBER_ENTRY,
-                                        .name = stmt->callable->name,
-                                        .callable = stmt->callable});
+            add_callable(program, unit, stmt, when);
+            break;
+        case SC_STMT_IF:
+            inner = sc_arena_alloc(&program->context->arena, sizeof *inner);
+            *inner = (sc_condition){stmt->when.name, stmt->when.is_else, when};
+            collect_members(program, unit, &stmt->when.body, inner);
             break;
         default:
             if (unit->callable == NULL)
@@ -117,11 +132,52 @@ static void collect_members(sc_declarations *program, sc_unit *unit)
     }
 }
 
+/* The name of an `if` is a static argument of the unit or fn that it is in. */
+static void check_condition(sc_declarations *program, const sc_unit *unit,
+                            const sc_callable *callable, const sc_stmt *stmt)
+{
+    sc_name name = stmt->when.name;
+    const sc_callable *owners[] = {callable, unit == NULL ? NULL : unit->callable,
+                                   unit == NULL ? NULL : unit->head};
+    sc_text_list list = {0};
+    if (name.text == 0) {
+        report_statement(program, name.loc, "'else' follows the body of an 'if'");
+        return;
+    }
+    for (uint32_t o = 0; o < 3; o++) {
+        uint32_t count = owners[o] == NULL ? 0 : owners[o]->formals.count;
+        for (uint32_t i = 0; i < count; i++) {
+            const sc_formal *formal = &owners[o]->formals.data[i];
+            if (formal->kind == SC_FORMAL_STATIC && formal->name.text == name.text)
+                return;
+            if (formal->kind == SC_FORMAL_STATIC)
+                sc_suggest_add(program->context, &list, formal->name.text);
+        }
+    }
+    sc_report(&program->context->diag, SC_D_unknown_name, name.loc,
+              sc_arena_printf(&program->context->arena, "static argument %s",
+                              sc_text(program->context, name.text)),
+              sc_suggest(program->context, name.text, &list), (char *)NULL);
+}
+
+/* Conditions of declarations in a model; check_body reports those of other bodies. */
+static void check_conditions(sc_declarations *program, const sc_unit *unit,
+                             const sc_stmt_list *body)
+{
+    for (uint32_t i = 0; i < body->count; i++) {
+        if (body->data[i]->kind == SC_STMT_IF) {
+            check_condition(program, unit, NULL, body->data[i]);
+            check_conditions(program, unit, &body->data[i]->when.body);
+        }
+    }
+}
+
 /* ---- bodies ---- */
 typedef struct body_check {
     sc_declarations *program;
     const sc_callable *callable;
     const sc_unit *unit; /* the unit whose block body this is; NULL for fns and entries */
+    const sc_unit *home; /* the unit that the fn or entry is in, or the same as `unit` */
     uint32_t result_count;
     uint32_t returns;
 } body_check;
@@ -159,14 +215,17 @@ static void check_local(const body_check *check, sc_name name, const char *what)
                        "the result of '%s' has this path; give this %s another name", owner, what);
 }
 
-static void check_body(body_check *check, const sc_stmt_list *body, bool repeated)
+/* What a body is in; declarations and returns are not allowed everywhere. */
+typedef enum body_place { BODY_OUTERMOST, BODY_OF_IF, BODY_OF_REPEAT } body_place;
+
+static void check_body(body_check *check, const sc_stmt_list *body, body_place place)
 {
     sc_declarations *program = check->program;
     for (uint32_t i = 0; i < body->count; i++) {
         const sc_stmt *stmt = body->data[i];
-        bool owned = check->unit != NULL && !repeated;
+        bool owned = check->unit != NULL && place != BODY_OF_REPEAT;
         if (check->returns > 0 && (stmt->kind == SC_STMT_ASSIGN || stmt->kind == SC_STMT_REPEAT ||
-                                   stmt->kind == SC_STMT_RETURN))
+                                   stmt->kind == SC_STMT_IF || stmt->kind == SC_STMT_RETURN))
             report_statement(program, stmt->loc, "no statement may follow a return");
         switch (stmt->kind) {
         case SC_STMT_ASSIGN:
@@ -174,11 +233,21 @@ static void check_body(body_check *check, const sc_stmt_list *body, bool repeate
                 check_local(check, stmt->assign.targets.data[t].name, "local");
             break;
         case SC_STMT_REPEAT:
-            check_body(check, &stmt->repeat.body, true);
+            check_body(check, &stmt->repeat.body, BODY_OF_REPEAT);
+            break;
+        case SC_STMT_IF:
+            check_condition(program, check->home, check->callable, stmt);
+            check_body(check, &stmt->when.body,
+                       place == BODY_OF_REPEAT ? BODY_OF_REPEAT : BODY_OF_IF);
             break;
         case SC_STMT_RETURN:
-            if (repeated)
-                report_statement(program, stmt->loc, "a return is not allowed inside a repeat");
+            if (place != BODY_OUTERMOST)
+                report_statement(
+                    program, stmt->loc,
+                    place == BODY_OF_REPEAT
+                        ? "a return is not allowed inside a repeat"
+                        : "a return is not allowed inside an 'if'; assign a name there "
+                          "and return it after");
             else
                 check->returns++;
             break;
@@ -186,8 +255,9 @@ static void check_body(body_check *check, const sc_stmt_list *body, bool repeate
             if (!owned)
                 report_statement(
                     program, stmt->loc,
-                    repeated ? "declarations are not allowed inside a repeat"
-                             : "only blocks and models hold declarations, not fns and entries");
+                    place == BODY_OF_REPEAT
+                        ? "declarations are not allowed inside a repeat"
+                        : "only blocks and models hold declarations, not fns and entries");
             break;
         }
     }
@@ -256,15 +326,16 @@ static void check_formals(const body_check *check, bool is_entry)
 }
 
 static void check_callable(sc_declarations *program, const sc_callable *callable,
-                           const sc_unit *unit, bool is_entry)
+                           const sc_unit *unit, const sc_unit *home, bool is_entry)
 {
     body_check check = {.program = program,
                         .callable = callable,
                         .unit = unit,
+                        .home = home,
                         .result_count = count_results(callable)};
     const char *name = sc_text(program->context, callable->name.text);
     check_formals(&check, is_entry);
-    check_body(&check, &callable->body, false);
+    check_body(&check, &callable->body, BODY_OUTERMOST);
     if (check.returns == 0)
         report_statement(program, callable->name.loc,
                          sc_arena_printf(&program->context->arena,
@@ -279,11 +350,13 @@ static void check_callable(sc_declarations *program, const sc_callable *callable
 static void check_unit(sc_declarations *program, const sc_unit *unit)
 {
     if (unit->callable != NULL)
-        check_callable(program, unit->callable, unit, false);
+        check_callable(program, unit->callable, unit, unit, false);
+    else
+        check_conditions(program, unit, unit->body);
     for (uint32_t i = 0; i < unit->members.count; i++) {
         const sc_member *member = &unit->members.data[i];
         if (member->kind == SC_MEMBER_FN || member->kind == SC_MEMBER_ENTRY)
-            check_callable(program, member->callable, NULL, member->kind == SC_MEMBER_ENTRY);
+            check_callable(program, member->callable, NULL, unit, member->kind == SC_MEMBER_ENTRY);
     }
 }
 
@@ -324,9 +397,9 @@ static void measure(sc_declarations *program, sc_unit *unit, uint32_t depth)
 void sc_units_check(sc_declarations *program)
 {
     for (uint32_t i = 0; i < program->blocks.count; i++)
-        collect_members(program, program->blocks.data[i]);
+        collect_members(program, program->blocks.data[i], program->blocks.data[i]->body, NULL);
     for (uint32_t i = 0; i < program->models.count; i++)
-        collect_members(program, program->models.data[i]);
+        collect_members(program, program->models.data[i], program->models.data[i]->body, NULL);
     for (uint32_t i = 0; i < program->blocks.count; i++) {
         check_unit(program, program->blocks.data[i]);
         if (program->blocks.data[i]->height == 0)
@@ -337,5 +410,5 @@ void sc_units_check(sc_declarations *program)
         measure(program, program->models.data[i], 0);
     }
     for (uint32_t i = 0; i < program->fns.count; i++)
-        check_callable(program, program->fns.data[i], NULL, false);
+        check_callable(program, program->fns.data[i], NULL, NULL, false);
 }

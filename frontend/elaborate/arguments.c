@@ -135,9 +135,32 @@ static sc_static *find_static(sc_static_list *list, sc_sym name)
     return NULL;
 }
 
+/* Replaces a list by its value for the instance. A model (no place) keeps it for its stacks. */
+static bool pick_of_list(sc_frame *f, const sc_arg *arg, const sc_stack_place *place,
+                         sc_bval *value)
+{
+    sc_builder *b = f->b;
+    if (value->kind != SC_BVAL_LIST || place == NULL)
+        return true;
+    if (!place->is_stack || (place->size != 0 && value->count != (uint64_t)place->size)) {
+        sc_build_error(
+            b, SC_D_bad_argument, arg->loc,
+            place->is_stack
+                ? sc_build_text(b,
+                                "a list has a value for each of the %lld instances, but this "
+                                "one has %u",
+                                (long long)place->size, value->count)
+                : "a list gives the instances of a stack their values, but this is no stack");
+        return false;
+    }
+    /* a stack of unknown size is checked with its first instance */
+    *value = value->items[place->index < (int64_t)value->count ? place->index : 0];
+    return true;
+}
+
 /* Appends the static arguments of a call; false if one was reported. */
 static bool read_statics(sc_frame *f, const sc_callable *callable, const sc_arg_list *args,
-                         sc_static_list *given)
+                         const sc_stack_place *place, sc_static_list *given)
 {
     sc_builder *b = f->b;
     uint32_t position = 0;
@@ -156,7 +179,7 @@ static bool read_statics(sc_frame *f, const sc_callable *callable, const sc_arg_
             return false;
         }
         sc_bval value = sc_build_static(f, arg->values.data[0]);
-        if (value.kind == SC_BVAL_NONE)
+        if (value.kind == SC_BVAL_NONE || !pick_of_list(f, arg, place, &value))
             return false;
         *sc_vec_push(&b->context->arena, given) = (sc_static){formal->name.text, value};
     }
@@ -164,11 +187,11 @@ static bool read_statics(sc_frame *f, const sc_callable *callable, const sc_arg_
 }
 
 bool sc_build_statics(sc_frame *f, const sc_callable *callable, const sc_arg_list *args,
-                      sc_instance *instance)
+                      const sc_stack_place *place, sc_instance *instance)
 {
     sc_builder *b = f->b;
     sc_static_list given = {0}, all = {0};
-    if (args != NULL && !read_statics(f, callable, args, &given))
+    if (args != NULL && !read_statics(f, callable, args, place, &given))
         return false;
     for (uint32_t i = 0; i < instance->statics.count; i++)
         *sc_vec_push(&b->context->arena, &all) = instance->statics.data[i];

@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "ir/ops/rope_scaling.h"
+
 static const char *dim_text(const sc_op_call *c, sc_dim dim)
 {
     return sc_name_text(c->f->b, c->f->b->m->dims.data[dim].name);
@@ -57,41 +59,46 @@ sc_bval_list build_positions(sc_op_call *c)
     return sc_one_tensor(c, sc_emit(c->f, c->loc, SC_OP_add, operands, 2, NULL, 0, 0));
 }
 
-/* scaling = none | linear(f) | llama3(factor, low, high, original) */
-static bool rope_scaling(sc_op_call *c, sc_attr *attrs, uint32_t *count)
+/* Reads `scaling`, a row of rope_scaling.def. Sets *counts_positions if it depends on how many are
+ * in use. */
+static bool rope_scaling(sc_op_call *c, sc_attr *attrs, uint32_t *count, bool *counts_positions)
 {
     sc_builder *b = c->f->b;
-    sc_word_option scaling;
-    double numbers[4];
-    if (!sc_call_word(c, "scaling", "none", "none linear llama3", &scaling))
+    sc_bval scaling;
+    const double *numbers;
+    uint32_t number_count, kind = 0;
+    static const char choices[] =
+#define ROPE_SCALING(name, arguments) #name " "
+#include "ir/ops/rope_scaling.def"
+#undef ROPE_SCALING
+        ;
+    const char *names = sc_arena_copy_text(&b->context->arena, choices, sizeof choices - 2);
+    if (!sc_call_word(c, "scaling", sc_rope_names[SC_ROPE_none], names, &scaling))
         return false;
-    const char *word = sc_name_text(b, scaling.word);
-    uint32_t wanted = strcmp(word, "linear") == 0 ? 1 : strcmp(word, "llama3") == 0 ? 4 : 0;
-    if (scaling.count != wanted) {
-        sc_build_error(b, SC_D_wrong_count, sc_call_option(c, "scaling")->loc, word,
-                       sc_build_count(b, wanted, "number"), sc_build_given(b, scaling.count));
-        if (wanted > 0)
-            sc_build_note(b, (sc_loc){0},
-                          wanted == 1 ? "write linear(factor)"
-                                      : "write llama3(factor, low, high, original)");
+    while (strcmp(sc_rope_names[kind], sc_name_text(b, scaling.word)) != 0)
+        kind++;
+    if (!sc_call_word_numbers(c, "scaling", &scaling, sc_rope_arguments[kind], &numbers,
+                              &number_count))
+        return false;
+    for (uint32_t i = 0; i < number_count; i++) {
+        bool is_switch = kind == SC_ROPE_yarn && i + 1 == number_count; /* truncate */
+        if (is_switch ? numbers[i] == 0 || numbers[i] == 1 : numbers[i] > 0)
+            continue;
+        sc_build_error(b, SC_D_bad_argument, sc_call_option(c, "scaling")->loc,
+                       is_switch ? "truncate is 0 or 1"
+                                 : "the numbers of scaling must be positive");
         return false;
     }
-    for (uint32_t i = 0; i < wanted; i++) {
-        numbers[i] = scaling.numbers[i].unknown ? 1.0 : scaling.numbers[i].number;
-        if (!(numbers[i] > 0)) {
-            sc_build_error(b, SC_D_bad_argument, sc_call_option(c, "scaling")->loc,
-                           "the numbers of scaling must be positive");
-            return false;
-        }
-    }
-    if (wanted > 0) {
+    *counts_positions = kind == SC_ROPE_longrope;
+    if (number_count > 0) {
         attrs[(*count)++] = sc_attr_text(SC_ATTR_scaling, scaling.word);
-        attrs[(*count)++] = sc_attr_numbers(b->m, SC_ATTR_scaling_args, numbers, wanted);
+        attrs[(*count)++] = sc_attr_numbers(b->m, SC_ATTR_scaling_args, numbers, number_count);
     }
     return true;
 }
 
-static bool rope_dims(sc_op_call *c, sc_value x)
+/* Checks the dims of x and of its part that turns. */
+static bool rope_dims(sc_op_call *c, sc_value x, sc_dim turned)
 {
     sc_builder *b = c->f->b;
     for (uint32_t i = 0; i < 2; i++) {
@@ -101,7 +108,7 @@ static bool rope_dims(sc_op_call *c, sc_value x)
             return false;
         }
     }
-    int64_t size = sc_build_size(b, c->from[1]);
+    int64_t size = sc_build_size(b, turned);
     if (c->leaf_count == 2 && size % 2 == 0)
         return true;
     sc_build_error(
@@ -110,40 +117,113 @@ static bool rope_dims(sc_op_call *c, sc_value x)
             ? "rope rotates pairs along one plain dim by positions along another: rope[S, E](x, "
               "theta = 1e4)"
             : sc_build_text(b, "rope rotates pairs along %s, so its size must be even, not %lld",
-                            dim_text(c, c->from[1]), (long long)size));
+                            dim_text(c, turned), (long long)size));
     return false;
+}
+
+/* Returns the dim of the elements that turn: E, or the smaller one of `dims`. SC_NONE after
+ * reporting an error. */
+static sc_dim turned_dim(sc_op_call *c)
+{
+    sc_builder *b = c->f->b;
+    const sc_expr *expr = sc_call_option(c, "dims");
+    if (expr == NULL)
+        return c->from[1];
+    if (expr->kind != SC_EXPR_NAME) {
+        sc_build_error(b, SC_D_bad_argument, expr->loc,
+                       "dims of rope is a dim: as many elements turn as it has");
+        return SC_NONE;
+    }
+    sc_dim dim = sc_build_dim(c->f, (sc_name){expr->name, expr->loc});
+    const sc_dim *parts;
+    if (dim == SC_NONE)
+        return SC_NONE;
+    int64_t size = sc_build_size(b, dim), whole = sc_build_size(b, c->from[1]);
+    if (sc_build_leaves(b, dim, &parts) == 0 && (size <= whole || size == 0 || whole == 0))
+        return size == whole ? c->from[1] : dim;
+    sc_build_error(b, SC_D_bad_argument, expr->loc,
+                   sc_build_text(b,
+                                 "dims of rope is a plain dim that is no larger than %s, whose "
+                                 "size is %lld",
+                                 dim_text(c, c->from[1]), (long long)whole));
+    return SC_NONE;
+}
+
+/* The dim of the elements that stay where only the first ones turn. */
+static sc_dim rest_dim(sc_op_call *c, sc_dim turned)
+{
+    sc_builder *b = c->f->b;
+    sc_sym name = sc_intern_printf(&b->context->names, "%s.after_%s", dim_text(c, c->from[1]),
+                                   dim_text(c, turned));
+    sc_dim known = sc_module_find_dim(b->m, name);
+    return known != SC_NONE ? known : sc_build_new_dim(b, name);
+}
+
+/* x[from -> to], from its `first` element on. */
+static sc_value part_of(sc_op_call *c, sc_value x, sc_dim to, int64_t first, int64_t size)
+{
+    sc_attr attrs[3] = {sc_call_dim_attr(c, SC_ATTR_dims, c->from[1]),
+                        sc_call_dim_attr(c, SC_ATTR_to, to), sc_attr_int(SC_ATTR_from, first)};
+    return sc_emit(c->f, c->loc, SC_OP_slice, &x, 1, attrs, 3, size);
+}
+
+/* Puts the elements that stay, of x, after those that turned. */
+static sc_value with_rest(sc_op_call *c, sc_value x, sc_value turned, sc_dim dim)
+{
+    sc_builder *b = c->f->b;
+    int64_t first = sc_build_size(b, dim), size = sc_build_size(b, c->from[1]);
+    sc_dim rest = rest_dim(c, dim);
+    sc_value operands[2] = {turned, SC_NONE};
+    operands[1] = part_of(c, x, rest, first, size == 0 || first == 0 ? 0 : size - first);
+    if (operands[1] == SC_NONE || turned == SC_NONE)
+        return SC_NONE;
+    sc_attr attrs[3] = {sc_call_dim_attr(c, SC_ATTR_dims, dim),
+                        sc_call_dim_attr(c, SC_ATTR_from_dims, rest),
+                        sc_call_dim_attr(c, SC_ATTR_to, c->from[1])};
+    return sc_emit(c->f, c->loc, SC_OP_concat, operands, 2, attrs, 3, size);
 }
 
 sc_bval_list build_rope(sc_op_call *c)
 {
     sc_builder *b = c->f->b;
     double theta;
-    sc_word_option pairs;
+    sc_bval pairs;
     sc_attr attrs[6];
     uint32_t count = 0;
+    bool counts_positions = false;
     sc_bval x = sc_call_value(c, 0);
+    sc_dim turned = turned_dim(c);
     if (sc_call_option(c, "theta") == NULL)
         return sc_call_error(c, SC_D_wrong_count, "rope", "an argument 'theta'", "none is given");
     if (!sc_call_number(c, "theta", 1e4, &theta, NULL) ||
         !sc_call_word(c, "pairs", "halves", "halves interleaved", &pairs) ||
-        !rope_scaling(c, attrs, &count) || x.kind == SC_BVAL_NONE)
+        !rope_scaling(c, attrs, &count, &counts_positions) || x.kind == SC_BVAL_NONE ||
+        turned == SC_NONE)
         return sc_no_results(c);
     if (!(theta > 0))
         return sc_call_error(c, SC_D_bad_argument,
                              sc_build_text(b, "theta must be positive, not %g", theta));
     sc_dtype dtype = sc_build_compute_dtype(c->f, c->loc, &x, 1, true);
     operand_list operands = {.count = 1, .fixed = 1};
-    operands.values[0] = dtype == SC_DTYPE_COUNT ? SC_NONE : sc_build_as(c->f, c->loc, &x, dtype);
-    if (operands.values[0] == SC_NONE || !rope_dims(c, operands.values[0]))
+    sc_value whole = dtype == SC_DTYPE_COUNT ? SC_NONE : sc_build_as(c->f, c->loc, &x, dtype);
+    if (whole == SC_NONE || !rope_dims(c, whole, turned))
+        return sc_no_results(c);
+    const bool is_part = turned != c->from[1];
+    operands.values[0] = is_part ? part_of(c, whole, turned, 0, sc_build_size(b, turned)) : whole;
+    if (operands.values[0] == SC_NONE)
         return sc_no_results(c);
     if (is_along(c, c->from[0]))
         add_operand(c, &operands, "pos", b->entry.pos);
-    attrs[count++] = sc_call_leaves_attr(c, SC_ATTR_dims);
+    if (is_along(c, c->from[0]) && counts_positions)
+        add_operand(c, &operands, "len", b->entry.len);
+    sc_dim dims[2] = {c->from[0], turned};
+    attrs[count++] = sc_attr_dims(b->m, SC_ATTR_dims, dims, 2);
     attrs[count++] = sc_attr_number(SC_ATTR_theta, theta);
     attrs[count++] = sc_attr_text(SC_ATTR_pairs, pairs.word);
     count = add_with(c, &operands, attrs, count);
-    return sc_one_tensor(
-        c, sc_emit(c->f, c->loc, SC_OP_rope, operands.values, operands.count, attrs, count, 0));
+    sc_value result =
+        sc_emit(c->f, c->loc, SC_OP_rope, operands.values, operands.count, attrs, count, 0);
+    return sc_one_tensor(c, is_part ? with_rest(c, whole, result, turned) : result);
 }
 
 sc_bval_list build_last(sc_op_call *c)
@@ -178,7 +258,7 @@ static const sc_member *named_cache(sc_op_call *c)
     const sc_member *member =
         expr->kind == SC_EXPR_NAME && unit != NULL ? sc_unit_member(unit, expr->name) : NULL;
     if (member != NULL && member->kind == SC_MEMBER_CACHE)
-        return member;
+        return sc_build_is_present(c->f, member, expr->loc) ? member : NULL;
     sc_build_error(c->f->b, SC_D_bad_operand, expr->loc,
                    "append writes into a cache of this block: append[S -> T](cache, x)");
     return NULL;
@@ -322,6 +402,19 @@ static bool attend_bias(sc_op_call *c, operand_list *operands)
     return true;
 }
 
+static bool attend_sinks(sc_op_call *c, operand_list *operands)
+{
+    const sc_expr *expr = sc_call_option(c, "sinks");
+    if (expr == NULL)
+        return true;
+    sc_bval sinks = sc_build_expr(c->f, expr);
+    sc_value value = sc_build_as(c->f, expr->loc, &sinks, c->f->act);
+    if (value == SC_NONE)
+        return false;
+    add_operand(c, operands, "sinks", value);
+    return true;
+}
+
 /* Segment ids are given once, along the queries' dim; those of the keys are the same, renamed to
  * T. */
 static bool attend_segments(sc_op_call *c, operand_list *operands, sc_dim s, bool live)
@@ -358,7 +451,7 @@ static bool attend_segments(sc_op_call *c, operand_list *operands, sc_dim s, boo
 static bool attend_mask(sc_op_call *c, sc_dim s, bool live, sc_attr *attrs, uint32_t *count)
 {
     sc_builder *b = c->f->b;
-    sc_word_option mask;
+    sc_bval mask;
     if (!sc_call_word(c, "mask", "none", "none causal window", &mask))
         return false;
     const sc_expr *expr = sc_call_option(c, "mask");
@@ -366,7 +459,7 @@ static bool attend_mask(sc_op_call *c, sc_dim s, bool live, sc_attr *attrs, uint
     bool window = strcmp(word, "window") == 0, none = strcmp(word, "none") == 0;
     if (mask.count != (window ? 1 : 0) ||
         (window && !mask.numbers[0].unknown &&
-         (!mask.numbers[0].is_integer || mask.numbers[0].integer < 1))) {
+         (!mask.numbers[0].is_integer || mask.numbers[0].number < 1))) {
         sc_build_error(b, SC_D_bad_argument, expr->loc,
                        window ? "a window has one size, an integer of at least 1: window(4096)"
                               : "this mask takes no number");
@@ -385,8 +478,7 @@ static bool attend_mask(sc_op_call *c, sc_dim s, bool live, sc_attr *attrs, uint
     }
     attrs[(*count)++] = sc_attr_text(SC_ATTR_mask, mask.word);
     if (window)
-        attrs[(*count)++] =
-            sc_attr_int(SC_ATTR_window, mask.numbers[0].unknown ? 1 : mask.numbers[0].integer);
+        attrs[(*count)++] = sc_attr_int(SC_ATTR_window, (int64_t)mask.numbers[0].number);
     if (s != SC_NONE)
         attrs[(*count)++] = sc_attr_dims(b->m, SC_ATTR_to, &s, 1);
     return true;
@@ -439,7 +531,7 @@ sc_bval_list build_attend(sc_op_call *c)
                 sc_build_is_alias_of(b, c->from[0], b->entry.along);
     attrs[count++] = sc_call_leaves_attr(c, SC_ATTR_dims);
     if (!attend_mask(c, s, live, attrs, &count) || !attend_numbers(c, attrs, &count) ||
-        !attend_keep(c, &operands) || !attend_bias(c, &operands) ||
+        !attend_keep(c, &operands) || !attend_bias(c, &operands) || !attend_sinks(c, &operands) ||
         !attend_segments(c, &operands, s, live))
         return sc_no_results(c);
     if (live) {

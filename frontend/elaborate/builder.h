@@ -10,7 +10,8 @@
 typedef enum sc_bval_kind {
     SC_BVAL_NONE,   /* an error was reported: users of the value report nothing further */
     SC_BVAL_NUMBER, /* a constant without a dtype yet */
-    SC_BVAL_WORD,   /* a static argument such as `causal` */
+    SC_BVAL_WORD,   /* a static argument such as `causal` or `window(4096)` */
+    SC_BVAL_LIST,   /* static arguments of the instances of a stack */
     SC_BVAL_TENSOR
 } sc_bval_kind;
 
@@ -22,11 +23,24 @@ typedef enum sc_fixed {
     SC_FIXED_BY_OP /* under any name */
 } sc_fixed;
 
+/* A number of a word: `original = 4096` in yarn(4, original = 4096). */
+typedef struct sc_word_number {
+    sc_name name;  /* 0: by its place */
+    uint32_t list; /* 0: none; else in which list of the word, from 1 */
+    double number; /* 1 if it depends on a dim without a size, which then is `unknown` */
+    bool is_integer, unknown;
+} sc_word_number;
+
+typedef SC_VEC(sc_word_number) sc_word_number_list;
+
 typedef struct sc_bval {
     sc_bval_kind kind;
     sc_fixed fixed;
     bool is_integer, unknown; /* NUMBER; unknown: depends on a dim without a size */
     sc_sym word;
+    uint32_t count;                /* WORD, LIST */
+    const sc_word_number *numbers; /* WORD */
+    const struct sc_bval *items;   /* LIST */
     sc_value value;
     int64_t integer;
     double number; /* set for integers too */

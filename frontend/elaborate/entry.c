@@ -142,6 +142,18 @@ static void run_outermost(sc_builder *b, const sc_callable *callable, const sc_i
     finish(f, &results);
 }
 
+/* The static arguments of a model: what another file gives, or their defaults. */
+static bool model_statics(sc_builder *b, const sc_unit *unit, sc_instance *instance)
+{
+    if (unit->head == NULL)
+        return true;
+    const sc_instance nowhere = {0};
+    sc_frame outside = {.b = b, .instance = &nowhere};
+    outside.local_map.arena = &b->context->arena;
+    return sc_build_statics(&outside, unit->head,
+                            unit->given == NULL ? NULL : &unit->given->statics, NULL, instance);
+}
+
 static bool elaborate(sc_builder *b)
 {
     const sc_unit *unit;
@@ -156,6 +168,8 @@ static bool elaborate(sc_builder *b)
         return false;
     sc_instance *instance = sc_arena_alloc(&b->context->arena, sizeof *instance);
     *instance = (sc_instance){.unit = unit};
+    if (!model_statics(b, unit, instance))
+        return false;
     b->entry.cached = callable->at_name.text != 0;
     if (b->entry.cached) {
         if (along == SC_NONE) {
@@ -308,6 +322,8 @@ static sc_frame stand_in(sc_builder *b, const sc_unit *unit, const sc_callable *
     const sc_callable *owners[2] = {unit == NULL ? NULL : unit->callable, callable};
     sc_frame f = {.b = b, .instance = instance, .path = instance->path, .scope = instance->path};
     f.local_map.arena = &context->arena;
+    if (unit != NULL)
+        model_statics(b, unit, instance);
     for (uint32_t o = 0; o < 2; o++) {
         if (owners[o] == NULL)
             continue;
@@ -316,7 +332,7 @@ static sc_frame stand_in(sc_builder *b, const sc_unit *unit, const sc_callable *
             *sc_vec_push(&context->arena, &instance->params) =
                 (sc_dim_binding){name, sc_build_new_dim(b, name)};
         }
-        sc_build_statics(&f, owners[o], NULL, instance);
+        sc_build_statics(&f, owners[o], NULL, &(sc_stack_place){0}, instance);
     }
     return f;
 }

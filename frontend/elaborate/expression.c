@@ -49,6 +49,8 @@ static sc_bval build_cache_name(sc_frame *f, const sc_expr *expr, const sc_membe
 
 static sc_bval build_member_name(sc_frame *f, const sc_expr *expr, const sc_member *member)
 {
+    if (!sc_build_is_present(f, member, expr->loc))
+        return nothing;
     if (member->kind == SC_MEMBER_PARAM)
         return sc_build_param(f, expr->loc, member);
     if (member->kind == SC_MEMBER_CACHE)
@@ -196,6 +198,11 @@ sc_bval sc_build_expr(sc_frame *f, const sc_expr *expr)
     case SC_EXPR_CALL:
         result = build_single(f, expr);
         break;
+    case SC_EXPR_LIST:
+        sc_build_error(f->b, SC_D_bad_operand, expr->loc,
+                       "a list is not a value: it gives the instances of a stack their static "
+                       "arguments, or a word its numbers");
+        break;
     }
     sc_build_leave(f->b);
     return result;
@@ -211,8 +218,88 @@ bool sc_build_constant(sc_frame *f, const sc_expr *expr, const char *what, sc_bv
     return false;
 }
 
+/* Appends the numbers of one argument of a word: one, or those of a list. */
+static bool word_argument(sc_frame *f, const sc_expr *call, const sc_arg *arg, uint32_t *lists,
+                          sc_word_number_list *out)
+{
+    const sc_expr *expr = arg->values.data[0];
+    const bool is_list = expr->kind == SC_EXPR_LIST;
+    if (arg->values.count != 1 || (is_list && arg->name.text != 0)) {
+        sc_build_error(f->b, SC_D_bad_argument, arg->loc,
+                       sc_build_text(f->b, "%s takes plain numbers",
+                                     sc_name_text(f->b, call->call.callee.text)));
+        return false;
+    }
+    *lists += is_list;
+    for (uint32_t i = 0; i < (is_list ? expr->items.count : 1); i++) {
+        sc_bval number;
+        if (!sc_build_constant(f, is_list ? expr->items.data[i] : expr, "this argument", &number))
+            return false;
+        *sc_vec_push(&f->b->context->arena, out) =
+            (sc_word_number){.name = arg->name,
+                             .list = is_list ? *lists : 0,
+                             .number = number.unknown ? 1.0 : number.number,
+                             .is_integer = number.is_integer,
+                             .unknown = number.unknown};
+    }
+    return true;
+}
+
+sc_bval sc_build_word(sc_frame *f, const sc_expr *expr)
+{
+    sc_bval word = {.kind = SC_BVAL_WORD};
+    if (expr->kind == SC_EXPR_NAME) {
+        const sc_bval *known = sc_build_find_static(f, expr->name);
+        word.word = expr->name;
+        return known != NULL && known->kind == SC_BVAL_WORD ? *known : word;
+    }
+    if (expr->kind != SC_EXPR_CALL || expr->call.has_dims)
+        return word;
+    sc_word_number_list numbers = {0};
+    uint32_t lists = 0;
+    for (uint32_t i = 0; i < expr->call.args.count; i++) {
+        if (!word_argument(f, expr, &expr->call.args.data[i], &lists, &numbers))
+            return nothing;
+    }
+    word.word = expr->call.callee.text;
+    word.numbers = numbers.data;
+    word.count = numbers.count;
+    return word;
+}
+
+/* True for a call that is no constant, such as `window(4096)`: nothing of that name can be called.
+ */
+static bool is_word_call(sc_frame *f, const sc_expr *expr)
+{
+    const sc_unit *unit = f->instance->unit;
+    sc_sym name = expr->call.callee.text;
+    return expr->kind == SC_EXPR_CALL && !expr->call.has_dims &&
+           !sc_lang_op_exists(sc_name_text(f->b, name)) &&
+           (unit == NULL || sc_unit_member(unit, name) == NULL) &&
+           sc_declarations_fn(f->b->program, name) == NULL;
+}
+
+static sc_bval build_static_list(sc_frame *f, const sc_expr *expr)
+{
+    uint32_t count = expr->items.count;
+    sc_bval *items = sc_arena_array(&f->b->context->arena, count, sizeof *items);
+    for (uint32_t i = 0; i < count; i++) {
+        items[i] = sc_build_static(f, expr->items.data[i]);
+        if (items[i].kind == SC_BVAL_LIST)
+            sc_build_error(f->b, SC_D_bad_argument, expr->items.data[i]->loc,
+                           "an instance takes a number or a word, not a list");
+        if (items[i].kind == SC_BVAL_NONE || items[i].kind == SC_BVAL_LIST)
+            return nothing;
+    }
+    return (sc_bval){.kind = SC_BVAL_LIST, .count = count, .items = items};
+}
+
 sc_bval sc_build_static(sc_frame *f, const sc_expr *expr)
 {
+    if (expr->kind == SC_EXPR_LIST)
+        return build_static_list(f, expr);
+    if (is_word_call(f, expr))
+        return sc_build_word(f, expr);
     if (expr->kind == SC_EXPR_NAME) {
         const sc_bval *known = sc_build_find_static(f, expr->name);
         if (known != NULL)

@@ -60,6 +60,35 @@ const sc_bval *sc_build_find_static(const sc_frame *f, sc_sym name)
     return NULL;
 }
 
+bool sc_build_condition(sc_frame *f, const sc_condition *condition)
+{
+    bool holds = true;
+    for (const sc_condition *c = condition; c != NULL && holds; c = c->outer) {
+        const sc_bval *value = sc_build_find_static(f, c->name.text);
+        if (value == NULL) { /* reported where statements are checked */
+            f->b->failed = true;
+            return false;
+        }
+        bool is_word = value->kind == SC_BVAL_WORD;
+        holds =
+            value->unknown || sc_is_taken(is_word, is_word ? sc_name_text(f->b, value->word) : "",
+                                          is_word ? 0.0 : value->number) != c->is_else;
+    }
+    return holds;
+}
+
+bool sc_build_is_present(sc_frame *f, const sc_member *member, sc_loc loc)
+{
+    sc_frame home = sc_build_home(f);
+    if (sc_build_condition(&home, member->when))
+        return true;
+    sc_build_error(f->b, SC_D_unknown_name, loc, sc_name_text(f->b, member->name.text), "");
+    sc_build_note(f->b, member->name.loc, "it is declared in an 'if' on '%s', %s",
+                  sc_name_text(f->b, member->when->name.text),
+                  "whose body is not there in this instance");
+    return false;
+}
+
 sc_frame sc_build_home(const sc_frame *f)
 {
     const sc_instance *home = f->instance->home != NULL ? f->instance->home : f->instance;

@@ -63,6 +63,10 @@ sc_frame sc_build_home(const sc_frame *f);
 const sc_local *sc_build_find_local(const sc_frame *f, sc_sym name);
 void sc_build_set_local(sc_frame *f, sc_name name, sc_bval value);
 const sc_bval *sc_build_find_static(const sc_frame *f, sc_sym name);
+/* True if all these conditions hold for the static arguments of the frame's instance. */
+bool sc_build_condition(sc_frame *f, const sc_condition *condition);
+/* True if the member is there in the frame's instance; else reports its use at `loc`. */
+bool sc_build_is_present(sc_frame *f, const sc_member *member, sc_loc loc);
 /* Counts a step and a level. Returns false (after reporting it once) at the limits. Each successful
  * call is paired with sc_build_leave. */
 bool sc_build_enter(sc_builder *b, sc_loc loc);
@@ -166,9 +170,11 @@ sc_bval_list sc_build_exprs(sc_frame *f, const sc_expr *expr); /* returns all re
 /* Evaluates a constant number. Returns false after reporting an error. Sets *unknown (may be NULL)
  * if it depends on a dim without a size. */
 bool sc_build_constant(sc_frame *f, const sc_expr *expr, const char *what, sc_bval *out);
-/* Evaluates a static argument: a number, or a word. An enclosing static of that name takes
- * precedence over the word. */
+/* Evaluates a static argument: a number, a word, a word with numbers, or a list of these. An
+ * enclosing static of that name takes precedence over the word. */
 sc_bval sc_build_static(sc_frame *f, const sc_expr *expr);
+/* Evaluates a word, with numbers if it is written as a call; NONE after reporting an error. */
+sc_bval sc_build_word(sc_frame *f, const sc_expr *expr);
 
 /* ---- op.c ---- */
 sc_bval_list sc_build_op(sc_frame *f, const sc_expr *expr);
@@ -187,7 +193,13 @@ bool sc_build_call(sc_frame *f, const sc_expr *call, sc_bval_list *out);
 /* Evaluate dim and static arguments of a block instance or a fn call (arguments.c). */
 bool sc_build_dim_args(sc_frame *f, const sc_callable *callable, const sc_dim_arg *args,
                        uint32_t count, sc_loc loc, sc_instance *instance);
+/* Which instance of a stack takes the arguments: a list has one value for each. NULL: a model takes
+ * them, which keeps lists. */
+typedef struct sc_stack_place {
+    bool is_stack;
+    int64_t index, size; /* size 0: not known */
+} sc_stack_place;
 bool sc_build_statics(sc_frame *f, const sc_callable *callable, const sc_arg_list *args,
-                      sc_instance *instance);
+                      const sc_stack_place *place, sc_instance *instance);
 
 #endif

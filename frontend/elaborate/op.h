@@ -4,7 +4,7 @@
 
 #include "frontend/elaborate/internal.h"
 
-enum { SC_SOME = 255, SC_MAX_OPTIONS = 7 };
+enum { SC_SOME = 255, SC_MAX_OPTIONS = 8 };
 
 struct sc_op_call;
 typedef sc_bval_list sc_op_builder(struct sc_op_call *call);
@@ -59,13 +59,13 @@ int sc_word_index(const char *list, const char *word);
 const char *sc_word_list(sc_builder *b, const char *list);
 /* A word option, possibly with numbers: window(4). sc_call_word returns false after reporting an
  * error. */
-typedef struct sc_word_option {
-    sc_sym word;
-    uint32_t count;
-    sc_bval numbers[4];
-} sc_word_option;
 bool sc_call_word(sc_op_call *call, const char *name, const char *otherwise, const char *choices,
-                  sc_word_option *out);
+                  sc_bval *out);
+/* Sorts the numbers of option `name`, a word, as `signature` names them: blank-separated names, `=`
+ * and a default, `..` for a list (all lists of one length). Returns false after reporting an error.
+ */
+bool sc_call_word_numbers(sc_op_call *call, const char *name, const sc_bval *word,
+                          const char *signature, const double **numbers, uint32_t *count);
 /* Returns the seed of a dropout op: its path and its index among the dropouts of that path. Each
  * dropout of a function thus has its own mask. */
 sc_sym sc_call_dropout_seed(const sc_op_call *call);

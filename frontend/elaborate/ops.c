@@ -198,14 +198,16 @@ static sc_value reduced_operand(sc_op_call *c, bool needs_float)
     return has_dims(c, operand) ? operand : SC_NONE;
 }
 
-/* As reduced_operand, for a sum. A sum of bools is a count: it stays f32 under any name, and
- * *counts is set. */
-static sc_value summed_operand(sc_op_call *c, bool needs_float, bool *counts)
+/* As reduced_operand, for a sum. A sum of bools is a count: it stays f32 under any name; that of
+ * what an op fixes as f32 or wider (a loss) keeps its dtype, too. *fixed is set then. */
+static sc_value summed_operand(sc_op_call *c, bool needs_float, bool *fixed)
 {
     sc_bval x = sc_call_value(c, 0);
-    *counts = x.kind == SC_BVAL_TENSOR && sc_build_type(c->f->b, x.value)->dtype == SC_DTYPE_bool;
+    bool counts =
+        x.kind == SC_BVAL_TENSOR && sc_build_type(c->f->b, x.value)->dtype == SC_DTYPE_bool;
+    *fixed = counts || x.fixed == SC_FIXED_BY_OP;
     sc_dtype dtype =
-        *counts ? SC_DTYPE_f32 : sc_build_compute_dtype(c->f, c->loc, &x, 1, needs_float);
+        counts ? SC_DTYPE_f32 : sc_build_compute_dtype(c->f, c->loc, &x, 1, needs_float);
     sc_value operand = x.kind == SC_BVAL_NONE || dtype == SC_DTYPE_COUNT
                            ? SC_NONE
                            : sc_build_as(c->f, c->loc, &x, dtype);
@@ -220,18 +222,18 @@ static sc_value emit_over_dims(sc_op_call *c, sc_value operand)
 
 sc_bval_list build_sum(sc_op_call *c)
 {
-    bool counts;
-    sc_value operand = summed_operand(c, false, &counts);
+    bool fixed;
+    sc_value operand = summed_operand(c, false, &fixed);
     sc_bval result = sc_bval_tensor(emit_over_dims(c, operand));
-    result.fixed = counts ? SC_FIXED_BY_OP : SC_ROUNDS;
+    result.fixed = fixed ? SC_FIXED_BY_OP : SC_ROUNDS;
     return sc_one_result(c, result);
 }
 
 sc_bval_list build_mean(sc_op_call *c)
 {
-    bool counts;
+    bool fixed;
     double size = 1.0;
-    sc_value operand = summed_operand(c, true, &counts);
+    sc_value operand = summed_operand(c, true, &fixed);
     sc_value sum = emit_over_dims(c, operand);
     if (sum == SC_NONE)
         return sc_no_results(c);
@@ -240,7 +242,7 @@ sc_bval_list build_mean(sc_op_call *c)
     sc_value factors[2] = {sum, sc_emit_constant(c->f, c->loc, size > 0 ? 1.0 / size : 1.0,
                                                  sc_build_type(c->f->b, sum)->dtype)};
     sc_bval result = sc_bval_tensor(sc_emit(c->f, c->loc, SC_OP_mul, factors, 2, NULL, 0, 0));
-    result.fixed = counts ? SC_FIXED_BY_OP : SC_ROUNDS;
+    result.fixed = fixed ? SC_FIXED_BY_OP : SC_ROUNDS;
     return sc_one_result(c, result);
 }
 

@@ -116,13 +116,25 @@ static void build_assign(sc_frame *f, const sc_stmt *stmt)
 }
 
 /* ---- repeat and return ---- */
+/* Without sizes a body runs once, or once for each value of a list, by which instances differ. */
+static int64_t count_without_sizes(const sc_frame *f)
+{
+    int64_t count = 1;
+    for (uint32_t i = 0; i < f->instance->statics.count; i++) {
+        const sc_bval *value = &f->instance->statics.data[i].value;
+        if (value->kind == SC_BVAL_LIST && (int64_t)value->count > count)
+            count = value->count;
+    }
+    return count;
+}
+
 static void build_repeat(sc_frame *f, const sc_stmt *stmt)
 {
     sc_builder *b = f->b;
     sc_dim dim = sc_build_dim(f, stmt->repeat.dim);
     if (dim == SC_NONE)
         return;
-    int64_t count = b->request.symbolic ? 1 : sc_build_size(b, dim);
+    int64_t count = b->request.symbolic ? count_without_sizes(f) : sc_build_size(b, dim);
     if (count > SC_MAX_OPS) {
         sc_build_error(b, SC_D_too_large, stmt->repeat.dim.loc,
                        sc_build_text(b, "this repeat runs %lld times; the limit is %d",
@@ -138,6 +150,17 @@ static void build_repeat(sc_frame *f, const sc_stmt *stmt)
         f->repeats.count--;
         forget_locals(f, kept);
     }
+}
+
+/* The names that the body assigns are those of the statements around it: the `if` is gone once an
+ * instance is elaborated. */
+static void build_if(sc_frame *f, const sc_stmt *stmt)
+{
+    const sc_condition condition = {stmt->when.name, stmt->when.is_else, NULL};
+    if (stmt->when.name.text == 0) /* reported where statements are checked */
+        f->b->failed = true;
+    else if (sc_build_condition(f, &condition))
+        sc_build_body(f, &stmt->when.body);
 }
 
 static void build_return(sc_frame *f, const sc_stmt *stmt)
@@ -169,6 +192,9 @@ static void build_stmt(sc_frame *f, const sc_stmt *stmt)
         break;
     case SC_STMT_REPEAT:
         build_repeat(f, stmt);
+        break;
+    case SC_STMT_IF:
+        build_if(f, stmt);
         break;
     case SC_STMT_RETURN:
         build_return(f, stmt);
@@ -430,7 +456,7 @@ static bool stack_index(sc_frame *f, const sc_sub *sub, sc_loc loc, int64_t *ind
 
 /* Creates the instance that a sub declares, in the scope of `home`. NULL after reporting an
  * error. */
-static sc_instance *instantiate(sc_frame *home, const sc_member *member, sc_sym path)
+static sc_instance *instantiate(sc_frame *home, const sc_member *member, sc_sym path, int64_t index)
 {
     sc_builder *b = home->b;
     const sc_sub *sub = member->sub;
@@ -438,10 +464,13 @@ static sc_instance *instantiate(sc_frame *home, const sc_member *member, sc_sym 
     sc_instance *instance = sc_arena_alloc(&b->context->arena, sizeof *instance);
     *instance = (sc_instance){
         .unit = member->block, .path = path, .substitutions = home->instance->substitutions};
+    sc_stack_place place = {.is_stack = sub->stack.text != 0, .index = index};
+    sc_dim stack = place.is_stack ? sc_build_dim(home, sub->stack) : SC_NONE;
+    place.size = stack == SC_NONE ? 0 : sc_build_size(b, stack);
     sc_map_insert(&b->program->elaborated, (uint64_t)(uintptr_t)sub, 0, NULL);
     bool fine = sc_build_dim_args(home, callable, sub->dim_args.data, sub->dim_args.count, sub->loc,
                                   instance) &&
-                sc_build_statics(home, callable, &sub->statics, instance);
+                sc_build_statics(home, callable, &sub->statics, &place, instance);
     return fine ? instance : NULL;
 }
 
@@ -452,7 +481,8 @@ void sc_build_declaration(sc_frame *home, const sc_member *member)
     else if (member->kind == SC_MEMBER_CACHE)
         sc_build_cache(home, member->decl->loc, member);
     else if (member->kind == SC_MEMBER_SUB && member->block != NULL && !member->block->broken)
-        instantiate(home, member, sc_build_path(home->b, home->instance->path, member->name.text));
+        instantiate(home, member, sc_build_path(home->b, home->instance->path, member->name.text),
+                    0);
 }
 
 static sc_bval_list call_sub(sc_frame *f, const sc_expr *call, const sc_member *member)
@@ -483,7 +513,7 @@ static sc_bval_list call_sub(sc_frame *f, const sc_expr *call, const sc_member *
     if (sub->stack.text != 0)
         path = sc_intern_printf(&b->context->names, "%s[%lld]", sc_name_text(b, path),
                                 (long long)index);
-    const sc_instance *instance = instantiate(&home, member, path);
+    const sc_instance *instance = instantiate(&home, member, path, index);
     if (instance == NULL)
         return no_results(b, callable);
     return run_call(f, call, callable, instance, instance->path, instance->path);
@@ -524,7 +554,7 @@ static sc_bval_list call_fn(sc_frame *f, const sc_expr *call, const sc_callable 
     if (!sort_arguments(f, call, callable, true, &statics) ||
         !check_callable(f, callable, call->loc) || !fn_dim_args(f, call, callable, instance))
         return no_results(b, callable);
-    if (!sc_build_statics(f, callable, &statics, instance))
+    if (!sc_build_statics(f, callable, &statics, &(sc_stack_place){0}, instance))
         return no_results(b, callable);
     sc_sym path = sc_build_path(b, f->instance->path, callable->name.text);
     return run_call(f, call, callable, instance, path, f->instance->path == 0 ? path : f->scope);
@@ -536,6 +566,10 @@ bool sc_build_call(sc_frame *f, const sc_expr *call, sc_bval_list *out)
     const sc_member *member =
         f->instance->unit == NULL ? NULL : sc_unit_member(f->instance->unit, name);
     if (member != NULL && member->kind == SC_MEMBER_SUB) {
+        if (!sc_build_is_present(f, member, call->loc)) {
+            *out = (sc_bval_list){sc_arena_alloc(&f->b->context->arena, sizeof(sc_bval)), 1};
+            return true;
+        }
         *out = call_sub(f, call, member);
         return true;
     }

@@ -81,6 +81,7 @@ typedef enum sc_stmt_kind {
     SC_STMT_ENTRY,
     SC_STMT_ASSIGN,
     SC_STMT_REPEAT,
+    SC_STMT_IF,
     SC_STMT_RETURN
 } sc_stmt_kind;
 
@@ -100,12 +101,25 @@ struct sc_stmt {
             sc_stmt_list body;
             sc_loc end;
         } repeat;
+        /* if NAME { .. }: the body is there in instances whose static argument NAME is neither 0
+         * nor the word none; an `else` is a statement of its own, with the name of the `if` before
+         * it (0: there is none) */
+        struct {
+            sc_name name;
+            bool is_else;
+            sc_stmt_list body;
+            sc_loc end;
+        } when;
         sc_expr_list results; /* RETURN */
     };
 };
 
+/* model m(theta = 1e4) { .. }, or `model m(theta = 5e5);`, which gives values to the static
+ * arguments of a model in another file. */
 typedef struct sc_model {
     sc_name name;
+    bool has_statics, has_body;
+    sc_arg_list statics;
     sc_stmt_list body;
     sc_loc loc, end;
 } sc_model;

@@ -21,7 +21,8 @@ typedef enum sc_expr_kind {
     SC_EXPR_STRING,
     SC_EXPR_NEG,
     SC_EXPR_BINARY,
-    SC_EXPR_CALL
+    SC_EXPR_CALL,
+    SC_EXPR_LIST
 } sc_expr_kind;
 
 /* D, E -> R (slice, concat, rename, append, topk) or D = X (a named dim argument). `to` is empty
@@ -53,7 +54,8 @@ struct sc_expr {
             char op; /* + - * / */
             sc_expr *left, *right;
         } binary;
-        sc_expr *operand; /* NEG */
+        sc_expr *operand;   /* NEG */
+        sc_expr_list items; /* LIST */
         struct {
             sc_name callee;
             bool has_dims; /* f[..](..) rather than f(..) */

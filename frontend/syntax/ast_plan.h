@@ -164,8 +164,7 @@ typedef enum sc_wdim_kind {
 typedef struct sc_wdim {
     sc_wdim_kind kind;
     sc_name dim;
-    int64_t first, last; /* PART: equal; RANGE: as written */
-    sc_expr *of;
+    sc_expr *first, *last, *of; /* PART: first and last are the same */
     sc_loc loc;
 } sc_wdim;
 

@@ -57,6 +57,8 @@ static void put_item_head(sc_layout *l, const sc_item *item)
     case SC_ITEM_MODEL:
         sc_put_word(l, "model");
         sc_put_name(l, item->model->name);
+        if (item->model->has_statics)
+            sc_print_arguments(l, &item->model->statics);
         break;
     case SC_ITEM_MINIMIZE:
         sc_print_minimize(l, item->minimize);
@@ -111,6 +113,8 @@ static bool body_of_stmt(const sc_stmt *stmt, body *out)
 {
     if (stmt->kind == SC_STMT_REPEAT)
         *out = stmts_body(&stmt->repeat.body, stmt->repeat.end);
+    else if (stmt->kind == SC_STMT_IF)
+        *out = stmts_body(&stmt->when.body, stmt->when.end);
     else if (stmt->kind == SC_STMT_FN || stmt->kind == SC_STMT_ENTRY)
         *out = stmts_body(&stmt->callable->body, stmt->callable->end);
     else
@@ -126,6 +130,8 @@ static bool body_of_item(const sc_item *item, body *out)
         *out = stmts_body(&item->callable->body, item->callable->end);
         return true;
     case SC_ITEM_MODEL:
+        if (!item->model->has_body)
+            return false;
         *out = stmts_body(&item->model->body, item->model->end);
         return true;
     case SC_ITEM_PLAN:

@@ -96,6 +96,15 @@ static void put_binary(sc_layout *l, const sc_expr *expr)
     put_operand(l, expr->binary.right, is_sum);
 }
 
+static void put_list(sc_layout *l, const sc_expr *expr)
+{
+    sc_layout_add(l, expr->loc.begin, "[");
+    l->depth++;
+    put_exprs(l, &expr->items);
+    l->depth--;
+    sc_put(l, "]");
+}
+
 static void put_bare_expr(sc_layout *l, const sc_expr *expr)
 {
     switch (expr->kind) {
@@ -116,6 +125,9 @@ static void put_bare_expr(sc_layout *l, const sc_expr *expr)
         break;
     case SC_EXPR_CALL:
         put_call(l, expr);
+        break;
+    case SC_EXPR_LIST:
+        put_list(l, expr);
         break;
     }
 }
@@ -283,12 +295,15 @@ static void put_assignment(sc_layout *l, const sc_stmt *stmt)
 void sc_print_stmt_head(sc_layout *l, const sc_stmt *stmt)
 {
     static const char *const words[] = {
-        [SC_STMT_PARAM] = "param",  [SC_STMT_CACHE] = "cache", [SC_STMT_SUB] = "sub",
-        [SC_STMT_FN] = "fn",        [SC_STMT_ENTRY] = "entry", [SC_STMT_REPEAT] = "repeat",
-        [SC_STMT_RETURN] = "return"};
-    if (stmt->kind != SC_STMT_ASSIGN) {
-        sc_put_word(l, words[stmt->kind]);
+        [SC_STMT_PARAM] = "param",   [SC_STMT_CACHE] = "cache", [SC_STMT_SUB] = "sub",
+        [SC_STMT_FN] = "fn",         [SC_STMT_ENTRY] = "entry", [SC_STMT_REPEAT] = "repeat",
+        [SC_STMT_RETURN] = "return", [SC_STMT_IF] = "if"};
+    if (stmt->kind == SC_STMT_IF && stmt->when.is_else) {
+        sc_put(l, "else");
+        return;
     }
+    if (stmt->kind != SC_STMT_ASSIGN)
+        sc_put_word(l, words[stmt->kind]);
     switch (stmt->kind) {
     case SC_STMT_PARAM:
     case SC_STMT_CACHE:
@@ -312,6 +327,9 @@ void sc_print_stmt_head(sc_layout *l, const sc_stmt *stmt)
         break;
     case SC_STMT_REPEAT:
         sc_put_name(l, stmt->repeat.dim);
+        break;
+    case SC_STMT_IF:
+        sc_put_name(l, stmt->when.name);
         break;
     case SC_STMT_RETURN:
         put_exprs(l, &stmt->results);

@@ -241,10 +241,10 @@ static void put_wdim(sc_layout *l, const sc_wdim *dim)
         sc_put_name(l, dim->dim);
         return;
     }
-    sc_put_integer(l, dim->first);
+    sc_print_expr(l, dim->first);
     if (dim->kind == SC_WDIM_RANGE) {
         sc_put(l, "..");
-        sc_put_integer(l, dim->last);
+        sc_print_expr(l, dim->last);
     }
     sc_put_between(l, "of");
     sc_print_expr(l, dim->of);

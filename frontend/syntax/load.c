@@ -1,5 +1,6 @@
 /* Loads files and their imports. Each file is read once, identified by its canonical path. A file
- * that is met again while its own imports are being read closes a cycle. */
+ * that is met again while its own imports are being read closes a cycle. An import that no file has
+ * is looked up in the model library. */
 #define _XOPEN_SOURCE 700 /* for realpath */
 
 #include <errno.h>
@@ -11,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "frontend/syntax/library.h"
 #include "frontend/syntax/parser_state.h"
 #include "support/hash.h"
 
@@ -102,6 +104,15 @@ static void report_unreadable(sc_context *context, const char *path, int error, 
     sc_report(&context->diag, id, import, path, error_text(context, error), NULL);
 }
 
+static const sc_library_file *find_in_library(const char *name)
+{
+    for (const sc_library_file *file = sc_library_files; file->name != NULL; file++) {
+        if (strcmp(file->name, name) == 0)
+            return file;
+    }
+    return NULL;
+}
+
 static sc_file *read_and_parse(sc_context *context, const char *path, sc_loc import)
 {
     file_text text = read_file(context, path, import.begin != 0);
@@ -145,7 +156,7 @@ static void report_cycle(sc_importer *importer, uint32_t index, const char *path
     }
 }
 
-static sc_file *load(sc_importer *importer, const char *path, sc_loc import);
+static sc_file *load_import(sc_importer *importer, const sc_file *file, const sc_item *item);
 
 static void load_imports(sc_importer *importer, sc_file *file)
 {
@@ -157,23 +168,18 @@ static void load_imports(sc_importer *importer, sc_file *file)
         for (uint32_t i = 0; i < file->items.count; i++) {
             sc_item *item = file->items.data[i];
             if (item->kind == SC_ITEM_IMPORT)
-                item->import.file =
-                    load(importer,
-                         resolve(context, file->source->name, sc_text(context, item->import.path)),
-                         item->loc);
+                item->import.file = load_import(importer, file, item);
         }
     }
     importer->depth--;
 }
 
-static sc_file *load(sc_importer *importer, const char *path, sc_loc import)
+/* Loads the file of this name and its imports, unless they are already; `library` is its text if
+ * it is one of the library's, else NULL. */
+static sc_file *load_once(sc_importer *importer, const char *canonical, const char *path,
+                          const sc_library_file *library, sc_loc import)
 {
     sc_context *context = importer->context;
-    char canonical[PATH_MAX];
-    if (!canonical_path(path, canonical)) {
-        report_unreadable(context, path, errno, import);
-        return NULL;
-    }
     bool is_new;
     uint32_t index = *sc_map_insert(&importer->by_path, sc_intern_text(&context->names, canonical),
                                     importer->files.count, &is_new);
@@ -184,12 +190,35 @@ static sc_file *load(sc_importer *importer, const char *path, sc_loc import)
     }
     *sc_vec_push(&context->arena, &importer->files) =
         (loaded_file){.loading = true, .import = import};
-    sc_file *file = read_and_parse(context, path, import);
+    sc_file *file = library != NULL ? sc_parse_text(context, library->name, library->text,
+                                                    strlen(library->text))
+                                    : read_and_parse(context, path, import);
     importer->files.data[index].file = file;
     if (file != NULL)
         load_imports(importer, file);
     importer->files.data[index].loading = false;
     return file;
+}
+
+static sc_file *load(sc_importer *importer, const char *path, sc_loc import)
+{
+    char canonical[PATH_MAX];
+    if (canonical_path(path, canonical))
+        return load_once(importer, canonical, path, NULL, import);
+    report_unreadable(importer->context, path, errno, import);
+    return NULL;
+}
+
+static sc_file *load_import(sc_importer *importer, const sc_file *file, const sc_item *item)
+{
+    sc_context *context = importer->context;
+    const char *spelled = sc_text(context, item->import.path),
+               *path = resolve(context, file->source->name, spelled);
+    const sc_library_file *library = find_in_library(spelled);
+    struct stat status;
+    if (library != NULL && stat(path, &status) != 0)
+        return load_once(importer, library->name, library->name, library, item->loc);
+    return load(importer, path, item->loc);
 }
 
 sc_file *sc_load_text(sc_context *context, const char *name, const char *text, size_t length)

@@ -41,6 +41,17 @@ sc_expr *sc_make_binary(sc_parser *parser, char op, sc_expr *left, sc_expr *righ
     return expr;
 }
 
+sc_expr *sc_make_list(sc_parser *parser, sc_expr_list items, sc_loc loc)
+{
+    sc_expr *expr = sc_make_leaf(parser, SC_EXPR_LIST, loc);
+    uint32_t depth = 0;
+    for (uint32_t i = 0; i < items.count; i++)
+        depth = deeper(depth, items.data[i]->depth);
+    expr->items = items;
+    set_depth(parser, expr, depth + 1);
+    return expr;
+}
+
 sc_expr *sc_make_parenthesised(sc_parser *parser, sc_expr *expr, sc_loc loc)
 {
     expr->parenthesised = true;
@@ -103,6 +114,7 @@ static uint32_t depth_of_parts(const sc_stmt *stmt)
     case SC_STMT_FN:
     case SC_STMT_ENTRY:
     case SC_STMT_REPEAT:
+    case SC_STMT_IF:
         break;
     }
     return depth;

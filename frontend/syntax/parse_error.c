@@ -21,7 +21,7 @@ static const token_group groups[] = {
     {"a declaration", SC_WORD_DECLARES, {NULL}},
     {"a statement", SC_WORD_STATES, {"identifier"}},
     {"a kind of tensor (param, act, ..)", SC_WORD_KIND, {NULL}},
-    {"an expression", 0, {"identifier", "integer", "number", "string", "'('", "'-'"}},
+    {"an expression", 0, {"identifier", "integer", "number", "string", "'('", "'['", "'-'"}},
     {"a number", 0, {"integer", "number"}},
     {"an operator", 0, {"'+'", "'-'", "'*'", "'/'"}},
 };

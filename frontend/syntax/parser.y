@@ -69,6 +69,8 @@ static void sc_yyerror(sc_loc *loc, sc_parser *parser, const char *message)
 static void read_version(sc_parser *parser, sc_int_token version, sc_loc loc);
 static sc_callable *make_callable(sc_parser *parser, sc_name name, sc_callable *at, const sc_body *body, sc_loc loc);
 static sc_stmt *make_stmt(sc_parser *parser, sc_stmt_kind kind, sc_loc loc);
+static sc_deep_stmt make_if(sc_parser *parser, sc_name name, const sc_body *body, sc_loc loc);
+static void name_else(const sc_stmt_list *before, sc_stmt *stmt);
 static sc_item *make_item(sc_parser *parser, sc_item_kind kind, sc_loc loc);
 static sc_plan_stmt *make_plan_stmt(sc_parser *parser, sc_plan_stmt_kind kind, sc_loc loc);
 static void set_bound(sc_plan_stmt *stmt, sc_expect_relation relation, sc_quantity bound);
@@ -290,6 +292,7 @@ stmts: %empty           { $$ = (sc_body){0}; }
     | stmts stmt {
         $$ = $1;
         if ($2.node != NULL) {
+            name_else(&$$.list, $2.node);
             PUSH($$.list, $2.node);
             $$.depth = DEEPER($$.depth, $2.depth);
         }
@@ -330,6 +333,10 @@ stmt: PARAM pdecls ';'  { sc_stmt *s = make_stmt(parser, SC_STMT_PARAM, @$); MOV
         $$ = sc_make_stmt(parser, s, $3.depth);
         STOP_IF_STOPPED();
     }
+    | IF IDENT body     { $$ = make_if(parser, $2, &$3, @$); STOP_IF_STOPPED(); }
+    | ELSE body         { $$ = make_if(parser, (sc_name){0, @1}, &$2, @$); $$.node->when.is_else = true; STOP_IF_STOPPED(); }
+    | IF error body     { $$ = (sc_deep_stmt){0}; yyerrok; }
+    | IF error ';'      { $$ = (sc_deep_stmt){0}; yyerrok; }
     | REPEAT error body { $$ = (sc_deep_stmt){0}; yyerrok; }
     | REPEAT error ';'  { $$ = (sc_deep_stmt){0}; yyerrok; }
     | RETURN exprs ';'  { sc_stmt *s = make_stmt(parser, SC_STMT_RETURN, @$); s->results = $2; $$ = sc_make_stmt(parser, s, 0); }
@@ -382,7 +389,12 @@ stack: %empty           { $$ = (sc_name){0}; }
     | '*' IDENT         { $$ = $2; }
     ;
 
-model: MODEL IDENT body { $$ = NEW(sc_model); *$$ = (sc_model){.name = $2, .body = $3.list, .loc = @$, .end = $3.end}; }
+model: MODEL IDENT body { $$ = NEW(sc_model); *$$ = (sc_model){.name = $2, .has_body = true, .body = $3.list, .loc = @$, .end = $3.end}; }
+    | MODEL IDENT '(' args ')' body {
+        $$ = NEW(sc_model);
+        *$$ = (sc_model){.name = $2, .has_statics = true, .has_body = true, .statics = $4, .body = $6.list, .loc = @$, .end = $6.end};
+    }
+    | MODEL IDENT '(' args ')' ';' { $$ = NEW(sc_model); *$$ = (sc_model){.name = $2, .has_statics = true, .statics = $4, .loc = @$}; }
     | MODEL error body  { $$ = NULL; yyerrok; }
     | MODEL error ';'   { $$ = NULL; yyerrok; }
     ;
@@ -411,6 +423,7 @@ expr: expr '+' expr     { $$ = sc_make_binary(parser, '+', $1, $3, @$); STOP_IF_
     | expr '/' expr     { $$ = sc_make_binary(parser, '/', $1, $3, @$); STOP_IF_STOPPED(); }
     | '-' expr %prec NEG { $$ = sc_make_negation(parser, $2, @$); STOP_IF_STOPPED(); }
     | '(' expr ')'      { $$ = sc_make_parenthesised(parser, $2, @$); STOP_IF_STOPPED(); }
+    | '[' exprs ']'     { $$ = sc_make_list(parser, $2, @$); STOP_IF_STOPPED(); }
     | IDENT             { $$ = sc_make_leaf(parser, SC_EXPR_NAME, @$); $$->name = $1.text; }
     | INT               { $$ = sc_make_leaf(parser, SC_EXPR_INT, @$); $$->integer = $1.value; $$->spelling = $1.spelling; }
     | FLOAT             { $$ = sc_make_leaf(parser, SC_EXPR_FLOAT, @$); $$->number = $1.value; $$->spelling = $1.spelling; }
@@ -629,10 +642,10 @@ wdims: wdim             { memset(&$$, 0, sizeof $$); PUSH($$, *$1); }
     | wdims ',' wdim    { $$ = $1; PUSH($$, *$3); }
     ;
 wdim: IDENT             { $$ = NEW(sc_wdim); *$$ = (sc_wdim){.kind = SC_WDIM_NAME, .dim = $1, .loc = @$}; }
-    | INT OF expr       { $$ = NEW(sc_wdim); *$$ = (sc_wdim){.kind = SC_WDIM_PART, .first = $1.value, .last = $1.value, .of = $3, .loc = @$}; }
-    | INT DOTDOT INT OF expr {
+    | expr OF expr      { $$ = NEW(sc_wdim); *$$ = (sc_wdim){.kind = SC_WDIM_PART, .first = $1, .last = $1, .of = $3, .loc = @$}; }
+    | expr DOTDOT expr OF expr {
         $$ = NEW(sc_wdim);
-        *$$ = (sc_wdim){.kind = SC_WDIM_RANGE, .first = $1.value, .last = $3.value, .of = $5, .loc = @$};
+        *$$ = (sc_wdim){.kind = SC_WDIM_RANGE, .first = $1, .last = $3, .of = $5, .loc = @$};
     }
     ;
 %%
@@ -662,6 +675,25 @@ static sc_stmt *make_stmt(sc_parser *parser, sc_stmt_kind kind, sc_loc loc)
     stmt->kind = kind;
     stmt->loc = loc;
     return stmt;
+}
+
+static sc_deep_stmt make_if(sc_parser *parser, sc_name name, const sc_body *body, sc_loc loc)
+{
+    sc_stmt *stmt = make_stmt(parser, SC_STMT_IF, loc);
+    stmt->when.name = name;
+    stmt->when.body = body->list;
+    stmt->when.end = body->end;
+    return sc_make_stmt(parser, stmt, body->depth);
+}
+
+/* An `else` has the name of the `if` that it follows. */
+static void name_else(const sc_stmt_list *before, sc_stmt *stmt)
+{
+    if (stmt->kind != SC_STMT_IF || !stmt->when.is_else || before->count == 0)
+        return;
+    const sc_stmt *last = before->data[before->count - 1];
+    if (last->kind == SC_STMT_IF && !last->when.is_else)
+        stmt->when.name = last->when.name;
 }
 
 static sc_item *make_item(sc_parser *parser, sc_item_kind kind, sc_loc loc)

@@ -178,6 +178,7 @@ sc_expr *sc_make_negation(sc_parser *parser, sc_expr *operand, sc_loc loc);
 sc_expr *sc_make_binary(sc_parser *parser, char op, sc_expr *left, sc_expr *right, sc_loc loc);
 /* Increases the depth: it counts entries of the parser's stack, which parentheses also use. */
 sc_expr *sc_make_parenthesised(sc_parser *parser, sc_expr *expr, sc_loc loc);
+sc_expr *sc_make_list(sc_parser *parser, sc_expr_list items, sc_loc loc);
 sc_expr *sc_make_call(sc_parser *parser, sc_name callee, sc_arg_list args, sc_loc loc);
 sc_arg sc_make_arg(sc_parser *parser, sc_name name, sc_expr *value, sc_loc loc);
 /* Also computes the statement's depth. */

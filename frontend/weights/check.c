@@ -67,9 +67,11 @@ static bool check_name(line_check *check)
 static bool check_part(line_check *check, const sc_wdim *dim)
 {
     sc_context *context = check->program->context;
-    if (dim->first > dim->last || dim->first < 0)
+    const bool ends_are_known = dim->first->kind == SC_EXPR_INT && dim->last->kind == SC_EXPR_INT;
+    if (ends_are_known && dim->first->integer > dim->last->integer)
         return report(check, dim->loc, "a range of parts goes from a part to a later one");
-    if (dim->of->kind != SC_EXPR_INT || dim->last < dim->of->integer)
+    if (dim->of->kind != SC_EXPR_INT || dim->last->kind != SC_EXPR_INT ||
+        dim->last->integer < dim->of->integer)
         return true;
     return report(check, dim->loc,
                   sc_arena_printf(&context->arena, "the last of %lld parts is %lld",

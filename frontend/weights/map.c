@@ -45,7 +45,7 @@ void sc_param_patterns(const sc_declarations *program, sc_sym model, sc_param_pa
     sc_param_paths(program, sc_declarations_model(program, model), &params);
     for (uint32_t i = 0; i < params.count; i++) {
         const sc_param_path *param = &params.data[i];
-        if (param->kind == SC_MEMBER_PARAM)
+        if (param->kind == SC_MEMBER_PARAM && !param->absent)
             *sc_vec_push(&context->arena, out) =
                 (sc_param_pattern){.path = param->text,
                                    .pattern = pattern_of(context, param),
@@ -216,26 +216,29 @@ static bool place_part(layout_walk *walk, const sc_wdim *dim)
     const sc_declarations *program = walk->program;
     sc_context *context = program->context;
     sc_binding_list sizes = {0};
-    int64_t of, count = dim->last - dim->first + 1;
+    int64_t of, first, last;
     for (uint32_t i = 0; i < walk->type->rank; i++) {
         sc_sym name = walk->m->dims.data[walk->type->dims[i].dim].name;
         if (sc_declarations_dim(program, name) != SC_NONE)
             *sc_vec_push(&context->arena, &sizes) =
                 (sc_binding){name, walk->type->dims[i].size, dim->loc};
     }
-    if (!sc_declarations_eval_integer(program, dim->of, &sizes, &of))
+    if (!sc_declarations_eval_integer(program, dim->of, &sizes, &of) ||
+        !sc_declarations_eval_integer(program, dim->first, &sizes, &first) ||
+        !sc_declarations_eval_integer(program, dim->last, &sizes, &last))
         return false;
-    if (dim->first < 0 || count < 1 || dim->last >= of)
+    if (first < 0 || last < first || last >= of)
         return report(program, walk->map,
                       sc_arena_printf(&context->arena, "there are parts 0 to %lld of %lld",
                                       (long long)of - 1, (long long)of));
+    const int64_t count = last - first + 1;
     if (walk->out->elements % count != 0)
         return report(program, walk->map,
                       sc_arena_printf(&context->arena,
                                       "%lld elements do not divide into %lld parts",
                                       (long long)walk->out->elements, (long long)count));
     int64_t part = walk->out->elements / count;
-    walk->out->offset += dim->first * part;
+    walk->out->offset += first * part;
     walk->out->elements = part;
     if (!multiply(walk, of))
         return false;

@@ -5,6 +5,7 @@
 #include <float.h>
 
 #include "ir/ops/build.h"
+#include "ir/ops/sinks.h"
 
 static sc_value in(sc_derive *d, uint32_t i)
 {
@@ -376,18 +377,32 @@ void derive_attend(sc_derive *d)
     enum { Q, K, V, FIXED };
     sc_value operands[SC_MAX_FIXED_OPERANDS];
     sc_attr attrs[SC_ATTR_COUNT];
-    uint32_t count = 0, attr_count = attrs_but(&op, SC_ATTR_lse, attrs);
+    const sc_sinkless sinkless = sc_without_sinks(d->e.m, &op);
+    const int sinks = sc_op_operand_called(d->e.m, &op, "sinks", FIXED);
+    uint32_t count = 0, attr_count = 0;
+    for (uint32_t i = 0; i < sinkless.attr_count; i++) {
+        if (sinkless.attrs[i].key != SC_ATTR_lse)
+            attrs[attr_count++] = sinkless.attrs[i];
+    }
     for (uint32_t i = Q; i < FIXED; i++)
         operands[count++] = in(d, i);
     operands[count++] = out(d, 0);
     operands[count++] = out(d, 1);
     operands[count++] = d->cotangents[0];
-    for (uint32_t i = FIXED; i < op.operand_count; i++)
-        operands[count++] = in(d, i);
+    for (uint32_t i = FIXED; i < op.operand_count; i++) {
+        if ((int)i != sinks)
+            operands[count++] = in(d, i);
+    }
+    if (sinks >= 0 && d->wanted[sinks])
+        d->gradients[sinks] =
+            sc_sinks_cotangent(&d->e, (sc_attended){operands[FIXED], operands[FIXED + 1]},
+                               d->cotangents[0], in(d, (uint32_t)sinks));
+    const int bias = sc_op_operand_called(d->e.m, &op, "bias", FIXED);
+    if (!d->wanted[Q] && !d->wanted[K] && !d->wanted[V] && (bias < 0 || !d->wanted[bias]))
+        return; /* only the sinks' */
     sc_op_id made = sc_make_op(&d->e, SC_OP_attend_grad, operands, count, attrs, attr_count);
     for (uint32_t i = Q; i < FIXED; i++)
         d->gradients[i] = sc_result(d->e.m, made, i);
-    int bias = sc_op_operand_called(d->e.m, &op, "bias", FIXED);
     if (bias >= 0 && sc_op_at(d->e.m, made)->result_count > FIXED)
         d->gradients[bias] = sc_result(d->e.m, made, FIXED);
 }

@@ -22,6 +22,7 @@ enum {
     LSE,
     KEEP,
     BIAS,
+    SINKS,
     SEGMENTS,
     KEY_SEGMENTS,
     POS,
@@ -45,7 +46,7 @@ typedef struct sc_attention {
     double scale, softcap;                        /* softcap 0: none */
     bool is_causal, is_whole_keep, is_whole_bias; /* whole: it has the keys of all members */
     double window; /* keys at <= position - window are masked; infinity if there is none */
-    const double *q, *k, *v, *keep, *bias, *segments, *key_segments, *pos, *len;
+    const double *q, *k, *v, *keep, *bias, *sinks, *segments, *key_segments, *pos, *len;
     sc_dropout dropout; /* of the weights, as an array with q's dims without E, then T */
     double *weights;    /* one per key */
 } sc_attention;
@@ -63,6 +64,7 @@ static bool add_called(sc_eval *eval, sc_attention *a)
 {
     return sc_walk_add_called(eval, &a->queries, "keep", &a->keep) &&
            sc_walk_add_called(eval, &a->queries, "bias", &a->bias) &&
+           sc_walk_add_called(eval, &a->queries, "sinks", &a->sinks) &&
            sc_walk_add_called(eval, &a->queries, "segments", &a->segments) &&
            sc_walk_add_called(eval, &a->queries, "key_segments", &a->key_segments) &&
            sc_walk_add_called(eval, &a->queries, "pos", &a->pos) &&
@@ -239,12 +241,14 @@ static double kept(const sc_attention *a, int64_t row, int64_t t)
 
 /* ---- attend ---- */
 
-/* Stores unnormalised weights and returns their sum, 0 if every key is masked. A masked key
- * contributes nothing even if its score is NaN. *most is the largest score. */
+/* Stores unnormalised weights and returns their sum, 0 if every key is masked and there is no sink.
+ * A masked key contributes nothing even if its score is NaN. *most is the largest score. A sink is
+ * a score that is never masked and weighs no value. */
 static double weigh(sc_attention *a, double *most)
 {
+    const double sink = a->sinks == NULL ? -INFINITY : a->sinks[a->queries.at[SINKS]];
     double total = 0;
-    *most = -INFINITY;
+    *most = sink;
     for (int64_t t = 0; t < a->t.size; t++) {
         a->weights[t] = is_visible(a, t) ? score(a, t) + bias_at(a, t) : -INFINITY;
         *most = a->weights[t] > *most || isnan(a->weights[t]) ? a->weights[t] : *most;
@@ -255,7 +259,7 @@ static double weigh(sc_attention *a, double *most)
         a->weights[t] = exp(a->weights[t] - *most);
         total += a->weights[t];
     }
-    return total;
+    return total + exp(sink - *most);
 }
 
 static void drop_weights(sc_attention *a)

@@ -6,7 +6,7 @@
 
 #include "ir/ops/eval.h"
 
-enum { SC_WALK_ARRAYS = 16, SC_WALK_DIMS = SC_MAX_FACTORS };
+enum { SC_WALK_ARRAYS = 17, SC_WALK_DIMS = SC_MAX_FACTORS };
 
 typedef struct sc_walk_dim {
     sc_dim dim;

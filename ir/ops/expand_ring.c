@@ -18,6 +18,7 @@
  * Never nest emitting calls in one argument list (see expand.c). */
 #include "ir/ops/build.h"
 #include "ir/ops/expand.h"
+#include "ir/ops/sinks.h"
 #include "support/min.h"
 
 #include <float.h>
@@ -27,7 +28,8 @@ enum { KEYS = 1 /* the operand */ };
 
 typedef struct ring {
     sc_expand *e;
-    const sc_op op; /* a copy: emitting moves ops */
+    const sc_op op;       /* a copy: emitting moves ops */
+    sc_sinkless sinkless; /* what steps have; sinks are added to the merged result */
     int64_t members, steps;
     /* the numbers of operands that go round: keys, values, and what else has keys, but no queries
      */
@@ -73,10 +75,10 @@ int64_t sc_ring_steps(const sc_module *m, const sc_op *op, const sc_sub_axis_lis
 /* The attributes of a step; block, the last one, is set for each. */
 static void take_attrs(ring *r)
 {
-    for (uint32_t i = 0; i < r->op.attr_count; i++) {
-        uint32_t key = r->op.attrs[i].key;
+    for (uint32_t i = 0; i < r->sinkless.attr_count; i++) {
+        uint32_t key = r->sinkless.attrs[i].key;
         if (key != SC_ATTR_lse && key != SC_ATTR_split)
-            r->attrs[r->attr_count++] = r->op.attrs[i];
+            r->attrs[r->attr_count++] = r->sinkless.attrs[i];
     }
     if (sc_op_has(&r->op, SC_KEEPS_LSE))
         r->attrs[r->attr_count++] = sc_attr_int(SC_ATTR_lse, 1);
@@ -90,8 +92,9 @@ static ring begin(sc_expand *e)
     ring r = {.e = e, .op = *sc_op_at(m, e->e.before), .members = (int64_t)e->shards};
     const sc_attr *dims = sc_op_attr(&r.op, SC_ATTR_dims), *to = sc_op_attr(&r.op, SC_ATTR_to);
     r.steps = sc_ring_steps(m, &r.op, &e->split);
-    for (uint32_t i = 0; i < r.op.operand_count; i++) {
-        r.operands[i] = r.op.operands[i];
+    r.sinkless = sc_without_sinks(e->e.m, &r.op);
+    for (uint32_t i = 0; i < r.sinkless.operand_count; i++) {
+        r.operands[i] = r.sinkless.operands[i];
         if (has(m, r.operands[i], dims->dims[0]) && !has(m, r.operands[i], to->dims[0]))
             r.moving[r.moving_count++] = i;
     }
@@ -134,15 +137,11 @@ static void turn(ring *r)
 static sc_op_id run_step(ring *r, int64_t block)
 {
     r->attrs[r->attr_count - 1] = sc_attr_int(SC_ATTR_block, block);
-    return sc_make_op(&r->e->e, (sc_op_kind)r->op.kind, r->operands, r->op.operand_count, r->attrs,
-                      r->attr_count);
+    return sc_make_op(&r->e->e, (sc_op_kind)r->op.kind, r->operands, r->sinkless.operand_count,
+                      r->attrs, r->attr_count);
 }
 
 /* ---- forward ---- */
-typedef struct partial_result {
-    sc_value out, log_sum;
-} partial_result;
-
 /* The share of a partial result before normalization; 0 for a row that is masked in both. */
 static sc_value share_of(sc_emitter *e, sc_value log_sum, sc_value most)
 {
@@ -152,7 +151,7 @@ static sc_value share_of(sc_emitter *e, sc_value log_sum, sc_value most)
 
 /* A row that is masked in both has no finite logsumexp: it is shifted by the lowest finite number,
  * its total is replaced by 1, and it stays 0 with the logsumexp -inf. */
-static partial_result merge(sc_emitter *e, partial_result a, partial_result b)
+static sc_attended merge(sc_emitter *e, sc_attended a, sc_attended b)
 {
     sc_dtype dtype = sc_type_of(e->m, a.log_sum)->dtype;
     sc_value lowest =
@@ -169,22 +168,24 @@ static partial_result merge(sc_emitter *e, partial_result a, partial_result b)
     sc_value from_b = sc_make2(e, SC_OP_mul, b.out, part_of_b);
     sc_value log_total = sc_make1(e, SC_OP_log, total);
     sc_value out = sc_make2(e, SC_OP_add, from_a, from_b);
-    return (partial_result){out, sc_make2(e, SC_OP_add, log_total, most)};
+    return (sc_attended){out, sc_make2(e, SC_OP_add, log_total, most)};
 }
 
 void expand_attend_ring(sc_expand *e)
 {
     ring r = begin(e);
-    partial_result all = {SC_NONE, SC_NONE};
+    sc_attended all = {SC_NONE, SC_NONE};
     for (int64_t block = 0; block <= r.steps; block++) {
         if (block < r.steps)
             receive(&r);
         sc_op_id step = run_step(&r, block);
-        partial_result one = {sc_result(e->e.m, step, 0), sc_result(e->e.m, step, 1)};
+        sc_attended one = {sc_result(e->e.m, step, 0), sc_result(e->e.m, step, 1)};
         all = block == 0 ? one : merge(&e->e, all, one);
         if (block < r.steps)
             turn(&r);
     }
+    if (r.sinkless.sinks != SC_NONE)
+        all = sc_add_sinks(&e->e, all, r.sinkless.sinks);
     e->results[0] = sc_make_cast(&e->e, all.out, sc_type_of(e->e.m, r.op.first_result)->dtype);
     e->results[1] = all.log_sum;
 }

@@ -1,5 +1,5 @@
 /* rope by its definition: tables of cosines and sines, which depend only on positions, and one
- * rotation of x. See eval_rope.c for the sources.
+ * rotation of x. See eval_rope.c and rope_scaling.c for the sources.
  *
  *   rope[S, E] x  ->  angle = position * theta^(-2i/E)
  *                     [S, E], or [B, S, E] if rows have their own positions
@@ -8,17 +8,20 @@
  *
  * Angles are computed in f64 and rounded to the dtype of the rotation, as the reference models
  * do. */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
 #include "ir/ops/build.h"
 #include "ir/ops/expand.h"
+#include "ir/ops/rope_scaling.h"
 
 typedef struct rope {
     sc_expand *e;
-    sc_value x, pos; /* pos: SC_NONE if rows count from 0 */
-    sc_dim s, d;     /* the position dim, and the dim whose elements are paired */
-    int64_t pairs;   /* half of d's size */
+    sc_value x, pos, len; /* pos: SC_NONE if rows count from 0 */
+    sc_dim s, d;          /* the position dim, and the dim whose elements are paired */
+    int64_t pairs;        /* half of d's size */
+    sc_rope_scaling scaling;
     bool interleaved, back;
     sc_dtype wide; /* dtype of the rotation */
 } rope;
@@ -61,18 +64,11 @@ static sc_value pair_of(rope *r, sc_value element)
     return sc_make1(&r->e->e, SC_OP_floor, half);
 }
 
-static sc_value scaled(rope *r, sc_value frequency)
+static sc_value scale_llama3(rope *r, sc_value frequency)
 {
     sc_emitter *e = &r->e->e;
-    const sc_op *op = sc_op_at(e->m, e->before);
-    const char *scaling = sc_text(e->m->context, sc_op_word(op, SC_ATTR_scaling));
-    const sc_attr *args = sc_op_attr(op, SC_ATTR_scaling_args);
-    if (strcmp(scaling, "linear") == 0)
-        return with(r, SC_OP_div, frequency, args->numbers[0]);
-    if (strcmp(scaling, "llama3") != 0)
-        return frequency;
-    const double factor = args->numbers[0], low = args->numbers[1], high = args->numbers[2],
-                 original = args->numbers[3];
+    const double *args = r->scaling.args;
+    const double factor = args[0], low = args[1], high = args[2], original = args[3];
     const double turn = 2 * 3.14159265358979323846;
     sc_value is_short = with(r, SC_OP_gt, frequency, turn * high / original);
     sc_value is_long = with(r, SC_OP_lt, frequency, turn * low / original);
@@ -87,14 +83,82 @@ static sc_value scaled(rope *r, sc_value frequency)
     return sc_make_where(e, is_short, frequency, others);
 }
 
+static sc_value scale_yarn(rope *r, sc_value frequency, sc_value pair)
+{
+    sc_emitter *e = &r->e->e;
+    const double first = r->scaling.first, past = r->scaling.past;
+    sc_value ramp = with(r, SC_OP_div, with(r, SC_OP_sub, pair, first), past - first);
+    ramp = with(r, SC_OP_minimum, with(r, SC_OP_maximum, ramp, 0), 1);
+    sc_value kept = sc_make2(e, SC_OP_sub, fresh_constant(r, 1, SC_DTYPE_f64), ramp);
+    sc_value stretched = with(r, SC_OP_div, frequency, r->scaling.args[0]);
+    sc_value a = sc_make2(e, SC_OP_mul, stretched, ramp);
+    sc_value b = sc_make2(e, SC_OP_mul, frequency, kept);
+    return sc_make2(e, SC_OP_add, a, b);
+}
+
+/* The number of `list` at the pair's index, as a chain of choices. */
+static sc_value number_of_pair(rope *r, sc_value pair, const double *list)
+{
+    sc_value number = fresh_constant(r, list[r->pairs - 1], SC_DTYPE_f64);
+    for (int64_t i = r->pairs - 1; i-- > 0;) {
+        if (list[i] == list[i + 1])
+            continue;
+        sc_value is_before = with(r, SC_OP_lt, pair, (double)(i + 1));
+        sc_value here = fresh_constant(r, list[i], SC_DTYPE_f64);
+        number = sc_make_where(&r->e->e, is_before, here, number);
+    }
+    return number;
+}
+
+/* A row that uses more positions than the original length takes the long factors, each row by
+ * itself. Without a cache all positions are used, so the choice is one of the compiler. */
+static sc_value scale_longrope(rope *r, sc_value frequency, sc_value pair)
+{
+    sc_emitter *e = &r->e->e;
+    const sc_type_info type = *sc_type_of(e->m, r->x);
+    const int64_t positions = type.dims[sc_type_find_dim(&type, r->s)].size;
+    const double *near = r->scaling.args, *far = near + r->pairs;
+    sc_value factor;
+    if (r->pos == SC_NONE) {
+        factor = number_of_pair(r, pair, (double)positions > r->scaling.original ? far : near);
+    } else {
+        sc_value total = sc_make_cast(e, r->pos, SC_DTYPE_f64);
+        if (r->len == SC_NONE)
+            total = with(r, SC_OP_add, total, (double)positions);
+        else
+            total = sc_make2(e, SC_OP_add, total, sc_make_cast(e, r->len, SC_DTYPE_f64));
+        sc_value is_long = with(r, SC_OP_gt, total, r->scaling.original);
+        sc_value long_factor = number_of_pair(r, pair, far);
+        factor = sc_make_where(e, is_long, long_factor, number_of_pair(r, pair, near));
+    }
+    return sc_make2(e, SC_OP_div, frequency, factor);
+}
+
+static sc_value scaled(rope *r, sc_value frequency, sc_value pair)
+{
+    switch (r->scaling.kind) {
+    case SC_ROPE_linear:
+        return with(r, SC_OP_div, frequency, r->scaling.args[0]);
+    case SC_ROPE_llama3:
+        return scale_llama3(r, frequency);
+    case SC_ROPE_yarn:
+        return scale_yarn(r, frequency, pair);
+    case SC_ROPE_longrope:
+        return scale_longrope(r, frequency, pair);
+    case SC_ROPE_none:
+    case SC_ROPE_KINDS:
+        break;
+    }
+    return frequency;
+}
+
 static sc_value angles(rope *r, sc_value element)
 {
     sc_emitter *e = &r->e->e;
-    double theta = sc_op_number(sc_op_at(e->m, e->before), SC_ATTR_theta, 10000);
     sc_value pair = pair_of(r, element);
-    sc_value exponent = with_size(r, SC_OP_mul, pair, -2 * log(theta), -1);
+    sc_value exponent = with_size(r, SC_OP_mul, pair, -2 * log(r->scaling.theta), -1);
     sc_value frequency = sc_make1(e, SC_OP_exp, exponent);
-    frequency = scaled(r, frequency);
+    frequency = scaled(r, frequency, pair);
     sc_value position = index_along(r, r->s);
     if (r->pos != SC_NONE) {
         sc_value first = sc_make_cast(e, r->pos, SC_DTYPE_f64);
@@ -170,24 +234,30 @@ void expand_rope(sc_expand *expand)
     const sc_attr dims = *sc_op_attr(op, SC_ATTR_dims);
     const sc_value result = op->first_result;
     const sc_dtype dtype = sc_type_of(e->m, result)->dtype;
-    int pos = sc_op_operand_called(e->m, op, "pos", 1);
+    int pos = sc_op_operand_called(e->m, op, "pos", 1),
+        len = sc_op_operand_called(e->m, op, "len", 1);
     sc_attr paired = sc_attr_dims(e->m, SC_ATTR_dims, &dims.dims[1], 1);
     rope r = {.e = expand,
               .pos = pos < 0 ? SC_NONE : op->operands[pos],
+              .len = len < 0 ? SC_NONE : op->operands[len],
               .s = dims.dims[0],
               .d = dims.dims[1],
               .wide = sc_wide(dtype)};
     r.interleaved =
         strcmp(sc_text(e->m->context, sc_op_word(op, SC_ATTR_pairs)), "interleaved") == 0;
     r.back = sc_op_int(op, SC_ATTR_inverse, 0) != 0;
+    const sc_type_info whole = *sc_type_of(e->m, op->operands[0]);
+    r.pairs = whole.dims[sc_type_find_dim(&whole, r.d)].size / 2;
+    const char *wrong = sc_rope_scaling_of(e->m, op->attrs, op->attr_count, r.pairs, &r.scaling);
+    assert(wrong == NULL); /* the verifier has seen the op */
+    (void)wrong;
     r.x = sc_make_apart(e, op->operands[0], &paired);
     const sc_type_info type = *sc_type_of(e->m, r.x);
-    r.pairs = type.dims[sc_type_find_dim(&type, r.d)].size / 2;
 
     sc_value element = index_along(&r, r.d);
     sc_value angle = angles(&r, element);
-    sc_value cosine = sc_make1(e, SC_OP_cos, angle);
-    sc_value sine = sc_make1(e, SC_OP_sin, angle);
+    sc_value cosine = sc_make_scaled(e, sc_make1(e, SC_OP_cos, angle), r.scaling.attention);
+    sc_value sine = sc_make_scaled(e, sc_make1(e, SC_OP_sin, angle), r.scaling.attention);
     sc_value minus = sc_make1(e, SC_OP_neg, sine);
     sc_value place = sc_make_index(e, &type, r.d);
     sc_value is_first = r.interleaved ? with(&r, SC_OP_lt, with(&r, SC_OP_mod, place, 2), 1)

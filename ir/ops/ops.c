@@ -39,6 +39,12 @@ const sc_op_row sc_ops[SC_OP_COUNT] = {
 #undef OP
 };
 
+bool sc_op_is_defined(const sc_module *m, const sc_op *op)
+{
+    return (sc_ops[op->kind].fuse & SC_FUSE_EXPAND) != 0 ||
+           sc_op_operand_called(m, op, "sinks", (uint32_t)sc_ops[op->kind].operands) >= 0;
+}
+
 bool sc_op_picks(sc_op_kind kind, uint32_t operand)
 {
     return (sc_ops[kind].picks >> (operand < LAST_PICK ? operand : LAST_PICK) & 1) != 0;

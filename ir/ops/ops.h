@@ -194,6 +194,10 @@ static inline bool sc_op_is_operand(const sc_op *op)
     return sc_op_has(op, SC_NAMESAKE) && sc_op_has(op, SC_ELEMENTWISE);
 }
 
+/* True if kernels have the op's definition (`expand` in its row) in its place: always, or with
+ * operands that no kernel takes. */
+bool sc_op_is_defined(const sc_module *m, const sc_op *op);
+
 /* True if elements of the result are elements of this operand, unchanged or rounded. */
 bool sc_op_picks(sc_op_kind kind, uint32_t operand);
 /* True if integers of this operand index dims; the attribute that names these. */

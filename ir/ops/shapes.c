@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "ir/ops/rope_scaling.h"
 #include "ir/print_type.h"
 
 static const sc_type_info *operand(const sc_shape_request *request, uint32_t i)
@@ -72,7 +73,15 @@ bool shape_float(sc_shape_request *request)
 /* Kernels represent interleaved pairs as a separate dim, so the rank must have room for one. */
 bool shape_rope(sc_shape_request *request)
 {
-    const sc_attr *pairs = attribute(request, SC_ATTR_pairs);
+    const sc_attr *pairs = attribute(request, SC_ATTR_pairs),
+                  *dims = attribute(request, SC_ATTR_dims);
+    const sc_type_info *x = operand(request, 0);
+    const int at = dims == NULL || dims->count != 2 ? -1 : sc_type_find_dim(x, dims->dims[1]);
+    sc_rope_scaling scaling;
+    const char *wrong = sc_rope_scaling_of(request->m, request->attrs, request->attr_count,
+                                           at < 0 ? 0 : x->dims[at].size / 2, &scaling);
+    if (wrong != NULL)
+        return fail(request, "%s: %s", op_name(request), wrong);
     bool unfolds =
         pairs != NULL && strcmp(sc_text(request->m->context, pairs->text), "interleaved") == 0;
     if (unfolds && operand(request, 0)->rank == SC_MAX_RANK)
@@ -652,10 +661,46 @@ static sc_type_info log_sum_type(const sc_shape_request *request)
     return type;
 }
 
+/* Returns the operand that attribute `with` names `word`, after `fixed` others, or SC_NONE. */
+static uint32_t operand_called(const sc_shape_request *request, const char *word, uint32_t fixed)
+{
+    const sc_attr *with = attribute(request, SC_ATTR_with);
+    if (with != NULL) {
+        for (uint32_t i = 0; i < with->count && fixed + i < request->operand_count; i++) {
+            if (strcmp(sc_text(request->m->context, with->words[i]), word) == 0)
+                return fixed + i;
+        }
+    }
+    return SC_NONE;
+}
+
+/* Sinks have some of the dims of the logsumexp. */
+static bool sinks_fit(sc_shape_request *request, uint32_t fixed)
+{
+    uint32_t at = operand_called(request, "sinks", fixed);
+    if (at == SC_NONE)
+        return true;
+    const sc_type_info *sinks = operand(request, at), rows = log_sum_type(request);
+    bool fits = sc_dtype_is_float(sinks->dtype);
+    for (uint32_t i = 0; i < sinks->rank; i++) {
+        int d = sc_type_find_dim(&rows, sinks->dims[i].dim);
+        fits = fits && d >= 0 && rows.dims[d].group == sinks->dims[i].group &&
+               (rows.dims[d].size == sinks->dims[i].size || rows.dims[d].size == 0 ||
+                sinks->dims[i].size == 0);
+    }
+    if (fits)
+        return true;
+    return fail(request, "attend: sinks have dims of the queries, %s, other than %s, but are %s",
+                operand_text(request, 0),
+                dim_name(request->m, attribute(request, SC_ATTR_dims)->dims[1]),
+                operand_text(request, at));
+}
+
 bool shape_attend(sc_shape_request *request)
 {
+    enum { FIXED = 3 };
     sc_type_info type;
-    if (!attended(request, &type))
+    if (!attended(request, &type) || !sinks_fit(request, FIXED))
         return false;
     widen(request, &type);
     one_result(request, &type);
@@ -679,19 +724,6 @@ static bool wants_type(sc_shape_request *request, uint32_t i, sc_type_info type)
     return fail(request, "%s: operand %u is %s, but should be %s", op_name(request), i + 1,
                 operand_text(request, i),
                 sc_type_text(request->m, sc_type_intern(request->m, &type)));
-}
-
-/* Returns the operand that attribute `with` names `word`, after `fixed` others, or SC_NONE. */
-static uint32_t operand_called(const sc_shape_request *request, const char *word, uint32_t fixed)
-{
-    const sc_attr *with = attribute(request, SC_ATTR_with);
-    if (with != NULL) {
-        for (uint32_t i = 0; i < with->count && fixed + i < request->operand_count; i++) {
-            if (strcmp(sc_text(request->m->context, with->words[i]), word) == 0)
-                return fixed + i;
-        }
-    }
-    return SC_NONE;
 }
 
 /* Cotangents of q, k, v and, if it is a float, bias. */

@@ -34,11 +34,20 @@ static bool may_stay_unread(const sc_fact_weights *weights, const char *name, bo
     return may;
 }
 
+/* True for a line of the file that was given, rather than of one that it imports: the map of a
+ * library serves checkpoints with and without such tensors. */
+static bool is_own_line(sc_context *context, sc_loc loc)
+{
+    const sc_source *source = sc_sources_line(&context->sources, loc.begin).source;
+    return source == NULL || source == &context->sources.files.data[0];
+}
+
 static void note_idle_patterns(sc_context *context, const sc_fact_weights *weights,
                                const char *path, const bool *used)
 {
     for (uint32_t i = 0; i < weights->patterns.count; i++) {
-        if (weights->patterns.data[i].is_ignore && !used[i])
+        if (weights->patterns.data[i].is_ignore && !used[i] &&
+            is_own_line(context, weights->patterns.data[i].loc))
             sc_report(&context->diag, SC_D_ignores_nothing, weights->patterns.data[i].loc,
                       weights->patterns.data[i].text, path, NULL);
     }

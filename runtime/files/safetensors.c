@@ -197,6 +197,17 @@ static char **list_folder(const char *folder, size_t *out_count, sc_safetensors_
     return names;
 }
 
+/* As transformers does, reads only the model's file where there is one of its name: others of the
+ * folder are adapters, or inputs. */
+static bool is_read(const char *name, char *const *names, size_t count)
+{
+    static const char model_name[] = "model.safetensors";
+    bool has_model = false;
+    for (size_t i = 0; i < count; i++)
+        has_model = has_model || strcmp(names[i], model_name) == 0;
+    return !has_model || strcmp(name, model_name) == 0;
+}
+
 static void open_all_of_folder(sc_safetensors *tensors, const char *folder,
                                sc_safetensors_error *error)
 {
@@ -206,9 +217,11 @@ static void open_all_of_folder(sc_safetensors *tensors, const char *folder,
     if (count == 0 && error->count == problems)
         sc_safetensors_report(error, "%s: no *.safetensors in this folder", folder);
     for (size_t i = 0; i < count; i++) {
-        open_file(tensors, join_path(folder, names[i]), error);
-        free(names[i]);
+        if (is_read(names[i], names, count))
+            open_file(tensors, join_path(folder, names[i]), error);
     }
+    for (size_t i = 0; i < count; i++)
+        free(names[i]);
     free(names);
 }
 

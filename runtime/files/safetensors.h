@@ -40,9 +40,9 @@ enum { SC_SAFETENSORS_BEGIN_AT = 8 };
 enum { SC_SAFETENSORS_HEADER_LIMIT = 100 * 1000 * 1000 }; /* bytes; the format's limit */
 
 /* Opens a file or a folder. In a folder (or given its path) model.safetensors.index.json says which
- * tensor is in which file, and hides tensors that it does not name; without it all *.safetensors
- * files are read. Files stay open, and values are read on request. Returns NULL with `error`
- * filled; the caller closes the result. */
+ * tensor is in which file, and hides tensors that it does not name; without it model.safetensors
+ * is read, or, if there is none, all *.safetensors files. Files stay open, and values are read on
+ * request. Returns NULL with `error` filled; the caller closes the result. */
 sc_safetensors *sc_safetensors_open(const char *path, sc_safetensors_error *error);
 
 /* Opens a file in memory. `bytes`, and `label`, its name in messages, stay the caller's and must

@@ -84,6 +84,7 @@ def check(shardc, path, folder):
     for kind, name, body in blocks(open(path).read()):
         if kind in ('shard', 'csv', 'json', 'jsonl', 'text') and name:
             files[name] = os.path.join(folder, name)
+            os.makedirs(os.path.dirname(files[name]), exist_ok=True)
             open(files[name], 'w').write(body)
         for command, wanted in commands(body) if kind == 'console' else []:
             got = run(shardc, command, files, folder)

@@ -1,5 +1,5 @@
 /* Mutations of rings: of which blocks of keys meet, where they go, and how partial results are
- * merged; and of zigzags. */
+ * merged; of zigzags, and of sinks. */
 #include "test/mutation/edit.h"
 #include "test/mutation/mutation.h"
 
@@ -94,4 +94,32 @@ bool zigzag_undone_on_one_side(sc_module *m, sc_func_id func)
         found = true;
     }
     return found;
+}
+
+/* ---- sinks ---- */
+
+bool sinks_are_bias(sc_module *m, sc_func_id func)
+{
+    sc_op_id op = find_op(m, func, SC_OP_attend, "attn");
+    const sc_sym word = sc_intern_text(&m->context->names, "bias");
+    if (op == SC_NONE || sc_op_operand_called(m, sc_op_at(m, op), "sinks", 3) < 0)
+        return false;
+    sc_op_set_attr(m, op, sc_attr_words(m, SC_ATTR_with, &word, 1));
+    return true;
+}
+
+/* The share of keys beside a sink is that of the first block, not of all. */
+bool sinks_after_one_block(sc_module *m, sc_func_id func)
+{
+    sc_op_id own = find_block(m, func, SC_OP_attend, 0),
+             share = find_op(m, func, SC_OP_sigmoid, "attn");
+    return own != SC_NONE && share != SC_NONE &&
+           read_as_operand(m, def_of(m, operand_of(m, share, 0)), 0, sc_result(m, own, 1));
+}
+
+bool sinks_gradient_upside_down(sc_module *m, sc_func_id func)
+{
+    sc_op_id write = find_write(m, func, "attn.s.grad"),
+             sign = write == SC_NONE ? SC_NONE : find_maker(m, operand_of(m, write, 0), SC_OP_neg);
+    return sign != SC_NONE && bypass(m, func, sign, 0);
 }

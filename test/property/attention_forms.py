@@ -49,6 +49,7 @@ MASKS = {
     "keep": ("mask = none, keep = keep", ", keep: bool[B, S, T]", ", keep", ""),
     "keep_keys": ("mask = causal, keep = keep", ", keep: bool[B, T]", ", keep", ""),
     "bias": ("mask = causal, bias = bias", "", "", ", bias[K, G, S, T]"),
+    "sinks": ("mask = window(5), sinks = sinks", "", "", ", sinks[H]"),
     "softcap": ("mask = causal, softcap = 2.0", "", "", ""),
     "segments": ("mask = causal, segments = ids", ", ids: i32[B, S]", ", ids", ""),
     "dropout": ("mask = causal, dropout = 0.3", "", "", ""),

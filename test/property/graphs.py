@@ -365,9 +365,13 @@ def draw_positions(b: Builder) -> bool:
 
 def draw_rope(b: Builder) -> bool:
     x = b.take(needed=("B", "S", "E") if b.cached else ("S", "E"), banned=("T",))
-    scaling = b.rng.choice(("", ", scaling = linear(4.0)", ", scaling = llama3(8.0, 1.0, 4.0, 64.0)", ", scaling = none"))
+    part = "R" if "R" not in x.dims and b.sizes["R"] % 2 == 0 and b.sizes["R"] <= b.sizes["E"] and b.rng.random() < 0.3 else "E"
+    short, long = ([round(b.rng.uniform(1, 4), 2) for _ in range(b.sizes[part] // 2)] for _ in range(2))
+    kinds = ("none", "linear(4.0)", "llama3(8.0, 1.0, 4.0, 64.0)", "yarn(4, 8, beta_fast = 4, attention = 1.25)", f"longrope({short}, {long}, {b.rng.randint(1, 8)})")
+    scaling = b.rng.choice(("",) + tuple(f", scaling = {k}" for k in kinds))
     pairs = b.rng.choice(("", ", pairs = halves", ", pairs = interleaved"))
-    return b.emit("rope", f"rope[S, E]({x.name}, theta = 1e4{scaling}{pairs})", x.dims, (x,))
+    dims = ", dims = R" if part == "R" else ""
+    return b.emit("rope", f"rope[S, E]({x.name}, theta = 1e4{scaling}{pairs}{dims})", x.dims, (x,))
 
 
 def draw_last(b: Builder) -> bool:
@@ -444,6 +448,10 @@ def attend_options(b: Builder, q: Value, uses: list[Value]) -> str:
         bias = b.source(dims if b.elements(dims) <= LARGEST else ("T",))
         options += f", bias = {bias.name}"
         uses.append(bias)
+    if b.rng.random() < 0.25:
+        sinks = b.source(tuple(b.rng.sample(around, min(len(around), 2))))
+        options += f", sinks = {sinks.name}"
+        uses.append(sinks)
     if b.rng.random() < 0.2 and not b.cached:
         segments = b.source(tuple(d for d in q.dims if d in ("B", "S")), "i32", 3)
         options += f", segments = {segments.name}"

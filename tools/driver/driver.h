@@ -39,6 +39,7 @@ typedef struct sc_options {
     const char *trace;             /* simulate: the file for its intervals; NULL: none */
     const char *map;               /* name of the weights block */
     const char *dtype, *max_shard; /* convert; NULL: not given */
+    const char *precision, *check; /* import: of the plans; logits to compare with, or NULL */
     uint64_t ranks;
     bool runs_ranks; /* the command runs the ranks, so --ranks may repeat what the plan says */
 } sc_options;

@@ -339,6 +339,15 @@ static void read_slots(shrinking *s, const sc_module *m, const sc_op *op)
                                                     .rows = sc_op_attr(op, SC_ATTR_dims)};
 }
 
+/* Keeps the size of a dim for whose pairs of elements an op lists numbers. */
+static void read_scaling(shrinking *s, const sc_module *m, const sc_op *op)
+{
+    const sc_attr *numbers = sc_op_attr(op, SC_ATTR_scaling_args);
+    uint32_t dim = numbers == NULL ? SC_NONE : attr_dim(s, m, op, SC_ATTR_dims, 1);
+    if (dim != SC_NONE && (int64_t)numbers->count >= s->dims.data[dim].from)
+        fix(s, dim);
+}
+
 /* Reads the relations of sizes in ops. Classes come first, because scaling refers to them. */
 static void read_relations(shrinking *s, const sc_module *m)
 {
@@ -351,6 +360,7 @@ static void read_relations(shrinking *s, const sc_module *m)
     {
         if (sc_op_has(sc_op_at(m, op), SC_RESIZES))
             read_resize(s, m, sc_op_at(m, op));
+        read_scaling(s, m, sc_op_at(m, op));
         if (sc_op_attr(sc_op_at(m, op), SC_ATTR_parts) != NULL)
             scale_together(s, attr_dim(s, m, sc_op_at(m, op), SC_ATTR_to, 0),
                            attr_dim(s, m, sc_op_at(m, op), SC_ATTR_parts, 0));

@@ -280,6 +280,10 @@ static const role_case cases[] = {
     ROPE("pairs = interleaved"),
     ROPE("pairs = halves, scaling = linear, scaling_args = [4.0]"),
     ROPE("pairs = interleaved, scaling = llama3, scaling_args = [8.0, 1.0, 4.0, 8192.0]"),
+    ROPE("pairs = halves, scaling = yarn, scaling_args = [4.0, 8.0, 32.0, 1.0, 1.5, 1.0]"),
+    ROPE("pairs = interleaved, scaling = longrope, scaling_args = [1.0, 1.1, 1.2, 1.3, 1.4, 1.5, "
+         "2.0, "
+         "2.1, 2.2, 2.3, 2.4, 2.5, 4.0, 1.5]"),
     ROPE("pairs = halves, inverse = 1"),
     ROPE("pairs = interleaved, inverse = 1, scaling = llama3, scaling_args = [8.0, 1.0, 4.0, "
          "8192.0]"),
@@ -303,6 +307,12 @@ static const role_case cases[] = {
          ATTEND(HEADS, HEADS,
                 "%m = input : bool[B=4, S=12, T=12]\n %b = input : f32[H=(K=2, G=6), S=12, T=12]\n",
                 ", %m, %b", ", with = [keep, bias]", OUT),
+     .idle_offset = " S "},
+    {.kind = SC_OP_attend,
+     .body = ATTEND(HEADS, HEADS, "%s = input : f32[H=(K=2, G=6)]\n", ", %s",
+                    ", mask = causal, with = [sinks]", OUT)},
+    {.kind = SC_OP_attend,
+     .body = ATTEND_LSE(HEADS, "%s = input : f32[B=4]\n", ", %s", ", with = [sinks]", OUT),
      .idle_offset = " S "},
     {.kind = SC_OP_attend,
      .body = ATTEND(HEADS, HEADS, "%g = input : i32[B=4, S=12]\n %h = input : i32[B=4, T=12]\n",

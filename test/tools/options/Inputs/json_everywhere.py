@@ -61,6 +61,7 @@ CASES = {
     "data": [["-o", os.path.join(folder, "ids.bin"), "--eos", "0"]],
     "plot": [[]],
     "tokenize": [],  # lines of JSON, an object each
+    "import": [["--precision", "f64"]],
     "help": [["train"], ["usage"], ["environment"]],
 }
 
@@ -85,7 +86,7 @@ for command in commands:
     helped, code = run(command, "--help")
     assert code == 0 and helped["command"] == command and any(o["name"] == "--format" for o in helped["options"]), command
     for case in CASES[command]:
-        file = {"schedule": PIPELINE, "plot": LOG}.get(command, MODEL)
+        file = {"schedule": PIPELINE, "plot": LOG, "import": os.path.join(root, "test/models/llama")}.get(command, MODEL)
         result, code = run(command, *(case if command == "help" else [file] + case))
         assert code == (3 if command == "check" and case != P else 0), (command, case, code)
 
@@ -103,6 +104,8 @@ formatted, _ = run("fmt", MODEL)
 assert formatted["changed"] == (formatted["text"] != text) and formatted["changed"]
 open(MODEL, "w").write(formatted["text"])
 assert run("fmt", MODEL)[0] == {"version": 1, "file": MODEL, "text": formatted["text"], "changed": False}
+imported, _ = run("import", os.path.join(root, "test/models/llama"))
+assert imported["dims"]["K"] == 2 and imported["arguments"]["theta"] == "50000" and imported["text"].startswith("lang 1;"), imported
 kernels, _ = run("kernels", MODEL, *P, "-o", os.path.join(folder, "kernels"))
 assert kernels["kernels"] and all(os.path.exists(k["file"]) for k in kernels["kernels"]), kernels
 assert kernels["products"] and all(p["flops"] > 0 for p in kernels["products"]), kernels

@@ -273,6 +273,22 @@ static const function single[] = {
                               "%y {theta=100.0, pairs=interleaved} : "
                               "f32[S=5, E=6]\nreturn %y, %z\n",
      {{-2, 2}}},
+    {IN("x", "f32[S=5, E=6]") "%y = rope[S, E] %x {theta=100.0, scaling=yarn, scaling_args=[4.0, "
+                              "5.0, 2.0, 0.1, 1.5, 0.0]} : f32[S=5, E=6]\n%z = rope[S, E] "
+                              "%y {theta=100.0, pairs=interleaved, scaling=longrope, "
+                              "scaling_args=[1.0, 1.5, 2.0, 3.0, 3.5, 4.0, 4.0, 1.25]} : "
+                              "f32[S=5, E=6]\nreturn %y, %z\n",
+     {{-2, 2}}},
+    {IN("x", "f32[B=3, S=2, E=4]") IN("p", "i32[B=3]")
+         IN("n", "i32[B=3]") "%y = rope[S, E] %x, %p, %n {theta=100.0, scaling=longrope, "
+                             "scaling_args=[1.0, 1.5, 3.0, "
+                             "3.5, 4.0, 1.25], with=[pos, len]} : f32[B=3, S=2, E=4]\nreturn %y\n",
+     {{-2, 2}, {0, 5}, {0, 2}}},
+    {IN("q", "f32[B=3, S=5, H=(K=1, G=2), E=4]") IN("k", "f32[B=3, T=5, K=1, E=4]")
+         IN("s", "f32[H=(K=1, G=2)]") "%o, %l = attend[T, E -> S] %q, %k, %k, %s {mask=causal, "
+                                      "scale=0.5, lse=1, with=[sinks]} : f32[B=3, S=5, H=(K=1, "
+                                      "G=2), E=4], f32[B=3, S=5, H=(K=1, G=2)]\nreturn %o, %l\n",
+     {{-2, 2}}},
     {IN("q", "f32[B=3, S=5, H=(K=1, G=2), E=4]") IN("k", "f32[B=3, T=5, K=1, E=4]")
          IN("v", "f32[B=3, T=5, K=1, E=4]") "%o = attend[T, E -> S] %q, %k, %v {mask=causal, "
                                             "scale=0.5} : f32[B=3, S=5, H=(K=1, G=2), "

@@ -1,4 +1,6 @@
 /* rope and attend of one device, against formulas of their own. */
+#include <stdio.h>
+
 #include "test/unit/helpers/interp_case.h"
 
 /* ---- rope ---- */
@@ -52,6 +54,65 @@ static void rope_scales_frequencies(void **state)
                  1e-14, false);
 }
 
+/* Factor 4 beyond 64 positions, 16 elements: pair i turns 64 / (2 pi 10000^(i/8)) times in them, 8
+ * times at i = 0.2, once at i = 2.02. Pair 1 is a third of the way from 0 to 3, or (1 - 0.21) /
+ * (2.02 - 0.21) of it where the bounds are not rounded. */
+static void rope_scales_as_yarn(void **state)
+{
+    (void)state;
+    double first = 8 * log(64 / (8 * 2 * 3.14159265358979323846)) / log(1e4),
+           past = 8 * log(64 / (2 * 3.14159265358979323846)) / log(1e4);
+    double frequency = pow(1e4, -1.0 / 8);
+    for (int truncate = 0; truncate < 2; truncate++) {
+        double ramp = truncate ? 1.0 / 3 : (1 - first) / (past - first);
+        double angle = frequency * (ramp / 4 + 1 - ramp), far = pow(1e4, -5.0 / 8) / 4;
+        char body[400];
+        snprintf(body, sizeof body,
+                 "%%x = input : f64[S=2, E=16]\n%%y = rope[S, E] %%x {theta=10000.0, scaling=yarn, "
+                 "scaling_args=[4.0, 64.0, 8.0, 1.0, 1.5, %d.0], pairs=interleaved} : f64[S=2, "
+                 "E=16]\nreturn %%y\n",
+                 truncate);
+        double in[32] = {0}, out[32] = {0};
+        in[0] = in[16] = in[18] = in[26] = 1;
+        out[0] = 1.5;
+        out[16] = 1.5 * cos(1);
+        out[17] = 1.5 * sin(1);
+        out[18] = 1.5 * cos(angle);
+        out[19] = 1.5 * sin(angle);
+        out[26] = 1.5 * cos(far);
+        out[27] = 1.5 * sin(far);
+        check_values(body, in, 32, out, 32, 1e-14, false);
+    }
+}
+
+/* Each row takes the long factors if it uses more positions than the original length. */
+static void rope_scales_as_longrope(void **state)
+{
+    (void)state;
+    const char *const attributes = "{theta=10000.0, scaling=longrope, pairs=halves, "
+                                   "scaling_args=[2.0, 4.0, %s.0, 1.25]";
+    for (int length = 2; length < 4; length++) {
+        char body[400], scaling[200];
+        double factor = length == 2 ? 4 : 2;
+        snprintf(scaling, sizeof scaling, attributes, length == 2 ? "2" : "3");
+        snprintf(body, sizeof body,
+                 "%%x = input : f64[S=3, E=2]\n%%y = rope[S, E] %%x %s} : f64[S=3, E=2]\nreturn "
+                 "%%y\n",
+                 scaling);
+        check_values(body, LIST(1, 0, 1, 0, 1, 0),
+                     LIST(1.25, 0, 1.25 * cos(1 / factor), 1.25 * sin(1 / factor),
+                          1.25 * cos(2 / factor), 1.25 * sin(2 / factor)),
+                     1e-14, false);
+    }
+    check_values("%x = input : f64[B=2, S=2, E=2]\n%p = input : i32[B=2]\n%n = input : i32[B=2]\n"
+                 "%y = rope[S, E] %x, %p, %n {theta=10000.0, scaling=longrope, pairs=halves, "
+                 "scaling_args=[2.0, 4.0, 6.0, 1.0], with=[pos, len]} : f64[B=2, S=2, E=2]\n"
+                 "return %y\n",
+                 LIST(1, 0, 1, 0, 1, 0, 1, 0, 5, 5, 1, 2),
+                 LIST(cos(2.5), sin(2.5), cos(3), sin(3), cos(1.25), sin(1.25), cos(1.5), sin(1.5)),
+                 1e-14, false);
+}
+
 /* Angles are rounded to f32 where values are, unless the operand is f64. */
 static void rope_rounds_angles(void **state)
 {
@@ -85,11 +146,15 @@ static void rope_refuses(void **state)
     check_error("",
                 "%x = input : f64[S=1, E=2]\n %y = rope[S, E] %x {theta=10.0, scaling=yarn} : "
                 "f64[S=1, E=2]\n return %y\n",
-                LIST(1, 2), "unknown scaling yarn");
+                LIST(1, 2), "scaling yarn takes 6 numbers here, not 0");
+    check_error("",
+                "%x = input : f64[S=1, E=2]\n %y = rope[S, E] %x {theta=10.0, scaling=ntk} : "
+                "f64[S=1, E=2]\n return %y\n",
+                LIST(1, 2), "unknown scaling ntk");
     check_error("",
                 "%x = input : f64[S=1, E=2]\n %y = rope[S, E] %x {theta=10.0, scaling=linear} : "
                 "f64[S=1, E=2]\n return %y\n",
-                LIST(1, 2), "0 arguments");
+                LIST(1, 2), "scaling linear takes 1 number here, not 0");
 }
 
 /* ---- attend ---- */
@@ -212,6 +277,23 @@ static void attend_masks(void **state)
                ", mask=causal, with=[segments, key_segments]", segment_values, 8, segmented);
 }
 
+/* A sink is one more score, of a value 0. Row 0 sees key 0 only, and row 1 none. */
+static void attend_has_sinks(void **state)
+{
+    (void)state;
+    const double sinks[] = {0.5, -1};
+    for (int h = 0; h < 2; h++) {
+        double total = exp(1.0) + exp(sinks[h]);
+        double in[] = {1, 1, 1, 2, 3, 5, sinks[h], 1, 0, 0, 0};
+        check_values(
+            "%q = input : f64[S=2, E=1]\n %k = input : f64[T=2, E=1]\n %v = input : "
+            "f64[T=2, E=1]\n %s = input : f64[]\n %m = input : bool[S=2, T=2]\n"
+            "%y, %l = attend[T, E -> S] %q, %k, %v, %s, %m {scale=1.0, lse=1, with=[sinks, "
+            "keep]} : f64[S=2, E=1], f64[S=2]\n return %y, %l\n",
+            in, 11, LIST(3 * exp(1.0) / total, 0, log(total), sinks[h]), 1e-14, false);
+    }
+}
+
 /* Rows at positions 2 and 0 of a cache of 4, one of two new tokens real in row 1: keys at t >= pos
  * + len never count. */
 static void attend_in_a_cache(void **state)
@@ -295,9 +377,12 @@ int main(void)
         cmocka_unit_test(rope_turns_pairs),
         cmocka_unit_test(rope_adds_the_row_position),
         cmocka_unit_test(rope_scales_frequencies),
+        cmocka_unit_test(rope_scales_as_yarn),
+        cmocka_unit_test(rope_scales_as_longrope),
         cmocka_unit_test(rope_rounds_angles),
         cmocka_unit_test(rope_refuses),
         cmocka_unit_test(attend_masks),
+        cmocka_unit_test(attend_has_sinks),
         cmocka_unit_test(attend_in_a_cache),
         cmocka_unit_test(attend_aligns_heads_by_name),
         cmocka_unit_test(attend_defaults_its_scale),

@@ -84,6 +84,7 @@ static void transposes_are_transposes(void **state)
         ROPE("pairs = halves"),
         ROPE("pairs = interleaved"),
         ROPE("pairs = halves, scaling = linear, scaling_args = [4.0]"),
+        ROPE("pairs = halves, scaling = yarn, scaling_args = [4.0, 8.0, 32.0, 1.0, 1.5, 1.0]"),
         ROPE("pairs = interleaved, scaling = llama3, scaling_args = [8.0, 1.0, 4.0, 64.0]"),
         "%x = input : f64[S=3, B=2, E=4]\n %w = input : f64[S=3, B=2, E=4]\n %p = input : "
         "i32[B=2]\n"
