@@ -26,6 +26,7 @@ static int64_t size_in(const sc_module *m, const sc_type_info *type, sc_sym name
 static void add_listed(const sc_module *m, const sc_type_info *type, const sc_wmap *line,
                        sc_strbuf *text)
 {
+    sc_sources *sources = &m->context->sources;
     for (uint32_t i = 0; i < line->as.count; i++) {
         const sc_wdim *dim = &line->as.data[i];
         sc_strbuf_add(text, i > 0 ? ", " : "");
@@ -33,9 +34,10 @@ static void add_listed(const sc_module *m, const sc_type_info *type, const sc_wm
             sc_strbuf_printf(text, "%s=%lld", sc_text(m->context, dim->dim.text),
                              (long long)size_in(m, type, dim->dim.text));
         else if (dim->first == dim->last)
-            sc_strbuf_printf(text, "part %lld", (long long)dim->first);
+            sc_strbuf_printf(text, "part %s", sc_sources_text(sources, dim->first->loc));
         else
-            sc_strbuf_printf(text, "parts %lld..%lld", (long long)dim->first, (long long)dim->last);
+            sc_strbuf_printf(text, "parts %s..%s", sc_sources_text(sources, dim->first->loc),
+                             sc_sources_text(sources, dim->last->loc));
     }
 }
 
