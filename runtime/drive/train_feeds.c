@@ -82,6 +82,8 @@ void sc_train_compare_data(sc_context *context, const sc_run_options *options, c
     sc_train_state now = {.id = NULL};
     const char *had = NULL, *has = NULL;
     sc_train_describe_data(options, feed, &now);
+    if (then->steps == 0)
+        return;
     if (now.tokens != then->tokens) {
         had = sc_arena_printf(arena, "%" PRIu64 " tokens", then->tokens);
         has = sc_arena_printf(arena, "%" PRIu64, now.tokens);

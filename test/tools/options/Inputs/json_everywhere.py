@@ -41,6 +41,8 @@ LOG = os.path.join(folder, "log")
 with open(LOG, "w") as file:
     file.write('{"step":1,"loss":2.5}\n')
 P = ["--plan", "p"]
+STATE = os.path.join(folder, "state")
+subprocess.run([shardc, "train", MODEL, *P, "--data", MODEL, "--steps", "1", "--state", STATE], capture_output=True, check=True, timeout=600)
 CASES = {
     "check": [[], P, ["--plan", "q"]],
     "ir": [P, P + ["--after", "build"], P + ["--dump-dir", os.path.join(folder, "dump")]],
@@ -57,6 +59,7 @@ CASES = {
     "kernels": [P, P + ["-o", os.path.join(folder, "kernels")], P + ["--target", "cuda:sm_90a"]],
     "train": [P + ["--data", MODEL, "--steps", "1"]],
     "generate": [P + ["--prompt", "a", "--max-tokens", "2", "--bind", "B=1"]],
+    "convert": [[STATE, *P, "-o", os.path.join(folder, "converted.safetensors")]],
     "build": [P + ["-o", os.path.join(folder, "program")]],
     "data": [["-o", os.path.join(folder, "ids.bin"), "--eos", "0"]],
     "plot": [[]],
