@@ -356,6 +356,19 @@ static void open_shared(sc_cuda_printer *c, uint32_t phase_index)
     sc_cuda_point_indices(c, phase_index);
 }
 
+/* Opens the loops over the points that the thread takes. */
+static void open_points(sc_cuda_printer *c, uint32_t phase_index)
+{
+    if (c->stage.form.scatters)
+        sc_cuda_open_scatter(c, phase_index);
+    else if (sc_cuda_scans(c, phase_index))
+        sc_cuda_open_scan(c, phase_index);
+    else if (c->stage.form.team_threads == 1)
+        open_serial(c, &c->e.k->phases.data[phase_index]);
+    else
+        open_shared(c, phase_index);
+}
+
 static void plan_items(sc_cuda_printer *c, uint32_t phase_index)
 {
     sc_kernel_printer *e = &c->e;
@@ -435,14 +448,7 @@ void sc_cuda_phase_text(sc_cuda_printer *c, uint32_t phase_index)
         sync(c);
     begin_finding(c, phase_index);
     const uint32_t depth = e->out->depth;
-    if (c->stage.form.scatters)
-        sc_cuda_open_scatter(c, phase_index);
-    else if (scans)
-        sc_cuda_open_scan(c, phase_index);
-    else if (c->stage.form.team_threads == 1)
-        open_serial(c, phase);
-    else
-        open_shared(c, phase_index);
+    open_points(c, phase_index);
     sc_cuda_point_text(c, phase_index, first, end);
     c->stage.ordered = false;
     sc_write_close_to(e->out, depth);

@@ -138,7 +138,8 @@ template <typename OP, int THREADS, typename T> SC_CALLED T sc_over_team_called(
 }
 
 /* The sum of all before this thread's value, and of this, in the order of a team's THREADS, at least 32; `total`: before them all, then with
- * them all. Integers only. Of more than a warp the team is the block, and slots are as above. */
+ * them all. Integers only. Of more than a warp the team is the block, and slots are as above. Also a barrier: what some thread has read
+ * others may write. */
 template <int THREADS, typename T> SC_DEVICE T sc_running_sum(T value, T &total, int slots)
 {
     const int lane = sc_lane();
@@ -162,6 +163,8 @@ template <int THREADS, typename T> SC_DEVICE T sc_running_sum(T value, T &total,
         const T of_others = sc_shuffle(of_warp, (sc_warp() + 31) % 32);
         before = sc_warp() == 0 ? before : sc_wrap_add(before, of_others);
         all = sc_shuffle(of_warp, THREADS / 32 - 1);
+    } else {
+        sc_sync_warp();
     }
     total = sc_wrap_add(total, all);
     return sc_wrap_add(before, value);
