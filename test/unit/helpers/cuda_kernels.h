@@ -453,6 +453,30 @@ static const char *const cuda_kernels[] = {
     "    store y %b, %s = %r\n"
     "  }\n"
     "}\n",
+
+    "kernel @k \"a running sum of i64, and how often each id is met\" {\n"
+    "  dim S = 300\n"
+    "  dim V = 5\n"
+    "  arg ids: i64[300] in\n"
+    "  arg y: i64[300] out\n"
+    "  arg counts: i64[5] out\n"
+    "  %s = index S : i64\n"
+    "  %v = index V : i64\n"
+    "  %id = load ids %s : i64\n"
+    "  %none = constant 0 : i64\n"
+    "  %one = constant 1 : i64\n"
+    "  %end = constant 5 : i64\n"
+    "  %lt = lt %id, %end : bool\n"
+    "  %ge = le %none, %id : bool\n"
+    "  %in = and %lt, %ge : bool\n"
+    "  %r = running #1 : i64\n"
+    "  phase V { store counts %v = %none }\n"
+    "  phase S {\n"
+    "    #1 = sum %id\n"
+    "    store y %s = %r\n"
+    "    add counts %id = %one if %in\n"
+    "  }\n"
+    "}\n",
 };
 
 /* In their own sizes, as GPT-2 has them: to be compiled for GPUs. */
