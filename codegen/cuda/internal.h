@@ -77,7 +77,8 @@ typedef struct sc_cuda_printer {
     const sc_cuda_limits *limits;
     const char *name;
     sc_interval *intervals; /* of the kernel's nodes, regardless of checks */
-    bool parallel;          /* points of each phase are independent */
+    bool parallel;          /* points of each phase are independent, or scanned */
+    bool scans;             /* teams compute running sums of integers: scan.c */
     sc_cuda_form stages[SC_CUDA_MAX_STAGES];
     uint32_t stage_count;
     uint32_t apart; /* leading phases, only checks: a stage; later ones stop if one fails */
@@ -134,6 +135,17 @@ void sc_cuda_phase_text(sc_cuda_printer *c, uint32_t phase);
 bool sc_cuda_plan_scatter(sc_cuda_printer *c);
 /* Opens the loops of a phase. */
 void sc_cuda_open_scatter(sc_cuda_printer *c, uint32_t phase);
+
+/* scan.c */
+/* Decides whether teams execute the running sums of a kernel whose points must else run in order.
+ * `columns`: neighbours in memory that run side by side otherwise, a thread each; 0: none. */
+bool sc_cuda_plan_scan(sc_cuda_printer *c, int64_t columns);
+/* True if the phase has running sums that the team computes. */
+bool sc_cuda_scans(const sc_cuda_printer *c, uint32_t phase);
+/* Opens the loop of such a phase; emits a running sum, or an addition beside them; false: neither.
+ */
+void sc_cuda_open_scan(sc_cuda_printer *c, uint32_t phase);
+bool sc_cuda_scan_item(sc_kernel_printer *e, uint32_t item);
 
 /* transpose.c */
 bool sc_cuda_plan_tile(sc_cuda_printer *c);

@@ -201,5 +201,12 @@ SC_DEVICE float sc_exp_f32(float x)
     return sc_exp2_fast(t) * (0.99999237060546875f + __saturatef(rest + 0.00000762939453125f));
 }
 
+/* ---- sums in global memory: of any threads, in any order, modulo 2^32 or 2^64 ---- */
+SC_DEVICE void sc_add_atomically(int32_t *to, int32_t value) { atomicAdd(to, value); }
+SC_DEVICE void sc_add_atomically(int64_t *to, int64_t value)
+{
+    atomicAdd(reinterpret_cast<unsigned long long *>(to), (unsigned long long)value);
+}
+
 /* ---- failures of checks: the least of all ---- */
 SC_DEVICE void sc_fail(uint64_t *failure, uint64_t value) { atomicMin(reinterpret_cast<unsigned long long *>(failure), value); }

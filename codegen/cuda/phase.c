@@ -182,6 +182,7 @@ const sc_printer_target sc_cuda_target = {
     .loaded = loaded,
     .stored = stored,
     .cached = cached,
+    .item = sc_cuda_scan_item,
 };
 
 /* ---- reductions ---- */
@@ -196,6 +197,8 @@ static void begin_reductions(sc_cuda_printer *c, uint32_t first, uint32_t end)
         bool wide = e->items[i].wide;
         sc_dtype dtype = wide ? SC_DTYPE_f64 : sc_printer_dtype_of(e, i);
         const char *nothing = sc_printer_identity(kind, dtype), *type = sc_printer_type(dtype);
+        if (e->items[i].running && sc_cuda_scans(c, e->items[i].phase))
+            sc_write_line(e->out, "%s t%u = 0;", type, i);
         if (!e->items[i].of_vector) {
             sc_write_line(e->out, "%s %c%u = %s;", type, wide ? 's' : 'r', i, nothing);
             continue;
@@ -214,6 +217,10 @@ static void end_reductions(sc_cuda_printer *c, uint32_t first, uint32_t end)
     for (uint32_t i = first; i < end; i++) {
         if (!sc_item_reduces(e->k->items.data[i].kind))
             continue;
+        if (e->items[i].running && sc_cuda_scans(c, e->items[i].phase)) {
+            sc_write_line(e->out, "r%u = t%u;", i, i);
+            continue;
+        }
         if (c->stage.form.team_threads > 1) {
             sc_cuda_exchange(c, i, e->items[i].wide ? 's' : 'r');
             c->stage.ordered =
@@ -349,6 +356,19 @@ static void open_shared(sc_cuda_printer *c, uint32_t phase_index)
     sc_cuda_point_indices(c, phase_index);
 }
 
+/* Opens the loops over the points that the thread takes. */
+static void open_points(sc_cuda_printer *c, uint32_t phase_index)
+{
+    if (c->stage.form.scatters)
+        sc_cuda_open_scatter(c, phase_index);
+    else if (sc_cuda_scans(c, phase_index))
+        sc_cuda_open_scan(c, phase_index);
+    else if (c->stage.form.team_threads == 1)
+        open_serial(c, &c->e.k->phases.data[phase_index]);
+    else
+        open_shared(c, phase_index);
+}
+
 static void plan_items(sc_cuda_printer *c, uint32_t phase_index)
 {
     sc_kernel_printer *e = &c->e;
@@ -413,7 +433,8 @@ void sc_cuda_phase_text(sc_cuda_printer *c, uint32_t phase_index)
     begin_reductions(c, first, end);
     size_t before = e->out->text->length;
     sc_printer_scope(e, SC_CUDA_BODY, first, end);
-    bool block = phase->dim_count == 0 && c->stage.form.team_threads == 1;
+    const bool scans = sc_cuda_scans(c, phase_index);
+    bool block = scans || (phase->dim_count == 0 && c->stage.form.team_threads == 1);
     for (sc_knode i = 0; i < k->nodes.count; i++)
         block |= e->nodes[i].pass == e->scopes.pass && e->nodes[i].depth == SC_CUDA_READS;
     if (block)
@@ -427,15 +448,14 @@ void sc_cuda_phase_text(sc_cuda_printer *c, uint32_t phase_index)
         sync(c);
     begin_finding(c, phase_index);
     const uint32_t depth = e->out->depth;
-    if (c->stage.form.scatters)
-        sc_cuda_open_scatter(c, phase_index);
-    else if (c->stage.form.team_threads == 1)
-        open_serial(c, phase);
-    else
-        open_shared(c, phase_index);
+    open_points(c, phase_index);
     sc_cuda_point_text(c, phase_index, first, end);
     c->stage.ordered = false;
     sc_write_close_to(e->out, depth);
+    if (scans && c->slot_bytes > 0) { /* how many slots were used is not known */
+        sc_write_line(e->out, "sc_sync();");
+        c->stage.ordered = true;
+    }
     end_finding(c, phase_index);
     if (block)
         sc_write_close(e->out);

@@ -137,6 +137,39 @@ template <typename OP, int THREADS, typename T> SC_CALLED T sc_over_team_called(
     return sc_over_team<OP, THREADS>(value, slots);
 }
 
+/* The sum of all before this thread's value, and of this, in the order of a team's THREADS, at least 32; `total`: before them all, then with
+ * them all. Integers only. Of more than a warp the team is the block, and slots are as above. Also a barrier: what some thread has read
+ * others may write. */
+template <int THREADS, typename T> SC_DEVICE T sc_running_sum(T value, T &total, int slots)
+{
+    const int lane = sc_lane();
+#pragma unroll
+    for (int by = 1; by < 32; by *= 2) {
+        const T below = sc_shuffle_up(value, by);
+        value = lane < by ? value : sc_wrap_add(value, below);
+    }
+    T before = total, all = sc_shuffle(value, 31);
+    if constexpr (THREADS > 32) {
+        const sc_shared_ptr<T> of_warps = sc_shared<T>(slots);
+        if (lane == 31)
+            of_warps[sc_warp()] = value;
+        sc_sync();
+        T of_warp = of_warps[lane % (THREADS / 32)];
+#pragma unroll
+        for (int by = 1; by < THREADS / 32; by *= 2) {
+            const T below = sc_shuffle_up(of_warp, by);
+            of_warp = lane < by ? of_warp : sc_wrap_add(of_warp, below);
+        }
+        const T of_others = sc_shuffle(of_warp, (sc_warp() + 31) % 32);
+        before = sc_warp() == 0 ? before : sc_wrap_add(before, of_others);
+        all = sc_shuffle(of_warp, THREADS / 32 - 1);
+    } else {
+        sc_sync_warp();
+    }
+    total = sc_wrap_add(total, all);
+    return sc_wrap_add(before, value);
+}
+
 /* Over the block's WARPS, N values of each lane: in their order. Shared memory has WARPS * 32 * N T at `slots`, which nobody else uses
  * before the next barrier but one. */
 template <typename OP, int WARPS, int N, typename T> SC_DEVICE void sc_over_warps(T (&value)[N], int slots)

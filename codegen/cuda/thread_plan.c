@@ -6,7 +6,7 @@
  * warps of a block. If it is the phases' last dim, an outer iteration is a row for a team, with
  * enough threads that each can cache its few elements between phases; a long row is read again by
  * each phase. If the points of some phase must run in order, one thread executes the whole
- * iteration. */
+ * iteration; of running sums of integers, a team (scan.c). */
 #include "codegen/cuda/internal.h"
 
 const sc_cuda_limits sc_cuda_default_limits = {
@@ -53,6 +53,17 @@ static bool is_uniform(const sc_cuda_printer *c, uint32_t item, uint64_t dims)
     uint64_t of_check = c->e.nodes[check->value].dims |
                         (check->shown == SC_NONE ? 0 : c->e.nodes[check->shown].dims);
     return (of_check & dims) == 0;
+}
+
+/* Marks the phases whose checks differ between points. */
+static void mark_finding(sc_cuda_printer *c)
+{
+    const sc_kernel *k = c->e.k;
+    for (uint32_t i = 0; i < k->items.count; i++) {
+        uint32_t p = c->e.items[i].phase;
+        c->phases[p].finds |=
+            k->items.data[i].kind == SC_ITEM_CHECK && !is_uniform(c, i, sc_kernel_phase_dims(k, p));
+    }
 }
 
 /* True if additions at different points of a phase go to different elements. */
@@ -213,7 +224,8 @@ static void plan_rows(sc_cuda_printer *c)
     for (uint32_t p = 0; p < c->e.k->phases.count; p++) {
         uint32_t dim = last_dim(c, p);
         sc_cuda_phase *phase = &c->phases[p];
-        phase->lanes = dim == SC_NONE || phase->finds ? 1 : choose_lanes(c, dim);
+        phase->lanes =
+            dim == SC_NONE || phase->finds || sc_cuda_scans(c, p) ? 1 : choose_lanes(c, dim);
         phase->points = phase_points(c, p) / phase->lanes;
         if (phase->points > most) {
             most = phase->points;
@@ -230,7 +242,7 @@ static void plan_rows(sc_cuda_printer *c)
         threads /= 2; /* rows read again: smaller blocks overlap loads and reductions */
     if (threads == c->limits->team && values_held(c) > c->limits->held)
         threads /= 2; /* each thread of a smaller block has more registers */
-    threads = has_checks(c) && threads < SC_CUDA_WARP ? SC_CUDA_WARP : threads;
+    threads = (has_checks(c) || c->scans) && threads < SC_CUDA_WARP ? SC_CUDA_WARP : threads;
     c->stage.form.team = SC_CUDA_ROWS;
     c->stage.form.team_threads = threads;
     c->stage.form.threads =
@@ -280,7 +292,7 @@ static void choose_row_cache(sc_cuda_printer *c)
         int64_t steps =
             (c->phases[p].points + c->stage.form.team_threads - 1) / c->stage.form.team_threads;
         bool fits = p >= c->apart && c->stage.form.team == SC_CUDA_ROWS && !c->phases[p].finds &&
-                    k->phases.data[p].dim_count > 0 &&
+                    !c->scans && k->phases.data[p].dim_count > 0 &&
                     steps * c->phases[p].lanes <= c->limits->cached;
         c->phases[p].steps = fits ? steps : 0;
     }
@@ -417,8 +429,8 @@ static void split(sc_cuda_printer *c)
     if (c->stage.form.team == SC_CUDA_ROWS && c->stage.form.team_threads == c->limits->team &&
         c->stage.form.team_threads > SC_CUDA_WARP)
         c->stage.form.team_threads = c->stage.form.threads = c->stage.form.team_threads / 2;
-    if (small && c->parallel && !has_checks(c) && c->stage.form.team != SC_CUDA_THREADS &&
-        plan_stages(c)) {
+    if (small && c->parallel && !c->scans && !has_checks(c) &&
+        c->stage.form.team != SC_CUDA_THREADS && plan_stages(c)) {
         for (uint32_t p = 0; p < c->e.k->phases.count; p++)
             c->phases[p].steps = 0;
         for (sc_knode i = 0; i < c->e.k->nodes.count; i++)
@@ -470,6 +482,11 @@ void sc_cuda_plan(sc_cuda_printer *c)
     c->phases = sc_arena_array(c->e.arena, k->phases.count + 1, sizeof *c->phases);
     const char *why = why_in_order(c);
     uint32_t vector = sc_printer_choose_vector(&c->e);
+    if (why != NULL && sc_cuda_plan_scan(c, vector == SC_NONE ? 0 : outer_points(c))) {
+        why = NULL;
+        vector = SC_NONE;
+        mark_finding(c);
+    }
     if (why == NULL && vector != SC_NONE)
         c->apart = checks_in_front(c);
     /* warps that share columns would leave one by one */

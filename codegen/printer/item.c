@@ -140,6 +140,8 @@ static void reduce(sc_kernel_printer *e, uint32_t id)
 void sc_printer_do_item(sc_kernel_printer *e, uint32_t item)
 {
     sc_item_kind kind = e->k->items.data[item].kind;
+    if (e->target->item != NULL && e->target->item(e, item))
+        return;
     if (kind == SC_ITEM_CHECK)
         check(e, item);
     else if (sc_item_reduces(kind))

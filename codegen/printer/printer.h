@@ -107,6 +107,8 @@ typedef struct sc_printer_target {
     void (*stored)(sc_kernel_printer *e, const sc_printer_access *access, uint32_t depth,
                    uint32_t id);
     void (*cached)(sc_kernel_printer *e, sc_knode node);
+    /* Emits an item that the target executes in its own way; false: it does not. NULL: none. */
+    bool (*item)(sc_kernel_printer *e, uint32_t item);
 } sc_printer_target;
 
 /* Of the function being written: where its nodes are computed, and the names in scope. */

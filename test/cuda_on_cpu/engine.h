@@ -167,6 +167,8 @@ void sc_machine_copy_wait(int line, int newest);
 void sc_machine_global_read(sc_machine_block *b, int line, const void *from, int bytes);
 void sc_machine_global_load(int line, const void *from, void *to, int bytes, int align);
 void sc_machine_global_store(int line, void *to, const void *from, int bytes, int align);
+/* Atomically; in races it counts as a read, so that only what is not atomic must be ordered. */
+void sc_machine_global_add(int line, void *at, int64_t value, int bytes);
 /* Atomically; of no account in races. */
 void sc_machine_global_lower(int line, uint64_t *at, uint64_t value);
 void sc_machine_touch(const void *code, const void *at, int64_t bytes, int writes);

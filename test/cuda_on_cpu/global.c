@@ -101,6 +101,19 @@ void sc_machine_global_store(int line, void *to, const void *from, int bytes, in
     memcpy(to, from, (size_t)bytes);
 }
 
+void sc_machine_global_add(int line, void *at, int64_t value, int bytes)
+{
+    sc_machine_block *b = sc_machine_now();
+    check_align(b, line, "adds to", at, bytes, bytes);
+    access_array(b, line, at, bytes, false);
+    if (b->arrays != NULL)
+        array_at(b, line, at, bytes, true);
+    if (bytes == 4)
+        __atomic_fetch_add((uint32_t *)at, (uint32_t)value, __ATOMIC_RELAXED);
+    else
+        __atomic_fetch_add((uint64_t *)at, (uint64_t)value, __ATOMIC_RELAXED);
+}
+
 void sc_machine_global_lower(int line, uint64_t *at, uint64_t value)
 {
     sc_machine_block *b = sc_machine_now();

@@ -56,6 +56,10 @@ void sc_machine_copy_wait(int line, int newest)
 {
     sc_machine_hooks->copy_wait(line, newest);
 }
+void sc_machine_global_add(int line, void *at, int64_t value, int bytes)
+{
+    sc_machine_hooks->global_add(line, at, value, bytes);
+}
 void sc_machine_fail(int line, uint64_t *failure, uint64_t value)
 {
     sc_machine_hooks->fail(line, failure, value);

@@ -20,6 +20,7 @@ void sc_machine_global_store(int line, void *to, const void *from, int bytes, in
 void sc_machine_copy_async(int line, int64_t to, const void *from, int bytes);
 void sc_machine_copy_commit(int line);
 void sc_machine_copy_wait(int line, int newest);
+void sc_machine_global_add(int line, void *at, int64_t value, int bytes);
 void sc_machine_fail(int line, uint64_t *failure, uint64_t value);
 }
 
@@ -268,6 +269,16 @@ SC_DEVICE void sc_mma_bf16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, u
 SC_DEVICE void sc_mma_f16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, SC_LINE)
 {
     sc_machine_mma(line, SC_MACHINE_MMA_F16, c, a, b0, b1);
+}
+
+/* ---- sums in global memory ---- */
+SC_DEVICE void sc_add_atomically(int32_t *to, int32_t value, SC_LINE)
+{
+    sc_machine_global_add(line, to, value, 4);
+}
+SC_DEVICE void sc_add_atomically(int64_t *to, int64_t value, SC_LINE)
+{
+    sc_machine_global_add(line, to, value, 8);
 }
 
 /* ---- failures of checks ---- */

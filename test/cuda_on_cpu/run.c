@@ -256,6 +256,7 @@ const sc_machine_table sc_machine_functions = {
     .copy_async = sc_machine_copy_async,
     .copy_commit = sc_machine_copy_commit,
     .copy_wait = sc_machine_copy_wait,
+    .global_add = sc_machine_global_add,
     .fail = sc_machine_global_lower,
     .touch = sc_machine_touch,
 };

@@ -44,6 +44,7 @@ typedef struct sc_machine_table {
     void (*copy_async)(int line, int64_t to, const void *from, int bytes);
     void (*copy_commit)(int line);
     void (*copy_wait)(int line, int newest);
+    void (*global_add)(int line, void *at, int64_t value, int bytes);
     void (*fail)(int line, uint64_t *failure, uint64_t value);
     /* Memory that the kernel reads or writes without a wrapper: its stack, global memory. `code` is
      * where it does. */

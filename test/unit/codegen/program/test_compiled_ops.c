@@ -239,6 +239,12 @@ static const function single[] = {
                               "B=5]\n"
                               "%c = exp %a : f32[A=3, B=5]\nreturn %a, %b, %c\n",
      {{-1, 1}}},
+    {IN("x", "i32[A=2, S=2051]") "%a = cumsum[S] %x : i32[A=2, S=2051]\n%b = cumsum[S] %a "
+                                 "{reverse=1} : i32[A=2, S=2051]\nreturn %a, %b\n",
+     {{-2000000, 2000000}}},
+    {IN("x", "i32[S=515, A=3]") "%a = cumsum[S] %x : i32[S=515, A=3]\n%b = cumsum[A] %x : "
+                                "i32[S=515, A=3]\nreturn %a, %b\n",
+     {{-20, 20}}},
     {IN("w", "f32[V=7, D=3]")
          IN("t", "i32[A=3, B=5]") "%g = gather[V] %w, %t : f32[A=3, B=5, D=3]\n%n = neg %g : "
                                   "f32[A=3, B=5, D=3]\n"
