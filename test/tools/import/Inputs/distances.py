@@ -23,7 +23,7 @@ def main():
     for (count, far), borders in BORDERS.items():
         half = count // 2
         want = [n if n < half else half - 1 + sum(n >= border for border in borders) for n in range(S)]
-        write_integers(folder / "want.safetensors", (1, S), {"want": want})
+        write_integers(folder / "want.safetensors", (S,), {"want": want})
         (folder / "m.shard").write_text(f"""lang 1;
 import "shardc/t5.shard";
 model m {{
