@@ -55,9 +55,6 @@ def check(shardc: str, name: str, folder: pathlib.Path) -> list[str]:
 
 
 def write(name: str) -> None:
-    import torch
-    from safetensors.torch import save_file
-
     import hf_models
 
     case = 0
@@ -69,14 +66,11 @@ def write(name: str) -> None:
         model.bfloat16().save_pretrained(folder)
         for file in ("config.json", "model.safetensors"):
             (target / file).write_bytes((folder / file).read_bytes())
-        tokens = hf_models.draw_tokens(model.config.vocab_size, seed=3)
-        hf_models.write_tokens(target / "steps.safetensors", tokens)
-        ids = torch.tensor(tokens[0])[:, :-1]
-        with torch.no_grad(), hf_models.Widened():
-            logits = hf_models.make_model(name, case, seed=1)(input_ids=ids).logits
-        save_file({"input_ids": ids.int().contiguous(), "logits": logits.contiguous()}, target / "io.safetensors")
+        batches = hf_models.draw_batches(model.config, seed=3)
+        hf_models.write_batches(target / "steps.safetensors", batches)
         with hf_models.Widened():
-            want = hf_models.train_published(hf_models.make_model(name, case, seed=1), tokens, folder / "after")
+            hf_models.write_logits(target / "io.safetensors", hf_models.make_model(name, case, seed=1), batches[0])
+            want = hf_models.train_published(hf_models.make_model(name, case, seed=1), batches, folder / "after")
     sums = {tensor: sums_of(values) for tensor, values in want.params.items()}
     sizes = {tensor: math.fsum(map(abs, values)) for tensor, values in want.params.items()}
     steps = {"losses": want.losses, "norms": want.norms, "sums": sums, "sizes": sizes}

@@ -17,6 +17,8 @@ GPT2 = {"vocab_size": 48, "n_layer": 2, "n_positions": 12, "n_embd": 16, "n_head
 NEOX = COMMON | {"hidden_size": 32, "intermediate_size": 40, "num_attention_heads": 4, "rope_parameters": ROPE | {"partial_rotary_factor": 0.25}}
 BERT = COMMON | {"max_position_embeddings": 12, "hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 4, "hidden_dropout_prob": 0.0,
                  "attention_probs_dropout_prob": 0.0}
+T5 = {"vocab_size": 48, "d_model": 16, "d_kv": 6, "d_ff": 20, "num_layers": 2, "num_decoder_layers": 3, "num_heads": 4, "dropout_rate": 0.0,
+      "decoder_start_token_id": 0, "relative_attention_num_buckets": 8, "relative_attention_max_distance": 8}
 GEMMA = COMMON | {"hidden_size": 16, "intermediate_size": 20, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "query_pre_attn_scalar": 6,
                   "sliding_window": 3, "layer_types": ["sliding_attention", "full_attention"], "pad_token_id": None}
 YARN = ROPE | {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "beta_fast": 4.0, "beta_slow": 0.5}
@@ -94,6 +96,11 @@ FAMILIES: dict[str, tuple[str, str, list[dict]]] = {
         NEOX,
         NEOX | {"use_parallel_residual": False, "attention_bias": False, "hidden_act": "gelu_new", "num_attention_heads": 2,
                 "rope_parameters": ROPE | {"partial_rotary_factor": 1.0}},
+    ]),
+    "t5": ("T5Config", "T5ForConditionalGeneration", [
+        T5,
+        T5 | {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False, "num_decoder_layers": 2, "relative_attention_max_distance": 20,
+              "decoder_start_token_id": 3, "pad_token_id": 2},
     ]),
     "bert": ("BertConfig", "BertForMaskedLM", [
         BERT,

@@ -4,7 +4,7 @@
 Of two small random configurations of each family transformers saves a folder, and `shardc import` writes its model file. In f64, the logits
 agree to 1e-9 of the largest; losses, norms and parameters of five steps of AdamW to 1e-8, on one device, under tensor parallelism with
 sequence parallelism, with fully sharded data parallelism besides, and in a pipeline of two stages. What `train --save` writes loads in
-transformers without a missing, unexpected or reshaped tensor. The published models round some values to f32 whatever their dtype is; `Widened`
+transformers without a missing, unexpected or reshaped tensor. An encoder and decoder reads texts of two lengths, some padded. The published models round some values to f32 whatever their dtype is; `Widened`
 makes these f64, and the logits without it have to be the same to rounding.
 
   hf_models.py --shardc build/shardc [FAMILY..]
@@ -15,6 +15,7 @@ scripts/hf_venv makes a Python that has what it takes. Exit status 77: this one 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import math
 import os
 import pathlib
@@ -22,6 +23,8 @@ import random
 import sys
 import tempfile
 
+# tokenizers.py beside this file has the name of a library that transformers imports: this folder is searched last.
+sys.path.append(sys.path.pop(0))
 try:
     import torch
     import transformers
@@ -32,8 +35,8 @@ except ImportError as error:
     sys.exit(77)
 
 from hf_families import FAMILIES
-from imported import BETAS, CLIP, DECAY, EPS, LR, STEPS, B, Failure, Imported, Run, S
-from tensor_files import read_tensors, write_integers
+from imported import BETAS, CLIP, DECAY, EPS, LR, STEPS, B, Failure, Imported, Run, S, Y
+from tensor_files import read_tensors
 
 STEPS_WITHIN, ROUNDED = 1e-8, 1e-4  # of the largest; --check takes 1e-9 of logits
 
@@ -61,6 +64,9 @@ def make_model(family: str, case: int, seed: int):
     config._attn_implementation = "eager"
     config._experts_implementation = "eager"
     model = getattr(transformers, model_class)(config).double()
+    if not getattr(config, "scale_decoder_outputs", True):
+        # transformers 5 makes such a T5 with one table, but takes both from files that have two, as those of T5 1.1
+        model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
     with torch.no_grad():
         # what a constructor draws depends on the dtype that `Widened` gives it, so that the same model takes the same values
         saved = model.state_dict()
@@ -72,21 +78,34 @@ def make_model(family: str, case: int, seed: int):
     return model.eval()
 
 
-def loss_of(model, ids, targets):
-    logits = model(input_ids=ids).logits
-    return torch.nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1).long())
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    t: torch.Tensor
+    y: torch.Tensor
 
 
-def train_published(model, tokens: list, folder: pathlib.Path) -> Run:
+def inputs_of(model, batch: Batch) -> dict:
+    """What the published model is called with."""
+    if not model.config.is_encoder_decoder:
+        return {"input_ids": batch.t}
+    kept = batch.t != model.config.pad_token_id
+    return {"input_ids": batch.t, "attention_mask": kept, "decoder_input_ids": model.prepare_decoder_input_ids_from_labels(batch.y)}
+
+
+def loss_of(model, batch: Batch):
+    logits = model(**inputs_of(model, batch)).logits
+    return torch.nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), batch.y.reshape(-1).long())
+
+
+def train_published(model, batches: list[Batch], folder: pathlib.Path) -> Run:
     losses, norms = [], []
     decayed = [p for p in model.parameters() if p.dim() > 1]
     others = [p for p in model.parameters() if p.dim() == 1]
     groups = [{"params": decayed, "weight_decay": DECAY}, {"params": others, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=LR, betas=BETAS, eps=EPS)
-    for rows in tokens:
-        ids = torch.tensor(rows)
+    for batch in batches:
         optimizer.zero_grad()
-        loss = loss_of(model, ids[:, :-1], ids[:, 1:])
+        loss = loss_of(model, batch)
         loss.backward()
         norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP).item())
         optimizer.step()
@@ -95,15 +114,33 @@ def train_published(model, tokens: list, folder: pathlib.Path) -> Run:
     return Run(losses, norms, read_tensors(folder / "model.safetensors"))
 
 
-def draw_tokens(vocabulary: int, seed: int) -> list:
+def draw_batches(config, seed: int) -> list[Batch]:
     numbers = random.Random(seed)
-    return [[[numbers.randrange(vocabulary) for _ in range(S + 1)] for _ in range(B)] for _ in range(STEPS)]
+
+    def draw(length: int) -> torch.Tensor:
+        return torch.tensor([[numbers.randrange(config.vocab_size) for _ in range(length)] for _ in range(B)])
+
+    if not config.is_encoder_decoder:
+        return [Batch(ids[:, :-1], ids[:, 1:]) for ids in (draw(S + 1) for _ in range(STEPS))]
+    batches = [Batch(draw(S), draw(Y)) for _ in range(STEPS)]
+    for batch in batches:  # the last rows are short
+        batch.t[-1, S // 2 :] = config.pad_token_id
+        batch.y[-2, Y // 2 :] = -100
+    return batches
 
 
-def write_tokens(path: pathlib.Path, tokens: list) -> None:
-    rows = [row for step in tokens for row in step]
-    parts = {"t": [id for row in rows for id in row[:-1]], "y": [id for row in rows for id in row[1:]]}
-    write_integers(path, (STEPS, B, S), parts)
+def write_batches(path: pathlib.Path, batches: list[Batch]) -> None:
+    save_file({name: torch.stack([getattr(batch, name) for batch in batches]).int() for name in ("t", "y")}, path)
+
+
+def write_logits(path: pathlib.Path, model, batch: Batch):
+    """The model's logits, and its inputs by the names that it gives them; the mask is that of the padding."""
+    inputs = inputs_of(model, batch)
+    with torch.no_grad():
+        logits = model(**inputs).logits
+    ids = {name: value.int().contiguous() for name, value in inputs.items() if name != "attention_mask"}
+    save_file(ids | {"logits": logits.contiguous()}, path)
+    return logits
 
 
 # ---- comparison ----
@@ -139,21 +176,19 @@ def check_case(shardc: str, family: str, case: int, plans: list[str]) -> list[st
         folder = pathlib.Path(name)
         model = make_model(family, case, seed=case + 1)
         model.save_pretrained(folder / "before")
-        tokens = draw_tokens(model.config.vocab_size, seed=3 + case)
-        write_tokens(folder / "tokens.safetensors", tokens)
-        ids = torch.tensor(tokens[0])[:, :-1]
+        batches = draw_batches(model.config, seed=3 + case)
+        write_batches(folder / "tokens.safetensors", batches)
         with torch.no_grad():
-            plain = model(input_ids=ids).logits
-            with Widened():
-                wide = make_model(family, case, seed=case + 1)(input_ids=ids).logits
+            plain = model(**inputs_of(model, batches[0])).logits
+        with Widened():
+            wide = write_logits(folder / "io.safetensors", make_model(family, case, seed=case + 1), batches[0])
         rounding = ((plain - wide).abs().max() / wide.abs().max()).item()
         if not rounding <= ROUNDED:
             faults.append(f"{family} {case}: the published model with its f32 differs by {rounding:.1e}")
         ours = Imported(shardc, folder / "before")
-        save_file({"input_ids": ids.int().contiguous(), "logits": wide.contiguous()}, folder / "io.safetensors")
         print(f"{family} {case}: {ours.check_logits(folder / 'io.safetensors')}", flush=True)
         with Widened():
-            want = train_published(make_model(family, case, seed=case + 1), tokens, folder / "after")
+            want = train_published(make_model(family, case, seed=case + 1), batches, folder / "after")
         for plan in plans:
             found = differences(ours.train(plan, folder / "tokens.safetensors"), want)
             worst = max(found, key=found.get)

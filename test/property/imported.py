@@ -11,7 +11,7 @@ import subprocess
 
 from tensor_files import read_tensors
 
-B, S, STEPS = 4, 8, 5
+B, S, Y, STEPS = 4, 8, 6, 5
 LR, BETAS, EPS, DECAY, CLIP = 1e-2, (0.8, 0.95), 1e-7, 0.1, 0.5
 OPTIMIZER = f"adamw(lr = {LR}, beta1 = {BETAS[0]}, beta2 = {BETAS[1]}, eps = {EPS}, decay = {DECAY}, clip = {CLIP})"
 PRECISION = "precision param = f64, act = f64, grad = f64, opt = f64, cache = f64, reduce = f64;"
@@ -35,20 +35,22 @@ def run_shardc(command: list[str], expected: int = 0) -> subprocess.CompletedPro
     return done
 
 
-def more_plans(model: str, text: str) -> str:
-    split = next(line for line in text.splitlines() if " over tp;" in line).strip() if " over tp;" in text else ""
+def more_plans(model: str, text: str, stacks: str) -> str:
+    lines = [line.strip() for line in text.splitlines()]
+    split = next((line for line in lines if line.endswith(" over tp;")), "")
+    free = next((line for line in lines if line.endswith(" over tp if free;")), "shard act S over tp if free;")
     return f"""
 plan fsdp2_tp2 for {model} {{
   mesh fsdp = 2, tp = 2;
   shard B over fsdp;
   {split}
-  shard act S over tp if free;
+  {free}
   shard param, grad, opt * over fsdp;
   {PRECISION}
 }}
 plan pp2 for {model} {{
   mesh pp = 2;
-  stage layers over pp: schedule = one_f_one_b, microbatches = 2, batch = B;
+  stage {stacks} over pp: schedule = one_f_one_b, microbatches = 2, batch = B;
   {PRECISION}
 }}
 """
@@ -64,9 +66,10 @@ class Imported:
         begin = text.index("\nminimize ")
         end = text.index(";", begin) + 1
         text = f"{text[:begin]}\nminimize {self.model}.loss with {OPTIMIZER};{text[end:]}"
-        self.text = text + more_plans(self.model, text)
+        encodes = json.loads((folder / "config.json").read_text()).get("is_encoder_decoder", False)
+        self.text = text + more_plans(self.model, text, "encoder, decoder" if encodes else "layers")
         self.file.write_text(self.text)
-        self.sizes = ["--bind", f"B={B},S={S}"]
+        self.sizes = ["--bind", f"B={B},S={S},Y={Y}" if encodes else f"B={B},S={S}"]
 
     def check_logits(self, path: pathlib.Path, *options: str) -> str:
         command = [self.shardc, "import", str(self.folder), "--precision", "f64", "-o", "/dev/null", "--check", str(path)]

@@ -85,15 +85,27 @@ static void set_size(const checker *c, sc_options *options, const char *dim, uin
         (sc_binding){sc_intern_text(&c->context->names, dim), (int64_t)size, {0}};
 }
 
-/* The first input has the name that the families give it; others have their own. */
+/* The names that the families give inputs of transformers, and the dims of their positions. */
+static const struct {
+    const char *published, *input, *positions;
+} ids_of[] = {{"input_ids", "t", "S"}, {"decoder_input_ids", "d", "Y"}};
+
+/* Other inputs have their own names, and no sizes that are not known. */
 static void set_inputs(const checker *c, sc_options *options, const sc_safetensors *given)
 {
     sc_arena *arena = &c->context->arena;
     for (size_t i = 0; i < sc_safetensors_count(given); i++) {
-        const char *name = sc_safetensors_at(given, i)->name;
-        const char *input = strcmp(name, "input_ids") == 0 ? "t" : name;
+        const sc_safetensor *tensor = sc_safetensors_at(given, i);
+        const char *name = tensor->name, *input = name;
         if (strcmp(name, "logits") == 0)
             continue;
+        for (size_t k = 0; k < sizeof ids_of / sizeof *ids_of; k++) {
+            if (strcmp(name, ids_of[k].published) != 0)
+                continue;
+            input = ids_of[k].input;
+            if (tensor->rank == 2)
+                set_size(c, options, ids_of[k].positions, tensor->shape[1]);
+        }
         *sc_vec_push(arena, &options->run.inputs) =
             (sc_named_text){input, sc_arena_printf(arena, "%s:%s", c->path, name)};
     }
@@ -114,7 +126,6 @@ static void run(const checker *c, const sc_options *given_options, const sc_strb
     options.run.output = output;
     options.plan_options.binds = (sc_binding_list){0};
     set_size(c, &options, "B", ids->shape[0]);
-    set_size(c, &options, "S", ids->shape[1]);
     set_inputs(c, &options, given);
     sc_strbuf_init(&unused, &c->context->arena);
     sc_cmd_eval(c->context, &options, &unused);

@@ -105,6 +105,16 @@ static sc_import_value absent(reader *r, const char *key)
     return (sc_import_value){.missing = sc_arena_printf(&r->config->context->arena, "\"%s\"", key)};
 }
 
+/* The word behind `is`, which may have a dash. */
+static const char *take_word(reader *r)
+{
+    r->p += strspn(r->p, " ");
+    size_t length = strcspn(r->p, " ,)");
+    const char *word = sc_arena_copy_text(&r->config->context->arena, r->p, length);
+    r->p += length;
+    return word;
+}
+
 /* `KEY`, or `KEY is WORD` */
 static sc_import_value read_key(reader *r, const char *name)
 {
@@ -116,7 +126,7 @@ static sc_import_value read_key(reader *r, const char *name)
     }
     const json_t *value = sc_import_get(r->config, key);
     if (take(r, "is")) {
-        const char *word = take_name(r);
+        const char *word = take_word(r);
         if (value == NULL)
             return absent(r, key);
         if (json_is_string(value))

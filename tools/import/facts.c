@@ -371,6 +371,16 @@ static void read_unused(finder *f, const char *patterns)
 }
 
 /* ---- rows ---- */
+/* True if no earlier row says what values the key may have. Those of the family come first. */
+static bool is_first(const finder *f, const sc_import_row *row)
+{
+    for (const sc_import_row *earlier = f->facts->family->rows.data; earlier < row; earlier++) {
+        if (earlier->kind == SC_IMPORT_ONLY && strcmp(earlier->name, row->name) == 0)
+            return false;
+    }
+    return true;
+}
+
 static void read_row(finder *f, const sc_import_row *row)
 {
     switch (row->kind) {
@@ -390,7 +400,8 @@ static void read_row(finder *f, const sc_import_row *row)
         read_rope(f, row);
         break;
     case SC_IMPORT_ONLY:
-        read_only(f, row->name, row->value);
+        if (is_first(f, row))
+            read_only(f, row->name, row->value);
         break;
     case SC_IMPORT_UNUSED:
         read_unused(f, row->value);
@@ -398,6 +409,7 @@ static void read_row(finder *f, const sc_import_row *row)
     case SC_IMPORT_TYPES:
     case SC_IMPORT_FOR:
     case SC_IMPORT_SCALING:
+    case SC_IMPORT_POSITIONS:
     case SC_IMPORT_SPLIT:
     case SC_IMPORT_PAD:
     case SC_IMPORT_KINDS:

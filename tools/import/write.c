@@ -163,6 +163,25 @@ static bool has_text(const words *list, const char *text)
     return false;
 }
 
+static void write_words(const writer *w, const words *list, const char *between, const char *last)
+{
+    for (uint32_t i = 0; i < list->count; i++)
+        sc_strbuf_printf(w->out, "%s%s",
+                         i == 0                ? ""
+                         : i + 1 < list->count ? between
+                                               : last,
+                         list->data[i]);
+}
+
+/* The dims of positions. */
+static words positions_of(const writer *w)
+{
+    words dims = {0};
+    const char *row = row_value(w, SC_IMPORT_POSITIONS);
+    split_words(w, row[0] == 0 ? "S" : row, &dims);
+    return dims;
+}
+
 /* Tensor parallelism with sequence parallelism; a comment if a dim does not divide. */
 static void write_tp(const writer *w, int64_t ranks)
 {
@@ -183,12 +202,26 @@ static void write_tp(const writer *w, int64_t ranks)
     }
     begin_plan(w, sc_arena_printf(&w->context->arena, "tp%" PRId64, ranks));
     sc_strbuf_printf(w->out, "  mesh tp = %" PRId64 ";\n  shard ", ranks);
-    for (uint32_t i = 0; i < dims.count; i++)
-        sc_strbuf_printf(w->out, "%s%s", i > 0 ? ", " : "", dims.data[i]);
-    sc_strbuf_add(w->out, " over tp;\n  shard act S over tp if free;\n");
+    write_words(w, &dims, ", ", ", ");
+    const words positions = positions_of(w);
+    sc_strbuf_add(w->out, " over tp;\n  shard act ");
+    write_words(w, &positions, ", ", ", ");
+    sc_strbuf_add(w->out, " over tp if free;\n");
     for (uint32_t i = 0; i < pads.count; i++)
         sc_strbuf_printf(w->out, "  pad %s to multiple 128;\n", pads.data[i]);
     end_plan(w);
+}
+
+/* The sizes that config.json does not have. */
+static void write_sizes_note(const writer *w)
+{
+    words sizes = {0};
+    const words positions = positions_of(w);
+    *sc_vec_push(&w->context->arena, &sizes) = "B";
+    for (uint32_t i = 0; i < positions.count; i++)
+        *sc_vec_push(&w->context->arena, &sizes) = positions.data[i];
+    write_words(w, &sizes, ", ", " and ");
+    sc_strbuf_add(w->out, ", its batch and positions, are for --bind.\n");
 }
 
 void sc_import_write(sc_context *context, const sc_import_facts *facts, const char *precision,
@@ -196,10 +229,10 @@ void sc_import_write(sc_context *context, const sc_import_facts *facts, const ch
 {
     const writer w = {context, facts, precision, out};
     const char *model = sc_text(context, facts->model->name.text);
-    sc_strbuf_printf(out,
-                     "lang 1;\n\n// Sizes of a %s, from its config.json. B and S, its batch and "
-                     "positions, are for --bind.\nimport \"shardc/%s.shard\";\n\n",
-                     facts->family->type, facts->family->name);
+    sc_strbuf_printf(out, "lang 1;\n\n// Sizes of a %s, from its config.json. ",
+                     facts->family->type);
+    write_sizes_note(&w);
+    sc_strbuf_printf(out, "import \"shardc/%s.shard\";\n\n", facts->family->name);
     write_dims(&w);
     write_args(&w);
     if (has_entry(&w, "loss"))

@@ -13,7 +13,7 @@ MAY_MISS = {
     "head_dim", "num_key_value_heads", "attention_bias", "mlp_bias", "sliding_window", "tie_word_embeddings", "pad_token_id", "dtype", "n_inner",
     "scale_attn_weights", "use_parallel_residual", "hidden_act", "activation_function", "attention_dropout", "hidden_dropout",
     "attn_logit_softcapping", "final_logit_softcapping", "q_lora_rank", "partial_rotary_factor", "beta_fast", "beta_slow", "truncate", "mscale",
-    "mscale_all_dim",
+    "mscale_all_dim", "num_decoder_layers", "relative_attention_max_distance",
 }
 
 
