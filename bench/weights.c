@@ -124,7 +124,7 @@ int main(int argc, char **argv)
         {"bf16 to f32", 1, false, -1, SC_ELEMENT_F32},
         {"bf16 to f32, transposed", 1, true, -1, SC_ELEMENT_F32},
     };
-    int64_t bytes = (argc > 1 ? atoll(argv[1]) : 256) << 20;
+    int64_t bytes = (argc > 1 ? strtoll(argv[1], NULL, 10) : 256) << 20;
     char path[4096];
     bench b = {.path = path};
     check(bytes > 0, "weights [MiB] [FOLDER]");

@@ -513,11 +513,11 @@ shardc_status shardc_tokenizer_decode(const shardc_tokenizer *tokenizer, const u
                                       size_t count, shardc_special_tokens special,
                                       shardc_token_text *text, shardc_error *error)
 {
-    shardc_token_stream *stream;
+    shardc_token_stream *stream = NULL;
     shardc_status status = check_ids(tokenizer, ids, count, error);
     if (status == SHARDC_OK)
         status = shardc_token_stream_open(tokenizer, special, &stream, error);
-    if (status != SHARDC_OK)
+    if (stream == NULL)
         return status;
     status = run(stream, ids, count, true, text, error);
     shardc_token_stream_close(stream);

@@ -359,7 +359,7 @@ static bool options(translating *t)
     for (t->at += 2; t->at < t->end && *t->at != ')' && *t->at != ':'; t->at++) {
         if (strchr("im-", *t->at) == NULL || *t->at == 0)
             return refuse(t, "group");
-        sc_strbuf_add_char(&text, *t->at == 'm' ? 's' : *t->at);
+        sc_strbuf_add_char(&text, (char)(*t->at == 'm' ? 's' : *t->at));
     }
     if (t->at >= t->end || t->at == from + 2)
         return refuse(t, "group");
@@ -490,7 +490,7 @@ static bool backslash(translating *t)
 {
     element e;
     t->at++;
-    char c = t->at < t->end ? *t->at : 0;
+    char c = (char)(t->at < t->end ? *t->at : 0);
     if (c == 'b' || c == 'B') {
         add_boundary(t, c == 'b');
         t->at++;

@@ -119,7 +119,7 @@ static const char *names_of(sc_reader *reader, const sc_part_type *types, size_t
 bool sc_read_part_of(sc_reader *reader, const char *where, const json_t *value,
                      const sc_part_type *types, size_t count)
 {
-    sc_span type;
+    sc_span type = {"", 0};
     if (value == NULL || json_is_null(value))
         return true;
     if (!json_is_object(value))

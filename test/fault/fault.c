@@ -94,8 +94,11 @@ static void write_read(const char *path)
     long peak = 0;
     FILE *status = *path == 0 ? NULL : fopen("/proc/self/status", "r");
     FILE *file = *path == 0 ? NULL : fopen(path, "w");
-    while (status != NULL && fgets(line, sizeof line, status) != NULL)
-        (void)sscanf(line, "VmHWM: %ld", &peak);
+    while (status != NULL && fgets(line, sizeof line, status) != NULL) {
+        static const char key[] = "VmHWM:";
+        if (strncmp(line, key, sizeof key - 1) == 0)
+            peak = strtol(line + sizeof key - 1, NULL, 10);
+    }
     if (status != NULL)
         fclose(status);
     if (file != NULL) {

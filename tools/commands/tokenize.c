@@ -79,9 +79,11 @@ static bool encode(tokenizing *t, const char *text, size_t length)
 static bool decode(tokenizing *t)
 {
     shardc_error error;
-    return shardc_tokenizer_decode(t->tokenizer, t->ids.data, t->ids.count, t->special, &t->text,
-                                   &error) == SHARDC_OK ||
-           fail(t, error.text);
+    shardc_token_text text = t->text;
+    shardc_status status =
+        shardc_tokenizer_decode(t->tokenizer, t->ids.data, t->ids.count, t->special, &text, &error);
+    t->text = text;
+    return status == SHARDC_OK || fail(t, error.text);
 }
 
 static void print_ids(tokenizing *t, const char *between)

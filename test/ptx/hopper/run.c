@@ -94,8 +94,8 @@ int main(int argc, char **argv)
         return 2;
     size_t length = fread(text, 1, sizeof text, file);
     fclose(file);
-    uint8_t swizzle = (uint8_t)atoi(argv[2]);
-    bool a_m_major = atoi(argv[3]) != 0, b_k_major = atoi(argv[4]) != 0;
+    uint8_t swizzle = (uint8_t)strtol(argv[2], NULL, 10);
+    bool a_m_major = strtol(argv[3], NULL, 10) != 0, b_k_major = strtol(argv[4], NULL, 10) != 0;
     uint16_t width = swizzle == 0 ? 8 : swizzle / 2;
     fill(a, M * K, 1);
     fill(b, K * N, 2);
