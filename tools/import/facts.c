@@ -345,6 +345,16 @@ static void read_only(finder *f, const char *key, const char *words)
                        sc_import_text(f->context, value), f->facts->family->name, words);
 }
 
+/* Marks a key and all that is in its value. */
+static void use_whole(finder *f, const char *path, const json_t *value)
+{
+    const char *name;
+    json_t *inner;
+    sc_import_use(f->config, path);
+    json_object_foreach ((json_t *)value, name, inner)
+        use_whole(f, sc_arena_printf(&f->context->arena, "%s.%s", path, name), inner);
+}
+
 /* Marks the keys of an object that match; `prefix` is its path with a dot, or empty. */
 static void use_matching(finder *f, const json_t *object, const char *prefix, const char *pattern)
 {
@@ -352,7 +362,7 @@ static void use_matching(finder *f, const json_t *object, const char *prefix, co
     json_t *value;
     json_object_foreach ((json_t *)object, name, value) {
         if (fnmatch(pattern, name, 0) == 0)
-            sc_import_use(f->config, sc_arena_printf(&f->context->arena, "%s%s", prefix, name));
+            use_whole(f, sc_arena_printf(&f->context->arena, "%s%s", prefix, name), value);
     }
 }
 
@@ -399,6 +409,7 @@ static void read_row(finder *f, const sc_import_row *row)
     case SC_IMPORT_FOR:
     case SC_IMPORT_SCALING:
     case SC_IMPORT_SPLIT:
+    case SC_IMPORT_WHERE:
     case SC_IMPORT_PAD:
     case SC_IMPORT_KINDS:
         break;
