@@ -133,9 +133,34 @@ static bool add_pattern(finder *f, const char *cases, const char *pattern, sc_st
     return true;
 }
 
+/* Where a list's row says what a missing list follows from; the values of its cases may have an
+ * `else` of their own. */
+static const char *find_pattern(const char *value)
+{
+    const char *every = strstr(value, " else every ");
+    return every != NULL ? every : strstr(value, " else first ");
+}
+
+/* Adds the argument; a list of one value, however often, as that value. */
+static void add_list(finder *f, const char *name, const char *list)
+{
+    const char *rest = list, *first = NULL;
+    bool differ = false;
+    while (*rest != 0) {
+        rest += strspn(rest, "[], ");
+        const char *value = next_word(f->context, &rest, "], ");
+        first = first == NULL ? value : first;
+        differ = differ || (value != NULL && strcmp(value, first) != 0);
+    }
+    if (first == NULL || differ)
+        add_arg(f, name, list, NAN);
+    else
+        add_arg(f, name, first, sc_strtod(first, NULL));
+}
+
 static void read_list(finder *f, const sc_import_row *row)
 {
-    const char *cases = row->value, *pattern = strstr(row->value, " else ");
+    const char *cases = row->value, *pattern = find_pattern(row->value);
     const char *key = next_word(f->context, &cases, ":");
     cases += *cases == ':';
     if (pattern != NULL)
@@ -171,7 +196,7 @@ static void read_list(finder *f, const sc_import_row *row)
         }
     }
     sc_strbuf_add(&text, "]");
-    add_arg(f, row->name, text.data, NAN);
+    add_list(f, row->name, text.data);
 }
 
 /* ---- rotary scaling ---- */
