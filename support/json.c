@@ -13,7 +13,9 @@ json_t *sc_json_read(const void *bytes, size_t size, size_t flags, json_error_t 
 char *sc_json_write(const json_t *root, size_t flags)
 {
     locale_t before = sc_plain_locale_enter();
-    char *text = root == NULL ? NULL : json_dumps(root, flags | JSON_REAL_PRECISION(17));
+    const size_t digits = JSON_REAL_PRECISION(31),
+                 precision = (flags & digits) != 0 ? 0 : JSON_REAL_PRECISION(17);
+    char *text = root == NULL ? NULL : json_dumps(root, flags | precision);
     sc_plain_locale_leave(before);
     return text;
 }

@@ -70,7 +70,7 @@ FAMILIES: dict[str, tuple[str, str, list[dict]]] = {
     ]),
     "qwen3": ("Qwen3Config", "Qwen3ForCausalLM", [
         LLAMA,
-        LLAMA | {"tie_word_embeddings": True, "attention_bias": True},
+        LLAMA | {"tie_word_embeddings": True, "attention_bias": True, "use_sliding_window": True, "sliding_window": 3, "max_window_layers": 1},
     ]),
     "olmo2": ("Olmo2Config", "Olmo2ForCausalLM", [
         {k: v for k, v in LLAMA.items() if k != "head_dim"} | {"pad_token_id": 1},

@@ -22,7 +22,8 @@ void sc_import_fail(sc_import_config *config, const char *format, ...)
 const char *sc_import_text(sc_context *context, const json_t *value)
 {
     enum { MOST = 60 };
-    char *text = sc_json_write(value, JSON_ENCODE_ANY | JSON_COMPACT);
+    /* as a person wrote it: 0.1 has more digits only where a double has to be told from others */
+    char *text = sc_json_write(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15));
     const char *copy = "?";
     if (text != NULL)
         copy = strlen(text) <= MOST ? sc_arena_copy_text(&context->arena, text, strlen(text))

@@ -128,7 +128,7 @@ static sc_import_value read_key(reader *r, const char *name)
     if (take(r, "is")) {
         const char *word = take_word(r);
         if (value == NULL)
-            return absent(r, key);
+            return absent(r, name);
         if (json_is_string(value))
             return integer_value(strcmp(json_string_value(value), word) == 0);
         fail(r, sc_arena_printf(&context->arena, "\"%s\" is a word, not %s", key,
@@ -141,7 +141,7 @@ static sc_import_value read_key(reader *r, const char *name)
 
 static sc_import_value alternatives(reader *r);
 
-/* `NAME(x)` or `max(x, y)`, behind its name. */
+/* `NAME(x)` or `max(x, y)`, behind its name; `nonzero(x)` is absent where x is 0. */
 static sc_import_value call(reader *r, const char *name)
 {
     sc_import_value x = failed, y = {.state = SC_IMPORT_KNOWN};
@@ -159,6 +159,8 @@ static sc_import_value call(reader *r, const char *name)
         return x.state != SC_IMPORT_KNOWN ? x : y;
     if (is_max)
         return x.number >= y.number ? x : y;
+    if (strcmp(name, "nonzero") == 0)
+        return x.number != 0.0 ? x : absent(r, name);
     double number = strcmp(name, "sqrt") == 0 ? sqrt(x.number) : log(x.number);
     if (isfinite(number))
         return (sc_import_value){.state = SC_IMPORT_KNOWN, .number = number};
@@ -168,7 +170,7 @@ static sc_import_value call(reader *r, const char *name)
 
 static sc_import_value operand(reader *r)
 {
-    static const char *const functions[] = {"sqrt", "log", "max"};
+    static const char *const functions[] = {"sqrt", "log", "max", "nonzero"};
     r->bare = NULL;
     if (take(r, "not")) {
         sc_import_value value = operand(r);

@@ -133,9 +133,34 @@ static bool add_pattern(finder *f, const char *cases, const char *pattern, sc_st
     return true;
 }
 
+/* Where a list's row says what a missing list follows from; the values of its cases may have an
+ * `else` of their own. */
+static const char *find_pattern(const char *value)
+{
+    const char *every = strstr(value, " else every ");
+    return every != NULL ? every : strstr(value, " else first ");
+}
+
+/* Adds the argument; a list of one value, however often, as that value. */
+static void add_list(finder *f, const char *name, const char *list)
+{
+    const char *rest = list, *first = NULL;
+    bool differ = false;
+    while (*rest != 0) {
+        rest += strspn(rest, "[], ");
+        const char *value = next_word(f->context, &rest, "], ");
+        first = first == NULL ? value : first;
+        differ = differ || (value != NULL && strcmp(value, first) != 0);
+    }
+    if (first == NULL || differ)
+        add_arg(f, name, list, NAN);
+    else
+        add_arg(f, name, first, sc_strtod(first, NULL));
+}
+
 static void read_list(finder *f, const sc_import_row *row)
 {
-    const char *cases = row->value, *pattern = strstr(row->value, " else ");
+    const char *cases = row->value, *pattern = find_pattern(row->value);
     const char *key = next_word(f->context, &cases, ":");
     cases += *cases == ':';
     if (pattern != NULL)
@@ -171,7 +196,7 @@ static void read_list(finder *f, const sc_import_row *row)
         }
     }
     sc_strbuf_add(&text, "]");
-    add_arg(f, row->name, text.data, NAN);
+    add_list(f, row->name, text.data);
 }
 
 /* ---- rotary scaling ---- */
@@ -345,6 +370,16 @@ static void read_only(finder *f, const char *key, const char *words)
                        sc_import_text(f->context, value), f->facts->family->name, words);
 }
 
+/* Marks a key and all that is in its value. */
+static void use_whole(finder *f, const char *path, const json_t *value)
+{
+    const char *name;
+    json_t *inner;
+    sc_import_use(f->config, path);
+    json_object_foreach ((json_t *)value, name, inner)
+        use_whole(f, sc_arena_printf(&f->context->arena, "%s.%s", path, name), inner);
+}
+
 /* Marks the keys of an object that match; `prefix` is its path with a dot, or empty. */
 static void use_matching(finder *f, const json_t *object, const char *prefix, const char *pattern)
 {
@@ -352,7 +387,7 @@ static void use_matching(finder *f, const json_t *object, const char *prefix, co
     json_t *value;
     json_object_foreach ((json_t *)object, name, value) {
         if (fnmatch(pattern, name, 0) == 0)
-            sc_import_use(f->config, sc_arena_printf(&f->context->arena, "%s%s", prefix, name));
+            use_whole(f, sc_arena_printf(&f->context->arena, "%s%s", prefix, name), value);
     }
 }
 
@@ -411,6 +446,7 @@ static void read_row(finder *f, const sc_import_row *row)
     case SC_IMPORT_SCALING:
     case SC_IMPORT_POSITIONS:
     case SC_IMPORT_SPLIT:
+    case SC_IMPORT_WHERE:
     case SC_IMPORT_PAD:
     case SC_IMPORT_KINDS:
         break;

@@ -182,11 +182,55 @@ static words positions_of(const writer *w)
     return dims;
 }
 
+/* Whether the text of an argument, a number or a list of them, has this one. */
+static bool has_number(const char *text, const char *number)
+{
+    static const char ends[] = "[], ";
+    const size_t wanted = strlen(number);
+    for (text += strspn(text, ends); *text != 0; text += strspn(text, ends)) {
+        const size_t length = strcspn(text, ends);
+        if (length == wanted && memcmp(text, number, length) == 0)
+            return true;
+        text += length;
+    }
+    return false;
+}
+
+/* False if a `where ARGUMENT VALUE` row says that no layer of this model has the dim. */
+static bool is_somewhere(const writer *w, const char *dim)
+{
+    const sc_import_family *family = w->facts->family;
+    for (uint32_t i = 0; i < family->rows.count; i++) {
+        const sc_import_row *row = &family->rows.data[i];
+        if (row->kind != SC_IMPORT_WHERE || strcmp(row->name, dim) != 0)
+            continue;
+        words pair = {0};
+        split_words(w, row->value, &pair);
+        for (uint32_t a = 0; a < w->facts->args.count; a++) {
+            const sc_import_arg *arg = &w->facts->args.data[a];
+            if (strcmp(arg->name, pair.data[0]) == 0)
+                return has_number(arg->text, pair.data[1]);
+        }
+    }
+    return true;
+}
+
+/* The dims that tensor parallelism splits, of those that the model has. */
+static words split_dims(const writer *w)
+{
+    words all = {0}, dims = {0};
+    split_words(w, row_value(w, SC_IMPORT_SPLIT), &all);
+    for (uint32_t i = 0; i < all.count; i++) {
+        if (is_somewhere(w, all.data[i]))
+            *sc_vec_push(&w->context->arena, &dims) = all.data[i];
+    }
+    return dims;
+}
+
 /* Tensor parallelism with sequence parallelism; a comment if a dim does not divide. */
 static void write_tp(const writer *w, int64_t ranks)
 {
-    words dims = {0}, padded = {0}, pads = {0};
-    split_words(w, row_value(w, SC_IMPORT_SPLIT), &dims);
+    words dims = split_dims(w), padded = {0}, pads = {0};
     split_words(w, row_value(w, SC_IMPORT_PAD), &padded);
     for (uint32_t i = 0; i < dims.count; i++) {
         if (divides(w, ranks, dims.data[i]))

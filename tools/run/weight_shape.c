@@ -89,8 +89,9 @@ uint32_t sc_weight_shape(const sc_weight_layout *layout, const sc_type_info *typ
         int64_t end = layout->boundaries[b];
         int above = dim_at(layout, type, end);
         bool is_end = end == layout->elements;
-        bool merges = above < 0 || (below >= 0 && roles[above] == roles[below] &&
-                                    (roles[above] & SC_ROLE_ALONE) == 0);
+        /* a part belongs to the axis of the dim beside it: below it, else above */
+        bool merges = above < 0 || below < 0 ||
+                      (roles[above] == roles[below] && (roles[above] & SC_ROLE_ALONE) == 0);
         if (above >= 0)
             below = above;
         if (end == begin || (!is_end && merges))

@@ -1,5 +1,5 @@
 """cases.py SHARDC FOLDER: each FOLDER/NAME.json with the cases of NAME.jsonl, which hold text, ids and decoded text of Hugging Face's
-`tokenizers` (test/property/tokenizers.py --golden wrote them): encoding, decoding, and both as plain lines where these can be."""
+`tokenizers` (test/property/hf_tokenizers.py --golden wrote them): encoding, decoding, and both as plain lines where these can be."""
 import glob
 import json
 import os

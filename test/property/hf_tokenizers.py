@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tokenizers.py --shardc PROG [--seed N] [--lines N] [--only NAME] [--keep DIR]: ids and text as Hugging Face's `tokenizers` gives them, on
+"""hf_tokenizers.py --shardc PROG [--seed N] [--lines N] [--only NAME] [--keep DIR]: ids and text as Hugging Face's `tokenizers` gives them, on
 random lines of UTF-8, for tokenizers trained here on random text with every normalizer, pre-tokenizer, model, decoder and post-processor
 that is supported. Skipped (77) where the library cannot be imported. `--golden DIR` writes the tokenizers of GOLDEN with cases instead."""
 import argparse
@@ -10,8 +10,6 @@ import subprocess
 import sys
 import tempfile
 
-# This file has the library's name: its folder must not be searched.
-sys.path[:] = [x for x in sys.path if os.path.abspath(x or '.') != os.path.dirname(os.path.abspath(__file__))]
 try:
     import tokenizers
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
