@@ -23,7 +23,7 @@ import random
 import sys
 import tempfile
 
-# tokenizers.py beside this file has the name of a library that transformers imports: this folder is searched last.
+# Files of this folder may have the name of a library that transformers imports: it is searched last.
 sys.path.append(sys.path.pop(0))
 try:
     import torch

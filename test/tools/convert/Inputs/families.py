@@ -28,8 +28,9 @@ def main():
         before = tensors(source.parent / "model.safetensors")
         precision = {"BF16": "bf16", "F32": "f32", "F64": "f64"}[next(iter(before.values()))[0]]
         run(shardc, "import", source.parent, "--precision", precision, "-o", model)
-        # the positions of a decoder beside an encoder are Y
-        sizes = "B=2,S=4" + (",Y=4" if re.search(r"\bY\b", model.read_text()) else "")
+        # dims that the file names without a size: B, S, and Y, the positions of a decoder beside an encoder
+        text = model.read_text()
+        sizes = ",".join(f"{dim}={size}" for dim, size in (("B", 2), ("S", 4), ("Y", 4)) if re.search(rf"\b{dim}\b", text) and f" {dim} = " not in text)
         run(shardc, "convert", model, source.parent / "model.safetensors", "--plan", "one", "--bind", sizes, "-o", state)
         run(shardc, "convert", model, state, "--plan", "one", "--bind", sizes, "-o", back)
         after = tensors(back)
