@@ -102,7 +102,7 @@ def architectures_of(path, number):
 def main():
     folders = [os.path.join(root, f) for f in ('examples', 'bench', 'test')] + [os.path.join(root, '..', 'shared')]
     paths = sorted({os.path.realpath(p) for f in folders for p in glob.glob(f + '/**/*.shard', recursive=True)})
-    texts, begin, kernels, failed = {}, time.time(), Kernels(), 0
+    texts, begin, kernels, failed, unfit = {}, time.time(), Kernels(), 0, 0
     for path in paths:
         if not words or any(w in path for w in words):
             texts.setdefault(open(path, errors='replace').read(), path)
@@ -125,6 +125,9 @@ def main():
                 pool.shutdown(cancel_futures=True)
                 print('skipped: ' + made.stderr.strip())
                 return 77
+            if made.returncode == 4 and '[stages_do_not_fit]' in made.stderr:
+                unfit += 1  # a GPU's program has 32 MiB for cuBLASLt, for which a plan of the tests may have no room
+                continue
             name = ' '.join([os.path.relpath(path, root)] + arguments)
             if verbose:
                 print('%5.0f s  %-7s %s' % (time.time() - begin, architecture, name), flush=True)
@@ -139,8 +142,8 @@ def main():
         failed += len(missing)
     for error in kernels.errors[:40]:
         print(error)
-    print('%d passed, %d failed' % (len(tasks) - min(failed, len(tasks)), failed))
-    return 1 if failed or not tasks else 0
+    print('%d passed, %d failed' % (len(tasks) - unfit - min(failed, len(tasks)), failed))
+    return 1 if failed or unfit > 2 or not tasks else 0
 
 
 sys.exit(main())
