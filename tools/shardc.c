@@ -1,9 +1,11 @@
 /* shardc: the command line. The only part of the compiler that prints and exits. */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "program/cpu_level.h"
 #include "runtime/session/team.h"
@@ -369,9 +371,33 @@ static void work(sc_context *context, void *user)
         sc_diag_exit_code(&context->diag) != 0 ? sc_diag_exit_code(&context->diag) : code;
 }
 
+/* The stack is grown while there is room for it: where a limit of the address space is reached,
+ * growing it later would end the process by a signal. */
+enum { STACK_BYTES = 512 << 10, STACK_STEP = 4096 };
+
+static bool has_room_for_stack(void)
+{
+    void *room =
+        mmap(NULL, STACK_BYTES + (64 << 10), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return room != MAP_FAILED && munmap(room, STACK_BYTES + (64 << 10)) == 0;
+}
+
+static __attribute__((noinline)) void grow_stack(void)
+{
+    volatile char stack[STACK_BYTES];
+    stack[STACK_BYTES - 1] = 0;
+    for (size_t i = STACK_BYTES - STACK_STEP; i >= STACK_STEP; i -= STACK_STEP)
+        stack[i] = stack[STACK_BYTES - 1];
+}
+
 int main(int argc, char **argv)
 {
     sc_context context;
+    if (!has_room_for_stack()) {
+        fputs("shardc: out of memory\n", stderr);
+        return 70;
+    }
+    grow_stack();
     invocation call = {
         .argc = argc,
         .argv = argv,

@@ -89,12 +89,19 @@ sc_value sc_sinks_cotangent(sc_emitter *e, sc_attended attended, sc_value cotang
     return sc_make1(e, SC_OP_neg, product);
 }
 
-/* The definition of an attend with sinks. */
+/* The definition of an attend by one without sinks, which is its own. */
 void expand_attend(sc_expand *expand)
 {
     sc_emitter *e = &expand->e;
     const sc_op op = *sc_op_at(e->m, e->before); /* a copy: emitting moves ops */
     sc_sinkless one = sc_without_sinks(e->m, &op);
+    if (one.sinks == SC_NONE) {
+        sc_op_id same = sc_make_op(e, (sc_op_kind)op.kind, one.operands, one.operand_count,
+                                   one.attrs, one.attr_count);
+        for (uint32_t r = 0; r < op.result_count; r++)
+            expand->results[r] = sc_result(e->m, same, r);
+        return;
+    }
     if (sc_op_int(&op, SC_ATTR_lse, 0) == 0)
         one.attrs[one.attr_count++] = sc_attr_int(SC_ATTR_lse, 1);
     sc_op_id made = sc_make_op(e, (sc_op_kind)op.kind, one.operands, one.operand_count, one.attrs,

@@ -137,9 +137,8 @@ static const char too_narrow[] = "it has a value that the parameter's dtype cann
 
 static bool fail(reading *r, const sc_safetensor *tensor, const char *reason)
 {
-#pragma omp critical(sc_param_read)
-    *r->failure = (sc_read_failure){tensor, reason};
-    atomic_store(&r->has_failed, true);
+    if (!atomic_exchange(&r->has_failed, true)) /* the first is reported, when all have ended */
+        *r->failure = (sc_read_failure){tensor, reason};
     return false;
 }
 

@@ -69,6 +69,8 @@ class Builder:
 
     def __init__(self, rng: random.Random, sizes: dict[str, int], cached: bool):
         self.rng = rng
+        # for what was added later: drawing it leaves the rest of a seed's graph as it was
+        self.later = random.Random(repr(sorted(sizes.items())))
         self.sizes = sizes
         self.cached = cached
         self.inputs: list[Value] = []
@@ -365,10 +367,12 @@ def draw_positions(b: Builder) -> bool:
 
 def draw_rope(b: Builder) -> bool:
     x = b.take(needed=("B", "S", "E") if b.cached else ("S", "E"), banned=("T",))
-    part = "R" if "R" not in x.dims and b.sizes["R"] % 2 == 0 and b.sizes["R"] <= b.sizes["E"] and b.rng.random() < 0.3 else "E"
-    short, long = ([round(b.rng.uniform(1, 4), 2) for _ in range(b.sizes[part] // 2)] for _ in range(2))
-    kinds = ("none", "linear(4.0)", "llama3(8.0, 1.0, 4.0, 64.0)", "yarn(4, 8, beta_fast = 4, attention = 1.25)", f"longrope({short}, {long}, {b.rng.randint(1, 8)})")
-    scaling = b.rng.choice(("",) + tuple(f", scaling = {k}" for k in kinds))
+    scaling = b.rng.choice(("", ", scaling = linear(4.0)", ", scaling = llama3(8.0, 1.0, 4.0, 64.0)", ", scaling = none"))
+    part = "R" if "R" not in x.dims and b.sizes["R"] % 2 == 0 and b.sizes["R"] <= b.sizes["E"] and b.later.random() < 0.3 else "E"
+    short, long = ([round(b.later.uniform(1, 4), 2) for _ in range(b.sizes[part] // 2)] for _ in range(2))
+    lists = ("yarn(4, 8, beta_fast = 4, attention = 1.25)", f"longrope({short}, {long}, {b.later.randint(1, 8)})")
+    if b.later.random() < 0.5:
+        scaling = ", scaling = " + b.later.choice(lists)
     pairs = b.rng.choice(("", ", pairs = halves", ", pairs = interleaved"))
     dims = ", dims = R" if part == "R" else ""
     return b.emit("rope", f"rope[S, E]({x.name}, theta = 1e4{scaling}{pairs}{dims})", x.dims, (x,))
@@ -448,8 +452,8 @@ def attend_options(b: Builder, q: Value, uses: list[Value]) -> str:
         bias = b.source(dims if b.elements(dims) <= LARGEST else ("T",))
         options += f", bias = {bias.name}"
         uses.append(bias)
-    if b.rng.random() < 0.25:
-        sinks = b.source(tuple(b.rng.sample(around, min(len(around), 2))))
+    if b.later.random() < 0.25:
+        sinks = b.source(tuple(b.later.sample(around, min(len(around), 2))))
         options += f", sinks = {sinks.name}"
         uses.append(sinks)
     if b.rng.random() < 0.2 and not b.cached:
