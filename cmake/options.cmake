@@ -16,6 +16,8 @@ if(SHARDC_SANITIZE)
     target_compile_options(sc_options INTERFACE
         -fsanitize=${SHARDC_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     add_link_options(-fsanitize=${SHARDC_SANITIZE})
+    add_library(sc_sanitizer_options OBJECT cmake/sanitizer_options.c)
+    link_libraries($<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:$<TARGET_OBJECTS:sc_sanitizer_options>>)
 endif()
 
 if(SHARDC_FUZZ)
