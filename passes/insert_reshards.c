@@ -26,7 +26,7 @@ typedef struct insertion {
     sc_pass_env *env;
     sc_value *current; /* per value at the start: its replacement for readers */
     uint32_t count;
-    uint32_t *uses;   /* per value at the start: number of readers */
+    uint32_t *uses;   /* per value at the start: number of readers, under all its names */
     sc_value *formal; /* the same: a view that names it, or SC_NONE */
     sc_map *made;     /* value << 32 | type -> the value in that type */
     sc_map known;     /* the same key -> index in `costs` */
@@ -431,8 +431,10 @@ static sc_value have(insertion *in, sc_op_id reader, uint32_t operand, sc_value 
         return value;
     const uint32_t *own = sc_map_find(in->made, key_of(value, type)),
                    *there = find_made(in, value, type);
-    if (own != NULL)
+    if (own != NULL) {
+        share_reshard(in, *own, value); /* maybe made for a reader of another name */
         return *own;
+    }
     if (there != NULL)
         share_reshard(in, made = *there, named);
     else if ((sc_op_traits(&op) & SC_RESHARD) != 0 && m->values.data[op.operands[0]].type == type)
@@ -590,9 +592,25 @@ static sc_value *find_formals(sc_module *m)
     return formal;
 }
 
+/* A value's names are no readers of it; what they are read by are. */
+static uint32_t *count_readers(const sc_module *m)
+{
+    uint32_t *uses = sc_arena_array(&m->context->arena, m->values.count, sizeof *uses);
+    for (sc_func_id f = 0; f < m->funcs.count; f++) {
+        sc_for_each_op (m, f, id) {
+            const sc_op *op = sc_op_at(m, id);
+            if (op->result_count == 1 && named_value(m, op->first_result) != op->first_result)
+                continue;
+            for (uint32_t i = 0; i < op->operand_count; i++)
+                uses[named_value(m, op->operands[i])]++;
+        }
+    }
+    return uses;
+}
+
 bool sc_run_insert_reshards(sc_module *m, sc_pass_env *env)
 {
-    insertion in = {.m = m, .env = env, .count = m->values.count, .uses = sc_count_uses(m)};
+    insertion in = {.m = m, .env = env, .count = m->values.count, .uses = count_readers(m)};
     in.formal = find_formals(m);
     in.recompute = sc_intern_text(&m->context->names, "recompute");
     in.made = sc_arena_alloc(&m->context->arena, sizeof *in.made);
